@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Status codes.
+ *
+ * Functions return 0 or a count on success and one of these negative values on
+ * failure. The values are pinned: a number never changes its meaning, and new
+ * ones take the gaps. ptah_strerror() gives a sentence, ptah_error_name() the
+ * enumerator's last part in lower case (for JSON and tests). Both return
+ * static strings, never NULL, and accept any int.
+ */
+#ifndef PTAH_ERROR_H
+#define PTAH_ERROR_H
+
+#include <ptah/api.h>
+
+/* X(name, value, sentence) */
+#define PTAH_ERROR_TABLE(X)                                                                        \
+	/* the caller and the system */                                                            \
+	X(NOMEM, -1, "out of memory")                                                              \
+	X(INVAL, -2, "invalid argument")                                                           \
+	X(SYSTEM, -3, "system call failed (see errno)")                                            \
+	X(BUSY, -4, "the previous chunk has not been read to its end")                             \
+	X(NOSPACE, -5, "the buffer is too small")                                                  \
+	X(UNSUPPORTED, -6, "not supported")                                                        \
+	X(LIMIT, -7, "a resource limit was reached")                                               \
+	/* the trace: packets */                                                                   \
+	X(MORE, -20, "more bytes are needed")                                                      \
+	X(BAD_OPCODE, -21, "unknown packet opcode")                                                \
+	X(BAD_PACKET, -22, "malformed packet")                                                     \
+	X(TRUNCATED, -23, "the trace ends inside a packet")                                        \
+	X(NO_SYNC, -24, "no PSB: the trace holds no synchronisation point")                        \
+	/* the trace: what packets mean together */                                                \
+	X(BAD_CONTEXT, -30, "packet is not allowed here")                                          \
+	X(NO_IP, -31, "an IP was needed but the packet suppresses it")                             \
+	X(LOST, -32, "the processor lost packets (overflow)")                                      \
+	/* the trace against the code */                                                           \
+	X(NO_CODE, -40, "no memory image at this address")                                         \
+	X(BAD_INSN, -41, "bytes that are not an instruction")                                      \
+	X(MISMATCH, -42, "the trace does not fit the code")                                        \
+	X(BAD_RETCOMP, -43, "compressed return without a matching call")                           \
+	X(NO_PROGRESS, -44, "a loop that consumes no trace")                                       \
+	/* files */                                                                                \
+	X(BAD_FILE, -60, "malformed file")                                                         \
+	X(BAD_MAGIC, -61, "not a file of this kind")                                               \
+	X(FOREIGN, -62, "made for another architecture or trace format")                           \
+	X(CHANGED, -63, "the file is not the one that ran (build id differs)")                     \
+	X(MISSING, -64, "a file the recording refers to is missing")                               \
+	X(EMPTY, -65, "the recording holds no Intel PT trace")
+
+enum ptah_error {
+	PTAH_OK = 0,
+#define PTAH_ERROR_ENUM(name, value, sentence) PTAH_E_##name = (value),
+	PTAH_ERROR_TABLE(PTAH_ERROR_ENUM)
+#undef PTAH_ERROR_ENUM
+};
+
+PTAH_API const char *ptah_strerror(int status);
+PTAH_API const char *ptah_error_name(int status);
+
+#endif

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Flow: which instructions ran.
+ *
+ * Events and an image become blocks: runs of instructions without a branch in
+ * between, in the order they ran, with the events at their places among them.
+ * A block covers the addresses [ip, end) and ends at its first branch
+ * instruction, at an event, or at an arbitrary cut (class OTHER).
+ *
+ *	ptah_flow_new(image, NULL, &flow);
+ *	ptah_flow_feed(flow, bytes, n, true);
+ *	while ((k = ptah_flow_read(flow, items, 256)) > 0)
+ *		for (i = 0; i < k; i++)
+ *			if (items[i].type == PTAH_ITEM_BLOCK)
+ *				total += items[i].ninsn;
+ *	ptah_flow_free(flow);
+ *
+ * Feeding and threads as in event.h. The image must live as long as the flow
+ * and may change between two calls of read. Memory is a function of the
+ * distinct code that ran, never of the trace's length.
+ *
+ * Only what the trace proves is reported: instructions behind the last packet
+ * are not guessed.
+ */
+#ifndef PTAH_FLOW_H
+#define PTAH_FLOW_H
+
+#include <ptah/event.h>
+#include <ptah/image.h>
+
+struct ptah_flow_config {
+	size_t size; /* sizeof(struct ptah_flow_config) */
+	struct ptah_event_config events;
+};
+
+struct ptah_flow;
+
+PTAH_API int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config *config,
+			   struct ptah_flow **flow);
+PTAH_API void ptah_flow_free(struct ptah_flow *flow);
+PTAH_API int ptah_flow_feed(struct ptah_flow *flow, const void *bytes, size_t n, bool last);
+PTAH_API int ptah_flow_read(struct ptah_flow *flow, struct ptah_item *items, size_t capacity);
+
+/*
+ * Pauses before time `tsc`: read() returns 0 and ptah_flow_paused() is true
+ * once the trace reaches a time stamp at or after it, with everything before
+ * reported. Set a later limit (UINT64_MAX: none) to go on. This is where the
+ * caller changes the image to what it was at that time.
+ */
+PTAH_API void ptah_flow_set_time_limit(struct ptah_flow *flow, uint64_t tsc);
+PTAH_API bool ptah_flow_paused(const struct ptah_flow *flow);
+
+/* One instruction of a block. */
+struct ptah_insn {
+	uint64_t ip;
+	uint8_t size;
+	uint8_t class; /* enum ptah_insn_class */
+	uint8_t mode;  /* enum ptah_exec_mode */
+	uint8_t bytes[15];
+};
+
+/*
+ * The instructions of a block that this flow has just returned. Writes
+ * min(capacity, block->ninsn) entries and returns how many; negative when the
+ * code is no longer in the image.
+ */
+PTAH_API int ptah_flow_insns(const struct ptah_flow *flow, const struct ptah_item *block,
+			     struct ptah_insn *insns, size_t capacity);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Packets: the wire format, both ways.
+ *
+ * The lowest layer. It knows bytes and nothing of what they mean together:
+ * IP compression state and PEBS block state are small structs the caller owns.
+ * Freestanding: no allocation, no global state, usable from any context and
+ * any number of threads.
+ *
+ *	const uint8_t *p = ptah_packet_find_psb(trace, end);
+ *	struct ptah_packet pkt;
+ *	unsigned block = 0;
+ *
+ *	while (p && p < end) {
+ *		int size = ptah_packet_decode(&pkt, p, (size_t)(end - p), block);
+ *		if (size < 0)
+ *			break;
+ *		block = ptah_packet_block_state(&pkt, block);
+ *		p += size;
+ *	}
+ *
+ * Source: Intel SDM Vol. 3C, chapter "Intel Processor Trace", section "Trace
+ * Packets and Data Types".
+ */
+#ifndef PTAH_PACKET_H
+#define PTAH_PACKET_H
+
+#include <ptah/api.h>
+#include <ptah/error.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum ptah_packet_type {
+#define PTAH_PACKET(name, sdm, what) PTAH_PACKET_##name,
+#include <ptah/packets.def>
+#undef PTAH_PACKET
+	PTAH_PACKET_TYPE_MAX
+};
+
+/* The longest packet on the wire (PSB). */
+#define PTAH_PACKET_MAX_SIZE 16
+
+/* IPBytes values (SDM Table "FUP/TIP IP Reconstruction"). */
+enum ptah_ip_compression {
+	PTAH_IPC_SUPPRESSED = 0, /* no payload; last IP unchanged */
+	PTAH_IPC_UPDATE_16 = 1,	 /* replaces bits 15:0 */
+	PTAH_IPC_UPDATE_32 = 2,	 /* replaces bits 31:0 */
+	PTAH_IPC_SEXT_48 = 3,	 /* 48 bits, sign-extended */
+	PTAH_IPC_UPDATE_48 = 4,	 /* replaces bits 47:0 */
+	PTAH_IPC_FULL = 6,	 /* all 64 bits */
+};
+
+/* Code size; also MODE.Exec's payload. */
+enum ptah_exec_mode {
+	PTAH_EXEC_UNKNOWN = 0,
+	PTAH_EXEC_16 = 1,
+	PTAH_EXEC_32 = 2,
+	PTAH_EXEC_64 = 3,
+};
+
+/* State between BBP and BEP: a byte x with (x & 7) == 4 is a BIP, not a TNT. */
+enum ptah_packet_block {
+	PTAH_BLOCK_NONE = 0,
+	PTAH_BLOCK_ITEMS_4 = 1, /* items of 4 bytes */
+	PTAH_BLOCK_ITEMS_8 = 2, /* items of 8 bytes */
+};
+
+/*
+ * One packet. `size` is its length on the wire. Reserved wire bits are
+ * dropped when decoding, except in `raw` where the SDM gives them no meaning
+ * but real encoders must be able to repeat them.
+ */
+struct ptah_packet {
+	uint8_t type; /* enum ptah_packet_type */
+	uint8_t size;
+	union {
+		struct {
+			uint8_t ipc; /* enum ptah_ip_compression */
+			uint64_t ip; /* the payload bytes as sent, zero-extended */
+		} ip;		     /* TIP, TIP_PGE, TIP_PGD, FUP */
+		struct {
+			uint8_t count; /* 1..6 or 1..47 */
+			uint64_t bits; /* outcome of the oldest branch is bit count-1 */
+		} tnt;
+		struct {
+			uint8_t mode;	 /* enum ptah_exec_mode */
+			bool interrupts; /* RFLAGS.IF (only with Event Trace) */
+		} exec;
+		struct {
+			bool in_tx;
+			bool aborted;
+		} tsx;
+		struct {
+			uint64_t cr3; /* bits 51:5 in place */
+			bool non_root;
+		} pip;
+		struct {
+			uint64_t base; /* bits 51:12 in place */
+		} vmcs;
+		struct {
+			uint8_t ratio;
+		} cbr;
+		struct {
+			uint64_t tsc; /* 56 bits */
+		} tsc;
+		struct {
+			uint16_t ctc;
+			uint16_t fc; /* 9 bits */
+		} tma;
+		struct {
+			uint8_t ctc;
+		} mtc;
+		struct {
+			uint64_t cycles;
+		} cyc;
+		struct {
+			uint64_t payload;
+		} mnt;
+		struct {
+			uint8_t size; /* 4 or 8 bytes of operand */
+			bool ip;      /* a FUP with the PTWRITE's IP follows */
+			uint64_t payload;
+		} ptw;
+		struct {
+			bool ip; /* a FUP follows */
+		} exstop;
+		struct {
+			uint32_t hints;
+			uint32_t ext;
+		} mwait;
+		struct {
+			uint8_t state;	   /* resolved thread C-state */
+			uint8_t sub_state; /* and its sub state */
+			bool hw;	   /* entered by the hardware */
+		} pwre;
+		struct {
+			uint8_t last;	 /* last core C-state */
+			uint8_t deepest; /* deepest core C-state */
+			bool interrupt;
+			bool store;
+			bool autonomous;
+		} pwrx;
+		struct {
+			uint8_t type;
+			uint8_t vector;
+			bool ip; /* a FUP follows */
+		} cfe;
+		struct {
+			uint8_t type;
+			uint64_t payload;
+		} evd;
+		struct {
+			uint8_t type;
+			uint8_t item_size; /* 4 or 8 */
+		} bbp;
+		struct {
+			uint8_t id;
+			uint8_t item_size; /* 4 or 8 */
+			uint64_t payload;
+		} bip;
+		struct {
+			bool ip; /* a FUP follows */
+		} bep;
+		struct {
+			uint8_t trbv; /* trigger bit vector */
+			bool ip;      /* a FUP follows */
+			bool mult;
+			bool has_icnt;
+			uint16_t icnt;
+		} trig;
+	} u;
+};
+
+/*
+ * Decodes the packet at `bytes`. `block` is the PEBS block state before it
+ * (enum ptah_packet_block; 0 where PEBS via PT is not used).
+ *
+ * Returns its size in bytes; PTAH_E_MORE when n bytes are a prefix of a valid
+ * packet; PTAH_E_BAD_OPCODE; PTAH_E_BAD_PACKET. On failure *packet is not
+ * defined.
+ */
+PTAH_API int ptah_packet_decode(struct ptah_packet *packet, const uint8_t *bytes, size_t n,
+				unsigned block);
+
+/*
+ * Writes a packet. Returns its size; PTAH_E_NOSPACE when n is too small;
+ * PTAH_E_INVAL when a field does not fit the packet. `packet->size` is not
+ * read, except for CYC, where it asks for that many bytes if it is larger
+ * than needed.
+ */
+PTAH_API int ptah_packet_encode(const struct ptah_packet *packet, uint8_t *bytes, size_t n);
+
+/* The PEBS block state after `packet`. */
+PTAH_API unsigned ptah_packet_block_state(const struct ptah_packet *packet, unsigned block);
+
+/* First PSB that begins in [begin, end), or NULL. A PSB cut by `end` does not count. */
+PTAH_API const uint8_t *ptah_packet_find_psb(const uint8_t *begin, const uint8_t *end);
+
+/* Last PSB that lies in [begin, end), or NULL. */
+PTAH_API const uint8_t *ptah_packet_find_last_psb(const uint8_t *begin, const uint8_t *end);
+
+/*
+ * IP reconstruction: the address that (ipc, payload) means after *last_ip,
+ * which is updated. A suppressed IP leaves it alone and returns false. Reset
+ * *last_ip to 0 at a PSB.
+ */
+PTAH_API bool ptah_packet_ip(uint64_t *last_ip, unsigned ipc, uint64_t payload, uint64_t *ip);
+
+/* The shortest compression of `ip` against *last_ip, which is updated. */
+PTAH_API unsigned ptah_packet_compress_ip(uint64_t *last_ip, uint64_t ip, uint64_t *payload);
+
+/* The SDM's name of a packet ("TIP.PGE"), NULL when `type` is out of range. */
+PTAH_API const char *ptah_packet_name(unsigned type);
+
+/*
+ * The payload in words, without the name: "0x401000", "TNNT", "cr3 0x1000 nr",
+ * ... Writes at most n bytes with a NUL. IP packets print the payload as sent
+ * with its compression; use ptah_packet_ip() for the address. Returns the
+ * length the text has, as snprintf does.
+ */
+PTAH_API int ptah_packet_format(const struct ptah_packet *packet, char *text, size_t n);
+
+#endif

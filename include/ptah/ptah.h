@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* All of Ptah's public headers. */
+#ifndef PTAH_PTAH_H
+#define PTAH_PTAH_H
+
+#include <ptah/error.h>
+#include <ptah/event.h>
+#include <ptah/flow.h>
+#include <ptah/image.h>
+#include <ptah/packet.h>
+#include <ptah/record.h>
+#include <ptah/session.h>
+#include <ptah/symbol.h>
+#include <ptah/version.h>
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sessions: a recording as a whole.
+ *
+ * A session is a perf.data file (from `ptah record` or `perf record -e
+ * intel_pt//`) or a raw packet stream with an image. It knows the trace
+ * streams (one per thread or per CPU), the processes and what they had mapped
+ * when, and decodes each stream over the memory of its time.
+ *
+ *	struct ptah_message why;
+ *	struct ptah_session *s;
+ *
+ *	if (ptah_session_open("perf.data", NULL, &s, &why) < 0)
+ *		die(why.text);
+ *	for (i = 0; i < ptah_session_streams(s); i++) {
+ *		ptah_stream_new(s, i, &stream);
+ *		while ((k = ptah_stream_read(stream, items, 256)) > 0)
+ *			use(items, k);
+ *		ptah_stream_free(stream);
+ *	}
+ *	ptah_session_close(s);
+ *
+ * After open a session is read-only: streams of one session may be decoded by
+ * different threads.
+ */
+#ifndef PTAH_SESSION_H
+#define PTAH_SESSION_H
+
+#include <ptah/flow.h>
+
+/* Why something failed, for people: names the file, the place and what to do. */
+struct ptah_message {
+	char text[1024];
+};
+
+struct ptah_session_config {
+	size_t size;	   /* sizeof(struct ptah_session_config) */
+	const char *symfs; /* look for binaries below this folder (as perf --symfs); NULL: "/" */
+	bool ignore_build_ids; /* decode over changed binaries all the same */
+	bool no_images;	       /* packets only: do not look for the binaries at all */
+};
+
+struct ptah_session;
+
+PTAH_API int ptah_session_open(const char *path, const struct ptah_session_config *config,
+			       struct ptah_session **session, struct ptah_message *why);
+
+/* A session of one stream: the packets in the file `pt` over `image`, which is cloned. */
+PTAH_API int ptah_session_open_raw(const char *pt, const struct ptah_image *image,
+				   struct ptah_session **session, struct ptah_message *why);
+
+PTAH_API void ptah_session_close(struct ptah_session *session);
+
+/* What the recorder counted while the program ran. */
+struct ptah_truth {
+	uint64_t instructions;
+	uint64_t conditional; /* conditional branches, taken or not */
+	uint64_t indirect;    /* indirect near jumps and calls */
+	uint64_t returns;     /* near returns */
+	uint64_t path_hash;   /* of the address stream, see docs/path-hash.md */
+};
+
+struct ptah_stream_info {
+	int32_t pid;	/* -1: unknown */
+	int32_t tid;	/* -1: per-CPU stream */
+	int32_t cpu;	/* -1: per-thread stream */
+	char comm[16];	/* the thread's last name, "" if unknown */
+	uint64_t bytes; /* of trace */
+	uint64_t lost;	/* bytes the recorder says were lost */
+	bool has_truth;
+	struct ptah_truth truth;
+};
+
+PTAH_API size_t ptah_session_streams(const struct ptah_session *session);
+PTAH_API int ptah_session_stream_info(const struct ptah_session *session, size_t stream,
+				      struct ptah_stream_info *info);
+
+/*
+ * The bytes of a stream from `offset`: *bytes points at a contiguous piece
+ * that lives as long as the session. Returns its length, 0 at the end.
+ */
+PTAH_API size_t ptah_session_stream_bytes(const struct ptah_session *session, size_t stream,
+					  uint64_t offset, const uint8_t **bytes);
+
+/* A mapping of a process: where in which file an address lies. */
+struct ptah_map {
+	uint64_t address;
+	uint64_t size;
+	uint64_t file_offset;
+	const char
+	    *path; /* "[vdso]", "//anon", ... for what is no file; lives as long as the session */
+};
+
+/* What process `pid` had mapped at `address` at time `tsc` (0: at the end). false: nothing known.
+ */
+PTAH_API bool ptah_session_find_map(const struct ptah_session *session, int32_t pid,
+				    uint64_t address, uint64_t tsc, struct ptah_map *map);
+
+/* A TSC value in nanoseconds of perf's clock; 0 when the recording has no conversion. */
+PTAH_API uint64_t ptah_session_time(const struct ptah_session *session, uint64_t tsc);
+
+/* Remarks of the recorder ("child 123 was not recorded"), and about the file. NULL when i is out of
+ * range. */
+PTAH_API const char *ptah_session_note(const struct ptah_session *session, size_t i);
+
+/* The decoder of one stream: a flow whose image follows the recording. */
+struct ptah_stream;
+
+PTAH_API int ptah_stream_new(const struct ptah_session *session, size_t index,
+			     struct ptah_stream **stream);
+PTAH_API void ptah_stream_free(struct ptah_stream *stream);
+
+/* As ptah_flow_read(); 0 is the end of the stream. */
+PTAH_API int ptah_stream_read(struct ptah_stream *stream, struct ptah_item *items, size_t capacity);
+
+/* As ptah_flow_insns(), for a block of the last read. */
+PTAH_API int ptah_stream_insns(const struct ptah_stream *stream, const struct ptah_item *block,
+			       struct ptah_insn *insns, size_t capacity);
+
+/* Trace bytes used so far (for progress). */
+PTAH_API uint64_t ptah_stream_offset(const struct ptah_stream *stream);
+
+struct ptah_verify {
+	struct ptah_truth decoded;
+	uint64_t errors;	/* error items */
+	uint64_t overflows;	/* overflow items */
+	struct ptah_item first; /* the first error, if errors > 0 */
+	bool equal;		/* no error and decoded equals the recorder's truth */
+};
+
+/* Decodes a stream and compares it with the recorder's truth. PTAH_E_MISSING when there is none. */
+PTAH_API int ptah_session_verify(const struct ptah_session *session, size_t stream,
+				 struct ptah_verify *result);
+
+#endif

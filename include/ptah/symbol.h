@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Symbols: function names for places in files.
+ *
+ * A place is a path and an offset in that file, so that nothing here depends
+ * on where a process mapped it. Names come from .symtab, .dynsym, PLT
+ * relocations and separate debug files (by build id or debug link, from the
+ * local machine only). In stripped files the function ranges of .eh_frame
+ * bound functions without a name: those are reported with `named` false.
+ *
+ * One resolver per thread.
+ */
+#ifndef PTAH_SYMBOL_H
+#define PTAH_SYMBOL_H
+
+#include <ptah/api.h>
+#include <ptah/error.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ptah_symbols;
+
+struct ptah_symbol {
+	const char *name; /* demangling is the caller's; lives as long as the resolver */
+	uint64_t start;	  /* file offset of the function's first byte */
+	uint64_t size;	  /* 0: unknown */
+	bool named;	  /* false: bounds from .eh_frame or section, `name` is made up (fn_5a20) */
+};
+
+/* `symfs` as in session.h, may be NULL. */
+PTAH_API int ptah_symbols_new(const char *symfs, struct ptah_symbols **symbols);
+PTAH_API void ptah_symbols_free(struct ptah_symbols *symbols);
+
+/* The function that holds the byte at `file_offset` of `path`. false: not known. */
+PTAH_API bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path,
+				  uint64_t file_offset, struct ptah_symbol *symbol);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* Compiler differences, gathered here so that nothing else has an #ifdef for them. */
+#ifndef PTAH_BASE_COMPILER_H
+#define PTAH_BASE_COMPILER_H
+
+#define LIKELY(x)		   __builtin_expect(!!(x), 1)
+#define UNLIKELY(x)		   __builtin_expect(!!(x), 0)
+#define NOINLINE		   __attribute__((noinline))
+#define ALWAYS_INLINE		   inline __attribute__((always_inline))
+#define PRINTF_LIKE(format, first) __attribute__((format(printf, format, first)))
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+#endif

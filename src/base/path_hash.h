@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The path hash: one number for the sequence of instructions a thread ran.
+ *
+ * The path is cut into runs: maximal stretches in which each instruction
+ * begins where the one before it ends. Runs depend on the addresses alone, not
+ * on how a recorder or decoder cuts its blocks nor on why control moved, so
+ * that independent producers get the same number. Each run mixes its first
+ * address and the address behind its last instruction into the hash. A rep
+ * instruction is one instruction. Freestanding.
+ */
+#ifndef PTAH_BASE_PATH_HASH_H
+#define PTAH_BASE_PATH_HASH_H
+
+#include "base/bits.h"
+
+struct path_hash {
+	uint64_t hash;
+	uint64_t start; /* of the open run */
+	uint64_t end;	/* behind the open run; start == end: no run is open */
+};
+
+static inline uint64_t path_hash_mix(uint64_t hash, uint64_t start, uint64_t end)
+{
+	/* Two odd constants (2^64 over the golden ratio, and a 64-bit prime). */
+	uint64_t x = hash ^ (start * UINT64_C(0x9e3779b97f4a7c15) + end);
+
+	return rotate_left(x * UINT64_C(0xd6e8feb86659fd93), 31);
+}
+
+/* Instructions at [start, end), start < end, ran next. */
+static inline void path_hash_add(struct path_hash *p, uint64_t start, uint64_t end)
+{
+	if (start != p->end || p->start == p->end) {
+		if (p->start != p->end)
+			p->hash = path_hash_mix(p->hash, p->start, p->end);
+		p->start = start;
+	}
+	p->end = end;
+}
+
+/* The hash with the open run included; *p is not changed. */
+static inline uint64_t path_hash_value(const struct path_hash *p)
+{
+	return p->start != p->end ? path_hash_mix(p->hash, p->start, p->end) : p->hash;
+}
+
+#endif

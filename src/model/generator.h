@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The packet generator of the simulated processor: branch outcomes in, the
+ * bytes that a PT processor writes out. Freestanding, one per logical
+ * processor or thread, everything inline because a software recorder calls it
+ * once per executed block.
+ *
+ * Room: the caller makes sure, before a branch or event, that
+ * GENERATOR_BURST bytes can be written at `out`. Every function here writes at
+ * most that.
+ *
+ * Return compression follows SDM "Indirect Transfer Compression for Returns":
+ * 64 entries, the oldest dropped; emptied at PSB, OVF and when packet
+ * generation stops; zero-length direct calls are not pushed. One thing goes
+ * further: a return whose popped entry does not match empties the stack. The
+ * SDM lets a decoder pop at every near return, while libipt and perf pop at
+ * compressed returns only; with this rule all of them decode the same path.
+ */
+#ifndef PTAH_MODEL_GENERATOR_H
+#define PTAH_MODEL_GENERATOR_H
+
+#include "base/compiler.h"
+#include "packet/ip.h"
+
+#define GENERATOR_BURST 96
+#define GENERATOR_STACK 64
+
+struct ptah_generator {
+	uint8_t *out;	   /* the next byte goes here */
+	uint64_t tnt;	   /* pending outcomes below a stop bit; 1: none */
+	uint64_t tnt_full; /* tnt value from which the packet is sent: 1 << 6 or 1 << 47 */
+	uint64_t last_ip;
+	bool retcomp;
+	uint32_t top;	/* pushes so far, modulo 2^32 */
+	uint32_t depth; /* valid entries, at most GENERATOR_STACK */
+	uint64_t stack[GENERATOR_STACK];
+};
+
+/* long_tnt: send TNT-64 when 47 outcomes are pending, instead of TNT-8 at 6. */
+static inline void generator_init(struct ptah_generator *g, uint8_t *out, bool retcomp,
+				  bool long_tnt)
+{
+	memset(g, 0, sizeof(*g));
+	g->out = out;
+	g->tnt = 1;
+	g->tnt_full = UINT64_C(1) << (long_tnt ? 47 : 6);
+	g->retcomp = retcomp;
+}
+
+static inline void generator_flush_tnt(struct ptah_generator *g)
+{
+	if (g->tnt == 1)
+		return;
+	if (g->tnt < (1u << 7)) {
+		*g->out++ = (uint8_t)(g->tnt << 1);
+	} else {
+		store_le16(g->out, 0xa302);
+		store_le64(g->out + 2, g->tnt);
+		g->out += 8;
+	}
+	g->tnt = 1;
+}
+
+/* A conditional branch, or a compressed return (taken). */
+static inline void generator_tnt(struct ptah_generator *g, bool taken)
+{
+	g->tnt = g->tnt << 1 | taken;
+	if (g->tnt >= g->tnt_full)
+		generator_flush_tnt(g);
+}
+
+/* opcode: the low five bits of TIP (0x0d), TIP.PGE (0x11), TIP.PGD (0x01) or FUP (0x1d). */
+static inline void generator_ip_packet(struct ptah_generator *g, unsigned opcode, uint64_t ip)
+{
+	unsigned ipc = packet_compress_ip(g->last_ip, ip);
+
+	*g->out = (uint8_t)(opcode | ipc << 5);
+	store_le64(g->out + 1, ip);
+	g->out += 1 + packet_ip_bytes[ipc];
+	g->last_ip = ip;
+}
+
+/* An indirect jump or call, or an uncompressed return. */
+static inline void generator_tip(struct ptah_generator *g, uint64_t ip)
+{
+	generator_flush_tnt(g);
+	generator_ip_packet(g, 0x0d, ip);
+}
+
+/* A near call that returns to `next`. Not for direct calls with displacement 0. */
+static inline void generator_call(struct ptah_generator *g, uint64_t next)
+{
+	if (!g->retcomp)
+		return;
+	g->stack[g->top++ % GENERATOR_STACK] = next;
+	g->depth += g->depth < GENERATOR_STACK;
+}
+
+/* A near return to `ip`. */
+static inline void generator_return(struct ptah_generator *g, uint64_t ip)
+{
+	if (g->depth && g->stack[(g->top - 1) % GENERATOR_STACK] == ip) {
+		g->top--;
+		g->depth--;
+		generator_tnt(g, true);
+		return;
+	}
+	g->depth = 0;
+	generator_tip(g, ip);
+}
+
+/* Packet generation starts at `ip`. */
+static inline void generator_enable(struct ptah_generator *g, uint64_t ip)
+{
+	generator_ip_packet(g, 0x11, ip);
+}
+
+/* Packet generation stops and the trace may not say where (a system call under user-only tracing).
+ */
+static inline void generator_disable(struct ptah_generator *g)
+{
+	generator_flush_tnt(g);
+	*g->out++ = 0x01;
+	g->depth = 0;
+}
+
+/* An asynchronous exit before the instruction at `ip` (interrupt, exception) that stops generation.
+ */
+static inline void generator_async_disable(struct ptah_generator *g, uint64_t ip)
+{
+	generator_flush_tnt(g);
+	generator_ip_packet(g, 0x1d, ip);
+	generator_disable(g);
+}
+
+static inline void generator_overflow(struct ptah_generator *g)
+{
+	g->tnt = 1;
+	g->depth = 0;
+	store_le16(g->out, 0xf302);
+	g->out += 2;
+}
+
+static inline void generator_tsc(struct ptah_generator *g, uint64_t tsc)
+{
+	store_le64(g->out, tsc << 8 | 0x19);
+	g->out += 8;
+}
+
+/*
+ * PSB+ (SDM "Packet Stream Boundary+"): PSB, TSC, CBR, MODE.Exec, FUP with the
+ * current IP when packets are enabled, PSBEND. 64-bit code. At most 42 bytes.
+ */
+static inline void generator_psb(struct ptah_generator *g, uint64_t tsc, uint8_t ratio,
+				 bool enabled, uint64_t ip)
+{
+	generator_flush_tnt(g);
+	g->depth = 0;
+	g->last_ip = 0;
+	for (unsigned i = 0; i < 16; i += 2)
+		store_le16(g->out + i, 0x8202);
+	g->out += 16;
+	generator_tsc(g, tsc);
+	store_le32(g->out, 0x0302u | (uint32_t)ratio << 16);
+	g->out += 4;
+	store_le16(g->out, 0x0199); /* MODE.Exec: CS.L & LMA */
+	g->out += 2;
+	if (enabled)
+		generator_ip_packet(g, 0x1d, ip);
+	store_le16(g->out, 0x2302);
+	g->out += 2;
+}
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Writes perf.data files with Intel PT that perf and Ptah read.
+ *
+ * Everything is appended. After perfdata_writer_flush() the file on disk is
+ * valid up to that point even if the process dies. finish() adds the header
+ * features and Ptah's own section (feature bit PERFDATA_FEATURE_PTAH, which
+ * perf ignores): truth, code that is in no file, notes.
+ *
+ * Every function returns 0 or a negative enum ptah_error; after a failure the
+ * writer stays failed and perfdata_writer_why() tells the sentence.
+ */
+#ifndef PTAH_PERFDATA_WRITER_H
+#define PTAH_PERFDATA_WRITER_H
+
+#include <ptah/session.h>
+
+struct perfdata_writer;
+
+/* Time: perf nanoseconds = zero + (tsc * mult >> shift), as in perf_event_mmap_page. */
+struct perfdata_clock {
+	uint16_t shift;
+	uint32_t mult;
+	uint64_t zero;
+};
+
+struct perfdata_writer_config {
+	const char *path;
+	char *const *command; /* argv of what is recorded, NULL-terminated (HEADER_CMDLINE holds
+				 ours + it) */
+	struct perfdata_clock clock;
+	bool retcomp; /* return compression is on in the trace */
+	bool tsc;     /* TSC packets are in the trace */
+	uint32_t max_nonturbo_ratio;
+};
+
+/* An existing file is renamed to PATH.old first, as perf does. */
+int perfdata_writer_open(const struct perfdata_writer_config *config, struct perfdata_writer **w,
+			 struct ptah_message *why);
+
+/* time: TSC; the writer converts it with the clock. */
+int perfdata_write_comm(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc,
+			bool exec, const char *comm);
+int perfdata_write_fork(struct perfdata_writer *w, int32_t pid, int32_t tid, int32_t ppid,
+			int32_t ptid, uint64_t tsc);
+int perfdata_write_exit(struct perfdata_writer *w, int32_t pid, int32_t tid, int32_t ppid,
+			int32_t ptid, uint64_t tsc);
+int perfdata_write_itrace_start(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc);
+
+/* An executable mapping. The writer looks up the file's build id (remembering it per path). */
+int perfdata_write_mmap2(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc,
+			 uint64_t address, uint64_t size, uint64_t file_offset, uint32_t prot,
+			 const char *path);
+
+/* `size` trace bytes that follow `offset` bytes written before for stream `index`. */
+int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t tid, uint64_t offset,
+			    const void *bytes, size_t size);
+
+/* Kept in memory until finish(). */
+int perfdata_add_truth(struct perfdata_writer *w, uint32_t index, int32_t pid, int32_t tid,
+		       const struct ptah_truth *truth, uint64_t lost);
+
+/* Code that no file holds (JIT, patched): visible to `pid` from time tsc on. */
+int perfdata_add_code(struct perfdata_writer *w, int32_t pid, uint64_t tsc, uint64_t address,
+		      const void *bytes, size_t size);
+int perfdata_add_note(struct perfdata_writer *w, const char *text);
+
+int perfdata_writer_flush(struct perfdata_writer *w);
+const char *perfdata_writer_why(const struct perfdata_writer *w);
+
+/* Completes the file and frees the writer. */
+int perfdata_writer_finish(struct perfdata_writer *w, struct ptah_message *why);
+
+/* Removes the file (puts PATH.old back) and frees the writer. */
+void perfdata_writer_abort(struct perfdata_writer *w);
+
+#endif
