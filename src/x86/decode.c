@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+#include "x86/x86.h"
+
+#include <Zydis/Decoder.h>
+
+/* FF /2../5 (SDM Vol. 2, opcode extensions, group 5). */
+static unsigned classify_group5(unsigned reg)
+{
+	static const uint8_t classes[8] = {
+	    [2] = PTAH_INSN_CALL_IND,
+	    [3] = PTAH_INSN_FAR_CALL,
+	    [4] = PTAH_INSN_JUMP_IND,
+	    [5] = PTAH_INSN_FAR_JUMP,
+	};
+
+	return classes[reg & 7];
+}
+
+/* One-byte opcodes. */
+static unsigned classify_default(unsigned opcode, unsigned reg)
+{
+	if (opcode >= 0x70 && opcode <= 0x7f)
+		return PTAH_INSN_COND;
+	switch (opcode) {
+	case 0xe0: /* LOOPNE */
+	case 0xe1: /* LOOPE */
+	case 0xe2: /* LOOP */
+	case 0xe3: /* JrCXZ */
+		return PTAH_INSN_COND;
+	case 0xe9:
+	case 0xeb:
+		return PTAH_INSN_JUMP;
+	case 0xe8:
+		return PTAH_INSN_CALL;
+	case 0xc2:
+	case 0xc3:
+		return PTAH_INSN_RETURN;
+	case 0x9a: /* CALL ptr16:16/32 */
+	case 0xcc: /* INT3 */
+	case 0xcd: /* INT n */
+	case 0xce: /* INTO */
+	case 0xf1: /* INT1 */
+		return PTAH_INSN_FAR_CALL;
+	case 0xca:
+	case 0xcb:
+	case 0xcf: /* IRET */
+		return PTAH_INSN_FAR_RETURN;
+	case 0xea:
+		return PTAH_INSN_FAR_JUMP;
+	case 0xff:
+		return classify_group5(reg);
+	default:
+		return PTAH_INSN_OTHER;
+	}
+}
+
+/* 0F 01 with a register operand: VMX, FRED and user-interrupt returns. */
+static unsigned classify_group7(unsigned modrm, ZyanU8 prefix)
+{
+	switch (modrm) {
+	case 0xc1: /* VMCALL */
+		return PTAH_INSN_FAR_CALL;
+	case 0xc2: /* VMLAUNCH */
+	case 0xc3: /* VMRESUME */
+		return PTAH_INSN_FAR_RETURN;
+	case 0xca: /* ERETS (F2), ERETU (F3); CLAC without */
+		return prefix ? PTAH_INSN_FAR_RETURN : PTAH_INSN_OTHER;
+	case 0xec: /* UIRET (F3) */
+		return prefix == 0xf3 ? PTAH_INSN_FAR_RETURN : PTAH_INSN_OTHER;
+	default:
+		return PTAH_INSN_OTHER;
+	}
+}
+
+/* Two-byte opcodes, 0F xx. */
+static unsigned classify_0f(unsigned opcode, unsigned modrm, ZyanU8 prefix)
+{
+	if (opcode >= 0x80 && opcode <= 0x8f)
+		return PTAH_INSN_COND;
+	switch (opcode) {
+	case 0x05: /* SYSCALL */
+	case 0x34: /* SYSENTER */
+		return PTAH_INSN_FAR_CALL;
+	case 0x07: /* SYSRET */
+	case 0x35: /* SYSEXIT */
+	case 0xaa: /* RSM */
+		return PTAH_INSN_FAR_RETURN;
+	case 0x01:
+		return classify_group7(modrm, prefix);
+	case 0xae: /* group 15: PTWRITE is F3 /4 */
+		return prefix == 0xf3 && (modrm >> 3 & 7) == 4 ? PTAH_INSN_PTWRITE
+							       : PTAH_INSN_OTHER;
+	default:
+		return PTAH_INSN_OTHER;
+	}
+}
+
+static bool is_string(unsigned opcode)
+{
+	return (opcode >= 0x6c && opcode <= 0x6f) || (opcode >= 0xa4 && opcode <= 0xa7) ||
+	       (opcode >= 0xaa && opcode <= 0xaf);
+}
+
+/* The last F2 or F3 before the opcode, 0 without one. */
+static ZyanU8 repeat_prefix(const ZydisDecodedInstruction *z)
+{
+	ZyanU8 prefix = 0;
+
+	for (unsigned i = 0; i < z->raw.prefix_count; i++)
+		if (z->raw.prefixes[i].value == 0xf2 || z->raw.prefixes[i].value == 0xf3)
+			prefix = z->raw.prefixes[i].value;
+	return prefix;
+}
+
+static void classify(const ZydisDecodedInstruction *z, uint64_t ip, unsigned mode,
+		     struct x86_insn *insn)
+{
+	unsigned modrm =
+	    (unsigned)(z->raw.modrm.mod << 6 | z->raw.modrm.reg << 3 | z->raw.modrm.rm);
+
+	insn->rep = false;
+	insn->writes_cr3 = false;
+	insn->target = 0;
+	insn->class = PTAH_INSN_OTHER;
+	if (z->encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY)
+		return;
+	if (z->opcode_map == ZYDIS_OPCODE_MAP_DEFAULT) {
+		insn->class = (uint8_t)classify_default(z->opcode, z->raw.modrm.reg);
+		insn->rep = is_string(z->opcode) && repeat_prefix(z);
+	} else if (z->opcode_map == ZYDIS_OPCODE_MAP_0F) {
+		insn->class = (uint8_t)classify_0f(z->opcode, modrm, repeat_prefix(z));
+		insn->writes_cr3 = z->opcode == 0x22 && z->raw.modrm.reg == 3;
+	}
+	if (insn->class == PTAH_INSN_COND || insn->class == PTAH_INSN_JUMP ||
+	    insn->class == PTAH_INSN_CALL) {
+		uint64_t target = ip + z->length + (uint64_t)z->raw.imm[0].value.s;
+
+		/* Outside 64-bit mode the operand size bounds EIP (SDM Vol. 2, JMP and Jcc). */
+		if (mode != PTAH_EXEC_64)
+			target &= z->operand_width == 16 ? 0xffff : 0xffffffff;
+		insn->target = target;
+	}
+}
+
+int x86_decode(const uint8_t *bytes, size_t n, uint64_t ip, unsigned mode, struct x86_insn *insn)
+{
+	static const struct {
+		ZydisMachineMode mode;
+		ZydisStackWidth width;
+	} modes[] = {
+	    [PTAH_EXEC_16] = {ZYDIS_MACHINE_MODE_LEGACY_16, ZYDIS_STACK_WIDTH_16},
+	    [PTAH_EXEC_32] = {ZYDIS_MACHINE_MODE_LEGACY_32, ZYDIS_STACK_WIDTH_32},
+	    [PTAH_EXEC_64] = {ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64},
+	};
+	ZydisDecoder decoder;
+	ZydisDecodedInstruction z;
+	ZyanStatus status;
+
+	if (mode < PTAH_EXEC_16 || mode > PTAH_EXEC_64)
+		return PTAH_E_INVAL;
+	if (!ZYAN_SUCCESS(ZydisDecoderInit(&decoder, modes[mode].mode, modes[mode].width)) ||
+	    !ZYAN_SUCCESS(ZydisDecoderEnableMode(&decoder, ZYDIS_DECODER_MODE_MINIMAL, ZYAN_TRUE)))
+		return PTAH_E_UNSUPPORTED;
+	if (n > X86_MAX_SIZE)
+		n = X86_MAX_SIZE;
+	status = ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, n, &z);
+	if (status == ZYDIS_STATUS_NO_MORE_DATA && n < X86_MAX_SIZE)
+		return PTAH_E_MORE;
+	if (!ZYAN_SUCCESS(status))
+		return PTAH_E_BAD_INSN;
+	insn->size = z.length;
+	classify(&z, ip, mode, insn);
+	return 0;
+}
