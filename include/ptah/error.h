@@ -5,7 +5,7 @@
  * Functions return 0 or a count on success and one of these negative values on
  * failure. The values are pinned: a number never changes its meaning, and new
  * ones take the gaps. ptah_strerror() gives a sentence, ptah_error_name() the
- * enumerator's last part in lower case (for JSON and tests). Both return
+ * enumerator's last part ("BAD_PACKET", for JSON and tests). Both return
  * static strings, never NULL, and accept any int.
  */
 #ifndef PTAH_ERROR_H

@@ -68,9 +68,8 @@ enum ptah_packet_block {
 };
 
 /*
- * One packet. `size` is its length on the wire. Reserved wire bits are
- * dropped when decoding, except in `raw` where the SDM gives them no meaning
- * but real encoders must be able to repeat them.
+ * One packet. `size` is its length on the wire. Reserved wire bits are ignored
+ * when decoding (SDM: "not guaranteed to be 0") and written as 0.
  */
 struct ptah_packet {
 	uint8_t type; /* enum ptah_packet_type */
@@ -215,7 +214,7 @@ PTAH_API unsigned ptah_packet_compress_ip(uint64_t *last_ip, uint64_t ip, uint64
 PTAH_API const char *ptah_packet_name(unsigned type);
 
 /*
- * The payload in words, without the name: "0x401000", "TNNT", "cr3 0x1000 nr",
+ * The payload in words, without the name: "TNNT", "cr3 0x1000 nr", "2: ????????00401000",
  * ... Writes at most n bytes with a NUL. IP packets print the payload as sent
  * with its compression; use ptah_packet_ip() for the address. Returns the
  * length the text has, as snprintf does.

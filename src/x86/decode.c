@@ -135,9 +135,10 @@ static void classify(const ZydisDecodedInstruction *z, uint64_t ip, unsigned mod
 	    insn->class == PTAH_INSN_CALL) {
 		uint64_t target = ip + z->length + (uint64_t)z->raw.imm[0].value.s;
 
-		/* Outside 64-bit mode the operand size bounds EIP (SDM Vol. 2, JMP and Jcc). */
+		/* Linear addresses have 32 bits outside 64-bit mode. The wrap of a 16-bit EIP
+		 * is left out: it happens before the segment base, which no trace gives. */
 		if (mode != PTAH_EXEC_64)
-			target &= z->operand_width == 16 ? 0xffff : 0xffffffff;
+			target &= 0xffffffff;
 		insn->target = target;
 	}
 }
