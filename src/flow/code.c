@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow/code.h"
+
+#include "base/compiler.h"
+#include "x86/x86.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK_NODES   512
+#define FIRST_BUCKETS 1024
+
+struct code_chunk {
+	struct code_chunk *next;
+	struct code_node nodes[CHUNK_NODES];
+};
+
+/* Reads the image ahead, so that short instructions share one read. */
+struct code_reader {
+	const struct ptah_image *image;
+	uint64_t ip;
+	size_t pos, size;
+	uint8_t bytes[256];
+};
+
+static int reader_next(struct code_reader *r, unsigned mode, struct x86_insn *insn)
+{
+	int status;
+
+	if (r->size - r->pos < X86_MAX_SIZE) {
+		r->size = ptah_image_read(r->image, r->ip, r->bytes, sizeof(r->bytes));
+		r->pos = 0;
+		if (!r->size)
+			return PTAH_E_NO_CODE;
+	}
+	status = x86_decode(r->bytes + r->pos, r->size - r->pos, r->ip, mode, insn);
+	if (status < 0) /* an instruction cut by the end of the image */
+		return status == PTAH_E_MORE ? PTAH_E_NO_CODE : status;
+	r->pos += insn->size;
+	r->ip += insn->size;
+	return 0;
+}
+
+static bool ends_node(unsigned class)
+{
+	return class != PTAH_INSN_OTHER && class != PTAH_INSN_PTWRITE;
+}
+
+int code_init(struct code_cache *cache, const struct ptah_image *image)
+{
+	memset(cache, 0, sizeof(*cache));
+	cache->image = image;
+	cache->bucket_count = FIRST_BUCKETS;
+	cache->chunk_used = CHUNK_NODES;
+	cache->buckets = calloc(cache->bucket_count, sizeof(struct code_node *));
+	return cache->buckets ? 0 : PTAH_E_NOMEM;
+}
+
+static void free_chunks(struct code_cache *cache)
+{
+	while (cache->chunks) {
+		struct code_chunk *next = cache->chunks->next;
+
+		free(cache->chunks);
+		cache->chunks = next;
+	}
+	cache->chunk_used = CHUNK_NODES;
+	cache->node_count = 0;
+}
+
+void code_fini(struct code_cache *cache)
+{
+	free_chunks(cache);
+	free(cache->buckets);
+}
+
+void code_flush(struct code_cache *cache)
+{
+	free_chunks(cache);
+	memset(cache->buckets, 0, cache->bucket_count * sizeof(struct code_node *));
+}
+
+static size_t bucket_of(const struct code_cache *cache, uint64_t ip)
+{
+	return (size_t)((ip * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (cache->bucket_count - 1);
+}
+
+/* Keeps chains short. Failing to grow only makes them longer. */
+static void grow(struct code_cache *cache)
+{
+	size_t old_count = cache->bucket_count;
+	struct code_node **old = cache->buckets;
+	struct code_node **buckets = calloc(old_count * 2, sizeof(struct code_node *));
+
+	if (!buckets)
+		return;
+	cache->buckets = buckets;
+	cache->bucket_count = old_count * 2;
+	for (size_t i = 0; i < old_count; i++) {
+		for (struct code_node *n = old[i], *next; n; n = next) {
+			size_t b = bucket_of(cache, n->ip);
+
+			next = n->hash_next;
+			n->hash_next = buckets[b];
+			buckets[b] = n;
+		}
+	}
+	free(old);
+}
+
+static struct code_node *allocate(struct code_cache *cache)
+{
+	if (cache->chunk_used == CHUNK_NODES) {
+		struct code_chunk *chunk = malloc(sizeof(*chunk));
+
+		if (!chunk)
+			return NULL;
+		chunk->next = cache->chunks;
+		cache->chunks = chunk;
+		cache->chunk_used = 0;
+	}
+	cache->node_count++;
+	return &cache->chunks->nodes[cache->chunk_used++];
+}
+
+static void set_head(struct code_node *node)
+{
+	struct ptah_item item = {
+	    .type = PTAH_ITEM_BLOCK,
+	    .mode = node->mode,
+	    .class = node->class,
+	    .ninsn = node->ninsn,
+	    .last_size = node->last_size,
+	};
+
+	memcpy(&node->head, &item, sizeof(node->head));
+}
+
+/* Fills a node from the image. An error at its first instruction is an error, later it ends the
+ * node. */
+static int decode_node(const struct code_cache *cache, struct code_node *node, uint64_t ip,
+		       unsigned mode)
+{
+	struct code_reader r = {.image = cache->image, .ip = ip};
+	struct x86_insn insn = {0};
+	int status = 0;
+
+	memset(node, 0, sizeof(*node));
+	node->ip = ip;
+	node->mode = (uint8_t)mode;
+	while (node->ninsn < CODE_MAX_INSNS) {
+		status = reader_next(&r, mode, &insn);
+		if (status < 0)
+			break;
+		node->ninsn++;
+		node->last_size = insn.size;
+		if (ends_node(insn.class)) {
+			node->class = insn.class;
+			node->target = insn.target;
+			break;
+		}
+	}
+	if (!node->ninsn)
+		return status;
+	node->end = r.ip;
+	set_head(node);
+	return 0;
+}
+
+NOINLINE static struct code_node *create(struct code_cache *cache, uint64_t ip, unsigned mode,
+					 int *status)
+{
+	struct code_node *node = allocate(cache);
+	size_t b;
+
+	*status = node ? decode_node(cache, node, ip, mode) : PTAH_E_NOMEM;
+	if (*status < 0) {
+		if (node) { /* give it back: it was the last one handed out */
+			cache->chunk_used--;
+			cache->node_count--;
+		}
+		return NULL;
+	}
+	if (cache->node_count > cache->bucket_count)
+		grow(cache);
+	b = bucket_of(cache, ip);
+	node->hash_next = cache->buckets[b];
+	cache->buckets[b] = node;
+	return node;
+}
+
+struct code_node *code_find(struct code_cache *cache, uint64_t ip, unsigned mode, int *status)
+{
+	struct code_node *node = cache->buckets[bucket_of(cache, ip)];
+
+	for (; node; node = node->hash_next)
+		if (node->ip == ip && node->mode == mode)
+			return node;
+	return create(cache, ip, mode, status);
+}
+
+bool code_locate(const struct code_cache *cache, const struct code_node *node, uint64_t ip,
+		 unsigned *before, unsigned *last_size)
+{
+	struct code_reader r = {.image = cache->image, .ip = node->ip};
+	struct x86_insn insn = {0};
+
+	if (ip < node->ip || ip > node->end)
+		return false;
+	*before = 0;
+	*last_size = 0;
+	while (r.ip < ip) {
+		if (reader_next(&r, node->mode, &insn) < 0)
+			return false;
+		++*before;
+		*last_size = insn.size;
+	}
+	return r.ip == ip;
+}

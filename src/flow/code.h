@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The code cache: the static side of a decode. A node is a run of instructions
+ * from an address to the first branch, decoded once, with links to the nodes
+ * behind it that are filled as they are first taken.
+ *
+ * Nodes begin wherever execution was seen to begin, so they may overlap. All
+ * of them die together when the image changes (code_flush).
+ */
+#ifndef PTAH_FLOW_CODE_H
+#define PTAH_FLOW_CODE_H
+
+#include <ptah/event.h>
+#include <ptah/image.h>
+
+/* A node is cut here at the latest. */
+#define CODE_MAX_INSNS 256
+
+struct code_node {
+	/* The head of the item this block becomes: type, flags 0, mode, class, ninsn,
+	 * last_size, 0; kept in the item's layout so that emitting it is one copy. */
+	uint64_t head;
+	uint64_t ip;
+	uint64_t end;
+	uint64_t target; /* of a direct branch */
+	struct code_node
+	    *next[2]; /* [0]: at `end`; [1]: at `target`, or the last indirect target */
+	struct code_node *hash_next;
+	uint8_t class;
+	uint8_t mode;
+	uint8_t chain_checked; /* its chain of direct branches is known to end */
+	uint8_t last_size;
+	uint16_t ninsn;
+};
+
+struct code_cache {
+	const struct ptah_image *image;
+	struct code_node **buckets;
+	size_t bucket_count; /* a power of two */
+	size_t node_count;
+	struct code_chunk *chunks;
+	size_t chunk_used;
+};
+
+int code_init(struct code_cache *cache, const struct ptah_image *image);
+void code_fini(struct code_cache *cache);
+
+/* Forgets all nodes. */
+void code_flush(struct code_cache *cache);
+
+/*
+ * The node that begins at `ip`. NULL with *status set: PTAH_E_NO_CODE,
+ * PTAH_E_BAD_INSN, PTAH_E_NOMEM.
+ */
+struct code_node *code_find(struct code_cache *cache, uint64_t ip, unsigned mode, int *status);
+
+/*
+ * Where in the node the instruction at `ip` is: how many instructions precede
+ * it and how long the last of these is. False when no instruction begins there.
+ */
+bool code_locate(const struct code_cache *cache, const struct code_node *node, uint64_t ip,
+		 unsigned *before, unsigned *last_size);
+
+#endif

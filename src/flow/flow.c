@@ -1,0 +1,786 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The flow machine: one place in the code, moved by events.
+ *
+ * It stands at a node whose instructions have not been reported yet. A
+ * conditional branch takes a TNT bit, an indirect one a TIP, direct ones
+ * nothing. A node is reported when the trace proves that it ran to its end:
+ * by the outcome of its branch, or by something that came later. An event
+ * with an address is reached by walking there along direct branches.
+ */
+#include <ptah/flow.h>
+
+#include "event/event.h"
+#include "flow/code.h"
+#include "x86/x86.h"
+
+#include <stdlib.h>
+
+#define STACK_SIZE 64 /* SDM "Indirect Transfer Compression for Returns" */
+
+/* Direct branches in a row without a deciding one before we call it a loop. */
+#define MAX_CHAIN 4096
+
+struct return_site {
+	uint64_t ip;
+	struct code_node *call; /* NULL after a flush */
+};
+
+struct ptah_flow {
+	struct ptah_event_decoder *events;
+	struct code_cache code;
+	uint64_t generation; /* of the image the code cache was made from */
+
+	/* Where we are. `node` may be NULL while `positioned`: not looked up yet. */
+	bool positioned;
+	uint8_t mode;
+	uint8_t speculative; /* PTAH_ITEM_SPECULATIVE or 0 */
+	uint64_t ip;
+	struct code_node *node;
+
+	/* Branch outcomes at hand: the oldest is bit tnt_count - 1. */
+	uint64_t tnt;
+	unsigned tnt_count;
+
+	uint64_t tsc, offset; /* of the packet that moves us now */
+
+	/* An event that is being carried out. */
+	bool has_event;
+	struct ptah_item event;
+
+	uint64_t time_limit;
+	bool paused;
+
+	unsigned stack_top, stack_depth;
+	struct return_site stack[STACK_SIZE];
+};
+
+/* The caller's array. */
+struct output {
+	struct ptah_item *items;
+	size_t count, capacity;
+};
+
+static bool full(const struct output *out)
+{
+	return out->count == out->capacity;
+}
+
+/* Items */
+
+static ALWAYS_INLINE struct ptah_item *emit_block(struct ptah_flow *f, struct output *out,
+						  const struct code_node *node)
+{
+	struct ptah_item *item = &out->items[out->count++];
+
+	memcpy(item, &node->head, sizeof(node->head));
+	item->flags = f->speculative;
+	item->ip = node->ip;
+	item->end = node->end;
+	item->value = 0;
+	item->tsc = f->tsc;
+	item->offset = f->offset;
+	return item;
+}
+
+/* A node's first `ninsn` instructions, up to `end`. */
+static void emit_part(struct ptah_flow *f, struct output *out, const struct code_node *node,
+		      uint64_t end, unsigned ninsn, unsigned last_size)
+{
+	struct ptah_item *item = emit_block(f, out, node);
+
+	item->flags |= PTAH_ITEM_TRUNCATED;
+	item->class = PTAH_INSN_OTHER;
+	item->ninsn = (uint16_t)ninsn;
+	item->last_size = (uint8_t)last_size;
+	item->end = end;
+}
+
+static void emit_event(struct output *out, const struct ptah_item *event)
+{
+	out->items[out->count++] = *event;
+}
+
+static void lose_position(struct ptah_flow *f)
+{
+	f->positioned = false;
+	f->node = NULL;
+	f->tnt_count = 0;
+	f->stack_depth = 0;
+}
+
+/* An error at the current place; decoding goes on at the next safe point. */
+static void emit_error(struct ptah_flow *f, struct output *out, int status, uint64_t ip)
+{
+	struct ptah_item *item = &out->items[out->count++];
+
+	memset(item, 0, sizeof(*item));
+	item->type = PTAH_ITEM_ERROR;
+	item->mode = f->mode;
+	item->status = status;
+	item->ip = ip;
+	item->tsc = f->tsc;
+	item->offset = f->offset;
+	lose_position(f);
+}
+
+/* Moving */
+
+static void stand_at(struct ptah_flow *f, uint64_t ip)
+{
+	f->positioned = true;
+	f->ip = ip;
+	f->node = NULL;
+}
+
+/* The node we stand at, or NULL with the reason. */
+static ALWAYS_INLINE struct code_node *here(struct ptah_flow *f, int *status)
+{
+	if (UNLIKELY(!f->node))
+		f->node = code_find(&f->code, f->ip, f->mode, status);
+	return f->node;
+}
+
+/* Follows a link, making it on first use. What is not mapped matters when it is needed. */
+static ALWAYS_INLINE void follow(struct ptah_flow *f, struct code_node *node, unsigned which)
+{
+	struct code_node *next = node->next[which];
+
+	if (UNLIKELY(!next)) {
+		int status;
+
+		f->ip = which ? node->target : node->end;
+		next = node->next[which] = code_find(&f->code, f->ip, node->mode, &status);
+	}
+	f->node = next;
+}
+
+static ALWAYS_INLINE void push_return(struct ptah_flow *f, struct code_node *call)
+{
+	struct return_site *site = &f->stack[f->stack_top++ % STACK_SIZE];
+
+	site->ip = call->end;
+	site->call = call;
+	if (f->stack_depth < STACK_SIZE)
+		f->stack_depth++;
+}
+
+/* A near return takes its entry off, compressed or not (SDM: "For near RETs, pop"). */
+static ALWAYS_INLINE bool pop_return(struct ptah_flow *f, struct return_site *site)
+{
+	if (UNLIKELY(!f->stack_depth))
+		return false;
+	f->stack_depth--;
+	*site = f->stack[--f->stack_top % STACK_SIZE];
+	return true;
+}
+
+/* A direct call pushes, unless it calls the next instruction (SDM: zero-length calls). */
+static ALWAYS_INLINE void pass_direct(struct ptah_flow *f, struct code_node *node)
+{
+	if (node->class == PTAH_INSN_CALL && node->target != node->end)
+		push_return(f, node);
+	follow(f, node, node->class == PTAH_INSN_OTHER ? 0 : 1);
+}
+
+static bool is_direct(const struct code_node *node)
+{
+	return node->class == PTAH_INSN_JUMP || node->class == PTAH_INSN_CALL ||
+	       node->class == PTAH_INSN_OTHER;
+}
+
+static bool is_far(const struct code_node *node)
+{
+	return node->class == PTAH_INSN_FAR_CALL || node->class == PTAH_INSN_FAR_RETURN ||
+	       node->class == PTAH_INSN_FAR_JUMP;
+}
+
+/*
+ * Does the chain of direct branches from here end? Unmapped code ends it too:
+ * that is found when we get there. Checked once per node, so that no wrong
+ * image or `jmp .` can hold us.
+ */
+NOINLINE static bool chain_ends(struct ptah_flow *f, struct code_node *node)
+{
+	struct code_node *n = node;
+	int status;
+
+	for (unsigned i = 0; i < MAX_CHAIN; i++) {
+		unsigned which = n->class == PTAH_INSN_OTHER ? 0 : 1;
+
+		if (!is_direct(n) || n->chain_checked)
+			break;
+		if (!n->next[which])
+			n->next[which] =
+			    code_find(&f->code, which ? n->target : n->end, n->mode, &status);
+		n = n->next[which];
+		if (!n) /* not marked: code may appear there */
+			return true;
+		if (i == MAX_CHAIN - 1)
+			return false;
+	}
+	node->chain_checked = 1;
+	return true;
+}
+
+static ALWAYS_INLINE bool chain_ok(struct ptah_flow *f, struct code_node *node)
+{
+	return LIKELY(node->chain_checked) || chain_ends(f, node);
+}
+
+/* An uncompressed indirect branch of `node` to `ip`; its last target is remembered. */
+static ALWAYS_INLINE void go_indirect(struct ptah_flow *f, struct code_node *node, uint64_t ip)
+{
+	struct return_site site;
+	struct code_node *next = node->next[1];
+
+	if (node->class == PTAH_INSN_CALL_IND)
+		push_return(f, node);
+	else if (node->class == PTAH_INSN_RETURN)
+		pop_return(f, &site);
+	if (LIKELY(next && next->ip == ip)) {
+		f->node = next;
+		return;
+	}
+	stand_at(f, ip);
+	if (!is_far(node)) { /* a far branch may change the mode: look up later */
+		int status;
+
+		f->node = node->next[1] = code_find(&f->code, ip, f->mode, &status);
+	}
+}
+
+static ALWAYS_INLINE bool go_compressed_return(struct ptah_flow *f)
+{
+	struct return_site site;
+
+	if (UNLIKELY(!pop_return(f, &site)))
+		return false;
+	if (LIKELY(site.call != NULL)) {
+		follow(f, site.call, 0);
+	} else {
+		f->ip = site.ip;
+		f->node = NULL;
+	}
+	return true;
+}
+
+/*
+ * Spends the TNT bits at hand. Returns with bits left when the output is full
+ * or an indirect branch needs its (deferred) TIP, which is said in *wants_tip.
+ */
+static void run_tnt(struct ptah_flow *f, struct output *out, bool *wants_tip)
+{
+	*wants_tip = false;
+	while (f->tnt_count && !full(out)) {
+		int status = 0;
+		struct code_node *node = here(f, &status);
+		struct ptah_item *item;
+		unsigned taken;
+
+		if (UNLIKELY(!node)) {
+			emit_error(f, out, status, f->ip);
+			return;
+		}
+		switch (node->class) {
+		case PTAH_INSN_COND:
+			taken = f->tnt >> --f->tnt_count & 1;
+			item = emit_block(f, out, node);
+			item->flags |= taken ? PTAH_ITEM_TAKEN : 0;
+			follow(f, node, taken);
+			break;
+		case PTAH_INSN_JUMP:
+		case PTAH_INSN_CALL:
+		case PTAH_INSN_OTHER:
+			if (UNLIKELY(!chain_ok(f, node))) {
+				emit_error(f, out, PTAH_E_NO_PROGRESS, node->ip);
+				return;
+			}
+			emit_block(f, out, node);
+			pass_direct(f, node);
+			break;
+		case PTAH_INSN_RETURN:
+			if (UNLIKELY(!(f->tnt >> (f->tnt_count - 1) & 1))) {
+				emit_error(f, out, PTAH_E_BAD_RETCOMP, node->ip);
+				return;
+			}
+			if (UNLIKELY(!f->stack_depth)) {
+				emit_error(f, out, PTAH_E_BAD_RETCOMP, node->ip);
+				return;
+			}
+			f->tnt_count--;
+			emit_block(f, out, node);
+			go_compressed_return(f);
+			break;
+		default:
+			*wants_tip = true;
+			return;
+		}
+	}
+}
+
+/* What a walk ended with. */
+enum walk {
+	WALK_FULL,    /* the output is full: call again */
+	WALK_ARRIVED, /* at what was asked for */
+	WALK_ERROR,   /* reported, position lost */
+};
+
+/* To the next branch that decides: `*deciding` is its node, not yet reported. */
+static enum walk walk_to_branch(struct ptah_flow *f, struct output *out,
+				struct code_node **deciding)
+{
+	for (;;) {
+		int status = 0;
+		struct code_node *node;
+
+		if (full(out))
+			return WALK_FULL;
+		node = here(f, &status);
+		if (!node) {
+			emit_error(f, out, status, f->ip);
+			return WALK_ERROR;
+		}
+		if (!is_direct(node)) {
+			*deciding = node;
+			return WALK_ARRIVED;
+		}
+		if (!chain_ok(f, node)) {
+			emit_error(f, out, PTAH_E_NO_PROGRESS, node->ip);
+			return WALK_ERROR;
+		}
+		emit_block(f, out, node);
+		pass_direct(f, node);
+	}
+}
+
+/* Is `ip` on the way, before any branch that needs trace? */
+static bool reachable(struct ptah_flow *f, uint64_t ip)
+{
+	struct code_node *node;
+	unsigned before, last_size;
+	int status = 0;
+
+	node = here(f, &status);
+	if (!node)
+		return f->ip == ip;
+	for (unsigned i = 0; i < MAX_CHAIN; i++) {
+		unsigned which = node->class == PTAH_INSN_OTHER ? 0 : 1;
+
+		if (ip >= node->ip && ip < node->end &&
+		    code_locate(&f->code, node, ip, &before, &last_size))
+			return true;
+		if (!is_direct(node))
+			return false;
+		if (!node->next[which])
+			node->next[which] = code_find(&f->code, which ? node->target : node->end,
+						      node->mode, &status);
+		if (!node->next[which]) /* nothing is mapped there, but we get there */
+			return ip == (which ? node->target : node->end);
+		node = node->next[which];
+	}
+	return false;
+}
+
+/* To the instruction at `ip`, along direct branches; everything before it is reported. */
+static enum walk walk_to_ip(struct ptah_flow *f, struct output *out, uint64_t ip)
+{
+	if (!reachable(f, ip)) {
+		emit_error(f, out, PTAH_E_MISMATCH, f->node ? f->node->ip : f->ip);
+		return WALK_ERROR;
+	}
+	for (;;) {
+		unsigned before, last_size;
+		int status = 0;
+		struct code_node *node = here(f, &status);
+
+		if (!node || node->ip == ip) {
+			stand_at(f, ip);
+			return WALK_ARRIVED;
+		}
+		if (full(out))
+			return WALK_FULL;
+		if (ip > node->ip && ip < node->end &&
+		    code_locate(&f->code, node, ip, &before, &last_size)) {
+			emit_part(f, out, node, ip, before, last_size);
+			stand_at(f, ip);
+			return WALK_ARRIVED;
+		}
+		emit_block(f, out, node);
+		pass_direct(f, node);
+	}
+}
+
+/* Tracing stopped at a branch to `to`: a direct one that goes there, or the first that needs trace.
+ */
+static enum walk walk_to_exit(struct ptah_flow *f, struct output *out, uint64_t to)
+{
+	for (;;) {
+		unsigned before, last_size;
+		int status = 0;
+		struct code_node *node;
+
+		if (full(out))
+			return WALK_FULL;
+		node = here(f, &status);
+		if (!node) {
+			if (f->ip == to) /* straight out of what is mapped */
+				return WALK_ARRIVED;
+			emit_error(f, out, status, f->ip);
+			return WALK_ERROR;
+		}
+		if (node->ip == to)
+			return WALK_ARRIVED;
+		if (to > node->ip && to < node->end &&
+		    code_locate(&f->code, node, to, &before, &last_size)) {
+			emit_part(f, out, node, to, before, last_size);
+			return WALK_ARRIVED;
+		}
+		if (!is_direct(node)) {
+			if (node->class == PTAH_INSN_COND && to != node->target &&
+			    to != node->end) {
+				emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+				return WALK_ERROR;
+			}
+			emit_block(f, out, node)->flags |=
+			    node->class == PTAH_INSN_COND && to == node->target ? PTAH_ITEM_TAKEN
+										: 0;
+			return WALK_ARRIVED;
+		}
+		if (!chain_ok(f, node)) {
+			emit_error(f, out, PTAH_E_NO_PROGRESS, node->ip);
+			return WALK_ERROR;
+		}
+		emit_block(f, out, node);
+		pass_direct(f, node);
+	}
+}
+
+/* Events. Each returns true when it is done, false when the output is full. */
+
+static bool apply_tip(struct ptah_flow *f, struct output *out)
+{
+	struct code_node *node;
+
+	switch (walk_to_branch(f, out, &node)) {
+	case WALK_FULL:
+		return false;
+	case WALK_ERROR:
+		return true;
+	default:
+		break;
+	}
+	if (node->class == PTAH_INSN_COND) { /* it would need a TNT bit */
+		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+		return true;
+	}
+	emit_block(f, out, node);
+	go_indirect(f, node, f->event.to);
+	return true;
+}
+
+/* TIP.PGD without a FUP. */
+static bool apply_disabled(struct ptah_flow *f, struct output *out)
+{
+	bool suppressed = f->event.flags & PTAH_ITEM_IP_SUPPRESSED;
+	struct code_node *node;
+	enum walk walk;
+
+	if (f->positioned) {
+		if (suppressed) {
+			walk = walk_to_branch(f, out, &node);
+			/* The exit is the deciding branch itself: a system call, an interrupt
+			 * return, or a branch whose target the filter hides. */
+			if (walk == WALK_ARRIVED && node->class == PTAH_INSN_COND) {
+				emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+				walk = WALK_ERROR;
+			} else if (walk == WALK_ARRIVED) {
+				emit_block(f, out, node);
+			}
+		} else {
+			walk = walk_to_exit(f, out, f->event.to);
+		}
+		if (walk == WALK_FULL)
+			return false;
+		lose_position(f);
+	}
+	if (full(out))
+		return false;
+	f->event.ip = 0;
+	emit_event(out, &f->event);
+	return true;
+}
+
+/* FUP + TIP.PGD, FUP + TIP, FUP + an event of its own: something at an address. */
+static bool apply_at_ip(struct ptah_flow *f, struct output *out)
+{
+	if (f->positioned &&
+	    !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED &&
+	      f->event.type != PTAH_ITEM_ASYNC_DISABLED) &&
+	    walk_to_ip(f, out, f->event.ip) == WALK_FULL)
+		return false;
+	if (full(out))
+		return false;
+	if (f->event.type == PTAH_ITEM_ASYNC_DISABLED) {
+		lose_position(f);
+	} else if (f->event.type == PTAH_ITEM_ASYNC_BRANCH && f->positioned) {
+		stand_at(f, f->event.to);
+	} else if (f->event.type == PTAH_ITEM_TSX) {
+		f->speculative = f->event.flags & PTAH_ITEM_SPECULATIVE;
+	}
+	emit_event(out, &f->event);
+	return true;
+}
+
+/*
+ * A PSB+ gives the address we should be at. If we cannot get there, what came
+ * before was misread: say so, and go on from here, where the address is sure.
+ */
+static bool apply_psb(struct ptah_flow *f, struct output *out)
+{
+	bool on = !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED);
+
+	if (f->positioned && (!on || !reachable(f, f->event.ip))) {
+		emit_error(f, out, PTAH_E_MISMATCH, f->node ? f->node->ip : f->ip);
+		return false;
+	}
+	f->mode = f->event.mode;
+	if (f->event.tsc >= f->time_limit) {
+		/* What comes before the pause ran over the image of before. */
+		if (f->positioned && walk_to_ip(f, out, f->event.ip) == WALK_FULL)
+			return false;
+		f->paused = true;
+	}
+	if (full(out))
+		return false;
+	if (!f->positioned && on)
+		stand_at(f, f->event.ip);
+	f->stack_depth = 0;
+	emit_event(out, &f->event);
+	return true;
+}
+
+static bool apply_event(struct ptah_flow *f, struct output *out)
+{
+	switch (f->event.type) {
+	case PTAH_ITEM_TIP:
+		return f->positioned ? apply_tip(f, out) : true;
+	case PTAH_ITEM_DISABLED:
+		return apply_disabled(f, out);
+	case PTAH_ITEM_ASYNC_DISABLED:
+	case PTAH_ITEM_ASYNC_BRANCH:
+	case PTAH_ITEM_TSX:
+	case PTAH_ITEM_PTWRITE:
+	case PTAH_ITEM_EXSTOP:
+		return apply_at_ip(f, out);
+	case PTAH_ITEM_PSB:
+		return apply_psb(f, out);
+	case PTAH_ITEM_ENABLED:
+		/* Nothing is compressed across the gap: a safe point for all state. */
+		lose_position(f);
+		stand_at(f, f->event.ip);
+		break;
+	case PTAH_ITEM_OVERFLOW:
+		lose_position(f);
+		if (!(f->event.flags & PTAH_ITEM_IP_SUPPRESSED))
+			stand_at(f, f->event.ip);
+		break;
+	case PTAH_ITEM_EXEC_MODE:
+		f->mode = f->event.mode;
+		f->ip = f->node ? f->node->ip : f->ip;
+		f->node = NULL;
+		break;
+	case PTAH_ITEM_ERROR:
+		lose_position(f);
+		break;
+	default:
+		break;
+	}
+	emit_event(out, &f->event);
+	return true;
+}
+
+/* The code cache belongs to one state of the image. */
+static void follow_image(struct ptah_flow *f)
+{
+	uint64_t generation = ptah_image_generation(f->code.image);
+
+	if (generation == f->generation)
+		return;
+	f->generation = generation;
+	if (f->node)
+		f->ip = f->node->ip;
+	f->node = NULL;
+	for (unsigned i = 0; i < STACK_SIZE; i++)
+		f->stack[i].call = NULL;
+	code_flush(&f->code);
+}
+
+/*
+ * The packets that nearly all of a trace consists of, straight from the
+ * window. False when the next packet is another or not whole.
+ */
+static ALWAYS_INLINE bool take_quick(struct ptah_flow *f)
+{
+	struct ptah_event_decoder *d = f->events;
+	const uint8_t *p = d->pos;
+
+	if (!d->plain || !f->positioned)
+		return false;
+	while (p < d->end && *p == OPCODE_PAD)
+		p++;
+	if (p == d->end)
+		return false;
+	if (!(*p & 1) && *p != OPCODE_EXT) {
+		f->tnt_count = highest_bit(*p) - 1;
+		f->tnt = *p >> 1;
+		f->offset = event_offset(d, p);
+		d->pos = p + 1;
+		return true;
+	}
+	return false;
+}
+
+/* Takes the next event, or TNT bits. False when more bytes are needed, at the end, at a pause. */
+static bool take_next(struct ptah_flow *f)
+{
+	if (take_quick(f))
+		return true;
+	if (!event_next(f->events, &f->event))
+		return false;
+	f->tsc = f->event.tsc;
+	f->offset = f->event.offset;
+	if (f->event.type == PTAH_ITEM_TNT) {
+		if (f->positioned) {
+			f->tnt = f->event.value;
+			f->tnt_count = f->event.count;
+		}
+		return true;
+	}
+	f->has_event = true;
+	return true;
+}
+
+/* A deferred TIP (SDM "Deferred TIPs"): the branch comes before the TNT bits that are left. */
+static bool take_deferred_tip(struct ptah_flow *f, struct output *out)
+{
+	struct code_node *node = f->node;
+
+	if (!event_next(f->events, &f->event))
+		return false;
+	f->tsc = f->event.tsc;
+	f->offset = f->event.offset;
+	if (f->event.type != PTAH_ITEM_TIP) {
+		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+		f->has_event = true;
+		return true;
+	}
+	emit_block(f, out, node);
+	go_indirect(f, node, f->event.to);
+	return true;
+}
+
+int ptah_flow_read(struct ptah_flow *f, struct ptah_item *items, size_t capacity)
+{
+	struct output out = {items, 0, capacity > INT32_MAX ? INT32_MAX : capacity};
+
+	if (!f || (!items && capacity))
+		return PTAH_E_INVAL;
+	follow_image(f);
+	while (!full(&out) && !f->paused) {
+		bool wants_tip;
+
+		if (f->tnt_count) {
+			run_tnt(f, &out, &wants_tip);
+			if (wants_tip && !take_deferred_tip(f, &out))
+				break;
+		} else if (f->has_event) {
+			f->paused = f->event.tsc >= f->time_limit && f->event.type != PTAH_ITEM_PSB;
+			if (!f->paused)
+				f->has_event = !apply_event(f, &out);
+		} else if (!take_next(f)) {
+			break;
+		}
+	}
+	return (int)out.count;
+}
+
+int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config *config,
+		  struct ptah_flow **flow)
+{
+	struct ptah_flow *f;
+	int status;
+
+	if (!image || !flow || (config && config->size < sizeof(*config)))
+		return PTAH_E_INVAL;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return PTAH_E_NOMEM;
+	f->time_limit = UINT64_MAX;
+	f->generation = ptah_image_generation(image);
+	status = ptah_event_decoder_new(config && config->events.size ? &config->events : NULL,
+					&f->events);
+	if (status >= 0)
+		status = code_init(&f->code, image);
+	if (status < 0) {
+		ptah_flow_free(f);
+		return status;
+	}
+	*flow = f;
+	return 0;
+}
+
+void ptah_flow_free(struct ptah_flow *f)
+{
+	if (!f)
+		return;
+	ptah_event_decoder_free(f->events);
+	code_fini(&f->code);
+	free(f);
+}
+
+int ptah_flow_feed(struct ptah_flow *f, const void *bytes, size_t n, bool last)
+{
+	if (!f)
+		return PTAH_E_INVAL;
+	if (f->has_event || f->paused)
+		return PTAH_E_BUSY;
+	return ptah_event_feed(f->events, bytes, n, last);
+}
+
+void ptah_flow_set_time_limit(struct ptah_flow *f, uint64_t tsc)
+{
+	f->time_limit = tsc;
+	f->paused = false;
+}
+
+bool ptah_flow_paused(const struct ptah_flow *f)
+{
+	return f->paused;
+}
+
+int ptah_flow_insns(const struct ptah_flow *f, const struct ptah_item *block,
+		    struct ptah_insn *insns, size_t capacity)
+{
+	uint64_t ip;
+	size_t n = 0;
+
+	if (!f || !block || block->type != PTAH_ITEM_BLOCK || (!insns && capacity))
+		return PTAH_E_INVAL;
+	for (ip = block->ip; n < block->ninsn && n < capacity; n++) {
+		struct x86_insn x;
+		size_t size =
+		    ptah_image_read(f->code.image, ip, insns[n].bytes, sizeof(insns[n].bytes));
+		int status =
+		    size ? x86_decode(insns[n].bytes, size, ip, block->mode, &x) : PTAH_E_NO_CODE;
+
+		if (status < 0)
+			return status == PTAH_E_MORE ? PTAH_E_NO_CODE : status;
+		insns[n].ip = ip;
+		insns[n].size = x.size;
+		insns[n].class = x.class;
+		insns[n].mode = block->mode;
+		ip += x.size;
+	}
+	return (int)n;
+}
