@@ -7,7 +7,7 @@
 #define UNLIKELY(x)		   __builtin_expect(!!(x), 0)
 #define NOINLINE		   __attribute__((noinline))
 #define ALWAYS_INLINE		   inline __attribute__((always_inline))
-#define PRINTF_LIKE(format, first) __attribute__((format(printf, format, first)))
+#define PRINTF_LIKE(at, first) __attribute__((format(printf, at, first)))
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The numbers of the perf.data format: what the writer and the reader must
+ * agree on, with perf and with each other.
+ *
+ * Sources: Linux tools/perf/Documentation/perf.data-file-format.txt,
+ * include/uapi/linux/perf_event.h, tools/lib/perf/include/perf/event.h,
+ * tools/perf/util/intel-pt.h. They are repeated here, and not taken from a
+ * system header, so that the library builds alike everywhere.
+ */
+#ifndef PTAH_PERFDATA_FORMAT_H
+#define PTAH_PERFDATA_FORMAT_H
+
+#include <stdint.h>
+
+/* The file header: "PERFILE2", then u64 fields at these offsets. */
+#define PERFDATA_MAGIC		 "PERFILE2"
+#define PERFDATA_MAGIC_SWAPPED	 "2ELIFREP" /* the same, written by a big-endian machine */
+#define PERFDATA_MAGIC_OLD	 "PERFFILE" /* before Linux 3.1 */
+#define PERFDATA_HEADER_SIZE	 104
+#define PERFDATA_PIPE_SIZE	 16 /* header of a file written through a pipe: magic, size */
+#define PERFDATA_AT_SIZE	 8
+#define PERFDATA_AT_ATTR_SIZE	 16
+#define PERFDATA_AT_ATTRS	 24 /* a section: u64 offset, u64 size */
+#define PERFDATA_AT_DATA	 40
+#define PERFDATA_AT_DATA_SIZE	 48
+#define PERFDATA_AT_FEATURES	 72 /* 256 bits */
+#define PERFDATA_FEATURE_WORDS	 4
+#define PERFDATA_SECTION_SIZE	 16
+#define PERFDATA_RECORD_HEADER	 8 /* u32 type, u16 misc, u16 size */
+#define PERFDATA_AUXTRACE_HEADER 48
+
+/* struct perf_event_attr as of Linux 5.13: its size, and fields by offset. */
+#define PERFDATA_ATTR_SIZE		120
+#define PERFDATA_ATTR_SIZE_MIN		64
+#define PERFDATA_ATTR_AT_TYPE		0
+#define PERFDATA_ATTR_AT_SIZE		4
+#define PERFDATA_ATTR_AT_CONFIG		8
+#define PERFDATA_ATTR_AT_PERIOD		16
+#define PERFDATA_ATTR_AT_SAMPLE_TYPE	24
+#define PERFDATA_ATTR_AT_READ_FORMAT	32
+#define PERFDATA_ATTR_AT_FLAGS		40
+#define PERFDATA_ATTR_INHERIT		(UINT64_C(1) << 1)
+#define PERFDATA_ATTR_EXCLUDE_KERNEL	(UINT64_C(1) << 5)
+#define PERFDATA_ATTR_EXCLUDE_HV	(UINT64_C(1) << 6)
+#define PERFDATA_ATTR_MMAP		(UINT64_C(1) << 8)
+#define PERFDATA_ATTR_COMM		(UINT64_C(1) << 9)
+#define PERFDATA_ATTR_TASK		(UINT64_C(1) << 13)
+#define PERFDATA_ATTR_SAMPLE_ID_ALL	(UINT64_C(1) << 18)
+#define PERFDATA_ATTR_MMAP2		(UINT64_C(1) << 23)
+#define PERFDATA_ATTR_COMM_EXEC		(UINT64_C(1) << 24)
+#define PERFDATA_ATTR_BUILD_ID		(UINT64_C(1) << 34)
+#define PERFDATA_READ_FORMAT_ID		4
+#define PERFDATA_SAMPLE_IP		(1u << 0)
+#define PERFDATA_SAMPLE_TID		(1u << 1)
+#define PERFDATA_SAMPLE_TIME		(1u << 2)
+#define PERFDATA_SAMPLE_ID		(1u << 6)
+#define PERFDATA_SAMPLE_CPU		(1u << 7)
+#define PERFDATA_SAMPLE_STREAM_ID	(1u << 9)
+#define PERFDATA_SAMPLE_IDENTIFIER	(1u << 16)
+
+/* intel_pt's attr.config (the format folder of the PMU in sysfs). */
+#define PERFDATA_PT_PT	       (UINT64_C(1) << 0)
+#define PERFDATA_PT_CYC	       (UINT64_C(1) << 1)
+#define PERFDATA_PT_MTC	       (UINT64_C(1) << 9)
+#define PERFDATA_PT_TSC	       (UINT64_C(1) << 10)
+#define PERFDATA_PT_NORETCOMP  (UINT64_C(1) << 11)
+#define PERFDATA_PT_BRANCH     (UINT64_C(1) << 13)
+#define PERFDATA_PT_MTC_PERIOD (UINT64_C(15) << 14)
+
+/* Record types; from 64 on they come from perf, below from the kernel. */
+enum perfdata_type {
+	PERFDATA_MMAP = 1,
+	PERFDATA_LOST = 2,
+	PERFDATA_COMM = 3,
+	PERFDATA_EXIT = 4,
+	PERFDATA_FORK = 7,
+	PERFDATA_SAMPLE = 9,
+	PERFDATA_MMAP2 = 10,
+	PERFDATA_AUX = 11,
+	PERFDATA_ITRACE_START = 12,
+	PERFDATA_LOST_SAMPLES = 13,
+	PERFDATA_SWITCH = 14,
+	PERFDATA_SWITCH_CPU_WIDE = 15,
+	PERFDATA_USER = 64,
+	PERFDATA_HEADER_ATTR = 64,
+	/*
+	 * Deprecated since Linux 3.x: every perf skips it. Ptah keeps records
+	 * of its own in it, see docs/perf-data.md.
+	 */
+	PERFDATA_HEADER_EVENT_TYPE = 65,
+	PERFDATA_HEADER_BUILD_ID = 67,
+	PERFDATA_AUXTRACE_INFO = 70,
+	PERFDATA_AUXTRACE = 71,
+	PERFDATA_HEADER_FEATURE = 80,
+	PERFDATA_COMPRESSED = 81,
+	PERFDATA_COMPRESSED2 = 83,
+};
+
+/* Bits of a record's misc. */
+#define PERFDATA_MISC_CPUMODE	    7u
+#define PERFDATA_MISC_KERNEL	    1u
+#define PERFDATA_MISC_USER	    2u
+#define PERFDATA_MISC_COMM_EXEC	    (1u << 13)
+#define PERFDATA_MISC_SWITCH_OUT    (1u << 13)
+#define PERFDATA_MISC_MMAP_DATA	    (1u << 13)
+#define PERFDATA_MISC_MMAP_BUILD_ID (1u << 14)
+#define PERFDATA_MISC_BUILD_ID_SIZE (1u << 15) /* HEADER_BUILD_ID: its size is stored */
+
+/* Flags of PERF_RECORD_AUX. */
+#define PERFDATA_AUX_TRUNCATED 1u
+#define PERFDATA_AUX_PARTIAL   4u
+
+/* The kinds of PERF_RECORD_AUXTRACE_INFO. */
+#define PERFDATA_AUXTRACE_INTEL_PT 1
+
+/* The u64 fields behind AUXTRACE_INFO's kind for Intel PT (enum in intel-pt.h). */
+enum perfdata_pt_info {
+	PERFDATA_INFO_PMU_TYPE,
+	PERFDATA_INFO_TIME_SHIFT,
+	PERFDATA_INFO_TIME_MULT,
+	PERFDATA_INFO_TIME_ZERO,
+	PERFDATA_INFO_CAP_TIME_ZERO,
+	PERFDATA_INFO_TSC_BIT,
+	PERFDATA_INFO_NORETCOMP_BIT,
+	PERFDATA_INFO_SCHED_SWITCH,
+	PERFDATA_INFO_SNAPSHOT,
+	PERFDATA_INFO_PER_CPU,
+	PERFDATA_INFO_MTC_BIT,
+	PERFDATA_INFO_MTC_FREQ_BITS,
+	PERFDATA_INFO_TSC_CTC_N,
+	PERFDATA_INFO_TSC_CTC_D,
+	PERFDATA_INFO_CYC_BIT,
+	PERFDATA_INFO_MAX_NONTURBO,
+	PERFDATA_INFO_FILTER_LENGTH,
+	PERFDATA_INFO_MAX
+};
+
+/* Header features. */
+enum perfdata_feature {
+	PERFDATA_FEATURE_BUILD_ID = 2,
+	PERFDATA_FEATURE_HOSTNAME = 3,
+	PERFDATA_FEATURE_OSRELEASE = 4,
+	PERFDATA_FEATURE_VERSION = 5,
+	PERFDATA_FEATURE_ARCH = 6,
+	PERFDATA_FEATURE_NRCPUS = 7,
+	PERFDATA_FEATURE_TOTAL_MEM = 10,
+	PERFDATA_FEATURE_CMDLINE = 11,
+	PERFDATA_FEATURE_EVENT_DESC = 12,
+	PERFDATA_FEATURE_PMU_MAPPINGS = 16,
+	/* Ptah's own. perf skips bits it does not know but counts their sections. */
+	PERFDATA_FEATURE_PTAH = 250,
+	PERFDATA_FEATURE_MAX = 256
+};
+
+/* HEADER_BUILD_ID records and entries: header, s32 pid, 24 bytes of id, file name. */
+#define PERFDATA_BUILD_ID_MAX	20
+#define PERFDATA_BUILD_ID_FIXED 36
+
+/*
+ * Ptah's records (docs/perf-data.md): u32 magic, u32 version, then entries of
+ * u32 tag, u32 size and `size` bytes, padded to 8.
+ */
+#define PERFDATA_PTAH_MAGIC	  0x48415450u /* "PTAH" */
+#define PERFDATA_PTAH_VERSION	  1
+#define PERFDATA_PTAH_TRUTH	  1 /* struct in the order of perfdata_put_truth() */
+#define PERFDATA_PTAH_CODE	  2
+#define PERFDATA_PTAH_NOTE	  3
+#define PERFDATA_PTAH_TRUTH_SIZE  64
+#define PERFDATA_PTAH_CODE_HEADER 24
+
+#endif
