@@ -1,5 +1,12 @@
 # A thin front for CMake and scripts/; everything is decided there.
-.PHONY: all demo check bench fuzz install clean
+.PHONY: all demo check bench bench-memory fuzz install clean
+
+# A fresh build folder gets Ninja where there is one.
+ifeq ($(wildcard build/CMakeCache.txt),)
+ifneq ($(shell command -v ninja),)
+export CMAKE_GENERATOR ?= Ninja
+endif
+endif
 
 all:
 	cmake --preset release
@@ -14,13 +21,16 @@ check:
 bench: all
 	./bench/run build
 
+bench-memory: all
+	./bench/memory build
+
 fuzz:
 	cmake --preset fuzz
 	cmake --build --preset fuzz
 	./fuzz/run build-fuzz
 
 install: all
-	cmake --install build $(if $(DESTDIR),--prefix $(DESTDIR)/usr/local)
+	DESTDIR=$(DESTDIR) cmake --install build $(if $(PREFIX),--prefix $(PREFIX))
 
 clean:
 	rm -rf build build-*

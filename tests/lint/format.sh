@@ -1,0 +1,7 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The source is laid out as .clang-format says.
+set -eu
+format=$(command -v clang-format-14) || { echo "SKIP: no clang-format-14"; exit 77; }
+cd "$PTAH_SOURCE"
+find include src cli tests fuzz bench examples -name '*.[ch]' -exec "$format" --dry-run -Werror {} +

@@ -1,0 +1,42 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# No include and no call goes upward; and the check notices one that does.
+set -eu
+
+"$PTAH_SOURCE/tools/check-layers"
+"$PTAH_SOURCE/tools/check-layers" --calls "$PTAH_BUILD"
+
+# A tree that breaks the rule in each way must fail, and say where.
+rm -rf tree
+expect_offence() { # FILE, its include line, what must be said
+	rm -rf tree
+	mkdir -p "tree/$(dirname "$1")" tree/src/base
+	echo '#include <stddef.h>' >tree/src/base/fine.h
+	printf '/* a line */\n%s\n' "$2" >"tree/$1"
+	if "$PTAH_SOURCE/tools/check-layers" tree >said; then
+		echo "not noticed: $1 with $2"
+		exit 1
+	fi
+	grep -F "$3" said || { cat said; exit 1; }
+}
+expect_offence src/packet/x.c '#include "flow/code.h"' 'src/packet/x.c:2: layer packet may not use'
+expect_offence src/base/x.h '#	include "packet/ip.h"' 'layer base'
+expect_offence src/packet/x.c '#include <ptah/flow.h>' 'layer packet'
+expect_offence src/event/x.c '  #include  "image/x.h"' 'layer event'
+expect_offence src/x86/x.c '#include "event/event.h"' 'layer x86'
+expect_offence src/perfdata/x.c '#include "session/x.h"' 'layer perfdata'
+expect_offence include/ptah/packet.h '#include <ptah/event.h>' 'include/ptah/packet.h:2'
+expect_offence src/symbol/x.c '#include <ptah/ptah.h>' 'layer symbol'
+expect_offence src/nowhere/x.c '#include "base/fine.h"' 'not in tools/layers.txt'
+
+# And a call that no include shows.
+mkdir -p calls/x-objects.dir/src/base calls/x-objects.dir/src/flow
+echo 'int upper(void); int lower(void); int lower(void) { return upper(); }' |
+	"$CC" -x c -c -o calls/x-objects.dir/src/base/lower.c.o -
+echo 'int upper(void); int upper(void) { return 1; }' |
+	"$CC" -x c -c -o calls/x-objects.dir/src/flow/upper.c.o -
+if "$PTAH_SOURCE/tools/check-layers" --calls calls >said; then
+	echo "an upward call was not noticed"
+	exit 1
+fi
+grep -F 'base/lower.c.o: layer base may not use upper of layer flow' said
