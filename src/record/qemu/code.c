@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The code that runs: which file each piece comes from, which bytes are in no
+ * file, and which bytes are not what they were before.
+ *
+ * Shadow pages hold the bytes that a decoder will see: a mapped file's own, or
+ * what was sent. Each translated block is compared with them. Bytes at places
+ * never seen before are simply told; bytes that differ are a change, which
+ * gets a time of its own (see plugin_change_time).
+ *
+ * QEMU calls in here with its translation lock held, but signal handlers and
+ * maps are also told from system calls, so there is a lock of our own.
+ */
+#include "record/qemu/plugin.h"
+#include "x86/x86.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define PAGE		UINT64_C(4096)
+#define BUCKETS		65536
+#define MAX_HANDLERS	256
+#define VSYSCALL_PAGE	UINT64_C(0xffffffffff600000)
+#define MAX_BLOCK_BYTES 8192
+
+struct map {
+	uint64_t start, end, file_offset;
+	char *path; /* NULL: no file */
+	bool live;  /* false: unmapped since */
+};
+
+struct shadow {
+	uint64_t page;
+	struct shadow *next;
+	uint8_t known[4096 / 8]; /* a bit for each byte */
+	uint8_t bytes[4096];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct map *maps;
+static size_t map_count, map_capacity;
+static struct shadow *shadows[BUCKETS];
+static struct block *blocks[BUCKETS];
+static uint64_t handlers[MAX_HANDLERS], restorers[MAX_HANDLERS];
+static size_t handler_count, restorer_count;
+
+static size_t bucket(uint64_t key)
+{
+	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 48) % BUCKETS;
+}
+
+/* Signal handlers */
+
+static bool contains(const uint64_t *list, size_t n, uint64_t value)
+{
+	for (size_t i = 0; i < n; i++)
+		if (list[i] == value)
+			return true;
+	return false;
+}
+
+void plugin_add_handler(uint64_t address, uint64_t restorer)
+{
+	pthread_mutex_lock(&lock);
+	if (!contains(handlers, handler_count, address) && handler_count < MAX_HANDLERS) {
+		handlers[handler_count++] = address;
+		for (struct block *b = blocks[bucket(address)]; b; b = b->next)
+			if (b->start == address)
+				b->slow |= BLOCK_HANDLER;
+	}
+	if (!contains(restorers, restorer_count, restorer) && restorer_count < MAX_HANDLERS)
+		restorers[restorer_count++] = restorer;
+	pthread_mutex_unlock(&lock);
+}
+
+bool plugin_is_restorer(uint64_t address)
+{
+	return contains(restorers, restorer_count, address);
+}
+
+/* Maps */
+
+void plugin_forget_maps(uint64_t address, uint64_t size)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < map_count; i++)
+		if (maps[i].start < address + size && address < maps[i].end)
+			maps[i].live = false;
+	pthread_mutex_unlock(&lock);
+}
+
+static struct map *find_map(uint64_t address, bool live)
+{
+	for (size_t i = map_count; i-- > 0;)
+		if (maps[i].live == live && address >= maps[i].start && address < maps[i].end)
+			return &maps[i];
+	return NULL;
+}
+
+/* The line of /proc/self/maps that holds the host address. */
+static bool read_map(uint64_t host, struct map *map)
+{
+	FILE *file = fopen("/proc/self/maps", "re");
+	char *line = NULL;
+	size_t size = 0;
+	bool found = false;
+
+	if (!file)
+		return false;
+	while (!found && getline(&line, &size, file) > 0) {
+		unsigned long long start, end, offset, inode;
+		int path = 0;
+
+		if (sscanf(line, "%llx-%llx %*s %llx %*s %llu %n", &start, &end, &offset, &inode,
+			   &path) < 4)
+			continue;
+		if (host < start || host >= end)
+			continue;
+		line[strcspn(line, "\n")] = '\0';
+		*map = (struct map){start - plugin.guest_base, end - plugin.guest_base, offset,
+				    NULL, true};
+		if (inode && path && line[path] == '/')
+			map->path = strdup(line + path);
+		found = true;
+	}
+	free(line);
+	fclose(file);
+	return found;
+}
+
+static void tell_map(const struct map *map, uint64_t tsc)
+{
+	struct shared_message message = {
+	    .type = MESSAGE_MAP,
+	    .pid = getpid(),
+	    .bytes = (uint32_t)strlen(map->path),
+	    .tsc = tsc,
+	    .address = map->start,
+	    .size = map->end - map->start,
+	    .value = map->file_offset,
+	};
+
+	plugin_send(&message, map->path);
+}
+
+/* The map around a block. *change is set when other code was mapped there before. */
+static struct map *require_map(uint64_t address, uint64_t *change)
+{
+	struct map *map = find_map(address, true);
+	struct map fresh = {0};
+
+	if (map)
+		return map;
+	if (!read_map(address + plugin.guest_base, &fresh))
+		return NULL;
+	if (map_count == map_capacity) {
+		size_t capacity = map_capacity ? 2 * map_capacity : 64;
+		struct map *more = realloc(maps, capacity * sizeof(*maps));
+
+		if (!more) {
+			free(fresh.path);
+			return NULL;
+		}
+		maps = more;
+		map_capacity = capacity;
+	}
+	if (fresh.path) {
+		bool again = false;
+
+		for (size_t i = 0; i < map_count; i++)
+			again = again || (!maps[i].live && maps[i].start < fresh.end &&
+					  fresh.start < maps[i].end);
+		if (again)
+			*change = plugin_change_time();
+		tell_map(&fresh, again ? *change : 0);
+	}
+	maps[map_count] = fresh;
+	return &maps[map_count++];
+}
+
+/* Shadow pages */
+
+static void fill_from_file(struct shadow *s, const struct map *map)
+{
+	uint64_t offset = map->file_offset + (s->page - map->start);
+	int fd = open(map->path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return;
+	n = pread(fd, s->bytes, sizeof(s->bytes), (off_t)offset);
+	close(fd);
+	for (ssize_t i = 0; i < n; i++)
+		s->known[i / 8] |= (uint8_t)(1 << i % 8);
+}
+
+static struct shadow *shadow_page(uint64_t page, const struct map *map, bool refill)
+{
+	struct shadow **link = &shadows[bucket(page)];
+	struct shadow *s;
+
+	for (s = *link; s; s = s->next)
+		if (s->page == page)
+			break;
+	if (!s) {
+		s = calloc(1, sizeof(*s));
+		if (!s)
+			return NULL;
+		s->page = page;
+		s->next = *link;
+		*link = s;
+		refill = true;
+	}
+	if (refill && map->path && map->start <= page && page < map->end)
+		fill_from_file(s, map);
+	return s;
+}
+
+static void tell_code(uint64_t address, const uint8_t *bytes, size_t n, uint64_t tsc)
+{
+	struct shared_message message = {
+	    .type = MESSAGE_CODE,
+	    .pid = getpid(),
+	    .bytes = (uint32_t)n,
+	    .tsc = tsc,
+	    .address = address,
+	    .size = n,
+	};
+
+	plugin_send(&message, bytes);
+}
+
+/* Are the bytes new, or other than before? */
+static void compare(const uint8_t *bytes, size_t n, uint64_t address, const struct map *map,
+		    bool refill, bool *fresh, bool *changed)
+{
+	for (size_t i = 0; i < n;) {
+		struct shadow *s = shadow_page((address + i) & ~(PAGE - 1), map, refill);
+
+		do {
+			size_t at = (address + i) % PAGE;
+
+			if (!s || !(s->known[at / 8] >> at % 8 & 1))
+				*fresh = true;
+			else if (s->bytes[at] != bytes[i])
+				*changed = true;
+			i++;
+		} while (i < n && (address + i) % PAGE);
+	}
+}
+
+static void remember(const uint8_t *bytes, size_t n, uint64_t address, const struct map *map)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct shadow *s = shadow_page((address + i) & ~(PAGE - 1), map, false);
+		size_t at = (address + i) % PAGE;
+
+		if (!s)
+			return;
+		s->bytes[at] = bytes[i];
+		s->known[at / 8] |= (uint8_t)(1 << at % 8);
+	}
+}
+
+/* Makes sure that the decoder will know these bytes. Returns the time of a change, or 0. */
+static uint64_t account_for(uint64_t address, const uint8_t *bytes, size_t n)
+{
+	bool fresh = false, changed = false;
+	uint64_t change = 0;
+	const struct map *map = require_map(address, &change);
+	static const struct map nowhere;
+
+	if (!map)
+		map = &nowhere;
+	compare(bytes, n, address, map, change != 0, &fresh, &changed);
+	if (changed && !change)
+		change = plugin_change_time();
+	if (fresh || changed) {
+		tell_code(address, bytes, n, change);
+		remember(bytes, n, address, map);
+	}
+	return change;
+}
+
+/* Blocks */
+
+static unsigned kind_of(const struct x86_insn *insn, const uint8_t *bytes, uint64_t end)
+{
+	if (insn->rep)
+		return KIND_REP;
+	if (insn->class == PTAH_INSN_CALL && insn->target == end)
+		return KIND_ZERO_CALL;
+	if (insn->class == PTAH_INSN_PTWRITE)
+		return PTAH_INSN_OTHER;
+	/* Far calls through a gate leave user mode; FF /3 stays. */
+	if (insn->class == PTAH_INSN_FAR_CALL) {
+		for (unsigned i = 0; i < insn->size; i++) {
+			if (bytes[i] == 0xff)
+				return PTAH_INSN_FAR_CALL;
+			if (bytes[i] == 0xcc || bytes[i] == 0xcd || bytes[i] == 0xf1 ||
+			    bytes[i] == 0x0f)
+				return KIND_KERNEL;
+		}
+	}
+	return insn->class;
+}
+
+static const uint8_t *insn_bytes(const struct qemu_plugin_insn *insn, uint8_t *buffer, size_t *n)
+{
+	*n = qemu_plugin_insn_size(insn);
+	if (*n > X86_MAX_SIZE)
+		*n = X86_MAX_SIZE;
+	if (plugin.api < 3)
+		return qemu_plugin_insn_data(insn);
+	*n = plugin.copy_insn(insn, buffer, *n);
+	return buffer;
+}
+
+/*
+ * Reads the block's instructions. The last one may be cut: QEMU takes an
+ * instruction that crosses a page back and begins the next block with it, and
+ * stops reading at bytes it cannot execute. A prefix of an instruction is no
+ * instruction, so what does not decode was not there.
+ */
+static void read_insns(struct block *b, const struct qemu_plugin_tb *tb, uint8_t *bytes)
+{
+	size_t count = qemu_plugin_tb_n_insns(tb);
+	uint8_t buffer[X86_MAX_SIZE];
+	struct x86_insn insn;
+
+	for (size_t i = 0; i < count && b->end - b->start < MAX_BLOCK_BYTES - X86_MAX_SIZE; i++) {
+		size_t n;
+		const uint8_t *p = insn_bytes(qemu_plugin_tb_get_insn(tb, i), buffer, &n);
+
+		if (x86_decode(p, n, b->end, PTAH_EXEC_64, &insn) < 0)
+			break;
+		memcpy(bytes + (b->end - b->start), p, insn.size);
+		b->end += insn.size;
+		b->sizes[b->ninsn++] = insn.size;
+		b->last_size = insn.size;
+		b->kind = (uint8_t)kind_of(&insn, p, b->end);
+		b->target = b->kind == KIND_REP ? b->end - insn.size : insn.target;
+	}
+}
+
+static uint32_t flags_of(const struct block *b, uint64_t change)
+{
+	uint32_t flags = 0;
+
+	if (contains(handlers, handler_count, b->start))
+		flags |= BLOCK_HANDLER;
+	if (b->ninsn == 1 && b->kind == PTAH_INSN_OTHER && b->end % PAGE)
+		flags |= BLOCK_STEP;
+	if (change)
+		flags |= BLOCK_CHANGED;
+	if (b->kind == KIND_KERNEL || b->kind == PTAH_INSN_FAR_CALL ||
+	    b->kind == PTAH_INSN_FAR_RETURN || b->kind == PTAH_INSN_FAR_JUMP)
+		flags |= BLOCK_FAR;
+	return flags;
+}
+
+static void find_guest_base(const struct qemu_plugin_tb *tb)
+{
+	const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, 0);
+	uint64_t host = (uint64_t)(uintptr_t)qemu_plugin_insn_haddr(insn);
+
+	if (host)
+		plugin.guest_base = host - qemu_plugin_insn_vaddr(insn);
+}
+
+struct block *plugin_block(const struct qemu_plugin_tb *tb)
+{
+	uint64_t start = qemu_plugin_tb_vaddr(tb);
+	struct block *b = calloc(1, sizeof(*b) + qemu_plugin_tb_n_insns(tb));
+	uint8_t bytes[MAX_BLOCK_BYTES];
+
+	if (!b)
+		return NULL;
+	b->start = b->end = start;
+	if ((start & ~(PAGE - 1)) == VSYSCALL_PAGE) {
+		b->slow = BLOCK_VSYSCALL;
+		return b;
+	}
+	pthread_mutex_lock(&lock);
+	find_guest_base(tb);
+	read_insns(b, tb, bytes);
+	if (b->ninsn)
+		b->change = account_for(start, bytes, (size_t)(b->end - start));
+	b->slow = flags_of(b, b->change);
+	b->next = blocks[bucket(start)];
+	blocks[bucket(start)] = b;
+	pthread_mutex_unlock(&lock);
+	return b;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* What the plugin's files share with each other. */
+#ifndef PTAH_RECORD_QEMU_PLUGIN_H
+#define PTAH_RECORD_QEMU_PLUGIN_H
+
+#include "record/qemu/api.h"
+#include "record/qemu/shared.h"
+
+/* A translated block. Lives as long as the process: QEMU may run it at any time. */
+struct block {
+	uint64_t start;
+	uint64_t end;	 /* behind its last instruction */
+	uint64_t target; /* of its direct branch; of KIND_REP: its rep instruction */
+	uint64_t change; /* BLOCK_CHANGED: time of the change it belongs to */
+	uint32_t slow;	 /* enum block_flags: 0 on the hot path */
+	uint16_t ninsn;
+	uint8_t kind;
+	uint8_t last_size;
+	struct block *next; /* of the same bucket */
+	uint8_t sizes[];    /* of its instructions */
+};
+
+enum block_flags {
+	BLOCK_SENTINEL = 1, /* no block: tracing is off or has not begun */
+	BLOCK_HANDLER = 2,  /* a signal handler begins here */
+	BLOCK_STEP = 4,	    /* one instruction that ends no block by itself */
+	BLOCK_CHANGED = 8,  /* its bytes are not what they once were */
+	BLOCK_VSYSCALL = 16,
+	BLOCK_FAR = 32, /* ends with a far transfer */
+};
+
+struct plugin {
+	struct shared_header *shared;
+	int api;
+	/* qemu_plugin_insn_data() as API 3 has it: copies up to n bytes. */
+	size_t (*copy_insn)(const struct qemu_plugin_insn *insn, void *bytes, size_t n);
+	bool recorder_gone;
+	uint64_t guest_base;
+};
+
+/* One process, one plugin: QEMU's interface passes no context along. */
+extern struct plugin plugin;
+
+/* messages.c: to the recorder */
+void plugin_send(const struct shared_message *message, const void *payload);
+void plugin_note(const char *text);
+void plugin_wait(_Atomic uint64_t *word, uint64_t old);
+
+/* code.c: what is mapped, what was translated */
+struct block *plugin_block(const struct qemu_plugin_tb *tb);
+void plugin_forget_maps(uint64_t address, uint64_t size);
+void plugin_add_handler(uint64_t address, uint64_t restorer);
+bool plugin_is_restorer(uint64_t address);
+
+/* trace.c: threads and their traces */
+void plugin_trace_init(void);
+qemu_exec_fn plugin_on_block;
+void plugin_on_exit(qemu_plugin_id_t id, unsigned vcpu);
+void plugin_before_syscall(unsigned vcpu);
+int32_t plugin_thread_id(unsigned vcpu);
+
+/* A time that is later than whatever any thread has run; for changes of code. */
+uint64_t plugin_change_time(void);
+
+/* Reads guest memory that may not be there. */
+bool plugin_read(uint64_t address, void *bytes, size_t n);
+
+#endif
