@@ -148,8 +148,6 @@ enum perfdata_feature {
 	PERFDATA_FEATURE_CMDLINE = 11,
 	PERFDATA_FEATURE_EVENT_DESC = 12,
 	PERFDATA_FEATURE_PMU_MAPPINGS = 16,
-	/* Ptah's own. perf skips bits it does not know but counts their sections. */
-	PERFDATA_FEATURE_PTAH = 250,
 	PERFDATA_FEATURE_MAX = 256
 };
 

@@ -1,0 +1,714 @@
+/* SPDX-License-Identifier: MIT */
+#include "perfdata/writer.h"
+
+#include "base/bits.h"
+#include "perfdata/buffer.h"
+#include "perfdata/build_id.h"
+#include "perfdata/format.h"
+#include "perfdata/message.h"
+
+#include <ptah/version.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define PMU_TYPE     8 /* intel_pt's number on most machines; AUXTRACE_INFO repeats it */
+#define EVENT_ID     1
+#define EVENT_NAME   "intel_pt//u"
+#define DATA_OFFSET  248 /* header, one id, one attribute with its section of ids */
+#define WRITE_BEHIND (64u << 10)
+#define MAX_RECORD   65528 /* a record's size is a u16, and ours are multiples of 8 */
+
+/* A file that was mapped: its build id is read once and listed in the header. */
+struct file {
+	struct file *next;
+	int32_t pid;
+	struct perfdata_build_id id;
+	char path[];
+};
+
+/* Trace bytes of a stream that do not fill eight yet. */
+struct tail {
+	bool used;
+	uint32_t index;
+	int32_t tid;
+	uint64_t offset;
+	unsigned n;
+	uint8_t bytes[8];
+};
+
+struct perfdata_writer {
+	int fd;
+	int status;
+	bool regular, renamed;
+	char *path, *old_path;
+	struct perfdata_clock clock;
+	uint64_t size; /* of the data section, as far as written or buffered */
+	struct perfdata_buffer pending;
+	struct file *files;
+	struct tail *tails;
+	size_t tail_count;
+	char **command;
+	struct ptah_message why;
+	uint8_t attr[PERFDATA_ATTR_SIZE];
+};
+
+/* Output */
+
+static int fail(struct perfdata_writer *w, int status)
+{
+	if (w->status >= 0)
+		w->status = status;
+	return w->status;
+}
+
+static int fail_system(struct perfdata_writer *w, const char *what)
+{
+	if (w->status < 0)
+		return w->status;
+	return fail(w, perfdata_system_message(&w->why, errno, w->path, what));
+}
+
+static bool write_at(int fd, const void *bytes, size_t n, uint64_t offset)
+{
+	const uint8_t *p = bytes;
+
+	while (n) {
+		ssize_t k = pwrite(fd, p, n, (off_t)offset);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k <= 0) {
+			if (!k)
+				errno = ENOSPC;
+			return false;
+		}
+		p += k;
+		offset += (uint64_t)k;
+		n -= (size_t)k;
+	}
+	return true;
+}
+
+/* Writes what is buffered. w->size already counts it. */
+static int write_pending(struct perfdata_writer *w)
+{
+	if (w->status < 0)
+		return w->status;
+	if (w->pending.failed)
+		return fail(w,
+			    perfdata_message(&w->why, PTAH_E_NOMEM, "%s: out of memory", w->path));
+	if (w->pending.size && !write_at(w->fd, w->pending.bytes, w->pending.size,
+					 DATA_OFFSET + w->size - w->pending.size))
+		return fail_system(w, "write");
+	w->pending.size = 0;
+	return 0;
+}
+
+/* Records */
+
+/* Begins a record of `size` bytes, which is a multiple of 8. */
+static void begin(struct perfdata_writer *w, uint32_t type, uint16_t misc, size_t size)
+{
+	perfdata_put32(&w->pending, type);
+	perfdata_put16(&w->pending, misc);
+	perfdata_put16(&w->pending, (uint16_t)size);
+	w->size += size;
+}
+
+static int end(struct perfdata_writer *w)
+{
+	return w->pending.size >= WRITE_BEHIND || w->pending.failed ? write_pending(w) : w->status;
+}
+
+static uint64_t to_time(const struct perfdata_writer *w, uint64_t tsc)
+{
+	const struct perfdata_clock *c = &w->clock;
+	uint64_t quotient = tsc >> c->shift;
+	uint64_t rest = tsc & ((UINT64_C(1) << c->shift) - 1);
+
+	return c->zero + quotient * c->mult + (rest * c->mult >> c->shift);
+}
+
+#define SAMPLE_ID_SIZE 32
+
+static void put_sample_id(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc)
+{
+	perfdata_put32(&w->pending, (uint32_t)pid);
+	perfdata_put32(&w->pending, (uint32_t)tid);
+	perfdata_put64(&w->pending, to_time(w, tsc));
+	perfdata_put32(&w->pending, 0); /* cpu */
+	perfdata_put32(&w->pending, 0);
+	perfdata_put64(&w->pending, EVENT_ID);
+}
+
+static size_t string_size(const char *text)
+{
+	return (strlen(text) + 8) & ~(size_t)7;
+}
+
+int perfdata_write_comm(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc,
+			bool exec, const char *comm)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "%s", comm);
+	begin(w, PERFDATA_COMM, exec ? PERFDATA_MISC_COMM_EXEC : 0,
+	      8 + 8 + string_size(name) + SAMPLE_ID_SIZE);
+	perfdata_put32(&w->pending, (uint32_t)pid);
+	perfdata_put32(&w->pending, (uint32_t)tid);
+	perfdata_put_string(&w->pending, name, 8);
+	put_sample_id(w, pid, tid, tsc);
+	return end(w);
+}
+
+static int write_task(struct perfdata_writer *w, uint32_t type, int32_t pid, int32_t tid,
+		      int32_t ppid, int32_t ptid, uint64_t tsc)
+{
+	begin(w, type, 0, 8 + 24 + SAMPLE_ID_SIZE);
+	perfdata_put32(&w->pending, (uint32_t)pid);
+	perfdata_put32(&w->pending, (uint32_t)ppid);
+	perfdata_put32(&w->pending, (uint32_t)tid);
+	perfdata_put32(&w->pending, (uint32_t)ptid);
+	perfdata_put64(&w->pending, to_time(w, tsc));
+	put_sample_id(w, pid, tid, tsc);
+	return end(w);
+}
+
+int perfdata_write_fork(struct perfdata_writer *w, int32_t pid, int32_t tid, int32_t ppid,
+			int32_t ptid, uint64_t tsc)
+{
+	return write_task(w, PERFDATA_FORK, pid, tid, ppid, ptid, tsc);
+}
+
+int perfdata_write_exit(struct perfdata_writer *w, int32_t pid, int32_t tid, int32_t ppid,
+			int32_t ptid, uint64_t tsc)
+{
+	return write_task(w, PERFDATA_EXIT, pid, tid, ppid, ptid, tsc);
+}
+
+int perfdata_write_itrace_start(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc)
+{
+	begin(w, PERFDATA_ITRACE_START, 0, 8 + 8 + SAMPLE_ID_SIZE);
+	perfdata_put32(&w->pending, (uint32_t)pid);
+	perfdata_put32(&w->pending, (uint32_t)tid);
+	put_sample_id(w, pid, tid, tsc);
+	return end(w);
+}
+
+static const struct file *file_of(struct perfdata_writer *w, const char *path, int32_t pid)
+{
+	size_t n = strlen(path) + 1;
+	struct file *f;
+
+	for (f = w->files; f; f = f->next)
+		if (!strcmp(f->path, path))
+			return f;
+	f = malloc(sizeof(*f) + n);
+	if (!f)
+		return NULL;
+	memcpy(f->path, path, n);
+	f->pid = pid;
+	/* A file that cannot be read has no id: what matters is told when it is decoded. */
+	if (perfdata_build_id_read(path, &f->id) < 0)
+		f->id.size = 0;
+	f->next = w->files;
+	w->files = f;
+	return f;
+}
+
+int perfdata_write_mmap2(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc,
+			 uint64_t address, uint64_t size, uint64_t file_offset, uint32_t prot,
+			 const char *path)
+{
+	const struct file *file = file_of(w, path, pid);
+	bool id = file && file->id.size;
+
+	if (string_size(path) > 4096 + 8)
+		return fail(w, perfdata_message(&w->why, PTAH_E_LIMIT,
+						"the path of a mapped file is too long"));
+	begin(w, PERFDATA_MMAP2,
+	      (uint16_t)(PERFDATA_MISC_USER | (id ? PERFDATA_MISC_MMAP_BUILD_ID : 0)),
+	      8 + 8 + 24 + 24 + 8 + string_size(path) + SAMPLE_ID_SIZE);
+	perfdata_put32(&w->pending, (uint32_t)pid);
+	perfdata_put32(&w->pending, (uint32_t)tid);
+	perfdata_put64(&w->pending, address);
+	perfdata_put64(&w->pending, size);
+	perfdata_put64(&w->pending, file_offset);
+	if (id) {
+		perfdata_put32(&w->pending, file->id.size);
+		perfdata_put(&w->pending, file->id.bytes, sizeof(file->id.bytes));
+	} else {
+		perfdata_put(&w->pending, NULL, 24); /* device and inode are not known */
+	}
+	perfdata_put32(&w->pending, prot);
+	perfdata_put32(&w->pending, 2); /* MAP_PRIVATE */
+	perfdata_put_string(&w->pending, path, 8);
+	put_sample_id(w, pid, tid, tsc);
+	return end(w);
+}
+
+/* Trace */
+
+static struct tail *tail_of(struct perfdata_writer *w, uint32_t index, int32_t tid, uint64_t offset)
+{
+	struct tail *tails;
+
+	for (size_t i = 0; i < w->tail_count; i++)
+		if (w->tails[i].index == index)
+			return &w->tails[i];
+	tails = realloc(w->tails, (w->tail_count + 1) * sizeof(*tails));
+	if (!tails)
+		return NULL;
+	w->tails = tails;
+	tails[w->tail_count] =
+	    (struct tail){.used = true, .index = index, .tid = tid, .offset = offset};
+	return &tails[w->tail_count++];
+}
+
+/* One AUXTRACE record: `kept` bytes of tail and then `n` bytes, together a multiple of 8. */
+static int write_piece(struct perfdata_writer *w, const struct tail *t, const uint8_t *bytes,
+		       size_t n)
+{
+	size_t size = t->n + n;
+
+	begin(w, PERFDATA_AUXTRACE, 0, PERFDATA_AUXTRACE_HEADER);
+	perfdata_put64(&w->pending, size);
+	perfdata_put64(&w->pending, t->offset);
+	perfdata_put64(&w->pending, 0); /* reference */
+	perfdata_put32(&w->pending, t->index);
+	perfdata_put32(&w->pending, (uint32_t)t->tid);
+	perfdata_put32(&w->pending, UINT32_MAX); /* per thread */
+	perfdata_put32(&w->pending, 0);
+	perfdata_put(&w->pending, t->bytes, t->n);
+	w->size += t->n;
+	if (write_pending(w) < 0)
+		return w->status;
+	if (n && !write_at(w->fd, bytes, n, DATA_OFFSET + w->size))
+		return fail_system(w, "write");
+	w->size += n;
+	return 0;
+}
+
+int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t tid, uint64_t offset,
+			    const void *bytes, size_t size)
+{
+	struct tail *t = tail_of(w, index, tid, offset);
+	const uint8_t *p = bytes;
+	size_t now;
+
+	if (w->status < 0)
+		return w->status;
+	if (!t)
+		return fail(w,
+			    perfdata_message(&w->why, PTAH_E_NOMEM, "%s: out of memory", w->path));
+	if (t->n + size >= 8) {
+		now = ((t->n + size) & ~(size_t)7) - t->n;
+		if (write_piece(w, t, p, now) < 0)
+			return w->status;
+		t->offset += t->n + now;
+		t->n = 0;
+		p += now;
+		size -= now;
+	}
+	memcpy(t->bytes + t->n, p, size);
+	t->n += (unsigned)size;
+	return 0;
+}
+
+/* The last bytes of each stream, filled up with PAD. */
+static int write_tails(struct perfdata_writer *w)
+{
+	static const uint8_t pad[8];
+
+	for (size_t i = 0; i < w->tail_count; i++)
+		if (w->tails[i].n && write_piece(w, &w->tails[i], pad, 8 - w->tails[i].n) < 0)
+			return w->status;
+	w->tail_count = 0;
+	return 0;
+}
+
+/* Ptah's own records (docs/perf-data.md) */
+
+static void begin_ptah(struct perfdata_writer *w, uint32_t tag, size_t n)
+{
+	begin(w, PERFDATA_HEADER_EVENT_TYPE, 0, 8 + 16 + ((n + 7) & ~(size_t)7));
+	perfdata_put32(&w->pending, PERFDATA_PTAH_MAGIC);
+	perfdata_put32(&w->pending, PERFDATA_PTAH_VERSION);
+	perfdata_put32(&w->pending, tag);
+	perfdata_put32(&w->pending, (uint32_t)n);
+}
+
+static void put_padded(struct perfdata_writer *w, const void *bytes, size_t n)
+{
+	perfdata_put(&w->pending, bytes, n);
+	if (n % 8)
+		perfdata_put(&w->pending, NULL, 8 - n % 8);
+}
+
+int perfdata_add_truth(struct perfdata_writer *w, uint32_t index, int32_t pid, int32_t tid,
+		       const struct ptah_truth *truth, uint64_t lost)
+{
+	begin_ptah(w, PERFDATA_PTAH_TRUTH, PERFDATA_PTAH_TRUTH_SIZE);
+	perfdata_put32(&w->pending, index);
+	perfdata_put32(&w->pending, (uint32_t)pid);
+	perfdata_put32(&w->pending, (uint32_t)tid);
+	perfdata_put32(&w->pending, 0);
+	perfdata_put64(&w->pending, truth->instructions);
+	perfdata_put64(&w->pending, truth->conditional);
+	perfdata_put64(&w->pending, truth->indirect);
+	perfdata_put64(&w->pending, truth->returns);
+	perfdata_put64(&w->pending, truth->path_hash);
+	perfdata_put64(&w->pending, lost);
+	return end(w);
+}
+
+int perfdata_add_code(struct perfdata_writer *w, int32_t pid, uint64_t tsc, uint64_t address,
+		      const void *bytes, size_t size)
+{
+	if (size > MAX_RECORD - 64)
+		return fail(w,
+			    perfdata_message(&w->why, PTAH_E_LIMIT, "a piece of code is too long"));
+	begin_ptah(w, PERFDATA_PTAH_CODE, PERFDATA_PTAH_CODE_HEADER + size);
+	perfdata_put32(&w->pending, (uint32_t)pid);
+	perfdata_put32(&w->pending, (uint32_t)size);
+	perfdata_put64(&w->pending, tsc);
+	perfdata_put64(&w->pending, address);
+	put_padded(w, bytes, size);
+	return end(w);
+}
+
+int perfdata_add_note(struct perfdata_writer *w, const char *text)
+{
+	size_t n = strnlen(text, 4096);
+
+	begin_ptah(w, PERFDATA_PTAH_NOTE, n);
+	put_padded(w, text, n);
+	return end(w);
+}
+
+/* The header */
+
+static void build_attr(struct perfdata_writer *w, bool retcomp, bool tsc)
+{
+	uint64_t config = PERFDATA_PT_PT | PERFDATA_PT_BRANCH | (tsc ? PERFDATA_PT_TSC : 0) |
+			  (retcomp ? 0 : PERFDATA_PT_NORETCOMP);
+	uint64_t flags = PERFDATA_ATTR_INHERIT | PERFDATA_ATTR_EXCLUDE_KERNEL |
+			 PERFDATA_ATTR_EXCLUDE_HV | PERFDATA_ATTR_MMAP | PERFDATA_ATTR_COMM |
+			 PERFDATA_ATTR_TASK | PERFDATA_ATTR_SAMPLE_ID_ALL | PERFDATA_ATTR_MMAP2 |
+			 PERFDATA_ATTR_COMM_EXEC | PERFDATA_ATTR_BUILD_ID;
+
+	store_le32(w->attr + PERFDATA_ATTR_AT_TYPE, PMU_TYPE);
+	store_le32(w->attr + PERFDATA_ATTR_AT_SIZE, PERFDATA_ATTR_SIZE);
+	store_le64(w->attr + PERFDATA_ATTR_AT_CONFIG, config);
+	store_le64(w->attr + PERFDATA_ATTR_AT_PERIOD, 1);
+	/* Without IP perf refuses to print addresses. */
+	store_le64(w->attr + PERFDATA_ATTR_AT_SAMPLE_TYPE,
+		   PERFDATA_SAMPLE_IP | PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME |
+		       PERFDATA_SAMPLE_CPU | PERFDATA_SAMPLE_IDENTIFIER);
+	store_le64(w->attr + PERFDATA_ATTR_AT_READ_FORMAT, PERFDATA_READ_FORMAT_ID);
+	store_le64(w->attr + PERFDATA_ATTR_AT_FLAGS, flags);
+}
+
+static int write_header(struct perfdata_writer *w)
+{
+	uint8_t head[DATA_OFFSET] = {0};
+
+	memcpy(head, PERFDATA_MAGIC, 8);
+	store_le64(head + PERFDATA_AT_SIZE, PERFDATA_HEADER_SIZE);
+	store_le64(head + PERFDATA_AT_ATTR_SIZE, PERFDATA_ATTR_SIZE + PERFDATA_SECTION_SIZE);
+	store_le64(head + PERFDATA_AT_ATTRS, PERFDATA_HEADER_SIZE + 8);
+	store_le64(head + PERFDATA_AT_ATTRS + 8, PERFDATA_ATTR_SIZE + PERFDATA_SECTION_SIZE);
+	store_le64(head + PERFDATA_AT_DATA, DATA_OFFSET);
+	store_le64(head + PERFDATA_HEADER_SIZE, EVENT_ID);
+	memcpy(head + PERFDATA_HEADER_SIZE + 8, w->attr, sizeof(w->attr));
+	store_le64(head + PERFDATA_HEADER_SIZE + 8 + PERFDATA_ATTR_SIZE, PERFDATA_HEADER_SIZE);
+	store_le64(head + PERFDATA_HEADER_SIZE + 8 + PERFDATA_ATTR_SIZE + 8, 8);
+	return write_at(w->fd, head, sizeof(head), 0) ? 0 : fail_system(w, "write");
+}
+
+static int write_info(struct perfdata_writer *w, bool tsc, uint32_t max_nonturbo)
+{
+	uint64_t info[PERFDATA_INFO_MAX] = {
+	    [PERFDATA_INFO_PMU_TYPE] = PMU_TYPE,
+	    [PERFDATA_INFO_TIME_SHIFT] = w->clock.shift,
+	    [PERFDATA_INFO_TIME_MULT] = w->clock.mult,
+	    [PERFDATA_INFO_TIME_ZERO] = w->clock.zero,
+	    [PERFDATA_INFO_CAP_TIME_ZERO] = tsc,
+	    [PERFDATA_INFO_TSC_BIT] = PERFDATA_PT_TSC,
+	    [PERFDATA_INFO_NORETCOMP_BIT] = PERFDATA_PT_NORETCOMP,
+	    [PERFDATA_INFO_MTC_BIT] = PERFDATA_PT_MTC,
+	    [PERFDATA_INFO_MTC_FREQ_BITS] = PERFDATA_PT_MTC_PERIOD,
+	    [PERFDATA_INFO_CYC_BIT] = PERFDATA_PT_CYC,
+	    [PERFDATA_INFO_MAX_NONTURBO] = max_nonturbo,
+	};
+
+	begin(w, PERFDATA_AUXTRACE_INFO, 0, 8 + 8 + sizeof(info));
+	perfdata_put32(&w->pending, PERFDATA_AUXTRACE_INTEL_PT);
+	perfdata_put32(&w->pending, 0);
+	perfdata_put(&w->pending, info, sizeof(info));
+	return end(w);
+}
+
+int perfdata_writer_flush(struct perfdata_writer *w)
+{
+	uint8_t size[8];
+
+	if (write_pending(w) < 0)
+		return w->status;
+	store_le64(size, w->size);
+	if (!write_at(w->fd, size, sizeof(size), PERFDATA_AT_DATA_SIZE))
+		return fail_system(w, "write");
+	return 0;
+}
+
+/* Features */
+
+static void put_build_ids(const struct perfdata_writer *w, struct perfdata_buffer *b)
+{
+	for (const struct file *f = w->files; f; f = f->next) {
+		size_t name = (strlen(f->path) + 64) & ~(size_t)63;
+
+		if (!f->id.size)
+			continue;
+		perfdata_put32(b, PERFDATA_HEADER_BUILD_ID);
+		perfdata_put16(b, PERFDATA_MISC_USER | PERFDATA_MISC_BUILD_ID_SIZE);
+		perfdata_put16(b, (uint16_t)(PERFDATA_BUILD_ID_FIXED + name));
+		perfdata_put32(b, UINT32_MAX); /* host, not a guest's pid */
+		perfdata_put(b, f->id.bytes, sizeof(f->id.bytes));
+		perfdata_put32(b, f->id.size);
+		perfdata_put_string(b, f->path, 64);
+	}
+}
+
+static void put_command_line(const struct perfdata_writer *w, struct perfdata_buffer *b)
+{
+	uint32_t n = 0;
+
+	while (w->command && w->command[n])
+		n++;
+	perfdata_put32(b, n + 3);
+	perfdata_put_header_string(b, "ptah");
+	perfdata_put_header_string(b, "record");
+	perfdata_put_header_string(b, "--");
+	for (uint32_t i = 0; i < n; i++)
+		perfdata_put_header_string(b, w->command[i]);
+}
+
+static void put_event_desc(const struct perfdata_writer *w, struct perfdata_buffer *b)
+{
+	perfdata_put32(b, 1);
+	perfdata_put32(b, PERFDATA_ATTR_SIZE);
+	perfdata_put(b, w->attr, sizeof(w->attr));
+	perfdata_put32(b, 1);
+	perfdata_put_header_string(b, EVENT_NAME);
+	perfdata_put64(b, EVENT_ID);
+}
+
+static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer *b,
+			unsigned feature, const struct utsname *system)
+{
+	uint32_t cpus = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+
+	switch (feature) {
+	case PERFDATA_FEATURE_BUILD_ID:
+		put_build_ids(w, b);
+		break;
+	case PERFDATA_FEATURE_HOSTNAME:
+		perfdata_put_header_string(b, system->nodename);
+		break;
+	case PERFDATA_FEATURE_OSRELEASE:
+		perfdata_put_header_string(b, system->release);
+		break;
+	case PERFDATA_FEATURE_VERSION:
+		perfdata_put_header_string(b, "ptah " PTAH_VERSION_STRING);
+		break;
+	case PERFDATA_FEATURE_ARCH:
+		perfdata_put_header_string(b, "x86_64");
+		break;
+	case PERFDATA_FEATURE_NRCPUS:
+		perfdata_put32(b, cpus);
+		perfdata_put32(b, cpus);
+		break;
+	case PERFDATA_FEATURE_CMDLINE:
+		put_command_line(w, b);
+		break;
+	case PERFDATA_FEATURE_EVENT_DESC:
+		put_event_desc(w, b);
+		break;
+	case PERFDATA_FEATURE_PMU_MAPPINGS:
+		perfdata_put32(b, 1);
+		perfdata_put32(b, PMU_TYPE);
+		perfdata_put_header_string(b, "intel_pt");
+		break;
+	default:
+		break;
+	}
+}
+
+/* Behind the data: a table of sections in the order of their bits, then the sections. */
+static int write_features(struct perfdata_writer *w)
+{
+	static const uint8_t features[] = {
+	    PERFDATA_FEATURE_BUILD_ID, PERFDATA_FEATURE_HOSTNAME,   PERFDATA_FEATURE_OSRELEASE,
+	    PERFDATA_FEATURE_VERSION,  PERFDATA_FEATURE_ARCH,	    PERFDATA_FEATURE_NRCPUS,
+	    PERFDATA_FEATURE_CMDLINE,  PERFDATA_FEATURE_EVENT_DESC, PERFDATA_FEATURE_PMU_MAPPINGS,
+	};
+	struct perfdata_buffer table = {0}, sections = {0};
+	uint64_t at = DATA_OFFSET + w->size;
+	uint8_t bits[8 * PERFDATA_FEATURE_WORDS] = {0};
+	struct utsname system = {0};
+	bool ok;
+
+	uname(&system);
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++) {
+		size_t start = sections.size;
+
+		put_feature(w, &sections, features[i], &system);
+		perfdata_put64(&table, at + sizeof(features) * PERFDATA_SECTION_SIZE + start);
+		perfdata_put64(&table, sections.size - start);
+		bits[features[i] / 8] |= (uint8_t)(1 << features[i] % 8);
+	}
+	ok = !table.failed && !sections.failed;
+	if (!ok)
+		fail(w, perfdata_message(&w->why, PTAH_E_NOMEM, "%s: out of memory", w->path));
+	else if (!write_at(w->fd, table.bytes, table.size, at) ||
+		 !write_at(w->fd, sections.bytes, sections.size, at + table.size) ||
+		 !write_at(w->fd, bits, sizeof(bits), PERFDATA_AT_FEATURES))
+		fail_system(w, "write");
+	perfdata_buffer_free(&table);
+	perfdata_buffer_free(&sections);
+	return w->status;
+}
+
+/* Opening and closing */
+
+static void writer_free(struct perfdata_writer *w)
+{
+	while (w->files) {
+		struct file *next = w->files->next;
+
+		free(w->files);
+		w->files = next;
+	}
+	if (w->fd >= 0)
+		close(w->fd);
+	perfdata_buffer_free(&w->pending);
+	free(w->tails);
+	for (char **arg = w->command; arg && *arg; arg++)
+		free(*arg);
+	free(w->command);
+	free(w->path);
+	free(w->old_path);
+	free(w);
+}
+
+static char **copy_command(char *const *command)
+{
+	size_t n = 0;
+	char **copy;
+
+	while (command && command[n])
+		n++;
+	copy = calloc(n + 1, sizeof(*copy));
+	for (size_t i = 0; copy && i < n; i++)
+		copy[i] = strdup(command[i]);
+	return copy;
+}
+
+static int open_file(struct perfdata_writer *w)
+{
+	struct stat st;
+	bool there = stat(w->path, &st) == 0;
+
+	/* A device or pipe is written to as it is; a file is kept as PATH.old. */
+	if (there && S_ISREG(st.st_mode) && st.st_size) {
+		if (rename(w->path, w->old_path))
+			return fail_system(w, "rename the old recording");
+		w->renamed = true;
+	}
+	w->fd = open(w->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	if (w->fd < 0)
+		return fail_system(w, "create");
+	w->regular = fstat(w->fd, &st) == 0 && S_ISREG(st.st_mode);
+	return 0;
+}
+
+int perfdata_writer_open(const struct perfdata_writer_config *config,
+			 struct perfdata_writer **writer, struct ptah_message *why)
+{
+	struct perfdata_writer *w = calloc(1, sizeof(*w));
+	int status;
+
+	if (!w)
+		return PTAH_E_NOMEM;
+	w->fd = -1;
+	w->path = strdup(config->path);
+	w->clock = config->clock;
+	w->command = copy_command(config->command);
+	if (!w->path || !w->command || asprintf(&w->old_path, "%s.old", config->path) < 0) {
+		w->old_path = NULL;
+		writer_free(w);
+		return PTAH_E_NOMEM;
+	}
+	build_attr(w, config->retcomp, config->tsc);
+	status = open_file(w);
+	if (status >= 0)
+		status = write_header(w);
+	if (status >= 0)
+		status = write_info(w, config->tsc, config->max_nonturbo_ratio);
+	if (status >= 0)
+		status = perfdata_writer_flush(w);
+	if (status < 0) {
+		if (why)
+			*why = w->why;
+		perfdata_writer_abort(w);
+		return status;
+	}
+	*writer = w;
+	return 0;
+}
+
+const char *perfdata_writer_why(const struct perfdata_writer *w)
+{
+	return w->status < 0 ? w->why.text : NULL;
+}
+
+int perfdata_writer_finish(struct perfdata_writer *w, struct ptah_message *why)
+{
+	int status = write_tails(w);
+
+	if (status >= 0)
+		status = perfdata_writer_flush(w);
+	if (status >= 0)
+		status = write_features(w);
+	if (status >= 0 && close(w->fd)) {
+		w->fd = -1;
+		status = fail_system(w, "close");
+	}
+	if (status < 0) {
+		if (why)
+			*why = w->why;
+		perfdata_writer_abort(w);
+		return status;
+	}
+	w->fd = -1;
+	writer_free(w);
+	return 0;
+}
+
+void perfdata_writer_abort(struct perfdata_writer *w)
+{
+	if (w->regular)
+		unlink(w->path);
+	if (w->renamed && rename(w->old_path, w->path))
+		w->renamed = false; /* it stays as PATH.old, where perf leaves it too */
+	writer_free(w);
+}

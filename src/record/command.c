@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/command.h"
+
+#include "perfdata/message.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_INTERPRETERS 4 /* as the kernel's BINPRM_MAX_RECURSION */
+
+static bool is_program(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+char *command_find(const char *name)
+{
+	const char *folders = getenv("PATH");
+
+	if (strchr(name, '/'))
+		return strdup(name);
+	if (!folders)
+		folders = "/usr/local/bin:/usr/bin:/bin";
+	while (*folders) {
+		size_t n = strcspn(folders, ":");
+		char *path = NULL;
+
+		if (asprintf(&path, "%.*s/%s", n ? (int)n : 1, n ? folders : ".", name) < 0)
+			return NULL;
+		if (is_program(path))
+			return path;
+		free(path);
+		folders += n + (folders[n] == ':');
+	}
+	return NULL;
+}
+
+void command_free(struct command *command)
+{
+	free(command->program);
+	for (char **arg = command->argv; arg && *arg; arg++)
+		free(*arg);
+	free(command->argv);
+	*command = (struct command){0};
+}
+
+/* Puts `first` (and `second`, if any) in place of argv[0]. Takes neither over. */
+static int prepend(struct command *command, const char *first, const char *second,
+		   const char *script)
+{
+	size_t n = 0, k = 0;
+	char **argv;
+
+	while (command->argv[n])
+		n++;
+	argv = calloc(n + 3, sizeof(*argv));
+	if (!argv)
+		return PTAH_E_NOMEM;
+	argv[k++] = strdup(first);
+	if (second)
+		argv[k++] = strdup(second);
+	argv[k++] = strdup(script);
+	free(command->argv[0]);
+	memcpy(argv + k, command->argv + 1, (n - 1) * sizeof(*argv));
+	free(command->argv);
+	command->argv = argv;
+	return 0;
+}
+
+/* "#! interpreter [argument]": one argument at most, which may hold spaces (execve(2)). */
+static int use_interpreter(struct command *command, char *line, struct ptah_message *why)
+{
+	char *interpreter = line + 2 + strspn(line + 2, " \t");
+	char *argument, *end;
+	int status;
+
+	interpreter[strcspn(interpreter, "\n")] = '\0';
+	end = interpreter + strlen(interpreter);
+	while (end > interpreter && (end[-1] == ' ' || end[-1] == '\t'))
+		*--end = '\0';
+	argument = interpreter + strcspn(interpreter, " \t");
+	if (*argument) {
+		*argument++ = '\0';
+		argument += strspn(argument, " \t");
+	}
+	if (!*interpreter)
+		return perfdata_message(why, PTAH_E_BAD_FILE,
+					"%s: its #! line names no interpreter", command->program);
+	status = prepend(command, interpreter, *argument ? argument : NULL, command->program);
+	if (status < 0)
+		return status;
+	free(command->program);
+	command->program = strdup(interpreter);
+	return command->program ? 0 : PTAH_E_NOMEM;
+}
+
+static int check_elf(const char *path, const uint8_t *head, size_t n, struct ptah_message *why)
+{
+	unsigned machine = n >= 20 ? head[18] | (unsigned)head[19] << 8 : 0;
+
+	if (n < 20 || memcmp(head, ELFMAG, SELFMAG))
+		return perfdata_message(why, PTAH_E_BAD_MAGIC,
+					"%s is neither an ELF program nor a script with a #! line",
+					path);
+	if (machine == EM_386)
+		return perfdata_message(why, PTAH_E_FOREIGN,
+					"%s is a 32-bit program; the recorder runs 64-bit x86 "
+					"programs only",
+					path);
+	if (machine != EM_X86_64)
+		return perfdata_message(why, PTAH_E_FOREIGN,
+					"%s is made for another processor (ELF machine %u); the "
+					"recorder runs x86-64 programs only",
+					path, machine);
+	if (head[EI_CLASS] != ELFCLASS64)
+		return perfdata_message(
+		    why, PTAH_E_FOREIGN,
+		    "%s uses the x32 ABI; the recorder runs 64-bit programs only", path);
+	return 0;
+}
+
+/* Reads the program's first bytes. Returns 1 when it was a script and there is more to do. */
+static int look_at(struct command *command, struct ptah_message *why)
+{
+	uint8_t head[512] = {0};
+	ssize_t n;
+	int fd;
+
+	if (access(command->program, F_OK))
+		return perfdata_message(why, PTAH_E_MISSING, "%s: no such program",
+					command->program);
+	if (!is_program(command->program))
+		return perfdata_message(why, PTAH_E_SYSTEM, "%s: not an executable file",
+					command->program);
+	fd = open(command->program, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, head, sizeof(head) - 1);
+	if (n < 0) {
+		int error = errno;
+
+		if (fd >= 0)
+			close(fd);
+		return perfdata_system_message(why, error, command->program, "read");
+	}
+	close(fd);
+	if (n >= 2 && head[0] == '#' && head[1] == '!') {
+		int status = use_interpreter(command, (char *)head, why);
+
+		return status < 0 ? status : 1;
+	}
+	return check_elf(command->program, head, (size_t)n, why);
+}
+
+int command_resolve(char *const *argv, struct command *command, struct ptah_message *why)
+{
+	size_t n = 0;
+	int status = 1;
+
+	*command = (struct command){0};
+	while (argv[n])
+		n++;
+	command->program = command_find(argv[0]);
+	if (!command->program)
+		return perfdata_message(why, PTAH_E_MISSING, "%s: command not found", argv[0]);
+	command->argv = calloc(n + 1, sizeof(char *));
+	if (!command->argv)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; i < n; i++)
+		command->argv[i] = strdup(argv[i]);
+	for (unsigned i = 0; i < MAX_INTERPRETERS && status == 1; i++)
+		status = look_at(command, why);
+	if (status == 1)
+		status = perfdata_message(why, PTAH_E_LIMIT, "%s: too many interpreters in a row",
+					  argv[0]);
+	if (status < 0)
+		command_free(command);
+	return status;
+}

@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Recording a command under QEMU: starts it with the plugin, drains what the
+ * plugin puts into shared memory, and finishes every thread's trace however
+ * the process ended.
+ */
+#include <ptah/record.h>
+
+#include "base/path_hash.h"
+#include "perfdata/message.h"
+#include "perfdata/writer.h"
+#include "record/command.h"
+#include "record/qemu/shared.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef PTAH_PLUGIN_INSTALL_DIR
+#define PTAH_PLUGIN_INSTALL_DIR "/usr/local/lib/ptah"
+#endif
+
+#define CBR_RATIO      20
+#define DEFAULT_PERIOD 4096
+#define POLL_MS	       2
+#define FLUSH_INTERVAL 1 /* seconds */
+
+/* A slot of the shared memory that holds a stream. */
+struct slot {
+	bool used;
+	uint32_t stream;
+	int32_t pid, tid;
+};
+
+struct recording {
+	struct shared_header *shared;
+	int memory; /* descriptor */
+	struct perfdata_writer *writer;
+	struct ptah_record_result *result;
+	struct ptah_message *why;
+	struct slot slots[SHARED_THREADS];
+	uint32_t streams;
+	int32_t pid;	  /* of the command */
+	const char *name; /* its basename */
+	char *exec_path;  /* of an execve that has not failed */
+	uint64_t last_tsc;
+	time_t flushed;
+	int status; /* the first failure */
+};
+
+static void keep_status(struct recording *r, int status)
+{
+	if (status >= 0 || r->status < 0)
+		return;
+	r->status = status;
+	if (r->writer && perfdata_writer_why(r->writer))
+		perfdata_message(r->why, status, "%s", perfdata_writer_why(r->writer));
+}
+
+static void add_note(struct recording *r, const char *text)
+{
+	keep_status(r, perfdata_add_note(r->writer, text));
+	r->result->notes++;
+}
+
+/* Messages */
+
+static void on_thread(struct recording *r, const struct shared_message *m)
+{
+	struct slot *slot;
+
+	if (m->value >= SHARED_THREADS)
+		return;
+	slot = &r->slots[m->value];
+	*slot = (struct slot){true, r->streams++, m->pid, m->tid};
+	r->result->threads++;
+	if (m->tid != m->pid)
+		keep_status(r,
+			    perfdata_write_fork(r->writer, m->pid, m->tid, m->pid, m->pid, m->tsc));
+	keep_status(
+	    r, perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, m->tid == m->pid, r->name));
+	keep_status(r, perfdata_write_itrace_start(r->writer, m->pid, m->tid, m->tsc));
+}
+
+static void note_exec(struct recording *r)
+{
+	char text[512];
+
+	if (!r->exec_path)
+		return;
+	snprintf(text, sizeof(text),
+		 "process %d replaced itself by %s (execve): what followed was not recorded",
+		 r->pid, r->exec_path);
+	add_note(r, text);
+	free(r->exec_path);
+	r->exec_path = NULL;
+}
+
+static void on_message(struct recording *r, const struct shared_message *m, const char *payload)
+{
+	char text[512];
+
+	if (m->tsc > r->last_tsc)
+		r->last_tsc = m->tsc;
+	switch (m->type) {
+	case MESSAGE_THREAD:
+		on_thread(r, m);
+		break;
+	case MESSAGE_COMM:
+		keep_status(r,
+			    perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, false, payload));
+		break;
+	case MESSAGE_MAP:
+		keep_status(r, perfdata_write_mmap2(r->writer, m->pid, m->pid, m->tsc, m->address,
+						    m->size, m->value, PROT_READ | PROT_EXEC,
+						    payload));
+		break;
+	case MESSAGE_CODE:
+		keep_status(
+		    r, perfdata_add_code(r->writer, m->pid, m->tsc, m->address, payload, m->bytes));
+		break;
+	case MESSAGE_FORK:
+		snprintf(text, sizeof(text), "process %d forked child %d, which was not recorded",
+			 m->pid, (int)m->value);
+		add_note(r, text);
+		break;
+	case MESSAGE_EXEC:
+		free(r->exec_path);
+		r->exec_path = strdup(payload);
+		break;
+	case MESSAGE_EXEC_FAILED:
+		free(r->exec_path);
+		r->exec_path = NULL;
+		break;
+	case MESSAGE_NOTE:
+		add_note(r, payload);
+		break;
+	default:
+		break;
+	}
+}
+
+static void take(struct recording *r, uint64_t position, void *bytes, size_t n)
+{
+	const uint8_t *ring = shared_messages(r->shared);
+	size_t at = position % SHARED_MESSAGES;
+	size_t first = n < SHARED_MESSAGES - at ? n : SHARED_MESSAGES - at;
+
+	memcpy(bytes, ring + at, first);
+	memcpy((uint8_t *)bytes + first, ring, n - first);
+}
+
+static void drain_messages(struct recording *r)
+{
+	uint64_t head = atomic_load_explicit(&r->shared->message_head, memory_order_acquire);
+	uint64_t tail = atomic_load_explicit(&r->shared->message_tail, memory_order_relaxed);
+	char payload[SHARED_MESSAGE_MAX + 1];
+
+	while (tail < head) {
+		struct shared_message m;
+
+		take(r, tail, &m, sizeof(m));
+		/* The program can write to this memory too: believe nothing. */
+		if (m.bytes > SHARED_MESSAGE_MAX || head - tail < sizeof(m) + m.bytes) {
+			keep_status(r,
+				    perfdata_message(r->why, PTAH_E_BAD_FILE,
+						     "the program damaged the recorder's memory"));
+			tail = head;
+			break;
+		}
+		take(r, tail + sizeof(m), payload, m.bytes);
+		payload[m.bytes] = '\0';
+		on_message(r, &m, payload);
+		tail += (sizeof(m) + m.bytes + 7) & ~UINT64_C(7);
+	}
+	atomic_store_explicit(&r->shared->message_tail, tail, memory_order_release);
+}
+
+/* Traces */
+
+static void write_trace(struct recording *r, const struct slot *slot, uint64_t position,
+			const uint8_t *bytes, size_t n)
+{
+	if (!n)
+		return;
+	keep_status(
+	    r, perfdata_write_auxtrace(r->writer, slot->stream, slot->tid, position, bytes, n));
+	r->result->trace_bytes += n;
+}
+
+/*
+ * Takes the ring's bytes up to `position`. Where the ring is full to its end
+ * but has not wrapped yet, the last of them lie in the slack behind it.
+ */
+static void drain_ring(struct recording *r, struct shared_thread *t, const struct slot *slot,
+		       uint64_t position, uint64_t ring_start)
+{
+	const uint8_t *ring = shared_ring(t);
+	uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed);
+
+	if (position < tail || position - tail > SHARED_RING)
+		return;
+	if (tail < ring_start) { /* what the last lap left */
+		uint64_t end = position < ring_start ? position : ring_start;
+
+		write_trace(r, slot, tail, ring + (tail - ring_start + SHARED_RING), end - tail);
+		tail = end;
+	}
+	if (tail < position && position - ring_start <= SHARED_RING + SHARED_SLACK)
+		write_trace(r, slot, tail, ring + (tail - ring_start), position - tail);
+	atomic_store_explicit(&t->tail, position, memory_order_release);
+}
+
+/* While the thread runs: what it has published. make_room() wraps before it publishes. */
+static void drain_published(struct recording *r, unsigned i)
+{
+	struct shared_thread *t = shared_slot(r->shared, i);
+	uint64_t position = atomic_load_explicit(&t->published, memory_order_acquire);
+
+	drain_ring(r, t, &r->slots[i], position, position - position % SHARED_RING);
+}
+
+/* Ends a thread's trace from the state it left behind. */
+static void finish_thread(struct recording *r, unsigned i)
+{
+	struct shared_thread *t = shared_slot(r->shared, i);
+	const struct slot *slot = &r->slots[i];
+	struct shared_state s = t->busy ? t->checkpoint : t->live;
+	uint64_t position = shared_position(&s);
+	uint8_t last[2 * GENERATOR_BURST];
+	struct ptah_truth truth = {
+	    .instructions = s.instructions,
+	    .conditional = s.counts[PTAH_INSN_COND],
+	    .indirect = s.counts[PTAH_INSN_JUMP_IND] + s.counts[PTAH_INSN_CALL_IND],
+	    .returns = s.counts[PTAH_INSN_RETURN],
+	};
+	struct path_hash path = {s.hash, s.run_start, s.next_ip};
+
+	drain_ring(r, t, slot, position, t->ring - s.origin);
+	if (s.enabled) {
+		s.g.out = last;
+		generator_async_disable(&s.g, s.next_ip);
+		write_trace(r, slot, position, last, (size_t)(s.g.out - last));
+	}
+	if (t->busy)
+		add_note(r,
+			 "a thread was killed while it wrote its trace: its last moments are not "
+			 "recorded");
+	if (s.instructions + s.lift > r->last_tsc)
+		r->last_tsc = s.instructions + s.lift;
+	truth.path_hash = path_hash_value(&path);
+	r->result->instructions += s.instructions;
+	keep_status(
+	    r, perfdata_add_truth(r->writer, slot->stream, slot->pid, slot->tid, &truth, s.lost));
+	keep_status(r, perfdata_write_exit(r->writer, slot->pid, slot->tid, slot->pid, slot->pid,
+					   r->last_tsc));
+	r->slots[i].used = false;
+	atomic_store(&t->state, THREAD_FREE);
+}
+
+static void drain(struct recording *r)
+{
+	time_t now = time(NULL);
+	bool ended[SHARED_THREADS];
+
+	/* In this order: a thread's first message is there before it can end. */
+	for (unsigned i = 0; i < SHARED_THREADS; i++)
+		ended[i] = atomic_load(&shared_slot(r->shared, i)->state) == THREAD_ENDED;
+	drain_messages(r);
+	for (unsigned i = 0; i < SHARED_THREADS; i++) {
+		if (!r->slots[i].used)
+			continue;
+		if (ended[i])
+			finish_thread(r, i);
+		else
+			drain_published(r, i);
+	}
+	if (now - r->flushed >= FLUSH_INTERVAL) {
+		keep_status(r, perfdata_writer_flush(r->writer));
+		r->flushed = now;
+	}
+}
+
+/* The command */
+
+static char *folder_of_this(void)
+{
+	Dl_info info;
+	char *path, *slash;
+
+	if (!dladdr((void *)(uintptr_t)ptah_record, &info) || !info.dli_fname)
+		return NULL;
+	path = realpath(strchr(info.dli_fname, '/') ? info.dli_fname : "/proc/self/exe", NULL);
+	slash = path ? strrchr(path, '/') : NULL;
+	if (slash)
+		*slash = '\0';
+	return path;
+}
+
+/* The plugin lies beside the library or the command, or where it was installed. */
+static char *find_plugin(void)
+{
+	static const char *const places[] = {"%s/ptah-qemu.so", "%s/ptah/ptah-qemu.so",
+					     "%s/../lib/ptah-qemu.so",
+					     "%s/../lib/ptah/ptah-qemu.so"};
+	char *folder = folder_of_this(), *path = NULL;
+
+	for (size_t i = 0; folder && i < ARRAY_SIZE(places) + 1; i++) {
+		int n;
+
+		if (i < ARRAY_SIZE(places)) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+			n = asprintf(&path, places[i], folder);
+#pragma GCC diagnostic pop
+		} else {
+			n = asprintf(&path, "%s/ptah-qemu.so", PTAH_PLUGIN_INSTALL_DIR);
+		}
+		if (n < 0) {
+			path = NULL;
+			break;
+		}
+		if (access(path, R_OK) == 0)
+			break;
+		free(path);
+		path = NULL;
+	}
+	free(folder);
+	return path;
+}
+
+static int create_shared(struct recording *r, const struct ptah_record_config *config)
+{
+	r->memory = memfd_create("ptah-record", 0);
+	if (r->memory < 0 || ftruncate(r->memory, (off_t)SHARED_BYTES))
+		return perfdata_system_message(r->why, errno, "shared memory", "create");
+	r->shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+			 r->memory, 0);
+	if (r->shared == MAP_FAILED) {
+		r->shared = NULL;
+		return perfdata_system_message(r->why, errno, "shared memory", "map");
+	}
+	r->shared->magic = SHARED_MAGIC;
+	r->shared->flags = config->clock == PTAH_CLOCK_HOST ? SHARED_CLOCK_HOST : 0;
+	r->shared->psb_period = config->psb_period ? config->psb_period : DEFAULT_PERIOD;
+	r->shared->retcomp = !config->no_retcomp;
+	r->shared->long_tnt = config->long_tnt;
+	r->shared->recorder = getpid();
+	return 0;
+}
+
+/* In the child: never returns. */
+static void run(const struct recording *r, const char *qemu, const char *plugin,
+		const struct command *command)
+{
+	char *option = NULL;
+	size_t n = 0, k = 0;
+	char **argv;
+
+	while (command->argv[n])
+		n++;
+	argv = calloc(n + 8, sizeof(*argv));
+	if (!argv || asprintf(&option, "%s,fd=%d", plugin, r->memory) < 0)
+		_exit(127);
+	argv[k++] = (char *)(uintptr_t)qemu;
+	argv[k++] = (char *)(uintptr_t) "-plugin";
+	argv[k++] = option;
+	argv[k++] = (char *)(uintptr_t) "-0";
+	argv[k++] = command->argv[0];
+	argv[k++] = command->program;
+	memcpy(argv + k, command->argv + 1, n * sizeof(*argv));
+	execv(qemu, argv);
+	_exit(127);
+}
+
+static volatile sig_atomic_t forward_to;
+
+static void forward(int signal)
+{
+	if (forward_to > 0)
+		kill(forward_to, signal);
+}
+
+struct saved_signals {
+	struct sigaction interrupt, quit, terminate, hangup;
+};
+
+/* The terminal sends its signals to the command too; who else signals us means the command. */
+static void hold_signals(struct saved_signals *saved)
+{
+	struct sigaction ignore = {.sa_handler = SIG_IGN}, pass = {.sa_handler = forward};
+
+	sigaction(SIGINT, &ignore, &saved->interrupt);
+	sigaction(SIGQUIT, &ignore, &saved->quit);
+	sigaction(SIGTERM, &pass, &saved->terminate);
+	sigaction(SIGHUP, &pass, &saved->hangup);
+}
+
+static void release_signals(const struct saved_signals *saved)
+{
+	sigaction(SIGINT, &saved->interrupt, NULL);
+	sigaction(SIGQUIT, &saved->quit, NULL);
+	sigaction(SIGTERM, &saved->terminate, NULL);
+	sigaction(SIGHUP, &saved->hangup, NULL);
+}
+
+/* Drains until the command has ended. A failed writer lets the command run on, untraced. */
+static void follow(struct recording *r)
+{
+	struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, r->pid, 0), .events = POLLIN};
+
+	for (;;) {
+		pid_t pid = waitpid(r->pid, &r->result->wait_status, WNOHANG);
+
+		if (pid == r->pid || (pid < 0 && errno != EINTR))
+			break;
+		drain(r);
+		if (r->status < 0) {
+			r->shared->recorder = 0; /* the plugin stops waiting for us */
+			while (waitpid(r->pid, &r->result->wait_status, 0) < 0 && errno == EINTR)
+				;
+			break;
+		}
+		if (ended.fd >= 0)
+			poll(&ended, 1, POLL_MS);
+		else
+			poll(NULL, 0, POLL_MS);
+	}
+	if (ended.fd >= 0)
+		close(ended.fd);
+}
+
+static int check_ran(struct recording *r, const char *qemu)
+{
+	if (r->status < 0 || r->streams)
+		return r->status;
+	return perfdata_message(r->why, PTAH_E_EMPTY,
+				"nothing was recorded: %s did not start the program with the "
+				"recorder's plugin (its own message stands above)",
+				qemu);
+}
+
+static int start(struct recording *r, const char *qemu, const char *plugin,
+		 const struct command *command)
+{
+	struct saved_signals saved;
+
+	hold_signals(&saved);
+	r->pid = fork();
+	if (r->pid == 0) {
+		release_signals(&saved);
+		run(r, qemu, plugin, command);
+	}
+	if (r->pid < 0) {
+		release_signals(&saved);
+		return perfdata_system_message(r->why, errno, qemu, "start");
+	}
+	forward_to = r->pid;
+	close(r->memory);
+	r->memory = -1;
+	follow(r);
+	forward_to = 0;
+	release_signals(&saved);
+	if (r->status >= 0) {
+		drain(r);
+		for (unsigned i = 0; i < SHARED_THREADS; i++)
+			if (r->slots[i].used)
+				finish_thread(r, i);
+		note_exec(r);
+	}
+	return check_ran(r, qemu);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static int record(struct recording *r, const struct ptah_record_config *config, const char *qemu,
+		  const char *plugin, const struct command *command)
+{
+	struct perfdata_writer_config writer = {
+	    .path = config->output ? config->output : "perf.data",
+	    .command = config->argv,
+	    .clock = {.mult = 1},
+	    .retcomp = !config->no_retcomp,
+	    .tsc = true,
+	    .max_nonturbo_ratio = CBR_RATIO,
+	};
+	int status = perfdata_writer_open(&writer, &r->writer, r->why);
+
+	if (status < 0)
+		return status;
+	r->name = base_name(command->argv[0]);
+	status = create_shared(r, config);
+	if (status >= 0)
+		status = start(r, qemu, plugin, command);
+	if (status < 0) {
+		perfdata_writer_abort(r->writer);
+		return status;
+	}
+	return perfdata_writer_finish(r->writer, r->why);
+}
+
+static int check_config(const struct ptah_record_config *config, struct ptah_message *why)
+{
+	uint32_t period = config->psb_period;
+
+	if (config->size < sizeof(*config) || !config->argv || !config->argv[0])
+		return perfdata_message(why, PTAH_E_INVAL, "no command to record");
+	if (period && ((period & (period - 1)) || period < 2048 || period > 128u << 20))
+		return perfdata_message(why, PTAH_E_INVAL,
+					"PSB period %u: it must be a power of two from 2048 to "
+					"134217728 bytes",
+					period);
+	return 0;
+}
+
+int ptah_record(const struct ptah_record_config *config, struct ptah_record_result *result,
+		struct ptah_message *why)
+{
+	struct ptah_record_result ignored;
+	struct recording *r;
+	struct command command = {0};
+	char *qemu = NULL, *plugin = NULL;
+	int status;
+
+	if (!config)
+		return PTAH_E_INVAL;
+	if (!result)
+		result = &ignored;
+	memset(result, 0, sizeof(*result));
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return PTAH_E_NOMEM;
+	r->memory = -1;
+	r->result = result;
+	r->why = why;
+	status = check_config(config, why);
+	if (status >= 0)
+		status = command_resolve(config->argv, &command, why);
+	if (status >= 0) {
+		qemu = command_find(config->qemu ? config->qemu : "qemu-x86_64");
+		plugin = config->plugin ? strdup(config->plugin) : find_plugin();
+		if (!qemu || access(qemu, X_OK))
+			status =
+			    perfdata_message(why, PTAH_E_MISSING,
+					     "%s not found: install it (Debian: apt-get install "
+					     "qemu-user)",
+					     config->qemu ? config->qemu : "qemu-x86_64");
+		else if (!plugin || access(plugin, R_OK))
+			status = perfdata_message(why, PTAH_E_MISSING,
+						  "the recorder's plugin %s is not where it should "
+						  "be: install Ptah, or name it with --plugin",
+						  config->plugin ? config->plugin : "ptah-qemu.so");
+	}
+	if (status >= 0)
+		status = record(r, config, qemu, plugin, &command);
+	if (r->shared)
+		munmap(r->shared, SHARED_BYTES);
+	if (r->memory >= 0)
+		close(r->memory);
+	command_free(&command);
+	free(r->exec_path);
+	free(qemu);
+	free(plugin);
+	free(r);
+	return status;
+}
