@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* What the fuzz targets share: a check that stays in release builds, and chance. */
+#ifndef PTAH_FUZZ_FUZZ_H
+#define PTAH_FUZZ_FUZZ_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ptah/event.h>
+
+/* The entry point of a target, as libFuzzer wants it. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);  \
+			abort();                                                                   \
+		}                                                                                  \
+	} while (0)
+
+/* xorshift64: the same on every machine; the state must not be 0. */
+static inline uint64_t fuzz_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+static inline uint64_t fuzz_hash(uint64_t hash, const void *bytes, size_t n)
+{
+	const uint8_t *p = bytes;
+
+	for (size_t i = 0; i < n; i++)
+		hash = (hash ^ p[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+/*
+ * Bytes in a block of exactly their size, so that a sanitizer sees a reader
+ * that goes one too far. Free it.
+ */
+static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size)
+{
+	uint8_t *copy = calloc(1, size ? size : 1);
+
+	CHECK(copy);
+	if (size)
+		memcpy(copy, data, size);
+	return copy;
+}
+
+/* A stream of items, summed up. */
+struct fuzz_items {
+	uint64_t hash;
+	uint64_t count;
+};
+
+static inline void fuzz_add_items(struct fuzz_items *sum, const struct ptah_item *items, int n)
+{
+	sum->hash = fuzz_hash(sum->hash, items, (size_t)n * sizeof(*items));
+	sum->count += (uint64_t)n;
+}
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Proves of the event layer, for any bytes and any way to cut them into
+ * chunks: the items are the same, their number is bounded by the trace's
+ * length, their types and offsets are in range, and the end is an end.
+ */
+#include "fuzz.h"
+
+/* No packet leads to more items than this (a PSB+ after an overflow). */
+#define ITEMS_PER_BYTE 16
+
+static void check_items(const struct ptah_item *items, int n, size_t size)
+{
+	for (int i = 0; i < n; i++) {
+		CHECK(items[i].type < PTAH_ITEM_TYPE_MAX && ptah_item_name(items[i].type));
+		CHECK(items[i].type != PTAH_ITEM_BLOCK);
+		CHECK(items[i].offset <= size);
+		CHECK(items[i].type != PTAH_ITEM_ERROR || items[i].status < 0);
+	}
+}
+
+/* Decodes in chunks of up to max_chunk bytes; each is freed when it is used up. */
+static struct fuzz_items decode(const uint8_t *data, size_t size, size_t max_chunk, uint64_t seed)
+{
+	struct fuzz_items sum = {0};
+	struct ptah_event_decoder *d;
+	struct ptah_item items[7];
+	size_t at = 0;
+	bool last;
+
+	CHECK(!ptah_event_decoder_new(NULL, &d));
+	do {
+		size_t left = size - at;
+		size_t n = max_chunk < size ? fuzz_random(&seed) % (max_chunk + 1) : left;
+		uint8_t *chunk;
+		int k;
+
+		n = n < left ? n : left;
+		/* The end may come with the last bytes or with no bytes. */
+		last = n == left && (fuzz_random(&seed) & 1 || !left);
+		chunk = fuzz_copy(data + at, n);
+		CHECK(!ptah_event_feed(d, chunk, n, last));
+		while ((k = ptah_event_read(d, items, 7)) > 0) {
+			check_items(items, k, size);
+			fuzz_add_items(&sum, items, k);
+			CHECK(sum.count <= ITEMS_PER_BYTE * (size + 1));
+		}
+		CHECK(!k);
+		free(chunk);
+		at += n;
+	} while (!last);
+	CHECK(ptah_event_read(d, items, 7) == 0);
+	ptah_event_decoder_free(d);
+	return sum;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint64_t seed = fuzz_hash(1, data, size) | 1;
+	struct fuzz_items whole = decode(data, size, size, seed);
+	size_t max_chunk[] = {1, 3, 40, 300};
+
+	for (size_t i = 0; i < sizeof(max_chunk) / sizeof(*max_chunk); i++) {
+		struct fuzz_items cut = decode(data, size, max_chunk[i], seed + 2 * i);
+
+		CHECK(cut.count == whole.count && cut.hash == whole.hash);
+	}
+	return 0;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Proves of the flow layer, for any code and any trace: it comes to an end;
+ * cut into chunks it says the same; every block's instructions begin where the
+ * block does, follow each other and end where it ends.
+ *
+ * Input: a byte whose low two bits choose where the code lies, two bytes with
+ * the code's size, the code, the trace.
+ */
+#include "fuzz.h"
+
+#include <ptah/flow.h>
+
+/* More blocks than any honest trace of this size has: 47 outcomes in 8 bytes
+ * decide as many branches, and direct jumps between two of them are bounded by
+ * the code's size; the rest is NO_PROGRESS. */
+#define MAX_ITEMS (UINT64_C(1) << 22)
+
+static void check_block(const struct ptah_flow *flow, const struct ptah_item *block)
+{
+	struct ptah_insn insns[300];
+	uint64_t ip = block->ip;
+	int n = ptah_flow_insns(flow, block, insns, 300);
+
+	CHECK(block->ninsn > 0);
+	CHECK(n == (block->ninsn < 300 ? block->ninsn : 300));
+	for (int i = 0; i < n; i++) {
+		CHECK(insns[i].ip == ip && insns[i].size >= 1 && insns[i].size <= 15);
+		ip += insns[i].size;
+	}
+	if (n == block->ninsn)
+		CHECK(ip == block->end && insns[n - 1].size == block->last_size);
+}
+
+static struct fuzz_items decode(const struct ptah_image *image, const uint8_t *data, size_t size,
+				size_t max_chunk, uint64_t seed)
+{
+	struct fuzz_items sum = {0};
+	struct ptah_flow *flow;
+	struct ptah_item items[16];
+	size_t at = 0;
+	bool last;
+
+	CHECK(!ptah_flow_new(image, NULL, &flow));
+	do {
+		size_t left = size - at;
+		size_t n = max_chunk < size ? fuzz_random(&seed) % (max_chunk + 1) : left;
+		uint8_t *chunk;
+		int k;
+
+		n = n < left ? n : left;
+		last = n == left;
+		chunk = fuzz_copy(data + at, n);
+		CHECK(!ptah_flow_feed(flow, chunk, n, last));
+		while ((k = ptah_flow_read(flow, items, 16)) > 0) {
+			if (sum.count < 4096)
+				for (int i = 0; i < k; i++)
+					if (items[i].type == PTAH_ITEM_BLOCK)
+						check_block(flow, &items[i]);
+			fuzz_add_items(&sum, items, k);
+			CHECK(sum.count < MAX_ITEMS);
+		}
+		CHECK(!k && !ptah_flow_paused(flow));
+		free(chunk);
+		at += n;
+	} while (!last);
+	ptah_flow_free(flow);
+	return sum;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const uint64_t bases[] = {0x401000, 0, UINT64_C(0xfffffffffffff000), 0x7ffffffff000};
+	uint64_t seed = fuzz_hash(1, data, size) | 1;
+	struct ptah_image *image;
+	struct fuzz_items whole, cut;
+	uint64_t base;
+	size_t code;
+
+	if (size < 3)
+		return 0;
+	base = bases[data[0] & 3];
+	code = (size_t)(data[1] | data[2] << 8);
+	data += 3;
+	size -= 3;
+	code = code < size ? code : size;
+
+	CHECK(!ptah_image_new(&image));
+	if (code)
+		ptah_image_add_bytes(image, data, code, base);
+	whole = decode(image, data + code, size - code, size, seed);
+	for (size_t max_chunk = 1; max_chunk < 200; max_chunk *= 12) {
+		cut = decode(image, data + code, size - code, max_chunk, seed + 2 * max_chunk);
+		CHECK(cut.count == whole.count && cut.hash == whole.hash);
+	}
+	ptah_image_free(image);
+	return 0;
+}

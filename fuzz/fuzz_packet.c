@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Proves of the packet layer, for any bytes: what decodes also encodes, to as
+ * many bytes and the same meaning; a packet cut short asks for more and never
+ * decodes as something else; bytes behind a packet do not matter; the PSB
+ * search finds what a plain comparison finds; text fits where it is told to.
+ */
+#include "fuzz.h"
+
+#include <ptah/packet.h>
+
+static const uint8_t psb[16] = {2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82,
+				2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82};
+
+static void check_text(const struct ptah_packet *packet)
+{
+	char all[256], cut[8];
+	int length = ptah_packet_format(packet, all, sizeof(all));
+
+	CHECK(length >= 0 && (size_t)length < sizeof(all) && strlen(all) == (size_t)length);
+	CHECK(ptah_packet_format(packet, cut, sizeof(cut)) == length);
+	CHECK(strlen(cut) < sizeof(cut) && !strncmp(cut, all, sizeof(cut) - 1));
+	CHECK(ptah_packet_name(packet->type));
+}
+
+/* decode(encode(packet)) is the packet: seen in the bytes it encodes to again. */
+static void check_round_trip(const struct ptah_packet *packet, unsigned block)
+{
+	uint8_t first[PTAH_PACKET_MAX_SIZE], second[PTAH_PACKET_MAX_SIZE];
+	struct ptah_packet again;
+	char a[256], b[256];
+	int n = ptah_packet_encode(packet, first, sizeof(first));
+
+	CHECK(n == packet->size);
+	CHECK(ptah_packet_encode(packet, first, (size_t)n - 1) == PTAH_E_NOSPACE);
+	CHECK(ptah_packet_decode(&again, first, (size_t)n, block) == n);
+	CHECK(again.type == packet->type && again.size == packet->size);
+	CHECK(ptah_packet_encode(&again, second, sizeof(second)) == n);
+	CHECK(!memcmp(first, second, (size_t)n));
+	ptah_packet_format(packet, a, sizeof(a));
+	ptah_packet_format(&again, b, sizeof(b));
+	CHECK(!strcmp(a, b));
+	CHECK(ptah_packet_block_state(packet, block) == ptah_packet_block_state(&again, block));
+}
+
+/* Exactly the packet's bytes suffice, and no prefix of them does. */
+static void check_cuts(const struct ptah_packet *packet, const uint8_t *bytes, unsigned block)
+{
+	for (size_t n = 0; n <= packet->size; n++) {
+		uint8_t *cut = fuzz_copy(bytes, n);
+		struct ptah_packet other;
+		int size = ptah_packet_decode(&other, cut, n, block);
+
+		CHECK(size == (n < packet->size ? PTAH_E_MORE : packet->size));
+		free(cut);
+	}
+}
+
+/*
+ * The bytes before a PSB may end in its pattern by chance, so that of a run
+ * shorter than two of them the last 16 bytes are the packet.
+ */
+static const uint8_t *settle(const uint8_t *first, const uint8_t *end)
+{
+	size_t run = sizeof(psb);
+
+	if (!first)
+		return NULL;
+	while ((size_t)(end - first) >= run + 2 && first[run] == 2 && first[run + 1] == 0x82)
+		run += 2;
+	return run < 2 * sizeof(psb) ? first + run - sizeof(psb) : first;
+}
+
+static void check_find(const uint8_t *data, size_t size)
+{
+	const uint8_t *first = NULL, *last = NULL;
+
+	for (size_t i = 0; i + sizeof(psb) <= size; i++) {
+		if (memcmp(data + i, psb, sizeof(psb)) != 0)
+			continue;
+		last = data + i;
+		if (!first)
+			first = last;
+	}
+	CHECK(ptah_packet_find_psb(data, data + size) == settle(first, data + size));
+	CHECK(ptah_packet_find_last_psb(data, data + size) == last);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint8_t *bytes = fuzz_copy(data, size);
+	unsigned block = PTAH_BLOCK_NONE;
+	struct ptah_packet packet;
+
+	check_find(bytes, size);
+	for (size_t i = 0; i < size;) {
+		int n = ptah_packet_decode(&packet, bytes + i, size - i, block);
+
+		if (n == PTAH_E_MORE)
+			break;
+		if (n < 0) {
+			CHECK(n == PTAH_E_BAD_OPCODE || n == PTAH_E_BAD_PACKET);
+			i++;
+			continue;
+		}
+		CHECK(n > 0 && n <= PTAH_PACKET_MAX_SIZE && (size_t)n <= size - i);
+		CHECK(packet.size == n && packet.type < PTAH_PACKET_TYPE_MAX);
+		check_text(&packet);
+		check_round_trip(&packet, block);
+		check_cuts(&packet, bytes + i, block);
+		block = ptah_packet_block_state(&packet, block);
+		i += (size_t)n;
+	}
+	free(bytes);
+	return 0;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Makes the seeds the fuzzers begin with, and their dictionary:
+ *
+ *	fuzz-seeds fuzz/corpus fuzz/packets.dict
+ *
+ * Its output is checked in; a test compares it.
+ */
+#include <ptah/packet.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct buffer {
+	uint8_t bytes[8192];
+	size_t size;
+};
+
+static void put_bytes(struct buffer *b, const void *bytes, size_t n)
+{
+	memcpy(b->bytes + b->size, bytes, n);
+	b->size += n;
+}
+
+static void put_packet(struct buffer *b, struct ptah_packet packet)
+{
+	int n = ptah_packet_encode(&packet, b->bytes + b->size, sizeof(b->bytes) - b->size);
+
+	if (n < 0) {
+		fprintf(stderr, "%s: %s\n", ptah_packet_name(packet.type), ptah_strerror(n));
+		exit(1);
+	}
+	b->size += (size_t)n;
+}
+
+/* A packet by its type and the fields of its payload. */
+#define PUT(b, name, ...)                                                                          \
+	put_packet((b), (struct ptah_packet){.type = PTAH_PACKET_##name, ##__VA_ARGS__})
+#define IP(b, name, address) PUT(b, name, .u.ip = {.ipc = PTAH_IPC_SEXT_48, .ip = (address)})
+
+/* One packet of every type, with a payload that is not all zeros. */
+static struct ptah_packet example(unsigned type)
+{
+	struct ptah_packet p = {.type = (uint8_t)type};
+
+	switch (type) {
+	case PTAH_PACKET_TNT_8:
+		p.u.tnt.count = 5;
+		p.u.tnt.bits = 0x16;
+		break;
+	case PTAH_PACKET_TNT_64:
+		p.u.tnt.count = 47;
+		p.u.tnt.bits = UINT64_C(0x5a5a5a5a5a5a);
+		break;
+	case PTAH_PACKET_TIP:
+	case PTAH_PACKET_TIP_PGE:
+	case PTAH_PACKET_TIP_PGD:
+	case PTAH_PACKET_FUP:
+		p.u.ip.ipc = PTAH_IPC_UPDATE_32;
+		p.u.ip.ip = 0x401000;
+		break;
+	case PTAH_PACKET_MODE_EXEC:
+		p.u.exec.mode = PTAH_EXEC_64;
+		break;
+	case PTAH_PACKET_MODE_TSX:
+		p.u.tsx.in_tx = true;
+		break;
+	case PTAH_PACKET_PIP:
+		p.u.pip.cr3 = 0x1234000;
+		break;
+	case PTAH_PACKET_VMCS:
+		p.u.vmcs.base = 0x5678000;
+		break;
+	case PTAH_PACKET_CYC:
+		p.u.cyc.cycles = 1234;
+		break;
+	case PTAH_PACKET_PTW:
+		p.u.ptw.size = 8;
+		p.u.ptw.payload = UINT64_C(0x1122334455667788);
+		break;
+	case PTAH_PACKET_BBP:
+		p.u.bbp.item_size = 8;
+		p.u.bbp.type = 1;
+		break;
+	case PTAH_PACKET_BIP:
+		p.u.bip.item_size = 8;
+		p.u.bip.payload = 42;
+		break;
+	}
+	return p;
+}
+
+/* PSB+ as a processor writes it while packets are enabled. */
+static void put_psb(struct buffer *b, uint64_t ip)
+{
+	PUT(b, PSB);
+	PUT(b, TSC, .u.tsc.tsc = 0x1000);
+	PUT(b, CBR, .u.cbr.ratio = 30);
+	PUT(b, MODE_EXEC, .u.exec.mode = PTAH_EXEC_64);
+	if (ip)
+		IP(b, FUP, ip);
+	PUT(b, PSBEND);
+}
+
+static void write_file(const char *folder, const char *name, const struct buffer *b)
+{
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	f = fopen(path, "w");
+	if (!f || fwrite(b->bytes, 1, b->size, f) != b->size || fclose(f)) {
+		perror(path);
+		exit(1);
+	}
+}
+
+static void make_packets(struct buffer *b)
+{
+	for (unsigned type = 0; type < PTAH_PACKET_TYPE_MAX; type++)
+		put_packet(b, example(type));
+	for (unsigned ipc = 0; ipc < 7; ipc++)
+		if (ipc != 5)
+			PUT(b, TIP, .u.ip = {.ipc = (uint8_t)ipc, .ip = ipc ? 0x1000 : 0});
+}
+
+/* Each kind of group that the event layer binds together. */
+static void make_events(struct buffer *b)
+{
+	put_psb(b, 0);
+	IP(b, TIP_PGE, 0x401000);
+	PUT(b, TNT_8, .u.tnt = {.count = 3, .bits = 5});
+	IP(b, FUP, 0x401010); /* an interrupt */
+	IP(b, TIP, 0x402000);
+	PUT(b, MODE_TSX, .u.tsx.in_tx = true);
+	IP(b, FUP, 0x401020);
+	PUT(b, PTW, .u.ptw = {.size = 4, .ip = true, .payload = 7});
+	IP(b, FUP, 0x401030);
+	PUT(b, MODE_EXEC, .u.exec.mode = PTAH_EXEC_32);
+	IP(b, TIP, 0x403000);
+	PUT(b, OVF);
+	IP(b, FUP, 0x401040);
+	PUT(b, PIP, .u.pip.cr3 = 0x1000);
+	PUT(b, EXSTOP, .u.exstop.ip = true);
+	IP(b, FUP, 0x401050);
+	PUT(b, MTC, .u.mtc.ctc = 3);
+	PUT(b, CYC, .u.cyc.cycles = 9);
+	put_psb(b, 0x401060);
+	IP(b, FUP, 0x401070);
+	PUT(b, TIP_PGD);
+	put_psb(b, 0x401000); /* BDM70: a FUP although packets are off */
+	IP(b, TIP_PGE, 0x401000);
+	PUT(b, TIP_PGD);
+	PUT(b, STOP);
+}
+
+/* A loop, a call that returns (compressed and not), an indirect jump, an interrupt. */
+static void make_flow(struct buffer *b)
+{
+	static const uint8_t code[] = {
+	    0xb9, 5,	0, 0, 0, /* 401000: mov ecx, 5 */
+	    0xff, 0xc9,		 /* 401005: dec ecx */
+	    0x75, 0xfc,		 /* 401007: jnz 401005 */
+	    0xe8, 3,	0, 0, 0, /* 401009: call 401011 */
+	    0xff, 0xe0,		 /* 40100e: jmp rax */
+	    0x90,		 /* 401010: nop */
+	    0xc3,		 /* 401011: ret */
+	    0xeb, 0xfe,		 /* 401012: jmp 401012 */
+	    0x0f, 0x05,		 /* 401014: syscall */
+	};
+	const uint8_t head[3] = {0, sizeof(code), 0};
+
+	put_bytes(b, head, sizeof(head));
+	put_bytes(b, code, sizeof(code));
+	put_psb(b, 0);
+	IP(b, TIP_PGE, 0x401000);
+	PUT(b, TNT_8, .u.tnt = {.count = 6, .bits = 0x3d}); /* TTTTN, then the return */
+	IP(b, TIP, 0x401000);
+	PUT(b, TNT_8, .u.tnt = {.count = 1, .bits = 0});
+	IP(b, TIP, 0x40100e); /* the return, not compressed */
+	put_psb(b, 0x40100e);
+	IP(b, TIP, 0x401014);
+	PUT(b, TIP_PGD); /* the system call */
+	IP(b, TIP_PGE, 0x401005);
+	PUT(b, TNT_8, .u.tnt = {.count = 2, .bits = 3});
+	IP(b, FUP, 0x401007); /* an interrupt before the branch */
+	IP(b, TIP, 0x401010);
+	PUT(b, OVF);
+	IP(b, FUP, 0x401012);
+}
+
+static void make_pages(struct buffer *b)
+{
+	static const uint64_t addresses[] = {0x401000, 0x402000, 0x401000};
+	const uint8_t head[2] = {sizeof(addresses), 0};
+
+	/* The dump is short: two pages' worth would blow up the seed. */
+	put_bytes(b, head, sizeof(head));
+	put_bytes(b, addresses, sizeof(addresses));
+	memset(b->bytes + b->size, 0xc3, 4096);
+	b->size += 4096;
+}
+
+/* The smallest ELF file with code: a header, one segment. */
+static void make_elf(struct buffer *b)
+{
+	static const uint8_t elf[] = {
+	    0,	  0,	0x40, 0,   0,  0, 0,  0, /* load address of the target */
+	    0x7f, 'E',	'L',  'F', 2,  1, 1,  0, 0,    0, 0,  0, 0, 0, 0, 0,
+	    3,	  0,	62,   0,   1,  0, 0,  0, 0x78, 0, 0,  0, 0, 0, 0, 0, /* e_entry */
+	    64,	  0,	0,    0,   0,  0, 0,  0,			     /* e_phoff */
+	    0,	  0,	0,    0,   0,  0, 0,  0,			     /* e_shoff */
+	    0,	  0,	0,    0,   64, 0, 56, 0, 1,    0, 64, 0, 0, 0, 0, 0,
+	    1,	  0,	0,    0,   5,  0, 0,  0, /* PT_LOAD, read and execute */
+	    0,	  0,	0,    0,   0,  0, 0,  0, /* p_offset */
+	    0,	  0,	0,    0,   0,  0, 0,  0, /* p_vaddr */
+	    0,	  0,	0,    0,   0,  0, 0,  0, /* p_paddr */
+	    0x7a, 0,	0,    0,   0,  0, 0,  0, /* p_filesz */
+	    0x7a, 0,	0,    0,   0,  0, 0,  0, /* p_memsz */
+	    0,	  0x10, 0,    0,   0,  0, 0,  0, /* p_align */
+	    0xeb, 0xfe,
+	};
+
+	put_bytes(b, elf, sizeof(elf));
+}
+
+static void write_dictionary(const char *path)
+{
+	FILE *f = fopen(path, "w");
+
+	if (!f) {
+		perror(path);
+		exit(1);
+	}
+	fprintf(f, "# Made by fuzz/seeds.c: one packet of every type.\n");
+	for (unsigned type = 0; type < PTAH_PACKET_TYPE_MAX; type++) {
+		struct buffer b = {.size = 0};
+
+		put_packet(&b, example(type));
+		fprintf(f, "# %s\n\"", ptah_packet_name(type));
+		for (size_t i = 0; i < b.size; i++)
+			fprintf(f, "\\x%02x", b.bytes[i]);
+		fprintf(f, "\"\n");
+	}
+	fclose(f);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*make)(struct buffer *b);
+	} seeds[] = {
+	    {"packet/every-type", make_packets}, {"packet/groups", make_events},
+	    {"event/every-type", make_packets},	 {"event/groups", make_events},
+	    {"flow/program", make_flow},	 {"pages/three", make_pages},
+	    {"elf/smallest", make_elf},
+	};
+
+	if (argc != 3) {
+		fprintf(stderr, "usage: %s CORPUS DICTIONARY\n", argv[0]);
+		return 2;
+	}
+	for (size_t i = 0; i < sizeof(seeds) / sizeof(*seeds); i++) {
+		static struct buffer b;
+
+		b.size = 0;
+		seeds[i].make(&b);
+		write_file(argv[1], seeds[i].name, &b);
+	}
+	write_dictionary(argv[2]);
+	return 0;
+}
