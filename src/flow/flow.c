@@ -634,6 +634,7 @@ static ALWAYS_INLINE bool take_quick(struct ptah_flow *f)
 	if (!(*p & 1) && *p != OPCODE_EXT) {
 		f->tnt_count = highest_bit(*p) - 1;
 		f->tnt = *p >> 1;
+		f->tsc = d->tsc;
 		f->offset = event_offset(d, p);
 		d->pos = p + 1;
 		return true;
