@@ -34,14 +34,10 @@ struct file {
 	char path[];
 };
 
-/* Trace bytes of a stream that do not fill eight yet. */
-struct tail {
-	bool used;
+/* How far a stream has been written, padding included. */
+struct stream {
 	uint32_t index;
-	int32_t tid;
-	uint64_t offset;
-	unsigned n;
-	uint8_t bytes[8];
+	uint64_t size;
 };
 
 struct perfdata_writer {
@@ -53,8 +49,8 @@ struct perfdata_writer {
 	uint64_t size; /* of the data section, as far as written or buffered */
 	struct perfdata_buffer pending;
 	struct file *files;
-	struct tail *tails;
-	size_t tail_count;
+	struct stream *streams;
+	size_t stream_count;
 	char **command;
 	struct ptah_message why;
 	uint8_t attr[PERFDATA_ATTR_SIZE];
@@ -257,82 +253,55 @@ int perfdata_write_mmap2(struct perfdata_writer *w, int32_t pid, int32_t tid, ui
 
 /* Trace */
 
-static struct tail *tail_of(struct perfdata_writer *w, uint32_t index, int32_t tid, uint64_t offset)
+static struct stream *stream_of(struct perfdata_writer *w, uint32_t index)
 {
-	struct tail *tails;
+	struct stream *streams;
 
-	for (size_t i = 0; i < w->tail_count; i++)
-		if (w->tails[i].index == index)
-			return &w->tails[i];
-	tails = realloc(w->tails, (w->tail_count + 1) * sizeof(*tails));
-	if (!tails)
+	for (size_t i = w->stream_count; i-- > 0;)
+		if (w->streams[i].index == index)
+			return &w->streams[i];
+	streams = realloc(w->streams, (w->stream_count + 1) * sizeof(*streams));
+	if (!streams)
 		return NULL;
-	w->tails = tails;
-	tails[w->tail_count] =
-	    (struct tail){.used = true, .index = index, .tid = tid, .offset = offset};
-	return &tails[w->tail_count++];
+	w->streams = streams;
+	streams[w->stream_count] = (struct stream){index, 0};
+	return &streams[w->stream_count++];
 }
 
-/* One AUXTRACE record: `kept` bytes of tail and then `n` bytes, together a multiple of 8. */
-static int write_piece(struct perfdata_writer *w, const struct tail *t, const uint8_t *bytes,
-		       size_t n)
-{
-	size_t size = t->n + n;
-
-	begin(w, PERFDATA_AUXTRACE, 0, PERFDATA_AUXTRACE_HEADER);
-	perfdata_put64(&w->pending, size);
-	perfdata_put64(&w->pending, t->offset);
-	perfdata_put64(&w->pending, 0); /* reference */
-	perfdata_put32(&w->pending, t->index);
-	perfdata_put32(&w->pending, (uint32_t)t->tid);
-	perfdata_put32(&w->pending, UINT32_MAX); /* per thread */
-	perfdata_put32(&w->pending, 0);
-	perfdata_put(&w->pending, t->bytes, t->n);
-	w->size += t->n;
-	if (write_pending(w) < 0)
-		return w->status;
-	if (n && !write_at(w->fd, bytes, n, DATA_OFFSET + w->size))
-		return fail_system(w, "write");
-	w->size += n;
-	return 0;
-}
-
-int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t tid, uint64_t offset,
+/*
+ * One AUXTRACE record. As perf's own, it is filled up to a multiple of eight
+ * with PAD, and it must not end inside a packet: perf does not join packets
+ * that lie in two records.
+ */
+int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t tid,
 			    const void *bytes, size_t size)
 {
-	struct tail *t = tail_of(w, index, tid, offset);
-	const uint8_t *p = bytes;
-	size_t now;
+	struct stream *s = stream_of(w, index);
+	size_t padding = -size & 7;
 
-	if (w->status < 0)
+	if (w->status < 0 || !size)
 		return w->status;
-	if (!t)
+	if (!s)
 		return fail(w,
 			    perfdata_message(&w->why, PTAH_E_NOMEM, "%s: out of memory", w->path));
-	if (t->n + size >= 8) {
-		now = ((t->n + size) & ~(size_t)7) - t->n;
-		if (write_piece(w, t, p, now) < 0)
-			return w->status;
-		t->offset += t->n + now;
-		t->n = 0;
-		p += now;
-		size -= now;
-	}
-	memcpy(t->bytes + t->n, p, size);
-	t->n += (unsigned)size;
-	return 0;
-}
-
-/* The last bytes of each stream, filled up with PAD. */
-static int write_tails(struct perfdata_writer *w)
-{
-	static const uint8_t pad[8];
-
-	for (size_t i = 0; i < w->tail_count; i++)
-		if (w->tails[i].n && write_piece(w, &w->tails[i], pad, 8 - w->tails[i].n) < 0)
-			return w->status;
-	w->tail_count = 0;
-	return 0;
+	begin(w, PERFDATA_AUXTRACE, 0, PERFDATA_AUXTRACE_HEADER);
+	perfdata_put64(&w->pending, size + padding);
+	perfdata_put64(&w->pending, s->size);
+	/* Where perf takes the TSC's highest byte from; with 0 it knows no time at all. */
+	perfdata_put64(&w->pending, 1);
+	perfdata_put32(&w->pending, index);
+	perfdata_put32(&w->pending, (uint32_t)tid);
+	perfdata_put32(&w->pending, UINT32_MAX); /* per thread */
+	perfdata_put32(&w->pending, 0);
+	if (write_pending(w) < 0)
+		return w->status;
+	if (!write_at(w->fd, bytes, size, DATA_OFFSET + w->size))
+		return fail_system(w, "write");
+	w->size += size;
+	perfdata_put(&w->pending, NULL, padding);
+	w->size += padding;
+	s->size += size + padding;
+	return end(w);
 }
 
 /* Ptah's own records (docs/perf-data.md) */
@@ -601,7 +570,7 @@ static void writer_free(struct perfdata_writer *w)
 	if (w->fd >= 0)
 		close(w->fd);
 	perfdata_buffer_free(&w->pending);
-	free(w->tails);
+	free(w->streams);
 	for (char **arg = w->command; arg && *arg; arg++)
 		free(*arg);
 	free(w->command);
@@ -683,10 +652,8 @@ const char *perfdata_writer_why(const struct perfdata_writer *w)
 
 int perfdata_writer_finish(struct perfdata_writer *w, struct ptah_message *why)
 {
-	int status = write_tails(w);
+	int status = perfdata_writer_flush(w);
 
-	if (status >= 0)
-		status = perfdata_writer_flush(w);
 	if (status >= 0)
 		status = write_features(w);
 	if (status >= 0 && close(w->fd)) {

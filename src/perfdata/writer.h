@@ -4,8 +4,8 @@
  *
  * Everything is appended. After perfdata_writer_flush() the file on disk is
  * valid up to that point even if the process dies. finish() adds the header
- * features and Ptah's own section (feature bit PERFDATA_FEATURE_PTAH, which
- * perf ignores): truth, code that is in no file, notes.
+ * features. What perf has no record for (truth, code that is in no file,
+ * notes) goes into records of a type that perf skips, see docs/perf-data.md.
  *
  * Every function returns 0 or a negative enum ptah_error; after a failure the
  * writer stays failed and perfdata_writer_why() tells the sentence.
@@ -52,11 +52,10 @@ int perfdata_write_mmap2(struct perfdata_writer *w, int32_t pid, int32_t tid, ui
 			 uint64_t address, uint64_t size, uint64_t file_offset, uint32_t prot,
 			 const char *path);
 
-/* `size` trace bytes that follow `offset` bytes written before for stream `index`. */
-int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t tid, uint64_t offset,
+/* The next `size` trace bytes of stream `index`. They must end with a whole packet. */
+int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t tid,
 			    const void *bytes, size_t size);
 
-/* Kept in memory until finish(). */
 int perfdata_add_truth(struct perfdata_writer *w, uint32_t index, int32_t pid, int32_t tid,
 		       const struct ptah_truth *truth, uint64_t lost);
 

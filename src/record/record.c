@@ -54,7 +54,8 @@ struct recording {
 	char *exec_path;  /* of an execve that has not failed */
 	uint64_t last_tsc;
 	time_t flushed;
-	int status; /* the first failure */
+	int status;	 /* the first failure */
+	uint8_t *joined; /* SHARED_RING bytes */
 };
 
 static void keep_status(struct recording *r, int status)
@@ -187,13 +188,12 @@ static void drain_messages(struct recording *r)
 
 /* Traces */
 
-static void write_trace(struct recording *r, const struct slot *slot, uint64_t position,
-			const uint8_t *bytes, size_t n)
+static void write_trace(struct recording *r, const struct slot *slot, const uint8_t *bytes,
+			size_t n)
 {
 	if (!n)
 		return;
-	keep_status(
-	    r, perfdata_write_auxtrace(r->writer, slot->stream, slot->tid, position, bytes, n));
+	keep_status(r, perfdata_write_auxtrace(r->writer, slot->stream, slot->tid, bytes, n));
 	r->result->trace_bytes += n;
 }
 
@@ -207,16 +207,19 @@ static void drain_ring(struct recording *r, struct shared_thread *t, const struc
 	const uint8_t *ring = shared_ring(t);
 	uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed);
 
-	if (position < tail || position - tail > SHARED_RING)
+	if (position <= tail || position - tail > SHARED_RING ||
+	    position - ring_start > SHARED_RING + SHARED_SLACK)
 		return;
-	if (tail < ring_start) { /* what the last lap left */
-		uint64_t end = position < ring_start ? position : ring_start;
+	if (tail >= ring_start) {
+		write_trace(r, slot, ring + (tail - ring_start), position - tail);
+	} else { /* the last lap's end and this one's beginning, joined: records hold whole packets
+		  */
+		size_t old = ring_start - tail;
 
-		write_trace(r, slot, tail, ring + (tail - ring_start + SHARED_RING), end - tail);
-		tail = end;
+		memcpy(r->joined, ring + SHARED_RING - old, old);
+		memcpy(r->joined + old, ring, position - ring_start);
+		write_trace(r, slot, r->joined, position - tail);
 	}
-	if (tail < position && position - ring_start <= SHARED_RING + SHARED_SLACK)
-		write_trace(r, slot, tail, ring + (tail - ring_start), position - tail);
 	atomic_store_explicit(&t->tail, position, memory_order_release);
 }
 
@@ -249,7 +252,7 @@ static void finish_thread(struct recording *r, unsigned i)
 	if (s.enabled) {
 		s.g.out = last;
 		generator_async_disable(&s.g, s.next_ip);
-		write_trace(r, slot, position, last, (size_t)(s.g.out - last));
+		write_trace(r, slot, last, (size_t)(s.g.out - last));
 	}
 	if (t->busy)
 		add_note(r,
@@ -355,6 +358,8 @@ static int create_shared(struct recording *r, const struct ptah_record_config *c
 	r->shared->retcomp = !config->no_retcomp;
 	r->shared->long_tnt = config->long_tnt;
 	r->shared->recorder = getpid();
+	/* TSC 0 reads as "no time known", to perf too. */
+	atomic_store(&r->shared->clock, 1);
 	return 0;
 }
 
@@ -465,6 +470,7 @@ static int start(struct recording *r, const char *qemu, const char *plugin,
 		return perfdata_system_message(r->why, errno, qemu, "start");
 	}
 	forward_to = r->pid;
+	keep_status(r, perfdata_write_comm(r->writer, r->pid, r->pid, 0, true, r->name));
 	close(r->memory);
 	r->memory = -1;
 	follow(r);
@@ -544,6 +550,11 @@ int ptah_record(const struct ptah_record_config *config, struct ptah_record_resu
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return PTAH_E_NOMEM;
+	r->joined = malloc(SHARED_RING);
+	if (!r->joined) {
+		free(r);
+		return PTAH_E_NOMEM;
+	}
 	r->memory = -1;
 	r->result = result;
 	r->why = why;
@@ -573,6 +584,7 @@ int ptah_record(const struct ptah_record_config *config, struct ptah_record_resu
 		close(r->memory);
 	command_free(&command);
 	free(r->exec_path);
+	free(r->joined);
 	free(qemu);
 	free(plugin);
 	free(r);

@@ -395,7 +395,7 @@ static void begin_thread(unsigned vcpu)
 	lift_clock(t, atomic_load(&plugin.shared->clock));
 	t->psb_at = ring; /* the stream begins with a PSB+ */
 	place_psb(t, 0);
-	make_room(t);
+	t->checkpoint = t->live;
 	message.pid = t->pid;
 	message.tid = t->tid;
 	message.tsc = thread_clock(t);
