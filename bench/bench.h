@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* The benchmark's parts: a trace in memory, and ways to go through it. */
+#ifndef PTAH_BENCH_BENCH_H
+#define PTAH_BENCH_BENCH_H
+
+#include <ptah/ptah.h>
+
+/* File bytes [offset, offset + size) at `address`, for either decoder's image. */
+struct bench_section {
+	char *path;
+	uint64_t offset, size, address;
+};
+
+/* One stream, whole and in memory, and the code it ran. */
+struct bench_trace {
+	const char *label;
+	uint8_t *bytes;
+	size_t size;
+	struct bench_section *sections;
+	size_t section_count;
+	struct ptah_image *image;
+};
+
+/* Of a perf.data file: its largest stream. Both exit with a sentence on failure. */
+void bench_load_session(struct bench_trace *trace, const char *label, const char *path);
+/* Of raw packets and a page dump (see ptah_image_add_pages). */
+void bench_load_pages(struct bench_trace *trace, const char *label, const char *pt,
+		      const char *prefix);
+void bench_trace_free(struct bench_trace *trace);
+
+/* What going through a trace found: packets, or instructions. */
+struct bench_result {
+	uint64_t count;
+	uint64_t errors;
+};
+
+typedef struct bench_result bench_decoder(const struct bench_trace *trace, size_t size);
+
+/* Decode the first `size` bytes. */
+bench_decoder bench_ptah_packets, bench_ptah_blocks, bench_ptah_insns;
+bench_decoder bench_libipt_packets, bench_libipt_blocks, bench_libipt_insns;
+
+_Noreturn void bench_die(const char *what, const char *why);
+
+/* The median; sorts. */
+double bench_median(double *values, size_t n);
+double bench_seconds(void);
+
+#endif

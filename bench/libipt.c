@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* libipt's side, used as its documentation says: synchronise, drain events, next. */
+#include "bench.h"
+
+#include <intel-pt.h>
+
+#include <string.h>
+
+static struct pt_config configure(const struct bench_trace *trace, size_t size)
+{
+	struct pt_config config;
+
+	pt_config_init(&config);
+	config.begin = trace->bytes;
+	config.end = trace->bytes + size;
+	return config;
+}
+
+/*
+ * Sections through a section cache, as libipt's own tools add them: without it
+ * they are mapped and decoded again and again.
+ */
+static struct pt_image_section_cache *fill_image(struct pt_image *image,
+						 const struct bench_trace *trace)
+{
+	struct pt_image_section_cache *cache = pt_iscache_alloc(NULL);
+
+	if (!cache)
+		bench_die(trace->label, "libipt: no section cache");
+	pt_iscache_set_limit(cache, UINT64_C(1) << 30);
+	for (size_t i = 0; i < trace->section_count; i++) {
+		const struct bench_section *s = &trace->sections[i];
+		int isid = pt_iscache_add_file(cache, s->path, s->offset, s->size, s->address);
+
+		if (isid < 0 || pt_image_add_cached(image, cache, isid, NULL) < 0)
+			bench_die(s->path, "libipt cannot add it to its image");
+	}
+	return cache;
+}
+
+struct bench_result bench_libipt_packets(const struct bench_trace *trace, size_t size)
+{
+	struct pt_config config = configure(trace, size);
+	struct pt_packet_decoder *decoder = pt_pkt_alloc_decoder(&config);
+	struct bench_result result = {0, 0};
+	struct pt_packet packet;
+
+	if (!decoder)
+		bench_die(trace->label, "libipt: no packet decoder");
+	while (pt_pkt_sync_forward(decoder) >= 0) {
+		int status;
+
+		while ((status = pt_pkt_next(decoder, &packet, sizeof(packet))) >= 0)
+			result.count++;
+		if (status == -pte_eos)
+			break;
+		result.errors++;
+	}
+	pt_pkt_free_decoder(decoder);
+	return result;
+}
+
+static int drain_block_events(struct pt_block_decoder *decoder, int status)
+{
+	struct pt_event event;
+
+	while (status >= 0 && (status & pts_event_pending))
+		status = pt_blk_event(decoder, &event, sizeof(event));
+	return status;
+}
+
+struct bench_result bench_libipt_blocks(const struct bench_trace *trace, size_t size)
+{
+	struct pt_config config = configure(trace, size);
+	struct pt_block_decoder *decoder = pt_blk_alloc_decoder(&config);
+	struct bench_result result = {0, 0};
+	struct pt_image_section_cache *cache;
+	struct pt_block block;
+	int status;
+
+	if (!decoder)
+		bench_die(trace->label, "libipt: no block decoder");
+	cache = fill_image(pt_blk_get_image(decoder), trace);
+	while ((status = pt_blk_sync_forward(decoder)) >= 0) {
+		do {
+			status = drain_block_events(decoder, status);
+			if (status < 0)
+				break;
+			block.ninsn = 0;
+			status = pt_blk_next(decoder, &block, sizeof(block));
+			result.count += block.ninsn;
+		} while (status >= 0);
+		if (status == -pte_eos)
+			break;
+		result.errors++;
+	}
+	pt_blk_free_decoder(decoder);
+	pt_iscache_free(cache);
+	return result;
+}
+
+static int drain_insn_events(struct pt_insn_decoder *decoder, int status)
+{
+	struct pt_event event;
+
+	while (status >= 0 && (status & pts_event_pending))
+		status = pt_insn_event(decoder, &event, sizeof(event));
+	return status;
+}
+
+struct bench_result bench_libipt_insns(const struct bench_trace *trace, size_t size)
+{
+	struct pt_config config = configure(trace, size);
+	struct pt_insn_decoder *decoder = pt_insn_alloc_decoder(&config);
+	struct bench_result result = {0, 0};
+	struct pt_image_section_cache *cache;
+	struct pt_insn insn;
+	int status;
+
+	if (!decoder)
+		bench_die(trace->label, "libipt: no instruction decoder");
+	cache = fill_image(pt_insn_get_image(decoder), trace);
+	while ((status = pt_insn_sync_forward(decoder)) >= 0) {
+		do {
+			status = drain_insn_events(decoder, status);
+			if (status < 0)
+				break;
+			insn.iclass = ptic_error;
+			status = pt_insn_next(decoder, &insn, sizeof(insn));
+			/* As in libipt's own tools: an instruction may come with an error. */
+			result.count += insn.iclass != ptic_error;
+		} while (status >= 0);
+		if (status == -pte_eos)
+			break;
+		result.errors++;
+	}
+	pt_insn_free_decoder(decoder);
+	pt_iscache_free(cache);
+	return result;
+}

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ptah-bench text BYTES                      text to pack, on standard output
+ * ptah-bench decode [-n N] LABEL FILE        a perf.data file, Ptah against libipt
+ * ptah-bench decode [-n N] LABEL PT PAGES    raw packets with a page dump
+ * ptah-bench ratio N LABEL COMMAND COMMAND   the times of two shell commands
+ * ptah-bench memory COMMAND...               the peak memory of a command
+ *
+ * Everything is measured in turns, A-B-A-B, and given as medians and the
+ * median of the ratios of the pairs: absolute figures drift with the machine.
+ */
+#include "bench.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* libipt makes some 40 million instructions a second: a part must do. */
+#define INSNS_SIZE (8u << 20)
+
+void bench_die(const char *what, const char *why)
+{
+	fprintf(stderr, "ptah-bench: %s: %s\n", what, why);
+	exit(1);
+}
+
+double bench_seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double bench_median(double *values, size_t n)
+{
+	qsort(values, n, sizeof(*values), compare_doubles);
+	return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+#define MAX_PAIRS 99
+
+static unsigned parse_pairs(const char *text)
+{
+	unsigned long n = strtoul(text, NULL, 10);
+
+	if (n < 1 || n > MAX_PAIRS)
+		bench_die(text, "not a number of pairs");
+	return (unsigned)n;
+}
+
+/* Decoding */
+
+static double time_decoder(bench_decoder *decoder, const struct bench_trace *trace, size_t size,
+			   struct bench_result *result)
+{
+	double start = bench_seconds();
+
+	*result = decoder(trace, size);
+	return bench_seconds() - start;
+}
+
+static void compare(const struct bench_trace *trace, const char *what, unsigned pairs, size_t size,
+		    bench_decoder *ptah, bench_decoder *libipt)
+{
+	double a[MAX_PAIRS], b[MAX_PAIRS], ratio[MAX_PAIRS];
+	struct bench_result ra = {0, 0}, rb = {0, 0};
+	double mb = (double)size / 1e6;
+	char agree[64];
+
+	for (unsigned i = 0; i < pairs; i++) {
+		a[i] = time_decoder(ptah, trace, size, &ra);
+		b[i] = time_decoder(libipt, trace, size, &rb);
+		ratio[i] = b[i] / a[i];
+	}
+	if (ra.count == rb.count && ra.errors == rb.errors)
+		snprintf(agree, sizeof(agree), "equal, %" PRIu64 " errors", ra.errors);
+	else
+		snprintf(agree, sizeof(agree), "libipt %+" PRId64 ", errors %" PRIu64 "/%" PRIu64,
+			 (int64_t)(rb.count - ra.count), ra.errors, rb.errors);
+	double sa = bench_median(a, pairs), sb = bench_median(b, pairs);
+
+	printf("%-10s %-13s %8.1f %9.1f %9.1f %8.1fx %9.1f %9.1f %14" PRIu64 "  %s\n", trace->label,
+	       what, mb, mb / sa, mb / sb, bench_median(ratio, pairs), (double)ra.count / sa / 1e6,
+	       (double)rb.count / sb / 1e6, ra.count, agree);
+	fflush(stdout);
+}
+
+/* Up to the last PSB that begins before `size`. */
+static size_t cut(const struct bench_trace *trace, size_t size)
+{
+	const uint8_t *psb;
+
+	if (trace->size <= size)
+		return trace->size;
+	psb = ptah_packet_find_last_psb(trace->bytes, trace->bytes + size);
+	return psb ? (size_t)(psb - trace->bytes) : size;
+}
+
+static int decode(int argc, char **argv)
+{
+	struct bench_trace trace;
+	unsigned pairs = 3;
+
+	if (argc > 2 && !strcmp(argv[1], "-n")) {
+		pairs = parse_pairs(argv[2]);
+		argc -= 2;
+		argv += 2;
+	}
+	if (argc == 2 && !strcmp(argv[1], "header")) {
+		printf("%-10s %-13s %8s %9s %9s %9s %9s %9s %14s  %s\n", "trace", "what", "MB",
+		       "ptah MB/s", "libipt", "ratio", "ptah M/s", "libipt", "count", "totals");
+		return 0;
+	}
+	if (argc == 3)
+		bench_load_session(&trace, argv[1], argv[2]);
+	else if (argc == 4)
+		bench_load_pages(&trace, argv[1], argv[2], argv[3]);
+	else
+		return 2;
+	compare(&trace, "packets", pairs, trace.size, bench_ptah_packets, bench_libipt_packets);
+	compare(&trace, "blocks", pairs, trace.size, bench_ptah_blocks, bench_libipt_blocks);
+	compare(&trace, "instructions", pairs, cut(&trace, INSNS_SIZE), bench_ptah_insns,
+		bench_libipt_insns);
+	bench_trace_free(&trace);
+	return 0;
+}
+
+/* Commands */
+
+/* Runs it and returns its wall-clock seconds. */
+static double time_command(const char *command)
+{
+	double start = bench_seconds();
+	int status = system(command);
+
+	if (status)
+		bench_die(command, "failed");
+	return bench_seconds() - start;
+}
+
+static int ratio(int argc, char **argv)
+{
+	double a[MAX_PAIRS], b[MAX_PAIRS], r[MAX_PAIRS];
+	unsigned pairs;
+
+	if (argc != 5)
+		return 2;
+	pairs = parse_pairs(argv[1]);
+	for (unsigned i = 0; i < pairs; i++) {
+		a[i] = time_command(argv[3]);
+		b[i] = time_command(argv[4]);
+		r[i] = b[i] / a[i];
+	}
+	printf("%-28s %8.3f s %8.3f s %8.2fx  (medians of %u pairs)\n", argv[2],
+	       bench_median(a, pairs), bench_median(b, pairs), bench_median(r, pairs), pairs);
+	return 0;
+}
+
+static int memory(int argc, char **argv)
+{
+	struct rusage usage;
+	pid_t pid;
+	int status;
+
+	if (argc < 2)
+		return 2;
+	pid = fork();
+	if (!pid) {
+		execvp(argv[1], argv + 1);
+		bench_die(argv[1], "cannot be run");
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+		bench_die(argv[1], "failed");
+	getrusage(RUSAGE_CHILDREN, &usage);
+	printf("%ld\n", usage.ru_maxrss);
+	return 0;
+}
+
+/* Text */
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+/* Words of a vocabulary, some far more frequent than others, in lines: packs like real text. */
+static int text(int argc, char **argv)
+{
+	static char words[4096][16];
+	uint64_t seed = 88172645463325252, left;
+	char line[256];
+
+	if (argc != 2)
+		return 2;
+	for (unsigned i = 0; i < 4096; i++)
+		for (unsigned k = 0; k < 2 + i % 9; k++)
+			words[i][k] = (char)('a' + next_random(&seed) % 26);
+	for (left = strtoull(argv[1], NULL, 10); left;) {
+		size_t n = 0;
+
+		for (unsigned k = 0; k < 12; k++) {
+			double x = (double)(next_random(&seed) >> 11) / (double)(UINT64_C(1) << 53);
+
+			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s%c",
+					      words[(unsigned)(4096 * x * x * x)],
+					      k == 11 ? '\n' : ' ');
+		}
+		n = n < left ? n : left;
+		if (fwrite(line, 1, n, stdout) != n)
+			bench_die("standard output", "cannot be written");
+		left -= n;
+	}
+	return fflush(stdout) ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int (*run)(int argc, char **argv);
+	} commands[] = {{"decode", decode}, {"ratio", ratio}, {"memory", memory}, {"text", text}};
+	int status = 2;
+
+	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(*commands); i++)
+		if (!strcmp(argv[1], commands[i].name))
+			status = commands[i].run(argc - 1, argv + 1);
+	if (status == 2)
+		fprintf(stderr, "usage: see the head of bench/main.c\n");
+	return status;
+}
