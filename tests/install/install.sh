@@ -7,7 +7,7 @@ set -eu
 . "$PTAH_SOURCE/tests/install/common.sh"
 
 for header in root/usr/include/ptah/*.h; do
-	echo "#include <ptah/${header##*/}>" |
+	printf "#include <ptah/%s>\nextern int not_empty;\n" "${header##*/}" |
 		"$CC" -std=c11 -pedantic-errors -Wall -Wextra -Werror -Iroot/usr/include \
 			-x c -fsyntax-only -
 done
