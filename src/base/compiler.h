@@ -3,10 +3,10 @@
 #ifndef PTAH_BASE_COMPILER_H
 #define PTAH_BASE_COMPILER_H
 
-#define LIKELY(x)		   __builtin_expect(!!(x), 1)
-#define UNLIKELY(x)		   __builtin_expect(!!(x), 0)
-#define NOINLINE		   __attribute__((noinline))
-#define ALWAYS_INLINE		   inline __attribute__((always_inline))
+#define LIKELY(x)	       __builtin_expect(!!(x), 1)
+#define UNLIKELY(x)	       __builtin_expect(!!(x), 0)
+#define NOINLINE	       __attribute__((noinline))
+#define ALWAYS_INLINE	       inline __attribute__((always_inline))
 #define PRINTF_LIKE(at, first) __attribute__((format(printf, at, first)))
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A cursor over bytes from strangers that owns the bounds: taking more than
+ * there is sets `failed` and gives zeros, so that a parser checks once.
+ */
+#ifndef PTAH_BASE_READER_H
+#define PTAH_BASE_READER_H
+
+#include "base/bits.h"
+
+#include <stdbool.h>
+
+struct reader {
+	const uint8_t *p, *end;
+	bool failed;
+};
+
+/* n bytes, or NULL. */
+static inline const uint8_t *reader_bytes(struct reader *r, uint64_t n)
+{
+	const uint8_t *p = r->p;
+
+	if (r->failed || (uint64_t)(r->end - r->p) < n) {
+		r->failed = true;
+		return NULL;
+	}
+	r->p += n;
+	return p;
+}
+
+static inline uint16_t reader_u16(struct reader *r)
+{
+	const uint8_t *p = reader_bytes(r, 2);
+
+	return p ? load_le16(p) : 0;
+}
+
+static inline uint32_t reader_u32(struct reader *r)
+{
+	const uint8_t *p = reader_bytes(r, 4);
+
+	return p ? load_le32(p) : 0;
+}
+
+static inline uint64_t reader_u64(struct reader *r)
+{
+	const uint8_t *p = reader_bytes(r, 8);
+
+	return p ? load_le64(p) : 0;
+}
+
+/* The string up to a NUL or the end, which is skipped; its length goes to *n. */
+static inline const char *reader_string(struct reader *r, size_t *n)
+{
+	const uint8_t *p = r->p;
+
+	*n = 0;
+	if (r->failed)
+		return "";
+	while (p + *n < r->end && p[*n])
+		++*n;
+	r->p += *n < (size_t)(r->end - p) ? *n + 1 : *n;
+	return (const char *)p;
+}
+
+#endif

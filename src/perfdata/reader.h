@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads perf.data files: from perf and from Ptah. Knows records, not what they
+ * mean for a decode. The file is mapped; every pointer handed out points into
+ * the mapping and lives until perfdata_close().
+ */
+#ifndef PTAH_PERFDATA_READER_H
+#define PTAH_PERFDATA_READER_H
+
+#include "perfdata/build_id.h"
+#include "perfdata/writer.h"
+
+struct perfdata_file;
+
+/* One record that says something. Which fields mean something depends on `type`. */
+struct perfdata_record {
+	uint32_t type;	 /* enum perfdata_type; PERFDATA_HEADER_EVENT_TYPE: Ptah's, see tag */
+	uint32_t tag;	 /* Ptah's record: PERFDATA_PTAH_* */
+	uint64_t offset; /* in the file */
+	uint64_t time;	 /* perf's clock; 0: none */
+	int32_t pid, tid, ppid, cpu;
+	uint64_t address, size, file_offset; /* mappings; code: address, size */
+	const char *text;		     /* comm, path, note (not terminated: see text_size) */
+	size_t text_size;
+	const uint8_t *bytes; /* AUXTRACE: trace; code: its bytes */
+	uint64_t trace_size;
+	uint64_t trace_offset;	     /* AUXTRACE: place in its stream */
+	uint32_t index;		     /* AUXTRACE and truth: stream */
+	uint64_t lost;		     /* AUX: bytes; LOST: events; truth: overflows */
+	uint64_t tsc;		     /* code */
+	bool exec;		     /* COMM */
+	bool executable;	     /* mappings */
+	struct perfdata_build_id id; /* mappings; size 0: not known */
+	struct ptah_truth truth;
+};
+
+/* Opens a file and checks its header. *why says what is wrong with it. */
+int perfdata_open(const char *path, struct perfdata_file **file, struct ptah_message *why);
+void perfdata_close(struct perfdata_file *file);
+
+/* The next record that is of use here. 1, 0 at the end, or an error. */
+int perfdata_next(struct perfdata_file *file, struct perfdata_record *record,
+		  struct ptah_message *why);
+
+/* The clock of AUXTRACE_INFO; false when the recording has none. Known once it was read past. */
+bool perfdata_clock(const struct perfdata_file *file, struct perfdata_clock *clock);
+
+/* True when the recording is of Intel PT; false until AUXTRACE_INFO was read past. */
+bool perfdata_is_pt(const struct perfdata_file *file);
+
+/* True when the recorder did not end properly: the last records may be missing. */
+bool perfdata_unfinished(const struct perfdata_file *file);
+
+/* The command line as one string, NULL if the file has none. */
+const char *perfdata_command(const struct perfdata_file *file);
+
+#endif
