@@ -14,7 +14,7 @@ done
 
 # What the headers declare is exported, and nothing else is.
 for header in root/usr/include/ptah/*.h; do
-	tr '\n' ' ' <"$header" | sed 's/PTAH_API/\n&/g' |
+	{ tr '\n' ' ' <"$header"; echo; } | sed 's/PTAH_API/\n&/g' |
 		sed -n 's/^PTAH_API [^;(]*\<\(ptah_[a-z_0-9]*\)(.*/\1/p'
 done | sort -u >declared
 nm -D --defined-only "$libdir/libptah.so" | awk '{ print $3 }' | grep -v '^__' | sort -u >exported
