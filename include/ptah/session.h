@@ -99,6 +99,9 @@ PTAH_API bool ptah_session_find_map(const struct ptah_session *session, int32_t 
 /* A TSC value in nanoseconds of perf's clock; 0 when the recording has no conversion. */
 PTAH_API uint64_t ptah_session_time(const struct ptah_session *session, uint64_t tsc);
 
+/* The recorder's command line, NULL if the recording has none. */
+PTAH_API const char *ptah_session_command(const struct ptah_session *session);
+
 /* Remarks of the recorder ("child 123 was not recorded"), and about the file. NULL when i is out of
  * range. */
 PTAH_API const char *ptah_session_note(const struct ptah_session *session, size_t i);

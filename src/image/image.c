@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <ptah/image.h>
+#include "image/image.h"
 
 #include "base/bits.h"
 
@@ -419,6 +419,14 @@ size_t ptah_image_read(const struct ptah_image *image, uint64_t address, void *b
 		done += k;
 	}
 	return done;
+}
+
+bool image_overlaps(const struct ptah_image *image, uint64_t address, uint64_t size)
+{
+	size_t i = section_behind(image, address);
+
+	return i < image->count && (image->sections[i].address <= address ||
+				    image->sections[i].address - address < size);
 }
 
 uint64_t ptah_image_generation(const struct ptah_image *image)

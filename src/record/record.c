@@ -87,8 +87,9 @@ static void on_thread(struct recording *r, const struct shared_message *m)
 	if (m->tid != m->pid)
 		keep_status(r,
 			    perfdata_write_fork(r->writer, m->pid, m->tid, m->pid, m->pid, m->tsc));
-	keep_status(
-	    r, perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, m->tid == m->pid, r->name));
+	if (m->tid != m->pid)
+		keep_status(r,
+			    perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, false, r->name));
 	keep_status(r, perfdata_write_itrace_start(r->writer, m->pid, m->tid, m->tsc));
 }
 
