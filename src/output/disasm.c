@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#include "output/disasm.h"
+
+#include <Zydis/Zydis.h>
+#include <stdio.h>
+
+void disasm(const struct ptah_insn *insn, bool att, char *text, size_t n)
+{
+	static const ZydisMachineMode modes[] = {
+	    [PTAH_EXEC_16] = ZYDIS_MACHINE_MODE_LEGACY_16,
+	    [PTAH_EXEC_32] = ZYDIS_MACHINE_MODE_LEGACY_32,
+	    [PTAH_EXEC_64] = ZYDIS_MACHINE_MODE_LONG_64,
+	};
+	static const ZydisStackWidth widths[] = {
+	    [PTAH_EXEC_16] = ZYDIS_STACK_WIDTH_16,
+	    [PTAH_EXEC_32] = ZYDIS_STACK_WIDTH_32,
+	    [PTAH_EXEC_64] = ZYDIS_STACK_WIDTH_64,
+	};
+	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+	ZydisDecodedInstruction z;
+	ZydisFormatter formatter;
+	ZydisDecoder decoder;
+
+	snprintf(text, n, "(bad)");
+	if (insn->mode < PTAH_EXEC_16 || insn->mode > PTAH_EXEC_64 ||
+	    !ZYAN_SUCCESS(ZydisDecoderInit(&decoder, modes[insn->mode], widths[insn->mode])) ||
+	    !ZYAN_SUCCESS(ZydisFormatterInit(&formatter, att ? ZYDIS_FORMATTER_STYLE_ATT
+							     : ZYDIS_FORMATTER_STYLE_INTEL)) ||
+	    !ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, insn->bytes, insn->size, &z, operands)))
+		return;
+	if (!ZYAN_SUCCESS(ZydisFormatterFormatInstruction(
+		&formatter, &z, operands, z.operand_count_visible, text, n, insn->ip, NULL)))
+		snprintf(text, n, "(bad)");
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The one JSON writer. Commas and indentation are its business: begin and end
+ * objects and arrays, put values. `key` is NULL inside arrays.
+ */
+#ifndef PTAH_OUTPUT_JSON_H
+#define PTAH_OUTPUT_JSON_H
+
+#include "output/out.h"
+
+#define JSON_DEPTH 16
+
+struct json {
+	struct out *out;
+	unsigned depth;
+	bool filled[JSON_DEPTH]; /* has the level a value yet? */
+	bool flat[JSON_DEPTH];	 /* on one line */
+};
+
+void json_init(struct json *j, struct out *out);
+
+/* flat: the whole object on one line (rows of a list). */
+void json_object(struct json *j, const char *key, bool flat);
+void json_array(struct json *j, const char *key);
+void json_end_object(struct json *j);
+void json_end_array(struct json *j);
+
+void json_string(struct json *j, const char *key, const char *value); /* NULL: null */
+void json_number(struct json *j, const char *key, uint64_t value);
+void json_signed(struct json *j, const char *key, int64_t value);
+void json_real(struct json *j, const char *key,
+	       double value); /* three decimals; null if not finite */
+void json_address(struct json *j, const char *key, uint64_t value); /* "0x..." */
+void json_bool(struct json *j, const char *key, bool value);
+
+/* The document is complete. */
+void json_finish(struct json *j);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include "output/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct names {
+	const struct ptah_session *session;
+	struct ptah_symbols *symbols;
+	int32_t pid;
+	struct name *table; /* by ip, open addressing; dso NULL: free */
+	size_t capacity, count;
+	struct name fallback;
+};
+
+int names_new(const struct ptah_session *session, const char *symfs, struct names **names)
+{
+	struct names *n = calloc(1, sizeof(*n));
+	int status;
+
+	if (!n)
+		return PTAH_E_NOMEM;
+	n->session = session;
+	n->capacity = 4096;
+	n->table = calloc(n->capacity, sizeof(*n->table));
+	status = n->table ? ptah_symbols_new(symfs, &n->symbols) : PTAH_E_NOMEM;
+	if (status < 0) {
+		names_free(n);
+		return status;
+	}
+	*names = n;
+	return 0;
+}
+
+void names_free(struct names *n)
+{
+	if (!n)
+		return;
+	ptah_symbols_free(n->symbols);
+	free(n->table);
+	free(n);
+}
+
+static struct name *slot(const struct names *n, uint64_t ip)
+{
+	size_t i = (size_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (n->capacity - 1);
+
+	while (n->table[i].dso && n->table[i].ip != ip)
+		i = (i + 1) & (n->capacity - 1);
+	return &n->table[i];
+}
+
+static bool make_room(struct names *n)
+{
+	struct names bigger = *n;
+
+	if (2 * n->count < n->capacity)
+		return true;
+	bigger.capacity *= 2;
+	bigger.table = calloc(bigger.capacity, sizeof(*bigger.table));
+	if (!bigger.table)
+		return false;
+	for (size_t i = 0; i < n->capacity; i++)
+		if (n->table[i].dso)
+			*slot(&bigger, n->table[i].ip) = n->table[i];
+	free(n->table);
+	*n = bigger;
+	return true;
+}
+
+static void look_up(struct names *n, uint64_t ip, struct name *name)
+{
+	struct ptah_symbol symbol;
+	struct ptah_map map;
+	const char *slash;
+	uint64_t offset;
+
+	*name = (struct name){.ip = ip, .start = ip, .dso = "[unknown]"};
+	if (!ptah_session_find_map(n->session, n->pid, ip, 0, &map))
+		return;
+	slash = strrchr(map.path, '/');
+	name->path = map.path;
+	name->dso = slash && slash[1] ? slash + 1 : map.path;
+	offset = map.file_offset + (ip - map.address);
+	if (map.path[0] != '/' || !ptah_symbols_lookup(n->symbols, map.path, offset, &symbol))
+		return;
+	name->symbol = symbol.name;
+	name->named = symbol.named;
+	name->offset = offset - symbol.start;
+	name->start = ip - name->offset;
+}
+
+const struct name *names_find(struct names *n, int32_t pid, uint64_t ip)
+{
+	struct name *name;
+
+	if (pid != n->pid) {
+		memset(n->table, 0, n->capacity * sizeof(*n->table));
+		n->count = 0;
+		n->pid = pid;
+	}
+	name = slot(n, ip);
+	if (name->dso)
+		return name;
+	if (!make_room(n))
+		name = &n->fallback;
+	else
+		name = slot(n, ip);
+	look_up(n, ip, name);
+	n->count += name != &n->fallback;
+	return name;
+}

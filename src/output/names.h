@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Names for addresses of a session: the function, how far inside, and the
+ * file. Looked up once per address and remembered, because blocks repeat.
+ */
+#ifndef PTAH_OUTPUT_NAMES_H
+#define PTAH_OUTPUT_NAMES_H
+
+#include <ptah/session.h>
+#include <ptah/symbol.h>
+
+struct name {
+	uint64_t ip;
+	const char *symbol; /* NULL: not known */
+	uint64_t offset;    /* from the symbol's start */
+	const char *path;   /* NULL: not known */
+	const char *dso;    /* the path's last part; "[unknown]" */
+	uint64_t start;	    /* address where the function begins; ip if not known */
+	bool named;	    /* the symbol is a real one */
+};
+
+struct names;
+
+int names_new(const struct ptah_session *session, const char *symfs, struct names **names);
+void names_free(struct names *names);
+
+/* Never NULL. Valid until the next call for another process. */
+const struct name *names_find(struct names *names, int32_t pid, uint64_t ip);
+
+#endif

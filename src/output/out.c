@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include "output/out.h"
+
+#include "perfdata/message.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define BUFFER (256u << 10)
+
+struct out {
+	int fd;
+	int error;
+	char *path, *temporary; /* NULL: not a file of ours */
+	size_t n;
+	char bytes[BUFFER];
+};
+
+int out_open(const char *path, struct out **out, struct ptah_message *why)
+{
+	struct out *o = malloc(sizeof(*o));
+	struct stat st;
+
+	if (!o)
+		return PTAH_E_NOMEM;
+	memset(o, 0, offsetof(struct out, bytes));
+	o->fd = STDOUT_FILENO;
+	if (path && strcmp(path, "-") != 0) {
+		const char *name = path;
+
+		/* A device or a pipe is written to directly. */
+		if (stat(path, &st) || S_ISREG(st.st_mode)) {
+			o->path = strdup(path);
+			if (!o->path || asprintf(&o->temporary, "%s.tmp", path) < 0) {
+				free(o->path);
+				free(o);
+				return PTAH_E_NOMEM;
+			}
+			name = o->temporary;
+		}
+		o->fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+		if (o->fd < 0) {
+			int status = perfdata_system_message(why, errno, path, "create");
+
+			free(o->temporary);
+			o->temporary = NULL;
+			o->fd = STDOUT_FILENO;
+			out_abort(o);
+			return status;
+		}
+	}
+	*out = o;
+	return 0;
+}
+
+void out_flush(struct out *o)
+{
+	size_t done = 0;
+
+	while (!o->error && done < o->n) {
+		ssize_t k = write(o->fd, o->bytes + done, o->n - done);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0)
+			o->error = errno;
+		else
+			done += (size_t)k;
+	}
+	o->n = 0;
+}
+
+void out_abort(struct out *o)
+{
+	if (!o)
+		return;
+	if (o->fd != STDOUT_FILENO)
+		close(o->fd);
+	if (o->temporary)
+		unlink(o->temporary);
+	free(o->path);
+	free(o->temporary);
+	free(o);
+}
+
+int out_close(struct out *o, struct ptah_message *why)
+{
+	int status = 0;
+
+	out_flush(o);
+	if (o->fd != STDOUT_FILENO) {
+		if (close(o->fd) && !o->error)
+			o->error = errno;
+		o->fd = STDOUT_FILENO;
+	}
+	if (!o->error && o->temporary && rename(o->temporary, o->path))
+		o->error = errno;
+	if (o->error && o->error != EPIPE)
+		status = perfdata_system_message(why, o->error,
+						 o->path ? o->path : "standard output", "write");
+	if (!o->error) {
+		free(o->temporary);
+		o->temporary = NULL;
+	}
+	out_abort(o);
+	return status;
+}
+
+bool out_closed(const struct out *o)
+{
+	return o->error == EPIPE;
+}
+
+bool out_failed(const struct out *o)
+{
+	return o->error != 0;
+}
+
+void out_bytes(struct out *o, const char *bytes, size_t n)
+{
+	while (n) {
+		size_t k = sizeof(o->bytes) - o->n;
+
+		if (k > n)
+			k = n;
+		memcpy(o->bytes + o->n, bytes, k);
+		o->n += k;
+		bytes += k;
+		n -= k;
+		if (o->n == sizeof(o->bytes))
+			out_flush(o);
+	}
+}
+
+void out_text(struct out *o, const char *text)
+{
+	out_bytes(o, text, strlen(text));
+}
+
+void out_char(struct out *o, char c)
+{
+	out_bytes(o, &c, 1);
+}
+
+void out_decimal(struct out *o, uint64_t value)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = (char)('0' + value % 10);
+		value /= 10;
+	} while (value);
+	out_bytes(o, digits + at, sizeof(digits) - at);
+}
+
+void out_hex(struct out *o, uint64_t value)
+{
+	char digits[16];
+	size_t at = sizeof(digits);
+
+	do {
+		digits[--at] = "0123456789abcdef"[value & 15];
+		value >>= 4;
+	} while (value);
+	out_bytes(o, digits + at, sizeof(digits) - at);
+}
+
+void out_format(struct out *o, const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (n > 0)
+		out_bytes(o, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
+}
