@@ -98,15 +98,25 @@ static void compare(const struct bench_trace *trace, const char *what, unsigned 
 	fflush(stdout);
 }
 
-/* Up to the last PSB that begins before `size`. */
+/*
+ * Up to the first TIP.PGD behind `size` bytes. Behind the last packet of a trace
+ * that ends elsewhere libipt guesses on and Ptah does not.
+ */
 static size_t cut(const struct bench_trace *trace, size_t size)
 {
-	const uint8_t *psb;
+	const uint8_t *end = trace->bytes + trace->size, *p;
+	struct ptah_packet packet;
+	int n;
 
 	if (trace->size <= size)
 		return trace->size;
-	psb = ptah_packet_find_last_psb(trace->bytes, trace->bytes + size);
-	return psb ? (size_t)(psb - trace->bytes) : size;
+	p = ptah_packet_find_psb(trace->bytes + size, end);
+	while (p && (n = ptah_packet_decode(&packet, p, (size_t)(end - p), 0)) > 0) {
+		p += n;
+		if (packet.type == PTAH_PACKET_TIP_PGD)
+			return (size_t)(p - trace->bytes);
+	}
+	return trace->size;
 }
 
 static int decode(int argc, char **argv)
