@@ -30,11 +30,11 @@ expect_offence src/symbol/x.c '#include <ptah/ptah.h>' 'layer symbol'
 expect_offence src/nowhere/x.c '#include "base/fine.h"' 'not in tools/layers.txt'
 
 # And a call that no include shows.
-mkdir -p calls/x-objects.dir/src/base calls/x-objects.dir/src/flow
+mkdir -p calls/CMakeFiles/x-objects.dir/src/base calls/CMakeFiles/x-objects.dir/src/flow
 echo 'int upper(void); int lower(void); int lower(void) { return upper(); }' |
-	"$CC" -x c -c -o calls/x-objects.dir/src/base/lower.c.o -
+	"$CC" -x c -c -o calls/CMakeFiles/x-objects.dir/src/base/lower.c.o -
 echo 'int upper(void); int upper(void) { return 1; }' |
-	"$CC" -x c -c -o calls/x-objects.dir/src/flow/upper.c.o -
+	"$CC" -x c -c -o calls/CMakeFiles/x-objects.dir/src/flow/upper.c.o -
 if "$PTAH_SOURCE/tools/check-layers" --calls calls >said; then
 	echo "an upward call was not noticed"
 	exit 1
