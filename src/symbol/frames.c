@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Function bounds from .eh_frame, which even stripped files have (System V ABI
+ * AMD64, section "DWARF Definition" and the Linux Standard Base, "Exception
+ * Frames"). Each FDE covers one function, or its cold part.
+ */
+#include "base/reader.h"
+#include "symbol/elf.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Pointer encodings. */
+enum {
+	ENCODING_ABSPTR = 0x00,
+	ENCODING_UDATA2 = 0x02,
+	ENCODING_UDATA4 = 0x03,
+	ENCODING_UDATA8 = 0x04,
+	ENCODING_SDATA2 = 0x0a,
+	ENCODING_SDATA4 = 0x0b,
+	ENCODING_SDATA8 = 0x0c,
+	ENCODING_FORMAT = 0x0f,
+	ENCODING_PCREL = 0x10,
+	ENCODING_RELATIVE = 0x70, /* mask: relative to what */
+	ENCODING_INDIRECT = 0x80,
+	ENCODING_UNKNOWN = 0xff,
+};
+
+#define CIE_MAX 256
+
+struct frames {
+	const uint8_t *bytes;
+	size_t size;
+	uint64_t address;
+	uint64_t cie; /* offset of the CIE that `encoding` is of */
+	unsigned encoding;
+};
+
+static uint64_t read_leb(struct reader *r)
+{
+	uint64_t value = 0;
+	const uint8_t *byte;
+
+	for (unsigned shift = 0; (byte = reader_bytes(r, 1)); shift += 7) {
+		if (shift < 64)
+			value |= (uint64_t)(*byte & 0x7f) << shift;
+		if (!(*byte & 0x80))
+			break;
+	}
+	return value;
+}
+
+/* An encoded pointer without what it is relative to. */
+static uint64_t read_pointer(struct reader *r, unsigned encoding)
+{
+	switch (encoding & ENCODING_FORMAT) {
+	case ENCODING_ABSPTR:
+	case ENCODING_UDATA8:
+	case ENCODING_SDATA8:
+		return reader_u64(r);
+	case ENCODING_UDATA4:
+		return reader_u32(r);
+	case ENCODING_SDATA4:
+		return (uint64_t)(int64_t)(int32_t)reader_u32(r);
+	case ENCODING_UDATA2:
+		return reader_u16(r);
+	case ENCODING_SDATA2:
+		return (uint64_t)(int64_t)(int16_t)reader_u16(r);
+	default:
+		r->failed = true;
+		return 0;
+	}
+}
+
+static unsigned byte_of(struct reader *r)
+{
+	const uint8_t *byte = reader_bytes(r, 1);
+
+	return byte ? *byte : 0;
+}
+
+/* A CIE's "R" augmentation: how its FDEs write addresses. */
+static unsigned cie_encoding(struct reader *r)
+{
+	unsigned version = byte_of(r), encoding = ENCODING_ABSPTR;
+	size_t n;
+	const char *augmentation = reader_string(r, &n);
+
+	read_leb(r); /* code alignment */
+	read_leb(r); /* data alignment */
+	if (version == 1)
+		byte_of(r); /* return address register */
+	else
+		read_leb(r);
+	for (size_t i = 0; i < n; i++) {
+		if (augmentation[i] == 'z')
+			read_leb(r);
+		else if (augmentation[i] == 'R')
+			encoding = byte_of(r);
+		else if (augmentation[i] == 'L')
+			byte_of(r);
+		else if (augmentation[i] == 'P')
+			read_pointer(r, byte_of(r));
+		else if (!strchr("SB", augmentation[i]))
+			return ENCODING_UNKNOWN;
+	}
+	return r->failed ? ENCODING_UNKNOWN : encoding;
+}
+
+/* The bytes of the entry at *at, behind its length; *at goes to the next. False at the end. */
+static bool next_entry(const struct frames *f, size_t *at, struct reader *entry)
+{
+	struct reader r = {f->bytes + *at, f->bytes + f->size, false};
+	uint64_t length = reader_u32(&r);
+
+	if (length == UINT32_MAX)
+		length = reader_u64(&r);
+	entry->p = reader_bytes(&r, length);
+	if (r.failed || !length)
+		return false;
+	entry->end = r.p;
+	entry->failed = false;
+	*at = (size_t)(r.p - f->bytes);
+	return true;
+}
+
+/* The encoding of the CIE at `offset`; the last one is remembered, for CIEs have many FDEs. */
+static unsigned find_encoding(struct frames *f, uint64_t offset)
+{
+	struct reader entry;
+	size_t at = (size_t)offset;
+
+	if (offset == f->cie)
+		return f->encoding;
+	if (offset >= f->size || !next_entry(f, &at, &entry) || reader_u32(&entry) != 0)
+		return ENCODING_UNKNOWN;
+	/* What is read of a CIE is short; a long one is there to waste time. */
+	if (entry.end - entry.p > CIE_MAX)
+		entry.end = entry.p + CIE_MAX;
+	f->cie = offset;
+	f->encoding = cie_encoding(&entry);
+	return f->encoding;
+}
+
+static void add_frame(struct frames *f, struct reader *entry, uint64_t cie,
+		      struct symbol_ranges *ranges, struct symbol_names *names)
+{
+	unsigned encoding = find_encoding(f, cie);
+	uint64_t place = f->address + (uint64_t)(entry->p - f->bytes), start, size;
+	char hex[24];
+
+	if (encoding & ENCODING_INDIRECT)
+		return;
+	start = read_pointer(entry, encoding);
+	size = read_pointer(entry, encoding & ENCODING_FORMAT);
+	if ((encoding & ENCODING_RELATIVE) == ENCODING_PCREL)
+		start += place;
+	else if (encoding & ENCODING_RELATIVE)
+		return;
+	if (entry->failed || !start || start + size <= start)
+		return;
+	snprintf(hex, sizeof(hex), "%llx", (unsigned long long)start);
+	symbol_ranges_add(ranges, (struct symbol_range){
+				      .start = start,
+				      .end = start + size,
+				      .head = start,
+				      .size = size,
+				      .name = symbol_names_add(names, "fn_", hex),
+				  });
+}
+
+static void read_frames(struct frames *f, struct symbol_ranges *ranges, struct symbol_names *names)
+{
+	struct reader entry;
+	size_t at = 0;
+
+	while (at < f->size && next_entry(f, &at, &entry)) {
+		uint64_t here = (uint64_t)(entry.p - f->bytes);
+		uint32_t back = reader_u32(&entry);
+
+		/* In .eh_frame the CIE is named by the distance back to it; 0: this is one. */
+		if (back && back <= here && !entry.failed)
+			add_frame(f, &entry, here - back, ranges, names);
+	}
+}
+
+void symbol_add_frames(Elf *elf, struct symbol_ranges *ranges, struct symbol_names *names)
+{
+	Elf_Data *strings = symbol_section_names(elf);
+
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
+		GElf_Shdr header;
+		char name[64];
+		Elf_Data *data;
+
+		if (!gelf_getshdr(section, &header) || header.sh_type == SHT_NOBITS)
+			continue;
+		symbol_string(strings, header.sh_name, name, sizeof(name));
+		if (strcmp(name, ".eh_frame") != 0)
+			continue;
+		data = elf_getdata(section, NULL);
+		if (data && data->d_buf) {
+			struct frames f = {data->d_buf, data->d_size, header.sh_addr, UINT64_MAX,
+					   ENCODING_UNKNOWN};
+
+			read_frames(&f, ranges, names);
+		}
+		return;
+	}
+}

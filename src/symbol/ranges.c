@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+#include "symbol/ranges.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void symbol_ranges_free(struct symbol_ranges *ranges)
+{
+	free(ranges->items);
+	*ranges = (struct symbol_ranges){0};
+}
+
+void symbol_ranges_add(struct symbol_ranges *ranges, struct symbol_range range)
+{
+	if (range.start >= range.end || ranges->failed)
+		return;
+	if (ranges->count == ranges->room) {
+		size_t room = ranges->room ? 2 * ranges->room : 256;
+		struct symbol_range *items = reallocarray(ranges->items, room, sizeof(*items));
+
+		if (!items) {
+			ranges->failed = true;
+			return;
+		}
+		ranges->items = items;
+		ranges->room = room;
+	}
+	ranges->items[ranges->count++] = range;
+}
+
+/* "open" is a better name than "__open" for what has both. */
+static size_t underscores(const char *name)
+{
+	return strspn(name, "_");
+}
+
+/* Less than 0 when a is the better name for a place that has both. */
+static int compare_worth(const struct symbol_range *a, const struct symbol_range *b,
+			 const char *names)
+{
+	size_t ua, ub;
+
+	if (a->rank != b->rank)
+		return a->rank > b->rank ? -1 : 1;
+	ua = underscores(names + a->name);
+	ub = underscores(names + b->name);
+	if (ua != ub)
+		return ua < ub ? -1 : 1;
+	if (a->end != b->end)
+		return a->end > b->end ? -1 : 1;
+	return strcmp(names + a->name, names + b->name);
+}
+
+static int compare(const void *pa, const void *pb, void *names)
+{
+	const struct symbol_range *a = pa, *b = pb;
+
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	return compare_worth(a, b, names);
+}
+
+void symbol_ranges_sort(struct symbol_ranges *ranges, const struct symbol_names *names)
+{
+	size_t kept = 0;
+
+	if (!ranges->count)
+		return;
+	qsort_r(ranges->items, ranges->count, sizeof(*ranges->items), compare, names->bytes);
+	for (size_t i = 0; i < ranges->count; i++)
+		if (!i || ranges->items[i].start != ranges->items[kept - 1].start)
+			ranges->items[kept++] = ranges->items[i];
+	ranges->count = kept;
+}
+
+/* How many of a sorted list start at or below `address`. */
+static size_t count_from(const struct symbol_ranges *ranges, uint64_t address)
+{
+	size_t low = 0, high = ranges->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (ranges->items[middle].start <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+uint64_t symbol_ranges_next(const struct symbol_ranges *sorted, uint64_t address, uint64_t limit)
+{
+	size_t i = count_from(sorted, address);
+
+	return i < sorted->count && sorted->items[i].start < limit ? sorted->items[i].start : limit;
+}
+
+static void add_piece(struct symbol_ranges *ranges, const struct symbol_range *of, uint64_t start,
+		      uint64_t end)
+{
+	struct symbol_range piece = *of;
+
+	piece.start = start;
+	piece.end = end;
+	symbol_ranges_add(ranges, piece);
+}
+
+/* Sweeps upward with a stack of the ranges that are open, the last begun on top. */
+void symbol_ranges_flatten(struct symbol_ranges *sorted)
+{
+	struct symbol_ranges flat = {0};
+	size_t *open = reallocarray(NULL, sorted->count + 1, sizeof(*open));
+	size_t depth = 0;
+	uint64_t at = 0;
+
+	for (size_t i = 0; open && i <= sorted->count; i++) {
+		uint64_t start = i < sorted->count ? sorted->items[i].start : UINT64_MAX;
+
+		while (depth) {
+			const struct symbol_range *top = &sorted->items[open[depth - 1]];
+
+			add_piece(&flat, top, at, top->end < start ? top->end : start);
+			if (top->end > start)
+				break;
+			if (top->end > at)
+				at = top->end;
+			depth--;
+		}
+		open[depth++] = i;
+		at = start;
+	}
+	flat.failed |= !open || sorted->failed;
+	free(open);
+	symbol_ranges_free(sorted);
+	*sorted = flat;
+}
+
+void symbol_ranges_fill(struct symbol_ranges *ranges, const struct symbol_ranges *below)
+{
+	struct symbol_ranges merged = {0};
+	size_t i = 0;
+
+	for (size_t k = 0; k < below->count; k++) {
+		const struct symbol_range *b = &below->items[k];
+		uint64_t at = b->start;
+
+		/* A range may reach beyond b: it stays current for the next one. */
+		for (; i < ranges->count && ranges->items[i].start < b->end; i++) {
+			const struct symbol_range *r = &ranges->items[i];
+
+			if (r->start > at)
+				add_piece(&merged, b, at, r->start);
+			if (r->end > at)
+				at = r->end;
+			if (r->end > b->end)
+				break;
+			symbol_ranges_add(&merged, *r);
+		}
+		if (at < b->end)
+			add_piece(&merged, b, at, b->end);
+	}
+	for (; i < ranges->count; i++)
+		symbol_ranges_add(&merged, ranges->items[i]);
+	merged.failed |= ranges->failed || below->failed;
+	symbol_ranges_free(ranges);
+	*ranges = merged;
+}
+
+const struct symbol_range *symbol_ranges_find(const struct symbol_ranges *disjoint,
+					      uint64_t address)
+{
+	size_t i = count_from(disjoint, address);
+
+	return i && address < disjoint->items[i - 1].end ? &disjoint->items[i - 1] : NULL;
+}
+
+size_t symbol_names_add(struct symbol_names *names, const char *prefix, const char *suffix)
+{
+	size_t n = strnlen(prefix, SYMBOL_NAME_MAX), m = strnlen(suffix, SYMBOL_NAME_MAX - n);
+	size_t at = names->used;
+
+	if (names->failed)
+		return 0;
+	if (names->room - names->used <= n + m) {
+		size_t room = 2 * names->room + n + m + 4096;
+		char *bytes = room < SYMBOL_NAMES_MAX ? realloc(names->bytes, room) : NULL;
+
+		if (!bytes) {
+			names->failed = true;
+			return 0;
+		}
+		names->bytes = bytes;
+		names->room = room;
+	}
+	memcpy(names->bytes + at, prefix, n);
+	memcpy(names->bytes + at + n, suffix, m);
+	names->bytes[at + n + m] = '\0';
+	names->used += n + m + 1;
+	return at;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Address ranges with names, and how they become a table that answers "which
+ * function holds this address": sources overlap (aliases, nested labels,
+ * frames of functions that have a symbol too), the table does not.
+ */
+#ifndef PTAH_SYMBOL_RANGES_H
+#define PTAH_SYMBOL_RANGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Bounds on what a file can make us keep: a million symbols may all name the
+ * same megabyte of its string table.
+ */
+#define SYMBOL_NAME_MAX	 1024
+#define SYMBOL_NAMES_MAX ((size_t)256 << 20)
+
+/* What a name is worth when several begin at one address; higher wins. */
+enum symbol_rank {
+	SYMBOL_RANK_LOCAL = 1,
+	SYMBOL_RANK_WEAK,
+	SYMBOL_RANK_GLOBAL,
+	SYMBOL_RANK_FUNCTION = 8, /* added to one of the above: its type says function */
+	SYMBOL_RANK_SIZED = 16,	  /* added: its size is known */
+};
+
+/* [start, end) belongs to the function that begins at `head` and spans `size`. */
+struct symbol_range {
+	uint64_t start, end;
+	uint64_t head, size;
+	size_t name; /* offset in the list's names */
+	uint8_t rank;
+	bool named;
+};
+
+struct symbol_ranges {
+	struct symbol_range *items;
+	size_t count, room;
+	bool failed; /* out of memory */
+};
+
+/* Strings one behind the other; a name is the offset of its first byte. */
+struct symbol_names {
+	char *bytes;
+	size_t used, room;
+	bool failed;
+};
+
+void symbol_ranges_free(struct symbol_ranges *ranges);
+void symbol_ranges_add(struct symbol_ranges *ranges, struct symbol_range range);
+
+/* Sorts by start and keeps the best range of those with the same start. */
+void symbol_ranges_sort(struct symbol_ranges *ranges, const struct symbol_names *names);
+
+/* The first start above `address` in a sorted list, `limit` if there is none below it. */
+uint64_t symbol_ranges_next(const struct symbol_ranges *sorted, uint64_t address, uint64_t limit);
+
+/* Makes a sorted list disjoint: where ranges overlap, the one that began last holds the place. */
+void symbol_ranges_flatten(struct symbol_ranges *sorted);
+
+/* Puts what `below` has into the gaps of `ranges`. Both disjoint and sorted. */
+void symbol_ranges_fill(struct symbol_ranges *ranges, const struct symbol_ranges *below);
+
+/* The range that holds `address`, or NULL. */
+const struct symbol_range *symbol_ranges_find(const struct symbol_ranges *disjoint,
+					      uint64_t address);
+
+/* Keeps a copy of `prefix` followed by `suffix`, cut at SYMBOL_NAME_MAX bytes. */
+size_t symbol_names_add(struct symbol_names *names, const char *prefix, const char *suffix);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+#include <ptah/symbol.h>
+
+#include "symbol/elf.h"
+
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct binary {
+	char *path; /* as asked for */
+	struct symbol_file file;
+};
+
+struct ptah_symbols {
+	char *root;	     /* symfs, "" for "/" */
+	void *entries;	     /* tsearch() tree of struct binary by path */
+	struct binary *last; /* callers ask for the same file again and again */
+};
+
+int ptah_symbols_new(const char *symfs, struct ptah_symbols **symbols)
+{
+	struct ptah_symbols *s;
+	size_t n;
+
+	if (!symbols)
+		return PTAH_E_INVAL;
+	s = calloc(1, sizeof(*s));
+	*symbols = s;
+	if (!s)
+		return PTAH_E_NOMEM;
+	s->root = strdup(symfs ? symfs : "");
+	if (!s->root) {
+		free(s);
+		*symbols = NULL;
+		return PTAH_E_NOMEM;
+	}
+	for (n = strlen(s->root); n && s->root[n - 1] == '/'; n--)
+		s->root[n - 1] = '\0';
+	return 0;
+}
+
+static void free_entry(void *p)
+{
+	struct binary *entry = p;
+
+	symbol_file_free(&entry->file);
+	free(entry->path);
+	free(entry);
+}
+
+void ptah_symbols_free(struct ptah_symbols *symbols)
+{
+	if (!symbols)
+		return;
+	tdestroy(symbols->entries, free_entry);
+	free(symbols->root);
+	free(symbols);
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+	return strcmp(((const struct binary *)a)->path, ((const struct binary *)b)->path);
+}
+
+static void read_entry(struct ptah_symbols *symbols, struct binary *entry)
+{
+	char *path;
+
+	if (entry->path[0] != '/' && *symbols->root)
+		return;
+	if (asprintf(&path, "%s%s", symbols->root, entry->path) < 0)
+		return;
+	symbol_file_read(path, symbols->root, &entry->file);
+	free(path);
+}
+
+/* The entry of a path, read on the first time; NULL when memory is out. */
+static struct binary *find_entry(struct ptah_symbols *symbols, const char *path)
+{
+	struct binary *fresh, **node;
+
+	if (symbols->last && !strcmp(symbols->last->path, path))
+		return symbols->last;
+	fresh = calloc(1, sizeof(*fresh));
+	if (!fresh)
+		return NULL;
+	fresh->path = strdup(path);
+	node = fresh->path ? tsearch(fresh, &symbols->entries, compare_entries) : NULL;
+	if (!node || *node != fresh) {
+		free(fresh->path);
+		free(fresh);
+	} else {
+		read_entry(symbols, fresh);
+	}
+	symbols->last = node ? *node : symbols->last;
+	return node ? *node : NULL;
+}
+
+bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path, uint64_t file_offset,
+			 struct ptah_symbol *symbol)
+{
+	const struct symbol_range *range;
+	const struct binary *entry;
+	uint64_t address, start;
+
+	if (!symbols || !path || !symbol)
+		return false;
+	entry = find_entry(symbols, path);
+	if (!entry || !symbol_file_address(&entry->file, file_offset, &address))
+		return false;
+	range = symbol_ranges_find(&entry->file.ranges, address);
+	if (!range || !symbol_file_offset(&entry->file, range->head, &start))
+		return false;
+	*symbol = (struct ptah_symbol){
+	    .name = entry->file.names.bytes + range->name,
+	    .start = start,
+	    .size = range->size,
+	    .named = range->named,
+	};
+	return true;
+}
