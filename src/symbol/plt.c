@@ -141,7 +141,7 @@ static void add_entries(const struct slots *slots, Elf_Data *data, const GElf_Sh
 	const uint8_t *bytes = data->d_buf;
 
 	for (size_t at = 0; data->d_size - at >= size && bytes; at += size) {
-		struct slot key;
+		struct slot key = {0};
 		const struct slot *slot;
 		uint64_t start = header->sh_addr + at;
 

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Overlapping ranges become a disjoint table. The property is checked against
+ * a model that colours a small address space byte by byte.
+ */
+#include "../test.h"
+
+#include "symbol/ranges.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SPACE 64
+
+static struct symbol_range range(uint64_t start, uint64_t end, size_t name, unsigned rank)
+{
+	return (struct symbol_range){start, end, start, end - start, name, (uint8_t)rank, true};
+}
+
+static void nested_ranges_keep_the_outer_tail(void **state)
+{
+	struct symbol_ranges list = {0};
+	struct symbol_names names = {0};
+	size_t outer = symbol_names_add(&names, "outer", "");
+	size_t inner = symbol_names_add(&names, "inner", "");
+
+	(void)state;
+	symbol_ranges_add(&list, range(20, 30, inner, 1));
+	symbol_ranges_add(&list, range(10, 40, outer, 1));
+	symbol_ranges_sort(&list, &names);
+	symbol_ranges_flatten(&list);
+	assert_int_equal(list.count, 3);
+	assert_null(symbol_ranges_find(&list, 9));
+	assert_int_equal(symbol_ranges_find(&list, 10)->name, outer);
+	assert_int_equal(symbol_ranges_find(&list, 29)->name, inner);
+	assert_int_equal(symbol_ranges_find(&list, 30)->name, outer);
+	assert_int_equal(symbol_ranges_find(&list, 30)->head, 10);
+	assert_int_equal(symbol_ranges_find(&list, 39)->size, 30);
+	assert_null(symbol_ranges_find(&list, 40));
+	symbol_ranges_free(&list);
+	free(names.bytes);
+}
+
+static void the_better_name_wins(void **state)
+{
+	struct symbol_ranges list = {0};
+	struct symbol_names names = {0};
+
+	(void)state;
+	symbol_ranges_add(&list,
+			  range(8, 16, symbol_names_add(&names, "local", ""), SYMBOL_RANK_LOCAL));
+	symbol_ranges_add(&list,
+			  range(8, 16, symbol_names_add(&names, "__open", ""), SYMBOL_RANK_GLOBAL));
+	symbol_ranges_add(&list,
+			  range(8, 16, symbol_names_add(&names, "open", ""), SYMBOL_RANK_GLOBAL));
+	symbol_ranges_sort(&list, &names);
+	assert_int_equal(list.count, 1);
+	assert_string_equal(names.bytes + list.items[0].name, "open");
+	symbol_ranges_free(&list);
+	free(names.bytes);
+}
+
+/* What flatten() promises: of the ranges that hold a byte, that which began last. */
+static size_t colour(const struct symbol_range *items, size_t n, uint64_t at)
+{
+	size_t best = 0;
+	uint64_t start = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (items[i].start <= at && at < items[i].end && items[i].start >= start) {
+			start = items[i].start;
+			best = items[i].name;
+		}
+	return best;
+}
+
+static size_t random_list(struct symbol_ranges *list, struct symbol_names *names, unsigned *seed)
+{
+	size_t n = (size_t)rand_r(seed) % 12;
+	bool taken[SPACE] = {false};
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t start = (uint64_t)rand_r(seed) % SPACE;
+		uint64_t end = start + (uint64_t)rand_r(seed) % (SPACE - start + 1);
+		char text[16] = {(char)('a' + i), 0};
+
+		if (taken[start] || start == end)
+			continue;
+		taken[start] = true;
+		symbol_ranges_add(list, range(start, end, symbol_names_add(names, text, ""), 1));
+	}
+	return list->count;
+}
+
+static void tables_equal_the_model(void **state)
+{
+	unsigned seed = 1;
+
+	(void)state;
+	for (unsigned round = 0; round < 2000; round++) {
+		struct symbol_ranges a = {0}, b = {0};
+		struct symbol_names names = {0};
+		struct symbol_range ca[16], cb[16];
+		size_t na, nb;
+
+		symbol_names_add(&names, "none", "");
+		na = random_list(&a, &names, &seed);
+		nb = random_list(&b, &names, &seed);
+		symbol_ranges_sort(&a, &names);
+		symbol_ranges_sort(&b, &names);
+		if (na)
+			memcpy(ca, a.items, na * sizeof(*ca));
+		if (nb)
+			memcpy(cb, b.items, nb * sizeof(*cb));
+		symbol_ranges_flatten(&a);
+		symbol_ranges_flatten(&b);
+		symbol_ranges_fill(&a, &b);
+		assert_false(a.failed);
+		for (uint64_t at = 0; at <= SPACE; at++) {
+			const struct symbol_range *found = symbol_ranges_find(&a, at);
+			size_t expected = colour(ca, na, at);
+
+			if (!expected)
+				expected = colour(cb, nb, at);
+			assert_int_equal(found ? found->name : 0, expected);
+		}
+		for (size_t i = 1; i < a.count; i++)
+			assert_true(a.items[i - 1].end <= a.items[i].start);
+		symbol_ranges_free(&a);
+		symbol_ranges_free(&b);
+		free(names.bytes);
+	}
+}
+
+static void names_are_bounded(void **state)
+{
+	struct symbol_names names = {0};
+	char *name = malloc(1 << 20);
+	size_t at;
+
+	(void)state;
+	memset(name, 'x', (1 << 20) - 1);
+	name[(1 << 20) - 1] = '\0';
+	at = symbol_names_add(&names, name, "@plt");
+	assert_true(strlen(names.bytes + at) <= SYMBOL_NAME_MAX);
+	for (unsigned i = 0; i < 400000; i++)
+		symbol_names_add(&names, name, "");
+	assert_true(names.failed);
+	assert_true(names.room <= SYMBOL_NAMES_MAX);
+	free(names.bytes);
+	free(name);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(nested_ranges_keep_the_outer_tail),
+	    cmocka_unit_test(the_better_name_wins),
+	    cmocka_unit_test(tables_equal_the_model),
+	    cmocka_unit_test(names_are_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
