@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* What the command's files share: options, input, output, the list of subcommands. */
+#ifndef PTAH_CLI_CLI_H
+#define PTAH_CLI_CLI_H
+
+#include "output/json.h"
+#include "output/out.h"
+
+#include <ptah/ptah.h>
+
+/* Exit codes, as everywhere: 2 is for a command line that makes no sense. */
+enum {
+	EXIT_OK = 0,
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,
+	EXIT_INTERRUPTED = 130
+};
+
+enum option_kind {
+	OPTION_FLAG,   /* bool: set */
+	OPTION_TEXT,   /* const char * */
+	OPTION_NUMBER, /* uint64_t; decimal or 0x */
+	OPTION_CHOICE, /* int: index of the word in `choices` */
+	OPTION_IMAGE,  /* appended to struct input's images */
+	OPTION_HELP,
+};
+
+struct option_def {
+	const char *name; /* without --; NULL ends a table */
+	char letter;	  /* 0: none */
+	enum option_kind kind;
+	size_t at;	 /* offset of the value in the command's options */
+	const char *arg; /* what stands behind it in the help */
+	const char *help;
+	const char *const *choices; /* NULL-terminated */
+};
+
+struct command {
+	const char *name;
+	const char *usage;   /* behind "ptah NAME " */
+	const char *summary; /* one line */
+	const char *details; /* paragraphs of the help */
+	const struct option_def *options;
+	int (*run)(int argc, char **argv);
+};
+
+extern const struct command command_record, command_dump, command_script, command_report,
+    command_stat, command_verify;
+
+/*
+ * Parses options into *values. Returns the index of the first argument that is
+ * none, or -1 when there is nothing more to do: *status is the exit code.
+ */
+int options_parse(const struct command *command, int argc, char **argv, void *values, int *status);
+void options_help(const struct command *command, struct out *out);
+
+/* "ptah NAME: message" on stderr. Returns EXIT_FAILED. */
+int fail(const struct command *command, const char *format, ...) PRINTF_LIKE(2, 3);
+
+enum format {
+	FORMAT_TEXT,
+	FORMAT_JSON,
+	FORMAT_TSV
+};
+extern const char *const format_choices[];
+
+/* What to read, and where to write; every decoding command begins its options with it. */
+#define MAX_IMAGES 64
+
+struct image_option {
+	char kind; /* 'r'aw, 'e'lf, 'p'ages */
+	const char *value;
+};
+
+struct input {
+	const char *path; /* perf.data */
+	const char *pt;	  /* raw packets */
+	struct image_option images[MAX_IMAGES];
+	unsigned image_count;
+	const char *symfs;
+	const char *output;
+	int format;
+	bool force;
+	bool quiet;
+	uint64_t tid; /* 0: all */
+};
+
+#define INPUT_OPTIONS(type)                                                                        \
+	{"input",     'i',                                                                         \
+	 OPTION_TEXT, offsetof(type, input.path),                                                  \
+	 "FILE",      "the recording (default: perf.data)",                                        \
+	 NULL},                                                                                    \
+	    {"pt",	  0,                                                                       \
+	     OPTION_TEXT, offsetof(type, input.pt),                                                \
+	     "FILE",	  "read raw packets instead of a recording",                               \
+	     NULL},                                                                                \
+	    {"raw",	   0,                                                                      \
+	     OPTION_IMAGE, offsetof(type, input),                                                  \
+	     "FILE:ADDR",  "with --pt: the bytes of FILE lie at ADDR",                             \
+	     NULL},                                                                                \
+	    {"elf",	    0,                                                                     \
+	     OPTION_IMAGE,  offsetof(type, input),                                                 \
+	     "FILE[:BASE]", "with --pt: the code of an ELF file, moved to BASE",                   \
+	     NULL},                                                                                \
+	    {"pages",	   0,                                                                      \
+	     OPTION_IMAGE, offsetof(type, input),                                                  \
+	     "PREFIX",	   "with --pt: the pages PREFIX.dump at the addresses in PREFIX.addr",     \
+	     NULL},                                                                                \
+	    {"symfs",	  0,                                                                       \
+	     OPTION_TEXT, offsetof(type, input.symfs),                                             \
+	     "DIR",	  "look for binaries below DIR",                                           \
+	     NULL},                                                                                \
+	    {"force",	  'f',                                                                     \
+	     OPTION_FLAG, offsetof(type, input.force),                                             \
+	     NULL,	  "go on when binaries have changed or are missing",                       \
+	     NULL},                                                                                \
+	    {"tid", 0, OPTION_NUMBER, offsetof(type, input.tid), "TID", "only this thread", NULL}, \
+	    {"output",	  'o',                                                                     \
+	     OPTION_TEXT, offsetof(type, input.output),                                            \
+	     "FILE",	  "write to FILE instead of standard output",                              \
+	     NULL},                                                                                \
+	    {"format",	    0,                                                                     \
+	     OPTION_CHOICE, offsetof(type, input.format),                                          \
+	     "FORMAT",	    "text, json or tsv (default: text)",                                   \
+	     format_choices},                                                                      \
+	    {"quiet",	  'q',                                                                     \
+	     OPTION_FLAG, offsetof(type, input.quiet),                                             \
+	     NULL,	  "no progress and no remarks on stderr",                                  \
+	     NULL},                                                                                \
+	{                                                                                          \
+		"help", 'h', OPTION_HELP, 0, NULL, "show this help", NULL                          \
+	}
+
+/* A session for the input. On failure the message has been printed. */
+int input_open(const struct command *command, struct input *input, int argc, char **argv,
+	       bool images, struct ptah_session **session);
+
+/* Is stream i wanted? */
+bool input_wants(const struct input *input, const struct ptah_session *session, size_t i);
+
+/* Remarks of the recording on stderr. */
+void input_notes(const struct input *input, const struct ptah_session *session);
+
+/* Opens and closes the output. close returns the exit code. */
+int output_open(const struct command *command, const struct input *input, struct out **out);
+int output_close(const struct command *command, struct out *out, int status);
+
+/* True after Ctrl-C: finish what is begun and end. */
+bool interrupted(void);
+
+/* Progress on stderr, if that is a terminal. */
+struct progress {
+	bool on;
+	uint64_t total, before;
+	double last;
+};
+
+void progress_begin(struct progress *p, const struct input *input,
+		    const struct ptah_session *session);
+void progress_at(struct progress *p, uint64_t offset); /* in the current stream */
+void progress_next(struct progress *p, uint64_t stream_bytes);
+void progress_end(struct progress *p);
+
+double now(void); /* seconds */
+
+/* Packets of a stream, in order. */
+struct packet_place {
+	uint64_t offset;
+	const uint8_t *bytes; /* as on the wire */
+	size_t size;
+	int status; /* negative: bad bytes, skipped up to the next PSB */
+	bool has_ip;
+	uint64_t ip; /* of IP packets, expanded */
+	struct ptah_packet packet;
+};
+
+/* Calls `each` for every packet until it returns false. */
+void packets_each(const struct ptah_session *session, size_t stream,
+		  bool (*each)(void *context, const struct packet_place *place), void *context);
+
+#endif

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* Recordings and raw traces in, progress and remarks out. */
+#include "cli.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t was_interrupted;
+
+static void on_interrupt(int signal)
+{
+	(void)signal;
+	was_interrupted = 1;
+}
+
+bool interrupted(void)
+{
+	return was_interrupted;
+}
+
+/* FILE:ADDR; the last colon counts, a path may have others. */
+static bool split_address(const char *value, char *path, size_t n, uint64_t *address)
+{
+	const char *colon = strrchr(value, ':');
+	char *end;
+
+	if (!colon || colon == value || (size_t)(colon - value) >= n)
+		return false;
+	*address = strtoull(colon + 1, &end, 16);
+	if (end == colon + 1 || *end)
+		return false;
+	memcpy(path, value, (size_t)(colon - value));
+	path[colon - value] = '\0';
+	return true;
+}
+
+static int add_image(const struct command *command, struct ptah_image *image,
+		     const struct image_option *option)
+{
+	uint64_t address = 0;
+	char path[4096];
+	int status;
+
+	switch (option->kind) {
+	case 'p':
+		status = ptah_image_add_pages(image, option->value);
+		break;
+	case 'e':
+		if (split_address(option->value, path, sizeof(path), &address))
+			status = ptah_image_add_elf(image, path, address);
+		else
+			status = ptah_image_add_elf(image, option->value, 0);
+		break;
+	default:
+		if (!split_address(option->value, path, sizeof(path), &address))
+			return fail(command, "--raw=%s: it takes FILE:ADDRESS (hexadecimal)",
+				    option->value);
+		status = ptah_image_add_file(image, path, 0, UINT64_MAX - address, address);
+		break;
+	}
+	if (status < 0)
+		return fail(command, "%s: %s", option->value, ptah_strerror(status));
+	return 0;
+}
+
+static int open_raw(const struct command *command, const struct input *input,
+		    struct ptah_session **session)
+{
+	struct ptah_message why = {""};
+	struct ptah_image *image;
+	int status;
+
+	if (ptah_image_new(&image) < 0)
+		return fail(command, "out of memory");
+	for (unsigned i = 0; i < input->image_count; i++) {
+		if (add_image(command, image, &input->images[i])) {
+			ptah_image_free(image);
+			return EXIT_FAILED;
+		}
+	}
+	status = ptah_session_open_raw(input->pt, image, session, &why);
+	ptah_image_free(image);
+	if (status < 0)
+		return fail(command, "%s", why.text[0] ? why.text : ptah_strerror(status));
+	return 0;
+}
+
+int input_open(const struct command *command, struct input *input, int argc, char **argv,
+	       bool images, struct ptah_session **session)
+{
+	struct ptah_session_config config = {
+	    .size = sizeof(config),
+	    .symfs = input->symfs,
+	    .ignore_build_ids = input->force,
+	    .no_images = !images,
+	};
+	struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+	struct ptah_message why = {""};
+	int status;
+
+	/* The first Ctrl-C ends the reading, a second one the command. A reader that
+	 * goes away is seen as EPIPE. */
+	sigaction(SIGINT, &action, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	if (argc > 1 || (argc == 1 && (input->path || input->pt))) {
+		fail(command, "one recording at a time; \"%s\" is too much", argv[argc - 1]);
+		return EXIT_USAGE;
+	}
+	if (argc == 1)
+		input->path = argv[0];
+	if (input->pt && input->path) {
+		fail(command, "a recording or --pt, not both");
+		return EXIT_USAGE;
+	}
+	if (!input->pt && input->image_count) {
+		fail(command, "--raw, --elf and --pages belong to --pt");
+		return EXIT_USAGE;
+	}
+	if (input->pt)
+		return open_raw(command, input, session);
+	status = ptah_session_open(input->path ? input->path : "perf.data", &config, session, &why);
+	if (status < 0)
+		return fail(command, "%s", why.text[0] ? why.text : ptah_strerror(status));
+	return 0;
+}
+
+bool input_wants(const struct input *input, const struct ptah_session *session, size_t i)
+{
+	struct ptah_stream_info info;
+
+	if (ptah_session_stream_info(session, i, &info) < 0)
+		return false;
+	return !input->tid || (info.tid >= 0 && (uint64_t)info.tid == input->tid);
+}
+
+void input_notes(const struct input *input, const struct ptah_session *session)
+{
+	const char *note;
+
+	for (size_t i = 0; !input->quiet && (note = ptah_session_note(session, i)); i++)
+		fprintf(stderr, "note: %s\n", note);
+}
+
+int output_open(const struct command *command, const struct input *input, struct out **out)
+{
+	struct ptah_message why = {""};
+	int status = out_open(input->output, out, &why);
+
+	return status < 0 ? fail(command, "%s", why.text) : 0;
+}
+
+int output_close(const struct command *command, struct out *out, int status)
+{
+	struct ptah_message why = {""};
+
+	if (out_close(out, &why) < 0)
+		return fail(command, "%s", why.text);
+	return interrupted() ? EXIT_INTERRUPTED : status;
+}
+
+double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+void progress_begin(struct progress *p, const struct input *input,
+		    const struct ptah_session *session)
+{
+	struct ptah_stream_info info;
+
+	memset(p, 0, sizeof(*p));
+	p->on = !input->quiet && isatty(STDERR_FILENO) &&
+		(input->output || !isatty(STDOUT_FILENO) || input->format == FORMAT_TEXT);
+	p->last = now();
+	for (size_t i = 0; i < ptah_session_streams(session); i++)
+		if (input_wants(input, session, i) &&
+		    ptah_session_stream_info(session, i, &info) >= 0)
+			p->total += info.bytes;
+}
+
+void progress_at(struct progress *p, uint64_t offset)
+{
+	double t;
+
+	if (!p->on || !p->total)
+		return;
+	t = now();
+	if (t - p->last < 0.2)
+		return;
+	p->last = t;
+	fprintf(stderr, "\r%3.0f%% of %.1f MB",
+		100.0 * (double)(p->before + offset) / (double)p->total, (double)p->total / 1e6);
+}
+
+void progress_next(struct progress *p, uint64_t stream_bytes)
+{
+	p->before += stream_bytes;
+}
+
+void progress_end(struct progress *p)
+{
+	if (p->on)
+		fputs("\r                          \r", stderr);
+}

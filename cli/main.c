@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct command *const commands[] = {
+    &command_record, &command_report, &command_script,
+    &command_stat,   &command_verify, &command_dump,
+};
+
+static void usage(FILE *to)
+{
+	fprintf(to, "Usage: ptah COMMAND [OPTIONS] ...\n\n"
+		    "Records what a program does with Intel Processor Trace, and decodes it.\n\n"
+		    "Commands:\n");
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		fprintf(to, "  %-8s %s\n", commands[i]->name, commands[i]->summary);
+	fprintf(to, "\nOptions:\n"
+		    "  --help     show this help\n"
+		    "  --version  show the version\n\n"
+		    "'ptah COMMAND --help' tells what a command can do. To begin with:\n"
+		    "  ptah record -- gzip -k FILE && ptah report\n");
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		usage(stderr);
+		return EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		usage(stdout);
+		return EXIT_OK;
+	}
+	if (!strcmp(argv[1], "--version")) {
+		printf("ptah %s\n", ptah_version());
+		return EXIT_OK;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(argv[1], commands[i]->name))
+			return commands[i]->run(argc - 1, argv + 1);
+	fprintf(stderr, "ptah: there is no command \"%s\"\nTry 'ptah --help'.\n", argv[1]);
+	return EXIT_USAGE;
+}

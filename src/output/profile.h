@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* Exact counts per block and function, collected from a stream's items. */
+#ifndef PTAH_OUTPUT_PROFILE_H
+#define PTAH_OUTPUT_PROFILE_H
+
+#include "output/names.h"
+
+struct profile_counter;
+
+struct profile_totals {
+	uint64_t streams, bytes, lost_bytes;
+	uint64_t instructions, blocks, branches, errors, overflows;
+};
+
+struct profile_row {
+	struct name name;
+	uint64_t ip;	/* of the block, or where the function begins */
+	uint32_t size;	/* block: bytes */
+	uint32_t ninsn; /* block: instructions */
+	uint64_t executions, instructions, calls;
+	uint64_t jumps; /* block: entered by an indirect jump */
+};
+
+int profile_new(struct profile_counter **counter);
+void profile_free(struct profile_counter *counter);
+
+/* What follows is of this stream. */
+int profile_begin_stream(struct profile_counter *counter, const struct ptah_stream_info *info);
+int profile_add(struct profile_counter *counter, const struct ptah_item *items, size_t n);
+
+const struct profile_totals *profile_totals(const struct profile_counter *counter);
+
+/* Rows in no order; free() them. */
+int profile_blocks(const struct profile_counter *counter, struct names *names,
+		   struct profile_row **rows, size_t *n);
+int profile_functions(const struct profile_counter *counter, struct names *names,
+		      struct profile_row **rows, size_t *n);
+
+#endif
