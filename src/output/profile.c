@@ -10,8 +10,10 @@
 struct cell {
 	uint64_t ip, end;
 	uint64_t executions;
+	uint64_t instructions;
 	uint64_t calls; /* entered by a call */
 	uint64_t jumps; /* entered by an indirect jump: a tail call, if a function begins here */
+	uint64_t to;	/* where its direct jump goes */
 	int32_t pid;
 	uint32_t ninsn;
 };
@@ -21,7 +23,8 @@ struct profile_counter {
 	struct cell *cells;
 	size_t capacity, count;
 	int32_t pid;
-	uint8_t before; /* class of the block before */
+	uint8_t before;	   /* class of the block before */
+	struct cell *from; /* the block before, if it ends in a direct jump */
 };
 
 int profile_new(struct profile_counter **counter)
@@ -53,13 +56,20 @@ const struct profile_totals *profile_totals(const struct profile_counter *c)
 	return &c->totals;
 }
 
+/* What comes next was not entered by the block before. */
+static void forget_before(struct profile_counter *c)
+{
+	c->before = PTAH_INSN_OTHER;
+	c->from = NULL;
+}
+
 int profile_begin_stream(struct profile_counter *c, const struct ptah_stream_info *info)
 {
 	c->totals.streams++;
 	c->totals.bytes += info->bytes;
 	c->totals.lost_bytes += info->lost;
 	c->pid = info->pid;
-	c->before = PTAH_INSN_OTHER;
+	forget_before(c);
 	return 0;
 }
 
@@ -97,6 +107,8 @@ static int add_block(struct profile_counter *c, const struct ptah_item *item)
 {
 	struct cell *cell = find(c, c->pid, item->ip, item->end);
 
+	if (c->from)
+		c->from->to = item->ip;
 	if (UNLIKELY(!cell->ninsn)) {
 		if (2 * c->count >= c->capacity) {
 			if (grow(c) < 0)
@@ -108,9 +120,11 @@ static int add_block(struct profile_counter *c, const struct ptah_item *item)
 		    .ip = item->ip, .end = item->end, .pid = c->pid, .ninsn = item->ninsn};
 	}
 	cell->executions++;
+	cell->instructions += item->ninsn; /* code that is rewritten may change its count */
 	cell->calls += c->before == PTAH_INSN_CALL || c->before == PTAH_INSN_CALL_IND;
 	cell->jumps += c->before == PTAH_INSN_JUMP_IND;
 	c->before = item->class;
+	c->from = item->class == PTAH_INSN_JUMP && !cell->to ? cell : NULL;
 	c->totals.blocks++;
 	c->totals.instructions += item->ninsn;
 	c->totals.branches += item->class != PTAH_INSN_OTHER && item->class != PTAH_INSN_PTWRITE;
@@ -130,14 +144,14 @@ int profile_add(struct profile_counter *c, const struct ptah_item *items, size_t
 			break;
 		case PTAH_ITEM_ERROR:
 			c->totals.errors++;
-			c->before = PTAH_INSN_OTHER;
+			forget_before(c);
 			break;
 		case PTAH_ITEM_OVERFLOW:
 			c->totals.overflows++;
-			c->before = PTAH_INSN_OTHER;
+			forget_before(c);
 			break;
 		default:
-			c->before = PTAH_INSN_OTHER;
+			forget_before(c);
 			break;
 		}
 	}
@@ -164,9 +178,10 @@ int profile_blocks(const struct profile_counter *c, struct names *names, struct 
 		    .size = (uint32_t)(cell->end - cell->ip),
 		    .ninsn = cell->ninsn,
 		    .executions = cell->executions,
-		    .instructions = cell->executions * cell->ninsn,
+		    .instructions = cell->instructions,
 		    .calls = cell->calls,
 		    .jumps = cell->jumps,
+		    .to = cell->to,
 		};
 	}
 	return 0;
@@ -198,6 +213,37 @@ static bool is_plt(const struct name *name)
 	return n > 4 && !strcmp(name->symbol + n - 4, "@plt");
 }
 
+/* Adds jumps from one function to the beginning of another: tail calls are calls too. */
+static void count_tail_calls(struct profile_row *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct profile_row *from = &rows[i];
+		size_t low = 0, high = n;
+
+		while (from->to && low < high) {
+			size_t middle = low + (high - low) / 2;
+
+			if (rows[middle].ip < from->to)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		if (!from->to || low == n || rows[low].ip != from->to ||
+		    rows[low].name.start != from->to || !rows[low].name.symbol ||
+		    from->name.start == from->to)
+			continue;
+		/* Several blocks may begin there; their function counts, whichever it is. */
+		rows[low].calls += from->executions;
+	}
+}
+
+static int by_ip(const void *a, const void *b)
+{
+	const struct profile_row *x = a, *y = b;
+
+	return x->ip < y->ip ? -1 : x->ip > y->ip;
+}
+
 int profile_functions(const struct profile_counter *c, struct names *names,
 		      struct profile_row **rows, size_t *n)
 {
@@ -207,8 +253,10 @@ int profile_functions(const struct profile_counter *c, struct names *names,
 
 	if (status < 0)
 		return status;
+	qsort(all, count, sizeof(*all), by_ip);
+	count_tail_calls(all, count);
 	for (size_t i = 0; i < count; i++) {
-		/* A tail call, and what a PLT entry jumps to, are calls of the function too. */
+		/* An indirect tail call, and what a PLT entry jumps to, are calls too. */
 		if (all[i].name.symbol && all[i].ip == all[i].name.start && !is_plt(&all[i].name))
 			all[i].calls += all[i].jumps;
 		if (!all[i].name.symbol)

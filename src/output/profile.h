@@ -19,6 +19,7 @@ struct profile_row {
 	uint32_t ninsn; /* block: instructions */
 	uint64_t executions, instructions, calls;
 	uint64_t jumps; /* block: entered by an indirect jump */
+	uint64_t to;	/* block: where its direct jump goes; 0: it ends otherwise */
 };
 
 int profile_new(struct profile_counter **counter);

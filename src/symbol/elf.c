@@ -245,13 +245,14 @@ static void add_sections(Elf *elf, struct symbol_ranges *ranges, struct symbol_n
 		if (!gelf_getshdr(section, &header) || !(header.sh_flags & SHF_EXECINSTR))
 			continue;
 		symbol_string(strings, header.sh_name, name, sizeof(name));
-		symbol_ranges_add(ranges, (struct symbol_range){
-					      .start = header.sh_addr,
-					      .end = header.sh_addr + header.sh_size,
-					      .head = header.sh_addr,
-					      .size = header.sh_size,
-					      .name = symbol_names_add(names, name, ""),
-					  });
+		symbol_ranges_add(ranges,
+				  (struct symbol_range){
+				      .start = header.sh_addr,
+				      .end = header.sh_addr + header.sh_size,
+				      .head = header.sh_addr,
+				      .size = header.sh_size,
+				      .name = symbol_names_add(names, *name ? name : "code", ""),
+				  });
 	}
 	symbol_ranges_sort(ranges, names);
 	symbol_ranges_flatten(ranges);

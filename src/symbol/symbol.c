@@ -103,7 +103,7 @@ bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path, uint64_
 {
 	const struct symbol_range *range;
 	const struct binary *entry;
-	uint64_t address, start;
+	uint64_t address, inside;
 
 	if (!symbols || !path || !symbol)
 		return false;
@@ -111,11 +111,15 @@ bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path, uint64_
 	if (!entry || !symbol_file_address(&entry->file, file_offset, &address))
 		return false;
 	range = symbol_ranges_find(&entry->file.ranges, address);
-	if (!range || !symbol_file_offset(&entry->file, range->head, &start))
+	if (!range)
+		return false;
+	inside = address - range->head;
+	/* Only a malformed file has functions that begin before it does. */
+	if (inside > file_offset)
 		return false;
 	*symbol = (struct ptah_symbol){
 	    .name = entry->file.names.bytes + range->name,
-	    .start = start,
+	    .start = file_offset - inside,
 	    .size = range->size,
 	    .named = range->named,
 	};
