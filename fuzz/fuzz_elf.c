@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Proves of ELF loading: any file is loaded or refused, reading around in what
- * was loaded gives bytes or none, and reading gives the same twice.
+ * was loaded gives bytes or none, and reading gives the same twice. Of symbols:
+ * any file has names or none, and a function that is found holds the byte that
+ * was asked for.
  *
  * Input: eight bytes of load address, then the file.
  */
 #include "fuzz.h"
 
 #include <ptah/image.h>
+#include <ptah/symbol.h>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -22,6 +25,23 @@ static void read_around(const struct ptah_image *image, uint64_t address)
 		CHECK(n <= sizeof(a));
 		CHECK(ptah_image_read(image, at, b, sizeof(b)) == n && !memcmp(a, b, n));
 	}
+}
+
+static void look_up(const char *path, size_t size)
+{
+	struct ptah_symbols *symbols;
+	struct ptah_symbol symbol;
+	uint64_t at[] = {0, 0x78, 0x1000, size / 2, size, UINT64_MAX};
+
+	CHECK(!ptah_symbols_new(NULL, &symbols));
+	for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++) {
+		if (!ptah_symbols_lookup(symbols, path, at[i], &symbol))
+			continue;
+		CHECK(symbol.name && strlen(symbol.name) > 0);
+		CHECK(symbol.start <= at[i]);
+		CHECK(!symbol.size || at[i] - symbol.start < symbol.size);
+	}
+	ptah_symbols_free(symbols);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -49,6 +69,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	read_around(image, base);
 	read_around(image, entry);
 	ptah_image_free(image);
+	look_up(path, size);
 	close(fd);
 	return 0;
 }
