@@ -7,13 +7,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_NODES   512
+/* A chunk of nodes is aligned to its size, so that a node finds its chunk. */
+#define CHUNK_BYTES 65536
+#define CHUNK_NODES 900
 #define FIRST_BUCKETS 1024
 
 struct code_chunk {
-	struct code_chunk *next;
 	struct code_node nodes[CHUNK_NODES];
+	struct ptah_insn *insns[CHUNK_NODES]; /* a node's instructions, once asked for */
+	struct code_chunk *next;
 };
+
+_Static_assert(sizeof(struct code_node) == 64, "a node is a cache line");
+_Static_assert(sizeof(struct code_chunk) <= CHUNK_BYTES, "fewer CHUNK_NODES");
 
 /* Reads the image ahead, so that short instructions share one read. */
 struct code_reader {
@@ -61,6 +67,8 @@ static void free_chunks(struct code_cache *cache)
 	while (cache->chunks) {
 		struct code_chunk *next = cache->chunks->next;
 
+		for (size_t i = 0; i < CHUNK_NODES; i++)
+			free(cache->chunks->insns[i]);
 		free(cache->chunks);
 		cache->chunks = next;
 	}
@@ -111,10 +119,11 @@ static void grow(struct code_cache *cache)
 static struct code_node *allocate(struct code_cache *cache)
 {
 	if (cache->chunk_used == CHUNK_NODES) {
-		struct code_chunk *chunk = malloc(sizeof(*chunk));
+		struct code_chunk *chunk = aligned_alloc(CHUNK_BYTES, CHUNK_BYTES);
 
 		if (!chunk)
 			return NULL;
+		memset(chunk->insns, 0, sizeof(chunk->insns));
 		chunk->next = cache->chunks;
 		cache->chunks = chunk;
 		cache->chunk_used = 0;
@@ -216,4 +225,46 @@ bool code_locate(const struct code_cache *cache, const struct code_node *node, u
 		*last_size = insn.size;
 	}
 	return r.ip == ip;
+}
+
+int code_decode(const struct code_cache *cache, uint64_t ip, unsigned mode, struct ptah_insn *insns,
+		size_t n)
+{
+	struct code_reader r = {.image = cache->image, .ip = ip};
+
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t at = r.ip;
+		struct x86_insn x = {0};
+		int status = reader_next(&r, mode, &x);
+
+		if (status < 0)
+			return status;
+		insns[i] = (struct ptah_insn){
+		    .ip = at, .size = x.size, .class = x.class, .mode = (uint8_t)mode};
+		memcpy(insns[i].bytes, r.bytes + r.pos - x.size, x.size);
+	}
+	return (int)n;
+}
+
+const struct ptah_insn *code_insns(const struct code_cache *cache, uint64_t ip, unsigned mode,
+				   unsigned n)
+{
+	struct code_node *node = cache->buckets[bucket_of(cache, ip)];
+	struct code_chunk *chunk;
+	struct ptah_insn **insns;
+
+	while (node && (node->ip != ip || node->mode != mode))
+		node = node->hash_next;
+	if (!node || node->ninsn < n)
+		return NULL;
+	chunk = (struct code_chunk *)((uintptr_t)node & ~(uintptr_t)(CHUNK_BYTES - 1));
+	insns = &chunk->insns[node - chunk->nodes];
+	if (!*insns) {
+		*insns = malloc(node->ninsn * sizeof(**insns));
+		if (*insns && code_decode(cache, ip, mode, *insns, node->ninsn) < 0) {
+			free(*insns);
+			*insns = NULL;
+		}
+	}
+	return *insns;
 }

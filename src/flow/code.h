@@ -10,8 +10,7 @@
 #ifndef PTAH_FLOW_CODE_H
 #define PTAH_FLOW_CODE_H
 
-#include <ptah/event.h>
-#include <ptah/image.h>
+#include <ptah/flow.h>
 
 /* A node is cut here at the latest. */
 #define CODE_MAX_INSNS 256
@@ -60,5 +59,16 @@ struct code_node *code_find(struct code_cache *cache, uint64_t ip, unsigned mode
  */
 bool code_locate(const struct code_cache *cache, const struct code_node *node, uint64_t ip,
 		 unsigned *before, unsigned *last_size);
+
+/*
+ * The first n or more instructions of the node at `ip`, remembered. NULL when
+ * there is no such node. Lives until the next flush.
+ */
+const struct ptah_insn *code_insns(const struct code_cache *cache, uint64_t ip, unsigned mode,
+				   unsigned n);
+
+/* Decodes n instructions from `ip`, whatever is cached. Returns n, or the reason why not. */
+int code_decode(const struct code_cache *cache, uint64_t ip, unsigned mode, struct ptah_insn *insns,
+		size_t n);
 
 #endif

@@ -12,7 +12,6 @@
 
 #include "event/event.h"
 #include "flow/code.h"
-#include "x86/x86.h"
 
 #include <stdlib.h>
 
@@ -763,25 +762,15 @@ bool ptah_flow_paused(const struct ptah_flow *f)
 int ptah_flow_insns(const struct ptah_flow *f, const struct ptah_item *block,
 		    struct ptah_insn *insns, size_t capacity)
 {
-	uint64_t ip;
-	size_t n = 0;
+	const struct ptah_insn *known;
+	size_t n;
 
 	if (!f || !block || block->type != PTAH_ITEM_BLOCK || (!insns && capacity))
 		return PTAH_E_INVAL;
-	for (ip = block->ip; n < block->ninsn && n < capacity; n++) {
-		struct x86_insn x;
-		size_t size =
-		    ptah_image_read(f->code.image, ip, insns[n].bytes, sizeof(insns[n].bytes));
-		int status =
-		    size ? x86_decode(insns[n].bytes, size, ip, block->mode, &x) : PTAH_E_NO_CODE;
-
-		if (status < 0)
-			return status == PTAH_E_MORE ? PTAH_E_NO_CODE : status;
-		insns[n].ip = ip;
-		insns[n].size = x.size;
-		insns[n].class = x.class;
-		insns[n].mode = block->mode;
-		ip += x.size;
-	}
+	n = block->ninsn < capacity ? block->ninsn : capacity;
+	known = code_insns(&f->code, block->ip, block->mode, block->ninsn);
+	if (!known) /* not a node of now: the image may have changed since */
+		return code_decode(&f->code, block->ip, block->mode, insns, n);
+	memcpy(insns, known, n * sizeof(*insns));
 	return (int)n;
 }
