@@ -82,58 +82,54 @@ struct input {
 	int format;
 	bool force;
 	bool quiet;
-	uint64_t tid; /* 0: all */
+	bool no_progress;
+	uint64_t tid;	 /* 0: all */
+	const char *cpu; /* a number; NULL: all */
 };
 
+/* clang-format off */
+#define INPUT_OPTION(name, letter, kind, type, field, arg, help, choices)                          \
+	{name, letter, kind, offsetof(type, input.field), arg, help, choices}
 #define INPUT_OPTIONS(type)                                                                        \
-	{"input",     'i',                                                                         \
-	 OPTION_TEXT, offsetof(type, input.path),                                                  \
-	 "FILE",      "the recording (default: perf.data)",                                        \
-	 NULL},                                                                                    \
-	    {"pt",	  0,                                                                       \
-	     OPTION_TEXT, offsetof(type, input.pt),                                                \
-	     "FILE",	  "read raw packets instead of a recording",                               \
-	     NULL},                                                                                \
-	    {"raw",	   0,                                                                      \
-	     OPTION_IMAGE, offsetof(type, input),                                                  \
-	     "FILE:ADDR",  "with --pt: the bytes of FILE lie at ADDR",                             \
-	     NULL},                                                                                \
-	    {"elf",	    0,                                                                     \
-	     OPTION_IMAGE,  offsetof(type, input),                                                 \
-	     "FILE[:BASE]", "with --pt: the code of an ELF file, moved to BASE",                   \
-	     NULL},                                                                                \
-	    {"pages",	   0,                                                                      \
-	     OPTION_IMAGE, offsetof(type, input),                                                  \
-	     "PREFIX",	   "with --pt: the pages PREFIX.dump at the addresses in PREFIX.addr",     \
-	     NULL},                                                                                \
-	    {"symfs",	  0,                                                                       \
-	     OPTION_TEXT, offsetof(type, input.symfs),                                             \
-	     "DIR",	  "look for binaries below DIR",                                           \
-	     NULL},                                                                                \
-	    {"force",	  'f',                                                                     \
-	     OPTION_FLAG, offsetof(type, input.force),                                             \
-	     NULL,	  "go on when binaries have changed or are missing",                       \
-	     NULL},                                                                                \
-	    {"tid", 0, OPTION_NUMBER, offsetof(type, input.tid), "TID", "only this thread", NULL}, \
-	    {"output",	  'o',                                                                     \
-	     OPTION_TEXT, offsetof(type, input.output),                                            \
-	     "FILE",	  "write to FILE instead of standard output",                              \
-	     NULL},                                                                                \
-	    {"format",	    0,                                                                     \
-	     OPTION_CHOICE, offsetof(type, input.format),                                          \
-	     "FORMAT",	    "text, json or tsv (default: text)",                                   \
-	     format_choices},                                                                      \
-	    {"quiet",	  'q',                                                                     \
-	     OPTION_FLAG, offsetof(type, input.quiet),                                             \
-	     NULL,	  "no progress and no remarks on stderr",                                  \
-	     NULL},                                                                                \
-	{                                                                                          \
-		"help", 'h', OPTION_HELP, 0, NULL, "show this help", NULL                          \
-	}
+	INPUT_OPTION("input", 'i', OPTION_TEXT, type, path, "FILE",                                \
+		     "the recording (default: perf.data)", NULL),                                  \
+	INPUT_OPTION("pt", 0, OPTION_TEXT, type, pt, "FILE",                                       \
+		     "read raw packets instead of a recording", NULL),                             \
+	{"raw", 0, OPTION_IMAGE, offsetof(type, input), "FILE:ADDR",                               \
+	 "with --pt: the bytes of FILE lie at ADDR (hexadecimal)", NULL},                          \
+	{"elf", 0, OPTION_IMAGE, offsetof(type, input), "FILE[:BASE]",                             \
+	 "with --pt: the code of an ELF file, moved to BASE", NULL},                               \
+	{"pages", 0, OPTION_IMAGE, offsetof(type, input), "PREFIX",                                \
+	 "with --pt: the pages PREFIX.dump at the addresses in PREFIX.addr", NULL},                \
+	INPUT_OPTION("symfs", 0, OPTION_TEXT, type, symfs, "DIR",                                  \
+		     "look for binaries below DIR", NULL),                                         \
+	INPUT_OPTION("force", 'f', OPTION_FLAG, type, force, NULL,                                 \
+		     "go on when binaries have changed or are missing", NULL),                     \
+	INPUT_OPTION("tid", 0, OPTION_NUMBER, type, tid, "TID", "only this thread", NULL),         \
+	INPUT_OPTION("cpu", 'C', OPTION_TEXT, type, cpu, "CPU",                                    \
+		     "only this CPU's stream, in a recording that has one per CPU", NULL),         \
+	INPUT_OPTION("output", 'o', OPTION_TEXT, type, output, "FILE",                             \
+		     "write to FILE instead of standard output", NULL),                            \
+	INPUT_OPTION("format", 0, OPTION_CHOICE, type, format, "FORMAT",                           \
+		     "text, json or tsv (default: text)", format_choices),                         \
+	INPUT_OPTION("no-progress", 0, OPTION_FLAG, type, no_progress, NULL,                       \
+		     "no progress line on a terminal", NULL),                                      \
+	INPUT_OPTION("quiet", 'q', OPTION_FLAG, type, quiet, NULL,                                 \
+		     "no progress and no remarks on stderr", NULL),                                \
+	{"help", 'h', OPTION_HELP, 0, NULL, "show this help", NULL}
+/* clang-format on */
 
 /* A session for the input. On failure the message has been printed. */
 int input_open(const struct command *command, struct input *input, int argc, char **argv,
 	       bool images, struct ptah_session **session);
+
+/*
+ * Names for the addresses of the session; raw traces have them from the files
+ * given with --elf and --raw.
+ */
+struct names;
+int input_names(const struct input *input, const struct ptah_session *session,
+		struct names **names);
 
 /* Is stream i wanted? */
 bool input_wants(const struct input *input, const struct ptah_session *session, size_t i);
@@ -155,8 +151,9 @@ struct progress {
 	double last;
 };
 
+/* `summary`: the command prints nothing before it has read everything. */
 void progress_begin(struct progress *p, const struct input *input,
-		    const struct ptah_session *session);
+		    const struct ptah_session *session, bool summary);
 void progress_at(struct progress *p, uint64_t offset); /* in the current stream */
 void progress_next(struct progress *p, uint64_t stream_bytes);
 void progress_end(struct progress *p);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Recordings and raw traces in, progress and remarks out. */
 #include "cli.h"
+#include "output/names.h"
 
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +38,29 @@ static bool split_address(const char *value, char *path, size_t n, uint64_t *add
 	memcpy(path, value, (size_t)(colon - value));
 	path[colon - value] = '\0';
 	return true;
+}
+
+int input_names(const struct input *input, const struct ptah_session *session, struct names **names)
+{
+	int status = names_new(session, input->symfs, names);
+
+	for (unsigned i = 0; status >= 0 && i < input->image_count; i++) {
+		const struct image_option *image = &input->images[i];
+		uint64_t address = 0;
+		char path[4096];
+
+		if (image->kind == 'p')
+			continue;
+		if (!split_address(image->value, path, sizeof(path), &address))
+			snprintf(path, sizeof(path), "%s", image->value);
+		status = image->kind == 'e'
+			     ? names_add_elf(*names, path, address)
+			     : names_add_map(*names, address, UINT64_MAX - address, 0, path);
+		/* Without a name an address is still worth showing. */
+		if (status != PTAH_E_NOMEM)
+			status = 0;
+	}
+	return status;
 }
 
 static int add_image(const struct command *command, struct ptah_image *image,
@@ -89,6 +114,21 @@ static int open_raw(const struct command *command, const struct input *input,
 	return 0;
 }
 
+/* A thread that is not there is more likely a slip than a wish to see nothing. */
+static int check_wanted(const struct command *command, const struct input *input,
+			struct ptah_session **session)
+{
+	for (size_t i = 0; i < ptah_session_streams(*session); i++)
+		if (input_wants(input, *session, i))
+			return 0;
+	ptah_session_close(*session);
+	if (input->cpu)
+		return fail(command, "the recording has no stream of CPU %s", input->cpu);
+	return fail(command,
+		    "the recording has no stream of thread %" PRIu64 "; 'ptah stat' lists them",
+		    input->tid);
+}
+
 int input_open(const struct command *command, struct input *input, int argc, char **argv,
 	       bool images, struct ptah_session **session)
 {
@@ -110,6 +150,10 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 		fail(command, "one recording at a time; \"%s\" is too much", argv[argc - 1]);
 		return EXIT_USAGE;
 	}
+	if (input->cpu && (!*input->cpu || input->cpu[strspn(input->cpu, "0123456789")])) {
+		fail(command, "--cpu=%s: not a number", input->cpu);
+		return EXIT_USAGE;
+	}
 	if (argc == 1)
 		input->path = argv[0];
 	if (input->pt && input->path) {
@@ -120,12 +164,14 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 		fail(command, "--raw, --elf and --pages belong to --pt");
 		return EXIT_USAGE;
 	}
-	if (input->pt)
-		return open_raw(command, input, session);
+	if (input->pt) {
+		status = open_raw(command, input, session);
+		return status ? status : check_wanted(command, input, session);
+	}
 	status = ptah_session_open(input->path ? input->path : "perf.data", &config, session, &why);
 	if (status < 0)
 		return fail(command, "%s", why.text[0] ? why.text : ptah_strerror(status));
-	return 0;
+	return check_wanted(command, input, session);
 }
 
 bool input_wants(const struct input *input, const struct ptah_session *session, size_t i)
@@ -133,6 +179,8 @@ bool input_wants(const struct input *input, const struct ptah_session *session, 
 	struct ptah_stream_info info;
 
 	if (ptah_session_stream_info(session, i, &info) < 0)
+		return false;
+	if (input->cpu && (info.cpu < 0 || strtoul(input->cpu, NULL, 10) != (unsigned)info.cpu))
 		return false;
 	return !input->tid || (info.tid >= 0 && (uint64_t)info.tid == input->tid);
 }
@@ -157,9 +205,15 @@ int output_close(const struct command *command, struct out *out, int status)
 {
 	struct ptah_message why = {""};
 
+	/* After Ctrl-C what was printed stands, but no file is made of the half. */
+	if (interrupted()) {
+		out_flush(out);
+		out_abort(out);
+		return EXIT_INTERRUPTED;
+	}
 	if (out_close(out, &why) < 0)
 		return fail(command, "%s", why.text);
-	return interrupted() ? EXIT_INTERRUPTED : status;
+	return status;
 }
 
 double now(void)
@@ -171,13 +225,14 @@ double now(void)
 }
 
 void progress_begin(struct progress *p, const struct input *input,
-		    const struct ptah_session *session)
+		    const struct ptah_session *session, bool summary)
 {
 	struct ptah_stream_info info;
 
 	memset(p, 0, sizeof(*p));
-	p->on = !input->quiet && isatty(STDERR_FILENO) &&
-		(input->output || !isatty(STDOUT_FILENO) || input->format == FORMAT_TEXT);
+	/* Not into the middle of what scrolls by. */
+	p->on = !input->quiet && !input->no_progress && isatty(STDERR_FILENO) &&
+		(input->output || !isatty(STDOUT_FILENO) || summary);
 	p->last = now();
 	for (size_t i = 0; i < ptah_session_streams(session); i++)
 		if (input_wants(input, session, i) &&

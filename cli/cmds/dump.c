@@ -149,7 +149,7 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	json_init(&d.json, d.out);
-	progress_begin(&d.progress, &o.input, session);
+	progress_begin(&d.progress, &o.input, session, false);
 	if (o.input.format == FORMAT_JSON) {
 		json_object(&d.json, NULL, false);
 		json_array(&d.json, "streams");

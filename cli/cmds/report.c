@@ -218,7 +218,7 @@ static int collect(const struct options *o, const struct ptah_session *session,
 	struct progress progress;
 	int status = 0;
 
-	progress_begin(&progress, &o->input, session);
+	progress_begin(&progress, &o->input, session, true);
 	for (size_t i = 0; i < ptah_session_streams(session) && status >= 0 && !interrupted();
 	     i++) {
 		struct ptah_item items[512];
@@ -266,7 +266,7 @@ static int run(int argc, char **argv)
 		ptah_session_close(session);
 		return status;
 	}
-	problem = names_new(session, o.input.symfs, &names);
+	problem = input_names(&o.input, session, &names);
 	if (problem >= 0)
 		problem = profile_new(&counter);
 	if (problem >= 0)

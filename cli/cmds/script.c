@@ -10,7 +10,7 @@
 
 struct options {
 	struct input input;
-	bool branches, blocks, calls, events, att, no_symbols;
+	bool branches, blocks, calls, events, time, att, no_symbols;
 };
 
 static const struct option_def option_defs[] = {
@@ -22,6 +22,8 @@ static const struct option_def option_defs[] = {
      "calls and returns, indented, instead of instructions", NULL},
     {"events", 0, OPTION_FLAG, offsetof(struct options, events), NULL,
      "show events (tracing on, off, PSB, ...) at their places", NULL},
+    {"time", 0, OPTION_FLAG, offsetof(struct options, time), NULL,
+     "show perf's time, as far as the trace tells it", NULL},
     {"att", 0, OPTION_FLAG, offsetof(struct options, att), NULL, "AT&T syntax", NULL},
     {"no-symbols", 0, OPTION_FLAG, offsetof(struct options, no_symbols), NULL,
      "addresses only: quicker", NULL},
@@ -48,8 +50,10 @@ struct script {
 	struct names *names;
 	struct ptah_stream *stream;
 	struct ptah_stream_info info;
-	char prefix[48]; /* comm and tid */
-	size_t prefix_length;
+	char prefix[96]; /* comm, tid, time */
+	size_t prefix_length, thread_length;
+	uint64_t tsc; /* that the prefix shows */
+	const struct ptah_session *session;
 	/* A branch that waits for where it went. */
 	bool has_branch;
 	uint64_t from;
@@ -85,9 +89,30 @@ static void put_name(struct script *s, uint64_t ip)
 	out_char(s->out, ')');
 }
 
+/* perf's seconds.nanoseconds; a dash while the trace has not told the time. */
+static void set_time(struct script *s, uint64_t tsc)
+{
+	uint64_t ns = ptah_session_time(s->session, tsc);
+	char *at = s->prefix + s->thread_length;
+	size_t room = sizeof(s->prefix) - s->thread_length;
+
+	s->tsc = tsc;
+	s->prefix_length = s->thread_length +
+			   (size_t)(tsc && ns ? snprintf(at, room, "%" PRIu64 ".%09" PRIu64 ": ",
+							 ns / 1000000000, ns % 1000000000)
+					      : snprintf(at, room, "-: "));
+}
+
 static void put_prefix(struct script *s)
 {
 	out_bytes(s->out, s->prefix, s->prefix_length);
+}
+
+static void put_thread_json(struct script *s)
+{
+	json_signed(&s->json, "tid", s->info.tid);
+	if (s->o->time)
+		json_number(&s->json, "time", ptah_session_time(s->session, s->tsc));
 }
 
 static void put_name_json(struct script *s, const char *key, uint64_t ip)
@@ -111,7 +136,7 @@ static void put_branch(struct script *s, uint64_t from, uint64_t to, const char 
 {
 	if (s->o->input.format == FORMAT_JSON) {
 		json_object(&s->json, NULL, true);
-		json_signed(&s->json, "tid", s->info.tid);
+		put_thread_json(s);
 		json_string(&s->json, "kind", kind);
 		json_address(&s->json, "from", from);
 		put_name_json(s, "from_symbol", from);
@@ -193,7 +218,7 @@ static void on_calls(struct script *s, const struct ptah_item *item)
 		if (s->before == PTAH_INSN_CALL || s->before == PTAH_INSN_CALL_IND) {
 			if (s->o->input.format == FORMAT_JSON) {
 				json_object(&s->json, NULL, true);
-				json_signed(&s->json, "tid", s->info.tid);
+				put_thread_json(s);
 				json_number(&s->json, "depth", s->depth);
 				json_address(&s->json, "ip", item->ip);
 				put_name_json(s, "symbol", item->ip);
@@ -224,7 +249,7 @@ static void on_blocks(struct script *s, const struct ptah_item *item)
 		return;
 	if (s->o->input.format == FORMAT_JSON) {
 		json_object(&s->json, NULL, true);
-		json_signed(&s->json, "tid", s->info.tid);
+		put_thread_json(s);
 		json_address(&s->json, "ip", item->ip);
 		json_address(&s->json, "end", item->end);
 		json_number(&s->json, "instructions", item->ninsn);
@@ -307,7 +332,7 @@ static void put_insn_structured(struct script *s, const struct ptah_insn *insn)
 		return;
 	}
 	json_object(&s->json, NULL, true);
-	json_signed(&s->json, "tid", s->info.tid);
+	put_thread_json(s);
 	json_address(&s->json, "ip", insn->ip);
 	put_name_json(s, "symbol", insn->ip);
 	json_string(&s->json, "instruction", code);
@@ -341,7 +366,7 @@ static void on_event(struct script *s, const struct ptah_item *item)
 		return;
 	if (s->o->input.format == FORMAT_JSON) {
 		json_object(&s->json, NULL, true);
-		json_signed(&s->json, "tid", s->info.tid);
+		put_thread_json(s);
 		json_string(&s->json, "event", ptah_item_name(item->type));
 		json_number(&s->json, "offset", item->offset);
 		if (item->type == PTAH_ITEM_ERROR)
@@ -384,8 +409,12 @@ static int script_stream(struct script *s, const struct ptah_session *session, s
 	s->has_branch = false;
 	s->depth = 0;
 	s->before = PTAH_INSN_OTHER;
-	s->prefix_length = (size_t)snprintf(s->prefix, sizeof(s->prefix), "%s %d ",
-					    s->info.comm[0] ? s->info.comm : "trace", s->info.tid);
+	s->thread_length = s->prefix_length =
+	    (size_t)snprintf(s->prefix, sizeof(s->prefix), "%.16s %d ",
+			     s->info.comm[0] ? s->info.comm : "trace", s->info.tid);
+	s->session = session;
+	if (s->o->time)
+		set_time(s, 0);
 	while (!interrupted() && !out_failed(s->out) &&
 	       (n = ptah_stream_read(s->stream, items, ARRAY_SIZE(items))) != 0) {
 		if (n < 0) {
@@ -393,6 +422,8 @@ static int script_stream(struct script *s, const struct ptah_session *session, s
 			break;
 		}
 		for (int k = 0; k < n; k++) {
+			if (s->o->time && items[k].tsc != s->tsc)
+				set_time(s, items[k].tsc);
 			on_event(s, &items[k]);
 			on_item(s, &items[k]);
 		}
@@ -405,7 +436,7 @@ static int script_stream(struct script *s, const struct ptah_session *session, s
 
 static int begin(struct script *s, const struct ptah_session *session)
 {
-	int status = names_new(session, s->o->input.symfs, &s->names);
+	int status = input_names(&s->o->input, session, &s->names);
 
 	s->lines = calloc(LINES, sizeof(*s->lines));
 	s->pool = malloc(POOL_SIZE);
@@ -449,7 +480,7 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	problem = begin(&s, session);
-	progress_begin(&progress, &o.input, session);
+	progress_begin(&progress, &o.input, session, false);
 	for (size_t i = 0; i < ptah_session_streams(session) && problem >= 0 && !interrupted(); i++)
 		if (input_wants(&o.input, session, i))
 			problem = script_stream(&s, session, i, &progress);

@@ -197,7 +197,7 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	json_init(&json, out);
-	progress_begin(&progress, &o.input, session);
+	progress_begin(&progress, &o.input, session, true);
 	if (o.input.format == FORMAT_JSON) {
 		json_object(&json, NULL, false);
 		json_array(&json, "streams");

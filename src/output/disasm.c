@@ -28,6 +28,14 @@ void disasm(const struct ptah_insn *insn, bool att, char *text, size_t n)
 							     : ZYDIS_FORMATTER_STYLE_INTEL)) ||
 	    !ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, insn->bytes, insn->size, &z, operands)))
 		return;
+	/* Addresses as everywhere else: 0x401000, not 0x0000000000401000. */
+	ZydisFormatterSetProperty(&formatter, ZYDIS_FORMATTER_PROP_HEX_UPPERCASE, ZYAN_FALSE);
+	ZydisFormatterSetProperty(&formatter, ZYDIS_FORMATTER_PROP_ADDR_PADDING_ABSOLUTE,
+				  ZYDIS_PADDING_DISABLED);
+	ZydisFormatterSetProperty(&formatter, ZYDIS_FORMATTER_PROP_DISP_PADDING,
+				  ZYDIS_PADDING_DISABLED);
+	ZydisFormatterSetProperty(&formatter, ZYDIS_FORMATTER_PROP_IMM_PADDING,
+				  ZYDIS_PADDING_DISABLED);
 	if (!ZYAN_SUCCESS(ZydisFormatterFormatInstruction(
 		&formatter, &z, operands, z.operand_count_visible, text, n, insn->ip, NULL)))
 		snprintf(text, n, "(bad)");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "output/names.h"
 
+#include "symbol/elf.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +13,8 @@ struct names {
 	struct name *table; /* by ip, open addressing; dso NULL: free */
 	size_t capacity, count;
 	struct name fallback;
+	struct ptah_map *maps; /* added by hand; their paths are ours */
+	size_t map_count;
 };
 
 int names_new(const struct ptah_session *session, const char *symfs, struct names **names)
@@ -36,9 +40,53 @@ void names_free(struct names *n)
 {
 	if (!n)
 		return;
+	for (size_t i = 0; i < n->map_count; i++)
+		free((char *)(uintptr_t)n->maps[i].path);
+	free(n->maps);
 	ptah_symbols_free(n->symbols);
 	free(n->table);
 	free(n);
+}
+
+int names_add_map(struct names *n, uint64_t address, uint64_t size, uint64_t file_offset,
+		  const char *path)
+{
+	struct ptah_map *maps = reallocarray(n->maps, n->map_count + 1, sizeof(*maps));
+	/* Absolute, because that is what makes a path a file here. */
+	char *copy = realpath(path, NULL);
+
+	if (maps)
+		n->maps = maps;
+	if (!maps || !copy) {
+		free(copy);
+		return maps ? PTAH_E_MISSING : PTAH_E_NOMEM;
+	}
+	n->maps[n->map_count++] = (struct ptah_map){address, size, file_offset, copy};
+	return 0;
+}
+
+int names_add_elf(struct names *n, const char *path, uint64_t base)
+{
+	struct symbol_segment *segments;
+	int count = symbol_elf_segments(path, base, &segments), status = 0;
+
+	for (int i = 0; i < count && status >= 0; i++)
+		status = names_add_map(n, segments[i].address, segments[i].size, segments[i].offset,
+				       path);
+	free(segments);
+	return status;
+}
+
+/* The map added last wins, as in the image. */
+static bool find_added_map(const struct names *n, uint64_t ip, struct ptah_map *map)
+{
+	for (size_t i = n->map_count; i-- > 0;) {
+		if (ip - n->maps[i].address < n->maps[i].size) {
+			*map = n->maps[i];
+			return true;
+		}
+	}
+	return false;
 }
 
 static struct name *slot(const struct names *n, uint64_t ip)
@@ -76,7 +124,7 @@ static void look_up(struct names *n, uint64_t ip, struct name *name)
 	uint64_t offset;
 
 	*name = (struct name){.ip = ip, .start = ip, .dso = "[unknown]"};
-	if (!ptah_session_find_map(n->session, n->pid, ip, 0, &map))
+	if (!ptah_session_find_map(n->session, n->pid, ip, 0, &map) && !find_added_map(n, ip, &map))
 		return;
 	slash = strrchr(map.path, '/');
 	name->path = map.path;

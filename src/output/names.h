@@ -24,6 +24,16 @@ struct names;
 int names_new(const struct ptah_session *session, const char *symfs, struct names **names);
 void names_free(struct names *names);
 
+/* For sessions that know no mappings: `path` from `file_offset` on lies at `address`. */
+int names_add_map(struct names *names, uint64_t address, uint64_t size, uint64_t file_offset,
+		  const char *path);
+
+/*
+ * The same for an ELF file, mapped as ptah_image_add_elf() does it. Files that
+ * are none are left out.
+ */
+int names_add_elf(struct names *names, const char *path, uint64_t base);
+
 /* Never NULL. Valid until the next call for another process. */
 const struct name *names_find(struct names *names, int32_t pid, uint64_t ip);
 

@@ -28,7 +28,7 @@ void symbol_ranges_add(struct symbol_ranges *ranges, struct symbol_range range)
 	ranges->items[ranges->count++] = range;
 }
 
-/* "open" is a better name than "__open" for what has both. */
+/* "open" is a better name than "__open" for what has both, as "__open" is than "__GI___open". */
 static size_t underscores(const char *name)
 {
 	return strspn(name, "_");
@@ -38,7 +38,7 @@ static size_t underscores(const char *name)
 static int compare_worth(const struct symbol_range *a, const struct symbol_range *b,
 			 const char *names)
 {
-	size_t ua, ub;
+	size_t ua, ub, na, nb;
 
 	if (a->rank != b->rank)
 		return a->rank > b->rank ? -1 : 1;
@@ -48,6 +48,10 @@ static int compare_worth(const struct symbol_range *a, const struct symbol_range
 		return ua < ub ? -1 : 1;
 	if (a->end != b->end)
 		return a->end > b->end ? -1 : 1;
+	na = strlen(names + a->name);
+	nb = strlen(names + b->name);
+	if (na != nb)
+		return na < nb ? -1 : 1;
 	return strcmp(names + a->name, names + b->name);
 }
 
