@@ -638,6 +638,24 @@ static ALWAYS_INLINE bool take_quick(struct ptah_flow *f)
 		d->pos = p + 1;
 		return true;
 	}
+	if ((*p & OPCODE_IP_MASK) == OPCODE_TIP && *p >> 5 != PTAH_IPC_SUPPRESSED &&
+	    (size_t)(d->end - p) > 8) {
+		unsigned ipc = *p >> 5, bytes = packet_ip_bytes[ipc];
+		uint64_t payload = load_le64(p + 1);
+
+		if (UNLIKELY(bytes > 8)) /* a reserved value */
+			return false;
+		if (bytes < 8)
+			payload &= (UINT64_C(1) << 8 * bytes) - 1;
+		d->last_ip = packet_expand_ip(d->last_ip, ipc, payload);
+		f->event.type = PTAH_ITEM_TIP;
+		f->event.to = d->last_ip;
+		f->event.tsc = f->tsc = d->tsc;
+		f->offset = event_offset(d, p);
+		f->has_event = true;
+		d->pos = p + 1 + bytes;
+		return true;
+	}
 	return false;
 }
 
