@@ -40,6 +40,8 @@ typedef struct bench_result bench_decoder(const struct bench_trace *trace, size_
 bench_decoder bench_ptah_packets, bench_ptah_blocks, bench_ptah_insns;
 bench_decoder bench_libipt_packets, bench_libipt_blocks, bench_libipt_insns;
 
+const char *bench_libipt_version(void);
+
 _Noreturn void bench_die(const char *what, const char *why);
 
 /* The median; sorts. */

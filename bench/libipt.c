@@ -4,7 +4,16 @@
 
 #include <intel-pt.h>
 
-#include <string.h>
+#include <stdio.h>
+
+const char *bench_libipt_version(void)
+{
+	static char text[48];
+	struct pt_version v = pt_library_version();
+
+	snprintf(text, sizeof(text), "%u.%u.%u", v.major, v.minor, v.build);
+	return text;
+}
 
 static struct pt_config configure(const struct bench_trace *trace, size_t size)
 {

@@ -130,6 +130,7 @@ static int decode(int argc, char **argv)
 		argv += 2;
 	}
 	if (argc == 2 && !strcmp(argv[1], "header")) {
+		printf("Ptah %s, libipt %s\n", ptah_version(), bench_libipt_version());
 		printf("%-10s %-13s %8s %9s %9s %9s %9s %9s %14s  %s\n", "trace", "what", "MB",
 		       "ptah MB/s", "libipt", "ratio", "ptah M/s", "libipt", "count", "totals");
 		return 0;
