@@ -18,13 +18,16 @@ struct perfdata_file {
 	const char *path; /* for messages: a copy */
 	const uint8_t *bytes;
 	uint64_t size;
-	uint64_t at, data_end; /* the records that are left */
-	bool unfinished;
-	bool pt, has_clock;
+	uint64_t data_start, at, data_end; /* the records, and where to go on */
+	bool unfinished, truncated;
+	uint32_t auxtrace; /* AUXTRACE_INFO's kind; 0: none was read */
+	bool has_clock, snapshot;
 	struct perfdata_clock clock;
-	/* How sample ids end records; 0 when they do not. */
-	uint64_t sample_type;
-	bool sample_id_all;
+	/* Where the attributes lie, and whether all end their records alike. */
+	const uint8_t *attrs;
+	size_t attr_size, attr_count;
+	bool same_sample_ids;
+	struct reader build_ids; /* the header's list */
 	struct perfdata_buffer command;
 };
 
@@ -74,22 +77,34 @@ static bool in_file(const struct perfdata_file *f, uint64_t offset, uint64_t siz
 	return offset <= f->size && size <= f->size - offset;
 }
 
-/* What sample ids hold is said by the first attribute; perf writes the same to all that matter. */
+/* What an attribute says about the sample ids that end its records: 0 when they do not. */
+static uint64_t sample_bits(const uint8_t *attr)
+{
+	if (!(load_le64(attr + PERFDATA_ATTR_AT_FLAGS) & PERFDATA_ATTR_SAMPLE_ID_ALL))
+		return 0;
+	return load_le64(attr + PERFDATA_ATTR_AT_SAMPLE_TYPE) &
+	       (PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_ID |
+		PERFDATA_SAMPLE_CPU | PERFDATA_SAMPLE_STREAM_ID | PERFDATA_SAMPLE_IDENTIFIER);
+}
+
 static int read_attrs(struct perfdata_file *f, struct ptah_message *why)
 {
 	uint64_t offset = load_le64(f->bytes + PERFDATA_AT_ATTRS);
 	uint64_t size = load_le64(f->bytes + PERFDATA_AT_ATTRS + 8);
 	uint64_t entry = load_le64(f->bytes + PERFDATA_AT_ATTR_SIZE);
-	const uint8_t *attr;
 
 	if (!in_file(f, offset, size))
 		return bad(f, why, PERFDATA_AT_ATTRS,
 			   "the header's attributes lie outside the file,");
 	if (entry < PERFDATA_ATTR_SIZE_MIN + PERFDATA_SECTION_SIZE || entry > 4096 || size < entry)
 		return bad(f, why, PERFDATA_AT_ATTR_SIZE, "the header has no usable attributes,");
-	attr = f->bytes + offset;
-	f->sample_type = load_le64(attr + PERFDATA_ATTR_AT_SAMPLE_TYPE);
-	f->sample_id_all = load_le64(attr + PERFDATA_ATTR_AT_FLAGS) & PERFDATA_ATTR_SAMPLE_ID_ALL;
+	f->attrs = f->bytes + offset;
+	f->attr_size = (size_t)entry;
+	f->attr_count = (size_t)(size / entry);
+	f->same_sample_ids = true;
+	for (size_t i = 1; i < f->attr_count; i++)
+		if (sample_bits(f->attrs + i * entry) != sample_bits(f->attrs))
+			f->same_sample_ids = false;
 	return 0;
 }
 
@@ -114,26 +129,67 @@ static void read_command(struct perfdata_file *f, struct reader r)
 	perfdata_put(&f->command, "", 1);
 }
 
-/* Only the command line is of interest; a broken table is no reason to refuse the trace. */
-static void read_features(struct perfdata_file *f)
+/* Little of it is of interest; a broken list is no reason to refuse the trace. */
+static int read_feature(struct perfdata_file *f, unsigned feature, struct reader r,
+			struct ptah_message *why)
+{
+	const uint8_t *text;
+	uint32_t n;
+
+	switch (feature) {
+	case PERFDATA_FEATURE_BUILD_ID:
+		f->build_ids = r;
+		break;
+	case PERFDATA_FEATURE_CMDLINE:
+		read_command(f, r);
+		break;
+	case PERFDATA_FEATURE_ARCH:
+		n = reader_u32(&r);
+		text = reader_bytes(&r, n);
+		if (text && strncmp((const char *)text, "x86_64", n))
+			return perfdata_message(
+			    why, PTAH_E_FOREIGN,
+			    "%s: recorded on %.*s; Ptah decodes recordings of x86_64", f->path,
+			    (int)strnlen((const char *)text, n < 64 ? n : 64), (const char *)text);
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+static int read_features(struct perfdata_file *f, struct ptah_message *why)
 {
 	const uint8_t *bits = f->bytes + PERFDATA_AT_FEATURES;
 	uint64_t table = f->data_end;
 
 	for (unsigned i = 0; i < PERFDATA_FEATURE_MAX; i++) {
 		uint64_t offset, size;
+		int status;
 
 		if (!(bits[i / 8] >> i % 8 & 1))
 			continue;
 		if (!in_file(f, table, PERFDATA_SECTION_SIZE))
-			return;
+			break;
 		offset = load_le64(f->bytes + table);
 		size = load_le64(f->bytes + table + 8);
 		table += PERFDATA_SECTION_SIZE;
-		if (i == PERFDATA_FEATURE_CMDLINE && in_file(f, offset, size))
-			read_command(
-			    f, (struct reader){f->bytes + offset, f->bytes + offset + size, false});
+		if (!in_file(f, offset, size))
+			continue;
+		status = read_feature(
+		    f, i, (struct reader){f->bytes + offset, f->bytes + offset + size, false}, why);
+		if (status < 0)
+			return status;
 	}
+	return 0;
+}
+
+/* Ptah and perf set the features last: none at all means that the recorder was killed. */
+static bool has_features(const struct perfdata_file *f)
+{
+	static const uint8_t none[8 * PERFDATA_FEATURE_WORDS];
+
+	return memcmp(f->bytes + PERFDATA_AT_FEATURES, none, sizeof(none)) != 0;
 }
 
 static int read_header(struct perfdata_file *f, struct ptah_message *why)
@@ -145,21 +201,16 @@ static int read_header(struct perfdata_file *f, struct ptah_message *why)
 		status = read_attrs(f, why);
 	if (status < 0)
 		return status;
-	f->at = load_le64(f->bytes + PERFDATA_AT_DATA);
+	f->at = f->data_start = load_le64(f->bytes + PERFDATA_AT_DATA);
 	size = load_le64(f->bytes + PERFDATA_AT_DATA_SIZE);
 	if (f->at < PERFDATA_HEADER_SIZE || f->at > f->size)
 		return bad(f, why, PERFDATA_AT_DATA,
 			   "the header's data section lies outside the file,");
-	f->unfinished = !size || !in_file(f, f->at, size);
-	f->data_end = f->unfinished ? f->size : f->at + size;
-	/* Ptah and perf set the features last: none at all means that the recorder was killed. */
-	if (!f->unfinished) {
-		static const uint8_t none[8 * PERFDATA_FEATURE_WORDS];
-
-		f->unfinished = !memcmp(f->bytes + PERFDATA_AT_FEATURES, none, sizeof(none));
-		read_features(f);
-	}
-	return 0;
+	f->truncated = !in_file(f, f->at, size);
+	f->unfinished = f->truncated || !size || !has_features(f);
+	/* perf fills in the size at the end, Ptah from time to time. */
+	f->data_end = f->truncated || !size ? f->size : f->at + size;
+	return f->unfinished ? 0 : read_features(f, why);
 }
 
 static int map_file(struct perfdata_file *f, const char *path, struct ptah_message *why)
@@ -215,21 +266,48 @@ void perfdata_close(struct perfdata_file *f)
 
 /* Records. Each reader below gets the record's body. */
 
+/* More ids than this are not searched: a file is not to make us slow. */
+#define SEARCHED_IDS 4096
+
+static bool has_id(const struct perfdata_file *f, const uint8_t *attr, uint64_t id)
+{
+	const uint8_t *section = attr + f->attr_size - PERFDATA_SECTION_SIZE;
+	uint64_t offset = load_le64(section), size = load_le64(section + 8);
+
+	if (!in_file(f, offset, size))
+		return false;
+	for (uint64_t i = 0; i < size / 8 && i < SEARCHED_IDS; i++)
+		if (load_le64(f->bytes + offset + 8 * i) == id)
+			return true;
+	return false;
+}
+
+/* The attribute that a record belongs to: where they differ, its last word is the id. */
+static uint64_t sample_bits_of(const struct perfdata_file *f, const struct reader *body)
+{
+	uint64_t bits = sample_bits(f->attrs), id;
+
+	if (f->same_sample_ids || !(bits & PERFDATA_SAMPLE_IDENTIFIER) ||
+	    (size_t)(body->end - body->p) < 8)
+		return bits;
+	id = load_le64(body->end - 8);
+	for (size_t i = 0; i < f->attr_count && i < 64; i++)
+		if (has_id(f, f->attrs + i * f->attr_size, id))
+			return sample_bits(f->attrs + i * f->attr_size);
+	return bits;
+}
+
 /* The sample id at a record's end: fields of eight bytes, in this order. */
 static void read_sample_id(const struct perfdata_file *f, struct reader body,
 			   struct perfdata_record *record)
 {
-	uint64_t type = f->sample_type;
-	size_t size =
-	    8u *
-	    ((type & PERFDATA_SAMPLE_TID ? 1 : 0) + (type & PERFDATA_SAMPLE_TIME ? 1 : 0) +
-	     (type & PERFDATA_SAMPLE_ID ? 1 : 0) + (type & PERFDATA_SAMPLE_STREAM_ID ? 1 : 0) +
-	     (type & PERFDATA_SAMPLE_CPU ? 1 : 0) + (type & PERFDATA_SAMPLE_IDENTIFIER ? 1 : 0));
+	uint64_t bits = sample_bits_of(f, &body);
+	size_t size = 8u * (size_t)__builtin_popcountll(bits);
 
-	if (!f->sample_id_all || (size_t)(body.end - body.p) < size)
+	if ((size_t)(body.end - body.p) < size)
 		return;
 	body.p = body.end - size;
-	if (type & PERFDATA_SAMPLE_TID) {
+	if (bits & PERFDATA_SAMPLE_TID) {
 		int32_t pid = (int32_t)reader_u32(&body), tid = (int32_t)reader_u32(&body);
 
 		if (record->pid < 0) {
@@ -237,13 +315,13 @@ static void read_sample_id(const struct perfdata_file *f, struct reader body,
 			record->tid = tid;
 		}
 	}
-	if (type & PERFDATA_SAMPLE_TIME)
+	if (bits & PERFDATA_SAMPLE_TIME)
 		record->time = reader_u64(&body);
-	if (type & PERFDATA_SAMPLE_ID)
+	if (bits & PERFDATA_SAMPLE_ID)
 		reader_u64(&body);
-	if (type & PERFDATA_SAMPLE_STREAM_ID)
+	if (bits & PERFDATA_SAMPLE_STREAM_ID)
 		reader_u64(&body);
-	if (type & PERFDATA_SAMPLE_CPU)
+	if (bits & PERFDATA_SAMPLE_CPU)
 		record->cpu = (int32_t)reader_u32(&body);
 }
 
@@ -278,21 +356,24 @@ static void read_task(struct reader *r, struct perfdata_record *record)
 	record->pid = (int32_t)reader_u32(r);
 	record->ppid = (int32_t)reader_u32(r);
 	record->tid = (int32_t)reader_u32(r);
-	reader_u32(r);
+	record->ptid = (int32_t)reader_u32(r);
 	record->time = reader_u64(r);
 }
 
 static void read_info(struct perfdata_file *f, struct reader *r)
 {
 	uint64_t info[PERFDATA_INFO_MAX] = {0};
-	uint32_t type = reader_u32(r);
 
+	f->auxtrace = reader_u32(r);
 	reader_u32(r);
 	for (unsigned i = 0; i < PERFDATA_INFO_MAX && (size_t)(r->end - r->p) >= 8; i++)
 		info[i] = reader_u64(r);
-	f->pt = type == PERFDATA_AUXTRACE_INTEL_PT;
-	f->has_clock = f->pt && info[PERFDATA_INFO_CAP_TIME_ZERO] &&
-		       info[PERFDATA_INFO_TIME_MULT] && info[PERFDATA_INFO_TIME_SHIFT] < 64;
+	f->snapshot = info[PERFDATA_INFO_SNAPSHOT];
+	f->has_clock =
+	    f->auxtrace == PERFDATA_AUXTRACE_INTEL_PT && info[PERFDATA_INFO_CAP_TIME_ZERO] &&
+	    (uint32_t)info[PERFDATA_INFO_TIME_MULT] && info[PERFDATA_INFO_TIME_SHIFT] < 64;
+	if (!f->has_clock)
+		return;
 	f->clock = (struct perfdata_clock){
 	    .shift = (uint16_t)info[PERFDATA_INFO_TIME_SHIFT],
 	    .mult = (uint32_t)info[PERFDATA_INFO_TIME_MULT],
@@ -314,8 +395,10 @@ static void read_ptah(struct reader *r, struct perfdata_record *record)
 {
 	uint32_t n;
 
-	if (reader_u32(r) != PERFDATA_PTAH_MAGIC || reader_u32(r) != PERFDATA_PTAH_VERSION)
-		return; /* not ours: tag 0 */
+	if (reader_u32(r) != PERFDATA_PTAH_MAGIC || reader_u32(r) != PERFDATA_PTAH_VERSION) {
+		r->failed = false; /* not ours: tag 0 */
+		return;
+	}
 	record->tag = reader_u32(r);
 	n = reader_u32(r);
 	if (record->tag == PERFDATA_PTAH_TRUTH) {
@@ -407,7 +490,7 @@ int perfdata_next(struct perfdata_file *f, struct perfdata_record *record, struc
 		memset(record, 0, sizeof(*record));
 		record->type = load_le32(p);
 		record->offset = f->at;
-		record->pid = record->tid = record->ppid = record->cpu = -1;
+		record->pid = record->tid = record->ppid = record->ptid = record->cpu = -1;
 		if (record->type == PERFDATA_COMPRESSED || record->type == PERFDATA_COMPRESSED2)
 			return perfdata_message(
 			    why, PTAH_E_UNSUPPORTED,
@@ -443,14 +526,66 @@ bool perfdata_clock(const struct perfdata_file *f, struct perfdata_clock *clock)
 	return f->has_clock;
 }
 
-bool perfdata_is_pt(const struct perfdata_file *f)
+int perfdata_read_at(struct perfdata_file *f, uint64_t offset, struct perfdata_record *record)
 {
-	return f->pt;
+	uint64_t at = f->at;
+	int status;
+
+	if (offset < f->data_start || offset >= f->data_end)
+		return PTAH_E_INVAL;
+	f->at = offset;
+	status = perfdata_next(f, record, NULL);
+	f->at = at;
+	return status == 1 ? 0 : PTAH_E_BAD_FILE;
+}
+
+bool perfdata_find_build_id(const struct perfdata_file *f, const char *path,
+			    struct perfdata_build_id *id)
+{
+	struct reader r = f->build_ids;
+	size_t length = strlen(path);
+
+	while (r.p && (size_t)(r.end - r.p) >= PERFDATA_BUILD_ID_FIXED) {
+		const uint8_t *entry = r.p;
+		uint16_t misc = load_le16(entry + 4), size = load_le16(entry + 6);
+
+		if (size <= PERFDATA_BUILD_ID_FIXED || !reader_bytes(&r, size))
+			break;
+		if (length >= (size_t)(size - PERFDATA_BUILD_ID_FIXED) ||
+		    memcmp(entry + PERFDATA_BUILD_ID_FIXED, path, length + 1) != 0)
+			continue;
+		memcpy(id->bytes, entry + 12, PERFDATA_BUILD_ID_MAX);
+		id->size = misc & PERFDATA_MISC_BUILD_ID_SIZE && entry[32] <= PERFDATA_BUILD_ID_MAX
+			       ? entry[32]
+			       : PERFDATA_BUILD_ID_MAX;
+		return true;
+	}
+	return false;
+}
+
+uint32_t perfdata_auxtrace(const struct perfdata_file *f)
+{
+	return f->auxtrace;
+}
+
+bool perfdata_snapshot(const struct perfdata_file *f)
+{
+	return f->snapshot;
 }
 
 bool perfdata_unfinished(const struct perfdata_file *f)
 {
 	return f->unfinished;
+}
+
+bool perfdata_truncated(const struct perfdata_file *f)
+{
+	return f->truncated;
+}
+
+uint64_t perfdata_size(const struct perfdata_file *f)
+{
+	return f->size;
 }
 
 const char *perfdata_command(const struct perfdata_file *f)

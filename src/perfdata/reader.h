@@ -18,7 +18,7 @@ struct perfdata_record {
 	uint32_t tag;	 /* Ptah's record: PERFDATA_PTAH_* */
 	uint64_t offset; /* in the file */
 	uint64_t time;	 /* perf's clock; 0: none */
-	int32_t pid, tid, ppid, cpu;
+	int32_t pid, tid, ppid, ptid, cpu;
 	uint64_t address, size, file_offset; /* mappings; code: address, size */
 	const char *text;		     /* comm, path, note (not terminated: see text_size) */
 	size_t text_size;
@@ -45,11 +45,26 @@ int perfdata_next(struct perfdata_file *file, struct perfdata_record *record,
 /* The clock of AUXTRACE_INFO; false when the recording has none. Known once it was read past. */
 bool perfdata_clock(const struct perfdata_file *file, struct perfdata_clock *clock);
 
-/* True when the recording is of Intel PT; false until AUXTRACE_INFO was read past. */
-bool perfdata_is_pt(const struct perfdata_file *file);
+/* The record at an offset that perfdata_next() gave; what comes next is not changed. */
+int perfdata_read_at(struct perfdata_file *file, uint64_t offset, struct perfdata_record *record);
+
+/* AUXTRACE_INFO's kind (PERFDATA_AUXTRACE_INTEL_PT, ...); 0 until one was read past. */
+uint32_t perfdata_auxtrace(const struct perfdata_file *file);
+
+/* True when only moments were kept (perf record --snapshot): gaps are no loss. */
+bool perfdata_snapshot(const struct perfdata_file *file);
 
 /* True when the recorder did not end properly: the last records may be missing. */
 bool perfdata_unfinished(const struct perfdata_file *file);
+
+/* True when the file has lost its end since it was written. */
+bool perfdata_truncated(const struct perfdata_file *file);
+
+uint64_t perfdata_size(const struct perfdata_file *file);
+
+/* The build id that the header lists for a path. */
+bool perfdata_find_build_id(const struct perfdata_file *file, const char *path,
+			    struct perfdata_build_id *id);
 
 /* The command line as one string, NULL if the file has none. */
 const char *perfdata_command(const struct perfdata_file *file);

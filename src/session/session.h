@@ -4,8 +4,11 @@
 #define PTAH_SESSION_SESSION_H
 
 #include "perfdata/reader.h"
+#include "session/table.h"
 
 #include <ptah/session.h>
+
+#define SESSION_NONE SIZE_MAX
 
 /* A change of a process's memory. */
 enum change_type {
@@ -18,19 +21,30 @@ struct change {
 	uint8_t type;
 	uint64_t tsc;
 	uint64_t address, size, file_offset;
-	const char *path;     /* MAP: below symfs, as recorded */
+	const char *path;     /* MAP: below symfs, as recorded; equal paths are the same pointer */
 	const uint8_t *bytes; /* CODE */
 	struct perfdata_build_id id;
+	size_t execs_at; /* how many of its process's changes the last EXEC leaves behind */
 };
 
-/* A process: what it had in memory, in the order of time. */
+/*
+ * A process: what it had in memory, in the order of time. It begins with the
+ * first `inherited` changes of its parent, which are not copied: a recording of
+ * many forks stays as small as its file.
+ */
 struct process {
 	int32_t pid;
+	size_t parent, inherited; /* parent: index, SESSION_NONE */
 	struct change *changes;
 	size_t count, capacity;
+	bool has_maps;
+	/* For look-ups: the changes by address, and the highest address up to each. */
+	size_t *by_address;
+	uint64_t *reach;
+	size_t indexed;
 };
 
-struct thread_name {
+struct thread {
 	int32_t pid, tid;
 	char comm[16];
 };
@@ -39,11 +53,13 @@ struct thread_name {
 struct piece {
 	const uint8_t *bytes;
 	uint64_t offset, size; /* in the stream, as it is fed */
+	bool gap;	       /* trace is missing before it */
 };
 
 struct stream {
 	uint32_t index;
 	struct ptah_stream_info info;
+	size_t process; /* SESSION_NONE: not known */
 	struct piece *pieces;
 	size_t count, capacity;
 	uint64_t expected; /* trace_offset of the next piece */
@@ -59,24 +75,50 @@ struct ptah_session {
 	bool has_clock;
 	struct perfdata_clock clock;
 	struct stream *streams;
-	size_t stream_count;
+	size_t stream_count, stream_capacity;
 	struct process *processes;
-	size_t process_count;
-	struct thread_name *threads;
-	size_t thread_count;
-	char **strings; /* paths and notes, owned */
-	size_t string_count;
-	char **notes; /* borrowed from strings */
-	size_t note_count;
+	size_t process_count, process_capacity;
+	struct thread *threads;
+	size_t thread_count, thread_capacity;
+	struct table streams_by_index, processes_by_pid, threads_by_tid;
+	struct strings paths;
+	char **notes;
+	size_t note_count, note_capacity;
 };
 
-/* The process of a stream; NULL when nothing is known. */
-const struct process *session_process(const struct ptah_session *session, int32_t pid);
+/* Grows an array to hold one more. NULL when memory is out; the array is then as before. */
+void *session_grow(void *array, size_t count, size_t *capacity, size_t size);
+
+int session_note(struct ptah_session *session, const char *text, size_t n);
+
+/* records.c: fills the session from its file. */
+int session_read_records(struct ptah_session *session, const char *path, struct ptah_message *why);
+
+/* `size` bytes of trace for the stream `index`; `offset` is where its recorder places them. */
+int session_add_trace(struct ptah_session *session, uint32_t index, int32_t tid, int32_t cpu,
+		      uint64_t offset, const uint8_t *bytes, uint64_t size);
+
+/* memory.c: what was mapped when. */
+
+/*
+ * All changes that a process saw, in the order of time: *changes is for the
+ * caller to free. waits[i] tells that changes[i] replaces something and must
+ * be applied at its time; the others can be there from the beginning.
+ */
+int session_memory(const struct ptah_session *session, size_t process,
+		   const struct change ***changes, bool **waits, size_t *count);
+
+int session_index_maps(struct ptah_session *session);
+
+/* files.c: the binaries. */
 
 /* The path to open for a recorded path. Free it. */
 char *session_path(const struct ptah_session *session, const char *path);
 
-/* True for what the kernel names but no file is: "[vdso]", "//anon", ... */
+/* True for what is a file, and no "[vdso]", "//anon", ... */
 bool session_is_file(const char *path);
+
+/* Are the files that the streams ran over there, and unchanged? */
+int session_check_files(const struct ptah_session *session, struct ptah_message *why);
 
 #endif

@@ -13,78 +13,100 @@ struct ptah_stream {
 	const struct stream *stream;
 	struct ptah_image *image;
 	struct ptah_flow *flow;
+	uint64_t flow_start; /* stream offset of the flow's first byte */
 	size_t next_piece;
-	/* Changes that replace something, and so must wait for their time. */
+	bool ended;
+	/* Changes that must wait for their time. */
 	const struct change **later;
 	size_t later_count, next_later;
 	uint64_t offset;
 };
 
-/* A file that is missing has been told of when the session was opened, or --force was given. */
+/* Only where nothing is yet: what is there is of the same time, or will come later. */
+static int fill(struct ptah_image *image, const struct change *change)
+{
+	uint64_t i = 0;
+
+	while (i < change->size) {
+		uint64_t start = i;
+		int status;
+
+		while (i < change->size && !image_overlaps(image, change->address + i, 1))
+			i++;
+		status = i > start
+			     ? ptah_image_add_bytes(image, change->bytes + start,
+						    (size_t)(i - start), change->address + start)
+			     : 0;
+		if (status < 0)
+			return status;
+		i++;
+	}
+	return 0;
+}
+
+static int add_code(struct ptah_image *image, const struct change *change)
+{
+	/* Time 0: bytes at places never seen before, told when they were first seen. */
+	if (!change->tsc && image_overlaps(image, change->address, change->size))
+		return fill(image, change);
+	return ptah_image_add_bytes(image, change->bytes, (size_t)change->size, change->address);
+}
+
+static int add_map(struct ptah_stream *s, const struct change *change)
+{
+	int status = PTAH_E_MISSING;
+
+	if (session_is_file(change->path)) {
+		char *path = session_path(s->session, change->path);
+
+		if (!path)
+			return PTAH_E_NOMEM;
+		status = ptah_image_add_file(s->image, path, change->file_offset, change->size,
+					     change->address);
+		free(path);
+	}
+	if (status >= 0 || status == PTAH_E_NOMEM)
+		return status;
+	/*
+	 * No file, or one that is missing, which was told when the session was
+	 * opened. What was there before is gone all the same.
+	 */
+	return ptah_image_remove(s->image, change->address, change->size);
+}
+
 static int apply(struct ptah_stream *s, const struct change *change)
 {
-	char *path;
-	int status;
-
 	switch (change->type) {
 	case CHANGE_EXEC:
 		return ptah_image_remove(s->image, change->address, change->size);
 	case CHANGE_CODE:
-		return ptah_image_add_bytes(s->image, change->bytes, change->size, change->address);
+		return add_code(s->image, change);
 	default:
-		break;
+		return add_map(s, change);
 	}
-	if (!session_is_file(change->path))
+}
+
+static int build_image(struct ptah_stream *s)
+{
+	const struct change **changes;
+	size_t count;
+	bool *waits;
+	int status;
+
+	if (s->stream->process == SESSION_NONE || s->session->config.no_images)
 		return 0;
-	path = session_path(s->session, change->path);
-	if (!path)
-		return PTAH_E_NOMEM;
-	status =
-	    ptah_image_add_file(s->image, path, change->file_offset, change->size, change->address);
-	free(path);
-	return status == PTAH_E_NOMEM ? status : 0;
-}
-
-static bool overlap(const struct change *a, const struct change *b)
-{
-	return a->address - b->address < b->size || b->address - a->address < a->size;
-}
-
-/* Does it replace what is there, or come behind something that will? */
-static bool must_wait(const struct ptah_stream *s, const struct change *change)
-{
-	if (image_overlaps(s->image, change->address, change->size))
-		return true;
-	for (size_t i = 0; i < s->later_count; i++)
-		if (overlap(s->later[i], change))
-			return true;
-	return false;
-}
-
-/*
- * What is mapped where nothing was before can be there from the beginning: no
- * instruction has run there earlier. That makes coarse time stamps harmless.
- */
-static int build_image(struct ptah_stream *s, const struct process *process)
-{
-	if (!process)
-		return 0;
-	s->later = calloc(process->count + 1, sizeof(const struct change *));
-	if (!s->later)
-		return PTAH_E_NOMEM;
-	for (size_t i = 0; i < process->count; i++) {
-		const struct change *change = &process->changes[i];
-
-		if (change->tsc && must_wait(s, change)) {
-			s->later[s->later_count++] = change;
-		} else {
-			int status = apply(s, change);
-
-			if (status < 0)
-				return status;
-		}
+	status = session_memory(s->session, s->stream->process, &changes, &waits, &count);
+	if (status < 0)
+		return status;
+	s->later = changes;
+	for (size_t i = 0; i < count && status >= 0; i++) {
+		if (waits[i])
+			s->later[s->later_count++] = changes[i];
+		else
+			status = apply(s, changes[i]);
 	}
-	return 0;
+	free(waits);
+	return status;
 }
 
 static void set_limit(struct ptah_stream *s)
@@ -110,7 +132,7 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 	} else {
 		status = ptah_image_new(&s->image);
 		if (status >= 0)
-			status = build_image(s, session_process(session, s->stream->info.pid));
+			status = build_image(s);
 	}
 	if (status >= 0)
 		status = ptah_flow_new(s->image, NULL, &s->flow);
@@ -151,30 +173,77 @@ static int apply_later(struct ptah_stream *s)
 static int feed_next(struct ptah_stream *s)
 {
 	const struct piece *piece = &s->stream->pieces[s->next_piece++];
-	bool last = s->next_piece == s->stream->count;
+	bool last = s->next_piece == s->stream->count || piece[1].gap;
 
 	s->offset = piece->offset + piece->size;
-	return ptah_flow_feed(s->flow, piece->bytes, piece->size, last);
+	return ptah_flow_feed(s->flow, piece->bytes, (size_t)piece->size, last);
+}
+
+static void set_error(struct ptah_stream *s, struct ptah_item *item, int status)
+{
+	*item = (struct ptah_item){.type = PTAH_ITEM_ERROR, .status = status, .offset = s->offset};
+}
+
+/* Trace is missing: whatever the flow knew of the state before is worth nothing behind it. */
+static int cross_gap(struct ptah_stream *s, struct ptah_item *item)
+{
+	struct ptah_flow *flow;
+	int status = ptah_flow_new(s->image, NULL, &flow);
+
+	if (status < 0)
+		return status;
+	ptah_flow_free(s->flow);
+	s->flow = flow;
+	s->flow_start = s->offset;
+	set_limit(s);
+	status = feed_next(s);
+	if (status < 0 || perfdata_snapshot(s->session->file))
+		return status;
+	set_error(s, item, PTAH_E_LOST);
+	item->offset = s->flow_start;
+	return 1;
+}
+
+/* In a file that was cut short, no stream is known to be whole. */
+static int end(struct ptah_stream *s, struct ptah_item *item)
+{
+	if (s->ended || !s->session->file || !perfdata_truncated(s->session->file))
+		return 0;
+	s->ended = true;
+	set_error(s, item, PTAH_E_TRUNCATED);
+	return 1;
+}
+
+/* More for the flow to do. The number of items written, which may be 0; PTAH_E_EMPTY at the end. */
+static int go_on(struct ptah_stream *s, struct ptah_item *item)
+{
+	const struct stream *stream = s->stream;
+	int status;
+
+	if (ptah_flow_paused(s->flow))
+		return apply_later(s);
+	if (s->next_piece == stream->count) {
+		status = end(s, item);
+		return status ? status : PTAH_E_EMPTY;
+	}
+	return stream->pieces[s->next_piece].gap ? cross_gap(s, item) : feed_next(s);
 }
 
 int ptah_stream_read(struct ptah_stream *s, struct ptah_item *items, size_t capacity)
 {
-	if (!s || !capacity)
-		return PTAH_E_INVAL;
-	for (;;) {
-		int n = ptah_flow_read(s->flow, items, capacity), status;
+	int n;
 
+	if (!s || !items || !capacity)
+		return PTAH_E_INVAL;
+	while (!(n = ptah_flow_read(s->flow, items, capacity))) {
+		n = go_on(s, items);
 		if (n)
-			return n;
-		if (ptah_flow_paused(s->flow))
-			status = apply_later(s);
-		else if (s->next_piece < s->stream->count)
-			status = feed_next(s);
-		else
-			return 0;
-		if (status < 0)
-			return status;
+			return n == PTAH_E_EMPTY ? 0 : n;
 	}
+	if (s->flow_start)
+		for (int i = 0; i < n; i++)
+			items[i].offset += s->flow_start;
+	return n;
 }
 
 int ptah_stream_insns(const struct ptah_stream *s, const struct ptah_item *block,

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* The binaries that a recording ran over: where they are, and whether they are still the same. */
+#include "session/session.h"
+
+#include "perfdata/message.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool session_is_file(const char *path)
+{
+	return path[0] == '/' && path[1] != '/' && strncmp(path, "/dev/", 5) != 0 &&
+	       strncmp(path, "/memfd:", 7) != 0 && strncmp(path, "/SYSV", 5) != 0 &&
+	       !strstr(path, " (deleted)");
+}
+
+char *session_path(const struct ptah_session *s, const char *path)
+{
+	char *full;
+
+	if (!s->symfs)
+		return strdup(path);
+	return asprintf(&full, "%s%s", s->symfs, path) < 0 ? NULL : full;
+}
+
+static int report_changed(struct ptah_message *why, const char *path,
+			  const struct perfdata_build_id *was, const struct perfdata_build_id *is)
+{
+	char was_text[2 * PERFDATA_BUILD_ID_MAX + 1], is_text[2 * PERFDATA_BUILD_ID_MAX + 1];
+
+	perfdata_build_id_text(was, was_text);
+	perfdata_build_id_text(is, is_text);
+	return perfdata_message(
+	    why, PTAH_E_CHANGED,
+	    "%s is not the file that ran: its build id is %s, recorded was %s; restore it, "
+	    "name another root with --symfs, or decode all the same with --force",
+	    path, is->size ? is_text : "missing", was_text);
+}
+
+static int check_file(const struct ptah_session *s, const struct change *change,
+		      struct ptah_message *why)
+{
+	char *path = session_path(s, change->path);
+	struct perfdata_build_id was = change->id, is;
+	int status = 0;
+
+	if (!path)
+		return PTAH_E_NOMEM;
+	if (!was.size)
+		perfdata_find_build_id(s->file, change->path, &was);
+	if (perfdata_build_id_read(path, &is) < 0)
+		status = perfdata_message(
+		    why, PTAH_E_MISSING,
+		    "%s: the recording ran this file, but it cannot be opened (%s); put it back, "
+		    "name another root with --symfs, or go on without it with --force",
+		    path, strerror(errno));
+	else if (was.size && (is.size != was.size || memcmp(is.bytes, was.bytes, is.size) != 0))
+		status = report_changed(why, path, &was, &is);
+	free(path);
+	return status;
+}
+
+/* By path and build id: a file replaced while it was recorded is checked for both. */
+static int compare_files(const void *a, const void *b)
+{
+	const struct change *x = *(const struct change *const *)a;
+	const struct change *y = *(const struct change *const *)b;
+
+	if (x->path != y->path)
+		return (uintptr_t)x->path < (uintptr_t)y->path ? -1 : 1;
+	return memcmp(&x->id, &y->id, sizeof(x->id));
+}
+
+static int check_memory(const struct ptah_session *s, const struct change **changes, size_t count,
+			struct ptah_message *why)
+{
+	size_t n = 0;
+	int status = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (changes[i]->type == CHANGE_MAP && session_is_file(changes[i]->path))
+			changes[n++] = changes[i];
+	qsort(changes, n, sizeof(*changes), compare_files);
+	for (size_t i = 0; i < n && status >= 0; i++)
+		if (!i || compare_files(&changes[i - 1], &changes[i]))
+			status = check_file(s, changes[i], why);
+	return status;
+}
+
+int session_check_files(const struct ptah_session *s, struct ptah_message *why)
+{
+	size_t last = SESSION_NONE;
+
+	for (size_t i = 0; i < s->stream_count; i++) {
+		const struct change **changes;
+		size_t process = s->streams[i].process, count;
+		bool *waits;
+		int status;
+
+		/* A process's threads come one behind the other, if not always. */
+		if (process == SESSION_NONE || process == last)
+			continue;
+		last = process;
+		status = session_memory(s, process, &changes, &waits, &count);
+		if (status >= 0) {
+			status = check_memory(s, changes, count, why);
+			free(changes);
+			free(waits);
+		}
+		if (status < 0)
+			return status;
+	}
+	return 0;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Processes' memory over time.
+ *
+ * Most of what a process maps replaces nothing. It can be in the image from the
+ * beginning, because no instruction can have run there before; that makes
+ * coarse time stamps harmless. Only what comes over something earlier has to
+ * wait for its time.
+ */
+#include "session/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Which addresses are taken: a segment tree over the places where something
+ * begins or ends, so that a recording of a hundred thousand pieces of JIT code
+ * takes no longer than it must.
+ */
+struct cover {
+	uint64_t *places; /* sorted, without doubles */
+	size_t count;
+	size_t leaves; /* a power of two; leaf i is [places[i], places[i + 1]) */
+	uint8_t *nodes;
+};
+
+#define COVER_ALL  1 /* everything below is taken */
+#define COVER_SOME 2 /* something below is */
+
+static int compare_places(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Behind the last address; what ends with the address space ends one byte early here. */
+static uint64_t end_of(const struct change *c)
+{
+	return c->size > UINT64_MAX - c->address ? UINT64_MAX : c->address + c->size;
+}
+
+static size_t place_of(const struct cover *cover, uint64_t address)
+{
+	const uint64_t *p =
+	    bsearch(&address, cover->places, cover->count, sizeof(address), compare_places);
+
+	return (size_t)(p - cover->places);
+}
+
+static int cover_init(struct cover *cover, const struct change **changes, size_t n)
+{
+	size_t unique = 0;
+
+	cover->count = 0;
+	cover->places = malloc((2 * n + 1) * sizeof(*cover->places));
+	if (!cover->places)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; i < n; i++) {
+		cover->places[cover->count++] = changes[i]->address;
+		cover->places[cover->count++] = end_of(changes[i]);
+	}
+	qsort(cover->places, cover->count, sizeof(*cover->places), compare_places);
+	for (size_t i = 0; i < cover->count; i++)
+		if (!unique || cover->places[unique - 1] != cover->places[i])
+			cover->places[unique++] = cover->places[i];
+	cover->count = unique;
+	for (cover->leaves = 1; cover->leaves < unique; cover->leaves *= 2)
+		;
+	cover->nodes = calloc(2 * cover->leaves, 1);
+	if (!cover->nodes)
+		free(cover->places);
+	return cover->nodes ? 0 : PTAH_E_NOMEM;
+}
+
+static void take_node(struct cover *cover, size_t node)
+{
+	cover->nodes[node] |= COVER_ALL | COVER_SOME;
+	while ((node /= 2) && !(cover->nodes[node] & COVER_SOME))
+		cover->nodes[node] |= COVER_SOME;
+}
+
+static void cover_take(struct cover *cover, const struct change *c)
+{
+	size_t left = place_of(cover, c->address) + cover->leaves;
+	size_t right = place_of(cover, end_of(c)) + cover->leaves;
+
+	for (; left < right; left /= 2, right /= 2) {
+		if (left & 1)
+			take_node(cover, left++);
+		if (right & 1)
+			take_node(cover, --right);
+	}
+}
+
+static bool below_taken(const struct cover *cover, size_t node)
+{
+	for (; node; node /= 2)
+		if (cover->nodes[node] & COVER_ALL)
+			return true;
+	return false;
+}
+
+static bool cover_is_taken(const struct cover *cover, const struct change *c)
+{
+	size_t left = place_of(cover, c->address) + cover->leaves;
+	size_t right = place_of(cover, end_of(c)) + cover->leaves;
+
+	/* A taken node above the range holds its first or its last leaf. */
+	if (left >= right)
+		return false;
+	if (below_taken(cover, left) || below_taken(cover, right - 1))
+		return true;
+	for (; left < right; left /= 2, right /= 2) {
+		if (left & 1 && cover->nodes[left++])
+			return true;
+		if (right & 1 && cover->nodes[--right])
+			return true;
+	}
+	return false;
+}
+
+static bool leaves_code(const struct change *c)
+{
+	return c->type == CHANGE_CODE || (c->type == CHANGE_MAP && session_is_file(c->path));
+}
+
+static int find_waiting(const struct change **changes, size_t n, bool *waits)
+{
+	struct cover cover;
+	int status = cover_init(&cover, changes, n);
+
+	if (status < 0)
+		return status;
+	for (size_t i = 0; i < n; i++) {
+		bool taken = cover_is_taken(&cover, changes[i]);
+
+		/* Time 0: known from the beginning, however late it was told. */
+		waits[i] = taken && changes[i]->tsc;
+		if (taken || leaves_code(changes[i]))
+			cover_take(&cover, changes[i]);
+	}
+	free(cover.places);
+	free(cover.nodes);
+	return 0;
+}
+
+/* The parent's changes before the child's. */
+static size_t count_changes(const struct ptah_session *s, size_t process)
+{
+	size_t n = s->processes[process].count;
+
+	while (s->processes[process].parent != SESSION_NONE) {
+		n += s->processes[process].inherited;
+		process = s->processes[process].parent;
+	}
+	return n;
+}
+
+static void gather(const struct ptah_session *s, size_t process, const struct change **changes,
+		   size_t n)
+{
+	size_t own = s->processes[process].count;
+
+	while (process != SESSION_NONE) {
+		const struct process *p = &s->processes[process];
+
+		for (size_t i = own; i-- > 0;)
+			changes[--n] = &p->changes[i];
+		own = p->inherited;
+		process = p->parent;
+	}
+}
+
+int session_memory(const struct ptah_session *s, size_t process, const struct change ***changes,
+		   bool **waits, size_t *count)
+{
+	int status = PTAH_E_NOMEM;
+
+	*count = count_changes(s, process);
+	*changes = calloc(*count + 1, sizeof(**changes));
+	*waits = calloc(*count + 1, sizeof(**waits));
+	if (*changes && *waits) {
+		gather(s, process, *changes, *count);
+		status = find_waiting(*changes, *count, *waits);
+	}
+	if (status < 0) {
+		free(*changes);
+		free(*waits);
+	}
+	return status;
+}
+
+/* Looking up */
+
+static int compare_addresses(const void *a, const void *b, void *context)
+{
+	const struct change *changes = context;
+	size_t x = *(const size_t *)a, y = *(const size_t *)b;
+
+	if (changes[x].address != changes[y].address)
+		return changes[x].address < changes[y].address ? -1 : 1;
+	return x < y ? -1 : x > y;
+}
+
+static int index_process(struct process *p)
+{
+	uint64_t reach = 0;
+	size_t execs_at = 0;
+
+	p->by_address = calloc(p->count + 1, sizeof(*p->by_address));
+	p->reach = calloc(p->count + 1, sizeof(*p->reach));
+	if (!p->by_address || !p->reach)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; i < p->count; i++) {
+		if (p->changes[i].type == CHANGE_EXEC)
+			execs_at = i + 1;
+		else
+			p->by_address[p->indexed++] = i;
+		p->changes[i].execs_at = execs_at;
+	}
+	qsort_r(p->by_address, p->indexed, sizeof(*p->by_address), compare_addresses, p->changes);
+	for (size_t i = 0; i < p->indexed; i++) {
+		const struct change *c = &p->changes[p->by_address[i]];
+
+		if (c->address + (c->size - 1) > reach)
+			reach = c->address + (c->size - 1);
+		p->reach[i] = reach;
+	}
+	return 0;
+}
+
+int session_index_maps(struct ptah_session *s)
+{
+	for (size_t i = 0; i < s->process_count; i++) {
+		int status = index_process(&s->processes[i]);
+
+		if (status < 0)
+			return status;
+	}
+	return 0;
+}
+
+/* How many of the first `n` changes had happened by `tsc`; 0 stands for the end. */
+static size_t count_until(const struct process *p, size_t n, uint64_t tsc)
+{
+	size_t low = 0, high = n;
+
+	if (!tsc)
+		return n;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (p->changes[middle].tsc <= tsc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The last of the changes [first, n) that holds `address`. */
+static const struct change *last_change(const struct process *p, size_t first, size_t n,
+					uint64_t address)
+{
+	const struct change *found = NULL;
+	size_t low = 0, high = p->indexed;
+
+	while (low < high) { /* the first that begins behind the address */
+		size_t middle = low + (high - low) / 2;
+
+		if (p->changes[p->by_address[middle]].address <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	while (low-- > 0 && p->reach[low] >= address) {
+		const struct change *c = &p->changes[p->by_address[low]];
+
+		if (p->by_address[low] >= first && p->by_address[low] < n &&
+		    address - c->address < c->size && (!found || c > found))
+			found = c;
+	}
+	return found;
+}
+
+bool ptah_session_find_map(const struct ptah_session *s, int32_t pid, uint64_t address,
+			   uint64_t tsc, struct ptah_map *map)
+{
+	size_t process, count = SIZE_MAX;
+
+	if (!s || !map)
+		return false;
+	process = table_get(&s->processes_by_pid, (uint32_t)pid);
+	while (process != SESSION_NONE) {
+		const struct process *p = &s->processes[process];
+		size_t n = count_until(p, count < p->count ? count : p->count, tsc);
+		size_t first = n ? p->changes[n - 1].execs_at : 0;
+		const struct change *c = last_change(p, first, n, address);
+
+		if (c) {
+			bool code = c->type == CHANGE_CODE;
+
+			*map = (struct ptah_map){c->address, c->size,
+						 code ? c->address : c->file_offset,
+						 code ? "[code]" : c->path};
+			return true;
+		}
+		if (first)
+			return false;
+		count = p->inherited;
+		process = p->parent;
+	}
+	return false;
+}

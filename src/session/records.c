@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a recording's records say: streams, threads, processes and their memory.
+ *
+ * perf writes what each CPU saw piece by piece, so that records are not in the
+ * order of time. They are read once for the trace and to learn their times,
+ * and what happened to processes is then gone through in that order.
+ */
+#include "session/session.h"
+
+#include "base/compiler.h"
+#include "perfdata/format.h"
+#include "perfdata/message.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A record to come back to. */
+struct mark {
+	uint64_t time; /* perf's clock at first, then TSC */
+	uint64_t offset;
+};
+
+struct pass {
+	struct ptah_session *session;
+	struct mark *marks;
+	size_t count, capacity;
+	uint64_t lost, cut; /* what the kernel says was lost */
+};
+
+void *session_grow(void *array, size_t count, size_t *capacity, size_t size)
+{
+	size_t more = *capacity ? *capacity * 2 : 16;
+	void *bigger;
+
+	if (count < *capacity)
+		return array;
+	bigger = realloc(array, more * size);
+	if (bigger)
+		*capacity = more;
+	return bigger;
+}
+
+int session_note(struct ptah_session *s, const char *text, size_t n)
+{
+	char **notes = session_grow(s->notes, s->note_count, &s->note_capacity, sizeof(*notes));
+	char *note;
+
+	if (!notes)
+		return PTAH_E_NOMEM;
+	s->notes = notes;
+	note = strndup(text, n);
+	if (!note)
+		return PTAH_E_NOMEM;
+	notes[s->note_count++] = note;
+	return 0;
+}
+
+static int PRINTF_LIKE(2, 3) note_format(struct ptah_session *s, const char *format, ...)
+{
+	char text[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return session_note(s, text, strlen(text));
+}
+
+/* Processes and threads */
+
+static struct process *new_process(struct ptah_session *s, int32_t pid)
+{
+	struct process *processes =
+	    session_grow(s->processes, s->process_count, &s->process_capacity, sizeof(*processes));
+
+	if (!processes)
+		return NULL;
+	s->processes = processes;
+	if (table_set(&s->processes_by_pid, (uint32_t)pid, s->process_count) < 0)
+		return NULL;
+	processes[s->process_count] = (struct process){.pid = pid, .parent = SESSION_NONE};
+	return &processes[s->process_count++];
+}
+
+static struct process *process_of(struct ptah_session *s, int32_t pid)
+{
+	size_t i = table_get(&s->processes_by_pid, (uint32_t)pid);
+
+	return i == SESSION_NONE ? new_process(s, pid) : &s->processes[i];
+}
+
+static struct thread *thread_of(struct ptah_session *s, int32_t pid, int32_t tid)
+{
+	size_t i = table_get(&s->threads_by_tid, (uint32_t)tid);
+	struct thread *threads;
+
+	if (i != SESSION_NONE) {
+		s->threads[i].pid = pid;
+		return &s->threads[i];
+	}
+	threads = session_grow(s->threads, s->thread_count, &s->thread_capacity, sizeof(*threads));
+	if (!threads)
+		return NULL;
+	s->threads = threads;
+	if (table_set(&s->threads_by_tid, (uint32_t)tid, s->thread_count) < 0)
+		return NULL;
+	threads[s->thread_count] = (struct thread){.pid = pid, .tid = tid};
+	return &threads[s->thread_count++];
+}
+
+static int add_change(struct ptah_session *s, int32_t pid, const struct change *change)
+{
+	struct process *p = process_of(s, pid);
+	struct change *changes;
+
+	if (!p)
+		return PTAH_E_NOMEM;
+	changes = session_grow(p->changes, p->count, &p->capacity, sizeof(*changes));
+	if (!changes)
+		return PTAH_E_NOMEM;
+	p->changes = changes;
+	changes[p->count++] = *change;
+	p->has_maps = p->has_maps || change->type == CHANGE_MAP;
+	return 0;
+}
+
+static bool is_range(uint64_t address, uint64_t size)
+{
+	return size && size - 1 <= UINT64_MAX - address;
+}
+
+static int on_map(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
+{
+	struct change change = {
+	    .type = CHANGE_MAP,
+	    .tsc = tsc,
+	    .address = r->address,
+	    .size = r->size,
+	    .file_offset = r->file_offset,
+	    .id = r->id,
+	};
+
+	/* The kernel's own maps have pid -1. */
+	if (!r->executable || r->pid < 0 || !is_range(r->address, r->size))
+		return 0;
+	change.path = strings_keep(&s->paths, r->text, r->text_size);
+	return change.path ? add_change(s, r->pid, &change) : PTAH_E_NOMEM;
+}
+
+static int on_code(struct ptah_session *s, const struct perfdata_record *r)
+{
+	struct change change = {
+	    .type = CHANGE_CODE,
+	    .tsc = r->tsc,
+	    .address = r->address,
+	    .size = r->size,
+	    .bytes = r->bytes,
+	};
+
+	return is_range(r->address, r->size) ? add_change(s, r->pid, &change) : 0;
+}
+
+static int on_comm(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
+{
+	struct change exec = {.type = CHANGE_EXEC, .tsc = tsc, .size = UINT64_MAX};
+	struct thread *t = thread_of(s, r->pid, r->tid);
+	size_t n = r->text_size;
+
+	if (!t)
+		return PTAH_E_NOMEM;
+	n = n < sizeof(t->comm) ? n : sizeof(t->comm) - 1;
+	memset(t->comm, 0, sizeof(t->comm));
+	memcpy(t->comm, r->text, n);
+	return r->exec ? add_change(s, r->pid, &exec) : 0;
+}
+
+/* A thread has its parent's name at first; a new process also begins with its parent's memory. */
+static int on_fork(struct ptah_session *s, const struct perfdata_record *r)
+{
+	size_t parent = table_get(&s->processes_by_pid, (uint32_t)r->ppid);
+	size_t parent_thread = table_get(&s->threads_by_tid, (uint32_t)r->ptid);
+	struct thread *t = thread_of(s, r->pid, r->tid);
+	struct process *p;
+
+	if (!t)
+		return PTAH_E_NOMEM;
+	if (parent_thread != SESSION_NONE)
+		memmove(t->comm, s->threads[parent_thread].comm, sizeof(t->comm));
+	if (r->pid == r->ppid || parent == SESSION_NONE)
+		return 0;
+	p = new_process(s, r->pid); /* the number may have been another's before */
+	if (!p)
+		return PTAH_E_NOMEM;
+	p->parent = parent;
+	p->inherited = s->processes[parent].count;
+	p->has_maps = s->processes[parent].has_maps;
+	return 0;
+}
+
+/* Streams */
+
+static struct stream *stream_of(struct ptah_session *s, uint32_t index, int32_t tid, int32_t cpu)
+{
+	size_t i = table_get(&s->streams_by_index, index);
+	struct stream *streams;
+
+	if (i != SESSION_NONE)
+		return &s->streams[i];
+	streams = session_grow(s->streams, s->stream_count, &s->stream_capacity, sizeof(*streams));
+	if (!streams)
+		return NULL;
+	s->streams = streams;
+	if (table_set(&s->streams_by_index, index, s->stream_count) < 0)
+		return NULL;
+	streams[s->stream_count] = (struct stream){.index = index, .process = SESSION_NONE};
+	streams[s->stream_count].info =
+	    (struct ptah_stream_info){.pid = -1, .tid = tid, .cpu = cpu};
+	return &streams[s->stream_count++];
+}
+
+/*
+ * Where this piece lies after the one before: sets *gap, and *skip to the bytes
+ * that were there already. perf fills the file's copy of a piece up to eight
+ * bytes but counts the next one's place without that.
+ */
+static void place_piece(const struct ptah_session *s, struct stream *stream, uint64_t offset,
+			uint64_t *skip, bool *gap)
+{
+	struct piece *before = &stream->pieces[stream->count - 1];
+	uint64_t again = stream->expected - offset;
+
+	*gap = offset > stream->expected;
+	*skip = 0;
+	if (*gap) {
+		if (!s->file || !perfdata_snapshot(s->file))
+			stream->info.lost += offset - stream->expected;
+	} else if (again < 8 && again < before->size) {
+		before->size -= again;
+		stream->info.bytes -= again;
+	} else {
+		*skip = again;
+	}
+}
+
+int session_add_trace(struct ptah_session *s, uint32_t index, int32_t tid, int32_t cpu,
+		      uint64_t offset, const uint8_t *bytes, uint64_t size)
+{
+	struct stream *stream = stream_of(s, index, tid, cpu);
+	struct piece *pieces;
+	uint64_t skip = 0;
+	bool gap = false;
+
+	if (!stream)
+		return PTAH_E_NOMEM;
+	if (!size || size > UINT64_MAX - offset)
+		return 0;
+	if (stream->count)
+		place_piece(s, stream, offset, &skip, &gap);
+	if (skip >= size)
+		return 0;
+	stream->expected = offset + size;
+	bytes += skip;
+	size -= skip;
+	pieces = session_grow(stream->pieces, stream->count, &stream->capacity, sizeof(*pieces));
+	if (!pieces)
+		return PTAH_E_NOMEM;
+	stream->pieces = pieces;
+	pieces[stream->count++] = (struct piece){bytes, stream->info.bytes, size, gap};
+	stream->info.bytes += size;
+	return 0;
+}
+
+static int on_truth(struct ptah_session *s, const struct perfdata_record *r)
+{
+	struct stream *stream = stream_of(s, r->index, r->tid, -1);
+
+	if (!stream)
+		return PTAH_E_NOMEM;
+	stream->info.pid = r->pid;
+	stream->info.has_truth = true;
+	stream->info.truth = r->truth;
+	return 0;
+}
+
+/* First pass */
+
+static int mark_record(struct pass *pass, const struct perfdata_record *r)
+{
+	struct mark *marks =
+	    session_grow(pass->marks, pass->count, &pass->capacity, sizeof(*marks));
+
+	if (!marks)
+		return PTAH_E_NOMEM;
+	pass->marks = marks;
+	marks[pass->count++] = (struct mark){r->time, r->offset};
+	return 0;
+}
+
+static int first_pass(struct pass *pass, const struct perfdata_record *r)
+{
+	struct ptah_session *s = pass->session;
+
+	switch (r->type) {
+	case PERFDATA_AUXTRACE:
+		return session_add_trace(s, r->index, r->tid, r->cpu, r->trace_offset, r->bytes,
+					 r->trace_size);
+	case PERFDATA_AUX:
+		pass->cut += r->lost != 0;
+		return 0;
+	case PERFDATA_LOST:
+		pass->lost += r->lost;
+		return 0;
+	case PERFDATA_HEADER_EVENT_TYPE:
+		if (r->tag == PERFDATA_PTAH_TRUTH)
+			return on_truth(s, r);
+		if (r->tag == PERFDATA_PTAH_NOTE)
+			return session_note(s, r->text, r->text_size);
+		if (r->tag == PERFDATA_PTAH_CODE)
+			return mark_record(pass, r);
+		return 0;
+	case PERFDATA_EXIT:
+		return 0;
+	default:
+		return mark_record(pass, r);
+	}
+}
+
+/* Second pass */
+
+static uint64_t to_tsc(const struct ptah_session *s, uint64_t time)
+{
+	const struct perfdata_clock *c = &s->clock;
+	uint64_t t;
+
+	if (!s->has_clock || time < c->zero)
+		return 0;
+	t = time - c->zero;
+	/* (t << shift) / mult without losing the high bits. */
+	return ((t / c->mult) << c->shift) + (((t % c->mult) << c->shift) / c->mult);
+}
+
+/* What has the same time stays in the order of the file. */
+static int compare_marks(const void *a, const void *b)
+{
+	const struct mark *x = a, *y = b;
+
+	if (x->time != y->time)
+		return x->time < y->time ? -1 : 1;
+	return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static int sort_marks(struct pass *pass)
+{
+	struct perfdata_record r;
+	bool sorted = true;
+
+	for (size_t i = 0; i < pass->count; i++) {
+		struct mark *m = &pass->marks[i];
+		int status = perfdata_read_at(pass->session->file, m->offset, &r);
+
+		if (status < 0)
+			return status;
+		m->time =
+		    r.type == PERFDATA_HEADER_EVENT_TYPE ? r.tsc : to_tsc(pass->session, m->time);
+		sorted = sorted && (!i || m[-1].time <= m->time);
+	}
+	if (!sorted)
+		qsort(pass->marks, pass->count, sizeof(*pass->marks), compare_marks);
+	return 0;
+}
+
+static int second_pass(struct ptah_session *s, const struct mark *m)
+{
+	struct perfdata_record r;
+	int status = perfdata_read_at(s->file, m->offset, &r);
+
+	if (status < 0)
+		return status;
+	switch (r.type) {
+	case PERFDATA_MMAP:
+	case PERFDATA_MMAP2:
+		return on_map(s, &r, m->time);
+	case PERFDATA_COMM:
+		return on_comm(s, &r, m->time);
+	case PERFDATA_FORK:
+		return on_fork(s, &r);
+	case PERFDATA_ITRACE_START:
+		return thread_of(s, r.pid, r.tid) ? 0 : PTAH_E_NOMEM;
+	case PERFDATA_HEADER_EVENT_TYPE:
+		return on_code(s, &r);
+	default:
+		return 0;
+	}
+}
+
+static int read_twice(struct pass *pass, struct ptah_message *why)
+{
+	struct ptah_session *s = pass->session;
+	struct perfdata_record r;
+	int status, more;
+
+	while ((more = perfdata_next(s->file, &r, why)) > 0) {
+		status = first_pass(pass, &r);
+		if (status < 0)
+			return status;
+	}
+	if (more < 0)
+		return more;
+	s->has_clock = perfdata_clock(s->file, &s->clock);
+	status = sort_marks(pass);
+	for (size_t i = 0; i < pass->count && status >= 0; i++)
+		status = second_pass(s, &pass->marks[i]);
+	return status;
+}
+
+/* Who ran what */
+
+static size_t only_process_with_maps(const struct ptah_session *s)
+{
+	size_t found = SESSION_NONE;
+
+	for (size_t i = 0; i < s->process_count; i++) {
+		if (!s->processes[i].has_maps)
+			continue;
+		if (found != SESSION_NONE)
+			return SESSION_NONE;
+		found = i;
+	}
+	return found;
+}
+
+/*
+ * A thread's stream has the thread's process and name. What ran on a CPU when
+ * is not followed yet: such a stream is taken for the recording's only process,
+ * if it is one.
+ */
+static int name_streams(struct ptah_session *s)
+{
+	size_t only = only_process_with_maps(s);
+	bool several = false;
+
+	for (size_t i = 0; i < s->stream_count; i++) {
+		struct stream *stream = &s->streams[i];
+		struct ptah_stream_info *info = &stream->info;
+		size_t thread = info->tid < 0 ? SESSION_NONE
+					      : table_get(&s->threads_by_tid, (uint32_t)info->tid);
+
+		if (thread != SESSION_NONE) {
+			info->pid = s->threads[thread].pid;
+			memcpy(info->comm, s->threads[thread].comm, sizeof(info->comm));
+		} else if (info->pid < 0 && only != SESSION_NONE) {
+			info->pid = s->processes[only].pid;
+		}
+		if (info->pid >= 0)
+			stream->process = table_get(&s->processes_by_pid, (uint32_t)info->pid);
+		several = several || (info->tid < 0 && info->pid < 0 && info->bytes);
+	}
+	return several ? note_format(s, "several processes share a CPU's trace, which is not "
+					"decoded yet: record with --per-thread")
+		       : 0;
+}
+
+static int note_losses(const struct pass *pass, const char *path)
+{
+	struct ptah_session *s = pass->session;
+	int status = 0;
+
+	if (pass->lost)
+		status = note_format(
+		    s, "the kernel lost %" PRIu64 " events: processes or their maps may be missing",
+		    pass->lost);
+	if (pass->cut && status >= 0)
+		status = note_format(s, "%" PRIu64 " pieces of trace are cut: the buffer was full",
+				     pass->cut);
+	if (perfdata_truncated(s->file) && status >= 0)
+		status = note_format(s, "%s is cut short at offset %" PRIu64 ": its end is lost",
+				     path, perfdata_size(s->file));
+	else if (perfdata_unfinished(s->file) && status >= 0)
+		status = note_format(s, "the recorder did not end properly: this is what it had "
+					"written");
+	return status;
+}
+
+int session_read_records(struct ptah_session *s, const char *path, struct ptah_message *why)
+{
+	struct pass pass = {.session = s};
+	int status;
+
+	if (why)
+		why->text[0] = '\0';
+	status = read_twice(&pass, why);
+	free(pass.marks);
+	if (status >= 0)
+		status = note_losses(&pass, path);
+	if (status >= 0)
+		status = name_streams(s);
+	if (status >= 0)
+		status = session_index_maps(s);
+	if (status < 0 && why && !why->text[0])
+		perfdata_message(why, status, "%s: %s", path, ptah_strerror(status));
+	return status;
+}
