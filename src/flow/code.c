@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* A chunk of nodes is aligned to its size, so that a node finds its chunk. */
-#define CHUNK_BYTES 65536
-#define CHUNK_NODES 900
+#define CHUNK_BYTES   65536
+#define CHUNK_NODES   900
 #define FIRST_BUCKETS 1024
 
 struct code_chunk {
