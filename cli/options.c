@@ -155,10 +155,10 @@ static int parse_one(const struct command *command, int argc, char **argv, int *
 		value = arg + 2 + n + 1;
 	else if (!is_long && arg[2])
 		value = arg + 2;
-	if (o->kind == OPTION_HELP)
-		return show_help(command, status);
 	if (value && !takes_value(o))
 		return complain(command, status, "--%s takes no value", o->name);
+	if (o->kind == OPTION_HELP)
+		return show_help(command, status);
 	if (!value && takes_value(o)) {
 		if (*i + 1 >= argc)
 			return complain(command, status, "--%s needs a value (%s)", o->name,

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+# What the tests of the command share. PTAH is the program under test; each
+# test runs in an empty folder of its own.
+set -eu
+
+fail() {
+	echo "FAIL: $*"
+	exit 1
+}
+
+skip() {
+	echo "SKIP: $*"
+	exit 77
+}
+
+# expect STATUS COMMAND...: runs it into the files out and err.
+expect() {
+	wanted=$1
+	shift
+	status=0
+	"$@" >out 2>err || status=$?
+	[ "$status" = "$wanted" ] ||
+		fail "exit status $status, not $wanted: $*
+$(head -5 out)
+$(head -5 err)"
+}
+
+# equal WHAT GOT WANTED
+equal() {
+	[ "$2" = "$3" ] || fail "$1: got \"$2\", not \"$3\""
+}
+
+need() {
+	command -v "$1" >/dev/null || skip "no $1"
+}
+
+# record FILE COMMAND...: records it; `recorded` is the number of instructions
+# that the recorder counted.
+record() {
+	file=$1
+	shift
+	need qemu-x86_64
+	"$PTAH" record -o "$file" -- "$@" 2>closing >recorded-out ||
+		fail "recording $*: $(cat closing)"
+	recorded=$(sed -n 's/.* \([0-9]*\) instructions.*/\1/p' closing)
+	[ -n "$recorded" ] || fail "no closing line: $(cat closing)"
+}
+
+# A member of the JSON document in `out`, by a Python expression over d.
+json() {
+	python3 -c "import json, sys; d = json.load(open('out')); print($1)" ||
+		fail "no JSON, or without $1: $(head -c 300 out)"
+}

@@ -1,0 +1,66 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Help that was asked for goes to standard output with status 0; a command line
+# that makes no sense is told of on standard error with status 2.
+. "$PTAH_SOURCE/tests/cli/common.sh"
+
+commands='record dump script report stat verify'
+empty() {
+	[ ! -s "$1" ] || fail "\"$2\" wrote to $1: $(head -3 "$1")"
+}
+complains() { # ARGUMENTS...
+	expect 2 "$PTAH" "$@"
+	empty out "$*"
+	[ -s err ] || fail "\"$*\" said nothing"
+}
+
+expect 0 "$PTAH" --help
+empty err --help
+for command in $commands; do
+	grep -q "^  $command " out || fail "--help does not list $command"
+done
+for command in $commands; do
+	for help in --help -h; do
+		expect 0 "$PTAH" "$command" "$help"
+		empty err "$command $help"
+		grep -q "^Usage: ptah $command " out || fail "$command $help: no usage"
+		grep -q -- "--help" out || fail "$command $help: no options"
+	done
+	complains "$command" --no-such-option
+	complains "$command" --no-such-option=5
+	complains "$command" -Z
+	complains "$command" --output
+	complains "$command" --help=yes
+done
+
+expect 0 "$PTAH" --version
+version=$(sed -n 's/.*PTAH_VERSION_STRING "\(.*\)"/\1/p' "$PTAH_SOURCE/include/ptah/version.h")
+equal version "$(cat out)" "ptah $version"
+
+complains
+complains no-such-command
+complains --no-such-option
+complains record
+complains record --
+complains record --psb-period=many -- true
+complains record --clock=sundial -- true
+complains report --format=xml
+complains report --limit=few
+complains report --sort=luck
+complains report a.data b.data
+complains report -i a.data b.data
+complains report --pt=a.pt b.data
+complains report --cpu=first
+complains report --raw=a:401000
+complains script --branches --blocks
+
+# Both spellings of a value, and of a letter, mean the same.
+for spelling in "--input=absent.data" "--input absent.data" "-i absent.data" "-iabsent.data" \
+	"absent.data" "-- absent.data"; do
+	# shellcheck disable=SC2086 # two words where there are two
+	expect 1 "$PTAH" stat $spelling
+	grep -q 'absent\.data' err || fail "$spelling: $(cat err)"
+done
+# perf.data is the default.
+expect 1 "$PTAH" stat
+grep -q 'perf\.data' err || fail "no default: $(cat err)"

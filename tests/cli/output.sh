@@ -1,0 +1,85 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Where output goes: files that are whole or absent, readers that leave early,
+# full disks, Ctrl-C.
+. "$PTAH_SOURCE/tests/cli/common.sh"
+seq 1 30000 >text
+record r.data gzip -k -f text
+
+# -o: the same text, nothing beside it, and an older file is replaced.
+"$PTAH" script --branches r.data >wanted
+echo old >branches
+expect 0 "$PTAH" script --branches -o branches r.data
+[ ! -s out ] || fail "-o also wrote to standard output"
+cmp wanted branches
+[ ! -e branches.tmp ] || fail "branches.tmp is left"
+expect 0 "$PTAH" stat -o - r.data
+[ -s out ] || fail "-o - is not standard output"
+rm wanted branches
+
+# Places that cannot be written: one sentence, status 1, nothing left.
+expect 1 "$PTAH" report -o absent/report r.data
+grep -q 'absent/report' err || fail "$(cat err)"
+equal sentences "$(wc -l <err)" 1
+if [ -w /dev/full ]; then
+	expect 1 "$PTAH" script -o /dev/full r.data
+	grep -q 'No space left' err || fail "$(cat err)"
+	for command in dump script report stat verify; do
+		status=0
+		"$PTAH" $command r.data >/dev/full 2>err || status=$?
+		equal "$command on a full disk" "$status" 1
+		grep -q 'No space left' err || fail "$command: $(cat err)"
+	done
+fi
+
+# A reader that leaves is no reason to complain.
+for command in dump script report stat; do
+	{ "$PTAH" $command r.data 2>err; echo $? >status; } | head -1 >/dev/null
+	[ ! -s err ] || fail "$command | head: $(cat err)"
+	case $(cat status) in
+	0 | 141) ;;
+	*) fail "$command | head: status $(cat status)" ;;
+	esac
+done
+
+# Ctrl-C: what was printed stands and is whole lines; a file is not made. The
+# reader takes its time, so that the writer cannot be done before.
+mkfifo pipe
+interrupt() { # COMMAND...; the text goes to `partial`
+	{ sleep 2; cat; } <pipe >partial &
+	reader=$!
+	# Shells start background commands with SIGINT ignored: env gives it back.
+	env --default-signal=INT "$@" >pipe 2>err &
+	writer=$!
+	sleep 1
+	kill -INT $writer
+	status=0
+	wait $writer || status=$?
+	wait $reader
+}
+if env --default-signal=INT true 2>/dev/null; then
+	interrupt "$PTAH" script r.data
+	equal "status after Ctrl-C" "$status" 130
+	[ -s partial ] || fail "nothing was printed"
+	[ "$(tail -c 1 partial | od -An -c | tr -d ' ')" = '\n' ] || fail "half a line"
+	[ ! -s err ] || fail "Ctrl-C: $(cat err)"
+	interrupt "$PTAH" script --format=json r.data
+	equal "status after Ctrl-C" "$status" 130
+	if command -v python3 >/dev/null; then
+		python3 -c 'import json; json.load(open("partial"))' || fail "half a document"
+	fi
+	# A file grows for seconds here; on a very fast machine it may be done before.
+	env --default-signal=INT "$PTAH" script -o file r.data 2>err &
+	writer=$!
+	while [ ! -s file.tmp ] && kill -0 $writer 2>/dev/null; do
+		sleep 0.05
+	done
+	kill -INT $writer || :
+	status=0
+	wait $writer || status=$?
+	if [ "$status" = 130 ]; then
+		[ ! -e file ] && [ ! -e file.tmp ] || fail "Ctrl-C left half a file"
+	else
+		equal "done before Ctrl-C" "$status" 0
+	fi
+fi

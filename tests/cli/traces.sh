@@ -1,0 +1,41 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Traces of real processors: packets and instructions are as libipt counts them
+# (the tables in the README beside the traces).
+. "$PTAH_SOURCE/tests/cli/common.sh"
+need python3
+traces=${PTAH_SHARED:-}/traces
+[ -n "${PTAH_SHARED:-}" ] && [ -e "$traces/README.md" ] || skip "no traces of hardware (PTAH_SHARED)"
+
+# row NAME COLUMNS: the row of NAME in the table with that many columns
+row() {
+	awk -F '|' -v name="$1" -v columns="$2" '
+		{ gsub(/ /, "") }
+		$2 == name && NF == columns + 2 { for (i = 3; i <= columns + 1; i++) print $i }
+	' "$traces/README.md"
+}
+
+for name in mruby foo unzip; do
+	input="--pt=$traces/$name.pt --pages=$traces/$name"
+	# shellcheck disable=SC2086
+	expect 0 "$PTAH" stat --format=json $input
+	row "$name" 14 | tr '\n' ' ' >wanted
+	json "' '.join(str(d['packets'].get(k, 0)) for k in ('PAD', 'PSB', 'PSBEND', 'FUP', 'TIP',
+		'TIP.PGE', 'TIP.PGD', 'TNT-8')) + ' ' + str(d['packets']['MODE.Exec'] +
+		d['packets'].get('MODE.TSX', 0)) + ' ' +
+		' '.join(str(d['packets'].get(k, 0)) for k in ('PIP', 'VMCS', 'CBR', 'OVF')) + ' '" |
+		tr -d '\n' >got
+	diff wanted got || fail "packets of $name"
+	# Column 2 of the second table is libipt 2.0.5, which has no errors in any.
+	instructions=$(row "$name" 5 | head -1)
+	equal "instructions of $name" "$(json "d['instructions']")" "$instructions"
+	equal "errors of $name" "$(json "d['errors']")" 0
+	equal "bad bytes of $name" "$(json "d['bad_bytes']")" 0
+
+	# The dump has every packet, and the script every instruction.
+	packets=$(json "sum(d['packets'].values())")
+	# shellcheck disable=SC2086
+	equal "dump of $name" "$("$PTAH" dump $input | wc -l)" "$packets"
+	# shellcheck disable=SC2086
+	equal "script of $name" "$("$PTAH" script --no-symbols $input | grep -c -v '#')" "$instructions"
+done

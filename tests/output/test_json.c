@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* What RFC 8259 and RFC 3629 say, byte for byte. */
+#include "../test.h"
+
+#include "output/json.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char path[] = "/tmp/ptah-json-XXXXXX";
+static struct out *out;
+
+static void begin(struct json *json)
+{
+	struct ptah_message why;
+
+	assert_int_equal(out_open(path, &out, &why), 0);
+	json_init(json, out);
+}
+
+static const char *end(void)
+{
+	static char text[4096];
+	struct ptah_message why;
+	FILE *f;
+	size_t n;
+
+	assert_int_equal(out_close(out, &why), 0);
+	f = fopen(path, "rb");
+	assert_non_null(f);
+	n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = '\0';
+	return text;
+}
+
+static void expect_text(const char *value, const char *expected)
+{
+	struct json json;
+
+	begin(&json);
+	json_string(&json, NULL, value);
+	assert_string_equal(end(), expected);
+}
+
+static void what_json_reserves_is_escaped(void **state)
+{
+	(void)state;
+	expect_text("", "\"\"");
+	expect_text("a\"b\\c/", "\"a\\\"b\\\\c/\"");
+	expect_text("\n\t\x01\x1f", "\"\\u000a\\u0009\\u0001\\u001f\"");
+	expect_text(NULL, "null");
+}
+
+static void utf8_passes_and_the_rest_is_replaced(void **state)
+{
+	(void)state;
+	/* The first and last of each length. */
+	expect_text("\xc2\x80\xdf\xbf", "\"\xc2\x80\xdf\xbf\"");
+	expect_text("\xe0\xa0\x80\xef\xbf\xbf", "\"\xe0\xa0\x80\xef\xbf\xbf\"");
+	expect_text("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\"");
+	/* Alone, cut, overlong, a surrogate, beyond U+10FFFF. */
+	expect_text("\x80|", "\"\\ufffd|\"");
+	expect_text("\xc3", "\"\\ufffd\"");
+	expect_text("\xe2\x82", "\"\\ufffd\\ufffd\"");
+	expect_text("\xc0\xaf", "\"\\ufffd\\ufffd\"");
+	expect_text("\xe0\x9f\xbf", "\"\\ufffd\\ufffd\\ufffd\"");
+	expect_text("\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"");
+	expect_text("\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"");
+	expect_text("\xff", "\"\\ufffd\"");
+}
+
+static void numbers_are_exact(void **state)
+{
+	struct json json;
+
+	(void)state;
+	begin(&json);
+	json_object(&json, NULL, true);
+	json_number(&json, "most", UINT64_MAX);
+	json_signed(&json, "least", INT64_MIN);
+	json_address(&json, "ip", 0x7fff00401000);
+	json_real(&json, "half", 0.5);
+	json_real(&json, "none", NAN);
+	json_real(&json, "endless", INFINITY);
+	json_bool(&json, "yes", true);
+	json_end_object(&json);
+	assert_string_equal(end(), "{\"most\": 18446744073709551615, "
+				   "\"least\": -9223372036854775808, \"ip\": \"0x7fff00401000\", "
+				   "\"half\": 0.500, \"none\": null, \"endless\": null, "
+				   "\"yes\": true}");
+}
+
+static void lists_have_a_line_for_each_row(void **state)
+{
+	struct json json;
+
+	(void)state;
+	begin(&json);
+	json_object(&json, NULL, false);
+	json_array(&json, "rows");
+	for (unsigned i = 0; i < 2; i++) {
+		json_object(&json, NULL, true);
+		json_number(&json, "i", i);
+		json_end_object(&json);
+	}
+	json_end_array(&json);
+	json_array(&json, "none");
+	json_end_array(&json);
+	json_end_object(&json);
+	json_finish(&json);
+	assert_string_equal(end(), "{\n  \"rows\": [\n    {\"i\": 0},\n    {\"i\": 1}\n  ],\n"
+				   "  \"none\": []\n}\n");
+}
+
+static int make_file(void **state)
+{
+	int fd = mkstemp(path);
+
+	(void)state;
+	return fd < 0 || close(fd) ? -1 : 0;
+}
+
+static int remove_file(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(what_json_reserves_is_escaped),
+	    cmocka_unit_test(utf8_passes_and_the_rest_is_replaced),
+	    cmocka_unit_test(numbers_are_exact),
+	    cmocka_unit_test(lists_have_a_line_for_each_row),
+	};
+
+	return cmocka_run_group_tests(tests, make_file, remove_file);
+}
