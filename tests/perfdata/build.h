@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * perf.data files put together by hand, as perf lays them out: what the tests
+ * of reader and session read. Nothing here uses the writer.
+ */
+#ifndef PTAH_TESTS_PERFDATA_BUILD_H
+#define PTAH_TESTS_PERFDATA_BUILD_H
+
+#include "test.h"
+
+#include "base/bits.h"
+#include "model/generator.h"
+#include "perfdata/buffer.h"
+#include "perfdata/format.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUILD_DATA 248 /* where the records begin */
+
+/* Header and one attribute; records end with a sample id of tid and time (16 bytes). */
+static inline void build_begin(struct perfdata_buffer *b)
+{
+	uint8_t head[BUILD_DATA] = {0};
+	uint8_t *attr = head + 112;
+
+	memcpy(head, "PERFILE2", 8);
+	store_le64(head + 8, 104);
+	store_le64(head + 16, 136);
+	store_le64(head + 24, 112);
+	store_le64(head + 32, 136);
+	store_le64(head + 40, BUILD_DATA);
+	store_le32(attr, 8);
+	store_le32(attr + 4, 120);
+	store_le64(attr + 24, PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME);
+	store_le64(attr + 40, PERFDATA_ATTR_SAMPLE_ID_ALL);
+	perfdata_put(b, head, sizeof(head));
+}
+
+/* A record: its body, and the sample id that ends it. */
+static inline void build_record(struct perfdata_buffer *b, uint32_t type, uint16_t misc,
+				const struct perfdata_buffer *body, int32_t pid, int32_t tid,
+				uint64_t time)
+{
+	perfdata_put32(b, type);
+	perfdata_put16(b, misc);
+	perfdata_put16(b, (uint16_t)(8 + body->size + (type < PERFDATA_USER ? 16 : 0)));
+	perfdata_put(b, body->bytes, body->size);
+	if (type >= PERFDATA_USER)
+		return;
+	perfdata_put32(b, (uint32_t)pid);
+	perfdata_put32(b, (uint32_t)tid);
+	perfdata_put64(b, time);
+}
+
+/* AUXTRACE_INFO with a clock: perf's time = 1000 + TSC / 4. */
+static inline void build_info(struct perfdata_buffer *b, uint32_t kind, bool snapshot)
+{
+	struct perfdata_buffer body = {0};
+	uint64_t info[PERFDATA_INFO_MAX] = {0};
+
+	info[PERFDATA_INFO_TIME_SHIFT] = 3;
+	info[PERFDATA_INFO_TIME_MULT] = 2;
+	info[PERFDATA_INFO_TIME_ZERO] = 1000;
+	info[PERFDATA_INFO_CAP_TIME_ZERO] = 1;
+	info[PERFDATA_INFO_SNAPSHOT] = snapshot;
+	perfdata_put32(&body, kind);
+	perfdata_put32(&body, 0);
+	perfdata_put(&body, info, sizeof(info));
+	build_record(b, PERFDATA_AUXTRACE_INFO, 0, &body, 0, 0, 0);
+	perfdata_buffer_free(&body);
+}
+
+static inline uint64_t build_time(uint64_t tsc)
+{
+	return tsc ? 1000 + tsc / 4 : 0;
+}
+
+static inline void build_comm(struct perfdata_buffer *b, int32_t pid, int32_t tid, bool exec,
+			      const char *name, uint64_t tsc)
+{
+	struct perfdata_buffer body = {0};
+
+	perfdata_put32(&body, (uint32_t)pid);
+	perfdata_put32(&body, (uint32_t)tid);
+	perfdata_put_string(&body, name, 8);
+	build_record(b, PERFDATA_COMM, exec ? PERFDATA_MISC_COMM_EXEC : 0, &body, pid, tid,
+		     build_time(tsc));
+	perfdata_buffer_free(&body);
+}
+
+/* id NULL: with device and inode, as perf has it without build ids. */
+static inline void build_mmap2(struct perfdata_buffer *b, int32_t pid, uint64_t address,
+			       uint64_t size, uint64_t offset, const char *path, uint64_t tsc,
+			       const uint8_t id[20])
+{
+	struct perfdata_buffer body = {0};
+
+	perfdata_put32(&body, (uint32_t)pid);
+	perfdata_put32(&body, (uint32_t)pid);
+	perfdata_put64(&body, address);
+	perfdata_put64(&body, size);
+	perfdata_put64(&body, offset);
+	if (id)
+		perfdata_put32(&body, 20);
+	else
+		perfdata_put32(&body, 0xfd); /* major */
+	perfdata_put(&body, id, 20);
+	perfdata_put32(&body, 5); /* PROT_READ | PROT_EXEC */
+	perfdata_put32(&body, 2);
+	perfdata_put_string(&body, path, 8);
+	build_record(b, PERFDATA_MMAP2,
+		     (uint16_t)(PERFDATA_MISC_USER | (id ? PERFDATA_MISC_MMAP_BUILD_ID : 0)), &body,
+		     pid, pid, build_time(tsc));
+	perfdata_buffer_free(&body);
+}
+
+static inline void build_fork(struct perfdata_buffer *b, int32_t pid, int32_t tid, int32_t ppid,
+			      int32_t ptid, uint64_t tsc)
+{
+	struct perfdata_buffer body = {0};
+
+	perfdata_put32(&body, (uint32_t)pid);
+	perfdata_put32(&body, (uint32_t)ppid);
+	perfdata_put32(&body, (uint32_t)tid);
+	perfdata_put32(&body, (uint32_t)ptid);
+	perfdata_put64(&body, build_time(tsc));
+	build_record(b, PERFDATA_FORK, 0, &body, pid, tid, build_time(tsc));
+	perfdata_buffer_free(&body);
+}
+
+static inline void build_itrace_start(struct perfdata_buffer *b, int32_t pid, int32_t tid,
+				      uint64_t tsc)
+{
+	struct perfdata_buffer body = {0};
+
+	perfdata_put32(&body, (uint32_t)pid);
+	perfdata_put32(&body, (uint32_t)tid);
+	build_record(b, PERFDATA_ITRACE_START, 0, &body, pid, tid, build_time(tsc));
+	perfdata_buffer_free(&body);
+}
+
+/* `size` is what the record says; the bytes are filled up to it with PAD. */
+static inline void build_auxtrace(struct perfdata_buffer *b, uint32_t index, int32_t tid,
+				  int32_t cpu, uint64_t offset, const void *bytes, size_t n,
+				  size_t size)
+{
+	struct perfdata_buffer body = {0};
+
+	perfdata_put64(&body, size);
+	perfdata_put64(&body, offset);
+	perfdata_put64(&body, 1);
+	perfdata_put32(&body, index);
+	perfdata_put32(&body, (uint32_t)tid);
+	perfdata_put32(&body, (uint32_t)cpu);
+	perfdata_put32(&body, 0);
+	build_record(b, PERFDATA_AUXTRACE, 0, &body, 0, 0, 0);
+	perfdata_buffer_free(&body);
+	perfdata_put(b, bytes, n);
+	perfdata_put(b, NULL, size - n);
+}
+
+static inline void build_code(struct perfdata_buffer *b, int32_t pid, uint64_t tsc,
+			      uint64_t address, const void *bytes, size_t n)
+{
+	struct perfdata_buffer body = {0};
+
+	perfdata_put32(&body, PERFDATA_PTAH_MAGIC);
+	perfdata_put32(&body, PERFDATA_PTAH_VERSION);
+	perfdata_put32(&body, PERFDATA_PTAH_CODE);
+	perfdata_put32(&body, (uint32_t)(24 + n));
+	perfdata_put32(&body, (uint32_t)pid);
+	perfdata_put32(&body, (uint32_t)n);
+	perfdata_put64(&body, tsc);
+	perfdata_put64(&body, address);
+	perfdata_put(&body, bytes, n);
+	perfdata_put(&body, NULL, -n & 7);
+	build_record(b, PERFDATA_HEADER_EVENT_TYPE, 0, &body, 0, 0, 0);
+	perfdata_buffer_free(&body);
+}
+
+/*
+ * Ends the records with one header feature, a string: PERFDATA_FEATURE_ARCH and
+ * "x86_64" make an ordinary file.
+ */
+static inline void build_end(struct perfdata_buffer *b, unsigned feature, const char *text)
+{
+	uint64_t end = b->size;
+
+	store_le64(b->bytes + 48, end - BUILD_DATA);
+	b->bytes[72 + feature / 8] |= (uint8_t)(1 << feature % 8);
+	perfdata_put64(b, end + 16);
+	perfdata_put64(b, 4 + 64);
+	perfdata_put_header_string(b, text);
+}
+
+/* Bytes as a file; `path` is filled in. */
+static inline void build_file(char *path, const void *bytes, size_t n)
+{
+	int fd;
+
+	strcpy(path, "ptah-test-XXXXXX");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, n), n);
+	assert_int_equal(close(fd), 0);
+}
+
+#endif

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: MIT */
+/* Recordings made by hand, read as sessions: who, where, when, and what was lost. */
+#include "perfdata/build.h"
+
+#include <ptah/session.h>
+
+#define BASE 0x12345
+
+/* Loops through jmp rax, of as many instructions as their names say. */
+static const uint8_t three[] = {0x90, 0x90, 0xff, 0xe0};      /* nop; nop; jmp */
+static const uint8_t two[] = {0x66, 0x90, 0xff, 0xe0};	      /* xchg ax, ax; jmp */
+static const uint8_t four[] = {0x90, 0x90, 0x90, 0xff, 0xe0}; /* nop; nop; nop; jmp */
+
+struct made {
+	struct perfdata_buffer file;
+	struct ptah_generator g;
+	uint8_t trace[4096];
+	char path[32];
+};
+
+static void begin(struct made *m)
+{
+	memset(m, 0, sizeof(*m));
+	build_begin(&m->file);
+	build_info(&m->file, PERFDATA_AUXTRACE_INTEL_PT, false);
+	build_comm(&m->file, 7, 7, false, "prog", 0);
+	build_itrace_start(&m->file, 7, 7, 0);
+	generator_init(&m->g, m->trace, false, false);
+}
+
+/* A PSB+ at `tsc`, and `n` jumps from BASE to BASE. */
+static void jumps(struct made *m, uint64_t tsc, bool running, unsigned n)
+{
+	generator_psb(&m->g, tsc, 20, running, BASE);
+	if (!running)
+		generator_enable(&m->g, BASE);
+	while (n--)
+		generator_tip(&m->g, BASE);
+}
+
+static size_t trace_size(const struct made *m)
+{
+	return (size_t)(m->g.out - m->trace);
+}
+
+static struct ptah_session *finish(struct made *m, const struct ptah_session_config *config)
+{
+	struct ptah_message why = {""};
+	struct ptah_session *s = NULL;
+
+	build_end(&m->file, PERFDATA_FEATURE_ARCH, "x86_64");
+	build_file(m->path, m->file.bytes, m->file.size);
+	if (ptah_session_open(m->path, config, &s, &why) < 0)
+		fail_msg("%s", why.text);
+	unlink(m->path);
+	perfdata_buffer_free(&m->file);
+	return s;
+}
+
+/* One stream of everything generated. */
+static struct ptah_session *finish_whole(struct made *m)
+{
+	generator_async_disable(&m->g, BASE);
+	build_auxtrace(&m->file, 0, 7, -1, 0, m->trace, trace_size(m), trace_size(m));
+	return finish(m, NULL);
+}
+
+struct sums {
+	uint64_t insns, blocks, errors;
+	int last_error;
+	uint64_t error_offset;
+};
+
+static struct sums decode(const struct ptah_session *s, size_t stream)
+{
+	struct sums sums = {0};
+	struct ptah_item items[3];
+	struct ptah_stream *st;
+	int n;
+
+	assert_int_equal(ptah_stream_new(s, stream, &st), 0);
+	while ((n = ptah_stream_read(st, items, 3)) > 0) {
+		for (int i = 0; i < n; i++) {
+			if (items[i].type == PTAH_ITEM_BLOCK) {
+				sums.insns += items[i].ninsn;
+				sums.blocks++;
+			} else if (items[i].type == PTAH_ITEM_ERROR) {
+				sums.errors++;
+				sums.last_error = items[i].status;
+				sums.error_offset = items[i].offset;
+			}
+		}
+	}
+	assert_int_equal(n, 0);
+	ptah_stream_free(st);
+	return sums;
+}
+
+static void code_of_the_recording_is_decoded(void **state)
+{
+	struct made m;
+	struct ptah_session *s;
+	struct ptah_stream_info info;
+
+	(void)state;
+	begin(&m);
+	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+	jumps(&m, 100, false, 5);
+	s = finish_whole(&m);
+	assert_int_equal(ptah_session_streams(s), 1);
+	assert_int_equal(ptah_session_stream_info(s, 0, &info), 0);
+	assert_int_equal(info.pid, 7);
+	assert_int_equal(info.tid, 7);
+	assert_string_equal(info.comm, "prog");
+	assert_int_equal(info.bytes, trace_size(&m));
+	assert_int_equal(decode(s, 0).insns, 5 * 3);
+	assert_null(ptah_session_note(s, 0));
+	/* AUXTRACE_INFO's clock: 1000 + TSC / 4 */
+	assert_int_equal(ptah_session_time(s, 400), 1100);
+	ptah_session_close(s);
+}
+
+/* The code changes twice and then is the first again: each time what was there counts. */
+static void code_changes_at_its_time(void **state)
+{
+	struct made m;
+	struct ptah_session *s;
+	struct sums sums;
+
+	(void)state;
+	begin(&m);
+	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+	build_code(&m.file, 7, 200, BASE, two, sizeof(two));
+	build_code(&m.file, 7, 300, BASE, four, sizeof(four));
+	build_code(&m.file, 7, 400, BASE, three, sizeof(three));
+	jumps(&m, 100, false, 5);
+	jumps(&m, 200, true, 7);
+	jumps(&m, 300, true, 11);
+	jumps(&m, 400, true, 13);
+	s = finish_whole(&m);
+	sums = decode(s, 0);
+	assert_int_equal(sums.errors, 0);
+	assert_int_equal(sums.insns, 5 * 3 + 7 * 2 + 11 * 4 + 13 * 3);
+	ptah_session_close(s);
+}
+
+/* A mapping goes away and comes back: the same record twice, with another one between. */
+static void mapping_that_comes_back(void **state)
+{
+	char a[32], b[32], path_a[PATH_MAX], path_b[PATH_MAX];
+	struct made m;
+	struct ptah_session *s;
+	struct ptah_map map;
+	struct sums sums;
+
+	(void)state;
+	build_file(a, three, sizeof(three));
+	build_file(b, two, sizeof(two));
+	assert_non_null(realpath(a, path_a));
+	assert_non_null(realpath(b, path_b));
+	begin(&m);
+	/* Not in the order of time, as perf's buffers of several CPUs are not. */
+	build_mmap2(&m.file, 7, BASE, 4096, 0, path_a, 300, NULL);
+	build_mmap2(&m.file, 7, BASE, 4096, 0, path_a, 0, NULL);
+	build_mmap2(&m.file, 7, BASE, 4096, 0, path_b, 200, NULL);
+	jumps(&m, 100, false, 5);
+	jumps(&m, 200, true, 7);
+	jumps(&m, 300, true, 11);
+	s = finish_whole(&m);
+	sums = decode(s, 0);
+	assert_int_equal(sums.errors, 0);
+	assert_int_equal(sums.insns, 5 * 3 + 7 * 2 + 11 * 3);
+	assert_true(ptah_session_find_map(s, 7, BASE + 1, 100, &map));
+	assert_string_equal(map.path, path_a);
+	assert_true(ptah_session_find_map(s, 7, BASE + 4095, 200, &map));
+	assert_string_equal(map.path, path_b);
+	assert_true(ptah_session_find_map(s, 7, BASE, 0, &map));
+	assert_string_equal(map.path, path_a);
+	assert_false(ptah_session_find_map(s, 7, BASE + 4096, 0, &map));
+	assert_false(ptah_session_find_map(s, 7, BASE - 1, 0, &map));
+	assert_false(ptah_session_find_map(s, 8, BASE, 0, &map));
+	ptah_session_close(s);
+	unlink(a);
+	unlink(b);
+}
+
+/* What is mapped at a free place is there from the beginning: time stamps may be coarse. */
+static void late_mapping_at_a_free_place(void **state)
+{
+	struct made m;
+	struct ptah_session *s;
+
+	(void)state;
+	begin(&m);
+	build_code(&m.file, 7, 1000, BASE, three, sizeof(three));
+	jumps(&m, 100, false, 5);
+	s = finish_whole(&m);
+	assert_int_equal(decode(s, 0).insns, 5 * 3);
+	ptah_session_close(s);
+}
+
+/*
+ * Bytes first seen late, around bytes that had changed by then: they are added
+ * where nothing was known, and do not change what ran before.
+ */
+static void late_bytes_do_not_replace_earlier_ones(void **state)
+{
+	uint8_t late[] = {0xff, 0xe0, 0x90, 0x90};
+	uint8_t wrong[] = {0x0f, 0x0b};
+	struct made m;
+	struct ptah_session *s;
+	struct sums sums;
+
+	(void)state;
+	begin(&m);
+	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+	build_code(&m.file, 7, 200, BASE + 2, wrong, sizeof(wrong));
+	build_code(&m.file, 7, 300, BASE + 2, late, 2);
+	memcpy(late, wrong, sizeof(wrong)); /* as it was at its time, between 200 and 300 */
+	build_code(&m.file, 7, 0, BASE + 2, late, sizeof(late));
+	jumps(&m, 100, false, 5);
+	jumps(&m, 300, true, 7);
+	s = finish_whole(&m);
+	sums = decode(s, 0);
+	assert_int_equal(sums.errors, 0);
+	assert_int_equal(sums.insns, 12 * 3);
+	ptah_session_close(s);
+}
+
+static void exec_empties_the_process(void **state)
+{
+	struct made m;
+	struct ptah_session *s;
+	struct ptah_map map;
+
+	(void)state;
+	begin(&m);
+	build_mmap2(&m.file, 7, 0x50000, 4096, 0, "//anon", 0, NULL);
+	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+	build_comm(&m.file, 7, 7, true, "other", 200);
+	build_code(&m.file, 7, 200, BASE, two, sizeof(two));
+	jumps(&m, 100, false, 5);
+	jumps(&m, 200, true, 7);
+	s = finish_whole(&m);
+	assert_int_equal(decode(s, 0).insns, 5 * 3 + 7 * 2);
+	assert_true(ptah_session_find_map(s, 7, 0x50000, 100, &map));
+	assert_false(ptah_session_find_map(s, 7, 0x50000, 300, &map));
+	ptah_session_close(s);
+}
+
+/* A child has what its parent had when it was forked, not what came later. */
+static void fork_inherits_memory(void **state)
+{
+	struct made m;
+	struct ptah_session *s;
+	struct ptah_stream_info info;
+	struct ptah_map map;
+	struct sums sums;
+
+	(void)state;
+	begin(&m);
+	build_mmap2(&m.file, 7, 0x50000, 4096, 0, "//anon", 0, NULL);
+	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+	build_code(&m.file, 7, 500, BASE, two, sizeof(two));
+	build_mmap2(&m.file, 7, 0x60000, 4096, 0, "//anon", 500, NULL);
+	build_fork(&m.file, 8, 8, 7, 7, 300); /* behind, but earlier */
+	jumps(&m, 600, false, 5);
+	generator_async_disable(&m.g, BASE);
+	build_auxtrace(&m.file, 0, 8, -1, 0, m.trace, trace_size(&m), trace_size(&m));
+	s = finish(&m, NULL);
+	assert_int_equal(ptah_session_stream_info(s, 0, &info), 0);
+	assert_int_equal(info.pid, 8);
+	assert_string_equal(info.comm, "prog");
+	sums = decode(s, 0);
+	assert_int_equal(sums.errors, 0);
+	assert_int_equal(sums.insns, 5 * 3);
+	assert_true(ptah_session_find_map(s, 8, 0x50000, 0, &map));
+	assert_false(ptah_session_find_map(s, 8, 0x60000, 0, &map));
+	assert_true(ptah_session_find_map(s, 7, 0x60000, 0, &map));
+	ptah_session_close(s);
+}
+
+/* perf fills pieces up to eight bytes but does not count that in the next one's offset. */
+static void padding_inside_a_packet_is_taken_out(void **state)
+{
+	struct made m;
+	struct ptah_session *s;
+	struct ptah_stream_info info;
+	struct sums sums;
+	size_t cut, n;
+
+	(void)state;
+	begin(&m);
+	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+	jumps(&m, 100, false, 50);
+	generator_async_disable(&m.g, BASE);
+	n = trace_size(&m);
+	/* Inside a TIP, whose payload would become another one with zeros in it. */
+	for (cut = 100; cut % 8 == 0 || m.trace[cut - 1] != 0x2d || m.trace[cut] != 0x45; cut++)
+		;
+	build_auxtrace(&m.file, 0, 7, -1, 0, m.trace, cut, (cut + 7) & ~(size_t)7);
+	build_auxtrace(&m.file, 0, 7, -1, cut, m.trace + cut, n - cut, n - cut);
+	s = finish(&m, NULL);
+	assert_int_equal(ptah_session_stream_info(s, 0, &info), 0);
+	assert_int_equal(info.bytes, n);
+	assert_int_equal(info.lost, 0);
+	sums = decode(s, 0);
+	assert_int_equal(sums.errors, 0);
+	assert_int_equal(sums.insns, 50 * 3);
+	ptah_session_close(s);
+}
+
+static void missing_piece_is_told(void **state)
+{
+	struct made m;
+	struct ptah_session *s;
+	struct ptah_stream_info info;
+	struct sums sums;
+	size_t first;
+
+	(void)state;
+	begin(&m);
+	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+	jumps(&m, 100, false, 5);
+	first = trace_size(&m);
+	jumps(&m, 200, true, 7);
+	generator_async_disable(&m.g, BASE);
+	build_auxtrace(&m.file, 0, 7, -1, 0, m.trace, first, first);
+	build_auxtrace(&m.file, 0, 7, -1, first + 1000, m.trace + first, trace_size(&m) - first,
+		       trace_size(&m) - first);
+	s = finish(&m, NULL);
+	assert_int_equal(ptah_session_stream_info(s, 0, &info), 0);
+	assert_int_equal(info.lost, 1000);
+	assert_int_equal(info.bytes, trace_size(&m));
+	sums = decode(s, 0);
+	assert_int_equal(sums.errors, 1);
+	assert_int_equal(sums.last_error, PTAH_E_LOST);
+	assert_int_equal(sums.error_offset, first);
+	assert_int_equal(sums.insns, 12 * 3);
+	ptah_session_close(s);
+}
+
+/* The trace is opened at every length: never a crash, always a sentence. */
+static void file_cut_short(void **state)
+{
+	struct made m;
+	size_t whole;
+
+	(void)state;
+	begin(&m);
+	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+	jumps(&m, 100, false, 5);
+	generator_async_disable(&m.g, BASE);
+	build_auxtrace(&m.file, 0, 7, -1, 0, m.trace, trace_size(&m), trace_size(&m));
+	whole = m.file.size;
+	build_end(&m.file, PERFDATA_FEATURE_ARCH, "x86_64");
+	for (size_t n = 0; n < m.file.size; n++) {
+		struct ptah_message why = {""};
+		struct ptah_session *s = NULL;
+		int status;
+
+		build_file(m.path, m.file.bytes, n);
+		status = ptah_session_open(m.path, NULL, &s, &why);
+		unlink(m.path);
+		if (status < 0) {
+			assert_true(strstr(why.text, m.path) == why.text);
+			assert_true(n < whole);
+			continue;
+		}
+		if (n < whole) {
+			struct sums sums = decode(s, 0);
+
+			assert_int_equal(sums.last_error, PTAH_E_TRUNCATED);
+			assert_non_null(strstr(ptah_session_note(s, 0), "cut short"));
+		}
+		ptah_session_close(s);
+	}
+	perfdata_buffer_free(&m.file);
+}
+
+static int open_status(struct made *m, const char *arch, struct ptah_message *why)
+{
+	struct ptah_session *s = NULL;
+	int status;
+
+	build_end(&m->file, PERFDATA_FEATURE_ARCH, arch);
+	build_file(m->path, m->file.bytes, m->file.size);
+	status = ptah_session_open(m->path, NULL, &s, why);
+	unlink(m->path);
+	ptah_session_close(s);
+	perfdata_buffer_free(&m->file);
+	return status;
+}
+
+static void foreign_and_empty_recordings(void **state)
+{
+	struct ptah_message why;
+	struct made m;
+
+	(void)state;
+	begin(&m);
+	assert_int_equal(open_status(&m, "x86_64", &why), PTAH_E_EMPTY);
+	begin(&m);
+	assert_int_equal(open_status(&m, "aarch64", &why), PTAH_E_FOREIGN);
+	assert_non_null(strstr(why.text, "aarch64"));
+	memset(&m, 0, sizeof(m));
+	build_begin(&m.file);
+	build_info(&m.file, 3, false);
+	build_auxtrace(&m.file, 0, 7, -1, 0, "12345678", 8, 8);
+	assert_int_equal(open_status(&m, "x86_64", &why), PTAH_E_FOREIGN);
+	assert_non_null(strstr(why.text, "CoreSight"));
+	memset(&m, 0, sizeof(m));
+	build_begin(&m.file);
+	build_comm(&m.file, 7, 7, false, "prog", 0);
+	assert_int_equal(open_status(&m, "x86_64", &why), PTAH_E_EMPTY);
+	assert_non_null(strstr(why.text, "ptah record"));
+}
+
+static void missing_and_changed_binaries(void **state)
+{
+	static const uint8_t id[20] = {0xab, 0xcd};
+	struct ptah_session_config force = {.size = sizeof(force), .ignore_build_ids = true};
+	char file[32], path[PATH_MAX];
+	struct ptah_message why;
+	struct ptah_session *s;
+	struct made m;
+
+	(void)state;
+	begin(&m);
+	build_mmap2(&m.file, 7, BASE, 4096, 0, "/no/such/file", 0, NULL);
+	build_auxtrace(&m.file, 0, 7, -1, 0, "", 0, 8);
+	assert_int_equal(open_status(&m, "x86_64", &why), PTAH_E_MISSING);
+	assert_non_null(strstr(why.text, "/no/such/file"));
+
+	/* Another process's binaries are of no interest. */
+	begin(&m);
+	build_mmap2(&m.file, 9, BASE, 4096, 0, "/no/such/file", 0, NULL);
+	build_auxtrace(&m.file, 0, 7, -1, 0, "", 0, 8);
+	assert_int_equal(open_status(&m, "x86_64", &why), 0);
+
+	build_file(file, three, sizeof(three));
+	assert_non_null(realpath(file, path));
+	begin(&m);
+	build_mmap2(&m.file, 7, BASE, 4096, 0, path, 0, id);
+	build_auxtrace(&m.file, 0, 7, -1, 0, "", 0, 8);
+	assert_int_equal(open_status(&m, "x86_64", &why), PTAH_E_CHANGED);
+	assert_non_null(strstr(why.text, path));
+	assert_non_null(strstr(why.text, "abcd000000"));
+
+	begin(&m);
+	build_mmap2(&m.file, 7, BASE, 4096, 0, path, 0, id);
+	jumps(&m, 100, false, 5);
+	build_auxtrace(&m.file, 0, 7, -1, 0, m.trace, trace_size(&m), trace_size(&m));
+	s = finish(&m, &force);
+	assert_int_equal(decode(s, 0).insns, 5 * 3);
+	ptah_session_close(s);
+	unlink(file);
+}
+
+/* A CPU's stream is the only process's; with two of them nothing is guessed. */
+static void stream_of_a_cpu(void **state)
+{
+	struct ptah_stream_info info;
+	struct ptah_session *s;
+	struct made m;
+
+	(void)state;
+	for (int others = 0; others < 2; others++) {
+		begin(&m);
+		build_mmap2(&m.file, 7, 0x50000, 4096, 0, "//anon", 0, NULL);
+		build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+		if (others)
+			build_mmap2(&m.file, 9, 0x50000, 4096, 0, "//anon", 0, NULL);
+		jumps(&m, 100, false, 5);
+		build_auxtrace(&m.file, 0, -1, 3, 0, m.trace, trace_size(&m), trace_size(&m));
+		s = finish(&m, NULL);
+		assert_int_equal(ptah_session_stream_info(s, 0, &info), 0);
+		assert_int_equal(info.cpu, 3);
+		assert_int_equal(info.tid, -1);
+		assert_int_equal(info.pid, others ? -1 : 7);
+		assert_int_equal(decode(s, 0).insns, others ? 0 : 5 * 3);
+		assert_int_equal(ptah_session_note(s, 0) != NULL, others);
+		ptah_session_close(s);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(code_of_the_recording_is_decoded),
+	    cmocka_unit_test(code_changes_at_its_time),
+	    cmocka_unit_test(mapping_that_comes_back),
+	    cmocka_unit_test(late_mapping_at_a_free_place),
+	    cmocka_unit_test(late_bytes_do_not_replace_earlier_ones),
+	    cmocka_unit_test(exec_empties_the_process),
+	    cmocka_unit_test(fork_inherits_memory),
+	    cmocka_unit_test(padding_inside_a_packet_is_taken_out),
+	    cmocka_unit_test(missing_piece_is_told),
+	    cmocka_unit_test(file_cut_short),
+	    cmocka_unit_test(foreign_and_empty_recordings),
+	    cmocka_unit_test(missing_and_changed_binaries),
+	    cmocka_unit_test(stream_of_a_cpu),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
