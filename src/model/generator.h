@@ -133,10 +133,16 @@ static inline void generator_async_disable(struct ptah_generator *g, uint64_t ip
 	generator_disable(g);
 }
 
+/*
+ * Packets were lost. What last IP is after OVF decoders disagree on (libipt: 0,
+ * perf: not known): an address in no canonical half makes the next IP packet a
+ * full one, which all of them read alike.
+ */
 static inline void generator_overflow(struct ptah_generator *g)
 {
 	g->tnt = 1;
 	g->depth = 0;
+	g->last_ip = UINT64_C(0x5555555500000000);
 	store_le16(g->out, 0xf302);
 	g->out += 2;
 }
