@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/* Packets bound into events, as the SDM's chapter on packet streams has it. Streams by hand. */
+#include "test.h"
+
+#include "model/generator.h"
+
+#include <ptah/event.h>
+
+static struct ptah_generator g;
+static uint8_t trace[4096];
+static struct ptah_item items[64];
+
+static void begin(bool psb)
+{
+	generator_init(&g, trace, false, false);
+	if (psb)
+		generator_psb(&g, 100, 20, false, 0);
+}
+
+static void put(const void *bytes, size_t n)
+{
+	memcpy(g.out, bytes, n);
+	g.out += n;
+}
+
+#define PUT(...)                                                                                   \
+	do {                                                                                       \
+		const uint8_t bytes_[] = {__VA_ARGS__};                                            \
+		put(bytes_, sizeof(bytes_));                                                       \
+	} while (0)
+
+/* All items of the trace so far, without CBR. */
+static int decode(void)
+{
+	struct ptah_event_decoder *d;
+	int n, kept = 0;
+
+	assert_int_equal(ptah_event_decoder_new(NULL, &d), 0);
+	assert_int_equal(ptah_event_feed(d, trace, (size_t)(g.out - trace), true), 0);
+	n = ptah_event_read(d, items, 64);
+	assert_in_range(n, 0, 63);
+	for (int i = 0; i < n; i++)
+		if (items[i].type != PTAH_ITEM_CBR)
+			items[kept++] = items[i];
+	assert_int_equal(ptah_event_read(d, items + kept, 1), 0);
+	ptah_event_decoder_free(d);
+	return kept;
+}
+
+static void expect(int i, unsigned type, uint64_t ip, uint64_t to)
+{
+	assert_string_equal(ptah_item_name(items[i].type), ptah_item_name(type));
+	assert_true(items[i].ip == ip);
+	assert_true(items[i].to == to);
+}
+
+static void enable_and_disable(void **state)
+{
+	(void)state;
+	begin(true);
+	generator_enable(&g, 0x401000);
+	generator_tnt(&g, true);
+	generator_disable(&g);
+	assert_int_equal(decode(), 4);
+	expect(0, PTAH_ITEM_PSB, 0, 0);
+	assert_true(items[0].flags & PTAH_ITEM_IP_SUPPRESSED);
+	assert_int_equal(items[0].mode, PTAH_EXEC_64);
+	assert_true(items[0].tsc == 100);
+	expect(1, PTAH_ITEM_ENABLED, 0x401000, 0);
+	expect(2, PTAH_ITEM_TNT, 0, 0);
+	assert_int_equal(items[2].count, 1);
+	assert_int_equal(items[2].value, 1);
+	expect(3, PTAH_ITEM_DISABLED, 0, 0);
+	assert_true(items[3].flags & PTAH_ITEM_IP_SUPPRESSED);
+}
+
+/* FUP and TIP: an interrupt. FUP and TIP.PGD: one that leaves what is traced. */
+static void asynchronous(void **state)
+{
+	(void)state;
+	begin(true);
+	generator_enable(&g, 0x401000);
+	generator_ip_packet(&g, 0x1d, 0x401010);
+	generator_ip_packet(&g, 0x0d, 0x402000);
+	generator_tip(&g, 0x403000);
+	generator_async_disable(&g, 0x403004);
+	assert_int_equal(decode(), 5);
+	expect(2, PTAH_ITEM_ASYNC_BRANCH, 0x401010, 0x402000);
+	expect(3, PTAH_ITEM_TIP, 0, 0x403000);
+	expect(4, PTAH_ITEM_ASYNC_DISABLED, 0x403004, 0);
+}
+
+/* Tracing enabled and left at once: TIP.PGE, FUP of the same address, TIP.PGD. */
+static void enabled_for_nothing(void **state)
+{
+	(void)state;
+	begin(true);
+	generator_enable(&g, 0x401000);
+	generator_async_disable(&g, 0x401000);
+	assert_int_equal(decode(), 3);
+	expect(1, PTAH_ITEM_ENABLED, 0x401000, 0);
+	expect(2, PTAH_ITEM_ASYNC_DISABLED, 0x401000, 0);
+}
+
+static void psb_while_tracing(void **state)
+{
+	(void)state;
+	begin(true);
+	generator_enable(&g, 0x401000);
+	generator_psb(&g, 200, 20, true, 0x401004);
+	generator_tnt(&g, false);
+	generator_flush_tnt(&g);
+	assert_int_equal(decode(), 4);
+	expect(2, PTAH_ITEM_PSB, 0x401004, 0);
+	assert_true(items[2].tsc == 200);
+	expect(3, PTAH_ITEM_TNT, 0, 0);
+}
+
+/* BDM70: a PSB+ with a FUP although tracing is off, seen by the TIP.PGE behind it. */
+static void erratum_bdm70(void **state)
+{
+	(void)state;
+	begin(false);
+	generator_psb(&g, 1, 20, true, 0x401000);
+	generator_enable(&g, 0x401000);
+	assert_int_equal(decode(), 2);
+	expect(0, PTAH_ITEM_PSB, 0, 0);
+	expect(1, PTAH_ITEM_ENABLED, 0x401000, 0);
+	/* Without it the FUP is true. */
+	begin(false);
+	generator_psb(&g, 1, 20, true, 0x401000);
+	generator_tip(&g, 0x402000);
+	assert_int_equal(decode(), 2);
+	expect(0, PTAH_ITEM_PSB, 0x401000, 0);
+	expect(1, PTAH_ITEM_TIP, 0, 0x402000);
+}
+
+static void overflow(void **state)
+{
+	(void)state;
+	begin(true);
+	generator_enable(&g, 0x401000);
+	generator_overflow(&g);
+	generator_ip_packet(&g, 0x1d, 0x405000); /* resolved while tracing */
+	generator_overflow(&g);
+	generator_enable(&g, 0x406000); /* resolved while not */
+	generator_overflow(&g);
+	generator_psb(&g, 300, 20, true, 0x407000); /* the PSB+ has the address */
+	generator_overflow(&g);
+	assert_int_equal(decode(), 7);
+	expect(2, PTAH_ITEM_OVERFLOW, 0x405000, 0);
+	expect(3, PTAH_ITEM_OVERFLOW, 0, 0);
+	assert_true(items[3].flags & PTAH_ITEM_IP_SUPPRESSED);
+	expect(4, PTAH_ITEM_ENABLED, 0x406000, 0);
+	expect(5, PTAH_ITEM_OVERFLOW, 0x407000, 0);
+	expect(6, PTAH_ITEM_OVERFLOW, 0, 0); /* the trace ends in it */
+}
+
+static void mode_changes(void **state)
+{
+	(void)state;
+	begin(true);
+	generator_enable(&g, 0x401000);
+	PUT(0x99, 0x02);
+	generator_tip(&g, 0x8000);
+	assert_int_equal(decode(), 4);
+	expect(2, PTAH_ITEM_TIP, 0, 0x8000);
+	expect(3, PTAH_ITEM_EXEC_MODE, 0x8000, 0);
+	assert_int_equal(items[3].mode, PTAH_EXEC_32);
+}
+
+static void transactions(void **state)
+{
+	(void)state;
+	begin(true);
+	generator_enable(&g, 0x401000);
+	PUT(0x99, 0x21);
+	generator_ip_packet(&g, 0x1d, 0x401010);
+	PUT(0x99, 0x22);
+	generator_ip_packet(&g, 0x1d, 0x401020);
+	generator_ip_packet(&g, 0x0d, 0x401100);
+	assert_int_equal(decode(), 5);
+	expect(2, PTAH_ITEM_TSX, 0x401010, 0);
+	assert_true(items[2].flags & PTAH_ITEM_SPECULATIVE);
+	expect(3, PTAH_ITEM_TSX, 0x401020, 0);
+	assert_true(items[3].flags & PTAH_ITEM_ABORTED);
+	expect(4, PTAH_ITEM_ASYNC_BRANCH, 0x401020, 0x401100);
+}
+
+/* The FUP behind a PTW with its IP bit is the PTWRITE's, not an interrupt's. */
+static void bound_fup(void **state)
+{
+	(void)state;
+	begin(true);
+	generator_enable(&g, 0x401000);
+	PUT(0x02, 0x92, 0x78, 0x56, 0x34, 0x12);
+	generator_ip_packet(&g, 0x1d, 0x401008);
+	generator_tip(&g, 0x402000);
+	assert_int_equal(decode(), 4);
+	expect(2, PTAH_ITEM_PTWRITE, 0x401008, 0);
+	assert_true(items[2].value == 0x12345678);
+	expect(3, PTAH_ITEM_TIP, 0, 0x402000);
+}
+
+/* Bad bytes are told with their place, and the next PSB is where it goes on. */
+static void damage(void **state)
+{
+	(void)state;
+	begin(true);
+	generator_enable(&g, 0x401000);
+	uint64_t at = (uint64_t)(g.out - trace);
+	PUT(0xc9, 0x04, 0x04);
+	generator_psb(&g, 400, 20, true, 0x401000);
+	generator_tnt(&g, true);
+	generator_flush_tnt(&g);
+	assert_int_equal(decode(), 5);
+	expect(2, PTAH_ITEM_ERROR, 0, 0);
+	assert_int_equal(items[2].status, PTAH_E_BAD_OPCODE);
+	assert_true(items[2].offset == at);
+	expect(3, PTAH_ITEM_PSB, 0x401000, 0);
+	expect(4, PTAH_ITEM_TNT, 0, 0);
+}
+
+static void truncated_and_unsynchronised(void **state)
+{
+	(void)state;
+	begin(true);
+	PUT(0x71, 0x01);
+	assert_int_equal(decode(), 2);
+	assert_int_equal(items[1].status, PTAH_E_TRUNCATED);
+	begin(false);
+	PUT(0x04, 0x04, 0x04);
+	assert_int_equal(decode(), 1);
+	assert_int_equal(items[0].status, PTAH_E_NO_SYNC);
+	begin(false);
+	assert_int_equal(decode(), 0);
+	begin(true);
+	PUT(0x04); /* branches while tracing is off */
+	assert_int_equal(decode(), 2);
+	assert_int_equal(items[1].status, PTAH_E_BAD_CONTEXT);
+}
+
+static void feeding(void **state)
+{
+	struct ptah_event_decoder *d;
+
+	(void)state;
+	begin(true);
+	generator_enable(&g, 0x401000);
+	assert_int_equal(ptah_event_decoder_new(NULL, &d), 0);
+	assert_int_equal(ptah_event_read(d, items, 64), 0);
+	assert_int_equal(ptah_event_feed(d, trace, (size_t)(g.out - trace), false), 0);
+	assert_int_equal(ptah_event_feed(d, trace, 1, true), PTAH_E_BUSY);
+	assert_true(ptah_event_read(d, items, 64) > 0);
+	assert_int_equal(ptah_event_read(d, items, 64), 0);
+	assert_int_equal(ptah_event_feed(d, NULL, 0, true), 0);
+	assert_int_equal(ptah_event_read(d, items, 64), 0);
+	assert_int_equal(ptah_event_feed(d, trace, 1, true), PTAH_E_INVAL);
+	ptah_event_decoder_free(d);
+	ptah_event_decoder_free(NULL);
+	assert_int_equal(ptah_event_decoder_new(NULL, NULL), PTAH_E_INVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(enable_and_disable),
+	    cmocka_unit_test(asynchronous),
+	    cmocka_unit_test(enabled_for_nothing),
+	    cmocka_unit_test(psb_while_tracing),
+	    cmocka_unit_test(erratum_bdm70),
+	    cmocka_unit_test(overflow),
+	    cmocka_unit_test(mode_changes),
+	    cmocka_unit_test(transactions),
+	    cmocka_unit_test(bound_fup),
+	    cmocka_unit_test(damage),
+	    cmocka_unit_test(truncated_and_unsynchronised),
+	    cmocka_unit_test(feeding),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#include "test.h"
+
+#include <ptah/image.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct ptah_image *image;
+
+static int setup(void **state)
+{
+	(void)state;
+	return ptah_image_new(&image);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	ptah_image_free(image);
+	return 0;
+}
+
+/* Reads n bytes and compares with the text; "" means that nothing is there. */
+static void expect(uint64_t address, size_t n, const char *text)
+{
+	char bytes[64] = {0};
+
+	assert_int_equal(ptah_image_read(image, address, bytes, n), strlen(text));
+	assert_string_equal(bytes, text);
+}
+
+static void add(uint64_t address, const char *text)
+{
+	assert_int_equal(ptah_image_add_bytes(image, text, strlen(text), address), 0);
+}
+
+static void sections(void **state)
+{
+	(void)state;
+	expect(0x1000, 4, "");
+	add(0x1000, "abcd");
+	add(0x1004, "efgh");
+	expect(0x1000, 8, "abcdefgh");
+	expect(0x1002, 16, "cdefgh");
+	expect(0x0fff, 4, "");
+	expect(0x1008, 4, "");
+}
+
+static void overlaps(void **state)
+{
+	(void)state;
+	add(0x1000, "aaaaaaaa");
+	add(0x1002, "bb"); /* splits */
+	expect(0x1000, 8, "aabbaaaa");
+	add(0x0ffe, "cccc"); /* cuts the front */
+	expect(0x0ffe, 10, "ccccbbaaaa");
+	add(0x1006, "dddd"); /* cuts the end */
+	expect(0x1000, 10, "ccbbaadddd");
+	add(0x0f00, "e");
+	assert_int_equal(ptah_image_remove(image, 0x1002, 2), 0);
+	expect(0x1000, 10, "cc");
+	expect(0x1004, 10, "aadddd");
+	assert_int_equal(ptah_image_remove(image, 0, UINT64_MAX), 0);
+	expect(0x1004, 10, "");
+	expect(0x0f00, 1, "");
+}
+
+/* The generation tells of changes, not of additions. */
+static void generations(void **state)
+{
+	uint64_t generation = ptah_image_generation(image);
+
+	(void)state;
+	add(0x1000, "aaaa");
+	add(0x2000, "bbbb");
+	assert_true(ptah_image_generation(image) == generation);
+	add(0x1001, "aa"); /* the same bytes again */
+	assert_true(ptah_image_generation(image) == generation);
+	add(0x1001, "x");
+	assert_true(ptah_image_generation(image) != generation);
+	generation = ptah_image_generation(image);
+	ptah_image_remove(image, 0x3000, 16);
+	assert_true(ptah_image_generation(image) == generation);
+	ptah_image_remove(image, 0x2000, 1);
+	assert_true(ptah_image_generation(image) != generation);
+}
+
+static void clones(void **state)
+{
+	struct ptah_image *first = image, *copy;
+
+	(void)state;
+	add(0x1000, "aaaa");
+	assert_int_equal(ptah_image_clone(image, &copy), 0);
+	add(0x1000, "bbbb");
+	image = copy;
+	expect(0x1000, 4, "aaaa");
+	ptah_image_free(copy);
+	image = first;
+	expect(0x1000, 4, "bbbb");
+}
+
+static void edges_of_the_address_space(void **state)
+{
+	(void)state;
+	assert_int_equal(ptah_image_add_bytes(image, "abcd", 4, UINT64_MAX - 3), 0);
+	expect(UINT64_MAX - 3, 8, "abcd");
+	assert_int_equal(ptah_image_add_bytes(image, "abcd", 4, UINT64_MAX - 2), PTAH_E_INVAL);
+	add(0, "x");
+	expect(0, 1, "x");
+	expect(UINT64_MAX, 8, "d");
+}
+
+static size_t read_z(void *context, uint64_t address, void *bytes, size_t n)
+{
+	(void)address;
+	++*(unsigned *)context;
+	memset(bytes, 'z', n);
+	return n;
+}
+
+static void reader(void **state)
+{
+	unsigned calls = 0;
+
+	(void)state;
+	add(0x1002, "aa");
+	ptah_image_set_reader(image, read_z, &calls);
+	expect(0x1000, 6, "zzaazz");
+	assert_int_equal(calls, 2);
+}
+
+static void write_file(const char *path, const void *bytes, size_t n)
+{
+	FILE *f = fopen(path, "wb");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(bytes, 1, n, f), n);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void files(void **state)
+{
+	(void)state;
+	write_file("image.bin", "0123456789", 10);
+	assert_int_equal(ptah_image_add_file(image, "image.bin", 2, 4, 0x1000), 0);
+	expect(0x1000, 8, "2345");
+	assert_int_equal(ptah_image_add_file(image, "image.bin", 8, 100, 0x2000), 0);
+	expect(0x2000, 8, "89"); /* a short file maps what it has */
+	assert_int_equal(ptah_image_add_file(image, "image.bin", 10, 1, 0x3000), PTAH_E_BAD_FILE);
+	assert_int_equal(ptah_image_add_file(image, "no such file", 0, 1, 0), PTAH_E_MISSING);
+	unlink("image.bin");
+	expect(0x1000, 8, "2345");
+}
+
+static void pages(void **state)
+{
+	static char dump[3 * 4096];
+	static const uint64_t addresses[3] = {0x5000, 0x3000, 0x5000};
+
+	(void)state;
+	memset(dump, 'a', 4096);
+	memset(dump + 4096, 'b', 4096);
+	memset(dump + 8192, 'c', 4096);
+	write_file("p.addr", addresses, sizeof(addresses));
+	write_file("p.dump", dump, sizeof(dump));
+	assert_int_equal(ptah_image_add_pages(image, "p"), 0);
+	expect(0x3ffe, 4, "bb");
+	expect(0x5000, 2, "cc"); /* of a page given twice the later one counts */
+	write_file("p.dump", dump, sizeof(dump) - 1);
+	assert_int_equal(ptah_image_add_pages(image, "p"), PTAH_E_BAD_FILE);
+	unlink("p.dump");
+	assert_int_equal(ptah_image_add_pages(image, "p"), PTAH_E_MISSING);
+	unlink("p.addr");
+}
+
+static void elf(void **state)
+{
+	char magic[4];
+
+	(void)state;
+	/* This very program: its code lies where we put it, in the order of its file. */
+	assert_int_equal(ptah_image_add_elf(image, "/proc/self/exe", 0x10000000), 0);
+	assert_int_equal(ptah_image_read(image, 0x10000000 - 4096, magic, 4), 0);
+	write_file("not.elf", "hello", 5);
+	assert_int_equal(ptah_image_add_elf(image, "not.elf", 0), PTAH_E_BAD_MAGIC);
+	unlink("not.elf");
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    TEST(sections),
+	    TEST(overlaps),
+	    TEST(generations),
+	    TEST(clones),
+	    TEST(edges_of_the_address_space),
+	    TEST(reader),
+	    TEST(files),
+	    TEST(pages),
+	    TEST(elf),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
