@@ -19,6 +19,7 @@ struct perfdata_file {
 	const uint8_t *bytes;
 	uint64_t size;
 	uint64_t data_start, at, data_end; /* the records, and where to go on */
+	uint64_t forgotten;		   /* up to here pages may be gone (perfdata_forget) */
 	bool unfinished, truncated;
 	uint32_t auxtrace; /* AUXTRACE_INFO's kind; 0: none was read */
 	bool has_clock, snapshot;
@@ -471,6 +472,28 @@ static bool read_record(struct perfdata_file *f, struct reader *r, uint16_t misc
 	return true;
 }
 
+void perfdata_forget(const uint8_t *begin, const uint8_t *end)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t from = ((uintptr_t)begin + page - 1) & ~(page - 1);
+	uintptr_t to = (uintptr_t)end & ~(page - 1);
+
+	/* A failure only means that the memory stays in use. */
+	if (from < to)
+		(void)madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
+/* Reading the records one by one touches pages all over the file. */
+#define FORGET_EVERY ((uint64_t)4 << 20)
+
+static void forget_behind(struct perfdata_file *f)
+{
+	if (f->at < f->forgotten || f->at - f->forgotten < FORGET_EVERY)
+		return;
+	perfdata_forget(f->bytes + f->forgotten, f->bytes + f->at);
+	f->forgotten = f->at;
+}
+
 int perfdata_next(struct perfdata_file *f, struct perfdata_record *record, struct ptah_message *why)
 {
 	while (f->at < f->data_end) {
@@ -479,6 +502,7 @@ int perfdata_next(struct perfdata_file *f, struct perfdata_record *record, struc
 		struct reader r;
 		bool useful;
 
+		forget_behind(f);
 		if (left < PERFDATA_RECORD_HEADER || load_le16(p + 6) > left) {
 			if (f->unfinished) /* cut where the recorder died */
 				return 0;

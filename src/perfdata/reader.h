@@ -48,6 +48,12 @@ bool perfdata_clock(const struct perfdata_file *file, struct perfdata_clock *clo
 /* The record at an offset that perfdata_next() gave; what comes next is not changed. */
 int perfdata_read_at(struct perfdata_file *file, uint64_t offset, struct perfdata_record *record);
 
+/*
+ * Says that these bytes of a mapped file are not needed for now: they take no
+ * memory until they are read again, by whatever thread.
+ */
+void perfdata_forget(const uint8_t *begin, const uint8_t *end);
+
 /* AUXTRACE_INFO's kind (PERFDATA_AUXTRACE_INTEL_PT, ...); 0 until one was read past. */
 uint32_t perfdata_auxtrace(const struct perfdata_file *file);
 

@@ -246,11 +246,23 @@ static void place_piece(const struct ptah_session *s, struct stream *stream, uin
 	}
 }
 
+static int add_piece(struct stream *stream, const uint8_t *bytes, uint64_t size, bool gap)
+{
+	struct piece *pieces =
+	    session_grow(stream->pieces, stream->count, &stream->capacity, sizeof(*pieces));
+
+	if (!pieces)
+		return PTAH_E_NOMEM;
+	stream->pieces = pieces;
+	pieces[stream->count++] = (struct piece){bytes, stream->info.bytes, size, gap};
+	stream->info.bytes += size;
+	return 0;
+}
+
 int session_add_trace(struct ptah_session *s, uint32_t index, int32_t tid, int32_t cpu,
 		      uint64_t offset, const uint8_t *bytes, uint64_t size)
 {
 	struct stream *stream = stream_of(s, index, tid, cpu);
-	struct piece *pieces;
 	uint64_t skip = 0;
 	bool gap = false;
 
@@ -263,14 +275,13 @@ int session_add_trace(struct ptah_session *s, uint32_t index, int32_t tid, int32
 	if (skip >= size)
 		return 0;
 	stream->expected = offset + size;
-	bytes += skip;
-	size -= skip;
-	pieces = session_grow(stream->pieces, stream->count, &stream->capacity, sizeof(*pieces));
-	if (!pieces)
-		return PTAH_E_NOMEM;
-	stream->pieces = pieces;
-	pieces[stream->count++] = (struct piece){bytes, stream->info.bytes, size, gap};
-	stream->info.bytes += size;
+	for (uint64_t at = skip; at < size; at += SESSION_PIECE_MAX) {
+		uint64_t n = size - at < SESSION_PIECE_MAX ? size - at : SESSION_PIECE_MAX;
+		int status = add_piece(stream, bytes + at, n, gap && at == skip);
+
+		if (status < 0)
+			return status;
+	}
 	return 0;
 }
 

@@ -195,6 +195,21 @@ int ptah_session_stream_info(const struct ptah_session *s, size_t stream,
 	return 0;
 }
 
+void session_forget_behind(const struct stream *stream, size_t next)
+{
+	const struct piece *p = stream->pieces + next;
+	const uint8_t *begin;
+
+	if (!next)
+		return;
+	/* The kernel maps some pages around each one that is touched, so that a little of
+	 * the piece before comes back with every piece: it goes with the next. */
+	begin = p[-1].bytes;
+	if (next > 1 && p[-2].bytes < begin && begin - p[-2].bytes < (16 << 20))
+		begin = p[-2].bytes;
+	perfdata_forget(begin, p[-1].bytes + p[-1].size);
+}
+
 size_t ptah_session_stream_bytes(const struct ptah_session *s, size_t stream, uint64_t offset,
 				 const uint8_t **bytes)
 {
@@ -215,6 +230,8 @@ size_t ptah_session_stream_bytes(const struct ptah_session *s, size_t stream, ui
 	}
 	if (low == st->count)
 		return 0;
+	if (offset == st->pieces[low].offset)
+		session_forget_behind(st, low);
 	*bytes = st->pieces[low].bytes + (offset - st->pieces[low].offset);
 	return (size_t)(st->pieces[low].size - (offset - st->pieces[low].offset));
 }

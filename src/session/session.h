@@ -10,6 +10,9 @@
 
 #define SESSION_NONE SIZE_MAX
 
+/* The trace is used, and forgotten behind the reader, in pieces of at most this many bytes. */
+#define SESSION_PIECE_MAX (UINT64_C(1) << 20)
+
 /* A change of a process's memory. */
 enum change_type {
 	CHANGE_MAP,  /* a file is mapped */
@@ -97,6 +100,12 @@ int session_read_records(struct ptah_session *session, const char *path, struct 
 /* `size` bytes of trace for the stream `index`; `offset` is where its recorder places them. */
 int session_add_trace(struct ptah_session *session, uint32_t index, int32_t tid, int32_t cpu,
 		      uint64_t offset, const uint8_t *bytes, uint64_t size);
+
+/*
+ * Forgets the pieces before `next` (see perfdata_forget), so that decoding takes
+ * the memory of a few pieces and not of the whole trace.
+ */
+void session_forget_behind(const struct stream *stream, size_t next);
 
 /* memory.c: what was mapped when. */
 

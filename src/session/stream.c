@@ -175,6 +175,7 @@ static int feed_next(struct ptah_stream *s)
 	const struct piece *piece = &s->stream->pieces[s->next_piece++];
 	bool last = s->next_piece == s->stream->count || piece[1].gap;
 
+	session_forget_behind(s->stream, s->next_piece - 1);
 	s->offset = piece->offset + piece->size;
 	return ptah_flow_feed(s->flow, piece->bytes, (size_t)piece->size, last);
 }
