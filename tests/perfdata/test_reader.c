@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+/* Records as perf lays them out (its perf.data-file-format.txt and perf_event.h), put together by
+ * hand. */
+#include "perfdata/build.h"
+
+#include "perfdata/reader.h"
+
+static struct perfdata_file *open_bytes(const struct perfdata_buffer *b)
+{
+	struct perfdata_file *f = NULL;
+	struct ptah_message why = {""};
+	char path[32];
+
+	build_file(path, b->bytes, b->size);
+	if (perfdata_open(path, &f, &why) < 0)
+		fail_msg("%s", why.text);
+	unlink(path);
+	return f;
+}
+
+static int open_status(const void *bytes, size_t n, struct ptah_message *why)
+{
+	struct perfdata_file *f = NULL;
+	char path[32];
+	int status;
+
+	why->text[0] = '\0';
+	build_file(path, bytes, n);
+	status = perfdata_open(path, &f, why);
+	unlink(path);
+	if (status < 0)
+		assert_true(strstr(why->text, path) == why->text);
+	perfdata_close(f);
+	return status;
+}
+
+static void next(struct perfdata_file *f, struct perfdata_record *r, uint32_t type)
+{
+	struct ptah_message why = {""};
+
+	if (perfdata_next(f, r, &why) != 1)
+		fail_msg("%s", why.text);
+	assert_int_equal(r->type, type);
+}
+
+static void every_record(void **state)
+{
+	uint8_t id[20];
+	struct perfdata_buffer b = {0}, body = {0};
+	struct perfdata_clock clock;
+	struct perfdata_record r;
+	struct perfdata_file *f;
+	struct ptah_message why;
+	uint64_t first;
+
+	(void)state;
+	memset(id, 0x5a, sizeof(id));
+	build_begin(&b);
+	build_info(&b, PERFDATA_AUXTRACE_INTEL_PT, true);
+	build_comm(&b, 7, 8, true, "a name", 400);
+	build_mmap2(&b, 7, 0x1000, 0x2000, 0x3000, "/bin/x", 404, NULL);
+	build_mmap2(&b, 7, 0x1000, 0x2000, 0x3000, "/bin/y", 408, id);
+	build_fork(&b, 9, 10, 7, 8, 412);
+	build_itrace_start(&b, 7, 8, 416);
+	perfdata_put64(&body, 0x111); /* AUX: offset, size, flags */
+	perfdata_put64(&body, 0x222);
+	perfdata_put64(&body, PERFDATA_AUX_TRUNCATED);
+	build_record(&b, PERFDATA_AUX, 0, &body, 7, 8, 1200);
+	body.size = 0;
+	perfdata_put64(&body, 1); /* LOST: id, lost */
+	perfdata_put64(&body, 42);
+	build_record(&b, PERFDATA_LOST, 0, &body, 7, 8, 1201);
+	build_record(&b, 60, 0, &body, 7, 8, 1202); /* of a kernel to come: skipped */
+	body.size = 0;
+	perfdata_put32(&body, 3); /* MMAP: pid, tid, address, size, offset, path */
+	perfdata_put32(&body, 4);
+	perfdata_put64(&body, 0x7000);
+	perfdata_put64(&body, 0x8000);
+	perfdata_put64(&body, 0x9000);
+	perfdata_put_string(&body, "/bin/old", 8);
+	build_record(&b, PERFDATA_MMAP, PERFDATA_MISC_USER, &body, 3, 4, 1203);
+	build_auxtrace(&b, 5, 8, -1, 0x100, "0123456789", 10, 16);
+	build_code(&b, 7, 99, 0x4000, "abc", 3);
+	build_end(&b, PERFDATA_FEATURE_ARCH, "x86_64");
+
+	f = open_bytes(&b);
+	assert_false(perfdata_unfinished(f));
+	assert_false(perfdata_truncated(f));
+	assert_int_equal(perfdata_auxtrace(f), 0);
+	next(f, &r, PERFDATA_COMM);
+	assert_int_equal(perfdata_auxtrace(f), PERFDATA_AUXTRACE_INTEL_PT);
+	assert_true(perfdata_snapshot(f));
+	assert_true(perfdata_clock(f, &clock));
+	assert_int_equal(clock.shift, 3);
+	assert_int_equal(clock.mult, 2);
+	assert_int_equal(clock.zero, 1000);
+	first = r.offset;
+	assert_int_equal(r.pid, 7);
+	assert_int_equal(r.tid, 8);
+	assert_int_equal(r.time, 1100);
+	assert_true(r.exec);
+	assert_int_equal(r.text_size, 6);
+	assert_memory_equal(r.text, "a name", 6);
+	next(f, &r, PERFDATA_MMAP2);
+	assert_int_equal(r.pid, 7);
+	assert_int_equal(r.address, 0x1000);
+	assert_int_equal(r.size, 0x2000);
+	assert_int_equal(r.file_offset, 0x3000);
+	assert_true(r.executable);
+	assert_int_equal(r.id.size, 0);
+	assert_memory_equal(r.text, "/bin/x", 7);
+	next(f, &r, PERFDATA_MMAP2);
+	assert_int_equal(r.id.size, 20);
+	assert_memory_equal(r.id.bytes, id, 20);
+	assert_memory_equal(r.text, "/bin/y", 7);
+	next(f, &r, PERFDATA_FORK);
+	assert_int_equal(r.pid, 9);
+	assert_int_equal(r.tid, 10);
+	assert_int_equal(r.ppid, 7);
+	assert_int_equal(r.ptid, 8);
+	assert_int_equal(r.time, 1103);
+	next(f, &r, PERFDATA_ITRACE_START);
+	next(f, &r, PERFDATA_AUX);
+	assert_int_equal(r.size, 0x222);
+	assert_true(r.lost != 0);
+	next(f, &r, PERFDATA_LOST);
+	assert_int_equal(r.lost, 42);
+	next(f, &r, PERFDATA_MMAP);
+	assert_int_equal(r.pid, 3);
+	assert_int_equal(r.file_offset, 0x9000);
+	assert_true(r.executable);
+	assert_memory_equal(r.text, "/bin/old", 9);
+	next(f, &r, PERFDATA_AUXTRACE);
+	assert_int_equal(r.index, 5);
+	assert_int_equal(r.tid, 8);
+	assert_int_equal(r.cpu, -1);
+	assert_int_equal(r.trace_offset, 0x100);
+	assert_int_equal(r.trace_size, 16);
+	assert_memory_equal(r.bytes, "0123456789\0\0\0\0\0", 16);
+	next(f, &r, PERFDATA_HEADER_EVENT_TYPE);
+	assert_int_equal(r.tag, PERFDATA_PTAH_CODE);
+	assert_int_equal(r.tsc, 99);
+	assert_int_equal(r.address, 0x4000);
+	assert_int_equal(r.size, 3);
+	assert_memory_equal(r.bytes, "abc", 3);
+	assert_int_equal(perfdata_read_at(f, first, &r), 0);
+	assert_int_equal(r.type, PERFDATA_COMM);
+	assert_int_equal(perfdata_next(f, &r, &why), 0);
+	assert_int_equal(perfdata_read_at(f, 0, &r), PTAH_E_INVAL);
+	perfdata_close(f);
+	perfdata_buffer_free(&b);
+	perfdata_buffer_free(&body);
+}
+
+/* Two events whose records end differently: the last word tells which. */
+static void records_of_different_events(void **state)
+{
+	static const uint64_t types[] = {
+	    PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_IDENTIFIER,
+	    PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_CPU | PERFDATA_SAMPLE_IDENTIFIER};
+	uint8_t head[104 + 16 + 2 * 136] = {0};
+	struct perfdata_buffer b = {0};
+	struct perfdata_record r;
+	struct perfdata_file *f;
+
+	(void)state;
+	memcpy(head, "PERFILE2", 8);
+	store_le64(head + 8, 104);
+	store_le64(head + 16, 136);
+	store_le64(head + 24, 120);
+	store_le64(head + 32, 2 * 136);
+	store_le64(head + 40, sizeof(head));
+	for (unsigned i = 0; i < 2; i++) {
+		uint8_t *attr = head + 120 + 136 * i;
+
+		store_le64(head + 104 + 8 * i, 50 + i); /* its id */
+		store_le32(attr + 4, 120);
+		store_le64(attr + 24, types[i]);
+		store_le64(attr + 40, PERFDATA_ATTR_SAMPLE_ID_ALL);
+		store_le64(attr + 120, 104 + 8 * i);
+		store_le64(attr + 128, 8);
+	}
+	perfdata_put(&b, head, sizeof(head));
+	for (unsigned i = 0; i < 2; i++) {
+		perfdata_put32(&b, PERFDATA_ITRACE_START);
+		perfdata_put32(&b, (8 + 8 + 24) << 16);
+		perfdata_put32(&b, 1);
+		perfdata_put32(&b, 2);
+		if (!i)
+			perfdata_put64(&b, 3); /* pid, tid */
+		perfdata_put64(&b, 1000 + i);  /* time */
+		if (i)
+			perfdata_put64(&b, 6); /* cpu */
+		perfdata_put64(&b, 50 + i);
+	}
+	f = open_bytes(&b); /* data.size 0: as perf leaves it when it is killed */
+	assert_true(perfdata_unfinished(f));
+	assert_false(perfdata_truncated(f));
+	next(f, &r, PERFDATA_ITRACE_START);
+	assert_int_equal(r.time, 1000);
+	assert_int_equal(r.cpu, -1);
+	next(f, &r, PERFDATA_ITRACE_START);
+	assert_int_equal(r.time, 1001);
+	assert_int_equal(r.cpu, 6);
+	perfdata_close(f);
+	perfdata_buffer_free(&b);
+}
+
+static void other_files(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct ptah_message why;
+	uint8_t pipe[200] = "PERFILE2\x10";
+
+	(void)state;
+	assert_int_equal(open_status("", 0, &why), PTAH_E_EMPTY);
+	assert_int_equal(open_status("PERFILE2", 8, &why), PTAH_E_BAD_MAGIC);
+	assert_int_equal(open_status("#!/bin/sh\nexit 0 and so on", 26, &why), PTAH_E_BAD_MAGIC);
+	assert_int_equal(open_status("2ELIFREP\0\0\0\0\0\0\0\x68", 16, &why), PTAH_E_FOREIGN);
+	assert_non_null(strstr(why.text, "big-endian"));
+	assert_int_equal(open_status("PERFFILE\x68\0\0\0\0\0\0\0", 16, &why), PTAH_E_UNSUPPORTED);
+	assert_int_equal(open_status(pipe, sizeof(pipe), &why), PTAH_E_UNSUPPORTED);
+	assert_non_null(strstr(why.text, "pipe"));
+	assert_int_equal(perfdata_open("/no/such/file", NULL, &why), PTAH_E_SYSTEM);
+	assert_non_null(strstr(why.text, "/no/such/file"));
+	assert_int_equal(perfdata_open("/", NULL, &why), PTAH_E_BAD_FILE);
+	build_begin(&b);
+	build_comm(&b, 7, 7, false, "prog", 0);
+	build_end(&b, PERFDATA_FEATURE_ARCH, "i686");
+	assert_int_equal(open_status(b.bytes, b.size, &why), PTAH_E_FOREIGN);
+	assert_non_null(strstr(why.text, "i686"));
+	perfdata_buffer_free(&b);
+}
+
+static void compressed_and_broken_records(void **state)
+{
+	static const struct {
+		uint32_t type;
+		uint16_t size; /* what the record says, not what follows */
+		int status;
+	} cases[] = {
+	    {PERFDATA_COMPRESSED, 16, PTAH_E_UNSUPPORTED}, {PERFDATA_COMM, 0, PTAH_E_BAD_FILE},
+	    {PERFDATA_COMM, 7, PTAH_E_BAD_FILE},	   {PERFDATA_COMM, 8, PTAH_E_BAD_FILE},
+	    {PERFDATA_COMM, 17, PTAH_E_BAD_FILE},	   {PERFDATA_AUXTRACE, 16, PTAH_E_BAD_FILE},
+	    {PERFDATA_MMAP2, 16, PTAH_E_BAD_FILE},	   {60, 16, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct perfdata_buffer b = {0};
+		struct ptah_message why = {""};
+		struct perfdata_record r;
+		struct perfdata_file *f;
+
+		build_begin(&b);
+		perfdata_put32(&b, cases[i].type);
+		perfdata_put16(&b, 0);
+		perfdata_put16(&b, cases[i].size);
+		perfdata_put64(&b, 0);
+		build_end(&b, PERFDATA_FEATURE_ARCH, "x86_64");
+		f = open_bytes(&b);
+		assert_int_equal(perfdata_next(f, &r, &why), cases[i].status);
+		assert_int_equal(why.text[0] != '\0', cases[i].status < 0);
+		perfdata_close(f);
+		perfdata_buffer_free(&b);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(every_record),
+	    cmocka_unit_test(records_of_different_events),
+	    cmocka_unit_test(other_files),
+	    cmocka_unit_test(compressed_and_broken_records),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
