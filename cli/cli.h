@@ -131,6 +131,9 @@ struct names;
 int input_names(const struct input *input, const struct ptah_session *session,
 		struct names **names);
 
+/* What stream i is, with a comm that can be shown. */
+void input_stream_info(const struct ptah_session *session, size_t i, struct ptah_stream_info *info);
+
 /* Is stream i wanted? */
 bool input_wants(const struct input *input, const struct ptah_session *session, size_t i);
 

@@ -174,6 +174,14 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 	return check_wanted(command, input, session);
 }
 
+void input_stream_info(const struct ptah_session *session, size_t i, struct ptah_stream_info *info)
+{
+	if (ptah_session_stream_info(session, i, info) < 0)
+		memset(info, 0, sizeof(*info));
+	info->comm[sizeof(info->comm) - 1] = '\0';
+	clean_text(info->comm);
+}
+
 bool input_wants(const struct input *input, const struct ptah_session *session, size_t i)
 {
 	struct ptah_stream_info info;
@@ -189,8 +197,12 @@ void input_notes(const struct input *input, const struct ptah_session *session)
 {
 	const char *note;
 
-	for (size_t i = 0; !input->quiet && (note = ptah_session_note(session, i)); i++)
-		fprintf(stderr, "note: %s\n", note);
+	for (size_t i = 0; !input->quiet && (note = ptah_session_note(session, i)); i++) {
+		fputs("note: ", stderr);
+		for (; *note; note++)
+			putc((unsigned char)*note < 0x20 || *note == 0x7f ? '?' : *note, stderr);
+		putc('\n', stderr);
+	}
 }
 
 int output_open(const struct command *command, const struct input *input, struct out **out)

@@ -110,7 +110,7 @@ static void dump_stream(struct dump *d, const struct ptah_session *session, size
 {
 	struct ptah_stream_info info;
 
-	ptah_session_stream_info(session, i, &info);
+	input_stream_info(session, i, &info);
 	if (d->o->input.format == FORMAT_JSON) {
 		json_object(&d->json, NULL, false);
 		json_string(&d->json, "comm", info.comm);

@@ -60,6 +60,13 @@ static const char *grouped(uint64_t value, char text[32])
 	return text;
 }
 
+static void put_remark(struct out *out, const char *head, const char *text)
+{
+	out_text(out, head);
+	out_clean(out, text);
+	out_char(out, '\n');
+}
+
 static void put_summary(struct out *out, const struct ptah_session *session,
 			const struct profile_totals *t)
 {
@@ -67,7 +74,7 @@ static void put_summary(struct out *out, const struct ptah_session *session,
 	char a[32], b[32];
 
 	if (command)
-		out_format(out, "# %s\n", command);
+		put_remark(out, "# ", command);
 	out_format(out, "# %s instructions, %s branches, ", grouped(t->instructions, a),
 		   grouped(t->branches, b));
 	out_format(out, "%u thread%s, %.2f MB of trace (%.3f bits per instruction)\n",
@@ -84,7 +91,7 @@ static void put_summary(struct out *out, const struct ptah_session *session,
 	if (t->lost_bytes)
 		out_format(out, "# %" PRIu64 " bytes of trace were lost\n", t->lost_bytes);
 	for (size_t i = 0; ptah_session_note(session, i); i++)
-		out_format(out, "# note: %s\n", ptah_session_note(session, i));
+		put_remark(out, "# note: ", ptah_session_note(session, i));
 	out_char(out, '\n');
 }
 
@@ -124,19 +131,34 @@ static void put_name(struct out *out, const struct profile_row *row, bool offset
 		out_format(out, "+0x%" PRIx64, row->name.offset);
 }
 
+/* As wide as the widest, within reason. */
+static int object_width(const struct profile_row *rows, size_t n)
+{
+	size_t width = strlen("object");
+
+	for (size_t i = 0; i < n; i++) {
+		size_t length = strlen(rows[i].name.dso);
+
+		if (length > width && length <= 40)
+			width = length;
+	}
+	return (int)width;
+}
+
 static void put_rows_text(struct out *out, const struct profile_row *rows, size_t n, size_t shown,
 			  uint64_t total, bool blocks)
 {
+	int width = object_width(rows, shown);
 	char a[32], b[32];
 
-	out_format(out, "%7s %17s %13s  %-20s %s\n", "percent", "instructions",
-		   blocks ? "executions" : "calls", "object", blocks ? "block" : "function");
+	out_format(out, "%7s %17s %13s  %-*s %s\n", "percent", "instructions",
+		   blocks ? "executions" : "calls", width, "object", blocks ? "block" : "function");
 	for (size_t i = 0; i < shown; i++) {
 		const struct profile_row *row = &rows[i];
 
-		out_format(out, "%6.2f%% %17s %13s  %-20s ", percent(row->instructions, total),
+		out_format(out, "%6.2f%% %17s %13s  %-*s ", percent(row->instructions, total),
 			   grouped(row->instructions, a),
-			   grouped(blocks ? row->executions : row->calls, b), row->name.dso);
+			   grouped(blocks ? row->executions : row->calls, b), width, row->name.dso);
 		put_name(out, row, blocks);
 		if (blocks)
 			out_format(out, "  [%u instruction%s]", row->ninsn,
@@ -228,7 +250,7 @@ static int collect(const struct options *o, const struct ptah_session *session,
 
 		if (!input_wants(&o->input, session, i))
 			continue;
-		ptah_session_stream_info(session, i, &info);
+		input_stream_info(session, i, &info);
 		status = ptah_stream_new(session, i, &stream);
 		if (status < 0)
 			break;

@@ -405,7 +405,7 @@ static int script_stream(struct script *s, const struct ptah_session *session, s
 
 	if (status < 0)
 		return status;
-	ptah_session_stream_info(session, i, &s->info);
+	input_stream_info(session, i, &s->info);
 	s->has_branch = false;
 	s->depth = 0;
 	s->before = PTAH_INSN_OTHER;

@@ -57,7 +57,7 @@ static int count_stream(const struct ptah_session *session, size_t i, struct cou
 	int n;
 
 	memset(c, 0, sizeof(*c));
-	ptah_session_stream_info(session, i, &info);
+	input_stream_info(session, i, &info);
 	c->bytes = info.bytes;
 	c->lost_bytes = info.lost;
 	packets_each(session, i, count_packet, c);
@@ -210,7 +210,7 @@ static int run(int argc, char **argv)
 		if (!input_wants(&o.input, session, i))
 			continue;
 		problem = count_stream(session, i, &c, &progress);
-		ptah_session_stream_info(session, i, &info);
+		input_stream_info(session, i, &info);
 		add(&sum, &c);
 		streams++;
 		if (o.input.format == FORMAT_JSON) {

@@ -100,7 +100,7 @@ static void verify_stream(struct verify *v, const struct ptah_session *session, 
 	struct ptah_verify r;
 	int status;
 
-	ptah_session_stream_info(session, i, &info);
+	input_stream_info(session, i, &info);
 	status = ptah_session_verify(session, i, &r);
 	v->threads++;
 	v->unknown += status < 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "output/names.h"
 
+#include "output/out.h"
 #include "symbol/elf.h"
 
 #include <stdlib.h>
@@ -15,6 +16,14 @@ struct names {
 	struct name fallback;
 	struct ptah_map *maps; /* added by hand; their paths are ours */
 	size_t map_count;
+	struct clean *cleaned;
+};
+
+/* A path that cannot be shown as it is, and how it is shown. */
+struct clean {
+	struct clean *next;
+	const char *path;
+	char text[];
 };
 
 int names_new(const struct ptah_session *session, const char *symfs, struct names **names)
@@ -43,6 +52,10 @@ void names_free(struct names *n)
 	for (size_t i = 0; i < n->map_count; i++)
 		free((char *)(uintptr_t)n->maps[i].path);
 	free(n->maps);
+	for (struct clean *c = n->cleaned, *next; c; c = next) {
+		next = c->next;
+		free(c);
+	}
 	ptah_symbols_free(n->symbols);
 	free(n->table);
 	free(n);
@@ -116,6 +129,28 @@ static bool make_room(struct names *n)
 	return true;
 }
 
+/* `path` without control characters; nearly always itself. */
+static const char *shown(struct names *n, const char *path)
+{
+	struct clean *c;
+
+	if (!path[strcspn(path,
+			  "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10"
+			  "\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f")])
+		return path;
+	for (c = n->cleaned; c; c = c->next)
+		if (c->path == path)
+			return c->text;
+	c = malloc(sizeof(*c) + strlen(path) + 1);
+	if (!c)
+		return "?";
+	*c = (struct clean){n->cleaned, path};
+	strcpy(c->text, path);
+	clean_text(c->text);
+	n->cleaned = c;
+	return c->text;
+}
+
 static void look_up(struct names *n, uint64_t ip, struct name *name)
 {
 	struct ptah_symbol symbol;
@@ -126,9 +161,9 @@ static void look_up(struct names *n, uint64_t ip, struct name *name)
 	*name = (struct name){.ip = ip, .start = ip, .dso = "[unknown]"};
 	if (!ptah_session_find_map(n->session, n->pid, ip, 0, &map) && !find_added_map(n, ip, &map))
 		return;
-	slash = strrchr(map.path, '/');
-	name->path = map.path;
-	name->dso = slash && slash[1] ? slash + 1 : map.path;
+	name->path = shown(n, map.path);
+	slash = strrchr(name->path, '/');
+	name->dso = slash && slash[1] ? slash + 1 : name->path;
 	offset = map.file_offset + (ip - map.address);
 	if (map.path[0] != '/' || !ptah_symbols_lookup(n->symbols, map.path, offset, &symbol))
 		return;

@@ -149,6 +149,24 @@ void out_char(struct out *o, char c)
 	out_bytes(o, &c, 1);
 }
 
+static bool is_control(char c)
+{
+	return (unsigned char)c < 0x20 || c == 0x7f;
+}
+
+void out_clean(struct out *o, const char *text)
+{
+	for (; *text; text++)
+		out_char(o, is_control(*text) ? '?' : *text);
+}
+
+void clean_text(char *text)
+{
+	for (; *text; text++)
+		if (is_control(*text))
+			*text = '?';
+}
+
 void out_decimal(struct out *o, uint64_t value)
 {
 	char digits[20];

@@ -25,6 +25,11 @@ void out_abort(struct out *out);
 void out_bytes(struct out *out, const char *bytes, size_t n);
 void out_text(struct out *out, const char *text);
 void out_char(struct out *out, char c);
+
+/* Text from a file of a stranger: control characters, which would move a
+ * terminal's cursor or break a row, become "?". */
+void out_clean(struct out *out, const char *text);
+void clean_text(char *text); /* the same in place */
 void out_decimal(struct out *out, uint64_t value);
 void out_hex(struct out *out, uint64_t value); /* without 0x */
 void out_format(struct out *out, const char *format, ...) PRINTF_LIKE(2, 3);

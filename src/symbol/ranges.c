@@ -199,6 +199,10 @@ size_t symbol_names_add(struct symbol_names *names, const char *prefix, const ch
 	}
 	memcpy(names->bytes + at, prefix, n);
 	memcpy(names->bytes + at + n, suffix, m);
+	/* No compiler makes such names, and terminals obey them. */
+	for (size_t i = at; i < at + n + m; i++)
+		if ((unsigned char)names->bytes[i] < 0x20 || names->bytes[i] == 0x7f)
+			names->bytes[i] = '?';
 	names->bytes[at + n + m] = '\0';
 	names->used += n + m + 1;
 	return at;

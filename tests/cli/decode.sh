@@ -108,3 +108,19 @@ expect 0 "$PTAH" dump --format=json r.data
 equal "dump" "$(json "d['streams'][0]['packets'][0]['packet']")" PSB
 expect 0 "$PTAH" dump r.data
 equal "no bad packets" "$(grep -c bad out)" 0
+
+# A name made to move the cursor, or to add a row, does neither.
+odd=$(printf 'ab\t\033[2Jc')
+cp program "$odd"
+status=0
+"$PTAH" record -o odd.data -- "./$odd" 2>/dev/null || status=$?
+equal "exit status" "$status" 7
+expect 0 "$PTAH" script odd.data
+equal "lines" "$(wc -l <out)" "$total"
+expect 0 "$PTAH" report --limit=0 --format=tsv odd.data
+equal "rows" "$(wc -l <out)" 4
+equal "cells" "$(awk -F '\t' 'NF != 6' out)" ""
+for command in script report stat verify; do
+	expect 0 "$PTAH" $command odd.data
+	grep -q "$(printf '\033')" out err && fail "$command obeys a file's name"
+done
