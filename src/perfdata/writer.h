@@ -4,8 +4,8 @@
  *
  * Everything is appended. After perfdata_writer_flush() the file on disk is
  * valid up to that point even if the process dies. finish() adds the header
- * features. What perf has no record for (truth, code that is in no file,
- * notes) goes into records of a type that perf skips, see docs/perf-data.md.
+ * features. What perf has no record for (truth, code that is in no file, notes)
+ * lies between perf's records in one that perf skips: see docs/perf-data.md.
  *
  * Every function returns 0 or a negative enum ptah_error; after a failure the
  * writer stays failed and perfdata_writer_why() tells the sentence.

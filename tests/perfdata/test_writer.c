@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+/* What is written is read back, at every flush; failures leave nothing that looks whole. */
+#include "perfdata/build.h"
+
+#include "perfdata/reader.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+static char *const command[] = {(char *)"prog", (char *)"an argument", NULL};
+
+static struct perfdata_writer_config config_of(const char *path)
+{
+	return (struct perfdata_writer_config){
+	    .path = path,
+	    .command = command,
+	    .clock = {.shift = 2, .mult = 3, .zero = 1000},
+	    .retcomp = true,
+	    .tsc = true,
+	    .max_nonturbo_ratio = 20,
+	};
+}
+
+static struct perfdata_writer *open_writer(const char *path)
+{
+	struct perfdata_writer_config config = config_of(path);
+	struct perfdata_writer *w = NULL;
+	struct ptah_message why = {""};
+
+	if (perfdata_writer_open(&config, &w, &why) < 0)
+		fail_msg("%s", why.text);
+	return w;
+}
+
+static int next(struct perfdata_file *f, struct perfdata_record *r)
+{
+	struct ptah_message why = {""};
+	int status = perfdata_next(f, r, &why);
+
+	if (status < 0)
+		fail_msg("%s", why.text);
+	return status;
+}
+
+static struct perfdata_file *open_reader(const char *path)
+{
+	struct perfdata_file *f = NULL;
+	struct ptah_message why = {""};
+
+	if (perfdata_open(path, &f, &why) < 0)
+		fail_msg("%s", why.text);
+	return f;
+}
+
+static unsigned count_records(const char *path, bool *unfinished)
+{
+	struct perfdata_file *f = open_reader(path);
+	struct perfdata_record r;
+	unsigned n = 0;
+
+	while (next(f, &r))
+		n++;
+	*unfinished = perfdata_unfinished(f);
+	perfdata_close(f);
+	return n;
+}
+
+static void new_path(char *path)
+{
+	build_file(path, "", 0);
+	unlink(path);
+}
+
+static void written_and_read(void **state)
+{
+	struct ptah_truth truth = {1, 2, 3, 4, 5};
+	struct perfdata_build_id id, own;
+	struct perfdata_clock clock;
+	struct perfdata_writer *w;
+	struct perfdata_record r;
+	struct perfdata_file *f;
+	char path[32];
+
+	(void)state;
+	new_path(path);
+	w = open_writer(path);
+	assert_int_equal(perfdata_write_comm(w, 7, 8, 10, true, "a name that is far too long"), 0);
+	assert_int_equal(
+	    perfdata_write_mmap2(w, 7, 8, 20, 0x1000, 0x2000, 0x3000, 5, "/proc/self/exe"), 0);
+	assert_int_equal(
+	    perfdata_write_mmap2(w, 7, 8, 20, 0x1000, 0x2000, 0x3000, 5, "/no/such/file"), 0);
+	assert_int_equal(perfdata_write_fork(w, 9, 10, 7, 8, 30), 0);
+	assert_int_equal(perfdata_write_itrace_start(w, 7, 8, 40), 0);
+	assert_int_equal(perfdata_write_auxtrace(w, 3, 8, "0123456789", 10), 0);
+	assert_int_equal(perfdata_write_auxtrace(w, 3, 8, "abcdefgh", 8), 0);
+	assert_int_equal(perfdata_add_code(w, 7, 50, 0x4000, "code!", 5), 0);
+	assert_int_equal(perfdata_add_note(w, "a note"), 0);
+	assert_int_equal(perfdata_add_truth(w, 3, 7, 8, &truth, 6), 0);
+	assert_int_equal(perfdata_write_exit(w, 7, 8, 7, 7, 60), 0);
+	assert_int_equal(perfdata_writer_finish(w, NULL), 0);
+
+	f = open_reader(path);
+	assert_false(perfdata_unfinished(f));
+	assert_string_equal(perfdata_command(f), "ptah record -- prog an argument");
+	assert_true(next(f, &r));
+	assert_int_equal(r.type, PERFDATA_COMM);
+	assert_memory_equal(r.text, "a name that is ", 16); /* 15 and the NUL, as in the kernel */
+	assert_true(r.exec);
+	assert_int_equal(r.time, 1000 + 10 * 3 / 4);
+	assert_true(perfdata_clock(f, &clock));
+	assert_int_equal(clock.mult, 3);
+	assert_true(next(f, &r));
+	assert_int_equal(r.type, PERFDATA_MMAP2);
+	assert_int_equal(r.file_offset, 0x3000);
+	assert_int_equal(perfdata_build_id_read("/proc/self/exe", &own), 0);
+	assert_int_equal(r.id.size, own.size);
+	assert_memory_equal(r.id.bytes, own.bytes, own.size);
+	if (own.size) {
+		assert_true(perfdata_find_build_id(f, "/proc/self/exe", &id));
+		assert_int_equal(id.size, own.size);
+		assert_memory_equal(id.bytes, own.bytes, own.size);
+	}
+	assert_false(perfdata_find_build_id(f, "/proc/self/ex", &id));
+	assert_true(next(f, &r));
+	assert_memory_equal(r.text, "/no/such/file", 14);
+	assert_int_equal(r.id.size, 0);
+	assert_true(next(f, &r));
+	assert_int_equal(r.type, PERFDATA_FORK);
+	assert_int_equal(r.ppid, 7);
+	assert_true(next(f, &r));
+	assert_int_equal(r.type, PERFDATA_ITRACE_START);
+	assert_true(next(f, &r));
+	assert_int_equal(r.type, PERFDATA_AUXTRACE);
+	assert_int_equal(r.index, 3);
+	assert_int_equal(r.tid, 8);
+	assert_int_equal(r.cpu, -1);
+	assert_int_equal(r.trace_offset, 0);
+	assert_int_equal(r.trace_size, 16); /* with PAD, as perf wants it */
+	assert_memory_equal(r.bytes, "0123456789\0\0\0\0\0", 16);
+	assert_true(next(f, &r));
+	assert_int_equal(r.trace_offset, 16);
+	assert_memory_equal(r.bytes, "abcdefgh", 8);
+	assert_true(next(f, &r));
+	assert_int_equal(r.tag, PERFDATA_PTAH_CODE);
+	assert_int_equal(r.pid, 7);
+	assert_int_equal(r.tsc, 50);
+	assert_int_equal(r.address, 0x4000);
+	assert_int_equal(r.size, 5);
+	assert_memory_equal(r.bytes, "code!", 5);
+	assert_true(next(f, &r));
+	assert_int_equal(r.tag, PERFDATA_PTAH_NOTE);
+	assert_int_equal(r.text_size, 6);
+	assert_memory_equal(r.text, "a note", 6);
+	assert_true(next(f, &r));
+	assert_int_equal(r.tag, PERFDATA_PTAH_TRUTH);
+	assert_int_equal(r.index, 3);
+	assert_memory_equal(&r.truth, &truth, sizeof(truth));
+	assert_int_equal(r.lost, 6);
+	assert_true(next(f, &r));
+	assert_int_equal(r.type, PERFDATA_EXIT);
+	assert_false(next(f, &r));
+	perfdata_close(f);
+	unlink(path);
+}
+
+/* After a flush the file is as good as whole, however the writer ends. */
+static void readable_at_every_flush(void **state)
+{
+	struct perfdata_writer *w;
+	bool unfinished;
+	char path[32];
+
+	(void)state;
+	new_path(path);
+	w = open_writer(path);
+	for (unsigned i = 0; i < 20; i++) {
+		assert_int_equal(count_records(path, &unfinished), 2 * i);
+		assert_true(unfinished || !i);
+		assert_int_equal(perfdata_write_comm(w, 7, 7, i, false, "x"), 0);
+		assert_int_equal(perfdata_write_auxtrace(w, 0, 7, "12345", 5), 0);
+		assert_int_equal(perfdata_writer_flush(w), 0);
+	}
+	/* What is behind the last flush does not disturb. */
+	assert_int_equal(perfdata_write_auxtrace(w, 0, 7, "12345", 5), 0);
+	assert_int_equal(count_records(path, &unfinished), 40);
+	assert_int_equal(perfdata_writer_finish(w, NULL), 0);
+	assert_int_equal(count_records(path, &unfinished), 41);
+	assert_false(unfinished);
+	unlink(path);
+}
+
+static void old_recording_is_kept(void **state)
+{
+	struct perfdata_writer *w;
+	char path[32], old[40];
+	struct stat st;
+
+	(void)state;
+	build_file(path, "precious", 8);
+	snprintf(old, sizeof(old), "%s.old", path);
+	w = open_writer(path);
+	assert_int_equal(stat(old, &st), 0);
+	assert_int_equal(st.st_size, 8);
+	perfdata_writer_abort(w); /* puts it back */
+	assert_int_equal(stat(old, &st), -1);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_size, 8);
+
+	w = open_writer(path);
+	assert_int_equal(perfdata_writer_finish(w, NULL), 0);
+	assert_int_equal(stat(old, &st), 0);
+	assert_int_equal(st.st_size, 8);
+	unlink(path);
+	unlink(old);
+}
+
+static void places_that_do_not_do(void **state)
+{
+	static const struct {
+		const char *path, *words;
+	} cases[] = {
+	    {"/no/such/folder/file", "No such file"},
+	    {"/", "directory"},
+	    {"/dev/full", "No space left"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct perfdata_writer_config config = config_of(cases[i].path);
+		struct perfdata_writer *w = NULL;
+		struct ptah_message why = {""};
+		struct stat before, after;
+
+		memset(&before, 0, sizeof(before));
+		memset(&after, 0, sizeof(after));
+		if (stat(cases[i].path, &before) && i)
+			continue;
+		assert_int_equal(perfdata_writer_open(&config, &w, &why), PTAH_E_SYSTEM);
+		assert_true(strstr(why.text, cases[i].path) == why.text);
+		assert_non_null(strstr(why.text, cases[i].words));
+		/* A device is neither renamed nor removed. */
+		stat(cases[i].path, &after);
+		assert_int_equal(before.st_ino, after.st_ino);
+	}
+}
+
+/* More than a record can hold, in every field that can be long. */
+static void too_long(void **state)
+{
+	static char text[70000];
+	struct perfdata_writer *w;
+	bool unfinished;
+	char path[32];
+
+	(void)state;
+	memset(text, 'x', sizeof(text) - 1);
+	new_path(path);
+	w = open_writer(path);
+	assert_int_equal(perfdata_add_note(w, text), 0); /* cut */
+	assert_int_equal(perfdata_write_comm(w, 7, 7, 1, false, text), 0);
+	assert_int_equal(perfdata_write_mmap2(w, 7, 7, 1, 0, 1, 0, 5, text), PTAH_E_LIMIT);
+	assert_int_equal(perfdata_write_comm(w, 7, 7, 1, false, "x"), PTAH_E_LIMIT); /* stays so */
+	assert_non_null(perfdata_writer_why(w));
+	perfdata_writer_abort(w);
+
+	w = open_writer(path);
+	assert_int_equal(perfdata_add_code(w, 7, 1, 0, text, 60000), 0);
+	assert_int_equal(perfdata_writer_finish(w, NULL), 0);
+	assert_int_equal(count_records(path, &unfinished), 1);
+	w = open_writer(path);
+	assert_int_equal(perfdata_add_code(w, 7, 1, 0, text, 66000), PTAH_E_LIMIT);
+	perfdata_writer_abort(w);
+	unlink(path);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(written_and_read),
+	    cmocka_unit_test(readable_at_every_flush),
+	    cmocka_unit_test(old_recording_is_kept),
+	    cmocka_unit_test(places_that_do_not_do),
+	    cmocka_unit_test(too_long),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
