@@ -233,6 +233,17 @@ static void drain_published(struct recording *r, unsigned i)
 	drain_ring(r, t, &r->slots[i], position, position - position % SHARED_RING);
 }
 
+/* The thread's time at its end, as the plugin's thread_clock() has it. */
+static uint64_t end_time(const struct recording *r, const struct shared_state *s)
+{
+	struct timespec now;
+
+	if (!(r->shared->flags & SHARED_CLOCK_HOST))
+		return s->instructions + s->lift;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 /* Ends a thread's trace from the state it left behind. */
 static void finish_thread(struct recording *r, unsigned i)
 {
@@ -259,8 +270,8 @@ static void finish_thread(struct recording *r, unsigned i)
 		add_note(r,
 			 "a thread was killed while it wrote its trace: its last moments are not "
 			 "recorded");
-	if (s.instructions + s.lift > r->last_tsc)
-		r->last_tsc = s.instructions + s.lift;
+	if (end_time(r, &s) > r->last_tsc)
+		r->last_tsc = end_time(r, &s);
 	truth.path_hash = path_hash_value(&path);
 	r->result->instructions += s.instructions;
 	keep_status(
@@ -364,18 +375,34 @@ static int create_shared(struct recording *r, const struct ptah_record_config *c
 	return 0;
 }
 
+/* A copy of the path with its commas doubled, as QEMU's options want them. */
+static char *double_commas(const char *path)
+{
+	char *text = malloc(2 * strlen(path) + 1), *to = text;
+
+	if (!text)
+		return NULL;
+	for (; *path; path++) {
+		if (*path == ',')
+			*to++ = ',';
+		*to++ = *path;
+	}
+	*to = '\0';
+	return text;
+}
+
 /* In the child: never returns. */
 static void run(const struct recording *r, const char *qemu, const char *plugin,
 		const struct command *command)
 {
-	char *option = NULL;
+	char *file = double_commas(plugin), *option = NULL;
 	size_t n = 0, k = 0;
 	char **argv;
 
 	while (command->argv[n])
 		n++;
 	argv = calloc(n + 8, sizeof(*argv));
-	if (!argv || asprintf(&option, "%s,fd=%d", plugin, r->memory) < 0)
+	if (!argv || !file || asprintf(&option, "%s,fd=%d", file, r->memory) < 0)
 		_exit(127);
 	argv[k++] = (char *)(uintptr_t)qemu;
 	argv[k++] = (char *)(uintptr_t) "-plugin";

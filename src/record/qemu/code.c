@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define PAGE		UINT64_C(4096)
@@ -28,12 +29,14 @@
 
 struct map {
 	uint64_t start, end, file_offset;
-	char *path; /* NULL: no file */
-	bool live;  /* false: unmapped since */
+	uint64_t change; /* when it took the place of another; 0: it did not */
+	char *path;	 /* NULL: no file that can be read again */
+	bool live;	 /* false: unmapped since */
 };
 
 struct shadow {
 	uint64_t page;
+	uint64_t change; /* the last change of its bytes; 0: none */
 	struct shadow *next;
 	uint8_t known[4096 / 8]; /* a bit for each byte */
 	uint8_t bytes[4096];
@@ -76,6 +79,11 @@ void plugin_add_handler(uint64_t address, uint64_t restorer)
 	pthread_mutex_unlock(&lock);
 }
 
+bool plugin_is_handler(uint64_t address)
+{
+	return contains(handlers, handler_count, address);
+}
+
 bool plugin_is_restorer(uint64_t address)
 {
 	return contains(restorers, restorer_count, address);
@@ -92,12 +100,20 @@ void plugin_forget_maps(uint64_t address, uint64_t size)
 	pthread_mutex_unlock(&lock);
 }
 
-static struct map *find_map(uint64_t address, bool live)
+static struct map *find_map(uint64_t address)
 {
 	for (size_t i = map_count; i-- > 0;)
-		if (maps[i].live == live && address >= maps[i].start && address < maps[i].end)
+		if (maps[i].live && address >= maps[i].start && address < maps[i].end)
 			return &maps[i];
 	return NULL;
+}
+
+/* Is this what the path leads to now? Deleted and replaced files cannot be read again. */
+static bool leads_to(const char *path, unsigned long long inode)
+{
+	struct stat st;
+
+	return path[0] == '/' && inode && !stat(path, &st) && st.st_ino == inode;
 }
 
 /* The line of /proc/self/maps that holds the host address. */
@@ -120,9 +136,11 @@ static bool read_map(uint64_t host, struct map *map)
 		if (host < start || host >= end)
 			continue;
 		line[strcspn(line, "\n")] = '\0';
-		*map = (struct map){start - plugin.guest_base, end - plugin.guest_base, offset,
-				    NULL, true};
-		if (inode && path && line[path] == '/')
+		*map = (struct map){.start = start - plugin.guest_base,
+				    .end = end - plugin.guest_base,
+				    .file_offset = offset,
+				    .live = true};
+		if (path && leads_to(line + path, inode))
 			map->path = strdup(line + path);
 		found = true;
 	}
@@ -146,39 +164,51 @@ static void tell_map(const struct map *map, uint64_t tsc)
 	plugin_send(&message, map->path);
 }
 
-/* The map around a block. *change is set when other code was mapped there before. */
-static struct map *require_map(uint64_t address, uint64_t *change)
+static struct map *keep_map(const struct map *map)
 {
-	struct map *map = find_map(address, true);
+	if (map_count == map_capacity) {
+		size_t capacity = map_capacity ? 2 * map_capacity : 64;
+		struct map *more = realloc(maps, capacity * sizeof(*maps));
+
+		if (!more)
+			return NULL;
+		maps = more;
+		map_capacity = capacity;
+	}
+	maps[map_count] = *map;
+	return &maps[map_count++];
+}
+
+/* The map around a block. It is told when its first code is translated. */
+static struct map *require_map(uint64_t address)
+{
+	struct map *map = find_map(address);
 	struct map fresh = {0};
+	bool again = false;
 
 	if (map)
 		return map;
 	if (!read_map(address + plugin.guest_base, &fresh))
 		return NULL;
-	if (map_count == map_capacity) {
-		size_t capacity = map_capacity ? 2 * map_capacity : 64;
-		struct map *more = realloc(maps, capacity * sizeof(*maps));
+	for (size_t i = map_count; i-- > 0;) {
+		struct map *old = &maps[i];
 
-		if (!more) {
-			free(fresh.path);
-			return NULL;
+		if (old->live || old->start >= fresh.end || fresh.start >= old->end)
+			continue;
+		again = true;
+		if (fresh.start <= old->start && old->end <= fresh.end) { /* replaced for good */
+			free(old->path);
+			*old = maps[--map_count];
 		}
-		maps = more;
-		map_capacity = capacity;
 	}
-	if (fresh.path) {
-		bool again = false;
-
-		for (size_t i = 0; i < map_count; i++)
-			again = again || (!maps[i].live && maps[i].start < fresh.end &&
-					  fresh.start < maps[i].end);
-		if (again)
-			*change = plugin_change_time();
-		tell_map(&fresh, again ? *change : 0);
-	}
-	maps[map_count] = fresh;
-	return &maps[map_count++];
+	if (again && fresh.path)
+		fresh.change = plugin_change_time();
+	if (fresh.path)
+		tell_map(&fresh, fresh.change);
+	map = keep_map(&fresh);
+	if (!map)
+		free(fresh.path);
+	return map;
 }
 
 /* Shadow pages */
@@ -197,7 +227,8 @@ static void fill_from_file(struct shadow *s, const struct map *map)
 		s->known[i / 8] |= (uint8_t)(1 << i % 8);
 }
 
-static struct shadow *shadow_page(uint64_t page, const struct map *map, bool refill)
+/* A page's shadow. A file that was mapped after it was last filled fills it anew. */
+static struct shadow *shadow_page(uint64_t page, const struct map *map)
 {
 	struct shadow **link = &shadows[bucket(page)];
 	struct shadow *s;
@@ -205,6 +236,8 @@ static struct shadow *shadow_page(uint64_t page, const struct map *map, bool ref
 	for (s = *link; s; s = s->next)
 		if (s->page == page)
 			break;
+	if (s && s->change >= map->change)
+		return s;
 	if (!s) {
 		s = calloc(1, sizeof(*s));
 		if (!s)
@@ -212,9 +245,9 @@ static struct shadow *shadow_page(uint64_t page, const struct map *map, bool ref
 		s->page = page;
 		s->next = *link;
 		*link = s;
-		refill = true;
 	}
-	if (refill && map->path && map->start <= page && page < map->end)
+	s->change = map->change;
+	if (map->path && map->start <= page && page < map->end)
 		fill_from_file(s, map);
 	return s;
 }
@@ -233,54 +266,69 @@ static void tell_code(uint64_t address, const uint8_t *bytes, size_t n, uint64_t
 	plugin_send(&message, bytes);
 }
 
-/* Are the bytes new, or other than before? */
-static void compare(const uint8_t *bytes, size_t n, uint64_t address, const struct map *map,
-		    bool refill, bool *fresh, bool *changed)
-{
-	for (size_t i = 0; i < n;) {
-		struct shadow *s = shadow_page((address + i) & ~(PAGE - 1), map, refill);
+struct comparison {
+	bool fresh;	 /* bytes at places never seen */
+	bool changed;	 /* bytes that were others before */
+	uint64_t change; /* the last change these pages saw */
+};
 
+static struct comparison compare(const uint8_t *bytes, size_t n, uint64_t address,
+				 const struct map *map)
+{
+	struct comparison c = {.change = map->change};
+
+	for (size_t i = 0; i < n;) {
+		struct shadow *s = shadow_page((address + i) & ~(PAGE - 1), map);
+
+		if (s && s->change > c.change)
+			c.change = s->change;
 		do {
 			size_t at = (address + i) % PAGE;
 
 			if (!s || !(s->known[at / 8] >> at % 8 & 1))
-				*fresh = true;
+				c.fresh = true;
 			else if (s->bytes[at] != bytes[i])
-				*changed = true;
+				c.changed = true;
 			i++;
 		} while (i < n && (address + i) % PAGE);
 	}
+	return c;
 }
 
-static void remember(const uint8_t *bytes, size_t n, uint64_t address, const struct map *map)
+static void remember(const uint8_t *bytes, size_t n, uint64_t address, const struct map *map,
+		     uint64_t change)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct shadow *s = shadow_page((address + i) & ~(PAGE - 1), map, false);
+		struct shadow *s = shadow_page((address + i) & ~(PAGE - 1), map);
 		size_t at = (address + i) % PAGE;
 
 		if (!s)
 			return;
 		s->bytes[at] = bytes[i];
 		s->known[at / 8] |= (uint8_t)(1 << at % 8);
+		if (change)
+			s->change = change;
 	}
 }
 
-/* Makes sure that the decoder will know these bytes. Returns the time of a change, or 0. */
+/*
+ * Makes sure that the decoder will know these bytes. Returns the time from
+ * which on it does; 0: always.
+ */
 static uint64_t account_for(uint64_t address, const uint8_t *bytes, size_t n)
 {
-	bool fresh = false, changed = false;
-	uint64_t change = 0;
-	const struct map *map = require_map(address, &change);
 	static const struct map nowhere;
+	const struct map *map = require_map(address);
+	struct comparison c;
+	uint64_t change;
 
 	if (!map)
 		map = &nowhere;
-	compare(bytes, n, address, map, change != 0, &fresh, &changed);
-	if (changed && !change)
-		change = plugin_change_time();
-	if (fresh || changed) {
+	c = compare(bytes, n, address, map);
+	change = c.changed ? plugin_change_time() : c.change;
+	if (c.fresh || c.changed) {
 		tell_code(address, bytes, n, change);
-		remember(bytes, n, address, map);
+		remember(bytes, n, address, map, c.changed ? change : 0);
 	}
 	return change;
 }

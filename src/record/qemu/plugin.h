@@ -50,6 +50,7 @@ void plugin_wait(_Atomic uint64_t *word, uint64_t old);
 struct block *plugin_block(const struct qemu_plugin_tb *tb);
 void plugin_forget_maps(uint64_t address, uint64_t size);
 void plugin_add_handler(uint64_t address, uint64_t restorer);
+bool plugin_is_handler(uint64_t address);
 bool plugin_is_restorer(uint64_t address);
 
 /* trace.c: threads and their traces */

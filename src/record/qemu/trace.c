@@ -248,6 +248,24 @@ static bool pass_part(struct shared_state *s, const struct block *b, uint64_t ip
 	return true;
 }
 
+/*
+ * Like pass(), but nothing will run at `next`: a run that goes on at b's end
+ * after the interruption is one run, so it stays open.
+ */
+static bool pass_to_nothing(struct shared_state *s, const struct block *b, uint64_t next)
+{
+	uint64_t hash = s->hash, run_start = s->run_start;
+
+	if (!pass(s, b, next))
+		return false;
+	if (s->hash != hash || s->run_start != run_start) {
+		s->hash = hash;
+		s->run_start = run_start;
+		s->next_ip = b->end;
+	}
+	return true;
+}
+
 static void leave(struct shared_thread *t)
 {
 	t->live.enabled = false;
@@ -278,30 +296,67 @@ struct signal_frame {
 	bool synchronous;
 };
 
-/*
- * Was the handler that begins now called by the kernel? Then the stack holds
- * its frame (pretcode, ucontext, siginfo) and rdx points at the ucontext.
- * QEMU's plugin interface cannot read registers, but its code generator keeps
- * the CPU state, which begins with them, in rbp.
- */
-static bool read_signal_frame(const uint64_t *env, struct signal_frame *frame)
-{
-	uint64_t pretcode, ip;
-	int32_t info[3]; /* si_signo, si_errno, si_code */
-	int signal;
+/* The registers with which a handler begins. */
+struct handler_entry {
+	uint64_t ip, rsp, rdi, rsi, rdx;
+};
 
-	if (!env_trusted || env[ENV_RDX] != env[ENV_RSP] + 8)
+/*
+ * Does a handler that begins with these registers stand on a signal frame
+ * (pretcode, ucontext, siginfo)? If so *inner is where it was interrupted.
+ */
+static bool read_frame(const struct handler_entry *entry, struct signal_frame *frame,
+		       struct handler_entry *inner)
+{
+	uint64_t pretcode;
+	gregset_t regs;
+	int32_t info[3]; /* si_signo, si_errno, si_code */
+	int signal = (int)entry->rdi;
+
+	if (entry->rdx != entry->rsp + 8 || !plugin_read(entry->rsp, &pretcode, 8) ||
+	    !plugin_is_restorer(pretcode))
 		return false;
-	if (!plugin_read(env[ENV_RSP], &pretcode, 8) || !plugin_is_restorer(pretcode))
+	if (!plugin_read(entry->rdx + offsetof(ucontext_t, uc_mcontext.gregs), regs,
+			 sizeof(regs)) ||
+	    !plugin_read(entry->rsi, info, sizeof(info)))
 		return false;
-	if (!plugin_read(env[ENV_RDX] + offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP]), &ip, 8) ||
-	    !plugin_read(env[ENV_RSI], info, sizeof(info)))
-		return false;
-	signal = (int)env[ENV_RDI];
-	frame->ip = ip;
+	*inner = (struct handler_entry){
+	    .ip = (uint64_t)regs[REG_RIP],
+	    .rsp = (uint64_t)regs[REG_RSP],
+	    .rdi = (uint64_t)regs[REG_RDI],
+	    .rsi = (uint64_t)regs[REG_RSI],
+	    .rdx = (uint64_t)regs[REG_RDX],
+	};
+	frame->ip = inner->ip;
 	frame->synchronous =
 	    info[2] > 0 && (signal == SIGSEGV || signal == SIGBUS || signal == SIGILL ||
 			    signal == SIGFPE || signal == SIGTRAP);
+	return true;
+}
+
+/*
+ * Was the handler that begins now called by the kernel? QEMU's plugin
+ * interface cannot read registers, but its code generator keeps the CPU state,
+ * which begins with them, in rbp. Where several signals came at once, the
+ * frames lie on each other, each but the first interrupting a handler before
+ * its first instruction: the first one's tells where the program was.
+ */
+static bool read_signal_frame(const uint64_t *env, struct signal_frame *frame)
+{
+	struct handler_entry entry, inner;
+	struct signal_frame outer;
+
+	if (!env_trusted)
+		return false;
+	entry = (struct handler_entry){0, env[ENV_RSP], env[ENV_RDI], env[ENV_RSI], env[ENV_RDX]};
+	if (!read_frame(&entry, frame, &inner))
+		return false;
+	for (int depth = 0; depth < NSIG && plugin_is_handler(inner.ip); depth++) {
+		entry = inner;
+		if (!read_frame(&entry, &outer, &inner))
+			break;
+		*frame = outer;
+	}
 	return true;
 }
 
@@ -330,7 +385,7 @@ static void on_signal(struct shared_thread *t, const struct block *prev,
 		account_run(s, prev->end, prev->end);
 		generator_disable(&s->g);
 	} else if ((frame->synchronous && pass_part(s, prev, frame->ip)) ||
-		   pass(s, prev, frame->ip) || pass_part(s, prev, frame->ip)) {
+		   pass_to_nothing(s, prev, frame->ip) || pass_part(s, prev, frame->ip)) {
 		generator_async_disable(&s->g, frame->ip);
 	} else {
 		/* Where it was interrupted is nowhere prev leads to: prev is not counted. */
@@ -498,6 +553,11 @@ NOINLINE static void on_block_slow(struct shared_thread *t, const struct block *
 		/* QEMU runs one instruction of prev again by itself: a store into this very
 		 * block, or an atomic it cannot do in parallel. */
 		t->prev = cur;
+	} else if (cur->slow & BLOCK_VSYSCALL && pass_to_nothing(s, prev, cur->start)) {
+		/* The page holds no code that runs: fetching from it faults, and the kernel
+		 * does the call and the return. */
+		generator_async_disable(&s->g, cur->start);
+		leave(t);
 	} else if (pass(s, prev, cur->start)) {
 		t->prev = cur;
 	} else if (pass_part(s, prev, cur->start)) {
@@ -505,14 +565,8 @@ NOINLINE static void on_block_slow(struct shared_thread *t, const struct block *
 	} else {
 		on_loss(t, prev, cur);
 	}
-	if (cur->slow & BLOCK_VSYSCALL) {
-		/* The page holds no code that runs: fetching from it faults, and the kernel
-		 * does the call and the return. */
-		generator_async_disable(&s->g, cur->start);
-		leave(t);
-	} else if (cur->slow & BLOCK_CHANGED) {
+	if (cur->slow & BLOCK_CHANGED)
 		enter_changed(t, cur);
-	}
 }
 
 /* Called from the trampoline below. */

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: MIT
+# What programs do to themselves and each other: code written at run time,
+# signals and faults, threads.
+. "$PTAH_SOURCE/tests/record/common.sh"
+
+build jit
+build signals
+build threads
+
+for options in "" "--no-retcomp --clock=host"; do
+	# shellcheck disable=SC2086
+	record $options ./jit || fail "jit ended with status $?"
+	exact
+	echo "jit $options: $(tail -1 verify.txt)"
+
+	# shellcheck disable=SC2086
+	record $options ./signals || fail "signals ended with status $?"
+	exact
+	perf_agrees
+	echo "signals $options: $(tail -1 verify.txt)"
+done
+
+# 1 + 4 + 700 threads, more than there is room for at one time.
+record ./threads || fail "threads ended with status $?"
+exact
+perf_agrees
+grep -q '^705 threads: ' verify.txt || fail "not 705 threads: $(tail -1 verify.txt)"
+for name in first second third fourth; do
+	grep -q "^$name " verify.txt || fail "no thread named $name: $(head -5 verify.txt)"
+done
+echo "threads: $(tail -1 verify.txt)"
