@@ -77,9 +77,10 @@ static int run(int argc, char **argv)
 	if (!o.quiet)
 		fprintf(stderr,
 			"[ ptah record: %.3f MB of trace, %" PRIu64 " instructions, %u thread%s "
-			"written to %s ]\n",
+			"written to %s%s ]\n",
 			(double)result.trace_bytes / 1e6, result.instructions, result.threads,
-			result.threads == 1 ? "" : "s", o.output ? o.output : "perf.data");
+			result.threads == 1 ? "" : "s", o.output ? o.output : "perf.data",
+			result.notes ? "; 'ptah report' tells what was left out" : "");
 	return pass_status(result.wait_status);
 }
 

@@ -37,6 +37,7 @@ struct line {
 	uint8_t size; /* of the instruction; 0: free */
 	uint8_t bytes[15];
 	uint32_t length;
+	uint32_t code; /* where the instruction begins in it */
 	uint32_t text; /* place in the pool */
 };
 
@@ -277,13 +278,15 @@ static void on_blocks(struct script *s, const struct ptah_item *item)
 
 /* Instructions */
 
-static void render_line(struct script *s, const struct ptah_insn *insn, char *text, size_t n)
+/* The text of an instruction's line; *code is where the instruction begins in it. */
+static void render_line(struct script *s, const struct ptah_insn *insn, char *text, size_t n,
+			size_t *code)
 {
 	const struct name *name = NULL;
-	char code[128];
+	char assembly[128];
 	int k = 0;
 
-	disasm(insn, s->o->att, code, sizeof(code));
+	disasm(insn, s->o->att, assembly, sizeof(assembly));
 	if (!s->o->no_symbols)
 		name = names_find(s->names, s->info.pid, insn->ip);
 	if (!name)
@@ -293,42 +296,61 @@ static void render_line(struct script *s, const struct ptah_insn *insn, char *te
 			     name->symbol, name->offset, name->dso);
 	else
 		k = snprintf(text, n, "%" PRIx64 " (%.100s)", insn->ip, name->dso);
-	snprintf(text + k, n - (size_t)k, "\t%s\n", code);
+	*code = (size_t)k + 1;
+	snprintf(text + k, n - (size_t)k, "\t%s\n", assembly);
 }
 
-static void put_insn(struct script *s, const struct ptah_insn *insn)
+/* The line of an instruction, from the cache if it is there. */
+static const struct line *find_line(struct script *s, const struct ptah_insn *insn)
 {
 	size_t i = (size_t)(insn->ip * UINT64_C(0x9e3779b97f4a7c15) >> 40) % LINES;
 	struct line *line = &s->lines[i];
 	char text[512];
+	size_t code;
+
+	if (line->size == insn->size && line->ip == insn->ip &&
+	    !memcmp(line->bytes, insn->bytes, insn->size))
+		return line;
+	render_line(s, insn, text, sizeof(text), &code);
+	if (s->pool_used + sizeof(text) > POOL_SIZE) {
+		s->pool_used = 0;
+		memset(s->lines, 0, LINES * sizeof(*s->lines));
+	}
+	line->ip = insn->ip;
+	line->size = insn->size;
+	memcpy(line->bytes, insn->bytes, insn->size);
+	line->length = (uint32_t)strlen(text);
+	line->code = (uint32_t)code;
+	line->text = (uint32_t)s->pool_used;
+	memcpy(s->pool + s->pool_used, text, line->length);
+	s->pool_used += line->length;
+	return line;
+}
+
+static void put_insn(struct script *s, const struct ptah_insn *insn)
+{
+	const struct line *line = find_line(s, insn);
 
 	put_prefix(s);
-	if (line->size != insn->size || line->ip != insn->ip ||
-	    memcmp(line->bytes, insn->bytes, insn->size) != 0) {
-		render_line(s, insn, text, sizeof(text));
-		if (s->pool_used + sizeof(text) > POOL_SIZE) {
-			s->pool_used = 0;
-			memset(s->lines, 0, LINES * sizeof(*s->lines));
-		}
-		line->ip = insn->ip;
-		line->size = insn->size;
-		memcpy(line->bytes, insn->bytes, insn->size);
-		line->length = (uint32_t)strlen(text);
-		line->text = (uint32_t)s->pool_used;
-		memcpy(s->pool + s->pool_used, text, line->length);
-		s->pool_used += line->length;
-	}
 	out_bytes(s->out, s->pool + line->text, line->length);
 }
 
 static void put_insn_structured(struct script *s, const struct ptah_insn *insn)
 {
-	char code[128];
+	const struct line *line = find_line(s, insn);
+	char code[512];
+	size_t n = line->length - line->code - 1; /* without the newline */
 
-	disasm(insn, s->o->att, code, sizeof(code));
+	memcpy(code, s->pool + line->text + line->code, n);
+	code[n] = '\0';
 	if (s->o->input.format == FORMAT_TSV) {
-		out_format(s->out, "%d\t0x%" PRIx64 "\t%u\t%s\n", s->info.tid, insn->ip, insn->size,
-			   code);
+		out_format(s->out, "%d\t0x", s->info.tid);
+		out_hex(s->out, insn->ip);
+		out_char(s->out, '\t');
+		out_decimal(s->out, insn->size);
+		out_char(s->out, '\t');
+		out_bytes(s->out, code, n);
+		out_char(s->out, '\n');
 		return;
 	}
 	json_object(&s->json, NULL, true);
@@ -395,6 +417,7 @@ static void on_event(struct script *s, const struct ptah_item *item)
 static int script_stream(struct script *s, const struct ptah_session *session, size_t i,
 			 struct progress *progress)
 {
+	struct ptah_stream_info info;
 	struct ptah_item items[256];
 	int n, status = ptah_stream_new(session, i, &s->stream);
 	void (*on_item)(struct script *, const struct ptah_item *) = s->o->branches ? on_branches
@@ -405,7 +428,11 @@ static int script_stream(struct script *s, const struct ptah_session *session, s
 
 	if (status < 0)
 		return status;
-	input_stream_info(session, i, &s->info);
+	input_stream_info(session, i, &info);
+	/* Lines are of one process's memory. */
+	if (info.pid != s->info.pid)
+		memset(s->lines, 0, LINES * sizeof(*s->lines));
+	s->info = info;
 	s->has_branch = false;
 	s->depth = 0;
 	s->before = PTAH_INSN_OTHER;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -99,6 +100,19 @@ static double ratio(double a, double b)
 	return b > 0 ? a / b : 0;
 }
 
+/* The key is the text's word in snake_case: TIP.PGE is tip_pge. */
+static void put_number(struct json *j, const char *name, uint64_t value)
+{
+	char key[32];
+	size_t i;
+
+	for (i = 0; name[i] && i < sizeof(key) - 1; i++)
+		key[i] =
+		    isalnum((unsigned char)name[i]) ? (char)tolower((unsigned char)name[i]) : '_';
+	key[i] = '\0';
+	json_number(j, key, value);
+}
+
 static void put_json(struct json *j, const struct counts *c)
 {
 	json_number(j, "bytes", c->bytes);
@@ -115,19 +129,13 @@ static void put_json(struct json *j, const struct counts *c)
 	json_real(j, "million_instructions_per_second",
 		  ratio((double)c->instructions / 1e6, c->seconds));
 	json_object(j, "branches", false);
-	for (unsigned i = 1; i < PTAH_INSN_CLASS_MAX; i++) {
-		char key[32];
-
-		snprintf(key, sizeof(key), "%s", ptah_insn_class_name(i));
-		for (char *p = key; *p; p++)
-			*p = *p == '-' ? '_' : *p;
-		json_number(j, key, c->classes[i]);
-	}
+	for (unsigned i = 1; i < PTAH_INSN_CLASS_MAX; i++)
+		put_number(j, ptah_insn_class_name(i), c->classes[i]);
 	json_end_object(j);
 	json_object(j, "packets", false);
 	for (unsigned i = 0; i < PTAH_PACKET_TYPE_MAX; i++)
 		if (c->packets[i])
-			json_number(j, ptah_packet_name(i), c->packets[i]);
+			put_number(j, ptah_packet_name(i), c->packets[i]);
 	json_end_object(j);
 }
 

@@ -36,14 +36,30 @@ static size_t utf8_length(const unsigned char *s)
 	return n;
 }
 
+/* How many bytes at s stand for themselves: nearly always all of them. */
+static size_t plain_length(const unsigned char *s)
+{
+	size_t n = 0;
+
+	while (s[n] >= 0x20 && s[n] < 0x7f && s[n] != '"' && s[n] != '\\')
+		n++;
+	return n;
+}
+
 /* Bytes that are no UTF-8 become U+FFFD. */
 static void put_string(struct json *j, const char *value)
 {
 	const unsigned char *s = (const unsigned char *)value;
 
 	out_char(j->out, '"');
-	while (*s) {
-		size_t n = utf8_length(s);
+	for (;;) {
+		size_t plain = plain_length(s), n;
+
+		out_bytes(j->out, (const char *)s, plain);
+		s += plain;
+		if (!*s)
+			break;
+		n = utf8_length(s);
 
 		if (*s == '"' || *s == '\\')
 			out_format(j->out, "\\%c", *s);

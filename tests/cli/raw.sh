@@ -73,7 +73,7 @@ code="--pt=trace --raw=code:401000"
 	equal instructions "$(json "d['instructions']")" 8
 	equal errors "$(json "d['errors']")" 0
 	equal bytes "$(json "d['bytes']")" 35
-	equal "TNT packets" "$(json "d['packets']['TNT-8']")" 1
+	equal "TNT packets" "$(json "d['packets']['tnt_8']")" 1
 	equal conditional "$(json "d['branches']['conditional']")" 3
 }
 

@@ -20,10 +20,10 @@ for name in mruby foo unzip; do
 	# shellcheck disable=SC2086
 	expect 0 "$PTAH" stat --format=json $input
 	row "$name" 14 | tr '\n' ' ' >wanted
-	json "' '.join(str(d['packets'].get(k, 0)) for k in ('PAD', 'PSB', 'PSBEND', 'FUP', 'TIP',
-		'TIP.PGE', 'TIP.PGD', 'TNT-8')) + ' ' + str(d['packets']['MODE.Exec'] +
-		d['packets'].get('MODE.TSX', 0)) + ' ' +
-		' '.join(str(d['packets'].get(k, 0)) for k in ('PIP', 'VMCS', 'CBR', 'OVF')) + ' '" |
+	json "' '.join(str(d['packets'].get(k, 0)) for k in ('pad', 'psb', 'psbend', 'fup', 'tip',
+		'tip_pge', 'tip_pgd', 'tnt_8')) + ' ' + str(d['packets']['mode_exec'] +
+		d['packets'].get('mode_tsx', 0)) + ' ' +
+		' '.join(str(d['packets'].get(k, 0)) for k in ('pip', 'vmcs', 'cbr', 'ovf')) + ' '" |
 		tr -d '\n' >got
 	diff wanted got || fail "packets of $name"
 	# Column 2 of the second table is libipt 2.0.5, which has no errors in any.
