@@ -225,6 +225,93 @@ static void make_elf(struct buffer *b)
 	put_bytes(b, elf, sizeof(elf));
 }
 
+/* A record of perf.data: type, misc, then u64 words. */
+static void put_record(struct buffer *b, uint32_t type, uint16_t misc, const uint64_t *words,
+		       size_t n)
+{
+	const uint16_t tail[] = {misc, (uint16_t)(8 + 8 * n)};
+
+	put_bytes(b, &type, sizeof(type));
+	put_bytes(b, tail, sizeof(tail));
+	put_bytes(b, words, 8 * n);
+}
+
+#define RECORD(b, type, misc, ...)                                                                 \
+	put_record((b), (type), (misc), (const uint64_t[]){__VA_ARGS__},                           \
+		   sizeof((const uint64_t[]){__VA_ARGS__}) / 8)
+#define PAIR(low, high) ((uint64_t)(uint32_t)(low) | (uint64_t)(high) << 32)
+#define SAMPLE_ID(time) PAIR(7, 7), (time)
+
+static void put_trace(struct buffer *b, uint64_t at, uint64_t tsc, bool first)
+{
+	struct buffer trace = {.size = 0};
+
+	PUT(&trace, PSB);
+	PUT(&trace, TSC, .u.tsc.tsc = tsc);
+	PUT(&trace, MODE_EXEC, .u.exec.mode = PTAH_EXEC_64);
+	if (!first)
+		IP(&trace, FUP, 0x401000);
+	PUT(&trace, PSBEND);
+	if (first)
+		IP(&trace, TIP_PGE, 0x401000);
+	IP(&trace, TIP, 0x401000);
+	while (trace.size % 8)
+		trace.bytes[trace.size++] = 0;
+	RECORD(b, 71, 0, trace.size, at, 1, PAIR(0, 7), PAIR(-1, 0));
+	put_bytes(b, trace.bytes, trace.size);
+}
+
+/* A recording as `ptah record` writes it, of one thread whose code changes once. */
+static void make_recording(struct buffer *b)
+{
+	/* Sizes of header and attribute; attributes, data: offset, size. */
+	static const uint64_t head[] = {104, 136, 112, 136, 248};
+	static const uint64_t ptah = PAIR(0x48415450, 1); /* "PTAH", version 1 */
+	uint64_t size;
+
+	put_bytes(b, "PERFILE2", 8);
+	put_bytes(b, head, sizeof(head));
+	b->size = 248;
+	b->bytes[72] = 1 << 6;	 /* the architecture */
+	b->bytes[112 + 4] = 120; /* attr: size, sample type, sample_id_all */
+	b->bytes[112 + 24] = 2 | 4;
+	b->bytes[112 + 42] = 1 << 2;
+	RECORD(b, 70, 0, 1, 8, 3, 2, 1000, 1, 1 << 10, 1 << 11, 0, 0, 0, 0, 0, 0, 0, 0, 20, 0);
+	RECORD(b, 3, 1 << 13, PAIR(7, 7), 0x676f7270, SAMPLE_ID(0));
+	RECORD(b, 10, 2, PAIR(7, 7), 0x401000, 0x1000, 0, 0, 0, 0, PAIR(5, 2), 0x612f /* "/a" */,
+	       SAMPLE_ID(0));
+	RECORD(b, 10, 2 | 1 << 14, PAIR(7, 7), 0x500000, 0x1000, 0, PAIR(20, 0), 0, 0, PAIR(5, 2),
+	       0x6e6f6e612f2f /* "//anon" */, SAMPLE_ID(0));
+	RECORD(b, 7, 0, PAIR(8, 7), PAIR(8, 7), 1001, SAMPLE_ID(1001));
+	RECORD(b, 12, 0, PAIR(7, 7), SAMPLE_ID(1001));
+	RECORD(b, 65, 0, ptah, PAIR(2, 27), PAIR(7, 3), 0, 0x401000, 0xe0ff90);
+	RECORD(b, 65, 0, ptah, PAIR(2, 26), PAIR(7, 2), 0x2000, 0x401000, 0xe0ff);
+	put_trace(b, 0, 0x1000, true);
+	put_trace(b, 48, 0x2000, false);
+	put_trace(b, 4096, 0x3000, false); /* behind a gap */
+	RECORD(b, 11, 0, 0, 4096, 1, SAMPLE_ID(1002));
+	RECORD(b, 2, 0, 0, 3, SAMPLE_ID(1002));
+	RECORD(b, 65, 0, ptah, PAIR(1, 64), PAIR(0, 7), 7, 4, 0, 4, 0, 0x1234, 0);
+	RECORD(b, 65, 0, ptah, PAIR(3, 4), 0x65746f6e);
+	RECORD(b, 4, 0, PAIR(7, 7), PAIR(7, 7), 1003, SAMPLE_ID(1003));
+	size = b->size - 248;
+	memcpy(b->bytes + 48, &size, sizeof(size));
+	size = b->size + 16;
+	put_bytes(b, &size, sizeof(size));
+	size = 12;
+	put_bytes(b, &size, sizeof(size));
+	put_bytes(b, "\x08\0\0\0x86_64\0", 12);
+}
+
+/* The same, of a recorder that was killed while it wrote. */
+static void make_killed_recording(struct buffer *b)
+{
+	make_recording(b);
+	memset(b->bytes + 48, 0, 8);
+	b->bytes[72] = 0;
+	b->size -= 60;
+}
+
 static void write_dictionary(const char *path)
 {
 	FILE *f = fopen(path, "w");
@@ -252,10 +339,15 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*make)(struct buffer *b);
 	} seeds[] = {
-	    {"packet/every-type", make_packets}, {"packet/groups", make_events},
-	    {"event/every-type", make_packets},	 {"event/groups", make_events},
-	    {"flow/program", make_flow},	 {"pages/three", make_pages},
+	    {"packet/every-type", make_packets},
+	    {"packet/groups", make_events},
+	    {"event/every-type", make_packets},
+	    {"event/groups", make_events},
+	    {"flow/program", make_flow},
+	    {"pages/three", make_pages},
 	    {"elf/smallest", make_elf},
+	    {"perfdata/recording", make_recording},
+	    {"perfdata/killed", make_killed_recording},
 	};
 
 	if (argc != 3) {
@@ -265,7 +357,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(seeds) / sizeof(*seeds); i++) {
 		static struct buffer b;
 
-		b.size = 0;
+		memset(&b, 0, sizeof(b));
 		seeds[i].make(&b);
 		write_file(argv[1], seeds[i].name, &b);
 	}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Proves of recordings: any file is opened or refused with a sentence that
+ * begins with its name; an open one answers every question, its streams'
+ * pieces add up to their size, and decoding comes to an end.
+ *
+ * Input: a perf.data file. Binaries it names are looked for in an empty folder.
+ */
+#include "fuzz.h"
+
+#include <ptah/session.h>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MAX_STREAMS 16
+#define MAX_ITEMS   (UINT64_C(1) << 20)
+
+static void check_bytes(const struct ptah_session *s, size_t stream, uint64_t size)
+{
+	uint64_t at = 0, sum = 0;
+	const uint8_t *bytes;
+	size_t n;
+
+	while ((n = ptah_session_stream_bytes(s, stream, at, &bytes)) > 0) {
+		for (size_t i = 0; i < n; i++)
+			sum += bytes[i];
+		at += n;
+	}
+	CHECK(at == size);
+	CHECK(sum <= 255 * size);
+}
+
+static void check_maps(const struct ptah_session *s, int32_t pid, const struct ptah_item *item)
+{
+	struct ptah_map map;
+
+	if (ptah_session_find_map(s, pid, item->ip, item->tsc, &map)) {
+		CHECK(map.path && item->ip - map.address < map.size);
+	}
+	if (ptah_session_find_map(s, pid, item->ip, 0, &map)) {
+		CHECK(map.path && item->ip - map.address < map.size);
+	}
+	ptah_session_time(s, item->tsc);
+}
+
+static void decode(const struct ptah_session *s, size_t index, const struct ptah_stream_info *info)
+{
+	struct ptah_item items[64];
+	struct ptah_insn insns[64];
+	struct ptah_stream *stream;
+	uint64_t count = 0;
+	int n;
+
+	CHECK(!ptah_stream_new(s, index, &stream));
+	while ((n = ptah_stream_read(stream, items, 64)) > 0 && count < MAX_ITEMS) {
+		CHECK(n <= 64 && ptah_stream_offset(stream) <= info->bytes);
+		for (int i = 0; i < n; i++) {
+			CHECK(items[i].offset <= info->bytes);
+			check_maps(s, info->pid, &items[i]);
+		}
+		if (items[n - 1].type == PTAH_ITEM_BLOCK)
+			ptah_stream_insns(stream, &items[n - 1], insns, 64);
+		count += (uint64_t)n;
+	}
+	CHECK(n >= 0);
+	ptah_stream_free(stream);
+}
+
+static void use(const struct ptah_session *s)
+{
+	size_t streams = ptah_session_streams(s);
+	struct ptah_stream_info info;
+
+	for (size_t i = 0; ptah_session_note(s, i); i++)
+		CHECK(strlen(ptah_session_note(s, i)) < (1 << 20));
+	if (ptah_session_command(s))
+		CHECK(strlen(ptah_session_command(s)) < (1 << 20));
+	CHECK(streams > 0);
+	CHECK(ptah_session_stream_info(s, streams, &info) < 0);
+	for (size_t i = 0; i < streams && i < MAX_STREAMS; i++) {
+		struct ptah_verify result;
+		int status;
+
+		CHECK(!ptah_session_stream_info(s, i, &info));
+		check_bytes(s, i, info.bytes);
+		decode(s, i, &info);
+		status = ptah_session_verify(s, i, &result);
+		CHECK(status == (info.has_truth ? 0 : PTAH_E_MISSING));
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct ptah_session_config config = {.size = sizeof(config),
+					     .symfs = "/var/empty/ptah-fuzz"};
+	struct ptah_message why = {""};
+	struct ptah_session *s = NULL;
+	char path[64];
+	int fd = memfd_create("fuzz", 0);
+
+	CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (ptah_session_open(path, &config, &s, &why) == 0) {
+		use(s);
+		ptah_session_close(s);
+	} else {
+		CHECK(strlen(why.text) > 0);
+		config.ignore_build_ids = true;
+		if (ptah_session_open(path, &config, &s, &why) == 0) {
+			use(s);
+			ptah_session_close(s);
+		}
+	}
+	close(fd);
+	return 0;
+}
