@@ -106,7 +106,7 @@ static void put_number(struct json *j, const char *name, uint64_t value)
 	char key[32];
 	size_t i;
 
-	for (i = 0; name[i] && i < sizeof(key) - 1; i++)
+	for (i = 0; i < sizeof(key) - 1 && name[i]; i++)
 		key[i] =
 		    isalnum((unsigned char)name[i]) ? (char)tolower((unsigned char)name[i]) : '_';
 	key[i] = '\0';
