@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+# Sudden ends: of the command at any moment, of the recorder, of the threads
+# that still run when the process exits.
+. "$PTAH_SOURCE/tests/record/common.sh"
+
+build spin
+
+child_of() # PID: the pid of the command that it records
+{
+	for i in $(seq 100); do
+		child=$(cat "/proc/$1/task/$1/children" 2>/dev/null | tr -d ' ')
+		[ -z "$child" ] || return 0
+		sleep 0.05
+	done
+	fail "the recorder started nothing"
+}
+
+wait_for_trace() # until the file has some
+{
+	for i in $(seq 100); do
+		[ -e perf.data ] && [ "$(wc -c <perf.data)" -gt 200000 ] && return 0
+		sleep 0.05
+	done
+	fail "no trace is written"
+}
+
+# Threads that run when the process exits.
+record ./spin 1 done 3 || fail "spin: status $?"
+exact
+grep -q '^3 threads: ' verify.txt || fail "not 3 threads: $(cat verify.txt)"
+echo "exit: $(tail -1 verify.txt)"
+
+# SIGKILL, at several moments, one thread and three.
+for pause in 0.25 0.4; do
+	for threads in 1 3; do
+		rm -f perf.data done
+		"$PTAH" record -q ./spin 60 done $threads &
+		recorder=$!
+		child_of $recorder
+		sleep $pause
+		kill -KILL "$child"
+		status=0
+		wait $recorder || status=$?
+		[ $status = 137 ] || fail "killed command: status $status"
+		exact
+	done
+done
+echo "SIGKILL: $(tail -1 verify.txt)"
+
+# SIGTERM for the recorder is for the command; SIGINT is not, the terminal sends that to both.
+rm -f perf.data
+"$PTAH" record -q ./spin 60 done &
+recorder=$!
+child_of $recorder
+wait_for_trace
+kill -INT $recorder
+kill -TERM $recorder
+status=0
+wait $recorder || status=$?
+[ $status = 6 ] || fail "SIGTERM: status $status, expected the command's 6"
+exact
+echo "SIGTERM: $(tail -1 verify.txt)"
+
+# The recorder is killed: the command goes on to its end, and what was written can be read.
+rm -f perf.data done
+"$PTAH" record -q ./spin 4 done &
+recorder=$!
+child_of $recorder
+sleep 2.5
+kill -KILL $recorder
+wait $recorder 2>/dev/null || :
+"$PTAH" stat --format=json perf.data >stat.json 2>errors.txt || fail "stat: $(cat errors.txt stat.json)"
+grep -q '"errors": *0' stat.json || fail "the rest does not decode: $(cat stat.json)"
+for i in $(seq 100); do
+	[ ! -e done ] || break
+	sleep 0.1
+done
+[ "$(cat done 2>/dev/null)" = done ] || fail "the command died with its recorder"
+echo "recorder killed: decodes up to the last flush"
