@@ -33,7 +33,7 @@ struct pass {
 
 void *session_grow(void *array, size_t count, size_t *capacity, size_t size)
 {
-	size_t more = *capacity ? *capacity * 2 : 16;
+	size_t more = *capacity ? *capacity * 2 : 4;
 	void *bigger;
 
 	if (count < *capacity)
