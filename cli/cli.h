@@ -57,6 +57,9 @@ void options_help(const struct command *command, struct out *out);
 /* "ptah NAME: message" on stderr. Returns EXIT_FAILED. */
 int fail(const struct command *command, const char *format, ...) PRINTF_LIKE(2, 3);
 
+/* What was decoded has been shown, but it is not all that ran. Returns EXIT_FAILED. */
+int fail_errors(const struct command *command, uint64_t errors);
+
 enum format {
 	FORMAT_TEXT,
 	FORMAT_JSON,
@@ -149,7 +152,7 @@ bool interrupted(void);
 
 /* Progress on stderr, if that is a terminal. */
 struct progress {
-	bool on;
+	bool on, shown;
 	uint64_t total, before;
 	double last;
 };

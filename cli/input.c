@@ -262,6 +262,7 @@ void progress_at(struct progress *p, uint64_t offset)
 	if (t - p->last < 0.2)
 		return;
 	p->last = t;
+	p->shown = true;
 	fprintf(stderr, "\r%3.0f%% of %.1f MB",
 		100.0 * (double)(p->before + offset) / (double)p->total, (double)p->total / 1e6);
 }
@@ -273,6 +274,6 @@ void progress_next(struct progress *p, uint64_t stream_bytes)
 
 void progress_end(struct progress *p)
 {
-	if (p->on)
+	if (p->shown)
 		fputs("\r                          \r", stderr);
 }

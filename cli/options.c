@@ -3,6 +3,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,14 @@ int fail(const struct command *command, const char *format, ...)
 	va_end(args);
 	fputc('\n', stderr);
 	return EXIT_FAILED;
+}
+
+int fail_errors(const struct command *command, uint64_t errors)
+{
+	return fail(command,
+		    "%" PRIu64 " decoding error%s: parts of the path are missing ('ptah script "
+		    "--blocks' shows where)",
+		    errors, errors == 1 ? "" : "s");
 }
 
 void options_help(const struct command *command, struct out *out)

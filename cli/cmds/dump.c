@@ -165,10 +165,13 @@ static int run(int argc, char **argv)
 		json_finish(&d.json);
 	}
 	progress_end(&d.progress);
+	status = d.bad || ptah_session_truncated(session) ? EXIT_FAILED : EXIT_OK;
+	input_notes(&o.input, session);
 	ptah_session_close(session);
-	if (d.bad && !o.input.quiet)
-		fail(&command_dump, "%" PRIu64 " places with bad bytes", d.bad);
-	return output_close(&command_dump, d.out, d.bad ? EXIT_FAILED : EXIT_OK);
+	if (d.bad)
+		fail(&command_dump, "%" PRIu64 " place%s with bad bytes", d.bad,
+		     d.bad == 1 ? "" : "s");
+	return output_close(&command_dump, d.out, status);
 }
 
 const struct command command_dump = {
@@ -178,7 +181,7 @@ const struct command command_dump = {
     .details =
 	"Prints every packet with its offset, name and payload; packets with an IP also show\n"
 	"the address it means. Bytes that are no packet are shown as (bad), and reading goes\n"
-	"on at the next PSB; the exit status is then 1.",
+	"on at the next PSB; the exit status is then 1, as with a recording that was cut short.",
     .options = option_defs,
     .run = run,
 };

@@ -82,9 +82,9 @@ static void put_summary(struct out *out, const struct ptah_session *session,
 		   t->instructions ? 8.0 * (double)t->bytes / (double)t->instructions : 0.0);
 	if (t->errors)
 		out_format(out,
-			   "# %" PRIu64 " decoding errors: parts of the path are missing (see "
+			   "# %" PRIu64 " decoding error%s: parts of the path are missing (see "
 			   "ptah stat)\n",
-			   t->errors);
+			   t->errors, t->errors == 1 ? "" : "s");
 	if (t->overflows)
 		out_format(out, "# %" PRIu64 " overflows: the processor lost packets\n",
 			   t->overflows);
@@ -300,6 +300,8 @@ static int run(int argc, char **argv)
 		put_report(out, &o, session, rows, n, profile_totals(counter));
 	else
 		status = fail(&command_report, "%s", ptah_strerror(problem));
+	if (problem >= 0 && profile_totals(counter)->errors)
+		status = fail_errors(&command_report, profile_totals(counter)->errors);
 	free(rows);
 	profile_free(counter);
 	names_free(names);

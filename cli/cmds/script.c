@@ -521,8 +521,7 @@ static int run(int argc, char **argv)
 	if (problem < 0)
 		status = fail(&command_script, "%s", ptah_strerror(problem));
 	else if (s.errors)
-		status = fail(&command_script,
-			      "%" PRIu64 " decoding errors (lines with \"# error\")", s.errors);
+		status = fail_errors(&command_script, s.errors);
 	input_notes(&o.input, session);
 	names_free(s.names);
 	free(s.lines);

@@ -251,6 +251,8 @@ static int run(int argc, char **argv)
 	ptah_session_close(session);
 	if (problem < 0)
 		status = fail(&command_stat, "%s", ptah_strerror(problem));
+	else if (sum.errors)
+		status = fail_errors(&command_stat, sum.errors);
 	return output_close(&command_stat, out, status);
 }
 

@@ -102,6 +102,9 @@ PTAH_API uint64_t ptah_session_time(const struct ptah_session *session, uint64_t
 /* The recorder's command line, NULL if the recording has none. */
 PTAH_API const char *ptah_session_command(const struct ptah_session *session);
 
+/* The recording was cut short (a copy that stopped, a full disk): its end is lost. */
+PTAH_API bool ptah_session_truncated(const struct ptah_session *session);
+
 /* Remarks of the recorder ("child 123 was not recorded"), and about the file. NULL when i is out of
  * range. */
 PTAH_API const char *ptah_session_note(const struct ptah_session *session, size_t i);

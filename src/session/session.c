@@ -256,3 +256,8 @@ const char *ptah_session_command(const struct ptah_session *s)
 {
 	return s->file ? perfdata_command(s->file) : NULL;
 }
+
+bool ptah_session_truncated(const struct ptah_session *s)
+{
+	return s->file && perfdata_truncated(s->file);
+}
