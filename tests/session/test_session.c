@@ -4,6 +4,8 @@
 
 #include <ptah/session.h>
 
+#include <pthread.h>
+
 #define BASE 0x12345
 
 /* Loops through jmp rax, of as many instructions as their names say. */
@@ -484,6 +486,44 @@ static void stream_of_a_cpu(void **state)
 	}
 }
 
+static void *decode_in_thread(void *session)
+{
+	struct ptah_map map;
+
+	for (unsigned i = 0; i < 20; i++) {
+		struct sums sums = decode(session, 0);
+
+		if (sums.insns != 5 * 3 + 7 * 2 || sums.errors ||
+		    !ptah_session_find_map(session, 7, BASE, 0, &map))
+			return session;
+	}
+	return NULL;
+}
+
+/* The sanitizer for threads has something to look at here. */
+static void one_session_in_several_threads(void **state)
+{
+	pthread_t threads[4];
+	struct ptah_session *s;
+	struct made m;
+	void *failed;
+
+	(void)state;
+	begin(&m);
+	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+	build_code(&m.file, 7, 200, BASE, two, sizeof(two));
+	jumps(&m, 100, false, 5);
+	jumps(&m, 200, true, 7);
+	s = finish_whole(&m);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, decode_in_thread, s), 0);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(pthread_join(threads[i], &failed), 0);
+		assert_null(failed);
+	}
+	ptah_session_close(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -500,6 +540,7 @@ int main(void)
 	    cmocka_unit_test(foreign_and_empty_recordings),
 	    cmocka_unit_test(missing_and_changed_binaries),
 	    cmocka_unit_test(stream_of_a_cpu),
+	    cmocka_unit_test(one_session_in_several_threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
