@@ -172,7 +172,8 @@ static void drain_messages(struct recording *r)
 
 		take(r, tail, &m, sizeof(m));
 		/* The program can write to this memory too: believe nothing. */
-		if (m.bytes > SHARED_MESSAGE_MAX || head - tail < sizeof(m) + m.bytes) {
+		if (head - tail > SHARED_MESSAGES || m.bytes > SHARED_MESSAGE_MAX ||
+		    head - tail < sizeof(m) + m.bytes) {
 			keep_status(r,
 				    perfdata_message(r->why, PTAH_E_BAD_FILE,
 						     "the program damaged the recorder's memory"));

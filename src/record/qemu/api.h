@@ -3,7 +3,8 @@
  * The part of QEMU's TCG plugin interface that the recorder uses. Debian's
  * qemu-user ships no header, and the interface is small and pinned, so it is
  * declared here. Version 1 is QEMU 4.2 to 8.x; from QEMU 9.0 on only version 2
- * is accepted, and from API 3 on qemu_plugin_insn_data() copies.
+ * is accepted, and from API 3 on qemu_plugin_insn_data() copies. Tested with 7.2
+ * alone; the later versions are written after their documentation.
  */
 #ifndef PTAH_RECORD_QEMU_API_H
 #define PTAH_RECORD_QEMU_API_H
