@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#include "event/time.h"
+
+/*
+ * How far a cycle's length may be off. CBR is a whole number of bus clocks and
+ * is told some time after the frequency has changed; a measured rate is an
+ * average over one MTC period. An eighth covers both on the processors that
+ * are known; the bound is capped by the MTC period in any case.
+ */
+#define RATE_DOUBT 8
+
+#define TSC_BITS 56
+
+/* Crystal ticks as TSC ticks. */
+static uint64_t to_tsc(const struct event_time *t, uint64_t ticks)
+{
+	uint64_t whole = ticks / t->ctc_denominator, rest = ticks % t->ctc_denominator;
+
+	return whole * t->ctc_numerator + rest * t->ctc_numerator / t->ctc_denominator;
+}
+
+static bool has_crystal(const struct event_time *t)
+{
+	return t->ctc_numerator && t->ctc_denominator;
+}
+
+/* One crystal tick, rounded up: what an MTC's place is sure to. */
+static uint64_t tick(const struct event_time *t)
+{
+	return t->ctc_numerator / t->ctc_denominator + 1;
+}
+
+/* The longest time between two anchors while MTCs come. */
+static uint64_t period(const struct event_time *t)
+{
+	if (!t->aligned || !t->mtc_seen || !has_crystal(t)) /* TMA comes without MTCs, too */
+		return EVENT_TIME_UNKNOWN;
+	return to_tsc(t, UINT64_C(1) << t->mtc_freq) + 2 * tick(t);
+}
+
+static void advance(struct event_time *t, uint64_t to)
+{
+	if (to > t->now)
+		t->now = to;
+}
+
+static void set_anchor(struct event_time *t, uint64_t tsc, uint64_t sure_to)
+{
+	t->anchor = tsc;
+	t->cycles = t->elapsed = t->fraction = 0;
+	t->known = true;
+	advance(t, tsc);
+	/* An estimate that had run ahead stays where it is. */
+	t->error = t->now - tsc + sure_to;
+}
+
+/* The payload with the upper byte that brings it nearest to the last TSC. */
+static uint64_t extend(uint64_t last, uint64_t payload)
+{
+	const uint64_t wrap = UINT64_C(1) << TSC_BITS;
+	uint64_t tsc = (last & ~(wrap - 1)) | payload;
+
+	if (tsc + wrap / 2 < last)
+		tsc += wrap;
+	else if (tsc > last && tsc - last > wrap / 2 && tsc >= wrap)
+		tsc -= wrap;
+	return tsc;
+}
+
+void event_time_tsc(struct event_time *t, uint64_t payload)
+{
+	t->tsc = extend(t->tsc, payload);
+	t->awaits_tma = true;
+	t->anchor_is_mtc = false;
+	set_anchor(t, t->tsc, 1);
+}
+
+/* TSC - FC is the moment when the crystal reached CTC. */
+void event_time_tma(struct event_time *t, uint16_t ctc, uint16_t fast_counter)
+{
+	if (!t->awaits_tma || !has_crystal(t) || fast_counter > t->tsc)
+		return;
+	t->awaits_tma = false;
+	t->aligned = true;
+	t->mtc_seen = false;
+	t->base = t->tsc - fast_counter;
+	t->base_ctc = ctc;
+	t->ticks_ctc = 0;
+}
+
+/*
+ * MTC periods since the last MTC, or since TMA. The payload is
+ * CTC[MTCFreq+7:MTCFreq]; of TMA's CTC only bits 15:0 are known, so that the
+ * first MTC compares in what both have. Equal payloads are a whole round apart:
+ * an MTC is only sent when the count has changed.
+ */
+static uint64_t mtc_periods(const struct event_time *t, uint8_t payload)
+{
+	unsigned bits = t->mtc_seen || t->mtc_freq <= 8 ? 8 : 16u - t->mtc_freq;
+	unsigned before = t->mtc_seen ? t->last_mtc : (unsigned)t->base_ctc >> t->mtc_freq;
+	unsigned round = 1u << bits, periods = (payload - before) & (round - 1);
+
+	return periods ? periods : round;
+}
+
+void event_time_mtc(struct event_time *t, uint8_t payload)
+{
+	uint64_t periods, tsc, last = t->anchor, cycles = t->cycles;
+
+	if (!t->aligned || t->mtc_freq > 15)
+		return;
+	periods = mtc_periods(t, payload) << t->mtc_freq;
+	if (!t->mtc_seen) /* TMA stands somewhere inside a period */
+		periods -= t->base_ctc & ((1u << t->mtc_freq) - 1);
+	t->ticks_ctc += periods;
+	t->last_mtc = payload;
+	t->mtc_seen = true;
+	tsc = t->base + to_tsc(t, t->ticks_ctc);
+	if (t->anchor_is_mtc && cycles && tsc > last && tsc - last < UINT64_C(1) << 31)
+		t->rate = ((tsc - last) << 32) / cycles;
+	t->anchor_is_mtc = true;
+	set_anchor(t, tsc, 2 * tick(t));
+}
+
+/* Cycles as TSC ticks at the rate of now; nothing is lost to rounding over many of them. */
+static void add_elapsed(struct event_time *t, uint64_t cycles)
+{
+	uint64_t low = (cycles & UINT32_MAX) * (t->rate & UINT32_MAX);
+
+	t->fraction += low & UINT32_MAX;
+	t->elapsed += (low >> 32) + (cycles & UINT32_MAX) * (t->rate >> 32) +
+		      (cycles >> 32) * t->rate + (t->fraction >> 32);
+	t->fraction &= UINT32_MAX;
+}
+
+void event_time_cyc(struct event_time *t, uint64_t cycles)
+{
+	uint64_t longest = period(t), ticks, doubt;
+
+	t->cycles += cycles;
+	t->total_cycles += cycles;
+	if (!t->known)
+		return;
+	if (!t->rate) {
+		t->error = longest;
+		return;
+	}
+	add_elapsed(t, cycles);
+	ticks = t->elapsed;
+	if (ticks > longest)
+		ticks = longest; /* the next MTC would have come */
+	advance(t, t->anchor + ticks);
+	doubt = t->elapsed / RATE_DOUBT + (has_crystal(t) ? 2 * tick(t) : 0) + 2;
+	/* Held back by an earlier estimate: that far off it may be, too. */
+	doubt += t->now - (t->anchor + ticks);
+	t->error = doubt < longest ? doubt : longest;
+}
+
+void event_time_cbr(struct event_time *t, uint8_t ratio)
+{
+	if (!ratio || !t->nominal_ratio)
+		return;
+	/* The TSC runs at the nominal ratio, the core at this one. */
+	t->rate = ((uint64_t)t->nominal_ratio << 32) / ratio;
+	t->anchor_is_mtc = false; /* the period at hand has two frequencies in it */
+}
+
+void event_time_overflow(struct event_time *t)
+{
+	t->known = t->aligned = t->awaits_tma = false;
+	t->anchor_is_mtc = false;
+	t->error = EVENT_TIME_UNKNOWN;
+}

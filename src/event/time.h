@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Time: TSC, TMA, MTC, CYC and CBR packets combined into an estimated TSC.
+ *
+ * Anchors are moments whose TSC the trace gives: a TSC packet, or an MTC,
+ * which is sent when the crystal clock (CTC) reaches a multiple of its period
+ * and is placed on the TSC's scale by TMA and the ratio of CPUID leaf 15H. CYC
+ * counts core cycles from there; how many TSC ticks a cycle takes is measured
+ * between two MTCs, or told by CBR. The estimate never runs backwards, and
+ * with it goes a bound of its error. SDM "TSC", "TMA", "MTC", "CYC" and "CBR
+ * Packet", and "Tracking Time in Intel PT".
+ */
+#ifndef PTAH_EVENT_TIME_H
+#define PTAH_EVENT_TIME_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* No bound can be given. */
+#define EVENT_TIME_UNKNOWN UINT64_MAX
+
+struct event_time {
+	/* What the recording says of the processor; 0: not known. */
+	uint8_t mtc_freq;      /* IA32_RTIT_CTL.MTCFreq; an MTC every 2^mtc_freq crystal ticks */
+	uint8_t nominal_ratio; /* maximum non-turbo ratio (MSR_PLATFORM_INFO[15:8]) */
+	uint32_t ctc_numerator,
+	    ctc_denominator; /* TSC ticks per crystal tick (CPUID.15H EBX/EAX) */
+
+	bool known;	    /* there is an anchor */
+	bool aligned;	    /* TMA has said where the crystal stands */
+	bool mtc_seen;	    /* since TMA */
+	bool awaits_tma;    /* the last TSC may still get its TMA */
+	bool anchor_is_mtc; /* and the core's frequency has not changed since */
+	uint8_t last_mtc;   /* payload */
+	uint16_t base_ctc;  /* of TMA */
+	uint64_t now;	    /* the estimate */
+	uint64_t error;	    /* bound on |now - truth| */
+	uint64_t anchor;    /* TSC of the last anchor */
+	uint64_t tsc;	    /* of the last TSC packet, all 64 bits */
+	uint64_t base;	    /* TSC when the crystal stood at base_ctc */
+	uint64_t ticks_ctc; /* crystal ticks from base to the last MTC */
+	uint64_t cycles;    /* core cycles since the anchor */
+	uint64_t elapsed;   /* the same in TSC ticks, and a fraction in 2^-32 */
+	uint64_t fraction;
+	uint64_t total_cycles;
+	uint64_t rate; /* TSC ticks per cycle, 32 fraction bits; 0: not known */
+};
+
+/* After the configuration has been set and the rest is 0. */
+void event_time_tsc(struct event_time *t, uint64_t payload);
+void event_time_tma(struct event_time *t, uint16_t ctc, uint16_t fast_counter);
+void event_time_mtc(struct event_time *t, uint8_t payload);
+void event_time_cyc(struct event_time *t, uint64_t cycles);
+void event_time_cbr(struct event_time *t, uint8_t ratio);
+
+/* Packets were lost: cycles and crystal ticks among them. */
+void event_time_overflow(struct event_time *t);
+
+#endif
