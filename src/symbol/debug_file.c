@@ -4,54 +4,139 @@
  * below /usr/lib/debug/.build-id, or by the name in .gnu_debuglink. Only files
  * of this machine: nothing here asks a server.
  */
+#include "base/bits.h"
 #include "symbol/elf.h"
 
 #include <elfutils/libdwelf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static bool same_build_id(Elf *elf, const void *id, ssize_t size)
+/* A link is a file name, padding and four bytes. */
+#define LINK_MAX_BYTES 512
+
+/* A debug file larger than this is not read to the end for its checksum. */
+#define CHECKSUM_MAX ((size_t)1 << 30)
+
+/* What proves that a debug file belongs to a file: the build id; without one, the checksum. */
+struct identity {
+	const void *id;
+	ssize_t id_size; /* 0 or less: none */
+	uint32_t checksum;
+};
+
+/* CRC-32 as in zlib, of the whole file. */
+static bool file_checksum(int fd, uint32_t *checksum)
 {
-	const void *other;
+	uint32_t table[256], crc = UINT32_MAX;
+	uint8_t bytes[65536];
+	size_t at = 0;
+	ssize_t n;
 
-	return dwelf_elf_gnu_build_id(elf, &other) == size && memcmp(other, id, (size_t)size) == 0;
+	for (uint32_t i = 0; i < 256; i++) {
+		table[i] = i;
+		for (unsigned bit = 0; bit < 8; bit++)
+			table[i] = table[i] >> 1 ^ (table[i] & 1 ? 0xedb88320 : 0);
+	}
+	while ((n = pread(fd, bytes, sizeof(bytes), (off_t)at)) > 0 && at < CHECKSUM_MAX) {
+		for (ssize_t i = 0; i < n; i++)
+			crc = table[(uint8_t)crc ^ bytes[i]] ^ crc >> 8;
+		at += (size_t)n;
+	}
+	*checksum = ~crc;
+	return n == 0;
 }
 
-/* Opens `path` if it has the build id. Takes `path`, which may be NULL. */
-static bool try_open(char *path, const void *id, ssize_t size, struct symbol_elf *debug)
+/* A debug link may lead to the file itself, or to a copy as stripped as it is. */
+static bool has_symbols(Elf *elf)
+{
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
+		GElf_Shdr header;
+
+		if (gelf_getshdr(section, &header) && header.sh_type == SHT_SYMTAB)
+			return true;
+	}
+	return false;
+}
+
+static bool belongs(const struct symbol_elf *debug, const struct identity *to)
+{
+	const void *id;
+	uint32_t checksum;
+
+	if (!has_symbols(debug->elf))
+		return false;
+	if (to->id_size <= 0)
+		return file_checksum(debug->fd, &checksum) && checksum == to->checksum;
+	return dwelf_elf_gnu_build_id(debug->elf, &id) == to->id_size &&
+	       memcmp(id, to->id, (size_t)to->id_size) == 0;
+}
+
+/* Opens `path` if it is the debug file. Takes `path`, which may be NULL. */
+static bool try_open(char *path, const struct identity *of, struct symbol_elf *debug)
 {
 	bool found = path && symbol_elf_open(path, debug);
 
 	free(path);
-	if (found && !same_build_id(debug->elf, id, size)) {
+	if (found && !belongs(debug, of)) {
 		symbol_elf_close(debug);
 		found = false;
 	}
 	return found;
 }
 
-static char *build_id_path(const char *root, const uint8_t *id, ssize_t size)
+static char *build_id_path(const char *root, const struct identity *of)
 {
+	const uint8_t *id = of->id;
 	char hex[2 * 64 + 1], *path;
 
-	if (size < 2 || size > 64)
+	if (of->id_size < 2 || of->id_size > 64)
 		return NULL;
-	for (ssize_t i = 0; i < size; i++)
+	for (ssize_t i = 0; i < of->id_size; i++)
 		snprintf(hex + 2 * i, 3, "%02x", id[i]);
 	if (asprintf(&path, "%s/usr/lib/debug/.build-id/%.2s/%s.debug", root, hex, hex + 2) < 0)
 		return NULL;
 	return path;
 }
 
+/* The file name in .gnu_debuglink and the checksum behind it; false when there is none. */
+static bool read_link(Elf *elf, char *link, size_t n, uint32_t *checksum)
+{
+	Elf_Data *strings = symbol_section_names(elf), *data = NULL;
+	size_t length;
+
+	for (Elf_Scn *section = NULL; !data && (section = elf_nextscn(elf, section));) {
+		GElf_Shdr header;
+		char name[64];
+
+		if (!gelf_getshdr(section, &header) || header.sh_type != SHT_PROGBITS ||
+		    header.sh_size > LINK_MAX_BYTES)
+			continue;
+		symbol_string(strings, header.sh_name, name, sizeof(name));
+		if (strcmp(name, ".gnu_debuglink") == 0)
+			data = elf_rawdata(section, NULL);
+	}
+	if (!data || !data->d_buf)
+		return false;
+	symbol_string(data, 0, link, n);
+	length = (strlen(link) + 4) & ~(size_t)3;
+	if (!*link || strchr(link, '/') || data->d_size < 4 || length > data->d_size - 4)
+		return false;
+	*checksum = load_le32((const uint8_t *)data->d_buf + length);
+	return true;
+}
+
 /* The i-th place where a debug link points to; `path` is the file that has it. */
 static char *link_path(unsigned i, const char *root, const char *path, const char *link)
 {
 	const char *slash = strrchr(path, '/');
-	int folder = slash ? (int)(slash - path) : 0, n;
+	int folder = slash ? (int)(slash - path) : 1, n;
 	size_t inside = strlen(root);
 	char *place;
 
+	if (!slash)
+		path = ".";
 	if (!slash || strncmp(path, root, inside) != 0)
 		inside = 0;
 	if (i == 0)
@@ -59,29 +144,24 @@ static char *link_path(unsigned i, const char *root, const char *path, const cha
 	else if (i == 1)
 		n = asprintf(&place, "%.*s/.debug/%s", folder, path, link);
 	else
-		n = asprintf(&place, "%s/usr/lib/debug%.*s/%s", root, folder - (int)inside,
+		n = asprintf(&place, "%s/usr/lib/debug/%.*s/%s", root, folder - (int)inside,
 			     path + inside, link);
 	return n < 0 ? NULL : place;
 }
 
 bool symbol_debug_open(Elf *elf, const char *path, const char *root, struct symbol_elf *debug)
 {
-	const void *id;
-	ssize_t size = dwelf_elf_gnu_build_id(elf, &id);
-	const char *link;
-	GElf_Word crc;
+	struct identity identity = {0};
+	char link[256];
 
-	/* Without a build id nothing proves that a file belongs to this one. */
-	if (size <= 0)
-		return false;
-	if (try_open(build_id_path(root, id, size), id, size, debug) ||
-	    (*root && try_open(build_id_path("", id, size), id, size, debug)))
+	identity.id_size = dwelf_elf_gnu_build_id(elf, &identity.id);
+	if (try_open(build_id_path(root, &identity), &identity, debug) ||
+	    (*root && try_open(build_id_path("", &identity), &identity, debug)))
 		return true;
-	link = dwelf_elf_gnu_debuglink(elf, &crc);
-	if (!link || !*link || strchr(link, '/'))
+	if (!read_link(elf, link, sizeof(link), &identity.checksum))
 		return false;
 	for (unsigned i = 0; i < 3; i++)
-		if (try_open(link_path(i, root, path, link), id, size, debug))
+		if (try_open(link_path(i, root, path, link), &identity, debug))
 			return true;
 	return false;
 }

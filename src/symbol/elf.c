@@ -3,46 +3,11 @@
 
 #include <ptah/error.h>
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* More than any real file has; a malformed header may claim anything. */
-#define SEGMENTS_MAX   65536
 #define EXECUTABLE_MAX 64
-
-bool symbol_elf_open(const char *path, struct symbol_elf *elf)
-{
-	GElf_Ehdr header;
-	struct stat st;
-
-	*elf = (struct symbol_elf){.fd = -1};
-	if (elf_version(EV_CURRENT) == EV_NONE)
-		return false;
-	/* Not blocking, because a mapped path may be a fifo by now. */
-	elf->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (elf->fd < 0)
-		return false;
-	/* Read, not mapped: the file may shrink under us. */
-	if (fstat(elf->fd, &st) == 0 && S_ISREG(st.st_mode))
-		elf->elf = elf_begin(elf->fd, ELF_C_READ, NULL);
-	if (elf->elf && elf_kind(elf->elf) == ELF_K_ELF && gelf_getehdr(elf->elf, &header) &&
-	    header.e_machine == EM_X86_64)
-		return true;
-	symbol_elf_close(elf);
-	return false;
-}
-
-void symbol_elf_close(struct symbol_elf *elf)
-{
-	elf_end(elf->elf);
-	if (elf->fd >= 0)
-		close(elf->fd);
-	*elf = (struct symbol_elf){.fd = -1};
-}
 
 /* The executable segments, and the lowest address of all segments. */
 static size_t read_segments(Elf *elf, struct symbol_segment **segments, uint64_t *lowest)
@@ -51,7 +16,7 @@ static size_t read_segments(Elf *elf, struct symbol_segment **segments, uint64_t
 
 	*segments = NULL;
 	*lowest = UINT64_MAX;
-	if (elf_getphdrnum(elf, &n) < 0 || n > SEGMENTS_MAX)
+	if (elf_getphdrnum(elf, &n) < 0 || n > SYMBOL_SEGMENTS_MAX)
 		return 0;
 	*segments = calloc(EXECUTABLE_MAX, sizeof(**segments));
 	for (size_t i = 0; *segments && i < n && count < EXECUTABLE_MAX; i++) {

@@ -7,6 +7,9 @@
 
 #include <gelf.h>
 
+/* A malformed header may claim any number of program headers. */
+#define SYMBOL_SEGMENTS_MAX 65536
+
 /* An executable PT_LOAD segment. */
 struct symbol_segment {
 	uint64_t offset, address, size;
@@ -25,7 +28,7 @@ struct symbol_elf {
 	Elf *elf;
 };
 
-/* Opens an x86-64 ELF file; false when it is none. */
+/* Opens an x86-64 ELF file; false when it is none or claims absurd sizes (open.c). */
 bool symbol_elf_open(const char *path, struct symbol_elf *elf);
 void symbol_elf_close(struct symbol_elf *elf);
 

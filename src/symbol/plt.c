@@ -134,6 +134,14 @@ static size_t resolver_name(uint64_t resolver, const struct symbol_ranges *symbo
 	return symbol_names_add(names, text, "@plt");
 }
 
+/* Linkers of before 2017 leave sh_entsize of .plt.got 0. */
+static size_t entry_size(const GElf_Shdr *header)
+{
+	uint64_t size = header->sh_entsize ? header->sh_entsize : header->sh_addralign;
+
+	return size == 8 ? 8 : ENTRY_MAX;
+}
+
 static void add_entries(const struct slots *slots, Elf_Data *data, const GElf_Shdr *header,
 			size_t size, struct symbol_ranges *plt, const struct symbol_ranges *symbols,
 			struct symbol_names *names)
@@ -190,8 +198,8 @@ void symbol_add_plt(Elf *elf, struct symbol_ranges *plt, struct symbol_ranges *t
 					  });
 		data = elf_getdata(section, NULL);
 		if (data)
-			add_entries(&slots, data, &header, header.sh_entsize == 8 ? 8 : ENTRY_MAX,
-				    plt, symbols, names);
+			add_entries(&slots, data, &header, entry_size(&header), plt, symbols,
+				    names);
 	}
 	free(slots.items);
 }

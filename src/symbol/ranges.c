@@ -16,8 +16,10 @@ void symbol_ranges_add(struct symbol_ranges *ranges, struct symbol_range range)
 		return;
 	if (ranges->count == ranges->room) {
 		size_t room = ranges->room ? 2 * ranges->room : 256;
-		struct symbol_range *items = reallocarray(ranges->items, room, sizeof(*items));
+		struct symbol_range *items = NULL;
 
+		if (room <= SYMBOL_RANGES_MAX)
+			items = reallocarray(ranges->items, room, sizeof(*items));
 		if (!items) {
 			ranges->failed = true;
 			return;
@@ -187,9 +189,13 @@ size_t symbol_names_add(struct symbol_names *names, const char *prefix, const ch
 	if (names->failed)
 		return 0;
 	if (names->room - names->used <= n + m) {
-		size_t room = 2 * names->room + n + m + 4096;
-		char *bytes = room < SYMBOL_NAMES_MAX ? realloc(names->bytes, room) : NULL;
+		size_t room = 2 * names->room + 4096;
+		char *bytes = NULL;
 
+		if (room > SYMBOL_NAMES_MAX)
+			room = SYMBOL_NAMES_MAX;
+		if (room - names->used > n + m)
+			bytes = realloc(names->bytes, room);
 		if (!bytes) {
 			names->failed = true;
 			return 0;

@@ -18,10 +18,13 @@
 #define SYMBOL_NAME_MAX	 1024
 #define SYMBOL_NAMES_MAX ((size_t)256 << 20)
 
+/* Several times what the largest browsers have. */
+#define SYMBOL_RANGES_MAX ((size_t)1 << 23)
+
 /* What a name is worth when several begin at one address; higher wins. */
 enum symbol_rank {
-	SYMBOL_RANK_LOCAL = 1,
-	SYMBOL_RANK_WEAK,
+	SYMBOL_RANK_WEAK = 1,
+	SYMBOL_RANK_LOCAL,
 	SYMBOL_RANK_GLOBAL,
 	SYMBOL_RANK_FUNCTION = 8, /* added to one of the above: its type says function */
 	SYMBOL_RANK_SIZED = 16,	  /* added: its size is known */
@@ -39,7 +42,7 @@ struct symbol_range {
 struct symbol_ranges {
 	struct symbol_range *items;
 	size_t count, room;
-	bool failed; /* out of memory */
+	bool failed; /* out of memory, or too many */
 };
 
 /* Strings one behind the other; a name is the offset of its first byte. */

@@ -60,6 +60,38 @@ static void the_better_name_wins(void **state)
 	free(names.bytes);
 }
 
+static const char *best_of(unsigned rank_a, unsigned rank_b)
+{
+	static char best[8];
+	struct symbol_ranges list = {0};
+	struct symbol_names names = {0};
+
+	symbol_ranges_add(&list, range(8, 16, symbol_names_add(&names, "a", ""), rank_a));
+	symbol_ranges_add(&list, range(8, 16, symbol_names_add(&names, "b", ""), rank_b));
+	symbol_ranges_sort(&list, &names);
+	assert_int_equal(list.count, 1);
+	strcpy(best, names.bytes + list.items[0].name);
+	symbol_ranges_free(&list);
+	free(names.bytes);
+	return best;
+}
+
+static void global_beats_local_beats_weak(void **state)
+{
+	(void)state;
+	assert_string_equal(best_of(SYMBOL_RANK_LOCAL, SYMBOL_RANK_GLOBAL), "b");
+	assert_string_equal(best_of(SYMBOL_RANK_WEAK, SYMBOL_RANK_LOCAL), "b");
+	assert_string_equal(best_of(SYMBOL_RANK_GLOBAL, SYMBOL_RANK_WEAK), "a");
+	/* A size says more than any binding, a type more than a binding. */
+	assert_string_equal(best_of(SYMBOL_RANK_GLOBAL + SYMBOL_RANK_FUNCTION,
+				    SYMBOL_RANK_WEAK + SYMBOL_RANK_SIZED),
+			    "b");
+	assert_string_equal(best_of(SYMBOL_RANK_GLOBAL, SYMBOL_RANK_WEAK + SYMBOL_RANK_FUNCTION),
+			    "b");
+	/* Equals are told apart by their names, not by their order. */
+	assert_string_equal(best_of(SYMBOL_RANK_WEAK, SYMBOL_RANK_WEAK), "a");
+}
+
 /* What flatten() promises: of the ranges that hold a byte, that which began last. */
 static size_t colour(const struct symbol_range *items, size_t n, uint64_t at)
 {
@@ -156,6 +188,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(nested_ranges_keep_the_outer_tail),
 	    cmocka_unit_test(the_better_name_wins),
+	    cmocka_unit_test(global_beats_local_beats_weak),
 	    cmocka_unit_test(tables_equal_the_model),
 	    cmocka_unit_test(names_are_bounded),
 	};

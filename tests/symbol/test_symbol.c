@@ -8,6 +8,7 @@
 
 #include <ptah/symbol.h>
 
+#include <elf.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,6 +130,26 @@ static void expect_name(const char *symfs, const char *path, const char *functio
 	}
 }
 
+static size_t read_library(uint8_t *bytes, size_t room)
+{
+	FILE *f = fopen("lib.so", "rb");
+	size_t n = f ? fread(bytes, 1, room, f) : 0;
+
+	assert_non_null(f);
+	fclose(f);
+	assert_true(n > sizeof(Elf64_Ehdr) && n < room);
+	return n;
+}
+
+static void write_file(const char *path, const uint8_t *bytes, size_t n)
+{
+	FILE *f = fopen(path, "wb");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(bytes, 1, n, f), n);
+	assert_int_equal(fclose(f), 0);
+}
+
 static void functions_have_the_names_nm_gives(void **state)
 {
 	(void)state;
@@ -171,6 +192,33 @@ static void plt_entries_are_named_as_objdump_does(void **state)
 	assert_true(count >= 3);
 }
 
+/* As ld wrote it for years: .plt.got with entries of 8 bytes, and no word of that. */
+static void plt_entries_are_found_where_the_linker_gave_no_size(void **state)
+{
+	static uint8_t bytes[1 << 18];
+	size_t n = read_library(bytes, sizeof(bytes));
+	unsigned long long address;
+	struct ptah_symbol symbol;
+	char name[256], *line;
+	Elf64_Ehdr header;
+
+	(void)state;
+	line = shell("objdump -d -j .plt.got lib.so | grep '<__cxa_finalize@plt>:$'");
+	if (!line)
+		skip();
+	assert_int_equal(sscanf(line, "%llx", &address), 1);
+	memcpy(&header, bytes, sizeof(header));
+	for (size_t i = 0; i < header.e_shnum; i++) {
+		uint8_t *place = bytes + header.e_shoff + i * sizeof(Elf64_Shdr);
+
+		if (place[offsetof(Elf64_Shdr, sh_type)] == SHT_PROGBITS)
+			memset(place + offsetof(Elf64_Shdr, sh_entsize), 0, 8);
+	}
+	write_file("old.so", bytes, n);
+	assert_true(look_up(NULL, "old.so", offset_of(address), name, &symbol));
+	assert_string_equal(name, "__cxa_finalize@plt");
+}
+
 static void debug_files_are_found_by_build_id(void **state)
 {
 	char command[512], symfs[64], id[128], *text;
@@ -206,6 +254,112 @@ static void debug_files_are_found_by_link_if_the_build_id_agrees(void **state)
 	assert_false(symbol.named);
 }
 
+/* The place of lib.so's hidden() by the name that `path` gives it. */
+static void expect_hidden(const char *path, bool named)
+{
+	struct ptah_symbol symbol;
+	uint64_t size, offset = offset_of(nm_address("hidden", &size));
+	char name[256];
+
+	assert_true(look_up(NULL, path, offset, name, &symbol));
+	assert_int_equal(symbol.named, named);
+	if (named)
+		assert_string_equal(name, "hidden");
+	assert_int_equal(symbol.start, offset);
+	assert_int_equal(symbol.size, size);
+}
+
+static void debug_links_of_bare_names_are_followed(void **state)
+{
+	(void)state;
+	expect_hidden("linked.so", true);
+}
+
+static void a_debug_link_to_the_own_name_does_not_find_the_file_itself(void **state)
+{
+	(void)state;
+	assert_non_null(shell("mkdir -p own/.debug && cp lib.debug own/.debug/x.so && "
+			      "cd own/.debug && "
+			      "objcopy --add-gnu-debuglink=x.so ../../stripped.so ../x.so"));
+	expect_hidden("own/x.so", true);
+}
+
+static void without_a_build_id_the_checksum_decides(void **state)
+{
+	(void)state;
+	assert_non_null(
+	    shell("mkdir -p plain && cd plain && "
+		  "objcopy --remove-section .note.gnu.build-id ../lib.so lib.so && "
+		  "objcopy --only-keep-debug lib.so lib.debug && "
+		  "strip -s --remove-section .note.gnu.build-id -o bare.so ../lib.so && "
+		  "objcopy --add-gnu-debuglink=lib.debug bare.so linked.so"));
+	expect_hidden("plain/linked.so", true);
+	assert_non_null(shell("printf x >> plain/lib.debug"));
+	expect_hidden("plain/linked.so", false);
+}
+
+/* The file offset of a place in this program, from the kernel's list of mappings. */
+static bool own_place(uintptr_t address, char *path, uint64_t *offset)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned long long start, end, file;
+	char line[1024];
+	bool found = false;
+
+	assert_non_null(f);
+	while (!found && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%llx-%llx %*s %llx %*s %*s %511s", &start, &end, &file, path) !=
+		    4)
+			continue;
+		found = start <= address && address < end;
+		*offset = file + (address - start);
+	}
+	fclose(f);
+	return found;
+}
+
+static void this_program_finds_its_own_functions(void **state)
+{
+	uint64_t offset, start;
+	char path[512], name[256];
+	struct ptah_symbol symbol;
+
+	(void)state;
+	assert_true(own_place((uintptr_t)expect_hidden, path, &start));
+	for (offset = start; offset < start + 4; offset++) {
+		assert_true(look_up(NULL, path, offset, name, &symbol));
+		assert_string_equal(name, "expect_hidden");
+		assert_int_equal(symbol.start, start);
+	}
+	assert_true(own_place((uintptr_t)ptah_symbols_lookup, path, &start));
+	assert_true(look_up(NULL, path, start, name, &symbol));
+	assert_string_equal(name, "ptah_symbols_lookup");
+}
+
+static void names_live_as_long_as_the_resolver(void **state)
+{
+	struct ptah_symbols *symbols;
+	struct ptah_symbol first, again, other;
+	uint64_t size, offset = offset_of(nm_address("hidden", &size));
+	bool still_known, still_absent;
+
+	(void)state;
+	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
+	assert_true(ptah_symbols_lookup(symbols, "lib.so", offset, &first));
+	assert_true(ptah_symbols_lookup(symbols, "./stripped.so", offset, &other));
+	assert_false(ptah_symbols_lookup(symbols, "absent.so", offset, &other));
+	/* What was read once is not read again, not even that there was nothing. */
+	assert_non_null(shell("cp lib.so absent.so && mv lib.so gone.so"));
+	still_absent = !ptah_symbols_lookup(symbols, "absent.so", offset, &other);
+	still_known = ptah_symbols_lookup(symbols, "lib.so", offset, &again);
+	assert_non_null(shell("mv gone.so lib.so && rm absent.so"));
+	assert_true(still_absent);
+	assert_true(still_known);
+	assert_ptr_equal(first.name, again.name);
+	assert_string_equal(first.name, "hidden");
+	ptah_symbols_free(symbols);
+}
+
 static void what_is_no_code_has_no_name(void **state)
 {
 	struct ptah_symbol symbol;
@@ -219,23 +373,93 @@ static void what_is_no_code_has_no_name(void **state)
 	assert_false(look_up(NULL, "/dev/null", 8, name, &symbol));
 	assert_false(look_up("/nowhere", "/lib/stripped.so", 8, name, &symbol));
 	assert_false(look_up(NULL, "[vdso]", 8, name, &symbol));
+	assert_int_equal(mkfifo("fifo", 0600), 0);
+	assert_false(look_up(NULL, "fifo", 8, name, &symbol));
+	assert_false(look_up(NULL, ".", 8, name, &symbol));
+}
+
+/* Looks all over a file that may hold anything. */
+static void probe(const char *path, size_t n)
+{
+	struct ptah_symbols *symbols;
+	struct ptah_symbol symbol;
+
+	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
+	for (uint64_t offset = 0; offset < n; offset += 64)
+		if (ptah_symbols_lookup(symbols, path, offset, &symbol))
+			assert_true(strlen(symbol.name) < 4096);
+	ptah_symbols_free(symbols);
+}
+
+/* A sparse file backs any claim; believing this one would take 4 GiB. */
+static void claims_beyond_reason_are_not_believed(void **state)
+{
+	static uint8_t bytes[1 << 18];
+	size_t n = read_library(bytes, sizeof(bytes));
+	uint64_t more = (uint64_t)24 * 178956970;
+	uint64_t size, offset = offset_of(nm_address("hidden", &size));
+	struct ptah_symbol symbol;
+	char name[256];
+	Elf64_Ehdr header;
+
+	(void)state;
+	memcpy(&header, bytes, sizeof(header));
+	for (size_t i = 0; i < header.e_shnum; i++) {
+		uint8_t *place = bytes + header.e_shoff + i * sizeof(Elf64_Shdr);
+		Elf64_Shdr section;
+
+		memcpy(&section, place, sizeof(section));
+		if (section.sh_type == SHT_SYMTAB)
+			section.sh_size += more;
+		memcpy(place, &section, sizeof(section));
+	}
+	write_file("sparse.so", bytes, n);
+	assert_int_equal(truncate("sparse.so", (off_t)(n + more)), 0);
+	assert_false(look_up(NULL, "sparse.so", offset, name, &symbol));
+}
+
+/* The number of sections is in the first one's header when it does not fit elsewhere. */
+static void section_counts_beyond_reason_are_not_believed(void **state)
+{
+	static uint8_t bytes[1 << 18];
+	size_t n = read_library(bytes, sizeof(bytes));
+	Elf64_Ehdr header;
+	Elf64_Shdr first;
+
+	(void)state;
+	memcpy(&header, bytes, sizeof(header));
+	memcpy(&first, bytes + header.e_shoff, sizeof(first));
+	header.e_shnum = 0;
+	first.sh_size = (uint64_t)1 << 26;
+	memcpy(bytes, &header, sizeof(header));
+	memcpy(bytes + header.e_shoff, &first, sizeof(first));
+	write_file("many.so", bytes, n);
+	assert_int_equal(truncate("many.so", (off_t)(n + first.sh_size * sizeof(first))), 0);
+	probe("many.so", n);
+}
+
+static void truncated_files_do_no_harm(void **state)
+{
+	static uint8_t bytes[1 << 18];
+	size_t n = read_library(bytes, sizeof(bytes));
+
+	(void)state;
+	/* Every length where headers are, others by a step that meets all alignments. */
+	for (size_t size = 0; size < n; size += size < 600 ? 1 : 37) {
+		write_file("cut.so", bytes, size);
+		probe("cut.so", n);
+	}
 }
 
 /* Damaged copies: anything may be said, nothing may break (sanitizers watch). */
 static void damaged_files_do_no_harm(void **state)
 {
 	static uint8_t bytes[1 << 18], damaged[1 << 18];
-	FILE *f = fopen("lib.so", "rb");
+	size_t n = read_library(bytes, sizeof(bytes));
 	unsigned seed = 7;
-	size_t n;
 
 	(void)state;
-	assert_non_null(f);
-	n = fread(bytes, 1, sizeof(bytes), f);
-	fclose(f);
 	for (unsigned round = 0; round < 400; round++) {
-		struct ptah_symbols *symbols;
-		struct ptah_symbol symbol;
 		size_t size = round % 4 ? n : (size_t)rand_r(&seed) % n;
 
 		memcpy(damaged, bytes, n);
@@ -247,15 +471,29 @@ static void damaged_files_do_no_harm(void **state)
 				at = k % 4 == 1 ? at % 512 : n - 1 - at % (n < 4096 ? n : 4096);
 			damaged[at] = (uint8_t)rand_r(&seed);
 		}
-		f = fopen("damaged.so", "wb");
-		assert_non_null(f);
-		fwrite(damaged, 1, size, f);
-		fclose(f);
-		assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
-		for (uint64_t offset = 0; offset < n; offset += 64)
-			if (ptah_symbols_lookup(symbols, "damaged.so", offset, &symbol))
-				assert_true(strlen(symbol.name) < 4096);
-		ptah_symbols_free(symbols);
+		write_file("damaged.so", damaged, size);
+		probe("damaged.so", n);
+	}
+}
+
+/* No ELF file at all behind a good header. */
+static void garbage_does_no_harm(void **state)
+{
+	static uint8_t bytes[8192];
+	uint8_t header[sizeof(Elf64_Ehdr)];
+	unsigned seed = 11;
+	FILE *f = fopen("lib.so", "rb");
+
+	(void)state;
+	assert_non_null(f);
+	assert_int_equal(fread(header, 1, sizeof(header), f), sizeof(header));
+	fclose(f);
+	for (unsigned round = 0; round < 100; round++) {
+		for (size_t i = 0; i < sizeof(bytes); i++)
+			bytes[i] = (uint8_t)rand_r(&seed);
+		memcpy(bytes, header, round % sizeof(header));
+		write_file("garbage.so", bytes, sizeof(bytes));
+		probe("garbage.so", sizeof(bytes));
 	}
 }
 
@@ -265,9 +503,19 @@ int main(void)
 	    cmocka_unit_test(functions_have_the_names_nm_gives),
 	    cmocka_unit_test(stripped_functions_have_their_frames),
 	    cmocka_unit_test(plt_entries_are_named_as_objdump_does),
+	    cmocka_unit_test(plt_entries_are_found_where_the_linker_gave_no_size),
 	    cmocka_unit_test(debug_files_are_found_by_build_id),
 	    cmocka_unit_test(debug_files_are_found_by_link_if_the_build_id_agrees),
+	    cmocka_unit_test(debug_links_of_bare_names_are_followed),
+	    cmocka_unit_test(a_debug_link_to_the_own_name_does_not_find_the_file_itself),
+	    cmocka_unit_test(without_a_build_id_the_checksum_decides),
+	    cmocka_unit_test(this_program_finds_its_own_functions),
+	    cmocka_unit_test(names_live_as_long_as_the_resolver),
 	    cmocka_unit_test(what_is_no_code_has_no_name),
+	    cmocka_unit_test(claims_beyond_reason_are_not_believed),
+	    cmocka_unit_test(section_counts_beyond_reason_are_not_believed),
+	    cmocka_unit_test(truncated_files_do_no_harm),
+	    cmocka_unit_test(garbage_does_no_harm),
 	    cmocka_unit_test(damaged_files_do_no_harm),
 	};
 
