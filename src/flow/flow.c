@@ -769,7 +769,8 @@ int ptah_flow_feed(struct ptah_flow *f, const void *bytes, size_t n, bool last)
 void ptah_flow_set_time_limit(struct ptah_flow *f, uint64_t tsc)
 {
 	f->time_limit = tsc;
-	f->paused = false;
+	/* One PSB+ may have passed several limits: what follows it waits for all of them. */
+	f->paused = f->paused && f->event.tsc >= tsc;
 }
 
 bool ptah_flow_paused(const struct ptah_flow *f)

@@ -57,13 +57,13 @@ static void *other(void *unused)
 {
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		pthread_barrier_wait(&barrier); /* written */
-		check(run(code) == i, "the other thread's call");
+		check(run(code + 4096) == i + 1 && run(code) == i, "the other thread's call");
 		pthread_barrier_wait(&barrier); /* run */
 	}
 	return unused;
 }
 
-/* One thread writes, both run, the other one first. */
+/* One thread writes; both run, now the one first, now the other. */
 static void rewrite(void)
 {
 	pthread_t thread;
@@ -75,9 +75,12 @@ static void rewrite(void)
 	check(!pthread_create(&thread, NULL, other, NULL), "pthread_create");
 	for (unsigned i = 0; i < ROUNDS; i++) {
 		write_code(code, i);
+		write_code(code + 4096, i + 1);
+		if (i % 2)
+			check(run(code) == i && run(code + 4096) == i + 1, "call");
 		pthread_barrier_wait(&barrier);
 		pthread_barrier_wait(&barrier);
-		check(run(code) == i, "call");
+		check(run(code) == i && run(code + 4096) == i + 1, "call");
 	}
 	pthread_join(thread, NULL);
 	munmap(code, SIZE);
