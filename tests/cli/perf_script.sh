@@ -42,7 +42,7 @@ compare() {
 	shift
 	"$PTAH" record -q -o "$name.data" "$@" >/dev/null
 	# perf tells decoding errors as lines of their own.
-	perf script -i "$name.data" --itrace=e >errors 2>&1 || true
+	perf script -i "$name.data" --itrace=e >errors 2>&1 || fail "$name: perf ends with $?: $(cat errors)"
 	if grep -q "trace error" errors; then
 		head -5 errors
 		fail "$name: perf finds errors in the recording"
