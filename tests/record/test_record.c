@@ -64,8 +64,8 @@ static void a_recording(void **state)
 	assert_int_equal(ptah_session_stream_info(session, 0, &info), 0);
 	assert_true(info.has_truth);
 	assert_int_equal(info.truth.instructions, result.instructions);
-	/* One piece, padded to 8 bytes as perf wants it. */
-	assert_in_range(info.bytes, result.trace_bytes, result.trace_bytes + 7);
+	/* Each piece is padded to 8 bytes, as perf wants it; a slow drain makes a few of them. */
+	assert_in_range(info.bytes, result.trace_bytes, result.trace_bytes + 8 * 7);
 	assert_string_equal(info.comm, "sh");
 	assert_int_equal(ptah_session_verify(session, 0, &verify), 0);
 	assert_true(verify.equal);
