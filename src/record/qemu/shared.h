@@ -70,8 +70,9 @@ struct shared_thread {
 	volatile uint32_t busy;
 	uint8_t *limit; /* g.out behind this: look at the ring, place a PSB+ */
 	uint8_t *psb_at;
-	uint64_t seen_change; /* the last change of code this thread has marked */
-	const void *prev;     /* plugin's: the block that runs now */
+	uint64_t told;	   /* the time the last PSB+ told */
+	uint64_t psb_time; /* of the PSB+ that is due; 0: none is */
+	const void *prev;  /* plugin's: the block that runs now */
 	struct shared_state live;
 	struct shared_state checkpoint;
 };

@@ -143,18 +143,31 @@ static void make_room(struct shared_thread *t)
 	set_limit(t);
 }
 
-static void place_psb(struct shared_thread *t, uint64_t ip)
+static void place_psb(struct shared_thread *t, uint64_t time, uint64_t ip)
 {
-	generator_psb(&t->live.g, thread_clock(t), CBR_RATIO, t->live.enabled, ip);
+	t->told = time > t->told ? time : t->told;
+	t->psb_time = 0;
+	generator_psb(&t->live.g, t->told, CBR_RATIO, t->live.enabled, ip);
 	t->psb_at = t->live.g.out + plugin.shared->psb_period;
 	set_limit(t);
 }
 
-/* The ring wants looking at, or a PSB+ is due; we stand before the block at live.next_ip. */
+/*
+ * The ring wants looking at, or a PSB+ is due; we stand before the block at live.next_ip.
+ *
+ * At a PSB+ a decoder applies all changes of code up to its time. The block
+ * that begins here may have been replaced since QEMU looked it up, and the
+ * change have got its time already. So the PSB+ bears the time of the block
+ * before, when the look-up was still to come.
+ */
 NOINLINE static void attend(struct shared_thread *t, bool may_psb)
 {
-	if (t->live.g.out >= t->psb_at && may_psb)
-		place_psb(t, t->live.next_ip);
+	if (t->live.g.out >= t->psb_at) {
+		if (!t->psb_time)
+			t->psb_time = thread_clock(t);
+		else if (may_psb)
+			place_psb(t, t->psb_time, t->live.next_ip);
+	}
 	make_room(t);
 }
 
@@ -272,17 +285,26 @@ static void leave(struct shared_thread *t)
 	t->prev = &sentinel;
 }
 
+/*
+ * Block b is not what it once was: the decoder must have got as far as the
+ * change, and not further, for b may have changed again meanwhile.
+ */
+static void enter_changed(struct shared_thread *t, const struct block *b)
+{
+	if (t->told >= b->change)
+		return;
+	lift_clock(t, b->change);
+	place_psb(t, b->change, b->start);
+}
+
 /* Tracing begins at `b`, coming from the kernel. */
 static void enter(struct shared_thread *t, const struct block *b)
 {
 	struct shared_state *s = &t->live;
 
 	lift_clock(t, atomic_load_explicit(&plugin.shared->clock, memory_order_relaxed));
-	if (b->slow & BLOCK_CHANGED && t->seen_change < b->change) {
-		lift_clock(t, b->change);
-		t->seen_change = b->change;
-		place_psb(t, 0);
-	}
+	if (b->slow & BLOCK_CHANGED)
+		enter_changed(t, b);
 	generator_enable(&s->g, b->start);
 	account_run(s, s->next_ip, b->start);
 	s->enabled = true;
@@ -452,7 +474,7 @@ static void begin_thread(unsigned vcpu)
 	t->prev = &sentinel;
 	lift_clock(t, atomic_load(&plugin.shared->clock));
 	t->psb_at = ring; /* the stream begins with a PSB+ */
-	place_psb(t, 0);
+	place_psb(t, thread_clock(t), 0);
 	t->checkpoint = t->live;
 	message.pid = t->pid;
 	message.tid = t->tid;
@@ -518,15 +540,6 @@ void plugin_before_syscall(unsigned vcpu)
 }
 
 /* The slow path */
-
-static void enter_changed(struct shared_thread *t, const struct block *cur)
-{
-	if (t->seen_change >= cur->change)
-		return;
-	lift_clock(t, cur->change);
-	t->seen_change = cur->change;
-	place_psb(t, cur->start);
-}
 
 static bool is_step(const struct block *prev, const struct block *cur)
 {
