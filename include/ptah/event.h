@@ -94,6 +94,14 @@ struct ptah_event_config {
 	size_t size;   /* sizeof(struct ptah_event_config) */
 	bool no_bdm70; /* trust a PSB+ FUP although TIP.PGE follows (default: erratum BDM70 handled)
 			*/
+	/*
+	 * What MTC, CYC and CBR packets need to become time. 0: not known, and
+	 * those packets are left out; TSC packets need nothing.
+	 */
+	uint8_t mtc_freq;      /* IA32_RTIT_CTL.MTCFreq */
+	uint8_t nominal_ratio; /* maximum non-turbo ratio: MSR_PLATFORM_INFO[15:8] */
+	uint32_t tsc_ctc_n;    /* CPUID.15H EBX: TSC ticks ... */
+	uint32_t tsc_ctc_d;    /* CPUID.15H EAX: ... per so many crystal ticks */
 };
 
 struct ptah_event_decoder;

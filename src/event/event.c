@@ -154,6 +154,7 @@ static void end_header(struct ptah_event_decoder *d)
 
 static void set_overflow(struct ptah_event_decoder *d, uint64_t offset)
 {
+	event_time_overflow(&d->time);
 	forget_pending(d);
 	d->overflow_offset = offset;
 	d->last_ip = 0;
@@ -342,10 +343,30 @@ static void take_mode(struct ptah_event_decoder *d, const struct ptah_packet *pa
 static void take_cbr(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 		     uint64_t offset)
 {
+	event_time_cbr(&d->time, packet->u.cbr.ratio);
 	if (packet->u.cbr.ratio == d->ratio)
 		return;
 	d->ratio = packet->u.cbr.ratio;
 	push(d, PTAH_ITEM_CBR, offset)->value = d->ratio;
+}
+
+static void take_time(struct ptah_event_decoder *d, const struct ptah_packet *packet)
+{
+	switch (packet->type) {
+	case PTAH_PACKET_TSC:
+		event_time_tsc(&d->time, packet->u.tsc.tsc);
+		break;
+	case PTAH_PACKET_TMA:
+		event_time_tma(&d->time, packet->u.tma.ctc, packet->u.tma.fc);
+		break;
+	case PTAH_PACKET_MTC:
+		event_time_mtc(&d->time, packet->u.mtc.ctc);
+		break;
+	default:
+		event_time_cyc(&d->time, packet->u.cyc.cycles);
+		break;
+	}
+	d->tsc = d->time.now;
 }
 
 /* Packets that mean the same everywhere. True when the packet was one. */
@@ -354,12 +375,12 @@ static bool take_anywhere(struct ptah_event_decoder *d, const struct ptah_packet
 {
 	switch (packet->type) {
 	case PTAH_PACKET_PAD:
+		return true;
+	case PTAH_PACKET_TSC:
 	case PTAH_PACKET_TMA:
 	case PTAH_PACKET_MTC:
 	case PTAH_PACKET_CYC:
-		return true;
-	case PTAH_PACKET_TSC:
-		d->tsc = packet->u.tsc.tsc;
+		take_time(d, packet);
 		return true;
 	case PTAH_PACKET_CBR:
 		take_cbr(d, packet, offset);
@@ -673,6 +694,15 @@ int event_next(struct ptah_event_decoder *d, struct ptah_item *item)
 	return 1;
 }
 
+static void set_config(struct ptah_event_decoder *d, const struct ptah_event_config *config)
+{
+	d->no_bdm70 = config->no_bdm70;
+	d->time.mtc_freq = config->mtc_freq;
+	d->time.nominal_ratio = config->nominal_ratio;
+	d->time.ctc_numerator = config->tsc_ctc_n;
+	d->time.ctc_denominator = config->tsc_ctc_d;
+}
+
 int ptah_event_decoder_new(const struct ptah_event_config *config,
 			   struct ptah_event_decoder **decoder)
 {
@@ -684,7 +714,7 @@ int ptah_event_decoder_new(const struct ptah_event_config *config,
 	if (!d)
 		return PTAH_E_NOMEM;
 	if (config)
-		d->no_bdm70 = config->no_bdm70;
+		set_config(d, config);
 	d->pos = d->end = d->carry;
 	*decoder = d;
 	return 0;

@@ -7,6 +7,7 @@
 #define PTAH_EVENT_EVENT_H
 
 #include "base/compiler.h"
+#include "event/time.h"
 #include "packet/ip.h"
 #include "packet/opcode.h"
 
@@ -55,7 +56,8 @@ struct ptah_event_decoder {
 	uint8_t block; /* enum ptah_packet_block */
 	bool no_bdm70;
 	uint64_t last_ip;
-	uint64_t tsc;
+	uint64_t tsc; /* estimate: time.now, kept where the fast paths look */
+	struct event_time time;
 
 	/* Pending: a FUP that waits for its TIP; an event that waits for its FUP; changes
 	 * that wait for the branch they belong to. */

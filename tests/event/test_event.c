@@ -240,6 +240,40 @@ static void truncated_and_unsynchronised(void **state)
 	assert_int_equal(items[1].status, PTAH_E_BAD_CONTEXT);
 }
 
+/*
+ * TSC 1000 with the crystal at 0x20 for 8 ticks; two TSC ticks a crystal tick,
+ * an MTC every 16. The first MTC is the crystal at 0x30: 992 + 32. Then ten
+ * cycles at the nominal frequency.
+ */
+static void timing_packets(void **state)
+{
+	const struct ptah_event_config config = {.size = sizeof(config),
+						 .mtc_freq = 4,
+						 .nominal_ratio = 20,
+						 .tsc_ctc_n = 2,
+						 .tsc_ctc_d = 1};
+	struct ptah_event_decoder *d;
+	int n;
+
+	(void)state;
+	begin(false);
+	generator_psb(&g, 1000, 20, false, 0);
+	PUT(0x02, 0x73, 0x20, 0x00, 0x00, 0x08, 0x00);
+	generator_enable(&g, 0x401000);
+	PUT(0x59, 0x03);
+	generator_tip(&g, 0x402000);
+	PUT(0x53); /* CYC 10 */
+	generator_tip(&g, 0x403000);
+	assert_int_equal(ptah_event_decoder_new(&config, &d), 0);
+	assert_int_equal(ptah_event_feed(d, trace, (size_t)(g.out - trace), true), 0);
+	n = ptah_event_read(d, items, 64);
+	assert_int_equal(n, 5);
+	assert_true(items[2].type == PTAH_ITEM_ENABLED && items[2].tsc == 1000);
+	assert_true(items[3].type == PTAH_ITEM_TIP && items[3].tsc == 1024);
+	assert_true(items[4].type == PTAH_ITEM_TIP && items[4].tsc == 1034);
+	ptah_event_decoder_free(d);
+}
+
 static void feeding(void **state)
 {
 	struct ptah_event_decoder *d;
@@ -275,6 +309,7 @@ int main(void)
 	    cmocka_unit_test(bound_fup),
 	    cmocka_unit_test(damage),
 	    cmocka_unit_test(truncated_and_unsynchronised),
+	    cmocka_unit_test(timing_packets),
 	    cmocka_unit_test(feeding),
 	};
 
