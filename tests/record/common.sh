@@ -69,3 +69,40 @@ instructions()
 		[ "$decoded" = "$1" ] || fail "perf decodes $decoded instructions, $1 ran"
 	fi
 }
+
+# exactly STATUS COMMAND...: recorded with every kind of packets and by both clocks, the command
+# ends with that status and Ptah decodes what ran. Leaves the recording with the usual options.
+exactly()
+{
+	exactly_status=$1
+	shift
+	for exactly_options in "--no-retcomp --psb-period=2048" "--long-tnt --clock=host" ""; do
+		status=0
+		# shellcheck disable=SC2086
+		record $exactly_options -- "$@" >output.txt 2>errors.txt || status=$?
+		[ "$status" = "$exactly_status" ] ||
+			fail "$* ($exactly_options): status $status, expected $exactly_status: $(cat errors.txt)"
+		exact
+	done
+}
+
+# executions FUNCTION [INSTRUCTION]: how often the instruction ran in the function, or how often
+# the function's first one did
+executions()
+{
+	if [ $# = 1 ]; then
+		executions_pattern=" $1+0x0 "
+	else
+		executions_pattern=" $1+0x[0-9a-f]* ([^)]*).$2"
+	fi
+	"$PTAH" script perf.data 2>/dev/null | grep -c "$executions_pattern" || :
+}
+
+# ran N FUNCTION [INSTRUCTION]: that many times
+ran()
+{
+	ran_expected=$1
+	shift
+	n=$(executions "$@")
+	[ "$n" = "$ran_expected" ] || fail "$* ran $n times, expected $ran_expected"
+}
