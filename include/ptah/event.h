@@ -62,6 +62,23 @@ enum ptah_item_flags {
 	PTAH_ITEM_NON_ROOT = 1 << 6,	  /* paging: VMX non-root operation */
 };
 
+/* `detail` of an event: which of its fields say something, and how it came. */
+enum ptah_item_detail {
+	PTAH_DETAIL_VECTOR = 1 << 0,	    /* vmexit: `count` is the vector */
+	PTAH_DETAIL_CR2 = 1 << 1,	    /* interrupt: `value` is the page fault's address */
+	PTAH_DETAIL_QUALIFICATION = 1 << 1, /* vmexit: `value` is the exit qualification */
+	PTAH_DETAIL_REASON = 1 << 2,	    /* vmexit: `to` is the exit reason */
+	PTAH_DETAIL_ICNT = 1 << 0,	    /* trigger: `count` is the instruction count */
+	PTAH_DETAIL_MULT = 1 << 1,	    /* trigger: more than one hit the instruction */
+	PTAH_DETAIL_HW = 1 << 0,	    /* pwre: entered by the hardware */
+	PTAH_DETAIL_INTERRUPT = 1 << 0,	    /* pwrx: woken by an interrupt */
+	PTAH_DETAIL_STORE = 1 << 1,	    /* pwrx: woken by a store to the monitored address */
+	PTAH_DETAIL_AUTONOMOUS = 1 << 2,    /* pwrx: woken by the hardware on its own */
+};
+
+/* `tsc_error` where no bound can be given. */
+#define PTAH_TSC_UNBOUNDED 255
+
 /*
  * One item of the stream, the same for events and flow. Which fields mean
  * something is said in events.def; others are 0. 48 bytes.
@@ -70,30 +87,41 @@ struct ptah_item {
 	uint8_t type;  /* enum ptah_item_type */
 	uint8_t flags; /* enum ptah_item_flags */
 	uint8_t mode;  /* enum ptah_exec_mode */
-	uint8_t class; /* block: class of the last instruction */
 	union {
-		struct {
-			uint16_t ninsn;	   /* block: instructions in it, 1 or more */
-			uint8_t last_size; /* block: bytes of its last instruction */
-			uint8_t reserved;
-		};
-		int32_t status; /* error: enum ptah_error */
-		uint32_t count; /* tnt: outcomes; ptwrite: operand bytes */
+		uint8_t class;	/* block: class of the last instruction */
+		uint8_t detail; /* events: enum ptah_item_detail */
 	};
+	union {
+		uint16_t ninsn; /* block: instructions in it, 1 or more */
+		uint16_t count; /* tnt: outcomes; ptwrite, PEBS: bytes; others: see events.def */
+		int16_t status; /* error: enum ptah_error */
+	};
+	uint8_t last_size; /* block: bytes of its last instruction */
+	/* The true TSC is less than 2^tsc_error ticks from `tsc`, or PTAH_TSC_UNBOUNDED. */
+	uint8_t tsc_error;
 	uint64_t ip;
 	union {
-		uint64_t to;  /* block: address behind its last instruction */
-		uint64_t end; /* the same */
+		uint64_t to;  /* where a branch went */
+		uint64_t end; /* block: address behind its last instruction */
 	};
 	uint64_t value;	 /* payload of the event */
 	uint64_t tsc;	 /* estimated TSC, 0 while not known */
 	uint64_t offset; /* stream offset of the packet that began this */
 };
 
+/*
+ * Called for an opcode that is in no table (SDM: reserved), and for a malformed
+ * packet: n bytes from there (at least 16 unless the trace ends), `status` says
+ * why. Returns how many bytes to skip, 1 or more (it may be more than n), after
+ * which decoding goes on as if they had not been; 0 or less: an error item, and
+ * on to the next PSB.
+ */
+typedef int64_t ptah_event_unknown(void *context, const uint8_t *bytes, size_t n, uint64_t offset,
+				   int status);
+
 struct ptah_event_config {
 	size_t size;   /* sizeof(struct ptah_event_config) */
-	bool no_bdm70; /* trust a PSB+ FUP although TIP.PGE follows (default: erratum BDM70 handled)
-			*/
+	bool no_bdm70; /* report a PSB+ FUP that a TIP.PGE contradicts (default: see errata.def) */
 	/*
 	 * What MTC, CYC and CBR packets need to become time. 0: not known, and
 	 * those packets are left out; TSC packets need nothing.
@@ -102,6 +130,13 @@ struct ptah_event_config {
 	uint8_t nominal_ratio; /* maximum non-turbo ratio: MSR_PLATFORM_INFO[15:8] */
 	uint32_t tsc_ctc_n;    /* CPUID.15H EBX: TSC ticks ... */
 	uint32_t tsc_ctc_d;    /* CPUID.15H EAX: ... per so many crystal ticks */
+	uint8_t cyc_thresh;    /* IA32_RTIT_CTL.CycThresh, for the error bound */
+
+	bool iflags;	 /* report changes of RFLAGS.IF (needs IA32_RTIT_CTL.EventEn) */
+	bool ticks;	 /* report every packet that moves the time, with the cycles so far */
+	uint32_t errata; /* 1 << enum ptah_erratum: what to work around; see cpu.h */
+	ptah_event_unknown *unknown;
+	void *unknown_context;
 };
 
 struct ptah_event_decoder;
@@ -119,6 +154,27 @@ PTAH_API int ptah_event_feed(struct ptah_event_decoder *decoder, const void *byt
  */
 PTAH_API int ptah_event_read(struct ptah_event_decoder *decoder, struct ptah_item *items,
 			     size_t capacity);
+
+/*
+ * Forgets everything but the configuration: the next bytes to be fed are those
+ * at `offset` of the stream, and decoding begins at the first PSB in them. To
+ * go forward or backward, find the PSB in the bytes (ptah_packet_find_psb,
+ * ptah_packet_find_last_psb), seek there and feed from there.
+ */
+PTAH_API void ptah_event_seek(struct ptah_event_decoder *decoder, uint64_t offset);
+
+/* Stream offset of the last PSB that was decoded; PTAH_E_NO_SYNC before the first. */
+PTAH_API int ptah_event_sync_offset(const struct ptah_event_decoder *decoder, uint64_t *offset);
+
+/* The clocks where the decoder stands now. */
+struct ptah_time {
+	uint64_t tsc;	 /* estimate; 0 while not known */
+	uint64_t error;	 /* |tsc - truth| at most; UINT64_MAX: no bound */
+	uint64_t cycles; /* core cycles told by CYC packets since the beginning */
+	uint32_t ratio;	 /* core:bus ratio of the last CBR, 0 while not known */
+};
+
+PTAH_API void ptah_event_time(const struct ptah_event_decoder *decoder, struct ptah_time *time);
 
 /* Name of an item type ("async-branch"), of an instruction class ("call"); NULL when out of range.
  */

@@ -28,9 +28,24 @@
 #include <ptah/event.h>
 #include <ptah/image.h>
 
+/* One of IA32_RTIT_ADDRn_A/B, as RTIT_CTL.ADDRn_CFG uses it. */
+enum ptah_range_kind {
+	PTAH_RANGE_OFF = 0,
+	PTAH_RANGE_FILTER = 1, /* packets only inside */
+	PTAH_RANGE_STOP = 2,   /* TraceStop inside */
+};
+
+#define PTAH_FILTER_RANGES 4
+
+struct ptah_filter_range {
+	uint64_t first, last; /* both inclusive */
+	uint8_t kind;	      /* enum ptah_range_kind */
+};
+
 struct ptah_flow_config {
-	size_t size; /* sizeof(struct ptah_flow_config) */
-	struct ptah_event_config events;
+	size_t size;					     /* sizeof(struct ptah_flow_config) */
+	struct ptah_event_config events;		     /* its size 0: the defaults */
+	struct ptah_filter_range ranges[PTAH_FILTER_RANGES]; /* only for erratum SKL014 */
 };
 
 struct ptah_flow;
@@ -40,6 +55,13 @@ PTAH_API int ptah_flow_new(const struct ptah_image *image, const struct ptah_flo
 PTAH_API void ptah_flow_free(struct ptah_flow *flow);
 PTAH_API int ptah_flow_feed(struct ptah_flow *flow, const void *bytes, size_t n, bool last);
 PTAH_API int ptah_flow_read(struct ptah_flow *flow, struct ptah_item *items, size_t capacity);
+
+/* As ptah_event_seek(): the next bytes fed are those at `offset`. Code that is known stays known.
+ */
+PTAH_API void ptah_flow_seek(struct ptah_flow *flow, uint64_t offset);
+
+/* The clocks where the flow stands now. */
+PTAH_API void ptah_flow_time(const struct ptah_flow *flow, struct ptah_time *time);
 
 /*
  * Pauses before time `tsc`: read() returns 0 and ptah_flow_paused() is true

@@ -67,6 +67,31 @@ enum ptah_packet_block {
 	PTAH_BLOCK_ITEMS_8 = 2, /* items of 8 bytes */
 };
 
+/* CFE's type (SDM Table "CFE Packet Type and Vector Fields Details"). */
+enum ptah_cfe_type {
+	PTAH_CFE_INTR = 0x01,
+	PTAH_CFE_IRET = 0x02,
+	PTAH_CFE_SMI = 0x03,
+	PTAH_CFE_RSM = 0x04,
+	PTAH_CFE_SIPI = 0x05,
+	PTAH_CFE_INIT = 0x06,
+	PTAH_CFE_VMENTRY = 0x07,
+	PTAH_CFE_VMEXIT = 0x08,
+	PTAH_CFE_VMEXIT_INTR = 0x09,
+	PTAH_CFE_SHUTDOWN = 0x0a,
+	PTAH_CFE_UINTR = 0x0c,
+	PTAH_CFE_UIRET = 0x0d,
+	PTAH_CFE_SWINTR = 0x0e,
+	PTAH_CFE_SYSCALL = 0x0f,
+};
+
+/* EVD's type: what its payload is. */
+enum ptah_evd_type {
+	PTAH_EVD_CR2 = 0x00,
+	PTAH_EVD_VMXQ = 0x01, /* exit qualification */
+	PTAH_EVD_VMXR = 0x02, /* exit reason */
+};
+
 /*
  * One packet. `size` is its length on the wire. Reserved wire bits are ignored
  * when decoding (SDM: "not guaranteed to be 0") and written as 0.
@@ -142,12 +167,12 @@ struct ptah_packet {
 			bool autonomous;
 		} pwrx;
 		struct {
-			uint8_t type;
+			uint8_t type; /* enum ptah_cfe_type */
 			uint8_t vector;
 			bool ip; /* a FUP follows */
 		} cfe;
 		struct {
-			uint8_t type;
+			uint8_t type; /* enum ptah_evd_type */
 			uint64_t payload;
 		} evd;
 		struct {

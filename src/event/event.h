@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The event decoder's inside, for flow/: the struct, so that the common
- * packets can be taken inline, and the one-item reader.
+ * The event decoder's inside, for its own files and for flow/: the struct, so
+ * that the common packets can be taken inline, and the one-item reader.
  */
 #ifndef PTAH_EVENT_EVENT_H
 #define PTAH_EVENT_EVENT_H
@@ -11,21 +11,34 @@
 #include "packet/ip.h"
 #include "packet/opcode.h"
 
+#include <ptah/cpu.h>
 #include <ptah/event.h>
 
 /* Bytes kept from one chunk to the next: more than a PSB and what settles it. */
 #define EVENT_CARRY 128
 
-/* The most items one packet can lead to (PSBEND: error, PSB, CBR, paging, VMCS, exec-mode, tsx). */
-#define EVENT_QUEUE 16
+/* Events that may wait for one FUP. Hardware sends two at most. */
+#define EVENT_BOUND 4
+
+/* More than one packet can lead to: a TIP.PGE that settles a PSB+ (error, PSB, three states),
+ * releases what waited and is an error itself. */
+#define EVENT_QUEUE 32
 
 enum event_phase {
 	EVENT_UNSYNCED = 0, /* looking for a PSB */
 	EVENT_HEADER,	    /* between PSB and PSBEND */
 	EVENT_SETTLE,	    /* behind a PSBEND: is its FUP true? (erratum BDM70) */
 	EVENT_OVERFLOW,	    /* behind OVF, until an IP says where execution goes on */
+	EVENT_DOUBT,	    /* behind OVF and a FUP: is it true? (erratum APL12) */
 	EVENT_RUN,
 	EVENT_DONE, /* the trace has ended */
+};
+
+/* RFLAGS.IF as MODE.Exec tells it. */
+enum event_iflag {
+	EVENT_IF_CLEAR = 0,
+	EVENT_IF_SET = 1,
+	EVENT_IF_UNKNOWN,
 };
 
 /* What the packets of a PSB+ said. */
@@ -34,12 +47,20 @@ struct event_header {
 	uint64_t ip;
 	bool has_ip;
 	bool overflow; /* this PSB+ came between OVF and the address it waits for */
+	bool doubt;    /* and that address is in doubt */
+};
+
+/* Events that wait for an address. */
+struct event_waiting {
+	unsigned count;
+	struct ptah_item items[EVENT_BOUND];
 };
 
 struct ptah_event_decoder {
 	/* Input: a window, which is the caller's chunk or our carry. */
 	const uint8_t *pos, *end;
 	uint64_t end_offset;  /* stream offset of `end` */
+	uint64_t start;	      /* stream offset of the first byte */
 	const uint8_t *chunk; /* the caller's bytes behind the carry, while that is the window */
 	size_t chunk_size;
 	size_t carry_old; /* carry bytes that are not in the chunk */
@@ -53,19 +74,28 @@ struct ptah_event_decoder {
 	bool enabled;
 	bool enabled_known;
 	uint8_t mode;
-	uint8_t block; /* enum ptah_packet_block */
-	bool no_bdm70;
+	uint8_t iflag;	   /* enum event_iflag */
+	uint8_t block;	   /* enum ptah_packet_block */
+	uint8_t tsc_error; /* of `tsc`, as in struct ptah_item */
 	uint64_t last_ip;
 	uint64_t tsc; /* estimate: time.now, kept where the fast paths look */
 	struct event_time time;
+	struct ptah_event_config config;
 
-	/* Pending: a FUP that waits for its TIP; an event that waits for its FUP; changes
-	 * that wait for the branch they belong to. */
-	bool has_fup, has_bound, has_mode, has_paging, has_vmcs;
+	/*
+	 * Pending: a FUP that waits for its TIP; events that wait for the next
+	 * FUP (`bound`), or for the FUP of the branch they come with, if it has
+	 * one (`follow`); an MWAIT that waits for its EXSTOP; changes that wait
+	 * for the branch they belong to; data of an event that is to come (EVD).
+	 */
+	bool has_fup, has_mwait, has_mode, has_paging, has_vmcs;
 	uint64_t fup_ip, fup_offset;
-	struct ptah_item bound, pending_mode, paging, vmcs;
+	struct event_waiting bound, follow;
+	struct ptah_item mwait, pending_mode, paging, vmcs;
+	struct ptah_item data; /* fields and `detail` bits from EVD; 0: none */
 	struct event_header header;
-	uint64_t overflow_offset;
+	uint64_t overflow_offset, sync_offset;
+	int64_t skip; /* bytes that the caller's callback wants skipped */
 
 	uint8_t ratio;
 	bool in_tx;
@@ -81,7 +111,100 @@ static inline uint64_t event_offset(const struct ptah_event_decoder *d, const ui
 	return d->end_offset - (uint64_t)(d->end - p);
 }
 
+static inline bool event_has_erratum(const struct ptah_event_decoder *d, enum ptah_erratum erratum)
+{
+	return d->config.errata >> erratum & 1;
+}
+
 /* The next item. 1, or 0 when more bytes are needed or the trace has ended. */
 int event_next(struct ptah_event_decoder *d, struct ptah_item *item);
+
+/* queue.c: items and what waits to become one. */
+
+struct ptah_item *event_push(struct ptah_event_decoder *d, unsigned type, uint64_t offset);
+
+/* Puts a prepared item behind the others, with the time and state of now. */
+void event_push_pending(struct ptah_event_decoder *d, const struct ptah_item *pending, bool has_ip,
+			uint64_t ip);
+
+/* An error item. */
+void event_push_error(struct ptah_event_decoder *d, int status, uint64_t offset);
+
+/* Says what is wrong and looks for the next PSB. */
+void event_fail(struct ptah_event_decoder *d, int status, uint64_t offset);
+
+/* Changes that were waiting for the branch which has just been pushed. */
+void event_release_changes(struct ptah_event_decoder *d, bool has_ip, uint64_t ip);
+
+void event_wait(struct ptah_event_decoder *d, struct event_waiting *list,
+		const struct ptah_item *item);
+
+/* Everything on the list happened at `ip`. */
+void event_deliver(struct ptah_event_decoder *d, struct event_waiting *list, bool has_ip,
+		   uint64_t ip);
+
+/* What waits for an address gets none. */
+void event_give_up(struct ptah_event_decoder *d);
+
+/* Packets were dropped or damaged: nothing that was pending can be completed. */
+void event_forget_pending(struct ptah_event_decoder *d);
+
+/* True while packets to come may complete something. */
+static inline bool event_is_pending(const struct ptah_event_decoder *d)
+{
+	return d->has_fup || d->has_mwait || d->bound.count || d->follow.count || d->data.type;
+}
+
+/* take.c: what a packet means in the phase the decoder is in. */
+
+void event_take(struct ptah_event_decoder *d, const struct ptah_packet *packet, uint64_t offset);
+void event_take_in_run(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+		       uint64_t offset);
+void event_take_paging(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+		       uint64_t offset, bool wait);
+void event_take_vmcs(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+		     uint64_t offset, bool wait);
+void event_take_mode(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+		     uint64_t offset);
+
+/* The address of an IP packet; false when suppressed. */
+static inline bool event_take_ip(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+				 uint64_t *ip)
+{
+	*ip = 0;
+	return ptah_packet_ip(&d->last_ip, packet->u.ip.ipc, packet->u.ip.ip, ip);
+}
+
+/* The clocks have moved, or are lost. */
+void event_set_time(struct ptah_event_decoder *d);
+
+/* header.c: PSB+. */
+
+void event_begin_header(struct ptah_event_decoder *d, uint64_t offset);
+void event_take_in_header(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+			  uint64_t offset);
+
+/* Behind PSBEND, while its FUP is in question. False when the packet has been used. */
+bool event_settle_header(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+			 uint64_t offset);
+
+/* The PSB+ is complete and believed; `on`: its FUP is true. */
+void event_deliver_header(struct ptah_event_decoder *d, bool on);
+
+/* overflow.c: OVF and what follows it. */
+
+void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset);
+void event_take_in_overflow(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+			    uint64_t offset);
+void event_take_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+			 uint64_t offset);
+
+/* The wait is over: execution goes on at `ip`, or tracing is off. */
+void event_resume(struct ptah_event_decoder *d, bool on, uint64_t ip);
+
+/* extra.c: packets about other things than branches. False when the packet is none. */
+
+bool event_take_extra(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+		      uint64_t offset);
 
 #endif

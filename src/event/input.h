@@ -18,4 +18,13 @@ static inline bool event_input_at_last(const struct ptah_event_decoder *d)
 	return d->last && !d->in_carry;
 }
 
+/* Makes n bytes (at most EVENT_CARRY) readable at `pos`, or all there are. False: feed. */
+static inline bool event_input_have(struct ptah_event_decoder *d, size_t n)
+{
+	while ((size_t)(d->end - d->pos) < n && !event_input_at_last(d))
+		if (!event_input_more(d) && !event_input_at_last(d))
+			return false;
+	return true;
+}
+
 #endif

@@ -139,6 +139,7 @@ void event_time_cyc(struct event_time *t, uint64_t cycles)
 
 	t->cycles += cycles;
 	t->total_cycles += cycles;
+	t->cyc_seen = true;
 	if (!t->known)
 		return;
 	if (!t->rate) {
@@ -163,6 +164,34 @@ void event_time_cbr(struct event_time *t, uint8_t ratio)
 	/* The TSC runs at the nominal ratio, the core at this one. */
 	t->rate = ((uint64_t)t->nominal_ratio << 32) / ratio;
 	t->anchor_is_mtc = false; /* the period at hand has two frequencies in it */
+}
+
+/* SDM "CYC Packet": none is sent while fewer cycles than this have passed. */
+static uint64_t untold_cycles(const struct event_time *t)
+{
+	unsigned thresh = t->cyc_thresh & 15;
+
+	return thresh ? UINT64_C(1) << (thresh - 1) : 1;
+}
+
+uint64_t event_time_bound(const struct event_time *t)
+{
+	uint64_t longest = period(t), untold;
+
+	if (!t->known || t->error == EVENT_TIME_UNKNOWN)
+		return EVENT_TIME_UNKNOWN;
+	if (t->cyc_seen && t->rate) {
+		untold = (untold_cycles(t) * (t->rate >> 16) >> 16) + 1;
+		untold += untold / RATE_DOUBT;
+		longest = untold < longest ? untold : longest;
+	}
+	return longest == EVENT_TIME_UNKNOWN ? longest : t->error + longest;
+}
+
+void event_time_psb(struct event_time *t)
+{
+	if (t->skl168)
+		t->anchor_is_mtc = false;
 }
 
 void event_time_overflow(struct event_time *t)

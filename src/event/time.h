@@ -26,7 +26,11 @@ struct event_time {
 	uint32_t ctc_numerator,
 	    ctc_denominator; /* TSC ticks per crystal tick (CPUID.15H EBX/EAX) */
 
+	uint8_t cyc_thresh; /* IA32_RTIT_CTL.CycThresh */
+	bool skl168;	    /* erratum SKL168: cycles and MTCs before a PSB are missing */
+
 	bool known;	    /* there is an anchor */
+	bool cyc_seen;	    /* CYC packets are in use */
 	bool aligned;	    /* TMA has said where the crystal stands */
 	bool mtc_seen;	    /* since TMA */
 	bool awaits_tma;    /* the last TSC may still get its TMA */
@@ -34,7 +38,7 @@ struct event_time {
 	uint8_t last_mtc;   /* payload */
 	uint16_t base_ctc;  /* of TMA */
 	uint64_t now;	    /* the estimate */
-	uint64_t error;	    /* bound on |now - truth| */
+	uint64_t error;	    /* bound on |now - truth| at the last of these packets */
 	uint64_t anchor;    /* TSC of the last anchor */
 	uint64_t tsc;	    /* of the last TSC packet, all 64 bits */
 	uint64_t base;	    /* TSC when the crystal stood at base_ctc */
@@ -52,6 +56,15 @@ void event_time_tma(struct event_time *t, uint16_t ctc, uint16_t fast_counter);
 void event_time_mtc(struct event_time *t, uint8_t payload);
 void event_time_cyc(struct event_time *t, uint64_t cycles);
 void event_time_cbr(struct event_time *t, uint8_t ratio);
+
+/*
+ * Bound on |now - truth| for what comes before the next of these packets. With
+ * CYC in use one precedes everything that has taken cycles (above the
+ * threshold); without, anything may have passed up to the next MTC.
+ */
+uint64_t event_time_bound(const struct event_time *t);
+
+void event_time_psb(struct event_time *t);
 
 /* Packets were lost: cycles and crystal ticks among them. */
 void event_time_overflow(struct event_time *t);

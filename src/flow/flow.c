@@ -42,10 +42,15 @@ struct ptah_flow {
 	unsigned tnt_count;
 
 	uint64_t tsc, offset; /* of the packet that moves us now */
+	uint64_t head;	      /* what a block's head has of now: flags, tsc_error */
+	uint8_t tsc_error;    /* the same, to see it change */
 
 	/* An event that is being carried out. */
 	bool has_event;
 	struct ptah_item event;
+	bool placed; /* we have been where it is */
+
+	struct ptah_filter_range ranges[PTAH_FILTER_RANGES];
 
 	uint64_t time_limit;
 	bool paused;
@@ -72,14 +77,34 @@ static ALWAYS_INLINE struct ptah_item *emit_block(struct ptah_flow *f, struct ou
 {
 	struct ptah_item *item = &out->items[out->count++];
 
-	memcpy(item, &node->head, sizeof(node->head));
-	item->flags = f->speculative;
+	const uint64_t head = node->head | f->head;
+
+	memcpy(item, &head, sizeof(head));
 	item->ip = node->ip;
 	item->end = node->end;
 	item->value = 0;
 	item->tsc = f->tsc;
 	item->offset = f->offset;
 	return item;
+}
+
+/* The flags and the time's error that blocks have from here on. */
+NOINLINE static void set_head(struct ptah_flow *f, uint8_t tsc_error)
+{
+	const struct ptah_item item = {.flags = f->speculative, .tsc_error = tsc_error};
+
+	f->tsc_error = tsc_error;
+	memcpy(&f->head, &item, sizeof(f->head));
+}
+
+/* The packet that moves us: its time and place. */
+static ALWAYS_INLINE void set_time(struct ptah_flow *f, uint64_t tsc, uint8_t tsc_error,
+				   uint64_t offset)
+{
+	f->tsc = tsc;
+	f->offset = offset;
+	if (UNLIKELY(tsc_error != f->tsc_error))
+		set_head(f, tsc_error);
 }
 
 /* A node's first `ninsn` instructions, up to `end`. */
@@ -116,9 +141,10 @@ static void emit_error(struct ptah_flow *f, struct output *out, int status, uint
 	memset(item, 0, sizeof(*item));
 	item->type = PTAH_ITEM_ERROR;
 	item->mode = f->mode;
-	item->status = status;
+	item->status = (int16_t)status;
 	item->ip = ip;
 	item->tsc = f->tsc;
+	item->tsc_error = f->tsc_error;
 	item->offset = f->offset;
 	lose_position(f);
 }
@@ -318,6 +344,36 @@ static void run_tnt(struct ptah_flow *f, struct output *out, bool *wants_tip)
 	}
 }
 
+static bool has_erratum(const struct ptah_flow *f, enum ptah_erratum erratum)
+{
+	return event_has_erratum(f->events, erratum);
+}
+
+/* Is `ip` outside of what the address filter lets through? (SDM "Filtering by IP") */
+static bool leaves_filter(const struct ptah_flow *f, uint64_t ip)
+{
+	bool limited = false, inside = false;
+
+	for (unsigned i = 0; i < PTAH_FILTER_RANGES; i++) {
+		const struct ptah_filter_range *r = &f->ranges[i];
+		bool here = ip >= r->first && ip <= r->last;
+
+		if (r->kind == PTAH_RANGE_STOP && here)
+			return true;
+		limited |= r->kind == PTAH_RANGE_FILTER;
+		inside |= r->kind == PTAH_RANGE_FILTER && here;
+	}
+	return limited && !inside;
+}
+
+/* SKL014: the TIP.PGD of a direct branch that leaves the filter has no IP. */
+static bool is_skl014(const struct ptah_flow *f, const struct code_node *node)
+{
+	return f->event.type == PTAH_ITEM_DISABLED && has_erratum(f, PTAH_ERRATUM_SKL014) &&
+	       (node->class == PTAH_INSN_JUMP || node->class == PTAH_INSN_CALL) &&
+	       leaves_filter(f, node->target);
+}
+
 /* What a walk ended with. */
 enum walk {
 	WALK_FULL,    /* the output is full: call again */
@@ -340,7 +396,7 @@ static enum walk walk_to_branch(struct ptah_flow *f, struct output *out,
 			emit_error(f, out, status, f->ip);
 			return WALK_ERROR;
 		}
-		if (!is_direct(node)) {
+		if (!is_direct(node) || is_skl014(f, node)) {
 			*deciding = node;
 			return WALK_ARRIVED;
 		}
@@ -455,6 +511,13 @@ static enum walk walk_to_exit(struct ptah_flow *f, struct output *out, uint64_t 
 	}
 }
 
+/* The event says whether we are in a transaction. */
+static void set_speculative(struct ptah_flow *f)
+{
+	f->speculative = f->event.flags & PTAH_ITEM_SPECULATIVE;
+	set_head(f, f->tsc_error);
+}
+
 /* Events. Each returns true when it is done, false when the output is full. */
 
 static bool apply_tip(struct ptah_flow *f, struct output *out)
@@ -510,23 +573,111 @@ static bool apply_disabled(struct ptah_flow *f, struct output *out)
 	return true;
 }
 
-/* FUP + TIP.PGD, FUP + TIP, FUP + an event of its own: something at an address. */
-static bool apply_at_ip(struct ptah_flow *f, struct output *out)
+/* BDM64: the branch right before an abort has a wrong target; the abort's own address is right. */
+static bool is_bdm64(struct ptah_flow *f)
 {
-	if (f->positioned &&
-	    !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED &&
-	      f->event.type != PTAH_ITEM_ASYNC_DISABLED) &&
-	    walk_to_ip(f, out, f->event.ip) == WALK_FULL)
-		return false;
+	return has_erratum(f, PTAH_ERRATUM_BDM64) && f->event.type == PTAH_ITEM_TSX &&
+	       f->event.flags & PTAH_ITEM_ABORTED && !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED) &&
+	       !reachable(f, f->event.ip);
+}
+
+/* SKD022: the VM entry we stand at has run, although a FUP says that tracing stopped before it. */
+static bool is_skd022(struct ptah_flow *f)
+{
+	uint8_t bytes[3];
+
+	return has_erratum(f, PTAH_ERRATUM_SKD022) && f->event.type == PTAH_ITEM_ASYNC_DISABLED &&
+	       ptah_image_read(f->code.image, f->event.ip, bytes, 3) == 3 && bytes[0] == 0x0f &&
+	       bytes[1] == 0x01 && (bytes[2] == 0xc2 || bytes[2] == 0xc3); /* VMLAUNCH, VMRESUME */
+}
+
+/* Standing at the VM entry: it is the last thing that ran. */
+static bool apply_skd022(struct ptah_flow *f, struct output *out)
+{
+	int status = 0;
+	struct code_node *node;
+
 	if (full(out))
 		return false;
-	if (f->event.type == PTAH_ITEM_ASYNC_DISABLED) {
-		lose_position(f);
-	} else if (f->event.type == PTAH_ITEM_ASYNC_BRANCH && f->positioned) {
-		stand_at(f, f->event.to);
-	} else if (f->event.type == PTAH_ITEM_TSX) {
-		f->speculative = f->event.flags & PTAH_ITEM_SPECULATIVE;
+	node = here(f, &status);
+	if (node)
+		emit_block(f, out, node);
+	lose_position(f);
+	f->event.type = PTAH_ITEM_DISABLED;
+	return apply_disabled(f, out);
+}
+
+/* The next PTWRITE on the way: where it is and where it ends. */
+static bool find_ptwrite(struct ptah_flow *f, uint64_t *ip, uint64_t *end)
+{
+	int status = 0;
+	struct code_node *node = here(f, &status);
+
+	for (unsigned i = 0; node && i < MAX_CHAIN; i++) {
+		const struct ptah_insn *insns =
+		    code_insns(&f->code, node->ip, node->mode, node->ninsn);
+		unsigned which = node->class == PTAH_INSN_OTHER ? 0 : 1;
+
+		for (unsigned k = 0; insns && k < node->ninsn; k++) {
+			if (insns[k].class != PTAH_INSN_PTWRITE)
+				continue;
+			*ip = insns[k].ip;
+			*end = insns[k].ip + insns[k].size;
+			return true;
+		}
+		if (!is_direct(node))
+			break;
+		if (!node->next[which])
+			node->next[which] = code_find(&f->code, which ? node->target : node->end,
+						      node->mode, &status);
+		node = node->next[which];
 	}
+	return false;
+}
+
+/* A PTW without a FUP belongs to the next PTWRITE, which has retired. */
+static bool apply_ptwrite(struct ptah_flow *f, struct output *out)
+{
+	uint64_t ip, end;
+
+	if (f->positioned && find_ptwrite(f, &ip, &end)) {
+		if (walk_to_ip(f, out, end) == WALK_FULL)
+			return false;
+		f->event.ip = ip;
+		f->event.flags &= (uint8_t)~PTAH_ITEM_IP_SUPPRESSED;
+		f->placed = true;
+	}
+	if (full(out))
+		return false;
+	emit_event(out, &f->event);
+	return true;
+}
+
+/*
+ * Everything else: FUP + TIP.PGD, FUP + TIP and FUP + an event of its own, which
+ * are at an address; and what has none or repeats what is known.
+ */
+static bool apply_at_ip(struct ptah_flow *f, struct output *out)
+{
+	bool has_ip = f->event.type == PTAH_ITEM_ASYNC_DISABLED ||
+		      !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED);
+
+	if (f->positioned && has_ip && !f->placed && !(f->event.flags & PTAH_ITEM_STATUS)) {
+		if (is_bdm64(f))
+			stand_at(f, f->event.ip);
+		if (walk_to_ip(f, out, f->event.ip) == WALK_FULL)
+			return false;
+		if (f->positioned && is_skd022(f))
+			return apply_skd022(f, out);
+	}
+	if (full(out))
+		return false;
+	if (f->event.type == PTAH_ITEM_ASYNC_DISABLED)
+		lose_position(f);
+	else if (f->event.type == PTAH_ITEM_ASYNC_BRANCH && f->positioned)
+		stand_at(f, f->event.to);
+	else if (f->event.type == PTAH_ITEM_TSX)
+		set_speculative(f);
 	emit_event(out, &f->event);
 	return true;
 }
@@ -554,6 +705,7 @@ static bool apply_psb(struct ptah_flow *f, struct output *out)
 		return false;
 	if (!f->positioned && on)
 		stand_at(f, f->event.ip);
+	set_speculative(f);
 	f->stack_depth = 0;
 	emit_event(out, &f->event);
 	return true;
@@ -566,12 +718,6 @@ static bool apply_event(struct ptah_flow *f, struct output *out)
 		return f->positioned ? apply_tip(f, out) : true;
 	case PTAH_ITEM_DISABLED:
 		return apply_disabled(f, out);
-	case PTAH_ITEM_ASYNC_DISABLED:
-	case PTAH_ITEM_ASYNC_BRANCH:
-	case PTAH_ITEM_TSX:
-	case PTAH_ITEM_PTWRITE:
-	case PTAH_ITEM_EXSTOP:
-		return apply_at_ip(f, out);
 	case PTAH_ITEM_PSB:
 		return apply_psb(f, out);
 	case PTAH_ITEM_ENABLED:
@@ -592,8 +738,22 @@ static bool apply_event(struct ptah_flow *f, struct output *out)
 	case PTAH_ITEM_ERROR:
 		lose_position(f);
 		break;
-	default:
+	case PTAH_ITEM_TICK:
+		/* As far as the trace has proven; what comes next may have begun. */
+		if (f->positioned) {
+			f->event.ip = f->node ? f->node->ip : f->ip;
+			f->event.flags &= (uint8_t)~PTAH_ITEM_IP_SUPPRESSED;
+		}
 		break;
+	case PTAH_ITEM_CBR: /* no place in the code */
+	case PTAH_ITEM_MNT:
+	case PTAH_ITEM_STOP:
+		break;
+	case PTAH_ITEM_PTWRITE:
+		return f->event.flags & PTAH_ITEM_IP_SUPPRESSED ? apply_ptwrite(f, out)
+								: apply_at_ip(f, out);
+	default:
+		return apply_at_ip(f, out);
 	}
 	emit_event(out, &f->event);
 	return true;
@@ -633,8 +793,7 @@ static ALWAYS_INLINE bool take_quick(struct ptah_flow *f)
 	if (!(*p & 1) && *p != OPCODE_EXT) {
 		f->tnt_count = highest_bit(*p) - 1;
 		f->tnt = *p >> 1;
-		f->tsc = d->tsc;
-		f->offset = event_offset(d, p);
+		set_time(f, d->tsc, d->tsc_error, event_offset(d, p));
 		d->pos = p + 1;
 		return true;
 	}
@@ -650,8 +809,8 @@ static ALWAYS_INLINE bool take_quick(struct ptah_flow *f)
 		d->last_ip = packet_expand_ip(d->last_ip, ipc, payload);
 		f->event.type = PTAH_ITEM_TIP;
 		f->event.to = d->last_ip;
-		f->event.tsc = f->tsc = d->tsc;
-		f->offset = event_offset(d, p);
+		f->event.tsc = d->tsc;
+		set_time(f, d->tsc, d->tsc_error, event_offset(d, p));
 		f->has_event = true;
 		d->pos = p + 1 + bytes;
 		return true;
@@ -666,8 +825,7 @@ static bool take_next(struct ptah_flow *f)
 		return true;
 	if (!event_next(f->events, &f->event))
 		return false;
-	f->tsc = f->event.tsc;
-	f->offset = f->event.offset;
+	set_time(f, f->event.tsc, f->event.tsc_error, f->event.offset);
 	if (f->event.type == PTAH_ITEM_TNT) {
 		if (f->positioned) {
 			f->tnt = f->event.value;
@@ -676,6 +834,7 @@ static bool take_next(struct ptah_flow *f)
 		return true;
 	}
 	f->has_event = true;
+	f->placed = false;
 	return true;
 }
 
@@ -686,8 +845,7 @@ static bool take_deferred_tip(struct ptah_flow *f, struct output *out)
 
 	if (!event_next(f->events, &f->event))
 		return false;
-	f->tsc = f->event.tsc;
-	f->offset = f->event.offset;
+	set_time(f, f->event.tsc, f->event.tsc_error, f->event.offset);
 	if (f->event.type != PTAH_ITEM_TIP) {
 		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
 		f->has_event = true;
@@ -735,6 +893,9 @@ int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config 
 	if (!f)
 		return PTAH_E_NOMEM;
 	f->time_limit = UINT64_MAX;
+	set_head(f, PTAH_TSC_UNBOUNDED);
+	if (config)
+		memcpy(f->ranges, config->ranges, sizeof(f->ranges));
 	f->generation = ptah_image_generation(image);
 	status = ptah_event_decoder_new(config && config->events.size ? &config->events : NULL,
 					&f->events);
@@ -764,6 +925,22 @@ int ptah_flow_feed(struct ptah_flow *f, const void *bytes, size_t n, bool last)
 	if (f->has_event || f->paused)
 		return PTAH_E_BUSY;
 	return ptah_event_feed(f->events, bytes, n, last);
+}
+
+void ptah_flow_seek(struct ptah_flow *f, uint64_t offset)
+{
+	if (!f)
+		return;
+	ptah_event_seek(f->events, offset);
+	lose_position(f);
+	f->mode = f->speculative = 0;
+	set_head(f, PTAH_TSC_UNBOUNDED);
+	f->has_event = f->paused = false;
+}
+
+void ptah_flow_time(const struct ptah_flow *f, struct ptah_time *time)
+{
+	ptah_event_time(f->events, time);
 }
 
 void ptah_flow_set_time_limit(struct ptah_flow *f, uint64_t tsc)

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The errata: which processor has which, and those that show in the bytes of a
+ * packet. The others are handled where they show: BDM70 in header.c; SKD010,
+ * APL11 and APL12 in overflow.c; SKL168 in time.c; BDM64, SKD022 and SKL014,
+ * which need the code, in flow/flow.c.
+ */
+#include "event/errata.h"
+
+#include "event/input.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define BIT(name) (UINT32_C(1) << PTAH_ERRATUM_##name)
+
+/* Generations that share their errata, by Intel's specification updates. */
+#define BROADWELL      (BIT(BDM70) | BIT(BDM64))
+#define SKYLAKE	       (BIT(BDM70) | BIT(SKD007) | BIT(SKD022) | BIT(SKD010) | BIT(SKL014) | BIT(SKL168))
+#define SKYLAKE_SERVER (BIT(BDM70) | BIT(SKL014) | BIT(SKD022) | BIT(SKZ84))
+#define SERVER	       (BIT(BDM70) | BIT(SKD022) | BIT(SKZ84))
+#define ICE_LAKE       (BIT(BDM70) | BIT(SKL014) | BIT(SKD022))
+#define ALDER_LAKE     (BIT(BDM70) | BIT(SKD022) | BIT(APL11))
+#define GOLDMONT       (BIT(APL12) | BIT(APL11))
+#define GOLDMONT_PLUS  BIT(APL11)
+
+static const struct {
+	uint16_t family;
+	uint8_t model;
+	uint32_t errata;
+} cpus[] = {
+    {6, 0x3d, BROADWELL},      {6, 0x47, BROADWELL},	  {6, 0x4f, BROADWELL},
+    {6, 0x56, BROADWELL},      {6, 0x4e, SKYLAKE},	  {6, 0x5e, SKYLAKE},
+    {6, 0x8e, SKYLAKE},	       {6, 0x9e, SKYLAKE},	  {6, 0xa5, SKYLAKE},
+    {6, 0xa6, SKYLAKE},	       {6, 0x55, SKYLAKE_SERVER}, {6, 0x6a, SKYLAKE_SERVER},
+    {6, 0x6c, SKYLAKE_SERVER}, {6, 0x8f, SERVER},	  {6, 0xcf, SERVER},
+    {6, 0xad, SERVER},	       {6, 0xae, SERVER},	  {0x13, 0x01, SERVER},
+    {6, 0x66, ICE_LAKE},       {6, 0x7d, ICE_LAKE},	  {6, 0x7e, ICE_LAKE},
+    {6, 0x8c, ICE_LAKE},       {6, 0x8d, ICE_LAKE},	  {6, 0xa7, ICE_LAKE},
+    {6, 0x97, ALDER_LAKE},     {6, 0x9a, ALDER_LAKE},	  {6, 0xba, ALDER_LAKE},
+    {6, 0xb7, ALDER_LAKE},     {6, 0xbf, ALDER_LAKE},	  {6, 0xc5, ALDER_LAKE},
+    {6, 0xc6, ALDER_LAKE},     {6, 0xb5, ALDER_LAKE},	  {6, 0xaa, ALDER_LAKE},
+    {6, 0xac, ALDER_LAKE},     {6, 0xbd, ALDER_LAKE},	  {6, 0xcc, ALDER_LAKE},
+    {6, 0xd5, ALDER_LAKE},     {0x12, 0x01, ALDER_LAKE},  {0x12, 0x03, ALDER_LAKE},
+    {6, 0x5c, GOLDMONT},       {6, 0x5f, GOLDMONT},	  {6, 0x7a, GOLDMONT_PLUS},
+    {6, 0x86, GOLDMONT_PLUS},  {6, 0x96, GOLDMONT_PLUS},  {6, 0x9c, GOLDMONT_PLUS},
+    {6, 0xb6, GOLDMONT_PLUS},  {6, 0xaf, GOLDMONT_PLUS},  {6, 0xdd, GOLDMONT_PLUS},
+};
+
+static const struct {
+	const char *name, *symptom, *handling;
+} errata[] = {
+#define PTAH_ERRATUM(name, text, symptom, handling) {text, symptom, handling},
+#include <ptah/errata.def>
+#undef PTAH_ERRATUM
+};
+
+uint32_t ptah_cpu_errata(const struct ptah_cpu *cpu)
+{
+	for (size_t i = 0; cpu && i < ARRAY_SIZE(cpus); i++)
+		if (cpus[i].family == cpu->family && cpus[i].model == cpu->model)
+			return cpus[i].errata;
+	return 0;
+}
+
+const char *ptah_erratum_name(unsigned erratum)
+{
+	return erratum < ARRAY_SIZE(errata) ? errata[erratum].name : NULL;
+}
+
+const char *ptah_erratum_symptom(unsigned erratum)
+{
+	return erratum < ARRAY_SIZE(errata) ? errata[erratum].symptom : NULL;
+}
+
+const char *ptah_erratum_handling(unsigned erratum)
+{
+	return erratum < ARRAY_SIZE(errata) ? errata[erratum].handling : NULL;
+}
+
+/* A number up to `max` and what ends it; NULL when there is none. */
+static const char *parse_number(const char *text, unsigned long max, unsigned long *value)
+{
+	char *end;
+
+	if (*text < '0' || *text > '9') /* strtoul takes blanks and signs */
+		return NULL;
+	*value = strtoul(text, &end, strncasecmp(text, "0x", 2) ? 10 : 16);
+	return end == text || *value > max ? NULL : end;
+}
+
+int ptah_cpu_parse(const char *text, struct ptah_cpu *cpu)
+{
+	unsigned long family, model, stepping = 0;
+	const char *intel = "GenuineIntel,", *comma;
+	char separator = '/';
+
+	if (!text || !cpu)
+		return PTAH_E_INVAL;
+	comma = strchr(text, ',');
+	if (comma) { /* perf's: vendor,family,model,stepping */
+		if (strncmp(text, intel, strlen(intel)))
+			return PTAH_E_FOREIGN;
+		text = comma + 1;
+		separator = ',';
+	}
+	text = parse_number(text, UINT16_MAX, &family);
+	if (!text || *text != separator)
+		return PTAH_E_INVAL;
+	text = parse_number(text + 1, UINT8_MAX, &model);
+	if (text && *text == separator)
+		text = parse_number(text + 1, UINT8_MAX, &stepping);
+	if (!text || *text)
+		return PTAH_E_INVAL;
+	*cpu = (struct ptah_cpu){(uint16_t)family, (uint8_t)model, (uint8_t)stepping};
+	return 0;
+}
+
+static int find_erratum(const char *name, size_t n)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(errata); i++)
+		if (strlen(errata[i].name) == n && !strncasecmp(errata[i].name, name, n))
+			return (int)i;
+	return PTAH_E_INVAL;
+}
+
+int ptah_errata_parse(const char *text, uint32_t *mask)
+{
+	*mask = 0;
+	if (!strcmp(text, "none"))
+		return 0;
+	if (!strcmp(text, "all")) {
+		*mask = (UINT32_C(1) << PTAH_ERRATUM_MAX) - 1;
+		return 0;
+	}
+	for (;;) {
+		size_t n = strcspn(text, ",");
+		int erratum = find_erratum(text, n);
+
+		if (erratum < 0)
+			return erratum;
+		*mask |= UINT32_C(1) << erratum;
+		if (!text[n])
+			return 0;
+		text += n + 1;
+	}
+}
+
+/*
+ * SKD007: OVF (02 F3) has overwritten the second byte of a two-byte CYC. That
+ * byte then reads as the CYC's last with the value 1 << 5.
+ */
+static int skd007(struct ptah_event_decoder *d, struct ptah_packet *packet, int size)
+{
+	if (size != 2 || d->pos[1] != OPCODE_EXT)
+		return size;
+	if (!event_input_have(d, 3))
+		return PTAH_E_MORE;
+	if (d->end - d->pos < 3 || d->pos[2] != EXT_OVF)
+		return size;
+	packet->type = PTAH_PACKET_PAD;
+	return 1;
+}
+
+/* SKZ84: a TMA with TSC offsetting or scaling in use is corrupt and has a byte too many. */
+static int skz84(struct ptah_event_decoder *d, struct ptah_packet *packet, int size)
+{
+	if (!d->pos[4] && !(d->pos[6] & 0xfe)) /* bits that the SDM reserves */
+		return size;
+	if (!event_input_have(d, (size_t)size + 1))
+		return PTAH_E_MORE;
+	packet->type = PTAH_PACKET_PAD;
+	return d->end - d->pos > size ? size + 1 : size;
+}
+
+int errata_packet(struct ptah_event_decoder *d, struct ptah_packet *packet, int size)
+{
+	if (packet->type == PTAH_PACKET_CYC && event_has_erratum(d, PTAH_ERRATUM_SKD007))
+		return skd007(d, packet, size);
+	if (packet->type == PTAH_PACKET_TMA && event_has_erratum(d, PTAH_ERRATUM_SKZ84))
+		return skz84(d, packet, size);
+	return size;
+}

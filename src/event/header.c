@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* PSB+: the state that the processor repeats at a synchronisation point. SDM "PSB Packet". */
+#include "event/event.h"
+
+void event_begin_header(struct ptah_event_decoder *d, uint64_t offset)
+{
+	bool overflow = d->phase == EVENT_OVERFLOW, doubt = d->phase == EVENT_DOUBT;
+
+	/* SDM "PSB": no compound packet event spans it. */
+	if (d->phase == EVENT_RUN && (d->has_fup || d->bound.count || d->data.type))
+		event_push_error(d, PTAH_E_BAD_CONTEXT, offset);
+	event_give_up(d);
+	event_forget_pending(d);
+	d->header = (struct event_header){.offset = offset, .overflow = overflow, .doubt = doubt};
+	d->sync_offset = offset;
+	d->last_ip = 0;
+	d->phase = EVENT_HEADER;
+	event_time_psb(&d->time);
+}
+
+static void push_status(struct ptah_event_decoder *d, const struct ptah_item *pending)
+{
+	struct ptah_item status = *pending;
+
+	status.flags |= PTAH_ITEM_STATUS;
+	event_push_pending(d, &status, d->header.has_ip, d->header.ip);
+}
+
+/* MODE.Exec in the header: the mode goes with the PSB item, IF has one of its own. */
+static void take_mode_status(struct ptah_event_decoder *d, struct ptah_item *iflag)
+{
+	uint8_t before = d->iflag;
+
+	*iflag = (struct ptah_item){0};
+	if (!d->has_mode)
+		return;
+	d->mode = d->pending_mode.mode;
+	d->iflag = d->pending_mode.value ? EVENT_IF_SET : EVENT_IF_CLEAR;
+	if (d->iflag != before && d->config.iflags) {
+		*iflag = d->pending_mode;
+		iflag->type = PTAH_ITEM_IFLAGS;
+	}
+	d->has_mode = false;
+}
+
+void event_deliver_header(struct ptah_event_decoder *d, bool on)
+{
+	struct ptah_item *item, iflag;
+
+	take_mode_status(d, &iflag);
+	if (on && d->enabled_known && !d->enabled)
+		event_push_error(d, PTAH_E_BAD_CONTEXT, d->header.offset);
+	d->header.has_ip = on;
+	item = event_push(d, PTAH_ITEM_PSB, d->header.offset);
+	item->flags |= PTAH_ITEM_STATUS | (on ? 0 : PTAH_ITEM_IP_SUPPRESSED);
+	item->ip = on ? d->header.ip : 0;
+	if (d->has_vmcs)
+		push_status(d, &d->vmcs);
+	if (d->has_paging)
+		push_status(d, &d->paging);
+	if (iflag.type)
+		push_status(d, &iflag);
+	d->has_vmcs = d->has_paging = false;
+	d->enabled = on;
+	d->enabled_known = true;
+	d->phase = EVENT_RUN;
+}
+
+static void end_header(struct ptah_event_decoder *d)
+{
+	if (d->header.doubt) { /* APL12: this PSB+ says whether tracing was on */
+		event_resume(d, d->header.has_ip, d->fup_ip);
+		event_deliver_header(d, d->header.has_ip);
+		return;
+	}
+	if (d->header.overflow) {
+		/* SDM "Overflow": a FUP in the PSB+ is where execution goes on; without one
+		 * tracing is off and the next TIP.PGE ends the wait. */
+		struct ptah_item iflag;
+
+		if (d->header.has_ip) {
+			take_mode_status(d, &iflag);
+			event_resume(d, true, d->header.ip);
+		} else {
+			d->phase = EVENT_OVERFLOW;
+		}
+		return;
+	}
+	if (d->header.has_ip && !d->config.no_bdm70 && !(d->enabled_known && d->enabled))
+		d->phase = EVENT_SETTLE;
+	else
+		event_deliver_header(d, d->header.has_ip);
+}
+
+/* SDM "PSB+": only these, up to PSBEND or OVF. */
+void event_take_in_header(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+			  uint64_t offset)
+{
+	switch (packet->type) {
+	case PTAH_PACKET_PSBEND:
+		end_header(d);
+		break;
+	case PTAH_PACKET_OVF:
+		event_take_overflow(d, offset);
+		break;
+	case PTAH_PACKET_FUP:
+		d->header.has_ip = event_take_ip(d, packet, &d->header.ip);
+		break;
+	case PTAH_PACKET_MODE_TSX:
+		d->in_tx = packet->u.tsx.in_tx;
+		break;
+	case PTAH_PACKET_PIP:
+		event_take_paging(d, packet, offset, true);
+		break;
+	case PTAH_PACKET_VMCS:
+		event_take_vmcs(d, packet, offset, true);
+		break;
+	default:
+		event_fail(d, PTAH_E_BAD_CONTEXT, offset);
+		break;
+	}
+}
+
+static bool settles(const struct ptah_packet *packet)
+{
+	switch (packet->type) {
+	case PTAH_PACKET_PAD:
+	case PTAH_PACKET_TSC:
+	case PTAH_PACKET_TMA:
+	case PTAH_PACKET_MTC:
+	case PTAH_PACKET_CYC:
+	case PTAH_PACKET_CBR:
+	case PTAH_PACKET_MNT:
+		return false;
+	default:
+		return true;
+	}
+}
+
+/*
+ * BDM70: a PSB+ right before a TIP.PGE may hold a FUP although tracing is off.
+ * State packets that belong to that TIP.PGE may stand between: held back with
+ * the PSB+ state, the last word counts.
+ */
+bool event_settle_header(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+			 uint64_t offset)
+{
+	if (!settles(packet))
+		return true;
+	switch (packet->type) {
+	case PTAH_PACKET_MODE_EXEC:
+		event_take_mode(d, packet, offset);
+		return false;
+	case PTAH_PACKET_PIP:
+		event_take_paging(d, packet, offset, true);
+		return false;
+	case PTAH_PACKET_VMCS:
+		event_take_vmcs(d, packet, offset, true);
+		return false;
+	default:
+		event_deliver_header(d, packet->type != PTAH_PACKET_TIP_PGE);
+		return true;
+	}
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * OVF: packets were lost. SDM "Buffer Overflow": when the overflow resolves
+ * while packets are enabled, a FUP with the address follows, and only timing
+ * packets stand between; when it resolves while they are not, packets that do
+ * not depend on PacketEn may come, and then a TIP.PGE.
+ */
+#include "event/event.h"
+
+void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
+{
+	/* What waited for an address did happen. */
+	event_give_up(d);
+	if (d->has_vmcs)
+		event_push_pending(d, &d->vmcs, false, 0);
+	if (d->has_paging)
+		event_push_pending(d, &d->paging, false, 0);
+	event_forget_pending(d);
+	event_time_overflow(&d->time);
+	event_set_time(d);
+	d->overflow_offset = offset;
+	d->last_ip = 0;
+	d->phase = EVENT_OVERFLOW;
+}
+
+void event_resume(struct ptah_event_decoder *d, bool on, uint64_t ip)
+{
+	struct ptah_item *item = event_push(d, PTAH_ITEM_OVERFLOW, d->overflow_offset);
+
+	item->flags |= on ? 0 : PTAH_ITEM_IP_SUPPRESSED;
+	item->ip = on ? ip : 0;
+	d->enabled = on;
+	d->enabled_known = true;
+	d->phase = EVENT_RUN;
+	if (on)
+		event_release_changes(d, true, ip);
+}
+
+/* Tracing is off, then: the packet stands for itself. */
+static void resume_off(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+		       uint64_t offset)
+{
+	event_resume(d, false, 0);
+	event_take_in_run(d, packet, offset);
+}
+
+/* SKD010: the FUP or TIP.PGE behind OVF is missing; APL11: a TIP.PGD although tracing is off. True
+ * when the packet has been used. */
+static bool take_erratum(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+			 uint64_t offset)
+{
+	bool skd010 = event_has_erratum(d, PTAH_ERRATUM_SKD010);
+	uint64_t ip;
+
+	switch (packet->type) {
+	case PTAH_PACKET_TIP_PGD:
+		if (!skd010 && !event_has_erratum(d, PTAH_ERRATUM_APL11))
+			return false;
+		event_take_ip(d, packet, &ip);
+		event_resume(d, false, 0);
+		return true;
+	case PTAH_PACKET_TIP:
+		if (!skd010 || !event_take_ip(d, packet, &ip))
+			return false;
+		event_resume(d, true, ip);
+		return true;
+	case PTAH_PACKET_MODE_TSX: /* its FUP is where execution goes on */
+		if (!skd010)
+			return false;
+		d->in_tx = packet->u.tsx.in_tx;
+		return true;
+	case PTAH_PACKET_PIP: /* undecided */
+		if (skd010)
+			event_take_paging(d, packet, offset, true);
+		return skd010;
+	case PTAH_PACKET_VMCS:
+		if (skd010)
+			event_take_vmcs(d, packet, offset, true);
+		return skd010;
+	default:
+		return false;
+	}
+}
+
+void event_take_in_overflow(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+			    uint64_t offset)
+{
+	uint64_t ip;
+
+	switch (packet->type) {
+	case PTAH_PACKET_FUP:
+		if (!event_take_ip(d, packet, &ip)) {
+			event_fail(d, PTAH_E_NO_IP, offset);
+		} else if (event_has_erratum(d, PTAH_ERRATUM_APL12)) {
+			d->fup_ip = ip;
+			d->phase = EVENT_DOUBT;
+		} else {
+			event_resume(d, true, ip);
+		}
+		break;
+	case PTAH_PACKET_OVF:
+		event_take_overflow(d, offset);
+		break;
+	default:
+		if (!take_erratum(d, packet, offset))
+			resume_off(d, packet, offset);
+		break;
+	}
+}
+
+/*
+ * APL12: the FUP may be there although tracing is off. Only packets that need
+ * PacketEn prove it true, only those that start tracing prove it false. When
+ * neither comes first it is believed: that is what the SDM says of it, and if
+ * it was wrong the TIP.PGE to come is reported as an error.
+ */
+void event_take_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+			 uint64_t offset)
+{
+	switch (packet->type) {
+	case PTAH_PACKET_PIP:
+		event_take_paging(d, packet, offset, true);
+		break;
+	case PTAH_PACKET_VMCS:
+		event_take_vmcs(d, packet, offset, true);
+		break;
+	case PTAH_PACKET_TIP_PGE:
+	case PTAH_PACKET_STOP:
+		resume_off(d, packet, offset);
+		break;
+	default:
+		event_resume(d, true, d->fup_ip);
+		event_take_in_run(d, packet, offset);
+		break;
+	}
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Items on their way out, and events that wait for what completes them. */
+#include "event/event.h"
+
+struct ptah_item *event_push(struct ptah_event_decoder *d, unsigned type, uint64_t offset)
+{
+	struct ptah_item *item = &d->queue[(d->queue_first + d->queue_count++) % EVENT_QUEUE];
+
+	memset(item, 0, sizeof(*item));
+	item->type = (uint8_t)type;
+	item->mode = d->mode;
+	item->flags = d->in_tx ? PTAH_ITEM_SPECULATIVE : 0;
+	item->tsc = d->tsc;
+	item->tsc_error = d->tsc_error;
+	item->offset = offset;
+	return item;
+}
+
+void event_push_pending(struct ptah_event_decoder *d, const struct ptah_item *pending, bool has_ip,
+			uint64_t ip)
+{
+	struct ptah_item *item;
+
+	if (pending->type == PTAH_ITEM_TYPE_MAX) /* it only takes a FUP along */
+		return;
+	item = event_push(d, pending->type, pending->offset);
+	item->flags |= pending->flags | (has_ip ? 0 : PTAH_ITEM_IP_SUPPRESSED);
+	item->detail = pending->detail;
+	item->count = pending->count;
+	item->value = pending->value;
+	item->to = pending->to;
+	item->ip = has_ip ? ip : 0;
+	if (item->type == PTAH_ITEM_TSX) /* its flags are those behind it */
+		item->flags = (uint8_t)((item->flags & ~PTAH_ITEM_SPECULATIVE) |
+					(pending->flags & PTAH_ITEM_SPECULATIVE));
+}
+
+void event_push_error(struct ptah_event_decoder *d, int status, uint64_t offset)
+{
+	event_push(d, PTAH_ITEM_ERROR, offset)->status = (int16_t)status;
+}
+
+void event_forget_pending(struct ptah_event_decoder *d)
+{
+	d->has_fup = d->has_mwait = d->has_mode = d->has_paging = d->has_vmcs = false;
+	d->bound.count = d->follow.count = 0;
+	d->data.type = 0;
+	d->block = PTAH_BLOCK_NONE;
+}
+
+void event_fail(struct ptah_event_decoder *d, int status, uint64_t offset)
+{
+	event_push_error(d, status, offset);
+	event_forget_pending(d);
+	/* Cycles and crystal ticks may be among the packets that are passed over now. */
+	event_time_overflow(&d->time);
+	event_set_time(d);
+	d->phase = EVENT_UNSYNCED;
+	d->enabled_known = false;
+}
+
+static void set_mode(struct ptah_event_decoder *d, bool has_ip, uint64_t ip)
+{
+	const struct ptah_item *pending = &d->pending_mode;
+	uint8_t iflag = pending->value ? EVENT_IF_SET : EVENT_IF_CLEAR;
+
+	if (pending->mode != d->mode) {
+		struct ptah_item mode = *pending;
+
+		mode.value = 0;
+		d->mode = pending->mode;
+		event_push_pending(d, &mode, has_ip, ip);
+	}
+	if (iflag != d->iflag && d->config.iflags) {
+		struct ptah_item flag = *pending;
+
+		flag.type = PTAH_ITEM_IFLAGS;
+		event_push_pending(d, &flag, has_ip, ip);
+	}
+	d->iflag = iflag;
+}
+
+void event_release_changes(struct ptah_event_decoder *d, bool has_ip, uint64_t ip)
+{
+	if (d->has_vmcs)
+		event_push_pending(d, &d->vmcs, has_ip, ip);
+	if (d->has_paging)
+		event_push_pending(d, &d->paging, has_ip, ip);
+	if (d->has_mode)
+		set_mode(d, has_ip, ip);
+	d->has_vmcs = d->has_paging = d->has_mode = false;
+}
+
+void event_wait(struct ptah_event_decoder *d, struct event_waiting *list,
+		const struct ptah_item *item)
+{
+	if (list->count == EVENT_BOUND) /* no processor sends so many */
+		event_fail(d, PTAH_E_BAD_CONTEXT, item->offset);
+	else
+		list->items[list->count++] = *item;
+}
+
+void event_deliver(struct ptah_event_decoder *d, struct event_waiting *list, bool has_ip,
+		   uint64_t ip)
+{
+	for (unsigned i = 0; i < list->count; i++) {
+		/* RSM and SIPI: the branch's source is in a world that is not traced. */
+		bool none =
+		    list->items[i].type == PTAH_ITEM_RSM || list->items[i].type == PTAH_ITEM_SIPI;
+
+		event_push_pending(d, &list->items[i], has_ip && !none, ip);
+	}
+	list->count = 0;
+}
+
+void event_give_up(struct ptah_event_decoder *d)
+{
+	if (d->has_mwait)
+		event_push_pending(d, &d->mwait, false, 0);
+	d->has_mwait = false;
+	event_deliver(d, &d->bound, false, 0);
+	event_deliver(d, &d->follow, false, 0);
+}
