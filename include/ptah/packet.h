@@ -246,4 +246,34 @@ PTAH_API const char *ptah_packet_name(unsigned type);
  */
 PTAH_API int ptah_packet_format(const struct ptah_packet *packet, char *text, size_t n);
 
+/*
+ * The packet as a line of the text that ptah_packet_parse() takes: its name and
+ * payload, and behind them, where the bytes on the wire are not those that
+ * ptah_packet_encode() writes (reserved bits, a CYC that is longer than it
+ * needs to be), ".bytes 02 03 1e ff". `packet` NULL: bytes that are none, and
+ * nothing but ".bytes ...". Otherwise `size` is packet->size. Returns as
+ * ptah_packet_format() does.
+ */
+PTAH_API int ptah_packet_format_line(const struct ptah_packet *packet, const uint8_t *bytes,
+				     size_t size, char *text, size_t n);
+
+/* What a line of packet text builds upon. All 0 to begin with. */
+struct ptah_packet_parser {
+	uint64_t last_ip;
+	unsigned block;	      /* enum ptah_packet_block */
+	size_t at;	      /* after PTAH_E_INVAL: the place in the line ... */
+	const char *expected; /* ... where this should stand */
+};
+
+/*
+ * Assembles one line (NUL-terminated, without its end) of packet text to
+ * bytes: what ptah_packet_format_line() and `ptah dump` print, or what
+ * ptah-asm(1) describes. Returns how many bytes that makes, 0 for a blank line
+ * or a comment; PTAH_E_INVAL, and parser->expected says of what;
+ * PTAH_E_NOSPACE when n bytes are not enough (PTAH_PACKET_MAX_SIZE, or half
+ * the length of a .bytes line). After a failure the parser can go on.
+ */
+PTAH_API int ptah_packet_parse(struct ptah_packet_parser *parser, const char *line, uint8_t *bytes,
+			       size_t n);
+
 #endif

@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 const char *ptah_packet_name(unsigned type)
 {
@@ -57,6 +58,16 @@ static int format_power(const struct ptah_packet *packet, char *text, size_t n)
 			packet->u.pwrx.deepest, packet->u.pwrx.interrupt ? " interrupt" : "",
 			packet->u.pwrx.store ? " store" : "",
 			packet->u.pwrx.autonomous ? " autonomous" : "");
+}
+
+static int format_trig(const struct ptah_packet *packet, char *text, size_t n)
+{
+	char icnt[16] = "";
+
+	if (packet->u.trig.has_icnt)
+		snprintf(icnt, sizeof(icnt), " icnt %u", packet->u.trig.icnt);
+	return snprintf(text, n, "trbv 0x%x%s%s%s", packet->u.trig.trbv, icnt,
+			packet->u.trig.mult ? " mult" : "", packet->u.trig.ip ? " ip" : "");
 }
 
 int ptah_packet_format(const struct ptah_packet *packet, char *text, size_t n)
@@ -121,10 +132,53 @@ int ptah_packet_format(const struct ptah_packet *packet, char *text, size_t n)
 	case PTAH_PACKET_BEP:
 		return snprintf(text, n, "%s", packet->u.bep.ip ? "ip" : "");
 	case PTAH_PACKET_TRIG:
-		return snprintf(text, n, "trbv 0x%x icnt %u%s%s%s", packet->u.trig.trbv,
-				packet->u.trig.icnt, packet->u.trig.has_icnt ? "" : " (none)",
-				packet->u.trig.mult ? " mult" : "", packet->u.trig.ip ? " ip" : "");
+		return format_trig(packet, text, n);
 	default:
 		return snprintf(text, n, "%s", "");
 	}
+}
+
+/* Would the encoder write these very bytes? */
+static bool is_canonical(const struct ptah_packet *packet, const uint8_t *bytes)
+{
+	struct ptah_packet plain = *packet;
+	uint8_t ours[PTAH_PACKET_MAX_SIZE];
+	int size;
+
+	plain.size = 0; /* CYC: as short as can be */
+	size = ptah_packet_encode(&plain, ours, sizeof(ours));
+	return size == packet->size && !memcmp(ours, bytes, (size_t)size);
+}
+
+static size_t room(size_t n, int length)
+{
+	return (size_t)length < n ? n - (size_t)length : 0;
+}
+
+/* Where more text goes; what does not fit is still counted. */
+static char *rest(char *text, size_t n, int length)
+{
+	return room(n, length) ? text + length : NULL;
+}
+
+int ptah_packet_format_line(const struct ptah_packet *packet, const uint8_t *bytes, size_t size,
+			    char *text, size_t n)
+{
+	char payload[128];
+	int length = 0;
+
+	if (n)
+		text[0] = '\0';
+	if (packet) {
+		ptah_packet_format(packet, payload, sizeof(payload));
+		length = payload[0] ? snprintf(text, n, "%-10s %s", ptah_packet_name(packet->type),
+					       payload)
+				    : snprintf(text, n, "%s", ptah_packet_name(packet->type));
+		if (is_canonical(packet, bytes))
+			return length;
+	}
+	length += snprintf(rest(text, n, length), room(n, length), "%s.bytes", length ? " " : "");
+	for (size_t i = 0; i < size; i++)
+		length += snprintf(rest(text, n, length), room(n, length), " %02x", bytes[i]);
+	return length;
 }

@@ -1,0 +1,597 @@
+/* SPDX-License-Identifier: MIT */
+/* Packet text to bytes: the inverse of format.c, and what people write by hand. */
+#include "packet/ip.h"
+#include "packet/opcode.h"
+
+/* A word of the line, and what is left behind it. */
+struct words {
+	const char *line, *rest;
+	const char *word;
+	size_t n; /* of the word; 0: there is none */
+};
+
+enum field_kind {
+	FIELD_END = 0,
+	FIELD_NUMBER,	/* must be given */
+	FIELD_OPTIONAL, /* a number that may be left out */
+	FIELD_FLAG,	/* a word that sets a bool */
+	FIELD_VALUE,	/* a word that sets a byte to `value` */
+};
+
+struct field {
+	const char *word;
+	uint8_t kind;
+	uint8_t at, width; /* in struct ptah_packet */
+	uint8_t value;
+};
+
+#define MAX_FIELDS 5
+
+/* Numbers come in this order when they stand without their word. */
+struct syntax {
+	const char *expected;
+	struct field fields[MAX_FIELDS + 1];
+};
+
+#define FIELD(kind, word, member, value)                                                           \
+	{                                                                                          \
+		word, kind, offsetof(struct ptah_packet, u.member),                                \
+		    sizeof(((struct ptah_packet *)0)->u.member), value                             \
+	}
+#define NUMBER(word, member)	   FIELD(FIELD_NUMBER, word, member, 0)
+#define OPTIONAL(word, member)	   FIELD(FIELD_OPTIONAL, word, member, 0)
+#define FLAG(word, member)	   FIELD(FIELD_FLAG, word, member, 1)
+#define VALUE(word, member, value) FIELD(FIELD_VALUE, word, member, value)
+
+#define IP_EXPECTED "an address (0x401000), an IP as sent (2: 00401000), or nothing: suppressed"
+
+static const struct syntax syntaxes[PTAH_PACKET_TYPE_MAX] = {
+    [PTAH_PACKET_TNT_8] = {.expected = "1 to 6 outcomes, the oldest first (TTN)"},
+    [PTAH_PACKET_TNT_64] = {.expected = "1 to 47 outcomes, the oldest first (TTN)"},
+    [PTAH_PACKET_TIP] = {.expected = IP_EXPECTED},
+    [PTAH_PACKET_TIP_PGE] = {.expected = IP_EXPECTED},
+    [PTAH_PACKET_TIP_PGD] = {.expected = IP_EXPECTED},
+    [PTAH_PACKET_FUP] = {.expected = IP_EXPECTED},
+    [PTAH_PACKET_MODE_EXEC] = {"16-bit, 32-bit or 64-bit, [if]",
+			       {VALUE("64-bit", exec.mode, PTAH_EXEC_64),
+				VALUE("32-bit", exec.mode, PTAH_EXEC_32),
+				VALUE("16-bit", exec.mode, PTAH_EXEC_16),
+				FLAG("if", exec.interrupts)}},
+    [PTAH_PACKET_MODE_TSX] = {"begin, commit or abort",
+			      {VALUE("begin", tsx.in_tx, 1), VALUE("commit", tsx.in_tx, 0),
+			       VALUE("abort", tsx.aborted, 1)}},
+    [PTAH_PACKET_PIP] = {"cr3 NUMBER (a multiple of 32, 52 bits), [nr]",
+			 {NUMBER("cr3", pip.cr3), FLAG("nr", pip.non_root)}},
+    [PTAH_PACKET_VMCS] = {"base NUMBER (a multiple of 4096, 52 bits)", {NUMBER("base", vmcs.base)}},
+    [PTAH_PACKET_CBR] = {"ratio NUMBER (0 to 255)", {NUMBER("ratio", cbr.ratio)}},
+    [PTAH_PACKET_TSC] = {"a number of 56 bits", {NUMBER("tsc", tsc.tsc)}},
+    [PTAH_PACKET_TMA] = {"ctc NUMBER (16 bits), fc NUMBER (9 bits)",
+			 {NUMBER("ctc", tma.ctc), NUMBER("fc", tma.fc)}},
+    [PTAH_PACKET_MTC] = {"ctc NUMBER (0 to 255)", {NUMBER("ctc", mtc.ctc)}},
+    [PTAH_PACKET_CYC] = {"cycles NUMBER", {NUMBER("cycles", cyc.cycles)}},
+    [PTAH_PACKET_MNT] = {"a number", {NUMBER("payload", mnt.payload)}},
+    [PTAH_PACKET_PTW] = {"a number (4 or 8 bytes), [ip]",
+			 {NUMBER("payload", ptw.payload), FLAG("ip", ptw.ip)}},
+    [PTAH_PACKET_EXSTOP] = {"[ip]", {FLAG("ip", exstop.ip)}},
+    [PTAH_PACKET_MWAIT] = {"hints NUMBER, ext NUMBER (32 bits each)",
+			   {NUMBER("hints", mwait.hints), NUMBER("ext", mwait.ext)}},
+    [PTAH_PACKET_PWRE] = {"state NUMBER, [sub NUMBER] (0 to 15), [hw]",
+			  {NUMBER("state", pwre.state), OPTIONAL("sub", pwre.sub_state),
+			   FLAG("hw", pwre.hw)}},
+    [PTAH_PACKET_PWRX] = {"last NUMBER, deepest NUMBER (0 to 15), [interrupt] [store] "
+			  "[autonomous]",
+			  {NUMBER("last", pwrx.last), NUMBER("deepest", pwrx.deepest),
+			   FLAG("interrupt", pwrx.interrupt), FLAG("store", pwrx.store),
+			   FLAG("autonomous", pwrx.autonomous)}},
+    [PTAH_PACKET_CFE] = {"type NUMBER (0 to 31), [vector NUMBER] (0 to 255), [ip]",
+			 {NUMBER("type", cfe.type), OPTIONAL("vector", cfe.vector),
+			  FLAG("ip", cfe.ip)}},
+    [PTAH_PACKET_EVD] = {"type NUMBER (0 to 63), a number",
+			 {NUMBER("type", evd.type), NUMBER("payload", evd.payload)}},
+    [PTAH_PACKET_BBP] = {"type NUMBER (0 to 31), size 4 or 8",
+			 {NUMBER("type", bbp.type), NUMBER("size", bbp.item_size)}},
+    [PTAH_PACKET_BIP] = {"id NUMBER (0 to 31), a number (4 or 8 bytes, as BBP says)",
+			 {NUMBER("id", bip.id), NUMBER("payload", bip.payload)}},
+    [PTAH_PACKET_BEP] = {"[ip]", {FLAG("ip", bep.ip)}},
+    [PTAH_PACKET_TRIG] = {"trbv NUMBER (0 to 255), [icnt NUMBER] (16 bits), [mult] [ip]",
+			  {NUMBER("trbv", trig.trbv), OPTIONAL("icnt", trig.icnt),
+			   FLAG("mult", trig.mult), FLAG("ip", trig.ip)}},
+};
+
+static const char *const names[PTAH_PACKET_TYPE_MAX] = {
+#define PTAH_PACKET(name, sdm, what) sdm,
+#include <ptah/packets.def>
+#undef PTAH_PACKET
+};
+
+/* Words and numbers */
+
+static bool is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r' || c == ',';
+}
+
+static void next(struct words *w)
+{
+	while (is_blank(*w->rest))
+		w->rest++;
+	w->word = w->rest;
+	while (*w->rest && *w->rest != '#' && !is_blank(*w->rest))
+		w->rest++;
+	w->n = (size_t)(w->rest - w->word);
+}
+
+static char lower(char c)
+{
+	return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+}
+
+/* Does the text begin with the word, whatever the case? Returns the word's length. */
+static size_t begins(const char *text, size_t n, const char *word)
+{
+	size_t i = 0;
+
+	while (i < n && word[i] && lower(text[i]) == lower(word[i]))
+		i++;
+	return word[i] ? 0 : i;
+}
+
+static bool is_word(const struct words *w, const char *word)
+{
+	return w->n && begins(w->word, w->n, word) == w->n;
+}
+
+static int digit(char c)
+{
+	c = lower(c);
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool parse_digits(const char *p, size_t n, unsigned base, uint64_t *value)
+{
+	*value = 0;
+	for (size_t i = 0; i < n; i++) {
+		int d = digit(p[i]);
+
+		if (d < 0 || (unsigned)d >= base || *value > (UINT64_MAX - (unsigned)d) / base)
+			return false;
+		*value = *value * base + (unsigned)d;
+	}
+	return n > 0;
+}
+
+static bool is_hex(const struct words *w)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (digit(w->word[i]) < 0)
+			return false;
+	return w->n > 0;
+}
+
+/* Decimal, or hexadecimal behind 0x. */
+static bool parse_number(const struct words *w, uint64_t *value)
+{
+	if (begins(w->word, w->n, "0x"))
+		return parse_digits(w->word + 2, w->n - 2, 16, value);
+	return parse_digits(w->word, w->n, 10, value);
+}
+
+static int expected(struct ptah_packet_parser *parser, const struct words *w, const char *what)
+{
+	parser->expected = what;
+	parser->at = (size_t)(w->word - w->line);
+	return PTAH_E_INVAL;
+}
+
+/* Payloads */
+
+/* Writes a field; false when the number is too large for it. */
+static bool store(struct ptah_packet *packet, const struct field *f, uint64_t value)
+{
+	uint8_t *at = (uint8_t *)packet + f->at;
+	uint16_t value_16 = (uint16_t)value;
+	uint32_t value_32 = (uint32_t)value;
+
+	switch (f->width) {
+	case 1:
+		*at = (uint8_t)value;
+		return value <= UINT8_MAX;
+	case 2:
+		memcpy(at, &value_16, sizeof(value_16));
+		return value <= UINT16_MAX;
+	case 4:
+		memcpy(at, &value_32, sizeof(value_32));
+		return value <= UINT32_MAX;
+	default:
+		memcpy(at, &value, sizeof(value));
+		return true;
+	}
+}
+
+static const struct field *find_field(const struct syntax *syntax, const struct words *w)
+{
+	for (const struct field *f = syntax->fields; f->kind; f++)
+		if (is_word(w, f->word))
+			return f;
+	return NULL;
+}
+
+static bool is_number_field(const struct field *f)
+{
+	return f->kind == FIELD_NUMBER || f->kind == FIELD_OPTIONAL;
+}
+
+/* The field a number without a word belongs to. */
+static const struct field *next_field(const struct syntax *syntax, unsigned given)
+{
+	for (unsigned i = 0; syntax->fields[i].kind; i++)
+		if (is_number_field(&syntax->fields[i]) && !(given >> i & 1))
+			return &syntax->fields[i];
+	return NULL;
+}
+
+/* What the fields leave open: sizes that show in the digits of a number. */
+struct shape {
+	unsigned given;	 /* fields, by index */
+	unsigned digits; /* most of any number */
+};
+
+/* One field; moves on over the number behind a word. */
+static int parse_field(struct ptah_packet_parser *parser, struct words *w,
+		       struct ptah_packet *packet, struct shape *shape)
+{
+	const struct syntax *syntax = &syntaxes[packet->type];
+	const struct field *f = find_field(syntax, w);
+	uint64_t value = 0;
+
+	if (f && is_number_field(f))
+		next(w);
+	if (!f || is_number_field(f)) {
+		unsigned digits = (unsigned)(w->n > 18 ? 18 : w->n);
+
+		if (!parse_number(w, &value))
+			return expected(parser, w, syntax->expected);
+		if (!f)
+			f = next_field(syntax, shape->given);
+		if (!f)
+			return expected(parser, w, syntax->expected);
+		if (begins(w->word, w->n, "0x") && digits - 2 > shape->digits)
+			shape->digits = digits - 2;
+	} else {
+		value = f->value;
+	}
+	if ((shape->given >> (f - syntax->fields) & 1) || !store(packet, f, value))
+		return expected(parser, w, syntax->expected);
+	shape->given |= 1u << (f - syntax->fields);
+	return 0;
+}
+
+static int parse_fields(struct ptah_packet_parser *parser, struct words *w,
+			struct ptah_packet *packet, struct shape *shape)
+{
+	const struct syntax *syntax = &syntaxes[packet->type];
+
+	for (; w->n && !is_word(w, ".bytes"); next(w)) {
+		int status = parse_field(parser, w, packet, shape);
+
+		if (status < 0)
+			return status;
+	}
+	for (unsigned i = 0; syntax->fields[i].kind; i++) {
+		bool needed = syntax->fields[i].kind == FIELD_NUMBER ||
+			      (syntax->fields[i].kind == FIELD_VALUE && !shape->given);
+
+		if (needed && !(shape->given >> i & 1))
+			return expected(parser, w, syntax->expected);
+	}
+	return 0;
+}
+
+/* T and N, or ! and . as libipt's ptdump prints them. */
+static int parse_outcomes(struct ptah_packet_parser *parser, struct words *w,
+			  struct ptah_packet *packet, bool choose)
+{
+	if (!w->n || w->n > 47)
+		return expected(parser, w, syntaxes[PTAH_PACKET_TNT_64].expected);
+	if (choose)
+		packet->type = w->n <= 6 ? PTAH_PACKET_TNT_8 : PTAH_PACKET_TNT_64;
+	for (size_t i = 0; i < w->n; i++) {
+		char c = lower(w->word[i]);
+
+		if (c != 't' && c != 'n' && c != '!' && c != '.')
+			return expected(parser, w, syntaxes[packet->type].expected);
+		packet->u.tnt.bits = packet->u.tnt.bits << 1 | (c == 't' || c == '!');
+	}
+	packet->u.tnt.count = (uint8_t)w->n;
+	next(w);
+	return 0;
+}
+
+/* "2: ????????00401000": the payload as sent, and behind it perhaps the address it means. */
+static int parse_sent_ip(struct ptah_packet_parser *parser, struct words *w,
+			 struct ptah_packet *packet)
+{
+	size_t unknown = 0;
+
+	packet->u.ip.ipc = (uint8_t)digit(w->word[0]);
+	next(w);
+	while (unknown < w->n && w->word[unknown] == '?')
+		unknown++;
+	if (!w->n)
+		return expected(parser, w, "the digits of an IP (????????00401000)");
+	if ((unknown == w->n) != (packet->u.ip.ipc == PTAH_IPC_SUPPRESSED))
+		return expected(parser, w, "digits where an IP is sent, and only there");
+	if (unknown < w->n &&
+	    !parse_digits(w->word + unknown, w->n - unknown, 16, &packet->u.ip.ip))
+		return expected(parser, w, "hexadecimal digits");
+	next(w);
+	if (w->n == 16 && is_hex(w))
+		next(w);
+	return 0;
+}
+
+/* The compression for so many bits; -1: there is none. 48 bits are the sign-extended ones. */
+static int compression(unsigned bits)
+{
+	return bits == 0    ? PTAH_IPC_SUPPRESSED
+	       : bits == 16 ? PTAH_IPC_UPDATE_16
+	       : bits == 32 ? PTAH_IPC_UPDATE_32
+	       : bits == 48 ? PTAH_IPC_SEXT_48
+	       : bits == 64 ? PTAH_IPC_FULL
+			    : -1;
+}
+
+#define NO_SUFFIX 255
+
+/* An address, which the last IP and the wanted number of bits turn into a payload. */
+static int parse_address(struct ptah_packet_parser *parser, struct words *w,
+			 struct ptah_packet *packet, unsigned bits)
+{
+	uint64_t ip, last_ip = parser->last_ip;
+	int ipc;
+
+	if (!parse_number(w, &ip) || (ip && !begins(w->word, w->n, "0x")))
+		return expected(parser, w, syntaxes[packet->type].expected);
+	if (bits == NO_SUFFIX) {
+		packet->u.ip.ipc = (uint8_t)ptah_packet_compress_ip(&last_ip, ip, &packet->u.ip.ip);
+		next(w);
+		return 0;
+	}
+	ipc = compression(bits);
+	if (ipc <= PTAH_IPC_SUPPRESSED)
+		return expected(parser, w, "no address behind .0, or one of .16, .32, .48, .64");
+	packet->u.ip.ipc = (uint8_t)ipc;
+	packet->u.ip.ip = bits < 64 ? ip & ((UINT64_C(1) << bits) - 1) : ip;
+	if (packet_expand_ip(last_ip, packet->u.ip.ipc, packet->u.ip.ip) != ip)
+		return expected(parser, w, "an address that so many bits reach from the last IP");
+	next(w);
+	return 0;
+}
+
+static int parse_ip(struct ptah_packet_parser *parser, struct words *w, struct ptah_packet *packet,
+		    unsigned bits)
+{
+	if (!w->n || is_word(w, ".bytes")) {
+		packet->u.ip.ipc = PTAH_IPC_SUPPRESSED;
+		if (bits == NO_SUFFIX || bits == 0)
+			return 0;
+		return expected(parser, w, "an address (0x401000)");
+	}
+	if (bits == NO_SUFFIX && w->n == 2 && w->word[1] == ':' && w->word[0] >= '0' &&
+	    w->word[0] <= '7')
+		return parse_sent_ip(parser, w, packet);
+	return parse_address(parser, w, packet, bits);
+}
+
+/* Bytes of an operand or item: the suffix says, or what `chosen` is, or the digits. */
+static int choose_size(struct ptah_packet_parser *parser, const struct words *name, unsigned suffix,
+		       unsigned digits, uint64_t payload, unsigned chosen)
+{
+	if (suffix == 4 || suffix == 8)
+		return (int)suffix;
+	if (suffix != NO_SUFFIX)
+		return expected(parser, name, ".4 or .8");
+	if (digits > 8 || payload > UINT32_MAX)
+		return 8;
+	return chosen ? (int)chosen : 4;
+}
+
+/* Fills in what is not a plain field. */
+static int finish(struct ptah_packet_parser *parser, const struct words *name, unsigned suffix,
+		  struct ptah_packet *packet, const struct shape *shape)
+{
+	int size;
+
+	switch (packet->type) {
+	case PTAH_PACKET_PTW:
+		size = choose_size(parser, name, suffix, shape->digits, packet->u.ptw.payload, 0);
+		packet->u.ptw.size = (uint8_t)size;
+		return size < 0 ? size : 0;
+	case PTAH_PACKET_BIP:
+		size = choose_size(parser, name, suffix, shape->digits, packet->u.bip.payload,
+				   parser->block == PTAH_BLOCK_ITEMS_4	 ? 4
+				   : parser->block == PTAH_BLOCK_ITEMS_8 ? 8
+									 : 0);
+		packet->u.bip.item_size = (uint8_t)size;
+		return size < 0 ? size : 0;
+	case PTAH_PACKET_TRIG:
+		packet->u.trig.has_icnt = shape->given >> 1 & 1; /* its second field */
+		return suffix == NO_SUFFIX ? 0 : expected(parser, name, "a name without an ending");
+	default:
+		return suffix == NO_SUFFIX ? 0 : expected(parser, name, "a name without an ending");
+	}
+}
+
+/* Lines */
+
+/* The packet's type; a suffix ".48" goes to *suffix. -1: no such packet. */
+static int find_name(const struct words *w, unsigned *suffix)
+{
+	size_t best = 0;
+	int type = -1;
+
+	*suffix = NO_SUFFIX;
+	for (unsigned i = 0; i < PTAH_PACKET_TYPE_MAX; i++) {
+		size_t n = begins(w->word, w->n, names[i]);
+
+		if (n > best && (n == w->n || w->word[n] == '.')) {
+			best = n;
+			type = (int)i;
+		}
+	}
+	if (type >= 0 && best < w->n) {
+		uint64_t value;
+
+		if (w->n - best > 3 ||
+		    !parse_digits(w->word + best + 1, w->n - best - 1, 10, &value))
+			return -1;
+		*suffix = (unsigned)value;
+	}
+	if (is_word(w, "stop"))
+		return PTAH_PACKET_STOP;
+	return is_word(w, "tnt") ? PTAH_PACKET_TNT_8 : type;
+}
+
+static bool is_ip_packet(unsigned type)
+{
+	return type == PTAH_PACKET_TIP || type == PTAH_PACKET_TIP_PGE ||
+	       type == PTAH_PACKET_TIP_PGD || type == PTAH_PACKET_FUP;
+}
+
+static int parse_payload(struct ptah_packet_parser *parser, struct words *w,
+			 struct ptah_packet *packet, const struct words *name, unsigned suffix)
+{
+	struct shape shape = {0};
+	int status;
+
+	if (is_ip_packet(packet->type))
+		return parse_ip(parser, w, packet, suffix);
+	if (packet->type == PTAH_PACKET_TNT_8 || packet->type == PTAH_PACKET_TNT_64)
+		status = parse_outcomes(parser, w, packet, is_word(name, "tnt"));
+	else if (!syntaxes[packet->type].expected)
+		status = 0;
+	else
+		status = parse_fields(parser, w, packet, &shape);
+	return status < 0 ? status : finish(parser, name, suffix, packet, &shape);
+}
+
+/* ".bytes 02 a3": pairs of digits up to the end of the line. */
+static int parse_bytes(struct ptah_packet_parser *parser, struct words *w, uint8_t *bytes, size_t n)
+{
+	size_t size = 0;
+
+	next(w);
+	if (!w->n)
+		return expected(parser, w, "bytes, two hexadecimal digits each");
+	for (; w->n; next(w)) {
+		if (w->n % 2 || !is_hex(w))
+			return expected(parser, w, "bytes, two hexadecimal digits each");
+		for (size_t i = 0; i < w->n; i += 2) {
+			if (size == n)
+				return PTAH_E_NOSPACE;
+			bytes[size++] = (uint8_t)(digit(w->word[i]) << 4 | digit(w->word[i + 1]));
+		}
+	}
+	return (int)size;
+}
+
+/* The bytes a packet is to have: others than ours, but they must mean the same. */
+static int parse_wire_bytes(struct ptah_packet_parser *parser, struct words *w,
+			    const struct ptah_packet *packet, uint8_t *bytes, size_t n)
+{
+	uint8_t wanted[PTAH_PACKET_MAX_SIZE], got[PTAH_PACKET_MAX_SIZE];
+	int want = ptah_packet_encode(packet, wanted, sizeof(wanted));
+	const struct words at = *w;
+	struct ptah_packet other;
+	unsigned block = PTAH_BLOCK_NONE;
+	int size = parse_bytes(parser, w, bytes, n);
+
+	if (size < 0)
+		return size;
+	if (packet->type == PTAH_PACKET_BIP)
+		block = packet->u.bip.item_size == 4 ? PTAH_BLOCK_ITEMS_4 : PTAH_BLOCK_ITEMS_8;
+	if (ptah_packet_decode(&other, bytes, (size_t)size, block) == size) {
+		other.size = 0; /* CYC: the shortest form */
+		if (ptah_packet_encode(&other, got, sizeof(got)) == want &&
+		    !memcmp(wanted, got, (size_t)want))
+			return size;
+	}
+	return expected(parser, &at, "bytes of the packet that stands before them");
+}
+
+/* What the packets that follow build upon. */
+static void advance(struct ptah_packet_parser *parser, const struct ptah_packet *packet)
+{
+	uint64_t ip;
+
+	if (packet->type == PTAH_PACKET_PSB)
+		parser->last_ip = 0;
+	else if (is_ip_packet(packet->type))
+		ptah_packet_ip(&parser->last_ip, packet->u.ip.ipc, packet->u.ip.ip, &ip);
+	parser->block = ptah_packet_block_state(packet, parser->block);
+}
+
+/* 16 digits as `ptah dump` prints them, or any number before a colon. */
+static bool is_offset(const struct words *w)
+{
+	struct words number = *w;
+	uint64_t value;
+
+	if (w->n == 16 && is_hex(w))
+		return true;
+	if (w->n < 2 || w->word[w->n - 1] != ':')
+		return false;
+	number.n--;
+	return is_hex(&number) || parse_number(&number, &value);
+}
+
+static int parse_packet(struct ptah_packet_parser *parser, struct words *w, uint8_t *bytes,
+			size_t n)
+{
+	struct ptah_packet packet;
+	struct words name = *w;
+	unsigned suffix;
+	int status, type = find_name(w, &suffix);
+
+	if (type < 0)
+		return expected(parser, w, "a packet's name (PSB, TIP.PGE, TNT, ...) or .bytes");
+	memset(&packet, 0, sizeof(packet));
+	packet.type = (uint8_t)type;
+	next(w);
+	status = parse_payload(parser, w, &packet, &name, suffix);
+	if (status < 0)
+		return status;
+	status = ptah_packet_encode(&packet, bytes, n);
+	if (status == PTAH_E_INVAL)
+		return expected(parser, &name, syntaxes[packet.type].expected);
+	if (status >= 0 && is_word(w, ".bytes"))
+		status = parse_wire_bytes(parser, w, &packet, bytes, n);
+	else if (status >= 0 && w->n)
+		return expected(parser, w, "the end of the line, # and a comment, or .bytes");
+	if (status >= 0)
+		advance(parser, &packet);
+	return status;
+}
+
+int ptah_packet_parse(struct ptah_packet_parser *parser, const char *line, uint8_t *bytes, size_t n)
+{
+	struct words w = {.line = line, .rest = line};
+
+	parser->expected = NULL;
+	parser->at = 0;
+	next(&w);
+	if (!w.n)
+		return 0;
+	if (is_offset(&w)) {
+		next(&w);
+		/* The column of `ptah dump --raw-bytes`: what it shows, the text says, too. */
+		if (w.n && w.n % 2 == 0 && is_hex(&w))
+			next(&w);
+	}
+	if (!is_word(&w, ".bytes"))
+		return parse_packet(parser, &w, bytes, n);
+	parser->block = PTAH_BLOCK_NONE;
+	return parse_bytes(parser, &w, bytes, n);
+}
