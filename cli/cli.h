@@ -44,8 +44,8 @@ struct command {
 	int (*run)(int argc, char **argv);
 };
 
-extern const struct command command_record, command_dump, command_script, command_report,
-    command_stat, command_verify;
+extern const struct command command_record, command_dump, command_asm, command_script,
+    command_report, command_stat, command_verify;
 
 /*
  * Parses options into *values. Returns the index of the first argument that is
@@ -171,14 +171,18 @@ struct packet_place {
 	uint64_t offset;
 	const uint8_t *bytes; /* as on the wire */
 	size_t size;
-	int status; /* negative: bad bytes, skipped up to the next PSB */
+	int status;   /* negative: bad bytes, skipped up to the next PSB */
+	bool goes_on; /* more of the bad bytes before */
 	bool has_ip;
 	uint64_t ip; /* of IP packets, expanded */
 	struct ptah_packet packet;
 };
 
-/* Calls `each` for every packet until it returns false. */
-void packets_each(const struct ptah_session *session, size_t stream,
+/*
+ * Calls `each` for every packet until it returns false. `sync`: what stands
+ * before the first PSB is no packet but bytes of status PTAH_E_NO_SYNC.
+ */
+void packets_each(const struct ptah_session *session, size_t stream, bool sync,
 		  bool (*each)(void *context, const struct packet_place *place), void *context);
 
 #endif

@@ -20,16 +20,11 @@ static bool look(struct window *w)
 	return w->n > 0;
 }
 
-/* The packet at w->p, in w->p or, across a border, in w->joined. */
-static int decode(struct window *w, struct ptah_packet *packet, unsigned block,
-		  const uint8_t **bytes)
+/* Brings up to 32 bytes together, from this piece and those that follow. Returns how many. */
+static size_t join(struct window *w)
 {
-	int size = ptah_packet_decode(packet, w->p, w->n, block);
-	size_t have = w->n;
+	size_t have = w->n < sizeof(w->joined) ? w->n : sizeof(w->joined);
 
-	*bytes = w->p;
-	if (size != PTAH_E_MORE || w->n >= PTAH_PACKET_MAX_SIZE)
-		return size;
 	memcpy(w->joined, w->p, have);
 	while (have < sizeof(w->joined)) {
 		const uint8_t *more;
@@ -43,16 +38,39 @@ static int decode(struct window *w, struct ptah_packet *packet, unsigned block,
 		memcpy(w->joined + have, more, n);
 		have += n;
 	}
-	*bytes = w->joined;
-	return ptah_packet_decode(packet, w->joined, have, block);
+	return have;
 }
 
-/* Bad bytes reach to the next PSB, or to the end of this piece. */
-static size_t bad_length(const struct window *w)
+/* The packet at w->p, in w->p or, across a border, in w->joined. */
+static int decode(struct window *w, struct ptah_packet *packet, unsigned block,
+		  const uint8_t **bytes)
 {
-	const uint8_t *psb = ptah_packet_find_psb(w->p + 1, w->p + w->n);
+	int size = ptah_packet_decode(packet, w->p, w->n, block);
 
-	return psb ? (size_t)(psb - w->p) : w->n;
+	*bytes = w->p;
+	if (size != PTAH_E_MORE || w->n >= PTAH_PACKET_MAX_SIZE)
+		return size;
+	*bytes = w->joined;
+	return ptah_packet_decode(packet, w->joined, join(w), block);
+}
+
+/*
+ * Bytes up to the next PSB, as far as this piece goes; a PSB may lie across its
+ * end. 0: it begins here.
+ */
+static size_t bytes_to_psb(struct window *w)
+{
+	const uint8_t *psb = ptah_packet_find_psb(w->p, w->p + w->n), *more;
+	size_t tail = PTAH_PACKET_MAX_SIZE - 1;
+
+	if (psb)
+		return (size_t)(psb - w->p);
+	if (!ptah_session_stream_bytes(w->session, w->stream, w->offset + w->n, &more))
+		return w->n;
+	if (w->n > tail)
+		return w->n - tail;
+	psb = ptah_packet_find_psb(w->joined, w->joined + join(w));
+	return psb && (size_t)(psb - w->joined) < w->n ? (size_t)(psb - w->joined) : w->n;
 }
 
 static void expand(struct packet_place *place, uint64_t *last_ip)
@@ -73,34 +91,52 @@ static void expand(struct packet_place *place, uint64_t *last_ip)
 	}
 }
 
-void packets_each(const struct ptah_session *session, size_t stream,
+static void skip(struct window *w, size_t n)
+{
+	w->offset += n;
+	w->p = n < w->n ? w->p + n : w->p;
+	w->n = n < w->n ? w->n - n : 0;
+}
+
+void packets_each(const struct ptah_session *session, size_t stream, bool sync,
 		  bool (*each)(void *context, const struct packet_place *place), void *context)
 {
 	struct window w = {.session = session, .stream = stream};
 	unsigned block = PTAH_BLOCK_NONE;
 	uint64_t last_ip = 0;
+	int lost = sync ? PTAH_E_NO_SYNC : 0; /* why we look for a PSB */
+	bool goes_on = false;
 
 	while (w.n || look(&w)) {
-		struct packet_place place = {.offset = w.offset};
-		int size = decode(&w, &place.packet, block, &place.bytes);
+		struct packet_place place = {.offset = w.offset, .bytes = w.p};
+		int size;
 
-		if (size < 0) {
-			place.status = size;
-			place.size = bad_length(&w);
+		if (lost) {
+			place.size = bytes_to_psb(&w);
+			if (!place.size)
+				lost = 0;
+		}
+		if (!lost) {
+			size = decode(&w, &place.packet, block, &place.bytes);
+			if (size < 0) {
+				lost = size;
+				place.size = bytes_to_psb(&w);
+			} else {
+				place.size = (size_t)size;
+				block = ptah_packet_block_state(&place.packet, block);
+				expand(&place, &last_ip);
+			}
+			goes_on = false;
+		}
+		if (lost) {
+			place.bytes = w.p;
+			place.status = lost;
+			place.goes_on = goes_on;
+			goes_on = true;
 			block = PTAH_BLOCK_NONE;
-		} else {
-			place.size = (size_t)size;
-			block = ptah_packet_block_state(&place.packet, block);
-			expand(&place, &last_ip);
 		}
 		if (!each(context, &place))
 			return;
-		w.offset += place.size;
-		if (place.size >= w.n) {
-			w.n = 0;
-		} else {
-			w.p += place.size;
-			w.n -= place.size;
-		}
+		skip(&w, place.size);
 	}
 }

@@ -1,20 +1,41 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
+#include "event/time.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 struct options {
 	struct input input;
-	bool no_pad, bytes;
+	bool no_pad, no_timing, no_sync, bytes, time;
+	const char *packets, *range, *crystal;
+	uint64_t mtc_freq, nominal_ratio;
 };
 
 static const struct option_def option_defs[] = {
     {"no-pad", 0, OPTION_FLAG, offsetof(struct options, no_pad), NULL, "leave PAD packets out",
      NULL},
+    {"no-timing", 0, OPTION_FLAG, offsetof(struct options, no_timing), NULL,
+     "leave TSC, TMA, MTC, CYC and CBR packets out", NULL},
+    {"packets", 0, OPTION_TEXT, offsetof(struct options, packets), "LIST",
+     "only these: names, with commas between them", NULL},
+    {"range", 0, OPTION_TEXT, offsetof(struct options, range), "FROM:TO",
+     "only packets that begin at these offsets, TO not among them", NULL},
     {"raw-bytes", 0, OPTION_FLAG, offsetof(struct options, bytes), NULL, "show each packet's bytes",
      NULL},
+    {"no-sync", 0, OPTION_FLAG, offsetof(struct options, no_sync), NULL,
+     "take the first byte for a packet's, PSB or not", NULL},
+    {"time", 0, OPTION_FLAG, offsetof(struct options, time), NULL,
+     "show the estimated TSC, and what has passed", NULL},
+    {"mtc-freq", 0, OPTION_NUMBER, offsetof(struct options, mtc_freq), "N",
+     "with --time: IA32_RTIT_CTL.MTCFreq of the recording", NULL},
+    {"nom-freq", 0, OPTION_NUMBER, offsetof(struct options, nominal_ratio), "N",
+     "with --time: maximum non-turbo ratio of the processor", NULL},
+    {"cpuid-0x15", 0, OPTION_TEXT, offsetof(struct options, crystal), "EAX,EBX",
+     "with --time: the TSC's ratio to the crystal clock", NULL},
     INPUT_OPTIONS(struct options),
     {0},
 };
@@ -24,85 +45,306 @@ struct dump {
 	struct out *out;
 	struct json json;
 	struct progress progress;
-	uint64_t bad;
+	struct event_time clock, start;
+	uint64_t from, to;
+	bool shown[PTAH_PACKET_TYPE_MAX], bad_shown;
+	bool synced;  /* in this stream */
+	bool no_psb;  /* in all of a stream */
+	uint64_t bad; /* places */
+	uint64_t shown_time;
 	unsigned count;
 };
 
-static void put_bytes(struct out *out, const struct packet_place *place)
+/* The bytes of one line of text, and of a row. */
+#define LINE_BYTES 16
+
+/* Which packets */
+
+static bool is_timing(unsigned type)
 {
-	for (size_t i = 0; i < place->size && i < 16; i++)
-		out_format(out, "%02x", place->bytes[i]);
-	if (place->size > 16)
-		out_text(out, "...");
+	return type == PTAH_PACKET_TSC || type == PTAH_PACKET_TMA || type == PTAH_PACKET_MTC ||
+	       type == PTAH_PACKET_CYC || type == PTAH_PACKET_CBR;
 }
 
-static void put_text(struct dump *d, const struct packet_place *place, const char *name,
-		     const char *payload)
+/* A packet's name, or that of a family: "tnt" for TNT-8 and TNT-64. */
+static bool show_named(struct dump *d, const char *name, size_t n)
 {
+	bool known = false;
+
+	if (n == 3 && !strncasecmp(name, "bad", n))
+		return d->bad_shown = true;
+	for (unsigned type = 0; type < PTAH_PACKET_TYPE_MAX; type++) {
+		const char *full = ptah_packet_name(type);
+		bool family = (n == 3 && !strncasecmp(full, "TNT-", 4)) ||
+			      (n == 4 && !strncasecmp(full, "MODE.", 5));
+
+		if (!strncasecmp(full, name, n) && (!full[n] || family))
+			d->shown[type] = known = true;
+	}
+	return known;
+}
+
+static int choose_packets(struct dump *d)
+{
+	const char *list = d->o->packets;
+
+	d->bad_shown = !list;
+	for (unsigned type = 0; type < PTAH_PACKET_TYPE_MAX; type++)
+		d->shown[type] = !list;
+	while (list && *list) {
+		size_t n = strcspn(list, ",");
+
+		if (!show_named(d, list, n)) {
+			fail(&command_dump, "--packets: there is no packet \"%.*s\"", (int)n, list);
+			return EXIT_USAGE;
+		}
+		list += n + (list[n] == ',');
+	}
+	for (unsigned type = 0; type < PTAH_PACKET_TYPE_MAX; type++)
+		if ((d->o->no_pad && type == PTAH_PACKET_PAD) ||
+		    (d->o->no_timing && is_timing(type)))
+			d->shown[type] = false;
+	return EXIT_OK;
+}
+
+/* "N<between>M"; either may be missing and leaves its value as it was. */
+static bool parse_pair(const char *text, char between, uint64_t *first, uint64_t *second)
+{
+	char *end = (char *)text;
+
+	if (*text >= '0' && *text <= '9')
+		*first = strtoull(text, &end, 0);
+	if (*end != between)
+		return false;
+	text = end + 1;
+	if (*text >= '0' && *text <= '9')
+		*second = strtoull(text, &end, 0);
+	else
+		end++;
+	return !*end;
+}
+
+static int choose_range(struct dump *d)
+{
+	d->to = UINT64_MAX;
+	if (!d->o->range || parse_pair(d->o->range, ':', &d->from, &d->to))
+		return EXIT_OK;
+	fail(&command_dump, "--range=%s: it takes FROM:TO, offsets in the trace", d->o->range);
+	return EXIT_USAGE;
+}
+
+/* Time */
+
+static int set_clock(struct dump *d)
+{
+	uint64_t eax = 0, ebx = 0;
+
+	if (d->o->mtc_freq > 15 || d->o->nominal_ratio > 255) {
+		fail(&command_dump, "--mtc-freq is 15 at most, --nom-freq 255");
+		return EXIT_USAGE;
+	}
+	if (d->o->crystal && (!parse_pair(d->o->crystal, ',', &eax, &ebx) || !eax || !ebx ||
+			      eax > UINT32_MAX || ebx > UINT32_MAX)) {
+		fail(&command_dump, "--cpuid-0x15=%s: it takes EAX,EBX", d->o->crystal);
+		return EXIT_USAGE;
+	}
+	d->start.mtc_freq = (uint8_t)d->o->mtc_freq;
+	d->start.nominal_ratio = (uint8_t)d->o->nominal_ratio;
+	d->start.ctc_denominator = (uint32_t)eax;
+	d->start.ctc_numerator = (uint32_t)ebx;
+	return EXIT_OK;
+}
+
+static void move_clock(struct event_time *t, const struct packet_place *place)
+{
+	const struct ptah_packet *packet = &place->packet;
+
+	if (place->status < 0) {
+		event_time_overflow(t); /* packets are missing, like there */
+		return;
+	}
+	switch (packet->type) {
+	case PTAH_PACKET_TSC:
+		event_time_tsc(t, packet->u.tsc.tsc);
+		break;
+	case PTAH_PACKET_TMA:
+		event_time_tma(t, packet->u.tma.ctc, packet->u.tma.fc);
+		break;
+	case PTAH_PACKET_MTC:
+		event_time_mtc(t, packet->u.mtc.ctc);
+		break;
+	case PTAH_PACKET_CYC:
+		event_time_cyc(t, packet->u.cyc.cycles);
+		break;
+	case PTAH_PACKET_CBR:
+		event_time_cbr(t, packet->u.cbr.ratio);
+		break;
+	case PTAH_PACKET_OVF:
+		event_time_overflow(t);
+		break;
+	default:
+		break;
+	}
+}
+
+/* A comment, so that the line can still be assembled. */
+static void put_time(struct dump *d)
+{
+	uint64_t now = d->clock.now;
+
+	if (!now || now == d->shown_time)
+		return;
+	out_format(d->out, "  # tsc 0x%" PRIx64, now);
+	if (d->shown_time)
+		out_format(d->out, " +%" PRIu64, now - d->shown_time);
+	d->shown_time = now;
+}
+
+/* Lines and rows */
+
+static void put_bytes(char *text, const struct packet_place *place)
+{
+	size_t n = place->size < LINE_BYTES ? place->size : LINE_BYTES;
+
+	for (size_t i = 0; i < n; i++)
+		sprintf(text + 2 * i, "%02x", place->bytes[i]);
+	strcpy(text + 2 * n, n < place->size ? "..." : "");
+}
+
+static void why_bad(const struct packet_place *place, char *text, size_t n)
+{
+	int status = place->status == PTAH_E_MORE ? PTAH_E_TRUNCATED : place->status;
+
+	if (status == PTAH_E_NO_SYNC)
+		snprintf(text, n, "no PSB yet; skipped %zu bytes", place->size);
+	else
+		snprintf(text, n, "%s; skipped %zu bytes", ptah_strerror(status), place->size);
+}
+
+/* All of the bytes, so that they can be assembled; why stands in the first line. */
+static void put_bad_text(struct dump *d, const struct packet_place *place)
+{
+	char text[128];
+
+	for (size_t i = 0; i < place->size; i += LINE_BYTES) {
+		size_t n = place->size - i < LINE_BYTES ? place->size - i : LINE_BYTES;
+
+		ptah_packet_format_line(NULL, place->bytes + i, n, text, sizeof(text));
+		out_format(d->out, "%016" PRIx64 "  %s", place->offset + i, text);
+		if (!i) {
+			why_bad(place, text, sizeof(text));
+			out_format(d->out, "  # (bad) %s", text);
+		}
+		out_char(d->out, '\n');
+	}
+}
+
+static void put_text(struct dump *d, const struct packet_place *place)
+{
+	char text[256];
+
+	if (place->status < 0) {
+		put_bad_text(d, place);
+		return;
+	}
 	out_format(d->out, "%016" PRIx64 "  ", place->offset);
 	if (d->o->bytes) {
-		put_bytes(d->out, place);
-		for (size_t i = place->size < 16 ? place->size : 16; i < 17; i++)
-			out_text(d->out, "  ");
+		put_bytes(text, place);
+		out_format(d->out, "%-*s", 2 * LINE_BYTES + 2, text);
 	}
-	if (payload[0] || place->has_ip)
-		out_format(d->out, "%-10s %s", name, payload);
-	else
-		out_text(d->out, name);
+	ptah_packet_format_line(&place->packet, place->bytes, place->size, text, sizeof(text));
+	out_text(d->out, text);
 	if (place->has_ip)
 		out_format(d->out, "  %016" PRIx64, place->ip);
+	if (d->o->time)
+		put_time(d);
 	out_char(d->out, '\n');
 }
 
-static void put_json(struct dump *d, const struct packet_place *place, const char *name,
-		     const char *payload)
+struct row {
+	const char *name;
+	char payload[128];
+	char bytes[2 * LINE_BYTES + 4];
+};
+
+static void put_json(struct dump *d, const struct packet_place *place, const struct row *row)
 {
 	json_object(&d->json, NULL, true);
 	json_number(&d->json, "offset", place->offset);
 	json_number(&d->json, "size", place->size);
-	json_string(&d->json, "packet", name);
-	json_string(&d->json, "payload", payload);
+	json_string(&d->json, "packet", row->name);
+	json_string(&d->json, "payload", row->payload);
 	if (place->has_ip)
 		json_address(&d->json, "ip", place->ip);
+	if (d->o->bytes)
+		json_string(&d->json, "bytes", row->bytes);
+	if (d->o->time && d->clock.now) {
+		json_number(&d->json, "tsc", d->clock.now);
+		if (d->clock.error != EVENT_TIME_UNKNOWN)
+			json_number(&d->json, "tsc_error", d->clock.error);
+	}
 	json_end_object(&d->json);
 }
 
+static void put_tsv(struct dump *d, const struct packet_place *place, const struct row *row)
+{
+	out_format(d->out, "%" PRIu64 "\t%zu\t%s\t%s\t", place->offset, place->size, row->name,
+		   row->payload);
+	if (place->has_ip)
+		out_format(d->out, "0x%" PRIx64, place->ip);
+	if (d->o->bytes)
+		out_format(d->out, "\t%s", row->bytes);
+	if (d->o->time && d->clock.now)
+		out_format(d->out, "\t%" PRIu64, d->clock.now);
+	else if (d->o->time)
+		out_char(d->out, '\t');
+	out_char(d->out, '\n');
+}
+
+static void put_row(struct dump *d, const struct packet_place *place)
+{
+	struct row row = {.name = "(bad)"};
+
+	if (place->status < 0) {
+		why_bad(place, row.payload, sizeof(row.payload));
+	} else {
+		row.name = ptah_packet_name(place->packet.type);
+		ptah_packet_format(&place->packet, row.payload, sizeof(row.payload));
+	}
+	put_bytes(row.bytes, place);
+	if (d->o->input.format == FORMAT_JSON)
+		put_json(d, place, &row);
+	else
+		put_tsv(d, place, &row);
+}
+
+/* Bytes before the first PSB are no damage: a ring buffer begins in the middle of a packet. */
 static bool each(void *context, const struct packet_place *place)
 {
 	struct dump *d = context;
-	char payload[128] = "";
-	const char *name = "(bad)";
 
 	if (!(++d->count & 0xfff)) {
 		progress_at(&d->progress, place->offset);
 		if (interrupted() || out_failed(d->out))
 			return false;
 	}
-	if (place->status < 0) {
+	if (place->status >= 0)
+		d->synced = true;
+	else if (place->status != PTAH_E_NO_SYNC && !place->goes_on)
 		d->bad++;
-		snprintf(payload, sizeof(payload), "%s; skipped %zu bytes",
-			 ptah_strerror(place->status), place->size);
-	} else {
-		if (place->packet.type == PTAH_PACKET_PAD && d->o->no_pad)
-			return true;
-		name = ptah_packet_name(place->packet.type);
-		ptah_packet_format(&place->packet, payload, sizeof(payload));
-	}
-	switch (d->o->input.format) {
-	case FORMAT_JSON:
-		put_json(d, place, name, payload);
-		break;
-	case FORMAT_TSV:
-		out_format(d->out, "%" PRIu64 "\t%zu\t%s\t%s\t", place->offset, place->size, name,
-			   payload);
-		if (place->has_ip)
-			out_format(d->out, "0x%" PRIx64, place->ip);
-		out_char(d->out, '\n');
-		break;
-	default:
-		put_text(d, place, name, payload);
-		break;
-	}
+	if (d->o->time)
+		move_clock(&d->clock, place);
+	if (place->offset >= d->to)
+		return false;
+	if (place->offset < d->from &&
+	    (place->status >= 0 || place->size <= d->from - place->offset))
+		return true;
+	if (!(place->status < 0 ? d->bad_shown : d->shown[place->packet.type]))
+		return true;
+	if (d->o->input.format == FORMAT_TEXT)
+		put_text(d, place);
+	else
+		put_row(d, place);
 	return true;
 }
 
@@ -123,12 +365,51 @@ static void dump_stream(struct dump *d, const struct ptah_session *session, size
 			   info.comm[0] ? info.comm : "-", info.pid, info.tid, info.cpu,
 			   info.bytes);
 	}
-	packets_each(session, i, each, d);
+	d->synced = false;
+	d->clock = d->start;
+	d->shown_time = 0;
+	packets_each(session, i, !d->o->no_sync, each, d);
+	d->no_psb |= info.bytes && !d->synced && !interrupted() && d->to == UINT64_MAX;
 	if (d->o->input.format == FORMAT_JSON) {
 		json_end_array(&d->json);
 		json_end_object(&d->json);
 	}
 	progress_next(&d->progress, info.bytes);
+}
+
+static void dump_streams(struct dump *d, const struct ptah_session *session)
+{
+	const struct options *o = d->o;
+
+	json_init(&d->json, d->out);
+	progress_begin(&d->progress, &o->input, session, false);
+	if (o->input.format == FORMAT_JSON) {
+		json_object(&d->json, NULL, false);
+		json_array(&d->json, "streams");
+	} else if (o->input.format == FORMAT_TSV) {
+		out_format(d->out, "offset\tsize\tpacket\tpayload\tip%s%s\n",
+			   o->bytes ? "\tbytes" : "", o->time ? "\ttsc" : "");
+	}
+	for (size_t i = 0; i < ptah_session_streams(session) && !interrupted(); i++)
+		if (input_wants(&o->input, session, i))
+			dump_stream(d, session, i);
+	if (o->input.format == FORMAT_JSON) {
+		json_end_array(&d->json);
+		json_end_object(&d->json);
+		json_finish(&d->json);
+	}
+	progress_end(&d->progress);
+}
+
+static int complain(const struct dump *d)
+{
+	if (d->bad)
+		fail(&command_dump, "%" PRIu64 " place%s with bad bytes", d->bad,
+		     d->bad == 1 ? "" : "s");
+	if (d->no_psb)
+		fail(&command_dump, "%s (--no-sync reads it all the same)",
+		     ptah_strerror(PTAH_E_NO_SYNC));
+	return d->bad || d->no_psb ? EXIT_FAILED : EXIT_OK;
 }
 
 static int run(int argc, char **argv)
@@ -140,7 +421,14 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return status;
-	status = input_open(&command_dump, &o.input, argc - first, argv + first, false, &session);
+	status = choose_packets(&d);
+	if (!status)
+		status = choose_range(&d);
+	if (!status)
+		status = set_clock(&d);
+	if (!status)
+		status = input_open(&command_dump, &o.input, argc - first, argv + first, false,
+				    &session);
 	if (status)
 		return status;
 	status = output_open(&command_dump, &o.input, &d.out);
@@ -148,29 +436,12 @@ static int run(int argc, char **argv)
 		ptah_session_close(session);
 		return status;
 	}
-	json_init(&d.json, d.out);
-	progress_begin(&d.progress, &o.input, session, false);
-	if (o.input.format == FORMAT_JSON) {
-		json_object(&d.json, NULL, false);
-		json_array(&d.json, "streams");
-	} else if (o.input.format == FORMAT_TSV) {
-		out_text(d.out, "offset\tsize\tpacket\tpayload\tip\n");
-	}
-	for (size_t i = 0; i < ptah_session_streams(session) && !interrupted(); i++)
-		if (input_wants(&o.input, session, i))
-			dump_stream(&d, session, i);
-	if (o.input.format == FORMAT_JSON) {
-		json_end_array(&d.json);
-		json_end_object(&d.json);
-		json_finish(&d.json);
-	}
-	progress_end(&d.progress);
-	status = d.bad || ptah_session_truncated(session) ? EXIT_FAILED : EXIT_OK;
+	dump_streams(&d, session);
 	input_notes(&o.input, session);
+	status = complain(&d);
+	if (ptah_session_truncated(session))
+		status = EXIT_FAILED;
 	ptah_session_close(session);
-	if (d.bad)
-		fail(&command_dump, "%" PRIu64 " place%s with bad bytes", d.bad,
-		     d.bad == 1 ? "" : "s");
 	return output_close(&command_dump, d.out, status);
 }
 
@@ -180,8 +451,9 @@ const struct command command_dump = {
     .summary = "the packets of a trace",
     .details =
 	"Prints every packet with its offset, name and payload; packets with an IP also show\n"
-	"the address it means. Bytes that are no packet are shown as (bad), and reading goes\n"
-	"on at the next PSB; the exit status is then 1, as with a recording that was cut short.",
+	"the address it means. Bytes that are no packet are shown as such (.bytes), and reading\n"
+	"goes on at the next PSB; the exit status is then 1, as with a recording that was cut\n"
+	"short. 'ptah asm' makes the trace of the text again, byte for byte.",
     .options = option_defs,
     .run = run,
 };

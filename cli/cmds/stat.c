@@ -61,7 +61,7 @@ static int count_stream(const struct ptah_session *session, size_t i, struct cou
 	input_stream_info(session, i, &info);
 	c->bytes = info.bytes;
 	c->lost_bytes = info.lost;
-	packets_each(session, i, count_packet, c);
+	packets_each(session, i, false, count_packet, c);
 	start = now();
 	n = ptah_stream_new(session, i, &stream);
 	if (n < 0)
