@@ -155,6 +155,24 @@ static int set_clock(struct dump *d)
 	return EXIT_OK;
 }
 
+/* What the recording says, unless an option says otherwise. */
+static void ask_recording(struct dump *d, const struct ptah_session *session)
+{
+	struct ptah_event_config said;
+
+	if (ptah_session_timing(session, &said) < 0)
+		return;
+	d->start.cyc_thresh = said.cyc_thresh;
+	if (!d->start.mtc_freq)
+		d->start.mtc_freq = said.mtc_freq;
+	if (!d->start.nominal_ratio)
+		d->start.nominal_ratio = said.nominal_ratio;
+	if (d->start.ctc_numerator)
+		return;
+	d->start.ctc_numerator = said.tsc_ctc_n;
+	d->start.ctc_denominator = said.tsc_ctc_d;
+}
+
 static void move_clock(struct event_time *t, const struct packet_place *place)
 {
 	const struct ptah_packet *packet = &place->packet;
@@ -178,6 +196,9 @@ static void move_clock(struct event_time *t, const struct packet_place *place)
 		break;
 	case PTAH_PACKET_CBR:
 		event_time_cbr(t, packet->u.cbr.ratio);
+		break;
+	case PTAH_PACKET_PSB:
+		event_time_psb(t);
 		break;
 	case PTAH_PACKET_OVF:
 		event_time_overflow(t);
@@ -280,8 +301,8 @@ static void put_json(struct dump *d, const struct packet_place *place, const str
 		json_string(&d->json, "bytes", row->bytes);
 	if (d->o->time && d->clock.now) {
 		json_number(&d->json, "tsc", d->clock.now);
-		if (d->clock.error != EVENT_TIME_UNKNOWN)
-			json_number(&d->json, "tsc_error", d->clock.error);
+		if (event_time_bound(&d->clock) != EVENT_TIME_UNKNOWN)
+			json_number(&d->json, "tsc_error", event_time_bound(&d->clock));
 	}
 	json_end_object(&d->json);
 }
@@ -436,6 +457,7 @@ static int run(int argc, char **argv)
 		ptah_session_close(session);
 		return status;
 	}
+	ask_recording(&d, session);
 	dump_streams(&d, session);
 	input_notes(&o.input, session);
 	status = complain(&d);

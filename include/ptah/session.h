@@ -99,6 +99,14 @@ PTAH_API bool ptah_session_find_map(const struct ptah_session *session, int32_t 
 /* A TSC value in nanoseconds of perf's clock; 0 when the recording has no conversion. */
 PTAH_API uint64_t ptah_session_time(const struct ptah_session *session, uint64_t tsc);
 
+/*
+ * What MTC, CYC and CBR packets of this recording are counted in: fills in
+ * mtc_freq, nominal_ratio, tsc_ctc_n, tsc_ctc_d and cyc_thresh, 0 where it does
+ * not say. PTAH_E_MISSING for a raw trace, which says nothing.
+ */
+PTAH_API int ptah_session_timing(const struct ptah_session *session,
+				 struct ptah_event_config *config);
+
 /* The recorder's command line, NULL if the recording has none. */
 PTAH_API const char *ptah_session_command(const struct ptah_session *session);
 

@@ -67,6 +67,7 @@
 #define PERFDATA_PT_NORETCOMP  (UINT64_C(1) << 11)
 #define PERFDATA_PT_BRANCH     (UINT64_C(1) << 13)
 #define PERFDATA_PT_MTC_PERIOD (UINT64_C(15) << 14)
+#define PERFDATA_PT_CYC_THRESH (UINT64_C(15) << 19)
 
 /* Record types; from 64 on they come from perf, below from the kernel. */
 enum perfdata_type {

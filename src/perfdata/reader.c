@@ -24,6 +24,8 @@ struct perfdata_file {
 	uint32_t auxtrace; /* AUXTRACE_INFO's kind; 0: none was read */
 	bool has_clock, snapshot;
 	struct perfdata_clock clock;
+	bool has_timing;
+	struct perfdata_timing timing;
 	/* Where the attributes lie, and whether all end their records alike. */
 	const uint8_t *attrs;
 	size_t attr_size, attr_count;
@@ -361,6 +363,43 @@ static void read_task(struct reader *r, struct perfdata_record *record)
 	record->time = reader_u64(r);
 }
 
+/* attr.config of the Intel PT event; 0: there is none. */
+static uint64_t pt_config(const struct perfdata_file *f, uint64_t pmu_type)
+{
+	for (size_t i = 0; i < f->attr_count; i++) {
+		const uint8_t *attr = f->attrs + i * f->attr_size;
+
+		if (load_le32(attr + PERFDATA_ATTR_AT_TYPE) == pmu_type)
+			return load_le64(attr + PERFDATA_ATTR_AT_CONFIG);
+	}
+	return 0;
+}
+
+/* The value of a field that is given by its bits. */
+static uint8_t field(uint64_t config, uint64_t bits)
+{
+	return bits ? (uint8_t)((config & bits) / (bits & -bits)) : 0;
+}
+
+static void read_timing(struct perfdata_file *f, const uint64_t *info)
+{
+	uint64_t config = pt_config(f, info[PERFDATA_INFO_PMU_TYPE]);
+	uint64_t n = info[PERFDATA_INFO_TSC_CTC_N], d = info[PERFDATA_INFO_TSC_CTC_D];
+
+	f->has_timing = f->auxtrace == PERFDATA_AUXTRACE_INTEL_PT;
+	if (!f->has_timing)
+		return;
+	if (info[PERFDATA_INFO_MAX_NONTURBO] <= UINT8_MAX)
+		f->timing.nominal_ratio = (uint8_t)info[PERFDATA_INFO_MAX_NONTURBO];
+	if (config & info[PERFDATA_INFO_CYC_BIT])
+		f->timing.cyc_thresh = field(config, PERFDATA_PT_CYC_THRESH);
+	if (!(config & info[PERFDATA_INFO_MTC_BIT]) || n > UINT32_MAX || d > UINT32_MAX)
+		return;
+	f->timing.mtc_freq = field(config, info[PERFDATA_INFO_MTC_FREQ_BITS]) & 15;
+	f->timing.tsc_ctc_n = (uint32_t)n;
+	f->timing.tsc_ctc_d = (uint32_t)d;
+}
+
 static void read_info(struct perfdata_file *f, struct reader *r)
 {
 	uint64_t info[PERFDATA_INFO_MAX] = {0};
@@ -370,6 +409,7 @@ static void read_info(struct perfdata_file *f, struct reader *r)
 	for (unsigned i = 0; i < PERFDATA_INFO_MAX && (size_t)(r->end - r->p) >= 8; i++)
 		info[i] = reader_u64(r);
 	f->snapshot = info[PERFDATA_INFO_SNAPSHOT];
+	read_timing(f, info);
 	f->has_clock =
 	    f->auxtrace == PERFDATA_AUXTRACE_INTEL_PT && info[PERFDATA_INFO_CAP_TIME_ZERO] &&
 	    (uint32_t)info[PERFDATA_INFO_TIME_MULT] && info[PERFDATA_INFO_TIME_SHIFT] < 64;
@@ -542,6 +582,12 @@ int perfdata_next(struct perfdata_file *f, struct perfdata_record *record, struc
 			return 1;
 	}
 	return 0;
+}
+
+bool perfdata_timing(const struct perfdata_file *f, struct perfdata_timing *timing)
+{
+	*timing = f->timing;
+	return f->has_timing;
 }
 
 bool perfdata_clock(const struct perfdata_file *f, struct perfdata_clock *clock)

@@ -42,6 +42,16 @@ void perfdata_close(struct perfdata_file *file);
 int perfdata_next(struct perfdata_file *file, struct perfdata_record *record,
 		  struct ptah_message *why);
 
+/* What MTC, CYC and CBR packets are counted in; 0: not known, or not in use. */
+struct perfdata_timing {
+	uint8_t mtc_freq, cyc_thresh;  /* IA32_RTIT_CTL's fields */
+	uint8_t nominal_ratio;	       /* maximum non-turbo ratio */
+	uint32_t tsc_ctc_n, tsc_ctc_d; /* TSC ticks per ticks of the crystal clock */
+};
+
+/* From AUXTRACE_INFO and the attribute; false when the recording has none. Known likewise. */
+bool perfdata_timing(const struct perfdata_file *file, struct perfdata_timing *timing);
+
 /* The clock of AUXTRACE_INFO; false when the recording has none. Known once it was read past. */
 bool perfdata_clock(const struct perfdata_file *file, struct perfdata_clock *clock);
 

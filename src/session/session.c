@@ -247,6 +247,20 @@ uint64_t ptah_session_time(const struct ptah_session *s, uint64_t tsc)
 	return c->zero + (tsc >> c->shift) * c->mult + (low * c->mult >> c->shift);
 }
 
+int ptah_session_timing(const struct ptah_session *s, struct ptah_event_config *config)
+{
+	struct perfdata_timing timing;
+
+	if (!s->file || !perfdata_timing(s->file, &timing))
+		return PTAH_E_MISSING;
+	config->mtc_freq = timing.mtc_freq;
+	config->nominal_ratio = timing.nominal_ratio;
+	config->tsc_ctc_n = timing.tsc_ctc_n;
+	config->tsc_ctc_d = timing.tsc_ctc_d;
+	config->cyc_thresh = timing.cyc_thresh;
+	return 0;
+}
+
 const char *ptah_session_note(const struct ptah_session *s, size_t i)
 {
 	return i < s->note_count ? s->notes[i] : NULL;

@@ -182,7 +182,8 @@ static int feed_next(struct ptah_stream *s)
 
 static void set_error(struct ptah_stream *s, struct ptah_item *item, int status)
 {
-	*item = (struct ptah_item){.type = PTAH_ITEM_ERROR, .status = (int16_t)status, .offset = s->offset};
+	*item = (struct ptah_item){
+	    .type = PTAH_ITEM_ERROR, .status = (int16_t)status, .offset = s->offset};
 }
 
 /* Trace is missing: whatever the flow knew of the state before is worth nothing behind it. */

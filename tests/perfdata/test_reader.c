@@ -43,6 +43,47 @@ static void next(struct perfdata_file *f, struct perfdata_record *r, uint32_t ty
 	assert_int_equal(r->type, type);
 }
 
+/* As perf writes it for -e intel_pt/mtc,mtc_period=9,cyc,cyc_thresh=2/ on a processor
+ * with CPUID.15H EAX = 2, EBX = 216. */
+static void timing(void **state)
+{
+	struct perfdata_buffer b = {0}, body = {0};
+	uint64_t info[PERFDATA_INFO_MAX] = {
+	    [PERFDATA_INFO_PMU_TYPE] = 8,
+	    [PERFDATA_INFO_MTC_BIT] = 1 << 9,
+	    [PERFDATA_INFO_MTC_FREQ_BITS] = 15 << 14,
+	    [PERFDATA_INFO_TSC_CTC_N] = 216,
+	    [PERFDATA_INFO_TSC_CTC_D] = 2,
+	    [PERFDATA_INFO_CYC_BIT] = 1 << 1,
+	    [PERFDATA_INFO_MAX_NONTURBO] = 36,
+	};
+	struct perfdata_timing t;
+	struct perfdata_record r;
+	struct perfdata_file *f;
+
+	(void)state;
+	build_begin(&b);
+	store_le64(b.bytes + 112 + 8, 1 << 9 | 9 << 14 | 1 << 1 | 2 << 19);
+	perfdata_put32(&body, PERFDATA_AUXTRACE_INTEL_PT);
+	perfdata_put32(&body, 0);
+	perfdata_put(&body, info, sizeof(info));
+	build_record(&b, PERFDATA_AUXTRACE_INFO, 0, &body, 0, 0, 0);
+	build_comm(&b, 7, 8, true, "a name", 400);
+	build_end(&b, PERFDATA_FEATURE_ARCH, "x86_64");
+	f = open_bytes(&b);
+	assert_false(perfdata_timing(f, &t));
+	next(f, &r, PERFDATA_COMM);
+	assert_true(perfdata_timing(f, &t));
+	assert_int_equal(t.mtc_freq, 9);
+	assert_int_equal(t.cyc_thresh, 2);
+	assert_int_equal(t.nominal_ratio, 36);
+	assert_int_equal(t.tsc_ctc_n, 216);
+	assert_int_equal(t.tsc_ctc_d, 2);
+	perfdata_close(f);
+	perfdata_buffer_free(&body);
+	perfdata_buffer_free(&b);
+}
+
 static void every_record(void **state)
 {
 	uint8_t id[20];
@@ -270,6 +311,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_record),
+	    cmocka_unit_test(timing),
 	    cmocka_unit_test(records_of_different_events),
 	    cmocka_unit_test(other_files),
 	    cmocka_unit_test(compressed_and_broken_records),
