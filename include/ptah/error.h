@@ -33,6 +33,9 @@
 	X(BAD_CONTEXT, -30, "packet is not allowed here")                                          \
 	X(NO_IP, -31, "an IP was needed but the packet suppresses it")                             \
 	X(LOST, -32, "the processor lost packets (overflow)")                                      \
+	X(EVENT, -33, "an event comes before the next branch")                                     \
+	X(QUERY, -34, "the trace answers another kind of branch")                                  \
+	X(END, -35, "the trace has ended")                                                         \
 	/* the trace against the code */                                                           \
 	X(NO_CODE, -40, "no memory image at this address")                                         \
 	X(BAD_INSN, -41, "bytes that are not an instruction")                                      \

@@ -9,6 +9,7 @@
 #include <ptah/flow.h>
 #include <ptah/image.h>
 #include <ptah/packet.h>
+#include <ptah/query.h>
 #include <ptah/record.h>
 #include <ptah/session.h>
 #include <ptah/symbol.h>
