@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * PSB search. A PSB (SDM "Packet Stream Boundary (PSB) Packet") is 16 bytes,
+ * 02 82 eight times: so whoever looks at 4 bytes in every 12 meets each one.
+ * Its bytes differ in bit 7 alone, so one AND and one comparison see either
+ * phase. Only what passes is compared in full.
+ */
 #include "packet/opcode.h"
 #include "base/bits.h"
 #include "base/compiler.h"
@@ -6,60 +12,125 @@
 #include <ptah/packet.h>
 
 #define PSB_SIZE 16
+#define PROBE	 4
+#define STRIDE	 (PSB_SIZE - PROBE)
+#define UNROLL	 8
 
-static bool is_psb(const uint8_t *p)
+static inline unsigned is_candidate(const uint8_t *p)
 {
-	return load_le64(p) == PSB_WORD && load_le64(p + 8) == PSB_WORD;
+	return (load_le32(p) & 0x7f7f7f7f) == 0x02020202;
+}
+
+/* Any of the UNROLL probes from p on; written out, as gcc -O2 unrolls no loop. */
+static inline unsigned has_candidate(const uint8_t *p)
+{
+	return is_candidate(p) | is_candidate(p + STRIDE) | is_candidate(p + 2 * STRIDE) |
+	       is_candidate(p + 3 * STRIDE) | is_candidate(p + 4 * STRIDE) |
+	       is_candidate(p + 5 * STRIDE) | is_candidate(p + 6 * STRIDE) |
+	       is_candidate(p + 7 * STRIDE);
+}
+
+static bool is_alternating(const uint8_t *p)
+{
+	uint32_t word = load_le32(p);
+
+	return word == (uint32_t)PSB_WORD || word == (uint32_t)(PSB_WORD >> 8);
 }
 
 /*
- * The PSB around a hit at p: the bytes before it may end with its pattern by
- * chance (an IP payload ...02 82), the bytes behind it cannot: so of a run of
- * less than two PSBs the last 16 bytes are the packet.
+ * The run of 02 82 02 82... through the probe at p, from its first 02 to behind
+ * its last 82. It is short, or a PSB: a longer one would have been met before.
  */
-static const uint8_t *settle(const uint8_t *p, const uint8_t *end)
-{
-	size_t run = PSB_SIZE;
+struct run {
+	const uint8_t *begin, *end;
+};
 
-	while (run < 2 * PSB_SIZE && (size_t)(end - p) >= run + 2 &&
-	       load_le16(p + run) == (uint16_t)PSB_WORD)
-		run += 2;
-	return run < 2 * PSB_SIZE ? p + run - PSB_SIZE : p;
+static struct run widen(const uint8_t *p, const uint8_t *begin, const uint8_t *end)
+{
+	struct run run = {p, p + PROBE};
+
+	while (run.begin > begin && (run.begin[-1] ^ run.begin[0]) == 0x80)
+		run.begin--;
+	/* Two PSBs say all there is to know: see settle(). */
+	while (run.end < end && run.end - run.begin <= 2 * PSB_SIZE &&
+	       (run.end[-1] ^ run.end[0]) == 0x80)
+		run.end++;
+	run.begin += run.begin[0] != OPCODE_EXT;
+	run.end -= run.end[-1] != EXT_PSB;
+	return run;
 }
 
-/* Whichever way a PSB lies, an 8-byte step hits one word wholly inside it. */
+/*
+ * The bytes before a PSB may end with its pattern by chance (an IP payload
+ * ...02 82), the bytes behind it cannot: so of a run of less than two PSBs the
+ * last 16 bytes are the packet.
+ */
+static const uint8_t *settle(struct run run)
+{
+	return run.end - run.begin < 2 * PSB_SIZE ? run.end - PSB_SIZE : run.begin;
+}
+
+static NOINLINE const uint8_t *first_in_run(const uint8_t *p, const uint8_t *begin,
+					    const uint8_t *end)
+{
+	struct run run;
+
+	if (!is_alternating(p))
+		return NULL;
+	run = widen(p, begin, end);
+	return run.end - run.begin < PSB_SIZE ? NULL : settle(run);
+}
+
+static NOINLINE const uint8_t *last_in_run(const uint8_t *p, const uint8_t *begin,
+					   const uint8_t *end)
+{
+	const uint8_t *last = p + PROBE;
+
+	if (!is_alternating(p))
+		return NULL;
+	while (last < end && (last[-1] ^ last[0]) == 0x80)
+		last++;
+	last -= last[-1] != EXT_PSB;
+	if (last - begin < PSB_SIZE || load_le64(last - 8) != PSB_WORD ||
+	    load_le64(last - 16) != PSB_WORD)
+		return NULL;
+	return last - PSB_SIZE;
+}
+
 const uint8_t *ptah_packet_find_psb(const uint8_t *begin, const uint8_t *end)
 {
-	const uint8_t *p = begin;
+	const uint8_t *p = begin, *found;
 
-	while ((size_t)(end - p) >= 8) {
-		uint64_t word = load_le64(p);
-
-		if (LIKELY(word != PSB_WORD && word != rotate_left(PSB_WORD, 8))) {
-			p += 8;
-			continue;
+	while ((size_t)(end - p) >= PROBE) {
+		/* Bounds are paid once in eight probes. */
+		while ((size_t)(end - p) >= UNROLL * STRIDE && LIKELY(!has_candidate(p)))
+			p += UNROLL * STRIDE;
+		for (unsigned i = 0; i < UNROLL && (size_t)(end - p) >= PROBE; i++) {
+			if (is_candidate(p) && (found = first_in_run(p, begin, end)))
+				return found;
+			if ((size_t)(end - p) < STRIDE)
+				return NULL;
+			p += STRIDE;
 		}
-		/* The packet begins in the 8 bytes up to here, or not at all. */
-		const uint8_t *q = (size_t)(p - begin) < 8 ? begin : p - 8;
-
-		for (; q <= p && (size_t)(end - q) >= PSB_SIZE; q++)
-			if (is_psb(q))
-				return settle(q, end);
-		p += 8;
 	}
 	return NULL;
 }
 
 const uint8_t *ptah_packet_find_last_psb(const uint8_t *begin, const uint8_t *end)
 {
-	const uint8_t *p;
+	const uint8_t *p = end, *found;
 
-	if ((size_t)(end - begin) < PSB_SIZE)
-		return NULL;
-	for (p = end - PSB_SIZE;; p--) {
-		if (is_psb(p))
-			return p;
-		if (p == begin)
-			return NULL;
+	while ((size_t)(p - begin) >= PROBE) {
+		while ((size_t)(p - begin) >= UNROLL * STRIDE &&
+		       LIKELY(!has_candidate(p - PROBE - (UNROLL - 1) * STRIDE)))
+			p -= UNROLL * STRIDE;
+		for (unsigned i = 0; i < UNROLL && (size_t)(p - begin) >= PROBE; i++) {
+			if (is_candidate(p - PROBE) && (found = last_in_run(p - PROBE, begin, end)))
+				return found;
+			if ((size_t)(p - begin) < STRIDE)
+				return NULL;
+			p -= STRIDE;
+		}
 	}
+	return NULL;
 }
