@@ -3,7 +3,8 @@
  * Proves of the packet layer, for any bytes: what decodes also encodes, to as
  * many bytes and the same meaning; a packet cut short asks for more and never
  * decodes as something else; bytes behind a packet do not matter; the PSB
- * search finds what a plain comparison finds; text fits where it is told to.
+ * search finds what a plain comparison finds; text fits where it is told to; a
+ * batch, of any capacity and wherever its bytes end, is what decoding one by one is.
  */
 #include "fuzz.h"
 
@@ -86,6 +87,58 @@ static void check_find(const uint8_t *data, size_t size)
 	CHECK(ptah_packet_find_last_psb(data, data + size) == last);
 }
 
+/* One call's worth: how far it came. */
+static size_t check_batch(const uint8_t *data, size_t size, size_t capacity, unsigned *block)
+{
+	struct ptah_packet_record records[64];
+	struct ptah_packet_cursor cursor = {data, data + size, *block};
+	int n = ptah_packet_decode_batch(&cursor, records, capacity);
+	struct ptah_packet one, unpacked;
+	char a[256], b[256];
+	size_t at = 0;
+
+	CHECK(n <= (int)capacity && n != 0);
+	for (int i = 0; i < n; i++) {
+		CHECK(ptah_packet_decode(&one, data + at, size - at, *block) == records[i].size);
+		CHECK(records[i].offset == at && records[i].type == one.type);
+		ptah_packet_unpack(&unpacked, &records[i]);
+		ptah_packet_format(&one, a, sizeof(a));
+		ptah_packet_format(&unpacked, b, sizeof(b));
+		CHECK(!strcmp(a, b));
+		*block = ptah_packet_block_state(&one, *block);
+		at += records[i].size;
+	}
+	if (n < 0)
+		CHECK(ptah_packet_decode(&one, data, size, *block) == n);
+	CHECK(cursor.next == data + at && cursor.block == *block);
+	return at;
+}
+
+/* The whole in chunks and capacities that its first bytes choose. */
+static void check_batches(const uint8_t *data, size_t size)
+{
+	size_t chunk = size ? 1 + data[0] : 1, capacity = size > 1 ? 1 + data[1] % 64 : 1;
+	unsigned block = PTAH_BLOCK_NONE;
+
+	for (size_t at = 0, have = 0; at < size || have < size;) {
+		have = size - have < chunk ? size : have + chunk;
+		for (;;) {
+			uint8_t *bytes = fuzz_copy(data + at, have - at);
+			size_t n = check_batch(bytes, have - at, capacity, &block);
+
+			free(bytes);
+			at += n;
+			if (n)
+				continue;
+			/* Damage, or cut by the end: of the chunk, or for good. */
+			if (have == size || have - at >= PTAH_PACKET_MAX_SIZE)
+				at += at < have;
+			if (at == have || have < size)
+				break;
+		}
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t *bytes = fuzz_copy(data, size);
@@ -93,6 +146,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct ptah_packet packet;
 
 	check_find(bytes, size);
+	check_batches(bytes, size);
 	for (size_t i = 0; i < size;) {
 		int n = ptah_packet_decode(&packet, bytes + i, size - i, block);
 
