@@ -17,6 +17,10 @@
 
 #define STACK_SIZE 64 /* SDM "Indirect Transfer Compression for Returns" */
 
+/* Where PTAH_ITEM_TAKEN is in a block's head. */
+#define TAKEN_SHIFT (8 * offsetof(struct ptah_item, flags) + 3)
+_Static_assert(PTAH_ITEM_TAKEN == 1 << 3, "TAKEN_SHIFT");
+
 /* Direct branches in a row without a deciding one before we call it a loop. */
 #define MAX_CHAIN 4096
 
@@ -291,6 +295,50 @@ static ALWAYS_INLINE bool go_compressed_return(struct ptah_flow *f)
 }
 
 /*
+ * Conditional branches and direct jumps in a row, which is what most traces
+ * consist of. All in registers: the items are written through a pointer that
+ * could, for all the compiler knows, point into *f.
+ */
+static void run_simple(struct ptah_flow *f, struct output *out)
+{
+	struct ptah_item *item = out->items + out->count, *const end = out->items + out->capacity;
+	const uint64_t head = f->head, tsc = f->tsc, offset = f->offset, tnt = f->tnt;
+	struct code_node *node = f->node, *next;
+	unsigned count = f->tnt_count;
+
+	while (count && item != end) {
+		uint64_t word = node->head | head;
+
+		if (node->class == PTAH_INSN_COND) {
+			const uint64_t taken = tnt >> (count - 1) & 1;
+
+			next = node->next[taken];
+			if (UNLIKELY(!next))
+				break;
+			word |= taken << TAKEN_SHIFT;
+			count--;
+		} else if (node->class == PTAH_INSN_JUMP && node->chain_checked) {
+			next = node->next[1];
+			if (UNLIKELY(!next))
+				break;
+		} else {
+			break;
+		}
+		memcpy(item, &word, sizeof(word));
+		item->ip = node->ip;
+		item->end = node->end;
+		item->value = 0;
+		item->tsc = tsc;
+		item->offset = offset;
+		item++;
+		node = next;
+	}
+	f->node = node;
+	f->tnt_count = count;
+	out->count = (size_t)(item - out->items);
+}
+
+/*
  * Spends the TNT bits at hand. Returns with bits left when the output is full
  * or an indirect branch needs its (deferred) TIP, which is said in *wants_tip.
  */
@@ -309,7 +357,12 @@ static void run_tnt(struct ptah_flow *f, struct output *out, bool *wants_tip)
 		}
 		switch (node->class) {
 		case PTAH_INSN_COND:
-			taken = f->tnt >> --f->tnt_count & 1;
+			taken = f->tnt >> (f->tnt_count - 1) & 1;
+			if (LIKELY(node->next[taken] != NULL)) {
+				run_simple(f, out);
+				break;
+			}
+			f->tnt_count--;
 			item = emit_block(f, out, node);
 			item->flags |= taken ? PTAH_ITEM_TAKEN : 0;
 			follow(f, node, taken);
