@@ -106,6 +106,7 @@ static inline void stream_fill(struct stream *s, struct ptah_packet *p)
 		break;
 	case PTAH_PACKET_MODE_EXEC:
 		p->u.exec.mode = (uint8_t)(1 + stream_random(s) % 3);
+		p->u.exec.interrupts = stream_random(s) & 1;
 		break;
 	case PTAH_PACKET_MODE_TSX:
 		p->u.tsx.in_tx = stream_random(s) & 1;
