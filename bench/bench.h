@@ -32,20 +32,44 @@ void bench_trace_free(struct bench_trace *trace);
 struct bench_result {
 	uint64_t count;
 	uint64_t errors;
+	uint64_t sum; /* of the packets' sizes and payloads: they are read, and the same */
 };
 
 typedef struct bench_result bench_decoder(const struct bench_trace *trace, size_t size);
 
 /* Decode the first `size` bytes. */
-bench_decoder bench_ptah_packets, bench_ptah_blocks, bench_ptah_insns;
+bench_decoder bench_ptah_packets, bench_ptah_single, bench_ptah_blocks, bench_ptah_insns;
 bench_decoder bench_libipt_packets, bench_libipt_blocks, bench_libipt_insns;
 
 const char *bench_libipt_version(void);
+
+/* Searches it for a PSB; whether there is one. */
+bool bench_libipt_find_psb(const struct bench_trace *trace);
+
+/* One line of the table: `pairs` measurements of each in turns. */
+void bench_compare(const struct bench_trace *trace, const char *what, unsigned pairs, size_t size,
+		   bench_decoder *ptah, bench_decoder *libipt);
+void bench_print_header(void);
+
+/* Commands of wire.c, as in main(). */
+int bench_timing(int argc, char **argv);
+int bench_psb(int argc, char **argv);
 
 _Noreturn void bench_die(const char *what, const char *why);
 
 /* The median; sorts. */
 double bench_median(double *values, size_t n);
 double bench_seconds(void);
+
+/* xorshift64: the same on every machine. */
+static inline uint64_t bench_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+unsigned bench_parse_pairs(const char *text);
 
 #endif

@@ -47,11 +47,49 @@ static struct pt_image_section_cache *fill_image(struct pt_image *image,
 	return cache;
 }
 
+/* As Ptah's records have it. */
+static uint64_t payload_of(const struct pt_packet *packet)
+{
+	switch (packet->type) {
+	case ppt_tnt_8:
+	case ppt_tnt_64:
+		return packet->payload.tnt.payload;
+	case ppt_tip:
+	case ppt_tip_pge:
+	case ppt_tip_pgd:
+	case ppt_fup:
+		return packet->payload.ip.ip;
+	case ppt_cyc:
+		return packet->payload.cyc.value;
+	case ppt_mtc:
+		return packet->payload.mtc.ctc;
+	case ppt_tsc:
+		return packet->payload.tsc.tsc;
+	case ppt_tma:
+		return packet->payload.tma.ctc | (uint64_t)packet->payload.tma.fc << 16;
+	case ppt_cbr:
+		return packet->payload.cbr.ratio;
+	case ppt_pip:
+		return packet->payload.pip.cr3;
+	case ppt_vmcs:
+		return packet->payload.vmcs.base;
+	case ppt_ptw:
+		return packet->payload.ptw.payload;
+	case ppt_mode:
+		if (packet->payload.mode.leaf != pt_mol_tsx)
+			return 0;
+		return packet->payload.mode.bits.tsx.intx |
+		       (uint64_t)packet->payload.mode.bits.tsx.abrt << 1;
+	default:
+		return 0;
+	}
+}
+
 struct bench_result bench_libipt_packets(const struct bench_trace *trace, size_t size)
 {
 	struct pt_config config = configure(trace, size);
 	struct pt_packet_decoder *decoder = pt_pkt_alloc_decoder(&config);
-	struct bench_result result = {0, 0};
+	struct bench_result result = {0, 0, 0};
 	struct pt_packet packet;
 
 	if (!decoder)
@@ -59,14 +97,29 @@ struct bench_result bench_libipt_packets(const struct bench_trace *trace, size_t
 	while (pt_pkt_sync_forward(decoder) >= 0) {
 		int status;
 
-		while ((status = pt_pkt_next(decoder, &packet, sizeof(packet))) >= 0)
+		while ((status = pt_pkt_next(decoder, &packet, sizeof(packet))) >= 0) {
 			result.count++;
+			result.sum += packet.size + payload_of(&packet);
+		}
 		if (status == -pte_eos)
 			break;
 		result.errors++;
 	}
 	pt_pkt_free_decoder(decoder);
 	return result;
+}
+
+bool bench_libipt_find_psb(const struct bench_trace *trace)
+{
+	struct pt_config config = configure(trace, trace->size);
+	struct pt_packet_decoder *decoder = pt_pkt_alloc_decoder(&config);
+	bool found;
+
+	if (!decoder)
+		bench_die(trace->label, "libipt: no packet decoder");
+	found = pt_pkt_sync_forward(decoder) >= 0;
+	pt_pkt_free_decoder(decoder);
+	return found;
 }
 
 static int drain_block_events(struct pt_block_decoder *decoder, int status)
@@ -82,7 +135,7 @@ struct bench_result bench_libipt_blocks(const struct bench_trace *trace, size_t 
 {
 	struct pt_config config = configure(trace, size);
 	struct pt_block_decoder *decoder = pt_blk_alloc_decoder(&config);
-	struct bench_result result = {0, 0};
+	struct bench_result result = {0, 0, 0};
 	struct pt_image_section_cache *cache;
 	struct pt_block block;
 	int status;
@@ -121,7 +174,7 @@ struct bench_result bench_libipt_insns(const struct bench_trace *trace, size_t s
 {
 	struct pt_config config = configure(trace, size);
 	struct pt_insn_decoder *decoder = pt_insn_alloc_decoder(&config);
-	struct bench_result result = {0, 0};
+	struct bench_result result = {0, 0, 0};
 	struct pt_image_section_cache *cache;
 	struct pt_insn insn;
 	int status;

@@ -3,6 +3,8 @@
  * ptah-bench text BYTES                      text to pack, on standard output
  * ptah-bench decode [-n N] LABEL FILE        a perf.data file, Ptah against libipt
  * ptah-bench decode [-n N] LABEL PT PAGES    raw packets with a page dump
+ * ptah-bench timing N                        a stream full of CYC and MTC, likewise
+ * ptah-bench psb                             PSB search in a buffer without one
  * ptah-bench ratio N LABEL COMMAND COMMAND   the times of two shell commands
  * ptah-bench memory COMMAND...               the peak memory of a command
  *
@@ -52,7 +54,7 @@ double bench_median(double *values, size_t n)
 
 #define MAX_PAIRS 99
 
-static unsigned parse_pairs(const char *text)
+unsigned bench_parse_pairs(const char *text)
 {
 	unsigned long n = strtoul(text, NULL, 10);
 
@@ -72,11 +74,11 @@ static double time_decoder(bench_decoder *decoder, const struct bench_trace *tra
 	return bench_seconds() - start;
 }
 
-static void compare(const struct bench_trace *trace, const char *what, unsigned pairs, size_t size,
-		    bench_decoder *ptah, bench_decoder *libipt)
+void bench_compare(const struct bench_trace *trace, const char *what, unsigned pairs, size_t size,
+		   bench_decoder *ptah, bench_decoder *libipt)
 {
 	double a[MAX_PAIRS], b[MAX_PAIRS], ratio[MAX_PAIRS];
-	struct bench_result ra = {0, 0}, rb = {0, 0};
+	struct bench_result ra = {0, 0, 0}, rb = {0, 0, 0};
 	double mb = (double)size / 1e6;
 	char agree[64];
 
@@ -85,7 +87,7 @@ static void compare(const struct bench_trace *trace, const char *what, unsigned 
 		b[i] = time_decoder(libipt, trace, size, &rb);
 		ratio[i] = b[i] / a[i];
 	}
-	if (ra.count == rb.count && ra.errors == rb.errors)
+	if (ra.count == rb.count && ra.errors == rb.errors && ra.sum == rb.sum)
 		snprintf(agree, sizeof(agree), "equal, %" PRIu64 " errors", ra.errors);
 	else
 		snprintf(agree, sizeof(agree), "libipt %+" PRId64 ", errors %" PRIu64 "/%" PRIu64,
@@ -119,20 +121,25 @@ static size_t cut(const struct bench_trace *trace, size_t size)
 	return trace->size;
 }
 
+void bench_print_header(void)
+{
+	printf("Ptah %s, libipt %s\n", ptah_version(), bench_libipt_version());
+	printf("%-10s %-13s %8s %9s %9s %9s %9s %9s %14s  %s\n", "trace", "what", "MB", "ptah MB/s",
+	       "libipt", "ratio", "ptah M/s", "libipt", "count", "totals");
+}
+
 static int decode(int argc, char **argv)
 {
 	struct bench_trace trace;
 	unsigned pairs = 3;
 
 	if (argc > 2 && !strcmp(argv[1], "-n")) {
-		pairs = parse_pairs(argv[2]);
+		pairs = bench_parse_pairs(argv[2]);
 		argc -= 2;
 		argv += 2;
 	}
 	if (argc == 2 && !strcmp(argv[1], "header")) {
-		printf("Ptah %s, libipt %s\n", ptah_version(), bench_libipt_version());
-		printf("%-10s %-13s %8s %9s %9s %9s %9s %9s %14s  %s\n", "trace", "what", "MB",
-		       "ptah MB/s", "libipt", "ratio", "ptah M/s", "libipt", "count", "totals");
+		bench_print_header();
 		return 0;
 	}
 	if (argc == 3)
@@ -141,10 +148,13 @@ static int decode(int argc, char **argv)
 		bench_load_pages(&trace, argv[1], argv[2], argv[3]);
 	else
 		return 2;
-	compare(&trace, "packets", pairs, trace.size, bench_ptah_packets, bench_libipt_packets);
-	compare(&trace, "blocks", pairs, trace.size, bench_ptah_blocks, bench_libipt_blocks);
-	compare(&trace, "instructions", pairs, cut(&trace, INSNS_SIZE), bench_ptah_insns,
-		bench_libipt_insns);
+	bench_compare(&trace, "packets", pairs, trace.size, bench_ptah_packets,
+		      bench_libipt_packets);
+	bench_compare(&trace, "one by one", pairs, trace.size, bench_ptah_single,
+		      bench_libipt_packets);
+	bench_compare(&trace, "blocks", pairs, trace.size, bench_ptah_blocks, bench_libipt_blocks);
+	bench_compare(&trace, "instructions", pairs, cut(&trace, INSNS_SIZE), bench_ptah_insns,
+		      bench_libipt_insns);
 	bench_trace_free(&trace);
 	return 0;
 }
@@ -169,7 +179,7 @@ static int ratio(int argc, char **argv)
 
 	if (argc != 5)
 		return 2;
-	pairs = parse_pairs(argv[1]);
+	pairs = bench_parse_pairs(argv[1]);
 	for (unsigned i = 0; i < pairs; i++) {
 		a[i] = time_command(argv[3]);
 		b[i] = time_command(argv[4]);
@@ -202,14 +212,6 @@ static int memory(int argc, char **argv)
 
 /* Text */
 
-static uint64_t next_random(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
 /* Words of a vocabulary, some far more frequent than others, in lines: packs like real text. */
 static int text(int argc, char **argv)
 {
@@ -221,12 +223,13 @@ static int text(int argc, char **argv)
 		return 2;
 	for (unsigned i = 0; i < 4096; i++)
 		for (unsigned k = 0; k < 2 + i % 9; k++)
-			words[i][k] = (char)('a' + next_random(&seed) % 26);
+			words[i][k] = (char)('a' + bench_random(&seed) % 26);
 	for (left = strtoull(argv[1], NULL, 10); left;) {
 		size_t n = 0;
 
 		for (unsigned k = 0; k < 12; k++) {
-			double x = (double)(next_random(&seed) >> 11) / (double)(UINT64_C(1) << 53);
+			double x =
+			    (double)(bench_random(&seed) >> 11) / (double)(UINT64_C(1) << 53);
 
 			n += (size_t)snprintf(line + n, sizeof(line) - n, "%s%c",
 					      words[(unsigned)(4096 * x * x * x)],
@@ -245,7 +248,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(int argc, char **argv);
-	} commands[] = {{"decode", decode}, {"ratio", ratio}, {"memory", memory}, {"text", text}};
+	} commands[] = {{"decode", decode}, {"timing", bench_timing}, {"psb", bench_psb},
+			{"ratio", ratio},   {"memory", memory},	      {"text", text}};
 	int status = 2;
 
 	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(*commands); i++)

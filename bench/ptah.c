@@ -4,23 +4,83 @@
 
 struct bench_result bench_ptah_packets(const struct bench_trace *trace, size_t size)
 {
+	static struct ptah_packet_record records[1024];
 	const uint8_t *end = trace->bytes + size;
-	const uint8_t *p = ptah_packet_find_psb(trace->bytes, end);
-	struct bench_result result = {0, 0};
-	struct ptah_packet packet;
-	unsigned block = 0;
+	struct ptah_packet_cursor cursor = {trace->bytes, end, PTAH_BLOCK_NONE};
+	struct bench_result result = {0, 0, 0};
+	int n = 0;
 
-	while (p && p < end) {
-		int n = ptah_packet_decode(&packet, p, (size_t)(end - p), block);
-
-		if (n < 0) {
-			result.errors++;
-			p = ptah_packet_find_psb(p + 1, end);
-			continue;
+	while ((cursor.next = ptah_packet_find_psb(cursor.next, end))) {
+		cursor.block = PTAH_BLOCK_NONE;
+		while ((n = ptah_packet_decode_batch(&cursor, records, 1024)) > 0) {
+			result.count += (uint64_t)n;
+			for (int i = 0; i < n; i++)
+				result.sum += records[i].size + records[i].payload;
 		}
-		block = ptah_packet_block_state(&packet, block);
-		result.count++;
-		p += n;
+		if (n == PTAH_E_MORE)
+			break;
+		result.errors++;
+		cursor.next++;
+	}
+	return result;
+}
+
+/* As a record's payload, of the packets that libipt knows. */
+static uint64_t payload_of(const struct ptah_packet *packet)
+{
+	switch (packet->type) {
+	case PTAH_PACKET_TNT_8:
+	case PTAH_PACKET_TNT_64:
+		return packet->u.tnt.bits;
+	case PTAH_PACKET_TIP:
+	case PTAH_PACKET_TIP_PGE:
+	case PTAH_PACKET_TIP_PGD:
+	case PTAH_PACKET_FUP:
+		return packet->u.ip.ip;
+	case PTAH_PACKET_CYC:
+		return packet->u.cyc.cycles;
+	case PTAH_PACKET_MTC:
+		return packet->u.mtc.ctc;
+	case PTAH_PACKET_TSC:
+		return packet->u.tsc.tsc;
+	case PTAH_PACKET_TMA:
+		return packet->u.tma.ctc | (uint64_t)packet->u.tma.fc << 16;
+	case PTAH_PACKET_CBR:
+		return packet->u.cbr.ratio;
+	case PTAH_PACKET_PIP:
+		return packet->u.pip.cr3;
+	case PTAH_PACKET_VMCS:
+		return packet->u.vmcs.base;
+	case PTAH_PACKET_PTW:
+		return packet->u.ptw.payload;
+	case PTAH_PACKET_MODE_TSX:
+		return packet->u.tsx.in_tx | (uint64_t)packet->u.tsx.aborted << 1;
+	default:
+		return 0;
+	}
+}
+
+/* The plain decoder. */
+struct bench_result bench_ptah_single(const struct bench_trace *trace, size_t size)
+{
+	const uint8_t *p = trace->bytes, *end = p + size;
+	struct bench_result result = {0, 0, 0};
+	struct ptah_packet packet;
+	unsigned block;
+	int n = 0;
+
+	while ((p = ptah_packet_find_psb(p, end))) {
+		block = PTAH_BLOCK_NONE;
+		while ((n = ptah_packet_decode(&packet, p, (size_t)(end - p), block)) > 0) {
+			block = ptah_packet_block_state(&packet, block);
+			result.count++;
+			result.sum += packet.size + payload_of(&packet);
+			p += n;
+		}
+		if (n == PTAH_E_MORE)
+			break;
+		result.errors++;
+		p++;
 	}
 	return result;
 }
@@ -38,7 +98,7 @@ static struct ptah_flow *start(const struct bench_trace *trace, size_t size)
 struct bench_result bench_ptah_blocks(const struct bench_trace *trace, size_t size)
 {
 	struct ptah_flow *flow = start(trace, size);
-	struct bench_result result = {0, 0};
+	struct bench_result result = {0, 0, 0};
 	struct ptah_item items[256];
 	int n;
 
@@ -57,7 +117,7 @@ struct bench_result bench_ptah_blocks(const struct bench_trace *trace, size_t si
 struct bench_result bench_ptah_insns(const struct bench_trace *trace, size_t size)
 {
 	struct ptah_flow *flow = start(trace, size);
-	struct bench_result result = {0, 0};
+	struct bench_result result = {0, 0, 0};
 	static struct ptah_insn insns[65536];
 	struct ptah_item items[256];
 	int n, k;
