@@ -259,8 +259,8 @@ struct ptah_packet_cursor {
  *
  * Returns how many, at least one and perhaps fewer than the capacity (a few
  * hundred are wanted for speed); when the first does not decode, what
- * ptah_packet_decode() says of it, PTAH_E_MORE at the end. Records' offsets
- * count from where cursor->next was before the call.
+ * ptah_packet_decode() says of it, PTAH_E_MORE at the end; 0 when the capacity
+ * is 0. Records' offsets count from where cursor->next was before the call.
  */
 PTAH_API int ptah_packet_decode_batch(struct ptah_packet_cursor *cursor,
 				      struct ptah_packet_record *records, size_t capacity);

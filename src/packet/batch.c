@@ -6,9 +6,9 @@
  * ptah_packet_decode()'s, so that there is one meaning.
  *
  * Sizes are branched on, not looked up: the next packet's address is then
- * predicted rather than waited for. With the size loaded and added instead, the
- * loop was 1.4 times slower on a trace with many IP packets (gcc 12, Zen 5,
- * mruby of bench/run).
+ * predicted rather than waited for. With the size loaded and added the loop took
+ * 1.2 times as long on mruby, a real trace, though less on random packets
+ * (gcc 12, Zen 5; docs/benchmarks.md).
  */
 #include "base/bits.h"
 #include "base/compiler.h"
