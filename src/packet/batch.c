@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Packets in batches. The packets that make up nearly all of a trace (PAD,
- * TNT-8, the IP packets, TSC, MTC, CYC of one or two bytes) come from a table
+ * TNT-8 and TNT-64, the IP packets, TSC, MTC, CYC of one or two bytes) come from a table
  * over their first byte; everything else, and the last bytes of a buffer, is
  * ptah_packet_decode()'s, so that there is one meaning.
  *
@@ -25,7 +25,8 @@
 /* How the fast loop treats a first byte: its packet's size, or one of these. */
 enum {
 	CAREFUL = 0,
-	CYC_2 = 10
+	CYC_2 = 10,
+	EXT = 11,
 };
 
 /*
@@ -57,7 +58,8 @@ enum {
 					  : CAREFUL)
 #define IS_CYC(b) (((b)&3) == 3)
 
-#define TYPE(b)                                                                                    \
+#define TYPE(b) ((b) == OPCODE_EXT ? PTAH_PACKET_TNT_64 : TYPE_BUT_EXT(b))
+#define TYPE_BUT_EXT(b)                                                                            \
 	((b) == OPCODE_PAD   ? PTAH_PACKET_PAD                                                     \
 	 : (b) == OPCODE_TSC ? PTAH_PACKET_TSC                                                     \
 	 : (b) == OPCODE_MTC ? PTAH_PACKET_MTC                                                     \
@@ -65,14 +67,14 @@ enum {
 	 : IS_IP(b)	     ? IP_TYPE(b)                                                          \
 			     : PTAH_PACKET_TNT_8)
 #define KIND(b)                                                                                    \
-	((b) == OPCODE_EXT   ? CAREFUL                                                             \
+	((b) == OPCODE_EXT   ? EXT                                                                 \
 	 : !((b)&1)	     ? 1                                                                   \
 	 : (b) == OPCODE_TSC ? 8                                                                   \
 	 : (b) == OPCODE_MTC ? 2                                                                   \
 	 : IS_CYC(b)	     ? ((b)&4 ? CYC_2 : 1)                                                 \
 	 : IS_IP(b)	     ? IP_SIZE(b)                                                          \
 			     : CAREFUL)
-#define SIZE(b)	   (KIND(b) == CYC_2 ? 2 : KIND(b))
+#define SIZE(b)	   (KIND(b) == CYC_2 ? 2 : KIND(b) == EXT ? 8 : KIND(b))
 #define IS_TNT(b)  (!((b)&1) && (b) > OPCODE_EXT)
 #define DETAIL(b)  (IS_TNT(b) ? TOP_BIT(b) - 1 : IS_IP(b) ? (b) >> 5 : 0)
 #define PAYLOAD(b) (IS_TNT(b) ? ((b) ^ 1 << TOP_BIT(b)) >> 1 : IS_CYC(b) ? (b) >> 3 : 0)
@@ -200,6 +202,17 @@ static void fast(struct batch *batch)
 			if (p[1] & 1)
 				goto careful;
 			PACKET(2, (uint64_t)(p[1] >> 1) << 5);
+		case EXT: {
+			uint64_t payload = load_le64(p) >> 16;
+			unsigned count;
+
+			/* Of these TNT-64 alone comes in numbers; a stop bit and more. */
+			if (p[1] != EXT_TNT_64 || payload <= 1)
+				goto careful;
+			count = highest_bit(payload);
+			more[0] |= (uint64_t)count << 48; /* detail */
+			PACKET(8, payload ^ UINT64_C(1) << count);
+		}
 #undef PACKET
 		default:
 			goto careful;
