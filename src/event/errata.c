@@ -38,14 +38,15 @@ static const struct {
     {6, 0xad, SERVER},	       {6, 0xae, SERVER},	  {0x13, 0x01, SERVER},
     {6, 0x66, ICE_LAKE},       {6, 0x7d, ICE_LAKE},	  {6, 0x7e, ICE_LAKE},
     {6, 0x8c, ICE_LAKE},       {6, 0x8d, ICE_LAKE},	  {6, 0xa7, ICE_LAKE},
-    {6, 0x97, ALDER_LAKE},     {6, 0x9a, ALDER_LAKE},	  {6, 0xba, ALDER_LAKE},
-    {6, 0xb7, ALDER_LAKE},     {6, 0xbf, ALDER_LAKE},	  {6, 0xc5, ALDER_LAKE},
-    {6, 0xc6, ALDER_LAKE},     {6, 0xb5, ALDER_LAKE},	  {6, 0xaa, ALDER_LAKE},
-    {6, 0xac, ALDER_LAKE},     {6, 0xbd, ALDER_LAKE},	  {6, 0xcc, ALDER_LAKE},
-    {6, 0xd5, ALDER_LAKE},     {0x12, 0x01, ALDER_LAKE},  {0x12, 0x03, ALDER_LAKE},
-    {6, 0x5c, GOLDMONT},       {6, 0x5f, GOLDMONT},	  {6, 0x7a, GOLDMONT_PLUS},
-    {6, 0x86, GOLDMONT_PLUS},  {6, 0x96, GOLDMONT_PLUS},  {6, 0x9c, GOLDMONT_PLUS},
-    {6, 0xb6, GOLDMONT_PLUS},  {6, 0xaf, GOLDMONT_PLUS},  {6, 0xdd, GOLDMONT_PLUS},
+    {6, 0xa8, ICE_LAKE},       {6, 0x97, ALDER_LAKE},	  {6, 0x9a, ALDER_LAKE},
+    {6, 0xba, ALDER_LAKE},     {6, 0xb7, ALDER_LAKE},	  {6, 0xbf, ALDER_LAKE},
+    {6, 0xc5, ALDER_LAKE},     {6, 0xc6, ALDER_LAKE},	  {6, 0xb5, ALDER_LAKE},
+    {6, 0xaa, ALDER_LAKE},     {6, 0xac, ALDER_LAKE},	  {6, 0xbd, ALDER_LAKE},
+    {6, 0xcc, ALDER_LAKE},     {6, 0xd5, ALDER_LAKE},	  {0x12, 0x01, ALDER_LAKE},
+    {0x12, 0x03, ALDER_LAKE},  {6, 0x5c, GOLDMONT},	  {6, 0x5f, GOLDMONT},
+    {6, 0x7a, GOLDMONT_PLUS},  {6, 0x86, GOLDMONT_PLUS},  {6, 0x96, GOLDMONT_PLUS},
+    {6, 0x9c, GOLDMONT_PLUS},  {6, 0xb6, GOLDMONT_PLUS},  {6, 0xaf, GOLDMONT_PLUS},
+    {6, 0xdd, GOLDMONT_PLUS},
 };
 
 static const struct {
@@ -127,6 +128,8 @@ static int find_erratum(const char *name, size_t n)
 
 int ptah_errata_parse(const char *text, uint32_t *mask)
 {
+	if (!text || !mask)
+		return PTAH_E_INVAL;
 	*mask = 0;
 	if (!strcmp(text, "none"))
 		return 0;

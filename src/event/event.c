@@ -37,15 +37,10 @@ static void finish(struct ptah_event_decoder *d)
 {
 	uint64_t offset = event_offset(d, d->pos);
 
+	event_conclude(d);
 	if (d->pos != d->end)
 		event_push_error(d, PTAH_E_TRUNCATED, offset);
-	else if (d->phase == EVENT_SETTLE)
-		event_deliver_header(d, true);
-	else if (d->phase == EVENT_OVERFLOW || d->phase == EVENT_DOUBT)
-		event_resume(d, d->phase == EVENT_DOUBT, d->fup_ip);
-	else if (d->phase == EVENT_RUN)
-		event_give_up(d);
-	else if (d->phase == EVENT_UNSYNCED && !d->synced && offset != d->start)
+	else if (!d->synced && offset != d->start)
 		event_push_error(d, PTAH_E_NO_SYNC, d->start);
 	d->pos = d->end;
 	d->phase = EVENT_DONE;

@@ -50,6 +50,14 @@ struct event_header {
 	bool doubt;    /* and that address is in doubt */
 };
 
+/* Packets behind a PSB+ that are held back until it is settled. */
+struct event_held {
+	struct ptah_packet packet;
+	uint64_t offset;
+};
+
+#define EVENT_HELD 4
+
 /* Events that wait for an address. */
 struct event_waiting {
 	unsigned count;
@@ -94,6 +102,8 @@ struct ptah_event_decoder {
 	struct ptah_item mwait, pending_mode, paging, vmcs;
 	struct ptah_item data; /* fields and `detail` bits from EVD; 0: none */
 	struct event_header header;
+	struct event_held held[EVENT_HELD];
+	unsigned held_count;
 	uint64_t overflow_offset, sync_offset;
 	int64_t skip; /* bytes that the caller's callback wants skipped */
 
@@ -129,6 +139,9 @@ void event_push_pending(struct ptah_event_decoder *d, const struct ptah_item *pe
 
 /* An error item. */
 void event_push_error(struct ptah_event_decoder *d, int status, uint64_t offset);
+
+/* No more is to come for now: what was held back or waited is told as it stands. */
+void event_conclude(struct ptah_event_decoder *d);
 
 /* Says what is wrong and looks for the next PSB. */
 void event_fail(struct ptah_event_decoder *d, int status, uint64_t offset);
@@ -187,6 +200,9 @@ void event_take_in_header(struct ptah_event_decoder *d, const struct ptah_packet
 /* Behind PSBEND, while its FUP is in question. False when the packet has been used. */
 bool event_settle_header(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			 uint64_t offset);
+
+/* Settled: its FUP is true or not. What was held back follows it. */
+void event_settle(struct ptah_event_decoder *d, bool on);
 
 /* The PSB+ is complete and believed; `on`: its FUP is true. */
 void event_deliver_header(struct ptah_event_decoder *d, bool on);

@@ -6,6 +6,11 @@ void event_begin_header(struct ptah_event_decoder *d, uint64_t offset)
 {
 	bool overflow = d->phase == EVENT_OVERFLOW, doubt = d->phase == EVENT_DOUBT;
 
+	if (d->phase == EVENT_HEADER) { /* one that PSBEND did not end */
+		event_push_error(d, PTAH_E_BAD_CONTEXT, offset);
+		overflow = d->header.overflow;
+		doubt = d->header.doubt;
+	}
 	/* SDM "PSB": no compound packet event spans it. */
 	if (d->phase == EVENT_RUN && (d->has_fup || d->bound.count || d->data.type))
 		event_push_error(d, PTAH_E_BAD_CONTEXT, offset);
@@ -137,28 +142,32 @@ static bool settles(const struct ptah_packet *packet)
 	}
 }
 
+void event_settle(struct ptah_event_decoder *d, bool on)
+{
+	unsigned count = d->held_count;
+
+	d->held_count = 0;
+	event_deliver_header(d, on);
+	for (unsigned i = 0; i < count; i++)
+		event_take(d, &d->held[i].packet, d->held[i].offset);
+}
+
 /*
  * BDM70: a PSB+ right before a TIP.PGE may hold a FUP although tracing is off.
- * State packets that belong to that TIP.PGE may stand between: held back with
- * the PSB+ state, the last word counts.
+ * State packets may stand between, of that TIP.PGE or of instructions that ran
+ * (MOV CR3, VMPTRLD): held back, they mean what they mean behind the PSB+.
  */
 bool event_settle_header(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			 uint64_t offset)
 {
 	if (!settles(packet))
 		return true;
-	switch (packet->type) {
-	case PTAH_PACKET_MODE_EXEC:
-		event_take_mode(d, packet, offset);
+	if ((packet->type == PTAH_PACKET_MODE_EXEC || packet->type == PTAH_PACKET_PIP ||
+	     packet->type == PTAH_PACKET_VMCS) &&
+	    d->held_count < EVENT_HELD) {
+		d->held[d->held_count++] = (struct event_held){*packet, offset};
 		return false;
-	case PTAH_PACKET_PIP:
-		event_take_paging(d, packet, offset, true);
-		return false;
-	case PTAH_PACKET_VMCS:
-		event_take_vmcs(d, packet, offset, true);
-		return false;
-	default:
-		event_deliver_header(d, packet->type != PTAH_PACKET_TIP_PGE);
-		return true;
 	}
+	event_settle(d, packet->type != PTAH_PACKET_TIP_PGE);
+	return true;
 }

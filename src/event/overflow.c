@@ -11,6 +11,10 @@ void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 {
 	/* What waited for an address did happen. */
 	event_give_up(d);
+	if (d->phase == EVENT_HEADER) { /* SDM "PSB": OVF may cut it; what it said is state */
+		d->vmcs.flags |= PTAH_ITEM_STATUS;
+		d->paging.flags |= PTAH_ITEM_STATUS;
+	}
 	if (d->has_vmcs)
 		event_push_pending(d, &d->vmcs, false, 0);
 	if (d->has_paging)

@@ -48,8 +48,33 @@ void event_forget_pending(struct ptah_event_decoder *d)
 	d->block = PTAH_BLOCK_NONE;
 }
 
+void event_conclude(struct ptah_event_decoder *d)
+{
+	switch (d->phase) {
+	case EVENT_HEADER:
+		/* An incomplete PSB+ says nothing; the loss before it stays a loss. */
+		if (d->header.overflow || d->header.doubt)
+			event_resume(d, d->header.doubt, d->fup_ip);
+		break;
+	case EVENT_SETTLE:
+		event_settle(d, true);
+		event_give_up(d);
+		break;
+	case EVENT_OVERFLOW:
+	case EVENT_DOUBT:
+		event_resume(d, d->phase == EVENT_DOUBT, d->fup_ip);
+		break;
+	case EVENT_RUN:
+		event_give_up(d);
+		break;
+	default:
+		break;
+	}
+}
+
 void event_fail(struct ptah_event_decoder *d, int status, uint64_t offset)
 {
+	event_conclude(d);
 	event_push_error(d, status, offset);
 	event_forget_pending(d);
 	/* Cycles and crystal ticks may be among the packets that are passed over now. */

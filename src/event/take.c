@@ -98,7 +98,10 @@ static bool has_abort(const struct event_waiting *list)
 static void take_fup(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 		     uint64_t offset)
 {
-	bool bound = d->bound.count, branch = !bound || has_abort(&d->bound);
+	/* SDM "MODE.Exec Packet": one for a change of RFLAGS.IF has a FUP and no branch; one for a
+	 * branch stands behind its FUP. */
+	bool mode = d->has_mode && !d->has_fup;
+	bool bound = d->bound.count || mode, branch = !bound || has_abort(&d->bound);
 	uint64_t ip;
 
 	if (!event_take_ip(d, packet, &ip)) {
@@ -111,6 +114,8 @@ static void take_fup(struct ptah_event_decoder *d, const struct ptah_packet *pac
 		return;
 	}
 	event_deliver(d, &d->bound, true, ip);
+	if (mode)
+		event_release_changes(d, true, ip);
 	if (!branch)
 		return;
 	event_deliver(d, &d->follow, true, ip);

@@ -784,6 +784,13 @@ static bool apply_event(struct ptah_flow *f, struct output *out)
 			stand_at(f, f->event.ip);
 		break;
 	case PTAH_ITEM_EXEC_MODE:
+		/* With a branch it is where we are; with a FUP alone we have to get there. */
+		if (f->positioned && !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED) &&
+		    (f->node ? f->node->ip : f->ip) != f->event.ip &&
+		    walk_to_ip(f, out, f->event.ip) == WALK_FULL)
+			return false;
+		if (full(out))
+			return false;
 		f->mode = f->event.mode;
 		f->ip = f->node ? f->node->ip : f->ip;
 		f->node = NULL;
