@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Packets bound into events, as the SDM's chapter on packet streams has it. Streams by hand. */
-#include "test.h"
+#include "story.h"
 
 #include "model/generator.h"
 
@@ -295,6 +295,122 @@ static void feeding(void **state)
 	assert_int_equal(ptah_event_decoder_new(NULL, NULL), PTAH_E_INVAL);
 }
 
+/* What the callback was asked, and how much it skips. */
+struct unknown {
+	int64_t skip;
+	unsigned calls;
+	uint64_t offset;
+	int status;
+	size_t n;
+};
+
+static int64_t skip_unknown(void *context, const uint8_t *bytes, size_t n, uint64_t offset,
+			    int status)
+{
+	struct unknown *u = context;
+
+	assert_true(n >= 1 && bytes[0] == 0xc9);
+	u->calls++;
+	u->offset = offset;
+	u->status = status;
+	u->n = n;
+	return u->skip;
+}
+
+/* An opcode in no table, and 39 bytes behind it. */
+#define C9_40                                                                                      \
+	".bytes c9 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 "                      \
+	"04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04; "
+
+static void unknown_opcodes(void **state)
+{
+	struct unknown u = {.skip = 1};
+	struct ptah_event_config config = {
+	    .size = sizeof(config), .unknown = skip_unknown, .unknown_context = &u};
+
+	(void)state;
+	story_check(&config, ON ".bytes c9; TNT T", IS_ON "tnt value=1 count=1; ");
+	assert_int_equal(u.calls, 3); /* once each time the trace was decoded */
+	assert_int_equal(u.status, PTAH_E_BAD_OPCODE);
+	assert_true(u.offset == 16 + 5 + 2); /* ON: PSB, FUP with four bytes, PSBEND */
+	u.skip = 5;
+	story_check(&config, ON ".bytes c9 c9 c9 c9 c9; TNT T", IS_ON "tnt value=1 count=1; ");
+	u.skip = 40; /* more than the callback sees, and in pieces */
+	story_check(&config, ON C9_40 "TNT T", IS_ON "tnt value=1 count=1; ");
+	assert_true(u.n == PTAH_PACKET_MAX_SIZE);
+	/* Inside of what belongs together. */
+	u.skip = 1;
+	story_check(&config, ON "PTW 5 ip; .bytes c9; FUP 0x401010",
+		    IS_ON "ptwrite ip=401010 value=5 count=4; ");
+	story_check(&config, "PSB; .bytes c9; FUP 0x401000; PSBEND; TNT T",
+		    IS_ON "tnt value=1 count=1; ");
+	/* Past the end of the trace. */
+	u.skip = INT64_MAX;
+	story_check(&config, ON ".bytes c9; TNT T", IS_ON);
+	assert_int_equal(u.n, 2);
+}
+
+static void unknown_opcodes_refused(void **state)
+{
+	struct unknown u = {.skip = 0};
+	struct ptah_event_config config = {
+	    .size = sizeof(config), .unknown = skip_unknown, .unknown_context = &u};
+
+	(void)state;
+	story_check(&config, ON ".bytes c9; TNT T; " ON, IS_ON "error BAD_OPCODE; " IS_ON);
+	u.skip = -5;
+	story_check(&config, ON ".bytes c9; TNT T; " ON, IS_ON "error BAD_OPCODE; " IS_ON);
+	story_check(NULL, ON ".bytes c9; TNT T; " ON, IS_ON "error BAD_OPCODE; " IS_ON);
+}
+
+/* The first item behind a jump to `offset`, and where the decoder then is. */
+static void jump(struct ptah_event_decoder *d, const struct story *story, uint64_t offset,
+		 uint64_t psb, uint64_t ip)
+{
+	struct ptah_item item;
+	uint64_t sync;
+
+	ptah_event_seek(d, offset);
+	assert_int_equal(ptah_event_sync_offset(d, &sync), PTAH_E_NO_SYNC);
+	assert_int_equal(ptah_event_feed(d, story->bytes + offset, story->size - offset, true), 0);
+	assert_int_equal(ptah_event_read(d, &item, 1), 1);
+	assert_true(item.type == PTAH_ITEM_PSB && item.offset == psb && item.ip == ip);
+	assert_int_equal(ptah_event_sync_offset(d, &sync), 0);
+	assert_true(sync == psb);
+}
+
+/* Three PSB+ with a TNT each, 24 bytes apart. */
+static void seeking(void **state)
+{
+	static struct story story;
+	struct ptah_event_decoder *d;
+	const uint8_t *psb;
+	uint64_t sync;
+
+	(void)state;
+	story_assemble(&story,
+		       "PSB; FUP 0x401000; PSBEND; TNT T; PSB; FUP 0x402000; PSBEND; TNT T; "
+		       "PSB; FUP 0x403000; PSBEND; TNT T");
+	assert_int_equal(ptah_event_decoder_new(NULL, &d), 0);
+	assert_int_equal(ptah_event_sync_offset(d, &sync), PTAH_E_NO_SYNC);
+	assert_int_equal(ptah_event_sync_offset(d, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_event_feed(d, story.bytes, 30, false), 0);
+	jump(d, &story, 48, 48, 0x403000); /* with a chunk half used */
+	jump(d, &story, 0, 0, 0x401000);
+	jump(d, &story, 1, 24, 0x402000); /* to the next PSB from anywhere */
+	/* Backward: the last PSB before a place. */
+	psb = ptah_packet_find_last_psb(story.bytes, story.bytes + 47);
+	assert_true(psb == story.bytes + 24);
+	jump(d, &story, (uint64_t)(psb - story.bytes), 24, 0x402000);
+	/* Behind the last one there is nothing, and it is said where that began. */
+	ptah_event_seek(d, 49);
+	assert_int_equal(ptah_event_feed(d, story.bytes + 49, story.size - 49, true), 0);
+	assert_int_equal(ptah_event_read(d, items, 64), 1);
+	assert_int_equal(items[0].status, PTAH_E_NO_SYNC);
+	assert_true(items[0].offset == 49);
+	ptah_event_decoder_free(d);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +427,9 @@ int main(void)
 	    cmocka_unit_test(truncated_and_unsynchronised),
 	    cmocka_unit_test(timing_packets),
 	    cmocka_unit_test(feeding),
+	    cmocka_unit_test(unknown_opcodes),
+	    cmocka_unit_test(unknown_opcodes_refused),
+	    cmocka_unit_test(seeking),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
