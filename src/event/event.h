@@ -56,7 +56,7 @@ struct event_held {
 	uint64_t offset;
 };
 
-#define EVENT_HELD 4
+#define EVENT_HELD 8
 
 /* Events that wait for an address. */
 struct event_waiting {

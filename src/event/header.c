@@ -73,22 +73,12 @@ void event_deliver_header(struct ptah_event_decoder *d, bool on)
 
 static void end_header(struct ptah_event_decoder *d)
 {
-	if (d->header.doubt) { /* APL12: this PSB+ says whether tracing was on */
-		event_resume(d, d->header.has_ip, d->fup_ip);
+	if (d->header.overflow || d->header.doubt) {
+		/* SDM "Buffer Overflow": a FUP in the PSB+ is where execution goes on; without one
+		 * tracing is off, and a TIP.PGE will tell when it is not. The same word settles
+		 * what APL12 leaves in doubt. */
+		event_resume(d, d->header.has_ip, d->header.doubt ? d->fup_ip : d->header.ip);
 		event_deliver_header(d, d->header.has_ip);
-		return;
-	}
-	if (d->header.overflow) {
-		/* SDM "Overflow": a FUP in the PSB+ is where execution goes on; without one
-		 * tracing is off and the next TIP.PGE ends the wait. */
-		struct ptah_item iflag;
-
-		if (d->header.has_ip) {
-			take_mode_status(d, &iflag);
-			event_resume(d, true, d->header.ip);
-		} else {
-			d->phase = EVENT_OVERFLOW;
-		}
 		return;
 	}
 	if (d->header.has_ip && !d->config.no_bdm70 && !(d->enabled_known && d->enabled))
@@ -126,7 +116,14 @@ void event_take_in_header(struct ptah_event_decoder *d, const struct ptah_packet
 	}
 }
 
-static bool settles(const struct ptah_packet *packet)
+/* What packets behind a PSB+ do while its FUP is in question. */
+enum settling {
+	SETTLING_NOTHING, /* only the time moves */
+	SETTLING_HELD,	  /* come when it is settled */
+	SETTLING_SETTLES,
+};
+
+static enum settling settling(const struct ptah_packet *packet)
 {
 	switch (packet->type) {
 	case PTAH_PACKET_PAD:
@@ -134,11 +131,15 @@ static bool settles(const struct ptah_packet *packet)
 	case PTAH_PACKET_TMA:
 	case PTAH_PACKET_MTC:
 	case PTAH_PACKET_CYC:
+		return SETTLING_NOTHING;
 	case PTAH_PACKET_CBR:
 	case PTAH_PACKET_MNT:
-		return false;
+	case PTAH_PACKET_MODE_EXEC:
+	case PTAH_PACKET_PIP:
+	case PTAH_PACKET_VMCS:
+		return SETTLING_HELD;
 	default:
-		return true;
+		return SETTLING_SETTLES;
 	}
 }
 
@@ -160,11 +161,13 @@ void event_settle(struct ptah_event_decoder *d, bool on)
 bool event_settle_header(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			 uint64_t offset)
 {
-	if (!settles(packet))
+	enum settling what = settling(packet);
+
+	if (what == SETTLING_NOTHING)
 		return true;
-	if ((packet->type == PTAH_PACKET_MODE_EXEC || packet->type == PTAH_PACKET_PIP ||
-	     packet->type == PTAH_PACKET_VMCS) &&
-	    d->held_count < EVENT_HELD) {
+	if (packet->type == PTAH_PACKET_CBR) /* cycles are counted at it from here on */
+		event_time_cbr(&d->time, packet->u.cbr.ratio);
+	if (what == SETTLING_HELD && d->held_count < EVENT_HELD) {
 		d->held[d->held_count++] = (struct event_held){*packet, offset};
 		return false;
 	}

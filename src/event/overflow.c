@@ -30,13 +30,14 @@ void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 void event_resume(struct ptah_event_decoder *d, bool on, uint64_t ip)
 {
 	struct ptah_item *item = event_push(d, PTAH_ITEM_OVERFLOW, d->overflow_offset);
+	bool in_header = d->phase == EVENT_HEADER; /* its state is told with it */
 
 	item->flags |= on ? 0 : PTAH_ITEM_IP_SUPPRESSED;
 	item->ip = on ? ip : 0;
 	d->enabled = on;
 	d->enabled_known = true;
 	d->phase = EVENT_RUN;
-	if (on)
+	if (on && !in_header)
 		event_release_changes(d, true, ip);
 }
 

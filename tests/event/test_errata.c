@@ -83,8 +83,8 @@ static void skd010(void **state)
 	      IS_ON "overflow noip; paging noip value=1000; vmcs noip value=2000; "
 		    "error BAD_CONTEXT; ");
 	check(BIT(SKD010), ON "OVF; PSB; FUP 0x402000; PSBEND; TNT T",
-	      IS_ON "overflow ip=402000; tnt value=1 count=1; ",
-	      IS_ON "overflow ip=402000; tnt value=1 count=1; ");
+	      IS_ON "overflow ip=402000; psb status ip=402000; tnt value=1 count=1; ",
+	      IS_ON "overflow ip=402000; psb status ip=402000; tnt value=1 count=1; ");
 	check(BIT(SKD010), ON "OVF; TIP.PGE 0x402000", IS_ON "overflow noip; enabled ip=402000; ",
 	      IS_ON "overflow noip; enabled ip=402000; ");
 }

@@ -147,13 +147,14 @@ static void overflow(void **state)
 	generator_overflow(&g);
 	generator_psb(&g, 300, 20, true, 0x407000); /* the PSB+ has the address */
 	generator_overflow(&g);
-	assert_int_equal(decode(), 7);
+	assert_int_equal(decode(), 8);
 	expect(2, PTAH_ITEM_OVERFLOW, 0x405000, 0);
 	expect(3, PTAH_ITEM_OVERFLOW, 0, 0);
 	assert_true(items[3].flags & PTAH_ITEM_IP_SUPPRESSED);
 	expect(4, PTAH_ITEM_ENABLED, 0x406000, 0);
 	expect(5, PTAH_ITEM_OVERFLOW, 0x407000, 0);
-	expect(6, PTAH_ITEM_OVERFLOW, 0, 0); /* the trace ends in it */
+	expect(6, PTAH_ITEM_PSB, 0x407000, 0);
+	expect(7, PTAH_ITEM_OVERFLOW, 0, 0); /* the trace ends in it */
 }
 
 static void mode_changes(void **state)

@@ -62,10 +62,14 @@ static void state_behind_a_header_in_doubt(void **state)
 		    IS_ON "tip to=8000; exec-mode 32-bit ip=8000; ");
 	/* More than can be held back: then the SDM's word is taken. */
 	story_check(NULL,
-		    ON "PIP cr3 0x20; PIP cr3 0x40; PIP cr3 0x60; VMCS base 0x1000; "
-		       "PIP cr3 0x80; TNT T",
+		    ON "PIP cr3 0x20; PIP cr3 0x40; PIP cr3 0x60; VMCS base 0x1000; PIP cr3 0x80; "
+		       "PIP cr3 0xa0; PIP cr3 0xc0; CBR ratio 8; MNT 5; PIP cr3 0xe0; TNT T",
 		    IS_ON "paging noip value=20; paging noip value=40; paging noip value=60; "
-			  "vmcs noip value=1000; paging noip value=80; tnt value=1 count=1; ");
+			  "vmcs noip value=1000; paging noip value=80; paging noip value=a0; "
+			  "paging noip value=c0; cbr value=8; mnt value=5; paging noip value=e0; "
+			  "tnt value=1 count=1; ");
+	story_check(NULL, ON "MNT 5; CBR ratio 8; TIP.PGE 0x402000",
+		    IS_OFF "mnt value=5; cbr value=8; enabled ip=402000; ");
 }
 
 /* What was held back is not lost with what comes behind it. */

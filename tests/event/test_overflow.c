@@ -27,11 +27,12 @@ static void with_psb(void **state)
 	(void)state;
 	/* The PSB+ tells where execution goes on. */
 	story_check(NULL, ON "OVF; PSB; PIP cr3 0x1000; FUP 0x402000; PSBEND; TNT T",
-		    IS_ON "overflow ip=402000; paging ip=402000 value=1000; "
-			  "tnt value=1 count=1; ");
+		    IS_ON "overflow ip=402000; psb status ip=402000; "
+			  "paging status ip=402000 value=1000; tnt value=1 count=1; ");
 	/* Or that it goes on untraced. */
-	story_check(NULL, ON "OVF; PSB; PSBEND; TIP.PGE 0x402000",
-		    IS_ON "overflow noip; enabled ip=402000; ");
+	story_check(NULL, ON "OVF; PSB; PIP cr3 0x1000; PSBEND; TIP.PGE 0x402000",
+		    IS_ON "overflow noip; psb noip status; paging noip status value=1000; "
+			  "enabled ip=402000; ");
 	/* SDM "PSB": OVF may come in place of PSBEND; the state before it is true. */
 	story_check(NULL, "PSB; PIP cr3 0x1000; OVF; FUP 0x402000; TNT T",
 		    "paging noip status value=1000; overflow ip=402000; tnt value=1 count=1; ");
@@ -64,7 +65,7 @@ static void with_damage(void **state)
 	story_check(NULL, ON "OVF; PSB; .bytes c9; " ON,
 		    IS_ON "overflow noip; error BAD_OPCODE; " IS_ON);
 	story_check(NULL, ON "OVF; PSB; PSB; FUP 0x402000; PSBEND",
-		    IS_ON "error BAD_CONTEXT; overflow ip=402000; ");
+		    IS_ON "error BAD_CONTEXT; overflow ip=402000; psb status ip=402000; ");
 	story_check(NULL, ON "OVF; PSB; FUP 0x402000", IS_ON "overflow noip; ");
 	story_check(NULL, ON "OVF; .bytes 19 01", IS_ON "overflow noip; error TRUNCATED; ");
 }
