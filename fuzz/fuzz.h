@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <ptah/cpu.h>
 #include <ptah/event.h>
 
 /* The entry point of a target, as libFuzzer wants it. */
@@ -51,6 +52,35 @@ static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size)
 	if (size)
 		memcpy(copy, data, size);
 	return copy;
+}
+
+/* Skips what is no packet, or refuses to: by what it sees, which no cut changes. */
+static inline int64_t fuzz_unknown(void *context, const uint8_t *bytes, size_t n, uint64_t offset,
+				   int status)
+{
+	(void)context;
+	(void)offset;
+	CHECK(n >= 1 && n <= PTAH_PACKET_MAX_SIZE && status < 0);
+	return (int64_t)((bytes[0] ^ bytes[n - 1]) % 48) - 4;
+}
+
+/* An event decoder's configuration, by the bits of a byte. 0: the defaults. */
+static inline struct ptah_event_config fuzz_event_config(unsigned bits)
+{
+	struct ptah_event_config config = {.size = sizeof(config)};
+
+	config.errata = bits & 1 ? (UINT32_C(1) << PTAH_ERRATUM_MAX) - 1 : 0;
+	config.iflags = bits & 2;
+	config.ticks = bits & 4;
+	config.unknown = bits & 8 ? fuzz_unknown : NULL;
+	if (bits & 16) {
+		config.mtc_freq = 3;
+		config.nominal_ratio = 20;
+		config.tsc_ctc_n = 168;
+		config.tsc_ctc_d = 2;
+	}
+	config.no_bdm70 = bits & 32;
+	return config;
 }
 
 /* A stream of items, summed up. */

@@ -3,6 +3,8 @@
  * Proves of the event layer, for any bytes and any way to cut them into
  * chunks: the items are the same, their number is bounded by the trace's
  * length, their types and offsets are in range, and the end is an end.
+ *
+ * Input: a byte that chooses the configuration (fuzz_event_config), the trace.
  */
 #include "fuzz.h"
 
@@ -20,7 +22,8 @@ static void check_items(const struct ptah_item *items, int n, size_t size)
 }
 
 /* Decodes in chunks of up to max_chunk bytes; each is freed when it is used up. */
-static struct fuzz_items decode(const uint8_t *data, size_t size, size_t max_chunk, uint64_t seed)
+static struct fuzz_items decode(const struct ptah_event_config *config, const uint8_t *data,
+				size_t size, size_t max_chunk, uint64_t seed)
 {
 	struct fuzz_items sum = {0};
 	struct ptah_event_decoder *d;
@@ -28,7 +31,7 @@ static struct fuzz_items decode(const uint8_t *data, size_t size, size_t max_chu
 	size_t at = 0;
 	bool last;
 
-	CHECK(!ptah_event_decoder_new(NULL, &d));
+	CHECK(!ptah_event_decoder_new(config, &d));
 	do {
 		size_t left = size - at;
 		size_t n = max_chunk < size ? fuzz_random(&seed) % (max_chunk + 1) : left;
@@ -56,12 +59,18 @@ static struct fuzz_items decode(const uint8_t *data, size_t size, size_t max_chu
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+	struct ptah_event_config config = fuzz_event_config(size ? *data : 0);
 	uint64_t seed = fuzz_hash(1, data, size) | 1;
-	struct fuzz_items whole = decode(data, size, size, seed);
+	struct fuzz_items whole;
 	size_t max_chunk[] = {1, 3, 40, 300};
 
+	if (size) {
+		data++;
+		size--;
+	}
+	whole = decode(&config, data, size, size, seed);
 	for (size_t i = 0; i < sizeof(max_chunk) / sizeof(*max_chunk); i++) {
-		struct fuzz_items cut = decode(data, size, max_chunk[i], seed + 2 * i);
+		struct fuzz_items cut = decode(&config, data, size, max_chunk[i], seed + 2 * i);
 
 		CHECK(cut.count == whole.count && cut.hash == whole.hash);
 	}

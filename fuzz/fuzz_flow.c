@@ -4,8 +4,9 @@
  * cut into chunks it says the same; every block's instructions begin where the
  * block does, follow each other and end where it ends.
  *
- * Input: a byte whose low two bits choose where the code lies, two bytes with
- * the code's size, the code, the trace.
+ * Input: a byte whose low two bits choose where the code lies and the others the
+ * configuration (fuzz_event_config; with errata, a filter as well), two bytes
+ * with the code's size, the code, the trace.
  */
 #include "fuzz.h"
 
@@ -32,8 +33,9 @@ static void check_block(const struct ptah_flow *flow, const struct ptah_item *bl
 		CHECK(ip == block->end && insns[n - 1].size == block->last_size);
 }
 
-static struct fuzz_items decode(const struct ptah_image *image, const uint8_t *data, size_t size,
-				size_t max_chunk, uint64_t seed)
+static struct fuzz_items decode(const struct ptah_image *image,
+				const struct ptah_flow_config *config, const uint8_t *data,
+				size_t size, size_t max_chunk, uint64_t seed)
 {
 	struct fuzz_items sum = {0};
 	struct ptah_flow *flow;
@@ -41,7 +43,7 @@ static struct fuzz_items decode(const struct ptah_image *image, const uint8_t *d
 	size_t at = 0;
 	bool last;
 
-	CHECK(!ptah_flow_new(image, NULL, &flow));
+	CHECK(!ptah_flow_new(image, config, &flow));
 	do {
 		size_t left = size - at;
 		size_t n = max_chunk < size ? fuzz_random(&seed) % (max_chunk + 1) : left;
@@ -72,6 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const uint64_t bases[] = {0x401000, 0, UINT64_C(0xfffffffffffff000), 0x7ffffffff000};
 	uint64_t seed = fuzz_hash(1, data, size) | 1;
+	struct ptah_flow_config config = {.size = sizeof(config)};
 	struct ptah_image *image;
 	struct fuzz_items whole, cut;
 	uint64_t base;
@@ -80,6 +83,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 3)
 		return 0;
 	base = bases[data[0] & 3];
+	config.events = fuzz_event_config(data[0] >> 2);
+	config.ranges[0] = (struct ptah_filter_range){base, base + 63, PTAH_RANGE_FILTER};
 	code = (size_t)(data[1] | data[2] << 8);
 	data += 3;
 	size -= 3;
@@ -88,9 +93,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(!ptah_image_new(&image));
 	if (code)
 		ptah_image_add_bytes(image, data, code, base);
-	whole = decode(image, data + code, size - code, size, seed);
+	whole = decode(image, &config, data + code, size - code, size, seed);
 	for (size_t max_chunk = 1; max_chunk < 200; max_chunk *= 12) {
-		cut = decode(image, data + code, size - code, max_chunk, seed + 2 * max_chunk);
+		cut = decode(image, &config, data + code, size - code, max_chunk,
+			     seed + 2 * max_chunk);
 		CHECK(cut.count == whole.count && cut.hash == whole.hash);
 	}
 	ptah_image_free(image);

@@ -333,6 +333,26 @@ static void write_dictionary(const char *path)
 	fclose(f);
 }
 
+/* fuzz_event's first byte: the configuration. */
+
+static void make_plain_packets(struct buffer *b)
+{
+	put_bytes(b, "", 1);
+	make_packets(b);
+}
+
+static void make_plain_events(struct buffer *b)
+{
+	put_bytes(b, "", 1);
+	make_events(b);
+}
+
+static void make_events_with_everything(struct buffer *b)
+{
+	put_bytes(b, "\x1f", 1);
+	make_events(b);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -341,8 +361,9 @@ int main(int argc, char **argv)
 	} seeds[] = {
 	    {"packet/every-type", make_packets},
 	    {"packet/groups", make_events},
-	    {"event/every-type", make_packets},
-	    {"event/groups", make_events},
+	    {"event/every-type", make_plain_packets},
+	    {"event/groups", make_plain_events},
+	    {"event/with-everything", make_events_with_everything},
 	    {"flow/program", make_flow},
 	    {"pages/three", make_pages},
 	    {"elf/smallest", make_elf},
