@@ -88,6 +88,7 @@ struct input {
 	bool no_progress;
 	uint64_t tid;	 /* 0: all */
 	const char *cpu; /* a number; NULL: all */
+	const char *processor, *errata;
 };
 
 /* clang-format off */
@@ -111,6 +112,10 @@ struct input {
 	INPUT_OPTION("tid", 0, OPTION_NUMBER, type, tid, "TID", "only this thread", NULL),         \
 	INPUT_OPTION("cpu", 'C', OPTION_TEXT, type, cpu, "CPU",                                    \
 		     "only this CPU's stream, in a recording that has one per CPU", NULL),         \
+	INPUT_OPTION("processor", 0, OPTION_TEXT, type, processor, "F/M[/S]",                      \
+		     "family/model/stepping that recorded (default: as the recording says)", NULL),\
+	INPUT_OPTION("errata", 0, OPTION_TEXT, type, errata, "LIST",                               \
+		     "work around these errata, all or none (default: the processor's)", NULL),    \
 	INPUT_OPTION("output", 'o', OPTION_TEXT, type, output, "FILE",                             \
 		     "write to FILE instead of standard output", NULL),                            \
 	INPUT_OPTION("format", 0, OPTION_CHOICE, type, format, "FORMAT",                           \

@@ -129,6 +129,34 @@ static int check_wanted(const struct command *command, const struct input *input
 		    input->tid);
 }
 
+/* The errata to work around, where the command line says so. */
+static int set_errata(const struct command *command, const struct input *input,
+		      struct ptah_session *session)
+{
+	struct ptah_event_config events;
+	struct ptah_cpu cpu = {0};
+
+	ptah_session_get_events(session, &events);
+	if (input->processor) {
+		if (strcmp(input->processor, "none") &&
+		    ptah_cpu_parse(input->processor, &cpu) < 0) {
+			fail(command,
+			     "--processor=%s: it takes FAMILY/MODEL or FAMILY/MODEL/STEPPING, as "
+			     "6/158/10 (see /proc/cpuinfo), or none",
+			     input->processor);
+			return EXIT_USAGE;
+		}
+		events.errata = ptah_cpu_errata(&cpu);
+	}
+	if (input->errata && ptah_errata_parse(input->errata, &events.errata) < 0) {
+		fail(command, "--errata=%s: it takes names such as SKD007,SKL168, or all, or none",
+		     input->errata);
+		return EXIT_USAGE;
+	}
+	ptah_session_set_events(session, &events);
+	return 0;
+}
+
 int input_open(const struct command *command, struct input *input, int argc, char **argv,
 	       bool images, struct ptah_session **session)
 {
@@ -166,11 +194,19 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 	}
 	if (input->pt) {
 		status = open_raw(command, input, session);
-		return status ? status : check_wanted(command, input, session);
+		if (status)
+			return status;
+	} else {
+		status = ptah_session_open(input->path ? input->path : "perf.data", &config,
+					   session, &why);
+		if (status < 0)
+			return fail(command, "%s", why.text[0] ? why.text : ptah_strerror(status));
 	}
-	status = ptah_session_open(input->path ? input->path : "perf.data", &config, session, &why);
-	if (status < 0)
-		return fail(command, "%s", why.text[0] ? why.text : ptah_strerror(status));
+	status = set_errata(command, input, *session);
+	if (status) {
+		ptah_session_close(*session);
+		return status;
+	}
 	return check_wanted(command, input, session);
 }
 

@@ -160,8 +160,7 @@ static void ask_recording(struct dump *d, const struct ptah_session *session)
 {
 	struct ptah_event_config said;
 
-	if (ptah_session_timing(session, &said) < 0)
-		return;
+	ptah_session_get_events(session, &said);
 	d->start.cyc_thresh = said.cyc_thresh;
 	if (!d->start.mtc_freq)
 		d->start.mtc_freq = said.mtc_freq;

@@ -100,12 +100,15 @@ PTAH_API bool ptah_session_find_map(const struct ptah_session *session, int32_t 
 PTAH_API uint64_t ptah_session_time(const struct ptah_session *session, uint64_t tsc);
 
 /*
- * What MTC, CYC and CBR packets of this recording are counted in: fills in
- * mtc_freq, nominal_ratio, tsc_ctc_n, tsc_ctc_d and cyc_thresh, 0 where it does
- * not say. PTAH_E_MISSING for a raw trace, which says nothing.
+ * What its packets are decoded with. From the recording come what MTC, CYC and
+ * CBR packets are counted in, the errata of its processor, and whether changes
+ * of RFLAGS.IF are in it; 0 where it does not say, and for raw traces. set
+ * changes it for the streams that are made from then on.
  */
-PTAH_API int ptah_session_timing(const struct ptah_session *session,
-				 struct ptah_event_config *config);
+PTAH_API void ptah_session_get_events(const struct ptah_session *session,
+				      struct ptah_event_config *config);
+PTAH_API int ptah_session_set_events(struct ptah_session *session,
+				     const struct ptah_event_config *config);
 
 /* The recorder's command line, NULL if the recording has none. */
 PTAH_API const char *ptah_session_command(const struct ptah_session *session);

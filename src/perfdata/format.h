@@ -68,6 +68,7 @@
 #define PERFDATA_PT_BRANCH     (UINT64_C(1) << 13)
 #define PERFDATA_PT_MTC_PERIOD (UINT64_C(15) << 14)
 #define PERFDATA_PT_CYC_THRESH (UINT64_C(15) << 19)
+#define PERFDATA_PT_EVENT      (UINT64_C(1) << 31)
 
 /* Record types; from 64 on they come from perf, below from the kernel. */
 enum perfdata_type {
@@ -145,6 +146,7 @@ enum perfdata_feature {
 	PERFDATA_FEATURE_VERSION = 5,
 	PERFDATA_FEATURE_ARCH = 6,
 	PERFDATA_FEATURE_NRCPUS = 7,
+	PERFDATA_FEATURE_CPUID = 9,
 	PERFDATA_FEATURE_TOTAL_MEM = 10,
 	PERFDATA_FEATURE_CMDLINE = 11,
 	PERFDATA_FEATURE_EVENT_DESC = 12,

@@ -31,6 +31,7 @@ struct perfdata_file {
 	size_t attr_size, attr_count;
 	bool same_sample_ids;
 	struct reader build_ids; /* the header's list */
+	char cpuid[64];		 /* the processor, as the header tells it; "": it does not */
 	struct perfdata_buffer command;
 };
 
@@ -145,6 +146,12 @@ static int read_feature(struct perfdata_file *f, unsigned feature, struct reader
 		break;
 	case PERFDATA_FEATURE_CMDLINE:
 		read_command(f, r);
+		break;
+	case PERFDATA_FEATURE_CPUID:
+		n = reader_u32(&r);
+		text = reader_bytes(&r, n);
+		if (text && strnlen((const char *)text, n) < sizeof(f->cpuid))
+			memcpy(f->cpuid, text, strnlen((const char *)text, n));
 		break;
 	case PERFDATA_FEATURE_ARCH:
 		n = reader_u32(&r);
@@ -393,6 +400,7 @@ static void read_timing(struct perfdata_file *f, const uint64_t *info)
 		f->timing.nominal_ratio = (uint8_t)info[PERFDATA_INFO_MAX_NONTURBO];
 	if (config & info[PERFDATA_INFO_CYC_BIT])
 		f->timing.cyc_thresh = field(config, PERFDATA_PT_CYC_THRESH);
+	f->timing.event_trace = config & PERFDATA_PT_EVENT;
 	if (!(config & info[PERFDATA_INFO_MTC_BIT]) || n > UINT32_MAX || d > UINT32_MAX)
 		return;
 	f->timing.mtc_freq = field(config, info[PERFDATA_INFO_MTC_FREQ_BITS]) & 15;
@@ -588,6 +596,11 @@ bool perfdata_timing(const struct perfdata_file *f, struct perfdata_timing *timi
 {
 	*timing = f->timing;
 	return f->has_timing;
+}
+
+const char *perfdata_cpuid(const struct perfdata_file *f)
+{
+	return f->cpuid;
 }
 
 bool perfdata_clock(const struct perfdata_file *f, struct perfdata_clock *clock)

@@ -47,10 +47,14 @@ struct perfdata_timing {
 	uint8_t mtc_freq, cyc_thresh;  /* IA32_RTIT_CTL's fields */
 	uint8_t nominal_ratio;	       /* maximum non-turbo ratio */
 	uint32_t tsc_ctc_n, tsc_ctc_d; /* TSC ticks per ticks of the crystal clock */
+	bool event_trace;	       /* IA32_RTIT_CTL.EventEn */
 };
 
 /* From AUXTRACE_INFO and the attribute; false when the recording has none. Known likewise. */
 bool perfdata_timing(const struct perfdata_file *file, struct perfdata_timing *timing);
+
+/* The processor ("GenuineIntel,6,158,10"), "" when the header does not tell. */
+const char *perfdata_cpuid(const struct perfdata_file *file);
 
 /* The clock of AUXTRACE_INFO; false when the recording has none. Known once it was read past. */
 bool perfdata_clock(const struct perfdata_file *file, struct perfdata_clock *clock);

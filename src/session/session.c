@@ -2,6 +2,8 @@
 /* Opening a recording, and asking it. */
 #include "session/session.h"
 
+#include <ptah/cpu.h>
+
 #include "base/compiler.h"
 #include "perfdata/format.h"
 #include "perfdata/message.h"
@@ -63,6 +65,29 @@ static int explain_empty(const struct ptah_session *s, const char *path, struct 
 				path);
 }
 
+/* What the file says of how its packets are decoded. */
+static void read_events(struct ptah_session *s)
+{
+	struct ptah_event_config *events = &s->flow.events;
+	struct perfdata_timing timing;
+	struct ptah_cpu cpu;
+
+	s->flow.size = sizeof(s->flow);
+	events->size = sizeof(*events);
+	if (!s->file)
+		return;
+	if (perfdata_timing(s->file, &timing)) {
+		events->mtc_freq = timing.mtc_freq;
+		events->nominal_ratio = timing.nominal_ratio;
+		events->tsc_ctc_n = timing.tsc_ctc_n;
+		events->tsc_ctc_d = timing.tsc_ctc_d;
+		events->cyc_thresh = timing.cyc_thresh;
+		events->iflags = timing.event_trace;
+	}
+	if (ptah_cpu_parse(perfdata_cpuid(s->file), &cpu) >= 0)
+		events->errata = ptah_cpu_errata(&cpu);
+}
+
 static int open_recording(struct ptah_session *s, const char *path, struct ptah_message *why)
 {
 	uint64_t bytes = 0;
@@ -72,6 +97,7 @@ static int open_recording(struct ptah_session *s, const char *path, struct ptah_
 		status = session_read_records(s, path, why);
 	if (status < 0)
 		return status;
+	read_events(s);
 	for (size_t i = 0; i < s->stream_count; i++)
 		bytes += s->streams[i].info.bytes;
 	if (!bytes || perfdata_auxtrace(s->file) != PERFDATA_AUXTRACE_INTEL_PT)
@@ -137,6 +163,7 @@ int ptah_session_open_raw(const char *pt, const struct ptah_image *image,
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return PTAH_E_NOMEM;
+	read_events(s);
 	status = map_raw(s, pt, why);
 	if (status >= 0)
 		status = ptah_image_clone(image, &s->image);
@@ -247,17 +274,16 @@ uint64_t ptah_session_time(const struct ptah_session *s, uint64_t tsc)
 	return c->zero + (tsc >> c->shift) * c->mult + (low * c->mult >> c->shift);
 }
 
-int ptah_session_timing(const struct ptah_session *s, struct ptah_event_config *config)
+void ptah_session_get_events(const struct ptah_session *s, struct ptah_event_config *config)
 {
-	struct perfdata_timing timing;
+	*config = s->flow.events;
+}
 
-	if (!s->file || !perfdata_timing(s->file, &timing))
-		return PTAH_E_MISSING;
-	config->mtc_freq = timing.mtc_freq;
-	config->nominal_ratio = timing.nominal_ratio;
-	config->tsc_ctc_n = timing.tsc_ctc_n;
-	config->tsc_ctc_d = timing.tsc_ctc_d;
-	config->cyc_thresh = timing.cyc_thresh;
+int ptah_session_set_events(struct ptah_session *s, const struct ptah_event_config *config)
+{
+	if (!s || !config || config->size < sizeof(*config))
+		return PTAH_E_INVAL;
+	s->flow.events = *config;
 	return 0;
 }
 

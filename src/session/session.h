@@ -75,6 +75,7 @@ struct ptah_session {
 	struct ptah_image *image;   /* raw: what it ran over */
 	void *raw;		    /* raw: the mapped packets */
 	uint64_t raw_size;
+	struct ptah_flow_config flow; /* what streams are decoded with */
 	bool has_clock;
 	struct perfdata_clock clock;
 	struct stream *streams;

@@ -135,7 +135,7 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 			status = build_image(s);
 	}
 	if (status >= 0)
-		status = ptah_flow_new(s->image, NULL, &s->flow);
+		status = ptah_flow_new(s->image, &session->flow, &s->flow);
 	if (status < 0) {
 		ptah_stream_free(s);
 		return status;
@@ -190,7 +190,7 @@ static void set_error(struct ptah_stream *s, struct ptah_item *item, int status)
 static int cross_gap(struct ptah_stream *s, struct ptah_item *item)
 {
 	struct ptah_flow *flow;
-	int status = ptah_flow_new(s->image, NULL, &flow);
+	int status = ptah_flow_new(s->image, &s->session->flow, &flow);
 
 	if (status < 0)
 		return status;

@@ -104,3 +104,26 @@ grep -q '# error' out || fail "the error is not shown"
 # Code that is not there is an error with its address, not a silence.
 expect 1 "$PTAH" script --pt=trace
 grep -q '# error.*401000' out || fail "no code: $(cat out)"
+
+# Errata are worked around when the processor is told, one by one, or never. An
+# OVF that has overwritten the second byte of a CYC (SKD007); Skylake has it.
+{
+	printf 'psb\nmode.exec 64-bit\nfup.48 0x401000\npsbend\ntnt TT\n.bytes 0f 02 f3\n'
+	printf 'fup.48 0x401005\ntnt T\n'
+} >skd007.txt
+expect 0 "$PTAH" asm -o skd007 skd007.txt
+for option in --processor=6/94/3 --processor=0x6/0x5e --errata=skd007 --errata=BDM70,SKD007 \
+	--errata=all; do
+	expect 0 "$PTAH" script --events "$option" --pt=skd007 --raw=code:401000
+	grep -q overflow out || fail "$option: no overflow: $(cat out)"
+done
+for option in --processor=none --processor=6/158 --errata=none --errata=SKL168; do
+	expect_any() { "$@" >out 2>err || true; }
+	expect_any "$PTAH" script --events "$option" --pt=skd007 --raw=code:401000
+	case $option in
+	*158) grep -q overflow out || fail "$option: 6/158 has it, too" ;;
+	*) ! grep -q overflow out || fail "$option: an overflow: $(cat out)" ;;
+	esac
+done
+expect 2 "$PTAH" script --processor=Skylake --pt=skd007
+expect 2 "$PTAH" script --errata=SKD008 --pt=skd007
