@@ -38,6 +38,20 @@ static uint64_t period(const struct event_time *t)
 	return to_tsc(t, UINT64_C(1) << t->mtc_freq) + 2 * tick(t);
 }
 
+/* SDM "CYC Packet": none is sent while fewer cycles than this have passed. */
+static uint64_t untold_cycles(const struct event_time *t)
+{
+	unsigned thresh = t->cyc_thresh & 15;
+
+	return thresh ? UINT64_C(1) << (thresh - 1) : 1;
+}
+
+/* The same as TSC ticks at a rate, rounded up. */
+static uint64_t untold_ticks(const struct event_time *t, uint64_t rate)
+{
+	return (untold_cycles(t) * (rate >> 16) >> 16) + 1;
+}
+
 static void advance(struct event_time *t, uint64_t to)
 {
 	if (to > t->now)
@@ -47,7 +61,7 @@ static void advance(struct event_time *t, uint64_t to)
 static void set_anchor(struct event_time *t, uint64_t tsc, uint64_t sure_to)
 {
 	t->anchor = tsc;
-	t->cycles = t->elapsed = t->fraction = 0;
+	t->cycles = t->elapsed = t->fraction = t->mixed = 0;
 	t->known = true;
 	advance(t, tsc);
 	/* An estimate that had run ahead stays where it is. */
@@ -116,7 +130,9 @@ void event_time_mtc(struct event_time *t, uint8_t payload)
 	t->last_mtc = payload;
 	t->mtc_seen = true;
 	tsc = t->base + to_tsc(t, t->ticks_ctc);
-	if (t->anchor_is_mtc && cycles && tsc > last && tsc - last < UINT64_C(1) << 31)
+	/* Cycles below the threshold may count for a wrong period: they must be few. */
+	if (t->anchor_is_mtc && cycles && (!t->cyc_thresh || cycles >= 16 * untold_cycles(t)) &&
+	    tsc > last && tsc - last < UINT64_C(1) << 31)
 		t->rate = ((tsc - last) << 32) / cycles;
 	t->anchor_is_mtc = true;
 	set_anchor(t, tsc, 2 * tick(t));
@@ -151,7 +167,8 @@ void event_time_cyc(struct event_time *t, uint64_t cycles)
 	if (ticks > longest)
 		ticks = longest; /* the next MTC would have come */
 	advance(t, t->anchor + ticks);
-	doubt = t->elapsed / RATE_DOUBT + (has_crystal(t) ? 2 * tick(t) : 0) + 2;
+	doubt = t->elapsed / RATE_DOUBT + t->mixed + (t->cyc_thresh ? untold_ticks(t, t->rate) : 0);
+	doubt += (has_crystal(t) ? 2 * tick(t) : 0) + 2;
 	/* Held back by an earlier estimate: that far off it may be, too. */
 	doubt += t->now - (t->anchor + ticks);
 	t->error = doubt < longest ? doubt : longest;
@@ -159,19 +176,17 @@ void event_time_cyc(struct event_time *t, uint64_t cycles)
 
 void event_time_cbr(struct event_time *t, uint8_t ratio)
 {
+	uint64_t before;
+
 	if (!ratio || !t->nominal_ratio)
 		return;
-	/* The TSC runs at the nominal ratio, the core at this one. */
+	/* The TSC runs at the nominal ratio, the core at this one. Cycles that no CYC has told yet
+	 * may have been at the ratio of before. */
+	before = t->rate;
 	t->rate = ((uint64_t)t->nominal_ratio << 32) / ratio;
+	if (t->cyc_seen)
+		t->mixed += untold_ticks(t, before > t->rate ? before : t->rate);
 	t->anchor_is_mtc = false; /* the period at hand has two frequencies in it */
-}
-
-/* SDM "CYC Packet": none is sent while fewer cycles than this have passed. */
-static uint64_t untold_cycles(const struct event_time *t)
-{
-	unsigned thresh = t->cyc_thresh & 15;
-
-	return thresh ? UINT64_C(1) << (thresh - 1) : 1;
 }
 
 uint64_t event_time_bound(const struct event_time *t)
@@ -181,8 +196,8 @@ uint64_t event_time_bound(const struct event_time *t)
 	if (!t->known || t->error == EVENT_TIME_UNKNOWN)
 		return EVENT_TIME_UNKNOWN;
 	if (t->cyc_seen && t->rate) {
-		untold = (untold_cycles(t) * (t->rate >> 16) >> 16) + 1;
-		untold += untold / RATE_DOUBT;
+		untold = untold_ticks(t, t->rate);
+		untold += untold / RATE_DOUBT + t->mixed;
 		longest = untold < longest ? untold : longest;
 	}
 	return longest == EVENT_TIME_UNKNOWN ? longest : t->error + longest;

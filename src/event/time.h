@@ -46,6 +46,7 @@ struct event_time {
 	uint64_t cycles;    /* core cycles since the anchor */
 	uint64_t elapsed;   /* the same in TSC ticks, and a fraction in 2^-32 */
 	uint64_t fraction;
+	uint64_t mixed; /* TSC ticks by which cycles around changes of the frequency may be off */
 	uint64_t total_cycles;
 	uint64_t rate; /* TSC ticks per cycle, 32 fraction bits; 0: not known */
 };

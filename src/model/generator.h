@@ -153,12 +153,8 @@ static inline void generator_tsc(struct ptah_generator *g, uint64_t tsc)
 	g->out += 8;
 }
 
-/*
- * PSB+ (SDM "Packet Stream Boundary+"): PSB, TSC, CBR, MODE.Exec, FUP with the
- * current IP when packets are enabled, PSBEND. 64-bit code. At most 42 bytes.
- */
-static inline void generator_psb(struct ptah_generator *g, uint64_t tsc, uint8_t ratio,
-				 bool enabled, uint64_t ip)
+/* PSB, where state that packets build on begins anew. */
+static inline void generator_psb_begin(struct ptah_generator *g)
 {
 	generator_flush_tnt(g);
 	g->depth = 0;
@@ -166,15 +162,34 @@ static inline void generator_psb(struct ptah_generator *g, uint64_t tsc, uint8_t
 	for (unsigned i = 0; i < 16; i += 2)
 		store_le16(g->out + i, 0x8202);
 	g->out += 16;
-	generator_tsc(g, tsc);
+}
+
+static inline void generator_cbr(struct ptah_generator *g, uint8_t ratio)
+{
 	store_le32(g->out, 0x0302u | (uint32_t)ratio << 16);
 	g->out += 4;
+}
+
+/* The end of PSB+: MODE.Exec of 64-bit code, FUP with the current IP when packets are enabled,
+ * PSBEND. */
+static inline void generator_psb_end(struct ptah_generator *g, bool enabled, uint64_t ip)
+{
 	store_le16(g->out, 0x0199); /* MODE.Exec: CS.L & LMA */
 	g->out += 2;
 	if (enabled)
 		generator_ip_packet(g, 0x1d, ip);
 	store_le16(g->out, 0x2302);
 	g->out += 2;
+}
+
+/* PSB+ (SDM "Packet Stream Boundary+") with TSC and CBR. At most 42 bytes. */
+static inline void generator_psb(struct ptah_generator *g, uint64_t tsc, uint8_t ratio,
+				 bool enabled, uint64_t ip)
+{
+	generator_psb_begin(g);
+	generator_tsc(g, tsc);
+	generator_cbr(g, ratio);
+	generator_psb_end(g, enabled, ip);
 }
 
 #endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The clocks of the simulated processor and the packets that tell of them: a
+ * core that runs at `ratio` bus clocks, a TSC that runs at `nominal`, and a
+ * crystal of which the TSC makes n / d ticks each. SDM "TSC Packet", "TMA
+ * Packet", "MTC Packet", "CYC Packet" and "CBR Packet". Freestanding.
+ *
+ * The caller lets core cycles pass (clock_pass), which sends the MTCs that fall
+ * due, and calls clock_packet() before it generates a packet that is not about
+ * time. Room: CLOCK_BURST bytes for a packet, and as many for every MTC.
+ */
+#ifndef PTAH_MODEL_CLOCK_H
+#define PTAH_MODEL_CLOCK_H
+
+#include "model/generator.h"
+
+#define CLOCK_BURST 32
+
+struct ptah_clock {
+	/* IA32_RTIT_CTL */
+	bool tsc_en, mtc_en, cyc_en;
+	uint8_t mtc_freq, cyc_thresh;
+	/* The machine. CPUID.15H: n is EBX, d is EAX. */
+	uint8_t nominal, ratio;
+	uint32_t n, d;
+
+	uint64_t tsc;
+	uint64_t part;	   /* of the next TSC tick, in 1/ratio */
+	uint64_t cycles;   /* since the beginning */
+	uint64_t told;	   /* of them, by CYC packets */
+	uint64_t next_mtc; /* crystal ticks >> mtc_freq */
+};
+
+/* Crystal ticks by now. */
+static inline uint64_t clock_crystal(const struct ptah_clock *c)
+{
+	return c->tsc / c->n * c->d + c->tsc % c->n * c->d / c->n;
+}
+
+/* The first TSC value at which the crystal has made so many ticks. */
+static inline uint64_t clock_tsc_of(const struct ptah_clock *c, uint64_t crystal)
+{
+	return crystal / c->d * c->n + (crystal % c->d * c->n + c->d - 1) / c->d;
+}
+
+/* After the fields up to `tsc` have been set. */
+static inline void clock_init(struct ptah_clock *c)
+{
+	c->part = c->cycles = c->told = 0;
+	c->next_mtc = (clock_crystal(c) >> c->mtc_freq) + 1;
+}
+
+static inline void clock_tick(struct ptah_clock *c, uint64_t cycles)
+{
+	uint64_t part = c->part + cycles * c->nominal;
+
+	c->cycles += cycles;
+	c->tsc += part / c->ratio;
+	c->part = part % c->ratio;
+}
+
+/* CYC, where one is due: before packets that are CYC-eligible, once the threshold is reached. */
+static inline void clock_packet(struct ptah_clock *c, struct ptah_generator *g)
+{
+	uint64_t cycles = c->cycles - c->told;
+	unsigned threshold = c->cyc_thresh ? 1u << (c->cyc_thresh - 1) : 1;
+
+	if (!c->cyc_en || cycles < threshold)
+		return;
+	c->told = c->cycles;
+	*g->out++ = (uint8_t)((cycles & 0x1f) << 3 | (cycles > 0x1f ? 4 : 0) | 3);
+	for (cycles >>= 5; cycles; cycles >>= 7)
+		*g->out++ = (uint8_t)((cycles & 0x7f) << 1 | (cycles > 0x7f));
+}
+
+static inline void clock_mtc(struct ptah_clock *c, struct ptah_generator *g)
+{
+	uint64_t count = c->next_mtc++;
+
+	clock_packet(c, g);
+	*g->out++ = 0x59;
+	*g->out++ = (uint8_t)count;
+}
+
+/* MTCs before the next `cycles` are over. */
+static inline uint64_t clock_mtcs_due(const struct ptah_clock *c, uint64_t cycles)
+{
+	struct ptah_clock then = *c;
+
+	if (!c->mtc_en)
+		return 0;
+	clock_tick(&then, cycles);
+	return (clock_crystal(&then) >> c->mtc_freq) + 1 - c->next_mtc;
+}
+
+static inline void clock_pass(struct ptah_clock *c, struct ptah_generator *g, uint64_t cycles)
+{
+	while (c->mtc_en) {
+		uint64_t at = clock_tsc_of(c, c->next_mtc << c->mtc_freq);
+		uint64_t until =
+		    at > c->tsc ? ((at - c->tsc) * c->ratio - c->part + c->nominal - 1) / c->nominal
+				: 0;
+
+		if (until > cycles)
+			break;
+		clock_tick(c, until);
+		cycles -= until;
+		clock_mtc(c, g);
+	}
+	clock_tick(c, cycles);
+}
+
+/* TSC, and with MTCs in use TMA: where the crystal stood when the TSC was read. */
+static inline void clock_tell(struct ptah_clock *c, struct ptah_generator *g)
+{
+	uint64_t crystal = clock_crystal(c);
+
+	if (!c->tsc_en)
+		return;
+	clock_packet(c, g);
+	generator_tsc(g, c->tsc);
+	if (!c->mtc_en)
+		return;
+	store_le16(g->out, 0x7302);
+	store_le16(g->out + 2, (uint16_t)crystal);
+	g->out[4] = 0;
+	store_le16(g->out + 5, (uint16_t)((c->tsc - clock_tsc_of(c, crystal)) & 0x1ff));
+	g->out += 7;
+}
+
+static inline void clock_psb(struct ptah_clock *c, struct ptah_generator *g, bool enabled,
+			     uint64_t ip)
+{
+	generator_flush_tnt(g);
+	clock_packet(c, g);
+	generator_psb_begin(g);
+	clock_tell(c, g);
+	generator_cbr(g, c->ratio);
+	generator_psb_end(g, enabled, ip);
+}
+
+/* The core runs at another frequency from now on. */
+static inline void clock_set_ratio(struct ptah_clock *c, struct ptah_generator *g, uint8_t ratio)
+{
+	c->part = c->part * ratio / c->ratio;
+	c->ratio = ratio;
+	clock_packet(c, g);
+	generator_cbr(g, ratio);
+}
+
+#endif
