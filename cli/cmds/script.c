@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
 #include "output/disasm.h"
+#include "output/items.h"
 #include "output/names.h"
 
 #include <inttypes.h>
@@ -379,27 +380,43 @@ static void on_instructions(struct script *s, const struct ptah_item *item)
 
 /* Events */
 
-static void on_event(struct script *s, const struct ptah_item *item)
+static void put_event_json(struct script *s, const struct ptah_item *item)
 {
+	json_object(&s->json, NULL, true);
+	put_thread_json(s);
+	json_string(&s->json, "event", ptah_item_name(item->type));
+	json_number(&s->json, "offset", item->offset);
 	if (item->type == PTAH_ITEM_ERROR)
-		s->errors++;
-	if (item->type == PTAH_ITEM_BLOCK ||
-	    (!s->o->events && item->type != PTAH_ITEM_ERROR && item->type != PTAH_ITEM_OVERFLOW))
-		return;
-	if (s->o->input.format == FORMAT_JSON) {
-		json_object(&s->json, NULL, true);
-		put_thread_json(s);
-		json_string(&s->json, "event", ptah_item_name(item->type));
-		json_number(&s->json, "offset", item->offset);
-		if (item->type == PTAH_ITEM_ERROR)
-			json_string(&s->json, "error", ptah_error_name(item->status));
-		if (item->ip)
-			json_address(&s->json, "ip", item->ip);
-		json_end_object(&s->json);
-		return;
+		json_string(&s->json, "error", ptah_error_name(item->status));
+	if (item->ip)
+		json_address(&s->json, "ip", item->ip);
+	item_fields_json(&s->json, item);
+	if (item->tsc)
+		json_number(&s->json, "tsc", item->tsc);
+	json_end_object(&s->json);
+}
+
+/* "# interrupt vector 14" in the column that has words, its address in that of addresses. */
+static void put_event_tsv(struct script *s, const struct ptah_item *item)
+{
+	bool branches = s->o->branches;
+
+	out_format(s->out, "%d\t", s->info.tid);
+	if (!branches) {
+		out_format(s->out, "0x%" PRIx64 "\t", item->ip);
+		out_text(s->out, s->o->blocks ? "\t\t" : "\t");
 	}
-	if (s->o->input.format == FORMAT_TSV)
-		return;
+	out_format(s->out, "# %s", ptah_item_name(item->type));
+	if (item->type == PTAH_ITEM_ERROR)
+		out_format(s->out, " %s", ptah_error_name(item->status));
+	item_fields_text(s->out, item);
+	if (branches)
+		out_format(s->out, "\t0x%" PRIx64 "\t", item->ip);
+	out_char(s->out, '\n');
+}
+
+static void put_event_text(struct script *s, const struct ptah_item *item)
+{
 	put_prefix(s);
 	out_format(s->out, "# %s", ptah_item_name(item->type));
 	if (item->type == PTAH_ITEM_ERROR)
@@ -407,11 +424,25 @@ static void on_event(struct script *s, const struct ptah_item *item)
 			   item->ip);
 	else if (item->ip)
 		out_format(s->out, " 0x%" PRIx64, item->ip);
-	if (item->type != PTAH_ITEM_ERROR && item->value)
-		out_format(s->out, " value 0x%" PRIx64, item->value);
+	item_fields_text(s->out, item);
 	if (item->tsc)
 		out_format(s->out, " tsc %" PRIu64, item->tsc);
 	out_format(s->out, " offset 0x%" PRIx64 "\n", item->offset);
+}
+
+static void on_event(struct script *s, const struct ptah_item *item)
+{
+	if (item->type == PTAH_ITEM_ERROR)
+		s->errors++;
+	if (item->type == PTAH_ITEM_BLOCK ||
+	    (!s->o->events && item->type != PTAH_ITEM_ERROR && item->type != PTAH_ITEM_OVERFLOW))
+		return;
+	if (s->o->input.format == FORMAT_JSON)
+		put_event_json(s, item);
+	else if (s->o->input.format == FORMAT_TEXT)
+		put_event_text(s, item);
+	else if (s->o->events) /* rows of another kind only for those who ask for them */
+		put_event_tsv(s, item);
 }
 
 static int script_stream(struct script *s, const struct ptah_session *session, size_t i,
