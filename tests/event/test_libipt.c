@@ -364,7 +364,7 @@ static void compare(uint8_t *bytes, size_t size, const char *what, bool no_cbr)
 		while (at && ours.text[at - 1] != '\n')
 			at--;
 		fprintf(stderr, "%s\n", what); /* too long for fail_msg */
-		fail_msg("Ptah:\n%.200s\nlibipt:\n%.200s", ours.text + at, theirs.text + at, what);
+		fail_msg("Ptah:\n%.200s\nlibipt:\n%.200s", ours.text + at, theirs.text + at);
 	}
 	free(ours.text);
 	free(theirs.text);

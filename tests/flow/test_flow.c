@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* Events at their places among the instructions. */
+#include "../event/story.h"
+
+#include <ptah/flow.h>
+
+/* 0x401000: NOP x 8; PTWRITE EAX; NOP; JMP *RAX. */
+static const uint8_t code[] = {0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90,
+			       0xf3, 0x0f, 0xae, 0xe0, 0x90, 0xff, 0xe0};
+
+/* The same items whole and in chunks of a byte, read one by one and many at once. */
+static void check(const struct ptah_event_config *events, const char *trace, const char *expected)
+{
+	struct ptah_flow_config config = {.size = sizeof(config), .events = *events};
+	static struct story story;
+
+	story_assemble(&story, trace);
+	for (unsigned way = 0; way < 4; way++) {
+		size_t chunk = way & 1 ? 1 : story.size;
+		struct ptah_item items[16];
+		struct ptah_image *image;
+		struct ptah_flow *flow;
+		int n;
+
+		story.length = 0;
+		assert_int_equal(ptah_image_new(&image), 0);
+		assert_int_equal(ptah_image_add_bytes(image, code, sizeof(code), 0x401000), 0);
+		assert_int_equal(ptah_flow_new(image, &config, &flow), 0);
+		for (size_t at = 0; at < story.size; at += chunk) {
+			assert_int_equal(
+			    ptah_flow_feed(flow, story.bytes + at, chunk, at + chunk == story.size),
+			    0);
+			while ((n = ptah_flow_read(flow, items, way & 2 ? 16 : 1)) > 0)
+				for (int i = 0; i < n; i++)
+					story_item(&story, &items[i]);
+		}
+		ptah_flow_free(flow);
+		ptah_image_free(image);
+		assert_string_equal(story.text, expected);
+	}
+}
+
+static const struct ptah_event_config plain = {.size = sizeof(plain)};
+
+#define ON_64 "PSB; MODE.Exec 64-bit; FUP 0x401000; PSBEND; "
+
+static void at_their_address(void **state)
+{
+	(void)state;
+	check(&plain, ON_64 "CFE type 1 vector 32; FUP 0x401002; TIP 0x401000; TIP.PGD",
+	      IS_ON "block cut ip=401000 to=401002 count=2; interrupt ip=401002 count=20; "
+		    "async-branch ip=401002 to=401000; block ip=401000 to=40100f count=b; "
+		    "disabled noip; ");
+	check(&plain, ON_64 "EXSTOP ip; FUP 0x401001; TRIG trbv 1 icnt 0 ip; FUP 0x401003; TIP.PGD",
+	      IS_ON "block cut ip=401000 to=401001 count=1; exstop ip=401001; "
+		    "block cut ip=401001 to=401003 count=2; trigger ip=401003 value=1 detail=1; "
+		    "block ip=401003 to=40100f count=8; disabled noip; ");
+}
+
+/* A PTWRITE has retired where its packet stands; without a FUP it is the next one on the way. */
+static void ptwrite_without_address(void **state)
+{
+	(void)state;
+	check(&plain, ON_64 "PTW 0x55; TIP.PGD",
+	      IS_ON "block cut ip=401000 to=40100c count=9; ptwrite ip=401008 value=55 count=4; "
+		    "block ip=40100c to=40100f count=2; disabled noip; ");
+}
+
+/* CLI and STI: the flag's FUP is reached like any address. */
+static void interrupt_flag(void **state)
+{
+	const struct ptah_event_config config = {.size = sizeof(config), .iflags = true};
+
+	(void)state;
+	check(&config, ON_64 "MODE.Exec 64-bit if; FUP 0x401002; TIP.PGD",
+	      IS_ON "iflags status ip=401000; block cut ip=401000 to=401002 count=2; "
+		    "iflags ip=401002 value=1; block ip=401002 to=40100f count=9; disabled noip; ");
+}
+
+/* A change of the code's size with a FUP of its own holds from there on, not before. */
+static void code_size_with_address(void **state)
+{
+	(void)state;
+	check(&plain, ON_64 "MODE.Exec 32-bit; FUP 0x401002; TIP.PGD",
+	      IS_ON "block cut ip=401000 to=401002 count=2; exec-mode 32-bit ip=401002; "
+		    "block ip=401002 to=40100f count=9; disabled noip; ");
+}
+
+/* A tick stands where the trace has proven that we are. */
+static void ticks(void **state)
+{
+	const struct ptah_event_config config = {
+	    .size = sizeof(config), .ticks = true, .nominal_ratio = 20};
+
+	(void)state;
+	check(&config, ON_64 "TIP 0x401000; CYC 7; TIP.PGD",
+	      IS_ON "block ip=401000 to=40100f count=b; tick ip=401000 value=7; "
+		    "block ip=401000 to=40100f count=b; disabled noip; ");
+}
+
+/* An overflow's address may be in a PSB+, which is told behind it. */
+static void overflow_with_psb(void **state)
+{
+	(void)state;
+	check(&plain, ON_64 "OVF; PSB; MODE.Exec 64-bit; FUP 0x401004; PSBEND; TIP.PGD",
+	      IS_ON "overflow ip=401004; psb status ip=401004; "
+		    "block ip=401004 to=40100f count=7; disabled noip; ");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(at_their_address),
+	    cmocka_unit_test(ptwrite_without_address),
+	    cmocka_unit_test(interrupt_flag),
+	    cmocka_unit_test(code_size_with_address),
+	    cmocka_unit_test(ticks),
+	    cmocka_unit_test(overflow_with_psb),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
