@@ -289,7 +289,7 @@ PTAH_API const uint8_t *ptah_packet_find_last_psb(const uint8_t *begin, const ui
 /*
  * IP reconstruction: the address that (ipc, payload) means after *last_ip,
  * which is updated. A suppressed IP leaves it alone and returns false. Reset
- * *last_ip to 0 at a PSB.
+ * *last_ip to 0 at a PSB and at an OVF.
  */
 PTAH_API bool ptah_packet_ip(uint64_t *last_ip, unsigned ipc, uint64_t payload, uint64_t *ip);
 

@@ -526,7 +526,7 @@ static void advance(struct ptah_packet_parser *parser, const struct ptah_packet 
 {
 	uint64_t ip;
 
-	if (packet->type == PTAH_PACKET_PSB)
+	if (packet->type == PTAH_PACKET_PSB || packet->type == PTAH_PACKET_OVF)
 		parser->last_ip = 0;
 	else if (is_ip_packet(packet->type))
 		ptah_packet_ip(&parser->last_ip, packet->u.ip.ipc, packet->u.ip.ip, &ip);
