@@ -37,7 +37,7 @@ static void add_section(struct bench_trace *trace, const char *path, uint64_t of
 	s->offset = offset;
 	s->size = size;
 	s->address = address;
-	if (!s->path || ptah_image_add_file(trace->image, path, offset, size, address) < 0)
+	if (!s->path || ptah_image_add_file(trace->image, path, offset, size, address, NULL) < 0)
 		bench_die(path, "cannot be added to the image");
 }
 

@@ -72,19 +72,19 @@ static int add_image(const struct command *command, struct ptah_image *image,
 
 	switch (option->kind) {
 	case 'p':
-		status = ptah_image_add_pages(image, option->value);
+		status = ptah_image_add_pages(image, option->value, NULL);
 		break;
 	case 'e':
 		if (split_address(option->value, path, sizeof(path), &address))
-			status = ptah_image_add_elf(image, path, address);
+			status = ptah_image_add_elf(image, path, address, NULL);
 		else
-			status = ptah_image_add_elf(image, option->value, 0);
+			status = ptah_image_add_elf(image, option->value, 0, NULL);
 		break;
 	default:
 		if (!split_address(option->value, path, sizeof(path), &address))
 			return fail(command, "--raw=%s: it takes FILE:ADDRESS (hexadecimal)",
 				    option->value);
-		status = ptah_image_add_file(image, path, 0, UINT64_MAX - address, address);
+		status = ptah_image_add_file(image, path, 0, UINT64_MAX - address, address, NULL);
 		break;
 	}
 	if (status < 0)

@@ -47,7 +47,7 @@ int main(void)
 
 	make_trace();
 	if (ptah_image_new(&image) < 0 ||
-	    ptah_image_add_bytes(image, code, sizeof(code), 0x401000) < 0 ||
+	    ptah_image_add_bytes(image, code, sizeof(code), 0x401000, NULL) < 0 ||
 	    ptah_flow_new(image, NULL, &flow) < 0)
 		return 1;
 	for (size_t i = 0; i < size; i++) {

@@ -20,10 +20,10 @@ static void read_around(const struct ptah_image *image, uint64_t address)
 	uint8_t a[64], b[64];
 
 	for (uint64_t at = address - 128; at != address + 0x3000; at += 64) {
-		size_t n = ptah_image_read(image, at, a, sizeof(a));
+		size_t n = ptah_image_read(image, at, a, sizeof(a), NULL);
 
 		CHECK(n <= sizeof(a));
-		CHECK(ptah_image_read(image, at, b, sizeof(b)) == n && !memcmp(a, b, n));
+		CHECK(ptah_image_read(image, at, b, sizeof(b), NULL) == n && !memcmp(a, b, n));
 	}
 }
 
@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	CHECK(!ptah_image_new(&image));
-	status = ptah_image_add_elf(image, path, base);
+	status = ptah_image_add_elf(image, path, base, NULL);
 	CHECK(status <= 0);
 	read_around(image, base);
 	read_around(image, entry);

@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	CHECK(!ptah_image_new(&image));
 	if (code)
-		ptah_image_add_bytes(image, data, code, base);
+		ptah_image_add_bytes(image, data, code, base, NULL);
 	whole = decode(image, &config, data + code, size - code, size, seed);
 	for (size_t max_chunk = 1; max_chunk < 200; max_chunk *= 12) {
 		cut = decode(image, &config, data + code, size - code, max_chunk,

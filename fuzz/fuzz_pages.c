@@ -55,7 +55,7 @@ static void check_last_page(const struct ptah_image *image, const uint8_t *pages
 	/* A page that would wrap around the address space may be cut there. */
 	if (address > UINT64_MAX - sizeof(page))
 		return;
-	CHECK(ptah_image_read(image, address, page, sizeof(page)) == sizeof(page));
+	CHECK(ptah_image_read(image, address, page, sizeof(page), NULL) == sizeof(page));
 	CHECK(!memcmp(page, pages + (count - 1) * sizeof(page), sizeof(page)));
 }
 
@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	write_file(dump, data + list, size - list);
 
 	CHECK(!ptah_image_new(&image));
-	if (ptah_image_add_pages(image, prefix) == 0)
+	if (ptah_image_add_pages(image, prefix, NULL) == 0)
 		check_last_page(image, data + list, size - list, data, list / 8);
 	ptah_image_free(image);
 	return 0;

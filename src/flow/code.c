@@ -34,7 +34,7 @@ static int reader_next(struct code_reader *r, unsigned mode, struct x86_insn *in
 	int status;
 
 	if (r->size - r->pos < X86_MAX_SIZE) {
-		r->size = ptah_image_read(r->image, r->ip, r->bytes, sizeof(r->bytes));
+		r->size = ptah_image_read(r->image, r->ip, r->bytes, sizeof(r->bytes), NULL);
 		r->pos = 0;
 		if (!r->size)
 			return PTAH_E_NO_CODE;

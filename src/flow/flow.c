@@ -640,8 +640,9 @@ static bool is_skd022(struct ptah_flow *f)
 	uint8_t bytes[3];
 
 	return has_erratum(f, PTAH_ERRATUM_SKD022) && f->event.type == PTAH_ITEM_ASYNC_DISABLED &&
-	       ptah_image_read(f->code.image, f->event.ip, bytes, 3) == 3 && bytes[0] == 0x0f &&
-	       bytes[1] == 0x01 && (bytes[2] == 0xc2 || bytes[2] == 0xc3); /* VMLAUNCH, VMRESUME */
+	       ptah_image_read(f->code.image, f->event.ip, bytes, 3, NULL) == 3 &&
+	       bytes[0] == 0x0f && bytes[1] == 0x01 &&
+	       (bytes[2] == 0xc2 || bytes[2] == 0xc3); /* VMLAUNCH, VMRESUME */
 }
 
 /* Standing at the VM entry: it is the last thing that ran. */

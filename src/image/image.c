@@ -1,61 +1,45 @@
 /* SPDX-License-Identifier: MIT */
 #include "image/image.h"
 
-#include "base/bits.h"
+#include "image/map.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <string.h>
 
-/* Page dumps have pages of this size, whatever the system uses. */
-#define IMAGE_PAGE 4096
-
-/* Where bytes come from: a file mapping or a copy. Shared by sections and clones. */
-struct backing {
-	_Atomic unsigned references;
-	const uint8_t *bytes;
-	size_t size;
-	bool mapped;
-};
-
-/* Addresses [address, address+size) hold bytes[0..size). */
-struct section {
-	uint64_t address;
-	uint64_t size;
-	const uint8_t *bytes;
-	struct backing *backing;
+struct layer {
+	struct ptah_space space;
+	struct map *map;
 };
 
 struct ptah_image {
-	struct section *sections; /* by address, not overlapping */
-	size_t count, capacity;
+	struct layer *layers;
+	size_t count;
+	uint64_t order; /* of the last add */
 	uint64_t generation;
-	size_t (*read)(void *context, uint64_t address, void *bytes, size_t n);
+	struct image_change changes[IMAGE_CHANGES]; /* generation g is in [g % IMAGE_CHANGES] */
+	ptah_image_reader *read;
 	void *read_context;
 };
 
-static void backing_put(struct backing *b)
+static const struct ptah_space any_space = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
+
+static const struct ptah_space *or_any(const struct ptah_space *space)
 {
-	if (!b || --b->references)
-		return;
-	if (b->mapped)
-		munmap((void *)(uintptr_t)b->bytes, b->size);
-	else
-		free((void *)(uintptr_t)b->bytes);
-	free(b);
+	return space ? space : &any_space;
 }
 
-static struct backing *backing_new(const uint8_t *bytes, size_t size, bool mapped)
+/* Do they mean the same, as far as both say? */
+static bool matches(const struct ptah_space *a, const struct ptah_space *b)
 {
-	struct backing *b = malloc(sizeof(*b));
+	return (a->cr3 == b->cr3 || a->cr3 == PTAH_SPACE_ANY || b->cr3 == PTAH_SPACE_ANY) &&
+	       (a->vmcs == b->vmcs || a->vmcs == PTAH_SPACE_ANY || b->vmcs == PTAH_SPACE_ANY);
+}
 
-	if (b)
-		*b = (struct backing){1, bytes, size, mapped};
-	return b;
+/* Is everything of `inner` in `outer`? */
+static bool covers(const struct ptah_space *outer, const struct ptah_space *inner)
+{
+	return (outer->cr3 == PTAH_SPACE_ANY || outer->cr3 == inner->cr3) &&
+	       (outer->vmcs == PTAH_SPACE_ANY || outer->vmcs == inner->vmcs);
 }
 
 int ptah_image_new(struct ptah_image **image)
@@ -71,8 +55,8 @@ void ptah_image_free(struct ptah_image *image)
 	if (!image)
 		return;
 	for (size_t i = 0; i < image->count; i++)
-		backing_put(image->sections[i].backing);
-	free(image->sections);
+		map_put(image->layers[i].map);
+	free(image->layers);
 	free(image);
 }
 
@@ -86,176 +70,124 @@ int ptah_image_clone(const struct ptah_image *image, struct ptah_image **copy)
 	if (!c)
 		return PTAH_E_NOMEM;
 	*c = *image;
-	c->capacity = image->count;
-	c->sections = malloc((image->count ? image->count : 1) * sizeof(*c->sections));
-	if (!c->sections) {
+	c->layers = malloc((image->count ? image->count : 1) * sizeof(*c->layers));
+	if (!c->layers) {
 		free(c);
 		return PTAH_E_NOMEM;
 	}
 	for (size_t i = 0; i < image->count; i++) {
-		c->sections[i] = image->sections[i];
-		c->sections[i].backing->references++;
+		c->layers[i] = image->layers[i];
+		c->layers[i].map->references++;
 	}
 	*copy = c;
 	return 0;
 }
 
-/* Index of the first section that ends behind `address`. */
-static size_t section_behind(const struct ptah_image *image, uint64_t address)
+static void log_change(struct ptah_image *image, uint64_t first, uint64_t last)
 {
-	size_t low = 0, high = image->count;
+	image->changes[++image->generation % IMAGE_CHANGES] = (struct image_change){first, last};
+}
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct section *s = &image->sections[middle];
+int image_changes(const struct ptah_image *image, uint64_t since, struct image_change *changes)
+{
+	uint64_t n = image->generation - since;
 
-		if (s->address + (s->size - 1) < address)
-			low = middle + 1;
-		else
-			high = middle;
+	if (n > IMAGE_CHANGES)
+		return -1;
+	for (uint64_t i = 0; i < n; i++)
+		changes[i] = image->changes[(since + 1 + i) % IMAGE_CHANGES];
+	return (int)n;
+}
+
+static struct layer *find_layer(struct ptah_image *image, const struct ptah_space *space)
+{
+	for (size_t i = 0; i < image->count; i++)
+		if (image->layers[i].space.cr3 == space->cr3 &&
+		    image->layers[i].space.vmcs == space->vmcs)
+			return &image->layers[i];
+	return NULL;
+}
+
+static struct layer *make_layer(struct ptah_image *image, const struct ptah_space *space)
+{
+	struct layer *layer = find_layer(image, space), *layers;
+	struct map *map;
+
+	if (layer)
+		return layer;
+	map = map_new();
+	layers = map ? realloc(image->layers, (image->count + 1) * sizeof(*layers)) : NULL;
+	if (!layers) {
+		map_put(map);
+		return NULL;
 	}
-	return low;
+	image->layers = layers;
+	layers[image->count] = (struct layer){*space, map};
+	return &layers[image->count++];
 }
 
-static int reserve(struct ptah_image *image, size_t more)
+bool image_overlaps(const struct ptah_image *image, uint64_t address, uint64_t size)
 {
-	size_t capacity = image->capacity ? image->capacity : 16;
-	struct section *sections;
-
-	while (capacity < image->count + more)
-		capacity *= 2;
-	if (capacity == image->capacity)
-		return 0;
-	sections = realloc(image->sections, capacity * sizeof(*sections));
-	if (!sections)
-		return PTAH_E_NOMEM;
-	image->sections = sections;
-	image->capacity = capacity;
-	return 0;
+	for (size_t i = 0; i < image->count; i++)
+		if (map_overlaps(image->layers[i].map, address, address + (size - 1)))
+			return true;
+	return false;
 }
 
-static void insert(struct ptah_image *image, size_t at, struct section section)
-{
-	memmove(image->sections + at + 1, image->sections + at,
-		(image->count - at) * sizeof(*image->sections));
-	image->sections[at] = section;
-	image->count++;
-}
-
-static void erase(struct ptah_image *image, size_t at)
-{
-	backing_put(image->sections[at].backing);
-	image->count--;
-	memmove(image->sections + at, image->sections + at + 1,
-		(image->count - at) * sizeof(*image->sections));
-}
-
-/* Makes [first, last] free. At most one section more than before; room is reserved by the caller.
- */
-static void cut(struct ptah_image *image, uint64_t first, uint64_t last)
-{
-	size_t i = section_behind(image, first);
-
-	while (i < image->count && image->sections[i].address <= last) {
-		struct section *s = &image->sections[i];
-		uint64_t s_last = s->address + (s->size - 1);
-
-		image->generation++;
-		if (s->address >= first && s_last <= last) {
-			erase(image, i);
-			continue;
-		}
-		if (s->address < first && s_last > last) {
-			struct section tail = *s;
-
-			tail.bytes += last + 1 - s->address;
-			tail.size = s_last - last;
-			tail.address = last + 1;
-			tail.backing->references++;
-			s->size = first - s->address;
-			insert(image, i + 1, tail);
-			return;
-		}
-		if (s->address < first) {
-			s->size = first - s->address;
-			i++;
-		} else {
-			s->bytes += last + 1 - s->address;
-			s->size = s_last - last;
-			s->address = last + 1;
-			return;
-		}
-	}
-}
-
-/* The same bytes again, as when a PSB repeats a mapping, are no change. */
-static bool already_there(const struct ptah_image *image, uint64_t address, const uint8_t *bytes,
+/* The same bytes again, as when a program maps what is mapped, are no change. */
+static bool already_there(const struct ptah_image *image, const struct layer *layer,
+			  uint64_t address, const struct backing *backing, uint64_t at,
 			  uint64_t size)
 {
-	size_t i = section_behind(image, address);
+	size_t i = map_behind(layer->map, address);
 	const struct section *s;
 
-	if (i == image->count)
+	if (image->count != 1 || i == layer->map->count || !backing->bytes)
 		return false;
-	s = &image->sections[i];
+	s = &layer->map->sections[i];
 	return s->address <= address && s->size - (address - s->address) >= size &&
-	       !memcmp(s->bytes + (address - s->address), bytes, size);
+	       s->backing->bytes &&
+	       !memcmp(s->backing->bytes + s->at + (address - s->address), backing->bytes + at,
+		       size);
 }
 
-/* Takes over one reference to `backing`, also on failure. */
-static int add(struct ptah_image *image, uint64_t address, const uint8_t *bytes, uint64_t size,
-	       struct backing *backing)
+int image_add(struct ptah_image *image, uint64_t address, uint64_t size, uint64_t at,
+	      struct backing *backing, const struct ptah_space *space)
 {
-	int status = size - 1 > UINT64_MAX - address ? PTAH_E_INVAL : reserve(image, 2);
+	struct section section = {.address = address, .size = size, .at = at, .backing = backing};
+	struct layer *layer;
+	int status = PTAH_E_INVAL;
 
-	if (status < 0 || already_there(image, address, bytes, size)) {
-		backing_put(backing);
-		return status;
-	}
-	cut(image, address, address + (size - 1));
-	insert(image, section_behind(image, address),
-	       (struct section){address, size, bytes, backing});
+	if (!size || size - 1 > UINT64_MAX - address)
+		goto out;
+	layer = make_layer(image, or_any(space));
+	status = layer ? 0 : PTAH_E_NOMEM;
+	if (status < 0 || already_there(image, layer, address, backing, at, size))
+		goto out;
+	status = map_own(&layer->map, 2);
+	if (status < 0)
+		goto out;
+	if (image_overlaps(image, address, size))
+		log_change(image, address, section_last(&section));
+	section.order = ++image->order;
+	section.id = (uint32_t)section.order;
+	map_cut(layer->map, address, section_last(&section));
+	map_insert(layer->map, &section);
 	return 0;
-}
-
-/* Maps a file whole, read-only. An empty file gives PTAH_E_EMPTY. */
-static int map_file(const char *path, struct backing **backing)
-{
-	struct stat st;
-	void *bytes = MAP_FAILED;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	int status = PTAH_E_SYSTEM;
-
-	if (fd < 0)
-		return errno == ENOENT ? PTAH_E_MISSING : PTAH_E_SYSTEM;
-	if (!fstat(fd, &st)) {
-		if (!S_ISREG(st.st_mode))
-			status = PTAH_E_BAD_FILE;
-		else if (!st.st_size)
-			status = PTAH_E_EMPTY;
-		else
-			bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	}
-	close(fd);
-	if (bytes == MAP_FAILED)
-		return status;
-	*backing = backing_new(bytes, (size_t)st.st_size, true);
-	if (!*backing) {
-		munmap(bytes, (size_t)st.st_size);
-		return PTAH_E_NOMEM;
-	}
-	return 0;
+out:
+	backing_put(backing);
+	return status;
 }
 
 int ptah_image_add_file(struct ptah_image *image, const char *path, uint64_t offset, uint64_t size,
-			uint64_t address)
+			uint64_t address, const struct ptah_space *space)
 {
 	struct backing *backing;
 	int status;
 
 	if (!image || !path || !size)
 		return PTAH_E_INVAL;
-	status = map_file(path, &backing);
+	status = backing_map(path, &backing);
 	if (status < 0)
 		return status;
 	if (offset >= backing->size) {
@@ -264,10 +196,11 @@ int ptah_image_add_file(struct ptah_image *image, const char *path, uint64_t off
 	}
 	if (size > backing->size - offset)
 		size = backing->size - offset;
-	return add(image, address, backing->bytes + offset, size, backing);
+	return image_add(image, address, size, offset, backing, space);
 }
 
-int ptah_image_add_bytes(struct ptah_image *image, const void *bytes, size_t size, uint64_t address)
+int ptah_image_add_bytes(struct ptah_image *image, const void *bytes, size_t size, uint64_t address,
+			 const struct ptah_space *space)
 {
 	struct backing *backing;
 	uint8_t *copy;
@@ -279,154 +212,187 @@ int ptah_image_add_bytes(struct ptah_image *image, const void *bytes, size_t siz
 		return PTAH_E_NOMEM;
 	memcpy(copy, bytes, size);
 	backing = backing_new(copy, size, false);
-	if (!backing) {
-		free(copy);
-		return PTAH_E_NOMEM;
-	}
-	return add(image, address, copy, size, backing);
+	return backing ? image_add(image, address, size, 0, backing, space) : PTAH_E_NOMEM;
 }
 
-struct page {
-	uint64_t address;
-	size_t index; /* place in the dump */
-};
-
-static int compare_pages(const void *a, const void *b)
+int ptah_image_add_cached(struct ptah_image *image, struct ptah_cache *cache, uint32_t id,
+			  const struct ptah_space *space)
 {
-	const struct page *x = a, *y = b;
-
-	if (x->address != y->address)
-		return x->address < y->address ? -1 : 1;
-	return x->index < y->index ? -1 : 1;
-}
-
-/*
- * Sorted first: sections are then appended, not inserted. Of pages given twice
- * the later one counts. Neighbours in both address and dump become one section.
- */
-static int add_pages(struct ptah_image *image, const struct backing *addresses,
-		     struct backing *dump)
-{
-	size_t count = addresses->size / 8;
-	struct page *pages;
-	int status = 0;
-
-	if (addresses->size % 8 || count > SIZE_MAX / IMAGE_PAGE ||
-	    dump->size != count * IMAGE_PAGE)
-		return PTAH_E_BAD_FILE;
-	pages = malloc(count * sizeof(*pages));
-	if (!pages)
-		return PTAH_E_NOMEM;
-	for (size_t i = 0; i < count; i++)
-		pages[i] = (struct page){load_le64(addresses->bytes + 8 * i), i};
-	qsort(pages, count, sizeof(*pages), compare_pages);
-	for (size_t i = 0; i < count && status >= 0;) {
-		size_t n = 1;
-
-		while (i + n < count && pages[i + n].index == pages[i].index + n &&
-		       pages[i + n].address == pages[i].address + n * IMAGE_PAGE)
-			n++;
-		dump->references++;
-		status = add(image, pages[i].address, dump->bytes + pages[i].index * IMAGE_PAGE,
-			     n * IMAGE_PAGE, dump);
-		i += n;
-	}
-	free(pages);
-	return status;
-}
-
-int ptah_image_add_pages(struct ptah_image *image, const char *prefix)
-{
-	struct backing *addresses = NULL, *dump = NULL;
+	uint64_t address, size, offset;
+	struct backing *backing;
 	char *path;
-	size_t length;
 	int status;
 
-	if (!image || !prefix)
+	if (!image || !cache)
 		return PTAH_E_INVAL;
-	length = strlen(prefix);
-	path = malloc(length + sizeof(".addr"));
-	if (!path)
+	status = cache_describe(cache, id, &address, &size, &offset, &path);
+	if (status < 0)
+		return status;
+	backing = backing_new(NULL, 0, false);
+	if (!backing) {
+		free(path);
 		return PTAH_E_NOMEM;
-	memcpy(path, prefix, length);
-	memcpy(path + length, ".addr", sizeof(".addr"));
-	status = map_file(path, &addresses);
-	memcpy(path + length, ".dump", sizeof(".dump"));
-	if (status >= 0)
-		status = map_file(path, &dump);
-	if (status >= 0)
-		status = add_pages(image, addresses, dump);
-	backing_put(addresses);
-	backing_put(dump);
-	free(path);
-	return status;
+	}
+	backing->path = path;
+	backing->cache = cache_get(cache);
+	backing->cache_id = id;
+	backing->address = address - offset; /* so that `at` counts as in a file */
+	return image_add(image, address, size, offset, backing, space);
 }
 
-int ptah_image_remove(struct ptah_image *image, uint64_t address, uint64_t size)
+/* Removal */
+
+int ptah_image_remove(struct ptah_image *image, uint64_t address, uint64_t size,
+		      const struct ptah_space *space)
 {
-	int status;
+	uint64_t last = address + (size - 1);
+	bool changed = false;
 
 	if (!image || !size || size - 1 > UINT64_MAX - address)
 		return PTAH_E_INVAL;
-	status = reserve(image, 1);
-	if (status >= 0)
-		cut(image, address, address + (size - 1));
+	for (size_t i = 0; i < image->count; i++) {
+		struct layer *layer = &image->layers[i];
+
+		if (!covers(or_any(space), &layer->space) ||
+		    !map_overlaps(layer->map, address, last))
+			continue;
+		if (map_own(&layer->map, 1) < 0)
+			return PTAH_E_NOMEM;
+		if (!changed)
+			log_change(image, address, last);
+		changed = true;
+		map_cut(layer->map, address, last);
+	}
+	return 0;
+}
+
+/* Sections of one layer that came from `path`, or all. */
+static int remove_sections(struct ptah_image *image, struct layer *layer, const char *path)
+{
+	if (map_own(&layer->map, 0) < 0)
+		return PTAH_E_NOMEM;
+	for (size_t i = layer->map->count; i-- > 0;) {
+		const struct section *s = &layer->map->sections[i];
+
+		if (path && (!s->backing->path || strcmp(s->backing->path, path)))
+			continue;
+		log_change(image, s->address, section_last(s));
+		map_erase(layer->map, i);
+	}
+	return 0;
+}
+
+int ptah_image_remove_file(struct ptah_image *image, const char *path,
+			   const struct ptah_space *space)
+{
+	int status = image && path ? 0 : PTAH_E_INVAL;
+
+	for (size_t i = 0; status >= 0 && i < image->count; i++)
+		if (covers(or_any(space), &image->layers[i].space))
+			status = remove_sections(image, &image->layers[i], path);
 	return status;
 }
 
-void ptah_image_set_reader(struct ptah_image *image,
-			   size_t (*read)(void *context, uint64_t address, void *bytes, size_t n),
-			   void *context)
+int ptah_image_remove_space(struct ptah_image *image, const struct ptah_space *space)
+{
+	int status = image ? 0 : PTAH_E_INVAL;
+
+	for (size_t i = 0; status >= 0 && i < image->count; i++)
+		if (covers(or_any(space), &image->layers[i].space))
+			status = remove_sections(image, &image->layers[i], NULL);
+	return status;
+}
+
+/* Reading */
+
+void ptah_image_set_reader(struct ptah_image *image, ptah_image_reader *read, void *context)
 {
 	image->read = read;
 	image->read_context = context;
 }
 
-/* How far a read from `address` may go before a section begins that must answer itself. */
-static size_t gap(const struct ptah_image *image, size_t behind, uint64_t address, size_t n)
+/*
+ * The section that is seen at `address`, and how far: up to *last, where
+ * another may begin or this one ends. NULL when there is none; the same holds.
+ */
+static const struct section *look(const struct ptah_image *image, const struct ptah_space *space,
+				  uint64_t address, uint64_t *last)
 {
-	if (behind < image->count && image->sections[behind].address - address < n)
-		return (size_t)(image->sections[behind].address - address);
-	return n;
+	const struct section *best = NULL;
+
+	*last = UINT64_MAX;
+	for (size_t i = 0; i < image->count; i++) {
+		const struct map *map = image->layers[i].map;
+		const struct section *s;
+		size_t at;
+		uint64_t end;
+
+		if (!matches(space, &image->layers[i].space))
+			continue;
+		at = map_behind(map, address);
+		if (at == map->count)
+			continue;
+		s = &map->sections[at];
+		end = s->address > address ? s->address - 1 : section_last(s);
+		*last = end < *last ? end : *last;
+		if (s->address <= address && (!best || s->order > best->order))
+			best = s;
+	}
+	return best;
 }
 
-size_t ptah_image_read(const struct ptah_image *image, uint64_t address, void *bytes, size_t n)
+size_t ptah_image_read(const struct ptah_image *image, uint64_t address, void *bytes, size_t n,
+		       const struct ptah_space *space)
 {
+	const struct ptah_space *in = or_any(space);
 	uint8_t *out = bytes;
 	size_t done = 0;
 
 	while (done < n) {
-		uint64_t at = address + done;
-		size_t i, k;
+		uint64_t at = address + done, last;
+		const struct section *s;
+		size_t want = n - done, k;
 
 		if (at < address)
 			break; /* the end of the address space */
-		i = section_behind(image, at);
-		if (i < image->count && image->sections[i].address <= at) {
-			const struct section *s = &image->sections[i];
-			uint64_t left = s->size - (at - s->address);
-
-			k = left < n - done ? (size_t)left : n - done;
-			memcpy(out + done, s->bytes + (at - s->address), k);
-		} else {
-			if (!image->read)
-				break;
-			k = gap(image, i, at, n - done);
-			k = image->read(image->read_context, at, out + done, k);
-			if (!k || k > n - done)
-				break;
-		}
+		s = look(image, in, at, &last);
+		if (last - at < want - 1)
+			want = (size_t)(last - at) + 1;
+		if (s)
+			k = backing_read(s->backing, s->at + (at - s->address), out + done, want);
+		else
+			k = image->read ? image->read(image->read_context, in, at, out + done, want)
+					: 0;
+		if (!k || k > want)
+			break;
 		done += k;
 	}
 	return done;
 }
 
-bool image_overlaps(const struct ptah_image *image, uint64_t address, uint64_t size)
+int ptah_image_find(const struct ptah_image *image, uint64_t address,
+		    const struct ptah_space *space, struct ptah_section *section)
 {
-	size_t i = section_behind(image, address);
+	const struct section *s;
+	uint64_t last;
 
-	return i < image->count && (image->sections[i].address <= address ||
-				    image->sections[i].address - address < size);
+	if (!image || !section)
+		return PTAH_E_INVAL;
+	s = look(image, or_any(space), address, &last);
+	if (!s)
+		return PTAH_E_NO_CODE;
+	*section = (struct ptah_section){.id = s->id,
+					 .address = s->address,
+					 .size = s->size,
+					 .path = s->backing->path,
+					 .file_offset = s->backing->path ? s->at : 0};
+	for (size_t i = 0; i < image->count; i++) {
+		const struct map *map = image->layers[i].map;
+
+		if (s >= map->sections && s < map->sections + map->count)
+			section->space = image->layers[i].space;
+	}
+	return 0;
 }
 
 uint64_t ptah_image_generation(const struct ptah_image *image)

@@ -1,13 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/* What the image offers to the session besides <ptah/image.h>. */
+/* What the image offers to other layers besides <ptah/image.h>. */
 #ifndef PTAH_IMAGE_IMAGE_H
 #define PTAH_IMAGE_IMAGE_H
 
-#include <ptah/image.h>
+#include "image/backing.h"
 
-#include <stdbool.h>
-
-/* Does any section hold a byte of [address, address+size)? */
+/* Does any section of any space hold a byte of [address, address+size)? */
 bool image_overlaps(const struct ptah_image *image, uint64_t address, uint64_t size);
+
+/* Changes that are remembered. */
+#define IMAGE_CHANGES 64
+
+/* Addresses at which other bytes are seen than before, in some space. */
+struct image_change {
+	uint64_t first, last;
+};
+
+/*
+ * What has changed since a generation: how many places, in *changes, which has
+ * room for IMAGE_CHANGES; -1 when they are too many to be remembered.
+ */
+int image_changes(const struct ptah_image *image, uint64_t since, struct image_change *changes);
+
+/* A section of `size` bytes from `at` of the backing, whose reference it takes over, also on
+ * failure. */
+int image_add(struct ptah_image *image, uint64_t address, uint64_t size, uint64_t at,
+	      struct backing *backing, const struct ptah_space *space);
 
 #endif

@@ -33,10 +33,10 @@ static int fill(struct ptah_image *image, const struct change *change)
 
 		while (i < change->size && !image_overlaps(image, change->address + i, 1))
 			i++;
-		status = i > start
-			     ? ptah_image_add_bytes(image, change->bytes + start,
-						    (size_t)(i - start), change->address + start)
-			     : 0;
+		status = i > start ? ptah_image_add_bytes(image, change->bytes + start,
+							  (size_t)(i - start),
+							  change->address + start, NULL)
+				   : 0;
 		if (status < 0)
 			return status;
 		i++;
@@ -49,7 +49,8 @@ static int add_code(struct ptah_image *image, const struct change *change)
 	/* Time 0: bytes at places never seen before, told when they were first seen. */
 	if (!change->tsc && image_overlaps(image, change->address, change->size))
 		return fill(image, change);
-	return ptah_image_add_bytes(image, change->bytes, (size_t)change->size, change->address);
+	return ptah_image_add_bytes(image, change->bytes, (size_t)change->size, change->address,
+				    NULL);
 }
 
 static int add_map(struct ptah_stream *s, const struct change *change)
@@ -62,7 +63,7 @@ static int add_map(struct ptah_stream *s, const struct change *change)
 		if (!path)
 			return PTAH_E_NOMEM;
 		status = ptah_image_add_file(s->image, path, change->file_offset, change->size,
-					     change->address);
+					     change->address, NULL);
 		free(path);
 	}
 	if (status >= 0 || status == PTAH_E_NOMEM)
@@ -71,14 +72,14 @@ static int add_map(struct ptah_stream *s, const struct change *change)
 	 * No file, or one that is missing, which was told when the session was
 	 * opened. What was there before is gone all the same.
 	 */
-	return ptah_image_remove(s->image, change->address, change->size);
+	return ptah_image_remove(s->image, change->address, change->size, NULL);
 }
 
 static int apply(struct ptah_stream *s, const struct change *change)
 {
 	switch (change->type) {
 	case CHANGE_EXEC:
-		return ptah_image_remove(s->image, change->address, change->size);
+		return ptah_image_remove(s->image, change->address, change->size, NULL);
 	case CHANGE_CODE:
 		return add_code(s->image, change);
 	default:

@@ -181,8 +181,8 @@ static void flow_decode(struct story *story, const struct ptah_flow_config *conf
 	story->length = 0;
 	assert_int_equal(ptah_image_new(&image), 0);
 	for (size_t i = 0; i < sizeof(code) / sizeof(*code); i++)
-		assert_int_equal(ptah_image_add_bytes(image, code[i].bytes, code[i].n, code[i].at),
-				 0);
+		assert_int_equal(
+		    ptah_image_add_bytes(image, code[i].bytes, code[i].n, code[i].at, NULL), 0);
 	assert_int_equal(ptah_flow_new(image, config, &flow), 0);
 	for (size_t at = 0; at < story->size; at += chunk) {
 		size_t left = story->size - at, size = left < chunk ? left : chunk;

@@ -24,7 +24,8 @@ static void check(const struct ptah_event_config *events, const char *trace, con
 
 		story.length = 0;
 		assert_int_equal(ptah_image_new(&image), 0);
-		assert_int_equal(ptah_image_add_bytes(image, code, sizeof(code), 0x401000), 0);
+		assert_int_equal(ptah_image_add_bytes(image, code, sizeof(code), 0x401000, NULL),
+				 0);
 		assert_int_equal(ptah_flow_new(image, &config, &flow), 0);
 		for (size_t at = 0; at < story.size; at += chunk) {
 			assert_int_equal(

@@ -24,7 +24,7 @@ static void decode(const struct machine *m, size_t size, size_t chunk, struct de
 
 	memset(d, 0, sizeof(*d));
 	assert_int_equal(ptah_image_new(&image), 0);
-	assert_int_equal(ptah_image_add_bytes(image, m->code, sizeof(m->code), BASE), 0);
+	assert_int_equal(ptah_image_add_bytes(image, m->code, sizeof(m->code), BASE, NULL), 0);
 	assert_int_equal(ptah_flow_new(image, NULL, &flow), 0);
 	for (size_t at = 0; at < size; at += chunk) {
 		size_t part = size - at < chunk ? size - at : chunk;

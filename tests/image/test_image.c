@@ -27,13 +27,13 @@ static void expect(uint64_t address, size_t n, const char *text)
 {
 	char bytes[64] = {0};
 
-	assert_int_equal(ptah_image_read(image, address, bytes, n), strlen(text));
+	assert_int_equal(ptah_image_read(image, address, bytes, n, NULL), strlen(text));
 	assert_string_equal(bytes, text);
 }
 
 static void add(uint64_t address, const char *text)
 {
-	assert_int_equal(ptah_image_add_bytes(image, text, strlen(text), address), 0);
+	assert_int_equal(ptah_image_add_bytes(image, text, strlen(text), address, NULL), 0);
 }
 
 static void sections(void **state)
@@ -59,10 +59,10 @@ static void overlaps(void **state)
 	add(0x1006, "dddd"); /* cuts the end */
 	expect(0x1000, 10, "ccbbaadddd");
 	add(0x0f00, "e");
-	assert_int_equal(ptah_image_remove(image, 0x1002, 2), 0);
+	assert_int_equal(ptah_image_remove(image, 0x1002, 2, NULL), 0);
 	expect(0x1000, 10, "cc");
 	expect(0x1004, 10, "aadddd");
-	assert_int_equal(ptah_image_remove(image, 0, UINT64_MAX), 0);
+	assert_int_equal(ptah_image_remove(image, 0, UINT64_MAX, NULL), 0);
 	expect(0x1004, 10, "");
 	expect(0x0f00, 1, "");
 }
@@ -81,9 +81,9 @@ static void generations(void **state)
 	add(0x1001, "x");
 	assert_true(ptah_image_generation(image) != generation);
 	generation = ptah_image_generation(image);
-	ptah_image_remove(image, 0x3000, 16);
+	ptah_image_remove(image, 0x3000, 16, NULL);
 	assert_true(ptah_image_generation(image) == generation);
-	ptah_image_remove(image, 0x2000, 1);
+	ptah_image_remove(image, 0x2000, 1, NULL);
 	assert_true(ptah_image_generation(image) != generation);
 }
 
@@ -105,16 +105,19 @@ static void clones(void **state)
 static void edges_of_the_address_space(void **state)
 {
 	(void)state;
-	assert_int_equal(ptah_image_add_bytes(image, "abcd", 4, UINT64_MAX - 3), 0);
+	assert_int_equal(ptah_image_add_bytes(image, "abcd", 4, UINT64_MAX - 3, NULL), 0);
 	expect(UINT64_MAX - 3, 8, "abcd");
-	assert_int_equal(ptah_image_add_bytes(image, "abcd", 4, UINT64_MAX - 2), PTAH_E_INVAL);
+	assert_int_equal(ptah_image_add_bytes(image, "abcd", 4, UINT64_MAX - 2, NULL),
+			 PTAH_E_INVAL);
 	add(0, "x");
 	expect(0, 1, "x");
 	expect(UINT64_MAX, 8, "d");
 }
 
-static size_t read_z(void *context, uint64_t address, void *bytes, size_t n)
+static size_t read_z(void *context, const struct ptah_space *space, uint64_t address, void *bytes,
+		     size_t n)
 {
+	(void)space;
 	(void)address;
 	++*(unsigned *)context;
 	memset(bytes, 'z', n);
@@ -145,12 +148,13 @@ static void files(void **state)
 {
 	(void)state;
 	write_file("image.bin", "0123456789", 10);
-	assert_int_equal(ptah_image_add_file(image, "image.bin", 2, 4, 0x1000), 0);
+	assert_int_equal(ptah_image_add_file(image, "image.bin", 2, 4, 0x1000, NULL), 0);
 	expect(0x1000, 8, "2345");
-	assert_int_equal(ptah_image_add_file(image, "image.bin", 8, 100, 0x2000), 0);
+	assert_int_equal(ptah_image_add_file(image, "image.bin", 8, 100, 0x2000, NULL), 0);
 	expect(0x2000, 8, "89"); /* a short file maps what it has */
-	assert_int_equal(ptah_image_add_file(image, "image.bin", 10, 1, 0x3000), PTAH_E_BAD_FILE);
-	assert_int_equal(ptah_image_add_file(image, "no such file", 0, 1, 0), PTAH_E_MISSING);
+	assert_int_equal(ptah_image_add_file(image, "image.bin", 10, 1, 0x3000, NULL),
+			 PTAH_E_BAD_FILE);
+	assert_int_equal(ptah_image_add_file(image, "no such file", 0, 1, 0, NULL), PTAH_E_MISSING);
 	unlink("image.bin");
 	expect(0x1000, 8, "2345");
 }
@@ -166,13 +170,13 @@ static void pages(void **state)
 	memset(dump + 8192, 'c', 4096);
 	write_file("p.addr", addresses, sizeof(addresses));
 	write_file("p.dump", dump, sizeof(dump));
-	assert_int_equal(ptah_image_add_pages(image, "p"), 0);
+	assert_int_equal(ptah_image_add_pages(image, "p", NULL), 0);
 	expect(0x3ffe, 4, "bb");
 	expect(0x5000, 2, "cc"); /* of a page given twice the later one counts */
 	write_file("p.dump", dump, sizeof(dump) - 1);
-	assert_int_equal(ptah_image_add_pages(image, "p"), PTAH_E_BAD_FILE);
+	assert_int_equal(ptah_image_add_pages(image, "p", NULL), PTAH_E_BAD_FILE);
 	unlink("p.dump");
-	assert_int_equal(ptah_image_add_pages(image, "p"), PTAH_E_MISSING);
+	assert_int_equal(ptah_image_add_pages(image, "p", NULL), PTAH_E_MISSING);
 	unlink("p.addr");
 }
 
@@ -182,10 +186,10 @@ static void elf(void **state)
 
 	(void)state;
 	/* This very program: its code lies where we put it, in the order of its file. */
-	assert_int_equal(ptah_image_add_elf(image, "/proc/self/exe", 0x10000000), 0);
-	assert_int_equal(ptah_image_read(image, 0x10000000 - 4096, magic, 4), 0);
+	assert_int_equal(ptah_image_add_elf(image, "/proc/self/exe", 0x10000000, NULL), 0);
+	assert_int_equal(ptah_image_read(image, 0x10000000 - 4096, magic, 4, NULL), 0);
 	write_file("not.elf", "hello", 5);
-	assert_int_equal(ptah_image_add_elf(image, "not.elf", 0), PTAH_E_BAD_MAGIC);
+	assert_int_equal(ptah_image_add_elf(image, "not.elf", 0, NULL), PTAH_E_BAD_MAGIC);
 	unlink("not.elf");
 }
 
