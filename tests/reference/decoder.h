@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The reference decoder: what a trace says, by the SDM's chapter "Intel
+ * Processor Trace" and nothing else. The whole trace in memory, one pass, no
+ * cache, no trick. It has its own packets, IP reconstruction, call stack and
+ * walk over the code; of the library it uses only the instruction decoder and
+ * the names of things. Where it and the library differ, one of them is wrong.
+ *
+ * packet.c: bytes to packets. decoder.c: packets to events. walk.c: events to
+ * instructions. Time is left out, and so are errata except BDM70, which the
+ * library works around on every processor.
+ */
+#ifndef PTAH_TESTS_REFERENCE_DECODER_H
+#define PTAH_TESTS_REFERENCE_DECODER_H
+
+#include <ptah/event.h>
+
+struct reference_config {
+	/* Copies up to n bytes from `address`; returns how many. */
+	size_t (*read)(void *context, uint64_t address, void *bytes, size_t n);
+	void *context;
+	bool no_bdm70, iflags; /* as in struct ptah_event_config */
+	size_t limit;	       /* entries at most; 0: no limit */
+};
+
+/*
+ * What came out, in order. An instruction is an item of type BLOCK with one
+ * instruction: ip, end, last_size, class, mode, TAKEN, SPECULATIVE, and the
+ * offset of the packet that proves it. Everything else is as the flow reports
+ * it; `tsc` and `tsc_error` are 0.
+ */
+struct reference {
+	struct ptah_item *items;
+	size_t count, capacity, limit;
+	bool cut; /* the limit was met: the rest is missing */
+};
+
+void reference_decode(const uint8_t *trace, size_t size, const struct reference_config *config,
+		      struct reference *result);
+void reference_free(struct reference *result);
+
+#endif
