@@ -555,7 +555,7 @@ static enum walk walk_to_exit(struct ptah_flow *f, struct output *out, uint64_t 
 										: 0;
 			return WALK_ARRIVED;
 		}
-		if (!chain_ok(f, node)) {
+		if (!chain_ok(f, node) && !reachable(f, to)) {
 			emit_error(f, out, PTAH_E_NO_PROGRESS, node->ip);
 			return WALK_ERROR;
 		}
@@ -689,12 +689,35 @@ static bool find_ptwrite(struct ptah_flow *f, uint64_t *ip, uint64_t *end)
 	return false;
 }
 
+/* Do we get to the instruction at `first` before that at `second`, which is on the way? */
+static bool comes_first(struct ptah_flow *f, uint64_t first, uint64_t second)
+{
+	unsigned before, last_size;
+	int status = 0;
+	struct code_node *node = here(f, &status);
+
+	for (;;) {
+		bool has_second = second >= node->ip && second < node->end &&
+				  code_locate(&f->code, node, second, &before, &last_size);
+
+		if (first >= node->ip && first < (has_second ? second : node->end) &&
+		    code_locate(&f->code, node, first, &before, &last_size))
+			return true;
+		if (has_second)
+			return false;
+		node = node->next[node->class == PTAH_INSN_OTHER ? 0 : 1];
+	}
+}
+
 /* A PTW without a FUP belongs to the next PTWRITE, which has retired. */
 static bool apply_ptwrite(struct ptah_flow *f, struct output *out)
 {
 	uint64_t ip, end;
 
 	if (f->positioned && find_ptwrite(f, &ip, &end)) {
+		/* In a loop the address behind it may come before it. */
+		if (comes_first(f, end, ip) && walk_to_ip(f, out, ip) == WALK_FULL)
+			return false;
 		if (walk_to_ip(f, out, end) == WALK_FULL)
 			return false;
 		f->event.ip = ip;
@@ -747,6 +770,10 @@ static bool apply_psb(struct ptah_flow *f, struct output *out)
 	if (f->positioned && (!on || !reachable(f, f->event.ip))) {
 		emit_error(f, out, PTAH_E_MISMATCH, f->node ? f->node->ip : f->ip);
 		return false;
+	}
+	if (f->node && f->mode != f->event.mode) { /* the PSB+ is sure: read the code anew */
+		f->ip = f->node->ip;
+		f->node = NULL;
 	}
 	f->mode = f->event.mode;
 	if (f->event.tsc >= f->time_limit) {
@@ -909,7 +936,7 @@ static bool take_deferred_tip(struct ptah_flow *f, struct output *out)
 	set_time(f, f->event.tsc, f->event.tsc_error, f->event.offset);
 	if (f->event.type != PTAH_ITEM_TIP) {
 		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
-		f->has_event = true;
+		f->has_event = f->event.type != PTAH_ITEM_TNT; /* whose bits mean nothing now */
 		return true;
 	}
 	emit_block(f, out, node);
