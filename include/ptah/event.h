@@ -104,7 +104,13 @@ struct ptah_item {
 		uint64_t to;  /* where a branch went */
 		uint64_t end; /* block: address behind its last instruction */
 	};
-	uint64_t value;	 /* payload of the event */
+	union {
+		uint64_t value; /* payload of the event */
+		struct {
+			uint32_t section; /* block: of the image, where it began; 0: a reader's */
+			uint32_t space;	  /* block: see ptah_flow_space() */
+		};
+	};
 	uint64_t tsc;	 /* estimated TSC, 0 while not known */
 	uint64_t offset; /* stream offset of the packet that began this */
 };

@@ -72,6 +72,13 @@ PTAH_API void ptah_flow_time(const struct ptah_flow *flow, struct ptah_time *tim
 PTAH_API void ptah_flow_set_time_limit(struct ptah_flow *flow, uint64_t tsc);
 PTAH_API bool ptah_flow_paused(const struct ptah_flow *flow);
 
+/*
+ * The address space that a block's `space` stands for, as PIP and VMCS packets
+ * have told it; 0 is any: none was told. PTAH_E_INVAL for another number.
+ */
+PTAH_API int ptah_flow_space(const struct ptah_flow *flow, unsigned number,
+			     struct ptah_space *space);
+
 /* One instruction of a block. */
 struct ptah_insn {
 	uint64_t ip;

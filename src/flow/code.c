@@ -24,6 +24,7 @@ _Static_assert(sizeof(struct code_chunk) <= CHUNK_BYTES, "fewer CHUNK_NODES");
 /* Reads the image ahead, so that short instructions share one read. */
 struct code_reader {
 	const struct ptah_image *image;
+	const struct ptah_space *space;
 	uint64_t ip;
 	size_t pos, size;
 	uint8_t bytes[256];
@@ -34,7 +35,7 @@ static int reader_next(struct code_reader *r, unsigned mode, struct x86_insn *in
 	int status;
 
 	if (r->size - r->pos < X86_MAX_SIZE) {
-		r->size = ptah_image_read(r->image, r->ip, r->bytes, sizeof(r->bytes), NULL);
+		r->size = ptah_image_read(r->image, r->ip, r->bytes, sizeof(r->bytes), r->space);
 		r->pos = 0;
 		if (!r->size)
 			return PTAH_E_NO_CODE;
@@ -52,6 +53,13 @@ static bool ends_node(unsigned class)
 	return class != PTAH_INSN_OTHER && class != PTAH_INSN_PTWRITE;
 }
 
+/* A reader of what is at `ip` in a space of the cache. */
+static struct code_reader read_at(const struct code_cache *cache, uint64_t ip, unsigned space)
+{
+	return (struct code_reader){
+	    .image = cache->image, .space = &cache->spaces[space], .ip = ip};
+}
+
 int code_init(struct code_cache *cache, const struct ptah_image *image)
 {
 	memset(cache, 0, sizeof(*cache));
@@ -59,7 +67,12 @@ int code_init(struct code_cache *cache, const struct ptah_image *image)
 	cache->bucket_count = FIRST_BUCKETS;
 	cache->chunk_used = CHUNK_NODES;
 	cache->buckets = calloc(cache->bucket_count, sizeof(struct code_node *));
-	return cache->buckets ? 0 : PTAH_E_NOMEM;
+	cache->spaces = malloc(sizeof(*cache->spaces));
+	if (!cache->buckets || !cache->spaces)
+		return PTAH_E_NOMEM;
+	cache->spaces[0] = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
+	cache->space_count = 1;
+	return 0;
 }
 
 static void free_chunks(struct code_cache *cache)
@@ -74,12 +87,14 @@ static void free_chunks(struct code_cache *cache)
 	}
 	cache->chunk_used = CHUNK_NODES;
 	cache->node_count = 0;
+	cache->unused = NULL;
 }
 
 void code_fini(struct code_cache *cache)
 {
 	free_chunks(cache);
 	free(cache->buckets);
+	free(cache->spaces);
 }
 
 void code_flush(struct code_cache *cache)
@@ -88,9 +103,11 @@ void code_flush(struct code_cache *cache)
 	memset(cache->buckets, 0, cache->bucket_count * sizeof(struct code_node *));
 }
 
-static size_t bucket_of(const struct code_cache *cache, uint64_t ip)
+static size_t bucket_of(const struct code_cache *cache, uint64_t ip, unsigned space)
 {
-	return (size_t)((ip * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (cache->bucket_count - 1);
+	uint64_t key = ip ^ (uint64_t)space << 48;
+
+	return (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (cache->bucket_count - 1);
 }
 
 /* Keeps chains short. Failing to grow only makes them longer. */
@@ -106,7 +123,7 @@ static void grow(struct code_cache *cache)
 	cache->bucket_count = old_count * 2;
 	for (size_t i = 0; i < old_count; i++) {
 		for (struct code_node *n = old[i], *next; n; n = next) {
-			size_t b = bucket_of(cache, n->ip);
+			size_t b = bucket_of(cache, n->ip, n->space);
 
 			next = n->hash_next;
 			n->hash_next = buckets[b];
@@ -116,8 +133,106 @@ static void grow(struct code_cache *cache)
 	free(old);
 }
 
+static struct code_chunk *chunk_of(struct code_node *node)
+{
+	return (struct code_chunk *)((uintptr_t)node & ~(uintptr_t)(CHUNK_BYTES - 1));
+}
+
+static struct ptah_insn **insns_of(struct code_node *node)
+{
+	struct code_chunk *chunk = chunk_of(node);
+
+	return &chunk->insns[node - chunk->nodes];
+}
+
+static void give_back(struct code_cache *cache, struct code_node *node)
+{
+	free(*insns_of(node));
+	*insns_of(node) = NULL;
+	node->head = 0; /* type BLOCK of no instructions: forgotten */
+	node->hash_next = cache->unused;
+	cache->unused = node;
+	cache->node_count--;
+}
+
+bool code_is_forgotten(const struct code_node *node)
+{
+	return !node->head;
+}
+
+static bool lies_in(const struct code_node *node, const struct image_change *changes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (node->ip <= changes[i].last && node->end - 1 >= changes[i].first)
+			return true;
+	return false;
+}
+
+/* What is left knows nothing of the forgotten: no links to them, no chain that leads over them. */
+static void forget_links(struct code_cache *cache)
+{
+	for (size_t i = 0; i < cache->bucket_count; i++) {
+		for (struct code_node *n = cache->buckets[i]; n; n = n->hash_next) {
+			n->chain_checked = 0;
+			for (unsigned which = 0; which < 2; which++)
+				if (n->next[which] && code_is_forgotten(n->next[which]))
+					n->next[which] = NULL;
+		}
+	}
+}
+
+void code_forget(struct code_cache *cache, const struct image_change *changes, size_t n)
+{
+	size_t before = cache->node_count;
+
+	for (size_t i = 0; i < cache->bucket_count; i++) {
+		struct code_node **link = &cache->buckets[i];
+
+		while (*link) {
+			struct code_node *node = *link;
+
+			if (!lies_in(node, changes, n)) {
+				link = &node->hash_next;
+				continue;
+			}
+			*link = node->hash_next;
+			give_back(cache, node);
+		}
+	}
+	if (cache->node_count != before)
+		forget_links(cache);
+}
+
+int code_set_space(struct code_cache *cache, const struct ptah_space *space)
+{
+	struct ptah_space *spaces;
+
+	for (size_t i = 0; i < cache->space_count; i++) {
+		if (cache->spaces[i].cr3 != space->cr3 || cache->spaces[i].vmcs != space->vmcs)
+			continue;
+		cache->space = (uint16_t)i;
+		return 0;
+	}
+	if (cache->space_count > UINT16_MAX)
+		return PTAH_E_LIMIT;
+	spaces = realloc(cache->spaces, (cache->space_count + 1) * sizeof(*spaces));
+	if (!spaces)
+		return PTAH_E_NOMEM;
+	cache->spaces = spaces;
+	spaces[cache->space_count] = *space;
+	cache->space = (uint16_t)cache->space_count++;
+	return 0;
+}
+
 static struct code_node *allocate(struct code_cache *cache)
 {
+	if (cache->unused) {
+		struct code_node *node = cache->unused;
+
+		cache->unused = node->hash_next;
+		cache->node_count++;
+		return node;
+	}
 	if (cache->chunk_used == CHUNK_NODES) {
 		struct code_chunk *chunk = aligned_alloc(CHUNK_BYTES, CHUNK_BYTES);
 
@@ -132,47 +247,38 @@ static struct code_node *allocate(struct code_cache *cache)
 	return &cache->chunks->nodes[cache->chunk_used++];
 }
 
-static void set_head(struct code_node *node)
-{
-	struct ptah_item item = {
-	    .type = PTAH_ITEM_BLOCK,
-	    .mode = node->mode,
-	    .class = node->class,
-	    .ninsn = node->ninsn,
-	    .last_size = node->last_size,
-	};
-
-	memcpy(&node->head, &item, sizeof(node->head));
-}
-
 /* Fills a node from the image. An error at its first instruction is an error, later it ends the
  * node. */
 static int decode_node(const struct code_cache *cache, struct code_node *node, uint64_t ip,
 		       unsigned mode)
 {
-	struct code_reader r = {.image = cache->image, .ip = ip};
+	struct code_reader r = read_at(cache, ip, cache->space);
+	struct ptah_item head = {.type = PTAH_ITEM_BLOCK, .mode = (uint8_t)mode};
+	struct ptah_section section;
 	struct x86_insn insn = {0};
 	int status = 0;
 
 	memset(node, 0, sizeof(*node));
 	node->ip = ip;
-	node->mode = (uint8_t)mode;
-	while (node->ninsn < CODE_MAX_INSNS) {
+	while (head.ninsn < CODE_MAX_INSNS) {
 		status = reader_next(&r, mode, &insn);
 		if (status < 0)
 			break;
-		node->ninsn++;
-		node->last_size = insn.size;
+		head.ninsn++;
+		head.last_size = insn.size;
 		if (ends_node(insn.class)) {
-			node->class = insn.class;
+			node->class = head.class = insn.class;
 			node->target = insn.target;
 			break;
 		}
 	}
-	if (!node->ninsn)
+	if (!head.ninsn)
 		return status;
 	node->end = r.ip;
-	set_head(node);
+	node->space = cache->space;
+	if (!ptah_image_find(cache->image, ip, r.space, &section))
+		node->section = section.id;
+	memcpy(&node->head, &head, sizeof(node->head));
 	return 0;
 }
 
@@ -184,15 +290,13 @@ NOINLINE static struct code_node *create(struct code_cache *cache, uint64_t ip, 
 
 	*status = node ? decode_node(cache, node, ip, mode) : PTAH_E_NOMEM;
 	if (*status < 0) {
-		if (node) { /* give it back: it was the last one handed out */
-			cache->chunk_used--;
-			cache->node_count--;
-		}
+		if (node)
+			give_back(cache, node);
 		return NULL;
 	}
 	if (cache->node_count > cache->bucket_count)
 		grow(cache);
-	b = bucket_of(cache, ip);
+	b = bucket_of(cache, ip, cache->space);
 	node->hash_next = cache->buckets[b];
 	cache->buckets[b] = node;
 	return node;
@@ -200,10 +304,10 @@ NOINLINE static struct code_node *create(struct code_cache *cache, uint64_t ip, 
 
 struct code_node *code_find(struct code_cache *cache, uint64_t ip, unsigned mode, int *status)
 {
-	struct code_node *node = cache->buckets[bucket_of(cache, ip)];
+	struct code_node *node = cache->buckets[bucket_of(cache, ip, cache->space)];
 
 	for (; node; node = node->hash_next)
-		if (node->ip == ip && node->mode == mode)
+		if (node->ip == ip && node->space == cache->space && code_mode(node) == mode)
 			return node;
 	return create(cache, ip, mode, status);
 }
@@ -211,7 +315,7 @@ struct code_node *code_find(struct code_cache *cache, uint64_t ip, unsigned mode
 bool code_locate(const struct code_cache *cache, const struct code_node *node, uint64_t ip,
 		 unsigned *before, unsigned *last_size)
 {
-	struct code_reader r = {.image = cache->image, .ip = node->ip};
+	struct code_reader r = read_at(cache, node->ip, node->space);
 	struct x86_insn insn = {0};
 
 	if (ip < node->ip || ip > node->end)
@@ -219,7 +323,7 @@ bool code_locate(const struct code_cache *cache, const struct code_node *node, u
 	*before = 0;
 	*last_size = 0;
 	while (r.ip < ip) {
-		if (reader_next(&r, node->mode, &insn) < 0)
+		if (reader_next(&r, code_mode(node), &insn) < 0)
 			return false;
 		++*before;
 		*last_size = insn.size;
@@ -227,10 +331,10 @@ bool code_locate(const struct code_cache *cache, const struct code_node *node, u
 	return r.ip == ip;
 }
 
-int code_decode(const struct code_cache *cache, uint64_t ip, unsigned mode, struct ptah_insn *insns,
-		size_t n)
+int code_decode(const struct code_cache *cache, uint64_t ip, unsigned mode, unsigned space,
+		struct ptah_insn *insns, size_t n)
 {
-	struct code_reader r = {.image = cache->image, .ip = ip};
+	struct code_reader r = read_at(cache, ip, space < cache->space_count ? space : 0);
 
 	for (size_t i = 0; i < n; i++) {
 		const uint64_t at = r.ip;
@@ -247,21 +351,19 @@ int code_decode(const struct code_cache *cache, uint64_t ip, unsigned mode, stru
 }
 
 const struct ptah_insn *code_insns(const struct code_cache *cache, uint64_t ip, unsigned mode,
-				   unsigned n)
+				   unsigned space, unsigned n)
 {
-	struct code_node *node = cache->buckets[bucket_of(cache, ip)];
-	struct code_chunk *chunk;
+	struct code_node *node = cache->buckets[bucket_of(cache, ip, space)];
 	struct ptah_insn **insns;
 
-	while (node && (node->ip != ip || node->mode != mode))
+	while (node && (node->ip != ip || node->space != space || code_mode(node) != mode))
 		node = node->hash_next;
-	if (!node || node->ninsn < n)
+	if (!node || code_ninsn(node) < n)
 		return NULL;
-	chunk = (struct code_chunk *)((uintptr_t)node & ~(uintptr_t)(CHUNK_BYTES - 1));
-	insns = &chunk->insns[node - chunk->nodes];
+	insns = insns_of(node);
 	if (!*insns) {
-		*insns = malloc(node->ninsn * sizeof(**insns));
-		if (*insns && code_decode(cache, ip, mode, *insns, node->ninsn) < 0) {
+		*insns = malloc(code_ninsn(node) * sizeof(**insns));
+		if (*insns && code_decode(cache, ip, mode, space, *insns, code_ninsn(node)) < 0) {
 			free(*insns);
 			*insns = NULL;
 		}

@@ -10,6 +10,8 @@
 #ifndef PTAH_FLOW_CODE_H
 #define PTAH_FLOW_CODE_H
 
+#include "image/image.h"
+
 #include <ptah/flow.h>
 
 /* A node is cut here at the latest. */
@@ -25,15 +27,30 @@ struct code_node {
 	struct code_node
 	    *next[2]; /* [0]: at `end`; [1]: at `target`, or the last indirect target */
 	struct code_node *hash_next;
+	uint32_t section; /* of the image, where the code was read */
+	uint16_t space;	  /* of the cache: what the code was looked up in */
 	uint8_t class;
-	uint8_t mode;
 	uint8_t chain_checked; /* its chain of direct branches is known to end */
-	uint8_t last_size;
-	uint16_t ninsn;
 };
+
+/* The rest of what a node is, out of its head. */
+static inline unsigned code_ninsn(const struct code_node *node)
+{
+	return node->head >> 32 & 0xffff;
+}
+
+static inline unsigned code_mode(const struct code_node *node)
+{
+	return node->head >> 16 & 0xff;
+}
 
 struct code_cache {
 	const struct ptah_image *image;
+	/* Address spaces that code was looked up in, by the numbers in items; [0] is any. */
+	struct ptah_space *spaces;
+	size_t space_count;
+	uint16_t space;		  /* of now */
+	struct code_node *unused; /* forgotten nodes, linked by hash_next */
 	struct code_node **buckets;
 	size_t bucket_count; /* a power of two */
 	size_t node_count;
@@ -46,6 +63,18 @@ void code_fini(struct code_cache *cache);
 
 /* Forgets all nodes. */
 void code_flush(struct code_cache *cache);
+
+/*
+ * Forgets the nodes that lie, even in part, in one of n changed places, and the
+ * links to them.
+ */
+void code_forget(struct code_cache *cache, const struct image_change *changes, size_t n);
+
+/* Is this node forgotten? Its ip and end can still be read until the next code_find(). */
+bool code_is_forgotten(const struct code_node *node);
+
+/* Looks code up in another address space from now on. PTAH_E_NOMEM, PTAH_E_LIMIT. */
+int code_set_space(struct code_cache *cache, const struct ptah_space *space);
 
 /*
  * The node that begins at `ip`. NULL with *status set: PTAH_E_NO_CODE,
@@ -65,10 +94,10 @@ bool code_locate(const struct code_cache *cache, const struct code_node *node, u
  * there is no such node. Lives until the next flush.
  */
 const struct ptah_insn *code_insns(const struct code_cache *cache, uint64_t ip, unsigned mode,
-				   unsigned n);
+				   unsigned space, unsigned n);
 
 /* Decodes n instructions from `ip`, whatever is cached. Returns n, or the reason why not. */
-int code_decode(const struct code_cache *cache, uint64_t ip, unsigned mode, struct ptah_insn *insns,
-		size_t n);
+int code_decode(const struct code_cache *cache, uint64_t ip, unsigned mode, unsigned space,
+		struct ptah_insn *insns, size_t n);
 
 #endif

@@ -54,6 +54,10 @@ struct ptah_flow {
 	struct ptah_item event;
 	bool placed; /* we have been where it is */
 
+	/* The address space that the trace has told, and whether the next branch leads there. */
+	struct ptah_space space;
+	bool space_waits;
+
 	struct ptah_filter_range ranges[PTAH_FILTER_RANGES];
 
 	uint64_t time_limit;
@@ -86,7 +90,8 @@ static ALWAYS_INLINE struct ptah_item *emit_block(struct ptah_flow *f, struct ou
 	memcpy(item, &head, sizeof(head));
 	item->ip = node->ip;
 	item->end = node->end;
-	item->value = 0;
+	item->section = node->section;
+	item->space = node->space;
 	item->tsc = f->tsc;
 	item->offset = f->offset;
 	return item;
@@ -162,6 +167,16 @@ static void stand_at(struct ptah_flow *f, uint64_t ip)
 	f->node = NULL;
 }
 
+/* The place in the code may be read anew: in another space, or over other bytes. */
+static void forget_nodes(struct ptah_flow *f)
+{
+	if (f->node)
+		f->ip = f->node->ip;
+	f->node = NULL;
+	for (unsigned i = 0; i < STACK_SIZE; i++)
+		f->stack[i].call = NULL;
+}
+
 /* The node we stand at, or NULL with the reason. */
 static ALWAYS_INLINE struct code_node *here(struct ptah_flow *f, int *status)
 {
@@ -179,7 +194,7 @@ static ALWAYS_INLINE void follow(struct ptah_flow *f, struct code_node *node, un
 		int status;
 
 		f->ip = which ? node->target : node->end;
-		next = node->next[which] = code_find(&f->code, f->ip, node->mode, &status);
+		next = node->next[which] = code_find(&f->code, f->ip, code_mode(node), &status);
 	}
 	f->node = next;
 }
@@ -241,7 +256,7 @@ NOINLINE static bool chain_ends(struct ptah_flow *f, struct code_node *node)
 			break;
 		if (!n->next[which])
 			n->next[which] =
-			    code_find(&f->code, which ? n->target : n->end, n->mode, &status);
+			    code_find(&f->code, which ? n->target : n->end, code_mode(n), &status);
 		n = n->next[which];
 		if (!n) /* not marked: code may appear there */
 			return true;
@@ -327,7 +342,8 @@ static void run_simple(struct ptah_flow *f, struct output *out)
 		memcpy(item, &word, sizeof(word));
 		item->ip = node->ip;
 		item->end = node->end;
-		item->value = 0;
+		item->section = node->section;
+		item->space = node->space;
 		item->tsc = tsc;
 		item->offset = offset;
 		item++;
@@ -482,7 +498,7 @@ static bool reachable(struct ptah_flow *f, uint64_t ip)
 			return false;
 		if (!node->next[which])
 			node->next[which] = code_find(&f->code, which ? node->target : node->end,
-						      node->mode, &status);
+						      code_mode(node), &status);
 		if (!node->next[which]) /* nothing is mapped there, but we get there */
 			return ip == (which ? node->target : node->end);
 		node = node->next[which];
@@ -661,19 +677,20 @@ static bool apply_skd022(struct ptah_flow *f, struct output *out)
 	return apply_disabled(f, out);
 }
 
-/* The next PTWRITE on the way: where it is and where it ends. */
-static bool find_ptwrite(struct ptah_flow *f, uint64_t *ip, uint64_t *end)
+/* The next instruction of a kind on the way: where it is and where it ends. */
+static bool find_insn(struct ptah_flow *f, bool (*is_it)(const struct ptah_insn *), uint64_t *ip,
+		      uint64_t *end)
 {
 	int status = 0;
 	struct code_node *node = here(f, &status);
 
 	for (unsigned i = 0; node && i < MAX_CHAIN; i++) {
 		const struct ptah_insn *insns =
-		    code_insns(&f->code, node->ip, node->mode, node->ninsn);
+		    code_insns(&f->code, node->ip, code_mode(node), node->space, code_ninsn(node));
 		unsigned which = node->class == PTAH_INSN_OTHER ? 0 : 1;
 
-		for (unsigned k = 0; insns && k < node->ninsn; k++) {
-			if (insns[k].class != PTAH_INSN_PTWRITE)
+		for (unsigned k = 0; insns && k < code_ninsn(node); k++) {
+			if (!is_it(&insns[k]))
 				continue;
 			*ip = insns[k].ip;
 			*end = insns[k].ip + insns[k].size;
@@ -683,7 +700,7 @@ static bool find_ptwrite(struct ptah_flow *f, uint64_t *ip, uint64_t *end)
 			break;
 		if (!node->next[which])
 			node->next[which] = code_find(&f->code, which ? node->target : node->end,
-						      node->mode, &status);
+						      code_mode(node), &status);
 		node = node->next[which];
 	}
 	return false;
@@ -709,12 +726,34 @@ static bool comes_first(struct ptah_flow *f, uint64_t first, uint64_t second)
 	}
 }
 
+/* Instructions that change the address space without a branch, behind any prefixes. */
+static bool changes_space(const struct ptah_insn *insn)
+{
+	unsigned i = 0, reg;
+
+	while (i < insn->size &&
+	       (insn->bytes[i] == 0x66 || insn->bytes[i] == 0x67 || insn->bytes[i] >= 0xf0 ||
+		(insn->mode == PTAH_EXEC_64 && insn->bytes[i] >> 4 == 4)))
+		i++;
+	if (i + 2 >= insn->size || insn->bytes[i] != 0x0f)
+		return false;
+	reg = insn->bytes[i + 2] >> 3 & 7;
+	return (insn->bytes[i + 1] == 0x22 && reg == 3) || /* MOV CR3 */
+	       (insn->bytes[i + 1] == 0xc7 && reg == 6 && insn->bytes[i + 2] >> 6 != 3 &&
+		insn->bytes[0] != 0x66 && insn->bytes[0] != 0xf3); /* VMPTRLD */
+}
+
+static bool is_ptwrite(const struct ptah_insn *insn)
+{
+	return insn->class == PTAH_INSN_PTWRITE;
+}
+
 /* A PTW without a FUP belongs to the next PTWRITE, which has retired. */
 static bool apply_ptwrite(struct ptah_flow *f, struct output *out)
 {
 	uint64_t ip, end;
 
-	if (f->positioned && find_ptwrite(f, &ip, &end)) {
+	if (f->positioned && find_insn(f, is_ptwrite, &ip, &end)) {
 		/* In a loop the address behind it may come before it. */
 		if (comes_first(f, end, ip) && walk_to_ip(f, out, ip) == WALK_FULL)
 			return false;
@@ -727,6 +766,49 @@ static bool apply_ptwrite(struct ptah_flow *f, struct output *out)
 	if (full(out))
 		return false;
 	emit_event(out, &f->event);
+	return true;
+}
+
+/* The space that PIP and VMCS packets have told is the one we look code up in. */
+static void enter_space(struct ptah_flow *f, struct output *out)
+{
+	int status;
+
+	f->space_waits = false;
+	if (f->space.cr3 == f->code.spaces[f->code.space].cr3 &&
+	    f->space.vmcs == f->code.spaces[f->code.space].vmcs)
+		return;
+	forget_nodes(f);
+	status = code_set_space(&f->code, &f->space);
+	if (status < 0 && !full(out))
+		emit_error(f, out, status, f->ip);
+}
+
+/*
+ * PIP, VMCS. What comes without an address belongs to a MOV CR3 or VMPTRLD on
+ * the way, or else to the branch that comes next (a task switch, a VM entry).
+ */
+static bool apply_space(struct ptah_flow *f, struct output *out)
+{
+	const bool vmcs = f->event.type == PTAH_ITEM_VMCS || f->event.type == PTAH_ITEM_ASYNC_VMCS;
+	const bool ahead = f->positioned && f->event.flags & PTAH_ITEM_IP_SUPPRESSED &&
+			   !(f->event.flags & PTAH_ITEM_STATUS);
+	uint64_t *value = vmcs ? &f->space.vmcs : &f->space.cr3;
+	uint64_t ip, end;
+
+	if (ahead && !f->placed && *value != f->event.value &&
+	    find_insn(f, changes_space, &ip, &end)) {
+		if (walk_to_ip(f, out, end) == WALK_FULL)
+			return false;
+		f->placed = true;
+	}
+	if (full(out))
+		return false;
+	emit_event(out, &f->event);
+	*value = f->event.value;
+	f->space_waits = ahead && !f->placed;
+	if (!f->space_waits)
+		enter_space(f, out);
 	return true;
 }
 
@@ -792,7 +874,7 @@ static bool apply_psb(struct ptah_flow *f, struct output *out)
 	return true;
 }
 
-static bool apply_event(struct ptah_flow *f, struct output *out)
+static bool carry_out(struct ptah_flow *f, struct output *out)
 {
 	switch (f->event.type) {
 	case PTAH_ITEM_TIP:
@@ -837,6 +919,11 @@ static bool apply_event(struct ptah_flow *f, struct output *out)
 	case PTAH_ITEM_MNT:
 	case PTAH_ITEM_STOP:
 		break;
+	case PTAH_ITEM_PAGING:
+	case PTAH_ITEM_VMCS:
+	case PTAH_ITEM_ASYNC_PAGING:
+	case PTAH_ITEM_ASYNC_VMCS:
+		return apply_space(f, out);
 	case PTAH_ITEM_PTWRITE:
 		return f->event.flags & PTAH_ITEM_IP_SUPPRESSED ? apply_ptwrite(f, out)
 								: apply_at_ip(f, out);
@@ -847,20 +934,49 @@ static bool apply_event(struct ptah_flow *f, struct output *out)
 	return true;
 }
 
-/* The code cache belongs to one state of the image. */
+/* Is this the branch that a change of the address space has been waiting for? */
+static bool ends_wait(const struct ptah_item *event)
+{
+	switch (event->type) {
+	case PTAH_ITEM_TIP:
+	case PTAH_ITEM_ENABLED:
+	case PTAH_ITEM_DISABLED:
+	case PTAH_ITEM_ASYNC_DISABLED:
+	case PTAH_ITEM_ASYNC_BRANCH:
+	case PTAH_ITEM_OVERFLOW:
+	case PTAH_ITEM_PSB:
+	case PTAH_ITEM_ERROR:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool apply_event(struct ptah_flow *f, struct output *out)
+{
+	bool done = carry_out(f, out);
+
+	if (UNLIKELY(f->space_waits) && done && ends_wait(&f->event))
+		enter_space(f, out);
+	return done;
+}
+
+/* The code cache follows the image: it forgets what has changed, and nothing else. */
 static void follow_image(struct ptah_flow *f)
 {
 	uint64_t generation = ptah_image_generation(f->code.image);
+	struct image_change changes[IMAGE_CHANGES];
+	int n;
 
 	if (generation == f->generation)
 		return;
+	n = image_changes(f->code.image, f->generation, changes);
 	f->generation = generation;
-	if (f->node)
-		f->ip = f->node->ip;
-	f->node = NULL;
-	for (unsigned i = 0; i < STACK_SIZE; i++)
-		f->stack[i].call = NULL;
-	code_flush(&f->code);
+	forget_nodes(f);
+	if (n < 0)
+		code_flush(&f->code);
+	else
+		code_forget(&f->code, changes, (size_t)n);
 }
 
 /*
@@ -984,6 +1100,7 @@ int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config 
 	set_head(f, PTAH_TSC_UNBOUNDED);
 	if (config)
 		memcpy(f->ranges, config->ranges, sizeof(f->ranges));
+	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	f->generation = ptah_image_generation(image);
 	status = ptah_event_decoder_new(config && config->events.size ? &config->events : NULL,
 					&f->events);
@@ -1023,7 +1140,17 @@ void ptah_flow_seek(struct ptah_flow *f, uint64_t offset)
 	lose_position(f);
 	f->mode = f->speculative = 0;
 	set_head(f, PTAH_TSC_UNBOUNDED);
-	f->has_event = f->paused = false;
+	f->has_event = f->paused = f->space_waits = false;
+	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
+	f->code.space = 0;
+}
+
+int ptah_flow_space(const struct ptah_flow *f, unsigned number, struct ptah_space *space)
+{
+	if (!f || !space || number >= f->code.space_count)
+		return PTAH_E_INVAL;
+	*space = f->code.spaces[number];
+	return 0;
 }
 
 void ptah_flow_time(const struct ptah_flow *f, struct ptah_time *time)
@@ -1052,9 +1179,9 @@ int ptah_flow_insns(const struct ptah_flow *f, const struct ptah_item *block,
 	if (!f || !block || block->type != PTAH_ITEM_BLOCK || (!insns && capacity))
 		return PTAH_E_INVAL;
 	n = block->ninsn < capacity ? block->ninsn : capacity;
-	known = code_insns(&f->code, block->ip, block->mode, block->ninsn);
+	known = code_insns(&f->code, block->ip, block->mode, block->space, block->ninsn);
 	if (!known) /* not a node of now: the image may have changed since */
-		return code_decode(&f->code, block->ip, block->mode, insns, n);
+		return code_decode(&f->code, block->ip, block->mode, block->space, insns, n);
 	memcpy(insns, known, n * sizeof(*insns));
 	return (int)n;
 }

@@ -102,7 +102,8 @@ static inline void story_item(struct story *story, const struct ptah_item *item)
 			story_word(story, flags[i].word);
 	story_put(story, "ip", item->ip);
 	story_put(story, "to", item->to);
-	story_put(story, "value", item->value);
+	if (item->type != PTAH_ITEM_BLOCK) /* a section and a space */
+		story_put(story, "value", item->value);
 	if (item->type != PTAH_ITEM_ERROR)
 		story_put(story, "count", item->count);
 	if (item->type != PTAH_ITEM_BLOCK)

@@ -40,7 +40,7 @@ static struct ptah_image *image_of(const uint8_t *code, size_t size)
 	struct ptah_image *image;
 
 	assert_int_equal(ptah_image_new(&image), 0);
-	assert_int_equal(ptah_image_add_bytes(image, code, size, BASE), 0);
+	assert_int_equal(ptah_image_add_bytes(image, code, size, BASE, NULL), 0);
 	return image;
 }
 

@@ -37,6 +37,7 @@ static void add_block(struct reference *out, const struct ptah_flow *flow,
 	for (int i = 0; i < n; i++) {
 		struct ptah_item item = *block;
 
+		item.value = 0; /* section and space, which the reference does not know */
 		item.ninsn = 1;
 		item.flags &= PTAH_ITEM_SPECULATIVE | (i == n - 1 ? PTAH_ITEM_TAKEN : 0);
 		item.class = insns[i].class;
@@ -97,7 +98,7 @@ void flow_decode(const uint8_t *trace, size_t size, size_t chunk, const struct p
 
 size_t read_image(void *context, uint64_t address, void *bytes, size_t n)
 {
-	return ptah_image_read(context, address, bytes, n);
+	return ptah_image_read(context, address, bytes, n, NULL);
 }
 
 static void print(const char *who, const struct reference *r, size_t i)
