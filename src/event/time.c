@@ -5,7 +5,7 @@
  * How far a cycle's length may be off. CBR is a whole number of bus clocks and
  * is told some time after the frequency has changed; a measured rate is an
  * average over one MTC period. An eighth covers both on the processors that
- * are known; the bound is capped by the MTC period in any case.
+ * are known.
  */
 #define RATE_DOUBT 8
 
@@ -52,6 +52,19 @@ static uint64_t untold_ticks(const struct event_time *t, uint64_t rate)
 	return (untold_cycles(t) * (rate >> 16) >> 16) + 1;
 }
 
+/* Cycles at a rate, in ticks. */
+static uint64_t at_rate(uint64_t cycles, uint64_t rate)
+{
+	return (cycles >> 32) * rate + (cycles & UINT32_MAX) * (rate >> 32) +
+	       ((cycles & UINT32_MAX) * (rate & UINT32_MAX) >> 32);
+}
+
+/* Behind an overflow a round of MTCs, or of the cycle counter, may be missing. */
+static void set_error(struct event_time *t, uint64_t error)
+{
+	t->error = t->lost ? EVENT_TIME_UNKNOWN : error;
+}
+
 static void advance(struct event_time *t, uint64_t to)
 {
 	if (to > t->now)
@@ -65,7 +78,7 @@ static void set_anchor(struct event_time *t, uint64_t tsc, uint64_t sure_to)
 	t->known = true;
 	advance(t, tsc);
 	/* An estimate that had run ahead stays where it is. */
-	t->error = t->now - tsc + sure_to;
+	set_error(t, t->now - tsc + sure_to);
 }
 
 /* The payload with the upper byte that brings it nearest to the last TSC. */
@@ -85,7 +98,7 @@ void event_time_tsc(struct event_time *t, uint64_t payload)
 {
 	t->tsc = extend(t->tsc, payload);
 	t->awaits_tma = true;
-	t->anchor_is_mtc = false;
+	t->anchor_is_mtc = t->lost = false;
 	set_anchor(t, t->tsc, 1);
 }
 
@@ -159,33 +172,40 @@ void event_time_cyc(struct event_time *t, uint64_t cycles)
 	if (!t->known)
 		return;
 	if (!t->rate) {
-		t->error = longest;
+		set_error(t, longest);
 		return;
 	}
 	add_elapsed(t, cycles);
+	t->mixed += at_rate(cycles, t->change);
+	t->change = 0;
 	ticks = t->elapsed;
-	if (ticks > longest)
-		ticks = longest; /* the next MTC would have come */
-	advance(t, t->anchor + ticks);
-	doubt = t->elapsed / RATE_DOUBT + t->mixed + (t->cyc_thresh ? untold_ticks(t, t->rate) : 0);
+	doubt = ticks / RATE_DOUBT + t->mixed + (t->cyc_thresh ? untold_ticks(t, t->rate) : 0);
 	doubt += (has_crystal(t) ? 2 * tick(t) : 0) + 2;
+	/* The next MTC would have come, unless it was lost; cycles beyond doubt say that it was. */
+	if (ticks > longest && ticks - longest <= doubt)
+		ticks = longest;
+	advance(t, t->anchor + ticks);
+	doubt += t->elapsed - ticks;
 	/* Held back by an earlier estimate: that far off it may be, too. */
 	doubt += t->now - (t->anchor + ticks);
-	t->error = doubt < longest ? doubt : longest;
+	set_error(t, doubt);
 }
 
 void event_time_cbr(struct event_time *t, uint8_t ratio)
 {
-	uint64_t before;
+	uint64_t before = t->rate, faster, change;
 
 	if (!ratio || !t->nominal_ratio)
 		return;
-	/* The TSC runs at the nominal ratio, the core at this one. Cycles that no CYC has told yet
-	 * may have been at the ratio of before. */
-	before = t->rate;
+	/* The TSC runs at the nominal ratio, the core at this one. */
 	t->rate = ((uint64_t)t->nominal_ratio << 32) / ratio;
-	if (t->cyc_seen)
-		t->mixed += untold_ticks(t, before > t->rate ? before : t->rate);
+	faster = before > t->rate ? before : t->rate;
+	/* Of the cycles that no CYC has told yet some were at the ratio of before. */
+	if (t->cyc_seen && before) {
+		change = faster - (before < t->rate ? before : t->rate);
+		t->change = change > t->change ? change : t->change;
+		t->mixed += untold_ticks(t, faster);
+	}
 	t->anchor_is_mtc = false; /* the period at hand has two frequencies in it */
 }
 
@@ -197,8 +217,7 @@ uint64_t event_time_bound(const struct event_time *t)
 		return EVENT_TIME_UNKNOWN;
 	if (t->cyc_seen && t->rate) {
 		untold = untold_ticks(t, t->rate);
-		untold += untold / RATE_DOUBT + t->mixed;
-		longest = untold < longest ? untold : longest;
+		longest = untold + untold / RATE_DOUBT + t->mixed;
 	}
 	return longest == EVENT_TIME_UNKNOWN ? longest : t->error + longest;
 }
@@ -209,9 +228,13 @@ void event_time_psb(struct event_time *t)
 		t->anchor_is_mtc = false;
 }
 
+/*
+ * Time goes on: the crystal does, and the CYC before OVF says how long it took
+ * (SDM "Internal Buffer Overflow"). Only nobody can be sure until the next TSC.
+ */
 void event_time_overflow(struct event_time *t)
 {
-	t->known = t->aligned = t->awaits_tma = false;
-	t->anchor_is_mtc = false;
+	t->lost = true;
+	t->awaits_tma = t->anchor_is_mtc = false;
 	t->error = EVENT_TIME_UNKNOWN;
 }

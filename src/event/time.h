@@ -30,6 +30,7 @@ struct event_time {
 	bool skl168;	    /* erratum SKL168: cycles and MTCs before a PSB are missing */
 
 	bool known;	    /* there is an anchor */
+	bool lost;	    /* packets, since the last TSC */
 	bool cyc_seen;	    /* CYC packets are in use */
 	bool aligned;	    /* TMA has said where the crystal stands */
 	bool mtc_seen;	    /* since TMA */
@@ -46,7 +47,8 @@ struct event_time {
 	uint64_t cycles;    /* core cycles since the anchor */
 	uint64_t elapsed;   /* the same in TSC ticks, and a fraction in 2^-32 */
 	uint64_t fraction;
-	uint64_t mixed; /* TSC ticks by which cycles around changes of the frequency may be off */
+	uint64_t mixed;	 /* TSC ticks by which cycles around changes of the frequency may be off */
+	uint64_t change; /* of the rate since the last CYC */
 	uint64_t total_cycles;
 	uint64_t rate; /* TSC ticks per cycle, 32 fraction bits; 0: not known */
 };
@@ -61,13 +63,14 @@ void event_time_cbr(struct event_time *t, uint8_t ratio);
 /*
  * Bound on |now - truth| for what comes before the next of these packets. With
  * CYC in use one precedes everything that has taken cycles (above the
- * threshold); without, anything may have passed up to the next MTC.
+ * threshold); without, anything may have passed up to the next MTC (SDM "MTC
+ * Packet": one is sent whenever its range of the crystal's count has changed).
  */
 uint64_t event_time_bound(const struct event_time *t);
 
 void event_time_psb(struct event_time *t);
 
-/* Packets were lost: cycles and crystal ticks among them. */
+/* Packets were lost, MTCs among them; their bound is unknown up to the next TSC. */
 void event_time_overflow(struct event_time *t);
 
 #endif

@@ -29,6 +29,7 @@ struct ptah_clock {
 	uint64_t cycles;   /* since the beginning */
 	uint64_t told;	   /* of them, by CYC packets */
 	uint64_t next_mtc; /* crystal ticks >> mtc_freq */
+	uint32_t lose_mtc; /* a fault: so many that fall due are not sent */
 };
 
 /* Crystal ticks by now. */
@@ -77,6 +78,10 @@ static inline void clock_mtc(struct ptah_clock *c, struct ptah_generator *g)
 {
 	uint64_t count = c->next_mtc++;
 
+	if (c->lose_mtc) {
+		c->lose_mtc--;
+		return;
+	}
 	clock_packet(c, g);
 	*g->out++ = 0x59;
 	*g->out++ = (uint8_t)count;
@@ -139,13 +144,41 @@ static inline void clock_psb(struct ptah_clock *c, struct ptah_generator *g, boo
 	generator_psb_end(g, enabled, ip);
 }
 
-/* The core runs at another frequency from now on. */
+/*
+ * The core runs at another frequency from now on. Where a CYC precedes the CBR
+ * the caller has called clock_packet().
+ */
 static inline void clock_set_ratio(struct ptah_clock *c, struct ptah_generator *g, uint8_t ratio)
 {
 	c->part = c->part * ratio / c->ratio;
 	c->ratio = ratio;
-	clock_packet(c, g);
 	generator_cbr(g, ratio);
+}
+
+/*
+ * A sleep of so many TSC ticks: cycles and MTCs stop. SDM "TSC Packet": one is
+ * sent after any event that stops them; "Cycle Counter": it stands still.
+ */
+static inline void clock_sleep(struct ptah_clock *c, struct ptah_generator *g, uint64_t ticks)
+{
+	c->tsc += ticks;
+	c->next_mtc = (clock_crystal(c) >> c->mtc_freq) + 1;
+	generator_flush_tnt(g);
+	clock_tell(c, g);
+	generator_cbr(g, c->ratio);
+}
+
+/*
+ * Packets are lost for so many cycles. SDM "Internal Buffer Overflow": no CYC
+ * while it lasts, and the one before OVF tells of all of it.
+ */
+static inline void clock_overflow(struct ptah_clock *c, struct ptah_generator *g, uint64_t cycles)
+{
+	c->lose_mtc = UINT32_MAX;
+	clock_pass(c, g, cycles);
+	c->lose_mtc = 0;
+	clock_packet(c, g);
+	generator_overflow(g);
 }
 
 #endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Time by Ptah and by libipt's query decoder on what the model's clocks wrote,
+ * branch by branch against the true TSC. Mean error in TSC ticks over twenty
+ * machines of each kind (core at 8 to 47 bus clocks, TSC at 15 to 34):
+ *
+ *                                      Ptah   libipt 2.0.5
+ *   MTC and CYC, CycThresh 0            3.1       19.3
+ *   MTC and CYC, CycThresh 3            3.3       19.4
+ *   MTC and CYC, CycThresh 6            9.4       24.6
+ *   MTC and CYC, with sleeps            2.4       20.1
+ *   MTC and CYC, some MTCs lost        11.9       48.5
+ *   MTC and CYC, with overflows        36.5      555
+ *   MTC                              1709       1717    (MTCFreq 0 to 10: half a period)
+ *   CYC and CBR                        41.1      155
+ *   CYC (CycThresh 6), with overflows  44.9    12021
+ *   TSC alone                       34204      34204
+ *
+ * libipt adds up what a cycle is in 1/256 tick and forgets it at an overflow;
+ * it counts the lost CYCs, which leave time standing until the next CBR.
+ */
+#include "event/random_clock.h"
+
+#include <intel-pt.h>
+
+#include <stdio.h>
+
+struct mean {
+	double sum;
+	uint64_t count;
+};
+
+static void add(struct mean *mean, uint64_t said, uint64_t truth)
+{
+	mean->sum += said > truth ? (double)(said - truth) : (double)(truth - said);
+	mean->count++;
+}
+
+static double value(const struct mean *mean)
+{
+	return mean->sum / (double)mean->count;
+}
+
+static struct mean of_ptah(const struct run *r)
+{
+	const struct ptah_event_config config = config_of(r);
+	struct ptah_event_decoder *d;
+	struct ptah_item items[64];
+	struct mean mean = {0};
+	size_t at = 0;
+	int n;
+
+	assert_int_equal(ptah_event_decoder_new(&config, &d), 0);
+	assert_int_equal(ptah_event_feed(d, r->trace, (size_t)(r->g.out - r->trace), true), 0);
+	while ((n = ptah_event_read(d, items, 64)) > 0) {
+		for (int i = 0; i < n; i++) {
+			if (at == r->count || r->truths[at].offset != items[i].offset)
+				continue;
+			add(&mean, items[i].tsc, r->truths[at++].tsc);
+		}
+	}
+	ptah_event_decoder_free(d);
+	assert_true(at == r->count);
+	return mean;
+}
+
+/* libipt */
+
+static struct pt_query_decoder *query_decoder(const struct run *r)
+{
+	struct pt_config config;
+	struct pt_query_decoder *q;
+
+	pt_config_init(&config);
+	config.begin = r->trace;
+	config.end = r->g.out;
+	config.mtc_freq = r->clock.mtc_freq;
+	config.nom_freq = r->clock.nominal;
+	config.cpuid_0x15_eax = r->clock.d;
+	config.cpuid_0x15_ebx = r->clock.n;
+	q = pt_qry_alloc_decoder(&config);
+	assert_non_null(q);
+	return q;
+}
+
+/* Up to the next enabled or disabled that is no state of a PSB+; its time. */
+static int ask_event(struct pt_query_decoder *q, int status, uint64_t *tsc)
+{
+	struct pt_event event;
+
+	while (status >= 0 && (status & pts_event_pending)) {
+		status = pt_qry_event(q, &event, sizeof(event));
+		assert_true(status >= 0);
+		if (event.status_update ||
+		    (event.type != ptev_enabled && event.type != ptev_disabled))
+			continue;
+		*tsc = event.tsc;
+		return status;
+	}
+	fail_msg("libipt has no event where one is");
+	return -1;
+}
+
+/* Past events that are not in the list: overflows, CBR, state. */
+static int skip_events(struct pt_query_decoder *q, int status)
+{
+	struct pt_event event;
+
+	while (status >= 0 && (status & pts_event_pending)) {
+		status = pt_qry_event(q, &event, sizeof(event));
+		assert_true(status >= 0);
+	}
+	return status;
+}
+
+static int ask_tnt(struct pt_query_decoder *q, int status, unsigned bits, uint64_t *tsc)
+{
+	int taken;
+
+	for (unsigned i = 0; i < bits; i++) {
+		status = pt_qry_cond_branch(q, &taken);
+		assert_true(status >= 0);
+		if (!i)
+			assert_true(pt_qry_time(q, tsc, NULL, NULL) >= 0);
+	}
+	return status;
+}
+
+static int ask(struct pt_query_decoder *q, int status, const struct truth *truth, uint64_t *tsc)
+{
+	uint64_t ip;
+
+	if (truth->kind == ENABLED || truth->kind == DISABLED)
+		return ask_event(q, status, tsc);
+	status = skip_events(q, status);
+	if (truth->kind == TNT)
+		return ask_tnt(q, status, truth->bits, tsc);
+	status = pt_qry_indirect_branch(q, &ip);
+	assert_true(status >= 0);
+	assert_true(pt_qry_time(q, tsc, NULL, NULL) >= 0);
+	return status;
+}
+
+static struct mean of_libipt(const struct run *r)
+{
+	struct pt_query_decoder *q = query_decoder(r);
+	struct mean mean = {0};
+	uint64_t ip, tsc;
+	int status = pt_qry_sync_forward(q, &ip);
+
+	for (size_t i = 0; i < r->count; i++) {
+		assert_true(status >= 0);
+		status = ask(q, status, &r->truths[i], &tsc);
+		add(&mean, tsc, r->truths[i].tsc);
+	}
+	pt_qry_free_decoder(q);
+	return mean;
+}
+
+struct clocks {
+	bool mtc, cyc, lossy, loses_mtc, idle;
+	uint8_t thresh;
+};
+
+static void compare(const struct clocks *how)
+{
+	struct mean ptah = {0}, libipt = {0};
+
+	for (unsigned seed = 1; seed <= 20; seed++) {
+		struct run r = machine(seed);
+		struct mean p, l;
+
+		r.clock.mtc_en = how->mtc;
+		r.clock.mtc_freq = how->mtc ? (uint8_t)(seed % 11) : 0;
+		r.clock.cyc_en = how->cyc;
+		r.clock.cyc_thresh = how->thresh;
+		r.lossy = how->lossy;
+		r.loses_mtc = how->loses_mtc;
+		r.idle = how->idle;
+		run_machine(&r);
+		p = of_ptah(&r);
+		l = of_libipt(&r);
+		if (getenv("CLOCK_VERBOSE"))
+			printf("  seed %u: Ptah %.1f libipt %.1f\n", seed, value(&p), value(&l));
+		ptah.sum += p.sum;
+		libipt.sum += l.sum;
+		ptah.count += p.count;
+		libipt.count += l.count;
+		run_free(&r);
+	}
+	printf("mtc %d cyc %d/%u overflows %d lost %d idle %d: Ptah %.1f libipt %.1f\n", how->mtc,
+	       how->cyc, how->thresh, how->lossy, how->loses_mtc, how->idle, value(&ptah),
+	       value(&libipt));
+	assert_true(value(&ptah) <= value(&libipt));
+}
+
+static void mean_errors(void **state)
+{
+	static const struct clocks list[] = {
+	    {.mtc = true, .cyc = true},
+	    {.mtc = true, .cyc = true, .thresh = 3},
+	    {.mtc = true, .cyc = true, .thresh = 6},
+	    {.mtc = true, .cyc = true, .idle = true},
+	    {.mtc = true, .cyc = true, .loses_mtc = true},
+	    {.mtc = true, .cyc = true, .lossy = true},
+	    {.mtc = true},
+	    {.mtc = true, .lossy = true},
+	    {.mtc = true, .idle = true},
+	    {.cyc = true},
+	    {.cyc = true, .thresh = 6, .lossy = true},
+	    {.cyc = true, .idle = true},
+	    {0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++)
+		compare(&list[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(mean_errors)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
