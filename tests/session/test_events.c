@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* What a recording says of its clocks and its processor, and that streams are decoded with it. */
+#include "perfdata/build.h"
+
+#include "model/clock.h"
+
+#include <ptah/cpu.h>
+#include <ptah/session.h>
+
+#define BASE  0x12345
+#define JUMPS 400
+
+/* nop; nop; jmp rax */
+static const uint8_t code[] = {0x90, 0x90, 0xff, 0xe0};
+
+/* A machine whose TSC makes 84 ticks where its crystal makes 2 (CPUID.15H EBX, EAX). */
+static const struct ptah_clock machine = {.tsc_en = true,
+					  .mtc_en = true,
+					  .cyc_en = true,
+					  .mtc_freq = 3,
+					  .cyc_thresh = 4,
+					  .nominal = 21,
+					  .ratio = 34,
+					  .n = 84,
+					  .d = 2,
+					  .tsc = 1000000};
+
+struct jump {
+	uint64_t offset, tsc;
+};
+
+struct made {
+	struct perfdata_buffer file;
+	uint8_t trace[1 << 16];
+	size_t size;
+	struct jump jumps[JUMPS];
+};
+
+/* attr.config of intel_pt/mtc,mtc_period=3,cyc,cyc_thresh=4,tsc/ as the kernel's format files have
+ * its bits, and what perf writes beside it. */
+#define CONFIG (1u << 9 | 3u << 14 | 1u << 1 | 4u << 19 | 1u << 10)
+
+static const uint64_t clocks[PERFDATA_INFO_MAX] = {
+    [PERFDATA_INFO_PMU_TYPE] = 8,     [PERFDATA_INFO_TSC_BIT] = 1 << 10,
+    [PERFDATA_INFO_MTC_BIT] = 1 << 9, [PERFDATA_INFO_MTC_FREQ_BITS] = 15 << 14,
+    [PERFDATA_INFO_TSC_CTC_N] = 84,   [PERFDATA_INFO_TSC_CTC_D] = 2,
+    [PERFDATA_INFO_CYC_BIT] = 1 << 1, [PERFDATA_INFO_MAX_NONTURBO] = 21,
+};
+
+static void run(struct made *m)
+{
+	struct ptah_clock c = machine;
+	struct ptah_generator g;
+
+	generator_init(&g, m->trace, false, false);
+	clock_init(&c);
+	clock_psb(&c, &g, false, 0);
+	clock_packet(&c, &g);
+	generator_enable(&g, BASE);
+	for (unsigned i = 0; i < JUMPS; i++) {
+		clock_pass(&c, &g, 1 + i * 7919 % 500);
+		clock_packet(&c, &g);
+		m->jumps[i] = (struct jump){(uint64_t)(g.out - m->trace), c.tsc};
+		generator_tip(&g, BASE);
+	}
+	generator_async_disable(&g, BASE);
+	m->size = (size_t)(g.out - m->trace);
+	assert_true(m->size < sizeof(m->trace));
+}
+
+static struct ptah_session *record(struct made *m, const uint64_t *info, uint64_t config,
+				   const char *cpuid)
+{
+	struct perfdata_buffer body = {0};
+	struct ptah_message why = {""};
+	struct ptah_session *s = NULL;
+	char path[32];
+
+	memset(m, 0, sizeof(*m));
+	run(m);
+	build_begin(&m->file);
+	store_le64(m->file.bytes + 112 + 8, config);
+	perfdata_put32(&body, PERFDATA_AUXTRACE_INTEL_PT);
+	perfdata_put32(&body, 0);
+	perfdata_put(&body, info, PERFDATA_INFO_MAX * sizeof(*info));
+	build_record(&m->file, PERFDATA_AUXTRACE_INFO, 0, &body, 0, 0, 0);
+	perfdata_buffer_free(&body);
+	build_comm(&m->file, 7, 7, false, "prog", 0);
+	build_itrace_start(&m->file, 7, 7, 0);
+	build_code(&m->file, 7, 0, BASE, code, sizeof(code));
+	build_auxtrace(&m->file, 0, 7, -1, 0, m->trace, m->size, m->size);
+	build_end(&m->file, PERFDATA_FEATURE_CPUID, cpuid);
+	build_file(path, m->file.bytes, m->file.size);
+	if (ptah_session_open(path, NULL, &s, &why) < 0)
+		fail_msg("%s", why.text);
+	unlink(path);
+	perfdata_buffer_free(&m->file);
+	return s;
+}
+
+static void check(const struct made *m, const struct ptah_item *item, unsigned *bounded)
+{
+	uint64_t off;
+
+	assert_int_not_equal(item->type, PTAH_ITEM_ERROR);
+	for (unsigned i = 0; item->type == PTAH_ITEM_BLOCK && i < JUMPS; i++) {
+		if (m->jumps[i].offset != item->offset || item->tsc_error == PTAH_TSC_UNBOUNDED)
+			continue;
+		off = item->tsc > m->jumps[i].tsc ? item->tsc - m->jumps[i].tsc
+						  : m->jumps[i].tsc - item->tsc;
+		assert_true(item->tsc_error < 16);
+		assert_true(off < UINT64_C(1) << item->tsc_error);
+		++*bounded;
+	}
+}
+
+/* Blocks whose time has a bound, which is checked. */
+static unsigned decode(const struct made *m, const struct ptah_session *s)
+{
+	struct ptah_stream *stream;
+	struct ptah_item items[16];
+	unsigned bounded = 0;
+	int n;
+
+	assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
+	while ((n = ptah_stream_read(stream, items, 16)) > 0)
+		for (int i = 0; i < n; i++)
+			check(m, &items[i], &bounded);
+	assert_int_equal(n, 0);
+	ptah_stream_free(stream);
+	return bounded;
+}
+
+static void clocks_of_the_recording(void **state)
+{
+	const struct ptah_event_config none = {.size = sizeof(none)};
+	struct ptah_event_config events;
+	struct ptah_session *s;
+	static struct made m;
+
+	(void)state;
+	s = record(&m, clocks, CONFIG, "GenuineIntel,6,85,4");
+	ptah_session_get_events(s, &events);
+	assert_int_equal(events.mtc_freq, 3);
+	assert_int_equal(events.cyc_thresh, 4);
+	assert_int_equal(events.nominal_ratio, 21);
+	assert_int_equal(events.tsc_ctc_n, 84);
+	assert_int_equal(events.tsc_ctc_d, 2);
+	assert_false(events.iflags);
+	assert_true(decode(&m, s) > JUMPS * 9 / 10);
+	/* A caller's word counts more. */
+	assert_int_equal(ptah_session_set_events(s, &none), 0);
+	assert_int_equal(decode(&m, s), 0);
+	ptah_session_close(s);
+}
+
+/* SDM "IA32_RTIT_CTL": EventEn is bit 31, and perf's config has it there. */
+static void event_trace(void **state)
+{
+	struct ptah_event_config events;
+	struct ptah_session *s;
+	static struct made m;
+
+	(void)state;
+	s = record(&m, clocks, CONFIG | UINT64_C(1) << 31, "GenuineIntel,6,143,8");
+	ptah_session_get_events(s, &events);
+	assert_true(events.iflags);
+	ptah_session_close(s);
+}
+
+/* The header's CPUID is vendor, family, model, stepping. */
+static void errata_of_the_processor(void **state)
+{
+	static const struct {
+		const char *cpuid;
+		struct ptah_cpu cpu;
+	} list[] = {
+	    {"GenuineIntel,6,94,3", {6, 94, 3}},
+	    {"GenuineIntel,6,158,10", {6, 158, 10}},
+	    {"GenuineIntel,6,61,4", {6, 61, 4}},
+	    {"AuthenticAMD,6,94,3", {0}},
+	    {"GenuineIntel,6", {0}},
+	    {"GenuineIntel,6,94,3,1", {0}},
+	    {"GenuineIntel,6,99999999999999999999999,3", {0}},
+	    {"", {0}},
+	};
+	struct ptah_event_config events;
+	struct ptah_session *s;
+	static struct made m;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
+		s = record(&m, clocks, CONFIG, list[i].cpuid);
+		ptah_session_get_events(s, &events);
+		assert_int_equal(events.errata, ptah_cpu_errata(&list[i].cpu));
+		assert_true(!events.errata == !list[i].cpu.family);
+		ptah_session_close(s);
+	}
+}
+
+/* Numbers that no processor has: time has no bound then, and nothing else happens. */
+static void clocks_that_cannot_be(void **state)
+{
+	static const uint64_t values[] = {0,	     1, 255, 256, UINT32_MAX, UINT64_C(1) << 32,
+					  UINT64_MAX};
+	static const unsigned fields[] = {PERFDATA_INFO_MTC_FREQ_BITS, PERFDATA_INFO_TSC_CTC_N,
+					  PERFDATA_INFO_TSC_CTC_D,     PERFDATA_INFO_MAX_NONTURBO,
+					  PERFDATA_INFO_CYC_BIT,       PERFDATA_INFO_MTC_BIT};
+	struct ptah_event_config events;
+	struct ptah_stream *stream;
+	struct ptah_item items[16];
+	struct ptah_session *s;
+	static struct made m;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(fields) / sizeof(fields[0]) * 7; i++) {
+		uint64_t info[PERFDATA_INFO_MAX];
+		int n;
+
+		memcpy(info, clocks, sizeof(info));
+		info[fields[i / 7]] = values[i % 7];
+		s = record(&m, info, i % 2 ? CONFIG : UINT64_MAX, "");
+		ptah_session_get_events(s, &events);
+		assert_true(events.mtc_freq <= 15 && events.cyc_thresh <= 15);
+		assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
+		while ((n = ptah_stream_read(stream, items, 16)) > 0)
+			for (int k = 0; k < n; k++)
+				assert_int_not_equal(items[k].type, PTAH_ITEM_ERROR);
+		assert_int_equal(n, 0);
+		ptah_stream_free(stream);
+		ptah_session_close(s);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(clocks_of_the_recording),
+	    cmocka_unit_test(event_trace),
+	    cmocka_unit_test(errata_of_the_processor),
+	    cmocka_unit_test(clocks_that_cannot_be),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
