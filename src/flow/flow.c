@@ -64,6 +64,7 @@ struct ptah_flow {
 	bool paused;
 
 	unsigned stack_top, stack_depth;
+	unsigned old_calls; /* on the way to where a PSB was: not pushed */
 	struct return_site stack[STACK_SIZE];
 };
 
@@ -139,7 +140,7 @@ static void lose_position(struct ptah_flow *f)
 	f->positioned = false;
 	f->node = NULL;
 	f->tnt_count = 0;
-	f->stack_depth = 0;
+	f->stack_depth = f->old_calls = 0;
 }
 
 /* An error at the current place; decoding goes on at the next safe point. */
@@ -219,11 +220,20 @@ static ALWAYS_INLINE bool pop_return(struct ptah_flow *f, struct return_site *si
 	return true;
 }
 
+static ALWAYS_INLINE bool is_push(const struct code_node *node)
+{
+	return node->class == PTAH_INSN_CALL && node->target != node->end;
+}
+
 /* A direct call pushes, unless it calls the next instruction (SDM: zero-length calls). */
 static ALWAYS_INLINE void pass_direct(struct ptah_flow *f, struct code_node *node)
 {
-	if (node->class == PTAH_INSN_CALL && node->target != node->end)
-		push_return(f, node);
+	if (is_push(node)) {
+		if (UNLIKELY(f->old_calls))
+			f->old_calls--;
+		else
+			push_return(f, node);
+	}
 	follow(f, node, node->class == PTAH_INSN_OTHER ? 0 : 1);
 }
 
@@ -841,6 +851,22 @@ static bool apply_at_ip(struct ptah_flow *f, struct output *out)
 	return true;
 }
 
+/* How many direct calls stand between here and `ip`, which is on the way. */
+static unsigned calls_before(struct ptah_flow *f, uint64_t ip)
+{
+	unsigned calls = 0, before, last_size;
+	int status = 0;
+	struct code_node *node = here(f, &status);
+
+	for (; node; node = node->next[node->class == PTAH_INSN_OTHER ? 0 : 1]) {
+		if (ip >= node->ip && ip < node->end &&
+		    code_locate(&f->code, node, ip, &before, &last_size))
+			break;
+		calls += is_push(node);
+	}
+	return calls;
+}
+
 /*
  * A PSB+ gives the address we should be at. If we cannot get there, what came
  * before was misread: say so, and go on from here, where the address is sure.
@@ -869,7 +895,9 @@ static bool apply_psb(struct ptah_flow *f, struct output *out)
 	if (!f->positioned && on)
 		stand_at(f, f->event.ip);
 	set_speculative(f);
+	/* Calls that were on the way to here have been forgotten, too. */
 	f->stack_depth = 0;
+	f->old_calls = f->positioned && on ? calls_before(f, f->event.ip) : 0;
 	emit_event(out, &f->event);
 	return true;
 }
