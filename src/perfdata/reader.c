@@ -32,6 +32,8 @@ struct perfdata_file {
 	bool same_sample_ids;
 	struct reader build_ids; /* the header's list */
 	char cpuid[64];		 /* the processor, as the header tells it; "": it does not */
+	const uint8_t *filter;	 /* AUXTRACE_INFO's */
+	size_t filter_size;
 	struct perfdata_buffer command;
 };
 
@@ -418,6 +420,10 @@ static void read_info(struct perfdata_file *f, struct reader *r)
 		info[i] = reader_u64(r);
 	f->snapshot = info[PERFDATA_INFO_SNAPSHOT];
 	read_timing(f, info);
+	f->filter = r->p;
+	f->filter_size = info[PERFDATA_INFO_FILTER_LENGTH] <= (size_t)(r->end - r->p)
+			     ? (size_t)info[PERFDATA_INFO_FILTER_LENGTH]
+			     : 0;
 	f->has_clock =
 	    f->auxtrace == PERFDATA_AUXTRACE_INTEL_PT && info[PERFDATA_INFO_CAP_TIME_ZERO] &&
 	    (uint32_t)info[PERFDATA_INFO_TIME_MULT] && info[PERFDATA_INFO_TIME_SHIFT] < 64;
@@ -601,6 +607,12 @@ bool perfdata_timing(const struct perfdata_file *f, struct perfdata_timing *timi
 const char *perfdata_cpuid(const struct perfdata_file *f)
 {
 	return f->cpuid;
+}
+
+const char *perfdata_filter(const struct perfdata_file *f, size_t *n)
+{
+	*n = f->filter_size ? strnlen((const char *)f->filter, f->filter_size) : 0;
+	return (const char *)f->filter;
 }
 
 bool perfdata_clock(const struct perfdata_file *f, struct perfdata_clock *clock)

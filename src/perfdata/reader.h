@@ -56,6 +56,9 @@ bool perfdata_timing(const struct perfdata_file *file, struct perfdata_timing *t
 /* The processor ("GenuineIntel,6,158,10"), "" when the header does not tell. */
 const char *perfdata_cpuid(const struct perfdata_file *file);
 
+/* The address filter, as perf gave it to the kernel: *n characters, 0 where there is none. */
+const char *perfdata_filter(const struct perfdata_file *file, size_t *n);
+
 /* The clock of AUXTRACE_INFO; false when the recording has none. Known once it was read past. */
 bool perfdata_clock(const struct perfdata_file *file, struct perfdata_clock *clock);
 

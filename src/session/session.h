@@ -120,6 +120,13 @@ int session_memory(const struct ptah_session *session, size_t process,
 
 int session_index_maps(struct ptah_session *session);
 
+/*
+ * filters.c: the address filter that the recording was made with, at the
+ * addresses where the process had its files. All off when one is not known.
+ */
+int session_filters(const struct ptah_session *session, size_t process,
+		    struct ptah_filter_range ranges[PTAH_FILTER_RANGES]);
+
 /* files.c: the binaries. */
 
 /* The path to open for a recorded path. Free it. */

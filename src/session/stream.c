@@ -11,6 +11,7 @@
 struct ptah_stream {
 	const struct ptah_session *session;
 	const struct stream *stream;
+	struct ptah_flow_config config;
 	struct ptah_image *image;
 	struct ptah_flow *flow;
 	uint64_t flow_start; /* stream offset of the flow's first byte */
@@ -128,6 +129,7 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 		return PTAH_E_NOMEM;
 	s->session = session;
 	s->stream = &session->streams[index];
+	s->config = session->flow;
 	if (session->image) {
 		status = ptah_image_clone(session->image, &s->image);
 	} else {
@@ -136,7 +138,9 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 			status = build_image(s);
 	}
 	if (status >= 0)
-		status = ptah_flow_new(s->image, &session->flow, &s->flow);
+		status = session_filters(session, s->stream->process, s->config.ranges);
+	if (status >= 0)
+		status = ptah_flow_new(s->image, &s->config, &s->flow);
 	if (status < 0) {
 		ptah_stream_free(s);
 		return status;
@@ -191,7 +195,7 @@ static void set_error(struct ptah_stream *s, struct ptah_item *item, int status)
 static int cross_gap(struct ptah_stream *s, struct ptah_item *item)
 {
 	struct ptah_flow *flow;
-	int status = ptah_flow_new(s->image, &s->session->flow, &flow);
+	int status = ptah_flow_new(s->image, &s->config, &flow);
 
 	if (status < 0)
 		return status;
