@@ -190,6 +190,59 @@ static void make_flow(struct buffer *b)
 	IP(b, FUP, 0x401012);
 }
 
+/* What the groups of make_events() need to be met by code: a row of instructions, then PTWRITE in
+ * a loop, and a call that is filtered out. */
+static void make_reference(struct buffer *b)
+{
+	static const uint8_t code[] = {
+	    0xf3, 0x0f, 0xae, 0xe0,    /* 401080: ptwrite eax */
+	    0xeb, 0xfa,		       /* 401084: jmp 401080 */
+	    0xe8, 0x05, 0,    0,    0, /* 401086: call 401090 */
+	    0xcd, 0x80,		       /* 40108b: int 80 */
+	    0xcf,		       /* 40108d: iret */
+	    0x90, 0x90,		       /* 40108e */
+	    0x0f, 0x22, 0xd8,	       /* 401090: mov cr3, rax */
+	    0xc3,		       /* 401093: ret */
+	};
+	const uint8_t head[3] = {0, 0x80 + sizeof(code), 0};
+
+	put_bytes(b, head, sizeof(head));
+	memset(b->bytes + b->size, 0x90, 0x80);
+	b->size += 0x80;
+	put_bytes(b, code, sizeof(code));
+	make_events(b);
+	IP(b, TIP_PGE, 0x401080);
+	PUT(b, PTW, .u.ptw = {.size = 4, .payload = 1});
+	PUT(b, PTW, .u.ptw = {.size = 8, .payload = 2});
+	put_psb(b, 0x401084);
+	IP(b, FUP, 0x401080); /* a page fault, told by Event Trace */
+	PUT(b, EVD, .u.evd = {.type = PTAH_EVD_CR2, .payload = 0x1000});
+	PUT(b, CFE, .u.cfe = {.type = PTAH_CFE_INTR, .vector = 14});
+	PUT(b, TIP_PGD);
+	IP(b, TIP_PGE, 0x401086);
+	IP(b, TIP_PGD, 0x401090); /* the filter hides what is called */
+	IP(b, TIP_PGE, 0x40108b);
+	PUT(b, PIP, .u.pip.cr3 = 0x3000);
+	PUT(b, MODE_EXEC, .u.exec.mode = PTAH_EXEC_32);
+	IP(b, TIP, 0x40108d);
+	PUT(b, CFE, .u.cfe = {.type = PTAH_CFE_IRET, .ip = true});
+	IP(b, FUP, 0x40108d);
+	IP(b, TIP, 0x401086);
+	PUT(b, TNT_64, .u.tnt = {.count = 1, .bits = 1});
+	PUT(b, MWAIT, .u.mwait.hints = 1);
+	PUT(b, EXSTOP, .u.exstop.ip = true);
+	IP(b, FUP, 0x40108b);
+	PUT(b, PWRE, .u.pwre = {.state = 2});
+	PUT(b, PWRX, .u.pwrx = {.last = 2, .deepest = 2});
+	PUT(b, OVF);
+	PUT(b, MODE_TSX, .u.tsx.in_tx = true);
+	IP(b, TIP_PGE, 0x401000);
+	PUT(b, MODE_TSX, .u.tsx.aborted = true);
+	IP(b, FUP, 0x401003);
+	IP(b, TIP, 0x401010);
+	PUT(b, STOP);
+}
+
 static void make_pages(struct buffer *b)
 {
 	static const uint64_t addresses[] = {0x401000, 0x402000, 0x401000};
@@ -365,6 +418,8 @@ int main(int argc, char **argv)
 	    {"event/groups", make_plain_events},
 	    {"event/with-everything", make_events_with_everything},
 	    {"flow/program", make_flow},
+	    {"reference/program", make_flow},
+	    {"reference/groups", make_reference},
 	    {"pages/three", make_pages},
 	    {"elf/smallest", make_elf},
 	    {"perfdata/recording", make_recording},

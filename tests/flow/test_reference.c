@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The flow against the reference decoder, instruction by instruction and event
- * by event: random programs whole and cut into chunks; and against
+ * by event: random programs whole, cut into chunks and damaged; and against
  * what the programs did.
  */
 #include "test.h"
 
 #include "machine.h"
+#include "world.h"
 
 #include "../reference/compare.h"
 
@@ -86,11 +87,199 @@ static void overflows(void **state)
 		machine(seed, seed & 1, seed & 2, true, seed % 4);
 }
 
+static void ran_so(const struct world *w, const struct reference *r)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->count; i++) {
+		assert_int_not_equal(r->items[i].type, PTAH_ITEM_ERROR);
+		if (r->items[i].type != PTAH_ITEM_BLOCK)
+			continue;
+		assert_true(n < w->ran_count);
+		assert_int_equal(r->items[i].ip, w->ran[n].ip);
+		assert_int_equal(r->items[i].last_size, w->ran[n].size);
+		n++;
+	}
+	assert_int_equal(n, w->ran_count);
+}
+
+/* All that machine.h leaves out; what both say is what ran. */
+static void worlds(void **state)
+{
+	static const uint8_t must_occur[] = {
+	    PTAH_ITEM_ENABLED,	    PTAH_ITEM_DISABLED, PTAH_ITEM_ASYNC_DISABLED,
+	    PTAH_ITEM_ASYNC_BRANCH, PTAH_ITEM_OVERFLOW, PTAH_ITEM_EXEC_MODE,
+	    PTAH_ITEM_PAGING,	    PTAH_ITEM_TSX,	PTAH_ITEM_STOP,
+	    PTAH_ITEM_ASYNC_PAGING, PTAH_ITEM_PTWRITE,	PTAH_ITEM_EXSTOP,
+	    PTAH_ITEM_MWAIT,	    PTAH_ITEM_PWRE,	PTAH_ITEM_PWRX,
+	    PTAH_ITEM_PSB,	    PTAH_ITEM_IRET,	PTAH_ITEM_INTERRUPT,
+	};
+	uint64_t occurred[PTAH_ITEM_TYPE_MAX] = {0};
+	unsigned deepest = 0;
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 40; seed++) {
+		struct reference r;
+		size_t size;
+		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_image *image = image_of(w->code, sizeof(w->code));
+
+		agree(image, w->trace, size, seed % 11, &r);
+		ran_so(w, &r);
+		deepest = w->deepest > deepest ? w->deepest : deepest;
+		for (unsigned type = 0; type < PTAH_ITEM_TYPE_MAX; type++)
+			occurred[type] += count(&r, type);
+		reference_free(&r);
+		ptah_image_free(image);
+		world_free(w);
+	}
+	assert_true(deepest > 64);
+	for (size_t i = 0; i < sizeof(must_occur); i++)
+		assert_true(occurred[must_occur[i]] > 0);
+}
+
+/* Bits flipped and bytes dropped, a few in each trace. */
+static size_t damage(uint8_t *trace, size_t size, uint64_t *seed)
+{
+	for (unsigned i = 0; i < 8; i++) {
+		size_t at;
+
+		*seed = *seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+		at = (size_t)(*seed >> 33) % size;
+		if (*seed >> 32 & 1) {
+			trace[at] ^= (uint8_t)(1u << (*seed >> 29 & 7));
+		} else {
+			memmove(trace + at, trace + at + 1, size - at - 1);
+			size--;
+		}
+	}
+	return size;
+}
+
+static void damaged(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 40; seed++) {
+		struct reference r;
+		uint64_t chance = seed;
+		size_t size;
+		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_image *image = image_of(m->code, sizeof(m->code));
+
+		size = damage(m->trace, size, &chance);
+		agree(image, m->trace, size, seed % 9, &r);
+		reference_free(&r);
+		ptah_image_free(image);
+		machine_free(m);
+	}
+}
+
+static void damaged_worlds(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 60; seed++) {
+		struct reference r;
+		uint64_t chance = seed;
+		size_t size;
+		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_image *image = image_of(w->code, sizeof(w->code));
+
+		size = damage(w->trace, size, &chance);
+		agree(image, w->trace, size, seed % 9, &r);
+		reference_free(&r);
+		ptah_image_free(image);
+		world_free(w);
+	}
+}
+
+/* Small cases, once wrong. Each expects so many instructions and errors. */
+static void expect(struct world *w, size_t instructions, size_t errors)
+{
+	struct ptah_image *image = image_of(w->code, sizeof(w->code));
+	struct reference r;
+
+	flush(w);
+	agree(image, w->trace, (size_t)(w->g.out - w->trace), 1, &r);
+	assert_int_equal(count(&r, PTAH_ITEM_BLOCK), instructions);
+	assert_int_equal(count(&r, PTAH_ITEM_ERROR), errors);
+	assert_int_equal(count(&r, PTAH_ITEM_TNT), 0);
+	reference_free(&r);
+	ptah_image_free(image);
+	world_free(w);
+}
+
+static struct world *begin(const void *code, size_t size)
+{
+	struct world *w = world_empty(false, false);
+
+	memcpy(w->code, code, size);
+	send_psb(w, 0);
+	generator_enable(&w->g, BASE);
+	return w;
+}
+
+/* Outcomes behind outcomes that an indirect branch leaves over: an error, and no TNT item. */
+static void outcomes_at_an_indirect_branch(void **state)
+{
+	static const uint8_t code[] = {0xff, 0xe0}; /* jmp rax */
+	struct world *w = begin(code, sizeof(code));
+
+	(void)state;
+	SEND(w, TNT_8, .u.tnt = {.count = 1, .bits = 1});
+	SEND(w, TNT_8, .u.tnt = {.count = 1, .bits = 1});
+	expect(w, 0, 1);
+}
+
+/* for (;;) ptwrite: each PTW is one round. */
+static void ptwrite_in_a_loop(void **state)
+{
+	static const uint8_t code[] = {0xf3, 0x0f, 0xae, 0xe0, 0xeb, 0xfa};
+	struct world *w = begin(code, sizeof(code));
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++)
+		SEND(w, PTW, .u.ptw = {.size = 4});
+	expect(w, 5, 0);
+}
+
+/* Two functions that jump to each other, one of them filtered out. */
+static void jump_out_of_the_filter_and_back(void **state)
+{
+	static const uint8_t code[] = {0xeb, 0x02, 0x90, 0x90, 0xeb, 0xfa};
+	struct world *w = begin(code, sizeof(code));
+
+	(void)state;
+	generator_ip_packet(&w->g, 0x01, BASE + 4); /* TIP.PGD */
+	generator_enable(&w->g, BASE);
+	generator_ip_packet(&w->g, 0x01, BASE + 4);
+	expect(w, 2, 0);
+}
+
+/* A PSB+ that contradicts the code size: it is right. 48 89 C0 is one instruction or two. */
+static void code_size_of_a_psb(void **state)
+{
+	static const uint8_t code[] = {0x48, 0x89, 0xc0, 0xff, 0xe0};
+	struct world *w = begin(code, sizeof(code));
+
+	(void)state;
+	w->mode = PTAH_EXEC_32;
+	send_psb(w, BASE);
+	generator_tip(&w->g, BASE);
+	expect(w, 3, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(plain),
 	    cmocka_unit_test(overflows),
+	    cmocka_unit_test(worlds),
+	    cmocka_unit_test(damaged),
+	    cmocka_unit_test(damaged_worlds),
+	    cmocka_unit_test(outcomes_at_an_indirect_branch),
+	    cmocka_unit_test(ptwrite_in_a_loop),
+	    cmocka_unit_test(jump_out_of_the_filter_and_back),
+	    cmocka_unit_test(code_size_of_a_psb),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

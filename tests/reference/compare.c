@@ -96,9 +96,10 @@ void flow_decode(const uint8_t *trace, size_t size, size_t chunk, const struct p
 	ptah_flow_free(flow);
 }
 
-size_t read_image(void *context, uint64_t address, void *bytes, size_t n)
+size_t read_image(void *context, const struct ptah_space *space, uint64_t address, void *bytes,
+		  size_t n)
 {
-	return ptah_image_read(context, address, bytes, n, NULL);
+	return ptah_image_read(context, address, bytes, n, space);
 }
 
 static void print(const char *who, const struct reference *r, size_t i)

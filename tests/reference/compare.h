@@ -12,7 +12,8 @@ void flow_decode(const uint8_t *trace, size_t size, size_t chunk, const struct p
 		 const struct reference_config *config, struct reference *result);
 
 /* A read callback for struct reference_config; the context is a struct ptah_image. */
-size_t read_image(void *context, uint64_t address, void *bytes, size_t n);
+size_t read_image(void *context, const struct ptah_space *space, uint64_t address, void *bytes,
+		  size_t n);
 
 /*
  * Are they the same, entry by entry? As far as both go when one was cut by its

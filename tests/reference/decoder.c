@@ -831,7 +831,10 @@ void reference_decode(const uint8_t *trace, size_t size, const struct reference_
 	bool synced = false;
 
 	*result = (struct reference){.limit = config->limit};
-	d.walk = (struct walk){.config = config, .out = result};
+	d.walk = (struct walk){.config = config,
+			       .out = result,
+			       .space = {PTAH_SPACE_ANY, PTAH_SPACE_ANY},
+			       .next_space = {PTAH_SPACE_ANY, PTAH_SPACE_ANY}};
 	while (!result->cut) {
 		struct packet k;
 		size_t offset;

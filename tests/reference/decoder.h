@@ -14,10 +14,12 @@
 #define PTAH_TESTS_REFERENCE_DECODER_H
 
 #include <ptah/event.h>
+#include <ptah/image.h>
 
 struct reference_config {
-	/* Copies up to n bytes from `address`; returns how many. */
-	size_t (*read)(void *context, uint64_t address, void *bytes, size_t n);
+	/* Copies up to n bytes from `address` of an address space; returns how many. */
+	size_t (*read)(void *context, const struct ptah_space *space, uint64_t address, void *bytes,
+		       size_t n);
 	void *context;
 	bool no_bdm70, iflags; /* as in struct ptah_event_config */
 	size_t limit;	       /* entries at most; 0: no limit */

@@ -42,6 +42,8 @@ struct walk {
 	uint64_t tnt; /* outcomes that wait; the oldest is bit tnt_count - 1 */
 	unsigned tnt_count;
 	uint64_t offset; /* of the packet that moves us */
+	struct ptah_space space, next_space;
+	bool space_waits; /* for the branch that leads to next_space */
 	uint64_t calls[CALL_STACK];
 	unsigned depth;
 };

@@ -42,7 +42,7 @@ void walk_put(struct walk *w, const struct ptah_item *item)
 static int fetch(const struct walk *w, uint64_t ip, struct x86_insn *insn)
 {
 	uint8_t bytes[X86_MAX_SIZE];
-	size_t n = w->config->read(w->config->context, ip, bytes, sizeof(bytes));
+	size_t n = w->config->read(w->config->context, &w->space, ip, bytes, sizeof(bytes));
 	int status;
 
 	if (!n)
@@ -313,6 +313,27 @@ static void use_outcomes(struct walk *w)
 	}
 }
 
+/* A branch, or what stands for one: the space that waited for it is entered. */
+static void enter_space(struct walk *w, unsigned type)
+{
+	switch (type) {
+	case PTAH_ITEM_TIP:
+	case PTAH_ITEM_ENABLED:
+	case PTAH_ITEM_DISABLED:
+	case PTAH_ITEM_ASYNC_DISABLED:
+	case PTAH_ITEM_ASYNC_BRANCH:
+	case PTAH_ITEM_OVERFLOW:
+	case PTAH_ITEM_PSB:
+	case PTAH_ITEM_ERROR:
+		if (w->space_waits)
+			w->space = w->next_space;
+		w->space_waits = false;
+		break;
+	default:
+		break;
+	}
+}
+
 /* SDM "Target IP (TIP) Packet": where an indirect or far branch, or an uncompressed return, went.
  */
 static void take_target(struct walk *w, uint64_t to)
@@ -331,6 +352,7 @@ static void take_target(struct walk *w, uint64_t to)
 	else if (last_of(&run)->class == PTAH_INSN_RETURN)
 		pop_call(w);
 	stand_at(w, to);
+	enter_space(w, PTAH_ITEM_TIP);
 	use_outcomes(w);
 }
 
@@ -385,22 +407,73 @@ static void take_disabled(struct walk *w, struct ptah_item *event)
 	event->ip = 0;
 }
 
-/* SDM "PTW Packet": without a FUP it belongs to the next PTWRITE, which has run. */
-static void take_ptwrite(struct walk *w, struct ptah_item *event)
+/* MOV to CR3, or VMPTRLD: 0F C7 /6 of memory without 66 and F3, which are VMCLEAR and VMXON. */
+static bool changes_space(const struct walk *w, uint64_t ip, const struct x86_insn *insn)
+{
+	uint8_t bytes[X86_MAX_SIZE];
+	size_t n = w->config->read(w->config->context, &w->space, ip, bytes, insn->size), i = 0;
+	bool other = false;
+
+	if (insn->writes_cr3)
+		return true;
+	for (; i < n && memchr("\x66\x67\xf0\xf2\xf3\x2e\x36\x3e\x26\x64\x65", bytes[i], 11); i++)
+		other |= bytes[i] == 0x66 || bytes[i] == 0xf3;
+	i += w->mode == PTAH_EXEC_64 && i < n && bytes[i] / 16 == 4; /* REX */
+	return !other && n >= i + 3 && bytes[i] == 0x0f && bytes[i + 1] == 0xc7 &&
+	       bytes[i + 2] / 64 != 3 && bytes[i + 2] / 8 % 8 == 6;
+}
+
+static bool is_ptwrite(const struct walk *w, uint64_t ip, const struct x86_insn *insn)
+{
+	(void)w;
+	(void)ip;
+	return insn->class == PTAH_INSN_PTWRITE;
+}
+
+/* Behind the next instruction of a kind, which has run. False when none is on the way. */
+static bool walk_behind(struct walk *w,
+			bool (*is_it)(const struct walk *, uint64_t, const struct x86_insn *),
+			uint64_t *ip)
 {
 	struct way way = way_from(w);
 
-	for (;;) {
+	do {
 		if (!way_step(w, &way))
-			return;
-		if (way.insn.class == PTAH_INSN_PTWRITE)
-			break;
-	}
+			return false;
+	} while (!is_it(w, way.at, &way.insn));
 	walk_to(w, way.at);
 	report(w, way.at, &way.insn, false);
 	stand_at(w, way.at + way.insn.size);
-	event->ip = way.at;
-	event->flags &= (uint8_t)~PTAH_ITEM_IP_SUPPRESSED;
+	*ip = way.at;
+	return true;
+}
+
+/* SDM "PTW Packet": without a FUP it belongs to the next PTWRITE, which has run. */
+static void take_ptwrite(struct walk *w, struct ptah_item *event)
+{
+	if (walk_behind(w, is_ptwrite, &event->ip))
+		event->flags &= (uint8_t)~PTAH_ITEM_IP_SUPPRESSED;
+}
+
+/*
+ * SDM "Paging Information (PIP) Packet", "VMCS Packet": a new value that comes
+ * without an address belongs to a MOV CR3 or VMPTRLD on the way, which has run,
+ * or else to the next branch.
+ */
+static void take_space(struct walk *w, const struct ptah_item *event)
+{
+	bool vmcs = event->type == PTAH_ITEM_VMCS || event->type == PTAH_ITEM_ASYNC_VMCS;
+	uint64_t *value = vmcs ? &w->next_space.vmcs : &w->next_space.cr3;
+	bool ahead = w->positioned && event->flags & PTAH_ITEM_IP_SUPPRESSED &&
+		     !(event->flags & PTAH_ITEM_STATUS);
+	uint64_t ip;
+
+	if (ahead && *value != event->value && walk_behind(w, changes_space, &ip))
+		ahead = false;
+	*value = event->value;
+	w->space_waits = ahead;
+	if (!ahead)
+		w->space = w->next_space;
 }
 
 /*
@@ -467,6 +540,12 @@ static void take_event(struct walk *w, struct ptah_item *event)
 	case PTAH_ITEM_MNT:
 	case PTAH_ITEM_STOP:
 		break;
+	case PTAH_ITEM_PAGING:
+	case PTAH_ITEM_VMCS:
+	case PTAH_ITEM_ASYNC_PAGING:
+	case PTAH_ITEM_ASYNC_VMCS:
+		take_space(w, event);
+		break;
 	case PTAH_ITEM_PTWRITE:
 		if (w->positioned && event->flags & PTAH_ITEM_IP_SUPPRESSED)
 			take_ptwrite(w, event);
@@ -499,4 +578,5 @@ void walk_event(struct walk *w, const struct ptah_item *event)
 	} else {
 		take_event(w, &copy);
 	}
+	enter_space(w, event->type);
 }

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Proves that the flow is right, for any code and any trace, as far as two
+ * decoders that share nothing but the instruction decoder can: it says what
+ * the reference decoder says, entry by entry, and cut into chunks the same.
+ *
+ * Input: a byte of configuration (where the code lies, no_bdm70, iflags), two
+ * bytes with the code's size, the code, the trace.
+ */
+#include "fuzz.h"
+
+#include "../tests/reference/compare.h"
+
+/* So much of the answer is compared. */
+#define LIMIT 20000
+
+/* Longer chains of direct branches than this code can hold are for the flow a
+ * loop, and the reference knows better. */
+#define MAX_CODE 4096
+
+static void check(const uint8_t *trace, size_t size, struct ptah_image *image,
+		  const struct reference_config *config)
+{
+	struct reference reference, flow;
+
+	reference_decode(trace, size, config, &reference);
+	for (size_t chunk = 0; chunk < 40; chunk = 3 * chunk + 1) {
+		flow_decode(trace, size, chunk, image, config, &flow);
+		CHECK(same_answer(&flow, &reference));
+		reference_free(&flow);
+	}
+	reference_free(&reference);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const uint64_t bases[] = {0x401000, 0, UINT64_C(0xfffffffffffff000), 0x7ffffffff000};
+	struct reference_config config = {.read = read_image, .limit = LIMIT};
+	struct ptah_image *image;
+	size_t code;
+
+	if (size < 3)
+		return 0;
+	code = (size_t)(data[1] | data[2] << 8) % (MAX_CODE + 1);
+	size -= 3;
+	code = code < size ? code : size;
+	CHECK(!ptah_image_new(&image));
+	if (code)
+		ptah_image_add_bytes(image, data + 3, code, bases[data[0] & 3], NULL);
+	config.context = image;
+	config.no_bdm70 = data[0] & 4;
+	config.iflags = data[0] & 8;
+	check(data + 3 + code, size - code, image, &config);
+	ptah_image_free(image);
+	return 0;
+}
