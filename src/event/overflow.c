@@ -14,11 +14,11 @@ void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 	if (d->phase == EVENT_HEADER) { /* SDM "PSB": OVF may cut it; what it said is state */
 		d->vmcs.flags |= PTAH_ITEM_STATUS;
 		d->paging.flags |= PTAH_ITEM_STATUS;
+		d->pending_mode.flags |= PTAH_ITEM_STATUS;
+	} else {
+		d->has_mode = false; /* its branch is lost, and what came behind it */
 	}
-	if (d->has_vmcs)
-		event_push_pending(d, &d->vmcs, false, 0);
-	if (d->has_paging)
-		event_push_pending(d, &d->paging, false, 0);
+	event_release_changes(d, false, 0);
 	event_forget_pending(d);
 	event_time_overflow(&d->time);
 	event_set_time(d);
