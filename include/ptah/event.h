@@ -76,7 +76,8 @@ enum ptah_item_detail {
 	PTAH_DETAIL_AUTONOMOUS = 1 << 2,    /* pwrx: woken by the hardware on its own */
 };
 
-/* `tsc_error` where no bound can be given. */
+/* `tsc_error` where no bound can be given: TSC packets alone, or packets lost since the last one.
+ */
 #define PTAH_TSC_UNBOUNDED 255
 
 /*
