@@ -255,6 +255,18 @@ static void jump_out_of_the_filter_and_back(void **state)
 	expect(w, 2, 0);
 }
 
+/* call; PSB: the return cannot be compressed. */
+static void psb_behind_a_call(void **state)
+{
+	static const uint8_t code[] = {0xe8, 0x01, 0, 0, 0, 0x90, 0xc3};
+	struct world *w = begin(code, sizeof(code));
+
+	(void)state;
+	send_psb(w, BASE + 6);
+	generator_tnt(&w->g, true);
+	expect(w, 1, 1);
+}
+
 /* A PSB+ that contradicts the code size: it is right. 48 89 C0 is one instruction or two. */
 static void code_size_of_a_psb(void **state)
 {
@@ -279,6 +291,7 @@ int main(void)
 	    cmocka_unit_test(outcomes_at_an_indirect_branch),
 	    cmocka_unit_test(ptwrite_in_a_loop),
 	    cmocka_unit_test(jump_out_of_the_filter_and_back),
+	    cmocka_unit_test(psb_behind_a_call),
 	    cmocka_unit_test(code_size_of_a_psb),
 	};
 

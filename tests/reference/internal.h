@@ -46,6 +46,7 @@ struct walk {
 	bool space_waits; /* for the branch that leads to next_space */
 	uint64_t calls[CALL_STACK];
 	unsigned depth;
+	unsigned forgotten; /* calls ahead, on the way to where a PSB was */
 };
 
 void walk_put(struct walk *w, const struct ptah_item *item);

@@ -168,9 +168,18 @@ static void pop_call(struct walk *w)
 }
 
 /* A call to the next instruction only reads the IP and is not pushed. */
+static bool is_pushed(uint64_t ip, const struct x86_insn *insn)
+{
+	return insn->class == PTAH_INSN_CALL && insn->target != ip + insn->size;
+}
+
 static void pass_call(struct walk *w, uint64_t ip, const struct x86_insn *insn)
 {
-	if (insn->class == PTAH_INSN_CALL && insn->target != ip + insn->size)
+	if (!is_pushed(ip, insn))
+		return;
+	if (w->forgotten)
+		w->forgotten--;
+	else
 		push_call(w, ip + insn->size);
 }
 
@@ -205,6 +214,7 @@ static void lose(struct walk *w)
 	w->positioned = false;
 	w->tnt_count = 0;
 	w->depth = 0;
+	w->forgotten = 0;
 }
 
 static void fail(struct walk *w, int status, uint64_t ip)
@@ -489,9 +499,13 @@ static void take_psb(struct walk *w, const struct ptah_item *event)
 		fail(w, PTAH_E_MISMATCH, w->ip);
 	w->mode = event->mode;
 	w->speculative = event->flags & PTAH_ITEM_SPECULATIVE;
-	w->depth = 0;
 	if (!w->positioned && on)
 		stand_at(w, event->ip);
+	/* The calls on the way to here are forgotten with those before. */
+	w->depth = 0;
+	w->forgotten = 0;
+	for (struct way way = way_from(w); on && way_step(w, &way) && way.at != event->ip;)
+		w->forgotten += is_pushed(way.at, &way.insn);
 }
 
 /*
