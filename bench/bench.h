@@ -32,8 +32,17 @@ void bench_trace_free(struct bench_trace *trace);
 struct bench_result {
 	uint64_t count;
 	uint64_t errors;
-	uint64_t sum; /* of the packets' sizes and payloads: they are read, and the same */
+	uint64_t sum; /* of the packets' sizes and payloads: they are read, and the same;
+		       * instructions: a hash of their addresses, sizes and classes in order */
 };
+
+/* One more instruction; `class` is libipt's number. */
+static inline uint64_t bench_add_insn(uint64_t sum, uint64_t ip, unsigned size, unsigned class)
+{
+	return (sum ^ ip ^ (uint64_t)size << 56 ^ (uint64_t) class << 60) *
+		   UINT64_C(0x9e3779b97f4a7c15) +
+	       1;
+}
 
 typedef struct bench_result bench_decoder(const struct bench_trace *trace, size_t size);
 
@@ -42,6 +51,9 @@ bench_decoder bench_ptah_packets, bench_ptah_single, bench_ptah_blocks, bench_pt
 bench_decoder bench_libipt_packets, bench_libipt_blocks, bench_libipt_insns;
 
 const char *bench_libipt_version(void);
+
+/* An enum ptah_insn_class as libipt numbers it. */
+unsigned bench_libipt_class(unsigned class);
 
 /* Searches it for a PSB; whether there is one. */
 bool bench_libipt_find_psb(const struct bench_trace *trace);

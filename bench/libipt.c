@@ -170,6 +170,25 @@ static int drain_insn_events(struct pt_insn_decoder *decoder, int status)
 	return status;
 }
 
+unsigned bench_libipt_class(unsigned class)
+{
+	static const uint8_t classes[PTAH_INSN_CLASS_MAX] = {
+	    [PTAH_INSN_OTHER] = ptic_other,
+	    [PTAH_INSN_COND] = ptic_cond_jump,
+	    [PTAH_INSN_JUMP] = ptic_jump,
+	    [PTAH_INSN_CALL] = ptic_call,
+	    [PTAH_INSN_JUMP_IND] = ptic_jump,
+	    [PTAH_INSN_CALL_IND] = ptic_call,
+	    [PTAH_INSN_RETURN] = ptic_return,
+	    [PTAH_INSN_FAR_CALL] = ptic_far_call,
+	    [PTAH_INSN_FAR_RETURN] = ptic_far_return,
+	    [PTAH_INSN_FAR_JUMP] = ptic_far_jump,
+	    [PTAH_INSN_PTWRITE] = ptic_ptwrite,
+	};
+
+	return classes[class];
+}
+
 struct bench_result bench_libipt_insns(const struct bench_trace *trace, size_t size)
 {
 	struct pt_config config = configure(trace, size);
@@ -190,7 +209,11 @@ struct bench_result bench_libipt_insns(const struct bench_trace *trace, size_t s
 			insn.iclass = ptic_error;
 			status = pt_insn_next(decoder, &insn, sizeof(insn));
 			/* As in libipt's own tools: an instruction may come with an error. */
-			result.count += insn.iclass != ptic_error;
+			if (insn.iclass == ptic_error)
+				continue;
+			result.count++;
+			result.sum =
+			    bench_add_insn(result.sum, insn.ip, insn.size, (unsigned)insn.iclass);
 		} while (status >= 0);
 		if (status == -pte_eos)
 			break;

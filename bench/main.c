@@ -3,6 +3,7 @@
  * ptah-bench text BYTES                      text to pack, on standard output
  * ptah-bench decode [-n N] LABEL FILE        a perf.data file, Ptah against libipt
  * ptah-bench decode [-n N] LABEL PT PAGES    raw packets with a page dump
+ * ptah-bench equal LABEL FILE [PAGES]        are all instructions the same? (exit status)
  * ptah-bench timing N                        a stream full of CYC and MTC, likewise
  * ptah-bench psb                             PSB search in a buffer without one
  * ptah-bench ratio N LABEL COMMAND COMMAND   the times of two shell commands
@@ -159,6 +160,34 @@ static int decode(int argc, char **argv)
 	return 0;
 }
 
+/* Every instruction of a trace: address, size, class, order. */
+static int equal(int argc, char **argv)
+{
+	struct bench_result ptah, libipt;
+	struct bench_trace trace;
+	size_t size;
+	bool same;
+
+	if (argc == 3)
+		bench_load_session(&trace, argv[1], argv[2]);
+	else if (argc == 4)
+		bench_load_pages(&trace, argv[1], argv[2], argv[3]);
+	else
+		return 2;
+	size = cut(&trace, trace.size);
+	ptah = bench_ptah_insns(&trace, size);
+	libipt = bench_libipt_insns(&trace, size);
+	same =
+	    ptah.count == libipt.count && ptah.sum == libipt.sum && !ptah.errors && !libipt.errors;
+	printf("%-10s %14" PRIu64 " instructions, %s\n", trace.label, ptah.count,
+	       same ? "each the same" : "not the same");
+	if (!same)
+		printf("libipt: %" PRIu64 "; errors: Ptah %" PRIu64 ", libipt %" PRIu64 "\n",
+		       libipt.count, ptah.errors, libipt.errors);
+	bench_trace_free(&trace);
+	return !same;
+}
+
 /* Commands */
 
 /* Runs it and returns its wall-clock seconds. */
@@ -248,8 +277,9 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(int argc, char **argv);
-	} commands[] = {{"decode", decode}, {"timing", bench_timing}, {"psb", bench_psb},
-			{"ratio", ratio},   {"memory", memory},	      {"text", text}};
+	} commands[] = {{"decode", decode}, {"equal", equal}, {"timing", bench_timing},
+			{"psb", bench_psb}, {"ratio", ratio}, {"memory", memory},
+			{"text", text}};
 	int status = 2;
 
 	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(*commands); i++)

@@ -120,7 +120,11 @@ struct bench_result bench_ptah_insns(const struct bench_trace *trace, size_t siz
 	struct bench_result result = {0, 0, 0};
 	static struct ptah_insn insns[65536];
 	struct ptah_item items[256];
+	unsigned classes[PTAH_INSN_CLASS_MAX];
 	int n, k;
+
+	for (unsigned i = 0; i < PTAH_INSN_CLASS_MAX; i++)
+		classes[i] = bench_libipt_class(i);
 
 	while ((n = ptah_flow_read(flow, items, 256)) > 0) {
 		for (int i = 0; i < n; i++) {
@@ -128,6 +132,9 @@ struct bench_result bench_ptah_insns(const struct bench_trace *trace, size_t siz
 			if (items[i].type != PTAH_ITEM_BLOCK)
 				continue;
 			k = ptah_flow_insns(flow, &items[i], insns, 65536);
+			for (int j = 0; j < k; j++)
+				result.sum = bench_add_insn(result.sum, insns[j].ip, insns[j].size,
+							    classes[insns[j].class]);
 			result.count += k > 0 ? (uint64_t)k : 0;
 		}
 	}
