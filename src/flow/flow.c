@@ -310,7 +310,7 @@ static ALWAYS_INLINE bool go_compressed_return(struct ptah_flow *f)
 
 	if (UNLIKELY(!pop_return(f, &site)))
 		return false;
-	if (LIKELY(site.call != NULL)) {
+	if (LIKELY(site.call && code_mode(site.call) == f->mode)) {
 		follow(f, site.call, 0);
 	} else {
 		f->ip = site.ip;
@@ -736,14 +736,21 @@ static bool comes_first(struct ptah_flow *f, uint64_t first, uint64_t second)
 	}
 }
 
+static bool is_prefix(unsigned byte, unsigned mode)
+{
+	static const uint8_t prefixes[] = {0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65,
+					   0x66, 0x67, 0xf0, 0xf2, 0xf3};
+
+	return memchr(prefixes, (int)byte, sizeof(prefixes)) ||
+	       (mode == PTAH_EXEC_64 && byte >> 4 == 4); /* REX */
+}
+
 /* Instructions that change the address space without a branch, behind any prefixes. */
 static bool changes_space(const struct ptah_insn *insn)
 {
 	unsigned i = 0, reg;
 
-	while (i < insn->size &&
-	       (insn->bytes[i] == 0x66 || insn->bytes[i] == 0x67 || insn->bytes[i] >= 0xf0 ||
-		(insn->mode == PTAH_EXEC_64 && insn->bytes[i] >> 4 == 4)))
+	while (i < insn->size && is_prefix(insn->bytes[i], insn->mode))
 		i++;
 	if (i + 2 >= insn->size || insn->bytes[i] != 0x0f)
 		return false;
@@ -1085,6 +1092,8 @@ static bool take_deferred_tip(struct ptah_flow *f, struct output *out)
 	}
 	emit_block(f, out, node);
 	go_indirect(f, node, f->event.to);
+	if (UNLIKELY(f->space_waits))
+		enter_space(f, out);
 	return true;
 }
 

@@ -280,6 +280,26 @@ static void code_size_of_a_psb(void **state)
 	expect(w, 3, 0);
 }
 
+/* call (64 bit), far jump to 32-bit code, which returns to the call: in 32-bit code. */
+static void compressed_return_in_another_mode(void **state)
+{
+	static const uint8_t code[] = {
+	    0xe8, 0x05, 0,    0, 0, /* call BASE + 10 */
+	    0x48, 0x89, 0xc0,	    /* mov rax, rax; or dec eax; mov eax, eax */
+	    0xff, 0xe0,		    /* jmp rax */
+	    0xff, 0x28,		    /* far jump */
+	    0xc3,
+	};
+	struct world *w = begin(code, sizeof(code));
+
+	(void)state;
+	send_mode(w, PTAH_EXEC_32);
+	generator_tip(&w->g, BASE + 12);
+	generator_tnt(&w->g, true);
+	generator_tip(&w->g, BASE);
+	expect(w, 6, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -293,6 +313,7 @@ int main(void)
 	    cmocka_unit_test(jump_out_of_the_filter_and_back),
 	    cmocka_unit_test(psb_behind_a_call),
 	    cmocka_unit_test(code_size_of_a_psb),
+	    cmocka_unit_test(compressed_return_in_another_mode),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
