@@ -50,6 +50,15 @@ typedef struct bench_result bench_decoder(const struct bench_trace *trace, size_
 bench_decoder bench_ptah_packets, bench_ptah_single, bench_ptah_blocks, bench_ptah_insns;
 bench_decoder bench_libipt_packets, bench_libipt_blocks, bench_libipt_insns;
 
+/*
+ * The same with what an earlier pass over the trace has left: decoded code. The
+ * first call makes that pass, too: call it once before measuring.
+ */
+bench_decoder bench_ptah_blocks_warm, bench_libipt_blocks_warm;
+/* Ends what they keep. */
+void bench_ptah_cool(void);
+void bench_libipt_cool(void);
+
 const char *bench_libipt_version(void);
 
 /* An enum ptah_insn_class as libipt numbers it. */

@@ -131,19 +131,13 @@ static int drain_block_events(struct pt_block_decoder *decoder, int status)
 	return status;
 }
 
-struct bench_result bench_libipt_blocks(const struct bench_trace *trace, size_t size)
+/* From a synchronised decoder on. */
+static struct bench_result count_blocks(struct pt_block_decoder *decoder, int status)
 {
-	struct pt_config config = configure(trace, size);
-	struct pt_block_decoder *decoder = pt_blk_alloc_decoder(&config);
 	struct bench_result result = {0, 0, 0};
-	struct pt_image_section_cache *cache;
 	struct pt_block block;
-	int status;
 
-	if (!decoder)
-		bench_die(trace->label, "libipt: no block decoder");
-	cache = fill_image(pt_blk_get_image(decoder), trace);
-	while ((status = pt_blk_sync_forward(decoder)) >= 0) {
+	while (status >= 0) {
 		do {
 			status = drain_block_events(decoder, status);
 			if (status < 0)
@@ -155,10 +149,57 @@ struct bench_result bench_libipt_blocks(const struct bench_trace *trace, size_t 
 		if (status == -pte_eos)
 			break;
 		result.errors++;
+		status = pt_blk_sync_forward(decoder);
 	}
-	pt_blk_free_decoder(decoder);
-	pt_iscache_free(cache);
 	return result;
+}
+
+/* libipt keeps decoded blocks with the sections of its cache. */
+static struct {
+	struct pt_block_decoder *decoder;
+	struct pt_image_section_cache *cache;
+	uint64_t first_psb;
+} warm;
+
+static void open_blocks(const struct bench_trace *trace, size_t size)
+{
+	struct pt_config config = configure(trace, size);
+
+	warm.decoder = pt_blk_alloc_decoder(&config);
+	if (!warm.decoder)
+		bench_die(trace->label, "libipt: no block decoder");
+	warm.cache = fill_image(pt_blk_get_image(warm.decoder), trace);
+}
+
+void bench_libipt_cool(void)
+{
+	pt_blk_free_decoder(warm.decoder);
+	pt_iscache_free(warm.cache);
+	warm.decoder = NULL;
+	warm.cache = NULL;
+}
+
+struct bench_result bench_libipt_blocks(const struct bench_trace *trace, size_t size)
+{
+	struct bench_result result;
+
+	open_blocks(trace, size);
+	result = count_blocks(warm.decoder, pt_blk_sync_forward(warm.decoder));
+	bench_libipt_cool();
+	return result;
+}
+
+struct bench_result bench_libipt_blocks_warm(const struct bench_trace *trace, size_t size)
+{
+	if (!warm.decoder) {
+		int status;
+
+		open_blocks(trace, size);
+		status = pt_blk_sync_forward(warm.decoder);
+		pt_blk_get_sync_offset(warm.decoder, &warm.first_psb);
+		count_blocks(warm.decoder, status);
+	}
+	return count_blocks(warm.decoder, pt_blk_sync_set(warm.decoder, warm.first_psb));
 }
 
 static int drain_insn_events(struct pt_insn_decoder *decoder, int status)

@@ -154,6 +154,12 @@ static int decode(int argc, char **argv)
 	bench_compare(&trace, "one by one", pairs, trace.size, bench_ptah_single,
 		      bench_libipt_packets);
 	bench_compare(&trace, "blocks", pairs, trace.size, bench_ptah_blocks, bench_libipt_blocks);
+	bench_ptah_blocks_warm(&trace, trace.size);
+	bench_libipt_blocks_warm(&trace, trace.size);
+	bench_compare(&trace, "blocks, warm", pairs, trace.size, bench_ptah_blocks_warm,
+		      bench_libipt_blocks_warm);
+	bench_ptah_cool();
+	bench_libipt_cool();
 	bench_compare(&trace, "instructions", pairs, cut(&trace, INSNS_SIZE), bench_ptah_insns,
 		      bench_libipt_insns);
 	bench_trace_free(&trace);

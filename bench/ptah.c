@@ -95,9 +95,8 @@ static struct ptah_flow *start(const struct bench_trace *trace, size_t size)
 	return flow;
 }
 
-struct bench_result bench_ptah_blocks(const struct bench_trace *trace, size_t size)
+static struct bench_result count_blocks(struct ptah_flow *flow)
 {
-	struct ptah_flow *flow = start(trace, size);
 	struct bench_result result = {0, 0, 0};
 	struct ptah_item items[256];
 	int n;
@@ -110,8 +109,36 @@ struct bench_result bench_ptah_blocks(const struct bench_trace *trace, size_t si
 				result.errors += items[i].type == PTAH_ITEM_ERROR;
 		}
 	}
+	return result;
+}
+
+struct bench_result bench_ptah_blocks(const struct bench_trace *trace, size_t size)
+{
+	struct ptah_flow *flow = start(trace, size);
+	struct bench_result result = count_blocks(flow);
+
 	ptah_flow_free(flow);
 	return result;
+}
+
+static struct ptah_flow *warm;
+
+struct bench_result bench_ptah_blocks_warm(const struct bench_trace *trace, size_t size)
+{
+	if (!warm) {
+		warm = start(trace, size);
+		count_blocks(warm);
+	}
+	ptah_flow_seek(warm, 0);
+	if (ptah_flow_feed(warm, trace->bytes, size, true) < 0)
+		bench_die(trace->label, "cannot be decoded again");
+	return count_blocks(warm);
+}
+
+void bench_ptah_cool(void)
+{
+	ptah_flow_free(warm);
+	warm = NULL;
 }
 
 struct bench_result bench_ptah_insns(const struct bench_trace *trace, size_t size)

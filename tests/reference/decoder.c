@@ -378,11 +378,11 @@ static void take_ovf(struct decoder *d, uint64_t offset)
 	if (d->phase == HEADER) {
 		d->vmcs.flags |= PTAH_ITEM_STATUS;
 		d->pip.flags |= PTAH_ITEM_STATUS;
+		d->mode_change.flags |= PTAH_ITEM_STATUS;
+	} else {
+		d->has_mode = false; /* of a branch that is lost */
 	}
-	if (d->has_vmcs)
-		tell_at(d, &d->vmcs, NULL);
-	if (d->has_pip)
-		tell_at(d, &d->pip, NULL);
+	change_state(d, NULL);
 	forget(d);
 	d->lost_offset = offset;
 	d->last_ip = 0;
