@@ -89,6 +89,7 @@ struct input {
 	uint64_t tid;	 /* 0: all */
 	const char *cpu; /* a number; NULL: all */
 	const char *processor, *errata;
+	bool no_tnt, no_retcomp;
 };
 
 /* clang-format off */
@@ -116,6 +117,10 @@ struct input {
 		     "family/model/stepping that recorded (default: as the recording says)", NULL),\
 	INPUT_OPTION("errata", 0, OPTION_TEXT, type, errata, "LIST",                               \
 		     "work around these errata, all or none (default: the processor's)", NULL),    \
+	INPUT_OPTION("no-tnt", 0, OPTION_FLAG, type, no_tnt, NULL,                                 \
+		     "the trace has no TNT packets (a recording says so itself)", NULL),           \
+	INPUT_OPTION("no-retcomp", 0, OPTION_FLAG, type, no_retcomp, NULL,                         \
+		     "with --no-tnt: it has no compressed returns either", NULL),                  \
 	INPUT_OPTION("output", 'o', OPTION_TEXT, type, output, "FILE",                             \
 		     "write to FILE instead of standard output", NULL),                            \
 	INPUT_OPTION("format", 0, OPTION_CHOICE, type, format, "FORMAT",                           \

@@ -129,14 +129,14 @@ static int check_wanted(const struct command *command, const struct input *input
 		    input->tid);
 }
 
-/* The errata to work around, where the command line says so. */
-static int set_errata(const struct command *command, const struct input *input,
-		      struct ptah_session *session)
+/* How to decode, where the command line says so: errata, what the trace lacks. */
+static int set_flow(const struct command *command, const struct input *input,
+		    struct ptah_session *session)
 {
-	struct ptah_event_config events;
+	struct ptah_flow_config flow;
 	struct ptah_cpu cpu = {0};
 
-	ptah_session_get_events(session, &events);
+	ptah_session_get_flow(session, &flow);
 	if (input->processor) {
 		if (strcmp(input->processor, "none") &&
 		    ptah_cpu_parse(input->processor, &cpu) < 0) {
@@ -146,14 +146,16 @@ static int set_errata(const struct command *command, const struct input *input,
 			     input->processor);
 			return EXIT_USAGE;
 		}
-		events.errata = ptah_cpu_errata(&cpu);
+		flow.events.errata = ptah_cpu_errata(&cpu);
 	}
-	if (input->errata && ptah_errata_parse(input->errata, &events.errata) < 0) {
+	if (input->errata && ptah_errata_parse(input->errata, &flow.events.errata) < 0) {
 		fail(command, "--errata=%s: it takes names such as SKD007,SKL168, or all, or none",
 		     input->errata);
 		return EXIT_USAGE;
 	}
-	ptah_session_set_events(session, &events);
+	flow.no_tnt |= input->no_tnt;
+	flow.no_retcomp |= input->no_retcomp;
+	ptah_session_set_flow(session, &flow);
 	return 0;
 }
 
@@ -202,7 +204,7 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 		if (status < 0)
 			return fail(command, "%s", why.text[0] ? why.text : ptah_strerror(status));
 	}
-	status = set_errata(command, input, *session);
+	status = set_flow(command, input, *session);
 	if (status) {
 		ptah_session_close(*session);
 		return status;

@@ -10,6 +10,7 @@
 
 #include <ptah/cpu.h>
 #include <ptah/event.h>
+#include <ptah/image.h>
 
 /* The entry point of a target, as libFuzzer wants it. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -81,6 +82,25 @@ static inline struct ptah_event_config fuzz_event_config(unsigned bits)
 	}
 	config.no_bdm70 = bits & 32;
 	return config;
+}
+
+/*
+ * Puts code into an image. In `spaces`, its first third is what CR3 0x1000 has
+ * at `base`, the second what CR3 0x2000 has there, and the third is everyone's,
+ * behind them. Bytes that would lie outside of the address space are left out.
+ */
+static inline void fuzz_add_code(struct ptah_image *image, const uint8_t *code, size_t size,
+				 uint64_t base, bool spaces)
+{
+	const size_t third = spaces ? size / 3 : 0;
+
+	for (unsigned i = 0; i < 2 && third; i++) {
+		const struct ptah_space space = {0x1000 * (i + 1), PTAH_SPACE_ANY};
+
+		ptah_image_add_bytes(image, code + i * third, third, base, &space);
+	}
+	if (size > 2 * third)
+		ptah_image_add_bytes(image, code + 2 * third, size - 2 * third, base + third, NULL);
 }
 
 /* A stream of items, summed up. */

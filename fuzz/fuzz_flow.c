@@ -6,7 +6,8 @@
  *
  * Input: a byte whose low two bits choose where the code lies and the others the
  * configuration (fuzz_event_config; with errata, a filter as well), two bytes
- * with the code's size, the code, the trace.
+ * with the code's size (13 bits) and more configuration: address spaces, no_tnt,
+ * no_retcomp; the code, the trace.
  */
 #include "fuzz.h"
 
@@ -79,20 +80,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct fuzz_items whole, cut;
 	uint64_t base;
 	size_t code;
+	bool spaces;
 
 	if (size < 3)
 		return 0;
 	base = bases[data[0] & 3];
 	config.events = fuzz_event_config(data[0] >> 2);
 	config.ranges[0] = (struct ptah_filter_range){base, base + 63, PTAH_RANGE_FILTER};
-	code = (size_t)(data[1] | data[2] << 8);
+	spaces = data[2] & 0x20;
+	config.no_tnt = data[2] & 0x40;
+	config.no_retcomp = data[2] & 0x80;
+	code = (size_t)(data[1] | (data[2] & 0x1f) << 8);
 	data += 3;
 	size -= 3;
 	code = code < size ? code : size;
 
 	CHECK(!ptah_image_new(&image));
-	if (code)
-		ptah_image_add_bytes(image, data, code, base, NULL);
+	fuzz_add_code(image, data, code, base, spaces);
 	whole = decode(image, &config, data + code, size - code, size, seed);
 	for (size_t max_chunk = 1; max_chunk < 200; max_chunk *= 12) {
 		cut = decode(image, &config, data + code, size - code, max_chunk,

@@ -4,8 +4,8 @@
  * decoders that share nothing but the instruction decoder can: it says what
  * the reference decoder says, entry by entry, and cut into chunks the same.
  *
- * Input: a byte of configuration (where the code lies, no_bdm70, iflags), two
- * bytes with the code's size, the code, the trace.
+ * Input: a byte of configuration (where the code lies, no_bdm70, iflags, address
+ * spaces), two bytes with the code's size, the code, the trace.
  */
 #include "fuzz.h"
 
@@ -45,8 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size -= 3;
 	code = code < size ? code : size;
 	CHECK(!ptah_image_new(&image));
-	if (code)
-		ptah_image_add_bytes(image, data + 3, code, bases[data[0] & 3], NULL);
+	fuzz_add_code(image, data + 3, code, bases[data[0] & 3], data[0] & 16);
 	config.context = image;
 	config.no_bdm70 = data[0] & 4;
 	config.iflags = data[0] & 8;

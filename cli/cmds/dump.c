@@ -158,18 +158,19 @@ static int set_clock(struct dump *d)
 /* What the recording says, unless an option says otherwise. */
 static void ask_recording(struct dump *d, const struct ptah_session *session)
 {
-	struct ptah_event_config said;
+	struct ptah_flow_config config;
+	const struct ptah_event_config *said = &config.events;
 
-	ptah_session_get_events(session, &said);
-	d->start.cyc_thresh = said.cyc_thresh;
+	ptah_session_get_flow(session, &config);
+	d->start.cyc_thresh = said->cyc_thresh;
 	if (!d->start.mtc_freq)
-		d->start.mtc_freq = said.mtc_freq;
+		d->start.mtc_freq = said->mtc_freq;
 	if (!d->start.nominal_ratio)
-		d->start.nominal_ratio = said.nominal_ratio;
+		d->start.nominal_ratio = said->nominal_ratio;
 	if (d->start.ctc_numerator)
 		return;
-	d->start.ctc_numerator = said.tsc_ctc_n;
-	d->start.ctc_denominator = said.tsc_ctc_d;
+	d->start.ctc_numerator = said->tsc_ctc_n;
+	d->start.ctc_denominator = said->tsc_ctc_d;
 }
 
 static void move_clock(struct event_time *t, const struct packet_place *place)

@@ -38,6 +38,7 @@ static void put_summary_json(struct json *j, const struct ptah_session *session,
 	json_number(j, "branches", t->branches);
 	json_number(j, "errors", t->errors);
 	json_number(j, "overflows", t->overflows);
+	json_number(j, "gaps", t->gaps);
 	json_number(j, "lost_bytes", t->lost_bytes);
 	json_array(j, "notes");
 	for (size_t i = 0; ptah_session_note(session, i); i++)
@@ -88,6 +89,12 @@ static void put_summary(struct out *out, const struct ptah_session *session,
 	if (t->overflows)
 		out_format(out, "# %" PRIu64 " overflows: the processor lost packets\n",
 			   t->overflows);
+	if (t->gaps)
+		out_format(out,
+			   "# %" PRIu64
+			   " gaps: the trace has no TNT packets, and what ran in them is "
+			   "not counted\n",
+			   t->gaps);
 	if (t->lost_bytes)
 		out_format(out, "# %" PRIu64 " bytes of trace were lost\n", t->lost_bytes);
 	for (size_t i = 0; ptah_session_note(session, i); i++)

@@ -166,11 +166,18 @@ static void put_branch(struct script *s, uint64_t from, uint64_t to, const char 
 
 static bool is_taken(const struct ptah_item *block)
 {
-	if (block->flags & PTAH_ITEM_TRUNCATED)
+	if (block->flags & (PTAH_ITEM_TRUNCATED | PTAH_ITEM_UNKNOWN))
 		return false;
 	if (block->class == PTAH_INSN_COND)
 		return block->flags & PTAH_ITEM_TAKEN;
 	return block->class != PTAH_INSN_OTHER && block->class != PTAH_INSN_PTWRITE;
+}
+
+/* Part of the path is missing here. */
+static bool is_loss(const struct ptah_item *item)
+{
+	return item->type == PTAH_ITEM_ERROR || item->type == PTAH_ITEM_OVERFLOW ||
+	       item->type == PTAH_ITEM_GAP;
 }
 
 static void resolve_branch(struct script *s, uint64_t to)
@@ -203,6 +210,7 @@ static void on_branches(struct script *s, const struct ptah_item *item)
 		resolve_branch(s, item->ip);
 		put_branch(s, item->ip, item->to, "async");
 		break;
+	case PTAH_ITEM_GAP:
 	case PTAH_ITEM_ERROR:
 	case PTAH_ITEM_OVERFLOW:
 		s->has_branch = false;
@@ -238,7 +246,7 @@ static void on_calls(struct script *s, const struct ptah_item *item)
 			s->depth--;
 		}
 		s->before = item->class;
-	} else if (item->type == PTAH_ITEM_ERROR || item->type == PTAH_ITEM_OVERFLOW) {
+	} else if (is_loss(item)) {
 		s->before = PTAH_INSN_OTHER;
 	}
 }
@@ -434,8 +442,7 @@ static void on_event(struct script *s, const struct ptah_item *item)
 {
 	if (item->type == PTAH_ITEM_ERROR)
 		s->errors++;
-	if (item->type == PTAH_ITEM_BLOCK ||
-	    (!s->o->events && item->type != PTAH_ITEM_ERROR && item->type != PTAH_ITEM_OVERFLOW))
+	if (item->type == PTAH_ITEM_BLOCK || (!s->o->events && !is_loss(item)))
 		return;
 	if (s->o->input.format == FORMAT_JSON)
 		put_event_json(s, item);

@@ -18,7 +18,7 @@ static const struct option_def option_defs[] = {
 struct counts {
 	uint64_t bytes, packets[PTAH_PACKET_TYPE_MAX], bad_bytes;
 	uint64_t blocks, instructions, classes[PTAH_INSN_CLASS_MAX];
-	uint64_t errors, overflows, lost_bytes;
+	uint64_t errors, overflows, gaps, lost_bytes;
 	struct ptah_item first_error;
 	double seconds;
 };
@@ -45,6 +45,8 @@ static void count_item(struct counts *c, const struct ptah_item *item)
 			c->first_error = *item;
 	} else if (item->type == PTAH_ITEM_OVERFLOW) {
 		c->overflows++;
+	} else if (item->type == PTAH_ITEM_GAP) {
+		c->gaps++;
 	}
 }
 
@@ -87,6 +89,7 @@ static void add(struct counts *sum, const struct counts *c)
 		sum->first_error = c->first_error;
 	sum->errors += c->errors;
 	sum->overflows += c->overflows;
+	sum->gaps += c->gaps;
 	sum->lost_bytes += c->lost_bytes;
 	sum->seconds += c->seconds;
 	for (size_t i = 0; i < PTAH_PACKET_TYPE_MAX; i++)
@@ -124,6 +127,7 @@ static void put_json(struct json *j, const struct counts *c)
 		  ratio(8.0 * (double)c->bytes, (double)c->instructions));
 	json_number(j, "errors", c->errors);
 	json_number(j, "overflows", c->overflows);
+	json_number(j, "gaps", c->gaps);
 	json_real(j, "seconds", c->seconds);
 	json_real(j, "mb_per_second", ratio((double)c->bytes / 1e6, c->seconds));
 	json_real(j, "million_instructions_per_second",
@@ -165,6 +169,8 @@ static void put_text(struct out *out, const struct counts *c)
 			   c->first_error.offset, c->first_error.ip,
 			   ptah_strerror(c->first_error.status));
 	put_row(out, "overflows", c->overflows);
+	if (c->gaps)
+		put_row(out, "gaps without TNT packets", c->gaps);
 	out_format(out, "  %-24s %16.1f\n  %-24s %16.1f\n", "decoded, MB/s",
 		   ratio((double)c->bytes / 1e6, c->seconds), "decoded, Minsn/s",
 		   ratio((double)c->instructions / 1e6, c->seconds));

@@ -60,6 +60,7 @@ enum ptah_item_flags {
 	PTAH_ITEM_SPECULATIVE = 1 << 4,	  /* inside a transaction */
 	PTAH_ITEM_ABORTED = 1 << 5,	  /* tsx: aborted */
 	PTAH_ITEM_NON_ROOT = 1 << 6,	  /* paging: VMX non-root operation */
+	PTAH_ITEM_UNKNOWN = 1 << 7,	  /* block: where its branch went is in no packet */
 };
 
 /* `detail` of an event: which of its fields say something, and how it came. */

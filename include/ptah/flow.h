@@ -46,6 +46,13 @@ struct ptah_flow_config {
 	size_t size;					     /* sizeof(struct ptah_flow_config) */
 	struct ptah_event_config events;		     /* its size 0: the defaults */
 	struct ptah_filter_range ranges[PTAH_FILTER_RANGES]; /* only for erratum SKL014 */
+	/*
+	 * IA32_RTIT_CTL.DisTNT: the outcomes of conditional branches, and compressed
+	 * returns, are not in the trace. What is behind such a branch up to the next
+	 * packet with an address is reported as PTAH_ITEM_GAP.
+	 */
+	bool no_tnt;
+	bool no_retcomp; /* IA32_RTIT_CTL.DisRETC: returns are never compressed; only for no_tnt */
 };
 
 struct ptah_flow;

@@ -101,14 +101,15 @@ PTAH_API uint64_t ptah_session_time(const struct ptah_session *session, uint64_t
 
 /*
  * What its packets are decoded with. From the recording come what MTC, CYC and
- * CBR packets are counted in, the errata of its processor, and whether changes
- * of RFLAGS.IF are in it; 0 where it does not say, and for raw traces. set
- * changes it for the streams that are made from then on.
+ * CBR packets are counted in, the errata of its processor, whether changes of
+ * RFLAGS.IF are in it and TNT packets are not; 0 where it does not say, and for
+ * raw traces. set changes it for the streams that are made from then on, whose
+ * address filter the recording tells in any case.
  */
-PTAH_API void ptah_session_get_events(const struct ptah_session *session,
-				      struct ptah_event_config *config);
-PTAH_API int ptah_session_set_events(struct ptah_session *session,
-				     const struct ptah_event_config *config);
+PTAH_API void ptah_session_get_flow(const struct ptah_session *session,
+				    struct ptah_flow_config *config);
+PTAH_API int ptah_session_set_flow(struct ptah_session *session,
+				   const struct ptah_flow_config *config);
 
 /* The recorder's command line, NULL if the recording has none. */
 PTAH_API const char *ptah_session_command(const struct ptah_session *session);

@@ -39,6 +39,11 @@ static inline unsigned code_ninsn(const struct code_node *node)
 	return node->head >> 32 & 0xffff;
 }
 
+static inline unsigned code_last_size(const struct code_node *node)
+{
+	return node->head >> 48 & 0xff;
+}
+
 static inline unsigned code_mode(const struct code_node *node)
 {
 	return node->head >> 16 & 0xff;

@@ -58,6 +58,11 @@ struct ptah_flow {
 	struct ptah_space space;
 	bool space_waits;
 
+	/* A trace without outcomes: see struct ptah_flow_config. */
+	bool no_tnt, no_retcomp;
+	bool gap_begun; /* the branch that leads into the gap is reported */
+	bool gap_told;	/* the gap on the way to the event, too */
+
 	struct ptah_filter_range ranges[PTAH_FILTER_RANGES];
 
 	uint64_t time_limit;
@@ -141,6 +146,7 @@ static void lose_position(struct ptah_flow *f)
 	f->node = NULL;
 	f->tnt_count = 0;
 	f->stack_depth = f->old_calls = 0;
+	f->gap_begun = false;
 }
 
 /* An error at the current place; decoding goes on at the next safe point. */
@@ -249,6 +255,18 @@ static bool is_far(const struct code_node *node)
 	       node->class == PTAH_INSN_FAR_JUMP;
 }
 
+/* Where a direct branch leads; NULL: nothing is mapped there. */
+static struct code_node *chain_next(struct ptah_flow *f, struct code_node *node)
+{
+	unsigned which = node->class == PTAH_INSN_OTHER ? 0 : 1;
+	int status;
+
+	if (!node->next[which])
+		node->next[which] =
+		    code_find(&f->code, which ? node->target : node->end, code_mode(node), &status);
+	return node->next[which];
+}
+
 /*
  * Does the chain of direct branches from here end? Unmapped code ends it too:
  * that is found when we get there. Checked once per node, so that no wrong
@@ -257,17 +275,11 @@ static bool is_far(const struct code_node *node)
 NOINLINE static bool chain_ends(struct ptah_flow *f, struct code_node *node)
 {
 	struct code_node *n = node;
-	int status;
 
 	for (unsigned i = 0; i < MAX_CHAIN; i++) {
-		unsigned which = n->class == PTAH_INSN_OTHER ? 0 : 1;
-
 		if (!is_direct(n) || n->chain_checked)
 			break;
-		if (!n->next[which])
-			n->next[which] =
-			    code_find(&f->code, which ? n->target : n->end, code_mode(n), &status);
-		n = n->next[which];
+		n = chain_next(f, n);
 		if (!n) /* not marked: code may appear there */
 			return true;
 		if (i == MAX_CHAIN - 1)
@@ -488,6 +500,48 @@ static enum walk walk_to_branch(struct ptah_flow *f, struct output *out,
 	}
 }
 
+/* A branch that leaves no packet in a trace without TNT packets. */
+static bool is_unseen(const struct ptah_flow *f, const struct code_node *node)
+{
+	return f->no_tnt && (node->class == PTAH_INSN_COND ||
+			     (node->class == PTAH_INSN_RETURN && !f->no_retcomp));
+}
+
+/* What ran between `ip` and `to` is in no packet. */
+static void emit_gap(struct ptah_flow *f, struct output *out, uint64_t ip, uint64_t to)
+{
+	struct ptah_item *item = &out->items[out->count++];
+
+	memset(item, 0, sizeof(*item));
+	item->type = PTAH_ITEM_GAP;
+	item->flags = f->speculative;
+	item->mode = f->mode;
+	item->ip = ip;
+	item->to = to;
+	item->tsc = f->tsc;
+	item->tsc_error = f->tsc_error;
+	item->offset = f->offset;
+	f->gap_told = true;
+	f->stack_depth = 0;
+}
+
+/* Past an unseen branch, which ran, to where the trace says that we got. */
+static enum walk cross_gap(struct ptah_flow *f, struct output *out, const struct code_node *node,
+			   uint64_t to)
+{
+	if (full(out))
+		return WALK_FULL;
+	if (!f->gap_begun)
+		emit_block(f, out, node)->flags |= PTAH_ITEM_UNKNOWN;
+	f->gap_begun = true;
+	if (full(out))
+		return WALK_FULL;
+	emit_gap(f, out, node->end - code_last_size(node), to);
+	f->gap_begun = false;
+	stand_at(f, to);
+	return WALK_ARRIVED;
+}
+
 /* Is `ip` on the way, before any branch that needs trace? */
 static bool reachable(struct ptah_flow *f, uint64_t ip)
 {
@@ -499,46 +553,78 @@ static bool reachable(struct ptah_flow *f, uint64_t ip)
 	if (!node)
 		return f->ip == ip;
 	for (unsigned i = 0; i < MAX_CHAIN; i++) {
-		unsigned which = node->class == PTAH_INSN_OTHER ? 0 : 1;
+		struct code_node *next;
 
 		if (ip >= node->ip && ip < node->end &&
 		    code_locate(&f->code, node, ip, &before, &last_size))
 			return true;
 		if (!is_direct(node))
 			return false;
-		if (!node->next[which])
-			node->next[which] = code_find(&f->code, which ? node->target : node->end,
-						      code_mode(node), &status);
-		if (!node->next[which]) /* nothing is mapped there, but we get there */
-			return ip == (which ? node->target : node->end);
-		node = node->next[which];
+		next = chain_next(f, node);
+		if (!next) /* nothing is mapped there, but we get there */
+			return ip == (node->class == PTAH_INSN_OTHER ? node->end : node->target);
+		node = next;
 	}
 	return false;
+}
+
+/* Does the way from here lead to an unseen branch? Then it may have led here before. */
+static bool leads_to_unseen(struct ptah_flow *f)
+{
+	int status = 0;
+	struct code_node *node = here(f, &status);
+
+	for (unsigned i = 0; node && i < MAX_CHAIN && is_direct(node); i++)
+		node = chain_next(f, node);
+	return !node || is_unseen(f, node);
+}
+
+/* We are at `ip`, where the trace says we got. */
+static enum walk arrive(struct ptah_flow *f, struct output *out, uint64_t ip)
+{
+	stand_at(f, ip);
+	if (LIKELY(!f->no_tnt) || f->gap_told || !leads_to_unseen(f))
+		return WALK_ARRIVED;
+	if (full(out))
+		return WALK_FULL;
+	emit_gap(f, out, ip, ip);
+	return WALK_ARRIVED;
+}
+
+/* To the instruction at `ip`, which is not on the way: behind an unseen branch? */
+static enum walk walk_beyond(struct ptah_flow *f, struct output *out, uint64_t ip)
+{
+	struct code_node *node = NULL;
+	enum walk walk = WALK_ARRIVED;
+
+	if (f->no_tnt)
+		walk = walk_to_branch(f, out, &node);
+	if (walk != WALK_ARRIVED)
+		return walk;
+	if (node && is_unseen(f, node))
+		return cross_gap(f, out, node, ip);
+	emit_error(f, out, PTAH_E_MISMATCH, f->node ? f->node->ip : f->ip);
+	return WALK_ERROR;
 }
 
 /* To the instruction at `ip`, along direct branches; everything before it is reported. */
 static enum walk walk_to_ip(struct ptah_flow *f, struct output *out, uint64_t ip)
 {
-	if (!reachable(f, ip)) {
-		emit_error(f, out, PTAH_E_MISMATCH, f->node ? f->node->ip : f->ip);
-		return WALK_ERROR;
-	}
+	if (!reachable(f, ip))
+		return walk_beyond(f, out, ip);
 	for (;;) {
 		unsigned before, last_size;
 		int status = 0;
 		struct code_node *node = here(f, &status);
 
-		if (!node || node->ip == ip) {
-			stand_at(f, ip);
-			return WALK_ARRIVED;
-		}
+		if (!node || node->ip == ip)
+			return arrive(f, out, ip);
 		if (full(out))
 			return WALK_FULL;
 		if (ip > node->ip && ip < node->end &&
 		    code_locate(&f->code, node, ip, &before, &last_size)) {
 			emit_part(f, out, node, ip, before, last_size);
-			stand_at(f, ip);
-			return WALK_ARRIVED;
+			return arrive(f, out, ip);
 		}
 		emit_block(f, out, node);
 		pass_direct(f, node);
@@ -570,6 +656,8 @@ static enum walk walk_to_exit(struct ptah_flow *f, struct output *out, uint64_t 
 			emit_part(f, out, node, to, before, last_size);
 			return WALK_ARRIVED;
 		}
+		if (is_unseen(f, node))
+			return cross_gap(f, out, node, to);
 		if (!is_direct(node)) {
 			if (node->class == PTAH_INSN_COND && to != node->target &&
 			    to != node->end) {
@@ -611,6 +699,8 @@ static bool apply_tip(struct ptah_flow *f, struct output *out)
 	default:
 		break;
 	}
+	if (UNLIKELY(f->no_tnt) && is_unseen(f, node))
+		return cross_gap(f, out, node, f->event.to) != WALK_FULL;
 	if (node->class == PTAH_INSN_COND) { /* it would need a TNT bit */
 		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
 		return true;
@@ -632,7 +722,9 @@ static bool apply_disabled(struct ptah_flow *f, struct output *out)
 			walk = walk_to_branch(f, out, &node);
 			/* The exit is the deciding branch itself: a system call, an interrupt
 			 * return, or a branch whose target the filter hides. */
-			if (walk == WALK_ARRIVED && node->class == PTAH_INSN_COND) {
+			if (walk == WALK_ARRIVED && is_unseen(f, node)) {
+				walk = cross_gap(f, out, node, 0);
+			} else if (walk == WALK_ARRIVED && node->class == PTAH_INSN_COND) {
 				emit_error(f, out, PTAH_E_MISMATCH, node->ip);
 				walk = WALK_ERROR;
 			} else if (walk == WALK_ARRIVED) {
@@ -697,7 +789,6 @@ static bool find_insn(struct ptah_flow *f, bool (*is_it)(const struct ptah_insn 
 	for (unsigned i = 0; node && i < MAX_CHAIN; i++) {
 		const struct ptah_insn *insns =
 		    code_insns(&f->code, node->ip, code_mode(node), node->space, code_ninsn(node));
-		unsigned which = node->class == PTAH_INSN_OTHER ? 0 : 1;
 
 		for (unsigned k = 0; insns && k < code_ninsn(node); k++) {
 			if (!is_it(&insns[k]))
@@ -708,10 +799,7 @@ static bool find_insn(struct ptah_flow *f, bool (*is_it)(const struct ptah_insn 
 		}
 		if (!is_direct(node))
 			break;
-		if (!node->next[which])
-			node->next[which] = code_find(&f->code, which ? node->target : node->end,
-						      code_mode(node), &status);
-		node = node->next[which];
+		node = chain_next(f, node);
 	}
 	return false;
 }
@@ -765,12 +853,20 @@ static bool is_ptwrite(const struct ptah_insn *insn)
 	return insn->class == PTAH_INSN_PTWRITE;
 }
 
-/* A PTW without a FUP belongs to the next PTWRITE, which has retired. */
+/*
+ * A PTW without a FUP belongs to the next PTWRITE, which has retired. Without
+ * outcomes we go behind it in any case: the next PTW may be of the next round.
+ */
 static bool apply_ptwrite(struct ptah_flow *f, struct output *out)
 {
+	const bool told = !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED);
 	uint64_t ip, end;
 
-	if (f->positioned && find_insn(f, is_ptwrite, &ip, &end)) {
+	f->gap_told = true; /* had we come by the instruction before, there were a PTW */
+	if (f->positioned && !f->placed && told && walk_to_ip(f, out, f->event.ip) == WALK_FULL)
+		return false;
+	if (f->positioned && !f->placed && find_insn(f, is_ptwrite, &ip, &end) &&
+	    (!told || ip == f->event.ip)) {
 		/* In a loop the address behind it may come before it. */
 		if (comes_first(f, end, ip) && walk_to_ip(f, out, ip) == WALK_FULL)
 			return false;
@@ -815,6 +911,7 @@ static bool apply_space(struct ptah_flow *f, struct output *out)
 
 	if (ahead && !f->placed && *value != f->event.value &&
 	    find_insn(f, changes_space, &ip, &end)) {
+		f->gap_told = true; /* as with PTWRITE */
 		if (walk_to_ip(f, out, end) == WALK_FULL)
 			return false;
 		f->placed = true;
@@ -882,6 +979,9 @@ static bool apply_psb(struct ptah_flow *f, struct output *out)
 {
 	bool on = !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED);
 
+	if (UNLIKELY(f->no_tnt) && f->positioned && on &&
+	    walk_to_ip(f, out, f->event.ip) == WALK_FULL)
+		return false;
 	if (f->positioned && (!on || !reachable(f, f->event.ip))) {
 		emit_error(f, out, PTAH_E_MISMATCH, f->node ? f->node->ip : f->ip);
 		return false;
@@ -960,8 +1060,8 @@ static bool carry_out(struct ptah_flow *f, struct output *out)
 	case PTAH_ITEM_ASYNC_VMCS:
 		return apply_space(f, out);
 	case PTAH_ITEM_PTWRITE:
-		return f->event.flags & PTAH_ITEM_IP_SUPPRESSED ? apply_ptwrite(f, out)
-								: apply_at_ip(f, out);
+		return f->no_tnt || f->event.flags & PTAH_ITEM_IP_SUPPRESSED ? apply_ptwrite(f, out)
+									     : apply_at_ip(f, out);
 	default:
 		return apply_at_ip(f, out);
 	}
@@ -1073,7 +1173,7 @@ static bool take_next(struct ptah_flow *f)
 		return true;
 	}
 	f->has_event = true;
-	f->placed = false;
+	f->placed = f->gap_told = false;
 	return true;
 }
 
@@ -1137,6 +1237,8 @@ int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config 
 	set_head(f, PTAH_TSC_UNBOUNDED);
 	if (config)
 		memcpy(f->ranges, config->ranges, sizeof(f->ranges));
+	f->no_tnt = config && config->no_tnt;
+	f->no_retcomp = config && config->no_retcomp;
 	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	f->generation = ptah_image_generation(image);
 	status = ptah_event_decoder_new(config && config->events.size ? &config->events : NULL,

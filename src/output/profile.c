@@ -150,6 +150,10 @@ int profile_add(struct profile_counter *c, const struct ptah_item *items, size_t
 			c->totals.overflows++;
 			forget_before(c);
 			break;
+		case PTAH_ITEM_GAP:
+			c->totals.gaps++;
+			forget_before(c);
+			break;
 		default:
 			forget_before(c);
 			break;

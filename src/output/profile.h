@@ -9,7 +9,7 @@ struct profile_counter;
 
 struct profile_totals {
 	uint64_t streams, bytes, lost_bytes;
-	uint64_t instructions, blocks, branches, errors, overflows;
+	uint64_t instructions, blocks, branches, errors, overflows, gaps;
 };
 
 struct profile_row {

@@ -69,6 +69,7 @@
 #define PERFDATA_PT_MTC_PERIOD (UINT64_C(15) << 14)
 #define PERFDATA_PT_CYC_THRESH (UINT64_C(15) << 19)
 #define PERFDATA_PT_EVENT      (UINT64_C(1) << 31)
+#define PERFDATA_PT_NOTNT      (UINT64_C(1) << 55)
 
 /* Record types; from 64 on they come from perf, below from the kernel. */
 enum perfdata_type {

@@ -403,6 +403,8 @@ static void read_timing(struct perfdata_file *f, const uint64_t *info)
 	if (config & info[PERFDATA_INFO_CYC_BIT])
 		f->timing.cyc_thresh = field(config, PERFDATA_PT_CYC_THRESH);
 	f->timing.event_trace = config & PERFDATA_PT_EVENT;
+	f->timing.no_tnt = config & PERFDATA_PT_NOTNT;
+	f->timing.no_retcomp = config & PERFDATA_PT_NORETCOMP;
 	if (!(config & info[PERFDATA_INFO_MTC_BIT]) || n > UINT32_MAX || d > UINT32_MAX)
 		return;
 	f->timing.mtc_freq = field(config, info[PERFDATA_INFO_MTC_FREQ_BITS]) & 15;

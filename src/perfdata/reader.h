@@ -48,6 +48,7 @@ struct perfdata_timing {
 	uint8_t nominal_ratio;	       /* maximum non-turbo ratio */
 	uint32_t tsc_ctc_n, tsc_ctc_d; /* TSC ticks per ticks of the crystal clock */
 	bool event_trace;	       /* IA32_RTIT_CTL.EventEn */
+	bool no_tnt, no_retcomp;       /* ... DisTNT, DisRETC */
 };
 
 /* From AUXTRACE_INFO and the attribute; false when the recording has none. Known likewise. */

@@ -83,6 +83,8 @@ static void read_events(struct ptah_session *s)
 		events->tsc_ctc_d = timing.tsc_ctc_d;
 		events->cyc_thresh = timing.cyc_thresh;
 		events->iflags = timing.event_trace;
+		s->flow.no_tnt = timing.no_tnt;
+		s->flow.no_retcomp = timing.no_retcomp;
 	}
 	if (ptah_cpu_parse(perfdata_cpuid(s->file), &cpu) >= 0)
 		events->errata = ptah_cpu_errata(&cpu);
@@ -274,16 +276,17 @@ uint64_t ptah_session_time(const struct ptah_session *s, uint64_t tsc)
 	return c->zero + (tsc >> c->shift) * c->mult + (low * c->mult >> c->shift);
 }
 
-void ptah_session_get_events(const struct ptah_session *s, struct ptah_event_config *config)
+void ptah_session_get_flow(const struct ptah_session *s, struct ptah_flow_config *config)
 {
-	*config = s->flow.events;
+	*config = s->flow;
 }
 
-int ptah_session_set_events(struct ptah_session *s, const struct ptah_event_config *config)
+int ptah_session_set_flow(struct ptah_session *s, const struct ptah_flow_config *config)
 {
-	if (!s || !config || config->size < sizeof(*config))
+	if (!s || !config || config->size < sizeof(*config) ||
+	    config->events.size < sizeof(config->events))
 		return PTAH_E_INVAL;
-	s->flow.events = *config;
+	s->flow = *config;
 	return 0;
 }
 

@@ -127,3 +127,23 @@ for option in --processor=none --processor=6/158 --errata=none --errata=SKL168; 
 done
 expect 2 "$PTAH" script --processor=Skylake --pt=skd007
 expect 2 "$PTAH" script --errata=SKD008 --pt=skd007
+
+# The same code traced without TNT packets (perf's notnt): up to the conditional
+# branch it is known, and again from the next address in a packet.
+cat >text <<'END'
+PSB
+MODE.Exec 64-bit
+PSBEND
+TIP.PGE 0x401000
+FUP 0x401009
+TIP 0x401000
+TIP.PGD
+END
+expect 0 "$PTAH" asm -o blind text
+expect 0 "$PTAH" stat --pt=blind --raw=code:401000 --no-tnt
+grep -q '^  gaps without TNT packets  *2$' out || fail "gaps: $(cat out)"
+grep -q '^  instructions  *6$' out || fail "instructions: $(cat out)"
+expect 0 "$PTAH" script --pt=blind --raw=code:401000 --no-tnt --no-symbols
+grep -q '# gap 0x401007 to 0x401009' out || fail "gap: $(cat out)"
+# Without the word it is a trace that does not fit its code.
+expect 1 "$PTAH" stat --pt=blind --raw=code:401000

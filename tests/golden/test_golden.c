@@ -111,6 +111,10 @@ static void read_config(struct golden *g, unsigned line, char *text)
 			g->config.events.iflags = true;
 		else if (!strcmp(word, "ticks"))
 			g->config.events.ticks = true;
+		else if (!strcmp(word, "no-tnt"))
+			g->config.no_tnt = true;
+		else if (!strcmp(word, "no-retcomp"))
+			g->config.no_retcomp = true;
 		else if (!strcmp(word, "no-bdm70"))
 			g->config.events.no_bdm70 = true;
 		else if (!strncmp(word, "filter=", 7))
@@ -199,9 +203,10 @@ static void say_insn(char *text, size_t room, size_t *length, const struct ptah_
 	static const char *const modes[] = {" ?", " 16-bit", " 32-bit", ""};
 	char line[128];
 
-	snprintf(line, sizeof(line), "%" PRIx64 " %s%s%s%s", insn->ip,
+	snprintf(line, sizeof(line), "%" PRIx64 " %s%s%s%s%s", insn->ip,
 		 ptah_insn_class_name(insn->class), modes[insn->mode & 3],
 		 last && block->flags & PTAH_ITEM_TAKEN ? " taken" : "",
+		 last && block->flags & PTAH_ITEM_UNKNOWN ? " unknown" : "",
 		 block->flags & PTAH_ITEM_SPECULATIVE ? " spec" : "");
 	say(text, room, length, line);
 }

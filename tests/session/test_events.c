@@ -133,23 +133,24 @@ static unsigned decode(const struct made *m, const struct ptah_session *s)
 
 static void clocks_of_the_recording(void **state)
 {
-	const struct ptah_event_config none = {.size = sizeof(none)};
-	struct ptah_event_config events;
+	const struct ptah_flow_config none = {.size = sizeof(none),
+					      .events.size = sizeof(none.events)};
+	struct ptah_flow_config flow;
 	struct ptah_session *s;
 	static struct made m;
 
 	(void)state;
 	s = record(&m, clocks, CONFIG, "GenuineIntel,6,85,4");
-	ptah_session_get_events(s, &events);
-	assert_int_equal(events.mtc_freq, 3);
-	assert_int_equal(events.cyc_thresh, 4);
-	assert_int_equal(events.nominal_ratio, 21);
-	assert_int_equal(events.tsc_ctc_n, 84);
-	assert_int_equal(events.tsc_ctc_d, 2);
-	assert_false(events.iflags);
+	ptah_session_get_flow(s, &flow);
+	assert_int_equal(flow.events.mtc_freq, 3);
+	assert_int_equal(flow.events.cyc_thresh, 4);
+	assert_int_equal(flow.events.nominal_ratio, 21);
+	assert_int_equal(flow.events.tsc_ctc_n, 84);
+	assert_int_equal(flow.events.tsc_ctc_d, 2);
+	assert_false(flow.events.iflags);
 	assert_true(decode(&m, s) > JUMPS * 9 / 10);
 	/* A caller's word counts more. */
-	assert_int_equal(ptah_session_set_events(s, &none), 0);
+	assert_int_equal(ptah_session_set_flow(s, &none), 0);
 	assert_int_equal(decode(&m, s), 0);
 	ptah_session_close(s);
 }
@@ -157,14 +158,32 @@ static void clocks_of_the_recording(void **state)
 /* SDM "IA32_RTIT_CTL": EventEn is bit 31, and perf's config has it there. */
 static void event_trace(void **state)
 {
-	struct ptah_event_config events;
+	struct ptah_flow_config flow;
 	struct ptah_session *s;
 	static struct made m;
 
 	(void)state;
 	s = record(&m, clocks, CONFIG | UINT64_C(1) << 31, "GenuineIntel,6,143,8");
-	ptah_session_get_events(s, &events);
-	assert_true(events.iflags);
+	ptah_session_get_flow(s, &flow);
+	assert_true(flow.events.iflags);
+	ptah_session_close(s);
+}
+
+/* SDM "IA32_RTIT_CTL": DisTNT is bit 55, DisRETC bit 11; perf's config has them there. */
+static void outcomes_not_recorded(void **state)
+{
+	struct ptah_flow_config flow;
+	struct ptah_session *s;
+	static struct made m;
+
+	(void)state;
+	s = record(&m, clocks, CONFIG | UINT64_C(1) << 55, "");
+	ptah_session_get_flow(s, &flow);
+	assert_true(flow.no_tnt && !flow.no_retcomp);
+	ptah_session_close(s);
+	s = record(&m, clocks, CONFIG | UINT64_C(1) << 11, "");
+	ptah_session_get_flow(s, &flow);
+	assert_true(!flow.no_tnt && flow.no_retcomp);
 	ptah_session_close(s);
 }
 
@@ -184,16 +203,16 @@ static void errata_of_the_processor(void **state)
 	    {"GenuineIntel,6,99999999999999999999999,3", {0}},
 	    {"", {0}},
 	};
-	struct ptah_event_config events;
+	struct ptah_flow_config flow;
 	struct ptah_session *s;
 	static struct made m;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
 		s = record(&m, clocks, CONFIG, list[i].cpuid);
-		ptah_session_get_events(s, &events);
-		assert_int_equal(events.errata, ptah_cpu_errata(&list[i].cpu));
-		assert_true(!events.errata == !list[i].cpu.family);
+		ptah_session_get_flow(s, &flow);
+		assert_int_equal(flow.events.errata, ptah_cpu_errata(&list[i].cpu));
+		assert_true(!flow.events.errata == !list[i].cpu.family);
 		ptah_session_close(s);
 	}
 }
@@ -206,7 +225,7 @@ static void clocks_that_cannot_be(void **state)
 	static const unsigned fields[] = {PERFDATA_INFO_MTC_FREQ_BITS, PERFDATA_INFO_TSC_CTC_N,
 					  PERFDATA_INFO_TSC_CTC_D,     PERFDATA_INFO_MAX_NONTURBO,
 					  PERFDATA_INFO_CYC_BIT,       PERFDATA_INFO_MTC_BIT};
-	struct ptah_event_config events;
+	struct ptah_flow_config flow;
 	struct ptah_stream *stream;
 	struct ptah_item items[16];
 	struct ptah_session *s;
@@ -220,8 +239,8 @@ static void clocks_that_cannot_be(void **state)
 		memcpy(info, clocks, sizeof(info));
 		info[fields[i / 7]] = values[i % 7];
 		s = record(&m, info, i % 2 ? CONFIG : UINT64_MAX, "");
-		ptah_session_get_events(s, &events);
-		assert_true(events.mtc_freq <= 15 && events.cyc_thresh <= 15);
+		ptah_session_get_flow(s, &flow);
+		assert_true(flow.events.mtc_freq <= 15 && flow.events.cyc_thresh <= 15);
 		assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
 		while ((n = ptah_stream_read(stream, items, 16)) > 0)
 			for (int k = 0; k < n; k++)
@@ -235,9 +254,8 @@ static void clocks_that_cannot_be(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(clocks_of_the_recording),
-	    cmocka_unit_test(event_trace),
-	    cmocka_unit_test(errata_of_the_processor),
+	    cmocka_unit_test(clocks_of_the_recording), cmocka_unit_test(event_trace),
+	    cmocka_unit_test(outcomes_not_recorded),   cmocka_unit_test(errata_of_the_processor),
 	    cmocka_unit_test(clocks_that_cannot_be),
 	};
 

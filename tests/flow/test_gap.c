@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Traces without TNT packets (IA32_RTIT_CTL.DisTNT): the same random programs,
+ * the outcomes taken out of their traces. What is reported must be what ran,
+ * in one piece between two gaps, and gaps may stand only where they must.
+ */
+#include "test.h"
+
+#include "world.h"
+
+#include <ptah/flow.h>
+
+struct decoded {
+	uint64_t instructions, gaps;
+};
+
+/* Without its TNT packets, in place. Returns the new size. */
+static size_t take_outcomes_out(uint8_t *trace, size_t size)
+{
+	size_t kept = 0;
+	unsigned block = PTAH_BLOCK_NONE;
+
+	for (size_t at = 0; at < size;) {
+		struct ptah_packet packet;
+		int n = ptah_packet_decode(&packet, trace + at, size - at, block);
+
+		assert_true(n > 0);
+		block = ptah_packet_block_state(&packet, block);
+		if (packet.type != PTAH_PACKET_TNT_8 && packet.type != PTAH_PACKET_TNT_64) {
+			memmove(trace + kept, trace + at, (size_t)n);
+			kept += (size_t)n;
+		}
+		at += (size_t)n;
+	}
+	return kept;
+}
+
+/*
+ * Which places in what ran the decoder may be at, one bit each: a gap of
+ * unknown length opens all later ones, an instruction leaves those where it
+ * is the next.
+ */
+struct places {
+	const struct world *w;
+	uint8_t *may;
+};
+
+static void places_gap(struct places *p)
+{
+	const uint8_t *first = memchr(p->may, 1, p->w->ran_count + 1);
+
+	assert_non_null(first);
+	memset(p->may + (first - p->may), 1, p->w->ran_count + 1 - (size_t)(first - p->may));
+}
+
+static void places_insn(struct places *p, const struct ptah_insn *insn)
+{
+	bool any = false;
+
+	for (size_t i = p->w->ran_count; i > 0; i--) {
+		p->may[i] = p->may[i - 1] && p->w->ran[i - 1].ip == insn->ip &&
+			    p->w->ran[i - 1].size == insn->size;
+		any |= p->may[i];
+	}
+	p->may[0] = 0;
+	assert_true(any);
+}
+
+static void take(struct ptah_flow *flow, const struct ptah_item *item, struct places *p,
+		 struct decoded *d)
+{
+	struct ptah_insn insns[16];
+	int n;
+
+	assert_int_not_equal(item->type, PTAH_ITEM_ERROR);
+	if (item->type == PTAH_ITEM_GAP) {
+		d->gaps++;
+		places_gap(p);
+	} else if (item->type == PTAH_ITEM_BLOCK) {
+		n = ptah_flow_insns(flow, item, insns, 16);
+		assert_int_equal(n, item->ninsn);
+		d->instructions += (uint64_t)n;
+		for (int i = 0; i < n; i++)
+			places_insn(p, &insns[i]);
+	}
+}
+
+static void decode(const struct world *w, size_t size, bool no_retcomp, size_t chunk, int capacity,
+		   struct decoded *d)
+{
+	const struct ptah_flow_config config = {
+	    .size = sizeof(config), .no_tnt = true, .no_retcomp = no_retcomp};
+	struct places p = {w, calloc(w->ran_count + 1, 1)};
+	struct ptah_item items[64];
+	struct ptah_image *image;
+	struct ptah_flow *flow;
+	int n;
+
+	memset(d, 0, sizeof(*d));
+	assert_non_null(p.may);
+	p.may[0] = 1;
+	assert_int_equal(ptah_image_new(&image), 0);
+	assert_int_equal(ptah_image_add_bytes(image, w->code, sizeof(w->code), WORLD_BASE, NULL),
+			 0);
+	assert_int_equal(ptah_flow_new(image, &config, &flow), 0);
+	for (size_t at = 0; at < size; at += chunk) {
+		size_t part = size - at < chunk ? size - at : chunk;
+
+		assert_int_equal(ptah_flow_feed(flow, w->trace + at, part, at + part == size), 0);
+		while ((n = ptah_flow_read(flow, items, (size_t)capacity)) > 0)
+			for (int i = 0; i < n; i++)
+				take(flow, &items[i], &p, d);
+	}
+	/* All of what ran is behind us, or in the last gap. */
+	assert_true(p.may[w->ran_count]);
+	ptah_flow_free(flow);
+	ptah_image_free(image);
+	free(p.may);
+}
+
+static void worlds(bool retcomp)
+{
+	for (unsigned seed = 1; seed <= 6; seed++) {
+		struct decoded d, parts;
+		size_t size;
+		struct world *w = world_new(seed, retcomp, seed & 1, false, &size);
+
+		size = take_outcomes_out(w->trace, size);
+		decode(w, size, !retcomp, size, 64, &d);
+		assert_true(d.gaps > 100);
+		assert_true(d.instructions > w->ran_count / 2);
+		assert_true(d.instructions < w->ran_count);
+		decode(w, size, !retcomp, 1 + seed % 7, 1, &parts);
+		assert_memory_equal(&d, &parts, sizeof(d));
+		world_free(w);
+	}
+}
+
+static void returns_in_the_trace(void **state)
+{
+	(void)state;
+	worlds(false);
+}
+
+static void returns_compressed(void **state)
+{
+	(void)state;
+	worlds(true);
+}
+
+/* A trace that has its outcomes is exact, whatever the configuration says. */
+static void outcomes_all_the_same(void **state)
+{
+	struct decoded d;
+	size_t size;
+	struct world *w = world_new(3, false, false, false, &size);
+
+	(void)state;
+	decode(w, size, true, size, 64, &d);
+	assert_true(d.instructions == w->ran_count);
+	world_free(w);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(returns_in_the_trace),
+	    cmocka_unit_test(returns_compressed),
+	    cmocka_unit_test(outcomes_all_the_same),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
