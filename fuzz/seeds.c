@@ -67,7 +67,7 @@ static struct ptah_packet example(unsigned type)
 		p.u.tsx.in_tx = true;
 		break;
 	case PTAH_PACKET_PIP:
-		p.u.pip.cr3 = 0x1234000;
+		p.u.pip.cr3 = 0x1000; /* as fuzz_add_code() has it */
 		break;
 	case PTAH_PACKET_VMCS:
 		p.u.vmcs.base = 0x5678000;
@@ -188,6 +188,55 @@ static void make_flow(struct buffer *b)
 	IP(b, TIP, 0x401010);
 	PUT(b, OVF);
 	IP(b, FUP, 0x401012);
+}
+
+/* Two programs at one address; `byte` is where the target is told so. */
+static void put_spaces(struct buffer *b, uint8_t byte, uint8_t high)
+{
+	static const uint8_t code[] = {
+	    0x90, 0xff, 0xe0, /* CR3 0x1000, 401000: nop; jmp rax */
+	    0xff, 0xe0, 0xcc, /* CR3 0x2000, 401000: jmp rax */
+	    0xff, 0xd0, 0xcc, /* any, 401003: call rax */
+	};
+	const uint8_t head[3] = {byte, sizeof(code), high};
+
+	put_bytes(b, head, sizeof(head));
+	put_bytes(b, code, sizeof(code));
+	put_psb(b, 0);
+	PUT(b, PIP, .u.pip.cr3 = 0x1000);
+	IP(b, TIP_PGE, 0x401000);
+	IP(b, TIP, 0x401003);
+	IP(b, TIP, 0x401001);
+	PUT(b, PIP, .u.pip.cr3 = 0x2000);
+	IP(b, TIP, 0x401000);
+	IP(b, TIP, 0x401003);
+	PUT(b, TIP_PGD);
+}
+
+static void make_flow_spaces(struct buffer *b)
+{
+	put_spaces(b, 0, 0x20);
+}
+
+static void make_reference_spaces(struct buffer *b)
+{
+	put_spaces(b, 16, 0);
+}
+
+/* The program of make_flow() without outcomes. */
+static void make_blind(struct buffer *b)
+{
+	make_flow(b);
+	b->bytes[2] = 0x40;
+	b->size = 3 + b->bytes[1];
+	put_psb(b, 0);
+	IP(b, TIP_PGE, 0x401000);
+	IP(b, TIP, 0x401000);
+	IP(b, FUP, 0x401009); /* an interrupt behind the loop */
+	IP(b, TIP, 0x40100e);
+	put_psb(b, 0x40100e);
+	IP(b, TIP, 0x401005);
+	PUT(b, TIP_PGD);
 }
 
 /* What the groups of make_events() need to be met by code: a row of instructions, then PTWRITE in
@@ -418,7 +467,10 @@ int main(int argc, char **argv)
 	    {"event/groups", make_plain_events},
 	    {"event/with-everything", make_events_with_everything},
 	    {"flow/program", make_flow},
+	    {"flow/spaces", make_flow_spaces},
+	    {"flow/blind", make_blind},
 	    {"reference/program", make_flow},
+	    {"reference/spaces", make_reference_spaces},
 	    {"reference/groups", make_reference},
 	    {"pages/three", make_pages},
 	    {"elf/smallest", make_elf},
