@@ -36,34 +36,41 @@ static size_t take_outcomes_out(uint8_t *trace, size_t size)
 }
 
 /*
- * Which places in what ran the decoder may be at, one bit each: a gap of
- * unknown length opens all later ones, an instruction leaves those where it
- * is the next.
+ * Which instructions of what ran may come next, by their number: behind a gap
+ * all from a first one on, and with each instruction those before which it is.
  */
 struct places {
 	const struct world *w;
-	uint8_t *may;
+	size_t *may, count;
+	bool open; /* a gap: from may[0] on */
 };
 
 static void places_gap(struct places *p)
 {
-	const uint8_t *first = memchr(p->may, 1, p->w->ran_count + 1);
-
-	assert_non_null(first);
-	memset(p->may + (first - p->may), 1, p->w->ran_count + 1 - (size_t)(first - p->may));
+	assert_true(p->count > 0);
+	p->open = true;
 }
 
 static void places_insn(struct places *p, const struct ptah_insn *insn)
 {
-	bool any = false;
+	const size_t n = p->open ? p->w->ran_count - p->may[0] : p->count, first = p->may[0];
 
-	for (size_t i = p->w->ran_count; i > 0; i--) {
-		p->may[i] = p->may[i - 1] && p->w->ran[i - 1].ip == insn->ip &&
-			    p->w->ran[i - 1].size == insn->size;
-		any |= p->may[i];
+	p->count = 0;
+	for (size_t i = 0; i < n; i++) {
+		size_t at = p->open ? first + i : p->may[i];
+
+		if (at < p->w->ran_count && p->w->ran[at].ip == insn->ip &&
+		    p->w->ran[at].size == insn->size)
+			p->may[p->count++] = at + 1;
 	}
-	p->may[0] = 0;
-	assert_true(any);
+	p->open = false;
+	assert_true(p->count > 0);
+}
+
+/* Can all of what ran be behind us, or in the last gap? */
+static bool places_end(const struct places *p)
+{
+	return p->open || p->may[p->count - 1] == p->w->ran_count;
 }
 
 static void take(struct ptah_flow *flow, const struct ptah_item *item, struct places *p,
@@ -90,15 +97,15 @@ static void decode(const struct world *w, size_t size, bool no_retcomp, size_t c
 {
 	const struct ptah_flow_config config = {
 	    .size = sizeof(config), .no_tnt = true, .no_retcomp = no_retcomp};
-	struct places p = {w, calloc(w->ran_count + 1, 1)};
+	struct places p = {.w = w, .count = 1};
 	struct ptah_item items[64];
 	struct ptah_image *image;
 	struct ptah_flow *flow;
 	int n;
 
 	memset(d, 0, sizeof(*d));
+	p.may = calloc(w->ran_count + 1, sizeof(*p.may));
 	assert_non_null(p.may);
-	p.may[0] = 1;
 	assert_int_equal(ptah_image_new(&image), 0);
 	assert_int_equal(ptah_image_add_bytes(image, w->code, sizeof(w->code), WORLD_BASE, NULL),
 			 0);
@@ -111,8 +118,7 @@ static void decode(const struct world *w, size_t size, bool no_retcomp, size_t c
 			for (int i = 0; i < n; i++)
 				take(flow, &items[i], &p, d);
 	}
-	/* All of what ran is behind us, or in the last gap. */
-	assert_true(p.may[w->ran_count]);
+	assert_true(places_end(&p));
 	ptah_flow_free(flow);
 	ptah_image_free(image);
 	free(p.may);
