@@ -52,7 +52,7 @@ struct ptah_flow_config {
 	 * packet with an address is reported as PTAH_ITEM_GAP.
 	 */
 	bool no_tnt;
-	bool no_retcomp; /* IA32_RTIT_CTL.DisRETC: returns are never compressed; only for no_tnt */
+	bool no_retcomp; /* IA32_RTIT_CTL.DisRETC: an outcome at a return is an error */
 };
 
 struct ptah_flow;

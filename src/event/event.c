@@ -167,6 +167,22 @@ int event_next(struct ptah_event_decoder *d, struct ptah_item *item)
 	return 1;
 }
 
+bool event_take_clock(struct ptah_event_decoder *d)
+{
+	struct ptah_packet packet;
+	int size;
+
+	if (d->config.ticks || d->config.errata)
+		return false;
+	size = ptah_packet_decode(&packet, d->pos, (size_t)(d->end - d->pos), d->block);
+	if (size <= 0 || (packet.type != PTAH_PACKET_CYC && packet.type != PTAH_PACKET_MTC &&
+			  packet.type != PTAH_PACKET_TSC && packet.type != PTAH_PACKET_TMA))
+		return false;
+	event_take(d, &packet, event_offset(d, d->pos));
+	d->pos += size;
+	return true;
+}
+
 static void set_clocks(struct ptah_event_decoder *d)
 {
 	const struct ptah_event_config *config = &d->config;

@@ -129,6 +129,12 @@ static inline bool event_has_erratum(const struct ptah_event_decoder *d, enum pt
 /* The next item. 1, or 0 when more bytes are needed or the trace has ended. */
 int event_next(struct ptah_event_decoder *d, struct ptah_item *item);
 
+/*
+ * Takes the packet at `pos` if it is one of TSC, TMA, MTC and CYC, whole in the
+ * window, and means nothing but time. Only while `plain`.
+ */
+bool event_take_clock(struct ptah_event_decoder *d);
+
 /* queue.c: items and what waits to become one. */
 
 struct ptah_item *event_push(struct ptah_event_decoder *d, unsigned type, uint64_t offset);

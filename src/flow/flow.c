@@ -10,68 +10,13 @@
  */
 #include <ptah/flow.h>
 
-#include "event/event.h"
-#include "flow/code.h"
+#include "flow/machine.h"
 
 #include <stdlib.h>
-
-#define STACK_SIZE 64 /* SDM "Indirect Transfer Compression for Returns" */
 
 /* Where PTAH_ITEM_TAKEN is in a block's head. */
 #define TAKEN_SHIFT (8 * offsetof(struct ptah_item, flags) + 3)
 _Static_assert(PTAH_ITEM_TAKEN == 1 << 3, "TAKEN_SHIFT");
-
-/* Direct branches in a row without a deciding one before we call it a loop. */
-#define MAX_CHAIN 4096
-
-struct return_site {
-	uint64_t ip;
-	struct code_node *call; /* NULL after a flush */
-};
-
-struct ptah_flow {
-	struct ptah_event_decoder *events;
-	struct code_cache code;
-	uint64_t generation; /* of the image the code cache was made from */
-
-	/* Where we are. `node` may be NULL while `positioned`: not looked up yet. */
-	bool positioned;
-	uint8_t mode;
-	uint8_t speculative; /* PTAH_ITEM_SPECULATIVE or 0 */
-	uint64_t ip;
-	struct code_node *node;
-
-	/* Branch outcomes at hand: the oldest is bit tnt_count - 1. */
-	uint64_t tnt;
-	unsigned tnt_count;
-
-	uint64_t tsc, offset; /* of the packet that moves us now */
-	uint64_t head;	      /* what a block's head has of now: flags, tsc_error */
-	uint8_t tsc_error;    /* the same, to see it change */
-
-	/* An event that is being carried out. */
-	bool has_event;
-	struct ptah_item event;
-	bool placed; /* we have been where it is */
-
-	/* The address space that the trace has told, and whether the next branch leads there. */
-	struct ptah_space space;
-	bool space_waits;
-
-	/* A trace without outcomes: see struct ptah_flow_config. */
-	bool no_tnt, no_retcomp;
-	bool gap_begun; /* the branch that leads into the gap is reported */
-	bool gap_told;	/* the gap on the way to the event, too */
-
-	struct ptah_filter_range ranges[PTAH_FILTER_RANGES];
-
-	uint64_t time_limit;
-	bool paused;
-
-	unsigned stack_top, stack_depth;
-	unsigned old_calls; /* on the way to where a PSB was: not pushed */
-	struct return_site stack[STACK_SIZE];
-};
 
 /* The caller's array. */
 struct output {
@@ -120,6 +65,11 @@ static ALWAYS_INLINE void set_time(struct ptah_flow *f, uint64_t tsc, uint8_t ts
 	f->offset = offset;
 	if (UNLIKELY(tsc_error != f->tsc_error))
 		set_head(f, tsc_error);
+}
+
+void flow_set_time(struct ptah_flow *f, uint64_t offset)
+{
+	set_time(f, f->events->tsc, f->events->tsc_error, offset);
 }
 
 /* A node's first `ninsn` instructions, up to `end`. */
@@ -226,15 +176,9 @@ static ALWAYS_INLINE bool pop_return(struct ptah_flow *f, struct return_site *si
 	return true;
 }
 
-static ALWAYS_INLINE bool is_push(const struct code_node *node)
-{
-	return node->class == PTAH_INSN_CALL && node->target != node->end;
-}
-
-/* A direct call pushes, unless it calls the next instruction (SDM: zero-length calls). */
 static ALWAYS_INLINE void pass_direct(struct ptah_flow *f, struct code_node *node)
 {
-	if (is_push(node)) {
+	if (flow_pushes(node)) {
 		if (UNLIKELY(f->old_calls))
 			f->old_calls--;
 		else
@@ -243,20 +187,13 @@ static ALWAYS_INLINE void pass_direct(struct ptah_flow *f, struct code_node *nod
 	follow(f, node, node->class == PTAH_INSN_OTHER ? 0 : 1);
 }
 
-static bool is_direct(const struct code_node *node)
-{
-	return node->class == PTAH_INSN_JUMP || node->class == PTAH_INSN_CALL ||
-	       node->class == PTAH_INSN_OTHER;
-}
-
 static bool is_far(const struct code_node *node)
 {
 	return node->class == PTAH_INSN_FAR_CALL || node->class == PTAH_INSN_FAR_RETURN ||
 	       node->class == PTAH_INSN_FAR_JUMP;
 }
 
-/* Where a direct branch leads; NULL: nothing is mapped there. */
-static struct code_node *chain_next(struct ptah_flow *f, struct code_node *node)
+struct code_node *flow_chain_next(struct ptah_flow *f, struct code_node *node)
 {
 	unsigned which = node->class == PTAH_INSN_OTHER ? 0 : 1;
 	int status;
@@ -267,19 +204,14 @@ static struct code_node *chain_next(struct ptah_flow *f, struct code_node *node)
 	return node->next[which];
 }
 
-/*
- * Does the chain of direct branches from here end? Unmapped code ends it too:
- * that is found when we get there. Checked once per node, so that no wrong
- * image or `jmp .` can hold us.
- */
-NOINLINE static bool chain_ends(struct ptah_flow *f, struct code_node *node)
+bool flow_chain_ends(struct ptah_flow *f, struct code_node *node)
 {
 	struct code_node *n = node;
 
 	for (unsigned i = 0; i < MAX_CHAIN; i++) {
-		if (!is_direct(n) || n->chain_checked)
+		if (!flow_is_direct(n) || n->chain_checked)
 			break;
-		n = chain_next(f, n);
+		n = flow_chain_next(f, n);
 		if (!n) /* not marked: code may appear there */
 			return true;
 		if (i == MAX_CHAIN - 1)
@@ -291,7 +223,7 @@ NOINLINE static bool chain_ends(struct ptah_flow *f, struct code_node *node)
 
 static ALWAYS_INLINE bool chain_ok(struct ptah_flow *f, struct code_node *node)
 {
-	return LIKELY(node->chain_checked) || chain_ends(f, node);
+	return LIKELY(node->chain_checked) || flow_chain_ends(f, node);
 }
 
 /* An uncompressed indirect branch of `node` to `ip`; its last target is remembered. */
@@ -304,6 +236,8 @@ static ALWAYS_INLINE void go_indirect(struct ptah_flow *f, struct code_node *nod
 		push_return(f, node);
 	else if (node->class == PTAH_INSN_RETURN)
 		pop_return(f, &site);
+	if (UNLIKELY(f->on_indirect))
+		f->on_indirect(f->indirect_context, node, ip);
 	if (LIKELY(next && next->ip == ip)) {
 		f->node = next;
 		return;
@@ -322,6 +256,8 @@ static ALWAYS_INLINE bool go_compressed_return(struct ptah_flow *f)
 
 	if (UNLIKELY(!pop_return(f, &site)))
 		return false;
+	if (UNLIKELY(f->on_indirect))
+		f->on_indirect(f->indirect_context, f->node, site.ip);
 	if (LIKELY(site.call && code_mode(site.call) == f->mode)) {
 		follow(f, site.call, 0);
 	} else {
@@ -420,7 +356,7 @@ static void run_tnt(struct ptah_flow *f, struct output *out, bool *wants_tip)
 				emit_error(f, out, PTAH_E_BAD_RETCOMP, node->ip);
 				return;
 			}
-			if (UNLIKELY(!f->stack_depth)) {
+			if (UNLIKELY(!f->stack_depth || f->no_retcomp)) {
 				emit_error(f, out, PTAH_E_BAD_RETCOMP, node->ip);
 				return;
 			}
@@ -487,7 +423,7 @@ static enum walk walk_to_branch(struct ptah_flow *f, struct output *out,
 			emit_error(f, out, status, f->ip);
 			return WALK_ERROR;
 		}
-		if (!is_direct(node) || is_skl014(f, node)) {
+		if (!flow_is_direct(node) || is_skl014(f, node)) {
 			*deciding = node;
 			return WALK_ARRIVED;
 		}
@@ -558,9 +494,9 @@ static bool reachable(struct ptah_flow *f, uint64_t ip)
 		if (ip >= node->ip && ip < node->end &&
 		    code_locate(&f->code, node, ip, &before, &last_size))
 			return true;
-		if (!is_direct(node))
+		if (!flow_is_direct(node))
 			return false;
-		next = chain_next(f, node);
+		next = flow_chain_next(f, node);
 		if (!next) /* nothing is mapped there, but we get there */
 			return ip == (node->class == PTAH_INSN_OTHER ? node->end : node->target);
 		node = next;
@@ -574,8 +510,8 @@ static bool leads_to_unseen(struct ptah_flow *f)
 	int status = 0;
 	struct code_node *node = here(f, &status);
 
-	for (unsigned i = 0; node && i < MAX_CHAIN && is_direct(node); i++)
-		node = chain_next(f, node);
+	for (unsigned i = 0; node && i < MAX_CHAIN && flow_is_direct(node); i++)
+		node = flow_chain_next(f, node);
 	return !node || is_unseen(f, node);
 }
 
@@ -658,7 +594,7 @@ static enum walk walk_to_exit(struct ptah_flow *f, struct output *out, uint64_t 
 		}
 		if (is_unseen(f, node))
 			return cross_gap(f, out, node, to);
-		if (!is_direct(node)) {
+		if (!flow_is_direct(node)) {
 			if (node->class == PTAH_INSN_COND && to != node->target &&
 			    to != node->end) {
 				emit_error(f, out, PTAH_E_MISMATCH, node->ip);
@@ -797,9 +733,9 @@ static bool find_insn(struct ptah_flow *f, bool (*is_it)(const struct ptah_insn 
 			*end = insns[k].ip + insns[k].size;
 			return true;
 		}
-		if (!is_direct(node))
+		if (!flow_is_direct(node))
 			break;
-		node = chain_next(f, node);
+		node = flow_chain_next(f, node);
 	}
 	return false;
 }
@@ -966,7 +902,7 @@ static unsigned calls_before(struct ptah_flow *f, uint64_t ip)
 		if (ip >= node->ip && ip < node->end &&
 		    code_locate(&f->code, node, ip, &before, &last_size))
 			break;
-		calls += is_push(node);
+		calls += flow_pushes(node);
 	}
 	return calls;
 }
@@ -1097,14 +1033,15 @@ static bool apply_event(struct ptah_flow *f, struct output *out)
 }
 
 /* The code cache follows the image: it forgets what has changed, and nothing else. */
-static void follow_image(struct ptah_flow *f)
+bool flow_follow_image(struct ptah_flow *f)
 {
 	uint64_t generation = ptah_image_generation(f->code.image);
 	struct image_change changes[IMAGE_CHANGES];
+	size_t before = f->code.node_count;
 	int n;
 
 	if (generation == f->generation)
-		return;
+		return false;
 	n = image_changes(f->code.image, f->generation, changes);
 	f->generation = generation;
 	forget_nodes(f);
@@ -1112,6 +1049,7 @@ static void follow_image(struct ptah_flow *f)
 		code_flush(&f->code);
 	else
 		code_forget(&f->code, changes, (size_t)n);
+	return f->code.node_count != before;
 }
 
 /*
@@ -1197,27 +1135,45 @@ static bool take_deferred_tip(struct ptah_flow *f, struct output *out)
 	return true;
 }
 
+/* One step on. False when more bytes are needed. */
+static bool advance(struct ptah_flow *f, struct output *out)
+{
+	bool wants_tip;
+
+	if (f->tnt_count) {
+		run_tnt(f, out, &wants_tip);
+		return !wants_tip || take_deferred_tip(f, out);
+	}
+	if (f->has_event) {
+		f->paused = f->event.tsc >= f->time_limit && f->event.type != PTAH_ITEM_PSB;
+		if (!f->paused)
+			f->has_event = !apply_event(f, out);
+		return true;
+	}
+	return take_next(f);
+}
+
 int ptah_flow_read(struct ptah_flow *f, struct ptah_item *items, size_t capacity)
 {
 	struct output out = {items, 0, capacity > INT32_MAX ? INT32_MAX : capacity};
 
 	if (!f || (!items && capacity))
 		return PTAH_E_INVAL;
-	follow_image(f);
-	while (!full(&out) && !f->paused) {
-		bool wants_tip;
+	flow_follow_image(f);
+	while (!full(&out) && !f->paused && advance(f, &out))
+		;
+	return (int)out.count;
+}
 
-		if (f->tnt_count) {
-			run_tnt(f, &out, &wants_tip);
-			if (wants_tip && !take_deferred_tip(f, &out))
-				break;
-		} else if (f->has_event) {
-			f->paused = f->event.tsc >= f->time_limit && f->event.type != PTAH_ITEM_PSB;
-			if (!f->paused)
-				f->has_event = !apply_event(f, &out);
-		} else if (!take_next(f)) {
+int flow_read_packet(struct ptah_flow *f, struct ptah_item *items, size_t capacity, bool *starved)
+{
+	struct output out = {items, 0, capacity};
+
+	*starved = false;
+	while (!full(&out) && !f->paused && !*starved) {
+		*starved = !advance(f, &out);
+		if (flow_is_at_rest(f))
 			break;
-		}
 	}
 	return (int)out.count;
 }

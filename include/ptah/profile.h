@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Profile: how often everything ran.
+ *
+ * Feeds on trace bytes as a flow does and keeps counts instead of telling the
+ * path: of every block, of every branch's outcomes, of every indirect edge. The
+ * counts are exact, equal to what a flow over the same bytes adds up to, and
+ * come many times faster: what a TNT packet does at one place of the code is
+ * found out once and counted from then on. Everything that is not a TNT, TIP or
+ * timing packet is the flow's.
+ *
+ *	ptah_profile_new(image, NULL, &profile);
+ *	ptah_profile_feed(profile, bytes, n, true);
+ *	ptah_profile_totals(profile, &totals);
+ *	ptah_profile_blocks(profile, &blocks, &n);
+ *	...
+ *	free(blocks);
+ *	ptah_profile_free(profile);
+ *
+ * Memory is a function of the distinct code that ran. The image must live as
+ * long as the profile. A profile belongs to one thread at a time.
+ */
+#ifndef PTAH_PROFILE_H
+#define PTAH_PROFILE_H
+
+#include <ptah/flow.h>
+
+struct ptah_profile_config {
+	size_t size;		      /* sizeof(struct ptah_profile_config) */
+	struct ptah_flow_config flow; /* its size 0: the defaults */
+	/* Takes every packet the flow's way: slow, and the same counts. For comparison. */
+	bool no_rows;
+	/* Called with every item that is no block (errors, overflows, ...), or NULL. */
+	void (*on_event)(void *context, const struct ptah_item *item);
+	void *context;
+};
+
+struct ptah_profile;
+
+PTAH_API int ptah_profile_new(const struct ptah_image *image,
+			      const struct ptah_profile_config *config,
+			      struct ptah_profile **profile);
+PTAH_API void ptah_profile_free(struct ptah_profile *profile);
+
+/*
+ * Counts what n bytes tell; they need not outlive the call, unless it returns
+ * PTAH_PROFILE_PAUSED. 0, PTAH_PROFILE_PAUSED, PTAH_E_NOMEM.
+ */
+PTAH_API int ptah_profile_feed(struct ptah_profile *profile, const void *bytes, size_t n,
+			       bool last);
+
+/* The trace has come to the time limit (see flow.h): set a later one and go on. */
+#define PTAH_PROFILE_PAUSED 1
+
+PTAH_API void ptah_profile_set_time_limit(struct ptah_profile *profile, uint64_t tsc);
+
+/* Goes on with the bytes that are left. As feed. */
+PTAH_API int ptah_profile_resume(struct ptah_profile *profile);
+
+/* The next bytes fed are those at `offset`, of this trace or of another one. Counts stay. */
+PTAH_API void ptah_profile_seek(struct ptah_profile *profile, uint64_t offset);
+
+/* All counts become 0; what is known of the code stays. */
+PTAH_API int ptah_profile_reset(struct ptah_profile *profile);
+
+struct ptah_profile_totals {
+	uint64_t instructions, blocks;	       /* executed */
+	uint64_t classes[PTAH_INSN_CLASS_MAX]; /* blocks by the class of their last instruction */
+	uint64_t taken;			       /* conditional branches that were */
+	uint64_t errors, overflows, gaps;
+};
+
+PTAH_API int ptah_profile_totals(struct ptah_profile *profile, struct ptah_profile_totals *totals);
+
+/*
+ * A block and how often it ran. The same instructions are one block each for
+ * every address at which execution came in, and for every event that cut it:
+ * the counts of an instruction's blocks add up to its own.
+ */
+struct ptah_profile_block {
+	uint64_t ip, end;
+	uint64_t count;
+	uint64_t taken;	  /* of them, with the conditional branch taken */
+	uint64_t unknown; /* of them, with its outcome in no packet (no_tnt) */
+	uint32_t space;	  /* see ptah_profile_space() */
+	uint32_t section; /* of the image */
+	uint16_t ninsn;
+	uint8_t mode;	   /* enum ptah_exec_mode */
+	uint8_t class;	   /* enum ptah_insn_class of the last instruction */
+	uint8_t last_size; /* its bytes */
+	bool truncated;	   /* an event cut it */
+};
+
+/* An indirect branch and where it went: jumps, calls, returns, far branches. */
+struct ptah_profile_edge {
+	uint64_t from, to; /* the branch instruction, its target */
+	uint64_t count;
+	uint32_t space;
+	uint8_t mode;  /* of the branch */
+	uint8_t class; /* enum ptah_insn_class */
+};
+
+/* In the order of space, address, mode, end. The caller frees the array. */
+PTAH_API int ptah_profile_blocks(struct ptah_profile *profile, struct ptah_profile_block **blocks,
+				 size_t *n);
+PTAH_API int ptah_profile_edges(struct ptah_profile *profile, struct ptah_profile_edge **edges,
+				size_t *n);
+
+/* The address space that a `space` stands for. As ptah_flow_space(). */
+PTAH_API int ptah_profile_space(const struct ptah_profile *profile, unsigned number,
+				struct ptah_space *space);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT */
+/* From counts of packets at states to counts of blocks and edges. */
+#include "profile/profile.h"
+
+void profile_add_edge(struct ptah_profile *p, const struct code_node *branch, uint64_t to,
+		      uint64_t times)
+{
+	const struct tally_edge key = {.from = branch->end - code_last_size(branch),
+				       .to = to,
+				       .space = branch->space,
+				       .mode = (uint8_t)code_mode(branch),
+				       .class = branch->class};
+	struct tally_edge *e = tally_edge(&p->edges, &key);
+
+	if (e)
+		e->count += times;
+	else
+		p->status = PTAH_E_NOMEM;
+}
+
+static void add_block(struct ptah_profile *p, const struct code_node *node, bool taken,
+		      const uint64_t *to, uint64_t times)
+{
+	const struct tally_block key = {.ip = node->ip,
+					.end = node->end,
+					.head = node->head,
+					.space = node->space,
+					.section = node->section};
+	struct tally_block *b = tally_block(&p->blocks, &key);
+
+	if (!b) {
+		p->status = PTAH_E_NOMEM;
+		return;
+	}
+	b->count += times;
+	b->taken += taken ? times : 0;
+	if (to)
+		profile_add_edge(p, node, *to, times);
+}
+
+static void expand_rows(struct ptah_profile *p, int32_t state)
+{
+	struct row_entry *row = &p->rows[(size_t)state * ROW];
+
+	for (unsigned payload = 2; payload < ROW; payload++) {
+		const uint64_t times = row[payload].count;
+
+		if (!times)
+			continue;
+		profile_walk(p, state, payload, add_block, times);
+		row[payload].count = 0;
+	}
+}
+
+static void expand_pair(struct ptah_profile *p, const struct pair *pair)
+{
+	const uint64_t to = p->states[(uint32_t)pair->key].ip;
+	const uint32_t from = (uint32_t)((pair->key & ~FROM_EFFECT) >> 32);
+	const struct code_node *branch;
+
+	if (pair->key & FROM_EFFECT) {
+		branch = p->effects[from].branch;
+		add_block(p, branch, false, NULL, pair->count);
+	} else {
+		branch = profile_walk(p, (int32_t)from, 0, add_block, pair->count);
+	}
+	profile_add_edge(p, branch, to, pair->count);
+}
+
+int profile_expand(struct ptah_profile *p)
+{
+	const uint32_t context = p->context;
+	const uint16_t space = p->flow->code.space;
+
+	for (size_t s = 1; s < p->state_count; s++)
+		if (p->states[s].node) /* else it was never left */
+			expand_rows(p, (int32_t)s);
+	for (size_t i = 0; i < p->pair_slots; i++) {
+		if (!p->pairs[i].count)
+			continue;
+		expand_pair(p, &p->pairs[i]);
+		p->pairs[i].count = 0;
+	}
+	p->context = context;
+	p->flow->code.space = space;
+	p->budget = UINT32_MAX;
+	return p->status;
+}

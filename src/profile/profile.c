@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+#include "profile/profile.h"
+
+#include <stdlib.h>
+
+/* An indirect branch that the flow has carried out. */
+static void on_indirect(void *context, const struct code_node *branch, uint64_t to)
+{
+	profile_add_edge(context, branch, to, 1);
+}
+
+int ptah_profile_new(const struct ptah_image *image, const struct ptah_profile_config *config,
+		     struct ptah_profile **profile)
+{
+	struct ptah_profile *p;
+	int status;
+
+	if (!image || !profile || (config && config->size < sizeof(*config)))
+		return PTAH_E_INVAL;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return PTAH_E_NOMEM;
+	if (config)
+		p->config = *config;
+	status = ptah_flow_new(image, p->config.flow.size ? &p->config.flow : NULL, &p->flow);
+	if (status >= 0)
+		status = profile_rows_init(p);
+	if (status < 0) {
+		ptah_profile_free(p);
+		return status;
+	}
+	p->stack_matters = !p->config.flow.no_retcomp;
+	p->flow->on_indirect = on_indirect;
+	p->flow->indirect_context = p;
+	*profile = p;
+	return 0;
+}
+
+void ptah_profile_free(struct ptah_profile *p)
+{
+	if (!p)
+		return;
+	ptah_flow_free(p->flow);
+	profile_rows_fini(p);
+	tally_free(&p->blocks);
+	tally_free(&p->edges);
+	free(p);
+}
+
+int ptah_profile_feed(struct ptah_profile *p, const void *bytes, size_t n, bool last)
+{
+	int status;
+
+	if (!p)
+		return PTAH_E_INVAL;
+	if (p->status < 0)
+		return p->status;
+	status = ptah_flow_feed(p->flow, bytes, n, last);
+	return status < 0 ? status : profile_run(p);
+}
+
+void ptah_profile_set_time_limit(struct ptah_profile *p, uint64_t tsc)
+{
+	ptah_flow_set_time_limit(p->flow, tsc);
+}
+
+int ptah_profile_resume(struct ptah_profile *p)
+{
+	if (!p)
+		return PTAH_E_INVAL;
+	return p->status < 0 ? p->status : profile_run(p);
+}
+
+void ptah_profile_seek(struct ptah_profile *p, uint64_t offset)
+{
+	if (p)
+		ptah_flow_seek(p->flow, offset);
+}
+
+int ptah_profile_reset(struct ptah_profile *p)
+{
+	int status;
+
+	if (!p)
+		return PTAH_E_INVAL;
+	status = profile_expand(p); /* which makes the rows' counts 0 */
+	tally_clear(&p->blocks);
+	tally_clear(&p->edges);
+	memset(&p->totals, 0, sizeof(p->totals));
+	return status;
+}
+
+int ptah_profile_totals(struct ptah_profile *p, struct ptah_profile_totals *totals)
+{
+	int status;
+
+	if (!p || !totals)
+		return PTAH_E_INVAL;
+	status = profile_expand(p);
+	if (status < 0)
+		return status;
+	*totals = p->totals;
+	for (size_t i = 0; i < p->blocks.count; i++) {
+		const struct tally_block *b = (const struct tally_block *)p->blocks.items + i;
+		struct ptah_item head;
+
+		memcpy(&head, &b->head, sizeof(b->head));
+		totals->blocks += b->count;
+		totals->instructions += b->count * head.ninsn;
+		totals->classes[head.class] += b->count;
+		totals->taken += b->taken;
+	}
+	return 0;
+}
+
+int ptah_profile_space(const struct ptah_profile *p, unsigned number, struct ptah_space *space)
+{
+	return p ? ptah_flow_space(p->flow, number, space) : PTAH_E_INVAL;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct ptah_profile_block *x = a, *y = b;
+	int order = compare(x->space, y->space);
+
+	order = order ? order : compare(x->ip, y->ip);
+	order = order ? order : compare(x->mode, y->mode);
+	order = order ? order : compare(x->end, y->end);
+	order = order ? order : compare(x->truncated, y->truncated);
+	return order ? order : compare(x->class, y->class);
+}
+
+int ptah_profile_blocks(struct ptah_profile *p, struct ptah_profile_block **blocks, size_t *n)
+{
+	struct ptah_profile_block *list;
+	int status;
+
+	if (!p || !blocks || !n)
+		return PTAH_E_INVAL;
+	status = profile_expand(p);
+	if (status < 0)
+		return status;
+	list = calloc(p->blocks.count + 1, sizeof(*list));
+	if (!list)
+		return PTAH_E_NOMEM;
+	*n = 0;
+	for (size_t i = 0; i < p->blocks.count; i++) {
+		const struct tally_block *b = (const struct tally_block *)p->blocks.items + i;
+		struct ptah_item head;
+
+		memcpy(&head, &b->head, sizeof(b->head));
+		list[(*n)++] = (struct ptah_profile_block){
+		    .ip = b->ip,
+		    .end = b->end,
+		    .count = b->count,
+		    .taken = b->taken,
+		    .unknown = b->unknown,
+		    .space = b->space,
+		    .section = b->section,
+		    .ninsn = head.ninsn,
+		    .mode = head.mode,
+		    .class = head.class,
+		    .last_size = head.last_size,
+		    .truncated = head.flags & PTAH_ITEM_TRUNCATED,
+		};
+	}
+	qsort(list, *n, sizeof(*list), by_place);
+	*blocks = list;
+	return 0;
+}
+
+static int by_branch(const void *a, const void *b)
+{
+	const struct ptah_profile_edge *x = a, *y = b;
+	int order = compare(x->space, y->space);
+
+	order = order ? order : compare(x->from, y->from);
+	order = order ? order : compare(x->mode, y->mode);
+	order = order ? order : compare(x->to, y->to);
+	return order ? order : compare(x->class, y->class);
+}
+
+int ptah_profile_edges(struct ptah_profile *p, struct ptah_profile_edge **edges, size_t *n)
+{
+	struct ptah_profile_edge *list;
+	int status;
+
+	if (!p || !edges || !n)
+		return PTAH_E_INVAL;
+	status = profile_expand(p);
+	if (status < 0)
+		return status;
+	list = calloc(p->edges.count + 1, sizeof(*list));
+	if (!list)
+		return PTAH_E_NOMEM;
+	*n = p->edges.count;
+	for (size_t i = 0; i < p->edges.count; i++) {
+		const struct tally_edge *e = (const struct tally_edge *)p->edges.items + i;
+
+		list[i] = (struct ptah_profile_edge){.from = e->from,
+						     .to = e->to,
+						     .count = e->count,
+						     .space = e->space,
+						     .mode = e->mode,
+						     .class = e->class};
+	}
+	qsort(list, *n, sizeof(*list), by_branch);
+	*edges = list;
+	return 0;
+}

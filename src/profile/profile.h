@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The profile's inside.
+ *
+ * A state is a place where the flow may stand between two packets: the address
+ * behind the last decided branch. Its row says for every TNT-8 payload which
+ * state follows and how often that happened; a TIP leads to the state of its
+ * address, and the pair is counted. So the common packets are counted, not
+ * carried out; expand.c carries each distinct one out once, times its count.
+ *
+ * rows.c: what a packet does at a state. run.c: the loop over packets.
+ * tally.c: counts by block and by edge. expand.c: from rows to these.
+ */
+#ifndef PTAH_PROFILE_PROFILE_H
+#define PTAH_PROFILE_PROFILE_H
+
+#include "flow/machine.h"
+
+#include <ptah/profile.h>
+
+/* A row: an entry for each payload of a TNT-8, stop bit and all. Entry 0 is for the TIP. */
+#define ROW 128
+
+/* In an entry's `next`: a state, or not so simple. */
+enum {
+	NEXT_UNKNOWN = 0,
+	/* Of a TIP's entry */
+	NEXT_SLOW = 1,	/* the flow's */
+	NEXT_PLAIN = 2, /* leads to the state of its address, and no more */
+			/* Of both: negative, ~next is the number of an effect. */
+};
+
+struct row_entry {
+	int32_t next;
+	uint32_t count;
+};
+
+struct state {
+	uint64_t ip;
+	struct code_node *node; /* NULL: not looked up, or not mapped */
+	uint16_t space;
+	uint8_t mode;
+};
+
+/* What a packet does to the call stack. */
+#define EFFECT_PUSHES 12
+
+struct effect {
+	int32_t next; /* the state behind it; 0: that of a return, or of a TIP */
+	uint8_t pushes;
+	uint8_t reach; /* how far the stack was up in between */
+	bool pops;     /* TIP: a return whose entry is taken off in the end */
+	uint8_t rest;  /* payload of the outcomes behind the return; 1: none */
+	uint8_t bits;  /* all outcomes from the return on, its own among them */
+	uint8_t nbits;
+	struct code_node *branch; /* the return */
+	int32_t push[EFFECT_PUSHES];
+};
+
+/* States by address. */
+struct target {
+	uint64_t ip;
+	uint32_t context; /* space and mode */
+	int32_t state;	  /* 0: free */
+};
+
+/* How often a state, or an effect that returns, led to a state by address. */
+struct pair {
+	uint64_t key; /* from << 32 | to; 0: free */
+	uint64_t count;
+};
+
+#define FROM_EFFECT (UINT64_C(1) << 63)
+
+struct tally_block {
+	uint64_t ip, end, head; /* the item's: class, mode, ninsn, last_size, TRUNCATED */
+	uint64_t count, taken, unknown;
+	uint32_t space, section;
+};
+
+struct tally_edge {
+	uint64_t from, to;
+	uint64_t count;
+	uint32_t space;
+	uint8_t mode, class;
+};
+
+/* A growing array with a hash over it. */
+struct tally {
+	void *items;
+	size_t count, capacity;
+	uint32_t *slots; /* number of an item, plus 1 */
+	size_t slot_count;
+};
+
+struct ptah_profile {
+	struct ptah_flow *flow;
+	struct ptah_profile_config config;
+	bool stack_matters; /* returns may be compressed */
+	int status;	    /* PTAH_E_NOMEM once it was */
+
+	struct row_entry *rows; /* ROW for each state; state 0 is none */
+	struct state *states;
+	size_t state_count, state_capacity;
+	struct target *targets;
+	size_t target_slots;
+	struct effect *effects;
+	size_t effect_count, effect_capacity;
+	struct pair *pairs;
+	size_t pair_count, pair_slots;
+	uint64_t budget; /* packets until a count may not fit its 32 bits */
+
+	/* Where we are, while it is us and not the flow. */
+	int32_t state;
+	uint32_t context;
+	unsigned top, depth;
+	int32_t stack[STACK_SIZE];
+
+	struct tally blocks, edges;
+	struct ptah_profile_totals totals; /* only errors, overflows, gaps */
+};
+
+/* rows.c */
+
+/* The state of an address in the context of now. 0 when out of memory. */
+int32_t profile_state(struct ptah_profile *p, uint64_t ip);
+
+/* Finds out what a TNT-8 of this payload does. False: it is the flow's, this time. */
+bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload);
+
+/* The same of a TIP. */
+bool profile_make_tip(struct ptah_profile *p, int32_t state);
+
+/* One more of a pair. False when out of memory. */
+bool profile_count_pair(struct ptah_profile *p, uint64_t key, uint64_t n);
+
+/* A node that a packet passes; `taken` of a conditional branch, `to` of a return (else NULL). */
+typedef void profile_visit(struct ptah_profile *p, const struct code_node *node, bool taken,
+			   const uint64_t *to, uint64_t times);
+
+/*
+ * Calls visit for what the packet of an entry passes; for the TIP (payload 0)
+ * for its branch, too. Returns where it ends: of a TIP, the branch.
+ */
+const struct code_node *profile_walk(struct ptah_profile *p, int32_t state, unsigned payload,
+				     profile_visit *visit, uint64_t times);
+
+/* Forgets rows, states, effects and pairs; their counts must have been expanded. */
+void profile_forget_rows(struct ptah_profile *p);
+int profile_rows_init(struct ptah_profile *p);
+void profile_rows_fini(struct ptah_profile *p);
+
+/* run.c: counts what has been fed. 0, PTAH_PROFILE_PAUSED or an error. */
+int profile_run(struct ptah_profile *p);
+
+/* expand.c */
+
+void profile_add_edge(struct ptah_profile *p, const struct code_node *branch, uint64_t to,
+		      uint64_t times);
+
+/* The counts of the rows become counts of blocks and edges, and 0. */
+int profile_expand(struct ptah_profile *p);
+
+/* tally.c: NULL when out of memory. */
+struct tally_block *tally_block(struct tally *t, const struct tally_block *key);
+struct tally_edge *tally_edge(struct tally *t, const struct tally_edge *key);
+void tally_clear(struct tally *t);
+void tally_free(struct tally *t);
+
+#endif

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+/* What a packet does at a state: found out once, by the flow's own rules. */
+#include "profile/profile.h"
+
+#include <stdlib.h>
+
+#define FIRST_STATES 256
+#define FIRST_SLOTS  1024
+
+/* Keeps NEXT values positive, and what ROW times a state takes within 64 GB. */
+#define MAX_STATES ((size_t)1 << 26)
+
+static int out_of_memory(struct ptah_profile *p)
+{
+	p->status = PTAH_E_NOMEM;
+	return 0;
+}
+
+int profile_rows_init(struct ptah_profile *p)
+{
+	p->targets = calloc(FIRST_SLOTS, sizeof(*p->targets));
+	p->pairs = calloc(FIRST_SLOTS, sizeof(*p->pairs));
+	if (!p->targets || !p->pairs)
+		return PTAH_E_NOMEM;
+	p->target_slots = p->pair_slots = FIRST_SLOTS;
+	p->state_count = 1; /* 0 is none */
+	p->budget = UINT32_MAX;
+	return 0;
+}
+
+void profile_rows_fini(struct ptah_profile *p)
+{
+	free(p->rows);
+	free(p->states);
+	free(p->targets);
+	free(p->effects);
+	free(p->pairs);
+}
+
+void profile_forget_rows(struct ptah_profile *p)
+{
+	memset(p->targets, 0, p->target_slots * sizeof(*p->targets));
+	memset(p->pairs, 0, p->pair_slots * sizeof(*p->pairs));
+	p->state_count = 1;
+	p->effect_count = p->pair_count = 0;
+}
+
+/* States */
+
+static size_t target_slot(const struct ptah_profile *p, uint64_t ip, uint32_t context)
+{
+	return (size_t)((ip ^ (uint64_t)context << 40) * UINT64_C(0x9e3779b97f4a7c15) >> 32) &
+	       (p->target_slots - 1);
+}
+
+static bool grow_targets(struct ptah_profile *p)
+{
+	const size_t old_slots = p->target_slots;
+	struct target *old = p->targets, *targets = calloc(2 * old_slots, sizeof(*targets));
+
+	if (!targets)
+		return false;
+	p->targets = targets;
+	p->target_slots = 2 * old_slots;
+	for (size_t i = 0; i < old_slots; i++) {
+		size_t at;
+
+		if (!old[i].state)
+			continue;
+		at = target_slot(p, old[i].ip, old[i].context);
+		while (targets[at].state)
+			at = (at + 1) & (p->target_slots - 1);
+		targets[at] = old[i];
+	}
+	free(old);
+	return true;
+}
+
+static bool grow_states(struct ptah_profile *p)
+{
+	size_t capacity = p->state_capacity ? 2 * p->state_capacity : FIRST_STATES;
+	struct state *states;
+	struct row_entry *rows;
+
+	if (capacity > MAX_STATES)
+		return false;
+	states = realloc(p->states, capacity * sizeof(*states));
+	if (!states)
+		return false;
+	p->states = states;
+	rows = realloc(p->rows, capacity * ROW * sizeof(*rows));
+	if (!rows)
+		return false;
+	p->rows = rows;
+	p->state_capacity = capacity;
+	return true;
+}
+
+int32_t profile_state(struct ptah_profile *p, uint64_t ip)
+{
+	size_t at;
+
+	for (at = target_slot(p, ip, p->context); p->targets[at].state;
+	     at = (at + 1) & (p->target_slots - 1))
+		if (p->targets[at].ip == ip && p->targets[at].context == p->context)
+			return p->targets[at].state;
+	if (p->state_count >= p->state_capacity && !grow_states(p))
+		return out_of_memory(p);
+	if (2 * p->state_count > p->target_slots) {
+		if (!grow_targets(p))
+			return out_of_memory(p);
+		for (at = target_slot(p, ip, p->context); p->targets[at].state;)
+			at = (at + 1) & (p->target_slots - 1);
+	}
+	p->targets[at] = (struct target){ip, p->context, (int32_t)p->state_count};
+	p->states[p->state_count] =
+	    (struct state){.ip = ip, .space = (uint16_t)(p->context >> 2), .mode = p->context & 3};
+	memset(p->rows + p->state_count * ROW, 0, ROW * sizeof(*p->rows));
+	return (int32_t)p->state_count++;
+}
+
+/* Pairs */
+
+static size_t pair_slot(const struct ptah_profile *p, uint64_t key)
+{
+	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (p->pair_slots - 1);
+}
+
+static bool grow_pairs(struct ptah_profile *p)
+{
+	const size_t old_slots = p->pair_slots;
+	struct pair *old = p->pairs, *pairs = calloc(2 * old_slots, sizeof(*pairs));
+
+	if (!pairs)
+		return false;
+	p->pairs = pairs;
+	p->pair_slots = 2 * old_slots;
+	for (size_t i = 0; i < old_slots; i++) {
+		size_t at;
+
+		if (!old[i].key)
+			continue;
+		at = pair_slot(p, old[i].key);
+		while (pairs[at].key)
+			at = (at + 1) & (p->pair_slots - 1);
+		pairs[at] = old[i];
+	}
+	free(old);
+	return true;
+}
+
+bool profile_count_pair(struct ptah_profile *p, uint64_t key, uint64_t n)
+{
+	size_t at;
+
+	for (at = pair_slot(p, key); p->pairs[at].key; at = (at + 1) & (p->pair_slots - 1)) {
+		if (p->pairs[at].key == key) {
+			p->pairs[at].count += n;
+			return true;
+		}
+	}
+	if (2 * (p->pair_count + 1) > p->pair_slots) {
+		if (!grow_pairs(p))
+			return out_of_memory(p);
+		for (at = pair_slot(p, key); p->pairs[at].key;)
+			at = (at + 1) & (p->pair_slots - 1);
+	}
+	p->pairs[at] = (struct pair){key, n};
+	p->pair_count++;
+	return true;
+}
+
+/* The way that a packet takes. */
+
+enum stop {
+	STOP_SPENT,  /* all outcomes are used */
+	STOP_RETURN, /* at a compressed return from before the packet */
+	STOP_BRANCH, /* at a branch that needs a TIP */
+	STOP_LOST,   /* unmapped code, a loop without packets, too many calls */
+};
+
+struct route {
+	struct code_node *node; /* where it stops; NULL: at `ip`, not mapped or not looked up */
+	uint64_t ip;
+	unsigned left; /* outcomes */
+	unsigned pushes, reach;
+	uint64_t sites[EFFECT_PUSHES]; /* return addresses */
+	profile_visit *visit;
+	uint64_t times;
+};
+
+static void visit(struct ptah_profile *p, const struct route *r, bool taken, const uint64_t *to)
+{
+	if (r->visit)
+		r->visit(p, r->node, taken, to, r->times);
+}
+
+static bool push(struct ptah_profile *p, struct route *r)
+{
+	if (!p->stack_matters)
+		return true;
+	if (r->pushes == EFFECT_PUSHES)
+		return false;
+	r->sites[r->pushes++] = r->node->end;
+	r->reach = r->pushes > r->reach ? r->pushes : r->reach;
+	return true;
+}
+
+static struct code_node *look_up(struct ptah_profile *p, struct route *r)
+{
+	struct code_cache *code = &p->flow->code;
+	int status;
+
+	if (!r->node)
+		r->node = code_find(code, r->ip, p->context & 3, &status);
+	return r->node;
+}
+
+/* Along direct branches to the one that decides. */
+static bool pass_chain(struct ptah_profile *p, struct route *r)
+{
+	struct ptah_flow *f = p->flow;
+
+	if (!look_up(p, r))
+		return false;
+	while (flow_is_direct(r->node)) {
+		if (!r->node->chain_checked && !flow_chain_ends(f, r->node))
+			return false;
+		if (flow_pushes(r->node) && !push(p, r))
+			return false;
+		visit(p, r, false, NULL);
+		r->ip = r->node->class == PTAH_INSN_OTHER ? r->node->end : r->node->target;
+		r->node = flow_chain_next(f, r->node);
+		if (!r->node)
+			return false;
+	}
+	return true;
+}
+
+/* To a place that may not be mapped: that matters when it is left. */
+static void step_to(struct ptah_profile *p, struct route *r, uint64_t ip)
+{
+	r->ip = ip;
+	r->node = NULL;
+	look_up(p, r);
+}
+
+static void step_over(struct ptah_profile *p, struct route *r, bool taken)
+{
+	struct code_node *node = r->node;
+
+	if (!node->next[taken]) {
+		step_to(p, r, taken ? node->target : node->end);
+		node->next[taken] = r->node;
+		return;
+	}
+	r->node = node->next[taken];
+	r->ip = r->node->ip;
+}
+
+static enum stop spend(struct ptah_profile *p, struct route *r, unsigned payload)
+{
+	for (r->left = highest_bit(payload); r->left;) {
+		const bool taken = payload >> (r->left - 1) & 1;
+
+		if (!pass_chain(p, r))
+			return STOP_LOST;
+		switch (r->node->class) {
+		case PTAH_INSN_COND:
+			visit(p, r, taken, NULL);
+			step_over(p, r, taken);
+			break;
+		case PTAH_INSN_RETURN:
+			if (!taken || !p->stack_matters)
+				return STOP_LOST;
+			if (!r->pushes)
+				return STOP_RETURN;
+			r->pushes--;
+			visit(p, r, false, &r->sites[r->pushes]);
+			step_to(p, r, r->sites[r->pushes]);
+			break;
+		default:
+			return STOP_BRANCH;
+		}
+		r->left--;
+	}
+	return STOP_SPENT;
+}
+
+static struct route begin(struct ptah_profile *p, int32_t state)
+{
+	return (struct route){.ip = p->states[state].ip, .node = p->states[state].node};
+}
+
+/* Remembers where the state's code is, for next time. */
+static void keep_node(struct ptah_profile *p, int32_t state)
+{
+	struct route r = begin(p, state);
+
+	p->states[state].node = look_up(p, &r);
+}
+
+/* Effects */
+
+static struct effect *new_effect(struct ptah_profile *p)
+{
+	if (p->effect_count == p->effect_capacity) {
+		size_t capacity = p->effect_capacity ? 2 * p->effect_capacity : 256;
+		struct effect *effects = realloc(p->effects, capacity * sizeof(*effects));
+
+		if (!effects || capacity > INT32_MAX / 2) {
+			p->effects = effects ? effects : p->effects;
+			out_of_memory(p);
+			return NULL;
+		}
+		p->effects = effects;
+		p->effect_capacity = capacity;
+	}
+	memset(&p->effects[p->effect_count], 0, sizeof(*p->effects));
+	return &p->effects[p->effect_count++];
+}
+
+/* The effect of a route; what follows it is the caller's to say. Its number inverted; 0: none. */
+static int32_t make_effect(struct ptah_profile *p, const struct route *r, struct effect **effect)
+{
+	int32_t push[EFFECT_PUSHES];
+	struct effect *e;
+
+	for (unsigned i = 0; i < r->pushes; i++) {
+		push[i] = profile_state(p, r->sites[i]);
+		if (!push[i])
+			return 0;
+	}
+	e = new_effect(p);
+	if (!e)
+		return 0;
+	e->pushes = (uint8_t)r->pushes;
+	e->reach = (uint8_t)r->reach;
+	e->rest = 1;
+	memcpy(e->push, push, r->pushes * sizeof(*push));
+	*effect = e;
+	return ~(int32_t)(e - p->effects);
+}
+
+bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
+{
+	struct route r = begin(p, state);
+	enum stop stop = spend(p, &r, payload);
+	int32_t next = 0;
+	struct effect *e;
+
+	if (stop == STOP_SPENT) {
+		int32_t behind = profile_state(p, r.ip);
+
+		if (!behind)
+			return false;
+		next = behind;
+		if (r.reach) {
+			next = make_effect(p, &r, &e);
+			if (next)
+				e->next = behind;
+		}
+	} else if (stop == STOP_RETURN) {
+		next = make_effect(p, &r, &e);
+		if (next) {
+			const unsigned rest = (1u << (r.left - 1)) - 1;
+
+			e->branch = r.node;
+			e->nbits = (uint8_t)r.left;
+			e->bits = (uint8_t)(payload & (2 * rest + 1));
+			e->rest = (uint8_t)(rest + 1 + (payload & rest));
+		}
+	}
+	if (!next)
+		return false;
+	keep_node(p, state);
+	p->rows[(size_t)state * ROW + payload].next = next;
+	return true;
+}
+
+/* Does what the branch at the end of a TIP's route does to the stack. */
+static bool branch_effect(struct ptah_profile *p, struct route *r, bool *pops)
+{
+	*pops = false;
+	if (r->node->class == PTAH_INSN_CALL_IND)
+		return push(p, r);
+	if (r->node->class == PTAH_INSN_RETURN && p->stack_matters) {
+		*pops = !r->pushes;
+		r->pushes -= !*pops;
+	}
+	return true;
+}
+
+bool profile_make_tip(struct ptah_profile *p, int32_t state)
+{
+	struct row_entry *entry = &p->rows[(size_t)state * ROW];
+	struct route r = begin(p, state);
+	int32_t next = NEXT_PLAIN;
+	struct effect *e;
+	bool pops;
+
+	if (!pass_chain(p, &r) || r.node->class == PTAH_INSN_COND || !branch_effect(p, &r, &pops))
+		return false;
+	if (r.reach || pops) {
+		next = make_effect(p, &r, &e);
+		if (!next)
+			return false;
+		e->pops = pops;
+	}
+	keep_node(p, state);
+	entry = &p->rows[(size_t)state * ROW]; /* states may have moved */
+	entry->next = next;
+	return true;
+}
+
+const struct code_node *profile_walk(struct ptah_profile *p, int32_t state, unsigned payload,
+				     profile_visit *to, uint64_t times)
+{
+	struct route r = begin(p, state);
+
+	p->context = (uint32_t)p->states[state].space << 2 | p->states[state].mode;
+	p->flow->code.space = p->states[state].space;
+	r.visit = to;
+	r.times = times;
+	if (payload)
+		spend(p, &r, payload);
+	else if (pass_chain(p, &r))
+		visit(p, &r, false, NULL);
+	return r.node;
+}

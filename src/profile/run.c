@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The loop over packets: TNT and TIP by rows, timing packets by the event
+ * layer's clocks, all else by the flow, which then has the position, until it
+ * is at rest again.
+ */
+#include "profile/profile.h"
+
+/* The longest packet that the loop takes, and what it loads at once. */
+#define LOOK 16
+
+/* At most this many bytes in one go, so that no count wraps: a byte counts 8 times at most. */
+#define STRETCH	   ((ptrdiff_t)1 << 28)
+#define PER_BYTE   8
+#define IP_PAYLOAD UINT64_C(0xffffffffffff)
+
+/* Handing over */
+
+static bool can_enter(const struct ptah_profile *p)
+{
+	const struct ptah_flow *f = p->flow;
+
+	return f->events->plain && f->positioned && flow_is_at_rest(f) && !f->space_waits &&
+	       !f->old_calls && !f->no_tnt && f->events->tsc < f->time_limit && !p->config.no_rows;
+}
+
+/* From the flow to us. False when out of memory. */
+static bool enter(struct ptah_profile *p)
+{
+	struct ptah_flow *f = p->flow;
+
+	p->context = (uint32_t)f->code.space << 2 | f->mode;
+	p->state = profile_state(p, f->node ? f->node->ip : f->ip);
+	p->depth = p->top = 0;
+	for (unsigned i = f->stack_depth; p->stack_matters && i; i--) {
+		const int32_t site = profile_state(p, f->stack[(f->stack_top - i) % STACK_SIZE].ip);
+
+		if (!site)
+			return false;
+		p->stack[p->top++] = site;
+		p->depth++;
+	}
+	return p->state;
+}
+
+/* Back to the flow, which stands at the state's code. */
+static void leave(struct ptah_profile *p, int32_t state)
+{
+	struct ptah_flow *f = p->flow;
+
+	f->ip = p->states[state].ip;
+	f->node = p->states[state].node;
+	f->stack_top = f->stack_depth = 0;
+	for (unsigned i = p->depth; i; i--) {
+		const int32_t site = p->stack[(p->top - i) % STACK_SIZE];
+
+		f->stack[f->stack_top++] = (struct return_site){.ip = p->states[site].ip};
+		f->stack_depth++;
+	}
+}
+
+/* ... with outcomes of the packet that ends at `pos`. */
+static void leave_with(struct ptah_profile *p, int32_t state, unsigned bits, unsigned n,
+		       const uint8_t *pos)
+{
+	struct ptah_flow *f = p->flow;
+
+	leave(p, state);
+	f->tnt = bits;
+	f->tnt_count = n;
+	flow_set_time(f, event_offset(f->events, pos) - 1);
+}
+
+/* What is not so simple */
+
+/* The stack's part of an effect. */
+static ALWAYS_INLINE void move_stack(struct ptah_profile *p, const struct effect *e)
+{
+	/* SDM: a push onto a full stack drops the oldest entry. */
+	if (UNLIKELY(p->depth + e->reach > STACK_SIZE))
+		p->depth = STACK_SIZE - e->reach;
+	for (unsigned i = 0; i < e->pushes; i++)
+		p->stack[p->top++ % STACK_SIZE] = e->push[i];
+	p->depth += e->pushes;
+}
+
+/*
+ * A TNT-8 whose entry is no plain state: unknown yet, or it moves the stack.
+ * The next state, or 0 when the flow must go on (it has been told from where).
+ */
+NOINLINE static int32_t take_outcomes(struct ptah_profile *p, int32_t state, unsigned payload,
+				      const uint8_t *pos)
+{
+	for (;;) {
+		struct row_entry *entry = &p->rows[(size_t)state * ROW + payload];
+		struct effect *e;
+
+		if (!entry->next) {
+			if (!profile_make_entry(p, state, payload)) {
+				const unsigned n = highest_bit(payload);
+
+				leave_with(p, state, payload & ((1u << n) - 1), n, pos);
+				return 0;
+			}
+			entry = &p->rows[(size_t)state * ROW + payload]; /* it may have moved */
+		}
+		entry->count++;
+		if (entry->next > 0)
+			return entry->next;
+		e = &p->effects[~entry->next];
+		move_stack(p, e);
+		if (e->next)
+			return e->next;
+		if (UNLIKELY(!p->depth)) { /* the flow says what is wrong with the return */
+			leave_with(p, state, e->bits, e->nbits, pos);
+			p->flow->node = e->branch;
+			return 0;
+		}
+		p->depth--;
+		state = p->stack[--p->top % STACK_SIZE];
+		if (!profile_count_pair(
+			p, FROM_EFFECT | (uint64_t)(e - p->effects) << 32 | (uint32_t)state, 1))
+			return 0;
+		if (e->rest == 1)
+			return state;
+		payload = e->rest;
+	}
+}
+
+/* The stack's part of a TIP. False when it is the flow's. */
+NOINLINE static bool take_tip_effect(struct ptah_profile *p, int32_t state)
+{
+	const struct row_entry *entry = &p->rows[(size_t)state * ROW];
+	const struct effect *e;
+
+	if (!entry->next) {
+		if (!profile_make_tip(p, state))
+			return false;
+		entry = &p->rows[(size_t)state * ROW];
+	}
+	if (entry->next > 0)
+		return entry->next == NEXT_PLAIN;
+	e = &p->effects[~entry->next];
+	move_stack(p, e);
+	if (e->pops && p->depth) {
+		p->depth--;
+		p->top--;
+	}
+	return true;
+}
+
+/* A TNT-64, six outcomes at a time. */
+NOINLINE static int32_t take_long(struct ptah_profile *p, int32_t state, const uint8_t *pos)
+{
+	const uint64_t payload = load_le64(pos) >> 16;
+	unsigned left = highest_bit(payload);
+
+	while (left) {
+		const unsigned n = left < 6 ? left : 6;
+		const uint64_t bits = payload >> (left - n) & ((1u << n) - 1);
+		int32_t next;
+
+		left -= n;
+		next = take_outcomes(p, state, 1u << n | (unsigned)bits, pos + 8);
+		if (!next) { /* the flow gets the rest as well */
+			struct ptah_flow *f = p->flow;
+
+			f->tnt = f->tnt << left | (payload & ((UINT64_C(1) << left) - 1));
+			f->tnt_count += left;
+			flow_set_time(f, event_offset(f->events, pos));
+			return 0;
+		}
+		state = next;
+	}
+	return state;
+}
+
+/* The packets that are ours, from the decoder's position on. */
+static void run_rows(struct ptah_profile *p)
+{
+	/* By IPBytes: the payload, what stays of the last IP, the sign bit. */
+	static const uint64_t given[8] = {0,	      0xffff, 0xffffffff, IP_PAYLOAD,
+					  IP_PAYLOAD, 0,      UINT64_MAX, 0};
+	static const uint64_t sign[8] = {[PTAH_IPC_SEXT_48] = UINT64_C(1) << 47};
+	struct ptah_event_decoder *d = p->flow->events;
+	const uint8_t *pos = d->pos, *end = d->end - LOOK;
+	uint64_t last_ip = d->last_ip;
+	int32_t state = p->state;
+
+	if (d->end - pos > STRETCH)
+		end = pos + STRETCH;
+	p->budget -= (uint64_t)(end - pos) * PER_BYTE;
+	while (pos <= end) {
+		const unsigned byte = *pos;
+
+		if (LIKELY(!(byte & 1))) {
+			struct row_entry *entry = &p->rows[(size_t)state * ROW + (byte >> 1)];
+			int32_t next;
+
+			if (UNLIKELY(byte <= OPCODE_EXT)) {
+				if (byte == OPCODE_PAD) {
+					pos++;
+					continue;
+				}
+				if (pos[1] != EXT_TNT_64 || load_le64(pos) >> 17 == 0)
+					break;
+				next = take_long(p, state, pos);
+				pos += 8;
+			} else {
+				pos++;
+				if (LIKELY(entry->next > 0)) {
+					entry->count++;
+					state = entry->next;
+					continue;
+				}
+				next = take_outcomes(p, state, byte >> 1, pos);
+			}
+			if (UNLIKELY(!next)) {
+				state = 0;
+				break;
+			}
+			state = next;
+		} else if ((byte & OPCODE_IP_MASK) == OPCODE_TIP) {
+			const unsigned ipc = byte >> 5;
+			uint64_t ip, from = (uint64_t)state << 32;
+
+			if (UNLIKELY(!given[ipc]))
+				break;
+			if (p->rows[(size_t)state * ROW].next != NEXT_PLAIN &&
+			    !take_tip_effect(p, state))
+				break;
+			ip = (last_ip & ~given[ipc]) | (load_le64(pos + 1) & given[ipc]);
+			if (ipc == PTAH_IPC_SEXT_48)
+				ip = ((ip & IP_PAYLOAD) ^ sign[ipc]) - sign[ipc];
+			last_ip = ip;
+			pos += 1 + packet_ip_bytes[ipc];
+			state = profile_state(p, ip);
+			if (UNLIKELY(!state || !profile_count_pair(p, from | (uint32_t)state, 1)))
+				break;
+		} else {
+			d->pos = pos;
+			if (!event_take_clock(d) || d->tsc >= p->flow->time_limit)
+				break;
+			pos = d->pos;
+		}
+	}
+	d->pos = pos > d->pos ? pos : d->pos;
+	d->last_ip = last_ip;
+	if (state)
+		leave(p, state);
+}
+
+/* What the flow says goes into the same counts. */
+static void count_items(struct ptah_profile *p, const struct ptah_item *items, int n)
+{
+	for (int i = 0; i < n; i++) {
+		const struct ptah_item *item = &items[i];
+		struct ptah_item head = {.type = PTAH_ITEM_BLOCK,
+					 .flags = item->flags & PTAH_ITEM_TRUNCATED,
+					 .mode = item->mode,
+					 .class = item->class,
+					 .ninsn = item->ninsn,
+					 .last_size = item->last_size};
+		struct tally_block key = {.ip = item->ip,
+					  .end = item->end,
+					  .space = item->space,
+					  .section = item->section};
+		struct tally_block *b;
+
+		if (item->type != PTAH_ITEM_BLOCK) {
+			p->totals.errors += item->type == PTAH_ITEM_ERROR;
+			p->totals.overflows += item->type == PTAH_ITEM_OVERFLOW;
+			p->totals.gaps += item->type == PTAH_ITEM_GAP;
+			if (p->config.on_event)
+				p->config.on_event(p->config.context, item);
+			continue;
+		}
+		memcpy(&key.head, &head, sizeof(key.head));
+		b = tally_block(&p->blocks, &key);
+		if (!b) {
+			p->status = PTAH_E_NOMEM;
+			return;
+		}
+		b->count++;
+		b->taken += !!(item->flags & PTAH_ITEM_TAKEN);
+		b->unknown += !!(item->flags & PTAH_ITEM_UNKNOWN);
+	}
+}
+
+int profile_run(struct ptah_profile *p)
+{
+	struct ptah_flow *f = p->flow;
+	struct ptah_item items[64];
+	bool starved = false;
+
+	/* What is counted ran over the code of before. */
+	if (f->generation != ptah_image_generation(f->code.image)) {
+		if (profile_expand(p) < 0)
+			return p->status;
+		if (flow_follow_image(f))
+			profile_forget_rows(p);
+	}
+	while (!starved && !f->paused && p->status >= 0) {
+		if (f->events->end - f->events->pos > LOOK && can_enter(p)) {
+			if (p->budget < STRETCH * PER_BYTE && profile_expand(p) < 0)
+				break;
+			if (!enter(p))
+				break;
+			run_rows(p);
+		}
+		count_items(p, items, flow_read_packet(f, items, ARRAY_SIZE(items), &starved));
+	}
+	return p->status < 0 ? p->status : f->paused ? PTAH_PROFILE_PAUSED : 0;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/* Counts by block and by edge: an array in the order of first use, with a hash over it. */
+#include "profile/profile.h"
+
+#include <stdlib.h>
+
+#define FIRST_SLOTS 1024
+
+static size_t hash(uint64_t a, uint64_t b, uint64_t c)
+{
+	uint64_t h = a * UINT64_C(0x9e3779b97f4a7c15) ^
+		     rotate_left(b * UINT64_C(0xd6e8feb86659fd93), 29) ^ c;
+
+	return (size_t)(h * UINT64_C(0x9e3779b97f4a7c15) >> 20);
+}
+
+static size_t hash_block(const struct tally_block *b)
+{
+	return hash(b->ip, b->end, b->head ^ b->space);
+}
+
+static size_t hash_edge(const struct tally_edge *e)
+{
+	return hash(e->from, e->to, e->space << 8 | e->mode);
+}
+
+/* Room for one more item of `size` bytes, and a free slot. */
+static bool make_room(struct tally *t, size_t size)
+{
+	if (t->count == t->capacity) {
+		size_t capacity = t->capacity ? 2 * t->capacity : FIRST_SLOTS / 2;
+		void *items = capacity < UINT32_MAX ? realloc(t->items, capacity * size) : NULL;
+
+		if (!items)
+			return false;
+		t->items = items;
+		t->capacity = capacity;
+	}
+	return true;
+}
+
+/* The slots anew, twice as many; `of` gives an item's hash. */
+static bool rehash(struct tally *t, size_t (*of)(const struct tally *t, size_t i))
+{
+	size_t n = t->slot_count ? 2 * t->slot_count : FIRST_SLOTS;
+	uint32_t *slots = calloc(n, sizeof(*slots));
+
+	if (!slots)
+		return false;
+	free(t->slots);
+	t->slots = slots;
+	t->slot_count = n;
+	for (size_t i = 0; i < t->count; i++) {
+		size_t at = of(t, i) & (n - 1);
+
+		while (slots[at])
+			at = (at + 1) & (n - 1);
+		slots[at] = (uint32_t)i + 1;
+	}
+	return true;
+}
+
+static size_t block_at(const struct tally *t, size_t i)
+{
+	return hash_block((const struct tally_block *)t->items + i);
+}
+
+static size_t edge_at(const struct tally *t, size_t i)
+{
+	return hash_edge((const struct tally_edge *)t->items + i);
+}
+
+struct tally_block *tally_block(struct tally *t, const struct tally_block *key)
+{
+	struct tally_block *b;
+	size_t at;
+
+	if (2 * (t->count + 1) > t->slot_count && !rehash(t, block_at))
+		return NULL;
+	for (at = hash_block(key) & (t->slot_count - 1); t->slots[at];
+	     at = (at + 1) & (t->slot_count - 1)) {
+		b = (struct tally_block *)t->items + t->slots[at] - 1;
+		if (b->ip == key->ip && b->end == key->end && b->head == key->head &&
+		    b->space == key->space)
+			return b;
+	}
+	if (!make_room(t, sizeof(*b)))
+		return NULL;
+	t->slots[at] = (uint32_t)++t->count;
+	b = (struct tally_block *)t->items + t->count - 1;
+	*b = *key;
+	b->count = b->taken = b->unknown = 0;
+	return b;
+}
+
+struct tally_edge *tally_edge(struct tally *t, const struct tally_edge *key)
+{
+	struct tally_edge *e;
+	size_t at;
+
+	if (2 * (t->count + 1) > t->slot_count && !rehash(t, edge_at))
+		return NULL;
+	for (at = hash_edge(key) & (t->slot_count - 1); t->slots[at];
+	     at = (at + 1) & (t->slot_count - 1)) {
+		e = (struct tally_edge *)t->items + t->slots[at] - 1;
+		if (e->from == key->from && e->to == key->to && e->space == key->space &&
+		    e->mode == key->mode && e->class == key->class)
+			return e;
+	}
+	if (!make_room(t, sizeof(*e)))
+		return NULL;
+	t->slots[at] = (uint32_t)++t->count;
+	e = (struct tally_edge *)t->items + t->count - 1;
+	*e = *key;
+	e->count = 0;
+	return e;
+}
+
+void tally_clear(struct tally *t)
+{
+	t->count = 0;
+	if (t->slots)
+		memset(t->slots, 0, t->slot_count * sizeof(*t->slots));
+}
+
+void tally_free(struct tally *t)
+{
+	free(t->items);
+	free(t->slots);
+	memset(t, 0, sizeof(*t));
+}
