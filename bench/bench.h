@@ -19,6 +19,7 @@ struct bench_trace {
 	struct bench_section *sections;
 	size_t section_count;
 	struct ptah_image *image;
+	struct ptah_flow_config flow; /* as the recording says */
 };
 
 /* Of a perf.data file: its largest stream. Both exit with a sentence on failure. */
@@ -48,13 +49,14 @@ typedef struct bench_result bench_decoder(const struct bench_trace *trace, size_
 
 /* Decode the first `size` bytes. */
 bench_decoder bench_ptah_packets, bench_ptah_single, bench_ptah_blocks, bench_ptah_insns;
+bench_decoder bench_ptah_counts;
 bench_decoder bench_libipt_packets, bench_libipt_blocks, bench_libipt_insns;
 
 /*
  * The same with what an earlier pass over the trace has left: decoded code. The
  * first call makes that pass, too: call it once before measuring.
  */
-bench_decoder bench_ptah_blocks_warm, bench_libipt_blocks_warm;
+bench_decoder bench_ptah_blocks_warm, bench_libipt_blocks_warm, bench_ptah_counts_warm;
 /* Ends what they keep. */
 void bench_ptah_cool(void);
 void bench_libipt_cool(void);

@@ -3,6 +3,7 @@
  * ptah-bench text BYTES                      text to pack, on standard output
  * ptah-bench decode [-n N] LABEL FILE        a perf.data file, Ptah against libipt
  * ptah-bench decode [-n N] LABEL PT PAGES    raw packets with a page dump
+ * ptah-bench counts N FILE                   counts alone, N times: for a profiler
  * ptah-bench equal LABEL FILE [PAGES]        are all instructions the same? (exit status)
  * ptah-bench timing N                        a stream full of CYC and MTC, likewise
  * ptah-bench psb                             PSB search in a buffer without one
@@ -158,10 +159,36 @@ static int decode(int argc, char **argv)
 	bench_libipt_blocks_warm(&trace, trace.size);
 	bench_compare(&trace, "blocks, warm", pairs, trace.size, bench_ptah_blocks_warm,
 		      bench_libipt_blocks_warm);
+	bench_compare(&trace, "counts", pairs, trace.size, bench_ptah_counts, bench_libipt_blocks);
+	bench_ptah_counts_warm(&trace, trace.size);
+	bench_compare(&trace, "counts, warm", pairs, trace.size, bench_ptah_counts_warm,
+		      bench_libipt_blocks_warm);
 	bench_ptah_cool();
 	bench_libipt_cool();
 	bench_compare(&trace, "instructions", pairs, cut(&trace, INSNS_SIZE), bench_ptah_insns,
 		      bench_libipt_insns);
+	bench_trace_free(&trace);
+	return 0;
+}
+
+/* Ptah's counts alone, again and again: for a profiler to look at. */
+static int counts(int argc, char **argv)
+{
+	struct bench_trace trace;
+	unsigned times;
+
+	if (argc != 3)
+		return 2;
+	times = bench_parse_pairs(argv[1]);
+	bench_load_session(&trace, "counts", argv[2]);
+	for (unsigned i = 0; i < times; i++) {
+		const double start = bench_seconds();
+		const struct bench_result result = bench_ptah_counts_warm(&trace, trace.size);
+
+		printf("%" PRIu64 " instructions, %.1f MB/s\n", result.count,
+		       (double)trace.size / 1e6 / (bench_seconds() - start));
+	}
+	bench_ptah_cool();
 	bench_trace_free(&trace);
 	return 0;
 }
@@ -283,9 +310,9 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(int argc, char **argv);
-	} commands[] = {{"decode", decode}, {"equal", equal}, {"timing", bench_timing},
-			{"psb", bench_psb}, {"ratio", ratio}, {"memory", memory},
-			{"text", text}};
+	} commands[] = {{"decode", decode},	  {"equal", equal},   {"counts", counts},
+			{"timing", bench_timing}, {"psb", bench_psb}, {"ratio", ratio},
+			{"memory", memory},	  {"text", text}};
 	int status = 2;
 
 	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(*commands); i++)

@@ -89,7 +89,7 @@ static struct ptah_flow *start(const struct bench_trace *trace, size_t size)
 {
 	struct ptah_flow *flow;
 
-	if (ptah_flow_new(trace->image, NULL, &flow) < 0 ||
+	if (ptah_flow_new(trace->image, trace->flow.size ? &trace->flow : NULL, &flow) < 0 ||
 	    ptah_flow_feed(flow, trace->bytes, size, true) < 0)
 		bench_die(trace->label, "cannot be decoded");
 	return flow;
@@ -135,10 +135,57 @@ struct bench_result bench_ptah_blocks_warm(const struct bench_trace *trace, size
 	return count_blocks(warm);
 }
 
+/* Exact counts of everything, made and read once. */
+
+static struct ptah_profile *new_profile(const struct bench_trace *trace)
+{
+	const struct ptah_profile_config config = {.size = sizeof(config), .flow = trace->flow};
+	struct ptah_profile *profile;
+
+	if (ptah_profile_new(trace->image, &config, &profile) < 0)
+		bench_die(trace->label, "cannot be counted");
+	return profile;
+}
+
+static struct bench_result count(struct ptah_profile *profile, const struct bench_trace *trace,
+				 size_t size)
+{
+	struct ptah_profile_totals totals;
+
+	if (ptah_profile_feed(profile, trace->bytes, size, true) < 0 ||
+	    ptah_profile_totals(profile, &totals) < 0)
+		bench_die(trace->label, "cannot be counted");
+	return (struct bench_result){.count = totals.instructions, .errors = totals.errors};
+}
+
+struct bench_result bench_ptah_counts(const struct bench_trace *trace, size_t size)
+{
+	struct ptah_profile *profile = new_profile(trace);
+	struct bench_result result = count(profile, trace, size);
+
+	ptah_profile_free(profile);
+	return result;
+}
+
+static struct ptah_profile *warm_profile;
+
+struct bench_result bench_ptah_counts_warm(const struct bench_trace *trace, size_t size)
+{
+	if (!warm_profile) {
+		warm_profile = new_profile(trace);
+		count(warm_profile, trace, size);
+	}
+	ptah_profile_seek(warm_profile, 0);
+	ptah_profile_reset(warm_profile);
+	return count(warm_profile, trace, size);
+}
+
 void bench_ptah_cool(void)
 {
 	ptah_flow_free(warm);
 	warm = NULL;
+	ptah_profile_free(warm_profile);
+	warm_profile = NULL;
 }
 
 struct bench_result bench_ptah_insns(const struct bench_trace *trace, size_t size)

@@ -116,6 +116,7 @@ void bench_load_session(struct bench_trace *trace, const char *label, const char
 		bench_die(label, "out of memory");
 	load_stream(trace, session, index, best.bytes);
 	find_sections(trace, session, index, best.pid);
+	ptah_session_get_flow(session, &trace->flow);
 	ptah_session_close(session);
 }
 

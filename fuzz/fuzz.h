@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include <ptah/cpu.h>
-#include <ptah/event.h>
-#include <ptah/image.h>
+#include <ptah/flow.h>
 
 /* The entry point of a target, as libFuzzer wants it. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -101,6 +100,44 @@ static inline void fuzz_add_code(struct ptah_image *image, const uint8_t *code, 
 	}
 	if (size > 2 * third)
 		ptah_image_add_bytes(image, code + 2 * third, size - 2 * third, base + third, NULL);
+}
+
+/* Code, a trace, and how to decode it. Free the image. */
+struct fuzz_program {
+	struct ptah_flow_config config;
+	struct ptah_image *image;
+	const uint8_t *trace;
+	size_t size;
+};
+
+/*
+ * Input: a byte whose low two bits choose where the code lies and the others the
+ * configuration (fuzz_event_config; with errata, a filter as well), two bytes
+ * with the code's size (13 bits) and more configuration: address spaces, no_tnt,
+ * no_retcomp; the code, the trace. False when it is too short.
+ */
+static inline bool fuzz_program(struct fuzz_program *p, const uint8_t *data, size_t size)
+{
+	static const uint64_t bases[] = {0x401000, 0, UINT64_C(0xfffffffffffff000), 0x7ffffffff000};
+	uint64_t base;
+	size_t code;
+
+	if (size < 3)
+		return false;
+	memset(p, 0, sizeof(*p));
+	base = bases[data[0] & 3];
+	p->config.size = sizeof(p->config);
+	p->config.events = fuzz_event_config(data[0] >> 2);
+	p->config.ranges[0] = (struct ptah_filter_range){base, base + 63, PTAH_RANGE_FILTER};
+	p->config.no_tnt = data[2] & 0x40;
+	p->config.no_retcomp = data[2] & 0x80;
+	code = (size_t)(data[1] | (data[2] & 0x1f) << 8);
+	code = code < size - 3 ? code : size - 3;
+	CHECK(!ptah_image_new(&p->image));
+	fuzz_add_code(p->image, data + 3, code, base, data[2] & 0x20);
+	p->trace = data + 3 + code;
+	p->size = size - 3 - code;
+	return true;
 }
 
 /* A stream of items, summed up. */

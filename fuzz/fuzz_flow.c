@@ -4,14 +4,9 @@
  * cut into chunks it says the same; every block's instructions begin where the
  * block does, follow each other and end where it ends.
  *
- * Input: a byte whose low two bits choose where the code lies and the others the
- * configuration (fuzz_event_config; with errata, a filter as well), two bytes
- * with the code's size (13 bits) and more configuration: address spaces, no_tnt,
- * no_retcomp; the code, the trace.
+ * Input: see fuzz_program().
  */
 #include "fuzz.h"
-
-#include <ptah/flow.h>
 
 /* More blocks than any honest trace of this size has: 47 outcomes in 8 bytes
  * decide as many branches, and direct jumps between two of them are bounded by
@@ -73,36 +68,19 @@ static struct fuzz_items decode(const struct ptah_image *image,
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const uint64_t bases[] = {0x401000, 0, UINT64_C(0xfffffffffffff000), 0x7ffffffff000};
 	uint64_t seed = fuzz_hash(1, data, size) | 1;
-	struct ptah_flow_config config = {.size = sizeof(config)};
-	struct ptah_image *image;
+	struct fuzz_program program;
 	struct fuzz_items whole, cut;
-	uint64_t base;
-	size_t code;
-	bool spaces;
 
-	if (size < 3)
+	if (!fuzz_program(&program, data, size))
 		return 0;
-	base = bases[data[0] & 3];
-	config.events = fuzz_event_config(data[0] >> 2);
-	config.ranges[0] = (struct ptah_filter_range){base, base + 63, PTAH_RANGE_FILTER};
-	spaces = data[2] & 0x20;
-	config.no_tnt = data[2] & 0x40;
-	config.no_retcomp = data[2] & 0x80;
-	code = (size_t)(data[1] | (data[2] & 0x1f) << 8);
-	data += 3;
-	size -= 3;
-	code = code < size ? code : size;
-
-	CHECK(!ptah_image_new(&image));
-	fuzz_add_code(image, data, code, base, spaces);
-	whole = decode(image, &config, data + code, size - code, size, seed);
+	whole =
+	    decode(program.image, &program.config, program.trace, program.size, program.size, seed);
 	for (size_t max_chunk = 1; max_chunk < 200; max_chunk *= 12) {
-		cut = decode(image, &config, data + code, size - code, max_chunk,
+		cut = decode(program.image, &program.config, program.trace, program.size, max_chunk,
 			     seed + 2 * max_chunk);
 		CHECK(cut.count == whole.count && cut.hash == whole.hash);
 	}
-	ptah_image_free(image);
+	ptah_image_free(program.image);
 	return 0;
 }

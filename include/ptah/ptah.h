@@ -7,6 +7,7 @@
 #include <ptah/error.h>
 #include <ptah/event.h>
 #include <ptah/flow.h>
+#include <ptah/profile.h>
 #include <ptah/image.h>
 #include <ptah/packet.h>
 #include <ptah/query.h>

@@ -25,8 +25,7 @@
 enum {
 	NEXT_UNKNOWN = 0,
 	/* Of a TIP's entry */
-	NEXT_SLOW = 1,	/* the flow's */
-	NEXT_PLAIN = 2, /* leads to the state of its address, and no more */
+	NEXT_PLAIN = 1, /* leads to the state of its address, and no more */
 			/* Of both: negative, ~next is the number of an effect. */
 };
 
@@ -121,6 +120,18 @@ struct ptah_profile {
 };
 
 /* rows.c */
+
+static inline size_t profile_target_slot(const struct ptah_profile *p, uint64_t ip,
+					 uint32_t context)
+{
+	return (size_t)((ip ^ (uint64_t)context << 40) * UINT64_C(0x9e3779b97f4a7c15) >> 32) &
+	       (p->target_slots - 1);
+}
+
+static inline size_t profile_pair_slot(const struct ptah_profile *p, uint64_t key)
+{
+	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (p->pair_slots - 1);
+}
 
 /* The state of an address in the context of now. 0 when out of memory. */
 int32_t profile_state(struct ptah_profile *p, uint64_t ip);

@@ -47,12 +47,6 @@ void profile_forget_rows(struct ptah_profile *p)
 
 /* States */
 
-static size_t target_slot(const struct ptah_profile *p, uint64_t ip, uint32_t context)
-{
-	return (size_t)((ip ^ (uint64_t)context << 40) * UINT64_C(0x9e3779b97f4a7c15) >> 32) &
-	       (p->target_slots - 1);
-}
-
 static bool grow_targets(struct ptah_profile *p)
 {
 	const size_t old_slots = p->target_slots;
@@ -67,7 +61,7 @@ static bool grow_targets(struct ptah_profile *p)
 
 		if (!old[i].state)
 			continue;
-		at = target_slot(p, old[i].ip, old[i].context);
+		at = profile_target_slot(p, old[i].ip, old[i].context);
 		while (targets[at].state)
 			at = (at + 1) & (p->target_slots - 1);
 		targets[at] = old[i];
@@ -100,7 +94,7 @@ int32_t profile_state(struct ptah_profile *p, uint64_t ip)
 {
 	size_t at;
 
-	for (at = target_slot(p, ip, p->context); p->targets[at].state;
+	for (at = profile_target_slot(p, ip, p->context); p->targets[at].state;
 	     at = (at + 1) & (p->target_slots - 1))
 		if (p->targets[at].ip == ip && p->targets[at].context == p->context)
 			return p->targets[at].state;
@@ -109,7 +103,7 @@ int32_t profile_state(struct ptah_profile *p, uint64_t ip)
 	if (2 * p->state_count > p->target_slots) {
 		if (!grow_targets(p))
 			return out_of_memory(p);
-		for (at = target_slot(p, ip, p->context); p->targets[at].state;)
+		for (at = profile_target_slot(p, ip, p->context); p->targets[at].state;)
 			at = (at + 1) & (p->target_slots - 1);
 	}
 	p->targets[at] = (struct target){ip, p->context, (int32_t)p->state_count};
@@ -120,11 +114,6 @@ int32_t profile_state(struct ptah_profile *p, uint64_t ip)
 }
 
 /* Pairs */
-
-static size_t pair_slot(const struct ptah_profile *p, uint64_t key)
-{
-	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (p->pair_slots - 1);
-}
 
 static bool grow_pairs(struct ptah_profile *p)
 {
@@ -140,7 +129,7 @@ static bool grow_pairs(struct ptah_profile *p)
 
 		if (!old[i].key)
 			continue;
-		at = pair_slot(p, old[i].key);
+		at = profile_pair_slot(p, old[i].key);
 		while (pairs[at].key)
 			at = (at + 1) & (p->pair_slots - 1);
 		pairs[at] = old[i];
@@ -153,7 +142,8 @@ bool profile_count_pair(struct ptah_profile *p, uint64_t key, uint64_t n)
 {
 	size_t at;
 
-	for (at = pair_slot(p, key); p->pairs[at].key; at = (at + 1) & (p->pair_slots - 1)) {
+	for (at = profile_pair_slot(p, key); p->pairs[at].key;
+	     at = (at + 1) & (p->pair_slots - 1)) {
 		if (p->pairs[at].key == key) {
 			p->pairs[at].count += n;
 			return true;
@@ -162,7 +152,7 @@ bool profile_count_pair(struct ptah_profile *p, uint64_t key, uint64_t n)
 	if (2 * (p->pair_count + 1) > p->pair_slots) {
 		if (!grow_pairs(p))
 			return out_of_memory(p);
-		for (at = pair_slot(p, key); p->pairs[at].key;)
+		for (at = profile_pair_slot(p, key); p->pairs[at].key;)
 			at = (at + 1) & (p->pair_slots - 1);
 	}
 	p->pairs[at] = (struct pair){key, n};

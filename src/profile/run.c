@@ -10,9 +10,29 @@
 #define LOOK 16
 
 /* At most this many bytes in one go, so that no count wraps: a byte counts 8 times at most. */
-#define STRETCH	   ((ptrdiff_t)1 << 28)
-#define PER_BYTE   8
-#define IP_PAYLOAD UINT64_C(0xffffffffffff)
+#define STRETCH	 ((ptrdiff_t)1 << 28)
+#define PER_BYTE 8
+
+/* The usual case of profile_state(): known, and in its first slot. */
+static ALWAYS_INLINE int32_t find_state(struct ptah_profile *p, uint64_t ip)
+{
+	const struct target *t = &p->targets[profile_target_slot(p, ip, p->context)];
+
+	if (UNLIKELY(t->ip != ip || t->context != p->context || !t->state))
+		return profile_state(p, ip);
+	return t->state;
+}
+
+/* ... and of profile_count_pair(). */
+static ALWAYS_INLINE bool count_pair(struct ptah_profile *p, uint64_t key)
+{
+	struct pair *pair = &p->pairs[profile_pair_slot(p, key)];
+
+	if (UNLIKELY(pair->key != key))
+		return profile_count_pair(p, key, 1);
+	pair->count++;
+	return true;
+}
 
 /* Handing over */
 
@@ -85,27 +105,39 @@ static ALWAYS_INLINE void move_stack(struct ptah_profile *p, const struct effect
 }
 
 /*
- * A TNT-8 whose entry is no plain state: unknown yet, or it moves the stack.
- * The next state, or 0 when the flow must go on (it has been told from where).
+ * The entry of a payload that is not known yet. NULL when the flow must go on:
+ * it has been told from where.
  */
-NOINLINE static int32_t take_outcomes(struct ptah_profile *p, int32_t state, unsigned payload,
-				      const uint8_t *pos)
+NOINLINE static struct row_entry *make_entry(struct ptah_profile *p, int32_t state,
+					     unsigned payload, const uint8_t *pos)
+{
+	if (!profile_make_entry(p, state, payload)) {
+		const unsigned n = highest_bit(payload);
+
+		leave_with(p, state, payload & ((1u << n) - 1), n, pos);
+		return NULL;
+	}
+	return &p->rows[(size_t)state * ROW + payload];
+}
+
+/*
+ * The outcomes of a TNT-8 or a part of one, of which `pos` is the end. The next
+ * state, or 0 when the flow must go on.
+ */
+static ALWAYS_INLINE int32_t take_outcomes(struct ptah_profile *p, int32_t state, unsigned payload,
+					   const uint8_t *pos)
 {
 	for (;;) {
 		struct row_entry *entry = &p->rows[(size_t)state * ROW + payload];
 		struct effect *e;
 
-		if (!entry->next) {
-			if (!profile_make_entry(p, state, payload)) {
-				const unsigned n = highest_bit(payload);
-
-				leave_with(p, state, payload & ((1u << n) - 1), n, pos);
+		if (UNLIKELY(!entry->next)) {
+			entry = make_entry(p, state, payload, pos);
+			if (!entry)
 				return 0;
-			}
-			entry = &p->rows[(size_t)state * ROW + payload]; /* it may have moved */
 		}
 		entry->count++;
-		if (entry->next > 0)
+		if (LIKELY(entry->next > 0))
 			return entry->next;
 		e = &p->effects[~entry->next];
 		move_stack(p, e);
@@ -118,8 +150,8 @@ NOINLINE static int32_t take_outcomes(struct ptah_profile *p, int32_t state, uns
 		}
 		p->depth--;
 		state = p->stack[--p->top % STACK_SIZE];
-		if (!profile_count_pair(
-			p, FROM_EFFECT | (uint64_t)(e - p->effects) << 32 | (uint32_t)state, 1))
+		if (!count_pair(p,
+				FROM_EFFECT | (uint64_t)(e - p->effects) << 32 | (uint32_t)state))
 			return 0;
 		if (e->rest == 1)
 			return state;
@@ -128,18 +160,20 @@ NOINLINE static int32_t take_outcomes(struct ptah_profile *p, int32_t state, uns
 }
 
 /* The stack's part of a TIP. False when it is the flow's. */
-NOINLINE static bool take_tip_effect(struct ptah_profile *p, int32_t state)
+static ALWAYS_INLINE bool take_tip_effect(struct ptah_profile *p, int32_t state)
 {
 	const struct row_entry *entry = &p->rows[(size_t)state * ROW];
 	const struct effect *e;
 
+	if (LIKELY(entry->next == NEXT_PLAIN))
+		return true;
 	if (!entry->next) {
 		if (!profile_make_tip(p, state))
 			return false;
 		entry = &p->rows[(size_t)state * ROW];
+		if (entry->next == NEXT_PLAIN)
+			return true;
 	}
-	if (entry->next > 0)
-		return entry->next == NEXT_PLAIN;
 	e = &p->effects[~entry->next];
 	move_stack(p, e);
 	if (e->pops && p->depth) {
@@ -175,77 +209,63 @@ NOINLINE static int32_t take_long(struct ptah_profile *p, int32_t state, const u
 	return state;
 }
 
+/* By IPBytes: what a packet gives of the address, what stays of the last one, the sign. */
+static const struct {
+	uint64_t given, stays, sign;
+} ip_parts[8] = {
+    [PTAH_IPC_UPDATE_16] = {0xffff, ~UINT64_C(0xffff), 0},
+    [PTAH_IPC_UPDATE_32] = {0xffffffff, ~UINT64_C(0xffffffff), 0},
+    [PTAH_IPC_SEXT_48] = {UINT64_C(0xffffffffffff), 0, UINT64_C(1) << 47},
+    [PTAH_IPC_UPDATE_48] = {UINT64_C(0xffffffffffff), ~UINT64_C(0xffffffffffff), 0},
+    [PTAH_IPC_FULL] = {UINT64_MAX, 0, 0},
+};
+
 /* The packets that are ours, from the decoder's position on. */
 static void run_rows(struct ptah_profile *p)
 {
-	/* By IPBytes: the payload, what stays of the last IP, the sign bit. */
-	static const uint64_t given[8] = {0,	      0xffff, 0xffffffff, IP_PAYLOAD,
-					  IP_PAYLOAD, 0,      UINT64_MAX, 0};
-	static const uint64_t sign[8] = {[PTAH_IPC_SEXT_48] = UINT64_C(1) << 47};
 	struct ptah_event_decoder *d = p->flow->events;
-	const uint8_t *pos = d->pos, *end = d->end - LOOK;
+	const uint8_t *const start = d->pos, *pos = start, *end = d->end - LOOK;
 	uint64_t last_ip = d->last_ip;
 	int32_t state = p->state;
 
 	if (d->end - pos > STRETCH)
 		end = pos + STRETCH;
-	p->budget -= (uint64_t)(end - pos) * PER_BYTE;
-	while (pos <= end) {
+	while (pos <= end && state) {
 		const unsigned byte = *pos;
 
-		if (LIKELY(!(byte & 1))) {
-			struct row_entry *entry = &p->rows[(size_t)state * ROW + (byte >> 1)];
-			int32_t next;
-
-			if (UNLIKELY(byte <= OPCODE_EXT)) {
-				if (byte == OPCODE_PAD) {
-					pos++;
-					continue;
-				}
-				if (pos[1] != EXT_TNT_64 || load_le64(pos) >> 17 == 0)
-					break;
-				next = take_long(p, state, pos);
-				pos += 8;
-			} else {
-				pos++;
-				if (LIKELY(entry->next > 0)) {
-					entry->count++;
-					state = entry->next;
-					continue;
-				}
-				next = take_outcomes(p, state, byte >> 1, pos);
-			}
-			if (UNLIKELY(!next)) {
-				state = 0;
-				break;
-			}
-			state = next;
+		if (LIKELY(!(byte & 1) && byte > OPCODE_EXT)) {
+			pos++;
+			state = take_outcomes(p, state, byte >> 1, pos);
 		} else if ((byte & OPCODE_IP_MASK) == OPCODE_TIP) {
 			const unsigned ipc = byte >> 5;
-			uint64_t ip, from = (uint64_t)state << 32;
+			const uint64_t from = (uint64_t)state << 32;
 
-			if (UNLIKELY(!given[ipc]))
+			if (UNLIKELY(!ip_parts[ipc].given) || UNLIKELY(!take_tip_effect(p, state)))
 				break;
-			if (p->rows[(size_t)state * ROW].next != NEXT_PLAIN &&
-			    !take_tip_effect(p, state))
-				break;
-			ip = (last_ip & ~given[ipc]) | (load_le64(pos + 1) & given[ipc]);
-			if (ipc == PTAH_IPC_SEXT_48)
-				ip = ((ip & IP_PAYLOAD) ^ sign[ipc]) - sign[ipc];
-			last_ip = ip;
+			last_ip = (last_ip & ip_parts[ipc].stays) |
+				  (load_le64(pos + 1) & ip_parts[ipc].given);
+			last_ip = (last_ip ^ ip_parts[ipc].sign) - ip_parts[ipc].sign;
 			pos += 1 + packet_ip_bytes[ipc];
-			state = profile_state(p, ip);
-			if (UNLIKELY(!state || !profile_count_pair(p, from | (uint32_t)state, 1)))
+			state = find_state(p, last_ip);
+			if (UNLIKELY(!state || !count_pair(p, from | (uint32_t)state)))
 				break;
+		} else if (byte == OPCODE_PAD) {
+			pos++;
+		} else if (byte == OPCODE_EXT && pos[1] == EXT_TNT_64 && load_le64(pos) >> 17) {
+			state = take_long(p, state, pos);
+			pos += 8;
 		} else {
 			d->pos = pos;
-			if (!event_take_clock(d) || d->tsc >= p->flow->time_limit)
+			if (!event_take_clock(d))
 				break;
 			pos = d->pos;
+			if (d->tsc >= p->flow->time_limit)
+				break;
 		}
 	}
-	d->pos = pos > d->pos ? pos : d->pos;
+	d->pos = pos;
 	d->last_ip = last_ip;
+	p->budget -= (uint64_t)(pos - start) * PER_BYTE;
 	if (state)
 		leave(p, state);
 }
