@@ -3,7 +3,7 @@
  * ptah-bench text BYTES                      text to pack, on standard output
  * ptah-bench decode [-n N] LABEL FILE        a perf.data file, Ptah against libipt
  * ptah-bench decode [-n N] LABEL PT PAGES    raw packets with a page dump
- * ptah-bench counts N FILE                   counts alone, N times: for a profiler
+ * ptah-bench counts N FILE                   counts alone, cold and warm, N times
  * ptah-bench equal LABEL FILE [PAGES]        are all instructions the same? (exit status)
  * ptah-bench timing N                        a stream full of CYC and MTC, likewise
  * ptah-bench psb                             PSB search in a buffer without one
@@ -159,8 +159,11 @@ static int decode(int argc, char **argv)
 	bench_libipt_blocks_warm(&trace, trace.size);
 	bench_compare(&trace, "blocks, warm", pairs, trace.size, bench_ptah_blocks_warm,
 		      bench_libipt_blocks_warm);
+	bench_ptah_cool();
+	bench_libipt_cool();
 	bench_compare(&trace, "counts", pairs, trace.size, bench_ptah_counts, bench_libipt_blocks);
 	bench_ptah_counts_warm(&trace, trace.size);
+	bench_libipt_blocks_warm(&trace, trace.size);
 	bench_compare(&trace, "counts, warm", pairs, trace.size, bench_ptah_counts_warm,
 		      bench_libipt_blocks_warm);
 	bench_ptah_cool();
@@ -183,10 +186,13 @@ static int counts(int argc, char **argv)
 	bench_load_session(&trace, "counts", argv[2]);
 	for (unsigned i = 0; i < times; i++) {
 		const double start = bench_seconds();
-		const struct bench_result result = bench_ptah_counts_warm(&trace, trace.size);
+		const struct bench_result result = bench_ptah_counts(&trace, trace.size);
+		const double middle = bench_seconds();
 
-		printf("%" PRIu64 " instructions, %.1f MB/s\n", result.count,
-		       (double)trace.size / 1e6 / (bench_seconds() - start));
+		bench_ptah_counts_warm(&trace, trace.size);
+		printf("%" PRIu64 " instructions, cold %.1f MB/s, warm %.1f MB/s\n", result.count,
+		       (double)trace.size / 1e6 / (middle - start),
+		       (double)trace.size / 1e6 / (bench_seconds() - middle));
 	}
 	bench_ptah_cool();
 	bench_trace_free(&trace);

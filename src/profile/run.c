@@ -13,27 +13,6 @@
 #define STRETCH	 ((ptrdiff_t)1 << 28)
 #define PER_BYTE 8
 
-/* The usual case of profile_state(): known, and in its first slot. */
-static ALWAYS_INLINE int32_t find_state(struct ptah_profile *p, uint64_t ip)
-{
-	const struct target *t = &p->targets[profile_target_slot(p, ip, p->context)];
-
-	if (UNLIKELY(t->ip != ip || t->context != p->context || !t->state))
-		return profile_state(p, ip);
-	return t->state;
-}
-
-/* ... and of profile_count_pair(). */
-static ALWAYS_INLINE bool count_pair(struct ptah_profile *p, uint64_t key)
-{
-	struct pair *pair = &p->pairs[profile_pair_slot(p, key)];
-
-	if (UNLIKELY(pair->key != key))
-		return profile_count_pair(p, key, 1);
-	pair->count++;
-	return true;
-}
-
 /* Handing over */
 
 static bool can_enter(const struct ptah_profile *p)
@@ -91,67 +70,128 @@ static void leave_with(struct ptah_profile *p, int32_t state, unsigned bits, uns
 	flow_set_time(f, event_offset(f->events, pos) - 1);
 }
 
-/* What is not so simple */
+/*
+ * What the loop keeps at hand. Loaded from the profile and stored into it
+ * around everything that is not inline, so that the compiler can have it in
+ * registers in spite of all that is counted through pointers.
+ */
+struct hot {
+	struct row_entry *rows;
+	const struct target *targets;
+	struct pair *pairs;
+	const struct effect *effects;
+	unsigned top, depth;
+};
+
+static ALWAYS_INLINE void load(struct hot *h, const struct ptah_profile *p)
+{
+	*h = (struct hot){p->rows, p->targets, p->pairs, p->effects, p->top, p->depth};
+}
+
+static ALWAYS_INLINE void store(const struct hot *h, struct ptah_profile *p)
+{
+	p->top = h->top;
+	p->depth = h->depth;
+}
+
+/* The usual case of profile_state(): known, and in its first slot. */
+static ALWAYS_INLINE int32_t find_state(struct hot *h, struct ptah_profile *p, uint64_t ip)
+{
+	const struct target *t = &h->targets[profile_target_slot(p, ip, p->context)];
+	int32_t state = t->state;
+
+	if (UNLIKELY(t->ip != ip || t->context != p->context || !state)) {
+		state = profile_state(p, ip);
+		store(h, p);
+		load(h, p);
+	}
+	return state;
+}
+
+/* ... and of profile_count_pair(). */
+static ALWAYS_INLINE bool count_pair(struct hot *h, struct ptah_profile *p, uint64_t key)
+{
+	struct pair *pair = &h->pairs[profile_pair_slot(p, key)];
+	bool good = true;
+
+	if (UNLIKELY(pair->key != key)) {
+		good = profile_count_pair(p, key, 1);
+		store(h, p);
+		load(h, p);
+	} else {
+		pair->count++;
+	}
+	return good;
+}
 
 /* The stack's part of an effect. */
-static ALWAYS_INLINE void move_stack(struct ptah_profile *p, const struct effect *e)
+static ALWAYS_INLINE void move_stack(struct hot *h, struct ptah_profile *p, const struct effect *e)
 {
 	/* SDM: a push onto a full stack drops the oldest entry. */
-	if (UNLIKELY(p->depth + e->reach > STACK_SIZE))
-		p->depth = STACK_SIZE - e->reach;
+	if (UNLIKELY(h->depth + e->reach > STACK_SIZE))
+		h->depth = STACK_SIZE - e->reach;
 	for (unsigned i = 0; i < e->pushes; i++)
-		p->stack[p->top++ % STACK_SIZE] = e->push[i];
-	p->depth += e->pushes;
+		p->stack[h->top++ % STACK_SIZE] = e->push[i];
+	h->depth += e->pushes;
 }
 
 /*
- * The entry of a payload that is not known yet. NULL when the flow must go on:
+ * The entry of a payload that is not known yet. False when the flow must go on:
  * it has been told from where.
  */
-NOINLINE static struct row_entry *make_entry(struct ptah_profile *p, int32_t state,
-					     unsigned payload, const uint8_t *pos)
+NOINLINE static bool make_entry(struct ptah_profile *p, int32_t state, unsigned payload,
+				const uint8_t *pos)
 {
-	if (!profile_make_entry(p, state, payload)) {
-		const unsigned n = highest_bit(payload);
+	const unsigned n = highest_bit(payload);
 
-		leave_with(p, state, payload & ((1u << n) - 1), n, pos);
-		return NULL;
-	}
-	return &p->rows[(size_t)state * ROW + payload];
+	if (profile_make_entry(p, state, payload))
+		return true;
+	leave_with(p, state, payload & ((1u << n) - 1), n, pos);
+	return false;
+}
+
+/* A return without an entry on the stack: the flow says what is wrong with it. */
+NOINLINE static void refuse_return(struct ptah_profile *p, int32_t state, const struct effect *e,
+				   const uint8_t *pos)
+{
+	leave_with(p, state, e->bits, e->nbits, pos);
+	p->flow->node = e->branch;
 }
 
 /*
  * The outcomes of a TNT-8 or a part of one, of which `pos` is the end. The next
  * state, or 0 when the flow must go on.
  */
-static ALWAYS_INLINE int32_t take_outcomes(struct ptah_profile *p, int32_t state, unsigned payload,
-					   const uint8_t *pos)
+static ALWAYS_INLINE int32_t take_outcomes(struct hot *h, struct ptah_profile *p, int32_t state,
+					   unsigned payload, const uint8_t *pos)
 {
 	for (;;) {
-		struct row_entry *entry = &p->rows[(size_t)state * ROW + payload];
-		struct effect *e;
+		struct row_entry *entry = &h->rows[(size_t)state * ROW + payload];
+		const struct effect *e;
 
 		if (UNLIKELY(!entry->next)) {
-			entry = make_entry(p, state, payload, pos);
-			if (!entry)
+			store(h, p);
+			if (!make_entry(p, state, payload, pos))
 				return 0;
+			load(h, p);
+			entry = &h->rows[(size_t)state * ROW + payload];
 		}
 		entry->count++;
 		if (LIKELY(entry->next > 0))
 			return entry->next;
-		e = &p->effects[~entry->next];
-		move_stack(p, e);
+		e = &h->effects[~entry->next];
+		move_stack(h, p, e);
 		if (e->next)
 			return e->next;
-		if (UNLIKELY(!p->depth)) { /* the flow says what is wrong with the return */
-			leave_with(p, state, e->bits, e->nbits, pos);
-			p->flow->node = e->branch;
+		if (UNLIKELY(!h->depth)) {
+			store(h, p);
+			refuse_return(p, state, e, pos);
 			return 0;
 		}
-		p->depth--;
-		state = p->stack[--p->top % STACK_SIZE];
-		if (!count_pair(p,
-				FROM_EFFECT | (uint64_t)(e - p->effects) << 32 | (uint32_t)state))
+		h->depth--;
+		state = p->stack[--h->top % STACK_SIZE];
+		if (!count_pair(h, p,
+				FROM_EFFECT | (uint64_t)(e - h->effects) << 32 | (uint32_t)state))
 			return 0;
 		if (e->rest == 1)
 			return state;
@@ -160,25 +200,27 @@ static ALWAYS_INLINE int32_t take_outcomes(struct ptah_profile *p, int32_t state
 }
 
 /* The stack's part of a TIP. False when it is the flow's. */
-static ALWAYS_INLINE bool take_tip_effect(struct ptah_profile *p, int32_t state)
+static ALWAYS_INLINE bool take_tip_effect(struct hot *h, struct ptah_profile *p, int32_t state)
 {
-	const struct row_entry *entry = &p->rows[(size_t)state * ROW];
+	int32_t next = h->rows[(size_t)state * ROW].next;
 	const struct effect *e;
 
-	if (LIKELY(entry->next == NEXT_PLAIN))
+	if (LIKELY(next == NEXT_PLAIN))
 		return true;
-	if (!entry->next) {
+	if (UNLIKELY(!next)) {
+		store(h, p);
 		if (!profile_make_tip(p, state))
 			return false;
-		entry = &p->rows[(size_t)state * ROW];
-		if (entry->next == NEXT_PLAIN)
+		load(h, p);
+		next = h->rows[(size_t)state * ROW].next;
+		if (next == NEXT_PLAIN)
 			return true;
 	}
-	e = &p->effects[~entry->next];
-	move_stack(p, e);
-	if (e->pops && p->depth) {
-		p->depth--;
-		p->top--;
+	e = &h->effects[~next];
+	move_stack(h, p, e);
+	if (e->pops && h->depth) {
+		h->depth--;
+		h->top--;
 	}
 	return true;
 }
@@ -188,14 +230,16 @@ NOINLINE static int32_t take_long(struct ptah_profile *p, int32_t state, const u
 {
 	const uint64_t payload = load_le64(pos) >> 16;
 	unsigned left = highest_bit(payload);
+	struct hot h;
 
+	load(&h, p);
 	while (left) {
 		const unsigned n = left < 6 ? left : 6;
 		const uint64_t bits = payload >> (left - n) & ((1u << n) - 1);
 		int32_t next;
 
 		left -= n;
-		next = take_outcomes(p, state, 1u << n | (unsigned)bits, pos + 8);
+		next = take_outcomes(&h, p, state, 1u << n | (unsigned)bits, pos + 8);
 		if (!next) { /* the flow gets the rest as well */
 			struct ptah_flow *f = p->flow;
 
@@ -206,19 +250,54 @@ NOINLINE static int32_t take_long(struct ptah_profile *p, int32_t state, const u
 		}
 		state = next;
 	}
+	store(&h, p);
 	return state;
 }
 
-/* By IPBytes: what a packet gives of the address, what stays of the last one, the sign. */
-static const struct {
-	uint64_t given, stays, sign;
-} ip_parts[8] = {
-    [PTAH_IPC_UPDATE_16] = {0xffff, ~UINT64_C(0xffff), 0},
-    [PTAH_IPC_UPDATE_32] = {0xffffffff, ~UINT64_C(0xffffffff), 0},
-    [PTAH_IPC_SEXT_48] = {UINT64_C(0xffffffffffff), 0, UINT64_C(1) << 47},
-    [PTAH_IPC_UPDATE_48] = {UINT64_C(0xffffffffffff), ~UINT64_C(0xffffffffffff), 0},
-    [PTAH_IPC_FULL] = {UINT64_MAX, 0, 0},
-};
+/*
+ * A TIP's address, and the packet's size: branched on, not looked up, so that
+ * where the next packet begins is predicted. 0: no address, or reserved.
+ */
+static ALWAYS_INLINE unsigned take_address(const uint8_t *pos, unsigned ipc, uint64_t *ip)
+{
+	const uint64_t low = UINT64_C(0xffffffffffff), payload = load_le64(pos + 1);
+
+	switch (ipc) {
+	case PTAH_IPC_UPDATE_16:
+		*ip = (*ip & ~UINT64_C(0xffff)) | (payload & 0xffff);
+		return 3;
+	case PTAH_IPC_UPDATE_32:
+		*ip = (*ip & ~UINT64_C(0xffffffff)) | (payload & 0xffffffff);
+		return 5;
+	case PTAH_IPC_SEXT_48:
+		*ip = sign_extend_48(payload & low);
+		return 7;
+	case PTAH_IPC_UPDATE_48:
+		*ip = (*ip & ~low) | (payload & low);
+		return 7;
+	case PTAH_IPC_FULL:
+		*ip = payload;
+		return 9;
+	default:
+		return 0;
+	}
+}
+
+/* A TIP. The next state, or 0: not taken. */
+static ALWAYS_INLINE int32_t take_tip(struct hot *h, struct ptah_profile *p, int32_t state,
+				      const uint8_t **pos, uint64_t *last_ip)
+{
+	uint64_t ip = *last_ip;
+	const unsigned size = take_address(*pos, **pos >> 5, &ip);
+	const uint64_t from = (uint64_t)state << 32;
+
+	if (UNLIKELY(!size) || UNLIKELY(!take_tip_effect(h, p, state)))
+		return 0;
+	*last_ip = ip;
+	*pos += size;
+	state = find_state(h, p, ip);
+	return UNLIKELY(!state || !count_pair(h, p, from | (uint32_t)state)) ? 0 : state;
+}
 
 /* The packets that are ours, from the decoder's position on. */
 static void run_rows(struct ptah_profile *p)
@@ -226,33 +305,29 @@ static void run_rows(struct ptah_profile *p)
 	struct ptah_event_decoder *d = p->flow->events;
 	const uint8_t *const start = d->pos, *pos = start, *end = d->end - LOOK;
 	uint64_t last_ip = d->last_ip;
-	int32_t state = p->state;
+	int32_t state = p->state, next;
+	struct hot h;
 
 	if (d->end - pos > STRETCH)
 		end = pos + STRETCH;
+	load(&h, p);
 	while (pos <= end && state) {
 		const unsigned byte = *pos;
 
 		if (LIKELY(!(byte & 1) && byte > OPCODE_EXT)) {
 			pos++;
-			state = take_outcomes(p, state, byte >> 1, pos);
+			state = take_outcomes(&h, p, state, byte >> 1, pos);
 		} else if ((byte & OPCODE_IP_MASK) == OPCODE_TIP) {
-			const unsigned ipc = byte >> 5;
-			const uint64_t from = (uint64_t)state << 32;
-
-			if (UNLIKELY(!ip_parts[ipc].given) || UNLIKELY(!take_tip_effect(p, state)))
+			next = take_tip(&h, p, state, &pos, &last_ip);
+			if (UNLIKELY(!next))
 				break;
-			last_ip = (last_ip & ip_parts[ipc].stays) |
-				  (load_le64(pos + 1) & ip_parts[ipc].given);
-			last_ip = (last_ip ^ ip_parts[ipc].sign) - ip_parts[ipc].sign;
-			pos += 1 + packet_ip_bytes[ipc];
-			state = find_state(p, last_ip);
-			if (UNLIKELY(!state || !count_pair(p, from | (uint32_t)state)))
-				break;
+			state = next;
 		} else if (byte == OPCODE_PAD) {
 			pos++;
 		} else if (byte == OPCODE_EXT && pos[1] == EXT_TNT_64 && load_le64(pos) >> 17) {
+			store(&h, p);
 			state = take_long(p, state, pos);
+			load(&h, p);
 			pos += 8;
 		} else {
 			d->pos = pos;
@@ -263,6 +338,7 @@ static void run_rows(struct ptah_profile *p)
 				break;
 		}
 	}
+	store(&h, p);
 	d->pos = pos;
 	d->last_ip = last_ip;
 	p->budget -= (uint64_t)(pos - start) * PER_BYTE;
