@@ -34,26 +34,26 @@ static bool count_packet(void *context, const struct packet_place *place)
 	return !interrupted();
 }
 
-static void count_item(struct counts *c, const struct ptah_item *item)
+static int take_totals(struct ptah_profile *profile, struct counts *c)
 {
-	if (item->type == PTAH_ITEM_BLOCK) {
-		c->blocks++;
-		c->instructions += item->ninsn;
-		c->classes[item->class]++;
-	} else if (item->type == PTAH_ITEM_ERROR) {
-		if (!c->errors++)
-			c->first_error = *item;
-	} else if (item->type == PTAH_ITEM_OVERFLOW) {
-		c->overflows++;
-	} else if (item->type == PTAH_ITEM_GAP) {
-		c->gaps++;
-	}
+	struct ptah_profile_totals t;
+	int status = ptah_profile_totals(profile, &t);
+
+	if (status < 0)
+		return status;
+	c->blocks = t.blocks;
+	c->instructions = t.instructions;
+	c->errors = t.errors;
+	c->overflows = t.overflows;
+	c->gaps = t.gaps;
+	c->first_error = t.first_error;
+	memcpy(c->classes, t.classes, sizeof(c->classes));
+	return 0;
 }
 
 static int count_stream(const struct ptah_session *session, size_t i, struct counts *c,
 			struct progress *progress)
 {
-	struct ptah_item items[512];
 	struct ptah_stream_info info;
 	struct ptah_stream *stream;
 	double start;
@@ -68,11 +68,10 @@ static int count_stream(const struct ptah_session *session, size_t i, struct cou
 	n = ptah_stream_new(session, i, &stream);
 	if (n < 0)
 		return n;
-	while (!interrupted() && (n = ptah_stream_read(stream, items, ARRAY_SIZE(items))) > 0) {
-		for (int k = 0; k < n; k++)
-			count_item(c, &items[k]);
+	while (!interrupted() && (n = ptah_stream_count(stream)) > 0)
 		progress_at(progress, ptah_stream_offset(stream));
-	}
+	if (n >= 0)
+		n = take_totals(ptah_stream_profile(stream), c);
 	c->seconds = now() - start;
 	ptah_stream_free(stream);
 	progress_next(progress, info.bytes);

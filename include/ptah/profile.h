@@ -68,6 +68,7 @@ struct ptah_profile_totals {
 	uint64_t classes[PTAH_INSN_CLASS_MAX]; /* blocks by the class of their last instruction */
 	uint64_t taken;			       /* conditional branches that were */
 	uint64_t errors, overflows, gaps;
+	struct ptah_item first_error; /* if errors > 0 */
 };
 
 PTAH_API int ptah_profile_totals(struct ptah_profile *profile, struct ptah_profile_totals *totals);

@@ -27,6 +27,7 @@
 #define PTAH_SESSION_H
 
 #include <ptah/flow.h>
+#include <ptah/profile.h>
 
 /* Why something failed, for people: names the file, the place and what to do. */
 struct ptah_message {
@@ -130,6 +131,16 @@ PTAH_API void ptah_stream_free(struct ptah_stream *stream);
 
 /* As ptah_flow_read(); 0 is the end of the stream. */
 PTAH_API int ptah_stream_read(struct ptah_stream *stream, struct ptah_item *items, size_t capacity);
+
+/*
+ * Counts instead of telling the path, and much faster (see profile.h): takes the
+ * next piece of the stream, a megabyte or so. 1 when there is more, 0 at the
+ * end. A stream is either read or counted.
+ */
+PTAH_API int ptah_stream_count(struct ptah_stream *stream);
+
+/* What was counted so far; it lives as long as the stream. NULL before the first count. */
+PTAH_API struct ptah_profile *ptah_stream_profile(struct ptah_stream *stream);
 
 /* As ptah_flow_insns(), for a block of the last read. */
 PTAH_API int ptah_stream_insns(const struct ptah_stream *stream, const struct ptah_item *block,

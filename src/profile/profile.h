@@ -116,7 +116,7 @@ struct ptah_profile {
 	int32_t stack[STACK_SIZE];
 
 	struct tally blocks, edges;
-	struct ptah_profile_totals totals; /* only errors, overflows, gaps */
+	struct ptah_profile_totals totals; /* only errors, overflows, gaps, first_error */
 };
 
 /* rows.c */
@@ -160,6 +160,9 @@ const struct code_node *profile_walk(struct ptah_profile *p, int32_t state, unsi
 void profile_forget_rows(struct ptah_profile *p);
 int profile_rows_init(struct ptah_profile *p);
 void profile_rows_fini(struct ptah_profile *p);
+
+/* An item of the flow, or of those who feed us, goes into the counts. */
+void profile_count_item(struct ptah_profile *p, const struct ptah_item *item);
 
 /* run.c: counts what has been fed. 0, PTAH_PROFILE_PAUSED or an error. */
 int profile_run(struct ptah_profile *p);

@@ -346,41 +346,41 @@ static void run_rows(struct ptah_profile *p)
 		leave(p, state);
 }
 
-/* What the flow says goes into the same counts. */
-static void count_items(struct ptah_profile *p, const struct ptah_item *items, int n)
+static void count_event(struct ptah_profile *p, const struct ptah_item *item)
 {
-	for (int i = 0; i < n; i++) {
-		const struct ptah_item *item = &items[i];
-		struct ptah_item head = {.type = PTAH_ITEM_BLOCK,
-					 .flags = item->flags & PTAH_ITEM_TRUNCATED,
-					 .mode = item->mode,
-					 .class = item->class,
-					 .ninsn = item->ninsn,
-					 .last_size = item->last_size};
-		struct tally_block key = {.ip = item->ip,
-					  .end = item->end,
-					  .space = item->space,
-					  .section = item->section};
-		struct tally_block *b;
+	if (item->type == PTAH_ITEM_ERROR && !p->totals.errors++)
+		p->totals.first_error = *item;
+	p->totals.overflows += item->type == PTAH_ITEM_OVERFLOW;
+	p->totals.gaps += item->type == PTAH_ITEM_GAP;
+	if (p->config.on_event)
+		p->config.on_event(p->config.context, item);
+}
 
-		if (item->type != PTAH_ITEM_BLOCK) {
-			p->totals.errors += item->type == PTAH_ITEM_ERROR;
-			p->totals.overflows += item->type == PTAH_ITEM_OVERFLOW;
-			p->totals.gaps += item->type == PTAH_ITEM_GAP;
-			if (p->config.on_event)
-				p->config.on_event(p->config.context, item);
-			continue;
-		}
-		memcpy(&key.head, &head, sizeof(key.head));
-		b = tally_block(&p->blocks, &key);
-		if (!b) {
-			p->status = PTAH_E_NOMEM;
-			return;
-		}
-		b->count++;
-		b->taken += !!(item->flags & PTAH_ITEM_TAKEN);
-		b->unknown += !!(item->flags & PTAH_ITEM_UNKNOWN);
+void profile_count_item(struct ptah_profile *p, const struct ptah_item *item)
+{
+	struct ptah_item head = {.type = PTAH_ITEM_BLOCK,
+				 .flags = item->flags & PTAH_ITEM_TRUNCATED,
+				 .mode = item->mode,
+				 .class = item->class,
+				 .ninsn = item->ninsn,
+				 .last_size = item->last_size};
+	struct tally_block key = {
+	    .ip = item->ip, .end = item->end, .space = item->space, .section = item->section};
+	struct tally_block *b;
+
+	if (item->type != PTAH_ITEM_BLOCK) {
+		count_event(p, item);
+		return;
 	}
+	memcpy(&key.head, &head, sizeof(key.head));
+	b = tally_block(&p->blocks, &key);
+	if (!b) {
+		p->status = PTAH_E_NOMEM;
+		return;
+	}
+	b->count++;
+	b->taken += !!(item->flags & PTAH_ITEM_TAKEN);
+	b->unknown += !!(item->flags & PTAH_ITEM_UNKNOWN);
 }
 
 int profile_run(struct ptah_profile *p)
@@ -388,6 +388,7 @@ int profile_run(struct ptah_profile *p)
 	struct ptah_flow *f = p->flow;
 	struct ptah_item items[64];
 	bool starved = false;
+	int n;
 
 	/* What is counted ran over the code of before. */
 	if (f->generation != ptah_image_generation(f->code.image)) {
@@ -404,7 +405,9 @@ int profile_run(struct ptah_profile *p)
 				break;
 			run_rows(p);
 		}
-		count_items(p, items, flow_read_packet(f, items, ARRAY_SIZE(items), &starved));
+		n = flow_read_packet(f, items, ARRAY_SIZE(items), &starved);
+		for (int i = 0; i < n; i++)
+			profile_count_item(p, &items[i]);
 	}
 	return p->status < 0 ? p->status : f->paused ? PTAH_PROFILE_PAUSED : 0;
 }

@@ -5,6 +5,7 @@
 #include "base/compiler.h"
 #include "base/path_hash.h"
 #include "image/image.h"
+#include "profile/profile.h"
 
 #include <stdlib.h>
 
@@ -14,7 +15,8 @@ struct ptah_stream {
 	struct ptah_flow_config config;
 	struct ptah_image *image;
 	struct ptah_flow *flow;
-	uint64_t flow_start; /* stream offset of the flow's first byte */
+	struct ptah_profile *profile; /* once the stream is counted: instead of the flow */
+	bool paused;		      /* the profile */
 	size_t next_piece;
 	bool ended;
 	/* Changes that must wait for their time. */
@@ -113,8 +115,13 @@ static int build_image(struct ptah_stream *s)
 
 static void set_limit(struct ptah_stream *s)
 {
-	ptah_flow_set_time_limit(
-	    s->flow, s->next_later < s->later_count ? s->later[s->next_later]->tsc : UINT64_MAX);
+	const uint64_t limit =
+	    s->next_later < s->later_count ? s->later[s->next_later]->tsc : UINT64_MAX;
+
+	if (s->profile)
+		ptah_profile_set_time_limit(s->profile, limit);
+	else
+		ptah_flow_set_time_limit(s->flow, limit);
 }
 
 int ptah_stream_new(const struct ptah_session *session, size_t index, struct ptah_stream **stream)
@@ -155,9 +162,17 @@ void ptah_stream_free(struct ptah_stream *s)
 	if (!s)
 		return;
 	ptah_flow_free(s->flow);
+	ptah_profile_free(s->profile);
 	ptah_image_free(s->image);
 	free(s->later);
 	free(s);
+}
+
+/* What a profile answers: 0 or an error. */
+static int pause_or(struct ptah_stream *s, int status)
+{
+	s->paused = status == PTAH_PROFILE_PAUSED;
+	return s->paused ? 0 : status;
 }
 
 /* The flow has reached the next change's time. */
@@ -172,7 +187,7 @@ static int apply_later(struct ptah_stream *s)
 			return status;
 	}
 	set_limit(s);
-	return 0;
+	return s->profile ? pause_or(s, ptah_profile_resume(s->profile)) : 0;
 }
 
 static int feed_next(struct ptah_stream *s)
@@ -182,6 +197,9 @@ static int feed_next(struct ptah_stream *s)
 
 	session_forget_behind(s->stream, s->next_piece - 1);
 	s->offset = piece->offset + piece->size;
+	if (s->profile)
+		return pause_or(
+		    s, ptah_profile_feed(s->profile, piece->bytes, (size_t)piece->size, last));
 	return ptah_flow_feed(s->flow, piece->bytes, (size_t)piece->size, last);
 }
 
@@ -194,21 +212,20 @@ static void set_error(struct ptah_stream *s, struct ptah_item *item, int status)
 /* Trace is missing: whatever the flow knew of the state before is worth nothing behind it. */
 static int cross_gap(struct ptah_stream *s, struct ptah_item *item)
 {
-	struct ptah_flow *flow;
-	int status = ptah_flow_new(s->image, &s->config, &flow);
+	const uint64_t start = s->offset;
+	int status;
 
-	if (status < 0)
-		return status;
-	ptah_flow_free(s->flow);
-	s->flow = flow;
-	s->flow_start = s->offset;
-	set_limit(s);
+	if (s->profile)
+		ptah_profile_seek(s->profile, start);
+	else
+		ptah_flow_seek(s->flow, start);
+	if (!perfdata_snapshot(s->session->file)) {
+		set_error(s, item, PTAH_E_LOST);
+		if (s->profile)
+			profile_count_item(s->profile, item);
+	}
 	status = feed_next(s);
-	if (status < 0 || perfdata_snapshot(s->session->file))
-		return status;
-	set_error(s, item, PTAH_E_LOST);
-	item->offset = s->flow_start;
-	return 1;
+	return status < 0 || perfdata_snapshot(s->session->file) ? status : 1;
 }
 
 /* In a file that was cut short, no stream is known to be whole. */
@@ -227,7 +244,7 @@ static int go_on(struct ptah_stream *s, struct ptah_item *item)
 	const struct stream *stream = s->stream;
 	int status;
 
-	if (ptah_flow_paused(s->flow))
+	if (s->profile ? s->paused : ptah_flow_paused(s->flow))
 		return apply_later(s);
 	if (s->next_piece == stream->count) {
 		status = end(s, item);
@@ -240,17 +257,45 @@ int ptah_stream_read(struct ptah_stream *s, struct ptah_item *items, size_t capa
 {
 	int n;
 
-	if (!s || !items || !capacity)
+	if (!s || !items || !capacity || s->profile)
 		return PTAH_E_INVAL;
 	while (!(n = ptah_flow_read(s->flow, items, capacity))) {
 		n = go_on(s, items);
 		if (n)
 			return n == PTAH_E_EMPTY ? 0 : n;
 	}
-	if (s->flow_start)
-		for (int i = 0; i < n; i++)
-			items[i].offset += s->flow_start;
 	return n;
+}
+
+static int begin_to_count(struct ptah_stream *s)
+{
+	const struct ptah_profile_config config = {.size = sizeof(config), .flow = s->config};
+	int status = ptah_profile_new(s->image, &config, &s->profile);
+
+	if (status >= 0)
+		set_limit(s);
+	return status;
+}
+
+int ptah_stream_count(struct ptah_stream *s)
+{
+	struct ptah_item item;
+	int n;
+
+	if (!s)
+		return PTAH_E_INVAL;
+	n = s->profile ? 0 : begin_to_count(s);
+	if (n < 0)
+		return n;
+	n = go_on(s, &item);
+	if (n > 0 && item.status == PTAH_E_TRUNCATED)
+		profile_count_item(s->profile, &item);
+	return n == PTAH_E_EMPTY ? 0 : n < 0 ? n : 1;
+}
+
+struct ptah_profile *ptah_stream_profile(struct ptah_stream *s)
+{
+	return s ? s->profile : NULL;
 }
 
 int ptah_stream_insns(const struct ptah_stream *s, const struct ptah_item *block,

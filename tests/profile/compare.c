@@ -32,7 +32,8 @@ static int order(const void *a, const void *b)
 
 static void add(struct counts *c, const struct ptah_item *item)
 {
-	c->totals.errors += item->type == PTAH_ITEM_ERROR;
+	if (item->type == PTAH_ITEM_ERROR && !c->totals.errors++)
+		c->totals.first_error = *item;
 	c->totals.overflows += item->type == PTAH_ITEM_OVERFLOW;
 	c->totals.gaps += item->type == PTAH_ITEM_GAP;
 	if (item->type != PTAH_ITEM_BLOCK)
