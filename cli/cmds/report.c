@@ -250,10 +250,8 @@ static int collect(const struct options *o, const struct ptah_session *session,
 	progress_begin(&progress, &o->input, session, true);
 	for (size_t i = 0; i < ptah_session_streams(session) && status >= 0 && !interrupted();
 	     i++) {
-		struct ptah_item items[512];
 		struct ptah_stream_info info;
 		struct ptah_stream *stream;
-		int n;
 
 		if (!input_wants(&o->input, session, i))
 			continue;
@@ -261,12 +259,10 @@ static int collect(const struct options *o, const struct ptah_session *session,
 		status = ptah_stream_new(session, i, &stream);
 		if (status < 0)
 			break;
-		status = profile_begin_stream(counter, &info);
-		while (status >= 0 && !interrupted() &&
-		       (n = ptah_stream_read(stream, items, ARRAY_SIZE(items))) != 0) {
-			status = n < 0 ? n : profile_add(counter, items, (size_t)n);
+		while (!interrupted() && (status = ptah_stream_count(stream)) > 0)
 			progress_at(&progress, ptah_stream_offset(stream));
-		}
+		if (status >= 0)
+			status = profile_add(counter, &info, ptah_stream_profile(stream));
 		ptah_stream_free(stream);
 		progress_next(&progress, info.bytes);
 	}

@@ -80,6 +80,7 @@ PTAH_API int ptah_profile_totals(struct ptah_profile *profile, struct ptah_profi
  */
 struct ptah_profile_block {
 	uint64_t ip, end;
+	uint64_t target; /* of its direct branch, 0: it has none */
 	uint64_t count;
 	uint64_t taken;	  /* of them, with the conditional branch taken */
 	uint64_t unknown; /* of them, with its outcome in no packet (no_tnt) */

@@ -22,9 +22,6 @@ struct profile_counter {
 	struct profile_totals totals;
 	struct cell *cells;
 	size_t capacity, count;
-	int32_t pid;
-	uint8_t before;	   /* class of the block before */
-	struct cell *from; /* the block before, if it ends in a direct jump */
 };
 
 int profile_new(struct profile_counter **counter)
@@ -56,25 +53,7 @@ const struct profile_totals *profile_totals(const struct profile_counter *c)
 	return &c->totals;
 }
 
-/* What comes next was not entered by the block before. */
-static void forget_before(struct profile_counter *c)
-{
-	c->before = PTAH_INSN_OTHER;
-	c->from = NULL;
-}
-
-int profile_begin_stream(struct profile_counter *c, const struct ptah_stream_info *info)
-{
-	c->totals.streams++;
-	c->totals.bytes += info->bytes;
-	c->totals.lost_bytes += info->lost;
-	c->pid = info->pid;
-	forget_before(c);
-	return 0;
-}
-
-static ALWAYS_INLINE struct cell *find(const struct profile_counter *c, int32_t pid, uint64_t ip,
-				       uint64_t end)
+static struct cell *find(const struct profile_counter *c, int32_t pid, uint64_t ip, uint64_t end)
 {
 	uint64_t hash =
 	    (ip ^ end << 32 ^ (uint64_t)(uint32_t)pid << 48) * UINT64_C(0x9e3779b97f4a7c15);
@@ -86,7 +65,7 @@ static ALWAYS_INLINE struct cell *find(const struct profile_counter *c, int32_t 
 	return &c->cells[i];
 }
 
-NOINLINE static int grow(struct profile_counter *c)
+static int grow(struct profile_counter *c)
 {
 	struct profile_counter bigger = *c;
 
@@ -103,63 +82,144 @@ NOINLINE static int grow(struct profile_counter *c)
 	return 0;
 }
 
-static int add_block(struct profile_counter *c, const struct ptah_item *item)
+/* The block's cell, made if there is none; NULL when out of memory. */
+static struct cell *cell_of(struct profile_counter *c, int32_t pid,
+			    const struct ptah_profile_block *block)
 {
-	struct cell *cell = find(c, c->pid, item->ip, item->end);
+	struct cell *cell = find(c, pid, block->ip, block->end);
 
-	if (c->from)
-		c->from->to = item->ip;
-	if (UNLIKELY(!cell->ninsn)) {
-		if (2 * c->count >= c->capacity) {
-			if (grow(c) < 0)
-				return PTAH_E_NOMEM;
-			cell = find(c, c->pid, item->ip, item->end);
-		}
-		c->count++;
-		*cell = (struct cell){
-		    .ip = item->ip, .end = item->end, .pid = c->pid, .ninsn = item->ninsn};
+	if (cell->ninsn)
+		return cell;
+	if (2 * c->count >= c->capacity) {
+		if (grow(c) < 0)
+			return NULL;
+		cell = find(c, pid, block->ip, block->end);
 	}
-	cell->executions++;
-	cell->instructions += item->ninsn; /* code that is rewritten may change its count */
-	cell->calls += c->before == PTAH_INSN_CALL || c->before == PTAH_INSN_CALL_IND;
-	cell->jumps += c->before == PTAH_INSN_JUMP_IND;
-	c->before = item->class;
-	c->from = item->class == PTAH_INSN_JUMP && !cell->to ? cell : NULL;
-	c->totals.blocks++;
-	c->totals.instructions += item->ninsn;
-	c->totals.branches += item->class != PTAH_INSN_OTHER && item->class != PTAH_INSN_PTWRITE;
+	c->count++;
+	*cell =
+	    (struct cell){.ip = block->ip, .end = block->end, .pid = pid, .ninsn = block->ninsn};
+	return cell;
+}
+
+/* How often an address was gone to, by calls and by indirect jumps. */
+struct entry {
+	uint64_t ip, calls, jumps;
+};
+
+static int by_address(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	return x->ip < y->ip ? -1 : x->ip > y->ip;
+}
+
+/* The entries in the order of their addresses, each address once. Free them. */
+static int list_entries(struct ptah_profile *profile, const struct ptah_profile_block *blocks,
+			size_t block_count, struct entry **list, size_t *n)
+{
+	struct ptah_profile_edge *edges;
+	struct entry *e;
+	size_t edge_count, k = 0, unique = 0;
+	int status = ptah_profile_edges(profile, &edges, &edge_count);
+
+	if (status < 0)
+		return status;
+	e = calloc(block_count + edge_count + 1, sizeof(*e));
+	if (!e) {
+		free(edges);
+		return PTAH_E_NOMEM;
+	}
+	for (size_t i = 0; i < edge_count; i++)
+		e[k++] = (struct entry){edges[i].to,
+					edges[i].class == PTAH_INSN_CALL_IND ? edges[i].count : 0,
+					edges[i].class == PTAH_INSN_JUMP_IND ? edges[i].count : 0};
+	for (size_t i = 0; i < block_count; i++)
+		if (blocks[i].class == PTAH_INSN_CALL)
+			e[k++] = (struct entry){blocks[i].target, blocks[i].count, 0};
+	free(edges);
+	qsort(e, k, sizeof(*e), by_address);
+	for (size_t i = 1; i < k; i++) {
+		if (e[i].ip == e[unique].ip) {
+			e[unique].calls += e[i].calls;
+			e[unique].jumps += e[i].jumps;
+		} else {
+			e[++unique] = e[i];
+		}
+	}
+	*list = e;
+	*n = k ? unique + 1 : 0;
 	return 0;
 }
 
-int profile_add(struct profile_counter *c, const struct ptah_item *items, size_t n)
+/* `entered`: what the block's address was gone to; NULL: by nobody, or said already. */
+static int add_block(struct profile_counter *c, int32_t pid, const struct ptah_profile_block *block,
+		     const struct entry *entered)
 {
-	for (size_t i = 0; i < n; i++) {
-		switch (items[i].type) {
-		case PTAH_ITEM_BLOCK:
-			if (add_block(c, &items[i]) < 0)
-				return PTAH_E_NOMEM;
-			break;
-		case PTAH_ITEM_PSB: /* stands between two blocks and changes nothing */
-		case PTAH_ITEM_CBR:
-			break;
-		case PTAH_ITEM_ERROR:
-			c->totals.errors++;
-			forget_before(c);
-			break;
-		case PTAH_ITEM_OVERFLOW:
-			c->totals.overflows++;
-			forget_before(c);
-			break;
-		case PTAH_ITEM_GAP:
-			c->totals.gaps++;
-			forget_before(c);
-			break;
-		default:
-			forget_before(c);
-			break;
-		}
+	struct cell *cell = cell_of(c, pid, block);
+
+	if (!cell)
+		return PTAH_E_NOMEM;
+	cell->executions += block->count;
+	cell->instructions += block->count * block->ninsn; /* rewritten code may change it */
+	if (entered) {
+		cell->calls += entered->calls;
+		cell->jumps += entered->jumps;
 	}
+	if (block->class == PTAH_INSN_JUMP)
+		cell->to = block->target;
+	c->totals.blocks += block->count;
+	c->totals.instructions += block->count * block->ninsn;
+	if (block->class != PTAH_INSN_OTHER && block->class != PTAH_INSN_PTWRITE)
+		c->totals.branches += block->count;
 	return 0;
+}
+
+static int add_blocks(struct profile_counter *c, int32_t pid, struct ptah_profile *profile,
+		      const struct ptah_profile_block *blocks, size_t n)
+{
+	struct entry *entries, *entered;
+	size_t count;
+	int status = list_entries(profile, blocks, n, &entries, &count);
+
+	for (size_t i = 0; i < n && status >= 0; i++) {
+		const struct entry key = {blocks[i].ip, 0, 0};
+
+		/* Blocks are in the order of their addresses: the first of an address has it all.
+		 */
+		entered = i && blocks[i - 1].ip == key.ip
+			      ? NULL
+			      : bsearch(&key, entries, count, sizeof(key), by_address);
+		status = add_block(c, pid, &blocks[i], entered);
+	}
+	if (status >= 0)
+		free(entries);
+	return status;
+}
+
+int profile_add(struct profile_counter *c, const struct ptah_stream_info *info,
+		struct ptah_profile *profile)
+{
+	struct ptah_profile_block *blocks;
+	struct ptah_profile_totals totals;
+	size_t n;
+	int status;
+
+	c->totals.streams++;
+	c->totals.bytes += info->bytes;
+	c->totals.lost_bytes += info->lost;
+	if (!profile)
+		return 0;
+	status = ptah_profile_totals(profile, &totals);
+	if (status >= 0)
+		status = ptah_profile_blocks(profile, &blocks, &n);
+	if (status < 0)
+		return status;
+	c->totals.errors += totals.errors;
+	c->totals.overflows += totals.overflows;
+	c->totals.gaps += totals.gaps;
+	status = add_blocks(c, info->pid, profile, blocks, n);
+	free(blocks);
+	return status;
 }
 
 int profile_blocks(const struct profile_counter *c, struct names *names, struct profile_row **rows,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Exact counts per block and function, collected from a stream's items. */
+/* Exact counts per block and function, put together from streams that were counted. */
 #ifndef PTAH_OUTPUT_PROFILE_H
 #define PTAH_OUTPUT_PROFILE_H
 
@@ -25,9 +25,9 @@ struct profile_row {
 int profile_new(struct profile_counter **counter);
 void profile_free(struct profile_counter *counter);
 
-/* What follows is of this stream. */
-int profile_begin_stream(struct profile_counter *counter, const struct ptah_stream_info *info);
-int profile_add(struct profile_counter *counter, const struct ptah_item *items, size_t n);
+/* Adds what a stream's profile counted. */
+int profile_add(struct profile_counter *counter, const struct ptah_stream_info *info,
+		struct ptah_profile *profile);
 
 const struct profile_totals *profile_totals(const struct profile_counter *counter);
 

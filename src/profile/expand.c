@@ -24,6 +24,7 @@ static void add_block(struct ptah_profile *p, const struct code_node *node, bool
 	const struct tally_block key = {.ip = node->ip,
 					.end = node->end,
 					.head = node->head,
+					.target = node->target,
 					.space = node->space,
 					.section = node->section};
 	struct tally_block *b = tally_block(&p->blocks, &key);

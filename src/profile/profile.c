@@ -157,6 +157,7 @@ int ptah_profile_blocks(struct ptah_profile *p, struct ptah_profile_block **bloc
 		list[(*n)++] = (struct ptah_profile_block){
 		    .ip = b->ip,
 		    .end = b->end,
+		    .target = b->target,
 		    .count = b->count,
 		    .taken = b->taken,
 		    .unknown = b->unknown,

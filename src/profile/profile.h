@@ -73,6 +73,7 @@ struct pair {
 
 struct tally_block {
 	uint64_t ip, end, head; /* the item's: class, mode, ninsn, last_size, TRUNCATED */
+	uint64_t target;	/* of a direct branch, else 0 */
 	uint64_t count, taken, unknown;
 	uint32_t space, section;
 };

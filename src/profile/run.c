@@ -356,6 +356,20 @@ static void count_event(struct ptah_profile *p, const struct ptah_item *item)
 		p->config.on_event(p->config.context, item);
 }
 
+/* Where a block's direct branch leads: an item does not say, the code that was read does. */
+static uint64_t target_of(struct ptah_profile *p, const struct ptah_item *item)
+{
+	struct code_cache *code = &p->flow->code;
+	const uint16_t space = code->space;
+	const struct code_node *node;
+	int status;
+
+	code->space = (uint16_t)item->space;
+	node = code_find(code, item->ip, item->mode, &status);
+	code->space = space;
+	return node && node->end == item->end ? node->target : 0;
+}
+
 void profile_count_item(struct ptah_profile *p, const struct ptah_item *item)
 {
 	struct ptah_item head = {.type = PTAH_ITEM_BLOCK,
@@ -378,6 +392,8 @@ void profile_count_item(struct ptah_profile *p, const struct ptah_item *item)
 		p->status = PTAH_E_NOMEM;
 		return;
 	}
+	if (!b->count)
+		b->target = target_of(p, item);
 	b->count++;
 	b->taken += !!(item->flags & PTAH_ITEM_TAKEN);
 	b->unknown += !!(item->flags & PTAH_ITEM_UNKNOWN);
