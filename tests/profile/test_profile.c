@@ -46,7 +46,7 @@ static void machines(void **state)
 
 	(void)state;
 	for (unsigned seed = 1; seed <= 24; seed++)
-		machine(seed, seed & 1, seed & 2, seed & 4, chunks[seed / 6]);
+		machine(seed, seed & 1, seed & 2, seed & 4, chunks[(seed - 1) / 6]);
 }
 
 /* Returns are told not to be compressed: another way through the rows. */

@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# ptah profile on a loop written by hand: the counts are those of the program.
+. "$PTAH_SOURCE/tests/cli/common.sh"
+
+# At 0x401000:		b9 03 00 00 00	mov ecx, 3
+#	0x401005:	ff c9		dec ecx
+#	0x401007:	75 fc		jnz 0x401005
+#	0x401009:	c3		ret
+printf '\271\003\000\000\000\377\311\165\374\303' >code
+{
+	echo 'PSB; MODE.Exec 64-bit; PSBEND'
+	echo 'TIP.PGE 0x401000'
+	i=0
+	while [ $i -lt 100 ]; do # each round: the loop three times, then back to its beginning
+		printf 'TNT TTN\nTIP 0x401000\n'
+		i=$((i + 1))
+	done
+	echo 'FUP 0x401000'
+	echo 'TIP.PGD'
+} | tr ';' '\n' >text
+expect 0 "$PTAH" asm -o trace text
+tab=$(printf '\t')
+
+expect 0 "$PTAH" profile --pt=trace --raw=code:401000 --format=tsv
+cat >wanted <<END
+pid${tab}ip${tab}to${tab}executed${tab}taken${tab}unknown${tab}symbol${tab}to_symbol
+0${tab}0x401007${tab}0x401005${tab}300${tab}200${tab}0${tab}0x401007${tab}0x401005
+END
+sed 's/^-1/0/' out | diff wanted - || fail "branches"
+
+expect 0 "$PTAH" profile --pt=trace --raw=code:401000 --format=tsv --by=edges
+cat >wanted <<END
+pid${tab}from${tab}to${tab}count${tab}class${tab}symbol${tab}to_symbol
+0${tab}0x401009${tab}0x401000${tab}100${tab}return${tab}0x401009${tab}0x401000
+END
+sed 's/^-1/0/' out | diff wanted - || fail "edges"
+
+# Blocks begin where execution came in: at the top, behind the branch, at the ret.
+expect 0 "$PTAH" profile --pt=trace --raw=code:401000 --format=tsv --by=blocks
+cat >wanted <<END
+pid${tab}ip${tab}end${tab}executed${tab}instructions${tab}class${tab}symbol
+0${tab}0x401005${tab}0x401009${tab}200${tab}400${tab}conditional${tab}0x401005
+0${tab}0x401000${tab}0x401009${tab}100${tab}300${tab}conditional${tab}0x401000
+0${tab}0x401009${tab}0x40100a${tab}100${tab}100${tab}return${tab}0x401009
+END
+sed 's/^-1/0/' out | diff wanted - || fail "blocks"
+
+expect 0 "$PTAH" profile --pt=trace --raw=code:401000 --format=json --by=branches
+grep -q '"count": 300, "taken": 200' out || fail "json: $(cat out)"
+expect 0 "$PTAH" profile --pt=trace --raw=code:401000
+grep -q ' 300 .* 200 *66.67%' out || fail "text: $(cat out)"
+expect 0 "$PTAH" stat --pt=trace --raw=code:401000
+grep -q '^  instructions  *800$' out || fail "stat: $(cat out)"
+
+# An error is told, and what was counted all the same.
+printf '\231' >>trace
+expect 1 "$PTAH" profile --pt=trace --raw=code:401000 --format=tsv
+grep -q '300' out || fail "with an error: $(cat out)"
