@@ -41,7 +41,7 @@ static void add_block(struct ptah_profile *p, const struct code_node *node, bool
 
 static void expand_rows(struct ptah_profile *p, int32_t state)
 {
-	struct row_entry *row = &p->rows[(size_t)state * ROW];
+	struct row_entry *row = &p->rows[state];
 
 	for (unsigned payload = 2; payload < ROW; payload++) {
 		const uint64_t times = row[payload].count;
@@ -55,7 +55,7 @@ static void expand_rows(struct ptah_profile *p, int32_t state)
 
 static void expand_pair(struct ptah_profile *p, const struct pair *pair)
 {
-	const uint64_t to = p->states[(uint32_t)pair->key].ip;
+	const uint64_t to = profile_at(p, (int32_t)pair->key)->ip;
 	const uint32_t from = (uint32_t)((pair->key & ~FROM_EFFECT) >> 32);
 	const struct code_node *branch;
 
@@ -75,7 +75,7 @@ int profile_expand(struct ptah_profile *p)
 
 	for (size_t s = 1; s < p->state_count; s++)
 		if (p->states[s].node) /* else it was never left */
-			expand_rows(p, (int32_t)s);
+			expand_rows(p, (int32_t)(s * STRIDE));
 	for (size_t i = 0; i < p->pair_slots; i++) {
 		if (!p->pairs[i].count)
 			continue;

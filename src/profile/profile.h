@@ -21,6 +21,13 @@
 /* A row: an entry for each payload of a TNT-8, stop bit and all. Entry 0 is for the TIP. */
 #define ROW 128
 
+/*
+ * A state's number is where its row begins, so that an entry is found without
+ * a multiplication. Rows are a line longer than they need be: with a power of
+ * two between them the same entries of all rows would share a few cache sets.
+ */
+#define STRIDE (ROW + 8)
+
 /* In an entry's `next`: a state, or not so simple. */
 enum {
 	NEXT_UNKNOWN = 0,
@@ -99,8 +106,8 @@ struct ptah_profile {
 	bool stack_matters; /* returns may be compressed */
 	int status;	    /* PTAH_E_NOMEM once it was */
 
-	struct row_entry *rows; /* ROW for each state; state 0 is none */
-	struct state *states;
+	struct row_entry *rows; /* STRIDE for each state; state 0 is none */
+	struct state *states;	/* see profile_at() */
 	size_t state_count, state_capacity;
 	struct target *targets;
 	size_t target_slots;
@@ -121,6 +128,12 @@ struct ptah_profile {
 };
 
 /* rows.c */
+
+/* What is known of a state. */
+static inline struct state *profile_at(const struct ptah_profile *p, int32_t state)
+{
+	return &p->states[state / STRIDE];
+}
 
 static inline size_t profile_target_slot(const struct ptah_profile *p, uint64_t ip,
 					 uint32_t context)

@@ -7,8 +7,8 @@
 #define FIRST_STATES 256
 #define FIRST_SLOTS  1024
 
-/* Keeps NEXT values positive, and what ROW times a state takes within 64 GB. */
-#define MAX_STATES ((size_t)1 << 26)
+/* So that the number of a state is positive. */
+#define MAX_STATES ((size_t)INT32_MAX / STRIDE)
 
 static int out_of_memory(struct ptah_profile *p)
 {
@@ -77,12 +77,14 @@ static bool grow_states(struct ptah_profile *p)
 	struct row_entry *rows;
 
 	if (capacity > MAX_STATES)
+		capacity = MAX_STATES;
+	if (capacity == p->state_capacity)
 		return false;
 	states = realloc(p->states, capacity * sizeof(*states));
 	if (!states)
 		return false;
 	p->states = states;
-	rows = realloc(p->rows, capacity * ROW * sizeof(*rows));
+	rows = realloc(p->rows, capacity * STRIDE * sizeof(*rows));
 	if (!rows)
 		return false;
 	p->rows = rows;
@@ -92,6 +94,7 @@ static bool grow_states(struct ptah_profile *p)
 
 int32_t profile_state(struct ptah_profile *p, uint64_t ip)
 {
+	int32_t state;
 	size_t at;
 
 	for (at = profile_target_slot(p, ip, p->context); p->targets[at].state;
@@ -106,11 +109,13 @@ int32_t profile_state(struct ptah_profile *p, uint64_t ip)
 		for (at = profile_target_slot(p, ip, p->context); p->targets[at].state;)
 			at = (at + 1) & (p->target_slots - 1);
 	}
-	p->targets[at] = (struct target){ip, p->context, (int32_t)p->state_count};
+	state = (int32_t)(p->state_count * STRIDE);
+	p->targets[at] = (struct target){ip, p->context, state};
 	p->states[p->state_count] =
 	    (struct state){.ip = ip, .space = (uint16_t)(p->context >> 2), .mode = p->context & 3};
-	memset(p->rows + p->state_count * ROW, 0, ROW * sizeof(*p->rows));
-	return (int32_t)p->state_count++;
+	memset(p->rows + state, 0, STRIDE * sizeof(*p->rows));
+	p->state_count++;
+	return state;
 }
 
 /* Pairs */
@@ -279,7 +284,7 @@ static enum stop spend(struct ptah_profile *p, struct route *r, unsigned payload
 
 static struct route begin(struct ptah_profile *p, int32_t state)
 {
-	return (struct route){.ip = p->states[state].ip, .node = p->states[state].node};
+	return (struct route){.ip = profile_at(p, state)->ip, .node = profile_at(p, state)->node};
 }
 
 /* Remembers where the state's code is, for next time. */
@@ -287,7 +292,7 @@ static void keep_node(struct ptah_profile *p, int32_t state)
 {
 	struct route r = begin(p, state);
 
-	p->states[state].node = look_up(p, &r);
+	profile_at(p, state)->node = look_up(p, &r);
 }
 
 /* Effects */
@@ -364,7 +369,7 @@ bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
 	if (!next)
 		return false;
 	keep_node(p, state);
-	p->rows[(size_t)state * ROW + payload].next = next;
+	p->rows[(uint32_t)state + payload].next = next;
 	return true;
 }
 
@@ -383,7 +388,7 @@ static bool branch_effect(struct ptah_profile *p, struct route *r, bool *pops)
 
 bool profile_make_tip(struct ptah_profile *p, int32_t state)
 {
-	struct row_entry *entry = &p->rows[(size_t)state * ROW];
+	struct row_entry *entry = &p->rows[state];
 	struct route r = begin(p, state);
 	int32_t next = NEXT_PLAIN;
 	struct effect *e;
@@ -398,7 +403,7 @@ bool profile_make_tip(struct ptah_profile *p, int32_t state)
 		e->pops = pops;
 	}
 	keep_node(p, state);
-	entry = &p->rows[(size_t)state * ROW]; /* states may have moved */
+	entry = &p->rows[state]; /* states may have moved */
 	entry->next = next;
 	return true;
 }
@@ -408,8 +413,8 @@ const struct code_node *profile_walk(struct ptah_profile *p, int32_t state, unsi
 {
 	struct route r = begin(p, state);
 
-	p->context = (uint32_t)p->states[state].space << 2 | p->states[state].mode;
-	p->flow->code.space = p->states[state].space;
+	p->context = (uint32_t)profile_at(p, state)->space << 2 | profile_at(p, state)->mode;
+	p->flow->code.space = profile_at(p, state)->space;
 	r.visit = to;
 	r.times = times;
 	if (payload)

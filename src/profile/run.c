@@ -47,13 +47,13 @@ static void leave(struct ptah_profile *p, int32_t state)
 {
 	struct ptah_flow *f = p->flow;
 
-	f->ip = p->states[state].ip;
-	f->node = p->states[state].node;
+	f->ip = profile_at(p, state)->ip;
+	f->node = profile_at(p, state)->node;
 	f->stack_top = f->stack_depth = 0;
 	for (unsigned i = p->depth; i; i--) {
 		const int32_t site = p->stack[(p->top - i) % STACK_SIZE];
 
-		f->stack[f->stack_top++] = (struct return_site){.ip = p->states[site].ip};
+		f->stack[f->stack_top++] = (struct return_site){.ip = profile_at(p, site)->ip};
 		f->stack_depth++;
 	}
 }
@@ -166,7 +166,7 @@ static ALWAYS_INLINE int32_t take_outcomes(struct hot *h, struct ptah_profile *p
 					   unsigned payload, const uint8_t *pos)
 {
 	for (;;) {
-		struct row_entry *entry = &h->rows[(size_t)state * ROW + payload];
+		struct row_entry *entry = &h->rows[(uint32_t)state + payload];
 		const struct effect *e;
 
 		if (UNLIKELY(!entry->next)) {
@@ -174,7 +174,7 @@ static ALWAYS_INLINE int32_t take_outcomes(struct hot *h, struct ptah_profile *p
 			if (!make_entry(p, state, payload, pos))
 				return 0;
 			load(h, p);
-			entry = &h->rows[(size_t)state * ROW + payload];
+			entry = &h->rows[(uint32_t)state + payload];
 		}
 		entry->count++;
 		if (LIKELY(entry->next > 0))
@@ -202,7 +202,7 @@ static ALWAYS_INLINE int32_t take_outcomes(struct hot *h, struct ptah_profile *p
 /* The stack's part of a TIP. False when it is the flow's. */
 static ALWAYS_INLINE bool take_tip_effect(struct hot *h, struct ptah_profile *p, int32_t state)
 {
-	int32_t next = h->rows[(size_t)state * ROW].next;
+	int32_t next = h->rows[state].next;
 	const struct effect *e;
 
 	if (LIKELY(next == NEXT_PLAIN))
@@ -212,7 +212,7 @@ static ALWAYS_INLINE bool take_tip_effect(struct hot *h, struct ptah_profile *p,
 		if (!profile_make_tip(p, state))
 			return false;
 		load(h, p);
-		next = h->rows[(size_t)state * ROW].next;
+		next = h->rows[state].next;
 		if (next == NEXT_PLAIN)
 			return true;
 	}
