@@ -5,7 +5,10 @@
 #include <stdlib.h>
 
 #define FIRST_STATES 256
-#define FIRST_SLOTS  1024
+#define FIRST_SLOTS  4096
+
+/* Slots for each that is used: who looks for one should find it in the first place. */
+#define SPARSE 6
 
 /* So that the number of a state is positive. */
 #define MAX_STATES ((size_t)INT32_MAX / STRIDE)
@@ -103,7 +106,7 @@ int32_t profile_state(struct ptah_profile *p, uint64_t ip)
 			return p->targets[at].state;
 	if (p->state_count >= p->state_capacity && !grow_states(p))
 		return out_of_memory(p);
-	if (2 * p->state_count > p->target_slots) {
+	if (SPARSE * p->state_count > p->target_slots) {
 		if (!grow_targets(p))
 			return out_of_memory(p);
 		for (at = profile_target_slot(p, ip, p->context); p->targets[at].state;)
@@ -154,7 +157,7 @@ bool profile_count_pair(struct ptah_profile *p, uint64_t key, uint64_t n)
 			return true;
 		}
 	}
-	if (2 * (p->pair_count + 1) > p->pair_slots) {
+	if (SPARSE * (p->pair_count + 1) > p->pair_slots) {
 		if (!grow_pairs(p))
 			return out_of_memory(p);
 		for (at = profile_pair_slot(p, key); p->pairs[at].key;)
