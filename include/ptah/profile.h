@@ -28,6 +28,11 @@
 struct ptah_profile_config {
 	size_t size;		      /* sizeof(struct ptah_profile_config) */
 	struct ptah_flow_config flow; /* its size 0: the defaults */
+	/*
+	 * Places in the code that are remembered at once, 1 KB each, before they are
+	 * counted up and forgotten. 0: 524288; 256 at least.
+	 */
+	uint32_t max_places;
 	/* Takes every packet the flow's way: slow, and the same counts. For comparison. */
 	bool no_rows;
 	/* Called with every item that is no block (errors, overflows, ...), or NULL. */

@@ -116,6 +116,8 @@ struct ptah_profile {
 	struct pair *pairs;
 	size_t pair_count, pair_slots;
 	uint64_t budget; /* packets until a count may not fit its 32 bits */
+	/* Where the loop stops; NULL once the tables are as large as they may be. */
+	const uint8_t *end;
 
 	/* Where we are, while it is us and not the flow. */
 	int32_t state;
@@ -177,6 +179,9 @@ void profile_rows_fini(struct ptah_profile *p);
 
 /* An item of the flow, or of those who feed us, goes into the counts. */
 void profile_count_item(struct ptah_profile *p, const struct ptah_item *item);
+
+/* As large as they may be: their counts are to be expanded, and they forgotten. */
+bool profile_is_full(const struct ptah_profile *p);
 
 /* run.c: counts what has been fed. 0, PTAH_PROFILE_PAUSED or an error. */
 int profile_run(struct ptah_profile *p);

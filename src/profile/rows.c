@@ -10,8 +10,32 @@
 /* Slots for each that is used: who looks for one should find it in the first place. */
 #define SPARSE 6
 
-/* So that the number of a state is positive. */
-#define MAX_STATES ((size_t)INT32_MAX / STRIDE)
+/*
+ * What the tables may hold before they are begun anew, for each state: by
+ * default 570 MB of rows, and about as much of the others together. A program
+ * that needs as much is slow here; a trace that is made to need more does not
+ * get it. The least is more than the call stack brings along.
+ */
+#define DEFAULT_STATES ((uint32_t)1 << 19)
+#define LEAST_STATES   ((uint32_t)256)
+#define MOST_STATES    ((uint32_t)(INT32_MAX / STRIDE / 2))
+#define EFFECTS	       4
+#define PAIRS	       4
+
+bool profile_is_full(const struct ptah_profile *p)
+{
+	const size_t max = p->config.max_places;
+
+	return p->state_count >= max || p->effect_count >= EFFECTS * max ||
+	       p->pair_count >= PAIRS * max;
+}
+
+/* One more of something: the loop stops soon when that was the last. */
+static void look_at_limits(struct ptah_profile *p)
+{
+	if (UNLIKELY(profile_is_full(p)))
+		p->end = NULL;
+}
 
 static int out_of_memory(struct ptah_profile *p)
 {
@@ -19,8 +43,15 @@ static int out_of_memory(struct ptah_profile *p)
 	return 0;
 }
 
+static uint32_t within(uint32_t value, uint32_t least, uint32_t most)
+{
+	return value < least ? least : value > most ? most : value;
+}
+
 int profile_rows_init(struct ptah_profile *p)
 {
+	p->config.max_places = within(p->config.max_places ? p->config.max_places : DEFAULT_STATES,
+				      LEAST_STATES, MOST_STATES);
 	p->targets = calloc(FIRST_SLOTS, sizeof(*p->targets));
 	p->pairs = calloc(FIRST_SLOTS, sizeof(*p->pairs));
 	if (!p->targets || !p->pairs)
@@ -79,9 +110,7 @@ static bool grow_states(struct ptah_profile *p)
 	struct state *states;
 	struct row_entry *rows;
 
-	if (capacity > MAX_STATES)
-		capacity = MAX_STATES;
-	if (capacity == p->state_capacity)
+	if (capacity > (size_t)INT32_MAX / STRIDE) /* the numbers of states are positive */
 		return false;
 	states = realloc(p->states, capacity * sizeof(*states));
 	if (!states)
@@ -118,6 +147,7 @@ int32_t profile_state(struct ptah_profile *p, uint64_t ip)
 	    (struct state){.ip = ip, .space = (uint16_t)(p->context >> 2), .mode = p->context & 3};
 	memset(p->rows + state, 0, STRIDE * sizeof(*p->rows));
 	p->state_count++;
+	look_at_limits(p);
 	return state;
 }
 
@@ -165,6 +195,7 @@ bool profile_count_pair(struct ptah_profile *p, uint64_t key, uint64_t n)
 	}
 	p->pairs[at] = (struct pair){key, n};
 	p->pair_count++;
+	look_at_limits(p);
 	return true;
 }
 
@@ -314,8 +345,9 @@ static struct effect *new_effect(struct ptah_profile *p)
 		p->effects = effects;
 		p->effect_capacity = capacity;
 	}
-	memset(&p->effects[p->effect_count], 0, sizeof(*p->effects));
-	return &p->effects[p->effect_count++];
+	memset(&p->effects[p->effect_count++], 0, sizeof(*p->effects));
+	look_at_limits(p);
+	return &p->effects[p->effect_count - 1];
 }
 
 /* The effect of a route; what follows it is the caller's to say. Its number inverted; 0: none. */

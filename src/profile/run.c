@@ -80,12 +80,13 @@ struct hot {
 	const struct target *targets;
 	struct pair *pairs;
 	const struct effect *effects;
+	const uint8_t *end;
 	unsigned top, depth;
 };
 
 static ALWAYS_INLINE void load(struct hot *h, const struct ptah_profile *p)
 {
-	*h = (struct hot){p->rows, p->targets, p->pairs, p->effects, p->top, p->depth};
+	*h = (struct hot){p->rows, p->targets, p->pairs, p->effects, p->end, p->top, p->depth};
 }
 
 static ALWAYS_INLINE void store(const struct hot *h, struct ptah_profile *p)
@@ -303,15 +304,14 @@ static ALWAYS_INLINE int32_t take_tip(struct hot *h, struct ptah_profile *p, int
 static void run_rows(struct ptah_profile *p)
 {
 	struct ptah_event_decoder *d = p->flow->events;
-	const uint8_t *const start = d->pos, *pos = start, *end = d->end - LOOK;
+	const uint8_t *const start = d->pos, *pos = start;
 	uint64_t last_ip = d->last_ip;
 	int32_t state = p->state, next;
 	struct hot h;
 
-	if (d->end - pos > STRETCH)
-		end = pos + STRETCH;
+	p->end = d->end - pos > STRETCH ? pos + STRETCH : d->end - LOOK;
 	load(&h, p);
-	while (pos <= end && state) {
+	while (pos <= h.end && state) {
 		const unsigned byte = *pos;
 
 		if (LIKELY(!(byte & 1) && byte > OPCODE_EXT)) {
@@ -415,8 +415,11 @@ int profile_run(struct ptah_profile *p)
 	}
 	while (!starved && !f->paused && p->status >= 0) {
 		if (f->events->end - f->events->pos > LOOK && can_enter(p)) {
-			if (p->budget < STRETCH * PER_BYTE && profile_expand(p) < 0)
+			if ((p->budget < STRETCH * PER_BYTE || profile_is_full(p)) &&
+			    profile_expand(p) < 0)
 				break;
+			if (profile_is_full(p))
+				profile_forget_rows(p);
 			if (!enter(p))
 				break;
 			run_rows(p);
