@@ -268,8 +268,8 @@ static ALWAYS_INLINE bool go_compressed_return(struct ptah_flow *f)
 }
 
 /*
- * Conditional branches and direct jumps in a row, which is what most traces
- * consist of. All in registers: the items are written through a pointer that
+ * Conditional branches, direct jumps and calls in a row, which is what most
+ * traces consist of. All in registers: the items are written through a pointer that
  * could, for all the compiler knows, point into *f.
  */
 static void run_simple(struct ptah_flow *f, struct output *out)
@@ -294,6 +294,12 @@ static void run_simple(struct ptah_flow *f, struct output *out)
 			next = node->next[1];
 			if (UNLIKELY(!next))
 				break;
+		} else if (node->class == PTAH_INSN_CALL && node->chain_checked && !f->old_calls) {
+			next = node->next[1];
+			if (UNLIKELY(!next))
+				break;
+			if (flow_pushes(node))
+				push_return(f, node);
 		} else {
 			break;
 		}
@@ -1052,11 +1058,20 @@ bool flow_follow_image(struct ptah_flow *f)
 	return f->code.node_count != before;
 }
 
+/* Do we stand at the near indirect branch that a TIP is for, with nothing else to heed? */
+static ALWAYS_INLINE bool is_quick_tip(const struct ptah_flow *f, uint64_t tsc)
+{
+	const struct code_node *node = f->node;
+
+	return node && node->class >= PTAH_INSN_JUMP_IND && node->class <= PTAH_INSN_RETURN &&
+	       tsc < f->time_limit && !f->space_waits && !f->no_tnt;
+}
+
 /*
  * The packets that nearly all of a trace consists of, straight from the
  * window. False when the next packet is another or not whole.
  */
-static ALWAYS_INLINE bool take_quick(struct ptah_flow *f)
+static ALWAYS_INLINE bool take_quick(struct ptah_flow *f, struct output *out)
 {
 	struct ptah_event_decoder *d = f->events;
 	const uint8_t *p = d->pos;
@@ -1084,6 +1099,15 @@ static ALWAYS_INLINE bool take_quick(struct ptah_flow *f)
 		if (bytes < 8)
 			payload &= (UINT64_C(1) << 8 * bytes) - 1;
 		d->last_ip = packet_expand_ip(d->last_ip, ipc, payload);
+		if (LIKELY(is_quick_tip(f, d->tsc))) {
+			struct code_node *node = f->node;
+
+			set_time(f, d->tsc, d->tsc_error, event_offset(d, p));
+			d->pos = p + 1 + bytes;
+			emit_block(f, out, node);
+			go_indirect(f, node, d->last_ip);
+			return true;
+		}
 		f->event.type = PTAH_ITEM_TIP;
 		f->event.to = d->last_ip;
 		f->event.tsc = d->tsc;
@@ -1096,9 +1120,9 @@ static ALWAYS_INLINE bool take_quick(struct ptah_flow *f)
 }
 
 /* Takes the next event, or TNT bits. False when more bytes are needed, at the end, at a pause. */
-static bool take_next(struct ptah_flow *f)
+static bool take_next(struct ptah_flow *f, struct output *out)
 {
-	if (take_quick(f))
+	if (take_quick(f, out))
 		return true;
 	if (!event_next(f->events, &f->event))
 		return false;
@@ -1136,7 +1160,7 @@ static bool take_deferred_tip(struct ptah_flow *f, struct output *out)
 }
 
 /* One step on. False when more bytes are needed. */
-static bool advance(struct ptah_flow *f, struct output *out)
+static ALWAYS_INLINE bool advance(struct ptah_flow *f, struct output *out)
 {
 	bool wants_tip;
 
@@ -1150,7 +1174,7 @@ static bool advance(struct ptah_flow *f, struct output *out)
 			f->has_event = !apply_event(f, out);
 		return true;
 	}
-	return take_next(f);
+	return take_next(f, out);
 }
 
 int ptah_flow_read(struct ptah_flow *f, struct ptah_item *items, size_t capacity)
