@@ -137,6 +137,15 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 	       bool images, struct ptah_session **session);
 
 /*
+ * Counts each stream that is wanted, with progress, and hands its profile to
+ * `take`, whose negative answer ends it. Ends early when interrupted.
+ */
+int input_count(const struct input *input, const struct ptah_session *session,
+		int (*take)(void *context, const struct ptah_stream_info *info,
+			    struct ptah_profile *profile),
+		void *context);
+
+/*
  * Names for the addresses of the session; raw traces have them from the files
  * given with --elf and --raw.
  */

@@ -315,3 +315,34 @@ void progress_end(struct progress *p)
 	if (p->shown)
 		fputs("\r                          \r", stderr);
 }
+
+int input_count(const struct input *input, const struct ptah_session *session,
+		int (*take)(void *context, const struct ptah_stream_info *info,
+			    struct ptah_profile *profile),
+		void *context)
+{
+	struct progress progress;
+	int status = 0;
+
+	progress_begin(&progress, input, session, true);
+	for (size_t i = 0; i < ptah_session_streams(session) && status >= 0 && !interrupted();
+	     i++) {
+		struct ptah_stream_info info;
+		struct ptah_stream *stream;
+
+		if (!input_wants(input, session, i))
+			continue;
+		input_stream_info(session, i, &info);
+		status = ptah_stream_new(session, i, &stream);
+		if (status < 0)
+			break;
+		while ((status = ptah_stream_count(stream)) > 0 && !interrupted())
+			progress_at(&progress, ptah_stream_offset(stream));
+		if (status >= 0)
+			status = take(context, &info, ptah_stream_profile(stream));
+		ptah_stream_free(stream);
+		progress_next(&progress, info.bytes);
+	}
+	progress_end(&progress);
+	return status;
+}

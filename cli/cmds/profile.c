@@ -48,6 +48,7 @@ struct rows {
 	struct row *row;
 	size_t count, capacity;
 	uint64_t instructions, errors;
+	int by;
 };
 
 static int add(struct rows *rows, const struct row *row)
@@ -65,7 +66,7 @@ static int add(struct rows *rows, const struct row *row)
 	return 0;
 }
 
-static int add_blocks(struct rows *rows, int32_t pid, struct ptah_profile *profile, int by)
+static int add_blocks(struct rows *rows, int32_t pid, struct ptah_profile *profile)
 {
 	struct ptah_profile_block *blocks;
 	size_t n;
@@ -82,7 +83,7 @@ static int add_blocks(struct rows *rows, int32_t pid, struct ptah_profile *profi
 				  .instructions = b->count * b->ninsn,
 				  .class = b->class};
 
-		if (by == BY_BRANCHES) {
+		if (rows->by == BY_BRANCHES) {
 			if (b->class != PTAH_INSN_COND)
 				continue;
 			row.from = b->end - b->last_size;
@@ -117,8 +118,11 @@ static int add_edges(struct rows *rows, int32_t pid, struct ptah_profile *profil
 	return status;
 }
 
-static int add_profile(struct rows *rows, int32_t pid, struct ptah_profile *profile, int by)
+/* As input_count() wants it. */
+static int add_profile(void *context, const struct ptah_stream_info *info,
+		       struct ptah_profile *profile)
 {
+	struct rows *rows = context;
 	struct ptah_profile_totals totals;
 	int status = ptah_profile_totals(profile, &totals);
 
@@ -126,7 +130,8 @@ static int add_profile(struct rows *rows, int32_t pid, struct ptah_profile *prof
 		return status;
 	rows->instructions += totals.instructions;
 	rows->errors += totals.errors;
-	return by == BY_EDGES ? add_edges(rows, pid, profile) : add_blocks(rows, pid, profile, by);
+	return rows->by == BY_EDGES ? add_edges(rows, info->pid, profile)
+				    : add_blocks(rows, info->pid, profile);
 }
 
 static int compare(uint64_t a, uint64_t b)
@@ -174,36 +179,6 @@ static void merge(struct rows *rows)
 	}
 	rows->count = last + 1;
 	qsort(rows->row, rows->count, sizeof(*rows->row), by_count);
-}
-
-static int collect(const struct options *o, const struct ptah_session *session, struct rows *rows)
-{
-	struct progress progress;
-	int status = 0;
-
-	progress_begin(&progress, &o->input, session, true);
-	for (size_t i = 0; i < ptah_session_streams(session) && status >= 0 && !interrupted();
-	     i++) {
-		struct ptah_stream_info info;
-		struct ptah_stream *stream;
-
-		if (!input_wants(&o->input, session, i))
-			continue;
-		input_stream_info(session, i, &info);
-		status = ptah_stream_new(session, i, &stream);
-		if (status < 0)
-			break;
-		while (!interrupted() && (status = ptah_stream_count(stream)) > 0)
-			progress_at(&progress, ptah_stream_offset(stream));
-		if (status >= 0 && ptah_stream_profile(stream))
-			status = add_profile(rows, info.pid, ptah_stream_profile(stream), o->by);
-		ptah_stream_free(stream);
-		progress_next(&progress, info.bytes);
-	}
-	progress_end(&progress);
-	if (status >= 0)
-		merge(rows);
-	return status;
 }
 
 /* Output */
@@ -363,12 +338,15 @@ static int run(int argc, char **argv)
 		ptah_session_close(session);
 		return status;
 	}
+	rows.by = o.by;
 	if (!o.no_symbols)
 		problem = input_names(&o.input, session, &view.names);
 	if (problem >= 0)
-		problem = collect(&o, session, &rows);
-	if (problem >= 0)
+		problem = input_count(&o.input, session, add_profile, &rows);
+	if (problem >= 0) {
+		merge(&rows);
 		put_rows(&view, &rows);
+	}
 	input_notes(&o.input, session);
 	if (problem < 0)
 		status = fail(&command_profile, "%s", ptah_strerror(problem));

@@ -241,33 +241,10 @@ static void put_report(struct out *out, const struct options *o, const struct pt
 	}
 }
 
-static int collect(const struct options *o, const struct ptah_session *session,
-		   struct profile_counter *counter)
+static int add_profile(void *counter, const struct ptah_stream_info *info,
+		       struct ptah_profile *profile)
 {
-	struct progress progress;
-	int status = 0;
-
-	progress_begin(&progress, &o->input, session, true);
-	for (size_t i = 0; i < ptah_session_streams(session) && status >= 0 && !interrupted();
-	     i++) {
-		struct ptah_stream_info info;
-		struct ptah_stream *stream;
-
-		if (!input_wants(&o->input, session, i))
-			continue;
-		input_stream_info(session, i, &info);
-		status = ptah_stream_new(session, i, &stream);
-		if (status < 0)
-			break;
-		while (!interrupted() && (status = ptah_stream_count(stream)) > 0)
-			progress_at(&progress, ptah_stream_offset(stream));
-		if (status >= 0)
-			status = profile_add(counter, &info, ptah_stream_profile(stream));
-		ptah_stream_free(stream);
-		progress_next(&progress, info.bytes);
-	}
-	progress_end(&progress);
-	return status;
+	return profile_add(counter, info, profile);
 }
 
 static int run(int argc, char **argv)
@@ -295,7 +272,7 @@ static int run(int argc, char **argv)
 	if (problem >= 0)
 		problem = profile_new(&counter);
 	if (problem >= 0)
-		problem = collect(&o, session, counter);
+		problem = input_count(&o.input, session, add_profile, counter);
 	if (problem >= 0)
 		problem = o.blocks ? profile_blocks(counter, names, &rows, &n)
 				   : profile_functions(counter, names, &rows, &n);

@@ -207,8 +207,6 @@ int profile_add(struct profile_counter *c, const struct ptah_stream_info *info,
 	c->totals.streams++;
 	c->totals.bytes += info->bytes;
 	c->totals.lost_bytes += info->lost;
-	if (!profile)
-		return 0;
 	status = ptah_profile_totals(profile, &totals);
 	if (status >= 0)
 		status = ptah_profile_blocks(profile, &blocks, &n);
