@@ -423,7 +423,6 @@ static bool branch_effect(struct ptah_profile *p, struct route *r, bool *pops)
 
 bool profile_make_tip(struct ptah_profile *p, int32_t state)
 {
-	struct row_entry *entry = &p->rows[state];
 	struct route r = begin(p, state);
 	int32_t next = NEXT_PLAIN;
 	struct effect *e;
@@ -438,8 +437,7 @@ bool profile_make_tip(struct ptah_profile *p, int32_t state)
 		e->pops = pops;
 	}
 	keep_node(p, state);
-	entry = &p->rows[state]; /* states may have moved */
-	entry->next = next;
+	p->rows[state].next = next;
 	return true;
 }
 
