@@ -14,7 +14,7 @@
 #ifndef PTAH_PROFILE_PROFILE_H
 #define PTAH_PROFILE_PROFILE_H
 
-#include "flow/machine.h"
+#include "flow/route.h"
 
 #include <ptah/profile.h>
 
@@ -49,8 +49,6 @@ struct state {
 };
 
 /* What a packet does to the call stack. */
-#define EFFECT_PUSHES 12
-
 struct effect {
 	int32_t next; /* the state behind it; 0: that of a return, or of a TIP */
 	uint8_t pushes;
@@ -60,7 +58,7 @@ struct effect {
 	uint8_t bits;  /* all outcomes from the return on, its own among them */
 	uint8_t nbits;
 	struct code_node *branch; /* the return */
-	int32_t push[EFFECT_PUSHES];
+	int32_t push[ROUTE_PUSHES];
 };
 
 /* States by address. */

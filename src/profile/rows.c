@@ -199,126 +199,14 @@ bool profile_count_pair(struct ptah_profile *p, uint64_t key, uint64_t n)
 	return true;
 }
 
-/* The way that a packet takes. */
-
-enum stop {
-	STOP_SPENT,  /* all outcomes are used */
-	STOP_RETURN, /* at a compressed return from before the packet */
-	STOP_BRANCH, /* at a branch that needs a TIP */
-	STOP_LOST,   /* unmapped code, a loop without packets, too many calls */
-};
-
-struct route {
-	struct code_node *node; /* where it stops; NULL: at `ip`, not mapped or not looked up */
-	uint64_t ip;
-	unsigned left; /* outcomes */
-	unsigned pushes, reach;
-	uint64_t sites[EFFECT_PUSHES]; /* return addresses */
-	profile_visit *visit;
-	uint64_t times;
-};
-
-static void visit(struct ptah_profile *p, const struct route *r, bool taken, const uint64_t *to)
-{
-	if (r->visit)
-		r->visit(p, r->node, taken, to, r->times);
-}
-
-static bool push(struct ptah_profile *p, struct route *r)
-{
-	if (!p->stack_matters)
-		return true;
-	if (r->pushes == EFFECT_PUSHES)
-		return false;
-	r->sites[r->pushes++] = r->node->end;
-	r->reach = r->pushes > r->reach ? r->pushes : r->reach;
-	return true;
-}
-
-static struct code_node *look_up(struct ptah_profile *p, struct route *r)
-{
-	struct code_cache *code = &p->flow->code;
-	int status;
-
-	if (!r->node)
-		r->node = code_find(code, r->ip, p->context & 3, &status);
-	return r->node;
-}
-
-/* Along direct branches to the one that decides. */
-static bool pass_chain(struct ptah_profile *p, struct route *r)
-{
-	struct ptah_flow *f = p->flow;
-
-	if (!look_up(p, r))
-		return false;
-	while (flow_is_direct(r->node)) {
-		if (!r->node->chain_checked && !flow_chain_ends(f, r->node))
-			return false;
-		if (flow_pushes(r->node) && !push(p, r))
-			return false;
-		visit(p, r, false, NULL);
-		r->ip = r->node->class == PTAH_INSN_OTHER ? r->node->end : r->node->target;
-		r->node = flow_chain_next(f, r->node);
-		if (!r->node)
-			return false;
-	}
-	return true;
-}
-
-/* To a place that may not be mapped: that matters when it is left. */
-static void step_to(struct ptah_profile *p, struct route *r, uint64_t ip)
-{
-	r->ip = ip;
-	r->node = NULL;
-	look_up(p, r);
-}
-
-static void step_over(struct ptah_profile *p, struct route *r, bool taken)
-{
-	struct code_node *node = r->node;
-
-	if (!node->next[taken]) {
-		step_to(p, r, taken ? node->target : node->end);
-		node->next[taken] = r->node;
-		return;
-	}
-	r->node = node->next[taken];
-	r->ip = r->node->ip;
-}
-
-static enum stop spend(struct ptah_profile *p, struct route *r, unsigned payload)
-{
-	for (r->left = highest_bit(payload); r->left;) {
-		const bool taken = payload >> (r->left - 1) & 1;
-
-		if (!pass_chain(p, r))
-			return STOP_LOST;
-		switch (r->node->class) {
-		case PTAH_INSN_COND:
-			visit(p, r, taken, NULL);
-			step_over(p, r, taken);
-			break;
-		case PTAH_INSN_RETURN:
-			if (!taken || !p->stack_matters)
-				return STOP_LOST;
-			if (!r->pushes)
-				return STOP_RETURN;
-			r->pushes--;
-			visit(p, r, false, &r->sites[r->pushes]);
-			step_to(p, r, r->sites[r->pushes]);
-			break;
-		default:
-			return STOP_BRANCH;
-		}
-		r->left--;
-	}
-	return STOP_SPENT;
-}
-
+/* The way that a packet takes from a state. */
 static struct route begin(struct ptah_profile *p, int32_t state)
 {
-	return (struct route){.ip = profile_at(p, state)->ip, .node = profile_at(p, state)->node};
+	return (struct route){.flow = p->flow,
+			      .ip = profile_at(p, state)->ip,
+			      .node = profile_at(p, state)->node,
+			      .mode = profile_at(p, state)->mode,
+			      .no_stack = !p->stack_matters};
 }
 
 /* Remembers where the state's code is, for next time. */
@@ -326,7 +214,7 @@ static void keep_node(struct ptah_profile *p, int32_t state)
 {
 	struct route r = begin(p, state);
 
-	profile_at(p, state)->node = look_up(p, &r);
+	profile_at(p, state)->node = route_here(&r);
 }
 
 /* Effects */
@@ -353,11 +241,11 @@ static struct effect *new_effect(struct ptah_profile *p)
 /* The effect of a route; what follows it is the caller's to say. Its number inverted; 0: none. */
 static int32_t make_effect(struct ptah_profile *p, const struct route *r, struct effect **effect)
 {
-	int32_t push[EFFECT_PUSHES];
+	int32_t push[ROUTE_PUSHES];
 	struct effect *e;
 
 	for (unsigned i = 0; i < r->pushes; i++) {
-		push[i] = profile_state(p, r->sites[i]);
+		push[i] = profile_state(p, r->calls[i]->end);
 		if (!push[i])
 			return 0;
 	}
@@ -375,11 +263,11 @@ static int32_t make_effect(struct ptah_profile *p, const struct route *r, struct
 bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
 {
 	struct route r = begin(p, state);
-	enum stop stop = spend(p, &r, payload);
+	enum route_stop stop = route_spend(&r, payload);
 	int32_t next = 0;
 	struct effect *e;
 
-	if (stop == STOP_SPENT) {
+	if (stop == ROUTE_SPENT) {
 		int32_t behind = profile_state(p, r.ip);
 
 		if (!behind)
@@ -390,7 +278,7 @@ bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
 			if (next)
 				e->next = behind;
 		}
-	} else if (stop == STOP_RETURN) {
+	} else if (stop == ROUTE_RETURN) {
 		next = make_effect(p, &r, &e);
 		if (next) {
 			const unsigned rest = (1u << (r.left - 1)) - 1;
@@ -408,19 +296,6 @@ bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
 	return true;
 }
 
-/* Does what the branch at the end of a TIP's route does to the stack. */
-static bool branch_effect(struct ptah_profile *p, struct route *r, bool *pops)
-{
-	*pops = false;
-	if (r->node->class == PTAH_INSN_CALL_IND)
-		return push(p, r);
-	if (r->node->class == PTAH_INSN_RETURN && p->stack_matters) {
-		*pops = !r->pushes;
-		r->pushes -= !*pops;
-	}
-	return true;
-}
-
 bool profile_make_tip(struct ptah_profile *p, int32_t state)
 {
 	struct route r = begin(p, state);
@@ -428,7 +303,7 @@ bool profile_make_tip(struct ptah_profile *p, int32_t state)
 	struct effect *e;
 	bool pops;
 
-	if (!pass_chain(p, &r) || r.node->class == PTAH_INSN_COND || !branch_effect(p, &r, &pops))
+	if (!route_take_tip(&r, &pops))
 		return false;
 	if (r.reach || pops) {
 		next = make_effect(p, &r, &e);
@@ -441,18 +316,33 @@ bool profile_make_tip(struct ptah_profile *p, int32_t state)
 	return true;
 }
 
+/* Who is told of the nodes on the way. */
+struct visitor {
+	struct ptah_profile *profile;
+	profile_visit *visit;
+	uint64_t times;
+};
+
+static void pass_on(void *context, const struct code_node *node, bool taken, const uint64_t *to)
+{
+	const struct visitor *v = context;
+
+	v->visit(v->profile, node, taken, to, v->times);
+}
+
 const struct code_node *profile_walk(struct ptah_profile *p, int32_t state, unsigned payload,
 				     profile_visit *to, uint64_t times)
 {
+	struct visitor visitor = {p, to, times};
 	struct route r = begin(p, state);
 
 	p->context = (uint32_t)profile_at(p, state)->space << 2 | profile_at(p, state)->mode;
 	p->flow->code.space = profile_at(p, state)->space;
-	r.visit = to;
-	r.times = times;
+	r.visit = pass_on;
+	r.context = &visitor;
 	if (payload)
-		spend(p, &r, payload);
-	else if (pass_chain(p, &r))
-		visit(p, &r, false, NULL);
+		route_spend(&r, payload);
+	else if (route_pass_chain(&r))
+		pass_on(&visitor, r.node, false, NULL);
 	return r.node;
 }

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow/route.h"
+
+static void visit(const struct route *r, bool taken, const uint64_t *to)
+{
+	if (r->visit)
+		r->visit(r->context, r->node, taken, to);
+}
+
+static bool push(struct route *r)
+{
+	if (r->no_stack)
+		return true;
+	if (r->pushes == ROUTE_PUSHES)
+		return false;
+	r->calls[r->pushes++] = r->node;
+	r->reach = r->pushes > r->reach ? r->pushes : r->reach;
+	return true;
+}
+
+struct code_node *route_here(struct route *r)
+{
+	int status;
+
+	if (!r->node)
+		r->node = code_find(&r->flow->code, r->ip, r->mode, &status);
+	return r->node;
+}
+
+bool route_pass_chain(struct route *r)
+{
+	if (!route_here(r))
+		return false;
+	while (flow_is_direct(r->node)) {
+		if (!r->node->chain_checked && !flow_chain_ends(r->flow, r->node))
+			return false;
+		if (flow_pushes(r->node) && !push(r))
+			return false;
+		visit(r, false, NULL);
+		r->ip = r->node->class == PTAH_INSN_OTHER ? r->node->end : r->node->target;
+		r->node = flow_chain_next(r->flow, r->node);
+		if (!r->node)
+			return false;
+	}
+	return true;
+}
+
+/* To a place that may not be mapped: that matters when it is left. */
+static void step_to(struct route *r, uint64_t ip)
+{
+	r->ip = ip;
+	r->node = NULL;
+	route_here(r);
+}
+
+static void step_over(struct route *r, bool taken)
+{
+	struct code_node *node = r->node;
+
+	if (!node->next[taken]) {
+		step_to(r, taken ? node->target : node->end);
+		node->next[taken] = r->node;
+		return;
+	}
+	r->node = node->next[taken];
+	r->ip = r->node->ip;
+}
+
+enum route_stop route_spend(struct route *r, unsigned payload)
+{
+	for (r->left = highest_bit(payload); r->left;) {
+		const bool taken = payload >> (r->left - 1) & 1;
+
+		if (!route_pass_chain(r))
+			return ROUTE_LOST;
+		switch (r->node->class) {
+		case PTAH_INSN_COND:
+			visit(r, taken, NULL);
+			step_over(r, taken);
+			break;
+		case PTAH_INSN_RETURN:
+			if (!taken || r->no_stack)
+				return ROUTE_LOST;
+			if (!r->pushes)
+				return ROUTE_RETURN;
+			r->pushes--;
+			visit(r, false, &r->calls[r->pushes]->end);
+			step_to(r, r->calls[r->pushes]->end);
+			break;
+		default:
+			return ROUTE_BRANCH;
+		}
+		r->left--;
+	}
+	return ROUTE_SPENT;
+}
+
+bool route_take_tip(struct route *r, bool *pops)
+{
+	*pops = false;
+	if (!route_pass_chain(r) || r->node->class == PTAH_INSN_COND)
+		return false;
+	if (r->node->class == PTAH_INSN_CALL_IND)
+		return push(r);
+	if (r->node->class == PTAH_INSN_RETURN && !r->no_stack) {
+		*pops = !r->pushes;
+		r->pushes -= !*pops;
+	}
+	return true;
+}
