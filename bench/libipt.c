@@ -89,7 +89,7 @@ struct bench_result bench_libipt_packets(const struct bench_trace *trace, size_t
 {
 	struct pt_config config = configure(trace, size);
 	struct pt_packet_decoder *decoder = pt_pkt_alloc_decoder(&config);
-	struct bench_result result = {0, 0, 0};
+	struct bench_result result = {0};
 	struct pt_packet packet;
 
 	if (!decoder)
@@ -134,7 +134,7 @@ static int drain_block_events(struct pt_block_decoder *decoder, int status)
 /* From a synchronised decoder on. */
 static struct bench_result count_blocks(struct pt_block_decoder *decoder, int status)
 {
-	struct bench_result result = {0, 0, 0};
+	struct bench_result result = {0};
 	struct pt_block block;
 
 	while (status >= 0) {
@@ -234,7 +234,7 @@ struct bench_result bench_libipt_insns(const struct bench_trace *trace, size_t s
 {
 	struct pt_config config = configure(trace, size);
 	struct pt_insn_decoder *decoder = pt_insn_alloc_decoder(&config);
-	struct bench_result result = {0, 0, 0};
+	struct bench_result result = {0};
 	struct pt_image_section_cache *cache;
 	struct pt_insn insn;
 	int status;
@@ -253,8 +253,9 @@ struct bench_result bench_libipt_insns(const struct bench_trace *trace, size_t s
 			if (insn.iclass == ptic_error)
 				continue;
 			result.count++;
-			result.sum =
-			    bench_add_insn(result.sum, insn.ip, insn.size, (unsigned)insn.iclass);
+			result.sum = bench_add_insn(result.sum, insn.ip, insn.size);
+			result.hash =
+			    bench_hash_insn(result.hash, insn.ip, insn.size, (unsigned)insn.iclass);
 		} while (status >= 0);
 		if (status == -pte_eos)
 			break;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * ptah-bench text BYTES                      text to pack, on standard output
- * ptah-bench decode [-n N] LABEL FILE        a perf.data file, Ptah against libipt
- * ptah-bench decode [-n N] LABEL PT PAGES    raw packets with a page dump
- * ptah-bench counts N FILE                   counts alone, cold and warm, N times
+ * ptah-bench decode [-w WHAT] [-n N] LABEL FILE      a perf.data file, Ptah against libipt;
+ *                                            only the rows that have WHAT in their name
+ * ptah-bench decode [-w WHAT] [-n N] LABEL PT PAGES  raw packets with a page dump
+ * ptah-bench self WHAT N FILE                a row of that table, Ptah alone, N times
  * ptah-bench equal LABEL FILE [PAGES]        are all instructions the same? (exit status)
  * ptah-bench timing N                        a stream full of CYC and MTC, likewise
  * ptah-bench psb                             PSB search in a buffer without one
@@ -80,7 +81,7 @@ void bench_compare(const struct bench_trace *trace, const char *what, unsigned p
 		   bench_decoder *ptah, bench_decoder *libipt)
 {
 	double a[MAX_PAIRS], b[MAX_PAIRS], ratio[MAX_PAIRS];
-	struct bench_result ra = {0, 0, 0}, rb = {0, 0, 0};
+	struct bench_result ra = {0}, rb = {0};
 	double mb = (double)size / 1e6;
 	char agree[64];
 
@@ -130,10 +131,51 @@ void bench_print_header(void)
 	       "libipt", "ratio", "ptah M/s", "libipt", "count", "totals");
 }
 
+/* A row of the table. */
+struct row {
+	const char *what;
+	bench_decoder *ptah, *libipt;
+	bool is_warm; /* after a pass that is not measured */
+	bool is_cut;  /* a part of the trace must do */
+};
+
+static const struct row rows[] = {
+    {"packets", bench_ptah_packets, bench_libipt_packets, false, false},
+    {"one by one", bench_ptah_single, bench_libipt_packets, false, false},
+    {"items", bench_ptah_items, bench_libipt_blocks, false, false},
+    {"items, warm", bench_ptah_items_warm, bench_libipt_blocks_warm, true, false},
+    {"blocks", bench_ptah_blocks, bench_libipt_blocks, false, false},
+    {"blocks, warm", bench_ptah_blocks_warm, bench_libipt_blocks_warm, true, false},
+    {"counts", bench_ptah_counts, bench_libipt_blocks, false, false},
+    {"counts, warm", bench_ptah_counts_warm, bench_libipt_blocks_warm, true, false},
+    {"instructions", bench_ptah_insns, bench_libipt_insns, false, true},
+    {"insns, warm", bench_ptah_insns_warm, bench_libipt_insns, true, true},
+};
+
+static void compare_row(const struct bench_trace *trace, const struct row *row, unsigned pairs)
+{
+	const size_t size = row->is_cut ? cut(trace, INSNS_SIZE) : trace->size;
+
+	if (row->is_warm) {
+		row->ptah(trace, size);
+		row->libipt(trace, size);
+	}
+	bench_compare(trace, row->what, pairs, size, row->ptah, row->libipt);
+	bench_ptah_cool();
+	bench_libipt_cool();
+}
+
 static int decode(int argc, char **argv)
 {
 	struct bench_trace trace;
+	const char *only = NULL;
 	unsigned pairs = 3;
+
+	if (argc > 2 && !strcmp(argv[1], "-w")) {
+		only = argv[2];
+		argc -= 2;
+		argv += 2;
+	}
 
 	if (argc > 2 && !strcmp(argv[1], "-n")) {
 		pairs = bench_parse_pairs(argv[2]);
@@ -150,49 +192,34 @@ static int decode(int argc, char **argv)
 		bench_load_pages(&trace, argv[1], argv[2], argv[3]);
 	else
 		return 2;
-	bench_compare(&trace, "packets", pairs, trace.size, bench_ptah_packets,
-		      bench_libipt_packets);
-	bench_compare(&trace, "one by one", pairs, trace.size, bench_ptah_single,
-		      bench_libipt_packets);
-	bench_compare(&trace, "blocks", pairs, trace.size, bench_ptah_blocks, bench_libipt_blocks);
-	bench_ptah_blocks_warm(&trace, trace.size);
-	bench_libipt_blocks_warm(&trace, trace.size);
-	bench_compare(&trace, "blocks, warm", pairs, trace.size, bench_ptah_blocks_warm,
-		      bench_libipt_blocks_warm);
-	bench_ptah_cool();
-	bench_libipt_cool();
-	bench_compare(&trace, "counts", pairs, trace.size, bench_ptah_counts, bench_libipt_blocks);
-	bench_ptah_counts_warm(&trace, trace.size);
-	bench_libipt_blocks_warm(&trace, trace.size);
-	bench_compare(&trace, "counts, warm", pairs, trace.size, bench_ptah_counts_warm,
-		      bench_libipt_blocks_warm);
-	bench_ptah_cool();
-	bench_libipt_cool();
-	bench_compare(&trace, "instructions", pairs, cut(&trace, INSNS_SIZE), bench_ptah_insns,
-		      bench_libipt_insns);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (!only || strstr(rows[i].what, only))
+			compare_row(&trace, &rows[i], pairs);
 	bench_trace_free(&trace);
 	return 0;
 }
 
-/* Ptah's counts alone, again and again: for a profiler to look at. */
-static int counts(int argc, char **argv)
+/* Ptah alone, again and again: for a profiler to look at. */
+static int self(int argc, char **argv)
 {
 	struct bench_trace trace;
 	unsigned times;
 
-	if (argc != 3)
+	if (argc != 4)
 		return 2;
-	times = bench_parse_pairs(argv[1]);
-	bench_load_session(&trace, "counts", argv[2]);
-	for (unsigned i = 0; i < times; i++) {
-		const double start = bench_seconds();
-		const struct bench_result result = bench_ptah_counts(&trace, trace.size);
-		const double middle = bench_seconds();
+	times = bench_parse_pairs(argv[2]);
+	bench_load_session(&trace, argv[1], argv[3]);
+	for (size_t r = 0; r < sizeof(rows) / sizeof(*rows); r++) {
+		if (!strstr(rows[r].what, argv[1]))
+			continue;
+		for (unsigned i = 0; i < times; i++) {
+			struct bench_result result;
+			const double s = time_decoder(rows[r].ptah, &trace, trace.size, &result);
 
-		bench_ptah_counts_warm(&trace, trace.size);
-		printf("%" PRIu64 " instructions, cold %.1f MB/s, warm %.1f MB/s\n", result.count,
-		       (double)trace.size / 1e6 / (middle - start),
-		       (double)trace.size / 1e6 / (bench_seconds() - middle));
+			printf("%-13s %" PRIu64 ", %.1f MB/s, %.1f M/s\n", rows[r].what,
+			       result.count, (double)trace.size / 1e6 / s,
+			       (double)result.count / 1e6 / s);
+		}
 	}
 	bench_ptah_cool();
 	bench_trace_free(&trace);
@@ -214,10 +241,10 @@ static int equal(int argc, char **argv)
 	else
 		return 2;
 	size = cut(&trace, trace.size);
-	ptah = bench_ptah_insns(&trace, size);
+	ptah = bench_ptah_insn_hash(&trace, size);
 	libipt = bench_libipt_insns(&trace, size);
-	same =
-	    ptah.count == libipt.count && ptah.sum == libipt.sum && !ptah.errors && !libipt.errors;
+	same = ptah.count == libipt.count && ptah.hash == libipt.hash && !ptah.errors &&
+	       !libipt.errors;
 	printf("%-10s %14" PRIu64 " instructions, %s\n", trace.label, ptah.count,
 	       same ? "each the same" : "not the same");
 	if (!same)
@@ -316,7 +343,7 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(int argc, char **argv);
-	} commands[] = {{"decode", decode},	  {"equal", equal},   {"counts", counts},
+	} commands[] = {{"decode", decode},	  {"equal", equal},   {"self", self},
 			{"timing", bench_timing}, {"psb", bench_psb}, {"ratio", ratio},
 			{"memory", memory},	  {"text", text}};
 	int status = 2;

@@ -7,7 +7,7 @@ struct bench_result bench_ptah_packets(const struct bench_trace *trace, size_t s
 	static struct ptah_packet_record records[1024];
 	const uint8_t *end = trace->bytes + size;
 	struct ptah_packet_cursor cursor = {trace->bytes, end, PTAH_BLOCK_NONE};
-	struct bench_result result = {0, 0, 0};
+	struct bench_result result = {0};
 	int n = 0;
 
 	while ((cursor.next = ptah_packet_find_psb(cursor.next, end))) {
@@ -64,7 +64,7 @@ static uint64_t payload_of(const struct ptah_packet *packet)
 struct bench_result bench_ptah_single(const struct bench_trace *trace, size_t size)
 {
 	const uint8_t *p = trace->bytes, *end = p + size;
-	struct bench_result result = {0, 0, 0};
+	struct bench_result result = {0};
 	struct ptah_packet packet;
 	unsigned block;
 	int n = 0;
@@ -95,20 +95,60 @@ static struct ptah_flow *start(const struct bench_trace *trace, size_t size)
 	return flow;
 }
 
-static struct bench_result count_blocks(struct ptah_flow *flow)
+/* Each is looked at, as a reader would. */
+volatile uint64_t bench_seen;
+
+/* With times and places. */
+static struct bench_result count_items(struct ptah_flow *flow)
 {
-	struct bench_result result = {0, 0, 0};
+	struct bench_result result = {0};
 	struct ptah_item items[256];
+	uint64_t seen = 0;
 	int n;
 
 	while ((n = ptah_flow_read(flow, items, 256)) > 0) {
 		for (int i = 0; i < n; i++) {
-			if (items[i].type == PTAH_ITEM_BLOCK)
+			if (items[i].type == PTAH_ITEM_BLOCK) {
 				result.count += items[i].ninsn;
-			else
+				seen += items[i].ip ^ items[i].end;
+			} else {
 				result.errors += items[i].type == PTAH_ITEM_ERROR;
+			}
 		}
 	}
+	bench_seen = seen;
+	return result;
+}
+
+/* Address, size, number of instructions. */
+static struct bench_result count_blocks(struct ptah_flow *flow)
+{
+	struct bench_result result = {0};
+	struct ptah_block blocks[512];
+	struct ptah_item item;
+	uint64_t seen = 0;
+	int n;
+
+	do {
+		while ((n = ptah_flow_read_blocks(flow, blocks, 512)) > 0) {
+			for (int i = 0; i < n; i++) {
+				result.count += blocks[i].ninsn;
+				seen += blocks[i].ip ^ blocks[i].size;
+			}
+		}
+		n = ptah_flow_read(flow, &item, 1);
+		result.errors += n > 0 && item.type == PTAH_ITEM_ERROR;
+	} while (n > 0);
+	bench_seen = seen;
+	return result;
+}
+
+struct bench_result bench_ptah_items(const struct bench_trace *trace, size_t size)
+{
+	struct ptah_flow *flow = start(trace, size);
+	struct bench_result result = count_items(flow);
+
+	ptah_flow_free(flow);
 	return result;
 }
 
@@ -123,7 +163,8 @@ struct bench_result bench_ptah_blocks(const struct bench_trace *trace, size_t si
 
 static struct ptah_flow *warm;
 
-struct bench_result bench_ptah_blocks_warm(const struct bench_trace *trace, size_t size)
+/* From the beginning again, with what an earlier pass has left. */
+static struct ptah_flow *start_warm(const struct bench_trace *trace, size_t size)
 {
 	if (!warm) {
 		warm = start(trace, size);
@@ -132,7 +173,17 @@ struct bench_result bench_ptah_blocks_warm(const struct bench_trace *trace, size
 	ptah_flow_seek(warm, 0);
 	if (ptah_flow_feed(warm, trace->bytes, size, true) < 0)
 		bench_die(trace->label, "cannot be decoded again");
-	return count_blocks(warm);
+	return warm;
+}
+
+struct bench_result bench_ptah_items_warm(const struct bench_trace *trace, size_t size)
+{
+	return count_items(start_warm(trace, size));
+}
+
+struct bench_result bench_ptah_blocks_warm(const struct bench_trace *trace, size_t size)
+{
+	return count_blocks(start_warm(trace, size));
 }
 
 /* Exact counts of everything, made and read once. */
@@ -188,30 +239,52 @@ void bench_ptah_cool(void)
 	warm_profile = NULL;
 }
 
-struct bench_result bench_ptah_insns(const struct bench_trace *trace, size_t size)
+/* Instruction by instruction, each looked at. */
+static struct bench_result count_insns(struct ptah_flow *flow, bool hash)
 {
-	struct ptah_flow *flow = start(trace, size);
-	struct bench_result result = {0, 0, 0};
-	static struct ptah_insn insns[65536];
-	struct ptah_item items[256];
+	struct bench_result result = {0};
+	struct ptah_step steps[1024];
 	unsigned classes[PTAH_INSN_CLASS_MAX];
-	int n, k;
+	struct ptah_item item;
+	int n;
 
 	for (unsigned i = 0; i < PTAH_INSN_CLASS_MAX; i++)
 		classes[i] = bench_libipt_class(i);
-
-	while ((n = ptah_flow_read(flow, items, 256)) > 0) {
-		for (int i = 0; i < n; i++) {
-			result.errors += items[i].type == PTAH_ITEM_ERROR;
-			if (items[i].type != PTAH_ITEM_BLOCK)
-				continue;
-			k = ptah_flow_insns(flow, &items[i], insns, 65536);
-			for (int j = 0; j < k; j++)
-				result.sum = bench_add_insn(result.sum, insns[j].ip, insns[j].size,
-							    classes[insns[j].class]);
-			result.count += k > 0 ? (uint64_t)k : 0;
+	do {
+		while ((n = ptah_flow_read_steps(flow, steps, 1024)) > 0) {
+			for (int i = 0; i < n; i++)
+				result.sum = bench_add_insn(result.sum, steps[i].ip, steps[i].size);
+			for (int i = 0; hash && i < n; i++)
+				result.hash =
+				    bench_hash_insn(result.hash, steps[i].ip, steps[i].size,
+						    classes[steps[i].class]);
+			result.count += (uint64_t)n;
 		}
-	}
+		n = ptah_flow_read(flow, &item, 1);
+		result.errors += n > 0 && item.type == PTAH_ITEM_ERROR;
+	} while (n > 0);
+	return result;
+}
+
+struct bench_result bench_ptah_insns(const struct bench_trace *trace, size_t size)
+{
+	struct ptah_flow *flow = start(trace, size);
+	struct bench_result result = count_insns(flow, false);
+
 	ptah_flow_free(flow);
 	return result;
+}
+
+struct bench_result bench_ptah_insn_hash(const struct bench_trace *trace, size_t size)
+{
+	struct ptah_flow *flow = start(trace, size);
+	struct bench_result result = count_insns(flow, true);
+
+	ptah_flow_free(flow);
+	return result;
+}
+
+struct bench_result bench_ptah_insns_warm(const struct bench_trace *trace, size_t size)
+{
+	return count_insns(start_warm(trace, size), false);
 }

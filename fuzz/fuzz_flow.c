@@ -2,16 +2,22 @@
 /*
  * Proves of the flow layer, for any code and any trace: it comes to an end;
  * cut into chunks it says the same; every block's instructions begin where the
- * block does, follow each other and end where it ends.
+ * block does, follow each other and end where it ends; read in any form, by
+ * paths or without, it is the same.
  *
  * Input: see fuzz_program().
  */
 #include "fuzz.h"
 
+#include "../tests/flow/forms.h"
+
 /* More blocks than any honest trace of this size has: 47 outcomes in 8 bytes
  * decide as many branches, and direct jumps between two of them are bounded by
  * the code's size; the rest is NO_PROGRESS. */
 #define MAX_ITEMS (UINT64_C(1) << 22)
+
+/* All that runs is kept to be compared: see fuzz_profile.c. */
+#define MAX_COMPARED 1024
 
 static void check_block(const struct ptah_flow *flow, const struct ptah_item *block)
 {
@@ -81,6 +87,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			     seed + 2 * max_chunk);
 		CHECK(cut.count == whole.count && cut.hash == whole.hash);
 	}
+	if (program.size <= MAX_COMPARED)
+		CHECK(forms_equal(program.image, &program.config, program.trace, program.size,
+				  size % 3 ? 0 : 41, size % 300 + 1));
 	ptah_image_free(program.image);
 	return 0;
 }

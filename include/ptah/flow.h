@@ -53,6 +53,8 @@ struct ptah_flow_config {
 	 */
 	bool no_tnt;
 	bool no_retcomp; /* IA32_RTIT_CTL.DisRETC: an outcome at a return is an error */
+	/* Follows every branch anew, and remembers no paths: slow, and the same items. */
+	bool no_paths;
 };
 
 struct ptah_flow;
@@ -102,5 +104,41 @@ struct ptah_insn {
  */
 PTAH_API int ptah_flow_insns(const struct ptah_flow *flow, const struct ptah_item *block,
 			     struct ptah_insn *insns, size_t capacity);
+
+/* A block without its time and place in the trace: what the item of the same names says. */
+struct ptah_block {
+	uint64_t ip;
+	uint16_t size; /* in bytes */
+	uint16_t space;
+	uint8_t ninsn, class, mode, flags;
+};
+
+/* An instruction that ran. */
+struct ptah_step {
+	uint64_t ip;
+	uint8_t size, class, mode;
+	uint8_t flags; /* TAKEN with a conditional branch that was, SPECULATIVE */
+	uint16_t space;
+	uint16_t reserved;
+};
+
+/*
+ * Reads on by blocks, or by instructions, up to the next item that is no block:
+ * several times as quick as ptah_flow_read(). Writes up to `capacity` of them
+ * (PTAH_FLOW_MIN_BLOCKS, PTAH_FLOW_MIN_STEPS at least) and returns how many. 0:
+ * what comes next is no block, or nothing, and ptah_flow_read() returns it. What
+ * lies in the array behind them may have been written over.
+ *
+ *	do {
+ *		while ((k = ptah_flow_read_blocks(flow, blocks, 1024)) > 0)
+ *			...
+ *	} while ((k = ptah_flow_read(flow, items, 1)) > 0);
+ */
+#define PTAH_FLOW_MIN_BLOCKS 1
+#define PTAH_FLOW_MIN_STEPS  255
+
+PTAH_API int ptah_flow_read_blocks(struct ptah_flow *flow, struct ptah_block *blocks,
+				   size_t capacity);
+PTAH_API int ptah_flow_read_steps(struct ptah_flow *flow, struct ptah_step *steps, size_t capacity);
 
 #endif

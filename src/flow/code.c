@@ -7,19 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A chunk of nodes is aligned to its size, so that a node finds its chunk. */
-#define CHUNK_BYTES   65536
-#define CHUNK_NODES   900
 #define FIRST_BUCKETS 1024
 
-struct code_chunk {
-	struct code_node nodes[CHUNK_NODES];
-	struct ptah_insn *insns[CHUNK_NODES]; /* a node's instructions, once asked for */
-	struct code_chunk *next;
-};
-
 _Static_assert(sizeof(struct code_node) == 64, "a node is a cache line");
-_Static_assert(sizeof(struct code_chunk) <= CHUNK_BYTES, "fewer CHUNK_NODES");
+_Static_assert(sizeof(struct code_chunk) <= CODE_CHUNK_BYTES, "fewer CODE_CHUNK_NODES");
 
 /* Reads the image ahead, so that short instructions share one read. */
 struct code_reader {
@@ -65,7 +56,7 @@ int code_init(struct code_cache *cache, const struct ptah_image *image)
 	memset(cache, 0, sizeof(*cache));
 	cache->image = image;
 	cache->bucket_count = FIRST_BUCKETS;
-	cache->chunk_used = CHUNK_NODES;
+	cache->chunk_used = CODE_CHUNK_NODES;
 	cache->buckets = calloc(cache->bucket_count, sizeof(struct code_node *));
 	cache->spaces = malloc(sizeof(*cache->spaces));
 	if (!cache->buckets || !cache->spaces)
@@ -80,12 +71,13 @@ static void free_chunks(struct code_cache *cache)
 	while (cache->chunks) {
 		struct code_chunk *next = cache->chunks->next;
 
-		for (size_t i = 0; i < CHUNK_NODES; i++)
+		for (size_t i = 0; i < CODE_CHUNK_NODES; i++) {
 			free(cache->chunks->insns[i]);
+		}
 		free(cache->chunks);
 		cache->chunks = next;
 	}
-	cache->chunk_used = CHUNK_NODES;
+	cache->chunk_used = CODE_CHUNK_NODES;
 	cache->node_count = 0;
 	cache->unused = NULL;
 }
@@ -133,14 +125,15 @@ static void grow(struct code_cache *cache)
 	free(old);
 }
 
-static struct code_chunk *chunk_of(struct code_node *node)
+void code_forget_places(struct code_cache *cache)
 {
-	return (struct code_chunk *)((uintptr_t)node & ~(uintptr_t)(CHUNK_BYTES - 1));
+	for (struct code_chunk *chunk = cache->chunks; chunk; chunk = chunk->next)
+		memset(chunk->places, 0, sizeof(chunk->places));
 }
 
 static struct ptah_insn **insns_of(struct code_node *node)
 {
-	struct code_chunk *chunk = chunk_of(node);
+	struct code_chunk *chunk = code_chunk_of(node);
 
 	return &chunk->insns[node - chunk->nodes];
 }
@@ -233,12 +226,13 @@ static struct code_node *allocate(struct code_cache *cache)
 		cache->node_count++;
 		return node;
 	}
-	if (cache->chunk_used == CHUNK_NODES) {
-		struct code_chunk *chunk = aligned_alloc(CHUNK_BYTES, CHUNK_BYTES);
+	if (cache->chunk_used == CODE_CHUNK_NODES) {
+		struct code_chunk *chunk = aligned_alloc(CODE_CHUNK_BYTES, CODE_CHUNK_BYTES);
 
 		if (!chunk)
 			return NULL;
 		memset(chunk->insns, 0, sizeof(chunk->insns));
+		memset(chunk->places, 0, sizeof(chunk->places));
 		chunk->next = cache->chunks;
 		cache->chunks = chunk;
 		cache->chunk_used = 0;
@@ -267,7 +261,7 @@ static int decode_node(const struct code_cache *cache, struct code_node *node, u
 		head.ninsn++;
 		head.last_size = insn.size;
 		if (ends_node(insn.class)) {
-			node->class = head.class = insn.class;
+			head.class = insn.class;
 			node->target = insn.target;
 			break;
 		}
@@ -350,23 +344,29 @@ int code_decode(const struct code_cache *cache, uint64_t ip, unsigned mode, unsi
 	return (int)n;
 }
 
+const struct ptah_insn *code_node_insns(const struct code_cache *cache, struct code_node *node)
+{
+	struct ptah_insn **insns = insns_of(node);
+	const unsigned n = code_ninsn(node);
+
+	if (*insns)
+		return *insns;
+	*insns = malloc(n * sizeof(**insns));
+	if (*insns && code_decode(cache, node->ip, code_mode(node), node->space, *insns, n) < 0) {
+		free(*insns);
+		*insns = NULL;
+	}
+	return *insns;
+}
+
 const struct ptah_insn *code_insns(const struct code_cache *cache, uint64_t ip, unsigned mode,
 				   unsigned space, unsigned n)
 {
 	struct code_node *node = cache->buckets[bucket_of(cache, ip, space)];
-	struct ptah_insn **insns;
 
 	while (node && (node->ip != ip || node->space != space || code_mode(node) != mode))
 		node = node->hash_next;
 	if (!node || code_ninsn(node) < n)
 		return NULL;
-	insns = insns_of(node);
-	if (!*insns) {
-		*insns = malloc(code_ninsn(node) * sizeof(**insns));
-		if (*insns && code_decode(cache, ip, mode, space, *insns, code_ninsn(node)) < 0) {
-			free(*insns);
-			*insns = NULL;
-		}
-	}
-	return *insns;
+	return code_node_insns(cache, node);
 }

@@ -15,22 +15,30 @@
 #include <ptah/flow.h>
 
 /* A node is cut here at the latest. */
-#define CODE_MAX_INSNS 256
+#define CODE_MAX_INSNS 255
 
+/*
+ * It begins as the item does that this block becomes, so that emitting it is a
+ * copy: see flow_put_block().
+ */
 struct code_node {
-	/* The head of the item this block becomes: type, flags 0, mode, class, ninsn,
-	 * last_size, 0; kept in the item's layout so that emitting it is one copy. */
-	uint64_t head;
+	union {
+		uint64_t head;
+		struct {
+			uint8_t type, flags, mode, class;
+			uint16_t ninsn;
+			uint8_t last_size, tsc_error;
+		};
+	};
 	uint64_t ip;
 	uint64_t end;
-	uint64_t target; /* of a direct branch */
+	uint32_t section;	/* of the image, where the code was read */
+	uint16_t space;		/* of the cache: what the code was looked up in */
+	uint16_t chain_checked; /* its chain of direct branches is known to end */
+	uint64_t target;	/* of a direct branch */
 	struct code_node
 	    *next[2]; /* [0]: at `end`; [1]: at `target`, or the last indirect target */
 	struct code_node *hash_next;
-	uint32_t section; /* of the image, where the code was read */
-	uint16_t space;	  /* of the cache: what the code was looked up in */
-	uint8_t class;
-	uint8_t chain_checked; /* its chain of direct branches is known to end */
 };
 
 /* The rest of what a node is, out of its head. */
@@ -48,6 +56,17 @@ static inline unsigned code_mode(const struct code_node *node)
 {
 	return node->head >> 16 & 0xff;
 }
+
+/* A chunk of nodes is aligned to its size, so that a node finds its chunk. */
+#define CODE_CHUNK_BYTES 65536
+#define CODE_CHUNK_NODES 860
+
+struct code_chunk {
+	struct code_node nodes[CODE_CHUNK_NODES];
+	struct ptah_insn *insns[CODE_CHUNK_NODES]; /* a node's instructions, once asked for */
+	uint32_t places[CODE_CHUNK_NODES];	   /* paths.c's note on a node */
+	struct code_chunk *next;
+};
 
 struct code_cache {
 	const struct ptah_image *image;
@@ -100,6 +119,25 @@ bool code_locate(const struct code_cache *cache, const struct code_node *node, u
  */
 const struct ptah_insn *code_insns(const struct code_cache *cache, uint64_t ip, unsigned mode,
 				   unsigned space, unsigned n);
+
+static inline struct code_chunk *code_chunk_of(const struct code_node *node)
+{
+	return (struct code_chunk *)((uintptr_t)node & ~(uintptr_t)(CODE_CHUNK_BYTES - 1));
+}
+
+/* The number that paths.c keeps of a node; 0 at first. */
+static inline uint32_t *code_place(const struct code_node *node)
+{
+	struct code_chunk *chunk = code_chunk_of(node);
+
+	return &chunk->places[node - chunk->nodes];
+}
+
+/* All these numbers become 0. */
+void code_forget_places(struct code_cache *cache);
+
+/* A node's instructions, remembered. NULL when they cannot be read, or out of memory. */
+const struct ptah_insn *code_node_insns(const struct code_cache *cache, struct code_node *node);
 
 /* Decodes n instructions from `ip`, whatever is cached. Returns n, or the reason why not. */
 int code_decode(const struct code_cache *cache, uint64_t ip, unsigned mode, unsigned space,

@@ -10,41 +10,23 @@
  */
 #include <ptah/flow.h>
 
-#include "flow/machine.h"
+#include "flow/paths.h"
 
 #include <stdlib.h>
 
-/* Where PTAH_ITEM_TAKEN is in a block's head. */
-#define TAKEN_SHIFT (8 * offsetof(struct ptah_item, flags) + 3)
-_Static_assert(PTAH_ITEM_TAKEN == 1 << 3, "TAKEN_SHIFT");
-
-/* The caller's array. */
-struct output {
-	struct ptah_item *items;
-	size_t count, capacity;
-};
-
-static bool full(const struct output *out)
+static bool full(const struct flow_output *out)
 {
 	return out->count == out->capacity;
 }
 
 /* Items */
 
-static ALWAYS_INLINE struct ptah_item *emit_block(struct ptah_flow *f, struct output *out,
+static ALWAYS_INLINE struct ptah_item *emit_block(struct ptah_flow *f, struct flow_output *out,
 						  const struct code_node *node)
 {
 	struct ptah_item *item = &out->items[out->count++];
 
-	const uint64_t head = node->head | f->head;
-
-	memcpy(item, &head, sizeof(head));
-	item->ip = node->ip;
-	item->end = node->end;
-	item->section = node->section;
-	item->space = node->space;
-	item->tsc = f->tsc;
-	item->offset = f->offset;
+	flow_put_block(item, node, f->head, (word_pair){f->tsc, f->offset});
 	return item;
 }
 
@@ -73,7 +55,7 @@ void flow_set_time(struct ptah_flow *f, uint64_t offset)
 }
 
 /* A node's first `ninsn` instructions, up to `end`. */
-static void emit_part(struct ptah_flow *f, struct output *out, const struct code_node *node,
+static void emit_part(struct ptah_flow *f, struct flow_output *out, const struct code_node *node,
 		      uint64_t end, unsigned ninsn, unsigned last_size)
 {
 	struct ptah_item *item = emit_block(f, out, node);
@@ -85,7 +67,7 @@ static void emit_part(struct ptah_flow *f, struct output *out, const struct code
 	item->end = end;
 }
 
-static void emit_event(struct output *out, const struct ptah_item *event)
+static void emit_event(struct flow_output *out, const struct ptah_item *event)
 {
 	out->items[out->count++] = *event;
 }
@@ -100,7 +82,7 @@ static void lose_position(struct ptah_flow *f)
 }
 
 /* An error at the current place; decoding goes on at the next safe point. */
-static void emit_error(struct ptah_flow *f, struct output *out, int status, uint64_t ip)
+static void emit_error(struct ptah_flow *f, struct flow_output *out, int status, uint64_t ip)
 {
 	struct ptah_item *item = &out->items[out->count++];
 
@@ -130,8 +112,10 @@ static void forget_nodes(struct ptah_flow *f)
 	if (f->node)
 		f->ip = f->node->ip;
 	f->node = NULL;
-	for (unsigned i = 0; i < STACK_SIZE; i++)
+	for (unsigned i = 0; i < STACK_SIZE; i++) {
 		f->stack[i].call = NULL;
+		f->stack[i].place = 0;
+	}
 }
 
 /* The node we stand at, or NULL with the reason. */
@@ -162,6 +146,7 @@ static ALWAYS_INLINE void push_return(struct ptah_flow *f, struct code_node *cal
 
 	site->ip = call->end;
 	site->call = call;
+	site->place = 0;
 	if (f->stack_depth < STACK_SIZE)
 		f->stack_depth++;
 }
@@ -272,15 +257,16 @@ static ALWAYS_INLINE bool go_compressed_return(struct ptah_flow *f)
  * traces consist of. All in registers: the items are written through a pointer that
  * could, for all the compiler knows, point into *f.
  */
-static void run_simple(struct ptah_flow *f, struct output *out)
+static void run_simple(struct ptah_flow *f, struct flow_output *out)
 {
 	struct ptah_item *item = out->items + out->count, *const end = out->items + out->capacity;
-	const uint64_t head = f->head, tsc = f->tsc, offset = f->offset, tnt = f->tnt;
+	const uint64_t head = f->head, tnt = f->tnt;
+	const word_pair now = {f->tsc, f->offset};
 	struct code_node *node = f->node, *next;
 	unsigned count = f->tnt_count;
 
 	while (count && item != end) {
-		uint64_t word = node->head | head;
+		uint64_t word = head;
 
 		if (node->class == PTAH_INSN_COND) {
 			const uint64_t taken = tnt >> (count - 1) & 1;
@@ -288,7 +274,7 @@ static void run_simple(struct ptah_flow *f, struct output *out)
 			next = node->next[taken];
 			if (UNLIKELY(!next))
 				break;
-			word |= taken << TAKEN_SHIFT;
+			word |= taken << FLOW_TAKEN_SHIFT;
 			count--;
 		} else if (node->class == PTAH_INSN_JUMP && node->chain_checked) {
 			next = node->next[1];
@@ -303,14 +289,7 @@ static void run_simple(struct ptah_flow *f, struct output *out)
 		} else {
 			break;
 		}
-		memcpy(item, &word, sizeof(word));
-		item->ip = node->ip;
-		item->end = node->end;
-		item->section = node->section;
-		item->space = node->space;
-		item->tsc = tsc;
-		item->offset = offset;
-		item++;
+		flow_put_block(item++, node, word, now);
 		node = next;
 	}
 	f->node = node;
@@ -322,7 +301,7 @@ static void run_simple(struct ptah_flow *f, struct output *out)
  * Spends the TNT bits at hand. Returns with bits left when the output is full
  * or an indirect branch needs its (deferred) TIP, which is said in *wants_tip.
  */
-static void run_tnt(struct ptah_flow *f, struct output *out, bool *wants_tip)
+static void run_tnt(struct ptah_flow *f, struct flow_output *out, bool *wants_tip)
 {
 	*wants_tip = false;
 	while (f->tnt_count && !full(out)) {
@@ -415,7 +394,7 @@ enum walk {
 };
 
 /* To the next branch that decides: `*deciding` is its node, not yet reported. */
-static enum walk walk_to_branch(struct ptah_flow *f, struct output *out,
+static enum walk walk_to_branch(struct ptah_flow *f, struct flow_output *out,
 				struct code_node **deciding)
 {
 	for (;;) {
@@ -450,7 +429,7 @@ static bool is_unseen(const struct ptah_flow *f, const struct code_node *node)
 }
 
 /* What ran between `ip` and `to` is in no packet. */
-static void emit_gap(struct ptah_flow *f, struct output *out, uint64_t ip, uint64_t to)
+static void emit_gap(struct ptah_flow *f, struct flow_output *out, uint64_t ip, uint64_t to)
 {
 	struct ptah_item *item = &out->items[out->count++];
 
@@ -468,8 +447,8 @@ static void emit_gap(struct ptah_flow *f, struct output *out, uint64_t ip, uint6
 }
 
 /* Past an unseen branch, which ran, to where the trace says that we got. */
-static enum walk cross_gap(struct ptah_flow *f, struct output *out, const struct code_node *node,
-			   uint64_t to)
+static enum walk cross_gap(struct ptah_flow *f, struct flow_output *out,
+			   const struct code_node *node, uint64_t to)
 {
 	if (full(out))
 		return WALK_FULL;
@@ -522,7 +501,7 @@ static bool leads_to_unseen(struct ptah_flow *f)
 }
 
 /* We are at `ip`, where the trace says we got. */
-static enum walk arrive(struct ptah_flow *f, struct output *out, uint64_t ip)
+static enum walk arrive(struct ptah_flow *f, struct flow_output *out, uint64_t ip)
 {
 	stand_at(f, ip);
 	if (LIKELY(!f->no_tnt) || f->gap_told || !leads_to_unseen(f))
@@ -534,7 +513,7 @@ static enum walk arrive(struct ptah_flow *f, struct output *out, uint64_t ip)
 }
 
 /* To the instruction at `ip`, which is not on the way: behind an unseen branch? */
-static enum walk walk_beyond(struct ptah_flow *f, struct output *out, uint64_t ip)
+static enum walk walk_beyond(struct ptah_flow *f, struct flow_output *out, uint64_t ip)
 {
 	struct code_node *node = NULL;
 	enum walk walk = WALK_ARRIVED;
@@ -550,7 +529,7 @@ static enum walk walk_beyond(struct ptah_flow *f, struct output *out, uint64_t i
 }
 
 /* To the instruction at `ip`, along direct branches; everything before it is reported. */
-static enum walk walk_to_ip(struct ptah_flow *f, struct output *out, uint64_t ip)
+static enum walk walk_to_ip(struct ptah_flow *f, struct flow_output *out, uint64_t ip)
 {
 	if (!reachable(f, ip))
 		return walk_beyond(f, out, ip);
@@ -575,7 +554,7 @@ static enum walk walk_to_ip(struct ptah_flow *f, struct output *out, uint64_t ip
 
 /* Tracing stopped at a branch to `to`: a direct one that goes there, or the first that needs trace.
  */
-static enum walk walk_to_exit(struct ptah_flow *f, struct output *out, uint64_t to)
+static enum walk walk_to_exit(struct ptah_flow *f, struct flow_output *out, uint64_t to)
 {
 	for (;;) {
 		unsigned before, last_size;
@@ -629,7 +608,7 @@ static void set_speculative(struct ptah_flow *f)
 
 /* Events. Each returns true when it is done, false when the output is full. */
 
-static bool apply_tip(struct ptah_flow *f, struct output *out)
+static bool apply_tip(struct ptah_flow *f, struct flow_output *out)
 {
 	struct code_node *node;
 
@@ -653,7 +632,7 @@ static bool apply_tip(struct ptah_flow *f, struct output *out)
 }
 
 /* TIP.PGD without a FUP. */
-static bool apply_disabled(struct ptah_flow *f, struct output *out)
+static bool apply_disabled(struct ptah_flow *f, struct flow_output *out)
 {
 	bool suppressed = f->event.flags & PTAH_ITEM_IP_SUPPRESSED;
 	struct code_node *node;
@@ -706,7 +685,7 @@ static bool is_skd022(struct ptah_flow *f)
 }
 
 /* Standing at the VM entry: it is the last thing that ran. */
-static bool apply_skd022(struct ptah_flow *f, struct output *out)
+static bool apply_skd022(struct ptah_flow *f, struct flow_output *out)
 {
 	int status = 0;
 	struct code_node *node;
@@ -799,7 +778,7 @@ static bool is_ptwrite(const struct ptah_insn *insn)
  * A PTW without a FUP belongs to the next PTWRITE, which has retired. Without
  * outcomes we go behind it in any case: the next PTW may be of the next round.
  */
-static bool apply_ptwrite(struct ptah_flow *f, struct output *out)
+static bool apply_ptwrite(struct ptah_flow *f, struct flow_output *out)
 {
 	const bool told = !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED);
 	uint64_t ip, end;
@@ -825,7 +804,7 @@ static bool apply_ptwrite(struct ptah_flow *f, struct output *out)
 }
 
 /* The space that PIP and VMCS packets have told is the one we look code up in. */
-static void enter_space(struct ptah_flow *f, struct output *out)
+static void enter_space(struct ptah_flow *f, struct flow_output *out)
 {
 	int status;
 
@@ -843,7 +822,7 @@ static void enter_space(struct ptah_flow *f, struct output *out)
  * PIP, VMCS. What comes without an address belongs to a MOV CR3 or VMPTRLD on
  * the way, or else to the branch that comes next (a task switch, a VM entry).
  */
-static bool apply_space(struct ptah_flow *f, struct output *out)
+static bool apply_space(struct ptah_flow *f, struct flow_output *out)
 {
 	const bool vmcs = f->event.type == PTAH_ITEM_VMCS || f->event.type == PTAH_ITEM_ASYNC_VMCS;
 	const bool ahead = f->positioned && f->event.flags & PTAH_ITEM_IP_SUPPRESSED &&
@@ -872,7 +851,7 @@ static bool apply_space(struct ptah_flow *f, struct output *out)
  * Everything else: FUP + TIP.PGD, FUP + TIP and FUP + an event of its own, which
  * are at an address; and what has none or repeats what is known.
  */
-static bool apply_at_ip(struct ptah_flow *f, struct output *out)
+static bool apply_at_ip(struct ptah_flow *f, struct flow_output *out)
 {
 	bool has_ip = f->event.type == PTAH_ITEM_ASYNC_DISABLED ||
 		      !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED);
@@ -917,7 +896,7 @@ static unsigned calls_before(struct ptah_flow *f, uint64_t ip)
  * A PSB+ gives the address we should be at. If we cannot get there, what came
  * before was misread: say so, and go on from here, where the address is sure.
  */
-static bool apply_psb(struct ptah_flow *f, struct output *out)
+static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 {
 	bool on = !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED);
 
@@ -951,7 +930,7 @@ static bool apply_psb(struct ptah_flow *f, struct output *out)
 	return true;
 }
 
-static bool carry_out(struct ptah_flow *f, struct output *out)
+static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 {
 	switch (f->event.type) {
 	case PTAH_ITEM_TIP:
@@ -1029,7 +1008,7 @@ static bool ends_wait(const struct ptah_item *event)
 	}
 }
 
-static bool apply_event(struct ptah_flow *f, struct output *out)
+static bool apply_event(struct ptah_flow *f, struct flow_output *out)
 {
 	bool done = carry_out(f, out);
 
@@ -1055,7 +1034,10 @@ bool flow_follow_image(struct ptah_flow *f)
 		code_flush(&f->code);
 	else
 		code_forget(&f->code, changes, (size_t)n);
-	return f->code.node_count != before;
+	if (f->code.node_count == before)
+		return false;
+	flow_paths_forget(f);
+	return true;
 }
 
 /* Do we stand at the near indirect branch that a TIP is for, with nothing else to heed? */
@@ -1063,15 +1045,15 @@ static ALWAYS_INLINE bool is_quick_tip(const struct ptah_flow *f, uint64_t tsc)
 {
 	const struct code_node *node = f->node;
 
-	return node && node->class >= PTAH_INSN_JUMP_IND && node->class <= PTAH_INSN_RETURN &&
-	       tsc < f->time_limit && !f->space_waits && !f->no_tnt;
+	return node && flow_is_near_indirect(node) && tsc < f->time_limit && !f->space_waits &&
+	       !f->no_tnt;
 }
 
 /*
  * The packets that nearly all of a trace consists of, straight from the
  * window. False when the next packet is another or not whole.
  */
-static ALWAYS_INLINE bool take_quick(struct ptah_flow *f, struct output *out)
+static ALWAYS_INLINE bool take_quick(struct ptah_flow *f, struct flow_output *out)
 {
 	struct ptah_event_decoder *d = f->events;
 	const uint8_t *p = d->pos;
@@ -1120,7 +1102,7 @@ static ALWAYS_INLINE bool take_quick(struct ptah_flow *f, struct output *out)
 }
 
 /* Takes the next event, or TNT bits. False when more bytes are needed, at the end, at a pause. */
-static bool take_next(struct ptah_flow *f, struct output *out)
+static bool take_next(struct ptah_flow *f, struct flow_output *out)
 {
 	if (take_quick(f, out))
 		return true;
@@ -1140,7 +1122,7 @@ static bool take_next(struct ptah_flow *f, struct output *out)
 }
 
 /* A deferred TIP (SDM "Deferred TIPs"): the branch comes before the TNT bits that are left. */
-static bool take_deferred_tip(struct ptah_flow *f, struct output *out)
+static bool take_deferred_tip(struct ptah_flow *f, struct flow_output *out)
 {
 	struct code_node *node = f->node;
 
@@ -1159,8 +1141,18 @@ static bool take_deferred_tip(struct ptah_flow *f, struct output *out)
 	return true;
 }
 
-/* One step on. False when more bytes are needed. */
-static ALWAYS_INLINE bool advance(struct ptah_flow *f, struct output *out)
+/* Does the next packet mean just itself, and more like it? (See paths.h.) */
+static ALWAYS_INLINE bool can_run_paths(const struct ptah_flow *f)
+{
+	const struct ptah_event_decoder *d = f->events;
+
+	return d->plain && f->positioned && d->end - d->pos > PATHS_MIN_BYTES && !f->no_paths &&
+	       !f->on_indirect && !f->space_waits && !f->old_calls && !f->no_tnt &&
+	       d->tsc < f->time_limit;
+}
+
+/* One step on, or many by paths. False when more bytes are needed. */
+static ALWAYS_INLINE bool advance(struct ptah_flow *f, struct flow_output *out, bool by_paths)
 {
 	bool wants_tip;
 
@@ -1174,28 +1166,121 @@ static ALWAYS_INLINE bool advance(struct ptah_flow *f, struct output *out)
 			f->has_event = !apply_event(f, out);
 		return true;
 	}
+	if (by_paths && can_run_paths(f)) {
+		flow_run_paths(f, out);
+		if (f->tnt_count || full(out))
+			return true;
+	}
 	return take_next(f, out);
 }
 
 int ptah_flow_read(struct ptah_flow *f, struct ptah_item *items, size_t capacity)
 {
-	struct output out = {items, 0, capacity > INT32_MAX ? INT32_MAX : capacity};
+	struct flow_output out = {items, 0, capacity > INT32_MAX ? INT32_MAX : capacity};
 
 	if (!f || (!items && capacity))
 		return PTAH_E_INVAL;
 	flow_follow_image(f);
-	while (!full(&out) && !f->paused && advance(f, &out))
+	if (f->has_held && capacity) {
+		emit_event(&out, &f->held);
+		f->has_held = false;
+	}
+	while (!full(&out) && !f->paused && advance(f, &out, true))
 		;
+	return (int)out.count;
+}
+
+/* One block, the flow's way. False: what comes next is none, and held, or nothing. */
+static bool read_block(struct ptah_flow *f)
+{
+	struct flow_output out = {&f->held, 0, 1};
+
+	while (!full(&out) && !f->paused && advance(f, &out, false))
+		;
+	f->has_held = out.count && f->held.type != PTAH_ITEM_BLOCK;
+	return out.count && !f->has_held;
+}
+
+#define FEW_BLOCKS 32
+
+int ptah_flow_read_blocks(struct ptah_flow *f, struct ptah_block *blocks, size_t capacity)
+{
+	struct flow_blocks out = {blocks, 0, capacity > INT32_MAX ? INT32_MAX : capacity};
+
+	if (!f || !blocks || capacity < PTAH_FLOW_MIN_BLOCKS)
+		return PTAH_E_INVAL;
+	flow_follow_image(f);
+	while (!f->has_held && !f->paused) {
+		if (flow_is_at_rest(f) && can_run_paths(f))
+			flow_run_block_paths(f, &out);
+		/* Without room for most paths it is better to come again. */
+		if ((out.count && out.capacity - out.count < FEW_BLOCKS) || !read_block(f))
+			break;
+		out.blocks[out.count++] =
+		    (struct ptah_block){.ip = f->held.ip,
+					.size = (uint16_t)(f->held.end - f->held.ip),
+					.space = (uint16_t)f->held.space,
+					.ninsn = (uint8_t)f->held.ninsn,
+					.class = f->held.class,
+					.mode = f->held.mode,
+					.flags = f->held.flags};
+	}
+	return (int)out.count;
+}
+
+struct ptah_step *flow_put_steps(struct ptah_step *step, const struct ptah_insn *insns, unsigned n,
+				 uint32_t space, uint8_t flags)
+{
+	for (unsigned i = 0; i < n; i++)
+		*step++ = (struct ptah_step){.ip = insns[i].ip,
+					     .size = insns[i].size,
+					     .class = insns[i].class,
+					     .mode = insns[i].mode,
+					     .flags = flags & PTAH_ITEM_SPECULATIVE,
+					     .space = (uint16_t)space};
+	step[-1].flags = flags & (PTAH_ITEM_SPECULATIVE | PTAH_ITEM_TAKEN);
+	return step;
+}
+
+/* The steps of the block at hand. False: it cannot be read any more, and is held. */
+static bool put_steps(struct ptah_flow *f, struct flow_steps *out)
+{
+	const struct ptah_item *block = &f->held;
+	struct ptah_insn insns[CODE_MAX_INSNS];
+	const int n = ptah_flow_insns(f, block, insns, CODE_MAX_INSNS);
+
+	f->has_held = n <= 0;
+	if (f->has_held)
+		return false;
+	flow_put_steps(out->steps + out->count, insns, (unsigned)n, block->space, block->flags);
+	out->count += (size_t)n;
+	return true;
+}
+
+int ptah_flow_read_steps(struct ptah_flow *f, struct ptah_step *steps, size_t capacity)
+{
+	struct flow_steps out = {steps, 0, capacity > INT32_MAX ? INT32_MAX : capacity};
+
+	if (!f || !steps || capacity < PTAH_FLOW_MIN_STEPS)
+		return PTAH_E_INVAL;
+	flow_follow_image(f);
+	while (!f->has_held && !f->paused) {
+		if (flow_is_at_rest(f) && can_run_paths(f))
+			flow_run_step_paths(f, &out);
+		if ((out.count && out.capacity - out.count < 2 * PTAH_FLOW_MIN_STEPS) ||
+		    !read_block(f) || !put_steps(f, &out))
+			break;
+	}
 	return (int)out.count;
 }
 
 int flow_read_packet(struct ptah_flow *f, struct ptah_item *items, size_t capacity, bool *starved)
 {
-	struct output out = {items, 0, capacity};
+	struct flow_output out = {items, 0, capacity};
 
 	*starved = false;
 	while (!full(&out) && !f->paused && !*starved) {
-		*starved = !advance(f, &out);
+		*starved = !advance(f, &out, false);
 		if (flow_is_at_rest(f))
 			break;
 	}
@@ -1219,6 +1304,7 @@ int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config 
 		memcpy(f->ranges, config->ranges, sizeof(f->ranges));
 	f->no_tnt = config && config->no_tnt;
 	f->no_retcomp = config && config->no_retcomp;
+	f->no_paths = config && config->no_paths;
 	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	f->generation = ptah_image_generation(image);
 	status = ptah_event_decoder_new(config && config->events.size ? &config->events : NULL,
@@ -1239,6 +1325,7 @@ void ptah_flow_free(struct ptah_flow *f)
 		return;
 	ptah_event_decoder_free(f->events);
 	code_fini(&f->code);
+	flow_paths_free(f->paths);
 	free(f);
 }
 
@@ -1246,7 +1333,7 @@ int ptah_flow_feed(struct ptah_flow *f, const void *bytes, size_t n, bool last)
 {
 	if (!f)
 		return PTAH_E_INVAL;
-	if (f->has_event || f->paused)
+	if (f->has_event || f->paused || f->has_held)
 		return PTAH_E_BUSY;
 	return ptah_event_feed(f->events, bytes, n, last);
 }
@@ -1259,7 +1346,7 @@ void ptah_flow_seek(struct ptah_flow *f, uint64_t offset)
 	lose_position(f);
 	f->mode = f->speculative = 0;
 	set_head(f, PTAH_TSC_UNBOUNDED);
-	f->has_event = f->paused = f->space_waits = false;
+	f->has_event = f->paused = f->space_waits = f->has_held = false;
 	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	f->code.space = 0;
 }

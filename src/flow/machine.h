@@ -9,14 +9,33 @@
 #include "event/event.h"
 #include "flow/code.h"
 
+#include <string.h>
+
 #define STACK_SIZE 64 /* SDM "Indirect Transfer Compression for Returns" */
 
 /* Direct branches in a row without a deciding one before we call it a loop. */
 #define MAX_CHAIN 4096
 
+/* The caller's array. */
+struct flow_output {
+	struct ptah_item *items;
+	size_t count, capacity;
+};
+
+struct flow_blocks {
+	struct ptah_block *blocks;
+	size_t count, capacity;
+};
+
+struct flow_steps {
+	struct ptah_step *steps;
+	size_t count, capacity;
+};
+
 struct return_site {
 	uint64_t ip;
 	struct code_node *call; /* NULL after a flush */
+	uint32_t place;		/* paths.c: of the site, or 0 */
 };
 
 struct ptah_flow {
@@ -58,6 +77,14 @@ struct ptah_flow {
 	uint64_t time_limit;
 	bool paused;
 
+	/* What packets do at places they often begin at; NULL: nothing yet. */
+	struct flow_paths *paths;
+	bool no_paths;
+
+	/* Read on the way to blocks or steps, and none: the next item. */
+	bool has_held;
+	struct ptah_item held;
+
 	/* Told of every indirect branch and its target, or NULL. */
 	void (*on_indirect)(void *context, const struct code_node *branch, uint64_t to);
 	void *indirect_context;
@@ -79,6 +106,46 @@ static inline bool flow_is_direct(const struct code_node *node)
 	return node->class == PTAH_INSN_JUMP || node->class == PTAH_INSN_CALL ||
 	       node->class == PTAH_INSN_OTHER;
 }
+
+/* A jump, call or return whose target a TIP tells. */
+static inline bool flow_is_near_indirect(const struct code_node *node)
+{
+	return node->class >= PTAH_INSN_JUMP_IND && node->class <= PTAH_INSN_RETURN;
+}
+
+/* Where PTAH_ITEM_TAKEN is in a block's head. */
+#define FLOW_TAKEN_SHIFT (8 * offsetof(struct ptah_item, flags) + 3)
+_Static_assert(PTAH_ITEM_TAKEN == 1 << 3, "FLOW_TAKEN_SHIFT");
+
+/* Where code_node.chain_checked is in the word from `section` on. */
+#define CHAIN_SHIFT                                                                                \
+	(8 * (offsetof(struct code_node, chain_checked) - offsetof(struct code_node, section)))
+
+_Static_assert(offsetof(struct code_node, ip) == offsetof(struct ptah_item, ip) &&
+		   offsetof(struct code_node, end) == offsetof(struct ptah_item, end) &&
+		   offsetof(struct code_node, section) == offsetof(struct ptah_item, section) &&
+		   offsetof(struct code_node, space) == offsetof(struct ptah_item, space),
+	       "a node begins as its item");
+
+/* A node as an item; `head` is what its head has of now, `now` its tsc and offset. */
+static ALWAYS_INLINE void flow_put_block(struct ptah_item *item, const struct code_node *node,
+					 uint64_t head, word_pair now)
+{
+	const word_pair head_pair = {head, 0}, no_chain = {~0ull, ~(0xffffull << CHAIN_SHIFT)};
+	word_pair first, second;
+
+	memcpy(&first, &node->head, sizeof(first));
+	memcpy(&second, &node->end, sizeof(second));
+	first |= head_pair;
+	second &= no_chain;
+	memcpy(&item->type, &first, sizeof(first));
+	memcpy(&item->end, &second, sizeof(second));
+	memcpy(&item->tsc, &now, sizeof(now));
+}
+
+/* A block's n > 0 instructions as steps; returns where the next one goes. */
+struct ptah_step *flow_put_steps(struct ptah_step *step, const struct ptah_insn *insns, unsigned n,
+				 uint32_t space, uint8_t flags);
 
 /* Where a direct branch, or none, leads; NULL: nothing is mapped there. */
 struct code_node *flow_chain_next(struct ptah_flow *f, struct code_node *node);

@@ -7,6 +7,7 @@
 #define PTAH_PACKET_IP_H
 
 #include "base/bits.h"
+#include "base/compiler.h"
 
 #include <ptah/packet.h>
 
@@ -27,6 +28,36 @@ static inline uint64_t packet_expand_ip(uint64_t last_ip, unsigned ipc, uint64_t
 		return (last_ip & ~UINT64_C(0xffffffffffff)) | payload;
 	default:
 		return payload;
+	}
+}
+
+/*
+ * The address of the TIP or FUP at `pos` (9 bytes can be read) put over last_ip,
+ * and the packet's size: branched on, not looked up, so that where the next
+ * packet begins is predicted. 0: no address, or reserved.
+ */
+static ALWAYS_INLINE unsigned packet_take_ip(const uint8_t *pos, uint64_t *ip)
+{
+	const uint64_t low = UINT64_C(0xffffffffffff), payload = load_le64(pos + 1);
+
+	switch (*pos >> 5) {
+	case PTAH_IPC_UPDATE_16:
+		*ip = (*ip & ~UINT64_C(0xffff)) | (payload & 0xffff);
+		return 3;
+	case PTAH_IPC_UPDATE_32:
+		*ip = (*ip & ~UINT64_C(0xffffffff)) | (payload & 0xffffffff);
+		return 5;
+	case PTAH_IPC_SEXT_48:
+		*ip = sign_extend_48(payload & low);
+		return 7;
+	case PTAH_IPC_UPDATE_48:
+		*ip = (*ip & ~low) | (payload & low);
+		return 7;
+	case PTAH_IPC_FULL:
+		*ip = payload;
+		return 9;
+	default:
+		return 0;
 	}
 }
 

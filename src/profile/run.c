@@ -255,41 +255,12 @@ NOINLINE static int32_t take_long(struct ptah_profile *p, int32_t state, const u
 	return state;
 }
 
-/*
- * A TIP's address, and the packet's size: branched on, not looked up, so that
- * where the next packet begins is predicted. 0: no address, or reserved.
- */
-static ALWAYS_INLINE unsigned take_address(const uint8_t *pos, unsigned ipc, uint64_t *ip)
-{
-	const uint64_t low = UINT64_C(0xffffffffffff), payload = load_le64(pos + 1);
-
-	switch (ipc) {
-	case PTAH_IPC_UPDATE_16:
-		*ip = (*ip & ~UINT64_C(0xffff)) | (payload & 0xffff);
-		return 3;
-	case PTAH_IPC_UPDATE_32:
-		*ip = (*ip & ~UINT64_C(0xffffffff)) | (payload & 0xffffffff);
-		return 5;
-	case PTAH_IPC_SEXT_48:
-		*ip = sign_extend_48(payload & low);
-		return 7;
-	case PTAH_IPC_UPDATE_48:
-		*ip = (*ip & ~low) | (payload & low);
-		return 7;
-	case PTAH_IPC_FULL:
-		*ip = payload;
-		return 9;
-	default:
-		return 0;
-	}
-}
-
 /* A TIP. The next state, or 0: not taken. */
 static ALWAYS_INLINE int32_t take_tip(struct hot *h, struct ptah_profile *p, int32_t state,
 				      const uint8_t **pos, uint64_t *last_ip)
 {
 	uint64_t ip = *last_ip;
-	const unsigned size = take_address(*pos, **pos >> 5, &ip);
+	const unsigned size = packet_take_ip(*pos, &ip);
 	const uint64_t from = (uint64_t)state << 32;
 
 	if (UNLIKELY(!size) || UNLIKELY(!take_tip_effect(h, p, state)))

@@ -87,13 +87,17 @@ static void merge(struct counts *c)
 static void count_flow(const struct ptah_image *image, const struct ptah_flow_config *config,
 		       const uint8_t *trace, size_t size, size_t chunk, struct counts *c)
 {
+	struct ptah_flow_config plain = {.size = sizeof(plain)};
 	struct ptah_item items[256];
 	struct ptah_flow *flow;
 	size_t at = 0;
 	int n;
 
+	if (config)
+		plain = *config;
+	plain.no_paths = true;
 	memset(c, 0, sizeof(*c));
-	if (ptah_flow_new(image, config, &flow) < 0)
+	if (ptah_flow_new(image, &plain, &flow) < 0)
 		abort();
 	do {
 		size_t part = size - at < chunk ? size - at : chunk;

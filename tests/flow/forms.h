@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * All ways to read a flow against the plainest one (no_paths): the same items,
+ * blocks and steps, at the first pass and at a second one over what is known.
+ */
+#ifndef PTAH_TESTS_FLOW_FORMS_H
+#define PTAH_TESTS_FLOW_FORMS_H
+
+#include <ptah/flow.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct forms {
+	const struct ptah_image *image;
+	struct ptah_flow_config config;
+	const uint8_t *trace;
+	size_t size, chunk, capacity;
+	struct ptah_item *items;
+	size_t count, room;
+	size_t next;   /* of them, to be read again */
+	unsigned step; /* of its instructions, likewise */
+	struct ptah_insn insns[512];
+	struct ptah_flow *plain; /* knows the instructions */
+	bool same;
+};
+
+typedef void forms_drain(struct forms *f, struct ptah_flow *flow);
+
+static void forms_fail(struct forms *f, const char *what)
+{
+	if (f->same)
+		fprintf(stderr, "%s: not the same at item %zu of %zu\n", what, f->next, f->count);
+	f->same = false;
+}
+
+static void forms_collect(struct forms *f, struct ptah_flow *flow)
+{
+	int n;
+
+	do {
+		if (f->count + 64 > f->room) {
+			f->room = 2 * f->room + 1024;
+			f->items = realloc(f->items, f->room * sizeof(*f->items));
+			if (!f->items)
+				abort();
+		}
+		n = ptah_flow_read(flow, f->items + f->count, 64);
+		f->count += n > 0 ? (size_t)n : 0;
+	} while (n > 0);
+}
+
+static bool forms_is_next(struct forms *f, const struct ptah_item *item)
+{
+	return f->next < f->count && !memcmp(item, &f->items[f->next], sizeof(*item));
+}
+
+static void forms_items(struct forms *f, struct ptah_flow *flow)
+{
+	struct ptah_item items[300];
+	int n;
+
+	while ((n = ptah_flow_read(flow, items, f->capacity)) > 0)
+		for (int i = 0; i < n; i++, f->next++)
+			if (!forms_is_next(f, &items[i]))
+				forms_fail(f, "items");
+}
+
+/* One item that is no block, or none. */
+static bool forms_event(struct forms *f, struct ptah_flow *flow, const char *what)
+{
+	struct ptah_item item;
+
+	if (ptah_flow_read(flow, &item, 1) <= 0)
+		return false;
+	if (item.type == PTAH_ITEM_BLOCK || f->step || !forms_is_next(f, &item))
+		forms_fail(f, what);
+	f->next++;
+	return true;
+}
+
+static void forms_blocks(struct forms *f, struct ptah_flow *flow)
+{
+	struct ptah_block blocks[300];
+	int n;
+
+	do {
+		while ((n = ptah_flow_read_blocks(flow, blocks, f->capacity)) > 0) {
+			for (int i = 0; i < n; i++, f->next++) {
+				const struct ptah_block *b = &blocks[i];
+				const struct ptah_item *x = &f->items[f->next];
+
+				if (f->next >= f->count || x->type != PTAH_ITEM_BLOCK ||
+				    b->ip != x->ip || b->ip + b->size != x->end ||
+				    b->space != x->space || b->ninsn != x->ninsn ||
+				    b->class != x->class || b->mode != x->mode ||
+				    b->flags != x->flags) {
+					forms_fail(f, "blocks");
+					return;
+				}
+			}
+		}
+	} while (forms_event(f, flow, "blocks"));
+}
+
+static void forms_step(struct forms *f, const struct ptah_step *s)
+{
+	const struct ptah_item *x = &f->items[f->next];
+	const struct ptah_insn *insn = &f->insns[f->step];
+	uint8_t flags;
+
+	if (f->next >= f->count || x->type != PTAH_ITEM_BLOCK) {
+		forms_fail(f, "steps");
+		return;
+	}
+	if (!f->step && ptah_flow_insns(f->plain, x, f->insns, 512) != x->ninsn)
+		abort();
+	flags = x->flags & PTAH_ITEM_SPECULATIVE;
+	if (++f->step == x->ninsn) {
+		flags |= x->flags & PTAH_ITEM_TAKEN;
+		f->step = 0;
+		f->next++;
+	}
+	if (s->ip != insn->ip || s->size != insn->size || s->class != insn->class ||
+	    s->mode != insn->mode || s->space != x->space || s->flags != flags)
+		forms_fail(f, "steps");
+}
+
+static void forms_steps(struct forms *f, struct ptah_flow *flow)
+{
+	struct ptah_step steps[1000];
+	const size_t capacity = 700 + f->capacity;
+	int n;
+
+	do {
+		while ((n = ptah_flow_read_steps(flow, steps, capacity)) > 0)
+			for (int i = 0; i < n && f->same; i++)
+				forms_step(f, &steps[i]);
+	} while (f->same && forms_event(f, flow, "steps"));
+}
+
+/* Feeds all in chunks from memory that is gone after each. */
+static void forms_feed(struct forms *f, struct ptah_flow *flow, forms_drain *drain)
+{
+	size_t at = 0;
+
+	do {
+		size_t part = f->chunk && f->size - at > f->chunk ? f->chunk : f->size - at;
+		uint8_t *copy = malloc(part ? part : 1);
+
+		if (!copy)
+			abort();
+		memcpy(copy, f->trace + at, part);
+		at += part;
+		if (ptah_flow_feed(flow, copy, part, at == f->size) < 0)
+			forms_fail(f, "feed");
+		drain(f, flow);
+		free(copy);
+	} while (at < f->size && f->same);
+	if (f->next != f->count && drain != forms_collect)
+		forms_fail(f, "end");
+}
+
+static struct ptah_flow *forms_new(struct forms *f, bool no_paths)
+{
+	struct ptah_flow *flow;
+
+	f->config.size = sizeof(f->config);
+	f->config.no_paths = no_paths;
+	if (ptah_flow_new(f->image, &f->config, &flow) < 0)
+		abort();
+	return flow;
+}
+
+/* `capacity`: of the arrays read into, 1 to 300. Chunk 0: all at once. */
+static inline bool forms_equal(const struct ptah_image *image,
+			       const struct ptah_flow_config *config, const uint8_t *trace,
+			       size_t size, size_t chunk, size_t capacity)
+{
+	static forms_drain *const drains[] = {forms_items, forms_blocks, forms_steps};
+	struct forms f = {.image = image,
+			  .trace = trace,
+			  .size = size,
+			  .chunk = chunk,
+			  .capacity = capacity,
+			  .same = true};
+
+	if (config)
+		f.config = *config;
+	f.plain = forms_new(&f, true);
+	forms_feed(&f, f.plain, forms_collect);
+	for (unsigned i = 0; i < sizeof(drains) / sizeof(*drains); i++) {
+		struct ptah_flow *flow = forms_new(&f, false);
+
+		for (unsigned pass = 0; pass < 3 && f.same; pass++) {
+			f.next = 0;
+			f.step = 0;
+			forms_feed(&f, flow, drains[i]);
+			ptah_flow_seek(flow, 0);
+		}
+		ptah_flow_free(flow);
+	}
+	ptah_flow_free(f.plain);
+	free(f.items);
+	return f.same;
+}
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT */
+/* Remembered paths change nothing: random programs, read in every form. */
+#include "forms.h"
+#include "machine.h"
+#include "test.h"
+#include "world.h"
+
+static struct ptah_image *image_of(const uint8_t *code, size_t size)
+{
+	struct ptah_image *image;
+
+	assert_int_equal(ptah_image_new(&image), 0);
+	assert_int_equal(ptah_image_add_bytes(image, code, size, BASE, NULL), 0);
+	return image;
+}
+
+static void machines(void **state)
+{
+	static const size_t chunks[] = {0, 100, 4096}, capacities[] = {300, 1, 7, 64};
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 24; seed++) {
+		const struct ptah_flow_config config = {.no_retcomp = seed % 8 == 0};
+		size_t size;
+		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_image *image = image_of(m->code, sizeof(m->code));
+
+		assert_true(forms_equal(image, &config, m->trace, size, chunks[seed % 3],
+					capacities[seed % 4]));
+		ptah_image_free(image);
+		machine_free(m);
+	}
+}
+
+static void worlds(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 24; seed++) {
+		const struct ptah_flow_config config = {.no_tnt = seed % 8 == 0};
+		size_t size;
+		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_image *image = image_of(w->code, sizeof(w->code));
+
+		assert_true(forms_equal(image, &config, w->trace, size, seed % 3 ? 0 : 37,
+					seed % 5 ? 256 : 5));
+		ptah_image_free(image);
+		world_free(w);
+	}
+}
+
+/* Damage, anywhere: the same errors, at the same places. */
+static void damage(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 40; seed++) {
+		size_t size;
+		struct world *w = world_new(seed % 7 + 1, seed & 1, seed & 2, false, &size);
+		struct ptah_image *image = image_of(w->code, sizeof(w->code));
+
+		for (unsigned i = 0; i < 10; i++)
+			w->trace[world_pick(w, (unsigned)size)] ^= (uint8_t)(1 << world_pick(w, 8));
+		assert_true(forms_equal(image, NULL, w->trace, size, 0, 64));
+		ptah_image_free(image);
+		world_free(w);
+	}
+}
+
+/* Code that changes under the paths: they are forgotten with it. */
+static void change(void **state)
+{
+	/* 100 rounds of: cmp-less jcc back to itself, 6 taken and then not, then jmp back. */
+	static const uint8_t first[] = {0x90, 0x75, 0xfd, 0xeb, 0xfb};
+	static const uint8_t second[] = {0x66, 0x90, 0x75, 0xfc, 0xeb, 0xfa};
+	struct ptah_block blocks[512];
+	struct ptah_image *image;
+	struct ptah_flow *flow;
+	uint8_t trace[16 + 2 + 8 + 2 + 300];
+	size_t n = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 8; i++) {
+		trace[n++] = 0x02;
+		trace[n++] = 0x82;
+	}
+	trace[n++] = 0x99; /* MODE.Exec, 64-bit */
+	trace[n++] = 0x01;
+	trace[n++] = 0x7d; /* FUP, 6 bytes */
+	for (unsigned i = 0; i < 6; i++)
+		trace[n++] = (uint8_t)(BASE >> 8 * i);
+	trace[n++] = 0x02; /* PSBEND */
+	trace[n++] = 0x23;
+	memset(trace + n, 0xfc, 200); /* TNT: 5 taken, 1 not */
+	assert_int_equal(ptah_image_new(&image), 0);
+	assert_int_equal(ptah_image_add_bytes(image, first, sizeof(first), BASE, NULL), 0);
+	assert_int_equal(ptah_flow_new(image, NULL, &flow), 0);
+	for (unsigned pass = 0; pass < 6; pass++) {
+		struct ptah_item item;
+		unsigned insns = 0;
+		int k;
+
+		if (pass == 3) { /* a NOP of two bytes instead of one */
+			assert_int_equal(
+			    ptah_image_add_bytes(image, second, sizeof(second), BASE, NULL), 0);
+		}
+		ptah_flow_seek(flow, 0);
+		assert_int_equal(ptah_flow_feed(flow, trace, n + 200, true), 0);
+		do {
+			while ((k = ptah_flow_read_blocks(flow, blocks, 512)) > 0)
+				for (int i = 0; i < k; i++) {
+					assert_true(blocks[i].ninsn == 2 || blocks[i].ninsn == 1);
+					if (blocks[i].ninsn == 2)
+						assert_int_equal(blocks[i].size, pass < 3 ? 3 : 4);
+					insns += blocks[i].ninsn;
+				}
+			k = ptah_flow_read(flow, &item, 1);
+		} while (k > 0);
+		/* 200 packets of 6 rounds of 2; a jump between two packets. */
+		assert_int_equal(insns, 200 * 12 + 199);
+	}
+	ptah_flow_free(flow);
+	ptah_image_free(image);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(machines),
+	    cmocka_unit_test(worlds),
+	    cmocka_unit_test(damage),
+	    cmocka_unit_test(change),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
