@@ -65,6 +65,47 @@ static void damage(void **state)
 	}
 }
 
+/* A PSB+ at BASE in 64-bit mode. */
+static size_t begin_at_base(uint8_t *trace)
+{
+	static const uint8_t end[] = {0x02, 0x23}, mode[] = {0x99, 0x01};
+	size_t n = 0;
+
+	for (unsigned i = 0; i < 8; i++) {
+		trace[n++] = 0x02;
+		trace[n++] = 0x82;
+	}
+	memcpy(trace + n, mode, sizeof(mode));
+	n += sizeof(mode);
+	trace[n++] = 0x7d; /* FUP, 6 bytes */
+	for (unsigned i = 0; i < 6; i++)
+		trace[n++] = (uint8_t)(BASE >> 8 * i);
+	memcpy(trace + n, end, sizeof(end));
+	return n + sizeof(end);
+}
+
+/* More calls than the return stack has entries: the 65th return finds none (SDM: 64 entries). */
+static void deep(void **state)
+{
+	/* f: jne out; call f; out: ret */
+	static const uint8_t code[] = {0x75, 0x05, 0xe8, 0xf9, 0xff, 0xff, 0xff, 0xc3};
+
+	(void)state;
+	for (unsigned calls = 60; calls < 80; calls += 3) {
+		struct ptah_image *image = image_of(code, sizeof(code));
+		uint8_t trace[128];
+		size_t n = begin_at_base(trace);
+
+		for (unsigned i = 0; i < calls / 6; i++)
+			trace[n++] = 0x80; /* 6 times not taken */
+		for (unsigned i = 0; i < 16; i++)
+			trace[n++] = 0xfe; /* taken, then returns */
+		memset(trace + n, 0, 32);
+		assert_true(forms_equal(image, NULL, trace, n + 32, 0, 300));
+		ptah_image_free(image);
+	}
+}
+
 /* Code that changes under the paths: they are forgotten with it. */
 static void change(void **state)
 {
@@ -78,30 +119,22 @@ static void change(void **state)
 	size_t n = 0;
 
 	(void)state;
-	for (unsigned i = 0; i < 8; i++) {
-		trace[n++] = 0x02;
-		trace[n++] = 0x82;
-	}
-	trace[n++] = 0x99; /* MODE.Exec, 64-bit */
-	trace[n++] = 0x01;
-	trace[n++] = 0x7d; /* FUP, 6 bytes */
-	for (unsigned i = 0; i < 6; i++)
-		trace[n++] = (uint8_t)(BASE >> 8 * i);
-	trace[n++] = 0x02; /* PSBEND */
-	trace[n++] = 0x23;
+	n = begin_at_base(trace);
 	memset(trace + n, 0xfc, 200); /* TNT: 5 taken, 1 not */
 	assert_int_equal(ptah_image_new(&image), 0);
-	assert_int_equal(ptah_image_add_bytes(image, first, sizeof(first), BASE, NULL), 0);
 	assert_int_equal(ptah_flow_new(image, NULL, &flow), 0);
-	for (unsigned pass = 0; pass < 6; pass++) {
+	for (unsigned pass = 0; pass < 12; pass++) {
 		struct ptah_item item;
 		unsigned insns = 0;
 		int k;
 
-		if (pass == 3) { /* a NOP of two bytes instead of one */
-			assert_int_equal(
-			    ptah_image_add_bytes(image, second, sizeof(second), BASE, NULL), 0);
-		}
+		const unsigned nop = 1 + pass / 2 % 2; /* its bytes */
+
+		if (pass % 2 == 0)
+			assert_int_equal(ptah_image_add_bytes(
+					     image, nop == 1 ? first : second,
+					     nop == 1 ? sizeof(first) : sizeof(second), BASE, NULL),
+					 0);
 		ptah_flow_seek(flow, 0);
 		assert_int_equal(ptah_flow_feed(flow, trace, n + 200, true), 0);
 		do {
@@ -109,7 +142,7 @@ static void change(void **state)
 				for (int i = 0; i < k; i++) {
 					assert_true(blocks[i].ninsn == 2 || blocks[i].ninsn == 1);
 					if (blocks[i].ninsn == 2)
-						assert_int_equal(blocks[i].size, pass < 3 ? 3 : 4);
+						assert_int_equal(blocks[i].size, 2 + nop);
 					insns += blocks[i].ninsn;
 				}
 			k = ptah_flow_read(flow, &item, 1);
@@ -124,10 +157,8 @@ static void change(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(machines),
-	    cmocka_unit_test(worlds),
-	    cmocka_unit_test(damage),
-	    cmocka_unit_test(change),
+	    cmocka_unit_test(machines), cmocka_unit_test(worlds), cmocka_unit_test(damage),
+	    cmocka_unit_test(change),	cmocka_unit_test(deep),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
