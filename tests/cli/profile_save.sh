@@ -116,6 +116,18 @@ mv out direct
 expect 0 "$PTAH" report --format=tsv --limit=0 r.data
 cmp direct out || fail "functions are not those of report"
 
+# A file that is another one now gives no names, unless it is told to.
+object=$(awk -F'\t' '$4 ~ /gzip$/ { print $4; exit }' direct)
+mkdir -p "root/$(dirname "$object")"
+cp "$(command -v dd)" "root$object"
+expect 0 "$PTAH" profile --by=functions --format=tsv --limit=0 --symfs=root saved
+grep -q "note: $object is not the file that ran" err || fail "changed file: $(cat err)"
+equal "notes" "$(wc -l <err)" 1
+equal "rows of a changed file" "$(cut -f4,5 out | grep -c "^$object${tab}0x")" 1
+expect 0 "$PTAH" profile --by=functions --format=tsv --limit=0 --symfs=root --force saved
+[ ! -s err ] || fail "changed file, --force: $(cat err)"
+[ "$(cut -f4 out | grep -c "^$object$")" -gt 1 ] || fail "no names with --force"
+
 # Two recordings, or what was saved of one: every function's sum.
 first=$recorded
 record r2.data gzip -k -f -9 numbers
