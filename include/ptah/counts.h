@@ -54,7 +54,10 @@ struct ptah_counts_process {
 	struct ptah_profile_totals totals;
 };
 
-/* Adds what a profile has counted to the process `pid`. PTAH_E_NOMEM: nothing was added. */
+/*
+ * Adds what a profile has counted to the process `pid`. Locate when all is added.
+ * PTAH_E_NOMEM, PTAH_E_LIMIT (a sum would not fit in 64 bits): nothing was added.
+ */
 PTAH_API int ptah_counts_add(struct ptah_counts *counts, int32_t pid, struct ptah_profile *profile);
 
 /*
