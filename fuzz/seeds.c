@@ -414,6 +414,51 @@ static void make_killed_recording(struct buffer *b)
 	b->size -= 60;
 }
 
+static void put_words(struct buffer *b, const uint64_t *words, size_t n)
+{
+	put_bytes(b, words, 8 * n);
+}
+
+#define WORDS(b, ...)                                                                              \
+	put_words((b), (const uint64_t[]){__VA_ARGS__}, sizeof((const uint64_t[]){__VA_ARGS__}) / 8)
+
+static void put_size_and_checksum(struct buffer *b)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 32; i < b->size; i++)
+		hash = (hash ^ b->bytes[i]) * UINT64_C(0x100000001b3);
+	memcpy(b->bytes + 16, &b->size, 8);
+	memcpy(b->bytes + 24, &hash, 8);
+}
+
+/* Saved counts as docs/profile-file.md tells: two processes, the second without counts. */
+static void make_counts(struct buffer *b)
+{
+	put_bytes(b, "PTAHCNTS", 8);
+	WORDS(b, PAIR(1, 0), 0, 0, 2);
+	/* pid; spaces, files, blocks, edges; errors, overflows, gaps; the first error */
+	WORDS(b, PAIR(-1, 0), 2, 2, 3, 1, 1, 2, 3, 1, 0x401000, 0, 0, 0x1234, 99);
+	WORDS(b, 0x1000, UINT64_MAX, UINT64_MAX, UINT64_MAX);
+	WORDS(b, 0x401000, 0x1000, 0, PAIR(2, 4), 0x12345678, 0, 0, 0x612f); /* /a */
+	WORDS(b, 0x402000, 0x2000, 0x1000, PAIR(9, 0), 0, 0, 0);
+	put_bytes(b, "/lib/c.so\0\0\0\0\0\0", 16);
+	/* ip, end, target, count, taken, unknown; space, instructions, mode, class; last size */
+	WORDS(b, 0x401000, 0x401009, 0x401005, 5, 3, 1, PAIR(0, 0x01030003), 2);
+	WORDS(b, 0x401000, 0x401009, 0x401005, 2, 0, 0, PAIR(1, 0x01030003), 2);
+	WORDS(b, 0x401009, 0x40100b, 0, 7, 0, 0, PAIR(1, 0x04030001), 0x102);
+	WORDS(b, 0x401009, 0x402000, 7, PAIR(1, 0x0403));
+	WORDS(b, 8, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0);
+	put_size_and_checksum(b);
+}
+
+static void make_no_counts(struct buffer *b)
+{
+	put_bytes(b, "PTAHCNTS", 8);
+	WORDS(b, PAIR(1, 0), 0, 0, 0);
+	put_size_and_checksum(b);
+}
+
 static void write_dictionary(const char *path)
 {
 	FILE *f = fopen(path, "w");
@@ -479,6 +524,8 @@ int main(int argc, char **argv)
 	    {"elf/smallest", make_elf},
 	    {"perfdata/recording", make_recording},
 	    {"perfdata/killed", make_killed_recording},
+	    {"counts/two-processes", make_counts},
+	    {"counts/none", make_no_counts},
 	};
 
 	if (argc != 3) {

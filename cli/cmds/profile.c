@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
-#include "output/names.h"
+#include "counts.h"
+#include "table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +11,8 @@
 enum by {
 	BY_BRANCHES,
 	BY_BLOCKS,
-	BY_EDGES
+	BY_EDGES,
+	BY_FUNCTIONS
 };
 
 struct options {
@@ -18,17 +20,20 @@ struct options {
 	uint64_t limit;
 	int by;
 	bool no_symbols;
+	const char *save;
 };
 
-static const char *const by_choices[] = {"branches", "blocks", "edges", NULL};
+static const char *const by_choices[] = {"branches", "blocks", "edges", "functions", NULL};
 
 static const struct option_def option_defs[] = {
     {"by", 0, OPTION_CHOICE, offsetof(struct options, by), "WHAT",
-     "branches, blocks or edges (default: branches)", by_choices},
+     "branches, blocks, edges or functions (default: branches)", by_choices},
     {"limit", 'n', OPTION_NUMBER, offsetof(struct options, limit), "N",
      "rows to show (default: 20; 0: all)", NULL},
     {"no-symbols", 0, OPTION_FLAG, offsetof(struct options, no_symbols), NULL,
      "addresses only: quicker", NULL},
+    {"save", 0, OPTION_TEXT, offsetof(struct options, save), "FILE",
+     "save all counts as FILE, to be read as a recording is", NULL},
     INPUT_OPTIONS(struct options),
     {0},
 };
@@ -36,6 +41,7 @@ static const struct option_def option_defs[] = {
 /* A conditional branch and its target, a block and its end, or an edge. */
 struct row {
 	int32_t pid;
+	uint32_t process; /* of the counts */
 	uint64_t from, to;
 	uint64_t count;
 	uint64_t taken;	       /* branches */
@@ -47,8 +53,6 @@ struct row {
 struct rows {
 	struct row *row;
 	size_t count, capacity;
-	uint64_t instructions, errors;
-	int by;
 };
 
 static int add(struct rows *rows, const struct row *row)
@@ -66,24 +70,22 @@ static int add(struct rows *rows, const struct row *row)
 	return 0;
 }
 
-static int add_blocks(struct rows *rows, int32_t pid, struct ptah_profile *profile)
+static int add_blocks(struct rows *rows, uint32_t process, const struct ptah_counts_process *p,
+		      int by)
 {
-	struct ptah_profile_block *blocks;
-	size_t n;
-	int status = ptah_profile_blocks(profile, &blocks, &n);
+	int status = 0;
 
-	if (status < 0)
-		return status;
-	for (size_t i = 0; i < n && status >= 0; i++) {
-		const struct ptah_profile_block *b = &blocks[i];
-		struct row row = {.pid = pid,
+	for (size_t i = 0; i < p->block_count && status >= 0; i++) {
+		const struct ptah_profile_block *b = &p->blocks[i];
+		struct row row = {.pid = p->pid,
+				  .process = process,
 				  .from = b->ip,
 				  .to = b->end,
 				  .count = b->count,
 				  .instructions = b->count * b->ninsn,
 				  .class = b->class};
 
-		if (rows->by == BY_BRANCHES) {
+		if (by == BY_BRANCHES) {
 			if (b->class != PTAH_INSN_COND)
 				continue;
 			row.from = b->end - b->last_size;
@@ -93,45 +95,24 @@ static int add_blocks(struct rows *rows, int32_t pid, struct ptah_profile *profi
 		}
 		status = add(rows, &row);
 	}
-	free(blocks);
 	return status;
 }
 
-static int add_edges(struct rows *rows, int32_t pid, struct ptah_profile *profile)
+static int add_edges(struct rows *rows, uint32_t process, const struct ptah_counts_process *p)
 {
-	struct ptah_profile_edge *edges;
-	size_t n;
-	int status = ptah_profile_edges(profile, &edges, &n);
+	int status = 0;
 
-	if (status < 0)
-		return status;
-	for (size_t i = 0; i < n && status >= 0; i++) {
-		const struct row row = {.pid = pid,
-					.from = edges[i].from,
-					.to = edges[i].to,
-					.count = edges[i].count,
-					.class = edges[i].class};
+	for (size_t i = 0; i < p->edge_count && status >= 0; i++) {
+		const struct row row = {.pid = p->pid,
+					.process = process,
+					.from = p->edges[i].from,
+					.to = p->edges[i].to,
+					.count = p->edges[i].count,
+					.class = p->edges[i].class};
 
 		status = add(rows, &row);
 	}
-	free(edges);
 	return status;
-}
-
-/* As input_count() wants it. */
-static int add_profile(void *context, const struct ptah_stream_info *info,
-		       struct ptah_profile *profile)
-{
-	struct rows *rows = context;
-	struct ptah_profile_totals totals;
-	int status = ptah_profile_totals(profile, &totals);
-
-	if (status < 0)
-		return status;
-	rows->instructions += totals.instructions;
-	rows->errors += totals.errors;
-	return rows->by == BY_EDGES ? add_edges(rows, info->pid, profile)
-				    : add_blocks(rows, info->pid, profile);
 }
 
 static int compare(uint64_t a, uint64_t b)
@@ -144,6 +125,7 @@ static int by_place(const void *a, const void *b)
 	const struct row *x = a, *y = b;
 	int order = compare((uint32_t)x->pid, (uint32_t)y->pid);
 
+	order = order ? order : compare(x->process, y->process);
 	order = order ? order : compare(x->from, y->from);
 	order = order ? order : compare(x->to, y->to);
 	return order ? order : compare(x->class, y->class);
@@ -157,7 +139,7 @@ static int by_count(const void *a, const void *b)
 	return order ? order : by_place(a, b);
 }
 
-/* What the threads of a process, and blocks with different beginnings, say of the same. */
+/* What blocks with different beginnings, and address spaces, say of the same. */
 static void merge(struct rows *rows)
 {
 	size_t last = 0;
@@ -188,12 +170,14 @@ struct view {
 	struct out *out;
 	struct json json;
 	struct names *names;
+	const struct ptah_counts *counts;
+	struct ptah_profile_totals totals;
 };
 
 /* "main+0x10", or the address where nothing is known. */
-static void symbol_of(struct view *v, int32_t pid, uint64_t ip, char *text, size_t n)
+static void symbol_of(struct view *v, const struct row *row, uint64_t ip, char *text, size_t n)
 {
-	const struct name *name = v->names ? names_find(v->names, pid, ip) : NULL;
+	const struct name *name = v->names ? names_find(v->names, (int32_t)row->process, ip) : NULL;
 
 	if (!name || !name->symbol)
 		snprintf(text, n, "0x%" PRIx64, ip);
@@ -214,8 +198,8 @@ static void put_text(struct view *v, const struct row *row)
 {
 	char from[256], to[256];
 
-	symbol_of(v, row->pid, row->from, from, sizeof(from));
-	symbol_of(v, row->pid, row->to, to, sizeof(to));
+	symbol_of(v, row, row->from, from, sizeof(from));
+	symbol_of(v, row, row->to, to, sizeof(to));
 	out_format(v->out, "%15" PRIu64 " ", row->count);
 	switch (v->o->by) {
 	case BY_BRANCHES:
@@ -236,8 +220,8 @@ static void put_tsv(struct view *v, const struct row *row)
 {
 	char from[256], to[256];
 
-	symbol_of(v, row->pid, row->from, from, sizeof(from));
-	symbol_of(v, row->pid, row->to, to, sizeof(to));
+	symbol_of(v, row, row->from, from, sizeof(from));
+	symbol_of(v, row, row->to, to, sizeof(to));
 	out_format(v->out, "%d\t0x%" PRIx64 "\t0x%" PRIx64 "\t%" PRIu64 "\t", row->pid, row->from,
 		   row->to, row->count);
 	if (v->o->by == BY_BRANCHES)
@@ -257,8 +241,8 @@ static void put_json(struct view *v, const struct row *row)
 {
 	char from[256], to[256];
 
-	symbol_of(v, row->pid, row->from, from, sizeof(from));
-	symbol_of(v, row->pid, row->to, to, sizeof(to));
+	symbol_of(v, row, row->from, from, sizeof(from));
+	symbol_of(v, row, row->to, to, sizeof(to));
 	json_object(&v->json, NULL, true);
 	json_signed(&v->json, "pid", row->pid);
 	json_address(&v->json, v->o->by == BY_EDGES ? "from" : "ip", row->from);
@@ -278,6 +262,15 @@ static void put_json(struct view *v, const struct row *row)
 	json_end_object(&v->json);
 }
 
+static void begin_json(struct view *v, size_t rows)
+{
+	json_init(&v->json, v->out);
+	json_object(&v->json, NULL, false);
+	json_number(&v->json, "instructions", v->totals.instructions);
+	json_number(&v->json, "errors", v->totals.errors);
+	json_number(&v->json, "rows", rows);
+}
+
 static void put_rows(struct view *v, const struct rows *rows)
 {
 	static const char *const heads[] = {
@@ -294,11 +287,7 @@ static void put_rows(struct view *v, const struct rows *rows)
 	size_t shown = o->limit && o->limit < rows->count ? (size_t)o->limit : rows->count;
 
 	if (o->input.format == FORMAT_JSON) {
-		json_init(&v->json, v->out);
-		json_object(&v->json, NULL, false);
-		json_number(&v->json, "instructions", rows->instructions);
-		json_number(&v->json, "errors", rows->errors);
-		json_number(&v->json, "rows", rows->count);
+		begin_json(v, rows->count);
 		json_array(&v->json, by_choices[o->by]);
 	} else {
 		out_text(v->out, o->input.format == FORMAT_TSV ? columns[o->by] : heads[o->by]);
@@ -320,52 +309,161 @@ static void put_rows(struct view *v, const struct rows *rows)
 	}
 }
 
+static int show_rows(struct view *v)
+{
+	struct rows rows = {0};
+	struct ptah_counts_process p;
+	int status = 0;
+
+	for (size_t i = 0; status >= 0 && ptah_counts_process(v->counts, i, &p); i++)
+		status = v->o->by == BY_EDGES ? add_edges(&rows, (uint32_t)i, &p)
+					      : add_blocks(&rows, (uint32_t)i, &p, v->o->by);
+	if (status >= 0) {
+		merge(&rows);
+		put_rows(v, &rows);
+	}
+	free(rows.row);
+	return status;
+}
+
+/* Functions, as `ptah report` shows them. */
+
+static int list_functions(const struct view *v, struct profile_row **rows, size_t *n)
+{
+	struct profile_counter *counter;
+	struct ptah_counts_process p;
+	int status = profile_new(&counter);
+
+	if (status < 0)
+		return status;
+	for (size_t i = 0; status >= 0 && ptah_counts_process(v->counts, i, &p); i++)
+		status = profile_add_lists(counter, (int32_t)i, p.blocks, p.block_count, p.edges,
+					   p.edge_count);
+	if (status >= 0)
+		status = profile_functions(counter, v->names, rows, n);
+	profile_free(counter);
+	return status;
+}
+
+static int show_functions(struct view *v)
+{
+	struct table table = {.total = v->totals.instructions};
+	struct profile_row *rows;
+	int status = list_functions(v, &rows, &table.count);
+
+	if (status < 0)
+		return status;
+	table_sort(rows, table.count, TABLE_BY_INSTRUCTIONS);
+	table.rows = rows;
+	table.shown = v->o->limit && v->o->limit < table.count ? (size_t)v->o->limit : table.count;
+	if (v->o->input.format == FORMAT_JSON) {
+		begin_json(v, table.count);
+		table_json(&v->json, &table);
+		json_end_object(&v->json);
+		json_finish(&v->json);
+	} else if (v->o->input.format == FORMAT_TSV) {
+		table_tsv(v->out, &table);
+	} else {
+		table_text(v->out, &table);
+	}
+	free(rows);
+	return status;
+}
+
+static int show(struct view *v)
+{
+	const char *path;
+	int status = ptah_counts_totals(v->counts, &v->totals);
+
+	if (status >= 0 && !v->o->no_symbols) {
+		status = names_new(NULL, v->o->input.symfs, &v->names);
+		if (status >= 0)
+			status = names_use_counts(v->names, v->counts, v->o->input.force);
+	}
+	for (size_t i = 0; status >= 0 && !v->o->input.quiet && v->names &&
+			   (path = names_changed_file(v->names, i));
+	     i++)
+		fprintf(stderr,
+			"note: %s is not the file that ran (its build id differs): its functions "
+			"have no names; --force gives them all the same\n",
+			path);
+	if (status >= 0)
+		status = v->o->by == BY_FUNCTIONS ? show_functions(v) : show_rows(v);
+	return status;
+}
+
+/* What makes no sense together; an exit code. */
+static int check_options(const struct options *o)
+{
+	if (o->no_symbols && o->by == BY_FUNCTIONS) {
+		fail(&command_profile, "--by=functions is by symbols: not with --no-symbols");
+		return EXIT_USAGE;
+	}
+	if (o->save && !strcmp(o->save, "-")) {
+		fail(&command_profile, "--save: it takes the name of a file");
+		return EXIT_USAGE;
+	}
+	if (o->save && o->input.output && !strcmp(o->save, o->input.output)) {
+		fail(&command_profile, "--save and --output name one file: %s", o->save);
+		return EXIT_USAGE;
+	}
+	return 0;
+}
+
+/* Shows and saves. */
+static int finish(struct view *v, struct out *save)
+{
+	int problem = show(v), status = 0, unsaved;
+
+	names_free(v->names);
+	unsaved = counts_write(&command_profile, v->counts, save, problem >= 0);
+	if (problem < 0)
+		status = fail(&command_profile, "%s", ptah_strerror(problem));
+	else if (v->totals.errors)
+		status = fail_errors(&command_profile, v->totals.errors);
+	return unsaved ? unsaved : status;
+}
+
 static int run(int argc, char **argv)
 {
 	struct options o = {.limit = 20};
 	struct view view = {.o = &o};
-	struct ptah_session *session;
-	struct rows rows = {0};
-	int status, first = options_parse(&command_profile, argc, argv, &o, &status), problem = 0;
+	struct ptah_counts *counts;
+	struct out *save;
+	int status, first = options_parse(&command_profile, argc, argv, &o, &status);
 
 	if (first < 0)
 		return status;
-	status = input_open(&command_profile, &o.input, argc - first, argv + first, true, &session);
+	status = check_options(&o);
+	if (!status)
+		status = output_open(&command_profile, &o.input, &view.out);
 	if (status)
 		return status;
-	status = output_open(&command_profile, &o.input, &view.out);
+	status = counts_create(&command_profile, o.save, &save);
 	if (status) {
-		ptah_session_close(session);
+		out_abort(view.out);
 		return status;
 	}
-	rows.by = o.by;
-	if (!o.no_symbols)
-		problem = input_names(&o.input, session, &view.names);
-	if (problem >= 0)
-		problem = input_count(&o.input, session, add_profile, &rows);
-	if (problem >= 0) {
-		merge(&rows);
-		put_rows(&view, &rows);
+	status = counts_read(&command_profile, &o.input, argc - first, argv + first, &counts);
+	if (status) {
+		out_abort(save);
+		out_abort(view.out);
+		return status;
 	}
-	input_notes(&o.input, session);
-	if (problem < 0)
-		status = fail(&command_profile, "%s", ptah_strerror(problem));
-	else if (rows.errors)
-		status = fail_errors(&command_profile, rows.errors);
-	free(rows.row);
-	names_free(view.names);
-	ptah_session_close(session);
+	view.counts = counts;
+	status = finish(&view, save);
+	ptah_counts_free(counts);
 	return output_close(&command_profile, view.out, status);
 }
 
 const struct command command_profile = {
     .name = "profile",
-    .usage = "[OPTIONS] [FILE]",
-    .summary = "how often each branch, block or indirect edge ran",
+    .usage = "[OPTIONS] [FILE...]",
+    .summary = "how often each branch, block, edge or function ran",
     .details =
 	"Exact counts of everything that ran: conditional branches with how often they were\n"
-	"taken, blocks, or indirect branches with their targets. 'ptah report' adds the same\n"
-	"counts up to functions.",
+	"taken, blocks, indirect branches with their targets, or functions. --save keeps the\n"
+	"counts; saved ones are read in a recording's place, and several files are added up.",
     .options = option_defs,
     .run = run,
 };

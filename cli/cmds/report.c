@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
-#include "output/profile.h"
+#include "table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,21 +46,6 @@ static void put_summary_json(struct json *j, const struct ptah_session *session,
 	json_end_array(j);
 }
 
-/* 12345678 as "12,345,678". */
-static const char *grouped(uint64_t value, char text[32])
-{
-	char digits[24];
-	int n = snprintf(digits, sizeof(digits), "%" PRIu64, value), k = 0;
-
-	for (int i = 0; i < n; i++) {
-		if (i && (n - i) % 3 == 0)
-			text[k++] = ',';
-		text[k++] = digits[i];
-	}
-	text[k] = '\0';
-	return text;
-}
-
 static void put_remark(struct out *out, const char *head, const char *text)
 {
 	out_text(out, head);
@@ -102,142 +87,29 @@ static void put_summary(struct out *out, const struct ptah_session *session,
 	out_char(out, '\n');
 }
 
-static double percent(uint64_t part, uint64_t whole)
-{
-	return whole ? 100.0 * (double)part / (double)whole : 0;
-}
-
-static int by_choice;
-
-static int compare(const void *a, const void *b)
-{
-	const struct profile_row *x = a, *y = b;
-
-	if (by_choice == 1 && x->calls != y->calls)
-		return x->calls < y->calls ? 1 : -1;
-	if (by_choice == 2) {
-		int order = strcmp(x->name.symbol ? x->name.symbol : x->name.dso,
-				   y->name.symbol ? y->name.symbol : y->name.dso);
-
-		if (order)
-			return order;
-	}
-	if (x->instructions != y->instructions)
-		return x->instructions < y->instructions ? 1 : -1;
-	return x->ip < y->ip ? -1 : x->ip > y->ip;
-}
-
-static void put_name(struct out *out, const struct profile_row *row, bool offset)
-{
-	if (!row->name.symbol) {
-		out_format(out, "0x%" PRIx64, row->ip);
-		return;
-	}
-	out_text(out, row->name.symbol);
-	if (offset && row->name.offset)
-		out_format(out, "+0x%" PRIx64, row->name.offset);
-}
-
-/* As wide as the widest, within reason. */
-static int object_width(const struct profile_row *rows, size_t n)
-{
-	size_t width = strlen("object");
-
-	for (size_t i = 0; i < n; i++) {
-		size_t length = strlen(rows[i].name.dso);
-
-		if (length > width && length <= 40)
-			width = length;
-	}
-	return (int)width;
-}
-
-static void put_rows_text(struct out *out, const struct profile_row *rows, size_t n, size_t shown,
-			  uint64_t total, bool blocks)
-{
-	int width = object_width(rows, shown);
-	char a[32], b[32];
-
-	out_format(out, "%7s %17s %13s  %-*s %s\n", "percent", "instructions",
-		   blocks ? "executions" : "calls", width, "object", blocks ? "block" : "function");
-	for (size_t i = 0; i < shown; i++) {
-		const struct profile_row *row = &rows[i];
-
-		out_format(out, "%6.2f%% %17s %13s  %-*s ", percent(row->instructions, total),
-			   grouped(row->instructions, a),
-			   grouped(blocks ? row->executions : row->calls, b), width, row->name.dso);
-		put_name(out, row, blocks);
-		if (blocks)
-			out_format(out, "  [%u instruction%s]", row->ninsn,
-				   row->ninsn == 1 ? "" : "s");
-		out_char(out, '\n');
-	}
-	if (shown < n)
-		out_format(out, "%zu more (--limit=0 shows all)\n", n - shown);
-}
-
-static void put_rows_json(struct json *j, const struct profile_row *rows, size_t shown,
-			  uint64_t total, bool blocks)
-{
-	json_array(j, blocks ? "hottest_blocks" : "functions");
-	for (size_t i = 0; i < shown; i++) {
-		const struct profile_row *row = &rows[i];
-
-		json_object(j, NULL, true);
-		json_string(j, blocks ? "symbol" : "function", row->name.symbol);
-		json_string(j, "object", row->name.path ? row->name.path : row->name.dso);
-		json_address(j, "ip", row->ip);
-		if (blocks) {
-			json_number(j, "offset", row->name.offset);
-			json_number(j, "size", row->size);
-			json_number(j, "executions", row->executions);
-		} else {
-			json_number(j, "calls", row->calls);
-		}
-		json_number(j, "instructions", row->instructions);
-		json_real(j, "percent", percent(row->instructions, total));
-		json_end_object(j);
-	}
-	json_end_array(j);
-}
-
-static void put_rows_tsv(struct out *out, const struct profile_row *rows, size_t shown,
-			 uint64_t total, bool blocks)
-{
-	out_format(out, "percent\tinstructions\t%s\tobject\t%s\tip\n",
-		   blocks ? "executions" : "calls", blocks ? "block" : "function");
-	for (size_t i = 0; i < shown; i++) {
-		const struct profile_row *row = &rows[i];
-
-		out_format(out, "%.3f\t%" PRIu64 "\t%" PRIu64 "\t%s\t",
-			   percent(row->instructions, total), row->instructions,
-			   blocks ? row->executions : row->calls,
-			   row->name.path ? row->name.path : row->name.dso);
-		put_name(out, row, blocks);
-		out_format(out, "\t0x%" PRIx64 "\n", row->ip);
-	}
-}
-
 static void put_report(struct out *out, const struct options *o, const struct ptah_session *session,
 		       struct profile_row *rows, size_t n, const struct profile_totals *totals)
 {
-	size_t shown = o->limit && o->limit < n ? (size_t)o->limit : n;
+	const struct table table = {.rows = rows,
+				    .count = n,
+				    .shown = o->limit && o->limit < n ? (size_t)o->limit : n,
+				    .total = totals->instructions,
+				    .blocks = o->blocks};
 	struct json json;
 
-	by_choice = o->sort;
-	qsort(rows, n, sizeof(*rows), compare);
+	table_sort(rows, n, (enum table_order)o->sort);
 	if (o->input.format == FORMAT_JSON) {
 		json_init(&json, out);
 		json_object(&json, NULL, false);
 		put_summary_json(&json, session, totals);
-		put_rows_json(&json, rows, shown, totals->instructions, o->blocks);
+		table_json(&json, &table);
 		json_end_object(&json);
 		json_finish(&json);
 	} else if (o->input.format == FORMAT_TSV) {
-		put_rows_tsv(out, rows, shown, totals->instructions, o->blocks);
+		table_tsv(out, &table);
 	} else {
 		put_summary(out, session, totals);
-		put_rows_text(out, rows, n, shown, totals->instructions, o->blocks);
+		table_text(out, &table);
 	}
 }
 

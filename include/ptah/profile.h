@@ -68,6 +68,18 @@ PTAH_API void ptah_profile_seek(struct ptah_profile *profile, uint64_t offset);
 /* All counts become 0; what is known of the code stays. */
 PTAH_API int ptah_profile_reset(struct ptah_profile *profile);
 
+/*
+ * Adds what `from` has counted, as if its bytes had been fed to `into`, too;
+ * `from` keeps its counts, and where `into` stands in its trace stays. Address
+ * spaces are told apart by their CR3 and VMCS values. Both profiles should have
+ * one image, or clones of it: blocks are one when their space, addresses and
+ * shape are, whatever bytes they had, and keep the section that `into` knew
+ * first. first_error is that of `into`, if it had errors. PTAH_E_NOMEM,
+ * PTAH_E_LIMIT (too many address spaces): nothing was added. PTAH_E_INVAL for
+ * a profile with itself. Sums do not overflow: 2^64 blocks take a century.
+ */
+PTAH_API int ptah_profile_merge(struct ptah_profile *into, struct ptah_profile *from);
+
 struct ptah_profile_totals {
 	uint64_t instructions, blocks;	       /* executed */
 	uint64_t classes[PTAH_INSN_CLASS_MAX]; /* blocks by the class of their last instruction */

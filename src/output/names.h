@@ -6,6 +6,7 @@
 #ifndef PTAH_OUTPUT_NAMES_H
 #define PTAH_OUTPUT_NAMES_H
 
+#include <ptah/counts.h>
 #include <ptah/session.h>
 #include <ptah/symbol.h>
 
@@ -21,6 +22,7 @@ struct name {
 
 struct names;
 
+/* Without a session (NULL) only what is added below is known. */
 int names_new(const struct ptah_session *session, const char *symfs, struct names **names);
 void names_free(struct names *names);
 
@@ -33,6 +35,22 @@ int names_add_map(struct names *names, uint64_t address, uint64_t size, uint64_t
  * are none are left out.
  */
 int names_add_elf(struct names *names, const char *path, uint64_t base);
+
+/*
+ * What holds an address, with the build id of the file as it is now: as
+ * ptah_counts_locate() wants it, with the names as its context.
+ */
+bool names_find_file(void *names, int32_t pid, uint64_t address, struct ptah_counts_file *file);
+
+/*
+ * Takes the files from counts, which must live as long: what is a pid below is
+ * then the number of one of their processes. A file whose build id is another
+ * one now gives no names, unless `force`. PTAH_E_NOMEM.
+ */
+int names_use_counts(struct names *names, const struct ptah_counts *counts, bool force);
+
+/* The paths of those files, each once. NULL when i is out of range. */
+const char *names_changed_file(const struct names *names, size_t i);
 
 /* Never NULL. Valid until the next call for another process. */
 const struct name *names_find(struct names *names, int32_t pid, uint64_t ip);

@@ -114,21 +114,15 @@ static int by_address(const void *a, const void *b)
 }
 
 /* The entries in the order of their addresses, each address once. Free them. */
-static int list_entries(struct ptah_profile *profile, const struct ptah_profile_block *blocks,
-			size_t block_count, struct entry **list, size_t *n)
+static int list_entries(const struct ptah_profile_block *blocks, size_t block_count,
+			const struct ptah_profile_edge *edges, size_t edge_count,
+			struct entry **list, size_t *n)
 {
-	struct ptah_profile_edge *edges;
-	struct entry *e;
-	size_t edge_count, k = 0, unique = 0;
-	int status = ptah_profile_edges(profile, &edges, &edge_count);
+	struct entry *e = calloc(block_count + edge_count + 1, sizeof(*e));
+	size_t k = 0, unique = 0;
 
-	if (status < 0)
-		return status;
-	e = calloc(block_count + edge_count + 1, sizeof(*e));
-	if (!e) {
-		free(edges);
+	if (!e)
 		return PTAH_E_NOMEM;
-	}
 	for (size_t i = 0; i < edge_count; i++)
 		e[k++] = (struct entry){edges[i].to,
 					edges[i].class == PTAH_INSN_CALL_IND ? edges[i].count : 0,
@@ -136,7 +130,6 @@ static int list_entries(struct ptah_profile *profile, const struct ptah_profile_
 	for (size_t i = 0; i < block_count; i++)
 		if (blocks[i].class == PTAH_INSN_CALL)
 			e[k++] = (struct entry){blocks[i].target, blocks[i].count, 0};
-	free(edges);
 	qsort(e, k, sizeof(*e), by_address);
 	for (size_t i = 1; i < k; i++) {
 		if (e[i].ip == e[unique].ip) {
@@ -174,50 +167,62 @@ static int add_block(struct profile_counter *c, int32_t pid, const struct ptah_p
 	return 0;
 }
 
-static int add_blocks(struct profile_counter *c, int32_t pid, struct ptah_profile *profile,
-		      const struct ptah_profile_block *blocks, size_t n)
+int profile_add_lists(struct profile_counter *c, int32_t pid,
+		      const struct ptah_profile_block *blocks, size_t block_count,
+		      const struct ptah_profile_edge *edges, size_t edge_count)
 {
 	struct entry *entries, *entered;
 	size_t count;
-	int status = list_entries(profile, blocks, n, &entries, &count);
+	int status = list_entries(blocks, block_count, edges, edge_count, &entries, &count);
 
-	for (size_t i = 0; i < n && status >= 0; i++) {
+	if (status < 0)
+		return status;
+	for (size_t i = 0; i < block_count && status >= 0; i++) {
 		const struct entry key = {blocks[i].ip, 0, 0};
 
-		/* Blocks are in the order of their addresses: the first of an address has it all.
-		 */
-		entered = i && blocks[i - 1].ip == key.ip
-			      ? NULL
-			      : bsearch(&key, entries, count, sizeof(key), by_address);
+		entered = bsearch(&key, entries, count, sizeof(key), by_address);
 		status = add_block(c, pid, &blocks[i], entered);
+		/* The first block of an address has it all, in whichever address space. */
+		if (entered)
+			entered->calls = entered->jumps = 0;
 	}
-	if (status >= 0)
-		free(entries);
+	free(entries);
+	return status;
+}
+
+static int add_lists_of(struct profile_counter *c, int32_t pid, struct ptah_profile *profile)
+{
+	struct ptah_profile_block *blocks;
+	struct ptah_profile_edge *edges;
+	size_t block_count, edge_count;
+	int status = ptah_profile_blocks(profile, &blocks, &block_count);
+
+	if (status < 0)
+		return status;
+	status = ptah_profile_edges(profile, &edges, &edge_count);
+	if (status >= 0) {
+		status = profile_add_lists(c, pid, blocks, block_count, edges, edge_count);
+		free(edges);
+	}
+	free(blocks);
 	return status;
 }
 
 int profile_add(struct profile_counter *c, const struct ptah_stream_info *info,
 		struct ptah_profile *profile)
 {
-	struct ptah_profile_block *blocks;
 	struct ptah_profile_totals totals;
-	size_t n;
-	int status;
+	int status = ptah_profile_totals(profile, &totals);
 
+	if (status < 0)
+		return status;
 	c->totals.streams++;
 	c->totals.bytes += info->bytes;
 	c->totals.lost_bytes += info->lost;
-	status = ptah_profile_totals(profile, &totals);
-	if (status >= 0)
-		status = ptah_profile_blocks(profile, &blocks, &n);
-	if (status < 0)
-		return status;
 	c->totals.errors += totals.errors;
 	c->totals.overflows += totals.overflows;
 	c->totals.gaps += totals.gaps;
-	status = add_blocks(c, info->pid, profile, blocks, n);
-	free(blocks);
-	return status;
+	return add_lists_of(c, info->pid, profile);
 }
 
 int profile_blocks(const struct profile_counter *c, struct names *names, struct profile_row **rows,

@@ -29,6 +29,11 @@ void profile_free(struct profile_counter *counter);
 int profile_add(struct profile_counter *counter, const struct ptah_stream_info *info,
 		struct ptah_profile *profile);
 
+/* The same of lists in ascending order, as profiles and counts have them. */
+int profile_add_lists(struct profile_counter *counter, int32_t pid,
+		      const struct ptah_profile_block *blocks, size_t block_count,
+		      const struct ptah_profile_edge *edges, size_t edge_count);
+
 const struct profile_totals *profile_totals(const struct profile_counter *counter);
 
 /* Rows in no order; free() them. */

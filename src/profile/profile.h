@@ -9,7 +9,8 @@
  * carried out; expand.c carries each distinct one out once, times its count.
  *
  * rows.c: what a packet does at a state. run.c: the loop over packets.
- * tally.c: counts by block and by edge. expand.c: from rows to these.
+ * tally.c: counts by block and by edge. expand.c: from rows to these. merge.c:
+ * from another profile to these.
  */
 #ifndef PTAH_PROFILE_PROFILE_H
 #define PTAH_PROFILE_PROFILE_H
@@ -195,6 +196,9 @@ int profile_expand(struct ptah_profile *p);
 /* tally.c: NULL when out of memory. */
 struct tally_block *tally_block(struct tally *t, const struct tally_block *key);
 struct tally_edge *tally_edge(struct tally *t, const struct tally_edge *key);
+/* Room for so many new ones: adding them does not fail then. False when out of memory. */
+bool tally_reserve_blocks(struct tally *t, size_t more);
+bool tally_reserve_edges(struct tally *t, size_t more);
 void tally_clear(struct tally *t);
 void tally_free(struct tally *t);
 

@@ -24,18 +24,21 @@ static size_t hash_edge(const struct tally_edge *e)
 	return hash(e->from, e->to, e->space << 8 | e->mode);
 }
 
-/* Room for one more item of `size` bytes, and a free slot. */
-static bool make_room(struct tally *t, size_t size)
+/* Room for `more` items of `size` bytes. */
+static bool make_room(struct tally *t, size_t size, size_t more)
 {
-	if (t->count == t->capacity) {
-		size_t capacity = t->capacity ? 2 * t->capacity : FIRST_SLOTS / 2;
-		void *items = capacity < UINT32_MAX ? realloc(t->items, capacity * size) : NULL;
+	size_t capacity = t->capacity ? t->capacity : FIRST_SLOTS / 2;
+	void *items;
 
-		if (!items)
-			return false;
-		t->items = items;
-		t->capacity = capacity;
-	}
+	if (t->capacity - t->count >= more)
+		return true;
+	while (capacity - t->count < more && capacity < UINT32_MAX)
+		capacity *= 2;
+	items = capacity < UINT32_MAX ? realloc(t->items, capacity * size) : NULL;
+	if (!items)
+		return false;
+	t->items = items;
+	t->capacity = capacity;
 	return true;
 }
 
@@ -84,7 +87,7 @@ struct tally_block *tally_block(struct tally *t, const struct tally_block *key)
 		    b->space == key->space)
 			return b;
 	}
-	if (!make_room(t, sizeof(*b)))
+	if (!make_room(t, sizeof(*b), 1))
 		return NULL;
 	t->slots[at] = (uint32_t)++t->count;
 	b = (struct tally_block *)t->items + t->count - 1;
@@ -107,13 +110,34 @@ struct tally_edge *tally_edge(struct tally *t, const struct tally_edge *key)
 		    e->mode == key->mode && e->class == key->class)
 			return e;
 	}
-	if (!make_room(t, sizeof(*e)))
+	if (!make_room(t, sizeof(*e), 1))
 		return NULL;
 	t->slots[at] = (uint32_t)++t->count;
 	e = (struct tally_edge *)t->items + t->count - 1;
 	*e = *key;
 	e->count = 0;
 	return e;
+}
+
+static bool reserve(struct tally *t, size_t size, size_t more,
+		    size_t (*of)(const struct tally *t, size_t i))
+{
+	if (more > UINT32_MAX || !make_room(t, size, more))
+		return false;
+	while (2 * (t->count + more) > t->slot_count)
+		if (!rehash(t, of))
+			return false;
+	return true;
+}
+
+bool tally_reserve_blocks(struct tally *t, size_t more)
+{
+	return reserve(t, sizeof(struct tally_block), more, block_at);
+}
+
+bool tally_reserve_edges(struct tally *t, size_t more)
+{
+	return reserve(t, sizeof(struct tally_edge), more, edge_at);
 }
 
 void tally_clear(struct tally *t)

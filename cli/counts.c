@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "counts.h"
+#include "output/names.h"
+
+#include <stdlib.h>
+
+/* As input_count() wants it. */
+static int add_profile(void *counts, const struct ptah_stream_info *info,
+		       struct ptah_profile *profile)
+{
+	return ptah_counts_add(counts, info->pid, profile);
+}
+
+static int count_session(const struct input *input, const struct ptah_session *session,
+			 struct ptah_counts *counts)
+{
+	struct names *names = NULL;
+	int status = input_names(input, session, &names);
+
+	if (status >= 0)
+		status = input_count(input, session, add_profile, counts);
+	if (status >= 0)
+		status = ptah_counts_locate(counts, names_find_file, names);
+	names_free(names);
+	return status;
+}
+
+static int count_recording(const struct command *command, struct input *input,
+			   struct ptah_counts **counts)
+{
+	struct ptah_session *session;
+	int status = input_open(command, input, 0, NULL, true, &session), problem;
+
+	if (status)
+		return status;
+	problem = ptah_counts_new(counts);
+	if (problem >= 0) {
+		problem = count_session(input, session, *counts);
+		if (problem < 0)
+			ptah_counts_free(*counts);
+	}
+	input_notes(input, session);
+	ptah_session_close(session);
+	return problem < 0 ? fail(command, "%s", ptah_strerror(problem)) : 0;
+}
+
+static int open_saved(const struct command *command, const struct input *input,
+		      struct ptah_counts **counts)
+{
+	struct ptah_message why = {""};
+
+	if (input->tid || input->cpu) {
+		fail(command,
+		     "%s holds counts, which know no threads: --tid and --cpu are for "
+		     "recordings",
+		     input->path);
+		return EXIT_USAGE;
+	}
+	if (ptah_counts_open(input->path, counts, &why) < 0)
+		return fail(command, "%s", why.text);
+	return 0;
+}
+
+static int read_one(const struct command *command, struct input *input, struct ptah_counts **counts)
+{
+	if (!input->pt && input->path && ptah_counts_recognise(input->path))
+		return open_saved(command, input, counts);
+	return count_recording(command, input, counts);
+}
+
+static int add_file(const struct command *command, struct input *input, struct ptah_counts *into)
+{
+	struct ptah_counts *more;
+	int status = read_one(command, input, &more), problem;
+
+	if (status)
+		return status;
+	problem = ptah_counts_merge(into, more);
+	ptah_counts_free(more);
+	if (problem < 0)
+		return fail(command, "%s: %s", input->path,
+			    problem == PTAH_E_LIMIT ? "the sums do not fit in 64 bits"
+						    : ptah_strerror(problem));
+	return 0;
+}
+
+int counts_read(const struct command *command, struct input *input, int argc, char **argv,
+		struct ptah_counts **counts)
+{
+	int status;
+
+	if (argc && (input->path || input->pt)) {
+		fail(command, "--input, --pt or names of files: one of them; \"%s\" is too much",
+		     argv[0]);
+		return EXIT_USAGE;
+	}
+	if (argc)
+		input->path = argv[0];
+	status = read_one(command, input, counts);
+	for (int i = 1; i < argc && !status && !interrupted(); i++) {
+		input->path = argv[i];
+		status = add_file(command, input, *counts);
+		if (status)
+			ptah_counts_free(*counts);
+	}
+	return status;
+}
+
+int counts_create(const struct command *command, const char *path, struct out **out)
+{
+	struct ptah_message why = {""};
+
+	*out = NULL;
+	return path && out_open(path, out, &why) < 0 ? fail(command, "%s", why.text) : 0;
+}
+
+int counts_write(const struct command *command, const struct ptah_counts *counts, struct out *out,
+		 bool keep)
+{
+	struct ptah_message why = {""};
+	void *bytes;
+	size_t n;
+	int status;
+
+	if (!out)
+		return 0;
+	if (!keep || interrupted()) {
+		out_abort(out);
+		return 0;
+	}
+	status = ptah_counts_save(counts, &bytes, &n);
+	if (status < 0) {
+		out_abort(out);
+		return fail(command, "%s", ptah_strerror(status));
+	}
+	out_bytes(out, bytes, n);
+	free(bytes);
+	return out_close(out, &why) < 0 ? fail(command, "%s", why.text) : 0;
+}

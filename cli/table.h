@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of functions, or of blocks, that `report` and `profile` print. */
+#ifndef PTAH_CLI_TABLE_H
+#define PTAH_CLI_TABLE_H
+
+#include "output/json.h"
+#include "output/profile.h"
+
+enum table_order {
+	TABLE_BY_INSTRUCTIONS,
+	TABLE_BY_CALLS,
+	TABLE_BY_NAME
+};
+
+struct table {
+	const struct profile_row *rows;
+	size_t count, shown;
+	uint64_t total; /* instructions, of which rows have their percentage */
+	bool blocks;
+};
+
+void table_sort(struct profile_row *rows, size_t n, enum table_order order);
+void table_text(struct out *out, const struct table *table);
+void table_tsv(struct out *out, const struct table *table);
+
+/* An array "functions" or "hottest_blocks" in the object that is open. */
+void table_json(struct json *j, const struct table *table);
+
+/* 12345678 as "12,345,678". */
+const char *grouped(uint64_t value, char text[32]);
+
+#endif

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Proves of saved counts: any bytes are loaded or refused with a sentence that
+ * tells the offset; loaded ones are saved as the very same bytes, answer every
+ * question, and add up with themselves.
+ *
+ * Input: such a file. Its size and checksum are put right, after it was tried
+ * as it is.
+ */
+#include "fuzz.h"
+
+#include "counts/counts.h"
+
+#include "base/bits.h"
+
+static void check_questions(const struct ptah_counts *c)
+{
+	struct ptah_counts_process p;
+	struct ptah_profile_totals all;
+	uint64_t instructions = 0;
+
+	for (size_t i = 0; ptah_counts_process(c, i, &p); i++) {
+		for (size_t k = 0; k < p.block_count; k++)
+			CHECK(p.blocks[k].space < p.space_count);
+		for (size_t k = 0; k < p.edge_count; k++)
+			CHECK(p.edges[k].space < p.space_count);
+		for (size_t k = 0; k < p.file_count; k++) {
+			const struct ptah_counts_file *f = &p.files[k];
+
+			CHECK(strlen(f->path) > 0);
+			CHECK(ptah_counts_find(c, i, f->address) == f);
+			CHECK(ptah_counts_find(c, i, f->address + (f->size - 1)) == f);
+		}
+		CHECK(p.totals.instructions <= UINT64_MAX - instructions);
+		instructions += p.totals.instructions;
+	}
+	CHECK(!ptah_counts_totals(c, &all) && all.instructions == instructions);
+}
+
+/* Twice the counts are still counts; false answers of a finder do no harm. */
+static bool find(void *context, int32_t pid, uint64_t address, struct ptah_counts_file *file)
+{
+	uint64_t *chance = context;
+
+	(void)pid;
+	file->path = fuzz_random(chance) & 1 ? "/x" : "/y";
+	file->address = address - fuzz_random(chance) % 64;
+	file->size = fuzz_random(chance) % 128;
+	file->file_offset = file->address;
+	return fuzz_random(chance) & 3;
+}
+
+static void check_doubled(struct ptah_counts *c, const struct ptah_counts *again)
+{
+	struct ptah_counts *third;
+	struct ptah_profile_totals x, y;
+	uint64_t chance = 1;
+	void *bytes;
+	size_t n;
+	int status;
+
+	CHECK(!ptah_counts_totals(c, &x));
+	status = ptah_counts_merge(c, again);
+	CHECK(!status || status == PTAH_E_LIMIT);
+	CHECK(!ptah_counts_totals(c, &y));
+	CHECK(y.instructions == (status ? x.instructions : 2 * x.instructions));
+	CHECK(!ptah_counts_locate(c, find, &chance));
+	check_questions(c);
+	CHECK(!ptah_counts_save(c, &bytes, &n));
+	CHECK(!ptah_counts_load(bytes, n, &third, NULL));
+	ptah_counts_free(third);
+	free(bytes);
+}
+
+static void try(const uint8_t *data, size_t size)
+{
+	struct ptah_message why = {""};
+	struct ptah_counts *c, *again;
+	uint8_t *copy = fuzz_copy(data, size);
+	void *bytes;
+	size_t n;
+
+	if (ptah_counts_load(copy, size, &c, &why) < 0) {
+		CHECK(!strncmp(why.text, "offset 0x", 9));
+		free(copy);
+		return;
+	}
+	check_questions(c);
+	CHECK(!ptah_counts_save(c, &bytes, &n));
+	CHECK(n == size && !memcmp(bytes, copy, n));
+	CHECK(!ptah_counts_load(bytes, n, &again, NULL));
+	free(bytes);
+	free(copy);
+	check_doubled(c, again);
+	ptah_counts_free(again);
+	ptah_counts_free(c);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint8_t *whole;
+
+	try(data, size);
+	if (size < COUNTS_HEADER)
+		return 0;
+	whole = fuzz_copy(data, size);
+	store_le64(whole + COUNTS_AT_SIZE, size);
+	store_le64(whole + COUNTS_AT_CHECKSUM,
+		   counts_checksum(whole + COUNTS_HEADER, size - COUNTS_HEADER));
+	try(whole, size);
+	free(whole);
+	return 0;
+}

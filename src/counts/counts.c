@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: MIT */
+#include "counts/counts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int ptah_counts_new(struct ptah_counts **counts)
+{
+	if (!counts)
+		return PTAH_E_INVAL;
+	*counts = calloc(1, sizeof(**counts));
+	return *counts ? 0 : PTAH_E_NOMEM;
+}
+
+void counts_free_process(struct counts_process *p)
+{
+	free(p->spaces);
+	free(p->blocks);
+	free(p->edges);
+	free(p->files);
+}
+
+void ptah_counts_free(struct ptah_counts *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < c->count; i++)
+		counts_free_process(&c->processes[i]);
+	free(c->processes);
+	strings_free(&c->paths);
+	free(c);
+}
+
+struct counts_process *counts_append(struct ptah_counts *c)
+{
+	if (c->count == c->capacity) {
+		size_t capacity = c->capacity ? 2 * c->capacity : 8;
+		struct counts_process *list = realloc(c->processes, capacity * sizeof(*list));
+
+		if (!list)
+			return NULL;
+		c->processes = list;
+		c->capacity = capacity;
+	}
+	memset(&c->processes[c->count], 0, sizeof(*c->processes));
+	return &c->processes[c->count++];
+}
+
+/* Sums */
+
+static bool add_sums(struct counts_sums *into, const struct counts_sums *from)
+{
+	struct counts_sums s;
+
+	if (__builtin_add_overflow(into->instructions, from->instructions, &s.instructions) ||
+	    __builtin_add_overflow(into->edges, from->edges, &s.edges) ||
+	    __builtin_add_overflow(into->errors, from->errors, &s.errors) ||
+	    __builtin_add_overflow(into->overflows, from->overflows, &s.overflows) ||
+	    __builtin_add_overflow(into->gaps, from->gaps, &s.gaps))
+		return false;
+	*into = s;
+	return true;
+}
+
+bool counts_sum(struct counts_sums *sums, const struct counts_process *p)
+{
+	struct counts_sums s = {
+	    .errors = p->events.errors, .overflows = p->events.overflows, .gaps = p->events.gaps};
+
+	for (size_t i = 0; i < p->block_count; i++) {
+		uint64_t n;
+
+		if (__builtin_mul_overflow(p->blocks[i].count, p->blocks[i].ninsn, &n) ||
+		    __builtin_add_overflow(s.instructions, n, &s.instructions))
+			return false;
+	}
+	for (size_t i = 0; i < p->edge_count; i++)
+		if (__builtin_add_overflow(s.edges, p->edges[i].count, &s.edges))
+			return false;
+	return add_sums(sums, &s);
+}
+
+static void add_events(struct ptah_profile_totals *into, const struct ptah_profile_totals *from)
+{
+	if (!into->errors)
+		into->first_error = from->first_error;
+	into->errors += from->errors;
+	into->overflows += from->overflows;
+	into->gaps += from->gaps;
+}
+
+/* Orders */
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+int counts_compare_spaces(const void *a, const void *b)
+{
+	const struct ptah_space *x = a, *y = b;
+	int order = compare(x->cr3, y->cr3);
+
+	return order ? order : compare(x->vmcs, y->vmcs);
+}
+
+int counts_compare_blocks(const void *a, const void *b)
+{
+	const struct ptah_profile_block *x = a, *y = b;
+	int order = compare(x->space, y->space);
+
+	order = order ? order : compare(x->ip, y->ip);
+	order = order ? order : compare(x->mode, y->mode);
+	order = order ? order : compare(x->end, y->end);
+	order = order ? order : compare(x->truncated, y->truncated);
+	order = order ? order : compare(x->class, y->class);
+	/* Code that was rewritten. */
+	order = order ? order : compare(x->ninsn, y->ninsn);
+	order = order ? order : compare(x->last_size, y->last_size);
+	return order ? order : compare(x->target, y->target);
+}
+
+int counts_compare_edges(const void *a, const void *b)
+{
+	const struct ptah_profile_edge *x = a, *y = b;
+	int order = compare(x->space, y->space);
+
+	order = order ? order : compare(x->from, y->from);
+	order = order ? order : compare(x->mode, y->mode);
+	order = order ? order : compare(x->to, y->to);
+	return order ? order : compare(x->class, y->class);
+}
+
+static int compare_files(const void *a, const void *b)
+{
+	const struct ptah_counts_file *x = a, *y = b;
+
+	return compare(x->address, y->address);
+}
+
+/* Joining two processes: all lists are in order, and so is what comes of two. */
+
+static void join_spaces(void *into, const void *from)
+{
+	(void)into;
+	(void)from;
+}
+
+static void join_blocks(void *into, const void *from)
+{
+	const struct ptah_profile_block *f = from;
+	struct ptah_profile_block *b = into;
+
+	b->count += f->count;
+	b->taken += f->taken;
+	b->unknown += f->unknown;
+}
+
+static void join_edges(void *into, const void *from)
+{
+	((struct ptah_profile_edge *)into)->count +=
+	    ((const struct ptah_profile_edge *)from)->count;
+}
+
+struct list_kind {
+	size_t size;
+	int (*compare)(const void *a, const void *b);
+	void (*join)(void *into, const void *from); /* of what compares equal; NULL: nothing does */
+};
+
+static const struct list_kind kind_of_spaces = {sizeof(struct ptah_space), counts_compare_spaces,
+						join_spaces};
+static const struct list_kind kind_of_blocks = {sizeof(struct ptah_profile_block),
+						counts_compare_blocks, join_blocks};
+static const struct list_kind kind_of_edges = {sizeof(struct ptah_profile_edge),
+					       counts_compare_edges, join_edges};
+static const struct list_kind kind_of_files = {sizeof(struct ptah_counts_file), compare_files,
+					       NULL};
+
+struct list {
+	const void *items;
+	size_t count;
+};
+
+/* A new list of what both have; *n is how long it is. NULL when memory is out. */
+static void *join_lists(const struct list_kind *kind, struct list a, struct list b, size_t *n)
+{
+	const uint8_t *x = a.items, *y = b.items;
+	uint8_t *list = malloc((a.count + b.count + 1) * kind->size), *to = list;
+
+	if (!list)
+		return NULL;
+	while (a.count || b.count) {
+		int order = !a.count ? 1 : !b.count ? -1 : kind->compare(x, y);
+
+		memcpy(to, order <= 0 ? x : y, kind->size);
+		if (!order && kind->join) {
+			kind->join(to, y);
+			y += kind->size;
+			b.count--;
+		}
+		to += kind->size;
+		if (order <= 0) {
+			x += kind->size;
+			a.count--;
+		} else {
+			y += kind->size;
+			b.count--;
+		}
+	}
+	*n = (size_t)(to - list) / kind->size;
+	return list;
+}
+
+/* The number of each of `p`'s spaces among `spaces`, which have them all. Free it. */
+static uint32_t *number_spaces(const struct counts_process *p, const struct ptah_space *spaces,
+			       size_t count)
+{
+	uint32_t *numbers = calloc(p->space_count + 1, sizeof(*numbers));
+
+	for (size_t i = 0; numbers && i < p->space_count; i++) {
+		const struct ptah_space *at =
+		    bsearch(&p->spaces[i], spaces, count, sizeof(*spaces), counts_compare_spaces);
+
+		numbers[i] = (uint32_t)(at - spaces);
+	}
+	return numbers;
+}
+
+static void renumber(struct counts_process *p, const uint32_t *numbers)
+{
+	for (size_t i = 0; i < p->block_count; i++)
+		p->blocks[i].space = numbers[p->blocks[i].space];
+	for (size_t i = 0; i < p->edge_count; i++)
+		p->edges[i].space = numbers[p->edges[i].space];
+}
+
+/* A copy whose counts have the spaces' numbers among `spaces`; files stay behind. */
+static int copy_renumbered(struct counts_process *copy, const struct counts_process *p,
+			   const struct ptah_space *spaces, size_t count)
+{
+	uint32_t *numbers = number_spaces(p, spaces, count);
+
+	memset(copy, 0, sizeof(*copy));
+	copy->blocks = malloc((p->block_count + 1) * sizeof(*p->blocks));
+	copy->edges = malloc((p->edge_count + 1) * sizeof(*p->edges));
+	if (!numbers || !copy->blocks || !copy->edges) {
+		free(numbers);
+		return PTAH_E_NOMEM;
+	}
+	copy->block_count = p->block_count;
+	copy->edge_count = p->edge_count;
+	if (p->block_count)
+		memcpy(copy->blocks, p->blocks, p->block_count * sizeof(*p->blocks));
+	if (p->edge_count)
+		memcpy(copy->edges, p->edges, p->edge_count * sizeof(*p->edges));
+	renumber(copy, numbers);
+	free(numbers);
+	return 0;
+}
+
+#define LIST(process, what)                                                                        \
+	(struct list)                                                                              \
+	{                                                                                          \
+		(process)->what##s, (process)->what##_count                                        \
+	}
+
+/* Pieces of one mapping that overlap become one; that others do not has been made sure of. */
+static void unite_files(struct counts_process *p)
+{
+	size_t last = 0;
+
+	for (size_t i = 1; i < p->file_count; i++) {
+		struct ptah_counts_file *a = &p->files[last], *b = &p->files[i];
+
+		if (b->address > counts_last(a)) {
+			p->files[++last] = *b;
+			continue;
+		}
+		if (counts_last(b) > counts_last(a))
+			a->size = counts_last(b) - a->address + 1;
+	}
+	p->file_count = p->file_count ? last + 1 : 0;
+}
+
+/* *into becomes the sum of both. PTAH_E_NOMEM: it is as before. */
+static int join(struct counts_process *into, const struct counts_process *from)
+{
+	struct counts_process sum = {.pid = into->pid, .events = into->events}, a = {0}, b = {0};
+	int status = PTAH_E_NOMEM;
+
+	sum.spaces =
+	    join_lists(&kind_of_spaces, LIST(into, space), LIST(from, space), &sum.space_count);
+	if (!sum.spaces || copy_renumbered(&a, into, sum.spaces, sum.space_count) < 0 ||
+	    copy_renumbered(&b, from, sum.spaces, sum.space_count) < 0)
+		goto out;
+	sum.blocks =
+	    join_lists(&kind_of_blocks, LIST(&a, block), LIST(&b, block), &sum.block_count);
+	sum.edges = join_lists(&kind_of_edges, LIST(&a, edge), LIST(&b, edge), &sum.edge_count);
+	sum.files = join_lists(&kind_of_files, LIST(into, file), LIST(from, file), &sum.file_count);
+	if (!sum.blocks || !sum.edges || !sum.files)
+		goto out;
+	unite_files(&sum);
+	add_events(&sum.events, &from->events);
+	counts_free_process(into);
+	*into = sum;
+	memset(&sum, 0, sizeof(sum));
+	status = 0;
+out:
+	counts_free_process(&sum);
+	counts_free_process(&a);
+	counts_free_process(&b);
+	return status;
+}
+
+/* Adding a profile */
+
+static int list_spaces(struct counts_process *p, const struct ptah_profile *profile)
+{
+	struct ptah_space space;
+	size_t n = 0;
+
+	while (ptah_profile_space(profile, (unsigned)n, &space) >= 0)
+		n++;
+	p->spaces = calloc(n + 1, sizeof(*p->spaces));
+	if (!p->spaces)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; i < n; i++)
+		ptah_profile_space(profile, (unsigned)i, &p->spaces[i]);
+	p->space_count = n;
+	return 0;
+}
+
+/* From the order of the profile to ours. */
+static int sort_process(struct counts_process *p)
+{
+	struct ptah_space *spaces = calloc(p->space_count + 1, sizeof(*spaces));
+	uint32_t *numbers;
+
+	if (!spaces)
+		return PTAH_E_NOMEM;
+	memcpy(spaces, p->spaces, p->space_count * sizeof(*spaces));
+	qsort(spaces, p->space_count, sizeof(*spaces), counts_compare_spaces);
+	numbers = number_spaces(p, spaces, p->space_count);
+	if (!numbers) {
+		free(spaces);
+		return PTAH_E_NOMEM;
+	}
+	renumber(p, numbers);
+	free(numbers);
+	free(p->spaces);
+	p->spaces = spaces;
+	for (size_t i = 0; i < p->block_count; i++)
+		p->blocks[i].section = 0;
+	qsort(p->blocks, p->block_count, sizeof(*p->blocks), counts_compare_blocks);
+	qsort(p->edges, p->edge_count, sizeof(*p->edges), counts_compare_edges);
+	return 0;
+}
+
+static int take_profile(struct counts_process *p, struct ptah_profile *profile)
+{
+	int status = ptah_profile_totals(profile, &p->events);
+
+	if (status >= 0)
+		status = ptah_profile_blocks(profile, &p->blocks, &p->block_count);
+	if (status >= 0)
+		status = ptah_profile_edges(profile, &p->edges, &p->edge_count);
+	if (status >= 0)
+		status = list_spaces(p, profile);
+	return status < 0 ? status : sort_process(p);
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct counts_process *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return compare(x->place, y->place);
+}
+
+/* The first process, of `count`, whose pid is not below. */
+static size_t first_of_pid(const struct ptah_counts *c, size_t count, int32_t pid)
+{
+	size_t low = 0, high = count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (c->processes[middle].pid < pid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Puts what was appended to its place, behind those of its pid. */
+static void put_in_order(struct ptah_counts *c)
+{
+	for (size_t i = 0; i < c->count; i++)
+		c->processes[i].place = i;
+	if (c->count)
+		qsort(c->processes, c->count, sizeof(*c->processes), by_pid);
+}
+
+int ptah_counts_add(struct ptah_counts *c, int32_t pid, struct ptah_profile *profile)
+{
+	struct counts_process p = {.pid = pid}, *into;
+	struct counts_sums sums;
+	size_t at;
+	int status;
+
+	if (!c || !profile)
+		return PTAH_E_INVAL;
+	sums = c->sums;
+	status = take_profile(&p, profile);
+	if (status >= 0 && !counts_sum(&sums, &p))
+		status = PTAH_E_LIMIT;
+	if (status < 0) {
+		counts_free_process(&p);
+		return status;
+	}
+	at = first_of_pid(c, c->count, pid);
+	if (at < c->count && c->processes[at].pid == pid) {
+		status = join(&c->processes[at], &p);
+		counts_free_process(&p);
+	} else {
+		into = counts_append(c);
+		if (!into) {
+			counts_free_process(&p);
+			return PTAH_E_NOMEM;
+		}
+		*into = p;
+		put_in_order(c);
+	}
+	c->sums = status >= 0 ? sums : c->sums;
+	return status;
+}
+
+/* Merging counts */
+
+bool counts_same_mapping(const struct ptah_counts_file *a, const struct ptah_counts_file *b)
+{
+	return a->file_offset - a->address == b->file_offset - b->address &&
+	       !strcmp(a->path, b->path) && a->build_id_size == b->build_id_size &&
+	       !memcmp(a->build_id, b->build_id, a->build_id_size);
+}
+
+/* Is there no address at which the two had different files? */
+static bool files_agree(const struct counts_process *a, const struct counts_process *b)
+{
+	size_t i = 0, j = 0;
+
+	while (i < a->file_count && j < b->file_count) {
+		const struct ptah_counts_file *x = &a->files[i], *y = &b->files[j];
+
+		if (counts_last(x) < y->address)
+			i++;
+		else if (counts_last(y) < x->address)
+			j++;
+		else if (!counts_same_mapping(x, y))
+			return false;
+		else if (counts_last(x) < counts_last(y))
+			i++;
+		else
+			j++;
+	}
+	return true;
+}
+
+/* The process of the first `count` that `p` is, or NULL. */
+static struct counts_process *find_same(const struct ptah_counts *c, size_t count,
+					const struct counts_process *p)
+{
+	for (size_t i = first_of_pid(c, count, p->pid); i < count && c->processes[i].pid == p->pid;
+	     i++)
+		if (files_agree(&c->processes[i], p))
+			return &c->processes[i];
+	return NULL;
+}
+
+/* Their paths become `c`'s. */
+static int keep_paths(struct ptah_counts *c, struct counts_process *p)
+{
+	for (size_t i = 0; i < p->file_count; i++) {
+		const char *path = p->files[i].path;
+
+		p->files[i].path = strings_keep(&c->paths, path, strlen(path));
+		if (!p->files[i].path)
+			return PTAH_E_NOMEM;
+	}
+	return 0;
+}
+
+static int merge_process(struct ptah_counts *into, size_t sorted, const struct counts_process *from)
+{
+	struct counts_process copy = {.pid = from->pid}, *to;
+	int status = join(&copy, from);
+
+	if (status >= 0)
+		status = keep_paths(into, &copy);
+	to = status >= 0 ? find_same(into, sorted, &copy) : NULL;
+	if (to) {
+		status = join(to, &copy);
+	} else if (status >= 0) {
+		to = counts_append(into);
+		if (to) {
+			*to = copy;
+			memset(&copy, 0, sizeof(copy));
+		} else {
+			status = PTAH_E_NOMEM;
+		}
+	}
+	counts_free_process(&copy);
+	return status;
+}
+
+/* Would the processes of some pid be more than may be, if none of them were one? */
+static bool too_many_of_a_pid(const struct ptah_counts *a, const struct ptah_counts *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < b->count; i++) {
+		const int32_t pid = b->processes[i].pid;
+
+		if (!i || pid != b->processes[i - 1].pid) {
+			n = first_of_pid(a, a->count, pid);
+			n = pid == INT32_MAX ? a->count - n
+					     : first_of_pid(a, a->count, pid + 1) - n;
+		}
+		if (++n > COUNTS_SAME_PID)
+			return true;
+	}
+	return false;
+}
+
+int ptah_counts_merge(struct ptah_counts *into, const struct ptah_counts *from)
+{
+	const size_t sorted = into ? into->count : 0;
+	struct counts_sums sums;
+	int status = 0;
+
+	if (!into || !from || into == from)
+		return PTAH_E_INVAL;
+	sums = into->sums;
+	if (!add_sums(&sums, &from->sums) || too_many_of_a_pid(into, from))
+		return PTAH_E_LIMIT;
+	/* They are still sums if not all is added: none is larger. */
+	into->sums = sums;
+	for (size_t i = 0; i < from->count && status >= 0; i++)
+		status = merge_process(into, sorted, &from->processes[i]);
+	put_in_order(into);
+	return status;
+}
+
+/* Asking */
+
+bool ptah_counts_process(const struct ptah_counts *c, size_t i, struct ptah_counts_process *process)
+{
+	const struct counts_process *p;
+
+	if (!c || !process || i >= c->count)
+		return false;
+	p = &c->processes[i];
+	*process = (struct ptah_counts_process){
+	    .pid = p->pid,
+	    .blocks = p->blocks,
+	    .edges = p->edges,
+	    .spaces = p->spaces,
+	    .files = p->files,
+	    .block_count = p->block_count,
+	    .edge_count = p->edge_count,
+	    .space_count = p->space_count,
+	    .file_count = p->file_count,
+	};
+	add_events(&process->totals, &p->events);
+	for (size_t k = 0; k < p->block_count; k++) {
+		const struct ptah_profile_block *b = &p->blocks[k];
+
+		process->totals.blocks += b->count;
+		process->totals.instructions += b->count * b->ninsn;
+		process->totals.classes[b->class] += b->count;
+		process->totals.taken += b->taken;
+	}
+	return true;
+}
+
+const struct ptah_counts_file *ptah_counts_find(const struct ptah_counts *c, size_t i,
+						uint64_t address)
+{
+	size_t low = 0, high = c && i < c->count ? c->processes[i].file_count : 0;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		const struct ptah_counts_file *f = &c->processes[i].files[middle];
+
+		if (address < f->address)
+			high = middle;
+		else if (address > counts_last(f))
+			low = middle + 1;
+		else
+			return f;
+	}
+	return NULL;
+}
+
+int ptah_counts_totals(const struct ptah_counts *c, struct ptah_profile_totals *totals)
+{
+	struct ptah_counts_process p;
+
+	if (!c || !totals)
+		return PTAH_E_INVAL;
+	memset(totals, 0, sizeof(*totals));
+	for (size_t i = 0; ptah_counts_process(c, i, &p); i++) {
+		totals->instructions += p.totals.instructions;
+		totals->blocks += p.totals.blocks;
+		totals->taken += p.totals.taken;
+		for (unsigned k = 0; k < PTAH_INSN_CLASS_MAX; k++)
+			totals->classes[k] += p.totals.classes[k];
+		add_events(totals, &p.totals);
+	}
+	return 0;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* The files that the addresses of counts lie in. */
+#include "counts/counts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int by_address(const void *a, const void *b)
+{
+	const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* All addresses that stand in counts, ascending. Free them. NULL when memory is out. */
+static uint64_t *list_addresses(const struct counts_process *p, size_t *count)
+{
+	uint64_t *list = malloc((3 * p->block_count + 2 * p->edge_count + 1) * sizeof(*list));
+	size_t n = 0, unique = 0;
+
+	if (!list)
+		return NULL;
+	for (size_t i = 0; i < p->block_count; i++) {
+		const struct ptah_profile_block *b = &p->blocks[i];
+
+		list[n++] = b->ip;
+		list[n++] = b->end - b->last_size;
+		if (b->target)
+			list[n++] = b->target;
+	}
+	for (size_t i = 0; i < p->edge_count; i++) {
+		list[n++] = p->edges[i].from;
+		list[n++] = p->edges[i].to;
+	}
+	qsort(list, n, sizeof(*list), by_address);
+	for (size_t i = 0; i < n; i++)
+		if (!i || list[i] != list[unique - 1])
+			list[unique++] = list[i];
+	*count = unique;
+	return list;
+}
+
+struct files {
+	struct ptah_counts_file *list;
+	size_t count, capacity;
+	struct ptah_counts_file whole; /* the mapping of the last one, as it was told */
+	bool open;		       /* the last one may still grow */
+	uint64_t floor;		       /* where the next one may begin */
+};
+
+static bool is_whole(const struct files *f, const struct ptah_counts_file *file)
+{
+	return f->open && f->whole.address == file->address && f->whole.size == file->size &&
+	       counts_same_mapping(&f->whole, file);
+}
+
+/* What was open ends before `address`, where something else is. */
+static void close_file(struct files *f, uint64_t address)
+{
+	struct ptah_counts_file *last;
+
+	if (!f->open)
+		return;
+	last = &f->list[f->count - 1];
+	if (counts_last(last) >= address)
+		last->size = address - last->address;
+	f->floor = counts_last(last) + 1;
+	f->open = false;
+}
+
+static int open_file(struct ptah_counts *c, struct files *f, const struct ptah_counts_file *file)
+{
+	struct ptah_counts_file *last;
+	uint64_t cut;
+
+	if (f->count == f->capacity) {
+		size_t capacity = f->capacity ? 2 * f->capacity : 16;
+
+		last = realloc(f->list, capacity * sizeof(*last));
+		if (!last)
+			return PTAH_E_NOMEM;
+		f->list = last;
+		f->capacity = capacity;
+	}
+	last = &f->list[f->count];
+	*last = *file;
+	last->path = strings_keep(&c->paths, file->path, strlen(file->path));
+	if (!last->path)
+		return PTAH_E_NOMEM;
+	f->whole = *last;
+	f->open = true;
+	f->count++;
+	cut = f->floor > last->address ? f->floor - last->address : 0;
+	last->address += cut;
+	last->file_offset += cut;
+	last->size -= cut;
+	return 0;
+}
+
+/* An answer that makes sense: it holds the address and does not wrap. */
+static bool holds(const struct ptah_counts_file *file, uint64_t address)
+{
+	return file->path && file->build_id_size <= PTAH_BUILD_ID_MAX &&
+	       address - file->address < file->size && counts_last(file) >= file->address;
+}
+
+static int add_address(struct ptah_counts *c, struct files *f, int32_t pid, uint64_t address,
+		       ptah_counts_finder *find, void *context)
+{
+	struct ptah_counts_file file;
+
+	memset(&file, 0, sizeof(file));
+	if (!find(context, pid, address, &file) || !holds(&file, address)) {
+		close_file(f, address);
+		f->floor = address + 1;
+		return 0;
+	}
+	if (is_whole(f, &file))
+		return 0;
+	close_file(f, address);
+	return open_file(c, f, &file);
+}
+
+int ptah_counts_locate(struct ptah_counts *c, ptah_counts_finder *find, void *context)
+{
+	int status = 0;
+
+	if (!c || !find)
+		return PTAH_E_INVAL;
+	for (size_t i = 0; i < c->count && status >= 0; i++) {
+		struct counts_process *p = &c->processes[i];
+		struct files f = {0};
+		size_t n = 0;
+		uint64_t *addresses = list_addresses(p, &n);
+
+		status = addresses ? 0 : PTAH_E_NOMEM;
+		for (size_t k = 0; k < n && status >= 0; k++)
+			status = add_address(c, &f, p->pid, addresses[k], find, context);
+		free(addresses);
+		free(p->files);
+		p->files = f.list;
+		p->file_count = f.count;
+	}
+	return status;
+}
