@@ -1225,6 +1225,10 @@ int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config 
 					&f->events);
 	if (status >= 0)
 		status = code_init(&f->code, image);
+	if (config) {
+		f->code.on_missing = config->on_missing;
+		f->code.missing_context = config->missing_context;
+	}
 	if (status < 0) {
 		ptah_flow_free(f);
 		return status;
@@ -1262,6 +1266,7 @@ void ptah_flow_seek(struct ptah_flow *f, uint64_t offset)
 	f->has_event = f->paused = f->space_waits = false;
 	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	f->code.space = 0;
+	code_forget_refusals(&f->code);
 }
 
 int ptah_flow_space(const struct ptah_flow *f, unsigned number, struct ptah_space *space)
