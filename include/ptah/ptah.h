@@ -3,6 +3,7 @@
 #ifndef PTAH_PTAH_H
 #define PTAH_PTAH_H
 
+#include <ptah/coverage.h>
 #include <ptah/cpu.h>
 #include <ptah/error.h>
 #include <ptah/event.h>
