@@ -151,6 +151,11 @@ static const char *shown(struct names *n, const char *path)
 	return c->text;
 }
 
+bool names_find_map(const struct names *n, int32_t pid, uint64_t ip, struct ptah_map *map)
+{
+	return ptah_session_find_map(n->session, pid, ip, 0, map) || find_added_map(n, ip, map);
+}
+
 static void look_up(struct names *n, uint64_t ip, struct name *name)
 {
 	struct ptah_symbol symbol;
@@ -159,7 +164,7 @@ static void look_up(struct names *n, uint64_t ip, struct name *name)
 	uint64_t offset;
 
 	*name = (struct name){.ip = ip, .start = ip, .dso = "[unknown]"};
-	if (!ptah_session_find_map(n->session, n->pid, ip, 0, &map) && !find_added_map(n, ip, &map))
+	if (!names_find_map(n, n->pid, ip, &map))
 		return;
 	name->path = shown(n, map.path);
 	slash = strrchr(name->path, '/');

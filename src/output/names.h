@@ -34,6 +34,9 @@ int names_add_map(struct names *names, uint64_t address, uint64_t size, uint64_t
  */
 int names_add_elf(struct names *names, const char *path, uint64_t base);
 
+/* Where in which file an address lies; false: nothing is known. */
+bool names_find_map(const struct names *names, int32_t pid, uint64_t ip, struct ptah_map *map);
+
 /* Never NULL. Valid until the next call for another process. */
 const struct name *names_find(struct names *names, int32_t pid, uint64_t ip);
 
