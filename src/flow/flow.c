@@ -809,8 +809,10 @@ static bool apply_ptwrite(struct ptah_flow *f, struct output *out)
 		return false;
 	if (f->positioned && !f->placed && find_insn(f, is_ptwrite, &ip, &end) &&
 	    (!told || ip == f->event.ip)) {
-		/* In a loop the address behind it may come before it. */
-		if (comes_first(f, end, ip) && walk_to_ip(f, out, ip) == WALK_FULL)
+		/* In a loop the address behind it may come before it. That is no longer
+		 * seen when the output was full on the way: the blocks are the same. */
+		f->around = f->around || comes_first(f, end, ip);
+		if (f->around && walk_to_ip(f, out, ip) == WALK_FULL)
 			return false;
 		if (walk_to_ip(f, out, end) == WALK_FULL)
 			return false;
@@ -1135,7 +1137,7 @@ static bool take_next(struct ptah_flow *f, struct output *out)
 		return true;
 	}
 	f->has_event = true;
-	f->placed = f->gap_told = false;
+	f->placed = f->around = f->gap_told = false;
 	return true;
 }
 
