@@ -3,6 +3,7 @@
  * ptah-bench text BYTES                      text to pack, on standard output
  * ptah-bench decode [-n N] LABEL FILE        a perf.data file, Ptah against libipt
  * ptah-bench decode [-n N] LABEL PT PAGES    raw packets with a page dump
+ * ptah-bench fuzz N LABEL PT PAGES           coverage, trace after trace, against libipt
  * ptah-bench counts N FILE                   counts alone, cold and warm, N times
  * ptah-bench equal LABEL FILE [PAGES]        are all instructions the same? (exit status)
  * ptah-bench timing N                        a stream full of CYC and MTC, likewise
@@ -318,7 +319,7 @@ int main(int argc, char **argv)
 		int (*run)(int argc, char **argv);
 	} commands[] = {{"decode", decode},	  {"equal", equal},   {"counts", counts},
 			{"timing", bench_timing}, {"psb", bench_psb}, {"ratio", ratio},
-			{"memory", memory},	  {"text", text}};
+			{"memory", memory},	  {"text", text},     {"fuzz", bench_fuzz}};
 	int status = 2;
 
 	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(*commands); i++)
