@@ -143,9 +143,10 @@ static void add_block(struct reference *r, const struct ptah_item *item)
 	if (ptah_flow_space(r->flow, item->space, &s) < 0)
 		abort();
 	if (inside(r->config, item->ip))
-		add(&r->list, &(struct counted){.thing = {item->ip, item->end, s.cr3, s.vmcs, kind},
-						.count = 1,
-						.taken = taken});
+		add(&r->list,
+		    &(struct counted){.thing = {item->ip, item->end, s.cr3, s.vmcs, kind, 0},
+				      .count = 1,
+				      .taken = taken});
 	if (item->class == PTAH_INSN_COND && !(item->flags & PTAH_ITEM_UNKNOWN))
 		add_edge(r, item->end - item->last_size, taken ? target_of(r, item) : item->end,
 			 item->space, item->mode, item->class);
@@ -272,7 +273,7 @@ static void list_sets(struct ptah_coverage *coverage, struct list *list)
 		const uint32_t kind = form(b->ninsn, b->mode, b->class, b->last_size, b->truncated);
 
 		ptah_coverage_space(coverage, b->space, &s);
-		add(list, &(struct counted){.thing = {b->ip, b->end, s.cr3, s.vmcs, kind},
+		add(list, &(struct counted){.thing = {b->ip, b->end, s.cr3, s.vmcs, kind, 0},
 					    .count = b->count,
 					    .taken = b->taken});
 	}
