@@ -12,7 +12,7 @@
 #include "../tests/profile/executions.h"
 
 /* A byte of trace may run a long chain of jumps, and all that runs is kept to be compared. */
-#define MAX_TRACE 1024
+#define MAX_TRACE 400
 
 struct store {
 	const struct ptah_image *full;

@@ -287,7 +287,8 @@ static void list_sets(struct ptah_coverage *coverage, struct list *list)
 	}
 	free(blocks);
 	free(edges);
-	qsort(list->items, list->n, sizeof(*list->items), by_thing);
+	if (list->n)
+		qsort(list->items, list->n, sizeof(*list->items), by_thing);
 }
 
 static bool same_sets(struct ptah_coverage *coverage, const struct list *wanted)
