@@ -62,7 +62,7 @@ NOINLINE static bool ask(struct code_reader *r)
 
 static int reader_next(struct code_reader *r, unsigned mode, struct x86_insn *insn)
 {
-	int status = PTAH_E_MORE;
+	int status = PTAH_E_MORE, asked = 0;
 
 	while (status == PTAH_E_MORE) {
 		if (r->size - r->pos < X86_MAX_SIZE) {
@@ -72,8 +72,8 @@ static int reader_next(struct code_reader *r, unsigned mode, struct x86_insn *in
 		}
 		if (r->size)
 			status = x86_decode(r->bytes + r->pos, r->size - r->pos, r->ip, mode, insn);
-		/* At most once for each byte of an instruction: a yes has brought one. */
-		if (status == PTAH_E_MORE && !(r->asks && ask(r)))
+		/* A yes has brought a byte, so no instruction needs more of them. */
+		if (status == PTAH_E_MORE && !(r->asks && asked++ < X86_MAX_SIZE && ask(r)))
 			return PTAH_E_NO_CODE;
 	}
 	if (status < 0)
