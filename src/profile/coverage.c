@@ -374,6 +374,7 @@ int ptah_coverage_reset(struct ptah_coverage *c)
 	status = ptah_profile_reset(c->profile);
 	/* The memos say what has been put into the sets: they are to be put in again. */
 	profile_forget_rows(c->profile);
+	c->blocks_before = c->edges_before = 0;
 	return status;
 }
 
