@@ -66,6 +66,9 @@ bench_decoder bench_libipt_packets, bench_libipt_blocks, bench_libipt_insns;
  */
 bench_decoder bench_ptah_blocks_warm, bench_libipt_blocks_warm, bench_ptah_counts_warm;
 bench_decoder bench_ptah_insns_warm, bench_ptah_items_warm;
+
+/* A fuzzer's execution: with an object of its own, and with one for all. Counts the bitmap. */
+bench_decoder bench_ptah_coverage, bench_ptah_coverage_warm;
 /* Ends what they keep. */
 void bench_ptah_cool(void);
 void bench_libipt_cool(void);
@@ -86,6 +89,9 @@ void bench_print_header(void);
 /* Commands of wire.c, as in main(). */
 int bench_timing(int argc, char **argv);
 int bench_psb(int argc, char **argv);
+
+/* And of executions.c. */
+int bench_fuzz(int argc, char **argv);
 
 _Noreturn void bench_die(const char *what, const char *why);
 

@@ -4,6 +4,7 @@
  * ptah-bench decode [-w WHAT] [-n N] LABEL FILE      a perf.data file, Ptah against libipt;
  *                                            only the rows that have WHAT in their name
  * ptah-bench decode [-w WHAT] [-n N] LABEL PT PAGES  raw packets with a page dump
+ * ptah-bench fuzz N LABEL PT PAGES           coverage, trace after trace, against libipt
  * ptah-bench self WHAT N FILE                a row of that table, Ptah alone, N times
  * ptah-bench equal LABEL FILE [PAGES]        are all instructions the same? (exit status)
  * ptah-bench timing N                        a stream full of CYC and MTC, likewise
@@ -345,7 +346,7 @@ int main(int argc, char **argv)
 		int (*run)(int argc, char **argv);
 	} commands[] = {{"decode", decode},	  {"equal", equal},   {"self", self},
 			{"timing", bench_timing}, {"psb", bench_psb}, {"ratio", ratio},
-			{"memory", memory},	  {"text", text}};
+			{"memory", memory},	  {"text", text},     {"fuzz", bench_fuzz}};
 	int status = 2;
 
 	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(*commands); i++)

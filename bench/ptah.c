@@ -231,8 +231,50 @@ struct bench_result bench_ptah_counts_warm(const struct bench_trace *trace, size
 	return count(warm_profile, trace, size);
 }
 
+/* Coverage: one execution after another */
+
+static struct ptah_coverage *new_coverage(const struct bench_trace *trace)
+{
+	const struct ptah_coverage_config config = {.size = sizeof(config), .flow = trace->flow};
+	struct ptah_coverage *coverage;
+
+	if (ptah_coverage_new(trace->image, &config, &coverage) < 0)
+		bench_die(trace->label, "cannot be covered");
+	return coverage;
+}
+
+static struct bench_result cover(struct ptah_coverage *coverage, const struct bench_trace *trace,
+				 size_t size)
+{
+	struct ptah_coverage_result result;
+
+	if (ptah_coverage_run(coverage, trace->bytes, size, &result) < 0)
+		bench_die(trace->label, "cannot be covered");
+	return (struct bench_result){.count = result.entries, .errors = result.errors};
+}
+
+struct bench_result bench_ptah_coverage(const struct bench_trace *trace, size_t size)
+{
+	struct ptah_coverage *coverage = new_coverage(trace);
+	struct bench_result result = cover(coverage, trace, size);
+
+	ptah_coverage_free(coverage);
+	return result;
+}
+
+static struct ptah_coverage *warm_coverage;
+
+struct bench_result bench_ptah_coverage_warm(const struct bench_trace *trace, size_t size)
+{
+	if (!warm_coverage)
+		warm_coverage = new_coverage(trace);
+	return cover(warm_coverage, trace, size);
+}
+
 void bench_ptah_cool(void)
 {
+	ptah_coverage_free(warm_coverage);
+	warm_coverage = NULL;
 	ptah_flow_free(warm);
 	warm = NULL;
 	ptah_profile_free(warm_profile);

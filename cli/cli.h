@@ -45,7 +45,7 @@ struct command {
 };
 
 extern const struct command command_record, command_dump, command_asm, command_script,
-    command_report, command_stat, command_verify, command_profile;
+    command_report, command_stat, command_verify, command_profile, command_cover;
 
 /*
  * Parses options into *values. Returns the index of the first argument that is
@@ -96,6 +96,12 @@ struct input {
 #define INPUT_OPTION(name, letter, kind, type, field, arg, help, choices)                          \
 	{name, letter, kind, offsetof(type, input.field), arg, help, choices}
 #define INPUT_OPTIONS(type)                                                                        \
+	INPUT_SOURCE_OPTIONS(type),                                                                \
+	INPUT_OPTION("format", 0, OPTION_CHOICE, type, format, "FORMAT",                           \
+		     "text, json or tsv (default: text)", format_choices),                         \
+	INPUT_TALK_OPTIONS(type)
+/* ... for a command with formats of its own. */
+#define INPUT_SOURCE_OPTIONS(type)                                                                 \
 	INPUT_OPTION("input", 'i', OPTION_TEXT, type, path, "FILE",                                \
 		     "the recording (default: perf.data)", NULL),                                  \
 	INPUT_OPTION("pt", 0, OPTION_TEXT, type, pt, "FILE",                                       \
@@ -122,9 +128,8 @@ struct input {
 	INPUT_OPTION("no-retcomp", 0, OPTION_FLAG, type, no_retcomp, NULL,                         \
 		     "with --no-tnt: it has no compressed returns either", NULL),                  \
 	INPUT_OPTION("output", 'o', OPTION_TEXT, type, output, "FILE",                             \
-		     "write to FILE instead of standard output", NULL),                            \
-	INPUT_OPTION("format", 0, OPTION_CHOICE, type, format, "FORMAT",                           \
-		     "text, json or tsv (default: text)", format_choices),                         \
+		     "write to FILE instead of standard output", NULL)
+#define INPUT_TALK_OPTIONS(type)                                                                   \
 	INPUT_OPTION("no-progress", 0, OPTION_FLAG, type, no_progress, NULL,                       \
 		     "no progress line on a terminal", NULL),                                      \
 	INPUT_OPTION("quiet", 'q', OPTION_FLAG, type, quiet, NULL,                                 \

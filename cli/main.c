@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const struct command *const commands[] = {
-    &command_record, &command_report, &command_script, &command_stat,
-    &command_verify, &command_dump,   &command_asm,    &command_profile,
+    &command_record, &command_report, &command_script,	&command_stat,	&command_verify,
+    &command_dump,   &command_asm,    &command_profile, &command_cover,
 };
 
 static void usage(FILE *to)

@@ -16,7 +16,7 @@
  *	ptah_flow_free(flow);
  *
  * Feeding and threads as in event.h. The image must live as long as the flow
- * and may change between two calls of read. Memory is a function of the
+ * and may change between two calls of read, or by on_missing. Memory is a function of the
  * distinct code that ran, never of the trace's length.
  *
  * Only what the trace proves is reported: instructions behind the last packet
@@ -42,6 +42,16 @@ struct ptah_filter_range {
 	uint8_t kind;	      /* enum ptah_range_kind */
 };
 
+/*
+ * Code that is not in the image: the byte at `address` is needed to go on. May
+ * add it, and more, to the flow's image, where nothing is mapped yet; true says
+ * that it did. Code is read a block ahead of what has run, so an address may be
+ * asked for that the trace does not come to. What is refused stays an error at
+ * the place that needs it, and is seldom asked for again before the next seek.
+ * `space` is where the code is looked up in. Must not use the flow itself.
+ */
+typedef bool ptah_missing_code(void *context, uint64_t address, const struct ptah_space *space);
+
 struct ptah_flow_config {
 	size_t size;					     /* sizeof(struct ptah_flow_config) */
 	struct ptah_event_config events;		     /* its size 0: the defaults */
@@ -55,6 +65,8 @@ struct ptah_flow_config {
 	bool no_retcomp; /* IA32_RTIT_CTL.DisRETC: an outcome at a return is an error */
 	/* Follows every branch anew, and remembers no paths: slow, and the same items. */
 	bool no_paths;
+	ptah_missing_code *on_missing; /* or NULL */
+	void *missing_context;
 };
 
 struct ptah_flow;

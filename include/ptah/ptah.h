@@ -4,6 +4,7 @@
 #define PTAH_PTAH_H
 
 #include <ptah/counts.h>
+#include <ptah/coverage.h>
 #include <ptah/cpu.h>
 #include <ptah/error.h>
 #include <ptah/event.h>

@@ -16,24 +16,59 @@ _Static_assert(sizeof(struct code_chunk) <= CODE_CHUNK_BYTES, "fewer CODE_CHUNK_
 struct code_reader {
 	const struct ptah_image *image;
 	const struct ptah_space *space;
+	struct code_cache *asks; /* for what is missing; NULL: it does not */
 	uint64_t ip;
 	size_t pos, size;
 	uint8_t bytes[256];
 };
 
+void code_forget_refusals(struct code_cache *cache)
+{
+	cache->round++;
+}
+
+static struct code_refusal *refusal_at(struct code_cache *cache, uint64_t address)
+{
+	return &cache->refusals[address * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (CODE_REFUSALS - 1)];
+}
+
+/* Has the image got the byte behind those at hand, now that we ask for it? */
+NOINLINE static bool ask(struct code_reader *r)
+{
+	const uint64_t address = r->ip + (r->size - r->pos);
+	struct code_cache *cache = r->asks;
+	const uint16_t space = cache->space;
+	struct code_refusal *refusal = refusal_at(cache, address);
+	uint8_t byte;
+
+	if (address < r->ip || (refusal->address == address && refusal->space == space &&
+				refusal->round == cache->round))
+		return false;
+	if (cache->on_missing(cache->missing_context, address, r->space) &&
+	    ptah_image_read(r->image, address, &byte, 1, r->space))
+		return true;
+	*refusal = (struct code_refusal){address, cache->round, space};
+	return false;
+}
+
 static int reader_next(struct code_reader *r, unsigned mode, struct x86_insn *insn)
 {
-	int status;
+	int status = PTAH_E_MORE, asked = 0;
 
-	if (r->size - r->pos < X86_MAX_SIZE) {
-		r->size = ptah_image_read(r->image, r->ip, r->bytes, sizeof(r->bytes), r->space);
-		r->pos = 0;
-		if (!r->size)
+	while (status == PTAH_E_MORE) {
+		if (r->size - r->pos < X86_MAX_SIZE) {
+			r->size =
+			    ptah_image_read(r->image, r->ip, r->bytes, sizeof(r->bytes), r->space);
+			r->pos = 0;
+		}
+		if (r->size)
+			status = x86_decode(r->bytes + r->pos, r->size - r->pos, r->ip, mode, insn);
+		/* A yes has brought a byte, so no instruction needs more of them. */
+		if (status == PTAH_E_MORE && !(r->asks && asked++ < X86_MAX_SIZE && ask(r)))
 			return PTAH_E_NO_CODE;
 	}
-	status = x86_decode(r->bytes + r->pos, r->size - r->pos, r->ip, mode, insn);
-	if (status < 0) /* an instruction cut by the end of the image */
-		return status == PTAH_E_MORE ? PTAH_E_NO_CODE : status;
+	if (status < 0)
+		return status;
 	r->pos += insn->size;
 	r->ip += insn->size;
 	return 0;
@@ -55,6 +90,7 @@ int code_init(struct code_cache *cache, const struct ptah_image *image)
 {
 	memset(cache, 0, sizeof(*cache));
 	cache->image = image;
+	cache->round = 1;
 	cache->bucket_count = FIRST_BUCKETS;
 	cache->chunk_used = CODE_CHUNK_NODES;
 	cache->buckets = calloc(cache->bucket_count, sizeof(struct code_node *));
@@ -243,8 +279,7 @@ static struct code_node *allocate(struct code_cache *cache)
 
 /* Fills a node from the image. An error at its first instruction is an error, later it ends the
  * node. */
-static int decode_node(const struct code_cache *cache, struct code_node *node, uint64_t ip,
-		       unsigned mode)
+static int decode_node(struct code_cache *cache, struct code_node *node, uint64_t ip, unsigned mode)
 {
 	struct code_reader r = read_at(cache, ip, cache->space);
 	struct ptah_item head = {.type = PTAH_ITEM_BLOCK, .mode = (uint8_t)mode};
@@ -254,6 +289,7 @@ static int decode_node(const struct code_cache *cache, struct code_node *node, u
 
 	memset(node, 0, sizeof(*node));
 	node->ip = ip;
+	r.asks = cache->on_missing ? cache : NULL;
 	while (head.ninsn < CODE_MAX_INSNS) {
 		status = reader_next(&r, mode, &insn);
 		if (status < 0)
@@ -346,17 +382,18 @@ int code_decode(const struct code_cache *cache, uint64_t ip, unsigned mode, unsi
 
 const struct ptah_insn *code_node_insns(const struct code_cache *cache, struct code_node *node)
 {
-	struct ptah_insn **insns = insns_of(node);
+	struct ptah_insn **known = insns_of(node), *insns = *known;
 	const unsigned n = code_ninsn(node);
 
-	if (*insns)
-		return *insns;
-	*insns = malloc(n * sizeof(**insns));
-	if (*insns && code_decode(cache, node->ip, code_mode(node), node->space, *insns, n) < 0) {
-		free(*insns);
-		*insns = NULL;
+	if (insns)
+		return insns;
+	insns = malloc(n * sizeof(*insns));
+	if (insns && code_decode(cache, node->ip, code_mode(node), node->space, insns, n) < 0) {
+		free(insns);
+		insns = NULL;
 	}
-	return *insns;
+	*known = insns;
+	return insns;
 }
 
 const struct ptah_insn *code_insns(const struct code_cache *cache, uint64_t ip, unsigned mode,

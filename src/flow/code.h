@@ -68,8 +68,22 @@ struct code_chunk {
 	struct code_chunk *next;
 };
 
+/* Addresses that nobody knew code for, so that they are not asked for at every turn. */
+#define CODE_REFUSALS 64
+
+struct code_refusal {
+	uint64_t address;
+	uint32_t round; /* it counts while this is the cache's */
+	uint16_t space;
+};
+
 struct code_cache {
 	const struct ptah_image *image;
+	/* Asked for code that is not there, or NULL: see struct ptah_flow_config. */
+	ptah_missing_code *on_missing;
+	void *missing_context;
+	struct code_refusal refusals[CODE_REFUSALS];
+	uint32_t round;
 	/* Address spaces that code was looked up in, by the numbers in items; [0] is any. */
 	struct ptah_space *spaces;
 	size_t space_count;
@@ -84,6 +98,9 @@ struct code_cache {
 
 int code_init(struct code_cache *cache, const struct ptah_image *image);
 void code_fini(struct code_cache *cache);
+
+/* What was refused is asked for again. */
+void code_forget_refusals(struct code_cache *cache);
 
 /* Forgets all nodes. */
 void code_flush(struct code_cache *cache);

@@ -788,8 +788,10 @@ static bool apply_ptwrite(struct ptah_flow *f, struct flow_output *out)
 		return false;
 	if (f->positioned && !f->placed && find_insn(f, is_ptwrite, &ip, &end) &&
 	    (!told || ip == f->event.ip)) {
-		/* In a loop the address behind it may come before it. */
-		if (comes_first(f, end, ip) && walk_to_ip(f, out, ip) == WALK_FULL)
+		/* In a loop the address behind it may come before it. That is no longer
+		 * seen when the output was full on the way: the blocks are the same. */
+		f->around = f->around || comes_first(f, end, ip);
+		if (f->around && walk_to_ip(f, out, ip) == WALK_FULL)
 			return false;
 		if (walk_to_ip(f, out, end) == WALK_FULL)
 			return false;
@@ -1117,7 +1119,7 @@ static bool take_next(struct ptah_flow *f, struct flow_output *out)
 		return true;
 	}
 	f->has_event = true;
-	f->placed = f->gap_told = false;
+	f->placed = f->around = f->gap_told = false;
 	return true;
 }
 
@@ -1311,6 +1313,10 @@ int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config 
 					&f->events);
 	if (status >= 0)
 		status = code_init(&f->code, image);
+	if (config) {
+		f->code.on_missing = config->on_missing;
+		f->code.missing_context = config->missing_context;
+	}
 	if (status < 0) {
 		ptah_flow_free(f);
 		return status;
@@ -1349,6 +1355,7 @@ void ptah_flow_seek(struct ptah_flow *f, uint64_t offset)
 	f->has_event = f->paused = f->space_waits = f->has_held = false;
 	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	f->code.space = 0;
+	code_forget_refusals(&f->code);
 }
 
 int ptah_flow_space(const struct ptah_flow *f, unsigned number, struct ptah_space *space)

@@ -62,6 +62,7 @@ struct ptah_flow {
 	bool has_event;
 	struct ptah_item event;
 	bool placed; /* we have been where it is */
+	bool around; /* on the way round a loop to there */
 
 	/* The address space that the trace has told, and whether the next branch leads there. */
 	struct ptah_space space;

@@ -176,6 +176,11 @@ static const char *shown(struct names *n, const char *path)
 	return c->text;
 }
 
+bool names_find_map(const struct names *n, int32_t pid, uint64_t ip, struct ptah_map *map)
+{
+	return ptah_session_find_map(n->session, pid, ip, 0, map) || find_added_map(n, ip, map);
+}
+
 /* The build id of what is at `path` now, below the root; none for what is no file. */
 static void read_id(const struct names *n, const char *path, struct perfdata_build_id *id)
 {
@@ -213,8 +218,7 @@ bool names_find_file(void *names, int32_t pid, uint64_t address, struct ptah_cou
 	struct perfdata_build_id id;
 	struct ptah_map map;
 
-	if (!ptah_session_find_map(n->session, pid, address, 0, &map) &&
-	    !find_added_map(n, address, &map))
+	if (!names_find_map(n, pid, address, &map))
 		return false;
 	find_id(n, map.path, &id);
 	*file = (struct ptah_counts_file){.address = map.address,
@@ -326,8 +330,7 @@ static bool find_map(const struct names *n, uint64_t ip, struct ptah_map *map, b
 
 	*changed = false;
 	if (!n->counts)
-		return ptah_session_find_map(n->session, n->pid, ip, 0, map) ||
-		       find_added_map(n, ip, map);
+		return names_find_map(n, n->pid, ip, map);
 	file = ptah_counts_find(n->counts, (size_t)n->pid, ip);
 	if (!file)
 		return false;

@@ -52,6 +52,9 @@ int names_use_counts(struct names *names, const struct ptah_counts *counts, bool
 /* The paths of those files, each once. NULL when i is out of range. */
 const char *names_changed_file(const struct names *names, size_t i);
 
+/* Where in which file an address lies; false: nothing is known. */
+bool names_find_map(const struct names *names, int32_t pid, uint64_t ip, struct ptah_map *map);
+
 /* Never NULL. Valid until the next call for another process. */
 const struct name *names_find(struct names *names, int32_t pid, uint64_t ip);
 

@@ -18,8 +18,8 @@ void profile_add_edge(struct ptah_profile *p, const struct code_node *branch, ui
 		p->status = PTAH_E_NOMEM;
 }
 
-static void add_block(struct ptah_profile *p, const struct code_node *node, bool taken,
-		      const uint64_t *to, uint64_t times)
+void profile_add_block(struct ptah_profile *p, const struct code_node *node, bool taken,
+		       uint64_t times)
 {
 	const struct tally_block key = {.ip = node->ip,
 					.end = node->end,
@@ -35,6 +35,12 @@ static void add_block(struct ptah_profile *p, const struct code_node *node, bool
 	}
 	b->count += times;
 	b->taken += taken ? times : 0;
+}
+
+static void add_node(struct ptah_profile *p, const struct code_node *node, bool taken,
+		     const uint64_t *to, uint64_t times)
+{
+	profile_add_block(p, node, taken, times);
 	if (to)
 		profile_add_edge(p, node, *to, times);
 }
@@ -48,7 +54,7 @@ static void expand_rows(struct ptah_profile *p, int32_t state)
 
 		if (!times)
 			continue;
-		profile_walk(p, state, payload, add_block, times);
+		profile_walk(p, state, payload, add_node, times);
 		row[payload].count = 0;
 	}
 }
@@ -61,9 +67,9 @@ static void expand_pair(struct ptah_profile *p, const struct pair *pair)
 
 	if (pair->key & FROM_EFFECT) {
 		branch = p->effects[from].branch;
-		add_block(p, branch, false, NULL, pair->count);
+		profile_add_block(p, branch, false, pair->count);
 	} else {
-		branch = profile_walk(p, (int32_t)from, 0, add_block, pair->count);
+		branch = profile_walk(p, (int32_t)from, 0, add_node, pair->count);
 	}
 	profile_add_edge(p, branch, to, pair->count);
 }
@@ -73,6 +79,8 @@ int profile_expand(struct ptah_profile *p)
 	const uint32_t context = p->context;
 	const uint16_t space = p->flow->code.space;
 
+	if (p->coverage)
+		return coverage_expand(p);
 	for (size_t s = 1; s < p->state_count; s++)
 		if (p->states[s].node) /* else it was never left */
 			expand_rows(p, (int32_t)(s * STRIDE));

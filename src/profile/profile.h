@@ -10,7 +10,7 @@
  *
  * rows.c: what a packet does at a state. run.c: the loop over packets.
  * tally.c: counts by block and by edge. expand.c: from rows to these. merge.c:
- * from another profile to these.
+ * from another profile to these. coverage.c: the same by executions, with a bitmap.
  */
 #ifndef PTAH_PROFILE_PROFILE_H
 #define PTAH_PROFILE_PROFILE_H
@@ -71,8 +71,8 @@ struct target {
 
 /* How often a state, or an effect that returns, led to a state by address. */
 struct pair {
-	uint64_t key; /* from << 32 | to; 0: free */
-	uint64_t count;
+	uint64_t key;	/* from << 32 | to; 0: free */
+	uint64_t count; /* of a coverage: 32 bits; above them the memo's number */
 };
 
 #define FROM_EFFECT (UINT64_C(1) << 63)
@@ -126,7 +126,17 @@ struct ptah_profile {
 
 	struct tally blocks, edges;
 	struct ptah_profile_totals totals; /* only errors, overflows, gaps, first_error */
+
+	/* Who counts by executions, or NULL: then what follows is not used. */
+	struct ptah_coverage *coverage;
+	/* What has a count, in the order of its first: an entry's place in `rows`, a pair's key. */
+	uint64_t *touched;
+	size_t touched_count, touched_capacity;
+	uint32_t *marks; /* one for each entry of the rows; 0 at first */
 };
+
+/* A coverage's counts are settled at the latest when there are so many. */
+#define MOST_TOUCHED ((size_t)1 << 20)
 
 /* rows.c */
 
@@ -157,8 +167,11 @@ bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
 /* The same of a TIP. */
 bool profile_make_tip(struct ptah_profile *p, int32_t state);
 
-/* One more of a pair. False when out of memory. */
-bool profile_count_pair(struct ptah_profile *p, uint64_t key, uint64_t n);
+/* The pair of a key, made at need. NULL when out of memory. */
+struct pair *profile_pair(struct ptah_profile *p, uint64_t key);
+
+/* One more that is touched. False when out of memory. */
+bool profile_touch(struct ptah_profile *p, uint64_t key);
 
 /* A node that a packet passes; `taken` of a conditional branch, `to` of a return (else NULL). */
 typedef void profile_visit(struct ptah_profile *p, const struct code_node *node, bool taken,
@@ -179,6 +192,12 @@ void profile_rows_fini(struct ptah_profile *p);
 /* An item of the flow, or of those who feed us, goes into the counts. */
 void profile_count_item(struct ptah_profile *p, const struct ptah_item *item);
 
+/* A block of the flow's. NULL when out of memory. */
+struct tally_block *profile_count_block(struct ptah_profile *p, const struct ptah_item *item);
+
+/* Where a block's direct branch leads: an item does not say, the code that was read does. */
+uint64_t profile_target_of(struct ptah_profile *p, const struct ptah_item *item);
+
 /* As large as they may be: their counts are to be expanded, and they forgotten. */
 bool profile_is_full(const struct ptah_profile *p);
 
@@ -187,11 +206,28 @@ int profile_run(struct ptah_profile *p);
 
 /* expand.c */
 
+void profile_add_block(struct ptah_profile *p, const struct code_node *node, bool taken,
+		       uint64_t times);
 void profile_add_edge(struct ptah_profile *p, const struct code_node *branch, uint64_t to,
 		      uint64_t times);
 
 /* The counts of the rows become counts of blocks and edges, and 0. */
 int profile_expand(struct ptah_profile *p);
+
+/* coverage.c */
+
+/* The counts of what is touched go into the bitmap and the memos, and become 0. */
+int coverage_settle(struct ptah_profile *p);
+
+/* A coverage's profile_expand(). */
+int coverage_expand(struct ptah_profile *p);
+
+/* With the rows. What they have counted must have been expanded. */
+void coverage_forget_memos(struct ptah_profile *p);
+bool coverage_is_full(const struct ptah_profile *p);
+
+/* A coverage's profile_count_item(), of a block. */
+void coverage_count_block(struct ptah_profile *p, const struct ptah_item *item);
 
 /* tally.c: NULL when out of memory. */
 struct tally_block *tally_block(struct tally *t, const struct tally_block *key);

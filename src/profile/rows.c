@@ -27,7 +27,7 @@ bool profile_is_full(const struct ptah_profile *p)
 	const size_t max = p->config.max_places;
 
 	return p->state_count >= max || p->effect_count >= EFFECTS * max ||
-	       p->pair_count >= PAIRS * max;
+	       p->pair_count >= PAIRS * max || (p->coverage && coverage_is_full(p));
 }
 
 /* One more of something: the loop stops soon when that was the last. */
@@ -69,6 +69,8 @@ void profile_rows_fini(struct ptah_profile *p)
 	free(p->targets);
 	free(p->effects);
 	free(p->pairs);
+	free(p->touched);
+	free(p->marks);
 }
 
 void profile_forget_rows(struct ptah_profile *p)
@@ -77,6 +79,8 @@ void profile_forget_rows(struct ptah_profile *p)
 	memset(p->pairs, 0, p->pair_slots * sizeof(*p->pairs));
 	p->state_count = 1;
 	p->effect_count = p->pair_count = 0;
+	if (p->coverage)
+		coverage_forget_memos(p);
 }
 
 /* States */
@@ -104,6 +108,14 @@ static bool grow_targets(struct ptah_profile *p)
 	return true;
 }
 
+static bool grow_marks(struct ptah_profile *p, size_t capacity)
+{
+	uint32_t *marks = realloc(p->marks, capacity * STRIDE * sizeof(*marks));
+
+	p->marks = marks ? marks : p->marks;
+	return marks;
+}
+
 static bool grow_states(struct ptah_profile *p)
 {
 	size_t capacity = p->state_capacity ? 2 * p->state_capacity : FIRST_STATES;
@@ -120,6 +132,8 @@ static bool grow_states(struct ptah_profile *p)
 	if (!rows)
 		return false;
 	p->rows = rows;
+	if (p->coverage && !grow_marks(p, capacity))
+		return false;
 	p->state_capacity = capacity;
 	return true;
 }
@@ -146,6 +160,8 @@ int32_t profile_state(struct ptah_profile *p, uint64_t ip)
 	p->states[p->state_count] =
 	    (struct state){.ip = ip, .space = (uint16_t)(p->context >> 2), .mode = p->context & 3};
 	memset(p->rows + state, 0, STRIDE * sizeof(*p->rows));
+	if (p->coverage)
+		memset(p->marks + state, 0, STRIDE * sizeof(*p->marks));
 	p->state_count++;
 	look_at_limits(p);
 	return state;
@@ -176,26 +192,41 @@ static bool grow_pairs(struct ptah_profile *p)
 	return true;
 }
 
-bool profile_count_pair(struct ptah_profile *p, uint64_t key, uint64_t n)
+struct pair *profile_pair(struct ptah_profile *p, uint64_t key)
 {
 	size_t at;
 
-	for (at = profile_pair_slot(p, key); p->pairs[at].key;
-	     at = (at + 1) & (p->pair_slots - 1)) {
-		if (p->pairs[at].key == key) {
-			p->pairs[at].count += n;
-			return true;
-		}
-	}
+	for (at = profile_pair_slot(p, key); p->pairs[at].key; at = (at + 1) & (p->pair_slots - 1))
+		if (p->pairs[at].key == key)
+			return &p->pairs[at];
 	if (SPARSE * (p->pair_count + 1) > p->pair_slots) {
-		if (!grow_pairs(p))
-			return out_of_memory(p);
+		if (!grow_pairs(p)) {
+			out_of_memory(p);
+			return NULL;
+		}
 		for (at = profile_pair_slot(p, key); p->pairs[at].key;)
 			at = (at + 1) & (p->pair_slots - 1);
 	}
-	p->pairs[at] = (struct pair){key, n};
+	p->pairs[at] = (struct pair){key, 0};
 	p->pair_count++;
 	look_at_limits(p);
+	return &p->pairs[at];
+}
+
+bool profile_touch(struct ptah_profile *p, uint64_t key)
+{
+	if (p->touched_count == p->touched_capacity) {
+		const size_t capacity = p->touched_capacity ? 2 * p->touched_capacity : 4096;
+		uint64_t *touched = realloc(p->touched, capacity * sizeof(*touched));
+
+		if (!touched)
+			return out_of_memory(p);
+		p->touched = touched;
+		p->touched_capacity = capacity;
+	}
+	p->touched[p->touched_count++] = key;
+	if (UNLIKELY(p->touched_count >= MOST_TOUCHED)) /* they are to be settled */
+		p->end = NULL;
 	return true;
 }
 

@@ -82,17 +82,51 @@ struct hot {
 	const struct effect *effects;
 	const uint8_t *end;
 	unsigned top, depth;
+	/* Constant, and known to the compiler: what is touched is written down. */
+	bool touching;
+	uint64_t *touches;
+	size_t touched, room;
 };
 
-static ALWAYS_INLINE void load(struct hot *h, const struct ptah_profile *p)
+static ALWAYS_INLINE void load(struct hot *h, const struct ptah_profile *p, bool touching)
 {
-	*h = (struct hot){p->rows, p->targets, p->pairs, p->effects, p->end, p->top, p->depth};
+	*h = (struct hot){.rows = p->rows,
+			  .targets = p->targets,
+			  .pairs = p->pairs,
+			  .effects = p->effects,
+			  .end = p->end,
+			  .top = p->top,
+			  .depth = p->depth,
+			  .touching = touching};
+	if (touching) {
+		h->touches = p->touched;
+		h->touched = p->touched_count;
+		h->room = p->touched_capacity < MOST_TOUCHED ? p->touched_capacity : MOST_TOUCHED;
+	}
 }
 
 static ALWAYS_INLINE void store(const struct hot *h, struct ptah_profile *p)
 {
 	p->top = h->top;
 	p->depth = h->depth;
+	if (h->touching)
+		p->touched_count = h->touched;
+}
+
+/* The first count of something since the last settling. False when out of memory. */
+static ALWAYS_INLINE bool touch(struct hot *h, struct ptah_profile *p, uint64_t key)
+{
+	bool good = true;
+
+	/* profile_touch() grows the list, and stops the loop when it is long. */
+	if (UNLIKELY(h->touched >= h->room)) {
+		store(h, p);
+		good = profile_touch(p, key);
+		load(h, p, h->touching);
+	} else {
+		h->touches[h->touched++] = key;
+	}
+	return good;
 }
 
 /* The usual case of profile_state(): known, and in its first slot. */
@@ -104,25 +138,24 @@ static ALWAYS_INLINE int32_t find_state(struct hot *h, struct ptah_profile *p, u
 	if (UNLIKELY(t->ip != ip || t->context != p->context || !state)) {
 		state = profile_state(p, ip);
 		store(h, p);
-		load(h, p);
+		load(h, p, h->touching);
 	}
 	return state;
 }
 
-/* ... and of profile_count_pair(). */
+/* One more of a pair: the usual case of profile_pair(). False when out of memory. */
 static ALWAYS_INLINE bool count_pair(struct hot *h, struct ptah_profile *p, uint64_t key)
 {
 	struct pair *pair = &h->pairs[profile_pair_slot(p, key)];
-	bool good = true;
 
 	if (UNLIKELY(pair->key != key)) {
-		good = profile_count_pair(p, key, 1);
 		store(h, p);
-		load(h, p);
-	} else {
-		pair->count++;
+		pair = profile_pair(p, key);
+		load(h, p, h->touching);
+		if (UNLIKELY(!pair))
+			return false;
 	}
-	return good;
+	return (uint32_t)pair->count++ || !h->touching || touch(h, p, key);
 }
 
 /* The stack's part of an effect. */
@@ -174,10 +207,12 @@ static ALWAYS_INLINE int32_t take_outcomes(struct hot *h, struct ptah_profile *p
 			store(h, p);
 			if (!make_entry(p, state, payload, pos))
 				return 0;
-			load(h, p);
+			load(h, p, h->touching);
 			entry = &h->rows[(uint32_t)state + payload];
 		}
-		entry->count++;
+		if (!entry->count++ && h->touching &&
+		    UNLIKELY(!touch(h, p, (uint32_t)state + payload)))
+			return 0;
 		if (LIKELY(entry->next > 0))
 			return entry->next;
 		e = &h->effects[~entry->next];
@@ -212,7 +247,7 @@ static ALWAYS_INLINE bool take_tip_effect(struct hot *h, struct ptah_profile *p,
 		store(h, p);
 		if (!profile_make_tip(p, state))
 			return false;
-		load(h, p);
+		load(h, p, h->touching);
 		next = h->rows[state].next;
 		if (next == NEXT_PLAIN)
 			return true;
@@ -227,13 +262,14 @@ static ALWAYS_INLINE bool take_tip_effect(struct hot *h, struct ptah_profile *p,
 }
 
 /* A TNT-64, six outcomes at a time. */
-NOINLINE static int32_t take_long(struct ptah_profile *p, int32_t state, const uint8_t *pos)
+static ALWAYS_INLINE int32_t take_long(struct ptah_profile *p, int32_t state, const uint8_t *pos,
+				       bool touching)
 {
 	const uint64_t payload = load_le64(pos) >> 16;
 	unsigned left = highest_bit(payload);
 	struct hot h;
 
-	load(&h, p);
+	load(&h, p, touching);
 	while (left) {
 		const unsigned n = left < 6 ? left : 6;
 		const uint64_t bits = payload >> (left - n) & ((1u << n) - 1);
@@ -255,6 +291,17 @@ NOINLINE static int32_t take_long(struct ptah_profile *p, int32_t state, const u
 	return state;
 }
 
+NOINLINE static int32_t take_long_plain(struct ptah_profile *p, int32_t state, const uint8_t *pos)
+{
+	return take_long(p, state, pos, false);
+}
+
+NOINLINE static int32_t take_long_touching(struct ptah_profile *p, int32_t state,
+					   const uint8_t *pos)
+{
+	return take_long(p, state, pos, true);
+}
+
 /* A TIP. The next state, or 0: not taken. */
 static ALWAYS_INLINE int32_t take_tip(struct hot *h, struct ptah_profile *p, int32_t state,
 				      const uint8_t **pos, uint64_t *last_ip)
@@ -272,7 +319,7 @@ static ALWAYS_INLINE int32_t take_tip(struct hot *h, struct ptah_profile *p, int
 }
 
 /* The packets that are ours, from the decoder's position on. */
-static void run_rows(struct ptah_profile *p)
+static ALWAYS_INLINE void run_rows(struct ptah_profile *p, bool touching)
 {
 	struct ptah_event_decoder *d = p->flow->events;
 	const uint8_t *const start = d->pos, *pos = start;
@@ -281,7 +328,7 @@ static void run_rows(struct ptah_profile *p)
 	struct hot h;
 
 	p->end = d->end - pos > STRETCH ? pos + STRETCH : d->end - LOOK;
-	load(&h, p);
+	load(&h, p, touching);
 	while (pos <= h.end && state) {
 		const unsigned byte = *pos;
 
@@ -297,8 +344,9 @@ static void run_rows(struct ptah_profile *p)
 			pos++;
 		} else if (byte == OPCODE_EXT && pos[1] == EXT_TNT_64 && load_le64(pos) >> 17) {
 			store(&h, p);
-			state = take_long(p, state, pos);
-			load(&h, p);
+			state = touching ? take_long_touching(p, state, pos)
+					 : take_long_plain(p, state, pos);
+			load(&h, p, touching);
 			pos += 8;
 		} else {
 			d->pos = pos;
@@ -317,6 +365,17 @@ static void run_rows(struct ptah_profile *p)
 		leave(p, state);
 }
 
+/* A loop for each of its uses: what one does not need costs it nothing. */
+NOINLINE static void run_plain(struct ptah_profile *p)
+{
+	run_rows(p, false);
+}
+
+NOINLINE static void run_touching(struct ptah_profile *p)
+{
+	run_rows(p, true);
+}
+
 static void count_event(struct ptah_profile *p, const struct ptah_item *item)
 {
 	if (item->type == PTAH_ITEM_ERROR && !p->totals.errors++)
@@ -327,8 +386,7 @@ static void count_event(struct ptah_profile *p, const struct ptah_item *item)
 		p->config.on_event(p->config.context, item);
 }
 
-/* Where a block's direct branch leads: an item does not say, the code that was read does. */
-static uint64_t target_of(struct ptah_profile *p, const struct ptah_item *item)
+uint64_t profile_target_of(struct ptah_profile *p, const struct ptah_item *item)
 {
 	struct code_cache *code = &p->flow->code;
 	const uint16_t space = code->space;
@@ -341,7 +399,7 @@ static uint64_t target_of(struct ptah_profile *p, const struct ptah_item *item)
 	return node && node->end == item->end ? node->target : 0;
 }
 
-void profile_count_item(struct ptah_profile *p, const struct ptah_item *item)
+struct tally_block *profile_count_block(struct ptah_profile *p, const struct ptah_item *item)
 {
 	struct ptah_item head = {.type = PTAH_ITEM_BLOCK,
 				 .flags = item->flags & PTAH_ITEM_TRUNCATED,
@@ -353,21 +411,40 @@ void profile_count_item(struct ptah_profile *p, const struct ptah_item *item)
 	    .ip = item->ip, .end = item->end, .space = item->space, .section = item->section};
 	struct tally_block *b;
 
-	if (item->type != PTAH_ITEM_BLOCK) {
-		count_event(p, item);
-		return;
-	}
 	memcpy(&key.head, &head, sizeof(key.head));
 	b = tally_block(&p->blocks, &key);
 	if (!b) {
 		p->status = PTAH_E_NOMEM;
-		return;
+		return NULL;
 	}
 	if (!b->count)
-		b->target = target_of(p, item);
+		b->target = profile_target_of(p, item);
 	b->count++;
 	b->taken += !!(item->flags & PTAH_ITEM_TAKEN);
 	b->unknown += !!(item->flags & PTAH_ITEM_UNKNOWN);
+	return b;
+}
+
+void profile_count_item(struct ptah_profile *p, const struct ptah_item *item)
+{
+	if (item->type != PTAH_ITEM_BLOCK)
+		count_event(p, item);
+	else if (p->coverage)
+		coverage_count_block(p, item);
+	else
+		profile_count_block(p, item);
+}
+
+/* Makes room in the tables for another stretch. False when out of memory. */
+static bool prepare(struct ptah_profile *p)
+{
+	if (p->touched_count >= MOST_TOUCHED && coverage_settle(p) < 0)
+		return false;
+	if ((p->budget < STRETCH * PER_BYTE || profile_is_full(p)) && profile_expand(p) < 0)
+		return false;
+	if (profile_is_full(p))
+		profile_forget_rows(p);
+	return enter(p);
 }
 
 int profile_run(struct ptah_profile *p)
@@ -386,14 +463,12 @@ int profile_run(struct ptah_profile *p)
 	}
 	while (!starved && !f->paused && p->status >= 0) {
 		if (f->events->end - f->events->pos > LOOK && can_enter(p)) {
-			if ((p->budget < STRETCH * PER_BYTE || profile_is_full(p)) &&
-			    profile_expand(p) < 0)
+			if (!prepare(p))
 				break;
-			if (profile_is_full(p))
-				profile_forget_rows(p);
-			if (!enter(p))
-				break;
-			run_rows(p);
+			if (p->coverage)
+				run_touching(p);
+			else
+				run_plain(p);
 		}
 		n = flow_read_packet(f, items, ARRAY_SIZE(items), &starved);
 		for (int i = 0; i < n; i++)

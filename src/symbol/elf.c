@@ -78,6 +78,43 @@ int symbol_elf_segments(const char *path, uint64_t base, struct symbol_segment *
 	return (int)n;
 }
 
+#define PAGE UINT64_C(4096)
+
+bool symbol_elf_extent(const char *path, uint64_t offset, struct symbol_extent *extent)
+{
+	struct symbol_elf elf;
+	bool found = false;
+	GElf_Ehdr header;
+	GElf_Phdr p;
+	size_t n;
+
+	if (!symbol_elf_open(path, &elf))
+		return false;
+	if (elf_getphdrnum(elf.elf, &n) || !gelf_getehdr(elf.elf, &header))
+		n = 0;
+	*extent = (struct symbol_extent){.address = UINT64_MAX};
+	for (size_t i = 0; i < n && i < SYMBOL_SEGMENTS_MAX; i++) {
+		if (!gelf_getphdr(elf.elf, (int)i, &p) || p.p_type != PT_LOAD)
+			continue;
+		extent->address = p.p_vaddr < extent->address ? p.p_vaddr : extent->address;
+		extent->end =
+		    p.p_vaddr + p.p_memsz > extent->end ? p.p_vaddr + p.p_memsz : extent->end;
+		/* What is mapped are whole pages: bytes before a segment as well. */
+		if (!(p.p_flags & PF_X) ||
+		    offset - p.p_offset / PAGE * PAGE >= p.p_filesz + p.p_offset % PAGE)
+			continue;
+		extent->at = p.p_vaddr + (offset - p.p_offset);
+		found = true;
+	}
+	symbol_elf_close(&elf);
+	if (found) {
+		extent->entry = header.e_entry;
+		extent->address -= extent->address % PAGE;
+		extent->end += (PAGE - extent->end % PAGE) % PAGE;
+	}
+	return found;
+}
+
 /* Strings */
 
 Elf_Data *symbol_string_table(Elf *elf, size_t index)

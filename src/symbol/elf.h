@@ -49,6 +49,16 @@ bool symbol_file_offset(const struct symbol_file *file, uint64_t address, uint64
  */
 int symbol_elf_segments(const char *path, uint64_t base, struct symbol_segment **segments);
 
+/* What the loadable segments span, as the file has it, to whole pages. */
+struct symbol_extent {
+	uint64_t address, end;
+	uint64_t entry;
+	uint64_t at; /* the address of the file's byte that was asked for */
+};
+
+/* False when it is no x86-64 ELF file, or has no executable segment with that byte. */
+bool symbol_elf_extent(const char *path, uint64_t offset, struct symbol_extent *extent);
+
 /*
  * The string at `offset` of a string table, copied with at most n - 1 bytes;
  * "" when there is none. elf_strptr() may look at the whole table each time.

@@ -4,7 +4,7 @@
 # that makes no sense is told of on standard error with status 2.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 
-commands='record dump asm script report stat verify profile'
+commands='record dump asm script report stat verify profile cover'
 empty() {
 	[ ! -s "$1" ] || fail "\"$2\" wrote to $1: $(head -3 "$1")"
 }

@@ -4,9 +4,13 @@
 
 #include <ptah/flow.h>
 
-/* 0x401000: NOP x 8; PTWRITE EAX; NOP; JMP *RAX. */
+/*
+ * 0x401000: NOP x 8; PTWRITE EAX; NOP; JMP *RAX. 0x40100f: a loop that needs no
+ * trace: NOP x 2; PTWRITE EAX; JMP 0x40100f.
+ */
 static const uint8_t code[] = {0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90,
-			       0xf3, 0x0f, 0xae, 0xe0, 0x90, 0xff, 0xe0};
+			       0xf3, 0x0f, 0xae, 0xe0, 0x90, 0xff, 0xe0, 0x90,
+			       0x90, 0xf3, 0x0f, 0xae, 0xe0, 0xeb, 0xf8};
 
 /* The same items whole and in chunks of a byte, read one by one and many at once. */
 static void check(const struct ptah_event_config *events, const char *trace, const char *expected)
@@ -67,6 +71,16 @@ static void ptwrite_without_address(void **state)
 		    "block ip=40100c to=40100f count=2; disabled noip; ");
 }
 
+/* From behind it, once round: cut at the same places when the reader has room for one item. */
+static void ptwrite_behind_us_in_a_loop(void **state)
+{
+	(void)state;
+	check(&plain, ON_64 "TIP 0x401015; PTW 0x00000007; OVF",
+	      IS_ON "block ip=401000 to=40100f count=b; block ip=401015 to=401017 count=1; "
+		    "block cut ip=40100f to=401011 count=2; block cut ip=401011 to=401015 count=1; "
+		    "ptwrite ip=401011 value=7 count=4; overflow noip; ");
+}
+
 /* CLI and STI: the flag's FUP is reached like any address. */
 static void interrupt_flag(void **state)
 {
@@ -113,6 +127,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(at_their_address),
 	    cmocka_unit_test(ptwrite_without_address),
+	    cmocka_unit_test(ptwrite_behind_us_in_a_loop),
 	    cmocka_unit_test(interrupt_flag),
 	    cmocka_unit_test(code_size_with_address),
 	    cmocka_unit_test(ticks),

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT */
+#include "output/drcov.h"
+
+#include "base/bits.h"
+#include "symbol/elf.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MOST_MODULES 65535 /* their numbers have 16 bits */
+
+/* A file as it is mapped: where its first page is, or would be. */
+struct module {
+	uint64_t base, end, entry;
+	const char *path;
+};
+
+struct drcov_block {
+	uint32_t start;
+	uint16_t size, module;
+};
+
+struct drcov {
+	const struct names *names;
+	const char *symfs;
+	struct module *modules;
+	size_t module_count, module_capacity;
+	struct drcov_block *blocks;
+	size_t count, capacity;
+	size_t left_out;
+	/* The mapping of the last block: the next is mostly in the same. */
+	struct ptah_map map;
+	int32_t pid;
+	int module; /* of it; -1: none */
+};
+
+int drcov_new(const struct names *names, const char *symfs, struct drcov **drcov)
+{
+	struct drcov *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return PTAH_E_NOMEM;
+	d->names = names;
+	d->symfs = symfs;
+	*drcov = d;
+	return 0;
+}
+
+void drcov_free(struct drcov *d)
+{
+	if (!d)
+		return;
+	free(d->modules);
+	free(d->blocks);
+	free(d);
+}
+
+size_t drcov_left_out(const struct drcov *d)
+{
+	return d->left_out;
+}
+
+/* One more of *items, which have n. */
+static bool make_room(void **items, size_t n, size_t *capacity, size_t size)
+{
+	void *list;
+
+	if (n < *capacity)
+		return true;
+	list = reallocarray(*items, *capacity ? 2 * *capacity : 64, size);
+	if (!list)
+		return false;
+	*capacity = *capacity ? 2 * *capacity : 64;
+	*items = list;
+	return true;
+}
+
+/* A mapping of a file, and no "[vdso]" or "//anon". */
+static bool is_file(const struct ptah_map *map)
+{
+	return map->path[0] == '/' && map->path[1] != '/';
+}
+
+/* Of a file that is no ELF file: as it lies there, from its first byte on. */
+static void place_plain(const char *path, const struct ptah_map *map, struct module *m)
+{
+	struct stat st;
+
+	m->base = map->address - map->file_offset;
+	m->end = map->address + map->size;
+	if (!stat(path, &st) && m->base + (uint64_t)st.st_size < m->end)
+		m->end = m->base + (uint64_t)st.st_size;
+}
+
+/* Where the whole file begins and ends, of which a part is mapped here. */
+static void place(const struct drcov *d, const struct ptah_map *map, struct module *m)
+{
+	struct symbol_extent e;
+	char path[4096];
+
+	*m = (struct module){.path = map->path};
+	snprintf(path, sizeof(path), "%s%s", d->symfs ? d->symfs : "", map->path);
+	if (!symbol_elf_extent(path, map->file_offset, &e) &&
+	    !symbol_elf_extent(map->path, map->file_offset, &e)) {
+		place_plain(map->path, map, m);
+		return;
+	}
+	m->base = map->address - e.at + e.address;
+	m->end = map->address - e.at + e.end;
+	m->entry = e.entry ? map->address - e.at + e.entry : 0;
+}
+
+/* The module's number; -1: it has none. */
+static int find_module(struct drcov *d, const struct ptah_map *map, int *number)
+{
+	struct module m;
+
+	*number = -1;
+	if (!is_file(map))
+		return 0;
+	place(d, map, &m);
+	for (size_t i = 0; i < d->module_count; i++) {
+		if (d->modules[i].base == m.base && !strcmp(d->modules[i].path, m.path)) {
+			*number = (int)i;
+			return 0;
+		}
+	}
+	if (d->module_count == MOST_MODULES)
+		return 0;
+	if (!make_room((void **)&d->modules, d->module_count, &d->module_capacity, sizeof(m)))
+		return PTAH_E_NOMEM;
+	*number = (int)d->module_count;
+	d->modules[d->module_count++] = m;
+	return 0;
+}
+
+/* d->module is that of the address. */
+static int move_to(struct drcov *d, int32_t pid, uint64_t ip)
+{
+	if (d->map.size && d->pid == pid && ip - d->map.address < d->map.size)
+		return 0;
+	d->pid = pid;
+	d->module = -1;
+	d->map.size = 0;
+	if (!names_find_map(d->names, pid, ip, &d->map))
+		return 0;
+	return find_module(d, &d->map, &d->module);
+}
+
+int drcov_add(struct drcov *d, int32_t pid, uint64_t ip, uint64_t end)
+{
+	int status = move_to(d, pid, ip);
+	uint64_t start;
+
+	if (status < 0)
+		return status;
+	start = d->module < 0 ? UINT64_MAX : ip - d->modules[d->module].base;
+	if (start > UINT32_MAX || end - ip > UINT16_MAX) {
+		d->left_out++;
+		return 0;
+	}
+	if (!make_room((void **)&d->blocks, d->count, &d->capacity, sizeof(*d->blocks)))
+		return PTAH_E_NOMEM;
+	d->blocks[d->count++] =
+	    (struct drcov_block){(uint32_t)start, (uint16_t)(end - ip), (uint16_t)d->module};
+	return 0;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct drcov_block *x = a, *y = b;
+
+	if (x->module != y->module)
+		return x->module < y->module ? -1 : 1;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return (x->size > y->size) - (x->size < y->size);
+}
+
+/* Of what several processes ran, one. */
+static void merge(struct drcov *d)
+{
+	size_t last = 0;
+
+	if (!d->count)
+		return;
+	qsort(d->blocks, d->count, sizeof(*d->blocks), by_place);
+	for (size_t i = 1; i < d->count; i++)
+		if (by_place(&d->blocks[last], &d->blocks[i]))
+			d->blocks[++last] = d->blocks[i];
+	d->count = last + 1;
+}
+
+void drcov_write(struct drcov *d, struct out *out)
+{
+	merge(d);
+	out_format(out,
+		   "DRCOV VERSION: 2\nDRCOV FLAVOR: drcov\n"
+		   "Module Table: version 3, count %zu\n"
+		   "Columns: id, containing_id, start, end, entry, path\n",
+		   d->module_count);
+	for (size_t i = 0; i < d->module_count; i++) {
+		const struct module *m = &d->modules[i];
+
+		out_format(out,
+			   "%3zu, %3zu, 0x%016" PRIx64 ", 0x%016" PRIx64 ", 0x%016" PRIx64 ", ", i,
+			   i, m->base, m->end, m->entry);
+		out_clean(out, m->path);
+		out_char(out, '\n');
+	}
+	out_format(out, "BB Table: %zu bbs\n", d->count);
+	for (size_t i = 0; i < d->count; i++) {
+		uint8_t wire[8];
+
+		store_le32(wire, d->blocks[i].start);
+		store_le16(wire + 4, d->blocks[i].size);
+		store_le16(wire + 6, d->blocks[i].module);
+		out_bytes(out, (const char *)wire, sizeof(wire));
+	}
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A profile whose counts are taken out after each execution: the loop writes
+ * down which entries and pairs it counts first, and these alone are looked at
+ * in the end. What an entry adds to the bitmap is found out once (a memo), how
+ * often it ran is summed up there, and goes into the sets when they are asked for.
+ */
+#include <ptah/coverage.h>
+
+#include "profile/profile.h"
+
+#include <stdlib.h>
+
+#define DEFAULT_BITMAP 65536
+#define LEAST_BITMAP   8
+
+/* A TNT-8 has so many outcomes, and each is an edge at most. */
+#define MEMO_EDGES 6
+
+/* Memos for each place that may be remembered; with more, all begins anew. */
+#define MEMOS 8
+
+struct memo {
+	uint64_t key;	/* as in `touched` */
+	uint64_t total; /* not yet in the sets */
+	uint32_t edges;
+	uint32_t index[MEMO_EDGES]; /* in the bitmap */
+};
+
+struct ptah_coverage {
+	struct ptah_profile *profile;
+	struct ptah_coverage_config config;
+	uint8_t *bitmap, *own;
+	uint32_t *hits; /* the entries that are not 0, as many as there are at most */
+	size_t hit_count;
+	struct memo *memos; /* from 1 on */
+	size_t memo_count, memo_capacity;
+	uint32_t making; /* the memo that is being made, or 0 */
+	size_t blocks_before, edges_before;
+};
+
+/* The bitmap */
+
+size_t ptah_coverage_index(uint64_t from, uint64_t to, size_t size)
+{
+	uint64_t h = from * UINT64_C(0x9e3779b97f4a7c15) + to;
+
+	h = (h ^ h >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	h = (h ^ h >> 27) * UINT64_C(0x94d049bb133111eb);
+	return (size_t)(h ^ h >> 31) & (size - 1);
+}
+
+static ALWAYS_INLINE void hit(struct ptah_coverage *c, uint32_t index, uint64_t times)
+{
+	const uint8_t before = c->bitmap[index], room = (uint8_t)(UINT8_MAX - before);
+
+	/* Who writes to the bitmap meanwhile can bring an entry back to 0. */
+	if (!before && c->hit_count < c->config.bitmap_size)
+		c->hits[c->hit_count++] = index;
+	c->bitmap[index] = (uint8_t)(before + (times < room ? times : room));
+}
+
+static void clear_bitmap(struct ptah_coverage *c)
+{
+	if (c->hit_count == c->config.bitmap_size)
+		memset(c->bitmap, 0, c->config.bitmap_size);
+	else
+		for (size_t i = 0; i < c->hit_count; i++)
+			c->bitmap[c->hits[i]] = 0;
+	c->hit_count = 0;
+}
+
+/* The sets */
+
+static bool in_ranges(const struct ptah_coverage *c, uint64_t ip)
+{
+	for (unsigned i = 0; i < c->config.range_count; i++)
+		if (ip >= c->config.ranges[i].first && ip <= c->config.ranges[i].last)
+			return true;
+	return !c->config.range_count;
+}
+
+/* `times` may be 0: then it is only known. False: it is not to be counted. */
+static bool add_edge(struct ptah_coverage *c, const struct tally_edge *key, uint64_t times)
+{
+	struct tally_edge *e;
+
+	if (!in_ranges(c, key->from) || !in_ranges(c, key->to))
+		return false;
+	e = tally_edge(&c->profile->edges, key);
+	if (e)
+		e->count += times;
+	else
+		c->profile->status = PTAH_E_NOMEM;
+	return e;
+}
+
+static uint32_t index_of(const struct ptah_coverage *c, const struct tally_edge *key)
+{
+	return (uint32_t)ptah_coverage_index(key->from, key->to, c->config.bitmap_size);
+}
+
+static struct tally_edge edge_of(const struct code_node *branch, uint64_t to)
+{
+	return (struct tally_edge){.from = branch->end - code_last_size(branch),
+				   .to = to,
+				   .space = branch->space,
+				   .mode = (uint8_t)code_mode(branch),
+				   .class = branch->class};
+}
+
+/* An edge of the memo that is being made, or of one that is counted up. */
+static void visit_edge(struct ptah_coverage *c, const struct code_node *branch, uint64_t to,
+		       uint64_t times)
+{
+	const struct tally_edge key = edge_of(branch, to);
+	struct memo *m = &c->memos[c->making];
+
+	if (add_edge(c, &key, times) && c->making)
+		m->index[m->edges++] = index_of(c, &key);
+}
+
+static void visit_node(struct ptah_profile *p, const struct code_node *node, bool taken,
+		       const uint64_t *to, uint64_t times)
+{
+	struct ptah_coverage *c = p->coverage;
+
+	if (in_ranges(c, node->ip))
+		profile_add_block(p, node, taken, times);
+	if (node->class == PTAH_INSN_COND)
+		visit_edge(c, node, taken ? node->target : node->end, times);
+	else if (to)
+		visit_edge(c, node, *to, times);
+}
+
+/* What an entry or a pair stands for, so many times. */
+static void visit_key(struct ptah_coverage *c, uint64_t key, uint64_t times)
+{
+	struct ptah_profile *p = c->profile;
+	const uint32_t from = (uint32_t)((key & ~FROM_EFFECT) >> 32);
+	const struct code_node *branch;
+
+	if (!(key >> 32)) {
+		const uint32_t entry = (uint32_t)key, state = entry / STRIDE * STRIDE;
+
+		profile_walk(p, (int32_t)state, entry - state, visit_node, times);
+		return;
+	}
+	if (key & FROM_EFFECT) {
+		branch = p->effects[from].branch;
+		visit_node(p, branch, false, NULL, times);
+	} else {
+		branch = profile_walk(p, (int32_t)from, 0, visit_node, times);
+	}
+	visit_edge(c, branch, profile_at(p, (int32_t)key)->ip, times);
+}
+
+/* What the flow has done itself */
+
+static void on_indirect(void *context, const struct code_node *branch, uint64_t to)
+{
+	struct ptah_coverage *c = context;
+	const struct tally_edge key = edge_of(branch, to);
+
+	if (add_edge(c, &key, 1))
+		hit(c, index_of(c, &key), 1);
+}
+
+void coverage_count_block(struct ptah_profile *p, const struct ptah_item *item)
+{
+	struct ptah_coverage *c = p->coverage;
+	struct tally_block *b = NULL;
+	struct tally_edge key = {.from = item->end - item->last_size,
+				 .to = item->end,
+				 .space = item->space,
+				 .mode = item->mode,
+				 .class = item->class};
+
+	if (in_ranges(c, item->ip)) {
+		b = profile_count_block(p, item);
+		if (!b)
+			return;
+	}
+	if (item->class != PTAH_INSN_COND || item->flags & PTAH_ITEM_UNKNOWN)
+		return;
+	if (item->flags & PTAH_ITEM_TAKEN)
+		key.to = b ? b->target : profile_target_of(p, item);
+	if (add_edge(c, &key, 1))
+		hit(c, index_of(c, &key), 1);
+}
+
+/* Memos */
+
+bool coverage_is_full(const struct ptah_profile *p)
+{
+	return p->coverage->memo_count >= (size_t)MEMOS * p->config.max_places;
+}
+
+void coverage_forget_memos(struct ptah_profile *p)
+{
+	p->coverage->memo_count = 1; /* 0 is none */
+}
+
+/* 0: out of memory. */
+static uint32_t make_memo(struct ptah_coverage *c, uint64_t key)
+{
+	if (c->memo_count == c->memo_capacity) {
+		const size_t capacity = 2 * c->memo_capacity;
+		struct memo *memos =
+		    capacity < UINT32_MAX ? realloc(c->memos, capacity * sizeof(*memos)) : NULL;
+
+		if (!memos) {
+			c->profile->status = PTAH_E_NOMEM;
+			return 0;
+		}
+		c->memos = memos;
+		c->memo_capacity = capacity;
+	}
+	c->making = (uint32_t)c->memo_count++;
+	c->memos[c->making].key = key;
+	c->memos[c->making].total = c->memos[c->making].edges = 0;
+	visit_key(c, key, 0);
+	return c->making;
+}
+
+static ALWAYS_INLINE void settle_one(struct ptah_coverage *c, uint32_t *memo, uint64_t key,
+				     uint32_t times)
+{
+	struct memo *m;
+
+	if (UNLIKELY(!*memo))
+		*memo = make_memo(c, key);
+	m = &c->memos[*memo];
+	m->total += times;
+	for (uint32_t i = 0; i < m->edges; i++)
+		hit(c, m->index[i], times);
+}
+
+/* A pair's count has its memo in the upper half. */
+static void settle_pair(struct ptah_coverage *c, uint64_t key)
+{
+	struct pair *pair = profile_pair(c->profile, key);
+	uint32_t memo = (uint32_t)(pair->count >> 32);
+
+	settle_one(c, &memo, key, (uint32_t)pair->count);
+	pair->count = (uint64_t)memo << 32;
+}
+
+int coverage_settle(struct ptah_profile *p)
+{
+	struct ptah_coverage *c = p->coverage;
+	const uint32_t context = p->context;
+	const uint16_t space = p->flow->code.space;
+
+	for (size_t i = 0; i < p->touched_count; i++) {
+		const uint64_t key = p->touched[i];
+
+		if (key >> 32) {
+			settle_pair(c, key);
+		} else {
+			settle_one(c, &p->marks[key], key, p->rows[key].count);
+			p->rows[key].count = 0;
+		}
+	}
+	c->making = 0;
+	p->touched_count = 0;
+	p->context = context;
+	p->flow->code.space = space;
+	p->budget = UINT32_MAX;
+	return p->status;
+}
+
+int coverage_expand(struct ptah_profile *p)
+{
+	struct ptah_coverage *c = p->coverage;
+	const uint32_t context = p->context;
+	const uint16_t space = p->flow->code.space;
+
+	coverage_settle(p);
+	for (size_t i = 1; i < c->memo_count; i++) {
+		if (!c->memos[i].total)
+			continue;
+		visit_key(c, c->memos[i].key, c->memos[i].total);
+		c->memos[i].total = 0;
+	}
+	p->context = context;
+	p->flow->code.space = space;
+	return p->status;
+}
+
+/* Executions */
+
+int ptah_coverage_begin(struct ptah_coverage *c)
+{
+	struct ptah_profile *p;
+
+	if (!c)
+		return PTAH_E_INVAL;
+	p = c->profile;
+	coverage_settle(p); /* of one that was not ended */
+	clear_bitmap(c);
+	ptah_profile_seek(p, 0);
+	memset(&p->totals, 0, sizeof(p->totals));
+	c->blocks_before = p->blocks.count;
+	c->edges_before = p->edges.count;
+	return p->status;
+}
+
+int ptah_coverage_feed(struct ptah_coverage *c, const void *bytes, size_t n, bool last)
+{
+	return c ? ptah_profile_feed(c->profile, bytes, n, last) : PTAH_E_INVAL;
+}
+
+int ptah_coverage_end(struct ptah_coverage *c, struct ptah_coverage_result *result)
+{
+	const struct ptah_profile *p;
+	int status;
+
+	if (!c)
+		return PTAH_E_INVAL;
+	p = c->profile;
+	status = coverage_settle(c->profile);
+	if (result)
+		*result =
+		    (struct ptah_coverage_result){.errors = p->totals.errors,
+						  .overflows = p->totals.overflows,
+						  .gaps = p->totals.gaps,
+						  .first_error = p->totals.first_error,
+						  .entries = c->hit_count,
+						  .new_blocks = p->blocks.count - c->blocks_before,
+						  .new_edges = p->edges.count - c->edges_before};
+	return status;
+}
+
+int ptah_coverage_run(struct ptah_coverage *c, const void *bytes, size_t n,
+		      struct ptah_coverage_result *result)
+{
+	int status = ptah_coverage_begin(c), ended;
+
+	if (status >= 0)
+		status = ptah_coverage_feed(c, bytes, n, true);
+	ended = ptah_coverage_end(c, result);
+	return status < 0 ? status : ended;
+}
+
+uint8_t *ptah_coverage_bitmap(struct ptah_coverage *c, size_t *size)
+{
+	if (size)
+		*size = c ? c->config.bitmap_size : 0;
+	return c ? c->bitmap : NULL;
+}
+
+int ptah_coverage_blocks(struct ptah_coverage *c, struct ptah_profile_block **blocks, size_t *n)
+{
+	return c ? ptah_profile_blocks(c->profile, blocks, n) : PTAH_E_INVAL;
+}
+
+int ptah_coverage_edges(struct ptah_coverage *c, struct ptah_profile_edge **edges, size_t *n)
+{
+	return c ? ptah_profile_edges(c->profile, edges, n) : PTAH_E_INVAL;
+}
+
+int ptah_coverage_space(const struct ptah_coverage *c, unsigned number, struct ptah_space *space)
+{
+	return c ? ptah_profile_space(c->profile, number, space) : PTAH_E_INVAL;
+}
+
+int ptah_coverage_reset(struct ptah_coverage *c)
+{
+	int status;
+
+	if (!c)
+		return PTAH_E_INVAL;
+	status = ptah_profile_reset(c->profile);
+	/* The memos say what has been put into the sets: they are to be put in again. */
+	profile_forget_rows(c->profile);
+	c->blocks_before = c->edges_before = 0;
+	return status;
+}
+
+/* Making one */
+
+static bool is_valid(const struct ptah_coverage_config *config)
+{
+	const size_t size = config->bitmap_size;
+
+	return config->size >= sizeof(*config) && config->range_count <= PTAH_COVERAGE_RANGES &&
+	       size >= LEAST_BITMAP && size <= PTAH_COVERAGE_MAX_BITMAP && !(size & (size - 1));
+}
+
+static int make_tables(struct ptah_coverage *c)
+{
+	const size_t size = c->config.bitmap_size;
+
+	c->memo_count = 1;
+	c->memo_capacity = 1024;
+	c->memos = malloc(c->memo_capacity * sizeof(*c->memos));
+	c->hits = malloc(size * sizeof(*c->hits));
+	c->own = c->config.bitmap ? NULL : malloc(size);
+	c->bitmap = c->config.bitmap ? c->config.bitmap : c->own;
+	if (!c->memos || !c->hits || !c->bitmap)
+		return PTAH_E_NOMEM;
+	memset(c->bitmap, 0, size);
+	return 0;
+}
+
+static int make_profile(struct ptah_coverage *c, const struct ptah_image *image)
+{
+	const struct ptah_profile_config config = {.size = sizeof(config),
+						   .flow = c->config.flow,
+						   .max_places = c->config.max_places,
+						   .no_rows = c->config.no_rows,
+						   .on_event = c->config.on_event,
+						   .context = c->config.context};
+	int status = ptah_profile_new(image, &config, &c->profile);
+
+	if (status < 0)
+		return status;
+	c->profile->coverage = c;
+	c->profile->flow->on_indirect = on_indirect;
+	c->profile->flow->indirect_context = c;
+	return 0;
+}
+
+int ptah_coverage_new(const struct ptah_image *image, const struct ptah_coverage_config *config,
+		      struct ptah_coverage **coverage)
+{
+	struct ptah_coverage_config wanted = {.size = sizeof(wanted)};
+	struct ptah_coverage *c;
+	int status;
+
+	if (config && config->size >= sizeof(wanted))
+		wanted = *config;
+	wanted.bitmap_size = wanted.bitmap_size ? wanted.bitmap_size : DEFAULT_BITMAP;
+	if (!image || !coverage || (config && config->size < sizeof(wanted)) || !is_valid(&wanted))
+		return PTAH_E_INVAL;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return PTAH_E_NOMEM;
+	c->config = wanted;
+	status = make_tables(c);
+	if (status >= 0)
+		status = make_profile(c, image);
+	if (status < 0) {
+		ptah_coverage_free(c);
+		return status;
+	}
+	*coverage = c;
+	return 0;
+}
+
+void ptah_coverage_free(struct ptah_coverage *c)
+{
+	if (!c)
+		return;
+	ptah_profile_free(c->profile);
+	free(c->memos);
+	free(c->hits);
+	free(c->own);
+	free(c);
+}

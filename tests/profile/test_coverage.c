@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Coverage of random programs and of hardware traces, many executions with one
+ * object: equal to what the items of a flow add up to.
+ */
+#include "test.h"
+
+#include "../flow/machine.h"
+#include "../flow/world.h"
+#include "executions.h"
+
+#include <stdio.h>
+
+#define RUNS 4
+
+static struct ptah_image *image_of(const uint8_t *code, size_t size)
+{
+	struct ptah_image *image;
+
+	assert_int_equal(ptah_image_new(&image), 0);
+	assert_int_equal(ptah_image_add_bytes(image, code, size, BASE, NULL), 0);
+	return image;
+}
+
+static void same(const struct ptah_image *image, const struct ptah_flow_config *config,
+		 const struct execution *executions, size_t n, size_t chunk)
+{
+	for (unsigned variant = 0; variant < COVERAGE_VARIANTS; variant++)
+		assert_true(
+		    coverage_equals_flow(image, image, config, executions, n, chunk, variant));
+}
+
+/* The same program, its trace whole, cut short, and begun late. */
+static void parts(struct execution *e, const uint8_t *trace, size_t size)
+{
+	e[0] = (struct execution){trace, size};
+	e[1] = (struct execution){trace, size / 3};
+	e[2] = (struct execution){trace + size / 2, size - size / 2};
+	e[3] = (struct execution){trace, 0};
+}
+
+static void machines(void **state)
+{
+	static const size_t chunks[] = {0, 1, 100, 4096};
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 8; seed++) {
+		struct execution e[RUNS];
+		size_t size;
+		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_image *image = image_of(m->code, sizeof(m->code));
+
+		parts(e, m->trace, size);
+		same(image, NULL, e, RUNS, chunks[seed % 4]);
+		ptah_image_free(image);
+		machine_free(m);
+	}
+}
+
+static void worlds(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 8; seed++) {
+		const struct ptah_flow_config config = {
+		    .size = sizeof(config), .no_tnt = seed % 8 == 0, .no_retcomp = seed == 5};
+		struct execution e[RUNS];
+		size_t size;
+		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_image *image = image_of(w->code, sizeof(w->code));
+
+		parts(e, w->trace, size);
+		same(image, &config, e, RUNS, seed & 2 ? 0 : 37);
+		ptah_image_free(image);
+		world_free(w);
+	}
+}
+
+/* Whole, damaged, whole, damaged: what one execution breaks is whole in the next. */
+static void damage(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 4; seed++) {
+		struct execution e[RUNS];
+		size_t size;
+		struct world *w = world_new(seed % 7 + 1, seed & 1, seed & 2, false, &size);
+		struct ptah_image *image = image_of(w->code, sizeof(w->code));
+		uint8_t *traces = malloc(RUNS * size);
+
+		assert_non_null(traces);
+		for (unsigned i = 0; i < RUNS; i++) {
+			memcpy(traces + i * size, w->trace, size);
+			e[i] = (struct execution){traces + i * size, size};
+			for (unsigned k = 0; k < 10 * (i % 2); k++)
+				traces[i * size + world_pick(w, (unsigned)size)] ^=
+				    (uint8_t)(1 << world_pick(w, 8));
+		}
+		same(image, NULL, e, RUNS, seed & 4 ? 0 : 501);
+		free(traces);
+		ptah_image_free(image);
+		world_free(w);
+	}
+}
+
+/* Pages on demand */
+
+struct store {
+	struct ptah_image *full, *image;
+	uint64_t page;
+	unsigned asked;
+};
+
+static bool bring(void *context, uint64_t address, const struct ptah_space *space)
+{
+	struct store *store = context;
+	const uint64_t first = address / store->page * store->page;
+	uint8_t bytes[4096];
+	size_t n = ptah_image_read(store->full, first, bytes, (size_t)store->page, space);
+
+	store->asked++;
+	return first + n > address &&
+	       ptah_image_add_bytes(store->image, bytes, n, first, NULL) >= 0;
+}
+
+/* From an empty image; `page` bytes come at a time. */
+static void on_demand(struct ptah_image *full, const struct execution *e, size_t n, uint64_t page)
+{
+	for (unsigned variant = 0; variant < COVERAGE_VARIANTS; variant++) {
+		struct store store = {.full = full, .page = page};
+		const struct ptah_flow_config config = {
+		    .size = sizeof(config), .on_missing = bring, .missing_context = &store};
+
+		assert_int_equal(ptah_image_new(&store.image), 0);
+		assert_true(coverage_equals_flow(full, store.image, &config, e, n, 0, variant));
+		assert_true(store.asked > 0);
+		ptah_image_free(store.image);
+	}
+}
+
+static void pages_on_demand(void **state)
+{
+	static const uint64_t pages[] = {1, 16, 512, 4096};
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 4; seed++) {
+		struct execution e[RUNS];
+		size_t size;
+		struct world *w = world_new(seed, seed & 1, seed & 2, false, &size);
+		struct ptah_image *full = image_of(w->code, sizeof(w->code));
+
+		parts(e, w->trace, size);
+		on_demand(full, e, RUNS, pages[seed - 1]);
+		ptah_image_free(full);
+		world_free(w);
+	}
+}
+
+/* Hardware */
+
+/*
+ * A trace's segments, from one PSB to the next, as executions of their own: at
+ * most so many, the last among them, where mruby's trace ends in an overflow.
+ */
+static size_t segments(struct execution *e, size_t most, const uint8_t *trace, size_t size)
+{
+	const uint8_t *end = trace + size, *next = end, *p;
+	size_t n = 0;
+
+	for (; n < most && (p = ptah_packet_find_last_psb(trace, next)); next = p)
+		e[n++] = (struct execution){p, (size_t)(next - p)};
+	return n;
+}
+
+static void hardware(void **state)
+{
+	static const char *const names[] = {"foo", "unzip", "mruby"};
+	static uint8_t bytes[1 << 20];
+	const char *shared = getenv("PTAH_SHARED");
+	struct execution e[16];
+	char path[4096];
+
+	(void)state;
+	if (!shared || !*shared)
+		skip(); /* no traces of hardware here */
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		struct ptah_image *image;
+		size_t n, size;
+		FILE *f;
+
+		snprintf(path, sizeof(path), "%s/traces/%s.pt", shared, names[i]);
+		f = fopen(path, "r");
+		if (!f)
+			continue;
+		size = fread(bytes, 1, sizeof(bytes), f);
+		fclose(f);
+		snprintf(path, sizeof(path), "%s/traces/%s", shared, names[i]);
+		assert_int_equal(ptah_image_new(&image), 0);
+		assert_int_equal(ptah_image_add_pages(image, path, NULL), 0);
+		n = segments(e, 15, bytes, size);
+		if (size < 100000) /* more would take long where memory is checked */
+			e[n++] = (struct execution){bytes, size};
+		same(image, NULL, e, n, 0);
+		on_demand(image, e, n, 4096);
+		ptah_image_free(image);
+	}
+}
+
+/* By hand */
+
+/* dec eax; jnz -4; ret */
+static const uint8_t loop[] = {0xff, 0xc8, 0x75, 0xfc, 0xc3};
+
+/* TIP.PGE to BASE, `n` times taken by TNT-8 of one outcome, TIP.PGD; a PSB+ before. */
+static size_t make_loop(uint8_t *trace, unsigned n)
+{
+	struct ptah_packet packet = {.type = PTAH_PACKET_PSB};
+	size_t size = 0;
+
+	size += (size_t)ptah_packet_encode(&packet, trace, 16);
+	packet = (struct ptah_packet){.type = PTAH_PACKET_MODE_EXEC};
+	packet.u.exec.mode = PTAH_EXEC_64;
+	size += (size_t)ptah_packet_encode(&packet, trace + size, 16);
+	packet = (struct ptah_packet){.type = PTAH_PACKET_PSBEND};
+	size += (size_t)ptah_packet_encode(&packet, trace + size, 16);
+	packet = (struct ptah_packet){.type = PTAH_PACKET_TIP_PGE};
+	packet.u.ip.ipc = PTAH_IPC_FULL;
+	packet.u.ip.ip = BASE;
+	size += (size_t)ptah_packet_encode(&packet, trace + size, 16);
+	memset(trace + size, 0x06, n); /* TNT: taken */
+	size += n;
+	packet = (struct ptah_packet){.type = PTAH_PACKET_TIP_PGD};
+	return size + (size_t)ptah_packet_encode(&packet, trace + size, 16);
+}
+
+/* Counts stay at 255, and what was touched is 0 in the next execution. */
+static void saturation(void **state)
+{
+	static const unsigned counts[] = {1, 254, 255, 256, 1000, 3, 0};
+	const size_t entry = ptah_coverage_index(BASE + 2, BASE, 65536);
+	struct ptah_image *image = image_of(loop, sizeof(loop));
+	struct ptah_coverage *coverage;
+	uint8_t trace[2048];
+
+	(void)state;
+	assert_int_equal(ptah_coverage_new(image, NULL, &coverage), 0);
+	for (unsigned i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+		const size_t size = make_loop(trace, counts[i]);
+		struct ptah_coverage_result r;
+		size_t length;
+		const uint8_t *bitmap = ptah_coverage_bitmap(coverage, &length);
+
+		assert_int_equal(ptah_coverage_run(coverage, trace, size, &r), 0);
+		assert_int_equal(length, 65536);
+		assert_int_equal(bitmap[entry], counts[i] < 255 ? counts[i] : 255);
+		assert_int_equal(r.entries, counts[i] > 0);
+		assert_int_equal(r.new_edges, i == 0);
+		for (size_t k = 0; k < length; k++)
+			assert_true(k == entry || !bitmap[k]);
+	}
+	ptah_coverage_free(coverage);
+	ptah_image_free(image);
+}
+
+/* After a reset all is new again, and counted from 0. */
+static void reset(void **state)
+{
+	struct ptah_image *image = image_of(loop, sizeof(loop));
+	struct ptah_coverage *coverage;
+	struct ptah_profile_edge *edges;
+	uint8_t trace[2048];
+	size_t n;
+
+	(void)state;
+	assert_int_equal(ptah_coverage_new(image, NULL, &coverage), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		const size_t size = make_loop(trace, 100);
+		struct ptah_coverage_result r;
+
+		assert_int_equal(ptah_coverage_run(coverage, trace, size, &r), 0);
+		assert_int_equal(r.new_edges, 1);
+		assert_true(r.new_blocks > 0);
+		assert_int_equal(ptah_coverage_run(coverage, trace, size, &r), 0);
+		assert_int_equal(r.new_edges + r.new_blocks, 0);
+		assert_int_equal(ptah_coverage_edges(coverage, &edges, &n), 0);
+		assert_int_equal(n, 1);
+		assert_true(edges[0].count == 200 && edges[0].from == BASE + 2 &&
+			    edges[0].to == BASE);
+		free(edges);
+		assert_int_equal(ptah_coverage_reset(coverage), 0);
+		assert_int_equal(ptah_coverage_edges(coverage, &edges, &n), 0);
+		assert_int_equal(n, 0);
+		free(edges);
+	}
+	ptah_coverage_free(coverage);
+	ptah_image_free(image);
+}
+
+static void arguments(void **state)
+{
+	struct ptah_image *image = image_of(loop, sizeof(loop));
+	struct ptah_coverage_config config = {.size = sizeof(config)};
+	struct ptah_coverage *coverage;
+
+	(void)state;
+	config.bitmap_size = 1000;
+	assert_int_equal(ptah_coverage_new(image, &config, &coverage), PTAH_E_INVAL);
+	config.bitmap_size = 4;
+	assert_int_equal(ptah_coverage_new(image, &config, &coverage), PTAH_E_INVAL);
+	config.bitmap_size = 2 * PTAH_COVERAGE_MAX_BITMAP;
+	assert_int_equal(ptah_coverage_new(image, &config, &coverage), PTAH_E_INVAL);
+	config.bitmap_size = 0;
+	config.range_count = PTAH_COVERAGE_RANGES + 1;
+	assert_int_equal(ptah_coverage_new(image, &config, &coverage), PTAH_E_INVAL);
+	config.range_count = 0;
+	config.size--;
+	assert_int_equal(ptah_coverage_new(image, &config, &coverage), PTAH_E_INVAL);
+	assert_int_equal(ptah_coverage_new(NULL, NULL, &coverage), PTAH_E_INVAL);
+	assert_int_equal(ptah_coverage_run(NULL, NULL, 0, NULL), PTAH_E_INVAL);
+	ptah_image_free(image);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(machines), cmocka_unit_test(worlds),
+	    cmocka_unit_test(damage),	cmocka_unit_test(pages_on_demand),
+	    cmocka_unit_test(hardware), cmocka_unit_test(saturation),
+	    cmocka_unit_test(reset),	cmocka_unit_test(arguments),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
