@@ -90,6 +90,7 @@ struct input {
 	const char *cpu; /* a number; NULL: all */
 	const char *processor, *errata;
 	bool no_tnt, no_retcomp;
+	uint64_t jobs; /* 0: one for each processor */
 };
 
 /* clang-format off */
@@ -129,6 +130,10 @@ struct input {
 		     "with --no-tnt: it has no compressed returns either", NULL),                  \
 	INPUT_OPTION("output", 'o', OPTION_TEXT, type, output, "FILE",                             \
 		     "write to FILE instead of standard output", NULL)
+/* ... for a command that can use threads. */
+#define INPUT_JOBS_OPTION(type)                                                                    \
+	INPUT_OPTION("jobs", 'j', OPTION_NUMBER, type, jobs, "N",                                  \
+		     "decode with N threads (default: one for each processor)", NULL)
 #define INPUT_TALK_OPTIONS(type)                                                                   \
 	INPUT_OPTION("no-progress", 0, OPTION_FLAG, type, no_progress, NULL,                       \
 		     "no progress line on a terminal", NULL),                                      \
@@ -141,12 +146,15 @@ struct input {
 int input_open(const struct command *command, struct input *input, int argc, char **argv,
 	       bool images, struct ptah_session **session);
 
+/* The threads to decode with. */
+unsigned input_jobs(const struct input *input);
+
 /*
  * Counts each stream that is wanted, with progress, and hands its profile to
  * `take`, whose negative answer ends it. Ends early when interrupted.
  */
 int input_count(const struct input *input, const struct ptah_session *session,
-		int (*take)(void *context, const struct ptah_stream_info *info,
+		int (*take)(void *context, const struct ptah_stream_info *info, size_t stream,
 			    struct ptah_profile *profile),
 		void *context);
 

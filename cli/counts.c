@@ -5,9 +5,10 @@
 #include <stdlib.h>
 
 /* As input_count() wants it. */
-static int add_profile(void *counts, const struct ptah_stream_info *info,
+static int add_profile(void *counts, const struct ptah_stream_info *info, size_t stream,
 		       struct ptah_profile *profile)
 {
+	(void)stream;
 	return ptah_counts_add(counts, info->pid, profile);
 }
 

@@ -316,33 +316,62 @@ void progress_end(struct progress *p)
 		fputs("\r                          \r", stderr);
 }
 
+#define MOST_JOBS 64
+
+unsigned input_jobs(const struct input *input)
+{
+	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	const uint64_t jobs = input->jobs ? input->jobs : processors > 0 ? (uint64_t)processors : 1;
+
+	return jobs < MOST_JOBS ? (unsigned)jobs : MOST_JOBS;
+}
+
+/* Who counts, and for whom. */
+struct counting {
+	const struct input *input;
+	const struct ptah_session *session;
+	struct progress progress;
+	int (*take)(void *context, const struct ptah_stream_info *info, size_t stream,
+		    struct ptah_profile *profile);
+	void *context;
+};
+
+static bool counting_wants(void *counting, size_t stream)
+{
+	const struct counting *c = counting;
+
+	return input_wants(c->input, c->session, stream);
+}
+
+static int counting_take(void *counting, size_t stream, struct ptah_profile *profile)
+{
+	const struct counting *c = counting;
+	struct ptah_stream_info info;
+
+	input_stream_info(c->session, stream, &info);
+	return c->take(c->context, &info, stream, profile);
+}
+
+static bool counting_progress(void *counting, uint64_t bytes)
+{
+	progress_at(&((struct counting *)counting)->progress, bytes);
+	return !interrupted();
+}
+
 int input_count(const struct input *input, const struct ptah_session *session,
-		int (*take)(void *context, const struct ptah_stream_info *info,
+		int (*take)(void *context, const struct ptah_stream_info *info, size_t stream,
 			    struct ptah_profile *profile),
 		void *context)
 {
-	struct progress progress;
-	int status = 0;
+	struct counting c = {.input = input, .session = session, .take = take, .context = context};
+	const struct ptah_jobs jobs = {.size = sizeof(jobs),
+				       .jobs = input_jobs(input),
+				       .progress = counting_progress,
+				       .context = &c};
+	int status;
 
-	progress_begin(&progress, input, session, true);
-	for (size_t i = 0; i < ptah_session_streams(session) && status >= 0 && !interrupted();
-	     i++) {
-		struct ptah_stream_info info;
-		struct ptah_stream *stream;
-
-		if (!input_wants(input, session, i))
-			continue;
-		input_stream_info(session, i, &info);
-		status = ptah_stream_new(session, i, &stream);
-		if (status < 0)
-			break;
-		while ((status = ptah_stream_count(stream)) > 0 && !interrupted())
-			progress_at(&progress, ptah_stream_offset(stream));
-		if (status >= 0)
-			status = take(context, &info, ptah_stream_profile(stream));
-		ptah_stream_free(stream);
-		progress_next(&progress, info.bytes);
-	}
-	progress_end(&progress);
+	progress_begin(&c.progress, input, session, true);
+	status = ptah_session_count(session, &jobs, counting_wants, counting_take, &c);
+	progress_end(&c.progress);
 	return status;
 }

@@ -33,6 +33,7 @@ static const struct option_def option_defs[] = {
      "bytes of the bitmap, a power of two (default: 65536)", NULL},
     {"no-symbols", 0, OPTION_FLAG, offsetof(struct options, no_symbols), NULL,
      "addresses only: quicker", NULL},
+    INPUT_JOBS_OPTION(struct options),
     INPUT_TALK_OPTIONS(struct options),
     {0},
 };
@@ -122,9 +123,10 @@ static int add_indirect(struct rows *rows, int32_t pid, struct ptah_profile *pro
 }
 
 /* As input_count() wants it. */
-static int add_profile(void *context, const struct ptah_stream_info *info,
+static int add_profile(void *context, const struct ptah_stream_info *info, size_t stream,
 		       struct ptah_profile *profile)
 {
+	(void)stream;
 	struct rows *rows = context;
 	struct ptah_profile_totals totals;
 	int status = ptah_profile_totals(profile, &totals);

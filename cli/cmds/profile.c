@@ -34,6 +34,7 @@ static const struct option_def option_defs[] = {
      "addresses only: quicker", NULL},
     {"save", 0, OPTION_TEXT, offsetof(struct options, save), "FILE",
      "save all counts as FILE, to be read as a recording is", NULL},
+    INPUT_JOBS_OPTION(struct options),
     INPUT_OPTIONS(struct options),
     {0},
 };

@@ -23,6 +23,7 @@ static const struct option_def option_defs[] = {
      "rows to show (default: 20; 0: all)", NULL},
     {"sort", 's', OPTION_CHOICE, offsetof(struct options, sort), "KEY",
      "instructions, calls or name (default: instructions)", sort_choices},
+    INPUT_JOBS_OPTION(struct options),
     INPUT_OPTIONS(struct options),
     {0},
 };
@@ -113,9 +114,10 @@ static void put_report(struct out *out, const struct options *o, const struct pt
 	}
 }
 
-static int add_profile(void *counter, const struct ptah_stream_info *info,
+static int add_profile(void *counter, const struct ptah_stream_info *info, size_t stream,
 		       struct ptah_profile *profile)
 {
+	(void)stream;
 	return profile_add(counter, info, profile);
 }
 

@@ -11,6 +11,7 @@ struct options {
 };
 
 static const struct option_def option_defs[] = {
+    INPUT_JOBS_OPTION(struct options),
     INPUT_OPTIONS(struct options),
     {0},
 };
@@ -49,33 +50,6 @@ static int take_totals(struct ptah_profile *profile, struct counts *c)
 	c->first_error = t.first_error;
 	memcpy(c->classes, t.classes, sizeof(c->classes));
 	return 0;
-}
-
-static int count_stream(const struct ptah_session *session, size_t i, struct counts *c,
-			struct progress *progress)
-{
-	struct ptah_stream_info info;
-	struct ptah_stream *stream;
-	double start;
-	int n;
-
-	memset(c, 0, sizeof(*c));
-	input_stream_info(session, i, &info);
-	c->bytes = info.bytes;
-	c->lost_bytes = info.lost;
-	packets_each(session, i, false, count_packet, c);
-	start = now();
-	n = ptah_stream_new(session, i, &stream);
-	if (n < 0)
-		return n;
-	while (!interrupted() && (n = ptah_stream_count(stream)) > 0)
-		progress_at(progress, ptah_stream_offset(stream));
-	if (n >= 0)
-		n = take_totals(ptah_stream_profile(stream), c);
-	c->seconds = now() - start;
-	ptah_stream_free(stream);
-	progress_next(progress, info.bytes);
-	return n < 0 ? n : 0;
 }
 
 static void add(struct counts *sum, const struct counts *c)
@@ -188,77 +162,98 @@ static void put_tsv(struct out *out, const struct ptah_stream_info *info, const 
 		   c->errors, c->overflows);
 }
 
+/* What the streams are shown with, one by one. */
+struct stat {
+	const struct options *o;
+	const struct ptah_session *session;
+	struct out *out;
+	struct json json;
+	struct counts sum;
+	unsigned streams;
+	double since; /* when the last one was done */
+};
+
+static void put(struct stat *s, const struct ptah_stream_info *info, const struct counts *c)
+{
+	if (s->o->input.format == FORMAT_JSON) {
+		json_object(&s->json, NULL, false);
+		json_string(&s->json, "comm", info->comm);
+		json_signed(&s->json, "pid", info->pid);
+		json_signed(&s->json, "tid", info->tid);
+		json_signed(&s->json, "cpu", info->cpu);
+		put_json(&s->json, c);
+		json_end_object(&s->json);
+	} else if (s->o->input.format == FORMAT_TSV) {
+		put_tsv(s->out, info, c);
+	} else {
+		out_format(s->out, "%s %d/%d\n", info->comm[0] ? info->comm : "trace", info->pid,
+			   info->tid);
+		put_text(s->out, c);
+	}
+}
+
+/* As input_count() wants it. */
+static int take_stream(void *stat, const struct ptah_stream_info *info, size_t stream,
+		       struct ptah_profile *profile)
+{
+	struct stat *s = stat;
+	struct counts c = {.bytes = info->bytes, .lost_bytes = info->lost};
+	int status = take_totals(profile, &c);
+
+	if (status < 0)
+		return status;
+	c.seconds = now() - s->since;
+	packets_each(s->session, stream, false, count_packet, &c);
+	s->since = now();
+	add(&s->sum, &c);
+	s->streams++;
+	put(s, info, &c);
+	return 0;
+}
+
 static int run(int argc, char **argv)
 {
 	struct options o = {0};
-	struct counts sum = {0}, c;
-	struct progress progress;
+	struct stat s = {.o = &o};
 	struct ptah_session *session;
-	struct json json;
-	struct out *out;
-	unsigned streams = 0;
-	int status, first = options_parse(&command_stat, argc, argv, &o, &status), problem = 0;
+	int status, first = options_parse(&command_stat, argc, argv, &o, &status), problem;
 
 	if (first < 0)
 		return status;
 	status = input_open(&command_stat, &o.input, argc - first, argv + first, true, &session);
 	if (status)
 		return status;
-	status = output_open(&command_stat, &o.input, &out);
+	status = output_open(&command_stat, &o.input, &s.out);
 	if (status) {
 		ptah_session_close(session);
 		return status;
 	}
-	json_init(&json, out);
-	progress_begin(&progress, &o.input, session, true);
+	s.session = session;
+	json_init(&s.json, s.out);
 	if (o.input.format == FORMAT_JSON) {
-		json_object(&json, NULL, false);
-		json_array(&json, "streams");
+		json_object(&s.json, NULL, false);
+		json_array(&s.json, "streams");
 	} else if (o.input.format == FORMAT_TSV) {
-		out_text(out, "pid\ttid\tcomm\tbytes\tblocks\tinstructions\terrors\toverflows\n");
+		out_text(s.out, "pid\ttid\tcomm\tbytes\tblocks\tinstructions\terrors\toverflows\n");
 	}
-	for (size_t i = 0; i < ptah_session_streams(session) && !interrupted() && !problem; i++) {
-		struct ptah_stream_info info;
-
-		if (!input_wants(&o.input, session, i))
-			continue;
-		problem = count_stream(session, i, &c, &progress);
-		input_stream_info(session, i, &info);
-		add(&sum, &c);
-		streams++;
-		if (o.input.format == FORMAT_JSON) {
-			json_object(&json, NULL, false);
-			json_string(&json, "comm", info.comm);
-			json_signed(&json, "pid", info.pid);
-			json_signed(&json, "tid", info.tid);
-			json_signed(&json, "cpu", info.cpu);
-			put_json(&json, &c);
-			json_end_object(&json);
-		} else if (o.input.format == FORMAT_TSV) {
-			put_tsv(out, &info, &c);
-		} else {
-			out_format(out, "%s %d/%d\n", info.comm[0] ? info.comm : "trace", info.pid,
-				   info.tid);
-			put_text(out, &c);
-		}
-	}
-	progress_end(&progress);
+	s.since = now();
+	problem = input_count(&o.input, session, take_stream, &s);
 	if (o.input.format == FORMAT_JSON) {
-		json_end_array(&json);
-		put_json(&json, &sum);
-		json_end_object(&json);
-		json_finish(&json);
-	} else if (o.input.format == FORMAT_TEXT && streams > 1) {
-		out_format(out, "all %u streams\n", streams);
-		put_text(out, &sum);
+		json_end_array(&s.json);
+		put_json(&s.json, &s.sum);
+		json_end_object(&s.json);
+		json_finish(&s.json);
+	} else if (o.input.format == FORMAT_TEXT && s.streams > 1) {
+		out_format(s.out, "all %u streams\n", s.streams);
+		put_text(s.out, &s.sum);
 	}
 	input_notes(&o.input, session);
 	ptah_session_close(session);
 	if (problem < 0)
 		status = fail(&command_stat, "%s", ptah_strerror(problem));
-	else if (sum.errors)
-		status = fail_errors(&command_stat, sum.errors);
-	return output_close(&command_stat, out, status);
+	else if (s.sum.errors)
+		status = fail_errors(&command_stat, s.sum.errors);
+	return output_close(&command_stat, s.out, status);
 }
 
 const struct command command_stat = {

@@ -142,6 +142,33 @@ PTAH_API int ptah_stream_count(struct ptah_stream *stream);
 /* What was counted so far; it lives as long as the stream. NULL before the first count. */
 PTAH_API struct ptah_profile *ptah_stream_profile(struct ptah_stream *stream);
 
+/* How to share work out to threads, and who is told of the progress. */
+struct ptah_jobs {
+	size_t size;   /* sizeof(struct ptah_jobs) */
+	unsigned jobs; /* threads besides the caller's; 0 and 1: the caller does it all */
+	/* Called by the caller's thread now and then with the bytes of trace that are done; false
+	 * ends everything early: the stream at hand is handed out as far as it has been counted,
+	 * and no other one. Or NULL. */
+	bool (*progress)(void *context, uint64_t bytes);
+	void *context;
+};
+
+/*
+ * Counts streams, each as ptah_stream_count() would, and hands them to `take` in
+ * their order; the profile lives until it returns, and a negative result ends
+ * everything. With jobs a stream is cut at PSBs into segments that are counted
+ * side by side, and where a segment does not begin in the very state that the
+ * one before it ended in, it is counted again from there: the counts are those
+ * of one thread. Streams that `wants` refuses are left out (NULL: none are).
+ * Memory: a few segments' counts, and tables and image for each job. 0, an
+ * error, or what `take` said.
+ */
+PTAH_API int ptah_session_count(const struct ptah_session *session, const struct ptah_jobs *jobs,
+				bool (*wants)(void *context, size_t stream),
+				int (*take)(void *context, size_t stream,
+					    struct ptah_profile *profile),
+				void *context);
+
 /* As ptah_flow_insns(), for a block of the last read. */
 PTAH_API int ptah_stream_insns(const struct ptah_stream *stream, const struct ptah_item *block,
 			       struct ptah_insn *insns, size_t capacity);

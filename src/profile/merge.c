@@ -16,26 +16,24 @@ static int number_space(struct ptah_profile *into, const struct ptah_space *spac
 	return status;
 }
 
-/* For each space of `from` its number in `into`. Free it. */
-static int number_spaces(struct ptah_profile *into, const struct ptah_profile *from,
+/* For each of n spaces its number in `into`. Free it. */
+static int number_spaces(struct ptah_profile *into, const struct ptah_space *spaces, size_t n,
 			 uint32_t **numbers)
 {
-	const struct code_cache *code = &from->flow->code;
 	int status = 0;
 
-	*numbers = calloc(code->space_count, sizeof(**numbers));
+	*numbers = calloc(n + 1, sizeof(**numbers));
 	if (!*numbers)
 		return PTAH_E_NOMEM;
-	for (size_t i = 0; i < code->space_count && status >= 0; i++)
-		status = number_space(into, &code->spaces[i], &(*numbers)[i]);
+	for (size_t i = 0; i < n && status >= 0; i++)
+		status = number_space(into, &spaces[i], &(*numbers)[i]);
 	return status;
 }
 
-static void add_blocks(struct ptah_profile *into, const struct ptah_profile *from,
-		       const uint32_t *numbers)
+static void add_blocks(struct ptah_profile *into, const struct tally *from, const uint32_t *numbers)
 {
-	for (size_t i = 0; i < from->blocks.count; i++) {
-		const struct tally_block *add = (const struct tally_block *)from->blocks.items + i;
+	for (size_t i = 0; i < from->count; i++) {
+		const struct tally_block *add = (const struct tally_block *)from->items + i;
 		struct tally_block key = *add, *b;
 
 		key.space = numbers[add->space];
@@ -46,11 +44,10 @@ static void add_blocks(struct ptah_profile *into, const struct ptah_profile *fro
 	}
 }
 
-static void add_edges(struct ptah_profile *into, const struct ptah_profile *from,
-		      const uint32_t *numbers)
+static void add_edges(struct ptah_profile *into, const struct tally *from, const uint32_t *numbers)
 {
-	for (size_t i = 0; i < from->edges.count; i++) {
-		const struct tally_edge *add = (const struct tally_edge *)from->edges.items + i;
+	for (size_t i = 0; i < from->count; i++) {
+		const struct tally_edge *add = (const struct tally_edge *)from->items + i;
 		struct tally_edge key = *add;
 
 		key.space = numbers[add->space];
@@ -67,25 +64,70 @@ static void add_totals(struct ptah_profile_totals *into, const struct ptah_profi
 	into->gaps += from->gaps;
 }
 
-int ptah_profile_merge(struct ptah_profile *into, struct ptah_profile *from)
+int profile_add_part(struct ptah_profile *into, const struct profile_part *part)
 {
 	uint32_t *numbers = NULL;
+	int status = into->status;
+
+	if (status >= 0)
+		status = number_spaces(into, part->spaces, part->space_count, &numbers);
+	/* With the room there nothing below can fail: all is added, or nothing. */
+	if (status >= 0 && (!tally_reserve_blocks(&into->blocks, part->blocks.count) ||
+			    !tally_reserve_edges(&into->edges, part->edges.count)))
+		status = PTAH_E_NOMEM;
+	if (status >= 0) {
+		add_blocks(into, &part->blocks, numbers);
+		add_edges(into, &part->edges, numbers);
+		add_totals(&into->totals, &part->totals);
+	}
+	free(numbers);
+	return status;
+}
+
+int ptah_profile_merge(struct ptah_profile *into, struct ptah_profile *from)
+{
+	struct profile_part part;
 	int status;
 
 	if (!into || !from || into == from)
 		return PTAH_E_INVAL;
 	status = into->status < 0 ? into->status : profile_expand(from);
-	if (status >= 0)
-		status = number_spaces(into, from, &numbers);
-	/* With the room there nothing below can fail: all is added, or nothing. */
-	if (status >= 0 && (!tally_reserve_blocks(&into->blocks, from->blocks.count) ||
-			    !tally_reserve_edges(&into->edges, from->edges.count)))
-		status = PTAH_E_NOMEM;
-	if (status >= 0) {
-		add_blocks(into, from, numbers);
-		add_edges(into, from, numbers);
-		add_totals(&into->totals, &from->totals);
-	}
-	free(numbers);
-	return status;
+	if (status < 0)
+		return status;
+	part = (struct profile_part){.blocks = from->blocks,
+				     .edges = from->edges,
+				     .totals = from->totals,
+				     .spaces = from->flow->code.spaces,
+				     .space_count = from->flow->code.space_count};
+	return profile_add_part(into, &part);
+}
+
+int profile_take_part(struct ptah_profile *p, struct profile_part *part)
+{
+	const struct code_cache *code = &p->flow->code;
+	int status = p->status < 0 ? p->status : profile_expand(p);
+
+	memset(part, 0, sizeof(*part));
+	if (status < 0)
+		return status;
+	part->spaces = malloc(code->space_count * sizeof(*part->spaces));
+	if (!part->spaces)
+		return PTAH_E_NOMEM;
+	memcpy(part->spaces, code->spaces, code->space_count * sizeof(*part->spaces));
+	part->space_count = code->space_count;
+	part->blocks = p->blocks;
+	part->edges = p->edges;
+	part->totals = p->totals;
+	memset(&p->blocks, 0, sizeof(p->blocks));
+	memset(&p->edges, 0, sizeof(p->edges));
+	memset(&p->totals, 0, sizeof(p->totals));
+	return 0;
+}
+
+void profile_free_part(struct profile_part *part)
+{
+	tally_free(&part->blocks);
+	tally_free(&part->edges);
+	free(part->spaces);
+	memset(part, 0, sizeof(*part));
 }

@@ -229,6 +229,23 @@ bool coverage_is_full(const struct ptah_profile *p);
 /* A coverage's profile_count_item(), of a block. */
 void coverage_count_block(struct ptah_profile *p, const struct ptah_item *item);
 
+/* merge.c */
+
+/* What a profile has counted, taken out of it. */
+struct profile_part {
+	struct tally blocks, edges;
+	struct ptah_profile_totals totals;
+	struct ptah_space *spaces; /* by the numbers in blocks and edges */
+	size_t space_count;
+};
+
+/* Everything counted goes into *part, and the profile begins at 0. */
+int profile_take_part(struct ptah_profile *p, struct profile_part *part);
+
+/* ... and into another one: all of it or, with an error, nothing. */
+int profile_add_part(struct ptah_profile *into, const struct profile_part *part);
+void profile_free_part(struct profile_part *part);
+
 /* tally.c: NULL when out of memory. */
 struct tally_block *tally_block(struct tally *t, const struct tally_block *key);
 struct tally_edge *tally_edge(struct tally *t, const struct tally_edge *key);

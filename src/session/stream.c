@@ -1,29 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Decoding one stream over the memory of its time. */
-#include "session/session.h"
+#include "session/stream.h"
 
 #include "base/compiler.h"
 #include "base/path_hash.h"
 #include "image/image.h"
-#include "profile/profile.h"
 
 #include <stdlib.h>
-
-struct ptah_stream {
-	const struct ptah_session *session;
-	const struct stream *stream;
-	struct ptah_flow_config config;
-	struct ptah_image *image;
-	struct ptah_flow *flow;
-	struct ptah_profile *profile; /* once the stream is counted: instead of the flow */
-	bool paused;		      /* the profile */
-	size_t next_piece;
-	bool ended;
-	/* Changes that must wait for their time. */
-	const struct change **later;
-	size_t later_count, next_later;
-	uint64_t offset;
-};
 
 /* Only where nothing is yet: what is there is of the same time, or will come later. */
 static int fill(struct ptah_image *image, const struct change *change)
@@ -152,6 +135,7 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 		ptah_stream_free(s);
 		return status;
 	}
+	s->stop = UINT64_MAX;
 	set_limit(s);
 	*stream = s;
 	return 0;
@@ -175,8 +159,7 @@ static int pause_or(struct ptah_stream *s, int status)
 	return s->paused ? 0 : status;
 }
 
-/* The flow has reached the next change's time. */
-static int apply_later(struct ptah_stream *s)
+int stream_apply_changes(struct ptah_stream *s)
 {
 	uint64_t tsc = s->later[s->next_later]->tsc;
 
@@ -187,20 +170,52 @@ static int apply_later(struct ptah_stream *s)
 			return status;
 	}
 	set_limit(s);
-	return s->profile ? pause_or(s, ptah_profile_resume(s->profile)) : 0;
+	return 0;
+}
+
+/* The flow has reached the next change's time. */
+static int apply_later(struct ptah_stream *s)
+{
+	int status = stream_apply_changes(s);
+
+	if (status < 0 || !s->profile)
+		return status;
+	return pause_or(s, ptah_profile_resume(s->profile));
+}
+
+bool stream_next_bytes(struct ptah_stream *s, struct stream_bytes *bytes)
+{
+	const struct piece *piece = &s->stream->pieces[s->next_piece];
+	uint64_t left;
+
+	if (s->next_piece == s->stream->count)
+		return false;
+	left = piece->size - s->fed;
+	bytes->bytes = piece->bytes + s->fed;
+	s->offset = piece->offset + s->fed;
+	if (s->offset >= s->stop)
+		return false;
+	bytes->n = left < s->stop - s->offset ? (size_t)left : (size_t)(s->stop - s->offset);
+	s->offset += bytes->n;
+	s->fed += bytes->n;
+	bytes->last = false;
+	if (bytes->n < left)
+		return true;
+	session_forget_behind(s->stream, s->next_piece++);
+	s->fed = 0;
+	bytes->last = s->next_piece == s->stream->count || piece[1].gap;
+	return true;
 }
 
 static int feed_next(struct ptah_stream *s)
 {
-	const struct piece *piece = &s->stream->pieces[s->next_piece++];
-	bool last = s->next_piece == s->stream->count || piece[1].gap;
+	struct stream_bytes b;
 
-	session_forget_behind(s->stream, s->next_piece - 1);
-	s->offset = piece->offset + piece->size;
+	if (!stream_next_bytes(s, &b))
+		return 0;
 	if (s->profile)
-		return pause_or(
-		    s, ptah_profile_feed(s->profile, piece->bytes, (size_t)piece->size, last));
-	return ptah_flow_feed(s->flow, piece->bytes, (size_t)piece->size, last);
+		return pause_or(s, ptah_profile_feed(s->profile, b.bytes, b.n, b.last));
+	return ptah_flow_feed(s->flow, b.bytes, b.n, b.last);
 }
 
 static void set_error(struct ptah_stream *s, struct ptah_item *item, int status)
@@ -250,7 +265,9 @@ static int go_on(struct ptah_stream *s, struct ptah_item *item)
 		status = end(s, item);
 		return status ? status : PTAH_E_EMPTY;
 	}
-	return stream->pieces[s->next_piece].gap ? cross_gap(s, item) : feed_next(s);
+	if (s->offset >= s->stop)
+		return PTAH_E_EMPTY;
+	return stream->pieces[s->next_piece].gap && !s->fed ? cross_gap(s, item) : feed_next(s);
 }
 
 int ptah_stream_read(struct ptah_stream *s, struct ptah_item *items, size_t capacity)
@@ -267,7 +284,7 @@ int ptah_stream_read(struct ptah_stream *s, struct ptah_item *items, size_t capa
 	return n;
 }
 
-static int begin_to_count(struct ptah_stream *s)
+int stream_begin_to_count(struct ptah_stream *s)
 {
 	const struct ptah_profile_config config = {.size = sizeof(config), .flow = s->config};
 	int status = ptah_profile_new(s->image, &config, &s->profile);
@@ -284,7 +301,7 @@ int ptah_stream_count(struct ptah_stream *s)
 
 	if (!s)
 		return PTAH_E_INVAL;
-	n = s->profile ? 0 : begin_to_count(s);
+	n = s->profile ? 0 : stream_begin_to_count(s);
 	if (n < 0)
 		return n;
 	n = go_on(s, &item);

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include "session/stream.h"
+
+#include "base/compiler.h"
+
+/* How far behind its PSB a segment may begin at most. */
+#define REACH 4096
+
+static struct ptah_flow *flow_of(const struct ptah_stream *s)
+{
+	return s->profile ? s->profile->flow : s->flow;
+}
+
+/* From a place in the stream on, with nothing known. */
+static void go_to(struct ptah_stream *s, uint64_t offset)
+{
+	const struct stream *stream = s->stream;
+	size_t low = 0, high = stream->count;
+
+	while (low < high) { /* the piece that has it */
+		const size_t middle = low + (high - low) / 2;
+
+		if (stream->pieces[middle].offset + stream->pieces[middle].size <= offset)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	s->next_piece = low;
+	s->fed = low < stream->count ? offset - stream->pieces[low].offset : 0;
+	s->offset = offset;
+	s->paused = false;
+	ptah_flow_seek(flow_of(s), offset);
+}
+
+/* One packet on; counts the blocks that it tells. 1, 0 at the end of a piece, or an error. */
+static int step(struct ptah_stream *s, uint64_t *blocks)
+{
+	struct ptah_flow *f = flow_of(s);
+	struct ptah_item items[64];
+	struct stream_bytes b;
+	bool starved;
+	int n;
+
+	if (ptah_flow_paused(f))
+		return stream_apply_changes(s) < 0 ? PTAH_E_NOMEM : 1;
+	flow_follow_image(f);
+	n = flow_read_packet(f, items, ARRAY_SIZE(items), &starved);
+	for (int i = 0; i < n; i++) {
+		if (items[i].type == PTAH_ITEM_ERROR)
+			return 0;
+		*blocks += items[i].type == PTAH_ITEM_BLOCK;
+	}
+	if (!starved || n)
+		return 1;
+	if (!stream_next_bytes(s, &b))
+		return 0;
+	return ptah_flow_feed(f, b.bytes, b.n, b.last) < 0 ? PTAH_E_NOMEM : 1;
+}
+
+/* Where the flow that begins at a PSB is first at rest, having moved. */
+static bool probe(struct segment_finder *finder, uint64_t psb, struct segment *segment)
+{
+	struct ptah_stream *s = finder->probe;
+	uint64_t blocks = 0;
+
+	go_to(s, psb);
+	while (step(s, &blocks) > 0) {
+		flow_save_state(s->flow, &segment->state);
+		if (blocks && segment->state.plain) {
+			segment->psb = psb;
+			segment->start = segment->state.offset;
+			segment->changes = s->next_later;
+			return true;
+		}
+		if (segment->state.offset > psb + REACH)
+			return false;
+	}
+	return false;
+}
+
+/* The first PSB from `offset` on that is no gap's end. UINT64_MAX: none. */
+static uint64_t find_psb(const struct ptah_stream *s, uint64_t offset)
+{
+	for (size_t i = 0; i < s->stream->count; i++) {
+		const struct piece *p = &s->stream->pieces[i];
+		const uint8_t *from = p->bytes, *psb;
+
+		if (p->offset + p->size <= offset)
+			continue;
+		if (p->offset < offset)
+			from += offset - p->offset;
+		else
+			from += p->gap;
+		psb = ptah_packet_find_psb(from, p->bytes + p->size);
+		if (psb)
+			return p->offset + (uint64_t)(psb - p->bytes);
+	}
+	return UINT64_MAX;
+}
+
+int segment_begin(struct segment_finder *finder, size_t stream, uint64_t size)
+{
+	finder->size = size;
+	finder->next = (struct segment){.stream = stream, .whole_start = true, .stop = UINT64_MAX};
+	finder->has_next = true;
+	return ptah_stream_new(finder->session, stream, &finder->probe);
+}
+
+void segment_end(struct segment_finder *finder)
+{
+	ptah_stream_free(finder->probe);
+	finder->probe = NULL;
+	finder->has_next = false;
+}
+
+bool segment_next(struct segment_finder *finder, struct segment *segment)
+{
+	uint64_t psb;
+
+	if (!finder->has_next)
+		return false;
+	*segment = finder->next;
+	psb = segment->whole_start ? 0 : segment->psb;
+	do
+		psb = find_psb(finder->probe, psb + finder->size);
+	while (psb != UINT64_MAX && !probe(finder, psb, &finder->next));
+	finder->has_next = psb != UINT64_MAX;
+	finder->next.whole_start = false;
+	segment->stop = finder->has_next ? finder->next.start : UINT64_MAX;
+	finder->next.stop = UINT64_MAX;
+	return true;
+}
+
+int segment_enter(struct ptah_stream *s, const struct segment *segment)
+{
+	struct flow_state state;
+	uint64_t blocks = 0;
+	int status = 1;
+
+	s->stop = segment->stop;
+	if (segment->whole_start) {
+		go_to(s, 0);
+		s->fed = 0;
+		s->next_piece = 0;
+	} else {
+		go_to(s, segment->psb);
+		do {
+			status = step(s, &blocks);
+			flow_save_state(flow_of(s), &state);
+		} while (status > 0 && !(blocks && state.plain) && state.offset < segment->start);
+	}
+	return status < 0 ? status : 0;
+}

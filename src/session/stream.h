@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* A stream's inside, for stream.c and for those who decode it in segments. */
+#ifndef PTAH_SESSION_STREAM_H
+#define PTAH_SESSION_STREAM_H
+
+#include "flow/state.h"
+#include "profile/profile.h"
+#include "session/session.h"
+
+struct ptah_stream {
+	const struct ptah_session *session;
+	const struct stream *stream;
+	struct ptah_flow_config config;
+	struct ptah_image *image;
+	struct ptah_flow *flow;
+	struct ptah_profile *profile; /* once the stream is counted: instead of the flow */
+	bool paused;		      /* the profile */
+	size_t next_piece;
+	uint64_t fed;  /* bytes of it that have been */
+	uint64_t stop; /* no byte from here on is fed */
+	bool ended;
+	/* Changes that must wait for their time. */
+	const struct change **later;
+	size_t later_count, next_later;
+	uint64_t offset;
+};
+
+/* Bytes to be fed. */
+struct stream_bytes {
+	const uint8_t *bytes;
+	size_t n;
+	bool last;
+};
+
+/* The next of them, which count as fed. False: none before the end, or `stop`. */
+bool stream_next_bytes(struct ptah_stream *s, struct stream_bytes *bytes);
+
+/* The flow has paused: the changes of this time are applied, and the next limit set. */
+int stream_apply_changes(struct ptah_stream *s);
+
+/* The stream is counted from now on. */
+int stream_begin_to_count(struct ptah_stream *s);
+
+/* segment.c: parts of a stream that can be decoded by themselves. */
+
+/*
+ * A segment begins at `start`, a place behind the PSB at `psb` where the flow is
+ * at rest, in `state` if it comes from that PSB with nothing known: the first
+ * place where that may be the state of one that comes from before it. (SDM "PSB
+ * Packet": last IP and the return stack are cleared there; but the flow may
+ * stand a few direct branches before the PSB's address until it has moved.)
+ * It ends where the next one begins.
+ */
+struct segment {
+	size_t stream;
+	bool whole_start; /* begins with the stream: psb, start and state mean nothing */
+	uint64_t psb, start, stop;
+	struct flow_state state;
+	size_t changes; /* applied at its start */
+};
+
+/* Finds segments, from stream to stream. */
+struct segment_finder {
+	const struct ptah_session *session;
+	struct ptah_stream *probe; /* of the stream that is being cut */
+	struct segment next;	   /* the one to be handed out next */
+	bool has_next;
+	uint64_t size; /* at least this many bytes each */
+};
+
+/* Begins with a stream. 0 or an error. */
+int segment_begin(struct segment_finder *finder, size_t stream, uint64_t size);
+
+/* The stream's next segment. False: there is none. */
+bool segment_next(struct segment_finder *finder, struct segment *segment);
+void segment_end(struct segment_finder *finder);
+
+/* Brings a stream to where the segment begins, and lets it stop where it ends. */
+int segment_enter(struct ptah_stream *s, const struct segment *segment);
+
+#endif
