@@ -147,7 +147,7 @@ int segment_enter(struct ptah_stream *s, const struct segment *segment)
 		do {
 			status = step(s, &blocks);
 			flow_save_state(flow_of(s), &state);
-		} while (status > 0 && !(blocks && state.plain) && state.offset < segment->start);
+		} while (status > 0 && !(blocks && state.plain) && state.offset <= segment->start);
 	}
 	return status < 0 ? status : 0;
 }
