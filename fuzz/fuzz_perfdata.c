@@ -85,7 +85,7 @@ static void use(const struct ptah_session *s)
 		CHECK(!ptah_session_stream_info(s, i, &info));
 		check_bytes(s, i, info.bytes);
 		decode(s, i, &info);
-		status = ptah_session_verify(s, i, &result);
+		status = ptah_session_verify(s, i, NULL, &result);
 		CHECK(status == (info.has_truth ? 0 : PTAH_E_MISSING));
 	}
 }

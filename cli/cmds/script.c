@@ -28,6 +28,7 @@ static const struct option_def option_defs[] = {
     {"att", 0, OPTION_FLAG, offsetof(struct options, att), NULL, "AT&T syntax", NULL},
     {"no-symbols", 0, OPTION_FLAG, offsetof(struct options, no_symbols), NULL,
      "addresses only: quicker", NULL},
+    INPUT_JOBS_OPTION(struct options),
     INPUT_OPTIONS(struct options),
     {0},
 };
@@ -50,7 +51,7 @@ struct script {
 	struct out *out;
 	struct json json;
 	struct names *names;
-	struct ptah_stream *stream;
+	struct ptah_reader *reader;
 	struct ptah_stream_info info;
 	char prefix[96]; /* comm, tid, time */
 	size_t prefix_length, thread_length;
@@ -377,7 +378,7 @@ static void on_instructions(struct script *s, const struct ptah_item *item)
 
 	if (item->type != PTAH_ITEM_BLOCK)
 		return;
-	n = ptah_stream_insns(s->stream, item, insns, ARRAY_SIZE(insns));
+	n = ptah_reader_insns(s->reader, item, insns, ARRAY_SIZE(insns));
 	for (int i = 0; i < n; i++) {
 		if (s->o->input.format == FORMAT_TEXT)
 			put_insn(s, &insns[i]);
@@ -457,7 +458,8 @@ static int script_stream(struct script *s, const struct ptah_session *session, s
 {
 	struct ptah_stream_info info;
 	struct ptah_item items[256];
-	int n, status = ptah_stream_new(session, i, &s->stream);
+	const struct ptah_jobs jobs = {.size = sizeof(jobs), .jobs = input_jobs(&s->o->input)};
+	int n, status = ptah_reader_new(session, i, &jobs, &s->reader);
 	void (*on_item)(struct script *, const struct ptah_item *) = s->o->branches ? on_branches
 								     : s->o->blocks ? on_blocks
 								     : s->o->calls
@@ -481,7 +483,7 @@ static int script_stream(struct script *s, const struct ptah_session *session, s
 	if (s->o->time)
 		set_time(s, 0);
 	while (!interrupted() && !out_failed(s->out) &&
-	       (n = ptah_stream_read(s->stream, items, ARRAY_SIZE(items))) != 0) {
+	       (n = ptah_reader_read(s->reader, items, ARRAY_SIZE(items))) != 0) {
 		if (n < 0) {
 			status = n;
 			break;
@@ -492,9 +494,9 @@ static int script_stream(struct script *s, const struct ptah_session *session, s
 			on_event(s, &items[k]);
 			on_item(s, &items[k]);
 		}
-		progress_at(progress, ptah_stream_offset(s->stream));
+		progress_at(progress, ptah_reader_offset(s->reader));
 	}
-	ptah_stream_free(s->stream);
+	ptah_reader_free(s->reader);
 	progress_next(progress, s->info.bytes);
 	return status;
 }

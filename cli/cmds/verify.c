@@ -8,6 +8,7 @@ struct options {
 };
 
 static const struct option_def option_defs[] = {
+    INPUT_JOBS_OPTION(struct options),
     INPUT_OPTIONS(struct options),
     {0},
 };
@@ -97,11 +98,12 @@ static void put_text(struct verify *v, const struct ptah_stream_info *info,
 static void verify_stream(struct verify *v, const struct ptah_session *session, size_t i)
 {
 	struct ptah_stream_info info;
+	const struct ptah_jobs jobs = {.size = sizeof(jobs), .jobs = input_jobs(&v->o->input)};
 	struct ptah_verify r;
 	int status;
 
 	input_stream_info(session, i, &info);
-	status = ptah_session_verify(session, i, &r);
+	status = ptah_session_verify(session, i, &jobs, &r);
 	v->threads++;
 	v->unknown += status < 0;
 	v->unequal += status >= 0 && !r.equal;

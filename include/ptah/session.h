@@ -144,8 +144,9 @@ PTAH_API struct ptah_profile *ptah_stream_profile(struct ptah_stream *stream);
 
 /* How to share work out to threads, and who is told of the progress. */
 struct ptah_jobs {
-	size_t size;   /* sizeof(struct ptah_jobs) */
-	unsigned jobs; /* threads besides the caller's; 0 and 1: the caller does it all */
+	size_t size;	  /* sizeof(struct ptah_jobs) */
+	unsigned jobs;	  /* threads besides the caller's; 0 and 1: the caller does it all */
+	uint64_t segment; /* cut streams into parts of at least so many bytes; 0: as is best */
 	/* Called by the caller's thread now and then with the bytes of trace that are done; false
 	 * ends everything early: the stream at hand is handed out as far as it has been counted,
 	 * and no other one. Or NULL. */
@@ -176,6 +177,24 @@ PTAH_API int ptah_stream_insns(const struct ptah_stream *stream, const struct pt
 /* Trace bytes used so far (for progress). */
 PTAH_API uint64_t ptah_stream_offset(const struct ptah_stream *stream);
 
+/*
+ * Reads a stream with threads: the same items as ptah_stream_read() in the same
+ * order, decoded ahead by the jobs in segments as above. (Streams whose code
+ * changed while they ran are read by the caller alone.) jobs->progress is not
+ * called.
+ */
+struct ptah_reader;
+
+PTAH_API int ptah_reader_new(const struct ptah_session *session, size_t index,
+			     const struct ptah_jobs *jobs, struct ptah_reader **reader);
+PTAH_API void ptah_reader_free(struct ptah_reader *reader);
+
+/* As the functions of ptah_stream_. */
+PTAH_API int ptah_reader_read(struct ptah_reader *reader, struct ptah_item *items, size_t capacity);
+PTAH_API int ptah_reader_insns(struct ptah_reader *reader, const struct ptah_item *block,
+			       struct ptah_insn *insns, size_t capacity);
+PTAH_API uint64_t ptah_reader_offset(const struct ptah_reader *reader);
+
 struct ptah_verify {
 	struct ptah_truth decoded;
 	uint64_t errors;	/* error items */
@@ -184,8 +203,11 @@ struct ptah_verify {
 	bool equal;		/* no error and decoded equals the recorder's truth */
 };
 
-/* Decodes a stream and compares it with the recorder's truth. PTAH_E_MISSING when there is none. */
+/*
+ * Decodes a stream and compares it with the recorder's truth. PTAH_E_MISSING
+ * when there is none. `jobs` as for a reader, or NULL.
+ */
 PTAH_API int ptah_session_verify(const struct ptah_session *session, size_t stream,
-				 struct ptah_verify *result);
+				 const struct ptah_jobs *jobs, struct ptah_verify *result);
 
 #endif

@@ -1398,3 +1398,17 @@ int ptah_flow_insns(const struct ptah_flow *f, const struct ptah_item *block,
 	memcpy(insns, known, n * sizeof(*insns));
 	return (int)n;
 }
+
+int flow_learn_insns(struct ptah_flow *f, const struct ptah_item *block, struct ptah_insn *insns,
+		     size_t capacity)
+{
+	const uint16_t space = f->code.space;
+	int status;
+
+	if (!block || block->type != PTAH_ITEM_BLOCK)
+		return PTAH_E_INVAL;
+	f->code.space = block->space < f->code.space_count ? (uint16_t)block->space : 0;
+	code_find(&f->code, block->ip, block->mode, &status);
+	f->code.space = space;
+	return ptah_flow_insns(f, block, insns, capacity);
+}

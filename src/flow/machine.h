@@ -148,6 +148,10 @@ static ALWAYS_INLINE void flow_put_block(struct ptah_item *item, const struct co
 struct ptah_step *flow_put_steps(struct ptah_step *step, const struct ptah_insn *insns, unsigned n,
 				 uint32_t space, uint8_t flags);
 
+/* As ptah_flow_insns(), for a block that another flow over the same image has told. */
+int flow_learn_insns(struct ptah_flow *f, const struct ptah_item *block, struct ptah_insn *insns,
+		     size_t capacity);
+
 /* Where a direct branch, or none, leads; NULL: nothing is mapped there. */
 struct code_node *flow_chain_next(struct ptah_flow *f, struct code_node *node);
 

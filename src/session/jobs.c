@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Counting with threads. Workers take segments in their order and count each by
- * itself; the caller's thread puts the counts together in the same order, if
- * each segment begins where and as the one before it has ended. Where one does
- * not (its PSB+ does not say all that matters, or was none), the caller counts
- * it anew from where the one before it ended.
- */
-#include "session/stream.h"
+/* Counting with threads. */
+#include "session/pool.h"
 
 #include "base/compiler.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 /* Big enough that taking the counts out of the tables costs little. */
@@ -19,90 +11,8 @@
 #define SEGMENT_MAX (UINT64_C(16) << 20)
 #define PER_JOB	    8 /* of them at least, where there is enough */
 
-/* Counted ahead of the caller at most, for each job. */
-#define AHEAD 2
-
-#define MAX_JOBS 256
-
-struct task {
-	struct segment segment;
-	bool done;
-	int status;
-	bool entered; /* began where it should */
-	struct profile_part part;
-	struct flow_state end;
-	size_t changes; /* applied at its end */
-};
-
-struct pool {
-	const struct ptah_session *session;
-	const struct ptah_jobs *jobs;
-	bool (*wants)(void *context, size_t stream);
-	void *context;
-
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	atomic_bool stop;
-	bool exhausted; /* there will be no more tasks */
-	int status;	/* of finding segments */
-	struct segment_finder finder;
-	size_t next_stream; /* to be cut */
-	/* A ring: tasks from `first` on are in order. */
-	struct task *tasks;
-	size_t ring, first, count;
-};
-
-/* Segments */
-
-static uint64_t segment_size(const struct pool *pool, size_t stream)
-{
-	const uint64_t size =
-	    pool->session->streams[stream].info.bytes / (PER_JOB * pool->jobs->jobs);
-
-	return size < SEGMENT_MIN ? SEGMENT_MIN : size > SEGMENT_MAX ? SEGMENT_MAX : size;
-}
-
-/* The next segment of all. False: there is none. Under the lock. */
-static bool find_segment(struct pool *pool, struct segment *segment)
-{
-	while (pool->status >= 0) {
-		const size_t stream = pool->next_stream;
-
-		if (segment_next(&pool->finder, segment))
-			return true;
-		segment_end(&pool->finder);
-		if (stream >= pool->session->stream_count)
-			return false;
-		pool->next_stream++;
-		if (!pool->wants || pool->wants(pool->context, stream))
-			pool->status =
-			    segment_begin(&pool->finder, stream, segment_size(pool, stream));
-	}
-	return false;
-}
-
-/* A new task, or NULL when there will be none. Waits for room. Under the lock. */
-static struct task *take_task(struct pool *pool)
-{
-	struct task *task;
-
-	while (!pool->stop && pool->count == pool->ring)
-		pthread_cond_wait(&pool->changed, &pool->lock);
-	task = &pool->tasks[(pool->first + pool->count) % pool->ring];
-	if (pool->stop || !find_segment(pool, &task->segment)) {
-		pool->exhausted = true;
-		pthread_cond_broadcast(&pool->changed);
-		return NULL;
-	}
-	task->done = false;
-	pool->count++;
-	return task;
-}
-
-/* Counting */
-
 /* Counts on to where the stream is to stop, and takes the counts out. */
-static int count_on(struct ptah_stream *s, struct task *task, const struct pool *pool)
+static int count_on(struct pool *pool, struct ptah_stream *s, struct task *task)
 {
 	int status = ptah_profile_resume(s->profile);
 
@@ -110,13 +20,12 @@ static int count_on(struct ptah_stream *s, struct task *task, const struct pool 
 	if (status >= 0)
 		while (!pool->stop && (status = ptah_stream_count(s)) > 0)
 			;
-	flow_save_state(s->profile->flow, &task->end);
-	task->changes = s->next_later;
+	task_leave(task, s);
 	return status < 0 ? status : profile_take_part(s->profile, &task->part);
 }
 
-static int open_stream(const struct ptah_session *session, size_t index,
-		       struct ptah_stream **stream)
+static int open_counted(const struct ptah_session *session, size_t index,
+			struct ptah_stream **stream)
 {
 	int status = ptah_stream_new(session, index, stream);
 
@@ -126,55 +35,19 @@ static int open_stream(const struct ptah_session *session, size_t index,
 }
 
 /* Counts a segment by itself. */
-static int count_segment(struct ptah_stream *s, struct task *task, const struct pool *pool)
+static int count_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
 {
-	struct flow_state state;
-	int status = segment_enter(s, &task->segment);
+	int status = task_enter(task, s);
 
 	if (status >= 0)
 		status = ptah_profile_reset(s->profile); /* what was on the way there */
-	if (status < 0)
-		return status;
-	flow_save_state(s->profile->flow, &state);
-	task->entered =
-	    task->segment.whole_start || (flow_same_state(&state, &task->segment.state, true) &&
-					  s->next_later == task->segment.changes);
-	return count_on(s, task, pool);
+	return status < 0 ? status : count_on(pool, s, task);
 }
-
-static void *work(void *argument)
-{
-	struct pool *pool = argument;
-	struct ptah_stream *s = NULL;
-	size_t stream = SIZE_MAX;
-	struct task *task;
-
-	pthread_mutex_lock(&pool->lock);
-	while ((task = take_task(pool))) {
-		pthread_mutex_unlock(&pool->lock);
-		task->status = 0;
-		if (task->segment.stream != stream) {
-			ptah_stream_free(s);
-			s = NULL;
-			stream = task->segment.stream;
-			task->status = open_stream(pool->session, stream, &s);
-		}
-		if (task->status >= 0)
-			task->status = count_segment(s, task, pool);
-		pthread_mutex_lock(&pool->lock);
-		task->done = true;
-		pthread_cond_broadcast(&pool->changed);
-	}
-	pthread_mutex_unlock(&pool->lock);
-	ptah_stream_free(s);
-	return NULL;
-}
-
-/* Putting together */
 
 /* The stream whose segments come in. */
 struct joint {
 	struct pool *pool;
+	const struct ptah_jobs *jobs;
 	struct ptah_stream *s;	   /* its profile is the sum */
 	struct ptah_stream *again; /* counts what must be counted again; NULL: nothing yet */
 	bool stands;		   /* and stands where `last` ends */
@@ -184,17 +57,6 @@ struct joint {
 	uint64_t before; /* bytes of streams that are done */
 };
 
-/* Does the segment begin as the one before it has ended? */
-static bool fits(const struct joint *j, const struct task *task)
-{
-	/* Without changes to come, no one sees the time in the counts. */
-	const bool timed = j->s->later_count > task->segment.changes;
-
-	return task->segment.whole_start ||
-	       (task->entered && flow_same_state(&j->last.end, &task->segment.state, timed) &&
-		j->last.changes == task->segment.changes);
-}
-
 /* Brings `again` to where the last segment ended: through all of it. */
 static int stand_behind(struct joint *j)
 {
@@ -202,7 +64,7 @@ static int stand_behind(struct joint *j)
 	int status = 0;
 
 	if (!j->again)
-		status = open_stream(j->pool->session, passed.segment.stream, &j->again);
+		status = open_counted(j->pool->session, passed.segment.stream, &j->again);
 	if (status >= 0 && !j->stands) {
 		/* The changes of the image only go forward. */
 		if (j->again->next_later > passed.segment.changes) {
@@ -210,7 +72,7 @@ static int stand_behind(struct joint *j)
 			j->again = NULL;
 			return stand_behind(j);
 		}
-		status = count_segment(j->again, &passed, j->pool);
+		status = count_segment(j->pool, j->again, &passed);
 		profile_free_part(&passed.part);
 	}
 	j->stands = status >= 0;
@@ -225,7 +87,7 @@ static int count_again(struct joint *j, struct task *task)
 	if (status < 0)
 		return status;
 	j->again->stop = task->segment.stop;
-	return count_on(j->again, task, j->pool);
+	return count_on(j->pool, j->again, task);
 }
 
 static int finish_stream(struct joint *j)
@@ -251,11 +113,12 @@ static int join(struct joint *j, struct task *task)
 	if (status >= 0 && task->segment.whole_start) {
 		status = finish_stream(j);
 		if (status >= 0)
-			status = open_stream(j->pool->session, task->segment.stream, &j->s);
+			status = open_counted(j->pool->session, task->segment.stream, &j->s);
 	}
 	if (status < 0)
 		return status;
-	if (fits(j, task))
+	/* Without changes to come, no one sees the time in the counts. */
+	if (task_fits(task, &j->last, j->s->later_count > task->segment.changes))
 		j->stands = false;
 	else
 		status = count_again(j, task);
@@ -263,35 +126,13 @@ static int join(struct joint *j, struct task *task)
 		status = profile_add_part(j->s->profile, &task->part);
 	profile_free_part(&task->part);
 	j->last = *task;
-	if (status >= 0 && j->pool->jobs->progress) {
+	if (status >= 0 && j->jobs->progress) {
 		const uint64_t bytes = j->s->stream->info.bytes, at = task->end.offset;
 
-		j->ended = !j->pool->jobs->progress(j->pool->jobs->context,
-						    j->before + (at < bytes ? at : bytes));
+		j->ended =
+		    !j->jobs->progress(j->jobs->context, j->before + (at < bytes ? at : bytes));
 	}
 	return status;
-}
-
-/* Waits for the task that is first. NULL: there is none, and will be none. */
-static struct task *first_task(struct pool *pool)
-{
-	struct task *task;
-
-	pthread_mutex_lock(&pool->lock);
-	while (pool->count ? !pool->tasks[pool->first].done : !pool->exhausted)
-		pthread_cond_wait(&pool->changed, &pool->lock);
-	task = pool->count ? &pool->tasks[pool->first] : NULL;
-	pthread_mutex_unlock(&pool->lock);
-	return task;
-}
-
-static void drop_task(struct pool *pool)
-{
-	pthread_mutex_lock(&pool->lock);
-	pool->first = (pool->first + 1) % pool->ring;
-	pool->count--;
-	pthread_cond_broadcast(&pool->changed);
-	pthread_mutex_unlock(&pool->lock);
 }
 
 static int join_all(struct joint *j)
@@ -299,56 +140,25 @@ static int join_all(struct joint *j)
 	struct task *task;
 	int status = 0;
 
-	while (status >= 0 && !j->ended && (task = first_task(j->pool))) {
+	while (status >= 0 && !j->ended && (task = pool_first(j->pool))) {
 		status = join(j, task);
-		drop_task(j->pool);
+		pool_drop_first(j->pool);
 	}
 	if (status >= 0)
 		status = j->pool->status;
 	return status < 0 ? status : finish_stream(j);
 }
 
-static int run_pool(struct pool *pool, struct joint *j)
-{
-	pthread_t threads[MAX_JOBS];
-	unsigned n = 0;
-	int status;
-
-	while (n < pool->jobs->jobs && !pthread_create(&threads[n], NULL, work, pool))
-		n++;
-	status = n ? join_all(j) : PTAH_E_NOMEM;
-	pthread_mutex_lock(&pool->lock);
-	pool->stop = true;
-	pthread_cond_broadcast(&pool->changed);
-	pthread_mutex_unlock(&pool->lock);
-	while (n)
-		pthread_join(threads[--n], NULL);
-	return status;
-}
-
 static int count_with_jobs(struct pool *pool, struct joint *j)
 {
-	int status;
+	int status = pool_begin(pool);
 
-	pool->ring = (AHEAD + 1) * pool->jobs->jobs;
-	pool->tasks = calloc(pool->ring, sizeof(*pool->tasks));
-	if (!pool->tasks || pthread_mutex_init(&pool->lock, NULL)) {
-		free(pool->tasks);
-		return PTAH_E_NOMEM;
-	}
-	if (pthread_cond_init(&pool->changed, NULL)) {
-		status = PTAH_E_NOMEM;
-	} else {
-		status = run_pool(pool, j);
-		pthread_cond_destroy(&pool->changed);
-	}
-	pthread_mutex_destroy(&pool->lock);
-	for (size_t i = 0; i < pool->ring; i++)
-		profile_free_part(&pool->tasks[i].part);
+	if (status < 0)
+		return status;
+	status = join_all(j);
 	ptah_stream_free(j->s);
 	ptah_stream_free(j->again);
-	segment_end(&pool->finder);
-	free(pool->tasks);
+	pool_end(pool);
 	return status;
 }
 
@@ -356,7 +166,7 @@ static int count_with_jobs(struct pool *pool, struct joint *j)
 static int count_alone(struct pool *pool, struct joint *j)
 {
 	const struct ptah_session *session = pool->session;
-	const struct ptah_jobs *jobs = pool->jobs;
+	const struct ptah_jobs *jobs = j->jobs;
 	int status = 0;
 
 	for (size_t i = 0; i < session->stream_count && status >= 0 && !j->ended; i++) {
@@ -364,7 +174,7 @@ static int count_alone(struct pool *pool, struct joint *j)
 
 		if (pool->wants && !pool->wants(pool->context, i))
 			continue;
-		status = open_stream(session, i, &s);
+		status = open_counted(session, i, &s);
 		if (status < 0)
 			break;
 		while (!j->ended && (status = ptah_stream_count(s)) > 0)
@@ -388,21 +198,33 @@ static uint64_t all_bytes(const struct pool *pool)
 	return bytes;
 }
 
+static uint64_t segment_size(const struct pool *pool, uint64_t wanted, uint64_t bytes)
+{
+	const uint64_t size = bytes / (PER_JOB * (pool->jobs ? pool->jobs : 1));
+
+	if (wanted)
+		return wanted;
+	return size < SEGMENT_MIN ? SEGMENT_MIN : size > SEGMENT_MAX ? SEGMENT_MAX : size;
+}
+
 int ptah_session_count(const struct ptah_session *session, const struct ptah_jobs *jobs,
 		       bool (*wants)(void *context, size_t stream),
 		       int (*take)(void *context, size_t stream, struct ptah_profile *profile),
 		       void *context)
 {
 	struct pool pool = {.session = session,
-			    .jobs = jobs,
+			    .jobs = jobs ? jobs->jobs : 1,
 			    .wants = wants,
 			    .context = context,
-			    .finder = {.session = session}};
-	struct joint joint = {.pool = &pool, .take = take};
+			    .open = open_counted,
+			    .run = count_segment};
+	struct joint joint = {.pool = &pool, .jobs = jobs, .take = take};
+	uint64_t bytes;
 
 	if (!session || !take || (jobs && (jobs->size < sizeof(*jobs) || jobs->jobs > MAX_JOBS)))
 		return PTAH_E_INVAL;
-	return jobs && jobs->jobs > 1 && all_bytes(&pool) > 2 * SEGMENT_MIN
-		   ? count_with_jobs(&pool, &joint)
-		   : count_alone(&pool, &joint);
+	bytes = all_bytes(&pool);
+	pool.segment = segment_size(&pool, jobs ? jobs->segment : 0, bytes);
+	return pool.jobs > 1 && bytes > 2 * pool.segment ? count_with_jobs(&pool, &joint)
+							 : count_alone(&pool, &joint);
 }

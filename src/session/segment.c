@@ -6,11 +6,6 @@
 /* How far behind its PSB a segment may begin at most. */
 #define REACH 4096
 
-static struct ptah_flow *flow_of(const struct ptah_stream *s)
-{
-	return s->profile ? s->profile->flow : s->flow;
-}
-
 /* From a place in the stream on, with nothing known. */
 static void go_to(struct ptah_stream *s, uint64_t offset)
 {
@@ -29,13 +24,13 @@ static void go_to(struct ptah_stream *s, uint64_t offset)
 	s->fed = low < stream->count ? offset - stream->pieces[low].offset : 0;
 	s->offset = offset;
 	s->paused = false;
-	ptah_flow_seek(flow_of(s), offset);
+	ptah_flow_seek(stream_flow(s), offset);
 }
 
 /* One packet on; counts the blocks that it tells. 1, 0 at the end of a piece, or an error. */
 static int step(struct ptah_stream *s, uint64_t *blocks)
 {
-	struct ptah_flow *f = flow_of(s);
+	struct ptah_flow *f = stream_flow(s);
 	struct ptah_item items[64];
 	struct stream_bytes b;
 	bool starved;
@@ -146,7 +141,7 @@ int segment_enter(struct ptah_stream *s, const struct segment *segment)
 		go_to(s, segment->psb);
 		do {
 			status = step(s, &blocks);
-			flow_save_state(flow_of(s), &state);
+			flow_save_state(stream_flow(s), &state);
 		} while (status > 0 && !(blocks && state.plain) && state.offset <= segment->start);
 	}
 	return status < 0 ? status : 0;

@@ -25,6 +25,12 @@ struct ptah_stream {
 	uint64_t offset;
 };
 
+/* Where it stands. */
+static inline struct ptah_flow *stream_flow(const struct ptah_stream *s)
+{
+	return s->profile ? s->profile->flow : s->flow;
+}
+
 /* Bytes to be fed. */
 struct stream_bytes {
 	const uint8_t *bytes;

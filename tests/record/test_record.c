@@ -67,7 +67,7 @@ static void a_recording(void **state)
 	/* Each piece is padded to 8 bytes, as perf wants it; a slow drain makes a few of them. */
 	assert_in_range(info.bytes, result.trace_bytes, result.trace_bytes + 8 * 7);
 	assert_string_equal(info.comm, "sh");
-	assert_int_equal(ptah_session_verify(session, 0, &verify), 0);
+	assert_int_equal(ptah_session_verify(session, 0, NULL, &verify), 0);
 	assert_true(verify.equal);
 	ptah_session_close(session);
 }

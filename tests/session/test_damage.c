@@ -89,7 +89,7 @@ static bool verify(void)
 	}
 	for (size_t i = 0; i < ptah_session_streams(s); i++) {
 		struct ptah_verify result;
-		int status = ptah_session_verify(s, i, &result);
+		int status = ptah_session_verify(s, i, NULL, &result);
 
 		assert_true(status == 0 || status == PTAH_E_MISSING);
 		equal = equal && status == 0 && result.equal;
