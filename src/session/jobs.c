@@ -51,6 +51,7 @@ struct joint {
 	struct ptah_stream *s;	   /* its profile is the sum */
 	struct ptah_stream *again; /* counts what must be counted again; NULL: nothing yet */
 	bool stands;		   /* and stands where `last` ends */
+	bool exact;		   /* `last` ended at the very time, too */
 	struct task last;	   /* without its part */
 	int (*take)(void *context, size_t stream, struct ptah_profile *profile);
 	bool ended;	 /* early, by who is told of the progress */
@@ -63,6 +64,11 @@ static int stand_behind(struct joint *j)
 	struct task passed = {.segment = j->last.segment};
 	int status = 0;
 
+	/* Its times are not those of one thread, and now they are wanted. */
+	if (!j->exact)
+		passed.segment = (struct segment){.stream = passed.segment.stream,
+						  .whole_start = true,
+						  .stop = passed.segment.stop};
 	if (!j->again)
 		status = open_counted(j->pool->session, passed.segment.stream, &j->again);
 	if (status >= 0 && !j->stands) {
@@ -105,6 +111,18 @@ static int finish_stream(struct joint *j)
 	return status;
 }
 
+/*
+ * Does the segment follow from the last one? Of the time, counts show no more
+ * than when the first error was, and which changes of the image came before.
+ */
+static bool fits(const struct joint *j, const struct task *task)
+{
+	const bool timed = task->part.totals.errors || j->s->later_count > task->segment.changes;
+
+	return task_fits(task, &j->last, timed) &&
+	       (!timed || j->exact || task->segment.whole_start);
+}
+
 /* The next segment in order. */
 static int join(struct joint *j, struct task *task)
 {
@@ -117,11 +135,14 @@ static int join(struct joint *j, struct task *task)
 	}
 	if (status < 0)
 		return status;
-	/* Without changes to come, no one sees the time in the counts. */
-	if (task_fits(task, &j->last, j->s->later_count > task->segment.changes))
+	if (fits(j, task)) {
+		j->exact =
+		    task_fits(task, &j->last, true) && (j->exact || task->segment.whole_start);
 		j->stands = false;
-	else
+	} else {
 		status = count_again(j, task);
+		j->exact = true;
+	}
 	if (status >= 0)
 		status = profile_add_part(j->s->profile, &task->part);
 	profile_free_part(&task->part);

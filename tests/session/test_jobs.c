@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/* Threads change nothing: counts and items of random programs, cut into small segments. */
+#include "test.h"
+
+#include "../flow/machine.h"
+#include "../flow/world.h"
+#include "session/stream.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define PATH "jobs.pt"
+
+static struct ptah_session *session_of(const uint8_t *code, size_t code_size, const uint8_t *trace,
+				       size_t size)
+{
+	struct ptah_session *session;
+	struct ptah_image *image;
+	struct ptah_message why;
+	FILE *file = fopen(PATH, "wb");
+
+	assert_non_null(file);
+	assert_true(fwrite(trace, 1, size, file) == size);
+	assert_int_equal(fclose(file), 0);
+	assert_int_equal(ptah_image_new(&image), 0);
+	assert_int_equal(ptah_image_add_bytes(image, code, code_size, BASE, NULL), 0);
+	assert_int_equal(ptah_session_open_raw(PATH, image, &session, &why), 0);
+	ptah_image_free(image);
+	return session;
+}
+
+/* What was counted, for memcmp. */
+struct counted {
+	struct ptah_profile_totals totals;
+	struct ptah_profile_block *blocks;
+	struct ptah_profile_edge *edges;
+	size_t block_count, edge_count;
+};
+
+static int take(void *context, size_t stream, struct ptah_profile *profile)
+{
+	struct counted *c = context;
+
+	(void)stream;
+	assert_int_equal(ptah_profile_totals(profile, &c->totals), 0);
+	assert_int_equal(ptah_profile_blocks(profile, &c->blocks, &c->block_count), 0);
+	assert_int_equal(ptah_profile_edges(profile, &c->edges, &c->edge_count), 0);
+	return 0;
+}
+
+static struct counted count(const struct ptah_session *session, const struct ptah_jobs *jobs)
+{
+	struct counted c = {0};
+
+	assert_int_equal(ptah_session_count(session, jobs, NULL, take, &c), 0);
+	assert_non_null(c.blocks);
+	return c;
+}
+
+static void counts_are_equal(const struct counted *a, const struct counted *b)
+{
+	assert_true(a->block_count == b->block_count && a->edge_count == b->edge_count);
+	assert_memory_equal(&a->totals, &b->totals, sizeof(a->totals));
+	for (size_t i = 0; i < a->block_count; i++) {
+		const struct ptah_profile_block *x = &a->blocks[i], *y = &b->blocks[i];
+
+		assert_true(x->ip == y->ip && x->end == y->end && x->target == y->target &&
+			    x->count == y->count && x->taken == y->taken &&
+			    x->unknown == y->unknown && x->mode == y->mode &&
+			    x->class == y->class && x->truncated == y->truncated &&
+			    x->space == y->space);
+	}
+	for (size_t i = 0; i < a->edge_count; i++)
+		assert_true(a->edges[i].from == b->edges[i].from &&
+			    a->edges[i].to == b->edges[i].to &&
+			    a->edges[i].count == b->edges[i].count &&
+			    a->edges[i].space == b->edges[i].space);
+}
+
+static void free_counted(struct counted *c)
+{
+	free(c->blocks);
+	free(c->edges);
+}
+
+static size_t read_all(const struct ptah_session *session, const struct ptah_jobs *jobs,
+		       struct ptah_item **items)
+{
+	struct ptah_reader *reader;
+	size_t count = 0, room = 0;
+	int n;
+
+	*items = NULL;
+	assert_int_equal(ptah_reader_new(session, 0, jobs, &reader), 0);
+	do {
+		if (count + 100 > room) {
+			room = 2 * room + 1000;
+			*items = realloc(*items, room * sizeof(**items));
+			assert_non_null(*items);
+		}
+		n = ptah_reader_read(reader, *items + count, 100);
+		assert_true(n >= 0);
+		count += (size_t)n;
+	} while (n);
+	ptah_reader_free(reader);
+	return count;
+}
+
+/* Everything with one thread and with several. */
+static void compare(const struct ptah_session *session, uint64_t segment)
+{
+	struct counted one = count(session, NULL);
+	struct ptah_item *items, *more;
+	const size_t n = read_all(session, NULL, &items);
+
+	for (unsigned jobs = 2; jobs <= 4; jobs += 2) {
+		const struct ptah_jobs j = {.size = sizeof(j), .jobs = jobs, .segment = segment};
+		struct counted many = count(session, &j);
+
+		counts_are_equal(&one, &many);
+		free_counted(&many);
+		assert_true(read_all(session, &j, &more) == n);
+		for (size_t i = 0; i < n; i++)
+			assert_memory_equal(&items[i], &more[i], sizeof(*items));
+		free(more);
+	}
+	free(items);
+	free_counted(&one);
+}
+
+static size_t segments(const struct ptah_session *session, uint64_t size)
+{
+	struct segment_finder finder = {.session = session};
+	struct segment segment;
+	size_t n = 0;
+
+	assert_int_equal(segment_begin(&finder, 0, size), 0);
+	while (segment_next(&finder, &segment))
+		n++;
+	segment_end(&finder);
+	return n;
+}
+
+static void machines(void **state)
+{
+	static const uint64_t sizes[] = {64, 1000, 5000};
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 12; seed++) {
+		size_t size;
+		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_session *s = session_of(m->code, sizeof(m->code), m->trace, size);
+
+		assert_true(segments(s, 1000) > 3);
+		compare(s, sizes[seed % 3]);
+		ptah_session_close(s);
+		machine_free(m);
+	}
+}
+
+/* Address spaces, modes, transactions, filters: much that a PSB+ does not say. */
+static void worlds(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 12; seed++) {
+		size_t size;
+		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_session *s = session_of(w->code, sizeof(w->code), w->trace, size);
+
+		compare(s, seed % 3 ? 300 : 2000);
+		ptah_session_close(s);
+		world_free(w);
+	}
+}
+
+static void damage(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 24; seed++) {
+		size_t size;
+		struct machine *m = machine_new(seed, seed & 1, seed & 2, false, &size);
+		struct ptah_session *s;
+
+		for (unsigned i = 0; i < 20; i++)
+			m->trace[next_random(m) % size] ^= (uint8_t)(1 << next_random(m) % 8);
+		s = session_of(m->code, sizeof(m->code), m->trace, size);
+		compare(s, 500);
+		ptah_session_close(s);
+		machine_free(m);
+	}
+}
+
+static bool enough(void *context, uint64_t bytes)
+{
+	(void)bytes;
+	return ++*(unsigned *)context < 3;
+}
+
+/* Who has had enough gets what there is. */
+static void early_end(void **state)
+{
+	for (unsigned jobs = 1; jobs <= 3; jobs++) {
+		unsigned calls = 0;
+		const struct ptah_jobs j = {.size = sizeof(j),
+					    .jobs = jobs,
+					    .segment = 100,
+					    .progress = enough,
+					    .context = &calls};
+		size_t size;
+		struct machine *m = machine_new(3, true, false, false, &size);
+		struct ptah_session *s = session_of(m->code, sizeof(m->code), m->trace, size);
+		struct counted c = {0};
+		struct ptah_reader *reader;
+		struct ptah_item item;
+
+		(void)state;
+		assert_int_equal(ptah_session_count(s, &j, NULL, take, &c), 0);
+		assert_non_null(c.blocks);
+		free_counted(&c);
+		/* ... and a reader may be left at any time. */
+		assert_int_equal(ptah_reader_new(s, 0, &j, &reader), 0);
+		assert_int_equal(ptah_reader_read(reader, &item, 1), 1);
+		ptah_reader_free(reader);
+		ptah_session_close(s);
+		machine_free(m);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(machines),
+	    cmocka_unit_test(worlds),
+	    cmocka_unit_test(damage),
+	    cmocka_unit_test(early_end),
+	};
+	int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+	unlink(PATH);
+	return failed;
+}
