@@ -90,7 +90,7 @@ struct input {
 	const char *cpu; /* a number; NULL: all */
 	const char *processor, *errata;
 	bool no_tnt, no_retcomp;
-	uint64_t jobs; /* 0: one for each processor */
+	uint64_t jobs; /* 0: as is usual for the command */
 };
 
 /* clang-format off */
@@ -130,10 +130,13 @@ struct input {
 		     "with --no-tnt: it has no compressed returns either", NULL),                  \
 	INPUT_OPTION("output", 'o', OPTION_TEXT, type, output, "FILE",                             \
 		     "write to FILE instead of standard output", NULL)
-/* ... for a command that can use threads. */
+/* ... for a command that counts, and for one that reads in order. */
 #define INPUT_JOBS_OPTION(type)                                                                    \
 	INPUT_OPTION("jobs", 'j', OPTION_NUMBER, type, jobs, "N",                                  \
 		     "decode with N threads (default: one for each processor)", NULL)
+#define INPUT_ORDERED_JOBS_OPTION(type)                                                            \
+	INPUT_OPTION("jobs", 'j', OPTION_NUMBER, type, jobs, "N",                                  \
+		     "decode with N threads (default: 1)", NULL)
 #define INPUT_TALK_OPTIONS(type)                                                                   \
 	INPUT_OPTION("no-progress", 0, OPTION_FLAG, type, no_progress, NULL,                       \
 		     "no progress line on a terminal", NULL),                                      \
@@ -146,8 +149,8 @@ struct input {
 int input_open(const struct command *command, struct input *input, int argc, char **argv,
 	       bool images, struct ptah_session **session);
 
-/* The threads to decode with. */
-unsigned input_jobs(const struct input *input);
+/* The threads to decode with; unless it is said, `jobs` (0: one for each processor). */
+unsigned input_jobs(const struct input *input, unsigned jobs);
 
 /*
  * Counts each stream that is wanted, with progress, and hands its profile to

@@ -318,12 +318,15 @@ void progress_end(struct progress *p)
 
 #define MOST_JOBS 64
 
-unsigned input_jobs(const struct input *input)
+unsigned input_jobs(const struct input *input, unsigned jobs)
 {
 	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-	const uint64_t jobs = input->jobs ? input->jobs : processors > 0 ? (uint64_t)processors : 1;
 
-	return jobs < MOST_JOBS ? (unsigned)jobs : MOST_JOBS;
+	if (input->jobs)
+		jobs = input->jobs < MOST_JOBS ? (unsigned)input->jobs : MOST_JOBS;
+	else if (!jobs)
+		jobs = processors > 0 ? (unsigned)processors : 1;
+	return jobs < MOST_JOBS ? jobs : MOST_JOBS;
 }
 
 /* Who counts, and for whom. */
@@ -365,7 +368,7 @@ int input_count(const struct input *input, const struct ptah_session *session,
 {
 	struct counting c = {.input = input, .session = session, .take = take, .context = context};
 	const struct ptah_jobs jobs = {.size = sizeof(jobs),
-				       .jobs = input_jobs(input),
+				       .jobs = input_jobs(input, 0),
 				       .progress = counting_progress,
 				       .context = &c};
 	int status;

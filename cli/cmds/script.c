@@ -28,7 +28,7 @@ static const struct option_def option_defs[] = {
     {"att", 0, OPTION_FLAG, offsetof(struct options, att), NULL, "AT&T syntax", NULL},
     {"no-symbols", 0, OPTION_FLAG, offsetof(struct options, no_symbols), NULL,
      "addresses only: quicker", NULL},
-    INPUT_JOBS_OPTION(struct options),
+    INPUT_ORDERED_JOBS_OPTION(struct options),
     INPUT_OPTIONS(struct options),
     {0},
 };
@@ -458,7 +458,7 @@ static int script_stream(struct script *s, const struct ptah_session *session, s
 {
 	struct ptah_stream_info info;
 	struct ptah_item items[256];
-	const struct ptah_jobs jobs = {.size = sizeof(jobs), .jobs = input_jobs(&s->o->input)};
+	const struct ptah_jobs jobs = {.size = sizeof(jobs), .jobs = input_jobs(&s->o->input, 1)};
 	int n, status = ptah_reader_new(session, i, &jobs, &s->reader);
 	void (*on_item)(struct script *, const struct ptah_item *) = s->o->branches ? on_branches
 								     : s->o->blocks ? on_blocks

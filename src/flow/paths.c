@@ -113,6 +113,12 @@ struct flow_paths *flow_paths_new(void)
 
 	if (!s)
 		return NULL;
+	s->words = malloc(FIRST_WORDS * sizeof(*s->words));
+	if (!s->words) {
+		free(s);
+		return NULL;
+	}
+	s->word_capacity = FIRST_WORDS;
 	s->place_count = 1;
 	s->word_count = PATH_FIRST;
 	return s;
@@ -229,7 +235,7 @@ static uint64_t *new_words(struct flow_paths *s, size_t n)
 	uint64_t *words;
 
 	while (s->word_count + n > s->word_capacity) {
-		size_t capacity = s->word_capacity ? 2 * s->word_capacity : FIRST_WORDS;
+		size_t capacity = 2 * s->word_capacity;
 		uint64_t *grown = capacity <= MAX_WORDS ? realloc(s->words, capacity * 8) : NULL;
 
 		if (!grown) {
