@@ -6,6 +6,7 @@
  * ptah-bench decode [-w WHAT] [-n N] LABEL PT PAGES  raw packets with a page dump
  * ptah-bench fuzz N LABEL PT PAGES           coverage, trace after trace, against libipt
  * ptah-bench self WHAT N FILE                a row of that table, Ptah alone, N times
+ * ptah-bench jobs N LABEL FILE               counts with one job and with two, N pairs
  * ptah-bench equal LABEL FILE [PAGES]        are all instructions the same? (exit status)
  * ptah-bench timing N                        a stream full of CYC and MTC, likewise
  * ptah-bench psb                             PSB search in a buffer without one
@@ -227,6 +228,64 @@ static int self(int argc, char **argv)
 	return 0;
 }
 
+/* Threads */
+
+static int take_instructions(void *context, size_t stream, struct ptah_profile *profile)
+{
+	struct ptah_profile_totals totals;
+
+	(void)stream;
+	if (ptah_profile_totals(profile, &totals) < 0)
+		return PTAH_E_NOMEM;
+	*(uint64_t *)context += totals.instructions;
+	return 0;
+}
+
+static double time_jobs(const struct ptah_session *session, unsigned n, uint64_t *instructions)
+{
+	const struct ptah_jobs jobs = {.size = sizeof(jobs), .jobs = n};
+	const double start = bench_seconds();
+
+	*instructions = 0;
+	if (ptah_session_count(session, &jobs, NULL, take_instructions, instructions) < 0)
+		bench_die("counting", "failed");
+	return bench_seconds() - start;
+}
+
+static int jobs(int argc, char **argv)
+{
+	double one[MAX_PAIRS], two[MAX_PAIRS], ratio[MAX_PAIRS];
+	struct ptah_session *session;
+	struct ptah_message why;
+	uint64_t a, b, bytes = 0;
+	unsigned pairs;
+
+	if (argc != 4)
+		return 2;
+	pairs = bench_parse_pairs(argv[1]);
+	if (ptah_session_open(argv[3], NULL, &session, &why) < 0)
+		bench_die(argv[3], why.text);
+	for (size_t i = 0; i < ptah_session_streams(session); i++) {
+		struct ptah_stream_info info;
+
+		ptah_session_stream_info(session, i, &info);
+		bytes += info.bytes;
+	}
+	time_jobs(session, 2, &a);
+	for (unsigned i = 0; i < pairs; i++) {
+		one[i] = time_jobs(session, 1, &a);
+		two[i] = time_jobs(session, 2, &b);
+		ratio[i] = one[i] / two[i];
+		if (a != b)
+			bench_die(argv[2], "two jobs count something else than one");
+	}
+	printf("%-10s %8.1f MB, one job %8.1f MB/s, two %8.1f MB/s: %.2fx\n", argv[2],
+	       (double)bytes / 1e6, (double)bytes / 1e6 / bench_median(one, pairs),
+	       (double)bytes / 1e6 / bench_median(two, pairs), bench_median(ratio, pairs));
+	ptah_session_close(session);
+	return 0;
+}
+
 /* Every instruction of a trace: address, size, class, order. */
 static int equal(int argc, char **argv)
 {
@@ -344,9 +403,10 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(int argc, char **argv);
-	} commands[] = {{"decode", decode},	  {"equal", equal},   {"self", self},
-			{"timing", bench_timing}, {"psb", bench_psb}, {"ratio", ratio},
-			{"memory", memory},	  {"text", text},     {"fuzz", bench_fuzz}};
+	} commands[] = {{"decode", decode},  {"jobs", jobs},	       {"equal", equal},
+			{"self", self},	     {"timing", bench_timing}, {"psb", bench_psb},
+			{"ratio", ratio},    {"memory", memory},       {"text", text},
+			{"fuzz", bench_fuzz}};
 	int status = 2;
 
 	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(*commands); i++)
