@@ -33,6 +33,7 @@ struct ptah_profile_config {
 	 * counted up and forgotten. 0: 524288; 256 at least.
 	 */
 	uint32_t max_places;
+	bool no_huge_pages; /* does not ask the system for large pages */
 	/* Takes every packet the flow's way: slow, and the same counts. For comparison. */
 	bool no_rows;
 	/* Called with every item that is no block (errors, overflows, ...), or NULL. */

@@ -3,6 +3,7 @@
 #include "profile/profile.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #define FIRST_STATES 256
 #define FIRST_SLOTS  4096
@@ -83,6 +84,26 @@ void profile_forget_rows(struct ptah_profile *p)
 		coverage_forget_memos(p);
 }
 
+/*
+ * Rows are looked up all over their array, and touched for the first time one by
+ * one: large pages save most of the faults and of the TLB's misses. What the
+ * system makes of the advice is its affair.
+ */
+#define LARGE ((size_t)2 << 20)
+
+static void advise(const struct ptah_profile *p, void *memory, size_t n)
+{
+#ifdef MADV_HUGEPAGE
+	const uintptr_t begin = ((uintptr_t)memory + LARGE - 1) & ~(uintptr_t)(LARGE - 1);
+	const uintptr_t end = (uintptr_t)memory + n;
+
+	if (!p->config.no_huge_pages && end > begin)
+		madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+#else
+	(void)p, (void)memory, (void)n;
+#endif
+}
+
 /* States */
 
 static bool grow_targets(struct ptah_profile *p)
@@ -132,6 +153,7 @@ static bool grow_states(struct ptah_profile *p)
 	if (!rows)
 		return false;
 	p->rows = rows;
+	advise(p, rows, capacity * STRIDE * sizeof(*rows));
 	if (p->coverage && !grow_marks(p, capacity))
 		return false;
 	p->state_capacity = capacity;
