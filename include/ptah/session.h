@@ -142,6 +142,10 @@ PTAH_API int ptah_stream_count(struct ptah_stream *stream);
 /* What was counted so far; it lives as long as the stream. NULL before the first count. */
 PTAH_API struct ptah_profile *ptah_stream_profile(struct ptah_stream *stream);
 
+/* As ptah_flow_read_blocks(): 0 says that ptah_stream_read() goes on, or ends. */
+PTAH_API int ptah_stream_read_blocks(struct ptah_stream *stream, struct ptah_block *blocks,
+				     size_t capacity);
+
 /* How to share work out to threads, and who is told of the progress. */
 struct ptah_jobs {
 	size_t size;	  /* sizeof(struct ptah_jobs) */

@@ -283,6 +283,11 @@ int ptah_stream_read(struct ptah_stream *s, struct ptah_item *items, size_t capa
 	return n;
 }
 
+int ptah_stream_read_blocks(struct ptah_stream *s, struct ptah_block *blocks, size_t capacity)
+{
+	return s && !s->profile ? ptah_flow_read_blocks(s->flow, blocks, capacity) : PTAH_E_INVAL;
+}
+
 int stream_begin_to_count(struct ptah_stream *s)
 {
 	const struct ptah_profile_config config = {.size = sizeof(config), .flow = s->config};
