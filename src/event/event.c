@@ -183,6 +183,20 @@ bool event_take_clock(struct ptah_event_decoder *d)
 	return true;
 }
 
+struct event_cycles event_settle_cycles(struct ptah_event_decoder *d, struct event_cycles c,
+					uint64_t limit)
+{
+	if (c.any) {
+		event_time_cyc(&d->time, c.sum);
+		event_set_time(d);
+	}
+	c = (struct event_cycles){.sum = 0};
+	/* Each packet is an item of its own, or wants to be looked at. */
+	if (!d->config.ticks && !d->config.errata)
+		c.room = event_time_room(&d->time, limit);
+	return c;
+}
+
 static void set_clocks(struct ptah_event_decoder *d)
 {
 	const struct ptah_event_config *config = &d->config;

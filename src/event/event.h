@@ -135,6 +135,44 @@ int event_next(struct ptah_event_decoder *d, struct ptah_item *item);
  */
 bool event_take_clock(struct ptah_event_decoder *d);
 
+/*
+ * CYC packets for those who ask for no time between two other packets: added
+ * up, and told to the clocks when somebody looks. SDM "Cycle Count (CYC)
+ * Packet".
+ */
+struct event_cycles {
+	uint64_t sum;  /* not told yet */
+	uint64_t room; /* stays above the sum */
+	bool any;      /* even a CYC of 0 cycles is one */
+};
+
+/* Tells them and begins anew. The decoder's time stays below `limit` until the room is used. */
+struct event_cycles event_settle_cycles(struct ptah_event_decoder *d, struct event_cycles c,
+					uint64_t limit);
+
+/*
+ * Adds the CYC at `pos` (2 bytes can be read). Its size, or 0: it is too long, or
+ * there is no room for it, and event_take_clock() is to take it.
+ */
+static ALWAYS_INLINE unsigned event_add_cyc(struct event_cycles *c, const uint8_t *pos)
+{
+	const unsigned word = load_le16(pos);
+	uint64_t sum = c->sum + (word >> 3 & 0x1f);
+	unsigned size = 1;
+
+	if (word & CYC_MORE) {
+		if (UNLIKELY(word >> 8 & CYC_MORE_STILL))
+			return 0;
+		sum += (uint64_t)(word >> 9) << 5;
+		size = 2;
+	}
+	if (UNLIKELY(sum >= c->room))
+		return 0;
+	c->sum = sum;
+	c->any = true;
+	return size;
+}
+
 /* queue.c: items and what waits to become one. */
 
 struct ptah_item *event_push(struct ptah_event_decoder *d, unsigned type, uint64_t offset);
