@@ -146,9 +146,26 @@ struct event_cycles {
 	bool any;      /* even a CYC of 0 cycles is one */
 };
 
+/* A CYC of so many cycles, if there was `any`. The room until somebody must look again. */
+uint64_t event_tell_cycles(struct ptah_event_decoder *d, uint64_t cycles, bool any, uint64_t limit);
+
 /* Tells them and begins anew. The decoder's time stays below `limit` until the room is used. */
-struct event_cycles event_settle_cycles(struct ptah_event_decoder *d, struct event_cycles c,
-					uint64_t limit);
+static ALWAYS_INLINE void event_settle_cycles(struct ptah_event_decoder *d, struct event_cycles *c,
+					      uint64_t limit)
+{
+	/* One by one, and all back in one register: `c` is none that has an address. */
+	c->room = event_tell_cycles(d, c->sum, c->any, limit);
+	c->sum = 0;
+	c->any = false;
+}
+
+/*
+ * Takes the packet at `pos` as event_take_clock() does, after those cycles; the
+ * decoder's position is behind it. False when it is none of time, or the limit
+ * has come. Adds none itself.
+ */
+bool event_take_clock_at(struct ptah_event_decoder *d, const uint8_t *pos, struct event_cycles c,
+			 uint64_t limit);
 
 /*
  * Adds the CYC at `pos` (2 bytes can be read). Its size, or 0: it is too long, or

@@ -661,9 +661,12 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t p
 	struct ptah_event_decoder *d = f->events;
 	const uint32_t context = (uint32_t)f->code.space << 2 | f->mode;
 	const uint8_t *pos = d->pos, *const end = d->end - LOOK;
+	struct event_cycles cycles = {.sum = 0};
 	uint64_t last_ip = d->last_ip;
 	const struct path *p;
+	unsigned cyc;
 
+	event_settle_cycles(d, &cycles, f->time_limit);
 	to->now[1] = f->offset;
 	set_now(f, to);
 	while (pos <= end && place) {
@@ -684,6 +687,14 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t p
 			pos += size;
 			last_ip = ip;
 			place = take_tip(f, to, p, ip, context, form);
+		} else if ((byte & CYC_MASK) == OPCODE_CYC &&
+			   (cyc = event_add_cyc(&cycles, pos)) != 0) {
+			pos += cyc;
+			/* Items have times; blocks and steps have none. */
+			if (form == FORM_ITEMS) {
+				event_settle_cycles(d, &cycles, f->time_limit);
+				set_now(f, to);
+			}
 		} else if (byte == OPCODE_PAD) {
 			pos += load_le64(pos) ? 1 : 8;
 		} else if (byte == OPCODE_EXT && pos[1] == EXT_TNT_64 && load_le64(pos) >> 17) {
@@ -691,14 +702,19 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t p
 			place = take_long(f, to, place, load_le64(pos) >> 16, form);
 			pos += 8;
 		} else {
-			d->pos = pos;
-			if (!event_take_clock(d))
-				break;
+			const bool more = event_take_clock_at(d, pos, cycles, f->time_limit);
+
+			cycles = (struct event_cycles){.sum = 0};
+			event_settle_cycles(d, &cycles, f->time_limit);
 			pos = d->pos;
 			set_now(f, to);
-			if (d->tsc >= f->time_limit)
+			if (!more)
 				break;
 		}
+	}
+	if (cycles.any) {
+		event_settle_cycles(d, &cycles, f->time_limit);
+		set_now(f, to);
 	}
 	d->pos = pos;
 	d->last_ip = last_ip;

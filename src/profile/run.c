@@ -318,27 +318,12 @@ static ALWAYS_INLINE int32_t take_tip(struct hot *h, struct ptah_profile *p, int
 	return UNLIKELY(!state || !count_pair(h, p, from | (uint32_t)state)) ? 0 : state;
 }
 
-/* A packet about time, after the cycles before it. False: it is the flow's, or the limit is there.
- */
-static bool take_clock(struct ptah_profile *p, const uint8_t *pos, struct event_cycles *cycles)
-{
-	struct ptah_event_decoder *d = p->flow->events;
-	const uint64_t limit = p->flow->time_limit;
-	bool taken;
-
-	*cycles = event_settle_cycles(d, *cycles, limit);
-	d->pos = pos;
-	taken = event_take_clock(d);
-	*cycles = event_settle_cycles(d, *cycles, limit);
-	return taken && d->tsc < limit;
-}
-
 /* No more are added up. What the flow has been told comes at the time of now. */
 static void tell_cycles(struct ptah_profile *p, struct event_cycles cycles, bool left)
 {
 	struct ptah_flow *f = p->flow;
 
-	event_settle_cycles(f->events, cycles, f->time_limit);
+	event_tell_cycles(f->events, cycles.sum, cycles.any, f->time_limit);
 	if (left && cycles.any)
 		flow_set_time(f, f->offset);
 }
@@ -359,7 +344,7 @@ static ALWAYS_INLINE void run_rows(struct ptah_profile *p, bool touching, bool t
 	p->end = d->end - pos > STRETCH ? pos + STRETCH : d->end - LOOK;
 	load(&h, p, touching);
 	if (timed)
-		cycles = event_settle_cycles(d, cycles, p->flow->time_limit);
+		event_settle_cycles(d, &cycles, p->flow->time_limit);
 	while (pos <= h.end && state) {
 		unsigned byte = *pos;
 
@@ -384,10 +369,12 @@ static ALWAYS_INLINE void run_rows(struct ptah_profile *p, bool touching, bool t
 			load(&h, p, touching);
 			pos += 8;
 		} else {
-			struct event_cycles waiting = cycles;
-			const bool more = take_clock(p, pos, &waiting);
+			const uint64_t limit = p->flow->time_limit;
+			const bool more = event_take_clock_at(d, pos, cycles, limit);
 
-			cycles = waiting;
+			cycles = (struct event_cycles){.sum = 0};
+			if (timed)
+				event_settle_cycles(d, &cycles, limit);
 			pos = d->pos;
 			if (!more)
 				break;
