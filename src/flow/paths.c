@@ -653,6 +653,13 @@ static ALWAYS_INLINE void set_now(struct ptah_flow *f, struct sink *to)
 	to->flags = f->speculative;
 }
 
+/* The clocks are told of the cycles that wait. */
+static ALWAYS_INLINE void tell_cycles(struct ptah_flow *f, struct sink *to, struct event_cycles *c)
+{
+	event_settle_cycles(f->events, c, f->time_limit);
+	set_now(f, to);
+}
+
 /* The packets that are ours, from the decoder's position on. */
 static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t place,
 			      enum form form)
@@ -666,9 +673,8 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t p
 	const struct path *p;
 	unsigned cyc;
 
-	event_settle_cycles(d, &cycles, f->time_limit);
 	to->now[1] = f->offset;
-	set_now(f, to);
+	tell_cycles(f, to, &cycles);
 	while (pos <= end && place) {
 		const unsigned byte = *pos;
 
@@ -691,10 +697,8 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t p
 			   (cyc = event_add_cyc(&cycles, pos)) != 0) {
 			pos += cyc;
 			/* Items have times; blocks and steps have none. */
-			if (form == FORM_ITEMS) {
-				event_settle_cycles(d, &cycles, f->time_limit);
-				set_now(f, to);
-			}
+			if (form == FORM_ITEMS)
+				tell_cycles(f, to, &cycles);
 		} else if (byte == OPCODE_PAD) {
 			pos += load_le64(pos) ? 1 : 8;
 		} else if (byte == OPCODE_EXT && pos[1] == EXT_TNT_64 && load_le64(pos) >> 17) {
@@ -705,17 +709,14 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t p
 			const bool more = event_take_clock_at(d, pos, cycles, f->time_limit);
 
 			cycles = (struct event_cycles){.sum = 0};
-			event_settle_cycles(d, &cycles, f->time_limit);
+			tell_cycles(f, to, &cycles);
 			pos = d->pos;
-			set_now(f, to);
 			if (!more)
 				break;
 		}
 	}
-	if (cycles.any) {
-		event_settle_cycles(d, &cycles, f->time_limit);
-		set_now(f, to);
-	}
+	if (cycles.any)
+		tell_cycles(f, to, &cycles);
 	d->pos = pos;
 	d->last_ip = last_ip;
 	f->offset = to->now[1];
