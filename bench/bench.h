@@ -3,7 +3,9 @@
 #ifndef PTAH_BENCH_BENCH_H
 #define PTAH_BENCH_BENCH_H
 
-#include <ptah/ptah.h>
+#include <ptah/flow.h>
+#include <ptah/image.h>
+#include <ptah/packet.h>
 
 /* File bytes [offset, offset + size) at `address`, for either decoder's image. */
 struct bench_section {
@@ -27,6 +29,8 @@ void bench_load_session(struct bench_trace *trace, const char *label, const char
 /* Of raw packets and a page dump (see ptah_image_add_pages). */
 void bench_load_pages(struct bench_trace *trace, const char *label, const char *pt,
 		      const char *prefix);
+/* Puts in the packets about time that a processor would have sent; see timed.c. */
+void bench_add_timing(struct bench_trace *trace);
 void bench_trace_free(struct bench_trace *trace);
 
 /* What going through a trace found: packets, or instructions. */

@@ -22,6 +22,10 @@ static struct pt_config configure(const struct bench_trace *trace, size_t size)
 	pt_config_init(&config);
 	config.begin = trace->bytes;
 	config.end = trace->bytes + size;
+	config.mtc_freq = trace->flow.events.mtc_freq;
+	config.nom_freq = trace->flow.events.nominal_ratio;
+	config.cpuid_0x15_eax = trace->flow.events.tsc_ctc_d;
+	config.cpuid_0x15_ebx = trace->flow.events.tsc_ctc_n;
 	return config;
 }
 

@@ -8,6 +8,8 @@
  * ptah-bench self WHAT N FILE                a row of that table, Ptah alone, N times
  * ptah-bench jobs N LABEL FILE               counts with one job and with two, N pairs
  * ptah-bench equal LABEL FILE [PAGES]        are all instructions the same? (exit status)
+ *                                            decode, self, equal -t: with TSC, MTC and CYC
+ *                                            put into the trace
  * ptah-bench timing N                        a stream full of CYC and MTC, likewise
  * ptah-bench psb                             PSB search in a buffer without one
  * ptah-bench ratio N LABEL COMMAND COMMAND   the times of two shell commands
@@ -17,6 +19,8 @@
  * median of the ratios of the pairs: absolute figures drift with the machine.
  */
 #include "bench.h"
+
+#include <ptah/ptah.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -167,36 +171,64 @@ static void compare_row(const struct bench_trace *trace, const struct row *row, 
 	bench_libipt_cool();
 }
 
+/* What stands before a command's other words. */
+struct options {
+	const char *only;
+	unsigned pairs;
+	bool timed;
+};
+
+static void parse_options(struct options *options, int *argc, char ***argv)
+{
+	*options = (struct options){.pairs = 3};
+	for (; *argc > 1 && (*argv)[1][0] == '-'; *argc -= 1, *argv += 1) {
+		const char option = (*argv)[1][1];
+
+		if (option == 't') {
+			options->timed = true;
+			continue;
+		}
+		if (*argc < 3 || (option != 'w' && option != 'n'))
+			bench_die((*argv)[1], "not an option, or it wants a value");
+		if (option == 'w')
+			options->only = (*argv)[2];
+		else
+			options->pairs = bench_parse_pairs((*argv)[2]);
+		*argc -= 1;
+		*argv += 1;
+	}
+}
+
+/* LABEL FILE or LABEL PT PAGES. False: it is something else. */
+static bool load_trace(struct bench_trace *trace, const struct options *options, int argc,
+		       char **argv)
+{
+	if (argc == 3)
+		bench_load_session(trace, argv[1], argv[2]);
+	else if (argc == 4)
+		bench_load_pages(trace, argv[1], argv[2], argv[3]);
+	else
+		return false;
+	if (options->timed)
+		bench_add_timing(trace);
+	return true;
+}
+
 static int decode(int argc, char **argv)
 {
 	struct bench_trace trace;
-	const char *only = NULL;
-	unsigned pairs = 3;
+	struct options options;
 
-	if (argc > 2 && !strcmp(argv[1], "-w")) {
-		only = argv[2];
-		argc -= 2;
-		argv += 2;
-	}
-
-	if (argc > 2 && !strcmp(argv[1], "-n")) {
-		pairs = bench_parse_pairs(argv[2]);
-		argc -= 2;
-		argv += 2;
-	}
+	parse_options(&options, &argc, &argv);
 	if (argc == 2 && !strcmp(argv[1], "header")) {
 		bench_print_header();
 		return 0;
 	}
-	if (argc == 3)
-		bench_load_session(&trace, argv[1], argv[2]);
-	else if (argc == 4)
-		bench_load_pages(&trace, argv[1], argv[2], argv[3]);
-	else
+	if (!load_trace(&trace, &options, argc, argv))
 		return 2;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
-		if (!only || strstr(rows[i].what, only))
-			compare_row(&trace, &rows[i], pairs);
+		if (!options.only || strstr(rows[i].what, options.only))
+			compare_row(&trace, &rows[i], options.pairs);
 	bench_trace_free(&trace);
 	return 0;
 }
@@ -205,12 +237,16 @@ static int decode(int argc, char **argv)
 static int self(int argc, char **argv)
 {
 	struct bench_trace trace;
+	struct options options;
 	unsigned times;
 
+	parse_options(&options, &argc, &argv);
 	if (argc != 4)
 		return 2;
 	times = bench_parse_pairs(argv[2]);
 	bench_load_session(&trace, argv[1], argv[3]);
+	if (options.timed)
+		bench_add_timing(&trace);
 	for (size_t r = 0; r < sizeof(rows) / sizeof(*rows); r++) {
 		if (!strstr(rows[r].what, argv[1]))
 			continue;
@@ -291,14 +327,12 @@ static int equal(int argc, char **argv)
 {
 	struct bench_result ptah, libipt;
 	struct bench_trace trace;
+	struct options options;
 	size_t size;
 	bool same;
 
-	if (argc == 3)
-		bench_load_session(&trace, argv[1], argv[2]);
-	else if (argc == 4)
-		bench_load_pages(&trace, argv[1], argv[2], argv[3]);
-	else
+	parse_options(&options, &argc, &argv);
+	if (!load_trace(&trace, &options, argc, argv))
 		return 2;
 	size = cut(&trace, trace.size);
 	ptah = bench_ptah_insn_hash(&trace, size);

@@ -2,6 +2,8 @@
 /* Ptah's side: through the public API, as a user would. */
 #include "bench.h"
 
+#include <ptah/ptah.h>
+
 struct bench_result bench_ptah_packets(const struct bench_trace *trace, size_t size)
 {
 	static struct ptah_packet_record records[1024];

@@ -2,6 +2,8 @@
 /* Loading traces. */
 #include "bench.h"
 
+#include <ptah/ptah.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

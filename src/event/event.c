@@ -183,6 +183,24 @@ bool event_take_clock(struct ptah_event_decoder *d)
 	return true;
 }
 
+uint64_t event_tell_cycles(struct ptah_event_decoder *d, uint64_t cycles, bool any, uint64_t limit)
+{
+	if (any) {
+		event_time_cyc(&d->time, cycles);
+		event_set_time(d);
+	}
+	/* Each packet is an item of its own, or wants to be looked at. */
+	return d->config.ticks || d->config.errata ? 0 : event_time_room(&d->time, limit);
+}
+
+bool event_take_clock_at(struct ptah_event_decoder *d, const uint8_t *pos, struct event_cycles c,
+			 uint64_t limit)
+{
+	event_settle_cycles(d, &c, limit);
+	d->pos = pos;
+	return event_take_clock(d) && d->tsc < limit;
+}
+
 static void set_clocks(struct ptah_event_decoder *d)
 {
 	const struct ptah_event_config *config = &d->config;

@@ -135,6 +135,61 @@ int event_next(struct ptah_event_decoder *d, struct ptah_item *item);
  */
 bool event_take_clock(struct ptah_event_decoder *d);
 
+/*
+ * CYC packets for those who ask for no time between two other packets: added
+ * up, and told to the clocks when somebody looks. SDM "Cycle Count (CYC)
+ * Packet".
+ */
+struct event_cycles {
+	uint64_t sum;  /* not told yet */
+	uint64_t room; /* stays above the sum */
+	bool any;      /* even a CYC of 0 cycles is one */
+};
+
+/* A CYC of so many cycles, if there was `any`. The room until somebody must look again. */
+uint64_t event_tell_cycles(struct ptah_event_decoder *d, uint64_t cycles, bool any, uint64_t limit);
+
+/* Tells them and begins anew. The decoder's time stays below `limit` until the room is used. */
+static ALWAYS_INLINE void event_settle_cycles(struct ptah_event_decoder *d, struct event_cycles *c,
+					      uint64_t limit)
+{
+	/* One by one, and all back in one register: `c` is none that has an address. */
+	c->room = event_tell_cycles(d, c->sum, c->any, limit);
+	c->sum = 0;
+	c->any = false;
+}
+
+/*
+ * Takes the packet at `pos` as event_take_clock() does, after those cycles; the
+ * decoder's position is behind it. False when it is none of time, or the limit
+ * has come. Adds none itself.
+ */
+bool event_take_clock_at(struct ptah_event_decoder *d, const uint8_t *pos, struct event_cycles c,
+			 uint64_t limit);
+
+/*
+ * Adds the CYC at `pos` (2 bytes can be read). Its size, or 0: it is too long, or
+ * there is no room for it, and event_take_clock() is to take it.
+ */
+static ALWAYS_INLINE unsigned event_add_cyc(struct event_cycles *c, const uint8_t *pos)
+{
+	const unsigned word = load_le16(pos);
+	uint64_t sum = c->sum + (word >> 3 & 0x1f);
+	unsigned size = 1;
+
+	if (word & CYC_MORE) {
+		if (UNLIKELY(word >> 8 & CYC_MORE_STILL))
+			return 0;
+		sum += (uint64_t)(word >> 9) << 5;
+		size = 2;
+	}
+	if (UNLIKELY(sum >= c->room))
+		return 0;
+	c->sum = sum;
+	c->any = true;
+	return size;
+}
+
 /* queue.c: items and what waits to become one. */
 
 struct ptah_item *event_push(struct ptah_event_decoder *d, unsigned type, uint64_t offset);

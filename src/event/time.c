@@ -24,18 +24,20 @@ static bool has_crystal(const struct event_time *t)
 	return t->ctc_numerator && t->ctc_denominator;
 }
 
-/* One crystal tick, rounded up: what an MTC's place is sure to. */
-static uint64_t tick(const struct event_time *t)
+/* Before there is an anchor nobody asks for these. */
+static void set_constants(struct event_time *t)
 {
-	return t->ctc_numerator / t->ctc_denominator + 1;
+	t->tick = has_crystal(t) ? t->ctc_numerator / t->ctc_denominator + 1 : 0;
+	t->longest = EVENT_TIME_UNKNOWN;
+	if (has_crystal(t) && t->mtc_freq <= 15)
+		t->longest = to_tsc(t, UINT64_C(1) << t->mtc_freq) + 2 * t->tick;
 }
 
 /* The longest time between two anchors while MTCs come. */
 static uint64_t period(const struct event_time *t)
 {
-	if (!t->aligned || !t->mtc_seen || !has_crystal(t)) /* TMA comes without MTCs, too */
-		return EVENT_TIME_UNKNOWN;
-	return to_tsc(t, UINT64_C(1) << t->mtc_freq) + 2 * tick(t);
+	/* TMA comes without MTCs, too. */
+	return t->aligned && t->mtc_seen ? t->longest : EVENT_TIME_UNKNOWN;
 }
 
 /* SDM "CYC Packet": none is sent while fewer cycles than this have passed. */
@@ -99,6 +101,7 @@ void event_time_tsc(struct event_time *t, uint64_t payload)
 	t->tsc = extend(t->tsc, payload);
 	t->awaits_tma = true;
 	t->anchor_is_mtc = t->lost = false;
+	set_constants(t);
 	set_anchor(t, t->tsc, 1);
 }
 
@@ -148,7 +151,7 @@ void event_time_mtc(struct event_time *t, uint8_t payload)
 	    tsc > last && tsc - last < UINT64_C(1) << 31)
 		t->rate = ((tsc - last) << 32) / cycles;
 	t->anchor_is_mtc = true;
-	set_anchor(t, tsc, 2 * tick(t));
+	set_anchor(t, tsc, 2 * t->tick);
 }
 
 /* Cycles as TSC ticks at the rate of now; nothing is lost to rounding over many of them. */
@@ -180,7 +183,7 @@ void event_time_cyc(struct event_time *t, uint64_t cycles)
 	t->change = 0;
 	ticks = t->elapsed;
 	doubt = ticks / RATE_DOUBT + t->mixed + (t->cyc_thresh ? untold_ticks(t, t->rate) : 0);
-	doubt += (has_crystal(t) ? 2 * tick(t) : 0) + 2;
+	doubt += 2 * t->tick + 2;
 	/* The next MTC would have come, unless it was lost; cycles beyond doubt say that it was. */
 	if (ticks > longest && ticks - longest <= doubt)
 		ticks = longest;
@@ -189,6 +192,29 @@ void event_time_cyc(struct event_time *t, uint64_t cycles)
 	/* Held back by an earlier estimate: that far off it may be, too. */
 	doubt += t->now - (t->anchor + ticks);
 	set_error(t, doubt);
+}
+
+/*
+ * Between two anchors at one rate everything is a function of the cycles since
+ * the anchor, and the estimate grows with them: nothing is lost when CYC packets
+ * are added up first. What comes near to the range of 64 bits does not count on
+ * that.
+ */
+uint64_t event_time_room(const struct event_time *t, uint64_t limit)
+{
+	const uint64_t most = UINT64_C(1) << 20, sane = UINT64_C(1) << 62;
+	const uint64_t at = t->anchor + t->elapsed;
+	uint64_t room = most;
+
+	if (t->change) /* is for the next CYC alone */
+		return 0;
+	if (!t->known || !t->rate) /* the estimate does not move */
+		return most;
+	if (t->anchor >= sane || t->elapsed >= sane || t->mixed >= sane || t->rate >> 40)
+		return 0;
+	if (limit != UINT64_MAX)
+		room = limit > at + 1 ? (limit - at - 1) / ((t->rate >> 32) + 1) : 0;
+	return room < most ? room : most;
 }
 
 void event_time_cbr(struct event_time *t, uint8_t ratio)

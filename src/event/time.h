@@ -51,6 +51,10 @@ struct event_time {
 	uint64_t change; /* of the rate since the last CYC */
 	uint64_t total_cycles;
 	uint64_t rate; /* TSC ticks per cycle, 32 fraction bits; 0: not known */
+
+	/* Of the configuration, from the first TSC on: they take divisions. */
+	uint64_t tick;	  /* one crystal tick, rounded up: what an MTC's place is sure to; or 0 */
+	uint64_t longest; /* the longest time between two anchors while MTCs come */
 };
 
 /* After the configuration has been set and the rest is 0. */
@@ -67,6 +71,13 @@ void event_time_cbr(struct event_time *t, uint8_t ratio);
  * Packet": one is sent whenever its range of the crystal's count has changed).
  */
 uint64_t event_time_bound(const struct event_time *t);
+
+/*
+ * How many cycles may be told by CYC packets so that the last of them alone,
+ * with all the cycles, would leave the same behind, and the estimate stays
+ * below `limit`. What is not sure is 0.
+ */
+uint64_t event_time_room(const struct event_time *t, uint64_t limit);
 
 void event_time_psb(struct event_time *t);
 

@@ -659,6 +659,13 @@ static ALWAYS_INLINE void set_now(struct ptah_flow *f, struct sink *to)
 	to->flags = f->speculative;
 }
 
+/* The clocks are told of the cycles that wait. */
+static ALWAYS_INLINE void tell_cycles(struct ptah_flow *f, struct sink *to, struct event_cycles *c)
+{
+	event_settle_cycles(f->events, c, f->time_limit);
+	set_now(f, to);
+}
+
 /* The packets that are ours, from the decoder's position on. */
 static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t place,
 			      enum form form)
@@ -667,11 +674,13 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t p
 	struct ptah_event_decoder *d = f->events;
 	const uint32_t context = (uint32_t)f->code.space << 2 | f->mode;
 	const uint8_t *pos = d->pos, *const end = d->end - LOOK;
+	struct event_cycles cycles = {.sum = 0};
 	uint64_t last_ip = d->last_ip;
 	const struct path *p;
+	unsigned cyc;
 
 	to->now[1] = f->offset;
-	set_now(f, to);
+	tell_cycles(f, to, &cycles);
 	while (pos <= end && place) {
 		const unsigned byte = *pos;
 
@@ -690,6 +699,12 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t p
 			pos += size;
 			last_ip = ip;
 			place = take_tip(f, to, p, ip, context, form);
+		} else if ((byte & CYC_MASK) == OPCODE_CYC &&
+			   (cyc = event_add_cyc(&cycles, pos)) != 0) {
+			pos += cyc;
+			/* Items have times; blocks and steps have none. */
+			if (form == FORM_ITEMS)
+				tell_cycles(f, to, &cycles);
 		} else if (byte == OPCODE_PAD) {
 			pos += load_le64(pos) ? 1 : 8;
 		} else if (byte == OPCODE_EXT && pos[1] == EXT_TNT_64 && load_le64(pos) >> 17) {
@@ -697,15 +712,17 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t p
 			place = take_long(f, to, place, load_le64(pos) >> 16, form);
 			pos += 8;
 		} else {
-			d->pos = pos;
-			if (!event_take_clock(d))
-				break;
+			const bool more = event_take_clock_at(d, pos, cycles, f->time_limit);
+
+			cycles = (struct event_cycles){.sum = 0};
+			tell_cycles(f, to, &cycles);
 			pos = d->pos;
-			set_now(f, to);
-			if (d->tsc >= f->time_limit)
+			if (!more)
 				break;
 		}
 	}
+	if (cycles.any)
+		tell_cycles(f, to, &cycles);
 	d->pos = pos;
 	d->last_ip = last_ip;
 	f->offset = to->now[1];

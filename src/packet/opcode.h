@@ -15,6 +15,15 @@ enum packet_opcode {
 	OPCODE_TRIG = 0xd9,
 };
 
+/* CYC: these low two bits; then whether there is a second byte; of that, whether there is a third.
+ */
+enum packet_opcode_cyc {
+	CYC_MASK = 0x03,
+	OPCODE_CYC = 0x03,
+	CYC_MORE = 0x04,
+	CYC_MORE_STILL = 0x01,
+};
+
 /* IP packets: these low five bits, IPBytes above. */
 enum packet_opcode_ip {
 	OPCODE_IP_MASK = 0x1f,

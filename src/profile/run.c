@@ -318,20 +318,40 @@ static ALWAYS_INLINE int32_t take_tip(struct hot *h, struct ptah_profile *p, int
 	return UNLIKELY(!state || !count_pair(h, p, from | (uint32_t)state)) ? 0 : state;
 }
 
-/* The packets that are ours, from the decoder's position on. */
-static ALWAYS_INLINE void run_rows(struct ptah_profile *p, bool touching)
+/* No more are added up. What the flow has been told comes at the time of now. */
+static void tell_cycles(struct ptah_profile *p, struct event_cycles cycles, bool left)
+{
+	struct ptah_flow *f = p->flow;
+
+	event_tell_cycles(f->events, cycles.sum, cycles.any, f->time_limit);
+	if (left && cycles.any)
+		flow_set_time(f, f->offset);
+}
+
+/*
+ * The packets that are ours, from the decoder's position on. `timed`: there are
+ * CYC packets, and one before most others.
+ */
+static ALWAYS_INLINE void run_rows(struct ptah_profile *p, bool touching, bool timed)
 {
 	struct ptah_event_decoder *d = p->flow->events;
 	const uint8_t *const start = d->pos, *pos = start;
+	struct event_cycles cycles = {.sum = 0};
 	uint64_t last_ip = d->last_ip;
 	int32_t state = p->state, next;
 	struct hot h;
 
 	p->end = d->end - pos > STRETCH ? pos + STRETCH : d->end - LOOK;
 	load(&h, p, touching);
+	if (timed)
+		event_settle_cycles(d, &cycles, p->flow->time_limit);
 	while (pos <= h.end && state) {
-		const unsigned byte = *pos;
+		unsigned byte = *pos;
 
+		if (timed && (byte & CYC_MASK) == OPCODE_CYC) {
+			pos += event_add_cyc(&cycles, pos);
+			byte = *pos;
+		}
 		if (LIKELY(!(byte & 1) && byte > OPCODE_EXT)) {
 			pos++;
 			state = take_outcomes(&h, p, state, byte >> 1, pos);
@@ -349,15 +369,20 @@ static ALWAYS_INLINE void run_rows(struct ptah_profile *p, bool touching)
 			load(&h, p, touching);
 			pos += 8;
 		} else {
-			d->pos = pos;
-			if (!event_take_clock(d))
-				break;
+			const uint64_t limit = p->flow->time_limit;
+			const bool more = event_take_clock_at(d, pos, cycles, limit);
+
+			cycles = (struct event_cycles){.sum = 0};
+			if (timed)
+				event_settle_cycles(d, &cycles, limit);
 			pos = d->pos;
-			if (d->tsc >= p->flow->time_limit)
+			if (!more)
 				break;
 		}
 	}
 	store(&h, p);
+	if (timed)
+		tell_cycles(p, cycles, !state);
 	d->pos = pos;
 	d->last_ip = last_ip;
 	p->budget -= (uint64_t)(pos - start) * PER_BYTE;
@@ -368,12 +393,32 @@ static ALWAYS_INLINE void run_rows(struct ptah_profile *p, bool touching)
 /* A loop for each of its uses: what one does not need costs it nothing. */
 NOINLINE static void run_plain(struct ptah_profile *p)
 {
-	run_rows(p, false);
+	run_rows(p, false, false);
 }
 
 NOINLINE static void run_touching(struct ptah_profile *p)
 {
-	run_rows(p, true);
+	run_rows(p, true, false);
+}
+
+NOINLINE static void run_plain_timed(struct ptah_profile *p)
+{
+	run_rows(p, false, true);
+}
+
+NOINLINE static void run_touching_timed(struct ptah_profile *p)
+{
+	run_rows(p, true, true);
+}
+
+static void run(struct ptah_profile *p)
+{
+	const bool timed = p->flow->events->time.cyc_seen;
+
+	if (p->coverage)
+		(timed ? run_touching_timed : run_touching)(p);
+	else
+		(timed ? run_plain_timed : run_plain)(p);
 }
 
 static void count_event(struct ptah_profile *p, const struct ptah_item *item)
@@ -465,10 +510,7 @@ int profile_run(struct ptah_profile *p)
 		if (f->events->end - f->events->pos > LOOK && can_enter(p)) {
 			if (!prepare(p))
 				break;
-			if (p->coverage)
-				run_touching(p);
-			else
-				run_plain(p);
+			run(p);
 		}
 		n = flow_read_packet(f, items, ARRAY_SIZE(items), &starved);
 		for (int i = 0; i < n; i++)

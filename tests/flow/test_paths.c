@@ -3,6 +3,7 @@
 #include "forms.h"
 #include "machine.h"
 #include "test.h"
+#include "timed.h"
 #include "world.h"
 
 static struct ptah_image *image_of(const uint8_t *code, size_t size)
@@ -45,6 +46,26 @@ static void worlds(void **state)
 					seed % 5 ? 256 : 5));
 		ptah_image_free(image);
 		world_free(w);
+	}
+}
+
+/* With clocks: paths add CYC packets up, and items have the times that each of them tells. */
+static void clocks(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 40; seed++) {
+		struct ptah_flow_config config = {.size = sizeof(config)};
+		size_t size, timed_size;
+		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_image *image = image_of(m->code, sizeof(m->code));
+		uint8_t *timed = timed_new(m->trace, size, seed, &timed_size, &config);
+
+		assert_non_null(timed);
+		assert_true(forms_equal(image, &config, timed, timed_size, seed % 3 ? 0 : 100,
+					seed % 5 ? 256 : 5));
+		free(timed);
+		ptah_image_free(image);
+		machine_free(m);
 	}
 }
 
@@ -158,7 +179,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(machines), cmocka_unit_test(worlds), cmocka_unit_test(damage),
-	    cmocka_unit_test(change),	cmocka_unit_test(deep),
+	    cmocka_unit_test(change),	cmocka_unit_test(deep),	  cmocka_unit_test(clocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,6 +6,7 @@
 #include "test.h"
 
 #include "../flow/machine.h"
+#include "../flow/timed.h"
 #include "../flow/world.h"
 #include "compare.h"
 
@@ -101,13 +102,99 @@ static void damage(void **state)
 	}
 }
 
+/* Events, as a profile and the plainest flow tell them. */
+struct told {
+	struct ptah_item items[40000];
+	size_t count;
+};
+
+static void tell(void *context, const struct ptah_item *item)
+{
+	struct told *told = context;
+
+	assert_true(told->count < ARRAY_SIZE(told->items));
+	told->items[told->count++] = *item;
+}
+
+/* Up to the pause or the end, whichever is first. */
+static void read_events(struct ptah_flow *flow, struct told *told)
+{
+	struct ptah_item items[64];
+	int n;
+
+	while ((n = ptah_flow_read(flow, items, ARRAY_SIZE(items))) > 0)
+		for (int i = 0; i < n; i++)
+			if (items[i].type != PTAH_ITEM_BLOCK)
+				tell(told, &items[i]);
+}
+
+/* Both pause at every `step` ticks. */
+static void compare_times(const struct ptah_image *image, const struct ptah_flow_config *config,
+			  const uint8_t *trace, size_t size, uint64_t step)
+{
+	static struct told a, b;
+	struct ptah_flow_config plain = *config;
+	struct ptah_profile_config counting = {
+	    .size = sizeof(counting), .flow = *config, .on_event = tell, .context = &a};
+	struct ptah_profile *profile;
+	struct ptah_flow *flow;
+	uint64_t limit = step ? 0 : UINT64_MAX;
+	int status;
+
+	a.count = b.count = 0;
+	plain.no_paths = true;
+	assert_int_equal(ptah_flow_new(image, &plain, &flow), 0);
+	assert_int_equal(ptah_profile_new(image, &counting, &profile), 0);
+	ptah_profile_set_time_limit(profile, limit);
+	ptah_flow_set_time_limit(flow, limit);
+	assert_int_equal(ptah_flow_feed(flow, trace, size, true), 0);
+	status = ptah_profile_feed(profile, trace, size, true);
+	for (;;) {
+		struct ptah_time time;
+
+		read_events(flow, &b);
+		assert_int_equal(status, ptah_flow_paused(flow) ? PTAH_PROFILE_PAUSED : 0);
+		assert_int_equal(a.count, b.count);
+		assert_memory_equal(a.items, b.items, a.count * sizeof(*a.items));
+		if (!status)
+			break;
+		ptah_flow_time(flow, &time);
+		limit = time.tsc + step;
+		ptah_profile_set_time_limit(profile, limit);
+		ptah_flow_set_time_limit(flow, limit);
+		status = ptah_profile_resume(profile);
+	}
+	ptah_profile_free(profile);
+	ptah_flow_free(flow);
+}
+
+/* CYC packets are added up between events: those have the times that each of them tells. */
+static void clocks(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 40; seed++) {
+		struct ptah_flow_config config = {.size = sizeof(config)};
+		size_t size, timed_size;
+		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_image *image = image_of(m->code, sizeof(m->code));
+		uint8_t *timed = timed_new(m->trace, size, seed, &timed_size, &config);
+
+		assert_non_null(timed);
+		assert_true(profile_equals_flow(image, &config, timed, timed_size, 0));
+		compare_times(image, &config, timed, timed_size, 0);
+		compare_times(image, &config, timed, timed_size, 5000);
+		free(timed);
+		ptah_image_free(image);
+		machine_free(m);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(machines),
-	    cmocka_unit_test(no_return_compression),
-	    cmocka_unit_test(worlds),
-	    cmocka_unit_test(damage),
+	    cmocka_unit_test(machines), cmocka_unit_test(no_return_compression),
+	    cmocka_unit_test(worlds),	cmocka_unit_test(damage),
+	    cmocka_unit_test(clocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
