@@ -224,6 +224,9 @@ int ptah_session_stream_info(const struct ptah_session *s, size_t stream,
 	return 0;
 }
 
+/* Pieces to be forgotten again. */
+#define FORGET_AGAIN 64
+
 void session_forget_behind(const struct stream *stream, size_t next)
 {
 	const struct piece *p = stream->pieces + next;
@@ -232,10 +235,11 @@ void session_forget_behind(const struct stream *stream, size_t next)
 	if (!next)
 		return;
 	/* The kernel maps some pages around each one that is touched, so that a little of
-	 * the piece before comes back with every piece: it goes with the next. */
+	 * the pieces before comes back with every piece: it goes with the next ones. */
 	begin = p[-1].bytes;
-	if (next > 1 && p[-2].bytes < begin && begin - p[-2].bytes < (16 << 20))
-		begin = p[-2].bytes;
+	for (size_t i = 2; i <= next && i <= FORGET_AGAIN; i++)
+		if (p[-(ptrdiff_t)i].bytes < begin && begin - p[-(ptrdiff_t)i].bytes < (1 << 20))
+			begin = p[-(ptrdiff_t)i].bytes;
 	perfdata_forget(begin, p[-1].bytes + p[-1].size);
 }
 
