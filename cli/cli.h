@@ -220,4 +220,7 @@ struct packet_place {
 void packets_each(const struct ptah_session *session, size_t stream, bool sync,
 		  bool (*each)(void *context, const struct packet_place *place), void *context);
 
+/* Adds them up by type, and returns how many bytes are none; ends early when interrupted. */
+uint64_t packets_count(const struct ptah_session *session, size_t stream, uint64_t *counts);
+
 #endif

@@ -24,17 +24,6 @@ struct counts {
 	double seconds;
 };
 
-static bool count_packet(void *context, const struct packet_place *place)
-{
-	struct counts *c = context;
-
-	if (place->status < 0)
-		c->bad_bytes += place->size;
-	else
-		c->packets[place->packet.type]++;
-	return !interrupted();
-}
-
 static int take_totals(struct ptah_profile *profile, struct counts *c)
 {
 	struct ptah_profile_totals t;
@@ -203,7 +192,7 @@ static int take_stream(void *stat, const struct ptah_stream_info *info, size_t s
 	if (status < 0)
 		return status;
 	c.seconds = now() - s->since;
-	packets_each(s->session, stream, false, count_packet, &c);
+	c.bad_bytes = packets_count(s->session, stream, c.packets);
 	s->since = now();
 	add(&s->sum, &c);
 	s->streams++;
