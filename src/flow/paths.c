@@ -11,7 +11,7 @@
 /* A node becomes a place when it is come to this often. */
 #define PROMOTE 3
 
-/* What the tables may hold before they are begun anew: about 35 and 64 MB. */
+/* What the tables may hold before they are begun anew: about 70 and 64 MB. */
 #define MAX_PLACES ((size_t)1 << 16)
 #define MAX_WORDS  ((size_t)8 << 20)
 
