@@ -147,7 +147,7 @@ static void visit_key(struct ptah_coverage *c, uint64_t key, uint64_t times)
 		return;
 	}
 	if (key & FROM_EFFECT) {
-		branch = p->effects[from].branch;
+		branch = p->branches[from];
 		visit_node(p, branch, false, NULL, times);
 	} else {
 		branch = profile_walk(p, (int32_t)from, 0, visit_node, times);

@@ -66,7 +66,7 @@ static void expand_pair(struct ptah_profile *p, const struct pair *pair)
 	const struct code_node *branch;
 
 	if (pair->key & FROM_EFFECT) {
-		branch = p->effects[from].branch;
+		branch = p->branches[from];
 		profile_add_block(p, branch, false, pair->count);
 	} else {
 		branch = profile_walk(p, (int32_t)from, 0, add_node, pair->count);

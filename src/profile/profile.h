@@ -49,7 +49,9 @@ struct state {
 	uint8_t mode;
 };
 
-/* What a packet does to the call stack. */
+/* What a packet does to the call stack. Half a cache line: large programs have many. */
+#define EFFECT_PUSHES 5
+
 struct effect {
 	int32_t next; /* the state behind it; 0: that of a return, or of a TIP */
 	uint8_t pushes;
@@ -58,9 +60,11 @@ struct effect {
 	uint8_t rest;  /* payload of the outcomes behind the return; 1: none */
 	uint8_t bits;  /* all outcomes from the return on, its own among them */
 	uint8_t nbits;
-	struct code_node *branch; /* the return */
-	int32_t push[ROUTE_PUSHES];
+	/* The return sites. If there are more, the last is where in `more` the others are. */
+	int32_t push[EFFECT_PUSHES];
 };
+
+_Static_assert(sizeof(struct effect) == 32, "half a cache line");
 
 /* States by address. */
 struct target {
@@ -111,7 +115,10 @@ struct ptah_profile {
 	struct target *targets;
 	size_t target_slots;
 	struct effect *effects;
+	struct code_node **branches; /* of each effect, its return; NULL: it has none */
 	size_t effect_count, effect_capacity;
+	int32_t *more; /* of effects with many pushes: ROUTE_PUSHES each */
+	size_t more_count;
 	struct pair *pairs;
 	size_t pair_count, pair_slots;
 	uint64_t budget; /* packets until a count may not fit its 32 bits */

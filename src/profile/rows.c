@@ -69,6 +69,8 @@ void profile_rows_fini(struct ptah_profile *p)
 	free(p->states);
 	free(p->targets);
 	free(p->effects);
+	free(p->branches);
+	free(p->more);
 	free(p->pairs);
 	free(p->touched);
 	free(p->marks);
@@ -79,7 +81,7 @@ void profile_forget_rows(struct ptah_profile *p)
 	memset(p->targets, 0, p->target_slots * sizeof(*p->targets));
 	memset(p->pairs, 0, p->pair_slots * sizeof(*p->pairs));
 	p->state_count = 1;
-	p->effect_count = p->pair_count = 0;
+	p->effect_count = p->pair_count = p->more_count = 0;
 	if (p->coverage)
 		coverage_forget_memos(p);
 }
@@ -272,28 +274,56 @@ static void keep_node(struct ptah_profile *p, int32_t state)
 
 /* Effects */
 
+static bool grow_effects(struct ptah_profile *p)
+{
+	const size_t capacity = p->effect_capacity ? 2 * p->effect_capacity : 256;
+	struct code_node **branches;
+	struct effect *effects;
+
+	if (capacity > INT32_MAX / ROUTE_PUSHES)
+		return false;
+	effects = realloc(p->effects, capacity * sizeof(*effects));
+	if (!effects)
+		return false;
+	p->effects = effects;
+	branches = realloc(p->branches, capacity * sizeof(struct code_node *));
+	if (!branches)
+		return false;
+	p->branches = branches;
+	p->effect_capacity = capacity;
+	return true;
+}
+
 static struct effect *new_effect(struct ptah_profile *p)
 {
-	if (p->effect_count == p->effect_capacity) {
-		size_t capacity = p->effect_capacity ? 2 * p->effect_capacity : 256;
-		struct effect *effects = realloc(p->effects, capacity * sizeof(*effects));
-
-		if (!effects || capacity > INT32_MAX / 2) {
-			p->effects = effects ? effects : p->effects;
-			out_of_memory(p);
-			return NULL;
-		}
-		p->effects = effects;
-		p->effect_capacity = capacity;
+	if (p->effect_count == p->effect_capacity && !grow_effects(p)) {
+		out_of_memory(p);
+		return NULL;
 	}
-	memset(&p->effects[p->effect_count++], 0, sizeof(*p->effects));
+	memset(&p->effects[p->effect_count], 0, sizeof(*p->effects));
+	p->branches[p->effect_count++] = NULL;
 	look_at_limits(p);
 	return &p->effects[p->effect_count - 1];
+}
+
+/* Where the pushes that do not fit go. */
+static bool add_more(struct ptah_profile *p, struct effect *e, const int32_t *push, unsigned n)
+{
+	int32_t *more = realloc(p->more, (p->more_count + ROUTE_PUSHES) * sizeof(*more));
+
+	if (!more)
+		return out_of_memory(p);
+	p->more = more;
+	e->push[EFFECT_PUSHES - 1] = (int32_t)p->more_count;
+	memcpy(more + p->more_count, push, n * sizeof(*push));
+	p->more_count += ROUTE_PUSHES;
+	return true;
 }
 
 /* The effect of a route; what follows it is the caller's to say. Its number inverted; 0: none. */
 static int32_t make_effect(struct ptah_profile *p, const struct route *r, struct effect **effect)
 {
+	const unsigned here = r->pushes > EFFECT_PUSHES ? EFFECT_PUSHES - 1 : r->pushes;
 	int32_t push[ROUTE_PUSHES];
 	struct effect *e;
 
@@ -303,12 +333,12 @@ static int32_t make_effect(struct ptah_profile *p, const struct route *r, struct
 			return 0;
 	}
 	e = new_effect(p);
-	if (!e)
+	if (!e || (here < r->pushes && !add_more(p, e, push + here, r->pushes - here)))
 		return 0;
 	e->pushes = (uint8_t)r->pushes;
 	e->reach = (uint8_t)r->reach;
 	e->rest = 1;
-	memcpy(e->push, push, r->pushes * sizeof(*push));
+	memcpy(e->push, push, here * sizeof(*push));
 	*effect = e;
 	return ~(int32_t)(e - p->effects);
 }
@@ -336,7 +366,7 @@ bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
 		if (next) {
 			const unsigned rest = (1u << (r.left - 1)) - 1;
 
-			e->branch = r.node;
+			p->branches[e - p->effects] = r.node;
 			e->nbits = (uint8_t)r.left;
 			e->bits = (uint8_t)(payload & (2 * rest + 1));
 			e->rest = (uint8_t)(rest + 1 + (payload & rest));

@@ -158,15 +158,31 @@ static ALWAYS_INLINE bool count_pair(struct hot *h, struct ptah_profile *p, uint
 	return (uint32_t)pair->count++ || !h->touching || touch(h, p, key);
 }
 
+/* More return sites than an effect holds. The stack's top behind them. */
+NOINLINE static unsigned push_many(struct ptah_profile *p, const struct effect *e, unsigned top)
+{
+	const int32_t *more = p->more + e->push[EFFECT_PUSHES - 1];
+
+	for (unsigned i = 0; i < EFFECT_PUSHES - 1; i++)
+		p->stack[top++ % STACK_SIZE] = e->push[i];
+	for (unsigned i = EFFECT_PUSHES - 1; i < e->pushes; i++)
+		p->stack[top++ % STACK_SIZE] = *more++;
+	return top;
+}
+
 /* The stack's part of an effect. */
 static ALWAYS_INLINE void move_stack(struct hot *h, struct ptah_profile *p, const struct effect *e)
 {
 	/* SDM: a push onto a full stack drops the oldest entry. */
 	if (UNLIKELY(h->depth + e->reach > STACK_SIZE))
 		h->depth = STACK_SIZE - e->reach;
+	h->depth += e->pushes;
+	if (UNLIKELY(e->pushes > EFFECT_PUSHES)) {
+		h->top = push_many(p, e, h->top);
+		return;
+	}
 	for (unsigned i = 0; i < e->pushes; i++)
 		p->stack[h->top++ % STACK_SIZE] = e->push[i];
-	h->depth += e->pushes;
 }
 
 /*
@@ -189,7 +205,7 @@ NOINLINE static void refuse_return(struct ptah_profile *p, int32_t state, const 
 				   const uint8_t *pos)
 {
 	leave_with(p, state, e->bits, e->nbits, pos);
-	p->flow->node = e->branch;
+	p->flow->node = p->branches[e - p->effects];
 }
 
 /*

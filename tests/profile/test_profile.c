@@ -189,12 +189,47 @@ static void clocks(void **state)
 	}
 }
 
+/* A packet that leaves more calls open than a half cache line holds. */
+static void many_calls(void **state)
+{
+	static const uint8_t psb[] = {0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82,
+				      0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82};
+	static const uint8_t begin[] = {0x99, 0x01, 0x7d, 0, 0, 0x40, 0, 0, 0, 0x02, 0x23};
+	uint8_t code[16 * 10] = {0xe8, 11, 0, 0, 0, 0xeb, 0xf9}; /* again: call f0; jmp again */
+	struct ptah_profile_totals totals;
+	struct ptah_profile *profile;
+	struct ptah_image *image;
+	uint8_t trace[600];
+
+	(void)state;
+	for (unsigned i = 1; i < 9; i++) { /* call the next one; ret */
+		code[16 * i] = 0xe8;
+		code[16 * i + 1] = 11;
+		code[16 * i + 5] = 0xc3;
+	}
+	memcpy(code + 16 * 9, (uint8_t[]){0x75, 0x00, 0xc3}, 3); /* jne to ret */
+	memcpy(trace, psb, sizeof(psb));
+	memcpy(trace + sizeof(psb), begin, sizeof(begin));
+	/* 6 of: taken, or returned. A round is the branch and 9 returns. */
+	memset(trace + sizeof(psb) + sizeof(begin), 0xfe, 500);
+	image = image_of(code, sizeof(code));
+	assert_true(profile_equals_flow(image, NULL, trace, sizeof(psb) + sizeof(begin) + 500, 0));
+	assert_int_equal(ptah_profile_new(image, NULL, &profile), 0);
+	assert_int_equal(ptah_profile_feed(profile, trace, sizeof(psb) + sizeof(begin) + 500, true),
+			 0);
+	assert_int_equal(ptah_profile_totals(profile, &totals), 0);
+	assert_true(totals.errors == 0 && totals.classes[PTAH_INSN_COND] == 300 &&
+		    totals.classes[PTAH_INSN_RETURN] == 2700);
+	ptah_profile_free(profile);
+	ptah_image_free(image);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(machines), cmocka_unit_test(no_return_compression),
-	    cmocka_unit_test(worlds),	cmocka_unit_test(damage),
-	    cmocka_unit_test(clocks),
+	    cmocka_unit_test(machines),	  cmocka_unit_test(no_return_compression),
+	    cmocka_unit_test(worlds),	  cmocka_unit_test(damage),
+	    cmocka_unit_test(many_calls), cmocka_unit_test(clocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
