@@ -29,19 +29,20 @@ static bool find_segment(struct pool *pool, struct segment *segment)
 /* A new task, or NULL when there will be none. Waits for room. Under the lock. */
 static struct task *take_task(struct pool *pool)
 {
+	struct segment segment;
 	struct task *task;
 
 	while (!pool->stop && pool->count == pool->ring)
 		pthread_cond_wait(&pool->changed, &pool->lock);
-	task = &pool->tasks[(pool->first + pool->count) % pool->ring];
-	memset(task, 0, sizeof(*task));
-	task->last_chunk = &task->chunks;
-	if (pool->stop || !find_segment(pool, &task->segment)) {
+	if (pool->stop || !find_segment(pool, &segment)) {
 		pool->exhausted = true;
 		pthread_cond_broadcast(&pool->changed);
 		return NULL;
 	}
-	pool->count++;
+	task = &pool->tasks[(pool->first + pool->count++) % pool->ring];
+	memset(task, 0, sizeof(*task));
+	task->segment = segment;
+	task->last_chunk = &task->chunks;
 	pthread_cond_broadcast(&pool->changed);
 	return task;
 }
