@@ -167,7 +167,8 @@ int event_next(struct ptah_event_decoder *d, struct ptah_item *item)
 	return 1;
 }
 
-bool event_take_clock(struct ptah_event_decoder *d)
+/* The packet at the position, if it is one of time and no more. */
+static bool take_clock(struct ptah_event_decoder *d)
 {
 	struct ptah_packet packet;
 	int size;
@@ -198,7 +199,7 @@ bool event_take_clock_at(struct ptah_event_decoder *d, const uint8_t *pos, struc
 {
 	event_settle_cycles(d, &c, limit);
 	d->pos = pos;
-	return event_take_clock(d) && d->tsc < limit;
+	return take_clock(d) && d->tsc < limit;
 }
 
 static void set_clocks(struct ptah_event_decoder *d)

@@ -130,12 +130,6 @@ static inline bool event_has_erratum(const struct ptah_event_decoder *d, enum pt
 int event_next(struct ptah_event_decoder *d, struct ptah_item *item);
 
 /*
- * Takes the packet at `pos` if it is one of TSC, TMA, MTC and CYC, whole in the
- * window, and means nothing but time. Only while `plain`.
- */
-bool event_take_clock(struct ptah_event_decoder *d);
-
-/*
  * CYC packets for those who ask for no time between two other packets: added
  * up, and told to the clocks when somebody looks. SDM "Cycle Count (CYC)
  * Packet".
@@ -160,16 +154,17 @@ static ALWAYS_INLINE void event_settle_cycles(struct ptah_event_decoder *d, stru
 }
 
 /*
- * Takes the packet at `pos` as event_take_clock() does, after those cycles; the
- * decoder's position is behind it. False when it is none of time, or the limit
- * has come. Adds none itself.
+ * Takes the packet at `pos`, after those cycles, if it is one of TSC, TMA, MTC
+ * and CYC, whole in the window, and means nothing but time; the decoder's
+ * position is behind it. Only while `plain`. False when it is none of these, or
+ * the limit has come. Adds none itself.
  */
 bool event_take_clock_at(struct ptah_event_decoder *d, const uint8_t *pos, struct event_cycles c,
 			 uint64_t limit);
 
 /*
  * Adds the CYC at `pos` (2 bytes can be read). Its size, or 0: it is too long, or
- * there is no room for it, and event_take_clock() is to take it.
+ * there is no room for it, and event_take_clock_at() is to take it.
  */
 static ALWAYS_INLINE unsigned event_add_cyc(struct event_cycles *c, const uint8_t *pos)
 {
