@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the capture engine needs from the system it runs in: the one thing that
+ * a port writes (docs/porting.md). The simulated processor offers it too
+ * (model.h), so that the same engine runs in a kernel and in a test.
+ *
+ * Contexts, from the most to the least restricted; what may be called in one
+ * may be called in those below it:
+ *
+ *	NMI	at any instruction, a PMI delivered as NMI included: no lock, no
+ *		allocation, no sleep
+ *	PINNED	interrupts are off on this processor, or it runs in an
+ *		inter-processor interrupt or DPC: no sleep
+ *	PASSIVE	an ordinary thread: may sleep
+ *
+ * Every callback gets the `port` that was given to the engine. Those that are
+ * marked optional may be NULL. What they return is not trusted: a physical
+ * address that is out of range or not aligned is refused, not programmed.
+ *
+ * Source: SDM volume 3, "Intel Processor Trace"; volume 1, "XSAVE-Supported
+ * Features and State-Component Bitmaps".
+ */
+#ifndef PTAH_HAL_H
+#define PTAH_HAL_H
+
+#include <ptah/error.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Memory that the processor can write to without translation. */
+struct ptah_hal_memory {
+	void *address;	   /* for the engine */
+	uint64_t physical; /* contiguous from here on */
+	size_t size;
+	void *port; /* the port's, kept for release() */
+};
+
+struct ptah_hal {
+	size_t size; /* sizeof(struct ptah_hal) */
+
+	/*
+	 * NMI. On this processor. PTAH_OK, or PTAH_E_UNSUPPORTED when the instruction
+	 * raised #GP: a port catches that (rdmsr_safe, SEH, a fixup table).
+	 */
+	int (*rdmsr)(void *port, uint32_t msr, uint64_t *value);
+	int (*wrmsr)(void *port, uint32_t msr, uint64_t value);
+
+	/* NMI. registers: EAX, EBX, ECX, EDX. */
+	void (*cpuid)(void *port, uint32_t leaf, uint32_t subleaf, uint32_t registers[4]);
+
+	/* NMI. A store fence: trace that was output before is visible to all after. */
+	void (*fence)(void *port);
+
+	/* NMI. Number of this processor, 0 to cpus - 1; and how many there may be. */
+	unsigned (*cpu)(void *port);
+	unsigned (*cpus)(void *port);
+
+	/*
+	 * NMI. Keeps the thread on this processor and interrupts (not NMIs) away,
+	 * until irq_restore() with what irq_save() returned. They nest.
+	 */
+	uint64_t (*irq_save)(void *port);
+	void (*irq_restore)(void *port, uint64_t state);
+
+	/* PASSIVE. A mutex of the engine's: calls come in pairs and do not nest. */
+	void (*lock)(void *port);
+	void (*unlock)(void *port);
+
+	/*
+	 * PASSIVE. Zeroed memory of at least `size` bytes, write-back cached,
+	 * physically contiguous, its physical address a multiple of `align` (a power
+	 * of two, at least 4096), outside of SMRR and the APIC page. PTAH_E_NOMEM.
+	 */
+	int (*alloc)(void *port, size_t size, size_t align, struct ptah_hal_memory *memory);
+	void (*release)(void *port, const struct ptah_hal_memory *memory);
+
+	/*
+	 * PASSIVE. Runs work(argument) PINNED on that processor and returns when it is
+	 * done; in place when it is this one. PTAH_E_MISSING when it is offline.
+	 */
+	int (*run_on)(void *port, unsigned cpu, void (*work)(void *argument), void *argument);
+
+	/*
+	 * Optional, both or none. Without them the engine asks for no PMI: no entry
+	 * of a table gets its INT bit.
+	 *
+	 * PASSIVE: from now on (or no longer) PMIs on all processors end in
+	 * ptah_engine_pmi(). NMI: clear the mask bit of this processor's LVT entry
+	 * for performance monitoring, which its delivery has set.
+	 */
+	int (*pmi_enable)(void *port, bool on);
+	void (*pmi_unmask)(void *port);
+
+	/*
+	 * Optional, NMI. A capture has a new record, and somebody may want to
+	 * look. `cookie` is the capture's. Must not wait: raise a software interrupt.
+	 */
+	void (*wake)(void *port, void *cookie);
+
+	/*
+	 * Optional, both or none, PINNED. XSAVES and XRSTORS of the components given,
+	 * into an area of 64-byte alignment, compacted format. Component 8 has been
+	 * enabled in IA32_XSS, on every processor, by the port. PTAH_E_UNSUPPORTED
+	 * when the instruction faulted. Without them the engine saves and restores
+	 * the MSRs one by one.
+	 */
+	int (*xsaves)(void *port, void *area, uint64_t components);
+	int (*xrstors)(void *port, void *area, uint64_t components);
+
+	/* Optional, NMI. Is this processor in VMX operation (between VMXON and VMXOFF)? */
+	bool (*in_vmx)(void *port);
+
+	/*
+	 * Optional, both or none, PASSIVE. Maps pieces one after another into the
+	 * address space of `owner`, read-only unless `writable`. user_unmap() must
+	 * work when the owner is dying, and returns when no access is possible any more.
+	 */
+	int (*user_map)(void *port, uint64_t owner, const struct ptah_hal_memory *pieces, size_t n,
+			bool writable, uint64_t *address);
+	void (*user_unmap)(void *port, uint64_t owner, uint64_t address, size_t size);
+
+	/* Optional, NMI. One line without a newline, for the system's log. */
+	void (*log)(void *port, const char *text);
+};
+
+#endif
