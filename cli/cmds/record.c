@@ -67,7 +67,7 @@ static int run(int argc, char **argv)
 	config.argv = argv + first;
 	config.no_retcomp = o.no_retcomp;
 	config.long_tnt = o.long_tnt;
-	config.clock = (enum ptah_clock)o.clock;
+	config.clock = (enum ptah_record_clock)o.clock;
 	config.psb_period = (uint32_t)o.psb_period;
 	config.qemu = o.qemu;
 	config.plugin = o.plugin ? o.plugin : getenv("PTAH_PLUGIN");

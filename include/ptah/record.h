@@ -11,7 +11,7 @@
 
 #include <ptah/session.h>
 
-enum ptah_clock {
+enum ptah_record_clock {
 	PTAH_CLOCK_INSN = 0, /* TSC counts retired instructions: repeatable */
 	PTAH_CLOCK_HOST = 1, /* TSC is nanoseconds of CLOCK_MONOTONIC */
 };
@@ -22,7 +22,7 @@ struct ptah_record_config {
 	char *const *argv;  /* the command, NULL-terminated; argv[0] is looked up in PATH */
 	bool no_retcomp;    /* without return compression */
 	bool long_tnt;	    /* TNT-64 packets */
-	enum ptah_clock clock;
+	enum ptah_record_clock clock;
 	uint32_t
 	    psb_period;	  /* bytes of trace between PSB+; 0: 4096; power of two, 2 KiB to 128 MiB */
 	const char *qemu; /* NULL: qemu-x86_64 in PATH */
