@@ -37,4 +37,14 @@ PTAH_API void ptah_symbols_free(struct ptah_symbols *symbols);
 PTAH_API bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path,
 				  uint64_t file_offset, struct ptah_symbol *symbol);
 
+/*
+ * Functions by name, aliases and static ones too: the one numbered `which` of
+ * those, in the order of their places. Returns how many there are (0: none, and
+ * *symbol is not touched; nor is it when `which` is too large), or a negative
+ * enum ptah_error: PTAH_E_BAD_MAGIC when the path leads to no x86-64 ELF file.
+ * symbol->name is `name`.
+ */
+PTAH_API int ptah_symbols_find(struct ptah_symbols *symbols, const char *path, const char *name,
+			       unsigned which, struct ptah_symbol *symbol);
+
 #endif

@@ -164,7 +164,7 @@ static unsigned symbol_rank(const GElf_Sym *symbol)
 	return rank;
 }
 
-static bool is_code(const GElf_Sym *symbol, const char *name)
+bool symbol_is_code(const GElf_Sym *symbol, const char *name)
 {
 	unsigned type = GELF_ST_TYPE(symbol->st_info);
 
@@ -179,7 +179,7 @@ static void add_symbol(const struct symbol_file *file, const GElf_Sym *symbol, c
 {
 	uint64_t offset, end = symbol->st_value + symbol->st_size;
 
-	if (!is_code(symbol, name) || !symbol_file_offset(file, symbol->st_value, &offset))
+	if (!symbol_is_code(symbol, name) || !symbol_file_offset(file, symbol->st_value, &offset))
 		return;
 	/* A size that is absent, or absurd: bound_unsized() sees to it. */
 	if (end <= symbol->st_value)

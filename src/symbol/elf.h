@@ -43,6 +43,25 @@ void symbol_file_free(struct symbol_file *file);
 bool symbol_file_address(const struct symbol_file *file, uint64_t offset, uint64_t *address);
 bool symbol_file_offset(const struct symbol_file *file, uint64_t address, uint64_t *offset);
 
+/* Places in a file, by offset. */
+#define SYMBOL_PLACES_MAX 64
+struct symbol_places {
+	struct symbol_place {
+		uint64_t offset, size; /* size 0: not told */
+	} items[SYMBOL_PLACES_MAX];
+	size_t count;
+};
+
+/*
+ * Where functions of that name begin (find.c), the first SYMBOL_PLACES_MAX.
+ * Returns how many, or a negative enum ptah_error.
+ */
+int symbol_file_find(const struct symbol_file *file, const char *path, const char *root,
+		     const char *name, struct symbol_places *places);
+
+/* Does the symbol name code? */
+bool symbol_is_code(const GElf_Sym *symbol, const char *name);
+
 /*
  * The executable segments as ptah_image_add_elf(path, base) maps them. Returns
  * how many (*segments is the caller's to free), or a negative enum ptah_error.

@@ -64,15 +64,22 @@ static int compare_entries(const void *a, const void *b)
 	return strcmp(((const struct binary *)a)->path, ((const struct binary *)b)->path);
 }
 
+/* Where the file lies on this machine; NULL: nowhere, or memory is out. The caller's to free. */
+static char *local_path(const struct ptah_symbols *symbols, const char *path)
+{
+	char *local;
+
+	if (path[0] != '/' && *symbols->root)
+		return NULL;
+	return asprintf(&local, "%s%s", symbols->root, path) < 0 ? NULL : local;
+}
+
 static void read_entry(struct ptah_symbols *symbols, struct binary *entry)
 {
-	char *path;
+	char *path = local_path(symbols, entry->path);
 
-	if (entry->path[0] != '/' && *symbols->root)
-		return;
-	if (asprintf(&path, "%s%s", symbols->root, entry->path) < 0)
-		return;
-	symbol_file_read(path, symbols->root, &entry->file);
+	if (path)
+		symbol_file_read(path, symbols->root, &entry->file);
 	free(path);
 }
 
@@ -124,4 +131,36 @@ bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path, uint64_
 	    .named = range->named,
 	};
 	return true;
+}
+
+int ptah_symbols_find(struct ptah_symbols *symbols, const char *path, const char *name,
+		      unsigned which, struct ptah_symbol *symbol)
+{
+	struct symbol_places places;
+	const struct binary *entry;
+	struct ptah_symbol around;
+	char *local;
+	int n;
+
+	if (!symbols || !path || !name || !symbol)
+		return PTAH_E_INVAL;
+	entry = find_entry(symbols, path);
+	if (!entry)
+		return PTAH_E_NOMEM;
+	local = local_path(symbols, path);
+	if (!local)
+		return PTAH_E_MISSING;
+	n = symbol_file_find(&entry->file, local, symbols->root, name, &places);
+	free(local);
+	if (n <= 0 || which >= (unsigned)n)
+		return n;
+	*symbol = (struct ptah_symbol){
+	    .name = name,
+	    .start = places.items[which].offset,
+	    .size = places.items[which].size,
+	    .named = true,
+	};
+	if (!symbol->size && ptah_symbols_lookup(symbols, path, symbol->start, &around))
+		symbol->size = around.start + around.size - symbol->start;
+	return n;
 }

@@ -130,6 +130,40 @@ static void expect_name(const char *symfs, const char *path, const char *functio
 	}
 }
 
+static void expect_place(const char *path, const char *function)
+{
+	struct ptah_symbols *symbols;
+	struct ptah_symbol symbol;
+	uint64_t size, offset = offset_of(nm_address(function, &size));
+
+	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
+	assert_int_equal(ptah_symbols_find(symbols, path, function, 0, &symbol), 1);
+	assert_int_equal(symbol.start, offset);
+	assert_int_equal(symbol.size, size);
+	ptah_symbols_free(symbols);
+}
+
+static void names_are_found_where_nm_has_them(void **state)
+{
+	struct ptah_symbols *symbols;
+	struct ptah_symbol symbol;
+
+	(void)state;
+	expect_place("lib.so", "hidden");
+	expect_place("lib.so", "shown");
+	expect_place("lib.so", "alias");
+	expect_place("stripped.so", "other");
+	expect_place("./linked.so", "hidden"); /* by its debug file */
+	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
+	assert_int_equal(ptah_symbols_find(symbols, "lib.so", "puts", 0, &symbol), 0);
+	assert_int_equal(ptah_symbols_find(symbols, "lib.so", "hidden", 1, &symbol), 1);
+	assert_int_equal(ptah_symbols_find(symbols, "lib.c", "hidden", 0, &symbol),
+			 PTAH_E_BAD_MAGIC);
+	assert_int_equal(ptah_symbols_find(symbols, "nowhere", "hidden", 0, &symbol),
+			 PTAH_E_BAD_MAGIC);
+	ptah_symbols_free(symbols);
+}
+
 static size_t read_library(uint8_t *bytes, size_t room)
 {
 	FILE *f = fopen("lib.so", "rb");
@@ -501,6 +535,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(functions_have_the_names_nm_gives),
+	    cmocka_unit_test(names_are_found_where_nm_has_them),
 	    cmocka_unit_test(stripped_functions_have_their_frames),
 	    cmocka_unit_test(plt_entries_are_named_as_objdump_does),
 	    cmocka_unit_test(plt_entries_are_found_where_the_linker_gave_no_size),
