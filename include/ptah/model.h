@@ -121,6 +121,10 @@ PTAH_API void ptah_model_stand(struct ptah_model *m, uint64_t ip);
 PTAH_API void ptah_model_begin(struct ptah_model *m, uint64_t ip,
 			       const struct ptah_model_context *context);
 
+/* The time stamp counter is written. */
+PTAH_API void ptah_model_set_tsc(struct ptah_model *m, uint64_t tsc);
+PTAH_API uint64_t ptah_model_tsc(const struct ptah_model *m);
+
 /* Core cycles go by. */
 PTAH_API void ptah_model_pass(struct ptah_model *m, uint64_t cycles);
 
@@ -148,7 +152,7 @@ enum ptah_model_transfer_kind {
 	PTAH_MODEL_SIPI,
 	PTAH_MODEL_TSX_ABORT,
 	PTAH_MODEL_ENCLAVE, /* EENTER, ERESUME, EEXIT, AEX */
-	PTAH_MODEL_VMENTRY,
+	PTAH_MODEL_VMENTRY, /* the last three: for ptah_model_vm_target() */
 	PTAH_MODEL_VMEXIT,
 	PTAH_MODEL_VMEXIT_INTR, /* by an interrupt, with its vector */
 	PTAH_MODEL_TRANSFER_MAX
@@ -165,6 +169,12 @@ struct ptah_model_transfer {
 };
 
 PTAH_API void ptah_model_transfer(struct ptah_model *m, const struct ptah_model_transfer *transfer);
+
+/*
+ * Where the next ptah_model_vm_entry() or ptah_model_vm_exit() leads to. Without
+ * it they stay where they are.
+ */
+PTAH_API void ptah_model_vm_target(struct ptah_model *m, const struct ptah_model_transfer *target);
 
 /* MOV CR3; `next`: the address behind it. VMPTRLD. CLI, STI, POPF: `next` likewise. */
 PTAH_API void ptah_model_mov_cr3(struct ptah_model *m, uint64_t next, uint64_t cr3);
@@ -199,10 +209,22 @@ PTAH_API void ptah_model_wake(struct ptah_model *m, const struct ptah_model_wake
 /* The core goes on at `ratio` bus clocks, after a stop before the instruction at `ip`. */
 PTAH_API void ptah_model_frequency(struct ptah_model *m, uint64_t ip, uint8_t ratio);
 
-/* Model-specific: MNT. A block of PEBS output: BBP, its items, BEP (ip: of the FUP, 0: none). */
+/* Model-specific: MNT. */
 PTAH_API void ptah_model_mnt(struct ptah_model *m, uint64_t value);
-PTAH_API void ptah_model_pebs(struct ptah_model *m, unsigned type, unsigned item_size,
-			      const uint8_t *ids, const uint64_t *values, size_t n, uint64_t ip);
+
+/* A block of PEBS output: BBP, its items, BEP. */
+#define PTAH_MODEL_PEBS_ITEMS 32
+
+struct ptah_model_pebs {
+	uint8_t type, item_size; /* of 4 or 8 bytes */
+	bool has_ip;		 /* BEP has a FUP with `ip` */
+	uint64_t ip;
+	size_t n; /* at most PTAH_MODEL_PEBS_ITEMS */
+	const uint8_t *ids;
+	const uint64_t *values;
+};
+
+PTAH_API void ptah_model_pebs(struct ptah_model *m, const struct ptah_model_pebs *pebs);
 
 /* Trigger tracing: TRIG for the instruction at `ip`; `icnt` -1: without a count. */
 PTAH_API void ptah_model_trigger(struct ptah_model *m, uint64_t ip, uint8_t bits, bool multiple,

@@ -60,6 +60,7 @@ struct model_program {
 	uint8_t vmx;	 /* enum model_vmx */
 	bool smm;
 	bool enclave; /* a production enclave: no trace of it */
+	bool conceal; /* VM controls that conceal VMX from PT: no PIP, no NR */
 	bool tsx;     /* inside a transaction */
 };
 
@@ -145,10 +146,14 @@ struct ptah_model {
 	uint64_t deferred[MODEL_DEFERRED];
 	uint8_t *kept;		 /* overflowing: g.out, which stays */
 	uint64_t kept_told;	 /* and clock.told */
+	uint8_t kept_mode;	 /* and told_mode */
 	uint64_t overflow_from;	 /* faults.overflow_after: generated when it last ended */
 	uint32_t overflow_count; /* faults.overflow_events: so far */
 	uint64_t tip_end;	 /* erratum BDM64: behind the last TIP, bytes generated */
 	uint8_t tip_size;
+	uint8_t cause; /* enum ptah_cfe_type of what changes TraceEn: SMI, RSM; 0: software */
+	bool vm_targeted;
+	struct ptah_model_transfer vm_target;
 };
 
 /* output.c */
@@ -202,7 +207,10 @@ void model_trace_started(struct ptah_model *m);
 void model_trace_stopping(struct ptah_model *m);
 /* TriggerEn has fallen by a STOP or an error inside model_output_settle(): no packet any more. */
 void model_trace_lost(struct ptah_model *m);
-/* VM entry (to the guest) or VM exit, between the two contexts' registers. */
-void model_trace_vm(struct ptah_model *m, bool entry);
+/*
+ * VM entry (to the guest) or VM exit, between the two contexts' registers. `stops`: the MSR
+ * list will clear TraceEn.
+ */
+void model_trace_vm(struct ptah_model *m, bool entry, bool stops);
 
 #endif
