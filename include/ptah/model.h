@@ -37,6 +37,7 @@ struct ptah_model_processor {
 	const char *product;
 	uint16_t family;
 	uint8_t model, stepping;
+	uint8_t core_type;     /* CPUID.1AH:EAX[31:24] of a hybrid part; else 0 */
 	uint8_t physical_bits; /* MAXPHYADDR */
 	uint8_t linear_bits;   /* 48, or 57 with 5-level paging */
 	uint8_t max_leaf;      /* CPUID.0:EAX */
@@ -80,6 +81,96 @@ struct ptah_model_faults {
 	/* 1 << enum ptah_erratum (cpu.h). */
 	uint32_t errata;
 };
+
+struct ptah_model_config {
+	size_t size; /* sizeof(struct ptah_model_config) */
+	const struct ptah_model_processor *processor;
+	unsigned cpu; /* its number, for pmi() */
+	/*
+	 * Physical memory: the host's pointer to `physical`, and how many bytes
+	 * follow it there. NULL: stores are dropped, loads give ones (SMRAM).
+	 */
+	uint8_t *(*memory)(void *port, uint64_t physical, uint64_t *bytes);
+	/* The handler of PMIs runs, at an instruction boundary. It may do anything to the
+	 * processor. May be NULL. */
+	void (*pmi)(void *port, unsigned cpu);
+	void *port;
+};
+
+/* The named processors: by name, NULL if there is none; and the i-th, NULL behind the last. */
+PTAH_API const struct ptah_model_processor *ptah_model_find(const char *name);
+PTAH_API const struct ptah_model_processor *ptah_model_named(size_t i);
+
+/* Bytes that a processor takes, of any alignment that malloc() gives. */
+PTAH_API size_t ptah_model_size(void);
+/* As after a cold reset. It lies in the memory at m until that is freed, and is not moved. */
+PTAH_API int ptah_model_init(struct ptah_model *m, const struct ptah_model_config *config);
+PTAH_API const struct ptah_model_processor *ptah_model_processor(const struct ptah_model *m);
+PTAH_API void ptah_model_set_faults(struct ptah_model *m, const struct ptah_model_faults *faults);
+
+/* Instructions */
+PTAH_API void ptah_model_cpuid(const struct ptah_model *m, uint32_t leaf, uint32_t subleaf,
+			       uint32_t registers[4]);
+PTAH_API int ptah_model_rdmsr(struct ptah_model *m, uint32_t msr, uint64_t *value);
+PTAH_API int ptah_model_wrmsr(struct ptah_model *m, uint32_t msr, uint64_t value);
+PTAH_API int ptah_model_xsaves(struct ptah_model *m, void *area, uint64_t components);
+PTAH_API int ptah_model_xrstors(struct ptah_model *m, const void *area, uint64_t components);
+PTAH_API void ptah_model_fence(struct ptah_model *m);
+
+/*
+ * Interrupts. A PMI that is due comes at ptah_model_boundary(), which stands for
+ * the end of an instruction, unless the LVT entry (MSR 834H, masked after reset
+ * and after each delivery) is masked, an NMI handler runs, or, where it is not
+ * an NMI (834H[10:8] = 100b), interrupts are off. ptah_model_nmi(): one from
+ * elsewhere arrives; false when it is blocked.
+ */
+PTAH_API void ptah_model_boundary(struct ptah_model *m);
+PTAH_API bool ptah_model_nmi(struct ptah_model *m);
+PTAH_API bool ptah_model_in_nmi(const struct ptah_model *m);
+PTAH_API void ptah_model_set_irqs(struct ptah_model *m, bool on);
+PTAH_API bool ptah_model_irqs(const struct ptah_model *m);
+
+/* SMM. PTAH_E_BUSY: SMIs are blocked. RSM with TraceEn set shuts the processor down. */
+PTAH_API int ptah_model_smi(struct ptah_model *m);
+PTAH_API int ptah_model_rsm(struct ptah_model *m);
+PTAH_API bool ptah_model_is_shut_down(const struct ptah_model *m);
+
+struct ptah_model_msr {
+	uint32_t msr;
+	uint64_t value;
+};
+
+/* The part of a VMCS that Intel PT knows. */
+struct ptah_model_vmcs {
+	bool load_rtit_ctl;  /* VM-entry control 18 */
+	bool clear_rtit_ctl; /* VM-exit control 25 */
+	bool conceal;	     /* the three controls that conceal VMX from PT */
+	uint64_t guest_rtit_ctl;
+	const struct ptah_model_msr *entry_load, *exit_load;
+	struct ptah_model_msr *exit_store;
+	size_t entry_loads, exit_loads, exit_stores;
+};
+
+/*
+ * VMX. PTAH_E_UNSUPPORTED: the instruction failed, nothing has changed. A VM
+ * entry whose MSR list faults is undone by a VM exit: PTAH_E_INVAL. A list that
+ * faults in a VM exit shuts the processor down: PTAH_E_LIMIT.
+ */
+PTAH_API int ptah_model_vmxon(struct ptah_model *m);
+PTAH_API int ptah_model_vmxoff(struct ptah_model *m);
+PTAH_API int ptah_model_vm_entry(struct ptah_model *m, const struct ptah_model_vmcs *vmcs);
+PTAH_API int ptah_model_vm_exit(struct ptah_model *m, struct ptah_model_vmcs *vmcs);
+PTAH_API bool ptah_model_in_vmx(const struct ptah_model *m);
+
+/* SENTER or ENTERACCS: TraceEn is cleared and internal bytes are lost. */
+PTAH_API void ptah_model_senter(struct ptah_model *m);
+/* A warm reset keeps PT's registers but TraceEn where CPUID.14H.0:EBX[2] says so. */
+PTAH_API void ptah_model_reset(struct ptah_model *m, bool cold);
+
+/* Bytes that have gone to memory since the beginning, and those that have gone nowhere. */
+PTAH_API uint64_t ptah_model_output_bytes(struct ptah_model *m, uint64_t *dropped);
+/* Bytes that are no packets, put out as if they were: for tests of whatever reads them. */
+PTAH_API void ptah_model_put(struct ptah_model *m, const uint8_t *bytes, size_t n);
 
 /* What the SDM leaves to the processor. All 0: the plainest. While TraceEn is 0. */
 struct ptah_model_choices {

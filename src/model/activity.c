@@ -20,7 +20,6 @@ void ptah_model_mov_cr3(struct ptah_model *m, uint64_t next, uint64_t cr3)
 		if (context && m->context_en && !m->trace_stop) {
 			m->filter_en = filter;
 			m->packet_en = filter && m->ctl & PTAH_RTIT_CTL_BRANCH_EN;
-			model_trace_publish(m);
 		}
 		model_emit_pip(m);
 		model_trace_transfer(m, before, MODEL_SHOWS_NOTHING);

@@ -203,6 +203,7 @@ void model_emit_psb(struct ptah_model *m, bool fup)
 	}
 	generator_psbend(&m->g);
 	m->psb_due = false;
+	m->status &= ~PTAH_RTIT_STATUS_PEND_PSB;
 }
 
 /* Erratum SKD007: the second byte of a two-byte CYC is overwritten. */

@@ -47,7 +47,7 @@ enum model_paging {
 	MODEL_PAGING_5_LEVEL,
 };
 
-/* What the program is doing. TRACE changes it; the MSRs' rules look at it. */
+/* What the program is doing. Told by model.h's functions; the MSRs' rules look at it. */
 struct model_program {
 	uint64_t ip; /* of the next instruction */
 	uint64_t cr3;
@@ -60,8 +60,8 @@ struct model_program {
 	uint8_t vmx;	 /* enum model_vmx */
 	bool smm;
 	bool enclave; /* a production enclave: no trace of it */
-	bool conceal; /* VM controls that conceal VMX from PT: no PIP, no NR */
 	bool tsx;     /* inside a transaction */
+	bool conceal; /* VM controls that conceal VMX from PT: no PIP, no NR */
 };
 
 /* An entry of the table of regions, as it was when it was read. */
@@ -100,21 +100,22 @@ struct ptah_model {
 	uint64_t addr[2 * PTAH_RTIT_RANGES]; /* ADDR0_A, ADDR0_B, ... */
 	uint32_t index;			     /* MASK_PTRS[31:0] */
 	uint32_t offset;		     /* MASK_PTRS[63:32] */
-	uint64_t global_status, xss, xcr0, debugctl;
+	uint64_t global_status, xss, debugctl;
 
 	/* Output */
 	struct model_region region;
 	uint64_t next_entry; /* faults.cache_next: the entry after */
 	bool next_cached;
-	bool region_known;  /* `region` is that of base and index */
-	bool dead;	    /* an operational error was met: nothing goes out any more */
-	bool psb_due;	    /* a PSB+ is to be inserted; whoever does clears it */
-	bool early_pmi;	    /* single entry: this lap's was raised */
-	uint64_t psb_count; /* bytes since the last PSB fell due */
-	uint64_t bytes;	    /* that have gone to memory, since the beginning */
-	uint64_t dropped;   /* that have gone nowhere */
-	uint64_t dead_at;   /* `dropped` when the error was met */
-	uint64_t seen_at;   /* faults.stale_bytes: what RDMSR shows, and when it was so */
+	bool region_known;   /* `region` is that of base and index */
+	bool dead;	     /* an operational error was met: nothing goes out any more */
+	bool psb_due;	     /* a PSB+ is to be inserted; whoever does clears it */
+	bool early_pmi;	     /* single entry: this lap's was raised */
+	uint64_t psb_count;  /* bytes since the last PSB fell due */
+	uint64_t bytes;	     /* that have gone to memory, since the beginning */
+	uint64_t dropped;    /* that have gone nowhere */
+	uint64_t started_at; /* `bytes` when TraceEn became 1 */
+	uint64_t dead_at;    /* `dropped` when the error was met */
+	uint64_t seen_at;    /* faults.stale_bytes: what RDMSR shows, and when it was so */
 	uint64_t seen_status, seen_base, seen_ptrs;
 	uint64_t held_at; /* faults.withhold: physical */
 	uint32_t held;	  /* bytes */
@@ -128,6 +129,7 @@ struct ptah_model {
 	bool in_nmi;	  /* inside a handler: no NMI nests */
 	uint32_t pmi_boundaries;
 	uint64_t pmi_bytes; /* not before so many `bytes` */
+	bool irqs_off;	    /* a PMI that is no NMI waits (RFLAGS.IF of the code that traces) */
 
 	/* SMM and VMX */
 	bool smram_trace_en;
@@ -156,6 +158,24 @@ struct ptah_model {
 	struct ptah_model_transfer vm_target;
 };
 
+/*
+ * Cold reset, and the owner's part. `staging` has staging_size bytes, at least
+ * MODEL_STAGING_MIN; who copies the struct, or maps it elsewhere, sets staging,
+ * g.out and limit (model_output_settle() before a copy makes that easy: then
+ * g.out is staging).
+ */
+void model_init(struct ptah_model *m, const struct ptah_model_processor *is, uint8_t *staging,
+		uint32_t staging_size);
+
+/* msr.c */
+/* Would WRMSR raise #GP? */
+bool model_msr_faults(const struct ptah_model *m, uint32_t msr, uint64_t value);
+/* Changes IA32_RTIT_CTL, with all that TraceEn brings about. */
+void model_set_ctl(struct ptah_model *m, uint64_t value);
+/* IA32_RTIT_STATUS and IA32_RTIT_OUTPUT_MASK_PTRS as they are now. */
+uint64_t model_status(const struct ptah_model *m);
+uint64_t model_mask_ptrs(const struct ptah_model *m);
+
 /* output.c */
 void model_output_settle(struct ptah_model *m);
 /* TraceEn becomes 1: reads the entry that the registers point to, at the latest when bytes come. */
@@ -164,13 +184,17 @@ void model_output_start(struct ptah_model *m);
 void model_output_stop(struct ptah_model *m);
 /* TraceEn becomes 0 and internal bytes are lost (SENTER, reset). */
 void model_output_discard(struct ptah_model *m);
+/* What was output before is in memory from now on. */
 void model_output_fence(struct ptah_model *m);
 /* Bytes from one PSB to the next: 2 KB << PSBFreq. */
 uint64_t model_psb_period(const struct ptah_model *m);
 
 /* pmi.c */
+/* A region with INT is full. */
 void model_pmi_raise(struct ptah_model *m);
 void model_pmi_deliver(struct ptah_model *m);
+/* Bit 16 of the LVT entry. */
+void model_pmi_mask(struct ptah_model *m, bool masked);
 
 static inline void model_room(struct ptah_model *m)
 {

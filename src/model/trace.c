@@ -41,15 +41,6 @@ static bool in_range(const struct ptah_model *m, uint64_t ip, unsigned config, b
 	return in;
 }
 
-void model_trace_publish(struct ptah_model *m)
-{
-	m->status &= ~(PTAH_RTIT_STATUS_FILTER_EN | PTAH_RTIT_STATUS_CONTEXT_EN |
-		       PTAH_RTIT_STATUS_TRIGGER_EN);
-	m->status |= (m->filter_en ? PTAH_RTIT_STATUS_FILTER_EN : 0) |
-		     (m->context_en ? PTAH_RTIT_STATUS_CONTEXT_EN : 0) |
-		     (model_trigger_en(m) ? PTAH_RTIT_STATUS_TRIGGER_EN : 0);
-}
-
 void model_trace_arrive(struct ptah_model *m)
 {
 	bool filters, stops;
@@ -63,7 +54,6 @@ void model_trace_arrive(struct ptah_model *m)
 		m->filter_en = (m->filter_en || !filters) && !m->trace_stop;
 	}
 	m->packet_en = m->context_en && m->filter_en && m->ctl & PTAH_RTIT_CTL_BRANCH_EN;
-	model_trace_publish(m);
 }
 
 /* Transfers */
@@ -227,7 +217,6 @@ void model_trace_started(struct ptah_model *m)
 
 	configure(m);
 	m->packet_en = false;
-	model_trace_publish(m);
 	if (!model_trigger_en(m))
 		return;
 	model_emit_begin(m);
@@ -236,7 +225,6 @@ void model_trace_started(struct ptah_model *m)
 	if (begins_with_psb(m)) {
 		model_emit_psb(m, enabled && model_has_erratum(m, PTAH_ERRATUM_BDM70));
 		m->told_mode = 0;
-		m->status &= ~PTAH_RTIT_STATUS_PEND_PSB;
 	} else {
 		model_emit_time(m);
 	}
@@ -260,13 +248,8 @@ void model_trace_stopping(struct ptah_model *m)
 			model_emit_disable(m, NULL);
 		}
 		model_emit_flush(m);
-		model_output_settle(m);
-		if (m->psb_due && m->ctl & PTAH_RTIT_CTL_INJECT_PSBPMI)
-			m->status |= PTAH_RTIT_STATUS_PEND_PSB;
 	}
-	m->psb_due = false;
 	m->packet_en = false;
-	m->status &= ~PTAH_RTIT_STATUS_TRIGGER_EN;
 }
 
 void model_trace_lost(struct ptah_model *m)
@@ -276,7 +259,6 @@ void model_trace_lost(struct ptah_model *m)
 	m->g.tnt = 1;
 	m->g.depth = 0;
 	m->deferred_count = 0;
-	m->status &= ~PTAH_RTIT_STATUS_TRIGGER_EN;
 }
 
 /* The program's place and time */

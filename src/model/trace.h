@@ -40,9 +40,6 @@ static inline void model_trace_attend(struct ptah_model *m, uint64_t ip)
  */
 void model_trace_arrive(struct ptah_model *m);
 
-/* ContextEn, FilterEn and TriggerEn in IA32_RTIT_STATUS. */
-void model_trace_publish(struct ptah_model *m);
-
 /* How a branch shows when PacketEn is 1 before and after it. */
 enum model_shows {
 	MODEL_SHOWS_NOTHING,
