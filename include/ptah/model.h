@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A simulated logical processor with Intel PT, as strict as the SDM: CPUID, the
+ * MSRs with every #GP, ToPA and single-range output, PMIs, XSAVES, SMM, VMX,
+ * reset; and faults that one can ask for. Freestanding, in memory that the
+ * caller gives, no state beside it: each processor is its caller's thread's own.
+ *
+ *	struct ptah_model *m = malloc(ptah_model_size());
+ *
+ *	ptah_model_init(m, ptah_model_find("skylake"), &ports);
+ *	ptah_model_wrmsr(m, PTAH_IA32_RTIT_OUTPUT_BASE, table);
+ *	...
+ *
+ * Instructions that may fault return PTAH_OK, or PTAH_E_UNSUPPORTED for a #GP;
+ * a faulting one has changed nothing.
+ *
+ * Source: SDM volume 3, "Intel Processor Trace".
+ */
+#ifndef PTAH_MODEL_H
+#define PTAH_MODEL_H
+
+#include <ptah/error.h>
+#include <ptah/rtit.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct ptah_model;
+
+/*
+ * What a processor is: what CPUID and the read-only MSRs say. A table of named
+ * ones comes with the library; a caller may make others.
+ */
+struct ptah_model_processor {
+	const char *name; /* "skylake" */
+	const char *product;
+	uint16_t family;
+	uint8_t model, stepping;
+	uint8_t core_type;     /* CPUID.1AH:EAX[31:24] of a hybrid part; else 0 */
+	uint8_t physical_bits; /* MAXPHYADDR */
+	uint8_t linear_bits;   /* 48, or 57 with 5-level paging */
+	uint8_t max_leaf;      /* CPUID.0:EAX */
+	uint8_t perfmon;       /* version, CPUID.0AH:EAX[7:0]; from 4 on MSR 391H exists */
+	uint8_t nominal;       /* MSR_PLATFORM_INFO[15:8] */
+	bool pt;	       /* CPUID.07H.0:EBX[25] */
+	bool xsaves;	       /* and CPUID.0DH.1:ECX[8] where PT is there */
+	bool vmx, vmx_pt;      /* CPUID.01H:ECX[5], IA32_VMX_MISC[14] */
+	bool hypervisor;       /* CPUID.01H:ECX[31] */
+	bool branch_required;  /* erratum BDM106: TraceEn without BranchEn raises #GP */
+	uint8_t pmi_margin;    /* single-entry ToPA: so many bytes early comes the PMI */
+	uint32_t leaf_14_0[4]; /* CPUID.14H.0: EAX to EDX */
+	uint32_t leaf_14_1[4];
+	uint32_t tsc_n, tsc_d, crystal_hz; /* CPUID.15H: EBX, EAX, ECX */
+	uint32_t errata; /* 1 << enum ptah_erratum (cpu.h): what it suffers from */
+};
+
+/* What can be made to go wrong, or to come late. All 0: nothing. Any time. */
+struct ptah_model_faults {
+	/* While TraceEn is 1, RDMSR of STATUS, OUTPUT_BASE and OUTPUT_MASK_PTRS lags by so many
+	 * bytes. SDM: their values are stable only when it is 0. */
+	uint32_t stale_bytes;
+	/* An operational error shows after so many more bytes, all of which are lost. */
+	uint32_t error_delay;
+	/* A PMI comes so many bytes, and so many instruction boundaries, after its region is full.
+	 */
+	uint32_t pmi_skid_bytes, pmi_skid_boundaries;
+	/* A PMI that finds the LVT entry masked is lost; else it comes when the mask goes. */
+	bool pmi_lost_when_masked;
+	/* The entry after the current one is read with it, and later changes are not seen. */
+	bool cache_next;
+	/* So many bytes (at most 64) before a stop are not in memory until a fence. */
+	uint32_t withhold;
+	/* Single-range output above 4 KB has wrong data there (errata TGL052, ADL037, RPL017). */
+	bool single_range_4k_only;
+	/* Bit 55 of IA32_PERF_GLOBAL_STATUS_RESET is reserved while CTL.ToPA is 0. */
+	bool ack_needs_topa;
+	/* The internal buffer overflows each time so many bytes have been generated, and resolves
+	 * so many branches or events later. 0: ptah_model_overflow() alone. */
+	uint32_t overflow_after, overflow_events;
+	/* 1 << enum ptah_erratum (cpu.h). */
+	uint32_t errata;
+};
+
+struct ptah_model_config {
+	size_t size; /* sizeof(struct ptah_model_config) */
+	const struct ptah_model_processor *processor;
+	unsigned cpu; /* its number, for pmi() */
+	/*
+	 * Physical memory: the host's pointer to `physical`, and how many bytes
+	 * follow it there. NULL: stores are dropped, loads give ones (SMRAM).
+	 */
+	uint8_t *(*memory)(void *port, uint64_t physical, uint64_t *bytes);
+	/* The handler of PMIs runs, at an instruction boundary. It may do anything to the
+	 * processor. May be NULL. */
+	void (*pmi)(void *port, unsigned cpu);
+	void *port;
+};
+
+/* The named processors: by name, NULL if there is none; and the i-th, NULL behind the last. */
+PTAH_API const struct ptah_model_processor *ptah_model_find(const char *name);
+PTAH_API const struct ptah_model_processor *ptah_model_named(size_t i);
+
+/* Bytes that a processor takes, of any alignment that malloc() gives. */
+PTAH_API size_t ptah_model_size(void);
+/* As after a cold reset. It lies in the memory at m until that is freed, and is not moved. */
+PTAH_API int ptah_model_init(struct ptah_model *m, const struct ptah_model_config *config);
+PTAH_API const struct ptah_model_processor *ptah_model_processor(const struct ptah_model *m);
+PTAH_API void ptah_model_set_faults(struct ptah_model *m, const struct ptah_model_faults *faults);
+
+/* Instructions */
+PTAH_API void ptah_model_cpuid(const struct ptah_model *m, uint32_t leaf, uint32_t subleaf,
+			       uint32_t registers[4]);
+PTAH_API int ptah_model_rdmsr(struct ptah_model *m, uint32_t msr, uint64_t *value);
+PTAH_API int ptah_model_wrmsr(struct ptah_model *m, uint32_t msr, uint64_t value);
+PTAH_API int ptah_model_xsaves(struct ptah_model *m, void *area, uint64_t components);
+PTAH_API int ptah_model_xrstors(struct ptah_model *m, const void *area, uint64_t components);
+PTAH_API void ptah_model_fence(struct ptah_model *m);
+
+/*
+ * Interrupts. A PMI that is due comes at ptah_model_boundary(), which stands for
+ * the end of an instruction, unless the LVT entry (MSR 834H, masked after reset
+ * and after each delivery) is masked, an NMI handler runs, or, where it is not
+ * an NMI (834H[10:8] = 100b), interrupts are off. ptah_model_nmi(): one from
+ * elsewhere arrives; false when it is blocked.
+ */
+PTAH_API void ptah_model_boundary(struct ptah_model *m);
+PTAH_API bool ptah_model_nmi(struct ptah_model *m);
+PTAH_API bool ptah_model_in_nmi(const struct ptah_model *m);
+PTAH_API void ptah_model_set_irqs(struct ptah_model *m, bool on);
+PTAH_API bool ptah_model_irqs(const struct ptah_model *m);
+
+/* SMM. PTAH_E_BUSY: SMIs are blocked. RSM with TraceEn set shuts the processor down. */
+PTAH_API int ptah_model_smi(struct ptah_model *m);
+PTAH_API int ptah_model_rsm(struct ptah_model *m);
+PTAH_API bool ptah_model_is_shut_down(const struct ptah_model *m);
+
+struct ptah_model_msr {
+	uint32_t msr;
+	uint64_t value;
+};
+
+/* The part of a VMCS that Intel PT knows. */
+struct ptah_model_vmcs {
+	bool load_rtit_ctl;  /* VM-entry control 18 */
+	bool clear_rtit_ctl; /* VM-exit control 25 */
+	bool conceal;	     /* the three controls that conceal VMX from PT */
+	uint64_t guest_rtit_ctl;
+	const struct ptah_model_msr *entry_load, *exit_load;
+	struct ptah_model_msr *exit_store;
+	size_t entry_loads, exit_loads, exit_stores;
+};
+
+/*
+ * VMX. PTAH_E_UNSUPPORTED: the instruction failed, nothing has changed. A VM
+ * entry whose MSR list faults is undone by a VM exit: PTAH_E_INVAL. A list that
+ * faults in a VM exit shuts the processor down: PTAH_E_LIMIT.
+ */
+PTAH_API int ptah_model_vmxon(struct ptah_model *m);
+PTAH_API int ptah_model_vmxoff(struct ptah_model *m);
+PTAH_API int ptah_model_vm_entry(struct ptah_model *m, const struct ptah_model_vmcs *vmcs);
+PTAH_API int ptah_model_vm_exit(struct ptah_model *m, struct ptah_model_vmcs *vmcs);
+PTAH_API bool ptah_model_in_vmx(const struct ptah_model *m);
+
+/* SENTER or ENTERACCS: TraceEn is cleared and internal bytes are lost. */
+PTAH_API void ptah_model_senter(struct ptah_model *m);
+/* A warm reset keeps PT's registers but TraceEn where CPUID.14H.0:EBX[2] says so. */
+PTAH_API void ptah_model_reset(struct ptah_model *m, bool cold);
+
+/* Bytes that have gone to memory since the beginning, and those that have gone nowhere. */
+PTAH_API uint64_t ptah_model_output_bytes(struct ptah_model *m, uint64_t *dropped);
+/* Bytes that are no packets, put out as if they were: for tests of whatever reads them. */
+PTAH_API void ptah_model_put(struct ptah_model *m, const uint8_t *bytes, size_t n);
+
+/* What the SDM leaves to the processor. All 0: the plainest. While TraceEn is 0. */
+struct ptah_model_choices {
+	bool long_tnt;	       /* TNT-64, as soon as 47 outcomes are there */
+	uint8_t deferred_tips; /* so many TIPs, at most 4, wait for the TNT to be full */
+	/*
+	 * A conditional branch that leaves the filter's range: TIP.PGD with its target,
+	 * which decoders expect; else without, as Table "TIP.PGD Packet Definition" says.
+	 */
+	bool conditional_ip;
+};
+
+PTAH_API void ptah_model_choose(struct ptah_model *m, const struct ptah_model_choices *choices);
+
+/*
+ * The program. What it does is told as it happens, in order; the processor
+ * generates the packets that its registers ask for and delivers PMIs between
+ * two such calls. Instructions that are not told of leave no packet: of those,
+ * only the time they take (ptah_model_pass) and where the program stands
+ * (ptah_model_stand) may matter. No function fails.
+ */
+struct ptah_model_context {
+	uint64_t cr3;
+	uint8_t cpl;
+	uint8_t mode;	 /* enum ptah_exec_mode */
+	bool interrupts; /* RFLAGS.IF */
+	bool enclave;	 /* a production enclave */
+};
+
+PTAH_API void ptah_model_context(const struct ptah_model *m, struct ptah_model_context *context);
+
+/*
+ * Where the program stands: the address of the next instruction. It is what the
+ * packets of TraceEn, PSB+ and overflows have. Branches and transfers set it.
+ */
+PTAH_API void ptah_model_stand(struct ptah_model *m, uint64_t ip);
+
+/* To begin with, and while TraceEn is 0: the program is here, and so. */
+PTAH_API void ptah_model_begin(struct ptah_model *m, uint64_t ip,
+			       const struct ptah_model_context *context);
+
+/* The time stamp counter is written. */
+PTAH_API void ptah_model_set_tsc(struct ptah_model *m, uint64_t tsc);
+PTAH_API uint64_t ptah_model_tsc(const struct ptah_model *m);
+
+/* Core cycles go by. */
+PTAH_API void ptah_model_pass(struct ptah_model *m, uint64_t cycles);
+
+/* A near branch has retired. `kind`: PTAH_INSN_COND to PTAH_INSN_RETURN (event.h). */
+struct ptah_model_branch {
+	uint64_t ip, end; /* the instruction is [ip, end) */
+	uint64_t to;	  /* where it went; of no meaning when not taken */
+	uint8_t kind;
+	bool taken; /* of a conditional one */
+};
+
+PTAH_API void ptah_model_branch(struct ptah_model *m, const struct ptah_model_branch *branch);
+
+/* How control went elsewhere, in other ways than by a near branch. */
+enum ptah_model_transfer_kind {
+	PTAH_MODEL_FAR = 0, /* far jump, call, return; SYSCALL, SYSENTER, SYSRET, SYSEXIT */
+	PTAH_MODEL_INT,	    /* INT n, INT3, INTO */
+	PTAH_MODEL_IRET,
+	PTAH_MODEL_INTERRUPT, /* external interrupt, NMI, trap: before the instruction at ip */
+	PTAH_MODEL_EXCEPTION, /* fault of the instruction at ip */
+	PTAH_MODEL_UINTR,     /* user interrupt */
+	PTAH_MODEL_UIRET,
+	PTAH_MODEL_INIT,      /* of the bootstrap processor */
+	PTAH_MODEL_INIT_WAIT, /* of another one: it stands still until PTAH_MODEL_SIPI */
+	PTAH_MODEL_SIPI,
+	PTAH_MODEL_TSX_ABORT,
+	PTAH_MODEL_ENCLAVE, /* EENTER, ERESUME, EEXIT, AEX */
+	PTAH_MODEL_VMENTRY, /* the last three: for ptah_model_vm_target() */
+	PTAH_MODEL_VMEXIT,
+	PTAH_MODEL_VMEXIT_INTR, /* by an interrupt, with its vector */
+	PTAH_MODEL_TRANSFER_MAX
+};
+
+struct ptah_model_transfer {
+	uint64_t ip, to; /* ip: Table "FUP Cases and IP Payload" */
+	struct ptah_model_context after;
+	uint8_t kind;
+	uint8_t vector;
+	bool page_fault; /* exception: `address` is the new CR2 */
+	uint64_t address;
+	uint64_t qualification, reason; /* VM exit */
+};
+
+PTAH_API void ptah_model_transfer(struct ptah_model *m, const struct ptah_model_transfer *transfer);
+
+/*
+ * Where the next ptah_model_vm_entry() or ptah_model_vm_exit() leads to. Without
+ * it they stay where they are.
+ */
+PTAH_API void ptah_model_vm_target(struct ptah_model *m, const struct ptah_model_transfer *target);
+
+/* MOV CR3; `next`: the address behind it. VMPTRLD. CLI, STI, POPF: `next` likewise. */
+PTAH_API void ptah_model_mov_cr3(struct ptah_model *m, uint64_t next, uint64_t cr3);
+PTAH_API void ptah_model_vmptrld(struct ptah_model *m, uint64_t vmcs);
+PTAH_API void ptah_model_interrupt_flag(struct ptah_model *m, uint64_t next, bool on);
+
+/* XBEGIN, XACQUIRE, XEND, XRELEASE at `ip` that change whether a transaction runs. */
+PTAH_API void ptah_model_tsx(struct ptah_model *m, uint64_t ip, bool in_tx);
+
+/* PTWRITE at `ip` of `size` (4 or 8) bytes. */
+PTAH_API void ptah_model_ptwrite(struct ptah_model *m, uint64_t ip, uint64_t value, unsigned size);
+
+/* A state deeper than C0.0 is entered, before the instruction at `ip` or by it. */
+struct ptah_model_sleep {
+	uint64_t ip;
+	bool mwait; /* by MWAIT with these: */
+	uint8_t hints, ext;
+	bool hardware; /* by the hardware itself */
+	bool shutdown; /* shutdown: triple fault */
+	uint8_t state, sub_state;
+};
+
+struct ptah_model_wake {
+	uint64_t ticks; /* of the TSC; the core's clock stood still */
+	uint8_t last, deepest;
+	bool interrupt, store, autonomous;
+};
+
+PTAH_API void ptah_model_sleep(struct ptah_model *m, const struct ptah_model_sleep *sleep);
+PTAH_API void ptah_model_wake(struct ptah_model *m, const struct ptah_model_wake *wake);
+
+/* The core goes on at `ratio` bus clocks, after a stop before the instruction at `ip`. */
+PTAH_API void ptah_model_frequency(struct ptah_model *m, uint64_t ip, uint8_t ratio);
+
+/* Model-specific: MNT. */
+PTAH_API void ptah_model_mnt(struct ptah_model *m, uint64_t value);
+
+/* A block of PEBS output: BBP, its items, BEP. */
+#define PTAH_MODEL_PEBS_ITEMS 32
+
+struct ptah_model_pebs {
+	uint8_t type, item_size; /* of 4 or 8 bytes */
+	bool has_ip;		 /* BEP has a FUP with `ip` */
+	uint64_t ip;
+	size_t n; /* at most PTAH_MODEL_PEBS_ITEMS */
+	const uint8_t *ids;
+	const uint64_t *values;
+};
+
+PTAH_API void ptah_model_pebs(struct ptah_model *m, const struct ptah_model_pebs *pebs);
+
+/* Trigger tracing: TRIG for the instruction at `ip`; `icnt` -1: without a count. */
+PTAH_API void ptah_model_trigger(struct ptah_model *m, uint64_t ip, uint8_t bits, bool multiple,
+				 int icnt);
+
+/* The internal buffer overflows from now on, or it is empty again: OVF. */
+PTAH_API void ptah_model_overflow(struct ptah_model *m, bool lost);
+
+#endif
