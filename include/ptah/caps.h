@@ -135,8 +135,11 @@ struct ptah_trace_config {
 	bool no_tnt;		/* DisTNT */
 	bool psb_pmi_on_enable; /* InjectPsbPmiOnEnable */
 	bool cr3_filter;
-	uint64_t
-	    cr3; /* with cr3_filter; PCID masked off: bits 4:0 must be 0, 11:5 count in PAE only */
+	/*
+	 * Looked at with cr3_filter. Without its PCID: bits 4:0 must be 0, and 11:5
+	 * are compared in PAE paging only.
+	 */
+	uint64_t cr3;
 	struct ptah_trace_range ranges[PTAH_RTIT_RANGES];
 	/* A PSB at the beginning of every slice: PacketByteCnt is cleared at each start. */
 	bool force_psb;
