@@ -234,8 +234,7 @@ static unsigned explore(struct ptah_caps *caps, struct probe *p)
 	p->hal->cpuid(p->port, 0, 0, vendor);
 	p->highest = vendor[EAX];
 	p->hal->cpuid(p->port, LEAF_EXTENDED, 0, r);
-	/* A processor without extended leaves answers with those of another. */
-	p->highest_extended = r[EAX] >= LEAF_EXTENDED ? r[EAX] : 0;
+	p->highest_extended = r[EAX]; /* below 80000000H where there are none */
 	read_leaf(p, 1, 0, r);
 	take_version(caps, r[EAX]);
 	take_address_widths(caps, p);

@@ -396,7 +396,8 @@ static void spoil(struct ptah_trace_config *c)
 
 		switch (random_word() % 8) {
 		case 0:
-			*numbers[random_word() % 3] = random_word() % 17;
+			*numbers[random_word() % 3] =
+			    one_in(4) ? (uint8_t)random_word() : random_word() % 16;
 			break;
 		case 1:
 			c->cr3_filter = true;
