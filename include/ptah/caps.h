@@ -31,6 +31,7 @@ enum ptah_caps_obstacle {
 	PTAH_CAPS_NOT_INTEL, /* another vendor: no leaf 14H to believe in */
 	PTAH_CAPS_NO_PT,     /* CPUID.07H.0:EBX[25] is 0 */
 	PTAH_CAPS_NO_LEAF,   /* said to be there, but leaf 14H is beyond the highest */
+	PTAH_CAPS_BAD_LEAF,  /* leaf 14H announces a feature and no valid value for it */
 	PTAH_CAPS_NO_OUTPUT, /* neither ToPA nor a single range */
 	PTAH_CAPS_NO_MSR,    /* said to be there, but reading IA32_RTIT_CTL raises #GP */
 	PTAH_CAPS_VMX,	     /* in VMX operation and IA32_VMX_MISC[14] is 0 */
@@ -58,8 +59,7 @@ struct ptah_caps {
 	bool topa, topa_multi, single_range, fabric, lip;
 	/*
 	 * CPUID.14H.1; bitmaps: bit n says that the encoding n is valid. A bitmap is
-	 * 0 exactly where its feature (mtc, psb_cyc) is missing: a feature that is
-	 * announced without any valid encoding is not believed.
+	 * 0 exactly where its feature (mtc, psb_cyc) is missing.
 	 */
 	uint8_t ranges; /* at most PTAH_RTIT_RANGES; 0 without ip_filter */
 	uint16_t mtc_periods, cyc_thresholds, psb_periods;

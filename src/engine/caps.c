@@ -180,15 +180,22 @@ static void take_encodings(struct ptah_caps *caps)
 
 	if (caps->ip_filter)
 		caps->ranges = (eax & 7) > PTAH_RTIT_RANGES ? PTAH_RTIT_RANGES : eax & 7;
-	caps->mtc_periods = (uint16_t)(eax >> 16);
-	caps->cyc_thresholds = (uint16_t)ebx;
-	caps->psb_periods = (uint16_t)(ebx >> 16);
-	caps->mtc = caps->mtc && caps->mtc_periods;
-	if (!caps->mtc)
-		caps->mtc_periods = 0;
-	caps->psb_cyc = caps->psb_cyc && caps->cyc_thresholds && caps->psb_periods;
-	if (!caps->psb_cyc)
-		caps->cyc_thresholds = caps->psb_periods = 0;
+	if (caps->mtc)
+		caps->mtc_periods = (uint16_t)(eax >> 16);
+	if (caps->psb_cyc) {
+		caps->cyc_thresholds = (uint16_t)ebx;
+		caps->psb_periods = (uint16_t)(ebx >> 16);
+	}
+}
+
+/*
+ * Where a feature is announced its field is checked in every write of
+ * IA32_RTIT_CTL; with an empty bitmap there would be no value without a #GP.
+ */
+static bool contradicts_itself(const struct ptah_caps *caps)
+{
+	return (caps->mtc && !caps->mtc_periods) ||
+	       (caps->psb_cyc && (!caps->cyc_thresholds || !caps->psb_periods));
 }
 
 static void take_leaves(struct ptah_caps *caps, const struct probe *p)
@@ -250,6 +257,8 @@ static unsigned explore(struct ptah_caps *caps, struct probe *p)
 		return PTAH_CAPS_NO_LEAF;
 	take_leaves(caps, p);
 	msrs = look_at_msrs(caps, p);
+	if (contradicts_itself(caps))
+		return PTAH_CAPS_BAD_LEAF;
 	return caps->topa || caps->single_range ? msrs : PTAH_CAPS_NO_OUTPUT;
 }
 
@@ -279,6 +288,10 @@ static const struct {
     [PTAH_CAPS_NO_LEAF] =
 	{"NO_LEAF", "CPUID announces Intel PT but has no leaf 14H to describe it. Firmware or "
 		    "a hypervisor limits the highest leaf: lift that limit."},
+    [PTAH_CAPS_BAD_LEAF] = {"BAD_LEAF",
+			    "CPUID leaf 14H announces MTC or CYC packets without any valid period "
+			    "for them. No processor does that: a hypervisor garbles it. Let it "
+			    "pass the leaf and its sub-leaf 1 on as they are, or hide Intel PT."},
     [PTAH_CAPS_NO_OUTPUT] =
 	{"NO_OUTPUT", "Its Intel PT can write to memory neither by ToPA nor to a single range; "
 		      "only a trace port is left, which needs a debug probe."},

@@ -164,7 +164,7 @@ static void sub_leaf_1_counts_where_it_is_announced(void **state)
 
 	(void)state;
 	cpuid_skylake(&t);
-	cpuid_put(&t, 0x14, 0, 0, 0xf, 1, 0);
+	cpuid_put(&t, 0x14, 0, 0, 5, 1, 0);
 	assert_int_equal(ptah_caps_discover(&cpuid_hal, &t, &c), PTAH_OK);
 	assert_int_equal(c.ranges, 0);
 	assert_int_equal(c.mtc_periods | c.cyc_thresholds | c.psb_periods, 0);
@@ -172,18 +172,41 @@ static void sub_leaf_1_counts_where_it_is_announced(void **state)
 	assert_true(c.cr3_filter);
 }
 
-static void features_without_encodings_are_not_believed(void **state)
+/* Each write of IA32_RTIT_CTL would raise #GP: the encodings are checked in all of them. */
+static void features_without_encodings_are_an_obstacle(void **state)
+{
+	static const uint32_t words[][3] = {{0xf, 0x00000002, 0x003f3fff},
+					    {0xf, 0x02490002, 0x003f0000},
+					    {0xf, 0x02490002, 0x00003fff},
+					    {0xa, 0, 0}};
+	struct cpuid_table t;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		cpuid_skylake(&t);
+		cpuid_put(&t, 0x14, 0, 1, words[i][0], 7, 0);
+		cpuid_put(&t, 0x14, 1, words[i][1], words[i][2], 0, 0);
+		assert_int_equal(obstacle_of(&t), PTAH_CAPS_BAD_LEAF);
+	}
+	/* The same words, but not announced. */
+	cpuid_put(&t, 0x14, 0, 1, 5, 7, 0);
+	assert_int_equal(obstacle_of(&t), PTAH_CAPS_NONE);
+	/* Announced, but the sub-leaf is not there. */
+	cpuid_skylake(&t);
+	cpuid_put(&t, 0x14, 0, 0, 0xf, 7, 0);
+	assert_int_equal(obstacle_of(&t), PTAH_CAPS_BAD_LEAF);
+}
+
+static void ranges_are_those_there_is_room_for(void **state)
 {
 	struct cpuid_table t;
 	struct ptah_caps c;
 
 	(void)state;
 	cpuid_skylake(&t);
-	cpuid_put(&t, 0x14, 1, 0x00000007, 0x003f0000, 0, 0);
+	cpuid_put(&t, 0x14, 1, 0x02490007, 0x003f3fff, 0, 0);
 	assert_int_equal(ptah_caps_discover(&cpuid_hal, &t, &c), PTAH_OK);
-	assert_false(c.mtc || c.psb_cyc);
-	assert_int_equal(c.mtc_periods | c.cyc_thresholds | c.psb_periods, 0);
-	assert_int_equal(c.ranges, 4); /* RTIT_CTL has room for no more */
+	assert_int_equal(c.ranges, 4); /* IA32_RTIT_CTL has four fields */
 	cpuid_put(&t, 0x14, 0, 1, 0xb, 7, 0);
 	assert_int_equal(ptah_caps_discover(&cpuid_hal, &t, &c), PTAH_OK);
 	assert_int_equal(c.ranges, 0); /* no IP filtering, no ranges */
@@ -290,7 +313,8 @@ static void scramble(struct cpuid_table *t, uint64_t *seed)
 	for (size_t i = 0; i < t->count; i++)
 		for (unsigned k = 0; k < 4; k++)
 			if (t->rows[i].leaf != 0 && random_next(seed) % 4 == 0)
-				t->rows[i].r[k] = (uint32_t)random_next(seed);
+				t->rows[i].r[k] =
+				    random_next(seed) % 3 ? (uint32_t)random_next(seed) : 0;
 	if (random_next(seed) % 4 == 0)
 		t->highest = (uint32_t)(random_next(seed) % 0x18);
 	t->rows[0].r[0] = t->highest;
@@ -319,6 +343,15 @@ static const uint32_t *words(struct cpuid_table *t, uint32_t leaf, uint32_t subl
 	return none;
 }
 
+static bool empty_encodings(struct cpuid_table *t)
+{
+	const uint32_t *main = words(t, 0x14, 0);
+	const uint32_t *more = words(t, 0x14, main[0] ? 1 : 99);
+
+	return (main[1] & 8 && !(more[0] >> 16)) ||
+	       (main[1] & 2 && (!(more[1] & 0xffff) || !(more[1] >> 16)));
+}
+
 static unsigned expected_obstacle(struct cpuid_table *t)
 {
 	bool vmx = words(t, 1, 0)[2] >> 5 & 1, vmx_pt = vmx && !t->gp_vmx_misc;
@@ -328,6 +361,8 @@ static unsigned expected_obstacle(struct cpuid_table *t)
 		return PTAH_CAPS_NO_PT;
 	if (t->highest < 0x14)
 		return PTAH_CAPS_NO_LEAF;
+	if (empty_encodings(t))
+		return PTAH_CAPS_BAD_LEAF;
 	if (!(words(t, 0x14, 0)[2] & 5))
 		return PTAH_CAPS_NO_OUTPUT;
 	if (t->gp_ctl)
@@ -359,8 +394,8 @@ static void random_processors_are_understood(void **state)
 		main = words(&t, 0x14, 0);
 		more = main[0] ? words(&t, 0x14, 1) : words(&t, 0x14, 99);
 		assert_int_equal(c.cr3_filter, main[1] & 1);
-		assert_int_equal(c.mtc, (main[1] & 8) && more[0] >> 16);
-		assert_int_equal(c.psb_cyc, (main[1] & 2) && (more[1] & 0xffff) && more[1] >> 16);
+		assert_int_equal(c.mtc, main[1] >> 3 & 1);
+		assert_int_equal(c.psb_cyc, main[1] >> 1 & 1);
 		assert_int_equal(c.mtc_periods, c.mtc ? more[0] >> 16 : 0);
 		assert_int_equal(c.cyc_thresholds, c.psb_cyc ? more[1] & 0xffff : 0);
 		assert_int_equal(c.psb_periods, c.psb_cyc ? more[1] >> 16 : 0);
@@ -400,7 +435,8 @@ int main(void)
 	    cmocka_unit_test(user_mode_needs_no_msrs),
 	    cmocka_unit_test(no_hal_is_refused),
 	    cmocka_unit_test(sub_leaf_1_counts_where_it_is_announced),
-	    cmocka_unit_test(features_without_encodings_are_not_believed),
+	    cmocka_unit_test(features_without_encodings_are_an_obstacle),
+	    cmocka_unit_test(ranges_are_those_there_is_room_for),
 	    cmocka_unit_test(address_widths_are_kept_within_reason),
 	    cmocka_unit_test(what_cpuid_does_not_tell_goes_by_model),
 	    cmocka_unit_test(family_and_model_are_those_displayed),
