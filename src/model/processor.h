@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One logical processor: everything that it is, in one struct without pointers
+ * into itself, so that it can lie in shared memory and be copied.
+ *
+ * Output. The generator writes into a staging area of the owner's, which stands
+ * for the processor's internal buffer:
+ *
+ *	staging          g.out          limit         staging + staging_size
+ *	   | not settled   |              |  GENERATOR_BURST     |
+ *
+ * While g.out < limit a burst may be written. When it is not so the writer calls
+ * model_output_settle(), which carries the bytes to memory, does what a full
+ * region asks for, and sets g.out and limit anew. limit is where the next thing
+ * can happen: the region full, a PSB due, the staging area full. Anyone may
+ * lower it to be called sooner. Why not write to memory directly: generator.h
+ * stores whole words, and what lies behind the last byte of a ring is its oldest
+ * data.
+ *
+ * model_boundary() belongs at the end of every instruction: PMIs are delivered
+ * there and nowhere else, and the handler they call may do anything to the
+ * processor.
+ */
+#ifndef PTAH_MODEL_PROCESSOR_H
+#define PTAH_MODEL_PROCESSOR_H
+
+#include <ptah/model.h>
+
+#include "model/clock.h"
+
+/* The least staging area: a region's last bytes and a burst over its end. */
+#define MODEL_STAGING_MIN (4 * GENERATOR_BURST)
+#define MODEL_WITHHOLD	  64
+
+enum model_vmx {
+	MODEL_VMX_OFF = 0,
+	MODEL_VMX_ROOT,
+	MODEL_VMX_GUEST, /* non-root */
+};
+
+enum model_paging {
+	MODEL_PAGING_OFF = 0,
+	MODEL_PAGING_32,
+	MODEL_PAGING_PAE,
+	MODEL_PAGING_4_LEVEL,
+	MODEL_PAGING_5_LEVEL,
+};
+
+/* What the program is doing. TRACE changes it; the MSRs' rules look at it. */
+struct model_program {
+	uint64_t ip; /* of the next instruction */
+	uint64_t cr3;
+	uint64_t vmcs; /* physical address of the current one; UINT64_MAX: none */
+	uint8_t cpl;
+	uint8_t paging; /* enum model_paging */
+	bool cs_l;	/* CS.L and IA32_EFER.LMA */
+	bool cs_d;
+	bool interrupts; /* RFLAGS.IF */
+	uint8_t vmx;	 /* enum model_vmx */
+	bool smm;
+	bool enclave; /* a production enclave: no trace of it */
+	bool tsx;     /* inside a transaction */
+	bool conceal; /* VM controls that conceal VMX from PT: no PIP, no NR */
+};
+
+/* An entry of the table of regions, as it was when it was read. */
+struct model_region {
+	uint64_t base;	/* physical */
+	uint64_t size;	/* 0: nothing can be written, see `dead` */
+	uint8_t *host;	/* the byte at `base` + `mapped`; NULL: stores are dropped */
+	uint64_t first; /* `host` stands for [first, end) of the region */
+	uint64_t end;
+	bool stop, interrupt;
+};
+
+struct ptah_model {
+	struct ptah_generator g;
+	uint8_t *limit;
+	uint8_t *staging; /* the owner's */
+	uint32_t staging_size;
+	uint32_t cpu; /* its number, for `pmi` */
+
+	const struct ptah_model_processor *is;
+	/*
+	 * Physical memory: the host's pointer to it, and how many bytes follow it
+	 * there. NULL: nothing is there; stores are dropped and loads give ones.
+	 */
+	uint8_t *(*memory)(void *port, uint64_t physical, uint64_t *bytes);
+	/* At an instruction boundary: the PMI handler runs. May be NULL. */
+	void (*pmi)(void *port, unsigned cpu);
+	void *port;
+
+	struct ptah_clock clock;
+	struct model_program program;
+	struct ptah_model_faults faults;
+
+	/* MSRs. Output's position is `base`, `index` (low half of MASK_PTRS) and `offset`. */
+	uint64_t ctl, status, base, cr3_match;
+	uint64_t addr[2 * PTAH_RTIT_RANGES]; /* ADDR0_A, ADDR0_B, ... */
+	uint32_t index;			     /* MASK_PTRS[31:0] */
+	uint32_t offset;		     /* MASK_PTRS[63:32] */
+	uint64_t global_status, xss, debugctl;
+
+	/* Output */
+	struct model_region region;
+	uint64_t next_entry; /* faults.cache_next: the entry after */
+	bool next_cached;
+	bool region_known;   /* `region` is that of base and index */
+	bool dead;	     /* an operational error was met: nothing goes out any more */
+	bool psb_due;	     /* a PSB+ is to be inserted; whoever does clears it */
+	bool early_pmi;	     /* single entry: this lap's was raised */
+	uint64_t psb_count;  /* bytes since the last PSB fell due */
+	uint64_t bytes;	     /* that have gone to memory, since the beginning */
+	uint64_t dropped;    /* that have gone nowhere */
+	uint64_t started_at; /* `bytes` when TraceEn became 1 */
+	uint64_t dead_at;    /* `dropped` when the error was met */
+	uint64_t seen_at;    /* faults.stale_bytes: what RDMSR shows, and when it was so */
+	uint64_t seen_status, seen_base, seen_ptrs;
+	uint64_t held_at; /* faults.withhold: physical */
+	uint32_t held;	  /* bytes */
+	uint8_t held_bytes[MODEL_WITHHOLD];
+
+	/* PMI */
+	bool attention;	  /* model_boundary() has something to do */
+	bool pmi_pending; /* raised, not delivered */
+	bool lvt_masked;  /* bit 16 of the APIC's LVT entry for performance monitoring */
+	bool lvt_nmi;	  /* delivered as NMI: program.interrupts does not hold it back */
+	bool in_nmi;	  /* inside a handler: no NMI nests */
+	uint32_t pmi_boundaries;
+	uint64_t pmi_bytes; /* not before so many `bytes` */
+	bool irqs_off;	    /* a PMI that is no NMI waits (RFLAGS.IF of the code that traces) */
+
+	/* SMM and VMX */
+	bool smram_trace_en;
+	bool shut_down;
+
+	/* TRACE */
+	bool context_en, filter_en, packet_en;
+};
+
+/*
+ * Cold reset, and the owner's part. `staging` has staging_size bytes, at least
+ * MODEL_STAGING_MIN; who copies the struct, or maps it elsewhere, sets staging,
+ * g.out and limit (model_output_settle() before a copy makes that easy: then
+ * g.out is staging).
+ */
+void model_init(struct ptah_model *m, const struct ptah_model_processor *is, uint8_t *staging,
+		uint32_t staging_size);
+
+/* msr.c */
+/* Would WRMSR raise #GP? */
+bool model_msr_faults(const struct ptah_model *m, uint32_t msr, uint64_t value);
+/* Changes IA32_RTIT_CTL, with all that TraceEn brings about. */
+void model_set_ctl(struct ptah_model *m, uint64_t value);
+/* IA32_RTIT_STATUS and IA32_RTIT_OUTPUT_MASK_PTRS as they are now. */
+uint64_t model_status(const struct ptah_model *m);
+uint64_t model_mask_ptrs(const struct ptah_model *m);
+
+/* output.c */
+void model_output_settle(struct ptah_model *m);
+/* TraceEn becomes 1: reads the entry that the registers point to, at the latest when bytes come. */
+void model_output_start(struct ptah_model *m);
+/* TraceEn becomes 0: all bytes go out and the registers are exact. */
+void model_output_stop(struct ptah_model *m);
+/* TraceEn becomes 0 and internal bytes are lost (SENTER, reset). */
+void model_output_discard(struct ptah_model *m);
+/* What was output before is in memory from now on. */
+void model_output_fence(struct ptah_model *m);
+/* Bytes from one PSB to the next: 2 KB << PSBFreq. */
+uint64_t model_psb_period(const struct ptah_model *m);
+
+/* pmi.c */
+/* A region with INT is full. */
+void model_pmi_raise(struct ptah_model *m);
+void model_pmi_deliver(struct ptah_model *m);
+/* Bit 16 of the LVT entry. */
+void model_pmi_mask(struct ptah_model *m, bool masked);
+
+static inline void model_room(struct ptah_model *m)
+{
+	if (UNLIKELY(m->g.out >= m->limit))
+		model_output_settle(m);
+}
+
+static inline void model_boundary(struct ptah_model *m)
+{
+	if (UNLIKELY(m->attention))
+		model_pmi_deliver(m);
+}
+
+static inline bool model_trace_en(const struct ptah_model *m)
+{
+	return m->ctl & PTAH_RTIT_CTL_TRACE_EN;
+}
+
+/* SDM "Trigger Enable (TriggerEn)" */
+static inline bool model_trigger_en(const struct ptah_model *m)
+{
+	return model_trace_en(m) &&
+	       !(m->status & (PTAH_RTIT_STATUS_ERROR | PTAH_RTIT_STATUS_STOPPED));
+}
+
+/*
+ * What the output and the registers ask of packet generation (trace.c). The
+ * registers have their new values when started() and lost() are called, the old
+ * ones when stopping() is.
+ */
+/* TraceEn 0 -> 1, the output is ready. PacketByteCnt 0 (psb_count): PSB+ first. */
+void model_trace_started(struct ptah_model *m);
+/* TraceEn 1 -> 0 is about to happen: FUP, TIP.PGD. The output is emptied afterwards. */
+void model_trace_stopping(struct ptah_model *m);
+/* TriggerEn has fallen by a STOP or an error inside model_output_settle(): no packet any more. */
+void model_trace_lost(struct ptah_model *m);
+/* VM entry (to the guest) or VM exit, between the two contexts' registers. */
+void model_trace_vm(struct ptah_model *m, bool entry);
+
+#endif
