@@ -45,7 +45,7 @@ struct command {
 };
 
 extern const struct command command_record, command_dump, command_asm, command_script,
-    command_report, command_stat, command_verify, command_profile, command_cover;
+    command_report, command_stat, command_verify, command_profile, command_cover, command_caps;
 
 /*
  * Parses options into *values. Returns the index of the first argument that is

@@ -6,7 +6,7 @@
 
 static const struct command *const commands[] = {
     &command_record, &command_report, &command_script,	&command_stat,	&command_verify,
-    &command_dump,   &command_asm,    &command_profile, &command_cover,
+    &command_dump,   &command_asm,    &command_profile, &command_cover, &command_caps,
 };
 
 static void usage(FILE *to)

@@ -4,7 +4,8 @@
  * request can be granted: found out before a register is written, because the
  * processor's own answer to a wrong request is a #GP in ring 0. Freestanding.
  *
- *	ptah_caps_discover(hal, port, &caps);
+ *	if (ptah_caps_discover(hal, port, &caps) < 0)
+ *		log(ptah_caps_advice(caps.obstacle));
  *	ptah_trace_config_default(&caps, &config);
  *	config.mtc = true;
  *	config.mtc_period = 3;
@@ -12,7 +13,8 @@
  *		log(problem.field, problem.reason, problem.valid);
  *
  * A request is never changed silently: it is granted as it is or refused with
- * the field, the reason and the values that would be valid.
+ * the field, the reason and the values that would be valid. Nothing here keeps
+ * state: both structs are the caller's, and may be copied.
  *
  * Source: SDM volume 3, "Detection of Intel PT and Capability Enumeration",
  * "IA32_RTIT_CTL MSR"; volume 2, CPUID leaves 07H, 14H, 15H.
@@ -29,7 +31,9 @@ enum ptah_caps_obstacle {
 	PTAH_CAPS_NOT_INTEL, /* another vendor: no leaf 14H to believe in */
 	PTAH_CAPS_NO_PT,     /* CPUID.07H.0:EBX[25] is 0 */
 	PTAH_CAPS_NO_LEAF,   /* said to be there, but leaf 14H is beyond the highest */
+	PTAH_CAPS_BAD_LEAF,  /* leaf 14H announces a feature and no valid value for it */
 	PTAH_CAPS_NO_OUTPUT, /* neither ToPA nor a single range */
+	PTAH_CAPS_NO_MSR,    /* said to be there, but reading IA32_RTIT_CTL raises #GP */
 	PTAH_CAPS_VMX,	     /* in VMX operation and IA32_VMX_MISC[14] is 0 */
 	PTAH_CAPS_IN_USE,    /* IA32_RTIT_CTL.TraceEn is 1: somebody else traces */
 	PTAH_CAPS_OBSTACLE_MAX
@@ -42,46 +46,79 @@ struct ptah_caps {
 	uint16_t family;
 	uint8_t model, stepping;
 	uint8_t physical_bits; /* MAXPHYADDR */
-	uint8_t linear_bits;   /* 48, or 57 where 5-level paging is on */
+	/*
+	 * 57 where the processor knows 5-level paging, used or not, else 48: what
+	 * WRMSR and XRSTORS hold an address to be canonical by.
+	 */
+	uint8_t linear_bits;
 
 	/* CPUID.14H.0:EBX, bits 0 to 9 */
 	bool cr3_filter, psb_cyc, ip_filter, mtc, ptwrite, power_events, psb_pmi_preserve;
 	bool event_trace, tnt_disable, trigger_tracing;
 	/* CPUID.14H.0:ECX, bits 0 to 3, and 31 */
 	bool topa, topa_multi, single_range, fabric, lip;
-	/* CPUID.14H.1; bitmaps: bit n says that the encoding n is valid. */
-	uint8_t ranges;
+	/*
+	 * CPUID.14H.1; bitmaps: bit n says that the encoding n is valid. A bitmap is
+	 * 0 exactly where its feature (mtc, psb_cyc) is missing.
+	 */
+	uint8_t ranges; /* at most PTAH_RTIT_RANGES; 0 without ip_filter */
 	uint16_t mtc_periods, cyc_thresholds, psb_periods;
-	/* CPUID.15H: TSC ticks per crystal tick are tsc_n / tsc_d; 0: not told. */
+	/*
+	 * CPUID.15H: TSC ticks per crystal tick are tsc_n / tsc_d; 0: not told. Where
+	 * the leaf leaves crystal_hz open it is what the SDM says of the model, if
+	 * anything ("Determining the Processor Base Frequency").
+	 */
 	uint32_t tsc_n, tsc_d, crystal_hz;
 	uint8_t max_nonturbo_ratio; /* MSR_PLATFORM_INFO[15:8]; 0: could not be read */
 
 	bool xsaves;		   /* XSAVES is there and knows component 8 */
 	bool vmx;		   /* CPUID.01H:ECX[5] */
-	bool vmx_pt;		   /* IA32_VMX_MISC[14] */
+	bool vmx_pt;		   /* IA32_VMX_MISC[14]: PT may stay on in VMX operation */
 	bool branch_required;	   /* erratum BDM106: BranchEn 0 raises #GP */
 	bool lbr_exclusive;	   /* TraceEn resets the LBRs (family 6, 3D 47 4E 4F 56 5E) */
-	bool single_range_4k_only; /* errata TGL052, ADL037, RPL017 */
+	bool single_range_4k_only; /* errata TGL052, ADL037, RPL017: no larger single range */
 
 	/* The raw words, for the metadata of a recording: EAX, EBX, ECX, EDX. */
 	uint32_t leaf_14_0[4], leaf_14_1[4], leaf_15[4];
 };
 
 /*
- * PASSIVE (hal.h), on the processor in question. PTAH_E_UNSUPPORTED when it
- * cannot be traced: obstacle says why, and what could be found out is filled in.
+ * Asks the processor that it runs on. Reads only, and only MSRs that CPUID
+ * announces; one that raises #GP all the same is survived. Uses cpuid, rdmsr
+ * and in_vmx of the HAL. rdmsr may be NULL here, for a look from user mode:
+ * then NO_MSR, VMX and IN_USE are not found out, vmx_pt stays false and
+ * max_nonturbo_ratio 0.
+ *
+ * NMI (hal.h), but on one processor from the beginning to the end. PTAH_OK, or
+ * PTAH_E_UNSUPPORTED when it cannot be traced: obstacle says why, and what
+ * could be found out is filled in. PTAH_E_INVAL: no HAL. Fills in *caps, its
+ * size included, in each case but the last.
  */
 PTAH_API int ptah_caps_discover(const struct ptah_hal *hal, void *port, struct ptah_caps *caps);
 
-/* A sentence on the obstacle and what to do about it. Never NULL. */
+/* "NO_PT": the enumerator's last part. Never NULL. */
+PTAH_API const char *ptah_caps_obstacle_name(unsigned obstacle);
+
+/* A sentence or two on the obstacle and what to do about it. Never NULL. */
 PTAH_API const char *ptah_caps_advice(unsigned obstacle);
 
 struct ptah_trace_range {
 	uint8_t mode;	      /* PTAH_RTIT_ADDR_OFF, _FILTER, _STOP */
-	uint64_t first, last; /* both inclusive, linear addresses */
+	uint64_t first, last; /* both inclusive, linear addresses; not looked at when off */
 };
 
-/* One option of IA32_RTIT_CTL each, by the name that perf or the SDM has for it. */
+/*
+ * One option of IA32_RTIT_CTL each, by the name that perf or the SDM has for it.
+ *
+ * The encodings mtc_period, cyc_threshold and psb_period are checked by the
+ * processor even when the packets are off: 0 may be had nearly always, and
+ * ptah_trace_config_default() chooses one that is valid.
+ *
+ * CR3 filtering and page-table isolation: where a process has one CR3 for user
+ * code and another for the kernel (Linux PTI: bit 12; Windows KVA shadow), one
+ * value matches one of them and the other side is dark, though os and user are
+ * both set. That is legal, and so it is not refused.
+ */
 struct ptah_trace_config {
 	size_t size; /* sizeof(struct ptah_trace_config) */
 	bool os, user;
@@ -98,7 +135,11 @@ struct ptah_trace_config {
 	bool no_tnt;		/* DisTNT */
 	bool psb_pmi_on_enable; /* InjectPsbPmiOnEnable */
 	bool cr3_filter;
-	uint64_t cr3; /* bits 11:0 are not compared; bits 4:0 must be 0 */
+	/*
+	 * Looked at with cr3_filter. Without its PCID: bits 4:0 must be 0, and 11:5
+	 * are compared in PAE paging only.
+	 */
+	uint64_t cr3;
 	struct ptah_trace_range ranges[PTAH_RTIT_RANGES];
 	/* A PSB at the beginning of every slice: PacketByteCnt is cleared at each start. */
 	bool force_psb;
@@ -106,28 +147,37 @@ struct ptah_trace_config {
 
 enum ptah_trace_problem_kind {
 	PTAH_PROBLEM_NONE = 0,
-	PTAH_PROBLEM_FLAG,   /* not supported: must be 0 */
-	PTAH_PROBLEM_BITMAP, /* valid: a bit for each value that may be had */
-	PTAH_PROBLEM_MAX,    /* valid: the highest value */
-	PTAH_PROBLEM_MASK,   /* valid: the bits that may be set */
-	PTAH_PROBLEM_NEEDS,  /* needs another field, which the reason names */
+	PTAH_PROBLEM_FLAG,	/* not supported: must be 0 */
+	PTAH_PROBLEM_BITMAP,	/* valid: a bit for each value that may be had */
+	PTAH_PROBLEM_MAX,	/* valid: the highest value */
+	PTAH_PROBLEM_MASK,	/* valid: the bits that may be set */
+	PTAH_PROBLEM_NEEDS,	/* needs another field, which the reason names */
+	PTAH_PROBLEM_MIN,	/* valid: the lowest value */
+	PTAH_PROBLEM_CANONICAL, /* an address; valid: its width in bits, the rest is its sign */
+	PTAH_PROBLEM_REQUIRED,	/* must be 1 on this processor */
+	PTAH_PROBLEM_NOTHING,	/* legal, but nothing would be traced */
+	PTAH_PROBLEM_CAPS,	/* field "caps": this processor cannot be traced at all */
 	PTAH_PROBLEM_KIND_MAX
 };
 
 struct ptah_trace_problem {
 	const char *field;  /* as in struct ptah_trace_config; "ranges[1].first" too */
-	const char *reason; /* a sentence */
+	const char *reason; /* a sentence, without its full stop */
 	uint8_t kind;	    /* enum ptah_trace_problem_kind */
 	uint64_t value, valid;
 };
 
-/* User and kernel, branches, TSC where there are timing packets; all else off. */
+/*
+ * User and kernel, branches, TSC; all else off, with encodings that are valid
+ * here. Any context.
+ */
 PTAH_API void ptah_trace_config_default(const struct ptah_caps *caps,
 					struct ptah_trace_config *config);
 
 /*
  * PTAH_OK when a processor of these capabilities accepts it (no #GP)
- * and it traces something. Else PTAH_E_INVAL, and *problem (may be NULL) says why.
+ * and it traces something. Else *problem (may be NULL) says why: PTAH_E_INVAL
+ * for the configuration, PTAH_E_UNSUPPORTED for a processor with an obstacle.
  * `threaded`: for a capture that follows a thread by XSAVES, which keeps two
  * ranges. Any context.
  */
@@ -135,7 +185,11 @@ PTAH_API int ptah_trace_config_check(const struct ptah_caps *caps,
 				     const struct ptah_trace_config *config, bool threaded,
 				     struct ptah_trace_problem *problem);
 
-/* IA32_RTIT_CTL of a configuration that was accepted: without TraceEn, ToPA and FabricEn. */
+/*
+ * IA32_RTIT_CTL of a configuration that was accepted: without TraceEn, ToPA and
+ * FabricEn. IA32_RTIT_CR3_MATCH is config->cr3 where cr3_filter is set, and the
+ * ADDRn pairs are first and last where the mode is not off; else 0. Any context.
+ */
 PTAH_API uint64_t ptah_trace_config_ctl(const struct ptah_trace_config *config);
 
 #endif

@@ -3,12 +3,14 @@
 #ifndef PTAH_PTAH_H
 #define PTAH_PTAH_H
 
+#include <ptah/caps.h>
 #include <ptah/counts.h>
 #include <ptah/coverage.h>
 #include <ptah/cpu.h>
 #include <ptah/error.h>
 #include <ptah/event.h>
 #include <ptah/flow.h>
+#include <ptah/host.h>
 #include <ptah/profile.h>
 #include <ptah/image.h>
 #include <ptah/packet.h>

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Can this machine record with its own Intel PT, by way of Linux' intel_pt
+ * driver, and if not, why not and what is to be done?
+ *
+ *	struct ptah_host host = {.size = sizeof(host)};
+ *
+ *	if (ptah_host_look(NULL, NULL, &host) < 0)
+ *		puts(ptah_host_advice(&host));
+ *
+ * Reads CPUID and a few files of /proc and /sys, and changes nothing. Any
+ * thread.
+ */
+#ifndef PTAH_HOST_H
+#define PTAH_HOST_H
+
+#include <ptah/caps.h>
+
+enum ptah_host_obstacle {
+	PTAH_HOST_NONE = 0,
+	PTAH_HOST_PROCESSOR,  /* caps.obstacle says more */
+	PTAH_HOST_DRIVER,     /* the kernel offers no intel_pt */
+	PTAH_HOST_PERMISSION, /* not for this user: perf_event_paranoid, CAP_PERFMON */
+	PTAH_HOST_OBSTACLE_MAX
+};
+
+struct ptah_host {
+	size_t size; /* sizeof(struct ptah_host) */
+	/* The processor. Its MSRs are out of reach; what sysfs tells instead is filled in. */
+	struct ptah_caps caps;
+	unsigned cpus;	   /* processors that were looked at: those this thread may run on */
+	unsigned differs;  /* of them, how many offer something else than caps says */
+	uint8_t obstacle;  /* enum ptah_host_obstacle, the first on the way */
+	bool driver;	   /* /sys/bus/event_source/devices/intel_pt is there */
+	uint32_t pmu_type; /* what perf_event_attr.type must be; 0: not known */
+	int paranoid;	   /* kernel.perf_event_paranoid; INT32_MIN: could not be read */
+	bool privileged;   /* CAP_PERFMON or CAP_SYS_ADMIN: perf_event_paranoid does not count */
+	/* What this user may trace, once the processor and the driver are there. */
+	bool may_user;	 /* user code of processes of his own */
+	bool may_kernel; /* the kernel's part of them */
+	bool may_cpu;	 /* all that runs on a processor, whoever's it is */
+};
+
+/*
+ * caps: of another processor, for a look at what the rest would say; NULL: this
+ * machine's, for which the calling thread visits the processors that it may run
+ * on, and returns. root: what stands before /proc and /sys; NULL: nothing.
+ * PTAH_OK; PTAH_E_UNSUPPORTED when there is an obstacle; PTAH_E_INVAL.
+ */
+PTAH_API int ptah_host_look(const struct ptah_caps *caps, const char *root, struct ptah_host *host);
+
+/* "DRIVER": the enumerator's last part. Never NULL. */
+PTAH_API const char *ptah_host_obstacle_name(unsigned obstacle);
+
+/* A sentence or two on the obstacle and what to do about it. Never NULL. */
+PTAH_API const char *ptah_host_advice(const struct ptah_host *host);
+
+#endif
