@@ -20,6 +20,7 @@ enum option_kind {
 	OPTION_FLAG,   /* bool: set */
 	OPTION_TEXT,   /* const char * */
 	OPTION_NUMBER, /* uint64_t; decimal or 0x */
+	OPTION_SIZE,   /* uint64_t; bytes, or with K, M or G */
 	OPTION_CHOICE, /* int: index of the word in `choices` */
 	OPTION_IMAGE,  /* appended to struct input's images */
 	OPTION_HELP,

@@ -80,6 +80,25 @@ static bool parse_number(const char *text, uint64_t *value)
 	return *text >= '0' && *text <= '9' && !*end && !errno;
 }
 
+static bool parse_size(const char *text, uint64_t *value)
+{
+	static const char units[] = "KMG";
+	const char *unit;
+	unsigned shift = 0;
+	char *end;
+
+	errno = 0;
+	*value = strtoull(text, &end, 0);
+	if (*end && (unit = strchr(units, *end)) != NULL && !end[1])
+		shift = 10u * (unsigned)(unit - units + 1);
+	else if (*end)
+		return false;
+	if (*text < '0' || *text > '9' || errno || *value > UINT64_MAX >> shift)
+		return false;
+	*value <<= shift;
+	return true;
+}
+
 static int set(const struct command *command, const struct option_def *o, const char *value,
 	       void *values, int *status)
 {
@@ -96,6 +115,12 @@ static int set(const struct command *command, const struct option_def *o, const 
 		if (parse_number(value, at))
 			return 0;
 		return complain(command, status, "--%s=%s: not a number", o->name, value);
+	case OPTION_SIZE:
+		if (parse_size(value, at))
+			return 0;
+		return complain(command, status,
+				"--%s=%s: not a size (bytes, or a number and K, M or G)", o->name,
+				value);
 	case OPTION_IMAGE:
 		if (add_image(at, o->name, value))
 			return 0;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
+#include "event.h"
+#include "filter.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +12,9 @@
 #include <unistd.h>
 
 struct options {
-	const char *output, *qemu, *plugin;
-	bool no_retcomp, long_tnt, quiet;
-	uint64_t psb_period;
+	const char *output, *qemu, *plugin, *event, *filter;
+	bool no_retcomp, long_tnt, quiet, stop_when_full;
+	uint64_t psb_period, snapshot, buffer;
 	int clock;
 };
 
@@ -20,6 +23,16 @@ static const char *const clocks[] = {"insn", "host", NULL};
 static const struct option_def option_defs[] = {
     {"output", 'o', OPTION_TEXT, offsetof(struct options, output), "FILE",
      "where to write (default: perf.data)", NULL},
+    {"event", 'e', OPTION_TEXT, offsetof(struct options, event), "EVENT",
+     "intel_pt/TERMS/u: tsc, noretcomp, mtc, mtc_period, cyc, cyc_thresh, psb_period", NULL},
+    {"filter", 0, OPTION_TEXT, offsetof(struct options, filter), "FILTER",
+     "trace only 'filter SYMBOL@FILE' or START/SIZE@FILE; 'stop ...' ends it there", NULL},
+    {"snapshot", 'S', OPTION_SIZE, offsetof(struct options, snapshot), "SIZE",
+     "keep the last SIZE bytes of each thread's trace alone", NULL},
+    {"stop-when-full", 0, OPTION_FLAG, offsetof(struct options, stop_when_full), NULL,
+     "end each thread's trace when its buffer is full", NULL},
+    {"buffer", 0, OPTION_SIZE, offsetof(struct options, buffer), "SIZE",
+     "the buffer of a thread (default: 4M)", NULL},
     {"no-retcomp", 0, OPTION_FLAG, offsetof(struct options, no_retcomp), NULL,
      "no return compression: larger, quicker to decode", NULL},
     {"long-tnt", 0, OPTION_FLAG, offsetof(struct options, long_tnt), NULL,
@@ -45,12 +58,52 @@ static int pass_status(int wait_status)
 	return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : EXIT_FAILED;
 }
 
+/* The words that say how, into *config. Returns an exit code. */
+static int configure(const struct options *o, char **argv, struct ptah_record_config *config,
+		     struct filters *filters)
+{
+	char program[PATH_MAX];
+	int status = EXIT_OK;
+
+	if (o->psb_period > UINT32_MAX) {
+		fail(&command_record, "--psb-period=%" PRIu64 " is too large", o->psb_period);
+		return EXIT_USAGE;
+	}
+	if (o->snapshot && (o->stop_when_full || o->buffer)) {
+		fail(&command_record, "--snapshot goes neither with --stop-when-full nor --buffer");
+		return EXIT_USAGE;
+	}
+	config->output = o->output;
+	config->argv = argv;
+	config->clock = (enum ptah_record_clock)o->clock;
+	config->psb_period = (uint32_t)o->psb_period;
+	config->no_retcomp = o->no_retcomp;
+	config->long_tnt = o->long_tnt;
+	config->qemu = o->qemu;
+	config->plugin = o->plugin ? o->plugin : getenv("PTAH_PLUGIN");
+	config->buffer = o->snapshot	     ? PTAH_RECORD_SNAPSHOT
+			 : o->stop_when_full ? PTAH_RECORD_STOP_WHEN_FULL
+					     : PTAH_RECORD_DRAIN;
+	config->buffer_size = o->snapshot ? o->snapshot : o->buffer;
+	if (o->event)
+		status = event_parse(&command_record, o->event, config);
+	if (status == EXIT_OK && o->filter) {
+		bool found = ptah_record_program(argv, program, sizeof(program)) >= 0;
+
+		status = filters_parse(&command_record, o->filter, found ? program : NULL, filters);
+		config->filters = filters->items;
+		config->filter_count = filters->count;
+	}
+	return status;
+}
+
 static int run(int argc, char **argv)
 {
 	struct options o = {0};
 	struct ptah_record_config config = {.size = sizeof(config)};
 	struct ptah_record_result result;
 	struct ptah_message why = {""};
+	struct filters filters = {.count = 0};
 	int status, first = options_parse(&command_record, argc, argv, &o, &status);
 
 	if (first < 0)
@@ -59,19 +112,13 @@ static int run(int argc, char **argv)
 		fail(&command_record, "no command to record\nTry 'ptah record --help'.");
 		return EXIT_USAGE;
 	}
-	if (o.psb_period > UINT32_MAX) {
-		fail(&command_record, "--psb-period=%" PRIu64 " is too large", o.psb_period);
-		return EXIT_USAGE;
+	status = configure(&o, argv + first, &config, &filters);
+	if (status != EXIT_OK) {
+		filters_free(&filters);
+		return status;
 	}
-	config.output = o.output;
-	config.argv = argv + first;
-	config.no_retcomp = o.no_retcomp;
-	config.long_tnt = o.long_tnt;
-	config.clock = (enum ptah_record_clock)o.clock;
-	config.psb_period = (uint32_t)o.psb_period;
-	config.qemu = o.qemu;
-	config.plugin = o.plugin ? o.plugin : getenv("PTAH_PLUGIN");
 	status = ptah_record(&config, &result, &why);
+	filters_free(&filters);
 	if (status < 0)
 		return fail(&command_record, "%s", why.text[0] ? why.text : ptah_strerror(status));
 	if (!o.quiet)

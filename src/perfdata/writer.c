@@ -7,6 +7,7 @@
 #include "perfdata/format.h"
 #include "perfdata/message.h"
 
+#include <ptah/rtit.h>
 #include <ptah/version.h>
 
 #include <errno.h>
@@ -365,10 +366,14 @@ int perfdata_add_note(struct perfdata_writer *w, const char *text)
 
 /* The header */
 
-static void build_attr(struct perfdata_writer *w, bool retcomp, bool tsc)
+static void build_attr(struct perfdata_writer *w, const struct perfdata_writer_config *c)
 {
-	uint64_t config = PERFDATA_PT_PT | PERFDATA_PT_BRANCH | (tsc ? PERFDATA_PT_TSC : 0) |
-			  (retcomp ? 0 : PERFDATA_PT_NORETCOMP);
+	uint64_t config = PERFDATA_PT_PT | PERFDATA_PT_BRANCH | (c->tsc ? PERFDATA_PT_TSC : 0) |
+			  (c->retcomp ? 0 : PERFDATA_PT_NORETCOMP) |
+			  (c->mtc ? PERFDATA_PT_MTC : 0) | (c->cyc ? PERFDATA_PT_CYC : 0) |
+			  (uint64_t)c->mtc_period << PTAH_RTIT_CTL_MTC_FREQ |
+			  (uint64_t)c->cyc_threshold << PTAH_RTIT_CTL_CYC_THRESH |
+			  (uint64_t)c->psb_period << PTAH_RTIT_CTL_PSB_FREQ;
 	uint64_t flags = PERFDATA_ATTR_INHERIT | PERFDATA_ATTR_EXCLUDE_KERNEL |
 			 PERFDATA_ATTR_EXCLUDE_HV | PERFDATA_ATTR_MMAP | PERFDATA_ATTR_COMM |
 			 PERFDATA_ATTR_TASK | PERFDATA_ATTR_SAMPLE_ID_ALL | PERFDATA_ATTR_MMAP2 |
@@ -403,26 +408,33 @@ static int write_header(struct perfdata_writer *w)
 	return write_at(w->fd, head, sizeof(head), 0) ? 0 : fail_system(w, "write");
 }
 
-static int write_info(struct perfdata_writer *w, bool tsc, uint32_t max_nonturbo)
+static int write_info(struct perfdata_writer *w, const struct perfdata_writer_config *config)
 {
+	/* As perf has it: the length, NULs to a multiple of 8, counts the padding. */
+	size_t n = config->filter ? (strlen(config->filter) + 8) & ~(size_t)7 : 0;
 	uint64_t info[PERFDATA_INFO_MAX] = {
 	    [PERFDATA_INFO_PMU_TYPE] = PMU_TYPE,
 	    [PERFDATA_INFO_TIME_SHIFT] = w->clock.shift,
 	    [PERFDATA_INFO_TIME_MULT] = w->clock.mult,
 	    [PERFDATA_INFO_TIME_ZERO] = w->clock.zero,
-	    [PERFDATA_INFO_CAP_TIME_ZERO] = tsc,
+	    [PERFDATA_INFO_CAP_TIME_ZERO] = config->tsc,
 	    [PERFDATA_INFO_TSC_BIT] = PERFDATA_PT_TSC,
 	    [PERFDATA_INFO_NORETCOMP_BIT] = PERFDATA_PT_NORETCOMP,
 	    [PERFDATA_INFO_MTC_BIT] = PERFDATA_PT_MTC,
 	    [PERFDATA_INFO_MTC_FREQ_BITS] = PERFDATA_PT_MTC_PERIOD,
+	    [PERFDATA_INFO_TSC_CTC_N] = config->tsc_n,
+	    [PERFDATA_INFO_TSC_CTC_D] = config->tsc_d,
 	    [PERFDATA_INFO_CYC_BIT] = PERFDATA_PT_CYC,
-	    [PERFDATA_INFO_MAX_NONTURBO] = max_nonturbo,
+	    [PERFDATA_INFO_MAX_NONTURBO] = config->max_nonturbo_ratio,
+	    [PERFDATA_INFO_FILTER_LENGTH] = n,
 	};
 
-	begin(w, PERFDATA_AUXTRACE_INFO, 0, 8 + 8 + sizeof(info));
+	begin(w, PERFDATA_AUXTRACE_INFO, 0, 8 + 8 + sizeof(info) + n);
 	perfdata_put32(&w->pending, PERFDATA_AUXTRACE_INTEL_PT);
 	perfdata_put32(&w->pending, 0);
 	perfdata_put(&w->pending, info, sizeof(info));
+	if (n)
+		put_padded(w, config->filter, strlen(config->filter) + 1);
 	return end(w);
 }
 
@@ -627,12 +639,12 @@ int perfdata_writer_open(const struct perfdata_writer_config *config,
 		writer_free(w);
 		return PTAH_E_NOMEM;
 	}
-	build_attr(w, config->retcomp, config->tsc);
+	build_attr(w, config);
 	status = open_file(w);
 	if (status >= 0)
 		status = write_header(w);
 	if (status >= 0)
-		status = write_info(w, config->tsc, config->max_nonturbo_ratio);
+		status = write_info(w, config);
 	if (status >= 0)
 		status = perfdata_writer_flush(w);
 	if (status < 0) {

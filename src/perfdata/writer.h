@@ -29,9 +29,13 @@ struct perfdata_writer_config {
 	char *const *command; /* argv of what is recorded, NULL-terminated (HEADER_CMDLINE holds
 				 ours + it) */
 	struct perfdata_clock clock;
-	bool retcomp; /* return compression is on in the trace */
-	bool tsc;     /* TSC packets are in the trace */
+	bool retcomp;				       /* return compression is on in the trace */
+	bool tsc;				       /* TSC packets are in the trace */
+	bool mtc, cyc;				       /* and these */
+	uint8_t mtc_period, cyc_threshold, psb_period; /* IA32_RTIT_CTL's fields */
+	uint32_t tsc_n, tsc_d;			       /* TSC ticks per crystal tick (CPUID.15H) */
 	uint32_t max_nonturbo_ratio;
+	const char *filter; /* as perf's --filter, resolved; NULL: none */
 };
 
 /* An existing file is renamed to PATH.old first, as perf does. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "record/command.h"
 
+#include <ptah/record.h>
+
 #include "perfdata/message.h"
 
 #include <elf.h>
@@ -181,5 +183,29 @@ int command_resolve(char *const *argv, struct command *command, struct ptah_mess
 					  argv[0]);
 	if (status < 0)
 		command_free(command);
+	return status;
+}
+
+int ptah_record_program(char *const *argv, char *path, size_t size)
+{
+	struct command command = {0};
+	char *real;
+	int status;
+
+	if (!argv || !argv[0] || !path || !size)
+		return PTAH_E_INVAL;
+	*path = '\0';
+	status = command_resolve(argv, &command, NULL);
+	if (status >= 0) {
+		real = realpath(command.program, NULL);
+		if (!real)
+			status = PTAH_E_MISSING;
+		else if (strlen(real) >= size)
+			status = PTAH_E_NOSPACE;
+		else
+			memcpy(path, real, strlen(real) + 1);
+		free(real);
+	}
+	command_free(&command);
 	return status;
 }

@@ -4,6 +4,7 @@
  * plugin puts into shared memory, and finishes every thread's trace however
  * the process ended.
  */
+#include <ptah/packet.h>
 #include <ptah/record.h>
 
 #include "base/path_hash.h"
@@ -15,11 +16,13 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -29,8 +32,10 @@
 #define PTAH_PLUGIN_INSTALL_DIR "/usr/local/lib/ptah"
 #endif
 
-#define CBR_RATIO      20
 #define DEFAULT_PERIOD 4096
+#define DEFAULT_BUFFER (4u << 20)
+#define MIN_BUFFER     (64u << 10)
+#define MAX_BUFFER     (64u << 20)
 #define POLL_MS	       2
 #define FLUSH_INTERVAL 1 /* seconds */
 
@@ -43,6 +48,8 @@ struct slot {
 
 struct recording {
 	struct shared_header *shared;
+	uint64_t buffer; /* bytes of each thread's */
+	enum ptah_record_buffer policy;
 	int memory; /* descriptor */
 	struct perfdata_writer *writer;
 	struct ptah_record_result *result;
@@ -55,7 +62,7 @@ struct recording {
 	uint64_t last_tsc;
 	time_t flushed;
 	int status;	 /* the first failure */
-	uint8_t *joined; /* SHARED_RING bytes */
+	uint8_t *joined; /* of a trace buffer's and a staging area's size */
 };
 
 static void keep_status(struct recording *r, int status)
@@ -199,39 +206,86 @@ static void write_trace(struct recording *r, const struct slot *slot, const uint
 	r->result->trace_bytes += n;
 }
 
-/*
- * Takes the ring's bytes up to `position`. Where the ring is full to its end
- * but has not wrapped yet, the last of them lie in the slack behind it.
- */
-static void drain_ring(struct recording *r, struct shared_thread *t, const struct slot *slot,
-		       uint64_t position, uint64_t ring_start)
+static struct shared_thread *slot_thread(const struct recording *r, unsigned i)
 {
-	const uint8_t *ring = shared_ring(t);
+	return shared_slot(r->shared, r->buffer, i);
+}
+
+/* Copies the bytes [from, to) of a thread's trace, at most a buffer of them. */
+static void copy_trace(const struct recording *r, struct shared_thread *t, uint64_t from,
+		       uint64_t to, uint8_t *bytes)
+{
+	const uint8_t *buffer = shared_buffer(t);
+	size_t at = from % r->buffer, n = to - from;
+	size_t first = n < r->buffer - at ? n : r->buffer - at;
+
+	memcpy(bytes, buffer + at, first);
+	memcpy(bytes + first, buffer, n - first);
+}
+
+/* While the thread runs: what it has published, which ends with a whole packet. */
+static void drain_published(struct recording *r, unsigned i)
+{
+	struct shared_thread *t = slot_thread(r, i);
+	uint64_t position = atomic_load_explicit(&t->published, memory_order_acquire);
 	uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed);
 
-	if (position <= tail || position - tail > SHARED_RING ||
-	    position - ring_start > SHARED_RING + SHARED_SLACK)
+	if (position <= tail || position - tail > r->buffer)
 		return;
-	if (tail >= ring_start) {
-		write_trace(r, slot, ring + (tail - ring_start), position - tail);
-	} else { /* the last lap's end and this one's beginning, joined: records hold whole packets
-		  */
-		size_t old = ring_start - tail;
-
-		memcpy(r->joined, ring + SHARED_RING - old, old);
-		memcpy(r->joined + old, ring, position - ring_start);
-		write_trace(r, slot, r->joined, position - tail);
-	}
+	copy_trace(r, t, tail, position, r->joined);
+	write_trace(r, &r->slots[i], r->joined, position - tail);
 	atomic_store_explicit(&t->tail, position, memory_order_release);
 }
 
-/* While the thread runs: what it has published. make_room() wraps before it publishes. */
-static void drain_published(struct recording *r, unsigned i)
+/* Bytes of whole packets from `at` on, a PSB; a buffer that was full may have cut the last. */
+static size_t whole_packets(const uint8_t *at, size_t n)
 {
-	struct shared_thread *t = shared_slot(r->shared, i);
-	uint64_t position = atomic_load_explicit(&t->published, memory_order_acquire);
+	struct ptah_packet packet;
+	size_t done = 0;
+	int size;
 
-	drain_ring(r, t, &r->slots[i], position, position - position % SHARED_RING);
+	while ((size = ptah_packet_decode(&packet, at + done, n - done, 0)) > 0)
+		done += (size_t)size;
+	return done;
+}
+
+/*
+ * What is left of a thread's trace: in the buffer, then in the processor's
+ * staging area, then the packets of its end. Believes nothing of what the
+ * program could have written there.
+ */
+static void write_rest(struct recording *r, struct shared_thread *t, const struct slot *slot,
+		       struct shared_state *s)
+{
+	uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed), staged;
+	uint64_t position = s->m.bytes;
+	size_t n = 0, skipped = 0;
+	uint8_t *end;
+
+	if (r->policy == PTAH_RECORD_SNAPSHOT && position > r->buffer)
+		tail = position - r->buffer;
+	if (position < tail || position - tail > r->buffer)
+		return;
+	copy_trace(r, t, tail, position, r->joined);
+	n = position - tail;
+	staged = shared_staged(&s->m);
+	if (staged <= SHARED_STAGING) {
+		memcpy(r->joined + n, shared_staging(t), staged);
+		n += staged;
+	}
+	end = r->joined + n;
+	s->m.g.out = end;
+	if (s->m.packet_en && !(s->m.status & PTAH_RTIT_STATUS_STOPPED))
+		generator_async_disable(&s->m.g, s->next_ip);
+	n += (size_t)(s->m.g.out - end);
+	if (tail && r->policy == PTAH_RECORD_SNAPSHOT) { /* begins inside a packet */
+		const uint8_t *psb = ptah_packet_find_psb(r->joined, r->joined + n);
+
+		skipped = psb ? (size_t)(psb - r->joined) : n;
+	}
+	if (s->m.status & PTAH_RTIT_STATUS_STOPPED)
+		n = skipped + whole_packets(r->joined + skipped, n - skipped);
+	write_trace(r, slot, r->joined + skipped, n - skipped);
 }
 
 /* The thread's time at its end, as the plugin's thread_clock() has it. */
@@ -245,14 +299,34 @@ static uint64_t end_time(const struct recording *r, const struct shared_state *s
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* What the ground truth cannot be held against: a trace without its beginning or its end. */
+static bool is_part(struct recording *r, const struct shared_state *s)
+{
+	char text[160];
+
+	if (r->policy == PTAH_RECORD_SNAPSHOT && s->m.bytes > r->buffer) {
+		snprintf(text, sizeof(text),
+			 "snapshot: the last %" PRIu64 " bytes of %" PRIu64
+			 " bytes of trace were kept",
+			 r->buffer, s->m.bytes);
+	} else if (r->policy == PTAH_RECORD_STOP_WHEN_FULL &&
+		   s->m.status & PTAH_RTIT_STATUS_STOPPED && s->m.bytes >= r->buffer) {
+		snprintf(text, sizeof(text),
+			 "tracing of a thread ended when its buffer of %" PRIu64 " bytes was full",
+			 r->buffer);
+	} else {
+		return false;
+	}
+	add_note(r, text);
+	return true;
+}
+
 /* Ends a thread's trace from the state it left behind. */
 static void finish_thread(struct recording *r, unsigned i)
 {
-	struct shared_thread *t = shared_slot(r->shared, i);
+	struct shared_thread *t = slot_thread(r, i);
 	const struct slot *slot = &r->slots[i];
 	struct shared_state s = t->busy ? t->checkpoint : t->live;
-	uint64_t position = shared_position(&s);
-	uint8_t last[2 * GENERATOR_BURST];
 	struct ptah_truth truth = {
 	    .instructions = s.instructions,
 	    .conditional = s.counts[PTAH_INSN_COND],
@@ -261,12 +335,7 @@ static void finish_thread(struct recording *r, unsigned i)
 	};
 	struct path_hash path = {s.hash, s.run_start, s.next_ip};
 
-	drain_ring(r, t, slot, position, t->ring - s.origin);
-	if (s.enabled) {
-		s.g.out = last;
-		generator_async_disable(&s.g, s.next_ip);
-		write_trace(r, slot, last, (size_t)(s.g.out - last));
-	}
+	write_rest(r, t, slot, &s);
 	if (t->busy)
 		add_note(r,
 			 "a thread was killed while it wrote its trace: its last moments are not "
@@ -275,8 +344,9 @@ static void finish_thread(struct recording *r, unsigned i)
 		r->last_tsc = end_time(r, &s);
 	truth.path_hash = path_hash_value(&path);
 	r->result->instructions += s.instructions;
-	keep_status(
-	    r, perfdata_add_truth(r->writer, slot->stream, slot->pid, slot->tid, &truth, s.lost));
+	if (!is_part(r, &s))
+		keep_status(r, perfdata_add_truth(r->writer, slot->stream, slot->pid, slot->tid,
+						  &truth, s.lost));
 	keep_status(r, perfdata_write_exit(r->writer, slot->pid, slot->tid, slot->pid, slot->pid,
 					   r->last_tsc));
 	r->slots[i].used = false;
@@ -290,7 +360,7 @@ static void drain(struct recording *r)
 
 	/* In this order: a thread's first message is there before it can end. */
 	for (unsigned i = 0; i < SHARED_THREADS; i++)
-		ended[i] = atomic_load(&shared_slot(r->shared, i)->state) == THREAD_ENDED;
+		ended[i] = atomic_load(&slot_thread(r, i)->state) == THREAD_ENDED;
 	drain_messages(r);
 	for (unsigned i = 0; i < SHARED_THREADS; i++) {
 		if (!r->slots[i].used)
@@ -354,22 +424,63 @@ static char *find_plugin(void)
 	return path;
 }
 
+/* User code alone, with the packets that were asked for. */
+static struct ptah_trace_config trace_config(const struct ptah_record_config *config)
+{
+	uint32_t period = config->psb_period ? config->psb_period : DEFAULT_PERIOD;
+
+	return (struct ptah_trace_config){
+	    .size = sizeof(struct ptah_trace_config),
+	    .user = true,
+	    .branch = true,
+	    .tsc = true,
+	    .mtc = config->mtc,
+	    .cyc = config->cyc,
+	    .mtc_period = config->mtc ? config->mtc_period : 0,
+	    .cyc_threshold = config->cyc ? config->cyc_threshold : 0,
+	    .psb_period = (uint8_t)(highest_bit(period) - 11),
+	    .no_retcomp = config->no_retcomp,
+	};
+}
+
+static void put_filter(struct shared_filter *to, const struct ptah_record_filter *filter)
+{
+	struct stat st;
+
+	to->mode = filter->action == PTAH_RECORD_STOP ? PTAH_RTIT_ADDR_STOP : PTAH_RTIT_ADDR_FILTER;
+	if (filter->path)
+		snprintf(to->path, sizeof(to->path), "%s", filter->path);
+	to->start = filter->start;
+	to->size = filter->size;
+	if (filter->path && filter->size == UINT64_MAX && !stat(filter->path, &st) &&
+	    (uint64_t)st.st_size > filter->start)
+		to->size = (uint64_t)st.st_size - filter->start;
+}
+
 static int create_shared(struct recording *r, const struct ptah_record_config *config)
 {
+	uint64_t bytes = shared_bytes(r->buffer);
+
 	r->memory = memfd_create("ptah-record", 0);
-	if (r->memory < 0 || ftruncate(r->memory, (off_t)SHARED_BYTES))
+	if (r->memory < 0 || ftruncate(r->memory, (off_t)bytes))
 		return perfdata_system_message(r->why, errno, "shared memory", "create");
-	r->shared = mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
-			 r->memory, 0);
+	r->shared =
+	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->memory, 0);
 	if (r->shared == MAP_FAILED) {
 		r->shared = NULL;
 		return perfdata_system_message(r->why, errno, "shared memory", "map");
 	}
 	r->shared->magic = SHARED_MAGIC;
 	r->shared->flags = config->clock == PTAH_CLOCK_HOST ? SHARED_CLOCK_HOST : 0;
-	r->shared->psb_period = config->psb_period ? config->psb_period : DEFAULT_PERIOD;
-	r->shared->retcomp = !config->no_retcomp;
+	r->shared->policy = config->buffer == PTAH_RECORD_SNAPSHOT	   ? PTAH_POLICY_WRAP
+			    : config->buffer == PTAH_RECORD_STOP_WHEN_FULL ? PTAH_POLICY_STOP
+									   : PTAH_POLICY_DRAIN;
+	r->shared->buffer = r->buffer;
 	r->shared->long_tnt = config->long_tnt;
+	r->shared->trace = trace_config(config);
+	r->shared->filter_count = (uint32_t)config->filter_count;
+	for (size_t i = 0; i < config->filter_count; i++)
+		put_filter(&r->shared->filters[i], &config->filters[i]);
 	r->shared->recorder = getpid();
 	/* TSC 0 reads as "no time known", to perf too. */
 	atomic_store(&r->shared->clock, 1);
@@ -522,6 +633,23 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+/* As perf writes filters into its files. The caller's to free; NULL: none, or out of memory. */
+static char *filter_text(const struct shared_header *h)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = h->filter_count ? open_memstream(&text, &n) : NULL;
+
+	for (uint32_t i = 0; f && i < h->filter_count; i++)
+		fprintf(f, "%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s", i ? "," : "",
+			h->filters[i].mode == PTAH_RTIT_ADDR_STOP ? "stop" : "filter",
+			h->filters[i].start, h->filters[i].size, *h->filters[i].path ? "@" : "",
+			h->filters[i].path);
+	if (f)
+		fclose(f);
+	return text;
+}
+
 static int record(struct recording *r, const struct ptah_record_config *config, const char *qemu,
 		  const char *plugin, const struct command *command)
 {
@@ -531,21 +659,47 @@ static int record(struct recording *r, const struct ptah_record_config *config, 
 	    .clock = {.mult = 1},
 	    .retcomp = !config->no_retcomp,
 	    .tsc = true,
-	    .max_nonturbo_ratio = CBR_RATIO,
+	    .tsc_n = SHARED_TSC_N,
+	    .tsc_d = SHARED_TSC_D,
+	    .max_nonturbo_ratio = SHARED_RATIO,
 	};
-	int status = perfdata_writer_open(&writer, &r->writer, r->why);
+	int status = create_shared(r, config);
+	char *filter;
 
 	if (status < 0)
 		return status;
+	writer.mtc = r->shared->trace.mtc;
+	writer.cyc = r->shared->trace.cyc;
+	writer.mtc_period = r->shared->trace.mtc_period;
+	writer.cyc_threshold = r->shared->trace.cyc_threshold;
+	writer.psb_period = r->shared->trace.psb_period;
+	writer.filter = filter = filter_text(r->shared);
+	status = perfdata_writer_open(&writer, &r->writer, r->why);
+	free(filter);
+	if (status < 0)
+		return status;
 	r->name = base_name(command->argv[0]);
-	status = create_shared(r, config);
-	if (status >= 0)
-		status = start(r, qemu, plugin, command);
+	status = start(r, qemu, plugin, command);
 	if (status < 0) {
 		perfdata_writer_abort(r->writer);
 		return status;
 	}
 	return perfdata_writer_finish(r->writer, r->why);
+}
+
+static int check_filters(const struct ptah_record_config *config, struct ptah_message *why)
+{
+	if (config->filter_count > PTAH_RECORD_FILTERS)
+		return perfdata_message(why, PTAH_E_INVAL, "more than %d filters",
+					PTAH_RECORD_FILTERS);
+	for (size_t i = 0; i < config->filter_count; i++) {
+		const struct ptah_record_filter *f = &config->filters[i];
+
+		if ((f->action != PTAH_RECORD_FILTER && f->action != PTAH_RECORD_STOP) ||
+		    !f->size || (f->path && strlen(f->path) >= SHARED_PATH))
+			return perfdata_message(why, PTAH_E_INVAL, "filter %zu makes no sense", i);
+	}
+	return 0;
 }
 
 static int check_config(const struct ptah_record_config *config, struct ptah_message *why)
@@ -554,12 +708,22 @@ static int check_config(const struct ptah_record_config *config, struct ptah_mes
 
 	if (config->size < sizeof(*config) || !config->argv || !config->argv[0])
 		return perfdata_message(why, PTAH_E_INVAL, "no command to record");
-	if (period && ((period & (period - 1)) || period < 2048 || period > 128u << 20))
+	if (period && ((period & (period - 1)) || period < 2048 || period > 64u << 20))
 		return perfdata_message(why, PTAH_E_INVAL,
 					"PSB period %u: it must be a power of two from 2048 to "
-					"134217728 bytes",
+					"67108864 bytes",
 					period);
-	return 0;
+	if (config->buffer_size &&
+	    (config->buffer_size < MIN_BUFFER || config->buffer_size > MAX_BUFFER ||
+	     config->buffer_size % MIN_BUFFER))
+		return perfdata_message(why, PTAH_E_INVAL,
+					"buffer of %" PRIu64 " bytes: it must be a multiple of "
+					"64 KiB, up to 64 MiB",
+					config->buffer_size);
+	if ((unsigned)config->buffer >= PTAH_RECORD_BUFFER_MAX || config->mtc_period > 15 ||
+	    config->cyc_threshold > 15)
+		return perfdata_message(why, PTAH_E_INVAL, "an option's value is out of range");
+	return check_filters(config, why);
 }
 
 int ptah_record(const struct ptah_record_config *config, struct ptah_record_result *result,
@@ -579,15 +743,16 @@ int ptah_record(const struct ptah_record_config *config, struct ptah_record_resu
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return PTAH_E_NOMEM;
-	r->joined = malloc(SHARED_RING);
-	if (!r->joined) {
-		free(r);
-		return PTAH_E_NOMEM;
-	}
 	r->memory = -1;
 	r->result = result;
 	r->why = why;
+	r->policy = config->buffer;
+	r->buffer = config->buffer_size ? config->buffer_size : DEFAULT_BUFFER;
 	status = check_config(config, why);
+	if (status >= 0) {
+		r->joined = malloc(r->buffer + SHARED_STAGING + 2 * GENERATOR_BURST);
+		status = r->joined ? 0 : PTAH_E_NOMEM;
+	}
 	if (status >= 0)
 		status = command_resolve(config->argv, &command, why);
 	if (status >= 0) {
@@ -608,7 +773,7 @@ int ptah_record(const struct ptah_record_config *config, struct ptah_record_resu
 	if (status >= 0)
 		status = record(r, config, qemu, plugin, &command);
 	if (r->shared)
-		munmap(r->shared, SHARED_BYTES);
+		munmap(r->shared, shared_bytes(r->buffer));
 	if (r->memory >= 0)
 		close(r->memory);
 	command_free(&command);

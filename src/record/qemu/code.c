@@ -203,8 +203,10 @@ static struct map *require_map(uint64_t address)
 	}
 	if (again && fresh.path)
 		fresh.change = plugin_change_time();
-	if (fresh.path)
+	if (fresh.path) {
 		tell_map(&fresh, fresh.change);
+		plugin_output_map(fresh.path, fresh.start, fresh.end, fresh.file_offset);
+	}
 	map = keep_map(&fresh);
 	if (!map)
 		free(fresh.path);

@@ -135,14 +135,20 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 
 static bool map_shared(int fd)
 {
-	void *memory =
-	    mmap(NULL, SHARED_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	struct shared_header *header =
+	    mmap(NULL, SHARED_HEADER_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	void *memory = MAP_FAILED;
 
+	if (header != MAP_FAILED && header->magic == SHARED_MAGIC) {
+		plugin.buffer = header->buffer;
+		memory = mmap(NULL, shared_bytes(plugin.buffer), PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_NORESERVE, fd, 0);
+	}
+	if (header != MAP_FAILED)
+		munmap(header, SHARED_HEADER_BYTES);
 	close(fd);
-	if (memory == MAP_FAILED)
-		return false;
-	plugin.shared = memory;
-	return plugin.shared->magic == SHARED_MAGIC;
+	plugin.shared = memory == MAP_FAILED ? NULL : memory;
+	return plugin.shared;
 }
 
 __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id,

@@ -31,6 +31,7 @@ enum block_flags {
 
 struct plugin {
 	struct shared_header *shared;
+	uint64_t buffer; /* shared->buffer */
 	int api;
 	/* qemu_plugin_insn_data() as API 3 has it: copies up to n bytes. */
 	size_t (*copy_insn)(const struct qemu_plugin_insn *insn, void *bytes, size_t n);
@@ -53,12 +54,28 @@ void plugin_add_handler(uint64_t address, uint64_t restorer);
 bool plugin_is_handler(uint64_t address);
 bool plugin_is_restorer(uint64_t address);
 
+/* output.c: the engine between a thread's processor and its trace buffer */
+bool plugin_output_begin(struct shared_thread *t, uint64_t time);
+void plugin_output_end(struct shared_thread *t);
+/* Address ranges that have become known since. */
+void plugin_output_refresh(struct shared_thread *t);
+/* A file has been mapped, in which code of a filter may lie. */
+void plugin_output_map(const char *path, uint64_t start, uint64_t end, uint64_t file_offset);
+
 /* trace.c: threads and their traces */
 void plugin_trace_init(void);
 qemu_exec_fn plugin_on_block;
 void plugin_on_exit(qemu_plugin_id_t id, unsigned vcpu);
 void plugin_before_syscall(unsigned vcpu);
 int32_t plugin_thread_id(unsigned vcpu);
+
+/* Stops recording for good; the program runs on. */
+void plugin_stop(void);
+
+static inline struct shared_thread *plugin_slot(unsigned i)
+{
+	return shared_slot(plugin.shared, plugin.buffer, i);
+}
 
 /* A time that is later than whatever any thread has run; for changes of code. */
 uint64_t plugin_change_time(void);

@@ -9,22 +9,31 @@
  *
  *	struct shared_header
  *	message ring (bytes, wrapping)
- *	SHARED_THREADS times: struct shared_thread, trace ring, slack
+ *	SHARED_THREADS times: struct shared_thread, staging area, trace buffer
+ *
+ * Each thread runs on a logical processor of its own (model/), whose output the
+ * capture engine (engine/) directs into the trace buffer: byte n of the trace
+ * lies at n modulo the buffer's size. The processor's last bytes are in its
+ * staging area.
  */
 #ifndef PTAH_RECORD_QEMU_SHARED_H
 #define PTAH_RECORD_QEMU_SHARED_H
 
-#include "model/generator.h"
+#include "model/processor.h"
 
+#include <ptah/engine.h>
 #include <ptah/event.h>
 
 #include <stdatomic.h>
 
 #define SHARED_MAGIC	    0x50544148u
 #define SHARED_THREADS	    512
-#define SHARED_RING	    (4u << 20)
-#define SHARED_SLACK	    4096	/* a burst may run over the ring's end before it wraps */
-#define SHARED_STEP	    (64u << 10) /* bytes of trace between two looks at the ring */
+#define SHARED_STAGING	    (64u << 10)
+#define SHARED_RATIO	    20 /* bus clocks of the processor's maximum, and TSC per crystal tick */
+#define SHARED_TSC_N	    2
+#define SHARED_TSC_D	    1
+#define SHARED_FILTERS	    4
+#define SHARED_PATH	    4096
 #define SHARED_MESSAGES	    (4u << 20)
 #define SHARED_MESSAGE_MAX  8192
 #define SHARED_THREAD_BYTES 8192
@@ -40,8 +49,7 @@ enum shared_kind {
 
 /* One thread's recording at an instant between two blocks. */
 struct shared_state {
-	struct ptah_generator g;
-	uint64_t origin; /* g.out - origin: bytes of trace so far */
+	struct ptah_model m;
 	uint64_t instructions;
 	uint64_t counts[KIND_MAX];
 	uint64_t hash;	    /* path hash of the closed runs */
@@ -49,7 +57,6 @@ struct shared_state {
 	uint64_t next_ip;   /* tracing: the block that runs now, not counted yet */
 	uint64_t lift;	    /* clock: instructions + lift */
 	uint64_t lost;	    /* overflows the recorder had to make */
-	bool enabled;
 };
 
 enum shared_thread_state {
@@ -64,17 +71,25 @@ struct shared_thread {
 	/* The recorder: bytes taken. The plugin: bytes that may be taken. */
 	_Atomic uint64_t tail;
 	_Atomic uint64_t published;
-	uint64_t ring; /* the plugin's address of the trace ring */
 	/* Set while `live` is being changed. A thread that died then is finished from
 	 * `checkpoint`, which is never older than `published`. */
 	volatile uint32_t busy;
-	uint8_t *limit; /* g.out behind this: look at the ring, place a PSB+ */
-	uint8_t *psb_at;
-	uint64_t told;	   /* the time the last PSB+ told */
+	uint32_t general;  /* every branch is told to the processor */
+	bool timed;	   /* and how much time has passed */
+	uint64_t before;   /* when the last block began */
+	uint64_t told;	   /* the time the last PSB+ told, or less */
 	uint64_t psb_time; /* of the PSB+ that is due; 0: none is */
 	const void *prev;  /* plugin's: the block that runs now */
+	void *output;	   /* plugin's: the engine that captures this thread */
 	struct shared_state live;
 	struct shared_state checkpoint;
+};
+
+/* Where the code of a filter lies is known when its file is mapped. */
+struct shared_filter {
+	uint32_t mode;		/* PTAH_RTIT_ADDR_FILTER, _STOP */
+	char path[SHARED_PATH]; /* "": `start` is an address */
+	uint64_t start, size;
 };
 
 _Static_assert(sizeof(struct shared_thread) <= SHARED_THREAD_BYTES, "raise SHARED_THREAD_BYTES");
@@ -101,38 +116,60 @@ struct shared_message {
 
 struct shared_header {
 	uint32_t magic;
-	uint32_t flags; /* SHARED_CLOCK_HOST */
-	uint32_t psb_period;
-	bool retcomp, long_tnt;
+	uint32_t flags;	 /* SHARED_CLOCK_HOST */
+	uint32_t policy; /* enum ptah_capture_policy */
+	uint64_t buffer; /* bytes of a trace buffer */
+	struct ptah_trace_config trace;
+	bool long_tnt;
+	uint32_t filter_count;
+	struct shared_filter filters[SHARED_FILTERS];
 	int32_t recorder;	/* pid */
 	_Atomic uint64_t clock; /* the latest time any thread has told */
 	_Atomic uint64_t message_head, message_tail;
 };
 
-#define SHARED_HEADER_BYTES 4096
-#define SHARED_SLOT_BYTES   (SHARED_THREAD_BYTES + SHARED_RING + SHARED_SLACK)
-#define SHARED_BYTES                                                                               \
-	(SHARED_HEADER_BYTES + SHARED_MESSAGES + (uint64_t)SHARED_THREADS * SHARED_SLOT_BYTES)
+#define SHARED_HEADER_BYTES (32u << 10)
+
+_Static_assert(sizeof(struct shared_header) <= SHARED_HEADER_BYTES, "raise SHARED_HEADER_BYTES");
+
+static inline uint64_t shared_slot_bytes(uint64_t buffer)
+{
+	return SHARED_THREAD_BYTES + SHARED_STAGING + buffer;
+}
+
+static inline uint64_t shared_bytes(uint64_t buffer)
+{
+	return SHARED_HEADER_BYTES + SHARED_MESSAGES + SHARED_THREADS * shared_slot_bytes(buffer);
+}
 
 static inline uint8_t *shared_messages(struct shared_header *h)
 {
 	return (uint8_t *)h + SHARED_HEADER_BYTES;
 }
 
-static inline struct shared_thread *shared_slot(struct shared_header *h, unsigned i)
+/* `buffer`: as in the header, which the recorder does not look at again: the program could write
+ * there. */
+static inline struct shared_thread *shared_slot(struct shared_header *h, uint64_t buffer,
+						unsigned i)
 {
 	return (struct shared_thread *)(void *)((uint8_t *)h + SHARED_HEADER_BYTES +
-						SHARED_MESSAGES + (uint64_t)i * SHARED_SLOT_BYTES);
+						SHARED_MESSAGES + i * shared_slot_bytes(buffer));
 }
 
-static inline uint8_t *shared_ring(struct shared_thread *t)
+static inline uint8_t *shared_staging(struct shared_thread *t)
 {
 	return (uint8_t *)t + SHARED_THREAD_BYTES;
 }
 
-static inline uint64_t shared_position(const struct shared_state *s)
+static inline uint8_t *shared_buffer(struct shared_thread *t)
 {
-	return (uint64_t)(uintptr_t)s->g.out - s->origin;
+	return (uint8_t *)t + SHARED_THREAD_BYTES + SHARED_STAGING;
+}
+
+/* Bytes that are still in the processor: the staging area's first ones. */
+static inline uint64_t shared_staged(const struct ptah_model *m)
+{
+	return (uint64_t)(m->g.out - m->staging);
 }
 
 #endif

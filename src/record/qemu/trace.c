@@ -8,12 +8,17 @@
  * is a signal, an instruction that QEMU ran again by itself, or lost; those
  * take the slow path.
  *
- * The hot path has about ten nanoseconds: `prev`'s and this block's flags are
- * tested at once, and room and PSB+ share one comparison.
+ * Packets are made by the thread's own simulated processor. The hot path has
+ * about ten nanoseconds: it calls the processor's packet generator directly,
+ * `prev`'s and this block's flags are tested at once, and room, PSB+ and PMI
+ * share one comparison. What is more than an ordinary branch, and everything
+ * when address ranges or packets about time are asked for (`general`), is told
+ * to the processor, which decides what packets there are.
  */
 #include "record/qemu/plugin.h"
 
 #include "base/path_hash.h"
+#include "model/emit.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -24,8 +29,10 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define VCPUS	  65536
-#define CBR_RATIO 20
+#define VCPUS 65536
+
+/* Where the program is when it is not in its own code. User code alone is traced. */
+#define KERNEL_IP UINT64_C(0xffffffff81000000)
 
 /* CPUX86State begins with the sixteen general registers, in the order of their numbers. */
 enum {
@@ -48,6 +55,7 @@ static struct shared_thread *thread_of(unsigned vcpu)
 
 /* Time */
 
+/* TSC: nanoseconds, or instructions, those that were not traced too. */
 static uint64_t thread_clock(const struct shared_thread *t)
 {
 	struct timespec now;
@@ -75,12 +83,27 @@ static void lift_clock(struct shared_thread *t, uint64_t time)
 		t->live.lift += time - own;
 }
 
+/*
+ * Time goes by for the processor, which may have packets to tell of it: up to
+ * when the last block began, for the reason that attend() has.
+ */
+static void tell_time(struct shared_thread *t)
+{
+	struct ptah_model *m = &t->live.m;
+
+	if (!t->timed)
+		return;
+	if (t->before > m->clock.tsc)
+		ptah_model_pass(m, t->before - m->clock.tsc);
+	t->before = thread_clock(t);
+}
+
 uint64_t plugin_change_time(void)
 {
 	uint64_t time = atomic_load(&plugin.shared->clock);
 
 	for (unsigned i = 0; i < SHARED_THREADS; i++) {
-		struct shared_thread *t = shared_slot(plugin.shared, i);
+		struct shared_thread *t = plugin_slot(i);
 
 		if (atomic_load_explicit(&t->state, memory_order_relaxed) == THREAD_ACTIVE &&
 		    thread_clock(t) > time)
@@ -92,68 +115,36 @@ uint64_t plugin_change_time(void)
 
 /* Room */
 
-static void set_limit(struct shared_thread *t)
-{
-	uint8_t *ring_end = (uint8_t *)(uintptr_t)t->ring + SHARED_RING;
-
-	t->limit = t->live.g.out + SHARED_STEP;
-	if (t->limit > ring_end)
-		t->limit = ring_end;
-	if (t->limit > t->psb_at)
-		t->limit = t->psb_at;
-}
-
-/* Stops recording for good; the program runs on. */
-static void stop_all(void)
+void plugin_stop(void)
 {
 	stopped = true;
 	for (unsigned i = 0; i < VCPUS; i++)
 		threads[i] = &untraced;
 }
 
-/*
- * Wraps, publishes what is complete, waits for room. Between two blocks, with
- * `live` whole. The checkpoint is taken first: the recorder must never have
- * taken bytes that a roll-back would have to unwrite.
- */
-static void make_room(struct shared_thread *t)
+/* The processor's turn: PSB+ where one is due, and PMIs. */
+static void let_boundary_pass(struct ptah_model *m)
 {
-	uint8_t *ring = (uint8_t *)(uintptr_t)t->ring;
-	uint64_t position, tail;
-
-	if (t->live.g.out >= ring + SHARED_RING) {
-		memcpy(ring, ring + SHARED_RING, (size_t)(t->live.g.out - (ring + SHARED_RING)));
-		t->live.g.out -= SHARED_RING;
-		t->live.origin -= SHARED_RING;
-		t->psb_at -= SHARED_RING;
-	}
-	t->checkpoint = t->live;
-	position = shared_position(&t->live);
-	atomic_store_explicit(&t->published, position, memory_order_release);
-	for (;;) {
-		tail = atomic_load_explicit(&t->tail, memory_order_acquire);
-		if (position + SHARED_STEP + SHARED_SLACK - tail <= SHARED_RING)
-			break;
-		plugin_wait(&t->tail, tail);
-		if (plugin.recorder_gone) {
-			stop_all();
-			break;
-		}
-	}
-	set_limit(t);
+	model_emit_begin(m);
+	model_emit_end(m);
 }
 
-static void place_psb(struct shared_thread *t, uint64_t time, uint64_t ip)
+/* PSB+ now, of that time. */
+static void place_psb(struct shared_thread *t, uint64_t time)
 {
-	t->told = time > t->told ? time : t->told;
+	struct ptah_model *m = &t->live.m;
+
+	if (m->clock.tsc < time)
+		m->clock.tsc = time;
 	t->psb_time = 0;
-	generator_psb(&t->live.g, t->told, CBR_RATIO, t->live.enabled, ip);
-	t->psb_at = t->live.g.out + plugin.shared->psb_period;
-	set_limit(t);
+	t->told = m->clock.tsc;
+	m->psb_due = true;
+	let_boundary_pass(m);
 }
 
 /*
- * The ring wants looking at, or a PSB+ is due; we stand before the block at live.next_ip.
+ * The processor's output wants looking at, or a PSB+ is due; we stand before
+ * the block at live.next_ip.
  *
  * At a PSB+ a decoder applies all changes of code up to its time. The block
  * that begins here may have been replaced since QEMU looked it up, and the
@@ -162,13 +153,18 @@ static void place_psb(struct shared_thread *t, uint64_t time, uint64_t ip)
  */
 NOINLINE static void attend(struct shared_thread *t, bool may_psb)
 {
-	if (t->live.g.out >= t->psb_at) {
-		if (!t->psb_time)
-			t->psb_time = thread_clock(t);
-		else if (may_psb)
-			place_psb(t, t->psb_time, t->live.next_ip);
-	}
-	make_room(t);
+	struct ptah_model *m = &t->live.m;
+
+	if (m->packet_en)
+		ptah_model_stand(m, t->live.next_ip);
+	model_room(m);
+	if (m->psb_due && !t->psb_time)
+		t->psb_time = thread_clock(t);
+	else if (m->psb_due && may_psb)
+		place_psb(t, t->psb_time);
+	model_boundary(m);
+	if (m->psb_due)
+		m->limit = m->g.out; /* come back at the next block */
 }
 
 /* Branches */
@@ -184,18 +180,81 @@ static ALWAYS_INLINE void account_run(struct shared_state *s, uint64_t end, uint
 	s->next_ip = next;
 }
 
+/* The processor is told how block b ended. */
+static void tell_branch(struct ptah_model *m, const struct block *b, uint64_t next)
+{
+	struct ptah_model_branch branch = {
+	    .ip = b->end - b->last_size,
+	    .end = b->end,
+	    .to = next,
+	    .kind = b->kind == KIND_ZERO_CALL ? PTAH_INSN_CALL : b->kind,
+	    .taken = next != b->end,
+	};
+	struct ptah_model_transfer far = {.kind = PTAH_MODEL_FAR, .ip = branch.ip, .to = next};
+
+	switch (b->kind) {
+	case PTAH_INSN_FAR_CALL:
+	case PTAH_INSN_FAR_JUMP:
+	case PTAH_INSN_FAR_RETURN:
+		ptah_model_context(m, &far.after);
+		ptah_model_transfer(m, &far);
+		break;
+	case PTAH_INSN_OTHER:
+	case KIND_REP:
+		ptah_model_stand(m, next);
+		break;
+	default:
+		ptah_model_branch(m, &branch);
+		break;
+	}
+}
+
+/* n instructions ran, the last of them at the end of a run that goes on at `next`. */
+static ALWAYS_INLINE void account(struct shared_state *s, const struct block *b, unsigned n,
+				  uint64_t end, uint64_t next)
+{
+	s->instructions += n;
+	s->counts[b->kind]++;
+	account_run(s, end, next);
+}
+
+/* The same with every packet made by the processor, and only what is traced counted. */
+static void pass_told(struct shared_thread *t, const struct block *b, unsigned n, uint64_t end,
+		      uint64_t next)
+{
+	struct shared_state *s = &t->live;
+	bool traced = s->m.packet_en;
+
+	/* First: a PMI may come of it, and what is kept then must be whole. */
+	if (traced)
+		account(s, b, n, end, next);
+	else
+		s->lift += n;
+	tell_time(t);
+	tell_branch(&s->m, b, next);
+	if (!traced && s->m.packet_en)
+		account_run(s, s->next_ip, next);
+}
+
 /*
  * Can block b end by going to `next`? If so its branch goes into the trace
  * and b is counted.
  */
-static ALWAYS_INLINE bool pass(struct shared_state *s, const struct block *b, uint64_t next)
+static ALWAYS_INLINE bool pass_by(struct shared_thread *t, const struct block *b, uint64_t next,
+				  bool general)
 {
+	struct shared_state *s = &t->live;
+	struct ptah_generator *g = &s->m.g;
+	uint64_t end = b->end;
+	unsigned n = b->ninsn;
+
 	switch (b->kind) {
 	case PTAH_INSN_COND:
 		/* A branch to its own fall-through reads as not taken: the path is the same. */
 		if (UNLIKELY(next != b->end && next != b->target))
 			return false;
-		generator_tnt(&s->g, next != b->end);
+		if (!general)
+			generator_tnt(g, next != b->end);
 		break;
 	case PTAH_INSN_JUMP:
 		if (UNLIKELY(next != b->target))
@@ -204,27 +263,32 @@ static ALWAYS_INLINE bool pass(struct shared_state *s, const struct block *b, ui
 	case PTAH_INSN_CALL:
 		if (UNLIKELY(next != b->target))
 			return false;
-		generator_call(&s->g, b->end);
+		if (!general)
+			generator_call(g, b->end);
 		break;
 	case PTAH_INSN_RETURN:
-		generator_return(&s->g, next);
+		if (!general)
+			generator_return(g, next);
 		break;
 	case PTAH_INSN_CALL_IND:
-		generator_call(&s->g, b->end);
-		generator_tip(&s->g, next);
+		if (!general) {
+			generator_call(g, b->end);
+			generator_tip(g, next);
+		}
 		break;
 	case PTAH_INSN_JUMP_IND:
 	case PTAH_INSN_FAR_CALL:
 	case PTAH_INSN_FAR_JUMP:
 	case PTAH_INSN_FAR_RETURN:
-		generator_tip(&s->g, next);
+		if (!general)
+			generator_tip(g, next);
 		break;
 	case KIND_REP:
 		/* One iteration a block: the instruction counts when it is left. */
 		if (next == b->target) {
-			s->instructions += b->ninsn - 1u;
-			account_run(s, b->target, next);
-			return true;
+			end = b->target;
+			n--;
+			break;
 		}
 		/* fall through */
 	default: /* OTHER, ZERO_CALL; KERNEL is handled before */
@@ -232,10 +296,16 @@ static ALWAYS_INLINE bool pass(struct shared_state *s, const struct block *b, ui
 			return false;
 		break;
 	}
-	s->instructions += b->ninsn;
-	s->counts[b->kind]++;
-	account_run(s, b->end, next);
+	if (general)
+		pass_told(t, b, n, end, next);
+	else
+		account(s, b, n, end, next);
 	return true;
+}
+
+static bool pass(struct shared_thread *t, const struct block *b, uint64_t next)
+{
+	return t->general ? pass_by(t, b, next, true) : pass_by(t, b, next, false);
 }
 
 /* How many of b's instructions lie before `ip`; -1 when none begins there. */
@@ -249,15 +319,29 @@ static int insns_before(const struct block *b, uint64_t ip)
 	return -1;
 }
 
+/* n instructions of b ran, up to `ip`, and no branch. */
+static void account_part(struct shared_thread *t, unsigned n, uint64_t ip)
+{
+	struct shared_state *s = &t->live;
+
+	if (s->m.packet_en) {
+		s->instructions += n;
+		account_run(s, ip, ip);
+	} else {
+		s->lift += n;
+	}
+	tell_time(t);
+	ptah_model_stand(&s->m, ip);
+}
+
 /* Block b ran only up to the instruction at `ip`. */
-static bool pass_part(struct shared_state *s, const struct block *b, uint64_t ip)
+static bool pass_part(struct shared_thread *t, const struct block *b, uint64_t ip)
 {
 	int n = insns_before(b, ip);
 
 	if (n < 0)
 		return false;
-	s->instructions += (unsigned)n;
-	account_run(s, ip, ip);
+	account_part(t, (unsigned)n, ip);
 	return true;
 }
 
@@ -265,24 +349,36 @@ static bool pass_part(struct shared_state *s, const struct block *b, uint64_t ip
  * Like pass(), but nothing will run at `next`: a run that goes on at b's end
  * after the interruption is one run, so it stays open.
  */
-static bool pass_to_nothing(struct shared_state *s, const struct block *b, uint64_t next)
+static bool pass_to_nothing(struct shared_thread *t, const struct block *b, uint64_t next)
 {
+	struct shared_state *s = &t->live;
 	uint64_t hash = s->hash, run_start = s->run_start;
+	uint64_t end = s->m.packet_en ? b->end : s->next_ip;
 
-	if (!pass(s, b, next))
+	if (!pass(t, b, next))
 		return false;
 	if (s->hash != hash || s->run_start != run_start) {
 		s->hash = hash;
 		s->run_start = run_start;
-		s->next_ip = b->end;
+		s->next_ip = end;
 	}
 	return true;
 }
 
-static void leave(struct shared_thread *t)
+/* The instruction, or the interruption, at `ip` leads to the kernel, which is not traced. */
+static void leave(struct shared_thread *t, unsigned kind, uint64_t ip)
 {
-	t->live.enabled = false;
+	struct ptah_model_transfer transfer = {.kind = (uint8_t)kind, .ip = ip, .to = KERNEL_IP};
+
+	ptah_model_context(&t->live.m, &transfer.after);
+	transfer.after.cpl = 0;
+	ptah_model_transfer(&t->live.m, &transfer);
 	t->prev = &sentinel;
+}
+
+static bool in_kernel(const struct shared_thread *t)
+{
+	return t->prev == &sentinel;
 }
 
 /*
@@ -294,20 +390,25 @@ static void enter_changed(struct shared_thread *t, const struct block *b)
 	if (t->told >= b->change)
 		return;
 	lift_clock(t, b->change);
-	place_psb(t, b->change, b->start);
+	place_psb(t, b->change);
 }
 
-/* Tracing begins at `b`, coming from the kernel. */
+/* The program goes on at `b`, coming from the kernel. */
 static void enter(struct shared_thread *t, const struct block *b)
 {
 	struct shared_state *s = &t->live;
+	struct ptah_model_transfer transfer = {
+	    .kind = PTAH_MODEL_FAR, .ip = KERNEL_IP, .to = b->start};
 
 	lift_clock(t, atomic_load_explicit(&plugin.shared->clock, memory_order_relaxed));
 	if (b->slow & BLOCK_CHANGED)
 		enter_changed(t, b);
-	generator_enable(&s->g, b->start);
-	account_run(s, s->next_ip, b->start);
-	s->enabled = true;
+	tell_time(t);
+	ptah_model_context(&s->m, &transfer.after);
+	transfer.after.cpl = 3;
+	ptah_model_transfer(&s->m, &transfer);
+	if (s->m.packet_en)
+		account_run(s, s->next_ip, b->start);
 	t->prev = b;
 }
 
@@ -405,45 +506,42 @@ static void check_env(const uint64_t *env)
  */
 static void on_loss(struct shared_thread *t, const struct block *prev, const struct block *cur)
 {
-	struct shared_state *s = &t->live;
+	struct ptah_model *m = &t->live.m;
 
-	generator_async_disable(&s->g, prev->start);
-	generator_overflow(&s->g);
-	s->lost++;
-	leave(t);
+	t->live.lost += m->packet_en;
+	leave(t, PTAH_MODEL_INTERRUPT, prev->start);
+	ptah_model_overflow(m, true);
+	ptah_model_overflow(m, false);
 	enter(t, cur);
 }
 
 static void on_signal(struct shared_thread *t, const struct block *prev,
 		      const struct signal_frame *frame, const struct block *cur)
 {
-	struct shared_state *s = &t->live;
-
 	if (prev->kind == KIND_KERNEL && frame->ip == prev->end) { /* INT3: a trap */
-		s->instructions += prev->ninsn;
-		account_run(s, prev->end, prev->end);
-		generator_disable(&s->g);
-	} else if ((frame->synchronous && pass_part(s, prev, frame->ip)) ||
-		   pass_to_nothing(s, prev, frame->ip) || pass_part(s, prev, frame->ip)) {
-		generator_async_disable(&s->g, frame->ip);
+		account_part(t, prev->ninsn, prev->end);
+		leave(t, PTAH_MODEL_INT, prev->end - prev->last_size);
+	} else if ((frame->synchronous && pass_part(t, prev, frame->ip)) ||
+		   pass_to_nothing(t, prev, frame->ip) || pass_part(t, prev, frame->ip)) {
+		leave(t, PTAH_MODEL_INTERRUPT, frame->ip);
 	} else { /* where it was interrupted is nowhere prev leads to */
 		on_loss(t, prev, cur);
 		return;
 	}
-	leave(t);
 	enter(t, cur);
 }
 
 /* Threads */
 
-static struct shared_thread *take_slot(void)
+static struct shared_thread *take_slot(unsigned *number)
 {
 	for (unsigned i = 0; i < SHARED_THREADS; i++) {
-		struct shared_thread *t = shared_slot(plugin.shared, i);
+		struct shared_thread *t = plugin_slot(i);
 		uint32_t free_slot = THREAD_FREE;
 
 		if (atomic_load(&t->state) == THREAD_FREE) {
 			memset((uint8_t *)t + sizeof(t->state), 0, sizeof(*t) - sizeof(t->state));
+			*number = i;
 			if (atomic_compare_exchange_strong(&t->state, &free_slot, THREAD_ACTIVE))
 				return t;
 		}
@@ -454,33 +552,34 @@ static struct shared_thread *take_slot(void)
 static void begin_thread(unsigned vcpu)
 {
 	struct shared_message message = {.type = MESSAGE_THREAD};
+	const struct shared_header *h = plugin.shared;
 	struct shared_thread *t;
-	uint8_t *ring;
+	unsigned slot = 0;
 
 	pthread_mutex_lock(&lock);
-	t = take_slot();
+	t = take_slot(&slot);
 	pthread_mutex_unlock(&lock);
+	threads[vcpu % VCPUS] = &untraced;
 	if (!t) {
 		plugin_note("more than 512 threads at a time: some were not recorded");
-		threads[vcpu % VCPUS] = &untraced;
 		return;
 	}
-	ring = shared_ring(t);
 	t->pid = getpid();
 	t->tid = (int32_t)syscall(SYS_gettid);
-	t->ring = (uint64_t)(uintptr_t)ring;
-	generator_init(&t->live.g, ring, plugin.shared->retcomp, plugin.shared->long_tnt);
-	t->live.origin = t->ring;
 	t->prev = &sentinel;
+	t->timed = h->trace.mtc || h->trace.cyc;
+	t->general = t->timed || h->filter_count;
 	lift_clock(t, atomic_load(&plugin.shared->clock));
-	t->psb_at = ring; /* the stream begins with a PSB+ */
-	place_psb(t, thread_clock(t), 0);
+	t->before = t->told = thread_clock(t);
+	if (!plugin_output_begin(t, t->told)) {
+		atomic_store(&t->state, THREAD_FREE);
+		return;
+	}
 	t->checkpoint = t->live;
 	message.pid = t->pid;
 	message.tid = t->tid;
 	message.tsc = thread_clock(t);
-	message.value = (uint64_t)(((uint8_t *)t - (uint8_t *)shared_slot(plugin.shared, 0)) /
-				   SHARED_SLOT_BYTES);
+	message.value = slot;
 	plugin_send(&message, "");
 	threads[vcpu % VCPUS] = t;
 }
@@ -497,8 +596,10 @@ void plugin_on_exit(qemu_plugin_id_t id, unsigned vcpu)
 	struct shared_thread *t = thread_of(vcpu);
 
 	(void)id;
-	if (t && t != &untraced)
+	if (t && t != &untraced) {
+		plugin_output_end(t);
 		atomic_store(&t->state, THREAD_ENDED);
+	}
 	if (!stopped)
 		threads[vcpu % VCPUS] = NULL;
 }
@@ -506,7 +607,7 @@ void plugin_on_exit(qemu_plugin_id_t id, unsigned vcpu)
 /* A forked child is not recorded: the shared memory is its parent's. */
 static void in_child(void)
 {
-	stop_all();
+	plugin_stop();
 	pthread_mutex_init(&lock, NULL);
 	plugin.recorder_gone = true;
 }
@@ -528,11 +629,9 @@ void plugin_before_syscall(unsigned vcpu)
 	t->busy = 1;
 	atomic_signal_fence(memory_order_seq_cst);
 	prev = t->prev;
-	if (t->live.enabled) {
-		t->live.instructions += prev->ninsn;
-		account_run(&t->live, prev->end, prev->end);
-		generator_disable(&t->live.g);
-		leave(t);
+	if (!in_kernel(t)) {
+		account_part(t, prev->ninsn, prev->end);
+		leave(t, PTAH_MODEL_FAR, prev->end - prev->last_size);
 	}
 	tell_clock(thread_clock(t));
 	atomic_signal_fence(memory_order_seq_cst);
@@ -550,9 +649,10 @@ static bool is_step(const struct block *prev, const struct block *cur)
 NOINLINE static void on_block_slow(struct shared_thread *t, const struct block *prev,
 				   const struct block *cur, const uint64_t *env)
 {
-	struct shared_state *s = &t->live;
 	struct signal_frame frame;
 
+	if (t->general)
+		plugin_output_refresh(t);
 	if (prev->slow & BLOCK_SENTINEL) {
 		if (cur->slow & BLOCK_VSYSCALL)
 			return;
@@ -560,23 +660,20 @@ NOINLINE static void on_block_slow(struct shared_thread *t, const struct block *
 	} else if (cur->slow & BLOCK_HANDLER && read_signal_frame(env, &frame)) {
 		on_signal(t, prev, &frame, cur);
 	} else if (prev->kind == KIND_KERNEL) {
-		s->instructions += prev->ninsn;
-		account_run(s, prev->end, prev->end);
-		generator_disable(&s->g);
-		leave(t);
+		account_part(t, prev->ninsn, prev->end);
+		leave(t, PTAH_MODEL_FAR, prev->end - prev->last_size);
 		enter(t, cur);
-	} else if (is_step(prev, cur) && pass_part(s, prev, cur->start)) {
+	} else if (is_step(prev, cur) && pass_part(t, prev, cur->start)) {
 		/* QEMU runs one instruction of prev again by itself: a store into this very
 		 * block, or an atomic it cannot do in parallel. */
 		t->prev = cur;
-	} else if (cur->slow & BLOCK_VSYSCALL && pass_to_nothing(s, prev, cur->start)) {
+	} else if (cur->slow & BLOCK_VSYSCALL && pass_to_nothing(t, prev, cur->start)) {
 		/* The page holds no code that runs: fetching from it faults, and the kernel
 		 * does the call and the return. */
-		generator_async_disable(&s->g, cur->start);
-		leave(t);
-	} else if (pass(s, prev, cur->start)) {
+		leave(t, PTAH_MODEL_INTERRUPT, cur->start);
+	} else if (pass(t, prev, cur->start)) {
 		t->prev = cur;
-	} else if (pass_part(s, prev, cur->start)) {
+	} else if (pass_part(t, prev, cur->start)) {
 		t->prev = cur; /* left and entered again inside a block */
 	} else {
 		on_loss(t, prev, cur);
@@ -603,13 +700,13 @@ __attribute__((used)) static void on_block(unsigned vcpu, const struct block *cu
 	prev = t->prev;
 	t->busy = 1;
 	atomic_signal_fence(memory_order_seq_cst);
-	if (LIKELY(!(prev->slow | cur->slow)) && LIKELY(pass(&t->live, prev, cur->start)))
+	if (LIKELY(!(prev->slow | cur->slow | t->general)) &&
+	    LIKELY(pass_by(t, prev, cur->start, false)))
 		t->prev = cur;
 	else
 		on_block_slow(t, prev, cur, env);
-	if (UNLIKELY(t->live.g.out >= t->limit))
-		attend(t,
-		       t->live.enabled && !(prev->kind == KIND_REP && cur->start == prev->target));
+	if (UNLIKELY(t->live.m.g.out >= t->live.m.limit))
+		attend(t, !(prev->kind == KIND_REP && cur->start == prev->target));
 	atomic_signal_fence(memory_order_seq_cst);
 	t->busy = 0;
 }

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+#include "filter.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_MAX_BYTES 1024
+
+struct parser {
+	const struct command *command;
+	const char *text, *at, *program;
+	struct ptah_symbols *symbols;
+};
+
+/* One end of a range: a number, or a name and which of those that bear it. */
+struct place {
+	char name[NAME_MAX_BYTES]; /* "": a number; "*": the whole file */
+	uint64_t number;	   /* or #n, from 1; 0: the only one */
+};
+
+static int complain(const struct parser *p, const char *what)
+{
+	fail(p->command,
+	     "--filter, at '%s': %s\nIt is 'filter START/SIZE@FILE', 'filter SYMBOL@FILE' or "
+	     "'stop ...' (see ptah-record(1)).",
+	     p->at, what);
+	return EXIT_USAGE;
+}
+
+static void skip_spaces(struct parser *p)
+{
+	while (isspace((unsigned char)*p->at))
+		p->at++;
+}
+
+/* Up to a separator, or a quoted string. false: too long, or a quote is not closed. */
+static bool take_word(struct parser *p, const char *separators, char *word, size_t room)
+{
+	size_t n = 0;
+	char quote = 0;
+
+	skip_spaces(p);
+	if (*p->at == '"' || *p->at == '\'')
+		quote = *p->at++;
+	while (*p->at && (quote ? *p->at != quote
+				: !isspace((unsigned char)*p->at) && !strchr(separators, *p->at))) {
+		if (n + 1 >= room)
+			return false;
+		word[n++] = *p->at++;
+	}
+	word[n] = '\0';
+	if (!quote)
+		return true;
+	return *p->at && p->at++;
+}
+
+static int take_action(struct parser *p, struct ptah_record_filter *filter)
+{
+	const char *begin;
+	char word[16];
+
+	skip_spaces(p);
+	begin = p->at;
+	if (!take_word(p, ",/@", word, sizeof(word)))
+		return complain(p, "what is to be done?");
+	if (!strcmp(word, "filter")) {
+		filter->action = PTAH_RECORD_FILTER;
+		return EXIT_OK;
+	}
+	if (!strcmp(word, "stop") || !strcmp(word, "tracestop")) {
+		filter->action = PTAH_RECORD_STOP;
+		return EXIT_OK;
+	}
+	p->at = begin;
+	if (!strcmp(word, "start"))
+		return complain(p, "Intel PT cannot start at an address; use 'filter'");
+	return complain(p, "the action must be 'filter' or 'stop'");
+}
+
+static int take_place(struct parser *p, struct place *place)
+{
+	char *end, *number;
+
+	place->number = 0;
+	if (!take_word(p, ",/@", place->name, sizeof(place->name)) || !*place->name)
+		return complain(p, "an address or a symbol is missing");
+	if (isdigit((unsigned char)*place->name)) {
+		errno = 0;
+		place->number = strtoull(place->name, &end, 0);
+		if (*end || errno)
+			return complain(p, "this is no number");
+		*place->name = '\0';
+		return EXIT_OK;
+	}
+	number = strrchr(place->name, '#');
+	if (!number || number == place->name)
+		return EXIT_OK;
+	errno = 0;
+	place->number = strtoull(number + 1, &end, 10);
+	if (*end || errno || !place->number || place->number > UINT_MAX)
+		return complain(p, "behind '#' stands which symbol of that name, from 1");
+	*number = '\0';
+	return EXIT_OK;
+}
+
+/* The function a place names, in filter->path. */
+static int find_function(struct parser *p, const struct ptah_record_filter *filter,
+			 const struct place *place, struct ptah_symbol *symbol)
+{
+	unsigned which = place->number ? (unsigned)place->number - 1 : 0;
+	int n = ptah_symbols_find(p->symbols, filter->path, place->name, which, symbol);
+
+	if (n < 0)
+		return fail(p->command, "--filter: %s: %s", filter->path, ptah_strerror(n));
+	if (n == 0)
+		return fail(p->command,
+			    "--filter: no function '%s' in %s\nStripped of its symbols? Give an "
+			    "offset in the file: 'filter 0x1000/0x200@%s'.",
+			    place->name, filter->path, filter->path);
+	if (which >= (unsigned)n || (n > 1 && !place->number))
+		return fail(p->command,
+			    "--filter: %s has %d functions '%s': say which, '%s#1' to '%s#%d'",
+			    filter->path, n, place->name, place->name, place->name, n);
+	return EXIT_OK;
+}
+
+/* START is known to be a name. */
+static int resolve_symbols(struct parser *p, struct ptah_record_filter *filter,
+			   const struct place *start, const struct place *end)
+{
+	struct ptah_symbol first, last;
+	int status = find_function(p, filter, start, &first);
+
+	if (status != EXIT_OK)
+		return status;
+	filter->start = first.start;
+	filter->size = first.size;
+	if (!end)
+		return EXIT_OK;
+	if (!*end->name) {
+		filter->size = end->number;
+		return EXIT_OK;
+	}
+	status = find_function(p, filter, end, &last);
+	if (status != EXIT_OK)
+		return status;
+	if (last.start < first.start)
+		return fail(p->command, "--filter: '%s' lies behind '%s'", start->name, end->name);
+	filter->size = last.start + last.size - first.start;
+	return EXIT_OK;
+}
+
+static int resolve(struct parser *p, struct ptah_record_filter *filter, const struct place *start,
+		   const struct place *end)
+{
+	if (!strcmp(start->name, "*")) {
+		if (end || !filter->path)
+			return complain(p, "'*' is all of a file: 'filter *@FILE'");
+		filter->size = UINT64_MAX;
+		return EXIT_OK;
+	}
+	if (*start->name) {
+		if (!filter->path)
+			filter->path = p->program ? strdup(p->program) : NULL;
+		if (!filter->path)
+			return complain(p, "whose symbol? Say '@FILE'");
+		return resolve_symbols(p, filter, start, end);
+	}
+	if (!end || *end->name)
+		return complain(p, "a number needs a size: START/SIZE");
+	filter->start = start->number;
+	filter->size = end->number;
+	return EXIT_OK;
+}
+
+static int parse_one(struct parser *p, struct ptah_record_filter *filter)
+{
+	struct place start, end;
+	char file[PATH_MAX];
+	bool has_end = false;
+	int status = take_action(p, filter);
+
+	if (status == EXIT_OK)
+		status = take_place(p, &start);
+	if (status != EXIT_OK)
+		return status;
+	skip_spaces(p);
+	if (*p->at == '/') {
+		p->at++;
+		has_end = true;
+		status = take_place(p, &end);
+		if (status != EXIT_OK)
+			return status;
+		skip_spaces(p);
+	}
+	if (*p->at == '@') {
+		p->at++;
+		if (!take_word(p, ",", file, sizeof(file)) || !*file)
+			return complain(p, "a file is missing behind '@'");
+		filter->path = realpath(file, NULL);
+		if (!filter->path)
+			return fail(p->command, "--filter: %s: %s", file, strerror(errno));
+	}
+	status = resolve(p, filter, &start, has_end ? &end : NULL);
+	if (status == EXIT_OK && !filter->size)
+		return complain(p, "the range is empty");
+	if (status == EXIT_OK && filter->size != UINT64_MAX &&
+	    filter->start + (filter->size - 1) < filter->start)
+		return complain(p, "the range goes beyond the end of memory");
+	return status;
+}
+
+int filters_parse(const struct command *command, const char *text, const char *program,
+		  struct filters *filters)
+{
+	struct parser p = {command, text, text, program, NULL};
+	int status = EXIT_OK;
+
+	filters->count = 0;
+	if (ptah_symbols_new(NULL, &p.symbols) < 0)
+		return fail(command, "%s", ptah_strerror(PTAH_E_NOMEM));
+	do {
+		struct ptah_record_filter *filter = &filters->items[filters->count];
+
+		if (filters->count == PTAH_RECORD_FILTERS) {
+			status = complain(&p, "a processor has four ranges at most");
+			break;
+		}
+		*filter = (struct ptah_record_filter){0};
+		filters->count++;
+		status = parse_one(&p, filter);
+		skip_spaces(&p);
+		if (status == EXIT_OK && *p.at && *p.at != ',')
+			status = complain(&p, "a comma belongs between two filters");
+	} while (status == EXIT_OK && *p.at++ == ',');
+	ptah_symbols_free(p.symbols);
+	return status;
+}
+
+void filters_free(struct filters *filters)
+{
+	for (size_t i = 0; i < filters->count; i++)
+		free((char *)(uintptr_t)filters->items[i].path);
+	filters->count = 0;
+}
