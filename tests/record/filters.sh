@@ -1,0 +1,128 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Address filters and stop ranges. The judge is a recording of the same program
+# without any: what is traced must be what ran there, instruction by instruction.
+. "$PTAH_SOURCE/tests/record/common.sh"
+
+build filter -static -no-pie
+
+# listing [OPTIONS]: addresses of all instructions, in order, of ./perf.data
+listing()
+{
+	"$PTAH" script --no-symbols --format=tsv "$@" | awk -F'\t' 'NR > 1 { print $2 }'
+}
+
+# place FUNCTION: "FIRST SIZE", from nm, decimal
+place()
+{
+	nm -S filter | while read -r address size _ name; do
+		[ "$name" != "$1" ] || echo $((0x$address)) $((0x$size))
+	done
+}
+
+# inside FIRST SIZE...: of the addresses read, those in one of the ranges
+inside()
+{
+	perl -ne 'BEGIN { @r = @ARGV; @ARGV = () }
+		for (my ($i, $a) = (0, hex($_)); $i < @r; $i += 2) {
+			if ($a >= $r[$i] && $a < $r[$i] + $r[$i + 1]) { print; last }
+		}' "$@"
+}
+
+filtered()
+{
+	record "$@" -- ./filter 12000 >/dev/null || fail "$*: not recorded"
+	exact
+	perf_agrees
+	listing >part.txt
+	[ -s part.txt ] || fail "$*: nothing was traced"
+}
+
+same()
+{
+	cmp -s expected.txt part.txt ||
+		fail "$1: $(wc -l <part.txt) instructions, expected $(wc -l <expected.txt)"
+}
+
+record -- ./filter 12000 >/dev/null
+exact
+listing >all.txt
+
+# One function, by name: of the program itself, and of a file that is named.
+# shellcheck disable=SC2046 # two words
+inside $(place leaf) <all.txt >expected.txt
+filtered --filter 'filter leaf'
+same leaf
+filtered --filter 'filter leaf@./filter' --no-retcomp
+same leaf
+filtered --filter 'filter leaf' --long-tnt
+same leaf
+
+# Two ranges; one by its addresses.
+# shellcheck disable=SC2046
+set -- $(place middle)
+# shellcheck disable=SC2046
+inside $(place leaf) "$@" <all.txt >expected.txt
+filtered --filter "filter leaf , filter $1/$2"
+same 'leaf and middle'
+
+# From one symbol to another, in the order they lie in.
+# shellcheck disable=SC2046
+set -- $(place leaf) $(place middle)
+if [ "$1" -lt "$3" ]; then
+	inside "$1" $(($3 + $4 - $1)) <all.txt >expected.txt
+	filtered --filter 'filter leaf / middle'
+else
+	inside "$3" $(($1 + $2 - $3)) <all.txt >expected.txt
+	filtered --filter 'filter middle / leaf'
+fi
+same 'leaf to middle'
+
+# With packets about time, which everything else goes by as well.
+# shellcheck disable=SC2046
+inside $(place handler) <all.txt >expected.txt
+filtered -e intel_pt/cyc=1,mtc=1,mtc_period=3/u --filter 'filter handler'
+same 'handler, with time'
+
+# Stop: what ran until execution got there.
+finish=$(printf '0x%x' $(place finish | cut -d' ' -f1))
+awk -v stop="$finish" '$1 == stop { exit } { print }' all.txt >expected.txt
+filtered --filter 'stop finish'
+same 'stop at finish'
+
+# Both: of middle, up to finish.
+# shellcheck disable=SC2046
+inside $(place leaf) <expected.txt >more.txt && mv more.txt expected.txt
+filtered --filter 'filter leaf, stop finish'
+same 'leaf, stop at finish'
+
+# All of a file that is mapped later on, and the file's name in the recording.
+if ldd /bin/true 2>/dev/null | grep -q libc.so; then
+	libc=$(ldd /bin/true | awk '/libc\.so/ { print $3 }')
+	record --filter "filter *@$libc" -- /bin/true
+	exact
+	"$PTAH" report --format=tsv >report.tsv
+	awk -F'\t' 'NR > 1 { print $0 }' report.tsv | grep -v 'libc' && fail "more than libc"
+	grep -q libc report.tsv || fail "nothing of libc"
+fi
+
+# What makes no sense is refused, and the program is not run.
+refused()
+{
+	status=0
+	"$PTAH" record -o no.data "$@" -- touch ran >said.txt 2>&1 || status=$?
+	[ "$status" -ne 0 ] || fail "not refused: $*"
+	[ ! -e ran ] || fail "$*: ran nevertheless"
+	[ ! -e no.data ] || fail "$*: a file was left"
+	[ -s said.txt ] || fail "$*: no word why"
+}
+refused --filter 'start main'
+refused --filter 'filter no_such_function@./filter'
+refused --filter 'filter 0x10'
+refused --filter 'filter 0x10/0'
+refused --filter 'filter leaf@./nowhere'
+refused --filter 'filter 1/1,filter 2/1,filter 3/1,filter 4/1,filter 5/1'
+refused --filter 'filter 0x10/0x10@'
+refused -e intel_pt//k
+refused -e intel_pt/mtc_period=16/
+refused -e cycles
