@@ -105,10 +105,7 @@ uint8_t *topa_address(const struct topa *t, uint64_t q)
 
 uint64_t topa_region(const struct topa *t, uint64_t position)
 {
-	uint64_t r = position % t->lap / t->region;
-
-	/* The last region is the smaller one where sizes differ: its bytes count to it. */
-	return position / t->lap * t->regions + (r < t->regions ? r : t->regions - 1);
+	return position / t->lap * t->regions + position % t->lap / t->region;
 }
 
 struct topa_place topa_locate(const struct topa *t, uint64_t position)
