@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The capture engine: a driver for Intel PT to build into a kernel, a
+ * hypervisor or bare-metal code. It needs a port (hal.h) and memcpy and memset,
+ * nothing else. Freestanding.
+ *
+ *	ptah_engine_new(&hal, port, &engine);
+ *	ptah_trace_config_default(ptah_engine_caps(engine, cpu), &trace);
+ *	config = (struct ptah_capture_config){
+ *		.size = sizeof(config), .trace = &trace, .cpu = (int)cpu};
+ *	if (ptah_capture_new(engine, &config, &capture, &problem) < 0)
+ *		log(problem.field, problem.reason, problem.valid);
+ *	ptah_capture_start(capture);
+ *	...
+ *	ptah_capture_stop(capture);
+ *	ptah_capture_status(capture, &status);
+ *	n = ptah_capture_pieces(capture, status.oldest, status.position, pieces, 16);
+ *	ptah_capture_free(capture);
+ *	ptah_engine_free(engine);
+ *
+ * A capture is one configuration and one buffer. It traces one processor, or
+ * follows one thread. What it has written is counted by one number, its
+ * position: bytes since it was created, laps of the buffer included. It never
+ * goes back: not by stop, start, pause, reconfiguration, loss or a thread's
+ * moves. Bytes have the same address in all functions here: a position.
+ *
+ * Exactness. OUTPUT_BASE, the table index and the offset tell the position
+ * modulo one cycle of the ToPA tables, which name the buffer's regions as many
+ * times over as fit. The engine looks at them whenever it stops the processor
+ * for a moment: at a PMI, a switch, a call from here. So the position is exact
+ * while less than a cycle passes between two looks; merged, late and skidding
+ * PMIs make no difference. At least two PMIs are asked for per cycle; where
+ * there are none, a STOP mark ends the cycle and the engine moves it at every
+ * look: the trace then ends early and says so, but never wraps unseen. Single
+ * range output has neither: there a full lap between two looks is noticed but
+ * several count as one, and the record says UNSURE.
+ *
+ * Threads. The functions that control a capture (PASSIVE) are called by one
+ * thread at a time for each capture, its owner's; those of its consumer
+ * (pieces, consume, records) by one other thread at a time; those marked NMI or
+ * PINNED by anyone, there. The contexts are those of hal.h.
+ *
+ * The engine touches the registers of PT on a processor only while a capture
+ * is started there, and leaves TraceEn = 0 behind.
+ *
+ * Source: SDM volume 3, "Intel Processor Trace": "Table of Physical Addresses
+ * (ToPA)", "ToPA PMI", "ToPA Errors", "Disabling Packet Generation", "Trace
+ * Configuration Procedures".
+ */
+#ifndef PTAH_ENGINE_H
+#define PTAH_ENGINE_H
+
+#include <ptah/caps.h>
+
+struct ptah_engine;
+struct ptah_capture;
+
+/*
+ * The engine
+ */
+
+/*
+ * PASSIVE. Looks at every processor that is online. `hal` and `port` stay
+ * the caller's and must outlive the engine. PTAH_E_INVAL: a callback is
+ * missing; PTAH_E_NOMEM; PTAH_E_LIMIT: hal->cpus() says 0 or more than 65536.
+ * A processor that cannot be traced is no error: ptah_engine_caps() tells.
+ */
+PTAH_API int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine **engine);
+
+/* PASSIVE. PTAH_E_BUSY while a capture exists. NULL is fine. */
+PTAH_API int ptah_engine_free(struct ptah_engine *engine);
+
+/* Any. NULL when there is no such processor, or it has not been online yet. */
+PTAH_API const struct ptah_caps *ptah_engine_caps(const struct ptah_engine *engine, unsigned cpu);
+
+/*
+ * PASSIVE. Stops every capture of this owner, takes its mappings away (in
+ * captures of others too), then frees: what a port calls when the owner dies,
+ * or closes its file. The pointers to them are invalid from then on. Returns how
+ * many captures there were.
+ */
+PTAH_API int ptah_engine_release_owner(struct ptah_engine *engine, uint64_t owner);
+
+enum ptah_pmi {
+	PTAH_PMI_NONE = 0, /* not PT's, or another tracer's: nothing was touched */
+	PTAH_PMI_OURS,	   /* dealt with */
+	PTAH_PMI_LATE,	   /* dealt with before it came: claim it when nobody else does */
+};
+
+/*
+ * NMI. A PMI has come on this processor; returns an enum ptah_pmi. Lock-free;
+ * may interrupt any instruction of the engine itself on the same processor:
+ * then it is only noted, and what it interrupted deals with it.
+ * Unmasks the LVT entry as its last action when it was ours or late.
+ */
+PTAH_API int ptah_engine_pmi(struct ptah_engine *engine);
+
+/*
+ * PINNED, on the processor in question. Before it goes offline or the system
+ * sleeps, and after it came back: what is traced there is stopped with its
+ * position kept, and goes on afterwards. The records say PARTIAL.
+ */
+PTAH_API void ptah_engine_cpu_offline(struct ptah_engine *engine);
+PTAH_API void ptah_engine_cpu_online(struct ptah_engine *engine);
+
+/*
+ * PINNED, before VMXON and after VMXOFF on this processor. Where IA32_VMX_MISC[14]
+ * is 0, PT does not work in between: the trace stops cleanly, and goes on
+ * afterwards; the records say PARTIAL. Elsewhere nothing happens.
+ */
+PTAH_API void ptah_engine_vmxon(struct ptah_engine *engine);
+PTAH_API void ptah_engine_vmxoff(struct ptah_engine *engine);
+
+/*
+ * Captures
+ */
+
+#define PTAH_CAPTURE_THREAD (-1)
+
+enum ptah_capture_shape {
+	PTAH_SHAPE_AUTO = 0, /* a ring where there is ToPA, else a single range */
+	PTAH_SHAPE_RING,     /* equal regions; with single-entry ToPA one at a time */
+	PTAH_SHAPE_OVERFLOW, /* one large region, and a page for what a late PMI lets through */
+	PTAH_SHAPE_SINGLE,   /* single range output: no tables, no PMI, WRAP alone */
+	PTAH_SHAPE_MAX
+};
+
+enum ptah_capture_policy {
+	PTAH_POLICY_WRAP = 0, /* the newest bytes stay (a snapshot) */
+	PTAH_POLICY_STOP,     /* the first bytes stay: stops when the buffer is full */
+	PTAH_POLICY_DRAIN,    /* what has not been consumed is not overwritten: waits when full */
+	PTAH_POLICY_MAX
+};
+
+/*
+ * NMI, with tracing off on this processor: take the bytes [tail, position) away
+ * (ptah_capture_pieces() says where they lie) and return up to where, between
+ * the two. For ports that empty the buffer inside the PMI. Tracing goes on when
+ * it returns; waiting for room here stalls the processor but loses nothing.
+ */
+typedef uint64_t ptah_capture_drain(void *cookie, struct ptah_capture *capture, uint64_t tail,
+				    uint64_t position);
+
+/* Zero is the engine's choice, wherever a number may be 0. */
+struct ptah_capture_config {
+	size_t size;			       /* sizeof(struct ptah_capture_config) */
+	const struct ptah_trace_config *trace; /* what to trace; copied */
+	int cpu;	  /* the processor, or PTAH_CAPTURE_THREAD to follow a thread */
+	uint64_t owner;	  /* for ptah_engine_release_owner(); any number */
+	uint8_t shape;	  /* enum ptah_capture_shape */
+	uint8_t policy;	  /* enum ptah_capture_policy */
+	bool paused;	  /* start() arms only, resume() begins */
+	bool no_pmi;	  /* do without PMIs where the port has them */
+	bool no_xsaves;	  /* switch threads by MSR where the port has XSAVES */
+	size_t buffer;	  /* bytes; a multiple of 4096. 0: 4 MB */
+	size_t region;	  /* bytes of a region, a power of two, 4 KB to 128 MB */
+	unsigned pages;	  /* most pages for tables: more make the cycle longer */
+	unsigned pmis;	  /* per lap, at most one per region. 0: two per cycle, DRAIN 16 per lap */
+	unsigned records; /* that can wait for their reader, a power of two. 0: 64 */
+	void *cookie;	  /* for drain and hal->wake */
+	ptah_capture_drain *drain; /* for PTAH_POLICY_DRAIN; may be NULL */
+};
+
+/*
+ * PASSIVE. Allocates the buffer and its tables; no register is touched.
+ * PTAH_E_INVAL: *problem (may be NULL) names the field, the reason and what would be valid;
+ * the request is never changed silently. PTAH_E_UNSUPPORTED: the processor cannot
+ * be traced. PTAH_E_MISSING: no such processor, or it is offline.
+ * PTAH_E_NOMEM: nothing is left behind. A capture that follows a thread has to be
+ * valid on every processor that has been online.
+ */
+PTAH_API int ptah_capture_new(struct ptah_engine *engine, const struct ptah_capture_config *config,
+			      struct ptah_capture **capture, struct ptah_trace_problem *problem);
+
+/*
+ * PASSIVE. Stops it if need be. PTAH_E_BUSY while it is mapped by somebody: unmap
+ * first, or ptah_engine_release_owner(). NULL is fine.
+ */
+PTAH_API int ptah_capture_free(struct ptah_capture *capture);
+
+/*
+ * PASSIVE. Begins to trace, behind what is there: nothing is overwritten that
+ * the policy keeps. Sticky STATUS bits are cleared. Walks the tables as the
+ * processor will, before TraceEn is set. For a thread: from its next
+ * ptah_capture_switch_in() on. Started already: PTAH_OK.
+ *
+ *	PTAH_E_BUSY	   TraceEn was 1 already, by another tracer; or another
+ *			   capture is started on this processor. Nothing was touched.
+ *	PTAH_E_NOSPACE	   STOP, DRAIN: full. Consume something.
+ *	PTAH_E_UNSUPPORTED in VMX operation without IA32_VMX_MISC[14], or #GP from a
+ *			   register (which: status.msr)
+ *	PTAH_E_MISSING	   the processor is offline: starts when it comes online
+ *	PTAH_E_INVAL	   the tables in memory are not what they were: overwritten
+ */
+PTAH_API int ptah_capture_start(struct ptah_capture *capture);
+
+/* PASSIVE. Ends with all bytes visible and the position exact. Stopped already: PTAH_OK. */
+PTAH_API int ptah_capture_stop(struct ptah_capture *capture);
+
+/*
+ * PASSIVE. As stop and start, but the capture keeps its processor: nobody else
+ * can start there. PTAH_E_INVAL when it is not started. Resuming
+ * clears a stop by range, and errors.
+ */
+PTAH_API int ptah_capture_pause(struct ptah_capture *capture);
+PTAH_API int ptah_capture_resume(struct ptah_capture *capture);
+
+/* NMI. The same for the capture on this processor; PTAH_E_INVAL when it is not here. */
+PTAH_API int ptah_capture_pause_here(struct ptah_capture *capture);
+PTAH_API int ptah_capture_resume_here(struct ptah_capture *capture);
+
+/*
+ * PASSIVE. What was traced until now becomes visible, and the position exact:
+ * tracing is off for a moment where it was on. *position may be NULL.
+ */
+PTAH_API int ptah_capture_flush(struct ptah_capture *capture, uint64_t *position);
+
+/*
+ * PASSIVE. Other options, filters or ranges, from now on; the position and the
+ * bytes stay, a paused capture stays paused. PTAH_E_INVAL as in ptah_capture_new(),
+ * and nothing has changed.
+ */
+PTAH_API int ptah_capture_reconfigure(struct ptah_capture *capture,
+				      const struct ptah_trace_config *trace,
+				      struct ptah_trace_problem *problem);
+
+/* NMI. The position at the last look: exact when it does not trace, else a lower bound. */
+PTAH_API uint64_t ptah_capture_position(const struct ptah_capture *capture);
+
+/*
+ * Threads
+ *
+ * The scheduler calls switch_out for the thread that leaves this processor, then
+ * switch_in for the one that comes. Between the two the thread may move to
+ * another processor.
+ */
+
+/*
+ * PINNED. PTAH_OK also when the capture is not started, is paused or waits for
+ * room. PTAH_E_BUSY when this processor is taken; the gap is told as PARTIAL.
+ * Others as ptah_capture_start().
+ */
+PTAH_API int ptah_capture_switch_in(struct ptah_capture *capture);
+
+/* PINNED. The bytes are visible and the position is exact. Not here: nothing happens. */
+PTAH_API void ptah_capture_switch_out(struct ptah_capture *capture);
+
+/*
+ * Virtual machines
+ *
+ * For a hypervisor that uses the VM-entry control "load IA32_RTIT_CTL" and the
+ * VM-exit control "clear IA32_RTIT_CTL": the capture is the guest's (one that
+ * follows a thread, started). What traces the host on this processor rests in
+ * between. A hypervisor without these controls uses switch_in and switch_out.
+ */
+
+/*
+ * PINNED, before VM entry. All registers but IA32_RTIT_CTL are set, TraceEn is 0;
+ * *ctl is for the VMCS. PTAH_OK with *ctl = 0 when there is nothing to trace.
+ */
+PTAH_API int ptah_capture_vmentry(struct ptah_capture *capture, uint64_t *ctl);
+
+/* PINNED, after VM exit, TraceEn cleared by it or not. */
+PTAH_API void ptah_capture_vmexit(struct ptah_capture *capture);
+
+/*
+ * Status
+ */
+
+enum ptah_capture_state {
+	PTAH_CAPTURE_IDLE = 0, /* not started */
+	PTAH_CAPTURE_RUNNING,  /* TraceEn is 1 on processor `cpu` */
+	PTAH_CAPTURE_OUT,      /* started, and its thread is on no processor */
+	PTAH_CAPTURE_PAUSED,
+	PTAH_CAPTURE_FULL,    /* no room: DRAIN goes on by itself when there is some */
+	PTAH_CAPTURE_RANGE,   /* a stop range was reached: resume or start */
+	PTAH_CAPTURE_ERROR,   /* why: `error`. What was written is valid. resume or start */
+	PTAH_CAPTURE_BLOCKED, /* the processor is offline, or in VMX operation */
+	PTAH_CAPTURE_STATE_MAX
+};
+
+struct ptah_capture_status {
+	size_t size;   /* sizeof(struct ptah_capture_status), set by the caller */
+	uint8_t state; /* enum ptah_capture_state */
+	uint8_t shape; /* what was chosen */
+	uint8_t policy;
+	bool xsaves, pmi; /* in use */
+	int cpu;	  /* where it is loaded; -1: nowhere */
+	int error;	  /* of the last start or look that failed, enum ptah_error */
+	uint32_t msr;	  /* that raised #GP; 0: none */
+
+	uint64_t position; /* at the last look */
+	uint64_t oldest;   /* [oldest, position) can be read, unless it runs and wraps */
+	uint64_t tail;	   /* the consumer's */
+	uint64_t lost;	   /* bytes overwritten before they were consumed, by consume() */
+
+	/* The buffer and its tables. */
+	size_t buffer, region;
+	uint32_t regions; /* of a lap, an overflow page included */
+	uint32_t tables;  /* pages */
+	uint32_t laps;	  /* of a cycle */
+	uint64_t cycle;	  /* bytes */
+
+	/* The registers at the last look, and the place they name. */
+	uint64_t rtit_ctl, rtit_status, output_base, mask_ptrs;
+	uint32_t table, index, offset;
+
+	/* How often. */
+	uint64_t looks, starts, pmis, full, errors, partial, dropped_records;
+};
+
+/*
+ * Any. A copy of everything that is known; consistent while the capture does not
+ * run, else each number by itself. PTAH_E_INVAL: status->size.
+ */
+PTAH_API int ptah_capture_status(const struct ptah_capture *capture,
+				 struct ptah_capture_status *status);
+
+/*
+ * The consumer
+ */
+
+/* What a record tells, several at once. */
+#define PTAH_RECORD_DATA	 0x0001u /* there are bytes up to `position` */
+#define PTAH_RECORD_STARTED	 0x0002u /* TraceEn was set: a slice begins at `position` */
+#define PTAH_RECORD_STOPPED	 0x0004u /* and it ends there: stop, pause, switch */
+#define PTAH_RECORD_FULL	 0x0008u /* ends there: no room was left */
+#define PTAH_RECORD_RANGE	 0x0010u /* ends there: a stop range was reached */
+#define PTAH_RECORD_TRUNCATED	 0x0020u /* the last packet before it may be cut */
+#define PTAH_RECORD_ERROR	 0x0040u /* STATUS.Error: bytes before it may be missing */
+#define PTAH_RECORD_PARTIAL	 0x0080u /* something ran untraced before this position */
+#define PTAH_RECORD_LOST	 0x0100u /* `lost` bytes were overwritten unconsumed */
+#define PTAH_RECORD_WRAPPED	 0x0200u /* from now on bytes are overwritten */
+#define PTAH_RECORD_RECONFIGURED 0x0400u /* other options from here on */
+#define PTAH_RECORD_UNSURE	 0x0800u /* a whole number of cycles may be missing in `position` */
+#define PTAH_RECORD_DROPPED	 0x1000u /* stands for others too, which found no room */
+
+struct ptah_record {
+	uint64_t position;
+	uint64_t time; /* TSC; 0 where IA32_TIME_STAMP_COUNTER cannot be read */
+	uint64_t lost;
+	uint32_t flags;
+	uint32_t cpu;
+};
+
+/*
+ * Any but NMI; the consumer alone. Copies at most n of the records that wait,
+ * the oldest first, and returns how many. Flags of records that found no room
+ * come with the next one that did (DROPPED), so none is ever forgotten.
+ */
+PTAH_API int ptah_capture_records(struct ptah_capture *capture, struct ptah_record *records,
+				  size_t n);
+
+struct ptah_piece {
+	const void *address;
+	size_t offset; /* in the buffer, as user_map() lays it out */
+	size_t size;
+};
+
+/*
+ * NMI. Where the bytes [from, to) lie, in order; `to` at most the position.
+ * Returns how many pieces; what does not fit in n is left out: go on at `from`
+ * plus their sizes. Regions that follow one another in memory are one piece:
+ * two are enough where the system gave one block. PTAH_E_INVAL: from > to, or to
+ * beyond the position. PTAH_E_LOST: `from` is older than the oldest byte. While it
+ * runs and wraps, bytes may be overwritten as they are read:
+ * ptah_capture_consume() tells.
+ */
+PTAH_API int ptah_capture_pieces(const struct ptah_capture *capture, uint64_t from, uint64_t to,
+				 struct ptah_piece *pieces, size_t n);
+
+/*
+ * PASSIVE, the consumer. The bytes up to `upto` have been read and may be
+ * overwritten. *lost (may be NULL): how many of [tail, upto) had been
+ * overwritten by now; they are always the first ones. For that, a
+ * capture that runs and wraps is looked at (tracing is off for a moment). A
+ * capture that waits for room goes on. PTAH_E_INVAL: beyond the position; less
+ * than the tail: nothing happens.
+ */
+PTAH_API int ptah_capture_consume(struct ptah_capture *capture, uint64_t upto, uint64_t *lost);
+
+/*
+ * PASSIVE. Maps the buffer into an address space. At most 8 per capture:
+ * PTAH_E_LIMIT. PTAH_E_UNSUPPORTED: the port cannot. While it is mapped the
+ * capture cannot be freed, but by ptah_engine_release_owner().
+ */
+PTAH_API int ptah_capture_map(struct ptah_capture *capture, uint64_t owner, bool writable,
+			      uint64_t *address);
+
+/* PASSIVE. When it returns the memory cannot be reached there any more. PTAH_E_INVAL: not mapped.
+ */
+PTAH_API int ptah_capture_unmap(struct ptah_capture *capture, uint64_t owner, uint64_t address);
+
+#endif

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: MIT */
+/* The buffer of a capture: is the request valid, how is it laid out, where is the memory. */
+#include "engine/internal.h"
+
+#define DEFAULT_BUFFER	(UINT64_C(4) << 20)
+#define DEFAULT_RECORDS 64u
+#define MAX_RECORDS	65536u
+#define MAX_PAGES	65536u
+#define DRAIN_PMIS	16u
+
+int buffer_refuse(struct ptah_trace_problem *problem, const char *field, const char *reason,
+		  unsigned kind, uint64_t value, uint64_t valid)
+{
+	if (problem) {
+		*problem = (struct ptah_trace_problem){
+		    .field = field,
+		    .reason = reason,
+		    .kind = (uint8_t)kind,
+		    .value = value,
+		    .valid = valid,
+		};
+	}
+	return PTAH_E_INVAL;
+}
+
+int buffer_alloc(const struct ptah_hal *hal, void *port, unsigned physical_bits, uint64_t size,
+		 uint64_t align, struct ptah_hal_memory *memory)
+{
+	uint64_t limit = UINT64_C(1) << (physical_bits < 63 ? physical_bits : 63);
+	int status;
+
+	*memory = (struct ptah_hal_memory){0};
+	size = (size + TOPA_PAGE - 1) & ~(uint64_t)(TOPA_PAGE - 1);
+	if (size > SIZE_MAX)
+		return PTAH_E_NOMEM;
+	status = hal->alloc(port, (size_t)size, (size_t)align, memory);
+	if (status < 0)
+		return status;
+	if (memory->address && memory->size >= size && !(memory->physical & (align - 1)) &&
+	    memory->physical < limit && memory->size <= limit - memory->physical)
+		return PTAH_OK;
+	hal->release(port, memory);
+	*memory = (struct ptah_hal_memory){0};
+	return PTAH_E_SYSTEM;
+}
+
+/* What every processor that it may run on can do; false: there is none. */
+static bool common_caps(const struct ptah_engine *engine, int cpu, struct ptah_caps *common)
+{
+	unsigned n, from = cpu < 0 ? 0 : (unsigned)cpu;
+	unsigned to = cpu < 0 ? engine->cpus : (unsigned)cpu + 1;
+	bool any = false;
+
+	for (n = from; n < to; n++) {
+		const struct ptah_caps *caps = ptah_engine_caps(engine, n);
+
+		if (!caps)
+			continue;
+		if (!any) {
+			*common = *caps;
+			any = true;
+			continue;
+		}
+		common->topa = common->topa && caps->topa;
+		common->topa_multi = common->topa_multi && caps->topa_multi;
+		common->single_range = common->single_range && caps->single_range;
+		common->single_range_4k_only |= caps->single_range_4k_only;
+		common->xsaves = common->xsaves && caps->xsaves;
+		if (caps->physical_bits < common->physical_bits)
+			common->physical_bits = caps->physical_bits;
+		if (!common->obstacle)
+			common->obstacle = caps->obstacle;
+	}
+	return any;
+}
+
+int buffer_check_trace(const struct ptah_engine *engine, int cpu, bool xsaves,
+		       const struct ptah_trace_config *trace, struct ptah_trace_problem *problem)
+{
+	unsigned n, from = cpu < 0 ? 0 : (unsigned)cpu;
+	unsigned to = cpu < 0 ? engine->cpus : (unsigned)cpu + 1;
+	int status = PTAH_OK;
+
+	for (n = from; n < to && status >= 0; n++) {
+		const struct ptah_caps *caps = ptah_engine_caps(engine, n);
+
+		if (caps)
+			status = ptah_trace_config_check(caps, trace, xsaves, problem);
+	}
+	return status;
+}
+
+static bool is_power(uint64_t n)
+{
+	return n && !(n & (n - 1));
+}
+
+/* Sizes of regions: powers of two from 4 KB to 128 MB, as a mask. */
+#define REGION_MASK (TOPA_REGION_MAX * 2 - TOPA_PAGE)
+
+static int choose_shape(struct ptah_capture *c, const struct ptah_capture_config *config,
+			const struct ptah_caps *caps, struct ptah_trace_problem *problem)
+{
+	c->shape = config->shape;
+	if (c->shape == PTAH_SHAPE_AUTO)
+		c->shape = caps->topa ? PTAH_SHAPE_RING : PTAH_SHAPE_SINGLE;
+	if (c->shape == PTAH_SHAPE_RING && !caps->topa)
+		return buffer_refuse(problem, "shape", "this processor has no ToPA",
+				     PTAH_PROBLEM_MASK, c->shape, 1u << PTAH_SHAPE_SINGLE);
+	if (c->shape == PTAH_SHAPE_OVERFLOW && !(caps->topa && caps->topa_multi))
+		return buffer_refuse(problem, "shape",
+				     "an overflow page needs tables of several entries",
+				     PTAH_PROBLEM_MASK, c->shape,
+				     1u << (caps->topa ? PTAH_SHAPE_RING : PTAH_SHAPE_SINGLE));
+	if (c->shape == PTAH_SHAPE_SINGLE && !caps->single_range)
+		return buffer_refuse(problem, "shape", "this processor has no single range output",
+				     PTAH_PROBLEM_MASK, c->shape, 1u << PTAH_SHAPE_RING);
+	if (c->shape == PTAH_SHAPE_SINGLE && config->policy != PTAH_POLICY_WRAP)
+		return buffer_refuse(problem, "policy",
+				     "a single range wraps: nothing can stop it when it is full",
+				     PTAH_PROBLEM_BITMAP, config->policy, 1u << PTAH_POLICY_WRAP);
+	c->swap = c->shape == PTAH_SHAPE_RING && !caps->topa_multi;
+	return PTAH_OK;
+}
+
+/* One region, of a power of two. */
+static int choose_one(struct ptah_capture *c, uint64_t buffer, const struct ptah_caps *caps,
+		      struct ptah_trace_problem *problem)
+{
+	uint64_t most = c->shape == PTAH_SHAPE_SINGLE && caps->single_range_4k_only
+			    ? TOPA_PAGE
+			    : TOPA_REGION_MAX;
+
+	if (!is_power(buffer) || buffer < TOPA_PAGE || buffer > most)
+		return buffer_refuse(problem, "buffer",
+				     most == TOPA_PAGE
+					 ? "errata of this processor allow 4 KB only"
+					 : "one region is a power of two, 4 KB to 128 MB",
+				     PTAH_PROBLEM_MASK, buffer, most * 2 - TOPA_PAGE);
+	c->topa.region = buffer;
+	c->topa.last = c->shape == PTAH_SHAPE_OVERFLOW ? TOPA_PAGE : buffer;
+	c->topa.regions = c->shape == PTAH_SHAPE_OVERFLOW ? 2 : 1;
+	return PTAH_OK;
+}
+
+/* The largest region that leaves `least` of them or more. */
+static uint64_t best_region(uint64_t buffer, uint64_t least, uint64_t most)
+{
+	uint64_t region = TOPA_PAGE;
+
+	while (region * 2 <= most && buffer % (region * 2) == 0 && buffer / (region * 2) >= least)
+		region *= 2;
+	return region;
+}
+
+static int choose_ring(struct ptah_capture *c, const struct ptah_capture_config *config,
+		       uint64_t buffer, uint64_t most, struct ptah_trace_problem *problem)
+{
+	uint64_t region = config->region;
+
+	if (!buffer || buffer % TOPA_PAGE)
+		return buffer_refuse(problem, "buffer", "a multiple of 4096", PTAH_PROBLEM_MASK,
+				     buffer, ~(uint64_t)(TOPA_PAGE - 1));
+	if (!region)
+		region = best_region(buffer, config->policy == PTAH_POLICY_WRAP ? 4 : 16, most);
+	if (!is_power(region) || !(region & REGION_MASK) || buffer % region)
+		return buffer_refuse(problem, "region",
+				     "a power of two from 4 KB to 128 MB that divides the buffer",
+				     PTAH_PROBLEM_MASK, region, REGION_MASK);
+	if (buffer / region > TOPA_MAX_REGIONS)
+		return buffer_refuse(problem, "region", "so many regions: take larger ones",
+				     PTAH_PROBLEM_MASK, region, REGION_MASK & ~(region * 2 - 1));
+	c->topa.region = c->topa.last = region;
+	c->topa.regions = (uint32_t)(buffer / region);
+	if (c->swap && c->topa.regions < 2)
+		return buffer_refuse(problem, "region",
+				     "with single-entry ToPA two regions take turns",
+				     PTAH_PROBLEM_MASK, region, REGION_MASK & (region - 1));
+	return PTAH_OK;
+}
+
+static int choose_tables(struct ptah_capture *c, const struct ptah_capture_config *config,
+			 struct ptah_trace_problem *problem)
+{
+	struct topa *t = &c->topa;
+
+	t->multi = !c->swap;
+	t->pmi = c->pmi;
+	if (config->pmis > t->regions)
+		return buffer_refuse(problem, "pmis", "at most one per region", PTAH_PROBLEM_MAX,
+				     config->pmis, t->regions);
+	if (config->pmis && !c->pmi)
+		return buffer_refuse(problem, "pmis", "there are none: no_pmi, or the port's",
+				     PTAH_PROBLEM_MAX, config->pmis, 0);
+	if (c->shape == PTAH_SHAPE_SINGLE) {
+		t->lap = t->cycle = t->region;
+		t->laps = 1;
+		return PTAH_OK;
+	}
+	t->pmis = config->pmis;
+	if (!t->pmis && config->policy == PTAH_POLICY_DRAIN)
+		t->pmis = t->regions < DRAIN_PMIS ? t->regions : DRAIN_PMIS;
+	if (config->pages > MAX_PAGES || !topa_size(t, config->pages))
+		return buffer_refuse(problem, "pages", "one lap does not fit, or more than 65536",
+				     PTAH_PROBLEM_MAX, config->pages, MAX_PAGES);
+	return PTAH_OK;
+}
+
+static int check_rest(const struct ptah_capture_config *config, struct ptah_trace_problem *problem)
+{
+	if (config->shape >= PTAH_SHAPE_MAX)
+		return buffer_refuse(problem, "shape", "no such shape", PTAH_PROBLEM_MAX,
+				     config->shape, PTAH_SHAPE_MAX - 1);
+	if (config->policy >= PTAH_POLICY_MAX)
+		return buffer_refuse(problem, "policy", "no such policy", PTAH_PROBLEM_MAX,
+				     config->policy, PTAH_POLICY_MAX - 1);
+	if (config->records && (!is_power(config->records) || config->records > MAX_RECORDS))
+		return buffer_refuse(problem, "records", "a power of two up to 65536",
+				     PTAH_PROBLEM_MASK, config->records, MAX_RECORDS * 2 - 1);
+	if (config->drain && config->policy != PTAH_POLICY_DRAIN)
+		return buffer_refuse(problem, "drain", "needs the policy DRAIN", PTAH_PROBLEM_NEEDS,
+				     1, 0);
+	if (!config->trace || config->trace->size < sizeof(*config->trace))
+		return buffer_refuse(problem, "trace", "missing, or of an older size",
+				     PTAH_PROBLEM_NEEDS, 0, sizeof(*config->trace));
+	return PTAH_OK;
+}
+
+/* Fills a capture in memory of the caller's; `most`: bytes of a region that is chosen here. */
+static int plan(struct ptah_engine *engine, const struct ptah_capture_config *config,
+		const struct ptah_caps *caps, uint64_t most, struct ptah_capture *c,
+		struct ptah_trace_problem *problem)
+{
+	uint64_t buffer = config->buffer ? config->buffer : DEFAULT_BUFFER;
+	int status = choose_shape(c, config, caps, problem);
+
+	if (status < 0)
+		return status;
+	if (c->shape == PTAH_SHAPE_SINGLE && !config->buffer && caps->single_range_4k_only)
+		buffer = TOPA_PAGE;
+	c->pmi = engine->pmi && !config->no_pmi && c->shape != PTAH_SHAPE_SINGLE;
+	c->caged = config->policy == PTAH_POLICY_WRAP && !c->pmi;
+	if (c->shape == PTAH_SHAPE_RING)
+		status = choose_ring(c, config, buffer, most, problem);
+	else if (config->region && config->region != buffer)
+		status = buffer_refuse(problem, "region", "there is one, the buffer",
+				       PTAH_PROBLEM_MASK, config->region, buffer);
+	else
+		status = choose_one(c, buffer, caps, problem);
+	return status < 0 ? status : choose_tables(c, config, problem);
+}
+
+/* The capture's own memory: it, its lists, its records. */
+static int allocate_lists(const struct ptah_capture *planned, uint32_t records,
+			  struct ptah_capture **capture)
+{
+	const struct ptah_engine *engine = planned->engine;
+	uint64_t blocks = planned->topa.regions, tables = planned->topa.pages;
+	uint64_t starts = planned->swap ? planned->topa.regions : 0;
+	struct ptah_hal_memory memory;
+	struct ptah_record *ring;
+	struct ptah_capture *c;
+	int status;
+
+	status = buffer_alloc(engine->hal, engine->port, 52,
+			      sizeof(*c) + records * sizeof(*ring) + starts * sizeof(uint64_t) +
+				  (blocks + tables) * sizeof(memory),
+			      TOPA_PAGE, &memory);
+	if (status < 0)
+		return status;
+	c = memory.address;
+	*c = *planned;
+	c->memory = memory;
+	ring = (struct ptah_record *)(c + 1);
+	record_init(&c->records, ring, records);
+	c->starts_of = (_Atomic uint64_t *)(ring + records);
+	c->topa.blocks = (struct ptah_hal_memory *)(c->starts_of + starts);
+	c->topa.tables = c->topa.blocks + blocks;
+	*capture = c;
+	return PTAH_OK;
+}
+
+static int allocate_block(struct ptah_capture *c, struct ptah_hal_memory *block, uint64_t size)
+{
+	return buffer_alloc(c->engine->hal, c->engine->port, c->physical_bits, size,
+			    size < c->topa.region ? size : c->topa.region, block);
+}
+
+/* In one block where there is one; else a block per region. */
+static int allocate_regions(struct ptah_capture *c)
+{
+	struct ptah_hal_memory *blocks = (struct ptah_hal_memory *)(uintptr_t)c->topa.blocks;
+	uint32_t n;
+	int status = allocate_block(c, &blocks[0], c->topa.lap);
+
+	c->topa.nblocks = status == PTAH_OK;
+	if (status == PTAH_OK || c->topa.regions == 1)
+		return status;
+	for (n = 0; n < c->topa.regions; n++) {
+		status = allocate_block(c, &blocks[n], topa_bytes(&c->topa, n));
+		if (status < 0)
+			return status;
+		c->topa.nblocks = n + 1;
+	}
+	return PTAH_OK;
+}
+
+static int allocate_tables(struct ptah_capture *c)
+{
+	struct ptah_hal_memory *tables = (struct ptah_hal_memory *)(uintptr_t)c->topa.tables;
+	uint32_t n;
+	int status = PTAH_OK;
+
+	for (n = 0; n < c->topa.pages && status == PTAH_OK; n++) {
+		status = buffer_alloc(c->engine->hal, c->engine->port, c->physical_bits, TOPA_PAGE,
+				      TOPA_PAGE, &tables[n]);
+	}
+	return status;
+}
+
+void buffer_free(struct ptah_capture *c)
+{
+	const struct ptah_hal *hal = c->engine->hal;
+	void *port = c->engine->port;
+	struct ptah_hal_memory memory = c->memory;
+	uint32_t n;
+
+	for (n = 0; n < c->topa.pages; n++) {
+		if (c->topa.tables[n].address)
+			hal->release(port, &c->topa.tables[n]);
+	}
+	for (n = 0; n < c->topa.nblocks; n++)
+		hal->release(port, &c->topa.blocks[n]);
+	hal->release(port, &memory);
+}
+
+static int allocate(const struct ptah_capture *planned, uint32_t records,
+		    struct ptah_capture **capture)
+{
+	struct ptah_capture *c;
+	int status = allocate_lists(planned, records, &c);
+
+	if (status < 0)
+		return status;
+	status = allocate_regions(c);
+	if (status == PTAH_OK)
+		status = allocate_tables(c);
+	if (status < 0) {
+		buffer_free(c);
+		return status;
+	}
+	if (c->shape != PTAH_SHAPE_SINGLE)
+		topa_build(&c->topa);
+	*capture = c;
+	return PTAH_OK;
+}
+
+static void take_config(struct ptah_engine *engine, const struct ptah_capture_config *config,
+			const struct ptah_caps *caps, struct ptah_capture *c)
+{
+	c->engine = engine;
+	c->owner = config->owner;
+	c->cookie = config->cookie;
+	c->drain = config->drain;
+	c->cpu = config->cpu < 0 ? PTAH_CAPTURE_THREAD : config->cpu;
+	c->policy = config->policy;
+	c->start_paused = config->paused;
+	c->xsaves = c->cpu < 0 && engine->hal->xsaves && caps->xsaves && !config->no_xsaves;
+	c->physical_bits = caps->physical_bits;
+	atomic_init(&c->holder, NOBODY);
+	c->trace = *config->trace;
+	c->ctl = ptah_trace_config_ctl(&c->trace);
+}
+
+int buffer_new(struct ptah_engine *engine, const struct ptah_capture_config *config,
+	       struct ptah_capture **capture, struct ptah_trace_problem *problem)
+{
+	struct ptah_capture planned = {0};
+	struct ptah_caps caps = {0};
+	uint64_t most;
+	int status = check_rest(config, problem);
+
+	if (status < 0)
+		return status;
+	if (config->cpu < PTAH_CAPTURE_THREAD || !common_caps(engine, config->cpu, &caps))
+		return PTAH_E_MISSING;
+	if (caps.obstacle && caps.obstacle != PTAH_CAPS_VMX && caps.obstacle != PTAH_CAPS_IN_USE)
+		return PTAH_E_UNSUPPORTED;
+	take_config(engine, config, &caps, &planned);
+	status = buffer_check_trace(engine, config->cpu, planned.xsaves, config->trace, problem);
+	/* Memory in large pieces may be short: smaller regions, where the choice is ours. */
+	for (most = TOPA_REGION_MAX; status >= 0; most = planned.topa.region / 2) {
+		status = plan(engine, config, &caps, most, &planned, problem);
+		if (status < 0)
+			break;
+		if (planned.shape != PTAH_SHAPE_SINGLE)
+			planned.ctl |= PTAH_RTIT_CTL_TOPA;
+		status = allocate(&planned, config->records ? config->records : DEFAULT_RECORDS,
+				  capture);
+		if (status != PTAH_E_NOMEM || config->region || planned.shape != PTAH_SHAPE_RING ||
+		    planned.topa.region == TOPA_PAGE)
+			break;
+		status = PTAH_OK;
+	}
+	return status;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/* The consumer's side: where bytes lie, and that they have been read. */
+#include "engine/internal.h"
+
+struct span {
+	const uint8_t *address;
+	uint64_t offset, size;
+};
+
+/* The bytes from `position` to the end of their region. */
+static struct span span_at(const struct ptah_capture *c, uint64_t position)
+{
+	const struct topa *t = &c->topa;
+	uint64_t q = 0, start = position - position % t->lap, end = start + t->lap;
+
+	if (c->swap) {
+		/* Downwards from the region in use: the first that begins at or before it. */
+		end = atomic_load_explicit(&c->position, memory_order_acquire);
+		q = atomic_load_explicit(&c->fills, memory_order_acquire);
+		for (;; q--) {
+			start = atomic_load_explicit(&c->starts_of[q % t->regions],
+						     memory_order_acquire);
+			if (start <= position || !q)
+				break;
+			end = start;
+		}
+	} else if (c->shape != PTAH_SHAPE_SINGLE) {
+		q = topa_region(t, position);
+		start = topa_start(t, q);
+		end = start + topa_bytes(t, q);
+	}
+	return (struct span){
+	    .address = topa_address(t, q) + (position - start),
+	    .offset = q % t->regions * t->region + (position - start),
+	    .size = end - position,
+	};
+}
+
+int ptah_capture_pieces(const struct ptah_capture *c, uint64_t from, uint64_t to,
+			struct ptah_piece *pieces, size_t n)
+{
+	uint64_t position;
+	size_t used = 0;
+
+	if (!c || (n && !pieces))
+		return PTAH_E_INVAL;
+	position = ptah_capture_position(c);
+	if (from > to || to > position)
+		return PTAH_E_INVAL;
+	if (from < room_oldest(c, position))
+		return PTAH_E_LOST;
+	while (from < to) {
+		struct span span = span_at(c, from);
+		struct ptah_piece *last = used ? &pieces[used - 1] : NULL;
+
+		if (span.size > to - from)
+			span.size = to - from;
+		if (last && (const uint8_t *)last->address + last->size == span.address &&
+		    last->offset + last->size == span.offset) {
+			last->size += span.size;
+		} else if (used < n) {
+			pieces[used++] = (struct ptah_piece){span.address, span.offset, span.size};
+		} else {
+			break;
+		}
+		from += span.size;
+	}
+	return (int)used;
+}
+
+int ptah_capture_consume(struct ptah_capture *c, uint64_t upto, uint64_t *lost)
+{
+	uint64_t position, tail, oldest, gone = 0;
+
+	if (lost)
+		*lost = 0;
+	if (!c || upto > ptah_capture_position(c))
+		return PTAH_E_INVAL;
+	tail = atomic_load_explicit(&c->tail, memory_order_relaxed);
+	if (upto <= tail)
+		return PTAH_OK;
+	if (c->policy == PTAH_POLICY_WRAP && atomic_load(&c->running))
+		capture_at_holder(c, capture_look, NULL);
+	position = ptah_capture_position(c);
+	oldest = room_oldest(c, position);
+	if (c->policy == PTAH_POLICY_WRAP && oldest > tail)
+		gone = (oldest < upto ? oldest : upto) - tail;
+	atomic_fetch_add(&c->lost, gone);
+	if (lost)
+		*lost = gone;
+	/* Before `halt` is read: the producer writes that, then reads the tail. */
+	atomic_store(&c->tail, upto);
+	if (c->policy == PTAH_POLICY_DRAIN && atomic_load(&c->started) && room_near(c))
+		capture_at_holder(c, capture_look, NULL);
+	return PTAH_OK;
+}
+
+int ptah_capture_records(struct ptah_capture *c, struct ptah_record *records, size_t n)
+{
+	if (!c || (n && !records))
+		return PTAH_E_INVAL;
+	return (int)record_pop(&c->records, records, n);
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* The engine: processors, owners, and what happens to a processor meanwhile. */
+#include "engine/internal.h"
+
+static bool hal_complete(const struct ptah_hal *hal)
+{
+	return hal && hal->size >= sizeof(*hal) && hal->rdmsr && hal->wrmsr && hal->cpuid &&
+	       hal->fence && hal->cpu && hal->cpus && hal->irq_save && hal->irq_restore &&
+	       hal->lock && hal->unlock && hal->alloc && hal->release && hal->run_on &&
+	       !hal->pmi_enable == !hal->pmi_unmask && !hal->xsaves == !hal->xrstors &&
+	       !hal->user_map == !hal->user_unmap;
+}
+
+/* PINNED, on the processor. */
+static void discover(void *argument)
+{
+	struct ptah_engine *engine = argument;
+	struct engine_cpu *cpu;
+	unsigned number;
+
+	cpu = engine_here(engine, &number);
+	if (!cpu || atomic_load(&cpu->known))
+		return;
+	cpu->caps.size = sizeof(cpu->caps);
+	ptah_caps_discover(engine->hal, engine->port, &cpu->caps);
+	atomic_store(&cpu->known, true);
+}
+
+int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine **engine)
+{
+	struct ptah_hal_memory memory;
+	struct ptah_engine *e;
+	unsigned n, cpus;
+	int status;
+
+	if (!hal_complete(hal) || !engine)
+		return PTAH_E_INVAL;
+	cpus = hal->cpus(port);
+	if (!cpus || cpus > MAX_CPUS)
+		return PTAH_E_LIMIT;
+	status =
+	    buffer_alloc(hal, port, 52, sizeof(*e) + cpus * sizeof(e->cpu[0]), TOPA_PAGE, &memory);
+	if (status < 0)
+		return status;
+	e = memory.address;
+	e->hal = hal;
+	e->port = port;
+	e->memory = memory;
+	e->cpus = cpus;
+	for (n = 0; n < cpus; n++)
+		hal->run_on(port, n, discover, e);
+	/* A port that cannot deliver them now has none. */
+	e->pmi = hal->pmi_enable && hal->pmi_enable(port, true) >= 0;
+	*engine = e;
+	return PTAH_OK;
+}
+
+int ptah_engine_free(struct ptah_engine *engine)
+{
+	struct ptah_hal_memory memory;
+	const struct ptah_hal *hal;
+	void *port;
+	bool busy;
+
+	if (!engine)
+		return PTAH_OK;
+	hal = engine->hal;
+	port = engine->port;
+	hal->lock(port);
+	busy = engine->captures != NULL;
+	hal->unlock(port);
+	if (busy)
+		return PTAH_E_BUSY;
+	if (engine->pmi)
+		hal->pmi_enable(port, false);
+	memory = engine->memory;
+	hal->release(port, &memory);
+	return PTAH_OK;
+}
+
+const struct ptah_caps *ptah_engine_caps(const struct ptah_engine *engine, unsigned cpu)
+{
+	if (!engine || cpu >= engine->cpus || !atomic_load(&engine->cpu[cpu].known))
+		return NULL;
+	return &engine->cpu[cpu].caps;
+}
+
+void engine_link(struct ptah_capture *c)
+{
+	struct ptah_engine *engine = c->engine;
+
+	engine->hal->lock(engine->port);
+	c->next = engine->captures;
+	engine->captures = c;
+	engine->hal->unlock(engine->port);
+}
+
+bool engine_unlink(struct ptah_capture *c)
+{
+	struct ptah_engine *engine = c->engine;
+	struct ptah_capture **at;
+	bool found = false;
+
+	engine->hal->lock(engine->port);
+	for (at = &engine->captures; *at && !found; at = &(*at)->next) {
+		if (*at == c) {
+			*at = c->next;
+			found = true;
+			break;
+		}
+	}
+	engine->hal->unlock(engine->port);
+	return found;
+}
+
+/* Takes one of the owner's captures out of the list; NULL: none is left. */
+static struct ptah_capture *take_of(struct ptah_engine *engine, uint64_t owner)
+{
+	struct ptah_capture **at, *c = NULL;
+
+	engine->hal->lock(engine->port);
+	for (at = &engine->captures; *at; at = &(*at)->next) {
+		if ((*at)->owner == owner) {
+			c = *at;
+			*at = c->next;
+			break;
+		}
+	}
+	engine->hal->unlock(engine->port);
+	return c;
+}
+
+int ptah_engine_release_owner(struct ptah_engine *engine, uint64_t owner)
+{
+	struct ptah_capture *c;
+	int n = 0;
+
+	if (!engine)
+		return 0;
+	while ((c = take_of(engine, owner)) != NULL) {
+		ptah_capture_stop(c);
+		while (map_remove(c, NULL))
+			;
+		buffer_free(c);
+		n++;
+	}
+	/* Mappings elsewhere: the list stays as it is, no lock is held while unmapping. */
+	while (map_remove_anywhere(engine, owner))
+		;
+	return n;
+}
+
+/* PINNED. Something begins or ends that keeps this processor from tracing. */
+static void block(struct ptah_engine *engine, unsigned why, bool on)
+{
+	struct ptah_capture *c;
+	struct engine_cpu *cpu;
+	unsigned number;
+
+	cpu = engine_here(engine, &number);
+	if (!cpu)
+		return;
+	c = atomic_load(&cpu->target);
+	if (on && c)
+		atomic_store(&c->gap, true);
+	engine_hold(cpu);
+	if (on)
+		atomic_fetch_or(&cpu->blocked, why);
+	else
+		atomic_fetch_and(&cpu->blocked, ~why);
+	engine_note(cpu);
+	engine_release(engine, cpu, number);
+}
+
+void ptah_engine_cpu_offline(struct ptah_engine *engine)
+{
+	struct ptah_capture *c;
+	struct engine_cpu *cpu;
+	unsigned number;
+
+	block(engine, BLOCKED_OFFLINE, true);
+	cpu = engine_here(engine, &number);
+	c = cpu ? atomic_load(&cpu->target) : NULL;
+	if (c) /* it can be changed from elsewhere now */
+		atomic_store(&c->holder, NOBODY);
+}
+
+void ptah_engine_cpu_online(struct ptah_engine *engine)
+{
+	struct ptah_capture *c;
+	struct engine_cpu *cpu;
+	unsigned number;
+
+	discover(engine);
+	cpu = engine_here(engine, &number);
+	c = cpu ? atomic_load(&cpu->target) : NULL;
+	if (c && !capture_take(c, (int)number))
+		atomic_store(&cpu->target, NULL);
+	block(engine, BLOCKED_OFFLINE, false);
+}
+
+void ptah_engine_vmxon(struct ptah_engine *engine)
+{
+	struct engine_cpu *cpu;
+	unsigned number;
+
+	cpu = engine_here(engine, &number);
+	if (cpu && !cpu->caps.vmx_pt)
+		block(engine, BLOCKED_VMX, true);
+}
+
+void ptah_engine_vmxoff(struct ptah_engine *engine)
+{
+	struct engine_cpu *cpu;
+	unsigned number;
+
+	cpu = engine_here(engine, &number);
+	if (cpu && atomic_load(&cpu->blocked) & BLOCKED_VMX)
+		block(engine, BLOCKED_VMX, false);
+}

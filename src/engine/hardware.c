@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The registers: stop a slice and see what it wrote, start one. Runs busy, on
+ * the processor in question (internal.h).
+ *
+ * SDM "Disabling Packet Generation": registers but IA32_RTIT_CTL may be
+ * written, and reads of them are exact, only with TraceEn = 0; what was output
+ * is visible to others behind a fence. So TraceEn is cleared first and set last.
+ */
+#include "engine/internal.h"
+
+#define IA32_TIME_STAMP_COUNTER 0x10u
+
+/* Of the XSAVES area, compacted, with component 8 alone. SDM volume 1, "XSAVE Area". */
+#define XSAVE_BV	512u
+#define XSAVE_COMPACTED 520u
+#define XSAVE_PT	576u
+#define COMPACTED	(UINT64_C(1) << 63)
+
+/* In the order of the component: SDM "Intel PT State". */
+enum {
+	XS_CTL,
+	XS_BASE,
+	XS_PTRS,
+	XS_STATUS,
+	XS_CR3,
+	XS_ADDR
+};
+
+static int read_register(const struct ptah_capture *c, uint32_t msr, uint64_t *value)
+{
+	*value = 0;
+	return c->engine->hal->rdmsr(c->engine->port, msr, value);
+}
+
+static int write_register(struct ptah_capture *c, uint32_t msr, uint64_t value)
+{
+	int status = c->engine->hal->wrmsr(c->engine->port, msr, value);
+
+	if (status < 0)
+		c->msr = msr;
+	return status < 0 ? PTAH_E_UNSUPPORTED : PTAH_OK;
+}
+
+static bool pmi_pending(const struct ptah_capture *c)
+{
+	uint64_t value;
+
+	if (c->shape == PTAH_SHAPE_SINGLE ||
+	    read_register(c, PTAH_IA32_PERF_GLOBAL_STATUS, &value) < 0)
+		return false;
+	return (value & PTAH_PERF_GLOBAL_TRACE_TOPA_PMI) != 0;
+}
+
+/*
+ * The bit belongs to CTL.ToPA = 1: while that still stands. Its PMI may yet come,
+ * or be on its way: who finds the bit clear then must know.
+ */
+static void acknowledge(struct ptah_capture *c, struct engine_cpu *cpu)
+{
+	unsigned again;
+
+	for (again = 0; again < 2 && pmi_pending(c); again++) {
+		if (!atomic_load_explicit(&cpu->unmask, memory_order_relaxed))
+			atomic_store(&cpu->late, 1);
+		c->engine->hal->wrmsr(c->engine->port, PTAH_IA32_PERF_GLOBAL_STATUS_RESET,
+				      PTAH_PERF_GLOBAL_TRACE_TOPA_PMI);
+	}
+}
+
+/* Was TraceEn still set? */
+static bool halt_by_msr(struct ptah_capture *c, struct registers *r)
+{
+	bool on;
+
+	read_register(c, PTAH_IA32_RTIT_CTL, &r->ctl);
+	on = (r->ctl & PTAH_RTIT_CTL_TRACE_EN) != 0;
+	if (on)
+		write_register(c, PTAH_IA32_RTIT_CTL, c->ctl);
+	c->engine->hal->fence(c->engine->port);
+	read_register(c, PTAH_IA32_RTIT_OUTPUT_BASE, &r->base);
+	read_register(c, PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, &r->ptrs);
+	read_register(c, PTAH_IA32_RTIT_STATUS, &r->status);
+	return on;
+}
+
+/* XSAVES clears TraceEn and saves what it was: SDM "Managing Intel PT State by XSAVES". */
+static bool halt_by_xsaves(struct ptah_capture *c, struct registers *r)
+{
+	const uint8_t *pt = c->xsave + XSAVE_PT;
+
+	store_le64(c->xsave + XSAVE_BV, 0);
+	if (c->engine->hal->xsaves(c->engine->port, c->xsave, PTAH_XSTATE_PT) < 0)
+		return halt_by_msr(c, r);
+	c->engine->hal->fence(c->engine->port);
+	/* In the initial configuration nothing is written: all registers are 0. */
+	if (!(load_le64(c->xsave + XSAVE_BV) & PTAH_XSTATE_PT)) {
+		r->ctl = r->base = r->ptrs = r->status = 0;
+		return false;
+	}
+	r->ctl = load_le64(pt + 8 * XS_CTL);
+	r->base = load_le64(pt + 8 * XS_BASE);
+	r->ptrs = load_le64(pt + 8 * XS_PTRS);
+	r->status = load_le64(pt + 8 * XS_STATUS);
+	return (r->ctl & PTAH_RTIT_CTL_TRACE_EN) != 0;
+}
+
+static void set_halt(struct ptah_capture *c, unsigned halt, int error)
+{
+	atomic_store(&c->halt, halt);
+	if (error)
+		atomic_store(&c->error, error);
+	c->flags |= PTAH_RECORD_STOPPED;
+	c->program = true;
+}
+
+static void fail(struct ptah_capture *c, int error)
+{
+	c->flags |= PTAH_RECORD_ERROR;
+	c->errors++;
+	set_halt(c, HALT_ERROR, error);
+}
+
+static void judge_status(struct ptah_capture *c, const struct registers *r)
+{
+	if (!(r->status & PTAH_RTIT_STATUS_STOPPED))
+		return;
+	c->program = true;
+	/* At the end of a region with STOP; else it was a TraceStop. SDM "STOP bit", "TraceStop".
+	 */
+	if (room_at_stop(c)) {
+		c->flags |= PTAH_RECORD_TRUNCATED;
+	} else {
+		c->flags |= PTAH_RECORD_RANGE;
+		set_halt(c, HALT_RANGE, 0);
+	}
+}
+
+/* What a slice came to. `on`: nobody had cleared TraceEn before us. */
+static void judge(struct ptah_capture *c, const struct registers *r, bool on)
+{
+	uint64_t before = atomic_load_explicit(&c->position, memory_order_relaxed);
+	uint64_t position = before;
+
+	c->registers = *r;
+	c->kept = r->status;
+	if (!on && !c->external) {
+		/* VMXON, a reset, SENTER: SDM "VMX Operation", "Resetting". */
+		c->flags |= PTAH_RECORD_PARTIAL;
+		c->partial++;
+		c->program = true;
+	}
+	if (r->status & PTAH_RTIT_STATUS_ERROR)
+		fail(c, PTAH_E_DEVICE);
+	if (room_position(c, r, &position)) {
+		judge_status(c, r);
+	} else {
+		position = before;
+		c->flags |= PTAH_RECORD_UNSURE;
+		if (on && !(r->status & PTAH_RTIT_STATUS_ERROR))
+			fail(c, PTAH_E_DEVICE);
+	}
+	if (position != before)
+		c->flags |= PTAH_RECORD_DATA;
+	if (c->flags & (PTAH_RECORD_TRUNCATED | PTAH_RECORD_ERROR | PTAH_RECORD_PARTIAL))
+		c->kept &= ~PTAH_RTIT_STATUS_BYTECNT_MASK; /* what follows begins with a PSB */
+	atomic_store_explicit(&c->position, position, memory_order_release);
+}
+
+/* What the consumer of a buffer that wraps will not see any more. */
+static uint64_t judge_loss(struct ptah_capture *c)
+{
+	uint64_t tail = atomic_load_explicit(&c->tail, memory_order_acquire), lost;
+	uint64_t oldest = room_oldest(c, atomic_load_explicit(&c->position, memory_order_relaxed));
+
+	if (!oldest || c->policy != PTAH_POLICY_WRAP)
+		return 0;
+	if (!c->wrapped) {
+		c->wrapped = true;
+		c->flags |= PTAH_RECORD_WRAPPED;
+	}
+	if (c->told < tail)
+		c->told = tail;
+	if (!tail || oldest <= c->told)
+		return 0;
+	lost = oldest - c->told;
+	c->told = oldest;
+	c->flags |= PTAH_RECORD_LOST;
+	return lost;
+}
+
+static void let_drain(struct ptah_capture *c)
+{
+	uint64_t tail = atomic_load_explicit(&c->tail, memory_order_relaxed);
+	uint64_t position = atomic_load_explicit(&c->position, memory_order_relaxed), upto;
+
+	if (!c->drain || position == tail)
+		return;
+	upto = c->drain(c->cookie, c, tail, position);
+	if (upto > tail && upto <= position)
+		atomic_store_explicit(&c->tail, upto, memory_order_release);
+}
+
+void hardware_look(struct ptah_capture *c, struct engine_cpu *cpu, bool leave)
+{
+	struct registers r = {0};
+	bool on;
+
+	if (!atomic_load_explicit(&c->running, memory_order_relaxed)) {
+		if (atomic_load_explicit(&cpu->unmask, memory_order_relaxed))
+			acknowledge(c, cpu);
+		return;
+	}
+	on = leave && c->xsaves && !c->external ? halt_by_xsaves(c, &r) : halt_by_msr(c, &r);
+	atomic_store(&c->running, false);
+	r.pmi = pmi_pending(c);
+	c->looks++;
+	judge(c, &r, on);
+	if (r.pmi)
+		acknowledge(c, cpu);
+	if (leave)
+		c->flags |= PTAH_RECORD_STOPPED;
+	let_drain(c);
+}
+
+void hardware_record(struct ptah_capture *c, unsigned number)
+{
+	const struct ptah_hal *hal = c->engine->hal;
+	struct ptah_record record = {.cpu = number};
+
+	record.lost = judge_loss(c);
+	if (atomic_exchange(&c->gap, false))
+		c->flags |= PTAH_RECORD_PARTIAL;
+	if (!c->flags)
+		return;
+	record.position = atomic_load_explicit(&c->position, memory_order_relaxed);
+	record.flags = c->flags;
+	if (hal->rdmsr(c->engine->port, IA32_TIME_STAMP_COUNTER, &record.time) < 0)
+		record.time = 0;
+	c->flags = 0;
+	record_push(&c->records, &record);
+	if (hal->wake)
+		hal->wake(c->engine->port, c->cookie);
+}
+
+/* STATUS for the next slice: the sticky bits are cleared, or nothing would be traced. */
+static uint64_t next_status(const struct ptah_capture *c, const struct ptah_caps *caps)
+{
+	uint64_t keep = 0;
+
+	if (caps->psb_cyc && !(c->fresh && c->trace.force_psb))
+		keep |= PTAH_RTIT_STATUS_BYTECNT_MASK;
+	if (caps->psb_pmi_preserve)
+		keep |= PTAH_RTIT_STATUS_PEND_PSB;
+	return c->kept & keep;
+}
+
+/* OUTPUT_BASE and MASK_PTRS for what comes at the position. */
+static void next_output(struct ptah_capture *c, struct registers *r)
+{
+	uint64_t position = atomic_load_explicit(&c->position, memory_order_relaxed);
+
+	c->place = room_place(c, position);
+	if (c->shape == PTAH_SHAPE_SINGLE) {
+		r->base = c->topa.blocks[0].physical;
+		r->ptrs = (c->topa.lap - 1) | c->place.offset << PTAH_RTIT_MASK_PTRS_OFFSET;
+		return;
+	}
+	r->base = c->topa.tables[c->place.page].physical;
+	r->ptrs = UINT64_C(0x7f) | (uint64_t)c->place.index << PTAH_RTIT_MASK_PTRS_INDEX |
+		  c->place.offset << PTAH_RTIT_MASK_PTRS_OFFSET;
+}
+
+static int program_ranges(struct ptah_capture *c, const struct ptah_caps *caps)
+{
+	unsigned n;
+	int status = PTAH_OK;
+
+	/* All that exist: a range that was another's must not stay. */
+	for (n = 0; n < caps->ranges && n < PTAH_RTIT_RANGES && status == PTAH_OK; n++) {
+		const struct ptah_trace_range *range = &c->trace.ranges[n];
+		bool used = range->mode != PTAH_RTIT_ADDR_OFF;
+
+		status = write_register(c, PTAH_IA32_RTIT_ADDR(n), used ? range->first : 0);
+		if (status == PTAH_OK)
+			status =
+			    write_register(c, PTAH_IA32_RTIT_ADDR(n) + 1, used ? range->last : 0);
+	}
+	return status;
+}
+
+static int program_by_msr(struct ptah_capture *c, const struct ptah_caps *caps,
+			  const struct registers *r)
+{
+	int status = write_register(c, PTAH_IA32_RTIT_STATUS, r->status);
+
+	if (status == PTAH_OK)
+		status = write_register(c, PTAH_IA32_RTIT_OUTPUT_BASE, r->base);
+	if (status == PTAH_OK)
+		status = write_register(c, PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, r->ptrs);
+	if (status == PTAH_OK && caps->cr3_filter)
+		status = write_register(c, PTAH_IA32_RTIT_CR3_MATCH,
+					c->trace.cr3_filter ? c->trace.cr3 : 0);
+	if (status == PTAH_OK)
+		status = program_ranges(c, caps);
+	return status;
+}
+
+/* The image is written whole each time: nothing in it is older than the configuration. */
+static int program_by_xrstors(struct ptah_capture *c, const struct registers *r)
+{
+	uint8_t *pt = c->xsave + XSAVE_PT;
+	unsigned n;
+
+	memset(c->xsave, 0, sizeof(c->xsave));
+	store_le64(c->xsave + XSAVE_BV, PTAH_XSTATE_PT);
+	store_le64(c->xsave + XSAVE_COMPACTED, COMPACTED | PTAH_XSTATE_PT);
+	store_le64(pt + 8 * XS_CTL, c->ctl | PTAH_RTIT_CTL_TRACE_EN);
+	store_le64(pt + 8 * XS_BASE, r->base);
+	store_le64(pt + 8 * XS_PTRS, r->ptrs);
+	store_le64(pt + 8 * XS_STATUS, r->status);
+	store_le64(pt + 8 * XS_CR3, c->trace.cr3_filter ? c->trace.cr3 : 0);
+	for (n = 0; n < 2; n++) {
+		const struct ptah_trace_range *range = &c->trace.ranges[n];
+
+		if (range->mode == PTAH_RTIT_ADDR_OFF)
+			continue;
+		store_le64(pt + 8 * (XS_ADDR + 2 * n), range->first);
+		store_le64(pt + 8 * (XS_ADDR + 2 * n + 1), range->last);
+	}
+	if (c->engine->hal->xrstors(c->engine->port, c->xsave, PTAH_XSTATE_PT) < 0) {
+		c->msr = PTAH_IA32_RTIT_CTL;
+		return PTAH_E_UNSUPPORTED;
+	}
+	return PTAH_OK;
+}
+
+/* Somebody else's trace, or one that this processor would not take now? */
+static int may_load(struct ptah_capture *c, struct engine_cpu *cpu)
+{
+	const struct ptah_hal *hal = c->engine->hal;
+	uint64_t ctl;
+
+	if (hal->in_vmx && !cpu->caps.vmx_pt && hal->in_vmx(c->engine->port))
+		return PTAH_E_UNSUPPORTED;
+	if (read_register(c, PTAH_IA32_RTIT_CTL, &ctl) < 0) {
+		c->msr = PTAH_IA32_RTIT_CTL;
+		return PTAH_E_UNSUPPORTED;
+	}
+	return ctl & PTAH_RTIT_CTL_TRACE_EN ? PTAH_E_BUSY : PTAH_OK;
+}
+
+/* All registers, TraceEn last. */
+static int program(struct ptah_capture *c, struct engine_cpu *cpu)
+{
+	struct registers r = {0};
+	int status;
+
+	/* Left over from before: it is not about what comes now. */
+	if (pmi_pending(c)) {
+		write_register(c, PTAH_IA32_RTIT_CTL, c->ctl);
+		acknowledge(c, cpu);
+	}
+	r.status = next_status(c, &cpu->caps);
+	next_output(c, &r);
+	if (c->xsaves && !c->external)
+		return program_by_xrstors(c, &r);
+	status = program_by_msr(c, &cpu->caps, &r);
+	if (status == PTAH_OK && !c->external)
+		status = write_register(c, PTAH_IA32_RTIT_CTL, c->ctl | PTAH_RTIT_CTL_TRACE_EN);
+	return status;
+}
+
+/* No room: wait. The consumer may just have made some, and has seen no need to say so. */
+static bool wait_for_room(struct ptah_capture *c)
+{
+	bool waits = atomic_load(&c->halt) == HALT_FULL;
+
+	if (waits && c->policy == PTAH_POLICY_STOP)
+		return true;
+	if (room_find(c)) {
+		atomic_store(&c->halt, HALT_NONE);
+		return false;
+	}
+	atomic_store(&c->halt, HALT_FULL);
+	if (c->policy == PTAH_POLICY_DRAIN && room_find(c)) {
+		atomic_store(&c->halt, HALT_NONE);
+		return false;
+	}
+	if (!waits) {
+		c->full++;
+		c->flags |= PTAH_RECORD_FULL | PTAH_RECORD_STOPPED;
+		c->program = true;
+	}
+	return true;
+}
+
+static int enable(struct ptah_capture *c, struct engine_cpu *cpu)
+{
+	int status;
+
+	if (cpu->loaded == c && !c->program)
+		return write_register(c, PTAH_IA32_RTIT_CTL, c->ctl | PTAH_RTIT_CTL_TRACE_EN);
+	status = may_load(c, cpu);
+	if (status < 0) {
+		atomic_store(&c->error, status);
+		return status;
+	}
+	return program(c, cpu);
+}
+
+int hardware_run(struct ptah_capture *c, struct engine_cpu *cpu)
+{
+	unsigned halt = atomic_load(&c->halt);
+	int status;
+
+	if (halt == HALT_RANGE || halt == HALT_ERROR || wait_for_room(c))
+		return PTAH_OK;
+	if (c->shape == PTAH_SHAPE_SINGLE)
+		room_canary_set(c);
+	status = enable(c, cpu);
+	if (status < 0) {
+		if (c->shape == PTAH_SHAPE_SINGLE)
+			room_canary_lift(c, 0);
+		/* Nothing was touched, or a register was refused. */
+		if (c->msr)
+			fail(c, status);
+		cpu->loaded = NULL;
+		return status;
+	}
+	cpu->loaded = c;
+	atomic_store(&c->error, PTAH_OK);
+	atomic_store(&c->running, true);
+	if (c->fresh || c->program) {
+		c->flags |= PTAH_RECORD_STARTED;
+		c->starts++;
+	}
+	c->fresh = c->program = false;
+	if (c->verify) {
+		uint64_t now;
+
+		c->verify = false;
+		read_register(c, PTAH_IA32_RTIT_STATUS, &now);
+		if (now & PTAH_RTIT_STATUS_ERROR)
+			hardware_look(c, cpu, false);
+	}
+	return atomic_load(&c->error);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * User mappings of a buffer. A slot is reserved under the lock, the port's calls
+ * are made without it, and a capture with a slot in use is not freed.
+ */
+#include "engine/internal.h"
+
+/* The first slot in this state, and of this owner and address where they are given. */
+static struct mapping *find(struct ptah_capture *c, unsigned state, const uint64_t *owner,
+			    const uint64_t *address)
+{
+	unsigned n;
+
+	for (n = 0; n < MAX_MAPPINGS; n++) {
+		struct mapping *m = &c->mappings[n];
+
+		if (m->state == state && (!owner || m->owner == *owner) &&
+		    (!address || m->address == *address))
+			return m;
+	}
+	return NULL;
+}
+
+static void lock(struct ptah_engine *engine)
+{
+	engine->hal->lock(engine->port);
+}
+
+static void set_state(struct ptah_engine *engine, struct mapping *m, unsigned state)
+{
+	lock(engine);
+	m->state = state;
+	engine->hal->unlock(engine->port);
+}
+
+bool map_any(struct ptah_capture *c)
+{
+	bool any = false;
+	unsigned n;
+
+	lock(c->engine);
+	for (n = 0; n < MAX_MAPPINGS; n++)
+		any |= c->mappings[n].state != MAPPING_FREE;
+	c->engine->hal->unlock(c->engine->port);
+	return any;
+}
+
+int ptah_capture_map(struct ptah_capture *c, uint64_t owner, bool writable, uint64_t *address)
+{
+	const struct ptah_hal *hal;
+	struct mapping *m;
+	uint64_t at = 0;
+	int status;
+
+	if (!c || !address)
+		return PTAH_E_INVAL;
+	hal = c->engine->hal;
+	if (!hal->user_map)
+		return PTAH_E_UNSUPPORTED;
+	lock(c->engine);
+	m = find(c, MAPPING_FREE, NULL, NULL);
+	if (m)
+		m->state = MAPPING_CHANGING;
+	hal->unlock(c->engine->port);
+	if (!m)
+		return PTAH_E_LIMIT;
+	status =
+	    hal->user_map(c->engine->port, owner, c->topa.blocks, c->topa.nblocks, writable, &at);
+	m->owner = owner;
+	m->address = at;
+	set_state(c->engine, m, status < 0 ? MAPPING_FREE : MAPPING_USED);
+	if (status < 0)
+		return status;
+	*address = at;
+	return PTAH_OK;
+}
+
+/* A slot that was found and marked, under the lock. */
+static void unmap(struct ptah_capture *c, struct mapping *m)
+{
+	c->engine->hal->user_unmap(c->engine->port, m->owner, m->address, c->topa.lap);
+	set_state(c->engine, m, MAPPING_FREE);
+}
+
+int ptah_capture_unmap(struct ptah_capture *c, uint64_t owner, uint64_t address)
+{
+	struct mapping *m;
+
+	if (!c)
+		return PTAH_E_INVAL;
+	lock(c->engine);
+	m = find(c, MAPPING_USED, &owner, &address);
+	if (m)
+		m->state = MAPPING_CHANGING;
+	c->engine->hal->unlock(c->engine->port);
+	if (!m)
+		return PTAH_E_INVAL;
+	unmap(c, m);
+	return PTAH_OK;
+}
+
+bool map_remove(struct ptah_capture *c, const uint64_t *owner)
+{
+	struct mapping *m;
+
+	lock(c->engine);
+	m = find(c, MAPPING_USED, owner, NULL);
+	if (m)
+		m->state = MAPPING_CHANGING;
+	c->engine->hal->unlock(c->engine->port);
+	if (m)
+		unmap(c, m);
+	return m != NULL;
+}
+
+bool map_remove_anywhere(struct ptah_engine *engine, uint64_t owner)
+{
+	struct ptah_capture *c;
+	struct mapping *m = NULL;
+
+	lock(engine);
+	for (c = engine->captures; c; c = c->next) {
+		m = find(c, MAPPING_USED, &owner, NULL);
+		if (m)
+			break;
+	}
+	if (m)
+		m->state = MAPPING_CHANGING;
+	engine->hal->unlock(engine->port);
+	if (m)
+		unmap(c, m);
+	return m != NULL;
+}

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who may touch this processor's registers, and the interrupt that says that a
+ * region is full. internal.h tells how the two get along.
+ */
+#include "engine/internal.h"
+
+struct engine_cpu *engine_here(struct ptah_engine *engine, unsigned *number)
+{
+	*number = engine->hal->cpu(engine->port);
+	return *number < engine->cpus ? &engine->cpu[*number] : NULL;
+}
+
+void engine_hold(struct engine_cpu *cpu)
+{
+	atomic_store(&cpu->busy, 1);
+}
+
+void engine_note(struct engine_cpu *cpu)
+{
+	atomic_store(&cpu->noted, 1);
+}
+
+static bool wanted(const struct ptah_capture *c)
+{
+	return atomic_load(&c->started) && !atomic_load(&c->paused);
+}
+
+/* Sees what was traced, and makes it so that what is wanted runs. */
+static void serve_once(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned number)
+{
+	struct ptah_capture *c = cpu->loaded, *target = atomic_load(&cpu->target);
+	bool blocked = atomic_load(&cpu->blocked) != 0, leave;
+
+	(void)engine;
+	if (c) {
+		leave = c != cpu->guest && (c != target || blocked || !wanted(c));
+		if (atomic_load_explicit(&cpu->unmask, memory_order_relaxed))
+			c->pmis++;
+		hardware_look(c, cpu, leave);
+		if (leave) {
+			cpu->loaded = NULL;
+			c->fresh = c->program = true;
+		}
+		if (c != target)
+			hardware_record(c, number);
+	}
+	if (!target)
+		return;
+	if (!blocked && wanted(target))
+		hardware_run(target, cpu);
+	hardware_record(target, number);
+}
+
+/* The caller has set `busy`. */
+void engine_release(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned number)
+{
+	do {
+		while (atomic_exchange(&cpu->noted, 0))
+			serve_once(engine, cpu, number);
+		atomic_store(&cpu->busy, 0);
+		/* A note may have been left just before. */
+	} while (atomic_load(&cpu->noted) && !atomic_exchange(&cpu->busy, 1));
+	if (atomic_load_explicit(&cpu->unmask, memory_order_relaxed) &&
+	    atomic_exchange(&cpu->unmask, 0))
+		engine->hal->pmi_unmask(engine->port);
+}
+
+void engine_serve(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned number)
+{
+	if (!atomic_exchange(&cpu->busy, 1))
+		engine_release(engine, cpu, number);
+}
+
+/* The PMI of a bit that was cleared before it came. */
+static int take_late(struct ptah_engine *engine, struct engine_cpu *cpu)
+{
+	if (!atomic_exchange(&cpu->late, 0))
+		return PTAH_PMI_NONE;
+	if (atomic_load(&cpu->busy))
+		atomic_store(&cpu->unmask, 1);
+	else
+		engine->hal->pmi_unmask(engine->port);
+	return PTAH_PMI_LATE;
+}
+
+int ptah_engine_pmi(struct ptah_engine *engine)
+{
+	struct engine_cpu *cpu;
+	uint64_t status;
+	unsigned number;
+
+	if (!engine->pmi)
+		return PTAH_PMI_NONE;
+	cpu = engine_here(engine, &number);
+	if (!cpu || engine->hal->rdmsr(engine->port, PTAH_IA32_PERF_GLOBAL_STATUS, &status) < 0)
+		return PTAH_PMI_NONE;
+	if (!(status & PTAH_PERF_GLOBAL_TRACE_TOPA_PMI))
+		return take_late(engine, cpu);
+	/* Nothing of ours is in the registers: another tracer's. */
+	if (!atomic_load(&cpu->busy) && !cpu->loaded)
+		return PTAH_PMI_NONE;
+	atomic_store(&cpu->late, 0);
+	atomic_store(&cpu->unmask, 1);
+	engine_note(cpu);
+	engine_serve(engine, cpu, number);
+	return PTAH_PMI_OURS;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* The ring of records. */
+#include "engine/record.h"
+
+void record_init(struct record_ring *ring, struct ptah_record *records, uint32_t capacity)
+{
+	ring->records = records;
+	ring->mask = capacity - 1;
+	atomic_init(&ring->head, 0);
+	atomic_init(&ring->tail, 0);
+	atomic_init(&ring->dropped, 0);
+}
+
+void record_push(struct record_ring *ring, const struct ptah_record *record)
+{
+	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
+	struct ptah_record *to = &ring->records[head & ring->mask];
+
+	if (head - tail > ring->mask) {
+		ring->owed_flags |= record->flags | PTAH_RECORD_DROPPED;
+		ring->owed_lost += record->lost;
+		atomic_fetch_add_explicit(&ring->dropped, 1, memory_order_relaxed);
+		return;
+	}
+	*to = *record;
+	to->flags |= ring->owed_flags;
+	to->lost += ring->owed_lost;
+	ring->owed_flags = 0;
+	ring->owed_lost = 0;
+	atomic_store_explicit(&ring->head, head + 1, memory_order_release);
+}
+
+size_t record_pop(struct record_ring *ring, struct ptah_record *records, size_t n)
+{
+	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+	uint32_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
+	size_t k;
+
+	for (k = 0; k < n && tail != head; k++, tail++)
+		records[k] = ring->records[tail & ring->mask];
+	atomic_store_explicit(&ring->tail, tail, memory_order_release);
+	return k;
+}

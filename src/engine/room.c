@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Room and position: which part of the buffer may be written to now, what the
+ * registers say about the last slice, and how far back bytes can be read. The
+ * differences between the kinds of output live here.
+ */
+#include "engine/internal.h"
+
+static uint64_t get(const _Atomic uint64_t *value)
+{
+	return atomic_load_explicit(value, memory_order_acquire);
+}
+
+static uint64_t position_of(const struct ptah_capture *c)
+{
+	return atomic_load_explicit(&c->position, memory_order_relaxed);
+}
+
+/*
+ * Single-entry ToPA: the region is changed when it is full or its PMI came, which
+ * may be before that. SDM "Single Output Region ToPA Implementation".
+ */
+static bool find_swap(struct ptah_capture *c)
+{
+	uint32_t n = c->topa.regions;
+	uint64_t next = c->fill + 1, position = position_of(c);
+	uint64_t used = position - get(&c->starts_of[c->fill % n]);
+
+	if (used < c->topa.region && (!c->swap_due || !used))
+		return true;
+	/* What it would overwrite ends where the region behind that begins. */
+	if (c->policy != PTAH_POLICY_WRAP && next >= n &&
+	    get(&c->tail) < get(&c->starts_of[(next + 1) % n]))
+		return used < c->topa.region;
+	atomic_store_explicit(&c->starts_of[next % n], position, memory_order_release);
+	c->fill = next;
+	atomic_store_explicit(&c->fills, next, memory_order_release);
+	c->swap_due = false;
+	c->program = true;
+	return true;
+}
+
+static void move_mark(struct ptah_capture *c, uint64_t mark)
+{
+	if (c->marked && c->mark == mark)
+		return;
+	if (c->marked)
+		topa_mark_stop(&c->topa, c->mark, false);
+	topa_mark_stop(&c->topa, mark, true);
+	c->mark = mark;
+	c->marked = true;
+}
+
+/*
+ * Tables are edited with TraceEn = 0 alone: SDM "ToPA Table Entry Fields", the
+ * processor may hold copies of entries.
+ */
+bool room_find(struct ptah_capture *c)
+{
+	uint64_t region;
+
+	if (c->shape == PTAH_SHAPE_SINGLE)
+		return true;
+	if (c->swap)
+		return find_swap(c);
+	if (c->policy == PTAH_POLICY_WRAP && !c->caged)
+		return true;
+	region = topa_region(&c->topa, position_of(c));
+	if (c->policy == PTAH_POLICY_WRAP) {
+		move_mark(c, region + c->topa.entries - 1);
+		return true;
+	}
+	/* Up to the region before the one that the tail lies in, a lap later. */
+	if (region > topa_region(&c->topa, get(&c->tail)) + c->topa.regions - 1)
+		return false;
+	move_mark(c, topa_region(&c->topa, get(&c->tail)) + c->topa.regions - 1);
+	return true;
+}
+
+/* Is what stops it so near that somebody has to look again? Any context. */
+bool room_near(const struct ptah_capture *c)
+{
+	if (atomic_load(&c->halt) == HALT_FULL)
+		return true;
+	if (c->swap || !c->pmi)
+		return true;
+	return topa_region(&c->topa, get(&c->position)) + 1 >= get(&c->mark);
+}
+
+uint64_t room_oldest(const struct ptah_capture *c, uint64_t position)
+{
+	uint64_t fill;
+
+	if (!c->swap)
+		return position > c->topa.lap ? position - c->topa.lap : 0;
+	fill = get(&c->fills);
+	return fill + 1 >= c->topa.regions ? get(&c->starts_of[(fill + 1) % c->topa.regions]) : 0;
+}
+
+struct topa_place room_place(const struct ptah_capture *c, uint64_t position)
+{
+	if (c->shape == PTAH_SHAPE_SINGLE)
+		return (struct topa_place){.offset = position % c->topa.lap};
+	if (c->swap) {
+		return (struct topa_place){
+		    .page = (uint32_t)(c->fill % c->topa.regions),
+		    .offset = position - get(&c->starts_of[c->fill % c->topa.regions]),
+		};
+	}
+	return topa_locate(&c->topa, position);
+}
+
+/* SDM "Single-Range Output": base, and mask and offset in MASK_PTRS. */
+static bool position_single(struct ptah_capture *c, const struct registers *r, uint64_t *position)
+{
+	uint64_t size = c->topa.lap, before = position_of(c), written;
+
+	c->place = (struct topa_place){.offset = r->ptrs >> PTAH_RTIT_MASK_PTRS_OFFSET};
+	if (r->base != c->topa.blocks[0].physical || c->place.offset >= size)
+		return false;
+	written = (c->place.offset - before) & (size - 1);
+	if (!room_canary_lift(c, written)) {
+		written += size;
+		c->flags |= PTAH_RECORD_UNSURE;
+	}
+	*position = before + written;
+	return true;
+}
+
+static bool position_swap(struct ptah_capture *c, const struct registers *r, uint64_t *position)
+{
+	uint64_t start = get(&c->starts_of[c->fill % c->topa.regions]);
+
+	/* Behind the END, which leads to the same region again, nothing was written: STOP. */
+	if (r->base != c->topa.tables[c->place.page].physical || c->place.index ||
+	    c->place.offset > c->topa.region || start + c->place.offset < position_of(c))
+		return false;
+	if (r->pmi)
+		c->swap_due = true;
+	*position = start + c->place.offset;
+	return true;
+}
+
+/*
+ * An INT region has been filled, and none ends in what seems to have been
+ * written: a whole cycle was. Unless the bit is late, from a slice before.
+ */
+static void count_cycle(struct ptah_capture *c, const struct registers *r, uint64_t *position)
+{
+	bool crossed;
+
+	if (!c->pmi || c->marked)
+		return;
+	crossed = topa_crosses_int(&c->topa, position_of(c), *position);
+	if (r->pmi && !crossed && !c->owed) {
+		*position += c->topa.cycle;
+		c->flags |= PTAH_RECORD_UNSURE;
+	}
+	c->owed = crossed && !r->pmi;
+}
+
+bool room_position(struct ptah_capture *c, const struct registers *r, uint64_t *position)
+{
+	bool stopped = (r->status & PTAH_RTIT_STATUS_STOPPED) != 0;
+	int page;
+
+	if (c->shape == PTAH_SHAPE_SINGLE) {
+		if (position_single(c, r, position))
+			return true;
+		room_canary_lift(c, 0);
+		return false;
+	}
+	page = topa_find(&c->topa, r->base, c->place.page);
+	if (page < 0)
+		return false;
+	c->place = (struct topa_place){
+	    .page = (uint32_t)page,
+	    .index = (uint32_t)r->ptrs >> PTAH_RTIT_MASK_PTRS_INDEX,
+	    .offset = r->ptrs >> PTAH_RTIT_MASK_PTRS_OFFSET,
+	};
+	if (c->swap)
+		return position_swap(c, r, position);
+	if (!topa_position(&c->topa, c->place, position_of(c), stopped, position))
+		return false;
+	count_cycle(c, r, position);
+	return true;
+}
+
+bool room_at_stop(const struct ptah_capture *c)
+{
+	uint64_t q = c->fill;
+
+	if (c->shape == PTAH_SHAPE_SINGLE)
+		return false;
+	if (!c->swap)
+		q = c->place.page * TOPA_PER_PAGE + c->place.index;
+	return c->place.offset == topa_bytes(&c->topa, q) && topa_is_stop(&c->topa, q);
+}
+
+/*
+ * The canary: the newest bytes of a single range are exchanged for a pattern
+ * that no trace holds, while it runs. They are the last that a lap overwrites,
+ * so if the pattern is gone there was one.
+ */
+static uint8_t *canary_byte(const struct ptah_capture *c, uint64_t i)
+{
+	uint64_t at = position_of(c) + c->topa.lap - CANARY + i;
+
+	return (uint8_t *)c->topa.blocks[0].address + (at & (c->topa.lap - 1));
+}
+
+static uint8_t canary_value(uint64_t i)
+{
+	return (uint8_t)(0xa5 ^ i * 29);
+}
+
+void room_canary_set(struct ptah_capture *c)
+{
+	uint64_t i;
+
+	for (i = 0; i < CANARY; i++) {
+		c->under[i] = *canary_byte(c, i);
+		*canary_byte(c, i) = canary_value(i);
+	}
+	c->canary = true;
+}
+
+/* `written` bytes, perhaps a lap more. Puts back what lay under it; false: a lap more. */
+bool room_canary_lift(struct ptah_capture *c, uint64_t written)
+{
+	uint64_t first = written > c->topa.lap - CANARY ? written - (c->topa.lap - CANARY) : 0, i;
+
+	if (!c->canary)
+		return true;
+	c->canary = false;
+	for (i = first; i < CANARY; i++) {
+		if (*canary_byte(c, i) != canary_value(i))
+			return false;
+	}
+	for (i = first; i < CANARY; i++)
+		*canary_byte(c, i) = c->under[i];
+	return true;
+}

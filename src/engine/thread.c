@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* Captures that come and go with a thread, or with a virtual machine. */
+#include "engine/internal.h"
+
+/* It wanted to be here and cannot: it will say so. */
+static int turn_away(struct ptah_capture *c)
+{
+	atomic_store(&c->gap, true);
+	return PTAH_E_BUSY;
+}
+
+int ptah_capture_switch_in(struct ptah_capture *c)
+{
+	struct ptah_capture *target = NULL;
+	struct engine_cpu *cpu;
+	unsigned number;
+	int status;
+
+	if (!c || c->cpu >= 0)
+		return PTAH_E_INVAL;
+	if (!atomic_load(&c->started))
+		return PTAH_OK;
+	cpu = engine_here(c->engine, &number);
+	if (!cpu || !capture_take(c, (int)number))
+		return turn_away(c);
+	/* Who stops it clears `started` and then looks who holds it. */
+	if (!atomic_load(&c->started)) {
+		atomic_store(&c->holder, NOBODY);
+		return PTAH_OK;
+	}
+	if (!atomic_compare_exchange_strong(&cpu->target, &target, c) && target != c) {
+		atomic_store(&c->holder, NOBODY);
+		return turn_away(c);
+	}
+	engine_hold(cpu);
+	engine_note(cpu);
+	engine_release(c->engine, cpu, number);
+	status = atomic_load(&c->error);
+	if (status == PTAH_E_BUSY)
+		atomic_store(&c->gap, true);
+	return status;
+}
+
+void ptah_capture_switch_out(struct ptah_capture *c)
+{
+	struct engine_cpu *cpu;
+	unsigned number;
+
+	if (!c || c->cpu >= 0)
+		return;
+	cpu = engine_here(c->engine, &number);
+	if (!cpu || atomic_load(&cpu->target) != c)
+		return;
+	engine_hold(cpu);
+	atomic_store(&cpu->target, NULL);
+	engine_note(cpu);
+	engine_release(c->engine, cpu, number);
+	atomic_store(&c->holder, NOBODY);
+}
+
+/* PINNED. What traces the host on this processor stops, or goes on. */
+static void rest(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned number, bool on)
+{
+	if (on)
+		atomic_fetch_or(&cpu->blocked, BLOCKED_GUEST);
+	else
+		atomic_fetch_and(&cpu->blocked, ~BLOCKED_GUEST);
+	engine_note(cpu);
+	engine_release(engine, cpu, number);
+}
+
+int ptah_capture_vmentry(struct ptah_capture *c, uint64_t *ctl)
+{
+	struct engine_cpu *cpu;
+	unsigned number;
+	int status;
+
+	if (!c || !ctl || c->cpu >= 0)
+		return PTAH_E_INVAL;
+	*ctl = 0;
+	cpu = engine_here(c->engine, &number);
+	if (!cpu || cpu->guest || !capture_take(c, (int)number))
+		return turn_away(c);
+	engine_hold(cpu);
+	rest(c->engine, cpu, number, true);
+	if (!atomic_load(&c->started) || atomic_load(&c->paused)) {
+		atomic_store(&c->holder, NOBODY);
+		engine_hold(cpu);
+		rest(c->engine, cpu, number, false);
+		return PTAH_OK;
+	}
+	engine_hold(cpu);
+	c->external = true;
+	c->fresh = c->program = true;
+	status = hardware_run(c, cpu);
+	hardware_record(c, number);
+	cpu->guest = c;
+	if (status == PTAH_OK && atomic_load(&c->running))
+		*ctl = c->ctl | PTAH_RTIT_CTL_TRACE_EN;
+	engine_release(c->engine, cpu, number);
+	return status;
+}
+
+void ptah_capture_vmexit(struct ptah_capture *c)
+{
+	struct engine_cpu *cpu;
+	unsigned number;
+
+	if (!c)
+		return;
+	cpu = engine_here(c->engine, &number);
+	if (!cpu || cpu->guest != c)
+		return;
+	engine_hold(cpu);
+	hardware_look(c, cpu, true);
+	hardware_record(c, number);
+	cpu->loaded = NULL;
+	cpu->guest = NULL;
+	c->external = false;
+	atomic_store(&c->holder, NOBODY);
+	rest(c->engine, cpu, number, false);
+}
