@@ -410,8 +410,8 @@ static int write_header(struct perfdata_writer *w)
 
 static int write_info(struct perfdata_writer *w, const struct perfdata_writer_config *config)
 {
-	/* As perf has it: the length, NULs to a multiple of 8, counts the padding. */
-	size_t n = config->filter ? (strlen(config->filter) + 8) & ~(size_t)7 : 0;
+	size_t n = config->filter ? strlen(config->filter) : 0;
+	size_t padded = n ? (n + 8) & ~(size_t)7 : 0; /* a NUL at least */
 	uint64_t info[PERFDATA_INFO_MAX] = {
 	    [PERFDATA_INFO_PMU_TYPE] = PMU_TYPE,
 	    [PERFDATA_INFO_TIME_SHIFT] = w->clock.shift,
@@ -429,12 +429,12 @@ static int write_info(struct perfdata_writer *w, const struct perfdata_writer_co
 	    [PERFDATA_INFO_FILTER_LENGTH] = n,
 	};
 
-	begin(w, PERFDATA_AUXTRACE_INFO, 0, 8 + 8 + sizeof(info) + n);
+	begin(w, PERFDATA_AUXTRACE_INFO, 0, 8 + 8 + sizeof(info) + padded);
 	perfdata_put32(&w->pending, PERFDATA_AUXTRACE_INTEL_PT);
 	perfdata_put32(&w->pending, 0);
 	perfdata_put(&w->pending, info, sizeof(info));
 	if (n)
-		put_padded(w, config->filter, strlen(config->filter) + 1);
+		put_padded(w, config->filter, n + 1);
 	return end(w);
 }
 

@@ -142,7 +142,7 @@ static int port_run_on(void *port, unsigned cpu, void (*work)(void *), void *arg
 
 static int port_pmi_enable(void *port, bool on)
 {
-	(void)port, (void)on;
+	model_pmi_mask(model_of(port), !on);
 	return PTAH_OK;
 }
 

@@ -678,8 +678,10 @@ NOINLINE static void on_block_slow(struct shared_thread *t, const struct block *
 	} else {
 		on_loss(t, prev, cur);
 	}
-	if (cur->slow & BLOCK_CHANGED)
+	if (cur->slow & BLOCK_CHANGED && !in_kernel(t)) {
+		ptah_model_stand(&t->live.m, cur->start);
 		enter_changed(t, cur);
+	}
 }
 
 /* Called from the trampoline below. */
