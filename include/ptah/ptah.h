@@ -11,6 +11,8 @@
 #include <ptah/flow.h>
 #include <ptah/profile.h>
 #include <ptah/image.h>
+#include <ptah/machine.h>
+#include <ptah/model.h>
 #include <ptah/packet.h>
 #include <ptah/query.h>
 #include <ptah/record.h>

@@ -61,6 +61,7 @@ static inline void rig_open(struct rig *rig, const struct ptah_model_processor *
 	assert_non_null(rig->memory);
 	assert_non_null(rig->far);
 	model_init(&rig->m, processor, rig->staging, staging);
+	rig->m.faults.silent = true;
 	rig->m.memory = rig_memory;
 	rig->m.pmi = rig_pmi;
 	rig->m.port = rig;
