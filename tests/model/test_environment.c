@@ -3,7 +3,7 @@
  * SMM, VMX, resets, measured launch, and when a PMI comes. SDM volume 3, "Intel
  * PT and System Management Mode", "Intel PT and VMX", "RESET", "ToPA PMI".
  */
-#include "rig.h"
+#include "bare.h"
 
 #define PMI	 PTAH_PERF_GLOBAL_TRACE_TOPA_PMI
 #define TRACE_EN PTAH_RTIT_CTL_TRACE_EN

@@ -5,7 +5,7 @@
  * "ToPA Errors", "ToPA STOP", "Single-Range Output"); the layouts are random,
  * malformed ones included.
  */
-#include "rig.h"
+#include "bare.h"
 
 #define TABLES	    4 /* pages at the beginning of memory */
 #define FIRST_DATA  (RIG_BASE + TABLES * UINT64_C(4096))

@@ -4,7 +4,7 @@
  * things (volume 1, "XSAVE Area" and "Compacted Format"; volume 3, "Intel PT
  * State Component"), not through the functions under test.
  */
-#include "rig.h"
+#include "bare.h"
 
 #include <stdalign.h>
 

@@ -3,8 +3,8 @@
  * A processor with a little physical memory, for the model's own tests. It has
  * no packet generation in question: bytes are put straight out.
  */
-#ifndef PTAH_TESTS_MODEL_RIG_H
-#define PTAH_TESTS_MODEL_RIG_H
+#ifndef PTAH_TESTS_MODEL_BARE_H
+#define PTAH_TESTS_MODEL_BARE_H
 
 #include "test.h"
 
