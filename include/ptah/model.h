@@ -73,6 +73,8 @@ struct ptah_model_faults {
 	uint32_t withhold;
 	/* Single-range output above 4 KB has wrong data there (errata TGL052, ADL037, RPL017). */
 	bool single_range_4k_only;
+	/* No packets are made: what ptah_model_put() brings is all that is output. */
+	bool silent;
 	/* Bit 55 of IA32_PERF_GLOBAL_STATUS_RESET is reserved while CTL.ToPA is 0. */
 	bool ack_needs_topa;
 	/* The internal buffer overflows each time so many bytes have been generated, and resolves

@@ -101,7 +101,8 @@ static int leave_guest(struct ptah_model *m, const struct ptah_model_vmcs *v)
 	if (v->clear_rtit_ctl)
 		model_set_ctl(m, 0);
 	m->program.vmx = MODEL_VMX_ROOT;
-	model_trace_vm(m, false, stops_trace(m, v->exit_load, v->exit_loads));
+	if (!m->faults.silent)
+		model_trace_vm(m, false, stops_trace(m, v->exit_load, v->exit_loads));
 	m->program.conceal = false;
 	if (load_msrs(m, v->exit_load, v->exit_loads))
 		return PTAH_OK;
@@ -116,7 +117,8 @@ int ptah_model_vm_entry(struct ptah_model *m, const struct ptah_model_vmcs *v)
 		return PTAH_E_UNSUPPORTED;
 	m->program.vmx = MODEL_VMX_GUEST;
 	m->program.conceal = v->conceal;
-	model_trace_vm(m, true, stops_trace(m, v->entry_load, v->entry_loads));
+	if (!m->faults.silent)
+		model_trace_vm(m, true, stops_trace(m, v->entry_load, v->entry_loads));
 	if (v->load_rtit_ctl)
 		model_set_ctl(m, v->guest_rtit_ctl);
 	if (load_msrs(m, v->entry_load, v->entry_loads))

@@ -131,7 +131,7 @@ static void init_wait(struct ptah_model *m, const struct ptah_model_transfer *t)
 	m->waiting = before.packet;
 }
 
-void ptah_model_transfer(struct ptah_model *m, const struct ptah_model_transfer *t)
+static void go(struct ptah_model *m, const struct ptah_model_transfer *t, bool tells_cr3)
 {
 	const struct enables before = enables_of(m);
 	const bool trigger = model_trigger_en(m);
@@ -150,11 +150,16 @@ void ptah_model_transfer(struct ptah_model *m, const struct ptah_model_transfer 
 		m->program.ip = t->to;
 		if (trigger && model_trigger_en(m)) {
 			model_trace_arrive(m);
-			prelude(m, t, before, cr3);
+			prelude(m, t, before, cr3 && tells_cr3);
 			model_trace_transfer(m, before.packet, MODEL_SHOWS_TIP_FAR);
 		}
 	}
 	model_emit_end(m);
+}
+
+void ptah_model_transfer(struct ptah_model *m, const struct ptah_model_transfer *t)
+{
+	go(m, t, true);
 }
 
 /* VM entry and exit */
@@ -184,7 +189,6 @@ static void stop_at_transition(struct ptah_model *m, const struct ptah_model_tra
 void model_trace_vm(struct ptah_model *m, bool entry, bool stops)
 {
 	struct ptah_model_transfer t = m->vm_target;
-	bool conceal = m->program.conceal;
 
 	if (!m->vm_targeted) {
 		ptah_model_context(m, &t.after);
@@ -194,9 +198,7 @@ void model_trace_vm(struct ptah_model *m, bool entry, bool stops)
 	if (entry || t.kind != PTAH_MODEL_VMEXIT_INTR)
 		t.kind = entry ? PTAH_MODEL_VMENTRY : PTAH_MODEL_VMEXIT;
 	if (!stops || !model_trigger_en(m)) {
-		if (conceal)
-			t.kind = (uint8_t)(entry ? PTAH_MODEL_FAR : PTAH_MODEL_INTERRUPT);
-		ptah_model_transfer(m, &t);
+		go(m, &t, !m->program.conceal);
 		return;
 	}
 	model_emit_begin(m);
