@@ -258,6 +258,7 @@ static void write_rest(struct recording *r, struct shared_thread *t, const struc
 		       struct shared_state *s)
 {
 	uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed), staged;
+	bool stopped = s->m.status & PTAH_RTIT_STATUS_STOPPED; /* what is staged went nowhere */
 	uint64_t position = s->m.bytes;
 	size_t n = 0, skipped = 0;
 	uint8_t *end;
@@ -269,13 +270,13 @@ static void write_rest(struct recording *r, struct shared_thread *t, const struc
 	copy_trace(r, t, tail, position, r->joined);
 	n = position - tail;
 	staged = shared_staged(&s->m);
-	if (staged <= SHARED_STAGING) {
+	if (!stopped && staged <= SHARED_STAGING) {
 		memcpy(r->joined + n, shared_staging(t), staged);
 		n += staged;
 	}
 	end = r->joined + n;
 	s->m.g.out = end;
-	if (s->m.packet_en && !(s->m.status & PTAH_RTIT_STATUS_STOPPED))
+	if (s->m.packet_en && !stopped)
 		generator_async_disable(&s->m.g, s->next_ip);
 	n += (size_t)(s->m.g.out - end);
 	if (tail && r->policy == PTAH_RECORD_SNAPSHOT) { /* begins inside a packet */
@@ -283,7 +284,7 @@ static void write_rest(struct recording *r, struct shared_thread *t, const struc
 
 		skipped = psb ? (size_t)(psb - r->joined) : n;
 	}
-	if (s->m.status & PTAH_RTIT_STATUS_STOPPED)
+	if (stopped)
 		n = skipped + whole_packets(r->joined + skipped, n - skipped);
 	write_trace(r, slot, r->joined + skipped, n - skipped);
 }

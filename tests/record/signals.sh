@@ -26,7 +26,12 @@ ran 10 on_unlock
 ran 10 store "mov byte"
 exactly 0 ./moments traps
 ran 5 on_alarm
-ran 5 trap int3
+# SDM "FUP Cases and IP Payload": a software interrupt gives its own address, as a fault does, so
+# that a decoder stops in front of it.
+ran 5 trap
+ran 5 trap ret
+n=$("$PTAH" script --events perf.data | grep -A1 ' trap+0x0 ' | grep -c async-disabled) || :
+[ "$n" = 5 ] || fail "tracing was left $n times at the int3, expected 5"
 exactly 0 ./moments nowhere
 ran 12 on_jump
 exactly 0 ./moments called

@@ -396,7 +396,17 @@ static void read_insns(struct block *b, const struct qemu_plugin_tb *tb, uint8_t
 	}
 }
 
-static uint32_t flags_of(const struct block *b, uint64_t change)
+/* INT n, INT3, INTO, INT1 and not SYSCALL or SYSENTER, of which both are far calls. */
+static bool is_interrupt(const uint8_t *insn)
+{
+	while (*insn == 0x66 || *insn == 0x67 || *insn == 0xf2 || *insn == 0xf3 ||
+	       (*insn & 0xf0) == 0x40)
+		insn++;
+	return *insn != 0x0f;
+}
+
+/* `last`: its last instruction. */
+static uint32_t flags_of(const struct block *b, const uint8_t *last, uint64_t change)
 {
 	uint32_t flags = 0;
 
@@ -406,6 +416,8 @@ static uint32_t flags_of(const struct block *b, uint64_t change)
 		flags |= BLOCK_STEP;
 	if (change)
 		flags |= BLOCK_CHANGED;
+	if (b->kind == KIND_KERNEL && is_interrupt(last))
+		flags |= BLOCK_INT;
 	if (b->kind == KIND_KERNEL || b->kind == PTAH_INSN_FAR_CALL ||
 	    b->kind == PTAH_INSN_FAR_RETURN || b->kind == PTAH_INSN_FAR_JUMP)
 		flags |= BLOCK_FAR;
@@ -439,7 +451,7 @@ struct block *plugin_block(const struct qemu_plugin_tb *tb)
 	read_insns(b, tb, bytes);
 	if (b->ninsn)
 		b->change = account_for(start, bytes, (size_t)(b->end - start));
-	b->slow = flags_of(b, b->change);
+	b->slow = flags_of(b, bytes + (b->end - start) - b->last_size, b->change);
 	b->next = blocks[bucket(start)];
 	blocks[bucket(start)] = b;
 	pthread_mutex_unlock(&lock);

@@ -27,6 +27,7 @@ enum block_flags {
 	BLOCK_CHANGED = 8,  /* its bytes are not what they once were */
 	BLOCK_VSYSCALL = 16,
 	BLOCK_FAR = 32, /* ends with a far transfer */
+	BLOCK_INT = 64, /* ends with INT n, INT3, INTO or INT1 */
 };
 
 struct plugin {

@@ -223,6 +223,7 @@ static void pass_told(struct shared_thread *t, const struct block *b, unsigned n
 		      uint64_t next)
 {
 	struct shared_state *s = &t->live;
+	uint64_t hash = s->hash, run_start = s->run_start;
 	bool traced = s->m.packet_en;
 
 	/* First: a PMI may come of it, and what is kept then must be whole. */
@@ -232,8 +233,14 @@ static void pass_told(struct shared_thread *t, const struct block *b, unsigned n
 		s->lift += n;
 	tell_time(t);
 	tell_branch(&s->m, b, next);
-	if (!traced && s->m.packet_en)
+	if (!traced && s->m.packet_en) {
 		account_run(s, s->next_ip, next);
+	} else if (traced && !s->m.packet_en) {
+		/* Where tracing goes on, the run may. */
+		s->hash = hash;
+		s->run_start = run_start;
+		s->next_ip = end;
+	}
 }
 
 /*
@@ -374,6 +381,24 @@ static void leave(struct shared_thread *t, unsigned kind, uint64_t ip)
 	transfer.after.cpl = 0;
 	ptah_model_transfer(&t->live.m, &transfer);
 	t->prev = &sentinel;
+}
+
+/*
+ * Block b's last instruction leads to the kernel. SDM "FUP Cases and IP
+ * Payload": a software interrupt tells its own address, so that decoders do not
+ * know whether it ran; SYSCALL and SYSENTER have.
+ */
+static void leave_by(struct shared_thread *t, const struct block *b)
+{
+	uint64_t ip = b->end - b->last_size;
+
+	if (b->slow & BLOCK_INT) {
+		account_part(t, b->ninsn - 1u, ip);
+		leave(t, PTAH_MODEL_INT, ip);
+	} else {
+		account_part(t, b->ninsn, b->end);
+		leave(t, PTAH_MODEL_FAR, ip);
+	}
 }
 
 static bool in_kernel(const struct shared_thread *t)
@@ -519,8 +544,7 @@ static void on_signal(struct shared_thread *t, const struct block *prev,
 		      const struct signal_frame *frame, const struct block *cur)
 {
 	if (prev->kind == KIND_KERNEL && frame->ip == prev->end) { /* INT3: a trap */
-		account_part(t, prev->ninsn, prev->end);
-		leave(t, PTAH_MODEL_INT, prev->end - prev->last_size);
+		leave_by(t, prev);
 	} else if ((frame->synchronous && pass_part(t, prev, frame->ip)) ||
 		   pass_to_nothing(t, prev, frame->ip) || pass_part(t, prev, frame->ip)) {
 		leave(t, PTAH_MODEL_INTERRUPT, frame->ip);
@@ -629,10 +653,8 @@ void plugin_before_syscall(unsigned vcpu)
 	t->busy = 1;
 	atomic_signal_fence(memory_order_seq_cst);
 	prev = t->prev;
-	if (!in_kernel(t)) {
-		account_part(t, prev->ninsn, prev->end);
-		leave(t, PTAH_MODEL_FAR, prev->end - prev->last_size);
-	}
+	if (!in_kernel(t))
+		leave_by(t, prev);
 	tell_clock(thread_clock(t));
 	atomic_signal_fence(memory_order_seq_cst);
 	t->busy = 0;
@@ -660,8 +682,7 @@ NOINLINE static void on_block_slow(struct shared_thread *t, const struct block *
 	} else if (cur->slow & BLOCK_HANDLER && read_signal_frame(env, &frame)) {
 		on_signal(t, prev, &frame, cur);
 	} else if (prev->kind == KIND_KERNEL) {
-		account_part(t, prev->ninsn, prev->end);
-		leave(t, PTAH_MODEL_FAR, prev->end - prev->last_size);
+		leave_by(t, prev);
 		enter(t, cur);
 	} else if (is_step(prev, cur) && pass_part(t, prev, cur->start)) {
 		/* QEMU runs one instruction of prev again by itself: a store into this very

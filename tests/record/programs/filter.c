@@ -24,10 +24,10 @@ NOINLINE static unsigned long leaf(unsigned long x)
 
 NOINLINE static unsigned long middle(unsigned long x, unsigned long (*f)(unsigned long))
 {
-	if (x & 1)
-		x += leaf(x);
 	if (x % 5000 == 4999)
 		raise(SIGUSR1);
+	if (x & 1)
+		x += leaf(x);
 	return f(x) + leaf(x >> 3);
 }
 
