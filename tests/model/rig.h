@@ -1,138 +1,164 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A processor with a little physical memory, for the model's own tests. It has
- * no packet generation in question: bytes are put straight out.
+ * A processor that writes its trace into one large region, and that trace
+ * against packets written as text (ptah-asm(1)).
  */
 #ifndef PTAH_TESTS_MODEL_RIG_H
 #define PTAH_TESTS_MODEL_RIG_H
 
 #include "test.h"
 
-#include "model/processor.h"
+#include "model/trace.h"
+
+#include <ptah/event.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RIG_BASE  UINT64_C(0x40000000)
-#define RIG_BYTES (UINT64_C(1) << 20)
-/* Where the last entry of the longest table lies, if the table begins at RIG_BASE. */
-#define RIG_FAR (RIG_BASE + UINT64_C(0x10000000) - 4096)
+#define RIG_TABLE  UINT64_C(0x1000)
+#define RIG_REGION UINT64_C(0x8000000) /* of the largest size there is */
+#define RIG_SIZE   UINT64_C(0x8000000)
+#define RIG_SMALL  (1u << 16)
+
+#define RIG_CTL                                                                                    \
+	(PTAH_RTIT_CTL_TRACE_EN | PTAH_RTIT_CTL_TOPA | PTAH_RTIT_CTL_OS | PTAH_RTIT_CTL_USER |     \
+	 PTAH_RTIT_CTL_BRANCH_EN)
 
 struct rig {
-	struct ptah_model m;
-	uint8_t staging[4096];
-	uint8_t *memory; /* RIG_BYTES, page-aligned */
-	uint8_t *far;	 /* a page */
-	unsigned pmis;
-	void (*on_pmi)(struct rig *rig);
+	struct ptah_model *m;
+	uint8_t *memory; /* of the region's beginning: `size` bytes */
+	size_t size;
+	uint64_t table[2];
+	uint64_t ctl;
 };
 
 static inline uint8_t *rig_memory(void *port, uint64_t physical, uint64_t *bytes)
 {
 	struct rig *rig = port;
 
-	if (physical >= RIG_BASE && physical < RIG_BASE + RIG_BYTES) {
-		*bytes = RIG_BASE + RIG_BYTES - physical;
-		return rig->memory + (physical - RIG_BASE);
+	if (physical >= RIG_TABLE && physical < RIG_TABLE + sizeof(rig->table)) {
+		*bytes = RIG_TABLE + sizeof(rig->table) - physical;
+		return (uint8_t *)rig->table + (physical - RIG_TABLE);
 	}
-	if (physical >= RIG_FAR && physical < RIG_FAR + 4096) {
-		*bytes = RIG_FAR + 4096 - physical;
-		return rig->far + (physical - RIG_FAR);
-	}
-	return NULL;
+	if (physical < RIG_REGION || physical >= RIG_REGION + rig->size)
+		return NULL;
+	*bytes = RIG_REGION + rig->size - physical;
+	return rig->memory + (physical - RIG_REGION);
 }
 
-static inline void rig_pmi(void *port, unsigned cpu)
+static inline void rig_set(struct rig *rig, uint32_t msr, uint64_t value)
 {
-	struct rig *rig = port;
-
-	assert_int_equal(cpu, 0);
-	rig->pmis++;
-	if (rig->on_pmi)
-		rig->on_pmi(rig);
+	assert_int_equal(ptah_model_wrmsr(rig->m, msr, value), PTAH_OK);
 }
 
-static inline void rig_open(struct rig *rig, const struct ptah_model_processor *processor,
-			    uint32_t staging)
+/* `size` bytes of trace are enough. */
+static inline struct rig *rig_new(const char *processor, size_t size)
 {
-	memset(rig, 0, sizeof(*rig));
-	rig->memory = calloc(1, RIG_BYTES);
-	rig->far = calloc(1, 4096);
+	struct rig *rig = calloc(1, sizeof(*rig));
+	struct ptah_model_config config = {.size = sizeof(config),
+					   .processor = ptah_model_find(processor),
+					   .memory = rig_memory,
+					   .port = rig};
+
+	assert_non_null(rig);
+	rig->size = size;
+	rig->memory = malloc(size);
+	rig->m = malloc(ptah_model_size());
 	assert_non_null(rig->memory);
-	assert_non_null(rig->far);
-	model_init(&rig->m, processor, rig->staging, staging);
-	rig->m.memory = rig_memory;
-	rig->m.pmi = rig_pmi;
-	rig->m.port = rig;
+	assert_non_null(rig->m);
+	assert_int_equal(ptah_model_init(rig->m, &config), PTAH_OK);
+	rig->table[0] = RIG_REGION | UINT64_C(15) << PTAH_TOPA_SIZE;
+	rig->table[1] = RIG_TABLE | PTAH_TOPA_END;
+	rig->ctl = RIG_CTL;
+	rig_set(rig, PTAH_IA32_RTIT_OUTPUT_BASE, RIG_TABLE);
+	return rig;
 }
 
-static inline void rig_close(struct rig *rig)
+static inline void rig_free(struct rig *rig)
 {
 	free(rig->memory);
-	free(rig->far);
+	free(rig->m);
+	free(rig);
 }
 
-static inline uint64_t rig_read(struct rig *rig, uint32_t msr)
+static inline void rig_start(struct rig *rig)
 {
-	uint64_t value;
-
-	assert_int_equal(ptah_model_rdmsr(&rig->m, msr, &value), PTAH_OK);
-	return value;
+	rig_set(rig, PTAH_IA32_RTIT_CTL, rig->ctl);
 }
 
-static inline void rig_write(struct rig *rig, uint32_t msr, uint64_t value)
+static inline void rig_stop(struct rig *rig)
 {
-	assert_int_equal(ptah_model_wrmsr(&rig->m, msr, value), PTAH_OK);
+	rig_set(rig, PTAH_IA32_RTIT_CTL, rig->ctl & ~PTAH_RTIT_CTL_TRACE_EN);
 }
 
-static inline void rig_entry(struct rig *rig, uint64_t table, unsigned index, uint64_t entry)
+static inline uint64_t rig_status(struct rig *rig)
 {
-	memcpy(rig->memory + (table - RIG_BASE) + 8 * index, &entry, 8);
+	uint64_t status;
+
+	assert_int_equal(ptah_model_rdmsr(rig->m, PTAH_IA32_RTIT_STATUS, &status), PTAH_OK);
+	return status;
 }
 
-/* xorshift: the same in every run. */
-static inline uint64_t rig_random(uint64_t *seed)
+/* Bytes in memory. */
+static inline size_t rig_bytes(struct rig *rig)
 {
-	*seed ^= *seed << 13;
-	*seed ^= *seed >> 7;
-	*seed ^= *seed << 17;
-	return *seed;
+	model_output_settle(rig->m);
+	return rig->m->offset;
 }
 
-/* Through the window in bursts of at most `burst` bytes, as a generator does. */
-static inline void rig_put(struct rig *rig, const uint8_t *bytes, size_t n, size_t burst)
+static inline void rig_dump(const uint8_t *bytes, size_t n)
 {
-	while (n) {
-		size_t part = n < burst ? n : burst;
+	struct ptah_packet p;
+	unsigned block = 0;
+	char text[128];
+	int size;
 
-		model_room(&rig->m);
-		memcpy(rig->m.g.out, bytes, part);
-		rig->m.g.out += part;
-		bytes += part;
-		n -= part;
+	for (size_t at = 0; at < n; at += (size_t)size) {
+		size = ptah_packet_decode(&p, bytes + at, n - at, block);
+		if (size < 0) {
+			fprintf(stderr, "\t%zx: error %d\n", at, size);
+			return;
+		}
+		block = ptah_packet_block_state(&p, block);
+		ptah_packet_format_line(&p, bytes + at, (size_t)size, text, sizeof(text));
+		fprintf(stderr, "\t%s\n", text);
 	}
 }
 
-/* A register of CPUID that random processors get: bits that mean something, and others. */
-static inline struct ptah_model_processor rig_random_processor(uint64_t *seed)
+/* From byte `from` on the trace is these packets, ";" between them, and no more. */
+static inline void rig_expect_from(struct rig *rig, size_t from, const char *text)
 {
-	struct ptah_model_processor p = *ptah_model_find("maximal");
+	struct ptah_packet_parser parser = {0};
+	uint8_t expected[4096];
+	size_t n = 0, have = rig_bytes(rig) - from;
+	char line[256];
 
-	p.name = "random";
-	p.physical_bits = (uint8_t)(36 + rig_random(seed) % 17);
-	p.linear_bits = rig_random(seed) & 1 ? 48 : 57;
-	p.perfmon = (uint8_t)(rig_random(seed) % 6);
-	p.pt = rig_random(seed) % 8 != 0;
-	p.vmx = rig_random(seed) & 1;
-	p.vmx_pt = p.vmx && rig_random(seed) & 1;
-	p.xsaves = rig_random(seed) & 1;
-	p.branch_required = rig_random(seed) % 4 == 0;
-	p.leaf_14_0[0] = rig_random(seed) % 4 != 0;
-	p.leaf_14_0[1] = (uint32_t)rig_random(seed) & 0x1ff;
-	p.leaf_14_0[2] = (uint32_t)rig_random(seed) & 0x8000000f;
-	p.leaf_14_1[0] = ((uint32_t)rig_random(seed) & 0xffff0000) | rig_random(seed) % 5;
-	p.leaf_14_1[1] = (uint32_t)rig_random(seed);
-	return p;
+	while (*text) {
+		size_t length = strcspn(text, ";");
+		int size;
+
+		assert_true(length < sizeof(line));
+		memcpy(line, text, length);
+		line[length] = 0;
+		size = ptah_packet_parse(&parser, line, expected + n, sizeof(expected) - n);
+		if (size < 0)
+			fail_msg("\"%s\": %s", line, parser.expected);
+		n += (size_t)size;
+		text += length + (text[length] == ';');
+	}
+	if (n == have && !memcmp(expected, rig->memory + from, n))
+		return;
+	fprintf(stderr, "expected\n");
+	rig_dump(expected, n);
+	fprintf(stderr, "but\n");
+	rig_dump(rig->memory + from, have);
+	fail();
+}
+
+/* The same of a whole trace. */
+static inline void rig_expect(struct rig *rig, const char *text)
+{
+	rig_expect_from(rig, 0, text);
 }
 
 #endif

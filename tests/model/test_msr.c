@@ -4,7 +4,7 @@
  * have it ("IA32_RTIT_CTL MSR" and the following, "CPUID Leaf 14H Enumeration"),
  * bit by bit; every named processor and many random ones are asked.
  */
-#include "rig.h"
+#include "bare.h"
 
 #define RANDOM_PROCESSORS 200
 
