@@ -249,8 +249,8 @@ static void put_rights_text(struct out *out, const struct ptah_host *host)
 {
 	out_format(out, "This user may trace: %s.\n",
 		   host->may_cpu      ? "user code, the kernel, whole processors"
-		   : host->may_kernel ? "user code and the kernel in processes of his own"
-		   : host->may_user   ? "user code in processes of his own"
+		   : host->may_kernel ? "user code and the kernel in their own processes"
+		   : host->may_user   ? "user code in their own processes"
 				      : "nothing");
 	if (host->paranoid != INT32_MIN && !host->privileged)
 		out_format(out, "(kernel.perf_event_paranoid is %d.)\n", host->paranoid);
