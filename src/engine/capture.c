@@ -107,11 +107,13 @@ int capture_arm(struct ptah_capture *c)
 		atomic_store(&c->halt, HALT_FULL);
 		return PTAH_E_NOSPACE;
 	}
-	/* Who could not believe in hardware at fault finds out here whether it was software. */
+	/* Somebody may have written over them. The processor would only say Error, and later. */
 	if (c->shape != PTAH_SHAPE_SINGLE &&
 	    !topa_check(c->topa.tables, c->topa.pages, c->physical_bits, c->topa.multi,
-			room_place(c, atomic_load(&c->position)), &fault))
+			room_place(c, atomic_load(&c->position)), &fault)) {
+		atomic_store(&c->halt, HALT_ERROR);
 		return PTAH_E_INVAL;
+	}
 	return PTAH_OK;
 }
 
