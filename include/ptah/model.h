@@ -73,11 +73,14 @@ struct ptah_model_faults {
 	uint32_t withhold;
 	/* Single-range output above 4 KB has wrong data there (errata TGL052, ADL037, RPL017). */
 	bool single_range_4k_only;
+	/* No packets are made: what ptah_model_put() brings is all that is output. */
+	bool silent;
 	/* Bit 55 of IA32_PERF_GLOBAL_STATUS_RESET is reserved while CTL.ToPA is 0. */
 	bool ack_needs_topa;
-	/* TRACE: the internal buffer overflows after so many bytes, for so many events. */
+	/* The internal buffer overflows each time so many bytes have been generated, and resolves
+	 * so many branches or events later. 0: ptah_model_overflow() alone. */
 	uint32_t overflow_after, overflow_events;
-	/* TRACE: 1 << enum ptah_erratum (cpu.h). */
+	/* 1 << enum ptah_erratum (cpu.h). */
 	uint32_t errata;
 };
 
@@ -170,5 +173,157 @@ PTAH_API void ptah_model_reset(struct ptah_model *m, bool cold);
 PTAH_API uint64_t ptah_model_output_bytes(struct ptah_model *m, uint64_t *dropped);
 /* Bytes that are no packets, put out as if they were: for tests of whatever reads them. */
 PTAH_API void ptah_model_put(struct ptah_model *m, const uint8_t *bytes, size_t n);
+
+/* What the SDM leaves to the processor. All 0: the plainest. While TraceEn is 0. */
+struct ptah_model_choices {
+	bool long_tnt;	       /* TNT-64, as soon as 47 outcomes are there */
+	uint8_t deferred_tips; /* so many TIPs, at most 4, wait for the TNT to be full */
+	/*
+	 * A conditional branch that leaves the filter's range: TIP.PGD with its target,
+	 * which decoders expect; else without, as Table "TIP.PGD Packet Definition" says.
+	 */
+	bool conditional_ip;
+};
+
+PTAH_API void ptah_model_choose(struct ptah_model *m, const struct ptah_model_choices *choices);
+
+/*
+ * The program. What it does is told as it happens, in order; the processor
+ * generates the packets that its registers ask for and delivers PMIs between
+ * two such calls. Instructions that are not told of leave no packet: of those,
+ * only the time they take (ptah_model_pass) and where the program stands
+ * (ptah_model_stand) may matter. No function fails.
+ */
+struct ptah_model_context {
+	uint64_t cr3;
+	uint8_t cpl;
+	uint8_t mode;	 /* enum ptah_exec_mode */
+	bool interrupts; /* RFLAGS.IF */
+	bool enclave;	 /* a production enclave */
+};
+
+PTAH_API void ptah_model_context(const struct ptah_model *m, struct ptah_model_context *context);
+
+/*
+ * Where the program stands: the address of the next instruction. It is what the
+ * packets of TraceEn, PSB+ and overflows have. Branches and transfers set it.
+ */
+PTAH_API void ptah_model_stand(struct ptah_model *m, uint64_t ip);
+
+/* To begin with, and while TraceEn is 0: the program is here, and so. */
+PTAH_API void ptah_model_begin(struct ptah_model *m, uint64_t ip,
+			       const struct ptah_model_context *context);
+
+/* The time stamp counter is written. */
+PTAH_API void ptah_model_set_tsc(struct ptah_model *m, uint64_t tsc);
+PTAH_API uint64_t ptah_model_tsc(const struct ptah_model *m);
+
+/* Core cycles go by. */
+PTAH_API void ptah_model_pass(struct ptah_model *m, uint64_t cycles);
+
+/* A near branch has retired. `kind`: PTAH_INSN_COND to PTAH_INSN_RETURN (event.h). */
+struct ptah_model_branch {
+	uint64_t ip, end; /* the instruction is [ip, end) */
+	uint64_t to;	  /* where it went; of no meaning when not taken */
+	uint8_t kind;
+	bool taken; /* of a conditional one */
+};
+
+PTAH_API void ptah_model_branch(struct ptah_model *m, const struct ptah_model_branch *branch);
+
+/* How control went elsewhere, in other ways than by a near branch. */
+enum ptah_model_transfer_kind {
+	PTAH_MODEL_FAR = 0, /* far jump, call, return; SYSCALL, SYSENTER, SYSRET, SYSEXIT */
+	PTAH_MODEL_INT,	    /* INT n, INT3, INTO */
+	PTAH_MODEL_IRET,
+	PTAH_MODEL_INTERRUPT, /* external interrupt, NMI, trap: before the instruction at ip */
+	PTAH_MODEL_EXCEPTION, /* fault of the instruction at ip */
+	PTAH_MODEL_UINTR,     /* user interrupt */
+	PTAH_MODEL_UIRET,
+	PTAH_MODEL_INIT,      /* of the bootstrap processor */
+	PTAH_MODEL_INIT_WAIT, /* of another one: it stands still until PTAH_MODEL_SIPI */
+	PTAH_MODEL_SIPI,
+	PTAH_MODEL_TSX_ABORT,
+	PTAH_MODEL_ENCLAVE, /* EENTER, ERESUME, EEXIT, AEX */
+	PTAH_MODEL_VMENTRY, /* the last three: for ptah_model_vm_target() */
+	PTAH_MODEL_VMEXIT,
+	PTAH_MODEL_VMEXIT_INTR, /* by an interrupt, with its vector */
+	PTAH_MODEL_TRANSFER_MAX
+};
+
+struct ptah_model_transfer {
+	uint64_t ip, to; /* ip: Table "FUP Cases and IP Payload" */
+	struct ptah_model_context after;
+	uint8_t kind;
+	uint8_t vector;
+	bool page_fault; /* exception: `address` is the new CR2 */
+	uint64_t address;
+	uint64_t qualification, reason; /* VM exit */
+};
+
+PTAH_API void ptah_model_transfer(struct ptah_model *m, const struct ptah_model_transfer *transfer);
+
+/*
+ * Where the next ptah_model_vm_entry() or ptah_model_vm_exit() leads to. Without
+ * it they stay where they are.
+ */
+PTAH_API void ptah_model_vm_target(struct ptah_model *m, const struct ptah_model_transfer *target);
+
+/* MOV CR3; `next`: the address behind it. VMPTRLD. CLI, STI, POPF: `next` likewise. */
+PTAH_API void ptah_model_mov_cr3(struct ptah_model *m, uint64_t next, uint64_t cr3);
+PTAH_API void ptah_model_vmptrld(struct ptah_model *m, uint64_t vmcs);
+PTAH_API void ptah_model_interrupt_flag(struct ptah_model *m, uint64_t next, bool on);
+
+/* XBEGIN, XACQUIRE, XEND, XRELEASE at `ip` that change whether a transaction runs. */
+PTAH_API void ptah_model_tsx(struct ptah_model *m, uint64_t ip, bool in_tx);
+
+/* PTWRITE at `ip` of `size` (4 or 8) bytes. */
+PTAH_API void ptah_model_ptwrite(struct ptah_model *m, uint64_t ip, uint64_t value, unsigned size);
+
+/* A state deeper than C0.0 is entered, before the instruction at `ip` or by it. */
+struct ptah_model_sleep {
+	uint64_t ip;
+	bool mwait; /* by MWAIT with these: */
+	uint8_t hints, ext;
+	bool hardware; /* by the hardware itself */
+	bool shutdown; /* shutdown: triple fault */
+	uint8_t state, sub_state;
+};
+
+struct ptah_model_wake {
+	uint64_t ticks; /* of the TSC; the core's clock stood still */
+	uint8_t last, deepest;
+	bool interrupt, store, autonomous;
+};
+
+PTAH_API void ptah_model_sleep(struct ptah_model *m, const struct ptah_model_sleep *sleep);
+PTAH_API void ptah_model_wake(struct ptah_model *m, const struct ptah_model_wake *wake);
+
+/* The core goes on at `ratio` bus clocks, after a stop before the instruction at `ip`. */
+PTAH_API void ptah_model_frequency(struct ptah_model *m, uint64_t ip, uint8_t ratio);
+
+/* Model-specific: MNT. */
+PTAH_API void ptah_model_mnt(struct ptah_model *m, uint64_t value);
+
+/* A block of PEBS output: BBP, its items, BEP. */
+#define PTAH_MODEL_PEBS_ITEMS 32
+
+struct ptah_model_pebs {
+	uint8_t type, item_size; /* of 4 or 8 bytes */
+	bool has_ip;		 /* BEP has a FUP with `ip` */
+	uint64_t ip;
+	size_t n; /* at most PTAH_MODEL_PEBS_ITEMS */
+	const uint8_t *ids;
+	const uint64_t *values;
+};
+
+PTAH_API void ptah_model_pebs(struct ptah_model *m, const struct ptah_model_pebs *pebs);
+
+/* Trigger tracing: TRIG for the instruction at `ip`; `icnt` -1: without a count. */
+PTAH_API void ptah_model_trigger(struct ptah_model *m, uint64_t ip, uint8_t bits, bool multiple,
+				 int icnt);
+
+/* The internal buffer overflows from now on, or it is empty again: OVF. */
+PTAH_API void ptah_model_overflow(struct ptah_model *m, bool lost);
 
 #endif

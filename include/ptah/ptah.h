@@ -13,6 +13,8 @@
 #include <ptah/host.h>
 #include <ptah/profile.h>
 #include <ptah/image.h>
+#include <ptah/machine.h>
+#include <ptah/model.h>
 #include <ptah/packet.h>
 #include <ptah/query.h>
 #include <ptah/record.h>

@@ -98,21 +98,31 @@ static inline uint64_t clock_mtcs_due(const struct ptah_clock *c, uint64_t cycle
 	return (clock_crystal(&then) >> c->mtc_freq) + 1 - c->next_mtc;
 }
 
+/* Lets up to *cycles pass. True: an MTC is due now, and *cycles are left; false: none are. */
+static inline bool clock_reach(struct ptah_clock *c, uint64_t *cycles)
+{
+	uint64_t until = UINT64_MAX;
+
+	if (c->mtc_en) {
+		uint64_t at = clock_tsc_of(c, c->next_mtc << c->mtc_freq);
+
+		until = at > c->tsc
+			    ? ((at - c->tsc) * c->ratio - c->part + c->nominal - 1) / c->nominal
+			    : 0;
+	}
+	if (until > *cycles) {
+		clock_tick(c, *cycles);
+		return false;
+	}
+	clock_tick(c, until);
+	*cycles -= until;
+	return true;
+}
+
 static inline void clock_pass(struct ptah_clock *c, struct ptah_generator *g, uint64_t cycles)
 {
-	while (c->mtc_en) {
-		uint64_t at = clock_tsc_of(c, c->next_mtc << c->mtc_freq);
-		uint64_t until =
-		    at > c->tsc ? ((at - c->tsc) * c->ratio - c->part + c->nominal - 1) / c->nominal
-				: 0;
-
-		if (until > cycles)
-			break;
-		clock_tick(c, until);
-		cycles -= until;
+	while (clock_reach(c, &cycles))
 		clock_mtc(c, g);
-	}
-	clock_tick(c, cycles);
 }
 
 /* TSC, and with MTCs in use TMA: where the crystal stood when the TSC was read. */

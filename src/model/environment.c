@@ -23,7 +23,9 @@ int ptah_model_smi(struct ptah_model *m)
 {
 	if (m->program.smm || m->shut_down)
 		return PTAH_E_BUSY; /* blocked until RSM */
+	m->cause = PTAH_CFE_SMI;
 	m->smram_trace_en = trace_off(m);
+	m->cause = 0;
 	m->program.smm = true;
 	return PTAH_OK;
 }
@@ -38,8 +40,10 @@ int ptah_model_rsm(struct ptah_model *m)
 		return PTAH_E_UNSUPPORTED;
 	}
 	m->program.smm = false;
+	m->cause = PTAH_CFE_RSM;
 	if (m->smram_trace_en)
 		model_set_ctl(m, m->ctl | PTAH_RTIT_CTL_TRACE_EN);
+	m->cause = 0;
 	return PTAH_OK;
 }
 
@@ -69,6 +73,17 @@ static bool load_msrs(struct ptah_model *m, const struct ptah_model_msr *list, s
 	return true;
 }
 
+/* Is TraceEn 0 behind this list, and 1 before it? */
+static bool stops_trace(const struct ptah_model *m, const struct ptah_model_msr *list, size_t n)
+{
+	bool on = model_trace_en(m);
+
+	for (size_t i = 0; i < n; i++)
+		if (list[i].msr == PTAH_IA32_RTIT_CTL)
+			on = list[i].value & PTAH_RTIT_CTL_TRACE_EN;
+	return model_trace_en(m) && !on;
+}
+
 /* SDM "Checks on VMX Controls" and on the guest state: the controls exist with IA32_VMX_MISC[14].
  */
 static bool entry_fails(const struct ptah_model *m, const struct ptah_model_vmcs *v)
@@ -86,7 +101,8 @@ static int leave_guest(struct ptah_model *m, const struct ptah_model_vmcs *v)
 	if (v->clear_rtit_ctl)
 		model_set_ctl(m, 0);
 	m->program.vmx = MODEL_VMX_ROOT;
-	model_trace_vm(m, false);
+	if (!m->faults.silent)
+		model_trace_vm(m, false, stops_trace(m, v->exit_load, v->exit_loads));
 	m->program.conceal = false;
 	if (load_msrs(m, v->exit_load, v->exit_loads))
 		return PTAH_OK;
@@ -101,7 +117,8 @@ int ptah_model_vm_entry(struct ptah_model *m, const struct ptah_model_vmcs *v)
 		return PTAH_E_UNSUPPORTED;
 	m->program.vmx = MODEL_VMX_GUEST;
 	m->program.conceal = v->conceal;
-	model_trace_vm(m, true);
+	if (!m->faults.silent)
+		model_trace_vm(m, true, stops_trace(m, v->entry_load, v->entry_loads));
 	if (v->load_rtit_ctl)
 		model_set_ctl(m, v->guest_rtit_ctl);
 	if (load_msrs(m, v->entry_load, v->entry_loads))

@@ -25,6 +25,12 @@
 #define GENERATOR_BURST 96
 #define GENERATOR_STACK 64
 
+/*
+ * For last_ip, where decoders do not agree on what it is, or cannot know: an
+ * address in no canonical half makes the next IP packet a full one.
+ */
+#define GENERATOR_NO_IP UINT64_C(0x5555555500000000)
+
 struct ptah_generator {
 	uint8_t *out;	   /* the next byte goes here */
 	uint64_t tnt;	   /* pending outcomes below a stop bit; 1: none */
@@ -96,17 +102,25 @@ static inline void generator_call(struct ptah_generator *g, uint64_t next)
 	g->depth += g->depth < GENERATOR_STACK;
 }
 
-/* A near return to `ip`. */
-static inline void generator_return(struct ptah_generator *g, uint64_t ip)
+/* A near return to `ip`, on the stack alone. Is it compressed? */
+static inline bool generator_pop(struct ptah_generator *g, uint64_t ip)
 {
 	if (g->depth && g->stack[(g->top - 1) % GENERATOR_STACK] == ip) {
 		g->top--;
 		g->depth--;
-		generator_tnt(g, true);
-		return;
+		return true;
 	}
 	g->depth = 0;
-	generator_tip(g, ip);
+	return false;
+}
+
+/* A near return to `ip`. */
+static inline void generator_return(struct ptah_generator *g, uint64_t ip)
+{
+	if (generator_pop(g, ip))
+		generator_tnt(g, true);
+	else
+		generator_tip(g, ip);
 }
 
 /* Packet generation starts at `ip`. */
@@ -133,16 +147,13 @@ static inline void generator_async_disable(struct ptah_generator *g, uint64_t ip
 	generator_disable(g);
 }
 
-/*
- * Packets were lost. What last IP is after OVF decoders disagree on (libipt: 0,
- * perf: not known): an address in no canonical half makes the next IP packet a
- * full one, which all of them read alike.
+/* Packets were lost. What last IP is after OVF decoders disagree on (libipt: 0, perf: not known).
  */
 static inline void generator_overflow(struct ptah_generator *g)
 {
 	g->tnt = 1;
 	g->depth = 0;
-	g->last_ip = UINT64_C(0x5555555500000000);
+	g->last_ip = GENERATOR_NO_IP;
 	store_le16(g->out, 0xf302);
 	g->out += 2;
 }
@@ -170,16 +181,51 @@ static inline void generator_cbr(struct ptah_generator *g, uint8_t ratio)
 	g->out += 4;
 }
 
+/* `mode` is the packet's second byte: CS.L & LMA, CS.D << 1, RFLAGS.IF << 2. */
+static inline void generator_mode_exec(struct ptah_generator *g, unsigned mode)
+{
+	store_le16(g->out, (uint16_t)(0x99 | mode << 8));
+	g->out += 2;
+}
+
+static inline void generator_mode_tsx(struct ptah_generator *g, bool in_tx, bool aborted)
+{
+	store_le16(g->out, (uint16_t)(0x2099 | in_tx << 8 | aborted << 9));
+	g->out += 2;
+}
+
+static inline void generator_pip(struct ptah_generator *g, uint64_t cr3, bool non_root)
+{
+	store_le64(g->out, 0x4302u | (cr3 >> 5 << 17 | (uint64_t)non_root << 16));
+	g->out += 8;
+}
+
+static inline void generator_vmcs(struct ptah_generator *g, uint64_t base)
+{
+	store_le64(g->out, 0xc802u | base >> 12 << 16);
+	g->out += 7;
+}
+
+static inline void generator_psbend(struct ptah_generator *g)
+{
+	store_le16(g->out, 0x2302);
+	g->out += 2;
+}
+
+static inline void generator_trace_stop(struct ptah_generator *g)
+{
+	store_le16(g->out, 0x8302);
+	g->out += 2;
+}
+
 /* The end of PSB+: MODE.Exec of 64-bit code, FUP with the current IP when packets are enabled,
  * PSBEND. */
 static inline void generator_psb_end(struct ptah_generator *g, bool enabled, uint64_t ip)
 {
-	store_le16(g->out, 0x0199); /* MODE.Exec: CS.L & LMA */
-	g->out += 2;
+	generator_mode_exec(g, 1);
 	if (enabled)
 		generator_ip_packet(g, 0x1d, ip);
-	store_le16(g->out, 0x2302);
-	g->out += 2;
+	generator_psbend(g);
 }
 
 /* PSB+ (SDM "Packet Stream Boundary+") with TSC and CBR. At most 42 bytes. */

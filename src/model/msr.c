@@ -292,12 +292,13 @@ static void start(struct ptah_model *m)
 		m->status &= ~PTAH_RTIT_STATUS_PEND_TOPA_PMI;
 		model_pmi_raise(m);
 	}
-	model_trace_started(m);
+	if (!m->faults.silent)
+		model_trace_started(m);
 }
 
 static void stop(struct ptah_model *m)
 {
-	if (model_trigger_en(m))
+	if (model_trigger_en(m) && !m->faults.silent)
 		model_trace_stopping(m);
 	model_output_stop(m);
 	m->status &= ~PTAH_RTIT_STATUS_BYTECNT_MASK;

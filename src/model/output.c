@@ -30,12 +30,18 @@ uint64_t model_psb_period(const struct ptah_model *m)
 	return UINT64_C(2048) << (m->ctl >> PTAH_RTIT_CTL_PSB_FREQ & 15);
 }
 
-/* Operational errors */
+/* Operational errors, and ToPA STOP */
+
+static void lose_trigger(struct ptah_model *m, uint64_t status)
+{
+	m->status |= status;
+	if (!m->faults.silent)
+		model_trace_lost(m);
+}
 
 static void show_error(struct ptah_model *m)
 {
-	m->status |= PTAH_RTIT_STATUS_ERROR;
-	model_trace_lost(m);
+	lose_trigger(m, PTAH_RTIT_STATUS_ERROR);
 }
 
 /* SDM "Operational Errors": when Error is set is the processor's choice; from now on all is lost.
@@ -181,9 +187,8 @@ static void leave_region(struct ptah_model *m)
 	const bool interrupt = m->region.interrupt && !m->early_pmi;
 
 	if (m->region.stop) { /* the registers stay, offset as large as the region */
-		m->status |= PTAH_RTIT_STATUS_STOPPED;
 		m->region_known = false;
-		model_trace_lost(m);
+		lose_trigger(m, PTAH_RTIT_STATUS_STOPPED);
 		if (interrupt)
 			model_pmi_raise(m);
 		return;

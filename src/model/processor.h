@@ -31,6 +31,7 @@
 /* The least staging area: a region's last bytes and a burst over its end. */
 #define MODEL_STAGING_MIN (4 * GENERATOR_BURST)
 #define MODEL_WITHHOLD	  64
+#define MODEL_DEFERRED	  4
 
 enum model_vmx {
 	MODEL_VMX_OFF = 0,
@@ -46,7 +47,7 @@ enum model_paging {
 	MODEL_PAGING_5_LEVEL,
 };
 
-/* What the program is doing. TRACE changes it; the MSRs' rules look at it. */
+/* What the program is doing. Told by model.h's functions; the MSRs' rules look at it. */
 struct model_program {
 	uint64_t ip; /* of the next instruction */
 	uint64_t cr3;
@@ -134,18 +135,43 @@ struct ptah_model {
 	bool smram_trace_en;
 	bool shut_down;
 
-	/* TRACE */
+	/* Packet generation (trace.c) */
+	struct ptah_model_choices choices;
 	bool context_en, filter_en, packet_en;
+	bool ranged;		/* an ADDRn_CFG is not 0 */
+	bool waiting;		/* for a SIPI, behind INIT: nothing may come between FUP and TIP */
+	bool trace_stop;	/* a TraceStop region was entered: Stopped is set when all is out */
+	bool overflowing;	/* internal buffer overflow: what is generated is lost */
+	bool state_lost;	/* and with it a change of what a PSB+ tells */
+	uint8_t told_mode;	/* byte of the last MODE.Exec | 0x80; 0: none since PSB */
+	uint8_t deferred_count; /* TIPs that wait for the outcomes before them */
+	uint64_t deferred[MODEL_DEFERRED];
+	uint8_t *kept;		 /* overflowing: g.out, which stays */
+	uint64_t kept_told;	 /* and clock.told */
+	uint8_t kept_mode;	 /* and told_mode */
+	uint64_t overflow_from;	 /* faults.overflow_after: generated when it last ended */
+	uint32_t overflow_count; /* faults.overflow_events: so far */
+	uint64_t tip_end;	 /* erratum BDM64: behind the last TIP, bytes generated */
+	uint8_t tip_size;
+	uint8_t cause; /* enum ptah_cfe_type of what changes TraceEn: SMI, RSM; 0: software */
+	bool vm_targeted;
+	struct ptah_model_transfer vm_target;
 };
+
+_Static_assert(sizeof(struct ptah_model) <= 3072, "recorders keep two in a few pages");
 
 /*
  * Cold reset, and the owner's part. `staging` has staging_size bytes, at least
- * MODEL_STAGING_MIN; who copies the struct, or maps it elsewhere, sets staging,
- * g.out and limit (model_output_settle() before a copy makes that easy: then
- * g.out is staging).
+ * MODEL_STAGING_MIN; memory, pmi, port and cpu are set by the owner afterwards.
  */
 void model_init(struct ptah_model *m, const struct ptah_model_processor *is, uint8_t *staging,
 		uint32_t staging_size);
+/*
+ * The struct has been copied, or the memory that it lies in is seen at another
+ * address by another process. `staging` holds what the old one held, of the same
+ * size (after model_output_settle(): nothing). Then memory, pmi and port as above.
+ */
+void model_rebind(struct ptah_model *m, const struct ptah_model_processor *is, uint8_t *staging);
 
 /* msr.c */
 /* Would WRMSR raise #GP? */
@@ -211,7 +237,10 @@ void model_trace_started(struct ptah_model *m);
 void model_trace_stopping(struct ptah_model *m);
 /* TriggerEn has fallen by a STOP or an error inside model_output_settle(): no packet any more. */
 void model_trace_lost(struct ptah_model *m);
-/* VM entry (to the guest) or VM exit, between the two contexts' registers. */
-void model_trace_vm(struct ptah_model *m, bool entry);
+/*
+ * VM entry (to the guest) or VM exit, between the two contexts' registers. `stops`: the MSR
+ * list will clear TraceEn.
+ */
+void model_trace_vm(struct ptah_model *m, bool entry, bool stops);
 
 #endif

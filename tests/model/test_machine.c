@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The machine as a port sees it: memory, processors, owners, and that it notices
+ * who breaks hal.h's rules.
+ */
+#include "test.h"
+
+#include "base/compiler.h"
+
+#include <ptah/machine.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARENA	 ((size_t)4 << 20)
+#define PHYSICAL UINT64_C(0x123457000) /* no multiple of more than 4 KB */
+#define PMI	 PTAH_PERF_GLOBAL_TRACE_TOPA_PMI
+
+struct setting {
+	struct ptah_machine *machine;
+	struct ptah_hal hal;
+	uint8_t *arena;
+	unsigned pmis, last_cpu, gaps;
+};
+
+static void open_machine_with(struct setting *s, unsigned cpus, const char *name,
+			      unsigned (*which_cpu)(void *argument))
+{
+	struct ptah_machine_config config = {.size = sizeof(config),
+					     .cpus = cpus,
+					     .processor = ptah_model_find(name),
+					     .arena_size = ARENA,
+					     .physical = PHYSICAL,
+					     .which = which_cpu};
+	const struct ptah_model_faults silent = {.silent = true};
+
+	memset(s, 0, sizeof(*s));
+	s->arena = calloc(1, ARENA);
+	s->machine = malloc(ptah_machine_size(cpus));
+	assert_non_null(s->arena);
+	assert_non_null(s->machine);
+	config.arena = s->arena;
+	assert_int_equal(ptah_machine_init(s->machine, &config), PTAH_OK);
+	ptah_machine_hal(s->machine, &s->hal);
+	for (unsigned i = 0; i < cpus; i++)
+		ptah_model_set_faults(ptah_machine_model(s->machine, i), &silent);
+}
+
+static void open_machine(struct setting *s, unsigned cpus, const char *name)
+{
+	open_machine_with(s, cpus, name, NULL);
+}
+
+static void close_machine(struct setting *s, const char *violation)
+{
+	if (violation)
+		assert_string_equal(ptah_machine_violation(s->machine), violation);
+	else
+		assert_null(ptah_machine_violation(s->machine));
+	free(s->machine);
+	free(s->arena);
+}
+
+/* Random allocations: aligned, zeroed, apart, and all of it comes back. */
+static void test_memory(void **state)
+{
+	struct ptah_hal_memory held[24] = {{0}};
+	uint64_t seed = 88172645463325252;
+	unsigned failed = 0;
+	struct setting s;
+
+	(void)state;
+	open_machine(&s, 1, "skylake");
+	for (unsigned i = 0; i < 4000; i++) {
+		struct ptah_hal_memory *m = &held[(seed ^= seed << 13) % ARRAY_SIZE(held)];
+		const size_t size = 1 + (seed ^= seed >> 7) % 600000;
+		const size_t align = (size_t)4096 << (seed ^= seed << 17) % 5;
+
+		if (m->address) {
+			for (size_t k = 0; k < m->size; k++)
+				assert_int_equal(((uint8_t *)m->address)[k], m - held + 1);
+			s.hal.release(s.machine, m);
+			m->address = NULL;
+		} else if (s.hal.alloc(s.machine, size, align, m) == PTAH_OK) {
+			assert_int_equal(m->physical % align, 0);
+			assert_true(m->size >= size);
+			assert_int_equal(m->physical - PHYSICAL, (uint8_t *)m->address - s.arena);
+			for (size_t k = 0; k < m->size; k++)
+				assert_int_equal(((uint8_t *)m->address)[k], 0);
+			memset(m->address, (int)(m - held + 1), m->size);
+		} else {
+			m->address = NULL;
+			failed++;
+		}
+	}
+	assert_true(failed > 10 && failed < 2000);
+	for (unsigned i = 0; i < ARRAY_SIZE(held); i++)
+		if (held[i].address)
+			s.hal.release(s.machine, &held[i]);
+	assert_int_equal(ptah_machine_allocated(s.machine), 0);
+	assert_int_equal(s.hal.alloc(s.machine, ARENA - 8192, 4096, held), PTAH_OK);
+	s.hal.release(s.machine, held);
+	ptah_machine_fail_alloc(s.machine, 2);
+	assert_int_equal(s.hal.alloc(s.machine, 1, 4096, held), PTAH_OK);
+	assert_int_equal(s.hal.alloc(s.machine, 1, 4096, held + 1), PTAH_E_NOMEM);
+	assert_int_equal(s.hal.alloc(s.machine, 1, 4096, held + 1), PTAH_OK);
+	close_machine(&s, NULL);
+}
+
+static void count_pmi(void *argument, unsigned cpu)
+{
+	struct setting *s = argument;
+	uint64_t status;
+
+	s->pmis++;
+	s->last_cpu = cpu;
+	assert_int_equal(s->hal.cpu(s->machine), cpu);
+	assert_int_equal(s->hal.rdmsr(s->machine, PTAH_IA32_PERF_GLOBAL_STATUS, &status), PTAH_OK);
+	assert_int_equal(status, PMI);
+	assert_int_equal(s->hal.wrmsr(s->machine, PTAH_IA32_PERF_GLOBAL_STATUS_RESET, status),
+			 PTAH_OK);
+	s->hal.pmi_unmask(s->machine);
+}
+
+struct ring {
+	struct setting *s;
+	struct ptah_hal_memory table, data;
+};
+
+static void start_ring(void *argument)
+{
+	struct ring *r = argument;
+	const struct ptah_hal *hal = &r->s->hal;
+	uint64_t entries[2] = {r->data.physical | PTAH_TOPA_INT | 1 << PTAH_TOPA_SIZE,
+			       r->table.physical | PTAH_TOPA_END};
+
+	memcpy(r->table.address, entries, sizeof(entries));
+	assert_int_equal(hal->wrmsr(r->s->machine, PTAH_IA32_RTIT_OUTPUT_BASE, r->table.physical),
+			 PTAH_OK);
+	assert_int_equal(hal->wrmsr(r->s->machine, PTAH_IA32_RTIT_CTL,
+				    PTAH_RTIT_CTL_TRACE_EN | PTAH_RTIT_CTL_TOPA),
+			 PTAH_OK);
+}
+
+/* Two processors, each its own ring; each its own interrupts. */
+static void test_two_processors(void **state)
+{
+	static uint8_t bytes[20000];
+	struct ring rings[2];
+	struct setting s;
+
+	(void)state;
+	open_machine(&s, 2, "skylake");
+	ptah_machine_on_pmi(s.machine, count_pmi, &s);
+	assert_int_equal(s.hal.pmi_enable(s.machine, true), PTAH_OK);
+	for (unsigned i = 0; i < 2; i++) {
+		rings[i].s = &s;
+		assert_int_equal(s.hal.alloc(s.machine, 4096, 4096, &rings[i].table), PTAH_OK);
+		assert_int_equal(s.hal.alloc(s.machine, 8192, 8192, &rings[i].data), PTAH_OK);
+		assert_int_equal(s.hal.run_on(s.machine, i, start_ring, &rings[i]), PTAH_OK);
+	}
+	assert_int_equal(s.hal.cpu(s.machine), 0);
+	memset(bytes, 1, sizeof(bytes));
+	ptah_machine_put(s.machine, 0, bytes, 9000);
+	assert_int_equal(s.pmis, 1);
+	assert_int_equal(s.last_cpu, 0);
+	memset(bytes, 2, sizeof(bytes));
+	ptah_machine_put(s.machine, 1, bytes, 17000);
+	assert_int_equal(s.pmis, 3);
+	assert_int_equal(s.last_cpu, 1);
+	for (unsigned i = 0; i < 2; i++)
+		for (unsigned k = 0; k < 8192; k++)
+			assert_int_equal(((uint8_t *)rings[i].data.address)[k], i + 1);
+	ptah_machine_set_online(s.machine, 1, false);
+	assert_int_equal(s.hal.run_on(s.machine, 1, start_ring, &rings[1]), PTAH_E_MISSING);
+	assert_int_equal(s.hal.run_on(s.machine, 2, start_ring, &rings[1]), PTAH_E_MISSING);
+	close_machine(&s, NULL);
+}
+
+/* A thread per processor, for ThreadSanitizer above all. */
+
+static _Thread_local unsigned this_cpu;
+
+static unsigned which(void *argument)
+{
+	(void)argument;
+	return this_cpu;
+}
+
+struct player {
+	struct setting *s;
+	unsigned cpu;
+	pthread_t thread;
+	unsigned errors;
+};
+
+static void *play(void *argument)
+{
+	struct player *p = argument;
+	const struct ptah_hal *hal = &p->s->hal;
+	uint8_t bytes[100];
+
+	this_cpu = p->cpu;
+	memset(bytes, (int)p->cpu + 1, sizeof(bytes));
+	for (unsigned round = 0; round < 50; round++) {
+		struct ring r = {.s = p->s};
+		uint64_t irqs;
+
+		hal->lock(p->s->machine);
+		p->errors += hal->alloc(p->s->machine, 4096, 4096, &r.table) < 0;
+		p->errors += hal->alloc(p->s->machine, 8192, 8192, &r.data) < 0;
+		hal->unlock(p->s->machine);
+		irqs = hal->irq_save(p->s->machine);
+		start_ring(&r);
+		for (unsigned i = 0; i < 100; i++)
+			ptah_machine_put(p->s->machine, p->cpu, bytes, sizeof(bytes));
+		hal->wrmsr(p->s->machine, PTAH_IA32_RTIT_CTL, 0);
+		hal->wrmsr(p->s->machine, PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, 0);
+		hal->irq_restore(p->s->machine, irqs);
+		for (unsigned k = 0; k < 8192; k++)
+			p->errors += ((uint8_t *)r.data.address)[k] != p->cpu + 1;
+		hal->release(p->s->machine, &r.table);
+		hal->release(p->s->machine, &r.data);
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	struct player players[2] = {{0}};
+	struct setting s;
+
+	(void)state;
+	open_machine_with(&s, 2, "skylake", which);
+	for (unsigned i = 0; i < 2; i++) {
+		players[i].s = &s;
+		players[i].cpu = i;
+		assert_int_equal(pthread_create(&players[i].thread, NULL, play, &players[i]), 0);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		pthread_join(players[i].thread, NULL);
+		assert_int_equal(players[i].errors, 0);
+	}
+	assert_int_equal(ptah_machine_allocated(s.machine), 0);
+	close_machine(&s, NULL);
+}
+
+static void count_gap(void *argument, unsigned cpu, const char *callback)
+{
+	struct setting *s = argument;
+	uint64_t value;
+
+	assert_int_equal(cpu, 0);
+	assert_non_null(callback);
+	s->gaps++;
+	/* What happens in a gap has none of its own. */
+	s->hal.rdmsr(s->machine, PTAH_IA32_RTIT_CTL, &value);
+}
+
+static void test_gaps(void **state)
+{
+	struct setting s;
+	uint64_t value;
+
+	(void)state;
+	open_machine(&s, 1, "skylake");
+	ptah_machine_on_gap(s.machine, count_gap, &s);
+	s.hal.rdmsr(s.machine, PTAH_IA32_RTIT_CTL, &value);
+	s.hal.wrmsr(s.machine, PTAH_IA32_RTIT_CTL, 0);
+	s.hal.fence(s.machine);
+	s.hal.irq_restore(s.machine, s.hal.irq_save(s.machine));
+	assert_int_equal(s.gaps, 5);
+	close_machine(&s, NULL);
+}
+
+static void test_owners(void **state)
+{
+	struct ptah_hal_memory pieces[2];
+	uint64_t address, other;
+	struct setting s;
+	size_t bytes;
+
+	(void)state;
+	open_machine(&s, 1, "skylake");
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(s.hal.alloc(s.machine, 8192, 4096, &pieces[1 - i]), PTAH_OK);
+	assert_int_equal(s.hal.user_map(s.machine, 7, pieces, 2, false, &address), PTAH_OK);
+	assert_int_equal(s.hal.user_map(s.machine, 8, pieces, 1, false, &other), PTAH_OK);
+	assert_int_equal(ptah_machine_mapped(s.machine), 2);
+	assert_ptr_equal(ptah_machine_user(s.machine, 7, address + 8191, &bytes),
+			 (uint8_t *)pieces[0].address + 8191);
+	assert_int_equal(bytes, 1);
+	assert_ptr_equal(ptah_machine_user(s.machine, 7, address + 8192, &bytes),
+			 pieces[1].address);
+	assert_null(ptah_machine_user(s.machine, 7, address + 16384, &bytes));
+	assert_null(ptah_machine_user(s.machine, 8, address, &bytes));
+	s.hal.user_unmap(s.machine, 8, other, 8192);
+	s.hal.user_unmap(s.machine, 7, address, 16384);
+	assert_null(ptah_machine_user(s.machine, 7, address, &bytes));
+	assert_null(ptah_machine_violation(s.machine));
+	assert_int_equal(s.hal.user_map(s.machine, 7, pieces, 2, false, &address), PTAH_OK);
+	s.hal.release(s.machine, &pieces[1]);
+	close_machine(&s, "release() of memory that an owner has mapped");
+}
+
+static void alloc_inside(void *argument)
+{
+	struct setting *s = argument;
+	struct ptah_hal_memory memory;
+
+	s->hal.alloc(s->machine, 1, 4096, &memory);
+}
+
+/* Each rule that the machine watches, broken. */
+static void test_violations(void **state)
+{
+	struct ptah_hal_memory memory;
+	struct setting s;
+
+	(void)state;
+	open_machine(&s, 1, "skylake");
+	s.hal.run_on(s.machine, 0, alloc_inside, &s);
+	close_machine(&s, "alloc() where one must not sleep");
+	open_machine(&s, 1, "skylake");
+	s.hal.irq_save(s.machine);
+	s.hal.lock(s.machine);
+	close_machine(&s, "lock() where one must not sleep");
+	open_machine(&s, 1, "skylake");
+	s.hal.lock(s.machine);
+	s.hal.unlock(s.machine);
+	s.hal.lock(s.machine);
+	s.hal.lock(s.machine);
+	close_machine(&s, "lock() while it is locked");
+	open_machine(&s, 1, "skylake");
+	s.hal.unlock(s.machine);
+	close_machine(&s, "unlock() without lock()");
+	open_machine(&s, 1, "skylake");
+	s.hal.irq_restore(s.machine, 1);
+	close_machine(&s, "irq_restore() without irq_save()");
+	open_machine(&s, 1, "skylake");
+	assert_int_equal(s.hal.alloc(s.machine, 1, 4096, &memory), PTAH_OK);
+	s.hal.release(s.machine, &memory);
+	s.hal.release(s.machine, &memory);
+	close_machine(&s, "release() of what was not allocated");
+	open_machine(&s, 1, "skylake");
+	s.hal.user_unmap(s.machine, 1, 4096, 4096);
+	close_machine(&s, "user_unmap() of what was not mapped");
+}
+
+/* XSAVES is offered where it is, and has been enabled. */
+static void test_xsaves(void **state)
+{
+	struct setting s;
+	uint64_t xss;
+
+	(void)state;
+	open_machine(&s, 1, "broadwell");
+	assert_null(s.hal.xsaves);
+	close_machine(&s, NULL);
+	open_machine(&s, 1, "skylake");
+	assert_non_null(s.hal.xsaves);
+	assert_int_equal(s.hal.rdmsr(s.machine, PTAH_IA32_XSS, &xss), PTAH_OK);
+	assert_int_equal(xss, PTAH_XSTATE_PT);
+	close_machine(&s, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_memory),     cmocka_unit_test(test_two_processors),
+	    cmocka_unit_test(test_gaps),       cmocka_unit_test(test_owners),
+	    cmocka_unit_test(test_xsaves),     cmocka_unit_test(test_threads),
+	    cmocka_unit_test(test_violations),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
