@@ -3,9 +3,10 @@
 
 #include <ptah/caps.h>
 #include <ptah/host.h>
+#include <ptah/model.h>
 
 #include <inttypes.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct options {
@@ -56,7 +57,7 @@ static const struct {
     FEATURE(tnt_disable, "leave TNT packets out: calls and returns without their branches"),
     FEATURE(trigger_tracing, "trigger tracing"),
     FEATURE(psb_pmi_preserve, "a PSB or PMI that is due is kept over a pause"),
-    FEATURE(topa, "output to many regions of memory (ToPA)"),
+    FEATURE(topa, "output to regions of memory that a table names (ToPA)"),
     FEATURE(topa_multi, "ToPA tables of more than one region"),
     FEATURE(single_range, "output to one contiguous range of memory"),
     FEATURE(fabric, "output to a trace port"),
@@ -82,6 +83,17 @@ static const struct {
 	  "a single range of more than 4 KB gets wrong data (errata TGL052, ADL037, RPL017)"),
 #undef LIMIT
 };
+
+static bool has(const struct ptah_caps *caps, size_t at)
+{
+	return *(const bool *)((const char *)caps + at);
+}
+
+/* An MSR tells it, and those are out of reach in user mode. */
+static bool is_unknown(const struct subject *s, size_t at)
+{
+	return s->host && at == offsetof(struct ptah_caps, vmx_pt) && s->caps->vmx;
+}
 
 static uint64_t mtc_ticks(unsigned n)
 {
@@ -112,11 +124,6 @@ static const struct encoding {
     {"psb_period", "psb_periods", "bytes", "a PSB each so many bytes of trace",
      offsetof(struct ptah_caps, psb_periods), psb_bytes},
 };
-
-static bool has(const struct ptah_caps *caps, size_t at)
-{
-	return *(const bool *)((const char *)caps + at);
-}
 
 static unsigned bitmap(const struct ptah_caps *caps, const struct encoding *e)
 {
@@ -208,10 +215,15 @@ static void put_errata_text(struct out *out, const struct ptah_caps *caps)
 				   ptah_erratum_symptom(i));
 }
 
-static void put_caps_text(struct out *out, const struct ptah_caps *caps)
+static void put_caps_text(struct out *out, const struct subject *s)
 {
+	const struct ptah_caps *caps = s->caps;
+
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
-		out_format(out, "  %-3s  %-16s  %s\n", has(caps, features[i].at) ? "yes" : "no",
+		out_format(out, "  %-3s  %-16s  %s\n",
+			   is_unknown(s, features[i].at) ? "?"
+			   : has(caps, features[i].at)	 ? "yes"
+							 : "no",
 			   features[i].name, features[i].meaning);
 	out_format(out, "  %-3u  %-16s  %s\n", caps->ranges, "ranges",
 		   "address ranges, each a filter or a stop");
@@ -237,15 +249,15 @@ static void put_rights_text(struct out *out, const struct ptah_host *host)
 {
 	out_format(out, "This user may trace: %s.\n",
 		   host->may_cpu      ? "user code, the kernel, whole processors"
-		   : host->may_kernel ? "user code and the kernel in processes of his own"
-		   : host->may_user   ? "user code in processes of his own"
+		   : host->may_kernel ? "user code and the kernel in their own processes"
+		   : host->may_user   ? "user code in their own processes"
 				      : "nothing");
 	if (host->paranoid != INT32_MIN && !host->privileged)
 		out_format(out, "(kernel.perf_event_paranoid is %d.)\n", host->paranoid);
 	if (host->differs)
 		out_format(out,
 			   "Of %u processors %u offer something else than the first, which is "
-			   "shown.\n",
+			   "shown ('taskset -c N ptah caps' tells of another).\n",
 			   host->cpus, host->differs);
 }
 
@@ -260,7 +272,7 @@ static void put_text(struct out *out, const struct subject *s)
 		out_format(out, "Intel PT of %s, family %u, model 0x%x, stepping %u:\n\n", whose,
 			   c->family, c->model, c->stepping);
 	if (has_pt(c))
-		put_caps_text(out, c);
+		put_caps_text(out, s);
 	if (s->possible && !s->host)
 		return;
 	if (!s->possible)
@@ -290,7 +302,10 @@ static void put_tsv(struct out *out, const struct subject *s)
 	out_format(out, "physical_bits\t%u\t\nlinear_bits\t%u\t\n", c->physical_bits,
 		   c->linear_bits);
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
-		out_format(out, "%s\t%d\t%s\n", features[i].name, has(c, features[i].at),
+		out_format(out, "%s\t%s\t%s\n", features[i].name,
+			   is_unknown(s, features[i].at) ? ""
+			   : has(c, features[i].at)	 ? "1"
+							 : "0",
 			   features[i].meaning);
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
 		out_format(out, "%s\t%d\t%s\n", limits[i].name, has(c, limits[i].at),
@@ -334,18 +349,29 @@ static void put_encodings_json(struct json *j, const struct ptah_caps *caps)
 	}
 }
 
-static void put_caps_json(struct json *j, const struct ptah_caps *c)
+static void put_features_json(struct json *j, const struct subject *s)
 {
+	json_object(j, "features", false);
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++) {
+		if (is_unknown(s, features[i].at))
+			json_string(j, features[i].name, NULL);
+		else
+			json_bool(j, features[i].name, has(s->caps, features[i].at));
+	}
+	json_end_object(j);
+}
+
+static void put_caps_json(struct json *j, const struct subject *s)
+{
+	const struct ptah_caps *c = s->caps;
+
 	json_number(j, "family", c->family);
 	json_number(j, "model", c->model);
 	json_number(j, "stepping", c->stepping);
 	json_bool(j, "hypervisor", c->hypervisor);
 	json_number(j, "physical_bits", c->physical_bits);
 	json_number(j, "linear_bits", c->linear_bits);
-	json_object(j, "features", false);
-	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
-		json_bool(j, features[i].name, has(c, features[i].at));
-	json_end_object(j);
+	put_features_json(j, s);
 	json_object(j, "limits", false);
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
 		json_bool(j, limits[i].name, has(c, limits[i].at));
@@ -396,7 +422,7 @@ static void put_json(struct out *out, const struct subject *s)
 	json_bool(&j, "possible", s->possible);
 	json_string(&j, "obstacle", s->obstacle);
 	json_string(&j, "advice", s->advice);
-	put_caps_json(&j, s->caps);
+	put_caps_json(&j, s);
 	if (s->host)
 		put_host_json(&j, s->host);
 	json_end_object(&j);
@@ -433,8 +459,83 @@ static int tell_of_host(const struct options *o)
 	return put(o, &s);
 }
 
+/* Of a HAL, what discovery uses. */
+static void model_cpuid(void *port, uint32_t leaf, uint32_t subleaf, uint32_t registers[4])
+{
+	ptah_model_cpuid(port, leaf, subleaf, registers);
+}
+
+static int model_rdmsr(void *port, uint32_t msr, uint64_t *value)
+{
+	return ptah_model_rdmsr(port, msr, value);
+}
+
+static int tell_of_model(const struct options *o, const struct ptah_model_processor *processor)
+{
+	static const struct ptah_hal hal = {
+	    .size = sizeof(hal), .rdmsr = model_rdmsr, .cpuid = model_cpuid};
+	const struct ptah_model_config config = {.size = sizeof(config), .processor = processor};
+	struct ptah_model *model = malloc(ptah_model_size());
+	struct subject s = {.name = processor->name, .product = processor->product};
+	struct ptah_caps caps;
+	int status;
+
+	if (!model)
+		return fail(&command_caps, "%s", ptah_strerror(PTAH_E_NOMEM));
+	status = ptah_model_init(model, &config);
+	if (status < 0) {
+		free(model);
+		return fail(&command_caps, "%s: %s", processor->name, ptah_strerror(status));
+	}
+	s.possible = ptah_caps_discover(&hal, model, &caps) >= 0;
+	free(model);
+	s.caps = &caps;
+	s.advice = ptah_caps_advice(caps.obstacle);
+	if (caps.obstacle)
+		s.obstacle = ptah_caps_obstacle_name(caps.obstacle);
+	return put(o, &s);
+}
+
+static void put_models_json(struct out *out)
+{
+	const struct ptah_model_processor *p;
+	struct json j;
+
+	json_init(&j, out);
+	json_object(&j, NULL, false);
+	json_array(&j, "models");
+	for (size_t i = 0; (p = ptah_model_named(i)); i++) {
+		json_object(&j, NULL, true);
+		json_string(&j, "name", p->name);
+		json_string(&j, "product", p->product);
+		json_end_object(&j);
+	}
+	json_end_array(&j);
+	json_end_object(&j);
+	json_finish(&j);
+}
+
+static int list_models(const struct options *o)
+{
+	const struct ptah_model_processor *p;
+	struct out *out;
+	int status = output_open(&command_caps, &o->input, &out);
+
+	if (status)
+		return status;
+	if (o->input.format == FORMAT_JSON)
+		put_models_json(out);
+	if (o->input.format == FORMAT_TSV)
+		out_text(out, "name\tproduct\n");
+	for (size_t i = 0; o->input.format != FORMAT_JSON && (p = ptah_model_named(i)); i++)
+		out_format(out, o->input.format == FORMAT_TSV ? "%s\t%s\n" : "%-18s %s\n", p->name,
+			   p->product);
+	return output_close(&command_caps, out, EXIT_OK);
+}
+
 static int run(int argc, char **argv)
 {
+	const struct ptah_model_processor *processor;
 	struct options o = {0};
 	int status, first = options_parse(&command_caps, argc, argv, &o, &status);
 
@@ -444,7 +545,17 @@ static int run(int argc, char **argv)
 		fail(&command_caps, "%s: it takes no file\nTry 'ptah caps --help'.", argv[first]);
 		return EXIT_USAGE;
 	}
-	return tell_of_host(&o);
+	if (!o.model)
+		return tell_of_host(&o);
+	if (!strcmp(o.model, "list"))
+		return list_models(&o);
+	processor = ptah_model_find(o.model);
+	if (processor)
+		return tell_of_model(&o, processor);
+	fail(&command_caps,
+	     "--model=%s: there is no such processor; 'ptah caps --model=list' names them",
+	     o.model);
+	return EXIT_USAGE;
 }
 
 const struct command command_caps = {
@@ -453,7 +564,8 @@ const struct command command_caps = {
     .summary = "what this processor's Intel PT offers",
     .details =
 	"Tells what the Intel PT of this processor can do, with each value that may be asked\n"
-	"for, or why it cannot be used here and what to do about it.",
+	"for, or why it cannot be used here and what to do about it. Exits with 0 either way,\n"
+	"unless --check is given.",
     .options = option_defs,
     .run = run,
 };

@@ -83,11 +83,11 @@ struct ptah_caps {
 };
 
 /*
- * Asks the processor that it runs on. Reads only, and only MSRs that CPUID
- * announces; one that raises #GP all the same is survived. Uses cpuid, rdmsr
- * and in_vmx of the HAL. rdmsr may be NULL here, for a look from user mode:
- * then NO_MSR, VMX and IN_USE are not found out, vmx_pt stays false and
- * max_nonturbo_ratio 0.
+ * Asks the processor that it runs on. Reads only: CPUID, and where that
+ * announces Intel PT, MSRs that it announces and MSR_PLATFORM_INFO; one that
+ * raises #GP all the same is survived. Uses cpuid, rdmsr and in_vmx of the HAL.
+ * rdmsr may be NULL here, for a look from user mode: then NO_MSR, VMX and
+ * IN_USE are not found out, vmx_pt stays false and max_nonturbo_ratio is 0.
  *
  * NMI (hal.h), but on one processor from the beginning to the end. PTAH_OK, or
  * PTAH_E_UNSUPPORTED when it cannot be traced: obstacle says why, and what

@@ -36,7 +36,7 @@ struct ptah_host {
 	int paranoid;	   /* kernel.perf_event_paranoid; INT32_MIN: could not be read */
 	bool privileged;   /* CAP_PERFMON or CAP_SYS_ADMIN: perf_event_paranoid does not count */
 	/* What this user may trace, once the processor and the driver are there. */
-	bool may_user;	 /* user code of processes of his own */
+	bool may_user;	 /* user code of their own processes */
 	bool may_kernel; /* the kernel's part of them */
 	bool may_cpu;	 /* all that runs on a processor, whoever's it is */
 };

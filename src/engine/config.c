@@ -65,7 +65,7 @@ static const struct {
      "without configurable PSB (CPUID.14H.0:EBX[1]) the period must be 0"},
 };
 
-static const struct {
+static const struct range_fields {
 	const char *mode, *first, *last;
 } range_fields[PTAH_RTIT_RANGES] = {
     {"ranges[0].mode", "ranges[0].first", "ranges[0].last"},
@@ -177,33 +177,22 @@ static bool is_canonical(uint64_t address, unsigned bits)
 	return (uint64_t)((int64_t)(address << unused) >> unused) == address;
 }
 
-static bool check_range(const struct ptah_caps *caps, const struct ptah_trace_config *c, unsigned n,
-			bool threaded, struct ptah_trace_problem *problem)
+static bool check_range(const struct ptah_caps *caps, const struct ptah_trace_range *r,
+			const struct range_fields *f, struct ptah_trace_problem *problem)
 {
 	static const char noncanonical[] = "the address is not canonical";
-	const struct ptah_trace_range *r = &c->ranges[n];
 
-	if (r->mode == PTAH_RTIT_ADDR_OFF)
-		return true;
-	if (n >= caps->ranges)
-		return refuse(problem, range_fields[n].mode,
-			      "this processor has fewer address ranges (CPUID.14H.1:EAX[2:0])",
-			      PTAH_PROBLEM_FLAG, r->mode, 0);
-	if (threaded && n >= THREAD_RANGES)
-		return refuse(problem, range_fields[n].mode,
-			      "XSAVES keeps two address ranges of a thread", PTAH_PROBLEM_FLAG,
-			      r->mode, 0);
 	if (r->mode > PTAH_RTIT_ADDR_STOP)
-		return refuse(problem, range_fields[n].mode, "a range is off, a filter or a stop",
+		return refuse(problem, f->mode, "a range is off, a filter or a stop",
 			      PTAH_PROBLEM_MAX, r->mode, PTAH_RTIT_ADDR_STOP);
 	if (!is_canonical(r->first, caps->linear_bits))
-		return refuse(problem, range_fields[n].first, noncanonical, PTAH_PROBLEM_CANONICAL,
-			      r->first, caps->linear_bits);
+		return refuse(problem, f->first, noncanonical, PTAH_PROBLEM_CANONICAL, r->first,
+			      caps->linear_bits);
 	if (!is_canonical(r->last, caps->linear_bits))
-		return refuse(problem, range_fields[n].last, noncanonical, PTAH_PROBLEM_CANONICAL,
-			      r->last, caps->linear_bits);
+		return refuse(problem, f->last, noncanonical, PTAH_PROBLEM_CANONICAL, r->last,
+			      caps->linear_bits);
 	if (r->last < r->first)
-		return refuse(problem, range_fields[n].last,
+		return refuse(problem, f->last,
 			      "the range ends before it begins: no address lies in it",
 			      PTAH_PROBLEM_MIN, r->last, r->first);
 	return true;
@@ -241,9 +230,23 @@ static bool check_overlaps(const struct ptah_trace_config *c, struct ptah_trace_
 static bool check_ranges(const struct ptah_caps *caps, const struct ptah_trace_config *c,
 			 bool threaded, struct ptah_trace_problem *problem)
 {
-	for (unsigned n = 0; n < PTAH_RTIT_RANGES; n++)
-		if (!check_range(caps, c, n, threaded, problem))
+	for (unsigned n = 0; n < PTAH_RTIT_RANGES; n++) {
+		const struct ptah_trace_range *r = &c->ranges[n];
+
+		if (r->mode == PTAH_RTIT_ADDR_OFF)
+			continue;
+		if (n >= caps->ranges)
+			return refuse(
+			    problem, range_fields[n].mode,
+			    "this processor has fewer address ranges (CPUID.14H.1:EAX[2:0])",
+			    PTAH_PROBLEM_FLAG, r->mode, 0);
+		if (threaded && n >= THREAD_RANGES)
+			return refuse(problem, range_fields[n].mode,
+				      "XSAVES keeps two address ranges of a thread",
+				      PTAH_PROBLEM_FLAG, r->mode, 0);
+		if (!check_range(caps, r, &range_fields[n], problem))
 			return false;
+	}
 	return check_overlaps(c, problem);
 }
 

@@ -4,7 +4,7 @@
 # that makes no sense is told of on standard error with status 2.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 
-commands='record dump asm script report stat verify profile cover'
+commands='record dump asm script report stat verify profile cover caps'
 empty() {
 	[ ! -s "$1" ] || fail "\"$2\" wrote to $1: $(head -3 "$1")"
 }
@@ -53,6 +53,9 @@ complains report --pt=a.pt b.data
 complains report --cpu=first
 complains report --raw=a:401000
 complains script --branches --blocks
+complains caps a.data
+complains caps --model=no-such
+complains caps --format=xml
 
 # Both spellings of a value, and of a letter, mean the same.
 for spelling in "--input=absent.data" "--input absent.data" "-i absent.data" "-iabsent.data" \

@@ -12,7 +12,7 @@ trap 'rm -rf "$out"' EXIT
 
 compile() { # FILE OBJECT; a header is compiled as a file that includes it
 	echo "#include \"${1#src/}\"" |
-		"$CC" -std=c11 -ffreestanding -fno-stack-protector -mgeneral-regs-only -O2 \
+		"$CC" -std=c11 -ffreestanding -fno-pie -fno-stack-protector -mgeneral-regs-only -O2 \
 			-Wall -Wextra -Werror -Iinclude -Isrc -x c -c -o "$2" -
 }
 # What the objects named need and do not define among themselves.

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Test group T1, its half about configurations: the simulated processor judges
+ * (src/model/, which knows nothing of the engine's check). What is accepted is
+ * programmed without a #GP, on named processors and on random ones; what is
+ * refused as reserved raises one.
+ */
+#include "test.h"
+
+#include "cpuid_table.h"
+
+#include <ptah/model.h>
+
+#include <stdlib.h>
+
+#define PHYSICAL 0x10000u /* a table of one page and a region of one */
+
+static uint64_t seed = 610;
+
+static bool one_in(unsigned n)
+{
+	return random_next(&seed) % n == 0;
+}
+
+static uint32_t random_word(void)
+{
+	return (uint32_t)random_next(&seed);
+}
+
+static uint64_t memory[1024];
+
+static uint8_t *at_physical(void *port, uint64_t physical, uint64_t *bytes)
+{
+	(void)port;
+	if (physical < PHYSICAL || physical >= PHYSICAL + sizeof(memory))
+		return NULL;
+	*bytes = PHYSICAL + sizeof(memory) - physical;
+	return (uint8_t *)memory + (physical - PHYSICAL);
+}
+
+static void model_cpuid(void *port, uint32_t leaf, uint32_t subleaf, uint32_t r[4])
+{
+	ptah_model_cpuid(port, leaf, subleaf, r);
+}
+
+static int model_rdmsr(void *port, uint32_t msr, uint64_t *value)
+{
+	return ptah_model_rdmsr(port, msr, value);
+}
+
+static bool model_in_vmx(void *port)
+{
+	return ptah_model_in_vmx(port);
+}
+
+static const struct ptah_hal hal = {
+    .size = sizeof(hal), .rdmsr = model_rdmsr, .cpuid = model_cpuid, .in_vmx = model_in_vmx};
+
+static void begin(struct ptah_model *m, const struct ptah_model_processor *p)
+{
+	const struct ptah_model_config config = {
+	    .size = sizeof(config), .processor = p, .memory = at_physical};
+
+	assert_int_equal(ptah_model_init(m, &config), PTAH_OK);
+}
+
+/* Everything that a capture writes, in the order that the SDM asks for; false: a #GP. */
+static bool program(struct ptah_model *m, const struct ptah_caps *caps,
+		    const struct ptah_trace_config *c)
+{
+	uint64_t ctl = ptah_trace_config_ctl(c) | PTAH_RTIT_CTL_TRACE_EN;
+	uint64_t base = PHYSICAL, mask = 0x7f;
+
+	memory[0] = PHYSICAL + 0x1000;
+	memory[1] = PHYSICAL | PTAH_TOPA_END;
+	if (caps->topa) {
+		ctl |= PTAH_RTIT_CTL_TOPA;
+	} else {
+		base = PHYSICAL + 0x1000;
+		mask = 0xfff;
+	}
+	if (ptah_model_wrmsr(m, PTAH_IA32_RTIT_STATUS, 0) < 0 ||
+	    ptah_model_wrmsr(m, PTAH_IA32_RTIT_OUTPUT_BASE, base) < 0 ||
+	    ptah_model_wrmsr(m, PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, mask) < 0)
+		return false;
+	if (c->cr3_filter && ptah_model_wrmsr(m, PTAH_IA32_RTIT_CR3_MATCH, c->cr3) < 0)
+		return false;
+	for (unsigned n = 0; n < PTAH_RTIT_RANGES; n++)
+		if (c->ranges[n].mode &&
+		    (ptah_model_wrmsr(m, PTAH_IA32_RTIT_ADDR(n), c->ranges[n].first) < 0 ||
+		     ptah_model_wrmsr(m, PTAH_IA32_RTIT_ADDR(n) + 1, c->ranges[n].last) < 0))
+			return false;
+	return ptah_model_wrmsr(m, PTAH_IA32_RTIT_CTL, ctl) == PTAH_OK;
+}
+
+static void named_processors_are_discovered(void **state)
+{
+	const struct ptah_model_processor *p;
+	size_t n = 0;
+
+	for (; (p = ptah_model_named(n)); n++) {
+		struct ptah_trace_config c;
+		struct ptah_caps caps;
+		int status;
+
+		begin(*state, p);
+		status = ptah_caps_discover(&hal, *state, &caps);
+		assert_int_equal(caps.family, p->family);
+		assert_int_equal(caps.model, p->model);
+		assert_int_equal(caps.stepping, p->stepping);
+		assert_int_equal(caps.physical_bits, p->physical_bits);
+		assert_int_equal(caps.linear_bits, p->linear_bits);
+		assert_int_equal(caps.hypervisor, p->hypervisor);
+		if (!p->pt) {
+			assert_int_equal(status, PTAH_E_UNSUPPORTED);
+			assert_int_equal(caps.obstacle, PTAH_CAPS_NO_PT);
+			continue;
+		}
+		assert_int_equal(status, PTAH_OK);
+		assert_int_equal(caps.max_nonturbo_ratio, p->nominal);
+		assert_int_equal(caps.xsaves, p->xsaves);
+		assert_int_equal(caps.vmx, p->vmx);
+		assert_int_equal(caps.vmx_pt, p->vmx_pt);
+		assert_int_equal(caps.branch_required, p->branch_required);
+		ptah_trace_config_default(&caps, &c);
+		assert_int_equal(ptah_trace_config_check(&caps, &c, true, NULL), PTAH_OK);
+		assert_true(program(*state, &caps, &c));
+		/* Now somebody traces. */
+		assert_int_equal(ptah_caps_discover(&hal, *state, &caps), PTAH_E_UNSUPPORTED);
+		assert_int_equal(caps.obstacle, PTAH_CAPS_IN_USE);
+	}
+	assert_true(n > 8);
+}
+
+static void vmx_operation_is_an_obstacle_where_it_excludes_pt(void **state)
+{
+	const struct ptah_model_processor *p;
+	unsigned excluded = 0, fine = 0;
+
+	for (size_t n = 0; (p = ptah_model_named(n)); n++) {
+		struct ptah_caps caps;
+
+		begin(*state, p);
+		if (!p->pt || !p->vmx)
+			continue;
+		assert_int_equal(ptah_model_vmxon(*state), PTAH_OK);
+		ptah_caps_discover(&hal, *state, &caps);
+		assert_int_equal(caps.obstacle, p->vmx_pt ? PTAH_CAPS_NONE : PTAH_CAPS_VMX);
+		excluded += !p->vmx_pt;
+		fine += p->vmx_pt;
+	}
+	assert_true(excluded && fine);
+}
+
+/* A named processor, most of the time with other words in leaf 14H. */
+static void random_processor(struct ptah_model_processor *p)
+{
+	unsigned n = 0;
+
+	while (ptah_model_named(n))
+		n++;
+	do
+		*p = *ptah_model_named(random_word() % n);
+	while (!p->pt);
+	if (one_in(4))
+		return;
+	p->leaf_14_0[0] = !one_in(8);
+	p->leaf_14_0[1] = random_word();
+	p->leaf_14_0[2] = random_word();
+	p->leaf_14_1[0] = random_word() & ~UINT32_C(7);
+	if (p->leaf_14_0[1] & 4) /* IP filtering; without it no ranges are announced */
+		p->leaf_14_1[0] |= random_word() % 5;
+	p->leaf_14_1[1] = random_word();
+	if (one_in(2)) {
+		p->leaf_14_1[0] |= 1u << 16;
+		p->leaf_14_1[1] |= 0x10001;
+	}
+	if (one_in(8))
+		p->leaf_14_1[random_word() % 2] &= one_in(2) ? 0xffff : 0;
+	p->physical_bits = (uint8_t)(36 + random_word() % 17);
+	p->linear_bits = one_in(2) ? 57 : 48;
+}
+
+static uint64_t random_address(void)
+{
+	static const unsigned corners[] = {0, 47, 48, 56, 57, 63};
+	uint64_t base = UINT64_C(1) << corners[random_next(&seed) % 6];
+
+	base = one_in(2) ? base : 0 - base;
+	return one_in(4) ? random_next(&seed) : base + random_next(&seed) % 0x100 - 0x80;
+}
+
+static void random_config(struct ptah_trace_config *c)
+{
+	bool *flags[] = {&c->os,
+			 &c->user,
+			 &c->branch,
+			 &c->tsc,
+			 &c->mtc,
+			 &c->cyc,
+			 &c->no_retcomp,
+			 &c->ptwrite,
+			 &c->no_tnt,
+			 &c->event_trace,
+			 &c->fup_on_ptwrite,
+			 &c->power_events,
+			 &c->cr3_filter,
+			 &c->psb_pmi_on_enable};
+	uint8_t *numbers[] = {&c->mtc_period, &c->cyc_threshold, &c->psb_period};
+
+	c->cr3 = random_next(&seed) >> (random_word() % 64) & ~UINT64_C(0x1f);
+	for (unsigned k = random_word() % 6; k; k--) {
+		struct ptah_trace_range *r = &c->ranges[random_word() % 4];
+
+		switch (random_word() % 8) {
+		case 0:
+			*numbers[random_word() % 3] = random_word() % 16;
+			break;
+		case 1:
+			r->mode = random_word() % 16 < 14 ? 1 + random_word() % 2 : 3;
+			r->first = random_address();
+			r->last = one_in(4) ? random_address() : r->first;
+			break;
+		case 2:
+			c->cr3 |= random_word() % 64;
+			break;
+		default:
+			*flags[random_word() % 14] ^= true;
+		}
+	}
+}
+
+/*
+ * Must the processor refuse it, too? Encoding 0 it lets pass where nothing
+ * uses it, though CPUID does not list it.
+ */
+static bool must_fault(const struct ptah_trace_problem *p)
+{
+	switch (p->kind) {
+	case PTAH_PROBLEM_FLAG:
+	case PTAH_PROBLEM_MAX:
+	case PTAH_PROBLEM_CANONICAL:
+	case PTAH_PROBLEM_REQUIRED:
+		return true;
+	case PTAH_PROBLEM_BITMAP:
+		return p->value != 0;
+	case PTAH_PROBLEM_MASK:
+		return p->value & 0x1f;
+	default:
+		return false;
+	}
+}
+
+static void t1_what_is_accepted_raises_no_gp(void **state)
+{
+	unsigned accepted = 0, faulted = 0, impossible = 0, seen[PTAH_PROBLEM_KIND_MAX] = {0};
+
+	for (unsigned i = 0; i < 200000; i++) {
+		struct ptah_model_processor p;
+		struct ptah_trace_config c;
+		struct ptah_trace_problem problem;
+		struct ptah_caps caps;
+		bool fine;
+
+		random_processor(&p);
+		begin(*state, &p);
+		if (ptah_caps_discover(&hal, *state, &caps) < 0) {
+			assert_true(caps.obstacle == PTAH_CAPS_BAD_LEAF ||
+				    caps.obstacle == PTAH_CAPS_NO_OUTPUT);
+			impossible++;
+			continue;
+		}
+		ptah_trace_config_default(&caps, &c);
+		random_config(&c);
+		fine = ptah_trace_config_check(&caps, &c, false, &problem) == PTAH_OK;
+		accepted += fine;
+		seen[problem.kind]++;
+		if (fine)
+			assert_true(program(*state, &caps, &c));
+		else if (must_fault(&problem))
+			assert_false(program(*state, &caps, &c));
+		faulted += !fine && must_fault(&problem);
+	}
+	assert_true(accepted > 20000 && faulted > 20000 && impossible > 100);
+	for (unsigned i = 0; i < PTAH_PROBLEM_KIND_MAX; i++)
+		assert_true(i == PTAH_PROBLEM_CAPS || seen[i] > 50);
+}
+
+static int make_model(void **state)
+{
+	*state = malloc(ptah_model_size());
+	return *state ? 0 : -1;
+}
+
+static int free_model(void **state)
+{
+	free(*state);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(named_processors_are_discovered),
+	    cmocka_unit_test(vmx_operation_is_an_obstacle_where_it_excludes_pt),
+	    cmocka_unit_test(t1_what_is_accepted_raises_no_gp),
+	};
+
+	return cmocka_run_group_tests(tests, make_model, free_model);
+}
