@@ -522,6 +522,142 @@ static void gaps(void **state)
 	rig_close(&rig);
 }
 
+/* A table that somebody wrote over: told when it is reached, and not walked again. */
+static void damaged_table(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture_status s;
+	struct ptah_capture *c;
+	struct rig rig;
+	uint64_t *table, bytes, good;
+	unsigned delay;
+
+	(void)state;
+	for (delay = 0; delay < 100000; delay = delay * 10 + 1) {
+		struct ptah_model_faults faults = {.error_delay = delay};
+
+		c = open_kind(&rig, &kinds[0], PTAH_POLICY_WRAP, &config, &trace);
+		ptah_model_set_faults(ptah_machine_model(rig.machine, 0), &faults);
+		assert_int_equal(ptah_capture_start(c), PTAH_OK);
+		rig_mark(&rig, 0, 100);
+		assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
+		table = (uint64_t *)(void *)ptah_machine_memory(rig.machine,
+								rig_status(c).output_base, &bytes);
+		good = table[3];
+		table[3] |= 1u << 5;
+		rig_mark(&rig, 0, 4 * 4096 / MARK + delay / MARK);
+		assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
+		s = rig_status(c);
+		assert_int_equal(s.state, PTAH_CAPTURE_ERROR);
+		assert_int_equal(s.error, PTAH_E_DEVICE);
+		assert_false(rig_enabled(&rig, 0));
+		assert_true(rig_flags(c) & PTAH_RECORD_ERROR);
+		rig_check(c, 0, 3 * 4096 - 3 * MARK, 0, SLICE * 4);
+		assert_int_equal(ptah_capture_resume(c), PTAH_E_INVAL);
+		assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+		assert_int_equal(ptah_capture_start(c), PTAH_E_INVAL);
+		assert_false(rig_enabled(&rig, 0));
+		table[3] = good;
+		assert_int_equal(ptah_capture_start(c), PTAH_OK);
+		rig_mark(&rig, 0, 100);
+		assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+		assert_true(rig_status(c).position >= s.position + 100 * MARK);
+		ptah_capture_free(c);
+		rig_close(&rig);
+	}
+}
+
+/* A guest with a trace of its own, entered and left while its host is traced. */
+static void guest(void **state)
+{
+	struct ptah_model_vmcs vmcs = {.load_rtit_ctl = true, .clear_rtit_ctl = true};
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture *host, *vm;
+	struct ptah_model *m;
+	struct rig rig;
+	uint64_t irqs, before, of_vm = 0;
+	unsigned i;
+
+	(void)state;
+	rig_open(&rig, ptah_model_find("sapphire-rapids"), 1);
+	m = ptah_machine_model(rig.machine, 0);
+	config = rig_config(&rig, &trace);
+	host = rig_capture(&rig, &config);
+	config.cpu = PTAH_CAPTURE_THREAD;
+	vm = rig_capture(&rig, &config);
+	assert_int_equal(ptah_capture_start(host), PTAH_OK);
+	assert_int_equal(ptah_capture_start(vm), PTAH_OK);
+	assert_int_equal(ptah_model_vmxon(m), PTAH_OK);
+	for (i = 0; i < 30; i++) {
+		rig_mark(&rig, 0, 10 + i);
+		irqs = rig.hal.irq_save(rig.machine);
+		assert_int_equal(ptah_capture_vmentry(vm, &vmcs.guest_rtit_ctl), PTAH_OK);
+		before = rig_output(&rig, 0);
+		assert_true(vmcs.guest_rtit_ctl & PTAH_RTIT_CTL_TRACE_EN);
+		assert_false(rig_enabled(&rig, 0));
+		assert_int_equal(ptah_model_vm_entry(m, &vmcs), PTAH_OK);
+		assert_true(rig_enabled(&rig, 0));
+		rig_mark(&rig, 0, 1000 + i);
+		assert_int_equal(ptah_model_vm_exit(m, &vmcs), PTAH_OK);
+		of_vm += rig_output(&rig, 0) - before;
+		ptah_capture_vmexit(vm);
+		rig.hal.irq_restore(rig.machine, irqs);
+		assert_int_equal(ptah_capture_position(vm), of_vm);
+		assert_true(rig_enabled(&rig, 0));
+	}
+	assert_int_equal(ptah_capture_stop(host), PTAH_OK);
+	assert_int_equal(ptah_capture_position(host), rig_output(&rig, 0) - of_vm);
+	assert_false((rig_flags(vm) | rig_flags(host)) &
+		     (PTAH_RECORD_PARTIAL | PTAH_RECORD_ERROR | PTAH_RECORD_UNSURE));
+
+	/* Stopped while it is in: the next entry traces nothing. */
+	irqs = rig.hal.irq_save(rig.machine);
+	assert_int_equal(ptah_capture_vmentry(vm, &vmcs.guest_rtit_ctl), PTAH_OK);
+	assert_int_equal(ptah_model_vm_entry(m, &vmcs), PTAH_OK);
+	assert_int_equal(ptah_model_vm_exit(m, &vmcs), PTAH_OK);
+	rig.hal.irq_restore(rig.machine, irqs);
+	assert_int_equal(ptah_capture_stop(vm), PTAH_OK);
+	irqs = rig.hal.irq_save(rig.machine);
+	ptah_capture_vmexit(vm);
+	assert_int_equal(ptah_capture_vmentry(vm, &vmcs.guest_rtit_ctl), PTAH_OK);
+	assert_int_equal(vmcs.guest_rtit_ctl, 0);
+	ptah_capture_vmexit(vm);
+	rig.hal.irq_restore(rig.machine, irqs);
+	ptah_capture_free(host);
+	ptah_capture_free(vm);
+	rig_close(&rig);
+}
+
+/* Paused and resumed from an NMI; what is not here is not touched. */
+static void from_an_nmi(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture *c;
+	struct rig rig;
+
+	(void)state;
+	c = open_kind(&rig, &kinds[0], PTAH_POLICY_WRAP, &config, &trace);
+	assert_int_equal(ptah_capture_pause_here(c), PTAH_E_INVAL);
+	assert_int_equal(ptah_capture_start(c), PTAH_OK);
+	rig_mark(&rig, 0, 10);
+	assert_int_equal(ptah_capture_pause_here(c), PTAH_OK);
+	assert_false(rig_enabled(&rig, 0));
+	assert_int_equal(rig_status(c).state, PTAH_CAPTURE_PAUSED);
+	assert_int_equal(ptah_capture_position(c), rig_output(&rig, 0));
+	assert_int_equal(ptah_capture_resume_here(c), PTAH_OK);
+	assert_true(rig_enabled(&rig, 0));
+	ptah_machine_set_cpu(rig.machine, 1);
+	assert_int_equal(ptah_capture_pause_here(c), PTAH_E_INVAL);
+	assert_true(rig_enabled(&rig, 0));
+	ptah_machine_set_cpu(rig.machine, 0);
+	ptah_capture_free(c);
+	assert_false(rig_enabled(&rig, 0));
+	rig_close(&rig);
+}
+
 /* No memory at any allocation: an error, and nothing is left. */
 static void no_memory(void **state)
 {
@@ -651,6 +787,9 @@ int main(void)
 	    cmocka_unit_test(gaps),
 	    cmocka_unit_test(no_memory),
 	    cmocka_unit_test(pmi_in_every_gap),
+	    cmocka_unit_test(damaged_table),
+	    cmocka_unit_test(guest),
+	    cmocka_unit_test(from_an_nmi),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
