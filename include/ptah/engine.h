@@ -381,8 +381,8 @@ PTAH_API int ptah_capture_consume(struct ptah_capture *capture, uint64_t upto, u
 
 /*
  * PASSIVE. Maps the buffer into an address space. At most 8 per capture:
- * PTAH_E_LIMIT. PTAH_E_UNSUPPORTED: the port cannot. While it is mapped the
- * capture cannot be freed, but by ptah_engine_release_owner().
+ * PTAH_E_LIMIT. PTAH_E_UNSUPPORTED: the port cannot, or gave larger memory than was asked for.
+ * While it is mapped the capture cannot be freed, but by ptah_engine_release_owner().
  */
 PTAH_API int ptah_capture_map(struct ptah_capture *capture, uint64_t owner, bool writable,
 			      uint64_t *address);

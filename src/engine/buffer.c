@@ -98,7 +98,14 @@ static bool is_power(uint64_t n)
 /* Sizes of regions: powers of two from 4 KB to 128 MB, as a mask. */
 #define REGION_MASK (TOPA_REGION_MAX * 2 - TOPA_PAGE)
 
-static int choose_shape(struct ptah_capture *c, const struct ptah_capture_config *config,
+/* What is decided before any memory is asked for. */
+struct plan {
+	uint8_t shape;
+	bool swap, pmi, caged;
+	struct topa topa;
+};
+
+static int choose_shape(struct plan *c, const struct ptah_capture_config *config,
 			const struct ptah_caps *caps, struct ptah_trace_problem *problem)
 {
 	c->shape = config->shape;
@@ -124,7 +131,7 @@ static int choose_shape(struct ptah_capture *c, const struct ptah_capture_config
 }
 
 /* One region, of a power of two. */
-static int choose_one(struct ptah_capture *c, uint64_t buffer, const struct ptah_caps *caps,
+static int choose_one(struct plan *c, uint64_t buffer, const struct ptah_caps *caps,
 		      struct ptah_trace_problem *problem)
 {
 	uint64_t most = c->shape == PTAH_SHAPE_SINGLE && caps->single_range_4k_only
@@ -153,8 +160,8 @@ static uint64_t best_region(uint64_t buffer, uint64_t least, uint64_t most)
 	return region;
 }
 
-static int choose_ring(struct ptah_capture *c, const struct ptah_capture_config *config,
-		       uint64_t buffer, uint64_t most, struct ptah_trace_problem *problem)
+static int choose_ring(struct plan *c, const struct ptah_capture_config *config, uint64_t buffer,
+		       uint64_t most, struct ptah_trace_problem *problem)
 {
 	uint64_t region = config->region;
 
@@ -179,7 +186,7 @@ static int choose_ring(struct ptah_capture *c, const struct ptah_capture_config 
 	return PTAH_OK;
 }
 
-static int choose_tables(struct ptah_capture *c, const struct ptah_capture_config *config,
+static int choose_tables(struct plan *c, const struct ptah_capture_config *config,
 			 struct ptah_trace_problem *problem)
 {
 	struct topa *t = &c->topa;
@@ -226,10 +233,10 @@ static int check_rest(const struct ptah_capture_config *config, struct ptah_trac
 	return PTAH_OK;
 }
 
-/* Fills a capture in memory of the caller's; `most`: bytes of a region that is chosen here. */
-static int plan(struct ptah_engine *engine, const struct ptah_capture_config *config,
-		const struct ptah_caps *caps, uint64_t most, struct ptah_capture *c,
-		struct ptah_trace_problem *problem)
+/* `most`: bytes of a region that is chosen here. */
+static int make_plan(struct ptah_engine *engine, const struct ptah_capture_config *config,
+		     const struct ptah_caps *caps, uint64_t most, struct plan *c,
+		     struct ptah_trace_problem *problem)
 {
 	uint64_t buffer = config->buffer ? config->buffer : DEFAULT_BUFFER;
 	int status = choose_shape(c, config, caps, problem);
@@ -251,10 +258,9 @@ static int plan(struct ptah_engine *engine, const struct ptah_capture_config *co
 }
 
 /* The capture's own memory: it, its lists, its records. */
-static int allocate_lists(const struct ptah_capture *planned, uint32_t records,
-			  struct ptah_capture **capture)
+static int allocate_lists(const struct ptah_engine *engine, const struct plan *planned,
+			  uint32_t records, struct ptah_capture **capture)
 {
-	const struct ptah_engine *engine = planned->engine;
 	uint64_t blocks = planned->topa.regions, tables = planned->topa.pages;
 	uint64_t starts = planned->swap ? planned->topa.regions : 0;
 	struct ptah_hal_memory memory;
@@ -269,8 +275,13 @@ static int allocate_lists(const struct ptah_capture *planned, uint32_t records,
 	if (status < 0)
 		return status;
 	c = memory.address;
-	*c = *planned;
+	memset(c, 0, sizeof(*c));
 	c->memory = memory;
+	c->shape = planned->shape;
+	c->swap = planned->swap;
+	c->pmi = planned->pmi;
+	c->caged = planned->caged;
+	c->topa = planned->topa;
 	ring = (struct ptah_record *)(c + 1);
 	record_init(&c->records, ring, records);
 	c->starts_of = (_Atomic uint64_t *)(ring + records);
@@ -334,14 +345,41 @@ void buffer_free(struct ptah_capture *c)
 	hal->release(port, &memory);
 }
 
-static int allocate(const struct ptah_capture *planned, uint32_t records,
+static bool wants_xsaves(const struct ptah_engine *engine, const struct ptah_capture_config *config,
+			 const struct ptah_caps *caps)
+{
+	return config->cpu < 0 && engine->hal->xsaves && caps->xsaves && !config->no_xsaves;
+}
+
+static void take_config(struct ptah_engine *engine, const struct ptah_capture_config *config,
+			const struct ptah_caps *caps, struct ptah_capture *c)
+{
+	c->engine = engine;
+	c->owner = config->owner;
+	c->cookie = config->cookie;
+	c->drain = config->drain;
+	c->cpu = config->cpu < 0 ? PTAH_CAPTURE_THREAD : config->cpu;
+	c->policy = config->policy;
+	c->start_paused = config->paused;
+	c->xsaves = wants_xsaves(engine, config, caps);
+	c->physical_bits = caps->physical_bits;
+	atomic_init(&c->holder, NOBODY);
+	c->trace = *config->trace;
+	c->ctl = ptah_trace_config_ctl(&c->trace) |
+		 (c->shape == PTAH_SHAPE_SINGLE ? 0 : PTAH_RTIT_CTL_TOPA);
+}
+
+static int allocate(struct ptah_engine *engine, const struct ptah_capture_config *config,
+		    const struct ptah_caps *caps, const struct plan *planned,
 		    struct ptah_capture **capture)
 {
 	struct ptah_capture *c;
-	int status = allocate_lists(planned, records, &c);
+	int status = allocate_lists(engine, planned,
+				    config->records ? config->records : DEFAULT_RECORDS, &c);
 
 	if (status < 0)
 		return status;
+	take_config(engine, config, caps, c);
 	status = allocate_regions(c);
 	if (status == PTAH_OK)
 		status = allocate_tables(c);
@@ -355,27 +393,10 @@ static int allocate(const struct ptah_capture *planned, uint32_t records,
 	return PTAH_OK;
 }
 
-static void take_config(struct ptah_engine *engine, const struct ptah_capture_config *config,
-			const struct ptah_caps *caps, struct ptah_capture *c)
-{
-	c->engine = engine;
-	c->owner = config->owner;
-	c->cookie = config->cookie;
-	c->drain = config->drain;
-	c->cpu = config->cpu < 0 ? PTAH_CAPTURE_THREAD : config->cpu;
-	c->policy = config->policy;
-	c->start_paused = config->paused;
-	c->xsaves = c->cpu < 0 && engine->hal->xsaves && caps->xsaves && !config->no_xsaves;
-	c->physical_bits = caps->physical_bits;
-	atomic_init(&c->holder, NOBODY);
-	c->trace = *config->trace;
-	c->ctl = ptah_trace_config_ctl(&c->trace);
-}
-
 int buffer_new(struct ptah_engine *engine, const struct ptah_capture_config *config,
 	       struct ptah_capture **capture, struct ptah_trace_problem *problem)
 {
-	struct ptah_capture planned = {0};
+	struct plan planned = {0};
 	struct ptah_caps caps = {0};
 	uint64_t most;
 	int status = check_rest(config, problem);
@@ -386,17 +407,14 @@ int buffer_new(struct ptah_engine *engine, const struct ptah_capture_config *con
 		return PTAH_E_MISSING;
 	if (caps.obstacle && caps.obstacle != PTAH_CAPS_VMX && caps.obstacle != PTAH_CAPS_IN_USE)
 		return PTAH_E_UNSUPPORTED;
-	take_config(engine, config, &caps, &planned);
-	status = buffer_check_trace(engine, config->cpu, planned.xsaves, config->trace, problem);
+	status = buffer_check_trace(engine, config->cpu, wants_xsaves(engine, config, &caps),
+				    config->trace, problem);
 	/* Memory in large pieces may be short: smaller regions, where the choice is ours. */
 	for (most = TOPA_REGION_MAX; status >= 0; most = planned.topa.region / 2) {
-		status = plan(engine, config, &caps, most, &planned, problem);
+		status = make_plan(engine, config, &caps, most, &planned, problem);
 		if (status < 0)
 			break;
-		if (planned.shape != PTAH_SHAPE_SINGLE)
-			planned.ctl |= PTAH_RTIT_CTL_TOPA;
-		status = allocate(&planned, config->records ? config->records : DEFAULT_RECORDS,
-				  capture);
+		status = allocate(engine, config, &caps, &planned, capture);
 		if (status != PTAH_E_NOMEM || config->region || planned.shape != PTAH_SHAPE_RING ||
 		    planned.topa.region == TOPA_PAGE)
 			break;

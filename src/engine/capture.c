@@ -19,17 +19,21 @@ static void call_here(void *argument)
 {
 	struct call *call = argument;
 	struct ptah_engine *engine = call->capture->engine;
+	struct ptah_capture *c = call->capture, *target = c;
 	struct engine_cpu *cpu;
 	unsigned number;
 
 	cpu = engine_here(engine, &number);
-	if (!cpu || atomic_load(&call->capture->holder) != (int)number)
+	if (!cpu || atomic_load(&c->holder) != (int)number)
 		return; /* it has moved */
 	engine_hold(cpu);
-	call->status = call->work(call->capture, cpu, call->argument);
+	call->status = call->work(c, cpu, call->argument);
 	engine_release(engine, cpu, number);
-	if (!atomic_load(&call->capture->started))
-		atomic_store(&call->capture->holder, NOBODY);
+	/* It has been stopped meanwhile, by this call or by another: nothing of it stays here. */
+	if (!atomic_load(&c->started)) {
+		atomic_compare_exchange_strong(&cpu->target, &target, NULL);
+		atomic_store(&c->holder, NOBODY);
+	}
 	call->done = true;
 }
 
@@ -103,11 +107,13 @@ int capture_arm(struct ptah_capture *c)
 		atomic_store(&c->halt, HALT_FULL);
 		return PTAH_E_NOSPACE;
 	}
-	/* Who could not believe in hardware at fault finds out here whether it was software. */
+	/* Somebody may have written over them. The processor would only say Error, and later. */
 	if (c->shape != PTAH_SHAPE_SINGLE &&
 	    !topa_check(c->topa.tables, c->topa.pages, c->physical_bits, c->topa.multi,
-			room_place(c, atomic_load(&c->position)), &fault))
+			room_place(c, atomic_load(&c->position)), &fault)) {
+		atomic_store(&c->halt, HALT_ERROR);
 		return PTAH_E_INVAL;
+	}
 	return PTAH_OK;
 }
 
@@ -242,6 +248,8 @@ static int switch_here(struct ptah_capture *c, bool paused)
 	cpu = engine_here(c->engine, &number);
 	if (!cpu || atomic_load(&cpu->target) != c || !atomic_load(&c->started))
 		return PTAH_E_INVAL;
+	if (!paused)
+		atomic_store(&c->rearm, true);
 	atomic_store(&c->paused, paused);
 	engine_note(cpu);
 	engine_serve(c->engine, cpu, number);
@@ -355,6 +363,22 @@ static void describe_buffer(const struct ptah_capture *c, struct ptah_capture_st
 	s->cycle = c->topa.cycle;
 }
 
+static void describe_registers(const struct ptah_capture *c, struct ptah_capture_status *s)
+{
+	int page = -1;
+
+	s->rtit_ctl = atomic_load(&c->seen.ctl);
+	s->rtit_status = atomic_load(&c->seen.status);
+	s->output_base = atomic_load(&c->seen.base);
+	s->mask_ptrs = atomic_load(&c->seen.ptrs);
+	s->offset = (uint32_t)(s->mask_ptrs >> PTAH_RTIT_MASK_PTRS_OFFSET);
+	if (c->shape != PTAH_SHAPE_SINGLE) {
+		page = topa_find(&c->topa, s->output_base, 0);
+		s->index = (uint32_t)s->mask_ptrs >> PTAH_RTIT_MASK_PTRS_INDEX;
+	}
+	s->table = page < 0 ? 0 : (uint32_t)page;
+}
+
 int ptah_capture_status(const struct ptah_capture *c, struct ptah_capture_status *status)
 {
 	struct ptah_capture_status s = {
@@ -376,13 +400,7 @@ int ptah_capture_status(const struct ptah_capture *c, struct ptah_capture_status
 	s.tail = atomic_load(&c->tail);
 	s.lost = atomic_load(&c->lost);
 	describe_buffer(c, &s);
-	s.rtit_ctl = c->registers.ctl;
-	s.rtit_status = c->registers.status;
-	s.output_base = c->registers.base;
-	s.mask_ptrs = c->registers.ptrs;
-	s.table = c->place.page;
-	s.index = c->place.index;
-	s.offset = (uint32_t)c->place.offset;
+	describe_registers(c, &s);
 	s.looks = c->looks;
 	s.starts = c->starts;
 	s.pmis = c->pmis;

@@ -138,6 +138,7 @@ int ptah_engine_release_owner(struct ptah_engine *engine, uint64_t owner)
 	if (!engine)
 		return 0;
 	while ((c = take_of(engine, owner)) != NULL) {
+		/* First of all: nothing is written to memory that is about to be freed. */
 		ptah_capture_stop(c);
 		while (map_remove(c, NULL))
 			;
@@ -181,8 +182,12 @@ void ptah_engine_cpu_offline(struct ptah_engine *engine)
 	block(engine, BLOCKED_OFFLINE, true);
 	cpu = engine_here(engine, &number);
 	c = cpu ? atomic_load(&cpu->target) : NULL;
-	if (c) /* it can be changed from elsewhere now */
-		atomic_store(&c->holder, NOBODY);
+	if (!c)
+		return;
+	/* It can be changed from elsewhere now; a thread's goes on elsewhere. */
+	if (c->cpu < 0)
+		atomic_store(&cpu->target, NULL);
+	atomic_store(&c->holder, NOBODY);
 }
 
 void ptah_engine_cpu_online(struct ptah_engine *engine)

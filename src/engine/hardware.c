@@ -58,14 +58,14 @@ static bool pmi_pending(const struct ptah_capture *c)
  */
 static void acknowledge(struct ptah_capture *c, struct engine_cpu *cpu)
 {
-	unsigned again;
+	unsigned again = 0;
 
-	for (again = 0; again < 2 && pmi_pending(c); again++) {
+	do {
 		if (!atomic_load_explicit(&cpu->unmask, memory_order_relaxed))
 			atomic_store(&cpu->late, 1);
 		c->engine->hal->wrmsr(c->engine->port, PTAH_IA32_PERF_GLOBAL_STATUS_RESET,
 				      PTAH_PERF_GLOBAL_TRACE_TOPA_PMI);
-	}
+	} while (pmi_pending(c) && !again++);
 }
 
 /* Was TraceEn still set? */
@@ -117,7 +117,7 @@ static void set_halt(struct ptah_capture *c, unsigned halt, int error)
 static void fail(struct ptah_capture *c, int error)
 {
 	c->flags |= PTAH_RECORD_ERROR;
-	c->errors++;
+	count_up(&c->errors);
 	set_halt(c, HALT_ERROR, error);
 }
 
@@ -142,12 +142,15 @@ static void judge(struct ptah_capture *c, const struct registers *r, bool on)
 	uint64_t before = atomic_load_explicit(&c->position, memory_order_relaxed);
 	uint64_t position = before;
 
-	c->registers = *r;
+	atomic_store_explicit(&c->seen.ctl, r->ctl, memory_order_relaxed);
+	atomic_store_explicit(&c->seen.status, r->status, memory_order_relaxed);
+	atomic_store_explicit(&c->seen.base, r->base, memory_order_relaxed);
+	atomic_store_explicit(&c->seen.ptrs, r->ptrs, memory_order_relaxed);
 	c->kept = r->status;
 	if (!on && !c->external) {
 		/* VMXON, a reset, SENTER: SDM "VMX Operation", "Resetting". */
 		c->flags |= PTAH_RECORD_PARTIAL;
-		c->partial++;
+		count_up(&c->partial);
 		c->program = true;
 	}
 	if (r->status & PTAH_RTIT_STATUS_ERROR)
@@ -207,14 +210,14 @@ void hardware_look(struct ptah_capture *c, struct engine_cpu *cpu, bool leave)
 	bool on;
 
 	if (!atomic_load_explicit(&c->running, memory_order_relaxed)) {
-		if (atomic_load_explicit(&cpu->unmask, memory_order_relaxed))
+		if (atomic_load_explicit(&cpu->unmask, memory_order_relaxed) && pmi_pending(c))
 			acknowledge(c, cpu);
 		return;
 	}
 	on = leave && c->xsaves && !c->external ? halt_by_xsaves(c, &r) : halt_by_msr(c, &r);
 	atomic_store(&c->running, false);
 	r.pmi = pmi_pending(c);
-	c->looks++;
+	count_up(&c->looks);
 	judge(c, &r, on);
 	if (r.pmi)
 		acknowledge(c, cpu);
@@ -388,7 +391,7 @@ static bool wait_for_room(struct ptah_capture *c)
 		return false;
 	}
 	if (!waits) {
-		c->full++;
+		count_up(&c->full);
 		c->flags |= PTAH_RECORD_FULL | PTAH_RECORD_STOPPED;
 		c->program = true;
 	}
@@ -433,7 +436,7 @@ int hardware_run(struct ptah_capture *c, struct engine_cpu *cpu)
 	atomic_store(&c->running, true);
 	if (c->fresh || c->program) {
 		c->flags |= PTAH_RECORD_STARTED;
-		c->starts++;
+		count_up(&c->starts);
 	}
 	c->fresh = c->program = false;
 	if (c->verify) {

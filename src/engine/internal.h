@@ -112,9 +112,10 @@ struct ptah_capture {
 	/* What is wanted. */
 	atomic_bool started, paused;
 	atomic_int holder;
-	atomic_uint halt; /* enum halt */
-	atomic_bool gap;  /* ran untraced: the next record says PARTIAL */
-	atomic_int error; /* enum ptah_error */
+	atomic_uint halt;  /* enum halt */
+	atomic_bool rearm; /* resume_here(): sticky conditions end at the next look */
+	atomic_bool gap;   /* ran untraced: the next record says PARTIAL */
+	atomic_int error;  /* enum ptah_error */
 	struct ptah_trace_config trace;
 	uint64_t ctl; /* without TraceEn */
 
@@ -133,12 +134,14 @@ struct ptah_capture {
 	_Atomic uint64_t mark; /* region with the STOP mark, where there is one */
 	bool marked;
 	uint64_t told; /* positions below are known to be lost */
-	uint32_t msr;
-	struct registers registers;
+	_Atomic uint32_t msr;
+	struct {
+		_Atomic uint64_t ctl, status, base, ptrs;
+	} seen; /* for status(), from anywhere */
 	struct topa_place place;
 	uint8_t under[CANARY]; /* what the canary covers */
 	bool canary;
-	uint64_t looks, starts, pmis, full, errors, partial;
+	_Atomic uint64_t looks, starts, pmis, full, errors, partial;
 
 	/* Producer to consumer, and back. */
 	_Atomic uint64_t position, tail, lost;
@@ -149,6 +152,13 @@ struct ptah_capture {
 	struct mapping mappings[MAX_MAPPINGS]; /* PASSIVE */
 };
 
+static inline void count_up(_Atomic uint64_t *counter)
+{
+	/* One writer: no locked instruction is needed. */
+	atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
 /* pmi.c: on this processor. */
 /* NULL: the port is mistaken about which one it is. */
 struct engine_cpu *engine_here(struct ptah_engine *engine, unsigned *number);
@@ -158,6 +168,9 @@ void engine_note(struct engine_cpu *cpu);
 void engine_release(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned number);
 /* NMI. Does what was noted, or leaves it to the one that was interrupted. */
 void engine_serve(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned number);
+
+/* Busy. What belonged to the guest that is in belongs to the host again. */
+void engine_forget_guest(struct engine_cpu *cpu);
 
 /* hardware.c: busy, on this processor. */
 void hardware_look(struct ptah_capture *c, struct engine_cpu *cpu, bool leave);

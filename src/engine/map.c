@@ -45,6 +45,20 @@ bool map_any(struct ptah_capture *c)
 	return any;
 }
 
+/* Blocks that are larger than was asked for would show other memory, and shift what follows. */
+static bool maps_exactly(const struct ptah_capture *c)
+{
+	uint32_t n;
+
+	if (c->topa.nblocks == 1)
+		return c->topa.blocks[0].size == c->topa.lap;
+	for (n = 0; n < c->topa.nblocks; n++) {
+		if (c->topa.blocks[n].size != topa_bytes(&c->topa, n))
+			return false;
+	}
+	return true;
+}
+
 int ptah_capture_map(struct ptah_capture *c, uint64_t owner, bool writable, uint64_t *address)
 {
 	const struct ptah_hal *hal;
@@ -56,6 +70,8 @@ int ptah_capture_map(struct ptah_capture *c, uint64_t owner, bool writable, uint
 		return PTAH_E_INVAL;
 	hal = c->engine->hal;
 	if (!hal->user_map)
+		return PTAH_E_UNSUPPORTED;
+	if (!maps_exactly(c))
 		return PTAH_E_UNSUPPORTED;
 	lock(c->engine);
 	m = find(c, MAPPING_FREE, NULL, NULL);

@@ -26,27 +26,47 @@ static bool wanted(const struct ptah_capture *c)
 	return atomic_load(&c->started) && !atomic_load(&c->paused);
 }
 
+void engine_forget_guest(struct engine_cpu *cpu)
+{
+	cpu->guest->external = false;
+	cpu->guest = NULL;
+	atomic_fetch_and(&cpu->blocked, ~BLOCKED_GUEST);
+}
+
+static void end_condition(struct ptah_capture *c)
+{
+	atomic_store(&c->halt, HALT_NONE);
+	atomic_store(&c->error, PTAH_OK);
+	c->msr = 0;
+	c->fresh = c->program = true;
+}
+
 /* Sees what was traced, and makes it so that what is wanted runs. */
-static void serve_once(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned number)
+static void serve_once(struct engine_cpu *cpu, unsigned number)
 {
 	struct ptah_capture *c = cpu->loaded, *target = atomic_load(&cpu->target);
 	bool blocked = atomic_load(&cpu->blocked) != 0, leave;
 
-	(void)engine;
 	if (c) {
-		leave = c != cpu->guest && (c != target || blocked || !wanted(c));
+		leave = c != cpu->guest ? c != target || blocked || !wanted(c) : !wanted(c);
 		if (atomic_load_explicit(&cpu->unmask, memory_order_relaxed))
-			c->pmis++;
+			count_up(&c->pmis);
 		hardware_look(c, cpu, leave);
 		if (leave) {
 			cpu->loaded = NULL;
 			c->fresh = c->program = true;
+		}
+		if (leave && c == cpu->guest) {
+			engine_forget_guest(cpu);
+			blocked = atomic_load(&cpu->blocked) != 0;
 		}
 		if (c != target)
 			hardware_record(c, number);
 	}
 	if (!target)
 		return;
+	if (atomic_exchange(&target->rearm, false) && !atomic_load(&target->running))
+		end_condition(target);
 	if (!blocked && wanted(target))
 		hardware_run(target, cpu);
 	hardware_record(target, number);
@@ -57,7 +77,7 @@ void engine_release(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned
 {
 	do {
 		while (atomic_exchange(&cpu->noted, 0))
-			serve_once(engine, cpu, number);
+			serve_once(cpu, number);
 		atomic_store(&cpu->busy, 0);
 		/* A note may have been left just before. */
 	} while (atomic_load(&cpu->noted) && !atomic_exchange(&cpu->busy, 1));

@@ -8,7 +8,7 @@
 
 static uint64_t get(const _Atomic uint64_t *value)
 {
-	return atomic_load_explicit(value, memory_order_acquire);
+	return atomic_load(value); /* the tail: in one order with `halt`, see consume.c */
 }
 
 static uint64_t position_of(const struct ptah_capture *c)

@@ -115,8 +115,7 @@ void ptah_capture_vmexit(struct ptah_capture *c)
 	hardware_look(c, cpu, true);
 	hardware_record(c, number);
 	cpu->loaded = NULL;
-	cpu->guest = NULL;
-	c->external = false;
+	engine_forget_guest(cpu);
 	atomic_store(&c->holder, NOBODY);
 	rest(c->engine, cpu, number, false);
 }

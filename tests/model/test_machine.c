@@ -9,6 +9,7 @@
 
 #include <ptah/machine.h>
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,13 +24,15 @@ struct setting {
 	unsigned pmis, last_cpu, gaps;
 };
 
-static void open_machine(struct setting *s, unsigned cpus, const char *name)
+static void open_machine_with(struct setting *s, unsigned cpus, const char *name,
+			      unsigned (*which_cpu)(void *argument))
 {
 	struct ptah_machine_config config = {.size = sizeof(config),
 					     .cpus = cpus,
 					     .processor = ptah_model_find(name),
 					     .arena_size = ARENA,
-					     .physical = PHYSICAL};
+					     .physical = PHYSICAL,
+					     .which = which_cpu};
 	const struct ptah_model_faults silent = {.silent = true};
 
 	memset(s, 0, sizeof(*s));
@@ -42,6 +45,11 @@ static void open_machine(struct setting *s, unsigned cpus, const char *name)
 	ptah_machine_hal(s->machine, &s->hal);
 	for (unsigned i = 0; i < cpus; i++)
 		ptah_model_set_faults(ptah_machine_model(s->machine, i), &silent);
+}
+
+static void open_machine(struct setting *s, unsigned cpus, const char *name)
+{
+	open_machine_with(s, cpus, name, NULL);
 }
 
 static void close_machine(struct setting *s, const char *violation)
@@ -170,6 +178,74 @@ static void test_two_processors(void **state)
 	close_machine(&s, NULL);
 }
 
+/* A thread per processor, for ThreadSanitizer above all. */
+
+static _Thread_local unsigned this_cpu;
+
+static unsigned which(void *argument)
+{
+	(void)argument;
+	return this_cpu;
+}
+
+struct player {
+	struct setting *s;
+	unsigned cpu;
+	pthread_t thread;
+	unsigned errors;
+};
+
+static void *play(void *argument)
+{
+	struct player *p = argument;
+	const struct ptah_hal *hal = &p->s->hal;
+	uint8_t bytes[100];
+
+	this_cpu = p->cpu;
+	memset(bytes, (int)p->cpu + 1, sizeof(bytes));
+	for (unsigned round = 0; round < 50; round++) {
+		struct ring r = {.s = p->s};
+		uint64_t irqs;
+
+		hal->lock(p->s->machine);
+		p->errors += hal->alloc(p->s->machine, 4096, 4096, &r.table) < 0;
+		p->errors += hal->alloc(p->s->machine, 8192, 8192, &r.data) < 0;
+		hal->unlock(p->s->machine);
+		irqs = hal->irq_save(p->s->machine);
+		start_ring(&r);
+		for (unsigned i = 0; i < 100; i++)
+			ptah_machine_put(p->s->machine, p->cpu, bytes, sizeof(bytes));
+		hal->wrmsr(p->s->machine, PTAH_IA32_RTIT_CTL, 0);
+		hal->wrmsr(p->s->machine, PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, 0);
+		hal->irq_restore(p->s->machine, irqs);
+		for (unsigned k = 0; k < 8192; k++)
+			p->errors += ((uint8_t *)r.data.address)[k] != p->cpu + 1;
+		hal->release(p->s->machine, &r.table);
+		hal->release(p->s->machine, &r.data);
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	struct player players[2] = {{0}};
+	struct setting s;
+
+	(void)state;
+	open_machine_with(&s, 2, "skylake", which);
+	for (unsigned i = 0; i < 2; i++) {
+		players[i].s = &s;
+		players[i].cpu = i;
+		assert_int_equal(pthread_create(&players[i].thread, NULL, play, &players[i]), 0);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		pthread_join(players[i].thread, NULL);
+		assert_int_equal(players[i].errors, 0);
+	}
+	assert_int_equal(ptah_machine_allocated(s.machine), 0);
+	close_machine(&s, NULL);
+}
+
 static void count_gap(void *argument, unsigned cpu, const char *callback)
 {
 	struct setting *s = argument;
@@ -292,9 +368,10 @@ static void test_xsaves(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_memory), cmocka_unit_test(test_two_processors),
-	    cmocka_unit_test(test_gaps),   cmocka_unit_test(test_owners),
-	    cmocka_unit_test(test_xsaves), cmocka_unit_test(test_violations),
+	    cmocka_unit_test(test_memory),     cmocka_unit_test(test_two_processors),
+	    cmocka_unit_test(test_gaps),       cmocka_unit_test(test_owners),
+	    cmocka_unit_test(test_xsaves),     cmocka_unit_test(test_threads),
+	    cmocka_unit_test(test_violations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An engine on a simulated machine, and bytes that tell their order.
+ *
+ * What a processor writes here are marks of 16 bytes, numbered, put where its
+ * packets go; between them may stand the packets that it writes on its own
+ * account when tracing starts and stops. So what a capture's buffer should hold
+ * is known without asking the engine: the marks in order, none missing, and as
+ * many bytes as the processor says it has output.
+ */
+#ifndef PTAH_TESTS_ENGINE_RIG_H
+#define PTAH_TESTS_ENGINE_RIG_H
+
+#include <ptah/engine.h>
+#include <ptah/machine.h>
+
+#include "base/bits.h"
+#include "test.h"
+
+#include <stdlib.h>
+
+#define RIG_ARENA ((size_t)64 << 20)
+#define MARK	  16u
+
+struct rig {
+	struct ptah_machine *machine;
+	struct ptah_hal hal;
+	struct ptah_engine *engine;
+	void *arena;
+	uint64_t next;	  /* number of the next mark */
+	unsigned foreign; /* PMIs that the engine said were none of its */
+};
+
+static inline void rig_pmi(void *argument, unsigned cpu)
+{
+	struct rig *rig = argument;
+
+	(void)cpu;
+	rig->foreign += ptah_engine_pmi(rig->engine) == PTAH_PMI_NONE;
+}
+
+static inline void rig_open(struct rig *rig, const struct ptah_model_processor *processor,
+			    unsigned cpus)
+{
+	struct ptah_machine_config config = {
+	    .size = sizeof(config),
+	    .cpus = cpus,
+	    .processor = processor,
+	    .arena_size = RIG_ARENA,
+	    .physical = 0x10000000,
+	};
+
+	memset(rig, 0, sizeof(*rig));
+	rig->machine = calloc(1, ptah_machine_size(cpus));
+	rig->arena = aligned_alloc(4096, RIG_ARENA);
+	assert_non_null(rig->machine);
+	assert_non_null(rig->arena);
+	config.arena = rig->arena;
+	assert_int_equal(ptah_machine_init(rig->machine, &config), PTAH_OK);
+	ptah_machine_hal(rig->machine, &rig->hal);
+	assert_int_equal(ptah_engine_new(&rig->hal, rig->machine, &rig->engine), PTAH_OK);
+	ptah_machine_on_pmi(rig->machine, rig_pmi, rig);
+}
+
+/* And nothing is left, and no rule of hal.h was broken. */
+static inline void rig_close(struct rig *rig)
+{
+	const char *violation;
+
+	assert_int_equal(ptah_engine_free(rig->engine), PTAH_OK);
+	violation = ptah_machine_violation(rig->machine);
+	if (violation)
+		fail_msg("%s", violation);
+	assert_int_equal(ptah_machine_allocated(rig->machine), 0);
+	assert_int_equal(ptah_machine_mapped(rig->machine), 0);
+	free(rig->machine);
+	free(rig->arena);
+}
+
+static inline struct ptah_capture_config rig_config(struct rig *rig,
+						    struct ptah_trace_config *trace)
+{
+	ptah_trace_config_default(ptah_engine_caps(rig->engine, 0), trace);
+	return (struct ptah_capture_config){
+	    .size = sizeof(struct ptah_capture_config),
+	    .trace = trace,
+	    .buffer = 65536,
+	};
+}
+
+static inline void rig_mark(struct rig *rig, unsigned cpu, unsigned n)
+{
+	uint8_t mark[MARK] = {0xd7, 0xe1, 0xb3, 0x9c, 0x5f, 0x6d, 0x47, 0xf1};
+
+	for (; n; n--) {
+		store_le64(mark + 8, rig->next++);
+		ptah_machine_put(rig->machine, cpu, mark, MARK);
+	}
+}
+
+static inline bool rig_is_mark(const uint8_t *p)
+{
+	return load_le64(p) == UINT64_C(0xf1476d5f9cb3e1d7);
+}
+
+/* The bytes [from, to) of a capture; the caller frees. */
+static inline uint8_t *rig_bytes(struct ptah_capture *c, uint64_t from, uint64_t to)
+{
+	struct ptah_piece pieces[3];
+	uint8_t *bytes = malloc(to - from + 1);
+	uint64_t at = from;
+
+	assert_non_null(bytes);
+	while (at < to) {
+		int n = ptah_capture_pieces(c, at, to, pieces, 3), i;
+
+		assert_true(n > 0);
+		for (i = 0; i < n; i++) {
+			memcpy(bytes + (at - from), pieces[i].address, pieces[i].size);
+			at += pieces[i].size;
+		}
+	}
+	assert_int_equal(at, to);
+	return bytes;
+}
+
+/*
+ * The bytes [from, to) hold the marks from `first` on, one after another, and at
+ * most `others` bytes that are none. Returns the number behind the last.
+ */
+static inline uint64_t rig_check(struct ptah_capture *c, uint64_t from, uint64_t to, uint64_t first,
+				 size_t others)
+{
+	uint8_t *bytes = rig_bytes(c, from, to);
+	size_t n = (size_t)(to - from), i, none = 0;
+	bool any = first != UINT64_MAX;
+
+	for (i = 0; i < n;) {
+		if (n - i >= MARK && rig_is_mark(bytes + i)) {
+			uint64_t number = load_le64(bytes + i + 8);
+
+			if (any)
+				assert_int_equal(number, first);
+			first = number + 1;
+			any = true;
+			i += MARK;
+		} else {
+			none++;
+			i++;
+		}
+	}
+	free(bytes);
+	if (none > others)
+		fail_msg("%zu bytes that are no mark, at most %zu expected", none, others);
+	return first;
+}
+
+static inline struct ptah_capture_status rig_status(const struct ptah_capture *c)
+{
+	struct ptah_capture_status status = {.size = sizeof(status)};
+
+	assert_int_equal(ptah_capture_status(c, &status), PTAH_OK);
+	return status;
+}
+
+static inline uint64_t rig_output(struct rig *rig, unsigned cpu)
+{
+	uint64_t dropped;
+
+	return ptah_model_output_bytes(ptah_machine_model(rig->machine, cpu), &dropped);
+}
+
+static inline bool rig_enabled(struct rig *rig, unsigned cpu)
+{
+	uint64_t ctl = 0;
+
+	ptah_model_rdmsr(ptah_machine_model(rig->machine, cpu), PTAH_IA32_RTIT_CTL, &ctl);
+	return ctl & PTAH_RTIT_CTL_TRACE_EN;
+}
+
+static inline struct ptah_capture *rig_capture(struct rig *rig,
+					       const struct ptah_capture_config *config)
+{
+	struct ptah_trace_problem problem = {0};
+	struct ptah_capture *c = NULL;
+	int status = ptah_capture_new(rig->engine, config, &c, &problem);
+
+	if (status != PTAH_OK)
+		fail_msg("%d: %s: %s", status, problem.field, problem.reason);
+	return c;
+}
+
+static inline uint32_t rig_flags(struct ptah_capture *c)
+{
+	struct ptah_record records[16];
+	uint32_t flags = 0;
+	int n, i;
+
+	while ((n = ptah_capture_records(c, records, 16)) > 0) {
+		for (i = 0; i < n; i++)
+			flags |= records[i].flags;
+	}
+	return flags;
+}
+
+#endif

@@ -1,0 +1,796 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Captures on the simulated machine: position and content, for every shape and
+ * policy, on processors of every kind.
+ */
+#include "engine/rig.h"
+
+#include <stdio.h>
+
+/* Packets that a processor writes on its own when it starts and stops. */
+#define SLICE 128u
+
+struct kind {
+	const char *processor;
+	uint8_t shape;
+	bool no_pmi;
+	size_t buffer, region;
+};
+
+static const struct kind kinds[] = {
+    {"skylake", PTAH_SHAPE_RING, false, 65536, 4096},
+    {"skylake", PTAH_SHAPE_RING, true, 65536, 4096},
+    {"skylake", PTAH_SHAPE_RING, false, 65536, 0},
+    {"maximal", PTAH_SHAPE_RING, false, 3 * 8192, 8192},
+    {"skylake", PTAH_SHAPE_RING, false, 4096, 4096},
+    {"skylake", PTAH_SHAPE_RING, false, 600 * 4096, 4096},
+    {"skylake", PTAH_SHAPE_OVERFLOW, false, 32768, 0},
+    {"skylake", PTAH_SHAPE_OVERFLOW, true, 32768, 0},
+    {"skylake", PTAH_SHAPE_SINGLE, false, 32768, 0},
+    {"minimal", PTAH_SHAPE_AUTO, false, 32768, 0},
+    {"minimal", PTAH_SHAPE_AUTO, true, 32768, 4096},
+    {"broadwell", PTAH_SHAPE_AUTO, false, 32768, 8192},
+    {"minimal-range", PTAH_SHAPE_AUTO, false, 32768, 0},
+};
+
+static struct ptah_capture *open_kind(struct rig *rig, const struct kind *kind, uint8_t policy,
+				      struct ptah_capture_config *config,
+				      struct ptah_trace_config *trace)
+{
+	rig_open(rig, ptah_model_find(kind->processor), 2);
+	*config = rig_config(rig, trace);
+	config->shape = kind->shape;
+	config->policy = policy;
+	config->no_pmi = kind->no_pmi;
+	config->buffer = kind->buffer;
+	config->region = kind->region;
+	return rig_capture(rig, config);
+}
+
+/* Nothing but [oldest, position), and as many bytes as the processor put out. */
+static void snapshot_of_every_length(const struct kind *kind)
+{
+	static const int extra[] = {0, 1, 2, -1, -2, 100};
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture_status s;
+	struct ptah_capture *c;
+	struct rig rig;
+	unsigned laps, i, marks = (unsigned)(kind->buffer / MARK);
+
+	c = open_kind(&rig, kind, PTAH_POLICY_WRAP, &config, &trace);
+	for (laps = 0; laps < 6; laps++) {
+		for (i = 0; i < 6; i++) {
+			/* Less than a lap in one slice where only a lap more is noticed. */
+			int n = (int)(laps * marks /
+				      (rig_status(c).shape == PTAH_SHAPE_SINGLE ? 5 : 1)) +
+				extra[i];
+			if (n < 0)
+				n = 0;
+			assert_int_equal(ptah_capture_start(c), PTAH_OK);
+			assert_true(rig_enabled(&rig, 0));
+			rig_mark(&rig, 0, (unsigned)n);
+			assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+			assert_false(rig_enabled(&rig, 0));
+			s = rig_status(c);
+			assert_int_equal(s.state, PTAH_CAPTURE_IDLE);
+			assert_int_equal(s.position, rig_output(&rig, 0));
+			if (kind->no_pmi && s.shape != PTAH_SHAPE_SINGLE)
+				continue; /* it may have ended early */
+			assert_int_equal(rig_check(c, s.oldest, s.position,
+						   s.oldest ? UINT64_MAX : 0,
+						   SLICE * (s.looks + s.starts + 1)),
+					 rig.next);
+		}
+	}
+	assert_int_equal(rig.foreign, 0);
+	assert_int_equal(ptah_capture_free(c), PTAH_OK);
+	rig_close(&rig);
+}
+
+static void snapshots(void **state)
+{
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		printf("%s shape %u%s\n", kinds[i].processor, kinds[i].shape,
+		       kinds[i].no_pmi ? " no pmi" : "");
+		snapshot_of_every_length(&kinds[i]);
+	}
+}
+
+/* The first bytes stay, and no more than fit. */
+static void stop_when_full(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture_status s;
+	struct ptah_capture *c;
+	struct rig rig;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (kinds[i].shape == PTAH_SHAPE_SINGLE ||
+		    !strcmp(kinds[i].processor, "minimal-range"))
+			continue;
+		c = open_kind(&rig, &kinds[i], PTAH_POLICY_STOP, &config, &trace);
+		assert_int_equal(ptah_capture_start(c), PTAH_OK);
+		rig_mark(&rig, 0, (unsigned)(rig_status(c).buffer / MARK) + 50);
+		if (rig_status(c).state == PTAH_CAPTURE_RUNNING)
+			ptah_capture_flush(c, NULL);
+		rig_mark(&rig, 0, (unsigned)(rig_status(c).buffer / MARK) + 50);
+		while (rig_status(c).state == PTAH_CAPTURE_RUNNING) {
+			ptah_capture_flush(c, NULL);
+			rig_mark(&rig, 0, 1000);
+		}
+		assert_int_equal(rig_status(c).state, PTAH_CAPTURE_FULL);
+		s = rig_status(c);
+		if (!s.pmi || strcmp(kinds[i].processor, "minimal"))
+			assert_true(s.position <= s.buffer);
+		assert_int_equal(s.oldest, 0);
+		assert_int_equal(s.position, rig_output(&rig, 0));
+		assert_true(rig_flags(c) & PTAH_RECORD_FULL);
+		assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+		assert_int_equal(ptah_capture_start(c), PTAH_E_NOSPACE);
+		assert_int_equal(ptah_capture_consume(c, s.position, NULL), PTAH_OK);
+		assert_int_equal(ptah_capture_start(c), PTAH_OK);
+		assert_true(rig_enabled(&rig, 0));
+		ptah_capture_free(c);
+		assert_false(rig_enabled(&rig, 0));
+		rig_close(&rig);
+	}
+}
+
+struct drained {
+	size_t n;
+	uint8_t bytes[8 << 20];
+};
+
+/* Takes what it is given, appended to one long buffer. */
+static uint64_t drain(void *cookie, struct ptah_capture *c, uint64_t tail, uint64_t position)
+{
+	struct drained *d = cookie;
+	uint8_t *bytes = rig_bytes(c, tail, position);
+
+	assert_int_equal(d->n, tail);
+	assert_true(position <= sizeof(d->bytes));
+	memcpy(d->bytes + d->n, bytes, (size_t)(position - tail));
+	d->n = (size_t)position;
+	free(bytes);
+	return position;
+}
+
+/* Emptied inside the PMI: it never waits, nothing is lost. */
+static void drained_in_the_pmi(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture_status s;
+	struct drained *d = malloc(sizeof(*d));
+	struct ptah_capture *c;
+	uint64_t next, at;
+	struct rig rig;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < 6; i += 2) {
+		rig_open(&rig, ptah_model_find(kinds[i].processor), 1);
+		config = rig_config(&rig, &trace);
+		config.policy = PTAH_POLICY_DRAIN;
+		config.buffer = 65536;
+		config.region = 4096;
+		config.cookie = d;
+		d->n = 0;
+		config.drain = drain;
+		c = rig_capture(&rig, &config);
+		assert_int_equal(ptah_capture_start(c), PTAH_OK);
+		rig_mark(&rig, 0, 100000);
+		assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+		s = rig_status(c);
+		assert_int_equal(s.position, rig_output(&rig, 0));
+		assert_true(s.position >= 100000 * MARK);
+		assert_int_equal(s.full, 0);
+		assert_false(rig_flags(c) & (PTAH_RECORD_TRUNCATED | PTAH_RECORD_FULL));
+		assert_int_equal(d->n, s.position);
+		for (next = at = 0; at + MARK <= d->n;) {
+			if (!rig_is_mark(d->bytes + at)) {
+				at++;
+				continue;
+			}
+			assert_int_equal(load_le64(d->bytes + at + 8), next);
+			next++;
+			at += MARK;
+		}
+		assert_int_equal(next, 100000);
+		ptah_capture_free(c);
+		rig_close(&rig);
+	}
+	free(d);
+}
+
+/* A consumer that comes when it likes: nothing that it has not seen is overwritten. */
+static void drained_slowly(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture_status s;
+	struct ptah_capture *c;
+	struct rig rig;
+	uint64_t lost;
+	unsigned round;
+	size_t i;
+
+	(void)state;
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (kinds[i].shape == PTAH_SHAPE_SINGLE || kinds[i].buffer > 65536 ||
+		    !strcmp(kinds[i].processor, "minimal-range"))
+			continue;
+		c = open_kind(&rig, &kinds[i], PTAH_POLICY_DRAIN, &config, &trace);
+		assert_int_equal(ptah_capture_start(c), PTAH_OK);
+		for (round = 0; round < 60; round++) {
+			rig_mark(&rig, 0, (round * 733 + 11) % 3000);
+			if (round % 3 == 0)
+				assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
+			s = rig_status(c);
+			assert_true(s.tail >= s.oldest);
+			if (s.state == PTAH_CAPTURE_FULL)
+				assert_false(rig_enabled(&rig, 0));
+			assert_int_equal(
+			    ptah_capture_consume(c, s.tail + (s.position - s.tail) * 2 / 3, &lost),
+			    PTAH_OK);
+			assert_int_equal(lost, 0);
+			if (round % 4 == 0) {
+				assert_int_equal(ptah_capture_consume(c, s.position, &lost),
+						 PTAH_OK);
+				assert_true(rig_enabled(&rig, 0));
+			}
+		}
+		assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+		s = rig_status(c);
+		assert_int_equal(s.position, rig_output(&rig, 0));
+		assert_int_equal(s.lost, 0);
+		ptah_capture_free(c);
+		rig_close(&rig);
+	}
+}
+
+/* Loss in a buffer that wraps is told to the byte. */
+static void loss_is_exact(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture *c;
+	struct rig rig;
+	uint64_t lost, position;
+
+	(void)state;
+	c = open_kind(&rig, &kinds[0], PTAH_POLICY_WRAP, &config, &trace);
+	assert_int_equal(ptah_capture_start(c), PTAH_OK);
+	rig_mark(&rig, 0, 100);
+	assert_int_equal(ptah_capture_flush(c, &position), PTAH_OK);
+	assert_int_equal(ptah_capture_consume(c, 1000, &lost), PTAH_OK);
+	assert_int_equal(lost, 0);
+	rig_mark(&rig, 0, 65536 / MARK);
+	assert_int_equal(ptah_capture_consume(c, position, &lost), PTAH_OK);
+	/* consume() looked: what it found is where the trace is now. */
+	assert_int_equal(lost, ptah_capture_position(c) - 65536 - 1000 < position - 1000
+				   ? ptah_capture_position(c) - 65536 - 1000
+				   : position - 1000);
+	assert_true(lost > 0);
+	assert_int_equal(rig_status(c).lost, lost);
+	ptah_capture_free(c);
+	rig_close(&rig);
+}
+
+/* Pause, resume, other options, start over: one position, and every byte of it. */
+static void one_position(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_trace_problem problem;
+	struct ptah_capture_status s;
+	struct ptah_capture *c;
+	struct rig rig;
+	unsigned i;
+
+	(void)state;
+	c = open_kind(&rig, &kinds[0], PTAH_POLICY_WRAP, &config, &trace);
+	assert_int_equal(ptah_capture_pause(c), PTAH_E_INVAL);
+	assert_int_equal(ptah_capture_start(c), PTAH_OK);
+	assert_int_equal(ptah_capture_start(c), PTAH_OK);
+	for (i = 0; i < 20; i++) {
+		rig_mark(&rig, 0, 50);
+		assert_int_equal(ptah_capture_pause(c), PTAH_OK);
+		assert_false(rig_enabled(&rig, 0));
+		assert_int_equal(rig_status(c).position, rig_output(&rig, 0));
+		trace.no_retcomp = i & 1;
+		assert_int_equal(ptah_capture_reconfigure(c, &trace, &problem), PTAH_OK);
+		assert_false(rig_enabled(&rig, 0));
+		assert_int_equal(ptah_capture_resume(c), PTAH_OK);
+		assert_true(rig_enabled(&rig, 0));
+		rig_mark(&rig, 0, 50);
+		trace.ranges[0] =
+		    (struct ptah_trace_range){PTAH_RTIT_ADDR_FILTER, 0x1000 * i, 0x1000 * i + 99};
+		assert_int_equal(ptah_capture_reconfigure(c, &trace, &problem), PTAH_OK);
+		assert_true(rig_enabled(&rig, 0));
+		trace.ranges[0].mode = 9;
+		assert_int_equal(ptah_capture_reconfigure(c, &trace, &problem), PTAH_E_INVAL);
+		trace.ranges[0].mode = PTAH_RTIT_ADDR_OFF;
+	}
+	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+	s = rig_status(c);
+	assert_int_equal(s.position, rig_output(&rig, 0));
+	assert_int_equal(rig_check(c, 0, s.position, 0, SLICE * 130), 20 * 100);
+	assert_true(rig_flags(c) & PTAH_RECORD_RECONFIGURED);
+	ptah_capture_free(c);
+	rig_close(&rig);
+}
+
+/* Two threads take turns on two processors: each has its own bytes, all of them. */
+static void threads_with(const char *processor, bool no_xsaves)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture *c[2];
+	struct rig rig;
+	uint64_t n[2] = {0}, state;
+	unsigned turn;
+
+	rig_open(&rig, ptah_model_find(processor), 2);
+	config = rig_config(&rig, &trace);
+	config.cpu = PTAH_CAPTURE_THREAD;
+	config.no_xsaves = no_xsaves;
+	c[0] = rig_capture(&rig, &config);
+	c[1] = rig_capture(&rig, &config);
+	assert_int_equal(ptah_capture_start(c[0]), PTAH_OK);
+	assert_int_equal(ptah_capture_start(c[1]), PTAH_OK);
+	assert_int_equal(rig_status(c[0]).state, PTAH_CAPTURE_OUT);
+	for (turn = 0; turn < 40; turn++) {
+		unsigned who = turn & 1, cpu = turn % 3 == 0;
+		uint64_t before, after;
+
+		ptah_machine_set_cpu(rig.machine, cpu);
+		before = rig_output(&rig, cpu);
+		state = rig.hal.irq_save(rig.machine);
+		assert_int_equal(ptah_capture_switch_in(c[who]), PTAH_OK);
+		rig.hal.irq_restore(rig.machine, state);
+		assert_true(rig_enabled(&rig, cpu));
+		rig_mark(&rig, cpu, 20 + turn);
+		state = rig.hal.irq_save(rig.machine);
+		ptah_capture_switch_out(c[who]);
+		rig.hal.irq_restore(rig.machine, state);
+		assert_false(rig_enabled(&rig, cpu));
+		after = rig_output(&rig, cpu);
+		n[who] += after - before;
+		assert_int_equal(rig_status(c[who]).position, n[who]);
+		rig_check(c[who], n[who] - (after - before), n[who], rig.next - 20 - turn, SLICE);
+	}
+	assert_int_equal(ptah_capture_stop(c[0]), PTAH_OK);
+	assert_int_equal(rig_status(c[0]).xsaves, !no_xsaves && rig_status(c[0]).xsaves);
+	ptah_capture_free(c[0]);
+	ptah_capture_free(c[1]);
+	rig_close(&rig);
+}
+
+static void threads(void **state)
+{
+	(void)state;
+	threads_with("skylake", false);
+	threads_with("skylake", true);
+	threads_with("broadwell", false);
+	threads_with("minimal", true);
+	threads_with("minimal-range", true);
+}
+
+/* An owner dies while it traces and has the buffer mapped. */
+static void owner_dies(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture *c, *other;
+	struct rig rig;
+	uint64_t address, second;
+
+	(void)state;
+	rig_open(&rig, ptah_model_find("skylake"), 2);
+	config = rig_config(&rig, &trace);
+	config.owner = 7;
+	c = rig_capture(&rig, &config);
+	config.owner = 8;
+	config.cpu = 1;
+	other = rig_capture(&rig, &config);
+	assert_int_equal(ptah_capture_start(c), PTAH_OK);
+	assert_int_equal(ptah_capture_map(c, 7, false, &address), PTAH_OK);
+	assert_int_equal(ptah_capture_map(other, 7, false, &second), PTAH_OK);
+	assert_int_equal(ptah_capture_free(c), PTAH_E_BUSY);
+	assert_int_equal(ptah_engine_free(rig.engine), PTAH_E_BUSY);
+	assert_int_equal(ptah_engine_release_owner(rig.engine, 7), 1);
+	assert_false(rig_enabled(&rig, 0));
+	assert_int_equal(ptah_machine_mapped(rig.machine), 0);
+	assert_int_equal(ptah_capture_free(other), PTAH_OK);
+	rig_close(&rig);
+}
+
+/* Another tracer's registers are left as they are. */
+static void taken(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture *c, *second;
+	struct ptah_hal_memory page;
+	struct ptah_model *m;
+	struct rig rig;
+	uint64_t ctl;
+
+	(void)state;
+	rig_open(&rig, ptah_model_find("skylake"), 1);
+	m = ptah_machine_model(rig.machine, 0);
+	config = rig_config(&rig, &trace);
+	c = rig_capture(&rig, &config);
+	second = rig_capture(&rig, &config);
+	assert_int_equal(rig.hal.alloc(rig.machine, 4096, 4096, &page), PTAH_OK);
+	ptah_model_wrmsr(m, PTAH_IA32_RTIT_OUTPUT_BASE, page.physical);
+	ptah_model_wrmsr(m, PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, 0xfff);
+	assert_int_equal(
+	    ptah_model_wrmsr(m, PTAH_IA32_RTIT_CTL,
+			     PTAH_RTIT_CTL_TRACE_EN | PTAH_RTIT_CTL_USER | PTAH_RTIT_CTL_BRANCH_EN),
+	    PTAH_OK);
+	assert_int_equal(ptah_capture_start(c), PTAH_E_BUSY);
+	assert_int_equal(rig_status(c).state, PTAH_CAPTURE_IDLE);
+	ptah_model_rdmsr(m, PTAH_IA32_RTIT_CTL, &ctl);
+	assert_true(ctl & PTAH_RTIT_CTL_TRACE_EN);
+	ptah_model_wrmsr(m, PTAH_IA32_RTIT_CTL, 0);
+	rig.hal.release(rig.machine, &page);
+	assert_int_equal(ptah_capture_start(c), PTAH_OK);
+	assert_int_equal(ptah_capture_start(second), PTAH_E_BUSY);
+	assert_int_equal(ptah_capture_stop(second), PTAH_OK);
+	assert_true(rig_enabled(&rig, 0));
+	ptah_capture_free(c);
+	assert_int_equal(ptah_capture_start(second), PTAH_OK);
+	ptah_capture_free(second);
+	rig_close(&rig);
+}
+
+/* Reset, VMX, offline: PARTIAL, and it goes on with its position. */
+static void gaps(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture *c;
+	struct ptah_model *m;
+	struct rig rig;
+	uint64_t position, irqs;
+
+	(void)state;
+	rig_open(&rig, ptah_model_find("broadwell"), 2);
+	m = ptah_machine_model(rig.machine, 0);
+	config = rig_config(&rig, &trace);
+	c = rig_capture(&rig, &config);
+	assert_int_equal(ptah_capture_start(c), PTAH_OK);
+	rig_mark(&rig, 0, 30);
+	assert_int_equal(ptah_capture_flush(c, &position), PTAH_OK);
+	rig_flags(c);
+
+	irqs = rig.hal.irq_save(rig.machine);
+	ptah_engine_vmxon(rig.engine);
+	ptah_model_vmxon(m);
+	rig.hal.irq_restore(rig.machine, irqs);
+	assert_int_equal(rig_status(c).state, PTAH_CAPTURE_BLOCKED);
+	assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
+	assert_false(rig_enabled(&rig, 0));
+	irqs = rig.hal.irq_save(rig.machine);
+	ptah_model_vmxoff(m);
+	ptah_engine_vmxoff(rig.engine);
+	rig.hal.irq_restore(rig.machine, irqs);
+	assert_true(rig_enabled(&rig, 0));
+	assert_true(rig_flags(c) & PTAH_RECORD_PARTIAL);
+	rig_mark(&rig, 0, 30);
+	assert_int_equal(ptah_capture_pause(c), PTAH_OK);
+	position = ptah_capture_position(c);
+	assert_int_equal(position, rig_output(&rig, 0));
+	assert_int_equal(ptah_capture_resume(c), PTAH_OK);
+
+	ptah_model_reset(m, false);
+	assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
+	assert_true(rig_flags(c) & PTAH_RECORD_PARTIAL);
+	assert_true(rig_enabled(&rig, 0));
+	assert_true(ptah_capture_position(c) >= position);
+
+	irqs = rig.hal.irq_save(rig.machine);
+	ptah_engine_cpu_offline(rig.engine);
+	rig.hal.irq_restore(rig.machine, irqs);
+	ptah_machine_set_online(rig.machine, 0, false);
+	assert_false(rig_enabled(&rig, 0));
+	assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
+	ptah_machine_set_cpu(rig.machine, 1);
+	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+	assert_int_equal(ptah_capture_start(c), PTAH_E_MISSING);
+	ptah_machine_set_cpu(rig.machine, 0);
+	ptah_machine_set_online(rig.machine, 0, true);
+	irqs = rig.hal.irq_save(rig.machine);
+	ptah_engine_cpu_online(rig.engine);
+	rig.hal.irq_restore(rig.machine, irqs);
+	assert_true(rig_enabled(&rig, 0));
+	position = ptah_capture_position(c);
+	rig_mark(&rig, 0, 30);
+	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+	assert_true(rig_status(c).position >= position + 30 * MARK);
+	ptah_capture_free(c);
+	rig_close(&rig);
+}
+
+/* A table that somebody wrote over: told when it is reached, and not walked again. */
+static void damaged_table(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture_status s;
+	struct ptah_capture *c;
+	struct rig rig;
+	uint64_t *table, bytes, good;
+	unsigned delay;
+
+	(void)state;
+	for (delay = 0; delay < 100000; delay = delay * 10 + 1) {
+		struct ptah_model_faults faults = {.error_delay = delay};
+
+		c = open_kind(&rig, &kinds[0], PTAH_POLICY_WRAP, &config, &trace);
+		ptah_model_set_faults(ptah_machine_model(rig.machine, 0), &faults);
+		assert_int_equal(ptah_capture_start(c), PTAH_OK);
+		rig_mark(&rig, 0, 100);
+		assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
+		table = (uint64_t *)(void *)ptah_machine_memory(rig.machine,
+								rig_status(c).output_base, &bytes);
+		good = table[3];
+		table[3] |= 1u << 5;
+		rig_mark(&rig, 0, 4 * 4096 / MARK + delay / MARK);
+		assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
+		s = rig_status(c);
+		assert_int_equal(s.state, PTAH_CAPTURE_ERROR);
+		assert_int_equal(s.error, PTAH_E_DEVICE);
+		assert_false(rig_enabled(&rig, 0));
+		assert_true(rig_flags(c) & PTAH_RECORD_ERROR);
+		rig_check(c, 0, 3 * 4096 - 3 * MARK, 0, SLICE * 4);
+		assert_int_equal(ptah_capture_resume(c), PTAH_E_INVAL);
+		assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+		assert_int_equal(ptah_capture_start(c), PTAH_E_INVAL);
+		assert_false(rig_enabled(&rig, 0));
+		table[3] = good;
+		assert_int_equal(ptah_capture_start(c), PTAH_OK);
+		rig_mark(&rig, 0, 100);
+		assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+		assert_true(rig_status(c).position >= s.position + 100 * MARK);
+		ptah_capture_free(c);
+		rig_close(&rig);
+	}
+}
+
+/* A guest with a trace of its own, entered and left while its host is traced. */
+static void guest(void **state)
+{
+	struct ptah_model_vmcs vmcs = {.load_rtit_ctl = true, .clear_rtit_ctl = true};
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture *host, *vm;
+	struct ptah_model *m;
+	struct rig rig;
+	uint64_t irqs, before, of_vm = 0;
+	unsigned i;
+
+	(void)state;
+	rig_open(&rig, ptah_model_find("sapphire-rapids"), 1);
+	m = ptah_machine_model(rig.machine, 0);
+	config = rig_config(&rig, &trace);
+	host = rig_capture(&rig, &config);
+	config.cpu = PTAH_CAPTURE_THREAD;
+	vm = rig_capture(&rig, &config);
+	assert_int_equal(ptah_capture_start(host), PTAH_OK);
+	assert_int_equal(ptah_capture_start(vm), PTAH_OK);
+	assert_int_equal(ptah_model_vmxon(m), PTAH_OK);
+	for (i = 0; i < 30; i++) {
+		rig_mark(&rig, 0, 10 + i);
+		irqs = rig.hal.irq_save(rig.machine);
+		assert_int_equal(ptah_capture_vmentry(vm, &vmcs.guest_rtit_ctl), PTAH_OK);
+		before = rig_output(&rig, 0);
+		assert_true(vmcs.guest_rtit_ctl & PTAH_RTIT_CTL_TRACE_EN);
+		assert_false(rig_enabled(&rig, 0));
+		assert_int_equal(ptah_model_vm_entry(m, &vmcs), PTAH_OK);
+		assert_true(rig_enabled(&rig, 0));
+		rig_mark(&rig, 0, 1000 + i);
+		assert_int_equal(ptah_model_vm_exit(m, &vmcs), PTAH_OK);
+		of_vm += rig_output(&rig, 0) - before;
+		ptah_capture_vmexit(vm);
+		rig.hal.irq_restore(rig.machine, irqs);
+		assert_int_equal(ptah_capture_position(vm), of_vm);
+		assert_true(rig_enabled(&rig, 0));
+	}
+	assert_int_equal(ptah_capture_stop(host), PTAH_OK);
+	assert_int_equal(ptah_capture_position(host), rig_output(&rig, 0) - of_vm);
+	assert_false((rig_flags(vm) | rig_flags(host)) &
+		     (PTAH_RECORD_PARTIAL | PTAH_RECORD_ERROR | PTAH_RECORD_UNSURE));
+
+	/* Stopped while it is in: the next entry traces nothing. */
+	irqs = rig.hal.irq_save(rig.machine);
+	assert_int_equal(ptah_capture_vmentry(vm, &vmcs.guest_rtit_ctl), PTAH_OK);
+	assert_int_equal(ptah_model_vm_entry(m, &vmcs), PTAH_OK);
+	assert_int_equal(ptah_model_vm_exit(m, &vmcs), PTAH_OK);
+	rig.hal.irq_restore(rig.machine, irqs);
+	assert_int_equal(ptah_capture_stop(vm), PTAH_OK);
+	irqs = rig.hal.irq_save(rig.machine);
+	ptah_capture_vmexit(vm);
+	assert_int_equal(ptah_capture_vmentry(vm, &vmcs.guest_rtit_ctl), PTAH_OK);
+	assert_int_equal(vmcs.guest_rtit_ctl, 0);
+	ptah_capture_vmexit(vm);
+	rig.hal.irq_restore(rig.machine, irqs);
+	ptah_capture_free(host);
+	ptah_capture_free(vm);
+	rig_close(&rig);
+}
+
+/* Paused and resumed from an NMI; what is not here is not touched. */
+static void from_an_nmi(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture *c;
+	struct rig rig;
+
+	(void)state;
+	c = open_kind(&rig, &kinds[0], PTAH_POLICY_WRAP, &config, &trace);
+	assert_int_equal(ptah_capture_pause_here(c), PTAH_E_INVAL);
+	assert_int_equal(ptah_capture_start(c), PTAH_OK);
+	rig_mark(&rig, 0, 10);
+	assert_int_equal(ptah_capture_pause_here(c), PTAH_OK);
+	assert_false(rig_enabled(&rig, 0));
+	assert_int_equal(rig_status(c).state, PTAH_CAPTURE_PAUSED);
+	assert_int_equal(ptah_capture_position(c), rig_output(&rig, 0));
+	assert_int_equal(ptah_capture_resume_here(c), PTAH_OK);
+	assert_true(rig_enabled(&rig, 0));
+	ptah_machine_set_cpu(rig.machine, 1);
+	assert_int_equal(ptah_capture_pause_here(c), PTAH_E_INVAL);
+	assert_true(rig_enabled(&rig, 0));
+	ptah_machine_set_cpu(rig.machine, 0);
+	ptah_capture_free(c);
+	assert_false(rig_enabled(&rig, 0));
+	rig_close(&rig);
+}
+
+/* No memory at any allocation: an error, and nothing is left. */
+static void no_memory(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture *c;
+	struct rig rig;
+	size_t before;
+	unsigned n;
+
+	(void)state;
+	rig_open(&rig, ptah_model_find("skylake"), 1);
+	config = rig_config(&rig, &trace);
+	config.region = 4096;
+	before = ptah_machine_allocated(rig.machine);
+	for (n = 1; n < 6; n++) {
+		int status;
+
+		ptah_machine_fail_alloc(rig.machine, n);
+		status = ptah_capture_new(rig.engine, &config, &c, NULL);
+		if (status == PTAH_OK)
+			assert_int_equal(ptah_capture_free(c), PTAH_OK);
+		else
+			assert_int_equal(status, PTAH_E_NOMEM);
+		assert_int_equal(ptah_machine_allocated(rig.machine), before);
+	}
+	ptah_machine_fail_alloc(rig.machine, 0);
+	rig_close(&rig);
+}
+
+/*
+ * A PMI that comes so many instructions late falls into every gap of what the
+ * engine does next; and all the engine's own instructions are traced.
+ */
+static void trace_in_gap(void *argument, unsigned cpu, const char *callback)
+{
+	struct rig *rig = argument;
+
+	(void)callback;
+	if (rig_enabled(rig, cpu))
+		rig_mark(rig, cpu, 1);
+}
+
+static void late_by(unsigned boundaries, bool thread, bool no_xsaves)
+{
+	struct ptah_model_faults faults = {.pmi_skid_boundaries = boundaries};
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture_status s;
+	struct ptah_capture *c;
+	struct rig rig;
+	unsigned round;
+	uint64_t irqs;
+
+	rig_open(&rig, ptah_model_find("skylake"), 1);
+	ptah_model_set_faults(ptah_machine_model(rig.machine, 0), &faults);
+	config = rig_config(&rig, &trace);
+	config.region = 4096;
+	config.pmis = 16;
+	config.cpu = thread ? PTAH_CAPTURE_THREAD : 0;
+	config.no_xsaves = no_xsaves;
+	c = rig_capture(&rig, &config);
+	assert_int_equal(ptah_capture_start(c), PTAH_OK);
+	ptah_machine_on_gap(rig.machine, trace_in_gap, &rig);
+	for (round = 0; round < 6; round++) {
+		if (thread) {
+			irqs = rig.hal.irq_save(rig.machine);
+			assert_int_equal(ptah_capture_switch_in(c), PTAH_OK);
+			rig.hal.irq_restore(rig.machine, irqs);
+		}
+		assert_true(rig_enabled(&rig, 0));
+		rig_mark(&rig, 0, 4096 / MARK * (1 + round % 3) + round);
+		irqs = rig.hal.irq_save(rig.machine);
+		if (thread) {
+			ptah_capture_switch_out(c);
+			assert_false(rig_enabled(&rig, 0));
+		} else {
+			rig.hal.irq_restore(rig.machine, irqs);
+			assert_int_equal(ptah_capture_pause(c), PTAH_OK);
+			assert_false(rig_enabled(&rig, 0));
+			assert_int_equal(rig_status(c).position, rig_output(&rig, 0));
+			assert_int_equal(ptah_capture_resume(c), PTAH_OK);
+			irqs = rig.hal.irq_save(rig.machine);
+		}
+		rig.hal.irq_restore(rig.machine, irqs);
+	}
+	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+	assert_false(rig_enabled(&rig, 0));
+	for (round = 0; round < boundaries; round++)
+		ptah_model_boundary(ptah_machine_model(rig.machine, 0));
+	ptah_machine_on_gap(rig.machine, NULL, NULL);
+	s = rig_status(c);
+	assert_int_equal(s.position, rig_output(&rig, 0));
+	assert_int_equal(rig_check(c, s.oldest, s.position, s.oldest ? UINT64_MAX : 0,
+				   SLICE * (s.looks + s.starts + 1)),
+			 rig.next);
+	assert_int_equal(rig.foreign, 0);
+	assert_false(rig_flags(c) & (PTAH_RECORD_UNSURE | PTAH_RECORD_ERROR));
+	ptah_capture_free(c);
+	rig_close(&rig);
+}
+
+static void pmi_in_every_gap(void **state)
+{
+	unsigned n;
+
+	(void)state;
+	for (n = 0; n < 120; n++) {
+		late_by(n, false, false);
+		late_by(n, true, false);
+		late_by(n, true, true);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(snapshots),
+	    cmocka_unit_test(stop_when_full),
+	    cmocka_unit_test(drained_in_the_pmi),
+	    cmocka_unit_test(drained_slowly),
+	    cmocka_unit_test(loss_is_exact),
+	    cmocka_unit_test(one_position),
+	    cmocka_unit_test(threads),
+	    cmocka_unit_test(owner_dies),
+	    cmocka_unit_test(taken),
+	    cmocka_unit_test(gaps),
+	    cmocka_unit_test(no_memory),
+	    cmocka_unit_test(pmi_in_every_gap),
+	    cmocka_unit_test(damaged_table),
+	    cmocka_unit_test(guest),
+	    cmocka_unit_test(from_an_nmi),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
