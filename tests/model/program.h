@@ -189,7 +189,7 @@ static inline void program_far(struct program *p, unsigned kind, uint64_t ip, ui
 		if (kind == PTAH_MODEL_IRET)
 			program_note(p, CLASS_EVENT, PTAH_ITEM_IRET, before ? ip : NO_ADDRESS, 0,
 				     0);
-		else if (kind == PTAH_MODEL_INTERRUPT)
+		else if (kind == PTAH_MODEL_INTERRUPT || kind == PTAH_MODEL_EXCEPTION)
 			program_note(p, CLASS_EVENT, PTAH_ITEM_INTERRUPT, before ? ip : NO_ADDRESS,
 				     0, t.vector);
 	}
@@ -227,6 +227,23 @@ static inline void program_slice(struct program *p, uint64_t ip)
 	rig_start(p->rig);
 }
 
+/* Anything but near branches aborts a transaction. */
+static inline int program_abort(struct program *p, uint64_t ip)
+{
+	const bool before = traced(p);
+	int to = place_of_mode(p->w, p->context.mode);
+	struct ptah_model_transfer t = {
+	    .ip = ip, .to = p->w->places[to].ip, .kind = PTAH_MODEL_TSX_ABORT, .after = p->context};
+
+	p->tsx = false;
+	if (in_context(p) && !p->stopped)
+		program_note(p, CLASS_TSX, PTAH_ITEM_TSX, before ? ip : NO_ADDRESS, 0,
+			     PTAH_ITEM_ABORTED);
+	program_arrive(p, before, true, false, ip, t.to);
+	ptah_model_transfer(p->m, &t);
+	return to;
+}
+
 /* Outside of the filter for a while, perhaps into the TraceStop range. */
 static inline int program_outside(struct program *p, uint64_t from)
 {
@@ -247,7 +264,9 @@ static inline int program_outside(struct program *p, uint64_t from)
 		program_slice(p, p->w->places[to].ip);
 		return to;
 	}
-	if (!program_pick(p, 3))
+	if (p->tsx && !program_pick(p, 2))
+		return program_abort(p, from);
+	if (!p->tsx && !program_pick(p, 3))
 		return program_far_place(p, PTAH_MODEL_FAR, from, program_any(p));
 	program_near(p, PTAH_INSN_COND + program_pick(p, 6), from, from + 5, p->w->places[to].ip,
 		     true);
@@ -263,9 +282,9 @@ static inline void program_power(struct program *p, uint64_t ip)
 	    .ticks = program_pick(p, 5000), .last = 2, .deepest = 3, .interrupt = true};
 
 	if (p->o.ctl & PTAH_RTIT_CTL_PWR_EVT_EN && !p->stopped) {
-		if (context)
-			program_note(p, CLASS_POWER, PTAH_ITEM_MWAIT, 0, 0, 0x100000020);
 		program_note(p, CLASS_POWER, PTAH_ITEM_PWRE, 0, 0, 2);
+		if (context) /* its packet came first; it is told with the EXSTOP's FUP */
+			program_note(p, CLASS_POWER, PTAH_ITEM_MWAIT, 0, 0, 0x100000020);
 		program_note(p, CLASS_POWER, PTAH_ITEM_EXSTOP, context ? ip : NO_ADDRESS, 0, 0);
 	}
 	ptah_model_sleep(p->m, &sleep);
@@ -276,25 +295,14 @@ static inline void program_power(struct program *p, uint64_t ip)
 
 static inline int program_transaction(struct program *p, uint64_t ip)
 {
-	bool aborts = p->tsx && program_pick(p, 2), before = traced(p);
-	int to = place_of_mode(p->w, p->context.mode);
-	struct ptah_model_transfer t = {
-	    .ip = ip, .to = p->w->places[to].ip, .kind = PTAH_MODEL_TSX_ABORT, .after = p->context};
-
-	if (!before)
+	if (!traced(p))
 		return -1;
+	if (p->tsx && program_pick(p, 2))
+		return program_abort(p, ip);
 	p->tsx = !p->tsx;
-	program_note(p, CLASS_TSX, PTAH_ITEM_TSX, ip, 0,
-		     p->tsx   ? PTAH_ITEM_SPECULATIVE
-		     : aborts ? PTAH_ITEM_ABORTED
-			      : 0);
-	if (!aborts) {
-		ptah_model_tsx(p->m, ip, p->tsx);
-		return -1;
-	}
-	program_arrive(p, before, true, false, ip, t.to);
-	ptah_model_transfer(p->m, &t);
-	return to;
+	program_note(p, CLASS_TSX, PTAH_ITEM_TSX, ip, 0, p->tsx ? PTAH_ITEM_SPECULATIVE : 0);
+	ptah_model_tsx(p->m, ip, ip, p->tsx);
+	return -1;
 }
 
 static inline void program_overflow(struct program *p, uint64_t ip)
@@ -302,6 +310,8 @@ static inline void program_overflow(struct program *p, uint64_t ip)
 	if (p->stopped || p->cut_count == PROGRAM_CUTS)
 		return;
 	ptah_model_stand(p->m, ip);
+	if (!p->lost && !traced(p)) /* two in a row are one to a decoder */
+		return;
 	if (!p->lost) {
 		p->cuts[p->cut_count++].begin = p->ran_count;
 		p->lost = true;
@@ -320,8 +330,12 @@ static inline int program_happen(struct program *p, uint64_t ip)
 	switch (program_pick(p, p->lost ? 60 : 160)) {
 	case 0:
 	case 1:
+		if (p->tsx)
+			return program_abort(p, ip);
 		return program_far_place(p, PTAH_MODEL_INTERRUPT, ip, program_any(p));
 	case 2:
+		if (p->tsx)
+			return program_abort(p, ip);
 		return program_far_place(p, PTAH_MODEL_EXCEPTION, ip, program_any(p));
 	case 3:
 		program_power(p, ip);
@@ -335,7 +349,7 @@ static inline int program_happen(struct program *p, uint64_t ip)
 			program_overflow(p, ip);
 		return -1;
 	case 8:
-		if (p->o.slices && !program_pick(p, 4))
+		if (p->o.slices && !p->tsx && !program_pick(p, 4))
 			program_slice(p, ip);
 		return -1;
 	case 9:
@@ -384,7 +398,7 @@ static inline void program_filler(struct program *p, uint8_t fill, uint64_t ip, 
 		if (traced(p) && p->o.ctl & PTAH_RTIT_CTL_PTW_EN)
 			program_note(p, CLASS_PTWRITE, PTAH_ITEM_PTWRITE, ip, 0,
 				     ip * 3 & 0xffffffff);
-		ptah_model_ptwrite(p->m, ip, ip * 3, 4);
+		ptah_model_ptwrite(p->m, ip, ip + size, ip * 3, 4);
 	}
 }
 
@@ -473,6 +487,8 @@ static inline int program_visit(struct program *p, int i)
 		elsewhere = program_happen(p, ip);
 		if (elsewhere >= 0)
 			return elsewhere;
+		if (p->tsx && k + 1 == place->n && place->leave > LEAVE_RET)
+			return program_abort(p, ip);
 		/* INT n is an event at its address. */
 		if (k + 1 < place->n || place->leave != LEAVE_INT)
 			program_ran(p, ip, place->sizes[k]);

@@ -62,6 +62,10 @@ static void read_event(struct reader *r, enum program_class class, const struct 
 		    ptah_item_name(e->type), (unsigned long long)e->ip, (unsigned long long)e->to,
 		    (unsigned long long)e->value);
 	r->seen[class]++;
+	/* These come without a CYC: they are told later than they were. */
+	if (type == PTAH_ITEM_PWRE || type == PTAH_ITEM_PWRX || type == PTAH_ITEM_STOP ||
+	    class == CLASS_EVENT)
+		return;
 	if (item->tsc_error != PTAH_TSC_UNBOUNDED && item->tsc_error < 63) {
 		uint64_t off = item->tsc > e->tsc ? item->tsc - e->tsc : e->tsc - item->tsc;
 
@@ -143,6 +147,9 @@ static void read_item(struct reader *r, const struct ptah_flow *flow, const stru
 	case PTAH_ITEM_IFLAGS:
 		break;
 	default:
+		if (getenv("PROGRAM_DUMP"))
+			for (size_t i = r->ran - 3; i < r->ran + 24; i++)
+				fprintf(stderr, "ran %llx size %u mode %u\n", (unsigned long long)r->p->ran[i].ip, r->p->ran[i].size, r->p->ran[i].mode);
 		fail_msg("%s at offset %llx: status %d", ptah_item_name(item->type),
 			 (unsigned long long)item->offset, item->status);
 	}
