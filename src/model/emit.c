@@ -162,6 +162,7 @@ static void tell(struct ptah_model *m)
 
 void model_emit_time(struct ptah_model *m)
 {
+	m->state_lost = true;
 	model_emit_flush(m);
 	/* "Cycle Packet Semantics": behind a stop a CYC, whatever the threshold, then TSC. */
 	clock_cycles(&m->clock, &m->g, 1);
@@ -235,7 +236,8 @@ void model_emit_overflow(struct ptah_model *m)
 	m->overflow_count = 0;
 	cycles_before_overflow(m);
 	generator_overflow(&m->g);
-	if (m->trace_stop || !model_trigger_en(m))
+	m->psb_owed = m->psb_owed || m->state_lost;
+	if (m->trace_stop)
 		return;
 	if (!m->packet_en)
 		resume_disabled(m);
@@ -246,7 +248,8 @@ void model_emit_overflow(struct ptah_model *m)
 	 * as it may be told. Not before the FUP: decoders take that of the PSB+ for
 	 * it and are left with another.
 	 */
-	m->psb_owed = m->state_lost || (m->packet_en && m->told_mode != (exec_mode(m) | TOLD));
+	if (m->packet_en && m->told_mode != (exec_mode(m) | TOLD))
+		m->psb_owed = true;
 	m->overflow_from = model_generated(m);
 }
 

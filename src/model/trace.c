@@ -182,7 +182,7 @@ static void configure(struct ptah_model *m)
 	m->g.last_ip = GENERATOR_NO_IP;
 	m->told_mode = 0;
 	m->deferred_count = 0;
-	m->overflowing = m->waiting = m->trace_stop = m->psb_owed = false;
+	m->overflowing = m->waiting = m->trace_stop = false;
 	m->overflow_from = model_generated(m);
 	m->ranged = false;
 	for (unsigned n = 0; n < PTAH_RTIT_RANGES; n++)
@@ -239,9 +239,7 @@ void model_trace_stopping(struct ptah_model *m)
 		model_emit_begin(m);
 		if (m->overflowing) {
 			m->packet_en = false;
-			m->state_lost = false;
 			model_emit_overflow(m);
-			m->psb_due = true; /* what was lost is told when it starts again */
 		}
 		cause(m);
 		if (m->packet_en) {

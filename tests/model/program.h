@@ -53,6 +53,7 @@ struct program_cut {
 struct program_options {
 	const char *processor;
 	bool os, user, cr3_filter, filter, one_mode, lossy, slices;
+	bool leaves_by_cr3; /* MOV CR3 may clear ContextEn */
 	struct ptah_model_choices choices;
 	uint64_t ctl;
 };
@@ -375,7 +376,7 @@ static inline void program_mov_cr3(struct program *p, uint64_t next)
 	const bool before = traced(p), context = in_context(p);
 
 	p->context.cr3 = (uint64_t)program_pick(p, 3) << 12;
-	if (before && p->o.cr3_filter) /* see test_program.c */
+	if (before && p->o.cr3_filter && !p->o.leaves_by_cr3)
 		p->context.cr3 = UINT64_C(1) << 12;
 	program_paging(p);
 	if (p->stopped) {
@@ -557,6 +558,60 @@ static inline void program_run(struct program *p)
 	rig_stop(p->rig);
 	n = rig_bytes(p->rig);
 	assert_true(n < PROGRAM_TRACE);
+}
+
+/* A value whose bit is set in the bitmap of CPUID.14H.1. */
+static inline uint64_t pick_encoding(unsigned seed, uint32_t bitmap)
+{
+	unsigned value = seed % 16;
+
+	while (!(bitmap >> value & 1))
+		value = (value + 1) % 16;
+	return value;
+}
+
+/* What this processor offers, as chance has it. */
+static inline struct program_options program_options(const struct ptah_model_processor *is,
+						     unsigned seed)
+{
+	static const uint64_t flags[10] = {
+	    [4] = PTAH_RTIT_CTL_PTW_EN,
+	    [5] = PTAH_RTIT_CTL_PWR_EVT_EN,
+	    [7] = PTAH_RTIT_CTL_EVENT_EN,
+	};
+	const uint32_t ebx = is->leaf_14_0[1];
+	const unsigned ranges = is->leaf_14_1[0] & 7;
+	struct program_options o = {.processor = is->name,
+				    .os = seed % 3 != 1,
+				    .user = seed % 3 != 2,
+				    .cr3_filter = ebx & 1 && seed & 8,
+				    .filter = ranges >= 2 && seed & 4,
+				    .slices = true};
+
+	o.one_mode = ranges < 4 && o.filter;
+	o.choices.long_tnt = seed & 16;
+	o.choices.deferred_tips = seed & 32 ? 3 : 0;
+	o.choices.conditional_ip = true;
+	for (unsigned i = 0; i < 10; i++)
+		if (ebx >> i & 1 && seed >> (i % 5) & 1)
+			o.ctl |= flags[i];
+	if (o.ctl & PTAH_RTIT_CTL_PTW_EN && seed & 2)
+		o.ctl |= PTAH_RTIT_CTL_FUP_ON_PTW;
+	if (seed & 1)
+		o.ctl |= PTAH_RTIT_CTL_TSC_EN;
+	if (seed & 2)
+		o.ctl |= PTAH_RTIT_CTL_DIS_RETC;
+	if (ebx >> 3 & 1 && seed % 5 == 0)
+		o.ctl |= PTAH_RTIT_CTL_MTC_EN | PTAH_RTIT_CTL_TSC_EN |
+			 pick_encoding(seed / 5, is->leaf_14_1[0] >> 16) << PTAH_RTIT_CTL_MTC_FREQ;
+	if (ebx >> 1 & 1 && seed % 7 == 0)
+		o.ctl |= PTAH_RTIT_CTL_CYC_EN | PTAH_RTIT_CTL_TSC_EN |
+			 pick_encoding(seed / 7, is->leaf_14_1[1] & 0xffff)
+			     << PTAH_RTIT_CTL_CYC_THRESH;
+	if (ebx >> 1 & 1)
+		o.ctl |= pick_encoding(seed, is->leaf_14_1[1] >> 16 & 0x3f)
+			 << PTAH_RTIT_CTL_PSB_FREQ;
+	return o;
 }
 
 /* Run to its end. program_free() when done. */
