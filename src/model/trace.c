@@ -239,7 +239,6 @@ void model_trace_stopping(struct ptah_model *m)
 		model_emit_begin(m);
 		if (m->overflowing) {
 			m->packet_en = false;
-			m->state_lost = false;
 			model_emit_overflow(m);
 		}
 		cause(m);
