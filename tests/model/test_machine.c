@@ -108,6 +108,27 @@ static void test_memory(void **state)
 	close_machine(&s, NULL);
 }
 
+/* What the processors see: the arena, with a hole. */
+static void test_hidden_memory(void **state)
+{
+	struct setting s;
+	uint64_t bytes;
+
+	(void)state;
+	open_machine(&s, 1, "skylake");
+	assert_ptr_equal(ptah_machine_memory(s.machine, PHYSICAL + 5, &bytes), s.arena + 5);
+	assert_int_equal(bytes, ARENA - 5);
+	assert_null(ptah_machine_memory(s.machine, PHYSICAL - 1, &bytes));
+	assert_null(ptah_machine_memory(s.machine, PHYSICAL + ARENA, &bytes));
+	ptah_machine_hide(s.machine, PHYSICAL + 8192, 4096);
+	assert_ptr_equal(ptah_machine_memory(s.machine, PHYSICAL + 4096, &bytes), s.arena + 4096);
+	assert_int_equal(bytes, 4096);
+	assert_null(ptah_machine_memory(s.machine, PHYSICAL + 8192, &bytes));
+	assert_ptr_equal(ptah_machine_memory(s.machine, PHYSICAL + 12288, &bytes), s.arena + 12288);
+	assert_int_equal(bytes, ARENA - 12288);
+	close_machine(&s, NULL);
+}
+
 static void count_pmi(void *argument, unsigned cpu)
 {
 	struct setting *s = argument;
@@ -368,10 +389,10 @@ static void test_xsaves(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_memory),     cmocka_unit_test(test_two_processors),
-	    cmocka_unit_test(test_gaps),       cmocka_unit_test(test_owners),
-	    cmocka_unit_test(test_xsaves),     cmocka_unit_test(test_threads),
-	    cmocka_unit_test(test_violations),
+	    cmocka_unit_test(test_memory),	   cmocka_unit_test(test_hidden_memory),
+	    cmocka_unit_test(test_two_processors), cmocka_unit_test(test_gaps),
+	    cmocka_unit_test(test_owners),	   cmocka_unit_test(test_xsaves),
+	    cmocka_unit_test(test_threads),	   cmocka_unit_test(test_violations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
