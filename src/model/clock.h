@@ -60,11 +60,10 @@ static inline void clock_tick(struct ptah_clock *c, uint64_t cycles)
 	c->part = part % c->ratio;
 }
 
-/* CYC, where one is due: before packets that are CYC-eligible, once the threshold is reached. */
-static inline void clock_packet(struct ptah_clock *c, struct ptah_generator *g)
+/* CYC with all cycles so far, if there are so many. */
+static inline void clock_cycles(struct ptah_clock *c, struct ptah_generator *g, unsigned threshold)
 {
 	uint64_t cycles = c->cycles - c->told;
-	unsigned threshold = c->cyc_thresh ? 1u << (c->cyc_thresh - 1) : 1;
 
 	if (!c->cyc_en || cycles < threshold)
 		return;
@@ -72,6 +71,12 @@ static inline void clock_packet(struct ptah_clock *c, struct ptah_generator *g)
 	*g->out++ = (uint8_t)((cycles & 0x1f) << 3 | (cycles > 0x1f ? 4 : 0) | 3);
 	for (cycles >>= 5; cycles; cycles >>= 7)
 		*g->out++ = (uint8_t)((cycles & 0x7f) << 1 | (cycles > 0x7f));
+}
+
+/* CYC, where one is due: before packets that are CYC-eligible, once the threshold is reached. */
+static inline void clock_packet(struct ptah_clock *c, struct ptah_generator *g)
+{
+	clock_cycles(c, g, c->cyc_thresh ? 1u << (c->cyc_thresh - 1) : 1);
 }
 
 static inline void clock_mtc(struct ptah_clock *c, struct ptah_generator *g)

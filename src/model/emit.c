@@ -163,6 +163,8 @@ static void tell(struct ptah_model *m)
 void model_emit_time(struct ptah_model *m)
 {
 	model_emit_flush(m);
+	/* "Cycle Packet Semantics": behind a stop a CYC, whatever the threshold, then TSC. */
+	clock_cycles(&m->clock, &m->g, 1);
 	tell(m);
 	generator_cbr(&m->g, m->clock.ratio);
 }
@@ -234,13 +236,16 @@ void model_emit_overflow(struct ptah_model *m)
 	generator_overflow(&m->g);
 	if (m->trace_stop || !model_trigger_en(m))
 		return;
-	/* Table "Compound Packet Event Summary": there may be a PSB+. It tells what was lost. */
-	if (m->state_lost || (m->packet_en && m->told_mode != (exec_mode(m) | TOLD)))
-		model_emit_psb(m, m->packet_en);
 	if (!m->packet_en)
 		resume_disabled(m);
 	else if (!model_has_erratum(m, PTAH_ERRATUM_SKD010))
 		generator_ip_packet(&m->g, MODEL_FUP, m->program.ip);
+	/*
+	 * An extra PSB+, as there may be any time, tells the state that was lost. Not
+	 * before the FUP: decoders take that of the PSB+ for it and are left with another.
+	 */
+	if (m->state_lost || (m->packet_en && m->told_mode != (exec_mode(m) | TOLD)))
+		model_emit_psb(m, m->packet_en);
 	m->overflow_from = model_generated(m);
 }
 

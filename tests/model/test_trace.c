@@ -985,8 +985,8 @@ static void overflow_loses_state(void **state)
 	to_mode(rig, PTAH_MODEL_FAR, 0x8000, PTAH_EXEC_32, 0x6000);
 	ptah_model_overflow(rig->m, false);
 	jump_ind(rig, 0x9000);
-	expect_and_free(rig, ALL ";OVF;PSB;PIP cr3 0x6000;CBR 30;MODE.TSX commit;MODE.Exec 32-bit;"
-				 "FUP 0x8000;PSBEND;FUP 0x8000;TIP 0x9000");
+	expect_and_free(rig, ALL ";OVF;FUP.48 0x8000;PSB;PIP cr3 0x6000;CBR 30;MODE.TSX commit;MODE.Exec 32-bit;"
+				 "FUP 0x8000;PSBEND;TIP 0x9000");
 }
 
 /* "TraceStop": it is signalled once the overflow has resolved, the TIP.PGD is lost. */
