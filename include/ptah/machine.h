@@ -18,8 +18,10 @@
  *
  * One thread plays all processors: ptah_machine_set_cpu() says which one it is
  * on, and run_on() goes there and comes back. With a thread per processor
- * `which` says it, and the caller puts a run_on() of its own into the hal.
- * (Then no on_gap.) Each callback checks that its caller keeps to hal.h's contexts and pairs;
+ * `which` says it, there is no on_gap(), and the caller puts a run_on() of its
+ * own into the hal.
+ *
+ * Each callback checks that its caller keeps to hal.h's contexts and pairs;
  * ptah_machine_violation() tells of the first one that did not.
  */
 #ifndef PTAH_MACHINE_H
