@@ -23,6 +23,7 @@
 	X(NOSPACE, -5, "the buffer is too small")                                                  \
 	X(UNSUPPORTED, -6, "not supported")                                                        \
 	X(LIMIT, -7, "a resource limit was reached")                                               \
+	X(INTERNAL, -8, "two ways to the same result differ: a bug of the library")                \
 	/* the trace: packets */                                                                   \
 	X(MORE, -20, "more bytes are needed")                                                      \
 	X(BAD_OPCODE, -21, "unknown packet opcode")                                                \

@@ -416,6 +416,7 @@ static int make_profile(struct ptah_coverage *c, const struct ptah_image *image)
 
 	if (status < 0)
 		return status;
+	beside_end(c->profile); /* it does not count by executions */
 	c->profile->coverage = c;
 	c->profile->flow->on_indirect = on_indirect;
 	c->profile->flow->indirect_context = c;

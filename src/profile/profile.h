@@ -11,6 +11,7 @@
  * rows.c: what a packet does at a state. run.c: the loop over packets.
  * tally.c: counts by block and by edge. expand.c: from rows to these. merge.c:
  * from another profile to these. coverage.c: the same by executions, with a bitmap.
+ * beside.c: a plain flow that must count the same.
  */
 #ifndef PTAH_PROFILE_PROFILE_H
 #define PTAH_PROFILE_PROFILE_H
@@ -107,7 +108,7 @@ struct ptah_profile {
 	struct ptah_flow *flow;
 	struct ptah_profile_config config;
 	bool stack_matters; /* returns may be compressed */
-	int status;	    /* PTAH_E_NOMEM once it was */
+	int status;	    /* PTAH_E_NOMEM, PTAH_E_INTERNAL once it was */
 
 	struct row_entry *rows; /* STRIDE for each state; state 0 is none */
 	struct state *states;	/* see profile_at() */
@@ -133,6 +134,8 @@ struct ptah_profile {
 
 	struct tally blocks, edges;
 	struct ptah_profile_totals totals; /* only errors, overflows, gaps, first_error */
+
+	struct ptah_profile *beside; /* see beside.c; NULL: nothing is compared */
 
 	/* Who counts by executions, or NULL: then what follows is not used. */
 	struct ptah_coverage *coverage;
@@ -210,6 +213,33 @@ bool profile_is_full(const struct ptah_profile *p);
 
 /* run.c: counts what has been fed. 0, PTAH_PROFILE_PAUSED or an error. */
 int profile_run(struct ptah_profile *p);
+
+/*
+ * profile.c: for those who bring a profile to a place in its trace: bytes that
+ * are not counted, and one packet of them, as flow_read_packet() reads it.
+ */
+int profile_feed_only(struct ptah_profile *p, const void *bytes, size_t n, bool last);
+int profile_pass_packet(struct ptah_profile *p, struct ptah_item *items, size_t capacity,
+			bool *starved);
+
+/* An item that is not the flow's. */
+void profile_add_item(struct ptah_profile *p, const struct ptah_item *item);
+
+/* profile_expand(), and the result is compared. */
+int profile_count_up(struct ptah_profile *p);
+
+/* beside.c; all but the first two only where p->beside is. */
+
+/* As the configuration or the build wants it; without memory nothing is compared. */
+void beside_begin(struct ptah_profile *p);
+void beside_end(struct ptah_profile *p);
+
+/* Both have come to an end of what was fed, the other one with this status. The profile's status.
+ */
+int beside_stands(struct ptah_profile *p, int beside);
+
+/* Both have all counts in their tallies. The status of the profile. */
+int beside_counted(struct ptah_profile *p);
 
 /* expand.c */
 
