@@ -20,8 +20,13 @@
 
 #include <ptah/profile.h>
 
-/* A row: an entry for each payload of a TNT-8, stop bit and all. Entry 0 is for the TIP. */
-#define ROW 128
+/*
+ * A row: an entry for each payload of a TNT-8, stop bit and all. Entry 0 is for
+ * the TIP. Entry 1, which no payload has, is of a place that returns lead to: how
+ * often the branch in its `next` did. There is mostly but one.
+ */
+#define ROW	   128
+#define ROW_RETURN 1
 
 /*
  * A state's number is where its row begins, so that an entry is found without
@@ -35,8 +40,20 @@ enum {
 	NEXT_UNKNOWN = 0,
 	/* Of a TIP's entry */
 	NEXT_PLAIN = 1, /* leads to the state of its address, and no more */
-			/* Of both: negative, ~next is the number of an effect. */
+			/*
+			 * Of both: negative. ~next is the number of an effect or, of a payload
+			 * with this bit, a compressed return.
+			 */
+	NEXT_RETURN = 1 << 30,
 };
+
+/*
+ * A compressed return: the payload of the outcomes behind it (1: none), and above
+ * that the number of the return's own state, from 1 on and not times STRIDE.
+ */
+#define RETURN_REST_BITS    6
+#define RETURN_REST(code)   ((unsigned)(code) & ((1u << RETURN_REST_BITS) - 1))
+#define RETURN_BRANCH(code) ((int32_t)(((code) & ~NEXT_RETURN) >> RETURN_REST_BITS))
 
 struct row_entry {
 	int32_t next;
@@ -50,22 +67,28 @@ struct state {
 	uint8_t mode;
 };
 
-/* What a packet does to the call stack. Half a cache line: large programs have many. */
-#define EFFECT_PUSHES 5
+/*
+ * What a packet does to the call stack. Four in a cache line: large programs
+ * have many.
+ */
+#define EFFECT_PUSHES 2
 
 struct effect {
-	int32_t next; /* the state behind it; 0: that of a return, or of a TIP */
+	int32_t next; /* the state behind it; 0: that of a TIP; negative: as an entry's, a return */
 	uint8_t pushes;
 	uint8_t reach; /* how far the stack was up in between */
 	bool pops;     /* TIP: a return whose entry is taken off in the end */
-	uint8_t rest;  /* payload of the outcomes behind the return; 1: none */
-	uint8_t bits;  /* all outcomes from the return on, its own among them */
-	uint8_t nbits;
 	/* The return sites. If there are more, the last is where in `more` the others are. */
 	int32_t push[EFFECT_PUSHES];
 };
 
-_Static_assert(sizeof(struct effect) == 32, "half a cache line");
+_Static_assert(sizeof(struct effect) == 16, "a quarter of a cache line");
+
+/*
+ * The call stack's entries lie in a larger ring: what an effect has room for is
+ * written, whether it is as much or not.
+ */
+#define STACK_RING (2 * STACK_SIZE)
 
 /* States by address. */
 struct target {
@@ -74,13 +97,14 @@ struct target {
 	int32_t state;	  /* 0: free */
 };
 
-/* How often a state, or an effect that returns, led to a state by address. */
+/* How often a state, or a compressed return, led to a state by address. */
 struct pair {
-	uint64_t key;	/* from << 32 | to; 0: free */
+	uint64_t
+	    key; /* from << 32 | to, `from` a state or RETURN_BRANCH() | FROM_RETURN; 0: free */
 	uint64_t count; /* of a coverage: 32 bits; above them the memo's number */
 };
 
-#define FROM_EFFECT (UINT64_C(1) << 63)
+#define FROM_RETURN (UINT64_C(1) << 63)
 
 struct tally_block {
 	uint64_t ip, end, head; /* the item's: class, mode, ninsn, last_size, TRUNCATED */
@@ -116,7 +140,6 @@ struct ptah_profile {
 	struct target *targets;
 	size_t target_slots;
 	struct effect *effects;
-	struct code_node **branches; /* of each effect, its return; NULL: it has none */
 	size_t effect_count, effect_capacity;
 	int32_t *more; /* of effects with many pushes: ROUTE_PUSHES each */
 	size_t more_count;
@@ -130,7 +153,7 @@ struct ptah_profile {
 	int32_t state;
 	uint32_t context;
 	unsigned top, depth;
-	int32_t stack[STACK_SIZE];
+	int32_t stack[STACK_RING];
 
 	struct tally blocks, edges;
 	struct ptah_profile_totals totals; /* only errors, overflows, gaps, first_error */
@@ -247,6 +270,8 @@ void profile_add_block(struct ptah_profile *p, const struct code_node *node, boo
 		       uint64_t times);
 void profile_add_edge(struct ptah_profile *p, const struct code_node *branch, uint64_t to,
 		      uint64_t times);
+
+void profile_add_return(struct ptah_profile *p, int32_t branch, int32_t site, uint64_t times);
 
 /* The counts of the rows become counts of blocks and edges, and 0. */
 int profile_expand(struct ptah_profile *p);

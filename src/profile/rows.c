@@ -20,8 +20,9 @@
 #define DEFAULT_STATES ((uint32_t)1 << 19)
 #define LEAST_STATES   ((uint32_t)256)
 #define MOST_STATES    ((uint32_t)(INT32_MAX / STRIDE / 2))
-#define EFFECTS	       4
-#define PAIRS	       4
+_Static_assert(MOST_STATES + 2 * STACK_SIZE < NEXT_RETURN >> RETURN_REST_BITS, "RETURN_BRANCH()");
+#define EFFECTS 4
+#define PAIRS	4
 
 bool profile_is_full(const struct ptah_profile *p)
 {
@@ -136,7 +137,6 @@ void profile_rows_fini(struct ptah_profile *p)
 	free(p->states);
 	table_free(p->targets, p->target_slots * sizeof(*p->targets));
 	table_free(p->effects, p->effect_capacity * sizeof(*p->effects));
-	free(p->branches);
 	free(p->more);
 	table_free(p->pairs, p->pair_slots * sizeof(*p->pairs));
 	free(p->touched);
@@ -328,15 +328,10 @@ static void keep_node(struct ptah_profile *p, int32_t state)
 static bool grow_effects(struct ptah_profile *p)
 {
 	const size_t capacity = p->effect_capacity ? 2 * p->effect_capacity : 256;
-	struct code_node **branches;
 	struct effect *effects;
 
 	if (capacity > INT32_MAX / ROUTE_PUSHES)
 		return false;
-	branches = realloc(p->branches, capacity * sizeof(struct code_node *));
-	if (!branches)
-		return false;
-	p->branches = branches;
 	effects = table_grow(p, p->effects, p->effect_capacity * sizeof(*effects),
 			     p->effect_count * sizeof(*effects), capacity * sizeof(*effects));
 	if (!effects)
@@ -353,7 +348,7 @@ static struct effect *new_effect(struct ptah_profile *p)
 		return NULL;
 	}
 	memset(&p->effects[p->effect_count], 0, sizeof(*p->effects));
-	p->branches[p->effect_count++] = NULL;
+	p->effect_count++;
 	look_at_limits(p);
 	return &p->effects[p->effect_count - 1];
 }
@@ -389,10 +384,29 @@ static int32_t make_effect(struct ptah_profile *p, const struct route *r, struct
 		return 0;
 	e->pushes = (uint8_t)r->pushes;
 	e->reach = (uint8_t)r->reach;
-	e->rest = 1;
 	memcpy(e->push, push, here * sizeof(*push));
 	*effect = e;
 	return ~(int32_t)(e - p->effects);
+}
+
+/* A return from before the packet: what an entry has of it, or 0. */
+static int32_t make_return(struct ptah_profile *p, const struct route *r, unsigned payload)
+{
+	const unsigned rest = 1u << (r->left - 1) | (payload & ((1u << (r->left - 1)) - 1));
+	const int32_t branch = profile_state(p, r->node->ip);
+	const int32_t code = branch / STRIDE << RETURN_REST_BITS | (int32_t)rest;
+	struct effect *e;
+	int32_t next;
+
+	if (!branch)
+		return 0;
+	profile_at(p, branch)->node = r->node;
+	if (!r->reach)
+		return ~(code | NEXT_RETURN);
+	next = make_effect(p, r, &e);
+	if (next)
+		e->next = ~(code | NEXT_RETURN);
+	return next;
 }
 
 bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
@@ -414,15 +428,7 @@ bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
 				e->next = behind;
 		}
 	} else if (stop == ROUTE_RETURN) {
-		next = make_effect(p, &r, &e);
-		if (next) {
-			const unsigned rest = (1u << (r.left - 1)) - 1;
-
-			p->branches[e - p->effects] = r.node;
-			e->nbits = (uint8_t)r.left;
-			e->bits = (uint8_t)(payload & (2 * rest + 1));
-			e->rest = (uint8_t)(rest + 1 + (payload & rest));
-		}
+		next = make_return(p, &r, payload);
 	}
 	if (!next)
 		return false;
