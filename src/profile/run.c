@@ -213,34 +213,19 @@ NOINLINE static void refuse_return(struct ptah_profile *p, int32_t state, int32_
 	p->flow->node = p->states[RETURN_BRANCH(code)].node;
 }
 
-/* A return to a site that others have led to first. False when out of memory. */
-NOINLINE static bool count_other_return(struct ptah_profile *p, int32_t branch, int32_t site)
-{
-	struct row_entry *entry = &p->rows[site + ROW_RETURN];
-	struct pair *pair;
-
-	if (!entry->next) {
-		entry->next = branch;
-		entry->count = 1;
-		return !p->coverage || profile_touch(p, (uint32_t)site + ROW_RETURN);
-	}
-	pair = profile_pair(p, FROM_RETURN | (uint64_t)branch << 32 | (uint32_t)site);
-	return pair && ((uint32_t)pair->count++ || !p->coverage || profile_touch(p, pair->key));
-}
-
 /* One more return from a branch to a site. False when out of memory. */
 static ALWAYS_INLINE bool count_return(struct hot *h, struct ptah_profile *p, int32_t branch,
 				       int32_t site)
 {
 	struct row_entry *entry = &h->rows[site + ROW_RETURN];
-	bool good;
 
-	if (LIKELY(entry->next == branch))
-		return entry->count++ || !h->touching || touch(h, p, (uint32_t)site + ROW_RETURN);
-	store(h, p);
-	good = count_other_return(p, branch, site);
-	load(h, p, h->touching);
-	return good;
+	if (UNLIKELY(entry->next != branch)) {
+		if (entry->next)
+			return count_pair(h, p,
+					  FROM_RETURN | (uint64_t)branch << 32 | (uint32_t)site);
+		entry->next = branch;
+	}
+	return entry->count++ || !h->touching || touch(h, p, (uint32_t)site + ROW_RETURN);
 }
 
 /*
