@@ -15,7 +15,7 @@ static void go_to(struct ptah_stream *s, uint64_t offset)
 	while (low < high) { /* the piece that has it */
 		const size_t middle = low + (high - low) / 2;
 
-		if (stream->pieces[middle].offset + stream->pieces[middle].size <= offset)
+		if (piece_end(stream, middle) <= offset)
 			low = middle + 1;
 		else
 			high = middle;
@@ -94,13 +94,13 @@ static uint64_t find_psb(const struct ptah_stream *s, uint64_t offset)
 		const struct piece *p = &s->stream->pieces[i];
 		const uint8_t *from = p->bytes, *psb;
 
-		if (p->offset + p->size <= offset)
+		if (piece_end(s->stream, i) <= offset)
 			continue;
 		if (p->offset < offset)
 			from += offset - p->offset;
 		else
 			from += p->gap;
-		psb = ptah_packet_find_psb(from, p->bytes + p->size);
+		psb = ptah_packet_find_psb(from, p->bytes + piece_size(s->stream, i));
 		if (psb)
 			return p->offset + (uint64_t)(psb - p->bytes);
 	}

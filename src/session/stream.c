@@ -189,7 +189,7 @@ bool stream_next_bytes(struct ptah_stream *s, struct stream_bytes *bytes)
 
 	if (s->next_piece == s->stream->count)
 		return false;
-	left = piece->size - s->fed;
+	left = piece_size(s->stream, s->next_piece) - s->fed;
 	bytes->bytes = piece->bytes + s->fed;
 	s->offset = piece->offset + s->fed;
 	if (s->offset >= s->stop)
