@@ -24,6 +24,7 @@
 	X(UNSUPPORTED, -6, "not supported")                                                        \
 	X(LIMIT, -7, "a resource limit was reached")                                               \
 	X(DEVICE, -8, "the processor reports an error of its trace output")                        \
+	X(INTERNAL, -9, "two ways to the same result differ: a bug of the library")                \
 	/* the trace: packets */                                                                   \
 	X(MORE, -20, "more bytes are needed")                                                      \
 	X(BAD_OPCODE, -21, "unknown packet opcode")                                                \

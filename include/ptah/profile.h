@@ -36,6 +36,12 @@ struct ptah_profile_config {
 	bool no_huge_pages; /* does not ask the system for large pages */
 	/* Takes every packet the flow's way: slow, and the same counts. For comparison. */
 	bool no_rows;
+	/*
+	 * Runs a plain flow over the same bytes beside it, and answers PTAH_E_INTERNAL
+	 * once the two differ: slow, for tests. Libraries built with PTAH_COMPARE
+	 * always do. Not where flow.on_missing is asked for code.
+	 */
+	bool compare;
 	/* Called with every item that is no block (errors, overflows, ...), or NULL. */
 	void (*on_event)(void *context, const struct ptah_item *item);
 	void *context;
@@ -50,7 +56,7 @@ PTAH_API void ptah_profile_free(struct ptah_profile *profile);
 
 /*
  * Counts what n bytes tell; they need not outlive the call, unless it returns
- * PTAH_PROFILE_PAUSED. 0, PTAH_PROFILE_PAUSED, PTAH_E_NOMEM.
+ * PTAH_PROFILE_PAUSED. 0, PTAH_PROFILE_PAUSED, PTAH_E_NOMEM, PTAH_E_INTERNAL.
  */
 PTAH_API int ptah_profile_feed(struct ptah_profile *profile, const void *bytes, size_t n,
 			       bool last);

@@ -539,14 +539,21 @@ void perfdata_forget(const uint8_t *begin, const uint8_t *end)
 		(void)madvise((void *)from, to - from, MADV_DONTNEED);
 }
 
-/* Reading the records one by one touches pages all over the file. */
-#define FORGET_EVERY ((uint64_t)4 << 20)
+/*
+ * Reading the records one by one touches pages all over the file. With each the
+ * kernel maps some around it, behind what was forgotten, too: these go the next
+ * time.
+ */
+#define FORGET_EVERY ((uint64_t)1 << 20)
+#define FORGET_AGAIN ((uint64_t)1 << 16)
 
 static void forget_behind(struct perfdata_file *f)
 {
 	if (f->at < f->forgotten || f->at - f->forgotten < FORGET_EVERY)
 		return;
-	perfdata_forget(f->bytes + f->forgotten, f->bytes + f->at);
+	perfdata_forget(f->bytes + f->forgotten -
+			    (f->forgotten < FORGET_AGAIN ? f->forgotten : FORGET_AGAIN),
+			f->bytes + f->at);
 	f->forgotten = f->at;
 }
 

@@ -133,25 +133,35 @@ static void visit_node(struct ptah_profile *p, const struct code_node *node, boo
 		visit_edge(c, node, *to, times);
 }
 
+static void visit_return(struct ptah_coverage *c, int32_t branch, int32_t site, uint64_t times)
+{
+	const struct code_node *node = c->profile->states[branch].node;
+
+	visit_node(c->profile, node, false, NULL, times);
+	visit_edge(c, node, profile_at(c->profile, site)->ip, times);
+}
+
 /* What an entry or a pair stands for, so many times. */
 static void visit_key(struct ptah_coverage *c, uint64_t key, uint64_t times)
 {
 	struct ptah_profile *p = c->profile;
-	const uint32_t from = (uint32_t)((key & ~FROM_EFFECT) >> 32);
+	const uint32_t from = (uint32_t)((key & ~FROM_RETURN) >> 32);
 	const struct code_node *branch;
 
 	if (!(key >> 32)) {
 		const uint32_t entry = (uint32_t)key, state = entry / STRIDE * STRIDE;
 
-		profile_walk(p, (int32_t)state, entry - state, visit_node, times);
+		if (entry - state == ROW_RETURN)
+			visit_return(c, p->rows[entry].next, (int32_t)state, times);
+		else
+			profile_walk(p, (int32_t)state, entry - state, visit_node, times);
 		return;
 	}
-	if (key & FROM_EFFECT) {
-		branch = p->branches[from];
-		visit_node(p, branch, false, NULL, times);
-	} else {
-		branch = profile_walk(p, (int32_t)from, 0, visit_node, times);
+	if (key & FROM_RETURN) {
+		visit_return(c, (int32_t)from, (int32_t)key, times);
+		return;
 	}
+	branch = profile_walk(p, (int32_t)from, 0, visit_node, times);
 	visit_edge(c, branch, profile_at(p, (int32_t)key)->ip, times);
 }
 
@@ -416,6 +426,7 @@ static int make_profile(struct ptah_coverage *c, const struct ptah_image *image)
 
 	if (status < 0)
 		return status;
+	beside_end(c->profile); /* it does not count by executions */
 	c->profile->coverage = c;
 	c->profile->flow->on_indirect = on_indirect;
 	c->profile->flow->indirect_context = c;

@@ -59,18 +59,35 @@ static void expand_rows(struct ptah_profile *p, int32_t state)
 	}
 }
 
+/* A return, so many times. */
+void profile_add_return(struct ptah_profile *p, int32_t branch, int32_t site, uint64_t times)
+{
+	const struct code_node *node = p->states[branch].node;
+
+	profile_add_block(p, node, false, times);
+	profile_add_edge(p, node, profile_at(p, site)->ip, times);
+}
+
+static void expand_returns(struct ptah_profile *p, int32_t site)
+{
+	struct row_entry *entry = &p->rows[site + ROW_RETURN];
+
+	if (entry->count)
+		profile_add_return(p, entry->next, site, entry->count);
+	entry->count = 0;
+}
+
 static void expand_pair(struct ptah_profile *p, const struct pair *pair)
 {
 	const uint64_t to = profile_at(p, (int32_t)pair->key)->ip;
-	const uint32_t from = (uint32_t)((pair->key & ~FROM_EFFECT) >> 32);
+	const uint32_t from = (uint32_t)((pair->key & ~FROM_RETURN) >> 32);
 	const struct code_node *branch;
 
-	if (pair->key & FROM_EFFECT) {
-		branch = p->branches[from];
-		profile_add_block(p, branch, false, pair->count);
-	} else {
-		branch = profile_walk(p, (int32_t)from, 0, add_node, pair->count);
+	if (pair->key & FROM_RETURN) {
+		profile_add_return(p, (int32_t)from, (int32_t)pair->key, pair->count);
+		return;
 	}
+	branch = profile_walk(p, (int32_t)from, 0, add_node, pair->count);
 	profile_add_edge(p, branch, to, pair->count);
 }
 
@@ -81,9 +98,11 @@ int profile_expand(struct ptah_profile *p)
 
 	if (p->coverage)
 		return coverage_expand(p);
-	for (size_t s = 1; s < p->state_count; s++)
+	for (size_t s = 1; s < p->state_count; s++) {
+		expand_returns(p, (int32_t)(s * STRIDE));
 		if (p->states[s].node) /* else it was never left */
 			expand_rows(p, (int32_t)(s * STRIDE));
+	}
 	for (size_t i = 0; i < p->pair_slots; i++) {
 		if (!p->pairs[i].count)
 			continue;

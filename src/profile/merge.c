@@ -81,6 +81,8 @@ int profile_add_part(struct ptah_profile *into, const struct profile_part *part)
 		add_totals(&into->totals, &part->totals);
 	}
 	free(numbers);
+	if (status >= 0 && into->beside && profile_add_part(into->beside, part) < 0)
+		beside_end(into);
 	return status;
 }
 
@@ -91,7 +93,7 @@ int ptah_profile_merge(struct ptah_profile *into, struct ptah_profile *from)
 
 	if (!into || !from || into == from)
 		return PTAH_E_INVAL;
-	status = into->status < 0 ? into->status : profile_expand(from);
+	status = into->status < 0 ? into->status : profile_count_up(from);
 	if (status < 0)
 		return status;
 	part = (struct profile_part){.blocks = from->blocks,
@@ -105,7 +107,7 @@ int ptah_profile_merge(struct ptah_profile *into, struct ptah_profile *from)
 int profile_take_part(struct ptah_profile *p, struct profile_part *part)
 {
 	const struct code_cache *code = &p->flow->code;
-	int status = p->status < 0 ? p->status : profile_expand(p);
+	int status = p->status < 0 ? p->status : profile_count_up(p);
 
 	memset(part, 0, sizeof(*part));
 	if (status < 0)
@@ -121,6 +123,8 @@ int profile_take_part(struct ptah_profile *p, struct profile_part *part)
 	memset(&p->blocks, 0, sizeof(p->blocks));
 	memset(&p->edges, 0, sizeof(p->edges));
 	memset(&p->totals, 0, sizeof(p->totals));
+	if (p->beside)
+		ptah_profile_reset(p->beside);
 	return 0;
 }
 

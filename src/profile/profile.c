@@ -32,6 +32,7 @@ int ptah_profile_new(const struct ptah_image *image, const struct ptah_profile_c
 	p->stack_matters = !p->config.flow.no_retcomp;
 	p->flow->on_indirect = on_indirect;
 	p->flow->indirect_context = p;
+	beside_begin(p);
 	*profile = p;
 	return 0;
 }
@@ -40,6 +41,7 @@ void ptah_profile_free(struct ptah_profile *p)
 {
 	if (!p)
 		return;
+	beside_end(p);
 	ptah_flow_free(p->flow);
 	profile_rows_fini(p);
 	tally_free(&p->blocks);
@@ -56,25 +58,69 @@ int ptah_profile_feed(struct ptah_profile *p, const void *bytes, size_t n, bool 
 	if (p->status < 0)
 		return p->status;
 	status = ptah_flow_feed(p->flow, bytes, n, last);
-	return status < 0 ? status : profile_run(p);
+	if (status < 0)
+		return status;
+	status = profile_run(p);
+	if (p->beside && beside_stands(p, ptah_profile_feed(p->beside, bytes, n, last)) < 0)
+		return p->status;
+	return status;
+}
+
+int profile_feed_only(struct ptah_profile *p, const void *bytes, size_t n, bool last)
+{
+	const int status = ptah_flow_feed(p->flow, bytes, n, last);
+
+	return status < 0 || !p->beside ? status : profile_feed_only(p->beside, bytes, n, last);
+}
+
+int profile_pass_packet(struct ptah_profile *p, struct ptah_item *items, size_t capacity,
+			bool *starved)
+{
+	if (p->beside) /* what it says is overwritten */
+		profile_pass_packet(p->beside, items, capacity, starved);
+	flow_follow_image(p->flow);
+	return flow_read_packet(p->flow, items, capacity, starved);
+}
+
+void profile_add_item(struct ptah_profile *p, const struct ptah_item *item)
+{
+	profile_count_item(p, item);
+	if (p->beside)
+		profile_count_item(p->beside, item);
 }
 
 void ptah_profile_set_time_limit(struct ptah_profile *p, uint64_t tsc)
 {
 	ptah_flow_set_time_limit(p->flow, tsc);
+	if (p->beside)
+		ptah_profile_set_time_limit(p->beside, tsc);
 }
 
 int ptah_profile_resume(struct ptah_profile *p)
 {
+	int status;
+
 	if (!p)
 		return PTAH_E_INVAL;
-	return p->status < 0 ? p->status : profile_run(p);
+	status = p->status < 0 ? p->status : profile_run(p);
+	if (p->beside && beside_stands(p, ptah_profile_resume(p->beside)) < 0)
+		return p->status;
+	return status;
 }
 
 void ptah_profile_seek(struct ptah_profile *p, uint64_t offset)
 {
-	if (p)
-		ptah_flow_seek(p->flow, offset);
+	if (!p)
+		return;
+	ptah_flow_seek(p->flow, offset);
+	ptah_profile_seek(p->beside, offset);
+}
+
+int profile_count_up(struct ptah_profile *p)
+{
+	const int status = profile_expand(p);
+
+	return p->beside && status >= 0 ? beside_counted(p) : status;
 }
 
 int ptah_profile_reset(struct ptah_profile *p)
@@ -83,10 +129,12 @@ int ptah_profile_reset(struct ptah_profile *p)
 
 	if (!p)
 		return PTAH_E_INVAL;
-	status = profile_expand(p); /* which makes the rows' counts 0 */
+	status = profile_count_up(p); /* which makes the rows' counts 0 */
 	tally_clear(&p->blocks);
 	tally_clear(&p->edges);
 	memset(&p->totals, 0, sizeof(p->totals));
+	if (p->beside)
+		ptah_profile_reset(p->beside);
 	return status;
 }
 
@@ -96,7 +144,7 @@ int ptah_profile_totals(struct ptah_profile *p, struct ptah_profile_totals *tota
 
 	if (!p || !totals)
 		return PTAH_E_INVAL;
-	status = profile_expand(p);
+	status = profile_count_up(p);
 	if (status < 0)
 		return status;
 	*totals = p->totals;
@@ -142,7 +190,7 @@ int ptah_profile_blocks(struct ptah_profile *p, struct ptah_profile_block **bloc
 
 	if (!p || !blocks || !n)
 		return PTAH_E_INVAL;
-	status = profile_expand(p);
+	status = profile_count_up(p);
 	if (status < 0)
 		return status;
 	list = calloc(p->blocks.count + 1, sizeof(*list));
@@ -193,7 +241,7 @@ int ptah_profile_edges(struct ptah_profile *p, struct ptah_profile_edge **edges,
 
 	if (!p || !edges || !n)
 		return PTAH_E_INVAL;
-	status = profile_expand(p);
+	status = profile_count_up(p);
 	if (status < 0)
 		return status;
 	list = calloc(p->edges.count + 1, sizeof(*list));

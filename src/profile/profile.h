@@ -11,6 +11,7 @@
  * rows.c: what a packet does at a state. run.c: the loop over packets.
  * tally.c: counts by block and by edge. expand.c: from rows to these. merge.c:
  * from another profile to these. coverage.c: the same by executions, with a bitmap.
+ * beside.c: a plain flow that must count the same.
  */
 #ifndef PTAH_PROFILE_PROFILE_H
 #define PTAH_PROFILE_PROFILE_H
@@ -19,8 +20,13 @@
 
 #include <ptah/profile.h>
 
-/* A row: an entry for each payload of a TNT-8, stop bit and all. Entry 0 is for the TIP. */
-#define ROW 128
+/*
+ * A row: an entry for each payload of a TNT-8, stop bit and all. Entry 0 is for
+ * the TIP. Entry 1, which no payload has, is of a place that returns lead to: how
+ * often the branch in its `next` did. There is mostly but one.
+ */
+#define ROW	   128
+#define ROW_RETURN 1
 
 /*
  * A state's number is where its row begins, so that an entry is found without
@@ -34,8 +40,20 @@ enum {
 	NEXT_UNKNOWN = 0,
 	/* Of a TIP's entry */
 	NEXT_PLAIN = 1, /* leads to the state of its address, and no more */
-			/* Of both: negative, ~next is the number of an effect. */
+			/*
+			 * Of both: negative. ~next is the number of an effect or, of a payload
+			 * with this bit, a compressed return.
+			 */
+	NEXT_RETURN = 1 << 30,
 };
+
+/*
+ * A compressed return: the payload of the outcomes behind it (1: none), and above
+ * that the number of the return's own state, from 1 on and not times STRIDE.
+ */
+#define RETURN_REST_BITS    6
+#define RETURN_REST(code)   ((unsigned)(code) & ((1u << RETURN_REST_BITS) - 1))
+#define RETURN_BRANCH(code) ((int32_t)(((code) & ~NEXT_RETURN) >> RETURN_REST_BITS))
 
 struct row_entry {
 	int32_t next;
@@ -49,22 +67,28 @@ struct state {
 	uint8_t mode;
 };
 
-/* What a packet does to the call stack. Half a cache line: large programs have many. */
-#define EFFECT_PUSHES 5
+/*
+ * What a packet does to the call stack. Four in a cache line: large programs
+ * have many.
+ */
+#define EFFECT_PUSHES 2
 
 struct effect {
-	int32_t next; /* the state behind it; 0: that of a return, or of a TIP */
+	int32_t next; /* the state behind it; 0: that of a TIP; negative: as an entry's, a return */
 	uint8_t pushes;
 	uint8_t reach; /* how far the stack was up in between */
 	bool pops;     /* TIP: a return whose entry is taken off in the end */
-	uint8_t rest;  /* payload of the outcomes behind the return; 1: none */
-	uint8_t bits;  /* all outcomes from the return on, its own among them */
-	uint8_t nbits;
 	/* The return sites. If there are more, the last is where in `more` the others are. */
 	int32_t push[EFFECT_PUSHES];
 };
 
-_Static_assert(sizeof(struct effect) == 32, "half a cache line");
+_Static_assert(sizeof(struct effect) == 16, "a quarter of a cache line");
+
+/*
+ * The call stack's entries lie in a larger ring: what an effect has room for is
+ * written, whether it is as much or not.
+ */
+#define STACK_RING (2 * STACK_SIZE)
 
 /* States by address. */
 struct target {
@@ -73,13 +97,14 @@ struct target {
 	int32_t state;	  /* 0: free */
 };
 
-/* How often a state, or an effect that returns, led to a state by address. */
+/* How often a state, or a compressed return, led to a state by address. */
 struct pair {
-	uint64_t key;	/* from << 32 | to; 0: free */
+	uint64_t
+	    key; /* from << 32 | to, `from` a state or RETURN_BRANCH() | FROM_RETURN; 0: free */
 	uint64_t count; /* of a coverage: 32 bits; above them the memo's number */
 };
 
-#define FROM_EFFECT (UINT64_C(1) << 63)
+#define FROM_RETURN (UINT64_C(1) << 63)
 
 struct tally_block {
 	uint64_t ip, end, head; /* the item's: class, mode, ninsn, last_size, TRUNCATED */
@@ -107,7 +132,7 @@ struct ptah_profile {
 	struct ptah_flow *flow;
 	struct ptah_profile_config config;
 	bool stack_matters; /* returns may be compressed */
-	int status;	    /* PTAH_E_NOMEM once it was */
+	int status;	    /* PTAH_E_NOMEM, PTAH_E_INTERNAL once it was */
 
 	struct row_entry *rows; /* STRIDE for each state; state 0 is none */
 	struct state *states;	/* see profile_at() */
@@ -115,7 +140,6 @@ struct ptah_profile {
 	struct target *targets;
 	size_t target_slots;
 	struct effect *effects;
-	struct code_node **branches; /* of each effect, its return; NULL: it has none */
 	size_t effect_count, effect_capacity;
 	int32_t *more; /* of effects with many pushes: ROUTE_PUSHES each */
 	size_t more_count;
@@ -129,10 +153,12 @@ struct ptah_profile {
 	int32_t state;
 	uint32_t context;
 	unsigned top, depth;
-	int32_t stack[STACK_SIZE];
+	int32_t stack[STACK_RING];
 
 	struct tally blocks, edges;
 	struct ptah_profile_totals totals; /* only errors, overflows, gaps, first_error */
+
+	struct ptah_profile *beside; /* see beside.c; NULL: nothing is compared */
 
 	/* Who counts by executions, or NULL: then what follows is not used. */
 	struct ptah_coverage *coverage;
@@ -211,12 +237,41 @@ bool profile_is_full(const struct ptah_profile *p);
 /* run.c: counts what has been fed. 0, PTAH_PROFILE_PAUSED or an error. */
 int profile_run(struct ptah_profile *p);
 
+/*
+ * profile.c: for those who bring a profile to a place in its trace: bytes that
+ * are not counted, and one packet of them, as flow_read_packet() reads it.
+ */
+int profile_feed_only(struct ptah_profile *p, const void *bytes, size_t n, bool last);
+int profile_pass_packet(struct ptah_profile *p, struct ptah_item *items, size_t capacity,
+			bool *starved);
+
+/* An item that is not the flow's. */
+void profile_add_item(struct ptah_profile *p, const struct ptah_item *item);
+
+/* profile_expand(), and the result is compared. */
+int profile_count_up(struct ptah_profile *p);
+
+/* beside.c; all but the first two only where p->beside is. */
+
+/* As the configuration or the build wants it; without memory nothing is compared. */
+void beside_begin(struct ptah_profile *p);
+void beside_end(struct ptah_profile *p);
+
+/* Both have come to an end of what was fed, the other one with this status. The profile's status.
+ */
+int beside_stands(struct ptah_profile *p, int beside);
+
+/* Both have all counts in their tallies. The status of the profile. */
+int beside_counted(struct ptah_profile *p);
+
 /* expand.c */
 
 void profile_add_block(struct ptah_profile *p, const struct code_node *node, bool taken,
 		       uint64_t times);
 void profile_add_edge(struct ptah_profile *p, const struct code_node *branch, uint64_t to,
 		      uint64_t times);
+
+void profile_add_return(struct ptah_profile *p, int32_t branch, int32_t site, uint64_t times);
 
 /* The counts of the rows become counts of blocks and edges, and 0. */
 int profile_expand(struct ptah_profile *p);

@@ -20,8 +20,9 @@
 #define DEFAULT_STATES ((uint32_t)1 << 19)
 #define LEAST_STATES   ((uint32_t)256)
 #define MOST_STATES    ((uint32_t)(INT32_MAX / STRIDE / 2))
-#define EFFECTS	       4
-#define PAIRS	       4
+_Static_assert(MOST_STATES + 2 * STACK_SIZE < NEXT_RETURN >> RETURN_REST_BITS, "RETURN_BRANCH()");
+#define EFFECTS 4
+#define PAIRS	4
 
 bool profile_is_full(const struct ptah_profile *p)
 {
@@ -49,6 +50,73 @@ static uint32_t within(uint32_t value, uint32_t least, uint32_t most)
 	return value < least ? least : value > most ? most : value;
 }
 
+/*
+ * Tables that are looked up all over lie in large pages: that saves most of the
+ * faults and of the TLB's misses (cc1plus: 88 MB of rows). They must begin at
+ * one, and a realloc() moves large pages as small ones. What the system makes of
+ * the advice is its affair.
+ */
+#define LARGE ((size_t)2 << 20)
+
+#ifdef MADV_HUGEPAGE
+static void *map_large(const struct ptah_profile *p, size_t n)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+	char *all = mmap(NULL, n + LARGE, PROT_READ | PROT_WRITE, flags, -1, 0), *memory;
+
+	if (all == MAP_FAILED)
+		return NULL;
+	memory = (char *)(((uintptr_t)all + LARGE - 1) & ~(uintptr_t)(LARGE - 1));
+	if (memory > all)
+		munmap(all, (size_t)(memory - all));
+	munmap(memory + n, LARGE - (size_t)(memory - all));
+	if (!p->config.no_huge_pages)
+		madvise(memory, n, MADV_HUGEPAGE);
+	return memory;
+}
+#endif
+
+/* Sizes are powers of two times a few bytes: those above a large page end with one. */
+static size_t table_size(size_t n)
+{
+	return n > LARGE ? (n + LARGE - 1) & ~(LARGE - 1) : n;
+}
+
+/* Memory of n bytes, all 0. */
+static void *table_new(const struct ptah_profile *p, size_t n)
+{
+#ifdef MADV_HUGEPAGE
+	if (n > LARGE)
+		return map_large(p, table_size(n));
+#endif
+	(void)p;
+	return calloc(1, n);
+}
+
+static void table_free(void *table, size_t n)
+{
+#ifdef MADV_HUGEPAGE
+	if (table && n > LARGE)
+		munmap(table, table_size(n));
+	else
+#endif
+		free(table);
+}
+
+/* `used` of n bytes, now in another table of more bytes. NULL: as it was. */
+static void *table_grow(const struct ptah_profile *p, void *table, size_t n, size_t used,
+			size_t more)
+{
+	void *grown = table_new(p, more);
+
+	if (!grown)
+		return NULL;
+	if (table)
+		memcpy(grown, table, used);
+	table_free(table, n);
+	return grown;
+}
+
 int profile_rows_init(struct ptah_profile *p)
 {
 	p->config.max_places = within(p->config.max_places ? p->config.max_places : DEFAULT_STATES,
@@ -65,13 +133,12 @@ int profile_rows_init(struct ptah_profile *p)
 
 void profile_rows_fini(struct ptah_profile *p)
 {
-	free(p->rows);
+	table_free(p->rows, p->state_capacity * STRIDE * sizeof(*p->rows));
 	free(p->states);
-	free(p->targets);
-	free(p->effects);
-	free(p->branches);
+	table_free(p->targets, p->target_slots * sizeof(*p->targets));
+	table_free(p->effects, p->effect_capacity * sizeof(*p->effects));
 	free(p->more);
-	free(p->pairs);
+	table_free(p->pairs, p->pair_slots * sizeof(*p->pairs));
 	free(p->touched);
 	free(p->marks);
 }
@@ -86,32 +153,13 @@ void profile_forget_rows(struct ptah_profile *p)
 		coverage_forget_memos(p);
 }
 
-/*
- * Rows are looked up all over their array, and touched for the first time one by
- * one: large pages save most of the faults and of the TLB's misses. What the
- * system makes of the advice is its affair.
- */
-#define LARGE ((size_t)2 << 20)
-
-static void advise(const struct ptah_profile *p, void *memory, size_t n)
-{
-#ifdef MADV_HUGEPAGE
-	const uintptr_t begin = ((uintptr_t)memory + LARGE - 1) & ~(uintptr_t)(LARGE - 1);
-	const uintptr_t end = (uintptr_t)memory + n;
-
-	if (!p->config.no_huge_pages && end > begin)
-		madvise((void *)begin, end - begin, MADV_HUGEPAGE);
-#else
-	(void)p, (void)memory, (void)n;
-#endif
-}
-
 /* States */
 
 static bool grow_targets(struct ptah_profile *p)
 {
 	const size_t old_slots = p->target_slots;
-	struct target *old = p->targets, *targets = calloc(2 * old_slots, sizeof(*targets));
+	struct target *old = p->targets;
+	struct target *targets = table_new(p, 2 * old_slots * sizeof(*targets));
 
 	if (!targets)
 		return false;
@@ -127,7 +175,7 @@ static bool grow_targets(struct ptah_profile *p)
 			at = (at + 1) & (p->target_slots - 1);
 		targets[at] = old[i];
 	}
-	free(old);
+	table_free(old, old_slots * sizeof(*old));
 	return true;
 }
 
@@ -141,7 +189,8 @@ static bool grow_marks(struct ptah_profile *p, size_t capacity)
 
 static bool grow_states(struct ptah_profile *p)
 {
-	size_t capacity = p->state_capacity ? 2 * p->state_capacity : FIRST_STATES;
+	const size_t capacity = p->state_capacity ? 2 * p->state_capacity : FIRST_STATES;
+	const size_t row = STRIDE * sizeof(*p->rows);
 	struct state *states;
 	struct row_entry *rows;
 
@@ -151,13 +200,14 @@ static bool grow_states(struct ptah_profile *p)
 	if (!states)
 		return false;
 	p->states = states;
-	rows = realloc(p->rows, capacity * STRIDE * sizeof(*rows));
+	if (p->coverage && !grow_marks(p, capacity))
+		return false;
+	/* Last: a table's size must be known. */
+	rows =
+	    table_grow(p, p->rows, p->state_capacity * row, p->state_count * row, capacity * row);
 	if (!rows)
 		return false;
 	p->rows = rows;
-	advise(p, rows, capacity * STRIDE * sizeof(*rows));
-	if (p->coverage && !grow_marks(p, capacity))
-		return false;
 	p->state_capacity = capacity;
 	return true;
 }
@@ -196,7 +246,8 @@ int32_t profile_state(struct ptah_profile *p, uint64_t ip)
 static bool grow_pairs(struct ptah_profile *p)
 {
 	const size_t old_slots = p->pair_slots;
-	struct pair *old = p->pairs, *pairs = calloc(2 * old_slots, sizeof(*pairs));
+	struct pair *old = p->pairs;
+	struct pair *pairs = table_new(p, 2 * old_slots * sizeof(*pairs));
 
 	if (!pairs)
 		return false;
@@ -212,7 +263,7 @@ static bool grow_pairs(struct ptah_profile *p)
 			at = (at + 1) & (p->pair_slots - 1);
 		pairs[at] = old[i];
 	}
-	free(old);
+	table_free(old, old_slots * sizeof(*old));
 	return true;
 }
 
@@ -277,19 +328,15 @@ static void keep_node(struct ptah_profile *p, int32_t state)
 static bool grow_effects(struct ptah_profile *p)
 {
 	const size_t capacity = p->effect_capacity ? 2 * p->effect_capacity : 256;
-	struct code_node **branches;
 	struct effect *effects;
 
 	if (capacity > INT32_MAX / ROUTE_PUSHES)
 		return false;
-	effects = realloc(p->effects, capacity * sizeof(*effects));
+	effects = table_grow(p, p->effects, p->effect_capacity * sizeof(*effects),
+			     p->effect_count * sizeof(*effects), capacity * sizeof(*effects));
 	if (!effects)
 		return false;
 	p->effects = effects;
-	branches = realloc(p->branches, capacity * sizeof(struct code_node *));
-	if (!branches)
-		return false;
-	p->branches = branches;
 	p->effect_capacity = capacity;
 	return true;
 }
@@ -301,7 +348,7 @@ static struct effect *new_effect(struct ptah_profile *p)
 		return NULL;
 	}
 	memset(&p->effects[p->effect_count], 0, sizeof(*p->effects));
-	p->branches[p->effect_count++] = NULL;
+	p->effect_count++;
 	look_at_limits(p);
 	return &p->effects[p->effect_count - 1];
 }
@@ -337,10 +384,29 @@ static int32_t make_effect(struct ptah_profile *p, const struct route *r, struct
 		return 0;
 	e->pushes = (uint8_t)r->pushes;
 	e->reach = (uint8_t)r->reach;
-	e->rest = 1;
 	memcpy(e->push, push, here * sizeof(*push));
 	*effect = e;
 	return ~(int32_t)(e - p->effects);
+}
+
+/* A return from before the packet: what an entry has of it, or 0. */
+static int32_t make_return(struct ptah_profile *p, const struct route *r, unsigned payload)
+{
+	const unsigned rest = 1u << (r->left - 1) | (payload & ((1u << (r->left - 1)) - 1));
+	const int32_t branch = profile_state(p, r->node->ip);
+	const int32_t code = branch / STRIDE << RETURN_REST_BITS | (int32_t)rest;
+	struct effect *e;
+	int32_t next;
+
+	if (!branch)
+		return 0;
+	profile_at(p, branch)->node = r->node;
+	if (!r->reach)
+		return ~(code | NEXT_RETURN);
+	next = make_effect(p, r, &e);
+	if (next)
+		e->next = ~(code | NEXT_RETURN);
+	return next;
 }
 
 bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
@@ -362,15 +428,7 @@ bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload)
 				e->next = behind;
 		}
 	} else if (stop == ROUTE_RETURN) {
-		next = make_effect(p, &r, &e);
-		if (next) {
-			const unsigned rest = (1u << (r.left - 1)) - 1;
-
-			p->branches[e - p->effects] = r.node;
-			e->nbits = (uint8_t)r.left;
-			e->bits = (uint8_t)(payload & (2 * rest + 1));
-			e->rest = (uint8_t)(rest + 1 + (payload & rest));
-		}
+		next = make_return(p, &r, payload);
 	}
 	if (!next)
 		return false;

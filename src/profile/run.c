@@ -51,7 +51,7 @@ static void leave(struct ptah_profile *p, int32_t state)
 	f->node = profile_at(p, state)->node;
 	f->stack_top = f->stack_depth = 0;
 	for (unsigned i = p->depth; i; i--) {
-		const int32_t site = p->stack[(p->top - i) % STACK_SIZE];
+		const int32_t site = p->stack[(p->top - i) % STACK_RING];
 
 		f->stack[f->stack_top++] = (struct return_site){.ip = profile_at(p, site)->ip};
 		f->stack_depth++;
@@ -164,9 +164,9 @@ NOINLINE static unsigned push_many(struct ptah_profile *p, const struct effect *
 	const int32_t *more = p->more + e->push[EFFECT_PUSHES - 1];
 
 	for (unsigned i = 0; i < EFFECT_PUSHES - 1; i++)
-		p->stack[top++ % STACK_SIZE] = e->push[i];
+		p->stack[top++ % STACK_RING] = e->push[i];
 	for (unsigned i = EFFECT_PUSHES - 1; i < e->pushes; i++)
-		p->stack[top++ % STACK_SIZE] = *more++;
+		p->stack[top++ % STACK_RING] = *more++;
 	return top;
 }
 
@@ -181,8 +181,10 @@ static ALWAYS_INLINE void move_stack(struct hot *h, struct ptah_profile *p, cons
 		h->top = push_many(p, e, h->top);
 		return;
 	}
-	for (unsigned i = 0; i < e->pushes; i++)
-		p->stack[h->top++ % STACK_SIZE] = e->push[i];
+	/* Both, needed or not: how many it is cannot be predicted in large programs. */
+	p->stack[h->top % STACK_RING] = e->push[0];
+	p->stack[(h->top + 1) % STACK_RING] = e->push[1];
+	h->top += e->pushes;
 }
 
 /*
@@ -201,11 +203,29 @@ NOINLINE static bool make_entry(struct ptah_profile *p, int32_t state, unsigned 
 }
 
 /* A return without an entry on the stack: the flow says what is wrong with it. */
-NOINLINE static void refuse_return(struct ptah_profile *p, int32_t state, const struct effect *e,
+NOINLINE static void refuse_return(struct ptah_profile *p, int32_t state, int32_t code,
 				   const uint8_t *pos)
 {
-	leave_with(p, state, e->bits, e->nbits, pos);
-	p->flow->node = p->branches[e - p->effects];
+	const unsigned rest = RETURN_REST(code);
+
+	/* The return's own outcome is 1, and stands where the stop bit does. */
+	leave_with(p, state, rest, highest_bit(rest) + 1, pos);
+	p->flow->node = p->states[RETURN_BRANCH(code)].node;
+}
+
+/* One more return from a branch to a site. False when out of memory. */
+static ALWAYS_INLINE bool count_return(struct hot *h, struct ptah_profile *p, int32_t branch,
+				       int32_t site)
+{
+	struct row_entry *entry = &h->rows[site + ROW_RETURN];
+
+	if (UNLIKELY(entry->next != branch)) {
+		if (entry->next)
+			return count_pair(h, p,
+					  FROM_RETURN | (uint64_t)branch << 32 | (uint32_t)site);
+		entry->next = branch;
+	}
+	return entry->count++ || !h->touching || touch(h, p, (uint32_t)site + ROW_RETURN);
 }
 
 /*
@@ -218,6 +238,7 @@ static ALWAYS_INLINE int32_t take_outcomes(struct hot *h, struct ptah_profile *p
 	for (;;) {
 		struct row_entry *entry = &h->rows[(uint32_t)state + payload];
 		const struct effect *e;
+		int32_t code;
 
 		if (UNLIKELY(!entry->next)) {
 			store(h, p);
@@ -231,23 +252,26 @@ static ALWAYS_INLINE int32_t take_outcomes(struct hot *h, struct ptah_profile *p
 			return 0;
 		if (LIKELY(entry->next > 0))
 			return entry->next;
-		e = &h->effects[~entry->next];
-		move_stack(h, p, e);
-		if (e->next)
-			return e->next;
+		code = ~entry->next;
+		if (!(code & NEXT_RETURN)) {
+			e = &h->effects[code];
+			move_stack(h, p, e);
+			if (LIKELY(e->next > 0))
+				return e->next;
+			code = ~e->next;
+		}
 		if (UNLIKELY(!h->depth)) {
 			store(h, p);
-			refuse_return(p, state, e, pos);
+			refuse_return(p, state, code, pos);
 			return 0;
 		}
 		h->depth--;
-		state = p->stack[--h->top % STACK_SIZE];
-		if (!count_pair(h, p,
-				FROM_EFFECT | (uint64_t)(e - h->effects) << 32 | (uint32_t)state))
+		state = p->stack[--h->top % STACK_RING];
+		if (UNLIKELY(!count_return(h, p, RETURN_BRANCH(code), state)))
 			return 0;
-		if (e->rest == 1)
+		payload = RETURN_REST(code);
+		if (payload == 1)
 			return state;
-		payload = e->rest;
 	}
 }
 

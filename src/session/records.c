@@ -230,17 +230,16 @@ static struct stream *stream_of(struct ptah_session *s, uint32_t index, int32_t 
 static void place_piece(const struct ptah_session *s, struct stream *stream, uint64_t offset,
 			uint64_t *skip, bool *gap)
 {
-	struct piece *before = &stream->pieces[stream->count - 1];
-	uint64_t again = stream->expected - offset;
+	const uint64_t before = piece_size(stream, stream->count - 1);
+	const uint64_t again = stream->expected - offset;
 
 	*gap = offset > stream->expected;
 	*skip = 0;
 	if (*gap) {
 		if (!s->file || !perfdata_snapshot(s->file))
 			stream->info.lost += offset - stream->expected;
-	} else if (again < 8 && again < before->size) {
-		before->size -= again;
-		stream->info.bytes -= again;
+	} else if (again < 8 && again < before) {
+		stream->info.bytes -= again; /* the end of the last piece */
 	} else {
 		*skip = again;
 	}
@@ -254,7 +253,7 @@ static int add_piece(struct stream *stream, const uint8_t *bytes, uint64_t size,
 	if (!pieces)
 		return PTAH_E_NOMEM;
 	stream->pieces = pieces;
-	pieces[stream->count++] = (struct piece){bytes, stream->info.bytes, size, gap};
+	pieces[stream->count++] = (struct piece){bytes, stream->info.bytes, gap};
 	stream->info.bytes += size;
 	return 0;
 }

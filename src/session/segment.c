@@ -15,7 +15,7 @@ static void go_to(struct ptah_stream *s, uint64_t offset)
 	while (low < high) { /* the piece that has it */
 		const size_t middle = low + (high - low) / 2;
 
-		if (stream->pieces[middle].offset + stream->pieces[middle].size <= offset)
+		if (piece_end(stream, middle) <= offset)
 			low = middle + 1;
 		else
 			high = middle;
@@ -24,22 +24,36 @@ static void go_to(struct ptah_stream *s, uint64_t offset)
 	s->fed = low < stream->count ? offset - stream->pieces[low].offset : 0;
 	s->offset = offset;
 	s->paused = false;
-	ptah_flow_seek(stream_flow(s), offset);
+	stream_seek(s, offset);
+}
+
+/* A packet, read and not counted. */
+static int read_packet(struct ptah_stream *s, struct ptah_item *items, size_t capacity,
+		       bool *starved)
+{
+	if (s->profile)
+		return profile_pass_packet(s->profile, items, capacity, starved);
+	flow_follow_image(s->flow);
+	return flow_read_packet(s->flow, items, capacity, starved);
+}
+
+static int feed(struct ptah_stream *s, const struct stream_bytes *b)
+{
+	return s->profile ? profile_feed_only(s->profile, b->bytes, b->n, b->last)
+			  : ptah_flow_feed(s->flow, b->bytes, b->n, b->last);
 }
 
 /* One packet on; counts the blocks that it tells. 1, 0 at the end of a piece, or an error. */
 static int step(struct ptah_stream *s, uint64_t *blocks)
 {
-	struct ptah_flow *f = stream_flow(s);
 	struct ptah_item items[64];
 	struct stream_bytes b;
 	bool starved;
 	int n;
 
-	if (ptah_flow_paused(f))
+	if (ptah_flow_paused(stream_flow(s)))
 		return stream_apply_changes(s) < 0 ? PTAH_E_NOMEM : 1;
-	flow_follow_image(f);
-	n = flow_read_packet(f, items, ARRAY_SIZE(items), &starved);
+	n = read_packet(s, items, ARRAY_SIZE(items), &starved);
 	for (int i = 0; i < n; i++) {
 		if (items[i].type == PTAH_ITEM_ERROR)
 			return 0;
@@ -49,7 +63,7 @@ static int step(struct ptah_stream *s, uint64_t *blocks)
 		return 1;
 	if (!stream_next_bytes(s, &b))
 		return 0;
-	return ptah_flow_feed(f, b.bytes, b.n, b.last) < 0 ? PTAH_E_NOMEM : 1;
+	return feed(s, &b) < 0 ? PTAH_E_NOMEM : 1;
 }
 
 /* Where the flow that begins at a PSB is first at rest, having moved. */
@@ -80,13 +94,13 @@ static uint64_t find_psb(const struct ptah_stream *s, uint64_t offset)
 		const struct piece *p = &s->stream->pieces[i];
 		const uint8_t *from = p->bytes, *psb;
 
-		if (p->offset + p->size <= offset)
+		if (piece_end(s->stream, i) <= offset)
 			continue;
 		if (p->offset < offset)
 			from += offset - p->offset;
 		else
 			from += p->gap;
-		psb = ptah_packet_find_psb(from, p->bytes + p->size);
+		psb = ptah_packet_find_psb(from, p->bytes + piece_size(s->stream, i));
 		if (psb)
 			return p->offset + (uint64_t)(psb - p->bytes);
 	}

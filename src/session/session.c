@@ -240,7 +240,7 @@ void session_forget_behind(const struct stream *stream, size_t next)
 	for (size_t i = 2; i <= next && i <= FORGET_AGAIN; i++)
 		if (p[-(ptrdiff_t)i].bytes < begin && begin - p[-(ptrdiff_t)i].bytes < (1 << 20))
 			begin = p[-(ptrdiff_t)i].bytes;
-	perfdata_forget(begin, p[-1].bytes + p[-1].size);
+	perfdata_forget(begin, p[-1].bytes + piece_size(stream, next - 1));
 }
 
 size_t ptah_session_stream_bytes(const struct ptah_session *s, size_t stream, uint64_t offset,
@@ -256,7 +256,7 @@ size_t ptah_session_stream_bytes(const struct ptah_session *s, size_t stream, ui
 	while (low < high) { /* the first piece that ends behind `offset` */
 		size_t middle = low + (high - low) / 2;
 
-		if (st->pieces[middle].offset + st->pieces[middle].size <= offset)
+		if (piece_end(st, middle) <= offset)
 			low = middle + 1;
 		else
 			high = middle;
@@ -266,7 +266,7 @@ size_t ptah_session_stream_bytes(const struct ptah_session *s, size_t stream, ui
 	if (offset == st->pieces[low].offset)
 		session_forget_behind(st, low);
 	*bytes = st->pieces[low].bytes + (offset - st->pieces[low].offset);
-	return (size_t)(st->pieces[low].size - (offset - st->pieces[low].offset));
+	return (size_t)(piece_end(st, low) - offset);
 }
 
 uint64_t ptah_session_time(const struct ptah_session *s, uint64_t tsc)

@@ -52,11 +52,11 @@ struct thread {
 	char comm[16];
 };
 
-/* A piece of a stream, contiguous in the file. */
+/* A piece of a stream, contiguous in the file. A large file has many. */
 struct piece {
 	const uint8_t *bytes;
-	uint64_t offset, size; /* in the stream, as it is fed */
-	bool gap;	       /* trace is missing before it */
+	uint64_t offset : 63; /* in the stream, as it is fed: to where the next one begins */
+	uint64_t gap : 1;     /* trace is missing before it */
 };
 
 struct stream {
@@ -67,6 +67,17 @@ struct stream {
 	size_t count, capacity;
 	uint64_t expected; /* trace_offset of the next piece */
 };
+
+/* Where a piece ends, in the stream, and its bytes. */
+static inline uint64_t piece_end(const struct stream *stream, size_t i)
+{
+	return i + 1 < stream->count ? stream->pieces[i + 1].offset : stream->info.bytes;
+}
+
+static inline uint64_t piece_size(const struct stream *stream, size_t i)
+{
+	return piece_end(stream, i) - stream->pieces[i].offset;
+}
 
 struct ptah_session {
 	struct ptah_session_config config;

@@ -189,7 +189,7 @@ bool stream_next_bytes(struct ptah_stream *s, struct stream_bytes *bytes)
 
 	if (s->next_piece == s->stream->count)
 		return false;
-	left = piece->size - s->fed;
+	left = piece_size(s->stream, s->next_piece) - s->fed;
 	bytes->bytes = piece->bytes + s->fed;
 	s->offset = piece->offset + s->fed;
 	if (s->offset >= s->stop)
@@ -204,6 +204,14 @@ bool stream_next_bytes(struct ptah_stream *s, struct stream_bytes *bytes)
 	s->fed = 0;
 	bytes->last = s->next_piece == s->stream->count || piece[1].gap;
 	return true;
+}
+
+void stream_seek(struct ptah_stream *s, uint64_t offset)
+{
+	if (s->profile)
+		ptah_profile_seek(s->profile, offset);
+	else
+		ptah_flow_seek(s->flow, offset);
 }
 
 static int feed_next(struct ptah_stream *s)
@@ -229,14 +237,11 @@ static int cross_gap(struct ptah_stream *s, struct ptah_item *item)
 	const uint64_t start = s->offset;
 	int status;
 
-	if (s->profile)
-		ptah_profile_seek(s->profile, start);
-	else
-		ptah_flow_seek(s->flow, start);
+	stream_seek(s, start);
 	if (!perfdata_snapshot(s->session->file)) {
 		set_error(s, item, PTAH_E_LOST);
 		if (s->profile)
-			profile_count_item(s->profile, item);
+			profile_add_item(s->profile, item);
 	}
 	status = feed_next(s);
 	return status < 0 || perfdata_snapshot(s->session->file) ? status : 1;
@@ -310,7 +315,7 @@ int ptah_stream_count(struct ptah_stream *s)
 		return n;
 	n = go_on(s, &item);
 	if (n > 0 && item.status == PTAH_E_TRUNCATED)
-		profile_count_item(s->profile, &item);
+		profile_add_item(s->profile, &item);
 	return n == PTAH_E_EMPTY ? 0 : n < 0 ? n : 1;
 }
 

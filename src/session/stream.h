@@ -41,6 +41,9 @@ struct stream_bytes {
 /* The next of them, which count as fed. False: none before the end, or `stop`. */
 bool stream_next_bytes(struct ptah_stream *s, struct stream_bytes *bytes);
 
+/* The next bytes fed are those at `offset`. */
+void stream_seek(struct ptah_stream *s, uint64_t offset);
+
 /* The flow has paused: the changes of this time are applied, and the next limit set. */
 int stream_apply_changes(struct ptah_stream *s);
 
