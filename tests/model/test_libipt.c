@@ -276,8 +276,8 @@ static void follow_insn(struct follower *f, const struct pt_insn *insn)
 		fail_msg("libipt: %llx behind what ran", (unsigned long long)insn->ip);
 	if (insn->ip != ran->ip || insn->size != ran->size || insn->mode != modes[ran->mode] ||
 	    insn->speculative != ran->in_tx)
-		fail_msg("libipt: instruction %zu is %llx, but %llx ran", f->ran,
-			 (unsigned long long)insn->ip, (unsigned long long)ran->ip);
+		{ if (getenv("NL")) { for (size_t i = f->ran < 6 ? 0 : f->ran - 6; i < f->ran + 6; i++) fprintf(stderr, "ran %llx\n", (unsigned long long)p->ran[i].ip); uint64_t o; (void)o; rig_dump(p->rig->memory, rig_bytes(p->rig));} fail_msg("libipt: instruction %zu is %llx, but %llx ran", f->ran,
+			 (unsigned long long)insn->ip, (unsigned long long)ran->ip);}
 	f->ran++;
 }
 
@@ -340,7 +340,10 @@ static void programs(void **state)
 			struct program *p;
 
 			o.ctl &= ~PTAH_RTIT_CTL_EVENT_EN;
-			o.lossy = seed & 1;
+			/* A TIP.PGD without an address, behind a PIP: libipt takes both for the
+			 * MOV CR3's, and not the second for the branch behind it. */
+			o.no_mov_cr3 = !o.os || !o.user || o.cr3_filter;
+			o.lossy = seed & 1 && !getenv("NL");
 			if (getenv("PROGRAM_VERBOSE"))
 				fprintf(stderr, "%s %u %d\n", is->name, number, o.lossy);
 			p = program_new(number, &o);
