@@ -23,6 +23,20 @@ void model_init(struct ptah_model *m, const struct ptah_model_processor *is, uin
 	m->program.interrupts = true;
 }
 
+void model_rebind(struct ptah_model *m, const struct ptah_model_processor *is, uint8_t *staging)
+{
+	/* By number: the old pointers may be another process's. */
+	const uintptr_t old = (uintptr_t)m->staging;
+
+	m->g.out = staging + ((uintptr_t)m->g.out - old);
+	m->limit = staging + ((uintptr_t)m->limit - old);
+	m->staging = staging;
+	m->is = is;
+	/* Mapped anew with the next byte. */
+	m->region.host = NULL;
+	m->region.first = m->region.end = m->offset;
+}
+
 size_t ptah_model_size(void)
 {
 	return sizeof(struct ptah_model) + PUBLIC_STAGING;
@@ -106,10 +120,7 @@ uint64_t ptah_model_output_bytes(struct ptah_model *m, uint64_t *dropped)
 	return m->bytes;
 }
 
-/*
- * Straight through the generator's window, as packets go. A burst at a time,
- * because that is what there is room for.
- */
+/* Through the generator's window, as packets go, a burst at a time. */
 void ptah_model_put(struct ptah_model *m, const uint8_t *bytes, size_t n)
 {
 	while (n) {

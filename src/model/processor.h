@@ -159,14 +159,20 @@ struct ptah_model {
 	struct ptah_model_transfer vm_target;
 };
 
+_Static_assert(sizeof(struct ptah_model) <= 3072, "recorders keep two in a few pages");
+
 /*
  * Cold reset, and the owner's part. `staging` has staging_size bytes, at least
- * MODEL_STAGING_MIN; who copies the struct, or maps it elsewhere, sets staging,
- * g.out and limit (model_output_settle() before a copy makes that easy: then
- * g.out is staging).
+ * MODEL_STAGING_MIN; memory, pmi, port and cpu are set by the owner afterwards.
  */
 void model_init(struct ptah_model *m, const struct ptah_model_processor *is, uint8_t *staging,
 		uint32_t staging_size);
+/*
+ * The struct has been copied, or the memory that it lies in is seen at another
+ * address by another process. `staging` holds what the old one held, of the same
+ * size (after model_output_settle(): nothing). Then memory, pmi and port as above.
+ */
+void model_rebind(struct ptah_model *m, const struct ptah_model_processor *is, uint8_t *staging);
 
 /* msr.c */
 /* Would WRMSR raise #GP? */

@@ -77,7 +77,7 @@ int ptah_model_xsaves(struct ptah_model *m, void *area, uint64_t components)
 	uint8_t *image = area;
 	uint64_t present = asked & XCR0;
 
-	if (!m->is->xsaves || (uintptr_t)area & 63)
+	if (!m->is->xsaves || !area || (uintptr_t)area & 63)
 		return PTAH_E_UNSUPPORTED;
 	if (asked & PTAH_XSTATE_PT && save_pt(m, image + pt_offset(asked)))
 		present |= PTAH_XSTATE_PT;
@@ -128,7 +128,7 @@ int ptah_model_xrstors(struct ptah_model *m, const void *area, uint64_t componen
 	const uint8_t *image = area;
 	uint64_t values[PT_MSRS] = {0};
 
-	if (!m->is->xsaves || (uintptr_t)area & 63 || header_faults(m, image))
+	if (!m->is->xsaves || !area || (uintptr_t)area & 63 || header_faults(m, image))
 		return PTAH_E_UNSUPPORTED;
 	if (!(asked & PTAH_XSTATE_PT))
 		return PTAH_OK;

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #define RIG_BASE  UINT64_C(0x40000000)
-#define RIG_BYTES (UINT64_C(1) << 20)
+#define RIG_BYTES (UINT64_C(1) << 18)
 /* Where the last entry of the longest table lies, if the table begins at RIG_BASE. */
 #define RIG_FAR (RIG_BASE + UINT64_C(0x10000000) - 4096)
 

@@ -9,6 +9,7 @@
 
 #include <ptah/machine.h>
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,13 +24,15 @@ struct setting {
 	unsigned pmis, last_cpu, gaps;
 };
 
-static void open_machine(struct setting *s, unsigned cpus, const char *name)
+static void open_machine_with(struct setting *s, unsigned cpus, const char *name,
+			      unsigned (*which_cpu)(void *argument))
 {
 	struct ptah_machine_config config = {.size = sizeof(config),
 					     .cpus = cpus,
 					     .processor = ptah_model_find(name),
 					     .arena_size = ARENA,
-					     .physical = PHYSICAL};
+					     .physical = PHYSICAL,
+					     .which = which_cpu};
 	const struct ptah_model_faults silent = {.silent = true};
 
 	memset(s, 0, sizeof(*s));
@@ -42,6 +45,11 @@ static void open_machine(struct setting *s, unsigned cpus, const char *name)
 	ptah_machine_hal(s->machine, &s->hal);
 	for (unsigned i = 0; i < cpus; i++)
 		ptah_model_set_faults(ptah_machine_model(s->machine, i), &silent);
+}
+
+static void open_machine(struct setting *s, unsigned cpus, const char *name)
+{
+	open_machine_with(s, cpus, name, NULL);
 }
 
 static void close_machine(struct setting *s, const char *violation)
@@ -97,6 +105,27 @@ static void test_memory(void **state)
 	assert_int_equal(s.hal.alloc(s.machine, 1, 4096, held), PTAH_OK);
 	assert_int_equal(s.hal.alloc(s.machine, 1, 4096, held + 1), PTAH_E_NOMEM);
 	assert_int_equal(s.hal.alloc(s.machine, 1, 4096, held + 1), PTAH_OK);
+	close_machine(&s, NULL);
+}
+
+/* What the processors see: the arena, with a hole. */
+static void test_hidden_memory(void **state)
+{
+	struct setting s;
+	uint64_t bytes;
+
+	(void)state;
+	open_machine(&s, 1, "skylake");
+	assert_ptr_equal(ptah_machine_memory(s.machine, PHYSICAL + 5, &bytes), s.arena + 5);
+	assert_int_equal(bytes, ARENA - 5);
+	assert_null(ptah_machine_memory(s.machine, PHYSICAL - 1, &bytes));
+	assert_null(ptah_machine_memory(s.machine, PHYSICAL + ARENA, &bytes));
+	ptah_machine_hide(s.machine, PHYSICAL + 8192, 4096);
+	assert_ptr_equal(ptah_machine_memory(s.machine, PHYSICAL + 4096, &bytes), s.arena + 4096);
+	assert_int_equal(bytes, 4096);
+	assert_null(ptah_machine_memory(s.machine, PHYSICAL + 8192, &bytes));
+	assert_ptr_equal(ptah_machine_memory(s.machine, PHYSICAL + 12288, &bytes), s.arena + 12288);
+	assert_int_equal(bytes, ARENA - 12288);
 	close_machine(&s, NULL);
 }
 
@@ -167,6 +196,74 @@ static void test_two_processors(void **state)
 	ptah_machine_set_online(s.machine, 1, false);
 	assert_int_equal(s.hal.run_on(s.machine, 1, start_ring, &rings[1]), PTAH_E_MISSING);
 	assert_int_equal(s.hal.run_on(s.machine, 2, start_ring, &rings[1]), PTAH_E_MISSING);
+	close_machine(&s, NULL);
+}
+
+/* A thread per processor, for ThreadSanitizer above all. */
+
+static _Thread_local unsigned this_cpu;
+
+static unsigned which(void *argument)
+{
+	(void)argument;
+	return this_cpu;
+}
+
+struct player {
+	struct setting *s;
+	unsigned cpu;
+	pthread_t thread;
+	unsigned errors;
+};
+
+static void *play(void *argument)
+{
+	struct player *p = argument;
+	const struct ptah_hal *hal = &p->s->hal;
+	uint8_t bytes[100];
+
+	this_cpu = p->cpu;
+	memset(bytes, (int)p->cpu + 1, sizeof(bytes));
+	for (unsigned round = 0; round < 50; round++) {
+		struct ring r = {.s = p->s};
+		uint64_t irqs;
+
+		hal->lock(p->s->machine);
+		p->errors += hal->alloc(p->s->machine, 4096, 4096, &r.table) < 0;
+		p->errors += hal->alloc(p->s->machine, 8192, 8192, &r.data) < 0;
+		hal->unlock(p->s->machine);
+		irqs = hal->irq_save(p->s->machine);
+		start_ring(&r);
+		for (unsigned i = 0; i < 100; i++)
+			ptah_machine_put(p->s->machine, p->cpu, bytes, sizeof(bytes));
+		hal->wrmsr(p->s->machine, PTAH_IA32_RTIT_CTL, 0);
+		hal->wrmsr(p->s->machine, PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, 0);
+		hal->irq_restore(p->s->machine, irqs);
+		for (unsigned k = 0; k < 8192; k++)
+			p->errors += ((uint8_t *)r.data.address)[k] != p->cpu + 1;
+		hal->release(p->s->machine, &r.table);
+		hal->release(p->s->machine, &r.data);
+	}
+	return NULL;
+}
+
+static void test_threads(void **state)
+{
+	struct player players[2] = {{0}};
+	struct setting s;
+
+	(void)state;
+	open_machine_with(&s, 2, "skylake", which);
+	for (unsigned i = 0; i < 2; i++) {
+		players[i].s = &s;
+		players[i].cpu = i;
+		assert_int_equal(pthread_create(&players[i].thread, NULL, play, &players[i]), 0);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		pthread_join(players[i].thread, NULL);
+		assert_int_equal(players[i].errors, 0);
+	}
+	assert_int_equal(ptah_machine_allocated(s.machine), 0);
 	close_machine(&s, NULL);
 }
 
@@ -289,12 +386,84 @@ static void test_xsaves(void **state)
 	close_machine(&s, NULL);
 }
 
+/* Performance and efficient cores in one machine. */
+static void test_hybrid(void **state)
+{
+	const struct ptah_model_processor *const kinds[] = {ptah_model_find("alder-lake-p"),
+							    ptah_model_find("alder-lake-e"),
+							    ptah_model_find("broadwell")};
+	struct ptah_machine_config config = {
+	    .size = sizeof(config), .processors = kinds, .arena_size = ARENA, .physical = PHYSICAL};
+	struct ptah_machine *machine = malloc(ptah_machine_size(3));
+	struct ptah_hal hal;
+	uint32_t r[4];
+
+	(void)state;
+	assert_non_null(machine);
+	config.arena = malloc(ARENA);
+	for (unsigned cpus = 2; cpus <= 3; cpus++) {
+		config.cpus = cpus;
+		assert_int_equal(ptah_machine_init(machine, &config), PTAH_OK);
+		ptah_machine_hal(machine, &hal);
+		assert_int_equal(!hal.xsaves, cpus == 3); /* Broadwell's cannot */
+		for (unsigned i = 0; i < 2; i++) {
+			ptah_machine_set_cpu(machine, i);
+			hal.cpuid(machine, 0x1a, 0, r);
+			assert_int_equal(r[0] >> 24, i ? 0x20 : 0x40);
+		}
+	}
+	free(config.arena);
+	free(machine);
+}
+
+static void test_bad_configurations(void **state)
+{
+	static uint8_t arena[8192];
+	struct ptah_model_processor p = *ptah_model_find("skylake");
+	const struct ptah_machine_config good = {.size = sizeof(good),
+						 .cpus = 1,
+						 .processor = &p,
+						 .arena = arena,
+						 .arena_size = sizeof(arena),
+						 .physical = 4096};
+	struct ptah_machine *machine = malloc(ptah_machine_size(1));
+	struct ptah_machine_config bad = good;
+
+	(void)state;
+	assert_non_null(machine);
+	assert_int_equal(ptah_machine_init(machine, &bad), PTAH_OK);
+	bad.size--;
+	assert_int_equal(ptah_machine_init(machine, &bad), PTAH_E_INVAL);
+	bad = good;
+	bad.physical = 1;
+	assert_int_equal(ptah_machine_init(machine, &bad), PTAH_E_INVAL);
+	bad = good;
+	bad.processor = NULL;
+	assert_int_equal(ptah_machine_init(machine, &bad), PTAH_E_INVAL);
+	bad = good;
+	bad.arena_size = 4096;
+	assert_int_equal(ptah_machine_init(machine, &bad), PTAH_E_NOSPACE);
+	p.linear_bits = 50;
+	assert_int_equal(ptah_machine_init(machine, &good), PTAH_E_INVAL);
+	p.linear_bits = 48;
+	p.physical_bits = 53;
+	assert_int_equal(ptah_machine_init(machine, &good), PTAH_E_INVAL);
+	free(machine);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_memory), cmocka_unit_test(test_two_processors),
-	    cmocka_unit_test(test_gaps),   cmocka_unit_test(test_owners),
-	    cmocka_unit_test(test_xsaves), cmocka_unit_test(test_violations),
+	    cmocka_unit_test(test_memory),
+	    cmocka_unit_test(test_hidden_memory),
+	    cmocka_unit_test(test_two_processors),
+	    cmocka_unit_test(test_gaps),
+	    cmocka_unit_test(test_owners),
+	    cmocka_unit_test(test_xsaves),
+	    cmocka_unit_test(test_threads),
+	    cmocka_unit_test(test_hybrid),
+	    cmocka_unit_test(test_bad_configurations),
+	    cmocka_unit_test(test_violations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -227,8 +227,10 @@ static void test_random_tables(void **state)
 		if (i % 8 == 0) {
 			/* A table that a single-entry processor takes, half of the time. */
 			rig.m.index = 0x7f;
-			rig_entry(&rig, rig.m.base, 1,
-				  PTAH_TOPA_END | (rig_random(&seed) & 1 ? rig.m.base : RIG_BASE));
+			if (rig_random(&seed) % 4)
+				rig_entry(&rig, rig.m.base, 1,
+					  PTAH_TOPA_END |
+					      (rig_random(&seed) & 1 ? rig.m.base : RIG_BASE));
 		}
 		rig.m.offset = rig_random(&seed) % 3 ? (uint32_t)(rig_random(&seed) % 4400) : 0;
 		run(&rig, TRACE_TOPA, rig_random(&seed) % BYTES,
@@ -416,6 +418,12 @@ static void test_withheld_bytes(void **state)
 	ptah_model_fence(&rig.m);
 	for (unsigned i = 0; i < 101; i++)
 		assert_int_equal(rig.memory[FIRST_DATA - RIG_BASE + i] == 0x5a, i < 100);
+	/* Fewer where the region has just begun: those of the one before are seen. */
+	rig_write(&rig, PTAH_IA32_RTIT_CTL, TRACE_TOPA);
+	put_pattern(&rig, 4096 - 100 + 3);
+	rig_write(&rig, PTAH_IA32_RTIT_CTL, 0);
+	for (unsigned i = 0; i < 4096 + 4; i++)
+		assert_int_equal(rig.memory[FIRST_DATA - RIG_BASE + i] == 0x5a, i < 4096);
 	rig_close(&rig);
 }
 
@@ -491,6 +499,66 @@ static void test_packet_byte_count(void **state)
 	}
 }
 
+/* SDM "Trace Output to the trace transport subsystem": memory and its registers are left alone. */
+static void test_fabric(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	open_ring(&rig, "maximal", 0, 0);
+	rig_write(&rig, PTAH_IA32_RTIT_CTL, TRACE_TOPA | PTAH_RTIT_CTL_FABRIC_EN);
+	put_pattern(&rig, 3000);
+	rig_write(&rig, PTAH_IA32_RTIT_CTL, 0);
+	assert_int_equal(rig.m.bytes, 3000);
+	assert_int_equal(rig.m.dropped, 0);
+	assert_int_equal(rig_read(&rig, PTAH_IA32_RTIT_OUTPUT_MASK_PTRS), 0x7f);
+	assert_int_equal(rig.memory[FIRST_DATA - RIG_BASE], 0);
+	rig_close(&rig);
+}
+
+/* Errata TGL052, ADL037, RPL017: wrong data in a single range of more than 4 KB. */
+static void test_spoilt_range(void **state)
+{
+	struct rig rig;
+
+	(void)state;
+	for (unsigned order = 0; order < 2; order++) {
+		rig_open(&rig, ptah_model_find("skylake"), 512);
+		rig.m.faults.single_range_4k_only = true;
+		rig_write(&rig, PTAH_IA32_RTIT_OUTPUT_BASE, FIRST_DATA);
+		rig_write(&rig, PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, (4096u << order) - 1);
+		rig_write(&rig, PTAH_IA32_RTIT_CTL, TRACE_RANGE);
+		put_pattern(&rig, 6000);
+		for (unsigned i = 0; i < (order ? 6000u : 4096u); i++)
+			assert_int_equal(rig.memory[FIRST_DATA - RIG_BASE + i] == 0x5a, i < 4096);
+		rig_close(&rig);
+	}
+}
+
+/* Copied in the middle of a burst, and gone on with at another place: the same bytes. */
+static void test_rebind(void **state)
+{
+	uint8_t bytes[3000], other[512];
+	uint64_t seed = 77;
+	struct rig rig, copy;
+
+	(void)state;
+	fill_bytes(bytes, sizeof(bytes), &seed);
+	open_ring(&rig, "skylake", 0, 0);
+	rig_write(&rig, PTAH_IA32_RTIT_CTL, TRACE_TOPA);
+	rig_put(&rig, bytes, 1234, 70);
+	copy = rig;
+	memcpy(other, rig.staging, sizeof(other));
+	memset(&rig.m, 0, sizeof(rig.m));
+	memset(rig.staging, 0, sizeof(rig.staging));
+	model_rebind(&copy.m, ptah_model_find("skylake"), other);
+	copy.m.port = &copy;
+	rig_put(&copy, bytes + 1234, sizeof(bytes) - 1234, 70);
+	rig_write(&copy, PTAH_IA32_RTIT_CTL, 0);
+	assert_memory_equal(copy.memory + (FIRST_DATA - RIG_BASE), bytes, sizeof(bytes));
+	rig_close(&copy);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -499,7 +567,8 @@ int main(void)
 	    cmocka_unit_test(test_error_delay),	      cmocka_unit_test(test_cached_entries),
 	    cmocka_unit_test(test_stale_reads),	      cmocka_unit_test(test_withheld_bytes),
 	    cmocka_unit_test(test_hidden_region),     cmocka_unit_test(test_early_pmi),
-	    cmocka_unit_test(test_packet_byte_count),
+	    cmocka_unit_test(test_packet_byte_count), cmocka_unit_test(test_fabric),
+	    cmocka_unit_test(test_spoilt_range),      cmocka_unit_test(test_rebind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
