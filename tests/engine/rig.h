@@ -17,6 +17,7 @@
 #include "base/bits.h"
 #include "test.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #define RIG_ARENA ((size_t)64 << 20)
@@ -27,8 +28,8 @@ struct rig {
 	struct ptah_hal hal;
 	struct ptah_engine *engine;
 	void *arena;
-	uint64_t next;	  /* number of the next mark */
-	unsigned foreign; /* PMIs that the engine said were none of its */
+	uint64_t next;	     /* number of the next mark */
+	atomic_uint foreign; /* PMIs that the engine said were none of its */
 };
 
 static inline void rig_pmi(void *argument, unsigned cpu)
@@ -36,7 +37,8 @@ static inline void rig_pmi(void *argument, unsigned cpu)
 	struct rig *rig = argument;
 
 	(void)cpu;
-	rig->foreign += ptah_engine_pmi(rig->engine) == PTAH_PMI_NONE;
+	if (ptah_engine_pmi(rig->engine) == PTAH_PMI_NONE)
+		atomic_fetch_add(&rig->foreign, 1);
 }
 
 static inline void rig_open(struct rig *rig, const struct ptah_model_processor *processor,
@@ -88,19 +90,33 @@ static inline struct ptah_capture_config rig_config(struct rig *rig,
 	};
 }
 
-static inline void rig_mark(struct rig *rig, unsigned cpu, unsigned n)
+/* Magic, the number, and the number inverted: one that was cut in two is none. */
+static inline void rig_write_mark(uint8_t mark[MARK], uint64_t number)
 {
-	uint8_t mark[MARK] = {0xd7, 0xe1, 0xb3, 0x9c, 0x5f, 0x6d, 0x47, 0xf1};
+	store_le32(mark, 0x9cb3e1d7);
+	store_le(mark + 4, number, 6);
+	store_le(mark + 10, ~number, 6);
+}
 
-	for (; n; n--) {
-		store_le64(mark + 8, rig->next++);
-		ptah_machine_put(rig->machine, cpu, mark, MARK);
-	}
+static inline uint64_t rig_number(const uint8_t *p)
+{
+	return load_le(p + 4, 6);
 }
 
 static inline bool rig_is_mark(const uint8_t *p)
 {
-	return load_le64(p) == UINT64_C(0xf1476d5f9cb3e1d7);
+	return load_le32(p) == 0x9cb3e1d7 &&
+	       rig_number(p) == (~load_le(p + 10, 6) & UINT64_C(0xffffffffffff));
+}
+
+static inline void rig_mark(struct rig *rig, unsigned cpu, unsigned n)
+{
+	uint8_t mark[MARK];
+
+	for (; n; n--) {
+		rig_write_mark(mark, rig->next++);
+		ptah_machine_put(rig->machine, cpu, mark, MARK);
+	}
 }
 
 /* The bytes [from, to) of a capture; the caller frees. */
@@ -137,7 +153,7 @@ static inline uint64_t rig_check(struct ptah_capture *c, uint64_t from, uint64_t
 
 	for (i = 0; i < n;) {
 		if (n - i >= MARK && rig_is_mark(bytes + i)) {
-			uint64_t number = load_le64(bytes + i + 8);
+			uint64_t number = rig_number(bytes + i);
 
 			if (any)
 				assert_int_equal(number, first);

@@ -199,7 +199,7 @@ static void drained_in_the_pmi(void **state)
 				at++;
 				continue;
 			}
-			assert_int_equal(load_le64(d->bytes + at + 8), next);
+			assert_int_equal(rig_number(d->bytes + at), next);
 			next++;
 			at += MARK;
 		}

@@ -54,6 +54,7 @@ struct program_options {
 	const char *processor;
 	bool os, user, cr3_filter, filter, one_mode, lossy, slices;
 	bool leaves_by_cr3; /* MOV CR3 may clear ContextEn */
+	bool no_mov_cr3;
 	struct ptah_model_choices choices;
 	uint64_t ctl;
 };
@@ -515,6 +516,22 @@ static inline void program_stay_inside(struct world *w)
 	}
 }
 
+/* MOV CR3 does not run at CPL 3, and where nothing else is traced a decoder relies on that. */
+static inline void program_of_users(struct world *w)
+{
+	for (int i = 0; i < PLACES; i++) {
+		struct place *place = &w->places[i];
+		uint64_t ip = place->ip;
+
+		for (unsigned k = 0; k + 1 < place->n; ip += place->sizes[k++]) {
+			if (place->fill[k] != FILL_CR3)
+				continue;
+			place->fill[k] = FILL_LONG;
+			put_filler(w, w->code + (ip - WORLD_BASE), FILL_LONG);
+		}
+	}
+}
+
 static inline void program_set_up(struct program *p)
 {
 	struct rig *rig = p->rig;
@@ -626,6 +643,8 @@ static inline struct program *program_new(unsigned seed, const struct program_op
 	make_world(p->w);
 	if (!p->o.filter)
 		program_stay_inside(p->w);
+	if (!p->o.os || p->o.no_mov_cr3)
+		program_of_users(p->w);
 	p->ran = malloc(RAN_MAX * sizeof(*p->ran));
 	assert_non_null(p->ran);
 	for (unsigned i = 0; i < CLASS_MAX; i++) {

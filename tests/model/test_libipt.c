@@ -22,9 +22,11 @@
  * And the random programs of program.h by libipt's instruction decoder: it reads
  * what the processor wrote without an error and finds the instructions that
  * ran, one by one, and resumes where the processor does behind an overflow.
- * Left out: Event Trace, which libipt 2.0.5 does not know; a conditional branch
- * that leaves the filter without an address in its TIP.PGD, which it does
- * not expect.
+ * Left out, as libipt 2.0.5 knows it not or reads it otherwise than the SDM has it:
+ * Event Trace; a conditional branch that leaves the filter without an address in
+ * its TIP.PGD; a TIP.PGD without an address behind a MOV CR3 that a PIP was for;
+ * a mode that changes in an overflow (a bad status update, or with MODE.Exec
+ * between OVF and FUP no FUP), and a transaction there.
  */
 #include "event/random_clock.h"
 #include "program.h"
@@ -254,7 +256,8 @@ static int follow_events(struct follower *f, struct pt_insn_decoder *d, int stat
 
 	while (status >= 0 && status & pts_event_pending) {
 		status = pt_insn_event(d, &event, sizeof(event));
-		assert_true(status >= 0);
+		if (status < 0)
+			return status;
 		if (event.type != ptev_overflow)
 			continue;
 		assert_true(f->cut < f->p->cut_count);
@@ -275,7 +278,7 @@ static void follow_insn(struct follower *f, const struct pt_insn *insn)
 	if (f->ran >= end)
 		fail_msg("libipt: %llx behind what ran", (unsigned long long)insn->ip);
 	if (insn->ip != ran->ip || insn->size != ran->size || insn->mode != modes[ran->mode] ||
-	    insn->speculative != ran->in_tx)
+	    (!p->o.lossy && insn->speculative != ran->in_tx))
 		fail_msg("libipt: instruction %zu is %llx, but %llx ran", f->ran,
 			 (unsigned long long)insn->ip, (unsigned long long)ran->ip);
 	f->ran++;
@@ -340,7 +343,12 @@ static void programs(void **state)
 			struct program *p;
 
 			o.ctl &= ~PTAH_RTIT_CTL_EVENT_EN;
+			/* A TIP.PGD without an address, behind a PIP: libipt takes both for the
+			 * MOV CR3's, and not the second for the branch behind it. */
+			o.no_mov_cr3 = !o.os || !o.user || o.cr3_filter;
+			/* A mode that changes in an overflow is a bad status update to it. */
 			o.lossy = seed & 1;
+			o.one_mode = o.one_mode || o.lossy;
 			if (getenv("PROGRAM_VERBOSE"))
 				fprintf(stderr, "%s %u %d\n", is->name, number, o.lossy);
 			p = program_new(number, &o);
