@@ -305,6 +305,7 @@ static void conditional(void **state)
 	struct rig *rig = filtered(0);
 
 	(void)state;
+	ptah_model_choose(rig->m, &(struct ptah_model_choices){.conditional_bare = true});
 	rig_start(rig);
 	for (unsigned i = 0; i < 7; i++)
 		cond(rig, i & 1 ? 0 : IP + 8 * i); /* 7d, 8d: the sixth fills it up */
@@ -321,7 +322,6 @@ static void conditional_told(void **state)
 	struct rig *rig = filtered(0);
 
 	(void)state;
-	ptah_model_choose(rig->m, &(struct ptah_model_choices){.conditional_ip = true});
 	rig_start(rig);
 	cond(rig, 0);
 	cond(rig, STOP);
