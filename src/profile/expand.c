@@ -18,16 +18,36 @@ void profile_add_edge(struct ptah_profile *p, const struct code_node *branch, ui
 		p->status = PTAH_E_NOMEM;
 }
 
+/*
+ * A node's block. Where it is stands beside the node, as nearly every node lies
+ * on the ways of several packets: the flow of a profile has no paths, whose note
+ * that would be. NULL when out of memory.
+ */
+static struct tally_block *block_of(struct ptah_profile *p, const struct code_node *node)
+{
+	uint32_t *place = code_place(node);
+	struct tally_block *b;
+
+	if (!*place) {
+		const struct tally_block key = {.ip = node->ip,
+						.end = node->end,
+						.head = node->head,
+						.target = node->target,
+						.space = node->space,
+						.section = node->section};
+
+		b = tally_block(&p->blocks, &key);
+		if (!b)
+			return NULL;
+		*place = (uint32_t)(b - (struct tally_block *)p->blocks.items) + 1;
+	}
+	return (struct tally_block *)p->blocks.items + *place - 1;
+}
+
 void profile_add_block(struct ptah_profile *p, const struct code_node *node, bool taken,
 		       uint64_t times)
 {
-	const struct tally_block key = {.ip = node->ip,
-					.end = node->end,
-					.head = node->head,
-					.target = node->target,
-					.space = node->space,
-					.section = node->section};
-	struct tally_block *b = tally_block(&p->blocks, &key);
+	struct tally_block *b = block_of(p, node);
 
 	if (!b) {
 		p->status = PTAH_E_NOMEM;

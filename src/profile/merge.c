@@ -120,6 +120,7 @@ int profile_take_part(struct ptah_profile *p, struct profile_part *part)
 	part->blocks = p->blocks;
 	part->edges = p->edges;
 	part->totals = p->totals;
+	code_forget_places(&p->flow->code);
 	memset(&p->blocks, 0, sizeof(p->blocks));
 	memset(&p->edges, 0, sizeof(p->edges));
 	memset(&p->totals, 0, sizeof(p->totals));

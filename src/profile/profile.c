@@ -78,7 +78,7 @@ int profile_pass_packet(struct ptah_profile *p, struct ptah_item *items, size_t 
 {
 	if (p->beside) /* what it says is overwritten */
 		profile_pass_packet(p->beside, items, capacity, starved);
-	flow_follow_image(p->flow);
+	profile_follow_image(p);
 	return flow_read_packet(p->flow, items, capacity, starved);
 }
 
@@ -130,6 +130,7 @@ int ptah_profile_reset(struct ptah_profile *p)
 	if (!p)
 		return PTAH_E_INVAL;
 	status = profile_count_up(p); /* which makes the rows' counts 0 */
+	code_forget_places(&p->flow->code);
 	tally_clear(&p->blocks);
 	tally_clear(&p->edges);
 	memset(&p->totals, 0, sizeof(p->totals));

@@ -231,6 +231,9 @@ struct tally_block *profile_count_block(struct ptah_profile *p, const struct pta
 /* Where a block's direct branch leads: an item does not say, the code that was read does. */
 uint64_t profile_target_of(struct ptah_profile *p, const struct ptah_item *item);
 
+/* The code cache follows the image, and the rows follow it. */
+void profile_follow_image(struct ptah_profile *p);
+
 /* As large as they may be: their counts are to be expanded, and they forgotten. */
 bool profile_is_full(const struct ptah_profile *p);
 

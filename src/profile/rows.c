@@ -111,6 +111,16 @@ static void *table_grow(const struct ptah_profile *p, void *table, size_t n, siz
 
 	if (!grown)
 		return NULL;
+#ifdef MREMAP_FIXED
+	if (n > LARGE) { /* the pages themselves: nothing is copied */
+		const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
+
+		if (mremap(table, table_size(n), table_size(n), flags, grown) == grown)
+			return grown;
+		table_free(grown, more);
+		return NULL;
+	}
+#endif
 	if (table)
 		memcpy(grown, table, used);
 	table_free(table, n);

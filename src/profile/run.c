@@ -532,6 +532,19 @@ static bool prepare(struct ptah_profile *p)
 	return enter(p);
 }
 
+void profile_follow_image(struct ptah_profile *p)
+{
+	struct ptah_flow *f = p->flow;
+
+	/* What is counted ran over the code of before. */
+	if (f->generation == ptah_image_generation(f->code.image) || profile_expand(p) < 0)
+		return;
+	if (flow_follow_image(f)) {
+		profile_forget_rows(p);
+		code_forget_places(&f->code);
+	}
+}
+
 int profile_run(struct ptah_profile *p)
 {
 	struct ptah_flow *f = p->flow;
@@ -539,13 +552,7 @@ int profile_run(struct ptah_profile *p)
 	bool starved = false;
 	int n;
 
-	/* What is counted ran over the code of before. */
-	if (f->generation != ptah_image_generation(f->code.image)) {
-		if (profile_expand(p) < 0)
-			return p->status;
-		if (flow_follow_image(f))
-			profile_forget_rows(p);
-	}
+	profile_follow_image(p);
 	while (!starved && !f->paused && p->status >= 0) {
 		if (f->events->end - f->events->pos > LOOK && can_enter(p)) {
 			if (!prepare(p))

@@ -5,6 +5,8 @@
  */
 #include "test.h"
 
+#include "profile/profile.h"
+
 #include "../flow/machine.h"
 #include "../flow/timed.h"
 #include "../flow/world.h"
@@ -189,7 +191,7 @@ static void clocks(void **state)
 	}
 }
 
-/* A packet that leaves more calls open than a half cache line holds. */
+/* A packet that leaves more calls open than an effect holds. */
 static void many_calls(void **state)
 {
 	static const uint8_t psb[] = {0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82,
@@ -224,12 +226,63 @@ static void many_calls(void **state)
 	ptah_image_free(image);
 }
 
+/* Other code at the same addresses, and a few packets passed, as at a segment's beginning. */
+static void pass_some(struct ptah_profile *p, const struct machine *m, size_t size)
+{
+	struct ptah_item items[64];
+	unsigned blocks = 0;
+	bool starved = false;
+
+	ptah_profile_seek(p, 0);
+	assert_int_equal(profile_feed_only(p, m->trace, size, true), 0);
+	while (blocks < 50 && !starved) {
+		const int n = profile_pass_packet(p, items, 64, &starved);
+
+		for (int i = 0; i < n; i++)
+			blocks += items[i].type == PTAH_ITEM_BLOCK;
+	}
+	assert_int_equal(ptah_profile_reset(p), 0);
+	assert_int_equal(ptah_profile_resume(p), 0);
+}
+
+static void rows_of_former_code(void **state)
+{
+	struct ptah_profile_totals used, fresh;
+	struct ptah_profile *a, *b;
+	size_t size, other_size;
+	struct machine *m = machine_new(3, true, false, false, &size);
+	struct machine *other = machine_new(5, true, false, false, &other_size);
+	struct ptah_image *image = image_of(m->code, sizeof(m->code));
+
+	(void)state;
+	assert_int_equal(ptah_profile_new(image, NULL, &a), 0);
+	assert_int_equal(ptah_profile_feed(a, m->trace, size, true), 0);
+	assert_int_equal(ptah_image_add_bytes(image, other->code, sizeof(other->code), BASE, NULL),
+			 0);
+	assert_int_equal(ptah_profile_new(image, NULL, &b), 0);
+	pass_some(a, other, other_size);
+	pass_some(b, other, other_size);
+	assert_int_equal(ptah_profile_totals(a, &used), 0);
+	assert_int_equal(ptah_profile_totals(b, &fresh), 0);
+	assert_true(fresh.errors == 0 && fresh.instructions > other->instructions / 2);
+	assert_memory_equal(&used, &fresh, sizeof(used));
+	ptah_profile_free(a);
+	ptah_profile_free(b);
+	ptah_image_free(image);
+	machine_free(other);
+	machine_free(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(machines),	  cmocka_unit_test(no_return_compression),
-	    cmocka_unit_test(worlds),	  cmocka_unit_test(damage),
-	    cmocka_unit_test(many_calls), cmocka_unit_test(clocks),
+	    cmocka_unit_test(machines),
+	    cmocka_unit_test(no_return_compression),
+	    cmocka_unit_test(worlds),
+	    cmocka_unit_test(damage),
+	    cmocka_unit_test(many_calls),
+	    cmocka_unit_test(clocks),
+	    cmocka_unit_test(rows_of_former_code),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
