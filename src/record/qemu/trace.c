@@ -31,6 +31,9 @@
 
 #define VCPUS 65536
 
+/* TSC ticks after which the processor is taken to have slept, without MTC packets. */
+#define SLEEP (UINT64_C(1) << 16)
+
 /* Where the program is when it is not in its own code. User code alone is traced. */
 #define KERNEL_IP UINT64_C(0xffffffff81000000)
 
@@ -93,8 +96,13 @@ static void tell_time(struct shared_thread *t)
 
 	if (!t->timed)
 		return;
-	if (t->before > m->clock.tsc)
+	if (t->before > m->clock.tsc + SLEEP) {
+		const struct ptah_model_wake wake = {.ticks = t->before - m->clock.tsc};
+
+		ptah_model_wake(m, &wake);
+	} else if (t->before > m->clock.tsc) {
 		ptah_model_pass(m, t->before - m->clock.tsc);
+	}
 	t->before = thread_clock(t);
 }
 
@@ -135,7 +143,7 @@ static void place_psb(struct shared_thread *t, uint64_t time)
 	struct ptah_model *m = &t->live.m;
 
 	if (m->clock.tsc < time)
-		m->clock.tsc = time;
+		ptah_model_set_tsc(m, time);
 	t->psb_time = 0;
 	t->told = m->clock.tsc;
 	m->psb_due = true;
