@@ -18,7 +18,9 @@
  *
  * One thread plays all processors: ptah_machine_set_cpu() says which one it is
  * on, and run_on() goes there and comes back. With a thread per processor
- * `which` says it, and the caller puts a run_on() of its own into the hal.
+ * `which` says it, there is no on_gap(), and the caller puts a run_on() of its
+ * own into the hal.
+ *
  * Each callback checks that its caller keeps to hal.h's contexts and pairs;
  * ptah_machine_violation() tells of the first one that did not.
  */
@@ -33,7 +35,9 @@ struct ptah_machine;
 struct ptah_machine_config {
 	size_t size; /* sizeof(struct ptah_machine_config) */
 	unsigned cpus;
-	const struct ptah_model_processor *processor; /* each of them */
+	/* All of them; or, where `processors` is not NULL, each as it says (a hybrid machine). */
+	const struct ptah_model_processor *processor;
+	const struct ptah_model_processor *const *processors;
 	/* Physical memory: from `physical`, a multiple of 4096, on. A 4096th part is the machine's.
 	 */
 	void *arena;
@@ -49,7 +53,7 @@ PTAH_API size_t ptah_machine_size(unsigned cpus);
 /* PTAH_E_INVAL; PTAH_E_NOSPACE when the arena is too small for anything. */
 PTAH_API int ptah_machine_init(struct ptah_machine *machine,
 			       const struct ptah_machine_config *config);
-/* All callbacks but wake(); xsaves() and xrstors() where the processors have them. Its port is the
+/* All callbacks but wake(); xsaves() and xrstors() where all processors have them. Its port is the
  * machine. */
 PTAH_API void ptah_machine_hal(struct ptah_machine *machine, struct ptah_hal *hal);
 PTAH_API struct ptah_model *ptah_machine_model(struct ptah_machine *machine, unsigned cpu);

@@ -179,10 +179,11 @@ struct ptah_model_choices {
 	bool long_tnt;	       /* TNT-64, as soon as 47 outcomes are there */
 	uint8_t deferred_tips; /* so many TIPs, at most 4, wait for the TNT to be full */
 	/*
-	 * A conditional branch that leaves the filter's range: TIP.PGD with its target,
-	 * which decoders expect; else without, as Table "TIP.PGD Packet Definition" says.
+	 * A conditional branch that leaves the filter's range: TIP.PGD without its
+	 * target, as Table "TIP.PGD Packet Definition" says; else with it, which decoders
+	 * (libipt, and Ptah's flow) count on.
 	 */
-	bool conditional_ip;
+	bool conditional_bare;
 };
 
 PTAH_API void ptah_model_choose(struct ptah_model *m, const struct ptah_model_choices *choices);
@@ -269,16 +270,17 @@ PTAH_API void ptah_model_transfer(struct ptah_model *m, const struct ptah_model_
  */
 PTAH_API void ptah_model_vm_target(struct ptah_model *m, const struct ptah_model_transfer *target);
 
-/* MOV CR3; `next`: the address behind it. VMPTRLD. CLI, STI, POPF: `next` likewise. */
+/* MOV CR3, VMPTRLD, and CLI, STI or POPF; `next`: the address behind the instruction. */
 PTAH_API void ptah_model_mov_cr3(struct ptah_model *m, uint64_t next, uint64_t cr3);
-PTAH_API void ptah_model_vmptrld(struct ptah_model *m, uint64_t vmcs);
+PTAH_API void ptah_model_vmptrld(struct ptah_model *m, uint64_t next, uint64_t vmcs);
 PTAH_API void ptah_model_interrupt_flag(struct ptah_model *m, uint64_t next, bool on);
 
-/* XBEGIN, XACQUIRE, XEND, XRELEASE at `ip` that change whether a transaction runs. */
-PTAH_API void ptah_model_tsx(struct ptah_model *m, uint64_t ip, bool in_tx);
+/* XBEGIN, XACQUIRE, XEND, XRELEASE, at [ip, next), that change whether a transaction runs. */
+PTAH_API void ptah_model_tsx(struct ptah_model *m, uint64_t ip, uint64_t next, bool in_tx);
 
-/* PTWRITE at `ip` of `size` (4 or 8) bytes. */
-PTAH_API void ptah_model_ptwrite(struct ptah_model *m, uint64_t ip, uint64_t value, unsigned size);
+/* PTWRITE, at [ip, next), of `size` (4 or 8) bytes. */
+PTAH_API void ptah_model_ptwrite(struct ptah_model *m, uint64_t ip, uint64_t next, uint64_t value,
+				 unsigned size);
 
 /* A state deeper than C0.0 is entered, before the instruction at `ip` or by it. */
 struct ptah_model_sleep {

@@ -175,16 +175,6 @@ void event_take_mode(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	d->has_mode = true;
 }
 
-static void take_cbr(struct ptah_event_decoder *d, const struct ptah_packet *packet,
-		     uint64_t offset)
-{
-	event_time_cbr(&d->time, packet->u.cbr.ratio);
-	if (packet->u.cbr.ratio == d->ratio)
-		return;
-	d->ratio = packet->u.cbr.ratio;
-	event_push(d, PTAH_ITEM_CBR, offset)->value = d->ratio;
-}
-
 void event_set_time(struct ptah_event_decoder *d)
 {
 	uint64_t error = event_time_bound(&d->time);
@@ -196,6 +186,18 @@ void event_set_time(struct ptah_event_decoder *d)
 	else if (error) /* 2^bits is the first power above it */
 		bits = 64 - (unsigned)__builtin_clzll(error);
 	d->tsc_error = (uint8_t)bits;
+}
+
+/* The time stays, but what no CYC has told of is longer or shorter from now on. */
+static void take_cbr(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+		     uint64_t offset)
+{
+	event_time_cbr(&d->time, packet->u.cbr.ratio);
+	event_set_time(d);
+	if (packet->u.cbr.ratio == d->ratio)
+		return;
+	d->ratio = packet->u.cbr.ratio;
+	event_push(d, PTAH_ITEM_CBR, offset)->value = d->ratio;
 }
 
 static void take_time(struct ptah_event_decoder *d, const struct ptah_packet *packet,

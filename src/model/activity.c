@@ -27,9 +27,10 @@ void ptah_model_mov_cr3(struct ptah_model *m, uint64_t next, uint64_t cr3)
 	model_emit_end(m);
 }
 
-void ptah_model_vmptrld(struct ptah_model *m, uint64_t vmcs)
+void ptah_model_vmptrld(struct ptah_model *m, uint64_t next, uint64_t vmcs)
 {
 	model_emit_begin(m);
+	m->program.ip = next;
 	m->program.vmcs = vmcs;
 	if (model_trigger_en(m))
 		model_emit_vmcs(m);
@@ -48,8 +49,9 @@ void ptah_model_interrupt_flag(struct ptah_model *m, uint64_t next, bool on)
 	model_emit_end(m);
 }
 
-void ptah_model_tsx(struct ptah_model *m, uint64_t ip, bool in_tx)
+void ptah_model_tsx(struct ptah_model *m, uint64_t ip, uint64_t next, bool in_tx)
 {
+	m->program.ip = next;
 	if (m->program.tsx == in_tx)
 		return;
 	model_emit_begin(m);
@@ -62,7 +64,8 @@ void ptah_model_tsx(struct ptah_model *m, uint64_t ip, bool in_tx)
 	model_emit_end(m);
 }
 
-void ptah_model_ptwrite(struct ptah_model *m, uint64_t ip, uint64_t value, unsigned size)
+void ptah_model_ptwrite(struct ptah_model *m, uint64_t ip, uint64_t next, uint64_t value,
+			unsigned size)
 {
 	const bool fup = m->ctl & PTAH_RTIT_CTL_FUP_ON_PTW;
 	const struct ptah_packet ptw = {
@@ -70,6 +73,7 @@ void ptah_model_ptwrite(struct ptah_model *m, uint64_t ip, uint64_t value, unsig
 	    .u.ptw = {size == 8 ? 8 : 4, fup, size == 8 ? value : (uint32_t)value}};
 
 	model_emit_begin(m);
+	m->program.ip = next;
 	if (model_trigger_en(m) && m->context_en && m->filter_en && m->ctl & PTAH_RTIT_CTL_PTW_EN) {
 		model_emit(m, &ptw, true);
 		if (fup)

@@ -162,6 +162,7 @@ static void tell(struct ptah_model *m)
 
 void model_emit_time(struct ptah_model *m)
 {
+	m->state_lost = true;
 	model_emit_flush(m);
 	/* "Cycle Packet Semantics": behind a stop a CYC, whatever the threshold, then TSC. */
 	clock_cycles(&m->clock, &m->g, 1);
@@ -205,6 +206,7 @@ void model_emit_psb(struct ptah_model *m, bool fup)
 	}
 	generator_psbend(&m->g);
 	m->psb_due = false;
+	m->psb_owed = m->psb_owed && !m->context_en;
 	m->status &= ~PTAH_RTIT_STATUS_PEND_PSB;
 }
 
@@ -234,18 +236,20 @@ void model_emit_overflow(struct ptah_model *m)
 	m->overflow_count = 0;
 	cycles_before_overflow(m);
 	generator_overflow(&m->g);
-	if (m->trace_stop || !model_trigger_en(m))
+	m->psb_owed = m->psb_owed || m->state_lost;
+	if (m->trace_stop)
 		return;
 	if (!m->packet_en)
 		resume_disabled(m);
 	else if (!model_has_erratum(m, PTAH_ERRATUM_SKD010))
 		generator_ip_packet(&m->g, MODEL_FUP, m->program.ip);
 	/*
-	 * An extra PSB+, as there may be any time, tells the state that was lost. Not
-	 * before the FUP: decoders take that of the PSB+ for it and are left with another.
+	 * An extra PSB+, as there may be any time, tells the state that was lost, as soon
+	 * as it may be told. Not before the FUP: decoders take that of the PSB+ for
+	 * it and are left with another.
 	 */
-	if (m->state_lost || (m->packet_en && m->told_mode != (exec_mode(m) | TOLD)))
-		model_emit_psb(m, m->packet_en);
+	if (m->packet_en && m->told_mode != (exec_mode(m) | TOLD))
+		m->psb_owed = true;
 	m->overflow_from = model_generated(m);
 }
 
@@ -304,6 +308,8 @@ void model_emit_end(struct ptah_model *m)
 	if (UNLIKELY(m->trace_stop))
 		stop(m);
 	model_room(m);
+	if (UNLIKELY(m->psb_owed) && m->context_en)
+		m->psb_due = true;
 	if (UNLIKELY(m->psb_due) && !m->overflowing && !m->waiting && model_trigger_en(m)) {
 		model_emit_flush(m);
 		model_room(m);

@@ -83,6 +83,12 @@ static size_t model_bytes(void)
 	return (ptah_model_size() + 15) & ~(size_t)15;
 }
 
+static const struct ptah_model_processor *processor(const struct ptah_machine_config *config,
+						    unsigned cpu)
+{
+	return config->processors ? config->processors[cpu] : config->processor;
+}
+
 size_t ptah_machine_size(unsigned cpus)
 {
 	return models_at(cpus) + cpus * model_bytes();
@@ -620,8 +626,9 @@ int ptah_machine_init(struct ptah_machine *machine, const struct ptah_machine_co
 	const size_t pages = config->arena_size / PAGE;
 	const size_t own = (pages + PAGE - 1) / PAGE;
 
-	if (config->size != sizeof(*config) || !config->cpus || !config->processor ||
-	    !config->arena || config->physical % PAGE)
+	if (config->size != sizeof(*config) || !config->cpus ||
+	    (!config->processor && !config->processors) || !config->arena ||
+	    config->physical % PAGE)
 		return PTAH_E_INVAL;
 	if (pages <= own)
 		return PTAH_E_NOSPACE;
@@ -636,7 +643,7 @@ int ptah_machine_init(struct ptah_machine *machine, const struct ptah_machine_co
 	atomic_flag_clear(&machine->mutex);
 	for (unsigned i = 0; i < config->cpus; i++) {
 		const struct ptah_model_config model = {.size = sizeof(model),
-							.processor = config->processor,
+							.processor = processor(config, i),
 							.cpu = i,
 							.memory = memory,
 							.pmi = deliver,
@@ -677,8 +684,12 @@ void ptah_machine_hal(struct ptah_machine *machine, struct ptah_hal *hal)
 	};
 
 	*hal = all;
-	if (machine->config.processor->xsaves && machine->config.processor->pt) {
-		hal->xsaves = hal_xsaves;
-		hal->xrstors = hal_xrstors;
+	for (unsigned i = 0; i < machine->config.cpus; i++) {
+		const struct ptah_model_processor *p = processor(&machine->config, i);
+
+		if (!p->xsaves || !p->pt)
+			return;
 	}
+	hal->xsaves = hal_xsaves;
+	hal->xrstors = hal_xrstors;
 }

@@ -200,7 +200,7 @@ static void leave_region(struct ptah_model *m)
 		m->region.first = m->region.end = 0;
 		return;
 	}
-	m->index = m->index >= LAST_INDEX ? 0x7f : m->index + 0x80;
+	m->index += 0x80; /* behind the last one it is 0 again, in the same table */
 	take_region(m);
 }
 

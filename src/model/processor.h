@@ -143,6 +143,7 @@ struct ptah_model {
 	bool trace_stop;	/* a TraceStop region was entered: Stopped is set when all is out */
 	bool overflowing;	/* internal buffer overflow: what is generated is lost */
 	bool state_lost;	/* and with it a change of what a PSB+ tells */
+	bool psb_owed;		/* so a PSB+ is to come when ContextEn is 1 */
 	uint8_t told_mode;	/* byte of the last MODE.Exec | 0x80; 0: none since PSB */
 	uint8_t deferred_count; /* TIPs that wait for the outcomes before them */
 	uint64_t deferred[MODEL_DEFERRED];

@@ -53,6 +53,8 @@ struct program_cut {
 struct program_options {
 	const char *processor;
 	bool os, user, cr3_filter, filter, one_mode, lossy, slices;
+	bool leaves_by_cr3; /* MOV CR3 may clear ContextEn */
+	bool no_mov_cr3;
 	struct ptah_model_choices choices;
 	uint64_t ctl;
 };
@@ -123,7 +125,7 @@ static inline void program_arrive(struct program *p, bool before, bool async, bo
 	if (!before && traced(p))
 		program_note(p, CLASS_ENABLE, PTAH_ITEM_ENABLED, to, 0, 0);
 	if (before && !traced(p)) {
-		uint64_t told = in_context(p) && !(conditional && !p->o.choices.conditional_ip)
+		uint64_t told = in_context(p) && !(conditional && p->o.choices.conditional_bare)
 				    ? to
 				    : NO_ADDRESS;
 
@@ -189,7 +191,7 @@ static inline void program_far(struct program *p, unsigned kind, uint64_t ip, ui
 		if (kind == PTAH_MODEL_IRET)
 			program_note(p, CLASS_EVENT, PTAH_ITEM_IRET, before ? ip : NO_ADDRESS, 0,
 				     0);
-		else if (kind == PTAH_MODEL_INTERRUPT)
+		else if (kind == PTAH_MODEL_INTERRUPT || kind == PTAH_MODEL_EXCEPTION)
 			program_note(p, CLASS_EVENT, PTAH_ITEM_INTERRUPT, before ? ip : NO_ADDRESS,
 				     0, t.vector);
 	}
@@ -227,6 +229,23 @@ static inline void program_slice(struct program *p, uint64_t ip)
 	rig_start(p->rig);
 }
 
+/* Anything but near branches aborts a transaction. */
+static inline int program_abort(struct program *p, uint64_t ip)
+{
+	const bool before = traced(p);
+	int to = place_of_mode(p->w, p->context.mode);
+	struct ptah_model_transfer t = {
+	    .ip = ip, .to = p->w->places[to].ip, .kind = PTAH_MODEL_TSX_ABORT, .after = p->context};
+
+	p->tsx = false;
+	if (in_context(p) && !p->stopped)
+		program_note(p, CLASS_TSX, PTAH_ITEM_TSX, before ? ip : NO_ADDRESS, 0,
+			     PTAH_ITEM_ABORTED);
+	program_arrive(p, before, true, false, ip, t.to);
+	ptah_model_transfer(p->m, &t);
+	return to;
+}
+
 /* Outside of the filter for a while, perhaps into the TraceStop range. */
 static inline int program_outside(struct program *p, uint64_t from)
 {
@@ -247,7 +266,9 @@ static inline int program_outside(struct program *p, uint64_t from)
 		program_slice(p, p->w->places[to].ip);
 		return to;
 	}
-	if (!program_pick(p, 3))
+	if (p->tsx && !program_pick(p, 2))
+		return program_abort(p, from);
+	if (!p->tsx && !program_pick(p, 3))
 		return program_far_place(p, PTAH_MODEL_FAR, from, program_any(p));
 	program_near(p, PTAH_INSN_COND + program_pick(p, 6), from, from + 5, p->w->places[to].ip,
 		     true);
@@ -263,9 +284,9 @@ static inline void program_power(struct program *p, uint64_t ip)
 	    .ticks = program_pick(p, 5000), .last = 2, .deepest = 3, .interrupt = true};
 
 	if (p->o.ctl & PTAH_RTIT_CTL_PWR_EVT_EN && !p->stopped) {
-		if (context)
-			program_note(p, CLASS_POWER, PTAH_ITEM_MWAIT, 0, 0, 0x100000020);
 		program_note(p, CLASS_POWER, PTAH_ITEM_PWRE, 0, 0, 2);
+		if (context) /* its packet came first; it is told with the EXSTOP's FUP */
+			program_note(p, CLASS_POWER, PTAH_ITEM_MWAIT, 0, 0, 0x100000020);
 		program_note(p, CLASS_POWER, PTAH_ITEM_EXSTOP, context ? ip : NO_ADDRESS, 0, 0);
 	}
 	ptah_model_sleep(p->m, &sleep);
@@ -276,25 +297,14 @@ static inline void program_power(struct program *p, uint64_t ip)
 
 static inline int program_transaction(struct program *p, uint64_t ip)
 {
-	bool aborts = p->tsx && program_pick(p, 2), before = traced(p);
-	int to = place_of_mode(p->w, p->context.mode);
-	struct ptah_model_transfer t = {
-	    .ip = ip, .to = p->w->places[to].ip, .kind = PTAH_MODEL_TSX_ABORT, .after = p->context};
-
-	if (!before)
+	if (!traced(p))
 		return -1;
+	if (p->tsx && program_pick(p, 2))
+		return program_abort(p, ip);
 	p->tsx = !p->tsx;
-	program_note(p, CLASS_TSX, PTAH_ITEM_TSX, ip, 0,
-		     p->tsx   ? PTAH_ITEM_SPECULATIVE
-		     : aborts ? PTAH_ITEM_ABORTED
-			      : 0);
-	if (!aborts) {
-		ptah_model_tsx(p->m, ip, p->tsx);
-		return -1;
-	}
-	program_arrive(p, before, true, false, ip, t.to);
-	ptah_model_transfer(p->m, &t);
-	return to;
+	program_note(p, CLASS_TSX, PTAH_ITEM_TSX, ip, 0, p->tsx ? PTAH_ITEM_SPECULATIVE : 0);
+	ptah_model_tsx(p->m, ip, ip, p->tsx);
+	return -1;
 }
 
 static inline void program_overflow(struct program *p, uint64_t ip)
@@ -302,6 +312,8 @@ static inline void program_overflow(struct program *p, uint64_t ip)
 	if (p->stopped || p->cut_count == PROGRAM_CUTS)
 		return;
 	ptah_model_stand(p->m, ip);
+	if (!p->lost && !traced(p)) /* two in a row are one to a decoder */
+		return;
 	if (!p->lost) {
 		p->cuts[p->cut_count++].begin = p->ran_count;
 		p->lost = true;
@@ -320,8 +332,12 @@ static inline int program_happen(struct program *p, uint64_t ip)
 	switch (program_pick(p, p->lost ? 60 : 160)) {
 	case 0:
 	case 1:
+		if (p->tsx)
+			return program_abort(p, ip);
 		return program_far_place(p, PTAH_MODEL_INTERRUPT, ip, program_any(p));
 	case 2:
+		if (p->tsx)
+			return program_abort(p, ip);
 		return program_far_place(p, PTAH_MODEL_EXCEPTION, ip, program_any(p));
 	case 3:
 		program_power(p, ip);
@@ -335,7 +351,7 @@ static inline int program_happen(struct program *p, uint64_t ip)
 			program_overflow(p, ip);
 		return -1;
 	case 8:
-		if (p->o.slices && !program_pick(p, 4))
+		if (p->o.slices && !p->tsx && !program_pick(p, 4))
 			program_slice(p, ip);
 		return -1;
 	case 9:
@@ -361,7 +377,7 @@ static inline void program_mov_cr3(struct program *p, uint64_t next)
 	const bool before = traced(p), context = in_context(p);
 
 	p->context.cr3 = (uint64_t)program_pick(p, 3) << 12;
-	if (before && p->o.cr3_filter) /* see test_program.c */
+	if (before && p->o.cr3_filter && !p->o.leaves_by_cr3)
 		p->context.cr3 = UINT64_C(1) << 12;
 	program_paging(p);
 	if (p->stopped) {
@@ -384,7 +400,7 @@ static inline void program_filler(struct program *p, uint8_t fill, uint64_t ip, 
 		if (traced(p) && p->o.ctl & PTAH_RTIT_CTL_PTW_EN)
 			program_note(p, CLASS_PTWRITE, PTAH_ITEM_PTWRITE, ip, 0,
 				     ip * 3 & 0xffffffff);
-		ptah_model_ptwrite(p->m, ip, ip * 3, 4);
+		ptah_model_ptwrite(p->m, ip, ip + size, ip * 3, 4);
 	}
 }
 
@@ -473,6 +489,8 @@ static inline int program_visit(struct program *p, int i)
 		elsewhere = program_happen(p, ip);
 		if (elsewhere >= 0)
 			return elsewhere;
+		if (p->tsx && k + 1 == place->n && place->leave > LEAVE_RET)
+			return program_abort(p, ip);
 		/* INT n is an event at its address. */
 		if (k + 1 < place->n || place->leave != LEAVE_INT)
 			program_ran(p, ip, place->sizes[k]);
@@ -495,6 +513,22 @@ static inline void program_stay_inside(struct world *w)
 		place->next = i + 1;
 		place->target = place->end;
 		put_branch(w, place, mode_at(i));
+	}
+}
+
+/* MOV CR3 does not run at CPL 3, and where nothing else is traced a decoder relies on that. */
+static inline void program_of_users(struct world *w)
+{
+	for (int i = 0; i < PLACES; i++) {
+		struct place *place = &w->places[i];
+		uint64_t ip = place->ip;
+
+		for (unsigned k = 0; k + 1 < place->n; ip += place->sizes[k++]) {
+			if (place->fill[k] != FILL_CR3)
+				continue;
+			place->fill[k] = FILL_LONG;
+			put_filler(w, w->code + (ip - WORLD_BASE), FILL_LONG);
+		}
 	}
 }
 
@@ -543,6 +577,59 @@ static inline void program_run(struct program *p)
 	assert_true(n < PROGRAM_TRACE);
 }
 
+/* A value whose bit is set in the bitmap of CPUID.14H.1. */
+static inline uint64_t pick_encoding(unsigned seed, uint32_t bitmap)
+{
+	unsigned value = seed % 16;
+
+	while (!(bitmap >> value & 1))
+		value = (value + 1) % 16;
+	return value;
+}
+
+/* What this processor offers, as chance has it. */
+static inline struct program_options program_options(const struct ptah_model_processor *is,
+						     unsigned seed)
+{
+	static const uint64_t flags[10] = {
+	    [4] = PTAH_RTIT_CTL_PTW_EN,
+	    [5] = PTAH_RTIT_CTL_PWR_EVT_EN,
+	    [7] = PTAH_RTIT_CTL_EVENT_EN,
+	};
+	const uint32_t ebx = is->leaf_14_0[1];
+	const unsigned ranges = is->leaf_14_1[0] & 7;
+	struct program_options o = {.processor = is->name,
+				    .os = seed % 3 != 1,
+				    .user = seed % 3 != 2,
+				    .cr3_filter = ebx & 1 && seed & 8,
+				    .filter = ranges >= 2 && seed & 4,
+				    .slices = true};
+
+	o.one_mode = ranges < 4 && o.filter;
+	o.choices.long_tnt = seed & 16;
+	o.choices.deferred_tips = seed & 32 ? 3 : 0;
+	for (unsigned i = 0; i < 10; i++)
+		if (ebx >> i & 1 && seed >> (i % 5) & 1)
+			o.ctl |= flags[i];
+	if (o.ctl & PTAH_RTIT_CTL_PTW_EN && seed & 2)
+		o.ctl |= PTAH_RTIT_CTL_FUP_ON_PTW;
+	if (seed & 1)
+		o.ctl |= PTAH_RTIT_CTL_TSC_EN;
+	if (seed & 2)
+		o.ctl |= PTAH_RTIT_CTL_DIS_RETC;
+	if (ebx >> 3 & 1 && seed % 5 == 0)
+		o.ctl |= PTAH_RTIT_CTL_MTC_EN | PTAH_RTIT_CTL_TSC_EN |
+			 pick_encoding(seed / 5, is->leaf_14_1[0] >> 16) << PTAH_RTIT_CTL_MTC_FREQ;
+	if (ebx >> 1 & 1 && seed % 7 == 0)
+		o.ctl |= PTAH_RTIT_CTL_CYC_EN | PTAH_RTIT_CTL_TSC_EN |
+			 pick_encoding(seed / 7, is->leaf_14_1[1] & 0xffff)
+			     << PTAH_RTIT_CTL_CYC_THRESH;
+	if (ebx >> 1 & 1)
+		o.ctl |= pick_encoding(seed, is->leaf_14_1[1] >> 16 & 0x3f)
+			 << PTAH_RTIT_CTL_PSB_FREQ;
+	return o;
+}
+
 /* Run to its end. program_free() when done. */
 static inline struct program *program_new(unsigned seed, const struct program_options *options)
 {
@@ -555,6 +642,8 @@ static inline struct program *program_new(unsigned seed, const struct program_op
 	make_world(p->w);
 	if (!p->o.filter)
 		program_stay_inside(p->w);
+	if (!p->o.os || p->o.no_mov_cr3)
+		program_of_users(p->w);
 	p->ran = malloc(RAN_MAX * sizeof(*p->ran));
 	assert_non_null(p->ran);
 	for (unsigned i = 0; i < CLASS_MAX; i++) {

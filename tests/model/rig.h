@@ -121,7 +121,7 @@ static inline void rig_dump(const uint8_t *bytes, size_t n)
 		}
 		block = ptah_packet_block_state(&p, block);
 		ptah_packet_format_line(&p, bytes + at, (size_t)size, text, sizeof(text));
-		fprintf(stderr, "\t%zx %s\n", at, text);
+		fprintf(stderr, "\t%s\n", text);
 	}
 }
 

@@ -196,6 +196,7 @@ static void test_senter(void **state)
 	ptah_model_senter(&rig.m);
 	assert_false(tracing(&rig));
 	assert_int_equal(offset(&rig), 40);
+	assert_int_equal(rig.m.dropped, 10);
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, CTL);
 	rig_put(&rig, zeros, 5, 5);
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, 0);

@@ -108,6 +108,27 @@ static void test_memory(void **state)
 	close_machine(&s, NULL);
 }
 
+/* What the processors see: the arena, with a hole. */
+static void test_hidden_memory(void **state)
+{
+	struct setting s;
+	uint64_t bytes;
+
+	(void)state;
+	open_machine(&s, 1, "skylake");
+	assert_ptr_equal(ptah_machine_memory(s.machine, PHYSICAL + 5, &bytes), s.arena + 5);
+	assert_int_equal(bytes, ARENA - 5);
+	assert_null(ptah_machine_memory(s.machine, PHYSICAL - 1, &bytes));
+	assert_null(ptah_machine_memory(s.machine, PHYSICAL + ARENA, &bytes));
+	ptah_machine_hide(s.machine, PHYSICAL + 8192, 4096);
+	assert_ptr_equal(ptah_machine_memory(s.machine, PHYSICAL + 4096, &bytes), s.arena + 4096);
+	assert_int_equal(bytes, 4096);
+	assert_null(ptah_machine_memory(s.machine, PHYSICAL + 8192, &bytes));
+	assert_ptr_equal(ptah_machine_memory(s.machine, PHYSICAL + 12288, &bytes), s.arena + 12288);
+	assert_int_equal(bytes, ARENA - 12288);
+	close_machine(&s, NULL);
+}
+
 static void count_pmi(void *argument, unsigned cpu)
 {
 	struct setting *s = argument;
@@ -365,12 +386,83 @@ static void test_xsaves(void **state)
 	close_machine(&s, NULL);
 }
 
+/* Performance and efficient cores in one machine. */
+static void test_hybrid(void **state)
+{
+	const struct ptah_model_processor *const kinds[] = {ptah_model_find("alder-lake-p"),
+							    ptah_model_find("alder-lake-e"),
+							    ptah_model_find("broadwell")};
+	struct ptah_machine_config config = {
+	    .size = sizeof(config), .processors = kinds, .arena_size = ARENA, .physical = PHYSICAL};
+	struct ptah_machine *machine = malloc(ptah_machine_size(3));
+	struct ptah_hal hal;
+	uint32_t r[4];
+
+	(void)state;
+	assert_non_null(machine);
+	config.arena = malloc(ARENA);
+	for (unsigned cpus = 2; cpus <= 3; cpus++) {
+		config.cpus = cpus;
+		assert_int_equal(ptah_machine_init(machine, &config), PTAH_OK);
+		ptah_machine_hal(machine, &hal);
+		assert_int_equal(!hal.xsaves, cpus == 3); /* Broadwell's cannot */
+		for (unsigned i = 0; i < 2; i++) {
+			ptah_machine_set_cpu(machine, i);
+			hal.cpuid(machine, 0x1a, 0, r);
+			assert_int_equal(r[0] >> 24, i ? 0x20 : 0x40);
+		}
+	}
+	free(config.arena);
+	free(machine);
+}
+
+static void test_bad_configurations(void **state)
+{
+	static uint8_t arena[8192];
+	struct ptah_model_processor p = *ptah_model_find("skylake");
+	const struct ptah_machine_config good = {.size = sizeof(good),
+						 .cpus = 1,
+						 .processor = &p,
+						 .arena = arena,
+						 .arena_size = sizeof(arena),
+						 .physical = 4096};
+	struct ptah_machine *machine = malloc(ptah_machine_size(1));
+	struct ptah_machine_config bad = good;
+
+	(void)state;
+	assert_non_null(machine);
+	assert_int_equal(ptah_machine_init(machine, &bad), PTAH_OK);
+	bad.size--;
+	assert_int_equal(ptah_machine_init(machine, &bad), PTAH_E_INVAL);
+	bad = good;
+	bad.physical = 1;
+	assert_int_equal(ptah_machine_init(machine, &bad), PTAH_E_INVAL);
+	bad = good;
+	bad.processor = NULL;
+	assert_int_equal(ptah_machine_init(machine, &bad), PTAH_E_INVAL);
+	bad = good;
+	bad.arena_size = 4096;
+	assert_int_equal(ptah_machine_init(machine, &bad), PTAH_E_NOSPACE);
+	p.linear_bits = 50;
+	assert_int_equal(ptah_machine_init(machine, &good), PTAH_E_INVAL);
+	p.linear_bits = 48;
+	p.physical_bits = 53;
+	assert_int_equal(ptah_machine_init(machine, &good), PTAH_E_INVAL);
+	free(machine);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_memory),     cmocka_unit_test(test_two_processors),
-	    cmocka_unit_test(test_gaps),       cmocka_unit_test(test_owners),
-	    cmocka_unit_test(test_xsaves),     cmocka_unit_test(test_threads),
+	    cmocka_unit_test(test_memory),
+	    cmocka_unit_test(test_hidden_memory),
+	    cmocka_unit_test(test_two_processors),
+	    cmocka_unit_test(test_gaps),
+	    cmocka_unit_test(test_owners),
+	    cmocka_unit_test(test_xsaves),
+	    cmocka_unit_test(test_threads),
+	    cmocka_unit_test(test_hybrid),
+	    cmocka_unit_test(test_bad_configurations),
 	    cmocka_unit_test(test_violations),
 	};
 

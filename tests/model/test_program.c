@@ -3,7 +3,12 @@
  * Random programs on the simulated processor, decoded: every instruction that
  * ran while it was traced, and every event, in their order, and nothing else.
  * With overflows: up to somewhere before each of them, and exactly from where
- * the processor resumed.
+ * the processor resumed. Events are compared with their own kind in order, and
+ * their time with the bound that the decoder gives.
+ *
+ * Two things are left out because Ptah's flow does not read them yet, though SDM
+ * "TIP.PGD Packet" has them: a conditional branch that leaves a filter's range
+ * without an address, and a MOV CR3 that clears ContextEn. test_trace.c has both.
  */
 #include "program.h"
 
@@ -49,10 +54,6 @@ static void read_event(struct reader *r, enum program_class class, const struct 
 	if (r->seen[class] >= r->p->event_count[class])
 		fail_msg("%s at offset %llx: not expected", ptah_item_name(item->type),
 			 (unsigned long long)item->offset);
-	if (getenv("PROGRAM_DUMP"))
-		fprintf(stderr, "%llx %s %llx %llx %llx\n", (unsigned long long)item->offset,
-			ptah_item_name(type), (unsigned long long)ip, (unsigned long long)to,
-			(unsigned long long)value);
 	if (e->type != type || e->ip != ip || e->to != to || e->value != value)
 		fail_msg(
 		    "%s %zu at offset %llx: ip %llx to %llx value %llx, but %s ip %llx to %llx "
@@ -62,6 +63,12 @@ static void read_event(struct reader *r, enum program_class class, const struct 
 		    ptah_item_name(e->type), (unsigned long long)e->ip, (unsigned long long)e->to,
 		    (unsigned long long)e->value);
 	r->seen[class]++;
+	/* These come without a CYC: they are told later than they were. */
+	if (type == PTAH_ITEM_OVERFLOW) /* a change of the frequency may be among what is lost */
+		return;
+	if (type == PTAH_ITEM_PWRE || type == PTAH_ITEM_PWRX || type == PTAH_ITEM_STOP ||
+	    class == CLASS_EVENT)
+		return;
 	if (item->tsc_error != PTAH_TSC_UNBOUNDED && item->tsc_error < 63) {
 		uint64_t off = item->tsc > e->tsc ? item->tsc - e->tsc : e->tsc - item->tsc;
 
@@ -162,21 +169,28 @@ static struct ptah_flow_config config_of(const struct program *p)
 	return config;
 }
 
-static void dump(const struct program *p) { if (getenv("PROGRAM_DUMP")) for (int i=0;i<8;i++) fprintf(stderr,"expect %s %llx %llx\n", ptah_item_name(p->events[0][i].type),(long long)p->events[0][i].ip,(long long)p->events[0][i].to); if (getenv("PROGRAM_DUMP")) rig_dump(p->rig->memory, rig_bytes(p->rig)); }
+static struct ptah_flow *open_flow(const struct program *p, const struct ptah_flow_config *config,
+				   struct ptah_image **image)
+{
+	struct ptah_flow *flow;
+
+	assert_int_equal(ptah_image_new(image), 0);
+	assert_int_equal(
+	    ptah_image_add_bytes(*image, p->w->code, sizeof(p->w->code), WORLD_BASE, NULL), 0);
+	assert_int_equal(ptah_flow_new(*image, config, &flow), 0);
+	assert_int_equal(ptah_flow_feed(flow, p->rig->memory, rig_bytes(p->rig), true), 0);
+	return flow;
+}
+
 static void decode(const struct program *p)
 {
-	const struct ptah_flow_config config = (dump(p), config_of(p));
+	const struct ptah_flow_config config = config_of(p);
 	struct reader r = {.p = p};
 	struct ptah_image *image;
-	struct ptah_flow *flow;
+	struct ptah_flow *flow = open_flow(p, &config, &image);
 	struct ptah_item items[64];
 	int n;
 
-	assert_int_equal(ptah_image_new(&image), 0);
-	assert_int_equal(
-	    ptah_image_add_bytes(image, p->w->code, sizeof(p->w->code), WORLD_BASE, NULL), 0);
-	assert_int_equal(ptah_flow_new(image, &config, &flow), 0);
-	assert_int_equal(ptah_flow_feed(flow, p->rig->memory, rig_bytes(p->rig), true), 0);
 	while ((n = ptah_flow_read(flow, items, 64)) > 0)
 		for (int i = 0; i < n; i++)
 			read_item(&r, flow, &items[i]);
@@ -189,69 +203,19 @@ static void decode(const struct program *p)
 	ptah_image_free(image);
 }
 
-/* A value whose bit is set in the bitmap of CPUID.14H.1. */
-static uint64_t pick_encoding(unsigned seed, uint32_t bitmap)
-{
-	unsigned value = seed % 16;
-
-	while (!(bitmap >> value & 1))
-		value = (value + 1) % 16;
-	return value;
-}
-
-/* What this processor offers, as chance has it. */
-static struct program_options options_of(const struct ptah_model_processor *is, unsigned seed)
-{
-	static const uint64_t flags[10] = {
-	    [4] = PTAH_RTIT_CTL_PTW_EN,
-	    [5] = PTAH_RTIT_CTL_PWR_EVT_EN,
-	    [7] = PTAH_RTIT_CTL_EVENT_EN,
-	};
-	const uint32_t ebx = is->leaf_14_0[1];
-	const unsigned ranges = is->leaf_14_1[0] & 7;
-	struct program_options o = {.processor = is->name,
-				    .os = seed % 3 != 1,
-				    .user = seed % 3 != 2,
-				    .cr3_filter = ebx & 1 && seed & 8,
-				    .filter = ranges >= 2 && seed & 4,
-				    .slices = true};
-
-	o.one_mode = ranges < 4 && o.filter;
-	o.choices.long_tnt = seed & 16;
-	o.choices.deferred_tips = seed & 32 ? 3 : 0;
-	o.choices.conditional_ip = true;
-	for (unsigned i = 0; i < 10; i++)
-		if (ebx >> i & 1 && seed >> (i % 5) & 1)
-			o.ctl |= flags[i];
-	if (o.ctl & PTAH_RTIT_CTL_PTW_EN && seed & 2)
-		o.ctl |= PTAH_RTIT_CTL_FUP_ON_PTW;
-	if (seed & 1)
-		o.ctl |= PTAH_RTIT_CTL_TSC_EN;
-	if (seed & 2)
-		o.ctl |= PTAH_RTIT_CTL_DIS_RETC;
-	if (ebx >> 3 & 1 && seed % 5 == 0)
-		o.ctl |= PTAH_RTIT_CTL_MTC_EN | PTAH_RTIT_CTL_TSC_EN |
-			 pick_encoding(seed / 5, is->leaf_14_1[0] >> 16) << PTAH_RTIT_CTL_MTC_FREQ;
-	if (ebx >> 1 & 1 && seed % 7 == 0)
-		o.ctl |= PTAH_RTIT_CTL_CYC_EN | PTAH_RTIT_CTL_TSC_EN |
-			 pick_encoding(seed / 7, is->leaf_14_1[1] & 0xffff)
-			     << PTAH_RTIT_CTL_CYC_THRESH;
-	if (ebx >> 1 & 1)
-		o.ctl |= pick_encoding(seed, is->leaf_14_1[1] >> 16 & 0x3f)
-			 << PTAH_RTIT_CTL_PSB_FREQ;
-	return o;
-}
-
+/* PROGRAM_SEEDS: so many of them instead. PROGRAM_VERBOSE: says which one runs. */
 static void run(bool lossy, unsigned seeds)
 {
+	const char *more = getenv("PROGRAM_SEEDS");
 	const struct ptah_model_processor *is;
 
+	seeds = more ? (unsigned)atoi(more) : seeds;
 	for (size_t i = 0; (is = ptah_model_named(i)); i++) {
 		if (!is->pt || !(is->leaf_14_0[2] & 1))
 			continue;
 		for (unsigned seed = 0; seed < seeds; seed++) {
 			unsigned number = seed + (unsigned)i * 37;
-			struct program_options o = options_of(is, number);
+			struct program_options o = program_options(is, number);
 			struct program *p;
 
 			o.lossy = lossy;
@@ -276,11 +240,69 @@ static void overflows(void **state)
 	run(true, 16);
 }
 
+/* Instructions that ran, in their order, with gaps between them. Moves *at behind the last. */
+static void expect_among(const struct program *p, const struct ptah_flow *flow,
+			 const struct ptah_item *block, size_t *at)
+{
+	struct ptah_insn insns[512];
+
+	assert_int_equal(ptah_flow_insns(flow, block, insns, 512), block->ninsn);
+	for (unsigned k = 0; k < block->ninsn; k++) {
+		while (*at < p->ran_count && p->ran[*at].ip != insns[k].ip)
+			(*at)++;
+		assert_true(*at < p->ran_count);
+		(*at)++;
+	}
+}
+
+static void decode_with_gaps(const struct program *p)
+{
+	struct ptah_flow_config config = config_of(p);
+	struct ptah_image *image;
+	struct ptah_flow *flow;
+	struct ptah_item items[64];
+	size_t at = 0, seen = 0;
+	int n;
+
+	config.no_tnt = config.no_retcomp = true;
+	flow = open_flow(p, &config, &image);
+	while ((n = ptah_flow_read(flow, items, 64)) > 0) {
+		for (int i = 0; i < n; i++) {
+			assert_int_not_equal(items[i].type, PTAH_ITEM_ERROR);
+			if (items[i].type != PTAH_ITEM_BLOCK)
+				continue;
+			expect_among(p, flow, &items[i], &at);
+			seen += items[i].ninsn;
+		}
+	}
+	assert_true(seen > p->ran_count / 2);
+	ptah_flow_free(flow);
+	ptah_image_free(image);
+}
+
+/* DisTNT: what no packet with an address is behind is not known. */
+static void without_outcomes(void **state)
+{
+	const struct ptah_model_processor *is = ptah_model_find("maximal");
+
+	(void)state;
+	for (unsigned seed = 0; seed < 24; seed++) {
+		struct program_options o = program_options(is, seed);
+		struct program *p;
+
+		o.ctl |= PTAH_RTIT_CTL_DIS_TNT | PTAH_RTIT_CTL_DIS_RETC;
+		p = program_new(seed, &o);
+		decode_with_gaps(p);
+		program_free(p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_processor),
 	    cmocka_unit_test(overflows),
+	    cmocka_unit_test(without_outcomes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

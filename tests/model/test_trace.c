@@ -242,6 +242,21 @@ static void mov_cr3_in_a_stop_range(void **state)
 	expect_and_free(rig, PSB_ALL ";PIP cr3 0x6000;TraceStop");
 }
 
+/* It is no branch: FilterEn does not notice that the range has been left, or entered. */
+static void mov_cr3_leaves_filter_en(void **state)
+{
+	struct rig *rig = filtered(OS);
+
+	(void)state;
+	rig_start(rig);
+	ptah_model_mov_cr3(rig->m, IP + 0x1003, 0x6000);
+	assert_int_equal(rig_status(rig) & 7, 7);
+	jump(rig, OUT);
+	ptah_model_mov_cr3(rig->m, IP + 3, 0x7000);
+	assert_int_equal(rig_status(rig) & 7, 6);
+	expect_and_free(rig, ALL ";PIP cr3 0x6000;TIP.PGD 0x600000;PIP cr3 0x7000");
+}
+
 static void pae_has_more_of_cr3(void **state)
 {
 	struct rig *rig = new_rig(OS | PTAH_RTIT_CTL_CR3_FILTER);
@@ -305,6 +320,7 @@ static void conditional(void **state)
 	struct rig *rig = filtered(0);
 
 	(void)state;
+	ptah_model_choose(rig->m, &(struct ptah_model_choices){.conditional_bare = true});
 	rig_start(rig);
 	for (unsigned i = 0; i < 7; i++)
 		cond(rig, i & 1 ? 0 : IP + 8 * i); /* 7d, 8d: the sixth fills it up */
@@ -321,7 +337,6 @@ static void conditional_told(void **state)
 	struct rig *rig = filtered(0);
 
 	(void)state;
-	ptah_model_choose(rig->m, &(struct ptah_model_choices){.conditional_ip = true});
 	rig_start(rig);
 	cond(rig, 0);
 	cond(rig, STOP);
@@ -451,8 +466,8 @@ static void no_branches(void **state)
 	cond(rig, IP);
 	jump_ind(rig, IP);
 	ptah_model_mov_cr3(rig->m, IP + 3, 0x6000);
-	ptah_model_tsx(rig->m, IP, true);
-	ptah_model_ptwrite(rig->m, IP + 8, 0x1122334455667788, 8);
+	ptah_model_tsx(rig->m, IP, IP, true);
+	ptah_model_ptwrite(rig->m, IP + 8, IP + 8 + 4, 0x1122334455667788, 8);
 	transfer(rig, PTAH_MODEL_INTERRUPT, KERN, 0);
 	ptah_model_overflow(rig->m, true);
 	jump_ind(rig, IP);
@@ -590,7 +605,7 @@ static void vm_transitions(void **state)
 	(void)state;
 	transfer(rig, PTAH_MODEL_FAR, KERN, 0);
 	assert_int_equal(ptah_model_vmxon(rig->m), PTAH_OK);
-	ptah_model_vmptrld(rig->m, 0x9000);
+	ptah_model_vmptrld(rig->m, KERN + 4, 0x9000);
 	vm(rig, true, 0x8000, 0x6000);
 	assert_int_equal(ptah_model_vm_entry(rig->m, &vmcs), PTAH_OK); /* 17i */
 	ptah_model_mov_cr3(rig->m, 0x8003, 0x7000);
@@ -662,15 +677,15 @@ static void transactions(void **state)
 
 	(void)state;
 	rig_start(rig);
-	ptah_model_tsx(rig->m, IP, true);	/* 26e */
-	ptah_model_tsx(rig->m, IP + 8, true);	/* 26d: nested */
-	ptah_model_tsx(rig->m, IP + 16, false); /* 27e */
-	ptah_model_tsx(rig->m, IP + 20, true);
+	ptah_model_tsx(rig->m, IP, IP, true);		 /* 26e */
+	ptah_model_tsx(rig->m, IP + 8, IP + 8, true);	 /* 26d: nested */
+	ptah_model_tsx(rig->m, IP + 16, IP + 16, false); /* 27e */
+	ptah_model_tsx(rig->m, IP + 20, IP + 20, true);
 	ptah_model_stand(rig->m, IP + 24);
 	transfer(rig, PTAH_MODEL_TSX_ABORT, IP + 0x80, 3); /* 28d */
-	ptah_model_tsx(rig->m, IP + 0x80, true);
+	ptah_model_tsx(rig->m, IP + 0x80, IP + 0x80, true);
 	transfer(rig, PTAH_MODEL_TSX_ABORT, OUT, 3); /* 28c */
-	ptah_model_tsx(rig->m, OUT, true);	     /* while FilterEn is 0: no FUP */
+	ptah_model_tsx(rig->m, OUT, OUT, true);	     /* while FilterEn is 0: no FUP */
 	transfer(rig, PTAH_MODEL_TSX_ABORT, IP, 3);  /* 28b */
 	expect_and_free(rig, USER ";MODE.TSX begin;FUP 0x401000;MODE.TSX commit;FUP 0x401010;"
 				  "MODE.TSX begin;FUP 0x401014;MODE.TSX abort;FUP 0x401018;"
@@ -697,7 +712,7 @@ static void init(void **state)
 	t.kind = PTAH_MODEL_INIT_WAIT;
 	ptah_model_transfer(rig->m, &t); /* 31b */
 	rig->m->psb_due = true;		 /* waits until the TIP is out */
-	ptah_model_pass(rig->m, 1000);
+	model_trace_attend(rig->m, IP);
 	t.kind = PTAH_MODEL_SIPI;
 	t.to = 0x9000;
 	ptah_model_transfer(rig->m, &t); /* 32f */
@@ -715,14 +730,14 @@ static void ptwrite(void **state)
 	(void)state;
 	rig_start(rig);
 	cond(rig, 0);
-	ptah_model_ptwrite(rig->m, IP, 0x1122334455667788, 4); /* 16.24d */
+	ptah_model_ptwrite(rig->m, IP, IP + 4, 0x1122334455667788, 4); /* 16.24d */
 	jump(rig, OUT);
-	ptah_model_ptwrite(rig->m, OUT, 1, 8); /* 16.24b */
+	ptah_model_ptwrite(rig->m, OUT, OUT + 4, 1, 8); /* 16.24b */
 	rig_expect(rig, USER ";TNT N;PTW.4 0x55667788;TIP.PGD 0x600000");
 	rig_free(rig);
 
 	rig = started(PTAH_RTIT_CTL_PTW_EN | PTAH_RTIT_CTL_FUP_ON_PTW);
-	ptah_model_ptwrite(rig->m, IP + 8, 7, 8); /* 16.24e */
+	ptah_model_ptwrite(rig->m, IP + 8, IP + 8 + 4, 7, 8); /* 16.24e */
 	expect_and_free(rig, USER ";PTW.8 7 ip;FUP 0x401008");
 }
 
@@ -985,8 +1000,10 @@ static void overflow_loses_state(void **state)
 	to_mode(rig, PTAH_MODEL_FAR, 0x8000, PTAH_EXEC_32, 0x6000);
 	ptah_model_overflow(rig->m, false);
 	jump_ind(rig, 0x9000);
-	expect_and_free(rig, ALL ";OVF;FUP.48 0x8000;PSB;PIP cr3 0x6000;CBR 30;MODE.TSX commit;MODE.Exec 32-bit;"
-				 "FUP 0x8000;PSBEND;TIP 0x9000");
+	expect_and_free(
+	    rig,
+	    ALL ";OVF;FUP.48 0x8000;PSB;PIP cr3 0x6000;CBR 30;MODE.TSX commit;MODE.Exec 32-bit;"
+		"FUP 0x8000;PSBEND;TIP 0x9000");
 }
 
 /* "TraceStop": it is signalled once the overflow has resolved, the TIP.PGD is lost. */
@@ -1097,7 +1114,7 @@ static void errata(void **state)
 			     "MODE.Exec 64-bit;TIP.PGE 0x401000");
 
 	rig = faulty(PTAH_ERRATUM_BDM64, 0);
-	ptah_model_tsx(rig->m, IP, true);
+	ptah_model_tsx(rig->m, IP, IP, true);
 	jump_ind(rig, IP + 0x100);
 	transfer(rig, PTAH_MODEL_TSX_ABORT, IP + 0x10, 3);
 	expect_and_free(rig, USER ";MODE.TSX begin;FUP 0x401000;TIP 0x401140;MODE.TSX abort;"
@@ -1301,6 +1318,7 @@ int main(void)
 	    cmocka_unit_test(psb_has_all),
 	    cmocka_unit_test(mov_cr3),
 	    cmocka_unit_test(mov_cr3_in_a_stop_range),
+	    cmocka_unit_test(mov_cr3_leaves_filter_en),
 	    cmocka_unit_test(pae_has_more_of_cr3),
 	    cmocka_unit_test(ip_filtering_example),
 	    cmocka_unit_test(direct_jump),

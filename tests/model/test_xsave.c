@@ -178,6 +178,8 @@ static void test_initial(void **state)
 	assert_int_equal(ptah_model_xsaves(&rig.m, image, PT), PTAH_OK);
 	assert_int_equal(word(HEADER), 0);
 	set_up(&rig);
+	assert_int_equal(ptah_model_xrstors(&rig.m, image, PT), PTAH_E_UNSUPPORTED); /* TraceEn */
+	assert_int_equal(rig_read(&rig, PTAH_IA32_RTIT_CTL), CTL);
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, 0);
 	assert_int_equal(ptah_model_xrstors(&rig.m, image, PT), PTAH_OK);
 	for (uint32_t msr = 0x560; msr < 0x584; msr++) {
