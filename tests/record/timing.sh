@@ -27,7 +27,7 @@ for name in filter jit threads; do
 	for clock in insn host; do
 		record --clock=$clock -e intel_pt/mtc=1,cyc=1,mtc_period=3/u -- "./$name" >/dev/null
 		exact
-		perf_agrees
+		[ $name = jit ] || perf_agrees # perf cannot know code that is in no file
 	done
 done
 
