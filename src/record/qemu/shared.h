@@ -30,7 +30,7 @@
 #define SHARED_THREADS	    512
 #define SHARED_STAGING	    (64u << 10)
 #define SHARED_RATIO	    20 /* bus clocks of the processor's maximum, and TSC per crystal tick */
-#define SHARED_TSC_N	    2
+#define SHARED_TSC_N	    100
 #define SHARED_TSC_D	    1
 #define SHARED_FILTERS	    4
 #define SHARED_PATH	    4096

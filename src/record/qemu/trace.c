@@ -610,7 +610,7 @@ static void begin_thread(unsigned vcpu)
 	t->checkpoint = t->live;
 	message.pid = t->pid;
 	message.tid = t->tid;
-	message.tsc = thread_clock(t);
+	message.tsc = t->told; /* of the first PSB+: nothing of it is earlier */
 	message.value = slot;
 	plugin_send(&message, "");
 	threads[vcpu % VCPUS] = t;
