@@ -81,7 +81,7 @@ struct hot {
 	struct pair *pairs;
 	const struct effect *effects;
 	const uint8_t *end;
-	unsigned top, depth;
+	unsigned top, bottom; /* of the stack: what lies between is in it */
 	/* Constant, and known to the compiler: what is touched is written down. */
 	bool touching;
 	uint64_t *touches;
@@ -96,7 +96,7 @@ static ALWAYS_INLINE void load(struct hot *h, const struct ptah_profile *p, bool
 			  .effects = p->effects,
 			  .end = p->end,
 			  .top = p->top,
-			  .depth = p->depth,
+			  .bottom = p->top - p->depth,
 			  .touching = touching};
 	if (touching) {
 		h->touches = p->touched;
@@ -108,7 +108,7 @@ static ALWAYS_INLINE void load(struct hot *h, const struct ptah_profile *p, bool
 static ALWAYS_INLINE void store(const struct hot *h, struct ptah_profile *p)
 {
 	p->top = h->top;
-	p->depth = h->depth;
+	p->depth = h->top - h->bottom;
 	if (h->touching)
 		p->touched_count = h->touched;
 }
@@ -174,9 +174,8 @@ NOINLINE static unsigned push_many(struct ptah_profile *p, const struct effect *
 static ALWAYS_INLINE void move_stack(struct hot *h, struct ptah_profile *p, const struct effect *e)
 {
 	/* SDM: a push onto a full stack drops the oldest entry. */
-	if (UNLIKELY(h->depth + e->reach > STACK_SIZE))
-		h->depth = STACK_SIZE - e->reach;
-	h->depth += e->pushes;
+	if (UNLIKELY(h->top - h->bottom + e->reach > STACK_SIZE))
+		h->bottom = h->top + e->reach - STACK_SIZE;
 	if (UNLIKELY(e->pushes > EFFECT_PUSHES)) {
 		h->top = push_many(p, e, h->top);
 		return;
@@ -260,12 +259,11 @@ static ALWAYS_INLINE int32_t take_outcomes(struct hot *h, struct ptah_profile *p
 				return e->next;
 			code = ~e->next;
 		}
-		if (UNLIKELY(!h->depth)) {
+		if (UNLIKELY(h->top == h->bottom)) {
 			store(h, p);
 			refuse_return(p, state, code, pos);
 			return 0;
 		}
-		h->depth--;
 		state = p->stack[--h->top % STACK_RING];
 		if (UNLIKELY(!count_return(h, p, RETURN_BRANCH(code), state)))
 			return 0;
@@ -294,10 +292,7 @@ static ALWAYS_INLINE bool take_tip_effect(struct hot *h, struct ptah_profile *p,
 	}
 	e = &h->effects[~next];
 	move_stack(h, p, e);
-	if (e->pops && h->depth) {
-		h->depth--;
-		h->top--;
-	}
+	h->top -= e->pops && h->top != h->bottom;
 	return true;
 }
 
