@@ -24,6 +24,40 @@ printf '\002\202\002\202\002\202\002\202\002\202\002\202\002\202\002\202\002\043
 ./packets <packets.pt >said
 printf '%s\n' '0 PSB ' '16 PSBEND ' '18 TNT-8 TNT' '19 PAD ' | cmp - said
 
+# A round is a TNT of a byte and a TIP of three, and a PSB+ of at most 50 comes
+# every 2 KB; the last jump goes to the last target; two PMIs a lap of 64 KB.
+./bare_metal >said
+last=$(printf %x $((0x200000 + 16 * 99999)))
+awk -v last="$last" '
+	NR == 1 { bytes = $1; pmis = $4 }
+	NR == 2 { tips = $1; to = $NF }
+	END {
+		exit !(NR == 2 && to == last && bytes >= 400000 && bytes < 400000 * 1.025 &&
+			pmis == int(bytes / 32768) && 4 * tips <= 65536 && 4 * tips >= 65536 * 0.92)
+	}' said || { cat said; exit 1; }
+
+# mov, and dec and jnz five times, a hundred times over. The guest alone.
+[ "$(./hypervisor)" = "1100 instructions, 0 errors" ]
+
+# dec and jnz a thousand times a slice, of which each thread has forty.
+./scheduler >said
+for thread in 1 2; do
+	echo "40 slices, 80000 instructions, 0 errors"
+done | cmp - said
+
+# By hand: al is not 0, once around; twice around, two times; al is 0.
+./coverage >said
+cmp - said <<END
+2 new edges, 3 new blocks, 2 entries, 0 errors
+1 new edges, 0 new blocks, 3 entries, 0 errors
+0 new edges, 0 new blocks, 3 entries, 0 errors
+1 new edges, 1 new blocks, 2 entries, 0 errors
+401002 -> 401004 1
+401002 -> 401007 5
+401009 -> 401000 2
+401009 -> 40100b 4
+END
+
 # Against the recorder's own count.
 if ! command -v qemu-x86_64 >/dev/null; then
 	echo "SKIP: no qemu-x86_64 to record with"
@@ -34,3 +68,9 @@ root/usr/bin/ptah record -o true.data -- /bin/true
 root/usr/bin/ptah verify --format=json true.data >verified
 instructions=$(awk '{ print $NF }' said)
 grep -q "\"instructions\": *$instructions\>" verified || { cat said verified; exit 1; }
+
+# The sum of what was saved and of a recording; and the saved sum is read again.
+[ "$(./counts once true.data)" = "$instructions instructions" ]
+[ "$(./counts twice once true.data)" = "$((2 * instructions)) instructions" ]
+[ "$(./counts again twice)" = "$((2 * instructions)) instructions" ]
+cmp twice again

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the engine's examples run on: a simulated machine. In a kernel there is
+ * a port in its place (docs/porting.md), and the rest of an example stays.
+ */
+#ifndef PTAH_EXAMPLES_BOARD_H
+#define PTAH_EXAMPLES_BOARD_H
+
+#include <ptah/machine.h>
+
+#include <stdlib.h>
+
+#define BOARD_MEMORY ((size_t)16 << 20)
+
+struct board {
+	struct ptah_machine *machine; /* the hal's port */
+	struct ptah_hal hal;
+	void *memory;
+};
+
+static inline int board_open(struct board *board, const char *processor, unsigned cpus)
+{
+	struct ptah_machine_config config = {
+	    .size = sizeof(config),
+	    .cpus = cpus,
+	    .processor = ptah_model_find(processor),
+	    .arena_size = BOARD_MEMORY,
+	};
+	int status = PTAH_E_NOMEM;
+
+	board->machine = malloc(ptah_machine_size(cpus));
+	board->memory = config.arena = aligned_alloc(4096, BOARD_MEMORY);
+	if (board->machine && board->memory)
+		status = ptah_machine_init(board->machine, &config);
+	if (status == PTAH_OK)
+		ptah_machine_hal(board->machine, &board->hal);
+	return status;
+}
+
+/* Was every rule of hal.h kept? */
+static inline bool board_close(struct board *board)
+{
+	bool kept = !ptah_machine_violation(board->machine);
+
+	free(board->machine);
+	free(board->memory);
+	return kept;
+}
+
+#endif

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Adds up what recordings counted, and saves it: counts SAVED FILE... Each FILE
+ * is a recording, or counts that were saved before.
+ */
+#include <ptah/counts.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void fail(const char *why)
+{
+	fprintf(stderr, "%s\n", why);
+	exit(1);
+}
+
+static void check(int status)
+{
+	if (status < 0)
+		fail(ptah_strerror(status));
+}
+
+/* For ptah_counts_locate(): what was mapped there. */
+static bool find(void *session, int32_t pid, uint64_t address, struct ptah_counts_file *file)
+{
+	struct ptah_map map;
+
+	if (!ptah_session_find_map(session, pid, address, 0, &map))
+		return false;
+	*file = (struct ptah_counts_file){map.address, map.size, map.file_offset, map.path, {0}, 0};
+	return true;
+}
+
+/* Every stream of a recording, counted for its process. */
+static struct ptah_counts *count(const char *path)
+{
+	struct ptah_session *session;
+	struct ptah_counts *counts;
+	struct ptah_message why;
+
+	if (ptah_session_open(path, NULL, &session, &why) < 0)
+		fail(why.text);
+	check(ptah_counts_new(&counts));
+	for (size_t i = 0; i < ptah_session_streams(session); i++) {
+		struct ptah_stream_info info;
+		struct ptah_stream *stream;
+		int more;
+
+		check(ptah_session_stream_info(session, i, &info));
+		check(ptah_stream_new(session, i, &stream));
+		do
+			check(more = ptah_stream_count(stream));
+		while (more);
+		check(ptah_counts_add(counts, info.pid, ptah_stream_profile(stream)));
+		ptah_stream_free(stream);
+	}
+	check(ptah_counts_locate(counts, find, session));
+	ptah_session_close(session);
+	return counts;
+}
+
+static void save(const struct ptah_counts *counts, const char *path)
+{
+	FILE *f = fopen(path, "wb");
+	void *bytes;
+	size_t n;
+
+	check(ptah_counts_save(counts, &bytes, &n));
+	if (!f || fwrite(bytes, 1, n, f) != n || fclose(f))
+		fail("cannot write the counts");
+	free(bytes);
+}
+
+int main(int argc, char **argv)
+{
+	struct ptah_counts *counts, *more;
+	struct ptah_profile_totals totals;
+	struct ptah_message why;
+
+	if (argc < 3 || ptah_counts_new(&counts) < 0)
+		fail("usage: counts SAVED FILE...");
+	for (int i = 2; i < argc; i++) {
+		if (!ptah_counts_recognise(argv[i]))
+			more = count(argv[i]);
+		else if (ptah_counts_open(argv[i], &more, &why) < 0)
+			fail(why.text);
+		check(ptah_counts_merge(counts, more));
+		ptah_counts_free(more);
+	}
+	ptah_counts_totals(counts, &totals);
+	printf("%" PRIu64 " instructions\n", totals.instructions);
+	save(counts, argv[1]);
+	ptah_counts_free(counts);
+	return 0;
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A hypervisor that traces its guest and not itself. The VMCS sets and clears
+ * IA32_RTIT_CTL ("load" and "clear IA32_RTIT_CTL"; needs IA32_VMX_MISC[14]), the
+ * engine all its other registers.
+ */
+#include "board.h"
+
+#include <ptah/engine.h>
+#include <ptah/profile.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define HOST  UINT64_C(0xffff800000001000)
+#define GUEST UINT64_C(0x401000)
+
+static const uint8_t guest_code[] = {
+    0xb9, 5,	0,    0, 0, /* 401000: mov ecx, 5 */
+    0xff, 0xc9,		    /* 401005: dec ecx */
+    0x75, 0xfc,		    /* 401007: jnz 401005 */
+    0x0f, 0x01, 0xc1,	    /* 401009: vmcall */
+};
+
+static void loop(struct ptah_model *m, uint64_t ip, int times)
+{
+	struct ptah_model_branch jnz = {ip + 2, ip + 4, ip, PTAH_INSN_COND, true};
+
+	for (; times; jnz.taken = --times > 1)
+		ptah_model_branch(m, &jnz);
+}
+
+/* Into the guest, and out of it by its vmcall. Interrupts are off. */
+static void run_guest(struct ptah_model *m, struct ptah_capture *capture)
+{
+	struct ptah_model_vmcs vmcs = {.load_rtit_ctl = true, .clear_rtit_ctl = true};
+	struct ptah_model_transfer enter = {.ip = HOST, .to = GUEST, .after.mode = PTAH_EXEC_64};
+	struct ptah_model_transfer leave = {.ip = GUEST + 9, .to = HOST, .after = enter.after};
+
+	ptah_model_vm_target(m, &enter);
+	if (ptah_capture_vmentry(capture, &vmcs.guest_rtit_ctl) < 0 ||
+	    ptah_model_vm_entry(m, &vmcs) < 0)
+		exit(1);
+	loop(m, GUEST + 5, 5);
+	ptah_model_vm_target(m, &leave);
+	ptah_model_vm_exit(m, &vmcs);
+	ptah_capture_vmexit(capture);
+}
+
+/* What was captured, counted over the guest's code: all else would be an error. */
+static void report(const struct ptah_capture *capture)
+{
+	struct ptah_profile_totals totals = {.errors = 1};
+	struct ptah_profile *profile;
+	struct ptah_piece piece = {0};
+	struct ptah_image *image;
+
+	ptah_capture_pieces(capture, 0, ptah_capture_position(capture), &piece, 1);
+	if (ptah_image_new(&image) < 0 || ptah_profile_new(image, NULL, &profile) < 0)
+		exit(1);
+	ptah_image_add_bytes(image, guest_code, sizeof(guest_code), GUEST, NULL);
+	ptah_profile_feed(profile, piece.address, piece.size, true);
+	ptah_profile_totals(profile, &totals);
+	printf("%" PRIu64 " instructions, %" PRIu64 " errors\n", totals.instructions,
+	       totals.errors);
+	ptah_profile_free(profile);
+	ptah_image_free(image);
+}
+
+int main(void)
+{
+	struct ptah_trace_config trace;
+	struct ptah_capture_config config = {
+	    .size = sizeof(config), .trace = &trace, .cpu = PTAH_CAPTURE_THREAD};
+	struct ptah_capture *capture;
+	struct ptah_engine *engine;
+	struct ptah_model *m;
+	struct board board;
+
+	if (board_open(&board, "sapphire-rapids", 1) < 0 ||
+	    ptah_engine_new(&board.hal, board.machine, &engine) < 0)
+		return 1;
+	m = ptah_machine_model(board.machine, 0);
+	ptah_model_vmxon(m);
+	ptah_trace_config_default(ptah_engine_caps(engine, 0), &trace);
+	if (ptah_capture_new(engine, &config, &capture, NULL) < 0 ||
+	    ptah_capture_start(capture) < 0)
+		return 1;
+	for (int i = 0; i < 100; i++) {
+		uint64_t irqs = board.hal.irq_save(board.machine);
+
+		run_guest(m, capture);
+		board.hal.irq_restore(board.machine, irqs);
+		loop(m, HOST, 1000);
+	}
+	report(capture);
+	return ptah_capture_free(capture) < 0 || ptah_engine_free(engine) < 0 ||
+	       !board_close(&board);
+}
