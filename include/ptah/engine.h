@@ -186,7 +186,7 @@ PTAH_API int ptah_capture_free(struct ptah_capture *capture);
  *
  *	PTAH_E_BUSY	   TraceEn was 1 already, by another tracer; or another
  *			   capture is started on this processor. Nothing was touched.
- *	PTAH_E_NOSPACE	   STOP, DRAIN: full. Consume something.
+ *	PTAH_E_NOSPACE	   STOP: full. Consume something. (DRAIN: it waits for that.)
  *	PTAH_E_UNSUPPORTED in VMX operation without IA32_VMX_MISC[14], or #GP from a
  *			   register (which: status.msr)
  *	PTAH_E_MISSING	   the processor is offline: starts when it comes online
@@ -200,7 +200,7 @@ PTAH_API int ptah_capture_stop(struct ptah_capture *capture);
 /*
  * PASSIVE. As stop and start, but the capture keeps its processor: nobody else
  * can start there. PTAH_E_INVAL when it is not started. Resuming
- * clears a stop by range, and errors.
+ * clears a stop by range, and errors; it fails as start does, and stays paused.
  */
 PTAH_API int ptah_capture_pause(struct ptah_capture *capture);
 PTAH_API int ptah_capture_resume(struct ptah_capture *capture);
