@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Processors by name. Leaf 14H of Broadwell and Skylake is what published dumps
- * show; that of the others is a typical part of its generation, as far as
- * public sources tell: steppings, and hypervisors above all, differ.
+ * Processors by name. Leaf 14H of Broadwell, Skylake, Tiger Lake and Arrow Lake
+ * is what published dumps show; that of the others is a typical part of its
+ * generation, as far as public sources tell: steppings, and hypervisors above
+ * all, differ.
  * Freestanding.
  */
 #include "model/processor.h"
@@ -145,6 +146,28 @@ static const struct ptah_model_processor processors[] = {
 	.errata = ERRATUM(BDM70) | ERRATUM(SKL014) | ERRATUM(SKD022),
     },
     {
+	.name = "tiger-lake",
+	.product = "Tiger Lake, 11th generation Core",
+	.family = 6,
+	.model = 0x8c,
+	.stepping = 1,
+	.physical_bits = 39,
+	.linear_bits = 48,
+	.max_leaf = 0x1b,
+	.perfmon = 5,
+	.nominal = 24,
+	.pt = true,
+	.xsaves = true,
+	.vmx = true,
+	.vmx_pt = true,
+	.leaf_14_0 = {1, BASIC | PSB_PMI, ALL_OUT, 0},
+	.leaf_14_1 = {0x02490002, 0x003f1fff, 0, 0},
+	.tsc_n = 126,
+	.tsc_d = 2,
+	.crystal_hz = HZ_38M,
+	.errata = ERRATUM(BDM70) | ERRATUM(SKL014) | ERRATUM(SKD022),
+    },
+    {
 	.name = "tremont",
 	.product = "Tremont, Atom of 2020: PTWRITE and power events",
 	.family = 6,
@@ -208,6 +231,52 @@ static const struct ptah_model_processor processors[] = {
 	.leaf_14_0 = {1, BASIC | PTW | PSB_PMI, ALL_OUT, 0},
 	.leaf_14_1 = CORE_14_1,
 	.tsc_n = 166,
+	.tsc_d = 2,
+	.crystal_hz = HZ_38M,
+	.errata = ERRATUM(BDM70) | ERRATUM(SKD022) | ERRATUM(APL11),
+    },
+    {
+	.name = "arrow-lake-p",
+	.product = "Arrow Lake, performance core: TNT may be off",
+	.family = 6,
+	.model = 0xc6,
+	.stepping = 2,
+	.core_type = 0x40,
+	.physical_bits = 46,
+	.linear_bits = 48,
+	.max_leaf = 0x23,
+	.perfmon = 6,
+	.nominal = 42,
+	.pt = true,
+	.xsaves = true,
+	.vmx = true,
+	.vmx_pt = true,
+	.leaf_14_0 = {1, BASIC | PTW | PSB_PMI | TNT, ALL_OUT, 0},
+	.leaf_14_1 = {0x02490002, 0x003f003f, 0, 0},
+	.tsc_n = 218,
+	.tsc_d = 2,
+	.crystal_hz = HZ_38M,
+	.errata = ERRATUM(BDM70) | ERRATUM(SKD022) | ERRATUM(APL11),
+    },
+    {
+	.name = "arrow-lake-e",
+	.product = "Arrow Lake, efficient core: payloads are linear addresses",
+	.family = 6,
+	.model = 0xc6,
+	.stepping = 2,
+	.core_type = 0x20,
+	.physical_bits = 46,
+	.linear_bits = 48,
+	.max_leaf = 0x23,
+	.perfmon = 6,
+	.nominal = 42,
+	.pt = true,
+	.xsaves = true,
+	.vmx = true,
+	.vmx_pt = true,
+	.leaf_14_0 = {1, BASIC | PTW | PSB_PMI | TNT, ALL_OUT | LIP, 0},
+	.leaf_14_1 = {0x02490002, 0x003f003f, 0, 0},
+	.tsc_n = 218,
 	.tsc_d = 2,
 	.crystal_hz = HZ_38M,
 	.errata = ERRATUM(BDM70) | ERRATUM(SKD022) | ERRATUM(APL11),

@@ -195,7 +195,7 @@ static void t1_what_is_accepted_raises_no_gp(void **state)
 	}
 	assert_true(accepted > 20000 && faulted > 20000 && impossible > 100);
 	for (unsigned i = 0; i < PTAH_PROBLEM_KIND_MAX; i++)
-		assert_true(i == PTAH_PROBLEM_CAPS || seen[i] > 50);
+		assert_true(i == PTAH_PROBLEM_CAPS || seen[i] > 30);
 }
 
 static int make_model(void **state)
