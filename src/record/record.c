@@ -265,8 +265,11 @@ static void write_rest(struct recording *r, struct shared_thread *t, const struc
 
 	if (r->policy == PTAH_RECORD_SNAPSHOT && position > r->buffer)
 		tail = position - r->buffer;
-	if (position < tail || position - tail > r->buffer)
+	if (position < tail || position - tail > r->buffer) {
+		add_note(r, "the program damaged the recorder's memory: the end of a thread's "
+			    "trace is missing");
 		return;
+	}
 	copy_trace(r, t, tail, position, r->joined);
 	n = position - tail;
 	staged = shared_staged(&s->m);

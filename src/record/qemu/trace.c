@@ -629,7 +629,12 @@ void plugin_on_exit(qemu_plugin_id_t id, unsigned vcpu)
 
 	(void)id;
 	if (t && t != &untraced) {
+		t->checkpoint = t->live;
+		t->busy = 1;
+		atomic_signal_fence(memory_order_seq_cst);
 		plugin_output_end(t);
+		atomic_signal_fence(memory_order_seq_cst);
+		t->busy = 0;
 		atomic_store(&t->state, THREAD_ENDED);
 	}
 	if (!stopped)
