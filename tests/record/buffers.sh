@@ -11,7 +11,7 @@ listing()
 	"$PTAH" script --no-symbols --format=tsv | awk -F'\t' 'NR > 1 { print $2 }'
 }
 
-record -- ./filter 200000 >/dev/null
+record -- ./filter 80000 >/dev/null
 exact
 listing >all.txt
 bytes=$("$PTAH" stat --format=json | grep -o '"bytes": *[0-9]*' | head -1 | grep -o '[0-9]*')
@@ -19,7 +19,7 @@ bytes=$("$PTAH" stat --format=json | grep -o '"bytes": *[0-9]*' | head -1 | grep
 
 # Any size of buffer loses nothing, however often it goes round.
 for size in 64K 128K 192K 1M; do
-	record --buffer $size -- ./filter 200000 >/dev/null
+	record --buffer $size -- ./filter 80000 >/dev/null
 	exact
 	perf_agrees
 	listing >part.txt
@@ -28,7 +28,7 @@ done
 
 # The end.
 for size in 64K 192K; do
-	record --snapshot $size -- ./filter 200000 >/dev/null
+	record --snapshot $size -- ./filter 80000 >/dev/null
 	"$PTAH" verify >verify.txt 2>&1 && fail "verify: a part cannot be verified"
 	grep -q 'no ground truth' verify.txt || fail "verify: $(cat verify.txt)"
 	listing >part.txt
@@ -44,7 +44,7 @@ exact
 
 # The beginning.
 for size in 64K 256K; do
-	record --stop-when-full --buffer $size -- ./filter 200000 >/dev/null
+	record --stop-when-full --buffer $size -- ./filter 80000 >/dev/null
 	listing >part.txt
 	n=$(wc -l <part.txt)
 	[ "$n" -gt 100000 ] || fail "--stop-when-full $size: $n instructions"
