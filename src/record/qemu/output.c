@@ -16,7 +16,6 @@
 
 /* Where the processor sees the trace buffer; the rest is where it is. */
 #define BUFFER_AT  (UINT64_C(1) << 51)
-#define KERNEL_IP  UINT64_C(0xffffffff81001000)
 #define REGIONS	   16
 #define MIN_REGION 4096u
 
@@ -192,9 +191,9 @@ static void on_pmi(void *port, unsigned cpu)
 	struct output *o = port;
 	struct ptah_model *m = model_of(port);
 	struct ptah_model_transfer there = {
-	    .kind = PTAH_MODEL_INTERRUPT, .ip = m->program.ip, .to = KERNEL_IP};
+	    .kind = PTAH_MODEL_INTERRUPT, .ip = m->program.ip, .to = PLUGIN_KERNEL_IP};
 	struct ptah_model_transfer back = {
-	    .kind = PTAH_MODEL_IRET, .ip = KERNEL_IP, .to = m->program.ip};
+	    .kind = PTAH_MODEL_IRET, .ip = PLUGIN_KERNEL_IP, .to = m->program.ip};
 
 	(void)cpu;
 	ptah_model_context(m, &back.after);
@@ -342,7 +341,7 @@ bool plugin_output_begin(struct shared_thread *t, uint64_t time)
 	m->pmi = on_pmi;
 	m->port = o;
 	ptah_model_choose(m, &choices);
-	ptah_model_begin(m, KERNEL_IP, &kernel);
+	ptah_model_begin(m, PLUGIN_KERNEL_IP, &kernel);
 	m->clock.tsc = time;
 	clock_init(&m->clock);
 	if (begin_capture(o))

@@ -34,9 +34,6 @@
 /* TSC ticks after which the processor is taken to have slept, without MTC packets. */
 #define SLEEP (UINT64_C(1) << 16)
 
-/* Where the program is when it is not in its own code. User code alone is traced. */
-#define KERNEL_IP UINT64_C(0xffffffff81000000)
-
 /* CPUX86State begins with the sixteen general registers, in the order of their numbers. */
 enum {
 	ENV_RDX = 2,
@@ -383,7 +380,8 @@ static bool pass_to_nothing(struct shared_thread *t, const struct block *b, uint
 /* The instruction, or the interruption, at `ip` leads to the kernel, which is not traced. */
 static void leave(struct shared_thread *t, unsigned kind, uint64_t ip)
 {
-	struct ptah_model_transfer transfer = {.kind = (uint8_t)kind, .ip = ip, .to = KERNEL_IP};
+	struct ptah_model_transfer transfer = {
+	    .kind = (uint8_t)kind, .ip = ip, .to = PLUGIN_KERNEL_IP};
 
 	ptah_model_context(&t->live.m, &transfer.after);
 	transfer.after.cpl = 0;
@@ -431,7 +429,7 @@ static void enter(struct shared_thread *t, const struct block *b)
 {
 	struct shared_state *s = &t->live;
 	struct ptah_model_transfer transfer = {
-	    .kind = PTAH_MODEL_FAR, .ip = KERNEL_IP, .to = b->start};
+	    .kind = PTAH_MODEL_FAR, .ip = PLUGIN_KERNEL_IP, .to = b->start};
 
 	lift_clock(t, atomic_load_explicit(&plugin.shared->clock, memory_order_relaxed));
 	if (b->slow & BLOCK_CHANGED)
