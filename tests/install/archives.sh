@@ -47,5 +47,5 @@ END
 
 # shellcheck disable=SC2046
 "$CC" -std=c11 -Wall -Wextra -Werror -ffreestanding -fno-builtin -fno-stack-protector -static \
-	-no-pie -nostdlib -Wl,-e,ptah_start -o null "$PTAH_SOURCE"/port/null/*.c \
+	-nostdlib -Wl,-e,ptah_start -o null "$PTAH_SOURCE"/port/null/*.c \
 	$(pkg-config --cflags --libs ptah-engine)
