@@ -11,14 +11,16 @@
 #include <ptah/error.h>
 #include <ptah/event.h>
 #include <ptah/flow.h>
+#include <ptah/hal.h>
 #include <ptah/host.h>
-#include <ptah/profile.h>
 #include <ptah/image.h>
 #include <ptah/machine.h>
 #include <ptah/model.h>
 #include <ptah/packet.h>
+#include <ptah/profile.h>
 #include <ptah/query.h>
 #include <ptah/record.h>
+#include <ptah/rtit.h>
 #include <ptah/session.h>
 #include <ptah/symbol.h>
 #include <ptah/version.h>

@@ -161,6 +161,11 @@ static inline void count_up(_Atomic uint64_t *counter)
 			      memory_order_relaxed);
 }
 
+/* Without it their addresses come from a global offset table, which kernels do not have. */
+#ifdef __ELF__
+#pragma GCC visibility push(hidden)
+#endif
+
 /* pmi.c: on this processor. */
 /* NULL: the port is mistaken about which one it is. */
 struct engine_cpu *engine_here(struct ptah_engine *engine, unsigned *number);
@@ -222,5 +227,9 @@ bool engine_unlink(struct ptah_capture *c);
 bool map_remove(struct ptah_capture *c, const uint64_t *owner);
 bool map_remove_anywhere(struct ptah_engine *engine, uint64_t owner);
 bool map_any(struct ptah_capture *c);
+
+#ifdef __ELF__
+#pragma GCC visibility pop
+#endif
 
 #endif

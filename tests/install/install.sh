@@ -12,6 +12,16 @@ for header in root/usr/include/ptah/*.h; do
 			-x c -fsyntax-only -
 done
 
+# ptah.h has them all.
+for header in root/usr/include/ptah/*.h; do
+	name=${header##*/}
+	case $name in
+	api.h | ptah.h) continue ;;
+	esac
+	grep -q "^#include <ptah/$name>" root/usr/include/ptah/ptah.h ||
+		{ echo "ptah.h does not include $name"; exit 1; }
+done
+
 # What the headers declare is exported, and nothing else is.
 for header in root/usr/include/ptah/*.h; do
 	{ tr '\n' ' ' <"$header"; echo; } | sed 's/PTAH_API/\n&/g' |

@@ -1,42 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The capture engine compiles for kernels, as ELF with gcc and clang and for
-# Windows with mingw-w64, and links into a program that has memcpy and memset
-# and nothing else.
+# Windows with mingw-w64, and links with the null port into a program that has
+# memcpy and memset and nothing else (port/null/).
 set -eu
-cat >program.c <<'END'
-#include <ptah/engine.h>
-
-void *memcpy(void *to, const void *from, size_t n);
-void *memset(void *to, int byte, size_t n);
-int start(struct ptah_hal *hal);
-
-void *memcpy(void *to, const void *from, size_t n)
-{
-	unsigned char *t = to;
-	const unsigned char *f = from;
-
-	while (n--)
-		*t++ = *f++;
-	return to;
-}
-
-void *memset(void *to, int byte, size_t n)
-{
-	unsigned char *t = to;
-
-	while (n--)
-		*t++ = (unsigned char)byte;
-	return to;
-}
-
-int start(struct ptah_hal *hal)
-{
-	struct ptah_engine *engine;
-
-	return ptah_engine_new(hal, 0, &engine);
-}
-END
 strict="-std=c11 -O2 -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Werror -ffreestanding
 	-fno-stack-protector -fno-builtin -mno-red-zone -mgeneral-regs-only"
 
@@ -45,7 +12,7 @@ link() { # COMPILER ENTRY FLAGS: all objects, whether they are called or not
 	entry=$2
 	shift 2
 	rm -f ./*.o
-	for file in "$PTAH_SOURCE"/src/engine/*.c program.c; do
+	for file in "$PTAH_SOURCE"/src/engine/*.c "$PTAH_SOURCE"/port/null/*.c; do
 		# shellcheck disable=SC2086
 		"$compiler" $strict "$@" -I"$PTAH_SOURCE/include" -I"$PTAH_SOURCE/src" -c \
 			-o "$(basename "$file" .c).o" "$file"
@@ -54,20 +21,31 @@ link() { # COMPILER ENTRY FLAGS: all objects, whether they are called or not
 	echo "$compiler $*: links"
 }
 
-link gcc start -static
-if command -v clang >/dev/null; then
-	link clang start -static
-fi
 if command -v x86_64-w64-mingw32-gcc >/dev/null; then
-	link x86_64-w64-mingw32-gcc start
+	link x86_64-w64-mingw32-gcc ptah_start
 else
 	echo "no x86_64-w64-mingw32-gcc: not linked for Windows"
 fi
+if command -v clang >/dev/null; then
+	link clang ptah_start -static
+fi
+link gcc ptah_start -static
+
+# The archive that is installed, in one piece with the port: all that is missing is these two.
+ld -r -o module.o --whole-archive "$PTAH_BUILD/libptah-engine.a" --no-whole-archive port.o
+needed=$(nm -u module.o | awk '{ print $2 }' | sort | tr '\n' ' ')
+case $needed in
+"memcpy memset " | "memset " | "memcpy " | "") ;;
+*) echo "libptah-engine.a needs: $needed" && exit 1 ;;
+esac
+echo "libptah-engine.a needs: $needed"
 
 # And the test can fail.
 echo 'void free(void *); void f(void *); void f(void *p) { free(p); }' |
 	gcc -ffreestanding -x c -c -o bad.o -
-if gcc -static -nostdlib -Wl,-e,start -o linked ./program.o bad.o 2>/dev/null; then
+if gcc -static -nostdlib -Wl,-e,ptah_start -o linked start.o port.o bad.o \
+	"$PTAH_BUILD/libptah-engine.a" 2>said; then
 	echo "a call of free() was not noticed"
 	exit 1
 fi
+grep -q 'undefined reference to .free' said || { cat said; exit 1; }
