@@ -329,62 +329,6 @@ static void one_position(void **state)
 	rig_close(&rig);
 }
 
-/* Two threads take turns on two processors: each has its own bytes, all of them. */
-static void threads_with(const char *processor, bool no_xsaves)
-{
-	struct ptah_capture_config config;
-	struct ptah_trace_config trace;
-	struct ptah_capture *c[2];
-	struct rig rig;
-	uint64_t n[2] = {0}, state;
-	unsigned turn;
-
-	rig_open(&rig, ptah_model_find(processor), 2);
-	config = rig_config(&rig, &trace);
-	config.cpu = PTAH_CAPTURE_THREAD;
-	config.no_xsaves = no_xsaves;
-	c[0] = rig_capture(&rig, &config);
-	c[1] = rig_capture(&rig, &config);
-	assert_int_equal(ptah_capture_start(c[0]), PTAH_OK);
-	assert_int_equal(ptah_capture_start(c[1]), PTAH_OK);
-	assert_int_equal(rig_status(c[0]).state, PTAH_CAPTURE_OUT);
-	for (turn = 0; turn < 40; turn++) {
-		unsigned who = turn & 1, cpu = turn % 3 == 0;
-		uint64_t before, after;
-
-		ptah_machine_set_cpu(rig.machine, cpu);
-		before = rig_output(&rig, cpu);
-		state = rig.hal.irq_save(rig.machine);
-		assert_int_equal(ptah_capture_switch_in(c[who]), PTAH_OK);
-		rig.hal.irq_restore(rig.machine, state);
-		assert_true(rig_enabled(&rig, cpu));
-		rig_mark(&rig, cpu, 20 + turn);
-		state = rig.hal.irq_save(rig.machine);
-		ptah_capture_switch_out(c[who]);
-		rig.hal.irq_restore(rig.machine, state);
-		assert_false(rig_enabled(&rig, cpu));
-		after = rig_output(&rig, cpu);
-		n[who] += after - before;
-		assert_int_equal(rig_status(c[who]).position, n[who]);
-		rig_check(c[who], n[who] - (after - before), n[who], rig.next - 20 - turn, SLICE);
-	}
-	assert_int_equal(ptah_capture_stop(c[0]), PTAH_OK);
-	assert_int_equal(rig_status(c[0]).xsaves, !no_xsaves && rig_status(c[0]).xsaves);
-	ptah_capture_free(c[0]);
-	ptah_capture_free(c[1]);
-	rig_close(&rig);
-}
-
-static void threads(void **state)
-{
-	(void)state;
-	threads_with("skylake", false);
-	threads_with("skylake", true);
-	threads_with("broadwell", false);
-	threads_with("minimal", true);
-	threads_with("minimal-range", true);
-}
-
 /* An owner dies while it traces and has the buffer mapped. */
 static void owner_dies(void **state)
 {
@@ -781,7 +725,6 @@ int main(void)
 	    cmocka_unit_test(drained_slowly),
 	    cmocka_unit_test(loss_is_exact),
 	    cmocka_unit_test(one_position),
-	    cmocka_unit_test(threads),
 	    cmocka_unit_test(owner_dies),
 	    cmocka_unit_test(taken),
 	    cmocka_unit_test(gaps),
