@@ -398,74 +398,6 @@ static void taken(void **state)
 	rig_close(&rig);
 }
 
-/* Reset, VMX, offline: PARTIAL, and it goes on with its position. */
-static void gaps(void **state)
-{
-	struct ptah_capture_config config;
-	struct ptah_trace_config trace;
-	struct ptah_capture *c;
-	struct ptah_model *m;
-	struct rig rig;
-	uint64_t position, irqs;
-
-	(void)state;
-	rig_open(&rig, ptah_model_find("broadwell"), 2);
-	m = ptah_machine_model(rig.machine, 0);
-	config = rig_config(&rig, &trace);
-	c = rig_capture(&rig, &config);
-	assert_int_equal(ptah_capture_start(c), PTAH_OK);
-	rig_mark(&rig, 0, 30);
-	assert_int_equal(ptah_capture_flush(c, &position), PTAH_OK);
-	rig_flags(c);
-
-	irqs = rig.hal.irq_save(rig.machine);
-	ptah_engine_vmxon(rig.engine);
-	ptah_model_vmxon(m);
-	rig.hal.irq_restore(rig.machine, irqs);
-	assert_int_equal(rig_status(c).state, PTAH_CAPTURE_BLOCKED);
-	assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
-	assert_false(rig_enabled(&rig, 0));
-	irqs = rig.hal.irq_save(rig.machine);
-	ptah_model_vmxoff(m);
-	ptah_engine_vmxoff(rig.engine);
-	rig.hal.irq_restore(rig.machine, irqs);
-	assert_true(rig_enabled(&rig, 0));
-	assert_true(rig_flags(c) & PTAH_RECORD_PARTIAL);
-	rig_mark(&rig, 0, 30);
-	assert_int_equal(ptah_capture_pause(c), PTAH_OK);
-	position = ptah_capture_position(c);
-	assert_int_equal(position, rig_output(&rig, 0));
-	assert_int_equal(ptah_capture_resume(c), PTAH_OK);
-
-	ptah_model_reset(m, false);
-	assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
-	assert_true(rig_flags(c) & PTAH_RECORD_PARTIAL);
-	assert_true(rig_enabled(&rig, 0));
-	assert_true(ptah_capture_position(c) >= position);
-
-	irqs = rig.hal.irq_save(rig.machine);
-	ptah_engine_cpu_offline(rig.engine);
-	rig.hal.irq_restore(rig.machine, irqs);
-	ptah_machine_set_online(rig.machine, 0, false);
-	assert_false(rig_enabled(&rig, 0));
-	assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
-	ptah_machine_set_cpu(rig.machine, 1);
-	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
-	assert_int_equal(ptah_capture_start(c), PTAH_E_MISSING);
-	ptah_machine_set_cpu(rig.machine, 0);
-	ptah_machine_set_online(rig.machine, 0, true);
-	irqs = rig.hal.irq_save(rig.machine);
-	ptah_engine_cpu_online(rig.engine);
-	rig.hal.irq_restore(rig.machine, irqs);
-	assert_true(rig_enabled(&rig, 0));
-	position = ptah_capture_position(c);
-	rig_mark(&rig, 0, 30);
-	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
-	assert_true(rig_status(c).position >= position + 30 * MARK);
-	ptah_capture_free(c);
-	rig_close(&rig);
-}
-
 /* A table that somebody wrote over: told when it is reached, and not walked again. */
 static void damaged_table(void **state)
 {
@@ -510,68 +442,6 @@ static void damaged_table(void **state)
 		ptah_capture_free(c);
 		rig_close(&rig);
 	}
-}
-
-/* A guest with a trace of its own, entered and left while its host is traced. */
-static void guest(void **state)
-{
-	struct ptah_model_vmcs vmcs = {.load_rtit_ctl = true, .clear_rtit_ctl = true};
-	struct ptah_capture_config config;
-	struct ptah_trace_config trace;
-	struct ptah_capture *host, *vm;
-	struct ptah_model *m;
-	struct rig rig;
-	uint64_t irqs, before, of_vm = 0;
-	unsigned i;
-
-	(void)state;
-	rig_open(&rig, ptah_model_find("sapphire-rapids"), 1);
-	m = ptah_machine_model(rig.machine, 0);
-	config = rig_config(&rig, &trace);
-	host = rig_capture(&rig, &config);
-	config.cpu = PTAH_CAPTURE_THREAD;
-	vm = rig_capture(&rig, &config);
-	assert_int_equal(ptah_capture_start(host), PTAH_OK);
-	assert_int_equal(ptah_capture_start(vm), PTAH_OK);
-	assert_int_equal(ptah_model_vmxon(m), PTAH_OK);
-	for (i = 0; i < 30; i++) {
-		rig_mark(&rig, 0, 10 + i);
-		irqs = rig.hal.irq_save(rig.machine);
-		assert_int_equal(ptah_capture_vmentry(vm, &vmcs.guest_rtit_ctl), PTAH_OK);
-		before = rig_output(&rig, 0);
-		assert_true(vmcs.guest_rtit_ctl & PTAH_RTIT_CTL_TRACE_EN);
-		assert_false(rig_enabled(&rig, 0));
-		assert_int_equal(ptah_model_vm_entry(m, &vmcs), PTAH_OK);
-		assert_true(rig_enabled(&rig, 0));
-		rig_mark(&rig, 0, 1000 + i);
-		assert_int_equal(ptah_model_vm_exit(m, &vmcs), PTAH_OK);
-		of_vm += rig_output(&rig, 0) - before;
-		ptah_capture_vmexit(vm);
-		rig.hal.irq_restore(rig.machine, irqs);
-		assert_int_equal(ptah_capture_position(vm), of_vm);
-		assert_true(rig_enabled(&rig, 0));
-	}
-	assert_int_equal(ptah_capture_stop(host), PTAH_OK);
-	assert_int_equal(ptah_capture_position(host), rig_output(&rig, 0) - of_vm);
-	assert_false((rig_flags(vm) | rig_flags(host)) &
-		     (PTAH_RECORD_PARTIAL | PTAH_RECORD_ERROR | PTAH_RECORD_UNSURE));
-
-	/* Stopped while it is in: the next entry traces nothing. */
-	irqs = rig.hal.irq_save(rig.machine);
-	assert_int_equal(ptah_capture_vmentry(vm, &vmcs.guest_rtit_ctl), PTAH_OK);
-	assert_int_equal(ptah_model_vm_entry(m, &vmcs), PTAH_OK);
-	assert_int_equal(ptah_model_vm_exit(m, &vmcs), PTAH_OK);
-	rig.hal.irq_restore(rig.machine, irqs);
-	assert_int_equal(ptah_capture_stop(vm), PTAH_OK);
-	irqs = rig.hal.irq_save(rig.machine);
-	ptah_capture_vmexit(vm);
-	assert_int_equal(ptah_capture_vmentry(vm, &vmcs.guest_rtit_ctl), PTAH_OK);
-	assert_int_equal(vmcs.guest_rtit_ctl, 0);
-	ptah_capture_vmexit(vm);
-	rig.hal.irq_restore(rig.machine, irqs);
-	ptah_capture_free(host);
-	ptah_capture_free(vm);
-	rig_close(&rig);
 }
 
 /* Paused and resumed from an NMI; what is not here is not touched. */
@@ -719,20 +589,12 @@ static void pmi_in_every_gap(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(snapshots),
-	    cmocka_unit_test(stop_when_full),
-	    cmocka_unit_test(drained_in_the_pmi),
-	    cmocka_unit_test(drained_slowly),
-	    cmocka_unit_test(loss_is_exact),
-	    cmocka_unit_test(one_position),
-	    cmocka_unit_test(owner_dies),
-	    cmocka_unit_test(taken),
-	    cmocka_unit_test(gaps),
-	    cmocka_unit_test(no_memory),
-	    cmocka_unit_test(pmi_in_every_gap),
-	    cmocka_unit_test(damaged_table),
-	    cmocka_unit_test(guest),
-	    cmocka_unit_test(from_an_nmi),
+	    cmocka_unit_test(snapshots),	  cmocka_unit_test(stop_when_full),
+	    cmocka_unit_test(drained_in_the_pmi), cmocka_unit_test(drained_slowly),
+	    cmocka_unit_test(loss_is_exact),	  cmocka_unit_test(one_position),
+	    cmocka_unit_test(owner_dies),	  cmocka_unit_test(taken),
+	    cmocka_unit_test(no_memory),	  cmocka_unit_test(pmi_in_every_gap),
+	    cmocka_unit_test(damaged_table),	  cmocka_unit_test(from_an_nmi),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
