@@ -186,7 +186,7 @@ PTAH_API int ptah_capture_free(struct ptah_capture *capture);
  *
  *	PTAH_E_BUSY	   TraceEn was 1 already, by another tracer; or another
  *			   capture is started on this processor. Nothing was touched.
- *	PTAH_E_NOSPACE	   STOP, DRAIN: full. Consume something.
+ *	PTAH_E_NOSPACE	   STOP: full. Consume something. (DRAIN: it waits for that.)
  *	PTAH_E_UNSUPPORTED in VMX operation without IA32_VMX_MISC[14]: starts at
  *			   ptah_engine_vmxoff(), if ptah_engine_vmxon() was called; or #GP
  *			   from a register (which: status.msr)
@@ -201,7 +201,7 @@ PTAH_API int ptah_capture_stop(struct ptah_capture *capture);
 /*
  * PASSIVE. As stop and start, but the capture keeps its processor: nobody else
  * can start there. PTAH_E_INVAL when it is not started. Resuming
- * clears a stop by range, and errors.
+ * clears a stop by range, and errors; it fails as start does, and stays paused.
  */
 PTAH_API int ptah_capture_pause(struct ptah_capture *capture);
 PTAH_API int ptah_capture_resume(struct ptah_capture *capture);
@@ -348,8 +348,9 @@ struct ptah_record {
 
 /*
  * Any but NMI; the consumer alone. Copies at most n of the records that wait,
- * the oldest first, and returns how many. Flags of records that found no room
- * come with the next one that did (DROPPED), so none is ever forgotten.
+ * the oldest first, and returns how many. Records that found no room are one
+ * (DROPPED): the next that did, or the last that is returned here; so no flag is
+ * ever forgotten.
  */
 PTAH_API int ptah_capture_records(struct ptah_capture *capture, struct ptah_record *records,
 				  size_t n);

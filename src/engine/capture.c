@@ -110,7 +110,8 @@ int capture_arm(struct ptah_capture *c)
 	c->fresh = c->program = c->verify = true;
 	if (!room_find(c)) {
 		atomic_store(&c->halt, HALT_FULL);
-		return PTAH_E_NOSPACE;
+		/* DRAIN starts, and waits until there is some. */
+		return c->policy == PTAH_POLICY_STOP ? PTAH_E_NOSPACE : PTAH_OK;
 	}
 	/* Somebody may have written over them. The processor would only say Error, and later. */
 	if (c->shape != PTAH_SHAPE_SINGLE &&

@@ -7,6 +7,29 @@ struct span {
 	uint64_t offset, size;
 };
 
+/*
+ * Single-entry ToPA: the region that holds the byte at `position`, downwards from
+ * the one in use. False: it has just been overwritten.
+ */
+static bool find_filled(const struct ptah_capture *c, uint64_t position, uint64_t *q,
+			uint64_t *start, uint64_t *end)
+{
+	uint32_t n;
+
+	*end = ptah_capture_position(c);
+	*q = atomic_load_explicit(&c->fills, memory_order_acquire);
+	for (n = 0; n < c->topa.regions; n++, --*q) {
+		*start =
+		    atomic_load_explicit(&c->starts_of[*q % c->topa.regions], memory_order_acquire);
+		if (*start <= position)
+			return true;
+		*end = *start;
+		if (!*q)
+			break;
+	}
+	return false;
+}
+
 /* The bytes from `position` to the end of their region. */
 static struct span span_at(const struct ptah_capture *c, uint64_t position)
 {
@@ -14,16 +37,8 @@ static struct span span_at(const struct ptah_capture *c, uint64_t position)
 	uint64_t q = 0, start = position - position % t->lap, end = start + t->lap;
 
 	if (c->swap) {
-		/* Downwards from the region in use: the first that begins at or before it. */
-		end = atomic_load_explicit(&c->position, memory_order_acquire);
-		q = atomic_load_explicit(&c->fills, memory_order_acquire);
-		for (;; q--) {
-			start = atomic_load_explicit(&c->starts_of[q % t->regions],
-						     memory_order_acquire);
-			if (start <= position || !q)
-				break;
-			end = start;
-		}
+		if (!find_filled(c, position, &q, &start, &end))
+			return (struct span){0};
 	} else if (c->shape != PTAH_SHAPE_SINGLE) {
 		q = topa_region(t, position);
 		start = topa_start(t, q);
@@ -53,6 +68,8 @@ int ptah_capture_pieces(const struct ptah_capture *c, uint64_t from, uint64_t to
 		struct span span = span_at(c, from);
 		struct ptah_piece *last = used ? &pieces[used - 1] : NULL;
 
+		if (!span.size)
+			return PTAH_E_LOST;
 		if (span.size > to - from)
 			span.size = to - from;
 		if (last && (const uint8_t *)last->address + last->size == span.address &&

@@ -214,7 +214,8 @@ void hardware_look(struct ptah_capture *c, struct engine_cpu *cpu, bool leave)
 			acknowledge(c, cpu);
 		return;
 	}
-	on = leave && c->xsaves && !c->external ? halt_by_xsaves(c, &r) : halt_by_msr(c, &r);
+	on = leave && c->xsaves && cpu->pinned && !c->external ? halt_by_xsaves(c, &r)
+							       : halt_by_msr(c, &r);
 	atomic_store(&c->running, false);
 	r.pmi = pmi_pending(c);
 	count_up(&c->looks);
@@ -366,7 +367,7 @@ static int program(struct ptah_capture *c, struct engine_cpu *cpu)
 	}
 	r.status = next_status(c, &cpu->caps);
 	next_output(c, &r);
-	if (c->xsaves && !c->external)
+	if (c->xsaves && cpu->pinned && !c->external)
 		return program_by_xrstors(c, &r);
 	status = program_by_msr(c, &cpu->caps, &r);
 	if (status == PTAH_OK && !c->external)

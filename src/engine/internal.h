@@ -56,6 +56,7 @@ struct engine_cpu {
 	atomic_uint unmask; /* a PMI was delivered: its mask bit is to be cleared */
 	atomic_uint late;   /* bit 55 was cleared before the PMI came */
 	atomic_uint blocked;
+	bool pinned; /* who is busy is no NMI: may use XSAVES and XRSTORS. Busy */
 	_Atomic(struct ptah_capture *) target;
 	struct ptah_capture *loaded; /* its values are in the registers. Busy */
 	struct ptah_capture *guest;  /* between VM entry and exit. PINNED */
@@ -147,6 +148,7 @@ struct ptah_capture {
 	_Atomic uint64_t position, tail, lost;
 	_Atomic uint64_t *starts_of; /* swap: where each region's bytes begin */
 	_Atomic uint64_t fills;	     /* swap: `fill`, published */
+	_Atomic uint64_t oldest;     /* swap: where the oldest region begins */
 	struct record_ring records;
 
 	struct mapping mappings[MAX_MAPPINGS]; /* PASSIVE */

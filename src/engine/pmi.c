@@ -14,6 +14,7 @@ struct engine_cpu *engine_here(struct ptah_engine *engine, unsigned *number)
 void engine_hold(struct engine_cpu *cpu)
 {
 	atomic_store(&cpu->busy, 1);
+	cpu->pinned = true;
 }
 
 void engine_note(struct engine_cpu *cpu)
@@ -101,8 +102,10 @@ void engine_release(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned
 
 void engine_serve(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned number)
 {
-	if (!atomic_exchange(&cpu->busy, 1))
-		engine_release(engine, cpu, number);
+	if (atomic_exchange(&cpu->busy, 1))
+		return;
+	cpu->pinned = false;
+	engine_release(engine, cpu, number);
 }
 
 /* The PMI of a bit that was cleared before it came. */

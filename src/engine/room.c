@@ -32,6 +32,9 @@ static bool find_swap(struct ptah_capture *c)
 	if (c->policy != PTAH_POLICY_WRAP && next >= n &&
 	    get(&c->tail) < get(&c->starts_of[(next + 1) % n]))
 		return used < c->topa.region;
+	/* First: who reads it must not take the new beginning for the oldest. */
+	if (next + 1 >= n)
+		atomic_store(&c->oldest, n == 1 ? position : get(&c->starts_of[(next + 1) % n]));
 	atomic_store_explicit(&c->starts_of[next % n], position, memory_order_release);
 	c->fill = next;
 	atomic_store_explicit(&c->fills, next, memory_order_release);
@@ -89,12 +92,9 @@ bool room_near(const struct ptah_capture *c)
 
 uint64_t room_oldest(const struct ptah_capture *c, uint64_t position)
 {
-	uint64_t fill;
-
-	if (!c->swap)
-		return position > c->topa.lap ? position - c->topa.lap : 0;
-	fill = get(&c->fills);
-	return fill + 1 >= c->topa.regions ? get(&c->starts_of[(fill + 1) % c->topa.regions]) : 0;
+	if (c->swap)
+		return get(&c->oldest);
+	return position > c->topa.lap ? position - c->topa.lap : 0;
 }
 
 struct topa_place room_place(const struct ptah_capture *c, uint64_t position)

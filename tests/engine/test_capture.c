@@ -5,6 +5,8 @@
  */
 #include "engine/rig.h"
 
+#include <ptah/event.h>
+
 #include <stdio.h>
 
 /* Packets that a processor writes on its own when it starts and stops. */
@@ -444,6 +446,54 @@ static void damaged_table(void **state)
 	}
 }
 
+/* A stop range is reached: told, and only resume goes on. */
+static void stop_range(void **state)
+{
+	const struct ptah_model_context context = {
+	    .cpl = 3, .mode = PTAH_EXEC_64, .interrupts = true};
+	const struct ptah_model_branch branch = {
+	    .ip = 0x1000, .end = 0x1002, .to = 0x5100, .kind = PTAH_INSN_JUMP_IND};
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture_status s;
+	struct ptah_model *m;
+	struct ptah_capture *c;
+	struct rig rig;
+	unsigned i;
+
+	(void)state;
+	rig_open(&rig, ptah_model_find("skylake"), 1);
+	m = ptah_machine_model(rig.machine, 0);
+	config = rig_config(&rig, &trace);
+	trace.ranges[1] = (struct ptah_trace_range){PTAH_RTIT_ADDR_STOP, 0x5000, 0x5fff};
+	c = rig_capture(&rig, &config);
+	ptah_model_begin(m, 0x1000, &context);
+	assert_int_equal(ptah_capture_start(c), PTAH_OK);
+	for (i = 0; i < 3; i++) {
+		rig_mark(&rig, 0, 100);
+		ptah_model_branch(m, &branch);
+		assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
+		s = rig_status(c);
+		assert_int_equal(s.state, PTAH_CAPTURE_RANGE);
+		assert_false(rig_enabled(&rig, 0));
+		assert_int_equal(s.position, rig_output(&rig, 0));
+		assert_int_equal(rig_flags(c) & (PTAH_RECORD_RANGE | PTAH_RECORD_FULL |
+						 PTAH_RECORD_TRUNCATED | PTAH_RECORD_ERROR),
+				 PTAH_RECORD_RANGE);
+		assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
+		assert_false(rig_enabled(&rig, 0));
+		ptah_model_begin(m, 0x1000, &context);
+		assert_int_equal(i & 1 ? ptah_capture_resume_here(c) : ptah_capture_resume(c),
+				 PTAH_OK);
+		assert_true(rig_enabled(&rig, 0));
+		assert_int_equal(rig_status(c).state, PTAH_CAPTURE_RUNNING);
+	}
+	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+	assert_int_equal(rig_check(c, 0, ptah_capture_position(c), 0, SLICE * 8), 300);
+	ptah_capture_free(c);
+	rig_close(&rig);
+}
+
 /* Paused and resumed from an NMI; what is not here is not touched. */
 static void from_an_nmi(void **state)
 {
@@ -595,6 +645,7 @@ int main(void)
 	    cmocka_unit_test(owner_dies),	  cmocka_unit_test(taken),
 	    cmocka_unit_test(no_memory),	  cmocka_unit_test(pmi_in_every_gap),
 	    cmocka_unit_test(damaged_table),	  cmocka_unit_test(from_an_nmi),
+	    cmocka_unit_test(stop_range),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
