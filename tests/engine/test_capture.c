@@ -286,120 +286,6 @@ static void loss_is_exact(void **state)
 	rig_close(&rig);
 }
 
-/* Pause, resume, other options, start over: one position, and every byte of it. */
-static void one_position(void **state)
-{
-	struct ptah_capture_config config;
-	struct ptah_trace_config trace;
-	struct ptah_trace_problem problem;
-	struct ptah_capture_status s;
-	struct ptah_capture *c;
-	struct rig rig;
-	unsigned i;
-
-	(void)state;
-	c = open_kind(&rig, &kinds[0], PTAH_POLICY_WRAP, &config, &trace);
-	assert_int_equal(ptah_capture_pause(c), PTAH_E_INVAL);
-	assert_int_equal(ptah_capture_start(c), PTAH_OK);
-	assert_int_equal(ptah_capture_start(c), PTAH_OK);
-	for (i = 0; i < 20; i++) {
-		rig_mark(&rig, 0, 50);
-		assert_int_equal(ptah_capture_pause(c), PTAH_OK);
-		assert_false(rig_enabled(&rig, 0));
-		assert_int_equal(rig_status(c).position, rig_output(&rig, 0));
-		trace.no_retcomp = i & 1;
-		assert_int_equal(ptah_capture_reconfigure(c, &trace, &problem), PTAH_OK);
-		assert_false(rig_enabled(&rig, 0));
-		assert_int_equal(ptah_capture_resume(c), PTAH_OK);
-		assert_true(rig_enabled(&rig, 0));
-		rig_mark(&rig, 0, 50);
-		trace.ranges[0] =
-		    (struct ptah_trace_range){PTAH_RTIT_ADDR_FILTER, 0x1000 * i, 0x1000 * i + 99};
-		assert_int_equal(ptah_capture_reconfigure(c, &trace, &problem), PTAH_OK);
-		assert_true(rig_enabled(&rig, 0));
-		trace.ranges[0].mode = 9;
-		assert_int_equal(ptah_capture_reconfigure(c, &trace, &problem), PTAH_E_INVAL);
-		trace.ranges[0].mode = PTAH_RTIT_ADDR_OFF;
-	}
-	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
-	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
-	s = rig_status(c);
-	assert_int_equal(s.position, rig_output(&rig, 0));
-	assert_int_equal(rig_check(c, 0, s.position, 0, SLICE * 130), 20 * 100);
-	assert_true(rig_flags(c) & PTAH_RECORD_RECONFIGURED);
-	ptah_capture_free(c);
-	rig_close(&rig);
-}
-
-/* An owner dies while it traces and has the buffer mapped. */
-static void owner_dies(void **state)
-{
-	struct ptah_capture_config config;
-	struct ptah_trace_config trace;
-	struct ptah_capture *c, *other;
-	struct rig rig;
-	uint64_t address, second;
-
-	(void)state;
-	rig_open(&rig, ptah_model_find("skylake"), 2);
-	config = rig_config(&rig, &trace);
-	config.owner = 7;
-	c = rig_capture(&rig, &config);
-	config.owner = 8;
-	config.cpu = 1;
-	other = rig_capture(&rig, &config);
-	assert_int_equal(ptah_capture_start(c), PTAH_OK);
-	assert_int_equal(ptah_capture_map(c, 7, false, &address), PTAH_OK);
-	assert_int_equal(ptah_capture_map(other, 7, false, &second), PTAH_OK);
-	assert_int_equal(ptah_capture_free(c), PTAH_E_BUSY);
-	assert_int_equal(ptah_engine_free(rig.engine), PTAH_E_BUSY);
-	assert_int_equal(ptah_engine_release_owner(rig.engine, 7), 1);
-	assert_false(rig_enabled(&rig, 0));
-	assert_int_equal(ptah_machine_mapped(rig.machine), 0);
-	assert_int_equal(ptah_capture_free(other), PTAH_OK);
-	rig_close(&rig);
-}
-
-/* Another tracer's registers are left as they are. */
-static void taken(void **state)
-{
-	struct ptah_capture_config config;
-	struct ptah_trace_config trace;
-	struct ptah_capture *c, *second;
-	struct ptah_hal_memory page;
-	struct ptah_model *m;
-	struct rig rig;
-	uint64_t ctl;
-
-	(void)state;
-	rig_open(&rig, ptah_model_find("skylake"), 1);
-	m = ptah_machine_model(rig.machine, 0);
-	config = rig_config(&rig, &trace);
-	c = rig_capture(&rig, &config);
-	second = rig_capture(&rig, &config);
-	assert_int_equal(rig.hal.alloc(rig.machine, 4096, 4096, &page), PTAH_OK);
-	ptah_model_wrmsr(m, PTAH_IA32_RTIT_OUTPUT_BASE, page.physical);
-	ptah_model_wrmsr(m, PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, 0xfff);
-	assert_int_equal(
-	    ptah_model_wrmsr(m, PTAH_IA32_RTIT_CTL,
-			     PTAH_RTIT_CTL_TRACE_EN | PTAH_RTIT_CTL_USER | PTAH_RTIT_CTL_BRANCH_EN),
-	    PTAH_OK);
-	assert_int_equal(ptah_capture_start(c), PTAH_E_BUSY);
-	assert_int_equal(rig_status(c).state, PTAH_CAPTURE_IDLE);
-	ptah_model_rdmsr(m, PTAH_IA32_RTIT_CTL, &ctl);
-	assert_true(ctl & PTAH_RTIT_CTL_TRACE_EN);
-	ptah_model_wrmsr(m, PTAH_IA32_RTIT_CTL, 0);
-	rig.hal.release(rig.machine, &page);
-	assert_int_equal(ptah_capture_start(c), PTAH_OK);
-	assert_int_equal(ptah_capture_start(second), PTAH_E_BUSY);
-	assert_int_equal(ptah_capture_stop(second), PTAH_OK);
-	assert_true(rig_enabled(&rig, 0));
-	ptah_capture_free(c);
-	assert_int_equal(ptah_capture_start(second), PTAH_OK);
-	ptah_capture_free(second);
-	rig_close(&rig);
-}
-
 /* A table that somebody wrote over: told when it is reached, and not walked again. */
 static void damaged_table(void **state)
 {
@@ -494,64 +380,6 @@ static void stop_range(void **state)
 	rig_close(&rig);
 }
 
-/* Paused and resumed from an NMI; what is not here is not touched. */
-static void from_an_nmi(void **state)
-{
-	struct ptah_capture_config config;
-	struct ptah_trace_config trace;
-	struct ptah_capture *c;
-	struct rig rig;
-
-	(void)state;
-	c = open_kind(&rig, &kinds[0], PTAH_POLICY_WRAP, &config, &trace);
-	assert_int_equal(ptah_capture_pause_here(c), PTAH_E_INVAL);
-	assert_int_equal(ptah_capture_start(c), PTAH_OK);
-	rig_mark(&rig, 0, 10);
-	assert_int_equal(ptah_capture_pause_here(c), PTAH_OK);
-	assert_false(rig_enabled(&rig, 0));
-	assert_int_equal(rig_status(c).state, PTAH_CAPTURE_PAUSED);
-	assert_int_equal(ptah_capture_position(c), rig_output(&rig, 0));
-	assert_int_equal(ptah_capture_resume_here(c), PTAH_OK);
-	assert_true(rig_enabled(&rig, 0));
-	ptah_machine_set_cpu(rig.machine, 1);
-	assert_int_equal(ptah_capture_pause_here(c), PTAH_E_INVAL);
-	assert_true(rig_enabled(&rig, 0));
-	ptah_machine_set_cpu(rig.machine, 0);
-	ptah_capture_free(c);
-	assert_false(rig_enabled(&rig, 0));
-	rig_close(&rig);
-}
-
-/* No memory at any allocation: an error, and nothing is left. */
-static void no_memory(void **state)
-{
-	struct ptah_capture_config config;
-	struct ptah_trace_config trace;
-	struct ptah_capture *c;
-	struct rig rig;
-	size_t before;
-	unsigned n;
-
-	(void)state;
-	rig_open(&rig, ptah_model_find("skylake"), 1);
-	config = rig_config(&rig, &trace);
-	config.region = 4096;
-	before = ptah_machine_allocated(rig.machine);
-	for (n = 1; n < 6; n++) {
-		int status;
-
-		ptah_machine_fail_alloc(rig.machine, n);
-		status = ptah_capture_new(rig.engine, &config, &c, NULL);
-		if (status == PTAH_OK)
-			assert_int_equal(ptah_capture_free(c), PTAH_OK);
-		else
-			assert_int_equal(status, PTAH_E_NOMEM);
-		assert_int_equal(ptah_machine_allocated(rig.machine), before);
-	}
-	ptah_machine_fail_alloc(rig.machine, 0);
-	rig_close(&rig);
-}
-
 /*
  * A PMI that comes so many instructions late falls into every gap of what the
  * engine does next; and all the engine's own instructions are traced.
@@ -641,11 +469,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(snapshots),	  cmocka_unit_test(stop_when_full),
 	    cmocka_unit_test(drained_in_the_pmi), cmocka_unit_test(drained_slowly),
-	    cmocka_unit_test(loss_is_exact),	  cmocka_unit_test(one_position),
-	    cmocka_unit_test(owner_dies),	  cmocka_unit_test(taken),
-	    cmocka_unit_test(no_memory),	  cmocka_unit_test(pmi_in_every_gap),
-	    cmocka_unit_test(damaged_table),	  cmocka_unit_test(from_an_nmi),
-	    cmocka_unit_test(stop_range),
+	    cmocka_unit_test(loss_is_exact),	  cmocka_unit_test(pmi_in_every_gap),
+	    cmocka_unit_test(damaged_table),	  cmocka_unit_test(stop_range),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
