@@ -183,8 +183,10 @@ static inline void live_close(void)
 struct live_reader {
 	uint64_t next; /* mark */
 	uint64_t tail, lost;
+	unsigned losses; /* times that some were */
 	uint32_t flags;
 	uint64_t skipped; /* times that the next mark was not the expected one */
+	uint64_t cuts;	  /* times that one was told to expect that */
 	uint8_t rest[MARK];
 	size_t n;
 };
@@ -213,6 +215,7 @@ static inline void live_read(struct live_reader *r, const uint8_t *bytes, size_t
 static inline void live_lose(struct live_reader *r, uint64_t lost)
 {
 	r->lost += lost;
+	r->losses++;
 	r->n = 0;
 }
 

@@ -145,147 +145,6 @@ static void stop_when_full(void **state)
 	}
 }
 
-struct drained {
-	size_t n;
-	uint8_t bytes[8 << 20];
-};
-
-/* Takes what it is given, appended to one long buffer. */
-static uint64_t drain(void *cookie, struct ptah_capture *c, uint64_t tail, uint64_t position)
-{
-	struct drained *d = cookie;
-	uint8_t *bytes = rig_bytes(c, tail, position);
-
-	assert_int_equal(d->n, tail);
-	assert_true(position <= sizeof(d->bytes));
-	memcpy(d->bytes + d->n, bytes, (size_t)(position - tail));
-	d->n = (size_t)position;
-	free(bytes);
-	return position;
-}
-
-/* Emptied inside the PMI: it never waits, nothing is lost. */
-static void drained_in_the_pmi(void **state)
-{
-	struct ptah_capture_config config;
-	struct ptah_trace_config trace;
-	struct ptah_capture_status s;
-	struct drained *d = malloc(sizeof(*d));
-	struct ptah_capture *c;
-	uint64_t next, at;
-	struct rig rig;
-	size_t i;
-
-	(void)state;
-	for (i = 0; i < 6; i += 2) {
-		rig_open(&rig, ptah_model_find(kinds[i].processor), 1);
-		config = rig_config(&rig, &trace);
-		config.policy = PTAH_POLICY_DRAIN;
-		config.buffer = 65536;
-		config.region = 4096;
-		config.cookie = d;
-		d->n = 0;
-		config.drain = drain;
-		c = rig_capture(&rig, &config);
-		assert_int_equal(ptah_capture_start(c), PTAH_OK);
-		rig_mark(&rig, 0, 100000);
-		assert_int_equal(ptah_capture_stop(c), PTAH_OK);
-		s = rig_status(c);
-		assert_int_equal(s.position, rig_output(&rig, 0));
-		assert_true(s.position >= 100000 * MARK);
-		assert_int_equal(s.full, 0);
-		assert_false(rig_flags(c) & (PTAH_RECORD_TRUNCATED | PTAH_RECORD_FULL));
-		assert_int_equal(d->n, s.position);
-		for (next = at = 0; at + MARK <= d->n;) {
-			if (!rig_is_mark(d->bytes + at)) {
-				at++;
-				continue;
-			}
-			assert_int_equal(rig_number(d->bytes + at), next);
-			next++;
-			at += MARK;
-		}
-		assert_int_equal(next, 100000);
-		ptah_capture_free(c);
-		rig_close(&rig);
-	}
-	free(d);
-}
-
-/* A consumer that comes when it likes: nothing that it has not seen is overwritten. */
-static void drained_slowly(void **state)
-{
-	struct ptah_capture_config config;
-	struct ptah_trace_config trace;
-	struct ptah_capture_status s;
-	struct ptah_capture *c;
-	struct rig rig;
-	uint64_t lost;
-	unsigned round;
-	size_t i;
-
-	(void)state;
-	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (kinds[i].shape == PTAH_SHAPE_SINGLE || kinds[i].buffer > 65536 ||
-		    !strcmp(kinds[i].processor, "minimal-range"))
-			continue;
-		c = open_kind(&rig, &kinds[i], PTAH_POLICY_DRAIN, &config, &trace);
-		assert_int_equal(ptah_capture_start(c), PTAH_OK);
-		for (round = 0; round < 60; round++) {
-			rig_mark(&rig, 0, (round * 733 + 11) % 3000);
-			if (round % 3 == 0)
-				assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
-			s = rig_status(c);
-			assert_true(s.tail >= s.oldest);
-			if (s.state == PTAH_CAPTURE_FULL)
-				assert_false(rig_enabled(&rig, 0));
-			assert_int_equal(
-			    ptah_capture_consume(c, s.tail + (s.position - s.tail) * 2 / 3, &lost),
-			    PTAH_OK);
-			assert_int_equal(lost, 0);
-			if (round % 4 == 0) {
-				assert_int_equal(ptah_capture_consume(c, s.position, &lost),
-						 PTAH_OK);
-				assert_true(rig_enabled(&rig, 0));
-			}
-		}
-		assert_int_equal(ptah_capture_stop(c), PTAH_OK);
-		s = rig_status(c);
-		assert_int_equal(s.position, rig_output(&rig, 0));
-		assert_int_equal(s.lost, 0);
-		ptah_capture_free(c);
-		rig_close(&rig);
-	}
-}
-
-/* Loss in a buffer that wraps is told to the byte. */
-static void loss_is_exact(void **state)
-{
-	struct ptah_capture_config config;
-	struct ptah_trace_config trace;
-	struct ptah_capture *c;
-	struct rig rig;
-	uint64_t lost, position;
-
-	(void)state;
-	c = open_kind(&rig, &kinds[0], PTAH_POLICY_WRAP, &config, &trace);
-	assert_int_equal(ptah_capture_start(c), PTAH_OK);
-	rig_mark(&rig, 0, 100);
-	assert_int_equal(ptah_capture_flush(c, &position), PTAH_OK);
-	assert_int_equal(ptah_capture_consume(c, 1000, &lost), PTAH_OK);
-	assert_int_equal(lost, 0);
-	rig_mark(&rig, 0, 65536 / MARK);
-	assert_int_equal(ptah_capture_consume(c, position, &lost), PTAH_OK);
-	/* consume() looked: what it found is where the trace is now. */
-	assert_int_equal(lost, ptah_capture_position(c) - 65536 - 1000 < position - 1000
-				   ? ptah_capture_position(c) - 65536 - 1000
-				   : position - 1000);
-	assert_true(lost > 0);
-	assert_int_equal(rig_status(c).lost, lost);
-	ptah_capture_free(c);
-	rig_close(&rig);
-}
-
 /* A table that somebody wrote over: told when it is reached, and not walked again. */
 static void damaged_table(void **state)
 {
@@ -467,10 +326,9 @@ static void pmi_in_every_gap(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(snapshots),	  cmocka_unit_test(stop_when_full),
-	    cmocka_unit_test(drained_in_the_pmi), cmocka_unit_test(drained_slowly),
-	    cmocka_unit_test(loss_is_exact),	  cmocka_unit_test(pmi_in_every_gap),
-	    cmocka_unit_test(damaged_table),	  cmocka_unit_test(stop_range),
+	    cmocka_unit_test(snapshots),	cmocka_unit_test(stop_when_full),
+	    cmocka_unit_test(pmi_in_every_gap), cmocka_unit_test(damaged_table),
+	    cmocka_unit_test(stop_range),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
