@@ -345,8 +345,9 @@ struct ptah_record {
 
 /*
  * Any but NMI; the consumer alone. Copies at most n of the records that wait,
- * the oldest first, and returns how many. Flags of records that found no room
- * come with the next one that did (DROPPED), so none is ever forgotten.
+ * the oldest first, and returns how many. Records that found no room are one
+ * (DROPPED): the next that did, or the last that is returned here; so no flag is
+ * ever forgotten.
  */
 PTAH_API int ptah_capture_records(struct ptah_capture *capture, struct ptah_record *records,
 				  size_t n);

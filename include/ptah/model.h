@@ -179,10 +179,11 @@ struct ptah_model_choices {
 	bool long_tnt;	       /* TNT-64, as soon as 47 outcomes are there */
 	uint8_t deferred_tips; /* so many TIPs, at most 4, wait for the TNT to be full */
 	/*
-	 * A conditional branch that leaves the filter's range: TIP.PGD with its target,
-	 * which decoders expect; else without, as Table "TIP.PGD Packet Definition" says.
+	 * A conditional branch that leaves the filter's range: TIP.PGD without its
+	 * target, as Table "TIP.PGD Packet Definition" says; else with it, which decoders
+	 * (libipt, and Ptah's flow) count on.
 	 */
-	bool conditional_ip;
+	bool conditional_bare;
 };
 
 PTAH_API void ptah_model_choose(struct ptah_model *m, const struct ptah_model_choices *choices);

@@ -7,6 +7,7 @@
 #include <ptah/counts.h>
 #include <ptah/coverage.h>
 #include <ptah/cpu.h>
+#include <ptah/engine.h>
 #include <ptah/error.h>
 #include <ptah/event.h>
 #include <ptah/flow.h>

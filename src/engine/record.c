@@ -11,6 +11,28 @@ void record_init(struct record_ring *ring, struct ptah_record *records, uint32_t
 	atomic_init(&ring->dropped, 0);
 }
 
+static void owe(struct record_ring *ring, const struct ptah_record *record)
+{
+	atomic_store(&ring->owed_position, record->position);
+	atomic_fetch_add(&ring->owed_lost, record->lost);
+	/* Last: who takes the flags finds the rest. */
+	atomic_fetch_or(&ring->owed_flags, record->flags | PTAH_RECORD_DROPPED);
+	atomic_fetch_add_explicit(&ring->dropped, 1, memory_order_relaxed);
+}
+
+/* Both sides may: each flag and each byte is told once. */
+static bool take_owed(struct record_ring *ring, struct ptah_record *record)
+{
+	uint32_t flags;
+
+	if (!atomic_load_explicit(&ring->owed_flags, memory_order_relaxed))
+		return false;
+	flags = atomic_exchange(&ring->owed_flags, 0);
+	record->flags |= flags;
+	record->lost += atomic_exchange(&ring->owed_lost, 0);
+	return flags != 0;
+}
+
 void record_push(struct record_ring *ring, const struct ptah_record *record)
 {
 	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
@@ -18,16 +40,11 @@ void record_push(struct record_ring *ring, const struct ptah_record *record)
 	struct ptah_record *to = &ring->records[head & ring->mask];
 
 	if (head - tail > ring->mask) {
-		ring->owed_flags |= record->flags | PTAH_RECORD_DROPPED;
-		ring->owed_lost += record->lost;
-		atomic_fetch_add_explicit(&ring->dropped, 1, memory_order_relaxed);
+		owe(ring, record);
 		return;
 	}
 	*to = *record;
-	to->flags |= ring->owed_flags;
-	to->lost += ring->owed_lost;
-	ring->owed_flags = 0;
-	ring->owed_lost = 0;
+	take_owed(ring, to);
 	atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 }
 
@@ -40,5 +57,10 @@ size_t record_pop(struct record_ring *ring, struct ptah_record *records, size_t 
 	for (k = 0; k < n && tail != head; k++, tail++)
 		records[k] = ring->records[tail & ring->mask];
 	atomic_store_explicit(&ring->tail, tail, memory_order_release);
+	/* Perhaps no record comes any more that could bring what is owed. */
+	if (k < n) {
+		records[k] = (struct ptah_record){.position = atomic_load(&ring->owed_position)};
+		k += take_owed(ring, &records[k]);
+	}
 	return k;
 }

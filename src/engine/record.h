@@ -2,7 +2,8 @@
 /*
  * Records from the look at a processor (in an NMI, perhaps) to the consumer: a
  * ring with one writer and one reader, without a lock. What finds no room is
- * kept by the writer and comes with the next one. Freestanding.
+ * summed up, and goes to whoever comes first: the writer, with the next record that
+ * finds room, or the reader, when it has emptied the ring. Freestanding.
  */
 #ifndef PTAH_ENGINE_RECORD_H
 #define PTAH_ENGINE_RECORD_H
@@ -15,9 +16,9 @@ struct record_ring {
 	struct ptah_record *records;
 	uint32_t mask;
 	_Atomic uint32_t head, tail; /* written, read: modulo 2^32 */
-	/* the writer's */
-	uint32_t owed_flags;
-	uint64_t owed_lost;
+	/* Found no room, and not told yet. */
+	_Atomic uint32_t owed_flags;
+	_Atomic uint64_t owed_lost, owed_position;
 	_Atomic uint64_t dropped;
 };
 

@@ -64,7 +64,7 @@ static bool tells_target(const struct ptah_model *m, enum model_shows shows)
 	if (!m->context_en)
 		return false;
 	if (shows == MODEL_SHOWS_TNT)
-		return m->choices.conditional_ip;
+		return !m->choices.conditional_bare;
 	return shows != MODEL_SHOWS_NOTHING || !model_has_erratum(m, PTAH_ERRATUM_SKL014);
 }
 

@@ -49,7 +49,7 @@ static void nothing_is_forgotten(void **state)
 
 		record_push(&ring, &record);
 	}
-	assert_int_equal(record_pop(&ring, out, 8), 4);
+	assert_int_equal(record_pop(&ring, out, 4), 4);
 	for (i = 0; i < 4; i++)
 		assert_int_equal(out[i].flags, 1u << i);
 	assert_int_equal(ring.dropped, 3);
@@ -58,9 +58,18 @@ static void nothing_is_forgotten(void **state)
 	assert_int_equal(out[0].position, 7);
 	assert_int_equal(out[0].flags, 0xf0 | PTAH_RECORD_DROPPED);
 	assert_int_equal(out[0].lost, 40 + 50 + 60 + 1);
+	assert_int_equal(record_pop(&ring, out, 8), 0);
 	record_push(&ring, &(struct ptah_record){.position = 8, .flags = 1});
 	assert_int_equal(record_pop(&ring, out, 8), 1);
 	assert_int_equal(out[0].flags, 1);
+
+	/* And no record comes any more. */
+	for (i = 0; i < 6; i++)
+		record_push(&ring, &(struct ptah_record){.position = i, .flags = 1u << i});
+	assert_int_equal(record_pop(&ring, out, 8), 5);
+	assert_int_equal(out[4].position, 5);
+	assert_int_equal(out[4].flags, 0x30 | PTAH_RECORD_DROPPED);
+	assert_int_equal(record_pop(&ring, out, 8), 0);
 }
 
 int main(void)

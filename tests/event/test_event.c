@@ -275,6 +275,35 @@ static void timing_packets(void **state)
 	ptah_event_decoder_free(d);
 }
 
+/*
+ * CBR alone: fewer than CycThresh cycles are longer at a lower frequency. 31 of
+ * them at 8 bus clocks, with a TSC that runs at 34, are 131 ticks.
+ */
+static void lower_frequency_is_less_sure(void **state)
+{
+	const struct ptah_event_config config = {
+	    .size = sizeof(config), .nominal_ratio = 34, .cyc_thresh = 6};
+	struct ptah_event_decoder *d;
+	int n;
+
+	(void)state;
+	begin(false);
+	generator_psb(&g, 1000, 34, true, 0x401000);
+	PUT(0x47, 0x02); /* CYC 40 */
+	generator_tip(&g, 0x401000);
+	generator_tsc(&g, 1040);
+	generator_cbr(&g, 8);
+	generator_tip(&g, 0x401000);
+	assert_int_equal(ptah_event_decoder_new(&config, &d), 0);
+	assert_int_equal(ptah_event_feed(d, trace, (size_t)(g.out - trace), true), 0);
+	n = ptah_event_read(d, items, 64);
+	assert_in_range(n, 2, 63);
+	assert_int_equal(items[n - 1].type, PTAH_ITEM_TIP);
+	assert_int_equal(items[n - 1].tsc, 1040);
+	assert_in_range(items[n - 1].tsc_error, 8, 63);
+	ptah_event_decoder_free(d);
+}
+
 static void feeding(void **state)
 {
 	struct ptah_event_decoder *d;
@@ -427,6 +456,7 @@ int main(void)
 	    cmocka_unit_test(damage),
 	    cmocka_unit_test(truncated_and_unsynchronised),
 	    cmocka_unit_test(timing_packets),
+	    cmocka_unit_test(lower_frequency_is_less_sure),
 	    cmocka_unit_test(feeding),
 	    cmocka_unit_test(unknown_opcodes),
 	    cmocka_unit_test(unknown_opcodes_refused),

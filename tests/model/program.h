@@ -125,7 +125,7 @@ static inline void program_arrive(struct program *p, bool before, bool async, bo
 	if (!before && traced(p))
 		program_note(p, CLASS_ENABLE, PTAH_ITEM_ENABLED, to, 0, 0);
 	if (before && !traced(p)) {
-		uint64_t told = in_context(p) && !(conditional && !p->o.choices.conditional_ip)
+		uint64_t told = in_context(p) && !(conditional && p->o.choices.conditional_bare)
 				    ? to
 				    : NO_ADDRESS;
 
@@ -608,7 +608,6 @@ static inline struct program_options program_options(const struct ptah_model_pro
 	o.one_mode = ranges < 4 && o.filter;
 	o.choices.long_tnt = seed & 16;
 	o.choices.deferred_tips = seed & 32 ? 3 : 0;
-	o.choices.conditional_ip = true;
 	for (unsigned i = 0; i < 10; i++)
 		if (ebx >> i & 1 && seed >> (i % 5) & 1)
 			o.ctl |= flags[i];

@@ -169,20 +169,28 @@ static struct ptah_flow_config config_of(const struct program *p)
 	return config;
 }
 
+static struct ptah_flow *open_flow(const struct program *p, const struct ptah_flow_config *config,
+				   struct ptah_image **image)
+{
+	struct ptah_flow *flow;
+
+	assert_int_equal(ptah_image_new(image), 0);
+	assert_int_equal(
+	    ptah_image_add_bytes(*image, p->w->code, sizeof(p->w->code), WORLD_BASE, NULL), 0);
+	assert_int_equal(ptah_flow_new(*image, config, &flow), 0);
+	assert_int_equal(ptah_flow_feed(flow, p->rig->memory, rig_bytes(p->rig), true), 0);
+	return flow;
+}
+
 static void decode(const struct program *p)
 {
 	const struct ptah_flow_config config = config_of(p);
 	struct reader r = {.p = p};
 	struct ptah_image *image;
-	struct ptah_flow *flow;
+	struct ptah_flow *flow = open_flow(p, &config, &image);
 	struct ptah_item items[64];
 	int n;
 
-	assert_int_equal(ptah_image_new(&image), 0);
-	assert_int_equal(
-	    ptah_image_add_bytes(image, p->w->code, sizeof(p->w->code), WORLD_BASE, NULL), 0);
-	assert_int_equal(ptah_flow_new(image, &config, &flow), 0);
-	assert_int_equal(ptah_flow_feed(flow, p->rig->memory, rig_bytes(p->rig), true), 0);
 	while ((n = ptah_flow_read(flow, items, 64)) > 0)
 		for (int i = 0; i < n; i++)
 			read_item(&r, flow, &items[i]);
@@ -232,11 +240,69 @@ static void overflows(void **state)
 	run(true, 16);
 }
 
+/* Instructions that ran, in their order, with gaps between them. Moves *at behind the last. */
+static void expect_among(const struct program *p, const struct ptah_flow *flow,
+			 const struct ptah_item *block, size_t *at)
+{
+	struct ptah_insn insns[512];
+
+	assert_int_equal(ptah_flow_insns(flow, block, insns, 512), block->ninsn);
+	for (unsigned k = 0; k < block->ninsn; k++) {
+		while (*at < p->ran_count && p->ran[*at].ip != insns[k].ip)
+			(*at)++;
+		assert_true(*at < p->ran_count);
+		(*at)++;
+	}
+}
+
+static void decode_with_gaps(const struct program *p)
+{
+	struct ptah_flow_config config = config_of(p);
+	struct ptah_image *image;
+	struct ptah_flow *flow;
+	struct ptah_item items[64];
+	size_t at = 0, seen = 0;
+	int n;
+
+	config.no_tnt = config.no_retcomp = true;
+	flow = open_flow(p, &config, &image);
+	while ((n = ptah_flow_read(flow, items, 64)) > 0) {
+		for (int i = 0; i < n; i++) {
+			assert_int_not_equal(items[i].type, PTAH_ITEM_ERROR);
+			if (items[i].type != PTAH_ITEM_BLOCK)
+				continue;
+			expect_among(p, flow, &items[i], &at);
+			seen += items[i].ninsn;
+		}
+	}
+	assert_true(seen > p->ran_count / 2);
+	ptah_flow_free(flow);
+	ptah_image_free(image);
+}
+
+/* DisTNT: what no packet with an address is behind is not known. */
+static void without_outcomes(void **state)
+{
+	const struct ptah_model_processor *is = ptah_model_find("maximal");
+
+	(void)state;
+	for (unsigned seed = 0; seed < 24; seed++) {
+		struct program_options o = program_options(is, seed);
+		struct program *p;
+
+		o.ctl |= PTAH_RTIT_CTL_DIS_TNT | PTAH_RTIT_CTL_DIS_RETC;
+		p = program_new(seed, &o);
+		decode_with_gaps(p);
+		program_free(p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(every_processor),
 	    cmocka_unit_test(overflows),
+	    cmocka_unit_test(without_outcomes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

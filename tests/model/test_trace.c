@@ -242,6 +242,21 @@ static void mov_cr3_in_a_stop_range(void **state)
 	expect_and_free(rig, PSB_ALL ";PIP cr3 0x6000;TraceStop");
 }
 
+/* It is no branch: FilterEn does not notice that the range has been left, or entered. */
+static void mov_cr3_leaves_filter_en(void **state)
+{
+	struct rig *rig = filtered(OS);
+
+	(void)state;
+	rig_start(rig);
+	ptah_model_mov_cr3(rig->m, IP + 0x1003, 0x6000);
+	assert_int_equal(rig_status(rig) & 7, 7);
+	jump(rig, OUT);
+	ptah_model_mov_cr3(rig->m, IP + 3, 0x7000);
+	assert_int_equal(rig_status(rig) & 7, 6);
+	expect_and_free(rig, ALL ";PIP cr3 0x6000;TIP.PGD 0x600000;PIP cr3 0x7000");
+}
+
 static void pae_has_more_of_cr3(void **state)
 {
 	struct rig *rig = new_rig(OS | PTAH_RTIT_CTL_CR3_FILTER);
@@ -305,6 +320,7 @@ static void conditional(void **state)
 	struct rig *rig = filtered(0);
 
 	(void)state;
+	ptah_model_choose(rig->m, &(struct ptah_model_choices){.conditional_bare = true});
 	rig_start(rig);
 	for (unsigned i = 0; i < 7; i++)
 		cond(rig, i & 1 ? 0 : IP + 8 * i); /* 7d, 8d: the sixth fills it up */
@@ -321,7 +337,6 @@ static void conditional_told(void **state)
 	struct rig *rig = filtered(0);
 
 	(void)state;
-	ptah_model_choose(rig->m, &(struct ptah_model_choices){.conditional_ip = true});
 	rig_start(rig);
 	cond(rig, 0);
 	cond(rig, STOP);
@@ -697,7 +712,7 @@ static void init(void **state)
 	t.kind = PTAH_MODEL_INIT_WAIT;
 	ptah_model_transfer(rig->m, &t); /* 31b */
 	rig->m->psb_due = true;		 /* waits until the TIP is out */
-	ptah_model_pass(rig->m, 1000);
+	model_trace_attend(rig->m, IP);
 	t.kind = PTAH_MODEL_SIPI;
 	t.to = 0x9000;
 	ptah_model_transfer(rig->m, &t); /* 32f */
@@ -1303,6 +1318,7 @@ int main(void)
 	    cmocka_unit_test(psb_has_all),
 	    cmocka_unit_test(mov_cr3),
 	    cmocka_unit_test(mov_cr3_in_a_stop_range),
+	    cmocka_unit_test(mov_cr3_leaves_filter_en),
 	    cmocka_unit_test(pae_has_more_of_cr3),
 	    cmocka_unit_test(ip_filtering_example),
 	    cmocka_unit_test(direct_jump),
