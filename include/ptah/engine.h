@@ -368,7 +368,8 @@ struct ptah_piece {
  * two are enough where the system gave one block. PTAH_E_INVAL: from > to, or to
  * beyond the position. PTAH_E_LOST: `from` is older than the oldest byte. While it
  * runs and wraps, bytes may be overwritten as they are read:
- * ptah_capture_consume() tells.
+ * ptah_capture_consume() tells. And while a single range is traced, a mark that
+ * a lap would wipe out lies over its newest 64 bytes: pause it to read them.
  */
 PTAH_API int ptah_capture_pieces(const struct ptah_capture *capture, uint64_t from, uint64_t to,
 				 struct ptah_piece *pieces, size_t n);

@@ -130,6 +130,9 @@ static void judge_status(struct ptah_capture *c, const struct registers *r)
 	 */
 	if (room_at_stop(c)) {
 		c->flags |= PTAH_RECORD_TRUNCATED;
+		/* Nobody may try to go on, and find that there is no room. */
+		if (c->policy == PTAH_POLICY_STOP && !c->swap)
+			c->flags |= PTAH_RECORD_FULL;
 	} else {
 		c->flags |= PTAH_RECORD_RANGE;
 		set_halt(c, HALT_RANGE, 0);

@@ -213,13 +213,10 @@ static unsigned entry_fault(uint64_t entry, uint32_t index, unsigned physical_bi
 	return TOPA_SOUND;
 }
 
-/* SDM "Single Output Region ToPA Implementation". */
-static bool ends_to_itself(const struct ptah_hal_memory *table)
+/* SDM "Single Output Region ToPA Implementation": the second entry is END, to the same table. */
+static bool is_second(uint64_t entry, uint32_t index, uint64_t table)
 {
-	const uint64_t *entries = table->address;
-
-	return table->size >= 16 && (entries[1] & PTAH_TOPA_END) &&
-	       (entries[1] & ~UINT64_C(0xfff)) == table->physical;
+	return !index || ((entry & PTAH_TOPA_END) && (entry & ~UINT64_C(0xfff)) == table);
 }
 
 static bool found(struct topa_fault *fault, unsigned kind, uint32_t page, uint64_t index)
@@ -232,7 +229,7 @@ static bool found(struct topa_fault *fault, unsigned kind, uint32_t page, uint64
 
 /* Follows one table from `index` to its END; *page becomes the next one. */
 static bool check_table(const struct ptah_hal_memory *tables, uint32_t n, unsigned physical_bits,
-			uint32_t *page, uint32_t index, struct topa_fault *fault)
+			bool multi, uint32_t *page, uint32_t index, struct topa_fault *fault)
 {
 	const struct ptah_hal_memory *table = &tables[*page];
 	const uint64_t *entries = table->address;
@@ -244,6 +241,8 @@ static bool check_table(const struct ptah_hal_memory *tables, uint32_t n, unsign
 		if (index >= table->size / 8)
 			return found(fault, TOPA_NO_END, *page, index);
 		kind = entry_fault(entries[index], index, physical_bits);
+		if (!kind && !multi && !is_second(entries[index], index, table->physical))
+			kind = TOPA_SINGLE;
 		if (kind)
 			return found(fault, kind, *page, index);
 		if (entries[index] & PTAH_TOPA_END)
@@ -279,13 +278,11 @@ bool topa_check(const struct ptah_hal_memory *tables, uint32_t n, unsigned physi
 			return found(fault,
 				     tables[page].physical & 0xfff ? TOPA_UNALIGNED : TOPA_RESERVED,
 				     page, index);
-		if (!multi && !ends_to_itself(&tables[page]))
-			return found(fault, TOPA_SINGLE, page, 1);
 		if (visits == 0 && index < tables[page].size / 8 &&
 		    !(entries[index] & PTAH_TOPA_END) &&
 		    place.offset >= UINT64_C(4096) << (entries[index] >> PTAH_TOPA_SIZE & 15))
 			return found(fault, TOPA_OFFSET, page, index);
-		if (!check_table(tables, n, physical_bits, &page, index, fault))
+		if (!check_table(tables, n, physical_bits, multi, &page, index, fault))
 			return false;
 		index = 0;
 	}

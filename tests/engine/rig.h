@@ -41,20 +41,21 @@ static inline void rig_pmi(void *argument, unsigned cpu)
 		atomic_fetch_add(&rig->foreign, 1);
 }
 
-static inline void rig_open(struct rig *rig, const struct ptah_model_processor *processor,
-			    unsigned cpus)
+/* With so much memory, there. */
+static inline void rig_open_at(struct rig *rig, const struct ptah_model_processor *processor,
+			       unsigned cpus, size_t arena, uint64_t physical)
 {
 	struct ptah_machine_config config = {
 	    .size = sizeof(config),
 	    .cpus = cpus,
 	    .processor = processor,
-	    .arena_size = RIG_ARENA,
-	    .physical = 0x10000000,
+	    .arena_size = arena,
+	    .physical = physical,
 	};
 
 	memset(rig, 0, sizeof(*rig));
 	rig->machine = calloc(1, ptah_machine_size(cpus));
-	rig->arena = aligned_alloc(4096, RIG_ARENA);
+	rig->arena = aligned_alloc(4096, arena);
 	assert_non_null(rig->machine);
 	assert_non_null(rig->arena);
 	config.arena = rig->arena;
@@ -62,6 +63,12 @@ static inline void rig_open(struct rig *rig, const struct ptah_model_processor *
 	ptah_machine_hal(rig->machine, &rig->hal);
 	assert_int_equal(ptah_engine_new(&rig->hal, rig->machine, &rig->engine), PTAH_OK);
 	ptah_machine_on_pmi(rig->machine, rig_pmi, rig);
+}
+
+static inline void rig_open(struct rig *rig, const struct ptah_model_processor *processor,
+			    unsigned cpus)
+{
+	rig_open_at(rig, processor, cpus, RIG_ARENA, 0x10000000);
 }
 
 /* And nothing is left, and no rule of hal.h was broken. */

@@ -7,7 +7,7 @@
  */
 #include "test.h"
 
-#include "cpuid_table.h"
+#include "random_request.h"
 
 #include <ptah/model.h>
 
@@ -16,16 +16,6 @@
 #define PHYSICAL 0x10000u /* a table of one page and a region of one */
 
 static uint64_t seed = 610;
-
-static bool one_in(unsigned n)
-{
-	return random_next(&seed) % n == 0;
-}
-
-static uint32_t random_word(void)
-{
-	return (uint32_t)random_next(&seed);
-}
 
 static uint64_t memory[1024];
 
@@ -152,84 +142,6 @@ static void vmx_operation_is_an_obstacle_where_it_excludes_pt(void **state)
 	assert_true(excluded && fine);
 }
 
-/* A named processor, most of the time with other words in leaf 14H. */
-static void random_processor(struct ptah_model_processor *p)
-{
-	unsigned n = 0;
-
-	while (ptah_model_named(n))
-		n++;
-	do
-		*p = *ptah_model_named(random_word() % n);
-	while (!p->pt);
-	if (one_in(4))
-		return;
-	p->leaf_14_0[0] = !one_in(8);
-	p->leaf_14_0[1] = random_word();
-	p->leaf_14_0[2] = random_word();
-	p->leaf_14_1[0] = random_word() & ~UINT32_C(7);
-	if (p->leaf_14_0[1] & 4) /* IP filtering; without it no ranges are announced */
-		p->leaf_14_1[0] |= random_word() % 5;
-	p->leaf_14_1[1] = random_word();
-	if (one_in(2)) {
-		p->leaf_14_1[0] |= 1u << 16;
-		p->leaf_14_1[1] |= 0x10001;
-	}
-	if (one_in(8))
-		p->leaf_14_1[random_word() % 2] &= one_in(2) ? 0xffff : 0;
-	p->physical_bits = (uint8_t)(36 + random_word() % 17);
-	p->linear_bits = one_in(2) ? 57 : 48;
-}
-
-static uint64_t random_address(void)
-{
-	static const unsigned corners[] = {0, 47, 48, 56, 57, 63};
-	uint64_t base = UINT64_C(1) << corners[random_next(&seed) % 6];
-
-	base = one_in(2) ? base : 0 - base;
-	return one_in(4) ? random_next(&seed) : base + random_next(&seed) % 0x100 - 0x80;
-}
-
-static void random_config(struct ptah_trace_config *c)
-{
-	bool *flags[] = {&c->os,
-			 &c->user,
-			 &c->branch,
-			 &c->tsc,
-			 &c->mtc,
-			 &c->cyc,
-			 &c->no_retcomp,
-			 &c->ptwrite,
-			 &c->no_tnt,
-			 &c->event_trace,
-			 &c->fup_on_ptwrite,
-			 &c->power_events,
-			 &c->cr3_filter,
-			 &c->psb_pmi_on_enable};
-	uint8_t *numbers[] = {&c->mtc_period, &c->cyc_threshold, &c->psb_period};
-
-	c->cr3 = random_next(&seed) >> (random_word() % 64) & ~UINT64_C(0x1f);
-	for (unsigned k = random_word() % 6; k; k--) {
-		struct ptah_trace_range *r = &c->ranges[random_word() % 4];
-
-		switch (random_word() % 8) {
-		case 0:
-			*numbers[random_word() % 3] = random_word() % 16;
-			break;
-		case 1:
-			r->mode = random_word() % 16 < 14 ? 1 + random_word() % 2 : 3;
-			r->first = random_address();
-			r->last = one_in(4) ? random_address() : r->first;
-			break;
-		case 2:
-			c->cr3 |= random_word() % 64;
-			break;
-		default:
-			*flags[random_word() % 14] ^= true;
-		}
-	}
-}
-
 /*
  * Must the processor refuse it, too? Encoding 0 it lets pass where nothing
  * uses it, though CPUID does not list it.
@@ -262,7 +174,7 @@ static void t1_what_is_accepted_raises_no_gp(void **state)
 		struct ptah_caps caps;
 		bool fine;
 
-		random_processor(&p);
+		random_processor(&seed, &p);
 		begin(*state, &p);
 		if (ptah_caps_discover(&hal, *state, &caps) < 0) {
 			assert_true(caps.obstacle == PTAH_CAPS_BAD_LEAF ||
@@ -271,7 +183,7 @@ static void t1_what_is_accepted_raises_no_gp(void **state)
 			continue;
 		}
 		ptah_trace_config_default(&caps, &c);
-		random_config(&c);
+		random_config(&seed, &c);
 		fine = ptah_trace_config_check(&caps, &c, false, &problem) == PTAH_OK;
 		accepted += fine;
 		seen[problem.kind]++;

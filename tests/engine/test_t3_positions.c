@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Test group T3: N bytes are N bytes. For N around nothing, a region, laps and
+ * cycles, in every shape, policy and way to stop, the position is N and what is
+ * unrolled is what the processor put out, the oldest byte first.
+ */
+#include "engine/stream.h"
+
+/* How the capture is ended before it is looked at. */
+enum ending {
+	BY_STOP,
+	BY_PAUSE,
+	BY_FLUSH,  /* and it goes on */
+	BY_SWITCH, /* a thread leaves: XSAVES, or MSRs where there is none */
+	BY_MSR,	   /* a thread leaves, MSRs */
+	BY_NMI,	   /* paused on its processor */
+	ENDINGS
+};
+
+struct kind {
+	const char *processor;
+	uint8_t shape;
+	bool no_pmi;
+	size_t buffer, region;
+	unsigned pmis;
+};
+
+static const struct kind kinds[] = {
+    {"skylake", PTAH_SHAPE_RING, false, 65536, 4096, 0},
+    {"skylake", PTAH_SHAPE_RING, true, 65536, 4096, 0},
+    {"skylake", PTAH_SHAPE_RING, false, 65536, 16384, 4},
+    {"maximal", PTAH_SHAPE_RING, false, 3 * 8192, 8192, 1},
+    {"goldmont", PTAH_SHAPE_RING, false, 4096, 4096, 0},
+    {"ice-lake", PTAH_SHAPE_RING, false, 520 * 4096, 4096, 0},
+    {"skylake", PTAH_SHAPE_OVERFLOW, false, 32768, 0, 0},
+    {"skylake", PTAH_SHAPE_OVERFLOW, true, 32768, 0, 0},
+    {"skylake", PTAH_SHAPE_SINGLE, false, 32768, 0, 0},
+    {"minimal-range", PTAH_SHAPE_AUTO, false, 8192, 0, 0},
+    {"minimal", PTAH_SHAPE_AUTO, false, 32768, 4096, 0},
+    {"minimal", PTAH_SHAPE_AUTO, true, 32768, 4096, 0},
+    {"broadwell", PTAH_SHAPE_AUTO, false, 16384, 8192, 0},
+};
+
+#define KINDS (sizeof(kinds) / sizeof(kinds[0]))
+
+struct trial {
+	struct rig rig;
+	struct stream stream;
+	struct ptah_capture *c;
+	struct ptah_capture_status s;
+	enum ending ending;
+	bool swap; /* one region at a time: PMIs come early, regions end early */
+};
+
+static bool is_thread(enum ending ending)
+{
+	return ending == BY_SWITCH || ending == BY_MSR;
+}
+
+static void open_trial(struct trial *t, const struct kind *kind, uint8_t policy, enum ending ending)
+{
+	struct ptah_model_faults faults = {0};
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+
+	memset(t, 0, sizeof(*t));
+	t->ending = ending;
+	rig_open(&t->rig, ptah_model_find(kind->processor), 1);
+	rig_silence(&t->rig, 0, &faults);
+	config = rig_config(&t->rig, &trace);
+	config.shape = kind->shape;
+	config.policy = policy;
+	config.no_pmi = kind->no_pmi;
+	config.buffer = kind->buffer;
+	config.region = kind->region;
+	config.pmis = kind->pmis;
+	config.no_xsaves = ending == BY_MSR;
+	config.cpu = is_thread(ending) ? PTAH_CAPTURE_THREAD : 0;
+	t->c = rig_capture(&t->rig, &config);
+	t->s = rig_status(t->c);
+	t->swap = t->s.shape == PTAH_SHAPE_RING && !ptah_engine_caps(t->rig.engine, 0)->topa_multi;
+}
+
+static void close_trial(struct trial *t)
+{
+	assert_int_equal(ptah_capture_free(t->c), PTAH_OK);
+	assert_int_equal(t->rig.foreign, 0);
+	rig_close(&t->rig);
+	stream_free(&t->stream);
+}
+
+static void begin(struct trial *t)
+{
+	int status = t->s.state == PTAH_CAPTURE_PAUSED ? ptah_capture_resume(t->c)
+						       : ptah_capture_start(t->c);
+
+	if (status != PTAH_OK)
+		assert_int_equal(status, PTAH_E_NOSPACE);
+	else if (is_thread(t->ending))
+		rig_switch(&t->rig, t->c, 0, true);
+}
+
+static void end(struct trial *t)
+{
+	switch (t->ending) {
+	case BY_PAUSE:
+		assert_int_equal(ptah_capture_pause(t->c), PTAH_OK);
+		break;
+	case BY_FLUSH:
+		assert_int_equal(ptah_capture_flush(t->c, NULL), PTAH_OK);
+		break;
+	case BY_NMI:
+		assert_int_equal(ptah_capture_pause_here(t->c), PTAH_OK);
+		break;
+	case BY_SWITCH:
+	case BY_MSR:
+		rig_switch(&t->rig, t->c, 0, false);
+		break;
+	default:
+		assert_int_equal(ptah_capture_stop(t->c), PTAH_OK);
+		break;
+	}
+	if (t->ending != BY_FLUSH)
+		assert_false(rig_enabled(&t->rig, 0));
+	t->s = rig_status(t->c);
+}
+
+/* The oldest byte that is left, by counting. */
+static uint64_t oldest_of(const struct trial *t)
+{
+	return t->stream.n > t->s.buffer ? t->stream.n - t->s.buffer : 0;
+}
+
+/* While a single range is traced, a mark that tells laps lies over the newest bytes: engine.h. */
+static uint64_t readable(const struct trial *t)
+{
+	if (t->s.shape != PTAH_SHAPE_SINGLE || t->s.state != PTAH_CAPTURE_RUNNING)
+		return t->s.position;
+	return t->s.position > t->s.oldest + 64 ? t->s.position - 64 : t->s.oldest;
+}
+
+static void check(struct trial *t)
+{
+	assert_int_equal(t->s.position, t->stream.n);
+	assert_int_equal(ptah_capture_position(t->c), t->stream.n);
+	assert_true(t->s.oldest >= oldest_of(t));
+	if (!t->swap)
+		assert_int_equal(t->s.oldest, oldest_of(t));
+	else /* all regions but one, less what was left of them */
+		assert_true(t->s.position - t->s.oldest + 256 * t->s.regions >=
+				t->s.buffer - t->s.region ||
+			    !t->s.oldest);
+	stream_check(&t->stream, t->c, t->s.oldest, readable(t));
+	assert_int_equal(ptah_capture_pieces(t->c, t->s.oldest - 1, t->s.position, NULL, 0),
+			 t->s.oldest ? PTAH_E_LOST : PTAH_E_INVAL);
+}
+
+/* The lengths of interest; how many. */
+static unsigned lengths(const struct trial *t, uint64_t n[32])
+{
+	const uint64_t region = t->s.region, lap = t->s.buffer;
+	unsigned k = 0, laps;
+	int d;
+
+	n[k++] = 0;
+	n[k++] = 1;
+	for (d = -1; d <= 1; d++)
+		n[k++] = region + (uint64_t)(int64_t)d;
+	for (laps = 1; laps <= 3; laps++) {
+		for (d = -1; d <= 1; d++)
+			n[k++] = laps * lap + (uint64_t)(int64_t)d;
+	}
+	return k;
+}
+
+/*
+ * How many of `n` bytes in one piece come to rest in the buffer. With single-entry
+ * tables the PMI comes before the region is full, so that nothing need be lost;
+ * without PMIs the first region's end is the end.
+ */
+static uint64_t expected(const struct trial *t, uint8_t policy, uint64_t n)
+{
+	if (t->swap && !t->s.pmi)
+		return n < t->s.region ? n : t->s.region;
+	if (policy != PTAH_POLICY_WRAP)
+		return n < t->s.buffer ? n : t->s.buffer;
+	/* Without PMIs a STOP mark ends the cycle. */
+	return t->s.pmi || n < t->s.cycle ? n : t->s.cycle;
+}
+
+static void from_empty(const struct kind *kind, uint8_t policy, enum ending ending)
+{
+	uint64_t n[32];
+	struct trial t;
+	unsigned i, count;
+
+	open_trial(&t, kind, policy, ending);
+	count = lengths(&t, n);
+	close_trial(&t);
+	for (i = 0; i < count; i++) {
+		open_trial(&t, kind, policy, ending);
+		begin(&t);
+		/* One lap of a single range is noticed, more count as one. */
+		if (t.s.shape == PTAH_SHAPE_SINGLE && n[i] > t.s.buffer) {
+			stream_put(&t.stream, &t.rig, 0, t.s.buffer / 2);
+			assert_int_equal(ptah_capture_flush(t.c, NULL), PTAH_OK);
+			n[i] = t.s.buffer + t.s.buffer / 2 + n[i] % 3;
+			stream_put(&t.stream, &t.rig, 0, n[i] - t.s.buffer / 2);
+		} else {
+			stream_put(&t.stream, &t.rig, 0, n[i]);
+		}
+		end(&t);
+		check(&t);
+		if (t.s.shape == PTAH_SHAPE_SINGLE)
+			assert_int_equal(t.s.position, n[i]);
+		else if (!t.swap || policy == PTAH_POLICY_WRAP)
+			assert_int_equal(t.s.position, expected(&t, policy, n[i]));
+		close_trial(&t);
+	}
+}
+
+static void n_bytes_from_empty(void **state)
+{
+	unsigned k, policy, ending;
+
+	(void)state;
+	for (k = 0; k < KINDS; k++) {
+		for (policy = 0; policy < PTAH_POLICY_MAX; policy++) {
+			bool single = kinds[k].shape == PTAH_SHAPE_SINGLE ||
+				      !strcmp(kinds[k].processor, "minimal-range");
+
+			for (ending = 0; ending < ENDINGS; ending++) {
+				/* Millions of bytes: once is enough. */
+				if (kinds[k].buffer > 1u << 20 && ending != policy)
+					continue;
+				if (!single || policy == PTAH_POLICY_WRAP)
+					from_empty(&kinds[k], (uint8_t)policy, (enum ending)ending);
+			}
+		}
+	}
+}
+
+/* Slice after slice in the same buffer, each of another length; a consumer keeps up. */
+static void slices(const struct kind *kind, uint8_t policy, enum ending ending)
+{
+	uint64_t n[32], before;
+	struct trial t;
+	unsigned i, count;
+
+	open_trial(&t, kind, policy, ending);
+	count = lengths(&t, n);
+	for (i = 0; i < 3 * count; i++) {
+		uint64_t part = n[(i * 5) % count];
+
+		if (t.s.shape == PTAH_SHAPE_SINGLE && part > t.s.buffer)
+			part = part % t.s.buffer;
+		before = t.s.position;
+		begin(&t);
+		stream_put(&t.stream, &t.rig, 0, part);
+		end(&t);
+		check(&t);
+		assert_true(t.s.position >= before);
+		if (policy != PTAH_POLICY_WRAP)
+			assert_int_equal(ptah_capture_consume(t.c, t.s.position, NULL), PTAH_OK);
+		else if (!t.swap && (t.s.pmi || t.s.shape == PTAH_SHAPE_SINGLE))
+			assert_int_equal(t.s.position, before + part);
+	}
+	close_trial(&t);
+}
+
+static void slice_after_slice(void **state)
+{
+	unsigned k, policy, ending;
+
+	(void)state;
+	for (k = 0; k < KINDS; k++) {
+		bool single = kinds[k].shape == PTAH_SHAPE_SINGLE ||
+			      !strcmp(kinds[k].processor, "minimal-range");
+
+		for (policy = 0; policy < (single ? 1u : PTAH_POLICY_MAX); policy++) {
+			for (ending = 0; ending < ENDINGS; ending++) {
+				if (kinds[k].buffer <= 1u << 20)
+					slices(&kinds[k], (uint8_t)policy, (enum ending)ending);
+			}
+		}
+	}
+}
+
+/* So many bytes that the tables are through more than once, between two calls. */
+static void cycles(void **state)
+{
+	static const int around[] = {-1, 0, 1};
+	uint64_t n;
+	struct trial t;
+	unsigned k, i, times;
+
+	(void)state;
+	for (k = 0; k < KINDS; k++) {
+		for (times = 1; times <= 2; times++) {
+			for (i = 0; i < 3; i++) {
+				open_trial(&t, &kinds[k], PTAH_POLICY_WRAP, BY_STOP);
+				if (t.swap || t.s.shape == PTAH_SHAPE_SINGLE || kinds[k].no_pmi) {
+					close_trial(&t);
+					continue;
+				}
+				n = times * t.s.cycle + (uint64_t)(int64_t)around[i];
+				begin(&t);
+				stream_put(&t.stream, &t.rig, 0, n);
+				end(&t);
+				check(&t);
+				assert_int_equal(t.s.position, n);
+				assert_false(rig_flags(t.c) & PTAH_RECORD_UNSURE);
+				close_trial(&t);
+			}
+		}
+	}
+}
+
+/* Where nothing stops it, a lap that nobody saw is a lap, and it says that it may be more. */
+static void a_full_lap_from_empty(void **state)
+{
+	struct trial t;
+	unsigned k;
+
+	(void)state;
+	for (k = 0; k < KINDS; k++) {
+		open_trial(&t, &kinds[k], PTAH_POLICY_WRAP, BY_STOP);
+		begin(&t);
+		stream_put(&t.stream, &t.rig, 0, t.s.buffer);
+		end(&t);
+		assert_int_equal(t.s.position, t.stream.n);
+		if (!t.swap)
+			assert_int_equal(t.s.position, t.s.buffer);
+		assert_int_equal((rig_flags(t.c) & PTAH_RECORD_UNSURE) != 0,
+				 t.s.shape == PTAH_SHAPE_SINGLE);
+		close_trial(&t);
+		if (t.s.shape != PTAH_SHAPE_SINGLE)
+			continue;
+		open_trial(&t, &kinds[k], PTAH_POLICY_WRAP, BY_STOP);
+		begin(&t);
+		stream_put(&t.stream, &t.rig, 0, 3 * t.s.buffer + 5);
+		end(&t);
+		assert_int_equal(t.s.position, t.s.buffer + 5);
+		assert_true(rig_flags(t.c) & PTAH_RECORD_UNSURE);
+		close_trial(&t);
+	}
+}
+
+/* Without PMIs it ends early rather than wrap unseen, and says so; the next look goes on. */
+static void a_cage_ends_the_cycle(void **state)
+{
+	struct trial t;
+	unsigned k;
+
+	(void)state;
+	for (k = 0; k < KINDS; k++) {
+		if (!kinds[k].no_pmi)
+			continue;
+		open_trial(&t, &kinds[k], PTAH_POLICY_WRAP, BY_FLUSH);
+		begin(&t);
+		stream_put(&t.stream, &t.rig, 0, t.s.cycle + 4097);
+		end(&t);
+		check(&t);
+		assert_true(t.s.position <= t.s.cycle);
+		assert_true(rig_flags(t.c) & PTAH_RECORD_TRUNCATED);
+		assert_true(rig_enabled(&t.rig, 0));
+		stream_put(&t.stream, &t.rig, 0, 777);
+		end(&t);
+		check(&t);
+		assert_false(rig_flags(t.c) & PTAH_RECORD_TRUNCATED);
+		close_trial(&t);
+	}
+}
+
+/* What is read while TraceEn is 1 lags, and the last bytes wait for a fence: neither shows. */
+static void stale_registers_and_late_bytes(void **state)
+{
+	struct ptah_model_faults faults = {.stale_bytes = 5000, .withhold = 64, .cache_next = true};
+	struct trial t;
+	unsigned k, ending, i;
+
+	(void)state;
+	for (k = 0; k < KINDS; k++) {
+		for (ending = 0; ending < ENDINGS; ending++) {
+			open_trial(&t, &kinds[k], PTAH_POLICY_WRAP, (enum ending)ending);
+			rig_silence(&t.rig, 0, &faults);
+			for (i = 0; i < 12; i++) {
+				begin(&t);
+				stream_put(&t.stream, &t.rig, 0, 1 + i * 997 % 4097);
+				end(&t);
+				check(&t);
+			}
+			close_trial(&t);
+		}
+	}
+}
+
+/* Errata TGL052, ADL037, RPL017: beyond 4 KB a single range holds something else. */
+static void a_single_range_of_4_kb(void **state)
+{
+	struct ptah_model_faults faults = {.single_range_4k_only = true, .silent = true};
+	struct ptah_trace_problem problem = {0};
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct trial t;
+
+	(void)state;
+	memset(&t, 0, sizeof(t));
+	rig_open(&t.rig, ptah_model_find("alder-lake-p"), 1);
+	ptah_model_set_faults(ptah_machine_model(t.rig.machine, 0), &faults);
+	config = rig_config(&t.rig, &trace);
+	config.shape = PTAH_SHAPE_SINGLE;
+	config.buffer = 8192;
+	assert_int_equal(ptah_capture_new(t.rig.engine, &config, &t.c, &problem), PTAH_E_INVAL);
+	assert_string_equal(problem.field, "buffer");
+	assert_int_equal(problem.valid, 4096);
+	config.buffer = 4096;
+	t.c = rig_capture(&t.rig, &config);
+	begin(&t);
+	stream_put(&t.stream, &t.rig, 0, 4000);
+	end(&t);
+	check(&t);
+	begin(&t);
+	stream_put(&t.stream, &t.rig, 0, 4000);
+	end(&t);
+	check(&t);
+	close_trial(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(n_bytes_from_empty),
+	    cmocka_unit_test(slice_after_slice),
+	    cmocka_unit_test(cycles),
+	    cmocka_unit_test(a_full_lap_from_empty),
+	    cmocka_unit_test(a_cage_ends_the_cycle),
+	    cmocka_unit_test(a_single_range_of_4_kb),
+	    cmocka_unit_test(stale_registers_and_late_bytes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
