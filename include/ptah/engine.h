@@ -259,7 +259,7 @@ PTAH_API void ptah_capture_switch_out(struct ptah_capture *capture);
  * PINNED, before VM entry. All registers but IA32_RTIT_CTL are set, TraceEn is 0;
  * *ctl is for the VMCS. PTAH_OK with *ctl = 0 when there is nothing to trace.
  * When it fails nothing has changed, the host's trace included: enter without
- * the control that loads IA32_RTIT_CTL.
+ * the control that loads IA32_RTIT_CTL. PTAH_E_INVAL: it is switched in here.
  */
 PTAH_API int ptah_capture_vmentry(struct ptah_capture *capture, uint64_t *ctl);
 

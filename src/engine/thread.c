@@ -79,6 +79,8 @@ int ptah_capture_vmentry(struct ptah_capture *c, uint64_t *ctl)
 		return PTAH_E_INVAL;
 	*ctl = 0;
 	cpu = engine_here(c->engine, &number);
+	if (cpu && atomic_load(&cpu->target) == c)
+		return PTAH_E_INVAL;
 	if (!cpu || cpu->guest || !capture_take(c, (int)number))
 		return turn_away(c);
 	engine_hold(cpu);
