@@ -348,8 +348,19 @@ static void pmi_of_vm(void *argument, unsigned cpu)
 	enter_guest(vm);
 }
 
+static int (*real_wrmsr)(void *port, uint32_t msr, uint64_t value);
+
+static int sound_wrmsr(void *port, uint32_t msr, uint64_t value)
+{
+	int status = real_wrmsr(port, msr, value);
+
+	assert_int_equal(status, PTAH_OK);
+	return status;
+}
+
 static void open_vm(struct vm *vm, const char *processor, uint8_t policy)
 {
+	const struct ptah_model_faults faults = {.ack_needs_topa = true};
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
 
@@ -357,6 +368,10 @@ static void open_vm(struct vm *vm, const char *processor, uint8_t policy)
 	rig_open(&vm->rig, ptah_model_find(processor), 2);
 	ptah_machine_on_pmi(vm->rig.machine, pmi_of_vm, vm);
 	vm->m = ptah_machine_model(vm->rig.machine, 0);
+	/* VM exit clears CTL.ToPA too, and bit 55 belongs to it. */
+	ptah_model_set_faults(vm->m, &faults);
+	real_wrmsr = vm->rig.hal.wrmsr;
+	vm->rig.hal.wrmsr = sound_wrmsr;
 	vm->vmcs.load_rtit_ctl = vm->vmcs.clear_rtit_ctl = true;
 	config = rig_config(&vm->rig, &trace);
 	vm->host = rig_capture(&vm->rig, &config);
