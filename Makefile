@@ -1,5 +1,5 @@
 # A thin front for CMake and scripts/; everything is decided there.
-.PHONY: all demo check bench bench-memory fuzz install clean
+.PHONY: all demo check bench bench-memory fuzz mutants install clean
 
 # A fresh build folder gets Ninja where there is one.
 ifeq ($(wildcard build/CMakeCache.txt),)
@@ -28,6 +28,9 @@ fuzz:
 	cmake --preset fuzz
 	cmake --build --preset fuzz
 	./fuzz/run build-fuzz
+
+mutants:
+	./tools/mutate-engine
 
 install: all
 	DESTDIR=$(DESTDIR) cmake --install build $(if $(PREFIX),--prefix $(PREFIX))

@@ -500,6 +500,56 @@ static void make_events_with_everything(struct buffer *b)
 	make_events(b);
 }
 
+/* fuzz_engine's: the processor, the faults, and calls of three bytes by chance. */
+static void make_play(struct buffer *b, uint32_t processor, unsigned calls)
+{
+	uint32_t state = 0x9e3779b9u * (processor + 1);
+	const uint8_t head[] = {(uint8_t)processor, (uint8_t)(processor * 37), 20, 30};
+	unsigned i;
+
+	put_bytes(b, head, sizeof(head));
+	for (i = 0; i < 3 * calls; i++) {
+		uint8_t byte;
+
+		state = state * 1664525u + 1013904223u;
+		byte = (uint8_t)(state >> 24);
+		/* Three captures to begin with. */
+		if (i < 9 && i % 3 == 0)
+			byte = (uint8_t)(14 * 4 + i / 3);
+		put_bytes(b, &byte, 1);
+	}
+}
+
+static void make_play_of_threads(struct buffer *b)
+{
+	make_play(b, 0, 250);
+}
+
+static void make_play_by_msr(struct buffer *b)
+{
+	make_play(b, 1, 250);
+}
+
+static void make_play_of_everything(struct buffer *b)
+{
+	make_play(b, 2, 350);
+}
+
+static void make_play_without_vmx(struct buffer *b)
+{
+	make_play(b, 0x40 + 7, 250);
+}
+
+static void make_play_of_one_region(struct buffer *b)
+{
+	make_play(b, 3, 250);
+}
+
+static void make_play_of_a_range(struct buffer *b)
+{
+	make_play(b, 0x80 + 4, 250);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -529,6 +579,12 @@ int main(int argc, char **argv)
 	    {"perfdata/killed", make_killed_recording},
 	    {"counts/two-processes", make_counts},
 	    {"counts/none", make_no_counts},
+	    {"engine/threads", make_play_of_threads},
+	    {"engine/by-msr", make_play_by_msr},
+	    {"engine/everything", make_play_of_everything},
+	    {"engine/no-vmx", make_play_without_vmx},
+	    {"engine/one-region", make_play_of_one_region},
+	    {"engine/range", make_play_of_a_range},
 	};
 
 	if (argc != 3) {

@@ -187,8 +187,9 @@ PTAH_API int ptah_capture_free(struct ptah_capture *capture);
  *	PTAH_E_BUSY	   TraceEn was 1 already, by another tracer; or another
  *			   capture is started on this processor. Nothing was touched.
  *	PTAH_E_NOSPACE	   STOP: full. Consume something. (DRAIN: it waits for that.)
- *	PTAH_E_UNSUPPORTED in VMX operation without IA32_VMX_MISC[14], or #GP from a
- *			   register (which: status.msr)
+ *	PTAH_E_UNSUPPORTED in VMX operation without IA32_VMX_MISC[14]: starts at
+ *			   ptah_engine_vmxoff(), if ptah_engine_vmxon() was called; or #GP
+ *			   from a register (which: status.msr)
  *	PTAH_E_MISSING	   the processor is offline: starts when it comes online
  *	PTAH_E_INVAL	   the tables in memory are not what they were: overwritten
  */
@@ -257,10 +258,12 @@ PTAH_API void ptah_capture_switch_out(struct ptah_capture *capture);
 /*
  * PINNED, before VM entry. All registers but IA32_RTIT_CTL are set, TraceEn is 0;
  * *ctl is for the VMCS. PTAH_OK with *ctl = 0 when there is nothing to trace.
+ * When it fails nothing has changed, the host's trace included: enter without
+ * the control that loads IA32_RTIT_CTL. PTAH_E_INVAL: it is switched in here.
  */
 PTAH_API int ptah_capture_vmentry(struct ptah_capture *capture, uint64_t *ctl);
 
-/* PINNED, after VM exit, TraceEn cleared by it or not. */
+/* PINNED, after VM exit, TraceEn cleared by it or not. Not in here: nothing happens. */
 PTAH_API void ptah_capture_vmexit(struct ptah_capture *capture);
 
 /*

@@ -28,6 +28,11 @@ static void call_here(void *argument)
 		return; /* it has moved */
 	engine_hold(cpu);
 	call->status = call->work(c, cpu, call->argument);
+	/* A guest with nothing to trace: what rests for it need not wait for its exit. */
+	if (cpu->guest == c && cpu->loaded != c && !atomic_load(&c->started)) {
+		engine_forget_guest(cpu);
+		engine_note(cpu);
+	}
 	engine_release(engine, cpu, number);
 	/* It has been stopped meanwhile, by this call or by another: nothing of it stays here. */
 	if (!atomic_load(&c->started)) {
@@ -156,6 +161,8 @@ static void start_here(void *argument)
 		atomic_store(&cpu->target, NULL);
 		atomic_store(&c->holder, NOBODY);
 	}
+	if (call->status == PTAH_OK)
+		call->status = engine_outcome(c, cpu);
 }
 
 /* Its processor is offline: it will find this when it comes back. */
@@ -214,7 +221,7 @@ int ptah_capture_stop(struct ptah_capture *c)
 {
 	if (!c)
 		return PTAH_E_INVAL;
-	if (!atomic_exchange(&c->started, false))
+	if (!atomic_exchange(&c->started, false) && atomic_load(&c->holder) < 0)
 		return PTAH_OK;
 	return capture_at_holder(c, forget, NULL);
 }

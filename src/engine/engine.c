@@ -201,6 +201,11 @@ void ptah_engine_cpu_online(struct ptah_engine *engine)
 	c = cpu ? atomic_load(&cpu->target) : NULL;
 	if (c && !capture_take(c, (int)number))
 		atomic_store(&cpu->target, NULL);
+	/* Its local APIC has been reset: the entry is masked, and what was on its way is gone. */
+	if (cpu && engine->pmi) {
+		atomic_store(&cpu->late, 0);
+		engine->hal->pmi_unmask(engine->port);
+	}
 	block(engine, BLOCKED_OFFLINE, false);
 }
 

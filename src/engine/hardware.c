@@ -130,6 +130,9 @@ static void judge_status(struct ptah_capture *c, const struct registers *r)
 	 */
 	if (room_at_stop(c)) {
 		c->flags |= PTAH_RECORD_TRUNCATED;
+		/* Nobody may try to go on, and find that there is no room. */
+		if (c->policy == PTAH_POLICY_STOP && !c->swap)
+			c->flags |= PTAH_RECORD_FULL;
 	} else {
 		c->flags |= PTAH_RECORD_RANGE;
 		set_halt(c, HALT_RANGE, 0);
@@ -220,6 +223,9 @@ void hardware_look(struct ptah_capture *c, struct engine_cpu *cpu, bool leave)
 	r.pmi = pmi_pending(c);
 	count_up(&c->looks);
 	judge(c, &r, on);
+	/* VM exit clears all of CTL, and the bit may not be written then. */
+	if (r.pmi && !(r.ctl & PTAH_RTIT_CTL_TOPA))
+		write_register(c, PTAH_IA32_RTIT_CTL, c->ctl);
 	if (r.pmi)
 		acknowledge(c, cpu);
 	if (leave)

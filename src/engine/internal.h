@@ -176,6 +176,9 @@ void engine_release(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned
 /* NMI. Does what was noted, or leaves it to the one that was interrupted. */
 void engine_serve(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned number);
 
+/* What starting it here has come to: an error, or why this processor cannot trace it now. */
+int engine_outcome(struct ptah_capture *c, struct engine_cpu *cpu);
+
 /* Busy. What belonged to the guest that is in belongs to the host again. */
 void engine_forget_guest(struct engine_cpu *cpu);
 

@@ -27,6 +27,16 @@ static bool wanted(const struct ptah_capture *c)
 	return atomic_load(&c->started) && !atomic_load(&c->paused);
 }
 
+int engine_outcome(struct ptah_capture *c, struct engine_cpu *cpu)
+{
+	int status = atomic_load(&c->error);
+
+	if (status < 0 || !wanted(c) || !(atomic_load(&cpu->blocked) & BLOCKED_VMX))
+		return status;
+	atomic_store(&c->gap, true);
+	return PTAH_E_UNSUPPORTED;
+}
+
 void engine_forget_guest(struct engine_cpu *cpu)
 {
 	cpu->guest->external = false;
@@ -53,6 +63,9 @@ static void serve_once(struct engine_cpu *cpu, unsigned number)
 		if (atomic_load_explicit(&cpu->unmask, memory_order_relaxed))
 			count_up(&c->pmis);
 		hardware_look(c, cpu, leave);
+		/* An NMI between VM entry and exit: they are one slice, and the exit looks. */
+		if (c == cpu->guest && !leave && !c->program)
+			atomic_store(&c->running, true);
 		if (leave) {
 			cpu->loaded = NULL;
 			c->fresh = c->program = true;

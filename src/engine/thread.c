@@ -35,7 +35,7 @@ int ptah_capture_switch_in(struct ptah_capture *c)
 	engine_hold(cpu);
 	engine_note(cpu);
 	engine_release(c->engine, cpu, number);
-	status = atomic_load(&c->error);
+	status = engine_outcome(c, cpu);
 	if (status == PTAH_E_BUSY)
 		atomic_store(&c->gap, true);
 	return status;
@@ -73,31 +73,32 @@ int ptah_capture_vmentry(struct ptah_capture *c, uint64_t *ctl)
 {
 	struct engine_cpu *cpu;
 	unsigned number;
-	int status;
+	int status = PTAH_OK;
 
 	if (!c || !ctl || c->cpu >= 0)
 		return PTAH_E_INVAL;
 	*ctl = 0;
 	cpu = engine_here(c->engine, &number);
+	if (cpu && atomic_load(&cpu->target) == c)
+		return PTAH_E_INVAL;
 	if (!cpu || cpu->guest || !capture_take(c, (int)number))
 		return turn_away(c);
 	engine_hold(cpu);
 	rest(c->engine, cpu, number, true);
-	if (!atomic_load(&c->started) || atomic_load(&c->paused)) {
-		atomic_store(&c->holder, NOBODY);
-		engine_hold(cpu);
-		rest(c->engine, cpu, number, false);
-		return PTAH_OK;
-	}
 	engine_hold(cpu);
-	c->external = true;
-	c->fresh = c->program = true;
-	status = hardware_run(c, cpu);
-	hardware_record(c, number);
+	/* Traced or not: SDM, VM entry that loads IA32_RTIT_CTL fails while TraceEn is 1. */
 	cpu->guest = c;
+	c->external = true;
+	if (atomic_load(&c->started) && !atomic_load(&c->paused)) {
+		c->fresh = c->program = true;
+		status = hardware_run(c, cpu);
+		hardware_record(c, number);
+	}
 	if (status == PTAH_OK && atomic_load(&c->running))
 		*ctl = c->ctl | PTAH_RTIT_CTL_TRACE_EN;
 	engine_release(c->engine, cpu, number);
+	if (status < 0)
+		ptah_capture_vmexit(c);
 	return status;
 }
 
@@ -105,12 +106,20 @@ void ptah_capture_vmexit(struct ptah_capture *c)
 {
 	struct engine_cpu *cpu;
 	unsigned number;
+	int holder;
 
 	if (!c)
 		return;
 	cpu = engine_here(c->engine, &number);
-	if (!cpu || cpu->guest != c)
+	if (!cpu)
 		return;
+	if (cpu->guest != c) {
+		/* Paused while it was in: this processor gives it up only now. */
+		holder = (int)number;
+		if (atomic_load(&cpu->target) != c)
+			atomic_compare_exchange_strong(&c->holder, &holder, NOBODY);
+		return;
+	}
 	engine_hold(cpu);
 	hardware_look(c, cpu, true);
 	hardware_record(c, number);

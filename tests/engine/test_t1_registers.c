@@ -22,6 +22,7 @@ static struct {
 	bool unread;   /* nor has the position been read */
 	bool discovered;
 	unsigned writes, stops, acks, restores;
+	uint64_t tables; /* a sum over them, when TraceEn was set */
 } seen;
 
 static uint64_t read_model(void *machine, uint32_t msr)
@@ -41,6 +42,39 @@ static bool is_rtit(uint32_t msr)
 {
 	return (msr >= PTAH_IA32_RTIT_OUTPUT_BASE && msr <= PTAH_IA32_RTIT_CR3_MATCH) ||
 	       (msr >= PTAH_IA32_RTIT_ADDR0_A && msr < PTAH_IA32_RTIT_ADDR(PTAH_RTIT_RANGES));
+}
+
+/* Over the tables that the processor walks, as they are now. */
+static uint64_t sum_tables(void *machine)
+{
+	uint64_t at = read_model(machine, PTAH_IA32_RTIT_OUTPUT_BASE), first = at, sum = 0;
+	unsigned pages = 0, n;
+
+	if (!(read_model(machine, PTAH_IA32_RTIT_CTL) & PTAH_RTIT_CTL_TOPA))
+		return 0;
+	do {
+		uint64_t bytes = 0;
+		uint8_t *table = ptah_machine_memory(machine, at, &bytes);
+
+		for (n = 0; n < 512; n++) {
+			sum = (sum + load_le64(table + 8 * n)) * UINT64_C(0x9e3779b97f4a7c15);
+			if (load_le64(table + 8 * n) & PTAH_TOPA_END)
+				break;
+		}
+		assert_true(n < 512);
+		at = load_le64(table + 8 * n) & ~UINT64_C(0xfff);
+	} while (at != first && ++pages < 16);
+	return sum;
+}
+
+/*
+ * SDM "ToPA Table Entry Fields": the processor may hold copies of entries, so that they are
+ * changed only while TraceEn is 0.
+ */
+static void judge_tables(void *machine)
+{
+	if (sum_tables(machine) != seen.tables)
+		fail_msg("a table was edited with TraceEn 1");
 }
 
 static void judge_write(void *machine, uint32_t msr, uint64_t value)
@@ -76,7 +110,11 @@ static int judged_wrmsr(void *machine, uint32_t msr, uint64_t value)
 	int status;
 
 	judge_write(machine, msr, value);
+	if (traces(machine))
+		judge_tables(machine);
 	status = inner.wrmsr(machine, msr, value);
+	if (msr == PTAH_IA32_RTIT_CTL)
+		seen.tables = sum_tables(machine);
 	if (status != PTAH_OK)
 		fail_msg("#GP: MSR %x <- %llx", msr, (unsigned long long)value);
 	return status;
@@ -108,9 +146,12 @@ static void judged_fence(void *machine)
 static int judged_xsaves(void *machine, void *area, uint64_t components)
 {
 	bool on = traces(machine);
-	int status = inner.xsaves(machine, area, components);
+	int status;
 
 	assert_int_equal(components, PTAH_XSTATE_PT);
+	if (on)
+		judge_tables(machine);
+	status = inner.xsaves(machine, area, components);
 	if (status != PTAH_OK)
 		fail_msg("XSAVES faults");
 	seen.unfenced = on;
@@ -131,6 +172,7 @@ static int judged_xrstors(void *machine, void *area, uint64_t components)
 	status = inner.xrstors(machine, area, components);
 	if (status != PTAH_OK)
 		fail_msg("#GP: XRSTORS");
+	seen.tables = sum_tables(machine);
 	seen.restores++;
 	return status;
 }
