@@ -6,6 +6,8 @@
  */
 #include "engine/stream.h"
 
+#define ARENA ((size_t)4 << 20)
+
 /* How the capture is ended before it is looked at. */
 enum ending {
 	BY_STOP,
@@ -65,7 +67,7 @@ static void open_trial(struct trial *t, const struct kind *kind, uint8_t policy,
 
 	memset(t, 0, sizeof(*t));
 	t->ending = ending;
-	rig_open(&t->rig, ptah_model_find(kind->processor), 1);
+	rig_open_at(&t->rig, ptah_model_find(kind->processor), 1, ARENA, 0x10000000);
 	rig_silence(&t->rig, 0, &faults);
 	config = rig_config(&t->rig, &trace);
 	config.shape = kind->shape;

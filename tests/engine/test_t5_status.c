@@ -10,6 +10,7 @@
 #include <ptah/event.h>
 
 #define STICKY	 (PTAH_RTIT_STATUS_ERROR | PTAH_RTIT_STATUS_STOPPED)
+#define ARENA	 ((size_t)1 << 20)
 #define BRANCHED 0x401000u /* where programs here run */
 #define STOP_AT	 0x500000u /* a stop range */
 
@@ -48,7 +49,7 @@ static void open_play(struct play *p, const char *processor, enum carrier carrie
 {
 	memset(p, 0, sizeof(*p));
 	p->carrier = carrier;
-	rig_open(&p->rig, ptah_model_find(processor), 1);
+	rig_open_at(&p->rig, ptah_model_find(processor), 1, ARENA, 0x10000000);
 	p->config = rig_config(&p->rig, &p->trace);
 	p->config.policy = policy;
 	p->config.no_pmi = no_pmi;
