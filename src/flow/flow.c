@@ -947,14 +947,13 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 		f->node = NULL;
 	}
 	f->mode = f->event.mode;
-	if (f->event.tsc >= f->time_limit) {
-		/* What comes before the pause ran over the image of before. */
-		if (f->positioned && walk_to_ip(f, out, f->event.ip) == WALK_FULL)
-			return false;
-		f->paused = true;
-	}
+	/* What comes before the pause ran over the image of before. */
+	if (f->event.tsc >= f->time_limit && f->positioned &&
+	    walk_to_ip(f, out, f->event.ip) == WALK_FULL)
+		return false;
 	if (full(out))
 		return false;
+	f->paused = f->event.tsc >= f->time_limit;
 	if (!f->positioned && on)
 		stand_at(f, f->event.ip);
 	set_speculative(f);
