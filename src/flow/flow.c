@@ -732,6 +732,32 @@ static enum walk walk_behind(struct ptah_flow *f, struct flow_output *out, uint6
 	return walk_to_ip(f, out, end);
 }
 
+/* Have we been told of ranges? Then a branch leaves them or tracing goes on. */
+static bool knows_filter(const struct ptah_flow *f)
+{
+	bool known = false;
+
+	for (unsigned i = 0; i < PTAH_FILTER_RANGES; i++)
+		known |= f->ranges[i].kind != PTAH_RANGE_OFF;
+	return known;
+}
+
+/*
+ * A conditional branch that left the filter's range has no address in its
+ * TIP.PGD: SDM Table "TIP.PGD Packet Definition". Only a taken branch leaves a
+ * range, so it went to its target; which we say where we know that this lies outside.
+ */
+static enum walk leave_by_conditional(struct ptah_flow *f, struct flow_output *out,
+				      const struct code_node *node)
+{
+	if (knows_filter(f) && !leaves_filter(f, node->target)) {
+		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+		return WALK_ERROR;
+	}
+	emit_block(f, out, node)->flags |= knows_filter(f) ? PTAH_ITEM_TAKEN : PTAH_ITEM_UNKNOWN;
+	return WALK_ARRIVED;
+}
+
 /*
  * TIP.PGD with neither FUP nor address: the next branch that needs trace (a
  * system call, an interrupt return, one whose target the filter hides), or the
@@ -752,10 +778,8 @@ static enum walk walk_to_hidden_exit(struct ptah_flow *f, struct flow_output *ou
 		return walk;
 	if (is_unseen(f, node))
 		return cross_gap(f, out, node, 0);
-	if (node->class == PTAH_INSN_COND) {
-		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
-		return WALK_ERROR;
-	}
+	if (node->class == PTAH_INSN_COND)
+		return leave_by_conditional(f, out, node);
 	emit_block(f, out, node);
 	return WALK_ARRIVED;
 }

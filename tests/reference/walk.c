@@ -416,6 +416,48 @@ static bool walk_behind(struct walk *w,
 
 /* SDM "Packet Generation Disable (TIP.PGD) Packet" */
 
+/*
+ * Is the target of a taken branch where packets are enabled? SDM "Filtering by IP",
+ * "TraceStop": in a range of the one kind, if there is any, and in none of the other.
+ */
+static bool is_let_through(const struct walk *w, uint64_t ip)
+{
+	bool filtered = false, inside = false, stops = false;
+
+	for (unsigned i = 0; i < PTAH_FILTER_RANGES; i++) {
+		const struct ptah_filter_range *r = &w->config->ranges[i];
+		bool here = r->first <= ip && ip <= r->last;
+
+		filtered = filtered || r->kind == PTAH_RANGE_FILTER;
+		inside = inside || (r->kind == PTAH_RANGE_FILTER && here);
+		stops = stops || (r->kind == PTAH_RANGE_STOP && here);
+	}
+	return (inside || !filtered) && !stops;
+}
+
+static bool has_ranges(const struct walk *w)
+{
+	for (unsigned i = 0; i < PTAH_FILTER_RANGES; i++)
+		if (w->config->ranges[i].kind != PTAH_RANGE_OFF)
+			return true;
+	return false;
+}
+
+/*
+ * Table "TIP.PGD Packet Definition": no IP when a conditional branch leaves a
+ * range, as "the destination can be inferred": a branch not taken leaves none.
+ * Who does not know the ranges does not know that there is one either.
+ */
+static void leave_by_conditional(struct walk *w, const struct run *run)
+{
+	if (!has_ranges(w))
+		report_run(w, run, PTAH_ITEM_UNKNOWN);
+	else if (is_let_through(w, last_of(run)->target))
+		fail(w, PTAH_E_MISMATCH, w->ip);
+	else
+		report_run(w, run, PTAH_ITEM_TAKEN);
+}
+
 /* Without an IP: a MOV CR3, or the next branch that would have had a packet. */
 static void leave_unknown(struct walk *w)
 {
@@ -425,7 +467,7 @@ static void leave_unknown(struct walk *w)
 	if (walk_behind(w, is_mov_cr3, &ip) || !walk_to_branch(w, &run))
 		return;
 	if (last_of(&run)->class == PTAH_INSN_COND)
-		fail(w, PTAH_E_MISMATCH, w->ip);
+		leave_by_conditional(w, &run);
 	else
 		report_run(w, &run, 0);
 }
