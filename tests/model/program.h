@@ -56,6 +56,7 @@ struct program_options {
 	const char *processor;
 	bool os, user, cr3_filter, filter, one_mode, lossy, slices;
 	bool no_mov_cr3;
+	bool mov_cr3_leaves; /* always, with the filter by CR3 */
 	struct ptah_model_choices choices;
 	uint64_t ctl;
 };
@@ -383,6 +384,8 @@ static inline void program_mov_cr3(struct program *p, uint64_t next)
 	const bool before = traced(p), context = in_context(p);
 
 	p->context.cr3 = (uint64_t)program_pick(p, 3) << 12;
+	if (before && p->o.cr3_filter && p->o.mov_cr3_leaves)
+		p->context.cr3 = UINT64_C(2) << 12;
 	program_paging(p);
 	if (p->stopped) {
 	} else if (before && !traced(p)) {
