@@ -25,12 +25,13 @@
  * the branch instruction, `to` where execution went on.
  *
  * - A conditional branch, taken: its target. Not taken: the address behind it.
- *   Both count, also when tracing stopped at the branch (TIP.PGD).
+ *   Both count, also when tracing stopped at the branch (TIP.PGD), if the trace, or
+ *   the filter's ranges (flow.ranges), say where it went.
  * - An indirect jump or call, a return, compressed or not, a far branch: the
  *   target that the trace gives. When tracing stopped at the branch, none.
  * - Direct jumps and calls are no edges: they add nothing to what led there.
  *   Interrupts and other events are none, nor is where tracing begins. A
- *   conditional branch whose outcome is in no packet (no_tnt) is none.
+ *   conditional branch whose outcome is in no packet (PTAH_ITEM_UNKNOWN) is none.
  *
  * The entry of the bitmap is ptah_coverage_index(): the low bits of
  *

@@ -53,9 +53,15 @@ struct ptah_filter_range {
 typedef bool ptah_missing_code(void *context, uint64_t address, const struct ptah_space *space);
 
 struct ptah_flow_config {
-	size_t size;					     /* sizeof(struct ptah_flow_config) */
-	struct ptah_event_config events;		     /* its size 0: the defaults */
-	struct ptah_filter_range ranges[PTAH_FILTER_RANGES]; /* only for erratum SKL014 */
+	size_t size;			 /* sizeof(struct ptah_flow_config) */
+	struct ptah_event_config events; /* its size 0: the defaults */
+	/*
+	 * The address filter of the recording. A TIP.PGD may come without its address:
+	 * at a conditional branch (SDM Table "TIP.PGD Packet Definition"), which went
+	 * out of the ranges then, and by erratum SKL014. Without ranges the branch's
+	 * outcome is PTAH_ITEM_UNKNOWN.
+	 */
+	struct ptah_filter_range ranges[PTAH_FILTER_RANGES];
 	/*
 	 * IA32_RTIT_CTL.DisTNT: the outcomes of conditional branches, and compressed
 	 * returns, are not in the trace. What is behind such a branch up to the next

@@ -180,8 +180,8 @@ struct ptah_model_choices {
 	uint8_t deferred_tips; /* so many TIPs, at most 4, wait for the TNT to be full */
 	/*
 	 * A conditional branch that leaves the filter's range: TIP.PGD without its
-	 * target, as Table "TIP.PGD Packet Definition" says; else with it, which decoders
-	 * (libipt, and Ptah's flow) count on.
+	 * target, as Table "TIP.PGD Packet Definition" says; else with it, which libipt
+	 * counts on.
 	 */
 	bool conditional_bare;
 };

@@ -107,7 +107,7 @@ struct ptah_profile_block {
 	uint64_t target; /* of its direct branch, 0: it has none */
 	uint64_t count;
 	uint64_t taken;	  /* of them, with the conditional branch taken */
-	uint64_t unknown; /* of them, with its outcome in no packet (no_tnt) */
+	uint64_t unknown; /* of them, with its outcome in no packet: see PTAH_ITEM_UNKNOWN */
 	uint32_t space;	  /* see ptah_profile_space() */
 	uint32_t section; /* of the image */
 	uint16_t ninsn;

@@ -631,29 +631,167 @@ static bool apply_tip(struct ptah_flow *f, struct flow_output *out)
 	return true;
 }
 
+/* The next instruction of a kind on the way: where it is and where it ends. */
+static bool find_insn(struct ptah_flow *f, bool (*is_it)(const struct ptah_insn *), uint64_t *ip,
+		      uint64_t *end)
+{
+	int status = 0;
+	struct code_node *node = here(f, &status);
+
+	for (unsigned i = 0; node && i < MAX_CHAIN; i++) {
+		const struct ptah_insn *insns =
+		    code_insns(&f->code, node->ip, code_mode(node), node->space, code_ninsn(node));
+
+		for (unsigned k = 0; insns && k < code_ninsn(node); k++) {
+			if (!is_it(&insns[k]))
+				continue;
+			*ip = insns[k].ip;
+			*end = insns[k].ip + insns[k].size;
+			return true;
+		}
+		if (!flow_is_direct(node) || is_skl014(f, node))
+			break;
+		node = flow_chain_next(f, node);
+	}
+	return false;
+}
+
+/* Do we get to the instruction at `first` before that at `second`, which is on the way? */
+static bool comes_first(struct ptah_flow *f, uint64_t first, uint64_t second)
+{
+	unsigned before, last_size;
+	int status = 0;
+	struct code_node *node = here(f, &status);
+
+	for (;;) {
+		bool has_second = second >= node->ip && second < node->end &&
+				  code_locate(&f->code, node, second, &before, &last_size);
+
+		if (first >= node->ip && first < (has_second ? second : node->end) &&
+		    code_locate(&f->code, node, first, &before, &last_size))
+			return true;
+		if (has_second)
+			return false;
+		node = node->next[node->class == PTAH_INSN_OTHER ? 0 : 1];
+	}
+}
+
+static bool is_prefix(unsigned byte, unsigned mode)
+{
+	static const uint8_t prefixes[] = {0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65,
+					   0x66, 0x67, 0xf0, 0xf2, 0xf3};
+
+	return memchr(prefixes, (int)byte, sizeof(prefixes)) ||
+	       (mode == PTAH_EXEC_64 && byte >> 4 == 4); /* REX */
+}
+
+/* The opcode behind any prefixes: 0F, this byte, and its ModRM; else NULL. */
+static const uint8_t *find_opcode_0f(const struct ptah_insn *insn, uint8_t opcode)
+{
+	unsigned i = 0;
+
+	while (i < insn->size && is_prefix(insn->bytes[i], insn->mode))
+		i++;
+	if (i + 2 >= insn->size || insn->bytes[i] != 0x0f || insn->bytes[i + 1] != opcode)
+		return NULL;
+	return insn->bytes + i;
+}
+
+static bool is_mov_cr3(const struct ptah_insn *insn)
+{
+	const uint8_t *op = find_opcode_0f(insn, 0x22);
+
+	return op && (op[2] >> 3 & 7) == 3;
+}
+
+static bool is_vmptrld(const struct ptah_insn *insn)
+{
+	const uint8_t *op = find_opcode_0f(insn, 0xc7);
+
+	return op && (op[2] >> 3 & 7) == 6 && op[2] >> 6 != 3 && insn->bytes[0] != 0x66 &&
+	       insn->bytes[0] != 0xf3;
+}
+
+static bool is_ptwrite(const struct ptah_insn *insn)
+{
+	return insn->class == PTAH_INSN_PTWRITE;
+}
+
+/*
+ * Behind the instruction [ip, end), which is on the way and has run. In a loop
+ * the address behind it may come before it. That is no longer seen when the
+ * output was full on the way: the blocks are the same.
+ */
+static enum walk walk_behind(struct ptah_flow *f, struct flow_output *out, uint64_t ip,
+			     uint64_t end)
+{
+	f->gap_told = true; /* had we come by it before, there were a packet */
+	f->around = f->around || comes_first(f, end, ip);
+	if (f->around && walk_to_ip(f, out, ip) == WALK_FULL)
+		return WALK_FULL;
+	return walk_to_ip(f, out, end);
+}
+
+/* Have we been told of ranges? Then a branch leaves them or tracing goes on. */
+static bool knows_filter(const struct ptah_flow *f)
+{
+	bool known = false;
+
+	for (unsigned i = 0; i < PTAH_FILTER_RANGES; i++)
+		known |= f->ranges[i].kind != PTAH_RANGE_OFF;
+	return known;
+}
+
+/*
+ * A conditional branch that left the filter's range has no address in its
+ * TIP.PGD: SDM Table "TIP.PGD Packet Definition". Only a taken branch leaves a
+ * range, so it went to its target; which we say where we know that this lies outside.
+ */
+static enum walk leave_by_conditional(struct ptah_flow *f, struct flow_output *out,
+				      const struct code_node *node)
+{
+	if (knows_filter(f) && !leaves_filter(f, node->target)) {
+		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+		return WALK_ERROR;
+	}
+	emit_block(f, out, node)->flags |= knows_filter(f) ? PTAH_ITEM_TAKEN : PTAH_ITEM_UNKNOWN;
+	return WALK_ARRIVED;
+}
+
+/*
+ * TIP.PGD with neither FUP nor address: the next branch that needs trace (a
+ * system call, an interrupt return, one whose target the filter hides), or the
+ * MOV CR3 on the way there. One that has not left has had a PIP (SDM Table
+ * "Packet Generation under Different Enable Conditions", 5c and 5d), which took us
+ * behind it.
+ */
+static enum walk walk_to_hidden_exit(struct ptah_flow *f, struct flow_output *out)
+{
+	struct code_node *node;
+	uint64_t ip, end;
+	enum walk walk;
+
+	if (find_insn(f, is_mov_cr3, &ip, &end))
+		return walk_behind(f, out, ip, end);
+	walk = walk_to_branch(f, out, &node);
+	if (walk != WALK_ARRIVED)
+		return walk;
+	if (is_unseen(f, node))
+		return cross_gap(f, out, node, 0);
+	if (node->class == PTAH_INSN_COND)
+		return leave_by_conditional(f, out, node);
+	emit_block(f, out, node);
+	return WALK_ARRIVED;
+}
+
 /* TIP.PGD without a FUP. */
 static bool apply_disabled(struct ptah_flow *f, struct flow_output *out)
 {
-	bool suppressed = f->event.flags & PTAH_ITEM_IP_SUPPRESSED;
-	struct code_node *node;
 	enum walk walk;
 
 	if (f->positioned) {
-		if (suppressed) {
-			walk = walk_to_branch(f, out, &node);
-			/* The exit is the deciding branch itself: a system call, an interrupt
-			 * return, or a branch whose target the filter hides. */
-			if (walk == WALK_ARRIVED && is_unseen(f, node)) {
-				walk = cross_gap(f, out, node, 0);
-			} else if (walk == WALK_ARRIVED && node->class == PTAH_INSN_COND) {
-				emit_error(f, out, PTAH_E_MISMATCH, node->ip);
-				walk = WALK_ERROR;
-			} else if (walk == WALK_ARRIVED) {
-				emit_block(f, out, node);
-			}
-		} else {
-			walk = walk_to_exit(f, out, f->event.to);
-		}
+		walk = f->event.flags & PTAH_ITEM_IP_SUPPRESSED ? walk_to_hidden_exit(f, out)
+								: walk_to_exit(f, out, f->event.to);
 		if (walk == WALK_FULL)
 			return false;
 		lose_position(f);
@@ -700,80 +838,6 @@ static bool apply_skd022(struct ptah_flow *f, struct flow_output *out)
 	return apply_disabled(f, out);
 }
 
-/* The next instruction of a kind on the way: where it is and where it ends. */
-static bool find_insn(struct ptah_flow *f, bool (*is_it)(const struct ptah_insn *), uint64_t *ip,
-		      uint64_t *end)
-{
-	int status = 0;
-	struct code_node *node = here(f, &status);
-
-	for (unsigned i = 0; node && i < MAX_CHAIN; i++) {
-		const struct ptah_insn *insns =
-		    code_insns(&f->code, node->ip, code_mode(node), node->space, code_ninsn(node));
-
-		for (unsigned k = 0; insns && k < code_ninsn(node); k++) {
-			if (!is_it(&insns[k]))
-				continue;
-			*ip = insns[k].ip;
-			*end = insns[k].ip + insns[k].size;
-			return true;
-		}
-		if (!flow_is_direct(node))
-			break;
-		node = flow_chain_next(f, node);
-	}
-	return false;
-}
-
-/* Do we get to the instruction at `first` before that at `second`, which is on the way? */
-static bool comes_first(struct ptah_flow *f, uint64_t first, uint64_t second)
-{
-	unsigned before, last_size;
-	int status = 0;
-	struct code_node *node = here(f, &status);
-
-	for (;;) {
-		bool has_second = second >= node->ip && second < node->end &&
-				  code_locate(&f->code, node, second, &before, &last_size);
-
-		if (first >= node->ip && first < (has_second ? second : node->end) &&
-		    code_locate(&f->code, node, first, &before, &last_size))
-			return true;
-		if (has_second)
-			return false;
-		node = node->next[node->class == PTAH_INSN_OTHER ? 0 : 1];
-	}
-}
-
-static bool is_prefix(unsigned byte, unsigned mode)
-{
-	static const uint8_t prefixes[] = {0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65,
-					   0x66, 0x67, 0xf0, 0xf2, 0xf3};
-
-	return memchr(prefixes, (int)byte, sizeof(prefixes)) ||
-	       (mode == PTAH_EXEC_64 && byte >> 4 == 4); /* REX */
-}
-
-/* Instructions that change the address space without a branch, behind any prefixes. */
-static bool changes_space(const struct ptah_insn *insn)
-{
-	unsigned i = 0, reg;
-
-	while (i < insn->size && is_prefix(insn->bytes[i], insn->mode))
-		i++;
-	if (i + 2 >= insn->size || insn->bytes[i] != 0x0f)
-		return false;
-	reg = insn->bytes[i + 2] >> 3 & 7;
-	return (insn->bytes[i + 1] == 0x22 && reg == 3) || /* MOV CR3 */
-	       (insn->bytes[i + 1] == 0xc7 && reg == 6 && insn->bytes[i + 2] >> 6 != 3 &&
-		insn->bytes[0] != 0x66 && insn->bytes[0] != 0xf3); /* VMPTRLD */
-}
-
-static bool is_ptwrite(const struct ptah_insn *insn)
-{
-	return insn->class == PTAH_INSN_PTWRITE;
-}
-
 /*
  * A PTW without a FUP belongs to the next PTWRITE, which has retired. Without
  * outcomes we go behind it in any case: the next PTW may be of the next round.
@@ -788,12 +852,7 @@ static bool apply_ptwrite(struct ptah_flow *f, struct flow_output *out)
 		return false;
 	if (f->positioned && !f->placed && find_insn(f, is_ptwrite, &ip, &end) &&
 	    (!told || ip == f->event.ip)) {
-		/* In a loop the address behind it may come before it. That is no longer
-		 * seen when the output was full on the way: the blocks are the same. */
-		f->around = f->around || comes_first(f, end, ip);
-		if (f->around && walk_to_ip(f, out, ip) == WALK_FULL)
-			return false;
-		if (walk_to_ip(f, out, end) == WALK_FULL)
+		if (walk_behind(f, out, ip, end) == WALK_FULL)
 			return false;
 		f->event.ip = ip;
 		f->event.flags &= (uint8_t)~PTAH_ITEM_IP_SUPPRESSED;
@@ -832,10 +891,8 @@ static bool apply_space(struct ptah_flow *f, struct flow_output *out)
 	uint64_t *value = vmcs ? &f->space.vmcs : &f->space.cr3;
 	uint64_t ip, end;
 
-	if (ahead && !f->placed && *value != f->event.value &&
-	    find_insn(f, changes_space, &ip, &end)) {
-		f->gap_told = true; /* as with PTWRITE */
-		if (walk_to_ip(f, out, end) == WALK_FULL)
+	if (ahead && !f->placed && find_insn(f, vmcs ? is_vmptrld : is_mov_cr3, &ip, &end)) {
+		if (walk_behind(f, out, ip, end) == WALK_FULL)
 			return false;
 		f->placed = true;
 	}
@@ -914,14 +971,13 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 		f->node = NULL;
 	}
 	f->mode = f->event.mode;
-	if (f->event.tsc >= f->time_limit) {
-		/* What comes before the pause ran over the image of before. */
-		if (f->positioned && walk_to_ip(f, out, f->event.ip) == WALK_FULL)
-			return false;
-		f->paused = true;
-	}
+	/* What comes before the pause ran over the image of before. */
+	if (f->event.tsc >= f->time_limit && f->positioned &&
+	    walk_to_ip(f, out, f->event.ip) == WALK_FULL)
+		return false;
 	if (full(out))
 		return false;
+	f->paused = f->event.tsc >= f->time_limit;
 	if (!f->positioned && on)
 		stand_at(f, f->event.ip);
 	set_speculative(f);

@@ -122,6 +122,39 @@ static void overflow_with_psb(void **state)
 		    "block ip=401004 to=40100f count=7; disabled noip; ");
 }
 
+/* What is told before a pause at a PSB does not depend on the reader's room. */
+static void pause_at_a_psb(void **state)
+{
+	static const char trace[] = "PSB; TSC 1; MODE.Exec 64-bit; FUP 0x401000; PSBEND; "
+				    "PSB; TSC 9; MODE.Exec 64-bit; FUP 0x401004; PSBEND; TIP.PGD";
+	static struct story story;
+
+	(void)state;
+	story_assemble(&story, trace);
+	for (size_t room = 1; room <= 16; room++) {
+		struct ptah_item items[16];
+		struct ptah_image *image;
+		struct ptah_flow *flow;
+		int n;
+
+		story.length = 0;
+		assert_int_equal(ptah_image_new(&image), 0);
+		assert_int_equal(ptah_image_add_bytes(image, code, sizeof(code), 0x401000, NULL),
+				 0);
+		assert_int_equal(ptah_flow_new(image, NULL, &flow), 0);
+		ptah_flow_set_time_limit(flow, 5);
+		assert_int_equal(ptah_flow_feed(flow, story.bytes, story.size, true), 0);
+		while ((n = ptah_flow_read(flow, items, room)) > 0)
+			for (int i = 0; i < n; i++)
+				story_item(&story, &items[i]);
+		assert_true(ptah_flow_paused(flow));
+		assert_string_equal(story.text, IS_ON "block cut ip=401000 to=401004 count=4; "
+						      "psb status ip=401004; ");
+		ptah_flow_free(flow);
+		ptah_image_free(image);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -132,6 +165,7 @@ int main(void)
 	    cmocka_unit_test(code_size_with_address),
 	    cmocka_unit_test(ticks),
 	    cmocka_unit_test(overflow_with_psb),
+	    cmocka_unit_test(pause_at_a_psb),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,6 +26,8 @@ struct program_ran {
 	uint64_t ip;
 	uint8_t size, mode;
 	bool in_tx;
+	bool taken; /* a conditional branch */
+	bool bare;  /* which left the filter, and no packet says so */
 };
 
 /* An event of these classes, in the order of the trace. */
@@ -53,8 +55,8 @@ struct program_cut {
 struct program_options {
 	const char *processor;
 	bool os, user, cr3_filter, filter, one_mode, lossy, slices;
-	bool leaves_by_cr3; /* MOV CR3 may clear ContextEn */
 	bool no_mov_cr3;
+	bool mov_cr3_leaves; /* always, with the filter by CR3 */
 	struct ptah_model_choices choices;
 	uint64_t ctl;
 };
@@ -105,7 +107,8 @@ static inline void program_ran(struct program *p, uint64_t ip, uint8_t size)
 	if (!traced(p) || p->lost)
 		return;
 	assert_true(p->ran_count < RAN_MAX);
-	p->ran[p->ran_count++] = (struct program_ran){ip, size, p->context.mode, p->tsx};
+	p->ran[p->ran_count++] =
+	    (struct program_ran){.ip = ip, .size = size, .mode = p->context.mode, .in_tx = p->tsx};
 }
 
 /* Control has come to `to`: enables, and the events of a transfer that began at `ip`. */
@@ -167,6 +170,10 @@ static inline void program_near(struct program *p, unsigned kind, uint64_t ip, u
 
 	if (kind != PTAH_INSN_COND || taken)
 		program_arrive(p, before, false, kind == PTAH_INSN_COND, ip, to);
+	if (kind == PTAH_INSN_COND && before && !p->lost) {
+		p->ran[p->ran_count - 1].taken = taken;
+		p->ran[p->ran_count - 1].bare = p->o.choices.conditional_bare && !traced(p);
+	}
 	ptah_model_branch(p->m, &b);
 }
 
@@ -229,7 +236,7 @@ static inline void program_slice(struct program *p, uint64_t ip)
 	rig_start(p->rig);
 }
 
-/* Anything but near branches aborts a transaction. */
+/* Anything but near branches, and MOV CR3, aborts a transaction. */
 static inline int program_abort(struct program *p, uint64_t ip)
 {
 	const bool before = traced(p);
@@ -377,8 +384,8 @@ static inline void program_mov_cr3(struct program *p, uint64_t next)
 	const bool before = traced(p), context = in_context(p);
 
 	p->context.cr3 = (uint64_t)program_pick(p, 3) << 12;
-	if (before && p->o.cr3_filter && !p->o.leaves_by_cr3)
-		p->context.cr3 = UINT64_C(1) << 12;
+	if (before && p->o.cr3_filter && p->o.mov_cr3_leaves)
+		p->context.cr3 = UINT64_C(2) << 12;
 	program_paging(p);
 	if (p->stopped) {
 	} else if (before && !traced(p)) {
@@ -489,7 +496,8 @@ static inline int program_visit(struct program *p, int i)
 		elsewhere = program_happen(p, ip);
 		if (elsewhere >= 0)
 			return elsewhere;
-		if (p->tsx && k + 1 == place->n && place->leave > LEAVE_RET)
+		if (p->tsx &&
+		    (k + 1 < place->n ? place->fill[k] == FILL_CR3 : place->leave > LEAVE_RET))
 			return program_abort(p, ip);
 		/* INT n is an event at its address. */
 		if (k + 1 < place->n || place->leave != LEAVE_INT)
@@ -608,6 +616,7 @@ static inline struct program_options program_options(const struct ptah_model_pro
 	o.one_mode = ranges < 4 && o.filter;
 	o.choices.long_tnt = seed & 16;
 	o.choices.deferred_tips = seed & 32 ? 3 : 0;
+	o.choices.conditional_bare = seed % 5 < 2;
 	for (unsigned i = 0; i < 10; i++)
 		if (ebx >> i & 1 && seed >> (i % 5) & 1)
 			o.ctl |= flags[i];

@@ -345,7 +345,9 @@ static void programs(void **state)
 			o.ctl &= ~PTAH_RTIT_CTL_EVENT_EN;
 			/* A TIP.PGD without an address, behind a PIP: libipt takes both for the
 			 * MOV CR3's, and not the second for the branch behind it. */
-			o.no_mov_cr3 = !o.os || !o.user || o.cr3_filter;
+			o.no_mov_cr3 = !o.os || !o.user;
+			o.mov_cr3_leaves = true;
+			o.choices.conditional_bare = false;
 			/* A mode that changes in an overflow is a bad status update to it. */
 			o.lossy = seed & 1;
 			o.one_mode = o.one_mode || o.lossy;

@@ -5,15 +5,12 @@
  * With overflows: up to somewhere before each of them, and exactly from where
  * the processor resumed. Events are compared with their own kind in order, and
  * their time with the bound that the decoder gives.
- *
- * Two things are left out because Ptah's flow does not read them yet, though SDM
- * "TIP.PGD Packet" has them: a conditional branch that leaves a filter's range
- * without an address, and a MOV CR3 that clears ContextEn. test_trace.c has both.
  */
 #include "program.h"
 
 struct reader {
 	const struct program *p;
+	bool ranges;	 /* the decoder has been told of them */
 	size_t ran, cut; /* the next instruction; the next loss */
 	size_t seen[CLASS_MAX];
 	uint64_t instructions;
@@ -36,6 +33,17 @@ static void read_insn(struct reader *r, const struct ptah_insn *insn, bool in_tx
 	r->instructions++;
 }
 
+/* Of a conditional branch, the last that ran. */
+static void read_outcome(const struct reader *r, const struct ptah_item *item)
+{
+	const struct program_ran *ran = &r->p->ran[r->ran - 1];
+	const bool taken = item->flags & PTAH_ITEM_TAKEN, unknown = item->flags & PTAH_ITEM_UNKNOWN;
+
+	if (unknown != (ran->bare && !r->ranges) || taken != (ran->taken && !unknown))
+		fail_msg("branch at %llx: taken %d unknown %d, but taken %d bare %d",
+			 (unsigned long long)ran->ip, taken, unknown, ran->taken, ran->bare);
+}
+
 static void read_block(struct reader *r, const struct ptah_flow *flow, const struct ptah_item *item)
 {
 	struct ptah_insn insns[512];
@@ -44,6 +52,8 @@ static void read_block(struct reader *r, const struct ptah_flow *flow, const str
 	assert_int_equal(n, item->ninsn);
 	for (int i = 0; i < n; i++)
 		read_insn(r, &insns[i], item->flags & PTAH_ITEM_SPECULATIVE);
+	if (item->class == PTAH_INSN_COND)
+		read_outcome(r, item);
 }
 
 static void read_event(struct reader *r, enum program_class class, const struct ptah_item *item,
@@ -169,6 +179,25 @@ static struct ptah_flow_config config_of(const struct program *p)
 	return config;
 }
 
+/* As the processor has them. True when there are any. */
+static bool tell_ranges(const struct program *p, struct ptah_flow_config *config)
+{
+	bool any = false;
+
+	for (unsigned n = 0; n < PTAH_FILTER_RANGES; n++) {
+		const uint64_t kind = p->rig->ctl >> PTAH_RTIT_CTL_ADDR_CFG(n) & 0xf;
+
+		if (kind == PTAH_RTIT_ADDR_OFF)
+			continue;
+		any = true;
+		config->ranges[n] = (struct ptah_filter_range){
+		    .first = p->m->addr[2 * n],
+		    .last = p->m->addr[2 * n + 1],
+		    .kind = kind == PTAH_RTIT_ADDR_STOP ? PTAH_RANGE_STOP : PTAH_RANGE_FILTER};
+	}
+	return any;
+}
+
 static struct ptah_flow *open_flow(const struct program *p, const struct ptah_flow_config *config,
 				   struct ptah_image **image)
 {
@@ -182,10 +211,10 @@ static struct ptah_flow *open_flow(const struct program *p, const struct ptah_fl
 	return flow;
 }
 
-static void decode(const struct program *p)
+static void decode(const struct program *p, bool ranges)
 {
-	const struct ptah_flow_config config = config_of(p);
-	struct reader r = {.p = p};
+	struct ptah_flow_config config = config_of(p);
+	struct reader r = {.p = p, .ranges = ranges && tell_ranges(p, &config)};
 	struct ptah_image *image;
 	struct ptah_flow *flow = open_flow(p, &config, &image);
 	struct ptah_item items[64];
@@ -222,7 +251,9 @@ static void run(bool lossy, unsigned seeds)
 			if (getenv("PROGRAM_VERBOSE"))
 				fprintf(stderr, "%s %u\n", is->name, number);
 			p = program_new(number, &o);
-			decode(p);
+			decode(p, false);
+			if (o.filter)
+				decode(p, true);
 			program_free(p);
 		}
 	}

@@ -260,6 +260,38 @@ static void saturation(void **state)
 	ptah_image_free(image);
 }
 
+/*
+ * The TIP.PGD behind the loop has no address: the branch was taken, out of the
+ * filter's range, or nobody knows.
+ */
+static void left_without_address(void **state)
+{
+	struct ptah_image *image = image_of(loop, sizeof(loop));
+	const size_t entry = ptah_coverage_index(BASE + 2, BASE, 65536);
+	uint8_t trace[2048];
+	const struct execution e = {trace, make_loop(trace, 3)};
+
+	(void)state;
+	for (unsigned known = 0; known < 2; known++) {
+		const struct ptah_flow_config flow = {
+		    .size = sizeof(flow),
+		    .ranges = {{.first = BASE + 1,
+				.last = BASE + 4,
+				.kind = known ? PTAH_RANGE_FILTER : PTAH_RANGE_OFF}}};
+		const struct ptah_coverage_config config = {.size = sizeof(config), .flow = flow};
+		struct ptah_coverage *coverage;
+		struct ptah_coverage_result r;
+
+		assert_int_equal(ptah_coverage_new(image, &config, &coverage), 0);
+		assert_int_equal(ptah_coverage_run(coverage, trace, e.size, &r), 0);
+		assert_int_equal(r.errors, 0);
+		assert_int_equal(ptah_coverage_bitmap(coverage, NULL)[entry], 3 + known);
+		ptah_coverage_free(coverage);
+		same(image, &flow, &e, 1, 0);
+	}
+	ptah_image_free(image);
+}
+
 /* After a reset all is new again, and counted from 0. */
 static void reset(void **state)
 {
@@ -321,10 +353,15 @@ static void arguments(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(machines), cmocka_unit_test(worlds),
-	    cmocka_unit_test(damage),	cmocka_unit_test(pages_on_demand),
-	    cmocka_unit_test(hardware), cmocka_unit_test(saturation),
-	    cmocka_unit_test(reset),	cmocka_unit_test(arguments),
+	    cmocka_unit_test(machines),
+	    cmocka_unit_test(worlds),
+	    cmocka_unit_test(damage),
+	    cmocka_unit_test(pages_on_demand),
+	    cmocka_unit_test(hardware),
+	    cmocka_unit_test(saturation),
+	    cmocka_unit_test(reset),
+	    cmocka_unit_test(arguments),
+	    cmocka_unit_test(left_without_address),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -39,7 +39,8 @@ static void add_block(struct reference *out, const struct ptah_flow *flow,
 
 		item.value = 0; /* section and space, which the reference does not know */
 		item.ninsn = 1;
-		item.flags &= PTAH_ITEM_SPECULATIVE | (i == n - 1 ? PTAH_ITEM_TAKEN : 0);
+		item.flags &=
+		    PTAH_ITEM_SPECULATIVE | (i == n - 1 ? PTAH_ITEM_TAKEN | PTAH_ITEM_UNKNOWN : 0);
 		item.class = insns[i].class;
 		item.mode = insns[i].mode;
 		item.last_size = insns[i].size;
@@ -75,6 +76,7 @@ void flow_decode(const uint8_t *trace, size_t size, size_t chunk, const struct p
 	flow_config.events.size = sizeof(flow_config.events);
 	flow_config.events.no_bdm70 = config->no_bdm70;
 	flow_config.events.iflags = config->iflags;
+	memcpy(flow_config.ranges, config->ranges, sizeof(flow_config.ranges));
 	*result = (struct reference){.limit = config->limit};
 	if (ptah_flow_new(image, &flow_config, &flow))
 		abort();

@@ -13,8 +13,7 @@
 #ifndef PTAH_TESTS_REFERENCE_DECODER_H
 #define PTAH_TESTS_REFERENCE_DECODER_H
 
-#include <ptah/event.h>
-#include <ptah/image.h>
+#include <ptah/flow.h>
 
 struct reference_config {
 	/* Copies up to n bytes from `address` of an address space; returns how many. */
@@ -22,7 +21,8 @@ struct reference_config {
 		       size_t n);
 	void *context;
 	bool no_bdm70, iflags; /* as in struct ptah_event_config */
-	size_t limit;	       /* entries at most; 0: no limit */
+	struct ptah_filter_range ranges[PTAH_FILTER_RANGES];
+	size_t limit; /* entries at most; 0: no limit */
 };
 
 /*

@@ -185,12 +185,12 @@ static void pass_call(struct walk *w, uint64_t ip, const struct x86_insn *insn)
 
 /* Reports */
 
-static void report(struct walk *w, uint64_t ip, const struct x86_insn *insn, bool taken)
+/* `outcome`: PTAH_ITEM_TAKEN, PTAH_ITEM_UNKNOWN or 0. */
+static void report(struct walk *w, uint64_t ip, const struct x86_insn *insn, unsigned outcome)
 {
 	const struct ptah_item item = {
 	    .type = PTAH_ITEM_BLOCK,
-	    .flags = (uint8_t)((w->speculative ? PTAH_ITEM_SPECULATIVE : 0) |
-			       (taken ? PTAH_ITEM_TAKEN : 0)),
+	    .flags = (uint8_t)((w->speculative ? PTAH_ITEM_SPECULATIVE : 0) | outcome),
 	    .mode = (uint8_t)w->mode,
 	    .class = insn->class,
 	    .ninsn = 1,
@@ -203,10 +203,10 @@ static void report(struct walk *w, uint64_t ip, const struct x86_insn *insn, boo
 	walk_put(w, &item);
 }
 
-static void report_run(struct walk *w, const struct run *run, bool taken)
+static void report_run(struct walk *w, const struct run *run, unsigned outcome)
 {
 	for (unsigned i = 0; i < run->count; i++)
-		report(w, run->ips[i], &run->insns[i], taken && i == run->count - 1);
+		report(w, run->ips[i], &run->insns[i], i == run->count - 1 ? outcome : 0);
 }
 
 static void lose(struct walk *w)
@@ -255,7 +255,7 @@ static bool walk_to_branch(struct walk *w, struct run *run)
 		}
 		if (!is_direct(last_of(run)))
 			return true;
-		report_run(w, run, false);
+		report_run(w, run, 0);
 		pass_call(w, run->ips[run->count - 1], last_of(run));
 		w->ip = target_of(run);
 	}
@@ -273,7 +273,7 @@ static bool walk_to(struct walk *w, uint64_t ip)
 
 		if (fetch(w, w->ip, &insn) < 0)
 			abort(); /* it is on the way */
-		report(w, w->ip, &insn, false);
+		report(w, w->ip, &insn, 0);
 		pass_call(w, w->ip, &insn);
 		w->ip = successor(w->ip, &insn);
 	}
@@ -292,13 +292,13 @@ static void take_outcome(struct walk *w, const struct run *run)
 	bool taken = next_outcome(w);
 
 	if (last_of(run)->class == PTAH_INSN_COND) {
-		report_run(w, run, taken);
+		report_run(w, run, taken ? PTAH_ITEM_TAKEN : 0);
 		w->ip = taken ? last_of(run)->target : run->end;
 	} else if (!taken || !w->depth) {
 		/* A compressed return is always a taken one, of an address on the stack. */
 		fail(w, PTAH_E_BAD_RETCOMP, w->ip);
 	} else {
-		report_run(w, run, false);
+		report_run(w, run, 0);
 		w->ip = w->calls[--w->depth];
 	}
 }
@@ -356,7 +356,7 @@ static void take_target(struct walk *w, uint64_t to)
 		fail(w, PTAH_E_MISMATCH, w->ip);
 		return;
 	}
-	report_run(w, &run, false);
+	report_run(w, &run, 0);
 	if (last_of(&run)->class == PTAH_INSN_CALL_IND)
 		push_call(w, run.end);
 	else if (last_of(&run)->class == PTAH_INSN_RETURN)
@@ -366,66 +366,22 @@ static void take_target(struct walk *w, uint64_t to)
 	use_outcomes(w);
 }
 
-/* SDM "Packet Generation Disable (TIP.PGD) Packet" */
+/* Instructions whose packets have no address */
 
-/* Without an IP: the next branch that would have had a TIP left what is traced. */
-static void leave_unknown(struct walk *w)
+static bool is_mov_cr3(const struct walk *w, uint64_t ip, const struct x86_insn *insn)
 {
-	struct run run;
-
-	if (!walk_to_branch(w, &run))
-		return;
-	if (last_of(&run)->class == PTAH_INSN_COND)
-		fail(w, PTAH_E_MISMATCH, w->ip);
-	else
-		report_run(w, &run, false);
+	(void)w;
+	(void)ip;
+	return insn->writes_cr3;
 }
 
-/*
- * With an IP: a direct branch there, falling into it, or the next branch that
- * the trace decides. A way that loops before that proves nothing.
- */
-static void leave_to(struct walk *w, uint64_t to)
-{
-	struct run run;
-	bool taken;
-
-	if (is_on_way(w, to)) {
-		walk_to(w, to);
-		return;
-	}
-	if (!walk_to_branch(w, &run))
-		return;
-	taken = to == last_of(&run)->target;
-	if (last_of(&run)->class != PTAH_INSN_COND)
-		report_run(w, &run, false);
-	else if (taken || to == run.end)
-		report_run(w, &run, taken);
-	else
-		fail(w, PTAH_E_MISMATCH, w->ip);
-}
-
-static void take_disabled(struct walk *w, struct ptah_item *event)
-{
-	if (w->positioned) {
-		if (event->flags & PTAH_ITEM_IP_SUPPRESSED)
-			leave_unknown(w);
-		else
-			leave_to(w, event->to);
-	}
-	lose(w);
-	event->ip = 0;
-}
-
-/* MOV to CR3, or VMPTRLD: 0F C7 /6 of memory without 66 and F3, which are VMCLEAR and VMXON. */
-static bool changes_space(const struct walk *w, uint64_t ip, const struct x86_insn *insn)
+/* 0F C7 /6 of memory without 66 and F3, which are VMCLEAR and VMXON. */
+static bool is_vmptrld(const struct walk *w, uint64_t ip, const struct x86_insn *insn)
 {
 	uint8_t bytes[X86_MAX_SIZE];
 	size_t n = w->config->read(w->config->context, &w->space, ip, bytes, insn->size), i = 0;
 	bool other = false;
 
-	if (insn->writes_cr3)
-		return true;
 	for (; i < n && memchr("\x66\x67\xf0\xf2\xf3\x2e\x36\x3e\x26\x64\x65", bytes[i], 11); i++)
 		other |= bytes[i] == 0x66 || bytes[i] == 0xf3;
 	i += w->mode == PTAH_EXEC_64 && i < n && bytes[i] / 16 == 4; /* REX */
@@ -452,10 +408,104 @@ static bool walk_behind(struct walk *w,
 			return false;
 	} while (!is_it(w, way.at, &way.insn));
 	walk_to(w, way.at);
-	report(w, way.at, &way.insn, false);
+	report(w, way.at, &way.insn, 0);
 	stand_at(w, way.at + way.insn.size);
 	*ip = way.at;
 	return true;
+}
+
+/* SDM "Packet Generation Disable (TIP.PGD) Packet" */
+
+/*
+ * Is the target of a taken branch where packets are enabled? SDM "Filtering by IP",
+ * "TraceStop": in a range of the one kind, if there is any, and in none of the other.
+ */
+static bool is_let_through(const struct walk *w, uint64_t ip)
+{
+	bool filtered = false, inside = false, stops = false;
+
+	for (unsigned i = 0; i < PTAH_FILTER_RANGES; i++) {
+		const struct ptah_filter_range *r = &w->config->ranges[i];
+		bool here = r->first <= ip && ip <= r->last;
+
+		filtered = filtered || r->kind == PTAH_RANGE_FILTER;
+		inside = inside || (r->kind == PTAH_RANGE_FILTER && here);
+		stops = stops || (r->kind == PTAH_RANGE_STOP && here);
+	}
+	return (inside || !filtered) && !stops;
+}
+
+static bool has_ranges(const struct walk *w)
+{
+	for (unsigned i = 0; i < PTAH_FILTER_RANGES; i++)
+		if (w->config->ranges[i].kind != PTAH_RANGE_OFF)
+			return true;
+	return false;
+}
+
+/*
+ * Table "TIP.PGD Packet Definition": no IP when a conditional branch leaves a
+ * range, as "the destination can be inferred": a branch not taken leaves none.
+ * Who does not know the ranges does not know that there is one either.
+ */
+static void leave_by_conditional(struct walk *w, const struct run *run)
+{
+	if (!has_ranges(w))
+		report_run(w, run, PTAH_ITEM_UNKNOWN);
+	else if (is_let_through(w, last_of(run)->target))
+		fail(w, PTAH_E_MISMATCH, w->ip);
+	else
+		report_run(w, run, PTAH_ITEM_TAKEN);
+}
+
+/* Without an IP: a MOV CR3, or the next branch that would have had a packet. */
+static void leave_unknown(struct walk *w)
+{
+	struct run run;
+	uint64_t ip;
+
+	if (walk_behind(w, is_mov_cr3, &ip) || !walk_to_branch(w, &run))
+		return;
+	if (last_of(&run)->class == PTAH_INSN_COND)
+		leave_by_conditional(w, &run);
+	else
+		report_run(w, &run, 0);
+}
+
+/*
+ * With an IP: a direct branch there, falling into it, or the next branch that
+ * the trace decides. A way that loops before that proves nothing.
+ */
+static void leave_to(struct walk *w, uint64_t to)
+{
+	struct run run;
+	bool taken;
+
+	if (is_on_way(w, to)) {
+		walk_to(w, to);
+		return;
+	}
+	if (!walk_to_branch(w, &run))
+		return;
+	taken = to == last_of(&run)->target;
+	if (last_of(&run)->class != PTAH_INSN_COND)
+		report_run(w, &run, 0);
+	else if (taken || to == run.end)
+		report_run(w, &run, taken ? PTAH_ITEM_TAKEN : 0);
+	else
+		fail(w, PTAH_E_MISMATCH, w->ip);
+}
+
+static void take_disabled(struct walk *w, struct ptah_item *event)
+{
+	if (w->positioned) {
+		if (event->flags & PTAH_ITEM_IP_SUPPRESSED)
+			leave_unknown(w);
+		else
+			leave_to(w, event->to);
+	}
+	lose(w);
+	event->ip = 0;
 }
 
 /* SDM "PTW Packet": without a FUP it belongs to the next PTWRITE, which has run. */
@@ -466,7 +516,7 @@ static void take_ptwrite(struct walk *w, struct ptah_item *event)
 }
 
 /*
- * SDM "Paging Information (PIP) Packet", "VMCS Packet": a new value that comes
+ * SDM "Paging Information (PIP) Packet", "VMCS Packet": one that comes
  * without an address belongs to a MOV CR3 or VMPTRLD on the way, which has run,
  * or else to the next branch.
  */
@@ -478,7 +528,7 @@ static void take_space(struct walk *w, const struct ptah_item *event)
 		     !(event->flags & PTAH_ITEM_STATUS);
 	uint64_t ip;
 
-	if (ahead && *value != event->value && walk_behind(w, changes_space, &ip))
+	if (ahead && walk_behind(w, vmcs ? is_vmptrld : is_mov_cr3, &ip))
 		ahead = false;
 	*value = event->value;
 	w->space_waits = ahead;
