@@ -265,7 +265,7 @@ static void compare(const struct shadow *s, uint64_t from, uint64_t to)
 
 static void take_records(struct shadow *s)
 {
-	struct ptah_record records[8];
+	struct ptah_capture_record records[8];
 	int n, i;
 
 	while ((n = ptah_capture_records(s->c, records, 8)) > 0) {
@@ -282,7 +282,7 @@ static void account_laps(struct shadow *s, const struct ptah_capture_status *now
 
 	if (!missing)
 		return;
-	CHECK(s->single && s->flags & PTAH_RECORD_UNSURE && missing % now->buffer == 0);
+	CHECK(s->single && s->flags & PTAH_CAPTURED_UNSURE && missing % now->buffer == 0);
 	s->laps += missing;
 }
 
@@ -300,8 +300,8 @@ static void check(struct shadow *s)
 	CHECK(now.policy == PTAH_POLICY_WRAP || now.oldest <= now.tail);
 	s->position = now.position;
 	take_records(s);
-	CHECK(!(s->flags & PTAH_RECORD_ERROR));
-	CHECK(!(s->flags & PTAH_RECORD_UNSURE) || s->single);
+	CHECK(!(s->flags & PTAH_CAPTURED_ERROR));
+	CHECK(!(s->flags & PTAH_CAPTURED_UNSURE) || s->single);
 	if (now.cpu >= 0)
 		return;
 	account_laps(s, &now);
@@ -529,7 +529,7 @@ static void lose_trace_en(bool senter)
 		return;
 	ptah_capture_flush(s->c, NULL);
 	take_records(s);
-	CHECK(s->flags & PTAH_RECORD_PARTIAL);
+	CHECK(s->flags & PTAH_CAPTURED_PARTIAL);
 }
 
 static void run_guest(struct shadow *s, unsigned n)

@@ -324,21 +324,21 @@ PTAH_API int ptah_capture_status(const struct ptah_capture *capture,
  */
 
 /* What a record tells, several at once. */
-#define PTAH_RECORD_DATA	 0x0001u /* there are bytes up to `position` */
-#define PTAH_RECORD_STARTED	 0x0002u /* TraceEn was set: a slice begins at `position` */
-#define PTAH_RECORD_STOPPED	 0x0004u /* and it ends there: stop, pause, switch */
-#define PTAH_RECORD_FULL	 0x0008u /* ends there: no room was left */
-#define PTAH_RECORD_RANGE	 0x0010u /* ends there: a stop range was reached */
-#define PTAH_RECORD_TRUNCATED	 0x0020u /* the last packet before it may be cut */
-#define PTAH_RECORD_ERROR	 0x0040u /* STATUS.Error: bytes before it may be missing */
-#define PTAH_RECORD_PARTIAL	 0x0080u /* something ran untraced before this position */
-#define PTAH_RECORD_LOST	 0x0100u /* `lost` bytes were overwritten unconsumed */
-#define PTAH_RECORD_WRAPPED	 0x0200u /* from now on bytes are overwritten */
-#define PTAH_RECORD_RECONFIGURED 0x0400u /* other options from here on */
-#define PTAH_RECORD_UNSURE	 0x0800u /* a whole number of cycles may be missing in `position` */
-#define PTAH_RECORD_DROPPED	 0x1000u /* stands for others too, which found no room */
+#define PTAH_CAPTURED_DATA	   0x0001u /* there are bytes up to `position` */
+#define PTAH_CAPTURED_STARTED	   0x0002u /* TraceEn was set: a slice begins at `position` */
+#define PTAH_CAPTURED_STOPPED	   0x0004u /* and it ends there: stop, pause, switch */
+#define PTAH_CAPTURED_FULL	   0x0008u /* ends there: no room was left */
+#define PTAH_CAPTURED_RANGE	   0x0010u /* ends there: a stop range was reached */
+#define PTAH_CAPTURED_TRUNCATED	   0x0020u /* the last packet before it may be cut */
+#define PTAH_CAPTURED_ERROR	   0x0040u /* STATUS.Error: bytes before it may be missing */
+#define PTAH_CAPTURED_PARTIAL	   0x0080u /* something ran untraced before this position */
+#define PTAH_CAPTURED_LOST	   0x0100u /* `lost` bytes were overwritten unconsumed */
+#define PTAH_CAPTURED_WRAPPED	   0x0200u /* from now on bytes are overwritten */
+#define PTAH_CAPTURED_RECONFIGURED 0x0400u /* other options from here on */
+#define PTAH_CAPTURED_UNSURE	   0x0800u /* a whole number of cycles may be missing in `position` */
+#define PTAH_CAPTURED_DROPPED	   0x1000u /* stands for others too, which found no room */
 
-struct ptah_record {
+struct ptah_capture_record {
 	uint64_t position;
 	uint64_t time; /* TSC; 0 where IA32_TIME_STAMP_COUNTER cannot be read */
 	uint64_t lost;
@@ -352,7 +352,7 @@ struct ptah_record {
  * (DROPPED): the next that did, or the last that is returned here; so no flag is
  * ever forgotten.
  */
-PTAH_API int ptah_capture_records(struct ptah_capture *capture, struct ptah_record *records,
+PTAH_API int ptah_capture_records(struct ptah_capture *capture, struct ptah_capture_record *records,
 				  size_t n);
 
 struct ptah_piece {

@@ -264,7 +264,7 @@ static int allocate_lists(const struct ptah_engine *engine, const struct plan *p
 	uint64_t blocks = planned->topa.regions, tables = planned->topa.pages;
 	uint64_t starts = planned->swap ? planned->topa.regions : 0;
 	struct ptah_hal_memory memory;
-	struct ptah_record *ring;
+	struct ptah_capture_record *ring;
 	struct ptah_capture *c;
 	int status;
 
@@ -282,7 +282,7 @@ static int allocate_lists(const struct ptah_engine *engine, const struct plan *p
 	c->pmi = planned->pmi;
 	c->caged = planned->caged;
 	c->topa = planned->topa;
-	ring = (struct ptah_record *)(c + 1);
+	ring = (struct ptah_capture_record *)(c + 1);
 	record_init(&c->records, ring, records);
 	c->starts_of = (_Atomic uint64_t *)(ring + records);
 	c->topa.blocks = (struct ptah_hal_memory *)(c->starts_of + starts);

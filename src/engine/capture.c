@@ -296,7 +296,7 @@ static int change(struct ptah_capture *c, struct engine_cpu *cpu, void *argument
 	c->ctl = ptah_trace_config_ctl(&c->trace) |
 		 (c->shape == PTAH_SHAPE_SINGLE ? 0 : PTAH_RTIT_CTL_TOPA);
 	c->program = c->fresh = true;
-	c->flags |= PTAH_RECORD_RECONFIGURED;
+	c->flags |= PTAH_CAPTURED_RECONFIGURED;
 	return PTAH_OK;
 }
 

@@ -112,7 +112,7 @@ int ptah_capture_consume(struct ptah_capture *c, uint64_t upto, uint64_t *lost)
 	return PTAH_OK;
 }
 
-int ptah_capture_records(struct ptah_capture *c, struct ptah_record *records, size_t n)
+int ptah_capture_records(struct ptah_capture *c, struct ptah_capture_record *records, size_t n)
 {
 	if (!c || (n && !records))
 		return PTAH_E_INVAL;

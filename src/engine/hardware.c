@@ -110,13 +110,13 @@ static void set_halt(struct ptah_capture *c, unsigned halt, int error)
 	atomic_store(&c->halt, halt);
 	if (error)
 		atomic_store(&c->error, error);
-	c->flags |= PTAH_RECORD_STOPPED;
+	c->flags |= PTAH_CAPTURED_STOPPED;
 	c->program = true;
 }
 
 static void fail(struct ptah_capture *c, int error)
 {
-	c->flags |= PTAH_RECORD_ERROR;
+	c->flags |= PTAH_CAPTURED_ERROR;
 	count_up(&c->errors);
 	set_halt(c, HALT_ERROR, error);
 }
@@ -129,12 +129,12 @@ static void judge_status(struct ptah_capture *c, const struct registers *r)
 	/* At the end of a region with STOP; else it was a TraceStop. SDM "STOP bit", "TraceStop".
 	 */
 	if (room_at_stop(c)) {
-		c->flags |= PTAH_RECORD_TRUNCATED;
+		c->flags |= PTAH_CAPTURED_TRUNCATED;
 		/* Nobody may try to go on, and find that there is no room. */
 		if (c->policy == PTAH_POLICY_STOP && !c->swap)
-			c->flags |= PTAH_RECORD_FULL;
+			c->flags |= PTAH_CAPTURED_FULL;
 	} else {
-		c->flags |= PTAH_RECORD_RANGE;
+		c->flags |= PTAH_CAPTURED_RANGE;
 		set_halt(c, HALT_RANGE, 0);
 	}
 }
@@ -152,7 +152,7 @@ static void judge(struct ptah_capture *c, const struct registers *r, bool on)
 	c->kept = r->status;
 	if (!on && !c->external) {
 		/* VMXON, a reset, SENTER: SDM "VMX Operation", "Resetting". */
-		c->flags |= PTAH_RECORD_PARTIAL;
+		c->flags |= PTAH_CAPTURED_PARTIAL;
 		count_up(&c->partial);
 		c->program = true;
 	}
@@ -162,13 +162,13 @@ static void judge(struct ptah_capture *c, const struct registers *r, bool on)
 		judge_status(c, r);
 	} else {
 		position = before;
-		c->flags |= PTAH_RECORD_UNSURE;
+		c->flags |= PTAH_CAPTURED_UNSURE;
 		if (on && !(r->status & PTAH_RTIT_STATUS_ERROR))
 			fail(c, PTAH_E_DEVICE);
 	}
 	if (position != before)
-		c->flags |= PTAH_RECORD_DATA;
-	if (c->flags & (PTAH_RECORD_TRUNCATED | PTAH_RECORD_ERROR | PTAH_RECORD_PARTIAL))
+		c->flags |= PTAH_CAPTURED_DATA;
+	if (c->flags & (PTAH_CAPTURED_TRUNCATED | PTAH_CAPTURED_ERROR | PTAH_CAPTURED_PARTIAL))
 		c->kept &= ~PTAH_RTIT_STATUS_BYTECNT_MASK; /* what follows begins with a PSB */
 	atomic_store_explicit(&c->position, position, memory_order_release);
 }
@@ -183,7 +183,7 @@ static uint64_t judge_loss(struct ptah_capture *c)
 		return 0;
 	if (!c->wrapped) {
 		c->wrapped = true;
-		c->flags |= PTAH_RECORD_WRAPPED;
+		c->flags |= PTAH_CAPTURED_WRAPPED;
 	}
 	if (c->told < tail)
 		c->told = tail;
@@ -191,7 +191,7 @@ static uint64_t judge_loss(struct ptah_capture *c)
 		return 0;
 	lost = oldest - c->told;
 	c->told = oldest;
-	c->flags |= PTAH_RECORD_LOST;
+	c->flags |= PTAH_CAPTURED_LOST;
 	return lost;
 }
 
@@ -229,18 +229,18 @@ void hardware_look(struct ptah_capture *c, struct engine_cpu *cpu, bool leave)
 	if (r.pmi)
 		acknowledge(c, cpu);
 	if (leave)
-		c->flags |= PTAH_RECORD_STOPPED;
+		c->flags |= PTAH_CAPTURED_STOPPED;
 	let_drain(c);
 }
 
 void hardware_record(struct ptah_capture *c, unsigned number)
 {
 	const struct ptah_hal *hal = c->engine->hal;
-	struct ptah_record record = {.cpu = number};
+	struct ptah_capture_record record = {.cpu = number};
 
 	record.lost = judge_loss(c);
 	if (atomic_exchange(&c->gap, false))
-		c->flags |= PTAH_RECORD_PARTIAL;
+		c->flags |= PTAH_CAPTURED_PARTIAL;
 	if (!c->flags)
 		return;
 	record.position = atomic_load_explicit(&c->position, memory_order_relaxed);
@@ -399,7 +399,7 @@ static bool wait_for_room(struct ptah_capture *c)
 	}
 	if (!waits) {
 		count_up(&c->full);
-		c->flags |= PTAH_RECORD_FULL | PTAH_RECORD_STOPPED;
+		c->flags |= PTAH_CAPTURED_FULL | PTAH_CAPTURED_STOPPED;
 		c->program = true;
 	}
 	return true;
@@ -442,7 +442,7 @@ int hardware_run(struct ptah_capture *c, struct engine_cpu *cpu)
 	atomic_store(&c->error, PTAH_OK);
 	atomic_store(&c->running, true);
 	if (c->fresh || c->program) {
-		c->flags |= PTAH_RECORD_STARTED;
+		c->flags |= PTAH_CAPTURED_STARTED;
 		count_up(&c->starts);
 	}
 	c->fresh = c->program = false;

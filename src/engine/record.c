@@ -2,7 +2,7 @@
 /* The ring of records. */
 #include "engine/record.h"
 
-void record_init(struct record_ring *ring, struct ptah_record *records, uint32_t capacity)
+void record_init(struct record_ring *ring, struct ptah_capture_record *records, uint32_t capacity)
 {
 	ring->records = records;
 	ring->mask = capacity - 1;
@@ -11,17 +11,17 @@ void record_init(struct record_ring *ring, struct ptah_record *records, uint32_t
 	atomic_init(&ring->dropped, 0);
 }
 
-static void owe(struct record_ring *ring, const struct ptah_record *record)
+static void owe(struct record_ring *ring, const struct ptah_capture_record *record)
 {
 	atomic_store(&ring->owed_position, record->position);
 	atomic_fetch_add(&ring->owed_lost, record->lost);
 	/* Last: who takes the flags finds the rest. */
-	atomic_fetch_or(&ring->owed_flags, record->flags | PTAH_RECORD_DROPPED);
+	atomic_fetch_or(&ring->owed_flags, record->flags | PTAH_CAPTURED_DROPPED);
 	atomic_fetch_add_explicit(&ring->dropped, 1, memory_order_relaxed);
 }
 
 /* Both sides may: each flag and each byte is told once. */
-static bool take_owed(struct record_ring *ring, struct ptah_record *record)
+static bool take_owed(struct record_ring *ring, struct ptah_capture_record *record)
 {
 	uint32_t flags;
 
@@ -33,11 +33,11 @@ static bool take_owed(struct record_ring *ring, struct ptah_record *record)
 	return flags != 0;
 }
 
-void record_push(struct record_ring *ring, const struct ptah_record *record)
+void record_push(struct record_ring *ring, const struct ptah_capture_record *record)
 {
 	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_acquire);
-	struct ptah_record *to = &ring->records[head & ring->mask];
+	struct ptah_capture_record *to = &ring->records[head & ring->mask];
 
 	if (head - tail > ring->mask) {
 		owe(ring, record);
@@ -48,7 +48,7 @@ void record_push(struct record_ring *ring, const struct ptah_record *record)
 	atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 }
 
-size_t record_pop(struct record_ring *ring, struct ptah_record *records, size_t n)
+size_t record_pop(struct record_ring *ring, struct ptah_capture_record *records, size_t n)
 {
 	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
 	uint32_t head = atomic_load_explicit(&ring->head, memory_order_acquire);
@@ -59,7 +59,8 @@ size_t record_pop(struct record_ring *ring, struct ptah_record *records, size_t 
 	atomic_store_explicit(&ring->tail, tail, memory_order_release);
 	/* Perhaps no record comes any more that could bring what is owed. */
 	if (k < n) {
-		records[k] = (struct ptah_record){.position = atomic_load(&ring->owed_position)};
+		records[k] =
+		    (struct ptah_capture_record){.position = atomic_load(&ring->owed_position)};
 		k += take_owed(ring, &records[k]);
 	}
 	return k;

@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 
 struct record_ring {
-	struct ptah_record *records;
+	struct ptah_capture_record *records;
 	uint32_t mask;
 	_Atomic uint32_t head, tail; /* written, read: modulo 2^32 */
 	/* Found no room, and not told yet. */
@@ -23,12 +23,12 @@ struct record_ring {
 };
 
 /* `records` has room for mask + 1, a power of two. */
-void record_init(struct record_ring *ring, struct ptah_record *records, uint32_t capacity);
+void record_init(struct record_ring *ring, struct ptah_capture_record *records, uint32_t capacity);
 
 /* NMI; the writer alone. */
-void record_push(struct record_ring *ring, const struct ptah_record *record);
+void record_push(struct record_ring *ring, const struct ptah_capture_record *record);
 
 /* The reader alone. */
-size_t record_pop(struct record_ring *ring, struct ptah_record *records, size_t n);
+size_t record_pop(struct record_ring *ring, struct ptah_capture_record *records, size_t n);
 
 #endif

@@ -121,7 +121,7 @@ static bool position_single(struct ptah_capture *c, const struct registers *r, u
 	written = (c->place.offset - before) & (size - 1);
 	if (!room_canary_lift(c, written)) {
 		written += size;
-		c->flags |= PTAH_RECORD_UNSURE;
+		c->flags |= PTAH_CAPTURED_UNSURE;
 	}
 	*position = before + written;
 	return true;
@@ -154,7 +154,7 @@ static void count_cycle(struct ptah_capture *c, const struct registers *r, uint6
 	crossed = topa_crosses_int(&c->topa, position_of(c), *position);
 	if (r->pmi && !crossed && !c->owed) {
 		*position += c->topa.cycle;
-		c->flags |= PTAH_RECORD_UNSURE;
+		c->flags |= PTAH_CAPTURED_UNSURE;
 	}
 	c->owed = crossed && !r->pmi;
 }

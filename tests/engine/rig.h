@@ -215,7 +215,7 @@ static inline struct ptah_capture *rig_capture(struct rig *rig,
 
 static inline uint32_t rig_flags(struct ptah_capture *c)
 {
-	struct ptah_record records[16];
+	struct ptah_capture_record records[16];
 	uint32_t flags = 0;
 	int n, i;
 

@@ -133,7 +133,7 @@ static void stop_when_full(void **state)
 			assert_true(s.position <= s.buffer);
 		assert_int_equal(s.oldest, 0);
 		assert_int_equal(s.position, rig_output(&rig, 0));
-		assert_true(rig_flags(c) & PTAH_RECORD_FULL);
+		assert_true(rig_flags(c) & PTAH_CAPTURED_FULL);
 		assert_int_equal(ptah_capture_stop(c), PTAH_OK);
 		assert_int_equal(ptah_capture_start(c), PTAH_E_NOSPACE);
 		assert_int_equal(ptah_capture_consume(c, s.position, NULL), PTAH_OK);
@@ -175,7 +175,7 @@ static void damaged_table(void **state)
 		assert_int_equal(s.state, PTAH_CAPTURE_ERROR);
 		assert_int_equal(s.error, PTAH_E_DEVICE);
 		assert_false(rig_enabled(&rig, 0));
-		assert_true(rig_flags(c) & PTAH_RECORD_ERROR);
+		assert_true(rig_flags(c) & PTAH_CAPTURED_ERROR);
 		rig_check(c, 0, 3 * 4096 - 3 * MARK, 0, SLICE * 4);
 		assert_int_equal(ptah_capture_resume(c), PTAH_E_INVAL);
 		assert_int_equal(ptah_capture_stop(c), PTAH_OK);
@@ -222,9 +222,9 @@ static void stop_range(void **state)
 		assert_int_equal(s.state, PTAH_CAPTURE_RANGE);
 		assert_false(rig_enabled(&rig, 0));
 		assert_int_equal(s.position, rig_output(&rig, 0));
-		assert_int_equal(rig_flags(c) & (PTAH_RECORD_RANGE | PTAH_RECORD_FULL |
-						 PTAH_RECORD_TRUNCATED | PTAH_RECORD_ERROR),
-				 PTAH_RECORD_RANGE);
+		assert_int_equal(rig_flags(c) & (PTAH_CAPTURED_RANGE | PTAH_CAPTURED_FULL |
+						 PTAH_CAPTURED_TRUNCATED | PTAH_CAPTURED_ERROR),
+				 PTAH_CAPTURED_RANGE);
 		assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
 		assert_false(rig_enabled(&rig, 0));
 		ptah_model_begin(m, 0x1000, &context);
@@ -306,7 +306,7 @@ static void late_by(unsigned boundaries, bool thread, bool no_xsaves)
 				   SLICE * (s.looks + s.starts + 1)),
 			 rig.next);
 	assert_int_equal(rig.foreign, 0);
-	assert_false(rig_flags(c) & (PTAH_RECORD_UNSURE | PTAH_RECORD_ERROR));
+	assert_false(rig_flags(c) & (PTAH_CAPTURED_UNSURE | PTAH_CAPTURED_ERROR));
 	ptah_capture_free(c);
 	rig_close(&rig);
 }

@@ -225,7 +225,7 @@ static void interrupts(void **state)
 	s = rig_status(c);
 	assert_int_equal(s.pmis, rig_output(&rig, 0) / 4096);
 	assert_int_equal(s.lost, 0);
-	assert_false(rig_flags(c) & (PTAH_RECORD_UNSURE | PTAH_RECORD_LOST));
+	assert_false(rig_flags(c) & (PTAH_CAPTURED_UNSURE | PTAH_CAPTURED_LOST));
 	ptah_capture_free(c);
 	rig_close(&rig);
 }
@@ -261,7 +261,7 @@ static void threads(void **state)
 	ptah_capture_switch_out(c[0]);
 	assert_int_equal(ptah_capture_switch_in(c[1]), PTAH_OK);
 	rig.hal.irq_restore(rig.machine, irqs);
-	assert_true(rig_flags(c[1]) & PTAH_RECORD_PARTIAL);
+	assert_true(rig_flags(c[1]) & PTAH_CAPTURED_PARTIAL);
 	ptah_capture_free(c[0]);
 	ptah_capture_free(c[1]);
 	rig_close(&rig);

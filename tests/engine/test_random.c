@@ -91,7 +91,7 @@ static void check(struct play *p)
 	if (p->config.policy != PTAH_POLICY_WRAP)
 		assert_true(s.tail >= s.oldest);
 	p->flags |= rig_flags(p->c);
-	if (p->flags & PTAH_RECORD_TRUNCATED)
+	if (p->flags & PTAH_CAPTURED_TRUNCATED)
 		return;
 	end = rig_check(p->c, from, s.position, UINT64_MAX, SIZE_MAX);
 	/* The last mark is there, unless none is. */
@@ -207,7 +207,8 @@ static bool play(void)
 	assert_true(is_off(&p));
 	check(&p);
 	ptah_machine_on_gap(p.rig.machine, NULL, NULL);
-	assert_false(p.flags & (PTAH_RECORD_ERROR | PTAH_RECORD_PARTIAL | PTAH_RECORD_UNSURE));
+	assert_false(p.flags &
+		     (PTAH_CAPTURED_ERROR | PTAH_CAPTURED_PARTIAL | PTAH_CAPTURED_UNSURE));
 	assert_int_equal(p.rig.foreign, 0);
 	assert_int_equal(ptah_capture_free(p.c), PTAH_OK);
 	rig_close(&p.rig);

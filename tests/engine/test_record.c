@@ -7,7 +7,7 @@
 
 static void in_order(void **state)
 {
-	struct ptah_record memory[8], out[8];
+	struct ptah_capture_record memory[8], out[8];
 	struct record_ring ring = {0};
 	uint64_t pushed = 0, popped = 0;
 	unsigned round;
@@ -21,7 +21,7 @@ static void in_order(void **state)
 		size_t k;
 
 		for (i = 0; i < n; i++) {
-			struct ptah_record record = {.position = pushed++, .flags = 1};
+			struct ptah_capture_record record = {.position = pushed++, .flags = 1};
 
 			record_push(&ring, &record);
 		}
@@ -38,14 +38,15 @@ static void in_order(void **state)
 
 static void nothing_is_forgotten(void **state)
 {
-	struct ptah_record memory[4], out[8];
+	struct ptah_capture_record memory[4], out[8];
 	struct record_ring ring = {0};
 	unsigned i;
 
 	(void)state;
 	record_init(&ring, memory, 4);
 	for (i = 0; i < 7; i++) {
-		struct ptah_record record = {.position = i, .flags = 1u << i, .lost = 10 * i};
+		struct ptah_capture_record record = {
+		    .position = i, .flags = 1u << i, .lost = 10 * i};
 
 		record_push(&ring, &record);
 	}
@@ -53,22 +54,23 @@ static void nothing_is_forgotten(void **state)
 	for (i = 0; i < 4; i++)
 		assert_int_equal(out[i].flags, 1u << i);
 	assert_int_equal(ring.dropped, 3);
-	record_push(&ring, &(struct ptah_record){.position = 7, .flags = 1u << 7, .lost = 1});
+	record_push(&ring,
+		    &(struct ptah_capture_record){.position = 7, .flags = 1u << 7, .lost = 1});
 	assert_int_equal(record_pop(&ring, out, 8), 1);
 	assert_int_equal(out[0].position, 7);
-	assert_int_equal(out[0].flags, 0xf0 | PTAH_RECORD_DROPPED);
+	assert_int_equal(out[0].flags, 0xf0 | PTAH_CAPTURED_DROPPED);
 	assert_int_equal(out[0].lost, 40 + 50 + 60 + 1);
 	assert_int_equal(record_pop(&ring, out, 8), 0);
-	record_push(&ring, &(struct ptah_record){.position = 8, .flags = 1});
+	record_push(&ring, &(struct ptah_capture_record){.position = 8, .flags = 1});
 	assert_int_equal(record_pop(&ring, out, 8), 1);
 	assert_int_equal(out[0].flags, 1);
 
 	/* And no record comes any more. */
 	for (i = 0; i < 6; i++)
-		record_push(&ring, &(struct ptah_record){.position = i, .flags = 1u << i});
+		record_push(&ring, &(struct ptah_capture_record){.position = i, .flags = 1u << i});
 	assert_int_equal(record_pop(&ring, out, 8), 5);
 	assert_int_equal(out[4].position, 5);
-	assert_int_equal(out[4].flags, 0x30 | PTAH_RECORD_DROPPED);
+	assert_int_equal(out[4].flags, 0x30 | PTAH_CAPTURED_DROPPED);
 	assert_int_equal(record_pop(&ring, out, 8), 0);
 }
 

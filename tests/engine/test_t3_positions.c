@@ -311,7 +311,7 @@ static void cycles(void **state)
 				end(&t);
 				check(&t);
 				assert_int_equal(t.s.position, n);
-				assert_false(rig_flags(t.c) & PTAH_RECORD_UNSURE);
+				assert_false(rig_flags(t.c) & PTAH_CAPTURED_UNSURE);
 				close_trial(&t);
 			}
 		}
@@ -333,7 +333,7 @@ static void a_full_lap_from_empty(void **state)
 		assert_int_equal(t.s.position, t.stream.n);
 		if (!t.swap)
 			assert_int_equal(t.s.position, t.s.buffer);
-		assert_int_equal((rig_flags(t.c) & PTAH_RECORD_UNSURE) != 0,
+		assert_int_equal((rig_flags(t.c) & PTAH_CAPTURED_UNSURE) != 0,
 				 t.s.shape == PTAH_SHAPE_SINGLE);
 		close_trial(&t);
 		if (t.s.shape != PTAH_SHAPE_SINGLE)
@@ -343,7 +343,7 @@ static void a_full_lap_from_empty(void **state)
 		stream_put(&t.stream, &t.rig, 0, 3 * t.s.buffer + 5);
 		end(&t);
 		assert_int_equal(t.s.position, t.s.buffer + 5);
-		assert_true(rig_flags(t.c) & PTAH_RECORD_UNSURE);
+		assert_true(rig_flags(t.c) & PTAH_CAPTURED_UNSURE);
 		close_trial(&t);
 	}
 }
@@ -364,12 +364,12 @@ static void a_cage_ends_the_cycle(void **state)
 		end(&t);
 		check(&t);
 		assert_true(t.s.position <= t.s.cycle);
-		assert_true(rig_flags(t.c) & PTAH_RECORD_TRUNCATED);
+		assert_true(rig_flags(t.c) & PTAH_CAPTURED_TRUNCATED);
 		assert_true(rig_enabled(&t.rig, 0));
 		stream_put(&t.stream, &t.rig, 0, 777);
 		end(&t);
 		check(&t);
-		assert_false(rig_flags(t.c) & PTAH_RECORD_TRUNCATED);
+		assert_false(rig_flags(t.c) & PTAH_CAPTURED_TRUNCATED);
 		close_trial(&t);
 	}
 }

@@ -200,7 +200,7 @@ static void settle(struct play *p)
 	assert_int_equal(s.position, p->stream.n);
 	stream_check(&p->stream, p->c, s.oldest, s.position);
 	flags = rig_flags(p->c);
-	assert_false(flags & (PTAH_RECORD_ERROR | PTAH_RECORD_UNSURE));
+	assert_false(flags & (PTAH_CAPTURED_ERROR | PTAH_CAPTURED_UNSURE));
 }
 
 /* PMIs still come. */
@@ -547,9 +547,9 @@ static void between_xsaves_and_xrstors(void **state)
 
 				assert_int_equal(s.position, streams[n].n);
 				stream_check(&streams[n], c[n], s.oldest, s.position);
-				assert_false(
-				    rig_flags(c[n]) &
-				    (PTAH_RECORD_UNSURE | PTAH_RECORD_ERROR | PTAH_RECORD_PARTIAL));
+				assert_false(rig_flags(c[n]) &
+					     (PTAH_CAPTURED_UNSURE | PTAH_CAPTURED_ERROR |
+					      PTAH_CAPTURED_PARTIAL));
 				assert_int_equal(peek(&p, n, LVT_MSR) & MASKED, 0);
 				stream_free(&streams[n]);
 			}

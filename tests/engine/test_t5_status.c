@@ -158,9 +158,9 @@ static void stop_then_resume(void **state)
 				assert_int_equal(s.position, full);
 				stream_check(&p.stream, p.c, s.oldest, s.position);
 				flags = rig_flags(p.c);
-				assert_true(flags & PTAH_RECORD_TRUNCATED);
+				assert_true(flags & PTAH_CAPTURED_TRUNCATED);
 				if (policies[k & 1] == PTAH_POLICY_STOP || !(k >> 1))
-					assert_true(flags & PTAH_RECORD_FULL);
+					assert_true(flags & PTAH_CAPTURED_FULL);
 				assert_int_equal(ptah_capture_consume(p.c, s.position, NULL),
 						 PTAH_OK);
 			}
@@ -238,7 +238,7 @@ static void trace_stop_then_resume(void **state)
 			assert_int_equal(ptah_capture_flush(p.c, NULL), PTAH_OK);
 			assert_int_equal(rig_status(p.c).state, PTAH_CAPTURE_RANGE);
 			assert_int_equal(ptah_capture_position(p.c), output);
-			assert_true(rig_flags(p.c) & PTAH_RECORD_RANGE);
+			assert_true(rig_flags(p.c) & PTAH_CAPTURED_RANGE);
 			/* Nothing but the owner's word starts it again. */
 			assert_int_equal(ptah_capture_flush(p.c, NULL), PTAH_OK);
 			assert_false(rig_enabled(&p.rig, 0));
@@ -342,7 +342,7 @@ static void error_after_so_many_bytes(void **state)
 			assert_false(rig_enabled(&p.rig, 0));
 			assert_int_equal(s.position, p.stream.n);
 			stream_check(&p.stream, p.c, 0, s.position);
-			assert_true(rig_flags(p.c) & PTAH_RECORD_ERROR);
+			assert_true(rig_flags(p.c) & PTAH_CAPTURED_ERROR);
 			/* It is found before TraceEn is set again. */
 			assert_int_equal(ptah_capture_resume(p.c), PTAH_E_INVAL);
 			assert_false(rig_enabled(&p.rig, 0));

@@ -93,9 +93,9 @@ static void takes_turns(const struct kind *kind)
 		assert_int_equal(ptah_capture_stop(c[turn]), PTAH_OK);
 		assert_int_equal(ptah_capture_position(c[turn]), n[turn]);
 		assert_false(rig_flags(c[turn]) &
-			     ~(uint32_t)(PTAH_RECORD_DATA | PTAH_RECORD_STARTED |
-					 PTAH_RECORD_STOPPED | PTAH_RECORD_WRAPPED |
-					 PTAH_RECORD_DROPPED));
+			     ~(uint32_t)(PTAH_CAPTURED_DATA | PTAH_CAPTURED_STARTED |
+					 PTAH_CAPTURED_STOPPED | PTAH_CAPTURED_WRAPPED |
+					 PTAH_CAPTURED_DROPPED));
 		assert_int_equal(ptah_capture_free(c[turn]), PTAH_OK);
 	}
 	rig_close(&rig);
@@ -177,7 +177,7 @@ static unsigned slices_without_psb(struct ptah_capture *c, unsigned *slices)
 {
 	uint64_t position = ptah_capture_position(c);
 	uint8_t *bytes = rig_bytes(c, 0, position);
-	struct ptah_record records[512];
+	struct ptah_capture_record records[512];
 	unsigned without = 0;
 	int n = ptah_capture_records(c, records, 512), i;
 
@@ -185,7 +185,7 @@ static unsigned slices_without_psb(struct ptah_capture *c, unsigned *slices)
 	for (i = 0; i < n; i++) {
 		const uint8_t *at = bytes + records[i].position;
 
-		if (!(records[i].flags & PTAH_RECORD_STARTED))
+		if (!(records[i].flags & PTAH_CAPTURED_STARTED))
 			continue;
 		++*slices;
 		assert_true(records[i].position < position);
@@ -300,10 +300,10 @@ static void no_place(void **state)
 	assert_int_equal(rig_check(c[0], 0, rig_output(&rig, 1), 0, SLICE), 20);
 	/* What ran without being traced is told when it is traced again. */
 	assert_int_equal(ptah_capture_position(c[1]), 0);
-	assert_false(rig_flags(c[1]) & PTAH_RECORD_PARTIAL);
+	assert_false(rig_flags(c[1]) & PTAH_CAPTURED_PARTIAL);
 	pinned_in(&rig, c[1], 1);
 	pinned_out(&rig, c[1]);
-	assert_true(rig_flags(c[1]) & PTAH_RECORD_PARTIAL);
+	assert_true(rig_flags(c[1]) & PTAH_CAPTURED_PARTIAL);
 	/* A processor of its own keeps threads away. */
 	ptah_machine_set_cpu(rig.machine, 0);
 	assert_int_equal(ptah_capture_start(c[2]), PTAH_OK);
@@ -437,11 +437,12 @@ static void finish(unsigned who)
 	consume(who);
 	assert_true(r->next > 1000);
 	/* Where a region with STOP ended it, some may be missing; else none is. */
-	if (!(r->flags & PTAH_RECORD_TRUNCATED)) {
+	if (!(r->flags & PTAH_CAPTURED_TRUNCATED)) {
 		assert_int_equal(r->skipped, 0);
 		assert_int_equal(r->next, play.written[who]);
 	}
-	assert_false(r->flags & (PTAH_RECORD_PARTIAL | PTAH_RECORD_ERROR | PTAH_RECORD_UNSURE));
+	assert_false(r->flags &
+		     (PTAH_CAPTURED_PARTIAL | PTAH_CAPTURED_ERROR | PTAH_CAPTURED_UNSURE));
 }
 
 static void play_with(const char *processor, bool no_xsaves)

@@ -204,7 +204,7 @@ static void filter_while_paused(void **state)
 	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
 	assert_int_equal(ptah_capture_position(c), rig_output(&rig, 0));
 	assert_int_equal(rig_check(c, 0, rig_output(&rig, 0), 0, 2 * SLICE), 200);
-	assert_true(rig_flags(c) & PTAH_RECORD_RECONFIGURED);
+	assert_true(rig_flags(c) & PTAH_CAPTURED_RECONFIGURED);
 	assert_int_equal(ptah_capture_free(c), PTAH_OK);
 	rig_close(&rig);
 }
@@ -285,7 +285,7 @@ static void one_position(void **state)
 	s = rig_status(c);
 	assert_int_equal(s.position, rig_output(&rig, 0));
 	assert_int_equal(rig_check(c, 0, s.position, 0, SLICE * 130), 20 * 100);
-	assert_true(rig_flags(c) & PTAH_RECORD_RECONFIGURED);
+	assert_true(rig_flags(c) & PTAH_CAPTURED_RECONFIGURED);
 	ptah_capture_free(c);
 	rig_close(&rig);
 }
@@ -515,7 +515,7 @@ static void hotplug(void **state)
 	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
 	assert_int_equal(ptah_capture_position(c), rig_output(&rig, 0));
 	assert_int_equal(rig_check(c, 0, ptah_capture_position(c), 0, 2 * SLICE), 200);
-	assert_true(rig_flags(c) & PTAH_RECORD_PARTIAL);
+	assert_true(rig_flags(c) & PTAH_CAPTURED_PARTIAL);
 	/* A thread whose processor goes is traced on another. */
 	assert_int_equal(ptah_capture_start(thread), PTAH_OK);
 	assert_int_equal(switch_in(&rig, thread), PTAH_OK);

@@ -63,14 +63,14 @@ static void close_kind(struct rig *rig, struct ptah_capture *c)
 /* How often something may be missing since the last time: where it says so. */
 static void count_cuts(struct ptah_capture *c, struct live_reader *r)
 {
-	struct ptah_record records[16];
+	struct ptah_capture_record records[16];
 	int n, i;
 
 	while ((n = ptah_capture_records(c, records, 16)) > 0) {
 		for (i = 0; i < n; i++) {
 			r->flags |= records[i].flags;
-			r->cuts +=
-			    (records[i].flags & (PTAH_RECORD_TRUNCATED | PTAH_RECORD_FULL)) != 0;
+			r->cuts += (records[i].flags &
+				    (PTAH_CAPTURED_TRUNCATED | PTAH_CAPTURED_FULL)) != 0;
 		}
 	}
 }
@@ -136,7 +136,7 @@ static void drains_slowly(const struct kind *kind)
 	assert_int_equal(rig_status(c).lost, 0);
 	assert_true(r.next <= rig.next && r.next > 1000);
 	/* Marks are missing where it was told so, and nowhere else. */
-	assert_false(r.flags & PTAH_RECORD_DROPPED);
+	assert_false(r.flags & PTAH_CAPTURED_DROPPED);
 	assert_true(r.skipped <= r.cuts);
 	close_kind(&rig, c);
 }
@@ -230,7 +230,7 @@ static void loss_while_running(void **state)
 
 static void sum_records(struct ptah_capture *c, uint64_t *lost, uint32_t *flags)
 {
-	struct ptah_record records[7];
+	struct ptah_capture_record records[7];
 	int n, i;
 
 	while ((n = ptah_capture_records(c, records, 7)) > 0) {
@@ -238,7 +238,7 @@ static void sum_records(struct ptah_capture *c, uint64_t *lost, uint32_t *flags)
 			*lost += records[i].lost;
 			*flags |= records[i].flags;
 			assert_int_equal(records[i].lost != 0,
-					 (records[i].flags & PTAH_RECORD_LOST) != 0);
+					 (records[i].flags & PTAH_CAPTURED_LOST) != 0);
 		}
 	}
 }
@@ -281,7 +281,7 @@ static void stalled(void **state)
 		assert_int_equal(s.tail, 500);
 		if (policy == PTAH_POLICY_WRAP) {
 			/* As it goes on, each loss is told, once. */
-			assert_true(flags & PTAH_RECORD_LOST);
+			assert_true(flags & PTAH_CAPTURED_LOST);
 			assert_int_equal(told, s.oldest - 500);
 			if (!kind->swaps)
 				assert_int_equal(s.oldest, s.position - s.buffer);
@@ -289,8 +289,8 @@ static void stalled(void **state)
 			assert_int_equal(lost, told);
 		} else {
 			/* It waits; what was there when it filled up is still there. */
-			assert_true(flags & PTAH_RECORD_FULL);
-			assert_false(flags & PTAH_RECORD_LOST);
+			assert_true(flags & PTAH_CAPTURED_FULL);
+			assert_false(flags & PTAH_CAPTURED_LOST);
 			assert_int_equal(told, 0);
 			assert_true(s.oldest <= 500 && s.position <= 500 + s.buffer);
 			assert_true(s.position > s.buffer / 2);
@@ -338,10 +338,10 @@ static void absent(void **state)
 		assert_int_equal(s.lost, 0);
 		sum_records(c, &told, &flags);
 		assert_int_equal(told, 0);
-		assert_false(flags & PTAH_RECORD_LOST);
-		assert_int_equal((flags & PTAH_RECORD_WRAPPED) != 0, s.oldest > 0);
+		assert_false(flags & PTAH_CAPTURED_LOST);
+		assert_int_equal((flags & PTAH_CAPTURED_WRAPPED) != 0, s.oldest > 0);
 		if (policy != PTAH_POLICY_WRAP) {
-			assert_true(flags & PTAH_RECORD_FULL || kind->no_pmi);
+			assert_true(flags & PTAH_CAPTURED_FULL || kind->no_pmi);
 			assert_int_equal(s.oldest, 0);
 			/* The first bytes, from the first on. */
 			assert_true(rig_check(c, 0, s.position, 0, others(&s)) > 100);
@@ -408,7 +408,7 @@ static void drained_in_the_pmi(void **state)
 		assert_int_equal(s.position, rig_output(&rig, 0));
 		assert_true(s.position >= 100000 * MARK);
 		assert_int_equal(s.full, 0);
-		assert_false(rig_flags(c) & (PTAH_RECORD_TRUNCATED | PTAH_RECORD_FULL));
+		assert_false(rig_flags(c) & (PTAH_CAPTURED_TRUNCATED | PTAH_CAPTURED_FULL));
 		assert_int_equal(d->n, s.position);
 		for (next = at = 0; at + MARK <= d->n;) {
 			if (!rig_is_mark(d->bytes + at)) {
@@ -649,7 +649,7 @@ static void fills(const struct kind *kind, uint8_t policy, int extra)
 	} else {
 		assert_int_equal(s.position, n);
 		assert_int_equal(s.oldest, n > buffer ? n - buffer : 0);
-		assert_int_equal((rig_flags(c) & PTAH_RECORD_WRAPPED) != 0, n > buffer);
+		assert_int_equal((rig_flags(c) & PTAH_CAPTURED_WRAPPED) != 0, n > buffer);
 		expect_bytes(c, s.oldest, n);
 		if (s.oldest)
 			assert_int_equal(ptah_capture_pieces(c, s.oldest - 1, n, NULL, 0),
@@ -712,7 +712,7 @@ static struct ptah_capture *eventful(struct rig *rig, unsigned records)
 
 static void records_overflow(void **state)
 {
-	struct ptah_record all[256], few[256];
+	struct ptah_capture_record all[256], few[256];
 	struct ptah_capture *c;
 	struct rig rig;
 	uint64_t lost, lost_of_few, position;
@@ -734,7 +734,7 @@ static void records_overflow(void **state)
 	}
 	assert_int_equal(all[n - 1].position, position);
 	assert_int_equal(lost, rig_status(c).oldest - 1);
-	assert_true(flags & PTAH_RECORD_PARTIAL && flags & PTAH_RECORD_RECONFIGURED);
+	assert_true(flags & PTAH_CAPTURED_PARTIAL && flags & PTAH_CAPTURED_RECONFIGURED);
 	close_kind(&rig, c);
 	for (room = 1; room <= 128; room *= 2) {
 		c = eventful(&rig, room);
@@ -749,8 +749,8 @@ static void records_overflow(void **state)
 				assert_int_equal(few[i].position, all[i].position);
 		}
 		assert_int_equal(lost_of_few, lost);
-		assert_int_equal(flags_of_few & ~PTAH_RECORD_DROPPED, flags);
-		assert_int_equal((flags_of_few & PTAH_RECORD_DROPPED) != 0, (int)room < n);
+		assert_int_equal(flags_of_few & ~PTAH_CAPTURED_DROPPED, flags);
+		assert_int_equal((flags_of_few & PTAH_CAPTURED_DROPPED) != 0, (int)room < n);
 		assert_int_equal(rig_status(c).dropped_records, (int)room < n ? n - (int)room : 0);
 		close_kind(&rig, c);
 	}
@@ -769,7 +769,7 @@ static void woken(void **state)
 {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
-	struct ptah_record record;
+	struct ptah_capture_record record;
 	struct ptah_capture *c;
 	struct rig rig;
 	unsigned i, n = 0;
@@ -915,7 +915,8 @@ static void races(const char *processor, uint8_t policy, size_t buffer)
 		      (unsigned)r.next, (unsigned long long)s.full);
 	assert_int_equal(s.position, rig_output(&live.rig, 0));
 	assert_int_equal(r.tail, s.position);
-	assert_false(r.flags & (PTAH_RECORD_ERROR | PTAH_RECORD_PARTIAL | PTAH_RECORD_UNSURE));
+	assert_false(r.flags &
+		     (PTAH_CAPTURED_ERROR | PTAH_CAPTURED_PARTIAL | PTAH_CAPTURED_UNSURE));
 	assert_int_equal(atomic_load(&live.rig.foreign), 0);
 	if (policy == PTAH_POLICY_WRAP) {
 		/* Marks are missing where it was told so, and nowhere else. */
@@ -924,7 +925,7 @@ static void races(const char *processor, uint8_t policy, size_t buffer)
 	} else {
 		assert_int_equal(r.lost, 0);
 		assert_int_equal(s.lost, 0);
-		assert_false(r.flags & PTAH_RECORD_DROPPED);
+		assert_false(r.flags & PTAH_CAPTURED_DROPPED);
 		assert_true(r.skipped <= r.cuts);
 	}
 	assert_int_equal(ptah_capture_free(race.c), PTAH_OK);

@@ -122,7 +122,7 @@ static void vmxon_unannounced(void **state)
 		assert_int_equal(ptah_capture_flush(s.c, &position), PTAH_OK);
 		assert_int_equal(position, rig_output(&s.rig, 0));
 		assert_int_equal(rig_check(s.c, 0, position, 0, 2 * SLICE), 100);
-		assert_true(rig_flags(s.c) & PTAH_RECORD_PARTIAL);
+		assert_true(rig_flags(s.c) & PTAH_CAPTURED_PARTIAL);
 		assert_int_equal(rig_status(s.c).error, PTAH_E_UNSUPPORTED);
 		assert_int_equal(rig_status(s.c).state, PTAH_CAPTURE_BLOCKED);
 		assert_int_equal(rig_status(s.c).msr, 0);
@@ -151,7 +151,7 @@ static void vmxon_unknown(void **state)
 	assert_int_equal(rig_status(s.c).state, PTAH_CAPTURE_ERROR);
 	assert_int_equal(rig_status(s.c).error, PTAH_E_UNSUPPORTED);
 	assert_int_equal(rig_status(s.c).msr, PTAH_IA32_RTIT_CTL);
-	assert_true(rig_flags(s.c) & PTAH_RECORD_PARTIAL);
+	assert_true(rig_flags(s.c) & PTAH_CAPTURED_PARTIAL);
 	assert_int_equal(ptah_capture_position(s.c), rig_output(&s.rig, 0));
 	assert_int_equal(ptah_capture_resume(s.c), PTAH_E_UNSUPPORTED);
 	assert_int_equal(ptah_capture_stop(s.c), PTAH_OK);
@@ -191,7 +191,7 @@ static void vmxon_announced(void **state)
 		assert_int_equal(ptah_model_vmxoff(s.m), PTAH_OK);
 		notify(&s, ptah_engine_vmxoff);
 		assert_true(rig_enabled(&s.rig, 0));
-		assert_true(rig_flags(s.c) & PTAH_RECORD_PARTIAL);
+		assert_true(rig_flags(s.c) & PTAH_CAPTURED_PARTIAL);
 		rig_mark(&s.rig, 0, 100);
 		expect_all(&s, 0);
 		/* The processor never had to clear TraceEn. */
@@ -215,7 +215,7 @@ static void vmxon_harmless(void **state)
 	assert_int_equal(ptah_model_vmxoff(s.m), PTAH_OK);
 	notify(&s, ptah_engine_vmxoff);
 	assert_true(rig_enabled(&s.rig, 0));
-	assert_false(rig_flags(s.c) & PTAH_RECORD_PARTIAL);
+	assert_false(rig_flags(s.c) & PTAH_CAPTURED_PARTIAL);
 	close_scene(&s);
 }
 
@@ -255,7 +255,7 @@ static void thread_comes_during_vmx(void **state)
 	assert_int_equal(switch_in(&s, 1), PTAH_OK);
 	assert_true(rig_enabled(&s.rig, 1));
 	switch_out(&s);
-	assert_true(rig_flags(s.c) & PTAH_RECORD_PARTIAL);
+	assert_true(rig_flags(s.c) & PTAH_CAPTURED_PARTIAL);
 	/* Here again: what it runs now is the next gap. */
 	assert_int_equal(switch_in(&s, 0), PTAH_E_UNSUPPORTED);
 	assert_int_equal(rig_status(s.c).state, PTAH_CAPTURE_BLOCKED);
@@ -263,7 +263,7 @@ static void thread_comes_during_vmx(void **state)
 	switch_out(&s);
 	assert_int_equal(switch_in(&s, 1), PTAH_OK);
 	switch_out(&s);
-	assert_true(rig_flags(s.c) & PTAH_RECORD_PARTIAL);
+	assert_true(rig_flags(s.c) & PTAH_CAPTURED_PARTIAL);
 	assert_int_equal(ptah_capture_position(s.c), rig_output(&s.rig, 0) + rig_output(&s.rig, 1));
 	assert_int_equal(rig_status(s.c).msr, 0);
 	ptah_machine_set_cpu(s.rig.machine, 0);
@@ -286,7 +286,7 @@ static void start_during_vmx(void **state)
 	assert_int_equal(ptah_model_vmxoff(s.m), PTAH_OK);
 	notify(&s, ptah_engine_vmxoff);
 	assert_true(rig_enabled(&s.rig, 0));
-	assert_true(rig_flags(s.c) & PTAH_RECORD_PARTIAL);
+	assert_true(rig_flags(s.c) & PTAH_CAPTURED_PARTIAL);
 	rig_mark(&s.rig, 0, 10);
 	expect_all(&s, 0);
 	close_scene(&s);
@@ -427,7 +427,7 @@ static void guest_and_host(void **state)
 		assert_int_equal(ptah_capture_position(vm.host),
 				 rig_output(&vm.rig, 0) - vm.of_guest);
 		assert_false((rig_flags(vm.guest) | rig_flags(vm.host)) &
-			     (PTAH_RECORD_PARTIAL | PTAH_RECORD_ERROR | PTAH_RECORD_UNSURE));
+			     (PTAH_CAPTURED_PARTIAL | PTAH_CAPTURED_ERROR | PTAH_CAPTURED_UNSURE));
 		close_vm(&vm);
 	}
 }
@@ -636,7 +636,7 @@ static void smi_between(void **state)
 				expect_all(&s, 0);
 		}
 		expect_all(&s, 0);
-		assert_false(rig_flags(s.c) & (PTAH_RECORD_ERROR | PTAH_RECORD_UNSURE));
+		assert_false(rig_flags(s.c) & (PTAH_CAPTURED_ERROR | PTAH_CAPTURED_UNSURE));
 		close_scene(&s);
 	}
 }
@@ -674,7 +674,7 @@ static void smi_everywhere(void **state)
 		}
 		ptah_machine_on_gap(s.rig.machine, NULL, NULL);
 		assert_false(rig_flags(s.c) &
-			     (PTAH_RECORD_ERROR | PTAH_RECORD_UNSURE | PTAH_RECORD_PARTIAL));
+			     (PTAH_CAPTURED_ERROR | PTAH_CAPTURED_UNSURE | PTAH_CAPTURED_PARTIAL));
 		close_scene(&s);
 	}
 }
@@ -722,15 +722,15 @@ static void loses_registers(const struct kind *kind, int how)
 	assert_false(rig_enabled(&s.rig, 0));
 	assert_int_equal(ptah_capture_flush(s.c, NULL), PTAH_OK);
 	flags = rig_flags(s.c);
-	assert_true(flags & PTAH_RECORD_PARTIAL);
-	assert_false(flags & PTAH_RECORD_ERROR);
+	assert_true(flags & PTAH_CAPTURED_PARTIAL);
+	assert_false(flags & PTAH_CAPTURED_ERROR);
 	assert_int_equal(rig_status(s.c).partial, 1);
 	assert_true(rig_enabled(&s.rig, 0));
 	/* What is not known is said to be so. */
 	if (kept)
-		assert_false(flags & PTAH_RECORD_UNSURE);
+		assert_false(flags & PTAH_CAPTURED_UNSURE);
 	else
-		assert_true(flags & PTAH_RECORD_UNSURE);
+		assert_true(flags & PTAH_CAPTURED_UNSURE);
 	/* From here on it is exact again. */
 	rig_mark(&s.rig, 0, 50);
 	assert_int_equal(ptah_capture_pause(s.c), PTAH_OK);
@@ -789,7 +789,7 @@ static void suspends(const struct kind *kind)
 		if (kind->thread)
 			assert_int_equal(switch_in(&s, 0), PTAH_OK);
 		assert_true(rig_enabled(&s.rig, 0));
-		assert_true(rig_flags(s.c) & PTAH_RECORD_PARTIAL);
+		assert_true(rig_flags(s.c) & PTAH_CAPTURED_PARTIAL);
 		rig_mark(&s.rig, 0, 300);
 		expect_all(&s, 0);
 	}
