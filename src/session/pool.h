@@ -9,12 +9,10 @@
 #ifndef PTAH_SESSION_POOL_H
 #define PTAH_SESSION_POOL_H
 
-#include "session/stream.h"
+#include "session/workers.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-
-#define MAX_JOBS 256
 
 struct pool;
 
@@ -46,14 +44,17 @@ struct pool {
 	uint64_t segment; /* bytes at least */
 	bool (*wants)(void *context, size_t stream);
 	void *context;
-	/* Makes a stream of the kind that is wanted; decodes a segment with it. */
+	/* Makes a stream of the kind that is wanted, as stream_renew(); decodes a segment with it.
+	 */
 	int (*open)(const struct ptah_session *session, size_t index, struct ptah_stream **stream);
 	int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task);
+	struct ptah_workers *workers; /* whose decoders are used and kept, or NULL */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	pthread_t threads[MAX_JOBS];
 	unsigned thread_count;
+	unsigned working; /* threads that have begun to */
 	atomic_bool stop;
 	bool exhausted; /* there will be no more tasks */
 	int status;	/* of finding segments */

@@ -109,7 +109,7 @@ int ptah_reader_new(const struct ptah_session *session, size_t index, const stru
 				.segment = jobs && jobs->segment ? jobs->segment : SEGMENT,
 				.wants = wants_stream,
 				.context = r,
-				.open = ptah_stream_new,
+				.open = stream_renew,
 				.run = read_segment};
 	/* Code that changes is known to who reads at that time alone: see ptah_reader_insns(). */
 	r->alone = r->pool.jobs < 2 || r->s->later_count || the_stream(r) < 2 * r->pool.segment ||
