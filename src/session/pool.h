@@ -16,11 +16,17 @@
 
 struct pool;
 
-/* Items on their way to the reader. */
+#define CHUNK_ITEMS 1024
+#define CHUNK_WORDS (CHUNK_ITEMS * sizeof(struct ptah_item) / sizeof(uint64_t))
+
+/* Items on their way to the reader, or runs: see verify.c. */
 struct chunk {
 	struct chunk *next;
 	size_t count;
-	struct ptah_item items[1024];
+	union {
+		struct ptah_item items[CHUNK_ITEMS];
+		uint64_t words[CHUNK_WORDS];
+	};
 };
 
 struct task {
@@ -36,6 +42,9 @@ struct task {
 	struct chunk *chunks, **last_chunk;
 	unsigned chunk_count;
 	bool unfit; /* not all is here, or what is here means something else elsewhere */
+	/* Verifying */
+	struct ptah_verify sum;	       /* of the segment */
+	uint64_t open_start, open_end; /* the run that it ends in; equal: there is none */
 };
 
 struct pool {
