@@ -8,7 +8,7 @@
 
 /* Big enough that taking the counts out of the tables costs little. */
 #define SEGMENT_MIN (UINT64_C(1) << 20)
-#define SEGMENT_MAX (UINT64_C(64) << 20)
+#define SEGMENT_MAX (UINT64_C(32) << 20)
 #define PER_JOB	    3 /* of them at least, where there is enough */
 
 /* Counts on to where the stream is to stop, and takes the counts out. */
