@@ -131,7 +131,7 @@ struct input {
 		     "with --no-tnt: it has no compressed returns either", NULL),                  \
 	INPUT_OPTION("output", 'o', OPTION_TEXT, type, output, "FILE",                             \
 		     "write to FILE instead of standard output", NULL)
-/* ... for a command that counts, and for one that reads in order. */
+/* ... for a command that counts, and for one that reads item by item. */
 #define INPUT_JOBS_OPTION(type)                                                                    \
 	INPUT_OPTION("jobs", 'j', OPTION_NUMBER, type, jobs, "N",                                  \
 		     "decode with N threads (default: one for each processor)", NULL)

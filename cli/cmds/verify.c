@@ -8,7 +8,7 @@ struct options {
 };
 
 static const struct option_def option_defs[] = {
-    INPUT_ORDERED_JOBS_OPTION(struct options),
+    INPUT_JOBS_OPTION(struct options),
     INPUT_OPTIONS(struct options),
     {0},
 };
@@ -98,7 +98,7 @@ static void put_text(struct verify *v, const struct ptah_stream_info *info,
 static void verify_stream(struct verify *v, const struct ptah_session *session, size_t i)
 {
 	struct ptah_stream_info info;
-	const struct ptah_jobs jobs = {.size = sizeof(jobs), .jobs = input_jobs(&v->o->input, 1)};
+	const struct ptah_jobs jobs = {.size = sizeof(jobs), .jobs = input_jobs(&v->o->input, 0)};
 	struct ptah_verify r;
 	int status;
 

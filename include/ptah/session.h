@@ -146,6 +146,21 @@ PTAH_API struct ptah_profile *ptah_stream_profile(struct ptah_stream *stream);
 PTAH_API int ptah_stream_read_blocks(struct ptah_stream *stream, struct ptah_block *blocks,
 				     size_t capacity);
 
+/*
+ * What is known of the code that ran, kept from one ptah_session_count() to the
+ * next: the tables that each job has made, which take longer to make than a
+ * short trace to count. For who counts a session's streams again, or some now
+ * and some later; within one count they are kept in any case. Streams of one
+ * process share what is known; where its code changed while it ran, or the
+ * trace tells of address spaces, and after ptah_session_set_flow(), it is made
+ * anew. Free it before the session is closed; one count at a time uses it, by
+ * whatever thread. Its memory is that of the tables and image of each job.
+ */
+struct ptah_workers;
+
+PTAH_API int ptah_workers_new(const struct ptah_session *session, struct ptah_workers **workers);
+PTAH_API void ptah_workers_free(struct ptah_workers *workers);
+
 /* How to share work out to threads, and who is told of the progress. */
 struct ptah_jobs {
 	size_t size;	  /* sizeof(struct ptah_jobs) */
@@ -156,6 +171,7 @@ struct ptah_jobs {
 	 * and no other one. Or NULL. */
 	bool (*progress)(void *context, uint64_t bytes);
 	void *context;
+	struct ptah_workers *workers; /* of this session, for counting; or NULL */
 };
 
 /*

@@ -20,12 +20,21 @@ struct path_hash {
 	uint64_t end;	/* behind the open run; start == end: no run is open */
 };
 
+/* All that the hash is to know of a run. (The constant: 2^64 over the golden ratio, odd.) */
+static inline uint64_t path_hash_key(uint64_t start, uint64_t end)
+{
+	return start * UINT64_C(0x9e3779b97f4a7c15) + end;
+}
+
+static inline uint64_t path_hash_mix_key(uint64_t hash, uint64_t key)
+{
+	/* A 64-bit prime. */
+	return rotate_left((hash ^ key) * UINT64_C(0xd6e8feb86659fd93), 31);
+}
+
 static inline uint64_t path_hash_mix(uint64_t hash, uint64_t start, uint64_t end)
 {
-	/* Two odd constants (2^64 over the golden ratio, and a 64-bit prime). */
-	uint64_t x = hash ^ (start * UINT64_C(0x9e3779b97f4a7c15) + end);
-
-	return rotate_left(x * UINT64_C(0xd6e8feb86659fd93), 31);
+	return path_hash_mix_key(hash, path_hash_key(start, end));
 }
 
 /* Instructions at [start, end), start < end, ran next. */

@@ -118,6 +118,8 @@ int profile_expand(struct ptah_profile *p)
 
 	if (p->coverage)
 		return coverage_expand(p);
+	if (!p->counted) /* large tables are long to look through */
+		return p->status;
 	for (size_t s = 1; s < p->state_count; s++) {
 		expand_returns(p, (int32_t)(s * STRIDE));
 		if (p->states[s].node) /* else it was never left */
@@ -132,5 +134,6 @@ int profile_expand(struct ptah_profile *p)
 	p->context = context;
 	p->flow->code.space = space;
 	p->budget = UINT32_MAX;
+	p->counted = false;
 	return p->status;
 }

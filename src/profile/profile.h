@@ -146,6 +146,7 @@ struct ptah_profile {
 	struct pair *pairs;
 	size_t pair_count, pair_slots;
 	uint64_t budget; /* packets until a count may not fit its 32 bits */
+	bool counted;	 /* rows or pairs may have counts that are not 0 */
 	/* Where the loop stops; NULL once the tables are as large as they may be. */
 	const uint8_t *end;
 

@@ -450,6 +450,7 @@ static void run(struct ptah_profile *p)
 {
 	const bool timed = p->flow->events->time.cyc_seen;
 
+	p->counted = true;
 	if (p->coverage)
 		(timed ? run_touching_timed : run_touching)(p);
 	else

@@ -8,8 +8,8 @@
 
 /* Big enough that taking the counts out of the tables costs little. */
 #define SEGMENT_MIN (UINT64_C(1) << 20)
-#define SEGMENT_MAX (UINT64_C(16) << 20)
-#define PER_JOB	    8 /* of them at least, where there is enough */
+#define SEGMENT_MAX (UINT64_C(32) << 20)
+#define PER_JOB	    3 /* of them at least, where there is enough */
 
 /* Counts on to where the stream is to stop, and takes the counts out. */
 static int count_on(struct pool *pool, struct ptah_stream *s, struct task *task)
@@ -22,16 +22,6 @@ static int count_on(struct pool *pool, struct ptah_stream *s, struct task *task)
 			;
 	task_leave(task, s);
 	return status < 0 ? status : profile_take_part(s->profile, &task->part);
-}
-
-static int open_counted(const struct ptah_session *session, size_t index,
-			struct ptah_stream **stream)
-{
-	int status = ptah_stream_new(session, index, stream);
-
-	if (status >= 0)
-		status = stream_begin_to_count(*stream);
-	return status;
 }
 
 /* Counts a segment by itself. */
@@ -48,7 +38,7 @@ static int count_segment(struct pool *pool, struct ptah_stream *s, struct task *
 struct joint {
 	struct pool *pool;
 	const struct ptah_jobs *jobs;
-	struct ptah_stream *s;	   /* its profile is the sum */
+	struct ptah_stream *s;	   /* its profile is the sum; NULL: no stream yet */
 	struct ptah_stream *again; /* counts what must be counted again; NULL: nothing yet */
 	bool stands;		   /* and stands where `last` ends */
 	bool exact;		   /* `last` ended at the very time, too */
@@ -70,7 +60,7 @@ static int stand_behind(struct joint *j)
 						  .whole_start = true,
 						  .stop = passed.segment.stop};
 	if (!j->again)
-		status = open_counted(j->pool->session, passed.segment.stream, &j->again);
+		status = stream_renew_counted(j->pool->session, passed.segment.stream, &j->again);
 	if (status >= 0 && !j->stands) {
 		/* The changes of the image only go forward. */
 		if (j->again->next_later > passed.segment.changes) {
@@ -104,7 +94,6 @@ static int finish_stream(struct joint *j)
 		status = j->take(j->pool->context, j->last.segment.stream, j->s->profile);
 		j->before += j->s->stream->info.bytes;
 	}
-	ptah_stream_free(j->s);
 	ptah_stream_free(j->again);
 	j->s = j->again = NULL;
 	j->stands = false;
@@ -131,7 +120,9 @@ static int join(struct joint *j, struct task *task)
 	if (status >= 0 && task->segment.whole_start) {
 		status = finish_stream(j);
 		if (status >= 0)
-			status = open_counted(j->pool->session, task->segment.stream, &j->s);
+			status = stream_renew_counted(j->pool->session, task->segment.stream,
+						      &j->pool->workers->caller);
+		j->s = j->pool->workers->caller;
 	}
 	if (status < 0)
 		return status;
@@ -177,7 +168,6 @@ static int count_with_jobs(struct pool *pool, struct joint *j)
 	if (status < 0)
 		return status;
 	status = join_all(j);
-	ptah_stream_free(j->s);
 	ptah_stream_free(j->again);
 	pool_end(pool);
 	return status;
@@ -195,16 +185,16 @@ static int count_alone(struct pool *pool, struct joint *j)
 
 		if (pool->wants && !pool->wants(pool->context, i))
 			continue;
-		status = open_counted(session, i, &s);
+		status = stream_renew_counted(session, i, &pool->workers->caller);
 		if (status < 0)
 			break;
+		s = pool->workers->caller;
 		while (!j->ended && (status = ptah_stream_count(s)) > 0)
 			j->ended = jobs && jobs->progress &&
 				   !jobs->progress(jobs->context, j->before + s->offset);
 		if (status >= 0)
 			status = j->take(pool->context, i, s->profile);
 		j->before += session->streams[i].info.bytes;
-		ptah_stream_free(s);
 	}
 	return status;
 }
@@ -237,15 +227,22 @@ int ptah_session_count(const struct ptah_session *session, const struct ptah_job
 			    .jobs = jobs ? jobs->jobs : 1,
 			    .wants = wants,
 			    .context = context,
-			    .open = open_counted,
+			    .open = stream_renew_counted,
 			    .run = count_segment};
+	struct ptah_workers own = {.session = session};
 	struct joint joint = {.pool = &pool, .jobs = jobs, .take = take};
 	uint64_t bytes;
+	int status;
 
 	if (!session || !take || (jobs && (jobs->size < sizeof(*jobs) || jobs->jobs > MAX_JOBS)))
 		return PTAH_E_INVAL;
+	pool.workers = jobs && jobs->workers ? jobs->workers : &own;
+	if (pool.workers->session != session)
+		return PTAH_E_INVAL;
 	bytes = all_bytes(&pool);
 	pool.segment = segment_size(&pool, jobs ? jobs->segment : 0, bytes);
-	return pool.jobs > 1 && bytes > 2 * pool.segment ? count_with_jobs(&pool, &joint)
-							 : count_alone(&pool, &joint);
+	status = pool.jobs > 1 && bytes > 2 * pool.segment ? count_with_jobs(&pool, &joint)
+							   : count_alone(&pool, &joint);
+	workers_fini(&own);
+	return status;
 }

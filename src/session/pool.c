@@ -16,7 +16,6 @@ static bool find_segment(struct pool *pool, struct segment *segment)
 
 		if (segment_next(&pool->finder, segment))
 			return true;
-		segment_end(&pool->finder);
 		if (stream >= pool->session->stream_count)
 			return false;
 		pool->next_stream++;
@@ -50,24 +49,24 @@ static struct task *take_task(struct pool *pool)
 static void *work(void *argument)
 {
 	struct pool *pool = argument;
-	struct ptah_stream *s = NULL;
+	struct ptah_stream *own = NULL, **s = &own;
 	size_t stream = SIZE_MAX;
 	struct task *task;
 
 	pthread_mutex_lock(&pool->lock);
+	if (pool->workers)
+		s = &pool->workers->jobs[pool->working++];
 	while ((task = take_task(pool))) {
 		pthread_mutex_unlock(&pool->lock);
 		if (task->segment.stream != stream) {
-			ptah_stream_free(s);
-			s = NULL;
 			stream = task->segment.stream;
-			task->status = pool->open(pool->session, stream, &s);
+			task->status = pool->open(pool->session, stream, s);
 		}
 		if (task->status >= 0)
-			task->status = pool->run(pool, s, task);
+			task->status = pool->run(pool, *s, task);
 		if (task->status < 0) {
-			ptah_stream_free(s);
-			s = NULL;
+			ptah_stream_free(*s);
+			*s = NULL;
 			stream = SIZE_MAX;
 		}
 		pthread_mutex_lock(&pool->lock);
@@ -75,7 +74,7 @@ static void *work(void *argument)
 		pthread_cond_broadcast(&pool->changed);
 	}
 	pthread_mutex_unlock(&pool->lock);
-	ptah_stream_free(s);
+	ptah_stream_free(own);
 	return NULL;
 }
 
@@ -106,6 +105,10 @@ int pool_begin(struct pool *pool)
 		free(pool->tasks);
 		pool->tasks = NULL;
 		return PTAH_E_NOMEM;
+	}
+	if (pool->workers) {
+		pool->finder.probe = pool->workers->probe;
+		pool->workers->probe = NULL;
 	}
 	status = start(pool);
 	if (status < 0)
@@ -161,6 +164,10 @@ void pool_end(struct pool *pool)
 	}
 	pthread_cond_destroy(&pool->changed);
 	pthread_mutex_destroy(&pool->lock);
+	if (pool->workers) {
+		pool->workers->probe = pool->finder.probe;
+		pool->finder.probe = NULL;
+	}
 	segment_end(&pool->finder);
 	free(pool->tasks);
 	pool->tasks = NULL;

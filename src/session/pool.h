@@ -9,20 +9,24 @@
 #ifndef PTAH_SESSION_POOL_H
 #define PTAH_SESSION_POOL_H
 
-#include "session/stream.h"
+#include "session/workers.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define MAX_JOBS 256
-
 struct pool;
 
-/* Items on their way to the reader. */
+#define CHUNK_ITEMS 1024
+#define CHUNK_WORDS (CHUNK_ITEMS * sizeof(struct ptah_item) / sizeof(uint64_t))
+
+/* Items on their way to the reader, or runs: see verify.c. */
 struct chunk {
 	struct chunk *next;
 	size_t count;
-	struct ptah_item items[1024];
+	union {
+		struct ptah_item items[CHUNK_ITEMS];
+		uint64_t words[CHUNK_WORDS];
+	};
 };
 
 struct task {
@@ -38,6 +42,9 @@ struct task {
 	struct chunk *chunks, **last_chunk;
 	unsigned chunk_count;
 	bool unfit; /* not all is here, or what is here means something else elsewhere */
+	/* Verifying */
+	struct ptah_verify sum;	       /* of the segment */
+	uint64_t open_start, open_end; /* the run that it ends in; equal: there is none */
 };
 
 struct pool {
@@ -46,14 +53,17 @@ struct pool {
 	uint64_t segment; /* bytes at least */
 	bool (*wants)(void *context, size_t stream);
 	void *context;
-	/* Makes a stream of the kind that is wanted; decodes a segment with it. */
+	/* Makes a stream of the kind that is wanted, as stream_renew(); decodes a segment with it.
+	 */
 	int (*open)(const struct ptah_session *session, size_t index, struct ptah_stream **stream);
 	int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task);
+	struct ptah_workers *workers; /* whose decoders are used and kept, or NULL */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	pthread_t threads[MAX_JOBS];
 	unsigned thread_count;
+	unsigned working; /* threads that have begun to */
 	atomic_bool stop;
 	bool exhausted; /* there will be no more tasks */
 	int status;	/* of finding segments */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading a stream with threads: the items of one. */
-#include "session/pool.h"
+#include "session/reader.h"
 
 #include "base/compiler.h"
 
@@ -8,25 +8,6 @@
 
 /* Small: all items of the segments that are decoded ahead are in memory. */
 #define SEGMENT (UINT64_C(16) << 10)
-
-/* What one segment may lead to: 12 MB. With more it is the caller's. */
-#define MAX_CHUNKS 256
-
-struct ptah_reader {
-	const struct ptah_session *session;
-	size_t index;
-	/* Alone, or what reads again a segment that does not fit; its image knows all code. */
-	struct ptah_stream *s;
-	bool alone;
-
-	struct pool pool;
-	struct task *task; /* whose items are being read */
-	struct task last;  /* the one before it, without its items */
-	bool again;	   /* `s` reads it, or stands where it ended */
-	size_t next;	   /* item of the task's first chunk */
-	uint64_t offset;
-	int status; /* < 0: the end */
-};
 
 /*
  * Address spaces are numbered as a flow comes across them: those of a flow that
@@ -40,7 +21,7 @@ static bool has_space(const struct ptah_item *items, int n)
 	return false;
 }
 
-static struct chunk *new_chunk(struct pool *pool, struct task *task)
+struct chunk *reader_new_chunk(struct pool *pool, struct task *task)
 {
 	struct chunk *chunk = task->chunk_count < MAX_CHUNKS ? pool_take_chunk(pool) : NULL;
 
@@ -60,7 +41,7 @@ static int read_segment(struct pool *pool, struct ptah_stream *s, struct task *t
 	int n = task_enter(task, s);
 
 	while (n >= 0 && !task->unfit && !pool->stop) {
-		struct chunk *chunk = new_chunk(pool, task);
+		struct chunk *chunk = reader_new_chunk(pool, task);
 
 		if (!chunk) {
 			task->unfit = true;
@@ -86,8 +67,10 @@ static bool wants_stream(void *reader, size_t stream)
 	return stream == ((struct ptah_reader *)reader)->index;
 }
 
-int ptah_reader_new(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
-		    struct ptah_reader **reader)
+int reader_open(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
+		uint64_t segment,
+		int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task),
+		struct ptah_reader **reader)
 {
 	struct ptah_reader *r;
 	int status;
@@ -106,16 +89,22 @@ int ptah_reader_new(const struct ptah_session *session, size_t index, const stru
 	}
 	r->pool = (struct pool){.session = session,
 				.jobs = jobs ? jobs->jobs : 1,
-				.segment = jobs && jobs->segment ? jobs->segment : SEGMENT,
+				.segment = jobs && jobs->segment ? jobs->segment : segment,
 				.wants = wants_stream,
 				.context = r,
-				.open = ptah_stream_new,
-				.run = read_segment};
+				.open = stream_renew,
+				.run = run};
 	/* Code that changes is known to who reads at that time alone: see ptah_reader_insns(). */
 	r->alone = r->pool.jobs < 2 || r->s->later_count || the_stream(r) < 2 * r->pool.segment ||
 		   pool_begin(&r->pool) < 0;
 	*reader = r;
 	return 0;
+}
+
+int ptah_reader_new(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
+		    struct ptah_reader **reader)
+{
+	return reader_open(session, index, jobs, SEGMENT, read_segment, reader);
 }
 
 void ptah_reader_free(struct ptah_reader *r)
@@ -139,8 +128,7 @@ static int stand_behind(struct ptah_reader *r)
 	return n;
 }
 
-/* On to the next segment. False: there is none, or an error. */
-static bool next_task(struct ptah_reader *r)
+bool reader_next_task(struct ptah_reader *r)
 {
 	r->task = pool_first(&r->pool);
 	r->status = r->task ? 0 : r->pool.status;
@@ -182,9 +170,9 @@ static int read_chunks(struct ptah_reader *r, struct ptah_item *items, size_t ca
 	return (int)n;
 }
 
-/* The segment has been read: what is needed of it to judge the next one. */
-static void end_task(struct ptah_reader *r)
+void reader_end_task(struct ptah_reader *r)
 {
+	/* What is needed of it to judge the next one. */
 	if (r->again)
 		task_leave(r->task, r->s);
 	r->last = *r->task;
@@ -202,14 +190,14 @@ int ptah_reader_read(struct ptah_reader *r, struct ptah_item *items, size_t capa
 	if (r->alone)
 		return ptah_stream_read(r->s, items, capacity);
 	while (r->status >= 0) {
-		if (!r->task && !next_task(r))
+		if (!r->task && !reader_next_task(r))
 			break;
 		n = r->again ? ptah_stream_read(r->s, items, capacity)
 			     : read_chunks(r, items, capacity);
 		if (n > 0)
 			return n;
 		r->status = n;
-		end_task(r);
+		reader_end_task(r);
 	}
 	return r->status;
 }

@@ -112,7 +112,7 @@ int segment_begin(struct segment_finder *finder, size_t stream, uint64_t size)
 	finder->size = size;
 	finder->next = (struct segment){.stream = stream, .whole_start = true, .stop = UINT64_MAX};
 	finder->has_next = true;
-	return ptah_stream_new(finder->session, stream, &finder->probe);
+	return stream_renew(finder->session, stream, &finder->probe);
 }
 
 void segment_end(struct segment_finder *finder)

@@ -291,6 +291,7 @@ int ptah_session_set_flow(struct ptah_session *s, const struct ptah_flow_config 
 	    config->events.size < sizeof(config->events))
 		return PTAH_E_INVAL;
 	s->flow = *config;
+	s->flow_set++;
 	return 0;
 }
 

@@ -87,6 +87,7 @@ struct ptah_session {
 	void *raw;		    /* raw: the mapped packets */
 	uint64_t raw_size;
 	struct ptah_flow_config flow; /* what streams are decoded with */
+	unsigned flow_set;	      /* how often that was changed */
 	bool has_clock;
 	struct perfdata_clock clock;
 	struct stream *streams;

@@ -119,6 +119,7 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 	s->session = session;
 	s->stream = &session->streams[index];
 	s->config = session->flow;
+	s->flow_set = session->flow_set;
 	if (session->image) {
 		status = ptah_image_clone(session->image, &s->image);
 	} else {
@@ -317,6 +318,51 @@ int ptah_stream_count(struct ptah_stream *s)
 	if (n > 0 && item.status == PTAH_E_TRUNCATED)
 		profile_add_item(s->profile, &item);
 	return n == PTAH_E_EMPTY ? 0 : n < 0 ? n : 1;
+}
+
+/*
+ * May it begin again as another stream? The memory of a process is that of each
+ * of its streams, unless it changes on the way: then it is the end's. Address
+ * spaces are numbered as they come, and those that were there keep theirs.
+ */
+static bool is_reusable(const struct ptah_stream *s, const struct ptah_session *session,
+			const struct stream *stream)
+{
+	return s->session == session && s->stream->process == stream->process && !s->later_count &&
+	       s->flow_set == session->flow_set && !s->config.on_missing &&
+	       stream_flow(s)->code.space_count == 1 && (!s->profile || s->profile->status >= 0);
+}
+
+int stream_renew(const struct ptah_session *session, size_t index, struct ptah_stream **stream)
+{
+	struct ptah_stream *s = *stream;
+
+	if (!s || !is_reusable(s, session, &session->streams[index]) ||
+	    (s->profile && ptah_profile_reset(s->profile) < 0)) {
+		ptah_stream_free(s);
+		*stream = NULL;
+		return ptah_stream_new(session, index, stream);
+	}
+	s->stream = &session->streams[index];
+	s->paused = s->ended = false;
+	s->next_piece = 0;
+	s->fed = s->offset = 0;
+	s->stop = UINT64_MAX;
+	stream_seek(s, 0);
+	return 0;
+}
+
+int stream_renew_counted(const struct ptah_session *session, size_t index, struct ptah_stream **s)
+{
+	int status = stream_renew(session, index, s);
+
+	if (status >= 0 && !(*s)->profile)
+		status = stream_begin_to_count(*s);
+	if (status < 0) {
+		ptah_stream_free(*s);
+		*s = NULL;
+	}
+	return status;
 }
 
 struct ptah_profile *ptah_stream_profile(struct ptah_stream *s)

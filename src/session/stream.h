@@ -11,6 +11,7 @@ struct ptah_stream {
 	const struct ptah_session *session;
 	const struct stream *stream;
 	struct ptah_flow_config config;
+	unsigned flow_set; /* the session's, when that was made of it */
 	struct ptah_image *image;
 	struct ptah_flow *flow;
 	struct ptah_profile *profile; /* once the stream is counted: instead of the flow */
@@ -50,6 +51,16 @@ int stream_apply_changes(struct ptah_stream *s);
 /* The stream is counted from now on. */
 int stream_begin_to_count(struct ptah_stream *s);
 
+/*
+ * A stream at its beginning, with counts of 0: *s, if that has the same memory
+ * and what it knows of the code holds here, too, else a new one in its place.
+ * When that fails *s is NULL.
+ */
+int stream_renew(const struct ptah_session *session, size_t index, struct ptah_stream **s);
+
+/* The same, and it is counted. */
+int stream_renew_counted(const struct ptah_session *session, size_t index, struct ptah_stream **s);
+
 /* segment.c: parts of a stream that can be decoded by themselves. */
 
 /*
@@ -71,13 +82,13 @@ struct segment {
 /* Finds segments, from stream to stream. */
 struct segment_finder {
 	const struct ptah_session *session;
-	struct ptah_stream *probe; /* of the stream that is being cut */
+	struct ptah_stream *probe; /* of the stream that is being cut; NULL: none yet */
 	struct segment next;	   /* the one to be handed out next */
 	bool has_next;
 	uint64_t size; /* at least this many bytes each */
 };
 
-/* Begins with a stream. 0 or an error. */
+/* Begins with a stream, perhaps after another one. 0 or an error. */
 int segment_begin(struct segment_finder *finder, size_t stream, uint64_t size);
 
 /* The stream's next segment. False: there is none. */

@@ -1,17 +1,92 @@
 /* SPDX-License-Identifier: MIT */
 /* A decode against what the recorder counted. */
-#include "session/session.h"
+#include "session/reader.h"
 
 #include "base/compiler.h"
 #include "base/path_hash.h"
 
 #include <string.h>
 
+/*
+ * How big segments are. The runs of those that are decoded ahead are in memory,
+ * and the caches are the better for it when they are few.
+ */
+#define SEGMENT (UINT64_C(32) << 10)
+
+#define MANY_BLOCKS 512
+
 /* A decode on its way. */
 struct account {
 	struct ptah_verify *result;
 	struct path_hash path;
+	/*
+	 * Of a segment by itself: what comes before it is not known, so that its runs
+	 * are written down for who joins the segments. The first words are the first
+	 * run's start and end, for it may go on from the segment before; then comes a
+	 * path_hash_key() for each. The run that it ends in is the task's.
+	 */
+	struct pool *pool;
+	struct task *task;
+	struct chunk *chunk;
 };
+
+static void write_words(struct account *a, const uint64_t *words, size_t n)
+{
+	while (n) {
+		size_t room = a->chunk ? CHUNK_WORDS - a->chunk->count : 0;
+
+		if (!room) {
+			struct chunk *chunk =
+			    a->task->unfit ? NULL : reader_new_chunk(a->pool, a->task);
+
+			if (!chunk) {
+				a->task->unfit = true;
+				return;
+			}
+			a->chunk = chunk;
+			room = CHUNK_WORDS;
+		}
+		room = room < n ? room : n;
+		memcpy(a->chunk->words + a->chunk->count, words, room * sizeof(*words));
+		a->chunk->count += room;
+		words += room;
+		n -= room;
+	}
+}
+
+static uint64_t mix_keys(uint64_t hash, const uint64_t *keys, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		hash = path_hash_mix_key(hash, keys[i]);
+	return hash;
+}
+
+/* The open run is whole. */
+static void close_run(struct account *a)
+{
+	struct path_hash *p = &a->path;
+	const uint64_t key = path_hash_key(p->start, p->end), first[] = {p->start, p->end};
+
+	if (!a->task)
+		p->hash = path_hash_mix_key(p->hash, key);
+	else if (a->chunk)
+		write_words(a, &key, 1);
+	else
+		write_words(a, first, ARRAY_SIZE(first));
+}
+
+/* As path_hash_add(). */
+static void add_run(struct account *a, uint64_t start, uint64_t end)
+{
+	struct path_hash *p = &a->path;
+
+	if (start != p->end || p->start == p->end) {
+		if (p->start != p->end)
+			close_run(a);
+		p->start = start;
+	}
+	p->end = end;
+}
 
 static void add_block(struct account *a, uint64_t ip, uint64_t end, unsigned ninsn, unsigned class)
 {
@@ -21,7 +96,7 @@ static void add_block(struct account *a, uint64_t ip, uint64_t end, unsigned nin
 	t->conditional += class == PTAH_INSN_COND;
 	t->indirect += class == PTAH_INSN_JUMP_IND || class == PTAH_INSN_CALL_IND;
 	t->returns += class == PTAH_INSN_RETURN;
-	path_hash_add(&a->path, ip, end);
+	add_run(a, ip, end);
 }
 
 static void add_item(struct account *a, const struct ptah_item *item)
@@ -44,43 +119,152 @@ static void add_item(struct account *a, const struct ptah_item *item)
 	}
 }
 
-/* Blocks where there is nothing else: the quick way. */
-static int verify_alone(const struct ptah_session *session, size_t index, struct account *a)
+/* The runs that `count` blocks close, the first of which may end the open one. */
+static size_t cut_runs(struct path_hash *p, const struct ptah_block *blocks, size_t count,
+		       uint64_t *keys)
 {
-	struct ptah_block blocks[512];
-	struct ptah_stream *stream;
-	struct ptah_item item;
-	int n = ptah_stream_new(session, index, &stream);
+	uint64_t start = p->start, end = p->end;
+	size_t n = 0;
 
-	if (n < 0)
-		return n;
-	do {
-		while ((n = ptah_stream_read_blocks(stream, blocks, ARRAY_SIZE(blocks))) > 0)
-			for (int i = 0; i < n; i++)
-				add_block(a, blocks[i].ip, blocks[i].ip + blocks[i].size,
-					  blocks[i].ninsn, blocks[i].class);
-		n = ptah_stream_read(stream, &item, 1);
-		if (n > 0)
-			add_item(a, &item);
-	} while (n > 0);
-	ptah_stream_free(stream);
+	/* Without a branch: whether a branch was taken is what a processor guesses wrong. */
+	for (size_t i = 0; i < count; i++) {
+		const bool closes = blocks[i].ip != end;
+
+		keys[n] = path_hash_key(start, end);
+		n += closes;
+		start = closes ? blocks[i].ip : start;
+		end = blocks[i].ip + blocks[i].size;
+	}
+	p->start = start;
+	p->end = end;
 	return n;
 }
 
-static int verify_with_jobs(const struct ptah_session *session, size_t index,
-			    const struct ptah_jobs *jobs, struct account *a)
+static void count_blocks(struct ptah_truth *t, const struct ptah_block *blocks, size_t count)
 {
-	struct ptah_item items[512];
-	struct ptah_reader *reader;
-	int n = ptah_reader_new(session, index, jobs, &reader);
+	uint64_t ninsn = 0, conditional = 0, indirect = 0, returns = 0;
 
-	if (n < 0)
-		return n;
-	while ((n = ptah_reader_read(reader, items, ARRAY_SIZE(items))) > 0)
-		for (int i = 0; i < n; i++)
-			add_item(a, &items[i]);
-	ptah_reader_free(reader);
-	return n;
+	for (size_t i = 0; i < count; i++) {
+		const unsigned class = blocks[i].class;
+
+		ninsn += blocks[i].ninsn;
+		conditional += class == PTAH_INSN_COND;
+		indirect += class == PTAH_INSN_JUMP_IND || class == PTAH_INSN_CALL_IND;
+		returns += class == PTAH_INSN_RETURN;
+	}
+	t->instructions += ninsn;
+	t->conditional += conditional;
+	t->indirect += indirect;
+	t->returns += returns;
+}
+
+/* Many at once. */
+static void add_blocks(struct account *a, const struct ptah_block *blocks, size_t count)
+{
+	uint64_t keys[MANY_BLOCKS];
+	size_t i = 0, n;
+
+	/* Up to where a run is open and, of a segment by itself, the first one is written. */
+	for (; i < count && (a->path.start == a->path.end || (a->task && !a->chunk)); i++)
+		add_block(a, blocks[i].ip, blocks[i].ip + blocks[i].size, blocks[i].ninsn,
+			  blocks[i].class);
+	count_blocks(&a->result->decoded, blocks + i, count - i);
+	n = cut_runs(&a->path, blocks + i, count - i, keys);
+	if (a->task)
+		write_words(a, keys, n);
+	else
+		a->path.hash = mix_keys(a->path.hash, keys, n);
+}
+
+/* Nobody wants what is still to come. */
+static bool has_enough(const struct account *a)
+{
+	return a->task && (a->task->unfit || a->pool->stop);
+}
+
+/* To where the stream ends or is to stop. Blocks where there is nothing else: the quick way. */
+static int add_stream(struct account *a, struct ptah_stream *stream)
+{
+	struct ptah_block blocks[MANY_BLOCKS];
+	struct ptah_item item;
+	int n;
+
+	do {
+		while ((n = ptah_stream_read_blocks(stream, blocks, ARRAY_SIZE(blocks))) > 0 &&
+		       !has_enough(a))
+			add_blocks(a, blocks, (size_t)n);
+		n = ptah_stream_read(stream, &item, 1);
+		if (n > 0)
+			add_item(a, &item);
+	} while (n > 0 && !has_enough(a));
+	return n < 0 ? n : 0;
+}
+
+/* A segment by itself. */
+static int verify_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
+{
+	struct account a = {.result = &task->sum, .pool = pool, .task = task};
+	int status = task_enter(task, s);
+
+	if (status >= 0)
+		status = add_stream(&a, s);
+	task->open_start = a.path.start;
+	task->open_end = a.path.end;
+	task_leave(task, s);
+	return status;
+}
+
+static void add_part(struct ptah_verify *sum, const struct ptah_verify *part)
+{
+	if (!sum->errors)
+		sum->first = part->first;
+	sum->errors += part->errors;
+	sum->overflows += part->overflows;
+	sum->decoded.instructions += part->decoded.instructions;
+	sum->decoded.conditional += part->decoded.conditional;
+	sum->decoded.indirect += part->decoded.indirect;
+	sum->decoded.returns += part->decoded.returns;
+}
+
+/* A segment's runs behind those that are there. */
+static int join(struct account *a, const struct task *task)
+{
+	const struct chunk *chunk = task->chunks;
+	size_t read = 2;
+
+	add_part(a->result, &task->sum);
+	if (chunk) {
+		add_run(a, chunk->words[0], chunk->words[1]);
+		close_run(a);
+		for (; chunk; chunk = chunk->next, read = 0)
+			a->path.hash =
+			    mix_keys(a->path.hash, chunk->words + read, chunk->count - read);
+		a->path.start = task->open_start;
+		a->path.end = task->open_end;
+	} else if (task->open_start != task->open_end) {
+		add_run(a, task->open_start, task->open_end);
+	}
+	return task->status;
+}
+
+static int verify_stream(const struct ptah_session *session, size_t index,
+			 const struct ptah_jobs *jobs, struct account *a)
+{
+	struct ptah_reader *r;
+	int status = reader_open(session, index, jobs, SEGMENT, verify_segment, &r);
+
+	if (status < 0)
+		return status;
+	if (r->alone)
+		status = add_stream(a, r->s);
+	while (!r->alone && status >= 0 && reader_next_task(r)) {
+		status = r->again ? add_stream(a, r->s) : join(a, r->task);
+		reader_end_task(r);
+	}
+	if (status >= 0)
+		status = r->status;
+	ptah_reader_free(r);
+	return status;
 }
 
 int ptah_session_verify(const struct ptah_session *session, size_t index,
@@ -95,8 +279,7 @@ int ptah_session_verify(const struct ptah_session *session, size_t index,
 	memset(result, 0, sizeof(*result));
 	if (!session->streams[index].info.has_truth)
 		return PTAH_E_MISSING;
-	n = jobs && jobs->jobs > 1 ? verify_with_jobs(session, index, jobs, &a)
-				   : verify_alone(session, index, &a);
+	n = verify_stream(session, index, jobs, &a);
 	result->decoded.path_hash = path_hash_value(&a.path);
 	truth = &session->streams[index].info.truth;
 	result->equal =

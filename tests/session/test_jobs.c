@@ -4,6 +4,7 @@
 
 #include "../flow/machine.h"
 #include "../flow/world.h"
+#include "base/path_hash.h"
 #include "session/stream.h"
 
 #include <stdio.h>
@@ -26,6 +27,7 @@ static struct ptah_session *session_of(const uint8_t *code, size_t code_size, co
 	assert_int_equal(ptah_image_add_bytes(image, code, code_size, BASE, NULL), 0);
 	assert_int_equal(ptah_session_open_raw(PATH, image, &session, &why), 0);
 	ptah_image_free(image);
+	session->streams[0].info.has_truth = true; /* a wrong one: what was decoded is looked at */
 	return session;
 }
 
@@ -106,24 +108,75 @@ static size_t read_all(const struct ptah_session *session, const struct ptah_job
 	return count;
 }
 
+/* With tables that know the code already, and may have counted in other segments. */
+static void compare_kept(const struct ptah_session *session, const struct ptah_jobs *jobs,
+			 const struct counted *one)
+{
+	struct ptah_jobs j = *jobs;
+
+	for (unsigned i = 0; i < 4; i++) {
+		struct counted again;
+
+		j.jobs = i == 1 ? 1 : jobs->jobs;
+		again = count(session, &j);
+		counts_are_equal(one, &again);
+		free_counted(&again);
+	}
+}
+
+static struct ptah_verify verify(const struct ptah_session *session, const struct ptah_jobs *jobs)
+{
+	struct ptah_verify v;
+
+	assert_int_equal(ptah_session_verify(session, 0, jobs, &v), 0);
+	return v;
+}
+
+/* What the items add up to; the path hash is that of all their runs. */
+static void verify_adds_up(const struct ptah_verify *v, const struct ptah_item *items, size_t n)
+{
+	struct path_hash path = {0};
+	uint64_t errors = 0, instructions = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (items[i].type == PTAH_ITEM_ERROR && !errors++)
+			assert_memory_equal(&items[i], &v->first, sizeof(*items));
+		if (items[i].type != PTAH_ITEM_BLOCK)
+			continue;
+		instructions += items[i].ninsn;
+		path_hash_add(&path, items[i].ip, items[i].end);
+	}
+	assert_true(v->errors == errors && v->decoded.instructions == instructions &&
+		    v->decoded.path_hash == path_hash_value(&path));
+}
+
 /* Everything with one thread and with several. */
 static void compare(const struct ptah_session *session, uint64_t segment)
 {
 	struct counted one = count(session, NULL);
 	struct ptah_item *items, *more;
 	const size_t n = read_all(session, NULL, &items);
+	struct ptah_verify verified = verify(session, NULL);
+	struct ptah_workers *workers;
 
+	verify_adds_up(&verified, items, n);
+	assert_int_equal(ptah_workers_new(session, &workers), 0);
 	for (unsigned jobs = 2; jobs <= 4; jobs += 2) {
-		const struct ptah_jobs j = {.size = sizeof(j), .jobs = jobs, .segment = segment};
+		struct ptah_jobs j = {.size = sizeof(j), .jobs = jobs, .segment = segment};
 		struct counted many = count(session, &j);
+		struct ptah_verify v = verify(session, &j);
 
 		counts_are_equal(&one, &many);
 		free_counted(&many);
+		assert_memory_equal(&v, &verified, sizeof(v));
 		assert_true(read_all(session, &j, &more) == n);
 		for (size_t i = 0; i < n; i++)
 			assert_memory_equal(&items[i], &more[i], sizeof(*items));
 		free(more);
+		j.workers = workers;
+		compare_kept(session, &j, &one);
 	}
+	ptah_workers_free(workers);
 	free(items);
 	free_counted(&one);
 }
@@ -226,13 +279,45 @@ static void early_end(void **state)
 	}
 }
 
+/* Workers are one session's; what is kept does not outlive other ways to decode. */
+static void foreign_workers(void **state)
+{
+	size_t size;
+	struct machine *m = machine_new(5, true, false, false, &size);
+	struct ptah_session *s = session_of(m->code, sizeof(m->code), m->trace, size);
+	struct ptah_session *other = session_of(m->code, sizeof(m->code), m->trace, size);
+	struct ptah_flow_config config;
+	struct ptah_jobs j = {.size = sizeof(j), .jobs = 2, .segment = 500};
+	struct counted c = {0}, kept, anew;
+
+	(void)state;
+	assert_int_equal(ptah_workers_new(NULL, &j.workers), PTAH_E_INVAL);
+	assert_int_equal(ptah_workers_new(s, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_workers_new(s, &j.workers), 0);
+	assert_int_equal(ptah_session_count(other, &j, NULL, take, &c), PTAH_E_INVAL);
+	kept = count(s, &j);
+	free_counted(&kept);
+	ptah_session_get_flow(s, &config);
+	config.no_retcomp = true; /* a compressed return is an error now */
+	assert_int_equal(ptah_session_set_flow(s, &config), 0);
+	kept = count(s, &j);
+	anew = count(s, NULL);
+	counts_are_equal(&anew, &kept);
+	free_counted(&anew);
+	free_counted(&kept);
+	ptah_workers_free(j.workers);
+	ptah_workers_free(NULL);
+	ptah_session_close(other);
+	ptah_session_close(s);
+	machine_free(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(machines),
-	    cmocka_unit_test(worlds),
-	    cmocka_unit_test(damage),
-	    cmocka_unit_test(early_end),
+	    cmocka_unit_test(machines),	       cmocka_unit_test(worlds),
+	    cmocka_unit_test(damage),	       cmocka_unit_test(early_end),
+	    cmocka_unit_test(foreign_workers),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
 

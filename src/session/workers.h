@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* The decoders of those who count, kept with what they know of the code. */
+#ifndef PTAH_SESSION_WORKERS_H
+#define PTAH_SESSION_WORKERS_H
+
+#include "session/stream.h"
+
+#define MAX_JOBS 256
+
+/* Each NULL at first: see stream_renew(). */
+struct ptah_workers {
+	const struct ptah_session *session;
+	struct ptah_stream *caller; /* counts alone, or has the sum */
+	struct ptah_stream *probe;  /* finds segments */
+	struct ptah_stream *jobs[MAX_JOBS];
+};
+
+void workers_fini(struct ptah_workers *workers);
+
+#endif
