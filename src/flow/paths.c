@@ -119,8 +119,8 @@ static ALWAYS_INLINE struct code_node **node_behind(const struct path *p)
 /* Places by the address of a TIP: a cache, one slot for each hash. */
 struct target {
 	uint64_t ip;
-	uint32_t context; /* space and mode */
-	uint32_t place;	  /* 0: free */
+	uint32_t context; /* space and mode, plus 1; 0: free */
+	uint32_t place;
 };
 
 struct flow_paths {
@@ -429,9 +429,9 @@ NOINLINE static bool learn_steps(struct ptah_flow *f, struct path *p)
 	return true;
 }
 
-static ALWAYS_INLINE struct path *path_of(const struct flow_paths *s, union entry entry)
+static ALWAYS_INLINE struct path *path_of(const uint64_t *words, union entry entry)
 {
-	return (struct path *)(s->words + 2 * (size_t)(entry.path >> COUNT_BITS));
+	return (struct path *)(words + 2 * (size_t)(entry.path >> COUNT_BITS));
 }
 
 static ALWAYS_INLINE unsigned count_of(union entry entry)
@@ -456,10 +456,19 @@ struct sink {
 	struct ptah_block *block, *block_end;
 	struct ptah_step *step, *step_end;
 	uint64_t head;
-	word_pair now;	     /* tsc, offset */
-	uint8_t flags;	     /* of blocks and steps */
-	unsigned top, depth; /* of the call stack */
+	word_pair now;	      /* tsc, offset */
+	const uint8_t *moved; /* the packet that moved us last, or NULL */
+	unsigned top, depth;  /* of the call stack */
+	/* The tables, as they are until something is learnt. */
+	union entry *rows;
+	const uint64_t *words;
 };
+
+static ALWAYS_INLINE void load_tables(struct sink *to, const struct ptah_flow *f)
+{
+	to->rows = f->paths->rows;
+	to->words = f->paths->words;
+}
 
 /* Is there room for a path? */
 static ALWAYS_INLINE bool can_put(const struct sink *to, union entry entry, const struct path *p,
@@ -492,25 +501,19 @@ static ALWAYS_INLINE void put_blocks(struct sink *to, const struct path *p, unsi
 
 	do {
 		memcpy(block, from, BLOCK_GROUP * sizeof(*block));
-		if (UNLIKELY(to->flags))
-			for (unsigned i = 0; i < BLOCK_GROUP; i++)
-				block[i].flags |= to->flags;
 		block += BLOCK_GROUP;
 		from += BLOCK_GROUP;
 	} while (UNLIKELY(block < end));
 	to->block = end;
 }
 
-static ALWAYS_INLINE void put_steps(struct sink *to, const struct path *p, const uint64_t *words)
+static ALWAYS_INLINE void put_steps(struct sink *to, const struct path *p)
 {
-	const struct ptah_step *from = (const struct ptah_step *)(words + p->steps_at);
+	const struct ptah_step *from = (const struct ptah_step *)(to->words + p->steps_at);
 	struct ptah_step *step = to->step, *const end = step + p->ninsn;
 
 	do {
 		memcpy(step, from, STEP_GROUP * sizeof(*step));
-		if (UNLIKELY(to->flags))
-			for (unsigned i = 0; i < STEP_GROUP; i++)
-				step[i].flags |= to->flags;
 		step += STEP_GROUP;
 		from += STEP_GROUP;
 	} while (step < end);
@@ -525,41 +528,43 @@ NOINLINE static bool learn_path(struct ptah_flow *f, uint32_t place, unsigned pa
 
 	if (f->paths->rows[place + payload].path < PATH_FIRST && !learn(f, place, payload))
 		return false;
-	p = path_of(f->paths, f->paths->rows[place + payload]);
+	p = path_of(f->paths->words, f->paths->rows[place + payload]);
 	return form != FORM_STEPS || p->steps_at || learn_steps(f, p);
 }
 
 /* What is known of a payload, with room for its path. False: it is the flow's. */
-static ALWAYS_INLINE bool find_path(struct ptah_flow *f, const struct sink *to, uint32_t place,
+static ALWAYS_INLINE bool find_path(struct ptah_flow *f, struct sink *to, uint32_t place,
 				    unsigned payload, union entry *entry, enum form form)
 {
-	*entry = f->paths->rows[place + payload];
+	*entry = to->rows[place + payload];
 	if (UNLIKELY(entry->path < PATH_FIRST ||
-		     (form == FORM_STEPS && !path_of(f->paths, *entry)->steps_at))) {
-		if (!learn_path(f, place, payload, form))
+		     (form == FORM_STEPS && !path_of(to->words, *entry)->steps_at))) {
+		const bool known = learn_path(f, place, payload, form);
+
+		load_tables(to, f);
+		if (!known)
 			return false;
-		*entry = f->paths->rows[place + payload];
+		*entry = to->rows[place + payload];
 	}
-	return LIKELY(can_put(to, *entry, path_of(f->paths, *entry), form));
+	return LIKELY(can_put(to, *entry, path_of(to->words, *entry), form));
 }
 
-static ALWAYS_INLINE void put_path(const struct ptah_flow *f, struct sink *to, union entry entry,
-				   enum form form)
+static ALWAYS_INLINE void put_path(struct sink *to, union entry entry, enum form form)
 {
-	const struct path *p = path_of(f->paths, entry);
+	const struct path *p = path_of(to->words, entry);
 
 	if (form == FORM_ITEMS)
 		put_items(to, p);
 	else if (form == FORM_BLOCKS)
 		put_blocks(to, p, count_of(entry));
 	else
-		put_steps(to, p, f->paths->words);
+		put_steps(to, p);
 }
 
 /* What a path does to the call stack. */
 static ALWAYS_INLINE void push_calls(struct ptah_flow *f, struct sink *to, union entry entry)
 {
-	const struct path *p = path_of(f->paths, entry);
+	const struct path *p = path_of(to->words, entry);
 	const struct return_site *calls = open_calls_of(p);
 
 	/* SDM: a push onto a full stack drops the oldest entry. */
@@ -601,15 +606,21 @@ NOINLINE static uint32_t find_return(struct ptah_flow *f, const struct return_si
 static ALWAYS_INLINE uint32_t return_from(struct ptah_flow *f, struct sink *to)
 {
 	const struct return_site *site = &f->stack[--to->top % STACK_SIZE];
+	uint32_t place = site->place;
 
 	to->depth--;
-	return LIKELY(site->place) ? site->place : find_return(f, site);
+	if (UNLIKELY(!place)) {
+		place = find_return(f, site);
+		load_tables(to, f);
+	}
+	return place;
 }
 
 /* The place behind a path, put down for the next time; or 0, and the flow stands there. */
 NOINLINE static uint32_t link_path(struct ptah_flow *f, uint32_t place, unsigned payload)
 {
-	struct code_node *node = *node_behind(path_of(f->paths, f->paths->rows[place + payload]));
+	const union entry entry = f->paths->rows[place + payload];
+	struct code_node *node = *node_behind(path_of(f->paths->words, entry));
 	const uint32_t next = place_of(f->paths, node);
 
 	f->paths->rows[place + payload].next |= next;
@@ -631,12 +642,17 @@ static ALWAYS_INLINE uint32_t take_outcomes(struct ptah_flow *f, struct sink *to
 		if (UNLIKELY(!find_path(f, to, place, payload, &entry, form) ||
 			     (entry.next & NEXT_POPS && !to->depth)))
 			return leave(f, node_at(f->paths, place), payload);
-		put_path(f, to, entry, form);
+		put_path(to, entry, form);
 		next = entry.next & ~NEXT_KINDS;
 		if (entry.next & NEXT_PUSHES)
 			push_calls(f, to, entry);
-		if (!(entry.next & NEXT_POPS))
-			return LIKELY(next) ? next : link_path(f, place, payload);
+		if (!(entry.next & NEXT_POPS)) {
+			if (UNLIKELY(!next)) {
+				next = link_path(f, place, payload);
+				load_tables(to, f);
+			}
+			return next;
+		}
 		payload = next;
 		place = return_from(f, to);
 		if (UNLIKELY(!place))
@@ -691,17 +707,21 @@ static ALWAYS_INLINE uint32_t take_tip(struct ptah_flow *f, struct sink *to, uni
 				       uint64_t ip, uint32_t context, enum form form)
 {
 	const struct target *t = &f->paths->targets[slot_of(ip)];
+	uint32_t place;
 
-	put_path(f, to, entry, form);
+	put_path(to, entry, form);
 	if (entry.next & NEXT_PUSHES)
 		push_calls(f, to, entry);
 	if (entry.next & NEXT_POPS && to->depth) {
 		to->depth--;
 		to->top--;
 	}
-	return LIKELY(t->ip == ip && t->context == context && t->place)
-		   ? t->place
-		   : find_target(f, ip, context);
+	place = t->place;
+	if (UNLIKELY(t->ip != ip || t->context != context)) {
+		place = find_target(f, ip, context);
+		load_tables(to, f);
+	}
+	return place;
 }
 
 /* The clocks have moved, or may have. */
@@ -710,7 +730,6 @@ static ALWAYS_INLINE void set_now(struct ptah_flow *f, struct sink *to)
 	flow_set_time(f, f->offset);
 	to->head = f->head;
 	to->now[0] = f->tsc;
-	to->flags = f->speculative;
 }
 
 /* The clocks are told of the cycles that wait. */
@@ -731,7 +750,7 @@ NOINLINE static uint32_t resume(struct ptah_flow *f, struct sink *to, uint32_t p
 	const uint64_t payload = stop_bit | (f->tnt & (stop_bit - 1));
 
 	f->tnt_count = 0;
-	to->flags = f->speculative;
+	load_tables(to, f);
 	to->top = f->stack_top;
 	to->depth = f->stack_depth;
 	place = take_long(f, to, place, payload, form);
@@ -740,13 +759,22 @@ NOINLINE static uint32_t resume(struct ptah_flow *f, struct sink *to, uint32_t p
 	return place;
 }
 
+/* A packet moves us. */
+static ALWAYS_INLINE void move(const struct ptah_event_decoder *d, struct sink *to,
+			       const uint8_t *pos, enum form form)
+{
+	to->moved = pos;
+	if (form == FORM_ITEMS)
+		to->now[1] = event_offset(d, pos);
+}
+
 /* The packets that are ours, from the decoder's position on. */
 static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t place,
 			      enum form form)
 {
 	struct sink copy = *sink, *const to = &copy;
 	struct ptah_event_decoder *d = f->events;
-	const uint32_t context = (uint32_t)f->code.space << 2 | f->mode;
+	const uint32_t context = ((uint32_t)f->code.space << 2 | f->mode) + 1;
 	const uint8_t *pos = d->pos, *const end = d->end - LOOK;
 	struct event_cycles cycles = {.sum = 0};
 	uint64_t last_ip = d->last_ip;
@@ -756,12 +784,14 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t p
 	to->now[1] = f->offset;
 	to->top = f->stack_top;
 	to->depth = f->stack_depth;
+	to->moved = NULL;
+	load_tables(to, f);
 	tell_cycles(f, to, &cycles);
 	while (pos <= end && place) {
 		const unsigned byte = *pos;
 
 		if (!(byte & 1) && byte > OPCODE_EXT) {
-			to->now[1] = event_offset(d, pos);
+			move(d, to, pos, form);
 			pos++;
 			place = take_outcomes(f, to, place, byte >> 1, form);
 		} else if ((byte & OPCODE_IP_MASK) == OPCODE_TIP) {
@@ -770,7 +800,7 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t p
 
 			if (UNLIKELY(!size || !find_path(f, to, place, 0, &entry, form)))
 				break;
-			to->now[1] = event_offset(d, pos);
+			move(d, to, pos, form);
 			pos += size;
 			last_ip = ip;
 			place = take_tip(f, to, entry, ip, context, form);
@@ -783,7 +813,7 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t p
 		} else if (byte == OPCODE_PAD) {
 			pos += load_le64(pos) ? 1 : 8;
 		} else if (byte == OPCODE_EXT && pos[1] == EXT_TNT_64 && load_le64(pos) >> 17) {
-			to->now[1] = event_offset(d, pos);
+			move(d, to, pos, form);
 			place = take_long(f, to, place, load_le64(pos) >> 16, form);
 			pos += 8;
 		} else {
@@ -800,7 +830,8 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t p
 		tell_cycles(f, to, &cycles);
 	d->pos = pos;
 	d->last_ip = last_ip;
-	f->offset = to->now[1];
+	if (to->moved)
+		f->offset = event_offset(d, to->moved);
 	f->stack_top = to->top;
 	f->stack_depth = to->depth;
 	*sink = copy;
@@ -845,25 +876,31 @@ void flow_run_paths(struct ptah_flow *f, struct flow_output *out)
 
 void flow_run_block_paths(struct ptah_flow *f, struct flow_blocks *out)
 {
-	struct sink to = {.block = out->blocks + out->count,
-			  .block_end = out->blocks + out->capacity};
+	struct ptah_block *block = out->blocks + out->count;
+	struct sink to = {.block = block, .block_end = out->blocks + out->capacity};
 	uint32_t place = enter(f);
 
 	if (place && f->tnt_count)
 		place = resume(f, &to, place, FORM_BLOCKS);
 	if (place)
 		run(f, &to, place, FORM_BLOCKS);
+	/* Seldom, and the same for all of them: so not in the loop. */
+	for (; UNLIKELY(f->speculative && block < to.block); block++)
+		block->flags |= f->speculative;
 	out->count = (size_t)(to.block - out->blocks);
 }
 
 void flow_run_step_paths(struct ptah_flow *f, struct flow_steps *out)
 {
-	struct sink to = {.step = out->steps + out->count, .step_end = out->steps + out->capacity};
+	struct ptah_step *step = out->steps + out->count;
+	struct sink to = {.step = step, .step_end = out->steps + out->capacity};
 	uint32_t place = enter(f);
 
 	if (place && f->tnt_count)
 		place = resume(f, &to, place, FORM_STEPS);
 	if (place)
 		run(f, &to, place, FORM_STEPS);
+	for (; UNLIKELY(f->speculative && step < to.step); step++)
+		step->flags |= f->speculative;
 	out->count = (size_t)(to.step - out->steps);
 }
