@@ -1269,7 +1269,7 @@ int ptah_flow_read_blocks(struct ptah_flow *f, struct ptah_block *blocks, size_t
 		return PTAH_E_INVAL;
 	flow_follow_image(f);
 	while (!f->has_held && !f->paused) {
-		if (flow_is_at_rest(f) && can_run_paths(f))
+		if (!f->has_event && can_run_paths(f))
 			flow_run_block_paths(f, &out);
 		/* Without room for most paths it is better to come again. */
 		if ((out.count && out.capacity - out.count < FEW_BLOCKS) || !read_block(f))
@@ -1323,7 +1323,7 @@ int ptah_flow_read_steps(struct ptah_flow *f, struct ptah_step *steps, size_t ca
 		return PTAH_E_INVAL;
 	flow_follow_image(f);
 	while (!f->has_held && !f->paused) {
-		if (flow_is_at_rest(f) && can_run_paths(f))
+		if (!f->has_event && can_run_paths(f))
 			flow_run_step_paths(f, &out);
 		if ((out.count && out.capacity - out.count < 2 * PTAH_FLOW_MIN_STEPS) ||
 		    !read_block(f) || !put_steps(f, &out))

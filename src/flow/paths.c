@@ -22,9 +22,15 @@
 /* Blocks in one path: a longer one is the flow's. */
 #define MAX_BLOCKS 64
 
-/* So many are copied at a time, whether all are wanted or not. */
-#define BLOCK_GROUP 4
+/*
+ * So many are copied at a time, whether all are wanted or not: most paths are one
+ * group of blocks, and how many blocks they have cannot be predicted.
+ */
+#define BLOCK_GROUP 8
 #define STEP_GROUP  8
+
+/* Words that can be read behind the last path. */
+#define SLACK_WORDS ((size_t)2 * BLOCK_GROUP)
 
 #define TAKEN_BIT 3
 _Static_assert(PTAH_ITEM_TAKEN == 1 << TAKEN_BIT, "TAKEN_BIT");
@@ -36,66 +42,85 @@ _Static_assert(PTAH_ITEM_TAKEN == 1 << TAKEN_BIT, "TAKEN_BIT");
  */
 union entry {
 	struct {
-		uint32_t path; /* PATH_*, or where it is */
-		uint32_t next; /* the place behind it, if that is all; else 0 */
+		uint32_t path; /* PATH_*, or where it is and how many blocks it has */
+		uint32_t next; /* NEXT_* and the place behind it, or the payload */
 	};
 	struct code_node *node;
 };
+
+/* A path's number counts units of two words; below it are its blocks. */
+#define COUNT_BITS 7
+_Static_assert(MAX_BLOCKS < 1 << COUNT_BITS, "COUNT_BITS");
+_Static_assert(MAX_WORDS / 2 << COUNT_BITS <= UINT32_MAX, "COUNT_BITS");
+
+/* What else there is about a path than blocks and a place, which is 0 if not known yet. */
+#define NEXT_PUSHES ((uint32_t)1 << 31) /* it moves the call stack up, at least in between */
+#define NEXT_POPS                                                                                  \
+	((uint32_t)1 << 30) /* its last branch is a return from before the packet.                 \
+			     * TNT: with the payload behind it instead of the place. */
+#define NEXT_KINDS (NEXT_PUSHES | NEXT_POPS)
 
 #define ROW 128
 
 /* Rows are a line longer than they need be, so that they do not share cache sets. */
 #define STRIDE (ROW + 8)
+_Static_assert(MAX_PLACES *STRIDE < NEXT_POPS, "a place beside NEXT_*");
 
 enum {
 	PATH_NEVER = 0,	  /* not seen */
 	PATH_SEEN = 1,	  /* once: the second time it is made */
 	PATH_REFUSED = 2, /* not so simple: the flow's, every time */
-	PATH_FIRST = 3,
+	PATH_FIRST = 1 << COUNT_BITS,
 };
 
-/* A call that a path leaves open, and the place it returns to, or 0. */
-struct open_call {
-	struct code_node *call;
-	uint64_t place;
-};
+#define FIRST_WORD 2 /* so that no path's number is less than PATH_FIRST */
 
 /*
- * Followed by its nodes with bit 0 for "taken", the same as blocks, and its open
- * calls. A return from before the packet, and a TIP's branch, are the last node.
+ * Followed by its blocks, the entries of the call stack for the calls that it
+ * leaves open, its nodes with bit 0 for "taken", and the node behind it, where
+ * that is always the same. A return from before the packet, and a TIP's branch,
+ * are the last node.
  */
 struct path {
-	struct code_node *node; /* behind it, where that is always the same */
-	uint32_t ninsn;		/* of its nodes */
-	uint8_t blocks;
-	uint8_t pushes;	   /* open calls */
-	uint8_t reach;	   /* how far the stack was up in between */
-	uint8_t rest;	   /* payload behind the return at its end; 0: there is none */
-	bool pops;	   /* TIP: a return whose entry is taken off */
-	uint32_t next;	   /* the place behind it; 0: not known yet */
-	uint32_t calls_at; /* in list[] */
+	uint32_t ninsn;	   /* of its nodes */
 	uint32_t steps_at; /* the same as steps, in words; 0: not asked for yet */
-	uint64_t list[];
+	uint8_t blocks;
+	uint8_t pushes; /* open calls */
+	uint8_t reach;	/* how far the stack was up in between */
+	uint8_t reserved[5];
 };
 
 #define PATH_WORDS (sizeof(struct path) / 8)
-_Static_assert(sizeof(struct path) % 8 == 0, "paths lie in an array of words");
+#define SITE_WORDS (sizeof(struct return_site) / 8)
+_Static_assert(sizeof(struct path) % 16 == 0, "blocks lie where they are copied best");
+_Static_assert(sizeof(struct return_site) % 8 == 0, "paths lie in an array of words");
+_Static_assert(sizeof(struct ptah_block) == 16, "two words");
 
 static ALWAYS_INLINE struct ptah_block *blocks_of(const struct path *p)
 {
-	return (struct ptah_block *)(p->list + p->blocks);
+	return (struct ptah_block *)(p + 1);
 }
 
-static ALWAYS_INLINE struct open_call *open_calls_of(const struct path *p)
+static ALWAYS_INLINE struct return_site *open_calls_of(const struct path *p)
 {
-	return (struct open_call *)(p->list + p->calls_at);
+	return (struct return_site *)(blocks_of(p) + p->blocks);
+}
+
+static ALWAYS_INLINE uint64_t *nodes_of(const struct path *p)
+{
+	return (uint64_t *)(open_calls_of(p) + p->pushes);
+}
+
+static ALWAYS_INLINE struct code_node **node_behind(const struct path *p)
+{
+	return (struct code_node **)(nodes_of(p) + p->blocks);
 }
 
 /* Places by the address of a TIP: a cache, one slot for each hash. */
 struct target {
 	uint64_t ip;
-	uint32_t context; /* space and mode */
-	uint32_t place;	  /* 0: free */
+	uint32_t context; /* space and mode, plus 1; 0: free */
+	uint32_t place;
 };
 
 struct flow_paths {
@@ -103,7 +128,8 @@ struct flow_paths {
 	size_t place_count, place_capacity;
 	uint64_t *words;
 	size_t word_count, word_capacity;
-	bool full; /* as large as they may be, or out of memory: to be begun anew */
+	uint8_t mode; /* of the places on the call stack */
+	bool full;    /* as large as they may be, or out of memory: to be begun anew */
 	struct target targets[TARGETS];
 };
 
@@ -113,14 +139,14 @@ struct flow_paths *flow_paths_new(void)
 
 	if (!s)
 		return NULL;
-	s->words = malloc(FIRST_WORDS * sizeof(*s->words));
+	s->words = malloc((FIRST_WORDS + SLACK_WORDS) * sizeof(*s->words));
 	if (!s->words) {
 		free(s);
 		return NULL;
 	}
 	s->word_capacity = FIRST_WORDS;
 	s->place_count = 1;
-	s->word_count = PATH_FIRST;
+	s->word_count = FIRST_WORD;
 	return s;
 }
 
@@ -133,6 +159,14 @@ void flow_paths_free(struct flow_paths *s)
 	free(s);
 }
 
+/* Return sites are looked up anew: in another mode they are other places. */
+static void forget_sites(struct ptah_flow *f)
+{
+	for (unsigned i = 0; i < STACK_SIZE; i++)
+		f->stack[i].place = 0;
+	f->paths->mode = f->mode;
+}
+
 void flow_paths_forget(struct ptah_flow *f)
 {
 	struct flow_paths *s = f->paths;
@@ -140,10 +174,9 @@ void flow_paths_forget(struct ptah_flow *f)
 	if (!s || s->place_count == 1)
 		return;
 	code_forget_places(&f->code);
-	for (unsigned i = 0; i < STACK_SIZE; i++)
-		f->stack[i].place = 0;
+	forget_sites(f);
 	s->place_count = 1;
-	s->word_count = PATH_FIRST;
+	s->word_count = FIRST_WORD;
 	s->full = false;
 	memset(s->targets, 0, sizeof(s->targets));
 }
@@ -234,9 +267,11 @@ static uint64_t *new_words(struct flow_paths *s, size_t n)
 {
 	uint64_t *words;
 
+	n = (n + 1) & ~(size_t)1;
 	while (s->word_count + n > s->word_capacity) {
-		size_t capacity = 2 * s->word_capacity;
-		uint64_t *grown = capacity <= MAX_WORDS ? realloc(s->words, capacity * 8) : NULL;
+		const size_t capacity = 2 * s->word_capacity;
+		const size_t bytes = (capacity + SLACK_WORDS) * sizeof(*s->words);
+		uint64_t *grown = capacity <= MAX_WORDS ? realloc(s->words, bytes) : NULL;
 
 		if (!grown) {
 			s->full = true;
@@ -267,65 +302,76 @@ static uint32_t return_place(struct ptah_flow *f, struct code_node *call)
 
 static struct path *make_path(struct flow_paths *s, const struct route *r, const struct listing *l)
 {
-	const size_t calls_at = l->count + 2 * (l->count + BLOCK_GROUP);
-	struct path *path = (struct path *)new_words(s, PATH_WORDS + calls_at + 2 * r->pushes);
-	struct open_call *calls;
+	struct path *path = (struct path *)new_words(s, PATH_WORDS + 2 * l->count +
+							    SITE_WORDS * r->pushes + l->count + 1);
+	struct return_site *calls;
 	struct ptah_block *blocks;
 
 	if (!path)
 		return NULL;
-	path->node = r->node;
 	path->ninsn = l->ninsn;
 	path->blocks = (uint8_t)l->count;
 	path->pushes = (uint8_t)r->pushes;
 	path->reach = (uint8_t)r->reach;
-	path->calls_at = (uint32_t)calls_at;
-	memcpy(path->list, l->nodes, l->count * sizeof(*path->list));
 	blocks = blocks_of(path);
 	for (unsigned i = 0; i < l->count; i++)
 		blocks[i] = block_of((const struct code_node *)(l->nodes[i] & ~UINT64_C(1)),
 				     (uint8_t)((l->nodes[i] & 1) << TAKEN_BIT));
 	calls = open_calls_of(path);
-	for (unsigned i = 0; i < r->pushes; i++) {
-		calls[i].call = r->calls[i];
-		calls[i].place = return_place(r->flow, r->calls[i]);
-	}
+	for (unsigned i = 0; i < r->pushes; i++)
+		calls[i] = (struct return_site){r->calls[i]->end, r->calls[i],
+						return_place(r->flow, r->calls[i])};
+	memcpy(nodes_of(path), l->nodes, l->count * sizeof(*l->nodes));
+	*node_behind(path) = r->node;
 	return path;
 }
 
-static struct path *make_tnt_path(struct flow_paths *s, struct route *r, struct listing *l,
-				  unsigned payload)
+static uint32_t path_number(const struct flow_paths *s, const struct path *p)
+{
+	return (uint32_t)((const uint64_t *)p - s->words) / 2 << COUNT_BITS | p->blocks;
+}
+
+/* False: not so simple, or no room. */
+static bool make_tnt_path(struct flow_paths *s, struct route *r, struct listing *l,
+			  unsigned payload, union entry *entry)
 {
 	const enum route_stop stop = route_spend(r, payload);
-	struct path *path;
-	unsigned rest;
+	const struct path *path;
 
 	if (stop == ROUTE_RETURN)
 		list_node(l, r->node, false, NULL);
 	if ((stop != ROUTE_SPENT && stop != ROUTE_RETURN) || !r->node || l->count > MAX_BLOCKS)
-		return NULL;
+		return false;
 	path = make_path(s, r, l);
-	if (!path || stop == ROUTE_SPENT)
-		return path;
-	rest = (1u << (r->left - 1)) - 1;
-	path->rest = (uint8_t)(rest + 1 + (payload & rest));
-	return path;
+	if (!path)
+		return false;
+	entry->path = path_number(s, path);
+	entry->next = r->reach ? NEXT_PUSHES : 0;
+	if (stop == ROUTE_RETURN) {
+		const uint32_t stop_bit = (uint32_t)1 << (r->left - 1);
+
+		entry->next |= NEXT_POPS | stop_bit | (payload & (stop_bit - 1));
+	}
+	return true;
 }
 
-static struct path *make_tip_path(struct flow_paths *s, struct route *r, struct listing *l)
+static bool make_tip_path(struct flow_paths *s, struct route *r, struct listing *l,
+			  union entry *entry)
 {
-	struct path *path;
+	const struct path *path;
 	bool pops;
 
 	if (!route_take_tip(r, &pops) || !flow_is_near_indirect(r->node))
-		return NULL;
+		return false;
 	list_node(l, r->node, false, NULL);
 	if (l->count > MAX_BLOCKS)
-		return NULL;
+		return false;
 	path = make_path(s, r, l);
-	if (path)
-		path->pops = pops;
-	return path;
+	if (!path)
+		return false;
+	entry->path = path_number(s, path);
+	entry->next = (r->reach ? NEXT_PUSHES : 0) | (pops ? NEXT_POPS : 0);
+	return true;
 }
 
 /* Finds out what a payload does, the second time it is asked for. False: it is the flow's. */
@@ -341,7 +387,8 @@ NOINLINE static bool learn(struct ptah_flow *f, uint32_t place, unsigned payload
 			  .no_stack = f->no_retcomp,
 			  .visit = list_node,
 			  .context = &l};
-	struct path *path;
+	union entry made = {.path = PATH_NEVER};
+	bool good;
 
 	if (known == PATH_REFUSED)
 		return false;
@@ -349,12 +396,13 @@ NOINLINE static bool learn(struct ptah_flow *f, uint32_t place, unsigned payload
 		s->rows[place + payload].path = PATH_SEEN;
 		return false;
 	}
-	path = payload ? make_tnt_path(s, &r, &l, payload) : make_tip_path(s, &r, &l);
-	if (path)
-		s->rows[place + payload].path = (uint32_t)((uint64_t *)path - s->words);
+	good = payload ? make_tnt_path(s, &r, &l, payload, &made) : make_tip_path(s, &r, &l, &made);
+	/* The rows may have moved: return_place(). */
+	if (good)
+		s->rows[place + payload] = made;
 	else if (!s->full)
 		s->rows[place + payload].path = PATH_REFUSED;
-	return path;
+	return good;
 }
 
 /* Lists the path's steps. False: it cannot be done. The path may move. */
@@ -368,22 +416,27 @@ NOINLINE static bool learn_steps(struct ptah_flow *f, struct path *p)
 		return false;
 	p = (struct path *)(s->words + at);
 	for (unsigned i = 0; i < p->blocks; i++) {
-		struct code_node *node = (struct code_node *)(p->list[i] & ~UINT64_C(1));
+		const uint64_t taken = nodes_of(p)[i] & 1;
+		struct code_node *node = (struct code_node *)(nodes_of(p)[i] - taken);
 		const struct ptah_insn *insns = code_node_insns(&f->code, node);
 
 		if (!insns)
 			return false;
 		step = flow_put_steps(step, insns, code_ninsn(node), node->space,
-				      (uint8_t)((p->list[i] & 1) << TAKEN_BIT));
+				      (uint8_t)(taken << TAKEN_BIT));
 	}
 	p->steps_at = (uint32_t)((uint64_t *)step - 2 * p->ninsn - s->words);
 	return true;
 }
 
-static ALWAYS_INLINE struct path *path_of(const struct flow_paths *s, uint32_t place,
-					  unsigned payload)
+static ALWAYS_INLINE struct path *path_of(const uint64_t *words, union entry entry)
 {
-	return (struct path *)(s->words + s->rows[place + payload].path);
+	return (struct path *)(words + 2 * (size_t)(entry.path >> COUNT_BITS));
+}
+
+static ALWAYS_INLINE unsigned count_of(union entry entry)
+{
+	return entry.path & ((1u << COUNT_BITS) - 1);
 }
 
 /* What is asked for. */
@@ -394,124 +447,132 @@ enum form {
 };
 
 /*
- * Where blocks go, in one of the forms, with what they have of now. Kept in
- * registers: what is written through it could, for all the compiler knows, be
- * the flow's.
+ * Where blocks go, in one of the forms, with what they have of now, and what
+ * else changes all the time. Kept in registers: what is written through it
+ * could, for all the compiler knows, be the flow's.
  */
 struct sink {
 	struct ptah_item *item, *item_end;
 	struct ptah_block *block, *block_end;
 	struct ptah_step *step, *step_end;
 	uint64_t head;
-	word_pair now; /* tsc, offset */
-	uint8_t flags; /* of blocks and steps */
+	word_pair now;	      /* tsc, offset */
+	const uint8_t *moved; /* the packet that moved us last, or NULL */
+	unsigned top, depth;  /* of the call stack */
+	/* The tables, as they are until something is learnt. */
+	union entry *rows;
+	const uint64_t *words;
 };
 
-/* Is there room for a path, and is all known of it that is needed? */
-static ALWAYS_INLINE bool can_put(const struct sink *to, const struct path *p, enum form form)
+static ALWAYS_INLINE void load_tables(struct sink *to, const struct ptah_flow *f)
+{
+	to->rows = f->paths->rows;
+	to->words = f->paths->words;
+}
+
+/* Is there room for a path? */
+static ALWAYS_INLINE bool can_put(const struct sink *to, union entry entry, const struct path *p,
+				  enum form form)
 {
 	if (form == FORM_ITEMS)
-		return to->item + p->blocks <= to->item_end;
+		return to->item_end - to->item >= count_of(entry);
 	if (form == FORM_BLOCKS)
-		return to->block + p->blocks + BLOCK_GROUP <= to->block_end;
-	return to->step + p->ninsn + STEP_GROUP <= to->step_end;
+		return to->block_end - to->block >= count_of(entry) + BLOCK_GROUP;
+	return to->step_end - to->step >= (ptrdiff_t)p->ninsn + STEP_GROUP;
 }
 
 static ALWAYS_INLINE void put_items(struct sink *to, const struct path *p)
 {
-	for (unsigned i = 0; i < p->blocks; i++) {
-		const uint64_t taken = p->list[i] & 1;
+	const uint64_t *nodes = nodes_of(p);
 
-		flow_put_block(to->item++, (const struct code_node *)(p->list[i] - taken),
+	for (unsigned i = 0; i < p->blocks; i++) {
+		const uint64_t taken = nodes[i] & 1;
+
+		flow_put_block(to->item++, (const struct code_node *)(nodes[i] - taken),
 			       to->head | taken << FLOW_TAKEN_SHIFT, to->now);
 	}
 }
 
 /* Whole groups: how many there are is easier to predict. What is too much is written over. */
-static ALWAYS_INLINE void put_blocks(struct sink *to, const struct path *p)
+static ALWAYS_INLINE void put_blocks(struct sink *to, const struct path *p, unsigned n)
 {
 	const struct ptah_block *from = blocks_of(p);
-	struct ptah_block *block = to->block, *const end = block + p->blocks;
+	struct ptah_block *block = to->block, *const end = block + n;
 
 	do {
 		memcpy(block, from, BLOCK_GROUP * sizeof(*block));
-		if (UNLIKELY(to->flags))
-			for (unsigned i = 0; i < BLOCK_GROUP; i++)
-				block[i].flags |= to->flags;
 		block += BLOCK_GROUP;
 		from += BLOCK_GROUP;
-	} while (block < end);
+	} while (UNLIKELY(block < end));
 	to->block = end;
 }
 
-static ALWAYS_INLINE void put_steps(struct sink *to, const struct path *p, const uint64_t *words)
+static ALWAYS_INLINE void put_steps(struct sink *to, const struct path *p)
 {
-	const struct ptah_step *from = (const struct ptah_step *)(words + p->steps_at);
+	const struct ptah_step *from = (const struct ptah_step *)(to->words + p->steps_at);
 	struct ptah_step *step = to->step, *const end = step + p->ninsn;
 
 	do {
 		memcpy(step, from, STEP_GROUP * sizeof(*step));
-		if (UNLIKELY(to->flags))
-			for (unsigned i = 0; i < STEP_GROUP; i++)
-				step[i].flags |= to->flags;
 		step += STEP_GROUP;
 		from += STEP_GROUP;
 	} while (step < end);
 	to->step = end;
 }
 
-/* A path that is not known, or not in this form. NULL: it is the flow's, this time. */
-NOINLINE static const struct path *learn_path(struct ptah_flow *f, uint32_t place, unsigned payload,
-					      enum form form)
+/* A path that is not known, or not in this form. False: it is the flow's, this time. */
+NOINLINE static bool learn_path(struct ptah_flow *f, uint32_t place, unsigned payload,
+				enum form form)
 {
 	struct path *p;
 
 	if (f->paths->rows[place + payload].path < PATH_FIRST && !learn(f, place, payload))
-		return NULL;
-	p = path_of(f->paths, place, payload);
-	if (form == FORM_STEPS && !p->steps_at) {
-		if (!learn_steps(f, p))
-			return NULL;
-		p = path_of(f->paths, place, payload);
+		return false;
+	p = path_of(f->paths->words, f->paths->rows[place + payload]);
+	return form != FORM_STEPS || p->steps_at || learn_steps(f, p);
+}
+
+/* What is known of a payload, with room for its path. False: it is the flow's. */
+static ALWAYS_INLINE bool find_path(struct ptah_flow *f, struct sink *to, uint32_t place,
+				    unsigned payload, union entry *entry, enum form form)
+{
+	*entry = to->rows[place + payload];
+	if (UNLIKELY(entry->path < PATH_FIRST ||
+		     (form == FORM_STEPS && !path_of(to->words, *entry)->steps_at))) {
+		const bool known = learn_path(f, place, payload, form);
+
+		load_tables(to, f);
+		if (!known)
+			return false;
+		*entry = to->rows[place + payload];
 	}
-	return p;
+	return LIKELY(can_put(to, *entry, path_of(to->words, *entry), form));
 }
 
-/* The path of a payload, with room for it. */
-static ALWAYS_INLINE const struct path *find_path(struct ptah_flow *f, const struct sink *to,
-						  uint32_t place, unsigned payload, enum form form)
+static ALWAYS_INLINE void put_path(struct sink *to, union entry entry, enum form form)
 {
-	const uint32_t at = f->paths->rows[place + payload].path;
-	const struct path *p = (const struct path *)(f->paths->words + at);
+	const struct path *p = path_of(to->words, entry);
 
-	if (UNLIKELY(at < PATH_FIRST || (form == FORM_STEPS && !p->steps_at)))
-		p = learn_path(f, place, payload, form);
-	return LIKELY(p && can_put(to, p, form)) ? p : NULL;
-}
-
-static ALWAYS_INLINE void put_path(const struct ptah_flow *f, struct sink *to, const struct path *p,
-				   enum form form)
-{
 	if (form == FORM_ITEMS)
 		put_items(to, p);
 	else if (form == FORM_BLOCKS)
-		put_blocks(to, p);
+		put_blocks(to, p, count_of(entry));
 	else
-		put_steps(to, p, f->paths->words);
+		put_steps(to, p);
 }
 
 /* What a path does to the call stack. */
-static ALWAYS_INLINE void push_calls(struct ptah_flow *f, const struct path *p)
+static ALWAYS_INLINE void push_calls(struct ptah_flow *f, struct sink *to, union entry entry)
 {
-	const struct open_call *calls = open_calls_of(p);
+	const struct path *p = path_of(to->words, entry);
+	const struct return_site *calls = open_calls_of(p);
 
 	/* SDM: a push onto a full stack drops the oldest entry. */
-	if (UNLIKELY(f->stack_depth + p->reach > STACK_SIZE))
-		f->stack_depth = STACK_SIZE - p->reach;
+	if (UNLIKELY(to->depth + p->reach > STACK_SIZE))
+		to->depth = STACK_SIZE - p->reach;
 	for (unsigned i = 0; i < p->pushes; i++)
-		f->stack[f->stack_top++ % STACK_SIZE] = (struct return_site){
-		    calls[i].call->end, calls[i].call, (uint32_t)calls[i].place};
-	f->stack_depth += p->pushes;
+		f->stack[to->top++ % STACK_SIZE] = calls[i];
+	to->depth += p->pushes;
 }
 
 /* The flow goes on from a node, with the outcomes of a payload. */
@@ -542,24 +603,28 @@ NOINLINE static uint32_t find_return(struct ptah_flow *f, const struct return_si
 }
 
 /* Back from a call: to a place, or 0 and the flow has been told where it is. */
-static ALWAYS_INLINE uint32_t return_from(struct ptah_flow *f)
+static ALWAYS_INLINE uint32_t return_from(struct ptah_flow *f, struct sink *to)
 {
-	const struct return_site *site = &f->stack[--f->stack_top % STACK_SIZE];
+	const struct return_site *site = &f->stack[--to->top % STACK_SIZE];
+	uint32_t place = site->place;
 
-	f->stack_depth--;
-	return LIKELY(site->place && code_mode(site->call) == f->mode) ? site->place
-								       : find_return(f, site);
+	to->depth--;
+	if (UNLIKELY(!place)) {
+		place = find_return(f, site);
+		load_tables(to, f);
+	}
+	return place;
 }
 
 /* The place behind a path, put down for the next time; or 0, and the flow stands there. */
 NOINLINE static uint32_t link_path(struct ptah_flow *f, uint32_t place, unsigned payload)
 {
-	struct path *p = path_of(f->paths, place, payload);
+	const union entry entry = f->paths->rows[place + payload];
+	struct code_node *node = *node_behind(path_of(f->paths->words, entry));
+	const uint32_t next = place_of(f->paths, node);
 
-	p->next = place_of(f->paths, p->node);
-	if (!p->reach)
-		f->paths->rows[place + payload].next = p->next;
-	return p->next ? p->next : leave(f, p->node, 1);
+	f->paths->rows[place + payload].next |= next;
+	return next ? next : leave(f, node, 1);
 }
 
 /*
@@ -570,21 +635,26 @@ static ALWAYS_INLINE uint32_t take_outcomes(struct ptah_flow *f, struct sink *to
 					    unsigned payload, enum form form)
 {
 	for (;;) {
-		const struct path *p = find_path(f, to, place, payload, form);
-		const uint32_t next = f->paths->rows[place + payload].next;
+		union entry entry;
+		uint32_t next;
 
 		/* A return without an entry on the stack is an error: the flow's to say. */
-		if (UNLIKELY(!p || (!next && p->rest && !f->stack_depth)))
+		if (UNLIKELY(!find_path(f, to, place, payload, &entry, form) ||
+			     (entry.next & NEXT_POPS && !to->depth)))
 			return leave(f, node_at(f->paths, place), payload);
-		put_path(f, to, p, form);
-		if (LIKELY(next))
+		put_path(to, entry, form);
+		next = entry.next & ~NEXT_KINDS;
+		if (entry.next & NEXT_PUSHES)
+			push_calls(f, to, entry);
+		if (!(entry.next & NEXT_POPS)) {
+			if (UNLIKELY(!next)) {
+				next = link_path(f, place, payload);
+				load_tables(to, f);
+			}
 			return next;
-		if (p->reach)
-			push_calls(f, p);
-		if (!p->rest)
-			return LIKELY(p->next) ? p->next : link_path(f, place, payload);
-		payload = p->rest;
-		place = return_from(f);
+		}
+		payload = next;
+		place = return_from(f, to);
 		if (UNLIKELY(!place))
 			return leave(f, f->node, payload);
 		if (payload == 1)
@@ -633,21 +703,25 @@ NOINLINE static uint32_t find_target(struct ptah_flow *f, uint64_t ip, uint32_t 
 }
 
 /* The place that a TIP leads to, or 0: the flow stands there. */
-static ALWAYS_INLINE uint32_t take_tip(struct ptah_flow *f, struct sink *to, const struct path *p,
+static ALWAYS_INLINE uint32_t take_tip(struct ptah_flow *f, struct sink *to, union entry entry,
 				       uint64_t ip, uint32_t context, enum form form)
 {
 	const struct target *t = &f->paths->targets[slot_of(ip)];
+	uint32_t place;
 
-	put_path(f, to, p, form);
-	if (p->reach)
-		push_calls(f, p);
-	if (p->pops && f->stack_depth) {
-		f->stack_depth--;
-		f->stack_top--;
+	put_path(to, entry, form);
+	if (entry.next & NEXT_PUSHES)
+		push_calls(f, to, entry);
+	if (entry.next & NEXT_POPS && to->depth) {
+		to->depth--;
+		to->top--;
 	}
-	return LIKELY(t->ip == ip && t->context == context && t->place)
-		   ? t->place
-		   : find_target(f, ip, context);
+	place = t->place;
+	if (UNLIKELY(t->ip != ip || t->context != context)) {
+		place = find_target(f, ip, context);
+		load_tables(to, f);
+	}
+	return place;
 }
 
 /* The clocks have moved, or may have. */
@@ -656,7 +730,6 @@ static ALWAYS_INLINE void set_now(struct ptah_flow *f, struct sink *to)
 	flow_set_time(f, f->offset);
 	to->head = f->head;
 	to->now[0] = f->tsc;
-	to->flags = f->speculative;
 }
 
 /* The clocks are told of the cycles that wait. */
@@ -666,39 +739,71 @@ static ALWAYS_INLINE void tell_cycles(struct ptah_flow *f, struct sink *to, stru
 	set_now(f, to);
 }
 
+/*
+ * Outcomes that there was no room for, or that a path has left. Only for blocks
+ * and steps: items have the time of the outcomes' packet.
+ */
+NOINLINE static uint32_t resume(struct ptah_flow *f, struct sink *to, uint32_t place,
+				enum form form)
+{
+	const uint64_t stop_bit = UINT64_C(1) << f->tnt_count;
+	const uint64_t payload = stop_bit | (f->tnt & (stop_bit - 1));
+
+	f->tnt_count = 0;
+	load_tables(to, f);
+	to->top = f->stack_top;
+	to->depth = f->stack_depth;
+	place = take_long(f, to, place, payload, form);
+	f->stack_top = to->top;
+	f->stack_depth = to->depth;
+	return place;
+}
+
+/* A packet moves us. */
+static ALWAYS_INLINE void move(const struct ptah_event_decoder *d, struct sink *to,
+			       const uint8_t *pos, enum form form)
+{
+	to->moved = pos;
+	if (form == FORM_ITEMS)
+		to->now[1] = event_offset(d, pos);
+}
+
 /* The packets that are ours, from the decoder's position on. */
 static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t place,
 			      enum form form)
 {
 	struct sink copy = *sink, *const to = &copy;
 	struct ptah_event_decoder *d = f->events;
-	const uint32_t context = (uint32_t)f->code.space << 2 | f->mode;
+	const uint32_t context = ((uint32_t)f->code.space << 2 | f->mode) + 1;
 	const uint8_t *pos = d->pos, *const end = d->end - LOOK;
 	struct event_cycles cycles = {.sum = 0};
 	uint64_t last_ip = d->last_ip;
-	const struct path *p;
+	union entry entry;
 	unsigned cyc;
 
 	to->now[1] = f->offset;
+	to->top = f->stack_top;
+	to->depth = f->stack_depth;
+	to->moved = NULL;
+	load_tables(to, f);
 	tell_cycles(f, to, &cycles);
 	while (pos <= end && place) {
 		const unsigned byte = *pos;
 
 		if (!(byte & 1) && byte > OPCODE_EXT) {
-			to->now[1] = event_offset(d, pos);
+			move(d, to, pos, form);
 			pos++;
 			place = take_outcomes(f, to, place, byte >> 1, form);
 		} else if ((byte & OPCODE_IP_MASK) == OPCODE_TIP) {
 			uint64_t ip = last_ip;
 			const unsigned size = packet_take_ip(pos, &ip);
 
-			p = find_path(f, to, place, 0, form);
-			if (UNLIKELY(!size || !p))
+			if (UNLIKELY(!size || !find_path(f, to, place, 0, &entry, form)))
 				break;
-			to->now[1] = event_offset(d, pos);
+			move(d, to, pos, form);
 			pos += size;
 			last_ip = ip;
-			place = take_tip(f, to, p, ip, context, form);
+			place = take_tip(f, to, entry, ip, context, form);
 		} else if ((byte & CYC_MASK) == OPCODE_CYC &&
 			   (cyc = event_add_cyc(&cycles, pos)) != 0) {
 			pos += cyc;
@@ -708,7 +813,7 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t p
 		} else if (byte == OPCODE_PAD) {
 			pos += load_le64(pos) ? 1 : 8;
 		} else if (byte == OPCODE_EXT && pos[1] == EXT_TNT_64 && load_le64(pos) >> 17) {
-			to->now[1] = event_offset(d, pos);
+			move(d, to, pos, form);
 			place = take_long(f, to, place, load_le64(pos) >> 16, form);
 			pos += 8;
 		} else {
@@ -725,7 +830,10 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct sink *sink, uint32_t p
 		tell_cycles(f, to, &cycles);
 	d->pos = pos;
 	d->last_ip = last_ip;
-	f->offset = to->now[1];
+	if (to->moved)
+		f->offset = event_offset(d, to->moved);
+	f->stack_top = to->top;
+	f->stack_depth = to->depth;
 	*sink = copy;
 	if (place)
 		leave(f, node_at(f->paths, place), 1);
@@ -744,9 +852,16 @@ static uint32_t enter(struct ptah_flow *f)
 	}
 	if (UNLIKELY(f->paths->full))
 		flow_paths_forget(f);
+	if (UNLIKELY(f->paths->mode != f->mode))
+		forget_sites(f);
 	if (UNLIKELY(!f->node))
 		f->node = code_find(&f->code, f->ip, f->mode, &status);
-	return f->node ? place_of(f->paths, f->node) : 0;
+	if (UNLIKELY(!f->node))
+		return 0;
+	/* Amid outcomes it is no place of its own, unless packets begin there as well. */
+	if (f->tnt_count)
+		return *code_place(f->node) >= STRIDE ? *code_place(f->node) : 0;
+	return place_of(f->paths, f->node);
 }
 
 void flow_run_paths(struct ptah_flow *f, struct flow_output *out)
@@ -761,21 +876,31 @@ void flow_run_paths(struct ptah_flow *f, struct flow_output *out)
 
 void flow_run_block_paths(struct ptah_flow *f, struct flow_blocks *out)
 {
-	struct sink to = {.block = out->blocks + out->count,
-			  .block_end = out->blocks + out->capacity};
-	const uint32_t place = enter(f);
+	struct ptah_block *block = out->blocks + out->count;
+	struct sink to = {.block = block, .block_end = out->blocks + out->capacity};
+	uint32_t place = enter(f);
 
+	if (place && f->tnt_count)
+		place = resume(f, &to, place, FORM_BLOCKS);
 	if (place)
 		run(f, &to, place, FORM_BLOCKS);
+	/* Seldom, and the same for all of them: so not in the loop. */
+	for (; UNLIKELY(f->speculative && block < to.block); block++)
+		block->flags |= f->speculative;
 	out->count = (size_t)(to.block - out->blocks);
 }
 
 void flow_run_step_paths(struct ptah_flow *f, struct flow_steps *out)
 {
-	struct sink to = {.step = out->steps + out->count, .step_end = out->steps + out->capacity};
-	const uint32_t place = enter(f);
+	struct ptah_step *step = out->steps + out->count;
+	struct sink to = {.step = step, .step_end = out->steps + out->capacity};
+	uint32_t place = enter(f);
 
+	if (place && f->tnt_count)
+		place = resume(f, &to, place, FORM_STEPS);
 	if (place)
 		run(f, &to, place, FORM_STEPS);
+	for (; UNLIKELY(f->speculative && step < to.step); step++)
+		step->flags |= f->speculative;
 	out->count = (size_t)(to.step - out->steps);
 }

@@ -31,7 +31,7 @@ void flow_paths_forget(struct ptah_flow *f);
  */
 void flow_run_paths(struct ptah_flow *f, struct flow_output *out);
 
-/* The same into blocks, and into steps. */
+/* The same into blocks, and into steps, from where outcomes are left, too. */
 void flow_run_block_paths(struct ptah_flow *f, struct flow_blocks *out);
 void flow_run_step_paths(struct ptah_flow *f, struct flow_steps *out);
 
