@@ -321,8 +321,7 @@ static bool begin_capture(struct output *o)
 bool plugin_output_begin(struct shared_thread *t, uint64_t time)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	const struct ptah_model_choices choices = {.long_tnt = plugin.shared->long_tnt,
-						   .conditional_ip = true};
+	const struct ptah_model_choices choices = {.long_tnt = plugin.shared->long_tnt};
 	const struct ptah_model_context kernel = {
 	    .cr3 = (uint64_t)t->pid << 12, .mode = PTAH_EXEC_64, .interrupts = true};
 	struct ptah_model *m = &t->live.m;
