@@ -2,8 +2,9 @@
 /* What a packet does at a state: found out once, by the flow's own rules. */
 #include "profile/profile.h"
 
+#include "flow/table.h"
+
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #define FIRST_STATES 256
 #define FIRST_SLOTS  4096
@@ -50,83 +51,6 @@ static uint32_t within(uint32_t value, uint32_t least, uint32_t most)
 	return value < least ? least : value > most ? most : value;
 }
 
-/*
- * Tables that are looked up all over lie in large pages: that saves most of the
- * faults and of the TLB's misses (cc1plus: 88 MB of rows). They must begin at
- * one, and a realloc() moves large pages as small ones. What the system makes of
- * the advice is its affair.
- */
-#define LARGE ((size_t)2 << 20)
-
-#ifdef MADV_HUGEPAGE
-static void *map_large(const struct ptah_profile *p, size_t n)
-{
-	const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-	char *all = mmap(NULL, n + LARGE, PROT_READ | PROT_WRITE, flags, -1, 0), *memory;
-
-	if (all == MAP_FAILED)
-		return NULL;
-	memory = (char *)(((uintptr_t)all + LARGE - 1) & ~(uintptr_t)(LARGE - 1));
-	if (memory > all)
-		munmap(all, (size_t)(memory - all));
-	munmap(memory + n, LARGE - (size_t)(memory - all));
-	if (!p->config.no_huge_pages)
-		madvise(memory, n, MADV_HUGEPAGE);
-	return memory;
-}
-#endif
-
-/* Sizes are powers of two times a few bytes: those above a large page end with one. */
-static size_t table_size(size_t n)
-{
-	return n > LARGE ? (n + LARGE - 1) & ~(LARGE - 1) : n;
-}
-
-/* Memory of n bytes, all 0. */
-static void *table_new(const struct ptah_profile *p, size_t n)
-{
-#ifdef MADV_HUGEPAGE
-	if (n > LARGE)
-		return map_large(p, table_size(n));
-#endif
-	(void)p;
-	return calloc(1, n);
-}
-
-static void table_free(void *table, size_t n)
-{
-#ifdef MADV_HUGEPAGE
-	if (table && n > LARGE)
-		munmap(table, table_size(n));
-	else
-#endif
-		free(table);
-}
-
-/* `used` of n bytes, now in another table of more bytes. NULL: as it was. */
-static void *table_grow(const struct ptah_profile *p, void *table, size_t n, size_t used,
-			size_t more)
-{
-	void *grown = table_new(p, more);
-
-	if (!grown)
-		return NULL;
-#ifdef MREMAP_FIXED
-	if (n > LARGE) { /* the pages themselves: nothing is copied */
-		const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
-
-		if (mremap(table, table_size(n), table_size(n), flags, grown) == grown)
-			return grown;
-		table_free(grown, more);
-		return NULL;
-	}
-#endif
-	if (table)
-		memcpy(grown, table, used);
-	table_free(table, n);
-	return grown;
-}
-
 int profile_rows_init(struct ptah_profile *p)
 {
 	p->config.max_places = within(p->config.max_places ? p->config.max_places : DEFAULT_STATES,
@@ -143,12 +67,12 @@ int profile_rows_init(struct ptah_profile *p)
 
 void profile_rows_fini(struct ptah_profile *p)
 {
-	table_free(p->rows, p->state_capacity * STRIDE * sizeof(*p->rows));
+	flow_table_free(p->rows, p->state_capacity * STRIDE * sizeof(*p->rows));
 	free(p->states);
-	table_free(p->targets, p->target_slots * sizeof(*p->targets));
-	table_free(p->effects, p->effect_capacity * sizeof(*p->effects));
+	flow_table_free(p->targets, p->target_slots * sizeof(*p->targets));
+	flow_table_free(p->effects, p->effect_capacity * sizeof(*p->effects));
 	free(p->more);
-	table_free(p->pairs, p->pair_slots * sizeof(*p->pairs));
+	flow_table_free(p->pairs, p->pair_slots * sizeof(*p->pairs));
 	free(p->touched);
 	free(p->marks);
 }
@@ -169,7 +93,8 @@ static bool grow_targets(struct ptah_profile *p)
 {
 	const size_t old_slots = p->target_slots;
 	struct target *old = p->targets;
-	struct target *targets = table_new(p, 2 * old_slots * sizeof(*targets));
+	struct target *targets =
+	    flow_table_new(2 * old_slots * sizeof(*targets), !p->config.no_huge_pages);
 
 	if (!targets)
 		return false;
@@ -185,7 +110,7 @@ static bool grow_targets(struct ptah_profile *p)
 			at = (at + 1) & (p->target_slots - 1);
 		targets[at] = old[i];
 	}
-	table_free(old, old_slots * sizeof(*old));
+	flow_table_free(old, old_slots * sizeof(*old));
 	return true;
 }
 
@@ -213,8 +138,8 @@ static bool grow_states(struct ptah_profile *p)
 	if (p->coverage && !grow_marks(p, capacity))
 		return false;
 	/* Last: a table's size must be known. */
-	rows =
-	    table_grow(p, p->rows, p->state_capacity * row, p->state_count * row, capacity * row);
+	rows = flow_table_grow(p->rows, p->state_capacity * row, p->state_count * row,
+			       capacity * row, !p->config.no_huge_pages);
 	if (!rows)
 		return false;
 	p->rows = rows;
@@ -257,7 +182,8 @@ static bool grow_pairs(struct ptah_profile *p)
 {
 	const size_t old_slots = p->pair_slots;
 	struct pair *old = p->pairs;
-	struct pair *pairs = table_new(p, 2 * old_slots * sizeof(*pairs));
+	struct pair *pairs =
+	    flow_table_new(2 * old_slots * sizeof(*pairs), !p->config.no_huge_pages);
 
 	if (!pairs)
 		return false;
@@ -273,7 +199,7 @@ static bool grow_pairs(struct ptah_profile *p)
 			at = (at + 1) & (p->pair_slots - 1);
 		pairs[at] = old[i];
 	}
-	table_free(old, old_slots * sizeof(*old));
+	flow_table_free(old, old_slots * sizeof(*old));
 	return true;
 }
 
@@ -342,8 +268,9 @@ static bool grow_effects(struct ptah_profile *p)
 
 	if (capacity > INT32_MAX / ROUTE_PUSHES)
 		return false;
-	effects = table_grow(p, p->effects, p->effect_capacity * sizeof(*effects),
-			     p->effect_count * sizeof(*effects), capacity * sizeof(*effects));
+	effects = flow_table_grow(p->effects, p->effect_capacity * sizeof(*effects),
+				  p->effect_count * sizeof(*effects), capacity * sizeof(*effects),
+				  !p->config.no_huge_pages);
 	if (!effects)
 		return false;
 	p->effects = effects;
