@@ -1363,6 +1363,7 @@ int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config 
 	f->no_tnt = config && config->no_tnt;
 	f->no_retcomp = config && config->no_retcomp;
 	f->no_paths = config && config->no_paths;
+	f->no_huge_pages = config && config->no_huge_pages;
 	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	f->generation = ptah_image_generation(image);
 	status = ptah_event_decoder_new(config && config->events.size ? &config->events : NULL,

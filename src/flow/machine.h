@@ -80,7 +80,7 @@ struct ptah_flow {
 
 	/* What packets do at places they often begin at; NULL: nothing yet. */
 	struct flow_paths *paths;
-	bool no_paths;
+	bool no_paths, no_huge_pages;
 
 	/* Read on the way to blocks or steps, and none: the next item. */
 	bool has_held;

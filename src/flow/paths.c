@@ -2,6 +2,7 @@
 #include "flow/paths.h"
 
 #include "flow/route.h"
+#include "flow/table.h"
 
 #include <stdlib.h>
 
@@ -129,17 +130,30 @@ struct flow_paths {
 	uint64_t *words;
 	size_t word_count, word_capacity;
 	uint8_t mode; /* of the places on the call stack */
+	bool huge;    /* large pages are asked for */
 	bool full;    /* as large as they may be, or out of memory: to be begun anew */
 	struct target targets[TARGETS];
 };
 
-struct flow_paths *flow_paths_new(void)
+/* Of so many words, in bytes. */
+static size_t words_size(size_t capacity)
+{
+	return (capacity + SLACK_WORDS) * sizeof(uint64_t);
+}
+
+static size_t rows_size(size_t capacity)
+{
+	return capacity * STRIDE * sizeof(union entry);
+}
+
+struct flow_paths *flow_paths_new(bool huge)
 {
 	struct flow_paths *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return NULL;
-	s->words = malloc((FIRST_WORDS + SLACK_WORDS) * sizeof(*s->words));
+	s->huge = huge;
+	s->words = flow_table_new(words_size(FIRST_WORDS), huge);
 	if (!s->words) {
 		free(s);
 		return NULL;
@@ -154,8 +168,8 @@ void flow_paths_free(struct flow_paths *s)
 {
 	if (!s)
 		return;
-	free(s->rows);
-	free(s->words);
+	flow_table_free(s->rows, rows_size(s->place_capacity));
+	flow_table_free(s->words, words_size(s->word_capacity));
 	free(s);
 }
 
@@ -190,7 +204,8 @@ static bool grow_places(struct flow_paths *s)
 
 	if (s->place_count >= MAX_PLACES)
 		return false;
-	rows = realloc(s->rows, capacity * STRIDE * sizeof(*rows));
+	rows = flow_table_grow(s->rows, rows_size(s->place_capacity), rows_size(s->place_count),
+			       rows_size(capacity), s->huge);
 	if (!rows)
 		return false;
 	s->rows = rows;
@@ -270,9 +285,12 @@ static uint64_t *new_words(struct flow_paths *s, size_t n)
 	n = (n + 1) & ~(size_t)1;
 	while (s->word_count + n > s->word_capacity) {
 		const size_t capacity = 2 * s->word_capacity;
-		const size_t bytes = (capacity + SLACK_WORDS) * sizeof(*s->words);
-		uint64_t *grown = capacity <= MAX_WORDS ? realloc(s->words, bytes) : NULL;
+		uint64_t *grown = NULL;
 
+		if (capacity <= MAX_WORDS)
+			grown = flow_table_grow(s->words, words_size(s->word_capacity),
+						s->word_count * sizeof(*s->words),
+						words_size(capacity), s->huge);
 		if (!grown) {
 			s->full = true;
 			return NULL;
@@ -845,7 +863,7 @@ static uint32_t enter(struct ptah_flow *f)
 	int status;
 
 	if (UNLIKELY(!f->paths)) {
-		f->paths = flow_paths_new();
+		f->paths = flow_paths_new(!f->no_huge_pages);
 		f->no_paths = !f->paths;
 		if (f->no_paths)
 			return 0;

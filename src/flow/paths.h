@@ -17,8 +17,8 @@
 
 struct flow_paths;
 
-/* NULL when out of memory: reading goes on without. */
-struct flow_paths *flow_paths_new(void);
+/* NULL when out of memory: reading goes on without. `huge`: in large pages, if it may. */
+struct flow_paths *flow_paths_new(bool huge);
 void flow_paths_free(struct flow_paths *paths);
 
 /* Code was forgotten, and with it all that is known. */
