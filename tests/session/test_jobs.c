@@ -194,12 +194,19 @@ static size_t segments(const struct ptah_session *session, uint64_t size)
 	return n;
 }
 
+/* ThreadSanitizer looks at the threads, the other builds at more programs. */
+#ifdef __SANITIZE_THREAD__
+#define SEEDS 3
+#else
+#define SEEDS 12
+#endif
+
 static void machines(void **state)
 {
 	static const uint64_t sizes[] = {64, 1000, 5000};
 
 	(void)state;
-	for (unsigned seed = 1; seed <= 12; seed++) {
+	for (unsigned seed = 1; seed <= SEEDS; seed++) {
 		size_t size;
 		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
 		struct ptah_session *s = session_of(m->code, sizeof(m->code), m->trace, size);
@@ -215,7 +222,7 @@ static void machines(void **state)
 static void worlds(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= 12; seed++) {
+	for (unsigned seed = 1; seed <= SEEDS; seed++) {
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
 		struct ptah_session *s = session_of(w->code, sizeof(w->code), w->trace, size);
@@ -229,7 +236,7 @@ static void worlds(void **state)
 static void damage(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= 24; seed++) {
+	for (unsigned seed = 1; seed <= 2 * SEEDS; seed++) {
 		size_t size;
 		struct machine *m = machine_new(seed, seed & 1, seed & 2, false, &size);
 		struct ptah_session *s;
