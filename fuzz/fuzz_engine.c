@@ -203,6 +203,7 @@ static void leave_guest(void)
 	ptah_capture_vmexit(s->c);
 }
 
+/* In a guest it is a VM exit. The host calls vmexit() later: not in the NMI's handler. */
 static void on_pmi(void *argument, unsigned cpu)
 {
 	const bool in = p.guest != NOWHERE && cpu == p.cpu;
@@ -210,13 +211,9 @@ static void on_pmi(void *argument, unsigned cpu)
 	(void)argument;
 	if (in)
 		CHECK(ptah_model_vm_exit(model(cpu), &p.vmcs) == PTAH_OK);
-	ptah_engine_pmi(p.engine);
-	if (in) {
-		struct shadow *s = &p.shadow[p.guest];
-
+	if (in)
 		p.guest = NOWHERE;
-		ptah_capture_vmexit(s->c);
-	}
+	ptah_engine_pmi(p.engine);
 }
 
 /* Between two instructions of the engine: it is traced too, and NMIs and SMIs come. */
@@ -549,6 +546,8 @@ static void run_guest(struct shadow *s, unsigned n)
 			put(p.cpu, n);
 		if (p.guest != NOWHERE)
 			leave_guest();
+		else
+			ptah_capture_vmexit(s->c);
 	}
 	p.hal.irq_restore(p.machine, irqs);
 }
