@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
-#include "event.h"
 #include "filter.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
@@ -63,6 +63,7 @@ static int configure(const struct options *o, char **argv, struct ptah_record_co
 		     struct filters *filters)
 {
 	char program[PATH_MAX];
+	struct ptah_message why = {""};
 	int status = EXIT_OK;
 
 	if (o->psb_period > UINT32_MAX) {
@@ -85,8 +86,10 @@ static int configure(const struct options *o, char **argv, struct ptah_record_co
 			 : o->stop_when_full ? PTAH_RECORD_STOP_WHEN_FULL
 					     : PTAH_RECORD_DRAIN;
 	config->buffer_size = o->snapshot ? o->snapshot : o->buffer;
-	if (o->event)
-		status = event_parse(&command_record, o->event, config);
+	if (o->event && ptah_record_parse_event(o->event, config, &why) < 0) {
+		fail(&command_record, "%s", why.text);
+		return EXIT_USAGE;
+	}
 	if (status == EXIT_OK && o->filter) {
 		bool found = ptah_record_program(argv, program, sizeof(program)) >= 0;
 
@@ -97,11 +100,55 @@ static int configure(const struct options *o, char **argv, struct ptah_record_co
 	return status;
 }
 
+static volatile sig_atomic_t forward_to;
+
+static void forward(int signal)
+{
+	if (forward_to > 0 && (signal == SIGTERM || signal == SIGHUP))
+		kill((pid_t)forward_to, signal);
+}
+
+/* The terminal sends its signals to the command too; who else signals us means the command. */
+static void hold_signals(void)
+{
+	static const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
+	struct sigaction old, pass = {.sa_handler = forward};
+
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
+			sigaction(signals[i], &pass, NULL);
+}
+
+static int record(const struct ptah_record_config *config, struct ptah_record_status *result,
+		  struct ptah_message *why)
+{
+	struct ptah_recorder *r;
+	int status = ptah_recorder_new(config, &r, NULL, why);
+
+	if (status < 0)
+		return status;
+	hold_signals();
+	status = ptah_recorder_start(r);
+	do {
+		ptah_recorder_status(r, result);
+		forward_to = result->pid;
+	} while (status >= 0 && (status = ptah_recorder_poll(r, 100)) > 0);
+	if (status >= 0)
+		status = ptah_recorder_finish(r);
+	ptah_recorder_status(r, result);
+	/* A failure ends the recording, not the command. */
+	while (result->pid && waitpid(result->pid, &result->wait_status, 0) < 0 && errno == EINTR)
+		;
+	snprintf(why->text, sizeof(why->text), "%s", ptah_recorder_why(r));
+	ptah_recorder_free(r);
+	return status;
+}
+
 static int run(int argc, char **argv)
 {
 	struct options o = {0};
 	struct ptah_record_config config = {.size = sizeof(config)};
-	struct ptah_record_result result;
+	struct ptah_record_status result = {.size = sizeof(result)};
 	struct ptah_message why = {""};
 	struct filters filters = {.count = 0};
 	int status, first = options_parse(&command_record, argc, argv, &o, &status);
@@ -117,7 +164,7 @@ static int run(int argc, char **argv)
 		filters_free(&filters);
 		return status;
 	}
-	status = ptah_record(&config, &result, &why);
+	status = record(&config, &result, &why);
 	filters_free(&filters);
 	if (status < 0)
 		return fail(&command_record, "%s", why.text[0] ? why.text : ptah_strerror(status));

@@ -1,15 +1,68 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recording a command.
+ * Recording: what runs becomes Intel PT packets, in a perf.data file or in the
+ * caller's hands.
  *
- * The recorder here runs the command under qemu-user with a plugin that feeds
- * the simulated PT processor: it needs no PT hardware and no privileges. The
- * file it makes is perf.data (see session.h).
+ * Three recorders do it behind one interface:
+ *
+ *	hardware   the processor's own PT, by Linux' intel_pt driver (perf_event)
+ *	qemu       a command under QEMU's user mode emulation, whose plugin feeds a
+ *	           simulated PT processor: no hardware and no privileges
+ *	ptrace     single steps of a command or of a running process, for the same
+ *	           simulated processor: no hardware, no emulator, slow
+ *
+ * A recorder goes through these calls, all from one thread:
+ *
+ *	ptah_recorder_new(&config, &r, &problem, &why);
+ *	ptah_recorder_start(r);
+ *	while (ptah_recorder_poll(r, 100) > 0)
+ *		;                  (pause, resume, snapshot and stop at will)
+ *	ptah_recorder_finish(r);   (the file is complete)
+ *	ptah_recorder_free(r);     (without finish: nothing is left of it)
+ *
+ * ptah_record() does them all. What the calls return is 0 or a negative enum
+ * ptah_error; ptah_recorder_why() has the sentence for people, and
+ * ptah_recorder_problem() the reason for programs.
  */
 #ifndef PTAH_RECORD_H
 #define PTAH_RECORD_H
 
 #include <ptah/session.h>
+
+enum ptah_recorder_kind {
+	PTAH_RECORDER_BEST = 0, /* the first of these that can do what is asked */
+	PTAH_RECORDER_HARDWARE,
+	PTAH_RECORDER_QEMU,
+	PTAH_RECORDER_PTRACE,
+	PTAH_RECORDER_MAX
+};
+
+enum ptah_record_target {
+	PTAH_RECORD_COMMAND = 0, /* argv, its threads and children */
+	PTAH_RECORD_PROCESSES,	 /* those of `ids` with all their threads */
+	PTAH_RECORD_THREADS,	 /* those of `ids` alone */
+	PTAH_RECORD_SELF,	 /* the thread that calls ptah_recorder_new() */
+	PTAH_RECORD_CPUS,	 /* whatever runs on the processors `ids`; none: on all */
+	PTAH_RECORD_TARGET_MAX
+};
+
+/* What is in the way, or went wrong. ptah_record_advice() tells what to do about it. */
+enum ptah_record_problem {
+	PTAH_RECORD_FINE = 0,
+	PTAH_RECORD_NO_PROCESSOR, /* this processor has no Intel PT */
+	PTAH_RECORD_NO_DRIVER,	  /* the kernel offers no intel_pt */
+	PTAH_RECORD_PERMISSION,	  /* perf_event_paranoid, ptrace_scope, another user's process */
+	PTAH_RECORD_MLOCK,	  /* buffers of that size may not be locked in memory */
+	PTAH_RECORD_BUSY,	  /* somebody else uses it: a tracer, VMX, a debugger */
+	PTAH_RECORD_NO_TARGET,	  /* no such command, process, thread or processor */
+	PTAH_RECORD_NOT_POSSIBLE, /* not by this recorder */
+	PTAH_RECORD_BAD_OPTION,	  /* a value that makes no sense, or this processor does not know */
+	PTAH_RECORD_NO_EMULATOR,  /* qemu-x86_64 or its plugin is missing, or does not work */
+	PTAH_RECORD_NO_MEMORY,	  /* memory, descriptors, processes */
+	PTAH_RECORD_OUTPUT,	  /* the file could not be written, or the callback refused */
+	PTAH_RECORD_BROKEN,	  /* the recorder was disturbed: see the sentence */
+	PTAH_RECORD_PROBLEM_MAX
+};
 
 enum ptah_record_clock {
 	PTAH_CLOCK_INSN = 0, /* TSC counts retired instructions: repeatable */
@@ -18,8 +71,9 @@ enum ptah_record_clock {
 
 /* What becomes of the trace when the buffer is full. */
 enum ptah_record_buffer {
-	PTAH_RECORD_DRAIN = 0,	    /* the program waits: nothing is lost */
-	PTAH_RECORD_SNAPSHOT,	    /* the oldest goes: the end of the run is kept */
+	PTAH_RECORD_DRAIN = 0,	    /* emulated: the program waits, nothing is lost; hardware: as
+				       fast as it can, and what is lost is counted */
+	PTAH_RECORD_SNAPSHOT,	    /* the oldest goes: the end, or what each snapshot finds */
 	PTAH_RECORD_STOP_WHEN_FULL, /* tracing stops: the beginning is kept */
 	PTAH_RECORD_BUFFER_MAX
 };
@@ -39,19 +93,45 @@ struct ptah_record_filter {
 	uint64_t size;	  /* UINT64_MAX: to the end */
 };
 
+/* What a caller that owns the output is given, piece by piece. */
+enum ptah_record_piece_kind {
+	PTAH_RECORD_PIECE_TRACE = 1, /* packets: the next ones of `stream` */
+	PTAH_RECORD_PIECE_RECORD,    /* a record as in a perf.data file: maps, names, losses */
+};
+
+struct ptah_record_piece {
+	uint8_t kind;	 /* enum ptah_record_piece_kind */
+	uint32_t stream; /* TRACE: its stream, one for each thread or processor */
+	int32_t tid;	 /* TRACE: the thread; -1: a processor's stream */
+	int32_t cpu;	 /* TRACE: the processor; -1: a thread's stream */
+	uint64_t offset; /* TRACE: place in the stream: a gap is what was lost */
+	const void *bytes;
+	size_t size;
+};
+
+struct ptah_record_sink {
+	/* By the thread that polls; the bytes are there until it returns. Negative: an error,
+	 * with which the recording ends. */
+	int (*take)(void *context, const struct ptah_record_piece *piece);
+	void *context;
+};
+
+/* All that a pointer leads to must be there until the recorder is freed. */
 struct ptah_record_config {
-	size_t size;	    /* sizeof(struct ptah_record_config) */
-	const char *output; /* NULL: "perf.data" */
-	char *const *argv;  /* the command, NULL-terminated; argv[0] is looked up in PATH */
-	bool no_retcomp;    /* without return compression */
-	bool long_tnt;	    /* TNT-64 packets */
-	enum ptah_record_clock clock;
-	uint32_t
-	    psb_period;	  /* bytes of trace between PSB+; 0: 4096; power of two, 2 KiB to 64 MiB */
-	const char *qemu; /* NULL: qemu-x86_64 in PATH */
-	const char *plugin; /* NULL: beside the library */
+	size_t size;		      /* sizeof(struct ptah_record_config) */
+	const char *output;	      /* NULL: "perf.data" */
+	char *const *argv;	      /* the command, NULL-terminated; argv[0] is looked up in PATH.
+				       * With another target: the recording ends when it does */
+	bool no_retcomp;	      /* without return compression */
+	bool long_tnt;		      /* TNT-64 packets (emulated processors) */
+	enum ptah_record_clock clock; /* of emulated processors */
+	uint32_t psb_period;	      /* bytes of trace between PSB+; 0: the recorder's choice;
+				       * power of two, 2 KiB to 64 MiB */
+	const char *qemu;	      /* NULL: qemu-x86_64 in PATH */
+	const char *plugin;	      /* NULL: beside the library */
 	enum ptah_record_buffer buffer;
-	/* Bytes of trace kept for each thread; 0: 4 MiB. Up to 64 MiB, in whole 64 KiB. */
+	/* Bytes of trace buffer for each thread or processor; 0: 4 MiB. Emulated: up to 64 MiB,
+	 * in whole 64 KiB. Hardware: a power of two of pages. */
 	uint64_t buffer_size;
 	const struct ptah_record_filter *filters;
 	size_t filter_count;
@@ -59,23 +139,142 @@ struct ptah_record_config {
 	bool mtc, cyc;
 	uint8_t mtc_period;    /* an MTC every 2^n crystal ticks */
 	uint8_t cyc_threshold; /* 0, or 2^(n - 1) cycles */
+
+	enum ptah_recorder_kind recorder;
+	enum ptah_record_target target;
+	const int32_t *ids; /* processes, threads or processors, as the target says */
+	size_t id_count;
+	const struct ptah_record_sink *sink; /* instead of a file; `output` is not used */
+	bool no_inherit;	/* children, and threads that begin later, are left out */
+	bool per_thread;	/* hardware: a buffer for each thread instead of processor */
+	bool user, kernel;	/* neither: user code alone */
+	bool kcore;		/* hardware: a copy of the kernel's code, as perf --kcore */
+	bool start_paused;	/* until ptah_recorder_resume() */
+	bool no_tsc, no_branch; /* hardware: without these packets */
+	bool ptw, fup_on_ptw, pwr_evt, event_trace,
+	    no_tnt;		/* hardware: with these, or without TNT */
+	uint64_t pmu_config;	/* hardware: further bits of perf_event_attr.config */
+	uint64_t sideband_size; /* hardware: bytes of each ring of records; 0: 512 KiB */
 };
 
-struct ptah_record_result {
-	int wait_status; /* of the command, as waitpid() gives it */
-	uint64_t trace_bytes;
-	uint64_t instructions;
-	uint32_t threads;
-	uint32_t notes; /* remarks stored in the file (children left out, ...) */
+/* What was lost. Each is told in the recording too, where it happened. */
+struct ptah_record_losses {
+	uint64_t truncated;    /* times the trace buffer was full: what came then is missing */
+	uint64_t overwritten;  /* bytes of trace that newer ones replaced before they were taken */
+	uint64_t partial;      /* times a VMX guest, or its entry and exit, made a gap */
+	uint64_t collisions;   /* times samples got in the way */
+	uint64_t lost_records; /* records of maps, names and switches (PERF_RECORD_LOST) */
+	uint64_t overflows;    /* packets an emulated processor had to leave out (OVF) */
 };
+
+/* Where a recording is, or came to. */
+struct ptah_record_status {
+	size_t size;	 /* sizeof(struct ptah_record_status) */
+	int wait_status; /* of the command, as waitpid() gives it; -1: it runs, or there is none */
+	int32_t pid;	 /* of the command that was started; 0: none, or it has ended */
+	bool running;	 /* something is traced, or may be soon */
+	bool paused;
+	uint64_t trace_bytes;
+	uint64_t sideband_bytes; /* of records around it */
+	uint64_t instructions;	 /* of threads that have ended; 0 where nobody counts them */
+	uint32_t threads;	 /* streams that were begun */
+	uint32_t processes;
+	uint32_t snapshots;
+	uint32_t notes; /* remarks stored in the file (children left out, ...) */
+	struct ptah_record_losses losses;
+};
+
+/* What a decoder needs besides packets; 0 where there is none. Also in the file. */
+struct ptah_record_metadata {
+	size_t size;	 /* sizeof(struct ptah_record_metadata) */
+	char vendor[13]; /* "GenuineIntel" */
+	uint16_t family;
+	uint8_t model, stepping;
+	uint16_t time_shift; /* nanoseconds = time_zero + (TSC * time_mult >> time_shift) */
+	uint32_t time_mult;
+	uint64_t time_zero;
+	uint32_t cpuid_14[2][4]; /* leaf 14H, sub-leaves 0 and 1: EAX, EBX, ECX, EDX */
+	uint32_t cpuid_15[4];
+	uint64_t rtit_ctl;     /* IA32_RTIT_CTL as it is set, as far as it is known */
+	uint32_t pmu_type;     /* hardware: perf_event_attr.type */
+	uint8_t nominal_ratio; /* maximum non-turbo ratio */
+};
+
+struct ptah_recorder;
 
 /*
- * Runs the command to its end and records it. Returns 0 when the recording is
- * whole, whatever the command's exit status. On failure nothing is left at
- * `output` and *why says what happened.
+ * Checks everything that can be checked before anything runs, picks the
+ * recorder, and opens the output (an existing file becomes FILE.old). On
+ * failure *problem and *why say what is in the way; both may be NULL.
  */
-PTAH_API int ptah_record(const struct ptah_record_config *config, struct ptah_record_result *result,
+PTAH_API int ptah_recorder_new(const struct ptah_record_config *config, struct ptah_recorder **r,
+			       enum ptah_record_problem *problem, struct ptah_message *why);
+
+/* Starts the command, or begins to trace what runs. */
+PTAH_API int ptah_recorder_start(struct ptah_recorder *r);
+
+/*
+ * Takes what there is, and waits up to timeout_ms for more. 1: it goes on; 0:
+ * what was traced has ended. Call it often: the buffers are finite.
+ */
+PTAH_API int ptah_recorder_poll(struct ptah_recorder *r, int timeout_ms);
+
+/* Nothing is traced until resume; what has been traced is kept. Both may be repeated. */
+PTAH_API int ptah_recorder_pause(struct ptah_recorder *r);
+PTAH_API int ptah_recorder_resume(struct ptah_recorder *r);
+
+/* With PTAH_RECORD_SNAPSHOT: takes what the buffers hold now. Else PTAH_E_INVAL. */
+PTAH_API int ptah_recorder_snapshot(struct ptah_recorder *r);
+
+/*
+ * Ends the recording and takes the rest. What still runs goes on, untraced; a
+ * command that still does (status.pid) is the caller's to wait for. May be
+ * repeated.
+ */
+PTAH_API int ptah_recorder_stop(struct ptah_recorder *r);
+
+/* Stops, and completes the file. Nothing but status, why and free may follow. */
+PTAH_API int ptah_recorder_finish(struct ptah_recorder *r);
+
+/* NULL does nothing. What was not finished is removed, and FILE.old put back. */
+PTAH_API void ptah_recorder_free(struct ptah_recorder *r);
+
+/* Which it is, and in one line why: "qemu: this processor has no Intel PT". */
+PTAH_API enum ptah_recorder_kind ptah_recorder_kind(const struct ptah_recorder *r);
+PTAH_API const char *ptah_recorder_choice(const struct ptah_recorder *r);
+
+PTAH_API int ptah_recorder_status(const struct ptah_recorder *r, struct ptah_record_status *status);
+/* Complete once it was started. */
+PTAH_API int ptah_recorder_metadata(const struct ptah_recorder *r,
+				    struct ptah_record_metadata *metadata);
+
+/* Of the first failure: the reason, and the sentence ("" before). */
+PTAH_API enum ptah_record_problem ptah_recorder_problem(const struct ptah_recorder *r);
+PTAH_API const char *ptah_recorder_why(const struct ptah_recorder *r);
+
+/* "hardware", "qemu", "ptrace", "best". "NO_DRIVER": the enumerator's last part. Never NULL. */
+PTAH_API const char *ptah_recorder_name(unsigned kind);
+PTAH_API const char *ptah_record_problem_name(unsigned problem);
+/* What to do about it, a sentence or two. Never NULL. */
+PTAH_API const char *ptah_record_advice(unsigned problem);
+
+/*
+ * All of it: records to the end, as the configuration says. 0 when the recording
+ * is whole, whatever the command's exit status. On failure nothing is left at
+ * `output`. result and why may be NULL. Signals are the caller's affair: one
+ * that is to reach the command alone has a handler here, which a command does
+ * not inherit.
+ */
+PTAH_API int ptah_record(const struct ptah_record_config *config, struct ptah_record_status *result,
 			 struct ptah_message *why);
+
+/*
+ * "intel_pt/TERM=VALUE,.../MODIFIERS", as perf record's -e has it, into *config.
+ * The terms are those of perf-intel-pt(1); what else the driver of this machine
+ * knows goes to pmu_config. Modifiers: u, k.
+ */
+PTAH_API int ptah_record_parse_event(const char *text, struct ptah_record_config *config,
+				     struct ptah_message *why);
 
 /*
  * The file that runs when `argv` is a command: argv[0] found in PATH, "#!"

@@ -17,6 +17,16 @@
 
 struct perfdata_writer;
 
+/* For who takes the records into their own hands. */
+struct perfdata_piece {
+	bool trace;	 /* packets; else a whole record, with its header */
+	uint32_t stream; /* of packets: their AUXTRACE index, thread, processor and place */
+	int32_t tid, cpu;
+	uint64_t offset;
+	const void *bytes;
+	size_t size;
+};
+
 /* Time: perf nanoseconds = zero + (tsc * mult >> shift), as in perf_event_mmap_page. */
 struct perfdata_clock {
 	uint16_t shift;
@@ -36,6 +46,9 @@ struct perfdata_writer_config {
 	uint32_t tsc_n, tsc_d;			       /* TSC ticks per crystal tick (CPUID.15H) */
 	uint32_t max_nonturbo_ratio;
 	const char *filter; /* as perf's --filter, resolved; NULL: none */
+	/* Is given all pieces, and no file is made; NULL: none. Negative: the writer fails. */
+	int (*take)(void *context, const struct perfdata_piece *piece);
+	void *context;
 };
 
 /* An existing file is renamed to PATH.old first, as perf does. */

@@ -1,790 +1,496 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Recording a command under QEMU: starts it with the plugin, drains what the
- * plugin puts into shared memory, and finishes every thread's trace however
- * the process ended.
- */
-#include <ptah/packet.h>
-#include <ptah/record.h>
+/* The interface of record.h: picks a recorder and sees to the order of calls. */
+#include "record/recorder.h"
 
-#include "base/path_hash.h"
-#include "perfdata/message.h"
-#include "perfdata/writer.h"
-#include "record/command.h"
-#include "record/qemu/shared.h"
-
-#include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
+#include <string.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#ifndef PTAH_PLUGIN_INSTALL_DIR
-#define PTAH_PLUGIN_INSTALL_DIR "/usr/local/lib/ptah"
-#endif
+#define POLL_MS 100
 
-#define DEFAULT_PERIOD 4096
-#define DEFAULT_BUFFER (4u << 20)
-#define MIN_BUFFER     (64u << 10)
-#define MAX_BUFFER     (64u << 20)
-#define POLL_MS	       2
-#define FLUSH_INTERVAL 1 /* seconds */
+/* In the order of preference. */
+static const struct recorder_backend *const backends[] = {&recorder_hardware, &recorder_qemu,
+							  &recorder_ptrace};
 
-/* A slot of the shared memory that holds a stream. */
-struct slot {
-	bool used;
-	uint32_t stream;
-	int32_t pid, tid;
+static const char *const names[PTAH_RECORDER_MAX] = {
+    [PTAH_RECORDER_BEST] = "best",
+    [PTAH_RECORDER_HARDWARE] = "hardware",
+    [PTAH_RECORDER_QEMU] = "qemu",
+    [PTAH_RECORDER_PTRACE] = "ptrace",
 };
 
-struct recording {
-	struct shared_header *shared;
-	uint64_t buffer; /* bytes of each thread's */
-	enum ptah_record_buffer policy;
-	int memory; /* descriptor */
-	struct perfdata_writer *writer;
-	struct ptah_record_result *result;
-	struct ptah_message *why;
-	struct slot slots[SHARED_THREADS];
-	uint32_t streams;
-	int32_t pid;	  /* of the command */
-	const char *name; /* its basename */
-	char *exec_path;  /* of an execve that has not failed */
-	uint64_t last_tsc;
-	time_t flushed;
-	int status;	 /* the first failure */
-	uint8_t *joined; /* of a trace buffer's and a staging area's size */
+static const struct {
+	const char *name, *advice;
+} problems[PTAH_RECORD_PROBLEM_MAX] = {
+    [PTAH_RECORD_FINE] = {"FINE", "Nothing is wrong."},
+    [PTAH_RECORD_NO_PROCESSOR] =
+	{"NO_PROCESSOR", "Record with the recorder qemu or ptrace, which need no hardware, "
+			 "or on an Intel processor of the fifth generation Core or later; "
+			 "in a virtual machine the host must pass Intel PT on."},
+    [PTAH_RECORD_NO_DRIVER] =
+	{"NO_DRIVER", "Use a Linux kernel with CONFIG_PERF_EVENTS_INTEL_PT (4.1 or later), "
+		      "where /sys/bus/event_source/devices/intel_pt is there; or record "
+		      "with the recorder qemu or ptrace."},
+    [PTAH_RECORD_PERMISSION] =
+	{"PERMISSION", "Trace your own processes, user code alone (/u); or lower "
+		       "kernel.perf_event_paranoid or kernel.yama.ptrace_scope (sysctl); or "
+		       "run as root or with CAP_PERFMON and CAP_SYS_PTRACE."},
+    [PTAH_RECORD_MLOCK] =
+	{"MLOCK", "Ask for smaller buffers (-m), raise kernel.perf_event_mlock_kb (sysctl) "
+		  "or the limit of locked memory (ulimit -l), or use CAP_IPC_LOCK."},
+    [PTAH_RECORD_BUSY] =
+	{"BUSY", "End the other tracer (perf, a debugger, a hypervisor that uses Intel PT) "
+		 "and try again."},
+    [PTAH_RECORD_NO_TARGET] =
+	{"NO_TARGET", "Look whether the command is in PATH and executable, the process still "
+		      "runs, or the processor is online."},
+    [PTAH_RECORD_NOT_POSSIBLE] = {"NOT_POSSIBLE",
+				  "Leave the option out or choose another recorder (--recorder)."},
+    [PTAH_RECORD_BAD_OPTION] = {"BAD_OPTION", "'ptah caps' lists what this processor takes."},
+    [PTAH_RECORD_NO_EMULATOR] = {"NO_EMULATOR",
+				 "Install QEMU's user mode emulation (Debian: apt-get install "
+				 "qemu-user), and Ptah with its plugin."},
+    [PTAH_RECORD_NO_MEMORY] = {"NO_MEMORY",
+			       "Ask for smaller buffers or fewer threads, or raise the limits "
+			       "(ulimit -n, -u, -v)."},
+    [PTAH_RECORD_OUTPUT] =
+	{"OUTPUT", "See whether the disk is full and the folder can be written to, or name "
+		   "another file (-o)."},
+    [PTAH_RECORD_BROKEN] = {"BROKEN", "Record again; if it stays, it is a bug: report it."},
 };
 
-static void keep_status(struct recording *r, int status)
+const char *ptah_recorder_name(unsigned kind)
 {
-	if (status >= 0 || r->status < 0)
-		return;
-	r->status = status;
-	if (r->writer && perfdata_writer_why(r->writer))
-		perfdata_message(r->why, status, "%s", perfdata_writer_why(r->writer));
+	return kind < PTAH_RECORDER_MAX ? names[kind] : "unknown";
 }
 
-static void add_note(struct recording *r, const char *text)
+const char *ptah_record_problem_name(unsigned problem)
 {
-	keep_status(r, perfdata_add_note(r->writer, text));
-	r->result->notes++;
+	return problem < PTAH_RECORD_PROBLEM_MAX ? problems[problem].name : "UNKNOWN";
 }
 
-/* Messages */
-
-static void on_thread(struct recording *r, const struct shared_message *m)
+const char *ptah_record_advice(unsigned problem)
 {
-	struct slot *slot;
-
-	if (m->value >= SHARED_THREADS)
-		return;
-	slot = &r->slots[m->value];
-	*slot = (struct slot){true, r->streams++, m->pid, m->tid};
-	r->result->threads++;
-	if (m->tid != m->pid)
-		keep_status(r,
-			    perfdata_write_fork(r->writer, m->pid, m->tid, m->pid, m->pid, m->tsc));
-	if (m->tid != m->pid)
-		keep_status(r,
-			    perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, false, r->name));
-	keep_status(r, perfdata_write_itrace_start(r->writer, m->pid, m->tid, m->tsc));
+	return problem < PTAH_RECORD_PROBLEM_MAX ? problems[problem].advice : "";
 }
 
-static void note_exec(struct recording *r)
-{
-	char text[512];
+/* For the backends */
 
-	if (!r->exec_path)
-		return;
-	snprintf(text, sizeof(text),
-		 "process %d replaced itself by %s (execve): what followed was not recorded",
-		 r->pid, r->exec_path);
-	add_note(r, text);
-	free(r->exec_path);
-	r->exec_path = NULL;
+int recorder_fail(struct ptah_recorder *r, enum ptah_record_problem problem, int status,
+		  const char *format, ...)
+{
+	va_list args;
+
+	if (r->error < 0)
+		return status;
+	r->error = status;
+	r->problem = problem;
+	va_start(args, format);
+	vsnprintf(r->why.text, sizeof(r->why.text), format, args);
+	va_end(args);
+	return status;
 }
 
-static void on_message(struct recording *r, const struct shared_message *m, const char *payload)
+int recorder_wrote(struct ptah_recorder *r, int status)
 {
-	char text[512];
-
-	if (m->tsc > r->last_tsc)
-		r->last_tsc = m->tsc;
-	switch (m->type) {
-	case MESSAGE_THREAD:
-		on_thread(r, m);
-		break;
-	case MESSAGE_COMM:
-		keep_status(r,
-			    perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, false, payload));
-		break;
-	case MESSAGE_MAP:
-		keep_status(r, perfdata_write_mmap2(r->writer, m->pid, m->pid, m->tsc, m->address,
-						    m->size, m->value, PROT_READ | PROT_EXEC,
-						    payload));
-		break;
-	case MESSAGE_CODE:
-		keep_status(
-		    r, perfdata_add_code(r->writer, m->pid, m->tsc, m->address, payload, m->bytes));
-		break;
-	case MESSAGE_FORK:
-		snprintf(text, sizeof(text), "process %d forked child %d, which was not recorded",
-			 m->pid, (int)m->value);
-		add_note(r, text);
-		break;
-	case MESSAGE_EXEC:
-		free(r->exec_path);
-		r->exec_path = strdup(payload);
-		break;
-	case MESSAGE_EXEC_FAILED:
-		free(r->exec_path);
-		r->exec_path = NULL;
-		break;
-	case MESSAGE_NOTE:
-		add_note(r, payload);
-		break;
-	default:
-		break;
-	}
-}
-
-static void take(struct recording *r, uint64_t position, void *bytes, size_t n)
-{
-	const uint8_t *ring = shared_messages(r->shared);
-	size_t at = position % SHARED_MESSAGES;
-	size_t first = n < SHARED_MESSAGES - at ? n : SHARED_MESSAGES - at;
-
-	memcpy(bytes, ring + at, first);
-	memcpy((uint8_t *)bytes + first, ring, n - first);
-}
-
-static void drain_messages(struct recording *r)
-{
-	uint64_t head = atomic_load_explicit(&r->shared->message_head, memory_order_acquire);
-	uint64_t tail = atomic_load_explicit(&r->shared->message_tail, memory_order_relaxed);
-	char payload[SHARED_MESSAGE_MAX + 1];
-
-	while (tail < head) {
-		struct shared_message m;
-
-		take(r, tail, &m, sizeof(m));
-		/* The program can write to this memory too: believe nothing. */
-		if (head - tail > SHARED_MESSAGES || m.bytes > SHARED_MESSAGE_MAX ||
-		    head - tail < sizeof(m) + m.bytes) {
-			keep_status(r,
-				    perfdata_message(r->why, PTAH_E_BAD_FILE,
-						     "the program damaged the recorder's memory"));
-			tail = head;
-			break;
-		}
-		take(r, tail + sizeof(m), payload, m.bytes);
-		payload[m.bytes] = '\0';
-		on_message(r, &m, payload);
-		tail += (sizeof(m) + m.bytes + 7) & ~UINT64_C(7);
-	}
-	atomic_store_explicit(&r->shared->message_tail, tail, memory_order_release);
-}
-
-/* Traces */
-
-static void write_trace(struct recording *r, const struct slot *slot, const uint8_t *bytes,
-			size_t n)
-{
-	if (!n)
-		return;
-	keep_status(r, perfdata_write_auxtrace(r->writer, slot->stream, slot->tid, bytes, n));
-	r->result->trace_bytes += n;
-}
-
-static struct shared_thread *slot_thread(const struct recording *r, unsigned i)
-{
-	return shared_slot(r->shared, r->buffer, i);
-}
-
-/* Copies the bytes [from, to) of a thread's trace, at most a buffer of them. */
-static void copy_trace(const struct recording *r, struct shared_thread *t, uint64_t from,
-		       uint64_t to, uint8_t *bytes)
-{
-	const uint8_t *buffer = shared_buffer(t);
-	size_t at = from % r->buffer, n = to - from;
-	size_t first = n < r->buffer - at ? n : r->buffer - at;
-
-	memcpy(bytes, buffer + at, first);
-	memcpy(bytes + first, buffer, n - first);
-}
-
-/* While the thread runs: what it has published, which ends with a whole packet. */
-static void drain_published(struct recording *r, unsigned i)
-{
-	struct shared_thread *t = slot_thread(r, i);
-	uint64_t position = atomic_load_explicit(&t->published, memory_order_acquire);
-	uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed);
-
-	if (position <= tail || position - tail > r->buffer)
-		return;
-	copy_trace(r, t, tail, position, r->joined);
-	write_trace(r, &r->slots[i], r->joined, position - tail);
-	atomic_store_explicit(&t->tail, position, memory_order_release);
-}
-
-/* Bytes of whole packets from `at` on, a PSB; a buffer that was full may have cut the last. */
-static size_t whole_packets(const uint8_t *at, size_t n)
-{
-	struct ptah_packet packet;
-	size_t done = 0;
-	int size;
-
-	while ((size = ptah_packet_decode(&packet, at + done, n - done, 0)) > 0)
-		done += (size_t)size;
-	return done;
-}
-
-/*
- * What is left of a thread's trace: in the buffer, then in the processor's
- * staging area, then the packets of its end. Believes nothing of what the
- * program could have written there.
- */
-static void write_rest(struct recording *r, struct shared_thread *t, const struct slot *slot,
-		       struct shared_state *s)
-{
-	uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed), staged;
-	bool stopped = s->m.status & PTAH_RTIT_STATUS_STOPPED; /* what is staged went nowhere */
-	uint64_t position = s->m.bytes;
-	size_t n = 0, skipped = 0;
-	uint8_t *end;
-
-	if (r->policy == PTAH_RECORD_SNAPSHOT && position > r->buffer)
-		tail = position - r->buffer;
-	if (position < tail || position - tail > r->buffer) {
-		add_note(r, "the program damaged the recorder's memory: the end of a thread's "
-			    "trace is missing");
-		return;
-	}
-	copy_trace(r, t, tail, position, r->joined);
-	n = position - tail;
-	staged = shared_staged(&s->m);
-	if (!stopped && staged <= SHARED_STAGING) {
-		memcpy(r->joined + n, shared_staging(t), staged);
-		n += staged;
-	}
-	end = r->joined + n;
-	s->m.g.out = end;
-	if (s->m.packet_en && !stopped)
-		generator_async_disable(&s->m.g, s->next_ip);
-	n += (size_t)(s->m.g.out - end);
-	if (tail && r->policy == PTAH_RECORD_SNAPSHOT) { /* begins inside a packet */
-		const uint8_t *psb = ptah_packet_find_psb(r->joined, r->joined + n);
-
-		skipped = psb ? (size_t)(psb - r->joined) : n;
-	}
-	if (stopped)
-		n = skipped + whole_packets(r->joined + skipped, n - skipped);
-	write_trace(r, slot, r->joined + skipped, n - skipped);
-}
-
-/* The thread's time at its end, as the plugin's thread_clock() has it. */
-static uint64_t end_time(const struct recording *r, const struct shared_state *s)
-{
-	struct timespec now;
-
-	if (!(r->shared->flags & SHARED_CLOCK_HOST))
-		return s->instructions + s->lift;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-/* What the ground truth cannot be held against: a trace without its beginning or its end. */
-static bool is_part(struct recording *r, const struct shared_state *s)
-{
-	char text[160];
-
-	if (r->policy == PTAH_RECORD_SNAPSHOT && s->m.bytes > r->buffer) {
-		snprintf(text, sizeof(text),
-			 "snapshot: the last %" PRIu64 " bytes of %" PRIu64
-			 " bytes of trace were kept",
-			 r->buffer, s->m.bytes);
-	} else if (r->policy == PTAH_RECORD_STOP_WHEN_FULL &&
-		   s->m.status & PTAH_RTIT_STATUS_STOPPED && s->m.bytes >= r->buffer) {
-		snprintf(text, sizeof(text),
-			 "tracing of a thread ended when its buffer of %" PRIu64 " bytes was full",
-			 r->buffer);
-	} else {
-		return false;
-	}
-	add_note(r, text);
-	return true;
-}
-
-/* Ends a thread's trace from the state it left behind. */
-static void finish_thread(struct recording *r, unsigned i)
-{
-	struct shared_thread *t = slot_thread(r, i);
-	const struct slot *slot = &r->slots[i];
-	struct shared_state s = t->busy ? t->checkpoint : t->live;
-	struct ptah_truth truth = {
-	    .instructions = s.instructions,
-	    .conditional = s.counts[PTAH_INSN_COND],
-	    .indirect = s.counts[PTAH_INSN_JUMP_IND] + s.counts[PTAH_INSN_CALL_IND],
-	    .returns = s.counts[PTAH_INSN_RETURN],
-	};
-	struct path_hash path = {s.hash, s.run_start, s.next_ip};
-
-	write_rest(r, t, slot, &s);
-	if (t->busy)
-		add_note(r,
-			 "a thread was killed while it wrote its trace: its last moments are not "
-			 "recorded");
-	if (end_time(r, &s) > r->last_tsc)
-		r->last_tsc = end_time(r, &s);
-	truth.path_hash = path_hash_value(&path);
-	r->result->instructions += s.instructions;
-	if (!is_part(r, &s))
-		keep_status(r, perfdata_add_truth(r->writer, slot->stream, slot->pid, slot->tid,
-						  &truth, s.lost));
-	keep_status(r, perfdata_write_exit(r->writer, slot->pid, slot->tid, slot->pid, slot->pid,
-					   r->last_tsc));
-	r->slots[i].used = false;
-	atomic_store(&t->state, THREAD_FREE);
-}
-
-static void drain(struct recording *r)
-{
-	time_t now = time(NULL);
-	bool ended[SHARED_THREADS];
-
-	/* In this order: a thread's first message is there before it can end. */
-	for (unsigned i = 0; i < SHARED_THREADS; i++)
-		ended[i] = atomic_load(&slot_thread(r, i)->state) == THREAD_ENDED;
-	drain_messages(r);
-	for (unsigned i = 0; i < SHARED_THREADS; i++) {
-		if (!r->slots[i].used)
-			continue;
-		if (ended[i])
-			finish_thread(r, i);
-		else
-			drain_published(r, i);
-	}
-	if (now - r->flushed >= FLUSH_INTERVAL) {
-		keep_status(r, perfdata_writer_flush(r->writer));
-		r->flushed = now;
-	}
-}
-
-/* The command */
-
-static char *folder_of_this(void)
-{
-	Dl_info info;
-	char *path, *slash;
-
-	if (!dladdr((void *)(uintptr_t)ptah_record, &info) || !info.dli_fname)
-		return NULL;
-	path = realpath(strchr(info.dli_fname, '/') ? info.dli_fname : "/proc/self/exe", NULL);
-	slash = path ? strrchr(path, '/') : NULL;
-	if (slash)
-		*slash = '\0';
-	return path;
-}
-
-/* The plugin lies beside the library or the command, or where it was installed. */
-static char *find_plugin(void)
-{
-	static const char *const places[] = {"%s/ptah-qemu.so", "%s/ptah/ptah-qemu.so",
-					     "%s/../lib/ptah-qemu.so",
-					     "%s/../lib/ptah/ptah-qemu.so"};
-	char *folder = folder_of_this(), *path = NULL;
-
-	for (size_t i = 0; folder && i < ARRAY_SIZE(places) + 1; i++) {
-		int n;
-
-		if (i < ARRAY_SIZE(places)) {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-			n = asprintf(&path, places[i], folder);
-#pragma GCC diagnostic pop
-		} else {
-			n = asprintf(&path, "%s/ptah-qemu.so", PTAH_PLUGIN_INSTALL_DIR);
-		}
-		if (n < 0) {
-			path = NULL;
-			break;
-		}
-		if (access(path, R_OK) == 0)
-			break;
-		free(path);
-		path = NULL;
-	}
-	free(folder);
-	return path;
-}
-
-/* User code alone, with the packets that were asked for. */
-static struct ptah_trace_config trace_config(const struct ptah_record_config *config)
-{
-	uint32_t period = config->psb_period ? config->psb_period : DEFAULT_PERIOD;
-
-	return (struct ptah_trace_config){
-	    .size = sizeof(struct ptah_trace_config),
-	    .user = true,
-	    .branch = true,
-	    .tsc = true,
-	    .mtc = config->mtc,
-	    .cyc = config->cyc,
-	    .mtc_period = config->mtc ? config->mtc_period : 0,
-	    .cyc_threshold = config->cyc ? config->cyc_threshold : 0,
-	    .psb_period = (uint8_t)(highest_bit(period) - 11),
-	    .no_retcomp = config->no_retcomp,
-	};
-}
-
-static void put_filter(struct shared_filter *to, const struct ptah_record_filter *filter)
-{
-	struct stat st;
-
-	to->mode = filter->action == PTAH_RECORD_STOP ? PTAH_RTIT_ADDR_STOP : PTAH_RTIT_ADDR_FILTER;
-	if (filter->path)
-		snprintf(to->path, sizeof(to->path), "%s", filter->path);
-	to->start = filter->start;
-	to->size = filter->size;
-	if (filter->path && filter->size == UINT64_MAX && !stat(filter->path, &st) &&
-	    (uint64_t)st.st_size > filter->start)
-		to->size = (uint64_t)st.st_size - filter->start;
-}
-
-static int create_shared(struct recording *r, const struct ptah_record_config *config)
-{
-	uint64_t bytes = shared_bytes(r->buffer);
-
-	r->memory = memfd_create("ptah-record", 0);
-	if (r->memory < 0 || ftruncate(r->memory, (off_t)bytes))
-		return perfdata_system_message(r->why, errno, "shared memory", "create");
-	r->shared =
-	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->memory, 0);
-	if (r->shared == MAP_FAILED) {
-		r->shared = NULL;
-		return perfdata_system_message(r->why, errno, "shared memory", "map");
-	}
-	r->shared->magic = SHARED_MAGIC;
-	r->shared->flags = config->clock == PTAH_CLOCK_HOST ? SHARED_CLOCK_HOST : 0;
-	r->shared->policy = config->buffer == PTAH_RECORD_SNAPSHOT	   ? PTAH_POLICY_WRAP
-			    : config->buffer == PTAH_RECORD_STOP_WHEN_FULL ? PTAH_POLICY_STOP
-									   : PTAH_POLICY_DRAIN;
-	r->shared->buffer = r->buffer;
-	r->shared->long_tnt = config->long_tnt;
-	r->shared->trace = trace_config(config);
-	r->shared->filter_count = (uint32_t)config->filter_count;
-	for (size_t i = 0; i < config->filter_count; i++)
-		put_filter(&r->shared->filters[i], &config->filters[i]);
-	r->shared->recorder = getpid();
-	/* TSC 0 reads as "no time known", to perf too. */
-	atomic_store(&r->shared->clock, 1);
-	return 0;
-}
-
-/* A copy of the path with its commas doubled, as QEMU's options want them. */
-static char *double_commas(const char *path)
-{
-	char *text = malloc(2 * strlen(path) + 1), *to = text;
-
-	if (!text)
-		return NULL;
-	for (; *path; path++) {
-		if (*path == ',')
-			*to++ = ',';
-		*to++ = *path;
-	}
-	*to = '\0';
-	return text;
-}
-
-/* In the child: never returns. */
-static void run(const struct recording *r, const char *qemu, const char *plugin,
-		const struct command *command)
-{
-	char *file = double_commas(plugin), *option = NULL;
-	size_t n = 0, k = 0;
-	char **argv;
-
-	while (command->argv[n])
-		n++;
-	argv = calloc(n + 8, sizeof(*argv));
-	if (!argv || !file || asprintf(&option, "%s,fd=%d", file, r->memory) < 0)
-		_exit(127);
-	argv[k++] = (char *)(uintptr_t)qemu;
-	argv[k++] = (char *)(uintptr_t) "-plugin";
-	argv[k++] = option;
-	argv[k++] = (char *)(uintptr_t) "-0";
-	argv[k++] = command->argv[0];
-	argv[k++] = command->program;
-	memcpy(argv + k, command->argv + 1, n * sizeof(*argv));
-	execv(qemu, argv);
-	_exit(127);
-}
-
-static volatile sig_atomic_t forward_to;
-
-static void forward(int signal)
-{
-	if (forward_to > 0)
-		kill(forward_to, signal);
-}
-
-struct saved_signals {
-	struct sigaction interrupt, quit, terminate, hangup;
-};
-
-/* The terminal sends its signals to the command too; who else signals us means the command. */
-static void hold_signals(struct saved_signals *saved)
-{
-	struct sigaction ignore = {.sa_handler = SIG_IGN}, pass = {.sa_handler = forward};
-
-	sigaction(SIGINT, &ignore, &saved->interrupt);
-	sigaction(SIGQUIT, &ignore, &saved->quit);
-	sigaction(SIGTERM, &pass, &saved->terminate);
-	sigaction(SIGHUP, &pass, &saved->hangup);
-}
-
-static void release_signals(const struct saved_signals *saved)
-{
-	sigaction(SIGINT, &saved->interrupt, NULL);
-	sigaction(SIGQUIT, &saved->quit, NULL);
-	sigaction(SIGTERM, &saved->terminate, NULL);
-	sigaction(SIGHUP, &saved->hangup, NULL);
-}
-
-/* Drains until the command has ended. A failed writer lets the command run on, untraced. */
-static void follow(struct recording *r)
-{
-	struct pollfd ended = {.fd = (int)syscall(SYS_pidfd_open, r->pid, 0), .events = POLLIN};
-
-	for (;;) {
-		pid_t pid = waitpid(r->pid, &r->result->wait_status, WNOHANG);
-
-		if (pid == r->pid || (pid < 0 && errno != EINTR))
-			break;
-		drain(r);
-		if (r->status < 0) {
-			r->shared->recorder = 0; /* the plugin stops waiting for us */
-			while (waitpid(r->pid, &r->result->wait_status, 0) < 0 && errno == EINTR)
-				;
-			break;
-		}
-		if (ended.fd >= 0)
-			poll(&ended, 1, POLL_MS);
-		else
-			poll(NULL, 0, POLL_MS);
-	}
-	if (ended.fd >= 0)
-		close(ended.fd);
-}
-
-static int check_ran(struct recording *r, const char *qemu)
-{
-	if (r->status < 0 || r->streams)
-		return r->status;
-	return perfdata_message(r->why, PTAH_E_EMPTY,
-				"nothing was recorded: %s did not start the program with the "
-				"recorder's plugin (its own message stands above)",
-				qemu);
-}
-
-static int start(struct recording *r, const char *qemu, const char *plugin,
-		 const struct command *command)
-{
-	struct saved_signals saved;
-
-	hold_signals(&saved);
-	r->pid = fork();
-	if (r->pid == 0) {
-		release_signals(&saved);
-		run(r, qemu, plugin, command);
-	}
-	if (r->pid < 0) {
-		release_signals(&saved);
-		return perfdata_system_message(r->why, errno, qemu, "start");
-	}
-	forward_to = r->pid;
-	keep_status(r, perfdata_write_comm(r->writer, r->pid, r->pid, 0, true, r->name));
-	close(r->memory);
-	r->memory = -1;
-	follow(r);
-	forward_to = 0;
-	release_signals(&saved);
-	if (r->status >= 0) {
-		drain(r);
-		for (unsigned i = 0; i < SHARED_THREADS; i++)
-			if (r->slots[i].used)
-				finish_thread(r, i);
-		note_exec(r);
-	}
-	return check_ran(r, qemu);
-}
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-
-	return slash ? slash + 1 : path;
-}
-
-/* As perf writes filters into its files. The caller's to free; NULL: none, or out of memory. */
-static char *filter_text(const struct shared_header *h)
-{
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = h->filter_count ? open_memstream(&text, &n) : NULL;
-
-	for (uint32_t i = 0; f && i < h->filter_count; i++)
-		fprintf(f, "%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s", i ? "," : "",
-			h->filters[i].mode == PTAH_RTIT_ADDR_STOP ? "stop" : "filter",
-			h->filters[i].start, h->filters[i].size, *h->filters[i].path ? "@" : "",
-			h->filters[i].path);
-	if (f)
-		fclose(f);
-	return text;
-}
-
-static int record(struct recording *r, const struct ptah_record_config *config, const char *qemu,
-		  const char *plugin, const struct command *command)
-{
-	struct perfdata_writer_config writer = {
-	    .path = config->output ? config->output : "perf.data",
-	    .command = config->argv,
-	    .clock = {.mult = 1},
-	    .retcomp = !config->no_retcomp,
-	    .tsc = true,
-	    .tsc_n = SHARED_TSC_N,
-	    .tsc_d = SHARED_TSC_D,
-	    .max_nonturbo_ratio = SHARED_RATIO,
-	};
-	int status = create_shared(r, config);
-	char *filter;
+	const char *why = status < 0 && r->writer ? perfdata_writer_why(r->writer) : NULL;
 
 	if (status < 0)
-		return status;
-	writer.mtc = r->shared->trace.mtc;
-	writer.cyc = r->shared->trace.cyc;
-	writer.mtc_period = r->shared->trace.mtc_period;
-	writer.cyc_threshold = r->shared->trace.cyc_threshold;
-	writer.psb_period = r->shared->trace.psb_period;
-	writer.filter = filter = filter_text(r->shared);
-	status = perfdata_writer_open(&writer, &r->writer, r->why);
-	free(filter);
-	if (status < 0)
-		return status;
-	r->name = base_name(command->argv[0]);
-	status = start(r, qemu, plugin, command);
-	if (status < 0) {
-		perfdata_writer_abort(r->writer);
-		return status;
-	}
-	return perfdata_writer_finish(r->writer, r->why);
+		recorder_fail(r, PTAH_RECORD_OUTPUT, status, "%s",
+			      why ? why : ptah_strerror(status));
+	return status;
 }
 
-static int check_filters(const struct ptah_record_config *config, struct ptah_message *why)
+static int hand_over(void *context, const struct perfdata_piece *p)
+{
+	const struct ptah_recorder *r = context;
+	const struct ptah_record_piece piece = {
+	    .kind = p->trace ? PTAH_RECORD_PIECE_TRACE : PTAH_RECORD_PIECE_RECORD,
+	    .stream = p->stream,
+	    .tid = p->tid,
+	    .cpu = p->cpu,
+	    .offset = p->offset,
+	    .bytes = p->bytes,
+	    .size = p->size,
+	};
+
+	return r->config.sink->take(r->config.sink->context, &piece);
+}
+
+int recorder_open_writer(struct ptah_recorder *r, struct perfdata_writer_config *config)
+{
+	struct ptah_message why = {""};
+	int status;
+
+	config->path = r->config.output ? r->config.output : "perf.data";
+	config->command = r->config.argv;
+	config->take = r->config.sink ? hand_over : NULL;
+	config->context = r;
+	status = perfdata_writer_open(config, &r->writer, &why);
+	if (status < 0)
+		recorder_fail(r, PTAH_RECORD_OUTPUT, status, "%s",
+			      why.text[0] ? why.text : ptah_strerror(status));
+	return status;
+}
+
+void recorder_note(struct ptah_recorder *r, const char *format, ...)
+{
+	char text[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	recorder_wrote(r, perfdata_add_note(r->writer, text));
+	r->status.notes++;
+}
+
+enum ptah_record_problem recorder_refuse(struct ptah_message *why, enum ptah_record_problem problem,
+					 const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(why->text, sizeof(why->text), format, args);
+	va_end(args);
+	return problem;
+}
+
+/* What makes sense for no recorder */
+
+static enum ptah_record_problem check_filters(const struct ptah_record_config *config,
+					      struct ptah_message *why)
 {
 	if (config->filter_count > PTAH_RECORD_FILTERS)
-		return perfdata_message(why, PTAH_E_INVAL, "more than %d filters",
-					PTAH_RECORD_FILTERS);
+		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION, "more than %d filters",
+				       PTAH_RECORD_FILTERS);
 	for (size_t i = 0; i < config->filter_count; i++) {
 		const struct ptah_record_filter *f = &config->filters[i];
 
-		if ((f->action != PTAH_RECORD_FILTER && f->action != PTAH_RECORD_STOP) ||
-		    !f->size || (f->path && strlen(f->path) >= SHARED_PATH))
-			return perfdata_message(why, PTAH_E_INVAL, "filter %zu makes no sense", i);
+		if ((f->action != PTAH_RECORD_FILTER && f->action != PTAH_RECORD_STOP) || !f->size)
+			return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
+					       "filter %zu makes no sense", i);
 	}
-	return 0;
+	return PTAH_RECORD_FINE;
 }
 
-static int check_config(const struct ptah_record_config *config, struct ptah_message *why)
+static enum ptah_record_problem check_config(const struct ptah_record_config *config,
+					     struct ptah_message *why)
 {
 	uint32_t period = config->psb_period;
 
-	if (config->size < sizeof(*config) || !config->argv || !config->argv[0])
-		return perfdata_message(why, PTAH_E_INVAL, "no command to record");
+	if (config->target == PTAH_RECORD_COMMAND && (!config->argv || !config->argv[0]))
+		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION, "no command to record");
+	if ((config->target == PTAH_RECORD_PROCESSES || config->target == PTAH_RECORD_THREADS) &&
+	    (!config->ids || !config->id_count))
+		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION, "no process to record");
 	if (period && ((period & (period - 1)) || period < 2048 || period > 64u << 20))
-		return perfdata_message(why, PTAH_E_INVAL,
-					"PSB period %u: it must be a power of two from 2048 to "
-					"67108864 bytes",
-					period);
-	if (config->buffer_size &&
-	    (config->buffer_size < MIN_BUFFER || config->buffer_size > MAX_BUFFER ||
-	     config->buffer_size % MIN_BUFFER))
-		return perfdata_message(why, PTAH_E_INVAL,
-					"buffer of %" PRIu64 " bytes: it must be a multiple of "
-					"64 KiB, up to 64 MiB",
-					config->buffer_size);
+		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
+				       "PSB period %u: it must be a power of two from 2048 to "
+				       "67108864 bytes",
+				       period);
 	if ((unsigned)config->buffer >= PTAH_RECORD_BUFFER_MAX || config->mtc_period > 15 ||
-	    config->cyc_threshold > 15)
-		return perfdata_message(why, PTAH_E_INVAL, "an option's value is out of range");
+	    config->cyc_threshold > 15 || (unsigned)config->target >= PTAH_RECORD_TARGET_MAX ||
+	    (unsigned)config->recorder >= PTAH_RECORDER_MAX)
+		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
+				       "an option's value is out of range");
 	return check_filters(config, why);
 }
 
-int ptah_record(const struct ptah_record_config *config, struct ptah_record_result *result,
-		struct ptah_message *why)
+/* Which one */
+
+/* Who names the emulator means to use it. */
+static enum ptah_recorder_kind wanted(const struct ptah_record_config *config)
 {
-	struct ptah_record_result ignored;
-	struct recording *r;
-	struct command command = {0};
-	char *qemu = NULL, *plugin = NULL;
+	return config->recorder == PTAH_RECORDER_BEST && (config->qemu || config->plugin)
+		   ? PTAH_RECORDER_QEMU
+		   : config->recorder;
+}
+
+/* A recorder that is not there, or not for this, says less than one that is. */
+static unsigned weight(enum ptah_record_problem problem)
+{
+	return problem == PTAH_RECORD_FINE						 ? 0
+	       : problem == PTAH_RECORD_NOT_POSSIBLE					 ? 1
+	       : problem == PTAH_RECORD_NO_PROCESSOR || problem == PTAH_RECORD_NO_DRIVER ? 2
+											 : 3;
+}
+
+/* The first of those asked for that can; else what is most worth telling. */
+static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_message *why)
+{
+	const enum ptah_recorder_kind kind = wanted(&r->config);
+	enum ptah_record_problem worst = PTAH_RECORD_FINE;
+	struct ptah_message reason = {""};
+
+	for (size_t i = 0; i < ARRAY_SIZE(backends) && !r->backend; i++) {
+		enum ptah_record_problem problem;
+
+		if (kind && kind != backends[i]->kind)
+			continue;
+		problem = backends[i]->check(&r->config, &reason);
+		if (problem == PTAH_RECORD_FINE)
+			r->backend = backends[i];
+		else if (weight(problem) > weight(worst)) {
+			worst = problem;
+			*why = reason;
+		}
+	}
+	if (!r->backend)
+		return worst;
+	/* Why none of those before it. */
+	snprintf(r->choice, sizeof(r->choice), "%s%s%s", names[r->backend->kind], worst ? ": " : "",
+		 worst ? why->text : "");
+	return PTAH_RECORD_FINE;
+}
+
+static int status_of(enum ptah_record_problem problem)
+{
+	switch (problem) {
+	case PTAH_RECORD_BAD_OPTION:
+		return PTAH_E_INVAL;
+	case PTAH_RECORD_NO_TARGET:
+	case PTAH_RECORD_NO_EMULATOR:
+		return PTAH_E_MISSING;
+	case PTAH_RECORD_NO_MEMORY:
+		return PTAH_E_NOMEM;
+	case PTAH_RECORD_BUSY:
+		return PTAH_E_BUSY;
+	case PTAH_RECORD_PERMISSION:
+	case PTAH_RECORD_MLOCK:
+	case PTAH_RECORD_OUTPUT:
+		return PTAH_E_SYSTEM;
+	default:
+		return PTAH_E_UNSUPPORTED;
+	}
+}
+
+static int refuse(enum ptah_record_problem reason, const struct ptah_message *text,
+		  enum ptah_record_problem *problem, struct ptah_message *why, int status)
+{
+	if (problem)
+		*problem = reason;
+	if (why)
+		*why = *text;
+	return status;
+}
+
+int ptah_recorder_new(const struct ptah_record_config *config, struct ptah_recorder **recorder,
+		      enum ptah_record_problem *problem, struct ptah_message *why)
+{
+	struct ptah_message text = {""};
+	enum ptah_record_problem reason;
+	struct ptah_recorder *r;
 	int status;
 
-	if (!config)
+	if (!recorder)
 		return PTAH_E_INVAL;
-	if (!result)
-		result = &ignored;
-	memset(result, 0, sizeof(*result));
+	*recorder = NULL;
+	if (!config || config->size < sizeof(*config))
+		return refuse(PTAH_RECORD_BAD_OPTION, &text, problem, why, PTAH_E_INVAL);
+	reason = check_config(config, &text);
+	if (reason)
+		return refuse(reason, &text, problem, why, status_of(reason));
 	r = calloc(1, sizeof(*r));
 	if (!r)
-		return PTAH_E_NOMEM;
-	r->memory = -1;
-	r->result = result;
-	r->why = why;
-	r->policy = config->buffer;
-	r->buffer = config->buffer_size ? config->buffer_size : DEFAULT_BUFFER;
-	status = check_config(config, why);
-	if (status >= 0) {
-		r->joined = malloc(r->buffer + SHARED_STAGING + 2 * GENERATOR_BURST);
-		status = r->joined ? 0 : PTAH_E_NOMEM;
+		return refuse(PTAH_RECORD_NO_MEMORY, &text, problem, why, PTAH_E_NOMEM);
+	r->config = *config;
+	r->status.wait_status = -1;
+	reason = choose(r, &text);
+	if (reason) {
+		free(r);
+		return refuse(reason, &text, problem, why, status_of(reason));
 	}
-	if (status >= 0)
-		status = command_resolve(config->argv, &command, why);
-	if (status >= 0) {
-		qemu = command_find(config->qemu ? config->qemu : "qemu-x86_64");
-		plugin = config->plugin ? strdup(config->plugin) : find_plugin();
-		if (!qemu || access(qemu, X_OK))
-			status =
-			    perfdata_message(why, PTAH_E_MISSING,
-					     "%s not found: install it (Debian: apt-get install "
-					     "qemu-user)",
-					     config->qemu ? config->qemu : "qemu-x86_64");
-		else if (!plugin || access(plugin, R_OK))
-			status = perfdata_message(why, PTAH_E_MISSING,
-						  "the recorder's plugin %s is not where it should "
-						  "be: install Ptah, or name it with --plugin",
-						  config->plugin ? config->plugin : "ptah-qemu.so");
+	status = r->backend->open(r);
+	if (status < 0) {
+		refuse(r->problem ? r->problem : PTAH_RECORD_NO_MEMORY, &r->why, problem, why, 0);
+		ptah_recorder_free(r);
+		return status;
 	}
+	r->status.paused = config->start_paused;
+	*recorder = r;
+	return 0;
+}
+
+/* Calls */
+
+int ptah_recorder_start(struct ptah_recorder *r)
+{
+	int status;
+
+	if (!r || r->state != RECORDER_NEW)
+		return PTAH_E_INVAL;
+	r->state = RECORDER_STARTED;
+	status = r->backend->start(r);
+	r->status.running = status >= 0;
+	return status < 0 ? status : r->error;
+}
+
+int ptah_recorder_poll(struct ptah_recorder *r, int timeout_ms)
+{
+	int status;
+
+	if (!r || r->state == RECORDER_NEW)
+		return PTAH_E_INVAL;
+	if (r->error < 0)
+		return r->error;
+	if (r->state != RECORDER_STARTED || !r->status.running)
+		return 0;
+	status = r->backend->poll(r, timeout_ms);
+	r->status.running = status > 0;
+	return r->error < 0 ? r->error : status;
+}
+
+static int set_paused(struct ptah_recorder *r, bool on)
+{
+	int status;
+
+	if (!r || r->state == RECORDER_FINISHED)
+		return PTAH_E_INVAL;
+	if (r->error < 0)
+		return r->error;
+	if (r->status.paused == on || r->state == RECORDER_STOPPED)
+		return 0;
+	status = r->backend->pause(r, on);
 	if (status >= 0)
-		status = record(r, config, qemu, plugin, &command);
-	if (r->shared)
-		munmap(r->shared, shared_bytes(r->buffer));
-	if (r->memory >= 0)
-		close(r->memory);
-	command_free(&command);
-	free(r->exec_path);
-	free(r->joined);
-	free(qemu);
-	free(plugin);
+		r->status.paused = on;
+	return status;
+}
+
+int ptah_recorder_pause(struct ptah_recorder *r)
+{
+	return set_paused(r, true);
+}
+
+int ptah_recorder_resume(struct ptah_recorder *r)
+{
+	return set_paused(r, false);
+}
+
+int ptah_recorder_snapshot(struct ptah_recorder *r)
+{
+	int status;
+
+	if (!r || r->state != RECORDER_STARTED || r->config.buffer != PTAH_RECORD_SNAPSHOT)
+		return PTAH_E_INVAL;
+	if (r->error < 0)
+		return r->error;
+	status = r->backend->snapshot(r);
+	if (status >= 0)
+		r->status.snapshots++;
+	return status;
+}
+
+int ptah_recorder_stop(struct ptah_recorder *r)
+{
+	if (!r || r->state == RECORDER_NEW)
+		return PTAH_E_INVAL;
+	if (r->state == RECORDER_STARTED) {
+		int status = r->backend->stop(r);
+
+		r->state = RECORDER_STOPPED;
+		r->status.running = false;
+		if (status < 0 && r->error >= 0)
+			r->error = status;
+	}
+	return r->error;
+}
+
+int ptah_recorder_finish(struct ptah_recorder *r)
+{
+	struct ptah_message why = {""};
+	int status = ptah_recorder_stop(r);
+
+	if (status < 0 || r->state == RECORDER_FINISHED)
+		return status;
+	r->state = RECORDER_FINISHED;
+	status = perfdata_writer_finish(r->writer, &why);
+	r->writer = NULL;
+	if (status < 0)
+		recorder_fail(r, PTAH_RECORD_OUTPUT, status, "%s", why.text);
+	return status;
+}
+
+void ptah_recorder_free(struct ptah_recorder *r)
+{
+	if (!r)
+		return;
+	if (r->state == RECORDER_STARTED)
+		ptah_recorder_stop(r);
+	r->backend->close(r);
+	if (r->writer)
+		perfdata_writer_abort(r->writer);
 	free(r);
+}
+
+/* What it tells */
+
+enum ptah_recorder_kind ptah_recorder_kind(const struct ptah_recorder *r)
+{
+	return r ? r->backend->kind : PTAH_RECORDER_BEST;
+}
+
+const char *ptah_recorder_choice(const struct ptah_recorder *r)
+{
+	return r ? r->choice : "";
+}
+
+int ptah_recorder_status(const struct ptah_recorder *r, struct ptah_record_status *status)
+{
+	if (!r || !status || status->size < sizeof(*status))
+		return PTAH_E_INVAL;
+	*status = r->status;
+	status->size = sizeof(*status);
+	return 0;
+}
+
+int ptah_recorder_metadata(const struct ptah_recorder *r, struct ptah_record_metadata *metadata)
+{
+	if (!r || !metadata || metadata->size < sizeof(*metadata))
+		return PTAH_E_INVAL;
+	*metadata = r->metadata;
+	metadata->size = sizeof(*metadata);
+	return 0;
+}
+
+enum ptah_record_problem ptah_recorder_problem(const struct ptah_recorder *r)
+{
+	return r ? r->problem : PTAH_RECORD_FINE;
+}
+
+const char *ptah_recorder_why(const struct ptah_recorder *r)
+{
+	return r ? r->why.text : "";
+}
+
+/* All at once */
+
+int ptah_record(const struct ptah_record_config *config, struct ptah_record_status *result,
+		struct ptah_message *why)
+{
+	struct ptah_recorder *r = NULL;
+	int status = ptah_recorder_new(config, &r, NULL, why);
+
+	if (status < 0)
+		return status;
+	status = ptah_recorder_start(r);
+	while (status >= 0 && (status = ptah_recorder_poll(r, POLL_MS)) > 0)
+		;
+	if (status >= 0)
+		status = ptah_recorder_finish(r);
+	/* A failure ends the recording, not the command. */
+	while (r->status.pid && waitpid(r->status.pid, &r->status.wait_status, 0) < 0 &&
+	       errno == EINTR)
+		;
+	if (result) {
+		*result = r->status;
+		result->size = sizeof(*result);
+	}
+	if (status < 0 && why)
+		*why = r->why;
+	ptah_recorder_free(r);
 	return status;
 }

@@ -42,7 +42,7 @@ static void a_recording(void **state)
 	char *command[] = {"sh", "-c", "exit 7", NULL};
 	struct ptah_record_config config = {
 	    .size = sizeof(config), .output = "x.data", .argv = command};
-	struct ptah_record_result result;
+	struct ptah_record_status result;
 	struct ptah_message why = {""};
 	struct ptah_session *session;
 	struct ptah_stream_info info;

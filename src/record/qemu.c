@@ -1,0 +1,800 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Recording a command under QEMU: starts it with the plugin, drains what the
+ * plugin puts into shared memory, and finishes every thread's trace however
+ * the process ended.
+ */
+#include <ptah/packet.h>
+
+#include "base/path_hash.h"
+#include "perfdata/message.h"
+#include "record/command.h"
+#include "record/qemu/shared.h"
+#include "record/recorder.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef PTAH_PLUGIN_INSTALL_DIR
+#define PTAH_PLUGIN_INSTALL_DIR "/usr/local/lib/ptah"
+#endif
+
+#define DEFAULT_PERIOD 4096
+#define DEFAULT_BUFFER (4u << 20)
+#define MIN_BUFFER     (64u << 10)
+#define MAX_BUFFER     (64u << 20)
+#define POLL_MS	       2
+#define FLUSH_INTERVAL 1 /* seconds */
+
+/* A slot of the shared memory that holds a stream. */
+struct slot {
+	bool used;
+	uint32_t stream;
+	int32_t pid, tid;
+};
+
+struct recording {
+	struct shared_header *shared;
+	uint64_t buffer; /* bytes of each thread's */
+	enum ptah_record_buffer policy;
+	int memory; /* descriptor */
+	struct ptah_recorder *r;
+	struct perfdata_writer *writer; /* r's */
+	struct command command;
+	char *qemu, *plugin;
+	struct slot slots[SHARED_THREADS];
+	uint32_t streams;
+	int32_t pid;	  /* of the command */
+	const char *name; /* its basename */
+	char *exec_path;  /* of an execve that has not failed */
+	uint64_t last_tsc;
+	time_t flushed;
+	int ended;	 /* pidfd of the command; -1: none */
+	uint8_t *joined; /* of a trace buffer's and a staging area's size */
+};
+
+static void keep_status(struct recording *r, int status)
+{
+	recorder_wrote(r->r, status);
+}
+
+static void add_note(struct recording *r, const char *text)
+{
+	recorder_note(r->r, "%s", text);
+}
+
+static int fail_system(struct recording *r, const char *path, const char *what)
+{
+	struct ptah_message why = {""};
+	int status = perfdata_system_message(&why, errno, path, what);
+
+	return recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, status, "%s", why.text);
+}
+
+/* Messages */
+
+static void on_thread(struct recording *r, const struct shared_message *m)
+{
+	struct slot *slot;
+
+	if (m->value >= SHARED_THREADS)
+		return;
+	slot = &r->slots[m->value];
+	*slot = (struct slot){true, r->streams++, m->pid, m->tid};
+	r->r->status.threads++;
+	if (m->tid != m->pid)
+		keep_status(r,
+			    perfdata_write_fork(r->writer, m->pid, m->tid, m->pid, m->pid, m->tsc));
+	if (m->tid != m->pid)
+		keep_status(r,
+			    perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, false, r->name));
+	keep_status(r, perfdata_write_itrace_start(r->writer, m->pid, m->tid, m->tsc));
+}
+
+static void note_exec(struct recording *r)
+{
+	char text[512];
+
+	if (!r->exec_path)
+		return;
+	snprintf(text, sizeof(text),
+		 "process %d replaced itself by %s (execve): what followed was not recorded",
+		 r->pid, r->exec_path);
+	add_note(r, text);
+	free(r->exec_path);
+	r->exec_path = NULL;
+}
+
+static void on_message(struct recording *r, const struct shared_message *m, const char *payload)
+{
+	char text[512];
+
+	if (m->tsc > r->last_tsc)
+		r->last_tsc = m->tsc;
+	switch (m->type) {
+	case MESSAGE_THREAD:
+		on_thread(r, m);
+		break;
+	case MESSAGE_COMM:
+		keep_status(r,
+			    perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, false, payload));
+		break;
+	case MESSAGE_MAP:
+		keep_status(r, perfdata_write_mmap2(r->writer, m->pid, m->pid, m->tsc, m->address,
+						    m->size, m->value, PROT_READ | PROT_EXEC,
+						    payload));
+		break;
+	case MESSAGE_CODE:
+		keep_status(
+		    r, perfdata_add_code(r->writer, m->pid, m->tsc, m->address, payload, m->bytes));
+		break;
+	case MESSAGE_FORK:
+		snprintf(text, sizeof(text), "process %d forked child %d, which was not recorded",
+			 m->pid, (int)m->value);
+		add_note(r, text);
+		break;
+	case MESSAGE_EXEC:
+		free(r->exec_path);
+		r->exec_path = strdup(payload);
+		break;
+	case MESSAGE_EXEC_FAILED:
+		free(r->exec_path);
+		r->exec_path = NULL;
+		break;
+	case MESSAGE_NOTE:
+		add_note(r, payload);
+		break;
+	default:
+		break;
+	}
+}
+
+static void take(struct recording *r, uint64_t position, void *bytes, size_t n)
+{
+	const uint8_t *ring = shared_messages(r->shared);
+	size_t at = position % SHARED_MESSAGES;
+	size_t first = n < SHARED_MESSAGES - at ? n : SHARED_MESSAGES - at;
+
+	memcpy(bytes, ring + at, first);
+	memcpy((uint8_t *)bytes + first, ring, n - first);
+}
+
+static void drain_messages(struct recording *r)
+{
+	uint64_t head = atomic_load_explicit(&r->shared->message_head, memory_order_acquire);
+	uint64_t tail = atomic_load_explicit(&r->shared->message_tail, memory_order_relaxed);
+	char payload[SHARED_MESSAGE_MAX + 1];
+
+	while (tail < head) {
+		struct shared_message m;
+
+		take(r, tail, &m, sizeof(m));
+		/* The program can write to this memory too: believe nothing. */
+		if (head - tail > SHARED_MESSAGES || m.bytes > SHARED_MESSAGE_MAX ||
+		    head - tail < sizeof(m) + m.bytes) {
+			recorder_fail(r->r, PTAH_RECORD_BROKEN, PTAH_E_BAD_FILE,
+				      "the program damaged the recorder's memory");
+			tail = head;
+			break;
+		}
+		take(r, tail + sizeof(m), payload, m.bytes);
+		payload[m.bytes] = '\0';
+		on_message(r, &m, payload);
+		tail += (sizeof(m) + m.bytes + 7) & ~UINT64_C(7);
+	}
+	atomic_store_explicit(&r->shared->message_tail, tail, memory_order_release);
+}
+
+/* Traces */
+
+static void write_trace(struct recording *r, const struct slot *slot, const uint8_t *bytes,
+			size_t n)
+{
+	if (!n)
+		return;
+	keep_status(r, perfdata_write_auxtrace(r->writer, slot->stream, slot->tid, bytes, n));
+	r->r->status.trace_bytes += n;
+}
+
+static struct shared_thread *slot_thread(const struct recording *r, unsigned i)
+{
+	return shared_slot(r->shared, r->buffer, i);
+}
+
+/* Copies the bytes [from, to) of a thread's trace, at most a buffer of them. */
+static void copy_trace(const struct recording *r, struct shared_thread *t, uint64_t from,
+		       uint64_t to, uint8_t *bytes)
+{
+	const uint8_t *buffer = shared_buffer(t);
+	size_t at = from % r->buffer, n = to - from;
+	size_t first = n < r->buffer - at ? n : r->buffer - at;
+
+	memcpy(bytes, buffer + at, first);
+	memcpy(bytes + first, buffer, n - first);
+}
+
+/* While the thread runs: what it has published, which ends with a whole packet. */
+static void drain_published(struct recording *r, unsigned i)
+{
+	struct shared_thread *t = slot_thread(r, i);
+	uint64_t position = atomic_load_explicit(&t->published, memory_order_acquire);
+	uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed);
+
+	if (position <= tail || position - tail > r->buffer)
+		return;
+	copy_trace(r, t, tail, position, r->joined);
+	write_trace(r, &r->slots[i], r->joined, position - tail);
+	atomic_store_explicit(&t->tail, position, memory_order_release);
+}
+
+/* Bytes of whole packets from `at` on, a PSB; a buffer that was full may have cut the last. */
+static size_t whole_packets(const uint8_t *at, size_t n)
+{
+	struct ptah_packet packet;
+	size_t done = 0;
+	int size;
+
+	while ((size = ptah_packet_decode(&packet, at + done, n - done, 0)) > 0)
+		done += (size_t)size;
+	return done;
+}
+
+/*
+ * What is left of a thread's trace: in the buffer, then in the processor's
+ * staging area, then the packets of its end. Believes nothing of what the
+ * program could have written there.
+ */
+static void write_rest(struct recording *r, struct shared_thread *t, const struct slot *slot,
+		       struct shared_state *s)
+{
+	uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed), staged;
+	bool stopped = s->m.status & PTAH_RTIT_STATUS_STOPPED; /* what is staged went nowhere */
+	uint64_t position = s->m.bytes;
+	size_t n = 0, skipped = 0;
+	uint8_t *end;
+
+	if (r->policy == PTAH_RECORD_SNAPSHOT && position > r->buffer)
+		tail = position - r->buffer;
+	if (position < tail || position - tail > r->buffer) {
+		add_note(r, "the program damaged the recorder's memory: the end of a thread's "
+			    "trace is missing");
+		return;
+	}
+	copy_trace(r, t, tail, position, r->joined);
+	n = position - tail;
+	staged = shared_staged(&s->m);
+	if (!stopped && staged <= SHARED_STAGING) {
+		memcpy(r->joined + n, shared_staging(t), staged);
+		n += staged;
+	}
+	end = r->joined + n;
+	s->m.g.out = end;
+	if (s->m.packet_en && !stopped)
+		generator_async_disable(&s->m.g, s->next_ip);
+	n += (size_t)(s->m.g.out - end);
+	if (tail && r->policy == PTAH_RECORD_SNAPSHOT) { /* begins inside a packet */
+		const uint8_t *psb = ptah_packet_find_psb(r->joined, r->joined + n);
+
+		skipped = psb ? (size_t)(psb - r->joined) : n;
+	}
+	if (stopped)
+		n = skipped + whole_packets(r->joined + skipped, n - skipped);
+	write_trace(r, slot, r->joined + skipped, n - skipped);
+}
+
+/* The thread's time at its end, as the plugin's thread_clock() has it. */
+static uint64_t end_time(const struct recording *r, const struct shared_state *s)
+{
+	struct timespec now;
+
+	if (!(r->shared->flags & SHARED_CLOCK_HOST))
+		return s->instructions + s->lift;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* What the ground truth cannot be held against: a trace without its beginning or its end. */
+static bool is_part(struct recording *r, const struct shared_state *s)
+{
+	char text[160];
+
+	if (r->policy == PTAH_RECORD_SNAPSHOT && s->m.bytes > r->buffer) {
+		snprintf(text, sizeof(text),
+			 "snapshot: the last %" PRIu64 " bytes of %" PRIu64
+			 " bytes of trace were kept",
+			 r->buffer, s->m.bytes);
+	} else if (r->policy == PTAH_RECORD_STOP_WHEN_FULL &&
+		   s->m.status & PTAH_RTIT_STATUS_STOPPED && s->m.bytes >= r->buffer) {
+		snprintf(text, sizeof(text),
+			 "tracing of a thread ended when its buffer of %" PRIu64 " bytes was full",
+			 r->buffer);
+	} else {
+		return false;
+	}
+	add_note(r, text);
+	return true;
+}
+
+/* Ends a thread's trace from the state it left behind. */
+static void finish_thread(struct recording *r, unsigned i)
+{
+	struct shared_thread *t = slot_thread(r, i);
+	const struct slot *slot = &r->slots[i];
+	struct shared_state s = t->busy ? t->checkpoint : t->live;
+	struct ptah_truth truth = {
+	    .instructions = s.instructions,
+	    .conditional = s.counts[PTAH_INSN_COND],
+	    .indirect = s.counts[PTAH_INSN_JUMP_IND] + s.counts[PTAH_INSN_CALL_IND],
+	    .returns = s.counts[PTAH_INSN_RETURN],
+	};
+	struct path_hash path = {s.hash, s.run_start, s.next_ip};
+
+	write_rest(r, t, slot, &s);
+	if (t->busy)
+		add_note(r,
+			 "a thread was killed while it wrote its trace: its last moments are not "
+			 "recorded");
+	if (end_time(r, &s) > r->last_tsc)
+		r->last_tsc = end_time(r, &s);
+	truth.path_hash = path_hash_value(&path);
+	r->r->status.instructions += s.instructions;
+	if (!is_part(r, &s))
+		keep_status(r, perfdata_add_truth(r->writer, slot->stream, slot->pid, slot->tid,
+						  &truth, s.lost));
+	keep_status(r, perfdata_write_exit(r->writer, slot->pid, slot->tid, slot->pid, slot->pid,
+					   r->last_tsc));
+	r->slots[i].used = false;
+	atomic_store(&t->state, THREAD_FREE);
+}
+
+static void drain(struct recording *r)
+{
+	time_t now = time(NULL);
+	bool ended[SHARED_THREADS];
+
+	/* In this order: a thread's first message is there before it can end. */
+	for (unsigned i = 0; i < SHARED_THREADS; i++)
+		ended[i] = atomic_load(&slot_thread(r, i)->state) == THREAD_ENDED;
+	drain_messages(r);
+	for (unsigned i = 0; i < SHARED_THREADS; i++) {
+		if (!r->slots[i].used)
+			continue;
+		if (ended[i])
+			finish_thread(r, i);
+		else
+			drain_published(r, i);
+	}
+	if (now - r->flushed >= FLUSH_INTERVAL) {
+		keep_status(r, perfdata_writer_flush(r->writer));
+		r->flushed = now;
+	}
+}
+
+/* The command */
+
+static char *folder_of_this(void)
+{
+	Dl_info info;
+	char *path, *slash;
+
+	if (!dladdr((void *)(uintptr_t)ptah_recorder_new, &info) || !info.dli_fname)
+		return NULL;
+	path = realpath(strchr(info.dli_fname, '/') ? info.dli_fname : "/proc/self/exe", NULL);
+	slash = path ? strrchr(path, '/') : NULL;
+	if (slash)
+		*slash = '\0';
+	return path;
+}
+
+/* The plugin lies beside the library or the command, or where it was installed. */
+static char *find_plugin(void)
+{
+	static const char *const places[] = {"%s/ptah-qemu.so", "%s/ptah/ptah-qemu.so",
+					     "%s/../lib/ptah-qemu.so",
+					     "%s/../lib/ptah/ptah-qemu.so"};
+	char *folder = folder_of_this(), *path = NULL;
+
+	for (size_t i = 0; folder && i < ARRAY_SIZE(places) + 1; i++) {
+		int n;
+
+		if (i < ARRAY_SIZE(places)) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+			n = asprintf(&path, places[i], folder);
+#pragma GCC diagnostic pop
+		} else {
+			n = asprintf(&path, "%s/ptah-qemu.so", PTAH_PLUGIN_INSTALL_DIR);
+		}
+		if (n < 0) {
+			path = NULL;
+			break;
+		}
+		if (access(path, R_OK) == 0)
+			break;
+		free(path);
+		path = NULL;
+	}
+	free(folder);
+	return path;
+}
+
+/* User code alone, with the packets that were asked for. */
+static struct ptah_trace_config trace_config(const struct ptah_record_config *config)
+{
+	uint32_t period = config->psb_period ? config->psb_period : DEFAULT_PERIOD;
+
+	return (struct ptah_trace_config){
+	    .size = sizeof(struct ptah_trace_config),
+	    .user = true,
+	    .branch = true,
+	    .tsc = true,
+	    .mtc = config->mtc,
+	    .cyc = config->cyc,
+	    .mtc_period = config->mtc ? config->mtc_period : 0,
+	    .cyc_threshold = config->cyc ? config->cyc_threshold : 0,
+	    .psb_period = (uint8_t)(highest_bit(period) - 11),
+	    .no_retcomp = config->no_retcomp,
+	};
+}
+
+static void put_filter(struct shared_filter *to, const struct ptah_record_filter *filter)
+{
+	struct stat st;
+
+	to->mode = filter->action == PTAH_RECORD_STOP ? PTAH_RTIT_ADDR_STOP : PTAH_RTIT_ADDR_FILTER;
+	if (filter->path)
+		snprintf(to->path, sizeof(to->path), "%s", filter->path);
+	to->start = filter->start;
+	to->size = filter->size;
+	if (filter->path && filter->size == UINT64_MAX && !stat(filter->path, &st) &&
+	    (uint64_t)st.st_size > filter->start)
+		to->size = (uint64_t)st.st_size - filter->start;
+}
+
+static int create_shared(struct recording *r, const struct ptah_record_config *config)
+{
+	uint64_t bytes = shared_bytes(r->buffer);
+
+	r->memory = memfd_create("ptah-record", 0);
+	if (r->memory < 0 || ftruncate(r->memory, (off_t)bytes))
+		return fail_system(r, "shared memory", "create");
+	r->shared =
+	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->memory, 0);
+	if (r->shared == MAP_FAILED) {
+		r->shared = NULL;
+		return fail_system(r, "shared memory", "map");
+	}
+	r->shared->magic = SHARED_MAGIC;
+	r->shared->flags = config->clock == PTAH_CLOCK_HOST ? SHARED_CLOCK_HOST : 0;
+	r->shared->policy = config->buffer == PTAH_RECORD_SNAPSHOT	   ? PTAH_POLICY_WRAP
+			    : config->buffer == PTAH_RECORD_STOP_WHEN_FULL ? PTAH_POLICY_STOP
+									   : PTAH_POLICY_DRAIN;
+	r->shared->buffer = r->buffer;
+	r->shared->long_tnt = config->long_tnt;
+	r->shared->trace = trace_config(config);
+	r->shared->filter_count = (uint32_t)config->filter_count;
+	for (size_t i = 0; i < config->filter_count; i++)
+		put_filter(&r->shared->filters[i], &config->filters[i]);
+	r->shared->recorder = getpid();
+	/* TSC 0 reads as "no time known", to perf too. */
+	atomic_store(&r->shared->clock, 1);
+	return 0;
+}
+
+/* A copy of the path with its commas doubled, as QEMU's options want them. */
+static char *double_commas(const char *path)
+{
+	char *text = malloc(2 * strlen(path) + 1), *to = text;
+
+	if (!text)
+		return NULL;
+	for (; *path; path++) {
+		if (*path == ',')
+			*to++ = ',';
+		*to++ = *path;
+	}
+	*to = '\0';
+	return text;
+}
+
+/* In the child: never returns. */
+static void run(const struct recording *r)
+{
+	const struct command *command = &r->command;
+	char *file = double_commas(r->plugin), *option = NULL;
+	size_t n = 0, k = 0;
+	char **argv;
+
+	while (command->argv[n])
+		n++;
+	argv = calloc(n + 8, sizeof(*argv));
+	if (!argv || !file || asprintf(&option, "%s,fd=%d", file, r->memory) < 0)
+		_exit(127);
+	argv[k++] = r->qemu;
+	argv[k++] = (char *)(uintptr_t) "-plugin";
+	argv[k++] = option;
+	argv[k++] = (char *)(uintptr_t) "-0";
+	argv[k++] = command->argv[0];
+	argv[k++] = command->program;
+	memcpy(argv + k, command->argv + 1, n * sizeof(*argv));
+	execv(r->qemu, argv);
+	_exit(127);
+}
+
+static int start(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self;
+
+	r->pid = fork();
+	if (r->pid == 0)
+		run(r);
+	if (r->pid < 0)
+		return fail_system(r, r->qemu, "start");
+	recorder->status.pid = r->pid;
+	r->ended = (int)syscall(SYS_pidfd_open, r->pid, 0);
+	close(r->memory);
+	r->memory = -1;
+	keep_status(r, perfdata_write_comm(r->writer, r->pid, r->pid, 0, true, r->name));
+	return recorder->error;
+}
+
+/* The command has ended, or has been given up: the rest of all threads. */
+static void take_rest(struct recording *r)
+{
+	drain(r);
+	for (unsigned i = 0; i < SHARED_THREADS; i++)
+		if (r->slots[i].used)
+			finish_thread(r, i);
+	note_exec(r);
+	if (!r->streams && r->r->error >= 0)
+		recorder_fail(r->r, PTAH_RECORD_NO_EMULATOR, PTAH_E_EMPTY,
+			      "nothing was recorded: %s did not start the program with the "
+			      "recorder's plugin (its own message stands above)",
+			      r->qemu);
+}
+
+/* A failed writer lets the command run on, untraced: the plugin stops waiting for us. */
+static int give_up(struct recording *r)
+{
+	r->shared->recorder = 0;
+	return r->r->error;
+}
+
+static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
+{
+	struct recording *r = recorder->self;
+	struct pollfd ended = {.fd = r->ended, .events = POLLIN};
+	int waited = 0;
+
+	do {
+		pid_t pid = waitpid(r->pid, &recorder->status.wait_status, WNOHANG);
+
+		if (pid == r->pid || (pid < 0 && errno != EINTR)) {
+			r->pid = recorder->status.pid = 0;
+			take_rest(r);
+			return recorder->error;
+		}
+		drain(r);
+		if (recorder->error < 0)
+			return give_up(r);
+		if (ended.fd >= 0)
+			poll(&ended, 1, POLL_MS);
+		else
+			poll(NULL, 0, POLL_MS);
+		waited += POLL_MS;
+	} while (waited < timeout_ms);
+	return 1;
+}
+
+static int stop(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self;
+
+	if (!r->pid)
+		return 0;
+	give_up(r);
+	take_rest(r);
+	return recorder->error;
+}
+
+static int set_paused(struct ptah_recorder *recorder, bool on)
+{
+	(void)on;
+	return recorder_fail(recorder, PTAH_RECORD_NOT_POSSIBLE, PTAH_E_UNSUPPORTED,
+			     "the recorder qemu cannot pause yet");
+}
+
+static int take_snapshot(struct ptah_recorder *recorder)
+{
+	return recorder_fail(recorder, PTAH_RECORD_NOT_POSSIBLE, PTAH_E_UNSUPPORTED,
+			     "the recorder qemu takes its snapshot at the end");
+}
+
+/* Opening and closing */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* As perf writes filters into its files. The caller's to free; NULL: none, or out of memory. */
+static char *filter_text(const struct shared_header *h)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = h->filter_count ? open_memstream(&text, &n) : NULL;
+
+	for (uint32_t i = 0; f && i < h->filter_count; i++)
+		fprintf(f, "%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s", i ? "," : "",
+			h->filters[i].mode == PTAH_RTIT_ADDR_STOP ? "stop" : "filter",
+			h->filters[i].start, h->filters[i].size, *h->filters[i].path ? "@" : "",
+			h->filters[i].path);
+	if (f)
+		fclose(f);
+	return text;
+}
+
+static int open_writer(struct recording *r)
+{
+	const struct ptah_trace_config *trace = &r->shared->trace;
+	char *filter = filter_text(r->shared);
+	struct perfdata_writer_config writer = {
+	    .clock = {.mult = 1},
+	    .retcomp = !trace->no_retcomp,
+	    .tsc = true,
+	    .tsc_n = SHARED_TSC_N,
+	    .tsc_d = SHARED_TSC_D,
+	    .max_nonturbo_ratio = SHARED_RATIO,
+	    .mtc = trace->mtc,
+	    .cyc = trace->cyc,
+	    .mtc_period = trace->mtc_period,
+	    .cyc_threshold = trace->cyc_threshold,
+	    .psb_period = trace->psb_period,
+	    .filter = filter,
+	};
+	int status = recorder_open_writer(r->r, &writer);
+
+	free(filter);
+	r->writer = r->r->writer;
+	return status;
+}
+
+static int open_recorder(struct ptah_recorder *recorder)
+{
+	const struct ptah_record_config *config = &recorder->config;
+	struct recording *r = recorder->self = calloc(1, sizeof(*r));
+	struct ptah_message why = {""};
+	int status;
+
+	if (!r)
+		return PTAH_E_NOMEM;
+	r->r = recorder;
+	r->memory = r->ended = -1;
+	r->policy = config->buffer;
+	r->buffer = config->buffer_size ? config->buffer_size : DEFAULT_BUFFER;
+	r->joined = malloc(r->buffer + SHARED_STAGING + 2 * GENERATOR_BURST);
+	r->qemu = command_find(config->qemu ? config->qemu : "qemu-x86_64");
+	r->plugin = config->plugin ? strdup(config->plugin) : find_plugin();
+	if (!r->joined || !r->qemu || !r->plugin)
+		return PTAH_E_NOMEM;
+	status = command_resolve(config->argv, &r->command, &why);
+	if (status < 0)
+		return recorder_fail(recorder, PTAH_RECORD_NO_TARGET, status, "%s", why.text);
+	r->name = base_name(r->command.argv[0]);
+	status = create_shared(r, config);
+	return status < 0 ? status : open_writer(r);
+}
+
+static void close_recorder(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self;
+
+	if (!r)
+		return;
+	if (r->shared)
+		munmap(r->shared, shared_bytes(r->buffer));
+	if (r->memory >= 0)
+		close(r->memory);
+	if (r->ended >= 0)
+		close(r->ended);
+	command_free(&r->command);
+	free(r->exec_path);
+	free(r->joined);
+	free(r->qemu);
+	free(r->plugin);
+	free(r);
+}
+
+/* What this recorder cannot do, and nobody may expect of it silently. */
+static enum ptah_record_problem check_wishes(const struct ptah_record_config *config,
+					     struct ptah_message *why)
+{
+	static const enum ptah_record_problem no = PTAH_RECORD_NOT_POSSIBLE;
+
+	if (config->target != PTAH_RECORD_COMMAND)
+		return recorder_refuse(why, no, "the recorder qemu records commands alone");
+	if (config->kernel || config->kcore)
+		return recorder_refuse(why, no,
+				       "the kernel cannot be traced: the program runs under user "
+				       "mode emulation");
+	if (config->no_tsc)
+		return recorder_refuse(why, no,
+				       "TSC packets cannot be left out: they tell when code was "
+				       "mapped");
+	if (config->no_branch)
+		return recorder_refuse(why, no, "without branch packets nothing could be decoded");
+	if (config->ptw || config->fup_on_ptw || config->pwr_evt || config->event_trace ||
+	    config->no_tnt || config->pmu_config)
+		return recorder_refuse(why, no,
+				       "the recorder qemu has no such packets (ptw, fup_on_ptw, "
+				       "pwr_evt, event, notnt)");
+	return PTAH_RECORD_FINE;
+}
+
+static enum ptah_record_problem check(const struct ptah_record_config *config,
+				      struct ptah_message *why)
+{
+	enum ptah_record_problem problem = check_wishes(config, why);
+	struct command command = {0};
+	char *qemu, *plugin;
+	int status;
+
+	if (problem)
+		return problem;
+	if (config->buffer_size &&
+	    (config->buffer_size < MIN_BUFFER || config->buffer_size > MAX_BUFFER ||
+	     config->buffer_size % MIN_BUFFER))
+		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
+				       "buffer of %" PRIu64 " bytes: it must be a multiple of "
+				       "64 KiB, up to 64 MiB",
+				       config->buffer_size);
+	for (size_t i = 0; i < config->filter_count; i++)
+		if (config->filters[i].path && strlen(config->filters[i].path) >= SHARED_PATH)
+			return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
+					       "the path of filter %zu is too long", i);
+	status = command_resolve(config->argv, &command, why);
+	command_free(&command);
+	if (status < 0)
+		return PTAH_RECORD_NO_TARGET;
+	qemu = command_find(config->qemu ? config->qemu : "qemu-x86_64");
+	plugin = config->plugin ? strdup(config->plugin) : find_plugin();
+	if (!qemu || access(qemu, X_OK))
+		problem = recorder_refuse(why, PTAH_RECORD_NO_EMULATOR,
+					  "%s not found: install it (Debian: apt-get install "
+					  "qemu-user)",
+					  config->qemu ? config->qemu : "qemu-x86_64");
+	else if (!plugin || access(plugin, R_OK))
+		problem = recorder_refuse(why, PTAH_RECORD_NO_EMULATOR,
+					  "the recorder's plugin %s is not where it should "
+					  "be: install Ptah, or name it with --plugin",
+					  config->plugin ? config->plugin : "ptah-qemu.so");
+	free(qemu);
+	free(plugin);
+	return problem;
+}
+
+const struct recorder_backend recorder_qemu = {
+    .kind = PTAH_RECORDER_QEMU,
+    .check = check,
+    .open = open_recorder,
+    .start = start,
+    .poll = poll_command,
+    .pause = set_paused,
+    .snapshot = take_snapshot,
+    .stop = stop,
+    .close = close_recorder,
+};
