@@ -29,9 +29,12 @@
 
 struct map {
 	uint64_t start, end, file_offset;
-	uint64_t change; /* when it took the place of another; 0: it did not */
+	uint64_t time;	 /* when it came; 0: before anybody ran */
+	uint64_t change; /* the same, if it took the place of another; 0: it did not */
 	char *path;	 /* NULL: no file that can be read again */
-	bool live;	 /* false: unmapped since */
+	uint64_t inode;
+	bool live; /* false: unmapped since */
+	bool told; /* once code of it is translated */
 };
 
 struct shadow {
@@ -109,7 +112,7 @@ static struct map *find_map(uint64_t address)
 }
 
 /* Is this what the path leads to now? Deleted and replaced files cannot be read again. */
-static bool leads_to(const char *path, unsigned long long inode)
+static bool leads_to(const char *path, uint64_t inode)
 {
 	struct stat st;
 
@@ -139,6 +142,7 @@ static bool read_map(uint64_t host, struct map *map)
 		*map = (struct map){.start = start - plugin.guest_base,
 				    .end = end - plugin.guest_base,
 				    .file_offset = offset,
+				    .inode = inode,
 				    .live = true};
 		if (path && leads_to(line + path, inode))
 			map->path = strdup(line + path);
@@ -149,18 +153,28 @@ static bool read_map(uint64_t host, struct map *map)
 	return found;
 }
 
-static void tell_map(const struct map *map, uint64_t tsc)
+/* Not before its code is translated: until then the file may be deleted, and is none. */
+static void tell_map(struct map *map)
 {
 	struct shared_message message = {
 	    .type = MESSAGE_MAP,
 	    .pid = getpid(),
-	    .bytes = (uint32_t)strlen(map->path),
-	    .tsc = tsc,
+	    .tsc = map->time,
 	    .address = map->start,
 	    .size = map->end - map->start,
 	    .value = map->file_offset,
 	};
 
+	if (map->told)
+		return;
+	map->told = true;
+	if (map->path && !leads_to(map->path, map->inode)) {
+		free(map->path);
+		map->path = NULL;
+	}
+	if (!map->path)
+		return;
+	message.bytes = (uint32_t)strlen(map->path);
 	plugin_send(&message, map->path);
 }
 
@@ -179,38 +193,94 @@ static struct map *keep_map(const struct map *map)
 	return &maps[map_count++];
 }
 
-/* The map around a block. It is told when its first code is translated. */
-static struct map *require_map(uint64_t address)
+/* Notes a map that came at `time`. Takes over map->path. NULL: no memory. */
+static struct map *add_map(struct map *fresh, uint64_t time)
 {
-	struct map *map = find_map(address);
-	struct map fresh = {0};
+	struct map *map;
 	bool again = false;
 
-	if (map)
-		return map;
-	if (!read_map(address + plugin.guest_base, &fresh))
-		return NULL;
 	for (size_t i = map_count; i-- > 0;) {
 		struct map *old = &maps[i];
 
-		if (old->live || old->start >= fresh.end || fresh.start >= old->end)
+		if (old->live || old->start >= fresh->end || fresh->start >= old->end)
 			continue;
 		again = true;
-		if (fresh.start <= old->start && old->end <= fresh.end) { /* replaced for good */
+		if (fresh->start <= old->start && old->end <= fresh->end) { /* for good */
 			free(old->path);
 			*old = maps[--map_count];
 		}
 	}
-	if (again && fresh.path)
-		fresh.change = plugin_change_time();
-	if (fresh.path) {
-		tell_map(&fresh, fresh.change);
-		plugin_output_map(fresh.path, fresh.start, fresh.end, fresh.file_offset);
+	if (again && fresh->path) {
+		if (!time)
+			time = plugin_change_time();
+		fresh->change = time;
 	}
-	map = keep_map(&fresh);
+	fresh->time = time;
+	if (fresh->path)
+		plugin_output_map(fresh->path, fresh->start, fresh->end, fresh->file_offset);
+	map = keep_map(fresh);
 	if (!map)
-		free(fresh.path);
+		free(fresh->path);
 	return map;
+}
+
+/* The map around a block, which is told when its first code is translated. */
+static struct map *require_map(uint64_t address)
+{
+	struct map *map = find_map(address);
+	struct map fresh = {0};
+
+	if (!map && read_map(address + plugin.guest_base, &fresh))
+		map = add_map(&fresh, 0);
+	if (map)
+		tell_map(map);
+	return map;
+}
+
+/* Reads and notes the file's map at `address`, or what of it lies in [address, end). */
+static uint64_t add_mapped(uint64_t address, uint64_t end, const uint64_t *file_offset)
+{
+	struct map fresh = {0};
+	uint64_t time;
+
+	if (find_map(address) || !read_map(address + plugin.guest_base, &fresh) || !fresh.path) {
+		free(fresh.path);
+		return fresh.end;
+	}
+	/* The system may show it together with its neighbours, which QEMU maps alike. */
+	if (file_offset) {
+		fresh.start = address;
+		fresh.end = end;
+		fresh.file_offset = *file_offset;
+	}
+	time = plugin_change_time();
+	end = fresh.end;
+	if (add_map(&fresh, time))
+		atomic_store_explicit(&plugin.map_time, time, memory_order_release);
+	return end;
+}
+
+void plugin_add_map(uint64_t address, uint64_t size, uint64_t file_offset)
+{
+	pthread_mutex_lock(&lock);
+	add_mapped(address, (address + size + PAGE - 1) & ~(PAGE - 1), &file_offset);
+	pthread_mutex_unlock(&lock);
+}
+
+void plugin_add_executable(uint64_t address, uint64_t size)
+{
+	const uint64_t end = address + size;
+
+	pthread_mutex_lock(&lock);
+	while (address < end) {
+		const struct map *known = find_map(address);
+		uint64_t next = known ? known->end : add_mapped(address, end, NULL);
+
+		if (next <= address)
+			break;
+		address = next;
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 /* Shadow pages */

@@ -65,6 +65,11 @@ enum shared_thread_state {
 	THREAD_ENDED,
 };
 
+/* What a system call is about to map; size 0: nothing to run. */
+struct shared_mapping {
+	uint64_t address, size, file_offset;
+};
+
 struct shared_thread {
 	_Atomic uint32_t state;
 	int32_t pid, tid;
@@ -74,13 +79,15 @@ struct shared_thread {
 	/* Set while `live` is being changed. A thread that died then is finished from
 	 * `checkpoint`, which is never older than `published`. */
 	volatile uint32_t busy;
-	uint32_t general;  /* every branch is told to the processor */
-	bool timed;	   /* and how much time has passed */
-	uint64_t before;   /* when the last block began */
-	uint64_t told;	   /* the time the last PSB+ told, or less */
-	uint64_t psb_time; /* of the PSB+ that is due; 0: none is */
-	const void *prev;  /* plugin's: the block that runs now */
-	void *output;	   /* plugin's: the engine that captures this thread */
+	uint32_t general;	       /* every branch is told to the processor */
+	bool timed;		       /* and how much time has passed */
+	uint64_t before;	       /* when the last block began */
+	uint64_t told;		       /* the time the last PSB+ told, or less */
+	uint64_t psb_time;	       /* of the PSB+ that is due; 0: none is */
+	const void *prev;	       /* plugin's: the block that runs now */
+	void *output;		       /* plugin's: the engine that captures this thread */
+	struct shared_mapping mapping; /* plugin's */
+	uint64_t maps; /* plugin's: map_time at the last return from a system call */
 	struct shared_state live;
 	struct shared_state checkpoint;
 };
