@@ -316,7 +316,6 @@ static void advise(enum ptah_record_problem problem, const char *sentence)
 	    [PTAH_RECORD_MLOCK] = "perf_event_mlock_kb",
 	    [PTAH_RECORD_BUSY] = "end the other",
 	    [PTAH_RECORD_NOT_POSSIBLE] = "--recorder",
-	    [PTAH_RECORD_NO_EMULATOR] = "install",
 	    [PTAH_RECORD_NO_MEMORY] = "ulimit",
 	};
 
