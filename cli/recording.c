@@ -466,7 +466,9 @@ int recording_run(const struct ptah_record_config *config, const struct recordin
 		   : EXIT_OK;
 	if (status >= 0)
 		tell_result(&run);
-	/* A failure ends the recording, not the command. */
+	/* A failure ends the recording, not the command, which must not wait for us. */
+	ptah_recorder_stop(run.r);
+	update(&run);
 	wait_for_command(&run);
 	ptah_recorder_free(run.r);
 	return status < 0 ? code : exit_code(&run);
