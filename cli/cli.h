@@ -17,12 +17,16 @@ enum {
 };
 
 enum option_kind {
-	OPTION_FLAG,   /* bool: set */
-	OPTION_TEXT,   /* const char * */
-	OPTION_NUMBER, /* uint64_t; decimal or 0x */
-	OPTION_SIZE,   /* uint64_t; bytes, or with K, M or G */
-	OPTION_CHOICE, /* int: index of the word in `choices` */
-	OPTION_IMAGE,  /* appended to struct input's images */
+	OPTION_FLAG,	 /* bool: set */
+	OPTION_TEXT,	 /* const char * */
+	OPTION_NUMBER,	 /* uint64_t; decimal or 0x */
+	OPTION_SIZE,	 /* uint64_t; bytes, or with K, M or G */
+	OPTION_CHOICE,	 /* int: index of the word in `choices` */
+	OPTION_IMAGE,	 /* appended to struct input's images */
+	OPTION_ONCE,	 /* const char *; a second one is refused */
+	OPTION_OPTIONAL, /* const char *: "" without a value, which stands directly behind
+			    the option; one that is a size may stand apart */
+	OPTION_REFUSED,	 /* known from elsewhere, with no meaning here: `help` says why */
 	OPTION_HELP,
 };
 
@@ -54,6 +58,9 @@ extern const struct command command_record, command_dump, command_asm, command_s
  */
 int options_parse(const struct command *command, int argc, char **argv, void *values, int *status);
 void options_help(const struct command *command, struct out *out);
+
+/* A number and B (bytes), K, M or G, whose first is in `units`; without a letter *bare. */
+bool parse_size(const char *text, const char *units, uint64_t *value, bool *bare);
 
 /* "ptah NAME: message" on stderr. Returns EXIT_FAILED. */
 int fail(const struct command *command, const char *format, ...) PRINTF_LIKE(2, 3);

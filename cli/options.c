@@ -37,11 +37,17 @@ void options_help(const struct command *command, struct out *out)
 		   command->details);
 	for (const struct option_def *o = command->options; o->name; o++) {
 		char left[64], letter[5] = "    ";
+		bool optional = o->kind == OPTION_OPTIONAL;
 
+		if (o->kind == OPTION_REFUSED)
+			continue;
 		if (o->letter)
 			snprintf(letter, sizeof(letter), "-%c, ", o->letter);
-		snprintf(left, sizeof(left), "  %s--%s%s%s", letter, o->name, o->arg ? "=" : "",
-			 o->arg ? o->arg : "");
+		snprintf(left, sizeof(left), "  %s--%s%s%s%s", letter, o->name,
+			 !o->arg    ? ""
+			 : optional ? "[="
+				    : "=",
+			 o->arg ? o->arg : "", optional ? "]" : "");
 		out_format(out, "%-28s %s\n", left, o->help);
 	}
 	out_format(out, "\nSee ptah-%s(1) for more.\n", command->name);
@@ -80,19 +86,20 @@ static bool parse_number(const char *text, uint64_t *value)
 	return *text >= '0' && *text <= '9' && !*end && !errno;
 }
 
-static bool parse_size(const char *text, uint64_t *value)
+bool parse_size(const char *text, const char *units, uint64_t *value, bool *bare)
 {
-	static const char units[] = "KMG";
-	const char *unit;
+	static const char letters[] = "BKMG";
 	unsigned shift = 0;
 	char *end;
 
 	errno = 0;
 	*value = strtoull(text, &end, 0);
-	if (*end && (unit = strchr(units, *end)) != NULL && !end[1])
-		shift = 10u * (unsigned)(unit - units + 1);
-	else if (*end)
-		return false;
+	*bare = !*end;
+	if (*end) {
+		if (end[1] || !strchr(units, *end))
+			return false;
+		shift = 10u * (unsigned)(strchr(letters, *end) - letters);
+	}
 	if (*text < '0' || *text > '9' || errno || *value > UINT64_MAX >> shift)
 		return false;
 	*value <<= shift;
@@ -103,12 +110,19 @@ static int set(const struct command *command, const struct option_def *o, const 
 	       void *values, int *status)
 {
 	void *at = (char *)values + o->at;
+	bool bare;
 
 	switch (o->kind) {
 	case OPTION_FLAG:
 		*(bool *)at = true;
 		return 0;
+	case OPTION_ONCE:
+		if (*(const char **)at)
+			return complain(command, status, "--%s can be given once", o->name);
+		*(const char **)at = value;
+		return 0;
 	case OPTION_TEXT:
+	case OPTION_OPTIONAL:
 		*(const char **)at = value;
 		return 0;
 	case OPTION_NUMBER:
@@ -116,7 +130,7 @@ static int set(const struct command *command, const struct option_def *o, const 
 			return 0;
 		return complain(command, status, "--%s=%s: not a number", o->name, value);
 	case OPTION_SIZE:
-		if (parse_size(value, at))
+		if (parse_size(value, "KMG", at, &bare))
 			return 0;
 		return complain(command, status,
 				"--%s=%s: not a size (bytes, or a number and K, M or G)", o->name,
@@ -173,26 +187,29 @@ static bool takes_value(const struct option_def *o)
 	return o->kind != OPTION_FLAG && o->kind != OPTION_HELP;
 }
 
-/* One argument that begins with a dash; *i moves on over a value that stands apart. */
-static int parse_one(const struct command *command, int argc, char **argv, int *i, void *values,
-		     int *status)
+/* The value of an option that may go without one: the next argument only if it is a size. */
+static const char *optional_value(int argc, char **argv, int *i)
 {
-	const char *arg = argv[*i], *value = NULL;
-	bool is_long = arg[1] == '-';
-	size_t n = is_long ? strcspn(arg + 2, "=") : 1;
-	const struct option_def *o =
-	    is_long ? find_long(command, arg + 2, n) : find_letter(command, arg[1]);
+	uint64_t size;
+	bool bare;
 
-	if (!o)
-		return complain(command, status, "unknown option %s", arg);
-	if (is_long && arg[2 + n])
-		value = arg + 2 + n + 1;
-	else if (!is_long && arg[2])
-		value = arg + 2;
+	if (*i + 1 < argc && parse_size(argv[*i + 1], "KMG", &size, &bare))
+		return argv[++*i];
+	return "";
+}
+
+/* `value`: what stands directly behind the option; *i moves on over one that stands apart. */
+static int take_option(const struct command *command, const struct option_def *o, const char *value,
+		       int argc, char **argv, int *i, void *values, int *status)
+{
+	if (o->kind == OPTION_REFUSED)
+		return complain(command, status, "%s: %s", argv[*i], o->help);
 	if (value && !takes_value(o))
 		return complain(command, status, "--%s takes no value", o->name);
 	if (o->kind == OPTION_HELP)
 		return show_help(command, status);
+	if (!value && o->kind == OPTION_OPTIONAL)
+		value = optional_value(argc, argv, i);
 	if (!value && takes_value(o)) {
 		if (*i + 1 >= argc)
 			return complain(command, status, "--%s needs a value (%s)", o->name,
@@ -200,6 +217,42 @@ static int parse_one(const struct command *command, int argc, char **argv, int *
 		value = argv[++*i];
 	}
 	return set(command, o, value, values, status);
+}
+
+static int parse_long(const struct command *command, int argc, char **argv, int *i, void *values,
+		      int *status)
+{
+	const char *arg = argv[*i];
+	size_t n = strcspn(arg + 2, "=");
+	const struct option_def *o = find_long(command, arg + 2, n);
+
+	if (!o)
+		return complain(command, status, "unknown option %s", arg);
+	return take_option(command, o, arg[2 + n] ? arg + 2 + n + 1 : NULL, argc, argv, i, values,
+			   status);
+}
+
+/* Several letters may follow one dash; behind one with a value stands the value. */
+static int parse_letters(const struct command *command, int argc, char **argv, int *i, void *values,
+			 int *status)
+{
+	const char *arg = argv[*i];
+
+	for (const char *at = arg + 1; *at; at++) {
+		const struct option_def *o = find_letter(command, *at);
+		bool with_value = o && takes_value(o);
+		const char *value = with_value && at[1] ? at + 1 : NULL;
+
+		if (!o && at == arg + 1)
+			return complain(command, status, "unknown option %s", arg);
+		if (!o)
+			return complain(command, status, "unknown option -%c in %s", *at, arg);
+		if (take_option(command, o, value, argc, argv, i, values, status) < 0)
+			return -1;
+		if (with_value)
+			break;
+	}
+	return 0;
 }
 
 int options_parse(const struct command *command, int argc, char **argv, void *values, int *status)
@@ -221,7 +274,8 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
 		}
 		if (!strcmp(argv[i], "--"))
 			return i + 1;
-		if (parse_one(command, first, argv, &i, values, status) < 0)
+		if ((argv[i][1] == '-' ? parse_long : parse_letters)(command, first, argv, &i,
+								     values, status) < 0)
 			return -1;
 	}
 	return first;

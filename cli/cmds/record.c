@@ -1,192 +1,344 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
+#include "control.h"
 #include "filter.h"
+#include "recording.h"
+#include "target.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
+#include <string.h>
 #include <unistd.h>
 
 struct options {
-	const char *output, *qemu, *plugin, *event, *filter;
-	bool no_retcomp, long_tnt, quiet, stop_when_full;
-	uint64_t psb_period, snapshot, buffer;
-	int clock;
+	const char *output, *qemu, *plugin, *event, *filter, *snapshot, *pages, *delay, *control;
+	struct target_options target;
+	bool no_retcomp, long_tnt, quiet, verbose, no_progress, stop_when_full, no_inherit, kcore,
+	    switch_events, dry_run;
+	uint64_t psb_period, buffer;
+	int clock, recorder;
 };
 
 static const char *const clocks[] = {"insn", "host", NULL};
+/* In the order of enum ptah_recorder_kind. */
+static const char *const recorders[] = {"best", "hardware", "qemu", "ptrace", NULL};
+
+#define AT(field) offsetof(struct options, field)
+#define REFUSED(name, letter, why)                                                                 \
+	{                                                                                          \
+		name, letter, OPTION_REFUSED, 0, NULL, why, NULL                                   \
+	}
+#define NO_SAMPLES  "Intel PT takes no samples: every branch is recorded, with its time"
+#define SAY_IN_MODE "say it in the event: -e intel_pt//u is user code, //k the kernel, //uk both"
+#define ONE_FILE    "the recording is one plain file, written as it comes"
 
 static const struct option_def option_defs[] = {
-    {"output", 'o', OPTION_TEXT, offsetof(struct options, output), "FILE",
-     "where to write (default: perf.data)", NULL},
-    {"event", 'e', OPTION_TEXT, offsetof(struct options, event), "EVENT",
-     "intel_pt/TERMS/u: tsc, noretcomp, mtc, mtc_period, cyc, cyc_thresh, psb_period", NULL},
-    {"filter", 0, OPTION_TEXT, offsetof(struct options, filter), "FILTER",
+    {"output", 'o', OPTION_TEXT, AT(output), "FILE", "where to write (default: perf.data)", NULL},
+    {"event", 'e', OPTION_ONCE, AT(event), "EVENT",
+     "intel_pt/TERMS/uk, as perf-intel-pt(1) has it (default: intel_pt//u)", NULL},
+    {"filter", 0, OPTION_ONCE, AT(filter), "FILTER",
      "trace only 'filter SYMBOL@FILE' or START/SIZE@FILE; 'stop ...' ends it there", NULL},
-    {"snapshot", 'S', OPTION_SIZE, offsetof(struct options, snapshot), "SIZE",
-     "keep the last SIZE bytes of each thread's trace alone", NULL},
-    {"stop-when-full", 0, OPTION_FLAG, offsetof(struct options, stop_when_full), NULL,
+    {"recorder", 0, OPTION_CHOICE, AT(recorder), "RECORDER",
+     "best, hardware, qemu or ptrace (default: best)", recorders},
+    {"pid", 'p', OPTION_TEXT, AT(target.pids), "PID,...", "record running processes", NULL},
+    {"tid", 't', OPTION_TEXT, AT(target.tids), "TID,...", "record running threads", NULL},
+    {"all-cpus", 'a', OPTION_FLAG, AT(target.all_cpus), NULL, "record whatever runs", NULL},
+    {"cpu", 'C', OPTION_TEXT, AT(target.cpus), "LIST",
+     "record whatever runs on these processors, as 0-3,5", NULL},
+    {"per-thread", 0, OPTION_FLAG, AT(target.per_thread), NULL,
+     "a buffer for each thread instead of each processor", NULL},
+    {"no-inherit", 'i', OPTION_FLAG, AT(no_inherit), NULL,
+     "leave out children, and threads that begin later", NULL},
+    {"kcore", 0, OPTION_FLAG, AT(kcore), NULL, "keep a copy of the kernel's code", NULL},
+    {"mmap-pages", 'm', OPTION_TEXT, AT(pages), "[DATA][,AUX]",
+     "room for records and for trace: pages, or sizes with B, K, M or G", NULL},
+    {"snapshot", 'S', OPTION_OPTIONAL, AT(snapshot), "SIZE",
+     "keep the last SIZE bytes of each trace; SIGUSR2 saves them", NULL},
+    {"stop-when-full", 0, OPTION_FLAG, AT(stop_when_full), NULL,
      "end each thread's trace when its buffer is full", NULL},
-    {"buffer", 0, OPTION_SIZE, offsetof(struct options, buffer), "SIZE",
-     "the buffer of a thread (default: 4M)", NULL},
-    {"no-retcomp", 0, OPTION_FLAG, offsetof(struct options, no_retcomp), NULL,
+    {"buffer", 0, OPTION_SIZE, AT(buffer), "SIZE", "room for trace, as -m ,SIZE (default: 4M)",
+     NULL},
+    {"delay", 'D', OPTION_TEXT, AT(delay), "MSECS",
+     "begin to trace after so long; -1: when --control says enable", NULL},
+    {"control", 0, OPTION_TEXT, AT(control), "CHANNEL",
+     "fd:N[,ACK] or fifo:PATH[,ACK]: take enable, disable, snapshot, stop", NULL},
+    {"switch-events", 0, OPTION_FLAG, AT(switch_events), NULL,
+     "nothing: context switches are always recorded", NULL},
+    {"no-retcomp", 0, OPTION_FLAG, AT(no_retcomp), NULL,
      "no return compression: larger, quicker to decode", NULL},
-    {"long-tnt", 0, OPTION_FLAG, offsetof(struct options, long_tnt), NULL,
-     "send TNT-64 packets instead of TNT-8", NULL},
-    {"psb-period", 0, OPTION_NUMBER, offsetof(struct options, psb_period), "BYTES",
+    {"long-tnt", 0, OPTION_FLAG, AT(long_tnt), NULL, "send TNT-64 packets instead of TNT-8", NULL},
+    {"psb-period", 0, OPTION_NUMBER, AT(psb_period), "BYTES",
      "trace bytes between PSB+ (default: 4096; a power of two)", NULL},
-    {"clock", 0, OPTION_CHOICE, offsetof(struct options, clock), "CLOCK",
+    {"clock", 0, OPTION_CHOICE, AT(clock), "CLOCK",
      "insn or host: what TSC counts (default: insn, repeatable)", clocks},
-    {"qemu", 0, OPTION_TEXT, offsetof(struct options, qemu), "PATH",
-     "the emulator (default: qemu-x86_64)", NULL},
-    {"plugin", 0, OPTION_TEXT, offsetof(struct options, plugin), "PATH",
+    {"qemu", 0, OPTION_TEXT, AT(qemu), "PATH", "the emulator (default: qemu-x86_64)", NULL},
+    {"plugin", 0, OPTION_TEXT, AT(plugin), "PATH",
      "the recorder's plugin (default: found beside ptah)", NULL},
-    {"quiet", 'q', OPTION_FLAG, offsetof(struct options, quiet), NULL, "no closing line", NULL},
+    {"dry-run", 0, OPTION_FLAG, AT(dry_run), NULL, "say which recorder it would be, and end", NULL},
+    {"no-progress", 0, OPTION_FLAG, AT(no_progress), NULL, "no progress line on a terminal", NULL},
+    {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "say nothing unless something is wrong", NULL},
+    {"verbose", 'v', OPTION_FLAG, AT(verbose), NULL, "say more", NULL},
     {"help", 'h', OPTION_HELP, 0, NULL, "show this help", NULL},
+    /* perf record's, without a meaning here. */
+    REFUSED("freq", 'F', NO_SAMPLES),
+    REFUSED("count", 'c', NO_SAMPLES),
+    REFUSED("call-graph", 'g', NO_SAMPLES),
+    REFUSED("branch-any", 'b', NO_SAMPLES),
+    REFUSED("branch-filter", 'j', NO_SAMPLES),
+    REFUSED("weight", 'W', NO_SAMPLES),
+    REFUSED("data", 'd', NO_SAMPLES),
+    REFUSED("stat", 's', NO_SAMPLES),
+    REFUSED("no-samples", 'n', NO_SAMPLES),
+    REFUSED("raw-samples", 'R', NO_SAMPLES),
+    REFUSED("aux-sample", 0, NO_SAMPLES),
+    REFUSED("timestamp", 'T', "the trace has its own time: -e intel_pt/mtc,cyc/"),
+    REFUSED("clockid", 'k', "time is the processor's TSC; see --clock for emulated ones"),
+    REFUSED("all-user", 0, SAY_IN_MODE),
+    REFUSED("all-kernel", 0, SAY_IN_MODE),
+    REFUSED("uid", 'u', "name the user's processes: -p \"$(pgrep -d, -u USER)\""),
+    REFUSED("cgroup", 'G', "name the group's processes: -p, with its cgroup.procs"),
+    REFUSED("no-buildid", 'B', "build ids are always recorded: they cost no time"),
+    REFUSED("no-buildid-cache", 'N', "no copies are made of what ran"),
+    REFUSED("switch-output", 0, ONE_FILE),
+    REFUSED("compression-level", 'z', ONE_FILE),
+    REFUSED("threads", 0, ONE_FILE),
+    REFUSED("aio", 0, ONE_FILE),
+    REFUSED("overwrite", 0, "use --snapshot"),
     {0},
 };
 
-/* Ends as the command did. */
-static int pass_status(int wait_status)
+static int wrong(const char *format, ...) PRINTF_LIKE(1, 2);
+
+static int wrong(const char *format, ...)
 {
-	if (WIFSIGNALED(wait_status))
-		return 128 + WTERMSIG(wait_status);
-	return WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : EXIT_FAILED;
+	char text[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	fail(&command_record, "%s", text);
+	return EXIT_USAGE;
 }
 
-/* The words that say how, into *config. Returns an exit code. */
-static int configure(const struct options *o, char **argv, struct ptah_record_config *config,
-		     struct filters *filters)
+/* Pages, or a size with its letter, rounded up as perf does: to a power of two of pages. */
+static bool parse_pages(const char *text, uint64_t *bytes)
 {
-	char program[PATH_MAX];
-	struct ptah_message why = {""};
+	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t value, rounded = page;
+	bool bare;
+
+	if (!parse_size(text, "BKMG", &value, &bare) || !value || value > UINT64_C(1) << 40 ||
+	    (bare && value > (UINT64_C(1) << 40) / page))
+		return false;
+	if (bare)
+		value *= page;
+	while (rounded < value)
+		rounded *= 2;
+	*bytes = rounded;
+	return true;
+}
+
+/* -m [DATA][,AUX] */
+static int set_pages(const char *text, struct ptah_record_config *config)
+{
+	char data[32];
+	const size_t n = strcspn(text, ",");
+	const char *aux = text[n] ? text + n + 1 : NULL;
+
+	snprintf(data, sizeof(data), "%.*s", n < sizeof(data) ? (int)n : 0, text);
+	if ((n && !parse_pages(data, &config->sideband_size)) || (!n && !aux))
+		return wrong("-m %s: it is pages, or a size with B, K, M or G: DATA, DATA,AUX or "
+			     ",AUX",
+			     text);
+	if (aux && !parse_pages(aux, &config->buffer_size))
+		return wrong("-m %s: behind the comma stands the room for trace: pages, or a size "
+			     "with B, K, M or G",
+			     text);
+	return EXIT_OK;
+}
+
+/* -S[e][SIZE]: 'e' asks for a snapshot at the end, which there always is. */
+static int set_snapshot(const char *text, struct ptah_record_config *config)
+{
+	const char *size = text + (*text == 'e');
+	uint64_t bytes = 0;
+	bool bare;
+
+	if (*size && (!parse_size(size, "KMG", &bytes, &bare) || !bytes))
+		return wrong("--snapshot=%s: not a size (bytes, or a number and K, M or G), nor e",
+			     text);
+	if (config->buffer_size && bytes > config->buffer_size)
+		return wrong("--snapshot=%s: a snapshot is not larger than the buffer (-m ,SIZE)",
+			     text);
+	config->buffer = PTAH_RECORD_SNAPSHOT;
+	if (bytes)
+		config->buffer_size = bytes;
+	return EXIT_OK;
+}
+
+static int set_buffer(const struct options *o, struct ptah_record_config *config)
+{
 	int status = EXIT_OK;
 
-	if (o->psb_period > UINT32_MAX) {
-		fail(&command_record, "--psb-period=%" PRIu64 " is too large", o->psb_period);
-		return EXIT_USAGE;
-	}
-	if (o->snapshot && (o->stop_when_full || o->buffer)) {
-		fail(&command_record, "--snapshot goes neither with --stop-when-full nor --buffer");
-		return EXIT_USAGE;
-	}
+	if (o->snapshot && o->stop_when_full)
+		return wrong("--snapshot keeps the end and --stop-when-full the beginning: say one "
+			     "of them");
+	if (o->buffer && (o->snapshot || (o->pages && strchr(o->pages, ','))))
+		return wrong("--buffer goes neither with --snapshot nor with -m ,SIZE");
+	config->buffer_size = o->buffer;
+	if (o->stop_when_full)
+		config->buffer = PTAH_RECORD_STOP_WHEN_FULL;
+	if (o->pages)
+		status = set_pages(o->pages, config);
+	if (status == EXIT_OK && o->snapshot)
+		status = set_snapshot(o->snapshot, config);
+	return status;
+}
+
+static int set_delay(const struct options *o, struct ptah_record_config *config, int64_t *delay)
+{
+	char *end;
+
+	if (!o->delay)
+		return EXIT_OK;
+	errno = 0;
+	*delay = strtoll(o->delay, &end, 10);
+	if (!*o->delay || *end || errno || *delay < -1 || *delay > INT32_MAX)
+		return wrong("-D %s: it is milliseconds, or -1", o->delay);
+	if (*delay < 0 && !o->control)
+		return wrong("-D -1: tracing would never begin: say with --control where 'enable' "
+			     "is to come from");
+	config->start_paused = *delay != 0;
+	return EXIT_OK;
+}
+
+/* Names without a file are the command's own, or those of the process. */
+static bool find_program(const struct ptah_record_config *config, char *path, size_t size)
+{
+	char link[64];
+	ssize_t n;
+
+	if (config->target == PTAH_RECORD_COMMAND)
+		return ptah_record_program(config->argv, path, size) >= 0;
+	if (config->target == PTAH_RECORD_CPUS || config->id_count != 1)
+		return false;
+	snprintf(link, sizeof(link), "/proc/%d/exe", config->ids[0]);
+	n = readlink(link, path, size - 1);
+	if (n < 0)
+		return false;
+	path[n] = '\0';
+	return true;
+}
+
+static int set_filters(const struct options *o, struct ptah_record_config *config,
+		       struct filters *filters)
+{
+	char program[PATH_MAX];
+	int status;
+
+	if (!o->filter)
+		return EXIT_OK;
+	status =
+	    filters_parse(&command_record, o->filter,
+			  find_program(config, program, sizeof(program)) ? program : NULL, filters);
+	config->filters = filters->items;
+	config->filter_count = filters->count;
+	return status;
+}
+
+/* What stands by itself. */
+static int set_plain(const struct options *o, char **argv, struct ptah_record_config *config)
+{
+	if (o->psb_period > UINT32_MAX)
+		return wrong("--psb-period=%" PRIu64 " is too large", o->psb_period);
+	if (o->output && !strcmp(o->output, "-"))
+		return wrong("-o -: a recording is completed at its end and cannot go into a pipe; "
+			     "name a file");
+	if ((o->qemu || o->plugin) && o->recorder && o->recorder != PTAH_RECORDER_QEMU)
+		return wrong("--qemu and --plugin are the recorder qemu's, not %s's",
+			     ptah_recorder_name((unsigned)o->recorder));
 	config->output = o->output;
-	config->argv = argv;
+	config->argv = argv[0] ? argv : NULL;
+	config->recorder = (enum ptah_recorder_kind)o->recorder;
 	config->clock = (enum ptah_record_clock)o->clock;
 	config->psb_period = (uint32_t)o->psb_period;
 	config->no_retcomp = o->no_retcomp;
 	config->long_tnt = o->long_tnt;
+	config->no_inherit = o->no_inherit;
+	config->kcore = o->kcore;
+	config->per_thread = o->target.per_thread;
 	config->qemu = o->qemu;
-	config->plugin = o->plugin ? o->plugin : getenv("PTAH_PLUGIN");
-	config->buffer = o->snapshot	     ? PTAH_RECORD_SNAPSHOT
-			 : o->stop_when_full ? PTAH_RECORD_STOP_WHEN_FULL
-					     : PTAH_RECORD_DRAIN;
-	config->buffer_size = o->snapshot ? o->snapshot : o->buffer;
-	if (o->event && ptah_record_parse_event(o->event, config, &why) < 0) {
-		fail(&command_record, "%s", why.text);
-		return EXIT_USAGE;
-	}
-	if (status == EXIT_OK && o->filter) {
-		bool found = ptah_record_program(argv, program, sizeof(program)) >= 0;
-
-		status = filters_parse(&command_record, o->filter, found ? program : NULL, filters);
-		config->filters = filters->items;
-		config->filter_count = filters->count;
-	}
-	return status;
+	config->plugin = o->plugin;
+	return EXIT_OK;
 }
 
-static volatile sig_atomic_t forward_to;
-
-static void forward(int signal)
+/* The words that say how, into *config. Returns an exit code. */
+static int configure(const struct options *o, char **argv, struct ptah_record_config *config,
+		     struct filters *filters, int64_t *delay)
 {
-	if (forward_to > 0 && (signal == SIGTERM || signal == SIGHUP))
-		kill((pid_t)forward_to, signal);
-}
+	struct ptah_message why = {""};
+	int status = set_plain(o, argv, config);
 
-/* The terminal sends its signals to the command too; who else signals us means the command. */
-static void hold_signals(void)
-{
-	static const int signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
-	struct sigaction old, pass = {.sa_handler = forward};
-
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
-			sigaction(signals[i], &pass, NULL);
-}
-
-static int record(const struct ptah_record_config *config, struct ptah_record_status *result,
-		  struct ptah_message *why)
-{
-	struct ptah_recorder *r;
-	int status = ptah_recorder_new(config, &r, NULL, why);
-
-	if (status < 0)
-		return status;
-	hold_signals();
-	status = ptah_recorder_start(r);
-	do {
-		ptah_recorder_status(r, result);
-		forward_to = result->pid;
-	} while (status >= 0 && (status = ptah_recorder_poll(r, 100)) > 0);
-	if (status >= 0)
-		status = ptah_recorder_finish(r);
-	ptah_recorder_status(r, result);
-	/* A failure ends the recording, not the command. */
-	while (result->pid && waitpid(result->pid, &result->wait_status, 0) < 0 && errno == EINTR)
-		;
-	snprintf(why->text, sizeof(why->text), "%s", ptah_recorder_why(r));
-	ptah_recorder_free(r);
-	return status;
+	if (status == EXIT_OK)
+		status = set_buffer(o, config);
+	if (status == EXIT_OK)
+		status = set_delay(o, config, delay);
+	if (status == EXIT_OK && o->event && ptah_record_parse_event(o->event, config, &why) < 0)
+		status = wrong("%s", why.text);
+	if (status == EXIT_OK)
+		status = target_parse(&command_record, &o->target, config);
+	if (status == EXIT_OK && config->target == PTAH_RECORD_COMMAND && !config->argv)
+		status = wrong("no command to record\nTry 'ptah record --help'.");
+	/* A place, and not the wish for this recorder. */
+	if (!config->plugin && config->target == PTAH_RECORD_COMMAND &&
+	    config->recorder <= PTAH_RECORDER_QEMU)
+		config->plugin = getenv("PTAH_PLUGIN");
+	return status == EXIT_OK ? set_filters(o, config, filters) : status;
 }
 
 static int run(int argc, char **argv)
 {
 	struct options o = {0};
 	struct ptah_record_config config = {.size = sizeof(config)};
-	struct ptah_record_status result = {.size = sizeof(result)};
-	struct ptah_message why = {""};
 	struct filters filters = {.count = 0};
+	struct control control = {.commands = -1, .acks = -1};
+	struct recording_options recording = {.command = &command_record, .control = &control};
 	int status, first = options_parse(&command_record, argc, argv, &o, &status);
 
 	if (first < 0)
 		return status;
-	if (first >= argc) {
-		fail(&command_record, "no command to record\nTry 'ptah record --help'.");
-		return EXIT_USAGE;
+	status = configure(&o, argv + first, &config, &filters, &recording.delay_ms);
+	if (status == EXIT_OK)
+		status = control_open(&command_record, o.control, &control);
+	if (status == EXIT_OK) {
+		recording.quiet = o.quiet;
+		recording.verbose = o.verbose;
+		recording.no_progress = o.no_progress;
+		recording.dry_run = o.dry_run;
+		recording.chosen = o.recorder || o.qemu || o.plugin;
+		status = recording_run(&config, &recording);
 	}
-	status = configure(&o, argv + first, &config, &filters);
-	if (status != EXIT_OK) {
-		filters_free(&filters);
-		return status;
-	}
-	status = record(&config, &result, &why);
+	control_close(&control);
+	target_free(&config);
 	filters_free(&filters);
-	if (status < 0)
-		return fail(&command_record, "%s", why.text[0] ? why.text : ptah_strerror(status));
-	if (!o.quiet)
-		fprintf(stderr,
-			"[ ptah record: %.3f MB of trace, %" PRIu64 " instructions, %u thread%s "
-			"written to %s%s ]\n",
-			(double)result.trace_bytes / 1e6, result.instructions, result.threads,
-			result.threads == 1 ? "" : "s", o.output ? o.output : "perf.data",
-			result.notes ? "; 'ptah report' tells what was left out" : "");
-	return pass_status(result.wait_status);
+	return status;
 }
 
 const struct command command_record = {
     .name = "record",
-    .usage = "[OPTIONS] [--] COMMAND [ARGUMENTS]",
+    .usage = "[OPTIONS] [--] [COMMAND [ARGUMENTS]]",
     .summary = "run a command and record every branch it takes",
     .details =
-	"Runs COMMAND and writes its Intel PT trace into a perf.data file. No PT hardware and\n"
-	"no privileges are needed: the program runs under qemu-user, whose plugin feeds a\n"
-	"simulated PT processor. Every thread is recorded; children are not. ptah ends with\n"
-	"COMMAND's exit status (128 + N when signal N killed it).",
+	"Runs COMMAND and writes its Intel PT trace into a perf.data file; or records what runs\n"
+	"already (-p, -t, -a, -C) until it ends, COMMAND does, or Ctrl-C is pressed. Without PT\n"
+	"hardware the program runs under qemu-user, whose plugin feeds a simulated PT processor:\n"
+	"no privileges are needed. ptah ends with COMMAND's exit status (128 + N when signal N\n"
+	"killed it).",
     .options = option_defs,
     .run = run,
 };

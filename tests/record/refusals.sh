@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # What cannot be recorded is refused with one sentence, and leaves no file.
+# (Which recorder it would have been may be told before it.)
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 refused() # PATTERN OPTIONS... COMMAND
@@ -8,7 +9,8 @@ refused() # PATTERN OPTIONS... COMMAND
 	shift
 	rm -f perf.data perf.data.old
 	status=0
-	"$PTAH" record "$@" >output 2>errors.txt || status=$?
+	"$PTAH" record "$@" >output 2>said.txt || status=$?
+	grep -v '^\[ ptah record: with the recorder ' said.txt >errors.txt || :
 	[ "$status" -ge 1 ] && [ "$status" -lt 128 ] || fail "$*: status $status"
 	[ "$(wc -l <errors.txt)" = 1 ] || fail "$*: not one line: $(cat errors.txt)"
 	grep -q "$pattern" errors.txt || fail "$*: '$pattern' is not in: $(cat errors.txt)"

@@ -1,0 +1,116 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# --control: commands by fifo and by descriptor, each acknowledged when it has been carried out,
+# and stop, behind which the command goes on.
+. "$PTAH_SOURCE/tests/record/common.sh"
+
+# Waits up to 20 s.
+until_true()
+{
+	until_left=400
+	until "$@"; do
+		until_left=$((until_left - 1))
+		[ $until_left != 0 ] || fail "waited in vain for: $*: $(cat errors.txt)"
+		sleep 0.05
+	done
+}
+
+# begin OPTIONS...: records, by fifo, a shell that runs until there is a file `end`
+begin()
+{
+	rm -f end pid perf.data perf.data.old control ack answers.txt
+	mkfifo control ack
+	# Both open from here on, so that nobody waits for the other end.
+	exec 7<>control 8<>ack
+	"$PTAH" record --control=fifo:control,ack "$@" -- \
+		sh -c 'echo $$ >pid; while [ ! -e end ]; do :; done; exit 5' 2>errors.txt &
+	recorder=$!
+	until_true test -s pid
+}
+
+# command WORDS...: acknowledged within 10 s?
+command_is_acknowledged()
+{
+	echo "$@" >&7
+	timeout 10 head -c 4 <&8 >answer.txt || return 1
+	[ "$(cat answer.txt)" = ack ] || fail "$*: answered $(cat answer.txt)"
+}
+
+finished() # STATUS
+{
+	: >end
+	status=0
+	wait "$recorder" || status=$?
+	[ "$status" = "$1" ] || fail "status $status, not $1: $(cat errors.txt)"
+	exec 7>&- 8>&-
+}
+
+# stop: the file is complete, what runs goes on, and its status counts.
+begin
+command_is_acknowledged ping || fail "no answer to ping"
+command_is_acknowledged evlist || fail "no answer to evlist"
+grep -q '^intel_pt$' errors.txt || fail "evlist: $(cat errors.txt)"
+command_is_acknowledged enable || fail "no answer to enable"
+command_is_acknowledged enable intel_pt//u || fail "no answer to enable of the event"
+command_is_acknowledged stop || fail "no answer to stop"
+until_true grep -q 'written to perf.data' errors.txt
+kill -0 "$(cat pid)" || fail "stop killed the command"
+"$PTAH" report >report.txt 2>notes.txt || fail "after stop: $(cat report.txt notes.txt)"
+perf_agrees
+finished 5
+
+# Commands in one write, an empty line, one that is none and one without end.
+begin
+long=$(printf %0400d 0)
+printf 'ping\n\nnonsense\nsnapshots\nenable cycles\nping %s\nsnapshot\n%s\nping\n' x "$long" >&7
+timeout 10 head -c 8 <&8 >answer.txt || fail "two of them are commands"
+[ "$(cat answer.txt)" = "ack
+ack" ] || fail "answers: $(cat answer.txt)"
+timeout 1 head -c 1 <&8 >answer.txt && fail "acknowledged what is no command"
+[ "$(grep -c 'no such command' errors.txt)" = 5 ] || fail "five are none: $(cat errors.txt)"
+[ "$(grep -c 'snapshots need --snapshot' errors.txt)" = 1 ] || fail "snapshot: $(cat errors.txt)"
+finished 5
+exact
+
+# disable, enable: the file is whole; or the recorder says that it cannot, and nothing is left.
+begin
+if command_is_acknowledged disable; then
+	command_is_acknowledged enable || fail "no answer to enable"
+	finished 5
+	"$PTAH" report >report.txt 2>notes.txt || fail "after a pause: $(cat report.txt notes.txt)"
+	perf_agrees
+	begin -D -1
+	command_is_acknowledged enable || fail "no answer to enable"
+	finished 5
+else
+	finished 1
+	grep -q '^ptah record: the recorder qemu cannot pause' errors.txt || fail "$(cat errors.txt)"
+	[ ! -e perf.data ] || fail "half a recording was left"
+fi
+
+# By descriptors, which the command does not inherit; who gave commands may leave.
+rm -f fds end
+mkfifo in out
+exec 5<>in 6<>out
+echo ping >&5
+"$PTAH" record -q --control=fd:5,6 -- sh -c 'ls /proc/$$/fd >fds' 2>errors.txt ||
+	fail "fd: $(cat errors.txt)"
+timeout 10 head -c 4 <&6 >answer.txt || fail "fd: no answer"
+[ "$(cat answer.txt)" = ack ] || fail "fd: $(cat answer.txt)"
+! grep -q -x '[56]' fds || fail "the command inherited the channel: $(cat fds)"
+exec 5>&- 6>&-
+: | "$PTAH" record -q --control=fd:0 -- true || fail "a channel that is closed"
+exact
+
+# Nobody reads the answers: the recording is not ended by that.
+rm -f perf.data
+(sleep 0.5; echo ping; echo stop) | "$PTAH" record -q --control=fd:0,9 -- \
+	sh -c 'while [ ! -e perf.data ]; do :; done; sleep 1' 2>errors.txt 9>&1 | : || :
+"$PTAH" report >report.txt 2>notes.txt || fail "nobody read the answers: $(cat errors.txt)"
+
+status=0
+: >plain
+"$PTAH" record --control=fifo:plain true 2>errors.txt || status=$?
+[ "$status" = 1 ] && grep -q 'is no fifo' errors.txt || fail "plain file: $(cat errors.txt)"
+"$PTAH" record --control=fifo:nowhere true 2>errors.txt && fail "a fifo that is not there"
+grep -q 'nowhere: No such file' errors.txt || fail "$(cat errors.txt)"

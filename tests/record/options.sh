@@ -1,0 +1,168 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# perf's options: each wrong value is refused with a sentence and status 2, and the right ones
+# mean what they mean to perf.
+. "$PTAH_SOURCE/tests/record/common.sh"
+
+wrong() # SENTENCE OPTIONS...
+{
+	sentence=$1
+	shift
+	status=0
+	"$PTAH" record "$@" true >output.txt 2>errors.txt || status=$?
+	[ "$status" = 2 ] || fail "$*: status $status, not 2: $(cat errors.txt)"
+	grep -q -e "$sentence" errors.txt || fail "$*: '$sentence' is not in: $(cat errors.txt)"
+	[ "$(wc -l <errors.txt)" -le 2 ] || fail "$*: too many lines: $(cat errors.txt)"
+	[ ! -e perf.data ] || fail "$*: a file was made"
+}
+
+# right OPTIONS...: they make sense; whether this machine can do it is another matter
+right()
+{
+	status=0
+	"$PTAH" record --dry-run "$@" true >output.txt 2>errors.txt || status=$?
+	[ "$status" -le 1 ] || fail "$*: status $status: $(cat errors.txt)"
+	[ ! -e perf.data ] || fail "--dry-run $*: a file was made"
+}
+
+rm -f perf.data perf.data.old
+wrong 'list of numbers' -p ''
+wrong 'list of numbers' -p 1x
+wrong 'list of numbers' -p 1,
+wrong 'list of numbers' -p ,1
+wrong 'list of numbers' -p 1-2
+wrong 'list of numbers' -p -1
+wrong 'list of numbers' -p 99999999999999999999
+wrong 'list of numbers' --tid=4294967297
+wrong 'begin at 1' -t 0
+wrong 'list of processors' -C x
+wrong 'list of processors' -C 0,
+wrong 'list of processors' -C '0 1'
+wrong 'the last processor' -C 0-
+wrong 'the last processor' -C 0-x
+wrong 'from the smaller to the larger' -C 3-0
+wrong 'too many' -C 0-2147483647
+wrong 'do not go together' -p 1 -t 1
+wrong 'do not go together' -p 1 -a
+wrong 'do not go together' -t 1 -C 0
+wrong 'does not go with -a' -a --per-thread
+right -C 0
+right -C 0-3,5
+right --cpu=0,0
+right -a -C 0
+right -p $$
+right -p $$,1
+right -t $$
+
+for value in '' x 0 , ,0 ,x 1, -1 1T 1kk 1Kx 18446744073709551615 99999999999G; do
+	wrong 'pages, or a size with' -m "$value"
+done
+wrong 'pages, or a size with' --mmap-pages=1,1,1
+right -m 128
+right -m 512K,1M
+right -m ,16
+right --mmap-pages=1M
+
+# What perf makes of a number and of a size: it says how many pages, for -m N.
+# An emulated processor's buffers are 64 KiB to 64 MiB: others are refused by their bytes.
+pages()
+{
+	perf record -m "$1" -e dummy -o perf.out true 2>&1 |
+		sed -n 's/^rounding mmap pages size to .* (\([0-9]*\) pages)$/\1/p' | head -1
+}
+if command -v perf >/dev/null; then
+	compared=0
+	for value in 3 5 9K 20001B 16385 65M; do
+		n=$(pages "$value")
+		[ -n "$n" ] || continue
+		compared=$((compared + 1))
+		wrong "buffer of $((n * $(getconf PAGESIZE))) bytes" --recorder=qemu -m ",$value"
+	done
+	[ "$compared" != 0 ] || echo "perf records nothing here: -m not compared"
+fi
+wrong "buffer of $((2 * $(getconf PAGESIZE))) bytes" --recorder=qemu -m 64,2
+wrong "buffer of 8192 bytes" --recorder=qemu -m ,8K
+
+wrong 'not a size' -Sx
+wrong 'not a size' -S0
+wrong 'not a size' --snapshot=1Q
+wrong 'not a size' -See
+wrong 'not larger than the buffer' -S1M -m ,64K
+wrong 'say one of them' -S --stop-when-full
+wrong 'goes neither with' -S --buffer 64K
+wrong 'goes neither with' -m ,64K --buffer 64K
+right -S
+right -Se
+right -S64K
+right -Se64K
+right --snapshot=e
+right -S 64K
+right -S64K -m ,1M
+
+wrong 'milliseconds' -D x
+wrong 'milliseconds' -D ''
+wrong 'milliseconds' -D -2
+wrong 'milliseconds' -D 1-2
+wrong 'never begin' -D -1
+right -D 0
+
+wrong "'fd:' or 'fifo:' is missing" --control=x
+wrong 'neither' --control=pipe:1
+wrong 'a name is missing' --control=fd:
+wrong 'a name is missing' --control=fifo:a,
+wrong 'no such descriptor' --control=fd:99
+wrong 'no such descriptor' --control=fd:x
+wrong 'no such descriptor' --control=fd:0,99
+wrong 'it takes' --recorder=intel
+wrong "are the recorder qemu's" --recorder=ptrace --qemu=qemu-x86_64
+wrong 'cannot go into a pipe' -o -
+wrong 'once' -e intel_pt//u -e dummy
+wrong 'once' --filter 'filter main' --filter 'filter main'
+wrong 'the event is' -e cycles
+wrong 'PSB period' --psb-period=5000
+wrong 'unknown option --nonsense' --nonsense
+wrong 'unknown option -x' -vqx
+wrong 'takes no value' --quiet=1
+
+# perf's that make no sense here say why.
+for option in -F -c -g -b --call-graph=dwarf --branch-filter=any -W -R; do
+	wrong 'takes no samples' $option
+done
+wrong 'user code' --all-user
+wrong 'name the' -u root
+wrong 'one plain file' -z
+wrong 'one plain file' --switch-output=1G
+right --switch-events -i -v
+
+status=0
+"$PTAH" record 2>errors.txt || status=$?
+[ "$status" = 2 ] || fail "nothing to record: status $status"
+"$PTAH" record -vo 2>out.txt && fail "-vo without a file"
+grep -q 'output needs a value' out.txt || fail "-vo: $(cat out.txt)"
+grep -q 'no command to record' errors.txt || fail "nothing to record: $(cat errors.txt)"
+
+# A file that is there is not touched by --dry-run.
+echo old >perf.data
+"$PTAH" record --dry-run --recorder=qemu true 2>errors.txt || fail "--dry-run: $(cat errors.txt)"
+[ "$(cat perf.data)" = old ] && [ ! -e perf.data.old ] || fail "--dry-run touched perf.data"
+grep -q 'with the recorder qemu, as asked for' errors.txt || fail "$(cat errors.txt)"
+rm -f perf.data
+
+# Which recorder, and why, in one line; -q says nothing at all.
+"$PTAH" record true 2>errors.txt
+[ "$(grep -c 'with the recorder' errors.txt)" = 1 ] || fail "which recorder? $(cat errors.txt)"
+"$PTAH" record -q true 2>errors.txt
+[ ! -s errors.txt ] || fail "-q: $(cat errors.txt)"
+
+# As the command ended.
+for wanted in 0 1 7 255; do
+	status=0
+	"$PTAH" record -q -- sh -c "exit $wanted" || status=$?
+	[ "$status" = "$wanted" ] || fail "status $status, not $wanted"
+done
+status=0
+"$PTAH" record -q -- sh -c 'kill -9 $$' 2>errors.txt || status=$?
+[ "$status" = 137 ] || fail "killed: status $status, not 137: $(cat errors.txt)"
+status=0
+"$PTAH" record -q -- ./no-such-command 2>errors.txt || status=$?
+[ "$status" = 1 ] || fail "no command: status $status, not 1"
