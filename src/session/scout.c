@@ -21,6 +21,7 @@ struct scout {
 	size_t next_piece;
 	bool done;
 	uint64_t safe;
+	uint64_t now; /* it is later than this */
 	bool away;   /* not in user code ... */
 	bool kernel; /* ... but in traced kernel code */
 	bool moved;  /* CR3 has changed on this stay */
@@ -108,6 +109,13 @@ static void add_stay(struct scout *s, uint64_t end)
 /* At `offset` it is `time` at least. */
 static void on_time(struct scout *s, uint64_t time, uint64_t offset)
 {
+	const bool later = time > s->now;
+
+	if (later)
+		s->now = time;
+	/* What came before this stamp came before the switch. */
+	if (later && !is_due(s, time))
+		s->stays = (struct stays){0};
 	if (!is_due(s, time) || (s->away && !s->kernel))
 		return;
 	if (!s->stays.count) {
