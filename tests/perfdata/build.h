@@ -60,9 +60,10 @@ static inline void build_record(struct perfdata_buffer *b, uint32_t type, uint16
 {
 	perfdata_put32(b, type);
 	perfdata_put16(b, misc);
-	perfdata_put16(b, (uint16_t)(8 + body->size + (type >= PERFDATA_USER ? 0
-							: build_has_cpus(b)   ? 24
-									      : 16)));
+	perfdata_put16(b, (uint16_t)(8 + body->size +
+				     (type >= PERFDATA_USER ? 0
+				      : build_has_cpus(b)   ? 24
+							    : 16)));
 	perfdata_put(b, body->bytes, body->size);
 	if (type >= PERFDATA_USER)
 		return;
