@@ -882,7 +882,7 @@ int perfdata_writer_open(const struct perfdata_writer_config *config,
 	status = w->take ? 0 : open_file(w);
 	if (status >= 0)
 		status = write_header(w);
-	if (status >= 0)
+	if (status >= 0 && w->pmu_type)
 		status = write_info(w, config);
 	if (status >= 0)
 		status = perfdata_writer_flush(w);

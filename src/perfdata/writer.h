@@ -46,7 +46,7 @@ struct perfdata_event {
 struct perfdata_driver {
 	const struct perfdata_event *events; /* instead of the one that others get */
 	size_t event_count;
-	uint32_t pmu_type;
+	uint32_t pmu_type; /* 0: no trace, and no AUXTRACE_INFO */
 	const char *pmus;  /* all of the machine: "TYPE NAME\n" each; NULL: intel_pt alone */
 	const char *cpuid; /* "GenuineIntel,6,158,10"; NULL: not told */
 	/* Bits of attr.config: enum perfdata_pt_info has the same names. */

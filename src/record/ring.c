@@ -108,6 +108,12 @@ int ring_read_records(struct ring *ring,
 	return status < 0 ? status : 0;
 }
 
+bool ring_is_filling(const struct ring *ring)
+{
+	return __atomic_load_n(&ring->page->data_head, __ATOMIC_RELAXED) - ring->page->data_tail >=
+	       ring->data_size / 4;
+}
+
 bool ring_read_trace(struct ring *ring, struct ring_trace *trace)
 {
 	uint64_t head = __atomic_load_n(&ring->page->aux_head, __ATOMIC_ACQUIRE);

@@ -48,6 +48,9 @@ int ring_read_records(struct ring *ring,
 		      int (*take)(void *context, const uint8_t *record, size_t size),
 		      void *context);
 
+/* Whether a quarter of the place for records is taken. */
+bool ring_is_filling(const struct ring *ring);
+
 /* Trace, in one piece; the bytes are there until the next call. */
 struct ring_trace {
 	const uint8_t *bytes;
