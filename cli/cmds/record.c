@@ -15,10 +15,11 @@ struct options {
 	const char *output, *qemu, *plugin, *event, *filter;
 	bool no_retcomp, long_tnt, quiet, stop_when_full;
 	uint64_t psb_period, snapshot, buffer;
-	int clock;
+	int clock, recorder;
 };
 
 static const char *const clocks[] = {"insn", "host", NULL};
+static const char *const recorders[] = {"best", "hardware", "qemu", "ptrace", NULL};
 
 static const struct option_def option_defs[] = {
     {"output", 'o', OPTION_TEXT, offsetof(struct options, output), "FILE",
@@ -41,6 +42,8 @@ static const struct option_def option_defs[] = {
      "trace bytes between PSB+ (default: 4096; a power of two)", NULL},
     {"clock", 0, OPTION_CHOICE, offsetof(struct options, clock), "CLOCK",
      "insn or host: what TSC counts (default: insn, repeatable)", clocks},
+    {"recorder", 0, OPTION_CHOICE, offsetof(struct options, recorder), "RECORDER",
+     "best, hardware, qemu or ptrace (default: best)", recorders},
     {"qemu", 0, OPTION_TEXT, offsetof(struct options, qemu), "PATH",
      "the emulator (default: qemu-x86_64)", NULL},
     {"plugin", 0, OPTION_TEXT, offsetof(struct options, plugin), "PATH",
@@ -80,6 +83,7 @@ static int configure(const struct options *o, char **argv, struct ptah_record_co
 	config->psb_period = (uint32_t)o->psb_period;
 	config->no_retcomp = o->no_retcomp;
 	config->long_tnt = o->long_tnt;
+	config->recorder = (enum ptah_recorder_kind)o->recorder;
 	config->qemu = o->qemu;
 	config->plugin = o->plugin ? o->plugin : getenv("PTAH_PLUGIN");
 	config->buffer = o->snapshot	     ? PTAH_RECORD_SNAPSHOT
