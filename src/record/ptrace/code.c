@@ -22,6 +22,7 @@
 #define BUCKETS	 4096
 #define INSNS	 16384
 #define MAX_MAPS 65536
+#define RUN_MAX	 4096
 
 struct shadow {
 	uint64_t page;
@@ -33,7 +34,7 @@ struct shadow {
 
 /* An instruction that was met, with the bytes that it had. */
 struct cached {
-	bool used;
+	uint16_t run; /* bytes from it to behind the next branch; 0: not used */
 	struct insn insn;
 };
 
@@ -171,7 +172,7 @@ static bool parse_map(char *line, struct traced_map *map)
 	    access[2] != 'x')
 		return false;
 	line[strcspn(line, "\n")] = '\0';
-	*map = (struct traced_map){.start = start, .end = end, .offset = offset};
+	*map = (struct traced_map){.start = start, .end = end, .offset = offset, .inode = inode};
 	if (path && (leads_to(line + path, inode) || !strcmp(line + path, "[vdso]")))
 		map->path = strdup(line + path);
 	return true;
@@ -246,27 +247,43 @@ static bool was_told(const struct process *p, uint64_t start, uint64_t end)
 }
 
 /* A map that was not there before. */
-static void tell_map(struct process *p, struct traced_map *map, uint64_t time)
+static void add_map(struct process *p, struct traced_map *map, uint64_t time)
+{
+	drop_shadows(p, map->start, map->end);
+	if (was_told(p, map->start, map->end))
+		map->change = p->changed = time;
+	if (map->path)
+		note_filters(p, map);
+}
+
+/*
+ * Code runs in the map for the first time. What has been deleted or replaced
+ * since it was mapped is as if it were in no file.
+ */
+static void tell_map(struct process *p, struct traced_map *map)
 {
 	struct tracer_message message = {
 	    .type = TRACER_MAP,
 	    .pid = p->pid,
 	    .tid = p->pid,
-	    .tsc = time,
 	    .address = map->start,
 	    .length = map->end - map->start,
 	    .value = map->offset,
 	};
 
-	drop_shadows(p, map->start, map->end);
-	if (was_told(p, map->start, map->end))
-		map->change = time;
+	map->told = true;
+	if (map->path && map->path[0] == '/' && !leads_to(map->path, map->inode)) {
+		free(map->path);
+		map->path = NULL;
+	}
 	if (!map->path)
 		return;
 	message.size = (uint32_t)strlen(map->path);
+	message.tsc = p->changed = tracer_change_time(p->r);
+	if (was_told(p, map->start, map->end))
+		map->change = message.tsc;
 	tracer_send(p->r, &message, map->path);
 	keep_told(p, map->start, map->end);
-	note_filters(p, map);
 }
 
 /* Takes over what is already known of the map. False: it is new. */
@@ -275,6 +292,7 @@ static bool keep_known(const struct process *p, struct traced_map *map)
 	for (size_t i = 0; i < p->map_count; i++) {
 		if (same_map(&p->maps[i], map)) {
 			map->change = p->maps[i].change;
+			map->told = p->maps[i].told;
 			return true;
 		}
 	}
@@ -308,8 +326,8 @@ static void read_maps(struct process *p)
 		if (keep_known(p, &maps[i]))
 			continue;
 		if (!time)
-			time = p->changed = tracer_change_time(p->r);
-		tell_map(p, &maps[i], time);
+			time = tracer_change_time(p->r);
+		add_map(p, &maps[i], time);
 	}
 	free(line);
 	fclose(file);
@@ -320,14 +338,12 @@ static void read_maps(struct process *p)
 		memset(p->cache, 0, INSNS * sizeof(*p->cache));
 }
 
-static const struct traced_map *find_map(const struct process *p, uint64_t address)
+static struct traced_map *find_map(struct process *p, uint64_t address)
 {
-	static const struct traced_map nowhere;
-
 	for (size_t i = 0; i < p->map_count; i++)
 		if (address >= p->maps[i].start && address < p->maps[i].end)
 			return &p->maps[i];
-	return &nowhere;
+	return &p->nowhere;
 }
 
 /* Bytes */
@@ -338,35 +354,39 @@ struct comparison {
 	uint64_t change; /* the last change these pages saw */
 };
 
-static struct comparison compare(struct process *p, const struct insn *insn,
+static struct comparison compare(struct process *p, uint64_t ip, const uint8_t *bytes, size_t n,
 				 const struct traced_map *map)
 {
 	struct comparison c = {.change = map->change};
 
-	for (size_t i = 0; i < insn->size; i++) {
-		struct shadow *s = shadow_page(p, (insn->ip + i) & ~(PAGE - 1), map);
-		size_t at = (insn->ip + i) % PAGE;
+	for (size_t i = 0; i < n;) {
+		struct shadow *s = shadow_page(p, (ip + i) & ~(PAGE - 1), map);
 
 		if (s && s->change > c.change)
 			c.change = s->change;
-		if (!s || !(s->known[at / 8] >> at % 8 & 1))
-			c.fresh = true;
-		else if (s->bytes[at] != insn->bytes[i])
-			c.changed = true;
+		do {
+			size_t at = (ip + i) % PAGE;
+
+			if (!s || !(s->known[at / 8] >> at % 8 & 1))
+				c.fresh = true;
+			else if (s->bytes[at] != bytes[i])
+				c.changed = true;
+			i++;
+		} while (i < n && (ip + i) % PAGE);
 	}
 	return c;
 }
 
-static void remember(struct process *p, const struct insn *insn, const struct traced_map *map,
-		     uint64_t change)
+static void remember(struct process *p, uint64_t ip, const uint8_t *bytes, size_t n,
+		     const struct traced_map *map, uint64_t change)
 {
-	for (size_t i = 0; i < insn->size; i++) {
-		struct shadow *s = shadow_page(p, (insn->ip + i) & ~(PAGE - 1), map);
-		size_t at = (insn->ip + i) % PAGE;
+	for (size_t i = 0; i < n; i++) {
+		struct shadow *s = shadow_page(p, (ip + i) & ~(PAGE - 1), map);
+		size_t at = (ip + i) % PAGE;
 
 		if (!s)
 			return;
-		s->bytes[at] = insn->bytes[i];
+		s->bytes[at] = bytes[i];
 		s->known[at / 8] |= (uint8_t)(1 << at % 8);
 		if (change)
 			s->change = change;
@@ -374,27 +394,25 @@ static void remember(struct process *p, const struct insn *insn, const struct tr
 }
 
 /* Makes sure that the decoder will know these bytes. */
-static void account_for(struct process *p, const struct insn *insn)
+static void account_for(struct process *p, uint64_t ip, const uint8_t *bytes, size_t n)
 {
-	const struct traced_map *map = find_map(p, insn->ip);
-	struct comparison c = compare(p, insn, map);
+	struct traced_map *map = find_map(p, ip);
 	struct tracer_message message = {
-	    .type = TRACER_CODE,
-	    .pid = p->pid,
-	    .size = insn->size,
-	    .address = insn->ip,
-	    .tsc = p->born,
-	};
+	    .type = TRACER_CODE, .pid = p->pid, .size = (uint32_t)n, .address = ip, .tsc = p->born};
+	struct comparison c;
 
+	if (!map->told)
+		tell_map(p, map);
+	c = compare(p, ip, bytes, n, map);
 	if (!c.fresh && !c.changed)
 		return;
 	if (c.changed)
 		c.change = p->changed = tracer_change_time(p->r);
 	if (c.change)
 		message.tsc = c.change;
-	tracer_send(p->r, &message, insn->bytes);
-	remember(p, insn, map, c.changed ? c.change : 0);
-	keep_told(p, insn->ip, insn->end);
+	tracer_send(p->r, &message, bytes);
+	remember(p, ip, bytes, n, map, c.changed ? c.change : 0);
+	keep_told(p, ip, ip + n);
 }
 
 /* Instructions */
@@ -432,11 +450,57 @@ static bool decode(struct insn *insn, uint64_t ip, const uint8_t *bytes, size_t 
 	return true;
 }
 
-bool code_fetch(struct process *p, uint64_t ip, struct insn *insn)
+static struct cached *place_of(const struct process *p, uint64_t ip)
 {
-	uint8_t bytes[X86_MAX_SIZE];
-	struct cached *c;
-	size_t n;
+	return &p->cache[bucket(ip, INSNS)];
+}
+
+/*
+ * Reads the instructions from ip on up to the first branch, and accounts for all
+ * of them at once: a decoder takes such a run as a whole, so it must not find a
+ * part of it as it was before.
+ */
+static bool read_run(struct process *p, uint64_t ip, struct insn *insn)
+{
+	uint8_t bytes[RUN_MAX];
+	size_t n = read_some(p, ip, bytes, sizeof(bytes)), size = 0, done = 0;
+	struct insn one = {.kind = PTAH_INSN_OTHER};
+
+	while (one.kind == PTAH_INSN_OTHER && decode(&one, ip + size, bytes + size, n - size)) {
+		if (!size)
+			*insn = one;
+		size += one.size;
+	}
+	for (; done < size; done += one.size) {
+		struct cached *c = place_of(p, ip + done);
+
+		decode(&one, ip + done, bytes + done, n - done);
+		*c = (struct cached){.run = (uint16_t)(size - done), .insn = one};
+	}
+	if (size)
+		account_for(p, ip, bytes, size);
+	return size > 0;
+}
+
+/* Are the bytes that begin at ip those that the cached run of instructions had? */
+static bool is_current(struct process *p, const struct cached *c, uint64_t ip, bool begins)
+{
+	uint8_t bytes[RUN_MAX];
+	struct comparison now;
+
+	if (!c->run || c->insn.ip != ip || !code_read(p, ip, bytes, begins ? c->run : c->insn.size))
+		return false;
+	if (memcmp(bytes, c->insn.bytes, c->insn.size) != 0)
+		return false;
+	if (!begins)
+		return true;
+	now = compare(p, ip, bytes, c->run, find_map(p, ip));
+	return !now.changed && !now.fresh;
+}
+
+bool code_fetch(struct process *p, uint64_t ip, bool begins, struct insn *insn)
+{
+	const struct cached *c;
 
 	if (p->stale)
 		read_maps(p);
@@ -444,15 +508,9 @@ bool code_fetch(struct process *p, uint64_t ip, struct insn *insn)
 		p->cache = calloc(INSNS, sizeof(*p->cache));
 	if (!p->cache)
 		return false;
-	n = read_some(p, ip, bytes, sizeof(bytes));
-	c = &p->cache[bucket(ip, INSNS)];
-	if (!c->used || c->insn.ip != ip || n < c->insn.size ||
-	    memcmp(c->insn.bytes, bytes, c->insn.size) != 0) {
-		c->used = n && decode(&c->insn, ip, bytes, n);
-		if (!c->used)
-			return false;
-		account_for(p, &c->insn);
-	}
+	c = place_of(p, ip);
+	if (!is_current(p, c, ip, begins))
+		return read_run(p, ip, insn);
 	*insn = c->insn;
 	return true;
 }

@@ -91,7 +91,8 @@ void stops_resume(struct thread *t)
 	} else if (t->in_syscall) {
 		how = PTRACE_SYSCALL;
 	} else {
-		t->known = code_fetch(t->process, t->ip, &t->insn);
+		t->known = code_fetch(t->process, t->ip, !t->follows, &t->insn);
+		t->follows = false;
 		/* A handler is only stopped at by a step. */
 		if ((t->restart || (t->known && t->insn.syscall)) && !caught)
 			how = PTRACE_SYSCALL;
@@ -150,7 +151,7 @@ static bool pass_vsyscall(struct thread *t, const struct user_regs_struct *regs)
 		uint64_t to;
 
 		if (code_read(t->process, regs->rsp - back, &to, sizeof(to)) &&
-		    code_fetch(t->process, to, &t->insn) && !t->insn.syscall &&
+		    code_fetch(t->process, to, true, &t->insn) && !t->insn.syscall &&
 		    may_lead(&t->insn, regs->rip)) {
 			trace_pass(t, &t->insn, regs->rip);
 			return true;
@@ -171,13 +172,14 @@ static void completed(struct thread *t, const struct user_regs_struct *regs)
 	} else if (t->known && t->insn.covers) {
 		trace_pass(t, &t->insn, t->insn.end);
 		t->ip = t->insn.end;
-		t->known = code_fetch(t->process, t->ip, &t->insn);
+		t->known = code_fetch(t->process, t->ip, true, &t->insn);
 		passed = t->known && may_lead(&t->insn, regs->rip);
 		if (passed)
 			trace_pass(t, &t->insn, regs->rip);
 	}
 	if (passed && t->insn.pushf)
 		clean_flags(t, regs);
+	t->follows = passed && t->insn.kind == PTAH_INSN_OTHER;
 	if (!passed)
 		trace_lose(t);
 }
@@ -222,7 +224,7 @@ static void call(struct thread *t, uint64_t ip, const struct user_regs_struct *r
 {
 	if (t->ip != ip || !t->known) {
 		t->ip = ip;
-		t->known = code_fetch(t->process, ip, &t->insn);
+		t->known = code_fetch(t->process, ip, true, &t->insn);
 	}
 	if (t->known && t->insn.syscall)
 		trace_call(t, &t->insn);

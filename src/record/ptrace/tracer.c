@@ -181,6 +181,7 @@ struct process *tracer_add_process(struct tracer *r, int32_t pid, const struct p
 	p->pid = pid;
 	p->memory = -1;
 	p->stale = true;
+	p->nowhere.told = true;
 	p->born = tracer_change_time(r);
 	if (like)
 		code_copy(p, like);

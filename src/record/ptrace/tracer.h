@@ -80,7 +80,8 @@ struct shadow;
 struct cached;
 
 struct traced_map {
-	uint64_t start, end, offset;
+	uint64_t start, end, offset, inode;
+	bool told;
 	uint64_t change; /* when it took the place of another; 0: it did not */
 	char *path;	 /* NULL: no file that can be read again */
 };
@@ -97,6 +98,7 @@ struct process {
 	uint64_t
 	    changed; /* the last change of code; whoever runs code later has a PSB+ behind it */
 	struct traced_map *maps, *told;
+	struct traced_map nowhere; /* for what is in no map */
 	size_t map_count, told_count, told_capacity;
 	struct shadow **shadows;
 	struct cached *cache;
@@ -115,6 +117,7 @@ struct thread {
 	uint64_t ip;
 	struct insn insn; /* at ip, if `known` */
 	bool known;
+	bool follows; /* the one before it was no branch */
 	bool running; /* no stop has been reported since it was resumed */
 	bool fresh;   /* has not been seen yet */
 	bool waits;   /* our command before its execve */
@@ -171,8 +174,11 @@ struct process *tracer_add_process(struct tracer *r, int32_t pid, const struct p
 uint64_t tracer_status(int32_t tid, const char *name, int base);
 
 /* code.c: what is mapped, what runs */
-/* The instruction at ip. False when there is none that can be read and decoded. */
-bool code_fetch(struct process *p, uint64_t ip, struct insn *insn);
+/*
+ * The instruction at ip; `begins`: a branch or the kernel led there. False when
+ * there is none that can be read and decoded.
+ */
+bool code_fetch(struct process *p, uint64_t ip, bool begins, struct insn *insn);
 bool code_read(struct process *p, uint64_t address, void *bytes, size_t n);
 /* execve: everything is gone. */
 void code_forget_all(struct process *p);
