@@ -12,7 +12,7 @@
  * maps are also told from system calls, so there is a lock of our own.
  */
 #include "record/qemu/plugin.h"
-#include "x86/x86.h"
+#include "record/insn.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -407,27 +407,6 @@ static uint64_t account_for(uint64_t address, const uint8_t *bytes, size_t n)
 
 /* Blocks */
 
-static unsigned kind_of(const struct x86_insn *insn, const uint8_t *bytes, uint64_t end)
-{
-	if (insn->rep)
-		return KIND_REP;
-	if (insn->class == PTAH_INSN_CALL && insn->target == end)
-		return KIND_ZERO_CALL;
-	if (insn->class == PTAH_INSN_PTWRITE)
-		return PTAH_INSN_OTHER;
-	/* Far calls through a gate leave user mode; FF /3 stays. */
-	if (insn->class == PTAH_INSN_FAR_CALL) {
-		for (unsigned i = 0; i < insn->size; i++) {
-			if (bytes[i] == 0xff)
-				return PTAH_INSN_FAR_CALL;
-			if (bytes[i] == 0xcc || bytes[i] == 0xcd || bytes[i] == 0xf1 ||
-			    bytes[i] == 0x0f)
-				return KIND_KERNEL;
-		}
-	}
-	return insn->class;
-}
-
 static const uint8_t *insn_bytes(const struct qemu_plugin_insn *insn, uint8_t *buffer, size_t *n)
 {
 	*n = qemu_plugin_insn_size(insn);
@@ -461,18 +440,9 @@ static void read_insns(struct block *b, const struct qemu_plugin_tb *tb, uint8_t
 		b->end += insn.size;
 		b->sizes[b->ninsn++] = insn.size;
 		b->last_size = insn.size;
-		b->kind = (uint8_t)kind_of(&insn, p, b->end);
+		b->kind = (uint8_t)insn_kind(&insn, p, b->end);
 		b->target = b->kind == KIND_REP ? b->end - insn.size : insn.target;
 	}
-}
-
-/* INT n, INT3, INTO, INT1 and not SYSCALL or SYSENTER, of which both are far calls. */
-static bool is_interrupt(const uint8_t *insn)
-{
-	while (*insn == 0x66 || *insn == 0x67 || *insn == 0xf2 || *insn == 0xf3 ||
-	       (*insn & 0xf0) == 0x40)
-		insn++;
-	return *insn != 0x0f;
 }
 
 /* `last`: its last instruction. */
@@ -486,7 +456,7 @@ static uint32_t flags_of(const struct block *b, const uint8_t *last, uint64_t ch
 		flags |= BLOCK_STEP;
 	if (change)
 		flags |= BLOCK_CHANGED;
-	if (b->kind == KIND_KERNEL && is_interrupt(last))
+	if (b->kind == KIND_KERNEL && insn_is_interrupt(last))
 		flags |= BLOCK_INT;
 	if (b->kind == KIND_KERNEL || b->kind == PTAH_INSN_FAR_CALL ||
 	    b->kind == PTAH_INSN_FAR_RETURN || b->kind == PTAH_INSN_FAR_JUMP)

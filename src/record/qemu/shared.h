@@ -19,33 +19,25 @@
 #ifndef PTAH_RECORD_QEMU_SHARED_H
 #define PTAH_RECORD_QEMU_SHARED_H
 
-#include "model/processor.h"
+#include "record/insn.h"
+#include "record/output.h"
 
-#include <ptah/engine.h>
 #include <ptah/event.h>
 
 #include <stdatomic.h>
 
 #define SHARED_MAGIC	    0x50544148u
 #define SHARED_THREADS	    512
-#define SHARED_STAGING	    (64u << 10)
-#define SHARED_RATIO	    20 /* bus clocks of the processor's maximum, and TSC per crystal tick */
-#define SHARED_TSC_N	    100
-#define SHARED_TSC_D	    1
+#define SHARED_STAGING	    OUTPUT_STAGING
+#define SHARED_RATIO	    OUTPUT_RATIO
+#define SHARED_TSC_N	    OUTPUT_TSC_N
+#define SHARED_TSC_D	    OUTPUT_TSC_D
 #define SHARED_FILTERS	    4
 #define SHARED_PATH	    4096
 #define SHARED_MESSAGES	    (4u << 20)
 #define SHARED_MESSAGE_MAX  8192
 #define SHARED_THREAD_BYTES 8192
 #define SHARED_CLOCK_HOST   1u
-
-/* Block kinds: enum ptah_insn_class for the last instruction, and these. */
-enum shared_kind {
-	KIND_REP = PTAH_INSN_CLASS_MAX, /* ends with a rep instruction, one iteration a time */
-	KIND_ZERO_CALL,			/* a direct call to the next instruction */
-	KIND_KERNEL,			/* INT n and the like: leaves user mode */
-	KIND_MAX
-};
 
 /* One thread's recording at an instant between two blocks. */
 struct shared_state {
