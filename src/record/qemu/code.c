@@ -55,6 +55,27 @@ static size_t bucket(uint64_t key)
 	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 48) % BUCKETS;
 }
 
+/* fork */
+
+void plugin_code_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void plugin_code_unlock(bool in_child)
+{
+	if (in_child)
+		pthread_mutex_init(&lock, NULL);
+	else
+		pthread_mutex_unlock(&lock);
+}
+
+/* What is told with time 0 has been so since the process began. */
+static uint64_t time_to_tell(uint64_t change)
+{
+	return change ? change : plugin.birth;
+}
+
 /* Signal handlers */
 
 static bool contains(const uint64_t *list, size_t n, uint64_t value)
@@ -204,7 +225,7 @@ static struct map *require_map(uint64_t address)
 	if (again && fresh.path)
 		fresh.change = plugin_change_time();
 	if (fresh.path) {
-		tell_map(&fresh, fresh.change);
+		tell_map(&fresh, time_to_tell(fresh.change));
 		plugin_output_map(fresh.path, fresh.start, fresh.end, fresh.file_offset);
 	}
 	map = keep_map(&fresh);
@@ -329,7 +350,7 @@ static uint64_t account_for(uint64_t address, const uint8_t *bytes, size_t n)
 	c = compare(bytes, n, address, map);
 	change = c.changed ? plugin_change_time() : c.change;
 	if (c.fresh || c.changed) {
-		tell_code(address, bytes, n, change);
+		tell_code(address, bytes, n, time_to_tell(change));
 		remember(bytes, n, address, map, c.changed ? change : 0);
 	}
 	return change;

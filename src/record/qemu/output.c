@@ -33,6 +33,19 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ptah_trace_range ranges[SHARED_FILTERS];
 static _Atomic unsigned ranges_known; /* changes so far */
 
+void plugin_output_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void plugin_output_unlock(bool in_child)
+{
+	if (in_child)
+		pthread_mutex_init(&lock, NULL);
+	else
+		pthread_mutex_unlock(&lock);
+}
+
 /* A processor with everything, and more memory than a process has. */
 static const struct ptah_model_processor processor = {
     .name = "recorder",

@@ -41,6 +41,10 @@ struct plugin {
 	size_t (*copy_insn)(const struct qemu_plugin_insn *insn, void *bytes, size_t n);
 	bool recorder_gone;
 	uint64_t guest_base;
+	/* When the process began with what it runs: by fork or by execve. 0: the command. What is
+	 * told of the memory it has had ever since bears this time. */
+	uint64_t birth;
+	char *program; /* path of the file that runs; NULL: not known */
 };
 
 /* One process, one plugin: QEMU's interface passes no context along. */
@@ -49,6 +53,8 @@ extern struct plugin plugin;
 /* messages.c: to the recorder */
 void plugin_send(const struct shared_message *message, const void *payload);
 void plugin_note(const char *text);
+/* A message of this process. */
+void plugin_send_text(unsigned type, int32_t tid, const char *text);
 void plugin_wait(_Atomic uint64_t *word, uint64_t old);
 
 /* code.c: what is mapped, what was translated */
@@ -65,6 +71,17 @@ void plugin_output_end(struct shared_thread *t);
 void plugin_output_refresh(struct shared_thread *t);
 /* A file has been mapped, in which code of a filter may lie. */
 void plugin_output_map(const char *path, uint64_t start, uint64_t end, uint64_t file_offset);
+
+/* fork: the process must be as it is here in its child, with the locks free. */
+void plugin_code_lock(void);
+void plugin_code_unlock(bool in_child);
+void plugin_output_lock(void);
+void plugin_output_unlock(bool in_child);
+
+/* exec.c: another program in this process */
+void plugin_before_exec(unsigned vcpu, uint64_t path, uint64_t argv, uint64_t environment);
+/* It has begun in this one. */
+void plugin_after_exec(const char *name);
 
 /* trace.c: threads and their traces */
 void plugin_trace_init(void);

@@ -20,9 +20,11 @@
 #include "base/path_hash.h"
 #include "model/emit.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -45,7 +47,6 @@ enum {
 static const struct block sentinel = {.slow = BLOCK_SENTINEL};
 static struct shared_thread untraced; /* `prev` is the sentinel for ever */
 static struct shared_thread *threads[VCPUS];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool env_checked, env_trusted, stopped;
 
 static struct shared_thread *thread_of(unsigned vcpu)
@@ -519,7 +520,6 @@ static void check_env(const uint64_t *env)
 {
 	uint64_t argc, first = 0, last = 0;
 
-	env_checked = true;
 	if (!plugin_read((uint64_t)(uintptr_t)env - plugin.guest_base, &argc, 8))
 		return;
 #ifndef PTAH_NO_REGISTERS /* a test builds the plugin without */
@@ -563,20 +563,33 @@ static void on_signal(struct shared_thread *t, const struct block *prev,
 
 /* Threads */
 
+/* Other processes look for one at the same time. */
 static struct shared_thread *take_slot(unsigned *number)
 {
 	for (unsigned i = 0; i < SHARED_THREADS; i++) {
 		struct shared_thread *t = plugin_slot(i);
 		uint32_t free_slot = THREAD_FREE;
 
-		if (atomic_load(&t->state) == THREAD_FREE) {
+		if (atomic_load(&t->state) == THREAD_FREE &&
+		    atomic_compare_exchange_strong(&t->state, &free_slot, THREAD_TAKEN)) {
 			memset((uint8_t *)t + sizeof(t->state), 0, sizeof(*t) - sizeof(t->state));
+			t->pid = getpid();
 			*number = i;
-			if (atomic_compare_exchange_strong(&t->state, &free_slot, THREAD_ACTIVE))
-				return t;
+			return t;
 		}
 	}
 	return NULL;
+}
+
+/* The first block of all. */
+static void begin_process(const uint64_t *env)
+{
+	const char *(*path)(void);
+
+	env_checked = true;
+	check_env(env);
+	*(void **)&path = dlsym(RTLD_DEFAULT, "qemu_plugin_path_to_binary");
+	plugin.program = path ? realpath(path(), NULL) : NULL;
 }
 
 static void begin_thread(unsigned vcpu)
@@ -586,15 +599,12 @@ static void begin_thread(unsigned vcpu)
 	struct shared_thread *t;
 	unsigned slot = 0;
 
-	pthread_mutex_lock(&lock);
 	t = take_slot(&slot);
-	pthread_mutex_unlock(&lock);
 	threads[vcpu % VCPUS] = &untraced;
 	if (!t) {
 		plugin_note("more than 512 threads at a time: some were not recorded");
 		return;
 	}
-	t->pid = getpid();
 	t->tid = (int32_t)syscall(SYS_gettid);
 	t->prev = &sentinel;
 	t->timed = h->trace.mtc || h->trace.cyc;
@@ -602,10 +612,12 @@ static void begin_thread(unsigned vcpu)
 	lift_clock(t, atomic_load(&plugin.shared->clock));
 	t->before = t->told = thread_clock(t);
 	if (!plugin_output_begin(t, t->told)) {
+		t->pid = 0;
 		atomic_store(&t->state, THREAD_FREE);
 		return;
 	}
 	t->checkpoint = t->live;
+	atomic_store(&t->state, THREAD_ACTIVE);
 	message.pid = t->pid;
 	message.tid = t->tid;
 	message.tsc = t->told; /* of the first PSB+: nothing of it is earlier */
@@ -639,18 +651,73 @@ void plugin_on_exit(qemu_plugin_id_t id, unsigned vcpu)
 		threads[vcpu % VCPUS] = NULL;
 }
 
-/* A forked child is not recorded: the shared memory is its parent's. */
+/*
+ * fork. What the plugin knows of the process's memory must be what the child
+ * gets, and `forking.time` must divide the changes that the child has from those
+ * that its parent makes later: so nothing changes in between.
+ */
+static struct {
+	int32_t pid, tid;
+	uint64_t time;
+} forking;
+
+static void before_fork(void)
+{
+	plugin_code_lock();
+	plugin_output_lock();
+	if (plugin.recorder_gone)
+		return;
+	forking.pid = getpid();
+	forking.tid = (int32_t)syscall(SYS_gettid);
+	forking.time = plugin_change_time();
+}
+
+static void in_parent(void)
+{
+	plugin_output_unlock(false);
+	plugin_code_unlock(false);
+}
+
+/* Is our number the one that the recorder knows us by? Not in a PID namespace of our own. */
+static bool has_own_number(void)
+{
+	char text[32];
+	ssize_t n = readlink("/proc/self", text, sizeof(text) - 1);
+
+	text[n < 0 ? 0 : n] = '\0';
+	return n < 0 ? getpid() > 1 : atoi(text) == getpid();
+}
+
+/* The threads are the parent's, and so are their slots. Ours begins with the next block. */
 static void in_child(void)
 {
-	plugin_stop();
-	pthread_mutex_init(&lock, NULL);
-	plugin.recorder_gone = true;
+	struct shared_message message = {.type = MESSAGE_FORK};
+
+	plugin_output_unlock(true);
+	plugin_code_unlock(true);
+	if (plugin.recorder_gone)
+		return;
+	for (unsigned i = 0; i < VCPUS; i++)
+		if (threads[i])
+			threads[i] = NULL;
+	if (!has_own_number()) {
+		plugin_note("a child in a PID namespace of its own was not recorded");
+		plugin.recorder_gone = true;
+		plugin_stop();
+		return;
+	}
+	plugin.birth = forking.time;
+	message.pid = message.tid = getpid();
+	message.tsc = forking.time;
+	message.value = (uint64_t)forking.pid;
+	message.address = (uint64_t)forking.tid;
+	plugin_send(&message, "");
 }
 
 void plugin_trace_init(void)
 {
 	untraced.prev = &sentinel;
-	pthread_atfork(NULL, NULL, in_child);
+	pthread_atfork(before_fork, in_parent, in_child);
 }
 
 /* System calls: prev has ended with one. */
@@ -725,7 +792,7 @@ __attribute__((used)) static void on_block(unsigned vcpu, const struct block *cu
 
 	if (UNLIKELY(!t)) {
 		if (!env_checked)
-			check_env(env);
+			begin_process(env);
 		begin_thread(vcpu);
 		t = threads[vcpu % VCPUS];
 	}
