@@ -36,11 +36,13 @@
 #define MIN_BUFFER     (64u << 10)
 #define MAX_BUFFER     (64u << 20)
 #define POLL_MS	       2
-#define FLUSH_INTERVAL 1 /* seconds */
+#define FLUSH_INTERVAL 1   /* seconds */
+#define CLAIM_POLLS    100 /* of threads that do not answer */
 
 /* A slot of the shared memory that holds a stream. */
 struct slot {
 	bool used;
+	bool claimed; /* its thread waits for us */
 	uint32_t stream;
 	int32_t pid, tid;
 };
@@ -110,7 +112,7 @@ static void on_thread(struct recording *r, const struct shared_message *m)
 	if (m->value >= SHARED_THREADS)
 		return;
 	slot = &r->slots[m->value];
-	*slot = (struct slot){true, r->streams++, m->pid, m->tid};
+	*slot = (struct slot){.used = true, .stream = r->streams++, .pid = m->pid, .tid = m->tid};
 	r->r->status.threads++;
 	if (m->tid != m->pid)
 		keep_status(r,
@@ -387,7 +389,8 @@ static void finish_thread(struct recording *r, unsigned i)
 {
 	struct shared_thread *t = slot_thread(r, i);
 	const struct slot *slot = &r->slots[i];
-	struct shared_state s = t->busy ? t->checkpoint : t->live;
+	bool torn = t->busy && !slot->claimed;
+	struct shared_state s = torn ? t->checkpoint : t->live;
 	struct ptah_truth truth = {
 	    .instructions = s.instructions,
 	    .conditional = s.counts[PTAH_INSN_COND],
@@ -397,7 +400,7 @@ static void finish_thread(struct recording *r, unsigned i)
 	struct path_hash path = {s.hash, s.run_start, s.next_ip};
 
 	write_rest(r, t, slot, &s);
-	if (t->busy)
+	if (torn)
 		add_note(r,
 			 "a thread was killed while it wrote its trace: its last moments are not "
 			 "recorded");
@@ -640,9 +643,44 @@ static int start(struct ptah_recorder *recorder)
 	return recorder->error;
 }
 
+/*
+ * Is the thread's state ours? Who is parked is claimed; who runs is asked to
+ * look what is wanted of it, at its next block.
+ */
+static bool claim(struct shared_thread *t)
+{
+	uint32_t parked = PARK_PARKED;
+
+	if (atomic_compare_exchange_strong(&t->park, &parked, PARK_CLAIMED))
+		return true;
+	if (parked == PARK_RUNS)
+		__atomic_store_n(&t->live.m.limit, NULL, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* Lets all threads come to an end, those that were killed or stopped not for ever. */
+static void end_threads(struct recording *r)
+{
+	bool left = true;
+
+	atomic_store(&r->shared->stop, true);
+	for (unsigned n = 0; left && n < CLAIM_POLLS; n++) {
+		left = false;
+		for (unsigned i = 0; i < SHARED_THREADS; i++) {
+			if (!r->slots[i].used || r->slots[i].claimed)
+				continue;
+			r->slots[i].claimed = claim(slot_thread(r, i));
+			left = left || !r->slots[i].claimed;
+		}
+		drain(r, left ? POLL_MS : 0);
+	}
+}
+
 /* The trace of what still runs ends here. */
 static void end_the_living(struct recording *r)
 {
+	if (r->processes.count)
+		end_threads(r);
 	for (size_t i = 0; i < r->processes.count; i++) {
 		const struct process *process = &r->processes.list[i];
 

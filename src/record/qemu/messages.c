@@ -26,22 +26,26 @@ static bool is_recorder_there(void)
 	return shared_process_start(pid) == h->recorder_start;
 }
 
+void plugin_doze(unsigned n)
+{
+	const struct timespec pause = {0, 200000};
+
+	if (!atomic_load(&plugin.shared->recorder) ||
+	    (n % LOOK_EVERY == LOOK_EVERY - 1 && !is_recorder_there()))
+		plugin.recorder_gone = true;
+	else
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
 /*
  * Waits until *word is no longer `old`, a short while at a time, and notices
  * when nobody is there any more to change it.
  */
 void plugin_wait(_Atomic uint64_t *word, uint64_t old)
 {
-	const struct timespec pause = {0, 200000};
-
-	for (unsigned n = 0; atomic_load_explicit(word, memory_order_acquire) == old; n++) {
-		if (!atomic_load(&plugin.shared->recorder) ||
-		    (n % LOOK_EVERY == LOOK_EVERY - 1 && !is_recorder_there())) {
-			plugin.recorder_gone = true;
-			return;
-		}
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-	}
+	for (unsigned n = 0;
+	     !plugin.recorder_gone && atomic_load_explicit(word, memory_order_acquire) == old; n++)
+		plugin_doze(n);
 }
 
 /* Copies into the wrapping ring. */

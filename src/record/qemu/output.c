@@ -308,6 +308,14 @@ void plugin_output_refresh(struct shared_thread *t)
 		plugin_note("a filter could not be moved to where its code is");
 }
 
+void plugin_output_pause(struct shared_thread *t, bool on)
+{
+	struct output *o = t->output;
+
+	if ((on ? ptah_capture_pause_here(o->capture) : ptah_capture_resume_here(o->capture)) < 0)
+		plugin_note(on ? "a thread could not be paused" : "a thread could not be resumed");
+}
+
 /* Beginning and end */
 
 static bool begin_capture(struct output *o)

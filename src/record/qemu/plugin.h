@@ -56,6 +56,8 @@ void plugin_note(const char *text);
 /* A message of this process. */
 void plugin_send_text(unsigned type, int32_t tid, const char *text);
 void plugin_wait(_Atomic uint64_t *word, uint64_t old);
+/* A moment, n-th in a row. Sets plugin.recorder_gone when nobody is there to wait for. */
+void plugin_doze(unsigned n);
 
 /* code.c: what is mapped, what was translated */
 struct block *plugin_block(const struct qemu_plugin_tb *tb);
@@ -67,6 +69,8 @@ bool plugin_is_restorer(uint64_t address);
 /* output.c: the engine between a thread's processor and its trace buffer */
 bool plugin_output_begin(struct shared_thread *t, uint64_t time);
 void plugin_output_end(struct shared_thread *t);
+/* Between two blocks of a thread that is in the kernel, as the processor sees it. */
+void plugin_output_pause(struct shared_thread *t, bool on);
 /* Address ranges that have become known since. */
 void plugin_output_refresh(struct shared_thread *t);
 /* A file has been mapped, in which code of a filter may lie. */

@@ -68,8 +68,16 @@ enum shared_thread_state {
 	THREAD_ENDED,
 };
 
+/* Who may touch a thread's state. Between blocks alone does it change hands. */
+enum shared_park {
+	PARK_RUNS = 0,
+	PARK_PARKED,  /* in a system call, or held: the recorder may claim it */
+	PARK_CLAIMED, /* the recorder has */
+};
+
 struct shared_thread {
 	_Atomic uint32_t state;
+	_Atomic uint32_t park;
 	int32_t pid, tid;
 	/* The recorder: bytes taken. The plugin: bytes that may be taken. */
 	_Atomic uint64_t tail;
@@ -78,6 +86,7 @@ struct shared_thread {
 	 * `checkpoint`, which is never older than `published`. */
 	volatile uint32_t busy;
 	uint32_t general;  /* every branch is told to the processor */
+	bool paused;	   /* as the header's, which the thread has followed */
 	bool timed;	   /* and how much time has passed */
 	uint64_t before;   /* when the last block began */
 	uint64_t told;	   /* the time the last PSB+ told, or less */
@@ -130,6 +139,13 @@ struct shared_header {
 	_Atomic int32_t recorder; /* pid; 0: it takes no more */
 	uint64_t recorder_start;  /* when it began, as in /proc/PID/stat: pids come again */
 	_Atomic uint64_t clock;	  /* the latest time any thread has told */
+	/*
+	 * What the recorder wants of all threads. Who is not parked looks when its
+	 * `live.m.limit` is reached, which the recorder sets to NULL for that.
+	 */
+	_Atomic bool stop;   /* to end their traces */
+	_Atomic bool hold;   /* to park until it is over */
+	_Atomic bool paused; /* not to trace */
 	/* For programs that execve starts: the files of QEMU, of the plugin and of this memory. */
 	char qemu[SHARED_PATH], plugin[SHARED_PATH], memory[64];
 	/* Robust: a process that is killed in between has put no message. */

@@ -599,8 +599,10 @@ static void begin_thread(unsigned vcpu)
 	struct shared_thread *t;
 	unsigned slot = 0;
 
-	t = take_slot(&slot);
 	threads[vcpu % VCPUS] = &untraced;
+	if (atomic_load(&h->stop))
+		return;
+	t = take_slot(&slot);
 	if (!t) {
 		plugin_note("more than 512 threads at a time: some were not recorded");
 		return;
@@ -633,12 +635,30 @@ int32_t plugin_thread_id(unsigned vcpu)
 	return t ? t->tid : 0;
 }
 
+/*
+ * The thread's state is ours again, or still. false: the recorder has ended the
+ * trace, or is no longer there.
+ */
+static bool unpark(struct shared_thread *t)
+{
+	for (unsigned n = 0;; n++) {
+		uint32_t parked = PARK_PARKED;
+
+		if (atomic_compare_exchange_strong(&t->park, &parked, PARK_RUNS) ||
+		    parked == PARK_RUNS)
+			return true;
+		if (atomic_load(&plugin.shared->stop) || plugin.recorder_gone)
+			return false;
+		plugin_doze(n);
+	}
+}
+
 void plugin_on_exit(qemu_plugin_id_t id, unsigned vcpu)
 {
 	struct shared_thread *t = thread_of(vcpu);
 
 	(void)id;
-	if (t && t != &untraced) {
+	if (t && t != &untraced && unpark(t)) {
 		t->checkpoint = t->live;
 		t->busy = 1;
 		atomic_signal_fence(memory_order_seq_cst);
@@ -720,22 +740,93 @@ void plugin_trace_init(void)
 	pthread_atfork(before_fork, in_parent, in_child);
 }
 
+/* What the recorder wants */
+
+static void leave_for_good(struct shared_thread *t, unsigned vcpu)
+{
+	threads[vcpu % VCPUS] = &untraced;
+	t->busy = 0;
+	if (plugin.recorder_gone)
+		plugin_stop();
+}
+
+/* In the kernel. While nothing is traced the processor is told everything, and counts nothing. */
+static void follow_pause(struct shared_thread *t, bool paused)
+{
+	struct ptah_model *m = &t->live.m;
+
+	if (!paused) {
+		lift_clock(t, atomic_load_explicit(&plugin.shared->clock, memory_order_relaxed));
+		t->told = thread_clock(t);
+		t->before = t->told;
+		if (m->clock.tsc < t->told)
+			ptah_model_set_tsc(m, t->told);
+	}
+	t->paused = paused;
+	plugin_output_pause(t, paused);
+	t->general = paused || t->timed || plugin.shared->filter_count;
+}
+
+/* In between two blocks: there and back, as an interrupt. */
+static void change_pause(struct shared_thread *t, bool paused)
+{
+	struct shared_state *s = &t->live;
+	struct ptah_model_transfer there = {
+	    .kind = PTAH_MODEL_INTERRUPT, .ip = s->m.program.ip, .to = PLUGIN_KERNEL_IP};
+	struct ptah_model_transfer back = {
+	    .kind = PTAH_MODEL_IRET, .ip = PLUGIN_KERNEL_IP, .to = s->m.program.ip};
+	bool traced = s->m.packet_en;
+
+	ptah_model_context(&s->m, &back.after);
+	there.after = back.after;
+	there.after.cpl = 0;
+	ptah_model_transfer(&s->m, &there);
+	follow_pause(t, paused);
+	ptah_model_transfer(&s->m, &back);
+	if (!traced && s->m.packet_en)
+		account_run(s, s->next_ip, back.to);
+}
+
+/* Between two blocks. false: the thread's trace is over. */
+static bool heed(struct shared_thread *t)
+{
+	const struct shared_header *h = plugin.shared;
+
+	if (atomic_load(&h->stop)) {
+		t->busy = 0;
+		atomic_store(&t->state, THREAD_ENDED);
+		return false;
+	}
+	if (atomic_load(&h->hold)) {
+		t->busy = 0;
+		atomic_store(&t->park, PARK_PARKED);
+		for (unsigned n = 0; atomic_load(&h->hold) && !plugin.recorder_gone; n++)
+			plugin_doze(n);
+		if (!unpark(t))
+			return false;
+		t->busy = 1;
+	}
+	if (atomic_load(&h->paused) != t->paused)
+		change_pause(t, !t->paused);
+	return true;
+}
+
 /* System calls: prev has ended with one. */
 void plugin_before_syscall(unsigned vcpu)
 {
 	struct shared_thread *t = thread_of(vcpu);
 	const struct block *prev;
 
-	if (!t || t == &untraced)
+	if (!t || t == &untraced || in_kernel(t))
 		return;
 	t->busy = 1;
 	atomic_signal_fence(memory_order_seq_cst);
 	prev = t->prev;
-	if (!in_kernel(t))
-		leave_by(t, prev);
+	leave_by(t, prev);
 	tell_clock(thread_clock(t));
 	atomic_signal_fence(memory_order_seq_cst);
 	t->busy = 0;
+	atomic_store(&t->park, PARK_PARKED);
 }
 
 /* The slow path */
@@ -746,18 +837,28 @@ static bool is_step(const struct block *prev, const struct block *cur)
 	       !(prev->kind == PTAH_INSN_OTHER && cur->start == prev->end);
 }
 
-NOINLINE static void on_block_slow(struct shared_thread *t, const struct block *prev,
-				   const struct block *cur, const uint64_t *env)
+/* From the kernel. false: the thread's trace is over. */
+static bool begin_or_return(struct shared_thread *t, const struct block *cur)
+{
+	const struct shared_header *h = plugin.shared;
+
+	if (!unpark(t))
+		return false;
+	if (t->general)
+		plugin_output_refresh(t);
+	if (atomic_load_explicit(&h->paused, memory_order_relaxed) != t->paused)
+		follow_pause(t, !t->paused);
+	enter(t, cur);
+	return true;
+}
+
+/* How the program came from `prev` to `cur`. */
+static void explain(struct shared_thread *t, const struct block *prev, const struct block *cur,
+		    const uint64_t *env)
 {
 	struct signal_frame frame;
 
-	if (t->general)
-		plugin_output_refresh(t);
-	if (prev->slow & BLOCK_SENTINEL) {
-		if (cur->slow & BLOCK_VSYSCALL)
-			return;
-		enter(t, cur);
-	} else if (cur->slow & BLOCK_HANDLER && read_signal_frame(env, &frame)) {
+	if (cur->slow & BLOCK_HANDLER && read_signal_frame(env, &frame)) {
 		on_signal(t, prev, &frame, cur);
 	} else if (prev->kind == KIND_KERNEL) {
 		leave_by(t, prev);
@@ -777,10 +878,34 @@ NOINLINE static void on_block_slow(struct shared_thread *t, const struct block *
 	} else {
 		on_loss(t, prev, cur);
 	}
+}
+
+/* false: the thread's trace is over. */
+NOINLINE static bool on_block_slow(struct shared_thread *t, const struct block *prev,
+				   const struct block *cur, const uint64_t *env)
+{
+	if (prev->slow & BLOCK_SENTINEL) {
+		if (cur->slow & BLOCK_VSYSCALL)
+			return true;
+		if (!begin_or_return(t, cur))
+			return false;
+	} else {
+		if (t->general)
+			plugin_output_refresh(t);
+		explain(t, prev, cur, env);
+	}
 	if (cur->slow & BLOCK_CHANGED && !in_kernel(t)) {
 		ptah_model_stand(&t->live.m, cur->start);
 		enter_changed(t, cur);
 	}
+	return true;
+}
+
+/* Where it may be more than the room that is out. false: the thread's trace is over. */
+NOINLINE static bool attend_and_heed(struct shared_thread *t, bool may_psb)
+{
+	attend(t, may_psb);
+	return heed(t);
 }
 
 /* Called from the trampoline below. */
@@ -804,12 +929,16 @@ __attribute__((used)) static void on_block(unsigned vcpu, const struct block *cu
 	if (LIKELY(!(prev->slow | cur->slow | t->general)) &&
 	    LIKELY(pass_by(t, prev, cur->start, false)))
 		t->prev = cur;
-	else
-		on_block_slow(t, prev, cur, env);
-	if (UNLIKELY(t->live.m.g.out >= t->live.m.limit))
-		attend(t, !(prev->kind == KIND_REP && cur->start == prev->target));
+	else if (!on_block_slow(t, prev, cur, env))
+		goto over;
+	if (UNLIKELY(t->live.m.g.out >= t->live.m.limit) &&
+	    !attend_and_heed(t, !(prev->kind == KIND_REP && cur->start == prev->target)))
+		goto over;
 	atomic_signal_fence(memory_order_seq_cst);
 	t->busy = 0;
+	return;
+over:
+	leave_for_good(t, vcpu);
 }
 
 /* QEMU passes (vcpu, user); rbp, which it keeps the CPU state in, becomes the third argument. */
