@@ -37,7 +37,6 @@ same()
 }
 
 build late_map
-build threads
 seq 1 300 >numbers
 
 for how in "--no-retcomp --psb-period=2048" "--long-tnt" ""; do
@@ -45,4 +44,9 @@ for how in "--no-retcomp --psb-period=2048" "--long-tnt" ""; do
 	same 10000 sh -c 'for i in 1 2 3; do echo $i; done'
 done
 same 100000 ./late_map
-same 10000 ./threads
+same 10000 sh -c 'seq 200 | sort | uniq -c'
+how=--recorder=ptrace
+build rep
+build vsyscall
+same 1000 ./rep
+same 100 ./vsyscall
