@@ -4,12 +4,19 @@
 
 #include <stdlib.h>
 
+struct counting {
+	struct ptah_counts *counts;
+	const struct ptah_session *session;
+};
+
 /* As input_count() wants it. */
-static int add_profile(void *counts, const struct ptah_stream_info *info, size_t stream,
+static int add_profile(void *counting, const struct ptah_stream_info *info, size_t stream,
 		       struct ptah_profile *profile)
 {
-	(void)stream;
-	return ptah_counts_add(counts, info->pid, profile);
+	const struct counting *c = counting;
+
+	(void)info;
+	return ptah_counts_add_stream(c->counts, c->session, stream, profile);
 }
 
 static int count_session(const struct input *input, const struct ptah_session *session,
@@ -19,7 +26,8 @@ static int count_session(const struct input *input, const struct ptah_session *s
 	int status = input_names(input, session, &names);
 
 	if (status >= 0)
-		status = input_count(input, session, add_profile, counts);
+		status =
+		    input_count(input, session, add_profile, &(struct counting){counts, session});
 	if (status >= 0)
 		status = ptah_counts_locate(counts, names_find_file, names);
 	names_free(names);

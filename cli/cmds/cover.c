@@ -52,6 +52,7 @@ struct rows {
 	size_t count, capacity;
 	uint64_t errors;
 	bool edges;
+	const struct ptah_session *session;
 };
 
 static int add(struct rows *rows, const struct row *row)
@@ -86,7 +87,7 @@ static int add_outcomes(struct rows *rows, int32_t pid, const struct ptah_profil
 	return status < 0 ? status : add(rows, &row);
 }
 
-static int add_blocks(struct rows *rows, int32_t pid, struct ptah_profile *profile)
+static int add_blocks(struct rows *rows, size_t stream, struct ptah_profile *profile)
 {
 	struct ptah_profile_block *blocks;
 	size_t n;
@@ -96,6 +97,8 @@ static int add_blocks(struct rows *rows, int32_t pid, struct ptah_profile *profi
 		return status;
 	for (size_t i = 0; i < n && status >= 0; i++) {
 		const struct ptah_profile_block *b = &blocks[i];
+		const int32_t pid =
+		    ptah_session_profile_pid(rows->session, stream, profile, b->space);
 
 		if (!rows->edges)
 			status = add(
@@ -107,7 +110,7 @@ static int add_blocks(struct rows *rows, int32_t pid, struct ptah_profile *profi
 	return status;
 }
 
-static int add_indirect(struct rows *rows, int32_t pid, struct ptah_profile *profile)
+static int add_indirect(struct rows *rows, size_t stream, struct ptah_profile *profile)
 {
 	struct ptah_profile_edge *edges;
 	size_t n;
@@ -116,7 +119,9 @@ static int add_indirect(struct rows *rows, int32_t pid, struct ptah_profile *pro
 	if (status < 0)
 		return status;
 	for (size_t i = 0; i < n && status >= 0; i++)
-		status = add(rows, &(struct row){pid, edges[i].from, edges[i].to, edges[i].count, 0,
+		status = add(rows, &(struct row){ptah_session_profile_pid(rows->session, stream,
+									  profile, edges[i].space),
+						 edges[i].from, edges[i].to, edges[i].count, 0,
 						 edges[i].class});
 	free(edges);
 	return status;
@@ -126,7 +131,7 @@ static int add_indirect(struct rows *rows, int32_t pid, struct ptah_profile *pro
 static int add_profile(void *context, const struct ptah_stream_info *info, size_t stream,
 		       struct ptah_profile *profile)
 {
-	(void)stream;
+	(void)info;
 	struct rows *rows = context;
 	struct ptah_profile_totals totals;
 	int status = ptah_profile_totals(profile, &totals);
@@ -134,8 +139,8 @@ static int add_profile(void *context, const struct ptah_stream_info *info, size_
 	if (status < 0)
 		return status;
 	rows->errors += totals.errors;
-	status = add_blocks(rows, info->pid, profile);
-	return status >= 0 && rows->edges ? add_indirect(rows, info->pid, profile) : status;
+	status = add_blocks(rows, stream, profile);
+	return status >= 0 && rows->edges ? add_indirect(rows, stream, profile) : status;
 }
 
 static int compare(uint64_t a, uint64_t b)
@@ -320,6 +325,7 @@ static int run(int argc, char **argv)
 		ptah_session_close(session);
 		return status;
 	}
+	rows.session = session;
 	problem = cover(&o, session, out, &rows);
 	input_notes(&o.input, session);
 	if (problem < 0) { /* nothing half-written is left */

@@ -114,11 +114,18 @@ static void put_report(struct out *out, const struct options *o, const struct pt
 	}
 }
 
-static int add_profile(void *counter, const struct ptah_stream_info *info, size_t stream,
+struct reporting {
+	struct profile_counter *counter;
+	const struct ptah_session *session;
+};
+
+static int add_profile(void *reporting, const struct ptah_stream_info *info, size_t stream,
 		       struct ptah_profile *profile)
 {
-	(void)stream;
-	return profile_add(counter, info, profile);
+	const struct reporting *r = reporting;
+	const struct profile_source source = {r->session, stream};
+
+	return profile_add(r->counter, &source, info, profile);
 }
 
 static int run(int argc, char **argv)
@@ -146,7 +153,8 @@ static int run(int argc, char **argv)
 	if (problem >= 0)
 		problem = profile_new(&counter);
 	if (problem >= 0)
-		problem = input_count(&o.input, session, add_profile, counter);
+		problem = input_count(&o.input, session, add_profile,
+				      &(struct reporting){counter, session});
 	if (problem >= 0)
 		problem = o.blocks ? profile_blocks(counter, names, &rows, &n)
 				   : profile_functions(counter, names, &rows, &n);

@@ -36,6 +36,7 @@ static const struct option_def option_defs[] = {
 /* The end of an instruction's line, made once per address: most instructions run often. */
 struct line {
 	uint64_t ip;
+	int32_t pid;
 	uint8_t size; /* of the instruction; 0: free */
 	uint8_t bytes[15];
 	uint32_t length;
@@ -318,7 +319,7 @@ static const struct line *find_line(struct script *s, const struct ptah_insn *in
 	char text[512];
 	size_t code;
 
-	if (line->size == insn->size && line->ip == insn->ip &&
+	if (line->size == insn->size && line->ip == insn->ip && line->pid == s->info.pid &&
 	    !memcmp(line->bytes, insn->bytes, insn->size))
 		return line;
 	render_line(s, insn, text, sizeof(text), &code);
@@ -327,6 +328,7 @@ static const struct line *find_line(struct script *s, const struct ptah_insn *in
 		memset(s->lines, 0, LINES * sizeof(*s->lines));
 	}
 	line->ip = insn->ip;
+	line->pid = s->info.pid;
 	line->size = insn->size;
 	memcpy(line->bytes, insn->bytes, insn->size);
 	line->length = (uint32_t)strlen(text);
@@ -453,6 +455,36 @@ static void on_event(struct script *s, const struct ptah_item *item)
 		put_event_tsv(s, item);
 }
 
+/* What comes now is this thread's. */
+static void begin_thread(struct script *s, const struct ptah_stream_info *info)
+{
+	s->info = *info;
+	s->has_branch = false;
+	s->depth = 0;
+	s->before = PTAH_INSN_OTHER;
+	s->thread_length = s->prefix_length =
+	    (size_t)snprintf(s->prefix, sizeof(s->prefix), "%.16s %d ",
+			     info->comm[0] ? info->comm : "trace", info->tid);
+	if (s->o->time)
+		set_time(s, s->tsc);
+}
+
+/* A CPU's stream goes from thread to thread. */
+static void follow_thread(struct script *s)
+{
+	struct ptah_stream_info info = s->info;
+	struct ptah_thread thread;
+
+	if (ptah_reader_thread(s->reader, &thread) < 0 ||
+	    (thread.pid == info.pid && thread.tid == info.tid))
+		return;
+	info.pid = thread.pid;
+	info.tid = thread.tid;
+	memcpy(info.comm, thread.comm, sizeof(info.comm));
+	clean_text(info.comm);
+	begin_thread(s, &info);
+}
+
 static int script_stream(struct script *s, const struct ptah_session *session, size_t i,
 			 struct progress *progress)
 {
@@ -469,25 +501,16 @@ static int script_stream(struct script *s, const struct ptah_session *session, s
 	if (status < 0)
 		return status;
 	input_stream_info(session, i, &info);
-	/* Lines are of one process's memory. */
-	if (info.pid != s->info.pid)
-		memset(s->lines, 0, LINES * sizeof(*s->lines));
-	s->info = info;
-	s->has_branch = false;
-	s->depth = 0;
-	s->before = PTAH_INSN_OTHER;
-	s->thread_length = s->prefix_length =
-	    (size_t)snprintf(s->prefix, sizeof(s->prefix), "%.16s %d ",
-			     s->info.comm[0] ? s->info.comm : "trace", s->info.tid);
 	s->session = session;
-	if (s->o->time)
-		set_time(s, 0);
+	s->tsc = 0;
+	begin_thread(s, &info);
 	while (!interrupted() && !out_failed(s->out) &&
 	       (n = ptah_reader_read(s->reader, items, ARRAY_SIZE(items))) != 0) {
 		if (n < 0) {
 			status = n;
 			break;
 		}
+		follow_thread(s);
 		for (int k = 0; k < n; k++) {
 			if (s->o->time && items[k].tsc != s->tsc)
 				set_time(s, items[k].tsc);

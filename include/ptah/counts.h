@@ -61,6 +61,13 @@ struct ptah_counts_process {
 PTAH_API int ptah_counts_add(struct ptah_counts *counts, int32_t pid, struct ptah_profile *profile);
 
 /*
+ * The same for the processes that a stream's profile is of: several, where they
+ * share a CPU's stream. What was lost there is counted for process -1.
+ */
+PTAH_API int ptah_counts_add_stream(struct ptah_counts *counts, const struct ptah_session *session,
+				    size_t stream, struct ptah_profile *profile);
+
+/*
  * Tells the counts which files their addresses lie in; what they knew is
  * forgotten. `find` is asked in ascending order for every address that stands
  * in a count and fills in the whole mapping that holds it, or returns false; the

@@ -44,6 +44,7 @@
 	X(MISMATCH, -42, "the trace does not fit the code")                                        \
 	X(BAD_RETCOMP, -43, "compressed return without a matching call")                           \
 	X(NO_PROGRESS, -44, "a loop that consumes no trace")                                       \
+	X(NO_THREAD, -45, "which thread runs from here on is not known")                           \
 	/* files */                                                                                \
 	X(BAD_FILE, -60, "malformed file")                                                         \
 	X(BAD_MAGIC, -61, "not a file of this kind")                                               \

@@ -62,7 +62,7 @@ struct ptah_truth {
 };
 
 struct ptah_stream_info {
-	int32_t pid;	/* -1: unknown */
+	int32_t pid;	/* -1: unknown, or of several processes: see ptah_stream_thread() */
 	int32_t tid;	/* -1: per-CPU stream */
 	int32_t cpu;	/* -1: per-thread stream */
 	char comm[16];	/* the thread's last name, "" if unknown */
@@ -194,6 +194,28 @@ PTAH_API int ptah_session_count(const struct ptah_session *session, const struct
 PTAH_API int ptah_stream_insns(const struct ptah_stream *stream, const struct ptah_item *block,
 			       struct ptah_insn *insns, size_t capacity);
 
+/*
+ * Who ran what the last read returned. Of a stream per thread it is always that
+ * thread; a stream per CPU that several processes share is followed from thread
+ * to thread by the recording's context switches, and one read returns items of
+ * one thread. Where a switch cannot be placed to the branch, PTAH_E_NO_THREAD is
+ * reported, and up to the next one nothing is decoded.
+ */
+struct ptah_thread {
+	int32_t pid, tid; /* 0: the CPU is idle; -1: not known */
+	char comm[16];	  /* its last name, "" if unknown */
+};
+
+PTAH_API int ptah_stream_thread(const struct ptah_stream *stream, struct ptah_thread *thread);
+
+/*
+ * The process that blocks and edges of a stream's profile belong to, by their
+ * `space`: the stream's own or, where several processes share a CPU's stream,
+ * the one that ran; -1: not known.
+ */
+PTAH_API int32_t ptah_session_profile_pid(const struct ptah_session *session, size_t stream,
+					  const struct ptah_profile *profile, unsigned space);
+
 /* Trace bytes used so far (for progress). */
 PTAH_API uint64_t ptah_stream_offset(const struct ptah_stream *stream);
 
@@ -213,6 +235,7 @@ PTAH_API void ptah_reader_free(struct ptah_reader *reader);
 PTAH_API int ptah_reader_read(struct ptah_reader *reader, struct ptah_item *items, size_t capacity);
 PTAH_API int ptah_reader_insns(struct ptah_reader *reader, const struct ptah_item *block,
 			       struct ptah_insn *insns, size_t capacity);
+PTAH_API int ptah_reader_thread(const struct ptah_reader *reader, struct ptah_thread *thread);
 PTAH_API uint64_t ptah_reader_offset(const struct ptah_reader *reader);
 
 struct ptah_verify {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "counts/counts.h"
 
+#include "session/stream.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -404,38 +406,116 @@ static void put_in_order(struct ptah_counts *c)
 		qsort(c->processes, c->count, sizeof(*c->processes), by_pid);
 }
 
+/* Takes *p over, also when it fails. */
+static int add_process(struct ptah_counts *c, struct counts_process *p)
+{
+	const size_t at = first_of_pid(c, c->count, p->pid);
+	struct counts_sums sums = c->sums;
+	struct counts_process *into;
+	int status = counts_sum(&sums, p) ? 0 : PTAH_E_LIMIT;
+
+	if (status >= 0 && at < c->count && c->processes[at].pid == p->pid) {
+		status = join(&c->processes[at], p);
+	} else if (status >= 0) {
+		into = counts_append(c);
+		if (into) {
+			*into = *p;
+			memset(p, 0, sizeof(*p));
+			put_in_order(c);
+		} else {
+			status = PTAH_E_NOMEM;
+		}
+	}
+	counts_free_process(p);
+	c->sums = status >= 0 ? sums : c->sums;
+	return status;
+}
+
 int ptah_counts_add(struct ptah_counts *c, int32_t pid, struct ptah_profile *profile)
 {
-	struct counts_process p = {.pid = pid}, *into;
-	struct counts_sums sums;
-	size_t at;
+	struct counts_process p = {.pid = pid};
 	int status;
 
 	if (!c || !profile)
 		return PTAH_E_INVAL;
-	sums = c->sums;
 	status = take_profile(&p, profile);
-	if (status >= 0 && !counts_sum(&sums, &p))
-		status = PTAH_E_LIMIT;
 	if (status < 0) {
 		counts_free_process(&p);
 		return status;
 	}
-	at = first_of_pid(c, c->count, pid);
-	if (at < c->count && c->processes[at].pid == pid) {
-		status = join(&c->processes[at], &p);
-		counts_free_process(&p);
-	} else {
-		into = counts_append(c);
-		if (!into) {
+	return add_process(c, &p);
+}
+
+/*
+ * What `all` has in one of its spaces, which is a process's whole memory: in a
+ * saved count it is any. Its lists are in the order of spaces.
+ */
+static int take_space(struct counts_process *p, const struct counts_process *all, uint32_t space)
+{
+	size_t block = 0, edge = 0;
+
+	while (block < all->block_count && all->blocks[block].space < space)
+		block++;
+	while (edge < all->edge_count && all->edges[edge].space < space)
+		edge++;
+	while (block + p->block_count < all->block_count &&
+	       all->blocks[block + p->block_count].space == space)
+		p->block_count++;
+	while (edge + p->edge_count < all->edge_count &&
+	       all->edges[edge + p->edge_count].space == space)
+		p->edge_count++;
+	p->spaces = calloc(1, sizeof(*p->spaces));
+	p->blocks = calloc(p->block_count + 1, sizeof(*p->blocks));
+	p->edges = calloc(p->edge_count + 1, sizeof(*p->edges));
+	if (!p->spaces || !p->blocks || !p->edges)
+		return PTAH_E_NOMEM;
+	p->space_count = 1;
+	p->spaces[0] = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
+	memcpy(p->blocks, all->blocks + block, p->block_count * sizeof(*p->blocks));
+	memcpy(p->edges, all->edges + edge, p->edge_count * sizeof(*p->edges));
+	for (size_t i = 0; i < p->block_count; i++)
+		p->blocks[i].space = 0;
+	for (size_t i = 0; i < p->edge_count; i++)
+		p->edges[i].space = 0;
+	return 0;
+}
+
+static int add_spaces(struct ptah_counts *c, const struct ptah_session *session,
+		      const struct counts_process *all)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < all->space_count && status >= 0; i++) {
+		struct counts_process p = {.pid = follow_pid(session, &all->spaces[i])};
+
+		status = take_space(&p, all, (uint32_t)i);
+		if (status >= 0 && (p.block_count || p.edge_count))
+			status = add_process(c, &p);
+		else
 			counts_free_process(&p);
-			return PTAH_E_NOMEM;
-		}
-		*into = p;
-		put_in_order(c);
 	}
-	c->sums = status >= 0 ? sums : c->sums;
 	return status;
+}
+
+int ptah_counts_add_stream(struct ptah_counts *c, const struct ptah_session *session, size_t stream,
+			   struct ptah_profile *profile)
+{
+	struct counts_process all = {.pid = -1}, lost = {.pid = -1};
+	int status;
+
+	if (!c || !session || stream >= session->stream_count || !profile)
+		return PTAH_E_INVAL;
+	if (session->streams[stream].cpu == SESSION_NONE)
+		return ptah_counts_add(c, session->streams[stream].info.pid, profile);
+	status = take_profile(&all, profile);
+	if (status >= 0)
+		status = add_spaces(c, session, &all);
+	/* What was lost is nobody's. */
+	lost.events = all.events;
+	counts_free_process(&all);
+	if (status < 0 || !(lost.events.errors || lost.events.overflows || lost.events.gaps))
+		return status;
+	return add_process(c, &lost);
 }
 
 /* Merging counts */

@@ -864,6 +864,14 @@ static bool apply_ptwrite(struct ptah_flow *f, struct flow_output *out)
 	return true;
 }
 
+int flow_set_space(struct ptah_flow *f, const struct ptah_space *space)
+{
+	f->space_fixed = true;
+	f->space = *space;
+	forget_nodes(f);
+	return code_set_space(&f->code, space);
+}
+
 /* The space that PIP and VMCS packets have told is the one we look code up in. */
 static void enter_space(struct ptah_flow *f, struct flow_output *out)
 {
@@ -899,6 +907,8 @@ static bool apply_space(struct ptah_flow *f, struct flow_output *out)
 	if (full(out))
 		return false;
 	emit_event(out, &f->event);
+	if (f->space_fixed)
+		return true;
 	*value = f->event.value;
 	f->space_waits = ahead && !f->placed;
 	if (!f->space_waits)
@@ -1410,8 +1420,10 @@ void ptah_flow_seek(struct ptah_flow *f, uint64_t offset)
 	f->mode = f->speculative = 0;
 	set_head(f, PTAH_TSC_UNBOUNDED);
 	f->has_event = f->paused = f->space_waits = f->has_held = false;
-	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
-	f->code.space = 0;
+	if (!f->space_fixed) {
+		f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
+		f->code.space = 0;
+	}
 	code_forget_refusals(&f->code);
 }
 

@@ -67,6 +67,7 @@ struct ptah_flow {
 	/* The address space that the trace has told, and whether the next branch leads there. */
 	struct ptah_space space;
 	bool space_waits;
+	bool space_fixed; /* by who knows better: flow_set_space() */
 
 	/* A trace without outcomes: see struct ptah_flow_config. */
 	bool no_tnt, no_retcomp;
@@ -176,6 +177,12 @@ static inline bool flow_is_at_rest(const struct ptah_flow *f)
  * again: at least one packet on, unless *starved says that there was none.
  */
 int flow_read_packet(struct ptah_flow *f, struct ptah_item *items, size_t capacity, bool *starved);
+
+/*
+ * Looks code up in this space from now on, whatever the trace tells of CR3 and
+ * VMCS. Only where the flow is at rest.
+ */
+int flow_set_space(struct ptah_flow *f, const struct ptah_space *space);
 
 /* The code cache follows the image. True when code was forgotten. */
 bool flow_follow_image(struct ptah_flow *f);

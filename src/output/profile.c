@@ -190,26 +190,61 @@ int profile_add_lists(struct profile_counter *c, int32_t pid,
 	return status;
 }
 
-static int add_lists_of(struct profile_counter *c, int32_t pid, struct ptah_profile *profile)
-{
+/* What a profile has counted. */
+struct lists {
 	struct ptah_profile_block *blocks;
 	struct ptah_profile_edge *edges;
 	size_t block_count, edge_count;
-	int status = ptah_profile_blocks(profile, &blocks, &block_count);
+};
 
-	if (status < 0)
-		return status;
-	status = ptah_profile_edges(profile, &edges, &edge_count);
-	if (status >= 0) {
-		status = profile_add_lists(c, pid, blocks, block_count, edges, edge_count);
-		free(edges);
+/* The lists are in the order of spaces: one process after the other. */
+static int add_by_process(struct profile_counter *c, const struct profile_source *source,
+			  const struct ptah_profile *profile, const struct lists *l)
+{
+	size_t b = 0, e = 0;
+	int status = 0;
+
+	while (status >= 0 && (b < l->block_count || e < l->edge_count)) {
+		const size_t blocks = b, edges = e;
+		uint32_t space = b < l->block_count ? l->blocks[b].space : l->edges[e].space;
+		int32_t pid;
+
+		if (e < l->edge_count && l->edges[e].space < space)
+			space = l->edges[e].space;
+		pid = ptah_session_profile_pid(source->session, source->stream, profile, space);
+		while (b < l->block_count &&
+		       pid == ptah_session_profile_pid(source->session, source->stream, profile,
+						       l->blocks[b].space))
+			b++;
+		while (e < l->edge_count &&
+		       pid == ptah_session_profile_pid(source->session, source->stream, profile,
+						       l->edges[e].space))
+			e++;
+		status = profile_add_lists(c, pid, l->blocks + blocks, b - blocks, l->edges + edges,
+					   e - edges);
 	}
-	free(blocks);
 	return status;
 }
 
-int profile_add(struct profile_counter *c, const struct ptah_stream_info *info,
-		struct ptah_profile *profile)
+static int add_lists_of(struct profile_counter *c, const struct profile_source *source,
+			struct ptah_profile *profile)
+{
+	struct lists l;
+	int status = ptah_profile_blocks(profile, &l.blocks, &l.block_count);
+
+	if (status < 0)
+		return status;
+	status = ptah_profile_edges(profile, &l.edges, &l.edge_count);
+	if (status >= 0) {
+		status = add_by_process(c, source, profile, &l);
+		free(l.edges);
+	}
+	free(l.blocks);
+	return status;
+}
+
+int profile_add(struct profile_counter *c, const struct profile_source *source,
+		const struct ptah_stream_info *info, struct ptah_profile *profile)
 {
 	struct ptah_profile_totals totals;
 	int status = ptah_profile_totals(profile, &totals);
@@ -222,7 +257,7 @@ int profile_add(struct profile_counter *c, const struct ptah_stream_info *info,
 	c->totals.errors += totals.errors;
 	c->totals.overflows += totals.overflows;
 	c->totals.gaps += totals.gaps;
-	return add_lists_of(c, info->pid, profile);
+	return add_lists_of(c, source, profile);
 }
 
 int profile_blocks(const struct profile_counter *c, struct names *names, struct profile_row **rows,

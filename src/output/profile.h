@@ -25,9 +25,14 @@ struct profile_row {
 int profile_new(struct profile_counter **counter);
 void profile_free(struct profile_counter *counter);
 
-/* Adds what a stream's profile counted. */
-int profile_add(struct profile_counter *counter, const struct ptah_stream_info *info,
-		struct ptah_profile *profile);
+/* Adds what a stream's profile counted, to the processes that ran. */
+struct profile_source {
+	const struct ptah_session *session;
+	size_t stream;
+};
+
+int profile_add(struct profile_counter *counter, const struct profile_source *source,
+		const struct ptah_stream_info *info, struct ptah_profile *profile);
 
 /* The same of lists in ascending order, as profiles and counts have them. */
 int profile_add_lists(struct profile_counter *counter, int32_t pid,

@@ -54,10 +54,17 @@
 #define PERFDATA_SAMPLE_IP	     (1u << 0)
 #define PERFDATA_SAMPLE_TID	     (1u << 1)
 #define PERFDATA_SAMPLE_TIME	     (1u << 2)
+#define PERFDATA_SAMPLE_ADDR	     (1u << 3)
+#define PERFDATA_SAMPLE_READ	     (1u << 4)
+#define PERFDATA_SAMPLE_CALLCHAIN    (1u << 5)
 #define PERFDATA_SAMPLE_ID	     (1u << 6)
 #define PERFDATA_SAMPLE_CPU	     (1u << 7)
+#define PERFDATA_SAMPLE_PERIOD	     (1u << 8)
 #define PERFDATA_SAMPLE_STREAM_ID    (1u << 9)
+#define PERFDATA_SAMPLE_RAW	     (1u << 10)
 #define PERFDATA_SAMPLE_IDENTIFIER   (1u << 16)
+#define PERFDATA_SAMPLE_AUX	     (1u << 20)
+#define PERFDATA_TYPE_TRACEPOINT     2
 
 /* intel_pt's attr.config (the format folder of the PMU in sysfs). */
 #define PERFDATA_PT_PT	       (UINT64_C(1) << 0)
@@ -92,9 +99,12 @@ enum perfdata_type {
 	 * of its own in it, see docs/perf-data.md.
 	 */
 	PERFDATA_HEADER_EVENT_TYPE = 65,
+	PERFDATA_HEADER_TRACING_DATA = 66, /* followed by as many bytes as it says */
 	PERFDATA_HEADER_BUILD_ID = 67,
+	PERFDATA_FINISHED_ROUND = 68,
 	PERFDATA_AUXTRACE_INFO = 70,
 	PERFDATA_AUXTRACE = 71,
+	PERFDATA_EVENT_UPDATE = 78,
 	PERFDATA_HEADER_FEATURE = 80,
 	PERFDATA_COMPRESSED = 81,
 	PERFDATA_COMPRESSED2 = 83,
@@ -104,6 +114,8 @@ enum perfdata_type {
 #define PERFDATA_MISC_CPUMODE	    7u
 #define PERFDATA_MISC_KERNEL	    1u
 #define PERFDATA_MISC_USER	    2u
+#define PERFDATA_MISC_GUEST_KERNEL  4u
+#define PERFDATA_MISC_GUEST_USER    5u
 #define PERFDATA_MISC_COMM_EXEC	    (1u << 13)
 #define PERFDATA_MISC_SWITCH_OUT    (1u << 13)
 #define PERFDATA_MISC_MMAP_DATA	    (1u << 13)
@@ -113,6 +125,12 @@ enum perfdata_type {
 /* Flags of PERF_RECORD_AUX. */
 #define PERFDATA_AUX_TRUNCATED 1u
 #define PERFDATA_AUX_PARTIAL   4u
+
+/* HEADER_COMPRESSED: how. */
+#define PERFDATA_COMPRESS_ZSTD 1
+
+/* EVENT_UPDATE: u64 kind, u64 id, and here its name. */
+#define PERFDATA_EVENT_UPDATE_NAME 2
 
 /* The kinds of PERF_RECORD_AUXTRACE_INFO. */
 #define PERFDATA_AUXTRACE_INTEL_PT 1
@@ -152,6 +170,7 @@ enum perfdata_feature {
 	PERFDATA_FEATURE_CMDLINE = 11,
 	PERFDATA_FEATURE_EVENT_DESC = 12,
 	PERFDATA_FEATURE_PMU_MAPPINGS = 16,
+	PERFDATA_FEATURE_COMPRESSED = 27,
 	PERFDATA_FEATURE_MAX = 256
 };
 

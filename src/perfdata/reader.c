@@ -1,249 +1,40 @@
 /* SPDX-License-Identifier: MIT */
-#include "perfdata/reader.h"
+#include "perfdata/file.h"
 
-#include "base/reader.h"
-#include "perfdata/buffer.h"
-#include "perfdata/format.h"
-#include "perfdata/message.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-struct perfdata_file {
-	const char *path; /* for messages: a copy */
-	const uint8_t *bytes;
-	uint64_t size;
-	uint64_t data_start, at, data_end; /* the records, and where to go on */
-	uint64_t forgotten;		   /* up to here pages may be gone (perfdata_forget) */
-	bool unfinished, truncated;
-	uint32_t auxtrace; /* AUXTRACE_INFO's kind; 0: none was read */
-	bool has_clock, snapshot;
-	struct perfdata_clock clock;
-	bool has_timing;
-	struct perfdata_timing timing;
-	/* Where the attributes lie, and whether all end their records alike. */
-	const uint8_t *attrs;
-	size_t attr_size, attr_count;
-	bool same_sample_ids;
-	struct reader build_ids; /* the header's list */
-	char cpuid[64];		 /* the processor, as the header tells it; "": it does not */
-	const uint8_t *filter;	 /* AUXTRACE_INFO's */
-	size_t filter_size;
-	struct perfdata_buffer command;
-};
-
-static int bad(const struct perfdata_file *f, struct ptah_message *why, uint64_t offset,
-	       const char *what)
+bool perfdata_room(void **array, size_t count, size_t *capacity, size_t size)
 {
-	return perfdata_message(why, PTAH_E_BAD_FILE, "%s: %s at offset %" PRIu64, f->path, what,
-				offset);
+	size_t more = *capacity ? 2 * *capacity : 8;
+	void *bigger;
+
+	if (count < *capacity)
+		return true;
+	bigger = reallocarray(*array, more, size);
+	if (!bigger)
+		return false;
+	*array = bigger;
+	*capacity = more;
+	return true;
 }
 
-/* Header */
-
-static int check_magic(const struct perfdata_file *f, struct ptah_message *why)
+int perfdata_bad(const struct perfdata_file *f, struct ptah_message *why, uint64_t offset,
+		 const char *what)
 {
-	if (f->size < 16)
-		return perfdata_message(why, f->size ? PTAH_E_BAD_MAGIC : PTAH_E_EMPTY,
-					f->size ? "%s: too short to be a perf.data file"
-						: "%s: the file is empty",
-					f->path);
-	if (!memcmp(f->bytes, PERFDATA_MAGIC_SWAPPED, 8))
-		return perfdata_message(why, PTAH_E_FOREIGN,
-					"%s: recorded on a big-endian machine; Intel PT is not",
-					f->path);
-	if (!memcmp(f->bytes, PERFDATA_MAGIC_OLD, 8))
-		return perfdata_message(
-		    why, PTAH_E_UNSUPPORTED,
-		    "%s: a perf.data file of before Linux 3.1, which cannot hold "
-		    "Intel PT",
-		    f->path);
-	if (memcmp(f->bytes, PERFDATA_MAGIC, 8))
-		return perfdata_message(why, PTAH_E_BAD_MAGIC,
-					"%s: not a perf.data file (for raw packets use --pt)",
-					f->path);
-	if (load_le64(f->bytes + PERFDATA_AT_SIZE) == PERFDATA_PIPE_SIZE)
-		return perfdata_message(
-		    why, PTAH_E_UNSUPPORTED,
-		    "%s: written through a pipe; convert it with `perf inject -i %s "
-		    "-o FILE`",
-		    f->path, f->path);
-	if (f->size < PERFDATA_HEADER_SIZE)
-		return bad(f, why, f->size, "the file ends inside its header,");
-	return 0;
-}
+	size_t i = f->part_count;
 
-static bool in_file(const struct perfdata_file *f, uint64_t offset, uint64_t size)
-{
-	return offset <= f->size && size <= f->size - offset;
-}
-
-/* What an attribute says about the sample ids that end its records: 0 when they do not. */
-static uint64_t sample_bits(const uint8_t *attr)
-{
-	if (!(load_le64(attr + PERFDATA_ATTR_AT_FLAGS) & PERFDATA_ATTR_SAMPLE_ID_ALL))
-		return 0;
-	return load_le64(attr + PERFDATA_ATTR_AT_SAMPLE_TYPE) &
-	       (PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_ID |
-		PERFDATA_SAMPLE_CPU | PERFDATA_SAMPLE_STREAM_ID | PERFDATA_SAMPLE_IDENTIFIER);
-}
-
-static int read_attrs(struct perfdata_file *f, struct ptah_message *why)
-{
-	uint64_t offset = load_le64(f->bytes + PERFDATA_AT_ATTRS);
-	uint64_t size = load_le64(f->bytes + PERFDATA_AT_ATTRS + 8);
-	uint64_t entry = load_le64(f->bytes + PERFDATA_AT_ATTR_SIZE);
-
-	if (!in_file(f, offset, size))
-		return bad(f, why, PERFDATA_AT_ATTRS,
-			   "the header's attributes lie outside the file,");
-	if (entry < PERFDATA_ATTR_SIZE_MIN + PERFDATA_SECTION_SIZE || entry > 4096 || size < entry)
-		return bad(f, why, PERFDATA_AT_ATTR_SIZE, "the header has no usable attributes,");
-	f->attrs = f->bytes + offset;
-	f->attr_size = (size_t)entry;
-	f->attr_count = (size_t)(size / entry);
-	f->same_sample_ids = true;
-	for (size_t i = 1; i < f->attr_count; i++)
-		if (sample_bits(f->attrs + i * entry) != sample_bits(f->attrs))
-			f->same_sample_ids = false;
-	return 0;
-}
-
-static void append_argument(struct perfdata_file *f, const char *text, size_t n)
-{
-	if (f->command.size)
-		perfdata_put(&f->command, " ", 1);
-	perfdata_put(&f->command, text, n);
-}
-
-static void read_command(struct perfdata_file *f, struct reader r)
-{
-	uint32_t n = reader_u32(&r);
-
-	for (uint32_t i = 0; i < n && !r.failed && f->command.size < 65536; i++) {
-		uint32_t size = reader_u32(&r);
-		const uint8_t *text = reader_bytes(&r, size);
-
-		if (text)
-			append_argument(f, (const char *)text, strnlen((const char *)text, size));
-	}
-	perfdata_put(&f->command, "", 1);
-}
-
-/* Little of it is of interest; a broken list is no reason to refuse the trace. */
-static int read_feature(struct perfdata_file *f, unsigned feature, struct reader r,
-			struct ptah_message *why)
-{
-	const uint8_t *text;
-	uint32_t n;
-
-	switch (feature) {
-	case PERFDATA_FEATURE_BUILD_ID:
-		f->build_ids = r;
-		break;
-	case PERFDATA_FEATURE_CMDLINE:
-		read_command(f, r);
-		break;
-	case PERFDATA_FEATURE_CPUID:
-		n = reader_u32(&r);
-		text = reader_bytes(&r, n);
-		if (text && strnlen((const char *)text, n) < sizeof(f->cpuid))
-			memcpy(f->cpuid, text, strnlen((const char *)text, n));
-		break;
-	case PERFDATA_FEATURE_ARCH:
-		n = reader_u32(&r);
-		text = reader_bytes(&r, n);
-		if (text && strncmp((const char *)text, "x86_64", n))
-			return perfdata_message(
-			    why, PTAH_E_FOREIGN,
-			    "%s: recorded on %.*s; Ptah decodes recordings of x86_64", f->path,
-			    (int)strnlen((const char *)text, n < 64 ? n : 64), (const char *)text);
-		break;
-	default:
-		break;
-	}
-	return 0;
-}
-
-static int read_features(struct perfdata_file *f, struct ptah_message *why)
-{
-	const uint8_t *bits = f->bytes + PERFDATA_AT_FEATURES;
-	uint64_t table = f->data_end;
-
-	for (unsigned i = 0; i < PERFDATA_FEATURE_MAX; i++) {
-		uint64_t offset, size;
-		int status;
-
-		if (!(bits[i / 8] >> i % 8 & 1))
-			continue;
-		if (!in_file(f, table, PERFDATA_SECTION_SIZE))
-			break;
-		offset = load_le64(f->bytes + table);
-		size = load_le64(f->bytes + table + 8);
-		table += PERFDATA_SECTION_SIZE;
-		if (!in_file(f, offset, size))
-			continue;
-		status = read_feature(
-		    f, i, (struct reader){f->bytes + offset, f->bytes + offset + size, false}, why);
-		if (status < 0)
-			return status;
-	}
-	return 0;
-}
-
-/* Ptah and perf set the features last: none at all means that the recorder was killed. */
-static bool has_features(const struct perfdata_file *f)
-{
-	static const uint8_t none[8 * PERFDATA_FEATURE_WORDS];
-
-	return memcmp(f->bytes + PERFDATA_AT_FEATURES, none, sizeof(none)) != 0;
-}
-
-static int read_header(struct perfdata_file *f, struct ptah_message *why)
-{
-	uint64_t size;
-	int status = check_magic(f, why);
-
-	if (status >= 0)
-		status = read_attrs(f, why);
-	if (status < 0)
-		return status;
-	f->at = f->data_start = load_le64(f->bytes + PERFDATA_AT_DATA);
-	size = load_le64(f->bytes + PERFDATA_AT_DATA_SIZE);
-	if (f->at < PERFDATA_HEADER_SIZE || f->at > f->size)
-		return bad(f, why, PERFDATA_AT_DATA,
-			   "the header's data section lies outside the file,");
-	f->truncated = !in_file(f, f->at, size);
-	f->unfinished = f->truncated || !size || !has_features(f);
-	/* perf fills in the size at the end, Ptah from time to time. */
-	f->data_end = f->truncated || !size ? f->size : f->at + size;
-	return f->unfinished ? 0 : read_features(f, why);
-}
-
-static int map_file(struct perfdata_file *f, const char *path, struct ptah_message *why)
-{
-	struct stat st;
-	void *bytes;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-	if (fd < 0)
-		return perfdata_system_message(why, errno, path, "open");
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
-		close(fd);
-		return perfdata_message(why, PTAH_E_BAD_FILE, "%s: not a regular file", path);
-	}
-	f->size = (uint64_t)st.st_size;
-	bytes = f->size ? mmap(NULL, f->size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
-	close(fd);
-	if (bytes == MAP_FAILED)
-		return perfdata_system_message(why, errno, path, "map");
-	f->bytes = bytes;
-	return 0;
+	if (offset >= PERFDATA_SPOOL_BASE)
+		return perfdata_message(why, PTAH_E_BAD_FILE,
+					"%s: %s at offset %" PRIu64 " of what was compressed",
+					f->path, what, offset - PERFDATA_SPOOL_BASE);
+	while (i > 1 && f->parts[i - 1].base > offset)
+		i--;
+	return perfdata_message(why, PTAH_E_BAD_FILE, "%s: %s at offset %" PRIu64,
+				i > 1 ? f->parts[i - 1].path : f->path, what,
+				i ? offset - f->parts[i - 1].base : offset);
 }
 
 int perfdata_open(const char *path, struct perfdata_file **file, struct ptah_message *why)
@@ -254,9 +45,9 @@ int perfdata_open(const char *path, struct perfdata_file **file, struct ptah_mes
 	if (!f)
 		return PTAH_E_NOMEM;
 	f->path = strdup(path);
-	status = f->path ? map_file(f, path, why) : PTAH_E_NOMEM;
+	status = f->path ? perfdata_map(f, path, why) : PTAH_E_NOMEM;
 	if (status >= 0)
-		status = read_header(f, why);
+		status = perfdata_read_header(f, why);
 	if (status < 0) {
 		perfdata_close(f);
 		return status;
@@ -269,8 +60,18 @@ void perfdata_close(struct perfdata_file *f)
 {
 	if (!f)
 		return;
-	if (f->bytes)
-		munmap((void *)(uintptr_t)f->bytes, f->size);
+	for (size_t i = 0; i < f->part_count; i++) {
+		if (f->parts[i].bytes)
+			munmap((void *)(uintptr_t)f->parts[i].bytes, f->parts[i].size);
+		free(f->parts[i].path);
+	}
+	if (f->spool)
+		munmap((void *)(uintptr_t)f->spool, f->spool_size);
+	free(f->parts);
+	free(f->attrs);
+	free(f->ids);
+	free(f->more_build_ids);
+	free(f->kcore);
 	perfdata_buffer_free(&f->command);
 	free((void *)(uintptr_t)f->path);
 	free(f);
@@ -278,42 +79,12 @@ void perfdata_close(struct perfdata_file *f)
 
 /* Records. Each reader below gets the record's body. */
 
-/* More ids than this are not searched: a file is not to make us slow. */
-#define SEARCHED_IDS 4096
-
-static bool has_id(const struct perfdata_file *f, const uint8_t *attr, uint64_t id)
-{
-	const uint8_t *section = attr + f->attr_size - PERFDATA_SECTION_SIZE;
-	uint64_t offset = load_le64(section), size = load_le64(section + 8);
-
-	if (!in_file(f, offset, size))
-		return false;
-	for (uint64_t i = 0; i < size / 8 && i < SEARCHED_IDS; i++)
-		if (load_le64(f->bytes + offset + 8 * i) == id)
-			return true;
-	return false;
-}
-
-/* The attribute that a record belongs to: where they differ, its last word is the id. */
-static uint64_t sample_bits_of(const struct perfdata_file *f, const struct reader *body)
-{
-	uint64_t bits = sample_bits(f->attrs), id;
-
-	if (f->same_sample_ids || !(bits & PERFDATA_SAMPLE_IDENTIFIER) ||
-	    (size_t)(body->end - body->p) < 8)
-		return bits;
-	id = load_le64(body->end - 8);
-	for (size_t i = 0; i < f->attr_count && i < 64; i++)
-		if (has_id(f, f->attrs + i * f->attr_size, id))
-			return sample_bits(f->attrs + i * f->attr_size);
-	return bits;
-}
-
 /* The sample id at a record's end: fields of eight bytes, in this order. */
-static void read_sample_id(const struct perfdata_file *f, struct reader body,
+static void read_sample_id(struct perfdata_file *f, struct reader body,
 			   struct perfdata_record *record)
 {
-	uint64_t bits = sample_bits_of(f, &body);
+	const struct perfdata_attr *attr = perfdata_attr_of(f, &body);
+	uint64_t bits = attr ? perfdata_sample_bits(attr) : 0;
 	size_t size = 8u * (size_t)__builtin_popcountll(bits);
 
 	if ((size_t)(body.end - body.p) < size)
@@ -360,6 +131,10 @@ static void read_map(struct reader *r, struct perfdata_record *record, uint16_t 
 		record->executable = reader_u32(r) & 4;
 		reader_u32(r);
 	}
+	/* Memory of a virtual machine's guest, which is none of the process's. */
+	if ((misc & PERFDATA_MISC_CPUMODE) == PERFDATA_MISC_GUEST_KERNEL ||
+	    (misc & PERFDATA_MISC_CPUMODE) == PERFDATA_MISC_GUEST_USER)
+		record->executable = false;
 	record->text = reader_string(r, &record->text_size);
 }
 
@@ -375,12 +150,9 @@ static void read_task(struct reader *r, struct perfdata_record *record)
 /* attr.config of the Intel PT event; 0: there is none. */
 static uint64_t pt_config(const struct perfdata_file *f, uint64_t pmu_type)
 {
-	for (size_t i = 0; i < f->attr_count; i++) {
-		const uint8_t *attr = f->attrs + i * f->attr_size;
-
-		if (load_le32(attr + PERFDATA_ATTR_AT_TYPE) == pmu_type)
-			return load_le64(attr + PERFDATA_ATTR_AT_CONFIG);
-	}
+	for (size_t i = 0; i < f->attr_count; i++)
+		if (f->attrs[i].type == pmu_type)
+			return f->attrs[i].config;
 	return 0;
 }
 
@@ -480,6 +252,92 @@ static void read_ptah(struct reader *r, struct perfdata_record *record)
 	}
 }
 
+/*
+ * SWITCH: the sample id tells whose it is. SWITCH_CPU_WIDE, of a whole CPU: also
+ * who comes next, or was there before.
+ */
+static void read_switch(struct reader *r, struct perfdata_record *record, uint16_t misc, bool wide)
+{
+	record->out = misc & PERFDATA_MISC_SWITCH_OUT;
+	record->ppid = record->ptid = -1;
+	if (!wide)
+		return;
+	record->ppid = (int32_t)reader_u32(r);
+	record->ptid = (int32_t)reader_u32(r);
+}
+
+/*
+ * A sample of sched:sched_switch, as recordings have it that were made without
+ * context switch records: its raw data are the tracepoint's fields (common ones
+ * 8 bytes, char prev_comm[16], s32 prev_pid, prio, s64 state, next_comm[16], s32
+ * next_pid), and these "pids" are thread ids. False: none, or without what it needs.
+ */
+static bool read_sample(struct perfdata_file *f, struct reader *r, struct perfdata_record *record)
+{
+	const struct perfdata_attr *attr = perfdata_attr_of_sample(f, r);
+	const uint64_t type = attr ? attr->sample_type : 0;
+	const uint8_t *raw;
+	uint32_t n;
+
+	f->aux_samples = f->aux_samples || type & PERFDATA_SAMPLE_AUX;
+	if (!attr || !attr->sched_switch || !(type & PERFDATA_SAMPLE_RAW) ||
+	    type & (PERFDATA_SAMPLE_READ | PERFDATA_SAMPLE_CALLCHAIN))
+		return false;
+	reader_bytes(r, 8u * (unsigned)__builtin_popcountll(
+				 type & (PERFDATA_SAMPLE_IDENTIFIER | PERFDATA_SAMPLE_IP)));
+	if (type & PERFDATA_SAMPLE_TID)
+		reader_u64(r);
+	if (type & PERFDATA_SAMPLE_TIME)
+		record->time = reader_u64(r);
+	reader_bytes(r, 8u * (unsigned)__builtin_popcountll(type & (PERFDATA_SAMPLE_ADDR |
+								    PERFDATA_SAMPLE_ID |
+								    PERFDATA_SAMPLE_STREAM_ID)));
+	if (type & PERFDATA_SAMPLE_CPU)
+		record->cpu = (int32_t)reader_u64(r);
+	if (type & PERFDATA_SAMPLE_PERIOD)
+		reader_u64(r);
+	n = reader_u32(r);
+	raw = reader_bytes(r, n);
+	if (!raw || n < 60)
+		return false;
+	record->type = PERFDATA_SWITCH_CPU_WIDE;
+	record->out = true;
+	record->tid = (int32_t)load_le32(raw + 24);
+	record->ptid = (int32_t)load_le32(raw + 56);
+	return true;
+}
+
+/* What a pipe has in place of a header. 0, or an error. */
+static int read_piped(struct perfdata_file *f, struct reader *r, const uint8_t *begin,
+		      uint32_t type, struct ptah_message *why)
+{
+	uint64_t id;
+
+	switch (type) {
+	case PERFDATA_HEADER_ATTR:
+		return perfdata_add_attr(f, *r);
+	case PERFDATA_HEADER_FEATURE:
+		id = reader_u64(r);
+		return id < PERFDATA_FEATURE_MAX
+			   ? perfdata_read_feature(f, (unsigned)id,
+						   (struct reader){r->p, r->end, false}, why)
+			   : 0;
+	case PERFDATA_EVENT_UPDATE:
+		id = reader_u64(r) == PERFDATA_EVENT_UPDATE_NAME ? reader_u64(r) : 0;
+		if (id)
+			perfdata_name_event(f, id, r->p, (size_t)(r->end - r->p));
+		return 0;
+	case PERFDATA_HEADER_BUILD_ID:
+		if (!perfdata_room((void **)&f->more_build_ids, f->build_id_count,
+				   &f->build_id_capacity, sizeof(*f->more_build_ids)))
+			return PTAH_E_NOMEM;
+		f->more_build_ids[f->build_id_count++] = (struct reader){begin, r->end, false};
+		return 0;
+	default:
+		return 0;
+	}
+}
+
 /* Fills in *record. False when the record is of no use here. */
 static bool read_record(struct perfdata_file *f, struct reader *r, uint16_t misc,
 			struct perfdata_record *record)
@@ -503,6 +361,12 @@ static bool read_record(struct perfdata_file *f, struct reader *r, uint16_t misc
 	case PERFDATA_ITRACE_START:
 		read_ids(r, record);
 		break;
+	case PERFDATA_SWITCH:
+	case PERFDATA_SWITCH_CPU_WIDE:
+		read_switch(r, record, misc, record->type == PERFDATA_SWITCH_CPU_WIDE);
+		break;
+	case PERFDATA_SAMPLE:
+		return read_sample(f, r, record);
 	case PERFDATA_AUX:
 		reader_u64(r);
 		record->size = reader_u64(r);
@@ -547,62 +411,155 @@ void perfdata_forget(const uint8_t *begin, const uint8_t *end)
 #define FORGET_EVERY ((uint64_t)1 << 20)
 #define FORGET_AGAIN ((uint64_t)1 << 16)
 
-static void forget_behind(struct perfdata_file *f)
+static void forget_behind(struct perfdata_part *part)
 {
-	if (f->at < f->forgotten || f->at - f->forgotten < FORGET_EVERY)
+	if (part->at < part->forgotten || part->at - part->forgotten < FORGET_EVERY)
 		return;
-	perfdata_forget(f->bytes + f->forgotten -
-			    (f->forgotten < FORGET_AGAIN ? f->forgotten : FORGET_AGAIN),
-			f->bytes + f->at);
-	f->forgotten = f->at;
+	perfdata_forget(part->bytes + part->forgotten -
+			    (part->forgotten < FORGET_AGAIN ? part->forgotten : FORGET_AGAIN),
+			part->bytes + part->at);
+	part->forgotten = part->at;
+}
+
+/* The records at hand: `bytes` is where the offsets of `at` and `end` begin. */
+struct window {
+	const uint8_t *bytes;
+	uint64_t base; /* of the offsets in records and messages */
+	uint64_t *at, end;
+	bool spooled;
+};
+
+/*
+ * The records end here though more was promised. A pipe has no size that could
+ * tell it beforehand.
+ */
+static bool is_cut(struct perfdata_file *f, const struct window *w)
+{
+	if (w->spooled)
+		return false;
+	f->truncated = f->truncated || f->pipe;
+	return f->unfinished || f->pipe;
+}
+
+/* The bytes behind a record that belong to it. PTAH_E_BAD_FILE: they are not there. */
+static int take_trace(struct perfdata_file *f, const struct window *w, uint64_t size,
+		      struct perfdata_record *record, struct ptah_message *why)
+{
+	const uint64_t left = w->end - *w->at;
+
+	if (w->spooled)
+		return perfdata_bad(f, why, record->offset, "trace data in a compressed record");
+	if (size > left) {
+		if (!is_cut(f, w))
+			return perfdata_bad(f, why, record->offset,
+					    record->type == PERFDATA_AUXTRACE
+						? "trace data that does not fit the data section,"
+						: "tracing data that do not fit the data section,");
+		size = left;
+	}
+	if (record->type == PERFDATA_AUXTRACE)
+		record->trace_size = size;
+	record->bytes = w->bytes + *w->at;
+	*w->at += size;
+	return 0;
+}
+
+/* The next records are those that this one holds. */
+static int enter_spool(struct perfdata_file *f, uint64_t offset, struct ptah_message *why)
+{
+	uint64_t size;
+	int status = 0;
+
+	if (!f->unpacked) {
+		f->first_compressed = offset - f->parts[f->part].base;
+		status = perfdata_unpack(f, why);
+	}
+	if (status < 0)
+		return status;
+	if (f->spool_size - f->spool_at < 8)
+		return perfdata_bad(f, why, offset, "a compressed record that was not unpacked,");
+	size = load_le64(f->spool + f->spool_at);
+	f->spool_at += 8;
+	if (size > f->spool_size - f->spool_at)
+		return perfdata_bad(f, why, offset, "a compressed record that was not unpacked,");
+	f->chunk_at = f->spool_at;
+	f->spool_at = f->chunk_end = f->chunk_at + size;
+	return 0;
+}
+
+/* One record on. 1: *record is of use, 0: it is not, PTAH_E_END: there was none. */
+static int step(struct perfdata_file *f, const struct window *w, struct perfdata_record *record,
+		struct ptah_message *why)
+{
+	const uint64_t left = w->end - *w->at, offset = w->base + *w->at;
+	const uint8_t *p = w->bytes + *w->at;
+	struct reader r;
+	uint64_t size;
+	bool useful;
+	int status;
+
+	if (left < PERFDATA_RECORD_HEADER || load_le16(p + 6) > left)
+		/* cut where the recorder died */
+		return is_cut(f, w) ? PTAH_E_END
+				    : perfdata_bad(f, why, offset,
+						   "a record does not fit the data section,");
+	size = load_le16(p + 6);
+	if (size < PERFDATA_RECORD_HEADER)
+		return perfdata_bad(f, why, offset, "a record smaller than its header,");
+	memset(record, 0, sizeof(*record));
+	record->type = load_le32(p);
+	record->offset = offset;
+	record->pid = record->tid = record->ppid = record->ptid = record->cpu = -1;
+	r = (struct reader){p + PERFDATA_RECORD_HEADER, p + size, false};
+	useful = read_record(f, &r, load_le16(p + 4), record);
+	status = f->pipe && !r.failed ? read_piped(f, &r, p, record->type, why) : 0;
+	if (status < 0 && status != PTAH_E_BAD_FILE)
+		return status;
+	if (r.failed || status < 0)
+		return perfdata_bad(f, why, offset, "a record that ends too early");
+	*w->at += size;
+	switch (record->type) {
+	case PERFDATA_COMPRESSED:
+	case PERFDATA_COMPRESSED2:
+		return w->spooled
+			   ? perfdata_bad(f, why, offset, "a compressed record in another one")
+			   : enter_spool(f, offset, why);
+	case PERFDATA_AUXTRACE:
+		status = take_trace(f, w, record->trace_size, record, why);
+		break;
+	case PERFDATA_HEADER_TRACING_DATA:
+		status = size < 12
+			     ? 0
+			     : take_trace(f, w, (load_le32(p + 8) + UINT64_C(7)) & ~UINT64_C(7),
+					  record, why);
+		break;
+	default:
+		break;
+	}
+	return status < 0 ? status : useful;
 }
 
 int perfdata_next(struct perfdata_file *f, struct perfdata_record *record, struct ptah_message *why)
 {
-	while (f->at < f->data_end) {
-		uint64_t left = f->data_end - f->at, size;
-		const uint8_t *p = f->bytes + f->at;
-		struct reader r;
-		bool useful;
+	while (f->part < f->part_count) {
+		struct perfdata_part *part = &f->parts[f->part];
+		struct window w = {part->bytes, part->base, &part->at, part->end, false};
+		int status;
 
-		forget_behind(f);
-		if (left < PERFDATA_RECORD_HEADER || load_le16(p + 6) > left) {
-			if (f->unfinished) /* cut where the recorder died */
-				return 0;
-			return bad(f, why, f->at, "a record does not fit the data section,");
+		if (f->chunk_at < f->chunk_end) {
+			w = (struct window){f->spool, PERFDATA_SPOOL_BASE, &f->chunk_at,
+					    f->chunk_end, true};
+		} else if (part->at >= part->end) {
+			f->part++;
+			continue;
+		} else {
+			forget_behind(part);
 		}
-		size = load_le16(p + 6);
-		if (size < PERFDATA_RECORD_HEADER)
-			return bad(f, why, f->at, "a record smaller than its header,");
-		memset(record, 0, sizeof(*record));
-		record->type = load_le32(p);
-		record->offset = f->at;
-		record->pid = record->tid = record->ppid = record->ptid = record->cpu = -1;
-		if (record->type == PERFDATA_COMPRESSED || record->type == PERFDATA_COMPRESSED2)
-			return perfdata_message(
-			    why, PTAH_E_UNSUPPORTED,
-			    "%s: compressed records (perf record -z); record without "
-			    "-z",
-			    f->path);
-		r = (struct reader){p + PERFDATA_RECORD_HEADER, p + size, false};
-		useful = read_record(f, &r, load_le16(p + 4), record);
-		if (r.failed)
-			return bad(f, why, f->at, "a record that ends too early");
-		f->at += size;
-		if (record->type == PERFDATA_AUXTRACE) {
-			left -= size;
-			if (record->trace_size > left) {
-				if (!f->unfinished)
-					return bad(
-					    f, why, record->offset,
-					    "trace data that does not fit the data section,");
-				record->trace_size = left;
-			}
-			record->bytes = f->bytes + f->at;
-			f->at += record->trace_size;
-		}
-		if (useful)
-			return 1;
+		status = step(f, &w, record, why);
+		if (status == PTAH_E_END)
+			f->part++;
+		else if (status)
+			return status;
 	}
 	return 0;
 }
@@ -630,23 +587,37 @@ bool perfdata_clock(const struct perfdata_file *f, struct perfdata_clock *clock)
 	return f->has_clock;
 }
 
-int perfdata_read_at(struct perfdata_file *f, uint64_t offset, struct perfdata_record *record)
+/* Where the offsets of records lie; `end` 0: nowhere. */
+static struct window window_of(const struct perfdata_file *f, uint64_t offset, uint64_t *at)
 {
-	uint64_t at = f->at;
-	int status;
+	if (offset >= PERFDATA_SPOOL_BASE) {
+		*at = offset - PERFDATA_SPOOL_BASE;
+		return (struct window){f->spool, PERFDATA_SPOOL_BASE, at, f->spool_size, true};
+	}
+	for (size_t i = f->part_count; i-- > 0;) {
+		const struct perfdata_part *part = &f->parts[i];
 
-	if (offset < f->data_start || offset >= f->data_end)
-		return PTAH_E_INVAL;
-	f->at = offset;
-	status = perfdata_next(f, record, NULL);
-	f->at = at;
-	return status == 1 ? 0 : PTAH_E_BAD_FILE;
+		if (part->base > offset)
+			continue;
+		*at = offset - part->base;
+		return (struct window){part->bytes, part->base, at,
+				       *at < part->start ? 0 : part->end, false};
+	}
+	return (struct window){0};
 }
 
-bool perfdata_find_build_id(const struct perfdata_file *f, const char *path,
-			    struct perfdata_build_id *id)
+int perfdata_read_at(struct perfdata_file *f, uint64_t offset, struct perfdata_record *record)
 {
-	struct reader r = f->build_ids;
+	uint64_t at = 0;
+	struct window w = window_of(f, offset, &at);
+
+	if (at >= w.end)
+		return PTAH_E_INVAL;
+	return step(f, &w, record, NULL) == 1 ? 0 : PTAH_E_BAD_FILE;
+}
+
+static bool find_build_id(struct reader r, const char *path, struct perfdata_build_id *id)
+{
 	size_t length = strlen(path);
 
 	while (r.p && (size_t)(r.end - r.p) >= PERFDATA_BUILD_ID_FIXED) {
@@ -665,6 +636,16 @@ bool perfdata_find_build_id(const struct perfdata_file *f, const char *path,
 		return true;
 	}
 	return false;
+}
+
+bool perfdata_find_build_id(const struct perfdata_file *f, const char *path,
+			    struct perfdata_build_id *id)
+{
+	bool found = find_build_id(f->build_ids, path, id);
+
+	for (size_t i = 0; i < f->build_id_count && !found; i++)
+		found = find_build_id(f->more_build_ids[i], path, id);
+	return found;
 }
 
 uint32_t perfdata_auxtrace(const struct perfdata_file *f)
@@ -689,7 +670,17 @@ bool perfdata_truncated(const struct perfdata_file *f)
 
 uint64_t perfdata_size(const struct perfdata_file *f)
 {
-	return f->size;
+	return f->parts[0].size;
+}
+
+bool perfdata_aux_samples(const struct perfdata_file *f)
+{
+	return f->aux_samples;
+}
+
+const char *perfdata_kcore(const struct perfdata_file *f)
+{
+	return f->kcore;
 }
 
 const char *perfdata_command(const struct perfdata_file *f)

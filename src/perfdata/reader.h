@@ -2,7 +2,8 @@
 /*
  * Reads perf.data files: from perf and from Ptah. Knows records, not what they
  * mean for a decode. The file is mapped; every pointer handed out points into
- * the mapping and lives until perfdata_close().
+ * the mapping and lives until perfdata_close(). What comes through a pipe, and
+ * what compressed records hold, is mapped from files without a name.
  */
 #ifndef PTAH_PERFDATA_READER_H
 #define PTAH_PERFDATA_READER_H
@@ -18,7 +19,8 @@ struct perfdata_record {
 	uint32_t tag;	 /* Ptah's record: PERFDATA_PTAH_* */
 	uint64_t offset; /* in the file */
 	uint64_t time;	 /* perf's clock; 0: none */
-	int32_t pid, tid, ppid, ptid, cpu;
+	int32_t pid, tid, ppid, ptid,
+	    cpu; /* switches: ppid, ptid are the other thread's; -1: unknown */
 	uint64_t address, size, file_offset; /* mappings; code: address, size */
 	const char *text;		     /* comm, path, note (not terminated: see text_size) */
 	size_t text_size;
@@ -29,12 +31,16 @@ struct perfdata_record {
 	uint64_t lost;		     /* AUX: bytes; LOST: events; truth: overflows */
 	uint64_t tsc;		     /* code */
 	bool exec;		     /* COMM */
+	bool out;		     /* switches: the thread leaves, and comes otherwise */
 	bool executable;	     /* mappings */
 	struct perfdata_build_id id; /* mappings; size 0: not known */
 	struct ptah_truth truth;
 };
 
-/* Opens a file and checks its header. *why says what is wrong with it. */
+/*
+ * Opens a recording and checks its header: a file, perf's folder of them, a
+ * pipe, or "-" for standard input. *why says what is wrong with it.
+ */
 int perfdata_open(const char *path, struct perfdata_file **file, struct ptah_message *why);
 void perfdata_close(struct perfdata_file *file);
 
@@ -77,6 +83,13 @@ uint32_t perfdata_auxtrace(const struct perfdata_file *file);
 
 /* True when only moments were kept (perf record --snapshot): gaps are no loss. */
 bool perfdata_snapshot(const struct perfdata_file *file);
+
+/* True when samples had trace in them (perf record --aux-sample). Known once they were read past.
+ */
+bool perfdata_aux_samples(const struct perfdata_file *file);
+
+/* perf's copy of the kernel's code beside the recording (--kcore), an ELF file; or NULL. */
+const char *perfdata_kcore(const struct perfdata_file *file);
 
 /* True when the recorder did not end properly: the last records may be missing. */
 bool perfdata_unfinished(const struct perfdata_file *file);

@@ -23,7 +23,7 @@
 #define PMU_TYPE     8 /* intel_pt's number on most machines; AUXTRACE_INFO repeats it */
 #define EVENT_ID     1
 #define EVENT_NAME   "intel_pt//u"
-#define DATA_OFFSET  248 /* header, one id, one attribute with its section of ids */
+#define ATTR_ENTRY   (PERFDATA_ATTR_SIZE + PERFDATA_SECTION_SIZE)
 #define WRITE_BEHIND (64u << 10)
 #define MAX_RECORD   65528 /* a record's size is a u16, and ours are multiples of 8 */
 
@@ -41,6 +41,14 @@ struct stream {
 	uint64_t size;
 };
 
+/* An event of ours: a copy. */
+struct event {
+	char *name;
+	uint64_t *ids;
+	size_t id_count;
+	uint8_t attr[PERFDATA_ATTR_SIZE];
+};
+
 struct perfdata_writer {
 	int fd;
 	int status;
@@ -54,7 +62,14 @@ struct perfdata_writer {
 	size_t stream_count;
 	char **command;
 	struct ptah_message why;
-	uint8_t attr[PERFDATA_ATTR_SIZE];
+	struct event *events;
+	size_t event_count;
+	uint64_t event_id;    /* of the records that are made here */
+	uint64_t data_offset; /* behind the header, the ids and the attributes */
+	uint32_t pmu_type;
+	char *pmus, *cpuid;
+	int (*take)(void *context, const struct perfdata_piece *piece);
+	void *context;
 };
 
 /* Output */
@@ -102,8 +117,10 @@ static int write_pending(struct perfdata_writer *w)
 	if (w->pending.failed)
 		return fail(w,
 			    perfdata_message(&w->why, PTAH_E_NOMEM, "%s: out of memory", w->path));
+	if (w->take)
+		return 0;
 	if (w->pending.size && !write_at(w->fd, w->pending.bytes, w->pending.size,
-					 DATA_OFFSET + w->size - w->pending.size))
+					 w->data_offset + w->size - w->pending.size))
 		return fail_system(w, "write");
 	w->pending.size = 0;
 	return 0;
@@ -120,8 +137,33 @@ static void begin(struct perfdata_writer *w, uint32_t type, uint16_t misc, size_
 	w->size += size;
 }
 
+/* Gives a piece away. What a callback answers is its own affair, but it ends the writer. */
+static int hand_over(struct perfdata_writer *w, const struct perfdata_piece *piece)
+{
+	int status = w->status < 0 ? w->status : w->take(w->context, piece);
+
+	return status < 0 && w->status >= 0
+		   ? fail(w, perfdata_message(&w->why, status, "the output was refused: %s",
+					      ptah_strerror(status)))
+		   : w->status;
+}
+
+static int hand_over_record(struct perfdata_writer *w)
+{
+	const struct perfdata_piece piece = {
+	    .tid = -1, .cpu = -1, .bytes = w->pending.bytes, .size = w->pending.size};
+	int status = write_pending(w); /* out of memory? */
+
+	if (status >= 0)
+		status = hand_over(w, &piece);
+	w->pending.size = 0;
+	return status;
+}
+
 static int end(struct perfdata_writer *w)
 {
+	if (w->take)
+		return hand_over_record(w);
 	return w->pending.size >= WRITE_BEHIND || w->pending.failed ? write_pending(w) : w->status;
 }
 
@@ -143,7 +185,7 @@ static void put_sample_id(struct perfdata_writer *w, int32_t pid, int32_t tid, u
 	perfdata_put64(&w->pending, to_time(w, tsc));
 	perfdata_put32(&w->pending, 0); /* cpu */
 	perfdata_put32(&w->pending, 0);
-	perfdata_put64(&w->pending, EVENT_ID);
+	perfdata_put64(&w->pending, w->event_id);
 }
 
 static size_t string_size(const char *text)
@@ -274,34 +316,87 @@ static struct stream *stream_of(struct perfdata_writer *w, uint32_t index)
  * with PAD, and it must not end inside a packet: perf does not join packets
  * that lie in two records.
  */
+int perfdata_write_aux(struct perfdata_writer *w, const struct perfdata_aux *aux)
+{
+	const struct perfdata_piece piece = {
+	    .trace = true,
+	    .stream = aux->index,
+	    .tid = aux->tid,
+	    .cpu = aux->cpu,
+	    .offset = aux->offset,
+	    .bytes = aux->bytes,
+	    .size = aux->size,
+	};
+	size_t padding = -aux->size & 7;
+
+	if (w->status < 0 || !aux->size)
+		return w->status;
+	if (w->take)
+		return hand_over(w, &piece);
+	begin(w, PERFDATA_AUXTRACE, 0, PERFDATA_AUXTRACE_HEADER);
+	perfdata_put64(&w->pending, aux->size + padding);
+	perfdata_put64(&w->pending, aux->offset);
+	perfdata_put64(&w->pending, aux->reference);
+	perfdata_put32(&w->pending, aux->index);
+	perfdata_put32(&w->pending, (uint32_t)aux->tid);
+	perfdata_put32(&w->pending, (uint32_t)aux->cpu);
+	perfdata_put32(&w->pending, 0);
+	if (write_pending(w) < 0)
+		return w->status;
+	if (!write_at(w->fd, aux->bytes, aux->size, w->data_offset + w->size))
+		return fail_system(w, "write");
+	w->size += aux->size;
+	perfdata_put(&w->pending, NULL, padding);
+	w->size += padding;
+	return end(w);
+}
+
 int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t tid,
 			    const void *bytes, size_t size)
 {
 	struct stream *s = stream_of(w, index);
-	size_t padding = -size & 7;
+	struct perfdata_aux aux = {
+	    .index = index,
+	    .tid = tid,
+	    .cpu = -1,
+	    /* Where perf takes the TSC's highest byte from; with 0 it knows no time at all. */
+	    .reference = 1,
+	    .bytes = bytes,
+	    .size = size,
+	};
 
 	if (w->status < 0 || !size)
 		return w->status;
 	if (!s)
 		return fail(w,
 			    perfdata_message(&w->why, PTAH_E_NOMEM, "%s: out of memory", w->path));
-	begin(w, PERFDATA_AUXTRACE, 0, PERFDATA_AUXTRACE_HEADER);
-	perfdata_put64(&w->pending, size + padding);
-	perfdata_put64(&w->pending, s->size);
-	/* Where perf takes the TSC's highest byte from; with 0 it knows no time at all. */
-	perfdata_put64(&w->pending, 1);
-	perfdata_put32(&w->pending, index);
-	perfdata_put32(&w->pending, (uint32_t)tid);
-	perfdata_put32(&w->pending, UINT32_MAX); /* per thread */
-	perfdata_put32(&w->pending, 0);
-	if (write_pending(w) < 0)
+	aux.offset = s->size;
+	/* In a file the next piece lies behind the padding. */
+	s->size += w->take ? size : (size + 7) & ~(size_t)7;
+	return perfdata_write_aux(w, &aux);
+}
+
+/* The file of an MMAP2 record without a build id, for the header's list. */
+static void list_file(struct perfdata_writer *w, const uint8_t *record, size_t size)
+{
+	const size_t path = PERFDATA_RECORD_HEADER + 64;
+
+	if (load_le32(record) == PERFDATA_MMAP2 && size > path && record[path] == '/' &&
+	    !(load_le16(record + 4) & PERFDATA_MISC_MMAP_BUILD_ID) &&
+	    memchr(record + path, '\0', size - path))
+		file_of(w, (const char *)record + path, (int32_t)load_le32(record + 8));
+}
+
+int perfdata_write_raw(struct perfdata_writer *w, const void *record, size_t size)
+{
+	if (w->status < 0)
 		return w->status;
-	if (!write_at(w->fd, bytes, size, DATA_OFFSET + w->size))
-		return fail_system(w, "write");
+	if (size < PERFDATA_RECORD_HEADER || size % 8 || size > MAX_RECORD)
+		return fail(w, perfdata_message(&w->why, PTAH_E_INVAL,
+						"a record of %zu bytes is not one", size));
+	list_file(w, record, size);
+	perfdata_put(&w->pending, record, size);
 	w->size += size;
-	perfdata_put(&w->pending, NULL, padding);
-	w->size += padding;
-	s->size += size + padding;
 	return end(w);
 }
 
@@ -366,7 +461,7 @@ int perfdata_add_note(struct perfdata_writer *w, const char *text)
 
 /* The header */
 
-static void build_attr(struct perfdata_writer *w, const struct perfdata_writer_config *c)
+static void build_attr(uint8_t *attr, const struct perfdata_writer_config *c)
 {
 	uint64_t config = PERFDATA_PT_PT | PERFDATA_PT_BRANCH | (c->tsc ? PERFDATA_PT_TSC : 0) |
 			  (c->retcomp ? 0 : PERFDATA_PT_NORETCOMP) |
@@ -379,33 +474,125 @@ static void build_attr(struct perfdata_writer *w, const struct perfdata_writer_c
 			 PERFDATA_ATTR_TASK | PERFDATA_ATTR_SAMPLE_ID_ALL | PERFDATA_ATTR_MMAP2 |
 			 PERFDATA_ATTR_COMM_EXEC | PERFDATA_ATTR_BUILD_ID;
 
-	store_le32(w->attr + PERFDATA_ATTR_AT_TYPE, PMU_TYPE);
-	store_le32(w->attr + PERFDATA_ATTR_AT_SIZE, PERFDATA_ATTR_SIZE);
-	store_le64(w->attr + PERFDATA_ATTR_AT_CONFIG, config);
-	store_le64(w->attr + PERFDATA_ATTR_AT_PERIOD, 1);
+	store_le32(attr + PERFDATA_ATTR_AT_TYPE, PMU_TYPE);
+	store_le32(attr + PERFDATA_ATTR_AT_SIZE, PERFDATA_ATTR_SIZE);
+	store_le64(attr + PERFDATA_ATTR_AT_CONFIG, config);
+	store_le64(attr + PERFDATA_ATTR_AT_PERIOD, 1);
 	/* Without IP perf refuses to print addresses. */
-	store_le64(w->attr + PERFDATA_ATTR_AT_SAMPLE_TYPE,
+	store_le64(attr + PERFDATA_ATTR_AT_SAMPLE_TYPE,
 		   PERFDATA_SAMPLE_IP | PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME |
 		       PERFDATA_SAMPLE_CPU | PERFDATA_SAMPLE_IDENTIFIER);
-	store_le64(w->attr + PERFDATA_ATTR_AT_READ_FORMAT, PERFDATA_READ_FORMAT_ID);
-	store_le64(w->attr + PERFDATA_ATTR_AT_FLAGS, flags);
+	store_le64(attr + PERFDATA_ATTR_AT_READ_FORMAT, PERFDATA_READ_FORMAT_ID);
+	store_le64(attr + PERFDATA_ATTR_AT_FLAGS, flags);
 }
 
+static bool copy_event(struct event *to, const struct perfdata_event *from)
+{
+	memcpy(to->attr, from->attr, sizeof(to->attr));
+	to->name = strdup(from->name);
+	to->ids = calloc(from->id_count ? from->id_count : 1, sizeof(*to->ids));
+	to->id_count = from->id_count;
+	if (to->ids && from->id_count)
+		memcpy(to->ids, from->ids, from->id_count * sizeof(*to->ids));
+	return to->name && to->ids;
+}
+
+/* Copies what the header will say of the events. False: out of memory. */
+static bool copy_events(struct perfdata_writer *w, const struct perfdata_writer_config *config)
+{
+	static const uint64_t id = EVENT_ID;
+	const struct perfdata_driver *driver = config->driver;
+	uint8_t attr[PERFDATA_ATTR_SIZE] = {0};
+	const struct perfdata_event emulated = {EVENT_NAME, attr, &id, 1};
+	size_t n = driver ? driver->event_count : 1, ids = 0;
+
+	build_attr(attr, config);
+	w->pmu_type = driver ? driver->pmu_type : PMU_TYPE;
+	w->events = calloc(n, sizeof(*w->events));
+	for (size_t i = 0; w->events && i < n; i++) {
+		w->event_count++;
+		if (!copy_event(&w->events[i], driver ? &driver->events[i] : &emulated))
+			return false;
+		ids += w->events[i].id_count;
+	}
+	w->data_offset = PERFDATA_HEADER_SIZE + 8 * ids + ATTR_ENTRY * n;
+	w->event_id = w->events && w->events[0].id_count ? w->events[0].ids[0] : 0;
+	if (driver && driver->pmus)
+		w->pmus = strdup(driver->pmus);
+	if (driver && driver->cpuid)
+		w->cpuid = strdup(driver->cpuid);
+	return w->events && (!driver || !driver->pmus || w->pmus) &&
+	       (!driver || !driver->cpuid || w->cpuid);
+}
+
+/* As the records of a file made through a pipe begin: HEADER_ATTR with the ids. */
+static int hand_over_events(struct perfdata_writer *w)
+{
+	for (size_t i = 0; i < w->event_count; i++) {
+		const struct event *e = &w->events[i];
+
+		if (8 + sizeof(e->attr) + 8 * e->id_count > MAX_RECORD)
+			return fail(w, perfdata_message(&w->why, PTAH_E_LIMIT,
+							"too many events for one record"));
+		begin(w, PERFDATA_HEADER_ATTR, 0, 8 + sizeof(e->attr) + 8 * e->id_count);
+		perfdata_put(&w->pending, e->attr, sizeof(e->attr));
+		for (size_t k = 0; k < e->id_count; k++)
+			perfdata_put64(&w->pending, e->ids[k]);
+		if (end(w) < 0)
+			return w->status;
+	}
+	return 0;
+}
+
+/* The header, all ids, then the attributes with their sections of ids. */
 static int write_header(struct perfdata_writer *w)
 {
-	uint8_t head[DATA_OFFSET] = {0};
+	uint64_t attrs = w->data_offset - ATTR_ENTRY * w->event_count;
+	uint64_t ids = PERFDATA_HEADER_SIZE;
+	uint8_t head[PERFDATA_HEADER_SIZE] = {0};
+	struct perfdata_buffer b = {0};
+	bool ok;
 
+	if (w->take)
+		return hand_over_events(w);
 	memcpy(head, PERFDATA_MAGIC, 8);
 	store_le64(head + PERFDATA_AT_SIZE, PERFDATA_HEADER_SIZE);
-	store_le64(head + PERFDATA_AT_ATTR_SIZE, PERFDATA_ATTR_SIZE + PERFDATA_SECTION_SIZE);
-	store_le64(head + PERFDATA_AT_ATTRS, PERFDATA_HEADER_SIZE + 8);
-	store_le64(head + PERFDATA_AT_ATTRS + 8, PERFDATA_ATTR_SIZE + PERFDATA_SECTION_SIZE);
-	store_le64(head + PERFDATA_AT_DATA, DATA_OFFSET);
-	store_le64(head + PERFDATA_HEADER_SIZE, EVENT_ID);
-	memcpy(head + PERFDATA_HEADER_SIZE + 8, w->attr, sizeof(w->attr));
-	store_le64(head + PERFDATA_HEADER_SIZE + 8 + PERFDATA_ATTR_SIZE, PERFDATA_HEADER_SIZE);
-	store_le64(head + PERFDATA_HEADER_SIZE + 8 + PERFDATA_ATTR_SIZE + 8, 8);
-	return write_at(w->fd, head, sizeof(head), 0) ? 0 : fail_system(w, "write");
+	store_le64(head + PERFDATA_AT_ATTR_SIZE, ATTR_ENTRY);
+	store_le64(head + PERFDATA_AT_ATTRS, attrs);
+	store_le64(head + PERFDATA_AT_ATTRS + 8, ATTR_ENTRY * w->event_count);
+	store_le64(head + PERFDATA_AT_DATA, w->data_offset);
+	perfdata_put(&b, head, sizeof(head));
+	for (size_t i = 0; i < w->event_count; i++)
+		for (size_t k = 0; k < w->events[i].id_count; k++)
+			perfdata_put64(&b, w->events[i].ids[k]);
+	for (size_t i = 0; i < w->event_count; i++) {
+		perfdata_put(&b, w->events[i].attr, PERFDATA_ATTR_SIZE);
+		perfdata_put64(&b, ids);
+		perfdata_put64(&b, 8 * w->events[i].id_count);
+		ids += 8 * w->events[i].id_count;
+	}
+	if (b.failed) {
+		perfdata_buffer_free(&b);
+		return fail(w,
+			    perfdata_message(&w->why, PTAH_E_NOMEM, "%s: out of memory", w->path));
+	}
+	ok = write_at(w->fd, b.bytes, b.size, 0);
+	perfdata_buffer_free(&b);
+	return ok ? 0 : fail_system(w, "write");
+}
+
+static void fill_driver(uint64_t *info, const struct perfdata_driver *driver)
+{
+	info[PERFDATA_INFO_PMU_TYPE] = driver->pmu_type;
+	info[PERFDATA_INFO_CAP_TIME_ZERO] = driver->time_zero;
+	info[PERFDATA_INFO_TSC_BIT] = driver->tsc_bit;
+	info[PERFDATA_INFO_NORETCOMP_BIT] = driver->noretcomp_bit;
+	info[PERFDATA_INFO_MTC_BIT] = driver->mtc_bit;
+	info[PERFDATA_INFO_MTC_FREQ_BITS] = driver->mtc_freq_bits;
+	info[PERFDATA_INFO_CYC_BIT] = driver->cyc_bit;
+	info[PERFDATA_INFO_SCHED_SWITCH] = driver->sched_switch;
+	info[PERFDATA_INFO_SNAPSHOT] = driver->snapshot;
+	info[PERFDATA_INFO_PER_CPU] = driver->per_cpu;
 }
 
 static int write_info(struct perfdata_writer *w, const struct perfdata_writer_config *config)
@@ -429,6 +616,11 @@ static int write_info(struct perfdata_writer *w, const struct perfdata_writer_co
 	    [PERFDATA_INFO_FILTER_LENGTH] = n,
 	};
 
+	if (padded > MAX_RECORD - 16 - sizeof(info))
+		return fail(
+		    w, perfdata_message(&w->why, PTAH_E_LIMIT, "the address filters are too long"));
+	if (config->driver)
+		fill_driver(info, config->driver);
 	begin(w, PERFDATA_AUXTRACE_INFO, 0, 8 + 8 + sizeof(info) + padded);
 	perfdata_put32(&w->pending, PERFDATA_AUXTRACE_INTEL_PT);
 	perfdata_put32(&w->pending, 0);
@@ -442,7 +634,7 @@ int perfdata_writer_flush(struct perfdata_writer *w)
 {
 	uint8_t size[8];
 
-	if (write_pending(w) < 0)
+	if (write_pending(w) < 0 || w->take)
 		return w->status;
 	store_le64(size, w->size);
 	if (!write_at(w->fd, size, sizeof(size), PERFDATA_AT_DATA_SIZE))
@@ -485,12 +677,42 @@ static void put_command_line(const struct perfdata_writer *w, struct perfdata_bu
 
 static void put_event_desc(const struct perfdata_writer *w, struct perfdata_buffer *b)
 {
-	perfdata_put32(b, 1);
+	perfdata_put32(b, (uint32_t)w->event_count);
 	perfdata_put32(b, PERFDATA_ATTR_SIZE);
-	perfdata_put(b, w->attr, sizeof(w->attr));
-	perfdata_put32(b, 1);
-	perfdata_put_header_string(b, EVENT_NAME);
-	perfdata_put64(b, EVENT_ID);
+	for (size_t i = 0; i < w->event_count; i++) {
+		const struct event *e = &w->events[i];
+
+		perfdata_put(b, e->attr, sizeof(e->attr));
+		perfdata_put32(b, (uint32_t)e->id_count);
+		perfdata_put_header_string(b, e->name);
+		for (size_t k = 0; k < e->id_count; k++)
+			perfdata_put64(b, e->ids[k]);
+	}
+}
+
+static void put_pmus(const struct perfdata_writer *w, struct perfdata_buffer *b)
+{
+	uint32_t n = 0;
+
+	for (const char *p = w->pmus; p && *p; p++)
+		n += *p == '\n';
+	if (!n) {
+		perfdata_put32(b, 1);
+		perfdata_put32(b, w->pmu_type);
+		perfdata_put_header_string(b, "intel_pt");
+		return;
+	}
+	perfdata_put32(b, n);
+	for (const char *p = w->pmus; n--; p++) {
+		char name[64], *end;
+		uint32_t type = (uint32_t)strtoul(p, &end, 10);
+		size_t length = strcspn(end, "\n");
+
+		snprintf(name, sizeof(name), "%.*s", length ? (int)length - 1 : 0, end + 1);
+		perfdata_put32(b, type);
+		perfdata_put_header_string(b, name);
+		p = end + length;
+	}
 }
 
 static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer *b,
@@ -525,9 +747,10 @@ static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer 
 		put_event_desc(w, b);
 		break;
 	case PERFDATA_FEATURE_PMU_MAPPINGS:
-		perfdata_put32(b, 1);
-		perfdata_put32(b, PMU_TYPE);
-		perfdata_put_header_string(b, "intel_pt");
+		put_pmus(w, b);
+		break;
+	case PERFDATA_FEATURE_CPUID:
+		perfdata_put_header_string(b, w->cpuid);
 		break;
 	default:
 		break;
@@ -538,12 +761,14 @@ static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer 
 static int write_features(struct perfdata_writer *w)
 {
 	static const uint8_t features[] = {
-	    PERFDATA_FEATURE_BUILD_ID, PERFDATA_FEATURE_HOSTNAME,   PERFDATA_FEATURE_OSRELEASE,
-	    PERFDATA_FEATURE_VERSION,  PERFDATA_FEATURE_ARCH,	    PERFDATA_FEATURE_NRCPUS,
-	    PERFDATA_FEATURE_CMDLINE,  PERFDATA_FEATURE_EVENT_DESC, PERFDATA_FEATURE_PMU_MAPPINGS,
+	    PERFDATA_FEATURE_BUILD_ID,	   PERFDATA_FEATURE_HOSTNAME, PERFDATA_FEATURE_OSRELEASE,
+	    PERFDATA_FEATURE_VERSION,	   PERFDATA_FEATURE_ARCH,     PERFDATA_FEATURE_NRCPUS,
+	    PERFDATA_FEATURE_CPUID,	   PERFDATA_FEATURE_CMDLINE,  PERFDATA_FEATURE_EVENT_DESC,
+	    PERFDATA_FEATURE_PMU_MAPPINGS,
 	};
+	const size_t count = ARRAY_SIZE(features) - (w->cpuid ? 0 : 1);
 	struct perfdata_buffer table = {0}, sections = {0};
-	uint64_t at = DATA_OFFSET + w->size;
+	uint64_t at = w->data_offset + w->size;
 	uint8_t bits[8 * PERFDATA_FEATURE_WORDS] = {0};
 	struct utsname system = {0};
 	bool ok;
@@ -552,8 +777,10 @@ static int write_features(struct perfdata_writer *w)
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++) {
 		size_t start = sections.size;
 
+		if (features[i] == PERFDATA_FEATURE_CPUID && !w->cpuid)
+			continue;
 		put_feature(w, &sections, features[i], &system);
-		perfdata_put64(&table, at + sizeof(features) * PERFDATA_SECTION_SIZE + start);
+		perfdata_put64(&table, at + count * PERFDATA_SECTION_SIZE + start);
 		perfdata_put64(&table, sections.size - start);
 		bits[features[i] / 8] |= (uint8_t)(1 << features[i] % 8);
 	}
@@ -583,6 +810,13 @@ static void writer_free(struct perfdata_writer *w)
 		close(w->fd);
 	perfdata_buffer_free(&w->pending);
 	free(w->streams);
+	for (size_t i = 0; i < w->event_count; i++) {
+		free(w->events[i].name);
+		free(w->events[i].ids);
+	}
+	free(w->events);
+	free(w->pmus);
+	free(w->cpuid);
 	for (char **arg = w->command; arg && *arg; arg++)
 		free(*arg);
 	free(w->command);
@@ -639,11 +873,16 @@ int perfdata_writer_open(const struct perfdata_writer_config *config,
 		writer_free(w);
 		return PTAH_E_NOMEM;
 	}
-	build_attr(w, config);
-	status = open_file(w);
+	w->take = config->take;
+	w->context = config->context;
+	if (!copy_events(w, config)) {
+		writer_free(w);
+		return PTAH_E_NOMEM;
+	}
+	status = w->take ? 0 : open_file(w);
 	if (status >= 0)
 		status = write_header(w);
-	if (status >= 0)
+	if (status >= 0 && w->pmu_type)
 		status = write_info(w, config);
 	if (status >= 0)
 		status = perfdata_writer_flush(w);
@@ -666,9 +905,9 @@ int perfdata_writer_finish(struct perfdata_writer *w, struct ptah_message *why)
 {
 	int status = perfdata_writer_flush(w);
 
-	if (status >= 0)
+	if (status >= 0 && !w->take)
 		status = write_features(w);
-	if (status >= 0 && close(w->fd)) {
+	if (status >= 0 && !w->take && close(w->fd)) {
 		w->fd = -1;
 		status = fail_system(w, "close");
 	}

@@ -34,6 +34,27 @@ struct perfdata_clock {
 	uint64_t zero;
 };
 
+/* An event as the kernel was given it. */
+struct perfdata_event {
+	const char *name; /* "intel_pt//u" */
+	const void *attr; /* struct perf_event_attr, PERFDATA_ATTR_SIZE bytes */
+	const uint64_t *ids;
+	size_t id_count;
+};
+
+/* What a driver's AUXTRACE_INFO says that an emulated processor's does not. */
+struct perfdata_driver {
+	const struct perfdata_event *events; /* instead of the one that others get */
+	size_t event_count;
+	uint32_t pmu_type; /* 0: no trace, and no AUXTRACE_INFO */
+	const char *pmus;  /* all of the machine: "TYPE NAME\n" each; NULL: intel_pt alone */
+	const char *cpuid; /* "GenuineIntel,6,158,10"; NULL: not told */
+	/* Bits of attr.config: enum perfdata_pt_info has the same names. */
+	uint64_t tsc_bit, noretcomp_bit, mtc_bit, mtc_freq_bits, cyc_bit;
+	uint8_t sched_switch; /* 2: SWITCH records of what is traced; 3: of whole processors */
+	bool snapshot, per_cpu, time_zero;
+};
+
 struct perfdata_writer_config {
 	const char *path;
 	char *const *command; /* argv of what is recorded, NULL-terminated (HEADER_CMDLINE holds
@@ -45,8 +66,10 @@ struct perfdata_writer_config {
 	uint8_t mtc_period, cyc_threshold, psb_period; /* IA32_RTIT_CTL's fields */
 	uint32_t tsc_n, tsc_d;			       /* TSC ticks per crystal tick (CPUID.15H) */
 	uint32_t max_nonturbo_ratio;
-	const char *filter; /* as perf's --filter, resolved; NULL: none */
-	/* Is given all pieces, and no file is made; NULL: none. Negative: the writer fails. */
+	const char *filter;		      /* as perf's --filter, resolved; NULL: none */
+	const struct perfdata_driver *driver; /* NULL: emulated, with what stands above */
+	/* Is given all pieces, and no file is made; NULL: none. Negative: the writer fails.
+	 * The first ones are those of a file made through a pipe: HEADER_ATTR, AUXTRACE_INFO. */
 	int (*take)(void *context, const struct perfdata_piece *piece);
 	void *context;
 };
@@ -72,6 +95,23 @@ int perfdata_write_mmap2(struct perfdata_writer *w, int32_t pid, int32_t tid, ui
 /* The next `size` trace bytes of stream `index`. They must end with a whole packet. */
 int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t tid,
 			    const void *bytes, size_t size);
+
+/* Trace of a processor or thread: `offset` is the driver's, `reference` a TSC of then. */
+struct perfdata_aux {
+	uint32_t index;
+	int32_t tid, cpu;
+	uint64_t offset, reference;
+	const void *bytes;
+	size_t size;
+};
+
+int perfdata_write_aux(struct perfdata_writer *w, const struct perfdata_aux *aux);
+
+/*
+ * A record as the kernel wrote it, with its header, a multiple of eight bytes.
+ * Build ids of the files that an MMAP2 names without one go into the header.
+ */
+int perfdata_write_raw(struct perfdata_writer *w, const void *record, size_t size);
 
 int perfdata_add_truth(struct perfdata_writer *w, uint32_t index, int32_t pid, int32_t tid,
 		       const struct ptah_truth *truth, uint64_t lost);

@@ -89,6 +89,13 @@ void profile_add_item(struct ptah_profile *p, const struct ptah_item *item)
 		profile_count_item(p->beside, item);
 }
 
+int profile_set_space(struct ptah_profile *p, const struct ptah_space *space)
+{
+	const int status = flow_set_space(p->flow, space);
+
+	return status < 0 || !p->beside ? status : profile_set_space(p->beside, space);
+}
+
 void ptah_profile_set_time_limit(struct ptah_profile *p, uint64_t tsc)
 {
 	ptah_flow_set_time_limit(p->flow, tsc);

@@ -249,6 +249,9 @@ int profile_feed_only(struct ptah_profile *p, const void *bytes, size_t n, bool 
 int profile_pass_packet(struct ptah_profile *p, struct ptah_item *items, size_t capacity,
 			bool *starved);
 
+/* As flow_set_space(). */
+int profile_set_space(struct ptah_profile *p, const struct ptah_space *space);
+
 /* An item that is not the flow's. */
 void profile_add_item(struct ptah_profile *p, const struct ptah_item *item);
 

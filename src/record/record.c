@@ -278,8 +278,9 @@ static int refuse(enum ptah_record_problem reason, const struct ptah_message *te
 	return status;
 }
 
-int ptah_recorder_new(const struct ptah_record_config *config, struct ptah_recorder **recorder,
-		      enum ptah_record_problem *problem, struct ptah_message *why)
+int recorder_new(const struct recorder_backend *backend, const struct ptah_record_config *config,
+		 struct ptah_recorder **recorder, enum ptah_record_problem *problem,
+		 struct ptah_message *why)
 {
 	struct ptah_message text = {""};
 	enum ptah_record_problem reason;
@@ -299,7 +300,8 @@ int ptah_recorder_new(const struct ptah_record_config *config, struct ptah_recor
 		return refuse(PTAH_RECORD_NO_MEMORY, &text, problem, why, PTAH_E_NOMEM);
 	r->config = *config;
 	r->status.wait_status = -1;
-	reason = choose(r, &text);
+	r->backend = backend;
+	reason = backend ? backend->check(config, &text) : choose(r, &text);
 	if (reason) {
 		free(r);
 		return refuse(reason, &text, problem, why, status_of(reason));
@@ -313,6 +315,12 @@ int ptah_recorder_new(const struct ptah_record_config *config, struct ptah_recor
 	r->status.paused = config->start_paused;
 	*recorder = r;
 	return 0;
+}
+
+int ptah_recorder_new(const struct ptah_record_config *config, struct ptah_recorder **recorder,
+		      enum ptah_record_problem *problem, struct ptah_message *why)
+{
+	return recorder_new(NULL, config, recorder, problem, why);
 }
 
 /* Calls */

@@ -73,4 +73,9 @@ void recorder_note(struct ptah_recorder *r, const char *format, ...) PRINTF_LIKE
 enum ptah_record_problem recorder_refuse(struct ptah_message *why, enum ptah_record_problem problem,
 					 const char *format, ...) PRINTF_LIKE(3, 4);
 
+/* As ptah_recorder_new(), with this recorder and no other; NULL: the best. */
+int recorder_new(const struct recorder_backend *backend, const struct ptah_record_config *config,
+		 struct ptah_recorder **recorder, enum ptah_record_problem *problem,
+		 struct ptah_message *why);
+
 #endif

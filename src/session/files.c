@@ -25,6 +25,15 @@ char *session_path(const struct ptah_session *s, const char *path)
 	return asprintf(&full, "%s%s", s->symfs, path) < 0 ? NULL : full;
 }
 
+int session_add_kernel(const struct ptah_session *s, struct ptah_image *image)
+{
+	const char *kcore = s->file && !s->config.no_images ? perfdata_kcore(s->file) : NULL;
+	int status = kcore ? ptah_image_add_elf(image, kcore, 0, NULL) : 0;
+
+	/* One that is none is as if it were not there: its addresses have no code. */
+	return status == PTAH_E_NOMEM ? status : 0;
+}
+
 static int report_changed(struct ptah_message *why, const char *path,
 			  const struct perfdata_build_id *was, const struct perfdata_build_id *is)
 {
@@ -89,28 +98,39 @@ static int check_memory(const struct ptah_session *s, const struct change **chan
 	return status;
 }
 
+static int check_process(const struct ptah_session *s, size_t process, bool *checked,
+			 struct ptah_message *why)
+{
+	const struct change **changes;
+	size_t count;
+	bool *waits;
+	int status;
+
+	if (process == SESSION_NONE || checked[process])
+		return 0;
+	checked[process] = true;
+	status = session_memory(s, process, &changes, &waits, &count);
+	if (status < 0)
+		return status;
+	status = check_memory(s, changes, count, why);
+	free(changes);
+	free(waits);
+	return status;
+}
+
 int session_check_files(const struct ptah_session *s, struct ptah_message *why)
 {
-	size_t last = SESSION_NONE;
+	bool *checked = calloc(s->process_count + 1, sizeof(*checked));
+	int status = checked ? 0 : PTAH_E_NOMEM;
 
-	for (size_t i = 0; i < s->stream_count; i++) {
-		const struct change **changes;
-		size_t process = s->streams[i].process, count;
-		bool *waits;
-		int status;
+	for (size_t i = 0; i < s->stream_count && status >= 0; i++) {
+		const struct stream *stream = &s->streams[i];
+		const struct cpu *cpu = stream->cpu != SESSION_NONE ? &s->cpus[stream->cpu] : NULL;
 
-		/* A process's threads come one behind the other, if not always. */
-		if (process == SESSION_NONE || process == last)
-			continue;
-		last = process;
-		status = session_memory(s, process, &changes, &waits, &count);
-		if (status >= 0) {
-			status = check_memory(s, changes, count, why);
-			free(changes);
-			free(waits);
-		}
-		if (status < 0)
-			return status;
+		status = check_process(s, stream->process, checked, why);
+		for (size_t k = 0; cpu && k < cpu->count && status >= 0; k++)
+			status = check_process(s, cpu->turns[k].process, checked, why);
 	}
-	return 0;
+	free(checked);
+	return status;
 }

@@ -209,6 +209,16 @@ static uint64_t all_bytes(const struct pool *pool)
 	return bytes;
 }
 
+/* Who ran on a CPU is found out from its beginning to its end: not in segments. */
+static bool is_followed(const struct pool *pool)
+{
+	for (size_t i = 0; i < pool->session->stream_count; i++)
+		if (pool->session->streams[i].cpu != SESSION_NONE &&
+		    (!pool->wants || pool->wants(pool->context, i)))
+			return true;
+	return false;
+}
+
 static uint64_t segment_size(const struct pool *pool, uint64_t wanted, uint64_t bytes)
 {
 	const uint64_t size = bytes / (PER_JOB * (pool->jobs ? pool->jobs : 1));
@@ -241,8 +251,9 @@ int ptah_session_count(const struct ptah_session *session, const struct ptah_job
 		return PTAH_E_INVAL;
 	bytes = all_bytes(&pool);
 	pool.segment = segment_size(&pool, jobs ? jobs->segment : 0, bytes);
-	status = pool.jobs > 1 && bytes > 2 * pool.segment ? count_with_jobs(&pool, &joint)
-							   : count_alone(&pool, &joint);
+	status = pool.jobs > 1 && bytes > 2 * pool.segment && !is_followed(&pool)
+		     ? count_with_jobs(&pool, &joint)
+		     : count_alone(&pool, &joint);
 	workers_fini(&own);
 	return status;
 }

@@ -95,8 +95,8 @@ int reader_open(const struct ptah_session *session, size_t index, const struct p
 				.open = stream_renew,
 				.run = run};
 	/* Code that changes is known to who reads at that time alone: see ptah_reader_insns(). */
-	r->alone = r->pool.jobs < 2 || r->s->later_count || the_stream(r) < 2 * r->pool.segment ||
-		   pool_begin(&r->pool) < 0;
+	r->alone = r->pool.jobs < 2 || r->s->later_count || r->s->follow ||
+		   the_stream(r) < 2 * r->pool.segment || pool_begin(&r->pool) < 0;
 	*reader = r;
 	return 0;
 }
@@ -209,6 +209,11 @@ int ptah_reader_insns(struct ptah_reader *r, const struct ptah_item *block, stru
 		return PTAH_E_INVAL;
 	return r->alone ? ptah_stream_insns(r->s, block, insns, capacity)
 			: flow_learn_insns(r->s->flow, block, insns, capacity);
+}
+
+int ptah_reader_thread(const struct ptah_reader *r, struct ptah_thread *thread)
+{
+	return r ? ptah_stream_thread(r->s, thread) : PTAH_E_INVAL;
 }
 
 uint64_t ptah_reader_offset(const struct ptah_reader *r)

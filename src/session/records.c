@@ -12,6 +12,8 @@
 #include "perfdata/format.h"
 #include "perfdata/message.h"
 
+#include <ptah/packet.h>
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -190,8 +192,14 @@ static int on_fork(struct ptah_session *s, const struct perfdata_record *r)
 		return PTAH_E_NOMEM;
 	if (parent_thread != SESSION_NONE)
 		memmove(t->comm, s->threads[parent_thread].comm, sizeof(t->comm));
-	if (r->pid == r->ppid || parent == SESSION_NONE)
+	if (r->pid == r->ppid)
 		return 0;
+	/* Of a parent that nothing is known of; the number may still have been another's before. */
+	if (parent == SESSION_NONE)
+		return table_get(&s->processes_by_pid, (uint32_t)r->pid) == SESSION_NONE ||
+			       new_process(s, r->pid)
+			   ? 0
+			   : PTAH_E_NOMEM;
 	p = new_process(s, r->pid); /* the number may have been another's before */
 	if (!p)
 		return PTAH_E_NOMEM;
@@ -199,6 +207,91 @@ static int on_fork(struct ptah_session *s, const struct perfdata_record *r)
 	p->inherited = s->processes[parent].count;
 	p->has_maps = s->processes[parent].has_maps;
 	return 0;
+}
+
+/* Who runs on which CPU */
+
+static struct cpu *cpu_of(struct ptah_session *s, int32_t number)
+{
+	size_t i = table_get(&s->cpus_by_number, (uint32_t)number);
+	struct cpu *cpus;
+
+	if (i != SESSION_NONE)
+		return &s->cpus[i];
+	cpus = session_grow(s->cpus, s->cpu_count, &s->cpu_capacity, sizeof(*cpus));
+	if (!cpus)
+		return NULL;
+	s->cpus = cpus;
+	if (table_set(&s->cpus_by_number, (uint32_t)number, s->cpu_count) < 0)
+		return NULL;
+	cpus[s->cpu_count] = (struct cpu){0};
+	return &cpus[s->cpu_count++];
+}
+
+/* pid -1: the thread's, as far as it is known. */
+static int add_turn(struct ptah_session *s, struct cpu *cpu, uint64_t tsc, int32_t pid, int32_t tid)
+{
+	struct turn turn = {.tsc = tsc, .pid = pid, .tid = tid, .process = SESSION_NONE};
+	const struct turn *last = cpu->count ? &cpu->turns[cpu->count - 1] : NULL;
+	struct turn *turns;
+
+	if (pid < 0 && tid >= 0) {
+		size_t i = table_get(&s->threads_by_tid, (uint32_t)tid);
+
+		turn.pid = i != SESSION_NONE ? s->threads[i].pid : tid ? -1 : 0;
+	}
+	if (turn.pid > 0) {
+		struct process *p = process_of(s, turn.pid);
+
+		if (!p)
+			return PTAH_E_NOMEM;
+		turn.process = (size_t)(p - s->processes);
+	}
+	/* A switch is told twice: by the one that leaves, and by the one that comes. */
+	if (last && last->pid == turn.pid && last->tid == turn.tid && last->process == turn.process)
+		return 0;
+	turns = session_grow(cpu->turns, cpu->count, &cpu->capacity, sizeof(*turns));
+	if (!turns)
+		return PTAH_E_NOMEM;
+	cpu->turns = turns;
+	turns[cpu->count++] = turn;
+	return 0;
+}
+
+static int on_switch(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
+{
+	struct cpu *cpu = r->cpu >= 0 ? cpu_of(s, r->cpu) : NULL;
+	int status = 0;
+
+	if (r->cpu < 0)
+		return 0;
+	if (!cpu)
+		return PTAH_E_NOMEM;
+	/* Who ran from the beginning is who leaves first. */
+	if (!cpu->count && r->out)
+		status = add_turn(s, cpu, 0, r->pid, r->tid);
+	else if (!cpu->count && r->ptid >= 0)
+		status = add_turn(s, cpu, 0, r->ppid, r->ptid);
+	if (status < 0)
+		return status;
+	/* Without the other thread's number it is one that is not recorded. */
+	return r->out ? add_turn(s, cpu, tsc, r->ppid, r->ptid)
+		      : add_turn(s, cpu, tsc, r->pid, r->tid);
+}
+
+/* Tracing begins on a CPU while a thread runs there. */
+static int on_start(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
+{
+	struct cpu *cpu;
+
+	if (r->tid > 0 && !thread_of(s, r->pid, r->tid))
+		return PTAH_E_NOMEM;
+	if (r->cpu < 0)
+		return 0;
+	cpu = cpu_of(s, r->cpu);
+	if (!cpu)
+		return PTAH_E_NOMEM;
+	return add_turn(s, cpu, cpu->count ? tsc : 0, r->pid, r->tid);
 }
 
 /* Streams */
@@ -216,10 +309,56 @@ static struct stream *stream_of(struct ptah_session *s, uint32_t index, int32_t 
 	s->streams = streams;
 	if (table_set(&s->streams_by_index, index, s->stream_count) < 0)
 		return NULL;
-	streams[s->stream_count] = (struct stream){.index = index, .process = SESSION_NONE};
+	streams[s->stream_count] =
+	    (struct stream){.index = index, .process = SESSION_NONE, .cpu = SESSION_NONE};
 	streams[s->stream_count].info =
 	    (struct ptah_stream_info){.pid = -1, .tid = tid, .cpu = cpu};
 	return &streams[s->stream_count++];
+}
+
+#define PSB_BYTES 16
+
+/* So many bytes are compared for each that a snapshot has, before none of it counts as seen. */
+#define MOST_COMPARED 64
+
+static bool is_padding(const uint8_t *bytes, uint64_t n)
+{
+	static const uint8_t zeros[8];
+
+	return n < sizeof(zeros) && !memcmp(bytes, zeros, (size_t)n);
+}
+
+/*
+ * How many bytes at the beginning of `b` are the end of `a`. Snapshots of a ring
+ * that has not been written over in between overlap, and the kernel's offsets do
+ * not tell by how much: they are of the ring. Both begin anywhere in a packet;
+ * from a PSB on, whose time stamp follows, the same bytes are the same trace. perf
+ * fills a piece up to eight bytes with zeros: *padding of `a` are such.
+ */
+static uint64_t find_overlap(const uint8_t *a, uint64_t a_size, const uint8_t *b, uint64_t b_size,
+			     uint64_t *padding)
+{
+	const uint8_t *const psb = ptah_packet_find_psb(b, b + b_size), *at = a;
+	const uint64_t before = psb ? (uint64_t)(psb - b) : 0;
+	uint64_t budget = MOST_COMPARED * a_size;
+
+	while (psb && (at = ptah_packet_find_psb(at, a + a_size))) {
+		const uint64_t rest = (uint64_t)(a + a_size - at);
+		uint64_t same = 0;
+
+		while (same < rest && same < b_size - before && at[same] == psb[same])
+			same++;
+		/* The ring's oldest bytes may have been written over: they are not in `b`. */
+		*padding = rest - same;
+		if (same > PSB_BYTES && is_padding(at + same, rest - same) &&
+		    (uint64_t)(at - a) >= before && !memcmp(at - before, b, (size_t)before))
+			return before + same;
+		if (budget < same + PSB_BYTES)
+			return 0;
+		budget -= same + PSB_BYTES;
+		at += PSB_BYTES;
+	}
+	return 0;
 }
 
 /*
@@ -243,6 +382,18 @@ static void place_piece(const struct ptah_session *s, struct stream *stream, uin
 	} else {
 		*skip = again;
 	}
+}
+
+/* The same for snapshots: what comes behind the last one is not known to follow it. */
+static void place_snapshot(struct stream *stream, const uint8_t *bytes, uint64_t size,
+			   uint64_t *skip, bool *gap)
+{
+	uint64_t padding = 0;
+
+	*skip = find_overlap(stream->snapshot, stream->snapshot_size, bytes, size, &padding);
+	*gap = !*skip;
+	if (*skip && padding < piece_size(stream, stream->count - 1))
+		stream->info.bytes -= padding;
 }
 
 static int add_piece(struct stream *stream, const uint8_t *bytes, uint64_t size, bool gap)
@@ -269,8 +420,12 @@ int session_add_trace(struct ptah_session *s, uint32_t index, int32_t tid, int32
 		return PTAH_E_NOMEM;
 	if (!size || size > UINT64_MAX - offset)
 		return 0;
-	if (stream->count)
+	if (stream->count && s->file && perfdata_snapshot(s->file))
+		place_snapshot(stream, bytes, size, &skip, &gap);
+	else if (stream->count)
 		place_piece(s, stream, offset, &skip, &gap);
+	stream->snapshot = bytes;
+	stream->snapshot_size = size;
 	if (skip >= size)
 		return 0;
 	stream->expected = offset + size;
@@ -399,7 +554,10 @@ static int second_pass(struct ptah_session *s, const struct mark *m)
 	case PERFDATA_FORK:
 		return on_fork(s, &r);
 	case PERFDATA_ITRACE_START:
-		return thread_of(s, r.pid, r.tid) ? 0 : PTAH_E_NOMEM;
+		return on_start(s, &r, m->time);
+	case PERFDATA_SWITCH:
+	case PERFDATA_SWITCH_CPU_WIDE:
+		return on_switch(s, &r, m->time);
 	case PERFDATA_HEADER_EVENT_TYPE:
 		return on_code(s, &r);
 	default:
@@ -443,15 +601,26 @@ static size_t only_process_with_maps(const struct ptah_session *s)
 	return found;
 }
 
+/* Follows who ran on the stream's CPU. False: the recording does not tell. */
+static bool follow_cpu(const struct ptah_session *s, struct stream *stream)
+{
+	size_t i = stream->info.cpu < 0 ? SESSION_NONE
+					: table_get(&s->cpus_by_number, (uint32_t)stream->info.cpu);
+
+	if (i == SESSION_NONE || !s->has_clock)
+		return false;
+	stream->cpu = i;
+	return true;
+}
+
 /*
- * A thread's stream has the thread's process and name. What ran on a CPU when
- * is not followed yet: such a stream is taken for the recording's only process,
- * if it is one.
+ * A thread's stream has the thread's process and name. A CPU's stream is that of
+ * the recording's only process, if it is one, and else of who ran there when.
  */
 static int name_streams(struct ptah_session *s)
 {
 	size_t only = only_process_with_maps(s);
-	bool several = false;
+	bool unknown = false;
 
 	for (size_t i = 0; i < s->stream_count; i++) {
 		struct stream *stream = &s->streams[i];
@@ -467,10 +636,12 @@ static int name_streams(struct ptah_session *s)
 		}
 		if (info->pid >= 0)
 			stream->process = table_get(&s->processes_by_pid, (uint32_t)info->pid);
-		several = several || (info->tid < 0 && info->pid < 0 && info->bytes);
+		else if (info->tid < 0 && info->bytes && s->file && !follow_cpu(s, stream))
+			unknown = true;
 	}
-	return several ? note_format(s, "several processes share a CPU's trace, which is not "
-					"decoded yet: record with --per-thread")
+	return unknown ? note_format(s, "several processes share a CPU's trace, and no context "
+					"switches, or no times, tell which ran when: record with "
+					"--switch-events, or with --per-thread")
 		       : 0;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Opening a recording, and asking it. */
-#include "session/session.h"
+#include "session/stream.h"
 
 #include <ptah/cpu.h>
 
@@ -53,6 +53,12 @@ static int explain_empty(const struct ptah_session *s, const char *path, struct 
 	if (kind && kind != PERFDATA_AUXTRACE_INTEL_PT)
 		return perfdata_message(why, PTAH_E_FOREIGN, "%s: a trace of %s, not of Intel PT",
 					path, auxtrace_name(kind));
+	if (perfdata_aux_samples(s->file))
+		return perfdata_message(why, PTAH_E_UNSUPPORTED,
+					"%s: its trace lies in samples (perf record --aux-sample), "
+					"which are not decoded; record with `perf record -e "
+					"intel_pt//`, or with --snapshot for moments alone",
+					path);
 	if (perfdata_truncated(s->file))
 		return perfdata_message(why, PTAH_E_TRUNCATED,
 					"%s: the file ends at offset %" PRIu64
@@ -190,6 +196,10 @@ void ptah_session_close(struct ptah_session *s)
 		free(s->processes[i].by_address);
 		free(s->processes[i].reach);
 	}
+	for (size_t i = 0; i < s->cpu_count; i++)
+		free(s->cpus[i].turns);
+	free(s->cpus);
+	table_free(&s->cpus_by_number);
 	for (size_t i = 0; i < s->note_count; i++)
 		free(s->notes[i]);
 	free(s->streams);
@@ -222,6 +232,18 @@ int ptah_session_stream_info(const struct ptah_session *s, size_t stream,
 		return PTAH_E_INVAL;
 	*info = s->streams[stream].info;
 	return 0;
+}
+
+int32_t ptah_session_profile_pid(const struct ptah_session *s, size_t stream,
+				 const struct ptah_profile *profile, unsigned space)
+{
+	struct ptah_space value;
+
+	if (!s || stream >= s->stream_count)
+		return -1;
+	if (s->streams[stream].cpu == SESSION_NONE)
+		return s->streams[stream].info.pid;
+	return ptah_profile_space(profile, space, &value) < 0 ? -1 : follow_pid(s, &value);
 }
 
 /* Pieces to be forgotten again. */

@@ -52,6 +52,18 @@ struct thread {
 	char comm[16];
 };
 
+/* From `tsc` on this thread runs on a CPU. */
+struct turn {
+	uint64_t tsc;
+	int32_t pid, tid; /* 0: the CPU is idle; -1: somebody that is not known */
+	size_t process;	  /* SESSION_NONE: none */
+};
+
+struct cpu {
+	struct turn *turns; /* in the order of time */
+	size_t count, capacity;
+};
+
 /* A piece of a stream, contiguous in the file. A large file has many. */
 struct piece {
 	const uint8_t *bytes;
@@ -63,9 +75,12 @@ struct stream {
 	uint32_t index;
 	struct ptah_stream_info info;
 	size_t process; /* SESSION_NONE: not known */
+	size_t cpu;	/* whose threads' turns are followed; SESSION_NONE: they are not */
 	struct piece *pieces;
 	size_t count, capacity;
-	uint64_t expected; /* trace_offset of the next piece */
+	uint64_t expected;	 /* trace_offset of the next piece */
+	const uint8_t *snapshot; /* the last record's trace */
+	uint64_t snapshot_size;
 };
 
 /* Where a piece ends, in the stream, and its bytes. */
@@ -96,7 +111,9 @@ struct ptah_session {
 	size_t process_count, process_capacity;
 	struct thread *threads;
 	size_t thread_count, thread_capacity;
-	struct table streams_by_index, processes_by_pid, threads_by_tid;
+	struct cpu *cpus;
+	size_t cpu_count, cpu_capacity;
+	struct table streams_by_index, processes_by_pid, threads_by_tid, cpus_by_number;
 	struct strings paths;
 	char **notes;
 	size_t note_count, note_capacity;
@@ -146,6 +163,9 @@ char *session_path(const struct ptah_session *session, const char *path);
 
 /* True for what is a file, and no "[vdso]", "//anon", ... */
 bool session_is_file(const char *path);
+
+/* The kernel's code, where it was copied beside the recording. */
+int session_add_kernel(const struct ptah_session *session, struct ptah_image *image);
 
 /* Are the files that the streams ran over there, and unchanged? */
 int session_check_files(const struct ptah_session *session, struct ptah_message *why);

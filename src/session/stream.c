@@ -6,9 +6,20 @@
 #include "image/image.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#define USER_HALF (UINT64_C(1) << 63)
 
 /* Only where nothing is yet: what is there is of the same time, or will come later. */
-static int fill(struct ptah_image *image, const struct change *change)
+static bool is_taken(const struct ptah_stream *s, uint64_t address)
+{
+	struct ptah_section section;
+
+	return s->space ? ptah_image_find(s->image, address, s->space, &section) >= 0
+			: image_overlaps(s->image, address, 1);
+}
+
+static int fill(struct ptah_stream *s, const struct change *change)
 {
 	uint64_t i = 0;
 
@@ -16,11 +27,11 @@ static int fill(struct ptah_image *image, const struct change *change)
 		uint64_t start = i;
 		int status;
 
-		while (i < change->size && !image_overlaps(image, change->address + i, 1))
+		while (i < change->size && !is_taken(s, change->address + i))
 			i++;
-		status = i > start ? ptah_image_add_bytes(image, change->bytes + start,
+		status = i > start ? ptah_image_add_bytes(s->image, change->bytes + start,
 							  (size_t)(i - start),
-							  change->address + start, NULL)
+							  change->address + start, s->space)
 				   : 0;
 		if (status < 0)
 			return status;
@@ -29,13 +40,13 @@ static int fill(struct ptah_image *image, const struct change *change)
 	return 0;
 }
 
-static int add_code(struct ptah_image *image, const struct change *change)
+static int add_code(struct ptah_stream *s, const struct change *change)
 {
 	/* Time 0: bytes at places never seen before, told when they were first seen. */
-	if (!change->tsc && image_overlaps(image, change->address, change->size))
-		return fill(image, change);
-	return ptah_image_add_bytes(image, change->bytes, (size_t)change->size, change->address,
-				    NULL);
+	if (!change->tsc && image_overlaps(s->image, change->address, change->size))
+		return fill(s, change);
+	return ptah_image_add_bytes(s->image, change->bytes, (size_t)change->size, change->address,
+				    s->space);
 }
 
 static int add_map(struct ptah_stream *s, const struct change *change)
@@ -48,7 +59,7 @@ static int add_map(struct ptah_stream *s, const struct change *change)
 		if (!path)
 			return PTAH_E_NOMEM;
 		status = ptah_image_add_file(s->image, path, change->file_offset, change->size,
-					     change->address, NULL);
+					     change->address, s->space);
 		free(path);
 	}
 	if (status >= 0 || status == PTAH_E_NOMEM)
@@ -57,31 +68,35 @@ static int add_map(struct ptah_stream *s, const struct change *change)
 	 * No file, or one that is missing, which was told when the session was
 	 * opened. What was there before is gone all the same.
 	 */
-	return ptah_image_remove(s->image, change->address, change->size, NULL);
+	return ptah_image_remove(s->image, change->address, change->size, s->space);
 }
 
 static int apply(struct ptah_stream *s, const struct change *change)
 {
 	switch (change->type) {
 	case CHANGE_EXEC:
-		return ptah_image_remove(s->image, change->address, change->size, NULL);
+		/* The kernel's code, where it is known, stays. */
+		return ptah_image_remove(
+		    s->image, change->address,
+		    s->session->file && perfdata_kcore(s->session->file) ? USER_HALF : change->size,
+		    s->space);
 	case CHANGE_CODE:
-		return add_code(s->image, change);
+		return add_code(s, change);
 	default:
 		return add_map(s, change);
 	}
 }
 
-static int build_image(struct ptah_stream *s)
+int stream_build_image(struct ptah_stream *s, size_t process)
 {
 	const struct change **changes;
 	size_t count;
 	bool *waits;
 	int status;
 
-	if (s->stream->process == SESSION_NONE || s->session->config.no_images)
+	if (process == SESSION_NONE || s->session->config.no_images)
 		return 0;
-	status = session_memory(s->session, s->stream->process, &changes, &waits, &count);
+	status = session_memory(s->session, process, &changes, &waits, &count);
 	if (status < 0)
 		return status;
 	s->later = changes;
@@ -125,17 +140,23 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 	} else {
 		status = ptah_image_new(&s->image);
 		if (status >= 0)
-			status = build_image(s);
+			status = session_add_kernel(session, s->image);
+		if (status >= 0)
+			status = stream_build_image(s, s->stream->process);
 	}
 	if (status >= 0)
 		status = session_filters(session, s->stream->process, s->config.ranges);
 	if (status >= 0)
 		status = ptah_flow_new(s->image, &s->config, &s->flow);
+	s->stop = s->feed_limit = UINT64_MAX;
+	if (status >= 0 && s->stream->cpu != SESSION_NONE)
+		status = follow_new(s);
+	if (status >= 0 && s->follow)
+		status = follow_begin(s);
 	if (status < 0) {
 		ptah_stream_free(s);
 		return status;
 	}
-	s->stop = UINT64_MAX;
 	set_limit(s);
 	*stream = s;
 	return 0;
@@ -148,6 +169,7 @@ void ptah_stream_free(struct ptah_stream *s)
 	ptah_flow_free(s->flow);
 	ptah_profile_free(s->profile);
 	ptah_image_free(s->image);
+	follow_free(s);
 	free(s->later);
 	free(s);
 }
@@ -173,6 +195,18 @@ int stream_apply_changes(struct ptah_stream *s)
 	return 0;
 }
 
+int stream_catch_up(struct ptah_stream *s, uint64_t tsc)
+{
+	while (s->next_later < s->later_count && s->later[s->next_later]->tsc <= tsc) {
+		int status = apply(s, s->later[s->next_later++]);
+
+		if (status < 0)
+			return status;
+	}
+	set_limit(s);
+	return 0;
+}
+
 /* The flow has reached the next change's time. */
 static int apply_later(struct ptah_stream *s)
 {
@@ -186,16 +220,16 @@ static int apply_later(struct ptah_stream *s)
 bool stream_next_bytes(struct ptah_stream *s, struct stream_bytes *bytes)
 {
 	const struct piece *piece = &s->stream->pieces[s->next_piece];
-	uint64_t left;
+	uint64_t left, stop = s->stop < s->feed_limit ? s->stop : s->feed_limit;
 
 	if (s->next_piece == s->stream->count)
 		return false;
 	left = piece_size(s->stream, s->next_piece) - s->fed;
 	bytes->bytes = piece->bytes + s->fed;
 	s->offset = piece->offset + s->fed;
-	if (s->offset >= s->stop)
+	if (s->offset >= stop)
 		return false;
-	bytes->n = left < s->stop - s->offset ? (size_t)left : (size_t)(s->stop - s->offset);
+	bytes->n = left < stop - s->offset ? (size_t)left : (size_t)(stop - s->offset);
 	s->offset += bytes->n;
 	s->fed += bytes->n;
 	bytes->last = false;
@@ -258,6 +292,20 @@ static int end(struct ptah_stream *s, struct ptah_item *item)
 	return 1;
 }
 
+/* The thread of what comes next, for a stream that several share. As go_on(). */
+static int follow(struct ptah_stream *s, struct ptah_item *item)
+{
+	bool told;
+	int status = follow_go_on(s, s->offset, &told);
+
+	if (status < 0 || !told)
+		return status;
+	set_error(s, item, PTAH_E_NO_THREAD);
+	if (s->profile)
+		profile_add_item(s->profile, item);
+	return 1;
+}
+
 /* More for the flow to do. The number of items written, which may be 0; PTAH_E_EMPTY at the end. */
 static int go_on(struct ptah_stream *s, struct ptah_item *item)
 {
@@ -272,6 +320,11 @@ static int go_on(struct ptah_stream *s, struct ptah_item *item)
 	}
 	if (s->offset >= s->stop)
 		return PTAH_E_EMPTY;
+	if (s->follow) {
+		status = follow(s, item);
+		if (status || s->feed_limit <= s->offset)
+			return status;
+	}
 	return stream->pieces[s->next_piece].gap && !s->fed ? cross_gap(s, item) : feed_next(s);
 }
 
@@ -299,9 +352,10 @@ int stream_begin_to_count(struct ptah_stream *s)
 	const struct ptah_profile_config config = {.size = sizeof(config), .flow = s->config};
 	int status = ptah_profile_new(s->image, &config, &s->profile);
 
-	if (status >= 0)
-		set_limit(s);
-	return status;
+	if (status < 0)
+		return status;
+	set_limit(s);
+	return s->follow ? profile_set_space(s->profile, s->space) : 0;
 }
 
 int ptah_stream_count(struct ptah_stream *s)
@@ -329,8 +383,9 @@ static bool is_reusable(const struct ptah_stream *s, const struct ptah_session *
 			const struct stream *stream)
 {
 	return s->session == session && s->stream->process == stream->process && !s->later_count &&
-	       s->flow_set == session->flow_set && !s->config.on_missing &&
-	       stream_flow(s)->code.space_count == 1 && (!s->profile || s->profile->status >= 0);
+	       !s->follow && stream->cpu == SESSION_NONE && s->flow_set == session->flow_set &&
+	       !s->config.on_missing && stream_flow(s)->code.space_count == 1 &&
+	       (!s->profile || s->profile->status >= 0);
 }
 
 int stream_renew(const struct ptah_session *session, size_t index, struct ptah_stream **stream)
@@ -374,6 +429,27 @@ int ptah_stream_insns(const struct ptah_stream *s, const struct ptah_item *block
 		      struct ptah_insn *insns, size_t capacity)
 {
 	return ptah_flow_insns(s->flow, block, insns, capacity);
+}
+
+int ptah_stream_thread(const struct ptah_stream *s, struct ptah_thread *thread)
+{
+	const struct ptah_session *session;
+	size_t i;
+
+	if (!s || !thread)
+		return PTAH_E_INVAL;
+	session = s->session;
+	*thread = (struct ptah_thread){.pid = s->stream->info.pid, .tid = s->stream->info.tid};
+	memcpy(thread->comm, s->stream->info.comm, sizeof(thread->comm));
+	if (!s->follow)
+		return 0;
+	thread->pid = s->turn ? s->turn->pid : -1;
+	thread->tid = s->turn ? s->turn->tid : -1;
+	i = thread->tid > 0 ? table_get(&session->threads_by_tid, (uint32_t)thread->tid)
+			    : SESSION_NONE;
+	if (i != SESSION_NONE)
+		memcpy(thread->comm, session->threads[i].comm, sizeof(thread->comm));
+	return 0;
 }
 
 uint64_t ptah_stream_offset(const struct ptah_stream *s)

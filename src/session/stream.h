@@ -20,6 +20,11 @@ struct ptah_stream {
 	uint64_t fed;  /* bytes of it that have been */
 	uint64_t stop; /* no byte from here on is fed */
 	bool ended;
+	/* Of a CPU's stream that several processes share; else NULL, NULL, and no limit. */
+	struct follow *follow;
+	const struct ptah_space *space; /* of who runs now */
+	const struct turn *turn;	/* NULL: it is not known */
+	uint64_t feed_limit;		/* who comes behind it is not known yet */
 	/* Changes that must wait for their time. */
 	const struct change **later;
 	size_t later_count, next_later;
@@ -31,6 +36,26 @@ static inline struct ptah_flow *stream_flow(const struct ptah_stream *s)
 {
 	return s->profile ? s->profile->flow : s->flow;
 }
+
+/* follow.c: who runs on the stream's CPU. */
+int follow_new(struct ptah_stream *s);
+void follow_free(struct ptah_stream *s);
+int follow_begin(struct ptah_stream *s);
+
+/*
+ * Before the byte at `at` is fed: sets how far to feed, which is `at` itself when
+ * there is more to ask; *told says that who runs from here on is not known.
+ */
+int follow_go_on(struct ptah_stream *s, uint64_t at, bool *told);
+
+/* The process that a space of a followed stream stands for; -1: none. */
+int32_t follow_pid(const struct ptah_session *session, const struct ptah_space *space);
+
+/* Puts a process's memory into the image; what must wait is in `later`. */
+int stream_build_image(struct ptah_stream *s, size_t process);
+
+/* Applies all that has happened by `tsc`, and sets the next limit. */
+int stream_catch_up(struct ptah_stream *s, uint64_t tsc);
 
 /* Bytes to be fed. */
 struct stream_bytes {

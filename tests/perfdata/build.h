@@ -41,6 +41,18 @@ static inline void build_begin(struct perfdata_buffer *b)
 	perfdata_put(b, head, sizeof(head));
 }
 
+/* The same with the CPU in the sample id (24 bytes): before any record. */
+static inline void build_with_cpus(struct perfdata_buffer *b)
+{
+	store_le64(b->bytes + 112 + 24,
+		   PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_CPU);
+}
+
+static inline bool build_has_cpus(const struct perfdata_buffer *b)
+{
+	return load_le64(b->bytes + 112 + 24) & PERFDATA_SAMPLE_CPU;
+}
+
 /* A record: its body, and the sample id that ends it. */
 static inline void build_record(struct perfdata_buffer *b, uint32_t type, uint16_t misc,
 				const struct perfdata_buffer *body, int32_t pid, int32_t tid,
@@ -48,13 +60,18 @@ static inline void build_record(struct perfdata_buffer *b, uint32_t type, uint16
 {
 	perfdata_put32(b, type);
 	perfdata_put16(b, misc);
-	perfdata_put16(b, (uint16_t)(8 + body->size + (type < PERFDATA_USER ? 16 : 0)));
+	perfdata_put16(b, (uint16_t)(8 + body->size +
+				     (type >= PERFDATA_USER ? 0
+				      : build_has_cpus(b)   ? 24
+							    : 16)));
 	perfdata_put(b, body->bytes, body->size);
 	if (type >= PERFDATA_USER)
 		return;
 	perfdata_put32(b, (uint32_t)pid);
 	perfdata_put32(b, (uint32_t)tid);
 	perfdata_put64(b, time);
+	if (build_has_cpus(b))
+		perfdata_put64(b, 0); /* the CPU */
 }
 
 /* AUXTRACE_INFO with a clock: perf's time = 1000 + TSC / 4. */
@@ -130,6 +147,24 @@ static inline void build_fork(struct perfdata_buffer *b, int32_t pid, int32_t ti
 	perfdata_put32(&body, (uint32_t)ptid);
 	perfdata_put64(&body, build_time(tsc));
 	build_record(b, PERFDATA_FORK, 0, &body, pid, tid, build_time(tsc));
+	perfdata_buffer_free(&body);
+}
+
+/*
+ * A context switch on CPU 0: (pid, tid) comes or leaves. other_tid -1: without
+ * the other thread, as records that are not of a whole CPU have it.
+ */
+static inline void build_switch(struct perfdata_buffer *b, bool out, int32_t pid, int32_t tid,
+				int32_t other_pid, int32_t other_tid, uint64_t tsc)
+{
+	struct perfdata_buffer body = {0};
+
+	if (other_tid >= 0) {
+		perfdata_put32(&body, (uint32_t)other_pid);
+		perfdata_put32(&body, (uint32_t)other_tid);
+	}
+	build_record(b, other_tid >= 0 ? PERFDATA_SWITCH_CPU_WIDE : PERFDATA_SWITCH,
+		     out ? PERFDATA_MISC_SWITCH_OUT : 0, &body, pid, tid, build_time(tsc));
 	perfdata_buffer_free(&body);
 }
 

@@ -12,7 +12,7 @@
  * maps are also told from system calls, so there is a lock of our own.
  */
 #include "record/qemu/plugin.h"
-#include "x86/x86.h"
+#include "record/insn.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -29,9 +29,12 @@
 
 struct map {
 	uint64_t start, end, file_offset;
-	uint64_t change; /* when it took the place of another; 0: it did not */
+	uint64_t time;	 /* when it came; 0: before anybody ran */
+	uint64_t change; /* the same, if it took the place of another; 0: it did not */
 	char *path;	 /* NULL: no file that can be read again */
-	bool live;	 /* false: unmapped since */
+	uint64_t inode;
+	bool live; /* false: unmapped since */
+	bool told; /* once code of it is translated */
 };
 
 struct shadow {
@@ -109,7 +112,7 @@ static struct map *find_map(uint64_t address)
 }
 
 /* Is this what the path leads to now? Deleted and replaced files cannot be read again. */
-static bool leads_to(const char *path, unsigned long long inode)
+static bool leads_to(const char *path, uint64_t inode)
 {
 	struct stat st;
 
@@ -139,6 +142,7 @@ static bool read_map(uint64_t host, struct map *map)
 		*map = (struct map){.start = start - plugin.guest_base,
 				    .end = end - plugin.guest_base,
 				    .file_offset = offset,
+				    .inode = inode,
 				    .live = true};
 		if (path && leads_to(line + path, inode))
 			map->path = strdup(line + path);
@@ -149,18 +153,28 @@ static bool read_map(uint64_t host, struct map *map)
 	return found;
 }
 
-static void tell_map(const struct map *map, uint64_t tsc)
+/* Not before its code is translated: until then the file may be deleted, and is none. */
+static void tell_map(struct map *map)
 {
 	struct shared_message message = {
 	    .type = MESSAGE_MAP,
 	    .pid = getpid(),
-	    .bytes = (uint32_t)strlen(map->path),
-	    .tsc = tsc,
+	    .tsc = map->time,
 	    .address = map->start,
 	    .size = map->end - map->start,
 	    .value = map->file_offset,
 	};
 
+	if (map->told)
+		return;
+	map->told = true;
+	if (map->path && !leads_to(map->path, map->inode)) {
+		free(map->path);
+		map->path = NULL;
+	}
+	if (!map->path)
+		return;
+	message.bytes = (uint32_t)strlen(map->path);
 	plugin_send(&message, map->path);
 }
 
@@ -179,38 +193,94 @@ static struct map *keep_map(const struct map *map)
 	return &maps[map_count++];
 }
 
-/* The map around a block. It is told when its first code is translated. */
-static struct map *require_map(uint64_t address)
+/* Notes a map that came at `time`. Takes over map->path. NULL: no memory. */
+static struct map *add_map(struct map *fresh, uint64_t time)
 {
-	struct map *map = find_map(address);
-	struct map fresh = {0};
+	struct map *map;
 	bool again = false;
 
-	if (map)
-		return map;
-	if (!read_map(address + plugin.guest_base, &fresh))
-		return NULL;
 	for (size_t i = map_count; i-- > 0;) {
 		struct map *old = &maps[i];
 
-		if (old->live || old->start >= fresh.end || fresh.start >= old->end)
+		if (old->live || old->start >= fresh->end || fresh->start >= old->end)
 			continue;
 		again = true;
-		if (fresh.start <= old->start && old->end <= fresh.end) { /* replaced for good */
+		if (fresh->start <= old->start && old->end <= fresh->end) { /* for good */
 			free(old->path);
 			*old = maps[--map_count];
 		}
 	}
-	if (again && fresh.path)
-		fresh.change = plugin_change_time();
-	if (fresh.path) {
-		tell_map(&fresh, fresh.change);
-		plugin_output_map(fresh.path, fresh.start, fresh.end, fresh.file_offset);
+	if (again && fresh->path) {
+		if (!time)
+			time = plugin_change_time();
+		fresh->change = time;
 	}
-	map = keep_map(&fresh);
+	fresh->time = time;
+	if (fresh->path)
+		plugin_output_map(fresh->path, fresh->start, fresh->end, fresh->file_offset);
+	map = keep_map(fresh);
 	if (!map)
-		free(fresh.path);
+		free(fresh->path);
 	return map;
+}
+
+/* The map around a block, which is told when its first code is translated. */
+static struct map *require_map(uint64_t address)
+{
+	struct map *map = find_map(address);
+	struct map fresh = {0};
+
+	if (!map && read_map(address + plugin.guest_base, &fresh))
+		map = add_map(&fresh, 0);
+	if (map)
+		tell_map(map);
+	return map;
+}
+
+/* Reads and notes the file's map at `address`, or what of it lies in [address, end). */
+static uint64_t add_mapped(uint64_t address, uint64_t end, const uint64_t *file_offset)
+{
+	struct map fresh = {0};
+	uint64_t time;
+
+	if (find_map(address) || !read_map(address + plugin.guest_base, &fresh) || !fresh.path) {
+		free(fresh.path);
+		return fresh.end;
+	}
+	/* The system may show it together with its neighbours, which QEMU maps alike. */
+	if (file_offset) {
+		fresh.start = address;
+		fresh.end = end;
+		fresh.file_offset = *file_offset;
+	}
+	time = plugin_change_time();
+	end = fresh.end;
+	if (add_map(&fresh, time))
+		atomic_store_explicit(&plugin.map_time, time, memory_order_release);
+	return end;
+}
+
+void plugin_add_map(uint64_t address, uint64_t size, uint64_t file_offset)
+{
+	pthread_mutex_lock(&lock);
+	add_mapped(address, (address + size + PAGE - 1) & ~(PAGE - 1), &file_offset);
+	pthread_mutex_unlock(&lock);
+}
+
+void plugin_add_executable(uint64_t address, uint64_t size)
+{
+	const uint64_t end = address + size;
+
+	pthread_mutex_lock(&lock);
+	while (address < end) {
+		const struct map *known = find_map(address);
+		uint64_t next = known ? known->end : add_mapped(address, end, NULL);
+
+		if (next <= address)
+			break;
+		address = next;
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 /* Shadow pages */
@@ -337,27 +407,6 @@ static uint64_t account_for(uint64_t address, const uint8_t *bytes, size_t n)
 
 /* Blocks */
 
-static unsigned kind_of(const struct x86_insn *insn, const uint8_t *bytes, uint64_t end)
-{
-	if (insn->rep)
-		return KIND_REP;
-	if (insn->class == PTAH_INSN_CALL && insn->target == end)
-		return KIND_ZERO_CALL;
-	if (insn->class == PTAH_INSN_PTWRITE)
-		return PTAH_INSN_OTHER;
-	/* Far calls through a gate leave user mode; FF /3 stays. */
-	if (insn->class == PTAH_INSN_FAR_CALL) {
-		for (unsigned i = 0; i < insn->size; i++) {
-			if (bytes[i] == 0xff)
-				return PTAH_INSN_FAR_CALL;
-			if (bytes[i] == 0xcc || bytes[i] == 0xcd || bytes[i] == 0xf1 ||
-			    bytes[i] == 0x0f)
-				return KIND_KERNEL;
-		}
-	}
-	return insn->class;
-}
-
 static const uint8_t *insn_bytes(const struct qemu_plugin_insn *insn, uint8_t *buffer, size_t *n)
 {
 	*n = qemu_plugin_insn_size(insn);
@@ -391,18 +440,9 @@ static void read_insns(struct block *b, const struct qemu_plugin_tb *tb, uint8_t
 		b->end += insn.size;
 		b->sizes[b->ninsn++] = insn.size;
 		b->last_size = insn.size;
-		b->kind = (uint8_t)kind_of(&insn, p, b->end);
+		b->kind = (uint8_t)insn_kind(&insn, p, b->end);
 		b->target = b->kind == KIND_REP ? b->end - insn.size : insn.target;
 	}
-}
-
-/* INT n, INT3, INTO, INT1 and not SYSCALL or SYSENTER, of which both are far calls. */
-static bool is_interrupt(const uint8_t *insn)
-{
-	while (*insn == 0x66 || *insn == 0x67 || *insn == 0xf2 || *insn == 0xf3 ||
-	       (*insn & 0xf0) == 0x40)
-		insn++;
-	return *insn != 0x0f;
 }
 
 /* `last`: its last instruction. */
@@ -416,7 +456,7 @@ static uint32_t flags_of(const struct block *b, const uint8_t *last, uint64_t ch
 		flags |= BLOCK_STEP;
 	if (change)
 		flags |= BLOCK_CHANGED;
-	if (b->kind == KIND_KERNEL && is_interrupt(last))
+	if (b->kind == KIND_KERNEL && insn_is_interrupt(last))
 		flags |= BLOCK_INT;
 	if (b->kind == KIND_KERNEL || b->kind == PTAH_INSN_FAR_CALL ||
 	    b->kind == PTAH_INSN_FAR_RETURN || b->kind == PTAH_INSN_FAR_JUMP)

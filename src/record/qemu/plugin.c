@@ -67,12 +67,38 @@ static void on_sigaction(uint64_t action)
 		plugin_add_handler(words[0], words[2]);
 }
 
+/* What may be run when the call has returned. */
+static void on_mapping(unsigned vcpu, int64_t number, const struct shared_mapping *m, uint64_t prot,
+		       uint64_t flags)
+{
+	struct shared_mapping *mapping = plugin_mapping(vcpu);
+
+	if (!mapping)
+		return;
+	mapping->size = 0;
+	if (prot & PROT_EXEC && (number != SYS_mmap || !(flags & MAP_ANONYMOUS)))
+		*mapping = *m;
+}
+
+static void on_mapped(unsigned vcpu, int64_t number, int64_t result)
+{
+	const struct shared_mapping *m = plugin_mapping(vcpu);
+
+	if (!m || !m->size || (result < 0 && result > -4096))
+		return;
+	if (number == SYS_mmap)
+		plugin_add_map((uint64_t)result, m->size, m->file_offset);
+	else
+		plugin_add_executable(m->address, m->size);
+}
+
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
 		       uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
+	const struct shared_mapping mapping = {a1, a2, a6};
 	char text[4096];
 
-	(void)id, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7, (void)a8;
+	(void)id, (void)a5, (void)a7, (void)a8;
 	if (plugin.recorder_gone)
 		return;
 	plugin_before_syscall(vcpu);
@@ -90,6 +116,10 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 	case SYS_mmap:
 		if (a4 & MAP_FIXED)
 			plugin_forget_maps(a1, a2);
+		on_mapping(vcpu, number, &mapping, a3, a4);
+		break;
+	case SYS_mprotect:
+		on_mapping(vcpu, number, &mapping, a3, 0);
 		break;
 	case SYS_prctl:
 		if (a1 == PR_SET_NAME) {
@@ -112,6 +142,10 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 	if (plugin.recorder_gone)
 		return;
 	switch (number) {
+	case SYS_mmap:
+	case SYS_mprotect:
+		on_mapped(vcpu, number, result);
+		break;
 	case SYS_fork:
 	case SYS_vfork:
 	case SYS_clone:
@@ -131,6 +165,7 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 	default:
 		break;
 	}
+	plugin_after_syscall(vcpu);
 }
 
 static bool map_shared(int fd)

@@ -7,7 +7,7 @@
 #include "record/qemu/shared.h"
 
 /* Where the program is when it is not in its own code. User code alone is traced. */
-#define PLUGIN_KERNEL_IP UINT64_C(0xffffffff81000000)
+#define PLUGIN_KERNEL_IP OUTPUT_KERNEL_IP
 
 /* A translated block. Lives as long as the process: QEMU may run it at any time. */
 struct block {
@@ -41,6 +41,7 @@ struct plugin {
 	size_t (*copy_insn)(const struct qemu_plugin_insn *insn, void *bytes, size_t n);
 	bool recorder_gone;
 	uint64_t guest_base;
+	_Atomic uint64_t map_time; /* when a file was mapped last, to run code of it */
 };
 
 /* One process, one plugin: QEMU's interface passes no context along. */
@@ -54,6 +55,9 @@ void plugin_wait(_Atomic uint64_t *word, uint64_t old);
 /* code.c: what is mapped, what was translated */
 struct block *plugin_block(const struct qemu_plugin_tb *tb);
 void plugin_forget_maps(uint64_t address, uint64_t size);
+/* The program has mapped code of a file, or made it executable. */
+void plugin_add_map(uint64_t address, uint64_t size, uint64_t file_offset);
+void plugin_add_executable(uint64_t address, uint64_t size);
 void plugin_add_handler(uint64_t address, uint64_t restorer);
 bool plugin_is_handler(uint64_t address);
 bool plugin_is_restorer(uint64_t address);
@@ -71,6 +75,9 @@ void plugin_trace_init(void);
 qemu_exec_fn plugin_on_block;
 void plugin_on_exit(qemu_plugin_id_t id, unsigned vcpu);
 void plugin_before_syscall(unsigned vcpu);
+void plugin_after_syscall(unsigned vcpu);
+/* Of a call that maps, until it returns; NULL where nothing is traced. */
+struct shared_mapping *plugin_mapping(unsigned vcpu);
 int32_t plugin_thread_id(unsigned vcpu);
 
 /* Stops recording for good; the program runs on. */

@@ -19,33 +19,25 @@
 #ifndef PTAH_RECORD_QEMU_SHARED_H
 #define PTAH_RECORD_QEMU_SHARED_H
 
-#include "model/processor.h"
+#include "record/insn.h"
+#include "record/output.h"
 
-#include <ptah/engine.h>
 #include <ptah/event.h>
 
 #include <stdatomic.h>
 
 #define SHARED_MAGIC	    0x50544148u
 #define SHARED_THREADS	    512
-#define SHARED_STAGING	    (64u << 10)
-#define SHARED_RATIO	    20 /* bus clocks of the processor's maximum, and TSC per crystal tick */
-#define SHARED_TSC_N	    100
-#define SHARED_TSC_D	    1
+#define SHARED_STAGING	    OUTPUT_STAGING
+#define SHARED_RATIO	    OUTPUT_RATIO
+#define SHARED_TSC_N	    OUTPUT_TSC_N
+#define SHARED_TSC_D	    OUTPUT_TSC_D
 #define SHARED_FILTERS	    4
 #define SHARED_PATH	    4096
 #define SHARED_MESSAGES	    (4u << 20)
 #define SHARED_MESSAGE_MAX  8192
 #define SHARED_THREAD_BYTES 8192
 #define SHARED_CLOCK_HOST   1u
-
-/* Block kinds: enum ptah_insn_class for the last instruction, and these. */
-enum shared_kind {
-	KIND_REP = PTAH_INSN_CLASS_MAX, /* ends with a rep instruction, one iteration a time */
-	KIND_ZERO_CALL,			/* a direct call to the next instruction */
-	KIND_KERNEL,			/* INT n and the like: leaves user mode */
-	KIND_MAX
-};
 
 /* One thread's recording at an instant between two blocks. */
 struct shared_state {
@@ -65,6 +57,11 @@ enum shared_thread_state {
 	THREAD_ENDED,
 };
 
+/* What a system call is about to map; size 0: nothing to run. */
+struct shared_mapping {
+	uint64_t address, size, file_offset;
+};
+
 struct shared_thread {
 	_Atomic uint32_t state;
 	int32_t pid, tid;
@@ -74,13 +71,15 @@ struct shared_thread {
 	/* Set while `live` is being changed. A thread that died then is finished from
 	 * `checkpoint`, which is never older than `published`. */
 	volatile uint32_t busy;
-	uint32_t general;  /* every branch is told to the processor */
-	bool timed;	   /* and how much time has passed */
-	uint64_t before;   /* when the last block began */
-	uint64_t told;	   /* the time the last PSB+ told, or less */
-	uint64_t psb_time; /* of the PSB+ that is due; 0: none is */
-	const void *prev;  /* plugin's: the block that runs now */
-	void *output;	   /* plugin's: the engine that captures this thread */
+	uint32_t general;	       /* every branch is told to the processor */
+	bool timed;		       /* and how much time has passed */
+	uint64_t before;	       /* when the last block began */
+	uint64_t told;		       /* the time the last PSB+ told, or less */
+	uint64_t psb_time;	       /* of the PSB+ that is due; 0: none is */
+	const void *prev;	       /* plugin's: the block that runs now */
+	void *output;		       /* plugin's: the engine that captures this thread */
+	struct shared_mapping mapping; /* plugin's */
+	uint64_t maps; /* plugin's: map_time at the last return from a system call */
 	struct shared_state live;
 	struct shared_state checkpoint;
 };

@@ -413,27 +413,28 @@ static bool in_kernel(const struct shared_thread *t)
 }
 
 /*
- * Block b is not what it once was: the decoder must have got as far as the
- * change, and not further, for b may have changed again meanwhile.
+ * The decoder must have got as far as a change of code at this time, and not
+ * further, for it may have changed again meanwhile.
  */
-static void enter_changed(struct shared_thread *t, const struct block *b)
+static void reach(struct shared_thread *t, uint64_t time)
 {
-	if (t->told >= b->change)
-		return;
-	lift_clock(t, b->change);
-	place_psb(t, b->change);
+	lift_clock(t, time);
+	place_psb(t, time);
 }
 
-/* The program goes on at `b`, coming from the kernel. */
+/* The program goes on at `b`, coming from the kernel. Decoders have the maps of then. */
 static void enter(struct shared_thread *t, const struct block *b)
 {
 	struct shared_state *s = &t->live;
+	uint64_t maps = t->maps;
 	struct ptah_model_transfer transfer = {
 	    .kind = PTAH_MODEL_FAR, .ip = PLUGIN_KERNEL_IP, .to = b->start};
 
 	lift_clock(t, atomic_load_explicit(&plugin.shared->clock, memory_order_relaxed));
-	if (b->slow & BLOCK_CHANGED)
-		enter_changed(t, b);
+	if (maps < b->change)
+		maps = b->change;
+	if (t->told < maps)
+		reach(t, maps);
 	tell_time(t);
 	ptah_model_context(&s->m, &transfer.after);
 	transfer.after.cpl = 3;
@@ -671,6 +672,22 @@ void plugin_before_syscall(unsigned vcpu)
 	t->busy = 0;
 }
 
+/* Before QEMU looks up what runs next: it may be in what has been mapped by now. */
+void plugin_after_syscall(unsigned vcpu)
+{
+	struct shared_thread *t = thread_of(vcpu);
+
+	if (t && t != &untraced)
+		t->maps = atomic_load_explicit(&plugin.map_time, memory_order_acquire);
+}
+
+struct shared_mapping *plugin_mapping(unsigned vcpu)
+{
+	struct shared_thread *t = thread_of(vcpu);
+
+	return t && t != &untraced ? &t->mapping : NULL;
+}
+
 /* The slow path */
 
 static bool is_step(const struct block *prev, const struct block *cur)
@@ -710,9 +727,9 @@ NOINLINE static void on_block_slow(struct shared_thread *t, const struct block *
 	} else {
 		on_loss(t, prev, cur);
 	}
-	if (cur->slow & BLOCK_CHANGED && !in_kernel(t)) {
+	if (cur->slow & BLOCK_CHANGED && !in_kernel(t) && t->told < cur->change) {
 		ptah_model_stand(&t->live.m, cur->start);
-		enter_changed(t, cur);
+		reach(t, cur->change);
 	}
 }
 

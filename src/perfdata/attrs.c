@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* The events of a recording, and which of them a record belongs to. */
+#include "perfdata/file.h"
+
+#include <stdlib.h>
+
+static int add_id(struct perfdata_file *f, uint64_t id, size_t attr)
+{
+	if (!perfdata_room((void **)&f->ids, f->id_count, &f->id_capacity, sizeof(*f->ids)))
+		return PTAH_E_NOMEM;
+	f->ids[f->id_count++] = (struct perfdata_id){id, (uint32_t)attr};
+	f->ids_sorted = false;
+	return 0;
+}
+
+uint64_t perfdata_sample_bits(const struct perfdata_attr *attr)
+{
+	if (!(attr->flags & PERFDATA_ATTR_SAMPLE_ID_ALL))
+		return 0;
+	return attr->sample_type &
+	       (PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_ID |
+		PERFDATA_SAMPLE_CPU | PERFDATA_SAMPLE_STREAM_ID | PERFDATA_SAMPLE_IDENTIFIER);
+}
+
+static int add_attr(struct perfdata_file *f, const uint8_t *attr)
+{
+	struct perfdata_attr *a;
+
+	if (!perfdata_room((void **)&f->attrs, f->attr_count, &f->attr_capacity, sizeof(*f->attrs)))
+		return PTAH_E_NOMEM;
+	a = &f->attrs[f->attr_count++];
+	*a = (struct perfdata_attr){
+	    .type = load_le32(attr + PERFDATA_ATTR_AT_TYPE),
+	    .config = load_le64(attr + PERFDATA_ATTR_AT_CONFIG),
+	    .sample_type = load_le64(attr + PERFDATA_ATTR_AT_SAMPLE_TYPE),
+	    .read_format = load_le64(attr + PERFDATA_ATTR_AT_READ_FORMAT),
+	    .flags = load_le64(attr + PERFDATA_ATTR_AT_FLAGS),
+	};
+	f->same_sample_ids = (f->attr_count == 1 || f->same_sample_ids) &&
+			     perfdata_sample_bits(a) == perfdata_sample_bits(f->attrs);
+	return 0;
+}
+
+int perfdata_add_attr(struct perfdata_file *f, struct reader r)
+{
+	uint32_t size =
+	    r.end - r.p >= PERFDATA_ATTR_SIZE_MIN ? load_le32(r.p + PERFDATA_ATTR_AT_SIZE) : 0;
+	const uint8_t *attr;
+	int status;
+
+	if (size < PERFDATA_ATTR_SIZE_MIN || !(attr = reader_bytes(&r, size)))
+		return PTAH_E_BAD_FILE;
+	status = add_attr(f, attr);
+	while (status >= 0 && r.end - r.p >= 8)
+		status = add_id(f, reader_u64(&r), f->attr_count - 1);
+	return status;
+}
+
+int perfdata_read_attrs(struct perfdata_file *f, struct ptah_message *why)
+{
+	const struct perfdata_part *part = f->parts;
+	uint64_t offset = load_le64(part->bytes + PERFDATA_AT_ATTRS);
+	uint64_t size = load_le64(part->bytes + PERFDATA_AT_ATTRS + 8);
+	uint64_t entry = load_le64(part->bytes + PERFDATA_AT_ATTR_SIZE);
+	int status = 0;
+
+	if (!perfdata_in(part, offset, size))
+		return perfdata_bad(f, why, PERFDATA_AT_ATTRS,
+				    "the header's attributes lie outside the file,");
+	if (entry < PERFDATA_ATTR_SIZE_MIN + PERFDATA_SECTION_SIZE || entry > 4096 || size < entry)
+		return perfdata_bad(f, why, PERFDATA_AT_ATTR_SIZE,
+				    "the header has no usable attributes,");
+	for (uint64_t i = 0; i < size / entry && status >= 0; i++) {
+		const uint8_t *attr = part->bytes + offset + i * entry;
+		const uint8_t *section = attr + entry - PERFDATA_SECTION_SIZE;
+		uint64_t ids = load_le64(section), n = load_le64(section + 8) / 8;
+
+		status = add_attr(f, attr);
+		if (!perfdata_in(part, ids, 8 * n))
+			continue;
+		/* Sections that lie over each other are no reason to need much memory. */
+		if (n > part->size / 8 - f->id_count)
+			return perfdata_bad(f, why, (uint64_t)(section - part->bytes),
+					    "the header's ids do not fit in the file,");
+		for (uint64_t k = 0; k < n && status >= 0; k++)
+			status = add_id(f, load_le64(part->bytes + ids + 8 * k), (size_t)i);
+	}
+	return status;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+	const struct perfdata_id *x = a, *y = b;
+
+	if (x->id != y->id)
+		return x->id < y->id ? -1 : 1;
+	return x->attr < y->attr ? -1 : x->attr > y->attr;
+}
+
+static struct perfdata_attr *find(struct perfdata_file *f, uint64_t id)
+{
+	const struct perfdata_id key = {id, 0};
+	size_t low = 0, high = f->id_count;
+
+	if (!f->ids_sorted && f->id_count)
+		qsort(f->ids, f->id_count, sizeof(*f->ids), compare_ids);
+	f->ids_sorted = true;
+	while (low < high) { /* the first that is not below */
+		size_t middle = low + (high - low) / 2;
+
+		if (compare_ids(&f->ids[middle], &key) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < f->id_count && f->ids[low].id == id ? &f->attrs[f->ids[low].attr] : NULL;
+}
+
+void perfdata_name_event(struct perfdata_file *f, uint64_t id, const uint8_t *name, size_t n)
+{
+	static const char sched_switch[] = "sched:sched_switch";
+	struct perfdata_attr *attr = find(f, id);
+
+	if (attr && attr->type == PERFDATA_TYPE_TRACEPOINT && n > strlen(sched_switch) &&
+	    !memcmp(name, sched_switch, sizeof(sched_switch)))
+		attr->sched_switch = true;
+}
+
+/*
+ * How many words of eight bytes before the end of a record its id begins; 0: it
+ * has none. The fields behind it are in the order of perf_event.h, "struct sample_id".
+ */
+static unsigned id_from_end(uint64_t bits)
+{
+	if (bits & PERFDATA_SAMPLE_IDENTIFIER)
+		return 1;
+	if (!(bits & PERFDATA_SAMPLE_ID))
+		return 0;
+	return 1 + !!(bits & PERFDATA_SAMPLE_CPU) + !!(bits & PERFDATA_SAMPLE_STREAM_ID);
+}
+
+/* The same from the beginning of a sample's body; 0: it has none. "PERF_RECORD_SAMPLE" there. */
+static unsigned id_from_begin(uint64_t type)
+{
+	if (type & PERFDATA_SAMPLE_IDENTIFIER)
+		return 1;
+	if (!(type & PERFDATA_SAMPLE_ID))
+		return 0;
+	return 1 +
+	       (unsigned)__builtin_popcountll(type & (PERFDATA_SAMPLE_IP | PERFDATA_SAMPLE_TID |
+						      PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_ADDR));
+}
+
+/*
+ * The place of the id is that of the first event: one that has it elsewhere
+ * could not be told. A record that perf made up itself has the id 0, or none,
+ * and ends as those of the first event do.
+ */
+const struct perfdata_attr *perfdata_attr_of(struct perfdata_file *f, const struct reader *body)
+{
+	const struct perfdata_attr *attr;
+	unsigned words;
+
+	if (!f->attr_count)
+		return NULL;
+	if (f->same_sample_ids)
+		return f->attrs;
+	words = id_from_end(perfdata_sample_bits(f->attrs));
+	if (!words || (size_t)(body->end - body->p) < 8 * words)
+		return f->attrs;
+	attr = find(f, load_le64(body->end - 8 * words));
+	return attr && id_from_end(perfdata_sample_bits(attr)) == words ? attr : f->attrs;
+}
+
+const struct perfdata_attr *perfdata_attr_of_sample(struct perfdata_file *f,
+						    const struct reader *body)
+{
+	const struct perfdata_attr *attr;
+	unsigned words;
+
+	if (f->attr_count < 2)
+		return f->attr_count ? f->attrs : NULL;
+	words = id_from_begin(f->attrs->sample_type);
+	if (!words || (size_t)(body->end - body->p) < 8 * words)
+		return NULL;
+	attr = find(f, load_le64(body->p + 8 * (words - 1)));
+	return attr && id_from_begin(attr->sample_type) == words ? attr : NULL;
+}

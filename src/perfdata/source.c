@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A recording's bytes. Files are mapped where they lie. What comes through a
+ * pipe is written to a file without a name first, so that it may be longer than
+ * the memory.
+ */
+#include "perfdata/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int perfdata_temporary(void)
+{
+	/* The first is meant for big files and is seldom in memory. */
+	static const char *const folders[] = {"/var/tmp", P_tmpdir};
+	int fd = -1;
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(*folders) && fd < 0; i++) {
+		char path[64];
+
+		fd = open(folders[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+		if (fd >= 0)
+			break;
+		/* Not every file system knows files without a name. */
+		snprintf(path, sizeof(path), "%s/ptah-XXXXXX", folders[i]);
+		fd = mkostemp(path, O_CLOEXEC);
+		if (fd >= 0)
+			unlink(path);
+	}
+	return fd;
+}
+
+static int write_all(int fd, const uint8_t *bytes, size_t n)
+{
+	while (n) {
+		ssize_t k = write(fd, bytes, n);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0)
+			return -1;
+		bytes += k;
+		n -= (size_t)k;
+	}
+	return 0;
+}
+
+/* As read(), but less than `n` only at the end. */
+static ssize_t read_full(int fd, uint8_t *bytes, size_t n)
+{
+	size_t got = 0;
+
+	while (got < n) {
+		ssize_t k = read(fd, bytes + got, n - got);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0)
+			return -1;
+		if (!k)
+			break;
+		got += (size_t)k;
+	}
+	return (ssize_t)got;
+}
+
+#define COPY_BYTES (1u << 18)
+
+static int copy_pipe(const struct perfdata_file *f, int from, int to, struct ptah_message *why)
+{
+	uint8_t *bytes = malloc(COPY_BYTES);
+	int status = bytes ? 0 : PTAH_E_NOMEM;
+	bool begun = false;
+	ssize_t n = 0;
+
+	while (status >= 0 && (n = read_full(from, bytes, COPY_BYTES)) > 0) {
+		if (write_all(to, bytes, (size_t)n) < 0)
+			status = perfdata_system_message(
+			    why, errno, f->path, "keep what comes through the pipe in /var/tmp");
+		/* What is no recording may never end. */
+		if (!begun && (n < 8 || memcmp(bytes, PERFDATA_MAGIC, 8) != 0))
+			break;
+		begun = true;
+	}
+	if (status >= 0 && n < 0)
+		status = perfdata_system_message(why, errno, f->path, "read");
+	free(bytes);
+	return status;
+}
+
+/* The file that holds what `fd` gives, which is closed. */
+static int spool_pipe(const struct perfdata_file *f, int *fd, struct ptah_message *why)
+{
+	int to = perfdata_temporary();
+	int status;
+
+	if (to < 0)
+		return perfdata_system_message(why, errno, f->path,
+					       "keep what comes through the pipe in /var/tmp");
+	status = copy_pipe(f, *fd, to, why);
+	close(*fd);
+	*fd = to;
+	return status;
+}
+
+static int map_fd(struct perfdata_part *part, int fd, struct ptah_message *why)
+{
+	struct stat st;
+	void *bytes;
+
+	if (fstat(fd, &st))
+		return perfdata_system_message(why, errno, part->path, "open");
+	part->size = (uint64_t)st.st_size;
+	bytes = part->size ? mmap(NULL, part->size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+	if (bytes == MAP_FAILED)
+		return perfdata_system_message(why, errno, part->path, "map");
+	part->bytes = bytes;
+	return 0;
+}
+
+/* One more part, of `path`, which it takes over. */
+static struct perfdata_part *new_part(struct perfdata_file *f, char *path)
+{
+	struct perfdata_part *parts =
+	    path ? realloc(f->parts, (f->part_count + 1) * sizeof(*parts)) : NULL;
+	struct perfdata_part *last;
+
+	if (!parts) {
+		free(path);
+		return NULL;
+	}
+	f->parts = parts;
+	last = f->part_count ? &parts[f->part_count - 1] : NULL;
+	parts[f->part_count] = (struct perfdata_part){
+	    .path = path, .base = last ? (last->base + last->size + 4095) & ~UINT64_C(4095) : 0};
+	return &parts[f->part_count++];
+}
+
+static int map_path(struct perfdata_file *f, char *path, struct ptah_message *why)
+{
+	struct perfdata_part *part = new_part(f, path);
+	bool input = part && !strcmp(path, "-");
+	struct stat st;
+	int fd, status = 0;
+
+	if (!part)
+		return PTAH_E_NOMEM;
+	fd = input ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return perfdata_system_message(why, errno, path, "open");
+	if (fstat(fd, &st))
+		status = perfdata_system_message(why, errno, path, "open");
+	else if (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) {
+		/* Opening does not wait for who writes, but reading must. */
+		if (!input)
+			(void)fcntl(fd, F_SETFL, 0);
+		status = spool_pipe(f, &fd, why);
+	} else if (!S_ISREG(st.st_mode)) {
+		status = perfdata_message(why, PTAH_E_BAD_FILE,
+					  "%s: neither a file, nor a pipe, nor a folder of perf's",
+					  path);
+	}
+	if (status >= 0)
+		status = map_fd(part, fd, why);
+	close(fd);
+	return status;
+}
+
+static char *join(const char *folder, const char *name)
+{
+	char *path;
+
+	return asprintf(&path, "%s/%s", folder, name) < 0 ? NULL : path;
+}
+
+/*
+ * perf's folders: `data` is the file, data.0 and so on are what each of its
+ * threads wrote (perf.data-directory-format.txt), kcore_dir is of --kcore.
+ */
+static int map_folder(struct perfdata_file *f, const char *folder, struct ptah_message *why)
+{
+	char *kcore = join(folder, "kcore_dir/kcore"), *data = join(folder, "data");
+	int status;
+
+	if (kcore && access(kcore, R_OK) == 0)
+		f->kcore = kcore;
+	else
+		free(kcore);
+	if (!data)
+		return PTAH_E_NOMEM;
+	if (access(data, F_OK) != 0) {
+		free(data);
+		return perfdata_message(why, PTAH_E_BAD_FILE,
+					"%s: not a regular file, and no folder of perf's: "
+					"there is no `data` in it",
+					folder);
+	}
+	status = map_path(f, data, why);
+	for (unsigned i = 0; status >= 0; i++) {
+		char name[24], *path;
+
+		snprintf(name, sizeof(name), "data.%u", i);
+		path = join(folder, name);
+		if (path && access(path, F_OK) != 0) {
+			free(path);
+			break;
+		}
+		status = map_path(f, path, why);
+	}
+	return status;
+}
+
+int perfdata_map(struct perfdata_file *f, const char *path, struct ptah_message *why)
+{
+	struct stat st;
+	char *copy;
+
+	if (strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		return map_folder(f, path, why);
+	copy = strdup(path);
+	return map_path(f, copy, why);
+}

@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One thread goes on, and comes back.
+ *
+ * An instruction is single-stepped (TF, #DB, SIGTRAP), but system calls go
+ * through the kernel's stops at their entry and exit: they may take long, and
+ * they must not see TF. ptrace(2) "Stopped states", "Attaching and detaching",
+ * "Group-stop"; SDM "Single-Step Exception Condition".
+ *
+ * What would show the program that it is stepped, and is put right:
+ *
+ *	PUSHF		pushes TF: it is cleared in memory
+ *	SIGTRAP		that is blocked when a step ends would be unblocked, and its
+ *			handler taken away (the kernel forces it). So it is unblocked
+ *			while instructions are stepped, and blocked again for system
+ *			calls and signal frames, which can tell
+ */
+#include "record/ptrace/tracer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TF	      0x100u
+#define VSYSCALL_PAGE UINT64_C(0xffffffffff600000)
+#define CS_64	      0x33    /* __USER_CS */
+#define HANDLER_ENTRY SIGTRAP /* si_code of ptrace_notify(SIGTRAP): a signal frame was made */
+
+/* What a system call returns that the kernel may call again. include/linux/errno.h */
+static bool is_restart(const struct user_regs_struct *regs)
+{
+	const int64_t result = (int64_t)regs->rax;
+
+	return (int64_t)regs->orig_rax >= 0 &&
+	       (result == -512 || result == -513 || result == -514 || result == -516);
+}
+
+/* SIGTRAP in the thread's mask */
+
+static void hide_block(struct thread *t, const struct user_regs_struct *regs)
+{
+	uint64_t mask = 0;
+
+	/* sigsuspend() and its like wait with a mask of their own, which must stay. */
+	if (t->restart || (int64_t)regs->rax == -EINTR)
+		return;
+	if (ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(mask), &mask) ||
+	    !(mask & UINT64_C(1) << (SIGTRAP - 1)))
+		return;
+	mask &= ~(UINT64_C(1) << (SIGTRAP - 1));
+	t->unblocked = !ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(mask), &mask);
+}
+
+static void restore_block(struct thread *t)
+{
+	uint64_t mask = 0;
+
+	if (!t->unblocked || ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(mask), &mask))
+		return;
+	mask |= UINT64_C(1) << (SIGTRAP - 1);
+	ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(mask), &mask);
+	t->unblocked = false;
+}
+
+/* Has the program a handler for the signal? */
+static bool is_caught(const struct thread *t, int signal)
+{
+	const uint64_t caught = tracer_status(t->tid, "SigCgt:", 16);
+
+	return signal > 0 && signal <= 64 && caught != UINT64_MAX && caught >> (signal - 1) & 1;
+}
+
+/* Going on */
+
+void stops_resume(struct thread *t)
+{
+	enum __ptrace_request how = PTRACE_SINGLESTEP;
+	const int signal = t->signal;
+	const bool caught = signal && !t->blind && is_caught(t, signal);
+
+	if (t->blind || t->waits) {
+		how = PTRACE_CONT;
+	} else if (t->in_syscall) {
+		how = PTRACE_SYSCALL;
+	} else {
+		t->known = code_fetch(t->process, t->ip, !t->follows, &t->insn);
+		t->follows = false;
+		/* A handler is only stopped at by a step. */
+		if ((t->restart || (t->known && t->insn.syscall)) && !caught)
+			how = PTRACE_SYSCALL;
+	}
+	if (caught || how != PTRACE_SINGLESTEP)
+		restore_block(t);
+	t->signal = 0;
+	t->running = !ptrace(how, t->tid, NULL, (void *)(intptr_t)signal);
+	if (!t->running)
+		t->running = errno == ESRCH; /* killed: its end will be reported */
+}
+
+/* What has run */
+
+static bool may_lead(const struct insn *insn, uint64_t next)
+{
+	switch (insn->kind) {
+	case PTAH_INSN_COND:
+		return next == insn->end || next == insn->target;
+	case PTAH_INSN_JUMP:
+	case PTAH_INSN_CALL:
+		return next == insn->target;
+	case KIND_REP:
+		return next == insn->end || next == insn->ip;
+	case PTAH_INSN_OTHER:
+	case KIND_ZERO_CALL:
+		return next == insn->end;
+	default:
+		return true;
+	}
+}
+
+/* TF in what PUSHF pushed is ours. */
+static void clean_flags(struct thread *t, const struct user_regs_struct *regs)
+{
+	long word;
+
+	if (t->trap_flag)
+		return;
+	errno = 0;
+	word = ptrace(PTRACE_PEEKDATA, t->tid, (void *)(uintptr_t)regs->rsp, NULL);
+	if (!errno)
+		ptrace(PTRACE_POKEDATA, t->tid, (void *)(uintptr_t)regs->rsp,
+		       (void *)(word & ~(long)TF));
+}
+
+/*
+ * The vsyscall page holds no code that runs: fetching from it faults, and the
+ * kernel does the call and the return. The step ends behind the instruction
+ * that comes next.
+ */
+static bool pass_vsyscall(struct thread *t, const struct user_regs_struct *regs)
+{
+	trace_leave(t, PTAH_MODEL_INTERRUPT, t->ip);
+	for (uint64_t back = 8; back <= 16; back += 8) {
+		uint64_t to;
+
+		if (code_read(t->process, regs->rsp - back, &to, sizeof(to)) &&
+		    code_fetch(t->process, to, true, &t->insn) && !t->insn.syscall &&
+		    may_lead(&t->insn, regs->rip)) {
+			trace_pass(t, &t->insn, regs->rip);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The instruction at t->ip has run, and the thread stands at regs->rip. */
+static void completed(struct thread *t, const struct user_regs_struct *regs)
+{
+	bool passed = t->known && may_lead(&t->insn, regs->rip);
+
+	if (passed) {
+		trace_pass(t, &t->insn, regs->rip);
+	} else if ((t->ip & ~UINT64_C(0xfff)) == VSYSCALL_PAGE) {
+		passed = pass_vsyscall(t, regs);
+	} else if (t->known && t->insn.covers) {
+		trace_pass(t, &t->insn, t->insn.end);
+		t->ip = t->insn.end;
+		t->known = code_fetch(t->process, t->ip, true, &t->insn);
+		passed = t->known && may_lead(&t->insn, regs->rip);
+		if (passed)
+			trace_pass(t, &t->insn, regs->rip);
+	}
+	if (passed && t->insn.pushf)
+		clean_flags(t, regs);
+	t->follows = passed && t->insn.kind == PTAH_INSN_OTHER;
+	if (!passed)
+		trace_lose(t);
+}
+
+/* 32-bit code, which is not decoded. */
+static bool goes_blind(struct thread *t, const struct user_regs_struct *regs)
+{
+	if (regs->cs == CS_64 || t->blind)
+		return t->blind;
+	tracer_note(t->r, "process %d runs 32-bit code: what followed was not recorded",
+		    t->process->pid);
+	trace_leave(t, PTAH_MODEL_INTERRUPT, t->ip);
+	t->blind = true;
+	return true;
+}
+
+/* System calls */
+
+void stops_tell_name(struct thread *t, bool exec)
+{
+	struct tracer_message message = {.type = TRACER_COMM,
+					 .pid = t->process->pid,
+					 .tid = t->tid,
+					 .tsc = tracer_time(t->r),
+					 .value = exec};
+	char path[64], name[32] = "";
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", t->tid);
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	message.size = (uint32_t)fread(name, 1, sizeof(name) - 1, f);
+	fclose(f);
+	if (message.size && name[message.size - 1] == '\n')
+		message.size--;
+	tracer_send(t->r, &message, name);
+}
+
+/* The system call at ip is under way. */
+static void call(struct thread *t, uint64_t ip, const struct user_regs_struct *regs)
+{
+	if (t->ip != ip || !t->known) {
+		t->ip = ip;
+		t->known = code_fetch(t->process, ip, true, &t->insn);
+	}
+	if (t->known && t->insn.syscall)
+		trace_call(t, &t->insn);
+	else
+		trace_lose(t);
+	t->restart = false;
+	t->call = regs->orig_rax;
+}
+
+static void returned(struct thread *t, const struct user_regs_struct *regs)
+{
+	t->ip = regs->rip;
+	t->restart = is_restart(regs);
+	switch (t->call) {
+	case SYS_mmap:
+	case SYS_munmap:
+	case SYS_mremap:
+	case SYS_mprotect:
+	case SYS_pkey_mprotect:
+	case SYS_shmat:
+	case SYS_shmdt:
+	case SYS_remap_file_pages:
+	case SYS_brk:
+	case SYS_personality:
+	case SYS_execve:
+	case SYS_execveat:
+		t->process->stale = true;
+		break;
+	case SYS_prctl:
+		stops_tell_name(t, false);
+		break;
+	default:
+		break;
+	}
+	hide_block(t, regs);
+}
+
+static void on_syscall_stop(struct thread *t, const struct user_regs_struct *regs)
+{
+	if (t->in_syscall) {
+		t->in_syscall = false;
+		returned(t, regs);
+	} else {
+		t->in_syscall = true;
+		call(t, regs->rip - 2, regs); /* SYSCALL and INT 80h have two bytes */
+	}
+}
+
+/* Events */
+
+static bool is_thread_of(int32_t tid, int32_t pid)
+{
+	return tracer_status(tid, "Tgid:", 10) == (uint64_t)pid;
+}
+
+static void on_clone(struct thread *t)
+{
+	struct tracer *r = t->r;
+	struct tracer_message message = {.type = TRACER_FORK,
+					 .pid = t->process->pid,
+					 .value = (uint64_t)t->process->pid,
+					 .address = (uint64_t)t->tid,
+					 .tsc = tracer_time(r)};
+	unsigned long tid = 0;
+	struct process *p = t->process;
+
+	if (ptrace(PTRACE_GETEVENTMSG, t->tid, NULL, &tid) || !tid || tracer_find(r, (int32_t)tid))
+		return;
+	if (!is_thread_of((int32_t)tid, p->pid)) {
+		p = tracer_add_process(r, (int32_t)tid, p);
+		if (!p)
+			return;
+		message.pid = p->pid;
+		message.tsc = p->born;
+	}
+	message.tid = (int32_t)tid;
+	tracer_send(r, &message, NULL);
+	if (!tracer_add_thread(r, p, (int32_t)tid))
+		tracer_note(r, "out of memory: thread %lu is not recorded", tid);
+}
+
+/*
+ * The thread that called execve goes on as the process's first one; the others
+ * are gone, and so is the first one's own past. proc(5), ptrace(2) "execve(2)
+ * under ptrace".
+ */
+static void on_exec(struct thread *t, const struct user_regs_struct *regs)
+{
+	struct process *p = t->process;
+	unsigned long former = 0;
+	struct thread *caller;
+
+	ptrace(PTRACE_GETEVENTMSG, t->tid, NULL, &former);
+	caller = (int32_t)former == t->tid ? NULL : tracer_find(t->r, (int32_t)former);
+	if (caller) {
+		trace_end(caller);
+		caller->gone = true;
+	}
+	if (t->begun)
+		trace_leave(t, PTAH_MODEL_INTERRUPT, t->ip);
+	code_forget_all(p);
+	code_init_ranges(p);
+	p->born = p->changed = tracer_change_time(t->r);
+	t->ip = regs->rip;
+	t->in_syscall = true; /* of execve, whose exit is still to come */
+	t->call = SYS_execve;
+	t->restart = t->listening = t->unblocked = t->fresh = false;
+	if (t->waits) {
+		t->waits = false;
+		t->blind = false;
+	}
+	stops_tell_name(t, true);
+	if (!goes_blind(t, regs) && !t->begun && !trace_begin(t)) {
+		tracer_note(t->r, "out of memory: thread %d is not recorded", t->tid);
+		t->blind = true;
+	}
+}
+
+static void on_stop_event(struct thread *t, int signal, const struct user_regs_struct *regs)
+{
+	if (signal == SIGTRAP) { /* it has begun, was interrupted, or goes on */
+		if (!t->in_syscall) {
+			t->ip = regs->rip;
+			t->restart = is_restart(regs);
+		}
+		return;
+	}
+	if (!t->in_syscall)
+		t->restart = is_restart(regs);
+	if (t->r->leaving)
+		return;
+	t->listening = true;
+	t->running = !ptrace(PTRACE_LISTEN, t->tid, NULL, NULL);
+}
+
+static void on_trap(struct thread *t, const struct user_regs_struct *regs)
+{
+	const bool own = t->trap_flag; /* before the step */
+	siginfo_t info = {0};
+
+	if (ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &info))
+		return;
+	if (info.si_code == HANDLER_ENTRY) {
+		trace_leave(t, PTAH_MODEL_INTERRUPT, t->ip);
+		t->restart = false;
+		t->ip = regs->rip;
+		hide_block(t, regs);
+		return;
+	}
+	if (t->known && t->insn.interrupt && !t->insn.syscall && regs->rip == t->insn.end) {
+		trace_call(t, &t->insn); /* INT3, INT1: the trap is the program's */
+		t->signal = SIGTRAP;
+	} else if (info.si_code <= 0) { /* kill() */
+		if (regs->rip != t->ip && !t->restart)
+			completed(t, regs);
+		t->signal = SIGTRAP;
+	} else if (t->restart || (t->known && t->insn.syscall && !t->insn.interrupt)) {
+		call(t, regs->rip - 2, regs); /* it was stepped over */
+		returned(t, regs);
+	} else {
+		completed(t, regs);
+		if (own)
+			t->signal = SIGTRAP;
+	}
+	t->ip = regs->rip;
+}
+
+static void on_signal(struct thread *t, int signal, const struct user_regs_struct *regs)
+{
+	/* A fault has run nothing; nor has what a signal from elsewhere came before. */
+	if (!t->in_syscall && !t->restart && !t->blind && regs->rip != t->ip)
+		completed(t, regs);
+	t->signal = signal;
+	if (!t->in_syscall)
+		t->ip = regs->rip;
+}
+
+static void first_stop(struct thread *t, const struct user_regs_struct *regs)
+{
+	t->fresh = false;
+	t->ip = regs->rip;
+	t->restart = is_restart(regs);
+	if (goes_blind(t, regs))
+		return;
+	if (!trace_begin(t)) {
+		tracer_note(t->r, "out of memory: thread %d is not recorded", t->tid);
+		t->blind = true;
+	}
+	hide_block(t, regs);
+}
+
+void stops_handle(struct thread *t, int status)
+{
+	const int signal = WSTOPSIG(status), event = status >> 16;
+	struct user_regs_struct regs;
+
+	t->running = t->listening = false;
+	if (!WIFSTOPPED(status) || ptrace(PTRACE_GETREGS, t->tid, NULL, &regs)) {
+		if (!WIFSTOPPED(status)) {
+			trace_end(t);
+			t->gone = true;
+		} else {
+			t->running = true; /* killed: its end will be reported */
+		}
+		return;
+	}
+	if (t->fresh && event != PTRACE_EVENT_EXEC)
+		first_stop(t, &regs);
+	if (event == PTRACE_EVENT_EXEC)
+		on_exec(t, &regs);
+	else if (event == PTRACE_EVENT_STOP)
+		on_stop_event(t, signal, &regs);
+	else if (event)
+		on_clone(t);
+	else if (signal == (SIGTRAP | 0x80))
+		on_syscall_stop(t, &regs);
+	else if (t->blind || t->waits)
+		t->signal = signal;
+	else if (signal == SIGTRAP)
+		on_trap(t, &regs);
+	else
+		on_signal(t, signal, &regs);
+	t->trap_flag = regs.eflags & TF;
+	if (!t->in_syscall && !t->blind && t->begun)
+		goes_blind(t, &regs);
+}
+
+void stops_detach(struct thread *t)
+{
+	if (!t->restart)
+		restore_block(t);
+	ptrace(PTRACE_DETACH, t->tid, NULL, (void *)(intptr_t)t->signal);
+}

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a thread does becomes its trace: its simulated processor is told, and
+ * what a decoder will have to find is counted.
+ *
+ * A thread that comes back from the kernel is only told to be in user code when
+ * its next instruction has run: until then a signal, or the kernel that calls a
+ * system call again, may send it elsewhere.
+ */
+#include "record/ptrace/tracer.h"
+
+#include "model/emit.h"
+
+#include <ptah/packet.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* TSC ticks after which the processor is taken to have slept, without MTC packets. */
+#define SLEEP  (UINT64_C(1) << 16)
+#define PIECES 64
+
+/* Output */
+
+/* The bytes [from, to), which are in the buffer and end with a whole packet. */
+static void send_bytes(struct thread *t, uint64_t from, uint64_t to)
+{
+	const uint64_t size = t->output.buffer_size;
+	const uint8_t *buffer = t->output.buffer;
+	struct tracer_message message = {.type = TRACER_TRACE,
+					 .tid = t->tid,
+					 .stream = t->stream,
+					 .size = (uint32_t)(to - from)};
+
+	if (from == to)
+		return;
+	tracer_send(t->r, &message, NULL);
+	while (from < to) {
+		uint64_t at = from % size, n = size - at < to - from ? size - at : to - from;
+
+		tracer_send_part(t->r, buffer + at, n);
+		from += n;
+	}
+}
+
+/* In the PMI: nothing is lost, the thread waits. */
+static uint64_t drain(void *cookie, struct ptah_capture *capture, uint64_t tail, uint64_t position)
+{
+	struct thread *t = cookie;
+
+	(void)capture;
+	send_bytes(t, tail, position);
+	t->sent = position;
+	return position;
+}
+
+static uint64_t position_of(const struct thread *t)
+{
+	return ptah_capture_position(t->output.capture);
+}
+
+/* Bytes of whole packets in the buffer's [from, to), which begins with one. */
+static uint64_t whole_packets(const struct thread *t, uint64_t from, uint64_t to)
+{
+	const uint8_t *bytes = t->output.buffer + from % t->output.buffer_size;
+	struct ptah_packet packet;
+	uint64_t done = 0;
+	int size;
+
+	while ((size = ptah_packet_decode(&packet, bytes + done, to - from - done, 0)) > 0)
+		done += (uint64_t)size;
+	return done;
+}
+
+/* The first PSB in [from, to); `to` when there is none. */
+static uint64_t first_psb(const struct thread *t, uint64_t from, uint64_t to)
+{
+	const uint64_t size = t->output.buffer_size;
+	uint8_t *joined = malloc(to - from);
+	const uint8_t *psb = NULL;
+	uint64_t at = from % size, first = size - at < to - from ? size - at : to - from;
+
+	if (!joined)
+		return to;
+	memcpy(joined, t->output.buffer + at, first);
+	memcpy(joined + first, t->output.buffer, to - from - first);
+	psb = ptah_packet_find_psb(joined, joined + (to - from));
+	from = psb ? from + (uint64_t)(psb - joined) : to;
+	free(joined);
+	return from;
+}
+
+static void tell_lost(struct thread *t, uint64_t bytes, uint64_t times)
+{
+	const struct tracer_message message = {.type = TRACER_LOST,
+					       .tid = t->tid,
+					       .stream = t->stream,
+					       .value = bytes,
+					       .address = times};
+
+	tracer_send(t->r, &message, NULL);
+}
+
+/* What is in the buffer and has not been sent. All of it is out of the processor. */
+static void send_rest(struct thread *t)
+{
+	struct ptah_capture_status status = {.size = sizeof(status)};
+	uint64_t from = t->sent, to = position_of(t);
+
+	ptah_capture_status(t->output.capture, &status);
+	if (from < status.oldest) { /* begins inside a packet */
+		from = first_psb(t, status.oldest, to);
+		tell_lost(t, from - t->sent, 0);
+	}
+	if (t->output.policy == PTAH_POLICY_STOP && to - from == t->output.buffer_size)
+		to = from + whole_packets(t, from, to);
+	send_bytes(t, from, to);
+	t->sent = to;
+}
+
+/* Time */
+
+/*
+ * Time goes by for the processor, which may have packets to tell of it. `time`
+ * is when the instruction begins.
+ */
+static void tell_time(struct thread *t, uint64_t time)
+{
+	const struct ptah_trace_config *trace = &t->output.trace;
+	struct ptah_model *m = &t->m;
+
+	if (time <= m->clock.tsc)
+		return;
+	if (!trace->mtc && !trace->cyc) {
+		ptah_model_set_tsc(m, time);
+	} else if (time > m->clock.tsc + SLEEP) {
+		const struct ptah_model_wake wake = {.ticks = time - m->clock.tsc};
+
+		ptah_model_wake(m, &wake);
+	} else {
+		ptah_model_pass(m, time - m->clock.tsc);
+	}
+}
+
+/*
+ * Code has changed since this thread last told its time: a decoder must get as
+ * far as the change before it comes to what runs now.
+ */
+static void tell_change(struct thread *t)
+{
+	struct ptah_model *m = &t->m;
+
+	if (t->psb_time >= t->process->changed)
+		return;
+	t->psb_time = t->process->changed;
+	if (m->clock.tsc < t->process->changed)
+		ptah_model_set_tsc(m, t->process->changed);
+	m->psb_due = true;
+	model_emit_begin(m);
+	model_emit_end(m);
+}
+
+/* Code of a filter has been mapped since. */
+static void tell_ranges(struct thread *t)
+{
+	const struct process *p = t->process;
+
+	if (t->ranges_seen == p->ranges_known)
+		return;
+	t->ranges_seen = p->ranges_known;
+	memcpy(t->output.trace.ranges, p->ranges, sizeof(p->ranges));
+	if (ptah_capture_reconfigure(t->output.capture, &t->output.trace, NULL) < 0)
+		tracer_note(t->r, "a filter could not be moved to where its code is");
+}
+
+/* To the kernel and back */
+
+void trace_leave(struct thread *t, unsigned kind, uint64_t ip)
+{
+	struct ptah_model_transfer transfer = {
+	    .kind = (uint8_t)kind, .ip = ip, .to = OUTPUT_KERNEL_IP};
+
+	if (!t->begun || t->kernel)
+		return;
+	tell_time(t, tracer_time(t->r));
+	ptah_model_stand(&t->m, ip);
+	ptah_model_context(&t->m, &transfer.after);
+	transfer.after.cpl = 0;
+	ptah_model_transfer(&t->m, &transfer);
+	t->kernel = true;
+}
+
+/* The instruction at ip runs. */
+static void arrive(struct thread *t, uint64_t ip)
+{
+	struct ptah_model_transfer transfer = {
+	    .kind = PTAH_MODEL_FAR, .ip = OUTPUT_KERNEL_IP, .to = ip};
+
+	tell_ranges(t);
+	tell_time(t, tracer_time(t->r));
+	if (t->kernel) {
+		tell_change(t);
+		ptah_model_context(&t->m, &transfer.after);
+		transfer.after.cpl = 3;
+		ptah_model_transfer(&t->m, &transfer);
+		t->kernel = false;
+	} else {
+		ptah_model_stand(&t->m, ip);
+		tell_change(t);
+	}
+}
+
+/* Instructions */
+
+static void tell_branch(struct ptah_model *m, const struct insn *insn, uint64_t next)
+{
+	const struct ptah_model_branch branch = {
+	    .ip = insn->ip,
+	    .end = insn->end,
+	    .to = next,
+	    .kind = insn->kind == KIND_ZERO_CALL ? PTAH_INSN_CALL : insn->kind,
+	    .taken = next != insn->end,
+	};
+	struct ptah_model_transfer far = {.kind = PTAH_MODEL_FAR, .ip = insn->ip, .to = next};
+
+	switch (insn->kind) {
+	case PTAH_INSN_FAR_CALL:
+	case PTAH_INSN_FAR_JUMP:
+	case PTAH_INSN_FAR_RETURN:
+		ptah_model_context(m, &far.after);
+		ptah_model_transfer(m, &far);
+		break;
+	case PTAH_INSN_OTHER:
+	case KIND_REP:
+		ptah_model_stand(m, next);
+		break;
+	default:
+		ptah_model_branch(m, &branch);
+		break;
+	}
+}
+
+static void count(struct thread *t, const struct insn *insn)
+{
+	t->instructions++;
+	t->counts[insn->kind]++;
+	path_hash_add(&t->path, insn->ip, insn->end);
+}
+
+void trace_pass(struct thread *t, const struct insn *insn, uint64_t next)
+{
+	arrive(t, insn->ip);
+	/* A rep instruction counts when it is left. First: a PMI may come of it. */
+	if (t->m.packet_en && !(insn->kind == KIND_REP && next == insn->ip))
+		count(t, insn);
+	tell_branch(&t->m, insn, next);
+	t->r->clock++;
+}
+
+/*
+ * SDM "FUP Cases and IP Payload": a software interrupt tells its own address, so
+ * that decoders do not know whether it ran; SYSCALL and SYSENTER have.
+ */
+void trace_call(struct thread *t, const struct insn *insn)
+{
+	arrive(t, insn->ip);
+	if (t->m.packet_en && !insn->interrupt)
+		count(t, insn);
+	t->r->clock++;
+	trace_leave(t, insn->interrupt ? PTAH_MODEL_INT : PTAH_MODEL_FAR, insn->ip);
+}
+
+void trace_lose(struct thread *t)
+{
+	t->lost += t->m.packet_en;
+	trace_leave(t, PTAH_MODEL_INTERRUPT, t->ip);
+	ptah_model_overflow(&t->m, true);
+	ptah_model_overflow(&t->m, false);
+}
+
+/* Beginning and end */
+
+static uint8_t policy_of(const struct ptah_record_config *config)
+{
+	return config->buffer == PTAH_RECORD_SNAPSHOT	      ? PTAH_POLICY_WRAP
+	       : config->buffer == PTAH_RECORD_STOP_WHEN_FULL ? PTAH_POLICY_STOP
+							      : PTAH_POLICY_DRAIN;
+}
+
+bool trace_begin(struct thread *t)
+{
+	const struct tracer_setup *setup = t->r->setup;
+	const struct tracer_message message = {.type = TRACER_THREAD,
+					       .pid = t->process->pid,
+					       .tid = t->tid,
+					       .stream = t->r->streams,
+					       .tsc = tracer_time(t->r)};
+
+	t->memory = malloc(OUTPUT_STAGING + setup->buffer);
+	if (!t->memory)
+		return false;
+	t->kernel = true;
+	t->output = (struct output){
+	    .m = &t->m,
+	    .staging = t->memory,
+	    .buffer = t->memory + OUTPUT_STAGING,
+	    .buffer_size = setup->buffer,
+	    .trace = setup->trace,
+	    .policy = policy_of(t->r->config),
+	    .cookie = t,
+	    .long_tnt = t->r->config->long_tnt,
+	    .pid = t->process->pid,
+	    .time = message.tsc,
+	};
+	t->output.drain = t->output.policy == PTAH_POLICY_DRAIN ? drain : NULL;
+	t->ranges_seen = t->process->ranges_known;
+	memcpy(t->output.trace.ranges, t->process->ranges, sizeof(t->process->ranges));
+	t->stream = t->r->streams;
+	t->begun = t->r->paused ? output_begin_paused(&t->output) : output_begin(&t->output);
+	if (!t->begun)
+		return false;
+	t->psb_time = message.tsc;
+	t->r->streams++;
+	tracer_send(t->r, &message, NULL);
+	return true;
+}
+
+void trace_pause(struct thread *t, bool on)
+{
+	if (!t->begun)
+		return;
+	tell_time(t, tracer_time(t->r));
+	if (on)
+		ptah_capture_pause(t->output.capture);
+	else
+		ptah_capture_resume(t->output.capture);
+}
+
+void trace_snapshot(struct thread *t)
+{
+	if (!t->begun || ptah_capture_flush(t->output.capture, NULL) < 0)
+		return;
+	send_rest(t);
+	ptah_capture_consume(t->output.capture, t->sent, NULL);
+}
+
+/* What the ground truth cannot be held against: a trace without its beginning or its end. */
+static bool is_part(struct thread *t, uint64_t sent_before)
+{
+	const uint64_t bytes = position_of(t), size = t->output.buffer_size;
+
+	if (t->output.policy == PTAH_POLICY_WRAP && (bytes > size || sent_before)) {
+		tracer_note(t->r,
+			    "snapshot: the last %" PRIu64 " bytes of %" PRIu64
+			    " bytes of trace were kept",
+			    bytes < size ? bytes : size, bytes);
+	} else if (t->output.policy == PTAH_POLICY_STOP && bytes >= size) {
+		tracer_note(
+		    t->r, "tracing of a thread ended when its buffer of %" PRIu64 " bytes was full",
+		    size);
+		tell_lost(t, 0, 1);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static void send_truth(struct thread *t)
+{
+	const struct ptah_truth truth = {
+	    .instructions = t->instructions,
+	    .conditional = t->counts[PTAH_INSN_COND],
+	    .indirect = t->counts[PTAH_INSN_JUMP_IND] + t->counts[PTAH_INSN_CALL_IND],
+	    .returns = t->counts[PTAH_INSN_RETURN],
+	    .path_hash = path_hash_value(&t->path),
+	};
+	const struct tracer_message message = {
+	    .type = TRACER_TRUTH,
+	    .size = sizeof(truth),
+	    .stream = t->stream,
+	    .pid = t->process->pid,
+	    .tid = t->tid,
+	    .value = t->lost,
+	};
+
+	tracer_send(t->r, &message, &truth);
+}
+
+void trace_end(struct thread *t)
+{
+	struct tracer_message message = {
+	    .type = TRACER_EXIT, .pid = t->process->pid, .tid = t->tid};
+	uint64_t before;
+
+	if (!t->begun)
+		return;
+	trace_leave(t, PTAH_MODEL_INTERRUPT, t->ip);
+	before = t->sent;
+	ptah_capture_stop(t->output.capture);
+	send_rest(t);
+	if (!is_part(t, before))
+		send_truth(t);
+	message.tsc = tracer_time(t->r);
+	message.value = t->instructions;
+	tracer_send(t->r, &message, NULL);
+	t->begun = false;
+}
+
+void trace_free(struct thread *t)
+{
+	output_end(&t->output);
+	free(t->memory);
+	t->memory = NULL;
+}

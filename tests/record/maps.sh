@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: MIT
+# A file that is mapped while the program runs is told with the time it came.
+. "$PTAH_SOURCE/tests/record/common.sh"
+
+build late_map
+record ./late_map || fail "late_map ended with status $?"
+exact
+instructions 200022
+perf_agrees
+command -v perf >/dev/null || skip "perf is not installed: the times were not looked at"
+# A TSC tick is an instruction, and perf shows it as a nanosecond.
+perf script -i perf.data --show-mmap-events -F comm,time,event,ip --ns 2>/dev/null |
+	sed -n 's/.* \([0-9]*\)\.\([0-9]*\): PERF_RECORD_MMAP2 .*late_map$/\1\2/p' | sort -n >times
+[ "$(wc -l <times)" = 2 ] || fail "not two maps of late_map: $(cat times)"
+late=$(tail -1 times | sed 's/^0*//')
+[ "$late" -ge 200014 ] && [ "$late" -le 200022 ] ||
+	fail "mapped after 200014 instructions, told with time $late"
+echo "mapped at $late"
+
+# Files that are gone when their code runs, or come where others were, are jit.c's and
+# libraries.c's (programs.sh).
+
+# With the same process id, two recordings of a program are the same, to the byte.
+seq 1 2000 >numbers
+cat >twice.sh <<'X'
+"$PTAH" record -q -o "$1" -- gzip -c numbers >/dev/null && "$PTAH" record -q -o "$1.asm" -- ./late_map
+X
+if ! unshare -fp --mount-proc sh twice.sh one.data 2>/dev/null; then
+	echo "process ids cannot be had twice here: recordings not compared"
+	exit 0
+fi
+unshare -fp --mount-proc sh twice.sh two.data
+cmp one.data two.data || fail "two recordings of gzip differ"
+cmp one.data.asm two.data.asm || fail "two recordings of late_map differ"
+"$PTAH" verify -q one.data >/dev/null || fail "one.data is not exact"

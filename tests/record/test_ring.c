@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The rings against a kernel made of a thread: it writes bytes first, then
+ * publishes the head with release, never passes the tail in full-trace mode, and
+ * goes round and round in overwrite mode (perf_event_open(2), "MMAP layout").
+ * What it wrote is known byte for byte, and so is what it had to drop.
+ */
+#include "test.h"
+
+#include "record/ring.h"
+
+#include <ptah/error.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DATA  4096u
+#define AUX   4096u
+#define ROUND 3000 /* pieces of trace: about 300 times round the buffer */
+
+struct kernel {
+	struct perf_event_mmap_page page;
+	uint8_t data[DATA];
+	uint8_t aux[AUX];
+	uint64_t data_head, written; /* all of the trace so far */
+	struct ptah_record_losses losses;
+	atomic_bool done;
+	unsigned seed;
+};
+
+static unsigned draw(struct kernel *k)
+{
+	return (k->seed = k->seed * 1103515245u + 12345u) >> 16 & 0x7fff;
+}
+
+/* The byte of the trace at a place: no two rounds of the buffer look alike. */
+static uint8_t pattern(uint64_t at)
+{
+	return (uint8_t)((at ^ at >> 8 ^ at >> 12 ^ at >> 20) * 167 + 13);
+}
+
+/* As perf_output_begin(): false when the ring is full. */
+static bool put_record(struct kernel *k, const void *bytes, size_t size)
+{
+	uint64_t tail = __atomic_load_n(&k->page.data_tail, __ATOMIC_ACQUIRE);
+
+	if (k->data_head + size - tail > DATA)
+		return false;
+	for (size_t i = 0; i < size; i++)
+		k->data[(k->data_head + i) % DATA] = ((const uint8_t *)bytes)[i];
+	k->data_head += size;
+	__atomic_store_n(&k->page.data_head, k->data_head, __ATOMIC_RELEASE);
+	return true;
+}
+
+static void put_words(struct kernel *k, uint32_t type, unsigned n, uint64_t a, uint64_t b,
+		      uint64_t c)
+{
+	const uint64_t record[4] = {type | (uint64_t)(8 + 8 * n) << 48, a, b, c};
+
+	while (!put_record(k, record, 8 + 8 * n))
+		sched_yield();
+}
+
+/* PERF_RECORD_AUX with flags, counted as perf_event.h has them. */
+static void put_aux(struct kernel *k, uint64_t at, uint64_t size, uint64_t flags)
+{
+	k->losses.truncated += flags & 1;
+	k->losses.partial += flags >> 2 & 1;
+	k->losses.collisions += flags >> 3 & 1;
+	put_words(k, 11, 3, at, size, flags);
+}
+
+static void write_trace(struct kernel *k, uint64_t size)
+{
+	for (uint64_t i = 0; i < size; i++)
+		k->aux[(k->written + i) % AUX] = pattern(k->written + i);
+	k->written += size;
+}
+
+static void *produce(void *context)
+{
+	struct kernel *k = context;
+
+	for (unsigned i = 0; i < ROUND; i++) {
+		uint64_t tail = __atomic_load_n(&k->page.aux_tail, __ATOMIC_ACQUIRE);
+		uint64_t wanted = draw(k) % 800 + 1, space = AUX - (k->written - tail);
+		uint64_t size = wanted < space ? wanted : space, at = k->written;
+
+		write_trace(k, size);
+		__atomic_store_n(&k->page.aux_head, k->written, __ATOMIC_RELEASE);
+		put_aux(k, at, size, (size < wanted) | (uint64_t)(draw(k) % 8) << 1);
+		if (draw(k) % 50 == 0) {
+			put_words(k, 2, 2, 1, 5, 0); /* LOST: id 1, five records */
+			k->losses.lost_records += 5;
+		}
+		if (draw(k) % 50 == 0) {
+			put_words(k, 13, 1, 7, 0, 0); /* LOST_SAMPLES: seven */
+			k->losses.lost_records += 7;
+		}
+		if (size < wanted)
+			sched_yield();
+	}
+	atomic_store(&k->done, true);
+	return NULL;
+}
+
+struct consumer {
+	uint64_t records, bytes, next_aux;
+};
+
+static int take(void *context, const uint8_t *record, size_t size)
+{
+	struct consumer *c = context;
+	uint64_t words[4];
+
+	assert_true(size >= 8 && size <= 32);
+	memcpy(words, record, size);
+	if ((uint32_t)words[0] == 11) {
+		/* In the order in which they were written, none missing. */
+		assert_int_equal(words[1], c->next_aux);
+		c->next_aux = words[1] + words[2];
+	}
+	c->records++;
+	c->bytes += size;
+	return 0;
+}
+
+static struct kernel *new_kernel(unsigned seed)
+{
+	struct kernel *k = calloc(1, sizeof(*k));
+
+	assert_non_null(k);
+	k->seed = seed;
+	return k;
+}
+
+static void check_trace(const struct ring_trace *trace, uint64_t offset)
+{
+	assert_int_equal(trace->offset, offset);
+	for (size_t i = 0; i < trace->size; i++)
+		if (trace->bytes[i] != pattern(offset + i))
+			fail_msg("byte %zu of the piece at %llu", i, (unsigned long long)offset);
+}
+
+static void equal_losses(const struct ptah_record_losses *a, const struct ptah_record_losses *b)
+{
+	assert_int_equal(a->truncated, b->truncated);
+	assert_int_equal(a->overwritten, b->overwritten);
+	assert_int_equal(a->partial, b->partial);
+	assert_int_equal(a->collisions, b->collisions);
+	assert_int_equal(a->lost_records, b->lost_records);
+}
+
+static void a_racing_kernel(void **state)
+{
+	struct kernel *k = new_kernel(1);
+	struct consumer c = {0};
+	struct ring ring;
+	struct ring_trace trace;
+	uint64_t got = 0;
+	pthread_t thread;
+	bool done;
+
+	(void)state;
+	assert_int_equal(ring_init(&ring, &k->page, k->data, DATA, k->aux, AUX, false), 0);
+	assert_int_equal(pthread_create(&thread, NULL, produce, k), 0);
+	do {
+		done = atomic_load(&k->done);
+		assert_int_equal(ring_read_records(&ring, take, &c), 0);
+		if (ring_read_trace(&ring, &trace)) {
+			check_trace(&trace, got);
+			got += trace.size;
+		}
+	} while (!done);
+	pthread_join(thread, NULL);
+	assert_int_equal(ring_read_records(&ring, take, &c), 0);
+	assert_false(ring_read_trace(&ring, &trace));
+	assert_int_equal(got, k->written);
+	assert_true(got > 100 * AUX);
+	assert_int_equal(c.next_aux, k->written);
+	assert_int_equal(ring.records, k->data_head);
+	assert_true(k->losses.partial && k->losses.lost_records);
+	assert_int_equal(ring.cut, k->losses.truncated != 0);
+	equal_losses(&ring.losses, &k->losses);
+	ring_fini(&ring);
+	free(k);
+}
+
+/* The event is off while a snapshot is taken: a baton says whose turn it is. */
+struct relay {
+	struct kernel *k;
+	atomic_uint turn; /* even: the kernel's; odd: the reader's */
+	uint64_t sizes[8];
+};
+
+static void *produce_snapshots(void *context)
+{
+	struct relay *relay = context;
+
+	for (unsigned i = 0; i < 8; i++) {
+		while (atomic_load(&relay->turn) != 2 * i)
+			sched_yield();
+		for (uint64_t left = relay->sizes[i]; left;) {
+			uint64_t size = left < 100 ? left : 100;
+
+			write_trace(relay->k, size);
+			/* The place in the buffer, not how often it went round. */
+			__atomic_store_n(&relay->k->page.aux_head, relay->k->written % AUX,
+					 __ATOMIC_RELEASE);
+			left -= size;
+		}
+		atomic_store(&relay->turn, 2 * i + 1);
+	}
+	return NULL;
+}
+
+/* What a snapshot must find, by what was written and how much fits. */
+static void snapshots_of_a_buffer_that_goes_round(void **state)
+{
+	struct relay relay = {
+	    .k = new_kernel(2),
+	    .sizes = {1000, 0, 3096, 5, AUX, 3 * AUX + 700, AUX - 1, 10},
+	};
+	uint64_t written = 0, overwritten = 0, offset = 0;
+	struct ring ring;
+	struct ring_trace trace;
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(
+	    ring_init(&ring, &relay.k->page, relay.k->data, DATA, relay.k->aux, AUX, true), 0);
+	assert_int_equal(pthread_create(&thread, NULL, produce_snapshots, &relay), 0);
+	for (unsigned i = 0; i < 8; i++) {
+		uint64_t n = relay.sizes[i], kept = n < AUX ? n : AUX;
+
+		while (atomic_load(&relay.turn) != 2 * i + 1)
+			sched_yield();
+		written += n;
+		assert_int_equal(ring_read_snapshot(&ring, &trace), n != 0);
+		if (n) {
+			assert_int_equal(trace.size, kept);
+			/* Its bytes are the last ones written. */
+			for (size_t b = 0; b < trace.size; b++)
+				assert_int_equal(trace.bytes[b], pattern(written - kept + b));
+			/* Nobody knows how many rounds it was: told is the part of one. */
+			overwritten += n > AUX ? n % AUX : 0;
+			offset += n > AUX ? n % AUX : 0;
+			assert_int_equal(trace.offset, offset);
+			offset += kept;
+		}
+		assert_int_equal(ring.losses.overwritten, overwritten);
+		atomic_store(&relay.turn, 2 * i + 2);
+	}
+	pthread_join(thread, NULL);
+	assert_false(ring_read_snapshot(&ring, &trace));
+	ring_fini(&ring);
+	free(relay.k);
+}
+
+static int count(void *context, const uint8_t *record, size_t size)
+{
+	(void)record;
+	*(size_t *)context += size;
+	return 0;
+}
+
+static int refuse(void *context, const uint8_t *record, size_t size)
+{
+	(void)record;
+	(void)size;
+	return --*(int *)context ? 0 : PTAH_E_NOSPACE;
+}
+
+static void a_ring_without_records(void **state)
+{
+	static const uint16_t sizes[] = {0, 7, 12, 65528};
+	struct kernel *k = new_kernel(3);
+	struct ring ring;
+	size_t n = 0;
+	int left = 2;
+
+	(void)state;
+	assert_int_equal(ring_init(&ring, &k->page, k->data, DATA, NULL, 0, false), 0);
+	assert_int_equal(ring_read_records(&ring, count, &n), 0);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		const uint64_t record[2] = {3 | (uint64_t)sizes[i] << 48, 0};
+
+		put_words(k, 3, 0, 0, 0, 0);
+		assert_true(put_record(k, record, 16));
+		assert_int_equal(ring_read_records(&ring, count, &n), PTAH_E_BAD_FILE);
+		/* The good one before it was taken, and nothing is stuck. */
+		assert_int_equal(n, 8 * (i + 1));
+		assert_int_equal(ring_read_records(&ring, count, &n), 0);
+	}
+	/* A head that is too far ahead. */
+	k->page.data_head += DATA + 8;
+	assert_int_equal(ring_read_records(&ring, count, &n), PTAH_E_BAD_FILE);
+	k->data_head = k->page.data_head;
+
+	/* What a consumer refuses it sees once. */
+	put_words(k, 3, 0, 0, 0, 0);
+	put_words(k, 3, 0, 0, 0, 0);
+	put_words(k, 3, 0, 0, 0, 0);
+	assert_int_equal(ring_read_records(&ring, refuse, &left), PTAH_E_NOSPACE);
+	ring_fini(&ring);
+	free(k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_racing_kernel),
+	    cmocka_unit_test(snapshots_of_a_buffer_that_goes_round),
+	    cmocka_unit_test(a_ring_without_records),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The hardware recorder without its trace, on the real kernel: which records
+ * come, of what was there before and of what happens, judged by perf record, by
+ * /proc, and by what the test itself did.
+ */
+#include "test.h"
+
+#include "perfdata/reader.h"
+#include "record/perf_event.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/ptah-test-sideband-XXXXXX";
+
+static struct ptah_recorder *open_recorder(const struct ptah_record_config *config)
+{
+	struct ptah_message why = {""};
+	struct ptah_recorder *r = NULL;
+
+	if (recorder_new(&recorder_sideband, config, &r, NULL, &why) < 0)
+		fail_msg("%s", why.text);
+	return r;
+}
+
+static void run_to_end(struct ptah_recorder *r)
+{
+	int status;
+
+	while ((status = ptah_recorder_poll(r, 100)) > 0)
+		;
+	if (status >= 0)
+		status = ptah_recorder_finish(r);
+	if (status < 0)
+		fail_msg("%s", ptah_recorder_why(r));
+}
+
+static void record(const struct ptah_record_config *config, struct ptah_record_status *result)
+{
+	struct ptah_recorder *r = open_recorder(config);
+
+	if (ptah_recorder_start(r) < 0)
+		fail_msg("%s", ptah_recorder_why(r));
+	run_to_end(r);
+	result->size = sizeof(*result);
+	assert_int_equal(ptah_recorder_status(r, result), 0);
+	ptah_recorder_free(r);
+}
+
+/* Of the records of one kind, how many the predicate takes. */
+static unsigned count_records(const char *path, uint32_t type,
+			      bool (*is)(const struct perfdata_record *, const void *),
+			      const void *what)
+{
+	struct ptah_message why = {""};
+	struct perfdata_file *f;
+	struct perfdata_record r;
+	unsigned n = 0;
+	int status;
+
+	if (perfdata_open(path, &f, &why) < 0)
+		fail_msg("%s", why.text);
+	while ((status = perfdata_next(f, &r, &why)) > 0)
+		n += r.type == type && (!is || is(&r, what));
+	if (status < 0)
+		fail_msg("%s", why.text);
+	assert_false(perfdata_unfinished(f));
+	perfdata_close(f);
+	return n;
+}
+
+static bool has_text(const struct perfdata_record *r, const void *text)
+{
+	return r->text_size == strlen(text) && !memcmp(r->text, text, r->text_size);
+}
+
+static bool is_of_thread(const struct perfdata_record *r, const void *tid)
+{
+	return r->tid == *(const int32_t *)tid;
+}
+
+static unsigned lines_of(const char *command)
+{
+	FILE *f = popen(command, "r");
+	unsigned n = 0;
+	int c;
+
+	assert_non_null(f);
+	while ((c = fgetc(f)) != EOF)
+		n += c == '\n';
+	pclose(f);
+	return n;
+}
+
+static void need_perf(void)
+{
+	if (system("command -v perf >/dev/null") != 0) {
+		print_message("SKIP: perf is not installed\n");
+		skip();
+	}
+}
+
+/* What perf script shows of a recording, without the numbers that differ from run to run. */
+#define SHOWN                                                                                      \
+	"perf script -i %s --show-task-events --show-mmap-events 2>&1 | "                          \
+	"sed -n -e 's/.*RECORD_COMM exec: \\([^:]*\\):.*/comm \\1/p' "                             \
+	"-e 's/.*RECORD_MMAP2 .*\\[0x[0-9a-f]*(\\(0x[0-9a-f]*\\) @ \\([0-9a-fx]*\\) .*\\]: /mmap " \
+	"\\1 \\2 /p' -e 's/.*RECORD_FORK.*/fork/p' -e 's/.*RECORD_EXIT.*/exit/p' | sort >%s"
+
+static void a_command_as_perf_sees_it(void **state)
+{
+	char *command[] = {"sh", "-c",
+			   "/bin/true; cat /dev/null | head -1; exec /bin/echo >/dev/null", NULL};
+	const struct ptah_record_config config = {
+	    .size = sizeof(config), .output = "x.data", .argv = command};
+	struct ptah_record_status result;
+	char text[1024];
+
+	(void)state;
+	need_perf();
+	record(&config, &result);
+	assert_true(WIFEXITED(result.wait_status) && !WEXITSTATUS(result.wait_status));
+	assert_int_equal(result.processes, 4); /* sh, true, cat, head */
+	assert_int_equal(result.losses.lost_records, 0);
+	assert_true(result.sideband_bytes > 1000);
+	assert_int_equal(result.trace_bytes, 0);
+	if (system("perf record -q -o y.data -e dummy:u --switch-events -- sh -c '/bin/true; cat "
+		   "/dev/null | head -1; exec /bin/echo >/dev/null' 2>/dev/null") != 0)
+		fail_msg("perf record");
+	snprintf(text, sizeof(text), SHOWN, "x.data", "x.txt");
+	assert_int_equal(system(text), 0);
+	snprintf(text, sizeof(text), SHOWN, "y.data", "y.txt");
+	assert_int_equal(system(text), 0);
+	assert_int_equal(system("diff y.txt x.txt"), 0);
+	assert_int_equal(lines_of("grep -x 'comm true' x.txt"), 1);
+	assert_int_equal(lines_of("grep -x fork x.txt"), 3);
+	assert_int_equal(lines_of("grep -x exit x.txt"), 4);
+	assert_true(lines_of("perf script -i x.data --show-switch-events | grep SWITCH") > 4);
+	assert_int_equal(lines_of("perf report -D -i x.data 2>&1 >/dev/null | grep -i error"), 0);
+	/* Its header, too. */
+	assert_int_equal(lines_of("perf report --header-only -i x.data | grep -c dummy:u"), 1);
+}
+
+/* A process with a thread, which does something when it is told to. */
+static int say, hear;
+
+static void *wait_in_thread(void *context)
+{
+	char byte;
+
+	prctl(PR_SET_NAME, "second");
+	if (read(*(int *)context, &byte, 1) < 0)
+		_exit(1);
+	return NULL;
+}
+
+static void map_program(void)
+{
+	int fd = open("/bin/true", O_RDONLY | O_CLOEXEC);
+
+	if (mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) == MAP_FAILED)
+		_exit(2);
+	close(fd);
+}
+
+static pid_t start_process(void)
+{
+	int to[2], from[2];
+	pid_t pid;
+
+	assert_int_equal(pipe2(to, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(from, O_CLOEXEC), 0);
+	pid = fork();
+	if (!pid) {
+		pthread_t thread;
+		char byte;
+
+		close(to[1]);
+		prctl(PR_SET_NAME, "first");
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pthread_create(&thread, NULL, wait_in_thread, &to[0]);
+		usleep(20000); /* it has its name */
+		if (write(from[1], "", 1) != 1 || read(to[0], &byte, 1) != 1)
+			_exit(3);
+		map_program();
+		prctl(PR_SET_NAME, "renamed");
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	close(to[0]);
+	close(from[1]);
+	say = to[1];
+	hear = from[0];
+	assert_int_equal(read(hear, to, 1), 1);
+	return pid;
+}
+
+static void end_process(pid_t pid)
+{
+	int status;
+
+	close(say);
+	close(hear);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+}
+
+static bool is_initial_map(const struct perfdata_record *r, const void *pid)
+{
+	return !r->time && r->pid == *(const int32_t *)pid && r->executable;
+}
+
+static bool is_of_process(const struct perfdata_record *r, const void *pid)
+{
+	return r->pid == *(const int32_t *)pid;
+}
+
+static bool is_later_map(const struct perfdata_record *r, const void *pid)
+{
+	return r->time && r->pid == *(const int32_t *)pid && has_text(r, "/usr/bin/true") &&
+	       r->size == 4096;
+}
+
+static void a_running_process(void **state)
+{
+	int32_t pid = start_process();
+	struct ptah_record_config config = {
+	    .size = sizeof(config),
+	    .output = "x.data",
+	    .target = PTAH_RECORD_PROCESSES,
+	    .ids = &pid,
+	    .id_count = 1,
+	};
+	struct ptah_record_status result = {.size = sizeof(result)};
+	struct ptah_recorder *r = open_recorder(&config);
+	char text[256];
+	unsigned maps;
+
+	(void)state;
+	assert_int_equal(ptah_recorder_start(r), 0);
+	assert_int_equal(ptah_recorder_poll(r, 10), 1);
+	snprintf(text, sizeof(text), "grep ' r.x\\| .-x\\| ..x' /proc/%d/maps | grep -v vsyscall",
+		 pid);
+	maps = lines_of(text);
+	snprintf(text, sizeof(text), "grep vsyscall /proc/%d/maps", pid);
+	maps += lines_of(text);
+	/* Both of its threads read the same pipe: each wants a byte. */
+	assert_int_equal(write(say, "..", 2), 2);
+	run_to_end(r); /* by itself: the process ends */
+	ptah_recorder_status(r, &result);
+	ptah_recorder_free(r);
+	end_process(pid);
+	assert_int_equal(result.processes, 1);
+	assert_int_equal(result.wait_status, -1);
+	assert_true(maps >= 3);
+	assert_int_equal(count_records("x.data", PERFDATA_MMAP2, is_initial_map, &pid), maps);
+	assert_int_equal(count_records("x.data", PERFDATA_MMAP2, is_later_map, &pid), 1);
+	assert_int_equal(count_records("x.data", PERFDATA_COMM, has_text, "first"), 1);
+	assert_int_equal(count_records("x.data", PERFDATA_COMM, has_text, "second"), 1);
+	assert_int_equal(count_records("x.data", PERFDATA_COMM, has_text, "renamed"), 1);
+	assert_int_equal(count_records("x.data", PERFDATA_FORK, is_of_process, &pid), 2);
+	assert_int_equal(count_records("x.data", PERFDATA_EXIT, is_of_process, &pid), 2);
+}
+
+/* A buffer for each thread, and that thread alone. */
+static void this_thread(void **state)
+{
+	const struct ptah_record_config config = {
+	    .size = sizeof(config), .output = "x.data", .target = PTAH_RECORD_SELF};
+	struct ptah_recorder *r = open_recorder(&config);
+	int32_t self = getpid(), tid = gettid();
+	int wait_status;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(ptah_recorder_start(r), 0);
+	map_program();
+	child = fork();
+	if (!child) {
+		map_program();
+		_exit(0);
+	}
+	waitpid(child, &wait_status, 0);
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	ptah_recorder_free(r);
+	assert_int_equal(count_records("x.data", PERFDATA_MMAP2, is_later_map, &self), 1);
+	assert_int_equal(count_records("x.data", PERFDATA_MMAP2, is_of_thread, &child), 0);
+	assert_true(count_records("x.data", PERFDATA_COMM, is_of_thread, &tid) >= 1);
+}
+
+/* Whatever runs, until the command has ended. */
+static void all_processors(void **state)
+{
+	char *command[] = {"/bin/true", NULL};
+	const struct ptah_record_config config = {
+	    .size = sizeof(config),
+	    .output = "x.data",
+	    .target = PTAH_RECORD_CPUS,
+	    .argv = command,
+	    .kernel = true,
+	};
+	struct ptah_record_status result;
+	int32_t self = getpid();
+
+	(void)state;
+	if (geteuid()) {
+		print_message("SKIP: not root\n");
+		skip();
+	}
+	record(&config, &result);
+	assert_true(WIFEXITED(result.wait_status));
+	/* Ours, and perhaps somebody else's. */
+	assert_true(count_records("x.data", PERFDATA_COMM, has_text, "true") >= 1);
+	/* We were there before. */
+	assert_true(count_records("x.data", PERFDATA_MMAP2, is_initial_map, &self) > 3);
+	if (system("command -v perf >/dev/null") == 0)
+		assert_true(
+		    lines_of("perf script -i x.data --show-switch-events 2>/dev/null | grep "
+			     "SWITCH_CPU_WIDE") > 2);
+	if (system("grep -q '^0000000000000000 ' /proc/kallsyms") != 0)
+		assert_int_equal(
+		    count_records("x.data", PERFDATA_MMAP, has_text, "[kernel.kallsyms]_text"), 1);
+}
+
+/* What goes to a callback is what the kernel wrote. */
+struct pieces {
+	unsigned maps, comms, attributes;
+};
+
+static int take_piece(void *context, const struct ptah_record_piece *piece)
+{
+	struct pieces *p = context;
+	uint32_t type;
+
+	assert_int_equal(piece->kind, PTAH_RECORD_PIECE_RECORD);
+	memcpy(&type, piece->bytes, sizeof(type));
+	p->maps += type == PERF_RECORD_MMAP2;
+	p->comms += type == PERF_RECORD_COMM;
+	p->attributes += type == PERFDATA_HEADER_ATTR;
+	return 0;
+}
+
+static void a_sink(void **state)
+{
+	char *command[] = {"true", NULL};
+	struct pieces pieces = {0};
+	const struct ptah_record_sink sink = {take_piece, &pieces};
+	const struct ptah_record_config config = {
+	    .size = sizeof(config), .output = "z.data", .argv = command, .sink = &sink};
+	struct ptah_record_status result;
+
+	(void)state;
+	record(&config, &result);
+	assert_true(pieces.maps >= 3); /* program, loader, vdso, C library */
+	assert_int_equal(pieces.comms, 1);
+	assert_int_equal(pieces.attributes, 1);
+	assert_int_equal(access("z.data", F_OK), -1);
+}
+
+/* Failures */
+
+static void refused(const struct ptah_record_config *config, enum ptah_record_problem problem,
+		    const char *word)
+{
+	enum ptah_record_problem found = PTAH_RECORD_FINE;
+	struct ptah_message why = {""};
+	struct ptah_recorder *r = NULL;
+	int status = recorder_new(&recorder_sideband, config, &r, &found, &why);
+
+	if (status >= 0) {
+		status = ptah_recorder_start(r);
+		found = ptah_recorder_problem(r);
+		snprintf(why.text, sizeof(why.text), "%s", ptah_recorder_why(r));
+		ptah_recorder_free(r);
+	}
+	if (status >= 0 || found != problem || !strstr(why.text, word))
+		fail_msg("status %d, %s: %s", status, ptah_record_problem_name(found), why.text);
+	assert_int_equal(access("no.data", F_OK), -1);
+}
+
+static void what_is_not_there(void **state)
+{
+	char *missing[] = {"/nonexistent/program", NULL}, *bad[] = {"./bad", NULL};
+	int32_t nobody = 0x7ffffffe, cpu = 100000;
+	struct ptah_record_config config = {
+	    .size = sizeof(config), .output = "no.data", .argv = missing};
+	FILE *f = fopen("bad", "w");
+
+	(void)state;
+	refused(&config, PTAH_RECORD_NO_TARGET, "/nonexistent/program");
+	/* Found, but execve() does not like it. */
+	fputs("#!/nonexistent/interpreter\n", f);
+	fclose(f);
+	assert_int_equal(chmod("bad", 0700), 0);
+	config.argv = bad;
+	refused(&config, PTAH_RECORD_NO_TARGET, "No such file");
+	config.argv = NULL;
+	config.ids = &nobody;
+	config.id_count = 1;
+	config.target = PTAH_RECORD_PROCESSES;
+	refused(&config, PTAH_RECORD_NO_TARGET, "2147483646");
+	config.target = PTAH_RECORD_THREADS;
+	refused(&config, PTAH_RECORD_NO_TARGET, "2147483646");
+	config.target = PTAH_RECORD_CPUS;
+	config.ids = &cpu;
+	if (!geteuid())
+		refused(&config, PTAH_RECORD_NO_TARGET, "100000");
+}
+
+static void bad_sizes(void **state)
+{
+	char *command[] = {"true", NULL};
+	struct ptah_record_config config = {
+	    .size = sizeof(config), .output = "no.data", .argv = command, .sideband_size = 12288};
+
+	(void)state;
+	refused(&config, PTAH_RECORD_BAD_OPTION, "12288");
+	config.sideband_size = 0;
+	config.buffer_size = 2048;
+	refused(&config, PTAH_RECORD_BAD_OPTION, "2048");
+}
+
+static void no_descriptors(void **state)
+{
+	int32_t pid = getpid();
+	struct ptah_record_config config = {
+	    .size = sizeof(config),
+	    .output = "no.data",
+	    .target = PTAH_RECORD_PROCESSES,
+	    .ids = &pid,
+	    .id_count = 1,
+	};
+	struct rlimit old, few;
+	int fd = dup(0);
+
+	(void)state;
+	close(fd);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few = old;
+	few.rlim_cur = (rlim_t)fd + 1; /* one more may be opened */
+	if (lines_of("ls /sys/bus/event_source/devices/software/type") != 1 ||
+	    sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+		print_message("SKIP: two processors are needed\n");
+		skip();
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	refused(&config, PTAH_RECORD_NO_MEMORY, "ulimit -n");
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+}
+
+/* As a user without privileges, in a child. */
+static void as_nobody(void (*what)(void))
+{
+	const struct passwd *nobody = getpwnam("nobody");
+	int status;
+	pid_t pid;
+
+	if (geteuid() || !nobody) {
+		print_message("SKIP: not root, or there is no nobody\n");
+		skip();
+	}
+	assert_int_equal(chmod(".", 0777), 0);
+	pid = fork();
+	if (!pid) {
+		const struct rlimit none = {0, 0};
+
+		if (setrlimit(RLIMIT_MEMLOCK, &none) || setgid(nobody->pw_gid) ||
+		    setuid(nobody->pw_uid))
+			_exit(3);
+		/* Whoever has changed its user is not its children's to look at, else. */
+		prctl(PR_SET_DUMPABLE, 1);
+		what();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+/* In a child cmocka's failures do not come home: the exit status does. */
+static void expect(const struct ptah_record_config *config, enum ptah_record_problem problem,
+		   const char *word)
+{
+	enum ptah_record_problem found = PTAH_RECORD_FINE;
+	struct ptah_message why = {""};
+	struct ptah_recorder *r = NULL;
+	int status = recorder_new(&recorder_sideband, config, &r, &found, &why);
+
+	if (status >= 0 || found != problem || !strstr(why.text, word)) {
+		fprintf(stderr, "status %d, %s: %s\n", status, ptah_record_problem_name(found),
+			why.text);
+		_exit(1);
+	}
+	ptah_recorder_free(r);
+}
+
+static void record_init(void)
+{
+	int32_t init = 1;
+	const struct ptah_record_config config = {
+	    .size = sizeof(config),
+	    .output = "no.data",
+	    .target = PTAH_RECORD_PROCESSES,
+	    .ids = &init,
+	    .id_count = 1,
+	};
+
+	expect(&config, PTAH_RECORD_PERMISSION, "thread 1");
+}
+
+static void lock_too_much(void)
+{
+	char *command[] = {"true", NULL};
+	const struct ptah_record_config config = {.size = sizeof(config),
+						  .output = "no.data",
+						  .argv = command,
+						  .sideband_size = 64 << 20,
+						  .buffer_size = 4 << 20};
+
+	expect(&config, PTAH_RECORD_MLOCK, "65536 KiB");
+}
+
+static void without_privileges(void **state)
+{
+	(void)state;
+	as_nobody(record_init);
+	as_nobody(lock_too_much);
+}
+
+static int enter_folder(void **state)
+{
+	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+				       .size = sizeof(attr),
+				       .config = PERF_COUNT_SW_DUMMY,
+				       .exclude_kernel = 1};
+	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+	(void)state;
+	if (fd < 0) {
+		printf("SKIP: this machine has no perf events for this user\n");
+		exit(77);
+	}
+	close(fd);
+	return mkdtemp(folder) ? chdir(folder) : -1;
+}
+
+static int leave_folder(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	return chdir("/") || system(command);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_command_as_perf_sees_it),
+	    cmocka_unit_test(a_running_process),
+	    cmocka_unit_test(this_thread),
+	    cmocka_unit_test(all_processors),
+	    cmocka_unit_test(a_sink),
+	    cmocka_unit_test(what_is_not_there),
+	    cmocka_unit_test(bad_sizes),
+	    cmocka_unit_test(no_descriptors),
+	    cmocka_unit_test(without_privileges),
+	};
+
+	return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}

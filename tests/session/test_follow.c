@@ -1,0 +1,643 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The trace of a CPU that several processes share: all have other code at the
+ * same address, so that every instruction is counted for the right one or is
+ * wrong. The kernel switches while packets are off, at a time that its records
+ * tell; what the trace tells of time lies around it.
+ */
+#include "perfdata/build.h"
+
+#include <ptah/counts.h>
+#include <ptah/session.h>
+
+#include <sys/stat.h>
+
+#define BASE 0x12345
+
+/* Loops through jmp rax, of as many instructions as their names say. */
+static const uint8_t three[] = {0x90, 0x90, 0xff, 0xe0};
+static const uint8_t two[] = {0x66, 0x90, 0xff, 0xe0};
+static const uint8_t four[] = {0x90, 0x90, 0x90, 0xff, 0xe0};
+
+struct made {
+	struct perfdata_buffer file;
+	struct ptah_generator g;
+	uint8_t trace[8192];
+};
+
+/* Processes 7 of three and 8 of two instructions, which were there before. */
+static void begin(struct made *m)
+{
+	memset(m, 0, sizeof(*m));
+	build_begin(&m->file);
+	build_with_cpus(&m->file);
+	build_info(&m->file, PERFDATA_AUXTRACE_INTEL_PT, false);
+	build_comm(&m->file, 7, 7, false, "seven", 0);
+	build_mmap2(&m->file, 7, 0x50000, 4096, 0, "//anon", 0, NULL);
+	build_code(&m->file, 7, 0, BASE, three, sizeof(three));
+	build_comm(&m->file, 8, 8, false, "eight", 0);
+	build_mmap2(&m->file, 8, 0x50000, 4096, 0, "//anon", 0, NULL);
+	build_code(&m->file, 8, 0, BASE, two, sizeof(two));
+	generator_init(&m->g, m->trace, false, false);
+}
+
+/* Between two stays in the kernel: n jumps. */
+static void jumps(struct made *m, unsigned n)
+{
+	generator_enable(&m->g, BASE);
+	while (n--)
+		generator_tip(&m->g, BASE);
+	generator_async_disable(&m->g, BASE);
+}
+
+/* The same, and it is `tsc` before the first one. */
+static void jumps_at(struct made *m, uint64_t tsc, unsigned n)
+{
+	generator_enable(&m->g, BASE);
+	generator_tsc(&m->g, tsc);
+	while (n--)
+		generator_tip(&m->g, BASE);
+	generator_async_disable(&m->g, BASE);
+}
+
+static void stamp(struct made *m, uint64_t tsc)
+{
+	generator_psb(&m->g, tsc, 20, false, 0);
+}
+
+/* Thread by thread: one leaves, the other comes. */
+static void switches(struct made *m, int32_t from, int32_t to, uint64_t tsc)
+{
+	build_switch(&m->file, true, from, from, to, to, tsc);
+	build_switch(&m->file, false, to, to, from, from, tsc);
+}
+
+static struct ptah_session *finish(struct made *m)
+{
+	const size_t n = (size_t)(m->g.out - m->trace);
+	struct ptah_message why = {""};
+	struct ptah_session *s = NULL;
+	char path[32];
+
+	build_auxtrace(&m->file, 0, -1, 0, 0, m->trace, n, n);
+	build_end(&m->file, PERFDATA_FEATURE_ARCH, "x86_64");
+	build_file(path, m->file.bytes, m->file.size);
+	if (ptah_session_open(path, NULL, &s, &why) < 0)
+		fail_msg("%s", why.text);
+	unlink(path);
+	perfdata_buffer_free(&m->file);
+	return s;
+}
+
+/* Instructions by thread; [0]: of who is not known. */
+struct ran {
+	uint64_t insns[16], errors, nobody;
+};
+
+static struct ran decode(const struct ptah_session *s)
+{
+	struct ran ran = {0};
+	struct ptah_item items[5];
+	struct ptah_thread thread;
+	struct ptah_stream *st;
+	int n;
+
+	assert_int_equal(ptah_stream_new(s, 0, &st), 0);
+	while ((n = ptah_stream_read(st, items, 5)) > 0) {
+		assert_int_equal(ptah_stream_thread(st, &thread), 0);
+		if (thread.tid == 7)
+			assert_string_equal(thread.comm, "seven");
+		for (int i = 0; i < n; i++) {
+			if (items[i].type == PTAH_ITEM_BLOCK)
+				ran.insns[thread.tid > 0 ? thread.tid : 0] += items[i].ninsn;
+			else if (items[i].type == PTAH_ITEM_ERROR)
+				ran.errors++;
+			ran.nobody +=
+			    items[i].type == PTAH_ITEM_ERROR && items[i].status == PTAH_E_NO_THREAD;
+		}
+	}
+	assert_int_equal(n, 0);
+	ptah_stream_free(st);
+	return ran;
+}
+
+struct counted {
+	const struct ptah_session *session;
+	uint64_t insns[16], errors;
+};
+
+static int take(void *context, size_t stream, struct ptah_profile *profile)
+{
+	struct counted *c = context;
+	struct ptah_profile_totals totals;
+	struct ptah_profile_block *blocks;
+	size_t n;
+
+	assert_int_equal(ptah_profile_totals(profile, &totals), 0);
+	c->errors += totals.errors;
+	assert_int_equal(ptah_profile_blocks(profile, &blocks, &n), 0);
+	for (size_t i = 0; i < n; i++) {
+		int32_t pid =
+		    ptah_session_profile_pid(c->session, stream, profile, blocks[i].space);
+
+		c->insns[pid > 0 ? pid : 0] += blocks[i].count * blocks[i].ninsn;
+	}
+	free(blocks);
+	return 0;
+}
+
+/* 9 is a thread of 7. */
+static void by_process(uint64_t insns[16], const struct ran *ran)
+{
+	memcpy(insns, ran->insns, sizeof(ran->insns));
+	insns[7] += insns[9];
+	insns[9] = 0;
+}
+
+/* As it was read, so it is counted, by one thread and by several. */
+static void check_counts(const struct ptah_session *s, const struct ran *ran)
+{
+	uint64_t insns[16];
+
+	by_process(insns, ran);
+
+	for (unsigned jobs = 1; jobs <= 2; jobs++) {
+		const struct ptah_jobs how = {.size = sizeof(how), .jobs = jobs, .segment = 64};
+		struct counted c = {.session = s};
+
+		assert_int_equal(ptah_session_count(s, &how, NULL, take, &c), 0);
+		assert_int_equal(c.errors, ran->errors);
+		assert_memory_equal(c.insns, insns, sizeof(insns));
+	}
+}
+
+/* Saved counts are kept by process. */
+static int keep(void *context, size_t stream, struct ptah_profile *profile)
+{
+	struct counted *c = context;
+	struct ptah_counts *counts;
+	struct ptah_counts_process p;
+
+	assert_int_equal(ptah_counts_new(&counts), 0);
+	assert_int_equal(ptah_counts_add_stream(counts, c->session, stream, profile), 0);
+	for (size_t i = 0; ptah_counts_process(counts, i, &p); i++)
+		c->insns[p.pid > 0 ? p.pid : 0] += p.totals.instructions;
+	ptah_counts_free(counts);
+	return 0;
+}
+
+static void check_kept(const struct ptah_session *s, const struct ran *ran)
+{
+	struct counted c = {.session = s};
+	uint64_t insns[16];
+
+	by_process(insns, ran);
+	assert_int_equal(ptah_session_count(s, NULL, NULL, keep, &c), 0);
+	assert_memory_equal(c.insns, insns, sizeof(insns));
+}
+
+static struct ran check(struct made *m)
+{
+	struct ptah_session *s = finish(m);
+	struct ptah_stream_info info;
+	struct ran ran = decode(s);
+
+	assert_int_equal(ptah_session_stream_info(s, 0, &info), 0);
+	assert_int_equal(info.pid, -1);
+	assert_int_equal(info.tid, -1);
+	assert_int_equal(info.cpu, 0);
+	assert_null(ptah_session_note(s, 0));
+	check_counts(s, &ran);
+	check_kept(s, &ran);
+	ptah_session_close(s);
+	return ran;
+}
+
+static void stamps_on_both_sides_of_a_switch(void **state)
+{
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	switches(&m, 7, 8, 250);
+	switches(&m, 8, 7, 450);
+	switches(&m, 7, 8, 650);
+	stamp(&m, 200);
+	jumps_at(&m, 201, 5);
+	stamp(&m, 300);
+	jumps_at(&m, 301, 7);
+	stamp(&m, 400);
+	jumps_at(&m, 401, 11);
+	stamp(&m, 500);
+	jumps_at(&m, 501, 13);
+	stamp(&m, 700);
+	jumps_at(&m, 701, 17);
+	stamp(&m, 800);
+	ran = check(&m);
+	assert_int_equal(ran.errors, 0);
+	assert_int_equal(ran.insns[7], 3 * (5 + 13));
+	assert_int_equal(ran.insns[8], 2 * (7 + 11 + 17));
+}
+
+/* Between the stamps packets are off but once: the switch is there. */
+static void one_stay_between_stamps(void **state)
+{
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	switches(&m, 7, 8, 250);
+	stamp(&m, 200);
+	jumps_at(&m, 201, 5);
+	/* 220: the last moment before it that is known */
+	stamp(&m, 220);
+	generator_enable(&m.g, BASE);
+	for (unsigned i = 0; i < 3; i++)
+		generator_tip(&m.g, BASE);
+	generator_tsc(&m.g, 230);
+	generator_async_disable(&m.g, BASE);
+	generator_enable(&m.g, BASE);
+	for (unsigned i = 0; i < 7; i++)
+		generator_tip(&m.g, BASE);
+	generator_tsc(&m.g, 300);
+	for (unsigned i = 0; i < 4; i++)
+		generator_tip(&m.g, BASE);
+	generator_async_disable(&m.g, BASE);
+	ran = check(&m);
+	assert_int_equal(ran.errors, 0);
+	assert_int_equal(ran.insns[7], 3 * (5 + 3));
+	assert_int_equal(ran.insns[8], 2 * (7 + 4));
+}
+
+/* Twice: what ran between the two stays is nobody's, and that is said. */
+static void two_stays_between_stamps(void **state)
+{
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	switches(&m, 7, 8, 250);
+	stamp(&m, 200);
+	jumps(&m, 5);
+	jumps(&m, 9);
+	jumps(&m, 7);
+	stamp(&m, 300);
+	jumps(&m, 6);
+	stamp(&m, 400);
+	ran = check(&m);
+	assert_int_equal(ran.nobody, 1);
+	assert_int_equal(ran.insns[0], 0);
+	/* The first stay is before the first jump: 200 may have been long ago. */
+	assert_int_equal(ran.insns[7], 0);
+	assert_int_equal(ran.insns[8], 2 * 6);
+}
+
+/* After the last stamp nobody knows when a switch that is still to come comes. */
+static void switch_behind_the_last_stamp(void **state)
+{
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	switches(&m, 7, 8, 250);
+	stamp(&m, 200);
+	jumps_at(&m, 201, 5);
+	stamp(&m, 240);
+	jumps(&m, 9);
+	ran = check(&m);
+	assert_int_equal(ran.insns[7], 3 * 5);
+	assert_int_equal(ran.insns[8], 0);
+	assert_int_equal(ran.nobody, 1);
+}
+
+/* The trace was on all the time: the records do not fit it. */
+static void switch_without_a_stay(void **state)
+{
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	switches(&m, 7, 8, 250);
+	stamp(&m, 200);
+	jumps_at(&m, 201, 5);
+	stamp(&m, 220);
+	generator_enable(&m.g, BASE);
+	generator_tsc(&m.g, 230);
+	generator_tip(&m.g, BASE);
+	generator_tsc(&m.g, 300);
+	generator_tip(&m.g, BASE);
+	generator_async_disable(&m.g, BASE);
+	stamp(&m, 400);
+	ran = check(&m);
+	assert_int_equal(ran.nobody, 1);
+	assert_int_equal(ran.insns[7], 3 * (5 + 1));
+}
+
+/* An idle CPU, a thread of the same process, and the records of one of them alone. */
+static void idle_and_threads(void **state)
+{
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	build_fork(&m.file, 7, 9, 7, 7, 10);
+	switches(&m, 7, 0, 250);
+	switches(&m, 0, 8, 350);
+	build_switch(&m.file, true, 8, 8, -1, -1, 450);
+	build_switch(&m.file, false, 7, 9, -1, -1, 550);
+	stamp(&m, 200);
+	jumps_at(&m, 201, 5);
+	stamp(&m, 240);
+	stamp(&m, 400);
+	jumps_at(&m, 401, 7);
+	stamp(&m, 440);
+	stamp(&m, 600);
+	jumps_at(&m, 601, 11);
+	stamp(&m, 700);
+	ran = check(&m);
+	assert_int_equal(ran.errors, 0);
+	assert_int_equal(ran.insns[7], 3 * 5);
+	assert_int_equal(ran.insns[8], 2 * 7);
+	assert_int_equal(ran.insns[9], 3 * 11);
+}
+
+/* Memory changes at its time, whoever runs then. */
+static void memory_changes_while_another_runs(void **state)
+{
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	build_code(&m.file, 7, 350, BASE, four, sizeof(four));
+	build_code(&m.file, 7, 550, BASE, two, sizeof(two));
+	switches(&m, 7, 8, 250);
+	switches(&m, 8, 7, 450);
+	stamp(&m, 200);
+	jumps_at(&m, 201, 5);
+	stamp(&m, 300);
+	jumps_at(&m, 301, 7);
+	stamp(&m, 400);
+	jumps_at(&m, 401, 11);
+	stamp(&m, 500);
+	jumps_at(&m, 501, 13);
+	stamp(&m, 600);
+	jumps_at(&m, 601, 17);
+	stamp(&m, 700);
+	ran = check(&m);
+	assert_int_equal(ran.errors, 0);
+	assert_int_equal(ran.insns[7], 3 * 5 + 4 * 13 + 2 * 17);
+	assert_int_equal(ran.insns[8], 2 * (7 + 11));
+}
+
+/* 8 ends, and another process has its number: with memory of its own. */
+static void number_that_comes_back(void **state)
+{
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	build_fork(&m.file, 8, 8, 7, 7, 400);
+	switches(&m, 8, 7, 250);
+	switches(&m, 7, 8, 450);
+	stamp(&m, 200);
+	jumps_at(&m, 201, 5);
+	stamp(&m, 300);
+	jumps_at(&m, 301, 7);
+	stamp(&m, 500);
+	jumps_at(&m, 501, 11);
+	stamp(&m, 600);
+	ran = check(&m);
+	assert_int_equal(ran.errors, 0);
+	assert_int_equal(ran.insns[7], 3 * 7);
+	assert_int_equal(ran.insns[8], 2 * 5 + 3 * 11);
+}
+
+/* A process that nothing is known of: its addresses have no code. */
+static void process_without_maps(void **state)
+{
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	switches(&m, 7, 13, 250);
+	switches(&m, 13, 8, 450);
+	stamp(&m, 200);
+	jumps_at(&m, 201, 5);
+	stamp(&m, 300);
+	jumps_at(&m, 301, 7);
+	stamp(&m, 500);
+	jumps_at(&m, 501, 11);
+	stamp(&m, 600);
+	ran = check(&m);
+	assert_true(ran.errors > 0);
+	assert_int_equal(ran.nobody, 0);
+	assert_int_equal(ran.insns[7], 3 * 5);
+	assert_int_equal(ran.insns[13], 0);
+	assert_int_equal(ran.insns[8], 2 * 11);
+}
+
+/* Where trace is missing, and where the processor lost packets, a switch may have been. */
+static void switch_in_what_was_lost(void **state)
+{
+	struct made m;
+	struct ran ran;
+	struct ptah_session *s;
+	struct ptah_stream_info info;
+	size_t first, n;
+
+	(void)state;
+	begin(&m);
+	switches(&m, 7, 8, 250);
+	switches(&m, 8, 7, 450);
+	stamp(&m, 200);
+	jumps_at(&m, 201, 5);
+	stamp(&m, 210);
+	first = (size_t)(m.g.out - m.trace);
+	stamp(&m, 300);
+	generator_enable(&m.g, BASE);
+	generator_tip(&m.g, BASE);
+	generator_tsc(&m.g, 400);
+	generator_tip(&m.g, BASE);
+	generator_overflow(&m.g);
+	generator_ip_packet(&m.g, 0x1d, BASE); /* the FUP behind it */
+	generator_tsc(&m.g, 500);
+	for (unsigned i = 0; i < 11; i++)
+		generator_tip(&m.g, BASE);
+	generator_async_disable(&m.g, BASE);
+	stamp(&m, 600);
+	n = (size_t)(m.g.out - m.trace);
+	build_auxtrace(&m.file, 0, -1, 0, 0, m.trace, first, first);
+	build_auxtrace(&m.file, 0, -1, 0, first + 80, m.trace + first, n - first, n - first);
+	m.g.out = m.trace;
+	s = finish(&m);
+	assert_int_equal(ptah_session_stream_info(s, 0, &info), 0);
+	assert_int_equal(info.lost, 80);
+	ran = decode(s);
+	assert_int_equal(ran.errors, 1); /* the gap */
+	assert_int_equal(ran.nobody, 0);
+	assert_int_equal(ran.insns[7], 3 * (5 + 11));
+	assert_int_equal(ran.insns[8], 2 * 2);
+	check_counts(s, &ran);
+	ptah_session_close(s);
+}
+
+static void no_switches_are_told(void **state)
+{
+	struct made m;
+	struct ran ran;
+	struct ptah_session *s;
+
+	(void)state;
+	begin(&m);
+	stamp(&m, 200);
+	jumps_at(&m, 201, 5);
+	s = finish(&m);
+	assert_non_null(ptah_session_note(s, 0));
+	assert_non_null(strstr(ptah_session_note(s, 0), "--switch-events"));
+	ran = decode(s);
+	assert_true(ran.errors > 0);
+	ptah_session_close(s);
+}
+
+/* The kernel: nop; nop; iretq. The users: nop; syscall. Its code is everyone's. */
+#define KERNEL UINT64_C(0xffffffff81000000)
+
+static const uint8_t kernel_code[] = {0x90, 0x90, 0x48, 0xcf};
+static const uint8_t user_code[] = {0x90, 0x0f, 0x05};
+static const uint8_t other_code[] = {0x90, 0x90, 0x0f, 0x05};
+
+/* perf's folder with a copy of the kernel, an ELF core file with one segment. */
+static void make_folder(const struct perfdata_buffer *data)
+{
+	uint8_t elf[64 + 56] = "\x7f"
+			       "ELF\x02\x01\x01";
+	FILE *f;
+
+	store_le16(elf + 16, 4); /* ET_CORE */
+	store_le16(elf + 18, 62);
+	store_le32(elf + 20, 1);
+	store_le64(elf + 32, 64);
+	store_le16(elf + 52, 64);
+	store_le16(elf + 54, 56);
+	store_le16(elf + 56, 1);
+	store_le32(elf + 64, 1); /* PT_LOAD, RWX */
+	store_le32(elf + 68, 7);
+	store_le64(elf + 72, sizeof(elf));
+	store_le64(elf + 80, KERNEL);
+	store_le64(elf + 96, sizeof(kernel_code));
+	store_le64(elf + 104, sizeof(kernel_code));
+	assert_int_equal(mkdir("folder", 0700), 0);
+	assert_int_equal(mkdir("folder/kcore_dir", 0700), 0);
+	f = fopen("folder/kcore_dir/kcore", "w");
+	assert_non_null(f);
+	assert_int_equal(fwrite(elf, sizeof(elf), 1, f), 1);
+	assert_int_equal(fwrite(kernel_code, sizeof(kernel_code), 1, f), 1);
+	assert_int_equal(fclose(f), 0);
+	f = fopen("folder/data", "w");
+	assert_non_null(f);
+	assert_int_equal(fwrite(data->bytes, data->size, 1, f), 1);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void remove_folder(void)
+{
+	unlink("folder/kcore_dir/kcore");
+	unlink("folder/data");
+	rmdir("folder/kcore_dir");
+	rmdir("folder");
+}
+
+static void call(struct made *m, uint64_t back)
+{
+	generator_tip(&m->g, KERNEL);
+	generator_tip(&m->g, back);
+}
+
+static void traced_kernel(void **state)
+{
+	struct made m = {.file = {0}};
+	struct ptah_message why = {""};
+	struct ptah_session *s = NULL;
+	struct ran ran;
+	size_t n;
+
+	(void)state;
+	build_begin(&m.file);
+	build_with_cpus(&m.file);
+	build_info(&m.file, PERFDATA_AUXTRACE_INTEL_PT, false);
+	build_comm(&m.file, 7, 7, false, "seven", 0);
+	build_mmap2(&m.file, 7, 0x50000, 4096, 0, "//anon", 0, NULL);
+	build_code(&m.file, 7, 0, BASE, user_code, sizeof(user_code));
+	build_comm(&m.file, 8, 8, true, "eight", 0);
+	build_mmap2(&m.file, 8, 0x50000, 4096, 0, "//anon", 0, NULL);
+	build_code(&m.file, 8, 0, BASE, other_code, sizeof(other_code));
+	switches(&m, 7, 8, 250);
+	switches(&m, 8, 7, 450);
+	generator_init(&m.g, m.trace, false, false);
+	generator_psb(&m.g, 200, 20, true, BASE);
+	for (unsigned i = 0; i < 5; i++)
+		call(&m, BASE);
+	generator_tsc(&m.g, 240);
+	/* In the kernel between 240 and 300. */
+	generator_tip(&m.g, KERNEL);
+	generator_pip(&m.g, 0x2000000, false);
+	generator_tsc(&m.g, 300);
+	generator_tip(&m.g, BASE);
+	for (unsigned i = 0; i < 6; i++)
+		call(&m, BASE);
+	generator_tsc(&m.g, 400);
+	/* Three stays, but CR3 becomes another one in the second alone. */
+	call(&m, BASE);
+	generator_tip(&m.g, KERNEL);
+	generator_pip(&m.g, 0x1000000, false);
+	generator_tip(&m.g, BASE);
+	call(&m, BASE);
+	generator_tsc(&m.g, 500);
+	call(&m, BASE);
+	generator_async_disable(&m.g, BASE);
+	n = (size_t)(m.g.out - m.trace);
+	build_auxtrace(&m.file, 0, -1, 0, 0, m.trace, n, n);
+	build_end(&m.file, PERFDATA_FEATURE_ARCH, "x86_64");
+	remove_folder();
+	make_folder(&m.file);
+	if (ptah_session_open("folder", NULL, &s, &why) < 0)
+		fail_msg("%s", why.text);
+	ran = decode(s);
+	assert_int_equal(ran.errors, 0);
+	/* 5 calls, and into the kernel; the rest of it is told as the next thread's. */
+	assert_int_equal(ran.insns[7], 5 * (2 + 3) + 2 + 3 + 2 * (2 + 3));
+	assert_int_equal(ran.insns[8], 3 + 6 * (3 + 3) + (3 + 3) + 3);
+	check_counts(s, &ran);
+	ptah_session_close(s);
+	remove_folder();
+	perfdata_buffer_free(&m.file);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(stamps_on_both_sides_of_a_switch),
+	    cmocka_unit_test(one_stay_between_stamps),
+	    cmocka_unit_test(two_stays_between_stamps),
+	    cmocka_unit_test(switch_behind_the_last_stamp),
+	    cmocka_unit_test(switch_without_a_stay),
+	    cmocka_unit_test(idle_and_threads),
+	    cmocka_unit_test(memory_changes_while_another_runs),
+	    cmocka_unit_test(number_that_comes_back),
+	    cmocka_unit_test(process_without_maps),
+	    cmocka_unit_test(switch_in_what_was_lost),
+	    cmocka_unit_test(no_switches_are_told),
+	    cmocka_unit_test(traced_kernel),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
