@@ -389,7 +389,8 @@ static void tell_metadata(struct run *run)
 {
 	struct ptah_record_metadata m = {.size = sizeof(m)};
 
-	if (run->options->verbose && ptah_recorder_metadata(run->r, &m) >= 0)
+	if (run->options->verbose && ptah_recorder_metadata(run->r, &m) >= 0 &&
+	    (*m.vendor || m.rtit_ctl))
 		say(run,
 		    "processor %s %u/%u/%u, IA32_RTIT_CTL 0x%" PRIx64
 		    ", time_shift %u, time_mult %" PRIu32 ", time_zero %" PRIu64,
@@ -433,16 +434,16 @@ static int follow(struct run *run)
 }
 
 /* For --dry-run, which must not touch the output. */
-static int refuse_piece(void *context, const struct ptah_record_piece *piece)
+static int drop_piece(void *context, const struct ptah_record_piece *piece)
 {
 	(void)context;
 	(void)piece;
-	return PTAH_E_INVAL;
+	return 0;
 }
 
 int recording_run(const struct ptah_record_config *config, const struct recording_options *options)
 {
-	static const struct ptah_record_sink nowhere = {.take = refuse_piece};
+	static const struct ptah_record_sink nowhere = {.take = drop_piece};
 	struct run run = {.config = config, .options = options, .status.wait_status = -1};
 	struct ptah_record_config dry = *config;
 	struct ptah_message why = {""};
