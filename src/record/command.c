@@ -14,13 +14,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_INTERPRETERS 4 /* as the kernel's BINPRM_MAX_RECURSION */
+#define MAX_INTERPRETERS 4   /* as the kernel's BINPRM_MAX_RECURSION */
+#define HEAD_BYTES	 256 /* that the kernel looks at: BINPRM_BUF_SIZE */
+#define MAX_SEGMENTS	 (65536 / sizeof(Elf64_Phdr))
 
+/* With the effective ids, as execve(2) looks at it. */
 static bool is_program(const char *path)
 {
 	struct stat st;
 
-	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+	       faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0;
 }
 
 char *command_find(const char *name)
@@ -84,6 +88,9 @@ static int use_interpreter(struct command *command, char *line, struct ptah_mess
 	char *argument, *end;
 	int status;
 
+	if (strlen(line) == HEAD_BYTES && !interpreter[strcspn(interpreter, " \t\n")])
+		return perfdata_message(why, PTAH_E_BAD_FILE, "%s: its #! line is too long",
+					command->program);
 	interpreter[strcspn(interpreter, "\n")] = '\0';
 	end = interpreter + strlen(interpreter);
 	while (end > interpreter && (end[-1] == ' ' || end[-1] == '\t'))
@@ -102,6 +109,45 @@ static int use_interpreter(struct command *command, char *line, struct ptah_mess
 	free(command->program);
 	command->program = strdup(interpreter);
 	return command->program ? 0 : PTAH_E_NOMEM;
+}
+
+/* The program's interpreter, which the kernel opens before anything else happens. */
+static int check_interpreter(const char *path, int fd, const Elf64_Phdr *segment,
+			     struct ptah_message *why)
+{
+	char interpreter[4096];
+	ssize_t n = segment->p_filesz <= sizeof(interpreter)
+			? pread(fd, interpreter, segment->p_filesz, (off_t)segment->p_offset)
+			: -1;
+
+	if (n < 2 || (size_t)n != segment->p_filesz || interpreter[n - 1])
+		return perfdata_message(why, PTAH_E_BAD_FILE, "%s is a damaged ELF program", path);
+	if (!is_program(interpreter))
+		return perfdata_message(why, PTAH_E_MISSING,
+					"%s: its interpreter %s is not there, or not executable",
+					path, interpreter);
+	return 0;
+}
+
+static int check_segments(const char *path, int fd, struct ptah_message *why)
+{
+	Elf64_Ehdr e;
+	Elf64_Phdr segment;
+
+	if (pread(fd, &e, sizeof(e), 0) != sizeof(e) ||
+	    (e.e_type != ET_EXEC && e.e_type != ET_DYN) || e.e_phentsize != sizeof(segment) ||
+	    !e.e_phnum || e.e_phnum > MAX_SEGMENTS)
+		return perfdata_message(why, PTAH_E_BAD_FILE,
+					"%s is an ELF file, but no program that can run", path);
+	for (unsigned i = 0; i < e.e_phnum; i++) {
+		if (pread(fd, &segment, sizeof(segment),
+			  (off_t)(e.e_phoff + i * sizeof(segment))) != sizeof(segment))
+			return perfdata_message(why, PTAH_E_BAD_FILE, "%s is a damaged ELF program",
+						path);
+		if (segment.p_type == PT_INTERP)
+			return check_interpreter(path, fd, &segment, why);
+	}
+	return 0;
 }
 
 static int check_elf(const char *path, const uint8_t *head, size_t n, struct ptah_message *why)
@@ -132,9 +178,9 @@ static int check_elf(const char *path, const uint8_t *head, size_t n, struct pta
 /* Reads the program's first bytes. Returns 1 when it was a script and there is more to do. */
 static int look_at(struct command *command, struct ptah_message *why)
 {
-	uint8_t head[512] = {0};
+	uint8_t head[HEAD_BYTES + 1] = {0};
 	ssize_t n;
-	int fd;
+	int fd, status;
 
 	if (access(command->program, F_OK))
 		return perfdata_message(why, PTAH_E_MISSING, "%s: no such program",
@@ -151,39 +197,75 @@ static int look_at(struct command *command, struct ptah_message *why)
 			close(fd);
 		return perfdata_system_message(why, error, command->program, "read");
 	}
-	close(fd);
 	if (n >= 2 && head[0] == '#' && head[1] == '!') {
-		int status = use_interpreter(command, (char *)head, why);
-
+		close(fd);
+		status = use_interpreter(command, (char *)head, why);
 		return status < 0 ? status : 1;
 	}
-	return check_elf(command->program, head, (size_t)n, why);
+	status = check_elf(command->program, head, (size_t)n, why);
+	if (status >= 0)
+		status = check_segments(command->program, fd, why);
+	close(fd);
+	return status;
 }
 
-int command_resolve(char *const *argv, struct command *command, struct ptah_message *why)
+/* So that it does not read as an option of QEMU. */
+static int keep_from_options(struct command *command)
 {
-	size_t n = 0;
-	int status = 1;
+	char *path;
 
-	*command = (struct command){0};
+	if (command->program[0] != '-')
+		return 0;
+	if (asprintf(&path, "./%s", command->program) < 0)
+		return PTAH_E_NOMEM;
+	free(command->program);
+	command->program = path;
+	return 0;
+}
+
+/* command->program is set, and perhaps NULL. */
+static int resolve(char *const *argv, struct command *command, struct ptah_message *why)
+{
+	static char nothing[] = "";
+	char *const none[] = {nothing, NULL};
+	size_t n = 0;
+	int status = command->program ? 1 : PTAH_E_NOMEM;
+
+	if (!argv[0])
+		argv = none; /* since Linux 5.18 */
 	while (argv[n])
 		n++;
-	command->program = command_find(argv[0]);
-	if (!command->program)
-		return perfdata_message(why, PTAH_E_MISSING, "%s: command not found", argv[0]);
 	command->argv = calloc(n + 1, sizeof(char *));
+	for (size_t i = 0; command->argv && i < n; i++)
+		if (!(command->argv[i] = strdup(argv[i])))
+			status = PTAH_E_NOMEM;
 	if (!command->argv)
-		return PTAH_E_NOMEM;
-	for (size_t i = 0; i < n; i++)
-		command->argv[i] = strdup(argv[i]);
+		status = PTAH_E_NOMEM;
 	for (unsigned i = 0; i < MAX_INTERPRETERS && status == 1; i++)
 		status = look_at(command, why);
 	if (status == 1)
 		status = perfdata_message(why, PTAH_E_LIMIT, "%s: too many interpreters in a row",
 					  argv[0]);
+	if (status >= 0)
+		status = keep_from_options(command);
 	if (status < 0)
 		command_free(command);
 	return status;
+}
+
+int command_resolve(char *const *argv, struct command *command, struct ptah_message *why)
+{
+	*command = (struct command){.program = command_find(argv[0])};
+	if (!command->program)
+		return perfdata_message(why, PTAH_E_MISSING, "%s: command not found", argv[0]);
+	return resolve(argv, command, why);
+}
+
+int command_resolve_exec(const char *path, char *const *argv, struct command *command,
+			 struct ptah_message *why)
+{
+	*command = (struct command){.program = strdup(path)};
+	return resolve(argv, command, why);
 }
 
 int ptah_record_program(char *const *argv, char *path, size_t size)

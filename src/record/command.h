@@ -16,6 +16,9 @@ struct command {
  * makes sure that what runs in the end is a 64-bit x86-64 program.
  */
 int command_resolve(char *const *argv, struct command *command, struct ptah_message *why);
+/* The same for execve(path, argv): nothing is looked up. An empty argv is {""}. */
+int command_resolve_exec(const char *path, char *const *argv, struct command *command,
+			 struct ptah_message *why);
 void command_free(struct command *command);
 
 /* The path of `name` found in PATH, or a copy of `name` if it holds a slash. NULL: nowhere. */

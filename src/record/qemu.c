@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recording a command under QEMU: starts it with the plugin, drains what the
- * plugin puts into shared memory, and finishes every thread's trace however
- * the process ended.
+ * Recording a command and its children under QEMU: starts it with the plugin,
+ * drains what the plugin puts into shared memory, and finishes every thread's
+ * trace however its process ended.
  */
 #include <ptah/packet.h>
 
 #include "base/path_hash.h"
 #include "perfdata/message.h"
 #include "record/command.h"
+#include "record/launch.h"
+#include "record/processes.h"
 #include "record/qemu/shared.h"
 #include "record/recorder.h"
 
@@ -16,13 +18,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,11 +36,13 @@
 #define MIN_BUFFER     (64u << 10)
 #define MAX_BUFFER     (64u << 20)
 #define POLL_MS	       2
-#define FLUSH_INTERVAL 1 /* seconds */
+#define FLUSH_INTERVAL 1   /* seconds */
+#define CLAIM_POLLS    100 /* of threads that do not answer */
 
 /* A slot of the shared memory that holds a stream. */
 struct slot {
 	bool used;
+	bool claimed; /* its thread waits for us */
 	uint32_t stream;
 	int32_t pid, tid;
 };
@@ -56,12 +58,12 @@ struct recording {
 	char *qemu, *plugin;
 	struct slot slots[SHARED_THREADS];
 	uint32_t streams;
+	bool exec; /* threads are finished by an execve: their process goes on */
+	struct processes processes;
 	int32_t pid;	  /* of the command */
 	const char *name; /* its basename */
-	char *exec_path;  /* of an execve that has not failed */
 	uint64_t last_tsc;
 	time_t flushed;
-	int ended;	 /* pidfd of the command; -1: none */
 	uint8_t *joined; /* of a trace buffer's and a staging area's size */
 };
 
@@ -83,7 +85,25 @@ static int fail_system(struct recording *r, const char *path, const char *what)
 	return recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, status, "%s", why.text);
 }
 
+static void finish_thread(struct recording *r, unsigned i);
+static void bury(struct recording *r, size_t i);
+
+/* The threads of a process, all or all but one, whose life is over. */
+static void finish_process(struct recording *r, int32_t pid)
+{
+	for (unsigned i = 0; i < SHARED_THREADS; i++)
+		if (r->slots[i].used && r->slots[i].pid == pid)
+			finish_thread(r, i);
+}
+
 /* Messages */
+
+static const char *name_of(const struct recording *r, int32_t pid)
+{
+	const struct process *process = processes_find(&r->processes, pid);
+
+	return process ? process->name : r->name;
+}
 
 static void on_thread(struct recording *r, const struct shared_message *m)
 {
@@ -92,35 +112,74 @@ static void on_thread(struct recording *r, const struct shared_message *m)
 	if (m->value >= SHARED_THREADS)
 		return;
 	slot = &r->slots[m->value];
-	*slot = (struct slot){true, r->streams++, m->pid, m->tid};
+	*slot = (struct slot){.used = true, .stream = r->streams++, .pid = m->pid, .tid = m->tid};
 	r->r->status.threads++;
 	if (m->tid != m->pid)
 		keep_status(r,
 			    perfdata_write_fork(r->writer, m->pid, m->tid, m->pid, m->pid, m->tsc));
 	if (m->tid != m->pid)
-		keep_status(r,
-			    perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, false, r->name));
+		keep_status(r, perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, false,
+						   name_of(r, m->pid)));
 	keep_status(r, perfdata_write_itrace_start(r->writer, m->pid, m->tid, m->tsc));
 }
 
-static void note_exec(struct recording *r)
+static void add_process(struct recording *r, int32_t pid, const char *name)
 {
-	char text[512];
+	if (!processes_add(&r->processes, pid, name))
+		recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM, "out of memory");
+	r->r->status.processes++;
+}
 
-	if (!r->exec_path)
+static void on_fork(struct recording *r, const struct shared_message *m)
+{
+	int32_t parent = (int32_t)m->value, thread = (int32_t)m->address;
+	const struct process *before = processes_find(&r->processes, m->pid);
+	char name[16];
+
+	if (before) /* the number is used again: it has died meanwhile */
+		bury(r, (size_t)(before - r->processes.list));
+	snprintf(name, sizeof(name), "%s", name_of(r, parent));
+	add_process(r, m->pid, name);
+	keep_status(r, perfdata_write_fork(r->writer, m->pid, m->pid, parent, thread, m->tsc));
+}
+
+/* Another program has begun: all threads of the one before have ended. */
+static void on_exec(struct recording *r, const struct shared_message *m, const char *name)
+{
+	struct process *process = processes_find(&r->processes, m->pid);
+
+	if (!process)
 		return;
-	snprintf(text, sizeof(text),
-		 "process %d replaced itself by %s (execve): what followed was not recorded",
-		 r->pid, r->exec_path);
-	add_note(r, text);
-	free(r->exec_path);
-	r->exec_path = NULL;
+	process_set_name(process, name);
+	free(process->native);
+	process->native = NULL;
+	r->exec = true;
+	finish_process(r, m->pid);
+	r->exec = false;
+	keep_status(r, perfdata_write_comm(r->writer, m->pid, m->pid, m->tsc, true, process->name));
+}
+
+static void on_native(struct recording *r, int32_t pid, const char *text)
+{
+	struct process *process = processes_find(&r->processes, pid);
+
+	if (!process)
+		return;
+	free(process->native);
+	process->native = text ? strdup(text) : NULL;
+}
+
+static void on_comm(struct recording *r, const struct shared_message *m, const char *name)
+{
+	struct process *process = processes_find(&r->processes, m->pid);
+
+	if (process && m->pid == m->tid)
+		process_set_name(process, name);
+	keep_status(r, perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, false, name));
 }
 
 static void on_message(struct recording *r, const struct shared_message *m, const char *payload)
 {
-	char text[512];
-
 	if (m->tsc > r->last_tsc)
 		r->last_tsc = m->tsc;
 	switch (m->type) {
@@ -128,8 +187,7 @@ static void on_message(struct recording *r, const struct shared_message *m, cons
 		on_thread(r, m);
 		break;
 	case MESSAGE_COMM:
-		keep_status(r,
-			    perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, false, payload));
+		on_comm(r, m, payload);
 		break;
 	case MESSAGE_MAP:
 		keep_status(r, perfdata_write_mmap2(r->writer, m->pid, m->pid, m->tsc, m->address,
@@ -141,17 +199,16 @@ static void on_message(struct recording *r, const struct shared_message *m, cons
 		    r, perfdata_add_code(r->writer, m->pid, m->tsc, m->address, payload, m->bytes));
 		break;
 	case MESSAGE_FORK:
-		snprintf(text, sizeof(text), "process %d forked child %d, which was not recorded",
-			 m->pid, (int)m->value);
-		add_note(r, text);
+		on_fork(r, m);
 		break;
 	case MESSAGE_EXEC:
-		free(r->exec_path);
-		r->exec_path = strdup(payload);
+		on_exec(r, m, payload);
 		break;
-	case MESSAGE_EXEC_FAILED:
-		free(r->exec_path);
-		r->exec_path = NULL;
+	case MESSAGE_NATIVE:
+		on_native(r, m->pid, payload);
+		break;
+	case MESSAGE_NATIVE_FAILED:
+		on_native(r, m->pid, NULL);
 		break;
 	case MESSAGE_NOTE:
 		add_note(r, payload);
@@ -332,7 +389,8 @@ static void finish_thread(struct recording *r, unsigned i)
 {
 	struct shared_thread *t = slot_thread(r, i);
 	const struct slot *slot = &r->slots[i];
-	struct shared_state s = t->busy ? t->checkpoint : t->live;
+	bool torn = t->busy && !slot->claimed;
+	struct shared_state s = torn ? t->checkpoint : t->live;
 	struct ptah_truth truth = {
 	    .instructions = s.instructions,
 	    .conditional = s.counts[PTAH_INSN_COND],
@@ -342,7 +400,7 @@ static void finish_thread(struct recording *r, unsigned i)
 	struct path_hash path = {s.hash, s.run_start, s.next_ip};
 
 	write_rest(r, t, slot, &s);
-	if (t->busy)
+	if (torn)
 		add_note(r,
 			 "a thread was killed while it wrote its trace: its last moments are not "
 			 "recorded");
@@ -353,18 +411,47 @@ static void finish_thread(struct recording *r, unsigned i)
 	if (!is_part(r, &s))
 		keep_status(r, perfdata_add_truth(r->writer, slot->stream, slot->pid, slot->tid,
 						  &truth, s.lost));
-	keep_status(r, perfdata_write_exit(r->writer, slot->pid, slot->tid, slot->pid, slot->pid,
-					   r->last_tsc));
+	if (!r->exec || slot->tid != slot->pid)
+		keep_status(r, perfdata_write_exit(r->writer, slot->pid, slot->tid, slot->pid,
+						   slot->pid, r->last_tsc));
 	r->slots[i].used = false;
+	t->pid = 0;
 	atomic_store(&t->state, THREAD_FREE);
 }
 
-static void drain(struct recording *r)
+/* A process has died, and all that it told has been taken. */
+static void bury(struct recording *r, size_t i)
+{
+	const struct process *process = &r->processes.list[i];
+
+	finish_process(r, process->pid);
+	for (unsigned k = 0; k < SHARED_THREADS; k++) { /* one that it was about to begin */
+		struct shared_thread *t = slot_thread(r, k);
+
+		if (!r->slots[k].used && t->pid == process->pid)
+			atomic_store(&t->state, THREAD_FREE);
+	}
+	if (process->native)
+		recorder_note(r->r, "process %d became %s", process->pid, process->native);
+	processes_remove(&r->processes, i);
+}
+
+/* Those that were dead before the last messages were taken. */
+static void bury_dead(struct recording *r)
+{
+	for (size_t i = r->processes.count; i-- > 0;)
+		if (r->processes.list[i].dead)
+			bury(r, i);
+}
+
+/* Takes what there is, and waits up to timeout_ms for a process to end. */
+static void drain(struct recording *r, int timeout_ms)
 {
 	time_t now = time(NULL);
 	bool ended[SHARED_THREADS];
 
-	/* In this order: a thread's first message is there before it can end. */
+	/* In this order: all messages are there before a thread or a process can end. */
+	processes_wait(&r->processes, timeout_ms);
 	for (unsigned i = 0; i < SHARED_THREADS; i++)
 		ended[i] = atomic_load(&slot_thread(r, i)->state) == THREAD_ENDED;
 	drain_messages(r);
@@ -376,6 +463,7 @@ static void drain(struct recording *r)
 		else
 			drain_published(r, i);
 	}
+	bury_dead(r);
 	if (now - r->flushed >= FLUSH_INTERVAL) {
 		keep_status(r, perfdata_writer_flush(r->writer));
 		r->flushed = now;
@@ -463,11 +551,40 @@ static void put_filter(struct shared_filter *to, const struct ptah_record_filter
 		to->size = (uint64_t)st.st_size - filter->start;
 }
 
+static int init_message_lock(struct shared_header *h)
+{
+	pthread_mutexattr_t attributes;
+	int error = pthread_mutexattr_init(&attributes);
+
+	if (error)
+		return error;
+	pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+	error = pthread_mutex_init(&h->message_lock, &attributes);
+	pthread_mutexattr_destroy(&attributes);
+	return error;
+}
+
+/* Where programs find us whose working directory is another. */
+static void put_paths(const struct recording *r)
+{
+	struct shared_header *h = r->shared;
+	char *qemu = realpath(r->qemu, NULL), *plugin = realpath(r->plugin, NULL);
+
+	snprintf(h->qemu, sizeof(h->qemu), "%s", qemu ? qemu : r->qemu);
+	snprintf(h->plugin, sizeof(h->plugin), "%s", plugin ? plugin : r->plugin);
+	snprintf(h->memory, sizeof(h->memory), "/proc/%d/fd/%d", getpid(), r->memory);
+	h->recorder = getpid();
+	h->recorder_start = shared_process_start(getpid());
+	free(qemu);
+	free(plugin);
+}
+
 static int create_shared(struct recording *r, const struct ptah_record_config *config)
 {
 	uint64_t bytes = shared_bytes(r->buffer);
 
-	r->memory = memfd_create("ptah-record", 0);
+	r->memory = memfd_create("ptah-record", MFD_CLOEXEC);
 	if (r->memory < 0 || ftruncate(r->memory, (off_t)bytes))
 		return fail_system(r, "shared memory", "create");
 	r->shared =
@@ -476,6 +593,9 @@ static int create_shared(struct recording *r, const struct ptah_record_config *c
 		r->shared = NULL;
 		return fail_system(r, "shared memory", "map");
 	}
+	errno = init_message_lock(r->shared);
+	if (errno)
+		return fail_system(r, "shared memory", "make a lock in");
 	r->shared->magic = SHARED_MAGIC;
 	r->shared->flags = config->clock == PTAH_CLOCK_HOST ? SHARED_CLOCK_HOST : 0;
 	r->shared->policy = config->buffer == PTAH_RECORD_SNAPSHOT	   ? PTAH_POLICY_WRAP
@@ -487,49 +607,24 @@ static int create_shared(struct recording *r, const struct ptah_record_config *c
 	r->shared->filter_count = (uint32_t)config->filter_count;
 	for (size_t i = 0; i < config->filter_count; i++)
 		put_filter(&r->shared->filters[i], &config->filters[i]);
-	r->shared->recorder = getpid();
+	put_paths(r);
 	/* TSC 0 reads as "no time known", to perf too. */
 	atomic_store(&r->shared->clock, 1);
 	return 0;
 }
 
-/* A copy of the path with its commas doubled, as QEMU's options want them. */
-static char *double_commas(const char *path)
-{
-	char *text = malloc(2 * strlen(path) + 1), *to = text;
-
-	if (!text)
-		return NULL;
-	for (; *path; path++) {
-		if (*path == ',')
-			*to++ = ',';
-		*to++ = *path;
-	}
-	*to = '\0';
-	return text;
-}
-
 /* In the child: never returns. */
 static void run(const struct recording *r)
 {
-	const struct command *command = &r->command;
-	char *file = double_commas(r->plugin), *option = NULL;
-	size_t n = 0, k = 0;
-	char **argv;
+	char *file = launch_quote(r->plugin), *option = NULL, **argv, **environment;
 
-	while (command->argv[n])
-		n++;
-	argv = calloc(n + 8, sizeof(*argv));
-	if (!argv || !file || asprintf(&option, "%s,fd=%d", file, r->memory) < 0)
+	if (!file || asprintf(&option, "file=%s,fd=%d", file, r->memory) < 0)
 		_exit(127);
-	argv[k++] = r->qemu;
-	argv[k++] = (char *)(uintptr_t) "-plugin";
-	argv[k++] = option;
-	argv[k++] = (char *)(uintptr_t) "-0";
-	argv[k++] = command->argv[0];
-	argv[k++] = command->program;
-	memcpy(argv + k, command->argv + 1, n * sizeof(*argv));
-	execv(r->qemu, argv);
+	argv = launch_arguments(r->qemu, option, &r->command, environ);
+	environment = launch_environment(environ);
+	if (!argv || !environment || fcntl(r->memory, F_SETFD, 0))
+		_exit(127);
+	execve(r->qemu, argv, environment);
 	_exit(127);
 }
 
@@ -543,21 +638,70 @@ static int start(struct ptah_recorder *recorder)
 	if (r->pid < 0)
 		return fail_system(r, r->qemu, "start");
 	recorder->status.pid = r->pid;
-	r->ended = (int)syscall(SYS_pidfd_open, r->pid, 0);
-	close(r->memory);
-	r->memory = -1;
+	add_process(r, r->pid, r->name);
 	keep_status(r, perfdata_write_comm(r->writer, r->pid, r->pid, 0, true, r->name));
 	return recorder->error;
+}
+
+/*
+ * Is the thread's state ours? Who is parked is claimed; who runs is asked to
+ * look what is wanted of it, at its next block.
+ */
+static bool claim(struct shared_thread *t)
+{
+	uint32_t parked = PARK_PARKED;
+
+	if (atomic_compare_exchange_strong(&t->park, &parked, PARK_CLAIMED))
+		return true;
+	if (parked == PARK_RUNS)
+		__atomic_store_n(&t->live.m.limit, NULL, __ATOMIC_RELAXED);
+	return false;
+}
+
+/* Lets all threads come to an end, those that were killed or stopped not for ever. */
+static void end_threads(struct recording *r)
+{
+	bool left = true;
+
+	atomic_store(&r->shared->stop, true);
+	for (unsigned n = 0; left && n < CLAIM_POLLS; n++) {
+		left = false;
+		for (unsigned i = 0; i < SHARED_THREADS; i++) {
+			if (!r->slots[i].used || r->slots[i].claimed)
+				continue;
+			r->slots[i].claimed = claim(slot_thread(r, i));
+			left = left || !r->slots[i].claimed;
+		}
+		drain(r, left ? POLL_MS : 0);
+	}
+}
+
+/* The trace of what still runs ends here. */
+static void end_the_living(struct recording *r)
+{
+	if (r->processes.count)
+		end_threads(r);
+	for (size_t i = 0; i < r->processes.count; i++) {
+		const struct process *process = &r->processes.list[i];
+
+		if (process->pid != r->pid)
+			recorder_note(r->r,
+				      "process %d (%s) still ran when the recording ended: what "
+				      "followed was not recorded",
+				      process->pid, process->name);
+	}
+	for (unsigned i = 0; i < SHARED_THREADS; i++)
+		if (r->slots[i].used)
+			finish_thread(r, i);
 }
 
 /* The command has ended, or has been given up: the rest of all threads. */
 static void take_rest(struct recording *r)
 {
-	drain(r);
-	for (unsigned i = 0; i < SHARED_THREADS; i++)
-		if (r->slots[i].used)
-			finish_thread(r, i);
-	note_exec(r);
+	drain(r, 0);
+	drain(r, 0); /* what died meanwhile is known to be dead now */
+	end_the_living(r);
+	r->shared->recorder = 0;
 	if (!r->streams && r->r->error >= 0)
 		recorder_fail(r->r, PTAH_RECORD_NO_EMULATOR, PTAH_E_EMPTY,
 			      "nothing was recorded: %s did not start the program with the "
@@ -575,7 +719,6 @@ static int give_up(struct recording *r)
 static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
 {
 	struct recording *r = recorder->self;
-	struct pollfd ended = {.fd = r->ended, .events = POLLIN};
 	int waited = 0;
 
 	do {
@@ -586,13 +729,9 @@ static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
 			take_rest(r);
 			return recorder->error;
 		}
-		drain(r);
+		drain(r, POLL_MS);
 		if (recorder->error < 0)
 			return give_up(r);
-		if (ended.fd >= 0)
-			poll(&ended, 1, POLL_MS);
-		else
-			poll(NULL, 0, POLL_MS);
 		waited += POLL_MS;
 	} while (waited < timeout_ms);
 	return 1;
@@ -604,7 +743,6 @@ static int stop(struct ptah_recorder *recorder)
 
 	if (!r->pid)
 		return 0;
-	give_up(r);
 	take_rest(r);
 	return recorder->error;
 }
@@ -683,7 +821,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 	if (!r)
 		return PTAH_E_NOMEM;
 	r->r = recorder;
-	r->memory = r->ended = -1;
+	r->memory = -1;
 	r->policy = config->buffer;
 	r->buffer = config->buffer_size ? config->buffer_size : DEFAULT_BUFFER;
 	r->joined = malloc(r->buffer + SHARED_STAGING + 2 * GENERATOR_BURST);
@@ -709,10 +847,8 @@ static void close_recorder(struct ptah_recorder *recorder)
 		munmap(r->shared, shared_bytes(r->buffer));
 	if (r->memory >= 0)
 		close(r->memory);
-	if (r->ended >= 0)
-		close(r->ended);
 	command_free(&r->command);
-	free(r->exec_path);
+	processes_free(&r->processes);
 	free(r->joined);
 	free(r->qemu);
 	free(r->plugin);

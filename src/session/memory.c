@@ -292,6 +292,9 @@ bool ptah_session_find_map(const struct ptah_session *s, int32_t pid, uint64_t a
 	if (!s || !map)
 		return false;
 	process = table_get(&s->processes_by_pid, (uint32_t)pid);
+	while (process != SESSION_NONE && tsc && tsc < s->processes[process].born &&
+	       s->processes[process].older != SESSION_NONE)
+		process = s->processes[process].older;
 	while (process != SESSION_NONE) {
 		const struct process *p = &s->processes[process];
 		size_t n = count_until(p, count < p->count ? count : p->count, tsc);

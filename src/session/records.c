@@ -78,13 +78,16 @@ static struct process *new_process(struct ptah_session *s, int32_t pid)
 {
 	struct process *processes =
 	    session_grow(s->processes, s->process_count, &s->process_capacity, sizeof(*processes));
+	size_t older;
 
 	if (!processes)
 		return NULL;
 	s->processes = processes;
+	older = table_get(&s->processes_by_pid, (uint32_t)pid);
 	if (table_set(&s->processes_by_pid, (uint32_t)pid, s->process_count) < 0)
 		return NULL;
-	processes[s->process_count] = (struct process){.pid = pid, .parent = SESSION_NONE};
+	processes[s->process_count] =
+	    (struct process){.pid = pid, .parent = SESSION_NONE, .older = older};
 	return &processes[s->process_count++];
 }
 
@@ -110,7 +113,8 @@ static struct thread *thread_of(struct ptah_session *s, int32_t pid, int32_t tid
 	s->threads = threads;
 	if (table_set(&s->threads_by_tid, (uint32_t)tid, s->thread_count) < 0)
 		return NULL;
-	threads[s->thread_count] = (struct thread){.pid = pid, .tid = tid};
+	threads[s->thread_count] =
+	    (struct thread){.pid = pid, .tid = tid, .first = SESSION_NONE, .last = SESSION_NONE};
 	return &threads[s->thread_count++];
 }
 
@@ -177,11 +181,13 @@ static int on_comm(struct ptah_session *s, const struct perfdata_record *r, uint
 	n = n < sizeof(t->comm) ? n : sizeof(t->comm) - 1;
 	memset(t->comm, 0, sizeof(t->comm));
 	memcpy(t->comm, r->text, n);
+	if (!r->exec && t->begun)
+		memcpy(s->begins[t->last].comm, t->comm, sizeof(t->comm));
 	return r->exec ? add_change(s, r->pid, &exec) : 0;
 }
 
 /* A thread has its parent's name at first; a new process also begins with its parent's memory. */
-static int on_fork(struct ptah_session *s, const struct perfdata_record *r)
+static int on_fork(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
 {
 	size_t parent = table_get(&s->processes_by_pid, (uint32_t)r->ppid);
 	size_t parent_thread = table_get(&s->threads_by_tid, (uint32_t)r->ptid);
@@ -190,6 +196,7 @@ static int on_fork(struct ptah_session *s, const struct perfdata_record *r)
 
 	if (!t)
 		return PTAH_E_NOMEM;
+	t->begun = false;
 	if (parent_thread != SESSION_NONE)
 		memmove(t->comm, s->threads[parent_thread].comm, sizeof(t->comm));
 	if (r->pid == r->ppid)
@@ -203,6 +210,7 @@ static int on_fork(struct ptah_session *s, const struct perfdata_record *r)
 	p = new_process(s, r->pid); /* the number may have been another's before */
 	if (!p)
 		return PTAH_E_NOMEM;
+	p->born = tsc;
 	p->parent = parent;
 	p->inherited = s->processes[parent].count;
 	p->has_maps = s->processes[parent].has_maps;
@@ -292,6 +300,29 @@ static int on_start(struct ptah_session *s, const struct perfdata_record *r, uin
 	if (!cpu)
 		return PTAH_E_NOMEM;
 	return add_turn(s, cpu, cpu->count ? tsc : 0, r->pid, r->tid);
+}
+
+static int on_begin(struct ptah_session *s, const struct perfdata_record *r)
+{
+	struct thread *t = thread_of(s, r->pid, r->tid);
+	struct begin *begins;
+
+	if (!t || !process_of(s, r->pid))
+		return PTAH_E_NOMEM;
+	begins = session_grow(s->begins, s->begin_count, &s->begin_capacity, sizeof(*begins));
+	if (!begins)
+		return PTAH_E_NOMEM;
+	s->begins = begins;
+	begins[s->begin_count].process = table_get(&s->processes_by_pid, (uint32_t)r->pid);
+	begins[s->begin_count].next = SESSION_NONE;
+	memcpy(begins[s->begin_count].comm, t->comm, sizeof(t->comm));
+	if (t->last == SESSION_NONE)
+		t->first = s->begin_count;
+	else
+		begins[t->last].next = s->begin_count;
+	t->last = s->begin_count++;
+	t->begun = true;
+	return 0;
 }
 
 /* Streams */
@@ -552,9 +583,10 @@ static int second_pass(struct ptah_session *s, const struct mark *m)
 	case PERFDATA_COMM:
 		return on_comm(s, &r, m->time);
 	case PERFDATA_FORK:
-		return on_fork(s, &r);
+		return on_fork(s, &r, m->time);
 	case PERFDATA_ITRACE_START:
-		return on_start(s, &r, m->time);
+		status = on_begin(s, &r);
+		return status < 0 ? status : on_start(s, &r, m->time);
 	case PERFDATA_SWITCH:
 	case PERFDATA_SWITCH_CPU_WIDE:
 		return on_switch(s, &r, m->time);
@@ -613,6 +645,24 @@ static bool follow_cpu(const struct ptah_session *s, struct stream *stream)
 	return true;
 }
 
+/* The thread's next stream is that of its next begin. One without a begin is the last's. */
+static void name_stream(struct ptah_session *s, struct stream *stream, struct thread *t)
+{
+	struct ptah_stream_info *info = &stream->info;
+	const struct begin *begin = t->first == SESSION_NONE ? NULL : &s->begins[t->first];
+
+	if (!begin) {
+		info->pid = t->pid;
+		memcpy(info->comm, t->comm, sizeof(info->comm));
+		return;
+	}
+	stream->process = begin->process;
+	info->pid = s->processes[begin->process].pid;
+	memcpy(info->comm, begin->comm, sizeof(info->comm));
+	if (begin->next != SESSION_NONE)
+		t->first = begin->next;
+}
+
 /*
  * A thread's stream has the thread's process and name. A CPU's stream is that of
  * the recording's only process, if it is one, and else of who ran there when.
@@ -629,12 +679,11 @@ static int name_streams(struct ptah_session *s)
 					      : table_get(&s->threads_by_tid, (uint32_t)info->tid);
 
 		if (thread != SESSION_NONE) {
-			info->pid = s->threads[thread].pid;
-			memcpy(info->comm, s->threads[thread].comm, sizeof(info->comm));
+			name_stream(s, stream, &s->threads[thread]);
 		} else if (info->pid < 0 && only != SESSION_NONE) {
 			info->pid = s->processes[only].pid;
 		}
-		if (info->pid >= 0)
+		if (info->pid >= 0 && stream->process == SESSION_NONE)
 			stream->process = table_get(&s->processes_by_pid, (uint32_t)info->pid);
 		else if (info->tid < 0 && info->bytes && s->file && !follow_cpu(s, stream))
 			unknown = true;

@@ -38,6 +38,8 @@ struct change {
 struct process {
 	int32_t pid;
 	size_t parent, inherited; /* parent: index, SESSION_NONE */
+	uint64_t born;		  /* its fork */
+	size_t older;		  /* that had the number before; SESSION_NONE */
 	struct change *changes;
 	size_t count, capacity;
 	bool has_maps;
@@ -50,6 +52,18 @@ struct process {
 struct thread {
 	int32_t pid, tid;
 	char comm[16];
+	size_t first, last; /* its begins; SESSION_NONE */
+	bool begun;	    /* the last one is of who has the number now */
+};
+
+/*
+ * A thread's trace begins: once, or again where execve puts another program in
+ * its place, or its number is used again. Its streams are in this order.
+ */
+struct begin {
+	size_t process;
+	char comm[16];
+	size_t next; /* of the same number; SESSION_NONE */
 };
 
 /* From `tsc` on this thread runs on a CPU. */
@@ -111,6 +125,8 @@ struct ptah_session {
 	size_t process_count, process_capacity;
 	struct thread *threads;
 	size_t thread_count, thread_capacity;
+	struct begin *begins;
+	size_t begin_count, begin_capacity;
 	struct cpu *cpus;
 	size_t cpu_count, cpu_capacity;
 	struct table streams_by_index, processes_by_pid, threads_by_tid, cpus_by_number;

@@ -58,6 +58,27 @@ static size_t bucket(uint64_t key)
 	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 48) % BUCKETS;
 }
 
+/* fork */
+
+void plugin_code_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void plugin_code_unlock(bool in_child)
+{
+	if (in_child)
+		pthread_mutex_init(&lock, NULL);
+	else
+		pthread_mutex_unlock(&lock);
+}
+
+/* What is told with time 0 has been so since the process began. */
+static uint64_t time_to_tell(uint64_t change)
+{
+	return change > plugin.birth ? change : plugin.birth;
+}
+
 /* Signal handlers */
 
 static bool contains(const uint64_t *list, size_t n, uint64_t value)
@@ -159,7 +180,7 @@ static void tell_map(struct map *map)
 	struct shared_message message = {
 	    .type = MESSAGE_MAP,
 	    .pid = getpid(),
-	    .tsc = map->time,
+	    .tsc = time_to_tell(map->time),
 	    .address = map->start,
 	    .size = map->end - map->start,
 	    .value = map->file_offset,
@@ -399,7 +420,7 @@ static uint64_t account_for(uint64_t address, const uint8_t *bytes, size_t n)
 	c = compare(bytes, n, address, map);
 	change = c.changed ? plugin_change_time() : c.change;
 	if (c.fresh || c.changed) {
-		tell_code(address, bytes, n, change);
+		tell_code(address, bytes, n, time_to_tell(change));
 		remember(bytes, n, address, map, c.changed ? change : 0);
 	}
 	return change;

@@ -19,6 +19,19 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ptah_trace_range ranges[SHARED_FILTERS];
 static _Atomic unsigned ranges_known; /* changes so far */
 
+void plugin_output_lock(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+void plugin_output_unlock(bool in_child)
+{
+	if (in_child)
+		pthread_mutex_init(&lock, NULL);
+	else
+		pthread_mutex_unlock(&lock);
+}
+
 /*
  * Publishes what is complete, and waits for room. The checkpoint is taken
  * first: the recorder must never have taken bytes that a roll-back would have
@@ -92,6 +105,15 @@ void plugin_output_refresh(struct shared_thread *t)
 	pthread_mutex_unlock(&lock);
 	if (ptah_capture_reconfigure(o->o.capture, &o->o.trace, NULL) < 0)
 		plugin_note("a filter could not be moved to where its code is");
+}
+
+void plugin_output_pause(struct shared_thread *t, bool on)
+{
+	struct thread_output *o = t->output;
+
+	if ((on ? ptah_capture_pause_here(o->o.capture) : ptah_capture_resume_here(o->o.capture)) <
+	    0)
+		plugin_note(on ? "a thread could not be paused" : "a thread could not be resumed");
 }
 
 /* Beginning and end */

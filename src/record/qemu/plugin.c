@@ -35,20 +35,6 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, plugin_on_block, QEMU_PLUGIN_CB_R_REGS, b);
 }
 
-static void send_text(unsigned type, unsigned vcpu, const char *text, uint64_t value)
-{
-	struct shared_message message = {
-	    .type = type,
-	    .bytes = (uint32_t)strlen(text),
-	    .pid = getpid(),
-	    .tid = plugin_thread_id(vcpu),
-	    .tsc = atomic_load(&plugin.shared->clock),
-	    .value = value,
-	};
-
-	plugin_send(&message, text);
-}
-
 /* A string of the guest's, as far as it can be read. */
 static void guest_string(uint64_t address, char *text, size_t n)
 {
@@ -96,7 +82,7 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 		       uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
 	const struct shared_mapping mapping = {a1, a2, a6};
-	char text[4096];
+	char text[16];
 
 	(void)id, (void)a5, (void)a7, (void)a8;
 	if (plugin.recorder_gone)
@@ -123,13 +109,12 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 		break;
 	case SYS_prctl:
 		if (a1 == PR_SET_NAME) {
-			guest_string(a2, text, 16);
-			send_text(MESSAGE_COMM, vcpu, text, 0);
+			guest_string(a2, text, sizeof(text));
+			plugin_send_text(MESSAGE_COMM, plugin_thread_id(vcpu), text);
 		}
 		break;
 	case SYS_execve:
-		guest_string(a1, text, sizeof(text));
-		send_text(MESSAGE_EXEC, vcpu, text, 0);
+		plugin_before_exec(vcpu, a1, a2, a3);
 		break;
 	default:
 		break;
@@ -141,37 +126,18 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 	(void)id;
 	if (plugin.recorder_gone)
 		return;
-	switch (number) {
-	case SYS_mmap:
-	case SYS_mprotect:
+	if (number == SYS_mmap || number == SYS_mprotect)
 		on_mapped(vcpu, number, result);
-		break;
-	case SYS_fork:
-	case SYS_vfork:
-	case SYS_clone:
-	case SYS_clone3:
-		/* A thread's id is in our own task list, a child's is not. */
-		if (result > 0) {
-			char path[64];
-
-			snprintf(path, sizeof(path), "/proc/self/task/%lld", (long long)result);
-			if (access(path, F_OK))
-				send_text(MESSAGE_FORK, vcpu, "", (uint64_t)result);
-		}
-		break;
-	case SYS_execve:
-		send_text(MESSAGE_EXEC_FAILED, vcpu, "", 0);
-		break;
-	default:
-		break;
-	}
+	else if (number == SYS_execve)
+		plugin_send_text(MESSAGE_NATIVE_FAILED, plugin_thread_id(vcpu), "");
 	plugin_after_syscall(vcpu);
 }
 
 static bool map_shared(int fd)
 {
-	struct shared_header *header =
-	    mmap(NULL, SHARED_HEADER_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	void *first =
+	    fd < 0 ? MAP_FAILED : mmap(NULL, SHARED_HEADER_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	struct shared_header *header = first;
 	void *memory = MAP_FAILED;
 
 	if (header != MAP_FAILED && header->magic == SHARED_MAGIC) {
@@ -181,7 +147,8 @@ static bool map_shared(int fd)
 	}
 	if (header != MAP_FAILED)
 		munmap(header, SHARED_HEADER_BYTES);
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	plugin.shared = memory == MAP_FAILED ? NULL : memory;
 	return plugin.shared;
 }
@@ -192,18 +159,27 @@ __attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t 
 
 int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc, char **argv)
 {
+	const char *name = NULL;
 	int fd = -1;
 
-	for (int i = 0; i < argc; i++)
+	for (int i = 0; i < argc; i++) {
 		if (!strncmp(argv[i], "fd=", 3))
 			fd = atoi(argv[i] + 3);
-	if (info->system_emulation || strcmp(info->target_name, "x86_64") || fd < 0)
+		if (!strncmp(argv[i], "memory=", 7))
+			fd = open(argv[i] + 7, O_RDWR | O_CLOEXEC);
+		if (!strncmp(argv[i], "name=", 5))
+			name = argv[i] + 5;
+	}
+	if (info->system_emulation || strcmp(info->target_name, "x86_64"))
 		return -1;
+	/* A recorder that has ended meanwhile is no reason for the program not to run. */
 	if (!map_shared(fd))
-		return -1;
+		return name ? 0 : -1;
 	plugin.api = info->version.cur;
 	*(void **)&plugin.copy_insn = dlsym(RTLD_DEFAULT, "qemu_plugin_insn_data");
 	plugin_trace_init();
+	if (name)
+		plugin_after_exec(name);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
 	qemu_plugin_register_vcpu_exit_cb(id, plugin_on_exit);
 	qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);

@@ -42,6 +42,10 @@ struct plugin {
 	bool recorder_gone;
 	uint64_t guest_base;
 	_Atomic uint64_t map_time; /* when a file was mapped last, to run code of it */
+	/* When the process began with what it runs: by fork or by execve. 0: the command. What is
+	 * told of the memory it has had ever since bears this time. */
+	uint64_t birth;
+	char *program; /* path of the file that runs; NULL: not known */
 };
 
 /* One process, one plugin: QEMU's interface passes no context along. */
@@ -50,7 +54,11 @@ extern struct plugin plugin;
 /* messages.c: to the recorder */
 void plugin_send(const struct shared_message *message, const void *payload);
 void plugin_note(const char *text);
+/* A message of this process. */
+void plugin_send_text(unsigned type, int32_t tid, const char *text);
 void plugin_wait(_Atomic uint64_t *word, uint64_t old);
+/* A moment, n-th in a row. Sets plugin.recorder_gone when nobody is there to wait for. */
+void plugin_doze(unsigned n);
 
 /* code.c: what is mapped, what was translated */
 struct block *plugin_block(const struct qemu_plugin_tb *tb);
@@ -65,10 +73,23 @@ bool plugin_is_restorer(uint64_t address);
 /* output.c: the engine between a thread's processor and its trace buffer */
 bool plugin_output_begin(struct shared_thread *t, uint64_t time);
 void plugin_output_end(struct shared_thread *t);
+/* Between two blocks of a thread that is in the kernel, as the processor sees it. */
+void plugin_output_pause(struct shared_thread *t, bool on);
 /* Address ranges that have become known since. */
 void plugin_output_refresh(struct shared_thread *t);
 /* A file has been mapped, in which code of a filter may lie. */
 void plugin_output_map(const char *path, uint64_t start, uint64_t end, uint64_t file_offset);
+
+/* fork: the process must be as it is here in its child, with the locks free. */
+void plugin_code_lock(void);
+void plugin_code_unlock(bool in_child);
+void plugin_output_lock(void);
+void plugin_output_unlock(bool in_child);
+
+/* exec.c: another program in this process */
+void plugin_before_exec(unsigned vcpu, uint64_t path, uint64_t argv, uint64_t environment);
+/* It has begun in this one. */
+void plugin_after_exec(const char *name);
 
 /* trace.c: threads and their traces */
 void plugin_trace_init(void);

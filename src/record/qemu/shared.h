@@ -5,7 +5,8 @@
  * The plugin runs inside the recorded process, where the program may close
  * descriptors, be killed, or fork; the recorder alone writes the recording.
  * So everything that is needed to finish a thread's trace lies here, and the
- * recorder finishes it whichever way the process ended.
+ * recorder finishes it whichever way the process ended. Children have the
+ * memory from their parents, the programs that execve starts open it by name.
  *
  *	struct shared_header
  *	message ring (bytes, wrapping)
@@ -24,6 +25,7 @@
 
 #include <ptah/event.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #define SHARED_MAGIC	    0x50544148u
@@ -53,6 +55,7 @@ struct shared_state {
 
 enum shared_thread_state {
 	THREAD_FREE = 0,
+	THREAD_TAKEN, /* being made */
 	THREAD_ACTIVE,
 	THREAD_ENDED,
 };
@@ -62,8 +65,16 @@ struct shared_mapping {
 	uint64_t address, size, file_offset;
 };
 
+/* Who may touch a thread's state. Between blocks alone does it change hands. */
+enum shared_park {
+	PARK_RUNS = 0,
+	PARK_PARKED,  /* in a system call, or held: the recorder may claim it */
+	PARK_CLAIMED, /* the recorder has */
+};
+
 struct shared_thread {
 	_Atomic uint32_t state;
+	_Atomic uint32_t park;
 	int32_t pid, tid;
 	/* The recorder: bytes taken. The plugin: bytes that may be taken. */
 	_Atomic uint64_t tail;
@@ -72,6 +83,7 @@ struct shared_thread {
 	 * `checkpoint`, which is never older than `published`. */
 	volatile uint32_t busy;
 	uint32_t general;	       /* every branch is told to the processor */
+	bool paused;		       /* as the header's, which the thread has followed */
 	bool timed;		       /* and how much time has passed */
 	uint64_t before;	       /* when the last block began */
 	uint64_t told;		       /* the time the last PSB+ told, or less */
@@ -94,14 +106,15 @@ struct shared_filter {
 _Static_assert(sizeof(struct shared_thread) <= SHARED_THREAD_BYTES, "raise SHARED_THREAD_BYTES");
 
 enum shared_message_type {
-	MESSAGE_THREAD = 1, /* a thread began: its slot in `value` */
-	MESSAGE_COMM,	    /* text: its new name */
-	MESSAGE_MAP,	    /* address, size, value: file offset; text: path */
-	MESSAGE_CODE,	    /* address; bytes */
-	MESSAGE_FORK,	    /* value: the child's pid */
-	MESSAGE_EXEC,	    /* about to execve; text: path */
-	MESSAGE_EXEC_FAILED,
-	MESSAGE_NOTE, /* text */
+	MESSAGE_THREAD = 1,    /* a thread began: its slot in `value` */
+	MESSAGE_COMM,	       /* text: its new name */
+	MESSAGE_MAP,	       /* address, size, value: file offset; text: path */
+	MESSAGE_CODE,	       /* address; bytes */
+	MESSAGE_FORK,	       /* from a child that begins; value, address: its parent's pid, tid */
+	MESSAGE_EXEC,	       /* another program has begun in the process; text: its name */
+	MESSAGE_NATIVE,	       /* about to execve what cannot be followed; text: what, and why */
+	MESSAGE_NATIVE_FAILED, /* and did not */
+	MESSAGE_NOTE,	       /* text */
 };
 
 /* Followed by `bytes` bytes of payload, the whole padded to 8. */
@@ -122,14 +135,29 @@ struct shared_header {
 	bool long_tnt;
 	uint32_t filter_count;
 	struct shared_filter filters[SHARED_FILTERS];
-	int32_t recorder;	/* pid */
-	_Atomic uint64_t clock; /* the latest time any thread has told */
+	_Atomic int32_t recorder; /* pid; 0: it takes no more */
+	uint64_t recorder_start;  /* when it began, as in /proc/PID/stat: pids come again */
+	_Atomic uint64_t clock;	  /* the latest time any thread has told */
+	/*
+	 * What the recorder wants of all threads. Who is not parked looks when its
+	 * `live.m.limit` is reached, which the recorder sets to NULL for that.
+	 */
+	_Atomic bool stop;   /* to end their traces */
+	_Atomic bool hold;   /* to park until it is over */
+	_Atomic bool paused; /* not to trace */
+	/* For programs that execve starts: the files of QEMU, of the plugin and of this memory. */
+	char qemu[SHARED_PATH], plugin[SHARED_PATH], memory[64];
+	/* Robust: a process that is killed in between has put no message. */
+	pthread_mutex_t message_lock;
 	_Atomic uint64_t message_head, message_tail;
 };
 
 #define SHARED_HEADER_BYTES (32u << 10)
 
 _Static_assert(sizeof(struct shared_header) <= SHARED_HEADER_BYTES, "raise SHARED_HEADER_BYTES");
+
+/* When a process began, in the system's own unit; 0: it is not there, or has ended. */
+uint64_t shared_process_start(int32_t pid);
 
 static inline uint64_t shared_slot_bytes(uint64_t buffer)
 {

@@ -20,9 +20,11 @@
 #include "base/path_hash.h"
 #include "model/emit.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -45,7 +47,6 @@ enum {
 static const struct block sentinel = {.slow = BLOCK_SENTINEL};
 static struct shared_thread untraced; /* `prev` is the sentinel for ever */
 static struct shared_thread *threads[VCPUS];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool env_checked, env_trusted, stopped;
 
 static struct shared_thread *thread_of(unsigned vcpu)
@@ -520,7 +521,6 @@ static void check_env(const uint64_t *env)
 {
 	uint64_t argc, first = 0, last = 0;
 
-	env_checked = true;
 	if (!plugin_read((uint64_t)(uintptr_t)env - plugin.guest_base, &argc, 8))
 		return;
 #ifndef PTAH_NO_REGISTERS /* a test builds the plugin without */
@@ -564,20 +564,33 @@ static void on_signal(struct shared_thread *t, const struct block *prev,
 
 /* Threads */
 
+/* Other processes look for one at the same time. */
 static struct shared_thread *take_slot(unsigned *number)
 {
 	for (unsigned i = 0; i < SHARED_THREADS; i++) {
 		struct shared_thread *t = plugin_slot(i);
 		uint32_t free_slot = THREAD_FREE;
 
-		if (atomic_load(&t->state) == THREAD_FREE) {
+		if (atomic_load(&t->state) == THREAD_FREE &&
+		    atomic_compare_exchange_strong(&t->state, &free_slot, THREAD_TAKEN)) {
 			memset((uint8_t *)t + sizeof(t->state), 0, sizeof(*t) - sizeof(t->state));
+			t->pid = getpid();
 			*number = i;
-			if (atomic_compare_exchange_strong(&t->state, &free_slot, THREAD_ACTIVE))
-				return t;
+			return t;
 		}
 	}
 	return NULL;
+}
+
+/* The first block of all. */
+static void begin_process(const uint64_t *env)
+{
+	const char *(*path)(void);
+
+	env_checked = true;
+	check_env(env);
+	*(void **)&path = dlsym(RTLD_DEFAULT, "qemu_plugin_path_to_binary");
+	plugin.program = path ? realpath(path(), NULL) : NULL;
 }
 
 static void begin_thread(unsigned vcpu)
@@ -587,15 +600,14 @@ static void begin_thread(unsigned vcpu)
 	struct shared_thread *t;
 	unsigned slot = 0;
 
-	pthread_mutex_lock(&lock);
-	t = take_slot(&slot);
-	pthread_mutex_unlock(&lock);
 	threads[vcpu % VCPUS] = &untraced;
+	if (atomic_load(&h->stop))
+		return;
+	t = take_slot(&slot);
 	if (!t) {
 		plugin_note("more than 512 threads at a time: some were not recorded");
 		return;
 	}
-	t->pid = getpid();
 	t->tid = (int32_t)syscall(SYS_gettid);
 	t->prev = &sentinel;
 	t->timed = h->trace.mtc || h->trace.cyc;
@@ -603,10 +615,12 @@ static void begin_thread(unsigned vcpu)
 	lift_clock(t, atomic_load(&plugin.shared->clock));
 	t->before = t->told = thread_clock(t);
 	if (!plugin_output_begin(t, t->told)) {
+		t->pid = 0;
 		atomic_store(&t->state, THREAD_FREE);
 		return;
 	}
 	t->checkpoint = t->live;
+	atomic_store(&t->state, THREAD_ACTIVE);
 	message.pid = t->pid;
 	message.tid = t->tid;
 	message.tsc = t->told; /* of the first PSB+: nothing of it is earlier */
@@ -622,12 +636,30 @@ int32_t plugin_thread_id(unsigned vcpu)
 	return t ? t->tid : 0;
 }
 
+/*
+ * The thread's state is ours again, or still. false: the recorder has ended the
+ * trace, or is no longer there.
+ */
+static bool unpark(struct shared_thread *t)
+{
+	for (unsigned n = 0;; n++) {
+		uint32_t parked = PARK_PARKED;
+
+		if (atomic_compare_exchange_strong(&t->park, &parked, PARK_RUNS) ||
+		    parked == PARK_RUNS)
+			return true;
+		if (atomic_load(&plugin.shared->stop) || plugin.recorder_gone)
+			return false;
+		plugin_doze(n);
+	}
+}
+
 void plugin_on_exit(qemu_plugin_id_t id, unsigned vcpu)
 {
 	struct shared_thread *t = thread_of(vcpu);
 
 	(void)id;
-	if (t && t != &untraced) {
+	if (t && t != &untraced && unpark(t)) {
 		t->checkpoint = t->live;
 		t->busy = 1;
 		atomic_signal_fence(memory_order_seq_cst);
@@ -640,18 +672,144 @@ void plugin_on_exit(qemu_plugin_id_t id, unsigned vcpu)
 		threads[vcpu % VCPUS] = NULL;
 }
 
-/* A forked child is not recorded: the shared memory is its parent's. */
+/*
+ * fork. What the plugin knows of the process's memory must be what the child
+ * gets, and `forking.time` must divide the changes that the child has from those
+ * that its parent makes later: so nothing changes in between.
+ */
+static struct {
+	int32_t pid, tid;
+	uint64_t time;
+} forking;
+
+static void before_fork(void)
+{
+	plugin_code_lock();
+	plugin_output_lock();
+	if (plugin.recorder_gone)
+		return;
+	forking.pid = getpid();
+	forking.tid = (int32_t)syscall(SYS_gettid);
+	forking.time = plugin_change_time();
+}
+
+static void in_parent(void)
+{
+	plugin_output_unlock(false);
+	plugin_code_unlock(false);
+}
+
+/* Is our number the one that the recorder knows us by? Not in a PID namespace of our own. */
+static bool has_own_number(void)
+{
+	char text[32];
+	ssize_t n = readlink("/proc/self", text, sizeof(text) - 1);
+
+	text[n < 0 ? 0 : n] = '\0';
+	return n < 0 ? getpid() > 1 : atoi(text) == getpid();
+}
+
+/* The threads are the parent's, and so are their slots. Ours begins with the next block. */
 static void in_child(void)
 {
-	plugin_stop();
-	pthread_mutex_init(&lock, NULL);
-	plugin.recorder_gone = true;
+	struct shared_message message = {.type = MESSAGE_FORK};
+
+	plugin_output_unlock(true);
+	plugin_code_unlock(true);
+	if (plugin.recorder_gone)
+		return;
+	for (unsigned i = 0; i < VCPUS; i++)
+		if (threads[i])
+			threads[i] = NULL;
+	if (!has_own_number()) {
+		plugin_note("a child in a PID namespace of its own was not recorded");
+		plugin.recorder_gone = true;
+		plugin_stop();
+		return;
+	}
+	plugin.birth = forking.time;
+	message.pid = message.tid = getpid();
+	message.tsc = forking.time;
+	message.value = (uint64_t)forking.pid;
+	message.address = (uint64_t)forking.tid;
+	plugin_send(&message, "");
 }
 
 void plugin_trace_init(void)
 {
 	untraced.prev = &sentinel;
-	pthread_atfork(NULL, NULL, in_child);
+	pthread_atfork(before_fork, in_parent, in_child);
+}
+
+/* What the recorder wants */
+
+static void leave_for_good(struct shared_thread *t, unsigned vcpu)
+{
+	threads[vcpu % VCPUS] = &untraced;
+	t->busy = 0;
+	if (plugin.recorder_gone)
+		plugin_stop();
+}
+
+/* In the kernel. While nothing is traced the processor is told everything, and counts nothing. */
+static void follow_pause(struct shared_thread *t, bool paused)
+{
+	struct ptah_model *m = &t->live.m;
+
+	if (!paused) {
+		lift_clock(t, atomic_load_explicit(&plugin.shared->clock, memory_order_relaxed));
+		t->told = thread_clock(t);
+		t->before = t->told;
+		if (m->clock.tsc < t->told)
+			ptah_model_set_tsc(m, t->told);
+	}
+	t->paused = paused;
+	plugin_output_pause(t, paused);
+	t->general = paused || t->timed || plugin.shared->filter_count;
+}
+
+/* In between two blocks: there and back, as an interrupt. */
+static void change_pause(struct shared_thread *t, bool paused)
+{
+	struct shared_state *s = &t->live;
+	struct ptah_model_transfer there = {
+	    .kind = PTAH_MODEL_INTERRUPT, .ip = s->m.program.ip, .to = PLUGIN_KERNEL_IP};
+	struct ptah_model_transfer back = {
+	    .kind = PTAH_MODEL_IRET, .ip = PLUGIN_KERNEL_IP, .to = s->m.program.ip};
+	bool traced = s->m.packet_en;
+
+	ptah_model_context(&s->m, &back.after);
+	there.after = back.after;
+	there.after.cpl = 0;
+	ptah_model_transfer(&s->m, &there);
+	follow_pause(t, paused);
+	ptah_model_transfer(&s->m, &back);
+	if (!traced && s->m.packet_en)
+		account_run(s, s->next_ip, back.to);
+}
+
+/* Between two blocks. false: the thread's trace is over. */
+static bool heed(struct shared_thread *t)
+{
+	const struct shared_header *h = plugin.shared;
+
+	if (atomic_load(&h->stop)) {
+		t->busy = 0;
+		atomic_store(&t->state, THREAD_ENDED);
+		return false;
+	}
+	if (atomic_load(&h->hold)) {
+		t->busy = 0;
+		atomic_store(&t->park, PARK_PARKED);
+		for (unsigned n = 0; atomic_load(&h->hold) && !plugin.recorder_gone; n++)
+			plugin_doze(n);
+		if (!unpark(t))
+			return false;
+		t->busy = 1;
+	}
+	if (atomic_load(&h->paused) != t->paused)
+		change_pause(t, !t->paused);
+	return true;
 }
 
 /* System calls: prev has ended with one. */
@@ -660,16 +818,16 @@ void plugin_before_syscall(unsigned vcpu)
 	struct shared_thread *t = thread_of(vcpu);
 	const struct block *prev;
 
-	if (!t || t == &untraced)
+	if (!t || t == &untraced || in_kernel(t))
 		return;
 	t->busy = 1;
 	atomic_signal_fence(memory_order_seq_cst);
 	prev = t->prev;
-	if (!in_kernel(t))
-		leave_by(t, prev);
+	leave_by(t, prev);
 	tell_clock(thread_clock(t));
 	atomic_signal_fence(memory_order_seq_cst);
 	t->busy = 0;
+	atomic_store(&t->park, PARK_PARKED);
 }
 
 /* Before QEMU looks up what runs next: it may be in what has been mapped by now. */
@@ -696,18 +854,28 @@ static bool is_step(const struct block *prev, const struct block *cur)
 	       !(prev->kind == PTAH_INSN_OTHER && cur->start == prev->end);
 }
 
-NOINLINE static void on_block_slow(struct shared_thread *t, const struct block *prev,
-				   const struct block *cur, const uint64_t *env)
+/* From the kernel. false: the thread's trace is over. */
+static bool begin_or_return(struct shared_thread *t, const struct block *cur)
+{
+	const struct shared_header *h = plugin.shared;
+
+	if (!unpark(t))
+		return false;
+	if (t->general)
+		plugin_output_refresh(t);
+	if (atomic_load_explicit(&h->paused, memory_order_relaxed) != t->paused)
+		follow_pause(t, !t->paused);
+	enter(t, cur);
+	return true;
+}
+
+/* How the program came from `prev` to `cur`. */
+static void explain(struct shared_thread *t, const struct block *prev, const struct block *cur,
+		    const uint64_t *env)
 {
 	struct signal_frame frame;
 
-	if (t->general)
-		plugin_output_refresh(t);
-	if (prev->slow & BLOCK_SENTINEL) {
-		if (cur->slow & BLOCK_VSYSCALL)
-			return;
-		enter(t, cur);
-	} else if (cur->slow & BLOCK_HANDLER && read_signal_frame(env, &frame)) {
+	if (cur->slow & BLOCK_HANDLER && read_signal_frame(env, &frame)) {
 		on_signal(t, prev, &frame, cur);
 	} else if (prev->kind == KIND_KERNEL) {
 		leave_by(t, prev);
@@ -727,10 +895,34 @@ NOINLINE static void on_block_slow(struct shared_thread *t, const struct block *
 	} else {
 		on_loss(t, prev, cur);
 	}
+}
+
+/* false: the thread's trace is over. */
+NOINLINE static bool on_block_slow(struct shared_thread *t, const struct block *prev,
+				   const struct block *cur, const uint64_t *env)
+{
+	if (prev->slow & BLOCK_SENTINEL) {
+		if (cur->slow & BLOCK_VSYSCALL)
+			return true;
+		if (!begin_or_return(t, cur))
+			return false;
+	} else {
+		if (t->general)
+			plugin_output_refresh(t);
+		explain(t, prev, cur, env);
+	}
 	if (cur->slow & BLOCK_CHANGED && !in_kernel(t) && t->told < cur->change) {
 		ptah_model_stand(&t->live.m, cur->start);
 		reach(t, cur->change);
 	}
+	return true;
+}
+
+/* Where it may be more than the room that is out. false: the thread's trace is over. */
+NOINLINE static bool attend_and_heed(struct shared_thread *t, bool may_psb)
+{
+	attend(t, may_psb);
+	return heed(t);
 }
 
 /* Called from the trampoline below. */
@@ -742,7 +934,7 @@ __attribute__((used)) static void on_block(unsigned vcpu, const struct block *cu
 
 	if (UNLIKELY(!t)) {
 		if (!env_checked)
-			check_env(env);
+			begin_process(env);
 		begin_thread(vcpu);
 		t = threads[vcpu % VCPUS];
 	}
@@ -754,12 +946,16 @@ __attribute__((used)) static void on_block(unsigned vcpu, const struct block *cu
 	if (LIKELY(!(prev->slow | cur->slow | t->general)) &&
 	    LIKELY(pass_by(t, prev, cur->start, false)))
 		t->prev = cur;
-	else
-		on_block_slow(t, prev, cur, env);
-	if (UNLIKELY(t->live.m.g.out >= t->live.m.limit))
-		attend(t, !(prev->kind == KIND_REP && cur->start == prev->target));
+	else if (!on_block_slow(t, prev, cur, env))
+		goto over;
+	if (UNLIKELY(t->live.m.g.out >= t->live.m.limit) &&
+	    !attend_and_heed(t, !(prev->kind == KIND_REP && cur->start == prev->target)))
+		goto over;
 	atomic_signal_fence(memory_order_seq_cst);
 	t->busy = 0;
+	return;
+over:
+	leave_for_good(t, vcpu);
 }
 
 /* QEMU passes (vcpu, user); rbp, which it keeps the CPU state in, becomes the third argument. */
