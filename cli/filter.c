@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 struct parser {
 	const struct command *command;
 	const char *text, *at, *program;
+	bool kernel; /* whose names they are where no file is said */
 	struct ptah_symbols *symbols;
 };
 
@@ -107,13 +109,88 @@ static int take_place(struct parser *p, struct place *place)
 	return EXIT_OK;
 }
 
-/* The function a place names, in filter->path. */
+/* The next line of /proc/kallsyms. `name` has room for NAME_MAX_BYTES. */
+static bool read_kernel_symbol(FILE *f, uint64_t *address, char *name)
+{
+	char line[NAME_MAX_BYTES + 64], type;
+
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%" SCNx64 " %c %1023s", address, &type, name) == 3)
+			return true;
+	}
+	return false;
+}
+
+/* How many kernel symbols have the name; the address of the one that is meant. */
+static unsigned count_kernel_symbols(FILE *f, const char *wanted, unsigned which, uint64_t *start)
+{
+	char name[NAME_MAX_BYTES];
+	uint64_t address;
+	unsigned n = 0;
+
+	while (read_kernel_symbol(f, &address, name)) {
+		if (strcmp(name, wanted) != 0)
+			continue;
+		if (n == which)
+			*start = address;
+		n++;
+	}
+	return n;
+}
+
+/* A symbol has no size there: it goes on to the next one. */
+static uint64_t kernel_symbol_end(FILE *f, uint64_t start)
+{
+	char name[NAME_MAX_BYTES];
+	uint64_t address, end = UINT64_MAX;
+
+	rewind(f);
+	while (read_kernel_symbol(f, &address, name))
+		if (address > start && address < end)
+			end = address;
+	return end;
+}
+
+static int find_kernel_function(struct parser *p, const struct place *place,
+				struct ptah_symbol *symbol)
+{
+	const unsigned which = place->number ? (unsigned)place->number - 1 : 0;
+	FILE *f = fopen("/proc/kallsyms", "re");
+	uint64_t start = 0, end;
+	unsigned n;
+
+	if (!f)
+		return fail(p->command, "--filter: /proc/kallsyms: %s", strerror(errno));
+	n = count_kernel_symbols(f, place->name, which, &start);
+	end = start ? kernel_symbol_end(f, start) : 0;
+	fclose(f);
+	if (!n)
+		return fail(p->command, "--filter: the kernel has no symbol '%s'", place->name);
+	if (which >= n || (n > 1 && !place->number))
+		return fail(
+		    p->command,
+		    "--filter: the kernel has %u symbols '%s': say which, '%s#1' to '%s#%u'", n,
+		    place->name, place->name, place->name, n);
+	if (!start || end == UINT64_MAX)
+		return fail(p->command,
+			    "--filter: the kernel hides the address of '%s': run as root, or lower "
+			    "kernel.kptr_restrict (sysctl)",
+			    place->name);
+	symbol->start = start;
+	symbol->size = end - start;
+	return EXIT_OK;
+}
+
+/* The function a place names, in filter->path, or without one the kernel's. */
 static int find_function(struct parser *p, const struct ptah_record_filter *filter,
 			 const struct place *place, struct ptah_symbol *symbol)
 {
 	unsigned which = place->number ? (unsigned)place->number - 1 : 0;
-	int n = ptah_symbols_find(p->symbols, filter->path, place->name, which, symbol);
+	int n;
 
+	if (!filter->path)
+		return find_kernel_function(p, place, symbol);
+	n = ptah_symbols_find(p->symbols, filter->path, place->name, which, symbol);
 	if (n < 0)
 		return fail(p->command, "--filter: %s: %s", filter->path, ptah_strerror(n));
 	if (n == 0)
@@ -164,9 +241,9 @@ static int resolve(struct parser *p, struct ptah_record_filter *filter, const st
 		return EXIT_OK;
 	}
 	if (*start->name) {
-		if (!filter->path)
+		if (!filter->path && !p->kernel)
 			filter->path = p->program ? strdup(p->program) : NULL;
-		if (!filter->path)
+		if (!filter->path && !p->kernel)
 			return complain(p, "whose symbol? Say '@FILE'");
 		return resolve_symbols(p, filter, start, end);
 	}
@@ -214,10 +291,10 @@ static int parse_one(struct parser *p, struct ptah_record_filter *filter)
 	return status;
 }
 
-int filters_parse(const struct command *command, const char *text, const char *program,
+int filters_parse(const struct command *command, const char *text, const char *program, bool kernel,
 		  struct filters *filters)
 {
-	struct parser p = {command, text, text, program, NULL};
+	struct parser p = {command, text, text, program, kernel, NULL};
 	int status = EXIT_OK;
 
 	filters->count = 0;

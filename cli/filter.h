@@ -12,10 +12,11 @@ struct filters {
 
 /*
  * "ACTION START[/SIZE or /END] [@FILE]", several with commas between them; see
- * ptah-record(1). `program`: the file of names without @FILE. Returns an exit
- * code, the message printed. filters_free() in any case.
+ * ptah-record(1). `program`: the file of names without @FILE; `kernel`: they
+ * are the kernel's. Returns an exit code, the message printed. filters_free() in
+ * any case.
  */
-int filters_parse(const struct command *command, const char *text, const char *program,
+int filters_parse(const struct command *command, const char *text, const char *program, bool kernel,
 		  struct filters *filters);
 void filters_free(struct filters *filters);
 

@@ -389,7 +389,8 @@ static void tell_metadata(struct run *run)
 {
 	struct ptah_record_metadata m = {.size = sizeof(m)};
 
-	if (run->options->verbose && ptah_recorder_metadata(run->r, &m) >= 0)
+	if (run->options->verbose && ptah_recorder_metadata(run->r, &m) >= 0 &&
+	    (*m.vendor || m.rtit_ctl))
 		say(run,
 		    "processor %s %u/%u/%u, IA32_RTIT_CTL 0x%" PRIx64
 		    ", time_shift %u, time_mult %" PRIu32 ", time_zero %" PRIu64,

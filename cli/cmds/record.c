@@ -243,9 +243,9 @@ static int set_filters(const struct options *o, struct ptah_record_config *confi
 
 	if (!o->filter)
 		return EXIT_OK;
-	status =
-	    filters_parse(&command_record, o->filter,
-			  find_program(config, program, sizeof(program)) ? program : NULL, filters);
+	status = filters_parse(&command_record, o->filter,
+			       find_program(config, program, sizeof(program)) ? program : NULL,
+			       config->kernel && !config->user, filters);
 	config->filters = filters->items;
 	config->filter_count = filters->count;
 	return status;

@@ -574,4 +574,5 @@ const struct recorder_backend recorder_ptrace = {
     .snapshot = take_snapshot,
     .stop = stop,
     .close = close_recorder,
+    .timer = true,
 };

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The interface of record.h: picks a recorder and sees to the order of calls. */
+#include "record/command.h"
 #include "record/recorder.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #define POLL_MS 100
 
@@ -268,6 +271,54 @@ static int status_of(enum ptah_record_problem problem)
 	}
 }
 
+/* The command that says how long to record, where the backend has nothing to do with it */
+
+static bool has_timer(const struct ptah_recorder *r)
+{
+	return r->backend->timer && r->config.target != PTAH_RECORD_COMMAND && r->config.argv &&
+	       r->config.argv[0];
+}
+
+static enum ptah_record_problem check_timer(const struct ptah_recorder *r, struct ptah_message *why)
+{
+	char *path = has_timer(r) ? command_find(r->config.argv[0]) : NULL;
+	bool found = path && access(path, X_OK) == 0;
+
+	free(path);
+	return found || !has_timer(r) ? PTAH_RECORD_FINE
+				      : recorder_refuse(why, PTAH_RECORD_NO_TARGET,
+							"%s: command not found", r->config.argv[0]);
+}
+
+static int start_timer(struct ptah_recorder *r)
+{
+	if (!has_timer(r))
+		return 0;
+	r->timer = fork();
+	if (r->timer == 0) {
+		execvp(r->config.argv[0], r->config.argv);
+		_exit(127);
+	}
+	if (r->timer < 0) {
+		r->timer = 0;
+		return recorder_fail(r, PTAH_RECORD_NO_MEMORY, PTAH_E_SYSTEM,
+				     "%s cannot be started: %s", r->config.argv[0],
+				     strerror(errno));
+	}
+	r->status.pid = r->timer;
+	return 0;
+}
+
+static bool is_over(struct ptah_recorder *r)
+{
+	if (!r->timer || waitpid(r->timer, &r->status.wait_status, WNOHANG) != r->timer)
+		return false;
+	r->timer = r->status.pid = 0;
+	return true;
+}
+
+/* Opening */
+
 static int refuse(enum ptah_record_problem reason, const struct ptah_message *text,
 		  enum ptah_record_problem *problem, struct ptah_message *why, int status)
 {
@@ -302,6 +353,8 @@ int recorder_new(const struct recorder_backend *backend, const struct ptah_recor
 	r->status.wait_status = -1;
 	r->backend = backend;
 	reason = backend ? backend->check(config, &text) : choose(r, &text);
+	if (!reason)
+		reason = check_timer(r, &text);
 	if (reason) {
 		free(r);
 		return refuse(reason, &text, problem, why, status_of(reason));
@@ -333,6 +386,8 @@ int ptah_recorder_start(struct ptah_recorder *r)
 		return PTAH_E_INVAL;
 	r->state = RECORDER_STARTED;
 	status = r->backend->start(r);
+	if (status >= 0)
+		status = start_timer(r);
 	r->status.running = status >= 0;
 	return status < 0 ? status : r->error;
 }
@@ -347,7 +402,7 @@ int ptah_recorder_poll(struct ptah_recorder *r, int timeout_ms)
 		return r->error;
 	if (r->state != RECORDER_STARTED || !r->status.running)
 		return 0;
-	status = r->backend->poll(r, timeout_ms);
+	status = is_over(r) ? 0 : r->backend->poll(r, timeout_ms);
 	r->status.running = status > 0;
 	return r->error < 0 ? r->error : status;
 }
@@ -489,7 +544,9 @@ int ptah_record(const struct ptah_record_config *config, struct ptah_record_stat
 		;
 	if (status >= 0)
 		status = ptah_recorder_finish(r);
-	/* A failure ends the recording, not the command. */
+	/* A failure ends the recording, not the command; one that measures time ends with it. */
+	if (r->status.pid && config->target != PTAH_RECORD_COMMAND)
+		kill(r->status.pid, SIGTERM);
 	while (r->status.pid && waitpid(r->status.pid, &r->status.wait_status, 0) < 0 &&
 	       errno == EINTR)
 		;

@@ -29,6 +29,9 @@ struct recorder_backend {
 	/* Takes the rest. What runs goes on untraced. Once, and only after start(). */
 	int (*stop)(struct ptah_recorder *r);
 	void (*close)(struct ptah_recorder *r);
+	/* It has nothing to do with a command that only says how long to record: record.c
+	 * starts it. */
+	bool timer;
 };
 
 enum recorder_state {
@@ -46,7 +49,8 @@ struct ptah_recorder {
 	struct ptah_record_status status;
 	struct ptah_record_metadata metadata;
 	enum recorder_state state;
-	int error; /* the first failure */
+	int32_t timer; /* the command that says how long, if it is ours; 0: none */
+	int error;     /* the first failure */
 	enum ptah_record_problem problem;
 	struct ptah_message why;
 	char choice[1200];

@@ -74,3 +74,17 @@ grep -q "\"instructions\": *$instructions\>" verified || { cat said verified; ex
 [ "$(./counts twice once true.data)" = "$((2 * instructions)) instructions" ]
 [ "$(./counts again twice)" = "$((2 * instructions)) instructions" ]
 cmp twice again
+
+# Into memory: as many bytes as were counted, a thread's from a PSB on, and no file.
+rm -f perf.data
+./tracer sh -c 'echo hello; exit 3' >said
+grep -q '^hello$' said
+grep -q '^recorder [a-z]*, family .* [1-9][0-9]* records, 0 times trace was lost$' said || { cat said; exit 1; }
+awk '/^thread/ { n += $3; psb += $5 == "beginning"; threads++ } /^[0-9]+ bytes$/ { total = $1 }
+	END { exit !(threads && psb == threads && n == total && n > 1000) }' said || { cat said; exit 1; }
+[ ! -e perf.data ]
+# What is in the way has a name, a sentence and an advice.
+status=0
+./tracer ./no-such-command 2>said || status=$?
+[ "$status" = 1 ] && grep -q '^NO_TARGET: ./no-such-command: no such program$' said || { cat said; exit 1; }
+[ "$(wc -l <said)" = 2 ]

@@ -134,6 +134,20 @@ wrong 'one plain file' -z
 wrong 'one plain file' --switch-output=1G
 right --switch-events -i -v
 
+# The kernel's own names, with /k alone.
+kernel_symbol() # SENTENCE FILTER
+{
+	"$PTAH" record --dry-run -e intel_pt//k --filter "$2" true 2>errors.txt || :
+	grep -q "$1" errors.txt || fail "--filter $2: '$1' is not in: $(cat errors.txt)"
+}
+if [ -r /proc/kallsyms ]; then
+	kernel_symbol "the kernel has no symbol 'no_such_symbol'" 'filter no_such_symbol'
+	if grep -q '^0*[1-9a-f][0-9a-f]* T schedule$' /proc/kallsyms; then
+		"$PTAH" record --dry-run -e intel_pt//k --filter 'filter schedule' true 2>errors.txt || :
+		! grep -q -e '--filter' errors.txt || fail "a kernel's function: $(cat errors.txt)"
+	fi
+fi
+
 status=0
 "$PTAH" record 2>errors.txt || status=$?
 [ "$status" = 2 ] || fail "nothing to record: status $status"

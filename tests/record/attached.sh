@@ -1,0 +1,69 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# ptah record -p: until the command has ended, until Ctrl-C, or until the process has ended; and
+# the process goes on.
+. "$PTAH_SOURCE/tests/record/common.sh"
+
+rm -f end perf.data perf.data.old
+sh -c 'while [ ! -e end ]; do :; done; exit 6' &
+process=$!
+trap 'kill $process 2>/dev/null || :' EXIT
+
+"$PTAH" record --dry-run -p $process 2>errors.txt || {
+	grep -q -e 'ptrace_scope' -e 'not permitted' -e 'PTRACE' errors.txt &&
+		skip "no process can be traced here: $(head -1 errors.txt)"
+	fail "-p: $(cat errors.txt)"
+}
+grep -q 'with the recorder' errors.txt || fail "which recorder? $(cat errors.txt)"
+
+# The command says how long; its status counts when it exits.
+status=0
+timeout 60 "$PTAH" record -p $process -- sh -c 'sleep 1; exit 4' 2>errors.txt || status=$?
+[ "$status" = 4 ] || fail "status $status, not the command's 4: $(cat errors.txt)"
+grep -q 'MB of trace.*1 thread written to perf.data' errors.txt || fail "$(cat errors.txt)"
+kill -0 $process || fail "the process ended"
+! grep -q 'ptah record.* 0.000 MB' errors.txt || fail "nothing was recorded: $(cat errors.txt)"
+"$PTAH" report >report.txt 2>notes.txt || fail "$(cat report.txt notes.txt)"
+
+# Ctrl-C ends it at once, and the command with it.
+rm -f pid
+"$PTAH" record -p $process -- sh -c 'echo $$ >pid; exec sleep 100' 2>errors.txt &
+recorder=$!
+while [ ! -s pid ]; do sleep 0.05; done
+sleep 0.5
+kill -TERM $recorder
+status=0
+wait $recorder || status=$?
+[ "$status" = 0 ] || fail "SIGTERM: status $status, not 0: $(cat errors.txt)"
+kill -0 "$(cat pid)" 2>/dev/null && fail "the command that measured time goes on"
+"$PTAH" report >report.txt 2>notes.txt || fail "after SIGTERM: $(cat report.txt notes.txt)"
+
+# Without a command until the process ends; as a thread; and paused for the first moments.
+for options in "-p $process" "-t $process" "-p $process -D 300"; do
+	rm -f end
+	[ "$options" = "-p $process" ] || {
+		sh -c 'while [ ! -e end ]; do :; done; exit 6' &
+		process=$!
+		options=$(echo "$options" | sed "s/^\(-.\) [0-9]*/\1 $process/")
+	}
+	# shellcheck disable=SC2086
+	timeout 60 "$PTAH" record $options 2>errors.txt &
+	recorder=$!
+	sleep 1
+	: >end
+	status=0
+	wait $recorder || status=$?
+	[ "$status" = 0 ] || fail "$options: status $status, not 0: $(cat errors.txt)"
+	status=0
+	wait $process || status=$?
+	[ "$status" = 6 ] || fail "$options: the process ended with $status, not 6"
+	"$PTAH" report >report.txt 2>notes.txt || fail "$options: $(cat report.txt notes.txt)"
+done
+
+# Who is not there.
+status=0
+"$PTAH" record -p $process 2>errors.txt || status=$?
+[ "$status" = 1 ] || fail "a process that has ended: status $status"
+status=0
+"$PTAH" record -p $$ -- ./no-such-command 2>errors.txt || status=$?
+[ "$status" = 1 ] && grep -q 'no-such-command' errors.txt || fail "no command: $(cat errors.txt)"
