@@ -85,6 +85,14 @@ done
 sum() { awk -F'\t' 'FNR > 1 { n += $2 } END { print n }' "$@"; }
 [ "$(sum cpu.report)" = "$(sum a.report b.report)" ] || fail "report: other sums"
 
+"$PTAH" stat -q cpu.data >cpu.stat
+for file in a b; do
+	"$PTAH" verify --format=tsv $file.data 2>/dev/null |
+		awk -F'\t' 'NR > 1 { print "process", $1, $4, "instructions" }'
+done >expected
+awk '/process/ { print $1, $2, $3, $4 }' cpu.stat | sort | diff - expected >/dev/null ||
+	fail "stat: $(grep process cpu.stat) and not $(cat expected)"
+
 command -v perf >/dev/null || skip "no perf (Debian: linux-perf) to write recordings; the rest is as it should be"
 perf record -e dummy -o own.data true >perf.err 2>&1 ||
 	skip "perf records nothing here: $(tail -1 perf.err); the rest is as it should be"

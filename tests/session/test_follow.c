@@ -508,6 +508,66 @@ static void no_switches_are_told(void **state)
 	ptah_session_close(s);
 }
 
+static unsigned random_number(unsigned *seed)
+{
+	*seed = *seed * 1103515245 + 12345;
+	return *seed >> 8;
+}
+
+/*
+ * Runs and switches by chance, with time stamps by chance: what is counted for a
+ * process is what it ran, or less, and then it is told that some is missing.
+ */
+static void by_chance(void **state)
+{
+	unsigned exact = 0, told = 0;
+
+	(void)state;
+	for (unsigned round = 0; round < 300; round++) {
+		unsigned seed = round, often = 1 + round % 5;
+		uint64_t tsc = 1000, expected[2] = {0};
+		struct ran ran;
+		struct made m;
+		int32_t now = 7;
+
+		begin(&m);
+		stamp(&m, tsc);
+		for (unsigned i = 0; i < 40; i++) {
+			unsigned n = random_number(&seed) % 9;
+
+			tsc += 1 + random_number(&seed) % 50;
+			if (random_number(&seed) % 4 == 0) {
+				switches(&m, now, 15 - now, 4 * tsc);
+				now = 15 - now;
+			}
+			tsc += 1 + random_number(&seed) % 50;
+			if (random_number(&seed) % 16 == 0)
+				stamp(&m, 4 * tsc);
+			if (random_number(&seed) % often == 0)
+				jumps_at(&m, 4 * ++tsc, n);
+			else
+				jumps(&m, n);
+			expected[now - 7] += (now == 7 ? 3u : 2u) * n;
+		}
+		stamp(&m, 4 * tsc + 400);
+		ran = check(&m);
+		if (!ran.errors) {
+			assert_int_equal(ran.insns[7], expected[0]);
+			assert_int_equal(ran.insns[8], expected[1]);
+			exact++;
+		} else {
+			assert_true(ran.nobody > 0);
+			assert_true(ran.insns[7] <= expected[0]);
+			assert_true(ran.insns[8] <= expected[1]);
+			told++;
+		}
+		assert_int_equal(ran.insns[0], 0);
+		/* With a stamp in each run nothing is in doubt. */
+		assert_true(often > 1 || !ran.errors);
+	}
+	assert_true(exact >= 60 && told > 60);
+}
+
 /* The kernel: nop; nop; iretq. The users: nop; syscall. Its code is everyone's. */
 #define KERNEL UINT64_C(0xffffffff81000000)
 
@@ -636,6 +696,7 @@ int main(void)
 	    cmocka_unit_test(process_without_maps),
 	    cmocka_unit_test(switch_in_what_was_lost),
 	    cmocka_unit_test(no_switches_are_told),
+	    cmocka_unit_test(by_chance),
 	    cmocka_unit_test(traced_kernel),
 	};
 
