@@ -22,9 +22,9 @@ struct scout {
 	bool done;
 	uint64_t safe;
 	uint64_t now; /* it is later than this */
-	bool away;   /* not in user code ... */
-	bool kernel; /* ... but in traced kernel code */
-	bool moved;  /* CR3 has changed on this stay */
+	bool away;    /* not in user code ... */
+	bool kernel;  /* ... but in traced kernel code */
+	bool moved;   /* CR3 has changed on this stay */
 	uint64_t cr3;
 	struct stays stays;
 	struct scout_cut cuts[8]; /* one item leads to four at most */
