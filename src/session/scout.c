@@ -21,10 +21,11 @@ struct scout {
 	size_t next_piece;
 	bool done;
 	uint64_t safe;
-	uint64_t now; /* it is later than this */
-	bool away;    /* not in user code ... */
-	bool kernel;  /* ... but in traced kernel code */
-	bool moved;   /* CR3 has changed on this stay */
+	uint64_t now;  /* it is later than this */
+	uint64_t left; /* user code was left after this */
+	bool away;     /* not in user code ... */
+	bool kernel;   /* ... but in traced kernel code */
+	bool moved;    /* CR3 has changed on this stay */
 	uint64_t cr3;
 	struct stays stays;
 	struct scout_cut cuts[8]; /* one item leads to four at most */
@@ -93,9 +94,13 @@ static void decide(struct scout *s, const struct turn *turn)
 	s->stays = (struct stays){0};
 }
 
+/* The next switch may have been in the stay that ends here, which had begun when it began. */
 static void add_stay(struct scout *s, uint64_t end)
 {
 	struct stays *stays = &s->stays;
+
+	if (s->next_turn == s->turn_count || s->left > s->turns[s->next_turn].from)
+		return;
 
 	if (!stays->count++)
 		stays->first = end;
@@ -131,13 +136,15 @@ static void on_time(struct scout *s, uint64_t time, uint64_t offset)
 /* Back in user code. */
 static void come_back(struct scout *s, uint64_t time, uint64_t offset)
 {
-	if (s->away && s->next_turn < s->turn_count) {
+	if (s->away) {
 		add_stay(s, offset);
 		if (is_due(s, time)) {
-			decide(s, take_turn(s, time));
+			if (s->stays.count)
+				decide(s, take_turn(s, time));
+			else
+				add_cut(s, offset, take_turn(s, time), true);
 			/* The next switch may be on the same stay. */
-			if (s->next_turn < s->turn_count)
-				add_stay(s, offset);
+			add_stay(s, offset);
 		}
 	}
 	s->away = s->kernel = s->moved = false;
@@ -145,6 +152,8 @@ static void come_back(struct scout *s, uint64_t time, uint64_t offset)
 
 static void go_away(struct scout *s, bool kernel)
 {
+	if (!s->away)
+		s->left = s->now;
 	s->moved = s->moved && s->away;
 	s->away = true;
 	s->kernel = kernel;

@@ -508,10 +508,50 @@ static void no_switches_are_told(void **state)
 	ptah_session_close(s);
 }
 
+/*
+ * As perf records a command and its children: each leaves alone and comes alone,
+ * and tracing begins anew, with a stamp, before the record of the one that comes.
+ */
+static void threads_that_come_alone(void **state)
+{
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	build_switch(&m.file, true, 7, 7, -1, -1, 250);
+	build_switch(&m.file, false, 8, 8, -1, -1, 350);
+	stamp(&m, 200);
+	jumps(&m, 5);
+	jumps(&m, 6);
+	/* Which stays were before 250 is not known, but this one was until 300. */
+	stamp(&m, 300);
+	jumps(&m, 7);
+	jumps(&m, 9);
+	jumps_at(&m, 400, 3);
+	stamp(&m, 500);
+	ran = check(&m);
+	assert_int_equal(ran.errors, 0);
+	assert_int_equal(ran.insns[7], 3 * (5 + 6));
+	assert_int_equal(ran.insns[8], 2 * (7 + 9 + 3));
+}
+
 static unsigned random_number(unsigned *seed)
 {
 	*seed = *seed * 1103515245 + 12345;
 	return *seed >> 8;
+}
+
+/* One leaves, and the other comes some time later, perhaps behind a stamp. */
+static uint64_t switch_alone(struct made *m, unsigned *seed, int32_t now, uint64_t tsc)
+{
+	build_switch(&m->file, true, now, now, -1, -1, 4 * tsc);
+	tsc += 1 + random_number(seed) % 50;
+	if (random_number(seed) % 2)
+		stamp(m, 4 * tsc);
+	tsc += 1 + random_number(seed) % 50;
+	build_switch(&m->file, false, 15 - now, 15 - now, -1, -1, 4 * tsc);
+	return tsc;
 }
 
 /*
@@ -537,7 +577,10 @@ static void by_chance(void **state)
 
 			tsc += 1 + random_number(&seed) % 50;
 			if (random_number(&seed) % 4 == 0) {
-				switches(&m, now, 15 - now, 4 * tsc);
+				if (round & 1)
+					tsc = switch_alone(&m, &seed, now, tsc);
+				else
+					switches(&m, now, 15 - now, 4 * tsc);
 				now = 15 - now;
 			}
 			tsc += 1 + random_number(&seed) % 50;
@@ -696,6 +739,7 @@ int main(void)
 	    cmocka_unit_test(process_without_maps),
 	    cmocka_unit_test(switch_in_what_was_lost),
 	    cmocka_unit_test(no_switches_are_told),
+	    cmocka_unit_test(threads_that_come_alone),
 	    cmocka_unit_test(by_chance),
 	    cmocka_unit_test(traced_kernel),
 	};
