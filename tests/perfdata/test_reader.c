@@ -315,7 +315,10 @@ static void end_two_events(struct perfdata_buffer *b)
 	perfdata_put32(b, 2);
 	perfdata_put32(b, 120);
 	for (unsigned i = 0; i < 2; i++) {
-		perfdata_put(b, b->bytes + 120 + 136 * i, 120);
+		uint8_t attr[120];
+
+		memcpy(attr, b->bytes + 120 + 136 * i, sizeof(attr));
+		perfdata_put(b, attr, sizeof(attr));
 		perfdata_put32(b, 1);
 		perfdata_put_header_string(b, i ? "sched:sched_switch" : "intel_pt//u");
 		perfdata_put64(b, 50 + i);
