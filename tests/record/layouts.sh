@@ -69,6 +69,8 @@ if command -v perf >/dev/null; then
 	perf_branches cpu.data >perf-branches
 	cmp branches perf-branches || fail "perf has other branches on one CPU: $(head -3 perf.err)"
 fi
+"$PTAH" script -q --jobs=2 --cpu=0 --branches --format=tsv cpu.data >jobs.branches
+[ "$(wc -l <jobs.branches)" -eq "$(($(wc -l <branches) + 1))" ] || fail "other branches with jobs"
 for jobs in 1 2; do
 	for by in blocks edges branches; do
 		for file in a b cpu; do
