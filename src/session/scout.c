@@ -20,6 +20,8 @@ struct scout {
 	const struct turn *turns;
 	size_t turn_count, next_turn;
 	struct ptah_event_decoder *events;
+	struct ptah_item items[256]; /* read */
+	size_t item_count, next_item;
 	size_t next_piece;
 	bool done;
 	uint64_t safe;
@@ -271,8 +273,7 @@ static void finish(struct scout *s)
 
 int scout_find(struct scout *s, uint64_t from, struct scout_cut *cut, uint64_t *safe)
 {
-	struct ptah_item item;
-	int n = 0;
+	int n;
 
 	while (s->next_cut == s->cut_count) {
 		s->next_cut = s->cut_count = 0;
@@ -280,13 +281,17 @@ int scout_find(struct scout *s, uint64_t from, struct scout_cut *cut, uint64_t *
 			*safe = UINT64_MAX;
 			return 0;
 		}
-		n = ptah_event_read(s->events, &item, 1);
-		if (n < 0)
-			return n;
-		if (n) {
-			on_item(s, &item);
+		if (s->next_item < s->item_count) {
+			on_item(s, &s->items[s->next_item++]);
 			continue;
 		}
+		n = ptah_event_read(s->events, s->items, ARRAY_SIZE(s->items));
+		if (n < 0)
+			return n;
+		s->next_item = 0;
+		s->item_count = (size_t)n;
+		if (n)
+			continue;
 		/* A piece has been read: what is before its last packet can be used. */
 		*safe = s->stays.count || s->stays.others ? s->stays.first : s->safe;
 		if (*safe > from)
