@@ -367,6 +367,31 @@ static void idle_and_threads(void **state)
 	assert_int_equal(ran.insns[9], 3 * 11);
 }
 
+/* A tracepoint's sample names threads alone: their processes are those that they are of. */
+static void threads_without_their_processes(void **state)
+{
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	build_fork(&m.file, 7, 9, 7, 7, 10);
+	build_switch(&m.file, true, 7, 7, -1, 8, 250);
+	build_switch(&m.file, true, 8, 8, -1, 9, 450);
+	stamp(&m, 200);
+	jumps_at(&m, 201, 5);
+	stamp(&m, 300);
+	jumps_at(&m, 301, 7);
+	stamp(&m, 500);
+	jumps_at(&m, 501, 11);
+	stamp(&m, 600);
+	ran = check(&m);
+	assert_int_equal(ran.errors, 0);
+	assert_int_equal(ran.insns[7], 3 * 5);
+	assert_int_equal(ran.insns[8], 2 * 7);
+	assert_int_equal(ran.insns[9], 3 * 11);
+}
+
 /* Memory changes at its time, whoever runs then. */
 static void memory_changes_while_another_runs(void **state)
 {
@@ -734,6 +759,7 @@ int main(void)
 	    cmocka_unit_test(switch_behind_the_last_stamp),
 	    cmocka_unit_test(switch_without_a_stay),
 	    cmocka_unit_test(idle_and_threads),
+	    cmocka_unit_test(threads_without_their_processes),
 	    cmocka_unit_test(memory_changes_while_another_runs),
 	    cmocka_unit_test(number_that_comes_back),
 	    cmocka_unit_test(process_without_maps),

@@ -356,6 +356,31 @@ static void snapshots_that_overlap(void **state)
 	ptah_session_close(s);
 }
 
+/* perf record --aux-sample: said to be what it is, and not that there is no trace. */
+static void trace_in_samples_is_refused(void **state)
+{
+	struct ptah_session *s = NULL;
+	struct ptah_message why = {""};
+	struct perfdata_buffer body = {0};
+	struct made m;
+
+	(void)state;
+	begin(&m);
+	store_le64(m.file.bytes + 112 + 24,
+		   PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_AUX);
+	perfdata_put64(&body, 8);
+	perfdata_put64(&body, 0);
+	build_record(&m.file, PERFDATA_SAMPLE, 0, &body, 7, 7, 1100);
+	build_end(&m.file, PERFDATA_FEATURE_ARCH, "x86_64");
+	build_file(m.path, m.file.bytes, m.file.size);
+	assert_int_equal(ptah_session_open(m.path, NULL, &s, &why), PTAH_E_UNSUPPORTED);
+	assert_non_null(strstr(why.text, m.path));
+	assert_non_null(strstr(why.text, "--aux-sample"));
+	unlink(m.path);
+	perfdata_buffer_free(&body);
+	perfdata_buffer_free(&m.file);
+}
+
 static void missing_piece_is_told(void **state)
 {
 	struct made m;
@@ -580,6 +605,7 @@ int main(void)
 	    cmocka_unit_test(fork_inherits_memory),
 	    cmocka_unit_test(padding_inside_a_packet_is_taken_out),
 	    cmocka_unit_test(snapshots_that_overlap),
+	    cmocka_unit_test(trace_in_samples_is_refused),
 	    cmocka_unit_test(missing_piece_is_told),
 	    cmocka_unit_test(file_cut_short),
 	    cmocka_unit_test(foreign_and_empty_recordings),
