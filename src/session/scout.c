@@ -277,7 +277,8 @@ int scout_find(struct scout *s, uint64_t from, struct scout_cut *cut, uint64_t *
 
 	while (s->next_cut == s->cut_count) {
 		s->next_cut = s->cut_count = 0;
-		if (s->safe == UINT64_MAX) {
+		/* Behind the last switch there is nothing to look for. */
+		if (s->safe == UINT64_MAX || s->next_turn == s->turn_count) {
 			*safe = UINT64_MAX;
 			return 0;
 		}
