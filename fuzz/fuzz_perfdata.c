@@ -2,7 +2,8 @@
 /*
  * Proves of recordings: any file is opened or refused with a sentence that
  * begins with its name; an open one answers every question, its streams'
- * pieces add up to their size, and decoding comes to an end.
+ * pieces add up to their size, and decoding comes to an end. The seeds reach
+ * pipe mode, compressed records, and a CPU's stream with context switches.
  *
  * Input: a perf.data file. Binaries it names are looked for in an empty folder.
  */
@@ -49,15 +50,18 @@ static void decode(const struct ptah_session *s, size_t index, const struct ptah
 	struct ptah_item items[64];
 	struct ptah_insn insns[64];
 	struct ptah_stream *stream;
+	struct ptah_thread thread;
 	uint64_t count = 0;
 	int n;
 
 	CHECK(!ptah_stream_new(s, index, &stream));
 	while ((n = ptah_stream_read(stream, items, 64)) > 0 && count < MAX_ITEMS) {
 		CHECK(n <= 64 && ptah_stream_offset(stream) <= info->bytes);
+		CHECK(!ptah_stream_thread(stream, &thread));
+		CHECK(info->tid < 0 || thread.tid == info->tid);
 		for (int i = 0; i < n; i++) {
 			CHECK(items[i].offset <= info->bytes);
-			check_maps(s, info->pid, &items[i]);
+			check_maps(s, thread.pid, &items[i]);
 		}
 		if (items[n - 1].type == PTAH_ITEM_BLOCK)
 			ptah_stream_insns(stream, &items[n - 1], insns, 64);

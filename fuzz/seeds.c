@@ -414,6 +414,119 @@ static void make_killed_recording(struct buffer *b)
 	b->size -= 60;
 }
 
+/* Two processes on CPU 0, which switches between them while packets are off. */
+static void make_cpu_recording(struct buffer *b)
+{
+	static const uint64_t ptah = PAIR(0x48415450, 1);
+	struct buffer one = {.size = 0}, trace = {.size = 0};
+	uint64_t size;
+
+	make_recording(&one);
+	put_bytes(b, one.bytes, 248);
+	b->bytes[112 + 24] = 2 | 4 | 128; /* tid, time, cpu */
+	RECORD(b, 70, 0, 1, 8, 3, 2, 1000, 1, 1 << 10, 1 << 11, 3, 0, 1, 0, 0, 0, 0, 0, 20, 0);
+	for (uint32_t pid = 7; pid < 9; pid++) {
+		RECORD(b, 3, 1 << 13, PAIR(pid, pid), 0x676f7270, PAIR(pid, pid), 0, 0);
+		RECORD(b, 10, 2, PAIR(pid, pid), 0x500000, 0x1000, 0, 0, 0, 0, PAIR(5, 2),
+		       0x6e6f6e612f2f /* "//anon" */, PAIR(pid, pid), 0, 0);
+		RECORD(b, 65, 0, ptah, PAIR(2, 27), PAIR(pid, 3), 0, 0x401000, 0xe0ff90);
+	}
+	RECORD(b, 15, 1 << 13, PAIR(8, 8), PAIR(7, 7), 1000 + 0x1800 / 4, 0);
+	RECORD(b, 15, 0, PAIR(7, 7), PAIR(8, 8), 1000 + 0x1800 / 4, 0);
+	RECORD(b, 14, 1 << 13, PAIR(8, 8), 1000 + 0x2800 / 4, 0);
+	RECORD(b, 14, 0, PAIR(7, 7), 1000 + 0x2900 / 4, 0);
+	for (uint64_t tsc = 0x1000; tsc <= 0x4000; tsc += 0x1000) {
+		PUT(&trace, PSB);
+		PUT(&trace, TSC, .u.tsc.tsc = tsc);
+		PUT(&trace, MODE_EXEC, .u.exec.mode = PTAH_EXEC_64);
+		PUT(&trace, PSBEND);
+		IP(&trace, TIP_PGE, 0x401000);
+		PUT(&trace, TSC, .u.tsc.tsc = tsc + 0x100);
+		IP(&trace, TIP, 0x401000);
+		IP(&trace, FUP, 0x401000);
+		PUT(&trace, TIP_PGD, .u.ip.ipc = 0);
+	}
+	while (trace.size % 8)
+		trace.bytes[trace.size++] = 0;
+	RECORD(b, 71, 0, trace.size, 0, 1, PAIR(0, -1), PAIR(0, 0));
+	put_bytes(b, trace.bytes, trace.size);
+	size = b->size - 248;
+	memcpy(b->bytes + 48, &size, sizeof(size));
+	size = b->size + 16;
+	put_bytes(b, &size, sizeof(size));
+	size = 12;
+	put_bytes(b, &size, sizeof(size));
+	put_bytes(b, "\x08\0\0\0x86_64\0", 12);
+}
+
+static void put_pipe_head(struct buffer *b, const struct buffer *file)
+{
+	static const uint64_t head[] = {16};
+
+	put_bytes(b, "PERFILE2", 8);
+	put_bytes(b, head, sizeof(head));
+	put_record(b, 64, 0, (const uint64_t *)(file->bytes + 112), 15);
+	RECORD(b, 80, 0, 6, PAIR(8, 0x5f363878), 0x3436); /* the architecture */
+	RECORD(b, 80, 0, 27, PAIR(1, 1), PAIR(3, 1), 4096);
+	RECORD(b, 66, 0, 3);
+	put_bytes(b, "abc\0\0\0\0\0", 8);
+}
+
+/* `perf record -o -` */
+static void make_pipe(struct buffer *b)
+{
+	struct buffer file = {.size = 0};
+
+	make_cpu_recording(&file);
+	put_pipe_head(b, &file);
+	put_bytes(b, file.bytes + 248, file.size - 248 - 28);
+	RECORD(b, 68, 0, 0);
+}
+
+/* A piece of a zstd frame (RFC 8878): a block that is not compressed. */
+static void put_piece(struct buffer *b, struct buffer *waiting, size_t n, bool first)
+{
+	static const uint8_t frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0, 0x58};
+	const uint8_t block[] = {(uint8_t)(n << 3), (uint8_t)(n >> 5), 0};
+	const uint32_t type = 81;
+	const uint16_t tail[] = {0, (uint16_t)(8 + (first ? sizeof(frame) : 0) + 3 + n)};
+
+	put_bytes(b, &type, sizeof(type));
+	put_bytes(b, tail, sizeof(tail));
+	put_bytes(b, frame, first ? sizeof(frame) : 0);
+	put_bytes(b, block, sizeof(block));
+	put_bytes(b, waiting->bytes, n);
+	memmove(waiting->bytes, waiting->bytes + n, waiting->size - n);
+	waiting->size -= n;
+}
+
+/* `perf record -z -o -`: a record's last bytes come with the next piece. */
+static void make_packed_pipe(struct buffer *b)
+{
+	struct buffer file = {.size = 0}, waiting = {.size = 0};
+	bool first = true;
+
+	make_cpu_recording(&file);
+	put_pipe_head(b, &file);
+	for (size_t at = 248; at < file.size - 28;) {
+		const uint8_t *record = file.bytes + at;
+		const bool kernel = record[0] < 64;
+		size_t size = (size_t)(record[6] | record[7] << 8);
+
+		if (record[0] == 71)
+			size += record[8] | (size_t)record[9] << 8;
+		if (kernel)
+			put_bytes(&waiting, record, size);
+		if (waiting.size) {
+			put_piece(b, &waiting, waiting.size - (kernel ? 5 : 0), first);
+			first = false;
+		}
+		if (!kernel)
+			put_bytes(b, record, size);
+		at += size;
+	}
+}
+
 static void put_words(struct buffer *b, const uint64_t *words, size_t n)
 {
 	put_bytes(b, words, 8 * n);
@@ -577,6 +690,9 @@ int main(int argc, char **argv)
 	    {"elf/smallest", make_elf},
 	    {"perfdata/recording", make_recording},
 	    {"perfdata/killed", make_killed_recording},
+	    {"perfdata/cpu", make_cpu_recording},
+	    {"perfdata/pipe", make_pipe},
+	    {"perfdata/packed-pipe", make_packed_pipe},
 	    {"counts/two-processes", make_counts},
 	    {"counts/none", make_no_counts},
 	    {"engine/threads", make_play_of_threads},

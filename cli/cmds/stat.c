@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -162,8 +163,90 @@ struct stat {
 	double since; /* when the last one was done */
 };
 
-static void put(struct stat *s, const struct ptah_stream_info *info, const struct counts *c)
+/* What a process ran on a CPU that several share. */
+struct share {
+	int32_t pid;
+	uint64_t instructions;
+};
+
+static int by_pid(const void *a, const void *b)
 {
+	const struct share *x = a, *y = b;
+
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+/* Each process once. *shares is for the caller to free. */
+static int list_shares(const struct stat *s, size_t stream, struct ptah_profile *profile,
+		       struct share **shares, size_t *count)
+{
+	struct ptah_profile_block *blocks;
+	size_t n, last = 0;
+	int status = ptah_profile_blocks(profile, &blocks, &n);
+
+	if (status < 0)
+		return status;
+	*count = 0;
+	*shares = calloc(n + 1, sizeof(**shares));
+	for (size_t i = 0; *shares && i < n; i++)
+		(*shares)[i] = (struct share){
+		    ptah_session_profile_pid(s->session, stream, profile, blocks[i].space),
+		    blocks[i].count * blocks[i].ninsn};
+	free(blocks);
+	if (!*shares)
+		return PTAH_E_NOMEM;
+	qsort(*shares, n, sizeof(**shares), by_pid);
+	for (size_t i = 1; i < n; i++) {
+		if ((*shares)[last].pid == (*shares)[i].pid)
+			(*shares)[last].instructions += (*shares)[i].instructions;
+		else
+			(*shares)[++last] = (*shares)[i];
+	}
+	*count = n ? last + 1 : 0;
+	return 0;
+}
+
+static bool is_shared(const struct ptah_stream_info *info)
+{
+	return info->pid < 0 && info->tid < 0 && info->cpu >= 0;
+}
+
+static int put_shares(struct stat *s, const struct ptah_stream_info *info, size_t stream,
+		      struct ptah_profile *profile)
+{
+	struct share *shares;
+	size_t n;
+	int status;
+
+	if (!is_shared(info) || s->o->input.format == FORMAT_TSV)
+		return 0;
+	status = list_shares(s, stream, profile, &shares, &n);
+	if (status < 0)
+		return status;
+	if (s->o->input.format == FORMAT_JSON)
+		json_array(&s->json, "processes");
+	for (size_t i = 0; i < n; i++) {
+		if (s->o->input.format == FORMAT_JSON) {
+			json_object(&s->json, NULL, true);
+			json_signed(&s->json, "pid", shares[i].pid);
+			json_number(&s->json, "instructions", shares[i].instructions);
+			json_end_object(&s->json);
+		} else {
+			out_format(s->out, "  process %-16d %16" PRIu64 " instructions\n",
+				   shares[i].pid, shares[i].instructions);
+		}
+	}
+	if (s->o->input.format == FORMAT_JSON)
+		json_end_array(&s->json);
+	free(shares);
+	return 0;
+}
+
+static int put(struct stat *s, const struct ptah_stream_info *info, size_t stream,
+	       struct ptah_profile *profile, const struct counts *c)
+{
+	int status = 0;
+
 	if (s->o->input.format == FORMAT_JSON) {
 		json_object(&s->json, NULL, false);
 		json_string(&s->json, "comm", info->comm);
@@ -171,14 +254,20 @@ static void put(struct stat *s, const struct ptah_stream_info *info, const struc
 		json_signed(&s->json, "tid", info->tid);
 		json_signed(&s->json, "cpu", info->cpu);
 		put_json(&s->json, c);
+		status = put_shares(s, info, stream, profile);
 		json_end_object(&s->json);
 	} else if (s->o->input.format == FORMAT_TSV) {
 		put_tsv(s->out, info, c);
 	} else {
-		out_format(s->out, "%s %d/%d\n", info->comm[0] ? info->comm : "trace", info->pid,
-			   info->tid);
+		if (is_shared(info))
+			out_format(s->out, "CPU %d\n", info->cpu);
+		else
+			out_format(s->out, "%s %d/%d\n", info->comm[0] ? info->comm : "trace",
+				   info->pid, info->tid);
 		put_text(s->out, c);
+		status = put_shares(s, info, stream, profile);
 	}
+	return status;
 }
 
 /* As input_count() wants it. */
@@ -196,8 +285,7 @@ static int take_stream(void *stat, const struct ptah_stream_info *info, size_t s
 	s->since = now();
 	add(&s->sum, &c);
 	s->streams++;
-	put(s, info, &c);
-	return 0;
+	return put(s, info, stream, profile, &c);
 }
 
 static int run(int argc, char **argv)
@@ -251,7 +339,8 @@ const struct command command_stat = {
     .summary = "what a trace consists of, and what was lost",
     .details =
 	"Counts packets by type, blocks, instructions, branches by kind, errors and losses, for\n"
-	"each stream and all together, and tells how fast they were decoded.",
+	"each stream and all together, and tells how fast they were decoded; for a CPU that\n"
+	"several processes share, also what each of them ran.",
     .options = option_defs,
     .run = run,
 };

@@ -43,6 +43,12 @@ struct ptah_session_config {
 
 struct ptah_session;
 
+/*
+ * `path`: a perf.data file, a folder that perf wrote (--threads, --kcore), a pipe,
+ * or "-" for standard input. What comes through a pipe, and what is compressed
+ * in the recording, is kept in a file without a name in /var/tmp as long as the
+ * session is open.
+ */
 PTAH_API int ptah_session_open(const char *path, const struct ptah_session_config *config,
 			       struct ptah_session **session, struct ptah_message *why);
 

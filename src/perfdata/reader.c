@@ -93,7 +93,9 @@ static void read_sample_id(struct perfdata_file *f, struct reader body,
 	if (bits & PERFDATA_SAMPLE_TID) {
 		int32_t pid = (int32_t)reader_u32(&body), tid = (int32_t)reader_u32(&body);
 
-		if (record->pid < 0) {
+		/* A mapping of pid -1 is the kernel's. */
+		if (record->pid < 0 && record->type != PERFDATA_MMAP &&
+		    record->type != PERFDATA_MMAP2) {
 			record->pid = pid;
 			record->tid = tid;
 		}

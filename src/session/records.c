@@ -236,28 +236,40 @@ static struct cpu *cpu_of(struct ptah_session *s, int32_t number)
 	return &cpus[s->cpu_count++];
 }
 
-/* pid -1: the thread's, as far as it is known. */
-static int add_turn(struct ptah_session *s, struct cpu *cpu, uint64_t tsc, int32_t pid, int32_t tid)
+/* Who it is, at this time. pid -1: the thread's, as far as it is known. */
+static int name_turn(struct ptah_session *s, struct turn *turn)
 {
-	struct turn turn = {.tsc = tsc, .pid = pid, .tid = tid, .process = SESSION_NONE};
-	const struct turn *last = cpu->count ? &cpu->turns[cpu->count - 1] : NULL;
-	struct turn *turns;
+	struct process *p;
 
-	if (pid < 0 && tid >= 0) {
-		size_t i = table_get(&s->threads_by_tid, (uint32_t)tid);
+	if (turn->pid < 0 && turn->tid >= 0) {
+		size_t i = table_get(&s->threads_by_tid, (uint32_t)turn->tid);
 
-		turn.pid = i != SESSION_NONE ? s->threads[i].pid : tid ? -1 : 0;
+		turn->pid = i != SESSION_NONE ? s->threads[i].pid : turn->tid ? -1 : 0;
 	}
-	if (turn.pid > 0) {
-		struct process *p = process_of(s, turn.pid);
-
-		if (!p)
-			return PTAH_E_NOMEM;
-		turn.process = (size_t)(p - s->processes);
-	}
-	/* A switch is told twice: by the one that leaves, and by the one that comes. */
-	if (last && last->pid == turn.pid && last->tid == turn.tid && last->process == turn.process)
+	turn->process = SESSION_NONE;
+	if (turn->pid <= 0)
 		return 0;
+	p = process_of(s, turn->pid);
+	if (!p)
+		return PTAH_E_NOMEM;
+	turn->process = (size_t)(p - s->processes);
+	return 0;
+}
+
+static int add_turn(struct ptah_session *s, struct cpu *cpu, struct turn turn)
+{
+	struct turn *last = cpu->count ? &cpu->turns[cpu->count - 1] : NULL, *turns;
+	int status = name_turn(s, &turn);
+
+	if (status < 0)
+		return status;
+	if (last && last->pid == turn.pid && last->tid == turn.tid &&
+	    last->process == turn.process) {
+		/* A switch is told twice: by the one that leaves, and by the one that comes. */
+		if (cpu->comes)
+			last->tsc = turn.tsc;
+		return 0;
+	}
 	turns = session_grow(cpu->turns, cpu->count, &cpu->capacity, sizeof(*turns));
 	if (!turns)
 		return PTAH_E_NOMEM;
@@ -266,25 +278,47 @@ static int add_turn(struct ptah_session *s, struct cpu *cpu, uint64_t tsc, int32
 	return 0;
 }
 
+static int on_leave(struct ptah_session *s, struct cpu *cpu, const struct perfdata_record *r,
+		    uint64_t tsc)
+{
+	const struct turn first = {.pid = r->pid, .tid = r->tid};
+	/* Who ran from the beginning is who leaves first. */
+	int status = cpu->count ? 0 : add_turn(s, cpu, first);
+
+	/* Without the other thread's number that one is not traced. */
+	cpu->has_left = r->ptid < 0;
+	cpu->left = tsc;
+	if (status < 0 || cpu->has_left)
+		return status;
+	cpu->comes = false;
+	status = add_turn(s, cpu, (struct turn){tsc, tsc, r->ppid, r->ptid, SESSION_NONE});
+	cpu->comes = true;
+	return status;
+}
+
+static int on_come(struct ptah_session *s, struct cpu *cpu, const struct perfdata_record *r,
+		   uint64_t tsc)
+{
+	const uint64_t from = cpu->has_left ? cpu->left : tsc;
+	int status = 0;
+
+	if (!cpu->count && r->ptid >= 0)
+		status = add_turn(s, cpu, (struct turn){.pid = r->ppid, .tid = r->ptid});
+	if (status >= 0)
+		status = add_turn(s, cpu, (struct turn){from, tsc, r->pid, r->tid, SESSION_NONE});
+	cpu->comes = cpu->has_left = false;
+	return status;
+}
+
 static int on_switch(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
 {
 	struct cpu *cpu = r->cpu >= 0 ? cpu_of(s, r->cpu) : NULL;
-	int status = 0;
 
 	if (r->cpu < 0)
 		return 0;
 	if (!cpu)
 		return PTAH_E_NOMEM;
-	/* Who ran from the beginning is who leaves first. */
-	if (!cpu->count && r->out)
-		status = add_turn(s, cpu, 0, r->pid, r->tid);
-	else if (!cpu->count && r->ptid >= 0)
-		status = add_turn(s, cpu, 0, r->ppid, r->ptid);
-	if (status < 0)
-		return status;
-	/* Without the other thread's number it is one that is not recorded. */
-	return r->out ? add_turn(s, cpu, tsc, r->ppid, r->ptid)
-		      : add_turn(s, cpu, tsc, r->pid, r->tid);
+	return r->out ? on_leave(s, cpu, r, tsc) : on_come(s, cpu, r, tsc);
 }
 
 /* Tracing begins on a CPU while a thread runs there. */
@@ -299,7 +333,9 @@ static int on_start(struct ptah_session *s, const struct perfdata_record *r, uin
 	cpu = cpu_of(s, r->cpu);
 	if (!cpu)
 		return PTAH_E_NOMEM;
-	return add_turn(s, cpu, cpu->count ? tsc : 0, r->pid, r->tid);
+	if (!cpu->count)
+		tsc = 0;
+	return add_turn(s, cpu, (struct turn){tsc, tsc, r->pid, r->tid, SESSION_NONE});
 }
 
 static int on_begin(struct ptah_session *s, const struct perfdata_record *r)

@@ -5,26 +5,31 @@
 
 #include <stdlib.h>
 
-/* Stays that a switch may have been in: those since the last stamp before it. */
+/* Stays since the last stamp before the next switch: where they end. */
 struct stays {
-	size_t count;
-	uint64_t first, last; /* where they end */
-	size_t moved;	      /* of them, with another CR3 at the end */
+	size_t count;  /* those that it may have been in */
+	size_t others; /* those that had not begun when it did: another one's, then */
+	uint64_t first, last, last_other;
+	size_t moved; /* of the first kind, with another CR3 at the end */
 	uint64_t moved_at;
 };
 
 struct scout {
 	const struct stream *stream;
+	const struct process *processes;
 	const struct turn *turns;
 	size_t turn_count, next_turn;
 	struct ptah_event_decoder *events;
+	struct ptah_item items[256]; /* read */
+	size_t item_count, next_item;
 	size_t next_piece;
 	bool done;
 	uint64_t safe;
-	uint64_t now; /* it is later than this */
-	bool away;    /* not in user code ... */
-	bool kernel;  /* ... but in traced kernel code */
-	bool moved;   /* CR3 has changed on this stay */
+	uint64_t now;  /* it is later than this */
+	uint64_t left; /* user code was left after this */
+	bool away;     /* not in user code ... */
+	bool kernel;   /* ... but in traced kernel code */
+	bool moved;    /* CR3 has changed on this stay */
 	uint64_t cr3;
 	struct stays stays;
 	struct scout_cut cuts[8]; /* one item leads to four at most */
@@ -44,6 +49,7 @@ int scout_new(const struct ptah_session *session, const struct stream *stream, s
 		return status;
 	}
 	s->stream = stream;
+	s->processes = session->processes;
 	s->turns = cpu->turns;
 	s->turn_count = cpu->count;
 	s->away = true;
@@ -71,34 +77,58 @@ static bool is_due(const struct scout *s, uint64_t time)
 	return s->next_turn < s->turn_count && s->turns[s->next_turn].tsc <= time;
 }
 
-/* The last of the switches that had happened by `time`, which are then done with. */
-static const struct turn *take_turn(struct scout *s, uint64_t time)
+/*
+ * Does a switch between two processes show in CR3? A thread of the kernel goes on
+ * with the page tables of who was there before.
+ */
+static bool is_seen(const struct scout *s, size_t turn)
 {
-	while (is_due(s, time))
-		s->next_turn++;
-	return &s->turns[s->next_turn - 1];
+	const size_t a = turn ? s->turns[turn - 1].process : SESSION_NONE;
+	const size_t b = s->turns[turn].process;
+
+	return a != b && a != SESSION_NONE && b != SESSION_NONE && s->processes[a].has_maps &&
+	       s->processes[b].has_maps;
 }
 
-/* The switch was in one of the stays. */
-static void decide(struct scout *s, const struct turn *turn)
+/* The switches that have happened by `time` were in the stays. At `offset` all is over. */
+static void decide(struct scout *s, uint64_t time, uint64_t offset)
 {
-	const struct stays *stays = &s->stays;
+	const struct stays stays = s->stays;
+	const size_t first = s->next_turn;
+	const struct turn *turn;
+	bool one;
 
-	if (stays->count == 1 || stays->moved == 1) {
-		add_cut(s, stays->count == 1 ? stays->first : stays->moved_at, turn, false);
-	} else {
-		add_cut(s, stays->first, NULL, false);
-		add_cut(s, stays->last, turn, false);
-	}
+	while (is_due(s, time))
+		s->next_turn++;
+	turn = &s->turns[s->next_turn - 1];
+	one = s->next_turn == first + 1;
 	s->stays = (struct stays){0};
+	if (!stays.count && (one || !stays.others)) {
+		add_cut(s, offset, turn, true);
+	} else if (stays.count == 1 && (one || !stays.others)) {
+		add_cut(s, stays.first, turn, false);
+	} else if (one && stays.moved == 1 && is_seen(s, first)) {
+		add_cut(s, stays.moved_at, turn, false);
+	} else {
+		add_cut(s, stays.first, NULL, false);
+		add_cut(s, one || !stays.others ? stays.last : stays.last_other, turn, false);
+	}
 }
 
 static void add_stay(struct scout *s, uint64_t end)
 {
 	struct stays *stays = &s->stays;
 
-	if (!stays->count++)
+	if (s->next_turn == s->turn_count)
+		return;
+	if (!stays->count && !stays->others)
 		stays->first = end;
+	if (s->left > s->turns[s->next_turn].from) {
+		stays->others++;
+		stays->last_other = end;
+		return;
+	}
+	stays->count++;
 	stays->last = end;
 	if (s->moved) {
 		stays->moved++;
@@ -118,26 +148,20 @@ static void on_time(struct scout *s, uint64_t time, uint64_t offset)
 		s->stays = (struct stays){0};
 	if (!is_due(s, time) || (s->away && !s->kernel))
 		return;
-	if (!s->stays.count) {
-		/* In the kernel any place will do: its memory is everyone's. */
-		add_cut(s, offset, take_turn(s, time), !s->kernel);
-		return;
-	}
 	if (s->kernel)
 		add_stay(s, offset);
-	decide(s, take_turn(s, time));
+	decide(s, time, offset);
 }
 
 /* Back in user code. */
 static void come_back(struct scout *s, uint64_t time, uint64_t offset)
 {
-	if (s->away && s->next_turn < s->turn_count) {
+	if (s->away) {
 		add_stay(s, offset);
 		if (is_due(s, time)) {
-			decide(s, take_turn(s, time));
+			decide(s, time, offset);
 			/* The next switch may be on the same stay. */
-			if (s->next_turn < s->turn_count)
-				add_stay(s, offset);
+			add_stay(s, offset);
 		}
 	}
 	s->away = s->kernel = s->moved = false;
@@ -145,6 +169,8 @@ static void come_back(struct scout *s, uint64_t time, uint64_t offset)
 
 static void go_away(struct scout *s, bool kernel)
 {
+	if (!s->away)
+		s->left = s->now;
 	s->moved = s->moved && s->away;
 	s->away = true;
 	s->kernel = kernel;
@@ -239,7 +265,7 @@ static int feed(struct scout *s)
 /* No stamp comes any more: whether the next switch came before the end is not known. */
 static void finish(struct scout *s)
 {
-	if (s->stays.count)
+	if (s->stays.count || s->stays.others)
 		add_cut(s, s->stays.first, NULL, false);
 	s->stays = (struct stays){0};
 	s->safe = UINT64_MAX;
@@ -247,24 +273,28 @@ static void finish(struct scout *s)
 
 int scout_find(struct scout *s, uint64_t from, struct scout_cut *cut, uint64_t *safe)
 {
-	struct ptah_item item;
-	int n = 0;
+	int n;
 
 	while (s->next_cut == s->cut_count) {
 		s->next_cut = s->cut_count = 0;
-		if (s->safe == UINT64_MAX) {
+		/* Behind the last switch there is nothing to look for. */
+		if (s->safe == UINT64_MAX || s->next_turn == s->turn_count) {
 			*safe = UINT64_MAX;
 			return 0;
 		}
-		n = ptah_event_read(s->events, &item, 1);
-		if (n < 0)
-			return n;
-		if (n) {
-			on_item(s, &item);
+		if (s->next_item < s->item_count) {
+			on_item(s, &s->items[s->next_item++]);
 			continue;
 		}
+		n = ptah_event_read(s->events, s->items, ARRAY_SIZE(s->items));
+		if (n < 0)
+			return n;
+		s->next_item = 0;
+		s->item_count = (size_t)n;
+		if (n)
+			continue;
 		/* A piece has been read: what is before its last packet can be used. */
-		*safe = s->stays.count ? s->stays.first : s->safe;
+		*safe = s->stays.count || s->stays.others ? s->stays.first : s->safe;
 		if (*safe > from)
 			return 0;
 		n = feed(s);

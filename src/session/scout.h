@@ -4,8 +4,9 @@
  * it switched. It does so in the kernel, so that between a stamp before and one
  * after that moment there is a stay away from user code: packets off (TIP.PGD to
  * TIP.PGE) or kernel addresses. One such stay: it is there, however coarse the
- * stamps are. Several: the user code between them is nobody's. A scout goes
- * through the packets ahead of who decodes them and finds these places.
+ * stamps are. Several, and CR3 does not tell: the user code between them is
+ * nobody's. A scout goes through the packets ahead of who decodes them and finds
+ * these places.
  */
 #ifndef PTAH_SESSION_SCOUT_H
 #define PTAH_SESSION_SCOUT_H

@@ -66,9 +66,9 @@ struct begin {
 	size_t next; /* of the same number; SESSION_NONE */
 };
 
-/* From `tsc` on this thread runs on a CPU. */
+/* From `tsc` on this thread runs on a CPU; who was there before left at `from`. */
 struct turn {
-	uint64_t tsc;
+	uint64_t from, tsc;
 	int32_t pid, tid; /* 0: the CPU is idle; -1: somebody that is not known */
 	size_t process;	  /* SESSION_NONE: none */
 };
@@ -76,6 +76,9 @@ struct turn {
 struct cpu {
 	struct turn *turns; /* in the order of time */
 	size_t count, capacity;
+	bool comes;    /* the last one is named by who left, and comes at its own time */
+	bool has_left; /* the last one is gone, and who comes is not named */
+	uint64_t left; /* when */
 };
 
 /* A piece of a stream, contiguous in the file. A large file has many. */

@@ -3,11 +3,16 @@
  * relayout KIND IN OUT: a recording in another layout, for the tests of the
  * command. Kinds: pipe, packed, packed2, packed-pipe, folder.
  *
+ * relayout records FILE: what Ptah's reader makes of a recording, as perf script
+ * --show-task-events --show-mmap-events --show-switch-events has it.
+ *
  * relayout merge IN1 IN2 OUT: the threads' streams of two recordings, one made
  * after the other by one clock, as the stream of CPU 0 with a context switch
  * between them.
  */
 #include "perfdata/relayout.h"
+
+#include "perfdata/reader.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,53 +60,70 @@ static void write_folder(const char *path, struct layout in)
 	}
 }
 
-/*
- * The sample id of Ptah's recordings: pid, tid, time, CPU, id. Returns the time
- * of the last record that has one, and puts the CPU in.
- */
+/* The sample id of Ptah's recordings: pid, tid, time, CPU, id. */
 #define ID_SIZE 32
 
-static uint64_t put_records(struct perfdata_buffer *out, struct layout in, bool with_info,
-			    uint64_t *offset)
+static const uint8_t *first_of(struct layout in, uint32_t type)
+{
+	const uint8_t *at = in.bytes + layout_data(in);
+
+	while (load_le32(at) != type)
+		at += layout_whole(at);
+	return at;
+}
+
+/* The trace of CPU 0, from `*offset` on. */
+static void put_on_cpu(struct perfdata_buffer *out, size_t begin, uint64_t *offset)
+{
+	uint8_t *r = out->bytes + begin;
+
+	store_le64(r + 16, *offset);
+	store_le32(r + 32, 0);
+	store_le32(r + 36, UINT32_MAX); /* tid */
+	store_le32(r + 40, 0);		/* CPU */
+	*offset += load_le64(r + 8);
+}
+
+static void put_records(struct perfdata_buffer *out, struct layout in, bool is_first,
+			uint64_t *offset)
 {
 	const uint8_t *end = in.bytes + layout_end(in);
-	uint64_t last = 0;
 
 	for (const uint8_t *at = in.bytes + layout_data(in); at < end; at += layout_whole(at)) {
 		const uint32_t type = load_le32(at);
 		const size_t begin = out->size, size = load_le16(at + 6);
 
-		if (type == PERFDATA_HEADER_EVENT_TYPE ||
-		    (type == PERFDATA_AUXTRACE_INFO && !with_info))
+		/* Each thread is there from the beginning to the end, and the first one runs. */
+		if (type == PERFDATA_HEADER_EVENT_TYPE || type == PERFDATA_EXIT ||
+		    (!is_first &&
+		     (type == PERFDATA_AUXTRACE_INFO || type == PERFDATA_ITRACE_START)))
 			continue;
 		perfdata_put(out, at, (size_t)layout_whole(at));
 		if (type == PERFDATA_AUXTRACE) {
-			uint8_t *r = out->bytes + begin;
-
-			store_le64(r + 16, *offset);
-			store_le32(r + 32, 0);
-			store_le32(r + 36, UINT32_MAX); /* tid */
-			store_le32(r + 40, 0);		/* CPU */
-			*offset += load_le64(r + 8);
+			put_on_cpu(out, begin, offset);
 		} else if (type == PERFDATA_AUXTRACE_INFO) {
 			store_le64(out->bytes + begin + 16 + 8 * PERFDATA_INFO_PER_CPU, 1);
 			store_le64(out->bytes + begin + 16 + 8 * PERFDATA_INFO_SCHED_SWITCH, 3);
 		} else if (type < PERFDATA_USER) {
 			store_le64(out->bytes + begin + size - 16, 0);
-			last = load_le64(at + size - 24);
 		}
 	}
-	return last;
 }
 
-/* Who leaves and who comes, of recordings with one process. */
-static int32_t process_of(struct layout in)
+/* While packets are off, a stamp: in front of it was what ran before. */
+static void put_stamp(struct perfdata_buffer *out, uint64_t tsc, uint64_t *offset)
 {
-	const uint8_t *at = in.bytes + layout_data(in);
+	const size_t begin = out->size;
 
-	while (load_le32(at) != PERFDATA_COMM)
-		at += layout_whole(at);
-	return (int32_t)load_le32(at + 8);
+	layout_record(out, PERFDATA_AUXTRACE, PERFDATA_AUXTRACE_HEADER - 8);
+	perfdata_put(out, NULL, PERFDATA_AUXTRACE_HEADER - 8);
+	store_le64(out->bytes + begin + 8, 32);
+	store_le64(out->bytes + begin + 24, 1);
+	put_on_cpu(out, begin, offset);
+	for (unsigned i = 0; i < 8; i++)
+		perfdata_put16(out, 0x8202); /* PSB */
+	perfdata_put64(out, tsc << 8 | 0x19);
+	perfdata_put64(out, 0x2302); /* PSBEND, and PADs */
 }
 
 static void put_switch(struct perfdata_buffer *out, bool leaves, int32_t pid, int32_t other,
@@ -119,18 +141,90 @@ static void put_switch(struct perfdata_buffer *out, bool leaves, int32_t pid, in
 	perfdata_put64(out, 1); /* id */
 }
 
+/* perf's time, by the formula of time_zero in perf_event.h. */
+static uint64_t time_of(struct layout in, uint64_t tsc)
+{
+	const uint8_t *info = first_of(in, PERFDATA_AUXTRACE_INFO) + 16;
+	const uint64_t shift = load_le64(info + 8 * PERFDATA_INFO_TIME_SHIFT);
+	const uint64_t mult = load_le64(info + 8 * PERFDATA_INFO_TIME_MULT);
+	const uint64_t low = tsc & ((UINT64_C(1) << shift) - 1);
+
+	return load_le64(info + 8 * PERFDATA_INFO_TIME_ZERO) + (tsc >> shift) * mult +
+	       (low * mult >> shift);
+}
+
+/* Each recording's first packets are PSB and TSC. */
 static void merge(struct layout a, struct layout b, const char *path)
 {
+	const int32_t first = (int32_t)load_le32(first_of(a, PERFDATA_COMM) + 8);
+	const int32_t second = (int32_t)load_le32(first_of(b, PERFDATA_COMM) + 8);
+	const uint64_t tsc =
+	    load_le64(first_of(b, PERFDATA_AUXTRACE) + PERFDATA_AUXTRACE_HEADER + 16) >> 8;
 	struct perfdata_buffer records = {0}, out = {0};
-	const int32_t first = process_of(a), second = process_of(b);
-	uint64_t offset = 0, time = put_records(&records, a, true, &offset);
+	uint64_t offset = 0, flags;
+	uint8_t *attr;
 
-	put_switch(&records, true, first, second, time + 1);
-	put_switch(&records, false, second, first, time + 1);
+	put_records(&records, a, true, &offset);
+	put_stamp(&records, tsc - 2000, &offset);
+	put_switch(&records, true, first, second, time_of(a, tsc - 1000));
+	put_switch(&records, false, second, first, time_of(a, tsc - 1000));
 	put_records(&records, b, false, &offset);
 	layout_around(&out, a, &records, 0);
-	/* The event's attribute is of all processes, with context switches. */
+	/* The event has context switches now. */
+	attr = out.bytes + load_le64(out.bytes + PERFDATA_AT_ATTRS);
+	flags = load_le64(attr + PERFDATA_ATTR_AT_FLAGS);
+	store_le64(attr + PERFDATA_ATTR_AT_FLAGS, flags | UINT64_C(1) << 26);
 	write_file(path, &out);
+}
+
+static void show(const struct perfdata_record *r)
+{
+	switch (r->type) {
+	case PERFDATA_MMAP:
+	case PERFDATA_MMAP2:
+		printf("PERF_RECORD_%s %d/%d: [0x%" PRIx64 "(0x%" PRIx64 ") @ ",
+		       r->type == PERFDATA_MMAP ? "MMAP" : "MMAP2", r->pid, r->tid, r->address,
+		       r->size);
+		printf(r->file_offset ? "0x%" PRIx64 " %.*s\n" : "%" PRIx64 " %.*s\n",
+		       r->file_offset, (int)r->text_size, r->text);
+		break;
+	case PERFDATA_COMM:
+		printf("PERF_RECORD_COMM%s: %.*s:%d/%d\n", r->exec ? " exec" : "",
+		       (int)r->text_size, r->text, r->pid, r->tid);
+		break;
+	case PERFDATA_FORK:
+	case PERFDATA_EXIT:
+		printf("PERF_RECORD_%s(%d:%d):(%d:%d)\n",
+		       r->type == PERFDATA_FORK ? "FORK" : "EXIT", r->pid, r->tid, r->ppid,
+		       r->ptid);
+		break;
+	case PERFDATA_SWITCH:
+		printf("PERF_RECORD_SWITCH %s\n", r->out ? "OUT" : "IN");
+		break;
+	case PERFDATA_SWITCH_CPU_WIDE:
+		printf("PERF_RECORD_SWITCH_CPU_WIDE %s %d/%d\n", r->out ? "OUT" : "IN", r->ppid,
+		       r->ptid);
+		break;
+	default:
+		break;
+	}
+}
+
+static int show_records(const char *path)
+{
+	struct ptah_message why = {""};
+	struct perfdata_file *f;
+	struct perfdata_record r;
+	int status = perfdata_open(path, &f, &why);
+
+	while (status >= 0 && (status = perfdata_next(f, &r, &why)) > 0)
+		show(&r);
+	if (status < 0) {
+		fprintf(stderr, "%s\n", why.text);
+		return 1;
+	}
+	perfdata_close(f);
+	return 0;
 }
 
 int main(int argc, char **argv)
@@ -141,6 +235,8 @@ int main(int argc, char **argv)
 		merge(read_file(argv[2]), read_file(argv[3]), argv[4]);
 		return 0;
 	}
+	if (argc == 3 && !strcmp(argv[1], "records"))
+		return show_records(argv[2]);
 	if (argc != 4)
 		return 2;
 	if (!strcmp(argv[1], "folder")) {

@@ -89,7 +89,11 @@ static inline void layout_pipe_head(struct perfdata_buffer *out, struct layout i
 		perfdata_put(out, section.bytes, section.size);
 		perfdata_put(out, NULL, -section.size & 7);
 	}
-	/* The description of the tracepoints, which lies behind its record. */
+}
+
+/* The description of the tracepoints, which lies behind its record: not a real one. */
+static inline void layout_tracing_data(struct perfdata_buffer *out)
+{
 	layout_record(out, PERFDATA_HEADER_TRACING_DATA, 4);
 	perfdata_put32(out, 13);
 	perfdata_put(out, "tracing data.\0\0", 16);

@@ -131,6 +131,8 @@ static void pipes(void **state)
 	(void)state;
 	make(&b);
 	layout_to_pipe(&out, layout_of(&b));
+	layout_tracing_data(&out);
+	layout_record(&out, PERFDATA_FINISHED_ROUND, 0);
 	check_layout(&out);
 	perfdata_buffer_free(&b);
 }

@@ -247,6 +247,160 @@ static void records_of_different_events(void **state)
 	perfdata_buffer_free(&b);
 }
 
+/*
+ * A file with two events, of which the second is the tracepoint sched:sched_switch,
+ * as EVENT_DESC names it: its samples are switches, the others' are skipped.
+ */
+#define TRACEPOINT_TYPE                                                                            \
+	(PERFDATA_SAMPLE_IDENTIFIER | PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME |                 \
+	 PERFDATA_SAMPLE_CPU | PERFDATA_SAMPLE_PERIOD | PERFDATA_SAMPLE_RAW)
+
+static void put_sample(struct perfdata_buffer *b, uint64_t id, uint32_t raw_size, bool whole)
+{
+	const size_t at = b->size;
+	uint8_t raw[68] = {0};
+
+	store_le32(raw + 24, 11); /* prev_pid */
+	store_le32(raw + 56, 12); /* next_pid */
+	perfdata_put32(b, PERFDATA_SAMPLE);
+	perfdata_put32(b, 0);
+	perfdata_put64(b, id);
+	if (whole) {
+		perfdata_put32(b, 10);
+		perfdata_put32(b, 11);
+	}
+	perfdata_put64(b, 1234); /* time */
+	if (whole) {
+		perfdata_put64(b, 3); /* CPU */
+		perfdata_put64(b, 1); /* period */
+		perfdata_put32(b, raw_size);
+		perfdata_put(b, raw, raw_size);
+		perfdata_put(b, NULL, -(raw_size + 4) & 7);
+	}
+	store_le32(b->bytes + at + 4, (uint32_t)(b->size - at) << 16);
+}
+
+static void build_two_events(struct perfdata_buffer *b, uint64_t first_type)
+{
+	uint8_t head[104 + 16 + 2 * 136] = {0};
+
+	memcpy(head, "PERFILE2", 8);
+	store_le64(head + 8, 104);
+	store_le64(head + 16, 136);
+	store_le64(head + 24, 120);
+	store_le64(head + 32, 2 * 136);
+	store_le64(head + 40, sizeof(head));
+	head[72 + PERFDATA_FEATURE_EVENT_DESC / 8] = 1 << PERFDATA_FEATURE_EVENT_DESC % 8;
+	for (unsigned i = 0; i < 2; i++) {
+		uint8_t *attr = head + 120 + 136 * i;
+
+		store_le64(head + 104 + 8 * i, 50 + i);
+		store_le32(attr, i ? PERFDATA_TYPE_TRACEPOINT : 8);
+		store_le32(attr + 4, 120);
+		store_le64(attr + 24, i ? TRACEPOINT_TYPE : first_type);
+		store_le64(attr + 40, PERFDATA_ATTR_SAMPLE_ID_ALL);
+		store_le64(attr + 120, 104 + 8 * i);
+		store_le64(attr + 128, 8);
+	}
+	perfdata_put(b, head, sizeof(head));
+}
+
+static void end_two_events(struct perfdata_buffer *b)
+{
+	const uint64_t data = 104 + 16 + 2 * 136, end = b->size;
+
+	store_le64(b->bytes + 48, end - data);
+	perfdata_put64(b, end + 16);
+	perfdata_put64(b, 0);
+	perfdata_put32(b, 2);
+	perfdata_put32(b, 120);
+	for (unsigned i = 0; i < 2; i++) {
+		uint8_t attr[120];
+
+		memcpy(attr, b->bytes + 120 + 136 * i, sizeof(attr));
+		perfdata_put(b, attr, sizeof(attr));
+		perfdata_put32(b, 1);
+		perfdata_put_header_string(b, i ? "sched:sched_switch" : "intel_pt//u");
+		perfdata_put64(b, 50 + i);
+	}
+	store_le64(b->bytes + end + 8, b->size - end - 16);
+}
+
+static void samples_of_sched_switch(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct ptah_message why = {""};
+	struct perfdata_record r;
+	struct perfdata_file *f;
+
+	(void)state;
+	build_two_events(&b, PERFDATA_SAMPLE_IDENTIFIER | PERFDATA_SAMPLE_TIME);
+	put_sample(&b, 50, 0, false);
+	put_sample(&b, 51, 68, true);
+	put_sample(&b, 51, 20, true); /* shorter than the tracepoint's fields */
+	put_sample(&b, 99, 0, false); /* of no event */
+	end_two_events(&b);
+	f = open_bytes(&b);
+	next(f, &r, PERFDATA_SWITCH_CPU_WIDE);
+	assert_true(r.out);
+	assert_int_equal(r.time, 1234);
+	assert_int_equal(r.cpu, 3);
+	assert_int_equal(r.tid, 11);
+	assert_int_equal(r.ptid, 12);
+	assert_int_equal(r.pid, -1);
+	assert_int_equal(r.ppid, -1);
+	assert_int_equal(perfdata_next(f, &r, &why), 0);
+	assert_false(perfdata_aux_samples(f));
+	perfdata_close(f);
+	perfdata_buffer_free(&b);
+}
+
+/* perf record --aux-sample: the trace is in the samples of another event. */
+static void trace_in_samples_is_seen(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct ptah_message why = {""};
+	struct perfdata_record r;
+	struct perfdata_file *f;
+
+	(void)state;
+	build_two_events(&b,
+			 PERFDATA_SAMPLE_IDENTIFIER | PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_AUX);
+	put_sample(&b, 50, 0, false);
+	end_two_events(&b);
+	f = open_bytes(&b);
+	assert_int_equal(perfdata_next(f, &r, &why), 0);
+	assert_true(perfdata_aux_samples(f));
+	perfdata_close(f);
+	perfdata_buffer_free(&b);
+}
+
+/* The kernel's mappings have the pid -1, whoever the sample id names. */
+static void mapping_of_the_kernel(void **state)
+{
+	struct perfdata_buffer b = {0}, body = {0};
+	struct perfdata_record r;
+	struct perfdata_file *f;
+
+	(void)state;
+	build_begin(&b);
+	perfdata_put32(&body, UINT32_MAX);
+	perfdata_put32(&body, 0);
+	perfdata_put64(&body, 0xffffffff81000000);
+	perfdata_put64(&body, 0x1000000);
+	perfdata_put64(&body, 0xffffffff81000000);
+	perfdata_put_string(&body, "[kernel.kallsyms]_text", 8);
+	build_record(&b, PERFDATA_MMAP, PERFDATA_MISC_KERNEL, &body, 0, 0, 0);
+	build_end(&b, PERFDATA_FEATURE_ARCH, "x86_64");
+	f = open_bytes(&b);
+	next(f, &r, PERFDATA_MMAP);
+	assert_int_equal(r.pid, -1);
+	assert_int_equal(r.address, 0xffffffff81000000);
+	perfdata_close(f);
+	perfdata_buffer_free(&body);
+	perfdata_buffer_free(&b);
+}
+
 static void other_files(void **state)
 {
 	struct perfdata_buffer b = {0};
@@ -310,6 +464,9 @@ int main(void)
 	    cmocka_unit_test(every_record),
 	    cmocka_unit_test(timing),
 	    cmocka_unit_test(records_of_different_events),
+	    cmocka_unit_test(samples_of_sched_switch),
+	    cmocka_unit_test(trace_in_samples_is_seen),
+	    cmocka_unit_test(mapping_of_the_kernel),
 	    cmocka_unit_test(other_files),
 	    cmocka_unit_test(compressed_and_broken_records),
 	};

@@ -367,6 +367,31 @@ static void idle_and_threads(void **state)
 	assert_int_equal(ran.insns[9], 3 * 11);
 }
 
+/* A tracepoint's sample names threads alone: their processes are those that they are of. */
+static void threads_without_their_processes(void **state)
+{
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	build_fork(&m.file, 7, 9, 7, 7, 10);
+	build_switch(&m.file, true, 7, 7, -1, 8, 250);
+	build_switch(&m.file, true, 8, 8, -1, 9, 450);
+	stamp(&m, 200);
+	jumps_at(&m, 201, 5);
+	stamp(&m, 300);
+	jumps_at(&m, 301, 7);
+	stamp(&m, 500);
+	jumps_at(&m, 501, 11);
+	stamp(&m, 600);
+	ran = check(&m);
+	assert_int_equal(ran.errors, 0);
+	assert_int_equal(ran.insns[7], 3 * 5);
+	assert_int_equal(ran.insns[8], 2 * 7);
+	assert_int_equal(ran.insns[9], 3 * 11);
+}
+
 /* Memory changes at its time, whoever runs then. */
 static void memory_changes_while_another_runs(void **state)
 {
@@ -508,6 +533,109 @@ static void no_switches_are_told(void **state)
 	ptah_session_close(s);
 }
 
+/*
+ * As perf records a command and its children: each leaves alone and comes alone,
+ * and tracing begins anew, with a stamp, before the record of the one that comes.
+ */
+static void threads_that_come_alone(void **state)
+{
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	build_switch(&m.file, true, 7, 7, -1, -1, 250);
+	build_switch(&m.file, false, 8, 8, -1, -1, 350);
+	stamp(&m, 200);
+	jumps(&m, 5);
+	jumps(&m, 6);
+	/* Which stays were before 250 is not known, but this one was until 300. */
+	stamp(&m, 300);
+	jumps(&m, 7);
+	jumps(&m, 9);
+	jumps_at(&m, 400, 3);
+	stamp(&m, 500);
+	ran = check(&m);
+	assert_int_equal(ran.errors, 0);
+	assert_int_equal(ran.insns[7], 3 * (5 + 6));
+	assert_int_equal(ran.insns[8], 2 * (7 + 9 + 3));
+}
+
+static unsigned random_number(unsigned *seed)
+{
+	*seed = *seed * 1103515245 + 12345;
+	return *seed >> 8;
+}
+
+/* One leaves, and the other comes some time later, perhaps behind a stamp. */
+static uint64_t switch_alone(struct made *m, unsigned *seed, int32_t now, uint64_t tsc)
+{
+	build_switch(&m->file, true, now, now, -1, -1, 4 * tsc);
+	tsc += 1 + random_number(seed) % 50;
+	if (random_number(seed) % 2)
+		stamp(m, 4 * tsc);
+	tsc += 1 + random_number(seed) % 50;
+	build_switch(&m->file, false, 15 - now, 15 - now, -1, -1, 4 * tsc);
+	return tsc;
+}
+
+/*
+ * Runs and switches by chance, with time stamps by chance: what is counted for a
+ * process is what it ran, or less, and then it is told that some is missing.
+ */
+static void by_chance(void **state)
+{
+	unsigned exact = 0, told = 0;
+
+	(void)state;
+	for (unsigned round = 0; round < 300; round++) {
+		unsigned seed = round, often = 1 + round % 5;
+		uint64_t tsc = 1000, expected[2] = {0};
+		struct ran ran;
+		struct made m;
+		int32_t now = 7;
+
+		begin(&m);
+		stamp(&m, tsc);
+		for (unsigned i = 0; i < 40; i++) {
+			unsigned n = random_number(&seed) % 9;
+
+			tsc += 1 + random_number(&seed) % 50;
+			if (random_number(&seed) % 4 == 0) {
+				if (round & 1)
+					tsc = switch_alone(&m, &seed, now, tsc);
+				else
+					switches(&m, now, 15 - now, 4 * tsc);
+				now = 15 - now;
+			}
+			tsc += 1 + random_number(&seed) % 50;
+			if (random_number(&seed) % 16 == 0)
+				stamp(&m, 4 * tsc);
+			if (random_number(&seed) % often == 0)
+				jumps_at(&m, 4 * ++tsc, n);
+			else
+				jumps(&m, n);
+			expected[now - 7] += (now == 7 ? 3u : 2u) * n;
+		}
+		stamp(&m, 4 * tsc + 400);
+		ran = check(&m);
+		if (!ran.errors) {
+			assert_int_equal(ran.insns[7], expected[0]);
+			assert_int_equal(ran.insns[8], expected[1]);
+			exact++;
+		} else {
+			assert_true(ran.nobody > 0);
+			assert_true(ran.insns[7] <= expected[0]);
+			assert_true(ran.insns[8] <= expected[1]);
+			told++;
+		}
+		assert_int_equal(ran.insns[0], 0);
+		/* With a stamp in each run nothing is in doubt. */
+		assert_true(often > 1 || !ran.errors);
+	}
+	assert_true(exact >= 60 && told > 60);
+}
+
 /* The kernel: nop; nop; iretq. The users: nop; syscall. Its code is everyone's. */
 #define KERNEL UINT64_C(0xffffffff81000000)
 
@@ -631,11 +759,14 @@ int main(void)
 	    cmocka_unit_test(switch_behind_the_last_stamp),
 	    cmocka_unit_test(switch_without_a_stay),
 	    cmocka_unit_test(idle_and_threads),
+	    cmocka_unit_test(threads_without_their_processes),
 	    cmocka_unit_test(memory_changes_while_another_runs),
 	    cmocka_unit_test(number_that_comes_back),
 	    cmocka_unit_test(process_without_maps),
 	    cmocka_unit_test(switch_in_what_was_lost),
 	    cmocka_unit_test(no_switches_are_told),
+	    cmocka_unit_test(threads_that_come_alone),
+	    cmocka_unit_test(by_chance),
 	    cmocka_unit_test(traced_kernel),
 	};
 

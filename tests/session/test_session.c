@@ -312,6 +312,75 @@ static void padding_inside_a_packet_is_taken_out(void **state)
 	ptah_session_close(s);
 }
 
+/*
+ * Three snapshots of a ring: the second has again what the first one had at its
+ * end, the third nothing of it. The kernel's offsets are places in the ring, and
+ * the file's pieces are filled with zeros up to eight bytes.
+ */
+static void snapshots_that_overlap(void **state)
+{
+	struct made m;
+	struct ptah_session *s;
+	struct ptah_stream_info info;
+	struct sums sums;
+	size_t places[8], n, first, second;
+
+	(void)state;
+	begin(&m);
+	m.file.size = BUILD_DATA;
+	build_info(&m.file, PERFDATA_AUXTRACE_INTEL_PT, true);
+	build_comm(&m.file, 7, 7, false, "prog", 0);
+	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+	for (unsigned i = 0; i < 6; i++) {
+		places[i] = trace_size(&m);
+		jumps(&m, 100 + 100 * i, i > 0, 5 + i);
+	}
+	generator_async_disable(&m.g, BASE);
+	n = trace_size(&m);
+	/* Tracing stops while a snapshot is taken, so that it ends with a whole packet. */
+	first = places[3];
+	second = places[4] - places[1] - 5;
+	assert_true(first % 8 || second % 8);
+	build_auxtrace(&m.file, 0, 7, -1, 0x1000, m.trace, first, (first + 7) & ~(size_t)7);
+	build_auxtrace(&m.file, 0, 7, -1, 0x200, m.trace + places[1] + 5, second,
+		       (second + 7) & ~(size_t)7);
+	build_auxtrace(&m.file, 0, 7, -1, 0x400, m.trace + places[5], n - places[5], n - places[5]);
+	s = finish(&m, NULL);
+	assert_int_equal(ptah_session_stream_info(s, 0, &info), 0);
+	assert_int_equal(info.lost, 0);
+	/* Nothing twice, and of the first two nothing is missing. */
+	assert_int_equal(info.bytes, places[1] + 5 + ((second + 7) & ~(size_t)7) + n - places[5]);
+	sums = decode(s, 0);
+	assert_int_equal(sums.errors, 0);
+	assert_int_equal(sums.insns, 3 * (5 + 6 + 7 + 8 + 10));
+	ptah_session_close(s);
+}
+
+/* perf record --aux-sample: said to be what it is, and not that there is no trace. */
+static void trace_in_samples_is_refused(void **state)
+{
+	struct ptah_session *s = NULL;
+	struct ptah_message why = {""};
+	struct perfdata_buffer body = {0};
+	struct made m;
+
+	(void)state;
+	begin(&m);
+	store_le64(m.file.bytes + 112 + 24,
+		   PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_AUX);
+	perfdata_put64(&body, 8);
+	perfdata_put64(&body, 0);
+	build_record(&m.file, PERFDATA_SAMPLE, 0, &body, 7, 7, 1100);
+	build_end(&m.file, PERFDATA_FEATURE_ARCH, "x86_64");
+	build_file(m.path, m.file.bytes, m.file.size);
+	assert_int_equal(ptah_session_open(m.path, NULL, &s, &why), PTAH_E_UNSUPPORTED);
+	assert_non_null(strstr(why.text, m.path));
+	assert_non_null(strstr(why.text, "--aux-sample"));
+	unlink(m.path);
+	perfdata_buffer_free(&body);
+	perfdata_buffer_free(&m.file);
+}
+
 static void missing_piece_is_told(void **state)
 {
 	struct made m;
@@ -535,6 +604,8 @@ int main(void)
 	    cmocka_unit_test(exec_empties_the_process),
 	    cmocka_unit_test(fork_inherits_memory),
 	    cmocka_unit_test(padding_inside_a_packet_is_taken_out),
+	    cmocka_unit_test(snapshots_that_overlap),
+	    cmocka_unit_test(trace_in_samples_is_refused),
 	    cmocka_unit_test(missing_piece_is_told),
 	    cmocka_unit_test(file_cut_short),
 	    cmocka_unit_test(foreign_and_empty_recordings),
