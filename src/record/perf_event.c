@@ -138,6 +138,7 @@ static enum ptah_record_problem check_wishes(const char *root,
 					     struct ptah_message *why)
 {
 	enum ptah_record_problem problem = check_sizes(config, why);
+	int status = 0;
 
 	if (!problem && config->long_tnt)
 		problem = recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
@@ -147,8 +148,10 @@ static enum ptah_record_problem check_wishes(const char *root,
 		    recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
 				    "a copy of the kernel's code needs a folder to go to, not a "
 				    "callback");
-	if (!problem && config->kcore && kcore_check(root, why) < 0)
-		problem = PTAH_RECORD_PERMISSION;
+	if (!problem && config->kcore)
+		status = kcore_check(root, why);
+	if (status < 0)
+		return status == PTAH_E_MISSING ? PTAH_RECORD_NOT_POSSIBLE : PTAH_RECORD_PERMISSION;
 	return problem ? problem : check_command(config, why);
 }
 
@@ -552,9 +555,9 @@ static const char *event_name(const struct ptah_record_config *config, bool trac
 
 static void fill_driver(const struct hardware *h, struct perfdata_driver *driver)
 {
-	driver->sched_switch = !h->events.sideband_attr.context_switch ? 0
-			       : h->events.layout.system	       ? 3
-								       : 2;
+	/* Only where a buffer holds several threads: else perf looks for them in vain. */
+	if (h->events.layout.per_cpu && h->events.sideband_attr.context_switch)
+		driver->sched_switch = h->events.layout.system ? 3 : 2;
 	driver->snapshot = h->events.layout.snapshot;
 	driver->per_cpu = h->events.layout.per_cpu;
 	if (!h->events.has_trace)
