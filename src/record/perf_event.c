@@ -753,15 +753,20 @@ static void read_records(struct hardware *h, size_t i)
 			      "the kernel's ring of records %zu holds what is no record", i);
 }
 
-/* Where the buffer was full the kernel has switched the event off: now there is room. */
+/*
+ * The kernel switches an event off when its buffer is full, and does not always
+ * say so: not where the thread found it full as it was switched in. Now there is
+ * room; an event that is on stays as it is.
+ */
 static void read_trace(struct hardware *h, size_t i)
 {
 	struct ring *ring = &h->events.rings[i].ring;
 	struct ring_trace trace;
+	bool some = ring_read_trace(ring, &trace);
 
-	if (ring_read_trace(ring, &trace))
+	if (some)
 		write_trace(h, i, &trace);
-	if (ring->cut && h->tracing && !h->r->status.paused)
+	if ((some || ring->cut) && h->tracing && !h->r->status.paused)
 		events_resume_ring(&h->events, i);
 	ring->cut = false;
 }

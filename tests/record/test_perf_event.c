@@ -390,31 +390,37 @@ static void full_trace(void **state)
 	assert_int_equal(taken.last.offset, 5000);
 	assert_int_equal(taken.size, 13192);
 	assert_memory_equal(taken.bytes, bytes, 13192);
+	/* The same without a word, when the thread comes in to find it full. */
+	assert_int_equal(put_trace(f, bytes + 13192, 8192), 8192);
+	put_aux_record(f, 13192, 8192, 0);
+	f->on = false;
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_true(f->on);
 	/* What is said of losses is counted. */
-	put_aux_record(f, 13192, 0, PERF_AUX_FLAG_PARTIAL | PERF_AUX_FLAG_COLLISION);
+	put_aux_record(f, 21384, 0, PERF_AUX_FLAG_PARTIAL | PERF_AUX_FLAG_COLLISION);
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
 	s = status_of(r);
 	assert_int_equal(s.losses.truncated, 1);
 	assert_int_equal(s.losses.partial, 1);
 	assert_int_equal(s.losses.collisions, 1);
 	assert_int_equal(s.losses.lost_records, 0);
-	assert_int_equal(s.trace_bytes, 13192);
+	assert_int_equal(s.trace_bytes, 21384);
 	assert_int_equal(s.threads, 1);
 	/* While it is paused nothing switches it on. */
 	assert_int_equal(ptah_recorder_pause(r), 0);
 	assert_false(f->on);
 	assert_true(fakes[1].on);
-	put_aux_record(f, 13192, 0, PERF_AUX_FLAG_TRUNCATED);
+	put_aux_record(f, 21384, 0, PERF_AUX_FLAG_TRUNCATED);
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
 	assert_false(f->on);
 	assert_int_equal(ptah_recorder_resume(r), 0);
 	assert_true(f->on);
 	/* The rest is taken at the end. */
-	assert_int_equal(put_trace(f, bytes + 13192, 100), 100);
+	assert_int_equal(put_trace(f, bytes + 21384, 100), 100);
 	assert_int_equal(ptah_recorder_finish(r), 0);
 	assert_false(f->on || fakes[1].on);
-	assert_int_equal(taken.size, 13292);
-	assert_memory_equal(taken.bytes, bytes, 13292);
+	assert_int_equal(taken.size, 21484);
+	assert_memory_equal(taken.bytes, bytes, 21484);
 	ptah_recorder_free(r);
 }
 
