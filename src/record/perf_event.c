@@ -703,6 +703,7 @@ static int take_record(void *context, const uint8_t *record, size_t size)
 		memcpy(&pid, record + 8, sizeof(pid));
 		memcpy(&ppid, record + 12, sizeof(ppid));
 		h->r->status.processes += pid != ppid;
+		h->r->status.threads += h->events.layout.inherit;
 	}
 	h->r->status.sideband_bytes += size;
 	h->wrote = true;
@@ -722,7 +723,8 @@ static void write_trace(struct hardware *h, size_t ring, const struct ring_trace
 	    .size = trace->size,
 	};
 
-	h->r->status.threads += !r->traced;
+	/* A processor's buffer holds many: those that begin are counted (take_record()). */
+	h->r->status.threads += !h->events.layout.inherit && !r->traced;
 	r->traced = true;
 	h->r->status.trace_bytes += trace->size;
 	recorder_wrote(h->r, perfdata_write_aux(h->r->writer, &aux));
@@ -894,6 +896,8 @@ static int start(struct ptah_recorder *r)
 		return recorder_fail(r, PTAH_RECORD_BROKEN, PTAH_E_SYSTEM,
 				     "the kernel does not switch an event on");
 	tell_what_is_there(h);
+	if (layout->inherit)
+		r->status.threads = (uint32_t)h->tid_count;
 	if (r->error < 0)
 		return r->error;
 	if (!layout->on_exec && !r->status.paused && !events_trace(&h->events, true))

@@ -135,6 +135,7 @@ static void a_command_as_perf_sees_it(void **state)
 	record(&config, &result);
 	assert_true(WIFEXITED(result.wait_status) && !WEXITSTATUS(result.wait_status));
 	assert_int_equal(result.processes, 4); /* sh, true, cat, head */
+	assert_int_equal(result.threads, 4);
 	assert_int_equal(result.losses.lost_records, 0);
 	assert_true(result.sideband_bytes > 1000);
 	assert_int_equal(result.trace_bytes, 0);
@@ -265,6 +266,7 @@ static void a_running_process(void **state)
 	ptah_recorder_free(r);
 	end_process(pid);
 	assert_int_equal(result.processes, 1);
+	assert_int_equal(result.threads, 2);
 	assert_int_equal(result.wait_status, -1);
 	assert_true(maps >= 3);
 	assert_int_equal(count_records("x.data", PERFDATA_MMAP2, is_initial_map, &pid), maps);
