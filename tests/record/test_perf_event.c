@@ -14,6 +14,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -162,9 +163,13 @@ static void *real(const char *name)
 	return dlsym(RTLD_NEXT, name);
 }
 
+static bool own_kernel; /* its code is the machine's, too */
+
 static const char *place_of(const char *path, char *text, size_t size)
 {
-	if (strncmp(path, PMU, strlen(PMU)) != 0)
+	if (strncmp(path, PMU, strlen(PMU)) != 0 &&
+	    !(own_kernel && (!strcmp(path, "/proc/kcore") || !strcmp(path, "/proc/kallsyms") ||
+			     !strcmp(path, "/proc/modules"))))
 		return path;
 	snprintf(text, size, "%s%s", root, path);
 	return text;
@@ -178,6 +183,21 @@ FILE *fopen(const char *path, const char *mode)
 
 	memcpy(&next, &symbol, sizeof(next));
 	return next(place_of(path, text, sizeof(text)), mode);
+}
+
+int open(const char *path, int flags, ...)
+{
+	int (*next)(const char *, int, ...);
+	void *symbol = real("open");
+	char text[512];
+	va_list args;
+	int mode;
+
+	va_start(args, flags);
+	mode = flags & O_CREAT ? va_arg(args, int) : 0;
+	va_end(args);
+	memcpy(&next, &symbol, sizeof(next));
+	return next(place_of(path, text, sizeof(text)), flags, mode);
 }
 
 DIR *opendir(const char *path)
@@ -635,6 +655,102 @@ static void metadata(void **state)
 	ptah_recorder_free(r);
 }
 
+static unsigned long long number_from(const char *command)
+{
+	unsigned long long n = 0;
+	FILE *f = popen(command, "r");
+
+	assert_non_null(f);
+	if (fscanf(f, "%llu", &n) != 1)
+		n = 0;
+	pclose(f);
+	return n;
+}
+
+/* A kernel of one page. */
+static void put_kernel(void)
+{
+	uint8_t kcore[8192] = {0};
+	const Elf64_Ehdr head = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64},
+				 .e_phoff = sizeof(head),
+				 .e_phentsize = sizeof(Elf64_Phdr),
+				 .e_phnum = 1};
+	const Elf64_Phdr load = {
+	    .p_type = PT_LOAD, .p_vaddr = 0xffffffff81000000, .p_offset = 4096, .p_filesz = 4096};
+	char path[128];
+	FILE *f;
+
+	put_file("/proc/kallsyms", "ffffffff81000000 T _text\n"
+				   "ffffffff81000000 T _stext\n"
+				   "ffffffff81000800 T _etext\n");
+	put_file("/proc/modules", "");
+	memcpy(kcore, &head, sizeof(head));
+	memcpy(kcore + sizeof(head), &load, sizeof(load));
+	snprintf(path, sizeof(path), "%s/proc/kcore", root);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	assert_int_equal(fwrite(kcore, sizeof(kcore), 1, f), 1);
+	assert_int_equal(fclose(f), 0);
+	own_kernel = true;
+}
+
+/* --kcore: a folder, as perf has it; what was there before is kept, or put back. */
+static void a_copy_of_the_kernel(void **state)
+{
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	struct ptah_message why = {""};
+	struct perfdata_file *f;
+	struct perfdata_record record;
+	struct ptah_recorder *r;
+	unsigned kernels = 0;
+
+	(void)state;
+	put_kernel();
+	config.sink = NULL;
+	config.output = "k.data";
+	config.kcore = config.kernel = true;
+	r = start(&config);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	ptah_recorder_free(r);
+	assert_int_equal(access("k.data/kcore_dir/kcore", R_OK), 0);
+	assert_int_equal(system("cmp -s k.data/kcore_dir/kallsyms proc/kallsyms"), 0);
+	assert_int_equal(access("k.data/kcore_dir/modules", R_OK), 0);
+	assert_int_equal(access("k.data.old", F_OK), -1);
+	if (perfdata_open("k.data/data", &f, &why) < 0)
+		fail_msg("%s", why.text);
+	while (perfdata_next(f, &record, &why) > 0)
+		kernels += record.type == PERFDATA_MMAP && record.address == 0xffffffff81000000 &&
+			   record.size == 0x800;
+	assert_int_equal(kernels, 1);
+	perfdata_close(f);
+	if (system("command -v perf >/dev/null") == 0)
+		assert_int_equal(
+		    number_from("perf script -i k.data --show-mmap-events 2>/dev/null | "
+				"grep -c 'kernel.kallsyms._text'"),
+		    1);
+
+	/* One that is not finished leaves the first where it was. */
+	assert_int_equal(system("echo first >k.data/mark"), 0);
+	reset();
+	r = start(&config);
+	assert_int_equal(access("k.data/mark", F_OK), -1);
+	assert_int_equal(access("k.data.old/mark", F_OK), 0);
+	ptah_recorder_free(r);
+	assert_int_equal(access("k.data/mark", F_OK), 0);
+	assert_int_equal(access("k.data.old", F_OK), -1);
+
+	/* A kernel that hides its code. */
+	remove_file("/proc/kcore");
+	reset();
+	r = NULL;
+	assert_int_equal(open_recorder(&config, &r, NULL, &why), 0);
+	assert_true(ptah_recorder_start(r) < 0);
+	assert_non_null(strstr(ptah_recorder_why(r), "kcore"));
+	ptah_recorder_free(r);
+	assert_int_equal(access("k.data/mark", F_OK), 0);
+	own_kernel = false;
+}
+
 /* A recording of QEMU's, played again as a processor and its driver would. */
 
 struct play {
@@ -766,18 +882,6 @@ static void *play(void *context)
 	return NULL;
 }
 
-static unsigned long long number_from(const char *command)
-{
-	unsigned long long n = 0;
-	FILE *f = popen(command, "r");
-
-	assert_non_null(f);
-	if (fscanf(f, "%llu", &n) != 1)
-		n = 0;
-	pclose(f);
-	return n;
-}
-
 /* The trace in the file, byte for byte. A piece begins where what fills up the last one does. */
 static void compare_trace(const struct play *p)
 {
@@ -886,6 +990,7 @@ int main(void)
 	    cmocka_unit_test(what_the_kernel_refuses),
 	    cmocka_unit_test(an_older_kernel),
 	    cmocka_unit_test(metadata),
+	    cmocka_unit_test(a_copy_of_the_kernel),
 	    cmocka_unit_test(a_processor_that_plays),
 	};
 

@@ -538,11 +538,39 @@ static void lock_too_much(void)
 	expect(&config, PTAH_RECORD_MLOCK, "65536 KiB");
 }
 
+/* What is left is not enough for the default, but for less, which is told. */
+static void record_in_little_memory(void)
+{
+	char *command[] = {"true", NULL};
+	const struct ptah_record_config config = {
+	    .size = sizeof(config), .output = "small.data", .argv = command};
+	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+				       .size = sizeof(attr),
+				       .config = PERF_COUNT_SW_DUMMY,
+				       .exclude_kernel = 1};
+	struct ptah_record_status status = {.size = sizeof(status)};
+	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	enum ptah_record_problem problem = PTAH_RECORD_FINE;
+	struct ptah_recorder *r;
+
+	if (mmap(NULL, 33 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED)
+		_exit(1);
+	/* Not even that is there when somebody else is nobody, too. */
+	if (recorder_new(&recorder_sideband, &config, &r, &problem, NULL) < 0)
+		_exit(problem == PTAH_RECORD_MLOCK ? 0 : 2);
+	ptah_recorder_status(r, &status);
+	ptah_recorder_free(r);
+	_exit(status.notes == 1 ? 0 : 4);
+}
+
 static void without_privileges(void **state)
 {
 	(void)state;
 	as_nobody(record_init);
 	as_nobody(lock_too_much);
+	/* By default as much as ours of records, for each processor, and not a page more. */
+	if (system("test \"$(cat /proc/sys/kernel/perf_event_mlock_kb)\" = 516") == 0)
+		as_nobody(record_in_little_memory);
 }
 
 static int enter_folder(void **state)
