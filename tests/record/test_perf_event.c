@@ -115,8 +115,10 @@ long syscall(long n, ...)
 	d = va_arg(args, long);
 	e = va_arg(args, long);
 	va_end(args);
-	if (n == SYS_perf_event_open)
+	if (n == SYS_perf_event_open) {
+		assert_int_equal(e, PERF_FLAG_FD_CLOEXEC);
 		return fake_open((const struct perf_event_attr *)(uintptr_t)a, (int)b, (int)c);
+	}
 	return real_syscall(n, a, b, c, d, e);
 }
 
