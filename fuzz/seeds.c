@@ -663,6 +663,48 @@ static void make_play_of_a_range(struct buffer *b)
 	make_play(b, 0x80 + 4, 250);
 }
 
+/* Records of the kernel's: AUX, LOST, LOST_SAMPLES, and one of names behind them. */
+static void make_ring(struct buffer *b)
+{
+	static const uint64_t records[] = {
+	    11 | UINT64_C(32) << 48,
+	    0,
+	    4096,
+	    15, /* every flag */
+	    2 | UINT64_C(24) << 48,
+	    1,
+	    5,
+	    13 | UINT64_C(16) << 48,
+	    7,
+	    3 | UINT64_C(24) << 48,
+	    0x200000001,
+	    0x656d616e,
+	};
+	/* Over the end of the ring. */
+	const uint8_t start[2] = {124, 0};
+
+	put_bytes(b, start, sizeof(start));
+	put_bytes(b, records, sizeof(records));
+}
+
+static void make_ring_of_nothing(struct buffer *b)
+{
+	make_ring(b);
+	put_bytes(b, "\3\0\0\0\0\0\0\0", 8); /* of size 0 */
+}
+
+static void make_maps(struct buffer *b)
+{
+	static const char text[] =
+	    "\005name\n"
+	    "00401000-00403000 r-xp 00001000 fe:00 99 /opt/pro\\012gram (deleted)\n"
+	    "7f0000000000-7f0000001000 rwxp 00000000 00:00 0 \n"
+	    "7f0000002000-7f0000003000 r--s 00000000 fe:00 7 /etc/passwd\n"
+	    "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0  [vsyscall]\n";
+
+	put_bytes(b, text, sizeof(text) - 1);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -701,6 +743,9 @@ int main(int argc, char **argv)
 	    {"engine/no-vmx", make_play_without_vmx},
 	    {"engine/one-region", make_play_of_one_region},
 	    {"engine/range", make_play_of_a_range},
+	    {"ring/losses", make_ring},
+	    {"ring/nothing", make_ring_of_nothing},
+	    {"proc/maps", make_maps},
 	};
 
 	if (argc != 3) {

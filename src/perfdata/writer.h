@@ -51,7 +51,8 @@ struct perfdata_driver {
 	const char *cpuid; /* "GenuineIntel,6,158,10"; NULL: not told */
 	/* Bits of attr.config: enum perfdata_pt_info has the same names. */
 	uint64_t tsc_bit, noretcomp_bit, mtc_bit, mtc_freq_bits, cyc_bit;
-	uint8_t sched_switch; /* 2: SWITCH records of what is traced; 3: of whole processors */
+	uint8_t
+	    sched_switch; /* 0: none; 2: SWITCH records of what is traced; 3: of whole processors */
 	bool snapshot, per_cpu, time_zero;
 };
 

@@ -332,14 +332,18 @@ bool events_clock(const struct events *e, uint16_t *shift, uint32_t *mult, uint6
 	uint32_t before;
 	bool told;
 
-	/* The kernel makes `lock` odd while it changes them (perf_event_mmap_page). */
+	/*
+	 * The kernel changes `lock` before and after it changes them, and makes it odd
+	 * meanwhile (perf_event_mmap_page). The processor keeps loads in order; the
+	 * compiler has to be told.
+	 */
 	do {
 		before = __atomic_load_n(&page->lock, __ATOMIC_ACQUIRE);
 		told = page->cap_user_time_zero;
 		*shift = page->time_shift;
 		*mult = page->time_mult;
 		*zero = page->time_zero;
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		__asm__ volatile("" ::: "memory");
 	} while (before & 1 || before != __atomic_load_n(&page->lock, __ATOMIC_RELAXED));
 	return told;
 }

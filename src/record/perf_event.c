@@ -138,6 +138,7 @@ static enum ptah_record_problem check_wishes(const char *root,
 					     struct ptah_message *why)
 {
 	enum ptah_record_problem problem = check_sizes(config, why);
+	int status = 0;
 
 	if (!problem && config->long_tnt)
 		problem = recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
@@ -147,8 +148,10 @@ static enum ptah_record_problem check_wishes(const char *root,
 		    recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
 				    "a copy of the kernel's code needs a folder to go to, not a "
 				    "callback");
-	if (!problem && config->kcore && kcore_check(root, why) < 0)
-		problem = PTAH_RECORD_PERMISSION;
+	if (!problem && config->kcore)
+		status = kcore_check(root, why);
+	if (status < 0)
+		return status == PTAH_E_MISSING ? PTAH_RECORD_NOT_POSSIBLE : PTAH_RECORD_PERMISSION;
 	return problem ? problem : check_command(config, why);
 }
 
@@ -552,9 +555,9 @@ static const char *event_name(const struct ptah_record_config *config, bool trac
 
 static void fill_driver(const struct hardware *h, struct perfdata_driver *driver)
 {
-	driver->sched_switch = !h->events.sideband_attr.context_switch ? 0
-			       : h->events.layout.system	       ? 3
-								       : 2;
+	/* Only where a buffer holds several threads: else perf looks for them in vain. */
+	if (h->events.layout.per_cpu && h->events.sideband_attr.context_switch)
+		driver->sched_switch = h->events.layout.system ? 3 : 2;
 	driver->snapshot = h->events.layout.snapshot;
 	driver->per_cpu = h->events.layout.per_cpu;
 	if (!h->events.has_trace)
@@ -672,7 +675,7 @@ static void close_recorder(struct ptah_recorder *r)
 		return;
 	close_command(&h->command, r->status.pid != 0);
 	events_close(&h->events);
-	if (r->state != RECORDER_FINISHED && h->made_folder) {
+	if ((r->state != RECORDER_FINISHED || r->error < 0) && h->made_folder) {
 		if (r->writer)
 			perfdata_writer_abort(r->writer);
 		r->writer = NULL;
@@ -700,6 +703,7 @@ static int take_record(void *context, const uint8_t *record, size_t size)
 		memcpy(&pid, record + 8, sizeof(pid));
 		memcpy(&ppid, record + 12, sizeof(ppid));
 		h->r->status.processes += pid != ppid;
+		h->r->status.threads += h->events.layout.inherit;
 	}
 	h->r->status.sideband_bytes += size;
 	h->wrote = true;
@@ -719,7 +723,8 @@ static void write_trace(struct hardware *h, size_t ring, const struct ring_trace
 	    .size = trace->size,
 	};
 
-	h->r->status.threads += !r->traced;
+	/* A processor's buffer holds many: those that begin are counted (take_record()). */
+	h->r->status.threads += !h->events.layout.inherit && !r->traced;
 	r->traced = true;
 	h->r->status.trace_bytes += trace->size;
 	recorder_wrote(h->r, perfdata_write_aux(h->r->writer, &aux));
@@ -750,15 +755,20 @@ static void read_records(struct hardware *h, size_t i)
 			      "the kernel's ring of records %zu holds what is no record", i);
 }
 
-/* Where the buffer was full the kernel has switched the event off: now there is room. */
+/*
+ * The kernel switches an event off when its buffer is full, and does not always
+ * say so: not where the thread found it full as it was switched in. Now there is
+ * room; an event that is on stays as it is.
+ */
 static void read_trace(struct hardware *h, size_t i)
 {
 	struct ring *ring = &h->events.rings[i].ring;
 	struct ring_trace trace;
+	bool some = ring_read_trace(ring, &trace);
 
-	if (ring_read_trace(ring, &trace))
+	if (some)
 		write_trace(h, i, &trace);
-	if (ring->cut && h->tracing && !h->r->status.paused)
+	if ((some || ring->cut) && h->tracing && !h->r->status.paused)
 		events_resume_ring(&h->events, i);
 	ring->cut = false;
 }
@@ -886,6 +896,8 @@ static int start(struct ptah_recorder *r)
 		return recorder_fail(r, PTAH_RECORD_BROKEN, PTAH_E_SYSTEM,
 				     "the kernel does not switch an event on");
 	tell_what_is_there(h);
+	if (layout->inherit)
+		r->status.threads = (uint32_t)h->tid_count;
 	if (r->error < 0)
 		return r->error;
 	if (!layout->on_exec && !r->status.paused && !events_trace(&h->events, true))

@@ -3,49 +3,16 @@
  * Machines made of a few files: what stands in the way of recording, judged by
  * perf_event_open(2).
  */
-#include "test.h"
+#include "machine.h"
 
 #include <ptah/host.h>
 
 #include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-static char root[] = "/tmp/ptah-test-host-XXXXXX";
 
 static const struct ptah_caps traceable = {.size = sizeof(traceable), .topa = true};
 
-static void remove_file(const char *path)
-{
-	char name[512];
-
-	snprintf(name, sizeof(name), "%s%s", root, path);
-	unlink(name);
-}
-
-static void put_file(const char *path, const char *text)
-{
-	char name[512];
-	FILE *f;
-
-	snprintf(name, sizeof(name), "%s%s", root, path);
-	for (char *slash = name + strlen(root) + 1; (slash = strchr(slash, '/')); slash++) {
-		*slash = '\0';
-		mkdir(name, 0777);
-		*slash = '/';
-	}
-	f = fopen(name, "w");
-	assert_non_null(f);
-	assert_true(fputs(text, f) >= 0);
-	assert_int_equal(fclose(f), 0);
-}
-
 #define PARANOID "/proc/sys/kernel/perf_event_paranoid"
 #define STATUS	 "/proc/self/status"
-#define PMU	 "/sys/bus/event_source/devices/intel_pt"
 
 static void put_machine(const char *paranoid, const char *capabilities)
 {
@@ -145,21 +112,6 @@ static void this_machine(void **state)
 	host.size = 0;
 	assert_int_equal(ptah_host_look(NULL, NULL, &host), PTAH_E_INVAL);
 	assert_int_equal(ptah_host_look(NULL, NULL, NULL), PTAH_E_INVAL);
-}
-
-static int make_root(void **state)
-{
-	(void)state;
-	return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_root(void **state)
-{
-	char command[128];
-
-	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", root);
-	return system(command);
 }
 
 int main(void)

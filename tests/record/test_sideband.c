@@ -135,6 +135,7 @@ static void a_command_as_perf_sees_it(void **state)
 	record(&config, &result);
 	assert_true(WIFEXITED(result.wait_status) && !WEXITSTATUS(result.wait_status));
 	assert_int_equal(result.processes, 4); /* sh, true, cat, head */
+	assert_int_equal(result.threads, 4);
 	assert_int_equal(result.losses.lost_records, 0);
 	assert_true(result.sideband_bytes > 1000);
 	assert_int_equal(result.trace_bytes, 0);
@@ -265,6 +266,7 @@ static void a_running_process(void **state)
 	ptah_recorder_free(r);
 	end_process(pid);
 	assert_int_equal(result.processes, 1);
+	assert_int_equal(result.threads, 2);
 	assert_int_equal(result.wait_status, -1);
 	assert_true(maps >= 3);
 	assert_int_equal(count_records("x.data", PERFDATA_MMAP2, is_initial_map, &pid), maps);
@@ -536,11 +538,39 @@ static void lock_too_much(void)
 	expect(&config, PTAH_RECORD_MLOCK, "65536 KiB");
 }
 
+/* What is left is not enough for the default, but for less, which is told. */
+static void record_in_little_memory(void)
+{
+	char *command[] = {"true", NULL};
+	const struct ptah_record_config config = {
+	    .size = sizeof(config), .output = "small.data", .argv = command};
+	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+				       .size = sizeof(attr),
+				       .config = PERF_COUNT_SW_DUMMY,
+				       .exclude_kernel = 1};
+	struct ptah_record_status status = {.size = sizeof(status)};
+	int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	enum ptah_record_problem problem = PTAH_RECORD_FINE;
+	struct ptah_recorder *r;
+
+	if (mmap(NULL, 33 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED)
+		_exit(1);
+	/* Not even that is there when somebody else is nobody, too. */
+	if (recorder_new(&recorder_sideband, &config, &r, &problem, NULL) < 0)
+		_exit(problem == PTAH_RECORD_MLOCK ? 0 : 2);
+	ptah_recorder_status(r, &status);
+	ptah_recorder_free(r);
+	_exit(status.notes == 1 ? 0 : 4);
+}
+
 static void without_privileges(void **state)
 {
 	(void)state;
 	as_nobody(record_init);
 	as_nobody(lock_too_much);
+	/* By default as much as ours of records, for each processor, and not a page more. */
+	if (system("test \"$(cat /proc/sys/kernel/perf_event_mlock_kb)\" = 516") == 0)
+		as_nobody(record_in_little_memory);
 }
 
 static int enter_folder(void **state)

@@ -1,0 +1,1000 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The whole hardware recorder on a simulated kernel: perf_event_open() gives
+ * files in memory, which are mapped as the kernel's buffers are, and the test
+ * writes into them what intel_pt's driver would. The driver's files are those
+ * of machine.h; system calls and files that have nothing to do with it are real.
+ */
+#include "machine.h"
+
+#include "perfdata/reader.h"
+#include "record/perf_event.h"
+
+#include <ptah/packet.h>
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+/* The simulated kernel */
+
+#define FAKES 64
+
+struct fake {
+	struct perf_event_attr attr;
+	int fd, output; /* -1: its own */
+	int32_t tid, cpu;
+	atomic_bool on;
+	unsigned enabled, disabled; /* times it was */
+	char filter[256];
+	/* As the recorder maps it: a page, the records, the trace. */
+	struct perf_event_mmap_page *page;
+	uint8_t *data, *aux;
+	uint64_t data_size, aux_size, data_head, aux_head;
+	bool overwrite;
+};
+
+static struct fake fakes[FAKES];
+static unsigned fake_count;
+static int refuse_with;	       /* errno of the next perf_event_open() */
+static uint64_t unknown_flags; /* of attr: EINVAL with one of these, as by an older kernel */
+
+static uint64_t flags_of(const struct perf_event_attr *attr)
+{
+	uint64_t flags;
+
+	memcpy(&flags, (const char *)attr + PERFDATA_ATTR_AT_FLAGS, sizeof(flags));
+	return flags;
+}
+
+static struct fake *fake_of(int fd)
+{
+	for (unsigned i = 0; i < fake_count; i++)
+		if (fakes[i].fd == fd)
+			return &fakes[i];
+	return NULL;
+}
+
+static long fake_open(const struct perf_event_attr *attr, int tid, int cpu)
+{
+	struct fake *f = &fakes[fake_count];
+
+	assert_true(fake_count < FAKES);
+	if (refuse_with || flags_of(attr) & unknown_flags) {
+		errno = refuse_with ? refuse_with : EINVAL;
+		return -1;
+	}
+	*f = (struct fake){.attr = *attr, .tid = tid, .cpu = cpu, .output = -1};
+	/* The page tells the clock: nanoseconds are TSC ticks. */
+	f->fd = memfd_create("fake", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(f->fd, 64 << 20), 0);
+	f->page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
+	assert_true(f->page != MAP_FAILED);
+	f->page->cap_user_time_zero = 1;
+	f->page->time_mult = 1;
+	f->on = !attr->disabled;
+	fake_count++;
+	return f->fd;
+}
+
+static long real_syscall(long n, long a, long b, long c, long d, long e)
+{
+	register long r10 __asm__("r10") = d;
+	register long r8 __asm__("r8") = e;
+	long result;
+
+	__asm__ volatile("syscall"
+			 : "=a"(result)
+			 : "a"(n), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+			 : "rcx", "r11", "memory");
+	if (result < 0) {
+		errno = (int)-result;
+		return -1;
+	}
+	return result;
+}
+
+long syscall(long n, ...)
+{
+	va_list args;
+	long a, b, c, d, e;
+
+	va_start(args, n);
+	a = va_arg(args, long);
+	b = va_arg(args, long);
+	c = va_arg(args, long);
+	d = va_arg(args, long);
+	e = va_arg(args, long);
+	va_end(args);
+	if (n == SYS_perf_event_open) {
+		assert_int_equal(e, PERF_FLAG_FD_CLOEXEC);
+		return fake_open((const struct perf_event_attr *)(uintptr_t)a, (int)b, (int)c);
+	}
+	return real_syscall(n, a, b, c, d, e);
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	struct fake *f = fake_of(fd);
+	uintptr_t argument;
+	va_list args;
+
+	va_start(args, request);
+	argument = va_arg(args, uintptr_t);
+	va_end(args);
+	assert_non_null(f);
+	switch (request) {
+	case PERF_EVENT_IOC_ENABLE:
+		f->on = true;
+		f->enabled++;
+		return 0;
+	case PERF_EVENT_IOC_DISABLE:
+		f->on = false;
+		f->disabled++;
+		return 0;
+	case PERF_EVENT_IOC_ID:
+		*(uint64_t *)argument = (uint64_t)(f - fakes) + 1;
+		return 0;
+	case PERF_EVENT_IOC_SET_OUTPUT:
+		/* perf_event_set_output(): on the same processor, and it is mapped. */
+		assert_int_equal(fake_of((int)argument)->cpu, f->cpu);
+		assert_true(fake_of((int)argument)->page->aux_size);
+		f->output = (int)argument;
+		return 0;
+	case PERF_EVENT_IOC_SET_FILTER:
+		snprintf(f->filter, sizeof(f->filter), "%s", (const char *)argument);
+		return 0;
+	default:
+		fail_msg("ioctl 0x%lx", request);
+		return -1;
+	}
+}
+
+/* Files of the driver are the machine's. */
+static void *real(const char *name)
+{
+	return dlsym(RTLD_NEXT, name);
+}
+
+static bool own_kernel; /* its code is the machine's, too */
+
+static const char *place_of(const char *path, char *text, size_t size)
+{
+	if (strncmp(path, PMU, strlen(PMU)) != 0 &&
+	    !(own_kernel && (!strcmp(path, "/proc/kcore") || !strcmp(path, "/proc/kallsyms") ||
+			     !strcmp(path, "/proc/modules"))))
+		return path;
+	snprintf(text, size, "%s%s", root, path);
+	return text;
+}
+
+FILE *fopen(const char *path, const char *mode)
+{
+	FILE *(*next)(const char *, const char *);
+	void *symbol = real("fopen");
+	char text[512];
+
+	memcpy(&next, &symbol, sizeof(next));
+	return next(place_of(path, text, sizeof(text)), mode);
+}
+
+int open(const char *path, int flags, ...)
+{
+	int (*next)(const char *, int, ...);
+	void *symbol = real("open");
+	char text[512];
+	va_list args;
+	int mode;
+
+	va_start(args, flags);
+	mode = flags & O_CREAT ? va_arg(args, int) : 0;
+	va_end(args);
+	memcpy(&next, &symbol, sizeof(next));
+	return next(place_of(path, text, sizeof(text)), flags, mode);
+}
+
+DIR *opendir(const char *path)
+{
+	DIR *(*next)(const char *);
+	void *symbol = real("opendir");
+	char text[512];
+
+	memcpy(&next, &symbol, sizeof(next));
+	return next(place_of(path, text, sizeof(text)));
+}
+
+static void reset(void)
+{
+	for (unsigned i = 0; i < fake_count; i++)
+		munmap(fakes[i].page, 4096);
+	fake_count = 0;
+	refuse_with = 0;
+	unknown_flags = 0;
+}
+
+/* What the driver does */
+
+/* Where the recorder has mapped it. */
+static void map_as_recorder(struct fake *f)
+{
+	f->data_size = f->page->aux_offset - 4096;
+	f->aux_size = f->page->aux_size;
+	munmap(f->page, 4096);
+	f->page = mmap(NULL, 4096 + f->data_size + f->aux_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+		       f->fd, 0);
+	assert_true(f->page != MAP_FAILED);
+	f->data = (uint8_t *)f->page + 4096;
+	f->aux = f->data + f->data_size;
+}
+
+/* False: no place. */
+static bool put_record(struct fake *f, const void *record, size_t size)
+{
+	uint64_t tail = __atomic_load_n(&f->page->data_tail, __ATOMIC_ACQUIRE);
+
+	if (f->data_head + size - tail > f->data_size)
+		return false;
+	for (size_t i = 0; i < size; i++)
+		f->data[(f->data_head + i) % f->data_size] = ((const uint8_t *)record)[i];
+	f->data_head += size;
+	__atomic_store_n(&f->page->data_head, f->data_head, __ATOMIC_RELEASE);
+	return true;
+}
+
+/* Sample id: pid and tid, time, processor, event. */
+static void put_aux_record(struct fake *f, uint64_t at, uint64_t size, uint64_t flags)
+{
+	const uint64_t record[8] = {PERF_RECORD_AUX | UINT64_C(64) << 48,
+				    at,
+				    size,
+				    flags,
+				    (uint64_t)(uint32_t)f->tid << 32 | (uint32_t)f->tid,
+				    0,
+				    0,
+				    1};
+
+	while (!put_record(f, record, sizeof(record)))
+		sched_yield();
+}
+
+/* Full trace: as much of it as fits. */
+static size_t put_trace(struct fake *f, const uint8_t *bytes, size_t size)
+{
+	uint64_t tail = __atomic_load_n(&f->page->aux_tail, __ATOMIC_ACQUIRE);
+
+	if (size > f->aux_size - (f->aux_head - tail))
+		return 0;
+	for (size_t i = 0; i < size; i++)
+		f->aux[(f->aux_head + i) % f->aux_size] = bytes[i];
+	f->aux_head += size;
+	__atomic_store_n(&f->page->aux_head, f->aux_head, __ATOMIC_RELEASE);
+	return size;
+}
+
+static void put_overwriting(struct fake *f, const uint8_t *bytes, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		f->aux[(f->aux_head + i) % f->aux_size] = bytes[i];
+	f->aux_head = (f->aux_head + size) % f->aux_size;
+	__atomic_store_n(&f->page->aux_head, f->aux_head, __ATOMIC_RELEASE);
+}
+
+/* The recorder, whose check would look for a processor */
+
+static enum ptah_record_problem fine(const struct ptah_record_config *config,
+				     struct ptah_message *why)
+{
+	(void)config;
+	(void)why;
+	return PTAH_RECORD_FINE;
+}
+
+static int open_recorder(const struct ptah_record_config *config, struct ptah_recorder **r,
+			 enum ptah_record_problem *problem, struct ptah_message *why)
+{
+	static struct recorder_backend backend;
+
+	put_driver();
+	backend = recorder_hardware;
+	backend.check = fine;
+	return recorder_new(&backend, config, r, problem, why);
+}
+
+static struct ptah_recorder *start(const struct ptah_record_config *config)
+{
+	struct ptah_message why = {""};
+	struct ptah_recorder *r = NULL;
+
+	if (open_recorder(config, &r, NULL, &why) < 0)
+		fail_msg("%s", why.text);
+	if (ptah_recorder_start(r) < 0)
+		fail_msg("%s", ptah_recorder_why(r));
+	return r;
+}
+
+static struct ptah_record_status status_of(const struct ptah_recorder *r)
+{
+	struct ptah_record_status status = {.size = sizeof(status)};
+
+	assert_int_equal(ptah_recorder_status(r, &status), 0);
+	return status;
+}
+
+/* Keeps trace that a sink is given. */
+struct taken {
+	uint8_t bytes[1 << 16];
+	size_t size;
+	unsigned pieces;
+	struct ptah_record_piece last;
+};
+
+static int take(void *context, const struct ptah_record_piece *piece)
+{
+	struct taken *t = context;
+
+	if (piece->kind != PTAH_RECORD_PIECE_TRACE)
+		return 0;
+	assert_true(t->size + piece->size <= sizeof(t->bytes));
+	memcpy(t->bytes + t->size, piece->bytes, piece->size);
+	t->size += piece->size;
+	t->pieces++;
+	t->last = *piece;
+	return 0;
+}
+
+static struct taken taken;
+static const struct ptah_record_sink sink = {take, &taken};
+
+static struct ptah_record_config self_config(enum ptah_record_buffer buffer)
+{
+	memset(&taken, 0, sizeof(taken));
+	reset();
+	return (struct ptah_record_config){
+	    .size = sizeof(struct ptah_record_config),
+	    .target = PTAH_RECORD_SELF,
+	    .buffer = buffer,
+	    .buffer_size = 8192,
+	    .sideband_size = 8192,
+	    .sink = &sink,
+	};
+}
+
+static const uint8_t *pattern(void)
+{
+	static uint8_t bytes[1 << 16];
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)((i ^ i >> 8) * 167 + 13);
+	return bytes;
+}
+
+/* Full trace: taken as it comes; where the buffer was full the event is switched on again. */
+static void full_trace(void **state)
+{
+	const uint8_t *bytes = pattern();
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	struct ptah_recorder *r = start(&config);
+	struct ptah_record_status s;
+	struct fake *f = &fakes[0];
+
+	(void)state;
+	assert_int_equal(fake_count, 2);
+	assert_int_equal(f->attr.type, 8);
+	assert_int_equal(f->attr.config, 0x3002401);
+	assert_int_equal(fakes[1].attr.config, PERF_COUNT_SW_DUMMY);
+	assert_int_equal(f->cpu, -1);
+	assert_false(f->attr.inherit);
+	assert_true(f->on && fakes[1].on);
+	assert_int_equal(fakes[1].output, f->fd);
+	map_as_recorder(f);
+	assert_int_equal(put_trace(f, bytes, 5000), 5000);
+	put_aux_record(f, 0, 5000, 0);
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_int_equal(taken.size, 5000);
+	assert_int_equal(taken.last.tid, gettid());
+	assert_int_equal(taken.last.cpu, -1);
+	/* Until it is full: the driver stops, says TRUNCATED, and the event is off. */
+	assert_int_equal(put_trace(f, bytes + 5000, 8192), 8192);
+	put_aux_record(f, 5000, 8192, PERF_AUX_FLAG_TRUNCATED);
+	f->on = false;
+	assert_int_equal(put_trace(f, bytes, 1), 0);
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_true(f->on);
+	assert_int_equal(taken.last.offset, 5000);
+	assert_int_equal(taken.size, 13192);
+	assert_memory_equal(taken.bytes, bytes, 13192);
+	/* The same without a word, when the thread comes in to find it full. */
+	assert_int_equal(put_trace(f, bytes + 13192, 8192), 8192);
+	put_aux_record(f, 13192, 8192, 0);
+	f->on = false;
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_true(f->on);
+	/* What is said of losses is counted. */
+	put_aux_record(f, 21384, 0, PERF_AUX_FLAG_PARTIAL | PERF_AUX_FLAG_COLLISION);
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	s = status_of(r);
+	assert_int_equal(s.losses.truncated, 1);
+	assert_int_equal(s.losses.partial, 1);
+	assert_int_equal(s.losses.collisions, 1);
+	assert_int_equal(s.losses.lost_records, 0);
+	assert_int_equal(s.trace_bytes, 21384);
+	assert_int_equal(s.threads, 1);
+	/* While it is paused nothing switches it on. */
+	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_false(f->on);
+	assert_true(fakes[1].on);
+	put_aux_record(f, 21384, 0, PERF_AUX_FLAG_TRUNCATED);
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_false(f->on);
+	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_true(f->on);
+	/* The rest is taken at the end. */
+	assert_int_equal(put_trace(f, bytes + 21384, 100), 100);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	assert_false(f->on || fakes[1].on);
+	assert_int_equal(taken.size, 21484);
+	assert_memory_equal(taken.bytes, bytes, 21484);
+	ptah_recorder_free(r);
+}
+
+static void snapshots(void **state)
+{
+	const uint8_t *bytes = pattern();
+	struct ptah_record_config config = self_config(PTAH_RECORD_SNAPSHOT);
+	struct ptah_recorder *r = start(&config);
+	struct fake *f = &fakes[0];
+
+	(void)state;
+	map_as_recorder(f);
+	put_overwriting(f, bytes, 3000);
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_int_equal(taken.size, 0); /* not before it is asked for */
+	assert_int_equal(ptah_recorder_snapshot(r), 0);
+	assert_int_equal(f->disabled, 1);
+	assert_true(f->on);
+	assert_int_equal(taken.size, 3000);
+	put_overwriting(f, bytes + 3000, 20000);
+	taken.size = 0;
+	assert_int_equal(ptah_recorder_snapshot(r), 0);
+	assert_int_equal(taken.size, 8192);
+	assert_memory_equal(taken.bytes, bytes + 23000 - 8192, 8192);
+	/* One round at least was lost in part: 20000 - 2 * 8192. */
+	assert_int_equal(status_of(r).losses.overwritten, 20000 - 2 * 8192);
+	assert_int_equal(taken.last.offset, 3000 + 20000 - 2 * 8192);
+	assert_int_equal(status_of(r).snapshots, 2);
+	/* Paused it stays. */
+	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_int_equal(ptah_recorder_snapshot(r), 0);
+	assert_false(f->on);
+	/* What comes after the last snapshot nobody wanted. */
+	put_overwriting(f, bytes, 10);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	assert_int_equal(taken.size, 8192);
+	ptah_recorder_free(r);
+
+	/* Without any, it is the end. */
+	config = self_config(PTAH_RECORD_SNAPSHOT);
+	r = start(&config);
+	map_as_recorder(f);
+	put_overwriting(f, bytes, 9000);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	assert_int_equal(taken.size, 8192);
+	assert_memory_equal(taken.bytes, bytes + 9000 - 8192, 8192);
+	ptah_recorder_free(r);
+}
+
+static void stop_when_full(void **state)
+{
+	const uint8_t *bytes = pattern();
+	struct ptah_record_config config = self_config(PTAH_RECORD_STOP_WHEN_FULL);
+	struct ptah_recorder *r = start(&config);
+	struct fake *f = &fakes[0];
+
+	(void)state;
+	map_as_recorder(f);
+	assert_int_equal(put_trace(f, bytes, 8192), 8192);
+	put_aux_record(f, 0, 8192, PERF_AUX_FLAG_TRUNCATED);
+	f->on = false;
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_false(f->on);
+	assert_int_equal(put_trace(f, bytes, 1), 0);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	assert_int_equal(taken.size, 8192);
+	assert_memory_equal(taken.bytes, bytes, 8192);
+	assert_int_equal(status_of(r).losses.truncated, 1);
+	ptah_recorder_free(r);
+}
+
+/* Which events there are, for each target. */
+static void layouts(void **state)
+{
+	const struct ptah_record_filter filter = {PTAH_RECORD_FILTER, "/bin/true", 16, 32};
+	int32_t pid = getpid(), cpu = 0, tid = gettid();
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	char *command[] = {"true", NULL};
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	struct ptah_recorder *r;
+	struct ptah_message why;
+
+	(void)state;
+	config.filters = &filter;
+	config.filter_count = 1;
+	config.argv = command;
+	config.target = PTAH_RECORD_COMMAND;
+	assert_int_equal(open_recorder(&config, &r, NULL, &why), 0);
+	/* A pair on each processor, which the next execve() switches on. */
+	assert_int_equal(fake_count, 2 * cpus);
+	for (unsigned i = 0; i < fake_count; i++) {
+		assert_int_equal(fakes[i].cpu, i / 2);
+		assert_true(fakes[i].attr.inherit && fakes[i].attr.enable_on_exec && !fakes[i].on);
+	}
+	assert_string_equal(fakes[0].filter, "filter 0x10/0x20@/bin/true");
+	ptah_recorder_free(r); /* the command has never run */
+
+	config = self_config(PTAH_RECORD_DRAIN);
+	config.argv = command;
+	config.target = PTAH_RECORD_COMMAND;
+	config.start_paused = true;
+	config.per_thread = true;
+	assert_int_equal(open_recorder(&config, &r, NULL, &why), 0);
+	assert_int_equal(fake_count, 2);
+	assert_int_equal(fakes[0].cpu, -1);
+	assert_false(fakes[0].attr.enable_on_exec || fakes[0].attr.inherit);
+	assert_true(fakes[1].attr.enable_on_exec);
+	ptah_recorder_free(r);
+
+	config = self_config(PTAH_RECORD_DRAIN);
+	config.target = PTAH_RECORD_PROCESSES;
+	config.ids = &pid;
+	config.id_count = 1;
+	r = start(&config);
+	assert_int_equal(fake_count, 2 * cpus);
+	assert_true(fakes[0].attr.inherit && !fakes[0].attr.enable_on_exec && fakes[0].on);
+	assert_int_equal(fakes[0].tid, pid);
+	ptah_recorder_free(r);
+
+	config = self_config(PTAH_RECORD_DRAIN);
+	config.target = PTAH_RECORD_THREADS;
+	config.ids = &tid;
+	config.id_count = 1;
+	config.start_paused = true;
+	r = start(&config);
+	assert_int_equal(fake_count, 2);
+	assert_true(!fakes[0].on && fakes[1].on);
+	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_true(fakes[0].on);
+	ptah_recorder_free(r);
+
+	config = self_config(PTAH_RECORD_DRAIN);
+	config.target = PTAH_RECORD_CPUS;
+	config.ids = &cpu;
+	config.id_count = 1;
+	config.kernel = config.user = true;
+	r = start(&config);
+	assert_int_equal(fake_count, 2);
+	assert_int_equal(fakes[0].tid, -1);
+	assert_int_equal(fakes[0].cpu, 0);
+	assert_false(fakes[0].attr.exclude_kernel || fakes[0].attr.exclude_user);
+	map_as_recorder(&fakes[0]);
+	put_trace(&fakes[0], pattern(), 8);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	assert_int_equal(taken.last.cpu, 0);
+	assert_int_equal(taken.last.tid, -1);
+	ptah_recorder_free(r);
+}
+
+static void what_the_kernel_refuses(void **state)
+{
+	static const struct {
+		int error;
+		enum ptah_record_problem problem;
+	} cases[] = {
+	    {EACCES, PTAH_RECORD_PERMISSION}, {EPERM, PTAH_RECORD_PERMISSION},
+	    {EBUSY, PTAH_RECORD_BUSY},	      {ESRCH, PTAH_RECORD_NO_TARGET},
+	    {ENODEV, PTAH_RECORD_NO_TARGET},  {ENOENT, PTAH_RECORD_NO_DRIVER},
+	    {EMFILE, PTAH_RECORD_NO_MEMORY},  {ENOMEM, PTAH_RECORD_NO_MEMORY},
+	    {EINVAL, PTAH_RECORD_BAD_OPTION}, {ENOSYS, PTAH_RECORD_NO_DRIVER},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+		enum ptah_record_problem problem = PTAH_RECORD_FINE;
+		struct ptah_message why = {""};
+		struct ptah_recorder *r;
+
+		refuse_with = cases[i].error;
+		assert_true(open_recorder(&config, &r, &problem, &why) < 0);
+		assert_int_equal(problem, cases[i].problem);
+		assert_true(strlen(why.text) > 10);
+	}
+}
+
+/* A kernel of before 5.1: what it does not know is left out, one after another, and told. */
+static void an_older_kernel(void **state)
+{
+	struct perf_event_attr unknown = {
+	    .build_id = 1, .text_poke = 1, .bpf_event = 1, .ksymbol = 1};
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	struct ptah_recorder *r;
+
+	(void)state;
+	unknown_flags = flags_of(&unknown);
+	r = start(&config);
+	assert_false(fakes[1].attr.build_id);
+	assert_true(fakes[1].attr.context_switch && fakes[1].attr.mmap2);
+	assert_int_equal(status_of(r).notes, 1);
+	ptah_recorder_free(r);
+}
+
+static void metadata(void **state)
+{
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	struct ptah_record_metadata m = {.size = sizeof(m)};
+	struct ptah_recorder *r;
+
+	(void)state;
+	config.mtc = true;
+	config.mtc_period = 3;
+	r = start(&config);
+	assert_int_equal(ptah_recorder_metadata(r, &m), 0);
+	assert_int_equal(m.pmu_type, 8);
+	assert_int_equal(m.time_mult, 1);
+	assert_int_equal(m.nominal_ratio, 36);
+	assert_true(m.family >= 6);
+	assert_int_equal(strlen(m.vendor), 12);
+	/* TraceEn, User, ToPA, MTCEn, TSCEn, BranchEn, MTCFreq 3, PSBFreq 3 */
+	assert_int_equal(m.rtit_ctl, 0x2709 | 3 << 14 | 3 << 24);
+	ptah_recorder_free(r);
+}
+
+static unsigned long long number_from(const char *command)
+{
+	unsigned long long n = 0;
+	FILE *f = popen(command, "r");
+
+	assert_non_null(f);
+	if (fscanf(f, "%llu", &n) != 1)
+		n = 0;
+	pclose(f);
+	return n;
+}
+
+/* A kernel of one page. */
+static void put_kernel(void)
+{
+	uint8_t kcore[8192] = {0};
+	const Elf64_Ehdr head = {.e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64},
+				 .e_phoff = sizeof(head),
+				 .e_phentsize = sizeof(Elf64_Phdr),
+				 .e_phnum = 1};
+	const Elf64_Phdr load = {
+	    .p_type = PT_LOAD, .p_vaddr = 0xffffffff81000000, .p_offset = 4096, .p_filesz = 4096};
+	char path[128];
+	FILE *f;
+
+	put_file("/proc/kallsyms", "ffffffff81000000 T _text\n"
+				   "ffffffff81000000 T _stext\n"
+				   "ffffffff81000800 T _etext\n");
+	put_file("/proc/modules", "");
+	memcpy(kcore, &head, sizeof(head));
+	memcpy(kcore + sizeof(head), &load, sizeof(load));
+	snprintf(path, sizeof(path), "%s/proc/kcore", root);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	assert_int_equal(fwrite(kcore, sizeof(kcore), 1, f), 1);
+	assert_int_equal(fclose(f), 0);
+	own_kernel = true;
+}
+
+/* --kcore: a folder, as perf has it; what was there before is kept, or put back. */
+static void a_copy_of_the_kernel(void **state)
+{
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	struct ptah_message why = {""};
+	struct perfdata_file *f;
+	struct perfdata_record record;
+	struct ptah_recorder *r;
+	unsigned kernels = 0;
+
+	(void)state;
+	put_kernel();
+	config.sink = NULL;
+	config.output = "k.data";
+	config.kcore = config.kernel = true;
+	r = start(&config);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	ptah_recorder_free(r);
+	assert_int_equal(access("k.data/kcore_dir/kcore", R_OK), 0);
+	assert_int_equal(system("cmp -s k.data/kcore_dir/kallsyms proc/kallsyms"), 0);
+	assert_int_equal(access("k.data/kcore_dir/modules", R_OK), 0);
+	assert_int_equal(access("k.data.old", F_OK), -1);
+	if (perfdata_open("k.data/data", &f, &why) < 0)
+		fail_msg("%s", why.text);
+	while (perfdata_next(f, &record, &why) > 0)
+		kernels += record.type == PERFDATA_MMAP && record.address == 0xffffffff81000000 &&
+			   record.size == 0x800;
+	assert_int_equal(kernels, 1);
+	perfdata_close(f);
+	if (system("command -v perf >/dev/null") == 0)
+		assert_int_equal(
+		    number_from("perf script -i k.data --show-mmap-events 2>/dev/null | "
+				"grep -c 'kernel.kallsyms._text'"),
+		    1);
+
+	/* One that is not finished leaves the first where it was. */
+	assert_int_equal(system("echo first >k.data/mark"), 0);
+	reset();
+	r = start(&config);
+	assert_int_equal(access("k.data/mark", F_OK), -1);
+	assert_int_equal(access("k.data.old/mark", F_OK), 0);
+	ptah_recorder_free(r);
+	assert_int_equal(access("k.data/mark", F_OK), 0);
+	assert_int_equal(access("k.data.old", F_OK), -1);
+
+	/* A kernel that hides its code. */
+	remove_file("/proc/kcore");
+	reset();
+	r = NULL;
+	assert_int_equal(open_recorder(&config, &r, NULL, &why), 0);
+	assert_true(ptah_recorder_start(r) < 0);
+	assert_non_null(strstr(ptah_recorder_why(r), "kcore"));
+	ptah_recorder_free(r);
+	assert_int_equal(access("k.data/mark", F_OK), 0);
+	own_kernel = false;
+}
+
+/* A recording of QEMU's, played again as a processor and its driver would. */
+
+struct play {
+	uint8_t *trace;
+	size_t trace_size;
+	uint8_t records[1 << 16]; /* of the kernel's kinds */
+	size_t records_size;
+	int32_t pid; /* in `records` */
+	uint64_t instructions;
+	struct fake *f;
+	unsigned times_full;
+};
+
+static int take_play(void *context, const struct ptah_record_piece *piece)
+{
+	struct play *p = context;
+	uint32_t type;
+
+	if (piece->kind == PTAH_RECORD_PIECE_TRACE) {
+		p->trace = realloc(p->trace, p->trace_size + piece->size);
+		memcpy(p->trace + p->trace_size, piece->bytes, piece->size);
+		p->trace_size += piece->size;
+		p->pid = piece->tid;
+		return 0;
+	}
+	memcpy(&type, piece->bytes, sizeof(type));
+	if (type >= 64)
+		return 0;
+	assert_true(p->records_size + piece->size <= sizeof(p->records));
+	memcpy(p->records + p->records_size, piece->bytes, piece->size);
+	p->records_size += piece->size;
+	return 0;
+}
+
+/* False: QEMU or its plugin is missing. */
+static bool record_with_qemu(struct play *p)
+{
+	char *command[] = {"sh", "-c", "i=0; while [ $i -lt 60 ]; do i=$((i+1)); done", NULL};
+	const struct ptah_record_sink to = {take_play, p};
+	const struct ptah_record_config config = {
+	    .size = sizeof(config), .argv = command, .recorder = PTAH_RECORDER_QEMU, .sink = &to};
+	struct ptah_record_status result;
+	struct ptah_message why = {""};
+	int status = ptah_record(&config, &result, &why);
+
+	if (status == PTAH_E_MISSING) {
+		print_message("SKIP: %s\n", why.text);
+		return false;
+	}
+	assert_int_equal(status, 0);
+	p->instructions = result.instructions;
+	return true;
+}
+
+/* The process is another one now: its fields, and those of the sample id. */
+static void rename_process(uint8_t *record, size_t size, int32_t from, int32_t to)
+{
+	const size_t fields[] = {8, 12, 16, 20, size - 32, size - 28};
+	uint32_t type;
+
+	memcpy(&type, record, sizeof(type));
+	for (size_t i = 0; i < 6; i++) {
+		int32_t value;
+
+		if ((i == 2 || i == 3) && type != PERF_RECORD_EXIT && type != PERF_RECORD_FORK)
+			continue;
+		memcpy(&value, record + fields[i], sizeof(value));
+		if (value == from)
+			memcpy(record + fields[i], &to, sizeof(to));
+	}
+}
+
+/* As far as whole packets go: where the processor stops it has written them. */
+static size_t whole_packets(const uint8_t *bytes, size_t n, size_t most)
+{
+	struct ptah_packet packet;
+	size_t done = 0;
+
+	while (done < n) {
+		int size = ptah_packet_decode(&packet, bytes + done, n - done, 0);
+
+		assert_true(size > 0);
+		if (done + (size_t)size > most)
+			break;
+		done += (size_t)size;
+	}
+	return done;
+}
+
+static void *play(void *context)
+{
+	struct play *p = context;
+	/* The thread is switched in at time 1: sample id alone. */
+	const uint64_t in[5] = {PERF_RECORD_SWITCH | UINT64_C(40) << 48,
+				(uint64_t)(uint32_t)p->f->tid << 32 | (uint32_t)p->f->tid, 1, 0, 1};
+	unsigned seed = 7;
+	FILE *end;
+
+	assert_true(put_record(p->f, in, sizeof(in)));
+
+	for (size_t at = 0; at < p->records_size;) {
+		uint16_t size;
+
+		memcpy(&size, p->records + at + 6, 2);
+		rename_process(p->records + at, size, p->pid, p->f->tid);
+		while (!put_record(p->f, p->records + at, size))
+			sched_yield();
+		at += size;
+	}
+	p->pid = p->f->tid;
+	for (size_t at = 0; at < p->trace_size;) {
+		size_t n = whole_packets(p->trace + at, p->trace_size - at,
+					 500 + (seed = seed * 1103515245u + 12345u) % 2000);
+
+		if (put_trace(p->f, p->trace + at, n)) {
+			put_aux_record(p->f, at, n, 0);
+			at += n;
+			continue;
+		}
+		/* Full: off, until somebody has made place and switches it on. */
+		atomic_store(&p->f->on, false);
+		put_aux_record(p->f, at, 0, PERF_AUX_FLAG_TRUNCATED);
+		p->times_full++;
+		while (!atomic_load(&p->f->on))
+			sched_yield();
+	}
+	end = fopen("fifo", "w"); /* the command ends */
+	fclose(end);
+	return NULL;
+}
+
+/* The trace in the file, byte for byte. A piece begins where what fills up the last one does. */
+static void compare_trace(const struct play *p)
+{
+	uint8_t *whole = calloc(1, p->trace_size + 8);
+	struct ptah_message why = {""};
+	struct perfdata_file *f;
+	struct perfdata_record r;
+	uint64_t end = 0;
+
+	assert_non_null(whole);
+	if (perfdata_open("x.data", &f, &why) < 0)
+		fail_msg("%s", why.text);
+	while (perfdata_next(f, &r, &why) > 0) {
+		if (r.type != PERFDATA_AUXTRACE)
+			continue;
+		assert_true(r.trace_offset <= end && end - r.trace_offset < 8);
+		end = r.trace_offset + r.trace_size;
+		assert_true(end <= p->trace_size + 8);
+		memcpy(whole + r.trace_offset, r.bytes, r.trace_size);
+	}
+	assert_true(end >= p->trace_size && end - p->trace_size < 8);
+	assert_memory_equal(whole, p->trace, p->trace_size);
+	perfdata_close(f);
+	free(whole);
+}
+
+static void play_again(struct play *p, bool per_thread)
+{
+	char *command[] = {"sh", "-c", "read x <fifo", NULL};
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	struct ptah_record_status s;
+	struct ptah_recorder *r;
+	pthread_t thread;
+	int status;
+
+	config.target = PTAH_RECORD_COMMAND;
+	config.argv = command;
+	config.per_thread = per_thread;
+	config.sink = NULL;
+	config.output = "x.data";
+	r = start(&config);
+	p->f = &fakes[0];
+	p->f->on = true; /* the execve() has */
+	map_as_recorder(p->f);
+	assert_int_equal(pthread_create(&thread, NULL, play, p), 0);
+	while ((status = ptah_recorder_poll(r, 1)) > 0)
+		;
+	assert_int_equal(status, 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	s = status_of(r);
+	ptah_recorder_free(r);
+	assert_true(p->trace_size > 4 * 8192); /* it went round a few times */
+	assert_int_equal(s.trace_bytes, p->trace_size);
+	assert_int_equal(s.losses.truncated, p->times_full);
+	p->times_full = 0;
+	compare_trace(p);
+	if (system("command -v perf >/dev/null") == 0) {
+		assert_int_equal(
+		    number_from("perf script -i x.data --itrace=i0ns -F ip 2>/dev/null | wc -l"),
+		    p->instructions);
+		assert_int_equal(
+		    number_from("perf script -i x.data --itrace=e 2>&1 | "
+				"grep 'trace error type' | grep -vc 'Lost trace data'"),
+		    0);
+	}
+	/* Ours, where the tests are run by ctest. */
+	if (getenv("PTAH"))
+		assert_int_equal(number_from("\"$PTAH\" stat x.data 2>/dev/null | "
+					     "awk '$1 == \"instructions\" { print $2 }'"),
+				 p->instructions);
+}
+
+/* In a buffer of the thread's own, and in a processor's, where it is switched in. */
+static void a_processor_that_plays(void **state)
+{
+	static struct play p;
+
+	(void)state;
+	if (!record_with_qemu(&p))
+		skip();
+	assert_int_equal(mkfifo("fifo", 0600), 0);
+	play_again(&p, true);
+	play_again(&p, false);
+	free(p.trace);
+}
+
+static int enter(void **state)
+{
+	return make_root(state) || chdir(root);
+}
+
+static int leave(void **state)
+{
+	reset();
+	return chdir("/") || remove_root(state);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(full_trace),
+	    cmocka_unit_test(snapshots),
+	    cmocka_unit_test(stop_when_full),
+	    cmocka_unit_test(layouts),
+	    cmocka_unit_test(what_the_kernel_refuses),
+	    cmocka_unit_test(an_older_kernel),
+	    cmocka_unit_test(metadata),
+	    cmocka_unit_test(a_copy_of_the_kernel),
+	    cmocka_unit_test(a_processor_that_plays),
+	};
+
+	return cmocka_run_group_tests(tests, enter, leave);
+}
