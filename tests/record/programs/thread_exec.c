@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* A thread that is not the first one calls execve while the others run and wait. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void *spin(void *unused)
+{
+	for (volatile unsigned i = 0;; i++)
+		;
+	return unused;
+}
+
+static void *replace(void *path)
+{
+	char *argv[] = {path, "again", NULL};
+
+	execv(path, argv);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t one, two;
+
+	if (argc > 1)
+		return 5;
+	if (pthread_create(&one, NULL, spin, NULL) || pthread_create(&two, NULL, replace, argv[0]))
+		return 1;
+	return pthread_join(one, NULL) ? 2 : 3;
+}
