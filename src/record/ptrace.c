@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -393,6 +394,17 @@ static struct ptah_trace_config trace_config(const struct ptah_record_config *co
 	};
 }
 
+/* Bytes of a file, or of memory, that a filter covers. */
+static uint64_t filter_size(const struct ptah_record_filter *filter)
+{
+	struct stat st;
+
+	if (filter->path && filter->size == UINT64_MAX && !stat(filter->path, &st) &&
+	    (uint64_t)st.st_size > filter->start)
+		return (uint64_t)st.st_size - filter->start;
+	return filter->size;
+}
+
 /* As perf writes filters into its files. The caller's to free; NULL: none, or out of memory. */
 static char *filter_text(const struct ptah_record_config *config)
 {
@@ -405,7 +417,8 @@ static char *filter_text(const struct ptah_record_config *config)
 
 		fprintf(f, "%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s", i ? "," : "",
 			filter->action == PTAH_RECORD_STOP ? "stop" : "filter", filter->start,
-			filter->size, filter->path ? "@" : "", filter->path ? filter->path : "");
+			filter_size(filter), filter->path ? "@" : "",
+			filter->path ? filter->path : "");
 	}
 	if (f)
 		fclose(f);

@@ -136,6 +136,31 @@ static uint64_t proven(unsigned streams, bool some)
 	return instructions;
 }
 
+/* How often the decode failed. */
+static uint64_t errors_of(unsigned streams)
+{
+	struct ptah_session *session;
+	struct ptah_message why = {""};
+	uint64_t errors = 0;
+
+	assert_int_equal(ptah_session_open("x.data", NULL, &session, &why), 0);
+	assert_int_equal(ptah_session_streams(session), streams);
+	for (unsigned i = 0; i < streams; i++) {
+		struct ptah_stream *stream;
+		struct ptah_item items[64];
+		int n;
+
+		assert_int_equal(ptah_stream_new(session, i, &stream), 0);
+		while ((n = ptah_stream_read(stream, items, 64)) > 0)
+			for (int k = 0; k < n; k++)
+				errors += items[k].type == PTAH_ITEM_ERROR;
+		assert_int_equal(n, 0);
+		ptah_stream_free(stream);
+	}
+	ptah_session_close(session);
+	return errors;
+}
+
 static void finish(struct ptah_recorder *r)
 {
 	assert_int_equal(ptah_recorder_finish(r), 0);
@@ -453,6 +478,7 @@ static void snapshots(void **state)
 	assert_true(status.trace_bytes > 0);
 	poll_for(r, 100);
 	finish(r);
+	assert_int_equal(errors_of(THREADS + 1), 0);
 	shared[1] = 1;
 	assert_int_equal(end(pid), 42 << 8);
 }
