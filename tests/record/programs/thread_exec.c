@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A thread that is not the first one calls execve while the others run and wait. */
+/*
+ * A thread that is not the first one calls execve while the others run and wait;
+ * or, "exec PATH", the only one.
+ */
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -25,6 +28,8 @@ int main(int argc, char **argv)
 {
 	pthread_t one, two;
 
+	if (argc > 2)
+		return execv(argv[2], argv + 2);
 	if (argc > 1)
 		return 5;
 	if (pthread_create(&one, NULL, spin, NULL) || pthread_create(&two, NULL, replace, argv[0]))
