@@ -33,10 +33,9 @@
 struct recording {
 	struct ptah_recorder *r;
 	struct tracer_setup setup;
-	int socket;    /* to the tracer; -1: it is gone */
-	pid_t tracer;  /* 0: none */
-	pid_t command; /* 0: none, or it has ended */
-	struct command program;
+	int socket;	  /* to the tracer; -1: it is gone */
+	pid_t tracer;	  /* 0: none */
+	pid_t command;	  /* 0: none, or it has ended */
 	uint8_t *payload; /* of a message */
 	size_t capacity;
 	bool answered; /* the order was carried out, or refused */
@@ -466,7 +465,6 @@ static void close_recorder(struct ptah_recorder *recorder)
 	if (!r)
 		return;
 	hang_up(r);
-	command_free(&r->program);
 	free(r->payload);
 	free(r);
 }
