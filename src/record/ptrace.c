@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -32,10 +33,9 @@
 struct recording {
 	struct ptah_recorder *r;
 	struct tracer_setup setup;
-	int socket;    /* to the tracer; -1: it is gone */
-	pid_t tracer;  /* 0: none */
-	pid_t command; /* 0: none, or it has ended */
-	struct command program;
+	int socket;	  /* to the tracer; -1: it is gone */
+	pid_t tracer;	  /* 0: none */
+	pid_t command;	  /* 0: none, or it has ended */
 	uint8_t *payload; /* of a message */
 	size_t capacity;
 	bool answered; /* the order was carried out, or refused */
@@ -393,6 +393,17 @@ static struct ptah_trace_config trace_config(const struct ptah_record_config *co
 	};
 }
 
+/* Bytes of a file, or of memory, that a filter covers. */
+static uint64_t filter_size(const struct ptah_record_filter *filter)
+{
+	struct stat st;
+
+	if (filter->path && filter->size == UINT64_MAX && !stat(filter->path, &st) &&
+	    (uint64_t)st.st_size > filter->start)
+		return (uint64_t)st.st_size - filter->start;
+	return filter->size;
+}
+
 /* As perf writes filters into its files. The caller's to free; NULL: none, or out of memory. */
 static char *filter_text(const struct ptah_record_config *config)
 {
@@ -405,7 +416,8 @@ static char *filter_text(const struct ptah_record_config *config)
 
 		fprintf(f, "%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s", i ? "," : "",
 			filter->action == PTAH_RECORD_STOP ? "stop" : "filter", filter->start,
-			filter->size, filter->path ? "@" : "", filter->path ? filter->path : "");
+			filter_size(filter), filter->path ? "@" : "",
+			filter->path ? filter->path : "");
 	}
 	if (f)
 		fclose(f);
@@ -453,7 +465,6 @@ static void close_recorder(struct ptah_recorder *recorder)
 	if (!r)
 		return;
 	hang_up(r);
-	command_free(&r->program);
 	free(r->payload);
 	free(r);
 }

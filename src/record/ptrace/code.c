@@ -446,6 +446,8 @@ static bool decode(struct insn *insn, uint64_t ip, const uint8_t *bytes, size_t 
 	    insn->kind == KIND_KERNEL && (!insn->interrupt || (op[0] == 0xcd && op[1] == 0x80));
 	insn->icebp = insn->interrupt && op[0] == 0xf1;
 	insn->pushf = insn->kind == PTAH_INSN_OTHER && op[0] == 0x9c;
+	insn->sets_flags = (insn->kind == PTAH_INSN_OTHER && op[0] == 0x9d) ||
+			   (insn->kind == PTAH_INSN_FAR_RETURN && op[0] == 0xcf);
 	insn->covers = insn->kind == PTAH_INSN_OTHER && op[0] == 0x8e && (op[1] >> 3 & 7) == 2;
 	return true;
 }

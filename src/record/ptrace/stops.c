@@ -10,10 +10,12 @@
  * What would show the program that it is stepped, and is put right:
  *
  *	PUSHF		pushes TF: it is cleared in memory
+ *	POPF, IRET	make the kernel forget whose TF it is: see forget_step()
  *	SIGTRAP		that is blocked when a step ends would be unblocked, and its
  *			handler taken away (the kernel forces it). So it is unblocked
  *			while instructions are stepped, and blocked again for system
- *			calls and signal frames, which can tell
+ *			calls and signal frames, which can tell. One that was sent
+ *			meanwhile is sent again
  */
 #include "record/ptrace/tracer.h"
 
@@ -45,12 +47,29 @@ static bool is_restart(const struct user_regs_struct *regs)
 
 /* SIGTRAP in the thread's mask */
 
+/* Calls that wait with a mask of their own, which must stay until the signal is delivered. */
+static bool has_own_mask(const struct user_regs_struct *regs)
+{
+	if ((int64_t)regs->rax != -EINTR)
+		return false;
+	switch ((int64_t)regs->orig_rax) {
+	case SYS_rt_sigsuspend:
+	case SYS_pselect6:
+	case SYS_ppoll:
+	case SYS_epoll_pwait:
+	case SYS_epoll_pwait2:
+	case SYS_io_pgetevents:
+		return true;
+	default:
+		return false;
+	}
+}
+
 static void hide_block(struct thread *t, const struct user_regs_struct *regs)
 {
 	uint64_t mask = 0;
 
-	/* sigsuspend() and its like wait with a mask of their own, which must stay. */
-	if (t->restart || (int64_t)regs->rax == -EINTR)
+	if (t->restart || has_own_mask(regs))
 		return;
 	if (ptrace(PTRACE_GETSIGMASK, t->tid, sizeof(mask), &mask) ||
 	    !(mask & UINT64_C(1) << (SIGTRAP - 1)))
@@ -68,6 +87,9 @@ static void restore_block(struct thread *t)
 	mask |= UINT64_C(1) << (SIGTRAP - 1);
 	ptrace(PTRACE_SETSIGMASK, t->tid, sizeof(mask), &mask);
 	t->unblocked = false;
+	if (t->held)
+		syscall(SYS_tgkill, t->process->pid, t->tid, SIGTRAP);
+	t->held = false;
 }
 
 /* Has the program a handler for the signal? */
@@ -179,6 +201,8 @@ static void completed(struct thread *t, const struct user_regs_struct *regs)
 	}
 	if (passed && t->insn.pushf)
 		clean_flags(t, regs);
+	if (passed && t->insn.sets_flags && !(regs->eflags & TF))
+		t->forgets = true;
 	t->follows = passed && t->insn.kind == PTAH_INSN_OTHER;
 	if (!passed)
 		trace_lose(t);
@@ -380,7 +404,8 @@ static void on_trap(struct thread *t, const struct user_regs_struct *regs)
 	} else if (info.si_code <= 0) { /* kill() */
 		if (regs->rip != t->ip && !t->restart)
 			completed(t, regs);
-		t->signal = SIGTRAP;
+		t->held = t->unblocked; /* it should still be pending */
+		t->signal = t->held ? 0 : SIGTRAP;
 	} else if (t->restart || (t->known && t->insn.syscall && !t->insn.interrupt)) {
 		call(t, regs->rip - 2, regs); /* it was stepped over */
 		returned(t, regs);
@@ -414,6 +439,21 @@ static void first_stop(struct thread *t, const struct user_regs_struct *regs)
 		t->blind = true;
 	}
 	hide_block(t, regs);
+}
+
+/*
+ * Behind an instruction that may set TF the kernel takes the next step's TF for
+ * the program's (enable_single_step() in arch/x86/kernel/step.c), unless it is
+ * told in between to go on without steps. It gets no further than to a stop.
+ */
+static void forget_step(struct thread *t)
+{
+	t->forgets = false;
+	if (t->signal) /* it would not survive the stop */
+		syscall(SYS_tgkill, t->process->pid, t->tid, t->signal);
+	t->signal = 0;
+	t->running = !ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL) &&
+		     !ptrace(PTRACE_CONT, t->tid, NULL, NULL);
 }
 
 void stops_handle(struct thread *t, int status)
@@ -450,6 +490,8 @@ void stops_handle(struct thread *t, int status)
 	t->trap_flag = regs.eflags & TF;
 	if (!t->in_syscall && !t->blind && t->begun)
 		goes_blind(t, &regs);
+	if (t->forgets && !t->running)
+		forget_step(t);
 }
 
 void stops_detach(struct thread *t)

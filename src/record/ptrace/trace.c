@@ -112,6 +112,12 @@ static void send_rest(struct thread *t)
 	if (from < status.oldest) { /* begins inside a packet */
 		from = first_psb(t, status.oldest, to);
 		tell_lost(t, from - t->sent, 0);
+		if (t->sent)
+			tracer_note(
+			    t->r,
+			    "snapshot: %" PRIu64
+			    " bytes of a thread's trace between two of them were overwritten",
+			    from - t->sent);
 	}
 	if (t->output.policy == PTAH_POLICY_STOP && to - from == t->output.buffer_size)
 		to = from + whole_packets(t, from, to);

@@ -72,7 +72,8 @@ struct insn {
 	bool syscall;	/* SYSCALL, SYSENTER, INT 80h */
 	bool interrupt; /* INT n, INT3, INT1 */
 	bool pushf, icebp;
-	bool covers; /* MOV SS: no trap is delivered between it and the next one */
+	bool sets_flags; /* POPF, IRET */
+	bool covers;	 /* MOV SS: no trap is delivered between it and the next one */
 	uint8_t bytes[X86_MAX_SIZE];
 };
 
@@ -126,8 +127,10 @@ struct thread {
 	bool in_syscall; /* between its entry and its exit */
 	bool restart;	 /* the kernel will call it again unless a handler runs */
 	bool listening;	 /* stopped by job control */
+	bool forgets;	 /* the kernel has to forget that it steps */
 	bool trap_flag;	 /* the program has set TF itself */
 	bool unblocked;	 /* SIGTRAP, which the program has blocked */
+	bool held;	 /* and which somebody has sent it */
 	int signal;	 /* to be delivered */
 	uint64_t call;	 /* number of the system call */
 

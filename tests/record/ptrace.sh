@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: MIT
+# The ptrace recorder. It has three judges: how many instructions the assembler
+# programs have, which QEMU's recorder finds as well; its own count of what ran
+# against Ptah's decode; and perf, which decodes without an error.
+. "$PTAH_SOURCE/tests/record/common.sh"
+
+"$PTAH" record -q --recorder=ptrace -o x.data true 2>errors.txt ||
+	skip "programs cannot be traced here: $(cat errors.txt)"
+
+record()
+{
+	rm -f perf.data perf.data.old
+	"$PTAH" record -q --recorder="${recorder:-ptrace}" "$@"
+}
+
+# ends STATUS COMMAND...: recorded, it ends so, and was decoded as it ran
+ends()
+{
+	expected=$1
+	shift
+	status=0
+	record -- "$@" >output.txt 2>errors.txt || status=$?
+	[ "$status" = "$expected" ] || fail "$*: status $status, expected $expected: $(cat errors.txt)"
+	exact
+}
+
+# A rep instruction is stepped once for each iteration, and is one instruction.
+for program in "rep 17004" "vsyscall 704" "self_modify 3606 no-perf" "far 1704"; do
+	# shellcheck disable=SC2086
+	set -- $program
+	build "$1"
+	"./$1" || continue # some processors do not know the far call
+	for recorder in ptrace qemu; do
+		record "./$1" || fail "$recorder: $1 ended with status $?"
+		exact
+		instructions "$2" "${3-}"
+	done
+	unset recorder
+	for options in "--no-retcomp --clock=host --long-tnt" "-e intel_pt/cyc,mtc/u"; do
+		# shellcheck disable=SC2086
+		record $options "./$1" || fail "$1 $options ended with status $?"
+		exact
+		instructions "$2" "${3-}"
+	done
+done
+
+# What a program could see of being stepped: TF, SIGTRAP, interrupted calls.
+build traps -static
+ends 0 ./traps
+perf_agrees
+
+# Signals, but not those of timers, which are faster than a program that is stepped.
+build moments -fno-inline -static
+for moment in skipped jumped repeated called; do
+	ends 0 ./moments $moment
+done
+ends 0 ./moments traps
+ran 5 on_alarm
+ran 5 trap
+
+# Threads and children, each with a stream of its own; and who replaces the program.
+build processes -static
+ends 0 ./processes fork vfork exec-nothing
+perf_agrees
+[ "$(grep -c ': equal' verify.txt)" = 3 ] || fail "not three processes: $(cat verify.txt)"
+ends 134 ./processes abort
+ends 143 ./processes term
+build thread_exec -static
+ends 5 ./thread_exec
+perf_agrees
+[ "$(executions main)" = 2 ] || fail "main ran $(executions main) times"
+printf '#!%s/rep\n' "$PWD" >script
+chmod +x script
+ends 0 ./script
+perf_agrees
+ran 1000 _start dec
+
+# Code that is written, mapped and replaced while it runs.
+build jit -static
+ends 0 ./jit
+build rewriting -static
+ends 0 ./rewriting
+
+# 32-bit code is not decoded: refused, or left alone and said.
+if printf '.globl _start\n_start: mov $1,%%eax\nmov $9,%%ebx\nint $0x80\n' >short.S &&
+	"$CC" -m32 -nostdlib -static -o short short.S 2>/dev/null && { ./short || [ $? = 9 ]; }; then
+	! record -- ./short 2>errors.txt || fail "a 32-bit program is recorded"
+	grep -q '32-bit' errors.txt || fail "$(cat errors.txt)"
+	ends 9 ./thread_exec exec ./short
+	grep -q '32-bit' notes.txt || fail "no note: $(cat notes.txt)"
+fi
+
+# The recorder is killed: the command goes on.
+rm -f done.txt
+"$PTAH" record -q --recorder=ptrace -- sh -c 'i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; echo $i >done.txt' &
+sleep 1
+kill -9 $!
+wait $! 2>/dev/null || :
+tries=0
+while [ ! -s done.txt ] && [ $tries -lt 200 ]; do
+	sleep 0.1
+	tries=$((tries + 1))
+done
+[ "$(cat done.txt)" = 2000 ] || fail "the command did not go on"

@@ -1,0 +1,611 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The ptrace recorder attached to programs that run already: what it records is
+ * what ran, and the programs notice nothing. They are children of the test,
+ * which tells by their exit status and their state how they fare.
+ */
+#include "test.h"
+
+#include <ptah/record.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define THREADS 3
+
+static char folder[] = "/tmp/ptah-test-ptrace-XXXXXX";
+static volatile sig_atomic_t signals;
+static int *shared; /* with the children */
+
+static void nap(long ms)
+{
+	const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
+
+	nanosleep(&time, NULL);
+}
+
+static pid_t begin(int (*work)(void))
+{
+	pid_t pid;
+
+	shared[0] = 0;
+	pid = fork();
+	if (!pid)
+		_exit(work());
+	while (!shared[0]) /* its work has begun */
+		nap(1);
+	return pid;
+}
+
+static int end(pid_t pid)
+{
+	int status = -1;
+
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+/* 'R', 'S', 'T', 't' (traced), ... */
+static char state_of(pid_t pid)
+{
+	char path[64], text[512] = "", *behind;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_true(fread(text, 1, sizeof(text) - 1, f) > 0);
+	fclose(f);
+	behind = strrchr(text, ')');
+	return behind ? behind[2] : '?';
+}
+
+static struct ptah_record_config config_for(const int32_t *pid)
+{
+	return (struct ptah_record_config){.size = sizeof(struct ptah_record_config),
+					   .output = "x.data",
+					   .recorder = PTAH_RECORDER_PTRACE,
+					   .target = PTAH_RECORD_PROCESSES,
+					   .ids = pid,
+					   .id_count = 1};
+}
+
+static struct ptah_recorder *attach(const struct ptah_record_config *config)
+{
+	enum ptah_record_problem problem;
+	struct ptah_recorder *r = NULL;
+	struct ptah_message why = {""};
+
+	if (ptah_recorder_new(config, &r, &problem, &why) < 0) {
+		print_message("%s\n", why.text);
+		if (problem == PTAH_RECORD_PERMISSION)
+			skip();
+		fail();
+	}
+	if (ptah_recorder_start(r) < 0) {
+		print_message("%s\n", ptah_recorder_why(r));
+		fail();
+	}
+	return r;
+}
+
+static void poll_for(struct ptah_recorder *r, int ms)
+{
+	assert_true(ptah_recorder_poll(r, ms) >= 0);
+}
+
+static struct ptah_truth last_truth; /* of the last stream */
+
+/* Everything was decoded as it ran. Returns how many instructions did. */
+static uint64_t proven(unsigned streams, bool some)
+{
+	struct ptah_session *session;
+	struct ptah_message why = {""};
+	uint64_t instructions = 0;
+
+	if (ptah_session_open("x.data", NULL, &session, &why) < 0) {
+		print_message("%s\n", why.text);
+		fail();
+	}
+	assert_int_equal(ptah_session_streams(session), streams);
+	for (unsigned i = 0; i < streams; i++) {
+		struct ptah_stream_info info;
+		struct ptah_verify verify;
+
+		assert_int_equal(ptah_session_stream_info(session, i, &info), 0);
+		assert_true(info.has_truth);
+		assert_int_equal(ptah_session_verify(session, i, NULL, &verify), 0);
+		assert_true(verify.equal);
+		assert_int_equal(verify.overflows, 0);
+		last_truth = info.truth;
+		instructions += info.truth.instructions;
+	}
+	ptah_session_close(session);
+	if (some)
+		assert_true(instructions > 100);
+	return instructions;
+}
+
+/* How often the decode failed. */
+static uint64_t errors_of(unsigned streams)
+{
+	struct ptah_session *session;
+	struct ptah_message why = {""};
+	uint64_t errors = 0;
+
+	assert_int_equal(ptah_session_open("x.data", NULL, &session, &why), 0);
+	assert_int_equal(ptah_session_streams(session), streams);
+	for (unsigned i = 0; i < streams; i++) {
+		struct ptah_stream *stream;
+		struct ptah_item items[64];
+		int n;
+
+		assert_int_equal(ptah_stream_new(session, i, &stream), 0);
+		while ((n = ptah_stream_read(stream, items, 64)) > 0)
+			for (int k = 0; k < n; k++)
+				errors += items[k].type == PTAH_ITEM_ERROR;
+		assert_int_equal(n, 0);
+		ptah_stream_free(stream);
+	}
+	ptah_session_close(session);
+	return errors;
+}
+
+static void finish(struct ptah_recorder *r)
+{
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	ptah_recorder_free(r);
+}
+
+/* Several threads that count until they are told to stop, and count right. */
+
+static void *count(void *argument)
+{
+	volatile uint64_t *n = argument;
+
+	while (!__atomic_load_n(&shared[1], __ATOMIC_RELAXED))
+		for (int i = 0; i < 100; i++)
+			(*n)++;
+	return NULL;
+}
+
+static int many_threads(void)
+{
+	pthread_t threads[THREADS];
+	uint64_t counts[THREADS] = {0};
+
+	for (int i = 0; i < THREADS; i++)
+		if (pthread_create(&threads[i], NULL, count, &counts[i]))
+			return 1;
+	shared[0] = 1;
+	for (int i = 0; i < THREADS; i++)
+		if (pthread_join(threads[i], NULL) || !counts[i] || counts[i] % 100)
+			return 2;
+	return 42;
+}
+
+static void a_process_with_threads(void **state)
+{
+	struct ptah_record_config config;
+	struct ptah_record_status status = {.size = sizeof(status)};
+	struct ptah_recorder *r;
+	int32_t pid;
+
+	(void)state;
+	shared[1] = 0;
+	pid = begin(many_threads);
+	config = config_for(&pid);
+	r = attach(&config);
+	poll_for(r, 300);
+	assert_int_equal(ptah_recorder_pause(r), 0);
+	poll_for(r, 50);
+	assert_int_equal(ptah_recorder_resume(r), 0);
+	poll_for(r, 300);
+	assert_int_equal(ptah_recorder_stop(r), 0);
+	assert_int_equal(ptah_recorder_status(r, &status), 0);
+	assert_int_equal(status.threads, THREADS + 1);
+	assert_int_equal(status.processes, 1);
+	finish(r);
+	assert_int_equal(proven(THREADS + 1, true), status.instructions);
+	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+	shared[1] = 1;
+	assert_int_equal(end(pid), 42 << 8);
+}
+
+/* One of them alone, which the others do not disturb. */
+static void a_thread(void **state)
+{
+	struct ptah_record_config config;
+	struct ptah_recorder *r;
+	int32_t pid;
+
+	(void)state;
+	shared[1] = 0;
+	pid = begin(many_threads);
+	config = config_for(&pid);
+	config.target = PTAH_RECORD_THREADS;
+	r = attach(&config);
+	poll_for(r, 100);
+	shared[1] = 1;
+	while (ptah_recorder_poll(r, 100) > 0)
+		;
+	finish(r);
+	proven(1, true);
+	assert_int_equal(end(pid), 42 << 8);
+}
+
+static void on_signal(int signal)
+{
+	(void)signal;
+	signals = signals + 1;
+}
+
+/* A signal that is blocked comes once, when it is let through: after the recorder has left. */
+static int pending_signal(void)
+{
+	const struct sigaction action = {.sa_handler = on_signal};
+	sigset_t set;
+
+	signals = 0;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGTRAP);
+	if (sigaction(SIGUSR1, &action, NULL) || sigaction(SIGTRAP, &action, NULL) ||
+	    sigprocmask(SIG_BLOCK, &set, NULL) || raise(SIGUSR1) || raise(SIGTRAP))
+		return 1;
+	shared[0] = 1;
+	while (!__atomic_load_n(&shared[1], __ATOMIC_RELAXED))
+		;
+	if (signals)
+		return 2;
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	return signals == 2 ? 43 : 3;
+}
+
+static void a_pending_signal(void **state)
+{
+	struct ptah_record_config config;
+	struct ptah_recorder *r;
+	int32_t pid;
+
+	(void)state;
+	shared[1] = 0;
+	pid = begin(pending_signal);
+	config = config_for(&pid);
+	r = attach(&config);
+	poll_for(r, 100);
+	finish(r);
+	proven(1, true);
+	shared[1] = 1;
+	assert_int_equal(end(pid), 43 << 8);
+}
+
+static int stop_and_go(void)
+{
+	shared[0] = 1;
+	raise(SIGSTOP);
+	return 44;
+}
+
+/* A stopped process stays stopped, and goes on when it is told to, recorded or not. */
+static void a_stopped_process(void **state)
+{
+	for (int during = 0; during < 2; during++) {
+		struct ptah_record_config config;
+		struct ptah_recorder *r;
+		int32_t pid = begin(stop_and_go);
+
+		(void)state;
+		assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
+		config = config_for(&pid);
+		r = attach(&config);
+		poll_for(r, 50);
+		if (during) {
+			assert_int_equal(kill(pid, SIGCONT), 0);
+			while (ptah_recorder_poll(r, 100) > 0)
+				;
+		}
+		finish(r);
+		proven(1, during);
+		if (!during) {
+			nap(20);
+			assert_int_equal(state_of(pid), 'T');
+			assert_int_equal(kill(pid, SIGCONT), 0);
+		}
+		assert_int_equal(end(pid), 44 << 8);
+	}
+}
+
+static int pipe_ends[2];
+
+static int blocking_read(void)
+{
+	char byte = 0;
+	ssize_t n;
+
+	shared[0] = 1;
+	n = read(pipe_ends[0], &byte, 1);
+	return n == 1 && byte == 'x' ? 45 : n < 0 && errno == EINTR ? 1 : 2;
+}
+
+/* read() is none the wiser, whether what it waits for comes during the recording or after. */
+static void a_blocking_read(void **state)
+{
+	for (int during = 0; during < 2; during++) {
+		struct ptah_record_config config;
+		struct ptah_recorder *r;
+		int32_t pid;
+
+		(void)state;
+		assert_int_equal(pipe(pipe_ends), 0);
+		pid = begin(blocking_read);
+		nap(20);
+		config = config_for(&pid);
+		r = attach(&config);
+		poll_for(r, 50);
+		if (during) {
+			assert_int_equal(write(pipe_ends[1], "x", 1), 1);
+			while (ptah_recorder_poll(r, 100) > 0)
+				;
+		}
+		finish(r);
+		proven(1, false);
+		if (!during)
+			assert_int_equal(write(pipe_ends[1], "x", 1), 1);
+		assert_int_equal(end(pid), 45 << 8);
+		close(pipe_ends[0]);
+		close(pipe_ends[1]);
+	}
+}
+
+static int vforks(void)
+{
+	pid_t child;
+
+	shared[0] = 1;
+	child = vfork();
+	if (!child) {
+		struct timespec time = {0, 300000000};
+
+		syscall(SYS_nanosleep, &time, NULL);
+		_exit(3);
+	}
+	return end(child) == 3 << 8 ? 46 : 1;
+}
+
+/* A parent that waits in vfork() cannot be stopped before its child lets it go. */
+static void a_vfork(void **state)
+{
+	struct ptah_record_config config;
+	struct ptah_recorder *r;
+	int32_t pid = begin(vforks);
+
+	(void)state;
+	nap(50);
+	config = config_for(&pid);
+	r = attach(&config);
+	while (ptah_recorder_poll(r, 100) > 0)
+		;
+	finish(r);
+	assert_true(proven(1, false) > 0);
+	assert_int_equal(end(pid), 46 << 8);
+}
+
+/* The program is killed: what it ran until then is there. */
+static void a_killed_program(void **state)
+{
+	struct ptah_record_config config;
+	struct ptah_recorder *r;
+	int32_t pid;
+
+	(void)state;
+	shared[1] = 0;
+	pid = begin(many_threads);
+	config = config_for(&pid);
+	r = attach(&config);
+	poll_for(r, 200);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	while (ptah_recorder_poll(r, 100) > 0)
+		;
+	finish(r);
+	proven(THREADS + 1, true);
+	assert_int_equal(end(pid), SIGKILL);
+}
+
+/* The recorder is killed, again and again: the program goes on as if nothing had been. */
+static void a_killed_recorder(void **state)
+{
+	int32_t pid;
+
+	(void)state;
+	shared[1] = 0;
+	pid = begin(many_threads);
+	for (int i = 0; i < 20; i++) {
+		const struct ptah_record_config config = config_for(&pid);
+		pid_t recorder = fork();
+
+		if (!recorder) {
+			struct ptah_recorder *r;
+			enum ptah_record_problem problem;
+
+			/* The tracer of the round before may be leaving still. */
+			while (ptah_recorder_new(&config, &r, &problem, NULL) < 0 &&
+			       problem == PTAH_RECORD_BUSY)
+				nap(1);
+			ptah_recorder_start(r);
+			for (;;)
+				ptah_recorder_poll(r, 100);
+		}
+		nap(30 + 3 * i);
+		kill(recorder, SIGKILL);
+		assert_int_equal(end(recorder), SIGKILL);
+		assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+	}
+	for (int i = 0; i < 2000 && state_of(pid) == 't'; i++)
+		nap(1);
+	shared[1] = 1;
+	assert_int_equal(end(pid), 42 << 8);
+}
+
+/* What was there when a snapshot was asked for, and what is there at the end. */
+static void snapshots(void **state)
+{
+	struct ptah_record_config config;
+	struct ptah_record_status status = {.size = sizeof(status)};
+	struct ptah_recorder *r;
+	int32_t pid;
+
+	(void)state;
+	shared[1] = 0;
+	pid = begin(many_threads);
+	config = config_for(&pid);
+	config.buffer = PTAH_RECORD_SNAPSHOT;
+	config.buffer_size = 64 << 10;
+	r = attach(&config);
+	poll_for(r, 200);
+	assert_int_equal(ptah_recorder_snapshot(r), 0);
+	assert_int_equal(ptah_recorder_status(r, &status), 0);
+	assert_true(status.trace_bytes > 0);
+	poll_for(r, 100);
+	finish(r);
+	assert_int_equal(errors_of(THREADS + 1), 0);
+	shared[1] = 1;
+	assert_int_equal(end(pid), 42 << 8);
+}
+
+static void refused(const struct ptah_record_config *config, enum ptah_record_problem expected)
+{
+	enum ptah_record_problem problem = PTAH_RECORD_FINE;
+	struct ptah_recorder *r = NULL;
+	struct ptah_message why = {""};
+
+	assert_true(ptah_recorder_new(config, &r, &problem, &why) < 0);
+	assert_null(r);
+	assert_int_equal(problem, expected);
+	assert_true(why.text[0]);
+}
+
+static void refusals(void **state)
+{
+	int32_t pid = 0x7fffff00;
+	struct ptah_record_config config = config_for(&pid);
+	int status;
+
+	(void)state;
+	refused(&config, PTAH_RECORD_NO_TARGET);
+	pid = getpid();
+	refused(&config, PTAH_RECORD_NOT_POSSIBLE);
+	config.target = PTAH_RECORD_CPUS;
+	refused(&config, PTAH_RECORD_NOT_POSSIBLE);
+	config.target = PTAH_RECORD_SELF;
+	refused(&config, PTAH_RECORD_NOT_POSSIBLE);
+	config.target = PTAH_RECORD_PROCESSES;
+	shared[1] = 0;
+	pid = begin(many_threads);
+	config.kernel = true;
+	refused(&config, PTAH_RECORD_NOT_POSSIBLE);
+	config.kernel = false;
+	assert_int_equal(ptrace(PTRACE_SEIZE, pid, NULL, NULL), 0);
+	refused(&config, PTAH_RECORD_BUSY);
+	kill(pid, SIGKILL);
+	status = end(pid);
+	assert_true(WIFSIGNALED(status));
+}
+
+/* A filter by address: one function alone, and how often it ran. */
+extern const char __start_filtered_code[], __stop_filtered_code[];
+
+__attribute__((noinline, section("filtered_code"))) static int filtered(int n)
+{
+	int sum = 0;
+
+	for (int i = 0; i < n; i++)
+		sum += i;
+	return sum;
+}
+
+static int calls_filtered(void)
+{
+	int sum = 0;
+
+	shared[0] = 1;
+	while (!__atomic_load_n(&shared[1], __ATOMIC_RELAXED))
+		;
+	for (int i = 0; i < 10; i++)
+		sum += filtered(4 + (i & 1));
+	return sum == 5 * 6 + 5 * 10 ? 47 : 1;
+}
+
+static void a_filter(void **state)
+{
+	struct ptah_record_filter filter = {.action = PTAH_RECORD_FILTER};
+	struct ptah_record_config config;
+	struct ptah_recorder *r;
+	int32_t pid;
+
+	(void)state;
+	shared[1] = 0;
+	filter.start = (uint64_t)(uintptr_t)__start_filtered_code;
+	filter.size = (uint64_t)(__stop_filtered_code - __start_filtered_code);
+	pid = begin(calls_filtered);
+	config = config_for(&pid);
+	config.filters = &filter;
+	config.filter_count = 1;
+	r = attach(&config);
+	poll_for(r, 50);
+	shared[1] = 1;
+	while (ptah_recorder_poll(r, 100) > 0)
+		;
+	finish(r);
+	proven(1, false);
+	assert_int_equal(last_truth.returns, 10);
+	assert_int_equal(last_truth.indirect, 0);
+	assert_in_range(last_truth.instructions, 10 * 4, 10 * 64);
+	assert_int_equal(end(pid), 47 << 8);
+}
+
+static int enter_folder(void **state)
+{
+	(void)state;
+	shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		return -1;
+	return mkdtemp(folder) ? chdir(folder) : -1;
+}
+
+static int leave_folder(void **state)
+{
+	(void)state;
+	unlink("x.data");
+	unlink("x.data.old");
+	return chdir("/") || rmdir(folder);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_process_with_threads),
+	    cmocka_unit_test(a_thread),
+	    cmocka_unit_test(a_pending_signal),
+	    cmocka_unit_test(a_stopped_process),
+	    cmocka_unit_test(a_blocking_read),
+	    cmocka_unit_test(a_vfork),
+	    cmocka_unit_test(a_killed_program),
+	    cmocka_unit_test(a_killed_recorder),
+	    cmocka_unit_test(snapshots),
+	    cmocka_unit_test(refusals),
+	    cmocka_unit_test(a_filter),
+	};
+
+	return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}
