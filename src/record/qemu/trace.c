@@ -119,6 +119,35 @@ uint64_t plugin_change_time(void)
 	return time + 1;
 }
 
+/*
+ * Between two TSC packets perf guesses two ticks for each instruction, and so
+ * gets further than the thread was.
+ */
+static uint64_t perfs_guess(const struct shared_thread *t, uint64_t now)
+{
+	uint64_t guess = now > t->told ? now + (now - t->told) : now;
+
+	return guess > t->guessed ? guess : t->guessed;
+}
+
+/*
+ * As plugin_change_time(), for the program that execve has begun. By then perf
+ * must have decoded all of the one before.
+ */
+uint64_t plugin_exec_time(void)
+{
+	uint64_t time = plugin_change_time();
+
+	for (unsigned i = 0; i < SHARED_THREADS; i++) {
+		const struct shared_thread *t = plugin_slot(i);
+
+		if (t->pid == getpid() && perfs_guess(t, thread_clock(t)) >= time)
+			time = perfs_guess(t, thread_clock(t)) + 1;
+	}
+	tell_clock(time);
+	return time;
+}
+
 /* Room */
 
 void plugin_stop(void)
@@ -143,6 +172,7 @@ static void place_psb(struct shared_thread *t, uint64_t time)
 	if (m->clock.tsc < time)
 		ptah_model_set_tsc(m, time);
 	t->psb_time = 0;
+	t->guessed = perfs_guess(t, m->clock.tsc);
 	t->told = m->clock.tsc;
 	m->psb_due = true;
 	let_boundary_pass(m);
