@@ -45,6 +45,7 @@ struct perfdata_writer_config {
 	uint8_t mtc_period, cyc_threshold, psb_period; /* IA32_RTIT_CTL's fields */
 	uint32_t tsc_n, tsc_d;			       /* TSC ticks per crystal tick (CPUID.15H) */
 	uint32_t max_nonturbo_ratio;
+	bool snapshot;	    /* moments alone are kept: gaps are no loss */
 	const char *filter; /* as perf's --filter, resolved; NULL: none */
 	/* Is given all pieces, and no file is made; NULL: none. Negative: the writer fails. */
 	int (*take)(void *context, const struct perfdata_piece *piece);
@@ -72,6 +73,9 @@ int perfdata_write_mmap2(struct perfdata_writer *w, int32_t pid, int32_t tid, ui
 /* The next `size` trace bytes of stream `index`. They must end with a whole packet. */
 int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t tid,
 			    const void *bytes, size_t size);
+
+/* `size` bytes of the stream are not there. What comes next begins with a PSB. */
+int perfdata_skip_auxtrace(struct perfdata_writer *w, uint32_t index, uint64_t size);
 
 int perfdata_add_truth(struct perfdata_writer *w, uint32_t index, int32_t pid, int32_t tid,
 		       const struct ptah_truth *truth, uint64_t lost);
