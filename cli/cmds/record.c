@@ -185,7 +185,7 @@ const struct command command_record = {
     .details =
 	"Runs COMMAND and writes its Intel PT trace into a perf.data file. No PT hardware and\n"
 	"no privileges are needed: the program runs under qemu-user, whose plugin feeds a\n"
-	"simulated PT processor. Every thread is recorded; children are not. ptah ends with\n"
+	"simulated PT processor. Threads and children are recorded too. ptah ends with\n"
 	"COMMAND's exit status (128 + N when signal N killed it).",
     .options = option_defs,
     .run = run,

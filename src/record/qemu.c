@@ -124,9 +124,9 @@ static void on_thread(struct recording *r, const struct shared_message *m)
 	keep_status(r, perfdata_write_itrace_start(r->writer, m->pid, m->tid, m->tsc));
 }
 
-static void add_process(struct recording *r, int32_t pid, const char *name)
+static void add_process(struct recording *r, int32_t pid, int32_t parent, const char *name)
 {
-	if (!processes_add(&r->processes, pid, name))
+	if (!processes_add(&r->processes, pid, parent, name))
 		recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM, "out of memory");
 	r->r->status.processes++;
 }
@@ -140,7 +140,7 @@ static void on_fork(struct recording *r, const struct shared_message *m)
 	if (before) /* the number is used again: it has died meanwhile */
 		bury(r, (size_t)(before - r->processes.list));
 	snprintf(name, sizeof(name), "%s", name_of(r, parent));
-	add_process(r, m->pid, name);
+	add_process(r, m->pid, parent, name);
 	keep_status(r, perfdata_write_fork(r->writer, m->pid, m->pid, parent, thread, m->tsc));
 }
 
@@ -394,6 +394,15 @@ static bool is_part(struct recording *r, const struct shared_state *s)
 	return true;
 }
 
+static void write_exit(struct recording *r, const struct slot *slot)
+{
+	const struct process *process = processes_find(&r->processes, slot->pid);
+	int32_t parent = process ? process->parent : slot->pid;
+
+	keep_status(
+	    r, perfdata_write_exit(r->writer, slot->pid, slot->tid, parent, parent, r->last_tsc));
+}
+
 /* Ends a thread's trace from the state it left behind. */
 static void finish_thread(struct recording *r, unsigned i)
 {
@@ -423,8 +432,7 @@ static void finish_thread(struct recording *r, unsigned i)
 		keep_status(r, perfdata_add_truth(r->writer, slot->stream, slot->pid, slot->tid,
 						  &truth, s.lost));
 	if (!r->exec || slot->tid != slot->pid)
-		keep_status(r, perfdata_write_exit(r->writer, slot->pid, slot->tid, slot->pid,
-						   slot->pid, r->last_tsc));
+		write_exit(r, slot);
 	r->slots[i].used = false;
 	t->pid = 0;
 	atomic_store(&t->state, THREAD_FREE);
@@ -650,7 +658,7 @@ static int start(struct ptah_recorder *recorder)
 	if (r->pid < 0)
 		return fail_system(r, r->qemu, "start");
 	recorder->status.pid = r->pid;
-	add_process(r, r->pid, r->name);
+	add_process(r, r->pid, getpid(), r->name);
 	keep_status(r, perfdata_write_comm(r->writer, r->pid, r->pid, 0, true, r->name));
 	return recorder->error;
 }
