@@ -9,7 +9,7 @@ static int add_profile(void *counts, const struct ptah_stream_info *info, size_t
 		       struct ptah_profile *profile)
 {
 	(void)stream;
-	return ptah_counts_add(counts, info->pid, profile);
+	return ptah_counts_add(counts, info->space, profile);
 }
 
 static int count_session(const struct input *input, const struct ptah_session *session,

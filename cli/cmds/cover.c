@@ -134,8 +134,8 @@ static int add_profile(void *context, const struct ptah_stream_info *info, size_
 	if (status < 0)
 		return status;
 	rows->errors += totals.errors;
-	status = add_blocks(rows, info->pid, profile);
-	return status >= 0 && rows->edges ? add_indirect(rows, info->pid, profile) : status;
+	status = add_blocks(rows, info->space, profile);
+	return status >= 0 && rows->edges ? add_indirect(rows, info->space, profile) : status;
 }
 
 static int compare(uint64_t a, uint64_t b)

@@ -77,7 +77,7 @@ static void put_name(struct script *s, uint64_t ip)
 
 	if (s->o->no_symbols)
 		return;
-	name = names_find(s->names, s->info.pid, ip);
+	name = names_find(s->names, s->info.space, ip);
 	out_char(s->out, ' ');
 	if (name->symbol) {
 		out_text(s->out, name->symbol);
@@ -125,7 +125,7 @@ static void put_name_json(struct script *s, const char *key, uint64_t ip)
 
 	if (s->o->no_symbols)
 		return;
-	name = names_find(s->names, s->info.pid, ip);
+	name = names_find(s->names, s->info.space, ip);
 	if (name->symbol && name->offset)
 		snprintf(text, sizeof(text), "%s+0x%" PRIx64, name->symbol, name->offset);
 	else
@@ -298,7 +298,7 @@ static void render_line(struct script *s, const struct ptah_insn *insn, char *te
 
 	disasm(insn, s->o->att, assembly, sizeof(assembly));
 	if (!s->o->no_symbols)
-		name = names_find(s->names, s->info.pid, insn->ip);
+		name = names_find(s->names, s->info.space, insn->ip);
 	if (!name)
 		k = snprintf(text, n, "%" PRIx64, insn->ip);
 	else if (name->symbol)
@@ -470,7 +470,7 @@ static int script_stream(struct script *s, const struct ptah_session *session, s
 		return status;
 	input_stream_info(session, i, &info);
 	/* Lines are of one process's memory. */
-	if (info.pid != s->info.pid)
+	if (info.space != s->info.space)
 		memset(s->lines, 0, LINES * sizeof(*s->lines));
 	s->info = info;
 	s->has_branch = false;

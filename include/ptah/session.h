@@ -70,6 +70,9 @@ struct ptah_stream_info {
 	uint64_t lost;	/* bytes the recorder says were lost */
 	bool has_truth;
 	struct ptah_truth truth;
+	/* Whose memory it ran over: its pid or, where that process became another program later or
+	 * the number was used again, a number of its own below -1. For ptah_session_find_map(). */
+	int32_t space;
 };
 
 PTAH_API size_t ptah_session_streams(const struct ptah_session *session);
@@ -92,9 +95,9 @@ struct ptah_map {
 	    *path; /* "[vdso]", "//anon", ... for what is no file; lives as long as the session */
 };
 
-/* What process `pid` had mapped at `address` at time `tsc` (0: at the end). false: nothing known.
- */
-PTAH_API bool ptah_session_find_map(const struct ptah_session *session, int32_t pid,
+/* What process `space` had mapped at `address` at time `tsc` (0: at the end). It is a pid, or a
+ * stream's space. false: nothing known. */
+PTAH_API bool ptah_session_find_map(const struct ptah_session *session, int32_t space,
 				    uint64_t address, uint64_t tsc, struct ptah_map *map);
 
 /* A TSC value in nanoseconds of perf's clock; 0 when the recording has no conversion. */

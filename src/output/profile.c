@@ -222,7 +222,7 @@ int profile_add(struct profile_counter *c, const struct ptah_stream_info *info,
 	c->totals.errors += totals.errors;
 	c->totals.overflows += totals.overflows;
 	c->totals.gaps += totals.gaps;
-	return add_lists_of(c, info->pid, profile);
+	return add_lists_of(c, info->space, profile);
 }
 
 int profile_blocks(const struct profile_counter *c, struct names *names, struct profile_row **rows,

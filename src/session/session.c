@@ -196,6 +196,7 @@ void ptah_session_close(struct ptah_session *s)
 	free(s->processes);
 	free(s->threads);
 	free(s->begins);
+	free(s->programs);
 	free(s->notes);
 	table_free(&s->streams_by_index);
 	table_free(&s->processes_by_pid);

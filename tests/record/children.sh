@@ -175,3 +175,14 @@ Y
 		fail "set-user-ID: $(cat notes.txt)"
 	echo "not followed: told"
 fi
+
+# What ran before an execve has the names of its own files.
+shell=$(basename "$(readlink -f "$(command -v sh)")")
+record sh -c 'true; exec ./children show' >/dev/null
+"$PTAH" script >script.txt 2>/dev/null
+grep -q "^sh .*($shell)" script.txt || fail "the shell did not run"
+! grep -q '^sh .*(children)' script.txt || fail "the shell's code has its successor's names"
+! grep -q "^children .*($shell)" script.txt || fail "what follows the shell has its names"
+grep -q '^children .* main+0x0 (children)' script.txt || fail "main() of ./children did not run"
+"$PTAH" report --limit=0 2>/dev/null | grep -q "$shell" || fail "the shell's functions are not reported"
+echo "names: each program's own"
