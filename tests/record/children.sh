@@ -139,6 +139,17 @@ nothing_noted
 perf_agrees
 echo "pipelines: exact"
 
+# With other packets, and by the other clock.
+for options in --clock=host "--no-retcomp --psb-period=2048" "-e intel_pt/mtc,cyc/u" \
+	"--long-tnt --buffer=64K"; do
+	# shellcheck disable=SC2086
+	record $options -- sh -c './children parent deep exec; seq 3000 | sort | uniq -c | tail -1' \
+		>/dev/null
+	exact
+	perf_agrees
+done
+echo "options: exact"
+
 # Short children: slots are used again, and the recorder's memory does not grow with them.
 same ./children many
 streams 1001

@@ -127,6 +127,9 @@ static uint64_t perfs_guess(const struct shared_thread *t, uint64_t now)
 {
 	uint64_t guess = now > t->told ? now + (now - t->told) : now;
 
+	/* Nanoseconds cannot be skipped, and an instruction takes more than two. */
+	if (plugin.shared->flags & SHARED_CLOCK_HOST)
+		return now;
 	return guess > t->guessed ? guess : t->guessed;
 }
 
@@ -642,7 +645,10 @@ static void begin_thread(unsigned vcpu)
 	t->timed = h->trace.mtc || h->trace.cyc;
 	t->general = t->timed || h->filter_count;
 	lift_clock(t, atomic_load(&plugin.shared->clock));
-	t->before = t->told = thread_clock(t);
+	t->told = thread_clock(t);
+	if (t->told < plugin.birth) /* by a tick or two of the host's clock */
+		t->told = plugin.birth;
+	t->before = t->told;
 	if (!plugin_output_begin(t, t->told)) {
 		t->pid = 0;
 		atomic_store(&t->state, THREAD_FREE);
