@@ -52,7 +52,7 @@ static struct ptah_counts *count(const char *path)
 		do
 			check(more = ptah_stream_count(stream));
 		while (more);
-		check(ptah_counts_add(counts, info.pid, ptah_stream_profile(stream)));
+		check(ptah_counts_add(counts, info.space, ptah_stream_profile(stream)));
 		ptah_stream_free(stream);
 	}
 	check(ptah_counts_locate(counts, find, session));

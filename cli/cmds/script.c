@@ -78,7 +78,7 @@ static void put_name(struct script *s, uint64_t ip)
 
 	if (s->o->no_symbols)
 		return;
-	name = names_find(s->names, s->info.pid, ip);
+	name = names_find(s->names, s->info.space, ip);
 	out_char(s->out, ' ');
 	if (name->symbol) {
 		out_text(s->out, name->symbol);
@@ -126,7 +126,7 @@ static void put_name_json(struct script *s, const char *key, uint64_t ip)
 
 	if (s->o->no_symbols)
 		return;
-	name = names_find(s->names, s->info.pid, ip);
+	name = names_find(s->names, s->info.space, ip);
 	if (name->symbol && name->offset)
 		snprintf(text, sizeof(text), "%s+0x%" PRIx64, name->symbol, name->offset);
 	else
@@ -299,7 +299,7 @@ static void render_line(struct script *s, const struct ptah_insn *insn, char *te
 
 	disasm(insn, s->o->att, assembly, sizeof(assembly));
 	if (!s->o->no_symbols)
-		name = names_find(s->names, s->info.pid, insn->ip);
+		name = names_find(s->names, s->info.space, insn->ip);
 	if (!name)
 		k = snprintf(text, n, "%" PRIx64, insn->ip);
 	else if (name->symbol)
@@ -458,6 +458,9 @@ static void on_event(struct script *s, const struct ptah_item *item)
 /* What comes now is this thread's. */
 static void begin_thread(struct script *s, const struct ptah_stream_info *info)
 {
+	/* Lines are of one process's memory. */
+	if (info->space != s->info.space)
+		memset(s->lines, 0, LINES * sizeof(*s->lines));
 	s->info = *info;
 	s->has_branch = false;
 	s->depth = 0;
@@ -478,7 +481,7 @@ static void follow_thread(struct script *s)
 	if (ptah_reader_thread(s->reader, &thread) < 0 ||
 	    (thread.pid == info.pid && thread.tid == info.tid))
 		return;
-	info.pid = thread.pid;
+	info.pid = info.space = thread.pid;
 	info.tid = thread.tid;
 	memcpy(info.comm, thread.comm, sizeof(info.comm));
 	clean_text(info.comm);

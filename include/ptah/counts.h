@@ -44,7 +44,9 @@ struct ptah_counts_file {
 
 /* One process. All lists are in ascending order and nothing in them stands twice. */
 struct ptah_counts_process {
-	int32_t pid; /* -1: unknown */
+	/* -1: unknown; below: a program that its process no longer ran at the end of the recording
+	 * (ptah_stream_info.space) */
+	int32_t pid;
 	/* Their `space` is an index into `spaces`, the blocks' `section` is 0. */
 	const struct ptah_profile_block *blocks;
 	const struct ptah_profile_edge *edges;

@@ -180,7 +180,7 @@ struct ptah_record_status {
 	uint32_t threads;	 /* streams that were begun */
 	uint32_t processes;
 	uint32_t snapshots;
-	uint32_t notes; /* remarks stored in the file (children left out, ...) */
+	uint32_t notes; /* remarks stored in the file (programs that cannot be followed, ...) */
 	struct ptah_record_losses losses;
 };
 

@@ -76,6 +76,9 @@ struct ptah_stream_info {
 	uint64_t lost;	/* bytes the recorder says were lost */
 	bool has_truth;
 	struct ptah_truth truth;
+	/* Whose memory it ran over: its pid or, where that process became another program later or
+	 * the number was used again, a number of its own below -1. For ptah_session_find_map(). */
+	int32_t space;
 };
 
 PTAH_API size_t ptah_session_streams(const struct ptah_session *session);
@@ -98,9 +101,9 @@ struct ptah_map {
 	    *path; /* "[vdso]", "//anon", ... for what is no file; lives as long as the session */
 };
 
-/* What process `pid` had mapped at `address` at time `tsc` (0: at the end). false: nothing known.
- */
-PTAH_API bool ptah_session_find_map(const struct ptah_session *session, int32_t pid,
+/* What process `space` had mapped at `address` at time `tsc` (0: at the end). It is a pid, or a
+ * stream's space. false: nothing known. */
+PTAH_API bool ptah_session_find_map(const struct ptah_session *session, int32_t space,
 				    uint64_t address, uint64_t tsc, struct ptah_map *map);
 
 /* A TSC value in nanoseconds of perf's clock; 0 when the recording has no conversion. */
@@ -216,8 +219,8 @@ PTAH_API int ptah_stream_thread(const struct ptah_stream *stream, struct ptah_th
 
 /*
  * The process that blocks and edges of a stream's profile belong to, by their
- * `space`: the stream's own or, where several processes share a CPU's stream,
- * the one that ran; -1: not known.
+ * `space`: the stream's own space (struct ptah_stream_info) or, where several
+ * processes share a CPU's stream, the pid of the one that ran; -1: not known.
  */
 PTAH_API int32_t ptah_session_profile_pid(const struct ptah_session *session, size_t stream,
 					  const struct ptah_profile *profile, unsigned space);

@@ -506,7 +506,7 @@ int ptah_counts_add_stream(struct ptah_counts *c, const struct ptah_session *ses
 	if (!c || !session || stream >= session->stream_count || !profile)
 		return PTAH_E_INVAL;
 	if (session->streams[stream].cpu == SESSION_NONE)
-		return ptah_counts_add(c, session->streams[stream].info.pid, profile);
+		return ptah_counts_add(c, session->streams[stream].info.space, profile);
 	status = take_profile(&all, profile);
 	if (status >= 0)
 		status = add_spaces(c, session, &all);

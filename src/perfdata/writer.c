@@ -400,6 +400,17 @@ int perfdata_write_raw(struct perfdata_writer *w, const void *record, size_t siz
 	return end(w);
 }
 
+int perfdata_skip_auxtrace(struct perfdata_writer *w, uint32_t index, uint64_t size)
+{
+	struct stream *s = stream_of(w, index);
+
+	if (!s)
+		return fail(w,
+			    perfdata_message(&w->why, PTAH_E_NOMEM, "%s: out of memory", w->path));
+	s->size += (size + 7) & ~UINT64_C(7);
+	return w->status;
+}
+
 /* Ptah's own records (docs/perf-data.md) */
 
 static void begin_ptah(struct perfdata_writer *w, uint32_t tag, size_t n)
@@ -607,6 +618,7 @@ static int write_info(struct perfdata_writer *w, const struct perfdata_writer_co
 	    [PERFDATA_INFO_CAP_TIME_ZERO] = config->tsc,
 	    [PERFDATA_INFO_TSC_BIT] = PERFDATA_PT_TSC,
 	    [PERFDATA_INFO_NORETCOMP_BIT] = PERFDATA_PT_NORETCOMP,
+	    [PERFDATA_INFO_SNAPSHOT] = config->snapshot,
 	    [PERFDATA_INFO_MTC_BIT] = PERFDATA_PT_MTC,
 	    [PERFDATA_INFO_MTC_FREQ_BITS] = PERFDATA_PT_MTC_PERIOD,
 	    [PERFDATA_INFO_TSC_CTC_N] = config->tsc_n,

@@ -67,6 +67,7 @@ struct perfdata_writer_config {
 	uint8_t mtc_period, cyc_threshold, psb_period; /* IA32_RTIT_CTL's fields */
 	uint32_t tsc_n, tsc_d;			       /* TSC ticks per crystal tick (CPUID.15H) */
 	uint32_t max_nonturbo_ratio;
+	bool snapshot;			      /* moments alone are kept: gaps are no loss */
 	const char *filter;		      /* as perf's --filter, resolved; NULL: none */
 	const struct perfdata_driver *driver; /* NULL: emulated, with what stands above */
 	/* Is given all pieces, and no file is made; NULL: none. Negative: the writer fails.
@@ -113,6 +114,8 @@ int perfdata_write_aux(struct perfdata_writer *w, const struct perfdata_aux *aux
  * Build ids of the files that an MMAP2 names without one go into the header.
  */
 int perfdata_write_raw(struct perfdata_writer *w, const void *record, size_t size);
+/* `size` bytes of the stream are not there. What comes next begins with a PSB. */
+int perfdata_skip_auxtrace(struct perfdata_writer *w, uint32_t index, uint64_t size);
 
 int perfdata_add_truth(struct perfdata_writer *w, uint32_t index, int32_t pid, int32_t tid,
 		       const struct ptah_truth *truth, uint64_t lost);

@@ -11,7 +11,7 @@
  * each variable before those that were there. What would change QEMU itself
  * comes by -E instead, which is put before them all, and with it what stands
  * before it, so that the order stays. -E takes a list with commas: a variable
- * that holds one stays in the environment.
+ * that holds one stays in the environment, and comes behind those.
  */
 
 static const char *const emulators_own[] = {"LD_",   "GLIBC_TUNABLES=", "MALLOC_",

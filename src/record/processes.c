@@ -40,14 +40,14 @@ static bool grow(struct processes *p)
 	return true;
 }
 
-struct process *processes_add(struct processes *p, int32_t pid, const char *name)
+struct process *processes_add(struct processes *p, int32_t pid, int32_t parent, const char *name)
 {
 	struct process *process;
 
 	if (p->count == p->capacity && !grow(p))
 		return NULL;
 	process = &p->list[p->count++];
-	*process = (struct process){.pid = pid};
+	*process = (struct process){.pid = pid, .parent = parent};
 	process_set_name(process, name);
 	process->fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	return process;

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct process {
-	int32_t pid;
+	int32_t pid, parent;
 	int fd; /* pidfd; -1: none could be had */
 	bool dead;
 	char name[16];
@@ -25,7 +25,7 @@ struct processes {
 };
 
 /* NULL: out of memory. None with that number may be there. */
-struct process *processes_add(struct processes *p, int32_t pid, const char *name);
+struct process *processes_add(struct processes *p, int32_t pid, int32_t parent, const char *name);
 /* NULL: not known. */
 struct process *processes_find(const struct processes *p, int32_t pid);
 /* Waits up to timeout_ms for one to end, and marks those that have. */

@@ -45,6 +45,7 @@ struct slot {
 	bool claimed; /* its thread waits for us */
 	uint32_t stream;
 	int32_t pid, tid;
+	uint64_t snapped; /* bytes of its trace that snapshots have taken, or left behind */
 };
 
 struct recording {
@@ -123,9 +124,9 @@ static void on_thread(struct recording *r, const struct shared_message *m)
 	keep_status(r, perfdata_write_itrace_start(r->writer, m->pid, m->tid, m->tsc));
 }
 
-static void add_process(struct recording *r, int32_t pid, const char *name)
+static void add_process(struct recording *r, int32_t pid, int32_t parent, const char *name)
 {
-	if (!processes_add(&r->processes, pid, name))
+	if (!processes_add(&r->processes, pid, parent, name))
 		recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM, "out of memory");
 	r->r->status.processes++;
 }
@@ -139,7 +140,7 @@ static void on_fork(struct recording *r, const struct shared_message *m)
 	if (before) /* the number is used again: it has died meanwhile */
 		bury(r, (size_t)(before - r->processes.list));
 	snprintf(name, sizeof(name), "%s", name_of(r, parent));
-	add_process(r, m->pid, name);
+	add_process(r, m->pid, parent, name);
 	keep_status(r, perfdata_write_fork(r->writer, m->pid, m->pid, parent, thread, m->tsc));
 }
 
@@ -309,17 +310,18 @@ static size_t whole_packets(const uint8_t *at, size_t n)
 }
 
 /*
- * What is left of a thread's trace: in the buffer, then in the processor's
- * staging area, then the packets of its end. Believes nothing of what the
- * program could have written there.
+ * What is left of a thread's trace, or what is there when a snapshot is taken:
+ * in the buffer, then in the processor's staging area, then the packets of its
+ * end. Believes nothing of what the program could have written there.
  */
-static void write_rest(struct recording *r, struct shared_thread *t, const struct slot *slot,
+static void write_rest(struct recording *r, struct shared_thread *t, struct slot *slot,
 		       struct shared_state *s)
 {
 	uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed), staged;
 	bool stopped = s->m.status & PTAH_RTIT_STATUS_STOPPED; /* what is staged went nowhere */
 	uint64_t position = s->m.bytes;
 	size_t n = 0, skipped = 0;
+	uint64_t whole;
 	uint8_t *end;
 
 	if (r->policy == PTAH_RECORD_SNAPSHOT && position > r->buffer)
@@ -337,15 +339,23 @@ static void write_rest(struct recording *r, struct shared_thread *t, const struc
 		n += staged;
 	}
 	end = r->joined + n;
+	whole = tail + n;
 	s->m.g.out = end;
 	if (s->m.packet_en && !stopped)
 		generator_async_disable(&s->m.g, s->next_ip);
 	n += (size_t)(s->m.g.out - end);
-	if (tail && r->policy == PTAH_RECORD_SNAPSHOT) { /* begins inside a packet */
-		const uint8_t *psb = ptah_packet_find_psb(r->joined, r->joined + n);
+	if (r->policy == PTAH_RECORD_SNAPSHOT && (tail || slot->snapped)) {
+		/* Begins inside a packet, or behind the last snapshot. */
+		const uint64_t from = slot->snapped > tail ? slot->snapped : tail;
+		const uint8_t *psb =
+		    from < whole ? ptah_packet_find_psb(r->joined + (from - tail), end) : NULL;
 
 		skipped = psb ? (size_t)(psb - r->joined) : n;
+		if (slot->snapped && psb)
+			keep_status(r, perfdata_skip_auxtrace(r->writer, slot->stream,
+							      tail + skipped - slot->snapped + 8));
 	}
+	slot->snapped = whole;
 	if (stopped)
 		n = skipped + whole_packets(r->joined + skipped, n - skipped);
 	write_trace(r, slot, r->joined + skipped, n - skipped);
@@ -384,11 +394,21 @@ static bool is_part(struct recording *r, const struct shared_state *s)
 	return true;
 }
 
+static void write_exit(struct recording *r, const struct slot *slot)
+{
+	const struct process *process = processes_find(&r->processes, slot->pid);
+	int32_t parent = process ? process->parent : slot->pid;
+
+	keep_status(
+	    r, perfdata_write_exit(r->writer, slot->pid, slot->tid, parent, parent, r->last_tsc));
+}
+
 /* Ends a thread's trace from the state it left behind. */
 static void finish_thread(struct recording *r, unsigned i)
 {
 	struct shared_thread *t = slot_thread(r, i);
-	const struct slot *slot = &r->slots[i];
+	struct slot *slot = &r->slots[i];
+	bool part = slot->snapped; /* snapshots have taken of it */
 	bool torn = t->busy && !slot->claimed;
 	struct shared_state s = torn ? t->checkpoint : t->live;
 	struct ptah_truth truth = {
@@ -408,12 +428,11 @@ static void finish_thread(struct recording *r, unsigned i)
 		r->last_tsc = end_time(r, &s);
 	truth.path_hash = path_hash_value(&path);
 	r->r->status.instructions += s.instructions;
-	if (!is_part(r, &s))
+	if (!is_part(r, &s) && !part)
 		keep_status(r, perfdata_add_truth(r->writer, slot->stream, slot->pid, slot->tid,
 						  &truth, s.lost));
 	if (!r->exec || slot->tid != slot->pid)
-		keep_status(r, perfdata_write_exit(r->writer, slot->pid, slot->tid, slot->pid,
-						   slot->pid, r->last_tsc));
+		write_exit(r, slot);
 	r->slots[i].used = false;
 	t->pid = 0;
 	atomic_store(&t->state, THREAD_FREE);
@@ -607,6 +626,7 @@ static int create_shared(struct recording *r, const struct ptah_record_config *c
 	r->shared->filter_count = (uint32_t)config->filter_count;
 	for (size_t i = 0; i < config->filter_count; i++)
 		put_filter(&r->shared->filters[i], &config->filters[i]);
+	r->shared->paused = config->start_paused;
 	put_paths(r);
 	/* TSC 0 reads as "no time known", to perf too. */
 	atomic_store(&r->shared->clock, 1);
@@ -638,15 +658,18 @@ static int start(struct ptah_recorder *recorder)
 	if (r->pid < 0)
 		return fail_system(r, r->qemu, "start");
 	recorder->status.pid = r->pid;
-	add_process(r, r->pid, r->name);
+	add_process(r, r->pid, getpid(), r->name);
 	keep_status(r, perfdata_write_comm(r->writer, r->pid, r->pid, 0, true, r->name));
 	return recorder->error;
 }
 
-/*
- * Is the thread's state ours? Who is parked is claimed; who runs is asked to
- * look what is wanted of it, at its next block.
- */
+/* A thread that runs is to look what is wanted of it, at its next block. */
+static void ask(struct shared_thread *t)
+{
+	__atomic_store_n(&t->live.m.limit, NULL, __ATOMIC_RELAXED);
+}
+
+/* Is the thread's state ours? Who is parked is claimed, who runs is asked. */
 static bool claim(struct shared_thread *t)
 {
 	uint32_t parked = PARK_PARKED;
@@ -654,7 +677,7 @@ static bool claim(struct shared_thread *t)
 	if (atomic_compare_exchange_strong(&t->park, &parked, PARK_CLAIMED))
 		return true;
 	if (parked == PARK_RUNS)
-		__atomic_store_n(&t->live.m.limit, NULL, __ATOMIC_RELAXED);
+		ask(t);
 	return false;
 }
 
@@ -747,17 +770,68 @@ static int stop(struct ptah_recorder *recorder)
 	return recorder->error;
 }
 
-static int set_paused(struct ptah_recorder *recorder, bool on)
+static bool has_paused(const struct recording *r, unsigned i, bool on)
 {
-	(void)on;
-	return recorder_fail(recorder, PTAH_RECORD_NOT_POSSIBLE, PTAH_E_UNSUPPORTED,
-			     "the recorder qemu cannot pause yet");
+	struct shared_thread *t = slot_thread(r, i);
+
+	/* Who is in a system call looks before it traces anything. */
+	return !r->slots[i].used || t->paused == on || atomic_load(&t->state) != THREAD_ACTIVE ||
+	       atomic_load(&t->park) == PARK_PARKED;
 }
 
+static int set_paused(struct ptah_recorder *recorder, bool on)
+{
+	struct recording *r = recorder->self;
+	bool all = false;
+
+	atomic_store(&r->shared->paused, on);
+	for (unsigned n = 0; !all && n < CLAIM_POLLS && r->pid; n++) {
+		all = true;
+		for (unsigned i = 0; i < SHARED_THREADS; i++) {
+			if (has_paused(r, i, on))
+				continue;
+			all = false;
+			ask(slot_thread(r, i));
+		}
+		drain(r, all ? 0 : POLL_MS);
+	}
+	return recorder->error;
+}
+
+static void snap(struct recording *r, unsigned i)
+{
+	struct shared_thread *t = slot_thread(r, i);
+	struct shared_state s = t->live;
+
+	write_rest(r, t, &r->slots[i], &s);
+}
+
+/* All threads stand still one after the other, those that were killed or stopped not at all. */
 static int take_snapshot(struct ptah_recorder *recorder)
 {
-	return recorder_fail(recorder, PTAH_RECORD_NOT_POSSIBLE, PTAH_E_UNSUPPORTED,
-			     "the recorder qemu takes its snapshot at the end");
+	struct recording *r = recorder->self;
+	bool done[SHARED_THREADS] = {false}, left = true;
+
+	atomic_store(&r->shared->hold, true);
+	for (unsigned n = 0; left && n < CLAIM_POLLS; n++) {
+		left = false;
+		for (unsigned i = 0; i < SHARED_THREADS; i++) {
+			if (!r->slots[i].used || done[i])
+				continue;
+			done[i] = claim(slot_thread(r, i));
+			left = left || !done[i];
+			if (!done[i])
+				continue;
+			snap(r, i);
+			atomic_store(&slot_thread(r, i)->park, PARK_PARKED);
+		}
+		if (left)
+			drain(r, POLL_MS);
+	}
+	atomic_store(&r->shared->hold, false);
+	if (left)
+		add_note(r, "a snapshot has nothing of a thread that did not run on");
+	return recorder->error;
 }
 
 /* Opening and closing */
@@ -802,6 +876,7 @@ static int open_writer(struct recording *r)
 	    .mtc_period = trace->mtc_period,
 	    .cyc_threshold = trace->cyc_threshold,
 	    .psb_period = trace->psb_period,
+	    .snapshot = r->policy == PTAH_RECORD_SNAPSHOT,
 	    .filter = filter,
 	};
 	int status = recorder_open_writer(r->r, &writer);

@@ -284,17 +284,33 @@ static const struct change *last_change(const struct process *p, size_t first, s
 	return found;
 }
 
-bool ptah_session_find_map(const struct ptah_session *s, int32_t pid, uint64_t address,
+/* Which process a space is, and up to when; SESSION_NONE. */
+static size_t process_of_space(const struct ptah_session *s, int32_t space, uint64_t *tsc)
+{
+	size_t process, program = (size_t)(-2 - (int64_t)space);
+
+	if (space < -1) {
+		if (program >= s->program_count)
+			return SESSION_NONE;
+		if (!*tsc || (s->programs[program].until && *tsc > s->programs[program].until))
+			*tsc = s->programs[program].until;
+		return s->programs[program].process;
+	}
+	process = table_get(&s->processes_by_pid, (uint32_t)space);
+	while (process != SESSION_NONE && *tsc && *tsc < s->processes[process].born &&
+	       s->processes[process].older != SESSION_NONE)
+		process = s->processes[process].older;
+	return process;
+}
+
+bool ptah_session_find_map(const struct ptah_session *s, int32_t space, uint64_t address,
 			   uint64_t tsc, struct ptah_map *map)
 {
 	size_t process, count = SIZE_MAX;
 
 	if (!s || !map)
 		return false;
-	process = table_get(&s->processes_by_pid, (uint32_t)pid);
-	while (process != SESSION_NONE && tsc && tsc < s->processes[process].born &&
-	       s->processes[process].older != SESSION_NONE)
-		process = s->processes[process].older;
+	process = process_of_space(s, space, &tsc);
 	while (process != SESSION_NONE) {
 		const struct process *p = &s->processes[process];
 		size_t n = count_until(p, count < p->count ? count : p->count, tsc);

@@ -86,8 +86,8 @@ static struct process *new_process(struct ptah_session *s, int32_t pid)
 	older = table_get(&s->processes_by_pid, (uint32_t)pid);
 	if (table_set(&s->processes_by_pid, (uint32_t)pid, s->process_count) < 0)
 		return NULL;
-	processes[s->process_count] =
-	    (struct process){.pid = pid, .parent = SESSION_NONE, .older = older};
+	processes[s->process_count] = (struct process){
+	    .pid = pid, .parent = SESSION_NONE, .program = SESSION_NONE, .older = older};
 	return &processes[s->process_count++];
 }
 
@@ -170,9 +170,22 @@ static int on_code(struct ptah_session *s, const struct perfdata_record *r)
 	return is_range(r->address, r->size) ? add_change(s, r->pid, &change) : 0;
 }
 
+/* What runs from now on is another program. */
+static int on_exec(struct ptah_session *s, int32_t pid, uint64_t tsc)
+{
+	const struct change exec = {.type = CHANGE_EXEC, .tsc = tsc, .size = UINT64_MAX};
+	struct process *p = process_of(s, pid);
+
+	if (!p)
+		return PTAH_E_NOMEM;
+	if (p->program != SESSION_NONE && tsc)
+		s->programs[p->program].until = tsc - 1;
+	p->program = SESSION_NONE;
+	return add_change(s, pid, &exec);
+}
+
 static int on_comm(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
 {
-	struct change exec = {.type = CHANGE_EXEC, .tsc = tsc, .size = UINT64_MAX};
 	struct thread *t = thread_of(s, r->pid, r->tid);
 	size_t n = r->text_size;
 
@@ -183,7 +196,7 @@ static int on_comm(struct ptah_session *s, const struct perfdata_record *r, uint
 	memcpy(t->comm, r->text, n);
 	if (!r->exec && t->begun)
 		memcpy(s->begins[t->last].comm, t->comm, sizeof(t->comm));
-	return r->exec ? add_change(s, r->pid, &exec) : 0;
+	return r->exec ? on_exec(s, r->pid, tsc) : 0;
 }
 
 /* A thread has its parent's name at first; a new process also begins with its parent's memory. */
@@ -338,18 +351,37 @@ static int on_start(struct ptah_session *s, const struct perfdata_record *r, uin
 	return add_turn(s, cpu, (struct turn){tsc, tsc, r->pid, r->tid, SESSION_NONE});
 }
 
+/* The program that a process runs. SESSION_NONE: out of memory. */
+static size_t program_of(struct ptah_session *s, int32_t pid)
+{
+	struct process *p = process_of(s, pid);
+	struct program *programs;
+
+	if (!p || p->program != SESSION_NONE)
+		return p ? p->program : SESSION_NONE;
+	programs =
+	    session_grow(s->programs, s->program_count, &s->program_capacity, sizeof(*programs));
+	if (!programs)
+		return SESSION_NONE;
+	s->programs = programs;
+	programs[s->program_count] = (struct program){.process = (size_t)(p - s->processes)};
+	p->program = s->program_count++;
+	return p->program;
+}
+
 static int on_begin(struct ptah_session *s, const struct perfdata_record *r)
 {
 	struct thread *t = thread_of(s, r->pid, r->tid);
+	size_t program = program_of(s, r->pid);
 	struct begin *begins;
 
-	if (!t || !process_of(s, r->pid))
+	if (!t || program == SESSION_NONE)
 		return PTAH_E_NOMEM;
 	begins = session_grow(s->begins, s->begin_count, &s->begin_capacity, sizeof(*begins));
 	if (!begins)
 		return PTAH_E_NOMEM;
 	s->begins = begins;
-	begins[s->begin_count].process = table_get(&s->processes_by_pid, (uint32_t)r->pid);
+	begins[s->begin_count].program = program;
 	begins[s->begin_count].next = SESSION_NONE;
 	memcpy(begins[s->begin_count].comm, t->comm, sizeof(t->comm));
 	if (t->last == SESSION_NONE)
@@ -379,7 +411,7 @@ static struct stream *stream_of(struct ptah_session *s, uint32_t index, int32_t 
 	streams[s->stream_count] =
 	    (struct stream){.index = index, .process = SESSION_NONE, .cpu = SESSION_NONE};
 	streams[s->stream_count].info =
-	    (struct ptah_stream_info){.pid = -1, .tid = tid, .cpu = cpu};
+	    (struct ptah_stream_info){.pid = -1, .tid = tid, .cpu = cpu, .space = -1};
 	return &streams[s->stream_count++];
 }
 
@@ -686,14 +718,20 @@ static void name_stream(struct ptah_session *s, struct stream *stream, struct th
 {
 	struct ptah_stream_info *info = &stream->info;
 	const struct begin *begin = t->first == SESSION_NONE ? NULL : &s->begins[t->first];
+	const struct program *program;
 
 	if (!begin) {
 		info->pid = t->pid;
 		memcpy(info->comm, t->comm, sizeof(info->comm));
 		return;
 	}
-	stream->process = begin->process;
-	info->pid = s->processes[begin->process].pid;
+	program = &s->programs[begin->program];
+	stream->process = program->process;
+	info->pid = s->processes[program->process].pid;
+	if ((program->until ||
+	     table_get(&s->processes_by_pid, (uint32_t)info->pid) != program->process) &&
+	    begin->program < INT32_MAX - 1)
+		info->space = -2 - (int32_t)begin->program;
 	memcpy(info->comm, begin->comm, sizeof(info->comm));
 	if (begin->next != SESSION_NONE)
 		t->first = begin->next;
@@ -719,6 +757,8 @@ static int name_streams(struct ptah_session *s)
 		} else if (info->pid < 0 && only != SESSION_NONE) {
 			info->pid = s->processes[only].pid;
 		}
+		if (info->space == -1)
+			info->space = info->pid;
 		if (info->pid >= 0 && stream->process == SESSION_NONE)
 			stream->process = table_get(&s->processes_by_pid, (uint32_t)info->pid);
 		else if (info->tid < 0 && info->bytes && s->file && !follow_cpu(s, stream))

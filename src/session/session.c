@@ -206,6 +206,7 @@ void ptah_session_close(struct ptah_session *s)
 	free(s->processes);
 	free(s->threads);
 	free(s->begins);
+	free(s->programs);
 	free(s->notes);
 	table_free(&s->streams_by_index);
 	table_free(&s->processes_by_pid);
@@ -243,7 +244,7 @@ int32_t ptah_session_profile_pid(const struct ptah_session *s, size_t stream,
 	if (!s || stream >= s->stream_count)
 		return -1;
 	if (s->streams[stream].cpu == SESSION_NONE)
-		return s->streams[stream].info.pid;
+		return s->streams[stream].info.space;
 	return ptah_profile_space(profile, space, &value) < 0 ? -1 : follow_pid(s, &value);
 }
 

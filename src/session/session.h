@@ -39,6 +39,7 @@ struct process {
 	int32_t pid;
 	size_t parent, inherited; /* parent: index, SESSION_NONE */
 	uint64_t born;		  /* its fork */
+	size_t program;		  /* that it runs; SESSION_NONE: nobody has asked yet */
 	size_t older;		  /* that had the number before; SESSION_NONE */
 	struct change *changes;
 	size_t count, capacity;
@@ -56,12 +57,18 @@ struct thread {
 	bool begun;	    /* the last one is of who has the number now */
 };
 
+/* What a process was between two execve. */
+struct program {
+	size_t process;
+	uint64_t until; /* 0: the end */
+};
+
 /*
  * A thread's trace begins: once, or again where execve puts another program in
  * its place, or its number is used again. Its streams are in this order.
  */
 struct begin {
-	size_t process;
+	size_t program;
 	char comm[16];
 	size_t next; /* of the same number; SESSION_NONE */
 };
@@ -128,6 +135,8 @@ struct ptah_session {
 	size_t process_count, process_capacity;
 	struct thread *threads;
 	size_t thread_count, thread_capacity;
+	struct program *programs;
+	size_t program_count, program_capacity;
 	struct begin *begins;
 	size_t begin_count, begin_capacity;
 	struct cpu *cpus;

@@ -108,6 +108,37 @@ static void what_cannot_run_is_refused(void **state)
 	expect_failure("", PTAH_E_MISSING, "command not found");
 }
 
+/* As execve(2): no look-up, an argv[0] of its own or none at all. */
+static void execve_takes_the_path_as_it_is(void **state)
+{
+	char *other[] = {"other", "x", NULL}, *none[] = {NULL};
+	struct ptah_message why = {""};
+	struct command command;
+
+	(void)state;
+	assert_int_equal(command_resolve_exec("sh", other, &command, &why), PTAH_E_MISSING);
+	assert_int_equal(command_resolve_exec("/bin/sh", other, &command, &why), 0);
+	assert_string_equal(command.program, "/bin/sh");
+	assert_string_equal(command.argv[0], "other");
+	assert_string_equal(command.argv[1], "x");
+	assert_null(command.argv[2]);
+	command_free(&command);
+	assert_int_equal(command_resolve_exec("/bin/sh", none, &command, &why), 0);
+	assert_string_equal(command.argv[0], "");
+	assert_null(command.argv[1]);
+	command_free(&command);
+	/* A script's argv[0] is lost, also where there is none. */
+	write_file("-script", "#!/bin/sh -e\n", 0755);
+	assert_int_equal(command_resolve_exec("-script", none, &command, &why), 0);
+	assert_string_equal(command.argv[1], "-e");
+	assert_string_equal(command.argv[2], "-script");
+	assert_null(command.argv[3]);
+	command_free(&command);
+	/* What is no program, though it begins like one. */
+	write_file("plain", "\177ELF\2\1\1", 0755);
+	assert_int_equal(command_resolve_exec("plain", none, &command, &why), PTAH_E_BAD_MAGIC);
+}
+
 static int enter_folder(void **state)
 {
 	(void)state;
@@ -116,8 +147,8 @@ static int enter_folder(void **state)
 
 static int leave_folder(void **state)
 {
-	static const char *const names[] = {"tool",  "plain",	 "one",	   "two",   "three",
-					    "empty", "nameless", "circle", "locked"};
+	static const char *const names[] = {"tool",    "plain", "one",	    "two",    "three",
+					    "-script", "empty", "nameless", "circle", "locked"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
@@ -131,6 +162,7 @@ int main(void)
 	    cmocka_unit_test(a_name_is_looked_up_in_path),
 	    cmocka_unit_test(a_script_runs_its_interpreter),
 	    cmocka_unit_test(what_cannot_run_is_refused),
+	    cmocka_unit_test(execve_takes_the_path_as_it_is),
 	};
 
 	return cmocka_run_group_tests(tests, enter_folder, leave_folder);

@@ -4,6 +4,7 @@
 
 #include <ptah/record.h>
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,6 +182,209 @@ static void a_sink(void **state)
 	fclose(p.f);
 }
 
+/* Runs until it is killed, and has branches. */
+static char *endless[] = {"sh", "-c", "while :; do i=$((i + 1)); done", NULL};
+
+static struct ptah_record_config small_buffers(char *const *argv)
+{
+	return (struct ptah_record_config){.size = sizeof(struct ptah_record_config),
+					   .output = "x.data",
+					   .argv = argv,
+					   .recorder = PTAH_RECORDER_QEMU,
+					   .buffer_size = 64 << 10};
+}
+
+static struct ptah_recorder *start(const struct ptah_record_config *config)
+{
+	struct ptah_message why = {""};
+	struct ptah_recorder *r = NULL;
+	int status = ptah_recorder_new(config, &r, NULL, &why);
+
+	if (status == PTAH_E_MISSING) {
+		print_message("SKIP: %s\n", why.text);
+		skip();
+	}
+	if (status < 0)
+		fail_msg("%s", why.text);
+	assert_int_equal(ptah_recorder_start(r), 0);
+	return r;
+}
+
+static struct ptah_record_status status_of(const struct ptah_recorder *r)
+{
+	struct ptah_record_status status = {.size = sizeof(status)};
+
+	assert_int_equal(ptah_recorder_status(r, &status), 0);
+	return status;
+}
+
+static void poll_for(struct ptah_recorder *r, int ms)
+{
+	for (; ms > 0; ms -= 20)
+		assert_int_equal(ptah_recorder_poll(r, 20), 1);
+}
+
+/* Until there are so many bytes of trace; not for ever. */
+static void poll_until(struct ptah_recorder *r, uint64_t bytes)
+{
+	for (int i = 0; i < 500 && status_of(r).trace_bytes < bytes; i++)
+		assert_int_equal(ptah_recorder_poll(r, 20), 1);
+	assert_true(status_of(r).trace_bytes >= bytes);
+}
+
+/* Stops while the command runs, which goes on: it is there to be killed. */
+static void stop_and_kill(struct ptah_recorder *r)
+{
+	int32_t pid;
+	int status;
+
+	assert_int_equal(ptah_recorder_stop(r), 0);
+	pid = status_of(r).pid;
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	ptah_recorder_free(r);
+	assert_true(pid > 0);
+	usleep(50000);
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+/* All of it decodes, and to what ran where that is known. Instructions. */
+static uint64_t decodes(bool truth)
+{
+	struct ptah_message why = {""};
+	struct ptah_session *session;
+	struct ptah_item items[64];
+	struct ptah_verify verify;
+	uint64_t n = 0;
+
+	assert_int_equal(ptah_session_open("x.data", NULL, &session, &why), 0);
+	for (size_t i = 0; i < ptah_session_streams(session); i++) {
+		struct ptah_stream *stream;
+		int count;
+
+		assert_int_equal(ptah_session_verify(session, i, NULL, &verify),
+				 truth ? 0 : PTAH_E_MISSING);
+		if (truth)
+			assert_true(verify.equal);
+		assert_int_equal(ptah_stream_new(session, i, &stream), 0);
+		while ((count = ptah_stream_read(stream, items, 64)) > 0) {
+			for (int k = 0; k < count; k++) {
+				assert_int_not_equal(items[k].type, PTAH_ITEM_ERROR);
+				if (items[k].type == PTAH_ITEM_BLOCK)
+					n += items[k].ninsn;
+			}
+		}
+		assert_int_equal(count, 0);
+		ptah_stream_free(stream);
+	}
+	ptah_session_close(session);
+	return n;
+}
+
+static void stopped_while_it_runs(void **state)
+{
+	struct ptah_record_config config = small_buffers(endless);
+	struct ptah_recorder *r = start(&config);
+
+	(void)state;
+	poll_until(r, 100000);
+	stop_and_kill(r);
+	assert_true(decodes(true) > 100000);
+}
+
+/* Neither a thread that computes nor one that sleeps in a system call is traced meanwhile. */
+static void paused(void **state)
+{
+	char *sleeper[] = {"sh", "-c", "sleep 5 & while :; do i=$((i + 1)); done", NULL};
+	struct ptah_record_config config = small_buffers(sleeper);
+	struct ptah_recorder *r = start(&config);
+	uint64_t bytes;
+
+	(void)state;
+	poll_until(r, 100000);
+	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_true(status_of(r).paused);
+	poll_for(r, 40);
+	bytes = status_of(r).trace_bytes;
+	poll_for(r, 200);
+	assert_int_equal(status_of(r).trace_bytes, bytes);
+	assert_int_equal(ptah_recorder_resume(r), 0);
+	poll_until(r, bytes + 100000);
+	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_int_equal(ptah_recorder_resume(r), 0);
+	stop_and_kill(r);
+	assert_true(decodes(true) > 100000);
+}
+
+static void paused_from_the_start(void **state)
+{
+	struct ptah_record_config config = small_buffers(endless);
+	struct ptah_recorder *r;
+
+	(void)state;
+	config.start_paused = true;
+	r = start(&config);
+	poll_for(r, 300);
+	assert_in_range(status_of(r).trace_bytes, 0, 64); /* a PSB+ */
+	assert_int_equal(ptah_recorder_resume(r), 0);
+	poll_until(r, 100000);
+	stop_and_kill(r);
+	assert_true(decodes(true) > 100000);
+}
+
+/* Each keeps at most a buffer; what lies between them is left out. */
+static void snapshots(void **state)
+{
+	struct ptah_record_config config = small_buffers(endless);
+	struct ptah_recorder *r;
+	uint64_t before = 0;
+
+	(void)state;
+	config.buffer = PTAH_RECORD_SNAPSHOT;
+	r = start(&config);
+	for (int i = 0; i < 3; i++) {
+		uint64_t bytes;
+
+		poll_for(r, 300);
+		assert_int_equal(ptah_recorder_snapshot(r), 0);
+		bytes = status_of(r).trace_bytes - before;
+		before += bytes;
+		assert_in_range(bytes, 4096, config.buffer_size + (64 << 10));
+	}
+	assert_int_equal(status_of(r).snapshots, 3);
+	stop_and_kill(r);
+	assert_true(decodes(false) > 10000);
+}
+
+/* The command is stopped (SIGSTOP), or has been killed: nothing waits for ever. */
+static void no_answer(void **state)
+{
+	struct ptah_record_config config = small_buffers(endless);
+	struct ptah_recorder *r;
+
+	(void)state;
+	config.buffer = PTAH_RECORD_SNAPSHOT;
+	for (int i = 0; i < 2; i++) {
+		int32_t pid;
+		int status;
+
+		r = start(&config);
+		poll_for(r, 300);
+		pid = status_of(r).pid;
+		kill(pid, i ? SIGKILL : SIGSTOP);
+		assert_int_equal(ptah_recorder_pause(r), 0);
+		assert_int_equal(ptah_recorder_resume(r), 0);
+		assert_int_equal(ptah_recorder_snapshot(r), 0);
+		assert_int_equal(ptah_recorder_finish(r), 0);
+		ptah_recorder_free(r);
+		kill(pid, SIGKILL);
+		waitpid(pid, &status, 0);
+	}
+}
+
 static int enter_folder(void **state)
 {
 	(void)state;
@@ -192,6 +396,7 @@ static int leave_folder(void **state)
 	(void)state;
 	unlink("x.data");
 	unlink("x.pipe");
+	unlink("x.data.old");
 	return chdir("/") || rmdir(folder);
 }
 
@@ -201,6 +406,11 @@ int main(void)
 	    cmocka_unit_test(bad_configurations),
 	    cmocka_unit_test(a_recording),
 	    cmocka_unit_test(a_sink),
+	    cmocka_unit_test(stopped_while_it_runs),
+	    cmocka_unit_test(paused),
+	    cmocka_unit_test(paused_from_the_start),
+	    cmocka_unit_test(snapshots),
+	    cmocka_unit_test(no_answer),
 	};
 
 	return cmocka_run_group_tests(tests, enter_folder, leave_folder);

@@ -250,6 +250,69 @@ static void exec_empties_the_process(void **state)
 	ptah_session_close(s);
 }
 
+/* What was generated, as a stream of thread 7; the next begins anew. */
+static void end_stream(struct made *m, uint32_t index)
+{
+	generator_async_disable(&m->g, BASE);
+	build_auxtrace(&m->file, index, 7, -1, 0, m->trace, trace_size(m), trace_size(m));
+	generator_init(&m->g, m->trace, false, false);
+}
+
+static void expect_stream(const struct ptah_session *s, size_t i, const char *comm, uint64_t insns,
+			  uint64_t map)
+{
+	struct ptah_stream_info info;
+	struct ptah_map found;
+	struct sums sums = decode(s, i);
+
+	assert_int_equal(ptah_session_stream_info(s, i, &info), 0);
+	assert_int_equal(info.pid, 7);
+	assert_string_equal(info.comm, comm);
+	assert_int_equal(sums.errors, 0);
+	assert_int_equal(sums.insns, insns);
+	for (uint64_t address = 0x50000; address <= 0x70000; address += 0x10000)
+		assert_int_equal(ptah_session_find_map(s, info.space, address, 0, &found),
+				 address == map);
+}
+
+/*
+ * A thread becomes another program, and when that has ended its number is
+ * another process's: three streams of one thread, each over its own memory and
+ * with its own names.
+ */
+static void streams_of_one_thread(void **state)
+{
+	struct made m;
+	struct ptah_session *s;
+
+	(void)state;
+	begin(&m);
+	build_mmap2(&m.file, 7, 0x50000, 4096, 0, "//anon", 0, NULL);
+	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+	build_comm(&m.file, 7, 7, false, "renamed", 50);
+	jumps(&m, 100, false, 5);
+	end_stream(&m, 0);
+	build_comm(&m.file, 7, 7, true, "second", 200);
+	build_mmap2(&m.file, 7, 0x60000, 4096, 0, "//anon", 200, NULL);
+	build_code(&m.file, 7, 200, BASE, two, sizeof(two));
+	build_itrace_start(&m.file, 7, 7, 200);
+	jumps(&m, 200, false, 7);
+	end_stream(&m, 1);
+	build_comm(&m.file, 9, 9, true, "parent", 0);
+	build_mmap2(&m.file, 9, 0x70000, 4096, 0, "//anon", 0, NULL);
+	build_fork(&m.file, 7, 7, 9, 9, 400);
+	build_code(&m.file, 7, 400, BASE, four, sizeof(four));
+	build_itrace_start(&m.file, 7, 7, 400);
+	jumps(&m, 400, false, 11);
+	end_stream(&m, 2);
+	s = finish(&m, NULL);
+	assert_int_equal(ptah_session_streams(s), 3);
+	expect_stream(s, 0, "renamed", 5 * 3, 0x50000);
+	expect_stream(s, 1, "second", 7 * 2, 0x60000);
+	expect_stream(s, 2, "parent", 11 * 4, 0x70000);
+	ptah_session_close(s);
+}
+
 /* A child has what its parent had when it was forked, not what came later. */
 static void fork_inherits_memory(void **state)
 {
@@ -602,6 +665,7 @@ int main(void)
 	    cmocka_unit_test(late_mapping_at_a_free_place),
 	    cmocka_unit_test(late_bytes_do_not_replace_earlier_ones),
 	    cmocka_unit_test(exec_empties_the_process),
+	    cmocka_unit_test(streams_of_one_thread),
 	    cmocka_unit_test(fork_inherits_memory),
 	    cmocka_unit_test(padding_inside_a_packet_is_taken_out),
 	    cmocka_unit_test(snapshots_that_overlap),

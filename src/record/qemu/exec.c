@@ -237,7 +237,7 @@ void plugin_after_exec(const char *name)
 
 	prctl(PR_SET_NAME, name);
 	/* All threads of what ran before have ended. */
-	plugin.birth = message.tsc = plugin_change_time();
+	plugin.birth = message.tsc = plugin_exec_time();
 	message.tid = message.pid;
 	plugin_send(&message, name);
 }

@@ -111,6 +111,7 @@ static inline struct shared_thread *plugin_slot(unsigned i)
 
 /* A time that is later than whatever any thread has run; for changes of code. */
 uint64_t plugin_change_time(void);
+uint64_t plugin_exec_time(void);
 
 /* Reads guest memory that may not be there. */
 bool plugin_read(uint64_t address, void *bytes, size_t n);

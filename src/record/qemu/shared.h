@@ -87,6 +87,7 @@ struct shared_thread {
 	bool timed;		       /* and how much time has passed */
 	uint64_t before;	       /* when the last block began */
 	uint64_t told;		       /* the time the last PSB+ told, or less */
+	uint64_t guessed;	       /* the time that perf has got to at most, by its guesses */
 	uint64_t psb_time;	       /* of the PSB+ that is due; 0: none is */
 	const void *prev;	       /* plugin's: the block that runs now */
 	void *output;		       /* plugin's: the engine that captures this thread */

@@ -119,6 +119,38 @@ uint64_t plugin_change_time(void)
 	return time + 1;
 }
 
+/*
+ * Between two TSC packets perf guesses two ticks for each instruction, and so
+ * gets further than the thread was.
+ */
+static uint64_t perfs_guess(const struct shared_thread *t, uint64_t now)
+{
+	uint64_t guess = now > t->told ? now + (now - t->told) : now;
+
+	/* Nanoseconds cannot be skipped, and an instruction takes more than two. */
+	if (plugin.shared->flags & SHARED_CLOCK_HOST)
+		return now;
+	return guess > t->guessed ? guess : t->guessed;
+}
+
+/*
+ * As plugin_change_time(), for the program that execve has begun. By then perf
+ * must have decoded all of the one before.
+ */
+uint64_t plugin_exec_time(void)
+{
+	uint64_t time = plugin_change_time();
+
+	for (unsigned i = 0; i < SHARED_THREADS; i++) {
+		const struct shared_thread *t = plugin_slot(i);
+
+		if (t->pid == getpid() && perfs_guess(t, thread_clock(t)) >= time)
+			time = perfs_guess(t, thread_clock(t)) + 1;
+	}
+	tell_clock(time);
+	return time;
+}
+
 /* Room */
 
 void plugin_stop(void)
@@ -143,6 +175,7 @@ static void place_psb(struct shared_thread *t, uint64_t time)
 	if (m->clock.tsc < time)
 		ptah_model_set_tsc(m, time);
 	t->psb_time = 0;
+	t->guessed = perfs_guess(t, m->clock.tsc);
 	t->told = m->clock.tsc;
 	m->psb_due = true;
 	let_boundary_pass(m);
@@ -613,7 +646,10 @@ static void begin_thread(unsigned vcpu)
 	t->timed = h->trace.mtc || h->trace.cyc;
 	t->general = t->timed || h->filter_count;
 	lift_clock(t, atomic_load(&plugin.shared->clock));
-	t->before = t->told = thread_clock(t);
+	t->told = thread_clock(t);
+	if (t->told < plugin.birth) /* by a tick or two of the host's clock */
+		t->told = plugin.birth;
+	t->before = t->told;
 	if (!plugin_output_begin(t, t->told)) {
 		t->pid = 0;
 		atomic_store(&t->state, THREAD_FREE);
