@@ -153,6 +153,8 @@ static inline void generator_overflow(struct ptah_generator *g)
 {
 	g->tnt = 1;
 	g->depth = 0;
+	/* It is 0 by the SDM, and processors send the next one whole all the same: the FUP of
+	 * each PSB+ has IPBytes 011 in traces of theirs, at 0x421ddd too. perf relies on it. */
 	g->last_ip = GENERATOR_NO_IP;
 	store_le16(g->out, 0xf302);
 	g->out += 2;
@@ -169,7 +171,9 @@ static inline void generator_psb_begin(struct ptah_generator *g)
 {
 	generator_flush_tnt(g);
 	g->depth = 0;
-	g->last_ip = 0;
+	/* It is 0 by the SDM, and processors send the next one whole all the same: the FUP of
+	 * each PSB+ has IPBytes 011 in traces of theirs, at 0x421ddd too. perf relies on it. */
+	g->last_ip = GENERATOR_NO_IP;
 	for (unsigned i = 0; i < 16; i += 2)
 		store_le16(g->out + i, 0x8202);
 	g->out += 16;
