@@ -184,6 +184,12 @@ struct ptah_model_choices {
 	 * counts on.
 	 */
 	bool conditional_bare;
+	/*
+	 * The first IP behind a PSB is sent whole, though the last IP is 0 there (SDM "IP
+	 * Compression"). Traces of processors have it so, at 0x421ddd too, and perf 6.1, for
+	 * which the last IP goes on, counts on it.
+	 */
+	bool whole_ip;
 };
 
 PTAH_API void ptah_model_choose(struct ptah_model *m, const struct ptah_model_choices *choices);

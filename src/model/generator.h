@@ -36,6 +36,7 @@ struct ptah_generator {
 	uint64_t tnt;	   /* pending outcomes below a stop bit; 1: none */
 	uint64_t tnt_full; /* tnt value from which the packet is sent: 1 << 6 or 1 << 47 */
 	uint64_t last_ip;
+	uint64_t psb_ip; /* last_ip behind a PSB: 0, or GENERATOR_NO_IP */
 	bool retcomp;
 	uint32_t top;	/* pushes so far, modulo 2^32 */
 	uint32_t depth; /* valid entries, at most GENERATOR_STACK */
@@ -153,8 +154,6 @@ static inline void generator_overflow(struct ptah_generator *g)
 {
 	g->tnt = 1;
 	g->depth = 0;
-	/* It is 0 by the SDM, and processors send the next one whole all the same: the FUP of
-	 * each PSB+ has IPBytes 011 in traces of theirs, at 0x421ddd too. perf relies on it. */
 	g->last_ip = GENERATOR_NO_IP;
 	store_le16(g->out, 0xf302);
 	g->out += 2;
@@ -171,9 +170,7 @@ static inline void generator_psb_begin(struct ptah_generator *g)
 {
 	generator_flush_tnt(g);
 	g->depth = 0;
-	/* It is 0 by the SDM, and processors send the next one whole all the same: the FUP of
-	 * each PSB+ has IPBytes 011 in traces of theirs, at 0x421ddd too. perf relies on it. */
-	g->last_ip = GENERATOR_NO_IP;
+	g->last_ip = g->psb_ip;
 	for (unsigned i = 0; i < 16; i += 2)
 		store_le16(g->out + i, 0x8202);
 	g->out += 16;

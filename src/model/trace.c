@@ -176,6 +176,7 @@ static void configure(struct ptah_model *m)
 	c->next_mtc = (clock_crystal(c) >> c->mtc_freq) + 1;
 	m->g.retcomp = !(m->ctl & PTAH_RTIT_CTL_DIS_RETC);
 	m->g.tnt_full = UINT64_C(1) << (m->choices.long_tnt ? 47 : 6);
+	m->g.psb_ip = m->choices.whole_ip ? GENERATOR_NO_IP : 0;
 	m->g.tnt = 1;
 	m->g.depth = 0;
 	/* The stream may have been another's meanwhile (XRSTORS). */

@@ -73,16 +73,20 @@ static char *word(const char *text)
 }
 
 char **launch_arguments(const char *qemu, const char *plugin, const struct command *command,
-			char *const *environment)
+			char *const *environment, bool repeatable)
 {
 	size_t options = count_by_option(environment), n = count(command->argv), k = 0;
-	char **argv = calloc(n + 2 * options + 7, sizeof(*argv));
+	char **argv = calloc(n + 2 * options + 9, sizeof(*argv));
 
 	if (!argv)
 		return NULL;
 	argv[k++] = word(qemu);
 	argv[k++] = word("-plugin");
 	argv[k++] = word(plugin);
+	if (repeatable) {
+		argv[k++] = word("-seed");
+		argv[k++] = word("1");
+	}
 	while (options-- > 0) {
 		if (!fits_option(environment[options]))
 			continue;

@@ -14,10 +14,12 @@ char *launch_quote(const char *text);
 
 /*
  * QEMU's arguments and environment. The arrays are to be freed, not what they
- * lead to: that is the caller's. `plugin`: the value of -plugin. NULL: out of memory.
+ * lead to: that is the caller's. `plugin`: the value of -plugin. `repeatable`:
+ * what QEMU gives a program to begin its randomness with (AT_RANDOM) is the same
+ * each time. NULL: out of memory.
  */
 char **launch_arguments(const char *qemu, const char *plugin, const struct command *command,
-			char *const *environment);
+			char *const *environment, bool repeatable);
 char **launch_environment(char *const *environment);
 
 #endif

@@ -640,7 +640,8 @@ static void run(const struct recording *r)
 
 	if (!file || asprintf(&option, "file=%s,fd=%d", file, r->memory) < 0)
 		_exit(127);
-	argv = launch_arguments(r->qemu, option, &r->command, environ);
+	argv = launch_arguments(r->qemu, option, &r->command, environ,
+				r->r->config.clock == PTAH_CLOCK_INSN);
 	environment = launch_environment(environ);
 	if (!argv || !environment || fcntl(r->memory, F_SETFD, 0))
 		_exit(127);

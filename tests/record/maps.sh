@@ -20,6 +20,18 @@ echo "mapped at $late"
 # Files that are gone when their code runs, or come where others were, are jit.c's and
 # libraries.c's (programs.sh).
 
+# Where a program's own randomness begins is the same each time; and what it runs by execve.
+build random
+record -o one.data -- sh -c './random; ./random; exit 0'
+record -o two.data -- sh -c './random; ./random; exit 0'
+for i in one two; do
+	"$PTAH" verify -i $i.data | sed -n 's/^random .*path \([0-9a-f]*\):.*/\1/p' >$i.paths
+	[ "$(wc -l <$i.paths)" = 2 ] || fail "not two runs of random: $(cat $i.paths)"
+done
+cmp one.paths two.paths || fail "two recordings of random differ"
+record --clock=host ./random && fail "random ended with status 0"
+exact
+
 # With the same process id, two recordings of a program are the same, to the byte.
 seq 1 2000 >numbers
 cat >twice.sh <<'X'

@@ -34,7 +34,7 @@ static void expect(char *const *environment, const char *const *expected, size_t
 	char program[] = "/bin/x", argument[] = "a";
 	char *argv[] = {argument, NULL};
 	const struct command command = {program, argv};
-	char **arguments = launch_arguments("qemu", "plugin", &command, environment);
+	char **arguments = launch_arguments("qemu", "plugin", &command, environment, false);
 	char **left = launch_environment(environment);
 	const char *list[MAX];
 	size_t n;
@@ -73,12 +73,12 @@ static void variables_keep_their_order(void **state)
 
 static void the_command_comes_last(void **state)
 {
-	static const char *const expected[] = {"qemu", "-plugin", "plugin", "-0",
-					       "name", "/bin/x",  "",	    "-v"};
+	static const char *const expected[] = {"qemu", "-plugin", "plugin", "-seed", "1",
+					       "-0",   "name",	  "/bin/x", "",	     "-v"};
 	char program[] = "/bin/x", name[] = "name", empty[] = "", option[] = "-v";
 	char *argv[] = {name, empty, option, NULL}, *none[] = {NULL};
 	const struct command command = {program, argv};
-	char **arguments = launch_arguments("qemu", "plugin", &command, none);
+	char **arguments = launch_arguments("qemu", "plugin", &command, none, true);
 
 	(void)state;
 	assert_non_null(arguments);

@@ -187,7 +187,8 @@ static void start(const struct request *r, const struct command *command)
 
 	if (file && name && environment &&
 	    asprintf(&option, "file=%s,memory=%s,name=%s", file, h->memory, name) > 0)
-		argv = launch_arguments(h->qemu, option, command, r->environment);
+		argv = launch_arguments(h->qemu, option, command, r->environment,
+					!(h->flags & SHARED_CLOCK_HOST));
 	if (argv)
 		execve(h->qemu, argv, environment);
 	else
