@@ -94,8 +94,10 @@ struct input {
 	bool force;
 	bool quiet;
 	bool no_progress;
-	uint64_t tid;	 /* 0: all */
-	const char *cpu; /* a number; NULL: all */
+	uint64_t pid;	  /* 0: all */
+	uint64_t tid;	  /* 0: all */
+	const char *comm; /* NULL: all */
+	const char *cpu;  /* a number; NULL: all */
 	const char *processor, *errata;
 	bool no_tnt, no_retcomp;
 	uint64_t jobs; /* 0: as is usual for the command */
@@ -125,7 +127,10 @@ struct input {
 		     "look for binaries below DIR", NULL),                                         \
 	INPUT_OPTION("force", 'f', OPTION_FLAG, type, force, NULL,                                 \
 		     "go on when binaries have changed or are missing", NULL),                     \
+	INPUT_OPTION("pid", 0, OPTION_NUMBER, type, pid, "PID", "only this process", NULL),        \
 	INPUT_OPTION("tid", 0, OPTION_NUMBER, type, tid, "TID", "only this thread", NULL),         \
+	INPUT_OPTION("comm", 0, OPTION_TEXT, type, comm, "NAME",                                   \
+		     "only threads of this name", NULL),                                           \
 	INPUT_OPTION("cpu", 'C', OPTION_TEXT, type, cpu, "CPU",                                    \
 		     "only this CPU's stream, in a recording that has one per CPU", NULL),         \
 	INPUT_OPTION("processor", 0, OPTION_TEXT, type, processor, "F/M[/S]",                      \

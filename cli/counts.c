@@ -58,10 +58,10 @@ static int open_saved(const struct command *command, const struct input *input,
 {
 	struct ptah_message why = {""};
 
-	if (input->tid || input->cpu) {
+	if (input->tid || input->pid || input->comm || input->cpu) {
 		fail(command,
-		     "%s holds counts, which know no threads: --tid and --cpu are for "
-		     "recordings",
+		     "%s holds counts, which know no threads: --pid, --tid, --comm and --cpu "
+		     "are for recordings",
 		     input->path);
 		return EXIT_USAGE;
 	}

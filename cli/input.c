@@ -118,15 +118,21 @@ static int open_raw(const struct command *command, const struct input *input,
 static int check_wanted(const struct command *command, const struct input *input,
 			struct ptah_session **session)
 {
+	char thread[48] = "", process[48] = "";
+
 	for (size_t i = 0; i < ptah_session_streams(*session); i++)
 		if (input_wants(input, *session, i))
 			return 0;
 	ptah_session_close(*session);
 	if (input->cpu)
 		return fail(command, "the recording has no stream of CPU %s", input->cpu);
-	return fail(command,
-		    "the recording has no stream of thread %" PRIu64 "; 'ptah stat' lists them",
-		    input->tid);
+	if (input->tid)
+		snprintf(thread, sizeof(thread), " of thread %" PRIu64, input->tid);
+	if (input->pid)
+		snprintf(process, sizeof(process), " of process %" PRIu64, input->pid);
+	return fail(command, "the recording has no stream%s%s%s%s; 'ptah stat' lists them", thread,
+		    process, input->comm ? " of a thread named " : "",
+		    input->comm ? input->comm : "");
 }
 
 /* How to decode, where the command line says so: errata, what the trace lacks. */
@@ -228,7 +234,12 @@ bool input_wants(const struct input *input, const struct ptah_session *session, 
 		return false;
 	if (input->cpu && (info.cpu < 0 || strtoul(input->cpu, NULL, 10) != (unsigned)info.cpu))
 		return false;
-	return !input->tid || (info.tid >= 0 && (uint64_t)info.tid == input->tid);
+	if (input->pid && (info.pid < 0 || (uint64_t)info.pid != input->pid))
+		return false;
+	if (input->tid && (info.tid < 0 || (uint64_t)info.tid != input->tid))
+		return false;
+	/* The kernel keeps no more of a name (TASK_COMM_LEN). */
+	return !input->comm || !strncmp(info.comm, input->comm, sizeof(info.comm) - 1);
 }
 
 void input_notes(const struct input *input, const struct ptah_session *session)

@@ -87,7 +87,9 @@ static void try(const uint8_t *data, size_t size)
 	}
 	check_questions(c);
 	CHECK(!ptah_counts_save(c, &bytes, &n));
-	CHECK(n == size && !memcmp(bytes, copy, n));
+	/* What is written is of the last version. */
+	if (load_le32(copy + COUNTS_AT_VERSION) == COUNTS_VERSION)
+		CHECK(n == size && !memcmp(bytes, copy, n));
 	CHECK(!ptah_counts_load(bytes, n, &again, NULL));
 	free(bytes);
 	free(copy);

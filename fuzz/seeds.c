@@ -549,9 +549,10 @@ static void put_size_and_checksum(struct buffer *b)
 static void make_counts(struct buffer *b)
 {
 	put_bytes(b, "PTAHCNTS", 8);
-	WORDS(b, PAIR(1, 0), 0, 0, 2);
-	/* pid; spaces, files, blocks, edges; errors, overflows, gaps; the first error */
+	WORDS(b, PAIR(2, 0), 0, 0, 2);
+	/* pid; spaces, files, blocks, edges; errors, overflows, gaps; the first error; the name */
 	WORDS(b, PAIR(-1, 0), 2, 2, 3, 1, 1, 2, 3, 1, 0x401000, 0, 0, 0x1234, 99);
+	put_bytes(b, "program\0\0\0\0\0\0\0\0", 16);
 	WORDS(b, 0x1000, UINT64_MAX, UINT64_MAX, UINT64_MAX);
 	WORDS(b, 0x401000, 0x1000, 0, PAIR(2, 4), 0x12345678, 0, 0, 0x612f); /* /a */
 	WORDS(b, 0x402000, 0x2000, 0x1000, PAIR(9, 0), 0, 0, 0);
@@ -561,14 +562,14 @@ static void make_counts(struct buffer *b)
 	WORDS(b, 0x401000, 0x401009, 0x401005, 2, 0, 0, PAIR(1, 0x01030003), 2);
 	WORDS(b, 0x401009, 0x40100b, 0, 7, 0, 0, PAIR(1, 0x04030001), 0x102);
 	WORDS(b, 0x401009, 0x402000, 7, PAIR(1, 0x0403));
-	WORDS(b, 8, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0);
+	WORDS(b, 8, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 	put_size_and_checksum(b);
 }
 
 static void make_no_counts(struct buffer *b)
 {
 	put_bytes(b, "PTAHCNTS", 8);
-	WORDS(b, PAIR(1, 0), 0, 0, 0);
+	WORDS(b, PAIR(2, 0), 0, 0, 0);
 	put_size_and_checksum(b);
 }
 

@@ -40,7 +40,7 @@ static const struct option_def option_defs[] = {
 
 /* A block and its end, or an edge. */
 struct row {
-	int32_t pid;
+	int32_t space; /* the session's */
 	uint64_t from, to;
 	uint64_t count;
 	uint16_t ninsn; /* of a block */
@@ -73,9 +73,9 @@ static int add(struct rows *rows, const struct row *row)
 }
 
 /* The two edges of a conditional branch. */
-static int add_outcomes(struct rows *rows, int32_t pid, const struct ptah_profile_block *b)
+static int add_outcomes(struct rows *rows, int32_t space, const struct ptah_profile_block *b)
 {
-	struct row row = {.pid = pid,
+	struct row row = {.space = space,
 			  .from = b->end - b->last_size,
 			  .to = b->target,
 			  .count = b->taken,
@@ -97,14 +97,14 @@ static int add_blocks(struct rows *rows, size_t stream, struct ptah_profile *pro
 		return status;
 	for (size_t i = 0; i < n && status >= 0; i++) {
 		const struct ptah_profile_block *b = &blocks[i];
-		const int32_t pid =
+		const int32_t space =
 		    ptah_session_profile_pid(rows->session, stream, profile, b->space);
 
 		if (!rows->edges)
-			status = add(
-			    rows, &(struct row){pid, b->ip, b->end, b->count, b->ninsn, b->class});
+			status = add(rows, &(struct row){space, b->ip, b->end, b->count, b->ninsn,
+							 b->class});
 		else if (b->class == PTAH_INSN_COND)
-			status = add_outcomes(rows, pid, b);
+			status = add_outcomes(rows, space, b);
 	}
 	free(blocks);
 	return status;
@@ -151,7 +151,7 @@ static int compare(uint64_t a, uint64_t b)
 static int by_place(const void *a, const void *b)
 {
 	const struct row *x = a, *y = b;
-	int order = compare((uint32_t)x->pid, (uint32_t)y->pid);
+	int order = compare((uint32_t)x->space, (uint32_t)y->space);
 
 	order = order ? order : compare(x->from, y->from);
 	order = order ? order : compare(x->to, y->to);
@@ -179,9 +179,9 @@ static void merge(struct rows *rows)
 /* Output */
 
 /* "main+0x10", or the address where nothing is known. */
-static void put_symbol(struct out *out, struct names *names, int32_t pid, uint64_t ip)
+static void put_symbol(struct out *out, struct names *names, int32_t space, uint64_t ip)
 {
-	const struct name *name = names ? names_find(names, pid, ip) : NULL;
+	const struct name *name = names ? names_find(names, space, ip) : NULL;
 
 	out_char(out, '\t');
 	if (!name || !name->symbol) {
@@ -193,20 +193,33 @@ static void put_symbol(struct out *out, struct names *names, int32_t pid, uint64
 		out_format(out, "+0x%" PRIx64, name->offset);
 }
 
+/* Its pid and name. */
+static void find_process(const struct ptah_session *session, int32_t space, struct ptah_thread *who)
+{
+	if (ptah_session_space(session, space, who) < 0)
+		*who = (struct ptah_thread){.pid = space, .tid = -1};
+}
+
 static void put_text(struct out *out, struct names *names, const struct rows *rows)
 {
-	out_text(out, rows->edges ? "from\tto\tcount\tpid\tclass\tsymbol\tto_symbol\n"
-				  : "ip\tend\tcount\tpid\tclass\tinstructions\tsymbol\n");
+	struct ptah_thread who;
+
+	out_text(out, rows->edges ? "from\tto\tcount\tpid\tclass\tsymbol\tto_symbol\tcomm\n"
+				  : "ip\tend\tcount\tpid\tclass\tinstructions\tsymbol\tcomm\n");
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct row *row = &rows->row[i];
 
+		if (!i || row->space != row[-1].space)
+			find_process(rows->session, row->space, &who);
 		out_format(out, "0x%" PRIx64 "\t0x%" PRIx64 "\t%" PRIu64 "\t%d\t%s", row->from,
-			   row->to, row->count, row->pid, ptah_insn_class_name(row->class));
+			   row->to, row->count, who.pid, ptah_insn_class_name(row->class));
 		if (!rows->edges)
 			out_format(out, "\t%u", row->ninsn);
-		put_symbol(out, names, row->pid, row->from);
+		put_symbol(out, names, row->space, row->from);
 		if (rows->edges)
-			put_symbol(out, names, row->pid, row->to);
+			put_symbol(out, names, row->space, row->to);
+		out_char(out, '\t');
+		out_clean(out, who.comm);
 		out_char(out, '\n');
 	}
 }
@@ -239,7 +252,7 @@ static int put_drcov(struct out *out, const struct options *o, const struct name
 	if (status < 0)
 		return status;
 	for (size_t i = 0; i < rows->count && status >= 0; i++)
-		status = drcov_add(drcov, rows->row[i].pid, rows->row[i].from, rows->row[i].to);
+		status = drcov_add(drcov, rows->row[i].space, rows->row[i].from, rows->row[i].to);
 	if (status >= 0) {
 		drcov_write(drcov, out);
 		if (drcov_left_out(drcov) && !o->input.quiet)

@@ -43,6 +43,7 @@ static const struct option_def option_defs[] = {
 struct row {
 	int32_t pid;
 	uint32_t process; /* of the counts */
+	const char *comm;
 	uint64_t from, to;
 	uint64_t count;
 	uint64_t taken;	       /* branches */
@@ -79,6 +80,7 @@ static int add_blocks(struct rows *rows, uint32_t process, const struct ptah_cou
 	for (size_t i = 0; i < p->block_count && status >= 0; i++) {
 		const struct ptah_profile_block *b = &p->blocks[i];
 		struct row row = {.pid = p->pid,
+				  .comm = p->comm,
 				  .process = process,
 				  .from = b->ip,
 				  .to = b->end,
@@ -105,6 +107,7 @@ static int add_edges(struct rows *rows, uint32_t process, const struct ptah_coun
 
 	for (size_t i = 0; i < p->edge_count && status >= 0; i++) {
 		const struct row row = {.pid = p->pid,
+					.comm = p->comm,
 					.process = process,
 					.from = p->edges[i].from,
 					.to = p->edges[i].to,
@@ -235,6 +238,8 @@ static void put_tsv(struct view *v, const struct row *row)
 	out_format(v->out, "\t%s", from);
 	if (v->o->by != BY_BLOCKS)
 		out_format(v->out, "\t%s", to);
+	out_char(v->out, '\t');
+	out_clean(v->out, row->comm);
 	out_char(v->out, '\n');
 }
 
@@ -246,6 +251,7 @@ static void put_json(struct view *v, const struct row *row)
 	symbol_of(v, row, row->to, to, sizeof(to));
 	json_object(&v->json, NULL, true);
 	json_signed(&v->json, "pid", row->pid);
+	json_string(&v->json, "comm", row->comm);
 	json_address(&v->json, v->o->by == BY_EDGES ? "from" : "ip", row->from);
 	json_address(&v->json, v->o->by == BY_BLOCKS ? "end" : "to", row->to);
 	json_number(&v->json, "count", row->count);
@@ -280,9 +286,9 @@ static void put_rows(struct view *v, const struct rows *rows)
 	    [BY_EDGES] = "          count kind           branch -> target\n",
 	};
 	static const char *const columns[] = {
-	    [BY_BRANCHES] = "pid\tip\tto\texecuted\ttaken\tunknown\tsymbol\tto_symbol\n",
-	    [BY_BLOCKS] = "pid\tip\tend\texecuted\tinstructions\tclass\tsymbol\n",
-	    [BY_EDGES] = "pid\tfrom\tto\tcount\tclass\tsymbol\tto_symbol\n",
+	    [BY_BRANCHES] = "pid\tip\tto\texecuted\ttaken\tunknown\tsymbol\tto_symbol\tcomm\n",
+	    [BY_BLOCKS] = "pid\tip\tend\texecuted\tinstructions\tclass\tsymbol\tcomm\n",
+	    [BY_EDGES] = "pid\tfrom\tto\tcount\tclass\tsymbol\tto_symbol\tcomm\n",
 	};
 	const struct options *o = v->o;
 	size_t shown = o->limit && o->limit < rows->count ? (size_t)o->limit : rows->count;

@@ -28,8 +28,91 @@ static const struct option_def option_defs[] = {
     {0},
 };
 
+/* What threads of one name ran. */
+struct program {
+	char comm[PTAH_COMM_SIZE];
+	uint64_t threads, instructions;
+};
+
+struct reporting {
+	struct profile_counter *counter;
+	const struct ptah_session *session;
+	struct program *programs; /* one for each stream at first */
+	size_t count;
+};
+
+static int by_comm(const void *a, const void *b)
+{
+	return strcmp(((const struct program *)a)->comm, ((const struct program *)b)->comm);
+}
+
+static int by_instructions(const void *a, const void *b)
+{
+	const struct program *x = a, *y = b;
+
+	if (x->instructions != y->instructions)
+		return x->instructions > y->instructions ? -1 : 1;
+	return by_comm(a, b);
+}
+
+/* Each name once, the most instructions first. */
+static void sum_programs(struct reporting *r)
+{
+	size_t last = 0;
+
+	if (!r->count)
+		return;
+	qsort(r->programs, r->count, sizeof(*r->programs), by_comm);
+	for (size_t i = 1; i < r->count; i++) {
+		if (by_comm(&r->programs[last], &r->programs[i])) {
+			r->programs[++last] = r->programs[i];
+			continue;
+		}
+		r->programs[last].threads += r->programs[i].threads;
+		r->programs[last].instructions += r->programs[i].instructions;
+	}
+	r->count = last + 1;
+	qsort(r->programs, r->count, sizeof(*r->programs), by_instructions);
+}
+
+static void put_programs_json(struct json *j, const struct reporting *r)
+{
+	json_array(j, "programs");
+	for (size_t i = 0; i < r->count; i++) {
+		json_object(j, NULL, true);
+		json_string(j, "comm", r->programs[i].comm);
+		json_number(j, "threads", r->programs[i].threads);
+		json_number(j, "instructions", r->programs[i].instructions);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
+/* Programs that the text names. */
+#define MOST_PROGRAMS 10
+
+static void put_programs(struct out *out, const struct reporting *r, uint64_t total)
+{
+	const size_t shown = r->count < MOST_PROGRAMS ? r->count : MOST_PROGRAMS;
+	char text[32];
+
+	if (r->count < 2)
+		return;
+	for (size_t i = 0; i < shown; i++) {
+		const struct program *p = &r->programs[i];
+
+		out_format(out, "# %6.2f%% %17s instructions  %-16s %" PRIu64 " thread%s\n",
+			   total ? 100.0 * (double)p->instructions / (double)total : 0.0,
+			   grouped(p->instructions, text), p->comm[0] ? p->comm : "-", p->threads,
+			   p->threads == 1 ? "" : "s");
+	}
+	if (shown < r->count)
+		out_format(out, "# and %zu more programs (--format=json lists them)\n",
+			   r->count - shown);
+}
+
 static void put_summary_json(struct json *j, const struct ptah_session *session,
-			     const struct profile_totals *t)
+			     const struct profile_totals *t, const struct reporting *r)
 {
 	json_string(j, "command", ptah_session_command(session));
 	json_number(j, "threads", t->streams);
@@ -41,6 +124,7 @@ static void put_summary_json(struct json *j, const struct ptah_session *session,
 	json_number(j, "overflows", t->overflows);
 	json_number(j, "gaps", t->gaps);
 	json_number(j, "lost_bytes", t->lost_bytes);
+	put_programs_json(j, r);
 	json_array(j, "notes");
 	for (size_t i = 0; ptah_session_note(session, i); i++)
 		json_string(j, NULL, ptah_session_note(session, i));
@@ -55,7 +139,7 @@ static void put_remark(struct out *out, const char *head, const char *text)
 }
 
 static void put_summary(struct out *out, const struct ptah_session *session,
-			const struct profile_totals *t)
+			const struct profile_totals *t, const struct reporting *r)
 {
 	const char *command = ptah_session_command(session);
 	char a[32], b[32];
@@ -67,6 +151,7 @@ static void put_summary(struct out *out, const struct ptah_session *session,
 	out_format(out, "%u thread%s, %.2f MB of trace (%.3f bits per instruction)\n",
 		   (unsigned)t->streams, t->streams == 1 ? "" : "s", (double)t->bytes / 1e6,
 		   t->instructions ? 8.0 * (double)t->bytes / (double)t->instructions : 0.0);
+	put_programs(out, r, t->instructions);
 	if (t->errors)
 		out_format(out,
 			   "# %" PRIu64 " decoding error%s: parts of the path are missing (see "
@@ -88,9 +173,11 @@ static void put_summary(struct out *out, const struct ptah_session *session,
 	out_char(out, '\n');
 }
 
-static void put_report(struct out *out, const struct options *o, const struct ptah_session *session,
-		       struct profile_row *rows, size_t n, const struct profile_totals *totals)
+static void put_report(struct out *out, const struct options *o, const struct reporting *r,
+		       struct profile_row *rows, size_t n)
 {
+	const struct ptah_session *session = r->session;
+	const struct profile_totals *totals = profile_totals(r->counter);
 	const struct table table = {.rows = rows,
 				    .count = n,
 				    .shown = o->limit && o->limit < n ? (size_t)o->limit : n,
@@ -102,36 +189,38 @@ static void put_report(struct out *out, const struct options *o, const struct pt
 	if (o->input.format == FORMAT_JSON) {
 		json_init(&json, out);
 		json_object(&json, NULL, false);
-		put_summary_json(&json, session, totals);
+		put_summary_json(&json, session, totals, r);
 		table_json(&json, &table);
 		json_end_object(&json);
 		json_finish(&json);
 	} else if (o->input.format == FORMAT_TSV) {
 		table_tsv(out, &table);
 	} else {
-		put_summary(out, session, totals);
+		put_summary(out, session, totals, r);
 		table_text(out, &table);
 	}
 }
 
-struct reporting {
-	struct profile_counter *counter;
-	const struct ptah_session *session;
-};
-
 static int add_profile(void *reporting, const struct ptah_stream_info *info, size_t stream,
 		       struct ptah_profile *profile)
 {
-	const struct reporting *r = reporting;
+	struct reporting *r = reporting;
 	const struct profile_source source = {r->session, stream};
+	struct program *program = &r->programs[r->count++];
+	struct ptah_profile_totals totals;
+	int status = ptah_profile_totals(profile, &totals);
 
+	if (status < 0)
+		return status;
+	*program = (struct program){.threads = 1, .instructions = totals.instructions};
+	memcpy(program->comm, info->comm, sizeof(info->comm));
 	return profile_add(r->counter, &source, info, profile);
 }
 
 static int run(int argc, char **argv)
 {
 	struct options o = {.limit = 20};
-	struct profile_counter *counter = NULL;
+	struct reporting r = {0};
 	struct ptah_session *session;
 	struct names *names = NULL;
 	struct profile_row *rows = NULL;
@@ -151,21 +240,25 @@ static int run(int argc, char **argv)
 	}
 	problem = input_names(&o.input, session, &names);
 	if (problem >= 0)
-		problem = profile_new(&counter);
+		problem = profile_new(&r.counter);
+	r.session = session;
+	r.programs = calloc(ptah_session_streams(session) + 1, sizeof(*r.programs));
 	if (problem >= 0)
-		problem = input_count(&o.input, session, add_profile,
-				      &(struct reporting){counter, session});
+		problem =
+		    r.programs ? input_count(&o.input, session, add_profile, &r) : PTAH_E_NOMEM;
 	if (problem >= 0)
-		problem = o.blocks ? profile_blocks(counter, names, &rows, &n)
-				   : profile_functions(counter, names, &rows, &n);
+		problem = o.blocks ? profile_blocks(r.counter, names, &rows, &n)
+				   : profile_functions(r.counter, names, &rows, &n);
+	sum_programs(&r);
 	if (problem >= 0)
-		put_report(out, &o, session, rows, n, profile_totals(counter));
+		put_report(out, &o, &r, rows, n);
 	else
 		status = fail(&command_report, "%s", ptah_strerror(problem));
-	if (problem >= 0 && profile_totals(counter)->errors)
-		status = fail_errors(&command_report, profile_totals(counter)->errors);
+	if (problem >= 0 && profile_totals(r.counter)->errors)
+		status = fail_errors(&command_report, profile_totals(r.counter)->errors);
 	free(rows);
-	profile_free(counter);
+	free(r.programs);
+	profile_free(r.counter);
 	names_free(names);
 	ptah_session_close(session);
 	return output_close(&command_report, out, status);

@@ -53,6 +53,7 @@ struct script {
 	struct json json;
 	struct names *names;
 	struct ptah_reader *reader;
+	struct ptah_workers *workers; /* what is known of the code, for the next stream */
 	struct ptah_stream_info info;
 	char prefix[96]; /* comm, tid, time */
 	size_t prefix_length, thread_length;
@@ -493,7 +494,8 @@ static int script_stream(struct script *s, const struct ptah_session *session, s
 {
 	struct ptah_stream_info info;
 	struct ptah_item items[256];
-	const struct ptah_jobs jobs = {.size = sizeof(jobs), .jobs = input_jobs(&s->o->input, 1)};
+	const struct ptah_jobs jobs = {
+	    .size = sizeof(jobs), .jobs = input_jobs(&s->o->input, 1), .workers = s->workers};
 	int n, status = ptah_reader_new(session, i, &jobs, &s->reader);
 	void (*on_item)(struct script *, const struct ptah_item *) = s->o->branches ? on_branches
 								     : s->o->blocks ? on_blocks
@@ -573,6 +575,8 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	problem = begin(&s, session);
+	if (problem >= 0)
+		problem = ptah_workers_new(session, &s.workers);
 	progress_begin(&progress, &o.input, session, false);
 	for (size_t i = 0; i < ptah_session_streams(session) && problem >= 0 && !interrupted(); i++)
 		if (input_wants(&o.input, session, i))
@@ -589,6 +593,7 @@ static int run(int argc, char **argv)
 	else if (s.errors)
 		status = fail_errors(&command_script, s.errors);
 	input_notes(&o.input, session);
+	ptah_workers_free(s.workers);
 	names_free(s.names);
 	free(s.lines);
 	free(s.pool);

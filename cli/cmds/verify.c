@@ -17,7 +17,9 @@ struct verify {
 	const struct options *o;
 	struct out *out;
 	struct json json;
+	struct ptah_workers *workers; /* what is known of the code, for the next stream */
 	unsigned threads, unequal, unknown;
+	uint64_t instructions;
 };
 
 static void put_truth_json(struct json *j, const char *key, const struct ptah_truth *t)
@@ -98,7 +100,8 @@ static void put_text(struct verify *v, const struct ptah_stream_info *info,
 static void verify_stream(struct verify *v, const struct ptah_session *session, size_t i)
 {
 	struct ptah_stream_info info;
-	const struct ptah_jobs jobs = {.size = sizeof(jobs), .jobs = input_jobs(&v->o->input, 0)};
+	const struct ptah_jobs jobs = {
+	    .size = sizeof(jobs), .jobs = input_jobs(&v->o->input, 0), .workers = v->workers};
 	struct ptah_verify r;
 	int status;
 
@@ -107,6 +110,7 @@ static void verify_stream(struct verify *v, const struct ptah_session *session, 
 	v->threads++;
 	v->unknown += status < 0;
 	v->unequal += status >= 0 && !r.equal;
+	v->instructions += r.decoded.instructions;
 	if (v->o->input.format == FORMAT_JSON) {
 		put_json(v, &info, &r, status);
 	} else if (v->o->input.format == FORMAT_TSV) {
@@ -117,9 +121,27 @@ static void verify_stream(struct verify *v, const struct ptah_session *session, 
 			out_format(v->out, "%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\n",
 				   r.decoded.instructions, r.decoded.conditional, r.errors,
 				   r.equal ? "equal" : "differs");
-	} else {
+	} else if (!v->o->input.quiet || status < 0 || !r.equal || r.overflows) {
 		put_text(v, &info, &r, status);
 	}
+}
+
+static void put_total(const struct verify *v)
+{
+	out_format(v->out, "%u thread%s: ", v->threads, v->threads == 1 ? "" : "s");
+	if (v->unequal)
+		out_text(v->out, "the decode differs from what ran");
+	else if (v->unknown || !v->threads)
+		out_text(v->out, "not verified");
+	else
+		out_text(v->out, "decoded exactly what ran");
+	if (v->threads > 1 && v->unequal)
+		out_format(v->out, " in %u of them", v->unequal);
+	if (v->threads > 1 && v->unknown)
+		out_format(v->out, ", %u %s", v->unknown, v->unequal ? "not verified" : "of them");
+	if (v->threads > 1)
+		out_format(v->out, ", %" PRIu64 " instructions", v->instructions);
+	out_char(v->out, '\n');
 }
 
 static int run(int argc, char **argv)
@@ -146,6 +168,8 @@ static int run(int argc, char **argv)
 	} else if (o.input.format == FORMAT_TSV) {
 		out_text(v.out, "pid\ttid\tcomm\tinstructions\tconditional\terrors\tresult\n");
 	}
+	if (ptah_workers_new(session, &v.workers) < 0)
+		v.workers = NULL; /* as well, but slower */
 	for (size_t i = 0; i < ptah_session_streams(session) && !interrupted(); i++)
 		if (input_wants(&o.input, session, i))
 			verify_stream(&v, session, i);
@@ -156,12 +180,10 @@ static int run(int argc, char **argv)
 		json_end_object(&v.json);
 		json_finish(&v.json);
 	} else if (o.input.format == FORMAT_TEXT) {
-		out_format(v.out, "%u thread%s: %s\n", v.threads, v.threads == 1 ? "" : "s",
-			   status == EXIT_OK ? "decoded exactly what ran"
-			   : v.unequal	     ? "the decode differs from what ran"
-					     : "not verified");
+		put_total(&v);
 	}
 	input_notes(&o.input, session);
+	ptah_workers_free(v.workers);
 	ptah_session_close(session);
 	return output_close(&command_verify, v.out, status);
 }
@@ -173,7 +195,9 @@ const struct command command_verify = {
     .details =
 	"Decodes a recording of `ptah record` and compares instructions, branches and the hash\n"
 	"of the whole path with what the recorder counted while the program ran. Exits with\n"
-	"0 when every thread is equal, with 1 otherwise.",
+	"0 when every thread is equal, with 1 otherwise. --quiet tells of those alone that are "
+	"not,\n"
+	"and the total.",
     .options = option_defs,
     .run = run,
 };

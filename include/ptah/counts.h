@@ -42,11 +42,13 @@ struct ptah_counts_file {
 	uint8_t build_id_size; /* 0: not known */
 };
 
+/* A name as the kernel keeps it (TASK_COMM_LEN), with its NUL. */
+#define PTAH_COMM_SIZE 16
+
 /* One process. All lists are in ascending order and nothing in them stands twice. */
 struct ptah_counts_process {
-	/* -1: unknown; below: a program that its process no longer ran at the end of the recording
-	 * (ptah_stream_info.space) */
-	int32_t pid;
+	int32_t pid; /* -1: unknown. A process that was several programs is several of one pid */
+	const char *comm; /* of its first thread, the last one; "" if not known */
 	/* Their `space` is an index into `spaces`, the blocks' `section` is 0. */
 	const struct ptah_profile_block *blocks;
 	const struct ptah_profile_edge *edges;
@@ -64,7 +66,9 @@ PTAH_API int ptah_counts_add(struct ptah_counts *counts, int32_t pid, struct pta
 
 /*
  * The same for the processes that a stream's profile is of: several, where they
- * share a CPU's stream. What was lost there is counted for process -1.
+ * share a CPU's stream. What was lost there is counted for process -1. Programs
+ * that one process ran after each other stay apart. Also PTAH_E_LIMIT: more than
+ * 1024 programs of one pid.
  */
 PTAH_API int ptah_counts_add_stream(struct ptah_counts *counts, const struct ptah_session *session,
 				    size_t stream, struct ptah_profile *profile);
@@ -73,16 +77,17 @@ PTAH_API int ptah_counts_add_stream(struct ptah_counts *counts, const struct pta
  * Tells the counts which files their addresses lie in; what they knew is
  * forgotten. `find` is asked in ascending order for every address that stands
  * in a count and fills in the whole mapping that holds it, or returns false; the
- * path is copied. A mapping is kept as far as other answers leave it.
+ * path is copied. A mapping is kept as far as other answers leave it. `space` is
+ * the session's for what came from one (ptah_session_find_map()), else the pid.
  */
-typedef bool ptah_counts_finder(void *context, int32_t pid, uint64_t address,
+typedef bool ptah_counts_finder(void *context, int32_t space, uint64_t address,
 				struct ptah_counts_file *file);
 PTAH_API int ptah_counts_locate(struct ptah_counts *counts, ptah_counts_finder *find,
 				void *context);
 
 /*
- * Adds all of `from` to `into`. Processes are one when their pid is, unless
- * they had different files at one address: then they are two of one pid.
+ * Adds all of `from` to `into`. Processes are one when their pid and name are,
+ * unless they had different files at one address: then they are two of one pid.
  * PTAH_E_LIMIT, with nothing added: a sum would not fit in 64 bits, or there
  * would be more than 1024 processes of one pid. PTAH_E_NOMEM: some processes
  * may have been added, each of them whole.

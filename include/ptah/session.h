@@ -157,13 +157,15 @@ PTAH_API int ptah_stream_read_blocks(struct ptah_stream *stream, struct ptah_blo
 
 /*
  * What is known of the code that ran, kept from one ptah_session_count() to the
- * next: the tables that each job has made, which take longer to make than a
- * short trace to count. For who counts a session's streams again, or some now
- * and some later; within one count they are kept in any case. Streams of one
- * process share what is known; where its code changed while it ran, or the
+ * next, and from one reader or ptah_session_verify() to the next: the tables that each job has
+ * made, which take longer to make than a short trace to count. For who counts a session's streams
+ * again, or some now and some later, or reads many; within one count they are kept in any case.
+ * Streams of one process, and of processes that had the same memory (a thousand
+ * runs of one program), share what is known; where its code changed while it ran, or the
  * trace tells of address spaces, and after ptah_session_set_flow(), it is made
- * anew. Free it before the session is closed; one count at a time uses it, by
- * whatever thread. Its memory is that of the tables and image of each job.
+ * anew. Free it before the session is closed, and after its readers; one count
+ * or reader at a time uses it, by whatever thread. Its memory is that of the tables
+ * and images of each job, of the last few programs.
  */
 struct ptah_workers;
 
@@ -180,7 +182,7 @@ struct ptah_jobs {
 	 * and no other one. Or NULL. */
 	bool (*progress)(void *context, uint64_t bytes);
 	void *context;
-	struct ptah_workers *workers; /* of this session, for counting; or NULL */
+	struct ptah_workers *workers; /* of this session, or NULL */
 };
 
 /*
@@ -216,6 +218,14 @@ struct ptah_thread {
 };
 
 PTAH_API int ptah_stream_thread(const struct ptah_stream *stream, struct ptah_thread *thread);
+
+/*
+ * Who a space is (struct ptah_stream_info, ptah_session_profile_pid()): the
+ * process, tid -1, and the name that its first thread had last while it was that
+ * program; "" if none is known. PTAH_E_INVAL: no stream's space.
+ */
+PTAH_API int ptah_session_space(const struct ptah_session *session, int32_t space,
+				struct ptah_thread *who);
 
 /*
  * The process that blocks and edges of a stream's profile belong to, by their

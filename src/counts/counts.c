@@ -288,7 +288,7 @@ static void unite_files(struct counts_process *p)
 /* *into becomes the sum of both. PTAH_E_NOMEM: it is as before. */
 static int join(struct counts_process *into, const struct counts_process *from)
 {
-	struct counts_process sum = {.pid = into->pid, .events = into->events}, a = {0}, b = {0};
+	struct counts_process sum = {.pid = into->pid, .space = into->space}, a = {0}, b = {0};
 	int status = PTAH_E_NOMEM;
 
 	sum.spaces =
@@ -303,6 +303,8 @@ static int join(struct counts_process *into, const struct counts_process *from)
 	if (!sum.blocks || !sum.edges || !sum.files)
 		goto out;
 	unite_files(&sum);
+	memcpy(sum.comm, into->comm, sizeof(sum.comm));
+	sum.events = into->events;
 	add_events(&sum.events, &from->events);
 	counts_free_process(into);
 	*into = sum;
@@ -406,22 +408,34 @@ static void put_in_order(struct ptah_counts *c)
 		qsort(c->processes, c->count, sizeof(*c->processes), by_pid);
 }
 
+static bool same_program(const struct counts_process *a, const struct counts_process *b)
+{
+	return a->space == b->space && !memcmp(a->comm, b->comm, sizeof(a->comm));
+}
+
 /* Takes *p over, also when it fails. */
 static int add_process(struct ptah_counts *c, struct counts_process *p)
 {
-	const size_t at = first_of_pid(c, c->count, p->pid);
+	const size_t first = first_of_pid(c, c->count, p->pid);
 	struct counts_sums sums = c->sums;
 	struct counts_process *into;
 	int status = counts_sum(&sums, p) ? 0 : PTAH_E_LIMIT;
+	size_t at = first;
 
+	while (at < c->count && c->processes[at].pid == p->pid &&
+	       !same_program(&c->processes[at], p))
+		at++;
 	if (status >= 0 && at < c->count && c->processes[at].pid == p->pid) {
 		status = join(&c->processes[at], p);
+	} else if (status >= 0 && at - first >= COUNTS_SAME_PID) {
+		status = PTAH_E_LIMIT;
 	} else if (status >= 0) {
 		into = counts_append(c);
 		if (into) {
+			into = &c->processes[at];
+			memmove(into + 1, into, (c->count - 1 - at) * sizeof(*into));
 			*into = *p;
 			memset(p, 0, sizeof(*p));
-			put_in_order(c);
 		} else {
 			status = PTAH_E_NOMEM;
 		}
@@ -433,7 +447,7 @@ static int add_process(struct ptah_counts *c, struct counts_process *p)
 
 int ptah_counts_add(struct ptah_counts *c, int32_t pid, struct ptah_profile *profile)
 {
-	struct counts_process p = {.pid = pid};
+	struct counts_process p = {.pid = pid, .space = pid};
 	int status;
 
 	if (!c || !profile)
@@ -444,6 +458,20 @@ int ptah_counts_add(struct ptah_counts *c, int32_t pid, struct ptah_profile *pro
 		return status;
 	}
 	return add_process(c, &p);
+}
+
+/* A process without counts, for who a space is. */
+static struct counts_process process_of_space(const struct ptah_session *session, int32_t space)
+{
+	struct counts_process p = {.pid = space, .space = space};
+	struct ptah_thread who;
+
+	if (ptah_session_space(session, space, &who) >= 0) {
+		p.pid = who.pid;
+		/* Behind its NUL nothing that would make two of one name. */
+		memcpy(p.comm, who.comm, strnlen(who.comm, sizeof(p.comm) - 1));
+	}
+	return p;
 }
 
 /*
@@ -486,7 +514,8 @@ static int add_spaces(struct ptah_counts *c, const struct ptah_session *session,
 	int status = 0;
 
 	for (size_t i = 0; i < all->space_count && status >= 0; i++) {
-		struct counts_process p = {.pid = follow_pid(session, &all->spaces[i])};
+		struct counts_process p =
+		    process_of_space(session, follow_pid(session, &all->spaces[i]));
 
 		status = take_space(&p, all, (uint32_t)i);
 		if (status >= 0 && (p.block_count || p.edge_count))
@@ -500,14 +529,15 @@ static int add_spaces(struct ptah_counts *c, const struct ptah_session *session,
 int ptah_counts_add_stream(struct ptah_counts *c, const struct ptah_session *session, size_t stream,
 			   struct ptah_profile *profile)
 {
-	struct counts_process all = {.pid = -1}, lost = {.pid = -1};
+	struct counts_process all, lost = {.pid = -1, .space = -1};
 	int status;
 
 	if (!c || !session || stream >= session->stream_count || !profile)
 		return PTAH_E_INVAL;
-	if (session->streams[stream].cpu == SESSION_NONE)
-		return ptah_counts_add(c, session->streams[stream].info.space, profile);
+	all = process_of_space(session, session->streams[stream].info.space);
 	status = take_profile(&all, profile);
+	if (status >= 0 && session->streams[stream].cpu == SESSION_NONE)
+		return add_process(c, &all);
 	if (status >= 0)
 		status = add_spaces(c, session, &all);
 	/* What was lost is nobody's. */
@@ -555,7 +585,8 @@ static struct counts_process *find_same(const struct ptah_counts *c, size_t coun
 {
 	for (size_t i = first_of_pid(c, count, p->pid); i < count && c->processes[i].pid == p->pid;
 	     i++)
-		if (files_agree(&c->processes[i], p))
+		if (!memcmp(c->processes[i].comm, p->comm, sizeof(p->comm)) &&
+		    files_agree(&c->processes[i], p))
 			return &c->processes[i];
 	return NULL;
 }
@@ -575,9 +606,11 @@ static int keep_paths(struct ptah_counts *c, struct counts_process *p)
 
 static int merge_process(struct ptah_counts *into, size_t sorted, const struct counts_process *from)
 {
-	struct counts_process copy = {.pid = from->pid}, *to;
-	int status = join(&copy, from);
+	struct counts_process copy = {.pid = from->pid, .space = from->space}, *to;
+	int status;
 
+	memcpy(copy.comm, from->comm, sizeof(copy.comm));
+	status = join(&copy, from);
 	if (status >= 0)
 		status = keep_paths(into, &copy);
 	to = status >= 0 ? find_same(into, sorted, &copy) : NULL;
@@ -645,6 +678,7 @@ bool ptah_counts_process(const struct ptah_counts *c, size_t i, struct ptah_coun
 	p = &c->processes[i];
 	*process = (struct ptah_counts_process){
 	    .pid = p->pid,
+	    .comm = p->comm,
 	    .blocks = p->blocks,
 	    .edges = p->edges,
 	    .spaces = p->spaces,

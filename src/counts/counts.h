@@ -15,6 +15,8 @@
 
 struct counts_process {
 	int32_t pid;
+	int32_t space; /* the session's: more than one of a pid where it was several programs */
+	char comm[PTAH_COMM_SIZE];
 	struct ptah_space *spaces;
 	struct ptah_profile_block *blocks;
 	struct ptah_profile_edge *edges;
@@ -60,14 +62,15 @@ static inline uint64_t counts_last(const struct ptah_counts_file *f)
 
 /* The file. Everything is little-endian; see docs/profile-file.md. */
 #define COUNTS_MAGIC   "PTAHCNTS"
-#define COUNTS_VERSION 1
+#define COUNTS_VERSION 2
 
 enum counts_layout {
 	COUNTS_AT_VERSION = 8,
 	COUNTS_AT_SIZE = 16,
 	COUNTS_AT_CHECKSUM = 24,
-	COUNTS_HEADER = 32, /* from here on the checksum counts */
-	COUNTS_PROCESS = 112,
+	COUNTS_HEADER = 32,	/* from here on the checksum counts */
+	COUNTS_PROCESS_1 = 112, /* of version 1: without the name */
+	COUNTS_PROCESS = 128,
 	COUNTS_SPACE = 16,
 	COUNTS_FILE = 56, /* and the path, with zeros up to a multiple of 8 */
 	COUNTS_BLOCK = 64,

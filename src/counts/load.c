@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@ struct load {
 	struct ptah_counts *counts;
 	struct reader r;
 	const uint8_t *begin;
+	uint32_t version;
 	struct ptah_message *why;
 };
 
@@ -237,9 +239,21 @@ static const char *wrong_with_process(const struct counts_process *p, size_t bef
 	return *same > COUNTS_SAME_PID ? "too many processes of one pid" : NULL;
 }
 
+/* Ends within its bytes, and only zeros follow. */
+static bool load_comm(struct counts_process *p, const uint8_t *at)
+{
+	const size_t n = strnlen((const char *)at, sizeof(p->comm));
+
+	if (n == sizeof(p->comm) || !all_zero(at + n, sizeof(p->comm) - n))
+		return false;
+	memcpy(p->comm, at, n);
+	return true;
+}
+
 static int load_process(struct load *l, size_t *same)
 {
-	const uint8_t *place = l->r.p, *at = reader_bytes(&l->r, COUNTS_PROCESS);
+	const size_t size = l->version == 1 ? COUNTS_PROCESS_1 : COUNTS_PROCESS;
+	const uint8_t *place = l->r.p, *at = reader_bytes(&l->r, size);
 	struct counts_process *p;
 	const char *wrong;
 	int status;
@@ -249,7 +263,9 @@ static int load_process(struct load *l, size_t *same)
 	p = counts_append(l->counts);
 	if (!p)
 		return PTAH_E_NOMEM;
-	p->pid = (int32_t)load_le32(at);
+	p->pid = p->space = (int32_t)load_le32(at);
+	if (l->version > 1 && !load_comm(p, at + COUNTS_PROCESS_1))
+		return refuse(l, at + COUNTS_PROCESS_1, "malformed name");
 	wrong = load_le32(at + 4) ? "malformed process"
 				  : wrong_with_process(p, l->counts->count - 1, same);
 	if (wrong)
@@ -277,11 +293,12 @@ static int load_header(struct load *l, const uint8_t *bytes, size_t n)
 		return perfdata_message(l->why, PTAH_E_BAD_MAGIC, "offset 0x0: not saved counts");
 	if (n < COUNTS_HEADER)
 		return refuse(l, bytes + n, "the file ends inside its header");
-	if (load_le32(bytes + COUNTS_AT_VERSION) != COUNTS_VERSION)
-		return perfdata_message(
-		    l->why, PTAH_E_UNSUPPORTED,
-		    "offset 0x%x: version %" PRIu32 " of the format; this Ptah reads version %u",
-		    COUNTS_AT_VERSION, load_le32(bytes + COUNTS_AT_VERSION), COUNTS_VERSION);
+	l->version = load_le32(bytes + COUNTS_AT_VERSION);
+	if (!l->version || l->version > COUNTS_VERSION)
+		return perfdata_message(l->why, PTAH_E_UNSUPPORTED,
+					"offset 0x%x: version %" PRIu32
+					" of the format; this Ptah reads versions 1 to %u",
+					COUNTS_AT_VERSION, l->version, COUNTS_VERSION);
 	size = load_le64(bytes + COUNTS_AT_SIZE);
 	if (size > n)
 		return perfdata_message(

@@ -104,13 +104,13 @@ static bool holds(const struct ptah_counts_file *file, uint64_t address)
 	       address - file->address < file->size && counts_last(file) >= file->address;
 }
 
-static int add_address(struct ptah_counts *c, struct files *f, int32_t pid, uint64_t address,
+static int add_address(struct ptah_counts *c, struct files *f, int32_t space, uint64_t address,
 		       ptah_counts_finder *find, void *context)
 {
 	struct ptah_counts_file file;
 
 	memset(&file, 0, sizeof(file));
-	if (!find(context, pid, address, &file) || !holds(&file, address)) {
+	if (!find(context, space, address, &file) || !holds(&file, address)) {
 		close_file(f, address);
 		f->floor = address + 1;
 		return 0;
@@ -135,7 +135,7 @@ int ptah_counts_locate(struct ptah_counts *c, ptah_counts_finder *find, void *co
 
 		status = addresses ? 0 : PTAH_E_NOMEM;
 		for (size_t k = 0; k < n && status >= 0; k++)
-			status = add_address(c, &f, p->pid, addresses[k], find, context);
+			status = add_address(c, &f, p->space, addresses[k], find, context);
 		free(addresses);
 		free(p->files);
 		p->files = f.list;

@@ -79,6 +79,7 @@ static void put_process(struct perfdata_buffer *out, const struct counts_process
 	perfdata_put64(out, p->events.overflows);
 	perfdata_put64(out, p->events.gaps);
 	perfdata_put(out, p->events.errors ? &first : NULL, sizeof(first));
+	perfdata_put(out, p->comm, sizeof(p->comm));
 	for (size_t i = 0; i < p->space_count; i++) {
 		perfdata_put64(out, p->spaces[i].cr3);
 		perfdata_put64(out, p->spaces[i].vmcs);

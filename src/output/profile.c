@@ -2,6 +2,7 @@
 #include "output/profile.h"
 
 #include "base/compiler.h"
+#include "session/session.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -197,6 +198,20 @@ struct lists {
 	size_t block_count, edge_count;
 };
 
+/*
+ * Whose memory it was. Of processes that had the same one stands for all: a
+ * thousand runs of a program take the room of one.
+ */
+static int32_t space_of(const struct profile_source *source, const struct ptah_profile *profile,
+			uint32_t space)
+{
+	const struct stream *stream = &source->session->streams[source->stream];
+
+	if (stream->cpu != SESSION_NONE)
+		return ptah_session_profile_pid(source->session, source->stream, profile, space);
+	return source->session->streams[stream->like].info.space;
+}
+
 /* The lists are in the order of spaces: one process after the other. */
 static int add_by_process(struct profile_counter *c, const struct profile_source *source,
 			  const struct ptah_profile *profile, const struct lists *l)
@@ -211,14 +226,10 @@ static int add_by_process(struct profile_counter *c, const struct profile_source
 
 		if (e < l->edge_count && l->edges[e].space < space)
 			space = l->edges[e].space;
-		pid = ptah_session_profile_pid(source->session, source->stream, profile, space);
-		while (b < l->block_count &&
-		       pid == ptah_session_profile_pid(source->session, source->stream, profile,
-						       l->blocks[b].space))
+		pid = space_of(source, profile, space);
+		while (b < l->block_count && pid == space_of(source, profile, l->blocks[b].space))
 			b++;
-		while (e < l->edge_count &&
-		       pid == ptah_session_profile_pid(source->session, source->stream, profile,
-						       l->edges[e].space))
+		while (e < l->edge_count && pid == space_of(source, profile, l->edges[e].space))
 			e++;
 		status = profile_add_lists(c, pid, l->blocks + blocks, b - blocks, l->edges + edges,
 					   e - edges);
@@ -260,20 +271,43 @@ int profile_add(struct profile_counter *c, const struct profile_source *source,
 	return add_lists_of(c, source, profile);
 }
 
+static int by_process(const void *a, const void *b)
+{
+	const struct cell *x = *(const struct cell *const *)a, *y = *(const struct cell *const *)b;
+
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+/* The cells, process by process: names are kept for one at a time. Free them. */
+static const struct cell **list_cells(const struct profile_counter *c)
+{
+	const struct cell **list = calloc(c->count + 1, sizeof(*list));
+	size_t n = 0;
+
+	for (size_t i = 0; list && i < c->capacity; i++)
+		if (c->cells[i].ninsn)
+			list[n++] = &c->cells[i];
+	if (list)
+		qsort(list, n, sizeof(*list), by_process);
+	return list;
+}
+
 int profile_blocks(const struct profile_counter *c, struct names *names, struct profile_row **rows,
 		   size_t *n)
 {
 	struct profile_row *row = calloc(c->count + 1, sizeof(*row));
+	const struct cell **cells = list_cells(c);
 
-	if (!row)
+	if (!row || !cells) {
+		free(row);
+		free(cells);
 		return PTAH_E_NOMEM;
+	}
 	*rows = row;
 	*n = c->count;
-	for (size_t i = 0; i < c->capacity; i++) {
-		const struct cell *cell = &c->cells[i];
+	for (size_t i = 0; i < c->count; i++) {
+		const struct cell *cell = cells[i];
 
-		if (!cell->ninsn)
-			continue;
 		*row++ = (struct profile_row){
 		    .name = *names_find(names, cell->pid, cell->ip),
 		    .ip = cell->ip,
@@ -286,6 +320,7 @@ int profile_blocks(const struct profile_counter *c, struct names *names, struct 
 		    .to = cell->to,
 		};
 	}
+	free(cells);
 	return 0;
 }
 

@@ -145,49 +145,182 @@ static int find_waiting(const struct change **changes, size_t n, bool *waits)
 	return 0;
 }
 
-/* The parent's changes before the child's. */
-static size_t count_changes(const struct ptah_session *s, size_t process)
-{
-	size_t n = s->processes[process].count;
+/* Some of a process's own changes: [first, last), and before them what was inherited. */
+struct span {
+	size_t process, first, last;
+};
 
-	while (s->processes[process].parent != SESSION_NONE) {
+static struct span span_of(const struct ptah_session *s, size_t process, size_t first, size_t last)
+{
+	const size_t count = s->processes[process].count;
+
+	return (struct span){process, first, last < count ? last : count};
+}
+
+/* What execve has left behind is not gathered: nothing of the parent, if `first` is behind one. */
+static size_t count_changes(const struct ptah_session *s, struct span span)
+{
+	size_t n = span.last - span.first, process = span.process;
+
+	while (!span.first && s->processes[process].parent != SESSION_NONE) {
 		n += s->processes[process].inherited;
 		process = s->processes[process].parent;
 	}
 	return n;
 }
 
-static void gather(const struct ptah_session *s, size_t process, const struct change **changes,
+static void gather(const struct ptah_session *s, struct span span, const struct change **changes,
 		   size_t n)
 {
-	size_t own = s->processes[process].count;
+	size_t own = span.last, process = span.process;
 
 	while (process != SESSION_NONE) {
 		const struct process *p = &s->processes[process];
 
-		for (size_t i = own; i-- > 0;)
+		for (size_t i = own; i-- > span.first;)
 			changes[--n] = &p->changes[i];
+		if (span.first)
+			return;
 		own = p->inherited;
 		process = p->parent;
 	}
 }
 
-int session_memory(const struct ptah_session *s, size_t process, const struct change ***changes,
-		   bool **waits, size_t *count)
+static int list_memory(const struct ptah_session *s, struct span span,
+		       const struct change ***changes, bool **waits, size_t *count)
 {
 	int status = PTAH_E_NOMEM;
 
-	*count = count_changes(s, process);
+	*count = count_changes(s, span);
 	*changes = calloc(*count + 1, sizeof(**changes));
 	*waits = calloc(*count + 1, sizeof(**waits));
 	if (*changes && *waits) {
-		gather(s, process, *changes, *count);
+		gather(s, span, *changes, *count);
 		status = find_waiting(*changes, *count, *waits);
 	}
 	if (status < 0) {
 		free(*changes);
 		free(*waits);
 	}
+	return status;
+}
+
+int session_memory(const struct ptah_session *s, size_t process, const struct change ***changes,
+		   bool **waits, size_t *count)
+{
+	return list_memory(s, span_of(s, process, 0, SESSION_NONE), changes, waits, count);
+}
+
+int session_stream_memory(const struct ptah_session *s, const struct stream *stream,
+			  const struct change ***changes, bool **waits, size_t *count)
+{
+	return list_memory(s, span_of(s, stream->process, stream->first, stream->last), changes,
+			   waits, count);
+}
+
+/* Streams of the same memory */
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+	return (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15) >> 7 ^ value;
+}
+
+/* A stream's memory, while it is compared. */
+struct memory {
+	const struct change **changes;
+	size_t count;
+	bool changes_later;
+	uint64_t hash;
+};
+
+static int memory_init(struct memory *m, const struct ptah_session *s, const struct stream *stream)
+{
+	bool *waits;
+	int status = session_stream_memory(s, stream, &m->changes, &waits, &m->count);
+
+	if (status < 0)
+		return status;
+	m->changes_later = false;
+	m->hash = m->count;
+	for (size_t i = 0; i < m->count; i++) {
+		m->changes_later |= waits[i];
+		m->hash = mix(mix(m->hash, m->changes[i]->address), m->changes[i]->size);
+		m->hash = mix(m->hash, (uintptr_t)m->changes[i]->path);
+	}
+	free(waits);
+	return 0;
+}
+
+static bool same_change(const struct change *a, const struct change *b)
+{
+	if (a == b)
+		return true;
+	if (a->type != b->type || a->address != b->address || a->size != b->size ||
+	    a->file_offset != b->file_offset || a->path != b->path ||
+	    memcmp(&a->id, &b->id, sizeof(a->id)) != 0)
+		return false;
+	return a->type != CHANGE_CODE || !memcmp(a->bytes, b->bytes, (size_t)a->size);
+}
+
+static bool same_memory(const struct memory *a, const struct memory *b)
+{
+	if (a->hash != b->hash || a->count != b->count)
+		return false;
+	for (size_t i = 0; i < a->count; i++)
+		if (!same_change(a->changes[i], b->changes[i]))
+			return false;
+	return true;
+}
+
+/* Is it like the one that was found for its hash? That one's memory is listed again. */
+static int compare_with(const struct ptah_session *s, size_t other, const struct memory *m,
+			bool *same)
+{
+	struct memory of;
+	int status = memory_init(&of, s, &s->streams[other]);
+
+	if (status < 0)
+		return status;
+	*same = same_memory(&of, m);
+	free(of.changes);
+	return 0;
+}
+
+static int find_alike(struct ptah_session *s, size_t i, struct table *by_hash)
+{
+	struct stream *stream = &s->streams[i];
+	bool same = false;
+	struct memory m;
+	size_t other;
+	int status;
+
+	stream->like = i;
+	if (stream->process == SESSION_NONE || stream->cpu != SESSION_NONE)
+		return 0;
+	status = memory_init(&m, s, stream);
+	if (status < 0)
+		return status;
+	if (!m.changes_later) {
+		other = table_get(by_hash, (uint32_t)m.hash);
+		if (other == SESSION_NONE)
+			status = table_set(by_hash, (uint32_t)m.hash, i);
+		else
+			status = compare_with(s, other, &m, &same);
+		if (same)
+			stream->like = other;
+	}
+	free(m.changes);
+	return status;
+}
+
+int session_find_alike(struct ptah_session *s)
+{
+	struct table by_hash = {0};
+	int status = 0;
+
+	for (size_t i = 0; i < s->stream_count && status >= 0; i++)
+		status = find_alike(s, i, &by_hash);
+	table_free(&by_hash);
 	return status;
 }
 

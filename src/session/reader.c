@@ -75,14 +75,22 @@ int reader_open(const struct ptah_session *session, size_t index, const struct p
 	struct ptah_reader *r;
 	int status;
 
-	if (!session || !reader || (jobs && (jobs->size < sizeof(*jobs) || jobs->jobs > MAX_JOBS)))
+	if (!session || !reader || index >= session->stream_count ||
+	    (jobs && jobs->size >= sizeof(*jobs) && jobs->workers &&
+	     jobs->workers->session != session) ||
+	    (jobs && (jobs->size < sizeof(*jobs) || jobs->jobs > MAX_JOBS)))
 		return PTAH_E_INVAL;
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return PTAH_E_NOMEM;
 	r->session = session;
 	r->index = index;
-	status = ptah_stream_new(session, index, &r->s);
+	r->workers = jobs ? jobs->workers : NULL;
+	if (r->workers) {
+		r->s = r->workers->reader;
+		r->workers->reader = NULL;
+	}
+	status = stream_renew(session, index, &r->s);
 	if (status < 0) {
 		free(r);
 		return status;
@@ -112,7 +120,10 @@ void ptah_reader_free(struct ptah_reader *r)
 	if (!r)
 		return;
 	pool_end(&r->pool);
-	ptah_stream_free(r->s);
+	if (r->workers && !r->workers->reader && r->status >= 0)
+		r->workers->reader = r->s;
+	else
+		ptah_stream_free(r->s);
 	free(r);
 }
 

@@ -13,6 +13,7 @@ struct ptah_reader {
 	size_t index;
 	/* Alone, or what reads again a segment that does not fit; its image knows all code. */
 	struct ptah_stream *s;
+	struct ptah_workers *workers; /* whose `reader` that is, or NULL */
 	bool alone;
 
 	struct pool pool;

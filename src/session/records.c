@@ -178,10 +178,20 @@ static int on_exec(struct ptah_session *s, int32_t pid, uint64_t tsc)
 
 	if (!p)
 		return PTAH_E_NOMEM;
-	if (p->program != SESSION_NONE && tsc)
-		s->programs[p->program].until = tsc - 1;
+	if (p->program != SESSION_NONE) {
+		s->programs[p->program].until = tsc ? tsc - 1 : 0;
+		s->programs[p->program].last = p->count;
+	}
 	p->program = SESSION_NONE;
+	p->exec = p->count + 1;
 	return add_change(s, pid, &exec);
+}
+
+/* A program has the name of its process's first thread, if that is known. */
+static void name_program(struct program *program, const struct thread *t)
+{
+	if (t->tid == t->pid || !program->comm[0])
+		memcpy(program->comm, t->comm, sizeof(program->comm));
 }
 
 static int on_comm(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
@@ -194,8 +204,10 @@ static int on_comm(struct ptah_session *s, const struct perfdata_record *r, uint
 	n = n < sizeof(t->comm) ? n : sizeof(t->comm) - 1;
 	memset(t->comm, 0, sizeof(t->comm));
 	memcpy(t->comm, r->text, n);
-	if (!r->exec && t->begun)
+	if (!r->exec && t->begun) {
 		memcpy(s->begins[t->last].comm, t->comm, sizeof(t->comm));
+		name_program(&s->programs[s->begins[t->last].program], t);
+	}
 	return r->exec ? on_exec(s, r->pid, tsc) : 0;
 }
 
@@ -364,7 +376,8 @@ static size_t program_of(struct ptah_session *s, int32_t pid)
 	if (!programs)
 		return SESSION_NONE;
 	s->programs = programs;
-	programs[s->program_count] = (struct program){.process = (size_t)(p - s->processes)};
+	programs[s->program_count] = (struct program){
+	    .process = (size_t)(p - s->processes), .first = p->exec, .last = SESSION_NONE};
 	p->program = s->program_count++;
 	return p->program;
 }
@@ -384,6 +397,7 @@ static int on_begin(struct ptah_session *s, const struct perfdata_record *r)
 	begins[s->begin_count].program = program;
 	begins[s->begin_count].next = SESSION_NONE;
 	memcpy(begins[s->begin_count].comm, t->comm, sizeof(t->comm));
+	name_program(&s->programs[program], t);
 	if (t->last == SESSION_NONE)
 		t->first = s->begin_count;
 	else
@@ -408,8 +422,8 @@ static struct stream *stream_of(struct ptah_session *s, uint32_t index, int32_t 
 	s->streams = streams;
 	if (table_set(&s->streams_by_index, index, s->stream_count) < 0)
 		return NULL;
-	streams[s->stream_count] =
-	    (struct stream){.index = index, .process = SESSION_NONE, .cpu = SESSION_NONE};
+	streams[s->stream_count] = (struct stream){
+	    .index = index, .process = SESSION_NONE, .last = SESSION_NONE, .cpu = SESSION_NONE};
 	streams[s->stream_count].info =
 	    (struct ptah_stream_info){.pid = -1, .tid = tid, .cpu = cpu, .space = -1};
 	return &streams[s->stream_count++];
@@ -719,6 +733,7 @@ static void name_stream(struct ptah_session *s, struct stream *stream, struct th
 	struct ptah_stream_info *info = &stream->info;
 	const struct begin *begin = t->first == SESSION_NONE ? NULL : &s->begins[t->first];
 	const struct program *program;
+	bool is_last;
 
 	if (!begin) {
 		info->pid = t->pid;
@@ -727,11 +742,22 @@ static void name_stream(struct ptah_session *s, struct stream *stream, struct th
 	}
 	program = &s->programs[begin->program];
 	stream->process = program->process;
+	stream->first = program->first;
 	info->pid = s->processes[program->process].pid;
-	if ((program->until ||
-	     table_get(&s->processes_by_pid, (uint32_t)info->pid) != program->process) &&
-	    begin->program < INT32_MAX - 1)
+	is_last = table_get(&s->processes_by_pid, (uint32_t)info->pid) == program->process;
+	/*
+	 * perf's tracing goes on through execve without another begin (and with
+	 * enable_on_exec begins just before it): the stream is of what ran last.
+	 */
+	if (is_last && begin->next == SESSION_NONE && t->tid == info->pid) {
+		memcpy(info->comm, t->comm, sizeof(info->comm));
+		return;
+	}
+	if ((program->until || !is_last) && begin->program < INT32_MAX - 1)
 		info->space = -2 - (int32_t)begin->program;
+	/* With another begin the thread has ended, or its next stream is of the next program. */
+	if (begin->next != SESSION_NONE)
+		stream->last = program->last;
 	memcpy(info->comm, begin->comm, sizeof(info->comm));
 	if (begin->next != SESSION_NONE)
 		t->first = begin->next;
@@ -806,6 +832,8 @@ int session_read_records(struct ptah_session *s, const char *path, struct ptah_m
 		status = name_streams(s);
 	if (status >= 0)
 		status = session_index_maps(s);
+	if (status >= 0)
+		status = session_find_alike(s);
 	if (status < 0 && why && !why->text[0])
 		perfdata_message(why, status, "%s: %s", path, ptah_strerror(status));
 	return status;

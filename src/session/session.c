@@ -248,6 +248,32 @@ int32_t ptah_session_profile_pid(const struct ptah_session *s, size_t stream,
 	return ptah_profile_space(profile, space, &value) < 0 ? -1 : follow_pid(s, &value);
 }
 
+int ptah_session_space(const struct ptah_session *s, int32_t space, struct ptah_thread *who)
+{
+	const size_t program = (size_t)(-2 - (int64_t)space);
+	size_t process, thread;
+
+	if (!s || !who)
+		return PTAH_E_INVAL;
+	*who = (struct ptah_thread){.pid = space, .tid = -1};
+	if (space < -1) {
+		if (program >= s->program_count)
+			return PTAH_E_INVAL;
+		who->pid = s->processes[s->programs[program].process].pid;
+		memcpy(who->comm, s->programs[program].comm, sizeof(who->comm));
+		return 0;
+	}
+	process = space < 0 ? SESSION_NONE : table_get(&s->processes_by_pid, (uint32_t)space);
+	thread = space < 0 ? SESSION_NONE : table_get(&s->threads_by_tid, (uint32_t)space);
+	/* The number of a thread may be another process's by now. */
+	if (thread != SESSION_NONE && s->threads[thread].pid == space)
+		memcpy(who->comm, s->threads[thread].comm, sizeof(who->comm));
+	else if (process != SESSION_NONE && s->processes[process].program != SESSION_NONE)
+		memcpy(who->comm, s->programs[s->processes[process].program].comm,
+		       sizeof(who->comm));
+	return 0;
+}
+
 /* Pieces to be forgotten again. */
 #define FORGET_AGAIN 64
 

@@ -40,6 +40,7 @@ struct process {
 	size_t parent, inherited; /* parent: index, SESSION_NONE */
 	uint64_t born;		  /* its fork */
 	size_t program;		  /* that it runs; SESSION_NONE: nobody has asked yet */
+	size_t exec;		  /* changes up to its last execve; 0: there was none */
 	size_t older;		  /* that had the number before; SESSION_NONE */
 	struct change *changes;
 	size_t count, capacity;
@@ -61,6 +62,9 @@ struct thread {
 struct program {
 	size_t process;
 	uint64_t until; /* 0: the end */
+	/* Which of its process's own changes are its: [first, last). */
+	size_t first, last; /* first 0: also what was inherited; last SESSION_NONE: all there are */
+	char comm[16];	    /* of its first thread, the last one */
 };
 
 /*
@@ -98,8 +102,10 @@ struct piece {
 struct stream {
 	uint32_t index;
 	struct ptah_stream_info info;
-	size_t process; /* SESSION_NONE: not known */
-	size_t cpu;	/* whose threads' turns are followed; SESSION_NONE: they are not */
+	size_t process;	    /* SESSION_NONE: not known */
+	size_t first, last; /* of the process's own changes those that it saw, as a program has */
+	size_t like;	    /* the first stream that ran over just the same memory, or itself */
+	size_t cpu;	    /* whose threads' turns are followed; SESSION_NONE: they are not */
 	struct piece *pieces;
 	size_t count, capacity;
 	uint64_t expected;	 /* trace_offset of the next piece */
@@ -175,7 +181,14 @@ void session_forget_behind(const struct stream *stream, size_t next);
 int session_memory(const struct ptah_session *session, size_t process,
 		   const struct change ***changes, bool **waits, size_t *count);
 
+/* The same of what a stream ran over: a program, where its process was several. */
+int session_stream_memory(const struct ptah_session *session, const struct stream *stream,
+			  const struct change ***changes, bool **waits, size_t *count);
+
 int session_index_maps(struct ptah_session *session);
+
+/* Finds streams whose memory is the same and does not change while they run: sets `like`. */
+int session_find_alike(struct ptah_session *session);
 
 /*
  * filters.c: the address filter that the recording was made with, at the

@@ -96,7 +96,8 @@ int stream_build_image(struct ptah_stream *s, size_t process)
 
 	if (process == SESSION_NONE || s->session->config.no_images)
 		return 0;
-	status = session_memory(s->session, process, &changes, &waits, &count);
+	status = s->follow ? session_memory(s->session, process, &changes, &waits, &count)
+			   : session_stream_memory(s->session, s->stream, &changes, &waits, &count);
 	if (status < 0)
 		return status;
 	s->later = changes;
@@ -164,14 +165,17 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 
 void ptah_stream_free(struct ptah_stream *s)
 {
-	if (!s)
-		return;
-	ptah_flow_free(s->flow);
-	ptah_profile_free(s->profile);
-	ptah_image_free(s->image);
-	follow_free(s);
-	free(s->later);
-	free(s);
+	while (s) {
+		struct ptah_stream *next = s->shelf;
+
+		ptah_flow_free(s->flow);
+		ptah_profile_free(s->profile);
+		ptah_image_free(s->image);
+		follow_free(s);
+		free(s->later);
+		free(s);
+		s = next;
+	}
 }
 
 /* What a profile answers: 0 or an error. */
@@ -382,21 +386,80 @@ int ptah_stream_count(struct ptah_stream *s)
 static bool is_reusable(const struct ptah_stream *s, const struct ptah_session *session,
 			const struct stream *stream)
 {
-	return s->session == session && s->stream->process == stream->process && !s->later_count &&
-	       !s->follow && stream->cpu == SESSION_NONE && s->flow_set == session->flow_set &&
+	struct ptah_filter_range ranges[PTAH_FILTER_RANGES];
+
+	return s->session == session && s->stream->like == stream->like && !s->later_count &&
+	       session_filters(session, stream->process, ranges) >= 0 &&
+	       !memcmp(ranges, s->config.ranges, sizeof(ranges)) && !s->follow &&
+	       stream->cpu == SESSION_NONE && s->flow_set == session->flow_set &&
 	       !s->config.on_missing && stream_flow(s)->code.space_count == 1 &&
 	       (!s->profile || s->profile->status >= 0);
 }
 
-int stream_renew(const struct ptah_session *session, size_t index, struct ptah_stream **stream)
-{
-	struct ptah_stream *s = *stream;
+/* As many streams are kept: programs that start each other by turns are found again. */
+#define SHELF 8
 
-	if (!s || !is_reusable(s, session, &session->streams[index]) ||
-	    (s->profile && ptah_profile_reset(s->profile) < 0)) {
+/* Takes the stream off the shelf that can begin again as this one. NULL: none can. */
+static struct ptah_stream *take_from_shelf(struct ptah_stream *s,
+					   const struct ptah_session *session, size_t index)
+{
+	struct ptah_stream **at = &s->shelf, *found;
+
+	while (*at && !is_reusable(*at, session, &session->streams[index]))
+		at = &(*at)->shelf;
+	found = *at;
+	if (found)
+		*at = found->shelf;
+	return found;
+}
+
+/* Puts `s` and what is behind it on the shelf of `first`; the oldest leaves. */
+static void put_on_shelf(struct ptah_stream *first, struct ptah_stream *s)
+{
+	struct ptah_stream *last = first;
+
+	first->shelf = s;
+	for (size_t i = 0; last && i < SHELF; i++)
+		last = last->shelf;
+	if (last) {
+		ptah_stream_free(last->shelf);
+		last->shelf = NULL;
+	}
+}
+
+/* The stream for `index` in front, perhaps a new one. */
+static int choose_stream(const struct ptah_session *session, size_t index,
+			 struct ptah_stream **stream)
+{
+	struct ptah_stream *s = *stream, *chosen;
+	int status = 0;
+
+	if (s && is_reusable(s, session, &session->streams[index]))
+		return 0;
+	chosen = s ? take_from_shelf(s, session, index) : NULL;
+	if (!chosen)
+		status = ptah_stream_new(session, index, &chosen);
+	if (status < 0) {
 		ptah_stream_free(s);
 		*stream = NULL;
-		return ptah_stream_new(session, index, stream);
+		return status;
+	}
+	put_on_shelf(chosen, s);
+	*stream = chosen;
+	return 0;
+}
+
+int stream_renew(const struct ptah_session *session, size_t index, struct ptah_stream **stream)
+{
+	int status = choose_stream(session, index, stream);
+	struct ptah_stream *s = *stream;
+
+	if (status >= 0 && s->profile)
+		status = ptah_profile_reset(s->profile);
+	if (status < 0) {
+		ptah_stream_free(s);
+		*stream = NULL;
+		return status;
 	}
 	s->stream = &session->streams[index];
 	s->paused = s->ended = false;

@@ -29,6 +29,8 @@ struct ptah_stream {
 	const struct change **later;
 	size_t later_count, next_later;
 	uint64_t offset;
+	struct ptah_stream
+	    *shelf; /* streams of other memory that it stood for: see stream_renew() */
 };
 
 /* Where it stands. */

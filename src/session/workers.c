@@ -18,6 +18,7 @@ void workers_fini(struct ptah_workers *workers)
 {
 	ptah_stream_free(workers->caller);
 	ptah_stream_free(workers->probe);
+	ptah_stream_free(workers->reader);
 	for (unsigned i = 0; i < MAX_JOBS; i++)
 		ptah_stream_free(workers->jobs[i]);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The decoders of those who count, kept with what they know of the code. */
+/* The decoders of those who count or read, kept with what they know of the code. */
 #ifndef PTAH_SESSION_WORKERS_H
 #define PTAH_SESSION_WORKERS_H
 
@@ -12,6 +12,7 @@ struct ptah_workers {
 	const struct ptah_session *session;
 	struct ptah_stream *caller; /* counts alone, or has the sum */
 	struct ptah_stream *probe;  /* finds segments */
+	struct ptah_stream *reader; /* reads alone; NULL also while a reader has it */
 	struct ptah_stream *jobs[MAX_JOBS];
 };
 

@@ -28,20 +28,20 @@ input='--pt=trace --raw=code:401000'
 # shellcheck disable=SC2086 # words
 expect 0 "$PTAH" cover $input
 cat >wanted <<END
-from${tab}to${tab}count${tab}pid${tab}class${tab}symbol${tab}to_symbol
-0x401007${tab}0x401005${tab}200${tab}-1${tab}conditional${tab}0x401007${tab}0x401005
-0x401007${tab}0x401009${tab}100${tab}-1${tab}conditional${tab}0x401007${tab}0x401009
-0x401009${tab}0x401000${tab}100${tab}-1${tab}return${tab}0x401009${tab}0x401000
+from${tab}to${tab}count${tab}pid${tab}class${tab}symbol${tab}to_symbol${tab}comm
+0x401007${tab}0x401005${tab}200${tab}-1${tab}conditional${tab}0x401007${tab}0x401005${tab}
+0x401007${tab}0x401009${tab}100${tab}-1${tab}conditional${tab}0x401007${tab}0x401009${tab}
+0x401009${tab}0x401000${tab}100${tab}-1${tab}return${tab}0x401009${tab}0x401000${tab}
 END
 diff wanted out || fail "edges"
 
 # shellcheck disable=SC2086
 expect 0 "$PTAH" cover --format=blocks $input
 cat >wanted <<END
-ip${tab}end${tab}count${tab}pid${tab}class${tab}instructions${tab}symbol
-0x401000${tab}0x401009${tab}100${tab}-1${tab}conditional${tab}3${tab}0x401000
-0x401005${tab}0x401009${tab}200${tab}-1${tab}conditional${tab}2${tab}0x401005
-0x401009${tab}0x40100a${tab}100${tab}-1${tab}return${tab}1${tab}0x401009
+ip${tab}end${tab}count${tab}pid${tab}class${tab}instructions${tab}symbol${tab}comm
+0x401000${tab}0x401009${tab}100${tab}-1${tab}conditional${tab}3${tab}0x401000${tab}
+0x401005${tab}0x401009${tab}200${tab}-1${tab}conditional${tab}2${tab}0x401005${tab}
+0x401009${tab}0x40100a${tab}100${tab}-1${tab}return${tab}1${tab}0x401009${tab}
 END
 diff wanted out || fail "blocks"
 

@@ -24,25 +24,25 @@ tab=$(printf '\t')
 
 expect 0 "$PTAH" profile --pt=trace --raw=code:401000 --format=tsv
 cat >wanted <<END
-pid${tab}ip${tab}to${tab}executed${tab}taken${tab}unknown${tab}symbol${tab}to_symbol
-0${tab}0x401007${tab}0x401005${tab}300${tab}200${tab}0${tab}0x401007${tab}0x401005
+pid${tab}ip${tab}to${tab}executed${tab}taken${tab}unknown${tab}symbol${tab}to_symbol${tab}comm
+0${tab}0x401007${tab}0x401005${tab}300${tab}200${tab}0${tab}0x401007${tab}0x401005${tab}
 END
 sed 's/^-1/0/' out | diff wanted - || fail "branches"
 
 expect 0 "$PTAH" profile --pt=trace --raw=code:401000 --format=tsv --by=edges
 cat >wanted <<END
-pid${tab}from${tab}to${tab}count${tab}class${tab}symbol${tab}to_symbol
-0${tab}0x401009${tab}0x401000${tab}100${tab}return${tab}0x401009${tab}0x401000
+pid${tab}from${tab}to${tab}count${tab}class${tab}symbol${tab}to_symbol${tab}comm
+0${tab}0x401009${tab}0x401000${tab}100${tab}return${tab}0x401009${tab}0x401000${tab}
 END
 sed 's/^-1/0/' out | diff wanted - || fail "edges"
 
 # Blocks begin where execution came in: at the top, behind the branch, at the ret.
 expect 0 "$PTAH" profile --pt=trace --raw=code:401000 --format=tsv --by=blocks
 cat >wanted <<END
-pid${tab}ip${tab}end${tab}executed${tab}instructions${tab}class${tab}symbol
-0${tab}0x401005${tab}0x401009${tab}200${tab}400${tab}conditional${tab}0x401005
-0${tab}0x401000${tab}0x401009${tab}100${tab}300${tab}conditional${tab}0x401000
-0${tab}0x401009${tab}0x40100a${tab}100${tab}100${tab}return${tab}0x401009
+pid${tab}ip${tab}end${tab}executed${tab}instructions${tab}class${tab}symbol${tab}comm
+0${tab}0x401005${tab}0x401009${tab}200${tab}400${tab}conditional${tab}0x401005${tab}
+0${tab}0x401000${tab}0x401009${tab}100${tab}300${tab}conditional${tab}0x401000${tab}
+0${tab}0x401009${tab}0x40100a${tab}100${tab}100${tab}return${tab}0x401009${tab}
 END
 sed 's/^-1/0/' out | diff wanted - || fail "blocks"
 

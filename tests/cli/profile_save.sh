@@ -28,8 +28,8 @@ expect 0 "$PTAH" profile --save=c7 --pt=seven --raw=code:401000
 
 # Together: the loop's branch 3 times and taken twice each round.
 cat >wanted <<END
-pid${tab}ip${tab}to${tab}executed${tab}taken${tab}unknown${tab}symbol${tab}to_symbol
--1${tab}0x401007${tab}0x401005${tab}321${tab}214${tab}0${tab}0x401007${tab}0x401005
+pid${tab}ip${tab}to${tab}executed${tab}taken${tab}unknown${tab}symbol${tab}to_symbol${tab}comm
+-1${tab}0x401007${tab}0x401005${tab}321${tab}214${tab}0${tab}0x401007${tab}0x401005${tab}
 END
 expect 0 "$PTAH" profile --format=tsv c100 c7
 diff wanted out || fail "two added up"

@@ -313,6 +313,34 @@ static void sums_that_do_not_fit(void **state)
 	ptah_counts_free(counts);
 }
 
+/* Version 1 had no names: offset 112 of a process, which is at 40, in version 2. */
+static void version_1(void **state)
+{
+	static const struct ptah_counts_file files[] = {LIB, MAIN, {0}};
+	struct ptah_counts *counts = five_places(files), *old;
+	uint64_t hash = UINT64_C(0xcbf29ce484222325), size;
+	uint8_t *bytes;
+	void *saved;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(ptah_counts_save(counts, &saved, &n), 0);
+	bytes = saved;
+	memmove(bytes + 40 + 112, bytes + 40 + 128, n - (40 + 128));
+	n -= 16;
+	bytes[8] = 1;
+	size = n;
+	memcpy(bytes + 16, &size, sizeof(size));
+	for (size_t i = 32; i < n; i++)
+		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+	memcpy(bytes + 24, &hash, sizeof(hash));
+	old = loaded(bytes, n);
+	assert_same(old, counts);
+	free(saved);
+	ptah_counts_free(old);
+	ptah_counts_free(counts);
+}
+
 static void refused(const uint8_t *bytes, size_t n, const char *said)
 {
 	struct ptah_message why = {""};
@@ -366,6 +394,7 @@ int main(void)
 	    cmocka_unit_test(located),
 	    cmocka_unit_test(same_pid_of_two_programs),
 	    cmocka_unit_test(sums_that_do_not_fit),
+	    cmocka_unit_test(version_1),
 	    cmocka_unit_test(damaged),
 	};
 

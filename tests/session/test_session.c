@@ -313,6 +313,81 @@ static void streams_of_one_thread(void **state)
 	ptah_session_close(s);
 }
 
+/* With enable_on_exec perf's tracing begins just before the execve, and goes on behind it. */
+static void begun_before_execve(void **state)
+{
+	struct made m;
+	struct ptah_session *s;
+	struct ptah_stream_info info;
+	struct ptah_thread who;
+
+	(void)state;
+	memset(&m, 0, sizeof(m));
+	build_begin(&m.file);
+	build_info(&m.file, PERFDATA_AUXTRACE_INTEL_PT, false);
+	build_comm(&m.file, 7, 7, false, "perf-exec", 40);
+	build_itrace_start(&m.file, 7, 7, 50);
+	build_comm(&m.file, 7, 7, true, "prog", 60);
+	build_mmap2(&m.file, 7, 0x60000, 4096, 0, "//anon", 70, NULL);
+	build_code(&m.file, 7, 70, BASE, two, sizeof(two));
+	generator_init(&m.g, m.trace, false, false);
+	jumps(&m, 100, false, 5);
+	s = finish_whole(&m);
+	expect_stream(s, 0, "prog", 5 * 2, 0x60000);
+	assert_int_equal(ptah_session_stream_info(s, 0, &info), 0);
+	assert_int_equal(info.space, 7);
+	assert_int_equal(ptah_session_space(s, info.space, &who), 0);
+	assert_int_equal(who.pid, 7);
+	assert_string_equal(who.comm, "prog");
+	assert_int_equal(ptah_session_space(s, -100, &who), PTAH_E_INVAL);
+	ptah_session_close(s);
+}
+
+/* Two processes that differ in a byte of code alone share nothing; a third is as the first. */
+static void processes_of_one_memory(void **state)
+{
+	static const uint8_t *const code[] = {three, two, three};
+	static const uint64_t insns[] = {5 * 3, 5 * 2, 5 * 3};
+	struct ptah_workers *workers;
+	struct ptah_jobs jobs = {.size = sizeof(jobs)};
+	struct made m;
+	struct ptah_session *s;
+
+	(void)state;
+	_Static_assert(sizeof(three) == sizeof(two), "they differ in what they are alone");
+	begin(&m);
+	for (int i = 0; i < 3; i++) {
+		build_comm(&m.file, 10 + i, 10 + i, true, "child", 0);
+		build_code(&m.file, 10 + i, 0, BASE, code[i], sizeof(three));
+		build_itrace_start(&m.file, 10 + i, 10 + i, 0);
+		generator_init(&m.g, m.trace, false, false);
+		jumps(&m, 100, false, 5);
+		generator_async_disable(&m.g, BASE);
+		build_auxtrace(&m.file, (uint32_t)i, 10 + i, -1, 0, m.trace, trace_size(&m),
+			       trace_size(&m));
+	}
+	s = finish(&m, NULL);
+	assert_int_equal(ptah_session_streams(s), 3);
+	assert_int_equal(ptah_workers_new(s, &workers), 0);
+	jobs.workers = workers;
+	for (size_t i = 0; i < 3; i++) {
+		struct ptah_reader *r;
+		struct ptah_item items[64];
+		uint64_t sum = 0;
+		int n;
+
+		assert_int_equal(ptah_reader_new(s, i, &jobs, &r), 0);
+		while ((n = ptah_reader_read(r, items, 64)) > 0)
+			for (int k = 0; k < n; k++)
+				sum += items[k].type == PTAH_ITEM_BLOCK ? items[k].ninsn : 0;
+		assert_int_equal(n, 0);
+		assert_int_equal(sum, insns[i]);
+		ptah_reader_free(r);
+	}
+	ptah_workers_free(workers);
+	ptah_session_close(s);
+}
+
 /* A child has what its parent had when it was forked, not what came later. */
 static void fork_inherits_memory(void **state)
 {
@@ -665,6 +740,8 @@ int main(void)
 	    cmocka_unit_test(late_mapping_at_a_free_place),
 	    cmocka_unit_test(late_bytes_do_not_replace_earlier_ones),
 	    cmocka_unit_test(exec_empties_the_process),
+	    cmocka_unit_test(begun_before_execve),
+	    cmocka_unit_test(processes_of_one_memory),
 	    cmocka_unit_test(streams_of_one_thread),
 	    cmocka_unit_test(fork_inherits_memory),
 	    cmocka_unit_test(padding_inside_a_packet_is_taken_out),
