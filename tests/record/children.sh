@@ -187,6 +187,23 @@ Y
 	echo "not followed: told"
 fi
 
+# Without children: they run, and what they become; a note says that they were left out. What the
+# command itself becomes is recorded.
+printf '1\n2\nc\n' >expected.txt
+# shellcheck disable=SC2016
+record --no-inherit -- sh -c 'seq 2 | cat; ./children deep >/dev/null; exec printf "%s\n" c' \
+	>recorded.txt
+cmp -s recorded.txt expected.txt || fail "--no-inherit: $(cat recorded.txt)"
+exact
+streams 2
+names printf sh
+[ "$(grep -c 'were left out' notes.txt)" = 1 ] || fail "--no-inherit: $(cat notes.txt)"
+perf_agrees
+record --no-inherit ./children fork-in-thread >/dev/null
+exact
+grep -q '^1 thread: ' verify.txt || fail "--no-inherit: $(cat verify.txt)"
+echo "without children: they run"
+
 # What ran before an execve has the names of its own files.
 shell=$(basename "$(readlink -f "$(command -v sh)")")
 record sh -c 'true; exec ./children show' >/dev/null
