@@ -616,7 +616,8 @@ static int create_shared(struct recording *r, const struct ptah_record_config *c
 	if (errno)
 		return fail_system(r, "shared memory", "make a lock in");
 	r->shared->magic = SHARED_MAGIC;
-	r->shared->flags = config->clock == PTAH_CLOCK_HOST ? SHARED_CLOCK_HOST : 0;
+	r->shared->flags = (config->clock == PTAH_CLOCK_HOST ? SHARED_CLOCK_HOST : 0) |
+			   (config->no_inherit ? SHARED_NO_INHERIT : 0);
 	r->shared->policy = config->buffer == PTAH_RECORD_SNAPSHOT	   ? PTAH_POLICY_WRAP
 			    : config->buffer == PTAH_RECORD_STOP_WHEN_FULL ? PTAH_POLICY_STOP
 									   : PTAH_POLICY_DRAIN;

@@ -184,8 +184,31 @@ Y
 	same sh -c './other-owner; echo $?'
 	grep -q 'became ./other-owner, which was not recorded: it runs with other rights' notes.txt ||
 		fail "set-user-ID: $(cat notes.txt)"
+	# setpriv keeps capabilities that its program does not get.
+	if command -v setpriv >/dev/null; then
+		same setpriv --reuid=65534 --regid=65534 --clear-groups /bin/sh -c 'id -u'
+		grep -q 'became /bin/sh, which was not recorded: the .* cannot be reached' notes.txt ||
+			fail "setpriv: $(cat notes.txt)"
+	fi
 	echo "not followed: told"
 fi
+
+# Without children: they run, and what they become; a note says that they were left out. What the
+# command itself becomes is recorded.
+printf '1\n2\nc\n' >expected.txt
+# shellcheck disable=SC2016
+record --no-inherit -- sh -c 'seq 2 | cat; ./children deep >/dev/null; exec printf "%s\n" c' \
+	>recorded.txt
+cmp -s recorded.txt expected.txt || fail "--no-inherit: $(cat recorded.txt)"
+exact
+streams 2
+names printf sh
+[ "$(grep -c 'were left out' notes.txt)" = 1 ] || fail "--no-inherit: $(cat notes.txt)"
+perf_agrees
+record --no-inherit ./children fork-in-thread >/dev/null
+exact
+grep -q '^1 thread: ' verify.txt || fail "--no-inherit: $(cat verify.txt)"
+echo "without children: they run"
 
 # What ran before an execve has the names of its own files.
 shell=$(basename "$(readlink -f "$(command -v sh)")")

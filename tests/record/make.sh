@@ -39,6 +39,7 @@ sort native.txt | cmp -s - recorded-sorted.txt || fail "$(diff native.txt record
 diff -r native recorded || fail "what was built differs"
 exact
 [ ! -s notes.txt ] || fail "$(cat notes.txt)"
+perf_agrees
 for name in make gcc cc1 as collect2 ld program sh sed; do
 	grep -q "^$name " verify.txt || fail "no stream of $name: $(cat verify.txt)"
 done

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -150,7 +151,7 @@ static bool changes_rights(const char *program)
 }
 
 /* Our files, from where the process is now: another root, other rights. */
-static const char *out_of_reach(void)
+static const char *find_out_of_reach(void)
 {
 	const struct shared_header *h = plugin.shared;
 
@@ -161,6 +162,28 @@ static const char *out_of_reach(void)
 	if (faccessat(AT_FDCWD, h->memory, R_OK | W_OK, AT_EACCESS))
 		return "the recorder cannot be reached from there";
 	return NULL;
+}
+
+/*
+ * The same with the rights that are left behind the execve, capabilities(7):
+ * who is not root keeps none of its capabilities, but for ambient ones, which
+ * we do without. They are this thread's own.
+ */
+static const char *out_of_reach(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct before[2], fewer[2];
+	const char *why;
+
+	if (!getuid() || !geteuid() || syscall(SYS_capget, &header, before))
+		return find_out_of_reach();
+	memcpy(fewer, before, sizeof(fewer));
+	fewer[0].effective = fewer[1].effective = 0;
+	if (syscall(SYS_capset, &header, fewer))
+		return find_out_of_reach();
+	why = find_out_of_reach();
+	syscall(SYS_capset, &header, before);
+	return why;
 }
 
 static void tell_native(unsigned vcpu, const char *path, const char *why)
@@ -205,6 +228,7 @@ static void try_to_start(unsigned vcpu, const struct request *r)
 	char *path = lasting_path(r->path), text[128];
 	struct ptah_message why = {""};
 	struct command command = {0};
+	const char *unreachable;
 
 	if (!path) {
 		tell_native(vcpu, r->path, "its file has no name");
@@ -212,8 +236,8 @@ static void try_to_start(unsigned vcpu, const struct request *r)
 		tell_native(vcpu, r->path, why.text);
 	} else if (changes_rights(command.program)) {
 		tell_native(vcpu, r->path, "it runs with other rights (set-user-ID and the like)");
-	} else if (out_of_reach()) {
-		tell_native(vcpu, r->path, out_of_reach());
+	} else if ((unreachable = out_of_reach())) {
+		tell_native(vcpu, r->path, unreachable);
 	} else {
 		start(r, &command);
 		tell_native(vcpu, r->path, strerror_r(errno, text, sizeof(text)));

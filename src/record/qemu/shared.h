@@ -40,6 +40,7 @@
 #define SHARED_MESSAGE_MAX  8192
 #define SHARED_THREAD_BYTES 8192
 #define SHARED_CLOCK_HOST   1u
+#define SHARED_NO_INHERIT   2u
 
 /* One thread's recording at an instant between two blocks. */
 struct shared_state {
@@ -129,7 +130,7 @@ struct shared_message {
 
 struct shared_header {
 	uint32_t magic;
-	uint32_t flags;	 /* SHARED_CLOCK_HOST */
+	uint32_t flags;	 /* SHARED_CLOCK_HOST, SHARED_NO_INHERIT */
 	uint32_t policy; /* enum ptah_capture_policy */
 	uint64_t buffer; /* bytes of a trace buffer */
 	struct ptah_trace_config trace;
@@ -143,9 +144,11 @@ struct shared_header {
 	 * What the recorder wants of all threads. Who is not parked looks when its
 	 * `live.m.limit` is reached, which the recorder sets to NULL for that.
 	 */
-	_Atomic bool stop;   /* to end their traces */
-	_Atomic bool hold;   /* to park until it is over */
-	_Atomic bool paused; /* not to trace */
+	_Atomic bool stop;     /* to end their traces */
+	_Atomic bool hold;     /* to park until it is over */
+	_Atomic bool paused;   /* not to trace */
+	_Atomic bool crowded;  /* more than SHARED_THREADS at a time, and it was told */
+	_Atomic bool left_out; /* SHARED_NO_INHERIT: somebody was, and it was told */
 	/* For programs that execve starts: the files of QEMU, of the plugin and of this memory. */
 	char qemu[SHARED_PATH], plugin[SHARED_PATH], memory[64];
 	/* Robust: a process that is killed in between has put no message. */

@@ -626,6 +626,13 @@ static void begin_process(const uint64_t *env)
 	plugin.program = path ? realpath(path(), NULL) : NULL;
 }
 
+/* Once for all of them. */
+static void tell_left_out(void)
+{
+	if (!atomic_exchange(&plugin.shared->left_out, true))
+		plugin_note("children and threads of the command were left out, as was asked");
+}
+
 static void begin_thread(unsigned vcpu)
 {
 	struct shared_message message = {.type = MESSAGE_THREAD};
@@ -636,9 +643,14 @@ static void begin_thread(unsigned vcpu)
 	threads[vcpu % VCPUS] = &untraced;
 	if (atomic_load(&h->stop))
 		return;
+	if (h->flags & SHARED_NO_INHERIT && syscall(SYS_gettid) != getpid()) {
+		tell_left_out();
+		return;
+	}
 	t = take_slot(&slot);
 	if (!t) {
-		plugin_note("more than 512 threads at a time: some were not recorded");
+		if (!atomic_exchange(&plugin.shared->crowded, true))
+			plugin_note("more than 512 threads at a time: some were not recorded");
 		return;
 	}
 	t->tid = (int32_t)syscall(SYS_gettid);
@@ -745,6 +757,13 @@ static bool has_own_number(void)
 	return n < 0 ? getpid() > 1 : atoi(text) == getpid();
 }
 
+/* The programs that follow run outside the emulator. */
+static void run_unrecorded(void)
+{
+	plugin.recorder_gone = true;
+	plugin_stop();
+}
+
 /* The threads are the parent's, and so are their slots. Ours begins with the next block. */
 static void in_child(void)
 {
@@ -757,10 +776,14 @@ static void in_child(void)
 	for (unsigned i = 0; i < VCPUS; i++)
 		if (threads[i])
 			threads[i] = NULL;
+	if (plugin.shared->flags & SHARED_NO_INHERIT) {
+		tell_left_out();
+		run_unrecorded();
+		return;
+	}
 	if (!has_own_number()) {
 		plugin_note("a child in a PID namespace of its own was not recorded");
-		plugin.recorder_gone = true;
-		plugin_stop();
+		run_unrecorded();
 		return;
 	}
 	plugin.birth = forking.time;
