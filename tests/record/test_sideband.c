@@ -439,34 +439,6 @@ static void bad_sizes(void **state)
 	refused(&config, PTAH_RECORD_BAD_OPTION, "2048");
 }
 
-static void no_descriptors(void **state)
-{
-	int32_t pid = getpid();
-	struct ptah_record_config config = {
-	    .size = sizeof(config),
-	    .output = "no.data",
-	    .target = PTAH_RECORD_PROCESSES,
-	    .ids = &pid,
-	    .id_count = 1,
-	};
-	struct rlimit old, few;
-	int fd = dup(0);
-
-	(void)state;
-	close(fd);
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
-	few = old;
-	few.rlim_cur = (rlim_t)fd + 1; /* one more may be opened */
-	if (lines_of("ls /sys/bus/event_source/devices/software/type") != 1 ||
-	    sysconf(_SC_NPROCESSORS_ONLN) < 2) {
-		print_message("SKIP: two processors are needed\n");
-		skip();
-	}
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-	refused(&config, PTAH_RECORD_NO_MEMORY, "ulimit -n");
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-}
-
 /* As a user without privileges, in a child. */
 static void as_nobody(void (*what)(void))
 {
@@ -510,6 +482,52 @@ static void expect(const struct ptah_record_config *config, enum ptah_record_pro
 		_exit(1);
 	}
 	ptah_recorder_free(r);
+}
+
+/* The soft limit of open files is raised while it is needed; the hard one is the end. */
+static void no_descriptors(void **state)
+{
+	int32_t pid = getpid();
+	struct ptah_record_config config = {
+	    .size = sizeof(config),
+	    .output = "no.data",
+	    .target = PTAH_RECORD_PROCESSES,
+	    .ids = &pid,
+	    .id_count = 1,
+	};
+	struct rlimit old, few;
+	struct ptah_recorder *r;
+	int fd = dup(0), status;
+
+	(void)state;
+	close(fd);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few = old;
+	few.rlim_cur = (rlim_t)fd + 1; /* one more may be opened */
+	if (lines_of("ls /sys/bus/event_source/devices/software/type") != 1 ||
+	    sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+		print_message("SKIP: two processors are needed\n");
+		skip();
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	status = recorder_new(&recorder_sideband, &config, &r, NULL, NULL);
+	if (status >= 0)
+		ptah_recorder_free(r);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &few), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(status, 0);
+	assert_int_equal(few.rlim_cur, fd + 1);
+
+	pid = fork();
+	if (!pid) {
+		few.rlim_max = few.rlim_cur;
+		pid = getpid();
+		setrlimit(RLIMIT_NOFILE, &few);
+		expect(&config, PTAH_RECORD_NO_MEMORY, "ulimit -n");
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 }
 
 static void record_init(void)
