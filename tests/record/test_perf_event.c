@@ -774,6 +774,7 @@ static void put_kernel(void)
 /* --kcore: a folder, as perf has it; what was there before is kept, or put back. */
 static void a_copy_of_the_kernel(void **state)
 {
+	static const struct ptah_record_sink nowhere = {NULL, NULL};
 	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
 	struct ptah_message why = {""};
 	struct perfdata_file *f;
@@ -783,9 +784,14 @@ static void a_copy_of_the_kernel(void **state)
 
 	(void)state;
 	put_kernel();
-	config.sink = NULL;
+	config.sink = &nowhere; /* a dry run makes no folder */
 	config.output = "k.data";
 	config.kcore = config.kernel = true;
+	assert_int_equal(open_recorder(&config, &r, NULL, &why), 0);
+	ptah_recorder_free(r);
+	assert_int_equal(access("k.data", F_OK), -1);
+	reset();
+	config.sink = NULL;
 	r = start(&config);
 	assert_int_equal(ptah_recorder_finish(r), 0);
 	ptah_recorder_free(r);

@@ -286,6 +286,15 @@ static void filters(void **state)
 	assert_int_equal(pmu_filters(&pmu, &c, &text, &why), PTAH_RECORD_BAD_OPTION);
 }
 
+static int refuse_piece(void *context, const struct ptah_record_piece *piece)
+{
+	(void)context;
+	(void)piece;
+	return PTAH_E_INVAL;
+}
+
+static const struct ptah_record_sink nowhere = {NULL, NULL}, callback = {refuse_piece, NULL};
+
 /* The recorder's check, on machines that lack one thing after another. */
 static void checks(void **state)
 {
@@ -319,10 +328,22 @@ static void checks(void **state)
 	c.long_tnt = false;
 	c.buffer_size = 3 << 20;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_BAD_OPTION);
+	c.buffer_size = 4096; /* a page alone is enough where it is overwritten only */
+	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_BAD_OPTION);
+	c.buffer = PTAH_RECORD_SNAPSHOT;
+	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_FINE);
+	c.buffer = PTAH_RECORD_DRAIN;
 	c.buffer_size = 0;
 	c.kcore = true;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_NOT_POSSIBLE);
 	assert_non_null(strstr(why.text, "kcore"));
+	c.sink = &nowhere; /* as a dry run has it: the rest is asked for */
+	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_NOT_POSSIBLE);
+	assert_non_null(strstr(why.text, "/proc/kcore"));
+	c.sink = &callback;
+	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_NOT_POSSIBLE);
+	assert_non_null(strstr(why.text, "callback"));
+	c.sink = NULL;
 	c.kcore = false;
 	c.mtc = true;
 	c.mtc_period = 1;

@@ -12,8 +12,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <poll.h>
 #include <pthread.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -397,6 +399,35 @@ static void refused(const struct ptah_record_config *config, enum ptah_record_pr
 	assert_int_equal(access("no.data", F_OK), -1);
 }
 
+/* A command that waits for its start ends when who was to start it is killed. */
+static void a_killed_recorder(void **state)
+{
+	char *command[] = {"sleep", "100", NULL};
+	const struct ptah_record_config config = {
+	    .size = sizeof(config), .output = "killed.data", .argv = command};
+	struct ptah_recorder *r;
+	struct pollfd alive;
+	int pipes[2], status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(pipes), 0);
+	pid = fork();
+	if (!pid) {
+		if (recorder_new(&recorder_sideband, &config, &r, NULL, NULL) < 0)
+			_exit(1);
+		kill(getpid(), SIGKILL);
+	}
+	close(pipes[1]); /* the command's is the last */
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	alive = (struct pollfd){.fd = pipes[0], .events = POLLIN};
+	assert_int_equal(poll(&alive, 1, 10000), 1);
+	assert_true(alive.revents & POLLHUP);
+	close(pipes[0]);
+	unlink("killed.data");
+}
+
 static void what_is_not_there(void **state)
 {
 	char *missing[] = {"/nonexistent/program", NULL}, *bad[] = {"./bad", NULL};
@@ -625,6 +656,7 @@ int main(void)
 	    cmocka_unit_test(this_thread),
 	    cmocka_unit_test(all_processors),
 	    cmocka_unit_test(a_sink),
+	    cmocka_unit_test(a_killed_recorder),
 	    cmocka_unit_test(what_is_not_there),
 	    cmocka_unit_test(bad_sizes),
 	    cmocka_unit_test(no_descriptors),
