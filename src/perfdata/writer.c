@@ -736,7 +736,7 @@ static void put_pmus(const struct perfdata_writer *w, struct perfdata_buffer *b)
 
 /*
  * Where the AUXTRACE records lie: a count, then offset and size of each. A processor's trace
- * comes later than the switches and maps in it are told, by as much as the buffer holds.
+ * is written later than the switches and maps in it, by as much as its buffer holds.
  * With this perf has all of it in hand before the first of them.
  */
 static void put_index(const struct perfdata_writer *w, struct perfdata_buffer *b)

@@ -1045,6 +1045,10 @@ static void play_again(struct play *p, bool per_thread)
 		assert_int_equal(
 		    number_from("perf script -i x.data --itrace=i0ns -F ip 2>/dev/null | wc -l"),
 		    p->instructions);
+		/* perf's words for the list of AUXTRACE records. */
+		assert_int_equal(number_from("perf script -i x.data --header-only 2>/dev/null | "
+					     "grep -c 'contains AUX area data'"),
+				 1);
 		assert_int_equal(
 		    number_from("perf script -i x.data --itrace=e 2>&1 | "
 				"grep 'trace error type' | grep -vc 'Lost trace data'"),
