@@ -103,7 +103,7 @@ static uint64_t control(const struct ptah_trace_config *trace,
 	return ctl;
 }
 
-int emulated_open_writer(struct ptah_recorder *r)
+int emulated_open_writer(struct ptah_recorder *r, bool moments)
 {
 	const struct ptah_trace_config trace = emulated_trace(&r->config);
 	struct ptah_record_metadata *m = &r->metadata;
@@ -120,7 +120,7 @@ int emulated_open_writer(struct ptah_recorder *r)
 	    .mtc_period = trace.mtc_period,
 	    .cyc_threshold = trace.cyc_threshold,
 	    .psb_period = trace.psb_period,
-	    .snapshot = r->config.buffer == PTAH_RECORD_SNAPSHOT,
+	    .snapshot = moments,
 	    .filter = filter,
 	};
 	int status = PTAH_E_NOMEM;

@@ -21,7 +21,10 @@ uint64_t emulated_filter_size(const struct ptah_record_filter *filter);
 enum ptah_record_problem emulated_check(const struct ptah_record_config *config,
 					struct ptah_message *why);
 
-/* Opens the writer for what emulated_trace() gives, and fills r->metadata. */
-int emulated_open_writer(struct ptah_recorder *r);
+/*
+ * Opens the writer for what emulated_trace() gives, and fills r->metadata. moments:
+ * pieces of trace may overlap, as a driver's snapshots do.
+ */
+int emulated_open_writer(struct ptah_recorder *r, bool moments);
 
 #endif

@@ -12,7 +12,6 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +19,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -383,7 +381,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 		r->setup.trace = emulated_trace(&recorder->config);
 		r->setup.buffer = recorder->config.buffer_size ? recorder->config.buffer_size
 							       : EMULATED_DEFAULT_BUFFER;
-		status = emulated_open_writer(recorder);
+		status = emulated_open_writer(recorder, false);
 	}
 	return status;
 }

@@ -23,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -840,7 +839,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 	r->name = base_name(r->command.argv[0]);
 	status = create_shared(r, config);
 	if (status >= 0)
-		status = emulated_open_writer(recorder);
+		status = emulated_open_writer(recorder, r->policy == PTAH_RECORD_SNAPSHOT);
 	r->writer = recorder->writer;
 	return status;
 }
