@@ -433,17 +433,9 @@ static int follow(struct run *run)
 	return status < 0 ? status : ptah_recorder_finish(run->r);
 }
 
-/* For --dry-run, which must not touch the output. */
-static int drop_piece(void *context, const struct ptah_record_piece *piece)
-{
-	(void)context;
-	(void)piece;
-	return 0;
-}
-
 int recording_run(const struct ptah_record_config *config, const struct recording_options *options)
 {
-	static const struct ptah_record_sink nowhere = {.take = drop_piece};
+	static const struct ptah_record_sink nowhere = {.take = NULL};
 	struct run run = {.config = config, .options = options, .status.wait_status = -1};
 	struct ptah_record_config dry = *config;
 	struct ptah_message why = {""};

@@ -111,7 +111,8 @@ struct ptah_record_piece {
 
 struct ptah_record_sink {
 	/* By the thread that polls; the bytes are there until it returns. Negative: an error,
-	 * with which the recording ends. */
+	 * with which the recording ends. NULL: everything is dropped. That is for who asks
+	 * whether it can be done, with all that a file allows (kcore). */
 	int (*take)(void *context, const struct ptah_record_piece *piece);
 	void *context;
 };
@@ -151,6 +152,8 @@ struct ptah_record_config {
 	bool kcore;		/* hardware: a copy of the kernel's code, as perf --kcore */
 	bool start_paused;	/* until ptah_recorder_resume() */
 	bool no_tsc, no_branch; /* hardware: without these packets */
+	bool no_mtc; /* hardware: without MTC, which comes every 8 crystal ticks (or as near to it
+		      * as the processor knows) where mtc does not say otherwise */
 	bool ptw, fup_on_ptw, pwr_evt, event_trace,
 	    no_tnt;		/* hardware: with these, or without TNT */
 	uint64_t pmu_config;	/* hardware: further bits of perf_event_attr.config */
@@ -177,7 +180,9 @@ struct ptah_record_status {
 	uint64_t trace_bytes;
 	uint64_t sideband_bytes; /* of records around it */
 	uint64_t instructions;	 /* of threads that have ended; 0 where nobody counts them */
-	uint32_t threads;	 /* streams that were begun */
+	/* Threads that were traced, as far as they are known: those there were and those that
+	 * began. Of whole processors: the processors with trace. */
+	uint32_t threads;
 	uint32_t processes;
 	uint32_t snapshots;
 	uint32_t notes; /* remarks stored in the file (programs that cannot be followed, ...) */

@@ -68,6 +68,8 @@ struct perfdata_writer {
 	uint64_t data_offset; /* behind the header, the ids and the attributes */
 	uint32_t pmu_type;
 	char *pmus, *cpuid;
+	bool indexed; /* the header is to list the AUXTRACE records */
+	struct perfdata_buffer index;
 	int (*take)(void *context, const struct perfdata_piece *piece);
 	void *context;
 };
@@ -333,6 +335,10 @@ int perfdata_write_aux(struct perfdata_writer *w, const struct perfdata_aux *aux
 		return w->status;
 	if (w->take)
 		return hand_over(w, &piece);
+	if (w->indexed) {
+		perfdata_put64(&w->index, w->data_offset + w->size);
+		perfdata_put64(&w->index, PERFDATA_AUXTRACE_HEADER);
+	}
 	begin(w, PERFDATA_AUXTRACE, 0, PERFDATA_AUXTRACE_HEADER);
 	perfdata_put64(&w->pending, aux->size + padding);
 	perfdata_put64(&w->pending, aux->offset);
@@ -519,6 +525,7 @@ static bool copy_events(struct perfdata_writer *w, const struct perfdata_writer_
 
 	build_attr(attr, config);
 	w->pmu_type = driver ? driver->pmu_type : PMU_TYPE;
+	w->indexed = driver && driver->pmu_type;
 	w->events = calloc(n, sizeof(*w->events));
 	for (size_t i = 0; w->events && i < n; i++) {
 		w->event_count++;
@@ -727,6 +734,25 @@ static void put_pmus(const struct perfdata_writer *w, struct perfdata_buffer *b)
 	}
 }
 
+/*
+ * Where the AUXTRACE records lie: a count, then offset and size of each. A processor's trace
+ * is written later than the switches and maps in it, by as much as its buffer holds.
+ * With this perf has all of it in hand before the first of them.
+ */
+static void put_index(const struct perfdata_writer *w, struct perfdata_buffer *b)
+{
+	perfdata_put64(b, w->index.size / 16);
+	perfdata_put(b, w->index.bytes, w->index.size);
+	b->failed = b->failed || w->index.failed;
+}
+
+static bool has_feature(const struct perfdata_writer *w, unsigned feature)
+{
+	return feature == PERFDATA_FEATURE_CPUID      ? w->cpuid != NULL
+	       : feature == PERFDATA_FEATURE_AUXTRACE ? w->indexed
+						      : true;
+}
+
 static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer *b,
 			unsigned feature, const struct utsname *system)
 {
@@ -761,6 +787,9 @@ static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer 
 	case PERFDATA_FEATURE_PMU_MAPPINGS:
 		put_pmus(w, b);
 		break;
+	case PERFDATA_FEATURE_AUXTRACE:
+		put_index(w, b);
+		break;
 	case PERFDATA_FEATURE_CPUID:
 		perfdata_put_header_string(b, w->cpuid);
 		break;
@@ -776,20 +805,22 @@ static int write_features(struct perfdata_writer *w)
 	    PERFDATA_FEATURE_BUILD_ID,	   PERFDATA_FEATURE_HOSTNAME, PERFDATA_FEATURE_OSRELEASE,
 	    PERFDATA_FEATURE_VERSION,	   PERFDATA_FEATURE_ARCH,     PERFDATA_FEATURE_NRCPUS,
 	    PERFDATA_FEATURE_CPUID,	   PERFDATA_FEATURE_CMDLINE,  PERFDATA_FEATURE_EVENT_DESC,
-	    PERFDATA_FEATURE_PMU_MAPPINGS,
+	    PERFDATA_FEATURE_PMU_MAPPINGS, PERFDATA_FEATURE_AUXTRACE,
 	};
-	const size_t count = ARRAY_SIZE(features) - (w->cpuid ? 0 : 1);
 	struct perfdata_buffer table = {0}, sections = {0};
 	uint64_t at = w->data_offset + w->size;
 	uint8_t bits[8 * PERFDATA_FEATURE_WORDS] = {0};
 	struct utsname system = {0};
+	size_t count = 0;
 	bool ok;
 
 	uname(&system);
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
+		count += has_feature(w, features[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++) {
 		size_t start = sections.size;
 
-		if (features[i] == PERFDATA_FEATURE_CPUID && !w->cpuid)
+		if (!has_feature(w, features[i]))
 			continue;
 		put_feature(w, &sections, features[i], &system);
 		perfdata_put64(&table, at + count * PERFDATA_SECTION_SIZE + start);
@@ -821,6 +852,7 @@ static void writer_free(struct perfdata_writer *w)
 	if (w->fd >= 0)
 		close(w->fd);
 	perfdata_buffer_free(&w->pending);
+	perfdata_buffer_free(&w->index);
 	free(w->streams);
 	for (size_t i = 0; i < w->event_count; i++) {
 		free(w->events[i].name);

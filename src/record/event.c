@@ -73,6 +73,7 @@ static void set(struct ptah_record_config *config, enum term term, uint64_t valu
 		break;
 	case TERM_MTC:
 		config->mtc = value;
+		config->no_mtc = !value;
 		break;
 	case TERM_MTC_PERIOD:
 		config->mtc_period = (uint8_t)value;

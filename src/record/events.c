@@ -15,11 +15,48 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static int open_event(const struct perf_event_attr *attr, int32_t tid, int32_t cpu)
+/*
+ * Two events for each thread on each processor are soon more files than the usual soft limit
+ * of 1024. False: the hard one does not let us have more.
+ */
+static bool raise_file_limit(struct events *e)
 {
-	struct perf_event_attr copy = *attr; /* the kernel writes its size into it */
+	const int error = errno;
+	struct rlimit limit;
+	uint64_t before;
 
-	return (int)syscall(SYS_perf_event_open, &copy, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	if (e->files || getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= limit.rlim_max)
+		return false;
+	before = limit.rlim_cur;
+	limit.rlim_cur = limit.rlim_max;
+	if (!setrlimit(RLIMIT_NOFILE, &limit))
+		e->files = before;
+	errno = error;
+	return e->files != 0;
+}
+
+static void restore_file_limit(struct events *e)
+{
+	struct rlimit limit;
+
+	if (!e->files || getrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	limit.rlim_cur = e->files;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	e->files = 0;
+}
+
+static int open_event(struct events *e, const struct perf_event_attr *attr, int32_t tid,
+		      int32_t cpu)
+{
+	int fd;
+
+	do {
+		struct perf_event_attr copy = *attr; /* the kernel writes its size into it */
+
+		fd = (int)syscall(SYS_perf_event_open, &copy, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+	} while (fd < 0 && errno == EMFILE && raise_file_limit(e));
+	return fd;
 }
 
 /* "thread 12 on processor 3" */
@@ -158,7 +195,7 @@ static int open_sideband(struct events *e, int32_t tid, int32_t cpu)
 {
 	int fd;
 
-	while ((fd = open_event(&e->sideband_attr, tid, cpu)) < 0 &&
+	while ((fd = open_event(e, &e->sideband_attr, tid, cpu)) < 0 &&
 	       (errno == EINVAL || errno == E2BIG)) {
 		const char *less = e->sideband_count ? NULL : pmu_sideband_less(&e->sideband_attr);
 
@@ -185,7 +222,7 @@ static enum ptah_record_problem open_pair(struct events *e, int32_t tid, int32_t
 	int fd;
 
 	if (e->has_trace) {
-		fd = open_event(&e->trace_attr, tid, cpu);
+		fd = open_event(e, &e->trace_attr, tid, cpu);
 		if (fd < 0)
 			return events_refused(errno, &e->trace_attr, tid, cpu, why);
 		ok = keep_event(&e->traces[e->trace_count++], fd, tid, cpu, e->ring_count);
@@ -289,6 +326,7 @@ void events_close(struct events *e)
 		close(e->traces[i].fd);
 	for (size_t i = 0; i < e->sideband_count; i++)
 		close(e->sidebands[i].fd);
+	restore_file_limit(e);
 	free(e->traces);
 	free(e->sidebands);
 	free(e->rings);

@@ -36,6 +36,7 @@ struct events {
 	size_t ring_count;
 	const char *less[8]; /* what this kernel cannot tell */
 	size_t less_count;
+	uint64_t files; /* the soft limit of open files that was raised; 0: it was not */
 };
 
 /* What is to be recorded: threads, on processors. */
@@ -55,7 +56,9 @@ struct event_sizes {
 
 /*
  * Opens and maps everything; nothing runs yet. On failure what is open stays to
- * be closed, and *why says what the system refused.
+ * be closed, and *why says what the system refused. Where this process may have
+ * more open files than it has asked for, and needs them, its soft limit is raised
+ * until the events are closed.
  */
 enum ptah_record_problem events_open(struct events *e, const struct event_targets *targets,
 				     const struct event_sizes *sizes, const char *filters,

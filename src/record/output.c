@@ -27,6 +27,11 @@ static const struct ptah_model_processor processor = {
     .tsc_d = OUTPUT_TSC_D,
 };
 
+const struct ptah_model_processor *output_processor(void)
+{
+	return &processor;
+}
+
 /* The port */
 
 static struct ptah_model *model_of(void *port)

@@ -42,6 +42,9 @@ struct output {
 	bool buffer_taken;
 };
 
+/* What processor it is. */
+const struct ptah_model_processor *output_processor(void);
+
 /* The processor is in the kernel, and traces. False: out of memory, or it refused. */
 bool output_begin(struct output *o);
 /* The same, but the capture waits for ptah_capture_resume(). */

@@ -74,13 +74,18 @@ static bool is_power_of_pages(uint64_t size)
 static enum ptah_record_problem check_sizes(const struct ptah_record_config *config,
 					    struct ptah_message *why)
 {
+	/* Output stops at the end of a ToPA region alone, a page at least: one is written to
+	 * while the other is taken. */
+	const unsigned least = config->buffer == PTAH_RECORD_SNAPSHOT ? 4096 : 8192;
+
 	if (config->buffer_size &&
-	    (!is_power_of_pages(config->buffer_size) || config->buffer_size > UINT64_C(1) << 31))
+	    (!is_power_of_pages(config->buffer_size) || config->buffer_size < least ||
+	     config->buffer_size > UINT64_C(1) << 31))
 		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
 				       "trace buffer of %" PRIu64
 				       " bytes: it must be a power of two "
-				       "from 4096 to 2147483648",
-				       config->buffer_size);
+				       "from %u to 2147483648",
+				       config->buffer_size, least);
 	if (config->sideband_size && (!is_power_of_pages(config->sideband_size) ||
 				      config->sideband_size > UINT64_C(1) << 31))
 		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
@@ -143,7 +148,7 @@ static enum ptah_record_problem check_wishes(const char *root,
 	if (!problem && config->long_tnt)
 		problem = recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
 					  "a processor chooses between TNT-8 and TNT-64 by itself");
-	if (!problem && config->kcore && config->sink)
+	if (!problem && config->kcore && config->sink && config->sink->take)
 		problem =
 		    recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
 				    "a copy of the kernel's code needs a folder to go to, not a "
@@ -221,8 +226,10 @@ static int fork_command(struct hardware *h)
 				     "%s cannot be started: too many open files (ulimit -n)",
 				     h->r->config.argv[0]);
 	c->pid = fork();
-	if (c->pid == 0)
+	if (c->pid == 0) {
+		close(sockets[0]); /* so that it sees when we are killed, and does not wait on */
 		run_command(h->r->config.argv, sockets[1]);
+	}
 	close(sockets[1]);
 	c->socket = sockets[0];
 	if (c->pid < 0) {
@@ -275,12 +282,22 @@ static void close_command(struct waiting *c, bool started)
 
 /* Targets */
 
+/* Whether the id has been named before: two events of the driver on one thing are refused. */
+static bool is_repeated(const struct ptah_record_config *config, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (config->ids[k] == config->ids[i])
+			return true;
+	return false;
+}
+
 static bool copy_ids(const struct ptah_record_config *config, int32_t **ids, size_t *n)
 {
+	*n = 0;
 	*ids = calloc(config->id_count ? config->id_count : 1, sizeof(**ids));
-	if (*ids && config->id_count)
-		memcpy(*ids, config->ids, config->id_count * sizeof(**ids));
-	*n = *ids ? config->id_count : 0;
+	for (size_t i = 0; *ids && i < config->id_count; i++)
+		if (!is_repeated(config, i))
+			(*ids)[(*n)++] = config->ids[i];
 	return *ids != NULL;
 }
 
@@ -291,8 +308,11 @@ static int find_threads(struct hardware *h)
 
 	for (size_t i = 0; i < config->id_count; i++) {
 		int32_t *some, *all;
-		size_t n = proc_threads("", config->ids[i], &some);
+		size_t n;
 
+		if (is_repeated(config, i))
+			continue;
+		n = proc_threads("", config->ids[i], &some);
 		if (!n) {
 			free(some);
 			return recorder_fail(h->r, PTAH_RECORD_NO_TARGET, PTAH_E_MISSING,
@@ -412,6 +432,9 @@ static enum ptah_record_problem try_events(struct hardware *h, uint64_t word,
 	h->events.less_count = 0;
 	pmu_trace_attr(&h->pmu, config, &h->events.layout, word, sizes->aux, &h->events.trace_attr);
 	pmu_sideband_attr(config, &h->events.layout, sizes->data, &h->events.sideband_attr);
+	/* The ring has its watermark of the event that makes it (perf_mmap()). */
+	h->events.trace_attr.watermark = 1;
+	h->events.trace_attr.wakeup_watermark = h->events.sideband_attr.wakeup_watermark;
 	return events_open(&h->events, &targets, sizes, h->filters, why);
 }
 
@@ -639,7 +662,7 @@ static int open_with(struct ptah_recorder *r, bool has_trace)
 	status = find_targets(h);
 	if (status >= 0)
 		status = open_events(h, &small);
-	if (status >= 0 && r->config.kcore)
+	if (status >= 0 && r->config.kcore && !r->config.sink)
 		status = make_folder(h);
 	if (status < 0)
 		return status;
@@ -836,8 +859,11 @@ static void tell_targets(struct hardware *h, const struct proc_teller *teller)
 	for (size_t i = 0; i < n && h->r->error >= 0; i++) {
 		int32_t tid = whole ? config->ids[i] : h->tids[i];
 		int32_t pid = whole ? tid : proc_process_of("", tid);
-		int status = pid ? proc_tell(teller, pid, whole ? 0 : tid) : PTAH_E_MISSING;
+		int status;
 
+		if (whole && is_repeated(config, i))
+			continue;
+		status = pid ? proc_tell(teller, pid, whole ? 0 : tid) : PTAH_E_MISSING;
 		h->r->status.processes += whole || !was_told(h, i, pid);
 		if (status == PTAH_E_SYSTEM)
 			recorder_note(h->r,

@@ -18,6 +18,7 @@
 #define PMU	DEVICES "/intel_pt"
 
 #define DEFAULT_PSB_PERIOD 3 /* 16 KiB, as perf's default */
+#define DEFAULT_MTC_PERIOD 3 /* every 8 crystal ticks, likewise */
 
 /* Files */
 
@@ -228,17 +229,39 @@ static enum ptah_record_problem take_value(const struct pmu *pmu, const char *te
 			       term, value, values[0] ? values : "none");
 }
 
-/* The valid period nearest to the default; of two the smaller. */
-static unsigned choose_psb_period(const struct pmu *pmu)
+/* The valid period nearest to the one that is liked; of two the smaller. */
+static unsigned choose_period(uint64_t valid, unsigned liked)
 {
 	for (unsigned away = 0; away < 16; away++) {
-		if (away <= DEFAULT_PSB_PERIOD &&
-		    pmu->psb_periods >> (DEFAULT_PSB_PERIOD - away) & 1)
-			return DEFAULT_PSB_PERIOD - away;
-		if (pmu->psb_periods >> (DEFAULT_PSB_PERIOD + away) & 1)
-			return DEFAULT_PSB_PERIOD + away;
+		if (away <= liked && valid >> (liked - away) & 1)
+			return liked - away;
+		if (valid >> (liked + away) & 1)
+			return liked + away;
 	}
 	return 0;
+}
+
+/*
+ * MTC packets are there unless they are declined, as with perf. TSC packets alone come with
+ * PSBs: too seldom to put the switches and new maps of a busy thread where they belong.
+ */
+static bool adds_mtc(const struct pmu *pmu, const struct ptah_record_config *config)
+{
+	return !config->mtc && !config->no_mtc && !config->no_tsc && pmu->mtc && pmu->mtc_periods &&
+	       pmu_bits(pmu, "mtc") && pmu_bits(pmu, "mtc_period");
+}
+
+static enum ptah_record_problem take_mtc_period(const struct pmu *pmu,
+						const struct ptah_record_config *config,
+						uint64_t *word, struct ptah_message *why)
+{
+	uint64_t value = config->mtc_period;
+
+	if (!config->mtc && !adds_mtc(pmu, config))
+		return PTAH_RECORD_FINE;
+	if (!config->mtc && !value)
+		value = choose_period(pmu->mtc_periods, DEFAULT_MTC_PERIOD);
+	return take_value(pmu, "mtc_period", value, pmu->mtc_periods, word, why);
 }
 
 static enum ptah_record_problem take_psb_period(const struct pmu *pmu,
@@ -248,8 +271,9 @@ static enum ptah_record_problem take_psb_period(const struct pmu *pmu,
 	unsigned value;
 
 	if (!config->psb_period) {
-		*word |=
-		    pmu->psb_cyc ? place(pmu_bits(pmu, "psb_period"), choose_psb_period(pmu)) : 0;
+		*word |= pmu->psb_cyc ? place(pmu_bits(pmu, "psb_period"),
+					      choose_period(pmu->psb_periods, DEFAULT_PSB_PERIOD))
+				      : 0;
 		return PTAH_RECORD_FINE;
 	}
 	value = (unsigned)highest_bit(config->psb_period) - 11;
@@ -273,7 +297,7 @@ enum ptah_record_problem pmu_config(const struct pmu *pmu, const struct ptah_rec
 	    {"branch", !config->no_branch && pmu_bits(pmu, "branch"), true},
 	    {"tsc", !config->no_tsc, true},
 	    {"noretcomp", config->no_retcomp, true},
-	    {"mtc", config->mtc, pmu->mtc},
+	    {"mtc", config->mtc || adds_mtc(pmu, config), pmu->mtc},
 	    {"cyc", config->cyc, pmu->psb_cyc},
 	    {"ptw", config->ptw, pmu->ptwrite},
 	    {"fup_on_ptw", config->fup_on_ptw, pmu->ptwrite},
@@ -293,9 +317,8 @@ enum ptah_record_problem pmu_config(const struct pmu *pmu, const struct ptah_rec
 	if (!problem && config->no_branch && !pmu_bits(pmu, "branch"))
 		problem = recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
 					  "branch=0: this kernel's intel_pt has no such term");
-	if (!problem && config->mtc)
-		problem =
-		    take_value(pmu, "mtc_period", config->mtc_period, pmu->mtc_periods, word, why);
+	if (!problem)
+		problem = take_mtc_period(pmu, config, word, why);
 	if (!problem && config->cyc)
 		problem = take_value(pmu, "cyc_thresh", config->cyc_threshold,
 				     pmu->cycle_thresholds | 1, word, why);

@@ -6,12 +6,12 @@
 #include "base/compiler.h"
 #include "perfdata/message.h"
 #include "record/command.h"
+#include "record/emulated.h"
 #include "record/ptrace/tracer.h"
 
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,15 +19,10 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#define DEFAULT_PERIOD 4096
-#define DEFAULT_BUFFER (4u << 20)
-#define MIN_BUFFER     (64u << 10)
-#define MAX_BUFFER     (64u << 20)
 #define FLUSH_INTERVAL 1 /* seconds */
 
 struct recording {
@@ -175,7 +170,7 @@ static void take_message(struct recording *r)
 {
 	struct tracer_message m;
 
-	if (!receive(r, &m, sizeof(m)) || m.size > MAX_BUFFER || !make_room(r, m.size) ||
+	if (!receive(r, &m, sizeof(m)) || m.size > EMULATED_MAX_BUFFER || !make_room(r, m.size) ||
 	    !receive(r, r->payload, m.size)) {
 		r->ended = r->answered = true;
 		recorder_fail(r->r, PTAH_RECORD_BROKEN, PTAH_E_SYSTEM,
@@ -374,87 +369,20 @@ static int stop(struct ptah_recorder *recorder)
 
 /* Opening and closing */
 
-/* User code alone, with the packets that were asked for. */
-static struct ptah_trace_config trace_config(const struct ptah_record_config *config)
-{
-	uint32_t period = config->psb_period ? config->psb_period : DEFAULT_PERIOD;
-
-	return (struct ptah_trace_config){
-	    .size = sizeof(struct ptah_trace_config),
-	    .user = true,
-	    .branch = true,
-	    .tsc = true,
-	    .mtc = config->mtc,
-	    .cyc = config->cyc,
-	    .mtc_period = config->mtc ? config->mtc_period : 0,
-	    .cyc_threshold = config->cyc ? config->cyc_threshold : 0,
-	    .psb_period = (uint8_t)(highest_bit(period) - 11),
-	    .no_retcomp = config->no_retcomp,
-	};
-}
-
-/* Bytes of a file, or of memory, that a filter covers. */
-static uint64_t filter_size(const struct ptah_record_filter *filter)
-{
-	struct stat st;
-
-	if (filter->path && filter->size == UINT64_MAX && !stat(filter->path, &st) &&
-	    (uint64_t)st.st_size > filter->start)
-		return (uint64_t)st.st_size - filter->start;
-	return filter->size;
-}
-
-/* As perf writes filters into its files. The caller's to free; NULL: none, or out of memory. */
-static char *filter_text(const struct ptah_record_config *config)
-{
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = config->filter_count ? open_memstream(&text, &n) : NULL;
-
-	for (size_t i = 0; f && i < config->filter_count; i++) {
-		const struct ptah_record_filter *filter = &config->filters[i];
-
-		fprintf(f, "%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s", i ? "," : "",
-			filter->action == PTAH_RECORD_STOP ? "stop" : "filter", filter->start,
-			filter_size(filter), filter->path ? "@" : "",
-			filter->path ? filter->path : "");
-	}
-	if (f)
-		fclose(f);
-	return text;
-}
-
 static int open_recorder(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self = calloc(1, sizeof(*r));
-	const struct ptah_trace_config trace = trace_config(&recorder->config);
-	char *filter = filter_text(&recorder->config);
-	struct perfdata_writer_config writer = {
-	    .clock = {.mult = 1},
-	    .retcomp = !trace.no_retcomp,
-	    .tsc = true,
-	    .tsc_n = OUTPUT_TSC_N,
-	    .tsc_d = OUTPUT_TSC_D,
-	    .max_nonturbo_ratio = OUTPUT_RATIO,
-	    .mtc = trace.mtc,
-	    .cyc = trace.cyc,
-	    .mtc_period = trace.mtc_period,
-	    .cyc_threshold = trace.cyc_threshold,
-	    .psb_period = trace.psb_period,
-	    .filter = filter,
-	};
 	int status = PTAH_E_NOMEM;
 
 	if (r) {
 		r->r = recorder;
 		r->socket = -1;
 		r->setup.config = &recorder->config;
-		r->setup.trace = trace;
-		r->setup.buffer =
-		    recorder->config.buffer_size ? recorder->config.buffer_size : DEFAULT_BUFFER;
-		status = recorder_open_writer(recorder, &writer);
+		r->setup.trace = emulated_trace(&recorder->config);
+		r->setup.buffer = recorder->config.buffer_size ? recorder->config.buffer_size
+							       : EMULATED_DEFAULT_BUFFER;
+		status = emulated_open_writer(recorder, false);
 	}
-	free(filter);
 	return status;
 }
 
@@ -486,25 +414,7 @@ static enum ptah_record_problem check_wishes(const struct ptah_record_config *co
 				       "trace: both would wait for each other");
 	if (config->kernel || config->kcore)
 		return recorder_refuse(why, no, "the kernel cannot be single-stepped");
-	if (config->no_tsc)
-		return recorder_refuse(why, no,
-				       "TSC packets cannot be left out: they tell when code was "
-				       "mapped");
-	if (config->no_branch)
-		return recorder_refuse(why, no, "without branch packets nothing could be decoded");
-	if (config->ptw || config->fup_on_ptw || config->pwr_evt || config->event_trace ||
-	    config->no_tnt || config->pmu_config)
-		return recorder_refuse(why, no,
-				       "the recorder ptrace has no such packets (ptw, fup_on_ptw, "
-				       "pwr_evt, event, notnt)");
-	if (config->buffer_size &&
-	    (config->buffer_size < MIN_BUFFER || config->buffer_size > MAX_BUFFER ||
-	     config->buffer_size % MIN_BUFFER))
-		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
-				       "buffer of %" PRIu64 " bytes: it must be a multiple of "
-				       "64 KiB, up to 64 MiB",
-				       config->buffer_size);
-	return PTAH_RECORD_FINE;
+	return emulated_check(config, why);
 }
 
 static bool is_64_bit(int32_t pid)

@@ -9,6 +9,7 @@
 #include "base/path_hash.h"
 #include "perfdata/message.h"
 #include "record/command.h"
+#include "record/emulated.h"
 #include "record/launch.h"
 #include "record/processes.h"
 #include "record/qemu/shared.h"
@@ -22,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,10 +31,6 @@
 #define PTAH_PLUGIN_INSTALL_DIR "/usr/local/lib/ptah"
 #endif
 
-#define DEFAULT_PERIOD 4096
-#define DEFAULT_BUFFER (4u << 20)
-#define MIN_BUFFER     (64u << 10)
-#define MAX_BUFFER     (64u << 20)
 #define POLL_MS	       2
 #define FLUSH_INTERVAL 1   /* seconds */
 #define CLAIM_POLLS    100 /* of threads that do not answer */
@@ -537,37 +533,13 @@ static char *find_plugin(void)
 	return path;
 }
 
-/* User code alone, with the packets that were asked for. */
-static struct ptah_trace_config trace_config(const struct ptah_record_config *config)
-{
-	uint32_t period = config->psb_period ? config->psb_period : DEFAULT_PERIOD;
-
-	return (struct ptah_trace_config){
-	    .size = sizeof(struct ptah_trace_config),
-	    .user = true,
-	    .branch = true,
-	    .tsc = true,
-	    .mtc = config->mtc,
-	    .cyc = config->cyc,
-	    .mtc_period = config->mtc ? config->mtc_period : 0,
-	    .cyc_threshold = config->cyc ? config->cyc_threshold : 0,
-	    .psb_period = (uint8_t)(highest_bit(period) - 11),
-	    .no_retcomp = config->no_retcomp,
-	};
-}
-
 static void put_filter(struct shared_filter *to, const struct ptah_record_filter *filter)
 {
-	struct stat st;
-
 	to->mode = filter->action == PTAH_RECORD_STOP ? PTAH_RTIT_ADDR_STOP : PTAH_RTIT_ADDR_FILTER;
 	if (filter->path)
 		snprintf(to->path, sizeof(to->path), "%s", filter->path);
 	to->start = filter->start;
-	to->size = filter->size;
-	if (filter->path && filter->size == UINT64_MAX && !stat(filter->path, &st) &&
-	    (uint64_t)st.st_size > filter->start)
-		to->size = (uint64_t)st.st_size - filter->start;
+	to->size = emulated_filter_size(filter);
 }
 
 static int init_message_lock(struct shared_header *h)
@@ -623,7 +595,7 @@ static int create_shared(struct recording *r, const struct ptah_record_config *c
 									   : PTAH_POLICY_DRAIN;
 	r->shared->buffer = r->buffer;
 	r->shared->long_tnt = config->long_tnt;
-	r->shared->trace = trace_config(config);
+	r->shared->trace = emulated_trace(config);
 	r->shared->filter_count = (uint32_t)config->filter_count;
 	for (size_t i = 0; i < config->filter_count; i++)
 		put_filter(&r->shared->filters[i], &config->filters[i]);
@@ -845,49 +817,6 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* As perf writes filters into its files. The caller's to free; NULL: none, or out of memory. */
-static char *filter_text(const struct shared_header *h)
-{
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = h->filter_count ? open_memstream(&text, &n) : NULL;
-
-	for (uint32_t i = 0; f && i < h->filter_count; i++)
-		fprintf(f, "%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s", i ? "," : "",
-			h->filters[i].mode == PTAH_RTIT_ADDR_STOP ? "stop" : "filter",
-			h->filters[i].start, h->filters[i].size, *h->filters[i].path ? "@" : "",
-			h->filters[i].path);
-	if (f)
-		fclose(f);
-	return text;
-}
-
-static int open_writer(struct recording *r)
-{
-	const struct ptah_trace_config *trace = &r->shared->trace;
-	char *filter = filter_text(r->shared);
-	struct perfdata_writer_config writer = {
-	    .clock = {.mult = 1},
-	    .retcomp = !trace->no_retcomp,
-	    .tsc = true,
-	    .tsc_n = SHARED_TSC_N,
-	    .tsc_d = SHARED_TSC_D,
-	    .max_nonturbo_ratio = SHARED_RATIO,
-	    .mtc = trace->mtc,
-	    .cyc = trace->cyc,
-	    .mtc_period = trace->mtc_period,
-	    .cyc_threshold = trace->cyc_threshold,
-	    .psb_period = trace->psb_period,
-	    .snapshot = r->policy == PTAH_RECORD_SNAPSHOT,
-	    .filter = filter,
-	};
-	int status = recorder_open_writer(r->r, &writer);
-
-	free(filter);
-	r->writer = r->r->writer;
-	return status;
-}
-
 static int open_recorder(struct ptah_recorder *recorder)
 {
 	const struct ptah_record_config *config = &recorder->config;
@@ -900,7 +829,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 	r->r = recorder;
 	r->memory = -1;
 	r->policy = config->buffer;
-	r->buffer = config->buffer_size ? config->buffer_size : DEFAULT_BUFFER;
+	r->buffer = config->buffer_size ? config->buffer_size : EMULATED_DEFAULT_BUFFER;
 	r->joined = malloc(r->buffer + SHARED_STAGING + 2 * GENERATOR_BURST);
 	r->qemu = command_find(config->qemu ? config->qemu : "qemu-x86_64");
 	r->plugin = config->plugin ? strdup(config->plugin) : find_plugin();
@@ -911,7 +840,10 @@ static int open_recorder(struct ptah_recorder *recorder)
 		return recorder_fail(recorder, PTAH_RECORD_NO_TARGET, status, "%s", why.text);
 	r->name = base_name(r->command.argv[0]);
 	status = create_shared(r, config);
-	return status < 0 ? status : open_writer(r);
+	if (status >= 0)
+		status = emulated_open_writer(recorder, r->policy == PTAH_RECORD_SNAPSHOT);
+	r->writer = recorder->writer;
+	return status;
 }
 
 static void close_recorder(struct ptah_recorder *recorder)
@@ -944,18 +876,7 @@ static enum ptah_record_problem check_wishes(const struct ptah_record_config *co
 		return recorder_refuse(why, no,
 				       "the kernel cannot be traced: the program runs under user "
 				       "mode emulation");
-	if (config->no_tsc)
-		return recorder_refuse(why, no,
-				       "TSC packets cannot be left out: they tell when code was "
-				       "mapped");
-	if (config->no_branch)
-		return recorder_refuse(why, no, "without branch packets nothing could be decoded");
-	if (config->ptw || config->fup_on_ptw || config->pwr_evt || config->event_trace ||
-	    config->no_tnt || config->pmu_config)
-		return recorder_refuse(why, no,
-				       "the recorder qemu has no such packets (ptw, fup_on_ptw, "
-				       "pwr_evt, event, notnt)");
-	return PTAH_RECORD_FINE;
+	return emulated_check(config, why);
 }
 
 static enum ptah_record_problem check(const struct ptah_record_config *config,
@@ -968,13 +889,6 @@ static enum ptah_record_problem check(const struct ptah_record_config *config,
 
 	if (problem)
 		return problem;
-	if (config->buffer_size &&
-	    (config->buffer_size < MIN_BUFFER || config->buffer_size > MAX_BUFFER ||
-	     config->buffer_size % MIN_BUFFER))
-		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
-				       "buffer of %" PRIu64 " bytes: it must be a multiple of "
-				       "64 KiB, up to 64 MiB",
-				       config->buffer_size);
 	for (size_t i = 0; i < config->filter_count; i++)
 		if (config->filters[i].path && strlen(config->filters[i].path) >= SHARED_PATH)
 			return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,

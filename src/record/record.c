@@ -120,7 +120,7 @@ static int hand_over(void *context, const struct perfdata_piece *p)
 	    .size = p->size,
 	};
 
-	return r->config.sink->take(r->config.sink->context, &piece);
+	return r->config.sink->take ? r->config.sink->take(r->config.sink->context, &piece) : 0;
 }
 
 int recorder_open_writer(struct ptah_recorder *r, struct perfdata_writer_config *config)

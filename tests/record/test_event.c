@@ -55,6 +55,8 @@ static void names(void **state)
 	assert_false(parsed("intel_pt//k").user);
 	assert_true(parsed("intel_pt//uk").user);
 	assert_true(parsed("intel_pt/tsc=0/").no_tsc);
+	assert_true(parsed("intel_pt/mtc=0/").no_mtc && !c.no_mtc);
+	assert_false(parsed("intel_pt/cyc/").mtc || parsed("intel_pt/cyc/").no_mtc);
 	assert_false(parsed("intel_pt/tsc/").no_tsc);
 	assert_true(parsed("intel_pt/branch=0/").no_branch);
 	assert_true(parsed("intel_pt/ptw,fup_on_ptw,pwr_evt,event,notnt/").ptw);

@@ -23,6 +23,7 @@
 #include <stdatomic.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 /* The simulated kernel */
@@ -46,6 +47,7 @@ struct fake {
 static struct fake fakes[FAKES];
 static unsigned fake_count;
 static int refuse_with;	       /* errno of the next perf_event_open() */
+static rlim_t wanted_files;    /* EMFILE below that limit of open files */
 static uint64_t unknown_flags; /* of attr: EINVAL with one of these, as by an older kernel */
 
 static uint64_t flags_of(const struct perf_event_attr *attr)
@@ -64,6 +66,14 @@ static struct fake *fake_of(int fd)
 	return NULL;
 }
 
+static rlim_t file_limit(void)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	return limit.rlim_cur;
+}
+
 static long fake_open(const struct perf_event_attr *attr, int tid, int cpu)
 {
 	struct fake *f = &fakes[fake_count];
@@ -71,6 +81,10 @@ static long fake_open(const struct perf_event_attr *attr, int tid, int cpu)
 	assert_true(fake_count < FAKES);
 	if (refuse_with || flags_of(attr) & unknown_flags) {
 		errno = refuse_with ? refuse_with : EINVAL;
+		return -1;
+	}
+	if (file_limit() < wanted_files) {
+		errno = EMFILE;
 		return -1;
 	}
 	*f = (struct fake){.attr = *attr, .tid = tid, .cpu = cpu, .output = -1};
@@ -218,6 +232,7 @@ static void reset(void)
 		munmap(fakes[i].page, 4096);
 	fake_count = 0;
 	refuse_with = 0;
+	wanted_files = 0;
 	unknown_flags = 0;
 }
 
@@ -389,7 +404,7 @@ static void full_trace(void **state)
 	(void)state;
 	assert_int_equal(fake_count, 2);
 	assert_int_equal(f->attr.type, 8);
-	assert_int_equal(f->attr.config, 0x3002401);
+	assert_int_equal(f->attr.config, 0x300e601);
 	assert_int_equal(fakes[1].attr.config, PERF_COUNT_SW_DUMMY);
 	assert_int_equal(f->cpu, -1);
 	assert_false(f->attr.inherit);
@@ -619,6 +634,63 @@ static void what_the_kernel_refuses(void **state)
 	}
 }
 
+/* The usual soft limit of open files is too low for many threads on many processors. */
+static void many_files(void **state)
+{
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	enum ptah_record_problem problem = PTAH_RECORD_FINE;
+	struct rlimit before, limit;
+	struct ptah_message why;
+	struct ptah_recorder *r;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit = before;
+	limit.rlim_cur = limit.rlim_max - 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	wanted_files = limit.rlim_max;
+	r = start(&config);
+	assert_int_equal(file_limit(), limit.rlim_max);
+	ptah_recorder_free(r);
+	assert_int_equal(file_limit(), limit.rlim_max - 1);
+
+	/* More than it may have: refused, and put back as well. */
+	config = self_config(PTAH_RECORD_DRAIN);
+	refuse_with = EMFILE;
+	assert_true(open_recorder(&config, &r, &problem, &why) < 0);
+	assert_int_equal(problem, PTAH_RECORD_NO_MEMORY);
+	assert_int_equal(file_limit(), limit.rlim_max - 1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+/* The driver is exclusive: a second event on the same thread and processor is EBUSY. */
+static void what_is_named_twice(void **state)
+{
+	const int32_t pids[] = {getpid(), getpid()}, cpus[] = {0, 0}, tids[] = {gettid(), gettid()};
+	const struct {
+		enum ptah_record_target target;
+		const int32_t *ids;
+	} cases[] = {
+	    {PTAH_RECORD_PROCESSES, pids}, {PTAH_RECORD_CPUS, cpus}, {PTAH_RECORD_THREADS, tids}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+		struct ptah_recorder *r;
+
+		config.target = cases[i].target;
+		config.ids = cases[i].ids;
+		config.id_count = 2;
+		r = start(&config);
+		for (unsigned a = 0; a < fake_count; a++)
+			for (unsigned b = 0; b < a; b++)
+				assert_false(fakes[a].attr.type == fakes[b].attr.type &&
+					     fakes[a].tid == fakes[b].tid &&
+					     fakes[a].cpu == fakes[b].cpu);
+		ptah_recorder_free(r);
+	}
+}
+
 /* A kernel of before 5.1: what it does not know is left out, one after another, and told. */
 static void an_older_kernel(void **state)
 {
@@ -630,6 +702,9 @@ static void an_older_kernel(void **state)
 	(void)state;
 	unknown_flags = flags_of(&unknown);
 	r = start(&config);
+	/* The ring has the watermark of who made it, in bytes. */
+	assert_true(fakes[0].attr.watermark);
+	assert_int_equal(fakes[0].attr.wakeup_watermark, 2048);
 	assert_false(fakes[1].attr.build_id);
 	assert_true(fakes[1].attr.context_switch && fakes[1].attr.mmap2);
 	assert_int_equal(status_of(r).notes, 1);
@@ -699,6 +774,7 @@ static void put_kernel(void)
 /* --kcore: a folder, as perf has it; what was there before is kept, or put back. */
 static void a_copy_of_the_kernel(void **state)
 {
+	static const struct ptah_record_sink nowhere = {NULL, NULL};
 	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
 	struct ptah_message why = {""};
 	struct perfdata_file *f;
@@ -708,9 +784,14 @@ static void a_copy_of_the_kernel(void **state)
 
 	(void)state;
 	put_kernel();
-	config.sink = NULL;
+	config.sink = &nowhere; /* a dry run makes no folder */
 	config.output = "k.data";
 	config.kcore = config.kernel = true;
+	assert_int_equal(open_recorder(&config, &r, NULL, &why), 0);
+	ptah_recorder_free(r);
+	assert_int_equal(access("k.data", F_OK), -1);
+	reset();
+	config.sink = NULL;
 	r = start(&config);
 	assert_int_equal(ptah_recorder_finish(r), 0);
 	ptah_recorder_free(r);
@@ -842,6 +923,23 @@ static size_t whole_packets(const uint8_t *bytes, size_t n, size_t most)
 	return done;
 }
 
+/*
+ * On a whole processor the trace goes on over switches and comes when its buffer is
+ * a quarter full: what is known of later times is in the file long before.
+ */
+static void put_later_switches(struct play *p)
+{
+	for (uint64_t i = 0; i < 3; i++) {
+		const uint64_t in[5] = {PERF_RECORD_SWITCH | UINT64_C(40) << 48,
+					UINT64_C(999999) << 32 | 999999, (UINT64_C(1) << 40) + i, 0,
+					1};
+
+		assert_true(put_record(p->f, in, sizeof(in)));
+		while (__atomic_load_n(&p->f->page->data_tail, __ATOMIC_ACQUIRE) != p->f->data_head)
+			sched_yield();
+	}
+}
+
 static void *play(void *context)
 {
 	struct play *p = context;
@@ -863,6 +961,8 @@ static void *play(void *context)
 		at += size;
 	}
 	p->pid = p->f->tid;
+	if (p->f->cpu >= 0)
+		put_later_switches(p);
 	for (size_t at = 0; at < p->trace_size;) {
 		size_t n = whole_packets(p->trace + at, p->trace_size - at,
 					 500 + (seed = seed * 1103515245u + 12345u) % 2000);
@@ -945,6 +1045,10 @@ static void play_again(struct play *p, bool per_thread)
 		assert_int_equal(
 		    number_from("perf script -i x.data --itrace=i0ns -F ip 2>/dev/null | wc -l"),
 		    p->instructions);
+		/* perf's words for the list of AUXTRACE records. */
+		assert_int_equal(number_from("perf script -i x.data --header-only 2>/dev/null | "
+					     "grep -c 'contains AUX area data'"),
+				 1);
 		assert_int_equal(
 		    number_from("perf script -i x.data --itrace=e 2>&1 | "
 				"grep 'trace error type' | grep -vc 'Lost trace data'"),
@@ -991,6 +1095,8 @@ int main(void)
 	    cmocka_unit_test(layouts),
 	    cmocka_unit_test(what_the_kernel_refuses),
 	    cmocka_unit_test(an_older_kernel),
+	    cmocka_unit_test(many_files),
+	    cmocka_unit_test(what_is_named_twice),
 	    cmocka_unit_test(metadata),
 	    cmocka_unit_test(a_copy_of_the_kernel),
 	    cmocka_unit_test(a_processor_that_plays),

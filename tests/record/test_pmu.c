@@ -63,8 +63,16 @@ static void words(void **state)
 	uint64_t word;
 
 	(void)state;
-	/* pt, tsc, branch; PSBs every 16 KiB (3) */
+	/* As perf's intel_pt//: pt, tsc, branch; PSBs every 16 KiB (3), MTCs every 8 ticks (3) */
 	assert_int_equal(pmu_config(&pmu, &plain, &word, &why), PTAH_RECORD_FINE);
+	assert_int_equal(word, 0x3002401 | 0x200 | 3 << 14);
+	c = plain;
+	c.mtc_period = 6; /* perf's intel_pt/mtc_period=6/ */
+	assert_int_equal(pmu_config(&pmu, &c, &word, &why), PTAH_RECORD_FINE);
+	assert_int_equal(word, 0x3002401 | 0x200 | 6 << 14);
+	c = plain;
+	c.no_mtc = true;
+	assert_int_equal(pmu_config(&pmu, &c, &word, &why), PTAH_RECORD_FINE);
 	assert_int_equal(word, 0x3002401);
 	c = plain;
 	c.no_tsc = c.no_branch = c.no_retcomp = true;
@@ -81,7 +89,7 @@ static void words(void **state)
 	c.ptw = c.fup_on_ptw = c.no_tnt = true;
 	c.pmu_config = UINT64_C(1) << 31;
 	assert_int_equal(pmu_config(&pmu, &c, &word, &why), PTAH_RECORD_FINE);
-	assert_int_equal(word, 0x3002401 | 0x1020 | UINT64_C(1) << 55 | UINT64_C(1) << 31);
+	assert_int_equal(word, 0x300e601 | 0x1020 | UINT64_C(1) << 55 | UINT64_C(1) << 31);
 }
 
 /* Where the driver has moved a field, the word follows. */
@@ -97,6 +105,7 @@ static void the_format_is_the_drivers(void **state)
 	put_file(PMU "/format/psb_period", "config:32-35\n");
 	assert_int_equal(pmu_read(root, &pmu), 0);
 	c.psb_period = 4096;
+	c.no_mtc = true;
 	assert_int_equal(pmu_config(&pmu, &c, &word, &why), PTAH_RECORD_FINE);
 	assert_int_equal(word, UINT64_C(0x1000000100002001));
 	/* Before Linux 4.19 there was neither pt nor branch. */
@@ -105,7 +114,7 @@ static void the_format_is_the_drivers(void **state)
 	remove_file(PMU "/format/branch");
 	assert_int_equal(pmu_read(root, &pmu), 0);
 	assert_int_equal(pmu_config(&pmu, &plain, &word, &why), PTAH_RECORD_FINE);
-	assert_int_equal(word, 0x3000400);
+	assert_int_equal(word, 0x300c600);
 	c = plain;
 	c.no_branch = true;
 	assert_int_equal(pmu_config(&pmu, &c, &word, &why), PTAH_RECORD_BAD_OPTION);
@@ -114,11 +123,11 @@ static void the_format_is_the_drivers(void **state)
 	put_file(PMU "/caps/psb_periods", "3\n");
 	assert_int_equal(pmu_read(root, &pmu), 0);
 	assert_int_equal(pmu_config(&pmu, &plain, &word, &why), PTAH_RECORD_FINE);
-	assert_int_equal(word, 0x1002401);
+	assert_int_equal(word, 0x100e601);
 	put_file(PMU "/caps/psb_cyc", "0\n");
 	assert_int_equal(pmu_read(root, &pmu), 0);
 	assert_int_equal(pmu_config(&pmu, &plain, &word, &why), PTAH_RECORD_FINE);
-	assert_int_equal(word, 0x2401);
+	assert_int_equal(word, 0xe601);
 }
 
 static void refused(const struct pmu *pmu, const struct ptah_record_config *c, const char *words)
@@ -277,6 +286,15 @@ static void filters(void **state)
 	assert_int_equal(pmu_filters(&pmu, &c, &text, &why), PTAH_RECORD_BAD_OPTION);
 }
 
+static int refuse_piece(void *context, const struct ptah_record_piece *piece)
+{
+	(void)context;
+	(void)piece;
+	return PTAH_E_INVAL;
+}
+
+static const struct ptah_record_sink nowhere = {NULL, NULL}, callback = {refuse_piece, NULL};
+
 /* The recorder's check, on machines that lack one thing after another. */
 static void checks(void **state)
 {
@@ -310,10 +328,22 @@ static void checks(void **state)
 	c.long_tnt = false;
 	c.buffer_size = 3 << 20;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_BAD_OPTION);
+	c.buffer_size = 4096; /* a page alone is enough where it is overwritten only */
+	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_BAD_OPTION);
+	c.buffer = PTAH_RECORD_SNAPSHOT;
+	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_FINE);
+	c.buffer = PTAH_RECORD_DRAIN;
 	c.buffer_size = 0;
 	c.kcore = true;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_NOT_POSSIBLE);
 	assert_non_null(strstr(why.text, "kcore"));
+	c.sink = &nowhere; /* as a dry run has it: the rest is asked for */
+	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_NOT_POSSIBLE);
+	assert_non_null(strstr(why.text, "/proc/kcore"));
+	c.sink = &callback;
+	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_NOT_POSSIBLE);
+	assert_non_null(strstr(why.text, "callback"));
+	c.sink = NULL;
 	c.kcore = false;
 	c.mtc = true;
 	c.mtc_period = 1;

@@ -74,6 +74,55 @@ static void a_recording(void **state)
 	ptah_session_close(session);
 }
 
+/* What the simulated processor is, before anything runs; the bits are those of IA32_RTIT_CTL. */
+static void metadata(void **state)
+{
+	static const enum ptah_recorder_kind kinds[] = {PTAH_RECORDER_QEMU, PTAH_RECORDER_PTRACE};
+	const struct ptah_record_filter filter = {PTAH_RECORD_STOP, NULL, 0x1000, 16};
+	char *command[] = {"true", NULL};
+	struct ptah_record_metadata m = {.size = sizeof(m)};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		const struct ptah_record_config config = {.size = sizeof(config),
+							  .output = "m.data",
+							  .argv = command,
+							  .recorder = kinds[i],
+							  .no_retcomp = true,
+							  .mtc = true,
+							  .mtc_period = 6,
+							  .psb_period = 8192,
+							  .filters = &filter,
+							  .filter_count = 1};
+		enum ptah_record_problem problem;
+		struct ptah_message why;
+		struct ptah_recorder *r;
+
+		if (ptah_recorder_new(&config, &r, &problem, &why) < 0) {
+			assert_int_equal(problem, PTAH_RECORD_NO_EMULATOR);
+			continue;
+		}
+		assert_int_equal(ptah_recorder_metadata(r, &m), 0);
+		assert_string_equal(m.vendor, "GenuineIntel");
+		assert_int_equal(m.family, 6);
+		assert_int_equal(m.model, 0x8f);
+		assert_int_equal(m.cpuid_14[0][0], 1);	   /* the last sub-leaf */
+		assert_true(m.cpuid_14[0][1] >> 3 & 1);	   /* MTC */
+		assert_int_equal(m.cpuid_14[1][0] & 7, 4); /* address ranges */
+		assert_int_equal(m.cpuid_15[0], 1);
+		assert_int_equal(m.cpuid_15[1], 100);
+		assert_int_equal(m.time_mult, 1);
+		assert_int_equal(m.time_shift + m.time_zero, 0);
+		assert_int_equal(m.pmu_type, 0);
+		/* TraceEn, User, ToPA, MTCEn, TSCEn, DisRETC, BranchEn, MTCFreq 6, PSBFreq 2 (8
+		 * KiB), ADDR0_CFG 2 (stop) */
+		assert_int_equal(m.rtit_ctl, 1 | 8 | 0x100 | 0x200 | 0x400 | 0x800 | 0x2000 |
+						 6 << 14 | 2 << 24 | UINT64_C(2) << 32);
+		ptah_recorder_free(r);
+	}
+	assert_int_equal(access("m.data", F_OK), -1);
+}
+
 /* A file as perf makes one through a pipe, from what a sink is given. */
 struct pipe_file {
 	FILE *f;
@@ -405,6 +454,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(bad_configurations),
 	    cmocka_unit_test(a_recording),
+	    cmocka_unit_test(metadata),
 	    cmocka_unit_test(a_sink),
 	    cmocka_unit_test(stopped_while_it_runs),
 	    cmocka_unit_test(paused),

@@ -12,8 +12,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <poll.h>
 #include <pthread.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -397,6 +399,35 @@ static void refused(const struct ptah_record_config *config, enum ptah_record_pr
 	assert_int_equal(access("no.data", F_OK), -1);
 }
 
+/* A command that waits for its start ends when who was to start it is killed. */
+static void a_killed_recorder(void **state)
+{
+	char *command[] = {"sleep", "100", NULL};
+	const struct ptah_record_config config = {
+	    .size = sizeof(config), .output = "killed.data", .argv = command};
+	struct ptah_recorder *r;
+	struct pollfd alive;
+	int pipes[2], status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(pipes), 0);
+	pid = fork();
+	if (!pid) {
+		if (recorder_new(&recorder_sideband, &config, &r, NULL, NULL) < 0)
+			_exit(1);
+		kill(getpid(), SIGKILL);
+	}
+	close(pipes[1]); /* the command's is the last */
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	alive = (struct pollfd){.fd = pipes[0], .events = POLLIN};
+	assert_int_equal(poll(&alive, 1, 10000), 1);
+	assert_true(alive.revents & POLLHUP);
+	close(pipes[0]);
+	unlink("killed.data");
+}
+
 static void what_is_not_there(void **state)
 {
 	char *missing[] = {"/nonexistent/program", NULL}, *bad[] = {"./bad", NULL};
@@ -437,34 +468,6 @@ static void bad_sizes(void **state)
 	config.sideband_size = 0;
 	config.buffer_size = 2048;
 	refused(&config, PTAH_RECORD_BAD_OPTION, "2048");
-}
-
-static void no_descriptors(void **state)
-{
-	int32_t pid = getpid();
-	struct ptah_record_config config = {
-	    .size = sizeof(config),
-	    .output = "no.data",
-	    .target = PTAH_RECORD_PROCESSES,
-	    .ids = &pid,
-	    .id_count = 1,
-	};
-	struct rlimit old, few;
-	int fd = dup(0);
-
-	(void)state;
-	close(fd);
-	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
-	few = old;
-	few.rlim_cur = (rlim_t)fd + 1; /* one more may be opened */
-	if (lines_of("ls /sys/bus/event_source/devices/software/type") != 1 ||
-	    sysconf(_SC_NPROCESSORS_ONLN) < 2) {
-		print_message("SKIP: two processors are needed\n");
-		skip();
-	}
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-	refused(&config, PTAH_RECORD_NO_MEMORY, "ulimit -n");
-	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
 }
 
 /* As a user without privileges, in a child. */
@@ -510,6 +513,52 @@ static void expect(const struct ptah_record_config *config, enum ptah_record_pro
 		_exit(1);
 	}
 	ptah_recorder_free(r);
+}
+
+/* The soft limit of open files is raised while it is needed; the hard one is the end. */
+static void no_descriptors(void **state)
+{
+	int32_t pid = getpid();
+	struct ptah_record_config config = {
+	    .size = sizeof(config),
+	    .output = "no.data",
+	    .target = PTAH_RECORD_PROCESSES,
+	    .ids = &pid,
+	    .id_count = 1,
+	};
+	struct rlimit old, few;
+	struct ptah_recorder *r;
+	int fd = dup(0), status;
+
+	(void)state;
+	close(fd);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few = old;
+	few.rlim_cur = (rlim_t)fd + 1; /* one more may be opened */
+	if (lines_of("ls /sys/bus/event_source/devices/software/type") != 1 ||
+	    sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+		print_message("SKIP: two processors are needed\n");
+		skip();
+	}
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	status = recorder_new(&recorder_sideband, &config, &r, NULL, NULL);
+	if (status >= 0)
+		ptah_recorder_free(r);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &few), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_int_equal(status, 0);
+	assert_int_equal(few.rlim_cur, fd + 1);
+
+	pid = fork();
+	if (!pid) {
+		few.rlim_max = few.rlim_cur;
+		pid = getpid();
+		setrlimit(RLIMIT_NOFILE, &few);
+		expect(&config, PTAH_RECORD_NO_MEMORY, "ulimit -n");
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 }
 
 static void record_init(void)
@@ -607,6 +656,7 @@ int main(void)
 	    cmocka_unit_test(this_thread),
 	    cmocka_unit_test(all_processors),
 	    cmocka_unit_test(a_sink),
+	    cmocka_unit_test(a_killed_recorder),
 	    cmocka_unit_test(what_is_not_there),
 	    cmocka_unit_test(bad_sizes),
 	    cmocka_unit_test(no_descriptors),
