@@ -531,6 +531,8 @@ __attribute__((noinline, section("filtered_code"))) static int filtered(int n)
 
 	for (int i = 0; i < n; i++)
 		sum += i;
+	/* Not to be called once for all of the same number. */
+	__asm__ volatile("" : "+r"(sum));
 	return sum;
 }
 
