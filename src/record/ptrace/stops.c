@@ -367,8 +367,26 @@ static void on_exec(struct thread *t, const struct user_regs_struct *regs)
 	}
 }
 
+/* The trap of a step that ended just as the thread was interrupted: it is yet to be told. */
+static bool has_step_waiting(const struct thread *t)
+{
+	struct __ptrace_peeksiginfo_args args = {.nr = 8};
+	siginfo_t waiting[8];
+	const long n = ptrace(PTRACE_PEEKSIGINFO, t->tid, &args, waiting);
+
+	for (long i = 0; i < n; i++)
+		if (waiting[i].si_signo == SIGTRAP && waiting[i].si_code > 0)
+			return true;
+	return false;
+}
+
 static void on_stop_event(struct thread *t, int signal, const struct user_regs_struct *regs)
 {
+	if ((signal == SIGTRAP || t->r->leaving) && has_step_waiting(t)) {
+		/* Without us it would kill the program. It comes before anything runs. */
+		t->running = !ptrace(PTRACE_CONT, t->tid, NULL, NULL);
+		return;
+	}
 	if (signal == SIGTRAP) { /* it has begun, was interrupted, or goes on */
 		if (!t->in_syscall) {
 			t->ip = regs->rip;
@@ -487,6 +505,8 @@ void stops_handle(struct thread *t, int status)
 		on_trap(t, &regs);
 	else
 		on_signal(t, signal, &regs);
+	if (t->running && event == PTRACE_EVENT_STOP && !t->listening)
+		return;
 	t->trap_flag = regs.eflags & TF;
 	if (!t->in_syscall && !t->blind && t->begun)
 		goes_blind(t, &regs);
