@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "record/output.h"
 
+#include "record/insn.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -267,4 +269,34 @@ void output_end(struct output *o)
 	ptah_engine_free(o->engine);
 	o->capture = NULL;
 	o->engine = NULL;
+}
+
+/* What runs */
+
+void output_tell(struct ptah_model *m, unsigned kind, uint64_t ip, uint64_t end, uint64_t next)
+{
+	const struct ptah_model_branch branch = {
+	    .ip = ip,
+	    .end = end,
+	    .to = next,
+	    .kind = (uint8_t)(kind == KIND_ZERO_CALL ? PTAH_INSN_CALL : kind),
+	    .taken = next != end,
+	};
+	struct ptah_model_transfer far = {.kind = PTAH_MODEL_FAR, .ip = ip, .to = next};
+
+	switch (kind) {
+	case PTAH_INSN_FAR_CALL:
+	case PTAH_INSN_FAR_JUMP:
+	case PTAH_INSN_FAR_RETURN:
+		ptah_model_context(m, &far.after);
+		ptah_model_transfer(m, &far);
+		break;
+	case PTAH_INSN_OTHER:
+	case KIND_REP:
+		ptah_model_stand(m, next);
+		break;
+	default:
+		ptah_model_branch(m, &branch);
+		break;
+	}
 }

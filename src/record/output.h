@@ -51,6 +51,12 @@ bool output_begin(struct output *o);
 bool output_begin_paused(struct output *o);
 void output_end(struct output *o);
 
+/*
+ * The instruction at [ip, end), whose kind is an enum insn_kind but not KIND_KERNEL,
+ * has run, and execution goes on at `next`.
+ */
+void output_tell(struct ptah_model *m, unsigned kind, uint64_t ip, uint64_t end, uint64_t next);
+
 /* A filter: addresses [start, start + size) of memory, or of a file where it is mapped. */
 uint64_t output_last(uint64_t start, uint64_t size);
 /*

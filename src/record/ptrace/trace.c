@@ -219,34 +219,6 @@ static void arrive(struct thread *t, uint64_t ip)
 
 /* Instructions */
 
-static void tell_branch(struct ptah_model *m, const struct insn *insn, uint64_t next)
-{
-	const struct ptah_model_branch branch = {
-	    .ip = insn->ip,
-	    .end = insn->end,
-	    .to = next,
-	    .kind = insn->kind == KIND_ZERO_CALL ? PTAH_INSN_CALL : insn->kind,
-	    .taken = next != insn->end,
-	};
-	struct ptah_model_transfer far = {.kind = PTAH_MODEL_FAR, .ip = insn->ip, .to = next};
-
-	switch (insn->kind) {
-	case PTAH_INSN_FAR_CALL:
-	case PTAH_INSN_FAR_JUMP:
-	case PTAH_INSN_FAR_RETURN:
-		ptah_model_context(m, &far.after);
-		ptah_model_transfer(m, &far);
-		break;
-	case PTAH_INSN_OTHER:
-	case KIND_REP:
-		ptah_model_stand(m, next);
-		break;
-	default:
-		ptah_model_branch(m, &branch);
-		break;
-	}
-}
-
 static void count(struct thread *t, const struct insn *insn)
 {
 	t->instructions++;
@@ -260,7 +232,7 @@ void trace_pass(struct thread *t, const struct insn *insn, uint64_t next)
 	/* A rep instruction counts when it is left. First: a PMI may come of it. */
 	if (t->m.packet_en && !(insn->kind == KIND_REP && next == insn->ip))
 		count(t, insn);
-	tell_branch(&t->m, insn, next);
+	output_tell(&t->m, insn->kind, insn->ip, insn->end, next);
 	t->r->clock++;
 }
 

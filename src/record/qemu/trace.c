@@ -219,35 +219,6 @@ static ALWAYS_INLINE void account_run(struct shared_state *s, uint64_t end, uint
 	s->next_ip = next;
 }
 
-/* The processor is told how block b ended. */
-static void tell_branch(struct ptah_model *m, const struct block *b, uint64_t next)
-{
-	struct ptah_model_branch branch = {
-	    .ip = b->end - b->last_size,
-	    .end = b->end,
-	    .to = next,
-	    .kind = b->kind == KIND_ZERO_CALL ? PTAH_INSN_CALL : b->kind,
-	    .taken = next != b->end,
-	};
-	struct ptah_model_transfer far = {.kind = PTAH_MODEL_FAR, .ip = branch.ip, .to = next};
-
-	switch (b->kind) {
-	case PTAH_INSN_FAR_CALL:
-	case PTAH_INSN_FAR_JUMP:
-	case PTAH_INSN_FAR_RETURN:
-		ptah_model_context(m, &far.after);
-		ptah_model_transfer(m, &far);
-		break;
-	case PTAH_INSN_OTHER:
-	case KIND_REP:
-		ptah_model_stand(m, next);
-		break;
-	default:
-		ptah_model_branch(m, &branch);
-		break;
-	}
-}
-
 /* n instructions ran, the last of them at the end of a run that goes on at `next`. */
 static ALWAYS_INLINE void account(struct shared_state *s, const struct block *b, unsigned n,
 				  uint64_t end, uint64_t next)
@@ -271,7 +242,7 @@ static void pass_told(struct shared_thread *t, const struct block *b, unsigned n
 	else
 		s->lift += n;
 	tell_time(t);
-	tell_branch(&s->m, b, next);
+	output_tell(&s->m, b->kind, b->end - b->last_size, b->end, next);
 	if (!traced && s->m.packet_en) {
 		account_run(s, s->next_ip, next);
 	} else if (traced && !s->m.packet_en) {
