@@ -160,4 +160,49 @@ PTAH_API int ptah_flow_read_blocks(struct ptah_flow *flow, struct ptah_block *bl
 				   size_t capacity);
 PTAH_API int ptah_flow_read_steps(struct ptah_flow *flow, struct ptah_step *steps, size_t capacity);
 
+/*
+ * Marks where the flow stands, and goes back there: for those who read ahead and
+ * are told that the image will change before what they have read. There is one
+ * mark, which feeding and seeking drop (PTAH_E_INVAL, and the flow stays where it
+ * is); the bytes fed must stay as long as it. What is read again over the same
+ * image is the same.
+ */
+PTAH_API void ptah_flow_mark(struct ptah_flow *flow);
+PTAH_API int ptah_flow_rewind(struct ptah_flow *flow);
+
+/* A place in the code, and how the code there is read. */
+struct ptah_place {
+	uint64_t ip;
+	uint8_t mode; /* enum ptah_exec_mode; 0: no place */
+	uint8_t reserved;
+	uint16_t space; /* see ptah_flow_space() */
+};
+
+/*
+ * Where the flow stands: what it has not told yet begins here. PTAH_E_NO_IP:
+ * nowhere, because tracing is off or has lost its way. An error item's ip, mode
+ * and space are the place where the flow stood when it met the error.
+ */
+PTAH_API int ptah_flow_place(const struct ptah_flow *flow, struct ptah_place *place);
+
+/*
+ * What runs from a place on if nothing interrupts it: blocks up to the first whose
+ * branch needs a packet, that one included. The trace proves none of them; it is
+ * what lies behind its last packet, or before an error. Writes up to `capacity`
+ * and returns how many; *place moves behind them, and is no place behind a branch
+ * that needs a packet. 0: it is no place. PTAH_E_NO_CODE, PTAH_E_BAD_INSN: nothing
+ * can be read there. PTAH_E_NO_PROGRESS: a loop that needs no packet.
+ */
+PTAH_API int ptah_flow_ahead(struct ptah_flow *flow, struct ptah_place *place,
+			     struct ptah_item *blocks, size_t capacity);
+
+/*
+ * After an error item, before anything else is read: goes on at the next packet
+ * that tells an address, with the time, the mode and the address space of now,
+ * instead of at the next PSB. PTAH_E_INVAL when the last item was no error of the
+ * code (PTAH_E_NO_CODE, PTAH_E_BAD_INSN, PTAH_E_MISMATCH, PTAH_E_BAD_RETCOMP,
+ * PTAH_E_NO_PROGRESS): packets that cannot be understood tell no address either.
+ */
+PTAH_API int ptah_flow_resync(struct ptah_flow *flow);
+
 #endif

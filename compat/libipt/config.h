@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* A decoder's configuration: the caller's struct, whatever its size, and what Ptah needs of it. */
+#ifndef PTAH_LIBIPT_CONFIG_H
+#define PTAH_LIBIPT_CONFIG_H
+
+#include <ptah/event.h>
+#include <ptah/flow.h>
+
+#include <intel-pt.h>
+
+/*
+ * What a decoder keeps: a copy of the configuration, with what the caller's
+ * struct was too small for set to 0, and what its callback last failed with.
+ */
+struct config {
+	struct pt_config user;
+	int callback_error; /* negative enum pt_error_code; 0: none */
+};
+
+/* -pte_invalid, -pte_bad_config as pt_config's documentation says. */
+int config_copy(struct config *to, const struct pt_config *from);
+
+/* For event and query decoders; `config` must live as long as the decoder (the callback). */
+void config_to_events(struct ptah_event_config *events, struct config *config);
+
+/* For flows: events, and the address filter. */
+void config_to_flow(struct ptah_flow_config *flow, struct config *config);
+
+static inline size_t config_size(const struct config *config)
+{
+	return (size_t)(config->user.end - config->user.begin);
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Images and the section cache. Decoders read code ahead of what they have
+ * told; before an image changes, those that use it must forget what they read.
+ */
+#ifndef PTAH_LIBIPT_IMAGE_H
+#define PTAH_LIBIPT_IMAGE_H
+
+#include <ptah/image.h>
+
+#include <intel-pt.h>
+
+#include <stdbool.h>
+
+/* A decoder that reads ahead; lives in the decoder. */
+struct image_user {
+	/* Called before the image changes: step back to what has been told. */
+	void (*step_back)(struct image_user *user);
+	/* Called when the image is freed while in use; NULL: nothing to do. */
+	void (*gone)(struct image_user *user);
+	struct image_user *next, **link; /* in the image's list */
+};
+
+/* The image that decoders read. It is the same as long as the pt_image lives. */
+struct ptah_image *image_ptah(struct pt_image *image);
+
+void image_add_user(struct pt_image *image, struct image_user *user);
+void image_remove_user(struct image_user *user);
+
+/* Has it a read callback? Its memory may change without a word. */
+bool image_has_callback(const struct pt_image *image);
+
+/* What the callback last failed with, a negative error code; 0: it did not. Forgets it. */
+int image_take_error(struct pt_image *image);
+
+/* The isid of an item's `section`: of the cache it came from, 0 otherwise. */
+int image_isid(const struct pt_image *image, uint32_t section);
+
+#endif
