@@ -6,6 +6,8 @@
  * ptah-bench decode [-w WHAT] [-n N] LABEL PT PAGES  raw packets with a page dump
  * ptah-bench fuzz N LABEL PT PAGES           coverage, trace after trace, against libipt
  * ptah-bench self WHAT N FILE                a row of that table, Ptah alone, N times
+ * ptah-bench old LABEL FILE [PAGES]          libipt's side alone, with the library that the
+ *                                            loader finds: see bench/drop-in
  * ptah-bench jobs N LABEL FILE               counts with one job and with two, N pairs: cold
  *                                            and with the tables of the count before; the
  *                                            CPU time of two against that of one, too
@@ -266,6 +268,39 @@ static int self(int argc, char **argv)
 	return 0;
 }
 
+/* libipt's interface alone, whoever is behind it: a line per loop, for bench/drop-in. */
+static int old(int argc, char **argv)
+{
+	static const struct row loops[] = {
+	    {"packets", NULL, bench_libipt_packets, false, false},
+	    {"blocks", NULL, bench_libipt_blocks, false, false},
+	    {"blocks, warm", NULL, bench_libipt_blocks_warm, true, false},
+	    {"instructions", NULL, bench_libipt_insns, false, true},
+	};
+	struct bench_trace trace;
+	struct options options;
+
+	parse_options(&options, &argc, &argv);
+	if (!load_trace(&trace, &options, argc, argv))
+		return 2;
+	for (size_t i = 0; i < sizeof(loops) / sizeof(*loops); i++) {
+		const size_t size = loops[i].is_cut ? cut(&trace, INSNS_SIZE) : trace.size;
+		struct bench_result result;
+		double seconds;
+
+		if (loops[i].is_warm)
+			loops[i].libipt(&trace, size);
+		seconds = time_decoder(loops[i].libipt, &trace, size, &result);
+		printf("%s\t%s\t%.1f\t%.9f\t%" PRIu64 " %" PRIu64 " %" PRIx64 " %" PRIx64 "\n",
+		       trace.label, loops[i].what, (double)size / 1e6, seconds, result.count,
+		       result.errors, result.sum, result.hash);
+		if (loops[i].is_warm)
+			bench_libipt_cool();
+	}
+	bench_trace_free(&trace);
+	return 0;
+}
+
 /* Threads */
 
 static int take_instructions(void *context, size_t stream, struct ptah_profile *profile)
@@ -497,10 +532,10 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(int argc, char **argv);
-	} commands[] = {{"decode", decode},  {"jobs", jobs},	       {"equal", equal},
-			{"self", self},	     {"timing", bench_timing}, {"psb", bench_psb},
-			{"ratio", ratio},    {"memory", memory},       {"text", text},
-			{"fuzz", bench_fuzz}};
+	} commands[] = {
+	    {"decode", decode},	      {"jobs", jobs},	    {"equal", equal}, {"self", self},
+	    {"timing", bench_timing}, {"psb", bench_psb},   {"ratio", ratio}, {"memory", memory},
+	    {"text", text},	      {"fuzz", bench_fuzz}, {"old", old}};
 	int status = 2;
 
 	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(*commands); i++)
