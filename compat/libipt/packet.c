@@ -72,6 +72,21 @@ int pt_pkt_sync_forward(struct pt_packet_decoder *decoder)
 	return sync_at(decoder, ptah_packet_find_psb(from, user->end));
 }
 
+/*
+ * The PSB in which `pos` lies is found as well, if so much of it is before it as
+ * libipt looks at: eight bytes at an address that is a multiple of eight.
+ */
+static const uint8_t *psb_before(const struct pt_config *user, const uint8_t *pos)
+{
+	const size_t rest = (size_t)(user->end - pos), most = PTAH_PACKET_MAX_SIZE - 1;
+	const uint8_t *psb =
+	    ptah_packet_find_last_psb(user->begin, pos + (rest < most ? rest : most));
+
+	if (!psb || (size_t)(pos - psb) >= ((uintptr_t)pos & 7) + 8)
+		return psb;
+	return ptah_packet_find_last_psb(user->begin, pos);
+}
+
 int pt_pkt_sync_backward(struct pt_packet_decoder *decoder)
 {
 	const struct pt_config *user;
@@ -79,8 +94,7 @@ int pt_pkt_sync_backward(struct pt_packet_decoder *decoder)
 	if (!decoder)
 		return -pte_invalid;
 	user = &decoder->config.user;
-	return sync_at(decoder, ptah_packet_find_last_psb(user->begin,
-							  decoder->pos ? decoder->pos : user->end));
+	return sync_at(decoder, psb_before(user, decoder->pos ? decoder->pos : user->end));
 }
 
 int pt_pkt_sync_set(struct pt_packet_decoder *decoder, uint64_t offset)
