@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Both libraries in one process: Ptah's, which is judged, and Debian's. */
-#ifndef PTAH_TESTS_COMPAT_BOTH_H
-#define PTAH_TESTS_COMPAT_BOTH_H
+#ifndef PTAH_TESTS_COMPAT_JUDGED_H
+#define PTAH_TESTS_COMPAT_JUDGED_H
 
 #include "compat/twin.h"
 
