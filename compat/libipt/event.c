@@ -290,7 +290,7 @@ void event_from_item(struct event_queue *queue, struct event_state *state,
 		queue->count++;
 }
 
-void event_give(struct pt_event *to, size_t size, const struct pt_event *event)
+void event_copy_out(struct pt_event *to, size_t size, const struct pt_event *event)
 {
 	if (size > sizeof(*event)) {
 		memset((char *)to + sizeof(*event), 0, size - sizeof(*event));
@@ -299,9 +299,9 @@ void event_give(struct pt_event *to, size_t size, const struct pt_event *event)
 	memcpy(to, event, size);
 }
 
-int event_take(struct event_queue *queue, struct pt_event *event, size_t size)
+int event_pop(struct event_queue *queue, struct pt_event *event, size_t size)
 {
-	event_give(event, size, &queue->events[queue->first]);
+	event_copy_out(event, size, &queue->events[queue->first]);
 	queue->first = (queue->first + 1) % EVENT_MAX;
 	queue->count--;
 	return 0;

@@ -41,9 +41,9 @@ void event_from_item(struct event_queue *queue, struct event_state *state,
 		     const struct config *config, const struct ptah_item *item);
 
 /* An event to the caller, whose struct has `size` bytes. */
-void event_give(struct pt_event *to, size_t size, const struct pt_event *event);
+void event_copy_out(struct pt_event *to, size_t size, const struct pt_event *event);
 
 /* The oldest event to the caller, whose struct has `size` bytes; the queue is not empty. */
-int event_take(struct event_queue *queue, struct pt_event *event, size_t size);
+int event_pop(struct event_queue *queue, struct pt_event *event, size_t size);
 
 #endif

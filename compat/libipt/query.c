@@ -468,7 +468,7 @@ int pt_qry_event(struct pt_query_decoder *q, struct pt_event *event, size_t size
 		return -pte_bad_query;
 	}
 	waiting = &q->queue[q->first];
-	event_give(event, size, &waiting->event);
+	event_copy_out(event, size, &waiting->event);
 	q->position = waiting->position;
 	q->tsc = waiting->tsc;
 	q->last_ratio = q->ratio;
