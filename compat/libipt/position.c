@@ -244,6 +244,33 @@ uint64_t position_of_error(struct config *config, uint64_t offset)
 	return w.pos == error ? (uint64_t)(psb - config->user.begin) : offset;
 }
 
+bool position_is_overflow(struct config *config, uint64_t offset, uint64_t error)
+{
+	const uint8_t *begins = config->user.begin;
+	struct walker w = {.config = config, .pos = begins + offset, .end = config->user.end};
+
+	while (w.pos < begins + error && look(&w)) {
+		switch (w.packet.type) {
+		case PTAH_PACKET_OVF:
+			if (w.pos != begins + offset)
+				return false;
+			break;
+		case PTAH_PACKET_PAD:
+		case PTAH_PACKET_MNT:
+		case PTAH_PACKET_CBR:
+		case PTAH_PACKET_TSC:
+		case PTAH_PACKET_TMA:
+		case PTAH_PACKET_MTC:
+		case PTAH_PACKET_CYC:
+			break;
+		default:
+			return false;
+		}
+		step(&w);
+	}
+	return w.pos == begins + error;
+}
+
 enum position_kind position_kind(const struct config *config, uint64_t offset)
 {
 	const uint8_t *p = config->user.begin + offset;

@@ -109,6 +109,10 @@ static void meet_error(struct pt_query_decoder *q, const struct ptah_item *item)
 	q->error = stream_error(&q->stream, item);
 	q->error_offset = offset;
 	q->ahead = ahead[position_kind(&q->stream.config, offset)];
+	if (q->error == -pte_noip && q->ahead == AHEAD_BAD_EVENT)
+		q->error = -pte_bad_packet; /* TIP.PGE */
+	else if (q->error == -pte_noip && q->ahead == AHEAD_ERROR)
+		q->error = -pte_ip_suppressed; /* FUP */
 	if (q->error == -pte_eos && q->ahead == AHEAD_ERROR) {
 		q->ahead = AHEAD_EOS;
 		q->error_offset = position_ahead(
@@ -201,6 +205,19 @@ static void meet_event(struct pt_query_decoder *q)
 	tie(q);
 }
 
+/* An overflow that has no place where it ended. */
+static bool meet_bad_overflow(struct pt_query_decoder *q)
+{
+	struct ptah_item error;
+
+	if (!stream_is_bad_overflow(&q->stream, &error))
+		return false;
+	q->error = stream_error(&q->stream, &error);
+	q->error_offset = stream_peek(&q->stream, 0)->offset;
+	q->ahead = AHEAD_BAD_EVENT;
+	return true;
+}
+
 /* Looks at what comes next. */
 static void look_ahead(struct pt_query_decoder *q)
 {
@@ -211,7 +228,7 @@ static void look_ahead(struct pt_query_decoder *q)
 		q->ahead = AHEAD_EVENT;
 		if (q->waiting)
 			return;
-		item = stream_peek(&q->stream, 0);
+		item = stream_next(&q->stream);
 		if (!item) {
 			q->ahead = AHEAD_EOS;
 			q->error = -pte_eos;
@@ -234,10 +251,15 @@ static void look_ahead(struct pt_query_decoder *q)
 			break;
 		case PTAH_ITEM_ERROR:
 			if (!stream_believes(&q->stream)) {
-				meet_error(q, item);
+				meet_error(q, stream_peek(&q->stream, 0));
 				return;
 			}
 			stream_drop(&q->stream);
+			break;
+		case PTAH_ITEM_OVERFLOW:
+			if (meet_bad_overflow(q))
+				return;
+			meet_event(q);
 			break;
 		default:
 			if (item->flags & PTAH_ITEM_STATUS) {
