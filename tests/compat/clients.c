@@ -75,10 +75,12 @@ struct side {
 };
 
 struct twin {
-	struct twin_run *run;
+	const struct twin_run *run;
 	struct side side[2];
 	struct twin_call calls[CONTEXT]; /* the last ones, around */
 	uint64_t random;
+	uint64_t made; /* calls */
+	unsigned found;
 	bool since_2_1;
 	bool over; /* nothing more is to be learned */
 };
@@ -355,7 +357,7 @@ static void print_difference(const struct twin *t, const struct twin_call *call)
 
 static const struct twin_call *make_call(struct twin *t, enum twin_op op, uint64_t argument)
 {
-	const uint64_t number = ++t->run->calls;
+	const uint64_t number = ++t->made;
 	struct twin_call *call = &t->calls[number % CONTEXT];
 
 	memset(call, 0, sizeof(*call));
@@ -367,10 +369,12 @@ static const struct twin_call *make_call(struct twin *t, enum twin_op op, uint64
 	for (unsigned i = 0; i < 2; i++) {
 		struct twin_seen *seen = &call->side[i];
 
+		t->run->result->side = i;
 		memset(&seen->out, 0xa5, sizeof(seen->out));
 		seen->status = invoke(&t->side[i], call, seen);
 		look(&t->side[i], call->decoder, seen);
 	}
+	t->run->result->calls++;
 	if (number >= t->run->limit)
 		t->over = true;
 	return call;
@@ -404,12 +408,12 @@ static int disagree(struct twin *t, const struct twin_call *call)
 	for (unsigned i = 0; i < twin_rule_count; i++) {
 		if (!twin_rules[i].applies(t->run->input, call))
 			continue;
-		t->run->by_rule[i]++;
+		t->run->result->by_rule[i]++;
 		return twin_rules[i].go_on ? call->side[0].status : meet(t, call);
 	}
 	print_difference(t, call);
-	t->run->found++;
-	if (t->run->found <= t->run->keep && t->run->client->walk != TWIN_BACKWARD)
+	t->run->result->found++;
+	if (++t->found <= t->run->keep && t->run->client->walk != TWIN_BACKWARD)
 		return meet(t, call);
 	t->over = true;
 	return -pte_eos;
@@ -553,12 +557,10 @@ static void walk_set(struct twin *t)
 	}
 }
 
-void twin_run(struct twin_run *run)
+void twin_run(const struct twin_run *run)
 {
 	struct twin t = {.run = run, .random = run->seed | 1};
 
-	run->calls = 0;
-	run->found = 0;
 	if (!run->input->size)
 		return;
 	for (unsigned i = 0; i < 2; i++) {

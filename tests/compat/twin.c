@@ -20,10 +20,14 @@
 #include "bench/bench.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #ifndef TWIN_JUDGED
 #define TWIN_JUDGED "libipt.so.2"
@@ -31,6 +35,8 @@
 #ifndef TWIN_JUDGE
 #define TWIN_JUDGE "libipt.so.2"
 #endif
+
+#define SECONDS 100 /* for a client, then it is killed */
 
 struct options {
 	const char *judged, *judge, *clients, *pages, *code, *save;
@@ -41,8 +47,9 @@ struct options {
 
 struct totals {
 	struct twin_api api[2];
-	uint64_t runs, calls, *by_rule;
-	unsigned inputs, found;
+	struct twin_result *result;
+	uint64_t runs;
+	unsigned inputs;
 	bool saved;
 };
 
@@ -105,6 +112,39 @@ static bool is_there(const struct totals *t, const struct twin_client *client)
 				      t->api[0].pt_blk_resync && t->api[1].pt_blk_resync);
 }
 
+/* In a process of its own: either library may crash, or not come back. */
+static void run_apart(struct totals *t, const struct twin_run *run)
+{
+	struct twin_result *result = t->result;
+	const uint64_t before = result->calls;
+	int status;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child < 0)
+		twin_die("fork", strerror(errno));
+	if (!child) {
+		alarm(SECONDS);
+		twin_run(run);
+		fflush(stdout);
+		_exit(0);
+	}
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			twin_die("waitpid", strerror(errno));
+	if (WIFEXITED(status) && !WEXITSTATUS(status))
+		return;
+	printf("%s: %s: the %s %s in call %" PRIu64 "\n", run->input->name, run->client->name,
+	       result->side ? "judge" : "judged library",
+	       WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exits",
+	       result->calls - before + 1);
+	if (result->side)
+		result->crashes++;
+	else
+		result->found++;
+}
+
 static void run_clients(struct totals *t, const struct options *o, const struct twin_input *input,
 			uint64_t seed)
 {
@@ -113,22 +153,21 @@ static void run_clients(struct totals *t, const struct options *o, const struct 
 		    .api = {&t->api[0], &t->api[1]},
 		    .input = input,
 		    .client = &twin_clients[i],
+		    .result = t->result,
 		    .seed = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15),
 		    .limit = o->limit ? o->limit : 2000 + 64 * (uint64_t)input->size,
 		    .keep = o->keep,
-		    .by_rule = t->by_rule,
 		};
+		unsigned before;
 
 		if (!is_wanted(o->clients, run.client->name) || !is_there(t, run.client))
 			continue;
 		if (!input->nsections && run.client->decoder >= TWIN_INSN)
 			continue;
-		twin_run(&run);
-		fflush(stdout);
+		before = t->result->found;
+		run_apart(t, &run);
 		t->runs++;
-		t->calls += run.calls;
-		t->found += run.found;
-		if (run.found && o->save && !t->saved) {
+		if (t->result->found != before && o->save && !t->saved) {
 			save(o, input);
 			t->saved = true;
 		}
@@ -254,9 +293,10 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "--list"))
 		return list();
-	t.by_rule = calloc(twin_rule_count, sizeof(*t.by_rule));
-	if (!t.by_rule)
-		twin_die("twin", "out of memory");
+	t.result = mmap(NULL, sizeof(*t.result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	if (t.result == MAP_FAILED || twin_rule_count > TWIN_RULES)
+		twin_die("twin", "no room for its result");
 	for (int i = 1; i < argc; i++) {
 		if (parse(&o, argv, argc, &i))
 			continue;
@@ -267,10 +307,12 @@ int main(int argc, char **argv)
 		run_path(&t, &o, argv[i]);
 	}
 	for (unsigned i = 0; i < twin_rule_count; i++)
-		if (t.by_rule[i])
-			printf("rule %s: %" PRIu64 " times\n", twin_rules[i].name, t.by_rule[i]);
+		if (t.result->by_rule[i])
+			printf("rule %s: %" PRIu64 " times\n", twin_rules[i].name,
+			       t.result->by_rule[i]);
+	if (t.result->crashes)
+		printf("the judge crashed %" PRIu64 " times\n", t.result->crashes);
 	printf("%u inputs, %" PRIu64 " runs, %" PRIu64 " calls, %u differences\n", t.inputs, t.runs,
-	       t.calls, t.found);
-	free(t.by_rule);
-	return t.found || !t.inputs;
+	       t.result->calls, t.result->found);
+	return t.result->found || !t.inputs;
 }
