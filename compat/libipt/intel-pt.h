@@ -121,7 +121,7 @@ static inline enum pt_error_code pt_errcode(int status)
 	return status < 0 ? (enum pt_error_code)(-status) : pte_ok;
 }
 
-/* A short text, static; NULL for what is no code. */
+/* A short text, static, for any number. */
 extern pt_export const char *pt_errstr(enum pt_error_code code);
 
 /* ---- Configuration ---- */
@@ -222,8 +222,8 @@ struct pt_config {
 
 	/*
 	 * What is asked about packets that the library does not know. The
-	 * callback returns the packet's size in bytes, 0 or less being an
-	 * error, and may fill in `unknown`. NULL: -pte_bad_opc.
+	 * callback returns the packet's size in bytes, at most 255, or an error
+	 * code, and may fill in `unknown`. NULL: -pte_bad_opc.
 	 */
 	struct {
 		int (*callback)(struct pt_packet_unknown *unknown, const struct pt_config *config,
@@ -938,8 +938,8 @@ extern pt_export int pt_iscache_set_limit(struct pt_image_section_cache *iscache
 
 /*
  * Adds `size` bytes at `offset` of a file, or what there is of them, to be seen
- * at `vaddr`. The isid; the same one for the same section. -pte_bad_file,
- * -pte_invalid (the offset is behind the file).
+ * at `vaddr`. The isid; the same one for the same section. -pte_invalid: no such
+ * file, or the offset is behind its end.
  */
 extern pt_export int pt_iscache_add_file(struct pt_image_section_cache *iscache,
 					 const char *filename, uint64_t offset, uint64_t size,
