@@ -106,8 +106,7 @@ static void stand_at(struct ptah_flow *f, uint64_t ip)
 	f->node = NULL;
 }
 
-/* The place in the code may be read anew: in another space, or over other bytes. */
-static void forget_nodes(struct ptah_flow *f)
+void flow_forget_nodes(struct ptah_flow *f)
 {
 	if (f->node)
 		f->ip = f->node->ip;
@@ -868,7 +867,7 @@ int flow_set_space(struct ptah_flow *f, const struct ptah_space *space)
 {
 	f->space_fixed = true;
 	f->space = *space;
-	forget_nodes(f);
+	flow_forget_nodes(f);
 	return code_set_space(&f->code, space);
 }
 
@@ -881,7 +880,7 @@ static void enter_space(struct ptah_flow *f, struct flow_output *out)
 	if (f->space.cr3 == f->code.spaces[f->code.space].cr3 &&
 	    f->space.vmcs == f->code.spaces[f->code.space].vmcs)
 		return;
-	forget_nodes(f);
+	flow_forget_nodes(f);
 	status = code_set_space(&f->code, &f->space);
 	if (status < 0 && !full(out))
 		emit_error(f, out, status, f->ip);
@@ -1098,7 +1097,7 @@ bool flow_follow_image(struct ptah_flow *f)
 		return false;
 	n = image_changes(f->code.image, f->generation, changes);
 	f->generation = generation;
-	forget_nodes(f);
+	flow_forget_nodes(f);
 	if (n < 0)
 		code_flush(&f->code);
 	else
@@ -1400,6 +1399,7 @@ void ptah_flow_free(struct ptah_flow *f)
 	ptah_event_decoder_free(f->events);
 	code_fini(&f->code);
 	flow_paths_free(f->paths);
+	free(f->mark);
 	free(f);
 }
 
@@ -1409,6 +1409,7 @@ int ptah_flow_feed(struct ptah_flow *f, const void *bytes, size_t n, bool last)
 		return PTAH_E_INVAL;
 	if (f->has_event || f->paused || f->has_held)
 		return PTAH_E_BUSY;
+	flow_drop_mark(f);
 	return ptah_event_feed(f->events, bytes, n, last);
 }
 
@@ -1416,6 +1417,7 @@ void ptah_flow_seek(struct ptah_flow *f, uint64_t offset)
 {
 	if (!f)
 		return;
+	flow_drop_mark(f);
 	ptah_event_seek(f->events, offset);
 	lose_position(f);
 	f->mode = f->speculative = 0;
