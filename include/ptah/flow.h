@@ -185,7 +185,8 @@ struct ptah_place {
 /*
  * Where the flow stands behind what ptah_flow_read() has returned last: what it has
  * not told yet begins here. PTAH_E_NO_IP: nowhere, because tracing is off or has lost
- * its way. An error item's ip, mode
+ * its way. Items that come before the next block (exec-mode, paging) may change how
+ * the code there is read. An error item's ip, mode
  * and space are the place where the flow stood when it met the error.
  */
 PTAH_API int ptah_flow_place(const struct ptah_flow *flow, struct ptah_place *place);

@@ -81,19 +81,29 @@ static void lose_position(struct ptah_flow *f)
 	f->gap_begun = false;
 }
 
+/* Where we stand, as an error item tells it. */
+static void put_place(const struct ptah_flow *f, struct ptah_item *error)
+{
+	error->mode = f->mode;
+	error->space = f->code.space;
+	if (f->positioned)
+		error->ip = f->node ? f->node->ip : f->ip;
+	else
+		error->flags |= PTAH_ITEM_IP_SUPPRESSED;
+}
+
 /* An error at the current place; decoding goes on at the next safe point. */
-static void emit_error(struct ptah_flow *f, struct flow_output *out, int status, uint64_t ip)
+static void emit_error(struct ptah_flow *f, struct flow_output *out, int status)
 {
 	struct ptah_item *item = &out->items[out->count++];
 
 	memset(item, 0, sizeof(*item));
 	item->type = PTAH_ITEM_ERROR;
-	item->mode = f->mode;
 	item->status = (int16_t)status;
-	item->ip = ip;
 	item->tsc = f->tsc;
 	item->tsc_error = f->tsc_error;
 	item->offset = f->offset;
+	put_place(f, item);
 	lose_position(f);
 }
 
@@ -310,7 +320,7 @@ static void run_tnt(struct ptah_flow *f, struct flow_output *out, bool *wants_ti
 		unsigned taken;
 
 		if (UNLIKELY(!node)) {
-			emit_error(f, out, status, f->ip);
+			emit_error(f, out, status);
 			return;
 		}
 		switch (node->class) {
@@ -329,7 +339,7 @@ static void run_tnt(struct ptah_flow *f, struct flow_output *out, bool *wants_ti
 		case PTAH_INSN_CALL:
 		case PTAH_INSN_OTHER:
 			if (UNLIKELY(!chain_ok(f, node))) {
-				emit_error(f, out, PTAH_E_NO_PROGRESS, node->ip);
+				emit_error(f, out, PTAH_E_NO_PROGRESS);
 				return;
 			}
 			emit_block(f, out, node);
@@ -337,11 +347,11 @@ static void run_tnt(struct ptah_flow *f, struct flow_output *out, bool *wants_ti
 			break;
 		case PTAH_INSN_RETURN:
 			if (UNLIKELY(!(f->tnt >> (f->tnt_count - 1) & 1))) {
-				emit_error(f, out, PTAH_E_BAD_RETCOMP, node->ip);
+				emit_error(f, out, PTAH_E_BAD_RETCOMP);
 				return;
 			}
 			if (UNLIKELY(!f->stack_depth || f->no_retcomp)) {
-				emit_error(f, out, PTAH_E_BAD_RETCOMP, node->ip);
+				emit_error(f, out, PTAH_E_BAD_RETCOMP);
 				return;
 			}
 			f->tnt_count--;
@@ -404,7 +414,7 @@ static enum walk walk_to_branch(struct ptah_flow *f, struct flow_output *out,
 			return WALK_FULL;
 		node = here(f, &status);
 		if (!node) {
-			emit_error(f, out, status, f->ip);
+			emit_error(f, out, status);
 			return WALK_ERROR;
 		}
 		if (!flow_is_direct(node) || is_skl014(f, node)) {
@@ -412,7 +422,7 @@ static enum walk walk_to_branch(struct ptah_flow *f, struct flow_output *out,
 			return WALK_ARRIVED;
 		}
 		if (!chain_ok(f, node)) {
-			emit_error(f, out, PTAH_E_NO_PROGRESS, node->ip);
+			emit_error(f, out, PTAH_E_NO_PROGRESS);
 			return WALK_ERROR;
 		}
 		emit_block(f, out, node);
@@ -523,7 +533,7 @@ static enum walk walk_beyond(struct ptah_flow *f, struct flow_output *out, uint6
 		return walk;
 	if (node && is_unseen(f, node))
 		return cross_gap(f, out, node, ip);
-	emit_error(f, out, PTAH_E_MISMATCH, f->node ? f->node->ip : f->ip);
+	emit_error(f, out, PTAH_E_MISMATCH);
 	return WALK_ERROR;
 }
 
@@ -566,7 +576,7 @@ static enum walk walk_to_exit(struct ptah_flow *f, struct flow_output *out, uint
 		if (!node) {
 			if (f->ip == to) /* straight out of what is mapped */
 				return WALK_ARRIVED;
-			emit_error(f, out, status, f->ip);
+			emit_error(f, out, status);
 			return WALK_ERROR;
 		}
 		if (node->ip == to)
@@ -581,7 +591,7 @@ static enum walk walk_to_exit(struct ptah_flow *f, struct flow_output *out, uint
 		if (!flow_is_direct(node)) {
 			if (node->class == PTAH_INSN_COND && to != node->target &&
 			    to != node->end) {
-				emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+				emit_error(f, out, PTAH_E_MISMATCH);
 				return WALK_ERROR;
 			}
 			emit_block(f, out, node)->flags |=
@@ -590,7 +600,7 @@ static enum walk walk_to_exit(struct ptah_flow *f, struct flow_output *out, uint
 			return WALK_ARRIVED;
 		}
 		if (!chain_ok(f, node) && !reachable(f, to)) {
-			emit_error(f, out, PTAH_E_NO_PROGRESS, node->ip);
+			emit_error(f, out, PTAH_E_NO_PROGRESS);
 			return WALK_ERROR;
 		}
 		emit_block(f, out, node);
@@ -622,7 +632,7 @@ static bool apply_tip(struct ptah_flow *f, struct flow_output *out)
 	if (UNLIKELY(f->no_tnt) && is_unseen(f, node))
 		return cross_gap(f, out, node, f->event.to) != WALK_FULL;
 	if (node->class == PTAH_INSN_COND) { /* it would need a TNT bit */
-		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+		emit_error(f, out, PTAH_E_MISMATCH);
 		return true;
 	}
 	emit_block(f, out, node);
@@ -750,7 +760,7 @@ static enum walk leave_by_conditional(struct ptah_flow *f, struct flow_output *o
 				      const struct code_node *node)
 {
 	if (knows_filter(f) && !leaves_filter(f, node->target)) {
-		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+		emit_error(f, out, PTAH_E_MISMATCH);
 		return WALK_ERROR;
 	}
 	emit_block(f, out, node)->flags |= knows_filter(f) ? PTAH_ITEM_TAKEN : PTAH_ITEM_UNKNOWN;
@@ -883,7 +893,7 @@ static void enter_space(struct ptah_flow *f, struct flow_output *out)
 	flow_forget_nodes(f);
 	status = code_set_space(&f->code, &f->space);
 	if (status < 0 && !full(out))
-		emit_error(f, out, status, f->ip);
+		emit_error(f, out, status);
 }
 
 /*
@@ -972,7 +982,7 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 	    walk_to_ip(f, out, f->event.ip) == WALK_FULL)
 		return false;
 	if (f->positioned && (!on || !reachable(f, f->event.ip))) {
-		emit_error(f, out, PTAH_E_MISMATCH, f->node ? f->node->ip : f->ip);
+		emit_error(f, out, PTAH_E_MISMATCH);
 		return false;
 	}
 	if (f->node && f->mode != f->event.mode) { /* the PSB+ is sure: read the code anew */
@@ -1029,6 +1039,7 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 		f->node = NULL;
 		break;
 	case PTAH_ITEM_ERROR:
+		put_place(f, &f->event);
 		lose_position(f);
 		break;
 	case PTAH_ITEM_TICK:
@@ -1197,7 +1208,7 @@ static bool take_deferred_tip(struct ptah_flow *f, struct flow_output *out)
 		return false;
 	set_time(f, f->event.tsc, f->event.tsc_error, f->event.offset);
 	if (f->event.type != PTAH_ITEM_TIP) {
-		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+		emit_error(f, out, PTAH_E_MISMATCH);
 		f->has_event = f->event.type != PTAH_ITEM_TNT; /* whose bits mean nothing now */
 		return true;
 	}
