@@ -15,6 +15,8 @@ void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 		d->vmcs.flags |= PTAH_ITEM_STATUS;
 		d->paging.flags |= PTAH_ITEM_STATUS;
 		d->pending_mode.flags |= PTAH_ITEM_STATUS;
+		if (d->config.unchanged)
+			event_cut_header(d);
 	} else {
 		d->has_mode = false; /* its branch is lost, and what came behind it */
 	}

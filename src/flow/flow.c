@@ -1028,7 +1028,8 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 		break;
 	case PTAH_ITEM_EXEC_MODE:
 		/* With a branch it is where we are; with a FUP alone we have to get there. */
-		if (f->positioned && !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED) &&
+		if (f->positioned &&
+		    !(f->event.flags & (PTAH_ITEM_IP_SUPPRESSED | PTAH_ITEM_STATUS)) &&
 		    (f->node ? f->node->ip : f->ip) != f->event.ip &&
 		    walk_to_ip(f, out, f->event.ip) == WALK_FULL)
 			return false;
