@@ -212,4 +212,10 @@ PTAH_API int ptah_flow_ahead(struct ptah_flow *flow, struct ptah_place *place,
  */
 PTAH_API int ptah_flow_resync(struct ptah_flow *flow);
 
+/*
+ * Reads code out of another image from now on, which must live as long as the flow
+ * or until the next such call. Where the flow stands stays; the mark goes.
+ */
+PTAH_API int ptah_flow_set_image(struct ptah_flow *flow, const struct ptah_image *image);
+
 #endif

@@ -118,6 +118,7 @@ struct ptah_event_decoder {
 
 	/* Seldom in use, and at the end, so that event_save() can leave them out. */
 	struct event_held held[EVENT_HELD];
+	struct ptah_item states[EVENT_STATES]; /* of this PSB+, for `unchanged` */
 	struct ptah_item queue[EVENT_QUEUE];
 	uint8_t carry[EVENT_CARRY];
 };

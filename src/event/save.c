@@ -6,7 +6,7 @@
 /* How much of `state` of the decoder d means something: its window may be d's carry. */
 static size_t size_of(const struct ptah_event_decoder *state, const struct ptah_event_decoder *d)
 {
-	if (state->held_count || state->queue_count ||
+	if (state->held_count || state->state_count || state->queue_count ||
 	    (uintptr_t)state->end - (uintptr_t)d->carry <= sizeof(d->carry))
 		return sizeof(*state);
 	return offsetof(struct ptah_event_decoder, held);

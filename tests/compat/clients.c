@@ -564,6 +564,7 @@ void twin_run(const struct twin_run *run)
 	if (!run->input->size)
 		return;
 	for (unsigned i = 0; i < 2; i++) {
+		run->result->side = i;
 		t.side[i].api = run->api[i];
 		make_side(&t.side[i], run);
 	}
