@@ -105,7 +105,6 @@ struct ptah_event_decoder {
 	struct ptah_item mwait, pending_mode, paging, vmcs;
 	struct ptah_item data; /* fields and `detail` bits from EVD; 0: none */
 	struct event_header header;
-	struct ptah_item states[EVENT_STATES]; /* of this PSB+, for `unchanged` */
 	unsigned state_count;
 	unsigned held_count;
 	uint64_t overflow_offset, sync_offset;
