@@ -22,7 +22,7 @@ struct pt_block_decoder *pt_blk_alloc_decoder(const struct pt_config *config)
 		pt_blk_free_decoder(decoder);
 		return NULL;
 	}
-	for (unsigned class = 0; class < PTAH_INSN_CLASS_MAX; class++)
+	for (unsigned class = 0; class < PTAH_INSN_CLASS_MAX; class ++)
 		if (walk_needs_trace(class))
 			decoder->ends |= 1u << class;
 	if (decoder->walk.config.user.flags.variant.block.end_on_call)
@@ -167,9 +167,8 @@ static NOINLINE int next_slowly(struct pt_block_decoder *decoder, struct pt_bloc
 	struct walk *w = &decoder->walk;
 	const enum walk_next next = walk_look(w);
 
-	*block = (struct pt_block){.ip = walk_ip(w),
-				   .mode = (enum pt_exec_mode)w->mode,
-				   .speculative = w->speculative};
+	*block = (struct pt_block){
+	    .ip = walk_ip(w), .mode = (enum pt_exec_mode)w->mode, .speculative = w->speculative};
 	if (next == WALK_EVENT)
 		return walk_status(w);
 	if (!w->enabled)

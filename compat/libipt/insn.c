@@ -121,9 +121,8 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 	const struct ptah_insn *at;
 	unsigned class;
 
-	*insn = (struct pt_insn){.ip = walk_ip(w),
-				 .mode = (enum pt_exec_mode)w->mode,
-				 .speculative = w->speculative};
+	*insn = (struct pt_insn){
+	    .ip = walk_ip(w), .mode = (enum pt_exec_mode)w->mode, .speculative = w->speculative};
 	if (!w->enabled)
 		return walk_look(w) == WALK_END ? w->error : -pte_no_enable;
 	switch (walk_load(w)) {
@@ -149,29 +148,6 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 	return walk_status(w);
 }
 
-/* The first instruction of the next block, while the walk is quick. */
-static NOINLINE int next_block(struct pt_insn_decoder *decoder, struct pt_insn *insn)
-{
-	struct walk *w = &decoder->walk;
-	const struct ptah_item *item = w->next;
-	int n;
-
-	if (UNLIKELY(!walk_in_section(w, item))) {
-		walk_find_section(w, item->ip, item->space);
-		if (!walk_in_section(w, item) || !item->section)
-			return next_slowly(decoder, insn);
-	}
-	n = ptah_flow_insns(w->flow, item, w->insns, WALK_INSNS);
-	if (UNLIKELY(n <= 1))
-		return next_slowly(decoder, insn);
-	w->loaded = true;
-	w->ninsn = (uint16_t)n;
-	w->pos = 0;
-	put_insn(w, insn);
-	w->pos = 1;
-	return 0;
-}
-
 /* The last one of a block, while the walk is quick. */
 static inline int end_block(struct walk *w, struct pt_insn *insn)
 {
@@ -186,6 +162,31 @@ static inline int end_block(struct walk *w, struct pt_insn *insn)
 	if (LIKELY(w->next != w->end && w->next->type == PTAH_ITEM_BLOCK))
 		return 0;
 	return walk_status(w);
+}
+
+/* The first instruction of the next block, while the walk is quick. */
+static NOINLINE int next_block(struct pt_insn_decoder *decoder, struct pt_insn *insn)
+{
+	struct walk *w = &decoder->walk;
+	const struct ptah_item *item = w->next;
+	int n;
+
+	if (UNLIKELY(!walk_in_section(w, item))) {
+		walk_find_section(w, item->ip, item->space);
+		if (!walk_in_section(w, item) || !item->section)
+			return next_slowly(decoder, insn);
+	}
+	n = ptah_flow_insns(w->flow, item, w->insns, WALK_INSNS);
+	if (UNLIKELY(n < 1))
+		return next_slowly(decoder, insn);
+	w->loaded = true;
+	w->ninsn = (uint16_t)n;
+	w->pos = 0;
+	if (n == 1)
+		return end_block(w, insn);
+	put_insn(w, insn);
+	w->pos = 1;
+	return 0;
 }
 
 int pt_insn_next(struct pt_insn_decoder *decoder, struct pt_insn *insn, size_t size)

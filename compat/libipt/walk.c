@@ -252,8 +252,7 @@ static uint64_t resume_ip(const struct walk *w, const struct ptah_item *item)
 static void take_item(struct walk *w)
 {
 	const struct ptah_item *item = w->next++;
-	struct walk_event *e =
-	    &w->pending[(w->pending_first + w->pending_count) % WALK_PENDING];
+	struct walk_event *e = &w->pending[(w->pending_first + w->pending_count) % WALK_PENDING];
 
 	w->now = item;
 	if (!event_make(&e->event, &w->events, item)) {
@@ -312,9 +311,8 @@ static void meet_error(struct walk *w)
 {
 	const int status = w->next->status;
 
-	w->place = (struct ptah_place){.ip = w->next->ip,
-				       .mode = w->next->mode,
-				       .space = (uint16_t)w->next->space};
+	w->place = (struct ptah_place){
+	    .ip = w->next->ip, .mode = w->next->mode, .space = (uint16_t)w->next->space};
 	w->raw = (unsigned)(w->next - w->items) - 1;
 	w->error_told = true;
 	w->error_offset = status <= PTAH_E_NO_CODE ? UINT64_MAX : w->next->offset;
@@ -324,7 +322,8 @@ static void meet_error(struct walk *w)
 		w->error = w->error ? w->error : -pte_nomap;
 		break;
 	case PTAH_E_BAD_RETCOMP:
-		w->error = w->next->flags & PTAH_ITEM_TAKEN ? -pte_retstack_empty : -pte_bad_retcomp;
+		w->error =
+		    w->next->flags & PTAH_ITEM_TAKEN ? -pte_retstack_empty : -pte_bad_retcomp;
 		break;
 	case PTAH_E_MISMATCH:
 		w->error = -pte_bad_query;
@@ -457,7 +456,7 @@ int walk_status(struct walk *w)
 		return off | pts_event_pending;
 	case WALK_BLOCK:
 		w->quick = !off && !w->pending_count && !w->skip && !w->ahead && !w->ticks &&
-			   (!w->loaded || w->by_insn);
+			   (!w->loaded || (w->by_insn && walk_in_section(w, w->next)));
 		return off | (w->ahead && w->error == -pte_eos ? pts_eos : 0);
 	default:
 		w->quick = false;
@@ -552,7 +551,7 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 	status = apply_event(w, e);
 	if (status < 0)
 		return status;
-	event_give(event, size, &e->event);
+	event_copy_out(event, size, &e->event);
 	w->pending_first = (w->pending_first + 1) % WALK_PENDING;
 	w->pending_count--;
 	w->passed = w->forced = false;

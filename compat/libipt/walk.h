@@ -36,8 +36,8 @@
 /* Where an event belongs that is not where its item is. */
 enum walk_place {
 	WALK_HERE,
-	WALK_AT_IP,	  /* before the instruction at its address */
-	WALK_BEHIND_IP,	  /* behind it */
+	WALK_AT_IP,	    /* before the instruction at its address */
+	WALK_BEHIND_IP,	    /* behind it */
 	WALK_BEHIND_BRANCH, /* behind the next branch that needs trace */
 };
 
@@ -70,9 +70,9 @@ struct walk {
 
 	/* libipt's state of things. */
 	bool enabled, speculative, mode_known;
-	uint8_t mode;  /* enum pt_exec_mode, as events have told it */
-	int error;     /* why there are no more items, or why there is nothing; 0: there are */
-	uint64_t ip;   /* while not enabled: where tracing is expected to resume */
+	uint8_t mode; /* enum pt_exec_mode, as events have told it */
+	int error;    /* why there are no more items, or why there is nothing; 0: there are */
+	uint64_t ip;  /* while not enabled: where tracing is expected to resume */
 	uint64_t cr3, vmcs;
 	uint64_t event_tsc; /* of the last event */
 	uint16_t ratio;
@@ -91,16 +91,16 @@ struct walk {
 	struct pt_image *image, *own_image;
 
 	bool synced;
-	bool running;	      /* items are of the PSB at `sync` */
-	uint64_t stop_offset; /* otherwise: where we were */
-	bool ahead;	     /* the items are not of the trace: what lies ahead of its end */
-	bool error_told;     /* the error is an item of the batch */
-	bool at_error;	     /* the flow has just told an error item */
-	uint64_t sync;	     /* offset of the PSB */
+	bool running;	       /* items are of the PSB at `sync` */
+	uint64_t stop_offset;  /* otherwise: where we were */
+	bool ahead;	       /* the items are not of the trace: what lies ahead of its end */
+	bool error_told;       /* the error is an item of the batch */
+	bool at_error;	       /* the flow has just told an error item */
+	uint64_t sync;	       /* offset of the PSB */
 	uint64_t error_offset; /* of the packet that could not be read; UINT64_MAX: another error */
-	unsigned raw;	     /* items of the batch that were used up before `ahead` */
-	unsigned skip;	     /* instructions of what comes next that have been told already */
-	unsigned ahead_told; /* instructions */
+	unsigned raw;	       /* items of the batch that were used up before `ahead` */
+	unsigned skip;	       /* instructions of what comes next that have been told already */
+	unsigned ahead_told;   /* instructions */
 	struct ptah_place place;
 	struct ptah_item was; /* what `now` was in the batch before */
 	struct walk_section sections[WALK_SECTIONS];
