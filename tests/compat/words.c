@@ -400,7 +400,10 @@ const char *twin_words(const struct twin_call *call, unsigned side, char *text, 
 	else
 		for (size_t i = 0; i < sizeof(s->out.bytes); i++)
 			say(&w, "%s%02x", i ? "" : " ", s->out.bytes[i]);
-	say_getter(&w, "| at", s->offset_status, s->offset);
+	if (call->blind)
+		say(&w, " |");
+	else
+		say_getter(&w, "| at", s->offset_status, s->offset);
 	say_getter(&w, "sync", s->sync_status, s->sync);
 	if (call->decoder >= TWIN_QUERY) {
 		say_getter(&w, "time", s->time_status, s->tsc);
