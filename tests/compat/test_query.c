@@ -67,8 +67,8 @@ enum call {
 };
 
 static const char *const call_names[] = {
-    "sync_forward", "sync_backward", "sync_set", "get_offset", "get_sync_offset",
-    "cond_branch",  "indirect_branch", "event", "time", "core_bus_ratio",
+    "sync_forward", "sync_backward",   "sync_set", "get_offset", "get_sync_offset",
+    "cond_branch",  "indirect_branch", "event",	   "time",	 "core_bus_ratio",
 };
 
 struct answer {
@@ -242,11 +242,12 @@ static void init_config(struct pt_config *config, const uint8_t *bytes, size_t s
 }
 
 /* Prints what led there when the two differ. */
-static void check(const uint8_t *bytes, size_t size, uint64_t seed, unsigned wild,
-		  const char *what)
+static void check(const uint8_t *bytes, size_t size, uint64_t seed, unsigned wild, const char *what)
 {
-	struct run r = {.seed = seed * UINT64_C(0x9e3779b97f4a7c15) | 1, .bytes = bytes,
-			.size = size, .strict = true};
+	struct run r = {.seed = seed * UINT64_C(0x9e3779b97f4a7c15) | 1,
+			.bytes = bytes,
+			.size = size,
+			.strict = true};
 	struct pt_config config;
 
 	init_config(&config, bytes, size);
@@ -254,8 +255,11 @@ static void check(const uint8_t *bytes, size_t size, uint64_t seed, unsigned wil
 		return;
 	print_message("seed %" PRIu64 "\n", seed);
 	if (size < 2000) {
-		r = (struct run){.seed = seed * UINT64_C(0x9e3779b97f4a7c15) | 1, .bytes = bytes,
-				 .size = size, .strict = true, .verbose = true};
+		r = (struct run){.seed = seed * UINT64_C(0x9e3779b97f4a7c15) | 1,
+				 .bytes = bytes,
+				 .size = size,
+				 .strict = true,
+				 .verbose = true};
 		compare(&r, &config, wild);
 	}
 	print_message("%s\n", what);
