@@ -123,6 +123,9 @@ PTAH_API uint64_t ptah_image_generation(const struct ptah_image *image);
 PTAH_API int ptah_cache_new(uint64_t limit, struct ptah_cache **cache);
 PTAH_API void ptah_cache_free(struct ptah_cache *cache);
 
+/* From now on; what is mapped beyond it goes at once. */
+PTAH_API void ptah_cache_set_limit(struct ptah_cache *cache, uint64_t limit);
+
 /* The id of a piece; the same piece has the same id. */
 PTAH_API int ptah_cache_add_file(struct ptah_cache *cache, const char *path, uint64_t offset,
 				 uint64_t size, uint64_t address, uint32_t *id);

@@ -105,9 +105,7 @@ struct ptah_event_decoder {
 	struct ptah_item mwait, pending_mode, paging, vmcs;
 	struct ptah_item data; /* fields and `detail` bits from EVD; 0: none */
 	struct event_header header;
-	struct ptah_item states[EVENT_STATES]; /* of this PSB+, for `unchanged` */
 	unsigned state_count;
-	struct event_held held[EVENT_HELD];
 	unsigned held_count;
 	uint64_t overflow_offset, overflow_tsc, sync_offset;
 	int64_t skip; /* bytes that the caller's callback wants skipped */
@@ -116,9 +114,20 @@ struct ptah_event_decoder {
 	bool in_tx;
 
 	unsigned queue_first, queue_count;
+
+	/* Seldom in use, and at the end, so that event_save() can leave them out. */
+	struct event_held held[EVENT_HELD];
+	struct ptah_item states[EVENT_STATES]; /* of this PSB+, for `unchanged` */
 	struct ptah_item queue[EVENT_QUEUE];
 	uint8_t carry[EVENT_CARRY];
 };
+
+/*
+ * A copy of the decoder, to go back to: only for this one, and while the chunk
+ * that was fed last is as it was. save.c
+ */
+void event_save(const struct ptah_event_decoder *d, struct ptah_event_decoder *copy);
+void event_restore(struct ptah_event_decoder *d, const struct ptah_event_decoder *copy);
 
 /* The stream offset of a place in the window. */
 static inline uint64_t event_offset(const struct ptah_event_decoder *d, const uint8_t *p)

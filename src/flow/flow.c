@@ -81,19 +81,29 @@ static void lose_position(struct ptah_flow *f)
 	f->gap_begun = false;
 }
 
+/* Where we stand, as an error item tells it. */
+static void put_place(const struct ptah_flow *f, struct ptah_item *error)
+{
+	error->mode = f->mode;
+	error->space = f->code.space;
+	if (f->positioned)
+		error->ip = f->node ? f->node->ip : f->ip;
+	else
+		error->flags |= PTAH_ITEM_IP_SUPPRESSED;
+}
+
 /* An error at the current place; decoding goes on at the next safe point. */
-static void emit_error(struct ptah_flow *f, struct flow_output *out, int status, uint64_t ip)
+static void emit_error(struct ptah_flow *f, struct flow_output *out, int status)
 {
 	struct ptah_item *item = &out->items[out->count++];
 
 	memset(item, 0, sizeof(*item));
 	item->type = PTAH_ITEM_ERROR;
-	item->mode = f->mode;
 	item->status = (int16_t)status;
-	item->ip = ip;
 	item->tsc = f->tsc;
 	item->tsc_error = f->tsc_error;
 	item->offset = f->offset;
+	put_place(f, item);
 	lose_position(f);
 }
 
@@ -106,8 +116,7 @@ static void stand_at(struct ptah_flow *f, uint64_t ip)
 	f->node = NULL;
 }
 
-/* The place in the code may be read anew: in another space, or over other bytes. */
-static void forget_nodes(struct ptah_flow *f)
+void flow_forget_nodes(struct ptah_flow *f)
 {
 	if (f->node)
 		f->ip = f->node->ip;
@@ -311,7 +320,7 @@ static void run_tnt(struct ptah_flow *f, struct flow_output *out, bool *wants_ti
 		unsigned taken;
 
 		if (UNLIKELY(!node)) {
-			emit_error(f, out, status, f->ip);
+			emit_error(f, out, status);
 			return;
 		}
 		switch (node->class) {
@@ -330,7 +339,7 @@ static void run_tnt(struct ptah_flow *f, struct flow_output *out, bool *wants_ti
 		case PTAH_INSN_CALL:
 		case PTAH_INSN_OTHER:
 			if (UNLIKELY(!chain_ok(f, node))) {
-				emit_error(f, out, PTAH_E_NO_PROGRESS, node->ip);
+				emit_error(f, out, PTAH_E_NO_PROGRESS);
 				return;
 			}
 			emit_block(f, out, node);
@@ -338,11 +347,11 @@ static void run_tnt(struct ptah_flow *f, struct flow_output *out, bool *wants_ti
 			break;
 		case PTAH_INSN_RETURN:
 			if (UNLIKELY(!(f->tnt >> (f->tnt_count - 1) & 1))) {
-				emit_error(f, out, PTAH_E_BAD_RETCOMP, node->ip);
+				emit_error(f, out, PTAH_E_BAD_RETCOMP);
 				return;
 			}
 			if (UNLIKELY(!f->stack_depth || f->no_retcomp)) {
-				emit_error(f, out, PTAH_E_BAD_RETCOMP, node->ip);
+				emit_error(f, out, PTAH_E_BAD_RETCOMP);
 				return;
 			}
 			f->tnt_count--;
@@ -405,7 +414,7 @@ static enum walk walk_to_branch(struct ptah_flow *f, struct flow_output *out,
 			return WALK_FULL;
 		node = here(f, &status);
 		if (!node) {
-			emit_error(f, out, status, f->ip);
+			emit_error(f, out, status);
 			return WALK_ERROR;
 		}
 		if (!flow_is_direct(node) || is_skl014(f, node)) {
@@ -413,7 +422,7 @@ static enum walk walk_to_branch(struct ptah_flow *f, struct flow_output *out,
 			return WALK_ARRIVED;
 		}
 		if (!chain_ok(f, node)) {
-			emit_error(f, out, PTAH_E_NO_PROGRESS, node->ip);
+			emit_error(f, out, PTAH_E_NO_PROGRESS);
 			return WALK_ERROR;
 		}
 		emit_block(f, out, node);
@@ -524,7 +533,7 @@ static enum walk walk_beyond(struct ptah_flow *f, struct flow_output *out, uint6
 		return walk;
 	if (node && is_unseen(f, node))
 		return cross_gap(f, out, node, ip);
-	emit_error(f, out, PTAH_E_MISMATCH, f->node ? f->node->ip : f->ip);
+	emit_error(f, out, PTAH_E_MISMATCH);
 	return WALK_ERROR;
 }
 
@@ -567,7 +576,7 @@ static enum walk walk_to_exit(struct ptah_flow *f, struct flow_output *out, uint
 		if (!node) {
 			if (f->ip == to) /* straight out of what is mapped */
 				return WALK_ARRIVED;
-			emit_error(f, out, status, f->ip);
+			emit_error(f, out, status);
 			return WALK_ERROR;
 		}
 		if (node->ip == to)
@@ -582,7 +591,7 @@ static enum walk walk_to_exit(struct ptah_flow *f, struct flow_output *out, uint
 		if (!flow_is_direct(node)) {
 			if (node->class == PTAH_INSN_COND && to != node->target &&
 			    to != node->end) {
-				emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+				emit_error(f, out, PTAH_E_MISMATCH);
 				return WALK_ERROR;
 			}
 			emit_block(f, out, node)->flags |=
@@ -591,7 +600,7 @@ static enum walk walk_to_exit(struct ptah_flow *f, struct flow_output *out, uint
 			return WALK_ARRIVED;
 		}
 		if (!chain_ok(f, node) && !reachable(f, to)) {
-			emit_error(f, out, PTAH_E_NO_PROGRESS, node->ip);
+			emit_error(f, out, PTAH_E_NO_PROGRESS);
 			return WALK_ERROR;
 		}
 		emit_block(f, out, node);
@@ -623,7 +632,7 @@ static bool apply_tip(struct ptah_flow *f, struct flow_output *out)
 	if (UNLIKELY(f->no_tnt) && is_unseen(f, node))
 		return cross_gap(f, out, node, f->event.to) != WALK_FULL;
 	if (node->class == PTAH_INSN_COND) { /* it would need a TNT bit */
-		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+		emit_error(f, out, PTAH_E_MISMATCH);
 		return true;
 	}
 	emit_block(f, out, node);
@@ -751,7 +760,7 @@ static enum walk leave_by_conditional(struct ptah_flow *f, struct flow_output *o
 				      const struct code_node *node)
 {
 	if (knows_filter(f) && !leaves_filter(f, node->target)) {
-		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+		emit_error(f, out, PTAH_E_MISMATCH);
 		return WALK_ERROR;
 	}
 	emit_block(f, out, node)->flags |= knows_filter(f) ? PTAH_ITEM_TAKEN : PTAH_ITEM_UNKNOWN;
@@ -868,7 +877,7 @@ int flow_set_space(struct ptah_flow *f, const struct ptah_space *space)
 {
 	f->space_fixed = true;
 	f->space = *space;
-	forget_nodes(f);
+	flow_forget_nodes(f);
 	return code_set_space(&f->code, space);
 }
 
@@ -881,10 +890,10 @@ static void enter_space(struct ptah_flow *f, struct flow_output *out)
 	if (f->space.cr3 == f->code.spaces[f->code.space].cr3 &&
 	    f->space.vmcs == f->code.spaces[f->code.space].vmcs)
 		return;
-	forget_nodes(f);
+	flow_forget_nodes(f);
 	status = code_set_space(&f->code, &f->space);
 	if (status < 0 && !full(out))
-		emit_error(f, out, status, f->ip);
+		emit_error(f, out, status);
 }
 
 /*
@@ -973,7 +982,7 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 	    walk_to_ip(f, out, f->event.ip) == WALK_FULL)
 		return false;
 	if (f->positioned && (!on || !reachable(f, f->event.ip))) {
-		emit_error(f, out, PTAH_E_MISMATCH, f->node ? f->node->ip : f->ip);
+		emit_error(f, out, PTAH_E_MISMATCH);
 		return false;
 	}
 	if (f->node && f->mode != f->event.mode) { /* the PSB+ is sure: read the code anew */
@@ -1031,6 +1040,7 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 		f->node = NULL;
 		break;
 	case PTAH_ITEM_ERROR:
+		put_place(f, &f->event);
 		lose_position(f);
 		break;
 	case PTAH_ITEM_TICK:
@@ -1098,7 +1108,7 @@ bool flow_follow_image(struct ptah_flow *f)
 		return false;
 	n = image_changes(f->code.image, f->generation, changes);
 	f->generation = generation;
-	forget_nodes(f);
+	flow_forget_nodes(f);
 	if (n < 0)
 		code_flush(&f->code);
 	else
@@ -1199,7 +1209,7 @@ static bool take_deferred_tip(struct ptah_flow *f, struct flow_output *out)
 		return false;
 	set_time(f, f->event.tsc, f->event.tsc_error, f->event.offset);
 	if (f->event.type != PTAH_ITEM_TIP) {
-		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+		emit_error(f, out, PTAH_E_MISMATCH);
 		f->has_event = f->event.type != PTAH_ITEM_TNT; /* whose bits mean nothing now */
 		return true;
 	}
@@ -1400,6 +1410,7 @@ void ptah_flow_free(struct ptah_flow *f)
 	ptah_event_decoder_free(f->events);
 	code_fini(&f->code);
 	flow_paths_free(f->paths);
+	free(f->mark);
 	free(f);
 }
 
@@ -1409,6 +1420,7 @@ int ptah_flow_feed(struct ptah_flow *f, const void *bytes, size_t n, bool last)
 		return PTAH_E_INVAL;
 	if (f->has_event || f->paused || f->has_held)
 		return PTAH_E_BUSY;
+	flow_drop_mark(f);
 	return ptah_event_feed(f->events, bytes, n, last);
 }
 
@@ -1416,6 +1428,7 @@ void ptah_flow_seek(struct ptah_flow *f, uint64_t offset)
 {
 	if (!f)
 		return;
+	flow_drop_mark(f);
 	ptah_event_seek(f->events, offset);
 	lose_position(f);
 	f->mode = f->speculative = 0;

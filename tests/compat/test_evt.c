@@ -208,7 +208,7 @@ static int prepare(void **state)
 {
 	(void)state;
 	load(&judge, getenv("LIBIPT_2_3"));
-	return load(&ours, LIBIPT_OURS) ? 0 : -1;
+	return load(&ours, TWIN_JUDGED) ? 0 : -1;
 }
 
 int main(void)

@@ -277,9 +277,9 @@ static void traces_of_hardware(void **state)
 static int prepare(void **state)
 {
 	(void)state;
-	if (!load(&judge, LIBIPT_JUDGE) || !load(&ours, LIBIPT_OURS))
+	if (!load(&judge, TWIN_JUDGE) || !load(&ours, TWIN_JUDGED))
 		return -1;
-	*(void **)&error_text = dlsym(dlopen(LIBIPT_OURS, RTLD_NOW | RTLD_LOCAL), "pt_errstr");
+	*(void **)&error_text = dlsym(dlopen(TWIN_JUDGED, RTLD_NOW | RTLD_LOCAL), "pt_errstr");
 	return 0;
 }
 
