@@ -20,7 +20,7 @@
  * distinct code that ran, never of the trace's length.
  *
  * Only what the trace proves is reported: instructions behind the last packet
- * are not guessed.
+ * are not guessed, unless asked for (ptah_flow_ahead).
  */
 #ifndef PTAH_FLOW_H
 #define PTAH_FLOW_H
@@ -204,11 +204,17 @@ PTAH_API int ptah_flow_ahead(struct ptah_flow *flow, struct ptah_place *place,
 			     struct ptah_item *blocks, size_t capacity);
 
 /*
- * After an error item, before anything else is read: goes on at the next packet
- * that tells an address, with the time, the mode and the address space of now,
- * instead of at the next PSB. PTAH_E_INVAL when the last item was no error of the
- * code (PTAH_E_NO_CODE, PTAH_E_BAD_INSN, PTAH_E_MISMATCH, PTAH_E_BAD_RETCOMP,
- * PTAH_E_NO_PROGRESS): packets that cannot be understood tell no address either.
+ * After an error of the code (PTAH_E_NO_CODE, PTAH_E_BAD_INSN, PTAH_E_MISMATCH,
+ * PTAH_E_BAD_RETCOMP, PTAH_E_NO_PROGRESS), which ptah_flow_read() returns last of a
+ * batch, and before anything else is read: goes on at the next packet that tells an
+ * address, with the time, the mode and the address space of now, instead of at the
+ * next PSB. That may be the packet that was being carried out; and events without an
+ * address, that one among them, are told in between as ever. Outcomes up to there and
+ * the return stack are dropped. PTAH_E_INVAL when the last item was no such error:
+ * packets that cannot be understood tell no address either.
+ *
+ * Where TIPs stand behind outcomes that are lost (SDM "Deferred TIPs") it goes on at
+ * the first of them, and may have to be asked again.
  */
 PTAH_API int ptah_flow_resync(struct ptah_flow *flow);
 

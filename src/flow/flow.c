@@ -105,6 +105,8 @@ static void emit_error(struct ptah_flow *f, struct flow_output *out, int status)
 	item->offset = f->offset;
 	put_place(f, item);
 	lose_position(f);
+	f->tip_lost = f->seeks_place = false;
+	out->capacity = out->count; /* the caller may want to go on from right here */
 }
 
 /* Moving */
@@ -625,6 +627,7 @@ static bool apply_tip(struct ptah_flow *f, struct flow_output *out)
 	case WALK_FULL:
 		return false;
 	case WALK_ERROR:
+		f->tip_lost = true;
 		return true;
 	default:
 		break;
@@ -633,6 +636,7 @@ static bool apply_tip(struct ptah_flow *f, struct flow_output *out)
 		return cross_gap(f, out, node, f->event.to) != WALK_FULL;
 	if (node->class == PTAH_INSN_COND) { /* it would need a TNT bit */
 		emit_error(f, out, PTAH_E_MISMATCH);
+		f->tip_lost = true;
 		return true;
 	}
 	emit_block(f, out, node);
@@ -1041,6 +1045,7 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 	case PTAH_ITEM_ERROR:
 		put_place(f, &f->event);
 		lose_position(f);
+		f->seeks_place = false; /* now only a PSB is sure */
 		break;
 	case PTAH_ITEM_TICK:
 		/* As far as the trace has proven; what comes next may have begun. */
@@ -1088,8 +1093,11 @@ static bool ends_wait(const struct ptah_item *event)
 
 static bool apply_event(struct ptah_flow *f, struct flow_output *out)
 {
-	bool done = carry_out(f, out);
+	const bool found = UNLIKELY(f->seeks_place) && !f->positioned && flow_find_place(f);
+	/* A TIP is told by where it leads. */
+	const bool done = (found && f->event.type == PTAH_ITEM_TIP) || carry_out(f, out);
 
+	f->seeks_place = f->seeks_place && !f->positioned;
 	if (UNLIKELY(f->space_waits) && done && ends_wait(&f->event))
 		enter_space(f, out);
 	return done;
@@ -1262,9 +1270,13 @@ int ptah_flow_read(struct ptah_flow *f, struct ptah_item *items, size_t capacity
 	if (f->has_held && capacity) {
 		emit_event(&out, &f->held);
 		f->has_held = false;
+		if (flow_can_resync(&f->held))
+			out.capacity = out.count;
 	}
 	while (!full(&out) && !f->paused && advance(f, &out, true))
 		;
+	if (capacity)
+		f->at_error = out.count && flow_can_resync(&items[out.count - 1]);
 	return (int)out.count;
 }
 
@@ -1433,6 +1445,7 @@ void ptah_flow_seek(struct ptah_flow *f, uint64_t offset)
 	f->mode = f->speculative = 0;
 	set_head(f, PTAH_TSC_UNBOUNDED);
 	f->has_event = f->paused = f->space_waits = f->has_held = false;
+	f->at_error = f->seeks_place = false;
 	if (!f->space_fixed) {
 		f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 		f->code.space = 0;
