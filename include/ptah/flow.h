@@ -71,7 +71,12 @@ struct ptah_flow_config {
 	bool no_retcomp; /* IA32_RTIT_CTL.DisRETC: an outcome at a return is an error */
 	/* Follows every branch anew, and remembers no paths: slow, and the same items. */
 	bool no_paths;
-	bool no_huge_pages;	       /* does not ask the system for large pages */
+	bool no_huge_pages; /* does not ask the system for large pages */
+	/*
+	 * ptah_flow_read() returns behind every item that is no block, so that the image
+	 * can be changed there: all that is told later is read from the image of then.
+	 */
+	bool stop_at_events;
 	ptah_missing_code *on_missing; /* or NULL */
 	void *missing_context;
 };

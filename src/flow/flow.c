@@ -67,9 +67,18 @@ static void emit_part(struct ptah_flow *f, struct flow_output *out, const struct
 	item->end = end;
 }
 
-static void emit_event(struct flow_output *out, const struct ptah_item *event)
+/* No more in this batch: the caller may want to do something right here. */
+static void end_batch(struct flow_output *out)
+{
+	out->capacity = out->count;
+}
+
+static void emit_event(const struct ptah_flow *f, struct flow_output *out,
+		       const struct ptah_item *event)
 {
 	out->items[out->count++] = *event;
+	if (UNLIKELY(f->stop_at_events))
+		end_batch(out);
 }
 
 static void lose_position(struct ptah_flow *f)
@@ -106,7 +115,7 @@ static void emit_error(struct ptah_flow *f, struct flow_output *out, int status)
 	put_place(f, item);
 	lose_position(f);
 	f->tip_lost = f->seeks_place = false;
-	out->capacity = out->count; /* the caller may want to go on from right here */
+	end_batch(out); /* ptah_flow_resync() */
 }
 
 /* Moving */
@@ -455,6 +464,8 @@ static void emit_gap(struct ptah_flow *f, struct flow_output *out, uint64_t ip, 
 	item->offset = f->offset;
 	f->gap_told = true;
 	f->stack_depth = 0;
+	if (f->stop_at_events)
+		end_batch(out);
 }
 
 /* Past an unseen branch, which ran, to where the trace says that we got. */
@@ -812,7 +823,7 @@ static bool apply_disabled(struct ptah_flow *f, struct flow_output *out)
 	if (full(out))
 		return false;
 	f->event.ip = 0;
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	return true;
 }
 
@@ -873,7 +884,7 @@ static bool apply_ptwrite(struct ptah_flow *f, struct flow_output *out)
 	}
 	if (full(out))
 		return false;
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	return true;
 }
 
@@ -896,7 +907,9 @@ static void enter_space(struct ptah_flow *f, struct flow_output *out)
 		return;
 	flow_forget_nodes(f);
 	status = code_set_space(&f->code, &f->space);
-	if (status < 0 && !full(out))
+	if (status < 0 && full(out))
+		lose_position(f);
+	else if (status < 0)
 		emit_error(f, out, status);
 }
 
@@ -919,7 +932,7 @@ static bool apply_space(struct ptah_flow *f, struct flow_output *out)
 	}
 	if (full(out))
 		return false;
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	if (f->space_fixed)
 		return true;
 	*value = f->event.value;
@@ -954,7 +967,7 @@ static bool apply_at_ip(struct ptah_flow *f, struct flow_output *out)
 		stand_at(f, f->event.to);
 	else if (f->event.type == PTAH_ITEM_TSX)
 		set_speculative(f);
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	return true;
 }
 
@@ -1007,7 +1020,7 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 	/* Calls that were on the way to here have been forgotten, too. */
 	f->stack_depth = 0;
 	f->old_calls = f->positioned && on ? calls_before(f, f->event.ip) : 0;
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	return true;
 }
 
@@ -1069,7 +1082,7 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 	default:
 		return apply_at_ip(f, out);
 	}
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	return true;
 }
 
@@ -1268,10 +1281,10 @@ int ptah_flow_read(struct ptah_flow *f, struct ptah_item *items, size_t capacity
 		return PTAH_E_INVAL;
 	flow_follow_image(f);
 	if (f->has_held && capacity) {
-		emit_event(&out, &f->held);
+		emit_event(f, &out, &f->held);
 		f->has_held = false;
 		if (flow_can_resync(&f->held))
-			out.capacity = out.count;
+			end_batch(&out);
 	}
 	while (!full(&out) && !f->paused && advance(f, &out, true))
 		;
@@ -1395,6 +1408,7 @@ int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config 
 	f->no_tnt = config && config->no_tnt;
 	f->no_retcomp = config && config->no_retcomp;
 	f->no_paths = config && config->no_paths;
+	f->stop_at_events = config && config->stop_at_events;
 	f->no_huge_pages = config && config->no_huge_pages;
 	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	f->generation = ptah_image_generation(image);

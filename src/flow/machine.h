@@ -48,6 +48,7 @@ struct ptah_flow {
 
 	/* A trace without outcomes: see struct ptah_flow_config. */
 	bool no_tnt, no_retcomp;
+	bool stop_at_events;
 	bool space_fixed; /* the space is from who knows better: flow_set_space() */
 	struct ptah_filter_range ranges[PTAH_FILTER_RANGES];
 	uint64_t time_limit;
