@@ -17,6 +17,7 @@ enum position_end {
 	POSITION_TIP, /* TIP, TIP.PGE or TIP.PGD */
 	POSITION_EXSTOP,
 	POSITION_PWRX,
+	POSITION_OVERFLOW, /* an OVF, and the address behind it if one is */
 	POSITION_PSBEND, /* or the OVF that comes instead; the offset is of a PSB, or in its PSB+ */
 };
 

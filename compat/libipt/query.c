@@ -301,6 +301,7 @@ static int answer(struct pt_query_decoder *q, struct position position, uint64_t
 
 static int start(struct pt_query_decoder *q, uint64_t offset, uint64_t *ip)
 {
+	bool empty;
 	int status;
 
 	q->count = 0;
@@ -311,7 +312,10 @@ static int start(struct pt_query_decoder *q, uint64_t offset, uint64_t *ip)
 	q->has_ip = false;
 	q->position = (struct position){offset, POSITION_BEFORE, false};
 	stream_begin(&q->stream, offset);
+	empty = !stream_peek(&q->stream, 0); /* the PSB+ is not complete */
 	look_ahead(q);
+	if (empty)
+		q->error_offset = offset;
 	if (q->ahead == AHEAD_ERROR || q->ahead == AHEAD_EOS)
 		return q->error;
 	status = status_flags(q);
@@ -497,9 +501,13 @@ int pt_qry_event(struct pt_query_decoder *q, struct pt_event *event, size_t size
 	switch (q->ahead) {
 	case AHEAD_EVENT:
 		break;
+	case AHEAD_BAD_EVENT:
+		/* The OVF itself is used up. */
+		if (stream_peek(&q->stream, 0)->type == PTAH_ITEM_OVERFLOW)
+			q->error_offset = stream_peek(&q->stream, 0)->offset + 2;
+		return q->error;
 	case AHEAD_ERROR:
 	case AHEAD_EOS:
-	case AHEAD_BAD_EVENT:
 		return q->error;
 	default:
 		return -pte_bad_query;
