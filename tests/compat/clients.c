@@ -31,6 +31,7 @@ const struct twin_client twin_clients[] = {
      .memory = TWIN_CACHED,
      .flags.variant.insn.enable_tick_events = 1},
     {.name = "insn-callback", .decoder = TWIN_INSN, .memory = TWIN_CALLBACK},
+    {.name = "insn-strict", .decoder = TWIN_INSN, .memory = TWIN_STRICT},
     {.name = "insn-backward", .decoder = TWIN_INSN, .memory = TWIN_CACHED, .walk = TWIN_BACKWARD},
     {.name = "insn-set", .decoder = TWIN_INSN, .memory = TWIN_CACHED, .walk = TWIN_SET},
     {.name = "insn-wild", .decoder = TWIN_INSN, .memory = TWIN_CACHED, .walk = TWIN_WILD},
@@ -55,6 +56,7 @@ const struct twin_client twin_clients[] = {
      .memory = TWIN_CACHED,
      .flags.variant.block = {.end_on_call = 1, .end_on_jump = 1, .enable_tick_events = 1}},
     {.name = "block-callback", .decoder = TWIN_BLOCK, .memory = TWIN_CALLBACK},
+    {.name = "block-strict", .decoder = TWIN_BLOCK, .memory = TWIN_STRICT},
     {.name = "block-backward", .decoder = TWIN_BLOCK, .memory = TWIN_CACHED, .walk = TWIN_BACKWARD},
     {.name = "block-set", .decoder = TWIN_BLOCK, .memory = TWIN_CACHED, .walk = TWIN_SET},
     {.name = "block-wild", .decoder = TWIN_BLOCK, .memory = TWIN_CACHED, .walk = TWIN_WILD},
@@ -75,10 +77,12 @@ struct side {
 };
 
 struct twin {
-	struct twin_run *run;
+	const struct twin_run *run;
 	struct side side[2];
 	struct twin_call calls[CONTEXT]; /* the last ones, around */
 	uint64_t random;
+	uint64_t made; /* calls */
+	unsigned found;
 	bool since_2_1;
 	bool over; /* nothing more is to be learned */
 };
@@ -129,6 +133,14 @@ static int read_section(uint8_t *buffer, size_t size, const struct pt_asid *asid
 	return -pte_nomap;
 }
 
+static int read_all_of_it(uint8_t *buffer, size_t size, const struct pt_asid *asid, uint64_t ip,
+			  void *context)
+{
+	int n = read_section(buffer, size, asid, ip, context);
+
+	return n < 0 || (size_t)n == size ? n : -pte_nomap;
+}
+
 static int add_section(struct side *s, const struct twin_section *section)
 {
 	int isid;
@@ -149,8 +161,11 @@ static void make_image(struct side *s, const struct twin_run *run)
 	s->image = s->api->pt_image_alloc(NULL);
 	if (!s->image)
 		twin_die(s->api->path, "no image");
-	if (run->client->memory == TWIN_CALLBACK) {
-		if (s->api->pt_image_set_callback(s->image, read_section, (void *)input) < 0)
+	if (run->client->memory == TWIN_CALLBACK || run->client->memory == TWIN_STRICT) {
+		if (s->api->pt_image_set_callback(
+			s->image,
+			run->client->memory == TWIN_STRICT ? read_all_of_it : read_section,
+			(void *)input) < 0)
 			twin_die(s->api->path, "no callback");
 		return;
 	}
@@ -355,7 +370,7 @@ static void print_difference(const struct twin *t, const struct twin_call *call)
 
 static const struct twin_call *make_call(struct twin *t, enum twin_op op, uint64_t argument)
 {
-	const uint64_t number = ++t->run->calls;
+	const uint64_t number = ++t->made;
 	struct twin_call *call = &t->calls[number % CONTEXT];
 
 	memset(call, 0, sizeof(*call));
@@ -364,13 +379,16 @@ static const struct twin_call *make_call(struct twin *t, enum twin_op op, uint64
 	call->op = op;
 	call->argument = argument;
 	call->since_2_1 = t->since_2_1;
+	call->blind = t->run->blind;
 	for (unsigned i = 0; i < 2; i++) {
 		struct twin_seen *seen = &call->side[i];
 
+		t->run->result->side = i;
 		memset(&seen->out, 0xa5, sizeof(seen->out));
 		seen->status = invoke(&t->side[i], call, seen);
 		look(&t->side[i], call->decoder, seen);
 	}
+	t->run->result->calls++;
 	if (number >= t->run->limit)
 		t->over = true;
 	return call;
@@ -404,12 +422,12 @@ static int disagree(struct twin *t, const struct twin_call *call)
 	for (unsigned i = 0; i < twin_rule_count; i++) {
 		if (!twin_rules[i].applies(t->run->input, call))
 			continue;
-		t->run->by_rule[i]++;
+		t->run->result->by_rule[i]++;
 		return twin_rules[i].go_on ? call->side[0].status : meet(t, call);
 	}
 	print_difference(t, call);
-	t->run->found++;
-	if (t->run->found <= t->run->keep && t->run->client->walk != TWIN_BACKWARD)
+	t->run->result->found++;
+	if (++t->found <= t->run->keep && t->run->client->walk != TWIN_BACKWARD)
 		return meet(t, call);
 	t->over = true;
 	return -pte_eos;
@@ -553,15 +571,14 @@ static void walk_set(struct twin *t)
 	}
 }
 
-void twin_run(struct twin_run *run)
+void twin_run(const struct twin_run *run)
 {
 	struct twin t = {.run = run, .random = run->seed | 1};
 
-	run->calls = 0;
-	run->found = 0;
 	if (!run->input->size)
 		return;
 	for (unsigned i = 0; i < 2; i++) {
+		run->result->side = i;
 		t.side[i].api = run->api[i];
 		make_side(&t.side[i], run);
 	}

@@ -8,6 +8,7 @@
  *	--pages PREFIX                the memory of the .pt files that follow
  *	--code FILE:ADDRESS           the same: one file at an address
  *	--timed                       with packets about time put in (with --pages)
+ *	--blind                       does not compare get_offset(): for what else differs
  *	--keep N                      go on after N differences
  *	--limit N                     calls per client; else many per byte (code may loop for ever)
  *	--save FILE                   the trace that the first difference was found in
@@ -20,10 +21,14 @@
 #include "bench/bench.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #ifndef TWIN_JUDGED
 #define TWIN_JUDGED "libipt.so.2"
@@ -32,17 +37,20 @@
 #define TWIN_JUDGE "libipt.so.2"
 #endif
 
+#define SECONDS 100 /* for a client, then it is killed */
+
 struct options {
 	const char *judged, *judge, *clients, *pages, *code, *save;
 	uint64_t seed, mutants, only, limit;
 	unsigned keep;
-	bool timed;
+	bool timed, blind;
 };
 
 struct totals {
 	struct twin_api api[2];
-	uint64_t runs, calls, *by_rule;
-	unsigned inputs, found;
+	struct twin_result *result;
+	uint64_t runs;
+	unsigned inputs;
 	bool saved;
 };
 
@@ -61,7 +69,7 @@ void bench_die(const char *what, const char *why)
 
 static void load(struct twin_api *api, const char *path)
 {
-	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 	void *symbol;
 
 	if (!handle)
@@ -105,6 +113,39 @@ static bool is_there(const struct totals *t, const struct twin_client *client)
 				      t->api[0].pt_blk_resync && t->api[1].pt_blk_resync);
 }
 
+/* In a process of its own: either library may crash, or not come back. */
+static void run_apart(struct totals *t, const struct twin_run *run)
+{
+	struct twin_result *result = t->result;
+	const uint64_t before = result->calls;
+	int status;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child < 0)
+		twin_die("fork", strerror(errno));
+	if (!child) {
+		alarm(SECONDS);
+		twin_run(run);
+		fflush(stdout);
+		_exit(0);
+	}
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			twin_die("waitpid", strerror(errno));
+	if (WIFEXITED(status) && !WEXITSTATUS(status))
+		return;
+	printf("%s: %s: the %s %s in call %" PRIu64 "\n", run->input->name, run->client->name,
+	       result->side ? "judge" : "judged library",
+	       WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exits",
+	       result->calls - before + 1);
+	if (result->side)
+		result->crashes++;
+	else
+		result->found++;
+}
+
 static void run_clients(struct totals *t, const struct options *o, const struct twin_input *input,
 			uint64_t seed)
 {
@@ -113,22 +154,22 @@ static void run_clients(struct totals *t, const struct options *o, const struct 
 		    .api = {&t->api[0], &t->api[1]},
 		    .input = input,
 		    .client = &twin_clients[i],
+		    .result = t->result,
 		    .seed = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15),
 		    .limit = o->limit ? o->limit : 2000 + 64 * (uint64_t)input->size,
 		    .keep = o->keep,
-		    .by_rule = t->by_rule,
+		    .blind = o->blind,
 		};
+		unsigned before;
 
 		if (!is_wanted(o->clients, run.client->name) || !is_there(t, run.client))
 			continue;
 		if (!input->nsections && run.client->decoder >= TWIN_INSN)
 			continue;
-		twin_run(&run);
-		fflush(stdout);
+		before = t->result->found;
+		run_apart(t, &run);
 		t->runs++;
-		t->calls += run.calls;
-		t->found += run.found;
-		if (run.found && o->save && !t->saved) {
+		if (t->result->found != before && o->save && !t->saved) {
 			save(o, input);
 			t->saved = true;
 		}
@@ -231,6 +272,8 @@ static bool parse(struct options *o, char **argv, int argc, int *i)
 		o->keep = (unsigned)strtoul(value_of(argv, argc, i), NULL, 0);
 	else if (!strcmp(name, "--limit"))
 		o->limit = strtoull(value_of(argv, argc, i), NULL, 0);
+	else if (!strcmp(name, "--blind"))
+		o->blind = true;
 	else if (!strcmp(name, "--timed"))
 		o->timed = true;
 	else if (!strncmp(name, "--", 2))
@@ -254,9 +297,10 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "--list"))
 		return list();
-	t.by_rule = calloc(twin_rule_count, sizeof(*t.by_rule));
-	if (!t.by_rule)
-		twin_die("twin", "out of memory");
+	t.result = mmap(NULL, sizeof(*t.result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	if (t.result == MAP_FAILED || twin_rule_count > TWIN_RULES)
+		twin_die("twin", "no room for its result");
 	for (int i = 1; i < argc; i++) {
 		if (parse(&o, argv, argc, &i))
 			continue;
@@ -267,10 +311,12 @@ int main(int argc, char **argv)
 		run_path(&t, &o, argv[i]);
 	}
 	for (unsigned i = 0; i < twin_rule_count; i++)
-		if (t.by_rule[i])
-			printf("rule %s: %" PRIu64 " times\n", twin_rules[i].name, t.by_rule[i]);
+		if (t.result->by_rule[i])
+			printf("rule %s: %" PRIu64 " times\n", twin_rules[i].name,
+			       t.result->by_rule[i]);
+	if (t.result->crashes)
+		printf("the judge crashed %" PRIu64 " times\n", t.result->crashes);
 	printf("%u inputs, %" PRIu64 " runs, %" PRIu64 " calls, %u differences\n", t.inputs, t.runs,
-	       t.calls, t.found);
-	free(t.by_rule);
-	return t.found || !t.inputs;
+	       t.result->calls, t.result->found);
+	return t.result->found || !t.inputs;
 }

@@ -150,6 +150,7 @@ struct twin_call {
 	enum twin_op op;
 	uint64_t argument; /* sync_set's offset; of the others, the struct's size */
 	bool since_2_1;	   /* both sides are of libipt 2.1 or later */
+	bool blind;	   /* to get_offset() */
 	struct twin_seen side[2];
 };
 
@@ -182,7 +183,8 @@ struct twin_client {
 	enum twin_memory {
 		TWIN_FILES,
 		TWIN_CACHED,
-		TWIN_CALLBACK
+		TWIN_CALLBACK,
+		TWIN_STRICT /* a callback that reads all or nothing, as gdb's does */
 	} memory;
 	struct pt_conf_flags flags;
 	enum twin_walk {
@@ -202,16 +204,26 @@ struct twin_run {
 	const struct twin_api *api[2];
 	const struct twin_input *input;
 	const struct twin_client *client;
-	uint64_t seed;	   /* of the choices that a client makes */
-	uint64_t limit;	   /* calls */
-	unsigned keep;	   /* go on at the next PSB after so many differences */
-	uint64_t calls;	   /* out */
-	unsigned found;	   /* out: differences that no rule explains */
-	uint64_t *by_rule; /* out: [twin_rule_count], added to */
+	uint64_t seed;	/* of the choices that a client makes */
+	uint64_t limit; /* calls */
+	bool blind;	/* where the decoder stands is not compared */
+	unsigned keep;	/* go on at the next PSB after so many differences */
+	struct twin_result *result;
 };
 
-/* Prints each difference. */
-void twin_run(struct twin_run *run);
+#define TWIN_RULES 32
+
+/* Lies in shared memory: it is left when a library crashes. */
+struct twin_result {
+	uint64_t calls;
+	unsigned found; /* differences that no rule explains */
+	uint64_t by_rule[TWIN_RULES];
+	unsigned side;	  /* that is in a call */
+	uint64_t crashes; /* of the judge */
+};
+
+/* Adds to the result, and prints each difference. */
+void twin_run(const struct twin_run *run);
 
 static inline uint64_t twin_random(uint64_t *state)
 {

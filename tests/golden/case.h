@@ -15,7 +15,9 @@
  *	  401000 other  (an instruction: address, class, and what is not usual about it)
  *	  async-branch ip=401001 to=402000
  *
- * Expected lines come from the SDM, never from the decoder.
+ * Expected lines come from the SDM, never from the decoder. An error's ip is where
+ * the path stands by then, which is behind all that the trace has proven to have run;
+ * "noip": tracing was off, or the path had been lost.
  */
 #ifndef PTAH_TESTS_GOLDEN_CASE_H
 #define PTAH_TESTS_GOLDEN_CASE_H
