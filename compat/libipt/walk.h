@@ -98,6 +98,7 @@ struct walk {
 	bool at_error;	       /* the flow has just told an error item */
 	uint64_t sync;	       /* offset of the PSB */
 	uint64_t error_offset; /* of the packet that could not be read; UINT64_MAX: another error */
+	unsigned dropped;      /* items of the batch that are no longer in the array */
 	unsigned raw;	       /* items of the batch that were used up before `ahead` */
 	unsigned skip;	       /* instructions of what comes next that have been told already */
 	unsigned ahead_told;   /* instructions */
