@@ -80,6 +80,7 @@ static void keep_now(struct walk *w)
 	if (!w->now)
 		return;
 	w->was = *w->now;
+	w->was_at_last = false;
 	w->now = NULL;
 }
 
@@ -281,6 +282,54 @@ static uint64_t resume_ip(const struct walk *w, const struct ptah_item *item)
 	}
 }
 
+/* Does this event come of the same branch as one of those right before it? */
+static bool is_of_branch(const struct walk *w, const struct ptah_item *item)
+{
+	const struct ptah_item *branch = item - 1;
+
+	if (item->type != PTAH_ITEM_EXEC_MODE && item->type != PTAH_ITEM_IFLAGS &&
+	    item->type != PTAH_ITEM_ASYNC_PAGING && item->type != PTAH_ITEM_ASYNC_VMCS)
+		return false;
+	for (; branch > w->items; branch--) {
+		switch (branch->type) {
+		case PTAH_ITEM_ASYNC_BRANCH:
+		case PTAH_ITEM_ASYNC_DISABLED:
+			return true;
+		case PTAH_ITEM_ENABLED:
+		case PTAH_ITEM_DISABLED:
+		case PTAH_ITEM_BLOCK:
+			/* MODE.Exec is sent before its branch. SDM "MODE.Exec Packet". */
+			return item->type == PTAH_ITEM_ASYNC_PAGING ||
+			       item->type == PTAH_ITEM_ASYNC_VMCS || item->offset < branch->offset;
+		case PTAH_ITEM_EXEC_MODE:
+		case PTAH_ITEM_IFLAGS:
+		case PTAH_ITEM_ASYNC_PAGING:
+		case PTAH_ITEM_ASYNC_VMCS:
+			break;
+		default:
+			return false;
+		}
+	}
+	return false;
+}
+
+/*
+ * Is there more to tell of the last packet of this event? Of a PSB+ libipt tells
+ * one event after another at its end, and so it does at a branch.
+ */
+static bool is_tied(struct walk *w, const struct ptah_item **item)
+{
+	const struct ptah_item *behind = *item + 1;
+
+	if (!is_item(w, &behind))
+		return false;
+	*item = behind - 1;
+	if ((*item)->flags & PTAH_ITEM_STATUS && (*item)->type != PTAH_ITEM_PSB)
+		return behind->flags & PTAH_ITEM_STATUS && behind->type != PTAH_ITEM_PSB &&
+		       behind->type != PTAH_ITEM_BLOCK;
+	return is_of_branch(w, behind);
+}
+
 /* The ratio that is known once libipt has read this item: a PSB+ is read as a whole. */
 static void take_ratio(struct walk *w, const struct ptah_item *item)
 {
@@ -299,14 +348,18 @@ static void take_ratio(struct walk *w, const struct ptah_item *item)
 /* The item at hand, which is no block and no error, becomes an event or nothing. */
 static void take_item(struct walk *w)
 {
-	const struct ptah_item *item = w->next++;
 	struct walk_event *e = &w->pending[(w->pending_first + w->pending_count) % WALK_PENDING];
+	const struct ptah_item *item = w->next;
 
-	w->now = item;
+	e->at_last = is_tied(w, &item);
+	take_ratio(w, item);
+	item = w->next++;
 	if (!event_make(&e->event, &w->events, item)) {
 		w->after_cut = false;
+		w->now = item;
 		return;
 	}
+	e->item = *item;
 	place_event(w, e, item);
 	if (e->place == WALK_BEHIND_IP && is_behind(item - 1, e->ip))
 		e->place = WALK_HERE;
@@ -314,7 +367,6 @@ static void take_item(struct walk *w)
 		e->ip = resume_ip(w, item);
 	if (item->type != PTAH_ITEM_PAGING && item->type != PTAH_ITEM_VMCS)
 		w->after_cut = false;
-	take_ratio(w, item);
 	if (e->event.has_tsc)
 		w->event_tsc = e->event.tsc;
 	if (!w->pending_count++)
@@ -625,6 +677,9 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 	if (status < 0)
 		return status;
 	event_copy_out(event, size, &e->event);
+	w->was = e->item;
+	w->was_at_last = e->at_last;
+	w->now = NULL;
 	w->pending_first = (w->pending_first + 1) % WALK_PENDING;
 	w->pending_count--;
 	w->passed = w->forced = false;
@@ -633,49 +688,6 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 
 /* Asked for */
 
-/* Does this event come of the same branch as one of those right before it? */
-static bool is_of_branch(const struct walk *w, const struct ptah_item *item)
-{
-	const struct ptah_item *branch = item - 1;
-
-	if (item->type != PTAH_ITEM_EXEC_MODE && item->type != PTAH_ITEM_IFLAGS &&
-	    item->type != PTAH_ITEM_ASYNC_PAGING && item->type != PTAH_ITEM_ASYNC_VMCS)
-		return false;
-	for (; branch > w->items; branch--) {
-		switch (branch->type) {
-		case PTAH_ITEM_ASYNC_BRANCH:
-		case PTAH_ITEM_ASYNC_DISABLED:
-			return true;
-		case PTAH_ITEM_ENABLED:
-		case PTAH_ITEM_DISABLED:
-		case PTAH_ITEM_BLOCK:
-			/* MODE.Exec is sent before its branch. SDM "MODE.Exec Packet". */
-			return item->type == PTAH_ITEM_ASYNC_PAGING ||
-			       item->type == PTAH_ITEM_ASYNC_VMCS || item->offset < branch->offset;
-		case PTAH_ITEM_EXEC_MODE:
-		case PTAH_ITEM_IFLAGS:
-		case PTAH_ITEM_ASYNC_PAGING:
-		case PTAH_ITEM_ASYNC_VMCS:
-			break;
-		default:
-			return false;
-		}
-	}
-	return false;
-}
-
-static const struct ptah_item *told(const struct walk *w)
-{
-	const struct ptah_item *before = w->items;
-
-	if (w->now)
-		return w->now;
-	/* In the array it can be seen what comes behind it. */
-	if (w->next == before + 1 && before->type == w->was.type && before->offset == w->was.offset)
-		return before;
-	return &w->was;
-}
-
 /*
  * What libipt has read last: an event that comes before the next branch is read
  * before its place is reached; so is what comes with an indirect branch, which is
@@ -683,40 +695,37 @@ static const struct ptah_item *told(const struct walk *w)
  */
 static const struct ptah_item *find_now(struct walk *w, bool *at_last)
 {
-	const struct ptah_item *now = NULL, *item;
+	const struct ptah_item *item;
 
-	*at_last = false;
-	if (!w->pending_count && !w->ahead && !w->error_told) {
-		for (item = w->next; is_item(w, &item); item++) {
-			if (item->type == PTAH_ITEM_ERROR)
-				break;
-			if (item->type != PTAH_ITEM_BLOCK) {
-				now = item;
-				break;
-			}
-			if (!walk_needs_trace(item->class))
-				continue;
-			item++;
-			if (is_item(w, &item) && item->type == PTAH_ITEM_DISABLED)
-				return item; /* the branch has no other packet */
-			*at_last = is_item(w, &item) && item[-1].class != PTAH_INSN_COND &&
-				   is_of_branch(w, item);
-			return *at_last ? item : told(w);
-		}
+	if (w->pending_count) {
+		*at_last = first_pending(w)->at_last;
+		return &first_pending(w)->item;
 	}
-	if (!now)
-		now = told(w);
-	if (now == &w->was || now->type == PTAH_ITEM_BLOCK)
-		return now;
-	item = now + 1;
-	if (!is_item(w, &item))
-		return now;
-	now = item - 1;
-	*at_last = now->flags & PTAH_ITEM_STATUS && now->type != PTAH_ITEM_PSB
-		       ? item->flags & PTAH_ITEM_STATUS && item->type != PTAH_ITEM_PSB &&
-			     item->type != PTAH_ITEM_BLOCK
-		       : is_of_branch(w, item);
-	return now;
+	for (item = w->next; !w->ahead && !w->error_told && is_item(w, &item); item++) {
+		if (item->type == PTAH_ITEM_ERROR)
+			break;
+		if (item->type == PTAH_ITEM_PSB) /* no event of its own */
+			continue;
+		if (item->type != PTAH_ITEM_BLOCK) {
+			*at_last = is_tied(w, &item);
+			return item;
+		}
+		if (!walk_needs_trace(item->class))
+			continue;
+		item++;
+		*at_last = true;
+		if (!is_item(w, &item))
+			break;
+		if (item->type == PTAH_ITEM_DISABLED) { /* the branch has no other packet */
+			*at_last = is_tied(w, &item);
+			return item;
+		}
+		if (item[-1].class != PTAH_INSN_COND && is_of_branch(w, item))
+			return item;
+		break;
+	}
+	*at_last = !w->now && w->was_at_last;
+	return w->now ? w->now : &w->was;
 }
 
 int walk_offset(struct walk *w, uint64_t *offset)
@@ -793,6 +802,7 @@ static void reset(struct walk *w)
 	w->passed = w->forced = w->after_cut = false;
 	w->events = (struct event_state){0};
 	w->was = (struct ptah_item){.type = PTAH_ITEM_PSB, .flags = PTAH_ITEM_STATUS};
+	w->was_at_last = false;
 	w->now = NULL;
 	w->place = (struct ptah_place){0};
 	w->items[0] = w->was;
@@ -844,6 +854,7 @@ static int stop(struct walk *w, int code)
 	now = *find_now(w, &at_last);
 	reset(w);
 	w->was = now;
+	w->was_at_last = at_last;
 	w->ratio = ratio;
 	w->running = false;
 	w->stop_offset = offset;
