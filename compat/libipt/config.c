@@ -19,7 +19,7 @@ int config_copy(struct config *to, const struct pt_config *from)
 	known = from->size < sizeof(to->user) ? from->size : sizeof(to->user);
 	memset(to, 0, sizeof(*to));
 	memcpy(&to->user, from, known);
-	to->user.size = sizeof(to->user);
+	to->user.size = known;
 	return 0;
 }
 

@@ -273,13 +273,6 @@ static int tell_unknown(struct pt_packet_decoder *decoder, struct pt_packet *to,
 	return size;
 }
 
-/* SKD007: a CYC whose second byte an OVF has overwritten is left out. */
-static bool is_cut_cyc(const struct pt_config *user, const uint8_t *pos, int size)
-{
-	return user->errata.skd007 && size == 2 && pos[1] == 0x02 && user->end - pos > 2 &&
-	       pos[2] == 0xf3;
-}
-
 /* SKZ84: a TMA with reserved bits set is corrupt, and is followed by a byte that is nothing. */
 static bool is_corrupt_tma(const struct pt_config *user, const uint8_t *pos)
 {
@@ -318,11 +311,6 @@ static int tell_packet(struct pt_packet_decoder *decoder, struct pt_packet *to)
 	decoder->block = ptah_packet_block_state(&packet, decoder->block);
 	if (types[packet.type] == ppt_mode)
 		return tell_mode(to, pos);
-	if (packet.type == PTAH_PACKET_CYC && is_cut_cyc(user, pos, size)) {
-		decoder->pos++;
-		to->type = ppt_ovf;
-		return 2;
-	}
 	if (packet.type == PTAH_PACKET_TMA && is_corrupt_tma(user, pos)) {
 		to->type = ppt_invalid;
 		return user->end - pos > size ? size + 1 : -pte_eos;

@@ -185,6 +185,32 @@ static void meet_branch(struct pt_query_decoder *q)
 		q->queue[q->waiting - 1].position.at_last = true;
 }
 
+/* Does the FUP that gives the one its address stand behind the other, too? */
+static bool share_fup(struct pt_query_decoder *q, const struct ptah_item *a,
+		      const struct ptah_item *b)
+{
+	struct position position = position_of(a);
+
+	if (position.end != POSITION_FUP || position_of(b).end != POSITION_FUP || a->ip != b->ip)
+		return false;
+	position.at_last = true;
+	return b->offset < position_next(&q->stream.config, position);
+}
+
+/* An event that no branch brings, and those that have their address from the same FUP. */
+static void meet_event(struct pt_query_decoder *q)
+{
+	const struct ptah_item *item;
+	struct ptah_item first = *stream_peek(&q->stream, 0);
+
+	do {
+		wait_for(q, stream_peek(&q->stream, 0));
+		stream_drop(&q->stream);
+		item = stream_peek(&q->stream, 0);
+	} while (item && q->waiting < EVENT_MAX && share_fup(q, &first, item));
+	tie(q);
+}
+
 /* Looks at what comes next. */
 static void look_ahead(struct pt_query_decoder *q)
 {
@@ -228,8 +254,7 @@ static void look_ahead(struct pt_query_decoder *q)
 				meet_header(q);
 				break;
 			}
-			wait_for(q, item);
-			stream_drop(&q->stream);
+			meet_event(q);
 			break;
 		}
 	}
@@ -272,16 +297,16 @@ static int start(struct pt_query_decoder *q, uint64_t offset, uint64_t *ip)
 	q->tsc = 0;
 	q->ratio = q->last_ratio = 0;
 	q->has_ip = false;
-	q->position = (struct position){offset, POSITION_PSBEND, false};
+	q->position = (struct position){offset, POSITION_BEFORE, false};
 	stream_begin(&q->stream, offset);
 	look_ahead(q);
 	if (q->ahead == AHEAD_ERROR || q->ahead == AHEAD_EOS)
 		return q->error;
 	status = status_flags(q);
-	if (ip && q->has_ip)
-		*ip = q->ip;
-	else if (ip)
-		status |= pts_ip_suppressed;
+	if (ip) {
+		*ip = q->has_ip ? q->ip : 0;
+		status |= q->has_ip ? 0 : pts_ip_suppressed;
+	}
 	return status;
 }
 

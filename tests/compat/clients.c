@@ -366,6 +366,7 @@ static const struct twin_call *make_call(struct twin *t, enum twin_op op, uint64
 	call->op = op;
 	call->argument = argument;
 	call->since_2_1 = t->since_2_1;
+	call->blind = t->run->blind;
 	for (unsigned i = 0; i < 2; i++) {
 		struct twin_seen *seen = &call->side[i];
 

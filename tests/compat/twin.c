@@ -8,6 +8,7 @@
  *	--pages PREFIX                the memory of the .pt files that follow
  *	--code FILE:ADDRESS           the same: one file at an address
  *	--timed                       with packets about time put in (with --pages)
+ *	--blind                       does not compare get_offset(): for what else differs
  *	--keep N                      go on after N differences
  *	--limit N                     calls per client; else many per byte (code may loop for ever)
  *	--save FILE                   the trace that the first difference was found in
@@ -42,7 +43,7 @@ struct options {
 	const char *judged, *judge, *clients, *pages, *code, *save;
 	uint64_t seed, mutants, only, limit;
 	unsigned keep;
-	bool timed;
+	bool timed, blind;
 };
 
 struct totals {
@@ -68,7 +69,7 @@ void bench_die(const char *what, const char *why)
 
 static void load(struct twin_api *api, const char *path)
 {
-	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 	void *symbol;
 
 	if (!handle)
@@ -157,6 +158,7 @@ static void run_clients(struct totals *t, const struct options *o, const struct 
 		    .seed = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15),
 		    .limit = o->limit ? o->limit : 2000 + 64 * (uint64_t)input->size,
 		    .keep = o->keep,
+		    .blind = o->blind,
 		};
 		unsigned before;
 
@@ -270,6 +272,8 @@ static bool parse(struct options *o, char **argv, int argc, int *i)
 		o->keep = (unsigned)strtoul(value_of(argv, argc, i), NULL, 0);
 	else if (!strcmp(name, "--limit"))
 		o->limit = strtoull(value_of(argv, argc, i), NULL, 0);
+	else if (!strcmp(name, "--blind"))
+		o->blind = true;
 	else if (!strcmp(name, "--timed"))
 		o->timed = true;
 	else if (!strncmp(name, "--", 2))

@@ -150,6 +150,7 @@ struct twin_call {
 	enum twin_op op;
 	uint64_t argument; /* sync_set's offset; of the others, the struct's size */
 	bool since_2_1;	   /* both sides are of libipt 2.1 or later */
+	bool blind;	   /* to get_offset() */
 	struct twin_seen side[2];
 };
 
@@ -204,6 +205,7 @@ struct twin_run {
 	const struct twin_client *client;
 	uint64_t seed;	/* of the choices that a client makes */
 	uint64_t limit; /* calls */
+	bool blind;	/* where the decoder stands is not compared */
 	unsigned keep;	/* go on at the next PSB after so many differences */
 	struct twin_result *result;
 };

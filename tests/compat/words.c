@@ -376,6 +376,20 @@ static void say_out(struct words *w, const struct twin_call *call, const struct 
 	}
 }
 
+/* A struct that was told to be smaller: what is cut off is nobody's, and is not written. */
+static void say_part(struct words *w, const struct twin_call *call, const struct twin_seen *s)
+{
+	struct twin_seen part = *s;
+
+	memset(part.out.bytes + call->argument, 0, sizeof(part.out.bytes) - call->argument);
+	say_out(w, call, &part);
+	for (size_t i = call->argument; i < sizeof(s->out.bytes); i++)
+		if (s->out.bytes[i] != 0xa5) {
+			say(w, " writes byte %zu", i);
+			return;
+		}
+}
+
 static void say_getter(struct words *w, const char *name, int status, uint64_t value)
 {
 	say(w, " %s=", name);
@@ -394,13 +408,14 @@ const char *twin_words(const struct twin_call *call, unsigned side, char *text, 
 		say(&w, "%d bytes", s->status);
 	else
 		say_status(&w, s->status);
-	/* A struct that was told to be smaller is compared by its bytes. */
 	if (call->op != TWIN_NEXT || call->argument == twin_size_of_next(call->decoder))
 		say_out(&w, call, s);
 	else
-		for (size_t i = 0; i < sizeof(s->out.bytes); i++)
-			say(&w, "%s%02x", i ? "" : " ", s->out.bytes[i]);
-	say_getter(&w, "| at", s->offset_status, s->offset);
+		say_part(&w, call, s);
+	if (call->blind)
+		say(&w, " |");
+	else
+		say_getter(&w, "| at", s->offset_status, s->offset);
 	say_getter(&w, "sync", s->sync_status, s->sync);
 	if (call->decoder >= TWIN_QUERY) {
 		say_getter(&w, "time", s->time_status, s->tsc);
