@@ -72,9 +72,10 @@ struct walk {
 
 	/* libipt's state of things. */
 	bool enabled, speculative, mode_known;
-	uint8_t mode; /* enum pt_exec_mode, as events have told it */
-	int error;    /* why there are no more items, or why there is nothing; 0: there are */
-	uint64_t ip;  /* while not enabled: where tracing is expected to resume */
+	uint8_t mode;  /* enum pt_exec_mode, as events have told it */
+	int error;     /* why there are no more items, or why there is nothing; 0: there are */
+	bool eos_told; /* the end of the trace is in sight for libipt, too */
+	uint64_t ip;   /* while not enabled: where tracing is expected to resume */
 	uint64_t cr3, vmcs;
 	uint64_t event_tsc; /* of the last event */
 	uint16_t ratio;
