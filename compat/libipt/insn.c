@@ -115,6 +115,18 @@ static inline void put_insn(const struct walk *w, struct pt_insn *to)
 	to->speculative = !!(w->next->flags & PTAH_ITEM_SPECULATIVE);
 }
 
+/* What there is where an instruction should be. */
+static void put_bytes(struct walk *w, struct pt_insn *insn)
+{
+	struct ptah_space space = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
+
+	ptah_flow_space(w->flow, w->place.space, &space);
+	walk_find_section(w, insn->ip, w->place.space);
+	insn->isid = w->at.isid;
+	insn->size = (uint8_t)ptah_image_read(image_ptah(w->image), insn->ip, insn->raw,
+					      sizeof(insn->raw), &space);
+}
+
 static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn *insn)
 {
 	struct walk *w = &decoder->walk;
@@ -129,6 +141,8 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 	case WALK_EVENT:
 		return -pte_event_ignored;
 	case WALK_END:
+		if (w->error == -pte_bad_insn)
+			put_bytes(w, insn);
 		return w->error;
 	default:
 		break;
