@@ -136,14 +136,14 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 	*insn = (struct pt_insn){
 	    .ip = walk_ip(w), .mode = (enum pt_exec_mode)w->mode, .speculative = w->speculative};
 	if (!w->enabled)
-		return walk_look(w) == WALK_END ? w->error : -pte_no_enable;
+		return walk_look(w) == WALK_END ? walk_fail(w) : -pte_no_enable;
 	switch (walk_load(w)) {
 	case WALK_EVENT:
 		return -pte_event_ignored;
 	case WALK_END:
 		if (w->error == -pte_bad_insn)
 			put_bytes(w, insn);
-		return w->error;
+		return walk_fail(w);
 	default:
 		break;
 	}
@@ -155,7 +155,7 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 	walk_pass_insn(w);
 	if (walk_needs_trace(class)) {
 		if (w->ahead)
-			return w->error;
+			return walk_fail(w);
 		if (w->ticks)
 			walk_tick(w, insn->ip + insn->size);
 	}
@@ -211,7 +211,8 @@ int pt_insn_next(struct pt_insn_decoder *decoder, struct pt_insn *insn, size_t s
 	if (UNLIKELY(!decoder || !insn))
 		return -pte_invalid;
 	if (UNLIKELY(!decoder->walk.enabled))
-		return walk_look(&decoder->walk) == WALK_END ? decoder->walk.error : -pte_no_enable;
+		return walk_look(&decoder->walk) == WALK_END ? walk_fail(&decoder->walk)
+							     : -pte_no_enable;
 	if (LIKELY(size == sizeof(*insn))) {
 		struct walk *w = &decoder->walk;
 

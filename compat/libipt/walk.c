@@ -451,6 +451,18 @@ static int code_error(struct walk *w)
 	return error ? error : -pte_nomap;
 }
 
+/* The event whose place could not be reached, which is what the error is about. */
+static bool find_missed(struct walk *w, const struct ptah_item **item)
+{
+	const uint64_t offset = (*item)->offset;
+
+	if ((*item)->status > PTAH_E_NO_CODE)
+		return false;
+	++*item;
+	return is_item(w, item) && (*item)->type != PTAH_ITEM_BLOCK &&
+	       (*item)->type != PTAH_ITEM_PSB && (*item)->offset == offset;
+}
+
 static void meet_error(struct walk *w)
 {
 	const struct ptah_item *item = w->next;
@@ -468,8 +480,22 @@ static void meet_error(struct walk *w)
 		       : error_from_ptah(status);
 	w->eos_told =
 	    w->error == -pte_eos && position_kind(&w->config, item->offset) == POSITION_READ_OVER;
-	if (is_used(status))
-		w->now = item;
+	w->error_item = *item;
+	if (find_missed(w, &item)) {
+		w->was_at_last = is_tied(w, &item);
+		w->was = *item;
+		w->now = NULL;
+	}
+}
+
+int walk_fail(struct walk *w)
+{
+	if (w->error_told && is_used(w->error_item.status)) {
+		w->was = w->error_item;
+		w->was_at_last = false;
+		w->now = NULL;
+	}
+	return w->error;
 }
 
 enum walk_next walk_look(struct walk *w)
@@ -702,18 +728,6 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 }
 
 /* Asked for */
-
-/* The event whose place could not be reached, which is what the error is about. */
-static bool find_missed(struct walk *w, const struct ptah_item **item)
-{
-	const uint64_t offset = (*item)->offset;
-
-	if ((*item)->status > PTAH_E_NO_CODE)
-		return false;
-	++*item;
-	return is_item(w, item) && (*item)->type != PTAH_ITEM_BLOCK &&
-	       (*item)->type != PTAH_ITEM_PSB && (*item)->offset == offset;
-}
 
 /*
  * What libipt has read last: an event that comes before the next branch is read
