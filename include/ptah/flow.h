@@ -20,7 +20,7 @@
  * distinct code that ran, never of the trace's length.
  *
  * Only what the trace proves is reported: instructions behind the last packet
- * are not guessed.
+ * are not guessed, unless asked for (ptah_flow_ahead).
  */
 #ifndef PTAH_FLOW_H
 #define PTAH_FLOW_H
@@ -71,7 +71,12 @@ struct ptah_flow_config {
 	bool no_retcomp; /* IA32_RTIT_CTL.DisRETC: an outcome at a return is an error */
 	/* Follows every branch anew, and remembers no paths: slow, and the same items. */
 	bool no_paths;
-	bool no_huge_pages;	       /* does not ask the system for large pages */
+	bool no_huge_pages; /* does not ask the system for large pages */
+	/*
+	 * ptah_flow_read() returns behind every item that is no block, so that the image
+	 * can be changed there: all that is told later is read from the image of then.
+	 */
+	bool stop_at_events;
 	ptah_missing_code *on_missing; /* or NULL */
 	void *missing_context;
 };
@@ -204,11 +209,17 @@ PTAH_API int ptah_flow_ahead(struct ptah_flow *flow, struct ptah_place *place,
 			     struct ptah_item *blocks, size_t capacity);
 
 /*
- * After an error item, before anything else is read: goes on at the next packet
- * that tells an address, with the time, the mode and the address space of now,
- * instead of at the next PSB. PTAH_E_INVAL when the last item was no error of the
- * code (PTAH_E_NO_CODE, PTAH_E_BAD_INSN, PTAH_E_MISMATCH, PTAH_E_BAD_RETCOMP,
- * PTAH_E_NO_PROGRESS): packets that cannot be understood tell no address either.
+ * After an error of the code (PTAH_E_NO_CODE, PTAH_E_BAD_INSN, PTAH_E_MISMATCH,
+ * PTAH_E_BAD_RETCOMP, PTAH_E_NO_PROGRESS), which ptah_flow_read() returns last of a
+ * batch, and before anything else is read: goes on at the next packet that tells an
+ * address, with the time, the mode and the address space of now, instead of at the
+ * next PSB. That may be the packet that was being carried out; and events without an
+ * address, that one among them, are told in between as ever. Outcomes up to there and
+ * the return stack are dropped. PTAH_E_INVAL when the last item was no such error:
+ * packets that cannot be understood tell no address either.
+ *
+ * Where TIPs stand behind outcomes that are lost (SDM "Deferred TIPs") it goes on at
+ * the first of them, and may have to be asked again.
  */
 PTAH_API int ptah_flow_resync(struct ptah_flow *flow);
 

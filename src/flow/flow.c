@@ -67,9 +67,18 @@ static void emit_part(struct ptah_flow *f, struct flow_output *out, const struct
 	item->end = end;
 }
 
-static void emit_event(struct flow_output *out, const struct ptah_item *event)
+/* No more in this batch: the caller may want to do something right here. */
+static void end_batch(struct flow_output *out)
+{
+	out->capacity = out->count;
+}
+
+static void emit_event(const struct ptah_flow *f, struct flow_output *out,
+		       const struct ptah_item *event)
 {
 	out->items[out->count++] = *event;
+	if (UNLIKELY(f->stop_at_events))
+		end_batch(out);
 }
 
 static void lose_position(struct ptah_flow *f)
@@ -105,6 +114,8 @@ static void emit_error(struct ptah_flow *f, struct flow_output *out, int status)
 	item->offset = f->offset;
 	put_place(f, item);
 	lose_position(f);
+	f->tip_lost = f->seeks_place = false;
+	end_batch(out); /* ptah_flow_resync() */
 }
 
 /* Moving */
@@ -453,6 +464,8 @@ static void emit_gap(struct ptah_flow *f, struct flow_output *out, uint64_t ip, 
 	item->offset = f->offset;
 	f->gap_told = true;
 	f->stack_depth = 0;
+	if (f->stop_at_events)
+		end_batch(out);
 }
 
 /* Past an unseen branch, which ran, to where the trace says that we got. */
@@ -625,6 +638,7 @@ static bool apply_tip(struct ptah_flow *f, struct flow_output *out)
 	case WALK_FULL:
 		return false;
 	case WALK_ERROR:
+		f->tip_lost = true;
 		return true;
 	default:
 		break;
@@ -633,6 +647,7 @@ static bool apply_tip(struct ptah_flow *f, struct flow_output *out)
 		return cross_gap(f, out, node, f->event.to) != WALK_FULL;
 	if (node->class == PTAH_INSN_COND) { /* it would need a TNT bit */
 		emit_error(f, out, PTAH_E_MISMATCH);
+		f->tip_lost = true;
 		return true;
 	}
 	emit_block(f, out, node);
@@ -808,7 +823,7 @@ static bool apply_disabled(struct ptah_flow *f, struct flow_output *out)
 	if (full(out))
 		return false;
 	f->event.ip = 0;
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	return true;
 }
 
@@ -869,7 +884,7 @@ static bool apply_ptwrite(struct ptah_flow *f, struct flow_output *out)
 	}
 	if (full(out))
 		return false;
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	return true;
 }
 
@@ -892,7 +907,9 @@ static void enter_space(struct ptah_flow *f, struct flow_output *out)
 		return;
 	flow_forget_nodes(f);
 	status = code_set_space(&f->code, &f->space);
-	if (status < 0 && !full(out))
+	if (status < 0 && full(out))
+		lose_position(f);
+	else if (status < 0)
 		emit_error(f, out, status);
 }
 
@@ -915,7 +932,7 @@ static bool apply_space(struct ptah_flow *f, struct flow_output *out)
 	}
 	if (full(out))
 		return false;
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	if (f->space_fixed)
 		return true;
 	*value = f->event.value;
@@ -950,7 +967,7 @@ static bool apply_at_ip(struct ptah_flow *f, struct flow_output *out)
 		stand_at(f, f->event.to);
 	else if (f->event.type == PTAH_ITEM_TSX)
 		set_speculative(f);
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	return true;
 }
 
@@ -1003,7 +1020,7 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 	/* Calls that were on the way to here have been forgotten, too. */
 	f->stack_depth = 0;
 	f->old_calls = f->positioned && on ? calls_before(f, f->event.ip) : 0;
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	return true;
 }
 
@@ -1042,6 +1059,7 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 	case PTAH_ITEM_ERROR:
 		put_place(f, &f->event);
 		lose_position(f);
+		f->seeks_place = false; /* now only a PSB is sure */
 		break;
 	case PTAH_ITEM_TICK:
 		/* As far as the trace has proven; what comes next may have begun. */
@@ -1065,7 +1083,7 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 	default:
 		return apply_at_ip(f, out);
 	}
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	return true;
 }
 
@@ -1089,8 +1107,11 @@ static bool ends_wait(const struct ptah_item *event)
 
 static bool apply_event(struct ptah_flow *f, struct flow_output *out)
 {
-	bool done = carry_out(f, out);
+	const bool found = UNLIKELY(f->seeks_place) && !f->positioned && flow_find_place(f);
+	/* A TIP is told by where it leads. */
+	const bool done = (found && f->event.type == PTAH_ITEM_TIP) || carry_out(f, out);
 
+	f->seeks_place = f->seeks_place && !f->positioned;
 	if (UNLIKELY(f->space_waits) && done && ends_wait(&f->event))
 		enter_space(f, out);
 	return done;
@@ -1108,6 +1129,8 @@ bool flow_follow_image(struct ptah_flow *f)
 		return false;
 	n = image_changes(f->code.image, f->generation, changes);
 	f->generation = generation;
+	if (n >= 0 && code_is_untouched(&f->code, changes, (size_t)n))
+		return false;
 	flow_forget_nodes(f);
 	if (n < 0)
 		code_flush(&f->code);
@@ -1261,11 +1284,15 @@ int ptah_flow_read(struct ptah_flow *f, struct ptah_item *items, size_t capacity
 		return PTAH_E_INVAL;
 	flow_follow_image(f);
 	if (f->has_held && capacity) {
-		emit_event(&out, &f->held);
+		emit_event(f, &out, &f->held);
 		f->has_held = false;
+		if (flow_can_resync(&f->held))
+			end_batch(&out);
 	}
 	while (!full(&out) && !f->paused && advance(f, &out, true))
 		;
+	if (capacity)
+		f->at_error = out.count && flow_can_resync(&items[out.count - 1]);
 	return (int)out.count;
 }
 
@@ -1384,6 +1411,7 @@ int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config 
 	f->no_tnt = config && config->no_tnt;
 	f->no_retcomp = config && config->no_retcomp;
 	f->no_paths = config && config->no_paths;
+	f->stop_at_events = config && config->stop_at_events;
 	f->no_huge_pages = config && config->no_huge_pages;
 	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	f->generation = ptah_image_generation(image);
@@ -1434,6 +1462,7 @@ void ptah_flow_seek(struct ptah_flow *f, uint64_t offset)
 	f->mode = f->speculative = 0;
 	set_head(f, PTAH_TSC_UNBOUNDED);
 	f->has_event = f->paused = f->space_waits = f->has_held = false;
+	f->at_error = f->seeks_place = false;
 	if (!f->space_fixed) {
 		f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 		f->code.space = 0;

@@ -48,6 +48,7 @@ struct ptah_flow {
 
 	/* A trace without outcomes: see struct ptah_flow_config. */
 	bool no_tnt, no_retcomp;
+	bool stop_at_events;
 	bool space_fixed; /* the space is from who knows better: flow_set_space() */
 	struct ptah_filter_range ranges[PTAH_FILTER_RANGES];
 	uint64_t time_limit;
@@ -84,6 +85,11 @@ struct ptah_flow {
 	struct ptah_item event;
 	bool placed; /* we have been where it is */
 	bool around; /* on the way round a loop to there */
+
+	/* Behind an error of the code: resync.c. */
+	bool at_error;	  /* it is what was returned last */
+	bool tip_lost;	  /* it came on the way to the branch of the TIP in `event` */
+	bool seeks_place; /* the next address is where we go on */
 
 	/* The address space that the trace has told, and whether the next branch leads there. */
 	struct ptah_space space;
@@ -193,6 +199,12 @@ int flow_set_space(struct ptah_flow *f, const struct ptah_space *space);
 
 /* The place in the code may be read anew: in another space, or over other bytes. */
 void flow_forget_nodes(struct ptah_flow *f);
+
+/* resync.c: stands where the event to be carried out says that we are. False: it does not. */
+bool flow_find_place(struct ptah_flow *f);
+
+/* Is this an error that ptah_flow_resync() goes on behind? */
+bool flow_can_resync(const struct ptah_item *item);
 
 /* mark.c: there is nothing to go back to any more. */
 void flow_drop_mark(struct ptah_flow *f);
