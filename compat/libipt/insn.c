@@ -196,6 +196,8 @@ int pt_insn_next(struct pt_insn_decoder *decoder, struct pt_insn *insn, size_t s
 
 	if (UNLIKELY(!decoder || !insn))
 		return -pte_invalid;
+	if (UNLIKELY(!decoder->walk.enabled))
+		return walk_look(&decoder->walk) == WALK_END ? decoder->walk.error : -pte_no_enable;
 	if (LIKELY(size == sizeof(*insn))) {
 		struct walk *w = &decoder->walk;
 

@@ -43,7 +43,9 @@ enum walk_place {
 
 struct walk_event {
 	struct pt_event event;
-	uint64_t ip; /* of AT_IP, BEHIND_IP */
+	struct ptah_item item; /* that it came of */
+	bool at_last;	       /* there is more to tell of the item's last packet */
+	uint64_t ip;	       /* of AT_IP, BEHIND_IP */
 	uint8_t place;
 };
 
@@ -98,11 +100,13 @@ struct walk {
 	bool at_error;	       /* the flow has just told an error item */
 	uint64_t sync;	       /* offset of the PSB */
 	uint64_t error_offset; /* of the packet that could not be read; UINT64_MAX: another error */
+	unsigned dropped;      /* items of the batch that are no longer in the array */
 	unsigned raw;	       /* items of the batch that were used up before `ahead` */
 	unsigned skip;	       /* instructions of what comes next that have been told already */
 	unsigned ahead_told;   /* instructions */
 	struct ptah_place place;
-	struct ptah_item was; /* what `now` was in the batch before */
+	struct ptah_item was; /* what `now` was in the batch before, or the last event */
+	bool was_at_last;
 	struct walk_section sections[WALK_SECTIONS];
 	struct ptah_insn insns[WALK_INSNS];
 	/* [0]: the last item of the batch before. */
