@@ -117,6 +117,21 @@ static bool make_mode(struct pt_event *event, struct event_state *state,
 	return !state->current || !same || item->flags & PTAH_ITEM_STATUS;
 }
 
+/* Always the changes alone: libipt 2.0 has no such event. */
+static bool make_iflag(struct pt_event *event, struct event_state *state,
+		       const struct ptah_item *item)
+{
+	const bool set = item->value & 1, same = state->has_iflag && state->iflag == set;
+
+	event->type = ptev_iflags;
+	event->variant.iflags.iflag = set;
+	event->variant.iflags.ip = item->ip;
+	event->ip_suppressed = !!(item->flags & PTAH_ITEM_IP_SUPPRESSED);
+	state->has_iflag = true;
+	state->iflag = set;
+	return !same || item->flags & PTAH_ITEM_STATUS;
+}
+
 /* State of the processor. */
 static bool make_state(struct pt_event *event, struct event_state *state,
 		       const struct ptah_item *item)
@@ -129,11 +144,7 @@ static bool make_state(struct pt_event *event, struct event_state *state,
 	case PTAH_ITEM_EXEC_MODE:
 		return make_mode(event, state, item);
 	case PTAH_ITEM_IFLAGS:
-		event->type = ptev_iflags;
-		event->variant.iflags.iflag = item->value & 1;
-		event->variant.iflags.ip = item->ip;
-		event->ip_suppressed = suppressed;
-		return true;
+		return make_iflag(event, state, item);
 	case PTAH_ITEM_TSX:
 		event->type = ptev_tsx;
 		event->variant.tsx.ip = item->ip;
@@ -270,7 +281,7 @@ bool event_make(struct pt_event *event, struct event_state *state, const struct 
 	     !make_traced(event, item)))
 		return false;
 	if (item->type == PTAH_ITEM_OVERFLOW)
-		state->has_mode = false; /* may have changed meanwhile */
+		state->has_mode = state->has_iflag = false; /* may have changed meanwhile */
 	/* SDM "Maintenance (MNT) Packet": no state, wherever it stands. */
 	event->status_update = item->flags & PTAH_ITEM_STATUS && item->type != PTAH_ITEM_MNT;
 	if (state->current || !is_timeless(item->type)) {

@@ -26,8 +26,9 @@ struct event_state {
 	 * finds tracing on, the time of all events, branches.
 	 */
 	bool current;
-	bool has_mode;
+	bool has_mode, has_iflag;
 	uint8_t mode; /* enum ptah_exec_mode last told */
+	bool iflag;   /* the same */
 };
 
 /* What libipt tells of an item: true and *event (72 bytes, zeroed where nothing is said). */

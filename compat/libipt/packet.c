@@ -72,6 +72,21 @@ int pt_pkt_sync_forward(struct pt_packet_decoder *decoder)
 	return sync_at(decoder, ptah_packet_find_psb(from, user->end));
 }
 
+/*
+ * The PSB in which `pos` lies is found as well, if so much of it is before it as
+ * libipt looks at: eight bytes at an address that is a multiple of eight.
+ */
+static const uint8_t *psb_before(const struct pt_config *user, const uint8_t *pos)
+{
+	const size_t rest = (size_t)(user->end - pos), most = PTAH_PACKET_MAX_SIZE - 1;
+	const uint8_t *psb =
+	    ptah_packet_find_last_psb(user->begin, pos + (rest < most ? rest : most));
+
+	if (!psb || (size_t)(pos - psb) >= ((uintptr_t)pos & 7) + 8)
+		return psb;
+	return ptah_packet_find_last_psb(user->begin, pos);
+}
+
 int pt_pkt_sync_backward(struct pt_packet_decoder *decoder)
 {
 	const struct pt_config *user;
@@ -79,8 +94,7 @@ int pt_pkt_sync_backward(struct pt_packet_decoder *decoder)
 	if (!decoder)
 		return -pte_invalid;
 	user = &decoder->config.user;
-	return sync_at(decoder, ptah_packet_find_last_psb(user->begin,
-							  decoder->pos ? decoder->pos : user->end));
+	return sync_at(decoder, psb_before(user, decoder->pos ? decoder->pos : user->end));
 }
 
 int pt_pkt_sync_set(struct pt_packet_decoder *decoder, uint64_t offset)
@@ -308,7 +322,8 @@ static int tell_packet(struct pt_packet_decoder *decoder, struct pt_packet *to)
 		return tell_refused(decoder, to, size);
 	if (types[packet.type] == ppt_unknown)
 		return tell_unknown(decoder, to, &packet);
-	decoder->block = ptah_packet_block_state(&packet, decoder->block);
+	if (decoder->block != PTAH_BLOCK_NONE)
+		decoder->block = ptah_packet_block_state(&packet, decoder->block);
 	if (types[packet.type] == ppt_mode)
 		return tell_mode(to, pos);
 	if (packet.type == PTAH_PACKET_TMA && is_corrupt_tma(user, pos)) {
@@ -320,23 +335,32 @@ static int tell_packet(struct pt_packet_decoder *decoder, struct pt_packet *to)
 	return size;
 }
 
+/* As much as the caller's struct takes. */
+static void copy_packet(struct pt_packet *to, size_t size, const struct pt_packet *from)
+{
+	memcpy(to, from, size < sizeof(*from) ? size : sizeof(*from));
+	if (size > sizeof(*from))
+		memset((uint8_t *)to + sizeof(*from), 0, size - sizeof(*from));
+}
+
 int pt_pkt_next(struct pt_packet_decoder *decoder, struct pt_packet *packet, size_t size)
 {
-	struct pt_packet told;
+	/* Copying what has just been written in parts costs half of the time. */
+	const bool direct = size == sizeof(*packet);
+	struct pt_packet told, *to = direct ? packet : &told;
 	int bytes;
 
 	if (!packet || !decoder)
 		return -pte_invalid;
 	if (!decoder->pos)
 		return -pte_nosync;
-	memset(&told, 0, sizeof(told));
-	bytes = tell_packet(decoder, &told);
+	to->payload.ptw = (struct pt_packet_ptw){0, 0, 0};
+	bytes = tell_packet(decoder, to);
 	if (bytes < 0)
 		return bytes;
-	told.size = (uint8_t)bytes;
+	to->size = (uint8_t)bytes;
 	decoder->pos += bytes;
-	memcpy(packet, &told, size < sizeof(told) ? size : sizeof(told));
-	if (size > sizeof(told))
-		memset((uint8_t *)packet + sizeof(told), 0, size - sizeof(told));
+	if (!direct)
+		copy_packet(packet, size, to);
 	return bytes;
 }

@@ -96,16 +96,6 @@ static void tie(struct pt_query_decoder *q)
 		q->queue[i].position.at_last = true;
 }
 
-/* An error of Ptah's that is none of libipt 2.0's: it believes what comes behind it. */
-static bool is_believed(struct pt_query_decoder *q, const struct ptah_item *error)
-{
-	const struct ptah_item *next = stream_peek(&q->stream, 1);
-
-	return error->status == PTAH_E_BAD_CONTEXT && next &&
-	       (next->type == PTAH_ITEM_ENABLED || next->type == PTAH_ITEM_PSB) &&
-	       next->offset == stream_peek(&q->stream, 0)->offset;
-}
-
 static void meet_error(struct pt_query_decoder *q, const struct ptah_item *item)
 {
 	static const uint8_t ahead[] = {
@@ -243,7 +233,7 @@ static void look_ahead(struct pt_query_decoder *q)
 			meet_branch(q);
 			break;
 		case PTAH_ITEM_ERROR:
-			if (!is_believed(q, item)) {
+			if (!stream_believes(&q->stream)) {
 				meet_error(q, item);
 				return;
 			}

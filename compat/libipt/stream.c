@@ -101,6 +101,15 @@ const struct ptah_item *stream_peek(struct stream *stream, unsigned n)
 	return &stream->items[stream->first + n];
 }
 
+bool stream_believes(struct stream *stream)
+{
+	const struct ptah_item *next = stream_peek(stream, 1);
+	const struct ptah_item *error = stream_peek(stream, 0);
+
+	return error->status == PTAH_E_BAD_CONTEXT && next && next->offset == error->offset &&
+	       (next->type == PTAH_ITEM_ENABLED || next->type == PTAH_ITEM_PSB);
+}
+
 int stream_error(struct stream *stream, const struct ptah_item *item)
 {
 	if (item->status == PTAH_E_BAD_OPCODE && stream->config.callback_error)

@@ -46,6 +46,12 @@ static inline void stream_drop(struct stream *stream)
 	stream->count--;
 }
 
+/*
+ * Is the next item, an error, none to libipt? It believes a TIP.PGE while tracing
+ * is on, and a PSB+ that does not agree with what was before.
+ */
+bool stream_believes(struct stream *stream);
+
 /* What the error item `item`, the next, is to libipt. */
 int stream_error(struct stream *stream, const struct ptah_item *item);
 

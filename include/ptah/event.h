@@ -141,8 +141,8 @@ struct ptah_event_config {
 	uint8_t cyc_thresh;    /* IA32_RTIT_CTL.CycThresh, for the error bound */
 
 	/*
-	 * Report MODE.Exec and CBR also where they change nothing, and a PSB+ packet
-	 * by packet: behind its PSB item what MODE, PIP, VMCS, CBR and MNT in it say, in
+	 * Report MODE.Exec (with `iflags`: both of what it says) and CBR also where they
+	 * change nothing, and a PSB+ packet by packet: behind its PSB item what MODE, PIP, VMCS, CBR and MNT in it say, in
 	 * their order, each with PTAH_ITEM_STATUS. One that an OVF cuts has no PSB item.
 	 */
 	bool unchanged;

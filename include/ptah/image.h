@@ -86,13 +86,20 @@ PTAH_API int ptah_image_remove_space(struct ptah_image *image, const struct ptah
 
 /*
  * Memory nobody added: `read` is asked for up to n bytes at `address` and
- * returns how many it gave (0: none). Must be repeatable and thread-safe if
- * the image is shared.
+ * returns how many it gave (0: none). Must be repeatable, or see below, and
+ * thread-safe if the image is shared.
  */
 typedef size_t ptah_image_reader(void *context, const struct ptah_space *space, uint64_t address,
 				 void *bytes, size_t n);
 PTAH_API void ptah_image_set_reader(struct ptah_image *image, ptah_image_reader *read,
 				    void *context);
+
+/*
+ * The reader may answer differently from now on: decoders forget the code that it
+ * has given them, and no other. For readers that are not repeatable; next to nothing
+ * for a decoder that has read none.
+ */
+PTAH_API void ptah_image_reader_changed(struct ptah_image *image);
 
 /* Copies up to n bytes from `address`, over section borders. Returns how many; 0 when unmapped. */
 PTAH_API size_t ptah_image_read(const struct ptah_image *image, uint64_t address, void *bytes,

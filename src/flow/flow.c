@@ -1130,6 +1130,8 @@ bool flow_follow_image(struct ptah_flow *f)
 		return false;
 	n = image_changes(f->code.image, f->generation, changes);
 	f->generation = generation;
+	if (n >= 0 && code_is_untouched(&f->code, changes, (size_t)n))
+		return false;
 	flow_forget_nodes(f);
 	if (n < 0)
 		code_flush(&f->code);

@@ -31,6 +31,7 @@ const struct twin_client twin_clients[] = {
      .memory = TWIN_CACHED,
      .flags.variant.insn.enable_tick_events = 1},
     {.name = "insn-callback", .decoder = TWIN_INSN, .memory = TWIN_CALLBACK},
+    {.name = "insn-strict", .decoder = TWIN_INSN, .memory = TWIN_STRICT},
     {.name = "insn-backward", .decoder = TWIN_INSN, .memory = TWIN_CACHED, .walk = TWIN_BACKWARD},
     {.name = "insn-set", .decoder = TWIN_INSN, .memory = TWIN_CACHED, .walk = TWIN_SET},
     {.name = "insn-wild", .decoder = TWIN_INSN, .memory = TWIN_CACHED, .walk = TWIN_WILD},
@@ -55,6 +56,7 @@ const struct twin_client twin_clients[] = {
      .memory = TWIN_CACHED,
      .flags.variant.block = {.end_on_call = 1, .end_on_jump = 1, .enable_tick_events = 1}},
     {.name = "block-callback", .decoder = TWIN_BLOCK, .memory = TWIN_CALLBACK},
+    {.name = "block-strict", .decoder = TWIN_BLOCK, .memory = TWIN_STRICT},
     {.name = "block-backward", .decoder = TWIN_BLOCK, .memory = TWIN_CACHED, .walk = TWIN_BACKWARD},
     {.name = "block-set", .decoder = TWIN_BLOCK, .memory = TWIN_CACHED, .walk = TWIN_SET},
     {.name = "block-wild", .decoder = TWIN_BLOCK, .memory = TWIN_CACHED, .walk = TWIN_WILD},
@@ -131,6 +133,14 @@ static int read_section(uint8_t *buffer, size_t size, const struct pt_asid *asid
 	return -pte_nomap;
 }
 
+static int read_all_of_it(uint8_t *buffer, size_t size, const struct pt_asid *asid, uint64_t ip,
+			  void *context)
+{
+	int n = read_section(buffer, size, asid, ip, context);
+
+	return n < 0 || (size_t)n == size ? n : -pte_nomap;
+}
+
 static int add_section(struct side *s, const struct twin_section *section)
 {
 	int isid;
@@ -151,8 +161,11 @@ static void make_image(struct side *s, const struct twin_run *run)
 	s->image = s->api->pt_image_alloc(NULL);
 	if (!s->image)
 		twin_die(s->api->path, "no image");
-	if (run->client->memory == TWIN_CALLBACK) {
-		if (s->api->pt_image_set_callback(s->image, read_section, (void *)input) < 0)
+	if (run->client->memory == TWIN_CALLBACK || run->client->memory == TWIN_STRICT) {
+		if (s->api->pt_image_set_callback(
+			s->image,
+			run->client->memory == TWIN_STRICT ? read_all_of_it : read_section,
+			(void *)input) < 0)
 			twin_die(s->api->path, "no callback");
 		return;
 	}

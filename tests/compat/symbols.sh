@@ -18,7 +18,7 @@ sed -n 's/.*\(pt_[a-z_]*\)(.*/\1/p' "$PTAH_SOURCE/compat/libipt/intel-pt.h" | LC
 LC_ALL=C comm -23 names said | sed 's/^/not in the header: /' >strays
 [ ! -s strays ] || { cat strays; exit 1; }
 [ "$(wc -l <names)" -eq 87 ] || { echo "$(wc -l <names) functions, not 87"; exit 1; }
-[ -n "${LIBIPT:-}" ] && [ -e "$LIBIPT" ] || { echo "no libipt to compare with"; exit 0; }
+[ -e "${LIBIPT:-/nonexistent}" ] || { echo "no libipt to compare with"; exit 0; }
 nm -D --defined-only "$LIBIPT" | awk '$3 ~ /^pt_/ { print $3 }' | LC_ALL=C sort >original
 LC_ALL=C comm -13 names original >missing
 [ ! -s missing ] || { echo "not exported:"; cat missing; exit 1; }

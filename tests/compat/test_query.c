@@ -5,12 +5,7 @@
  * random traces, on those of real processors, and on damaged ones. What may
  * differ is in docs/libipt-differences.part.md.
  */
-#include "../event/random_story.h"
-
-#include <dlfcn.h>
-#include <intel-pt.h>
-
-#include <stdlib.h>
+#include "both.h"
 
 /* What libipt 2.0 calls struct pt_event is so long. */
 #define OLD_EVENT 64
@@ -40,12 +35,10 @@ static __typeof__(pt_errstr) *error_text;
 
 static bool load(struct library *library, const char *path)
 {
-	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	void *handle = both_open(path);
 
-	if (!handle) {
-		print_message("%s\n", dlerror());
+	if (!handle)
 		return false;
-	}
 #define X(name) *(void **)&library->name = dlsym(handle, "pt_qry_" #name);
 	FUNCTIONS(X)
 #undef X
@@ -135,38 +128,23 @@ static void print_answer(const char *who, const struct answer *a)
 	print_message("  %s: %d %s value %" PRIx64, who, a->status,
 		      a->status < 0 ? error_text(pt_errcode(a->status)) : "", a->value);
 	if (a->event.type || a->event.has_tsc || a->event.variant.enabled.ip)
-		print_message(" event %d%s%s%s tsc %" PRIx64 " %" PRIx64 " %" PRIx64 " %" PRIx64,
-			      (int)a->event.type, a->event.ip_suppressed ? " noip" : "",
-			      a->event.status_update ? " status" : "",
-			      a->event.has_tsc ? " has_tsc" : "", a->event.tsc,
-			      a->event.variant.async_branch.from, a->event.variant.async_branch.to,
-			      a->event.variant.ptwrite.payload);
+		print_event(&a->event);
 	print_message("\n");
 }
 
 struct run {
-	uint64_t seed;
+	struct random random;
 	const uint8_t *bytes;
 	size_t size;
-	const char *what;
 	bool verbose;
 	bool strict; /* compare the position after every call */
-	uint64_t calls;
 };
-
-static unsigned roll(struct run *r, unsigned n)
-{
-	r->seed ^= r->seed << 13;
-	r->seed ^= r->seed >> 7;
-	r->seed ^= r->seed << 17;
-	return (unsigned)(r->seed >> 11) % n;
-}
 
 /* What a client would ask, or anything. */
 static enum call choose(struct run *r, int status, enum call last, unsigned wild)
 {
-	if (wild && !roll(r, wild))
-		return (enum call)roll(r, CALL_COUNT);
+	if (wild && !roll(&r->random, wild))
+		return (enum call)roll(&r->random, CALL_COUNT);
 	if (status < 0)
 		return status == -pte_bad_query && last == CALL_COND ? CALL_INDIRECT : CALL_FORWARD;
 	if (status & pts_event_pending)
@@ -194,16 +172,15 @@ static bool compare(struct run *r, const struct pt_config *config, unsigned wild
 	assert_non_null(theirs);
 	assert_non_null(mine);
 	for (unsigned i = 0; i < 1000000 && ends < 5; i++) {
-		uint64_t offset = roll(r, (unsigned)r->size + 3);
+		uint64_t offset = roll(&r->random, (unsigned)r->size + 3);
 		const uint8_t *psb = memmem(r->bytes + (offset < r->size ? offset : 0),
 					    r->size - (offset < r->size ? offset : 0),
 					    "\x02\x82\x02\x82\x02\x82\x02\x82", 8);
 
-		if (psb && roll(r, 4))
+		if (psb && roll(&r->random, 4))
 			offset = (uint64_t)(psb - r->bytes);
 		call(&judge, theirs, which, offset, &a);
 		call(&ours, mine, which, offset, &b);
-		r->calls++;
 		ok = same(&a, &b);
 		if (r->verbose || !ok)
 			print_message("%s %" PRIx64 "\n", call_names[which], offset);
@@ -234,20 +211,10 @@ static bool compare(struct run *r, const struct pt_config *config, unsigned wild
 	return ok;
 }
 
-static void init_config(struct pt_config *config, const uint8_t *bytes, size_t size)
-{
-	pt_config_init(config);
-	config->begin = (uint8_t *)bytes;
-	config->end = (uint8_t *)bytes + size;
-}
-
 /* Prints what led there when the two differ. */
 static void check(const uint8_t *bytes, size_t size, uint64_t seed, unsigned wild, const char *what)
 {
-	struct run r = {.seed = seed * UINT64_C(0x9e3779b97f4a7c15) | 1,
-			.bytes = bytes,
-			.size = size,
-			.strict = true};
+	struct run r = {.random = random_of(seed), .bytes = bytes, .size = size, .strict = true};
 	struct pt_config config;
 
 	init_config(&config, bytes, size);
@@ -255,7 +222,7 @@ static void check(const uint8_t *bytes, size_t size, uint64_t seed, unsigned wil
 		return;
 	print_message("seed %" PRIu64 "\n", seed);
 	if (size < 2000) {
-		r = (struct run){.seed = seed * UINT64_C(0x9e3779b97f4a7c15) | 1,
+		r = (struct run){.random = random_of(seed),
 				 .bytes = bytes,
 				 .size = size,
 				 .strict = true,
@@ -263,38 +230,9 @@ static void check(const uint8_t *bytes, size_t size, uint64_t seed, unsigned wil
 		compare(&r, &config, wild);
 	}
 	print_message("%s\n", what);
-	for (size_t at = 0; size < 2000 && at < size;) {
-		struct ptah_packet packet;
-		char text[128];
-		int n = ptah_packet_decode(&packet, bytes + at, size - at, 0);
-
-		if (n <= 0) {
-			print_message("%zx: ? %02x %d\n", at, bytes[at], n);
-			at++;
-			continue;
-		}
-		ptah_packet_format(&packet, text, sizeof(text));
-		print_message("%zx: %s %s\n", at, ptah_packet_name(packet.type), text);
-		at += (size_t)n;
-	}
+	if (size < 2000)
+		print_packets(bytes, size);
 	fail_msg("seed %" PRIu64, seed);
-}
-
-/* Time that goes on: Ptah's never goes back. */
-static void assemble(struct story *story, char *text)
-{
-	unsigned now = 1;
-
-	for (char *at = text; (at = strstr(at, " TSC 0x")); at += 7) {
-		size_t digits = strspn(at + 7, "0123456789abcdef");
-		char number[16];
-
-		snprintf(number, sizeof(number), "%0*x", (int)digits, now);
-		if (strlen(number) == digits)
-			memcpy(at + 7, number, digits);
-		now += 5;
-	}
-	story_assemble(story, text);
 }
 
 static void random_traces(void **state)
@@ -317,22 +255,6 @@ static void random_traces(void **state)
 		assemble(&story, random.text);
 		check(story.bytes, story.size, seed, seed & 1 ? 0 : 10, random.text);
 	}
-}
-
-static uint8_t *read_trace(const char *name, size_t *size)
-{
-	const char *shared = getenv("PTAH_SHARED");
-	uint8_t *bytes = malloc(1 << 20);
-	char path[4096];
-	FILE *f;
-
-	assert_non_null(bytes);
-	snprintf(path, sizeof(path), "%s/traces/%s.pt", shared ? shared : "", name);
-	f = fopen(path, "r");
-	*size = f ? fread(bytes, 1, 1 << 20, f) : 0;
-	if (f)
-		fclose(f);
-	return bytes;
 }
 
 static void traces_of_hardware(void **state)

@@ -183,7 +183,8 @@ struct twin_client {
 	enum twin_memory {
 		TWIN_FILES,
 		TWIN_CACHED,
-		TWIN_CALLBACK
+		TWIN_CALLBACK,
+		TWIN_STRICT /* a callback that reads all or nothing, as gdb's does */
 	} memory;
 	struct pt_conf_flags flags;
 	enum twin_walk {
