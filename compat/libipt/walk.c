@@ -65,14 +65,15 @@ static void forget_items(struct walk *w)
 	w->next = w->end = first_item(w);
 	w->quick = w->loaded = w->ahead = w->error_told = w->at_error = false;
 	w->pos = w->ninsn = 0;
-	w->raw = w->skip = w->ahead_told = 0;
+	w->raw = w->dropped = w->skip = w->ahead_told = 0;
 	w->error = 0;
+	w->eos_told = false;
 	w->error_offset = UINT64_MAX;
 }
 
 static unsigned used_up(const struct walk *w)
 {
-	return w->ahead ? w->raw : (unsigned)(w->next - w->items) - 1;
+	return w->ahead ? w->raw : w->dropped + (unsigned)(w->next - w->items) - 1;
 }
 
 static void keep_now(struct walk *w)
@@ -80,6 +81,7 @@ static void keep_now(struct walk *w)
 	if (!w->now)
 		return;
 	w->was = *w->now;
+	w->was_at_last = false;
 	w->now = NULL;
 }
 
@@ -94,7 +96,7 @@ static void refill(struct walk *w)
 	if (w->next != first_item(w))
 		w->items[0] = w->next[-1];
 	w->next = w->end = first_item(w);
-	w->raw = 0;
+	w->raw = w->dropped = 0;
 	ptah_flow_mark(w->flow); /* without memory for it, an image that changes is seen late */
 	n = ptah_flow_read(w->flow, first_item(w), batch);
 	if (n > 0) {
@@ -102,23 +104,63 @@ static void refill(struct walk *w)
 		return;
 	}
 	w->error = n < 0 ? error_from_ptah(n) : -pte_eos;
+	w->eos_told = !n;
 	if (ptah_flow_place(w->flow, &w->place) < 0)
 		w->place = (struct ptah_place){0};
 }
 
-/* Room for more of the flow behind the batch, whose mark still counts for it. */
-static bool extend(struct walk *w)
+/* Takes what is told out of the array, to make room. */
+static void compact(struct walk *w)
 {
-	struct ptah_item *end = w->items + (w->end - w->items);
-	const size_t room = (size_t)(w->items + 1 + WALK_BATCH + WALK_ROOM - w->end);
+	const size_t told = (size_t)(w->next - w->items) - 1;
+	const size_t left = (size_t)(w->end - w->next);
+
+	keep_now(w);
+	if (!told)
+		return;
+	memmove(w->items, w->next - 1, (left + 1) * sizeof(*w->items));
+	w->dropped += (unsigned)told;
+	w->next = first_item(w);
+	w->end = w->next + left;
+}
+
+/*
+ * Is there an item here, or more of them to be read? They go behind the batch,
+ * and its mark still counts for them. Moves *item with the array.
+ */
+static bool is_item(struct walk *w, const struct ptah_item **item)
+{
+	const ptrdiff_t at = *item - w->next;
+	size_t room;
 	int n;
 
-	if (w->error || w->ahead || !room)
+	if (LIKELY(*item != w->end))
+		return true;
+	if (w->ahead || (w->error && !w->error_told))
 		return false;
-	n = ptah_flow_read(w->flow, end, room);
+	if (w->end == w->items + sizeof(w->items) / sizeof(*w->items))
+		compact(w);
+	*item = w->next + at;
+	room = (size_t)(w->items + sizeof(w->items) / sizeof(*w->items) - w->end);
+	room = room < WALK_ROOM ? room : WALK_ROOM;
+	n = room ? ptah_flow_read(w->flow, w->items + (w->end - w->items), room) : 0;
 	if (n > 0)
 		w->end += n;
 	return n > 0;
+}
+
+/* Reads this many items again. */
+static bool lead(struct walk *w, unsigned items)
+{
+	while (items) {
+		const unsigned most = items < WALK_BATCH ? items : WALK_BATCH;
+		const int n = ptah_flow_read(w->flow, first_item(w), most);
+
+		if (n <= 0)
+			return false;
+		items -= (unsigned)n;
+	}
+	return true;
 }
 
 /*
@@ -130,20 +172,14 @@ static void walk_step_back(struct image_user *user)
 	struct walk *w = (struct walk *)((char *)user - offsetof(struct walk, user));
 	const unsigned raw = used_up(w);
 	unsigned skip = w->skip + (w->loaded ? w->pos : 0u) + (w->ahead ? w->ahead_told : 0u);
-	unsigned got = 0;
 
 	forget_sections(w);
 	if (!w->running || ptah_flow_rewind(w->flow) < 0)
 		return;
 	keep_now(w);
-	w->items[0] = raw ? w->items[raw] : w->items[0];
-	while (got < raw) {
-		int n = ptah_flow_read(w->flow, first_item(w), raw - got);
-
-		if (n <= 0)
-			break;
-		got += (unsigned)n;
-	}
+	if (!w->ahead && w->next != first_item(w))
+		w->items[0] = w->next[-1];
+	lead(w, raw);
 	forget_items(w);
 	w->skip = skip;
 	ptah_flow_mark(w->flow);
@@ -248,17 +284,84 @@ static uint64_t resume_ip(const struct walk *w, const struct ptah_item *item)
 	}
 }
 
+/* Does this event come of the same branch as one of those right before it? */
+static bool is_of_branch(const struct walk *w, const struct ptah_item *item)
+{
+	const struct ptah_item *branch = item - 1;
+
+	if (item->type != PTAH_ITEM_EXEC_MODE && item->type != PTAH_ITEM_IFLAGS &&
+	    item->type != PTAH_ITEM_ASYNC_PAGING && item->type != PTAH_ITEM_ASYNC_VMCS)
+		return false;
+	for (; branch > w->items; branch--) {
+		switch (branch->type) {
+		case PTAH_ITEM_ASYNC_BRANCH:
+		case PTAH_ITEM_ASYNC_DISABLED:
+			return true;
+		case PTAH_ITEM_ENABLED:
+		case PTAH_ITEM_DISABLED:
+		case PTAH_ITEM_BLOCK:
+			/* MODE.Exec is sent before its branch. SDM "MODE.Exec Packet". */
+			return item->type == PTAH_ITEM_ASYNC_PAGING ||
+			       item->type == PTAH_ITEM_ASYNC_VMCS || item->offset < branch->offset;
+		case PTAH_ITEM_EXEC_MODE:
+		case PTAH_ITEM_IFLAGS:
+		case PTAH_ITEM_ASYNC_PAGING:
+		case PTAH_ITEM_ASYNC_VMCS:
+			break;
+		default:
+			return false;
+		}
+	}
+	return false;
+}
+
+/*
+ * Is there more to tell of the last packet of this event? Of a PSB+ libipt tells
+ * one event after another at its end, and so it does at a branch.
+ */
+static bool is_tied(struct walk *w, const struct ptah_item **item)
+{
+	const struct ptah_item *behind = *item + 1;
+
+	if (!is_item(w, &behind))
+		return false;
+	*item = behind - 1;
+	if ((*item)->flags & PTAH_ITEM_STATUS && (*item)->type != PTAH_ITEM_PSB)
+		return behind->flags & PTAH_ITEM_STATUS && behind->type != PTAH_ITEM_PSB &&
+		       behind->type != PTAH_ITEM_BLOCK;
+	return is_of_branch(w, behind);
+}
+
+/* The ratio that is known once libipt has read this item: a PSB+ is read as a whole. */
+static void take_ratio(struct walk *w, const struct ptah_item *item)
+{
+	if (item->type == PTAH_ITEM_CBR)
+		w->ratio = (uint16_t)item->value;
+	if (!(item->flags & PTAH_ITEM_STATUS))
+		return;
+	while (item++, is_item(w, &item)) {
+		if (item->type == PTAH_ITEM_CBR)
+			w->ratio = (uint16_t)item->value;
+		if (!(item->flags & PTAH_ITEM_STATUS) || item->type == PTAH_ITEM_PSB)
+			break;
+	}
+}
+
 /* The item at hand, which is no block and no error, becomes an event or nothing. */
 static void take_item(struct walk *w)
 {
-	const struct ptah_item *item = w->next++;
 	struct walk_event *e = &w->pending[(w->pending_first + w->pending_count) % WALK_PENDING];
+	const struct ptah_item *item = w->next;
 
-	w->now = item;
+	e->at_last = is_tied(w, &item);
+	take_ratio(w, item);
+	item = w->next++;
 	if (!event_make(&e->event, &w->events, item)) {
 		w->after_cut = false;
+		w->now = item;
 		return;
 	}
+	e->item = *item;
 	place_event(w, e, item);
 	if (e->place == WALK_BEHIND_IP && is_behind(item - 1, e->ip))
 		e->place = WALK_HERE;
@@ -266,8 +369,6 @@ static void take_item(struct walk *w)
 		e->ip = resume_ip(w, item);
 	if (item->type != PTAH_ITEM_PAGING && item->type != PTAH_ITEM_VMCS)
 		w->after_cut = false;
-	if (e->event.type == ptev_cbr)
-		w->ratio = e->event.variant.cbr.ratio;
 	if (e->event.has_tsc)
 		w->event_tsc = e->event.tsc;
 	if (!w->pending_count++)
@@ -293,6 +394,24 @@ static bool can_follow(const struct ptah_item *item)
 	}
 }
 
+/* Does what comes next begin at `ip`, whatever events come before it? */
+static bool is_at(struct walk *w, uint64_t ip)
+{
+	const struct ptah_item *item = w->next;
+
+	if (w->loaded)
+		return w->insns[w->pos].ip == ip;
+	for (; is_item(w, &item); item++) {
+		if (item->type == PTAH_ITEM_BLOCK)
+			return !w->skip && item->ip == ip;
+		if (item->type == PTAH_ITEM_ERROR)
+			return item->ip == ip;
+		if (!can_follow(item))
+			return true; /* nothing runs before it */
+	}
+	return w->error && w->place.mode && w->place.ip == ip;
+}
+
 /* Is the first pending event at its place? */
 static bool is_due(struct walk *w)
 {
@@ -300,38 +419,82 @@ static bool is_due(struct walk *w)
 
 	if (e->place == WALK_HERE || w->forced)
 		return true;
-	if (e->place != WALK_AT_IP)
-		return w->passed;
-	if (w->next != w->end && w->next->type == PTAH_ITEM_BLOCK)
-		return !w->skip && (w->loaded ? w->insns[w->pos].ip : w->next->ip) == e->ip;
-	return w->error && w->place.mode && w->place.ip == e->ip;
+	return e->place == WALK_AT_IP ? is_at(w, e->ip) : w->passed;
+}
+
+/* An error of Ptah's that is none of libipt 2.0's: it believes what comes behind it. */
+static bool is_believed(struct walk *w)
+{
+	const struct ptah_item *behind = w->next + 1;
+
+	return w->next->status == PTAH_E_BAD_CONTEXT && is_item(w, &behind) &&
+	       (behind->type == PTAH_ITEM_ENABLED || behind->type == PTAH_ITEM_PSB) &&
+	       behind->offset == w->next->offset;
+}
+
+/* Has the packet of this error been used up by the query that failed? */
+static bool is_used(int status)
+{
+	return status == PTAH_E_BAD_RETCOMP || status == PTAH_E_NO_IP;
+}
+
+/* libipt's word for code that cannot be read: too little of an instruction is a bad one. */
+static int code_error(struct walk *w)
+{
+	struct ptah_space space = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
+	uint8_t byte;
+
+	ptah_flow_space(w->flow, w->place.space, &space);
+	if (ptah_image_read(image_ptah(w->image), w->place.ip, &byte, 1, &space))
+		return -pte_bad_insn;
+	return image_missing(w->image, w->place.ip, &space);
+}
+
+/* The event whose place could not be reached, which is what the error is about. */
+static bool find_missed(struct walk *w, const struct ptah_item **item)
+{
+	const uint64_t offset = (*item)->offset;
+
+	if ((*item)->status > PTAH_E_NO_CODE)
+		return false;
+	++*item;
+	return is_item(w, item) && (*item)->type != PTAH_ITEM_BLOCK &&
+	       (*item)->type != PTAH_ITEM_PSB && (*item)->offset == offset;
 }
 
 static void meet_error(struct walk *w)
 {
-	const int status = w->next->status;
+	const struct ptah_item *item = w->next;
+	const int status = item->status;
 
-	w->place = (struct ptah_place){
-	    .ip = w->next->ip, .mode = w->next->mode, .space = (uint16_t)w->next->space};
-	w->raw = (unsigned)(w->next - w->items) - 1;
+	w->place =
+	    (struct ptah_place){.ip = item->ip, .mode = item->mode, .space = (uint16_t)item->space};
+	w->raw = used_up(w);
 	w->error_told = true;
-	w->error_offset = status <= PTAH_E_NO_CODE ? UINT64_MAX : w->next->offset;
-	switch (status) {
-	case PTAH_E_NO_CODE:
-		w->error = image_take_error(w->image);
-		w->error = w->error ? w->error : -pte_nomap;
-		break;
-	case PTAH_E_BAD_RETCOMP:
-		w->error =
-		    w->next->flags & PTAH_ITEM_TAKEN ? -pte_retstack_empty : -pte_bad_retcomp;
-		break;
-	case PTAH_E_MISMATCH:
-		w->error = -pte_bad_query;
-		break;
-	default:
-		w->error = error_from_ptah(status);
-		break;
+	w->error_offset = status <= PTAH_E_NO_CODE || is_used(status) ? UINT64_MAX : item->offset;
+	w->error = status == PTAH_E_NO_CODE    ? code_error(w)
+		   : status == PTAH_E_MISMATCH ? -pte_bad_query
+		   : status == PTAH_E_BAD_RETCOMP && item->flags & PTAH_ITEM_TAKEN
+		       ? -pte_retstack_empty
+		       : error_from_ptah(status);
+	w->eos_told =
+	    w->error == -pte_eos && position_kind(&w->config, item->offset) == POSITION_READ_OVER;
+	w->error_item = *item;
+	if (find_missed(w, &item)) {
+		w->was_at_last = is_tied(w, &item);
+		w->was = *item;
+		w->now = NULL;
 	}
+}
+
+int walk_fail(struct walk *w)
+{
+	if (w->error_told && is_used(w->error_item.status)) {
+		w->was = w->error_item;
+		w->was_at_last = false;
+		w->now = NULL;
+	}
+	return w->error;
 }
 
 enum walk_next walk_look(struct walk *w)
@@ -350,7 +513,10 @@ enum walk_next walk_look(struct walk *w)
 		if (w->next->type == PTAH_ITEM_ERROR) {
 			if (w->error)
 				return WALK_END;
-			meet_error(w);
+			if (is_believed(w))
+				w->next++;
+			else
+				meet_error(w);
 			continue;
 		}
 		if (w->pending_count &&
@@ -370,8 +536,7 @@ static bool look_ahead(struct walk *w)
 	if (!w->ahead) {
 		if (!w->enabled || !w->place.mode)
 			return false;
-		if (!w->error_told)
-			w->raw = (unsigned)(w->next - w->items) - 1;
+		w->raw = used_up(w);
 		w->ahead = true;
 		w->ahead_told = 0;
 		keep_now(w);
@@ -381,7 +546,7 @@ static bool look_ahead(struct walk *w)
 	if (n > 0)
 		w->end += n;
 	else if (n < 0 && w->error == -pte_eos)
-		w->error = n == PTAH_E_NO_CODE ? -pte_nomap : error_from_ptah(n);
+		w->error = n == PTAH_E_NO_CODE ? code_error(w) : error_from_ptah(n);
 	return n > 0;
 }
 
@@ -457,10 +622,10 @@ int walk_status(struct walk *w)
 	case WALK_BLOCK:
 		w->quick = !off && !w->pending_count && !w->skip && !w->ahead && !w->ticks &&
 			   (!w->loaded || (w->by_insn && walk_in_section(w, w->next)));
-		return off | (w->ahead && w->error == -pte_eos ? pts_eos : 0);
+		return off | (w->ahead && w->eos_told ? pts_eos : 0);
 	default:
 		w->quick = false;
-		return off | (w->error == -pte_eos && !w->pending_count ? pts_eos : 0);
+		return off | (w->eos_told && !w->pending_count ? pts_eos : 0);
 	}
 }
 
@@ -552,10 +717,124 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 	if (status < 0)
 		return status;
 	event_copy_out(event, size, &e->event);
+	w->was = e->item;
+	w->was_at_last = e->at_last;
+	w->now = NULL;
 	w->pending_first = (w->pending_first + 1) % WALK_PENDING;
 	w->pending_count--;
 	w->passed = w->forced = false;
 	return walk_status(w);
+}
+
+/* Asked for */
+
+/*
+ * What libipt has read last: an event that comes before the next branch is read
+ * before its place is reached; so is what comes with an indirect branch, which is
+ * sent before it. *at_last: not all has been told of what its last packet brings.
+ */
+static const struct ptah_item *find_now(struct walk *w, bool *at_last)
+{
+	const struct ptah_item *item;
+
+	if (w->pending_count) {
+		*at_last = first_pending(w)->at_last;
+		return &first_pending(w)->item;
+	}
+	for (item = w->next; !w->ahead && is_item(w, &item); item++) {
+		if (item->type == PTAH_ITEM_ERROR) {
+			if (!find_missed(w, &item))
+				break;
+			*at_last = is_tied(w, &item);
+			return item;
+		}
+		if (item->type == PTAH_ITEM_PSB) /* no event of its own */
+			continue;
+		if (item->type != PTAH_ITEM_BLOCK) {
+			*at_last = is_tied(w, &item);
+			return item;
+		}
+		if (!walk_needs_trace(item->class))
+			continue;
+		item++;
+		*at_last = true;
+		if (!is_item(w, &item))
+			break;
+		if (item->type == PTAH_ITEM_DISABLED) { /* the branch has no other packet */
+			*at_last = is_tied(w, &item);
+			return item;
+		}
+		if (item[-1].class != PTAH_INSN_COND && is_of_branch(w, item))
+			return item;
+		break;
+	}
+	*at_last = !w->now && w->was_at_last;
+	return w->now ? w->now : &w->was;
+}
+
+int walk_offset(struct walk *w, uint64_t *offset)
+{
+	const struct ptah_item *item;
+	struct position position;
+	bool at_last;
+
+	if (!w->synced)
+		return -pte_nosync;
+	if (!w->running && !w->error_told) {
+		*offset = w->stop_offset;
+	} else if (w->error_told && w->error_offset != UINT64_MAX) {
+		*offset = position_of_error(&w->config, w->error_offset);
+	} else {
+		item = find_now(w, &at_last);
+		position = position_of(item);
+		position.at_last = at_last;
+		/* A PTWRITE that was found in the code has no FUP. SDM "PTW Packet": the IP bit. */
+		if (item->type == PTAH_ITEM_PTWRITE &&
+		    !(w->config.user.begin[item->offset + 1] & 0x80))
+			position.end = POSITION_PACKET;
+		*offset = position_ahead(&w->config, position);
+	}
+	return 0;
+}
+
+int walk_sync_offset(const struct walk *w, uint64_t *offset)
+{
+	if (!w->synced)
+		return -pte_nosync;
+	*offset = w->sync;
+	return 0;
+}
+
+int walk_time(struct walk *w, uint64_t *tsc, uint32_t *lost_mtc, uint32_t *lost_cyc)
+{
+	bool at_last;
+
+	*tsc = w->synced ? find_now(w, &at_last)->tsc : 0;
+	/* Nothing is lost: a packet that says the time is used as soon as it can be. */
+	if (lost_mtc)
+		*lost_mtc = 0;
+	if (lost_cyc)
+		*lost_cyc = 0;
+	return *tsc ? 0 : -pte_no_time;
+}
+
+int walk_ratio(struct walk *w, uint32_t *ratio)
+{
+	if (!w->ratio)
+		return -pte_no_cbr;
+	*ratio = w->ratio;
+	return 0;
+}
+
+int walk_asid(const struct walk *w, struct pt_asid *asid, size_t size)
+{
+	const struct pt_asid now = {
+	    .size = size < sizeof(now) ? size : sizeof(now), .cr3 = w->cr3, .vmcs = w->vmcs};
+
+	if (size < sizeof(now.size))
+		return -pte_invalid;
+	memcpy(asid, &now, now.size);
+	return 0;
 }
 
 /* Beginning */
@@ -573,6 +852,7 @@ static void reset(struct walk *w)
 	w->passed = w->forced = w->after_cut = false;
 	w->events = (struct event_state){0};
 	w->was = (struct ptah_item){.type = PTAH_ITEM_PSB, .flags = PTAH_ITEM_STATUS};
+	w->was_at_last = false;
 	w->now = NULL;
 	w->place = (struct ptah_place){0};
 	w->items[0] = w->was;
@@ -586,7 +866,7 @@ static int begin(struct walk *w)
 	int status;
 
 	refill(w);
-	for (const struct ptah_item *item = w->next; item != w->end || extend(w); item++) {
+	for (const struct ptah_item *item = w->next; is_item(w, &item); item++) {
 		if (item->type == PTAH_ITEM_ERROR && item == w->next)
 			break;
 		if (item->type != PTAH_ITEM_PSB)
@@ -615,10 +895,17 @@ static int start(struct walk *w, uint64_t offset)
 /* No PSB to begin at: the position in the trace stays, and nothing else. */
 static int stop(struct walk *w, int code)
 {
+	const uint16_t ratio = w->ratio;
+	struct ptah_item now;
 	uint64_t offset = 0;
+	bool at_last;
 
 	walk_offset(w, &offset);
+	now = *find_now(w, &at_last);
 	reset(w);
+	w->was = now;
+	w->was_at_last = at_last;
+	w->ratio = ratio;
 	w->running = false;
 	w->stop_offset = offset;
 	w->error = -pte_no_enable;
@@ -675,27 +962,12 @@ int walk_sync_set(struct walk *w, uint64_t offset)
 		return stop(w, -pte_eos);
 	if (begins[offset] != 0x02 || begins[offset + 1] != 0x82)
 		return stop(w, -pte_nosync);
+	if (size - offset < PSB_SIZE)
+		return stop(w, -pte_eos);
 	status = ptah_packet_decode(&packet, begins + offset, size - (size_t)offset, 0);
 	if (status < 0)
 		return stop(w, error_from_ptah(status));
 	return start(w, offset);
-}
-
-/* Leads the flow to right behind the error item, with nothing read behind it. */
-static bool stand_at_error(struct walk *w)
-{
-	unsigned left = w->raw + 1;
-
-	if (ptah_flow_rewind(w->flow) < 0)
-		return false;
-	while (left) {
-		int n = ptah_flow_read(w->flow, first_item(w), left);
-
-		if (n <= 0)
-			return false;
-		left -= (unsigned)n;
-	}
-	return true;
 }
 
 /* Is tracing on where an item is that comes first? */
@@ -723,7 +995,7 @@ int walk_resync(struct walk *w)
 	if (!w->error_told)
 		return w->error;
 	keep_now(w);
-	if (!stand_at_error(w) || ptah_flow_resync(w->flow) < 0)
+	if (ptah_flow_rewind(w->flow) < 0 || !lead(w, w->raw + 1) || ptah_flow_resync(w->flow) < 0)
 		return w->error;
 	forget_items(w);
 	w->items[0] = w->was;
@@ -735,78 +1007,6 @@ int walk_resync(struct walk *w)
 	w->enabled = begins_enabled(w->next);
 	w->ip = 0;
 	return walk_status(w);
-}
-
-/* Asked for */
-
-/*
- * What libipt has read last: an event that comes before the next branch is read
- * before its place is reached.
- */
-static const struct ptah_item *find_now(struct walk *w)
-{
-	if (!w->pending_count && !w->ahead && !w->error_told) {
-		for (const struct ptah_item *i = w->next; i != w->end || extend(w); i++) {
-			if (i->type == PTAH_ITEM_ERROR)
-				break;
-			if (i->type != PTAH_ITEM_BLOCK)
-				return i;
-			if (walk_needs_trace(i->class))
-				break;
-		}
-	}
-	return w->now ? w->now : &w->was;
-}
-
-int walk_offset(struct walk *w, uint64_t *offset)
-{
-	if (!w->synced)
-		return -pte_nosync;
-	if (!w->running && !w->error_told)
-		*offset = w->stop_offset;
-	else if (w->error_told && w->error_offset != UINT64_MAX)
-		*offset = position_of_error(&w->config, w->error_offset);
-	else
-		*offset = position_ahead(&w->config, position_of(find_now(w)));
-	return 0;
-}
-
-int walk_sync_offset(const struct walk *w, uint64_t *offset)
-{
-	if (!w->synced)
-		return -pte_nosync;
-	*offset = w->sync;
-	return 0;
-}
-
-int walk_time(struct walk *w, uint64_t *tsc, uint32_t *lost_mtc, uint32_t *lost_cyc)
-{
-	*tsc = w->synced ? find_now(w)->tsc : 0;
-	/* Nothing is lost: a packet that says the time is used as soon as it can be. */
-	if (lost_mtc)
-		*lost_mtc = 0;
-	if (lost_cyc)
-		*lost_cyc = 0;
-	return *tsc ? 0 : -pte_no_time;
-}
-
-int walk_ratio(struct walk *w, uint32_t *ratio)
-{
-	if (!w->ratio)
-		return -pte_no_cbr;
-	*ratio = w->ratio;
-	return 0;
-}
-
-int walk_asid(const struct walk *w, struct pt_asid *asid, size_t size)
-{
-	const struct pt_asid now = {
-	    .size = size < sizeof(now) ? size : sizeof(now), .cr3 = w->cr3, .vmcs = w->vmcs};
-
-	if (size < sizeof(now.size))
-		return -pte_invalid;
-	memcpy(asid, &now, now.size);
-	return 0;
 }
 
 /* Life */

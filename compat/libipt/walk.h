@@ -43,7 +43,9 @@ enum walk_place {
 
 struct walk_event {
 	struct pt_event event;
-	uint64_t ip; /* of AT_IP, BEHIND_IP */
+	struct ptah_item item; /* that it came of */
+	bool at_last;	       /* there is more to tell of the item's last packet */
+	uint64_t ip;	       /* of AT_IP, BEHIND_IP */
 	uint8_t place;
 };
 
@@ -70,9 +72,10 @@ struct walk {
 
 	/* libipt's state of things. */
 	bool enabled, speculative, mode_known;
-	uint8_t mode; /* enum pt_exec_mode, as events have told it */
-	int error;    /* why there are no more items, or why there is nothing; 0: there are */
-	uint64_t ip;  /* while not enabled: where tracing is expected to resume */
+	uint8_t mode;  /* enum pt_exec_mode, as events have told it */
+	int error;     /* why there are no more items, or why there is nothing; 0: there are */
+	bool eos_told; /* the end of the trace is in sight for libipt, too */
+	uint64_t ip;   /* while not enabled: where tracing is expected to resume */
 	uint64_t cr3, vmcs;
 	uint64_t event_tsc; /* of the last event */
 	uint16_t ratio;
@@ -98,11 +101,14 @@ struct walk {
 	bool at_error;	       /* the flow has just told an error item */
 	uint64_t sync;	       /* offset of the PSB */
 	uint64_t error_offset; /* of the packet that could not be read; UINT64_MAX: another error */
+	unsigned dropped;      /* items of the batch that are no longer in the array */
 	unsigned raw;	       /* items of the batch that were used up before `ahead` */
 	unsigned skip;	       /* instructions of what comes next that have been told already */
 	unsigned ahead_told;   /* instructions */
 	struct ptah_place place;
-	struct ptah_item was; /* what `now` was in the batch before */
+	struct ptah_item error_item;
+	struct ptah_item was; /* what `now` was in the batch before, or the last event */
+	bool was_at_last;
 	struct walk_section sections[WALK_SECTIONS];
 	struct ptah_insn insns[WALK_INSNS];
 	/* [0]: the last item of the batch before. */
@@ -135,6 +141,9 @@ enum walk_next walk_look(struct walk *walk);
 
 /* As walk_look(), and what runs without proof comes before the end; a block is loaded. */
 enum walk_next walk_load(struct walk *walk);
+
+/* The code of WALK_END, which is told now. */
+int walk_fail(struct walk *walk);
 
 /* The status flags after what was told last. */
 int walk_status(struct walk *walk);
