@@ -253,6 +253,19 @@ static bool compare(struct run *r, const struct pt_config *config, unsigned wild
 	return ok;
 }
 
+/* What the callback says of unknown packets; 0: there is none. */
+static int unknown_size;
+
+static int unknown(struct pt_packet_unknown *packet, const struct pt_config *config,
+		   const uint8_t *pos, void *context)
+{
+	(void)packet;
+	(void)config;
+	(void)pos;
+	(void)context;
+	return unknown_size;
+}
+
 /* Prints what led there when the two differ. */
 static void check(const uint8_t *bytes, size_t size, bool damaged, uint64_t seed, unsigned wild,
 		  const char *what)
@@ -265,6 +278,7 @@ static void check(const uint8_t *bytes, size_t size, bool damaged, uint64_t seed
 	struct pt_config config;
 
 	init_config(&config, bytes, size);
+	config.decode.callback = unknown_size ? unknown : NULL;
 	if (compare(&r, &config, wild))
 		return;
 	print_message("seed %" PRIu64 "\n", seed);
@@ -305,7 +319,7 @@ static void random_traces(void **state)
 	}
 }
 
-/* The trace ends anywhere, or a packet of it is none. */
+/* The trace ends anywhere, or there is a packet that nobody knows. */
 static size_t damage(struct random *r, uint8_t *bytes, size_t size)
 {
 	const size_t at = 16 + roll(r, (unsigned)size - 16);
@@ -317,9 +331,12 @@ static size_t damage(struct random *r, uint8_t *bytes, size_t size)
 		return at;
 	while (next < at && (n = ptah_packet_decode(&packet, bytes + next, size - next, 0)) > 0)
 		next += (size_t)n;
-	if (size - next >= 2)
-		memcpy(bytes + next, "\x02\xff", 2);
-	return size;
+	if (next > size)
+		return size;
+	memmove(bytes + next + 2, bytes + next, size - next);
+	memcpy(bytes + next, "\x02\xff", 2);
+	unknown_size = roll(r, 2) ? 0 : roll(r, 2) ? 2 : -pte_nomem;
+	return size + 2;
 }
 
 static void damaged_traces(void **state)
@@ -342,9 +359,11 @@ static void damaged_traces(void **state)
 				story_say_off(&random);
 		}
 		assemble(&story, random.text);
+		unknown_size = 0;
 		story.size = damage(&r, story.bytes, story.size);
 		check(story.bytes, story.size, true, seed, 0, random.text);
 	}
+	unknown_size = 0;
 }
 
 static void traces_of_hardware(void **state)
