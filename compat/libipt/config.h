@@ -20,7 +20,16 @@ struct config {
 /* -pte_invalid, -pte_bad_config as pt_config's documentation says. */
 int config_copy(struct config *to, const struct pt_config *from);
 
-/* For event and query decoders; `config` must live as long as the decoder (the callback). */
+/*
+ * What the caller's callback says of the packet at `pos`, which is in no table:
+ * its size, 0 included, or a negative error code, -pte_bad_opc without one.
+ */
+int config_unknown(struct config *config, const uint8_t *pos, struct pt_packet_unknown *unknown);
+
+/*
+ * `config` must live as long as the decoder, which calls back with it. What
+ * the flags ask for is left out: which ones there are is the decoder's matter.
+ */
 void config_to_events(struct ptah_event_config *events, struct config *config);
 
 /* For flows: events, and the address filter. */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ptah's items as libipt's events. One item may become several events, or none:
- * Ptah tells a PSB+ as one item, libipt what its packets say.
+ * Ptah's items as libipt's events. The items must come of a decoder with
+ * `unchanged`: libipt tells each MODE.Exec and CBR, and of a PSB+ what its
+ * packets say.
  */
 #ifndef PTAH_LIBIPT_EVENT_H
 #define PTAH_LIBIPT_EVENT_H
 
 #include "config.h"
 
-/* A PSB+ says at most enabled, mode, TSX, CR3, VMCS, ratio. */
-#define EVENT_MAX 16
+/* An item becomes one event at most; a PSB+ is 16 packets, two items each, and itself. */
+#define EVENT_MAX 40
 
 /* Events that wait to be fetched, oldest first. */
 struct event_queue {
@@ -19,8 +20,19 @@ struct event_queue {
 
 /* What a decoder must remember between items; all 0 to begin with. */
 struct event_state {
-	unsigned mode; /* enum ptah_exec_mode last told */
+	/*
+	 * What pt_evt_* tell, which libipt 2.0 did not have, and not what the older
+	 * functions do: changes of the mode instead of each MODE.Exec, whether a PSB+
+	 * finds tracing on, the time of all events, branches.
+	 */
+	bool current;
+	bool has_mode, has_iflag;
+	uint8_t mode; /* enum ptah_exec_mode last told */
+	bool iflag;   /* the same */
 };
+
+/* What libipt tells of an item: true and *event (72 bytes, zeroed where nothing is said). */
+bool event_make(struct pt_event *event, struct event_state *state, const struct ptah_item *item);
 
 /*
  * Puts what libipt tells of an item behind the queue, which has room for it
@@ -29,7 +41,10 @@ struct event_state {
 void event_from_item(struct event_queue *queue, struct event_state *state,
 		     const struct config *config, const struct ptah_item *item);
 
+/* An event to the caller, whose struct has `size` bytes. */
+void event_copy_out(struct pt_event *to, size_t size, const struct pt_event *event);
+
 /* The oldest event to the caller, whose struct has `size` bytes; the queue is not empty. */
-int event_take(struct event_queue *queue, struct pt_event *event, size_t size);
+int event_pop(struct event_queue *queue, struct pt_event *event, size_t size);
 
 #endif

@@ -33,6 +33,13 @@ bool image_has_callback(const struct pt_image *image);
 /* What the callback last failed with, a negative error code; 0: it did not. Forgets it. */
 int image_take_error(struct pt_image *image);
 
+/*
+ * Why there is no code at an address, for PTAH_E_NO_CODE: -pte_bad_image where a
+ * section is, whose file has changed or gone; what the callback failed with;
+ * otherwise -pte_nomap. Reads there once more.
+ */
+int image_missing(struct pt_image *image, uint64_t ip, const struct ptah_space *space);
+
 /* The isid of an item's `section`: of the cache it came from, 0 otherwise. */
 int image_isid(const struct pt_image *image, uint32_t section);
 

@@ -20,7 +20,7 @@
  * distinct code that ran, never of the trace's length.
  *
  * Only what the trace proves is reported: instructions behind the last packet
- * are not guessed.
+ * are not guessed, unless asked for (ptah_flow_ahead).
  */
 #ifndef PTAH_FLOW_H
 #define PTAH_FLOW_H
@@ -71,7 +71,12 @@ struct ptah_flow_config {
 	bool no_retcomp; /* IA32_RTIT_CTL.DisRETC: an outcome at a return is an error */
 	/* Follows every branch anew, and remembers no paths: slow, and the same items. */
 	bool no_paths;
-	bool no_huge_pages;	       /* does not ask the system for large pages */
+	bool no_huge_pages; /* does not ask the system for large pages */
+	/*
+	 * ptah_flow_read() returns behind every item that is no block, so that the image
+	 * can be changed there: all that is told later is read from the image of then.
+	 */
+	bool stop_at_events;
 	ptah_missing_code *on_missing; /* or NULL */
 	void *missing_context;
 };
@@ -162,12 +167,16 @@ PTAH_API int ptah_flow_read_steps(struct ptah_flow *flow, struct ptah_step *step
 
 /*
  * Marks where the flow stands, and goes back there: for those who read ahead and
- * are told that the image will change before what they have read. There is one
- * mark, which feeding and seeking drop (PTAH_E_INVAL, and the flow stays where it
- * is); the bytes fed must stay as long as it. What is read again over the same
- * image is the same.
+ * are told that the image changes before what they have read. There is one mark,
+ * a copy of a few kilobytes. It holds until the next feed() or seek(), for any
+ * number of rewinds, and the bytes fed must stay as long. What is read again over
+ * the same image is the same; the callbacks are called again for it, and
+ * on_missing for what it has refused, too. A time limit stays as it is.
+ *
+ * mark: PTAH_E_NOMEM, the first time only. rewind: PTAH_E_INVAL without a mark;
+ * the flow stays where it is.
  */
-PTAH_API void ptah_flow_mark(struct ptah_flow *flow);
+PTAH_API int ptah_flow_mark(struct ptah_flow *flow);
 PTAH_API int ptah_flow_rewind(struct ptah_flow *flow);
 
 /* A place in the code, and how the code there is read. */
@@ -179,8 +188,10 @@ struct ptah_place {
 };
 
 /*
- * Where the flow stands: what it has not told yet begins here. PTAH_E_NO_IP:
- * nowhere, because tracing is off or has lost its way. An error item's ip, mode
+ * Where the flow stands behind what ptah_flow_read() has returned last: what it has
+ * not told yet begins here. PTAH_E_NO_IP: nowhere, because tracing is off or has lost
+ * its way. Items that come before the next block (exec-mode, paging) may change how
+ * the code there is read. An error item's ip, mode
  * and space are the place where the flow stood when it met the error.
  */
 PTAH_API int ptah_flow_place(const struct ptah_flow *flow, struct ptah_place *place);
@@ -188,21 +199,34 @@ PTAH_API int ptah_flow_place(const struct ptah_flow *flow, struct ptah_place *pl
 /*
  * What runs from a place on if nothing interrupts it: blocks up to the first whose
  * branch needs a packet, that one included. The trace proves none of them; it is
- * what lies behind its last packet, or before an error. Writes up to `capacity`
- * and returns how many; *place moves behind them, and is no place behind a branch
- * that needs a packet. 0: it is no place. PTAH_E_NO_CODE, PTAH_E_BAD_INSN: nothing
- * can be read there. PTAH_E_NO_PROGRESS: a loop that needs no packet.
+ * what lies behind its last packet, or before an error. Over the image of now, and
+ * the flow stays where it is. Writes up to `capacity` and returns how many; *place
+ * moves behind them, and is no place behind a branch that needs a packet. 0: it is
+ * no place. PTAH_E_NO_CODE, PTAH_E_BAD_INSN: nothing can be read there.
+ * PTAH_E_NO_PROGRESS: a loop that needs no packet begins there, or leads there.
  */
 PTAH_API int ptah_flow_ahead(struct ptah_flow *flow, struct ptah_place *place,
 			     struct ptah_item *blocks, size_t capacity);
 
 /*
- * After an error item, before anything else is read: goes on at the next packet
- * that tells an address, with the time, the mode and the address space of now,
- * instead of at the next PSB. PTAH_E_INVAL when the last item was no error of the
- * code (PTAH_E_NO_CODE, PTAH_E_BAD_INSN, PTAH_E_MISMATCH, PTAH_E_BAD_RETCOMP,
- * PTAH_E_NO_PROGRESS): packets that cannot be understood tell no address either.
+ * After an error of the code (PTAH_E_NO_CODE, PTAH_E_BAD_INSN, PTAH_E_MISMATCH,
+ * PTAH_E_BAD_RETCOMP, PTAH_E_NO_PROGRESS), which ptah_flow_read() returns last of a
+ * batch, and before anything else is read: goes on at the next packet that tells an
+ * address, with the time, the mode and the address space of now, instead of at the
+ * next PSB. That may be the packet that was being carried out; and events without an
+ * address, that one among them, are told in between as ever. Outcomes up to there and
+ * the return stack are dropped. PTAH_E_INVAL when the last item was no such error:
+ * packets that cannot be understood tell no address either.
+ *
+ * Where TIPs stand behind outcomes that are lost (SDM "Deferred TIPs") it goes on at
+ * the first of them, and may have to be asked again.
  */
 PTAH_API int ptah_flow_resync(struct ptah_flow *flow);
+
+/*
+ * Reads code out of another image from now on, which must live as long as the flow
+ * or until the next such call. Where the flow stands stays; the mark goes.
+ */
+PTAH_API int ptah_flow_set_image(struct ptah_flow *flow, const struct ptah_image *image);
 
 #endif

@@ -86,13 +86,20 @@ PTAH_API int ptah_image_remove_space(struct ptah_image *image, const struct ptah
 
 /*
  * Memory nobody added: `read` is asked for up to n bytes at `address` and
- * returns how many it gave (0: none). Must be repeatable and thread-safe if
- * the image is shared.
+ * returns how many it gave (0: none). Must be repeatable, or see below, and
+ * thread-safe if the image is shared.
  */
 typedef size_t ptah_image_reader(void *context, const struct ptah_space *space, uint64_t address,
 				 void *bytes, size_t n);
 PTAH_API void ptah_image_set_reader(struct ptah_image *image, ptah_image_reader *read,
 				    void *context);
+
+/*
+ * The reader may answer differently from now on: decoders forget the code that it
+ * has given them, and no other. For readers that are not repeatable; next to nothing
+ * for a decoder that has read none.
+ */
+PTAH_API void ptah_image_reader_changed(struct ptah_image *image);
 
 /* Copies up to n bytes from `address`, over section borders. Returns how many; 0 when unmapped. */
 PTAH_API size_t ptah_image_read(const struct ptah_image *image, uint64_t address, void *bytes,
@@ -122,6 +129,9 @@ PTAH_API uint64_t ptah_image_generation(const struct ptah_image *image);
  */
 PTAH_API int ptah_cache_new(uint64_t limit, struct ptah_cache **cache);
 PTAH_API void ptah_cache_free(struct ptah_cache *cache);
+
+/* From now on; what is mapped beyond it goes at once. */
+PTAH_API void ptah_cache_set_limit(struct ptah_cache *cache, uint64_t limit);
 
 /* The id of a piece; the same piece has the same id. */
 PTAH_API int ptah_cache_add_file(struct ptah_cache *cache, const char *path, uint64_t offset,

@@ -20,9 +20,12 @@
 /* Events that may wait for one FUP. Hardware sends two at most. */
 #define EVENT_BOUND 4
 
-/* More than one packet can lead to: a TIP.PGE that settles a PSB+ (error, PSB, three states),
- * releases what waited and is an error itself. */
-#define EVENT_QUEUE 32
+/* More than one packet can lead to: a TIP.PGE that settles a PSB+ (error, PSB, its states, each of
+ * which may be two), releases what waited and is an error itself. */
+#define EVENT_QUEUE 64
+
+/* Packets of a PSB+ that say something, where each is told. Hardware sends half as many. */
+#define EVENT_STATES 16
 
 enum event_phase {
 	EVENT_UNSYNCED = 0, /* looking for a PSB */
@@ -97,23 +100,34 @@ struct ptah_event_decoder {
 	 * for the branch they belong to; data of an event that is to come (EVD).
 	 */
 	bool has_fup, has_mwait, has_mode, has_paging, has_vmcs;
-	uint64_t fup_ip, fup_offset;
+	uint64_t fup_ip, fup_offset, fup_tsc;
 	struct event_waiting bound, follow;
 	struct ptah_item mwait, pending_mode, paging, vmcs;
 	struct ptah_item data; /* fields and `detail` bits from EVD; 0: none */
 	struct event_header header;
-	struct event_held held[EVENT_HELD];
+	unsigned state_count;
 	unsigned held_count;
-	uint64_t overflow_offset, sync_offset;
+	uint64_t overflow_offset, overflow_tsc, sync_offset;
 	int64_t skip; /* bytes that the caller's callback wants skipped */
 
 	uint8_t ratio;
 	bool in_tx;
 
 	unsigned queue_first, queue_count;
+
+	/* Seldom in use, and at the end, so that event_save() can leave them out. */
+	struct event_held held[EVENT_HELD];
+	struct ptah_item states[EVENT_STATES]; /* of this PSB+, for `unchanged` */
 	struct ptah_item queue[EVENT_QUEUE];
 	uint8_t carry[EVENT_CARRY];
 };
+
+/*
+ * A copy of the decoder, to go back to: only for this one, and while the chunk
+ * that was fed last is as it was. save.c
+ */
+void event_save(const struct ptah_event_decoder *d, struct ptah_event_decoder *copy);
+void event_restore(struct ptah_event_decoder *d, const struct ptah_event_decoder *copy);
 
 /* The stream offset of a place in the window. */
 static inline uint64_t event_offset(const struct ptah_event_decoder *d, const uint8_t *p)
@@ -262,6 +276,12 @@ void event_settle(struct ptah_event_decoder *d, bool on);
 
 /* The PSB+ is complete and believed; `on`: its FUP is true. */
 void event_deliver_header(struct ptah_event_decoder *d, bool on);
+
+/* An OVF cuts the PSB+: what it said until then, where each packet is told. */
+void event_cut_header(struct ptah_event_decoder *d);
+
+/* Keeps what a packet of a PSB+ says until the PSB item is told, for `unchanged`. */
+void event_keep_state(struct ptah_event_decoder *d, const struct ptah_item *state);
 
 /* overflow.c: OVF and what follows it. */
 

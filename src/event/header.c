@@ -18,6 +18,7 @@ void event_begin_header(struct ptah_event_decoder *d, uint64_t offset)
 	event_forget_pending(d);
 	d->header = (struct event_header){.offset = offset, .overflow = overflow, .doubt = doubt};
 	d->sync_offset = offset;
+	d->state_count = 0;
 	d->last_ip = 0;
 	d->phase = EVENT_HEADER;
 	event_time_psb(&d->time);
@@ -48,6 +49,45 @@ static void take_mode_status(struct ptah_event_decoder *d, struct ptah_item *ifl
 	d->has_mode = false;
 }
 
+void event_keep_state(struct ptah_event_decoder *d, const struct ptah_item *state)
+{
+	if (d->state_count == EVENT_STATES) /* no processor sends so many */
+		event_fail(d, PTAH_E_BAD_CONTEXT, state->offset);
+	else
+		d->states[d->state_count++] = *state;
+}
+
+/* All the PSB+ said, packet by packet. */
+static void push_states(struct ptah_event_decoder *d)
+{
+	for (unsigned i = 0; i < d->state_count; i++) {
+		const struct ptah_item *state = &d->states[i];
+		struct ptah_item iflag = *state;
+
+		if (state->type == PTAH_ITEM_EXEC_MODE) {
+			d->mode = state->mode;
+			iflag.value = 0;
+			push_status(d, &iflag);
+			iflag = *state;
+			iflag.type = PTAH_ITEM_IFLAGS;
+			if (d->config.iflags)
+				push_status(d, &iflag);
+		} else {
+			push_status(d, state);
+		}
+	}
+	d->state_count = 0;
+	d->has_vmcs = d->has_paging = false;
+}
+
+void event_cut_header(struct ptah_event_decoder *d)
+{
+	struct ptah_item iflag;
+
+	take_mode_status(d, &iflag);
+	push_states(d);
+}
+
 void event_deliver_header(struct ptah_event_decoder *d, bool on)
 {
 	struct ptah_item *item, iflag;
@@ -59,11 +99,13 @@ void event_deliver_header(struct ptah_event_decoder *d, bool on)
 	item = event_push(d, PTAH_ITEM_PSB, d->header.offset);
 	item->flags |= PTAH_ITEM_STATUS | (on ? 0 : PTAH_ITEM_IP_SUPPRESSED);
 	item->ip = on ? d->header.ip : 0;
+	if (d->config.unchanged)
+		push_states(d);
 	if (d->has_vmcs)
 		push_status(d, &d->vmcs);
 	if (d->has_paging)
 		push_status(d, &d->paging);
-	if (iflag.type)
+	if (iflag.type && !d->config.unchanged)
 		push_status(d, &iflag);
 	d->has_vmcs = d->has_paging = false;
 	d->enabled = on;
@@ -85,6 +127,30 @@ static void end_header(struct ptah_event_decoder *d)
 		d->phase = EVENT_SETTLE;
 	else
 		event_deliver_header(d, d->header.has_ip);
+}
+
+/* What a packet of the PSB+ says, for those who want each. */
+static void keep_state(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+		       uint64_t offset)
+{
+	struct ptah_item state = {.offset = offset};
+
+	switch (packet->type) {
+	case PTAH_PACKET_MODE_TSX:
+		state.type = PTAH_ITEM_TSX;
+		state.flags = (uint8_t)((packet->u.tsx.in_tx ? PTAH_ITEM_SPECULATIVE : 0) |
+					(packet->u.tsx.aborted ? PTAH_ITEM_ABORTED : 0));
+		break;
+	case PTAH_PACKET_PIP:
+		state = d->paging;
+		break;
+	case PTAH_PACKET_VMCS:
+		state = d->vmcs;
+		break;
+	default:
+		return;
+	}
+	event_keep_state(d, &state);
 }
 
 /* SDM "PSB+": only these, up to PSBEND or OVF. */
@@ -114,6 +180,8 @@ void event_take_in_header(struct ptah_event_decoder *d, const struct ptah_packet
 		event_fail(d, PTAH_E_BAD_CONTEXT, offset);
 		break;
 	}
+	if (d->config.unchanged && d->phase == EVENT_HEADER)
+		keep_state(d, packet, offset);
 }
 
 /* What packets behind a PSB+ do while its FUP is in question. */

@@ -15,6 +15,8 @@ void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 		d->vmcs.flags |= PTAH_ITEM_STATUS;
 		d->paging.flags |= PTAH_ITEM_STATUS;
 		d->pending_mode.flags |= PTAH_ITEM_STATUS;
+		if (d->config.unchanged)
+			event_cut_header(d);
 	} else {
 		d->has_mode = false; /* its branch is lost, and what came behind it */
 	}
@@ -23,6 +25,7 @@ void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 	event_time_overflow(&d->time);
 	event_set_time(d);
 	d->overflow_offset = offset;
+	d->overflow_tsc = d->tsc;
 	d->last_ip = 0;
 	d->phase = EVENT_OVERFLOW;
 }
@@ -34,6 +37,7 @@ void event_resume(struct ptah_event_decoder *d, bool on, uint64_t ip)
 
 	item->flags |= on ? 0 : PTAH_ITEM_IP_SUPPRESSED;
 	item->ip = on ? ip : 0;
+	item->value = d->config.unchanged ? d->overflow_tsc : 0;
 	d->enabled = on;
 	d->enabled_known = true;
 	d->phase = EVENT_RUN;
@@ -104,6 +108,8 @@ void event_take_in_overflow(struct ptah_event_decoder *d, const struct ptah_pack
 		}
 		break;
 	case PTAH_PACKET_OVF:
+		if (d->config.unchanged)
+			event_resume(d, false, 0);
 		event_take_overflow(d, offset);
 		break;
 	default:

@@ -89,14 +89,14 @@ static void set_mode(struct ptah_event_decoder *d, bool has_ip, uint64_t ip)
 	const struct ptah_item *pending = &d->pending_mode;
 	uint8_t iflag = pending->value ? EVENT_IF_SET : EVENT_IF_CLEAR;
 
-	if (pending->mode != d->mode) {
+	if (pending->mode != d->mode || d->config.unchanged) {
 		struct ptah_item mode = *pending;
 
 		mode.value = 0;
 		d->mode = pending->mode;
 		event_push_pending(d, &mode, has_ip, ip);
 	}
-	if (iflag != d->iflag && d->config.iflags) {
+	if ((iflag != d->iflag || d->config.unchanged) && d->config.iflags) {
 		struct ptah_item flag = *pending;
 
 		flag.type = PTAH_ITEM_IFLAGS;

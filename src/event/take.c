@@ -34,6 +34,7 @@ static void take_tip(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	if (d->has_fup) {
 		item = event_push(d, PTAH_ITEM_ASYNC_BRANCH, d->fup_offset);
 		item->ip = d->fup_ip;
+		item->value = d->config.unchanged ? d->fup_tsc : 0;
 		d->has_fup = false;
 	} else {
 		item = event_push(d, PTAH_ITEM_TIP, offset);
@@ -75,6 +76,7 @@ static void take_pgd(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	if (d->has_fup) {
 		item = event_push(d, PTAH_ITEM_ASYNC_DISABLED, d->fup_offset);
 		item->ip = d->fup_ip;
+		item->value = d->config.unchanged ? d->fup_tsc : 0;
 		d->has_fup = false;
 	} else {
 		item = event_push(d, PTAH_ITEM_DISABLED, offset);
@@ -122,6 +124,7 @@ static void take_fup(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	d->has_fup = true;
 	d->fup_ip = ip;
 	d->fup_offset = offset;
+	d->fup_tsc = d->tsc;
 }
 
 static void take_tsx(struct ptah_event_decoder *d, const struct ptah_packet *packet,
@@ -173,6 +176,8 @@ void event_take_mode(struct ptah_event_decoder *d, const struct ptah_packet *pac
 					     .value = packet->u.exec.interrupts,
 					     .offset = offset};
 	d->has_mode = true;
+	if (d->config.unchanged && d->phase == EVENT_HEADER)
+		event_keep_state(d, &d->pending_mode);
 }
 
 void event_set_time(struct ptah_event_decoder *d)
@@ -188,16 +193,29 @@ void event_set_time(struct ptah_event_decoder *d)
 	d->tsc_error = (uint8_t)bits;
 }
 
+/* What may also stand in a PSB+. */
+static void push_anywhere(struct ptah_event_decoder *d, unsigned type, uint64_t value,
+			  uint64_t offset)
+{
+	const struct ptah_item item = {.type = (uint8_t)type, .value = value, .offset = offset};
+
+	if (d->config.unchanged && d->phase == EVENT_HEADER)
+		event_keep_state(d, &item);
+	else
+		event_push(d, type, offset)->value = value;
+}
+
 /* The time stays, but what no CYC has told of is longer or shorter from now on. */
 static void take_cbr(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 		     uint64_t offset)
 {
+	const bool changed = packet->u.cbr.ratio != d->ratio;
+
 	event_time_cbr(&d->time, packet->u.cbr.ratio);
 	event_set_time(d);
-	if (packet->u.cbr.ratio == d->ratio)
-		return;
 	d->ratio = packet->u.cbr.ratio;
-	event_push(d, PTAH_ITEM_CBR, offset)->value = d->ratio;
+	if (changed || d->config.unchanged)
+		push_anywhere(d, PTAH_ITEM_CBR, d->ratio, offset);
 }
 
 static void take_time(struct ptah_event_decoder *d, const struct ptah_packet *packet,
@@ -244,7 +262,7 @@ static bool take_anywhere(struct ptah_event_decoder *d, const struct ptah_packet
 		take_cbr(d, packet, offset);
 		return true;
 	case PTAH_PACKET_MNT:
-		event_push(d, PTAH_ITEM_MNT, offset)->value = packet->u.mnt.payload;
+		push_anywhere(d, PTAH_ITEM_MNT, packet->u.mnt.payload, offset);
 		return true;
 	case PTAH_PACKET_PSB:
 		event_begin_header(d, offset);

@@ -114,7 +114,7 @@ static void free_chunks(struct code_cache *cache)
 		cache->chunks = next;
 	}
 	cache->chunk_used = CODE_CHUNK_NODES;
-	cache->node_count = 0;
+	cache->node_count = cache->reader_count = 0;
 	cache->unused = NULL;
 }
 
@@ -178,6 +178,8 @@ static void give_back(struct code_cache *cache, struct code_node *node)
 {
 	free(*insns_of(node));
 	*insns_of(node) = NULL;
+	cache->reader_count -= node->from_reader;
+	node->from_reader = 0;
 	node->head = 0; /* type BLOCK of no instructions: forgotten */
 	node->hash_next = cache->unused;
 	cache->unused = node;
@@ -192,9 +194,18 @@ bool code_is_forgotten(const struct code_node *node)
 static bool lies_in(const struct code_node *node, const struct image_change *changes, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (node->ip <= changes[i].last && node->end - 1 >= changes[i].first)
+		if (node->ip <= changes[i].last && node->end - 1 >= changes[i].first &&
+		    (node->from_reader || !changes[i].reader))
 			return true;
 	return false;
+}
+
+bool code_is_untouched(const struct code_cache *cache, const struct image_change *changes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (cache->reader_count || !changes[i].reader)
+			return false;
+	return true;
 }
 
 /* What is left knows nothing of the forgotten: no links to them, no chain that leads over them. */
@@ -308,6 +319,8 @@ static int decode_node(struct code_cache *cache, struct code_node *node, uint64_
 	node->space = cache->space;
 	if (!ptah_image_find(cache->image, ip, r.space, &section))
 		node->section = section.id;
+	node->from_reader = image_is_read(cache->image, ip, node->end - 1, r.space);
+	cache->reader_count += node->from_reader;
 	memcpy(&node->head, &head, sizeof(node->head));
 	return 0;
 }

@@ -32,10 +32,11 @@ struct code_node {
 	};
 	uint64_t ip;
 	uint64_t end;
-	uint32_t section;	/* of the image, where the code was read */
-	uint16_t space;		/* of the cache: what the code was looked up in */
-	uint16_t chain_checked; /* its chain of direct branches is known to end */
-	uint64_t target;	/* of a direct branch */
+	uint32_t section;      /* of the image, where the code was read */
+	uint16_t space;	       /* of the cache: what the code was looked up in */
+	uint8_t chain_checked; /* its chain of direct branches is known to end */
+	uint8_t from_reader;   /* some of it, of the image */
+	uint64_t target;       /* of a direct branch */
 	struct code_node
 	    *next[2]; /* [0]: at `end`; [1]: at `target`, or the last indirect target */
 	struct code_node *hash_next;
@@ -92,6 +93,7 @@ struct code_cache {
 	struct code_node **buckets;
 	size_t bucket_count; /* a power of two */
 	size_t node_count;
+	size_t reader_count; /* nodes from_reader, at most */
 	struct code_chunk *chunks;
 	size_t chunk_used;
 };
@@ -104,6 +106,10 @@ void code_forget_refusals(struct code_cache *cache);
 
 /* Forgets all nodes. */
 void code_flush(struct code_cache *cache);
+
+/* Is there nothing that these n changes are about? */
+bool code_is_untouched(const struct code_cache *cache, const struct image_change *changes,
+		       size_t n);
 
 /*
  * Forgets the nodes that lie, even in part, in one of n changed places, and the

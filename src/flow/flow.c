@@ -67,9 +67,18 @@ static void emit_part(struct ptah_flow *f, struct flow_output *out, const struct
 	item->end = end;
 }
 
-static void emit_event(struct flow_output *out, const struct ptah_item *event)
+/* No more in this batch: the caller may want to do something right here. */
+static void end_batch(struct flow_output *out)
+{
+	out->capacity = out->count;
+}
+
+static void emit_event(const struct ptah_flow *f, struct flow_output *out,
+		       const struct ptah_item *event)
 {
 	out->items[out->count++] = *event;
+	if (UNLIKELY(f->stop_at_events))
+		end_batch(out);
 }
 
 static void lose_position(struct ptah_flow *f)
@@ -81,20 +90,32 @@ static void lose_position(struct ptah_flow *f)
 	f->gap_begun = false;
 }
 
+/* Where we stand, as an error item tells it. */
+static void put_place(const struct ptah_flow *f, struct ptah_item *error)
+{
+	error->mode = f->mode;
+	error->space = f->code.space;
+	if (f->positioned)
+		error->ip = f->node ? f->node->ip : f->ip;
+	else
+		error->flags |= PTAH_ITEM_IP_SUPPRESSED;
+}
+
 /* An error at the current place; decoding goes on at the next safe point. */
-static void emit_error(struct ptah_flow *f, struct flow_output *out, int status, uint64_t ip)
+static void emit_error(struct ptah_flow *f, struct flow_output *out, int status)
 {
 	struct ptah_item *item = &out->items[out->count++];
 
 	memset(item, 0, sizeof(*item));
 	item->type = PTAH_ITEM_ERROR;
-	item->mode = f->mode;
 	item->status = (int16_t)status;
-	item->ip = ip;
 	item->tsc = f->tsc;
 	item->tsc_error = f->tsc_error;
 	item->offset = f->offset;
+	put_place(f, item);
 	lose_position(f);
+	f->tip_lost = f->seeks_place = false;
+	end_batch(out); /* ptah_flow_resync() */
 }
 
 /* Moving */
@@ -106,8 +127,7 @@ static void stand_at(struct ptah_flow *f, uint64_t ip)
 	f->node = NULL;
 }
 
-/* The place in the code may be read anew: in another space, or over other bytes. */
-static void forget_nodes(struct ptah_flow *f)
+void flow_forget_nodes(struct ptah_flow *f)
 {
 	if (f->node)
 		f->ip = f->node->ip;
@@ -311,7 +331,7 @@ static void run_tnt(struct ptah_flow *f, struct flow_output *out, bool *wants_ti
 		unsigned taken;
 
 		if (UNLIKELY(!node)) {
-			emit_error(f, out, status, f->ip);
+			emit_error(f, out, status);
 			return;
 		}
 		switch (node->class) {
@@ -330,7 +350,7 @@ static void run_tnt(struct ptah_flow *f, struct flow_output *out, bool *wants_ti
 		case PTAH_INSN_CALL:
 		case PTAH_INSN_OTHER:
 			if (UNLIKELY(!chain_ok(f, node))) {
-				emit_error(f, out, PTAH_E_NO_PROGRESS, node->ip);
+				emit_error(f, out, PTAH_E_NO_PROGRESS);
 				return;
 			}
 			emit_block(f, out, node);
@@ -338,11 +358,12 @@ static void run_tnt(struct ptah_flow *f, struct flow_output *out, bool *wants_ti
 			break;
 		case PTAH_INSN_RETURN:
 			if (UNLIKELY(!(f->tnt >> (f->tnt_count - 1) & 1))) {
-				emit_error(f, out, PTAH_E_BAD_RETCOMP, node->ip);
+				emit_error(f, out, PTAH_E_BAD_RETCOMP);
 				return;
 			}
 			if (UNLIKELY(!f->stack_depth || f->no_retcomp)) {
-				emit_error(f, out, PTAH_E_BAD_RETCOMP, node->ip);
+				emit_error(f, out, PTAH_E_BAD_RETCOMP);
+				out->items[out->count - 1].flags |= PTAH_ITEM_TAKEN;
 				return;
 			}
 			f->tnt_count--;
@@ -405,7 +426,7 @@ static enum walk walk_to_branch(struct ptah_flow *f, struct flow_output *out,
 			return WALK_FULL;
 		node = here(f, &status);
 		if (!node) {
-			emit_error(f, out, status, f->ip);
+			emit_error(f, out, status);
 			return WALK_ERROR;
 		}
 		if (!flow_is_direct(node) || is_skl014(f, node)) {
@@ -413,7 +434,7 @@ static enum walk walk_to_branch(struct ptah_flow *f, struct flow_output *out,
 			return WALK_ARRIVED;
 		}
 		if (!chain_ok(f, node)) {
-			emit_error(f, out, PTAH_E_NO_PROGRESS, node->ip);
+			emit_error(f, out, PTAH_E_NO_PROGRESS);
 			return WALK_ERROR;
 		}
 		emit_block(f, out, node);
@@ -444,6 +465,8 @@ static void emit_gap(struct ptah_flow *f, struct flow_output *out, uint64_t ip, 
 	item->offset = f->offset;
 	f->gap_told = true;
 	f->stack_depth = 0;
+	if (f->stop_at_events)
+		end_batch(out);
 }
 
 /* Past an unseen branch, which ran, to where the trace says that we got. */
@@ -524,7 +547,7 @@ static enum walk walk_beyond(struct ptah_flow *f, struct flow_output *out, uint6
 		return walk;
 	if (node && is_unseen(f, node))
 		return cross_gap(f, out, node, ip);
-	emit_error(f, out, PTAH_E_MISMATCH, f->node ? f->node->ip : f->ip);
+	emit_error(f, out, PTAH_E_MISMATCH);
 	return WALK_ERROR;
 }
 
@@ -567,7 +590,7 @@ static enum walk walk_to_exit(struct ptah_flow *f, struct flow_output *out, uint
 		if (!node) {
 			if (f->ip == to) /* straight out of what is mapped */
 				return WALK_ARRIVED;
-			emit_error(f, out, status, f->ip);
+			emit_error(f, out, status);
 			return WALK_ERROR;
 		}
 		if (node->ip == to)
@@ -582,7 +605,7 @@ static enum walk walk_to_exit(struct ptah_flow *f, struct flow_output *out, uint
 		if (!flow_is_direct(node)) {
 			if (node->class == PTAH_INSN_COND && to != node->target &&
 			    to != node->end) {
-				emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+				emit_error(f, out, PTAH_E_MISMATCH);
 				return WALK_ERROR;
 			}
 			emit_block(f, out, node)->flags |=
@@ -591,7 +614,7 @@ static enum walk walk_to_exit(struct ptah_flow *f, struct flow_output *out, uint
 			return WALK_ARRIVED;
 		}
 		if (!chain_ok(f, node) && !reachable(f, to)) {
-			emit_error(f, out, PTAH_E_NO_PROGRESS, node->ip);
+			emit_error(f, out, PTAH_E_NO_PROGRESS);
 			return WALK_ERROR;
 		}
 		emit_block(f, out, node);
@@ -616,6 +639,7 @@ static bool apply_tip(struct ptah_flow *f, struct flow_output *out)
 	case WALK_FULL:
 		return false;
 	case WALK_ERROR:
+		f->tip_lost = true;
 		return true;
 	default:
 		break;
@@ -623,7 +647,8 @@ static bool apply_tip(struct ptah_flow *f, struct flow_output *out)
 	if (UNLIKELY(f->no_tnt) && is_unseen(f, node))
 		return cross_gap(f, out, node, f->event.to) != WALK_FULL;
 	if (node->class == PTAH_INSN_COND) { /* it would need a TNT bit */
-		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+		emit_error(f, out, PTAH_E_MISMATCH);
+		f->tip_lost = true;
 		return true;
 	}
 	emit_block(f, out, node);
@@ -751,7 +776,7 @@ static enum walk leave_by_conditional(struct ptah_flow *f, struct flow_output *o
 				      const struct code_node *node)
 {
 	if (knows_filter(f) && !leaves_filter(f, node->target)) {
-		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+		emit_error(f, out, PTAH_E_MISMATCH);
 		return WALK_ERROR;
 	}
 	emit_block(f, out, node)->flags |= knows_filter(f) ? PTAH_ITEM_TAKEN : PTAH_ITEM_UNKNOWN;
@@ -799,7 +824,7 @@ static bool apply_disabled(struct ptah_flow *f, struct flow_output *out)
 	if (full(out))
 		return false;
 	f->event.ip = 0;
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	return true;
 }
 
@@ -860,7 +885,7 @@ static bool apply_ptwrite(struct ptah_flow *f, struct flow_output *out)
 	}
 	if (full(out))
 		return false;
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	return true;
 }
 
@@ -868,7 +893,7 @@ int flow_set_space(struct ptah_flow *f, const struct ptah_space *space)
 {
 	f->space_fixed = true;
 	f->space = *space;
-	forget_nodes(f);
+	flow_forget_nodes(f);
 	return code_set_space(&f->code, space);
 }
 
@@ -881,10 +906,12 @@ static void enter_space(struct ptah_flow *f, struct flow_output *out)
 	if (f->space.cr3 == f->code.spaces[f->code.space].cr3 &&
 	    f->space.vmcs == f->code.spaces[f->code.space].vmcs)
 		return;
-	forget_nodes(f);
+	flow_forget_nodes(f);
 	status = code_set_space(&f->code, &f->space);
-	if (status < 0 && !full(out))
-		emit_error(f, out, status, f->ip);
+	if (status < 0 && full(out))
+		lose_position(f);
+	else if (status < 0)
+		emit_error(f, out, status);
 }
 
 /*
@@ -906,7 +933,7 @@ static bool apply_space(struct ptah_flow *f, struct flow_output *out)
 	}
 	if (full(out))
 		return false;
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	if (f->space_fixed)
 		return true;
 	*value = f->event.value;
@@ -941,7 +968,7 @@ static bool apply_at_ip(struct ptah_flow *f, struct flow_output *out)
 		stand_at(f, f->event.to);
 	else if (f->event.type == PTAH_ITEM_TSX)
 		set_speculative(f);
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	return true;
 }
 
@@ -973,7 +1000,7 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 	    walk_to_ip(f, out, f->event.ip) == WALK_FULL)
 		return false;
 	if (f->positioned && (!on || !reachable(f, f->event.ip))) {
-		emit_error(f, out, PTAH_E_MISMATCH, f->node ? f->node->ip : f->ip);
+		emit_error(f, out, PTAH_E_MISMATCH);
 		return false;
 	}
 	if (f->node && f->mode != f->event.mode) { /* the PSB+ is sure: read the code anew */
@@ -994,7 +1021,7 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 	/* Calls that were on the way to here have been forgotten, too. */
 	f->stack_depth = 0;
 	f->old_calls = f->positioned && on ? calls_before(f, f->event.ip) : 0;
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	return true;
 }
 
@@ -1019,7 +1046,8 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 		break;
 	case PTAH_ITEM_EXEC_MODE:
 		/* With a branch it is where we are; with a FUP alone we have to get there. */
-		if (f->positioned && !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED) &&
+		if (f->positioned &&
+		    !(f->event.flags & (PTAH_ITEM_IP_SUPPRESSED | PTAH_ITEM_STATUS)) &&
 		    (f->node ? f->node->ip : f->ip) != f->event.ip &&
 		    walk_to_ip(f, out, f->event.ip) == WALK_FULL)
 			return false;
@@ -1030,7 +1058,9 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 		f->node = NULL;
 		break;
 	case PTAH_ITEM_ERROR:
+		put_place(f, &f->event);
 		lose_position(f);
+		f->seeks_place = false; /* now only a PSB is sure */
 		break;
 	case PTAH_ITEM_TICK:
 		/* As far as the trace has proven; what comes next may have begun. */
@@ -1054,7 +1084,7 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 	default:
 		return apply_at_ip(f, out);
 	}
-	emit_event(out, &f->event);
+	emit_event(f, out, &f->event);
 	return true;
 }
 
@@ -1078,8 +1108,11 @@ static bool ends_wait(const struct ptah_item *event)
 
 static bool apply_event(struct ptah_flow *f, struct flow_output *out)
 {
-	bool done = carry_out(f, out);
+	const bool found = UNLIKELY(f->seeks_place) && !f->positioned && flow_find_place(f);
+	/* A TIP is told by where it leads. */
+	const bool done = (found && f->event.type == PTAH_ITEM_TIP) || carry_out(f, out);
 
+	f->seeks_place = f->seeks_place && !f->positioned;
 	if (UNLIKELY(f->space_waits) && done && ends_wait(&f->event))
 		enter_space(f, out);
 	return done;
@@ -1097,7 +1130,9 @@ bool flow_follow_image(struct ptah_flow *f)
 		return false;
 	n = image_changes(f->code.image, f->generation, changes);
 	f->generation = generation;
-	forget_nodes(f);
+	if (n >= 0 && code_is_untouched(&f->code, changes, (size_t)n))
+		return false;
+	flow_forget_nodes(f);
 	if (n < 0)
 		code_flush(&f->code);
 	else
@@ -1198,7 +1233,7 @@ static bool take_deferred_tip(struct ptah_flow *f, struct flow_output *out)
 		return false;
 	set_time(f, f->event.tsc, f->event.tsc_error, f->event.offset);
 	if (f->event.type != PTAH_ITEM_TIP) {
-		emit_error(f, out, PTAH_E_MISMATCH, node->ip);
+		emit_error(f, out, PTAH_E_MISMATCH);
 		f->has_event = f->event.type != PTAH_ITEM_TNT; /* whose bits mean nothing now */
 		return true;
 	}
@@ -1250,11 +1285,15 @@ int ptah_flow_read(struct ptah_flow *f, struct ptah_item *items, size_t capacity
 		return PTAH_E_INVAL;
 	flow_follow_image(f);
 	if (f->has_held && capacity) {
-		emit_event(&out, &f->held);
+		emit_event(f, &out, &f->held);
 		f->has_held = false;
+		if (flow_can_resync(&f->held))
+			end_batch(&out);
 	}
 	while (!full(&out) && !f->paused && advance(f, &out, true))
 		;
+	if (capacity)
+		f->at_error = out.count && flow_can_resync(&items[out.count - 1]);
 	return (int)out.count;
 }
 
@@ -1373,6 +1412,7 @@ int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config 
 	f->no_tnt = config && config->no_tnt;
 	f->no_retcomp = config && config->no_retcomp;
 	f->no_paths = config && config->no_paths;
+	f->stop_at_events = config && config->stop_at_events;
 	f->no_huge_pages = config && config->no_huge_pages;
 	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	f->generation = ptah_image_generation(image);
@@ -1399,6 +1439,7 @@ void ptah_flow_free(struct ptah_flow *f)
 	ptah_event_decoder_free(f->events);
 	code_fini(&f->code);
 	flow_paths_free(f->paths);
+	free(f->mark);
 	free(f);
 }
 
@@ -1408,6 +1449,7 @@ int ptah_flow_feed(struct ptah_flow *f, const void *bytes, size_t n, bool last)
 		return PTAH_E_INVAL;
 	if (f->has_event || f->paused || f->has_held)
 		return PTAH_E_BUSY;
+	flow_drop_mark(f);
 	return ptah_event_feed(f->events, bytes, n, last);
 }
 
@@ -1415,11 +1457,13 @@ void ptah_flow_seek(struct ptah_flow *f, uint64_t offset)
 {
 	if (!f)
 		return;
+	flow_drop_mark(f);
 	ptah_event_seek(f->events, offset);
 	lose_position(f);
 	f->mode = f->speculative = 0;
 	set_head(f, PTAH_TSC_UNBOUNDED);
 	f->has_event = f->paused = f->space_waits = f->has_held = false;
+	f->at_error = f->seeks_place = false;
 	if (!f->space_fixed) {
 		f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 		f->code.space = 0;

@@ -38,10 +38,32 @@ struct return_site {
 	uint32_t place;		/* paths.c: of the site, or 0 */
 };
 
+/* Where a flow stood: see ptah_flow_mark(). What the event decoder has beyond it is its own. */
+struct flow_mark;
+
 struct ptah_flow {
 	struct ptah_event_decoder *events;
 	struct code_cache code;
 	uint64_t generation; /* of the image the code cache was made from */
+
+	/* A trace without outcomes: see struct ptah_flow_config. */
+	bool no_tnt, no_retcomp;
+	bool stop_at_events;
+	bool space_fixed; /* the space is from who knows better: flow_set_space() */
+	struct ptah_filter_range ranges[PTAH_FILTER_RANGES];
+	uint64_t time_limit;
+
+	/* What packets do at places they often begin at; NULL: nothing yet. */
+	struct flow_paths *paths;
+	bool no_paths, no_huge_pages;
+
+	/* Told of every indirect branch and its target, or NULL. */
+	void (*on_indirect)(void *context, const struct code_node *branch, uint64_t to);
+	void *indirect_context;
+
+	struct flow_mark *mark; /* NULL: never asked for */
+
+	/* From here to the end: what the trace has led to, all of which a mark keeps. */
 
 	/* Where we are. `node` may be NULL while `positioned`: not looked up yet. */
 	bool positioned;
@@ -64,32 +86,23 @@ struct ptah_flow {
 	bool placed; /* we have been where it is */
 	bool around; /* on the way round a loop to there */
 
+	/* Behind an error of the code: resync.c. */
+	bool at_error;	  /* it is what was returned last */
+	bool tip_lost;	  /* it came on the way to the branch of the TIP in `event` */
+	bool seeks_place; /* the next address is where we go on */
+
 	/* The address space that the trace has told, and whether the next branch leads there. */
 	struct ptah_space space;
 	bool space_waits;
-	bool space_fixed; /* by who knows better: flow_set_space() */
 
-	/* A trace without outcomes: see struct ptah_flow_config. */
-	bool no_tnt, no_retcomp;
 	bool gap_begun; /* the branch that leads into the gap is reported */
 	bool gap_told;	/* the gap on the way to the event, too */
 
-	struct ptah_filter_range ranges[PTAH_FILTER_RANGES];
-
-	uint64_t time_limit;
 	bool paused;
-
-	/* What packets do at places they often begin at; NULL: nothing yet. */
-	struct flow_paths *paths;
-	bool no_paths, no_huge_pages;
 
 	/* Read on the way to blocks or steps, and none: the next item. */
 	bool has_held;
 	struct ptah_item held;
-
-	/* Told of every indirect branch and its target, or NULL. */
-	void (*on_indirect)(void *context, const struct code_node *branch, uint64_t to);
-	void *indirect_context;
 
 	unsigned stack_top, stack_depth;
 	unsigned old_calls; /* on the way to where a PSB was: not pushed */
@@ -183,6 +196,18 @@ int flow_read_packet(struct ptah_flow *f, struct ptah_item *items, size_t capaci
  * VMCS. Only where the flow is at rest.
  */
 int flow_set_space(struct ptah_flow *f, const struct ptah_space *space);
+
+/* The place in the code may be read anew: in another space, or over other bytes. */
+void flow_forget_nodes(struct ptah_flow *f);
+
+/* resync.c: stands where the event to be carried out says that we are. False: it does not. */
+bool flow_find_place(struct ptah_flow *f);
+
+/* Is this an error that ptah_flow_resync() goes on behind? */
+bool flow_can_resync(const struct ptah_item *item);
+
+/* mark.c: there is nothing to go back to any more. */
+void flow_drop_mark(struct ptah_flow *f);
 
 /* The code cache follows the image. True when code was forgotten. */
 bool flow_follow_image(struct ptah_flow *f);

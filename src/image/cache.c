@@ -186,6 +186,14 @@ static void make_room(struct ptah_cache *c, uint64_t size)
 	}
 }
 
+void ptah_cache_set_limit(struct ptah_cache *c, uint64_t limit)
+{
+	pthread_mutex_lock(&c->lock);
+	c->limit = limit;
+	make_room(c, 0);
+	pthread_mutex_unlock(&c->lock);
+}
+
 /* The file again, if it is the one that was added. */
 static int open_piece(const struct piece *p)
 {

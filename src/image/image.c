@@ -85,7 +85,8 @@ int ptah_image_clone(const struct ptah_image *image, struct ptah_image **copy)
 
 static void log_change(struct ptah_image *image, uint64_t first, uint64_t last)
 {
-	image->changes[++image->generation % IMAGE_CHANGES] = (struct image_change){first, last};
+	image->changes[++image->generation % IMAGE_CHANGES] =
+	    (struct image_change){first, last, false};
 }
 
 int image_changes(const struct ptah_image *image, uint64_t since, struct image_change *changes)
@@ -97,6 +98,14 @@ int image_changes(const struct ptah_image *image, uint64_t since, struct image_c
 	for (uint64_t i = 0; i < n; i++)
 		changes[i] = image->changes[(since + 1 + i) % IMAGE_CHANGES];
 	return (int)n;
+}
+
+void ptah_image_reader_changed(struct ptah_image *image)
+{
+	if (!image || !image->read)
+		return;
+	log_change(image, 0, UINT64_MAX);
+	image->changes[image->generation % IMAGE_CHANGES].reader = true;
 }
 
 static struct layer *find_layer(struct ptah_image *image, const struct ptah_space *space)
@@ -307,6 +316,9 @@ int ptah_image_remove_space(struct ptah_image *image, const struct ptah_space *s
 
 void ptah_image_set_reader(struct ptah_image *image, ptah_image_reader *read, void *context)
 {
+	if (!image)
+		return;
+	ptah_image_reader_changed(image); /* what the one before has given */
 	image->read = read;
 	image->read_context = context;
 }
@@ -368,6 +380,21 @@ size_t ptah_image_read(const struct ptah_image *image, uint64_t address, void *b
 		done += k;
 	}
 	return done;
+}
+
+bool image_is_read(const struct ptah_image *image, uint64_t first, uint64_t last,
+		   const struct ptah_space *space)
+{
+	uint64_t at = first, end;
+
+	if (!image->read)
+		return false;
+	while (look(image, or_any(space), at, &end)) {
+		if (end >= last)
+			return false;
+		at = end + 1;
+	}
+	return true;
 }
 
 int ptah_image_find(const struct ptah_image *image, uint64_t address,

@@ -14,7 +14,12 @@ bool image_overlaps(const struct ptah_image *image, uint64_t address, uint64_t s
 /* Addresses at which other bytes are seen than before, in some space. */
 struct image_change {
 	uint64_t first, last;
+	bool reader; /* only those that the reader gives */
 };
+
+/* Does the reader give any of these bytes, or would it? They are not empty. */
+bool image_is_read(const struct ptah_image *image, uint64_t first, uint64_t last,
+		   const struct ptah_space *space);
 
 /*
  * What has changed since a generation: how many places, in *changes, which has

@@ -102,7 +102,7 @@ static inline void story_item(struct story *story, const struct ptah_item *item)
 			story_word(story, flags[i].word);
 	story_put(story, "ip", item->ip);
 	story_put(story, "to", item->to);
-	if (item->type != PTAH_ITEM_BLOCK) /* a section and a space */
+	if (item->type != PTAH_ITEM_BLOCK && item->type != PTAH_ITEM_ERROR) /* a space */
 		story_put(story, "value", item->value);
 	if (item->type != PTAH_ITEM_ERROR)
 		story_put(story, "count", item->count);

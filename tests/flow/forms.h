@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * All ways to read a flow against the plainest one (no_paths): the same items,
- * blocks and steps, at the first pass and at a second one over what is known.
+ * blocks and steps, at the first pass and at a second one over what is known; and
+ * the same again after going back to a mark, and event by event.
  */
 #ifndef PTAH_TESTS_FLOW_FORMS_H
 #define PTAH_TESTS_FLOW_FORMS_H
@@ -56,15 +57,23 @@ static bool forms_is_next(struct forms *f, const struct ptah_item *item)
 	return f->next < f->count && !memcmp(item, &f->items[f->next], sizeof(*item));
 }
 
-static void forms_items(struct forms *f, struct ptah_flow *flow)
+/* One batch. How many they were. */
+static int forms_read(struct forms *f, struct ptah_flow *flow, size_t capacity)
 {
 	struct ptah_item items[300];
-	int n;
+	const int n = ptah_flow_read(flow, items, capacity);
 
-	while ((n = ptah_flow_read(flow, items, f->capacity)) > 0)
-		for (int i = 0; i < n; i++, f->next++)
-			if (!forms_is_next(f, &items[i]))
-				forms_fail(f, "items");
+	for (int i = 0; i < n; i++, f->next++)
+		if (!forms_is_next(f, &items[i]) ||
+		    (f->config.stop_at_events && i < n - 1 && items[i].type != PTAH_ITEM_BLOCK))
+			forms_fail(f, "items");
+	return n;
+}
+
+static void forms_items(struct forms *f, struct ptah_flow *flow)
+{
+	while (forms_read(f, flow, f->capacity) > 0)
+		;
 }
 
 /* One item that is no block, or none. */
@@ -80,28 +89,58 @@ static bool forms_event(struct forms *f, struct ptah_flow *flow, const char *wha
 	return true;
 }
 
-static void forms_blocks(struct forms *f, struct ptah_flow *flow)
+static bool forms_is_next_block(struct forms *f, const struct ptah_block *b)
+{
+	const struct ptah_item *x = &f->items[f->next];
+
+	return f->next < f->count && x->type == PTAH_ITEM_BLOCK && b->ip == x->ip &&
+	       b->ip + b->size == x->end && b->space == x->space && b->ninsn == x->ninsn &&
+	       b->class == x->class && b->mode == x->mode && b->flags == x->flags;
+}
+
+/* One batch. How many they were. */
+static int forms_read_blocks(struct forms *f, struct ptah_flow *flow, size_t capacity)
 {
 	struct ptah_block blocks[300];
+	const int n = ptah_flow_read_blocks(flow, blocks, capacity);
+
+	for (int i = 0; i < n && f->same; i++, f->next++)
+		if (!forms_is_next_block(f, &blocks[i]))
+			forms_fail(f, "blocks");
+	return n;
+}
+
+static void forms_blocks(struct forms *f, struct ptah_flow *flow)
+{
+	do {
+		while (f->same && forms_read_blocks(f, flow, f->capacity) > 0)
+			;
+	} while (f->same && forms_event(f, flow, "blocks"));
+}
+
+/* Up to two batches on and back, in one form or the other, before each that counts. */
+static void forms_again(struct forms *f, struct ptah_flow *flow)
+{
+	unsigned chance = (unsigned)f->next;
 	int n;
 
 	do {
-		while ((n = ptah_flow_read_blocks(flow, blocks, f->capacity)) > 0) {
-			for (int i = 0; i < n; i++, f->next++) {
-				const struct ptah_block *b = &blocks[i];
-				const struct ptah_item *x = &f->items[f->next];
+		const size_t from = f->next;
 
-				if (f->next >= f->count || x->type != PTAH_ITEM_BLOCK ||
-				    b->ip != x->ip || b->ip + b->size != x->end ||
-				    b->space != x->space || b->ninsn != x->ninsn ||
-				    b->class != x->class || b->mode != x->mode ||
-				    b->flags != x->flags) {
-					forms_fail(f, "blocks");
-					return;
-				}
-			}
+		if (ptah_flow_mark(flow) < 0)
+			abort();
+		for (unsigned i = chance % 3; i; i--) {
+			chance = chance * 1103515245 + 12345;
+			if (chance >> 16 & 1)
+				forms_read_blocks(f, flow, 1 + chance % 300);
+			forms_read(f, flow, 1 + chance % f->capacity);
+			if (ptah_flow_rewind(flow) < 0)
+				forms_fail(f, "rewind");
+			f->next = from;
 		}
-	} while (forms_event(f, flow, "blocks"));
+		chance = chance * 1103515245 + 12345;
+		n = forms_read(f, flow, 1 + (chance >> 16) % f->capacity);
+	} while (f->same && n > 0);
 }
 
 static void forms_step(struct forms *f, const struct ptah_step *s)
@@ -178,7 +217,7 @@ static inline bool forms_equal(const struct ptah_image *image,
 			       const struct ptah_flow_config *config, const uint8_t *trace,
 			       size_t size, size_t chunk, size_t capacity)
 {
-	static forms_drain *const drains[] = {forms_items, forms_blocks, forms_steps};
+	static forms_drain *const drains[] = {forms_items, forms_blocks, forms_steps, forms_again};
 	struct forms f = {.image = image,
 			  .trace = trace,
 			  .size = size,
@@ -191,8 +230,10 @@ static inline bool forms_equal(const struct ptah_image *image,
 	f.plain = forms_new(&f, true);
 	forms_feed(&f, f.plain, forms_collect);
 	for (unsigned i = 0; i < sizeof(drains) / sizeof(*drains); i++) {
-		struct ptah_flow *flow = forms_new(&f, false);
+		struct ptah_flow *flow;
 
+		f.config.stop_at_events = i == 3;
+		flow = forms_new(&f, false);
 		for (unsigned pass = 0; pass < 3 && f.same; pass++) {
 			f.next = 0;
 			f.step = 0;

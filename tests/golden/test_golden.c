@@ -1,23 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Golden cases: one text file each, a small program, a trace as packet text,
- * and what must come out of it. Every case is decoded whole and byte by byte,
- * with room for one item and for many.
- *
- *	# What it shows, and where the SDM says so.
- *	config errata=SKD010 iflags ticks no-tnt filter=401000-401fff (optional)
- *	code 401000 cr3=1000                                     (any number; cr3, vmcs optional)
- *	  90            # nop
- *	trace
- *	  PSB
- *	  ...           (as `ptah asm` takes it)
- *	expect
- *	  psb noip status
- *	  401000 other  (an instruction: address, class, and what is not usual about it)
- *	  async-branch ip=401001 to=402000
- *
- * Expected lines come from the SDM, never from the decoder.
+ * Golden cases, one text file each (case.h). Every case is decoded whole and byte
+ * by byte, with room for one item and for many.
  */
+#include "golden/case.h"
+
 #include "../event/story.h"
 
 #include <ptah/flow.h>
@@ -26,169 +13,23 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-enum part {
-	PART_HEAD,
-	PART_CODE,
-	PART_TRACE,
-	PART_EXPECT
-};
-
 struct golden {
-	char path[1024];
-	struct ptah_flow_config config;
+	struct golden_case c;
 	struct ptah_image *image;
-	struct ptah_packet_parser parser;
-	uint8_t trace[16384];
-	size_t size;
-	char expected[65536];
-	size_t length;
-	/* The code section that is being read. */
-	uint64_t address;
-	struct ptah_space space;
-	uint8_t code[4096];
-	size_t code_size;
 };
 
-static void bad(const struct golden *g, unsigned line, const char *what, const char *text)
+static void read_case(struct golden *g, const char *path)
 {
-	fail_msg("%s:%u: %s: %s", g->path, line, what, text);
-}
+	if (!case_read(&g->c, path))
+		fail_msg("%s", g->c.why);
+	for (unsigned i = 0; i < g->c.nsections; i++) {
+		const struct case_section *s = &g->c.sections[i];
 
-static void end_code(struct golden *g)
-{
-	if (g->code_size)
-		assert_int_equal(
-		    ptah_image_add_bytes(g->image, g->code, g->code_size, g->address, &g->space),
-		    0);
-	g->code_size = 0;
-}
-
-static void read_code(struct golden *g, unsigned line, char *text)
-{
-	for (char *word = strtok(text, " \t"); word; word = strtok(NULL, " \t")) {
-		char *end;
-
-		if (g->code_size == sizeof(g->code))
-			bad(g, line, "too much code", word);
-		g->code[g->code_size++] = (uint8_t)strtoul(word, &end, 16);
-		if (*end || end != word + 2)
-			bad(g, line, "no byte", word);
+		if (s->size)
+			assert_int_equal(ptah_image_add_bytes(g->image, g->c.code + s->first,
+							      s->size, s->address, &s->space),
+					 0);
 	}
-}
-
-static void begin_code(struct golden *g, unsigned line, const char *text)
-{
-	const char *cr3 = strstr(text, "cr3="), *vmcs = strstr(text, "vmcs=");
-	char *end;
-
-	end_code(g);
-	g->address = strtoull(text, &end, 16);
-	if (end == text)
-		bad(g, line, "no address", text);
-	g->space.cr3 = cr3 ? strtoull(cr3 + 4, NULL, 16) : PTAH_SPACE_ANY;
-	g->space.vmcs = vmcs ? strtoull(vmcs + 5, NULL, 16) : PTAH_SPACE_ANY;
-}
-
-static void add_range(struct golden *g, const char *text, uint8_t kind)
-{
-	for (unsigned i = 0; i < PTAH_FILTER_RANGES; i++) {
-		struct ptah_filter_range *r = &g->config.ranges[i];
-		char *end;
-
-		if (r->kind)
-			continue;
-		r->kind = kind;
-		r->first = strtoull(text, &end, 16);
-		r->last = strtoull(end + 1, NULL, 16);
-		return;
-	}
-}
-
-static void read_config(struct golden *g, unsigned line, char *text)
-{
-	for (char *word = strtok(text, " \t"); word; word = strtok(NULL, " \t")) {
-		if (!strcmp(word, "iflags"))
-			g->config.events.iflags = true;
-		else if (!strcmp(word, "ticks"))
-			g->config.events.ticks = true;
-		else if (!strcmp(word, "no-tnt"))
-			g->config.no_tnt = true;
-		else if (!strcmp(word, "no-retcomp"))
-			g->config.no_retcomp = true;
-		else if (!strcmp(word, "no-bdm70"))
-			g->config.events.no_bdm70 = true;
-		else if (!strncmp(word, "filter=", 7))
-			add_range(g, word + 7, PTAH_RANGE_FILTER);
-		else if (!strncmp(word, "stop=", 5))
-			add_range(g, word + 5, PTAH_RANGE_STOP);
-		else if (strncmp(word, "errata=", 7) ||
-			 ptah_errata_parse(word + 7, &g->config.events.errata) < 0)
-			bad(g, line, "no such setting", word);
-	}
-}
-
-static void read_trace(struct golden *g, unsigned line, const char *text)
-{
-	int size =
-	    ptah_packet_parse(&g->parser, text, g->trace + g->size, sizeof(g->trace) - g->size);
-
-	if (size < 0)
-		bad(g, line, g->parser.expected ? g->parser.expected : "no packet", text);
-	g->size += (size_t)size;
-}
-
-/* Without comment and blanks around it. */
-static char *strip(char *line)
-{
-	char *hash = strchr(line, '#');
-
-	if (hash)
-		*hash = '\0';
-	line += strspn(line, " \t");
-	for (size_t n = strlen(line); n && strchr(" \t\r\n", line[n - 1]);)
-		line[--n] = '\0';
-	return line;
-}
-
-static void read_case(struct golden *g)
-{
-	FILE *f = fopen(g->path, "r");
-	enum part part = PART_HEAD;
-	char buffer[1024];
-	unsigned line = 0;
-
-	assert_non_null(f);
-	while (fgets(buffer, sizeof(buffer), f)) {
-		char *text = strip(buffer);
-
-		line++;
-		if (!*text)
-			continue;
-		if (!strncmp(text, "config ", 7)) {
-			read_config(g, line, text + 7);
-		} else if (!strncmp(text, "code ", 5)) {
-			begin_code(g, line, text + 5);
-			part = PART_CODE;
-		} else if (!strcmp(text, "trace")) {
-			part = PART_TRACE;
-		} else if (!strcmp(text, "expect")) {
-			part = PART_EXPECT;
-		} else if (part == PART_CODE) {
-			read_code(g, line, text);
-		} else if (part == PART_TRACE) {
-			read_trace(g, line, text);
-		} else if (part == PART_EXPECT) {
-			g->length += (size_t)snprintf(
-			    g->expected + g->length, sizeof(g->expected) - g->length, "%s\n", text);
-			assert_true(g->length < sizeof(g->expected));
-		} else {
-			bad(g, line, "belongs to nothing", text);
-		}
-	}
-	fclose(f);
-	end_code(g);
-	if (part != PART_EXPECT)
-		bad(g, line, "no expectation", "add `expect`");
 }
 
 static void say(char *text, size_t room, size_t *length, const char *line)
@@ -243,12 +84,12 @@ static void decode(struct golden *g, size_t chunk, size_t capacity, char *text, 
 	int n;
 
 	text[0] = '\0';
-	assert_int_equal(ptah_flow_new(g->image, &g->config, &flow), 0);
+	assert_int_equal(ptah_flow_new(g->image, &g->c.config, &flow), 0);
 	do {
-		size_t part = g->size - at < chunk ? g->size - at : chunk;
+		size_t part = g->c.size - at < chunk ? g->c.size - at : chunk;
 
-		last = at + part == g->size;
-		assert_int_equal(ptah_flow_feed(flow, g->trace + at, part, last), 0);
+		last = at + part == g->c.size;
+		assert_int_equal(ptah_flow_feed(flow, g->c.trace + at, part, last), 0);
 		at += part;
 		while ((n = ptah_flow_read(flow, items, capacity)) > 0)
 			for (int i = 0; i < n; i++)
@@ -260,7 +101,7 @@ static void decode(struct golden *g, size_t chunk, size_t capacity, char *text, 
 /* Where the first line differs. */
 static bool compare(const struct golden *g, const char *got, const char *how)
 {
-	const char *a = g->expected, *b = got;
+	const char *a = g->c.expected, *b = got;
 	unsigned line = 1;
 
 	if (!strcmp(a, b))
@@ -274,7 +115,7 @@ static bool compare(const struct golden *g, const char *got, const char *how)
 		b += nb + 1;
 	}
 	print_error("%s (%s): line %u of what comes out\n  expected: %.*s\n  got:      %.*s\n",
-		    g->path, how, line, (int)strcspn(a, "\n"), *a ? a : "(the end)",
+		    g->c.path, how, line, (int)strcspn(a, "\n"), *a ? a : "(the end)",
 		    (int)strcspn(b, "\n"), *b ? b : "(the end)");
 	if (getenv("GOLDEN_VERBOSE"))
 		print_error("%s", got);
@@ -289,11 +130,8 @@ static bool check(const char *path)
 
 	assert_non_null(g);
 	assert_non_null(got);
-	snprintf(g->path, sizeof(g->path), "%s", path);
-	g->config.size = sizeof(g->config);
-	g->config.events.size = sizeof(g->config.events);
 	assert_int_equal(ptah_image_new(&g->image), 0);
-	read_case(g);
+	read_case(g, path);
 	decode(g, SIZE_MAX, 64, got, 65536);
 	good = compare(g, got, "whole");
 	decode(g, 1, 64, got, 65536);

@@ -8,4 +8,4 @@ cd "$PTAH_SOURCE"
 exec cppcheck --quiet --std=c11 --language=c --enable=warning,portability,performance \
 	--inline-suppr --error-exitcode=1 --suppressions-list=tools/cppcheck.suppressions \
 	-D_GNU_SOURCE -D__GNUC__ -D__x86_64__ -D__BYTE_ORDER__=1234 -D__ORDER_LITTLE_ENDIAN__=1234 \
-	-Iinclude -Isrc -Icli src port cli examples
+	-Iinclude -Isrc -Icli -Icompat/libipt src port cli compat examples

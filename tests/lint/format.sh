@@ -4,4 +4,4 @@
 set -eu
 format=$(command -v clang-format-14) || { echo "SKIP: no clang-format-14"; exit 77; }
 cd "$PTAH_SOURCE"
-find include src port cli tests fuzz bench examples -name '*.[ch]' -exec "$format" --dry-run -Werror {} +
+find include src port cli compat tests fuzz bench examples -name '*.[ch]' -exec "$format" --dry-run -Werror {} +

@@ -27,6 +27,9 @@ expect_offence src/x86/x.c '#include "event/event.h"' 'layer x86'
 expect_offence src/perfdata/x.c '#include "session/x.h"' 'layer perfdata'
 expect_offence include/ptah/packet.h '#include <ptah/event.h>' 'include/ptah/packet.h:2'
 expect_offence src/symbol/x.c '#include <ptah/ptah.h>' 'layer symbol'
+expect_offence compat/libipt/x.c '#include "flow/code.h"' 'compat/libipt/x.c:2: layer compat may not use'
+expect_offence src/flow/x.c '#include "compat/libipt/image.h"' 'layer compat'
+expect_offence cli/x.c '#include "compat/libipt/image.h"' 'layer compat'
 expect_offence src/nowhere/x.c '#include "base/fine.h"' 'not in tools/layers.txt'
 
 # And a call that no include shows.
@@ -40,3 +43,14 @@ if "$PTAH_SOURCE/tools/check-layers" --calls calls >said; then
 	exit 1
 fi
 grep -F 'base/lower.c.o: layer base may not use upper of layer flow' said
+
+# What stands on the public headers calls nothing that they do not declare.
+mkdir -p calls/compat/libipt/CMakeFiles/ptah-libipt.dir
+rm calls/CMakeFiles/x-objects.dir/src/base/lower.c.o
+echo 'int upper(void); int outer(void); int outer(void) { return upper(); }' |
+	"$CC" -x c -c -o calls/compat/libipt/CMakeFiles/ptah-libipt.dir/outer.c.o -
+if "$PTAH_SOURCE/tools/check-layers" --calls calls >said; then
+	echo "a call past the public headers was not noticed"
+	exit 1
+fi
+grep -F 'outer.c.o: layer compat may not use upper of layer private' said

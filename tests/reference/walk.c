@@ -597,7 +597,12 @@ static void take_event(struct walk *w, struct ptah_item *event)
 			walk_to(w, event->ip);
 		w->mode = event->mode;
 		break;
-	case PTAH_ITEM_ERROR:
+	case PTAH_ITEM_ERROR: /* of the packets: where it has met us */
+		event->mode = (uint8_t)w->mode;
+		if (w->positioned)
+			event->ip = w->ip;
+		else
+			event->flags |= PTAH_ITEM_IP_SUPPRESSED;
 		lose(w);
 		break;
 	case PTAH_ITEM_CBR:

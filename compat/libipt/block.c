@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Blocks: Ptah's, joined over direct jumps and calls. libipt's end where trace is
+ * needed, at events, where the section changes, and where the caller wishes.
+ */
+#include "walk.h"
+
+#include <stdlib.h>
+
+struct pt_block_decoder {
+	struct walk walk;
+	unsigned ends; /* classes that end blocks, as bits */
+};
+
+struct pt_block_decoder *pt_blk_alloc_decoder(const struct pt_config *config)
+{
+	struct pt_block_decoder *decoder = calloc(1, sizeof(*decoder));
+
+	if (!decoder)
+		return NULL;
+	if (walk_init(&decoder->walk, config, false) < 0) {
+		pt_blk_free_decoder(decoder);
+		return NULL;
+	}
+	for (unsigned class = 0; class < PTAH_INSN_CLASS_MAX; class ++)
+		if (walk_needs_trace(class))
+			decoder->ends |= 1u << class;
+	if (decoder->walk.config.user.flags.variant.block.end_on_call)
+		decoder->ends |= 1u << PTAH_INSN_CALL;
+	if (decoder->walk.config.user.flags.variant.block.end_on_jump)
+		decoder->ends |= 1u << PTAH_INSN_JUMP;
+	return decoder;
+}
+
+void pt_blk_free_decoder(struct pt_block_decoder *decoder)
+{
+	if (!decoder)
+		return;
+	walk_fini(&decoder->walk);
+	free(decoder);
+}
+
+int pt_blk_sync_forward(struct pt_block_decoder *decoder)
+{
+	return decoder ? walk_sync_forward(&decoder->walk) : -pte_invalid;
+}
+
+int pt_blk_sync_backward(struct pt_block_decoder *decoder)
+{
+	return decoder ? walk_sync_backward(&decoder->walk) : -pte_invalid;
+}
+
+int pt_blk_sync_set(struct pt_block_decoder *decoder, uint64_t offset)
+{
+	return decoder ? walk_sync_set(&decoder->walk, offset) : -pte_invalid;
+}
+
+int pt_blk_resync(struct pt_block_decoder *decoder)
+{
+	return decoder ? walk_resync(&decoder->walk) : -pte_invalid;
+}
+
+int pt_blk_get_offset(const struct pt_block_decoder *decoder, uint64_t *offset)
+{
+	if (!decoder || !offset)
+		return -pte_invalid;
+	/* It may have to look further ahead, which nobody sees. */
+	return walk_offset(&((struct pt_block_decoder *)decoder)->walk, offset);
+}
+
+int pt_blk_get_sync_offset(const struct pt_block_decoder *decoder, uint64_t *offset)
+{
+	return decoder && offset ? walk_sync_offset(&decoder->walk, offset) : -pte_invalid;
+}
+
+struct pt_image *pt_blk_get_image(struct pt_block_decoder *decoder)
+{
+	return decoder ? decoder->walk.image : NULL;
+}
+
+int pt_blk_set_image(struct pt_block_decoder *decoder, struct pt_image *image)
+{
+	return decoder ? walk_set_image(&decoder->walk, image) : -pte_invalid;
+}
+
+const struct pt_config *pt_blk_get_config(const struct pt_block_decoder *decoder)
+{
+	return decoder ? &decoder->walk.config.user : NULL;
+}
+
+int pt_blk_time(struct pt_block_decoder *decoder, uint64_t *time, uint32_t *lost_mtc,
+		uint32_t *lost_cyc)
+{
+	return decoder && time ? walk_time(&decoder->walk, time, lost_mtc, lost_cyc) : -pte_invalid;
+}
+
+int pt_blk_core_bus_ratio(struct pt_block_decoder *decoder, uint32_t *cbr)
+{
+	return decoder && cbr ? walk_ratio(&decoder->walk, cbr) : -pte_invalid;
+}
+
+int pt_blk_asid(const struct pt_block_decoder *decoder, struct pt_asid *asid, size_t size)
+{
+	return decoder && asid ? walk_asid(&decoder->walk, asid, size) : -pte_invalid;
+}
+
+int pt_blk_event(struct pt_block_decoder *decoder, struct pt_event *event, size_t size)
+{
+	return decoder ? walk_event(&decoder->walk, event, size) : -pte_invalid;
+}
+
+/*
+ * The next instruction goes to the block. False: it is of another section, or
+ * the block is full.
+ */
+static bool add_insn(struct walk *w, struct pt_block *block)
+{
+	const struct ptah_insn *insn = &w->insns[w->pos];
+	const uint32_t space = w->next->space;
+
+	if (!(insn->ip >= w->at.first && insn->ip <= w->at.last && w->at.space == space))
+		walk_find_section(w, insn->ip, space);
+	if (block->ninsn && (w->at.isid != block->isid || block->ninsn == UINT16_MAX))
+		return false;
+	block->isid = w->at.isid;
+	block->end_ip = insn->ip;
+	block->iclass = (enum pt_insn_class)walk_classes[insn->class];
+	block->ninsn++;
+	if (w->at.section && insn->ip + insn->size - 1 > w->at.last) {
+		block->truncated = 1;
+		block->size = insn->size;
+		memcpy(block->raw, insn->bytes, insn->size);
+	}
+	return true;
+}
+
+/* An instruction at a time, to the end of the block, which may have begun. */
+static NOINLINE int add_insns(struct pt_block_decoder *decoder, struct pt_block *block)
+{
+	struct walk *w = &decoder->walk;
+
+	for (;;) {
+		const enum walk_next next = walk_load(w);
+		unsigned class;
+
+		if (next == WALK_END)
+			return walk_fail(w);
+		if (next == WALK_EVENT || !add_insn(w, block))
+			break;
+		class = w->insns[w->pos].class;
+		walk_pass_insn(w);
+		if (w->ahead && walk_needs_trace(class))
+			return walk_fail(w);
+		if (decoder->ends >> class & 1) {
+			if (w->ticks && walk_needs_trace(class))
+				walk_tick(w, block->end_ip);
+			break;
+		}
+		if (block->truncated)
+			break;
+	}
+	return walk_status(w);
+}
+
+static NOINLINE int next_slowly(struct pt_block_decoder *decoder, struct pt_block *block)
+{
+	struct walk *w = &decoder->walk;
+	const enum walk_next next = walk_look(w);
+
+	*block = (struct pt_block){
+	    .ip = walk_ip(w), .mode = (enum pt_exec_mode)w->mode, .speculative = w->speculative};
+	if (next == WALK_EVENT)
+		return walk_status(w);
+	if (!w->enabled)
+		return next == WALK_END ? walk_fail(w) : -pte_no_enable;
+	if (next == WALK_BLOCK)
+		block->speculative = !!(w->next->flags & PTAH_ITEM_SPECULATIVE);
+	return add_insns(decoder, block);
+}
+
+/* Goes on with a block that is begun, and that whole blocks of Ptah's no longer do for. */
+static NOINLINE int finish_slowly(struct pt_block_decoder *decoder, struct pt_block *block,
+				  const struct ptah_item *last)
+{
+	struct walk *w = &decoder->walk;
+	int n;
+
+	w->quick = false;
+	w->after_cut = last->flags & PTAH_ITEM_TRUNCATED;
+	if (last->class == PTAH_INSN_OTHER) { /* or a PTWRITE, which ends no block */
+		n = ptah_flow_insns(w->flow, last, w->insns, WALK_INSNS);
+		if (n > 0)
+			block->iclass = (enum pt_insn_class)walk_classes[w->insns[n - 1].class];
+	}
+	return add_insns(decoder, block);
+}
+
+/* While the walk is quick: whole blocks of Ptah's, of one section. */
+static int next_quickly(struct pt_block_decoder *decoder, struct pt_block *block)
+{
+	static const enum pt_exec_mode modes[] = {ptem_unknown, ptem_16bit, ptem_32bit, ptem_64bit};
+	struct walk *w = &decoder->walk;
+	const struct ptah_item *item = w->next;
+	unsigned ninsn = 0;
+
+	if (UNLIKELY(!walk_in_section(w, item))) {
+		walk_find_section(w, item->ip, item->space);
+		if (!walk_in_section(w, item) || !item->section)
+			return next_slowly(decoder, block);
+	}
+	block->ip = item->ip;
+	block->isid = w->at.isid;
+	block->mode = modes[item->mode & 3];
+	memset(block->raw, 0, sizeof(*block) - offsetof(struct pt_block, raw));
+	block->speculative = !!(item->flags & PTAH_ITEM_SPECULATIVE);
+	for (;;) {
+		ninsn += item->ninsn;
+		block->ninsn = (uint16_t)ninsn;
+		block->end_ip = item->end - item->last_size;
+		block->iclass = (enum pt_insn_class)walk_classes[item->class];
+		w->next = item + 1;
+		if (LIKELY(decoder->ends >> item->class & 1))
+			break;
+		if (item->flags & PTAH_ITEM_TRUNCATED)
+			return finish_slowly(decoder, block, item);
+		item++;
+		if (UNLIKELY(item == w->end || item->type != PTAH_ITEM_BLOCK ||
+			     !walk_in_section(w, item) || ninsn + item->ninsn > UINT16_MAX))
+			return finish_slowly(decoder, block, item - 1);
+	}
+	if (LIKELY(walk_needs_trace(item->class)))
+		w->now = item;
+	w->after_cut = false;
+	item++;
+	if (LIKELY(item != w->end && item->type == PTAH_ITEM_BLOCK))
+		return 0;
+	return walk_status(w);
+}
+
+int pt_blk_next(struct pt_block_decoder *decoder, struct pt_block *block, size_t size)
+{
+	struct pt_block own;
+	int status;
+
+	if (UNLIKELY(!decoder || !block))
+		return -pte_invalid;
+	if (LIKELY(size == sizeof(*block)))
+		return decoder->walk.quick ? next_quickly(decoder, block)
+					   : next_slowly(decoder, block);
+	status = next_slowly(decoder, &own);
+	if (size > sizeof(own)) {
+		memset((char *)block + sizeof(own), 0, size - sizeof(own));
+		size = sizeof(own);
+	}
+	memcpy(block, &own, size);
+	return status;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+/* pt_evt_*: all a trace tells, branches among it, in one sequence; as libipt 2.3 orders it. */
+#include "stream.h"
+
+#include <stdlib.h>
+
+struct pt_event_decoder {
+	struct stream stream;
+	struct event_state state;
+	struct position position;
+	/*
+	 * A C-state's entry is told with its exit, behind what came between. Its
+	 * time is its own.
+	 */
+	struct pt_event entry;
+	bool has_entry;
+	bool off;    /* tracing is */
+	bool failed; /* at the error that comes next, or at the end */
+};
+
+struct pt_event_decoder *pt_evt_alloc_decoder(const struct pt_config *config)
+{
+	struct pt_event_decoder *d = calloc(1, sizeof(*d));
+
+	if (d && stream_init(&d->stream, config) < 0) {
+		free(d);
+		return NULL;
+	}
+	return d;
+}
+
+void pt_evt_free_decoder(struct pt_event_decoder *d)
+{
+	if (!d)
+		return;
+	stream_fini(&d->stream);
+	free(d);
+}
+
+const struct pt_config *pt_evt_get_config(const struct pt_event_decoder *d)
+{
+	return d ? &d->stream.config.user : NULL;
+}
+
+static void follow(struct pt_event_decoder *d, const struct ptah_item *item)
+{
+	switch (item->type) {
+	case PTAH_ITEM_ENABLED:
+		d->off = false;
+		break;
+	case PTAH_ITEM_DISABLED:
+	case PTAH_ITEM_ASYNC_DISABLED:
+		d->off = true;
+		break;
+	case PTAH_ITEM_OVERFLOW:
+	case PTAH_ITEM_PSB:
+		d->off = item->flags & PTAH_ITEM_IP_SUPPRESSED;
+		break;
+	default:
+		break;
+	}
+}
+
+/* Is the next item an error to libipt 2.3, too? To it no event spans a PSB. */
+static bool is_error(struct pt_event_decoder *d)
+{
+	const struct ptah_item *item = stream_peek(&d->stream, 0);
+
+	return !stream_believes(&d->stream) || (stream_peek(&d->stream, 1)->type == PTAH_ITEM_PSB &&
+						!d->off && item->offset != d->stream.sync);
+}
+
+/* Begins at a PSB; an error when its PSB+ cannot be read. */
+static int start(struct pt_event_decoder *d, uint64_t offset)
+{
+	const struct ptah_item *item;
+
+	d->state = (struct event_state){.current = true};
+	d->has_entry = d->off = false;
+	d->position = (struct position){offset, POSITION_PSBEND, true};
+	stream_begin(&d->stream, offset);
+	item = stream_peek(&d->stream, 0);
+	d->failed = !item || (item->type == PTAH_ITEM_ERROR &&
+			      position_of_error(&d->stream.config, item->offset) == offset);
+	if (!d->failed)
+		return 0;
+	return item ? stream_error(&d->stream, item) : -pte_eos;
+}
+
+/* Where the decoder stands; *behind: behind the packet there. */
+static uint64_t current_offset(struct pt_event_decoder *d, uint64_t *behind)
+{
+	const struct ptah_item *item = d->failed ? stream_peek(&d->stream, 0) : NULL;
+	struct position at = {0, POSITION_PACKET, false};
+	struct ptah_packet packet;
+	const uint8_t *p;
+	int size;
+
+	if (item)
+		at.offset = item->offset;
+	else if (d->failed)
+		at.offset = config_size(&d->stream.config);
+	else
+		at.offset = position_next(&d->stream.config, d->position);
+	p = d->stream.config.user.begin + at.offset;
+	size = ptah_packet_decode(&packet, p, (size_t)(d->stream.config.user.end - p), 0);
+	*behind = at.offset + (size > 0 ? (unsigned)size : 0);
+	return at.offset;
+}
+
+int pt_evt_sync_forward(struct pt_event_decoder *d)
+{
+	uint64_t from = 0;
+	int status;
+
+	if (!d)
+		return -pte_invalid;
+	if (d->stream.synced) {
+		(void)current_offset(d, &from);
+		if (from == d->stream.sync)
+			from += 16;
+	}
+	/* A PSB whose first bytes have been taken for another packet's. */
+	from -= from < 16 ? from : 15;
+	status = stream_find(&d->stream, from, &from);
+	return status < 0 ? status : start(d, from);
+}
+
+int pt_evt_sync_backward(struct pt_event_decoder *d)
+{
+	uint64_t psb, from, behind;
+	int status;
+
+	if (!d)
+		return -pte_invalid;
+	from = config_size(&d->stream.config);
+	if (d->stream.synced)
+		(void)current_offset(d, &from);
+	psb = from;
+	do {
+		status = stream_find_last(&d->stream, psb, &psb);
+		if (status < 0)
+			return status;
+		status = start(d, psb);
+		(void)current_offset(d, &behind);
+	} while (behind >= from);
+	return status;
+}
+
+int pt_evt_sync_set(struct pt_event_decoder *d, uint64_t offset)
+{
+	int status;
+
+	if (!d)
+		return -pte_invalid;
+	status = stream_check(&d->stream, offset);
+	return status < 0 ? status : start(d, offset);
+}
+
+int pt_evt_get_offset(const struct pt_event_decoder *d, uint64_t *offset)
+{
+	uint64_t behind;
+
+	if (!d || !offset)
+		return -pte_invalid;
+	if (!d->stream.synced)
+		return -pte_nosync;
+	/* Looking ahead changes nothing that can be seen. */
+	*offset = current_offset((struct pt_event_decoder *)d, &behind);
+	return 0;
+}
+
+int pt_evt_get_sync_offset(const struct pt_event_decoder *d, uint64_t *offset)
+{
+	uint64_t at, behind;
+
+	if (!d || !offset)
+		return -pte_invalid;
+	if (!d->stream.synced)
+		return -pte_nosync;
+	/* A PSB that has been read counts, and one that is to be. */
+	at = current_offset((struct pt_event_decoder *)d, &behind);
+	if (stream_find_last(&d->stream, behind, offset) < 0 || *offset > at)
+		*offset = d->stream.sync;
+	return 0;
+}
+
+/* Where libipt's decoder stands when it has told an item: often still at the packet. */
+static struct position stand(const struct ptah_item *item)
+{
+	struct position position = position_of(item);
+
+	switch (item->type) {
+	case PTAH_ITEM_TIP:
+	case PTAH_ITEM_ENABLED:
+		position.end = POSITION_BEFORE;
+		break;
+	case PTAH_ITEM_MWAIT:
+		if (item->flags & PTAH_ITEM_IP_SUPPRESSED)
+			position.end = POSITION_EXSTOP;
+		break;
+	default:
+		break;
+	}
+	position.at_last = position.end != POSITION_PACKET;
+	return position;
+}
+
+/* Makes the next event, if an item is one. */
+static bool make(struct pt_event_decoder *d, struct pt_event *event, const struct ptah_item *item)
+{
+	if (item->type == PTAH_ITEM_ERROR)
+		return false;
+	d->position = stand(item);
+	follow(d, item);
+	if (!event_make(event, &d->state, item))
+		return false;
+	if (item->type == PTAH_ITEM_PWRE) {
+		d->entry = *event;
+		d->has_entry = true;
+		return false;
+	}
+	return true;
+}
+
+/* What ends the wait for a C-state's exit: it, or that it can no longer come. */
+static bool ends_wait(const struct ptah_item *item)
+{
+	return !item || item->type == PTAH_ITEM_PWRX || item->type == PTAH_ITEM_PWRE ||
+	       item->type == PTAH_ITEM_OVERFLOW || item->type == PTAH_ITEM_PSB ||
+	       item->type == PTAH_ITEM_ERROR;
+}
+
+int pt_evt_next(struct pt_event_decoder *d, struct pt_event *event, size_t size)
+{
+	const struct ptah_item *item;
+	struct ptah_item error;
+	struct pt_event made;
+
+	if (!d || !event)
+		return -pte_invalid;
+	if (!d->stream.synced)
+		return -pte_nosync;
+	for (;;) {
+		item = stream_next(&d->stream);
+		if (d->has_entry && ends_wait(item)) {
+			d->has_entry = false;
+			if (item)
+				d->position =
+				    (struct position){item->offset, POSITION_BEFORE, true};
+			event_copy_out(event, size, &d->entry);
+			return 0;
+		}
+		if (item && stream_is_bad_overflow(&d->stream, &error)) {
+			d->failed = true;
+			return stream_error(&d->stream, &error);
+		}
+		d->failed = !item || (item->type == PTAH_ITEM_ERROR && is_error(d));
+		item = stream_peek(&d->stream, 0);
+		if (d->failed)
+			return item ? stream_error(&d->stream, item) : -pte_eos;
+		if (make(d, &made, item)) {
+			stream_drop(&d->stream);
+			event_copy_out(event, size, &made);
+			return 0;
+		}
+		stream_drop(&d->stream);
+	}
+}

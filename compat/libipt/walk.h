@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the instruction and the block decoder share: a walk through the items
+ * of a flow, with libipt's state of things beside it.
+ *
+ * Items are read in batches, ahead of what has been told. An event becomes
+ * pending at its place; where Ptah puts one elsewhere than libipt does (the state
+ * of a PSB+ at the PSB+ instead of at its address, a change of CR3 before the far
+ * branch that brings it instead of behind it), it waits until its place is reached.
+ */
+#ifndef PTAH_LIBIPT_WALK_H
+#define PTAH_LIBIPT_WALK_H
+
+#include "config.h"
+#include "event.h"
+#include "image.h"
+
+#define LIKELY(x)   __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define NOINLINE    __attribute__((noinline))
+
+/* Items read at once: as many as cost little to read again (see walk_step_back()). */
+#define WALK_BATCH 256
+
+/* Room to look further ahead than the batch, for the time of an event that is coming. */
+#define WALK_ROOM 32
+
+/* Instructions of a block of Ptah's. */
+#define WALK_INSNS 255
+
+/* Sections whose place and isid are remembered; a power of two. */
+#define WALK_SECTIONS 16
+
+#define WALK_PENDING 16
+
+/* Where an event belongs that is not where its item is. */
+enum walk_place {
+	WALK_HERE,
+	WALK_AT_IP,	    /* before the instruction at its address */
+	WALK_BEHIND_IP,	    /* behind it */
+	WALK_BEHIND_BRANCH, /* behind the next branch that needs trace */
+};
+
+struct walk_event {
+	struct pt_event event;
+	struct ptah_item item; /* that it came of */
+	bool at_last;	       /* there is more to tell of the item's last packet */
+	uint64_t ip;	       /* of AT_IP, BEHIND_IP */
+	uint8_t place;
+};
+
+/* The bytes [first, last] are of one section. Never an empty one: last = 0, first = 1. */
+struct walk_section {
+	uint64_t first, last;
+	uint32_t section, space;
+	int isid;
+};
+
+struct walk {
+	/*
+	 * The items not told yet. While `quick`, there is one, a block of one
+	 * section, no instruction of it is told, and nothing else is to be heeded.
+	 */
+	const struct ptah_item *next, *end;
+	bool quick;
+	bool loaded; /* `insns` are those of *next, told up to `pos` */
+	bool ticks;
+	bool by_insn; /* an instruction decoder's */
+	uint16_t pos, ninsn;
+	const struct ptah_item *now; /* the last that moved the time; NULL: see was */
+	struct walk_section at;	     /* where the last block was */
+
+	/* libipt's state of things. */
+	bool enabled, speculative, mode_known;
+	uint8_t mode;  /* enum pt_exec_mode, as events have told it */
+	int error;     /* why there are no more items, or why there is nothing; 0: there are */
+	bool eos_told; /* the end of the trace is in sight for libipt, too */
+	uint64_t ip;   /* while not enabled: where tracing is expected to resume */
+	uint64_t cr3, vmcs;
+	uint64_t event_tsc; /* of the last event */
+	uint16_t ratio;
+
+	/* Events that are pending, or will be at their place. */
+	unsigned pending_first, pending_count;
+	struct walk_event pending[WALK_PENDING];
+	bool passed;	/* the branch or the instruction that the first waits for */
+	bool after_cut; /* the last block ended where an event is */
+	bool forced;	/* the first waits no longer: its place was not reached */
+	struct event_state events;
+
+	struct config config;
+	struct ptah_flow *flow;
+	struct image_user user;
+	struct pt_image *image, *own_image;
+
+	bool synced;
+	bool running;	       /* items are of the PSB at `sync` */
+	uint64_t stop_offset;  /* otherwise: where we were */
+	bool ahead;	       /* the items are not of the trace: what lies ahead of its end */
+	bool error_told;       /* the error is an item of the batch */
+	bool at_error;	       /* the flow has just told an error item */
+	uint64_t sync;	       /* offset of the PSB */
+	uint64_t error_offset; /* of the packet that could not be read; UINT64_MAX: another error */
+	unsigned dropped;      /* items of the batch that are no longer in the array */
+	unsigned raw;	       /* items of the batch that were used up before `ahead` */
+	unsigned skip;	       /* instructions of what comes next that have been told already */
+	unsigned ahead_told;   /* instructions */
+	struct ptah_place place;
+	struct ptah_item error_item;
+	struct ptah_item was; /* what `now` was in the batch before, or the last event */
+	bool was_at_last;
+	struct walk_section sections[WALK_SECTIONS];
+	struct ptah_insn insns[WALK_INSNS];
+	/* [0]: the last item of the batch before. */
+	struct ptah_item items[1 + WALK_BATCH + WALK_ROOM];
+};
+
+int walk_init(struct walk *walk, const struct pt_config *config, bool by_insn);
+void walk_fini(struct walk *walk);
+
+int walk_sync_forward(struct walk *walk);
+int walk_sync_backward(struct walk *walk);
+int walk_sync_set(struct walk *walk, uint64_t offset);
+int walk_resync(struct walk *walk);
+int walk_set_image(struct walk *walk, struct pt_image *image);
+
+int walk_offset(struct walk *walk, uint64_t *offset);
+int walk_sync_offset(const struct walk *walk, uint64_t *offset);
+int walk_time(struct walk *walk, uint64_t *tsc, uint32_t *lost_mtc, uint32_t *lost_cyc);
+int walk_ratio(struct walk *walk, uint32_t *ratio);
+int walk_asid(const struct walk *walk, struct pt_asid *asid, size_t size);
+
+/* What comes next. */
+enum walk_next {
+	WALK_BLOCK, /* *next, or the rest of it */
+	WALK_EVENT, /* an event is pending */
+	WALK_END,   /* nothing more: walk->error says why */
+};
+
+enum walk_next walk_look(struct walk *walk);
+
+/* As walk_look(), and what runs without proof comes before the end; a block is loaded. */
+enum walk_next walk_load(struct walk *walk);
+
+/* The code of WALK_END, which is told now. */
+int walk_fail(struct walk *walk);
+
+/* The status flags after what was told last. */
+int walk_status(struct walk *walk);
+
+int walk_event(struct walk *walk, struct pt_event *event, size_t size);
+
+/* With tick events: one is pending if the time has moved with *now. */
+void walk_tick(struct walk *walk, uint64_t ip);
+
+/* Where we stand: the address of what comes next. */
+uint64_t walk_ip(struct walk *walk);
+
+/* walk->at becomes the section that the byte at `ip` is in. */
+void walk_find_section(struct walk *walk, uint64_t ip, uint32_t space);
+
+/* Does it hold the block? */
+static inline bool walk_in_section(const struct walk *walk, const struct ptah_item *block)
+{
+	return block->section == walk->at.section && block->ip >= walk->at.first &&
+	       block->end - 1 <= walk->at.last;
+}
+
+/* The next instruction of the loaded block has been told. The block may be over with it. */
+void walk_pass_insn(struct walk *walk);
+
+/* Needs trace: ends libipt's blocks. */
+static inline bool walk_needs_trace(unsigned class)
+{
+	const unsigned direct = 1u << PTAH_INSN_OTHER | 1u << PTAH_INSN_JUMP |
+				1u << PTAH_INSN_CALL | 1u << PTAH_INSN_PTWRITE;
+
+	return !(direct >> class & 1);
+}
+
+extern const uint8_t walk_classes[PTAH_INSN_CLASS_MAX];
+
+#endif

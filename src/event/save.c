@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+#include "event/event.h"
+
+#include <string.h>
+
+/* How much of `state` of the decoder d means something: its window may be d's carry. */
+static size_t size_of(const struct ptah_event_decoder *state, const struct ptah_event_decoder *d)
+{
+	if (state->held_count || state->state_count || state->queue_count ||
+	    (uintptr_t)state->end - (uintptr_t)d->carry <= sizeof(d->carry))
+		return sizeof(*state);
+	return offsetof(struct ptah_event_decoder, held);
+}
+
+void event_save(const struct ptah_event_decoder *d, struct ptah_event_decoder *copy)
+{
+	memcpy(copy, d, size_of(d, d));
+}
+
+void event_restore(struct ptah_event_decoder *d, const struct ptah_event_decoder *copy)
+{
+	memcpy(d, copy, size_of(copy, d));
+}

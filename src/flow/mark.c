@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Marks: where the flow stood, to go back there. What is kept is where the
+ * trace has led to; what is known of code and paths is not undone.
+ */
+#include "flow/machine.h"
+
+#include <stdlib.h>
+
+#define KEPT_FROM offsetof(struct ptah_flow, positioned)
+#define KEPT_SIZE (sizeof(struct ptah_flow) - KEPT_FROM)
+
+struct flow_mark {
+	bool set;
+	uint16_t space; /* of the code cache */
+	uint64_t ip;	/* where `node` began, which may be forgotten by then */
+	uint8_t kept[KEPT_SIZE];
+	struct ptah_event_decoder events;
+};
+
+void flow_drop_mark(struct ptah_flow *f)
+{
+	if (f->mark)
+		f->mark->set = false;
+}
+
+int ptah_flow_mark(struct ptah_flow *f)
+{
+	struct flow_mark *mark;
+
+	if (!f)
+		return PTAH_E_INVAL;
+	if (!f->mark)
+		f->mark = malloc(sizeof(*f->mark));
+	mark = f->mark;
+	if (!mark)
+		return PTAH_E_NOMEM;
+	mark->set = true;
+	mark->space = f->code.space;
+	mark->ip = f->node ? f->node->ip : f->ip;
+	memcpy(mark->kept, (const uint8_t *)f + KEPT_FROM, KEPT_SIZE);
+	event_save(f->events, &mark->events);
+	return 0;
+}
+
+int ptah_flow_rewind(struct ptah_flow *f)
+{
+	const struct flow_mark *mark;
+
+	if (!f || !f->mark || !f->mark->set)
+		return PTAH_E_INVAL;
+	mark = f->mark;
+	memcpy((uint8_t *)f + KEPT_FROM, mark->kept, KEPT_SIZE);
+	event_restore(f->events, &mark->events);
+	/* The nodes of then may be gone. */
+	f->node = NULL;
+	f->ip = mark->ip;
+	flow_forget_nodes(f);
+	f->code.space = mark->space;
+	code_forget_refusals(&f->code);
+	/* The limit is the caller's: it stays what it is now. */
+	f->paused = f->paused && f->event.tsc >= f->time_limit;
+	return 0;
+}

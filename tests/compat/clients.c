@@ -1,0 +1,594 @@
+/* SPDX-License-Identifier: MIT */
+/* The clients, and the calls that they make on both sides. */
+#include "twin.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONTEXT 8 /* calls that are printed before a difference */
+
+const struct twin_client twin_clients[] = {
+    {.name = "packet", .decoder = TWIN_PACKET},
+    {.name = "packet-backward", .decoder = TWIN_PACKET, .walk = TWIN_BACKWARD},
+    {.name = "packet-set", .decoder = TWIN_PACKET, .walk = TWIN_SET},
+    {.name = "packet-wild", .decoder = TWIN_PACKET, .walk = TWIN_WILD},
+    {.name = "query", .decoder = TWIN_QUERY},
+    {.name = "query-backward", .decoder = TWIN_QUERY, .walk = TWIN_BACKWARD},
+    {.name = "query-set", .decoder = TWIN_QUERY, .walk = TWIN_SET},
+    {.name = "query-wild", .decoder = TWIN_QUERY, .walk = TWIN_WILD},
+    {.name = "event", .decoder = TWIN_EVENTS, .since_2_1 = true},
+    {.name = "event-iflags",
+     .decoder = TWIN_EVENTS,
+     .flags.variant.event = {.enable_iflags_events = 1, .keep_tcal_on_ovf = 1},
+     .since_2_1 = true},
+    {.name = "event-set", .decoder = TWIN_EVENTS, .walk = TWIN_SET, .since_2_1 = true},
+    {.name = "event-wild", .decoder = TWIN_EVENTS, .walk = TWIN_WILD, .since_2_1 = true},
+    {.name = "insn", .decoder = TWIN_INSN},
+    {.name = "insn-ticks",
+     .decoder = TWIN_INSN,
+     .memory = TWIN_CACHED,
+     .flags.variant.insn.enable_tick_events = 1},
+    {.name = "insn-callback", .decoder = TWIN_INSN, .memory = TWIN_CALLBACK},
+    {.name = "insn-strict", .decoder = TWIN_INSN, .memory = TWIN_STRICT},
+    {.name = "insn-backward", .decoder = TWIN_INSN, .memory = TWIN_CACHED, .walk = TWIN_BACKWARD},
+    {.name = "insn-set", .decoder = TWIN_INSN, .memory = TWIN_CACHED, .walk = TWIN_SET},
+    {.name = "insn-wild", .decoder = TWIN_INSN, .memory = TWIN_CACHED, .walk = TWIN_WILD},
+    {.name = "insn-after",
+     .decoder = TWIN_INSN,
+     .memory = TWIN_CACHED,
+     .flags.variant.insn = {.enable_iflags_events = 1, .keep_tcal_on_ovf = 1},
+     .walk = TWIN_AFTER,
+     .since_2_1 = true},
+    {.name = "block", .decoder = TWIN_BLOCK, .memory = TWIN_CACHED},
+    {.name = "block-files", .decoder = TWIN_BLOCK},
+    {.name = "block-call",
+     .decoder = TWIN_BLOCK,
+     .memory = TWIN_CACHED,
+     .flags.variant.block.end_on_call = 1},
+    {.name = "block-jump",
+     .decoder = TWIN_BLOCK,
+     .memory = TWIN_CACHED,
+     .flags.variant.block.end_on_jump = 1},
+    {.name = "block-both-ticks",
+     .decoder = TWIN_BLOCK,
+     .memory = TWIN_CACHED,
+     .flags.variant.block = {.end_on_call = 1, .end_on_jump = 1, .enable_tick_events = 1}},
+    {.name = "block-callback", .decoder = TWIN_BLOCK, .memory = TWIN_CALLBACK},
+    {.name = "block-strict", .decoder = TWIN_BLOCK, .memory = TWIN_STRICT},
+    {.name = "block-backward", .decoder = TWIN_BLOCK, .memory = TWIN_CACHED, .walk = TWIN_BACKWARD},
+    {.name = "block-set", .decoder = TWIN_BLOCK, .memory = TWIN_CACHED, .walk = TWIN_SET},
+    {.name = "block-wild", .decoder = TWIN_BLOCK, .memory = TWIN_CACHED, .walk = TWIN_WILD},
+    {.name = "block-after",
+     .decoder = TWIN_BLOCK,
+     .memory = TWIN_CACHED,
+     .flags.variant.block = {.enable_iflags_events = 1, .keep_tcal_on_ovf = 1},
+     .walk = TWIN_AFTER,
+     .since_2_1 = true},
+};
+const unsigned twin_client_count = sizeof(twin_clients) / sizeof(*twin_clients);
+
+struct side {
+	const struct twin_api *api;
+	void *decoder;
+	struct pt_image *image;
+	struct pt_image_section_cache *cache;
+};
+
+struct twin {
+	const struct twin_run *run;
+	struct side side[2];
+	struct twin_call calls[CONTEXT]; /* the last ones, around */
+	uint64_t random;
+	uint64_t made; /* calls */
+	unsigned found;
+	bool since_2_1;
+	bool over; /* nothing more is to be learned */
+};
+
+/* The same call of whichever family. */
+#define BY_FAMILY(s, result, decoder_type, function, ...)                                          \
+	do {                                                                                       \
+		switch (decoder_type) {                                                            \
+		case TWIN_PACKET:                                                                  \
+			(result) = (s)->api->pt_pkt_##function(__VA_ARGS__);                       \
+			break;                                                                     \
+		case TWIN_EVENTS:                                                                  \
+			(result) = (s)->api->pt_evt_##function(__VA_ARGS__);                       \
+			break;                                                                     \
+		case TWIN_QUERY:                                                                   \
+			(result) = (s)->api->pt_qry_##function(__VA_ARGS__);                       \
+			break;                                                                     \
+		case TWIN_INSN:                                                                    \
+			(result) = (s)->api->pt_insn_##function(__VA_ARGS__);                      \
+			break;                                                                     \
+		case TWIN_BLOCK:                                                                   \
+			(result) = (s)->api->pt_blk_##function(__VA_ARGS__);                       \
+			break;                                                                     \
+		}                                                                                  \
+	} while (0)
+
+static int read_section(uint8_t *buffer, size_t size, const struct pt_asid *asid, uint64_t ip,
+			void *context)
+{
+	const struct twin_input *input = context;
+
+	for (size_t i = input->nsections; i-- > 0;) {
+		const struct twin_section *s = &input->sections[i];
+		uint64_t at = ip - s->address;
+
+		if (ip < s->address || at >= s->size)
+			continue;
+		if ((s->asid.cr3 != pt_asid_no_cr3 && asid->cr3 != pt_asid_no_cr3 &&
+		     s->asid.cr3 != asid->cr3) ||
+		    (s->asid.vmcs != pt_asid_no_vmcs && asid->vmcs != pt_asid_no_vmcs &&
+		     s->asid.vmcs != asid->vmcs))
+			continue;
+		if (size > s->size - at)
+			size = (size_t)(s->size - at);
+		memcpy(buffer, s->bytes + at, size);
+		return (int)size;
+	}
+	return -pte_nomap;
+}
+
+static int read_all_of_it(uint8_t *buffer, size_t size, const struct pt_asid *asid, uint64_t ip,
+			  void *context)
+{
+	int n = read_section(buffer, size, asid, ip, context);
+
+	return n < 0 || (size_t)n == size ? n : -pte_nomap;
+}
+
+static int add_section(struct side *s, const struct twin_section *section)
+{
+	int isid;
+
+	if (!s->cache)
+		return s->api->pt_image_add_file(s->image, section->path, section->offset,
+						 section->size, &section->asid, section->address);
+	isid = s->api->pt_iscache_add_file(s->cache, section->path, section->offset, section->size,
+					   section->address);
+	return isid < 0 ? isid
+			: s->api->pt_image_add_cached(s->image, s->cache, isid, &section->asid);
+}
+
+static void make_image(struct side *s, const struct twin_run *run)
+{
+	const struct twin_input *input = run->input;
+
+	s->image = s->api->pt_image_alloc(NULL);
+	if (!s->image)
+		twin_die(s->api->path, "no image");
+	if (run->client->memory == TWIN_CALLBACK || run->client->memory == TWIN_STRICT) {
+		if (s->api->pt_image_set_callback(
+			s->image,
+			run->client->memory == TWIN_STRICT ? read_all_of_it : read_section,
+			(void *)input) < 0)
+			twin_die(s->api->path, "no callback");
+		return;
+	}
+	if (run->client->memory == TWIN_CACHED) {
+		s->cache = s->api->pt_iscache_alloc(NULL);
+		if (!s->cache)
+			twin_die(s->api->path, "no section cache");
+		s->api->pt_iscache_set_limit(s->cache, UINT64_C(1) << 30);
+	}
+	for (size_t i = 0; i < input->nsections; i++)
+		if (add_section(s, &input->sections[i]) < 0)
+			twin_die(input->sections[i].path, "a library cannot add it to its image");
+}
+
+static void make_side(struct side *s, const struct twin_run *run)
+{
+	const enum twin_decoder d = run->client->decoder;
+	struct pt_config config = run->input->config;
+	int status = 0;
+
+	config.begin = run->input->bytes;
+	config.end = run->input->bytes + run->input->size;
+	config.flags = run->client->flags;
+	BY_FAMILY(s, s->decoder, d, alloc_decoder, &config);
+	if (!s->decoder)
+		twin_die(s->api->path, "no decoder");
+	if (d < TWIN_INSN)
+		return;
+	make_image(s, run);
+	if (d == TWIN_INSN)
+		status = s->api->pt_insn_set_image(s->decoder, s->image);
+	else
+		status = s->api->pt_blk_set_image(s->decoder, s->image);
+	if (status < 0)
+		twin_die(s->api->path, "the decoder does not take the image");
+}
+
+static void end_side(struct side *s, enum twin_decoder d)
+{
+	switch (d) {
+	case TWIN_PACKET:
+		s->api->pt_pkt_free_decoder(s->decoder);
+		break;
+	case TWIN_EVENTS:
+		s->api->pt_evt_free_decoder(s->decoder);
+		break;
+	case TWIN_QUERY:
+		s->api->pt_qry_free_decoder(s->decoder);
+		break;
+	case TWIN_INSN:
+		s->api->pt_insn_free_decoder(s->decoder);
+		break;
+	case TWIN_BLOCK:
+		s->api->pt_blk_free_decoder(s->decoder);
+		break;
+	}
+	if (s->image)
+		s->api->pt_image_free(s->image);
+	if (s->cache)
+		s->api->pt_iscache_free(s->cache);
+}
+
+static int synchronise(const struct side *s, const struct twin_call *call, struct twin_seen *seen)
+{
+	int status = 0;
+
+	if (call->decoder == TWIN_QUERY) {
+		uint64_t *ip = &seen->out.ip;
+
+		if (call->op == TWIN_SYNC_FORWARD)
+			return s->api->pt_qry_sync_forward(s->decoder, ip);
+		if (call->op == TWIN_SYNC_BACKWARD)
+			return s->api->pt_qry_sync_backward(s->decoder, ip);
+		return s->api->pt_qry_sync_set(s->decoder, ip, call->argument);
+	}
+#define pt_qry_sync_forward(decoder)	 pt_qry_sync_forward(decoder, NULL)
+#define pt_qry_sync_backward(decoder)	 pt_qry_sync_backward(decoder, NULL)
+#define pt_qry_sync_set(decoder, offset) pt_qry_sync_set(decoder, NULL, offset)
+	if (call->op == TWIN_SYNC_FORWARD)
+		BY_FAMILY(s, status, call->decoder, sync_forward, s->decoder);
+	else if (call->op == TWIN_SYNC_BACKWARD)
+		BY_FAMILY(s, status, call->decoder, sync_backward, s->decoder);
+	else
+		BY_FAMILY(s, status, call->decoder, sync_set, s->decoder, call->argument);
+#undef pt_qry_sync_forward
+#undef pt_qry_sync_backward
+#undef pt_qry_sync_set
+	return status;
+}
+
+static int next(const struct side *s, const struct twin_call *call, struct twin_seen *seen)
+{
+	const size_t size = call->argument;
+
+	switch (call->decoder) {
+	case TWIN_PACKET:
+		return s->api->pt_pkt_next(s->decoder, &seen->out.packet, size);
+	case TWIN_EVENTS:
+		return s->api->pt_evt_next(s->decoder, &seen->out.event, size);
+	case TWIN_INSN:
+		return s->api->pt_insn_next(s->decoder, &seen->out.insn, size);
+	case TWIN_BLOCK:
+		return s->api->pt_blk_next(s->decoder, &seen->out.block, size);
+	default:
+		return -pte_invalid;
+	}
+}
+
+static int event(const struct side *s, const struct twin_call *call, struct twin_seen *seen)
+{
+	const size_t size = call->argument;
+
+	switch (call->decoder) {
+	case TWIN_QUERY:
+		return s->api->pt_qry_event(s->decoder, &seen->out.event, size);
+	case TWIN_INSN:
+		return s->api->pt_insn_event(s->decoder, &seen->out.event, size);
+	case TWIN_BLOCK:
+		return s->api->pt_blk_event(s->decoder, &seen->out.event, size);
+	default:
+		return -pte_invalid;
+	}
+}
+
+static int invoke(const struct side *s, const struct twin_call *call, struct twin_seen *seen)
+{
+	switch (call->op) {
+	case TWIN_SYNC_FORWARD:
+	case TWIN_SYNC_BACKWARD:
+	case TWIN_SYNC_SET:
+		return synchronise(s, call, seen);
+	case TWIN_RESYNC:
+		return call->decoder == TWIN_INSN ? s->api->pt_insn_resync(s->decoder)
+						  : s->api->pt_blk_resync(s->decoder);
+	case TWIN_NEXT:
+		return next(s, call, seen);
+	case TWIN_EVENT:
+		return event(s, call, seen);
+	case TWIN_COND:
+		return s->api->pt_qry_cond_branch(s->decoder, &seen->out.taken);
+	case TWIN_INDIRECT:
+		return s->api->pt_qry_indirect_branch(s->decoder, &seen->out.ip);
+	}
+	return -pte_internal;
+}
+
+/* What the getters say. */
+static void look(const struct side *s, enum twin_decoder d, struct twin_seen *seen)
+{
+	struct pt_asid asid;
+
+	BY_FAMILY(s, seen->offset_status, d, get_offset, s->decoder, &seen->offset);
+	BY_FAMILY(s, seen->sync_status, d, get_sync_offset, s->decoder, &seen->sync);
+	if (d < TWIN_QUERY)
+		return;
+#define LOOK(p)                                                                                    \
+	seen->time_status =                                                                        \
+	    s->api->pt_##p##_time(s->decoder, &seen->tsc, &seen->lost_mtc, &seen->lost_cyc);       \
+	seen->cbr_status = s->api->pt_##p##_core_bus_ratio(s->decoder, &seen->cbr)
+	if (d == TWIN_QUERY) {
+		LOOK(qry);
+		return;
+	}
+	pt_asid_init(&asid);
+	if (d == TWIN_INSN) {
+		LOOK(insn);
+		seen->asid_status = s->api->pt_insn_asid(s->decoder, &asid, sizeof(asid));
+	} else {
+		LOOK(blk);
+		seen->asid_status = s->api->pt_blk_asid(s->decoder, &asid, sizeof(asid));
+	}
+#undef LOOK
+	seen->cr3 = asid.cr3;
+	seen->vmcs = asid.vmcs;
+}
+
+static void print_call(const struct twin_call *call, bool both)
+{
+	char text[1024];
+
+	printf("  #%" PRIu64 " %s", call->number, twin_call_name(call));
+	if (call->op == TWIN_SYNC_SET)
+		printf("(%" PRIx64 ")", call->argument);
+	else if (call->op >= TWIN_NEXT && call->argument)
+		printf("(%" PRIu64 ")", call->argument);
+	if (!both) {
+		printf(": %s\n", twin_words(call, 0, text, sizeof(text)));
+		return;
+	}
+	printf("\n    judged: %s\n", twin_words(call, 0, text, sizeof(text)));
+	printf("    judge:  %s\n", twin_words(call, 1, text, sizeof(text)));
+}
+
+static void print_difference(const struct twin *t, const struct twin_call *call)
+{
+	printf("%s: %s: a difference\n", t->run->input->name, t->run->client->name);
+	for (uint64_t n = call->number > CONTEXT ? call->number - CONTEXT + 1 : 1; n < call->number;
+	     n++)
+		print_call(&t->calls[n % CONTEXT], false);
+	print_call(call, true);
+}
+
+static const struct twin_call *make_call(struct twin *t, enum twin_op op, uint64_t argument)
+{
+	const uint64_t number = ++t->made;
+	struct twin_call *call = &t->calls[number % CONTEXT];
+
+	memset(call, 0, sizeof(*call));
+	call->number = number;
+	call->decoder = t->run->client->decoder;
+	call->op = op;
+	call->argument = argument;
+	call->since_2_1 = t->since_2_1;
+	call->blind = t->run->blind;
+	for (unsigned i = 0; i < 2; i++) {
+		struct twin_seen *seen = &call->side[i];
+
+		t->run->result->side = i;
+		memset(&seen->out, 0xa5, sizeof(seen->out));
+		seen->status = invoke(&t->side[i], call, seen);
+		look(&t->side[i], call->decoder, seen);
+	}
+	t->run->result->calls++;
+	if (number >= t->run->limit)
+		t->over = true;
+	return call;
+}
+
+/* Both to the next PSB behind where either stands; the status, negative at the end. */
+static int meet(struct twin *t, const struct twin_call *call)
+{
+	uint64_t at = 0;
+
+	for (unsigned i = 0; i < 2; i++) {
+		const struct twin_seen *s = &call->side[i];
+
+		if (!s->offset_status && s->offset > at)
+			at = s->offset;
+		if (!s->sync_status && s->sync + 1 > at)
+			at = s->sync + 1;
+	}
+	while ((at = twin_find_psb(t->run->input, at)) != SIZE_MAX) {
+		call = make_call(t, TWIN_SYNC_SET, at);
+		if (twin_equal(call) && call->side[0].status >= 0)
+			return call->side[0].status;
+		at++;
+	}
+	t->over = true;
+	return -pte_eos;
+}
+
+static int disagree(struct twin *t, const struct twin_call *call)
+{
+	for (unsigned i = 0; i < twin_rule_count; i++) {
+		if (!twin_rules[i].applies(t->run->input, call))
+			continue;
+		t->run->result->by_rule[i]++;
+		return twin_rules[i].go_on ? call->side[0].status : meet(t, call);
+	}
+	print_difference(t, call);
+	t->run->result->found++;
+	if (++t->found <= t->run->keep && t->run->client->walk != TWIN_BACKWARD)
+		return meet(t, call);
+	t->over = true;
+	return -pte_eos;
+}
+
+/* One call on both sides, and what a client would go on with. */
+static int step(struct twin *t, enum twin_op op, uint64_t argument)
+{
+	const struct twin_call *call;
+
+	if (t->over)
+		return -pte_eos;
+	call = make_call(t, op, argument);
+	return twin_equal(call) ? call->side[0].status : disagree(t, call);
+}
+
+size_t twin_size_of_next(enum twin_decoder d)
+{
+	static const size_t sizes[] = {sizeof(struct pt_packet), sizeof(struct pt_event), 0,
+				       sizeof(struct pt_insn), sizeof(struct pt_block)};
+
+	return sizes[d];
+}
+
+/* As code would ask, had we any: what the one does not answer, the other may. */
+static int ask(struct twin *t)
+{
+	enum twin_op op = twin_random(&t->random) & 1 ? TWIN_COND : TWIN_INDIRECT;
+	int status = step(t, op, 0);
+
+	if (status == -pte_bad_query)
+		status = step(t, op == TWIN_COND ? TWIN_INDIRECT : TWIN_COND, 0);
+	return status;
+}
+
+static int advance(struct twin *t, int status)
+{
+	const enum twin_decoder d = t->run->client->decoder;
+
+	if (d >= TWIN_QUERY && status & pts_event_pending)
+		return step(t, TWIN_EVENT, sizeof(struct pt_event));
+	return d == TWIN_QUERY ? ask(t) : step(t, TWIN_NEXT, twin_size_of_next(d));
+}
+
+/* Something that was not asked for. */
+static int misbehave(struct twin *t)
+{
+	const enum twin_decoder d = t->run->client->decoder;
+	uint64_t choice = twin_random(&t->random);
+
+	switch (choice % 8) {
+	case 0:
+		return step(t, TWIN_SYNC_SET, (choice >> 8) % (t->run->input->size + 2));
+	case 1:
+		return step(t, TWIN_SYNC_BACKWARD, 0);
+	case 2:
+		return step(t, TWIN_SYNC_FORWARD, 0);
+	case 3:
+	case 4:
+		if (d >= TWIN_QUERY)
+			return step(t, TWIN_EVENT, sizeof(struct pt_event));
+		break;
+	case 5:
+		/* No room for half of it. */
+		if (d != TWIN_QUERY)
+			return step(t, TWIN_NEXT, (choice >> 8) % (twin_size_of_next(d) + 1));
+		break;
+	default:
+		break;
+	}
+	return d == TWIN_QUERY ? ask(t) : step(t, TWIN_NEXT, twin_size_of_next(d));
+}
+
+static bool misbehaves(struct twin *t)
+{
+	return t->run->client->walk == TWIN_WILD && twin_random(&t->random) % 16 == 0;
+}
+
+/* Up to the first error or `steps`. */
+static int walk(struct twin *t, int status, uint64_t steps)
+{
+	for (uint64_t i = 0; status >= 0 && i < steps; i++)
+		status = misbehaves(t) ? misbehave(t) : advance(t, status);
+	return status;
+}
+
+static int recover(struct twin *t)
+{
+	int status;
+
+	if (t->run->client->walk != TWIN_AFTER)
+		return step(t, TWIN_SYNC_FORWARD, 0);
+	status = step(t, TWIN_RESYNC, 0);
+	while (status == -pte_event_ignored) {
+		status = step(t, TWIN_EVENT, sizeof(struct pt_event));
+		status = status < 0 ? status : step(t, TWIN_RESYNC, 0);
+	}
+	return status < 0 && status != -pte_eos ? step(t, TWIN_SYNC_FORWARD, 0) : status;
+}
+
+static void walk_forward(struct twin *t)
+{
+	int status = step(t, TWIN_SYNC_FORWARD, 0);
+
+	while (!t->over) {
+		status = walk(t, status, UINT64_MAX);
+		if (status == -pte_eos)
+			break;
+		status = recover(t);
+		if (status == -pte_eos)
+			break;
+	}
+	/* And behind the end. */
+	step(t, TWIN_SYNC_FORWARD, 0);
+	advance(t, 0);
+}
+
+static void walk_backward(struct twin *t)
+{
+	while (!t->over) {
+		int status = step(t, TWIN_SYNC_BACKWARD, 0);
+
+		if (status == -pte_eos)
+			return;
+		/* It searches from the last PSB on, wherever the walk ends. */
+		walk(t, status, twin_random(&t->random) % 30);
+	}
+}
+
+static void walk_set(struct twin *t)
+{
+	const size_t size = t->run->input->size;
+
+	for (unsigned i = 0; i < 40 && !t->over && size; i++) {
+		size_t at = twin_random(&t->random) % size;
+		size_t psb = twin_find_psb(t->run->input, at);
+
+		if (i % 8)
+			at = psb == SIZE_MAX ? twin_find_psb(t->run->input, 0) : psb;
+		walk(t, step(t, TWIN_SYNC_SET, at), twin_random(&t->random) % 60);
+	}
+}
+
+void twin_run(const struct twin_run *run)
+{
+	struct twin t = {.run = run, .random = run->seed | 1};
+
+	if (!run->input->size)
+		return;
+	for (unsigned i = 0; i < 2; i++) {
+		run->result->side = i;
+		t.side[i].api = run->api[i];
+		make_side(&t.side[i], run);
+	}
+	t.since_2_1 = twin_is_2_1(run->api[0]) && twin_is_2_1(run->api[1]);
+	if (run->client->walk == TWIN_BACKWARD)
+		walk_backward(&t);
+	else if (run->client->walk == TWIN_SET)
+		walk_set(&t);
+	else
+		walk_forward(&t);
+	for (unsigned i = 0; i < 2; i++)
+		end_side(&t.side[i], run->client->decoder);
+}

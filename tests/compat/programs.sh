@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+# The programs of this project that use libipt say the same with this library.
+. "$PTAH_SOURCE/tests/compat/common.sh"
+
+case $PTAH_SANITIZE in ?*) skip "the sanitizers' runtime comes first" ;; esac
+
+# uses COMMAND...: the program that is run takes this library from LD_LIBRARY_PATH
+uses()
+{
+	LD_LIBRARY_PATH=$ours ldd "$1" | grep -q "$ours/libipt" || fail "$1 takes another libipt"
+	ldd "$1" | grep 'libipt' | grep -qv "$ours" || fail "$1 takes this libipt in any case"
+}
+
+# alike COMMAND...: same output and end
+alike()
+{
+	uses "$1"
+	theirs=0
+	"$@" >theirs.txt 2>&1 || theirs=$?
+	mine=0
+	LD_LIBRARY_PATH=$ours "$@" >mine.txt 2>&1 || mine=$?
+	# Times, and the library's own version, are not compared.
+	sed -i -e 's/[0-9.]* *m\?s\b//g' -e 's/libipt [0-9.a-z]*/libipt/' theirs.txt mine.txt
+	diff theirs.txt mine.txt || fail "$*: says something else"
+	[ $theirs = $mine ] || fail "$*: ends with $mine instead of $theirs"
+	[ $theirs = 0 ] || [ $theirs = 77 ] || fail "$*: ends with $theirs"
+	echo "$1: $(wc -l <mine.txt) lines"
+}
+
+for test in packet event model; do
+	[ -x "$PTAH_BUILD/tests/$test-test_libipt" ] || continue
+	alike "$PTAH_BUILD/tests/$test-test_libipt"
+done
+
+bench=$PTAH_BUILD/bin/ptah-bench
+[ -x "$bench" ] || exit 0
+for pt in "$PTAH_SHARED"/traces/*.pt; do
+	[ -e "$pt" ] || { echo "no traces of real processors here"; break; }
+	alike "$bench" equal "$(basename "$pt" .pt)" "$pt" "${pt%.pt}"
+done
+command -v qemu-x86_64 >/dev/null || exit 0
+"$bench" text 100000 >text
+"$PTAH" record -q -- gzip -c text >/dev/null
+alike "$bench" equal gzip perf.data

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * twin [options] inputs...: one client against two libraries.
+ *
+ *	--judged LIB, --judge LIB     the libraries
+ *	--clients A,B                 of these alone (a name's beginning is enough); see --list
+ *	--mutate SEED:N               N damaged versions of each input; SEED:N:I the one of number I
+ *	--pages PREFIX                the memory of the .pt files that follow
+ *	--code FILE:ADDRESS           the same: one file at an address
+ *	--timed                       with packets about time put in (with --pages)
+ *	--blind                       does not compare get_offset(): for what else differs
+ *	--keep N                      go on after N differences
+ *	--limit N                     calls per client; else many per byte (code may loop for ever)
+ *	--save FILE                   the trace that the first difference was found in
+ *
+ * Inputs: golden cases (.txt), raw traces (.pt), recordings. Exits with 1 when
+ * there is a difference that no rule explains.
+ */
+#include "twin.h"
+
+#include "bench/bench.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef TWIN_JUDGED
+#define TWIN_JUDGED "libipt.so.2"
+#endif
+#ifndef TWIN_JUDGE
+#define TWIN_JUDGE "libipt.so.2"
+#endif
+
+#define SECONDS 100 /* for a client, then it is killed */
+
+struct options {
+	const char *judged, *judge, *clients, *pages, *code, *save;
+	uint64_t seed, mutants, only, limit;
+	unsigned keep;
+	bool timed, blind;
+};
+
+struct totals {
+	struct twin_api api[2];
+	struct twin_result *result;
+	uint64_t runs;
+	unsigned inputs;
+	bool saved;
+};
+
+void twin_die(const char *what, const char *why)
+{
+	fflush(stdout);
+	fprintf(stderr, "twin: %s: %s\n", what, why);
+	exit(2);
+}
+
+/* What loads the benchmark's traces ends so. */
+void bench_die(const char *what, const char *why)
+{
+	twin_die(what, why);
+}
+
+static void load(struct twin_api *api, const char *path)
+{
+	void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+	void *symbol;
+
+	if (!handle)
+		twin_die(path, dlerror());
+	api->path = path;
+#define TWIN_RESOLVE(name)                                                                         \
+	symbol = dlsym(handle, #name);                                                             \
+	memcpy(&api->name, &symbol, sizeof(symbol));
+	TWIN_FUNCTIONS(TWIN_RESOLVE)
+#undef TWIN_RESOLVE
+	if (!api->pt_library_version)
+		twin_die(path, "is no libipt");
+}
+
+static bool is_wanted(const char *list, const char *name)
+{
+	if (!list)
+		return true;
+	for (;;) {
+		size_t n = strcspn(list, ",");
+
+		if (n && !strncmp(list, name, n))
+			return true;
+		if (!list[n])
+			return false;
+		list += n + 1;
+	}
+}
+
+static void save(const struct options *o, const struct twin_input *input)
+{
+	FILE *f = fopen(o->save, "wb");
+
+	if (!f || fwrite(input->bytes, 1, input->size, f) != input->size || fclose(f))
+		twin_die(o->save, "cannot be written");
+}
+
+static bool is_there(const struct totals *t, const struct twin_client *client)
+{
+	return !client->since_2_1 || (t->api[0].pt_evt_next && t->api[1].pt_evt_next &&
+				      t->api[0].pt_blk_resync && t->api[1].pt_blk_resync);
+}
+
+/* In a process of its own: either library may crash, or not come back. */
+static void run_apart(struct totals *t, const struct twin_run *run)
+{
+	struct twin_result *result = t->result;
+	const uint64_t before = result->calls;
+	int status;
+	pid_t child;
+
+	fflush(stdout);
+	child = fork();
+	if (child < 0)
+		twin_die("fork", strerror(errno));
+	if (!child) {
+		alarm(SECONDS);
+		twin_run(run);
+		fflush(stdout);
+		_exit(0);
+	}
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			twin_die("waitpid", strerror(errno));
+	if (WIFEXITED(status) && !WEXITSTATUS(status))
+		return;
+	printf("%s: %s: the %s %s in call %" PRIu64 "\n", run->input->name, run->client->name,
+	       result->side ? "judge" : "judged library",
+	       WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exits",
+	       result->calls - before + 1);
+	if (result->side)
+		result->crashes++;
+	else
+		result->found++;
+}
+
+static void run_clients(struct totals *t, const struct options *o, const struct twin_input *input,
+			uint64_t seed)
+{
+	for (unsigned i = 0; i < twin_client_count; i++) {
+		struct twin_run run = {
+		    .api = {&t->api[0], &t->api[1]},
+		    .input = input,
+		    .client = &twin_clients[i],
+		    .result = t->result,
+		    .seed = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15),
+		    .limit = o->limit ? o->limit : 2000 + 64 * (uint64_t)input->size,
+		    .keep = o->keep,
+		    .blind = o->blind,
+		};
+		unsigned before;
+
+		if (!is_wanted(o->clients, run.client->name) || !is_there(t, run.client))
+			continue;
+		if (!input->nsections && run.client->decoder >= TWIN_INSN)
+			continue;
+		before = t->result->found;
+		run_apart(t, &run);
+		t->runs++;
+		if (t->result->found != before && o->save && !t->saved) {
+			save(o, input);
+			t->saved = true;
+		}
+	}
+}
+
+static void run_input(struct totals *t, const struct options *o, struct twin_input *input)
+{
+	t->inputs++;
+	if (!o->mutants)
+		run_clients(t, o, input, 0);
+	for (uint64_t i = 0; i < o->mutants && input->size; i++) {
+		struct twin_input mutant;
+
+		if (o->only != UINT64_MAX && i != o->only)
+			continue;
+		twin_mutate(&mutant, input, o->seed + i);
+		snprintf(mutant.name, sizeof(mutant.name),
+			 "%.1000s --mutate %" PRIu64 ":%" PRIu64 ":%" PRIu64, input->name, o->seed,
+			 o->mutants, i);
+		run_clients(t, o, &mutant, o->seed + i);
+		free(mutant.bytes);
+	}
+	twin_input_free(input);
+}
+
+static bool ends_in(const char *path, const char *end)
+{
+	size_t n = strlen(path), m = strlen(end);
+
+	return n >= m && !strcmp(path + n - m, end);
+}
+
+static void load_raw(const struct options *o, struct twin_input *input, const char *path)
+{
+	char *file = strdup(o->code), *colon = file ? strrchr(file, ':') : NULL;
+
+	if (!colon)
+		twin_die(o->code, "not FILE:ADDRESS");
+	*colon = '\0';
+	twin_load_raw(input, path, file, strtoull(colon + 1, NULL, 16));
+	free(file);
+}
+
+static void run_path(struct totals *t, const struct options *o, const char *path)
+{
+	struct twin_input input;
+
+	if (ends_in(path, ".txt"))
+		twin_load_case(&input, path);
+	else if (!ends_in(path, ".pt"))
+		twin_load_session(&input, path);
+	else if (o->code)
+		load_raw(o, &input, path);
+	else
+		twin_load_pt(&input, path, o->pages, o->timed);
+	run_input(t, o, &input);
+}
+
+static const char *value_of(char **argv, int argc, int *i)
+{
+	if (*i + 1 >= argc)
+		twin_die(argv[*i], "wants a value");
+	return argv[++*i];
+}
+
+static void parse_mutate(struct options *o, const char *text)
+{
+	char *end;
+
+	o->seed = strtoull(text, &end, 0);
+	if (*end != ':')
+		twin_die(text, "not SEED:N");
+	o->mutants = strtoull(end + 1, &end, 0);
+	o->only = *end == ':' ? strtoull(end + 1, &end, 0) : UINT64_MAX;
+	if (*end)
+		twin_die(text, "not SEED:N");
+}
+
+/* One argument; false: it is no option. */
+static bool parse(struct options *o, char **argv, int argc, int *i)
+{
+	const char *name = argv[*i];
+
+	if (!strcmp(name, "--judged"))
+		o->judged = value_of(argv, argc, i);
+	else if (!strcmp(name, "--judge"))
+		o->judge = value_of(argv, argc, i);
+	else if (!strcmp(name, "--clients"))
+		o->clients = value_of(argv, argc, i);
+	else if (!strcmp(name, "--pages"))
+		o->pages = value_of(argv, argc, i);
+	else if (!strcmp(name, "--code"))
+		o->code = value_of(argv, argc, i);
+	else if (!strcmp(name, "--save"))
+		o->save = value_of(argv, argc, i);
+	else if (!strcmp(name, "--mutate"))
+		parse_mutate(o, value_of(argv, argc, i));
+	else if (!strcmp(name, "--keep"))
+		o->keep = (unsigned)strtoul(value_of(argv, argc, i), NULL, 0);
+	else if (!strcmp(name, "--limit"))
+		o->limit = strtoull(value_of(argv, argc, i), NULL, 0);
+	else if (!strcmp(name, "--blind"))
+		o->blind = true;
+	else if (!strcmp(name, "--timed"))
+		o->timed = true;
+	else if (!strncmp(name, "--", 2))
+		twin_die(name, "no such option");
+	else
+		return false;
+	return true;
+}
+
+static int list(void)
+{
+	for (unsigned i = 0; i < twin_client_count; i++)
+		puts(twin_clients[i].name);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o = {.judged = TWIN_JUDGED, .judge = TWIN_JUDGE};
+	struct totals t = {.runs = 0};
+
+	if (argc > 1 && !strcmp(argv[1], "--list"))
+		return list();
+	t.result = mmap(NULL, sizeof(*t.result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	if (t.result == MAP_FAILED || twin_rule_count > TWIN_RULES)
+		twin_die("twin", "no room for its result");
+	for (int i = 1; i < argc; i++) {
+		if (parse(&o, argv, argc, &i))
+			continue;
+		if (!t.api[0].path) {
+			load(&t.api[0], o.judged);
+			load(&t.api[1], o.judge);
+		}
+		run_path(&t, &o, argv[i]);
+	}
+	for (unsigned i = 0; i < twin_rule_count; i++)
+		if (t.result->by_rule[i])
+			printf("rule %s: %" PRIu64 " times\n", twin_rules[i].name,
+			       t.result->by_rule[i]);
+	if (t.result->crashes)
+		printf("the judge crashed %" PRIu64 " times\n", t.result->crashes);
+	printf("%u inputs, %" PRIu64 " runs, %" PRIu64 " calls, %u differences\n", t.inputs, t.runs,
+	       t.result->calls, t.result->found);
+	return t.result->found || !t.inputs;
+}

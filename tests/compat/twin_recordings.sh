@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: MIT
+# Every client over recordings of programs.
+. "$PTAH_SOURCE/tests/compat/common.sh"
+. "$PTAH_SOURCE/tests/record/common.sh"
+
+build calls
+build signals
+for options in "" "--no-retcomp --psb-period=2048" "--long-tnt"; do
+	for program in ./calls ./signals; do
+		# shellcheck disable=SC2086
+		record $options -- "$program" >/dev/null 2>record.err || fail "$(cat record.err)"
+		same --keep 20 perf.data
+		same --mutate 3:5 perf.data
+	done
+done
+seq 3000 >text
+record -- gzip -c text >/dev/null 2>record.err || fail "$(cat record.err)"
+same --keep 20 perf.data

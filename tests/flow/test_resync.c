@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Going on behind code that is missing: at the very next address in the trace,
+ * and what is told from there is what ran.
+ */
+#include "test.h"
+
+#include "world.h"
+
+#include <ptah/flow.h>
+
+/* Instructions that ran. */
+struct list {
+	uint64_t *ip;
+	size_t n, room;
+};
+
+static void add_block(struct list *list, const struct ptah_flow *flow,
+		      const struct ptah_item *block)
+{
+	struct ptah_insn insns[256];
+
+	assert_int_equal(ptah_flow_insns(flow, block, insns, 256), block->ninsn);
+	for (unsigned i = 0; i < block->ninsn; i++) {
+		if (list->n == list->room) {
+			list->room = 2 * list->room + 4096;
+			list->ip = realloc(list->ip, list->room * sizeof(*list->ip));
+			assert_non_null(list->ip);
+		}
+		list->ip[list->n++] = insns[i].ip;
+	}
+}
+
+static struct ptah_image *image_of(const struct world *w)
+{
+	struct ptah_image *image;
+
+	assert_int_equal(ptah_image_new(&image), 0);
+	assert_int_equal(ptah_image_add_bytes(image, w->code, sizeof(w->code), WORLD_BASE, NULL),
+			 0);
+	return image;
+}
+
+static struct ptah_flow *open_flow(const struct ptah_image *image, const struct world *w,
+				   size_t size)
+{
+	struct ptah_flow *flow;
+
+	assert_int_equal(ptah_flow_new(image, NULL, &flow), 0);
+	assert_int_equal(ptah_flow_feed(flow, w->trace, size, true), 0);
+	return flow;
+}
+
+/* All that ran. */
+static struct list read_whole(const struct world *w, size_t size)
+{
+	struct ptah_image *image = image_of(w);
+	struct ptah_flow *flow = open_flow(image, w, size);
+	struct list list = {0};
+	struct ptah_item item;
+
+	while (ptah_flow_read(flow, &item, 1) == 1)
+		if (item.type == PTAH_ITEM_BLOCK)
+			add_block(&list, flow, &item);
+	assert_int_equal(list.n, w->ran_count);
+	for (size_t i = 0; i < list.n; i++)
+		assert_int_equal(list.ip[i], w->ran[i].ip);
+	ptah_flow_free(flow);
+	ptah_image_free(image);
+	return list;
+}
+
+/* Where the first packet at or behind `offset` that has an address leads; 0: there is none. */
+static uint64_t next_address(const struct ptah_item *events, size_t n, uint64_t offset)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct ptah_item *e = &events[i];
+
+		if (e->offset < offset)
+			continue;
+		switch (e->type) {
+		case PTAH_ITEM_TIP:
+		case PTAH_ITEM_ASYNC_BRANCH:
+			return e->to;
+		case PTAH_ITEM_TNT:
+		case PTAH_ITEM_DISABLED:
+		case PTAH_ITEM_ASYNC_DISABLED: /* on, and off at once */
+			break;
+		default:
+			if (!(e->flags & PTAH_ITEM_IP_SUPPRESSED) && e->ip)
+				return e->ip;
+		}
+	}
+	return 0;
+}
+
+static size_t read_events(const struct world *w, size_t size, struct ptah_item **events)
+{
+	struct ptah_event_decoder *d;
+	size_t n = 0, room = size;
+	int k;
+
+	*events = malloc(room * sizeof(**events));
+	assert_non_null(*events);
+	assert_int_equal(ptah_event_decoder_new(NULL, &d), 0);
+	assert_int_equal(ptah_event_feed(d, w->trace, size, true), 0);
+	while ((k = ptah_event_read(d, *events + n, room - n)) > 0)
+		n += (size_t)k;
+	assert_true(n < room);
+	ptah_event_decoder_free(d);
+	return n;
+}
+
+/* Does `part` stand in the whole from *at or later on, without a gap? *at moves behind it. */
+static bool stands_in(const struct list *whole, const struct list *part, size_t *at)
+{
+	for (size_t from = *at; from + part->n <= whole->n; from++) {
+		if (memcmp(whole->ip + from, part->ip, part->n * sizeof(*part->ip)))
+			continue;
+		*at = from + part->n;
+		return true;
+	}
+	return false;
+}
+
+struct counts {
+	size_t told, errors, resyncs;
+};
+
+/* Reads all there is of an image with holes. */
+static struct counts read_holes(const struct world *w, size_t size, const struct ptah_image *image,
+				bool resync)
+{
+	struct list whole = read_whole(w, size), part = {0};
+	struct ptah_flow *flow = open_flow(image, w, size);
+	struct counts counts = {0};
+	struct ptah_item item, *events;
+	const size_t n = read_events(w, size, &events);
+	uint64_t expected = 0;
+	size_t at = 0;
+
+	while (ptah_flow_read(flow, &item, 1) == 1) {
+		struct ptah_place place;
+
+		/* The first that shows where we are. */
+		if (item.type == PTAH_ITEM_BLOCK || item.type == PTAH_ITEM_ERROR)
+			assert_true(!expected || item.ip == expected);
+		if (item.ip == expected) {
+			expected = 0;
+		} else if (ptah_flow_place(flow, &place) == 0 && expected) {
+			assert_int_equal(place.ip, expected);
+			expected = 0;
+		}
+		if (item.type == PTAH_ITEM_BLOCK) {
+			add_block(&part, flow, &item);
+			counts.told += item.ninsn;
+		}
+		if (item.type != PTAH_ITEM_ERROR) {
+			assert_int_equal(ptah_flow_resync(flow), PTAH_E_INVAL);
+			continue;
+		}
+		assert_true(item.status == PTAH_E_NO_CODE || item.status == PTAH_E_BAD_RETCOMP ||
+			    item.status == PTAH_E_MISMATCH);
+		assert_true(stands_in(&whole, &part, &at));
+		part.n = 0;
+		counts.errors++;
+		if (!resync)
+			continue;
+		assert_int_equal(ptah_flow_resync(flow), 0);
+		assert_int_equal(ptah_flow_resync(flow), PTAH_E_INVAL);
+		expected = next_address(events, n, item.offset);
+		counts.resyncs += expected != 0;
+	}
+	assert_true(stands_in(&whole, &part, &at));
+	assert_int_equal(expected, 0);
+	ptah_flow_free(flow);
+	free(whole.ip);
+	free(part.ip);
+	free(events);
+	return counts;
+}
+
+/*
+ * Without deferred TIPs: which of them came before the outcomes that are lost, and
+ * which behind, nobody can say.
+ */
+static void worlds(void **state)
+{
+	size_t resyncs = 0;
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 24; seed++) {
+		size_t size;
+		struct world *w = world_new(seed, seed & 1, seed & 2, false, &size);
+		struct ptah_image *image = image_of(w);
+		struct counts with, without;
+
+		for (unsigned i = 0; i < 1 + seed % 4; i++)
+			assert_int_equal(
+			    ptah_image_remove(image, w->places[any_place(w)].ip + world_pick(w, 8),
+					      20 + world_pick(w, 300), NULL),
+			    0);
+		with = read_holes(w, size, image, true);
+		without = read_holes(w, size, image, false);
+		assert_true(with.told >= without.told);
+		resyncs += with.resyncs;
+		ptah_image_free(image);
+		world_free(w);
+	}
+	assert_true(resyncs > 1000);
+}
+
+/* One item by blocks where that goes, or up to `room`: all that comes, resynced at every error. */
+static size_t read_resynced(struct ptah_flow *flow, struct ptah_item *items, size_t capacity,
+			    size_t room)
+{
+	size_t n = 0;
+	int k;
+
+	do {
+		struct ptah_block blocks[8];
+
+		while (!room && (k = ptah_flow_read_blocks(flow, blocks, 8)) > 0)
+			for (int i = 0; i < k; i++)
+				items[n++].ip = blocks[i].ip;
+		assert_true(n + 64 <= capacity);
+		k = ptah_flow_read(flow, items + n, room ? room : 1);
+		n += (size_t)k;
+		for (int i = 0; i < k - 1; i++)
+			assert_true(items[n - 2 - (size_t)i].type != PTAH_ITEM_ERROR);
+		if (k && items[n - 1].type == PTAH_ITEM_ERROR)
+			assert_int_equal(ptah_flow_resync(flow), 0);
+	} while (k);
+	return n;
+}
+
+/* An error ends what is read at once, so that it does not matter how much was asked for. */
+static void batches(void **state)
+{
+	const size_t capacity = 1 << 17;
+	struct ptah_item *wanted = calloc(capacity, sizeof(*wanted));
+	struct ptah_item *got = calloc(capacity, sizeof(*got));
+
+	(void)state;
+	assert_true(wanted && got);
+	for (unsigned seed = 1; seed <= 12; seed++) {
+		static const size_t rooms[] = {0, 2, 64};
+		size_t size, n;
+		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_image *image = image_of(w);
+		struct ptah_flow *flow;
+
+		for (unsigned i = 0; i < 4; i++)
+			assert_int_equal(ptah_image_remove(image, w->places[any_place(w)].ip,
+							   20 + world_pick(w, 300), NULL),
+					 0);
+		flow = open_flow(image, w, size);
+		n = read_resynced(flow, wanted, capacity, 1);
+		ptah_flow_free(flow);
+		for (unsigned i = 0; i < 3; i++) {
+			flow = open_flow(image, w, size);
+			assert_int_equal(read_resynced(flow, got, capacity, rooms[i]), n);
+			for (size_t k = 0; k < n; k++)
+				assert_int_equal(got[k].ip, wanted[k].ip);
+			if (rooms[i])
+				assert_memory_equal(got, wanted, n * sizeof(*got));
+			ptah_flow_free(flow);
+		}
+		ptah_image_free(image);
+		world_free(w);
+	}
+	free(wanted);
+	free(got);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(worlds),
+	    cmocka_unit_test(batches),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
