@@ -62,6 +62,79 @@ static bool tma_reserved(const struct twin_input *input, const struct twin_call 
 	return call->side[1].status == -pte_bad_packet && p && p[0] == 0x02 && p[1] == 0x73;
 }
 
+/* Of the walkers: those that follow code. */
+static bool is_walker(const struct twin_call *call)
+{
+	return call->decoder >= TWIN_INSN;
+}
+
+/* The same but for TSC values, whose packets both have seen. */
+static bool estimated_time(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	if (!input->config.mtc_freq && !input->config.nom_freq)
+		return false;
+	same.side[1].tsc = same.side[0].tsc;
+	if (call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS)
+		same.side[1].out.event.tsc = same.side[0].out.event.tsc;
+	return twin_equal(&same);
+}
+
+static bool class_from_cache(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	(void)input;
+	if (call->decoder != TWIN_BLOCK || call->op != TWIN_NEXT ||
+	    call->side[1].out.block.iclass != ptic_error)
+		return false;
+	same.side[1].out.block.iclass = same.side[0].out.block.iclass;
+	return twin_equal(&same);
+}
+
+static bool isid_of_error(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	(void)input;
+	if (call->op != TWIN_NEXT || call->side[0].status >= 0)
+		return false;
+	if (call->decoder == TWIN_INSN)
+		same.side[1].out.insn.isid = same.side[0].out.insn.isid;
+	else if (call->decoder == TWIN_BLOCK)
+		same.side[1].out.block.isid = same.side[0].out.block.isid;
+	return twin_equal(&same);
+}
+
+static bool backward_status(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return !call->since_2_1 && is_walker(call) && call->op == TWIN_SYNC_BACKWARD &&
+	       call->side[0].status >= 0 && call->side[1].status == 0;
+}
+
+static bool event_early(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return is_walker(call) && call->op == TWIN_EVENT &&
+	       call->side[0].status == -pte_bad_query && call->side[1].status >= 0;
+}
+
+static bool event_ignored(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return is_walker(call) && call->op == TWIN_NEXT &&
+	       call->side[0].status == -pte_event_ignored;
+}
+
+static bool error_early(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return is_walker(call) && call->op == TWIN_NEXT && call->side[0].status >= 0 &&
+	       (call->side[1].status == -pte_bad_opc || call->side[1].status == -pte_bad_packet);
+}
+
 const struct twin_rule twin_rules[] = {
     {.name = "pwre-hw",
      .why = "SDM \"PWRE Packet Definition\": HW is bit 7 of the first payload byte, not bit 3",
@@ -74,5 +147,31 @@ const struct twin_rule twin_rules[] = {
     {.name = "tma-reserved",
      .why = "SDM \"TMA Packet Definition\": reserved bits are ignored",
      .applies = tma_reserved},
+    {.name = "estimated-time",
+     .why = "SDM \"Cycle Packet (CYC)\", \"Mini Time Counter (MTC)\": software estimates the time "
+	    "between TSC packets; Ptah's estimate is finer",
+     .applies = estimated_time,
+     .go_on = true},
+    {.name = "class-from-cache",
+     .why = "libipt 2.0 does not tell the class of a block that comes out of its cache",
+     .applies = class_from_cache,
+     .go_on = true},
+    {.name = "isid-of-error",
+     .why = "libipt 2.0 leaves an error code in isid where there is no code",
+     .applies = isid_of_error,
+     .go_on = true},
+    {.name = "backward-status",
+     .why = "libipt 2.0's walkers lose the status, and with it the PSB+ events, of sync_backward",
+     .applies = backward_status},
+    {.name = "event-early",
+     .why = "an event that is not indicated yet can be had from libipt 2.0; the interface says "
+	    "-pte_bad_query",
+     .applies = event_early},
+    {.name = "event-ignored",
+     .why = "libipt 2.0 loses an event that is pending at next; 2.3 and Ptah say so",
+     .applies = event_ignored},
+    {.name = "error-early",
+     .why = "libipt 2.0 reads ahead and throws away the branch before a malformed packet",
+     .applies = error_early},
 };
 const unsigned twin_rule_count = sizeof(twin_rules) / sizeof(*twin_rules);

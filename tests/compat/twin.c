@@ -314,6 +314,8 @@ int main(int argc, char **argv)
 		if (t.result->by_rule[i])
 			printf("rule %s: %" PRIu64 " times\n", twin_rules[i].name,
 			       t.result->by_rule[i]);
+	if (t.result->joined)
+		printf("rule block-cut: %" PRIu64 " times\n", t.result->joined);
 	if (t.result->crashes)
 		printf("the judge crashed %" PRIu64 " times\n", t.result->crashes);
 	printf("%u inputs, %" PRIu64 " runs, %" PRIu64 " calls, %u differences\n", t.inputs, t.runs,
