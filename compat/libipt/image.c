@@ -37,6 +37,7 @@ struct pt_image {
 	read_memory_callback_t *callback;
 	void *callback_context;
 	int callback_error;
+	const uint8_t *answered; /* where, in its buffer, the reader will ask for too much */
 };
 
 /* Images and their users */
@@ -401,20 +402,37 @@ int pt_image_remove_by_asid(struct pt_image *image, const struct pt_asid *asid)
 
 /* Reading */
 
+/*
+ * As libipt asks: for one instruction. There are callbacks that give all or
+ * nothing, or do not look how far their memory goes. Ptah would ask for what is
+ * behind it too, in the same buffer: who got an instruction gets no more.
+ */
 static size_t read_by_callback(void *context, const struct ptah_space *space, uint64_t address,
 			       void *bytes, size_t n)
 {
+	const size_t want = n < pt_max_insn_size ? n : pt_max_insn_size;
 	struct pt_image *image = context;
+	const uint8_t *answered = image->answered;
 	struct pt_asid asid;
 	int got;
 
+	image->answered = NULL;
+	if (answered == bytes)
+		return 0;
 	pt_asid_init(&asid);
 	asid.cr3 = space->cr3;
 	asid.vmcs = space->vmcs;
-	got = image->callback(bytes, n, &asid, address, image->callback_context);
+	got = image->callback(bytes, want, &asid, address, image->callback_context);
 	if (got < 0)
 		image->callback_error = got;
-	return got < 0 ? 0 : (size_t)got <= n ? (size_t)got : n;
+	if (got <= 0)
+		return 0;
+	if ((size_t)got < want)
+		return (size_t)got;
+	/* At once, because there is more room. */
+	if (want < n)
+		image->answered = (const uint8_t *)bytes + want;
+	return want;
 }
 
 int pt_image_set_callback(struct pt_image *image, read_memory_callback_t *callback, void *context)

@@ -11,6 +11,7 @@
 
 #include "both.h"
 
+#include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -359,6 +360,57 @@ static void freed_and_changed(void **state)
 	write_file(1, FILE_MAX);
 }
 
+/* Threads that add and read the same sections of one cache get the same numbers and bytes. */
+struct worker {
+	struct pt_image_section_cache *cache;
+	int isids[16], bad;
+};
+
+static void *work(void *context)
+{
+	struct worker *w = context;
+	struct pt_image *image = ours.pt_image_alloc(NULL);
+
+	for (int round = 0; round < 200; round++) {
+		for (unsigned i = 0; i < 16; i++) {
+			uint8_t a[256], b[256];
+
+			w->isids[i] = ours.pt_iscache_add_file(w->cache, paths[0], 256 * i, 256,
+							       BASE + 512 * i);
+			w->bad |= ours.pt_image_add_cached(image, w->cache, w->isids[i], NULL);
+			w->bad |= ours.pt_iscache_read(w->cache, a, 256, w->isids[i],
+						       BASE + 512 * i) != 256;
+			ours.pt_iscache_set_limit(w->cache, 4096 * (i + 1));
+			w->bad |= ours.pt_iscache_read(w->cache, b, 256, w->isids[i],
+						       BASE + 512 * i) != 256;
+			w->bad |= memcmp(a, b, 256);
+		}
+	}
+	ours.pt_image_free(image);
+	return NULL;
+}
+
+static void threads(void **state)
+{
+	struct pt_image_section_cache *cache = ours.pt_iscache_alloc(NULL);
+	struct worker workers[4];
+	pthread_t ids[4];
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		workers[i] = (struct worker){.cache = cache};
+		assert_int_equal(pthread_create(&ids[i], NULL, work, &workers[i]), 0);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(pthread_join(ids[i], NULL), 0);
+		assert_int_equal(workers[i].bad, 0);
+		assert_memory_equal(workers[i].isids, workers[0].isids, sizeof(workers[0].isids));
+	}
+	for (unsigned i = 0; i < 16; i++)
+		assert_in_range(workers[0].isids[i], 1, 16);
+	ours.pt_iscache_free(cache);
+}
+
 static void bad_arguments(void **state)
 {
 	struct side s = side_new(&ours);
@@ -396,9 +448,8 @@ static void bad_arguments(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(random_calls),
-	    cmocka_unit_test(copy_of_cut),
-	    cmocka_unit_test(freed_and_changed),
+	    cmocka_unit_test(random_calls),	 cmocka_unit_test(copy_of_cut),
+	    cmocka_unit_test(freed_and_changed), cmocka_unit_test(threads),
 	    cmocka_unit_test(bad_arguments),
 	};
 

@@ -49,5 +49,5 @@ case $libipt in
 */ptah/libipt) ;;
 *) echo "libipt.so.2 is in $libipt"; exit 1 ;;
 esac
-[ "$(find root -name 'libipt*' | wc -l)" -eq 4 ] # the folder and three names of the library
+[ "$(find root -name 'libipt.so*' | wc -l)" -eq 3 ]
 [ "$(find root -name intel-pt.h)" = root/usr/include/ptah/libipt/intel-pt.h ]
