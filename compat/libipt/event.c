@@ -272,6 +272,14 @@ static bool is_timeless(unsigned type)
 	       type == PTAH_ITEM_PWRX || type == PTAH_ITEM_PTWRITE;
 }
 
+/* libipt takes the time of these at their first packet. */
+static bool tells_first(const struct event_state *state, const struct ptah_item *item)
+{
+	return item->type == PTAH_ITEM_OVERFLOW ||
+	       (!state->current &&
+		(item->type == PTAH_ITEM_ASYNC_BRANCH || item->type == PTAH_ITEM_ASYNC_DISABLED));
+}
+
 bool event_make(struct pt_event *event, struct event_state *state, const struct ptah_item *item)
 {
 	memset(event, 0, sizeof(*event));
@@ -285,8 +293,8 @@ bool event_make(struct pt_event *event, struct event_state *state, const struct 
 	/* SDM "Maintenance (MNT) Packet": no state, wherever it stands. */
 	event->status_update = item->flags & PTAH_ITEM_STATUS && item->type != PTAH_ITEM_MNT;
 	if (state->current || !is_timeless(item->type)) {
-		event->has_tsc = item->tsc != 0;
-		event->tsc = item->tsc;
+		event->tsc = tells_first(state, item) ? item->value : item->tsc;
+		event->has_tsc = event->tsc != 0;
 	}
 	return true;
 }

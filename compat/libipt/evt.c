@@ -234,6 +234,7 @@ static bool ends_wait(const struct ptah_item *item)
 int pt_evt_next(struct pt_event_decoder *d, struct pt_event *event, size_t size)
 {
 	const struct ptah_item *item;
+	struct ptah_item error;
 	struct pt_event made;
 
 	if (!d || !event)
@@ -241,7 +242,7 @@ int pt_evt_next(struct pt_event_decoder *d, struct pt_event *event, size_t size)
 	if (!d->stream.synced)
 		return -pte_nosync;
 	for (;;) {
-		item = stream_peek(&d->stream, 0);
+		item = stream_next(&d->stream);
 		if (d->has_entry && ends_wait(item)) {
 			d->has_entry = false;
 			if (item)
@@ -250,7 +251,12 @@ int pt_evt_next(struct pt_event_decoder *d, struct pt_event *event, size_t size)
 			event_copy_out(event, size, &d->entry);
 			return 0;
 		}
+		if (item && stream_is_bad_overflow(&d->stream, &error)) {
+			d->failed = true;
+			return stream_error(&d->stream, &error);
+		}
 		d->failed = !item || (item->type == PTAH_ITEM_ERROR && is_error(d));
+		item = stream_peek(&d->stream, 0);
 		if (d->failed)
 			return item ? stream_error(&d->stream, item) : -pte_eos;
 		if (make(d, &made, item)) {

@@ -10,6 +10,24 @@ struct walker {
 	int size;		   /* of it; what is wrong, if negative */
 };
 
+/* Bytes that errata make out of others: see ptah/errata.def. */
+static void look_for_errata(struct walker *w)
+{
+	const struct pt_errata *errata = &w->config->user.errata;
+	const size_t left = (size_t)(w->end - w->pos);
+
+	if (errata->skd007 && w->size == 2 && w->packet.type == PTAH_PACKET_CYC &&
+	    w->pos[1] == 0x02 && left > 2 && w->pos[2] == 0xf3) {
+		w->packet.type = PTAH_PACKET_PAD;
+		w->size = 1;
+	}
+	if (errata->skz84 && w->size == PTAH_E_BAD_PACKET && left >= 8 && w->pos[0] == 0x02 &&
+	    w->pos[1] == 0x73) {
+		w->packet.type = PTAH_PACKET_PAD;
+		w->size = 8;
+	}
+}
+
 /* Looks at the packet at the position. False when there is none. */
 static bool look(struct walker *w)
 {
@@ -22,6 +40,7 @@ static bool look(struct walker *w)
 		w->packet.type = PTAH_PACKET_PAD; /* as little as it */
 		w->size = size > 0 ? size : PTAH_E_BAD_OPCODE;
 	}
+	look_for_errata(w);
 	return w->size > 0;
 }
 
@@ -52,6 +71,44 @@ static bool ends(const struct walker *w, unsigned end)
 	}
 }
 
+/* Does it stand between an OVF and what settles it? SDM "Buffer Overflow". */
+static bool is_of_overflow(const struct ptah_packet *packet)
+{
+	switch (packet->type) {
+	case PTAH_PACKET_PAD:
+	case PTAH_PACKET_MNT:
+	case PTAH_PACKET_CBR:
+	case PTAH_PACKET_TSC:
+	case PTAH_PACKET_TMA:
+	case PTAH_PACKET_MTC:
+	case PTAH_PACKET_CYC:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* To behind an OVF, and the address right behind it. */
+static bool pass_overflow(struct walker *w, bool at_last)
+{
+	struct walker behind;
+
+	if (!look(w))
+		return false;
+	step(w);
+	behind = *w;
+	while (look(&behind) && is_of_overflow(&behind.packet))
+		step(&behind);
+	if (behind.size <= 0 ||
+	    (behind.packet.type != PTAH_PACKET_FUP && behind.packet.type != PTAH_PACKET_TIP &&
+	     behind.packet.type != PTAH_PACKET_TIP_PGD))
+		return false;
+	*w = behind;
+	if (!at_last)
+		step(w);
+	return at_last;
+}
+
 /* To behind what has been told. True when there is a last packet to stand at. */
 static bool begin(struct walker *w, struct config *config, struct position position)
 {
@@ -62,6 +119,8 @@ static bool begin(struct walker *w, struct config *config, struct position posit
 	w->pos += position.offset;
 	if (position.end == POSITION_BEFORE)
 		return false;
+	if (position.end == POSITION_OVERFLOW)
+		return pass_overflow(w, position.at_last);
 	while (look(w)) {
 		if (ends(w, position.end)) {
 			/* What an OVF has cut, it stands for itself. */
@@ -95,6 +154,8 @@ struct position position_of(const struct ptah_item *item)
 		p.end = POSITION_TIP;
 		break;
 	case PTAH_ITEM_OVERFLOW:
+		p.end = POSITION_OVERFLOW;
+		break;
 	case PTAH_ITEM_TSX:
 	case PTAH_ITEM_PTWRITE:
 	case PTAH_ITEM_EXSTOP:
@@ -242,6 +303,20 @@ uint64_t position_of_error(struct config *config, uint64_t offset)
 		step(&w);
 	} while (w.pos < error);
 	return w.pos == error ? (uint64_t)(psb - config->user.begin) : offset;
+}
+
+bool position_is_overflow(struct config *config, uint64_t offset, uint64_t error)
+{
+	const uint8_t *begins = config->user.begin;
+	struct walker w = {.config = config, .pos = begins + offset, .end = config->user.end};
+
+	while (w.pos < begins + error && look(&w)) {
+		if (!is_of_overflow(&w.packet) &&
+		    (w.packet.type != PTAH_PACKET_OVF || w.pos != begins + offset))
+			return false;
+		step(&w);
+	}
+	return w.pos == begins + error;
 }
 
 enum position_kind position_kind(const struct config *config, uint64_t offset)

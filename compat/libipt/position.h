@@ -17,6 +17,7 @@ enum position_end {
 	POSITION_TIP, /* TIP, TIP.PGE or TIP.PGD */
 	POSITION_EXSTOP,
 	POSITION_PWRX,
+	POSITION_OVERFLOW, /* an OVF, and the address behind it if one is */
 	POSITION_PSBEND, /* or the OVF that comes instead; the offset is of a PSB, or in its PSB+ */
 };
 
@@ -40,6 +41,9 @@ uint64_t position_next(struct config *config, struct position position);
 
 /* Of an error at `offset`: that of the PSB when it is in a PSB+, which counts as one packet. */
 uint64_t position_of_error(struct config *config, uint64_t offset);
+
+/* Stand only packets about time behind the OVF at `offset`, up to `error`? */
+bool position_is_overflow(struct config *config, uint64_t offset, uint64_t error);
 
 /* What calls answer when the packet at `offset`, which is wrong or cut, comes next. */
 enum position_kind {

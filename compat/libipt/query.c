@@ -109,6 +109,10 @@ static void meet_error(struct pt_query_decoder *q, const struct ptah_item *item)
 	q->error = stream_error(&q->stream, item);
 	q->error_offset = offset;
 	q->ahead = ahead[position_kind(&q->stream.config, offset)];
+	if (q->error == -pte_noip && q->ahead == AHEAD_BAD_EVENT)
+		q->error = -pte_bad_packet; /* TIP.PGE */
+	else if (q->error == -pte_noip && q->ahead == AHEAD_ERROR)
+		q->error = -pte_ip_suppressed; /* FUP */
 	if (q->error == -pte_eos && q->ahead == AHEAD_ERROR) {
 		q->ahead = AHEAD_EOS;
 		q->error_offset = position_ahead(
@@ -201,6 +205,19 @@ static void meet_event(struct pt_query_decoder *q)
 	tie(q);
 }
 
+/* An overflow that has no place where it ended. */
+static bool meet_bad_overflow(struct pt_query_decoder *q)
+{
+	struct ptah_item error;
+
+	if (!stream_is_bad_overflow(&q->stream, &error))
+		return false;
+	q->error = stream_error(&q->stream, &error);
+	q->error_offset = stream_peek(&q->stream, 0)->offset;
+	q->ahead = AHEAD_BAD_EVENT;
+	return true;
+}
+
 /* Looks at what comes next. */
 static void look_ahead(struct pt_query_decoder *q)
 {
@@ -211,7 +228,7 @@ static void look_ahead(struct pt_query_decoder *q)
 		q->ahead = AHEAD_EVENT;
 		if (q->waiting)
 			return;
-		item = stream_peek(&q->stream, 0);
+		item = stream_next(&q->stream);
 		if (!item) {
 			q->ahead = AHEAD_EOS;
 			q->error = -pte_eos;
@@ -234,10 +251,15 @@ static void look_ahead(struct pt_query_decoder *q)
 			break;
 		case PTAH_ITEM_ERROR:
 			if (!stream_believes(&q->stream)) {
-				meet_error(q, item);
+				meet_error(q, stream_peek(&q->stream, 0));
 				return;
 			}
 			stream_drop(&q->stream);
+			break;
+		case PTAH_ITEM_OVERFLOW:
+			if (meet_bad_overflow(q))
+				return;
+			meet_event(q);
 			break;
 		default:
 			if (item->flags & PTAH_ITEM_STATUS) {
@@ -279,6 +301,7 @@ static int answer(struct pt_query_decoder *q, struct position position, uint64_t
 
 static int start(struct pt_query_decoder *q, uint64_t offset, uint64_t *ip)
 {
+	bool empty;
 	int status;
 
 	q->count = 0;
@@ -289,7 +312,10 @@ static int start(struct pt_query_decoder *q, uint64_t offset, uint64_t *ip)
 	q->has_ip = false;
 	q->position = (struct position){offset, POSITION_BEFORE, false};
 	stream_begin(&q->stream, offset);
+	empty = !stream_peek(&q->stream, 0); /* the PSB+ is not complete */
 	look_ahead(q);
+	if (empty)
+		q->error_offset = offset;
 	if (q->ahead == AHEAD_ERROR || q->ahead == AHEAD_EOS)
 		return q->error;
 	status = status_flags(q);
@@ -475,9 +501,13 @@ int pt_qry_event(struct pt_query_decoder *q, struct pt_event *event, size_t size
 	switch (q->ahead) {
 	case AHEAD_EVENT:
 		break;
+	case AHEAD_BAD_EVENT:
+		/* The OVF itself is used up. */
+		if (stream_peek(&q->stream, 0)->type == PTAH_ITEM_OVERFLOW)
+			q->error_offset = stream_peek(&q->stream, 0)->offset + 2;
+		return q->error;
 	case AHEAD_ERROR:
 	case AHEAD_EOS:
-	case AHEAD_BAD_EVENT:
 		return q->error;
 	default:
 		return -pte_bad_query;

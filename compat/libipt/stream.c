@@ -69,6 +69,8 @@ int stream_check(const struct stream *stream, uint64_t offset)
 		return -pte_eos;
 	if (begin[offset] != 0x02 || begin[offset + 1] != 0x82)
 		return -pte_nosync;
+	if (size - offset < 16)
+		return -pte_eos;
 	status = ptah_packet_decode(&packet, begin + offset, size - (size_t)offset, 0);
 	return error_from_ptah(status);
 }
@@ -101,13 +103,61 @@ const struct ptah_item *stream_peek(struct stream *stream, unsigned n)
 	return &stream->items[stream->first + n];
 }
 
+const struct ptah_item *stream_next(struct stream *stream)
+{
+	const struct ptah_item *item = stream_peek(stream, 0), *behind = item;
+	struct ptah_item overflow;
+	unsigned n = 0;
+
+	while (behind && (behind->type == PTAH_ITEM_CBR || behind->type == PTAH_ITEM_MNT) &&
+	       n + 1 < STREAM_ITEMS)
+		behind = stream_peek(stream, ++n);
+	if (!n || !behind || behind->type != PTAH_ITEM_OVERFLOW ||
+	    !(behind->flags & PTAH_ITEM_IP_SUPPRESSED))
+		return stream_peek(stream, 0);
+	/* Up to the first that stands behind the OVF. */
+	overflow = *behind;
+	for (; n; n--) {
+		struct ptah_item *to = &stream->items[stream->first + n];
+
+		if (to[-1].offset < overflow.offset)
+			break;
+		to[0] = to[-1];
+		to[-1] = overflow;
+	}
+	return stream_peek(stream, 0);
+}
+
 bool stream_believes(struct stream *stream)
 {
 	const struct ptah_item *next = stream_peek(stream, 1);
 	const struct ptah_item *error = stream_peek(stream, 0);
 
-	return error->status == PTAH_E_BAD_CONTEXT && next && next->offset == error->offset &&
-	       (next->type == PTAH_ITEM_ENABLED || next->type == PTAH_ITEM_PSB);
+	if (error->status != PTAH_E_BAD_CONTEXT || !next || next->offset != error->offset)
+		return false;
+	return next->type == PTAH_ITEM_ENABLED ||
+	       (next->type == PTAH_ITEM_PSB && /* and no other PSB+ that it cuts */
+		position_of_error(&stream->config, error->offset) == error->offset);
+}
+
+bool stream_is_bad_overflow(struct stream *stream, struct ptah_item *error)
+{
+	const struct ptah_item *item = stream_peek(stream, 0), *behind = item;
+	const uint64_t offset = item->offset;
+	unsigned n = 0;
+
+	if (item->type != PTAH_ITEM_OVERFLOW || !(item->flags & PTAH_ITEM_IP_SUPPRESSED))
+		return false;
+	do
+		behind = stream_peek(stream, ++n);
+	while (behind && (behind->type == PTAH_ITEM_CBR || behind->type == PTAH_ITEM_MNT) &&
+	       n + 1 < STREAM_ITEMS);
+	if (!behind || behind->type != PTAH_ITEM_ERROR ||
+	    (behind->status != PTAH_E_BAD_CONTEXT && behind->status != PTAH_E_BAD_OPCODE) ||
+	    !position_is_overflow(&stream->config, offset, behind->offset))
+		return false;
+	*error = *behind;
+	return true;
 }
 
 int stream_error(struct stream *stream, const struct ptah_item *item)

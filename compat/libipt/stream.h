@@ -39,12 +39,24 @@ int stream_check(const struct stream *stream, uint64_t offset);
 /* The item behind n others, which must be less than STREAM_ITEMS; NULL: there is none. */
 const struct ptah_item *stream_peek(struct stream *stream, unsigned n);
 
+/*
+ * The next item, as libipt orders them: an overflow that ended while tracing was
+ * off comes before what the packets behind it said.
+ */
+const struct ptah_item *stream_next(struct stream *stream);
+
 /* Done with the next item. */
 static inline void stream_drop(struct stream *stream)
 {
 	stream->first++;
 	stream->count--;
 }
+
+/*
+ * Is the next item, an overflow, an error to libipt? It looks for what settles
+ * the overflow, and tells what it finds instead. *error is at that packet.
+ */
+bool stream_is_bad_overflow(struct stream *stream, struct ptah_item *error);
 
 /*
  * Is the next item, an error, none to libipt? It believes a TIP.PGE while tracing

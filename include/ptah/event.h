@@ -142,8 +142,10 @@ struct ptah_event_config {
 
 	/*
 	 * Report MODE.Exec (with `iflags`: both of what it says) and CBR also where they
-	 * change nothing, and a PSB+ packet by packet: behind its PSB item what MODE, PIP, VMCS, CBR and MNT in it say, in
-	 * their order, each with PTAH_ITEM_STATUS. One that an OVF cuts has no PSB item.
+	 * change nothing, and a PSB+ packet by packet: behind its PSB item what MODE, PIP, VMCS,
+	 * CBR and MNT in it say, in their order, each with PTAH_ITEM_STATUS. One that an OVF cuts
+	 * has no PSB item. Report each OVF of several. The `value` of OVERFLOW and of asynchronous
+	 * branches is the time of the packet at their offset.
 	 */
 	bool unchanged;
 	bool iflags;	 /* report changes of RFLAGS.IF (needs IA32_RTIT_CTL.EventEn) */

@@ -100,14 +100,14 @@ struct ptah_event_decoder {
 	 * for the branch they belong to; data of an event that is to come (EVD).
 	 */
 	bool has_fup, has_mwait, has_mode, has_paging, has_vmcs;
-	uint64_t fup_ip, fup_offset;
+	uint64_t fup_ip, fup_offset, fup_tsc;
 	struct event_waiting bound, follow;
 	struct ptah_item mwait, pending_mode, paging, vmcs;
 	struct ptah_item data; /* fields and `detail` bits from EVD; 0: none */
 	struct event_header header;
 	unsigned state_count;
 	unsigned held_count;
-	uint64_t overflow_offset, sync_offset;
+	uint64_t overflow_offset, overflow_tsc, sync_offset;
 	int64_t skip; /* bytes that the caller's callback wants skipped */
 
 	uint8_t ratio;

@@ -25,6 +25,7 @@ void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 	event_time_overflow(&d->time);
 	event_set_time(d);
 	d->overflow_offset = offset;
+	d->overflow_tsc = d->tsc;
 	d->last_ip = 0;
 	d->phase = EVENT_OVERFLOW;
 }
@@ -36,6 +37,7 @@ void event_resume(struct ptah_event_decoder *d, bool on, uint64_t ip)
 
 	item->flags |= on ? 0 : PTAH_ITEM_IP_SUPPRESSED;
 	item->ip = on ? ip : 0;
+	item->value = d->config.unchanged ? d->overflow_tsc : 0;
 	d->enabled = on;
 	d->enabled_known = true;
 	d->phase = EVENT_RUN;
@@ -106,6 +108,8 @@ void event_take_in_overflow(struct ptah_event_decoder *d, const struct ptah_pack
 		}
 		break;
 	case PTAH_PACKET_OVF:
+		if (d->config.unchanged)
+			event_resume(d, false, 0);
 		event_take_overflow(d, offset);
 		break;
 	default:

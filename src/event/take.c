@@ -34,6 +34,7 @@ static void take_tip(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	if (d->has_fup) {
 		item = event_push(d, PTAH_ITEM_ASYNC_BRANCH, d->fup_offset);
 		item->ip = d->fup_ip;
+		item->value = d->config.unchanged ? d->fup_tsc : 0;
 		d->has_fup = false;
 	} else {
 		item = event_push(d, PTAH_ITEM_TIP, offset);
@@ -75,6 +76,7 @@ static void take_pgd(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	if (d->has_fup) {
 		item = event_push(d, PTAH_ITEM_ASYNC_DISABLED, d->fup_offset);
 		item->ip = d->fup_ip;
+		item->value = d->config.unchanged ? d->fup_tsc : 0;
 		d->has_fup = false;
 	} else {
 		item = event_push(d, PTAH_ITEM_DISABLED, offset);
@@ -122,6 +124,7 @@ static void take_fup(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	d->has_fup = true;
 	d->fup_ip = ip;
 	d->fup_offset = offset;
+	d->fup_tsc = d->tsc;
 }
 
 static void take_tsx(struct ptah_event_decoder *d, const struct ptah_packet *packet,
