@@ -144,13 +144,13 @@ static NOINLINE int add_insns(struct pt_block_decoder *decoder, struct pt_block 
 		unsigned class;
 
 		if (next == WALK_END)
-			return w->error;
+			return walk_fail(w);
 		if (next == WALK_EVENT || !add_insn(w, block))
 			break;
 		class = w->insns[w->pos].class;
 		walk_pass_insn(w);
 		if (w->ahead && walk_needs_trace(class))
-			return w->error;
+			return walk_fail(w);
 		if (decoder->ends >> class & 1) {
 			if (w->ticks && walk_needs_trace(class))
 				walk_tick(w, block->end_ip);
@@ -172,7 +172,7 @@ static NOINLINE int next_slowly(struct pt_block_decoder *decoder, struct pt_bloc
 	if (next == WALK_EVENT)
 		return walk_status(w);
 	if (!w->enabled)
-		return next == WALK_END ? w->error : -pte_no_enable;
+		return next == WALK_END ? walk_fail(w) : -pte_no_enable;
 	if (next == WALK_BLOCK)
 		block->speculative = !!(w->next->flags & PTAH_ITEM_SPECULATIVE);
 	return add_insns(decoder, block);

@@ -115,6 +115,18 @@ static inline void put_insn(const struct walk *w, struct pt_insn *to)
 	to->speculative = !!(w->next->flags & PTAH_ITEM_SPECULATIVE);
 }
 
+/* What there is where an instruction should be. */
+static void put_bytes(struct walk *w, struct pt_insn *insn)
+{
+	struct ptah_space space = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
+
+	ptah_flow_space(w->flow, w->place.space, &space);
+	walk_find_section(w, insn->ip, w->place.space);
+	insn->isid = w->at.isid;
+	insn->size = (uint8_t)ptah_image_read(image_ptah(w->image), insn->ip, insn->raw,
+					      sizeof(insn->raw), &space);
+}
+
 static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn *insn)
 {
 	struct walk *w = &decoder->walk;
@@ -124,12 +136,14 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 	*insn = (struct pt_insn){
 	    .ip = walk_ip(w), .mode = (enum pt_exec_mode)w->mode, .speculative = w->speculative};
 	if (!w->enabled)
-		return walk_look(w) == WALK_END ? w->error : -pte_no_enable;
+		return walk_look(w) == WALK_END ? walk_fail(w) : -pte_no_enable;
 	switch (walk_load(w)) {
 	case WALK_EVENT:
 		return -pte_event_ignored;
 	case WALK_END:
-		return w->error;
+		if (w->error == -pte_bad_insn)
+			put_bytes(w, insn);
+		return walk_fail(w);
 	default:
 		break;
 	}
@@ -141,7 +155,7 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 	walk_pass_insn(w);
 	if (walk_needs_trace(class)) {
 		if (w->ahead)
-			return w->error;
+			return walk_fail(w);
 		if (w->ticks)
 			walk_tick(w, insn->ip + insn->size);
 	}
@@ -197,7 +211,8 @@ int pt_insn_next(struct pt_insn_decoder *decoder, struct pt_insn *insn, size_t s
 	if (UNLIKELY(!decoder || !insn))
 		return -pte_invalid;
 	if (UNLIKELY(!decoder->walk.enabled))
-		return walk_look(&decoder->walk) == WALK_END ? decoder->walk.error : -pte_no_enable;
+		return walk_look(&decoder->walk) == WALK_END ? walk_fail(&decoder->walk)
+							     : -pte_no_enable;
 	if (LIKELY(size == sizeof(*insn))) {
 		struct walk *w = &decoder->walk;
 

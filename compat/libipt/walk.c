@@ -67,6 +67,7 @@ static void forget_items(struct walk *w)
 	w->pos = w->ninsn = 0;
 	w->raw = w->dropped = w->skip = w->ahead_told = 0;
 	w->error = 0;
+	w->eos_told = false;
 	w->error_offset = UINT64_MAX;
 }
 
@@ -103,6 +104,7 @@ static void refill(struct walk *w)
 		return;
 	}
 	w->error = n < 0 ? error_from_ptah(n) : -pte_eos;
+	w->eos_told = !n;
 	if (ptah_flow_place(w->flow, &w->place) < 0)
 		w->place = (struct ptah_place){0};
 }
@@ -134,7 +136,7 @@ static bool is_item(struct walk *w, const struct ptah_item **item)
 
 	if (LIKELY(*item != w->end))
 		return true;
-	if (w->error || w->ahead)
+	if (w->ahead || (w->error && !w->error_told))
 		return false;
 	if (w->end == w->items + sizeof(w->items) / sizeof(*w->items))
 		compact(w);
@@ -430,31 +432,70 @@ static bool is_believed(struct walk *w)
 	       behind->offset == w->next->offset;
 }
 
+/* Has the packet of this error been used up by the query that failed? */
+static bool is_used(int status)
+{
+	return status == PTAH_E_BAD_RETCOMP || status == PTAH_E_NO_IP;
+}
+
+/* libipt's word for code that cannot be read: too little of an instruction is a bad one. */
+static int code_error(struct walk *w)
+{
+	struct ptah_space space = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
+	int error = image_take_error(w->image);
+	uint8_t byte;
+
+	ptah_flow_space(w->flow, w->place.space, &space);
+	if (ptah_image_read(image_ptah(w->image), w->place.ip, &byte, 1, &space))
+		return -pte_bad_insn;
+	return error ? error : -pte_nomap;
+}
+
+/* The event whose place could not be reached, which is what the error is about. */
+static bool find_missed(struct walk *w, const struct ptah_item **item)
+{
+	const uint64_t offset = (*item)->offset;
+
+	if ((*item)->status > PTAH_E_NO_CODE)
+		return false;
+	++*item;
+	return is_item(w, item) && (*item)->type != PTAH_ITEM_BLOCK &&
+	       (*item)->type != PTAH_ITEM_PSB && (*item)->offset == offset;
+}
+
 static void meet_error(struct walk *w)
 {
-	const int status = w->next->status;
+	const struct ptah_item *item = w->next;
+	const int status = item->status;
 
-	w->place = (struct ptah_place){
-	    .ip = w->next->ip, .mode = w->next->mode, .space = (uint16_t)w->next->space};
+	w->place =
+	    (struct ptah_place){.ip = item->ip, .mode = item->mode, .space = (uint16_t)item->space};
 	w->raw = used_up(w);
 	w->error_told = true;
-	w->error_offset = status <= PTAH_E_NO_CODE ? UINT64_MAX : w->next->offset;
-	switch (status) {
-	case PTAH_E_NO_CODE:
-		w->error = image_take_error(w->image);
-		w->error = w->error ? w->error : -pte_nomap;
-		break;
-	case PTAH_E_BAD_RETCOMP:
-		w->error =
-		    w->next->flags & PTAH_ITEM_TAKEN ? -pte_retstack_empty : -pte_bad_retcomp;
-		break;
-	case PTAH_E_MISMATCH:
-		w->error = -pte_bad_query;
-		break;
-	default:
-		w->error = error_from_ptah(status);
-		break;
+	w->error_offset = status <= PTAH_E_NO_CODE || is_used(status) ? UINT64_MAX : item->offset;
+	w->error = status == PTAH_E_NO_CODE    ? code_error(w)
+		   : status == PTAH_E_MISMATCH ? -pte_bad_query
+		   : status == PTAH_E_BAD_RETCOMP && item->flags & PTAH_ITEM_TAKEN
+		       ? -pte_retstack_empty
+		       : error_from_ptah(status);
+	w->eos_told =
+	    w->error == -pte_eos && position_kind(&w->config, item->offset) == POSITION_READ_OVER;
+	w->error_item = *item;
+	if (find_missed(w, &item)) {
+		w->was_at_last = is_tied(w, &item);
+		w->was = *item;
+		w->now = NULL;
 	}
+}
+
+int walk_fail(struct walk *w)
+{
+	if (w->error_told && is_used(w->error_item.status)) {
+		w->was = w->error_item;
+		w->was_at_last = false;
+		w->now = NULL;
+	}
+	return w->error;
 }
 
 enum walk_next walk_look(struct walk *w)
@@ -506,7 +547,7 @@ static bool look_ahead(struct walk *w)
 	if (n > 0)
 		w->end += n;
 	else if (n < 0 && w->error == -pte_eos)
-		w->error = n == PTAH_E_NO_CODE ? -pte_nomap : error_from_ptah(n);
+		w->error = n == PTAH_E_NO_CODE ? code_error(w) : error_from_ptah(n);
 	return n > 0;
 }
 
@@ -582,10 +623,10 @@ int walk_status(struct walk *w)
 	case WALK_BLOCK:
 		w->quick = !off && !w->pending_count && !w->skip && !w->ahead && !w->ticks &&
 			   (!w->loaded || (w->by_insn && walk_in_section(w, w->next)));
-		return off | (w->ahead && w->error == -pte_eos ? pts_eos : 0);
+		return off | (w->ahead && w->eos_told ? pts_eos : 0);
 	default:
 		w->quick = false;
-		return off | (w->error == -pte_eos && !w->pending_count ? pts_eos : 0);
+		return off | (w->eos_told && !w->pending_count ? pts_eos : 0);
 	}
 }
 
@@ -701,9 +742,13 @@ static const struct ptah_item *find_now(struct walk *w, bool *at_last)
 		*at_last = first_pending(w)->at_last;
 		return &first_pending(w)->item;
 	}
-	for (item = w->next; !w->ahead && !w->error_told && is_item(w, &item); item++) {
-		if (item->type == PTAH_ITEM_ERROR)
-			break;
+	for (item = w->next; !w->ahead && is_item(w, &item); item++) {
+		if (item->type == PTAH_ITEM_ERROR) {
+			if (!find_missed(w, &item))
+				break;
+			*at_last = is_tied(w, &item);
+			return item;
+		}
 		if (item->type == PTAH_ITEM_PSB) /* no event of its own */
 			continue;
 		if (item->type != PTAH_ITEM_BLOCK) {
@@ -730,6 +775,7 @@ static const struct ptah_item *find_now(struct walk *w, bool *at_last)
 
 int walk_offset(struct walk *w, uint64_t *offset)
 {
+	const struct ptah_item *item;
 	struct position position;
 	bool at_last;
 
@@ -740,8 +786,13 @@ int walk_offset(struct walk *w, uint64_t *offset)
 	} else if (w->error_told && w->error_offset != UINT64_MAX) {
 		*offset = position_of_error(&w->config, w->error_offset);
 	} else {
-		position = position_of(find_now(w, &at_last));
+		item = find_now(w, &at_last);
+		position = position_of(item);
 		position.at_last = at_last;
+		/* A PTWRITE that was found in the code has no FUP. SDM "PTW Packet": the IP bit. */
+		if (item->type == PTAH_ITEM_PTWRITE &&
+		    !(w->config.user.begin[item->offset + 1] & 0x80))
+			position.end = POSITION_PACKET;
 		*offset = position_ahead(&w->config, position);
 	}
 	return 0;
@@ -912,6 +963,8 @@ int walk_sync_set(struct walk *w, uint64_t offset)
 		return stop(w, -pte_eos);
 	if (begins[offset] != 0x02 || begins[offset + 1] != 0x82)
 		return stop(w, -pte_nosync);
+	if (size - offset < PSB_SIZE)
+		return stop(w, -pte_eos);
 	status = ptah_packet_decode(&packet, begins + offset, size - (size_t)offset, 0);
 	if (status < 0)
 		return stop(w, error_from_ptah(status));

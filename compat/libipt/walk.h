@@ -72,9 +72,10 @@ struct walk {
 
 	/* libipt's state of things. */
 	bool enabled, speculative, mode_known;
-	uint8_t mode; /* enum pt_exec_mode, as events have told it */
-	int error;    /* why there are no more items, or why there is nothing; 0: there are */
-	uint64_t ip;  /* while not enabled: where tracing is expected to resume */
+	uint8_t mode;  /* enum pt_exec_mode, as events have told it */
+	int error;     /* why there are no more items, or why there is nothing; 0: there are */
+	bool eos_told; /* the end of the trace is in sight for libipt, too */
+	uint64_t ip;   /* while not enabled: where tracing is expected to resume */
 	uint64_t cr3, vmcs;
 	uint64_t event_tsc; /* of the last event */
 	uint16_t ratio;
@@ -105,6 +106,7 @@ struct walk {
 	unsigned skip;	       /* instructions of what comes next that have been told already */
 	unsigned ahead_told;   /* instructions */
 	struct ptah_place place;
+	struct ptah_item error_item;
 	struct ptah_item was; /* what `now` was in the batch before, or the last event */
 	bool was_at_last;
 	struct walk_section sections[WALK_SECTIONS];
@@ -139,6 +141,9 @@ enum walk_next walk_look(struct walk *walk);
 
 /* As walk_look(), and what runs without proof comes before the end; a block is loaded. */
 enum walk_next walk_load(struct walk *walk);
+
+/* The code of WALK_END, which is told now. */
+int walk_fail(struct walk *walk);
 
 /* The status flags after what was told last. */
 int walk_status(struct walk *walk);

@@ -363,6 +363,7 @@ static void run_tnt(struct ptah_flow *f, struct flow_output *out, bool *wants_ti
 			}
 			if (UNLIKELY(!f->stack_depth || f->no_retcomp)) {
 				emit_error(f, out, PTAH_E_BAD_RETCOMP);
+				out->items[out->count - 1].flags |= PTAH_ITEM_TAKEN;
 				return;
 			}
 			f->tnt_count--;
