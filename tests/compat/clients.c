@@ -596,13 +596,13 @@ static void walk_forward(struct twin *t)
 
 static void walk_backward(struct twin *t)
 {
-	while (!t->over) {
+	for (unsigned i = 0; i < 1000 && !t->over; i++) {
 		int status = step(t, TWIN_SYNC_BACKWARD, 0);
 
 		if (status == -pte_eos)
 			return;
 		/* It searches from the last PSB on, wherever the walk ends. */
-		walk(t, status, twin_random(&t->random) % 30);
+		walk(t, status, twin_random(&t->random) % 12);
 	}
 }
 

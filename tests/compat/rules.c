@@ -68,24 +68,36 @@ static bool is_walker(const struct twin_call *call)
 	return call->decoder >= TWIN_INSN;
 }
 
-/* The same but for TSC values, whose packets both have seen. */
-static bool estimated_time(const struct twin_input *input, const struct twin_call *call)
+static bool is_timed(const struct twin_input *input)
+{
+	return input->config.mtc_freq || input->config.nom_freq;
+}
+
+/* A copy to be made equal in more; estimated times are. */
+static struct twin_call copy_of(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = *call;
 
-	if (!input->config.mtc_freq && !input->config.nom_freq)
-		return false;
+	if (!is_timed(input))
+		return same;
 	same.side[1].tsc = same.side[0].tsc;
 	if (call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS)
 		same.side[1].out.event.tsc = same.side[0].out.event.tsc;
-	return twin_equal(&same);
+	return same;
+}
+
+/* The same but for TSC values, whose packets both have seen. */
+static bool estimated_time(const struct twin_input *input, const struct twin_call *call)
+{
+	const struct twin_call same = copy_of(input, call);
+
+	return is_timed(input) && twin_equal(&same);
 }
 
 static bool class_from_cache(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = *call;
+	struct twin_call same = copy_of(input, call);
 
-	(void)input;
 	if (call->decoder != TWIN_BLOCK || call->op != TWIN_NEXT ||
 	    call->side[1].out.block.iclass != ptic_error)
 		return false;
@@ -95,9 +107,8 @@ static bool class_from_cache(const struct twin_input *input, const struct twin_c
 
 static bool isid_of_error(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = *call;
+	struct twin_call same = copy_of(input, call);
 
-	(void)input;
 	if (call->op != TWIN_NEXT || call->side[0].status >= 0)
 		return false;
 	if (call->decoder == TWIN_INSN)
@@ -114,6 +125,20 @@ static bool backward_status(const struct twin_input *input, const struct twin_ca
 	       call->side[0].status >= 0 && call->side[1].status == 0;
 }
 
+/* Nothing further back: both say so, and stand where they stood. */
+static bool backward_time(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = copy_of(input, call);
+
+	if (!is_walker(call) || call->op != TWIN_SYNC_BACKWARD || call->side[0].status >= 0)
+		return false;
+	same.side[1].time_status = same.side[0].time_status;
+	same.side[1].tsc = same.side[0].tsc;
+	same.side[1].cbr_status = same.side[0].cbr_status;
+	same.side[1].cbr = same.side[0].cbr;
+	return twin_equal(&same);
+}
+
 static bool event_early(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
@@ -124,8 +149,12 @@ static bool event_early(const struct twin_input *input, const struct twin_call *
 static bool event_ignored(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
-	return is_walker(call) && call->op == TWIN_NEXT &&
-	       call->side[0].status == -pte_event_ignored;
+	if (!is_walker(call) || call->op != TWIN_NEXT)
+		return false;
+	if (call->decoder == TWIN_BLOCK && call->side[0].status > 0 &&
+	    call->side[0].status & pts_event_pending && !call->side[0].out.block.ninsn)
+		return true;
+	return call->side[0].status == -pte_event_ignored;
 }
 
 static bool error_early(const struct twin_input *input, const struct twin_call *call)
@@ -163,6 +192,10 @@ const struct twin_rule twin_rules[] = {
     {.name = "backward-status",
      .why = "libipt 2.0's walkers lose the status, and with it the PSB+ events, of sync_backward",
      .applies = backward_status},
+    {.name = "backward-time",
+     .why = "libipt 2.0's walkers forget the time where nothing is further back",
+     .applies = backward_time,
+     .go_on = true},
     {.name = "event-early",
      .why = "an event that is not indicated yet can be had from libipt 2.0; the interface says "
 	    "-pte_bad_query",
