@@ -152,7 +152,8 @@ static bool event_ignored(const struct twin_input *input, const struct twin_call
 	if (!is_walker(call) || call->op != TWIN_NEXT)
 		return false;
 	if (call->decoder == TWIN_BLOCK && call->side[0].status > 0 &&
-	    call->side[0].status & pts_event_pending && !call->side[0].out.block.ninsn)
+	    call->side[0].status & pts_event_pending &&
+	    (call->argument < sizeof(struct pt_block) || !call->side[0].out.block.ninsn))
 		return true;
 	return call->side[0].status == -pte_event_ignored;
 }
