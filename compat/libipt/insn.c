@@ -135,8 +135,6 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 
 	*insn = (struct pt_insn){
 	    .ip = walk_ip(w), .mode = (enum pt_exec_mode)w->mode, .speculative = w->speculative};
-	if (!w->enabled)
-		return walk_look(w) == WALK_END ? walk_fail(w) : -pte_no_enable;
 	switch (walk_load(w)) {
 	case WALK_EVENT:
 		return -pte_event_ignored;

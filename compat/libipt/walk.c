@@ -442,13 +442,12 @@ static bool is_used(int status)
 static int code_error(struct walk *w)
 {
 	struct ptah_space space = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
-	int error = image_take_error(w->image);
 	uint8_t byte;
 
 	ptah_flow_space(w->flow, w->place.space, &space);
 	if (ptah_image_read(image_ptah(w->image), w->place.ip, &byte, 1, &space))
 		return -pte_bad_insn;
-	return error ? error : -pte_nomap;
+	return image_missing(w->image, w->place.ip, &space);
 }
 
 /* The event whose place could not be reached, which is what the error is about. */
