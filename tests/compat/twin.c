@@ -69,7 +69,7 @@ void bench_die(const char *what, const char *why)
 
 static void load(struct twin_api *api, const char *path)
 {
-	void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	void *symbol;
 
 	if (!handle)
