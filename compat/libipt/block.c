@@ -178,7 +178,48 @@ static NOINLINE int next_slowly(struct pt_block_decoder *decoder, struct pt_bloc
 	return add_insns(decoder, block);
 }
 
-/* Goes on with a block that is begun, and that whole blocks of Ptah's no longer do for. */
+/*
+ * The whole struct in six stores: field by field, with the bit fields read and
+ * written back, it takes as long as to find out what is in it.
+ */
+static inline void put_block(struct pt_block *block, const struct ptah_item *first, uint64_t end_ip,
+			     int isid, unsigned class, unsigned ninsn)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	const uint64_t words[6] = {
+	    first->ip,
+	    end_ip,
+	    (uint32_t)isid | (uint64_t)first->mode << 32,
+	    walk_classes[class] | (uint64_t)ninsn << 32,
+	    0,
+	    (uint64_t) !!(first->flags & PTAH_ITEM_SPECULATIVE) << 48,
+	};
+
+	_Static_assert(
+	    offsetof(struct pt_block, isid) == 16 && offsetof(struct pt_block, mode) == 20 &&
+		offsetof(struct pt_block, iclass) == 24 && offsetof(struct pt_block, ninsn) == 28 &&
+		offsetof(struct pt_block, size) == 45 && sizeof(*block) == 48,
+	    "words of a block");
+	memcpy(block, words, sizeof(words));
+#else
+	*block = (struct pt_block){.ip = first->ip,
+				   .end_ip = end_ip,
+				   .isid = isid,
+				   .mode = (enum pt_exec_mode)first->mode,
+				   .iclass = (enum pt_insn_class)walk_classes[class],
+				   .ninsn = (uint16_t)ninsn,
+				   .speculative = !!(first->flags & PTAH_ITEM_SPECULATIVE)};
+#endif
+}
+
+_Static_assert((int)PTAH_EXEC_16 == (int)ptem_16bit && (int)PTAH_EXEC_32 == (int)ptem_32bit &&
+		   (int)PTAH_EXEC_64 == (int)ptem_64bit,
+	       "modes have the same numbers");
+
+/*
+ * Goes on behind `last` with the block that is begun, when whole blocks of Ptah's
+ * no longer do for it.
+ */
 static NOINLINE int finish_slowly(struct pt_block_decoder *decoder, struct pt_block *block,
 				  const struct ptah_item *last)
 {
@@ -186,6 +227,7 @@ static NOINLINE int finish_slowly(struct pt_block_decoder *decoder, struct pt_bl
 	int n;
 
 	w->quick = false;
+	w->next = last + 1;
 	w->after_cut = last->flags & PTAH_ITEM_TRUNCATED;
 	if (last->class == PTAH_INSN_OTHER) { /* or a PTWRITE, which ends no block */
 		n = ptah_flow_insns(w->flow, last, w->insns, WALK_INSNS);
@@ -198,41 +240,35 @@ static NOINLINE int finish_slowly(struct pt_block_decoder *decoder, struct pt_bl
 /* While the walk is quick: whole blocks of Ptah's, of one section. */
 static int next_quickly(struct pt_block_decoder *decoder, struct pt_block *block)
 {
-	static const enum pt_exec_mode modes[] = {ptem_unknown, ptem_16bit, ptem_32bit, ptem_64bit};
 	struct walk *w = &decoder->walk;
-	const struct ptah_item *item = w->next;
-	unsigned ninsn = 0;
+	const struct ptah_item *const first = w->next, *const end = w->end;
+	const struct ptah_item *item = first;
+	const unsigned ends = decoder->ends;
+	unsigned ninsn = item->ninsn;
 
 	if (UNLIKELY(!walk_in_section(w, item))) {
 		walk_find_section(w, item->ip, item->space);
 		if (!walk_in_section(w, item) || !item->section)
 			return next_slowly(decoder, block);
 	}
-	block->ip = item->ip;
-	block->isid = w->at.isid;
-	block->mode = modes[item->mode & 3];
-	memset(block->raw, 0, sizeof(*block) - offsetof(struct pt_block, raw));
-	block->speculative = !!(item->flags & PTAH_ITEM_SPECULATIVE);
-	for (;;) {
-		ninsn += item->ninsn;
-		block->ninsn = (uint16_t)ninsn;
-		block->end_ip = item->end - item->last_size;
-		block->iclass = (enum pt_insn_class)walk_classes[item->class];
-		w->next = item + 1;
-		if (LIKELY(decoder->ends >> item->class & 1))
-			break;
-		if (item->flags & PTAH_ITEM_TRUNCATED)
+	while (!(ends >> item->class & 1)) {
+		const struct ptah_item *behind = item + 1;
+
+		if (UNLIKELY(behind == end || behind->type != PTAH_ITEM_BLOCK ||
+			     !walk_in_section(w, behind) || ninsn + behind->ninsn > UINT16_MAX)) {
+			put_block(block, first, item->end - item->last_size, w->at.isid,
+				  item->class, ninsn);
 			return finish_slowly(decoder, block, item);
-		item++;
-		if (UNLIKELY(item == w->end || item->type != PTAH_ITEM_BLOCK ||
-			     !walk_in_section(w, item) || ninsn + item->ninsn > UINT16_MAX))
-			return finish_slowly(decoder, block, item - 1);
+		}
+		item = behind;
+		ninsn += item->ninsn;
 	}
+	put_block(block, first, item->end - item->last_size, w->at.isid, item->class, ninsn);
+	w->next = item + 1;
+	w->after_cut = false;
 	if (LIKELY(walk_needs_trace(item->class)))
 		w->now = item;
-	w->after_cut = false;
-	item++;
-	if (LIKELY(item != w->end && item->type == PTAH_ITEM_BLOCK))
+	if (LIKELY(item + 1 != end && item[1].type == PTAH_ITEM_BLOCK))
 		return 0;
 	return walk_status(w);
 }
