@@ -178,6 +178,11 @@ static NOINLINE int next_slowly(struct pt_block_decoder *decoder, struct pt_bloc
 	return add_insns(decoder, block);
 }
 
+static inline void put_word(struct pt_block *block, size_t at, uint64_t word)
+{
+	memcpy((char *)block + at, &word, sizeof(word));
+}
+
 /*
  * The whole struct in six stores: field by field, with the bit fields read and
  * written back, it takes as long as to find out what is in it.
@@ -186,21 +191,17 @@ static inline void put_block(struct pt_block *block, const struct ptah_item *fir
 			     int isid, unsigned class, unsigned ninsn)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-	const uint64_t words[6] = {
-	    first->ip,
-	    end_ip,
-	    (uint32_t)isid | (uint64_t)first->mode << 32,
-	    walk_classes[class] | (uint64_t)ninsn << 32,
-	    0,
-	    (uint64_t) !!(first->flags & PTAH_ITEM_SPECULATIVE) << 48,
-	};
-
 	_Static_assert(
 	    offsetof(struct pt_block, isid) == 16 && offsetof(struct pt_block, mode) == 20 &&
 		offsetof(struct pt_block, iclass) == 24 && offsetof(struct pt_block, ninsn) == 28 &&
 		offsetof(struct pt_block, size) == 45 && sizeof(*block) == 48,
 	    "words of a block");
-	memcpy(block, words, sizeof(words));
+	put_word(block, 0, first->ip);
+	put_word(block, 8, end_ip);
+	put_word(block, 16, (uint32_t)isid | (uint64_t)first->mode << 32);
+	put_word(block, 24, walk_classes[class] | (uint64_t)ninsn << 32);
+	put_word(block, 32, 0);
+	put_word(block, 40, (uint64_t)(first->flags / PTAH_ITEM_SPECULATIVE & 1) << 48);
 #else
 	*block = (struct pt_block){.ip = first->ip,
 				   .end_ip = end_ip,
