@@ -56,7 +56,7 @@ enum ptah_item_flags {
 	PTAH_ITEM_IP_SUPPRESSED = 1 << 0, /* the trace does not say the address */
 	PTAH_ITEM_STATUS = 1 << 1,	  /* state repeated by a PSB+, not a change */
 	PTAH_ITEM_TRUNCATED = 1 << 2,	  /* block: cut by an event before its branch */
-	PTAH_ITEM_TAKEN = 1 << 3,	  /* block: its conditional branch was taken */
+	PTAH_ITEM_TAKEN = 1 << 3,	  /* block: its branch was taken; BAD_RETCOMP: so it said */
 	PTAH_ITEM_SPECULATIVE = 1 << 4,	  /* inside a transaction */
 	PTAH_ITEM_ABORTED = 1 << 5,	  /* tsx: aborted */
 	PTAH_ITEM_NON_ROOT = 1 << 6,	  /* paging: VMX non-root operation */

@@ -217,9 +217,10 @@ static void lose(struct walk *w)
 	w->forgotten = 0;
 }
 
-static void fail(struct walk *w, int status, uint64_t ip)
+static void fail_as(struct walk *w, int status, uint64_t ip, unsigned flags)
 {
 	const struct ptah_item item = {.type = PTAH_ITEM_ERROR,
+				       .flags = (uint8_t)flags,
 				       .mode = (uint8_t)w->mode,
 				       .status = (int16_t)status,
 				       .ip = ip,
@@ -227,6 +228,11 @@ static void fail(struct walk *w, int status, uint64_t ip)
 
 	walk_put(w, &item);
 	lose(w);
+}
+
+static void fail(struct walk *w, int status, uint64_t ip)
+{
+	fail_as(w, status, ip, 0);
 }
 
 static void stand_at(struct walk *w, uint64_t ip)
@@ -296,7 +302,7 @@ static void take_outcome(struct walk *w, const struct run *run)
 		w->ip = taken ? last_of(run)->target : run->end;
 	} else if (!taken || !w->depth) {
 		/* A compressed return is always a taken one, of an address on the stack. */
-		fail(w, PTAH_E_BAD_RETCOMP, w->ip);
+		fail_as(w, PTAH_E_BAD_RETCOMP, w->ip, taken ? PTAH_ITEM_TAKEN : 0);
 	} else {
 		report_run(w, run, 0);
 		w->ip = w->calls[--w->depth];
