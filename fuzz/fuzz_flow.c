@@ -3,7 +3,9 @@
  * Proves of the flow layer, for any code and any trace: it comes to an end;
  * cut into chunks it says the same; every block's instructions begin where the
  * block does, follow each other and end where it ends; read in any form, by
- * paths or without, it is the same.
+ * paths or without, again from a mark, it is the same. Resynced at every error it
+ * comes to an end, too, and says the same with room for one item and for many; and
+ * what is ahead of a place is a chain of blocks.
  *
  * Input: see fuzz_program().
  */
@@ -72,6 +74,55 @@ static struct fuzz_items decode(const struct ptah_image *image,
 	return sum;
 }
 
+/* Looks ahead from where the flow stands. */
+static void look_ahead(struct ptah_flow *flow)
+{
+	struct ptah_item blocks[8];
+	struct ptah_place place;
+	int n = 1;
+
+	if (ptah_flow_place(flow, &place) < 0)
+		return;
+	for (unsigned left = 20; n > 0 && left; left--) {
+		const uint64_t ip = place.ip;
+
+		n = ptah_flow_ahead(flow, &place, blocks, 8);
+		CHECK(n <= 8 && (n || !place.mode));
+		for (int i = 0; i < n; i++) {
+			check_block(flow, &blocks[i]);
+			CHECK(i || blocks[i].ip == ip);
+			if (i && blocks[i - 1].class == PTAH_INSN_OTHER)
+				CHECK(blocks[i].ip == blocks[i - 1].end);
+		}
+	}
+}
+
+/* All of it, going on behind errors where that is possible. */
+static struct fuzz_items resync(const struct fuzz_program *p, size_t capacity)
+{
+	struct fuzz_items sum = {0};
+	struct ptah_item items[16];
+	struct ptah_flow *flow;
+	int n;
+
+	CHECK(!ptah_flow_new(p->image, &p->config, &flow));
+	CHECK(!ptah_flow_feed(flow, p->trace, p->size, true));
+	while ((n = ptah_flow_read(flow, items, capacity)) > 0) {
+		const struct ptah_item *last = &items[n - 1];
+
+		fuzz_add_items(&sum, items, n);
+		CHECK(sum.count < MAX_ITEMS);
+		if (sum.count < 1024)
+			look_ahead(flow);
+		if (ptah_flow_resync(flow) < 0)
+			CHECK(last->type != PTAH_ITEM_ERROR || last->status != PTAH_E_NO_CODE);
+		else
+			CHECK(last->type == PTAH_ITEM_ERROR);
+	}
+	ptah_flow_free(flow);
+	return sum;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint64_t seed = fuzz_hash(1, data, size) | 1;
@@ -87,6 +138,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			     seed + 2 * max_chunk);
 		CHECK(cut.count == whole.count && cut.hash == whole.hash);
 	}
+	whole = resync(&program, 16);
+	cut = resync(&program, 1);
+	CHECK(cut.count == whole.count && cut.hash == whole.hash);
 	if (program.size <= MAX_COMPARED)
 		CHECK(forms_equal(program.image, &program.config, program.trace, program.size,
 				  size % 3 ? 0 : 41, size % 300 + 1));
