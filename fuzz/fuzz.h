@@ -80,6 +80,7 @@ static inline struct ptah_event_config fuzz_event_config(unsigned bits)
 		config.tsc_ctc_d = 2;
 	}
 	config.no_bdm70 = bits & 32;
+	config.unchanged = bits & 64;
 	return config;
 }
 

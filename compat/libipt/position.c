@@ -21,8 +21,9 @@ static void look_for_errata(struct walker *w)
 		w->packet.type = PTAH_PACKET_PAD;
 		w->size = 1;
 	}
-	if (errata->skz84 && w->size == PTAH_E_BAD_PACKET && left >= 8 && w->pos[0] == 0x02 &&
-	    w->pos[1] == 0x73) {
+	/* Bits that are reserved in a TMA. */
+	if (errata->skz84 && w->size == 7 && w->packet.type == PTAH_PACKET_TMA && left >= 8 &&
+	    (w->pos[4] || w->pos[6] & 0xfe)) {
 		w->packet.type = PTAH_PACKET_PAD;
 		w->size = 8;
 	}
@@ -254,7 +255,7 @@ static const uint8_t *stand_at_end(const struct walker *w)
 	const uint64_t offset = (uint64_t)(w->pos - w->config->user.begin);
 
 	/* A packet that only makes time go on is passed over even though it is cut. */
-	if (w->size == PTAH_E_MORE && w->end - w->pos > (*w->pos == 0x02) &&
+	if (w->size == PTAH_E_MORE && w->pos < w->end && w->end - w->pos > (*w->pos == 0x02) &&
 	    position_kind(w->config, offset) == POSITION_READ_OVER)
 		return w->end;
 	return w->pos;

@@ -38,6 +38,13 @@ struct pt_query_decoder {
 	uint8_t ahead; /* enum ahead */
 	int error;     /* of AHEAD_ERROR and AHEAD_BAD_* */
 	uint64_t error_offset;
+	/*
+	 * Before the error, or the end, stands a packet that would become an event if
+	 * more came: libipt promises one. What is really ahead, and where.
+	 */
+	bool promised;
+	uint8_t behind;
+	uint64_t behind_offset;
 
 	unsigned first, waiting;
 	struct waiting queue[EVENT_MAX];
@@ -118,6 +125,29 @@ static void meet_error(struct pt_query_decoder *q, const struct ptah_item *item)
 		q->error_offset = position_ahead(
 		    &q->stream.config, (struct position){item->offset, POSITION_BEFORE, false});
 	}
+}
+
+/* MODE.Exec, or PIP and VMCS behind a FUP: told with their branch, which does not come. */
+static void promise(struct pt_query_decoder *q)
+{
+	const uint64_t offset = position_ahead(&q->stream.config, q->position);
+
+	if (offset >= q->error_offset || position_kind(&q->stream.config, offset) != POSITION_EVENT)
+		return;
+	q->promised = true;
+	q->behind = q->ahead;
+	q->behind_offset = q->error_offset;
+	q->ahead = AHEAD_BAD_EVENT;
+	q->error_offset = offset;
+}
+
+/* The promise is broken. */
+static int disappoint(struct pt_query_decoder *q)
+{
+	q->promised = false;
+	q->ahead = q->behind;
+	q->error_offset = q->behind_offset;
+	return q->ahead == AHEAD_BAD_OUTCOMES ? -pte_bad_query : q->error;
 }
 
 /* The events of a PSB+ come together, behind the address. */
@@ -224,6 +254,7 @@ static void look_ahead(struct pt_query_decoder *q)
 	const struct ptah_item *item;
 
 	q->first = q->waiting = 0;
+	q->promised = false;
 	for (;;) {
 		q->ahead = AHEAD_EVENT;
 		if (q->waiting)
@@ -233,6 +264,7 @@ static void look_ahead(struct pt_query_decoder *q)
 			q->ahead = AHEAD_EOS;
 			q->error = -pte_eos;
 			q->error_offset = config_size(&q->stream.config);
+			promise(q);
 			return;
 		}
 		switch (item->type) {
@@ -252,6 +284,7 @@ static void look_ahead(struct pt_query_decoder *q)
 		case PTAH_ITEM_ERROR:
 			if (!stream_believes(&q->stream)) {
 				meet_error(q, stream_peek(&q->stream, 0));
+				promise(q);
 				return;
 			}
 			stream_drop(&q->stream);
@@ -491,6 +524,7 @@ int pt_qry_indirect_branch(struct pt_query_decoder *q, uint64_t *ip)
 int pt_qry_event(struct pt_query_decoder *q, struct pt_event *event, size_t size)
 {
 	const struct waiting *waiting;
+	const struct ptah_item *item;
 
 	if (!q || !event || size < offsetof(struct pt_event, variant))
 		return -pte_invalid;
@@ -502,9 +536,12 @@ int pt_qry_event(struct pt_query_decoder *q, struct pt_event *event, size_t size
 	case AHEAD_EVENT:
 		break;
 	case AHEAD_BAD_EVENT:
+		if (q->promised)
+			return disappoint(q);
 		/* The OVF itself is used up. */
-		if (stream_peek(&q->stream, 0)->type == PTAH_ITEM_OVERFLOW)
-			q->error_offset = stream_peek(&q->stream, 0)->offset + 2;
+		item = stream_peek(&q->stream, 0);
+		if (item && item->type == PTAH_ITEM_OVERFLOW)
+			q->error_offset = item->offset + 2;
 		return q->error;
 	case AHEAD_ERROR:
 	case AHEAD_EOS:

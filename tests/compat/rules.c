@@ -62,6 +62,13 @@ static bool tma_reserved(const struct twin_input *input, const struct twin_call 
 	return call->side[1].status == -pte_bad_packet && p && p[0] == 0x02 && p[1] == 0x73;
 }
 
+static bool sync_at_end(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->decoder == TWIN_PACKET && call->op == TWIN_SYNC_FORWARD &&
+	       call->side[0].status == -pte_eos && call->side[1].status == -pte_internal &&
+	       call->side[0].sync == input->size;
+}
+
 const struct twin_rule twin_rules[] = {
     {.name = "pwre-hw",
      .why = "SDM \"PWRE Packet Definition\": HW is bit 7 of the first payload byte, not bit 3",
@@ -74,5 +81,10 @@ const struct twin_rule twin_rules[] = {
     {.name = "tma-reserved",
      .why = "SDM \"TMA Packet Definition\": reserved bits are ignored",
      .applies = tma_reserved},
+    {.name = "sync-at-end",
+     .why = "the interface: -pte_eos where no PSB follows; libipt's own bounds check fails when "
+	    "it was set to the trace's end",
+     .applies = sync_at_end,
+     .go_on = true},
 };
 const unsigned twin_rule_count = sizeof(twin_rules) / sizeof(*twin_rules);

@@ -8,7 +8,7 @@
  */
 #include "test.h"
 
-#include "both.h"
+#include "judged.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
  */
 #include "test.h"
 
-#include "both.h"
+#include "judged.h"
 
 #include <pthread.h>
 #include <string.h>

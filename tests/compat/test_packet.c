@@ -22,7 +22,7 @@
  */
 #include "test.h"
 
-#include "both.h"
+#include "judged.h"
 #include "packet/stream.h"
 
 #include <string.h>
