@@ -614,6 +614,19 @@ static void make_events_with_everything(struct buffer *b)
 	make_events(b);
 }
 
+/* fuzz_libipt_query's first bytes: the configuration, and what begins the calls. */
+static void make_queries(struct buffer *b)
+{
+	put_bytes(b, "\x0f\x01", 2);
+	make_events(b);
+}
+
+static void make_plain_queries(struct buffer *b)
+{
+	put_bytes(b, "\0\x02", 2);
+	make_packets(b);
+}
+
 /* fuzz_engine's: the processor, the faults, and calls of three bytes by chance. */
 static void make_play(struct buffer *b, uint32_t processor, unsigned calls)
 {
@@ -714,6 +727,8 @@ int main(int argc, char **argv)
 	} seeds[] = {
 	    {"packet/every-type", make_packets},
 	    {"packet/groups", make_events},
+	    {"libipt_query/groups", make_queries},
+	    {"libipt_query/every-type", make_plain_queries},
 	    {"event/every-type", make_plain_packets},
 	    {"event/groups", make_plain_events},
 	    {"event/with-everything", make_events_with_everything},

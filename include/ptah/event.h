@@ -140,6 +140,12 @@ struct ptah_event_config {
 	uint32_t tsc_ctc_d;    /* CPUID.15H EAX: ... per so many crystal ticks */
 	uint8_t cyc_thresh;    /* IA32_RTIT_CTL.CycThresh, for the error bound */
 
+	bool iflags;	 /* report changes of RFLAGS.IF (needs IA32_RTIT_CTL.EventEn) */
+	bool ticks;	 /* report every packet that moves the time, with the cycles so far */
+	uint32_t errata; /* 1 << enum ptah_erratum: what to work around; see cpu.h */
+	ptah_event_unknown *unknown;
+	void *unknown_context;
+
 	/*
 	 * Report MODE.Exec (with `iflags`: both of what it says) and CBR also where they
 	 * change nothing, and a PSB+ packet by packet: behind its PSB item what MODE, PIP, VMCS,
@@ -148,11 +154,6 @@ struct ptah_event_config {
 	 * branches is the time of the packet at their offset.
 	 */
 	bool unchanged;
-	bool iflags;	 /* report changes of RFLAGS.IF (needs IA32_RTIT_CTL.EventEn) */
-	bool ticks;	 /* report every packet that moves the time, with the cycles so far */
-	uint32_t errata; /* 1 << enum ptah_erratum: what to work around; see cpu.h */
-	ptah_event_unknown *unknown;
-	void *unknown_context;
 };
 
 struct ptah_event_decoder;
