@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONTEXT 8 /* calls that are printed before a difference */
+#define CONTEXT 8     /* calls that are printed before a difference */
+#define JOINED	10000 /* blocks, at most */
 
 const struct twin_client twin_clients[] = {
     {.name = "packet", .decoder = TWIN_PACKET},
@@ -368,7 +369,18 @@ static void print_difference(const struct twin *t, const struct twin_call *call)
 	print_call(call, true);
 }
 
-static const struct twin_call *make_call(struct twin *t, enum twin_op op, uint64_t argument)
+static void make_side_call(struct twin *t, struct twin_call *call, unsigned i)
+{
+	struct twin_seen *seen = &call->side[i];
+
+	t->run->result->side = i;
+	memset(seen, 0, sizeof(*seen));
+	memset(&seen->out, 0xa5, sizeof(seen->out));
+	seen->status = invoke(&t->side[i], call, seen);
+	look(&t->side[i], call->decoder, seen);
+}
+
+static struct twin_call *make_call(struct twin *t, enum twin_op op, uint64_t argument)
 {
 	const uint64_t number = ++t->made;
 	struct twin_call *call = &t->calls[number % CONTEXT];
@@ -380,14 +392,8 @@ static const struct twin_call *make_call(struct twin *t, enum twin_op op, uint64
 	call->argument = argument;
 	call->since_2_1 = t->since_2_1;
 	call->blind = t->run->blind;
-	for (unsigned i = 0; i < 2; i++) {
-		struct twin_seen *seen = &call->side[i];
-
-		t->run->result->side = i;
-		memset(&seen->out, 0xa5, sizeof(seen->out));
-		seen->status = invoke(&t->side[i], call, seen);
-		look(&t->side[i], call->decoder, seen);
-	}
+	for (unsigned i = 0; i < 2; i++)
+		make_side_call(t, call, i);
 	t->run->result->calls++;
 	if (number >= t->run->limit)
 		t->over = true;
@@ -399,6 +405,14 @@ static int meet(struct twin *t, const struct twin_call *call)
 {
 	uint64_t at = 0;
 
+	if (t->run->client->walk == TWIN_BACKWARD) {
+		/* Here again: a way back that leads forward has no end. */
+		call = make_call(t, TWIN_SYNC_SET, call->side[1].sync);
+		if (twin_equal(call))
+			return call->side[0].status;
+		t->over = true;
+		return -pte_eos;
+	}
 	for (unsigned i = 0; i < 2; i++) {
 		const struct twin_seen *s = &call->side[i];
 
@@ -433,14 +447,49 @@ static int disagree(struct twin *t, const struct twin_call *call)
 	return -pte_eos;
 }
 
+/*
+ * libipt's blocks end where its cache happened to: the same walk with what an
+ * earlier one left in the cache has others. So the side that is behind goes on
+ * until both have told as many instructions, of one kind, and nothing else.
+ * Then `call` has what they have told together.
+ */
+static void join_blocks(struct twin *t, struct twin_call *call)
+{
+	uint64_t told[2] = {call->side[0].out.block.ninsn, call->side[1].out.block.ninsn};
+
+	if (call->side[0].status < 0 || call->side[1].status < 0 ||
+	    call->side[0].out.block.ip != call->side[1].out.block.ip)
+		return;
+	for (unsigned steps = 0; told[0] != told[1] && steps < JOINED; steps++) {
+		const unsigned i = told[0] > told[1];
+		const struct pt_block before = call->side[i].out.block;
+		struct pt_block *block = &call->side[i].out.block;
+
+		if (call->side[i].status)
+			return;
+		make_side_call(t, call, i);
+		if (call->side[i].status < 0 || block->isid != before.isid ||
+		    block->mode != before.mode || block->speculative != before.speculative)
+			return;
+		told[i] += block->ninsn;
+		block->ip = before.ip;
+		block->ninsn = (uint16_t)told[i];
+	}
+}
+
 /* One call on both sides, and what a client would go on with. */
 static int step(struct twin *t, enum twin_op op, uint64_t argument)
 {
-	const struct twin_call *call;
+	struct twin_call *call;
 
 	if (t->over)
 		return -pte_eos;
 	call = make_call(t, op, argument);
+	if (t->run->client->decoder == TWIN_BLOCK && op == TWIN_NEXT &&
+	    call->side[0].out.block.ninsn != call->side[1].out.block.ninsn) {
+		t->run->result->joined++;
+		join_blocks(t, call);
+	}
 	return twin_equal(call) ? call->side[0].status : disagree(t, call);
 }
 
@@ -547,13 +596,13 @@ static void walk_forward(struct twin *t)
 
 static void walk_backward(struct twin *t)
 {
-	while (!t->over) {
+	for (unsigned i = 0; i < 1000 && !t->over; i++) {
 		int status = step(t, TWIN_SYNC_BACKWARD, 0);
 
 		if (status == -pte_eos)
 			return;
 		/* It searches from the last PSB on, wherever the walk ends. */
-		walk(t, status, twin_random(&t->random) % 30);
+		walk(t, status, twin_random(&t->random) % 12);
 	}
 }
 

@@ -20,17 +20,18 @@ alike()
 	mine=0
 	LD_LIBRARY_PATH=$ours "$@" >mine.txt 2>&1 || mine=$?
 	# Times, and the library's own version, are not compared.
-	sed -i -e 's/[0-9.]* *m\?s\b//g' -e 's/libipt [0-9.a-z]*/libipt/' theirs.txt mine.txt
+	sed -i -e 's/[0-9.][0-9.]* *m\?s\b//g' -e 's/libipt [0-9.a-z]*/libipt/' theirs.txt mine.txt
 	diff theirs.txt mine.txt || fail "$*: says something else"
 	[ $theirs = $mine ] || fail "$*: ends with $mine instead of $theirs"
 	[ $theirs = 0 ] || [ $theirs = 77 ] || fail "$*: ends with $theirs"
 	echo "$1: $(wc -l <mine.txt) lines"
 }
 
-for test in packet event model; do
-	[ -x "$PTAH_BUILD/tests/$test-test_libipt" ] || continue
-	alike "$PTAH_BUILD/tests/$test-test_libipt"
-done
+# Of the tests against libipt only this one holds for both: packet's states where libipt 2.0
+# differs from the SDM, model's that libipt's clock is the worse one.
+if [ -x "$PTAH_BUILD/tests/event-test_libipt" ]; then
+	alike "$PTAH_BUILD/tests/event-test_libipt"
+fi
 
 bench=$PTAH_BUILD/bin/ptah-bench
 [ -x "$bench" ] || exit 0

@@ -69,6 +69,109 @@ static bool sync_at_end(const struct twin_input *input, const struct twin_call *
 	       call->side[0].sync == input->size;
 }
 
+/* Of the walkers: those that follow code. */
+static bool is_walker(const struct twin_call *call)
+{
+	return call->decoder >= TWIN_INSN;
+}
+
+static bool is_timed(const struct twin_input *input)
+{
+	return input->config.mtc_freq || input->config.nom_freq;
+}
+
+/* A copy to be made equal in more; estimated times are. */
+static struct twin_call copy_of(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	if (!is_timed(input))
+		return same;
+	same.side[1].tsc = same.side[0].tsc;
+	if (call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS)
+		same.side[1].out.event.tsc = same.side[0].out.event.tsc;
+	return same;
+}
+
+/* The same but for TSC values, whose packets both have seen. */
+static bool estimated_time(const struct twin_input *input, const struct twin_call *call)
+{
+	const struct twin_call same = copy_of(input, call);
+
+	return is_timed(input) && twin_equal(&same);
+}
+
+static bool class_from_cache(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = copy_of(input, call);
+
+	if (call->decoder != TWIN_BLOCK || call->op != TWIN_NEXT ||
+	    call->side[1].out.block.iclass != ptic_error)
+		return false;
+	same.side[1].out.block.iclass = same.side[0].out.block.iclass;
+	return twin_equal(&same);
+}
+
+static bool isid_of_error(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = copy_of(input, call);
+
+	if (call->op != TWIN_NEXT || call->side[0].status >= 0)
+		return false;
+	if (call->decoder == TWIN_INSN)
+		same.side[1].out.insn.isid = same.side[0].out.insn.isid;
+	else if (call->decoder == TWIN_BLOCK)
+		same.side[1].out.block.isid = same.side[0].out.block.isid;
+	return twin_equal(&same);
+}
+
+static bool backward_status(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return !call->since_2_1 && is_walker(call) && call->op == TWIN_SYNC_BACKWARD &&
+	       call->side[0].status >= 0 && call->side[1].status == 0;
+}
+
+/* Nothing further back: both say so, and stand where they stood. */
+static bool backward_time(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = copy_of(input, call);
+
+	if (!is_walker(call) || call->op != TWIN_SYNC_BACKWARD || call->side[0].status >= 0)
+		return false;
+	same.side[1].time_status = same.side[0].time_status;
+	same.side[1].tsc = same.side[0].tsc;
+	same.side[1].cbr_status = same.side[0].cbr_status;
+	same.side[1].cbr = same.side[0].cbr;
+	return twin_equal(&same);
+}
+
+static bool event_early(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return is_walker(call) && call->op == TWIN_EVENT &&
+	       call->side[0].status == -pte_bad_query && call->side[1].status >= 0;
+}
+
+static bool event_ignored(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	if (!is_walker(call) || call->op != TWIN_NEXT)
+		return false;
+	if (call->decoder == TWIN_BLOCK && call->side[0].status > 0 &&
+	    call->side[0].status & pts_event_pending &&
+	    (call->argument < sizeof(struct pt_block) || !call->side[0].out.block.ninsn))
+		return true;
+	return call->side[0].status == -pte_event_ignored;
+}
+
+static bool error_early(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return is_walker(call) && call->op == TWIN_NEXT && call->side[0].status >= 0 &&
+	       (call->side[1].status == -pte_bad_opc || call->side[1].status == -pte_bad_packet);
+}
+
 const struct twin_rule twin_rules[] = {
     {.name = "pwre-hw",
      .why = "SDM \"PWRE Packet Definition\": HW is bit 7 of the first payload byte, not bit 3",
@@ -86,5 +189,35 @@ const struct twin_rule twin_rules[] = {
 	    "it was set to the trace's end",
      .applies = sync_at_end,
      .go_on = true},
+    {.name = "estimated-time",
+     .why = "SDM \"Cycle Packet (CYC)\", \"Mini Time Counter (MTC)\": software estimates the time "
+	    "between TSC packets; Ptah's estimate is finer",
+     .applies = estimated_time,
+     .go_on = true},
+    {.name = "class-from-cache",
+     .why = "libipt 2.0 does not tell the class of a block that comes out of its cache",
+     .applies = class_from_cache,
+     .go_on = true},
+    {.name = "isid-of-error",
+     .why = "libipt 2.0 leaves an error code in isid where there is no code",
+     .applies = isid_of_error,
+     .go_on = true},
+    {.name = "backward-status",
+     .why = "libipt 2.0's walkers lose the status, and with it the PSB+ events, of sync_backward",
+     .applies = backward_status},
+    {.name = "backward-time",
+     .why = "libipt 2.0's walkers forget the time where nothing is further back",
+     .applies = backward_time,
+     .go_on = true},
+    {.name = "event-early",
+     .why = "an event that is not indicated yet can be had from libipt 2.0; the interface says "
+	    "-pte_bad_query",
+     .applies = event_early},
+    {.name = "event-ignored",
+     .why = "libipt 2.0 loses an event that is pending at next; 2.3 and Ptah say so",
+     .applies = event_ignored},
+    {.name = "error-early",
+     .why = "libipt 2.0 reads ahead and throws away the branch before a malformed packet",
+     .applies = error_early},
 };
 const unsigned twin_rule_count = sizeof(twin_rules) / sizeof(*twin_rules);

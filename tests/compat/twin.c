@@ -69,7 +69,7 @@ void bench_die(const char *what, const char *why)
 
 static void load(struct twin_api *api, const char *path)
 {
-	void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+	void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	void *symbol;
 
 	if (!handle)
@@ -314,6 +314,8 @@ int main(int argc, char **argv)
 		if (t.result->by_rule[i])
 			printf("rule %s: %" PRIu64 " times\n", twin_rules[i].name,
 			       t.result->by_rule[i]);
+	if (t.result->joined)
+		printf("rule block-cut: %" PRIu64 " times\n", t.result->joined);
 	if (t.result->crashes)
 		printf("the judge crashed %" PRIu64 " times\n", t.result->crashes);
 	printf("%u inputs, %" PRIu64 " runs, %" PRIu64 " calls, %u differences\n", t.inputs, t.runs,

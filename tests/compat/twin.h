@@ -220,6 +220,7 @@ struct twin_result {
 	uint64_t by_rule[TWIN_RULES];
 	unsigned side;	  /* that is in a call */
 	uint64_t crashes; /* of the judge */
+	uint64_t joined;  /* blocks that were cut differently */
 };
 
 /* Adds to the result, and prints each difference. */
