@@ -89,12 +89,15 @@ static void keep_now(struct walk *w)
 static void refill(struct walk *w)
 {
 	/* Memory behind a callback may change with every event: read no further. */
-	const size_t batch = image_has_callback(w->image) ? 1 : WALK_BATCH;
+	const bool asks = image_has_callback(w->image);
+	const size_t batch = asks ? 1 : WALK_BATCH;
 	int n;
 
 	keep_now(w);
 	if (w->next != first_item(w))
 		w->items[0] = w->next[-1];
+	if (asks && w->items[0].type != PTAH_ITEM_BLOCK)
+		ptah_image_reader_changed(image_ptah(w->image));
 	w->next = w->end = first_item(w);
 	w->raw = w->dropped = 0;
 	ptah_flow_mark(w->flow); /* without memory for it, an image that changes is seen late */
