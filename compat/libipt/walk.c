@@ -634,25 +634,36 @@ int walk_status(struct walk *w)
 
 uint64_t walk_ip(struct walk *w)
 {
+	const struct ptah_item *item = w->next;
+
 	if (!w->enabled)
 		return w->ip;
-	if (w->next != w->end && w->next->type == PTAH_ITEM_BLOCK)
-		return w->loaded ? w->insns[w->pos].ip : w->next->ip;
-	return w->error ? w->place.ip : 0;
+	if (w->loaded)
+		return w->insns[w->pos].ip;
+	for (; is_item(w, &item); item++) {
+		if (item->type == PTAH_ITEM_BLOCK || !can_follow(item))
+			return item->ip;
+	}
+	return w->place.ip;
 }
 
 void walk_tick(struct walk *w, uint64_t ip)
 {
-	struct walk_event *e;
+	const struct ptah_item *behind = w->next;
+	struct walk_event *e = first_pending(w);
 
 	if (w->pending_count || !w->now || w->now->type != PTAH_ITEM_BLOCK ||
 	    w->now->tsc == w->event_tsc)
 		return;
-	e = &w->pending[w->pending_first];
-	e->event = (struct pt_event){.type = ptev_tick, .has_tsc = 1, .tsc = w->now->tsc};
+	*e = (struct walk_event){.item = *w->now, .place = WALK_HERE};
+	/* A branch that tracing ends at needs no packet of its own. */
+	if (is_item(w, &behind) && behind->type == PTAH_ITEM_DISABLED &&
+	    behind->offset == e->item.offset)
+		return;
+	e->event.type = ptev_tick;
+	e->event.has_tsc = 1;
+	e->event.tsc = w->event_tsc = e->item.tsc;
 	e->event.variant.tick.ip = ip;
-	e->place = WALK_HERE;
-	w->event_tsc = w->now->tsc;
 	w->pending_count = 1;
 }
 
