@@ -881,14 +881,17 @@ static int begin(struct walk *w)
 
 	refill(w);
 	for (const struct ptah_item *item = w->next; is_item(w, &item); item++) {
-		if (item->type == PTAH_ITEM_ERROR && item == w->next)
+		if (item->type == PTAH_ITEM_ERROR && item == w->next) {
+			meet_error(w);
 			break;
+		}
+		if (item->type == PTAH_ITEM_OVERFLOW) /* in the PSB+ */
+			return walk_status(w);
 		if (item->type != PTAH_ITEM_PSB)
 			continue;
 		w->enabled = !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
 		return walk_status(w);
 	}
-	walk_look(w);
 	status = w->error ? w->error : -pte_eos;
 	w->error = -pte_no_enable;
 	w->running = false;
