@@ -475,11 +475,20 @@ static void meet_error(struct walk *w)
 	w->raw = used_up(w);
 	w->error_told = true;
 	w->error_offset = status <= PTAH_E_NO_CODE || is_used(status) ? UINT64_MAX : item->offset;
-	w->error = status == PTAH_E_NO_CODE    ? code_error(w)
-		   : status == PTAH_E_MISMATCH ? -pte_bad_query
-		   : status == PTAH_E_BAD_RETCOMP && item->flags & PTAH_ITEM_TAKEN
-		       ? -pte_retstack_empty
-		       : error_from_ptah(status);
+	switch (status) {
+	case PTAH_E_NO_CODE:
+		w->error = code_error(w);
+		break;
+	case PTAH_E_MISMATCH:
+		w->error = -pte_bad_query;
+		break;
+	case PTAH_E_BAD_RETCOMP:
+		w->error = item->flags & PTAH_ITEM_TAKEN ? -pte_retstack_empty : -pte_bad_retcomp;
+		break;
+	default:
+		w->error = error_from_ptah(status);
+		break;
+	}
 	w->eos_told =
 	    w->error == -pte_eos && position_kind(&w->config, item->offset) == POSITION_READ_OVER;
 	w->error_item = *item;
