@@ -150,7 +150,7 @@ static NOINLINE int add_insns(struct pt_block_decoder *decoder, struct pt_block 
 		class = w->insns[w->pos].class;
 		walk_pass_insn(w);
 		if (w->ahead && walk_needs_trace(class))
-			return walk_fail(w);
+			return walk_refuse(w, class);
 		if (decoder->ends >> class & 1) {
 			if (w->ticks && walk_needs_trace(class))
 				walk_tick(w, block->end_ip);

@@ -499,8 +499,24 @@ static void meet_error(struct walk *w)
 	}
 }
 
+int walk_refuse(struct walk *w, unsigned class)
+{
+	/* Where an outcome is wanted, any address is the wrong packet. */
+	if (class == PTAH_INSN_COND && w->error_told && w->error_item.status > PTAH_E_NO_CODE &&
+	    position_kind(&w->config, w->error_item.offset) == POSITION_ADDRESS)
+		return -pte_bad_query;
+	return walk_fail(w);
+}
+
 int walk_fail(struct walk *w)
 {
+	/* A branch while tracing is off is never asked for. */
+	if (!w->enabled && w->error_told && w->error_offset != UINT64_MAX) {
+		const enum position_kind kind = position_kind(&w->config, w->error_offset);
+
+		if (kind == POSITION_OUTCOMES || kind == POSITION_ADDRESS)
+			return -pte_no_enable;
+	}
 	if (w->error_told && is_used(w->error_item.status)) {
 		w->was = w->error_item;
 		w->was_at_last = false;
