@@ -150,7 +150,7 @@ static NOINLINE int add_insns(struct pt_block_decoder *decoder, struct pt_block 
 		class = w->insns[w->pos].class;
 		walk_pass_insn(w);
 		if (w->ahead && walk_needs_trace(class))
-			return walk_fail(w);
+			return walk_refuse(w, class);
 		if (decoder->ends >> class & 1) {
 			if (w->ticks && walk_needs_trace(class))
 				walk_tick(w, block->end_ip);
@@ -238,8 +238,13 @@ static NOINLINE int finish_slowly(struct pt_block_decoder *decoder, struct pt_bl
 	return add_insns(decoder, block);
 }
 
-/* While the walk is quick: whole blocks of Ptah's, of one section. */
-static int next_quickly(struct pt_block_decoder *decoder, struct pt_block *block)
+static int next_elsewhere(struct pt_block_decoder *decoder, struct pt_block *block);
+
+/*
+ * While the walk is quick: whole blocks of Ptah's, of one section. What is seldom is
+ * left to others at its end, so that this needs no registers saved.
+ */
+static inline int next_quickly(struct pt_block_decoder *decoder, struct pt_block *block)
 {
 	struct walk *w = &decoder->walk;
 	const struct ptah_item *const first = w->next, *const end = w->end;
@@ -247,11 +252,8 @@ static int next_quickly(struct pt_block_decoder *decoder, struct pt_block *block
 	const unsigned ends = decoder->ends;
 	unsigned ninsn = item->ninsn;
 
-	if (UNLIKELY(!walk_in_section(w, item))) {
-		walk_find_section(w, item->ip, item->space);
-		if (!walk_in_section(w, item) || !item->section)
-			return next_slowly(decoder, block);
-	}
+	if (UNLIKELY(!walk_in_section(w, item)))
+		return next_elsewhere(decoder, block);
 	while (!(ends >> item->class & 1)) {
 		const struct ptah_item *behind = item + 1;
 
@@ -274,21 +276,39 @@ static int next_quickly(struct pt_block_decoder *decoder, struct pt_block *block
 	return walk_status(w);
 }
 
-int pt_blk_next(struct pt_block_decoder *decoder, struct pt_block *block, size_t size)
+/* In a section that is not at hand. */
+static NOINLINE int next_elsewhere(struct pt_block_decoder *decoder, struct pt_block *block)
+{
+	struct walk *w = &decoder->walk;
+
+	walk_find_section(w, w->next->ip, w->next->space);
+	if (!walk_in_section(w, w->next) || !w->next->section)
+		return next_slowly(decoder, block);
+	return next_quickly(decoder, block);
+}
+
+/* A struct of another size than ours. */
+static NOINLINE int next_resized(struct pt_block_decoder *decoder, struct pt_block *block,
+				 size_t size)
 {
 	struct pt_block own;
-	int status;
+	int status = next_slowly(decoder, &own);
 
-	if (UNLIKELY(!decoder || !block))
-		return -pte_invalid;
-	if (LIKELY(size == sizeof(*block)))
-		return decoder->walk.quick ? next_quickly(decoder, block)
-					   : next_slowly(decoder, block);
-	status = next_slowly(decoder, &own);
 	if (size > sizeof(own)) {
 		memset((char *)block + sizeof(own), 0, size - sizeof(own));
 		size = sizeof(own);
 	}
 	memcpy(block, &own, size);
 	return status;
+}
+
+int pt_blk_next(struct pt_block_decoder *decoder, struct pt_block *block, size_t size)
+{
+	if (UNLIKELY(!decoder || !block))
+		return -pte_invalid;
+	if (UNLIKELY(size != sizeof(*block)))
+		return next_resized(decoder, block, size);
+	if (UNLIKELY(!decoder->walk.quick))
+		return next_slowly(decoder, block);
+	return next_quickly(decoder, block);
 }

@@ -89,12 +89,15 @@ static void keep_now(struct walk *w)
 static void refill(struct walk *w)
 {
 	/* Memory behind a callback may change with every event: read no further. */
-	const size_t batch = image_has_callback(w->image) ? 1 : WALK_BATCH;
+	const bool asks = image_has_callback(w->image);
+	const size_t batch = asks ? 1 : WALK_BATCH;
 	int n;
 
 	keep_now(w);
 	if (w->next != first_item(w))
 		w->items[0] = w->next[-1];
+	if (asks && w->items[0].type != PTAH_ITEM_BLOCK)
+		ptah_image_reader_changed(image_ptah(w->image));
 	w->next = w->end = first_item(w);
 	w->raw = w->dropped = 0;
 	ptah_flow_mark(w->flow); /* without memory for it, an image that changes is seen late */
@@ -472,11 +475,20 @@ static void meet_error(struct walk *w)
 	w->raw = used_up(w);
 	w->error_told = true;
 	w->error_offset = status <= PTAH_E_NO_CODE || is_used(status) ? UINT64_MAX : item->offset;
-	w->error = status == PTAH_E_NO_CODE    ? code_error(w)
-		   : status == PTAH_E_MISMATCH ? -pte_bad_query
-		   : status == PTAH_E_BAD_RETCOMP && item->flags & PTAH_ITEM_TAKEN
-		       ? -pte_retstack_empty
-		       : error_from_ptah(status);
+	switch (status) {
+	case PTAH_E_NO_CODE:
+		w->error = code_error(w);
+		break;
+	case PTAH_E_MISMATCH:
+		w->error = -pte_bad_query;
+		break;
+	case PTAH_E_BAD_RETCOMP:
+		w->error = item->flags & PTAH_ITEM_TAKEN ? -pte_retstack_empty : -pte_bad_retcomp;
+		break;
+	default:
+		w->error = error_from_ptah(status);
+		break;
+	}
 	w->eos_told =
 	    w->error == -pte_eos && position_kind(&w->config, item->offset) == POSITION_READ_OVER;
 	w->error_item = *item;
@@ -487,8 +499,24 @@ static void meet_error(struct walk *w)
 	}
 }
 
+int walk_refuse(struct walk *w, unsigned class)
+{
+	/* Where an outcome is wanted, any address is the wrong packet. */
+	if (class == PTAH_INSN_COND && w->error_told && w->error_item.status > PTAH_E_NO_CODE &&
+	    position_kind(&w->config, w->error_item.offset) == POSITION_ADDRESS)
+		return -pte_bad_query;
+	return walk_fail(w);
+}
+
 int walk_fail(struct walk *w)
 {
+	/* A branch while tracing is off is never asked for. */
+	if (!w->enabled && w->error_told && w->error_offset != UINT64_MAX) {
+		const enum position_kind kind = position_kind(&w->config, w->error_offset);
+
+		if (kind == POSITION_OUTCOMES || kind == POSITION_ADDRESS)
+			return -pte_no_enable;
+	}
 	if (w->error_told && is_used(w->error_item.status)) {
 		w->was = w->error_item;
 		w->was_at_last = false;
@@ -631,25 +659,36 @@ int walk_status(struct walk *w)
 
 uint64_t walk_ip(struct walk *w)
 {
+	const struct ptah_item *item = w->next;
+
 	if (!w->enabled)
 		return w->ip;
-	if (w->next != w->end && w->next->type == PTAH_ITEM_BLOCK)
-		return w->loaded ? w->insns[w->pos].ip : w->next->ip;
-	return w->error ? w->place.ip : 0;
+	if (w->loaded)
+		return w->insns[w->pos].ip;
+	for (; is_item(w, &item); item++) {
+		if (item->type == PTAH_ITEM_BLOCK || !can_follow(item))
+			return item->ip;
+	}
+	return w->place.ip;
 }
 
 void walk_tick(struct walk *w, uint64_t ip)
 {
-	struct walk_event *e;
+	const struct ptah_item *behind = w->next;
+	struct walk_event *e = first_pending(w);
 
 	if (w->pending_count || !w->now || w->now->type != PTAH_ITEM_BLOCK ||
 	    w->now->tsc == w->event_tsc)
 		return;
-	e = &w->pending[w->pending_first];
-	e->event = (struct pt_event){.type = ptev_tick, .has_tsc = 1, .tsc = w->now->tsc};
+	*e = (struct walk_event){.item = *w->now, .place = WALK_HERE};
+	/* A branch that tracing ends at needs no packet of its own. */
+	if (is_item(w, &behind) && behind->type == PTAH_ITEM_DISABLED &&
+	    behind->offset == e->item.offset)
+		return;
+	e->event.type = ptev_tick;
+	e->event.has_tsc = 1;
+	e->event.tsc = w->event_tsc = e->item.tsc;
 	e->event.variant.tick.ip = ip;
-	e->place = WALK_HERE;
-	w->event_tsc = w->now->tsc;
 	w->pending_count = 1;
 }
 
@@ -867,14 +906,17 @@ static int begin(struct walk *w)
 
 	refill(w);
 	for (const struct ptah_item *item = w->next; is_item(w, &item); item++) {
-		if (item->type == PTAH_ITEM_ERROR && item == w->next)
+		if (item->type == PTAH_ITEM_ERROR && item == w->next) {
+			meet_error(w);
 			break;
+		}
+		if (item->type == PTAH_ITEM_OVERFLOW) /* in the PSB+ */
+			return walk_status(w);
 		if (item->type != PTAH_ITEM_PSB)
 			continue;
 		w->enabled = !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
 		return walk_status(w);
 	}
-	walk_look(w);
 	status = w->error ? w->error : -pte_eos;
 	w->error = -pte_no_enable;
 	w->running = false;

@@ -145,6 +145,9 @@ enum walk_next walk_load(struct walk *walk);
 /* The code of WALK_END, which is told now. */
 int walk_fail(struct walk *walk);
 
+/* The same, at a branch of this class that needs trace. */
+int walk_refuse(struct walk *walk, unsigned class);
+
 /* The status flags after what was told last. */
 int walk_status(struct walk *walk);
 
