@@ -63,6 +63,7 @@ static struct ptah_item *first_item(struct walk *w)
 static void forget_items(struct walk *w)
 {
 	w->next = w->end = first_item(w);
+	w->block = w->block_end = w->blocks;
 	w->quick = w->loaded = w->ahead = w->error_told = w->at_error = false;
 	w->pos = w->ninsn = 0;
 	w->raw = w->dropped = w->skip = w->ahead_told = 0;
@@ -90,7 +91,7 @@ static void refill(struct walk *w)
 {
 	/* Memory behind a callback may change with every event: read no further. */
 	const bool asks = image_has_callback(w->image);
-	const size_t batch = asks ? 1 : WALK_BATCH;
+	const size_t batch = asks ? 1 : w->by_insn || w->no_blocks ? WALK_BATCH : WALK_FEW_ITEMS;
 	int n;
 
 	keep_now(w);
@@ -166,6 +167,99 @@ static bool lead(struct walk *w, unsigned items)
 	return true;
 }
 
+/* Blocks */
+
+bool walk_more_blocks(struct walk *w)
+{
+	const size_t left = (size_t)(w->block_end - w->block);
+	size_t room = WALK_BLOCKS - 1 - left;
+	int n;
+
+	if (w->blocks_last || left > WALK_BLOCKS / 2)
+		return false;
+	if (!left && w->has_tail) {
+		w->items[0] = w->was = w->tail;
+		w->was_at_last = false;
+		if (ptah_flow_mark(w->flow) < 0)
+			return false;
+		w->blocks_told = 0;
+	} else {
+		w->blocks_told += (unsigned)(w->block - w->blocks);
+		memmove(w->blocks, w->block, left * sizeof(*w->blocks));
+	}
+	w->block = w->blocks;
+	w->block_end = w->blocks + left;
+	w->has_tail = false;
+	n = ptah_flow_read_blocks(w->flow, w->blocks + left, room);
+	if (n <= 0) {
+		w->blocks_last = true;
+		return false;
+	}
+	w->block_end += n;
+	w->blocks_read += (unsigned)n;
+	/* One with all that a mark behind it must know. */
+	n = ptah_flow_read(w->flow, &w->tail, 1);
+	if (n != 1 || w->tail.type != PTAH_ITEM_BLOCK) {
+		w->blocks_last = true;
+		return true;
+	}
+	w->blocks[w->block_end++ - w->blocks] =
+	    (struct ptah_block){.ip = w->tail.ip,
+				.size = (uint16_t)(w->tail.end - w->tail.ip),
+				.space = (uint16_t)w->tail.space,
+				.ninsn = (uint8_t)w->tail.ninsn,
+				.class = w->tail.class,
+				.last_size = w->tail.last_size,
+				.mode = w->tail.mode,
+				.flags = w->tail.flags};
+	w->has_tail = walk_needs_trace(w->tail.class);
+	return true;
+}
+
+bool walk_enter_blocks(struct walk *w)
+{
+	if (w->blocks_wait) {
+		w->blocks_wait--;
+		return false;
+	}
+	if (w->no_blocks || w->ticks || image_has_callback(w->image))
+		return false;
+	keep_now(w);
+	w->items[0] = w->next[-1];
+	w->next = w->end = first_item(w);
+	w->raw = w->dropped = 0;
+	w->block = w->block_end = w->blocks;
+	w->blocks_told = w->blocks_read = 0;
+	w->blocks_last = w->has_tail = false;
+	/* Without a mark there is no way back. */
+	return ptah_flow_mark(w->flow) >= 0 && walk_more_blocks(w);
+}
+
+void walk_leave_blocks(struct walk *w)
+{
+	unsigned told = w->blocks_told + (unsigned)(w->block - w->blocks);
+
+	if (w->blocks_read < WALK_MANY_BLOCKS)
+		w->blocks_wait = 8;
+	forget_items(w);
+	ptah_flow_rewind(w->flow);
+	while (told) {
+		const unsigned most = told < WALK_BATCH ? told : WALK_BATCH;
+		const int n = ptah_flow_read(w->flow, first_item(w), most);
+
+		if (n <= 0) /* it was read before */
+			break;
+		for (const struct ptah_item *i = w->end; i < w->end + n; i++)
+			if (walk_needs_trace(i->class)) {
+				w->was = *i;
+				w->was_at_last = false;
+			}
+		w->items[0] = w->items[n];
+		told -= (unsigned)n;
+	}
+	ptah_flow_mark(w->flow);
+}
+
 /*
  * The image is about to change: what was read of the old one and not told goes.
  * The flow goes back to the mark and is led again to where we are.
@@ -177,6 +271,10 @@ static void walk_step_back(struct image_user *user)
 	unsigned skip = w->skip + (w->loaded ? w->pos : 0u) + (w->ahead ? w->ahead_told : 0u);
 
 	forget_sections(w);
+	if (walk_has_blocks(w)) {
+		walk_leave_blocks(w);
+		return;
+	}
 	if (!w->running || ptah_flow_rewind(w->flow) < 0)
 		return;
 	keep_now(w);
@@ -527,6 +625,8 @@ int walk_fail(struct walk *w)
 
 enum walk_next walk_look(struct walk *w)
 {
+	if (UNLIKELY(walk_has_blocks(w)))
+		walk_leave_blocks(w);
 	for (;;) {
 		if (w->pending_count && is_due(w))
 			return WALK_EVENT;
@@ -776,6 +876,10 @@ static const struct ptah_item *find_now(struct walk *w, bool *at_last)
 {
 	const struct ptah_item *item;
 
+	if (walk_has_blocks(w)) {
+		walk_leave_blocks(w);
+		w->no_blocks = true;
+	}
 	if (w->pending_count) {
 		*at_last = first_pending(w)->at_last;
 		return &first_pending(w)->item;
