@@ -623,11 +623,48 @@ int walk_fail(struct walk *w)
 	return w->error;
 }
 
+/* The instructions of *next. False: it is gone with what has been told of it. */
+static bool load(struct walk *w)
+{
+	int n = ptah_flow_insns(w->flow, w->next, w->insns, WALK_INSNS);
+
+	if (n <= 0) { /* no longer in the image */
+		w->error = -pte_nomap;
+		w->next = w->end = first_item(w);
+		return false;
+	}
+	w->ninsn = (uint16_t)n;
+	w->pos = (uint16_t)(w->skip < w->ninsn ? w->skip : w->ninsn);
+	w->skip -= w->pos;
+	w->loaded = true;
+	if (w->pos < w->ninsn)
+		return true;
+	w->loaded = false;
+	w->next++;
+	return false;
+}
+
+/* Past the instructions that were told before the image changed. True when there may be more. */
+static bool skip_told(struct walk *w)
+{
+	if (!w->skip || w->loaded || (w->next == w->end && w->error))
+		return false;
+	if (w->next == w->end)
+		refill(w);
+	else if (w->next->type == PTAH_ITEM_BLOCK)
+		load(w);
+	else
+		return false;
+	return true;
+}
+
 enum walk_next walk_look(struct walk *w)
 {
 	if (UNLIKELY(walk_has_blocks(w)))
 		walk_leave_blocks(w);
 	for (;;) {
+		if (UNLIKELY(skip_told(w)))
+			continue;
 		if (w->pending_count && is_due(w))
 			return WALK_EVENT;
 		if (w->next == w->end) {
@@ -676,27 +713,6 @@ static bool look_ahead(struct walk *w)
 	else if (n < 0 && w->error == -pte_eos)
 		w->error = n == PTAH_E_NO_CODE ? code_error(w) : error_from_ptah(n);
 	return n > 0;
-}
-
-/* The instructions of *next. False: it is gone with what has been told of it. */
-static bool load(struct walk *w)
-{
-	int n = ptah_flow_insns(w->flow, w->next, w->insns, WALK_INSNS);
-
-	if (n <= 0) { /* no longer in the image */
-		w->error = -pte_nomap;
-		w->next = w->end = first_item(w);
-		return false;
-	}
-	w->ninsn = (uint16_t)n;
-	w->pos = (uint16_t)(w->skip < w->ninsn ? w->skip : w->ninsn);
-	w->skip -= w->pos;
-	w->loaded = true;
-	if (w->pos < w->ninsn)
-		return true;
-	w->loaded = false;
-	w->next++;
-	return false;
 }
 
 enum walk_next walk_load(struct walk *w)
@@ -850,7 +866,7 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 
 	if (!event)
 		return -pte_invalid;
-	if (!w->pending_count || !is_due(w))
+	if (!w->pending_count || walk_look(w) != WALK_EVENT)
 		return -pte_bad_query;
 	status = apply_event(w, e);
 	if (status < 0)
