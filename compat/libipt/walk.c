@@ -91,7 +91,7 @@ static void refill(struct walk *w)
 {
 	/* Memory behind a callback may change with every event: read no further. */
 	const bool asks = image_has_callback(w->image);
-	const size_t batch = asks ? 1 : w->by_insn || w->no_blocks ? WALK_BATCH : WALK_FEW_ITEMS;
+	const size_t batch = asks ? 1 : w->by_insn || w->blocks_wait ? WALK_BATCH : WALK_FEW_ITEMS;
 	int n;
 
 	keep_now(w);
@@ -222,7 +222,7 @@ bool walk_enter_blocks(struct walk *w)
 		w->blocks_wait--;
 		return false;
 	}
-	if (w->no_blocks || w->ticks || image_has_callback(w->image))
+	if (w->ticks || image_has_callback(w->image))
 		return false;
 	keep_now(w);
 	w->items[0] = w->next[-1];
@@ -894,7 +894,9 @@ static const struct ptah_item *find_now(struct walk *w, bool *at_last)
 
 	if (walk_has_blocks(w)) {
 		walk_leave_blocks(w);
-		w->no_blocks = true;
+		if (w->blocks_asked < 16)
+			w->blocks_asked++;
+		w->blocks_wait = 8u << w->blocks_asked;
 	}
 	if (w->pending_count) {
 		*at_last = first_pending(w)->at_last;

@@ -123,7 +123,7 @@ struct walk {
 	unsigned blocks_told;  /* since the mark, and no longer in the array */
 	unsigned blocks_read;  /* since they are read as blocks */
 	unsigned blocks_wait;  /* so many batches until they may be again */
-	bool no_blocks;	       /* times or offsets are asked for: items it is, from now on */
+	unsigned blocks_asked; /* how often times or offsets were asked for meanwhile */
 	bool blocks_last;      /* behind those in the array comes something else */
 	bool has_tail;	       /* `tail` is the last in the array, and needs trace */
 	struct ptah_item tail;
