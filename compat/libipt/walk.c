@@ -63,7 +63,7 @@ static struct ptah_item *first_item(struct walk *w)
 static void forget_items(struct walk *w)
 {
 	w->next = w->end = first_item(w);
-	w->quick = w->loaded = w->ahead = w->error_told = w->at_error = false;
+	w->quick = w->loaded = w->ahead = w->error_told = false;
 	w->pos = w->ninsn = 0;
 	w->raw = w->dropped = w->skip = w->ahead_told = 0;
 	w->error = 0;
@@ -174,7 +174,7 @@ static void walk_step_back(struct image_user *user)
 	unsigned skip = w->skip + (w->loaded ? w->pos : 0u) + (w->ahead ? w->ahead_told : 0u);
 
 	forget_sections(w);
-	if (!w->running || ptah_flow_rewind(w->flow) < 0)
+	if (!w->running || image_is_asking(w->image) || ptah_flow_rewind(w->flow) < 0)
 		return;
 	keep_now(w);
 	if (!w->ahead && w->next != first_item(w))
@@ -557,7 +557,9 @@ static bool load(struct walk *w)
 
 	if (n <= 0) { /* no longer in the image */
 		w->error = -pte_nomap;
+		w->place = (struct ptah_place){.ip = w->next->ip}; /* and nothing ahead of it */
 		w->next = w->end = first_item(w);
+		w->quick = false;
 		return false;
 	}
 	w->ninsn = (uint16_t)n;
@@ -1055,7 +1057,8 @@ int walk_init(struct walk *w, const struct pt_config *config, bool by_insn)
 	w->image = w->own_image;
 	image_add_user(w->image, &w->user);
 	forget_sections(w);
-	stop(w, 0);
+	reset(w);
+	w->error = -pte_no_enable;
 	return 0;
 }
 

@@ -98,7 +98,6 @@ struct walk {
 	uint64_t stop_offset;  /* otherwise: where we were */
 	bool ahead;	       /* the items are not of the trace: what lies ahead of its end */
 	bool error_told;       /* the error is an item of the batch */
-	bool at_error;	       /* the flow has just told an error item */
 	uint64_t sync;	       /* offset of the PSB */
 	uint64_t error_offset; /* of the packet that could not be read; UINT64_MAX: another error */
 	unsigned dropped;      /* items of the batch that are no longer in the array */
