@@ -594,6 +594,7 @@ void walk_pass_insn(struct walk *w)
 {
 	const struct ptah_item *item = w->next;
 
+	w->backward = false;
 	if (w->pending_count && first_pending(w)->place == WALK_BEHIND_IP &&
 	    w->insns[w->pos].ip == first_pending(w)->ip)
 		w->passed = true;
@@ -623,6 +624,7 @@ int walk_status(struct walk *w)
 		return off | pts_event_pending;
 	case WALK_BLOCK:
 		w->quick = !off && !w->pending_count && !w->skip && !w->ahead && !w->ticks &&
+			   !w->backward &&
 			   (!w->loaded || (w->by_insn && walk_in_section(w, w->next)));
 		return off | (w->ahead && w->eos_told ? pts_eos : 0);
 	default:
@@ -719,6 +721,7 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 	if (status < 0)
 		return status;
 	event_copy_out(event, size, &e->event);
+	w->backward = w->backward && e->item.flags & PTAH_ITEM_STATUS;
 	w->was = e->item;
 	w->was_at_last = e->at_last;
 	w->now = NULL;
@@ -851,7 +854,7 @@ static void reset(struct walk *w)
 	w->event_tsc = 0;
 	w->ratio = 0;
 	w->pending_first = w->pending_count = 0;
-	w->passed = w->forced = w->after_cut = false;
+	w->passed = w->forced = w->after_cut = w->backward = false;
 	w->events = (struct event_state){0};
 	w->was = (struct ptah_item){.type = PTAH_ITEM_PSB, .flags = PTAH_ITEM_STATUS};
 	w->was_at_last = false;
@@ -940,16 +943,23 @@ int walk_sync_backward(struct walk *w)
 	int status;
 
 	walk_offset(w, &from);
-	before = from;
+	/* Reading ahead may have passed other PSBs, which are no way back. */
+	before = w->backward ? w->sync : from;
 	do {
 		psb = ptah_packet_find_last_psb(begins, begins + before);
-		if (!psb)
-			return stop(w, -pte_eos);
+		if (!psb) {
+			const bool backward = w->backward;
+
+			status = stop(w, -pte_eos);
+			w->backward = backward;
+			return status;
+		}
 		before = (uint64_t)(psb - begins);
 		status = start(w, before);
 		walk_offset(w, &reached);
 		/* One that is not whole cannot be begun at; nor is it a step to where we were. */
 	} while (status == -pte_eos || (status >= 0 && reached == from));
+	w->backward = true;
 	return status;
 }
 

@@ -94,6 +94,7 @@ struct walk {
 	struct pt_image *image, *own_image;
 
 	bool synced;
+	bool backward;	       /* sync_backward has led here, and no more was told than PSB+ */
 	bool running;	       /* items are of the PSB at `sync` */
 	uint64_t stop_offset;  /* otherwise: where we were */
 	bool ahead;	       /* the items are not of the trace: what lies ahead of its end */

@@ -605,12 +605,54 @@ static void memory(void **state)
 	}
 }
 
+/* PSB+ behind PSB+, and nothing between: each step back is one, whatever is read ahead. */
+static void backward(void **state)
+{
+	enum {
+		COUNT = 30,
+		SIZE = 25
+	};
+	uint8_t trace[COUNT * SIZE];
+	struct pt_config config;
+	struct pt_event event;
+	struct all all;
+
+	(void)state;
+	for (unsigned i = 0; i < COUNT; i++)
+		memcpy(trace + SIZE * i, whole, SIZE);
+	init_config(&config, trace, sizeof(trace));
+	all = all_new(&ours, &config);
+	for (unsigned i = COUNT; i > 0; i--) {
+		int insn = ours.pt_insn_sync_backward(all.insn);
+		int blk = ours.pt_blk_sync_backward(all.blk);
+		uint64_t a, b;
+
+		/* The last one has nothing behind it. */
+		if (i == 1) {
+			IS(pte_eos, insn);
+			IS(pte_eos, blk);
+			break;
+		}
+		assert_true(insn >= 0 && blk >= 0);
+		IS(0, ours.pt_insn_get_sync_offset(all.insn, &a));
+		IS(0, ours.pt_blk_get_sync_offset(all.blk, &b));
+		assert_int_equal(a, SIZE * (i - 2));
+		assert_int_equal(b, a);
+		if (i & 1)
+			(void)ours.pt_insn_event(all.insn, &event, sizeof(event));
+	}
+	IS(pte_eos, ours.pt_insn_sync_backward(all.insn));
+	IS(pte_eos, ours.pt_blk_sync_backward(all.blk));
+	all_free(&all);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(nulls),	       cmocka_unit_test(sizes),
 	    cmocka_unit_test(short_traces),    cmocka_unit_test(syncs),
 	    cmocka_unit_test(unknown_packets), cmocka_unit_test(memory),
+	    cmocka_unit_test(backward),
 	};
 
 	load_both();
