@@ -112,6 +112,13 @@ void config_to_flow(struct ptah_flow_config *flow, struct config *config)
 	}
 }
 
+int config_error(const struct config *config, int status)
+{
+	if (status == PTAH_E_BAD_OPCODE && config->callback_error)
+		return config->callback_error;
+	return error_from_ptah(status);
+}
+
 int config_check_psb(const struct config *config, uint64_t offset)
 {
 	const size_t size = config_size(config);

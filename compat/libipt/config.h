@@ -38,6 +38,9 @@ void config_to_events(struct ptah_event_config *events, struct config *config);
 /* For flows: events, and the address filter. */
 void config_to_flow(struct ptah_flow_config *flow, struct config *config);
 
+/* What an error item's status is to libipt: of bytes that are no packet what the callback said. */
+int config_error(const struct config *config, int status);
+
 /* 0: a PSB is at `offset`; otherwise why none is, -pte_eos where there is no room for one. */
 int config_check_psb(const struct config *config, uint64_t offset);
 

@@ -145,7 +145,5 @@ bool stream_is_bad_overflow(struct stream *stream, struct ptah_item *error)
 
 int stream_error(struct stream *stream, const struct ptah_item *item)
 {
-	if (item->status == PTAH_E_BAD_OPCODE && stream->config.callback_error)
-		return stream->config.callback_error;
-	return error_from_ptah(item->status);
+	return config_error(&stream->config, item->status);
 }

@@ -476,7 +476,7 @@ static void meet_error(struct walk *w)
 		   : status == PTAH_E_MISMATCH ? -pte_bad_query
 		   : status == PTAH_E_BAD_RETCOMP && item->flags & PTAH_ITEM_TAKEN
 		       ? -pte_retstack_empty
-		       : error_from_ptah(status);
+		       : config_error(&w->config, status);
 	w->eos_told =
 	    w->error == -pte_eos && position_kind(&w->config, item->offset) == POSITION_READ_OVER;
 	w->error_item = *item;
