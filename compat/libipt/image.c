@@ -37,6 +37,7 @@ struct pt_image {
 	read_memory_callback_t *callback;
 	void *callback_context;
 	int callback_error;
+	unsigned asking;	 /* calls of the callback that have not returned */
 	const uint8_t *answered; /* where, in its buffer, the reader will ask for too much */
 };
 
@@ -422,7 +423,9 @@ static size_t read_by_callback(void *context, const struct ptah_space *space, ui
 	pt_asid_init(&asid);
 	asid.cr3 = space->cr3;
 	asid.vmcs = space->vmcs;
+	image->asking++;
 	got = image->callback(bytes, want, &asid, address, image->callback_context);
+	image->asking--;
 	if (got < 0)
 		image->callback_error = got;
 	if (got <= 0)
@@ -452,19 +455,15 @@ bool image_has_callback(const struct pt_image *image)
 	return image->callback;
 }
 
-int image_take_error(struct pt_image *image)
+bool image_is_asking(const struct pt_image *image)
 {
-	int error = image->callback_error;
-
-	image->callback_error = 0;
-	return error;
+	return image->asking;
 }
 
 int image_missing(struct pt_image *image, uint64_t ip, const struct ptah_space *space)
 {
 	struct ptah_section section;
 	uint8_t byte;
-	int error;
 
 	if (ptah_image_find(image->ptah, ip, space, &section) >= 0)
 		return ptah_image_read(image->ptah, ip, &byte, 1, space) ? -pte_nomap
@@ -472,8 +471,7 @@ int image_missing(struct pt_image *image, uint64_t ip, const struct ptah_space *
 	image->callback_error = 0;
 	if (image->callback)
 		ptah_image_read(image->ptah, ip, &byte, 1, space);
-	error = image_take_error(image);
-	return error ? error : -pte_nomap;
+	return image->callback_error ? image->callback_error : -pte_nomap;
 }
 
 int image_isid(const struct pt_image *image, uint32_t section)
