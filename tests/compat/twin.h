@@ -215,7 +215,10 @@ struct twin_run {
 
 /* Lies in shared memory: it is left when a library crashes. */
 struct twin_result {
-	uint64_t calls;
+	uint64_t runs, calls;
+	uint64_t next;	/* run of an input */
+	uint64_t begin; /* calls before this run */
+	bool saved;
 	unsigned found; /* differences that no rule explains */
 	uint64_t by_rule[TWIN_RULES];
 	unsigned side;	  /* that is in a call */
