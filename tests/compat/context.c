@@ -132,6 +132,10 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 		*o = (struct order){.phase = ON, .tsc = tsc};
 		return has_ip(packet);
 	}
+	/* Tracing is off, if it is no branch's. */
+	if (o->phase == IN_OVERFLOW && !is_time(packet->type) &&
+	    packet->type != PTAH_PACKET_MODE_EXEC)
+		o->phase = OFF;
 	switch (packet->type) {
 	case PTAH_PACKET_FUP:
 		return take_fup(o, packet);
@@ -159,6 +163,8 @@ static unsigned facts_of(const struct order *o, const struct ptah_packet *packet
 		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MODE : 0;
 	case PTAH_PACKET_OVF:
 		return waits ? TWIN_LOST_ADDRESS : 0;
+	case PTAH_PACKET_PSB:
+		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_PSB : 0;
 	case PTAH_PACKET_EXSTOP:
 		return o->mwait && !packet->u.exstop.ip ? TWIN_LOST_ADDRESS : 0;
 	default:
@@ -183,24 +189,33 @@ unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
 	return facts;
 }
 
+static bool is_begun(const struct order *o)
+{
+	return o->fup || o->bound || o->mwait || o->mode;
+}
+
 uint64_t twin_contradiction(const struct twin_input *input, uint64_t psb)
 {
 	struct order o = {.phase = IN_HEADER};
 	struct ptah_packet packet;
-	uint64_t at = psb;
+	uint64_t at = psb, begun = UINT64_MAX; /* what more packets belong to */
 	unsigned block = 0;
 
 	while (at < input->size) {
+		const bool was_begun = is_begun(&o);
 		int size = ptah_packet_decode(&packet, input->bytes + at,
 					      (size_t)(input->size - at), block);
 
 		if (size <= 0 || (at != psb && !take(&o, &packet)))
-			return at;
+			return was_begun ? begun : at;
+		if (!was_begun)
+			begun = at;
 		block = ptah_packet_block_state(&packet, block);
 		at += (unsigned)size;
 	}
-	/* What is begun does not end. */
-	return o.phase == IN_HEADER || o.fup || o.bound || o.mwait || o.mode ? at : UINT64_MAX;
+	if (o.phase == IN_HEADER)
+		return at;
+	return is_begun(&o) ? begun : UINT64_MAX;
 }
 
 uint64_t twin_header_end(const struct twin_input *input, uint64_t psb)

@@ -69,6 +69,23 @@ static bool sync_at_end(const struct twin_input *input, const struct twin_call *
 	       call->side[0].sync == input->size;
 }
 
+/* Both in one row of bytes in which a PSB may begin anywhere. */
+static bool psb_row(const struct twin_input *input, const struct twin_call *call)
+{
+	uint64_t from = call->side[0].sync, to = call->side[1].sync;
+
+	if (call->op > TWIN_SYNC_BACKWARD || call->side[0].status < 0 || call->side[1].status < 0)
+		return false;
+	if (from > to) {
+		from = call->side[1].sync;
+		to = call->side[0].sync;
+	}
+	for (; from < to && from + 2 <= input->size; from += 2)
+		if (memcmp(input->bytes + from, "\x02\x82", 2) != 0)
+			return false;
+	return from == to;
+}
+
 /* Of the walkers: those that follow code. */
 static bool is_walker(const struct twin_call *call)
 {
@@ -212,6 +229,11 @@ static bool overflow_mode(const struct twin_input *input, const struct twin_call
 	return has_fact(input, call, TWIN_OVERFLOW_MODE);
 }
 
+static bool overflow_psb(const struct twin_input *input, const struct twin_call *call)
+{
+	return has_fact(input, call, TWIN_OVERFLOW_PSB);
+}
+
 static bool lost_address(const struct twin_input *input, const struct twin_call *call)
 {
 	return has_fact(input, call, TWIN_LOST_ADDRESS);
@@ -282,6 +304,11 @@ const struct twin_rule twin_rules[] = {
 	    "it was set to the trace's end",
      .applies = sync_at_end,
      .go_on = true},
+    {.name = "psb-row",
+     .why =
+	 "SDM \"PSB Packet\": no processor sends PSBs one right behind the other; libipt finds the "
+	 "last of them",
+     .applies = psb_row},
     {.name = "estimated-time",
      .why = "SDM \"Cycle Packet (CYC)\", \"Mini Time Counter (MTC)\": software estimates the time "
 	    "between TSC packets; Ptah's estimate is finer",
@@ -299,6 +326,10 @@ const struct twin_rule twin_rules[] = {
      .why = "SDM \"Overflow (OVF) Packet\": the FUP behind it is where execution goes on; libipt "
 	    "takes it for a branch's when a MODE.Exec stands between",
      .applies = overflow_mode},
+    {.name = "overflow-psb",
+     .why = "SDM \"Internal Buffer Overflow\", \"PSB Packet\": a PSB+ with a FUP says that tracing "
+	    "is on",
+     .applies = overflow_psb},
     {.name = "lost-address",
      .why =
 	 "SDM \"MWAIT Packet\", \"PTW Packet\", \"Internal Buffer Overflow\": what was sent before "
