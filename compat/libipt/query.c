@@ -189,6 +189,21 @@ static bool is_of_branch(const struct ptah_item *branch, const struct ptah_item 
 	}
 }
 
+/* A mode that stands before the FUP is told before the branch. */
+static void meet_early_mode(struct pt_query_decoder *q, const struct ptah_item *branch)
+{
+	const struct ptah_item *item;
+
+	if (branch->type != PTAH_ITEM_ASYNC_BRANCH)
+		return;
+	while ((item = stream_peek(&q->stream, 1)) && item->type == PTAH_ITEM_EXEC_MODE &&
+	       item->offset < branch->offset && q->waiting < EVENT_MAX) {
+		wait_for(q, item);
+		q->stream.items[q->stream.first + 1] = *branch;
+		stream_drop(&q->stream);
+	}
+}
+
 /* A branch, and the events that come with it: with an indirect branch they come before it. */
 static void meet_branch(struct pt_query_decoder *q)
 {
@@ -198,6 +213,7 @@ static void meet_branch(struct pt_query_decoder *q)
 	const struct ptah_item *item;
 
 	if (!is_tip) {
+		meet_early_mode(q, &branch);
 		wait_for(q, &branch);
 		stream_drop(&q->stream);
 	}
@@ -330,6 +346,12 @@ static int answer(struct pt_query_decoder *q, struct position position, uint64_t
 	q->tsc = tsc;
 	q->last_ratio = q->ratio;
 	look_ahead(q);
+	/* Told while another waits for its last packet, which is not passed over. */
+	if (q->ahead == AHEAD_EVENT && q->queue[q->first].position.end == POSITION_FUP &&
+	    q->queue[q->first].position.offset < position.offset) {
+		q->position = q->queue[q->first].position;
+		q->position.at_last = true;
+	}
 	return q->ahead == AHEAD_ERROR ? q->error : status_flags(q);
 }
 
@@ -503,7 +525,10 @@ int pt_qry_indirect_branch(struct pt_query_decoder *q, uint64_t *ip)
 		return -pte_nosync;
 	/* SDM "Deferred TIPs": outcomes of later branches may stand before it. */
 	if (q->ahead == AHEAD_OUTCOMES && !q->count) {
+		const uint64_t tsc = q->tsc;
+
 		status = take_outcomes(q);
+		q->tsc = tsc; /* they have not been told */
 		if (status < 0)
 			return status;
 	}
