@@ -358,7 +358,7 @@ const struct twin_rule twin_rules[] = {
 	    "their packets",
      .applies = newer_packet},
     {.name = "tma-reserved",
-     .why = "SDM \"TMA Packet Definition\": reserved bits are ignored",
+     .why = "SDM \"Packet Definitions\": RSVD bits are not guaranteed to be 0",
      .applies = tma_reserved},
     {.name = "sync-at-end",
      .why = "the interface: -pte_eos where no PSB follows; libipt's own bounds check fails when "
@@ -391,7 +391,8 @@ const struct twin_rule twin_rules[] = {
      .go_on = true},
     {.name = "pwre-hw-event", .why = "as pwre-hw", .applies = pwre_hw_event, .go_on = true},
     {.name = "mode-fup",
-     .why = "SDM \"Event Trace\": a MODE.Exec for RFLAGS.IF has a FUP and no branch",
+     .why = "SDM \"Event Trace\": a MODE.Exec for RFLAGS.IF has a FUP and no branch, or, of older "
+	    "ones, a MODE.Exec has its TIP next",
      .applies = mode_fup},
     {.name = "overflow-mode",
      .why = "SDM \"Overflow (OVF) Packet\": the FUP behind it is where execution goes on; libipt "

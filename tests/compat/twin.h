@@ -211,7 +211,7 @@ struct twin_run {
 	struct twin_result *result;
 };
 
-#define TWIN_RULES 32
+#define TWIN_RULES 64
 
 /* Lies in shared memory: it is left when a library crashes. */
 struct twin_result {
