@@ -347,7 +347,8 @@ static int answer(struct pt_query_decoder *q, struct position position, uint64_t
 	q->last_ratio = q->ratio;
 	look_ahead(q);
 	/* Told while another waits for its last packet, which is not passed over. */
-	if (q->ahead == AHEAD_EVENT && q->queue[q->first].position.end == POSITION_FUP &&
+	if (q->ahead == AHEAD_EVENT && position.end == POSITION_PACKET &&
+	    q->queue[q->first].position.end == POSITION_FUP &&
 	    q->queue[q->first].position.offset < position.offset) {
 		q->position = q->queue[q->first].position;
 		q->position.at_last = true;

@@ -287,6 +287,17 @@ static bool lost_time(const struct twin_input *input, const struct twin_call *ca
 	return twin_equal(&same);
 }
 
+/* libipt 2.3's event decoder is moved by a sync that fails, or asks for another. */
+static bool failed_sync(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	if (call->decoder != TWIN_EVENTS || call->side[0].status >= 0)
+		return false;
+	return call->op == TWIN_NEXT
+		   ? call->side[1].status == -pte_nosync
+		   : call->op == TWIN_SYNC_SET && call->side[1].status == call->side[0].status;
+}
+
 /* Both say what is wrong; the clock is all that differs. */
 static bool time_at_error(const struct twin_input *input, const struct twin_call *call)
 {
@@ -378,6 +389,10 @@ const struct twin_rule twin_rules[] = {
     {.name = "lost-time",
      .why = "libipt counts MTC and CYC packets that it could not use; Ptah uses all of them",
      .applies = lost_time,
+     .go_on = true},
+    {.name = "failed-sync",
+     .why = "libipt 2.3's event decoder stands where a sync has failed, though it is no PSB",
+     .applies = failed_sync,
      .go_on = true},
     {.name = "time-at-error",
      .why = "libipt 2.0 forgets the time where a PSB+ cannot be read; Ptah has the last",
