@@ -171,15 +171,19 @@ static void meet_header(struct pt_query_decoder *q)
 }
 
 /* Do these two events come of one branch? */
-static bool is_of_branch(const struct ptah_item *branch, const struct ptah_item *item)
+static bool is_of_branch(struct pt_query_decoder *q, const struct ptah_item *branch,
+			 const struct ptah_item *item)
 {
+	struct position tip = position_of(branch);
+
 	switch (item->type) {
 	case PTAH_ITEM_EXEC_MODE:
 	case PTAH_ITEM_IFLAGS:
 		/* Sent before the branch. SDM "MODE.Exec Packet". */
+		tip.at_last = true;
 		if (branch->type == PTAH_ITEM_ASYNC_BRANCH ||
 		    branch->type == PTAH_ITEM_ASYNC_DISABLED)
-			return true;
+			return item->offset < position_next(&q->stream.config, tip);
 		return item->offset < branch->offset;
 	case PTAH_ITEM_ASYNC_PAGING:
 	case PTAH_ITEM_ASYNC_VMCS:
@@ -217,7 +221,7 @@ static void meet_branch(struct pt_query_decoder *q)
 		wait_for(q, &branch);
 		stream_drop(&q->stream);
 	}
-	while ((item = stream_peek(&q->stream, at)) && is_of_branch(&branch, item) &&
+	while ((item = stream_peek(&q->stream, at)) && is_of_branch(q, &branch, item) &&
 	       q->waiting < EVENT_MAX) {
 		wait_for(q, item);
 		q->stream.items[q->stream.first + at] = branch;
