@@ -51,8 +51,10 @@ static bool is_newer(const uint8_t *p)
 static bool newer_packet(const struct twin_input *input, const struct twin_call *call)
 {
 	const uint8_t *p = bytes_at(input, &call->side[1], 2);
+	const uint8_t *last = bytes_at(input, &call->side[1], 1);
 
-	return !call->since_2_1 && call->side[1].status == -pte_bad_opc && p && is_newer(p);
+	return !call->since_2_1 && call->side[1].status == -pte_bad_opc && last &&
+	       (p ? is_newer(p) : *last == 0xd9);
 }
 
 static bool tma_reserved(const struct twin_input *input, const struct twin_call *call)
