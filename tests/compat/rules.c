@@ -51,8 +51,10 @@ static bool is_newer(const uint8_t *p)
 static bool newer_packet(const struct twin_input *input, const struct twin_call *call)
 {
 	const uint8_t *p = bytes_at(input, &call->side[1], 2);
+	const uint8_t *last = bytes_at(input, &call->side[1], 1);
 
-	return !call->since_2_1 && call->side[1].status == -pte_bad_opc && p && is_newer(p);
+	return !call->since_2_1 && call->side[1].status == -pte_bad_opc && last &&
+	       (p ? is_newer(p) : *last == 0xd9);
 }
 
 static bool tma_reserved(const struct twin_input *input, const struct twin_call *call)
@@ -67,6 +69,27 @@ static bool sync_at_end(const struct twin_input *input, const struct twin_call *
 	return call->decoder == TWIN_PACKET && call->op == TWIN_SYNC_FORWARD &&
 	       call->side[0].status == -pte_eos && call->side[1].status == -pte_internal &&
 	       call->side[0].sync == input->size;
+}
+
+static bool is_row(const struct twin_input *input, uint64_t at)
+{
+	return at < input->size && input->size - at >= 2 &&
+	       !memcmp(input->bytes + at, "\x02\x82", 2);
+}
+
+/* One side has found a PSB that goes on, or what goes on from one. */
+static bool psb_row(const struct twin_input *input, const struct twin_call *call)
+{
+	if (call->decoder != TWIN_PACKET || call->op > TWIN_SYNC_BACKWARD)
+		return false;
+	for (unsigned i = 0; i < 2; i++) {
+		const struct twin_seen *seen = &call->side[i];
+
+		if (!seen->sync_status && (is_row(input, seen->sync + 16) ||
+					   (seen->sync >= 2 && is_row(input, seen->sync - 2))))
+			return true;
+	}
+	return false;
 }
 
 /* Of the walkers: those that follow code. */
@@ -172,6 +195,172 @@ static bool error_early(const struct twin_input *input, const struct twin_call *
 	       (call->side[1].status == -pte_bad_opc || call->side[1].status == -pte_bad_packet);
 }
 
+static bool gives_events(const struct twin_call *call)
+{
+	return call->decoder == TWIN_QUERY || call->decoder == TWIN_EVENTS;
+}
+
+/* Of those that give events: how far either has read. */
+static uint64_t read_so_far(const struct twin_input *input, const struct twin_call *call)
+{
+	uint64_t at = 0;
+
+	for (unsigned i = 0; i < 2; i++)
+		if (!call->side[i].offset_status && call->side[i].offset > at)
+			at = call->side[i].offset;
+	/* To stand at a PSB may be to have read all of it. */
+	return twin_find_psb(input, at) == at ? twin_header_end(input, at) : at;
+}
+
+/* The packets, so far, contradict the SDM. */
+static bool is_out_of_place(const struct twin_input *input, const struct twin_call *call)
+{
+	return gives_events(call) && !call->side[0].sync_status &&
+	       twin_contradiction(input, call->side[0].sync) <= read_so_far(input, call);
+}
+
+static bool has_fact(const struct twin_input *input, const struct twin_call *call, unsigned fact)
+{
+	return gives_events(call) && !call->side[0].sync_status &&
+	       twin_facts(input, call->side[0].sync, read_so_far(input, call)) & fact;
+}
+
+static bool mode_fup(const struct twin_input *input, const struct twin_call *call)
+{
+	return !call->since_2_1 && has_fact(input, call, TWIN_MODE_FUP);
+}
+
+static bool overflow_mode(const struct twin_input *input, const struct twin_call *call)
+{
+	return has_fact(input, call, TWIN_OVERFLOW_MODE);
+}
+
+static bool overflow_psb(const struct twin_input *input, const struct twin_call *call)
+{
+	return has_fact(input, call, TWIN_OVERFLOW_PSB);
+}
+
+static bool mode_pgd(const struct twin_input *input, const struct twin_call *call)
+{
+	return has_fact(input, call, TWIN_MODE_PGD);
+}
+
+/* In a PSB+, where both stand at the PSB. */
+static bool tma_in_header(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->side[1].status == -pte_bad_packet && has_fact(input, call, TWIN_TMA_RESERVED);
+}
+
+static bool lost_address(const struct twin_input *input, const struct twin_call *call)
+{
+	return has_fact(input, call, TWIN_LOST_ADDRESS);
+}
+
+/* Ptah says what is wrong, libipt goes on, or stops elsewhere. */
+static bool out_of_place(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->side[0].status < 0 && call->side[0].status != -pte_bad_query &&
+	       is_out_of_place(input, call);
+}
+
+/* Ptah goes on where it is certain, or tells what happened without its address. */
+static bool refused(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->side[1].status < 0 && is_out_of_place(input, call);
+}
+
+/* Neither says anything, but what they make of it is different. */
+static bool guessed(const struct twin_input *input, const struct twin_call *call)
+{
+	return is_out_of_place(input, call);
+}
+
+/* libipt counts packets that it had no use for; Ptah's estimate has one for each. */
+static bool lost_time(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = copy_of(input, call);
+
+	same.side[1].lost_mtc = same.side[0].lost_mtc;
+	same.side[1].lost_cyc = same.side[0].lost_cyc;
+	if (call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS) {
+		same.side[1].out.event.lost_mtc = same.side[0].out.event.lost_mtc;
+		same.side[1].out.event.lost_cyc = same.side[0].out.event.lost_cyc;
+	}
+	return twin_equal(&same);
+}
+
+/* libipt 2.3's event decoder is moved by a sync that fails, or asks for another. */
+static bool failed_sync(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	if (call->decoder != TWIN_EVENTS || call->side[0].status >= 0)
+		return false;
+	return call->op == TWIN_NEXT
+		   ? call->side[1].status == -pte_nosync
+		   : call->op == TWIN_SYNC_SET && call->side[1].status == call->side[0].status;
+}
+
+/* Both say what is wrong; the clock is all that differs. */
+static bool time_at_error(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	(void)input;
+	if (call->decoder != TWIN_QUERY || call->side[0].status >= 0)
+		return false;
+	same.side[1].time_status = same.side[0].time_status;
+	same.side[1].tsc = same.side[0].tsc;
+	same.side[1].lost_mtc = same.side[0].lost_mtc;
+	same.side[1].lost_cyc = same.side[0].lost_cyc;
+	same.side[1].cbr_status = same.side[0].cbr_status;
+	same.side[1].cbr = same.side[0].cbr;
+	return call->side[1].time_status < 0 && twin_equal(&same);
+}
+
+/* Of events that come with a branch libipt has the time of their own packet. */
+static bool event_time(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+	struct pt_event *mine = &same.side[0].out.event, *theirs = &same.side[1].out.event;
+
+	(void)input;
+	if (call->op != TWIN_EVENT || call->side[0].status < 0 || call->side[1].status < 0 ||
+	    theirs->tsc > mine->tsc)
+		return false;
+	switch (mine->type) {
+	case ptev_exec_mode:
+	case ptev_paging:
+	case ptev_async_paging:
+	case ptev_vmcs:
+	case ptev_async_vmcs:
+		break;
+	default:
+		return false;
+	}
+	theirs->has_tsc = mine->has_tsc;
+	theirs->tsc = mine->tsc;
+	theirs->lost_mtc = mine->lost_mtc;
+	theirs->lost_cyc = mine->lost_cyc;
+	same.side[1].lost_mtc = same.side[0].lost_mtc;
+	same.side[1].lost_cyc = same.side[0].lost_cyc;
+	return twin_equal(&same);
+}
+
+/* PWRE's HW bit, as an event. */
+static bool pwre_hw_event(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = copy_of(input, call);
+	struct pt_event *event = &same.side[1].out.event;
+
+	if (call->since_2_1 || call->op != TWIN_EVENT || call->side[0].status < 0 ||
+	    event->type != ptev_pwre)
+		return false;
+	event->variant.pwre.hw = same.side[0].out.event.variant.pwre.hw;
+	same.side[1].lost_mtc = same.side[0].lost_mtc;
+	same.side[1].lost_cyc = same.side[0].lost_cyc;
+	return twin_equal(&same);
+}
+
 const struct twin_rule twin_rules[] = {
     {.name = "pwre-hw",
      .why = "SDM \"PWRE Packet Definition\": HW is bit 7 of the first payload byte, not bit 3",
@@ -182,18 +371,71 @@ const struct twin_rule twin_rules[] = {
 	    "their packets",
      .applies = newer_packet},
     {.name = "tma-reserved",
-     .why = "SDM \"TMA Packet Definition\": reserved bits are ignored",
+     .why = "SDM \"Packet Definitions\": RSVD bits are not guaranteed to be 0",
      .applies = tma_reserved},
     {.name = "sync-at-end",
      .why = "the interface: -pte_eos where no PSB follows; libipt's own bounds check fails when "
 	    "it was set to the trace's end",
      .applies = sync_at_end,
      .go_on = true},
+    {.name = "psb-row",
+     .why =
+	 "SDM \"PSB Packet\": no processor sends PSBs one right behind the other; libipt finds the "
+	 "last of them",
+     .applies = psb_row},
     {.name = "estimated-time",
      .why = "SDM \"Cycle Packet (CYC)\", \"Mini Time Counter (MTC)\": software estimates the time "
 	    "between TSC packets; Ptah's estimate is finer",
      .applies = estimated_time,
      .go_on = true},
+    {.name = "lost-time",
+     .why = "libipt counts MTC and CYC packets that it could not use; Ptah uses all of them",
+     .applies = lost_time,
+     .go_on = true},
+    {.name = "failed-sync",
+     .why = "libipt 2.3's event decoder stands where a sync has failed, though it is no PSB",
+     .applies = failed_sync,
+     .go_on = true},
+    {.name = "time-at-error",
+     .why = "libipt 2.0 forgets the time where a PSB+ cannot be read; Ptah has the last",
+     .applies = time_at_error,
+     .go_on = true},
+    {.name = "event-time",
+     .why = "SDM \"MODE.Exec Packet\", \"PIP Packet\", \"VMCS Packet\": the change applies at the "
+	    "TIP, "
+	    "and is told at its time",
+     .applies = event_time,
+     .go_on = true},
+    {.name = "pwre-hw-event", .why = "as pwre-hw", .applies = pwre_hw_event, .go_on = true},
+    {.name = "mode-fup",
+     .why = "SDM \"Event Trace\": a MODE.Exec for RFLAGS.IF has a FUP and no branch, or, of older "
+	    "ones, a MODE.Exec has its TIP next",
+     .applies = mode_fup},
+    {.name = "overflow-mode",
+     .why = "SDM \"Overflow (OVF) Packet\": the FUP behind it is where execution goes on; libipt "
+	    "takes it for a branch's when a MODE.Exec stands between",
+     .applies = overflow_mode},
+    {.name = "mode-pgd",
+     .why = "SDM \"TIP.PGD Packet\": tracing is off behind it; libipt tells the mode alone",
+     .applies = mode_pgd},
+    {.name = "tma-in-header", .why = "as tma-reserved", .applies = tma_in_header},
+    {.name = "overflow-psb",
+     .why = "SDM \"Internal Buffer Overflow\", \"PSB Packet\": a PSB+ with a FUP says that tracing "
+	    "is on",
+     .applies = overflow_psb},
+    {.name = "lost-address",
+     .why =
+	 "SDM \"MWAIT Packet\", \"PTW Packet\", \"Internal Buffer Overflow\": what was sent before "
+	 "did happen, though its FUP is lost",
+     .applies = lost_address},
+    {.name = "out-of-place",
+     .why = "SDM \"Compound Packet Event Summary\", \"Packet Definitions\": the packet may not be "
+	    "there; libipt does not look",
+     .applies = out_of_place},
+    {.name = "refused",
+     .why = "the same, where libipt stops and Ptah tells what is certain all the same",
+     .applies = refused},
+    {.name = "guessed", .why = "the same, where both go on", .applies = guessed},
     {.name = "class-from-cache",
      .why = "libipt 2.0 does not tell the class of a block that comes out of its cache",
      .applies = class_from_cache,

@@ -213,11 +213,14 @@ struct twin_run {
 	struct twin_result *result;
 };
 
-#define TWIN_RULES 32
+#define TWIN_RULES 64
 
 /* Lies in shared memory: it is left when a library crashes. */
 struct twin_result {
-	uint64_t calls;
+	uint64_t runs, calls;
+	uint64_t next;	/* run of an input */
+	uint64_t begin; /* calls before this run */
+	bool saved;
 	unsigned found; /* differences that no rule explains */
 	uint64_t by_rule[TWIN_RULES];
 	unsigned side;	  /* that is in a call */
@@ -235,6 +238,26 @@ static inline uint64_t twin_random(uint64_t *state)
 	*state ^= *state << 17;
 	return *state;
 }
+
+/* Behind the PSB+ at `psb`, or what of it there is. */
+uint64_t twin_header_end(const struct twin_input *input, uint64_t psb);
+/*
+ * The first packet behind the PSB at `psb` that the SDM does not let be where it
+ * is, or that is none; where the packets begin that others should have followed;
+ * UINT64_MAX.
+ */
+uint64_t twin_contradiction(const struct twin_input *input, uint64_t psb);
+
+/* What stands between the PSB at `psb` and `end`. */
+enum {
+	TWIN_MODE_FUP = 1,	/* MODE.Exec and a FUP that is no branch's */
+	TWIN_OVERFLOW_MODE = 2, /* MODE.Exec between OVF and what settles it */
+	TWIN_LOST_ADDRESS = 4,	/* a packet whose FUP is lost in an overflow, or that has none */
+	TWIN_MODE_PGD = 16,	/* MODE.Exec and a TIP.PGD without FUP */
+	TWIN_TMA_RESERVED = 32, /* a TMA with reserved bits set */
+	TWIN_OVERFLOW_PSB = 8	/* PSB between OVF and what settles it */
+};
+unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end);
 
 /* From `at` on; SIZE_MAX: none. */
 size_t twin_find_psb(const struct twin_input *input, size_t at);

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where the packets of a trace contradict what the SDM says of their order:
+ * found from the packets alone, by no library's events. SDM "Packet
+ * Definitions" (what each depends on) and "Compound Packet Event Summary".
+ */
+#include "twin.h"
+
+#include <ptah/packet.h>
+
+struct order {
+	enum {
+		IN_HEADER,
+		IN_OVERFLOW,
+		ON,
+		OFF
+	} phase;
+	bool has_ip; /* of the header */
+	bool fup;    /* whose TIP is to come */
+	bool bound;  /* a packet whose FUP is to come */
+	bool abort;  /* it is a transaction's end: its FUP has a TIP */
+	bool mode;   /* MODE.Exec: its TIP is to come */
+	bool mwait;  /* its EXSTOP is to come */
+	bool tsc;    /* there was one */
+};
+
+static bool has_ip(const struct ptah_packet *packet)
+{
+	return packet->u.ip.ipc != 0;
+}
+
+static bool is_time(unsigned type)
+{
+	return type == PTAH_PACKET_PAD || type == PTAH_PACKET_TSC || type == PTAH_PACKET_TMA ||
+	       type == PTAH_PACKET_MTC || type == PTAH_PACKET_CYC || type == PTAH_PACKET_CBR ||
+	       type == PTAH_PACKET_MNT;
+}
+
+/* Each of these false: the packet may not stand there. */
+static bool take_in_header(struct order *o, const struct ptah_packet *packet)
+{
+	switch (packet->type) {
+	case PTAH_PACKET_FUP:
+		o->has_ip = has_ip(packet);
+		return true;
+	case PTAH_PACKET_PSBEND:
+		*o = (struct order){.phase = o->has_ip ? ON : OFF, .tsc = o->tsc};
+		return true;
+	case PTAH_PACKET_MODE_EXEC:
+	case PTAH_PACKET_MODE_TSX:
+	case PTAH_PACKET_PIP:
+	case PTAH_PACKET_VMCS:
+		return true;
+	default:
+		return is_time(packet->type);
+	}
+}
+
+static bool take_fup(struct order *o, const struct ptah_packet *packet)
+{
+	const bool alone = !o->bound && !o->mode;
+
+	if (!has_ip(packet) || o->fup || (alone && o->phase == OFF))
+		return false;
+	o->fup = o->abort || alone;
+	o->mode = o->mode && o->abort;
+	o->bound = o->abort = o->mwait = false;
+	return true;
+}
+
+static bool take_branch(struct order *o, const struct ptah_packet *packet)
+{
+	const bool pge = packet->type == PTAH_PACKET_TIP_PGE;
+	const bool wrong =
+	    o->bound || o->mwait || (pge ? o->phase == ON || o->fup : o->phase != ON);
+
+	if (wrong || (packet->type != PTAH_PACKET_TIP_PGD && !has_ip(packet)))
+		return false;
+	o->phase = packet->type == PTAH_PACKET_TIP_PGD ? OFF : ON;
+	o->fup = o->mode = false;
+	return true;
+}
+
+/* Packets that a FUP or EXSTOP follows; and those that may come at any time. */
+static bool take_event(struct order *o, const struct ptah_packet *packet)
+{
+	switch (packet->type) {
+	case PTAH_PACKET_MODE_EXEC:
+		o->mode = true;
+		return true;
+	case PTAH_PACKET_MODE_TSX:
+		o->bound = o->bound || o->phase == ON;
+		o->abort = o->phase == ON && packet->u.tsx.aborted;
+		return true;
+	case PTAH_PACKET_PTW:
+		o->bound = o->bound || packet->u.ptw.ip;
+		return true;
+	case PTAH_PACKET_EXSTOP:
+		o->bound = o->bound || packet->u.exstop.ip;
+		o->mwait = o->mwait && packet->u.exstop.ip;
+		return true;
+	case PTAH_PACKET_CFE:
+		o->bound = o->bound || packet->u.cfe.ip;
+		return true;
+	case PTAH_PACKET_MWAIT:
+		o->mwait = true;
+		return true;
+	default:
+		return packet->type != PTAH_PACKET_PSBEND;
+	}
+}
+
+static bool take(struct order *o, const struct ptah_packet *packet)
+{
+	const bool tsc = o->tsc = o->tsc || packet->type == PTAH_PACKET_TSC;
+
+	if (packet->type == PTAH_PACKET_TMA && !tsc)
+		return false;
+	if (packet->type == PTAH_PACKET_PSB) {
+		const bool whole = o->phase != IN_HEADER && !o->fup && !o->bound;
+
+		*o = (struct order){.phase = IN_HEADER, .tsc = tsc};
+		return whole;
+	}
+	if (packet->type == PTAH_PACKET_OVF) {
+		*o = (struct order){.phase = IN_OVERFLOW, .tsc = tsc};
+		return true;
+	}
+	if (o->phase == IN_HEADER)
+		return take_in_header(o, packet);
+	if (o->phase == IN_OVERFLOW && packet->type == PTAH_PACKET_FUP) {
+		*o = (struct order){.phase = ON, .tsc = tsc};
+		return has_ip(packet);
+	}
+	/* Tracing is off, if it is no branch's. */
+	if (o->phase == IN_OVERFLOW && !is_time(packet->type) &&
+	    packet->type != PTAH_PACKET_MODE_EXEC)
+		o->phase = OFF;
+	switch (packet->type) {
+	case PTAH_PACKET_FUP:
+		return take_fup(o, packet);
+	case PTAH_PACKET_TIP:
+	case PTAH_PACKET_TIP_PGE:
+	case PTAH_PACKET_TIP_PGD:
+		return take_branch(o, packet);
+	case PTAH_PACKET_TNT_8:
+	case PTAH_PACKET_TNT_64:
+		return o->phase == ON && !o->fup && !o->bound && !o->mwait && !o->mode;
+	default:
+		return take_event(o, packet);
+	}
+}
+
+/* Before it is taken. */
+static unsigned facts_of(const struct order *o, const struct ptah_packet *packet)
+{
+	const bool waits = o->bound || o->mwait;
+
+	switch (packet->type) {
+	case PTAH_PACKET_FUP:
+		return o->mode && !o->abort ? TWIN_MODE_FUP : 0;
+	case PTAH_PACKET_MODE_EXEC:
+		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MODE : 0;
+	case PTAH_PACKET_OVF:
+		return waits ? TWIN_LOST_ADDRESS : 0;
+	case PTAH_PACKET_PSB:
+		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_PSB : 0;
+	case PTAH_PACKET_TIP_PGD:
+		return o->mode && !o->fup ? TWIN_MODE_PGD : 0;
+	case PTAH_PACKET_EXSTOP:
+		return o->mwait && !packet->u.exstop.ip ? TWIN_LOST_ADDRESS : 0;
+	default:
+		return 0;
+	}
+}
+
+unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
+{
+	struct order o = {.phase = IN_HEADER};
+	struct ptah_packet packet;
+	unsigned block = 0, facts = 0;
+
+	for (uint64_t at = psb; at < input->size && at <= end; at += packet.size) {
+		if (ptah_packet_decode(&packet, input->bytes + at, (size_t)(input->size - at),
+				       block) <= 0)
+			break;
+		facts |= facts_of(&o, &packet);
+		if (packet.type == PTAH_PACKET_TMA &&
+		    (input->bytes[at + 4] || input->bytes[at + 6] & 0xfe))
+			facts |= TWIN_TMA_RESERVED;
+		(void)(at == psb || take(&o, &packet));
+		block = ptah_packet_block_state(&packet, block);
+	}
+	return facts;
+}
+
+static bool is_begun(const struct order *o)
+{
+	return o->fup || o->bound || o->mwait || o->mode;
+}
+
+uint64_t twin_contradiction(const struct twin_input *input, uint64_t psb)
+{
+	struct order o = {.phase = IN_HEADER};
+	struct ptah_packet packet;
+	uint64_t at = psb, begun = UINT64_MAX; /* what more packets belong to */
+	unsigned block = 0;
+
+	while (at < input->size) {
+		const bool was_begun = is_begun(&o);
+		int size = ptah_packet_decode(&packet, input->bytes + at,
+					      (size_t)(input->size - at), block);
+
+		if (size <= 0 || (at != psb && !take(&o, &packet)))
+			return was_begun ? begun : at;
+		if (!was_begun)
+			begun = at;
+		block = ptah_packet_block_state(&packet, block);
+		at += (unsigned)size;
+	}
+	if (o.phase == IN_HEADER)
+		return at;
+	return is_begun(&o) ? begun : UINT64_MAX;
+}
+
+uint64_t twin_header_end(const struct twin_input *input, uint64_t psb)
+{
+	struct order o = {.phase = IN_HEADER};
+	struct ptah_packet packet;
+	uint64_t at = psb;
+
+	while (at < input->size && o.phase == IN_HEADER) {
+		int size =
+		    ptah_packet_decode(&packet, input->bytes + at, (size_t)(input->size - at), 0);
+
+		if (size <= 0 || (at != psb && !take(&o, &packet)))
+			return at;
+		at += (unsigned)size;
+	}
+	return at;
+}
