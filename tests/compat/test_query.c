@@ -3,7 +3,7 @@
  * pt_qry_* of libipt.so.2 and of Debian's libipt in one process, driven through
  * the same calls: the same answers, statuses, events, errors and positions, on
  * random traces, on those of real processors, and on damaged ones. What may
- * differ is in docs/libipt-differences.part.md.
+ * differ is in docs/migrating-from-libipt.md.
  */
 #include "both.h"
 
