@@ -438,15 +438,18 @@ static bool is_used(int status)
 	return status == PTAH_E_BAD_RETCOMP || status == PTAH_E_NO_IP;
 }
 
-/* libipt's word for code that cannot be read: too little of an instruction is a bad one. */
-static int code_error(struct walk *w)
+/*
+ * libipt's word for code that cannot be read, or `partly` where some of an
+ * instruction can. Asks for a whole one, as there are callbacks that give all or nothing.
+ */
+static int code_error(struct walk *w, int partly)
 {
 	struct ptah_space space = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
-	uint8_t byte;
+	uint8_t bytes[pt_max_insn_size];
 
 	ptah_flow_space(w->flow, w->place.space, &space);
-	if (ptah_image_read(image_ptah(w->image), w->place.ip, &byte, 1, &space))
-		return -pte_bad_insn;
+	if (ptah_image_read(image_ptah(w->image), w->place.ip, bytes, sizeof(bytes), &space))
+		return partly;
 	return image_missing(w->image, w->place.ip, &space);
 }
 
@@ -472,8 +475,8 @@ static void meet_error(struct walk *w)
 	w->raw = used_up(w);
 	w->error_told = true;
 	w->error_offset = status <= PTAH_E_NO_CODE || is_used(status) ? UINT64_MAX : item->offset;
-	w->error = status == PTAH_E_NO_CODE    ? code_error(w)
-		   : status == PTAH_E_MISMATCH ? -pte_bad_query
+	w->error = status == PTAH_E_NO_CODE    ? code_error(w, -pte_bad_insn)
+		   : status == PTAH_E_MISMATCH ? code_error(w, -pte_bad_query)
 		   : status == PTAH_E_BAD_RETCOMP && item->flags & PTAH_ITEM_TAKEN
 		       ? -pte_retstack_empty
 		       : error_from_ptah(status);
@@ -546,7 +549,7 @@ static bool look_ahead(struct walk *w)
 	if (n > 0)
 		w->end += n;
 	else if (n < 0 && w->error == -pte_eos)
-		w->error = n == PTAH_E_NO_CODE ? code_error(w) : error_from_ptah(n);
+		w->error = n == PTAH_E_NO_CODE ? code_error(w, -pte_bad_insn) : error_from_ptah(n);
 	return n > 0;
 }
 
@@ -934,7 +937,8 @@ int walk_sync_forward(struct walk *w)
 int walk_sync_backward(struct walk *w)
 {
 	const uint8_t *begins = w->config.user.begin, *psb;
-	uint64_t from = config_size(&w->config), before, reached;
+	struct position position = {.end = POSITION_PSBEND};
+	uint64_t from = config_size(&w->config), before;
 	int status;
 
 	walk_offset(w, &from);
@@ -945,9 +949,12 @@ int walk_sync_backward(struct walk *w)
 			return stop(w, -pte_eos);
 		before = (uint64_t)(psb - begins);
 		status = start(w, before);
-		walk_offset(w, &reached);
+		position.offset = before;
+		position.at_last =
+		    w->pending_count && first_pending(w)->item.flags & PTAH_ITEM_STATUS;
 		/* One that is not whole cannot be begun at; nor is it a step to where we were. */
-	} while (status == -pte_eos || (status >= 0 && reached == from));
+	} while (status == -pte_eos ||
+		 (status >= 0 && position_ahead(&w->config, position) == from));
 	return status;
 }
 
