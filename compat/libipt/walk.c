@@ -329,6 +329,8 @@ static bool is_tied(struct walk *w, const struct ptah_item **item)
 	if ((*item)->flags & PTAH_ITEM_STATUS && (*item)->type != PTAH_ITEM_PSB)
 		return behind->flags & PTAH_ITEM_STATUS && behind->type != PTAH_ITEM_PSB &&
 		       behind->type != PTAH_ITEM_BLOCK;
+	if ((*item)->type == PTAH_ITEM_MWAIT && behind->type == PTAH_ITEM_EXSTOP)
+		return !(behind->flags & PTAH_ITEM_IP_SUPPRESSED); /* of one FUP */
 	return is_of_branch(w, behind);
 }
 
@@ -340,10 +342,10 @@ static void take_ratio(struct walk *w, const struct ptah_item *item)
 	if (!(item->flags & PTAH_ITEM_STATUS))
 		return;
 	while (item++, is_item(w, &item)) {
-		if (item->type == PTAH_ITEM_CBR)
-			w->ratio = (uint16_t)item->value;
 		if (!(item->flags & PTAH_ITEM_STATUS) || item->type == PTAH_ITEM_PSB)
 			break;
+		if (item->type == PTAH_ITEM_CBR)
+			w->ratio = (uint16_t)item->value;
 	}
 }
 

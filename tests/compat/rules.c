@@ -80,16 +80,25 @@ static bool is_timed(const struct twin_input *input)
 	return input->config.mtc_freq || input->config.nom_freq;
 }
 
-/* A copy to be made equal in more; estimated times are. */
+/* A copy to be made equal in more; estimated times are, and what was lost for them. */
 static struct twin_call copy_of(const struct twin_input *input, const struct twin_call *call)
 {
+	const bool event = call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS;
 	struct twin_call same = *call;
+	const struct twin_seen *from = &same.side[0];
+	struct twin_seen *to = &same.side[1];
 
+	to->lost_mtc = from->lost_mtc;
+	to->lost_cyc = from->lost_cyc;
+	if (event) {
+		to->out.event.lost_mtc = from->out.event.lost_mtc;
+		to->out.event.lost_cyc = from->out.event.lost_cyc;
+	}
 	if (!is_timed(input))
 		return same;
-	same.side[1].tsc = same.side[0].tsc;
-	if (call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS)
-		same.side[1].out.event.tsc = same.side[0].out.event.tsc;
+	to->tsc = from->tsc;
+	if (event)
+		to->out.event.tsc = from->out.event.tsc;
 	return same;
 }
 
@@ -98,7 +107,7 @@ static bool estimated_time(const struct twin_input *input, const struct twin_cal
 {
 	const struct twin_call same = copy_of(input, call);
 
-	return is_timed(input) && twin_equal(&same);
+	return twin_equal(&same);
 }
 
 static bool class_from_cache(const struct twin_input *input, const struct twin_call *call)
