@@ -463,8 +463,13 @@ static bool find_missed(struct walk *w, const struct ptah_item **item)
 	if ((*item)->status > PTAH_E_NO_CODE)
 		return false;
 	++*item;
-	return is_item(w, item) && (*item)->type != PTAH_ITEM_BLOCK &&
-	       (*item)->type != PTAH_ITEM_PSB && (*item)->offset == offset;
+	if (!is_item(w, item) || (*item)->type == PTAH_ITEM_BLOCK || (*item)->offset != offset)
+		return false;
+	if ((*item)->type != PTAH_ITEM_PSB)
+		return true;
+	++*item; /* the first event of its PSB+ */
+	return is_item(w, item) && (*item)->flags & PTAH_ITEM_STATUS &&
+	       (*item)->type != PTAH_ITEM_PSB && (*item)->type != PTAH_ITEM_BLOCK;
 }
 
 static void meet_error(struct walk *w)

@@ -299,7 +299,7 @@ int main(int argc, char **argv)
 		return list();
 	t.result = mmap(NULL, sizeof(*t.result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 			-1, 0);
-	if (t.result == MAP_FAILED || twin_rule_count > TWIN_RULES)
+	if (t.result == MAP_FAILED || twin_rule_count + twin_walk_rule_count > TWIN_RULES)
 		twin_die("twin", "no room for its result");
 	for (int i = 1; i < argc; i++) {
 		if (parse(&o, argv, argc, &i))
@@ -310,12 +310,16 @@ int main(int argc, char **argv)
 		}
 		run_path(&t, &o, argv[i]);
 	}
-	for (unsigned i = 0; i < twin_rule_count; i++)
+	for (unsigned i = 0; i < twin_rule_count + twin_walk_rule_count; i++)
 		if (t.result->by_rule[i])
-			printf("rule %s: %" PRIu64 " times\n", twin_rules[i].name,
+			printf("rule %s: %" PRIu64 " times\n",
+			       i < twin_rule_count ? twin_rules[i].name
+						   : twin_walk_rules[i - twin_rule_count].name,
 			       t.result->by_rule[i]);
 	if (t.result->joined)
 		printf("rule block-cut: %" PRIu64 " times\n", t.result->joined);
+	if (t.result->astray)
+		printf("rule position-before-error: %" PRIu64 " times\n", t.result->astray);
 	if (t.result->crashes)
 		printf("the judge crashed %" PRIu64 " times\n", t.result->crashes);
 	printf("%u inputs, %" PRIu64 " runs, %" PRIu64 " calls, %u differences\n", t.inputs, t.runs,
