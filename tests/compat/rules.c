@@ -181,6 +181,71 @@ static bool error_early(const struct twin_input *input, const struct twin_call *
 	       (call->side[1].status == -pte_bad_opc || call->side[1].status == -pte_bad_packet);
 }
 
+/* Of those that give events: the packets, up to where either stands, contradict the SDM. */
+static bool is_out_of_place(const struct twin_input *input, const struct twin_call *call)
+{
+	const struct twin_seen *mine = &call->side[0], *theirs = &call->side[1];
+	uint64_t at = 0;
+
+	if ((call->decoder != TWIN_QUERY && call->decoder != TWIN_EVENTS) || mine->sync_status)
+		return false;
+	for (unsigned i = 0; i < 2; i++)
+		if (!call->side[i].offset_status && call->side[i].offset > at)
+			at = call->side[i].offset;
+	/* To stand at a PSB may be to have read all of it. */
+	if (at == mine->sync || at == theirs->sync)
+		at = twin_header_end(input, at);
+	return twin_contradiction(input, mine->sync) <= at;
+}
+
+/* Ptah says what is wrong, libipt goes on, or stops elsewhere. */
+static bool out_of_place(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->side[0].status < 0 && call->side[0].status != -pte_bad_query &&
+	       is_out_of_place(input, call);
+}
+
+/* Ptah goes on where it is certain, or tells what happened without its address. */
+static bool refused(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->side[1].status < 0 && is_out_of_place(input, call);
+}
+
+/* Neither says anything, but what they make of it is different. */
+static bool guessed(const struct twin_input *input, const struct twin_call *call)
+{
+	return is_out_of_place(input, call);
+}
+
+/* libipt counts packets that it had no use for; Ptah's estimate has one for each. */
+static bool lost_time(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = copy_of(input, call);
+
+	same.side[1].lost_mtc = same.side[0].lost_mtc;
+	same.side[1].lost_cyc = same.side[0].lost_cyc;
+	if (call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS) {
+		same.side[1].out.event.lost_mtc = same.side[0].out.event.lost_mtc;
+		same.side[1].out.event.lost_cyc = same.side[0].out.event.lost_cyc;
+	}
+	return twin_equal(&same);
+}
+
+/* PWRE's HW bit, as an event. */
+static bool pwre_hw_event(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = copy_of(input, call);
+	struct pt_event *event = &same.side[1].out.event;
+
+	if (call->since_2_1 || call->op != TWIN_EVENT || call->side[0].status < 0 ||
+	    event->type != ptev_pwre)
+		return false;
+	event->variant.pwre.hw = same.side[0].out.event.variant.pwre.hw;
+	same.side[1].lost_mtc = same.side[0].lost_mtc;
+	same.side[1].lost_cyc = same.side[0].lost_cyc;
+	return twin_equal(&same);
+}
+
 const struct twin_rule twin_rules[] = {
     {.name = "pwre-hw",
      .why = "SDM \"PWRE Packet Definition\": HW is bit 7 of the first payload byte, not bit 3",
@@ -203,6 +268,19 @@ const struct twin_rule twin_rules[] = {
 	    "between TSC packets; Ptah's estimate is finer",
      .applies = estimated_time,
      .go_on = true},
+    {.name = "lost-time",
+     .why = "libipt counts MTC and CYC packets that it could not use; Ptah uses all of them",
+     .applies = lost_time,
+     .go_on = true},
+    {.name = "pwre-hw-event", .why = "as pwre-hw", .applies = pwre_hw_event, .go_on = true},
+    {.name = "out-of-place",
+     .why = "SDM \"Compound Packet Event Summary\", \"Packet Definitions\": the packet may not be "
+	    "there; libipt does not look",
+     .applies = out_of_place},
+    {.name = "refused",
+     .why = "the same, where libipt stops and Ptah tells what is certain all the same",
+     .applies = refused},
+    {.name = "guessed", .why = "the same, where both go on", .applies = guessed},
     {.name = "class-from-cache",
      .why = "libipt 2.0 does not tell the class of a block that comes out of its cache",
      .applies = class_from_cache,

@@ -23,10 +23,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,8 +38,6 @@
 #ifndef TWIN_JUDGE
 #define TWIN_JUDGE "libipt.so.2"
 #endif
-
-#define SECONDS 100 /* for a client, then it is killed */
 
 struct options {
 	const char *judged, *judge, *clients, *pages, *code, *save;
@@ -49,9 +49,7 @@ struct options {
 struct totals {
 	struct twin_api api[2];
 	struct twin_result *result;
-	uint64_t runs;
 	unsigned inputs;
-	bool saved;
 };
 
 void twin_die(const char *what, const char *why)
@@ -113,85 +111,130 @@ static bool is_there(const struct totals *t, const struct twin_client *client)
 				      t->api[0].pt_blk_resync && t->api[1].pt_blk_resync);
 }
 
-/* In a process of its own: either library may crash, or not come back. */
-static void run_apart(struct totals *t, const struct twin_run *run)
+static void name_mutant(char *name, size_t room, const struct options *o,
+			const struct twin_input *input, uint64_t mutant)
+{
+	if (o->mutants)
+		snprintf(name, room, "%.1000s --mutate %" PRIu64 ":%" PRIu64 ":%" PRIu64,
+			 input->name, o->seed, o->mutants, mutant);
+	else
+		snprintf(name, room, "%s", input->name);
+}
+
+static bool is_asked_for(const struct totals *t, const struct options *o,
+			 const struct twin_input *input, const struct twin_client *client)
+{
+	return is_wanted(o->clients, client->name) && is_there(t, client) &&
+	       (input->nsections || client->decoder < TWIN_INSN);
+}
+
+/* Of the processor's time, however busy it is; then the run has hung. */
+static void limit_time(size_t size)
+{
+	const struct itimerval limit = {.it_value.tv_sec = 2 + (time_t)(size >> 11)};
+
+	setitimer(ITIMER_PROF, &limit, NULL);
+}
+
+static void run_client(struct totals *t, const struct options *o, const struct twin_input *input,
+		       const struct twin_client *client, uint64_t seed)
+{
+	const struct twin_run run = {
+	    .api = {&t->api[0], &t->api[1]},
+	    .input = input,
+	    .client = client,
+	    .result = t->result,
+	    .seed = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15),
+	    .limit = o->limit ? o->limit : 2000 + 64 * (uint64_t)input->size,
+	    .keep = o->keep,
+	    .blind = o->blind,
+	};
+	const unsigned before = t->result->found;
+
+	limit_time(input->size);
+	t->result->begin = t->result->calls;
+	t->result->runs++;
+	twin_run(&run);
+	if (t->result->found != before && o->save && !t->result->saved) {
+		save(o, input);
+		t->result->saved = true;
+	}
+}
+
+/* All that is left of an input, from result->next on: mutant by mutant, client by client. */
+static void run_rest(struct totals *t, const struct options *o, const struct twin_input *input,
+		     uint64_t count)
+{
+	uint64_t *next = &t->result->next;
+	struct twin_input mutant = {.bytes = NULL};
+	uint64_t have = UINT64_MAX;
+
+	while (*next < count) {
+		const uint64_t i = *next / twin_client_count;
+		const struct twin_client *client = &twin_clients[(*next)++ % twin_client_count];
+
+		if (!is_asked_for(t, o, input, client) ||
+		    (o->mutants && o->only != UINT64_MAX && i != o->only))
+			continue;
+		if (o->mutants && have != i) {
+			free(mutant.bytes);
+			twin_mutate(&mutant, input, o->seed + i);
+			name_mutant(mutant.name, sizeof(mutant.name), o, input, i);
+			have = i;
+		}
+		run_client(t, o, o->mutants ? &mutant : input, client,
+			   o->mutants ? o->seed + i : 0);
+	}
+	free(mutant.bytes);
+}
+
+/* What the child was at when it ended. */
+static void report_end(struct totals *t, const struct options *o, const struct twin_input *input,
+		       int status)
 {
 	struct twin_result *result = t->result;
-	const uint64_t before = result->calls;
-	int status;
-	pid_t child;
+	const uint64_t at = result->next - 1;
+	char name[sizeof(input->name)];
 
-	fflush(stdout);
-	child = fork();
-	if (child < 0)
-		twin_die("fork", strerror(errno));
-	if (!child) {
-		alarm(SECONDS);
-		twin_run(run);
-		fflush(stdout);
-		_exit(0);
-	}
-	while (waitpid(child, &status, 0) < 0)
-		if (errno != EINTR)
-			twin_die("waitpid", strerror(errno));
-	if (WIFEXITED(status) && !WEXITSTATUS(status))
-		return;
-	printf("%s: %s: the %s %s in call %" PRIu64 "\n", run->input->name, run->client->name,
-	       result->side ? "judge" : "judged library",
+	name_mutant(name, sizeof(name), o, input, at / twin_client_count);
+	printf("%s: %s: the %s %s in call %" PRIu64 "\n", name,
+	       twin_clients[at % twin_client_count].name, result->side ? "judge" : "judged library",
 	       WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "exits",
-	       result->calls - before + 1);
+	       result->calls - result->begin + 1);
 	if (result->side)
 		result->crashes++;
 	else
 		result->found++;
 }
 
-static void run_clients(struct totals *t, const struct options *o, const struct twin_input *input,
-			uint64_t seed)
-{
-	for (unsigned i = 0; i < twin_client_count; i++) {
-		struct twin_run run = {
-		    .api = {&t->api[0], &t->api[1]},
-		    .input = input,
-		    .client = &twin_clients[i],
-		    .result = t->result,
-		    .seed = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15),
-		    .limit = o->limit ? o->limit : 2000 + 64 * (uint64_t)input->size,
-		    .keep = o->keep,
-		    .blind = o->blind,
-		};
-		unsigned before;
-
-		if (!is_wanted(o->clients, run.client->name) || !is_there(t, run.client))
-			continue;
-		if (!input->nsections && run.client->decoder >= TWIN_INSN)
-			continue;
-		before = t->result->found;
-		run_apart(t, &run);
-		t->runs++;
-		if (t->result->found != before && o->save && !t->saved) {
-			save(o, input);
-			t->saved = true;
-		}
-	}
-}
-
+/*
+ * In a process of its own: either library may crash, or not come back. What is
+ * left of the input then goes into another.
+ */
 static void run_input(struct totals *t, const struct options *o, struct twin_input *input)
 {
-	t->inputs++;
-	if (!o->mutants)
-		run_clients(t, o, input, 0);
-	for (uint64_t i = 0; i < o->mutants && input->size; i++) {
-		struct twin_input mutant;
+	const uint64_t count = (o->mutants ? o->mutants : 1) * twin_client_count;
+	int status;
+	pid_t child;
 
-		if (o->only != UINT64_MAX && i != o->only)
-			continue;
-		twin_mutate(&mutant, input, o->seed + i);
-		snprintf(mutant.name, sizeof(mutant.name),
-			 "%.1000s --mutate %" PRIu64 ":%" PRIu64 ":%" PRIu64, input->name, o->seed,
-			 o->mutants, i);
-		run_clients(t, o, &mutant, o->seed + i);
-		free(mutant.bytes);
+	t->inputs++;
+	t->result->next = 0;
+	while (t->result->next < count && input->size) {
+		fflush(stdout);
+		child = fork();
+		if (child < 0)
+			twin_die("fork", strerror(errno));
+		if (!child) {
+			run_rest(t, o, input, count);
+			fflush(stdout);
+			_exit(0);
+		}
+		while (waitpid(child, &status, 0) < 0)
+			if (errno != EINTR)
+				twin_die("waitpid", strerror(errno));
+		if (WIFEXITED(status) && !WEXITSTATUS(status))
+			break;
+		report_end(t, o, input, status);
 	}
 	twin_input_free(input);
 }
@@ -293,7 +336,7 @@ static int list(void)
 int main(int argc, char **argv)
 {
 	struct options o = {.judged = TWIN_JUDGED, .judge = TWIN_JUDGE};
-	struct totals t = {.runs = 0};
+	struct totals t = {.inputs = 0};
 
 	if (argc > 1 && !strcmp(argv[1], "--list"))
 		return list();
@@ -301,6 +344,9 @@ int main(int argc, char **argv)
 			-1, 0);
 	if (t.result == MAP_FAILED || twin_rule_count + twin_walk_rule_count > TWIN_RULES)
 		twin_die("twin", "no room for its result");
+	/* What a library reads before it is written is as in fresh memory: runs do not matter to
+	 * others. */
+	mallopt(M_PERTURB, 0xff);
 	for (int i = 1; i < argc; i++) {
 		if (parse(&o, argv, argc, &i))
 			continue;
@@ -322,7 +368,7 @@ int main(int argc, char **argv)
 		printf("rule position-before-error: %" PRIu64 " times\n", t.result->astray);
 	if (t.result->crashes)
 		printf("the judge crashed %" PRIu64 " times\n", t.result->crashes);
-	printf("%u inputs, %" PRIu64 " runs, %" PRIu64 " calls, %u differences\n", t.inputs, t.runs,
-	       t.result->calls, t.result->found);
+	printf("%u inputs, %" PRIu64 " runs, %" PRIu64 " calls, %u differences\n", t.inputs,
+	       t.result->runs, t.result->calls, t.result->found);
 	return t.result->found || !t.inputs;
 }

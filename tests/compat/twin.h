@@ -218,7 +218,10 @@ struct twin_run {
 
 /* Lies in shared memory: it is left when a library crashes. */
 struct twin_result {
-	uint64_t calls;
+	uint64_t runs, calls;
+	uint64_t next;	/* run of an input */
+	uint64_t begin; /* calls before this run */
+	bool saved;
 	unsigned found; /* differences that no rule explains */
 	uint64_t by_rule[TWIN_RULES];
 	unsigned side;	  /* that is in a call */
@@ -237,6 +240,14 @@ static inline uint64_t twin_random(uint64_t *state)
 	*state ^= *state << 17;
 	return *state;
 }
+
+/* Behind the PSB+ at `psb`, or what of it there is. */
+uint64_t twin_header_end(const struct twin_input *input, uint64_t psb);
+/*
+ * The first packet behind the PSB at `psb` that the SDM does not let be where it
+ * is, or that is none; the end, if packets are missing there; UINT64_MAX.
+ */
+uint64_t twin_contradiction(const struct twin_input *input, uint64_t psb);
 
 /* From `at` on; SIZE_MAX: none. */
 size_t twin_find_psb(const struct twin_input *input, size_t at);
