@@ -187,7 +187,7 @@ static bool is_out_of_place(const struct twin_input *input, const struct twin_ca
 	const struct twin_seen *mine = &call->side[0], *theirs = &call->side[1];
 	uint64_t at = 0;
 
-	if ((call->decoder != TWIN_QUERY && call->decoder != TWIN_EVENTS) || mine->sync_status)
+	if (call->decoder == TWIN_PACKET || mine->sync_status || theirs->sync_status)
 		return false;
 	for (unsigned i = 0; i < 2; i++)
 		if (!call->side[i].offset_status && call->side[i].offset > at)

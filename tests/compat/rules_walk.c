@@ -47,9 +47,9 @@ static bool behind_disable(const struct twin_input *input, const struct twin_cal
 
 		if (n <= 0)
 			return false;
-		if (packet.type == PTAH_PACKET_TNT || packet.type == PTAH_PACKET_TIP ||
-		    packet.type == PTAH_PACKET_TIP_PGE || packet.type == PTAH_PACKET_TIP_PGD ||
-		    packet.type == PTAH_PACKET_FUP)
+		if (packet.type == PTAH_PACKET_TNT_8 || packet.type == PTAH_PACKET_TNT_64 ||
+		    packet.type == PTAH_PACKET_TIP || packet.type == PTAH_PACKET_TIP_PGE ||
+		    packet.type == PTAH_PACKET_TIP_PGD || packet.type == PTAH_PACKET_FUP)
 			is = packet.type == PTAH_PACKET_TIP_PGD &&
 			     packet.u.ip.ipc == PTAH_IPC_SUPPRESSED;
 		block = ptah_packet_block_state(&packet, block);
@@ -115,12 +115,6 @@ static bool no_instruction(const struct twin_input *input, const struct twin_cal
 	return is_next(call) && call->side[0].status == -pte_bad_insn && call->side[1].status >= 0;
 }
 
-static bool out_of_place(const struct twin_input *input, const struct twin_call *call)
-{
-	(void)input;
-	return is_walker(call) && call->side[0].status == -pte_bad_context;
-}
-
 static bool error_ahead(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
@@ -184,10 +178,6 @@ const struct twin_rule twin_walk_rules[] = {
      .why =
 	 "SDM volume 2, \"Opcode Map\": the bytes are no instruction; libipt knows lengths alone",
      .applies = no_instruction},
-    {.name = "out-of-place",
-     .why = "SDM \"Packet Generation Scenarios\": the packet cannot stand there; libipt 2.0 does "
-	    "not look",
-     .applies = out_of_place},
     {.name = "error-ahead",
      .why = "libipt 2.0 reads ahead, and throws away what comes before an error; Ptah tells it, "
 	    "and then an error",
