@@ -434,6 +434,12 @@ static bool is_believed(struct walk *w)
 	       behind->offset == w->next->offset;
 }
 
+/* Is it about the code at the place, and not about a packet? */
+static bool is_of_code(int status)
+{
+	return status <= PTAH_E_NO_CODE || status == PTAH_E_INVAL; /* the mode is unknown */
+}
+
 /* Has the packet of this error been used up by the query that failed? */
 static bool is_used(int status)
 {
@@ -460,7 +466,7 @@ static bool find_missed(struct walk *w, const struct ptah_item **item)
 {
 	const uint64_t offset = (*item)->offset;
 
-	if ((*item)->status > PTAH_E_NO_CODE)
+	if (!is_of_code((*item)->status))
 		return false;
 	++*item;
 	if (!is_item(w, item) || (*item)->type == PTAH_ITEM_BLOCK || (*item)->offset != offset)
@@ -481,8 +487,9 @@ static void meet_error(struct walk *w)
 	    (struct ptah_place){.ip = item->ip, .mode = item->mode, .space = (uint16_t)item->space};
 	w->raw = used_up(w);
 	w->error_told = true;
-	w->error_offset = status <= PTAH_E_NO_CODE || is_used(status) ? UINT64_MAX : item->offset;
+	w->error_offset = is_of_code(status) || is_used(status) ? UINT64_MAX : item->offset;
 	w->error = status == PTAH_E_NO_CODE    ? code_error(w, -pte_bad_insn)
+		   : status == PTAH_E_INVAL    ? -pte_bad_insn
 		   : status == PTAH_E_MISMATCH ? code_error(w, -pte_bad_query)
 		   : status == PTAH_E_BAD_RETCOMP && item->flags & PTAH_ITEM_TAKEN
 		       ? -pte_retstack_empty

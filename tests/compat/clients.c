@@ -477,7 +477,14 @@ static bool stands_apart(const struct twin_call *call)
 	struct twin_call same = *call;
 
 	same.blind = true;
-	return call->decoder >= TWIN_INSN && call->op >= TWIN_NEXT && twin_equal(&same);
+	same.side[1].lost_mtc = same.side[0].lost_mtc;
+	same.side[1].lost_cyc = same.side[0].lost_cyc;
+	/* As rule class-from-cache has it. */
+	if (call->decoder == TWIN_BLOCK && call->op == TWIN_NEXT &&
+	    same.side[1].out.block.iclass == ptic_error)
+		same.side[1].out.block.iclass = same.side[0].out.block.iclass;
+	return call->decoder >= TWIN_INSN && (call->op >= TWIN_NEXT || call->side[0].status < 0) &&
+	       twin_equal(&same);
 }
 
 /* A difference without a rule. */
@@ -562,7 +569,8 @@ static int step(struct twin *t, enum twin_op op, uint64_t argument)
 		return -pte_eos;
 	call = make_call(t, op, argument);
 	if (t->run->client->decoder == TWIN_BLOCK && op == TWIN_NEXT &&
-	    call->side[0].out.block.ninsn != call->side[1].out.block.ninsn) {
+	    (call->side[0].out.block.ninsn != call->side[1].out.block.ninsn ||
+	     (call->side[0].status < 0) != (call->side[1].status < 0))) {
 		t->run->result->joined++;
 		join_blocks(t, call);
 	}
