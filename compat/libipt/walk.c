@@ -657,16 +657,24 @@ uint64_t walk_ip(struct walk *w)
 
 void walk_tick(struct walk *w, uint64_t ip)
 {
+	const struct ptah_item *behind = w->next;
 	struct walk_event *e;
+	struct ptah_item now;
 
 	if (w->pending_count || !w->now || w->now->type != PTAH_ITEM_BLOCK ||
 	    w->now->tsc == w->event_tsc)
 		return;
+	now = *w->now;
+	/* An event of the branch tells the time itself. */
+	if (is_item(w, &behind) && (behind->type == PTAH_ITEM_DISABLED || is_of_branch(w, behind)))
+		return;
 	e = &w->pending[w->pending_first];
-	e->event = (struct pt_event){.type = ptev_tick, .has_tsc = 1, .tsc = w->now->tsc};
+	e->event = (struct pt_event){.type = ptev_tick, .has_tsc = 1, .tsc = now.tsc};
 	e->event.variant.tick.ip = ip;
+	e->item = now;
+	e->at_last = false;
 	e->place = WALK_HERE;
-	w->event_tsc = w->now->tsc;
+	w->event_tsc = now.tsc;
 	w->pending_count = 1;
 }
 
@@ -886,13 +894,19 @@ static int begin(struct walk *w)
 	for (const struct ptah_item *item = w->next; is_item(w, &item); item++) {
 		if (item->type == PTAH_ITEM_ERROR && item == w->next)
 			break;
-		if (item->type != PTAH_ITEM_PSB)
+		/* An OVF ends a PSB+ as well. */
+		if (item->type != PTAH_ITEM_PSB && item->type != PTAH_ITEM_OVERFLOW)
 			continue;
-		w->enabled = !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
-		return walk_status(w);
+		w->enabled =
+		    item->type == PTAH_ITEM_PSB && !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
+		status = walk_status(w);
+		if (!(status & pts_eos))
+			return status;
+		break; /* there is nothing behind it */
 	}
 	walk_look(w);
 	status = w->error ? w->error : -pte_eos;
+	walk_offset(w, &w->stop_offset);
 	w->error = -pte_no_enable;
 	w->running = false;
 	return status;

@@ -520,7 +520,7 @@ static int agree(struct twin *t, const struct twin_call *call)
 	const bool apart = t->astray;
 
 	t->astray = false;
-	if (apart && call->op >= TWIN_NEXT && call->side[0].status >= 0) {
+	if (apart && call->side[0].status >= 0) {
 		print_difference(t, &t->parted);
 		return differ(t, call);
 	}
@@ -567,6 +567,8 @@ static int step(struct twin *t, enum twin_op op, uint64_t argument)
 
 	if (t->over)
 		return -pte_eos;
+	if (op < TWIN_NEXT)
+		t->astray = false;
 	call = make_call(t, op, argument);
 	if (t->run->client->decoder == TWIN_BLOCK && op == TWIN_NEXT &&
 	    (call->side[0].out.block.ninsn != call->side[1].out.block.ninsn ||

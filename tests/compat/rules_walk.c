@@ -242,6 +242,13 @@ static const struct {
     {"erratum-skd010-", "addresses behind packets that are passed over are whole; an overflow has "
 			"no time of its own"},
     {"overflow-false-fup-with-erratum", "the same"},
+    {"overflow-resumes-in-another-mode", "MODE.Exec between OVF and FUP: libipt 2.0 takes the FUP "
+					 "for an asynchronous branch"},
+    {"overflow-then-psb-while-tracing", "SDM \"Buffer Overflow\": tracing is on where the PSB+ has "
+					"a FUP"},
+    {"power-lost-in-an-overflow", "what the overflow did not lose is told"},
+    {"power-while-tracing-is-off", "SDM \"MWAIT Packet\": its EXSTOP has no FUP while tracing is "
+				   "off; libipt 2.0 waits for one"},
     {"psb-with-a-false-fup-", "erratum BDM70: libipt 2.0 waits for an address that is not reached"},
 };
 
