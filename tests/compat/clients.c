@@ -546,7 +546,7 @@ static void join_blocks(struct twin *t, struct twin_call *call)
 
 		if (told[0] == told[1] && (call->side[0].status < 0) == (call->side[1].status < 0))
 			return;
-		if (call->side[i].status)
+		if (call->side[i].status & ~pts_eos)
 			return;
 		make_side_call(t, call, i);
 		if (block->ninsn && (block->isid != before.isid || block->mode != before.mode ||

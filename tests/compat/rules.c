@@ -107,7 +107,7 @@ static bool estimated_time(const struct twin_input *input, const struct twin_cal
 {
 	const struct twin_call same = copy_of(input, call);
 
-	return twin_equal(&same);
+	return is_timed(input) && twin_equal(&same);
 }
 
 static bool class_from_cache(const struct twin_input *input, const struct twin_call *call)

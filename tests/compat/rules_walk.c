@@ -181,8 +181,12 @@ static bool endless_loop(const struct twin_input *input, const struct twin_call 
 static bool error_ahead(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
-	return is_walker(call) && call->op >= TWIN_NEXT && call->side[0].status >= 0 &&
-	       call->side[1].status < 0 && call->side[1].status != -pte_no_enable;
+	if (!is_walker(call) || call->op < TWIN_NEXT || call->side[1].status >= 0 ||
+	    call->side[1].status == -pte_no_enable)
+		return false;
+	return call->side[0].status >= 0 ||
+	       (call->decoder == TWIN_BLOCK && call->op == TWIN_NEXT &&
+		call->side[0].out.block.ninsn > call->side[1].out.block.ninsn);
 }
 
 static bool another_error(const struct twin_input *input, const struct twin_call *call)
