@@ -560,6 +560,47 @@ static void join_blocks(struct twin *t, struct twin_call *call)
 	}
 }
 
+static bool wants_ticks(const struct twin *t)
+{
+	const struct twin_client *client = t->run->client;
+
+	return (client->decoder == TWIN_INSN && client->flags.variant.insn.enable_tick_events) ||
+	       (client->decoder == TWIN_BLOCK && client->flags.variant.block.enable_tick_events);
+}
+
+/*
+ * A tick is told where the time has moved, and the time is an estimate of either
+ * library's: one that only one side has is taken there.
+ */
+static void skip_ticks(struct twin *t, struct twin_call *call)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		const int mine = call->side[i].status, other = call->side[!i].status;
+		struct twin_call tick = *call;
+
+		/* Both have an event: is one a tick, and the other what comes behind it? */
+		if (mine >= 0 && mine & other & pts_event_pending)
+			call->blind = true;
+		if (call->op == TWIN_EVENT && mine >= 0 && mine & pts_event_pending && other >= 0 &&
+		    call->side[i].out.event.type == ptev_tick &&
+		    call->side[!i].out.event.type != ptev_tick) {
+			t->run->result->ticks++;
+			make_side_call(t, call, i);
+			return;
+		}
+		if (mine < 0 || other < 0 || !(mine & ~other & pts_event_pending))
+			continue;
+		tick.op = TWIN_EVENT;
+		tick.argument = sizeof(struct pt_event);
+		make_side_call(t, &tick, i);
+		if (tick.side[i].status < 0 || tick.side[i].out.event.type != ptev_tick)
+			continue;
+		t->run->result->ticks++;
+		memcpy(&tick.side[i].out, &call->side[i].out, sizeof(tick.side[i].out));
+		call->side[i] = tick.side[i];
+	}
+}
+
 /* One call on both sides, and what a client would go on with. */
 static int step(struct twin *t, enum twin_op op, uint64_t argument)
 {
@@ -576,6 +617,9 @@ static int step(struct twin *t, enum twin_op op, uint64_t argument)
 		t->run->result->joined++;
 		join_blocks(t, call);
 	}
+	if (op >= TWIN_NEXT && wants_ticks(t) &&
+	    (t->run->input->config.mtc_freq || t->run->input->config.nom_freq))
+		skip_ticks(t, call);
 	if (op == TWIN_NEXT && call->decoder == TWIN_INSN)
 		t->last_class = (int)call->side[0].out.insn.iclass;
 	else if (op == TWIN_NEXT && call->decoder == TWIN_BLOCK)

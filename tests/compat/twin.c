@@ -364,6 +364,8 @@ int main(int argc, char **argv)
 			       t.result->by_rule[i]);
 	if (t.result->joined)
 		printf("rule block-cut: %" PRIu64 " times\n", t.result->joined);
+	if (t.result->ticks)
+		printf("rule estimated-tick: %" PRIu64 " times\n", t.result->ticks);
 	if (t.result->astray)
 		printf("rule position-before-error: %" PRIu64 " times\n", t.result->astray);
 	if (t.result->crashes)

@@ -227,6 +227,7 @@ struct twin_result {
 	unsigned side;	  /* that is in a call */
 	uint64_t crashes; /* of the judge */
 	uint64_t joined;  /* blocks that were cut differently */
+	uint64_t ticks;	  /* that one side alone has */
 	uint64_t astray;  /* positions that differ up to an error */
 };
 
