@@ -295,16 +295,36 @@ uint64_t position_of_error(struct config *config, uint64_t offset)
 {
 	const uint8_t *error = config->user.begin + offset;
 	const uint8_t *psb = ptah_packet_find_last_psb(config->user.begin, error);
-	struct walker w = {.config = config, .pos = psb, .end = config->user.end};
+	const uint8_t *run = psb;
+	struct walker w = {.config = config, .end = config->user.end};
 
 	if (!psb)
 		return offset;
+	/* A PSB that goes on, damaged, looks like one that begins further behind. */
+	while (run - config->user.begin >= 2 && run[-2] == 0x02 && run[-1] == 0x82)
+		run -= 2;
+	w.pos = psb = run + (psb - run) / 16 * 16;
 	do {
 		if (!look(&w) || ends(&w, POSITION_PSBEND))
 			break;
 		step(&w);
 	} while (w.pos < error);
 	return w.pos == error ? (uint64_t)(psb - config->user.begin) : offset;
+}
+
+bool position_cut_header_ip(struct config *config, uint64_t offset, uint64_t *ip)
+{
+	struct walker w = {.config = config, .end = config->user.end};
+	uint64_t last_ip = 0;
+	bool has_ip = false;
+
+	w.pos = config->user.begin + offset;
+	while (look(&w) && !ends(&w, POSITION_PSBEND)) {
+		if (w.packet.type == PTAH_PACKET_FUP)
+			has_ip = ptah_packet_ip(&last_ip, w.packet.u.ip.ipc, w.packet.u.ip.ip, ip);
+		step(&w);
+	}
+	return has_ip && w.size > 0 && w.packet.type == PTAH_PACKET_OVF;
 }
 
 bool position_is_overflow(struct config *config, uint64_t offset, uint64_t error)

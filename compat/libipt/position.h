@@ -42,6 +42,9 @@ uint64_t position_next(struct config *config, struct position position);
 /* Of an error at `offset`: that of the PSB when it is in a PSB+, which counts as one packet. */
 uint64_t position_of_error(struct config *config, uint64_t offset);
 
+/* The address that the PSB+ at `offset` has told before an OVF cut it. */
+bool position_cut_header_ip(struct config *config, uint64_t offset, uint64_t *ip);
+
 /* Stand only packets about time behind the OVF at `offset`, up to `error`? */
 bool position_is_overflow(struct config *config, uint64_t offset, uint64_t error);
 

@@ -93,6 +93,9 @@ static void wait_for(struct pt_query_decoder *q, const struct ptah_item *item)
 		return;
 	waiting->position = position_of(item);
 	waiting->tsc = item->tsc;
+	/* Nothing behind the OVF has been read for it. */
+	if (item->type == PTAH_ITEM_OVERFLOW && item->flags & PTAH_ITEM_IP_SUPPRESSED)
+		waiting->tsc = item->value;
 	q->waiting++;
 }
 
@@ -353,6 +356,7 @@ static int start(struct pt_query_decoder *q, uint64_t offset, uint64_t *ip)
 		return q->error;
 	status = status_flags(q);
 	if (ip) {
+		q->has_ip = q->has_ip || position_cut_header_ip(&q->stream.config, offset, &q->ip);
 		*ip = q->has_ip ? q->ip : 0;
 		status |= q->has_ip ? 0 : pts_ip_suppressed;
 	}

@@ -21,6 +21,7 @@ struct order {
 	bool abort;  /* it is a transaction's end: its FUP has a TIP */
 	bool mode;   /* MODE.Exec: its TIP is to come */
 	bool mwait;  /* its EXSTOP is to come */
+	bool tsc;    /* there was one */
 };
 
 static bool has_ip(const struct ptah_packet *packet)
@@ -43,10 +44,7 @@ static bool take_in_header(struct order *o, const struct ptah_packet *packet)
 		o->has_ip = has_ip(packet);
 		return true;
 	case PTAH_PACKET_PSBEND:
-		*o = (struct order){.phase = o->has_ip ? ON : OFF};
-		return true;
-	case PTAH_PACKET_OVF:
-		*o = (struct order){.phase = IN_OVERFLOW};
+		*o = (struct order){.phase = o->has_ip ? ON : OFF, .tsc = o->tsc};
 		return true;
 	case PTAH_PACKET_MODE_EXEC:
 	case PTAH_PACKET_MODE_TSX:
@@ -114,22 +112,30 @@ static bool take_event(struct order *o, const struct ptah_packet *packet)
 
 static bool take(struct order *o, const struct ptah_packet *packet)
 {
+	const bool tsc = o->tsc = o->tsc || packet->type == PTAH_PACKET_TSC;
+
+	if (packet->type == PTAH_PACKET_TMA && !tsc)
+		return false;
 	if (packet->type == PTAH_PACKET_PSB) {
 		const bool whole = o->phase != IN_HEADER && !o->fup && !o->bound;
 
-		*o = (struct order){.phase = IN_HEADER};
+		*o = (struct order){.phase = IN_HEADER, .tsc = tsc};
 		return whole;
+	}
+	if (packet->type == PTAH_PACKET_OVF) {
+		*o = (struct order){.phase = IN_OVERFLOW, .tsc = tsc};
+		return true;
 	}
 	if (o->phase == IN_HEADER)
 		return take_in_header(o, packet);
 	if (o->phase == IN_OVERFLOW && packet->type == PTAH_PACKET_FUP) {
-		*o = (struct order){.phase = ON};
+		*o = (struct order){.phase = ON, .tsc = tsc};
 		return has_ip(packet);
 	}
-	if (packet->type == PTAH_PACKET_OVF) {
-		*o = (struct order){.phase = IN_OVERFLOW};
-		return true;
-	}
+	/* Tracing is off, if it is no branch's. */
+	if (o->phase == IN_OVERFLOW && !is_time(packet->type) &&
+	    packet->type != PTAH_PACKET_MODE_EXEC)
+		o->phase = OFF;
 	switch (packet->type) {
 	case PTAH_PACKET_FUP:
 		return take_fup(o, packet);
@@ -139,30 +145,77 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 		return take_branch(o, packet);
 	case PTAH_PACKET_TNT_8:
 	case PTAH_PACKET_TNT_64:
-		return o->phase == ON && !o->fup && !o->bound && !o->mwait;
+		return o->phase == ON && !o->fup && !o->bound && !o->mwait && !o->mode;
 	default:
 		return take_event(o, packet);
 	}
+}
+
+/* Before it is taken. */
+static unsigned facts_of(const struct order *o, const struct ptah_packet *packet)
+{
+	const bool waits = o->bound || o->mwait;
+
+	switch (packet->type) {
+	case PTAH_PACKET_FUP:
+		return o->mode && !o->abort ? TWIN_MODE_FUP : 0;
+	case PTAH_PACKET_MODE_EXEC:
+		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MODE : 0;
+	case PTAH_PACKET_OVF:
+		return waits ? TWIN_LOST_ADDRESS : 0;
+	case PTAH_PACKET_PSB:
+		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_PSB : 0;
+	case PTAH_PACKET_EXSTOP:
+		return o->mwait && !packet->u.exstop.ip ? TWIN_LOST_ADDRESS : 0;
+	default:
+		return 0;
+	}
+}
+
+unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
+{
+	struct order o = {.phase = IN_HEADER};
+	struct ptah_packet packet;
+	unsigned block = 0, facts = 0;
+
+	for (uint64_t at = psb; at < input->size && at <= end; at += packet.size) {
+		if (ptah_packet_decode(&packet, input->bytes + at, (size_t)(input->size - at),
+				       block) <= 0)
+			break;
+		facts |= facts_of(&o, &packet);
+		(void)(at == psb || take(&o, &packet));
+		block = ptah_packet_block_state(&packet, block);
+	}
+	return facts;
+}
+
+static bool is_begun(const struct order *o)
+{
+	return o->fup || o->bound || o->mwait || o->mode;
 }
 
 uint64_t twin_contradiction(const struct twin_input *input, uint64_t psb)
 {
 	struct order o = {.phase = IN_HEADER};
 	struct ptah_packet packet;
-	uint64_t at = psb;
+	uint64_t at = psb, begun = UINT64_MAX; /* what more packets belong to */
 	unsigned block = 0;
 
 	while (at < input->size) {
+		const bool was_begun = is_begun(&o);
 		int size = ptah_packet_decode(&packet, input->bytes + at,
 					      (size_t)(input->size - at), block);
 
 		if (size <= 0 || (at != psb && !take(&o, &packet)))
-			return at;
+			return was_begun ? begun : at;
+		if (!was_begun)
+			begun = at;
 		block = ptah_packet_block_state(&packet, block);
 		at += (unsigned)size;
 	}
-	/* What is begun does not end. */
-	return o.phase == IN_HEADER || o.fup || o.bound || o.mwait || o.mode ? at : UINT64_MAX;
+	if (o.phase == IN_HEADER)
+		return at;
+	return is_begun(&o) ? begun : UINT64_MAX;
 }
 
 uint64_t twin_header_end(const struct twin_input *input, uint64_t psb)

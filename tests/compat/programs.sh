@@ -27,11 +27,11 @@ alike()
 	echo "$1: $(wc -l <mine.txt) lines"
 }
 
-# Of the tests against libipt only this one holds for both: packet's states where libipt 2.0
-# differs from the SDM, model's that libipt's clock is the worse one.
-if [ -x "$PTAH_BUILD/tests/event-test_libipt" ]; then
-	alike "$PTAH_BUILD/tests/event-test_libipt"
-fi
+# The tests against libipt: where it differs from the SDM they know that Ptah's does not.
+for test in packet event model; do
+	test=$PTAH_BUILD/tests/$test-test_libipt
+	[ ! -x "$test" ] || alike "$test"
+done
 
 bench=$PTAH_BUILD/bin/ptah-bench
 [ -x "$bench" ] || exit 0

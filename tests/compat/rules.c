@@ -69,6 +69,23 @@ static bool sync_at_end(const struct twin_input *input, const struct twin_call *
 	       call->side[0].sync == input->size;
 }
 
+/* Both in one row of bytes in which a PSB may begin anywhere. */
+static bool psb_row(const struct twin_input *input, const struct twin_call *call)
+{
+	uint64_t from = call->side[0].sync, to = call->side[1].sync;
+
+	if (call->op > TWIN_SYNC_BACKWARD || call->side[0].status < 0 || call->side[1].status < 0)
+		return false;
+	if (from > to) {
+		from = call->side[1].sync;
+		to = call->side[0].sync;
+	}
+	for (; from < to && from + 2 <= input->size; from += 2)
+		if (memcmp(input->bytes + from, "\x02\x82", 2) != 0)
+			return false;
+	return from == to;
+}
+
 /* Of the walkers: those that follow code. */
 static bool is_walker(const struct twin_call *call)
 {
@@ -181,21 +198,54 @@ static bool error_early(const struct twin_input *input, const struct twin_call *
 	       (call->side[1].status == -pte_bad_opc || call->side[1].status == -pte_bad_packet);
 }
 
-/* Of those that give events: the packets, up to where either stands, contradict the SDM. */
-static bool is_out_of_place(const struct twin_input *input, const struct twin_call *call)
+static bool gives_events(const struct twin_call *call)
 {
-	const struct twin_seen *mine = &call->side[0], *theirs = &call->side[1];
+	return call->decoder != TWIN_PACKET;
+}
+
+/* Of those that give events: how far either has read. */
+static uint64_t read_so_far(const struct twin_input *input, const struct twin_call *call)
+{
 	uint64_t at = 0;
 
-	if (call->decoder == TWIN_PACKET || mine->sync_status || theirs->sync_status)
-		return false;
 	for (unsigned i = 0; i < 2; i++)
 		if (!call->side[i].offset_status && call->side[i].offset > at)
 			at = call->side[i].offset;
 	/* To stand at a PSB may be to have read all of it. */
-	if (at == mine->sync || at == theirs->sync)
-		at = twin_header_end(input, at);
-	return twin_contradiction(input, mine->sync) <= at;
+	return twin_find_psb(input, at) == at ? twin_header_end(input, at) : at;
+}
+
+/* The packets, so far, contradict the SDM. */
+static bool is_out_of_place(const struct twin_input *input, const struct twin_call *call)
+{
+	return gives_events(call) && !call->side[0].sync_status &&
+	       twin_contradiction(input, call->side[0].sync) <= read_so_far(input, call);
+}
+
+static bool has_fact(const struct twin_input *input, const struct twin_call *call, unsigned fact)
+{
+	return gives_events(call) && !call->side[0].sync_status &&
+	       twin_facts(input, call->side[0].sync, read_so_far(input, call)) & fact;
+}
+
+static bool mode_fup(const struct twin_input *input, const struct twin_call *call)
+{
+	return !call->since_2_1 && has_fact(input, call, TWIN_MODE_FUP);
+}
+
+static bool overflow_mode(const struct twin_input *input, const struct twin_call *call)
+{
+	return has_fact(input, call, TWIN_OVERFLOW_MODE);
+}
+
+static bool overflow_psb(const struct twin_input *input, const struct twin_call *call)
+{
+	return has_fact(input, call, TWIN_OVERFLOW_PSB);
+}
+
+static bool lost_address(const struct twin_input *input, const struct twin_call *call)
+{
+	return has_fact(input, call, TWIN_LOST_ADDRESS);
 }
 
 /* Ptah says what is wrong, libipt goes on, or stops elsewhere. */
@@ -263,6 +313,11 @@ const struct twin_rule twin_rules[] = {
 	    "it was set to the trace's end",
      .applies = sync_at_end,
      .go_on = true},
+    {.name = "psb-row",
+     .why =
+	 "SDM \"PSB Packet\": no processor sends PSBs one right behind the other; libipt finds the "
+	 "last of them",
+     .applies = psb_row},
     {.name = "estimated-time",
      .why = "SDM \"Cycle Packet (CYC)\", \"Mini Time Counter (MTC)\": software estimates the time "
 	    "between TSC packets; Ptah's estimate is finer",
@@ -273,6 +328,22 @@ const struct twin_rule twin_rules[] = {
      .applies = lost_time,
      .go_on = true},
     {.name = "pwre-hw-event", .why = "as pwre-hw", .applies = pwre_hw_event, .go_on = true},
+    {.name = "mode-fup",
+     .why = "SDM \"Event Trace\": a MODE.Exec for RFLAGS.IF has a FUP and no branch",
+     .applies = mode_fup},
+    {.name = "overflow-mode",
+     .why = "SDM \"Overflow (OVF) Packet\": the FUP behind it is where execution goes on; libipt "
+	    "takes it for a branch's when a MODE.Exec stands between",
+     .applies = overflow_mode},
+    {.name = "overflow-psb",
+     .why = "SDM \"Internal Buffer Overflow\", \"PSB Packet\": a PSB+ with a FUP says that tracing "
+	    "is on",
+     .applies = overflow_psb},
+    {.name = "lost-address",
+     .why =
+	 "SDM \"MWAIT Packet\", \"PTW Packet\", \"Internal Buffer Overflow\": what was sent before "
+	 "did happen, though its FUP is lost",
+     .applies = lost_address},
     {.name = "out-of-place",
      .why = "SDM \"Compound Packet Event Summary\", \"Packet Definitions\": the packet may not be "
 	    "there; libipt does not look",

