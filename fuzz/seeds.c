@@ -627,6 +627,30 @@ static void make_plain_queries(struct buffer *b)
 	make_packets(b);
 }
 
+/* fuzz_libipt_walk's first bytes: the configuration, what begins the calls, the code's size. */
+static void make_walk(struct buffer *b, uint8_t bits, uint8_t seed)
+{
+	make_flow(b);
+	b->bytes[2] = b->bytes[1];
+	b->bytes[0] = bits;
+	b->bytes[1] = seed;
+}
+
+static void make_walk_over_files(struct buffer *b)
+{
+	make_walk(b, 0, 1);
+}
+
+static void make_walk_over_callbacks(struct buffer *b)
+{
+	make_walk(b, 0x80, 2);
+}
+
+static void make_walk_with_everything(struct buffer *b)
+{
+	make_walk(b, 0x3f, 3);
+}
+
 /* fuzz_engine's: the processor, the faults, and calls of three bytes by chance. */
 static void make_play(struct buffer *b, uint32_t processor, unsigned calls)
 {
@@ -729,6 +753,9 @@ int main(int argc, char **argv)
 	    {"packet/groups", make_events},
 	    {"libipt_query/groups", make_queries},
 	    {"libipt_query/every-type", make_plain_queries},
+	    {"libipt_walk/files", make_walk_over_files},
+	    {"libipt_walk/callbacks", make_walk_over_callbacks},
+	    {"libipt_walk/everything", make_walk_with_everything},
 	    {"event/every-type", make_plain_packets},
 	    {"event/groups", make_plain_events},
 	    {"event/with-everything", make_events_with_everything},

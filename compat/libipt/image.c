@@ -37,6 +37,7 @@ struct pt_image {
 	read_memory_callback_t *callback;
 	void *callback_context;
 	int callback_error;
+	unsigned asking;	 /* calls of the callback that have not returned */
 	const uint8_t *answered; /* where, in its buffer, the reader will ask for too much */
 };
 
@@ -422,7 +423,9 @@ static size_t read_by_callback(void *context, const struct ptah_space *space, ui
 	pt_asid_init(&asid);
 	asid.cr3 = space->cr3;
 	asid.vmcs = space->vmcs;
+	image->asking++;
 	got = image->callback(bytes, want, &asid, address, image->callback_context);
+	image->asking--;
 	if (got < 0)
 		image->callback_error = got;
 	if (got <= 0)
@@ -450,6 +453,11 @@ int pt_image_set_callback(struct pt_image *image, read_memory_callback_t *callba
 bool image_has_callback(const struct pt_image *image)
 {
 	return image->callback;
+}
+
+bool image_is_asking(const struct pt_image *image)
+{
+	return image->asking;
 }
 
 int image_take_error(struct pt_image *image)

@@ -30,6 +30,12 @@ void image_remove_user(struct image_user *user);
 /* Has it a read callback? Its memory may change without a word. */
 bool image_has_callback(const struct pt_image *image);
 
+/*
+ * Is the callback being called? A decoder is in the midst of reading then, and if the
+ * callback changes the image what has been read of the old one stays.
+ */
+bool image_is_asking(const struct pt_image *image);
+
 /* What the callback last failed with, a negative error code; 0: it did not. Forgets it. */
 int image_take_error(struct pt_image *image);
 

@@ -911,8 +911,8 @@ struct pt_asid {
 };
 
 /* Any value. */
-static const uint64_t pt_asid_no_cr3 = 0xffffffffffffffffull;
-static const uint64_t pt_asid_no_vmcs = 0xffffffffffffffffull;
+static const uint64_t pt_asid_no_cr3 = ~(uint64_t)0;
+static const uint64_t pt_asid_no_vmcs = ~(uint64_t)0;
 
 /* Any address space. */
 static inline void pt_asid_init(struct pt_asid *asid)

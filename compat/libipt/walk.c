@@ -63,7 +63,7 @@ static struct ptah_item *first_item(struct walk *w)
 static void forget_items(struct walk *w)
 {
 	w->next = w->end = first_item(w);
-	w->quick = w->loaded = w->ahead = w->error_told = w->at_error = false;
+	w->quick = w->loaded = w->ahead = w->error_told = false;
 	w->pos = w->ninsn = 0;
 	w->raw = w->dropped = w->skip = w->ahead_told = 0;
 	w->error = 0;
@@ -174,7 +174,7 @@ static void walk_step_back(struct image_user *user)
 	unsigned skip = w->skip + (w->loaded ? w->pos : 0u) + (w->ahead ? w->ahead_told : 0u);
 
 	forget_sections(w);
-	if (!w->running || ptah_flow_rewind(w->flow) < 0)
+	if (!w->running || image_is_asking(w->image) || ptah_flow_rewind(w->flow) < 0)
 		return;
 	keep_now(w);
 	if (!w->ahead && w->next != first_item(w))
@@ -574,7 +574,9 @@ static bool load(struct walk *w)
 
 	if (n <= 0) { /* no longer in the image */
 		w->error = -pte_nomap;
+		w->place = (struct ptah_place){.ip = w->next->ip}; /* and nothing ahead of it */
 		w->next = w->end = first_item(w);
+		w->quick = false;
 		return false;
 	}
 	w->ninsn = (uint16_t)n;
@@ -609,6 +611,7 @@ void walk_pass_insn(struct walk *w)
 {
 	const struct ptah_item *item = w->next;
 
+	w->backward = false;
 	if (w->pending_count && first_pending(w)->place == WALK_BEHIND_IP &&
 	    w->insns[w->pos].ip == first_pending(w)->ip)
 		w->passed = true;
@@ -638,6 +641,7 @@ int walk_status(struct walk *w)
 		return off | pts_event_pending;
 	case WALK_BLOCK:
 		w->quick = !off && !w->pending_count && !w->skip && !w->ahead && !w->ticks &&
+			   !w->backward &&
 			   (!w->loaded || (w->by_insn && walk_in_section(w, w->next)));
 		return off | (w->ahead && w->eos_told ? pts_eos : 0);
 	default:
@@ -742,6 +746,7 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 	if (status < 0)
 		return status;
 	event_copy_out(event, size, &e->event);
+	w->backward = w->backward && e->item.flags & PTAH_ITEM_STATUS;
 	w->was = e->item;
 	w->was_at_last = e->at_last;
 	w->now = NULL;
@@ -874,7 +879,7 @@ static void reset(struct walk *w)
 	w->event_tsc = 0;
 	w->ratio = 0;
 	w->pending_first = w->pending_count = 0;
-	w->passed = w->forced = w->after_cut = false;
+	w->passed = w->forced = w->after_cut = w->backward = false;
 	w->events = (struct event_state){0};
 	w->was = (struct ptah_item){.type = PTAH_ITEM_PSB, .flags = PTAH_ITEM_STATUS};
 	w->was_at_last = false;
@@ -970,11 +975,17 @@ int walk_sync_backward(struct walk *w)
 	int status;
 
 	walk_offset(w, &from);
-	before = from;
+	/* Reading ahead may have passed other PSBs, which are no way back. */
+	before = w->backward ? w->sync : from;
 	do {
 		psb = ptah_packet_find_last_psb(begins, begins + before);
-		if (!psb)
-			return stop(w, -pte_eos);
+		if (!psb) {
+			const bool backward = w->backward;
+
+			status = stop(w, -pte_eos);
+			w->backward = backward;
+			return status;
+		}
 		before = (uint64_t)(psb - begins);
 		status = start(w, before);
 		position.offset = before;
@@ -983,6 +994,7 @@ int walk_sync_backward(struct walk *w)
 		/* One that is not whole cannot be begun at; nor is it a step to where we were. */
 	} while (status == -pte_eos ||
 		 (status >= 0 && position_ahead(&w->config, position) == from));
+	w->backward = true;
 	return status;
 }
 
@@ -1090,7 +1102,8 @@ int walk_init(struct walk *w, const struct pt_config *config, bool by_insn)
 	w->image = w->own_image;
 	image_add_user(w->image, &w->user);
 	forget_sections(w);
-	stop(w, 0);
+	reset(w);
+	w->error = -pte_no_enable;
 	return 0;
 }
 

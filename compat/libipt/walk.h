@@ -94,11 +94,11 @@ struct walk {
 	struct pt_image *image, *own_image;
 
 	bool synced;
+	bool backward;	       /* sync_backward has led here, and no more was told than PSB+ */
 	bool running;	       /* items are of the PSB at `sync` */
 	uint64_t stop_offset;  /* otherwise: where we were */
 	bool ahead;	       /* the items are not of the trace: what lies ahead of its end */
 	bool error_told;       /* the error is an item of the batch */
-	bool at_error;	       /* the flow has just told an error item */
 	uint64_t sync;	       /* offset of the PSB */
 	uint64_t error_offset; /* of the packet that could not be read; UINT64_MAX: another error */
 	unsigned dropped;      /* items of the batch that are no longer in the array */
