@@ -6,18 +6,14 @@
  * ptah-bench decode [-w WHAT] [-n N] LABEL PT PAGES  raw packets with a page dump
  * ptah-bench fuzz N LABEL PT PAGES           coverage, trace after trace, against libipt
  * ptah-bench self WHAT N FILE                a row of that table, Ptah alone, N times
- * ptah-bench old LABEL FILE [PAGES]          libipt's side alone, with the library that the
- *                                            loader finds: see bench/drop-in
- * ptah-bench jobs N LABEL FILE               counts with one job and with two, N pairs: cold
- *                                            and with the tables of the count before; the
- *                                            CPU time of two against that of one, too
- * ptah-bench equal LABEL FILE [PAGES]        are all instructions the same? (exit status)
- *                                            decode, self, equal -t: with TSC, MTC and CYC
- *                                            put into the trace
- * ptah-bench timing N                        a stream full of CYC and MTC, likewise
- * ptah-bench psb                             PSB search in a buffer without one
- * ptah-bench ratio N LABEL COMMAND COMMAND   the times of two shell commands
- * ptah-bench memory COMMAND...               the peak memory of a command
+ * ptah-bench old [-w WHAT] LABEL FILE [PAGES]          libipt's side alone, with the library that
+ * the loader finds: see bench/drop-in ptah-bench jobs N LABEL FILE               counts with one
+ * job and with two, N pairs: cold and with the tables of the count before; the CPU time of two
+ * against that of one, too ptah-bench equal LABEL FILE [PAGES]        are all instructions the
+ * same? (exit status) decode, self, equal -t: with TSC, MTC and CYC put into the trace ptah-bench
+ * timing N                        a stream full of CYC and MTC, likewise ptah-bench psb PSB search
+ * in a buffer without one ptah-bench ratio N LABEL COMMAND COMMAND   the times of two shell
+ * commands ptah-bench memory COMMAND...               the peak memory of a command
  *
  * Everything is measured in turns, A-B-A-B, and given as medians and the
  * median of the ratios of the pairs: absolute figures drift with the machine.
@@ -288,6 +284,8 @@ static int old(int argc, char **argv)
 		struct bench_result result;
 		double seconds;
 
+		if (options.only && !strstr(loops[i].what, options.only))
+			continue;
 		if (loops[i].is_warm)
 			loops[i].libipt(&trace, size);
 		seconds = time_decoder(loops[i].libipt, &trace, size, &result);

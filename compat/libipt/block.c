@@ -150,7 +150,7 @@ static NOINLINE int add_insns(struct pt_block_decoder *decoder, struct pt_block 
 		class = w->insns[w->pos].class;
 		walk_pass_insn(w);
 		if (w->ahead && walk_needs_trace(class))
-			return walk_fail(w);
+			return walk_refuse(w, class);
 		if (decoder->ends >> class & 1) {
 			if (w->ticks && walk_needs_trace(class))
 				walk_tick(w, block->end_ip);
@@ -187,8 +187,8 @@ static inline void put_word(struct pt_block *block, size_t at, uint64_t word)
  * The whole struct in six stores: field by field, with the bit fields read and
  * written back, it takes as long as to find out what is in it.
  */
-static inline void put_block(struct pt_block *block, const struct ptah_item *first, uint64_t end_ip,
-			     int isid, unsigned class, unsigned ninsn)
+static inline void put_block(struct pt_block *block, uint64_t ip, unsigned mode, unsigned flags,
+			     uint64_t end_ip, int isid, unsigned class, unsigned ninsn)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 	_Static_assert(
@@ -196,20 +196,20 @@ static inline void put_block(struct pt_block *block, const struct ptah_item *fir
 		offsetof(struct pt_block, iclass) == 24 && offsetof(struct pt_block, ninsn) == 28 &&
 		offsetof(struct pt_block, size) == 45 && sizeof(*block) == 48,
 	    "words of a block");
-	put_word(block, 0, first->ip);
+	put_word(block, 0, ip);
 	put_word(block, 8, end_ip);
-	put_word(block, 16, (uint32_t)isid | (uint64_t)first->mode << 32);
+	put_word(block, 16, (uint32_t)isid | (uint64_t)mode << 32);
 	put_word(block, 24, walk_classes[class] | (uint64_t)ninsn << 32);
 	put_word(block, 32, 0);
-	put_word(block, 40, (uint64_t)(first->flags / PTAH_ITEM_SPECULATIVE & 1) << 48);
+	put_word(block, 40, (uint64_t)(flags / PTAH_ITEM_SPECULATIVE & 1) << 48);
 #else
-	*block = (struct pt_block){.ip = first->ip,
+	*block = (struct pt_block){.ip = ip,
 				   .end_ip = end_ip,
 				   .isid = isid,
-				   .mode = (enum pt_exec_mode)first->mode,
+				   .mode = (enum pt_exec_mode)mode,
 				   .iclass = (enum pt_insn_class)walk_classes[class],
 				   .ninsn = (uint16_t)ninsn,
-				   .speculative = !!(first->flags & PTAH_ITEM_SPECULATIVE)};
+				   .speculative = !!(flags & PTAH_ITEM_SPECULATIVE)};
 #endif
 }
 
@@ -238,8 +238,13 @@ static NOINLINE int finish_slowly(struct pt_block_decoder *decoder, struct pt_bl
 	return add_insns(decoder, block);
 }
 
-/* While the walk is quick: whole blocks of Ptah's, of one section. */
-static int next_quickly(struct pt_block_decoder *decoder, struct pt_block *block)
+static int next_elsewhere(struct pt_block_decoder *decoder, struct pt_block *block);
+
+/*
+ * While the walk is quick: whole blocks of Ptah's, of one section. What is seldom is
+ * left to others at its end, so that this needs no registers saved.
+ */
+static inline int next_quickly(struct pt_block_decoder *decoder, struct pt_block *block)
 {
 	struct walk *w = &decoder->walk;
 	const struct ptah_item *const first = w->next, *const end = w->end;
@@ -247,48 +252,117 @@ static int next_quickly(struct pt_block_decoder *decoder, struct pt_block *block
 	const unsigned ends = decoder->ends;
 	unsigned ninsn = item->ninsn;
 
-	if (UNLIKELY(!walk_in_section(w, item))) {
-		walk_find_section(w, item->ip, item->space);
-		if (!walk_in_section(w, item) || !item->section)
-			return next_slowly(decoder, block);
-	}
+	if (UNLIKELY(!walk_in_section(w, item)))
+		return next_elsewhere(decoder, block);
 	while (!(ends >> item->class & 1)) {
 		const struct ptah_item *behind = item + 1;
 
 		if (UNLIKELY(behind == end || behind->type != PTAH_ITEM_BLOCK ||
 			     !walk_in_section(w, behind) || ninsn + behind->ninsn > UINT16_MAX)) {
-			put_block(block, first, item->end - item->last_size, w->at.isid,
-				  item->class, ninsn);
+			put_block(block, first->ip, first->mode, first->flags,
+				  item->end - item->last_size, w->at.isid, item->class, ninsn);
 			return finish_slowly(decoder, block, item);
 		}
 		item = behind;
 		ninsn += item->ninsn;
 	}
-	put_block(block, first, item->end - item->last_size, w->at.isid, item->class, ninsn);
+	put_block(block, first->ip, first->mode, first->flags, item->end - item->last_size,
+		  w->at.isid, item->class, ninsn);
 	w->next = item + 1;
 	w->after_cut = false;
 	if (LIKELY(walk_needs_trace(item->class)))
 		w->now = item;
 	if (LIKELY(item + 1 != end && item[1].type == PTAH_ITEM_BLOCK))
 		return 0;
+	return item + 1 == end && walk_enter_blocks(w) ? 0 : walk_status(w);
+}
+
+/* In a section that is not at hand. */
+static NOINLINE int next_elsewhere(struct pt_block_decoder *decoder, struct pt_block *block)
+{
+	struct walk *w = &decoder->walk;
+
+	walk_find_section(w, w->next->ip, w->next->space);
+	if (!walk_in_section(w, w->next) || !w->next->section)
+		return next_slowly(decoder, block);
+	return next_quickly(decoder, block);
+}
+
+/* Is a block in the section at hand? */
+static inline bool is_at_hand(const struct walk *w, const struct ptah_block *b)
+{
+	return b->ip >= w->at.first && b->ip + b->size - 1 <= w->at.last && b->space == w->at.space;
+}
+
+static int next_of_others(struct pt_block_decoder *decoder, struct pt_block *block, bool is_short);
+
+/* While there are blocks: the same with them. */
+static inline int next_of_blocks(struct pt_block_decoder *decoder, struct pt_block *block)
+{
+	struct walk *w = &decoder->walk;
+	const struct ptah_block *const first = w->block, *const end = w->block_end;
+	const struct ptah_block *b = first;
+	const unsigned ends = decoder->ends;
+	unsigned ninsn = b->ninsn;
+
+	if (UNLIKELY(!is_at_hand(w, b)))
+		return next_of_others(decoder, block, false);
+	while (!(ends >> b->class & 1)) {
+		if (UNLIKELY(++b == end))
+			return next_of_others(decoder, block, true);
+		ninsn += b->ninsn;
+		if (UNLIKELY(!is_at_hand(w, b) || ninsn > UINT16_MAX))
+			return next_of_others(decoder, block, false);
+	}
+	put_block(block, first->ip, first->mode, first->flags, b->ip + b->size - b->last_size,
+		  w->at.isid, b->class, ninsn);
+	w->block = b + 1;
+	if (LIKELY(b + 1 != end) || walk_more_blocks(w))
+		return 0;
+	walk_leave_blocks(w);
 	return walk_status(w);
 }
 
-int pt_blk_next(struct pt_block_decoder *decoder, struct pt_block *block, size_t size)
+/* The blocks are at their end before the block is, or lie in another section. */
+static NOINLINE int next_of_others(struct pt_block_decoder *decoder, struct pt_block *block,
+				   bool is_short)
+{
+	struct walk *w = &decoder->walk;
+
+	if (is_short && walk_more_blocks(w))
+		return next_of_blocks(decoder, block);
+	if (!is_short && !is_at_hand(w, w->block)) {
+		walk_find_section(w, w->block->ip, w->block->space);
+		if (w->at.section && is_at_hand(w, w->block))
+			return next_of_blocks(decoder, block);
+	}
+	return next_slowly(decoder, block);
+}
+
+/* A struct of another size than ours. */
+static NOINLINE int next_resized(struct pt_block_decoder *decoder, struct pt_block *block,
+				 size_t size)
 {
 	struct pt_block own;
-	int status;
+	int status = next_slowly(decoder, &own);
 
-	if (UNLIKELY(!decoder || !block))
-		return -pte_invalid;
-	if (LIKELY(size == sizeof(*block)))
-		return decoder->walk.quick ? next_quickly(decoder, block)
-					   : next_slowly(decoder, block);
-	status = next_slowly(decoder, &own);
 	if (size > sizeof(own)) {
 		memset((char *)block + sizeof(own), 0, size - sizeof(own));
 		size = sizeof(own);
 	}
 	memcpy(block, &own, size);
 	return status;
+}
+
+int pt_blk_next(struct pt_block_decoder *decoder, struct pt_block *block, size_t size)
+{
+	if (UNLIKELY(!decoder || !block))
+		return -pte_invalid;
+	if (UNLIKELY(size != sizeof(*block)))
+		return next_resized(decoder, block, size);
+	if (LIKELY(walk_has_blocks(&decoder->walk)))
+		return next_of_blocks(decoder, block);
+	if (UNLIKELY(!decoder->walk.quick))
+		return next_slowly(decoder, block);
+	return next_quickly(decoder, block);
 }

@@ -155,7 +155,7 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 	walk_pass_insn(w);
 	if (walk_needs_trace(class)) {
 		if (w->ahead)
-			return walk_fail(w);
+			return walk_refuse(w, class);
 		if (w->ticks)
 			walk_tick(w, insn->ip + insn->size);
 	}

@@ -63,6 +63,7 @@ static struct ptah_item *first_item(struct walk *w)
 static void forget_items(struct walk *w)
 {
 	w->next = w->end = first_item(w);
+	w->block = w->block_end = w->blocks;
 	w->quick = w->loaded = w->ahead = w->error_told = false;
 	w->pos = w->ninsn = 0;
 	w->raw = w->dropped = w->skip = w->ahead_told = 0;
@@ -89,12 +90,15 @@ static void keep_now(struct walk *w)
 static void refill(struct walk *w)
 {
 	/* Memory behind a callback may change with every event: read no further. */
-	const size_t batch = image_has_callback(w->image) ? 1 : WALK_BATCH;
+	const bool asks = image_has_callback(w->image);
+	const size_t batch = asks ? 1 : w->by_insn || w->blocks_wait ? WALK_BATCH : WALK_FEW_ITEMS;
 	int n;
 
 	keep_now(w);
 	if (w->next != first_item(w))
 		w->items[0] = w->next[-1];
+	if (asks && w->items[0].type != PTAH_ITEM_BLOCK)
+		ptah_image_reader_changed(image_ptah(w->image));
 	w->next = w->end = first_item(w);
 	w->raw = w->dropped = 0;
 	ptah_flow_mark(w->flow); /* without memory for it, an image that changes is seen late */
@@ -163,6 +167,99 @@ static bool lead(struct walk *w, unsigned items)
 	return true;
 }
 
+/* Blocks */
+
+bool walk_more_blocks(struct walk *w)
+{
+	const size_t left = (size_t)(w->block_end - w->block);
+	size_t room = WALK_BLOCKS - 1 - left;
+	int n;
+
+	if (w->blocks_last || left > WALK_BLOCKS / 2)
+		return false;
+	if (!left && w->has_tail) {
+		w->items[0] = w->was = w->tail;
+		w->was_at_last = false;
+		if (ptah_flow_mark(w->flow) < 0)
+			return false;
+		w->blocks_told = 0;
+	} else {
+		w->blocks_told += (unsigned)(w->block - w->blocks);
+		memmove(w->blocks, w->block, left * sizeof(*w->blocks));
+	}
+	w->block = w->blocks;
+	w->block_end = w->blocks + left;
+	w->has_tail = false;
+	n = ptah_flow_read_blocks(w->flow, w->blocks + left, room);
+	if (n <= 0) {
+		w->blocks_last = true;
+		return false;
+	}
+	w->block_end += n;
+	w->blocks_read += (unsigned)n;
+	/* One with all that a mark behind it must know. */
+	n = ptah_flow_read(w->flow, &w->tail, 1);
+	if (n != 1 || w->tail.type != PTAH_ITEM_BLOCK) {
+		w->blocks_last = true;
+		return true;
+	}
+	w->blocks[w->block_end++ - w->blocks] =
+	    (struct ptah_block){.ip = w->tail.ip,
+				.size = (uint16_t)(w->tail.end - w->tail.ip),
+				.space = (uint16_t)w->tail.space,
+				.ninsn = (uint8_t)w->tail.ninsn,
+				.class = w->tail.class,
+				.last_size = w->tail.last_size,
+				.mode = w->tail.mode,
+				.flags = w->tail.flags};
+	w->has_tail = walk_needs_trace(w->tail.class);
+	return true;
+}
+
+bool walk_enter_blocks(struct walk *w)
+{
+	if (w->blocks_wait) {
+		w->blocks_wait--;
+		return false;
+	}
+	if (w->ticks || image_has_callback(w->image))
+		return false;
+	keep_now(w);
+	w->items[0] = w->next[-1];
+	w->next = w->end = first_item(w);
+	w->raw = w->dropped = 0;
+	w->block = w->block_end = w->blocks;
+	w->blocks_told = w->blocks_read = 0;
+	w->blocks_last = w->has_tail = false;
+	/* Without a mark there is no way back. */
+	return ptah_flow_mark(w->flow) >= 0 && walk_more_blocks(w);
+}
+
+void walk_leave_blocks(struct walk *w)
+{
+	unsigned told = w->blocks_told + (unsigned)(w->block - w->blocks);
+
+	if (w->blocks_read < WALK_MANY_BLOCKS)
+		w->blocks_wait = 8;
+	forget_items(w);
+	ptah_flow_rewind(w->flow);
+	while (told) {
+		const unsigned most = told < WALK_BATCH ? told : WALK_BATCH;
+		const int n = ptah_flow_read(w->flow, first_item(w), most);
+
+		if (n <= 0) /* it was read before */
+			break;
+		for (const struct ptah_item *i = w->end; i < w->end + n; i++)
+			if (walk_needs_trace(i->class)) {
+				w->was = *i;
+				w->was_at_last = false;
+			}
+		w->items[0] = w->items[n];
+		told -= (unsigned)n;
+	}
+	ptah_flow_mark(w->flow);
+}
+
 /*
  * The image is about to change: what was read of the old one and not told goes.
  * The flow goes back to the mark and is led again to where we are.
@@ -174,7 +271,13 @@ static void walk_step_back(struct image_user *user)
 	unsigned skip = w->skip + (w->loaded ? w->pos : 0u) + (w->ahead ? w->ahead_told : 0u);
 
 	forget_sections(w);
-	if (!w->running || image_is_asking(w->image) || ptah_flow_rewind(w->flow) < 0)
+	if (image_is_asking(w->image))
+		return;
+	if (walk_has_blocks(w)) {
+		walk_leave_blocks(w);
+		return;
+	}
+	if (!w->running || ptah_flow_rewind(w->flow) < 0)
 		return;
 	keep_now(w);
 	if (!w->ahead && w->next != first_item(w))
@@ -488,12 +591,23 @@ static void meet_error(struct walk *w)
 	w->raw = used_up(w);
 	w->error_told = true;
 	w->error_offset = is_of_code(status) || is_used(status) ? UINT64_MAX : item->offset;
-	w->error = status == PTAH_E_NO_CODE    ? code_error(w, -pte_bad_insn)
-		   : status == PTAH_E_INVAL    ? -pte_bad_insn
-		   : status == PTAH_E_MISMATCH ? code_error(w, -pte_bad_query)
-		   : status == PTAH_E_BAD_RETCOMP && item->flags & PTAH_ITEM_TAKEN
-		       ? -pte_retstack_empty
-		       : error_from_ptah(status);
+	switch (status) {
+	case PTAH_E_NO_CODE:
+		w->error = code_error(w, -pte_bad_insn);
+		break;
+	case PTAH_E_MISMATCH:
+		w->error = code_error(w, -pte_bad_query);
+		break;
+	case PTAH_E_INVAL:
+		w->error = -pte_bad_insn;
+		break;
+	case PTAH_E_BAD_RETCOMP:
+		w->error = item->flags & PTAH_ITEM_TAKEN ? -pte_retstack_empty : -pte_bad_retcomp;
+		break;
+	default:
+		w->error = error_from_ptah(status);
+		break;
+	}
 	w->eos_told =
 	    w->error == -pte_eos && position_kind(&w->config, item->offset) == POSITION_READ_OVER;
 	w->error_item = *item;
@@ -504,8 +618,24 @@ static void meet_error(struct walk *w)
 	}
 }
 
+int walk_refuse(struct walk *w, unsigned class)
+{
+	/* Where an outcome is wanted, any address is the wrong packet. */
+	if (class == PTAH_INSN_COND && w->error_told && w->error_item.status > PTAH_E_NO_CODE &&
+	    position_kind(&w->config, w->error_item.offset) == POSITION_ADDRESS)
+		return -pte_bad_query;
+	return walk_fail(w);
+}
+
 int walk_fail(struct walk *w)
 {
+	/* A branch while tracing is off is never asked for. */
+	if (!w->enabled && w->error_told && w->error_offset != UINT64_MAX) {
+		const enum position_kind kind = position_kind(&w->config, w->error_offset);
+
+		if (kind == POSITION_OUTCOMES || kind == POSITION_ADDRESS)
+			return -pte_no_enable;
+	}
 	if (w->error_told && is_used(w->error_item.status)) {
 		w->was = w->error_item;
 		w->was_at_last = false;
@@ -514,9 +644,50 @@ int walk_fail(struct walk *w)
 	return w->error;
 }
 
+/* The instructions of *next. False: it is gone with what has been told of it. */
+static bool load(struct walk *w)
+{
+	int n = ptah_flow_insns(w->flow, w->next, w->insns, WALK_INSNS);
+
+	if (n <= 0) { /* no longer in the image */
+		w->error = -pte_nomap;
+		w->place = (struct ptah_place){.ip = w->next->ip}; /* and nothing ahead of it */
+		w->next = w->end = first_item(w);
+		w->quick = false;
+		return false;
+	}
+	w->ninsn = (uint16_t)n;
+	w->pos = (uint16_t)(w->skip < w->ninsn ? w->skip : w->ninsn);
+	w->skip -= w->pos;
+	w->loaded = true;
+	if (w->pos < w->ninsn)
+		return true;
+	w->loaded = false;
+	w->next++;
+	return false;
+}
+
+/* Past the instructions that were told before the image changed. True when there may be more. */
+static bool skip_told(struct walk *w)
+{
+	if (!w->skip || w->loaded || (w->next == w->end && w->error))
+		return false;
+	if (w->next == w->end)
+		refill(w);
+	else if (w->next->type == PTAH_ITEM_BLOCK)
+		load(w);
+	else
+		return false;
+	return true;
+}
+
 enum walk_next walk_look(struct walk *w)
 {
+	if (UNLIKELY(walk_has_blocks(w)))
+		walk_leave_blocks(w);
 	for (;;) {
+		if (UNLIKELY(skip_told(w)))
+			continue;
 		if (w->pending_count && is_due(w))
 			return WALK_EVENT;
 		if (w->next == w->end) {
@@ -565,29 +736,6 @@ static bool look_ahead(struct walk *w)
 	else if (n < 0 && w->error == -pte_eos)
 		w->error = n == PTAH_E_NO_CODE ? code_error(w, -pte_bad_insn) : error_from_ptah(n);
 	return n > 0;
-}
-
-/* The instructions of *next. False: it is gone with what has been told of it. */
-static bool load(struct walk *w)
-{
-	int n = ptah_flow_insns(w->flow, w->next, w->insns, WALK_INSNS);
-
-	if (n <= 0) { /* no longer in the image */
-		w->error = -pte_nomap;
-		w->place = (struct ptah_place){.ip = w->next->ip}; /* and nothing ahead of it */
-		w->next = w->end = first_item(w);
-		w->quick = false;
-		return false;
-	}
-	w->ninsn = (uint16_t)n;
-	w->pos = (uint16_t)(w->skip < w->ninsn ? w->skip : w->ninsn);
-	w->skip -= w->pos;
-	w->loaded = true;
-	if (w->pos < w->ninsn)
-		return true;
-	w->loaded = false;
-	w->next++;
-	return false;
 }
 
 enum walk_next walk_load(struct walk *w)
@@ -652,33 +800,37 @@ int walk_status(struct walk *w)
 
 uint64_t walk_ip(struct walk *w)
 {
+	const struct ptah_item *item = w->next;
+
 	if (!w->enabled)
 		return w->ip;
-	if (w->next != w->end && w->next->type == PTAH_ITEM_BLOCK)
-		return w->loaded ? w->insns[w->pos].ip : w->next->ip;
-	return w->error ? w->place.ip : 0;
+	if (w->loaded)
+		return w->insns[w->pos].ip;
+	for (; is_item(w, &item); item++) {
+		if (item->type == PTAH_ITEM_BLOCK || !can_follow(item))
+			return item->ip;
+	}
+	return w->place.ip;
 }
 
 void walk_tick(struct walk *w, uint64_t ip)
 {
 	const struct ptah_item *behind = w->next;
-	struct walk_event *e;
-	struct ptah_item now;
+	struct walk_event *e = first_pending(w);
 
 	if (w->pending_count || !w->now || w->now->type != PTAH_ITEM_BLOCK ||
 	    w->now->tsc == w->event_tsc)
 		return;
-	now = *w->now;
-	/* An event of the branch tells the time itself. */
-	if (is_item(w, &behind) && (behind->type == PTAH_ITEM_DISABLED || is_of_branch(w, behind)))
+	*e = (struct walk_event){.item = *w->now, .place = WALK_HERE};
+	/* A branch that tracing ends at needs no packet of its own; events tell the time. */
+	if (is_item(w, &behind) &&
+	    (behind->type == PTAH_ITEM_DISABLED ? behind->offset == e->item.offset
+						: is_of_branch(w, behind)))
 		return;
-	e = &w->pending[w->pending_first];
-	e->event = (struct pt_event){.type = ptev_tick, .has_tsc = 1, .tsc = now.tsc};
+	e->event.type = ptev_tick;
+	e->event.has_tsc = 1;
+	e->event.tsc = w->event_tsc = e->item.tsc;
 	e->event.variant.tick.ip = ip;
-	e->item = now;
-	e->at_last = false;
-	e->place = WALK_HERE;
-	w->event_tsc = now.tsc;
 	w->pending_count = 1;
 }
 
@@ -740,7 +892,7 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 
 	if (!event)
 		return -pte_invalid;
-	if (!w->pending_count || !is_due(w))
+	if (!w->pending_count || walk_look(w) != WALK_EVENT)
 		return -pte_bad_query;
 	status = apply_event(w, e);
 	if (status < 0)
@@ -767,6 +919,12 @@ static const struct ptah_item *find_now(struct walk *w, bool *at_last)
 {
 	const struct ptah_item *item;
 
+	if (walk_has_blocks(w)) {
+		walk_leave_blocks(w);
+		if (w->blocks_asked < 16)
+			w->blocks_asked++;
+		w->blocks_wait = 8u << w->blocks_asked;
+	}
 	if (w->pending_count) {
 		*at_last = first_pending(w)->at_last;
 		return &first_pending(w)->item;
@@ -897,8 +1055,10 @@ static int begin(struct walk *w)
 
 	refill(w);
 	for (const struct ptah_item *item = w->next; is_item(w, &item); item++) {
-		if (item->type == PTAH_ITEM_ERROR && item == w->next)
+		if (item->type == PTAH_ITEM_ERROR && item == w->next) {
+			meet_error(w);
 			break;
+		}
 		/* An OVF ends a PSB+ as well. */
 		if (item->type != PTAH_ITEM_PSB && item->type != PTAH_ITEM_OVERFLOW)
 			continue;
@@ -909,7 +1069,6 @@ static int begin(struct walk *w)
 			return status;
 		break; /* there is nothing behind it */
 	}
-	walk_look(w);
 	status = w->error ? w->error : -pte_eos;
 	walk_offset(w, &w->stop_offset);
 	w->error = -pte_no_enable;

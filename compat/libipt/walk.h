@@ -7,6 +7,11 @@
  * pending at its place; where Ptah puts one elsewhere than libipt does (the state
  * of a PSB+ at the PSB+ instead of at its address, a change of CR3 before the far
  * branch that brings it instead of behind it), it waits until its place is reached.
+ *
+ * A block decoder reads blocks without their time and offset between events
+ * (ptah_flow_read_blocks()), several times as quick. When something else than the
+ * next block is wanted, the flow goes back to its mark and comes again to where we
+ * are, with items (walk_leave_blocks()).
  */
 #ifndef PTAH_LIBIPT_WALK_H
 #define PTAH_LIBIPT_WALK_H
@@ -24,6 +29,13 @@
 
 /* Room to look further ahead than the batch, for the time of an event that is coming. */
 #define WALK_ROOM 32
+
+/* The same where blocks are read as such: there are items around events only. */
+#define WALK_FEW_ITEMS 32
+
+/* Blocks read at once, and how many there must be between events for it to pay. */
+#define WALK_BLOCKS	 512
+#define WALK_MANY_BLOCKS 64
 
 /* Instructions of a block of Ptah's. */
 #define WALK_INSNS 255
@@ -70,6 +82,9 @@ struct walk {
 	const struct ptah_item *now; /* the last that moved the time; NULL: see was */
 	struct walk_section at;	     /* where the last block was */
 
+	/* Blocks not told yet. While there are any, there are no items: *next does not count. */
+	const struct ptah_block *block, *block_end;
+
 	/* libipt's state of things. */
 	bool enabled, speculative, mode_known;
 	uint8_t mode;  /* enum pt_exec_mode, as events have told it */
@@ -105,6 +120,13 @@ struct walk {
 	unsigned raw;	       /* items of the batch that were used up before `ahead` */
 	unsigned skip;	       /* instructions of what comes next that have been told already */
 	unsigned ahead_told;   /* instructions */
+	unsigned blocks_told;  /* since the mark, and no longer in the array */
+	unsigned blocks_read;  /* since they are read as blocks */
+	unsigned blocks_wait;  /* so many batches until they may be again */
+	unsigned blocks_asked; /* how often times or offsets were asked for meanwhile */
+	bool blocks_last;      /* behind those in the array comes something else */
+	bool has_tail;	       /* `tail` is the last in the array, and needs trace */
+	struct ptah_item tail;
 	struct ptah_place place;
 	struct ptah_item error_item;
 	struct ptah_item was; /* what `now` was in the batch before, or the last event */
@@ -113,6 +135,7 @@ struct walk {
 	struct ptah_insn insns[WALK_INSNS];
 	/* [0]: the last item of the batch before. */
 	struct ptah_item items[1 + WALK_BATCH + WALK_ROOM];
+	struct ptah_block blocks[WALK_BLOCKS];
 };
 
 int walk_init(struct walk *walk, const struct pt_config *config, bool by_insn);
@@ -130,6 +153,23 @@ int walk_time(struct walk *walk, uint64_t *tsc, uint32_t *lost_mtc, uint32_t *lo
 int walk_ratio(struct walk *walk, uint32_t *ratio);
 int walk_asid(const struct walk *walk, struct pt_asid *asid, size_t size);
 
+/*
+ * The items are told: reads blocks instead, if it pays and nothing else is to be heeded.
+ * False: it does not.
+ */
+bool walk_enter_blocks(struct walk *walk);
+
+/* More blocks behind those not told, which move to the array's front. False: there are none. */
+bool walk_more_blocks(struct walk *walk);
+
+/* On with items. */
+void walk_leave_blocks(struct walk *walk);
+
+static inline bool walk_has_blocks(const struct walk *walk)
+{
+	return walk->block != walk->block_end;
+}
+
 /* What comes next. */
 enum walk_next {
 	WALK_BLOCK, /* *next, or the rest of it */
@@ -144,6 +184,9 @@ enum walk_next walk_load(struct walk *walk);
 
 /* The code of WALK_END, which is told now. */
 int walk_fail(struct walk *walk);
+
+/* The same, at a branch of this class that needs trace. */
+int walk_refuse(struct walk *walk, unsigned class);
 
 /* The status flags after what was told last. */
 int walk_status(struct walk *walk);

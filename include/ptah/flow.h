@@ -134,7 +134,10 @@ struct ptah_block {
 	uint64_t ip;
 	uint16_t size; /* in bytes */
 	uint16_t space;
-	uint8_t ninsn, class, mode, flags;
+	uint8_t ninsn;
+	unsigned class : 4;	/* enum ptah_insn_class */
+	unsigned last_size : 4; /* bytes of its last instruction */
+	uint8_t mode, flags;
 };
 
 /* An instruction that ran. */

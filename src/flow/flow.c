@@ -1329,6 +1329,7 @@ int ptah_flow_read_blocks(struct ptah_flow *f, struct ptah_block *blocks, size_t
 					.space = (uint16_t)f->held.space,
 					.ninsn = (uint8_t)f->held.ninsn,
 					.class = f->held.class,
+					.last_size = f->held.last_size,
 					.mode = f->held.mode,
 					.flags = f->held.flags};
 	}

@@ -257,6 +257,7 @@ static struct ptah_block block_of(const struct code_node *node, uint8_t flags)
 				   .space = node->space,
 				   .ninsn = (uint8_t)node->ninsn,
 				   .class = node->class,
+				   .last_size = code_last_size(node),
 				   .mode = node->mode,
 				   .flags = flags};
 }

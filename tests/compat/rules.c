@@ -74,8 +74,8 @@ static bool psb_row(const struct twin_input *input, const struct twin_call *call
 {
 	uint64_t from = call->side[0].sync, to = call->side[1].sync;
 
-	if (call->op > TWIN_SYNC_BACKWARD || call->side[0].status < 0 ||
-	    call->side[1].status < 0 || from == to)
+	if (call->op > TWIN_SYNC_BACKWARD || call->side[0].status < 0 || call->side[1].status < 0 ||
+	    from == to)
 		return false;
 	if (from > to) {
 		from = call->side[1].sync;

@@ -152,6 +152,7 @@ struct twin_call {
 	bool since_2_1;	   /* both sides are of libipt 2.1 or later */
 	bool blind;	   /* to get_offset() */
 	int last_class;	   /* iclass of the last instruction or block; 0: unknown */
+	bool quiet;	   /* the getters are asked only where something is to be told */
 	struct twin_seen side[2];
 };
 
@@ -197,6 +198,7 @@ struct twin_client {
 		TWIN_WILD,     /* calls that no sensible client makes among the others */
 		TWIN_AFTER     /* resync after each error */
 	} walk;
+	bool quiet;	/* asks for places and times at errors and events only, and now and then */
 	bool since_2_1; /* wants libipt 2.1 or later on both sides */
 };
 

@@ -95,7 +95,8 @@ static bool forms_is_next_block(struct forms *f, const struct ptah_block *b)
 
 	return f->next < f->count && x->type == PTAH_ITEM_BLOCK && b->ip == x->ip &&
 	       b->ip + b->size == x->end && b->space == x->space && b->ninsn == x->ninsn &&
-	       b->class == x->class && b->mode == x->mode && b->flags == x->flags;
+	       b->class == x->class && b->last_size == x->last_size && b->mode == x->mode &&
+	       b->flags == x->flags;
 }
 
 /* One batch. How many they were. */
