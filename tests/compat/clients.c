@@ -632,7 +632,14 @@ static int step(struct twin *t, enum twin_op op, uint64_t argument)
 		t->last_class = (int)call->side[0].out.insn.iclass;
 	else if (op == TWIN_NEXT && call->decoder == TWIN_BLOCK)
 		t->last_class = (int)call->side[0].out.block.iclass;
-	return twin_equal(call) ? agree(t, call) : disagree(t, call);
+	if (twin_equal(call))
+		return call->quiet ? call->side[0].status : agree(t, call);
+	if (call->quiet)
+		/* What it is about may be seen from where they stand. */
+		for (unsigned i = 0; i < 2; i++)
+			look(&t->side[i], call->decoder, &call->side[i]);
+	call->quiet = false;
+	return disagree(t, call);
 }
 
 size_t twin_size_of_next(enum twin_decoder d)

@@ -192,7 +192,8 @@ static bool error_ahead(const struct twin_input *input, const struct twin_call *
 static bool another_error(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
-	if (!is_next(call) || call->side[1].status != -pte_bad_query)
+	if (!is_next(call) ||
+	    (call->side[1].status != -pte_bad_query && call->side[1].status != -pte_nomap))
 		return false;
 	switch (call->side[0].status) {
 	case -pte_bad_packet:
