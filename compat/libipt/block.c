@@ -173,7 +173,7 @@ static NOINLINE int next_slowly(struct pt_block_decoder *decoder, struct pt_bloc
 		return walk_status(w);
 	if (!w->enabled)
 		return next == WALK_END ? walk_fail(w) : -pte_no_enable;
-	if (next == WALK_BLOCK)
+	if (next == WALK_BLOCK && !w->ahead)
 		block->speculative = !!(w->next->flags & PTAH_ITEM_SPECULATIVE);
 	return add_insns(decoder, block);
 }

@@ -83,7 +83,7 @@ int error_from_ptah(int status)
 	case PTAH_E_BAD_INSN:
 		return -pte_bad_insn;
 	case PTAH_E_BAD_RETCOMP:
-		return -pte_retstack_empty;
+		return -pte_bad_retcomp;
 	case PTAH_E_SYSTEM:
 	case PTAH_E_BAD_FILE:
 	case PTAH_E_BAD_MAGIC:

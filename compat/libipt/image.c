@@ -463,14 +463,14 @@ bool image_is_asking(const struct pt_image *image)
 int image_missing(struct pt_image *image, uint64_t ip, const struct ptah_space *space)
 {
 	struct ptah_section section;
-	uint8_t byte;
+	uint8_t bytes[pt_max_insn_size];
 
 	if (ptah_image_find(image->ptah, ip, space, &section) >= 0)
-		return ptah_image_read(image->ptah, ip, &byte, 1, space) ? -pte_nomap
+		return ptah_image_read(image->ptah, ip, bytes, 1, space) ? -pte_nomap
 									 : -pte_bad_image;
 	image->callback_error = 0;
 	if (image->callback)
-		ptah_image_read(image->ptah, ip, &byte, 1, space);
+		ptah_image_read(image->ptah, ip, bytes, sizeof(bytes), space);
 	return image->callback_error ? image->callback_error : -pte_nomap;
 }
 

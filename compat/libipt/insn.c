@@ -148,6 +148,8 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 	at = &w->insns[w->pos];
 	walk_find_section(w, at->ip, w->next->space);
 	put_insn(w, insn);
+	if (w->ahead)
+		insn->speculative = w->speculative;
 	insn->truncated = w->at.section && at->ip + at->size - 1 > w->at.last;
 	class = at->class;
 	walk_pass_insn(w);

@@ -146,6 +146,7 @@ struct position position_of(const struct ptah_item *item)
 		return p;
 	}
 	switch (item->type) {
+	case PTAH_ITEM_DISABLED: /* erratum SKD022: begins with a FUP */
 	case PTAH_ITEM_ASYNC_BRANCH:
 	case PTAH_ITEM_ASYNC_DISABLED:
 	case PTAH_ITEM_ASYNC_PAGING:

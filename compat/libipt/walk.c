@@ -432,6 +432,8 @@ static bool is_tied(struct walk *w, const struct ptah_item **item)
 	if ((*item)->flags & PTAH_ITEM_STATUS && (*item)->type != PTAH_ITEM_PSB)
 		return behind->flags & PTAH_ITEM_STATUS && behind->type != PTAH_ITEM_PSB &&
 		       behind->type != PTAH_ITEM_BLOCK;
+	if ((*item)->type == PTAH_ITEM_MWAIT && behind->type == PTAH_ITEM_EXSTOP)
+		return !(behind->flags & PTAH_ITEM_IP_SUPPRESSED); /* of one FUP */
 	return is_of_branch(w, behind);
 }
 
@@ -443,10 +445,10 @@ static void take_ratio(struct walk *w, const struct ptah_item *item)
 	if (!(item->flags & PTAH_ITEM_STATUS))
 		return;
 	while (item++, is_item(w, &item)) {
-		if (item->type == PTAH_ITEM_CBR)
-			w->ratio = (uint16_t)item->value;
 		if (!(item->flags & PTAH_ITEM_STATUS) || item->type == PTAH_ITEM_PSB)
 			break;
+		if (item->type == PTAH_ITEM_CBR)
+			w->ratio = (uint16_t)item->value;
 	}
 }
 
@@ -535,21 +537,30 @@ static bool is_believed(struct walk *w)
 	       behind->offset == w->next->offset;
 }
 
+/* Is it about the code at the place, and not about a packet? */
+static bool is_of_code(int status)
+{
+	return status <= PTAH_E_NO_CODE || status == PTAH_E_INVAL; /* the mode is unknown */
+}
+
 /* Has the packet of this error been used up by the query that failed? */
 static bool is_used(int status)
 {
 	return status == PTAH_E_BAD_RETCOMP || status == PTAH_E_NO_IP;
 }
 
-/* libipt's word for code that cannot be read: too little of an instruction is a bad one. */
-static int code_error(struct walk *w)
+/*
+ * libipt's word for code that cannot be read, or `partly` where some of an
+ * instruction can. Asks for a whole one, as there are callbacks that give all or nothing.
+ */
+static int code_error(struct walk *w, int partly)
 {
 	struct ptah_space space = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
-	uint8_t byte;
+	uint8_t bytes[pt_max_insn_size];
 
 	ptah_flow_space(w->flow, w->place.space, &space);
-	if (ptah_image_read(image_ptah(w->image), w->place.ip, &byte, 1, &space))
-		return -pte_bad_insn;
+	if (ptah_image_read(image_ptah(w->image), w->place.ip, bytes, sizeof(bytes), &space))
+		return partly;
 	return image_missing(w->image, w->place.ip, &space);
 }
 
@@ -558,11 +569,16 @@ static bool find_missed(struct walk *w, const struct ptah_item **item)
 {
 	const uint64_t offset = (*item)->offset;
 
-	if ((*item)->status > PTAH_E_NO_CODE)
+	if (!is_of_code((*item)->status))
 		return false;
 	++*item;
-	return is_item(w, item) && (*item)->type != PTAH_ITEM_BLOCK &&
-	       (*item)->type != PTAH_ITEM_PSB && (*item)->offset == offset;
+	if (!is_item(w, item) || (*item)->type == PTAH_ITEM_BLOCK || (*item)->offset != offset)
+		return false;
+	if ((*item)->type != PTAH_ITEM_PSB)
+		return true;
+	++*item; /* the first event of its PSB+ */
+	return is_item(w, item) && (*item)->flags & PTAH_ITEM_STATUS &&
+	       (*item)->type != PTAH_ITEM_PSB && (*item)->type != PTAH_ITEM_BLOCK;
 }
 
 static void meet_error(struct walk *w)
@@ -574,13 +590,16 @@ static void meet_error(struct walk *w)
 	    (struct ptah_place){.ip = item->ip, .mode = item->mode, .space = (uint16_t)item->space};
 	w->raw = used_up(w);
 	w->error_told = true;
-	w->error_offset = status <= PTAH_E_NO_CODE || is_used(status) ? UINT64_MAX : item->offset;
+	w->error_offset = is_of_code(status) || is_used(status) ? UINT64_MAX : item->offset;
 	switch (status) {
 	case PTAH_E_NO_CODE:
-		w->error = code_error(w);
+		w->error = code_error(w, -pte_bad_insn);
 		break;
 	case PTAH_E_MISMATCH:
-		w->error = -pte_bad_query;
+		w->error = code_error(w, -pte_bad_query);
+		break;
+	case PTAH_E_INVAL:
+		w->error = -pte_bad_insn;
 		break;
 	case PTAH_E_BAD_RETCOMP:
 		w->error = item->flags & PTAH_ITEM_TAKEN ? -pte_retstack_empty : -pte_bad_retcomp;
@@ -715,7 +734,7 @@ static bool look_ahead(struct walk *w)
 	if (n > 0)
 		w->end += n;
 	else if (n < 0 && w->error == -pte_eos)
-		w->error = n == PTAH_E_NO_CODE ? code_error(w) : error_from_ptah(n);
+		w->error = n == PTAH_E_NO_CODE ? code_error(w, -pte_bad_insn) : error_from_ptah(n);
 	return n > 0;
 }
 
@@ -803,9 +822,10 @@ void walk_tick(struct walk *w, uint64_t ip)
 	    w->now->tsc == w->event_tsc)
 		return;
 	*e = (struct walk_event){.item = *w->now, .place = WALK_HERE};
-	/* A branch that tracing ends at needs no packet of its own. */
-	if (is_item(w, &behind) && behind->type == PTAH_ITEM_DISABLED &&
-	    behind->offset == e->item.offset)
+	/* A branch that tracing ends at needs no packet of its own; events tell the time. */
+	if (is_item(w, &behind) &&
+	    (behind->type == PTAH_ITEM_DISABLED ? behind->offset == e->item.offset
+						: is_of_branch(w, behind)))
 		return;
 	e->event.type = ptev_tick;
 	e->event.has_tsc = 1;
@@ -1039,14 +1059,18 @@ static int begin(struct walk *w)
 			meet_error(w);
 			break;
 		}
-		if (item->type == PTAH_ITEM_OVERFLOW) /* in the PSB+ */
-			return walk_status(w);
-		if (item->type != PTAH_ITEM_PSB)
+		/* An OVF ends a PSB+ as well. */
+		if (item->type != PTAH_ITEM_PSB && item->type != PTAH_ITEM_OVERFLOW)
 			continue;
-		w->enabled = !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
-		return walk_status(w);
+		w->enabled =
+		    item->type == PTAH_ITEM_PSB && !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
+		status = walk_status(w);
+		if (!(status & pts_eos))
+			return status;
+		break; /* there is nothing behind it */
 	}
 	status = w->error ? w->error : -pte_eos;
+	walk_offset(w, &w->stop_offset);
 	w->error = -pte_no_enable;
 	w->running = false;
 	return status;
@@ -1103,7 +1127,8 @@ int walk_sync_forward(struct walk *w)
 int walk_sync_backward(struct walk *w)
 {
 	const uint8_t *begins = w->config.user.begin, *psb;
-	uint64_t from = config_size(&w->config), before, reached;
+	struct position position = {.end = POSITION_PSBEND};
+	uint64_t from = config_size(&w->config), before;
 	int status;
 
 	walk_offset(w, &from);
@@ -1120,9 +1145,12 @@ int walk_sync_backward(struct walk *w)
 		}
 		before = (uint64_t)(psb - begins);
 		status = start(w, before);
-		walk_offset(w, &reached);
+		position.offset = before;
+		position.at_last =
+		    w->pending_count && first_pending(w)->item.flags & PTAH_ITEM_STATUS;
 		/* One that is not whole cannot be begun at; nor is it a step to where we were. */
-	} while (status == -pte_eos || (status >= 0 && reached == from));
+	} while (status == -pte_eos ||
+		 (status >= 0 && position_ahead(&w->config, position) == from));
 	w->backward = true;
 	return status;
 }

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONTEXT 8     /* calls that are printed before a difference */
-#define JOINED	10000 /* blocks, at most */
+#define CONTEXT 8      /* calls that are printed before a difference */
+#define JOINED	10000  /* blocks, at most */
+#define ALONE	100000 /* calls of one side to an error, at most */
 
 const struct twin_client twin_clients[] = {
     {.name = "packet", .decoder = TWIN_PACKET},
@@ -91,7 +92,10 @@ struct twin {
 	uint64_t made; /* calls */
 	unsigned found;
 	bool since_2_1;
-	bool over; /* nothing more is to be learned */
+	int last_class;
+	bool over;		 /* nothing more is to be learned */
+	bool astray;		 /* they stand apart, for which there must be an error ahead */
+	struct twin_call parted; /* where they parted */
 };
 
 /* The same call of whichever family. */
@@ -399,6 +403,7 @@ static struct twin_call *make_call(struct twin *t, enum twin_op op, uint64_t arg
 	call->argument = argument;
 	call->since_2_1 = t->since_2_1;
 	call->blind = t->run->blind;
+	call->last_class = t->last_class;
 	call->quiet = t->run->client->quiet && op == TWIN_NEXT && number / 1000 % 2 == 0;
 	for (unsigned i = 0; i < 2; i++)
 		make_side_call(t, call, i);
@@ -439,20 +444,95 @@ static int meet(struct twin *t, const struct twin_call *call)
 	return -pte_eos;
 }
 
-static int disagree(struct twin *t, const struct twin_call *call)
+/*
+ * The judge has read ahead and failed. The judged side goes on alone: it must
+ * fail, too, before it comes to a PSB behind where the judge stands.
+ */
+static bool comes_to_error(struct twin *t, const struct twin_call *failed)
 {
-	for (unsigned i = 0; i < twin_rule_count; i++) {
-		if (!twin_rules[i].applies(t->run->input, call))
+	const uint64_t psb = twin_find_psb(t->run->input, failed->side[1].offset + 1);
+	struct twin_call call = *failed;
+	const struct twin_seen *seen = &call.side[0];
+
+	for (unsigned i = 0; i < ALONE && seen->status >= 0 && seen->sync < psb; i++) {
+		const bool event = seen->status & pts_event_pending;
+
+		call.op = event ? TWIN_EVENT : TWIN_NEXT;
+		call.argument = event ? sizeof(struct pt_event) : twin_size_of_next(call.decoder);
+		make_side_call(t, &call, 0);
+	}
+	return seen->status < 0;
+}
+
+static const struct twin_rule *find_rule(struct twin *t, const struct twin_call *call)
+{
+	for (unsigned i = 0; i < twin_rule_count + twin_walk_rule_count; i++) {
+		const struct twin_rule *rule =
+		    i < twin_rule_count ? &twin_rules[i] : &twin_walk_rules[i - twin_rule_count];
+
+		if (!rule->applies(t->run->input, call) ||
+		    (rule->to_error && !comes_to_error(t, call)))
 			continue;
 		t->run->result->by_rule[i]++;
-		return twin_rules[i].go_on ? call->side[0].status : meet(t, call);
+		return rule;
 	}
+	return NULL;
+}
+
+/* A walker's position is all that differs: it may, where an error lies ahead. */
+static bool stands_apart(const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	same.blind = true;
+	same.side[1].lost_mtc = same.side[0].lost_mtc;
+	same.side[1].lost_cyc = same.side[0].lost_cyc;
+	/* As rule class-from-cache has it. */
+	if (call->decoder == TWIN_BLOCK && call->op == TWIN_NEXT &&
+	    same.side[1].out.block.iclass == ptic_error)
+		same.side[1].out.block.iclass = same.side[0].out.block.iclass;
+	return call->decoder >= TWIN_INSN && (call->op >= TWIN_NEXT || call->side[0].status < 0) &&
+	       twin_equal(&same);
+}
+
+/* A difference without a rule. */
+static int differ(struct twin *t, const struct twin_call *call)
+{
 	print_difference(t, call);
 	t->run->result->found++;
 	if (++t->found <= t->run->keep && t->run->client->walk != TWIN_BACKWARD)
 		return meet(t, call);
 	t->over = true;
 	return -pte_eos;
+}
+
+static int disagree(struct twin *t, const struct twin_call *call)
+{
+	const struct twin_rule *rule = find_rule(t, call);
+
+	if (rule)
+		return rule->go_on ? call->side[0].status : meet(t, call);
+	if (!stands_apart(call))
+		return differ(t, call);
+	t->run->result->astray++;
+	if (!t->astray && call->side[0].status >= 0) {
+		t->astray = true;
+		t->parted = *call;
+	}
+	return call->side[0].status;
+}
+
+/* They agree again: was there an error in between? */
+static int agree(struct twin *t, const struct twin_call *call)
+{
+	const bool apart = t->astray;
+
+	t->astray = false;
+	if (apart && call->side[0].status >= 0) {
+		print_difference(t, &t->parted);
+		return differ(t, call);
+	}
+	return call->side[0].status;
 }
 
 /*
@@ -465,23 +545,67 @@ static void join_blocks(struct twin *t, struct twin_call *call)
 {
 	uint64_t told[2] = {call->side[0].out.block.ninsn, call->side[1].out.block.ninsn};
 
-	if (call->side[0].status < 0 || call->side[1].status < 0 ||
-	    call->side[0].out.block.ip != call->side[1].out.block.ip)
+	if (call->side[0].out.block.ip != call->side[1].out.block.ip)
 		return;
-	for (unsigned steps = 0; told[0] != told[1] && steps < JOINED; steps++) {
-		const unsigned i = told[0] > told[1];
+	for (unsigned steps = 0; steps < JOINED; steps++) {
+		const unsigned i = told[0] > told[1] || call->side[0].status < 0;
 		const struct pt_block before = call->side[i].out.block;
 		struct pt_block *block = &call->side[i].out.block;
 
-		if (call->side[i].status)
+		if (told[0] == told[1] && (call->side[0].status < 0) == (call->side[1].status < 0))
+			return;
+		if (call->side[i].status & ~pts_eos)
 			return;
 		make_side_call(t, call, i);
-		if (call->side[i].status < 0 || block->isid != before.isid ||
-		    block->mode != before.mode || block->speculative != before.speculative)
+		if (block->ninsn && (block->isid != before.isid || block->mode != before.mode ||
+				     block->speculative != before.speculative))
 			return;
 		told[i] += block->ninsn;
+		if (!block->ninsn)
+			*block = before;
 		block->ip = before.ip;
 		block->ninsn = (uint16_t)told[i];
+	}
+}
+
+static bool wants_ticks(const struct twin *t)
+{
+	const struct twin_client *client = t->run->client;
+
+	return (client->decoder == TWIN_INSN && client->flags.variant.insn.enable_tick_events) ||
+	       (client->decoder == TWIN_BLOCK && client->flags.variant.block.enable_tick_events);
+}
+
+/*
+ * A tick is told where the time has moved, and the time is an estimate of either
+ * library's: one that only one side has is taken there.
+ */
+static void skip_ticks(struct twin *t, struct twin_call *call)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		const int mine = call->side[i].status, other = call->side[!i].status;
+		struct twin_call tick = *call;
+
+		/* Both have an event: is one a tick, and the other what comes behind it? */
+		if (mine >= 0 && mine & other & pts_event_pending)
+			call->blind = true;
+		if (call->op == TWIN_EVENT && mine >= 0 && mine & pts_event_pending && other >= 0 &&
+		    call->side[i].out.event.type == ptev_tick &&
+		    call->side[!i].out.event.type != ptev_tick) {
+			t->run->result->ticks++;
+			make_side_call(t, call, i);
+			return;
+		}
+		if (mine < 0 || other < 0 || !(mine & ~other & pts_event_pending))
+			continue;
+		tick.op = TWIN_EVENT;
+		tick.argument = sizeof(struct pt_event);
+		make_side_call(t, &tick, i);
+		if (tick.side[i].status < 0 || tick.side[i].out.event.type != ptev_tick)
+			continue;
+		t->run->result->ticks++;
+		memcpy(&tick.side[i].out, &call->side[i].out, sizeof(tick.side[i].out));
+		call->side[i] = tick.side[i];
 	}
 }
 
@@ -492,13 +616,30 @@ static int step(struct twin *t, enum twin_op op, uint64_t argument)
 
 	if (t->over)
 		return -pte_eos;
+	if (op < TWIN_NEXT)
+		t->astray = false;
 	call = make_call(t, op, argument);
 	if (t->run->client->decoder == TWIN_BLOCK && op == TWIN_NEXT &&
-	    call->side[0].out.block.ninsn != call->side[1].out.block.ninsn) {
+	    (call->side[0].out.block.ninsn != call->side[1].out.block.ninsn ||
+	     (call->side[0].status < 0) != (call->side[1].status < 0))) {
 		t->run->result->joined++;
 		join_blocks(t, call);
 	}
-	return twin_equal(call) ? call->side[0].status : disagree(t, call);
+	if (op >= TWIN_NEXT && wants_ticks(t) &&
+	    (t->run->input->config.mtc_freq || t->run->input->config.nom_freq))
+		skip_ticks(t, call);
+	if (op == TWIN_NEXT && call->decoder == TWIN_INSN)
+		t->last_class = (int)call->side[0].out.insn.iclass;
+	else if (op == TWIN_NEXT && call->decoder == TWIN_BLOCK)
+		t->last_class = (int)call->side[0].out.block.iclass;
+	if (twin_equal(call))
+		return call->quiet ? call->side[0].status : agree(t, call);
+	if (call->quiet)
+		/* What it is about may be seen from where they stand. */
+		for (unsigned i = 0; i < 2; i++)
+			look(&t->side[i], call->decoder, &call->side[i]);
+	call->quiet = false;
+	return disagree(t, call);
 }
 
 size_t twin_size_of_next(enum twin_decoder d)

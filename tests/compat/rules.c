@@ -77,10 +77,29 @@ static bool is_row(const struct twin_input *input, uint64_t at)
 	       !memcmp(input->bytes + at, "\x02\x82", 2);
 }
 
+/* Both in one row of bytes in which a PSB may begin anywhere. */
+static bool psb_row_between(const struct twin_input *input, const struct twin_call *call)
+{
+	uint64_t from = call->side[0].sync, to = call->side[1].sync;
+
+	if (call->op > TWIN_SYNC_BACKWARD || call->side[0].status < 0 || call->side[1].status < 0 ||
+	    from == to)
+		return false;
+	if (from > to) {
+		from = call->side[1].sync;
+		to = call->side[0].sync;
+	}
+	while (from < to && is_row(input, from))
+		from += 2;
+	return from == to;
+}
+
 /* One side has found a PSB that goes on, or what goes on from one. */
 static bool psb_row(const struct twin_input *input, const struct twin_call *call)
 {
-	if (call->decoder != TWIN_PACKET || call->op > TWIN_SYNC_BACKWARD)
+	if (call->decoder != TWIN_PACKET)
+		return psb_row_between(input, call);
+	if (call->op > TWIN_SYNC_BACKWARD)
 		return false;
 	for (unsigned i = 0; i < 2; i++) {
 		const struct twin_seen *seen = &call->side[i];
@@ -103,16 +122,25 @@ static bool is_timed(const struct twin_input *input)
 	return input->config.mtc_freq || input->config.nom_freq;
 }
 
-/* A copy to be made equal in more; estimated times are. */
+/* A copy to be made equal in more; estimated times are, and what was lost for them. */
 static struct twin_call copy_of(const struct twin_input *input, const struct twin_call *call)
 {
+	const bool event = call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS;
 	struct twin_call same = *call;
+	const struct twin_seen *from = &same.side[0];
+	struct twin_seen *to = &same.side[1];
 
+	to->lost_mtc = from->lost_mtc;
+	to->lost_cyc = from->lost_cyc;
+	if (event) {
+		to->out.event.lost_mtc = from->out.event.lost_mtc;
+		to->out.event.lost_cyc = from->out.event.lost_cyc;
+	}
 	if (!is_timed(input))
 		return same;
-	same.side[1].tsc = same.side[0].tsc;
-	if (call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS)
-		same.side[1].out.event.tsc = same.side[0].out.event.tsc;
+	to->tsc = from->tsc;
+	if (event)
+		to->out.event.tsc = from->out.event.tsc;
 	return same;
 }
 
@@ -197,7 +225,7 @@ static bool error_early(const struct twin_input *input, const struct twin_call *
 
 static bool gives_events(const struct twin_call *call)
 {
-	return call->decoder == TWIN_QUERY || call->decoder == TWIN_EVENTS;
+	return call->decoder != TWIN_PACKET;
 }
 
 /* Of those that give events: how far either has read. */
@@ -407,6 +435,15 @@ const struct twin_rule twin_rules[] = {
      .applies = event_time,
      .go_on = true},
     {.name = "pwre-hw-event", .why = "as pwre-hw", .applies = pwre_hw_event, .go_on = true},
+    {.name = "class-from-cache",
+     .why = "libipt 2.0 does not tell the class of a block that comes out of its cache",
+     .applies = class_from_cache,
+     .go_on = true},
+    {.name = "isid-of-error",
+     .why = "libipt 2.0 leaves an error code in isid where there is no code",
+     .applies = isid_of_error,
+     .go_on = true},
+    /* From here on all packets so far are looked at: what is frequent comes before. */
     {.name = "mode-fup",
      .why = "SDM \"Event Trace\": a MODE.Exec for RFLAGS.IF has a FUP and no branch, or, of older "
 	    "ones, a MODE.Exec has its TIP next",
@@ -436,14 +473,6 @@ const struct twin_rule twin_rules[] = {
      .why = "the same, where libipt stops and Ptah tells what is certain all the same",
      .applies = refused},
     {.name = "guessed", .why = "the same, where both go on", .applies = guessed},
-    {.name = "class-from-cache",
-     .why = "libipt 2.0 does not tell the class of a block that comes out of its cache",
-     .applies = class_from_cache,
-     .go_on = true},
-    {.name = "isid-of-error",
-     .why = "libipt 2.0 leaves an error code in isid where there is no code",
-     .applies = isid_of_error,
-     .go_on = true},
     {.name = "backward-status",
      .why = "libipt 2.0's walkers lose the status, and with it the PSB+ events, of sync_backward",
      .applies = backward_status},

@@ -342,7 +342,7 @@ int main(int argc, char **argv)
 		return list();
 	t.result = mmap(NULL, sizeof(*t.result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 			-1, 0);
-	if (t.result == MAP_FAILED || twin_rule_count > TWIN_RULES)
+	if (t.result == MAP_FAILED || twin_rule_count + twin_walk_rule_count > TWIN_RULES)
 		twin_die("twin", "no room for its result");
 	/* What a library reads before it is written is as in fresh memory: runs do not matter to
 	 * others. */
@@ -356,12 +356,18 @@ int main(int argc, char **argv)
 		}
 		run_path(&t, &o, argv[i]);
 	}
-	for (unsigned i = 0; i < twin_rule_count; i++)
+	for (unsigned i = 0; i < twin_rule_count + twin_walk_rule_count; i++)
 		if (t.result->by_rule[i])
-			printf("rule %s: %" PRIu64 " times\n", twin_rules[i].name,
+			printf("rule %s: %" PRIu64 " times\n",
+			       i < twin_rule_count ? twin_rules[i].name
+						   : twin_walk_rules[i - twin_rule_count].name,
 			       t.result->by_rule[i]);
 	if (t.result->joined)
 		printf("rule block-cut: %" PRIu64 " times\n", t.result->joined);
+	if (t.result->ticks)
+		printf("rule estimated-tick: %" PRIu64 " times\n", t.result->ticks);
+	if (t.result->astray)
+		printf("rule position-before-error: %" PRIu64 " times\n", t.result->astray);
 	if (t.result->crashes)
 		printf("the judge crashed %" PRIu64 " times\n", t.result->crashes);
 	printf("%u inputs, %" PRIu64 " runs, %" PRIu64 " calls, %u differences\n", t.inputs,

@@ -151,6 +151,7 @@ struct twin_call {
 	uint64_t argument; /* sync_set's offset; of the others, the struct's size */
 	bool since_2_1;	   /* both sides are of libipt 2.1 or later */
 	bool blind;	   /* to get_offset() */
+	int last_class;	   /* iclass of the last instruction or block; 0: unknown */
 	bool quiet;	   /* the getters are asked only where something is to be told */
 	struct twin_seen side[2];
 };
@@ -172,10 +173,12 @@ struct twin_rule {
 	bool (*applies)(const struct twin_input *input, const struct twin_call *call);
 	/* The sides may go on side by side; otherwise both go to the next PSB. */
 	bool go_on;
+	/* The judge has failed already: the judged one must fail as well, before the next PSB. */
+	bool to_error;
 };
 
-extern const struct twin_rule twin_rules[];
-extern const unsigned twin_rule_count;
+extern const struct twin_rule twin_rules[], twin_walk_rules[];
+extern const unsigned twin_rule_count, twin_walk_rule_count;
 
 /* How a client goes about it. */
 struct twin_client {
@@ -226,6 +229,8 @@ struct twin_result {
 	unsigned side;	  /* that is in a call */
 	uint64_t crashes; /* of the judge */
 	uint64_t joined;  /* blocks that were cut differently */
+	uint64_t ticks;	  /* that one side alone has */
+	uint64_t astray;  /* positions that differ up to an error */
 };
 
 /* Adds to the result, and prints each difference. */

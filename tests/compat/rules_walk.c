@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Where the instruction and the block decoder deliberately differ from Debian's,
+ * beyond what rules.c has for all decoders.
+ */
+#include "twin.h"
+
+#include <ptah/packet.h>
+
+#include <string.h>
+
+static bool is_walker(const struct twin_call *call)
+{
+	return call->decoder >= TWIN_INSN;
+}
+
+static bool is_next(const struct twin_call *call)
+{
+	return is_walker(call) && call->op == TWIN_NEXT;
+}
+
+static enum pt_insn_class class_of(const struct twin_call *call, unsigned side)
+{
+	const struct twin_seen *seen = &call->side[side];
+
+	return call->decoder == TWIN_INSN ? seen->out.insn.iclass : seen->out.block.iclass;
+}
+
+static bool has_event(const struct twin_call *call, unsigned side)
+{
+	return call->side[side].status > 0 && call->side[side].status & pts_event_pending;
+}
+
+static bool is_time(unsigned type)
+{
+	return type == PTAH_PACKET_PAD || type == PTAH_PACKET_TSC || type == PTAH_PACKET_TMA ||
+	       type == PTAH_PACKET_MTC || type == PTAH_PACKET_CYC || type == PTAH_PACKET_CBR;
+}
+
+/* The last packet before where the judge stands that is not about time; false: none. */
+static bool last_packet(const struct twin_input *input, const struct twin_call *call,
+			struct ptah_packet *last)
+{
+	const struct twin_seen *seen = &call->side[1];
+	struct ptah_packet packet;
+	uint64_t at = seen->sync;
+	unsigned block = 0;
+	bool is = false;
+
+	if (seen->offset_status || seen->sync_status)
+		return false;
+	while (at < seen->offset) {
+		int n = ptah_packet_decode(&packet, input->bytes + at, input->size - at, block);
+
+		if (n <= 0)
+			return false;
+		if (!is_time(packet.type)) {
+			*last = packet;
+			is = true;
+		}
+		block = ptah_packet_block_state(&packet, block);
+		at += (uint64_t)n;
+	}
+	return is;
+}
+
+/* Has the judge read a TIP.PGD without an address last? */
+static bool behind_disable(const struct twin_input *input, const struct twin_call *call)
+{
+	struct ptah_packet last;
+
+	return last_packet(input, call, &last) && last.type == PTAH_PACKET_TIP_PGD &&
+	       last.u.ip.ipc == PTAH_IPC_SUPPRESSED;
+}
+
+/* An event of a PTW without an address, which libipt tells where it has found its instruction. */
+static bool ptwrite_unbound(const struct twin_input *input, const struct twin_call *call)
+{
+	struct ptah_packet last;
+
+	return is_walker(call) && has_event(call, 0) && !has_event(call, 1) &&
+	       call->side[1].status >= 0 && last_packet(input, call, &last) &&
+	       last.type == PTAH_PACKET_PTW && !last.u.ptw.ip;
+}
+
+static bool left_by_branch(const struct twin_input *input, const struct twin_call *call)
+{
+	if (call->decoder != TWIN_INSN || !is_next(call) || !has_event(call, 0) ||
+	    call->side[1].status >= 0)
+		return false;
+	switch (class_of(call, 0)) {
+	case ptic_call:
+	case ptic_return:
+	case ptic_jump:
+	case ptic_cond_jump:
+		return behind_disable(input, call);
+	default:
+		return false;
+	}
+}
+
+static bool left_by_mov_cr3(const struct twin_input *input, const struct twin_call *call)
+{
+	return is_walker(call) && call->op == TWIN_EVENT && call->side[0].status >= 0 &&
+	       !has_event(call, 0) && has_event(call, 1) &&
+	       call->side[0].out.event.type == ptev_paging &&
+	       call->side[1].out.event.type == ptev_paging && behind_disable(input, call);
+}
+
+static bool left_for_nowhere(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return is_next(call) && call->side[0].status == -pte_bad_query && has_event(call, 1) &&
+	       class_of(call, 0) == ptic_cond_jump;
+}
+
+static bool return_stack(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return is_next(call) && call->side[1].status >= 0 && class_of(call, 0) == ptic_return &&
+	       call->side[0].status == -pte_retstack_empty;
+}
+
+static uint64_t ip_of(const struct twin_call *call, unsigned side)
+{
+	const struct twin_seen *seen = &call->side[side];
+
+	return call->decoder == TWIN_INSN ? seen->out.insn.ip : seen->out.block.ip;
+}
+
+static bool return_pops(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return is_next(call) && call->last_class == ptic_return && ip_of(call, 0) != ip_of(call, 1);
+}
+
+static bool no_instruction(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	if (!is_next(call) || call->side[0].status != -pte_bad_insn)
+		return false;
+	return call->side[1].status >= 0 ||
+	       (call->decoder == TWIN_BLOCK &&
+		call->side[1].out.block.ninsn > call->side[0].out.block.ninsn);
+}
+
+/* 16 and 32 bit code whose addresses do not fit. */
+static bool wraps(const struct twin_input *input, const struct twin_call *call)
+{
+	const struct twin_seen *theirs = &call->side[1];
+	enum pt_exec_mode mode;
+
+	(void)input;
+	if (!is_next(call))
+		return false;
+	mode = call->decoder == TWIN_INSN ? theirs->out.insn.mode : theirs->out.block.mode;
+	if (mode == ptem_64bit)
+		return false;
+	/* A block's next address is not told: it is the one that is not mapped. */
+	return ip_of(call, 1) >> 32 ||
+	       (call->decoder == TWIN_BLOCK && theirs->status == -pte_nomap &&
+		(theirs->out.block.iclass == ptic_jump || theirs->out.block.iclass == ptic_call));
+}
+
+/* Ptah has seen that no packet ends it; libipt goes around until its caller has had enough. */
+static bool endless_loop(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	if (!is_next(call) || call->side[0].status != -pte_bad_query || call->side[1].status)
+		return false;
+	switch (class_of(call, 1)) {
+	case ptic_other:
+	case ptic_jump:
+	case ptic_call:
+		return true;
+	default:
+		return call->decoder == TWIN_BLOCK;
+	}
+}
+
+static bool error_ahead(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	if (!is_walker(call) || call->op < TWIN_NEXT || call->side[1].status >= 0 ||
+	    call->side[1].status == -pte_no_enable)
+		return false;
+	return call->side[0].status >= 0 ||
+	       (call->decoder == TWIN_BLOCK && call->op == TWIN_NEXT &&
+		call->side[0].out.block.ninsn > call->side[1].out.block.ninsn);
+}
+
+static bool another_error(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	if (!is_next(call) ||
+	    (call->side[1].status != -pte_bad_query && call->side[1].status != -pte_nomap))
+		return false;
+	switch (call->side[0].status) {
+	case -pte_bad_packet:
+	case -pte_bad_opc:
+	case -pte_noip:
+	case -pte_eos:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool event_at_far_branch(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	(void)input;
+	if (call->decoder != TWIN_BLOCK || call->op != TWIN_EVENT || call->side[0].status < 0 ||
+	    call->side[1].offset > call->side[0].offset)
+		return false;
+	if (call->side[0].out.event.type != ptev_paging &&
+	    call->side[0].out.event.type != ptev_vmcs)
+		return false;
+	same.blind = true;
+	return twin_equal(&same);
+}
+
+/* Golden cases, or how their names begin, that are about one difference. */
+static const struct {
+	const char *name, *why;
+} cases[] = {
+    {"no-tnt-", "SDM \"IA32_RTIT_CTL.DisTNT\": libipt does not know of traces without outcomes"},
+    {"filter-left-without-a-branch", "TIP.PGD with the next instruction's address: libipt 2.0 "
+				     "waits for a branch"},
+    {"filter-left-in-the-middle-of-a-block", "the same"},
+    {"interrupt-flag", "SDM \"MODE.Exec Packet\": with IF it has a FUP, which libipt 2.0 takes "
+		       "for an asynchronous branch"},
+    {"mode-repeated-is-no-event", "libipt tells the mode that a branch brings where its target is, "
+				  "though the branch has not run"},
+    {"ptwrite-its-address-lost-in-an-overflow", "what the overflow did not lose is told"},
+    {"overflow-in-a-transaction", "SDM \"MODE.TSX Packet\": it says when a transaction ends"},
+    {"return-from-smm", "RSM is a far transfer; libipt has no class for it"},
+    {"instruction-across-two-sections", "libipt takes the parts that a callback gives for "
+					"sections"},
+    {"ip-begins-anew-behind-psb-in-the-middle", "the PSB+ says that tracing is off; libipt goes "
+						"on as if it were on"},
+    {"erratum-skl014-", "libipt 2.0's block decoder leaves at a jump that stays in the region "
+			"where blocks end at jumps; its instruction decoder does not"},
+    {"erratum-skd022-vmresume", "the erratum's list has VMRESUME; libipt 2.0 takes VMLAUNCH alone"},
+    {"erratum-skz84-a-good-tma", "libipt 2.0 wants a TSC before a TMA"},
+    {"erratum-skd010-", "addresses behind packets that are passed over are whole; an overflow has "
+			"no time of its own"},
+    {"overflow-false-fup-with-erratum", "the same"},
+    {"overflow-resumes-in-another-mode", "MODE.Exec between OVF and FUP: libipt 2.0 takes the FUP "
+					 "for an asynchronous branch"},
+    {"overflow-then-psb-while-tracing", "SDM \"Buffer Overflow\": tracing is on where the PSB+ has "
+					"a FUP"},
+    {"power-lost-in-an-overflow", "what the overflow did not lose is told"},
+    {"power-while-tracing-is-off", "SDM \"MWAIT Packet\": its EXSTOP has no FUP while tracing is "
+				   "off; libipt 2.0 waits for one"},
+    {"psb-with-a-false-fup-", "erratum BDM70: libipt 2.0 waits for an address that is not reached"},
+};
+
+static bool golden_case(const struct twin_input *input, const struct twin_call *call)
+{
+	const char *name = strrchr(input->name, '/');
+
+	name = name ? name + 1 : input->name;
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++)
+		if (is_walker(call) && !strncmp(name, cases[i].name, strlen(cases[i].name)))
+			return true;
+	return false;
+}
+
+const struct twin_rule twin_walk_rules[] = {
+    {.name = "left-by-branch",
+     .why = "SDM \"TIP.PGD Packet Definition\": a near branch may leave without an address, too; "
+	    "libipt 2.0's block decoder sees it, its instruction decoder does not",
+     .applies = left_by_branch},
+    {.name = "left-by-mov-cr3",
+     .why = "libipt takes TIP.PGD without an address for the MOV CR3's that a PIP came from; "
+	    "SDM \"TIP.PGD Packet Definition\": any branch may be its",
+     .applies = left_by_mov_cr3},
+    {.name = "left-for-nowhere",
+     .why = "SDM \"TIP.PGD Packet Definition\": its address is that of the next instruction, "
+	    "which a conditional branch to elsewhere does not have",
+     .applies = left_for_nowhere},
+    {.name = "return-stack",
+     .why = "SDM \"Indirect Transfer Compression for Returns\": the stack is emptied at PSB, "
+	    "OVF and TIP.PGE; libipt 2.0 keeps it",
+     .applies = return_stack},
+    {.name = "return-pops",
+     .why = "SDM \"Indirect Transfer Compression for Returns\": an uncompressed return takes its "
+	    "entry off the stack; libipt 2.0 leaves it there",
+     .applies = return_pops},
+    {.name = "ptwrite-unbound",
+     .why = "SDM \"PTW Packet\": without its address it has run all the same; libipt 2.0 tells it "
+	    "where it finds a PTWRITE",
+     .applies = ptwrite_unbound},
+    {.name = "address-wraps",
+     .why = "SDM volume 1, \"Instruction Pointer\": EIP has 32 bits; libipt 2.0 counts on",
+     .applies = wraps},
+    {.name = "endless-loop",
+     .why = "no packet comes of a loop of direct branches: Ptah says so, libipt 2.0 goes around, "
+	    "or recurses until its stack is gone",
+     .applies = endless_loop},
+    {.name = "no-instruction",
+     .why =
+	 "SDM volume 2, \"Opcode Map\": the bytes are no instruction; libipt knows lengths alone",
+     .applies = no_instruction},
+    {.name = "error-ahead",
+     .why = "libipt 2.0 reads ahead, and throws away what comes before an error; Ptah tells it, "
+	    "and then an error",
+     .applies = error_ahead,
+     .to_error = true},
+    {.name = "another-error",
+     .why = "libipt does not look into a packet that is no answer; both fail",
+     .applies = another_error,
+     .go_on = true},
+    {.name = "event-at-far-branch",
+     .why = "libipt 2.0's block decoder reads on later than its instruction decoder behind an "
+	    "event that is bound to a far branch",
+     .applies = event_at_far_branch,
+     .go_on = true},
+    {.name = "golden-case", .why = "see the table", .applies = golden_case},
+};
+const unsigned twin_walk_rule_count = sizeof(twin_walk_rules) / sizeof(*twin_walk_rules);
