@@ -159,12 +159,12 @@ static bool backward_status(const struct twin_input *input, const struct twin_ca
 	       call->side[0].status >= 0 && call->side[1].status == 0;
 }
 
-/* Nothing further back: both say so, and stand where they stood. */
+/* Nothing further on or back: both say so, and stand where they stood. */
 static bool backward_time(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = copy_of(input, call);
 
-	if (!is_walker(call) || call->op != TWIN_SYNC_BACKWARD || call->side[0].status >= 0)
+	if (!is_walker(call) || call->op > TWIN_SYNC_BACKWARD || call->side[0].status >= 0)
 		return false;
 	same.side[1].time_status = same.side[0].time_status;
 	same.side[1].tsc = same.side[0].tsc;
@@ -366,7 +366,7 @@ const struct twin_rule twin_rules[] = {
      .why = "libipt 2.0's walkers lose the status, and with it the PSB+ events, of sync_backward",
      .applies = backward_status},
     {.name = "backward-time",
-     .why = "libipt 2.0's walkers forget the time where nothing is further back",
+     .why = "libipt 2.0's walkers forget the time where nothing is further on or back",
      .applies = backward_time,
      .go_on = true},
     {.name = "event-early",

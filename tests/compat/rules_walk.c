@@ -206,6 +206,15 @@ static bool another_error(const struct twin_input *input, const struct twin_call
 	}
 }
 
+/* A struct that is cut short does not say how many instructions: nothing to join blocks by. */
+static bool block_cut_short(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return is_next(call) && call->decoder == TWIN_BLOCK &&
+	       call->argument < sizeof(struct pt_block) && call->side[0].status >= 0 &&
+	       call->side[1].status >= 0;
+}
+
 static bool event_at_far_branch(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = *call;
@@ -318,6 +327,9 @@ const struct twin_rule twin_walk_rules[] = {
 	    "event that is bound to a far branch",
      .applies = event_at_far_branch,
      .go_on = true},
+    {.name = "block-cut-short",
+     .why = "as block-cut: libipt's blocks end where its cache happened to",
+     .applies = block_cut_short},
     {.name = "golden-case", .why = "see the table", .applies = golden_case},
 };
 const unsigned twin_walk_rule_count = sizeof(twin_walk_rules) / sizeof(*twin_walk_rules);
