@@ -114,11 +114,20 @@ static bool left_for_nowhere(const struct twin_input *input, const struct twin_c
 	       class_of(call, 0) == ptic_cond_jump;
 }
 
+/* Does the judge go on where the judged one says this? */
+static bool goes_on(const struct twin_call *call, int code)
+{
+	if (!is_next(call) || call->side[0].status != code)
+		return false;
+	return call->side[1].status >= 0 ||
+	       (call->decoder == TWIN_BLOCK &&
+		call->side[1].out.block.ninsn > call->side[0].out.block.ninsn);
+}
+
 static bool return_stack(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
-	return is_next(call) && call->side[1].status >= 0 && class_of(call, 0) == ptic_return &&
-	       call->side[0].status == -pte_retstack_empty;
+	return goes_on(call, -pte_retstack_empty) && class_of(call, 0) == ptic_return;
 }
 
 static uint64_t ip_of(const struct twin_call *call, unsigned side)
@@ -137,11 +146,7 @@ static bool return_pops(const struct twin_input *input, const struct twin_call *
 static bool no_instruction(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
-	if (!is_next(call) || call->side[0].status != -pte_bad_insn)
-		return false;
-	return call->side[1].status >= 0 ||
-	       (call->decoder == TWIN_BLOCK &&
-		call->side[1].out.block.ninsn > call->side[0].out.block.ninsn);
+	return goes_on(call, -pte_bad_insn);
 }
 
 /* 16 and 32 bit code whose addresses do not fit. */
@@ -166,7 +171,8 @@ static bool wraps(const struct twin_input *input, const struct twin_call *call)
 static bool endless_loop(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
-	if (!is_next(call) || call->side[0].status != -pte_bad_query || call->side[1].status)
+	if (!is_next(call) || call->side[0].status != -pte_bad_query ||
+	    (call->side[1].status & ~pts_eos))
 		return false;
 	switch (class_of(call, 1)) {
 	case ptic_other:
