@@ -171,21 +171,40 @@ static void meet_header(struct pt_query_decoder *q)
 }
 
 /* Do these two events come of one branch? */
-static bool is_of_branch(const struct ptah_item *branch, const struct ptah_item *item)
+static bool is_of_branch(struct pt_query_decoder *q, const struct ptah_item *branch,
+			 const struct ptah_item *item)
 {
+	struct position tip = position_of(branch);
+
 	switch (item->type) {
 	case PTAH_ITEM_EXEC_MODE:
 	case PTAH_ITEM_IFLAGS:
 		/* Sent before the branch. SDM "MODE.Exec Packet". */
+		tip.at_last = true;
 		if (branch->type == PTAH_ITEM_ASYNC_BRANCH ||
 		    branch->type == PTAH_ITEM_ASYNC_DISABLED)
-			return true;
+			return item->offset < position_next(&q->stream.config, tip);
 		return item->offset < branch->offset;
 	case PTAH_ITEM_ASYNC_PAGING:
 	case PTAH_ITEM_ASYNC_VMCS:
 		return true;
 	default:
 		return false;
+	}
+}
+
+/* A mode that stands before the FUP is told before the branch. */
+static void meet_early_mode(struct pt_query_decoder *q, const struct ptah_item *branch)
+{
+	const struct ptah_item *item;
+
+	if (branch->type != PTAH_ITEM_ASYNC_BRANCH)
+		return;
+	while ((item = stream_peek(&q->stream, 1)) && item->type == PTAH_ITEM_EXEC_MODE &&
+	       item->offset < branch->offset && q->waiting < EVENT_MAX) {
+		wait_for(q, item);
+		q->stream.items[q->stream.first + 1] = *branch;
+		stream_drop(&q->stream);
 	}
 }
 
@@ -198,10 +217,11 @@ static void meet_branch(struct pt_query_decoder *q)
 	const struct ptah_item *item;
 
 	if (!is_tip) {
+		meet_early_mode(q, &branch);
 		wait_for(q, &branch);
 		stream_drop(&q->stream);
 	}
-	while ((item = stream_peek(&q->stream, at)) && is_of_branch(&branch, item) &&
+	while ((item = stream_peek(&q->stream, at)) && is_of_branch(q, &branch, item) &&
 	       q->waiting < EVENT_MAX) {
 		wait_for(q, item);
 		q->stream.items[q->stream.first + at] = branch;
@@ -330,6 +350,13 @@ static int answer(struct pt_query_decoder *q, struct position position, uint64_t
 	q->tsc = tsc;
 	q->last_ratio = q->ratio;
 	look_ahead(q);
+	/* Told while another waits for its last packet, which is not passed over. */
+	if (q->ahead == AHEAD_EVENT && position.end == POSITION_PACKET &&
+	    q->queue[q->first].position.end == POSITION_FUP &&
+	    q->queue[q->first].position.offset < position.offset) {
+		q->position = q->queue[q->first].position;
+		q->position.at_last = true;
+	}
 	return q->ahead == AHEAD_ERROR ? q->error : status_flags(q);
 }
 
@@ -503,7 +530,10 @@ int pt_qry_indirect_branch(struct pt_query_decoder *q, uint64_t *ip)
 		return -pte_nosync;
 	/* SDM "Deferred TIPs": outcomes of later branches may stand before it. */
 	if (q->ahead == AHEAD_OUTCOMES && !q->count) {
+		const uint64_t tsc = q->tsc;
+
 		status = take_outcomes(q);
+		q->tsc = tsc; /* they have not been told */
 		if (status < 0)
 			return status;
 	}

@@ -101,9 +101,10 @@ static void take_fup(struct ptah_event_decoder *d, const struct ptah_packet *pac
 		     uint64_t offset)
 {
 	/* SDM "MODE.Exec Packet": one for a change of RFLAGS.IF has a FUP and no branch; one for a
-	 * branch stands behind its FUP. */
-	bool mode = d->has_mode && !d->has_fup;
-	bool bound = d->bound.count || mode, branch = !bound || has_abort(&d->bound);
+	 * branch stands behind its FUP. SDM "MODE.TSX Packet": the FUP of an abort is the abort's,
+	 * and the mode goes with the TIP. */
+	bool abort = has_abort(&d->bound), mode = d->has_mode && !d->has_fup && !abort;
+	bool bound = d->bound.count || mode, branch = !bound || abort;
 	uint64_t ip;
 
 	if (!event_take_ip(d, packet, &ip)) {

@@ -165,6 +165,8 @@ static unsigned facts_of(const struct order *o, const struct ptah_packet *packet
 		return waits ? TWIN_LOST_ADDRESS : 0;
 	case PTAH_PACKET_PSB:
 		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_PSB : 0;
+	case PTAH_PACKET_TIP_PGD:
+		return o->mode && !o->fup ? TWIN_MODE_PGD : 0;
 	case PTAH_PACKET_EXSTOP:
 		return o->mwait && !packet->u.exstop.ip ? TWIN_LOST_ADDRESS : 0;
 	default:
@@ -183,6 +185,9 @@ unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
 				       block) <= 0)
 			break;
 		facts |= facts_of(&o, &packet);
+		if (packet.type == PTAH_PACKET_TMA &&
+		    (input->bytes[at + 4] || input->bytes[at + 6] & 0xfe))
+			facts |= TWIN_TMA_RESERVED;
 		(void)(at == psb || take(&o, &packet));
 		block = ptah_packet_block_state(&packet, block);
 	}

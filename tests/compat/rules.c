@@ -51,8 +51,10 @@ static bool is_newer(const uint8_t *p)
 static bool newer_packet(const struct twin_input *input, const struct twin_call *call)
 {
 	const uint8_t *p = bytes_at(input, &call->side[1], 2);
+	const uint8_t *last = bytes_at(input, &call->side[1], 1);
 
-	return !call->since_2_1 && call->side[1].status == -pte_bad_opc && p && is_newer(p);
+	return !call->since_2_1 && call->side[1].status == -pte_bad_opc && last &&
+	       (p ? is_newer(p) : *last == 0xd9);
 }
 
 static bool tma_reserved(const struct twin_input *input, const struct twin_call *call)
@@ -69,22 +71,25 @@ static bool sync_at_end(const struct twin_input *input, const struct twin_call *
 	       call->side[0].sync == input->size;
 }
 
-/* Both in one row of bytes in which a PSB may begin anywhere. */
+static bool is_row(const struct twin_input *input, uint64_t at)
+{
+	return at < input->size && input->size - at >= 2 &&
+	       !memcmp(input->bytes + at, "\x02\x82", 2);
+}
+
+/* One side has found a PSB that goes on, or what goes on from one. */
 static bool psb_row(const struct twin_input *input, const struct twin_call *call)
 {
-	uint64_t from = call->side[0].sync, to = call->side[1].sync;
-
-	if (call->op > TWIN_SYNC_BACKWARD || call->side[0].status < 0 || call->side[1].status < 0 ||
-	    from == to)
+	if (call->decoder != TWIN_PACKET || call->op > TWIN_SYNC_BACKWARD)
 		return false;
-	if (from > to) {
-		from = call->side[1].sync;
-		to = call->side[0].sync;
+	for (unsigned i = 0; i < 2; i++) {
+		const struct twin_seen *seen = &call->side[i];
+
+		if (!seen->sync_status && (is_row(input, seen->sync + 16) ||
+					   (seen->sync >= 2 && is_row(input, seen->sync - 2))))
+			return true;
 	}
-	for (; from < to && from + 2 <= input->size; from += 2)
-		if (memcmp(input->bytes + from, "\x02\x82", 2) != 0)
-			return false;
-	return from == to;
+	return false;
 }
 
 /* Of the walkers: those that follow code. */
@@ -244,6 +249,17 @@ static bool overflow_psb(const struct twin_input *input, const struct twin_call 
 	return has_fact(input, call, TWIN_OVERFLOW_PSB);
 }
 
+static bool mode_pgd(const struct twin_input *input, const struct twin_call *call)
+{
+	return has_fact(input, call, TWIN_MODE_PGD);
+}
+
+/* In a PSB+, where both stand at the PSB. */
+static bool tma_in_header(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->side[1].status == -pte_bad_packet && has_fact(input, call, TWIN_TMA_RESERVED);
+}
+
 static bool lost_address(const struct twin_input *input, const struct twin_call *call)
 {
 	return has_fact(input, call, TWIN_LOST_ADDRESS);
@@ -282,6 +298,63 @@ static bool lost_time(const struct twin_input *input, const struct twin_call *ca
 	return twin_equal(&same);
 }
 
+/* libipt 2.3's event decoder is moved by a sync that fails, or asks for another. */
+static bool failed_sync(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	if (call->decoder != TWIN_EVENTS || call->side[0].status >= 0)
+		return false;
+	return call->op == TWIN_NEXT
+		   ? call->side[1].status == -pte_nosync
+		   : call->op == TWIN_SYNC_SET && call->side[1].status == call->side[0].status;
+}
+
+/* Both say what is wrong; the clock is all that differs. */
+static bool time_at_error(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	(void)input;
+	if (call->decoder != TWIN_QUERY || call->side[0].status >= 0)
+		return false;
+	same.side[1].time_status = same.side[0].time_status;
+	same.side[1].tsc = same.side[0].tsc;
+	same.side[1].lost_mtc = same.side[0].lost_mtc;
+	same.side[1].lost_cyc = same.side[0].lost_cyc;
+	same.side[1].cbr_status = same.side[0].cbr_status;
+	same.side[1].cbr = same.side[0].cbr;
+	return call->side[1].time_status < 0 && twin_equal(&same);
+}
+
+/* Of events that come with a branch libipt has the time of their own packet. */
+static bool event_time(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+	struct pt_event *mine = &same.side[0].out.event, *theirs = &same.side[1].out.event;
+
+	(void)input;
+	if (call->op != TWIN_EVENT || call->side[0].status < 0 || call->side[1].status < 0 ||
+	    theirs->tsc > mine->tsc)
+		return false;
+	switch (mine->type) {
+	case ptev_exec_mode:
+	case ptev_paging:
+	case ptev_async_paging:
+	case ptev_vmcs:
+	case ptev_async_vmcs:
+		break;
+	default:
+		return false;
+	}
+	theirs->has_tsc = mine->has_tsc;
+	theirs->tsc = mine->tsc;
+	theirs->lost_mtc = mine->lost_mtc;
+	theirs->lost_cyc = mine->lost_cyc;
+	same.side[1].lost_mtc = same.side[0].lost_mtc;
+	same.side[1].lost_cyc = same.side[0].lost_cyc;
+	return twin_equal(&same);
+}
+
 /* PWRE's HW bit, as an event. */
 static bool pwre_hw_event(const struct twin_input *input, const struct twin_call *call)
 {
@@ -307,7 +380,7 @@ const struct twin_rule twin_rules[] = {
 	    "their packets",
      .applies = newer_packet},
     {.name = "tma-reserved",
-     .why = "SDM \"TMA Packet Definition\": reserved bits are ignored",
+     .why = "SDM \"Packet Definitions\": RSVD bits are not guaranteed to be 0",
      .applies = tma_reserved},
     {.name = "sync-at-end",
      .why = "the interface: -pte_eos where no PSB follows; libipt's own bounds check fails when "
@@ -328,6 +401,20 @@ const struct twin_rule twin_rules[] = {
      .why = "libipt counts MTC and CYC packets that it could not use; Ptah uses all of them",
      .applies = lost_time,
      .go_on = true},
+    {.name = "failed-sync",
+     .why = "libipt 2.3's event decoder stands where a sync has failed, though it is no PSB",
+     .applies = failed_sync,
+     .go_on = true},
+    {.name = "time-at-error",
+     .why = "libipt 2.0 forgets the time where a PSB+ cannot be read; Ptah has the last",
+     .applies = time_at_error,
+     .go_on = true},
+    {.name = "event-time",
+     .why = "SDM \"MODE.Exec Packet\", \"PIP Packet\", \"VMCS Packet\": the change applies at the "
+	    "TIP, "
+	    "and is told at its time",
+     .applies = event_time,
+     .go_on = true},
     {.name = "pwre-hw-event", .why = "as pwre-hw", .applies = pwre_hw_event, .go_on = true},
     {.name = "class-from-cache",
      .why = "libipt 2.0 does not tell the class of a block that comes out of its cache",
@@ -339,12 +426,17 @@ const struct twin_rule twin_rules[] = {
      .go_on = true},
     /* From here on all packets so far are looked at: what is frequent comes before. */
     {.name = "mode-fup",
-     .why = "SDM \"Event Trace\": a MODE.Exec for RFLAGS.IF has a FUP and no branch",
+     .why = "SDM \"Event Trace\": a MODE.Exec for RFLAGS.IF has a FUP and no branch, or, of older "
+	    "ones, a MODE.Exec has its TIP next",
      .applies = mode_fup},
     {.name = "overflow-mode",
      .why = "SDM \"Overflow (OVF) Packet\": the FUP behind it is where execution goes on; libipt "
 	    "takes it for a branch's when a MODE.Exec stands between",
      .applies = overflow_mode},
+    {.name = "mode-pgd",
+     .why = "SDM \"TIP.PGD Packet\": tracing is off behind it; libipt tells the mode alone",
+     .applies = mode_pgd},
+    {.name = "tma-in-header", .why = "as tma-reserved", .applies = tma_in_header},
     {.name = "overflow-psb",
      .why = "SDM \"Internal Buffer Overflow\", \"PSB Packet\": a PSB+ with a FUP says that tracing "
 	    "is on",

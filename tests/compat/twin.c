@@ -131,7 +131,7 @@ static bool is_asked_for(const struct totals *t, const struct options *o,
 /* Of the processor's time, however busy it is; then the run has hung. */
 static void limit_time(size_t size)
 {
-	const struct itimerval limit = {.it_value.tv_sec = 2 + (time_t)(size >> 11)};
+	const struct itimerval limit = {.it_value.tv_sec = 1 + (time_t)(size >> 11)};
 
 	setitimer(ITIMER_PROF, &limit, NULL);
 }
