@@ -331,6 +331,18 @@ static void run_blocks(struct world *w)
 		}
 }
 
+/* Back from wherever it stands, PSB by PSB. */
+static void run_back(struct world *w)
+{
+	const size_t most = w->size / 16 + 2;
+	size_t n;
+
+	for (n = 0; pt_insn_sync_backward(w->insn) != -pte_eos; n++)
+		CHECK(n <= most);
+	for (n = 0; pt_blk_sync_backward(w->block) != -pte_eos; n++)
+		CHECK(n <= most);
+}
+
 static void set_config(struct pt_config *config, uint8_t *trace, size_t size, unsigned bits)
 {
 	pt_config_init(config);
@@ -432,6 +444,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		ask_insn(&w);
 		ask_block(&w);
 	}
+	run_back(&w);
 	if (w.lies || w.manner < 6) { /* as honest as it began */
 		w.manner = 6;
 		w.lies = false;

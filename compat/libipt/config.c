@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "config.h"
 
+#include "error.h"
+
 #include <ptah/cpu.h>
 
 #include <limits.h>
@@ -108,4 +110,27 @@ void config_to_flow(struct ptah_flow_config *flow, struct config *config)
 		flow->ranges[i] =
 		    (struct ptah_filter_range){borders[2 * i], borders[2 * i + 1], kind};
 	}
+}
+
+int config_error(const struct config *config, int status)
+{
+	if (status == PTAH_E_BAD_OPCODE && config->callback_error)
+		return config->callback_error;
+	return error_from_ptah(status);
+}
+
+int config_check_psb(const struct config *config, uint64_t offset)
+{
+	const size_t size = config_size(config);
+	struct ptah_packet packet;
+	const uint8_t *psb;
+
+	if (offset > size || size - offset < 2)
+		return -pte_eos;
+	psb = config->user.begin + offset;
+	if (psb[0] != 0x02 || psb[1] != 0x82)
+		return -pte_nosync;
+	if (size - offset < PSB_SIZE)
+		return -pte_eos;
+	return error_from_ptah(ptah_packet_decode(&packet, psb, size - (size_t)offset, 0));
 }

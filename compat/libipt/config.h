@@ -8,6 +8,9 @@
 
 #include <intel-pt.h>
 
+/* Bytes of a PSB. */
+#define PSB_SIZE 16
+
 /*
  * What a decoder keeps: a copy of the configuration, with what the caller's
  * struct was too small for set to 0, and what its callback last failed with.
@@ -34,6 +37,12 @@ void config_to_events(struct ptah_event_config *events, struct config *config);
 
 /* For flows: events, and the address filter. */
 void config_to_flow(struct ptah_flow_config *flow, struct config *config);
+
+/* What an error item's status is to libipt: of bytes that are no packet what the callback said. */
+int config_error(const struct config *config, int status);
+
+/* 0: a PSB is at `offset`; otherwise why none is, -pte_eos where there is no room for one. */
+int config_check_psb(const struct config *config, uint64_t offset);
 
 static inline size_t config_size(const struct config *config)
 {

@@ -299,16 +299,6 @@ bool event_make(struct pt_event *event, struct event_state *state, const struct 
 	return true;
 }
 
-void event_from_item(struct event_queue *queue, struct event_state *state,
-		     const struct config *config, const struct ptah_item *item)
-{
-	unsigned behind = (queue->first + queue->count) % EVENT_MAX;
-
-	(void)config;
-	if (queue->count < EVENT_MAX && event_make(&queue->events[behind], state, item))
-		queue->count++;
-}
-
 void event_copy_out(struct pt_event *to, size_t size, const struct pt_event *event)
 {
 	if (size > sizeof(*event)) {
@@ -316,12 +306,4 @@ void event_copy_out(struct pt_event *to, size_t size, const struct pt_event *eve
 		size = sizeof(*event);
 	}
 	memcpy(to, event, size);
-}
-
-int event_pop(struct event_queue *queue, struct pt_event *event, size_t size)
-{
-	event_copy_out(event, size, &queue->events[queue->first]);
-	queue->first = (queue->first + 1) % EVENT_MAX;
-	queue->count--;
-	return 0;
 }

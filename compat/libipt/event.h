@@ -12,12 +12,6 @@
 /* An item becomes one event at most; a PSB+ is 16 packets, two items each, and itself. */
 #define EVENT_MAX 40
 
-/* Events that wait to be fetched, oldest first. */
-struct event_queue {
-	unsigned first, count;
-	struct pt_event events[EVENT_MAX];
-};
-
 /* What a decoder must remember between items; all 0 to begin with. */
 struct event_state {
 	/*
@@ -34,17 +28,7 @@ struct event_state {
 /* What libipt tells of an item: true and *event (72 bytes, zeroed where nothing is said). */
 bool event_make(struct pt_event *event, struct event_state *state, const struct ptah_item *item);
 
-/*
- * Puts what libipt tells of an item behind the queue, which has room for it
- * (the caller empties it first). Blocks, branches and errors become nothing.
- */
-void event_from_item(struct event_queue *queue, struct event_state *state,
-		     const struct config *config, const struct ptah_item *item);
-
 /* An event to the caller, whose struct has `size` bytes. */
 void event_copy_out(struct pt_event *to, size_t size, const struct pt_event *event);
-
-/* The oldest event to the caller, whose struct has `size` bytes; the queue is not empty. */
-int event_pop(struct event_queue *queue, struct pt_event *event, size_t size);
 
 #endif

@@ -118,10 +118,10 @@ int pt_evt_sync_forward(struct pt_event_decoder *d)
 	if (d->stream.synced) {
 		(void)current_offset(d, &from);
 		if (from == d->stream.sync)
-			from += 16;
+			from += PSB_SIZE;
 	}
 	/* A PSB whose first bytes have been taken for another packet's. */
-	from -= from < 16 ? from : 15;
+	from -= from < PSB_SIZE ? from : PSB_SIZE - 1;
 	status = stream_find(&d->stream, from, &from);
 	return status < 0 ? status : start(d, from);
 }
@@ -153,7 +153,7 @@ int pt_evt_sync_set(struct pt_event_decoder *d, uint64_t offset)
 
 	if (!d)
 		return -pte_invalid;
-	status = stream_check(&d->stream, offset);
+	status = config_check_psb(&d->stream.config, offset);
 	return status < 0 ? status : start(d, offset);
 }
 

@@ -460,19 +460,10 @@ bool image_is_asking(const struct pt_image *image)
 	return image->asking;
 }
 
-int image_take_error(struct pt_image *image)
-{
-	int error = image->callback_error;
-
-	image->callback_error = 0;
-	return error;
-}
-
 int image_missing(struct pt_image *image, uint64_t ip, const struct ptah_space *space)
 {
 	struct ptah_section section;
 	uint8_t bytes[pt_max_insn_size];
-	int error;
 
 	if (ptah_image_find(image->ptah, ip, space, &section) >= 0)
 		return ptah_image_read(image->ptah, ip, bytes, 1, space) ? -pte_nomap
@@ -480,8 +471,7 @@ int image_missing(struct pt_image *image, uint64_t ip, const struct ptah_space *
 	image->callback_error = 0;
 	if (image->callback)
 		ptah_image_read(image->ptah, ip, bytes, sizeof(bytes), space);
-	error = image_take_error(image);
-	return error ? error : -pte_nomap;
+	return image->callback_error ? image->callback_error : -pte_nomap;
 }
 
 int image_isid(const struct pt_image *image, uint32_t section)

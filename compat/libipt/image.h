@@ -36,9 +36,6 @@ bool image_has_callback(const struct pt_image *image);
  */
 bool image_is_asking(const struct pt_image *image);
 
-/* What the callback last failed with, a negative error code; 0: it did not. Forgets it. */
-int image_take_error(struct pt_image *image);
-
 /*
  * Why there is no code at an address, for PTAH_E_NO_CODE: -pte_bad_image where a
  * section is, whose file has changed or gone; what the callback failed with;

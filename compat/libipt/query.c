@@ -414,10 +414,10 @@ int pt_qry_sync_forward(struct pt_query_decoder *q, uint64_t *ip)
 	if (q->stream.synced) {
 		from = current_offset(q);
 		if (from == q->stream.sync)
-			from += 16;
+			from += PSB_SIZE;
 	}
 	/* A PSB whose first bytes have been taken for another packet's. */
-	from -= from < 16 ? from : 15;
+	from -= from < PSB_SIZE ? from : PSB_SIZE - 1;
 	status = stream_find(&q->stream, from, &from);
 	return status < 0 ? status : start(q, from, ip);
 }
@@ -450,7 +450,7 @@ int pt_qry_sync_set(struct pt_query_decoder *q, uint64_t *ip, uint64_t offset)
 
 	if (!q)
 		return -pte_invalid;
-	status = stream_check(&q->stream, offset);
+	status = config_check_psb(&q->stream.config, offset);
 	return status < 0 ? status : start(q, offset, ip);
 }
 

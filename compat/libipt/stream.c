@@ -58,23 +58,6 @@ int stream_find_last(const struct stream *stream, uint64_t before, uint64_t *psb
 	return 0;
 }
 
-int stream_check(const struct stream *stream, uint64_t offset)
-{
-	const uint8_t *begin = stream->config.user.begin;
-	const size_t size = config_size(&stream->config);
-	struct ptah_packet packet;
-	int status;
-
-	if (offset > size || size - offset < 2)
-		return -pte_eos;
-	if (begin[offset] != 0x02 || begin[offset + 1] != 0x82)
-		return -pte_nosync;
-	if (size - offset < 16)
-		return -pte_eos;
-	status = ptah_packet_decode(&packet, begin + offset, size - (size_t)offset, 0);
-	return error_from_ptah(status);
-}
-
 /* Puts what is left at the front, and more behind it. */
 static void refill(struct stream *stream)
 {
@@ -162,7 +145,5 @@ bool stream_is_bad_overflow(struct stream *stream, struct ptah_item *error)
 
 int stream_error(struct stream *stream, const struct ptah_item *item)
 {
-	if (item->status == PTAH_E_BAD_OPCODE && stream->config.callback_error)
-		return stream->config.callback_error;
-	return error_from_ptah(item->status);
+	return config_error(&stream->config, item->status);
 }

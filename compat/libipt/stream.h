@@ -30,11 +30,10 @@ void stream_begin(struct stream *stream, uint64_t offset);
 
 /*
  * The offset of a PSB, or a negative error code: the first at `from` or behind,
- * the last before `before`, the one at `offset`.
+ * the last before `before`.
  */
 int stream_find(const struct stream *stream, uint64_t from, uint64_t *psb);
 int stream_find_last(const struct stream *stream, uint64_t before, uint64_t *psb);
-int stream_check(const struct stream *stream, uint64_t offset);
 
 /* The item behind n others, which must be less than STREAM_ITEMS; NULL: there is none. */
 const struct ptah_item *stream_peek(struct stream *stream, unsigned n);

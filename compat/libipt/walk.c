@@ -605,7 +605,7 @@ static void meet_error(struct walk *w)
 		w->error = item->flags & PTAH_ITEM_TAKEN ? -pte_retstack_empty : -pte_bad_retcomp;
 		break;
 	default:
-		w->error = error_from_ptah(status);
+		w->error = config_error(&w->config, status);
 		break;
 	}
 	w->eos_told =
@@ -1107,8 +1107,6 @@ static int stop(struct walk *w, int code)
 	return code;
 }
 
-#define PSB_SIZE 16
-
 int walk_sync_forward(struct walk *w)
 {
 	const uint8_t *begins = w->config.user.begin, *psb;
@@ -1159,21 +1157,9 @@ int walk_sync_backward(struct walk *w)
 
 int walk_sync_set(struct walk *w, uint64_t offset)
 {
-	const uint8_t *begins = w->config.user.begin;
-	const size_t size = config_size(&w->config);
-	struct ptah_packet packet;
-	int status;
+	const int status = config_check_psb(&w->config, offset);
 
-	if (offset > size || size - offset < 2)
-		return stop(w, -pte_eos);
-	if (begins[offset] != 0x02 || begins[offset + 1] != 0x82)
-		return stop(w, -pte_nosync);
-	if (size - offset < PSB_SIZE)
-		return stop(w, -pte_eos);
-	status = ptah_packet_decode(&packet, begins + offset, size - (size_t)offset, 0);
-	if (status < 0)
-		return stop(w, error_from_ptah(status));
-	return start(w, offset);
+	return status < 0 ? stop(w, status) : start(w, offset);
 }
 
 /* Is tracing on where an item is that comes first? */
