@@ -262,6 +262,8 @@ static const struct {
     {"erratum-skd010-", "addresses behind packets that are passed over are whole; an overflow has "
 			"no time of its own"},
     {"overflow-false-fup-with-erratum", "the same"},
+    {"transaction-aborted-into-another-mode",
+     "SDM \"MODE.Exec Packet\": the mode goes with the next TIP; libipt 2.0 binds it to the FUP"},
     {"overflow-resumes-in-another-mode", "MODE.Exec between OVF and FUP: libipt 2.0 takes the FUP "
 					 "for an asynchronous branch"},
     {"overflow-then-psb-while-tracing", "SDM \"Buffer Overflow\": tracing is on where the PSB+ has "

@@ -5,7 +5,6 @@
 
 set -- "$PTAH_SOURCE"/tests/golden/*.txt
 same --clients packet,query,event --mutate 1:20 "$@"
-same --clients insn,block --mutate 1:2 --limit 20000 "$@"
 [ -d "$PTAH_SHARED/traces" ] || { echo "no traces of real processors here"; exit 0; }
 for pt in "$PTAH_SHARED"/traces/*.pt; do
 	case $pt in
