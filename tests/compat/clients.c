@@ -480,14 +480,20 @@ static const struct twin_rule *find_rule(struct twin *t, const struct twin_call 
 }
 
 /* A walker's position is all that differs: it may, where an error lies ahead. */
-static bool stands_apart(const struct twin_call *call)
+static bool stands_apart(const struct twin *t, const struct twin_call *call)
 {
+	const struct pt_config *config = &t->run->input->config;
 	struct twin_call same = *call;
 
 	same.blind = true;
 	same.side[1].lost_mtc = same.side[0].lost_mtc;
 	same.side[1].lost_cyc = same.side[0].lost_cyc;
-	/* As rule class-from-cache has it. */
+	/* As the rules estimated-time and class-from-cache have it. */
+	if (config->mtc_freq || config->nom_freq) {
+		same.side[1].tsc = same.side[0].tsc;
+		if (call->op == TWIN_EVENT)
+			same.side[1].out.event.tsc = same.side[0].out.event.tsc;
+	}
 	if (call->decoder == TWIN_BLOCK && call->op == TWIN_NEXT &&
 	    same.side[1].out.block.iclass == ptic_error)
 		same.side[1].out.block.iclass = same.side[0].out.block.iclass;
@@ -512,7 +518,7 @@ static int disagree(struct twin *t, const struct twin_call *call)
 
 	if (rule)
 		return rule->go_on ? call->side[0].status : meet(t, call);
-	if (!stands_apart(call))
+	if (!stands_apart(t, call))
 		return differ(t, call);
 	t->run->result->astray++;
 	if (!t->astray && call->side[0].status >= 0) {

@@ -77,29 +77,10 @@ static bool is_row(const struct twin_input *input, uint64_t at)
 	       !memcmp(input->bytes + at, "\x02\x82", 2);
 }
 
-/* Both in one row of bytes in which a PSB may begin anywhere. */
-static bool psb_row_between(const struct twin_input *input, const struct twin_call *call)
-{
-	uint64_t from = call->side[0].sync, to = call->side[1].sync;
-
-	if (call->op > TWIN_SYNC_BACKWARD || call->side[0].status < 0 || call->side[1].status < 0 ||
-	    from == to)
-		return false;
-	if (from > to) {
-		from = call->side[1].sync;
-		to = call->side[0].sync;
-	}
-	while (from < to && is_row(input, from))
-		from += 2;
-	return from == to;
-}
-
 /* One side has found a PSB that goes on, or what goes on from one. */
 static bool psb_row(const struct twin_input *input, const struct twin_call *call)
 {
-	if (call->decoder != TWIN_PACKET)
-		return psb_row_between(input, call);
-	if (call->op > TWIN_SYNC_BACKWARD)
+	if (call->decoder != TWIN_PACKET || call->op > TWIN_SYNC_BACKWARD)
 		return false;
 	for (unsigned i = 0; i < 2; i++) {
 		const struct twin_seen *seen = &call->side[i];
@@ -183,12 +164,12 @@ static bool backward_status(const struct twin_input *input, const struct twin_ca
 	       call->side[0].status >= 0 && call->side[1].status == 0;
 }
 
-/* Nothing further back: both say so, and stand where they stood. */
+/* Nothing further on or back: both say so, and stand where they stood. */
 static bool backward_time(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = copy_of(input, call);
 
-	if (!is_walker(call) || call->op != TWIN_SYNC_BACKWARD || call->side[0].status >= 0)
+	if (!is_walker(call) || call->op > TWIN_SYNC_BACKWARD || call->side[0].status >= 0)
 		return false;
 	same.side[1].time_status = same.side[0].time_status;
 	same.side[1].tsc = same.side[0].tsc;
@@ -477,7 +458,7 @@ const struct twin_rule twin_rules[] = {
      .why = "libipt 2.0's walkers lose the status, and with it the PSB+ events, of sync_backward",
      .applies = backward_status},
     {.name = "backward-time",
-     .why = "libipt 2.0's walkers forget the time where nothing is further back",
+     .why = "libipt 2.0's walkers forget the time where nothing is further on or back",
      .applies = backward_time,
      .go_on = true},
     {.name = "event-early",

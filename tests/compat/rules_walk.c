@@ -114,11 +114,20 @@ static bool left_for_nowhere(const struct twin_input *input, const struct twin_c
 	       class_of(call, 0) == ptic_cond_jump;
 }
 
+/* Does the judge go on where the judged one says this? */
+static bool goes_on(const struct twin_call *call, int code)
+{
+	if (!is_next(call) || call->side[0].status != code)
+		return false;
+	return call->side[1].status >= 0 ||
+	       (call->decoder == TWIN_BLOCK &&
+		call->side[1].out.block.ninsn > call->side[0].out.block.ninsn);
+}
+
 static bool return_stack(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
-	return is_next(call) && call->side[1].status >= 0 && class_of(call, 0) == ptic_return &&
-	       call->side[0].status == -pte_retstack_empty;
+	return goes_on(call, -pte_retstack_empty) && class_of(call, 0) == ptic_return;
 }
 
 static uint64_t ip_of(const struct twin_call *call, unsigned side)
@@ -137,11 +146,7 @@ static bool return_pops(const struct twin_input *input, const struct twin_call *
 static bool no_instruction(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
-	if (!is_next(call) || call->side[0].status != -pte_bad_insn)
-		return false;
-	return call->side[1].status >= 0 ||
-	       (call->decoder == TWIN_BLOCK &&
-		call->side[1].out.block.ninsn > call->side[0].out.block.ninsn);
+	return goes_on(call, -pte_bad_insn);
 }
 
 /* 16 and 32 bit code whose addresses do not fit. */
@@ -166,7 +171,8 @@ static bool wraps(const struct twin_input *input, const struct twin_call *call)
 static bool endless_loop(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
-	if (!is_next(call) || call->side[0].status != -pte_bad_query || call->side[1].status)
+	if (!is_next(call) || call->side[0].status != -pte_bad_query ||
+	    (call->side[1].status & ~pts_eos))
 		return false;
 	switch (class_of(call, 1)) {
 	case ptic_other:
@@ -204,6 +210,15 @@ static bool another_error(const struct twin_input *input, const struct twin_call
 	default:
 		return false;
 	}
+}
+
+/* A struct that is cut short does not say how many instructions: nothing to join blocks by. */
+static bool block_cut_short(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return is_next(call) && call->decoder == TWIN_BLOCK &&
+	       call->argument < sizeof(struct pt_block) && call->side[0].status >= 0 &&
+	       call->side[1].status >= 0;
 }
 
 static bool event_at_far_branch(const struct twin_input *input, const struct twin_call *call)
@@ -247,6 +262,8 @@ static const struct {
     {"erratum-skd010-", "addresses behind packets that are passed over are whole; an overflow has "
 			"no time of its own"},
     {"overflow-false-fup-with-erratum", "the same"},
+    {"transaction-aborted-into-another-mode",
+     "SDM \"MODE.Exec Packet\": the mode goes with the next TIP; libipt 2.0 binds it to the FUP"},
     {"overflow-resumes-in-another-mode", "MODE.Exec between OVF and FUP: libipt 2.0 takes the FUP "
 					 "for an asynchronous branch"},
     {"overflow-then-psb-while-tracing", "SDM \"Buffer Overflow\": tracing is on where the PSB+ has "
@@ -318,6 +335,9 @@ const struct twin_rule twin_walk_rules[] = {
 	    "event that is bound to a far branch",
      .applies = event_at_far_branch,
      .go_on = true},
+    {.name = "block-cut-short",
+     .why = "as block-cut: libipt's blocks end where its cache happened to",
+     .applies = block_cut_short},
     {.name = "golden-case", .why = "see the table", .applies = golden_case},
 };
 const unsigned twin_walk_rule_count = sizeof(twin_walk_rules) / sizeof(*twin_walk_rules);

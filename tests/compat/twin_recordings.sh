@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Every client over recordings of programs.
+# Every client over recordings of programs, so many calls of each.
 . "$PTAH_SOURCE/tests/compat/common.sh"
 . "$PTAH_SOURCE/tests/record/common.sh"
 
@@ -9,10 +9,10 @@ for options in "" "--no-retcomp --psb-period=2048" "--long-tnt"; do
 	for program in ./calls ./signals; do
 		# shellcheck disable=SC2086
 		record $options -- "$program" >/dev/null 2>record.err || fail "$(cat record.err)"
-		same --keep 20 perf.data
-		same --mutate 3:5 perf.data
+		same --keep 20 --limit 40000 perf.data
+		same --mutate 3:2 --limit 5000 perf.data
 	done
 done
 seq 3000 >text
 record -- gzip -c text >/dev/null 2>record.err || fail "$(cat record.err)"
-same --keep 20 perf.data
+same --keep 20 --limit 40000 perf.data
