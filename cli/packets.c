@@ -77,7 +77,6 @@ static void expand(struct packet_place *place, uint64_t *last_ip)
 {
 	switch (place->packet.type) {
 	case PTAH_PACKET_PSB:
-	case PTAH_PACKET_OVF: /* as the event layer and libipt have it */
 		*last_ip = 0;
 		break;
 	case PTAH_PACKET_TIP:

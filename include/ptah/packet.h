@@ -289,7 +289,7 @@ PTAH_API const uint8_t *ptah_packet_find_last_psb(const uint8_t *begin, const ui
 /*
  * IP reconstruction: the address that (ipc, payload) means after *last_ip,
  * which is updated. A suppressed IP leaves it alone and returns false. Reset
- * *last_ip to 0 at a PSB and at an OVF.
+ * *last_ip to 0 at a PSB; it stays over an OVF (SDM "Overflow (OVF) Packet").
  */
 PTAH_API bool ptah_packet_ip(uint64_t *last_ip, unsigned ipc, uint64_t payload, uint64_t *ip);
 
@@ -322,6 +322,7 @@ PTAH_API int ptah_packet_format_line(const struct ptah_packet *packet, const uin
 struct ptah_packet_parser {
 	uint64_t last_ip;
 	unsigned block;	      /* enum ptah_packet_block */
+	bool whole_ip;	      /* behind OVF, where decoders differ: do not compress by itself */
 	size_t at;	      /* after PTAH_E_INVAL: the place in the line ... */
 	const char *expected; /* ... where this should stand */
 };

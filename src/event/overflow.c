@@ -26,7 +26,7 @@ void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 	event_set_time(d);
 	d->overflow_offset = offset;
 	d->overflow_tsc = d->tsc;
-	d->last_ip = 0;
+	/* The last IP stays. SDM "Overflow (OVF) Packet": what follows refers to one before it. */
 	d->phase = EVENT_OVERFLOW;
 }
 

@@ -355,6 +355,8 @@ static int parse_address(struct ptah_packet_parser *parser, struct words *w,
 	if (!parse_number(w, &ip) || (ip && !begins(w->word, w->n, "0x")))
 		return expected(parser, w, syntaxes[packet->type].expected);
 	if (bits == NO_SUFFIX) {
+		if (parser->whole_ip)
+			last_ip = ~ip;
 		packet->u.ip.ipc = (uint8_t)ptah_packet_compress_ip(&last_ip, ip, &packet->u.ip.ip);
 		next(w);
 		return 0;
@@ -526,10 +528,15 @@ static void advance(struct ptah_packet_parser *parser, const struct ptah_packet 
 {
 	uint64_t ip;
 
-	if (packet->type == PTAH_PACKET_PSB || packet->type == PTAH_PACKET_OVF)
+	if (packet->type == PTAH_PACKET_OVF) {
+		parser->whole_ip = true;
+	} else if (packet->type == PTAH_PACKET_PSB) {
 		parser->last_ip = 0;
-	else if (is_ip_packet(packet->type))
-		ptah_packet_ip(&parser->last_ip, packet->u.ip.ipc, packet->u.ip.ip, &ip);
+		parser->whole_ip = false;
+	} else if (is_ip_packet(packet->type) &&
+		   ptah_packet_ip(&parser->last_ip, packet->u.ip.ipc, packet->u.ip.ip, &ip)) {
+		parser->whole_ip = false;
+	}
 	parser->block = ptah_packet_block_state(packet, parser->block);
 }
 

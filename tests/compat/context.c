@@ -22,6 +22,7 @@ struct order {
 	bool mode;   /* MODE.Exec: its TIP is to come */
 	bool mwait;  /* its EXSTOP is to come */
 	bool tsc;    /* there was one */
+	bool lost;   /* no FUP has come behind an OVF */
 };
 
 static bool has_ip(const struct ptah_packet *packet)
@@ -123,7 +124,7 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 		return whole;
 	}
 	if (packet->type == PTAH_PACKET_OVF) {
-		*o = (struct order){.phase = IN_OVERFLOW, .tsc = tsc};
+		*o = (struct order){.phase = IN_OVERFLOW, .tsc = tsc, .lost = true};
 		return true;
 	}
 	if (o->phase == IN_HEADER)
@@ -151,11 +152,29 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 	}
 }
 
+/* Does its address need the one before? */
+static bool is_compressed(const struct ptah_packet *packet)
+{
+	switch (packet->type) {
+	case PTAH_PACKET_FUP:
+	case PTAH_PACKET_TIP:
+	case PTAH_PACKET_TIP_PGE:
+	case PTAH_PACKET_TIP_PGD:
+		return packet->u.ip.ipc == PTAH_IPC_UPDATE_16 ||
+		       packet->u.ip.ipc == PTAH_IPC_UPDATE_32 ||
+		       packet->u.ip.ipc == PTAH_IPC_UPDATE_48;
+	default:
+		return false;
+	}
+}
+
 /* Before it is taken. */
 static unsigned facts_of(const struct order *o, const struct ptah_packet *packet)
 {
 	const bool waits = o->bound || o->mwait;
 
+	if (o->lost && is_compressed(packet))
+		return TWIN_OVERFLOW_IP;
 	switch (packet->type) {
 	case PTAH_PACKET_FUP:
 		return o->mode && !o->abort ? TWIN_MODE_FUP : 0;

@@ -239,6 +239,11 @@ static bool mode_fup(const struct twin_input *input, const struct twin_call *cal
 	return !call->since_2_1 && has_fact(input, call, TWIN_MODE_FUP);
 }
 
+static bool overflow_ip(const struct twin_input *input, const struct twin_call *call)
+{
+	return has_fact(input, call, TWIN_OVERFLOW_IP);
+}
+
 static bool overflow_mode(const struct twin_input *input, const struct twin_call *call)
 {
 	return has_fact(input, call, TWIN_OVERFLOW_MODE);
@@ -429,6 +434,10 @@ const struct twin_rule twin_rules[] = {
      .why = "SDM \"Event Trace\": a MODE.Exec for RFLAGS.IF has a FUP and no branch, or, of older "
 	    "ones, a MODE.Exec has its TIP next",
      .applies = mode_fup},
+    {.name = "overflow-ip",
+     .why = "SDM \"Overflow (OVF) Packet\": an IP behind it is compressed against one before it; "
+	    "libipt takes 0",
+     .applies = overflow_ip},
     {.name = "overflow-mode",
      .why = "SDM \"Overflow (OVF) Packet\": the FUP behind it is where execution goes on; libipt "
 	    "takes it for a branch's when a MODE.Exec stands between",

@@ -256,6 +256,7 @@ uint64_t twin_contradiction(const struct twin_input *input, uint64_t psb);
 /* What stands between the PSB at `psb` and `end`. */
 enum {
 	TWIN_MODE_FUP = 1,	/* MODE.Exec and a FUP that is no branch's */
+	TWIN_OVERFLOW_IP = 64,	/* a compressed IP behind OVF, before any FUP */
 	TWIN_OVERFLOW_MODE = 2, /* MODE.Exec between OVF and what settles it */
 	TWIN_LOST_ADDRESS = 4,	/* a packet whose FUP is lost in an overflow, or that has none */
 	TWIN_MODE_PGD = 16,	/* MODE.Exec and a TIP.PGD without FUP */

@@ -55,9 +55,6 @@ static inline void story_assemble(struct story *story, const char *trace)
 					 sizeof(story->bytes) - story->size);
 		if (size < 0)
 			fail_msg("\"%s\": %s, not %s", line, parser.expected, line + parser.at);
-		/* What last IP is behind OVF the SDM does not say; libipt and Ptah take 0. */
-		if (size == 2 && !memcmp(story->bytes + story->size, "\x02\xf3", 2))
-			parser.last_ip = 0;
 		story->size += (size_t)size;
 	}
 }

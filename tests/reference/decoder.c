@@ -385,7 +385,6 @@ static void take_ovf(struct decoder *d, uint64_t offset)
 	change_state(d, NULL);
 	forget(d);
 	d->lost_offset = offset;
-	d->last_ip = 0;
 	d->phase = LOST;
 }
 
