@@ -180,6 +180,8 @@ static unsigned facts_of(const struct order *o, const struct ptah_packet *packet
 		return o->mode && !o->abort ? TWIN_MODE_FUP : 0;
 	case PTAH_PACKET_MODE_EXEC:
 		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MODE : 0;
+	case PTAH_PACKET_MNT:
+		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MNT : 0;
 	case PTAH_PACKET_OVF:
 		return waits ? TWIN_LOST_ADDRESS : 0;
 	case PTAH_PACKET_PSB:

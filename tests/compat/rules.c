@@ -244,6 +244,14 @@ static bool overflow_ip(const struct twin_input *input, const struct twin_call *
 	return has_fact(input, call, TWIN_OVERFLOW_IP);
 }
 
+static bool overflow_mnt(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	same.blind = true;
+	return twin_equal(&same) && has_fact(input, call, TWIN_OVERFLOW_MNT);
+}
+
 static bool overflow_mode(const struct twin_input *input, const struct twin_call *call)
 {
 	return has_fact(input, call, TWIN_OVERFLOW_MODE);
@@ -438,6 +446,10 @@ const struct twin_rule twin_rules[] = {
      .why = "SDM \"Overflow (OVF) Packet\": an IP behind it is compressed against one before it; "
 	    "libipt takes 0",
      .applies = overflow_ip},
+    {.name = "overflow-mnt",
+     .why = "what comes between OVF and its address is told once that is read: the position alone",
+     .applies = overflow_mnt,
+     .go_on = true},
     {.name = "overflow-mode",
      .why = "SDM \"Overflow (OVF) Packet\": the FUP behind it is where execution goes on; libipt "
 	    "takes it for a branch's when a MODE.Exec stands between",

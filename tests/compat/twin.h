@@ -255,13 +255,14 @@ uint64_t twin_contradiction(const struct twin_input *input, uint64_t psb);
 
 /* What stands between the PSB at `psb` and `end`. */
 enum {
-	TWIN_MODE_FUP = 1,	/* MODE.Exec and a FUP that is no branch's */
-	TWIN_OVERFLOW_IP = 64,	/* a compressed IP behind OVF, before any FUP */
-	TWIN_OVERFLOW_MODE = 2, /* MODE.Exec between OVF and what settles it */
-	TWIN_LOST_ADDRESS = 4,	/* a packet whose FUP is lost in an overflow, or that has none */
-	TWIN_MODE_PGD = 16,	/* MODE.Exec and a TIP.PGD without FUP */
-	TWIN_TMA_RESERVED = 32, /* a TMA with reserved bits set */
-	TWIN_OVERFLOW_PSB = 8	/* PSB between OVF and what settles it */
+	TWIN_MODE_FUP = 1,	 /* MODE.Exec and a FUP that is no branch's */
+	TWIN_OVERFLOW_MNT = 128, /* MNT between OVF and what settles it */
+	TWIN_OVERFLOW_IP = 64,	 /* a compressed IP behind OVF, before any FUP */
+	TWIN_OVERFLOW_MODE = 2,	 /* MODE.Exec between OVF and what settles it */
+	TWIN_LOST_ADDRESS = 4,	 /* a packet whose FUP is lost in an overflow, or that has none */
+	TWIN_MODE_PGD = 16,	 /* MODE.Exec and a TIP.PGD without FUP */
+	TWIN_TMA_RESERVED = 32,	 /* a TMA with reserved bits set */
+	TWIN_OVERFLOW_PSB = 8	 /* PSB between OVF and what settles it */
 };
 unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end);
 
