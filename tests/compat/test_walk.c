@@ -201,7 +201,7 @@ static void image_changes_under_way(void **state)
 			const struct listing still = decode(&config, &m, blocks, 0);
 
 			assert_true(still.insns > 0);
-			for (unsigned often = 5; often < 500; often *= 5) {
+			for (unsigned often = 17; often < 500; often *= 7) {
 				const struct listing moved = decode(&config, &m, blocks, often);
 
 				assert_int_equal(moved.insns, still.insns);
