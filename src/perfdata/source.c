@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -156,9 +157,12 @@ static int map_path(struct perfdata_file *f, char *path, struct ptah_message *wh
 	if (fstat(fd, &st))
 		status = perfdata_system_message(why, errno, path, "open");
 	else if (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) {
-		/* Opening does not wait for who writes, but reading must. */
-		if (!input)
+		/* Opening does not wait for who writes, but reading must: until then it is the end.
+		 */
+		if (!input) {
+			(void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1);
 			(void)fcntl(fd, F_SETFL, 0);
+		}
 		status = spool_pipe(f, &fd, why);
 	} else if (!S_ISREG(st.st_mode)) {
 		status = perfdata_message(why, PTAH_E_BAD_FILE,
