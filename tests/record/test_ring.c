@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DATA  4096u
-#define AUX   4096u
+#define DATA   4096u
+#define AUX    4096u
 #define ROUNDS 300u /* times round the buffer, however often the reader comes late */
 
 struct kernel {

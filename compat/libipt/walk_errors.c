@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* Errors: libipt's words for those of the flow. */
+#include "walk_parts.h"
+
+#include "error.h"
+#include "position.h"
+
+bool walk_is_believed(struct walk *w)
+{
+	const struct ptah_item *behind = w->next + 1;
+
+	return w->next->status == PTAH_E_BAD_CONTEXT && walk_is_item(w, &behind) &&
+	       (behind->type == PTAH_ITEM_ENABLED || behind->type == PTAH_ITEM_PSB) &&
+	       behind->offset == w->next->offset;
+}
+
+/* Is it about the code at the place, and not about a packet? */
+static bool is_of_code(int status)
+{
+	return status <= PTAH_E_NO_CODE || status == PTAH_E_INVAL; /* the mode is unknown */
+}
+
+/* Has the packet of this error been used up by the query that failed? */
+static bool is_used(int status)
+{
+	return status == PTAH_E_BAD_RETCOMP || status == PTAH_E_NO_IP;
+}
+
+int walk_code_error(struct walk *w, int partly)
+{
+	struct ptah_space space = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
+	uint8_t bytes[pt_max_insn_size];
+
+	ptah_flow_space(w->flow, w->place.space, &space);
+	if (ptah_image_read(image_ptah(w->image), w->place.ip, bytes, sizeof(bytes), &space))
+		return partly;
+	return image_missing(w->image, w->place.ip, &space);
+}
+
+bool walk_find_missed(struct walk *w, const struct ptah_item **item)
+{
+	const uint64_t offset = (*item)->offset;
+
+	if (!is_of_code((*item)->status))
+		return false;
+	++*item;
+	if (!walk_is_item(w, item) || (*item)->type == PTAH_ITEM_BLOCK || (*item)->offset != offset)
+		return false;
+	if ((*item)->type != PTAH_ITEM_PSB)
+		return true;
+	++*item; /* the first event of its PSB+ */
+	return walk_is_item(w, item) && (*item)->flags & PTAH_ITEM_STATUS &&
+	       (*item)->type != PTAH_ITEM_PSB && (*item)->type != PTAH_ITEM_BLOCK;
+}
+
+void walk_meet_error(struct walk *w)
+{
+	const struct ptah_item *item = w->next;
+	const int status = item->status;
+
+	w->place =
+	    (struct ptah_place){.ip = item->ip, .mode = item->mode, .space = (uint16_t)item->space};
+	w->raw = walk_used_up(w);
+	w->error_told = true;
+	w->error_offset = is_of_code(status) || is_used(status) ? UINT64_MAX : item->offset;
+	switch (status) {
+	case PTAH_E_NO_CODE:
+		w->error = walk_code_error(w, -pte_bad_insn);
+		break;
+	case PTAH_E_MISMATCH:
+		w->error = walk_code_error(w, -pte_bad_query);
+		break;
+	case PTAH_E_INVAL:
+		w->error = -pte_bad_insn;
+		break;
+	case PTAH_E_BAD_RETCOMP:
+		w->error = item->flags & PTAH_ITEM_TAKEN ? -pte_retstack_empty : -pte_bad_retcomp;
+		break;
+	default:
+		w->error = config_error(&w->config, status);
+		break;
+	}
+	w->eos_told =
+	    w->error == -pte_eos && position_kind(&w->config, item->offset) == POSITION_READ_OVER;
+	w->error_item = *item;
+	if (walk_find_missed(w, &item)) {
+		w->was_at_last = walk_is_tied(w, &item);
+		w->was = *item;
+		w->now = NULL;
+	}
+}
+
+int walk_refuse(struct walk *w, unsigned class)
+{
+	/* Where an outcome is wanted, any address is the wrong packet. */
+	if (class == PTAH_INSN_COND && w->error_told && w->error_item.status > PTAH_E_NO_CODE &&
+	    position_kind(&w->config, w->error_item.offset) == POSITION_ADDRESS)
+		return -pte_bad_query;
+	return walk_fail(w);
+}
+
+int walk_fail(struct walk *w)
+{
+	/* A branch while tracing is off is never asked for. */
+	if (!w->enabled && w->error_told && w->error_offset != UINT64_MAX) {
+		const enum position_kind kind = position_kind(&w->config, w->error_offset);
+
+		if (kind == POSITION_OUTCOMES || kind == POSITION_ADDRESS)
+			return -pte_no_enable;
+	}
+	if (w->error_told && is_used(w->error_item.status)) {
+		w->was = w->error_item;
+		w->was_at_last = false;
+		w->now = NULL;
+	}
+	return w->error;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/* Events: which items make one, and where libipt tells it. */
+#include "walk_parts.h"
+
+/* The address that a status update or the like is told at; false: it has none. */
+static bool status_ip(const struct pt_event *event, uint64_t *ip)
+{
+	switch (event->type) {
+	case ptev_exec_mode:
+		*ip = event->variant.exec_mode.ip;
+		break;
+	case ptev_tsx:
+		*ip = event->variant.tsx.ip;
+		break;
+	case ptev_async_paging:
+		*ip = event->variant.async_paging.ip;
+		break;
+	case ptev_async_vmcs:
+		*ip = event->variant.async_vmcs.ip;
+		break;
+	case ptev_iflags:
+		*ip = event->variant.iflags.ip;
+		break;
+	default:
+		return false;
+	}
+	return !event->ip_suppressed;
+}
+
+/* Where libipt tells the event, if not here. */
+static void place_event(const struct walk *w, struct walk_event *e, const struct ptah_item *item)
+{
+	const bool told = !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
+
+	e->place = WALK_HERE;
+	switch (item->type) {
+	case PTAH_ITEM_PAGING:
+	case PTAH_ITEM_VMCS:
+		/* Behind MOV CR3 or VMPTRLD, if Ptah has found one, else behind the far branch. */
+		if (!(item->flags & PTAH_ITEM_STATUS) && !told && w->enabled && !w->after_cut)
+			e->place = WALK_BEHIND_BRANCH;
+		break;
+	case PTAH_ITEM_PTWRITE:
+		if (told && w->enabled) {
+			e->place = WALK_BEHIND_IP;
+			e->ip = item->ip;
+		}
+		break;
+	default:
+		break;
+	}
+	if (item->flags & PTAH_ITEM_STATUS && status_ip(&e->event, &e->ip))
+		e->place = WALK_AT_IP;
+}
+
+/* Does an instruction end at the place that the item is at, with the address of its event? */
+static bool is_behind(const struct ptah_item *before, uint64_t ip)
+{
+	return before->type == PTAH_ITEM_BLOCK && before->end - before->last_size == ip;
+}
+
+/* Where tracing is expected to resume, when the next event is taken and switches it off. */
+static uint64_t resume_ip(const struct walk *w, const struct ptah_item *item)
+{
+	const struct ptah_item *before = item - 1;
+
+	if (item->type == PTAH_ITEM_ASYNC_DISABLED)
+		return item->ip;
+	if (item->type != PTAH_ITEM_DISABLED || before->type != PTAH_ITEM_BLOCK)
+		return 0;
+	switch (before->class) {
+	case PTAH_INSN_CALL_IND:
+	case PTAH_INSN_FAR_CALL:
+		return before->end;
+	case PTAH_INSN_JUMP:
+	case PTAH_INSN_CALL:
+		if (item->flags & PTAH_ITEM_IP_SUPPRESSED)
+			return w->by_insn ? 0 : before->end - before->last_size;
+		return item->to;
+	case PTAH_INSN_OTHER: /* MOV CR3 */
+		if (!(item->flags & PTAH_ITEM_IP_SUPPRESSED))
+			return item->to;
+		return w->by_insn ? before->end : before->end - before->last_size;
+	default:
+		return 0;
+	}
+}
+
+bool walk_is_of_branch(const struct walk *w, const struct ptah_item *item)
+{
+	const struct ptah_item *branch = item - 1;
+
+	if (item->type != PTAH_ITEM_EXEC_MODE && item->type != PTAH_ITEM_IFLAGS &&
+	    item->type != PTAH_ITEM_ASYNC_PAGING && item->type != PTAH_ITEM_ASYNC_VMCS)
+		return false;
+	for (; branch > w->items; branch--) {
+		switch (branch->type) {
+		case PTAH_ITEM_ASYNC_BRANCH:
+		case PTAH_ITEM_ASYNC_DISABLED:
+			return true;
+		case PTAH_ITEM_ENABLED:
+		case PTAH_ITEM_DISABLED:
+		case PTAH_ITEM_BLOCK:
+			/* MODE.Exec is sent before its branch. SDM "MODE.Exec Packet". */
+			return item->type == PTAH_ITEM_ASYNC_PAGING ||
+			       item->type == PTAH_ITEM_ASYNC_VMCS || item->offset < branch->offset;
+		case PTAH_ITEM_EXEC_MODE:
+		case PTAH_ITEM_IFLAGS:
+		case PTAH_ITEM_ASYNC_PAGING:
+		case PTAH_ITEM_ASYNC_VMCS:
+			break;
+		default:
+			return false;
+		}
+	}
+	return false;
+}
+
+bool walk_is_tied(struct walk *w, const struct ptah_item **item)
+{
+	const struct ptah_item *behind = *item + 1;
+
+	if (!walk_is_item(w, &behind))
+		return false;
+	*item = behind - 1;
+	if ((*item)->flags & PTAH_ITEM_STATUS && (*item)->type != PTAH_ITEM_PSB)
+		return behind->flags & PTAH_ITEM_STATUS && behind->type != PTAH_ITEM_PSB &&
+		       behind->type != PTAH_ITEM_BLOCK;
+	if ((*item)->type == PTAH_ITEM_MWAIT && behind->type == PTAH_ITEM_EXSTOP)
+		return !(behind->flags & PTAH_ITEM_IP_SUPPRESSED); /* of one FUP */
+	return walk_is_of_branch(w, behind);
+}
+
+/* The ratio that is known once libipt has read this item: a PSB+ is read as a whole. */
+static void take_ratio(struct walk *w, const struct ptah_item *item)
+{
+	if (item->type == PTAH_ITEM_CBR)
+		w->ratio = (uint16_t)item->value;
+	if (!(item->flags & PTAH_ITEM_STATUS))
+		return;
+	while (item++, walk_is_item(w, &item)) {
+		if (!(item->flags & PTAH_ITEM_STATUS) || item->type == PTAH_ITEM_PSB)
+			break;
+		if (item->type == PTAH_ITEM_CBR)
+			w->ratio = (uint16_t)item->value;
+	}
+}
+
+void walk_take_item(struct walk *w)
+{
+	struct walk_event *e = &w->pending[(w->pending_first + w->pending_count) % WALK_PENDING];
+	const struct ptah_item *item = w->next;
+
+	e->at_last = walk_is_tied(w, &item);
+	take_ratio(w, item);
+	item = w->next++;
+	if (!event_make(&e->event, &w->events, item)) {
+		w->after_cut = false;
+		w->now = item;
+		return;
+	}
+	e->item = *item;
+	place_event(w, e, item);
+	if (e->place == WALK_BEHIND_IP && is_behind(item - 1, e->ip))
+		e->place = WALK_HERE;
+	if (item->type == PTAH_ITEM_DISABLED || item->type == PTAH_ITEM_ASYNC_DISABLED)
+		e->ip = resume_ip(w, item);
+	if (item->type != PTAH_ITEM_PAGING && item->type != PTAH_ITEM_VMCS)
+		w->after_cut = false;
+	if (e->event.has_tsc)
+		w->event_tsc = e->event.tsc;
+	if (!w->pending_count++)
+		w->passed = w->forced = false;
+}
+
+bool walk_can_follow(const struct ptah_item *item)
+{
+	switch (item->type) {
+	case PTAH_ITEM_CBR:
+	case PTAH_ITEM_MNT:
+	case PTAH_ITEM_PAGING:
+	case PTAH_ITEM_VMCS:
+	case PTAH_ITEM_ASYNC_PAGING:
+	case PTAH_ITEM_ASYNC_VMCS:
+	case PTAH_ITEM_TICK:
+	case PTAH_ITEM_PWRE:
+	case PTAH_ITEM_PWRX:
+		return true;
+	default:
+		return item->flags & PTAH_ITEM_STATUS;
+	}
+}
+
+/* Does what comes next begin at `ip`, whatever events come before it? */
+static bool is_at(struct walk *w, uint64_t ip)
+{
+	const struct ptah_item *item = w->next;
+
+	if (w->loaded)
+		return w->insns[w->pos].ip == ip;
+	for (; walk_is_item(w, &item); item++) {
+		if (item->type == PTAH_ITEM_BLOCK)
+			return !w->skip && item->ip == ip;
+		if (item->type == PTAH_ITEM_ERROR)
+			return item->ip == ip;
+		if (!walk_can_follow(item))
+			return true; /* nothing runs before it */
+	}
+	return w->error && w->place.mode && w->place.ip == ip;
+}
+
+bool walk_is_due(struct walk *w)
+{
+	const struct walk_event *e = walk_first_pending(w);
+
+	if (e->place == WALK_HERE || w->forced)
+		return true;
+	return e->place == WALK_AT_IP ? is_at(w, e->ip) : w->passed;
+}
