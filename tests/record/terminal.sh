@@ -6,6 +6,7 @@
 
 command -v python3 >/dev/null || skip "no python3 to make a pseudo terminal with"
 
+build waits
 cat >terminal.py <<'X'
 import os, pty, re, select, signal, subprocess, sys, time
 
@@ -59,8 +60,7 @@ def equal(t, got, wanted):
         t.fail("%r, not %r" % (got, wanted))
 
 ptah = os.environ["PTAH"]
-# Runs until there is a file `end`; tells each Ctrl-C.
-loop = "trap 'echo caught' INT; : >ready; while [ ! -e end ]; do :; done; exit 5"
+loop = "exec ./waits"
 ready = lambda: os.path.exists("ready")
 complete = lambda: subprocess.run([ptah, "report", "perf.data"], capture_output=True).returncode == 0
 
@@ -71,7 +71,7 @@ def record(*arguments):
 
 def once():
     """Ctrl-C is the command's affair, and the recording goes on to the command's end."""
-    t = record("sh", "-c", loop)
+    t = record("./waits")
     t.type(b"\x03")
     t.until(b"caught")
     time.sleep(0.3)
@@ -90,7 +90,7 @@ def killed():
 
 def twice():
     """The second one ends the recording; the command goes on, and its status counts."""
-    t = record("sh", "-c", loop)
+    t = record("./waits")
     t.type(b"\x03")
     t.until(b"caught")
     time.sleep(0.5)
@@ -129,7 +129,7 @@ def stopped():
     equal(t, t.status(), 4)
 
 def progress():
-    t = record("sh", "-c", loop)
+    t = record("./waits")
     t.until(rb"\r\d+ s: [\d.]+ MB of trace, 1 thread[^\n]*\033\[K\r")
     first = len(t.text)
     t.until(lambda: re.search(rb"\r\d+ s: ", t.text[first:]))
@@ -141,7 +141,7 @@ def progress():
 
 def no_progress():
     for option in ("-q", "--no-progress"):
-        t = record(option, "sh", "-c", loop)
+        t = record(option, "./waits")
         time.sleep(1.5)
         open("end", "w")
         equal(t, t.status(), 5)
@@ -176,7 +176,7 @@ def terminated():
 
 def unasked():
     """SIGUSR2 without --snapshot does nothing."""
-    t = record("sh", "-c", loop)
+    t = record("./waits")
     os.kill(t.pid, signal.SIGUSR2)
     time.sleep(0.2)
     open("end", "w")
