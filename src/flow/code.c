@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define FIRST_BUCKETS 1024
+#define FIRST_SPACES  8
 
 _Static_assert(sizeof(struct code_node) == 64, "a node is a cache line");
 _Static_assert(sizeof(struct code_chunk) <= CODE_CHUNK_BYTES, "fewer CODE_CHUNK_NODES");
@@ -86,6 +87,44 @@ static struct code_reader read_at(const struct code_cache *cache, uint64_t ip, u
 	    .image = cache->image, .space = &cache->spaces[space], .ip = ip};
 }
 
+/* Where the number of a space is in the index, or would be. */
+static uint16_t *find_space(const struct code_cache *cache, const struct ptah_space *space)
+{
+	const size_t mask = 2 * cache->space_room - 1;
+	size_t at = ((space->cr3 >> 12) * UINT64_C(0x9e3779b97f4a7c15) ^ (space->vmcs >> 12)) *
+			UINT64_C(0x9e3779b97f4a7c15) >>
+		    40;
+
+	for (;; at++) {
+		const uint16_t number = cache->space_index[at & mask];
+		const struct ptah_space *known = &cache->spaces[number];
+
+		if (!number || (known->cr3 == space->cr3 && known->vmcs == space->vmcs))
+			return &cache->space_index[at & mask];
+	}
+}
+
+/* Room for twice as many spaces. */
+static int grow_spaces(struct code_cache *cache)
+{
+	const size_t room = cache->space_room ? 2 * cache->space_room : FIRST_SPACES;
+	struct ptah_space *spaces = realloc(cache->spaces, room * sizeof(*spaces));
+	uint16_t *numbers = calloc(2 * room, sizeof(*numbers));
+
+	if (spaces)
+		cache->spaces = spaces;
+	if (!spaces || !numbers) {
+		free(numbers);
+		return PTAH_E_NOMEM;
+	}
+	free(cache->space_index);
+	cache->space_index = numbers;
+	cache->space_room = room;
+	for (size_t i = 1; i < cache->space_count; i++)
+		*find_space(cache, &spaces[i]) = (uint16_t)i;
+	return 0;
+}
+
 int code_init(struct code_cache *cache, const struct ptah_image *image)
 {
 	memset(cache, 0, sizeof(*cache));
@@ -94,8 +133,7 @@ int code_init(struct code_cache *cache, const struct ptah_image *image)
 	cache->bucket_count = FIRST_BUCKETS;
 	cache->chunk_used = CODE_CHUNK_NODES;
 	cache->buckets = calloc(cache->bucket_count, sizeof(struct code_node *));
-	cache->spaces = malloc(sizeof(*cache->spaces));
-	if (!cache->buckets || !cache->spaces)
+	if (!cache->buckets || grow_spaces(cache) < 0)
 		return PTAH_E_NOMEM;
 	cache->spaces[0] = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	cache->space_count = 1;
@@ -123,6 +161,7 @@ void code_fini(struct code_cache *cache)
 	free_chunks(cache);
 	free(cache->buckets);
 	free(cache->spaces);
+	free(cache->space_index);
 }
 
 void code_flush(struct code_cache *cache)
@@ -245,22 +284,25 @@ void code_forget(struct code_cache *cache, const struct image_change *changes, s
 
 int code_set_space(struct code_cache *cache, const struct ptah_space *space)
 {
-	struct ptah_space *spaces;
+	uint16_t *number;
 
-	for (size_t i = 0; i < cache->space_count; i++) {
-		if (cache->spaces[i].cr3 != space->cr3 || cache->spaces[i].vmcs != space->vmcs)
-			continue;
-		cache->space = (uint16_t)i;
+	if (space->cr3 == PTAH_SPACE_ANY && space->vmcs == PTAH_SPACE_ANY) {
+		cache->space = 0;
 		return 0;
 	}
-	if (cache->space_count > UINT16_MAX)
-		return PTAH_E_LIMIT;
-	spaces = realloc(cache->spaces, (cache->space_count + 1) * sizeof(*spaces));
-	if (!spaces)
-		return PTAH_E_NOMEM;
-	cache->spaces = spaces;
-	spaces[cache->space_count] = *space;
-	cache->space = (uint16_t)cache->space_count++;
+	number = find_space(cache, space);
+	if (!*number) {
+		if (cache->space_count > UINT16_MAX)
+			return PTAH_E_LIMIT;
+		if (cache->space_count == cache->space_room) {
+			if (grow_spaces(cache) < 0)
+				return PTAH_E_NOMEM;
+			number = find_space(cache, space);
+		}
+		cache->spaces[cache->space_count] = *space;
+		*number = (uint16_t)cache->space_count++;
+	}
+	cache->space = *number;
 	return 0;
 }
 

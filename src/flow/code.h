@@ -88,6 +88,8 @@ struct code_cache {
 	/* Address spaces that code was looked up in, by the numbers in items; [0] is any. */
 	struct ptah_space *spaces;
 	size_t space_count;
+	size_t space_room;	  /* 0 or a power of two */
+	uint16_t *space_index;	  /* their numbers by hash, twice as many as room; 0: nothing */
 	uint16_t space;		  /* of now */
 	struct code_node *unused; /* forgotten nodes, linked by hash_next */
 	struct code_node **buckets;
