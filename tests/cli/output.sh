@@ -43,16 +43,23 @@ for command in dump script report stat; do
 done
 
 # Ctrl-C: what was printed stands and is whole lines; a file is not made. The
-# reader takes its time, so that the writer cannot be done before.
+# reader waits behind the first byte, so that the writer cannot be done before.
 mkfifo pipe
 interrupt() { # COMMAND...; the text goes to `partial`
-	{ sleep 2; cat; } <pipe >partial &
+	rm -f begun sent
+	{
+		dd bs=1 count=1 2>/dev/null
+		: >begun
+		while [ ! -e sent ]; do sleep 0.05; done
+		cat
+	} <pipe >partial &
 	reader=$!
 	# Shells start background commands with SIGINT ignored: env gives it back.
 	env --default-signal=INT "$@" >pipe 2>err &
 	writer=$!
-	sleep 1
+	while [ ! -e begun ] && kill -0 $writer; do sleep 0.05; done
 	kill -INT $writer
+	: >sent
 	status=0
 	wait $writer || status=$?
 	wait $reader

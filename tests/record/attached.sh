@@ -49,7 +49,11 @@ for options in "-p $process" "-t $process" "-p $process -D 300"; do
 	# shellcheck disable=SC2086
 	timeout 60 "$PTAH" record $options 2>errors.txt &
 	recorder=$!
-	sleep 1
+	for i in $(seq 400); do # until it is traced
+		grep -q '^TracerPid:	[1-9]' /proc/$process/status && break
+		sleep 0.05
+	done
+	sleep 0.5
 	: >end
 	status=0
 	wait $recorder || status=$?

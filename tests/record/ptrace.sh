@@ -91,11 +91,16 @@ if printf '.globl _start\n_start: mov $1,%%eax\nmov $9,%%ebx\nint $0x80\n' >shor
 fi
 
 # The recorder is killed: the command goes on.
-rm -f done.txt
-"$PTAH" record -q --recorder=ptrace -- sh -c 'i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; echo $i >done.txt' &
-sleep 1
-kill -9 $!
-wait $! 2>/dev/null || :
+rm -f done.txt begun.txt
+"$PTAH" record -q --recorder=ptrace -- sh -c ': >begun.txt; i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; echo $i >done.txt' &
+recorder=$!
+tries=0
+while [ ! -e begun.txt ] && [ $tries -lt 200 ]; do
+	sleep 0.1
+	tries=$((tries + 1))
+done
+kill -9 $recorder
+wait $recorder 2>/dev/null || :
 tries=0
 while [ ! -s done.txt ] && [ $tries -lt 200 ]; do
 	sleep 0.1

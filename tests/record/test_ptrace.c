@@ -70,6 +70,13 @@ static char state_of(pid_t pid)
 	return behind ? behind[2] : '?';
 }
 
+static void until_state(pid_t pid, char state)
+{
+	for (int i = 0; i < 20000 && state_of(pid) != state; i++)
+		nap(1);
+	assert_int_equal(state_of(pid), state);
+}
+
 static struct ptah_record_config config_for(const int32_t *pid)
 {
 	return (struct ptah_record_config){.size = sizeof(struct ptah_record_config),
@@ -318,8 +325,7 @@ static void a_stopped_process(void **state)
 		finish(r);
 		proven(1, during);
 		if (!during) {
-			nap(20);
-			assert_int_equal(state_of(pid), 'T');
+			until_state(pid, 'T');
 			assert_int_equal(kill(pid, SIGCONT), 0);
 		}
 		assert_int_equal(end(pid), 44 << 8);
@@ -349,7 +355,7 @@ static void a_blocking_read(void **state)
 		(void)state;
 		assert_int_equal(pipe(pipe_ends), 0);
 		pid = begin(blocking_read);
-		nap(20);
+		until_state(pid, 'S');
 		config = config_for(&pid);
 		r = attach(&config);
 		poll_for(r, 50);

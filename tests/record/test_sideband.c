@@ -15,7 +15,9 @@
 #include <poll.h>
 #include <pthread.h>
 #include <pwd.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,11 +163,14 @@ static void a_command_as_perf_sees_it(void **state)
 /* A process with a thread, which does something when it is told to. */
 static int say, hear;
 
+static atomic_bool has_name;
+
 static void *wait_in_thread(void *context)
 {
 	char byte;
 
 	prctl(PR_SET_NAME, "second");
+	atomic_store(&has_name, true);
 	if (read(*(int *)context, &byte, 1) < 0)
 		_exit(1);
 	return NULL;
@@ -196,7 +201,8 @@ static pid_t start_process(void)
 		prctl(PR_SET_NAME, "first");
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		pthread_create(&thread, NULL, wait_in_thread, &to[0]);
-		usleep(20000); /* it has its name */
+		while (!atomic_load(&has_name))
+			sched_yield();
 		if (write(from[1], "", 1) != 1 || read(to[0], &byte, 1) != 1)
 			_exit(3);
 		map_program();
