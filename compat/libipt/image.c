@@ -364,30 +364,32 @@ int pt_image_copy(struct pt_image *image, const struct pt_image *src)
 static int remove_sections(struct pt_image *image, const char *filename, const struct pt_asid *asid)
 {
 	struct ptah_space space = space_from_user(asid);
-	int removed = 0;
-	size_t i = 0;
+	size_t kept = 0, i;
+	int status = 0;
 
 	will_change(image);
-	while (i < image->count) {
-		const struct section *s = &image->sections[i];
+	for (i = 0; i < image->count; i++) {
+		struct section *s = &image->sections[i];
 
 		if (!space_matches(&s->space, &space) ||
 		    (filename && strcmp(s->piece.filename, filename))) {
-			i++;
+			image->sections[kept++] = *s;
 			continue;
 		}
-		if (s->piece.size) {
-			uint64_t last = piece_last(&s->piece);
-			int status = ptah_image_remove(image->ptah, s->piece.vaddr,
-						       last - s->piece.vaddr + 1, &s->space);
-
-			if (status < 0)
-				return error_from_ptah(status);
-		}
-		erase_section(image, i);
-		removed++;
+		if (s->piece.size)
+			status = ptah_image_remove(image->ptah, s->piece.vaddr,
+						   piece_last(&s->piece) - s->piece.vaddr + 1,
+						   &s->space);
+		if (status < 0)
+			break;
+		section_fini(s);
 	}
-	return removed;
+	/* One pass: an image may have thousands of sections. At an error those behind stay. */
+	if (kept < i)
+		memmove(image->sections + kept, image->sections + i,
+			(image->count - i) * sizeof(*image->sections));
+	image->count -= i - kept;
+	return status < 0 ? error_from_ptah(status) : (int)(i - kept);
 }
 
 int pt_image_remove_by_filename(struct pt_image *image, const char *filename,

@@ -198,7 +198,7 @@ static void expect(struct world *w, size_t instructions, size_t errors)
 	struct ptah_image *image = image_of(w->code, sizeof(w->code));
 	struct reference r;
 
-	flush(w);
+	world_flush(w);
 	agree(image, w->trace, (size_t)(w->g.out - w->trace), 1, &r);
 	assert_int_equal(count(&r, PTAH_ITEM_BLOCK), instructions);
 	assert_int_equal(count(&r, PTAH_ITEM_ERROR), errors);
@@ -213,7 +213,7 @@ static struct world *begin(const void *code, size_t size)
 	struct world *w = world_empty(false, false);
 
 	memcpy(w->code, code, size);
-	send_psb(w, 0);
+	world_send_psb(w, 0);
 	generator_enable(&w->g, BASE);
 	return w;
 }
@@ -262,7 +262,7 @@ static void psb_behind_a_call(void **state)
 	struct world *w = begin(code, sizeof(code));
 
 	(void)state;
-	send_psb(w, BASE + 6);
+	world_send_psb(w, BASE + 6);
 	generator_tnt(&w->g, true);
 	expect(w, 1, 1);
 }
@@ -275,7 +275,7 @@ static void code_size_of_a_psb(void **state)
 
 	(void)state;
 	w->mode = PTAH_EXEC_32;
-	send_psb(w, BASE);
+	world_send_psb(w, BASE);
 	generator_tip(&w->g, BASE);
 	expect(w, 3, 0);
 }
@@ -293,7 +293,7 @@ static void compressed_return_in_another_mode(void **state)
 	struct world *w = begin(code, sizeof(code));
 
 	(void)state;
-	send_mode(w, PTAH_EXEC_32);
+	world_send_mode(w, PTAH_EXEC_32);
 	generator_tip(&w->g, BASE + 12);
 	generator_tnt(&w->g, true);
 	generator_tip(&w->g, BASE);
