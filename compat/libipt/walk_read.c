@@ -135,7 +135,11 @@ bool walk_more_blocks(struct walk *w)
 	}
 	w->block_end += n;
 	w->blocks_read += (unsigned)n;
-	/* One with all that a mark behind it must know. */
+	/* One with all that a mark behind it must know: at an event the last has it, or it may. */
+	if (ptah_flow_last_block(w->flow, &w->tail) && walk_needs_trace(w->tail.class)) {
+		w->has_tail = true;
+		return true;
+	}
 	n = ptah_flow_read(w->flow, &w->tail, 1);
 	if (n != 1 || w->tail.type != PTAH_ITEM_BLOCK) {
 		w->blocks_last = true;
@@ -177,9 +181,13 @@ void walk_leave_blocks(struct walk *w)
 {
 	unsigned told = w->blocks_told + (unsigned)(w->block - w->blocks);
 
+	const bool at_mark = w->block_end == w->blocks && !told;
+
 	if (w->blocks_read < WALK_MANY_BLOCKS)
 		w->blocks_wait = 8;
 	walk_forget_items(w);
+	if (at_mark)
+		return;
 	ptah_flow_rewind(w->flow);
 	while (told) {
 		const unsigned most = told < WALK_BATCH ? told : WALK_BATCH;

@@ -1317,12 +1317,18 @@ int ptah_flow_read_blocks(struct ptah_flow *f, struct ptah_block *blocks, size_t
 	if (!f || !blocks || capacity < PTAH_FLOW_MIN_BLOCKS)
 		return PTAH_E_INVAL;
 	flow_follow_image(f);
+	f->knows_last = false;
 	while (!f->has_held && !f->paused) {
+		const size_t before = out.count;
+
 		if (!f->has_event && can_run_paths(f))
 			flow_run_block_paths(f, &out);
+		f->knows_last = f->knows_last && out.count == before;
 		/* Without room for most paths it is better to come again. */
 		if ((out.count && out.capacity - out.count < FEW_BLOCKS) || !read_block(f))
 			break;
+		f->last = f->held;
+		f->knows_last = true;
 		out.blocks[out.count++] =
 		    (struct ptah_block){.ip = f->held.ip,
 					.size = (uint16_t)(f->held.end - f->held.ip),
@@ -1334,6 +1340,14 @@ int ptah_flow_read_blocks(struct ptah_flow *f, struct ptah_block *blocks, size_t
 					.flags = f->held.flags};
 	}
 	return (int)out.count;
+}
+
+bool ptah_flow_last_block(const struct ptah_flow *f, struct ptah_item *item)
+{
+	if (!f || !item || !f->knows_last)
+		return false;
+	*item = f->last;
+	return true;
 }
 
 struct ptah_step *flow_put_steps(struct ptah_step *step, const struct ptah_insn *insns, unsigned n,

@@ -63,6 +63,10 @@ struct ptah_flow {
 
 	struct flow_mark *mark; /* NULL: never asked for */
 
+	/* The last block of ptah_flow_read_blocks(), where it came one by one. */
+	bool knows_last;
+	struct ptah_item last;
+
 	/* From here to the end: what the trace has led to, all of which a mark keeps. */
 
 	/* Where we are. `node` may be NULL while `positioned`: not looked up yet. */

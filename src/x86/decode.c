@@ -143,7 +143,8 @@ static void classify(const ZydisDecodedInstruction *z, uint64_t ip, unsigned mod
 	}
 }
 
-int x86_decode(const uint8_t *bytes, size_t n, uint64_t ip, unsigned mode, struct x86_insn *insn)
+int x86_decode_any(const uint8_t *bytes, size_t n, uint64_t ip, unsigned mode,
+		   struct x86_insn *insn)
 {
 	static const struct {
 		ZydisMachineMode mode;
@@ -172,4 +173,11 @@ int x86_decode(const uint8_t *bytes, size_t n, uint64_t ip, unsigned mode, struc
 	insn->size = z.length;
 	classify(&z, ip, mode, insn);
 	return 0;
+}
+
+int x86_decode(const uint8_t *bytes, size_t n, uint64_t ip, unsigned mode, struct x86_insn *insn)
+{
+	if (mode == PTAH_EXEC_64 && n >= X86_MAX_SIZE && x86_decode_common(bytes, ip, insn))
+		return 0;
+	return x86_decode_any(bytes, n, ip, mode, insn);
 }

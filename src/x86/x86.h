@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One instruction's length and control-flow class: Zydis behind one function.
+ * One instruction's length and control-flow class: Zydis behind one function, and
+ * tables before it for what is common.
  */
 #ifndef PTAH_X86_X86_H
 #define PTAH_X86_X86_H
@@ -24,5 +25,12 @@ struct x86_insn {
  * unknown mode.
  */
 int x86_decode(const uint8_t *bytes, size_t n, uint64_t ip, unsigned mode, struct x86_insn *insn);
+
+/* The two halves of it: the same by Zydis alone, */
+int x86_decode_any(const uint8_t *bytes, size_t n, uint64_t ip, unsigned mode,
+		   struct x86_insn *insn);
+
+/* and what is common, in 64-bit mode, of X86_MAX_SIZE bytes. False: ask Zydis. */
+bool x86_decode_common(const uint8_t *bytes, uint64_t ip, struct x86_insn *insn);
 
 #endif

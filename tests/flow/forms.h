@@ -104,10 +104,14 @@ static int forms_read_blocks(struct forms *f, struct ptah_flow *flow, size_t cap
 {
 	struct ptah_block blocks[300];
 	const int n = ptah_flow_read_blocks(flow, blocks, capacity);
+	struct ptah_item last;
 
 	for (int i = 0; i < n && f->same; i++, f->next++)
 		if (!forms_is_next_block(f, &blocks[i]))
 			forms_fail(f, "blocks");
+	if (f->same && ptah_flow_last_block(flow, &last) &&
+	    (n <= 0 || memcmp(&last, &f->items[f->next - 1], sizeof(last)) != 0))
+		forms_fail(f, "the last block");
 	return n;
 }
 
