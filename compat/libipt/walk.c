@@ -121,6 +121,13 @@ enum walk_next walk_look(struct walk *w)
 	}
 }
 
+/* An event's address cannot be reached, for there is no code on the way to it. */
+static bool is_code_in_the_way(const struct walk *w, int status)
+{
+	return w->error_told && w->error_item.status == PTAH_E_MISMATCH &&
+	       (status == PTAH_E_NO_CODE || status == PTAH_E_BAD_INSN);
+}
+
 /* What lies ahead of the trace's end or of an error becomes the items. */
 static bool look_ahead(struct walk *w)
 {
@@ -138,7 +145,7 @@ static bool look_ahead(struct walk *w)
 	n = ptah_flow_ahead(w->flow, &w->place, walk_first_item(w), WALK_BATCH);
 	if (n > 0)
 		w->end += n;
-	else if (n < 0 && w->error == -pte_eos)
+	else if (n < 0 && (w->error == -pte_eos || is_code_in_the_way(w, n)))
 		w->error =
 		    n == PTAH_E_NO_CODE ? walk_code_error(w, -pte_bad_insn) : error_from_ptah(n);
 	return n > 0;
