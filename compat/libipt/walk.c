@@ -121,6 +121,13 @@ enum walk_next walk_look(struct walk *w)
 	}
 }
 
+/* An event's address cannot be reached, for there is no code on the way to it. */
+static bool is_code_in_the_way(const struct walk *w, int status)
+{
+	return w->error_told && w->error_item.status == PTAH_E_MISMATCH &&
+	       (status == PTAH_E_NO_CODE || status == PTAH_E_BAD_INSN);
+}
+
 /* What lies ahead of the trace's end or of an error becomes the items. */
 static bool look_ahead(struct walk *w)
 {
@@ -138,7 +145,7 @@ static bool look_ahead(struct walk *w)
 	n = ptah_flow_ahead(w->flow, &w->place, walk_first_item(w), WALK_BATCH);
 	if (n > 0)
 		w->end += n;
-	else if (n < 0 && w->error == -pte_eos)
+	else if (n < 0 && (w->error == -pte_eos || is_code_in_the_way(w, n)))
 		w->error =
 		    n == PTAH_E_NO_CODE ? walk_code_error(w, -pte_bad_insn) : error_from_ptah(n);
 	return n > 0;
@@ -161,14 +168,24 @@ enum walk_next walk_load(struct walk *w)
 	}
 }
 
+/* The instruction at hand is one that the first pending event may wait for. */
+static void pass_pending(struct walk *w)
+{
+	struct walk_event *e = walk_first_pending(w);
+
+	if (e->place == WALK_BEHIND_IP && w->insns[w->pos].ip == e->ip)
+		w->passed = true;
+	else if (e->place == WALK_BEHIND_COUNT && e->count)
+		e->count--;
+}
+
 void walk_pass_insn(struct walk *w)
 {
 	const struct ptah_item *item = w->next;
 
 	w->backward = false;
-	if (w->pending_count && walk_first_pending(w)->place == WALK_BEHIND_IP &&
-	    w->insns[w->pos].ip == walk_first_pending(w)->ip)
-		w->passed = true;
+	if (UNLIKELY(w->pending_count))
+		pass_pending(w);
 	if (++w->pos < w->ninsn)
 		return;
 	w->after_cut = item->flags & PTAH_ITEM_TRUNCATED;
@@ -291,6 +308,14 @@ static int apply_event(struct walk *w, struct walk_event *e)
 	return 0;
 }
 
+/* The instructions that it counts are over: it is here; or they do not come. */
+static void place_trigger(struct walk *w, struct walk_event *e)
+{
+	e->event.ip_suppressed = e->count != 0;
+	e->event.variant.trig.ip = e->count ? 0 : walk_ip(w);
+	e->event.variant.trig.icnt = 0;
+}
+
 int walk_event(struct walk *w, struct pt_event *event, size_t size)
 {
 	struct walk_event *e = walk_first_pending(w);
@@ -303,14 +328,20 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 	status = apply_event(w, e);
 	if (status < 0)
 		return status;
+	if (e->place == WALK_BEHIND_COUNT)
+		place_trigger(w, e);
 	event_copy_out(event, size, &e->event);
 	w->backward = w->backward && e->item.flags & PTAH_ITEM_STATUS;
 	w->was = e->item;
 	w->was_at_last = e->at_last;
+	/* What else waits for the branch that this one waited for has it behind itself as well. */
+	w->passed = (e->place == WALK_BEHIND_BRANCH && e->event.type != ptev_paging &&
+		     e->event.type != ptev_vmcs) ||
+		    (e->place == WALK_BEHIND_IP && w->now && walk_is_behind(w->now, e->ip));
 	w->now = NULL;
 	w->pending_first = (w->pending_first + 1) % WALK_PENDING;
 	w->pending_count--;
-	w->passed = w->forced = false;
+	w->forced = false;
 	return walk_status(w);
 }
 

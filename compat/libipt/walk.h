@@ -51,6 +51,7 @@ enum walk_place {
 	WALK_AT_IP,	    /* before the instruction at its address */
 	WALK_BEHIND_IP,	    /* behind it */
 	WALK_BEHIND_BRANCH, /* behind the next branch that needs trace */
+	WALK_BEHIND_COUNT,  /* behind so many instructions */
 };
 
 struct walk_event {
@@ -58,6 +59,7 @@ struct walk_event {
 	struct ptah_item item; /* that it came of */
 	bool at_last;	       /* there is more to tell of the item's last packet */
 	uint64_t ip;	       /* of AT_IP, BEHIND_IP */
+	unsigned count;	       /* of BEHIND_COUNT: instructions still to come */
 	uint8_t place;
 };
 

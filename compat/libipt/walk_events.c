@@ -27,6 +27,46 @@ static bool status_ip(const struct pt_event *event, uint64_t *ip)
 	return !event->ip_suppressed;
 }
 
+/* Of a packet that TRIG counts instructions from. libipt 2.3 takes any address for it. */
+static bool is_anchor(const struct ptah_item *item)
+{
+	switch (item->type) {
+	case PTAH_ITEM_PAGING:
+	case PTAH_ITEM_VMCS:
+	case PTAH_ITEM_CBR:
+	case PTAH_ITEM_MNT:
+	case PTAH_ITEM_STOP:
+	case PTAH_ITEM_PSB:
+	case PTAH_ITEM_MWAIT:
+	case PTAH_ITEM_PWRE:
+	case PTAH_ITEM_PWRX:
+	case PTAH_ITEM_SIPI:
+	case PTAH_ITEM_TICK:
+		return false;
+	case PTAH_ITEM_PTWRITE: /* the packet need not have an address */
+		return !walk_is_behind(item - 1, item->ip);
+	default:
+		return !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
+	}
+}
+
+/* How many instructions ran between the TRIG's anchor and its item. */
+static unsigned count_since_anchor(const struct walk *w, const struct ptah_item *trig)
+{
+	unsigned count = 0;
+
+	for (const struct ptah_item *item = trig - 1; item > w->items; item--) {
+		if (item->type == PTAH_ITEM_BLOCK) {
+			if (walk_needs_trace(item->class))
+				break;
+			count += item->ninsn;
+		} else if (is_anchor(item)) {
+			break;
+		}
+	}
+	return count;
+}
+
 /* Where libipt tells the event, if not here. */
 static void place_event(const struct walk *w, struct walk_event *e, const struct ptah_item *item)
 {
@@ -46,17 +86,28 @@ static void place_event(const struct walk *w, struct walk_event *e, const struct
 			e->ip = item->ip;
 		}
 		break;
+	case PTAH_ITEM_IRET:
+	case PTAH_ITEM_UIRET:
+	case PTAH_ITEM_VMENTRY:
+		/* What the instruction does is told behind it, and it is a branch. */
+		if (w->enabled) {
+			e->place = told ? WALK_BEHIND_IP : WALK_BEHIND_BRANCH;
+			e->ip = item->ip;
+		}
+		break;
+	case PTAH_ITEM_TRIGGER:
+		if (!told && item->detail & PTAH_DETAIL_ICNT && w->enabled) {
+			const unsigned since = count_since_anchor(w, item);
+
+			e->place = WALK_BEHIND_COUNT;
+			e->count = item->count > since ? item->count - since : 0;
+		}
+		break;
 	default:
 		break;
 	}
 	if (item->flags & PTAH_ITEM_STATUS && status_ip(&e->event, &e->ip))
 		e->place = WALK_AT_IP;
-}
-
-/* Does an instruction end at the place that the item is at, with the address of its event? */
-static bool is_behind(const struct ptah_item *before, uint64_t ip)
-{
-	return before->type == PTAH_ITEM_BLOCK && before->end - before->last_size == ip;
 }
 
 /* Where tracing is expected to resume, when the next event is taken and switches it off. */
@@ -161,7 +212,7 @@ void walk_take_item(struct walk *w)
 	}
 	e->item = *item;
 	place_event(w, e, item);
-	if (e->place == WALK_BEHIND_IP && is_behind(item - 1, e->ip))
+	if (e->place == WALK_BEHIND_IP && walk_is_behind(item - 1, e->ip))
 		e->place = WALK_HERE;
 	if (item->type == PTAH_ITEM_DISABLED || item->type == PTAH_ITEM_ASYNC_DISABLED)
 		e->ip = resume_ip(w, item);
@@ -185,6 +236,7 @@ bool walk_can_follow(const struct ptah_item *item)
 	case PTAH_ITEM_TICK:
 	case PTAH_ITEM_PWRE:
 	case PTAH_ITEM_PWRX:
+	case PTAH_ITEM_TRIGGER:
 		return true;
 	default:
 		return item->flags & PTAH_ITEM_STATUS;
@@ -215,5 +267,7 @@ bool walk_is_due(struct walk *w)
 
 	if (e->place == WALK_HERE || w->forced)
 		return true;
+	if (e->place == WALK_BEHIND_COUNT)
+		return !e->count;
 	return e->place == WALK_AT_IP ? is_at(w, e->ip) : w->passed;
 }

@@ -52,6 +52,12 @@ static inline struct walk_event *walk_first_pending(struct walk *w)
 	return &w->pending[w->pending_first];
 }
 
+/* Does an instruction end at the place that the item is at, with the address of its event? */
+static inline bool walk_is_behind(const struct ptah_item *before, uint64_t ip)
+{
+	return before->type == PTAH_ITEM_BLOCK && before->end - before->last_size == ip;
+}
+
 /* Does this event come of the same branch as one of those right before it? */
 bool walk_is_of_branch(const struct walk *walk, const struct ptah_item *item);
 

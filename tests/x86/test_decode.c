@@ -41,6 +41,12 @@ static const struct example examples[] = {
     {PTAH_EXEC_64, PTAH_INSN_FAR_RETURN, 3, {0x48, 0x0f, 0x07}, 0},
     {PTAH_EXEC_64, PTAH_INSN_FAR_RETURN, 3, {0x0f, 0x01, 0xc2}, 0},
     {PTAH_EXEC_64, PTAH_INSN_FAR_RETURN, 4, {0xf3, 0x0f, 0x01, 0xec}, 0},
+    /* ERETS, ERETU, JMPABS: FRED's and APX's encodings, as Intel's XED has them. */
+    {PTAH_EXEC_64, PTAH_INSN_FAR_RETURN, 4, {0xf2, 0x0f, 0x01, 0xca}, 0},
+    {PTAH_EXEC_64, PTAH_INSN_FAR_RETURN, 4, {0xf3, 0x0f, 0x01, 0xca}, 0},
+    {PTAH_EXEC_64, PTAH_INSN_OTHER, 3, {0x0f, 0x01, 0xca}, 0}, /* CLAC */
+    {PTAH_EXEC_64, PTAH_INSN_JUMP_IND, 11, {0xd5, 0x00, 0xa1, 0x0d, 0x10}, 0},
+    {PTAH_EXEC_64, PTAH_INSN_JUMP_IND, 12, {0x2e, 0xd5, 0x00, 0xa1, 0x0d, 0x10}, 0},
     {PTAH_EXEC_64, PTAH_INSN_PTWRITE, 5, {0xf3, 0x48, 0x0f, 0xae, 0x20}, 0},
     {PTAH_EXEC_64, PTAH_INSN_OTHER, 3, {0x0f, 0xae, 0xf0}, 0}, /* MFENCE */
     {PTAH_EXEC_64, PTAH_INSN_OTHER, 6, {0xc7, 0xf8}, 0},       /* XBEGIN goes on behind itself */

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Between which instructions events are told that libipt 2.0 does not know, and
+ * instructions it does not know. The places are those that Intel's engineers expect
+ * in the tests of libipt 2.3 (test/src/: ptet-*, *-trig, *-eretu, *-jmpabs), said
+ * there of other code.
+ */
+#include "test.h"
+
+#include "event/story.h"
+
+#include "judged.h"
+
+#include <inttypes.h>
+
+#define CODE 0x401000
+
+struct example {
+	const char *trace; /* behind the PSB+, at CODE */
+	uint8_t code[32];
+	/* How many instructions run between the events, and the addresses these have. */
+	const char *expected;
+};
+
+#define LEFT " FUP 0x401010; TIP.PGD"
+
+static const struct example examples[] = {
+    {"CFE type 2 vector 0 ip; FUP 0x401001; TIP 0x40100f;" LEFT,
+     {0x90, 0x48, 0xcf, [15] = 0x90},
+     "2 iret 1 off"},
+    {"CFE type 2 vector 0; TIP 0x40100f;" LEFT, {0x90, 0x48, 0xcf, [15] = 0x90}, "2 iret 1 off"},
+    {"CFE type 13 vector 0; TIP 0x40100f;" LEFT,
+     {0xf3, 0x0f, 0x01, 0xec, [15] = 0x90},
+     "1 uiret 1 off"},
+    {"CFE type 7 vector 0 ip; FUP 0x401001; PIP cr3 0xb000 nr; TIP 0x40100f;" LEFT,
+     {0x90, 0x0f, 0x01, 0xc3, [15] = 0x90},
+     "2 vmentry paging 1 off"},
+    {"CFE type 7 vector 0; PIP cr3 0xb000 nr; TIP 0x40100f;" LEFT,
+     {0x90, 0x0f, 0x01, 0xc3, [15] = 0x90},
+     "2 vmentry paging 1 off"},
+    {"CFE type 2 vector 0; TIP 0x40100f;" LEFT,
+     {0xf3, 0x0f, 0x01, 0xca, [15] = 0x90},
+     "1 iret 1 off"},						      /* ERETU */
+    {"TIP 0x40100f;" LEFT, {0xd5, 0x00, 0xa1, [15] = 0x90}, "2 off"}, /* JMPABS */
+    {"TRIG trbv 1 icnt 2; FUP 0x401004; TIP.PGD", {0x90, 0x90, 0x90, 0x90}, "2 trig=401002 2 off"},
+    {"TRIG trbv 1 icnt 1; TRIG trbv 2 icnt 0; TRIG trbv 4 icnt 2; FUP 0x401004; TIP.PGD",
+     {0x90, 0x90, 0x90, 0x90},
+     "1 trig=401001 trig=401001 2 trig=401003 1 off"},
+    {"TIP 0x40100c; TRIG trbv 1 icnt 1;" LEFT,
+     {0x90, 0xff, 0xe0, [12] = 0x90, 0x90, 0x90, 0x90},
+     "3 trig=40100d 3 off"},
+    {"TRIG trbv 1 icnt 0 ip; FUP 0x401002; FUP 0x401003; TIP.PGD",
+     {0x90, 0x90, 0x90},
+     "2 trig=401002 1 off"},
+    /* Counts further than the code runs. */
+    {"TRIG trbv 1 icnt 9; FUP 0x401002; TIP.PGD", {0x90, 0x90, 0x90}, "2 trig off"},
+    {"TRIG trbv 1; FUP 0x401003; TIP.PGD", {0x90, 0x90, 0x90}, "trig 3 off"},
+    /* There is no code on the way to the interrupt. */
+    {"FUP 0x408000; TIP 0x401005;" LEFT, {0xe9, 0xfb, 0x4f}, "1 nomap"},
+};
+
+struct listing {
+	char text[512];
+	size_t length;
+	unsigned ninsn;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct listing *l, const char *format, ...)
+{
+	va_list list;
+
+	if (l->ninsn)
+		l->length += (size_t)snprintf(l->text + l->length, sizeof(l->text) - l->length,
+					      "%s%u", l->length ? " " : "", l->ninsn);
+	l->ninsn = 0;
+	l->length += (size_t)snprintf(l->text + l->length, sizeof(l->text) - l->length, "%s",
+				      l->length ? " " : "");
+	va_start(list, format);
+	l->length +=
+	    (size_t)vsnprintf(l->text + l->length, sizeof(l->text) - l->length, format, list);
+	va_end(list);
+	assert_true(l->length < sizeof(l->text));
+}
+
+static void say_event(struct listing *l, const struct pt_event *event)
+{
+	if (event->status_update)
+		return;
+	switch (event->type) {
+	case ptev_iret:
+		say(l, "iret");
+		break;
+	case ptev_uiret:
+		say(l, "uiret");
+		break;
+	case ptev_vmentry:
+		say(l, "vmentry");
+		break;
+	case ptev_paging:
+		say(l, "paging");
+		break;
+	case ptev_async_disabled:
+		say(l, "off");
+		break;
+	case ptev_trig:
+		assert_int_equal(event->variant.trig.icnt, 0);
+		if (event->ip_suppressed)
+			say(l, "trig");
+		else
+			say(l, "trig=%" PRIx64, event->variant.trig.ip);
+		break;
+	default:
+		fail_msg("event %d", (int)event->type);
+	}
+}
+
+static int read_code(uint8_t *buffer, size_t size, const struct pt_asid *asid, uint64_t ip,
+		     void *context)
+{
+	const struct example *e = context;
+	size_t n = 0;
+
+	(void)asid;
+	for (; n < size && ip - CODE < sizeof(e->code); n++, ip++)
+		buffer[n] = e->code[ip - CODE];
+	return n ? (int)n : -pte_nomap;
+}
+
+static void end(struct listing *l, int status)
+{
+	assert_int_not_equal(status, -pte_no_enable);
+	if (status == -pte_nomap)
+		say(l, "nomap");
+	else
+		assert_int_equal(status, -pte_eos);
+}
+
+static void by_insn(const struct pt_config *config, const struct example *e, struct listing *l)
+{
+	struct pt_insn_decoder *decoder = ours.pt_insn_alloc_decoder(config);
+	int status;
+
+	assert_non_null(decoder);
+	ours.pt_image_set_callback(ours.pt_insn_get_image(decoder), read_code, (void *)e);
+	for (status = ours.pt_insn_sync_forward(decoder); status >= 0 && !(status & pts_eos);) {
+		struct pt_event event;
+		struct pt_insn insn;
+
+		if (status & pts_event_pending) {
+			status = ours.pt_insn_event(decoder, &event, sizeof(event));
+			if (status >= 0)
+				say_event(l, &event);
+			continue;
+		}
+		status = ours.pt_insn_next(decoder, &insn, sizeof(insn));
+		l->ninsn += insn.iclass != ptic_error;
+	}
+	end(l, status < 0 ? status : -pte_eos);
+	ours.pt_insn_free_decoder(decoder);
+}
+
+static void by_block(const struct pt_config *config, const struct example *e, struct listing *l)
+{
+	struct pt_block_decoder *decoder = ours.pt_blk_alloc_decoder(config);
+	int status;
+
+	assert_non_null(decoder);
+	ours.pt_image_set_callback(ours.pt_blk_get_image(decoder), read_code, (void *)e);
+	for (status = ours.pt_blk_sync_forward(decoder); status >= 0 && !(status & pts_eos);) {
+		struct pt_event event;
+		struct pt_block block = {0};
+
+		if (status & pts_event_pending) {
+			status = ours.pt_blk_event(decoder, &event, sizeof(event));
+			if (status >= 0)
+				say_event(l, &event);
+			continue;
+		}
+		status = ours.pt_blk_next(decoder, &block, sizeof(block));
+		l->ninsn += block.ninsn;
+	}
+	end(l, status < 0 ? status : -pte_eos);
+	ours.pt_blk_free_decoder(decoder);
+}
+
+static void places(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(examples) / sizeof(*examples); i++) {
+		const struct example *e = &examples[i];
+		struct listing insns = {0}, blocks = {0};
+		struct pt_config config;
+		struct story story;
+		char trace[512];
+
+		snprintf(trace, sizeof(trace), "PSB; MODE.Exec 64-bit; FUP 0x%x; PSBEND; %s", CODE,
+			 e->trace);
+		story_assemble(&story, trace);
+		pt_config_init(&config);
+		config.begin = story.bytes;
+		config.end = story.bytes + story.size;
+		by_insn(&config, e, &insns);
+		by_block(&config, e, &blocks);
+		assert_string_equal(insns.text, e->expected);
+		assert_string_equal(blocks.text, e->expected);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(places)};
+
+	load_both();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
