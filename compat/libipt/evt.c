@@ -202,7 +202,7 @@ static struct position stand(const struct ptah_item *item)
 	default:
 		break;
 	}
-	position.at_last = position.end != POSITION_PACKET;
+	position.at_last = position.end != POSITION_PACKET && item->type != PTAH_ITEM_DISABLED;
 	return position;
 }
 
