@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* pt_evt_*: all a trace tells, branches among it, in one sequence; as libipt 2.3 orders it. */
+#include "error.h"
 #include "stream.h"
 
 #include <stdlib.h>
@@ -147,13 +148,42 @@ int pt_evt_sync_backward(struct pt_event_decoder *d)
 	return status;
 }
 
+/* libipt 2.3 reads what is at an offset, PADs before a PSB included, and says what is wrong. */
+static int find_set(struct config *config, uint64_t *offset)
+{
+	struct pt_packet_unknown unknown;
+	struct ptah_packet packet;
+	int size = 1;
+
+	if (*offset > config_size(config))
+		return -pte_eos;
+	for (; size > 0; *offset += (unsigned)size) {
+		const uint8_t *p = config->user.begin + *offset;
+
+		size = ptah_packet_decode(&packet, p, (size_t)(config->user.end - p), 0);
+		if (size <= 0 || packet.type != PTAH_PACKET_PAD)
+			break;
+	}
+	/* What is left of a PSB is too little, not wrong. */
+	if (size == PTAH_E_BAD_PACKET && config->user.begin[*offset] == 0x02 &&
+	    config_check_psb(config, *offset) == -pte_eos)
+		return -pte_eos;
+	if (size == PTAH_E_BAD_OPCODE) {
+		size = config_unknown(config, config->user.begin + *offset, &unknown);
+		return size < 0 ? size : -pte_nosync;
+	}
+	if (size <= 0)
+		return error_from_ptah(size);
+	return packet.type == PTAH_PACKET_PSB ? 0 : -pte_nosync;
+}
+
 int pt_evt_sync_set(struct pt_event_decoder *d, uint64_t offset)
 {
 	int status;
 
 	if (!d)
 		return -pte_invalid;
-	status = config_check_psb(&d->stream.config, offset);
+	status = find_set(&d->stream.config, &offset);
 	return status < 0 ? status : start(d, offset);
 }
 
@@ -199,10 +229,18 @@ static struct position stand(const struct ptah_item *item)
 		if (item->flags & PTAH_ITEM_IP_SUPPRESSED)
 			position.end = POSITION_EXSTOP;
 		break;
+	case PTAH_ITEM_EXEC_MODE:
+	case PTAH_ITEM_IFLAGS:
+		if (position.end == POSITION_TIP)
+			position.end = POSITION_IP;
+		break;
 	default:
 		break;
 	}
-	position.at_last = position.end != POSITION_PACKET && item->type != PTAH_ITEM_DISABLED;
+	position.at_last =
+	    position.end != POSITION_PACKET && item->type != PTAH_ITEM_DISABLED &&
+	    /* An erratum's FUP, TIP or TIP.PGD is passed over. */
+	    (item->type != PTAH_ITEM_OVERFLOW || !(item->flags & PTAH_ITEM_IP_SUPPRESSED));
 	return position;
 }
 

@@ -21,6 +21,7 @@ struct order {
 	bool abort;  /* it is a transaction's end: its FUP has a TIP */
 	bool mode;   /* MODE.Exec: its TIP is to come */
 	bool mwait;  /* its EXSTOP is to come */
+	bool cfe;    /* a CFE whose FUP is that of a branch */
 	bool tsc;    /* there was one */
 	bool lost;   /* no FUP has come behind an OVF */
 };
@@ -65,7 +66,7 @@ static bool take_fup(struct order *o, const struct ptah_packet *packet)
 		return false;
 	o->fup = o->abort || alone;
 	o->mode = o->mode && o->abort;
-	o->bound = o->abort = o->mwait = false;
+	o->bound = o->abort = o->mwait = o->cfe = false;
 	return true;
 }
 
@@ -102,6 +103,7 @@ static bool take_event(struct order *o, const struct ptah_packet *packet)
 		return true;
 	case PTAH_PACKET_CFE:
 		o->bound = o->bound || packet->u.cfe.ip;
+		o->cfe = !packet->u.cfe.ip && o->phase == ON;
 		return true;
 	case PTAH_PACKET_MWAIT:
 		o->mwait = true;
@@ -171,13 +173,13 @@ static bool is_compressed(const struct ptah_packet *packet)
 /* Before it is taken. */
 static unsigned facts_of(const struct order *o, const struct ptah_packet *packet)
 {
-	const bool waits = o->bound || o->mwait;
+	const bool waits = o->bound || o->mwait || o->cfe;
 
 	if (o->lost && is_compressed(packet))
 		return TWIN_OVERFLOW_IP;
 	switch (packet->type) {
 	case PTAH_PACKET_FUP:
-		return o->mode && !o->abort ? TWIN_MODE_FUP : 0;
+		return o->mode ? o->abort ? TWIN_ABORT_MODE : TWIN_MODE_FUP : 0;
 	case PTAH_PACKET_MODE_EXEC:
 		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MODE : 0;
 	case PTAH_PACKET_MNT:
@@ -190,6 +192,8 @@ static unsigned facts_of(const struct order *o, const struct ptah_packet *packet
 		return o->mode && !o->fup ? TWIN_MODE_PGD : 0;
 	case PTAH_PACKET_EXSTOP:
 		return o->mwait && !packet->u.exstop.ip ? TWIN_LOST_ADDRESS : 0;
+	case PTAH_PACKET_EVD:
+		return packet->u.evd.type & 0x20 ? TWIN_EVD_WIDE : 0;
 	default:
 		return 0;
 	}
@@ -200,8 +204,9 @@ unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
 	struct order o = {.phase = IN_HEADER};
 	struct ptah_packet packet;
 	unsigned block = 0, facts = 0;
+	uint64_t at;
 
-	for (uint64_t at = psb; at < input->size && at <= end; at += packet.size) {
+	for (at = psb; at < input->size && at <= end; at += packet.size) {
 		if (ptah_packet_decode(&packet, input->bytes + at, (size_t)(input->size - at),
 				       block) <= 0)
 			break;
@@ -212,6 +217,8 @@ unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
 		(void)(at == psb || take(&o, &packet));
 		block = ptah_packet_block_state(&packet, block);
 	}
+	if (at == input->size && (o.bound || o.mwait || o.cfe))
+		facts |= TWIN_LOST_ADDRESS;
 	return facts;
 }
 

@@ -38,14 +38,18 @@ static bool pwre_hw(const struct twin_input *input, const struct twin_call *call
 	return twin_equal(&same);
 }
 
-/* CFE, EVD, TRIG, and the PEBS packets BBP, BIP, BEP. */
-static bool is_newer(const uint8_t *p)
+/* The PEBS packets BBP, BIP, BEP. */
+static bool is_pebs(const uint8_t *p)
 {
-	if (p[0] == 0xd9)
-		return true;
 	if ((p[0] & 7) == 4 && (p[0] >> 3 & 1)) /* BIP */
 		return true;
-	return p[0] == 0x02 && memchr("\x13\x53\x63\x33\xb3", p[1], 5);
+	return p[0] == 0x02 && memchr("\x63\x33\xb3", p[1], 3);
+}
+
+/* CFE, EVD, TRIG. */
+static bool is_newer(const uint8_t *p)
+{
+	return p[0] == 0xd9 || (p[0] == 0x02 && (p[1] == 0x13 || p[1] == 0x53));
 }
 
 static bool newer_packet(const struct twin_input *input, const struct twin_call *call)
@@ -55,6 +59,13 @@ static bool newer_packet(const struct twin_input *input, const struct twin_call 
 
 	return !call->since_2_1 && call->side[1].status == -pte_bad_opc && last &&
 	       (p ? is_newer(p) : *last == 0xd9);
+}
+
+static bool pebs_packet(const struct twin_input *input, const struct twin_call *call)
+{
+	const uint8_t *p = bytes_at(input, &call->side[1], 2);
+
+	return call->side[1].status == -pte_bad_opc && p && is_pebs(p);
 }
 
 static bool tma_reserved(const struct twin_input *input, const struct twin_call *call)
@@ -221,17 +232,30 @@ static uint64_t read_so_far(const struct twin_input *input, const struct twin_ca
 	return twin_find_psb(input, at) == at ? twin_header_end(input, at) : at;
 }
 
+/* Where what is told began: event decoders name a PSB as soon as they stand at it. */
+static uint64_t began(const struct twin_input *input, const struct twin_call *call)
+{
+	const uint64_t sync = call->side[0].sync;
+	uint64_t before = sync;
+
+	if (call->decoder != TWIN_EVENTS || call->op != TWIN_NEXT)
+		return sync;
+	for (size_t at = 0; (at = twin_find_psb(input, at)) < sync; at++)
+		before = at;
+	return before;
+}
+
 /* The packets, so far, contradict the SDM. */
 static bool is_out_of_place(const struct twin_input *input, const struct twin_call *call)
 {
 	return gives_events(call) && !call->side[0].sync_status &&
-	       twin_contradiction(input, call->side[0].sync) <= read_so_far(input, call);
+	       twin_contradiction(input, began(input, call)) <= read_so_far(input, call);
 }
 
 static bool has_fact(const struct twin_input *input, const struct twin_call *call, unsigned fact)
 {
 	return gives_events(call) && !call->side[0].sync_status &&
-	       twin_facts(input, call->side[0].sync, read_so_far(input, call)) & fact;
+	       twin_facts(input, began(input, call), read_so_far(input, call)) & fact;
 }
 
 static bool mode_fup(const struct twin_input *input, const struct twin_call *call)
@@ -318,8 +342,92 @@ static bool failed_sync(const struct twin_input *input, const struct twin_call *
 	if (call->decoder != TWIN_EVENTS || call->side[0].status >= 0)
 		return false;
 	return call->op == TWIN_NEXT
-		   ? call->side[1].status == -pte_nosync
-		   : call->op == TWIN_SYNC_SET && call->side[1].status == call->side[0].status;
+		   ? call->side[0].sync_status == -pte_nosync || call->side[1].status == -pte_nosync
+		   : call->op <= TWIN_SYNC_SET && call->side[1].status == call->side[0].status;
+}
+
+/* Both at an event or an error of one kind, each with a position of its own. */
+static bool is_elsewhere(const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	same.blind = true;
+	return call->decoder == TWIN_EVENTS && call->op == TWIN_NEXT &&
+	       call->side[0].offset != call->side[1].offset && twin_equal(&same);
+}
+
+/* An EVD without its CFE: Ptah stands at it, libipt 2.3 at the one that contradicts it. */
+static bool lone_data(const struct twin_input *input, const struct twin_call *call)
+{
+	const uint8_t *mine = bytes_at(input, &call->side[0], 2);
+	const uint8_t *theirs = bytes_at(input, &call->side[1], 2);
+
+	return is_elsewhere(call) && call->side[0].status == -pte_bad_context && mine && theirs &&
+	       !memcmp(mine, "\x02\x53", 2) && theirs[0] == 0x02 &&
+	       (theirs[1] == 0x53 || theirs[1] == 0x13);
+}
+
+/* Ptah tells a C-state's entry at the next one, libipt 2.3 at the exit. */
+static bool entered_twice(const struct twin_input *input, const struct twin_call *call)
+{
+	const uint8_t *mine = bytes_at(input, &call->side[0], 2);
+	const uint8_t *theirs = bytes_at(input, &call->side[1], 2);
+
+	return is_elsewhere(call) && call->side[0].status >= 0 &&
+	       call->side[0].out.event.type == ptev_pwre && mine && theirs &&
+	       !memcmp(mine, "\x02\x22", 2) && !memcmp(theirs, "\x02\xa2", 2);
+}
+
+/* Since 2.1 the packet decoder's place of synchronisation goes along with the PSBs it reads. */
+static bool packet_sync(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	if (!call->since_2_1 || call->decoder != TWIN_PACKET || call->side[0].sync_status ||
+	    call->side[1].sync_status || call->side[1].sync < call->side[0].sync ||
+	    twin_find_psb(input, call->side[1].sync) != call->side[1].sync)
+		return false;
+	same.side[1].sync = same.side[0].sync;
+	return twin_equal(&same);
+}
+
+/* A count that is not valid: 2.3 leaves in the caller's struct what was there. */
+static bool trig_count(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	(void)input;
+	if (!both_packets(call, ppt_trig) || call->side[0].out.packet.payload.trig.icntv)
+		return false;
+	same.side[1].out.packet.payload.trig.icnt = same.side[0].out.packet.payload.trig.icnt;
+	return twin_equal(&same);
+}
+
+/* perf reads all six bits of an EVD's type, libipt five. */
+static bool evd_type(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	if (gives_events(call))
+		return call->since_2_1 && has_fact(input, call, TWIN_EVD_WIDE);
+	if (!both_packets(call, ppt_evd))
+		return false;
+	same.side[0].out.packet.payload.evd.type &= 0x1f;
+	return twin_equal(&same);
+}
+
+/* Erratum SKD007: since 2.1 the packet decoder makes it good, before others did. */
+static bool erratum_cyc(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->since_2_1 && input->config.errata.skd007 && is_packet_call(call) &&
+	       call->side[0].status >= 0 && call->side[0].out.packet.type == ppt_cyc &&
+	       call->side[1].status >= 0 && call->side[1].out.packet.type == ppt_ovf;
+}
+
+/* SDM "MODE Packets": MODE.Exec goes with the TIP of an abort, not with its FUP. */
+static bool abort_mode(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->since_2_1 && has_fact(input, call, TWIN_ABORT_MODE);
 }
 
 /* Both say what is wrong; the clock is all that differs. */
@@ -374,7 +482,7 @@ static bool pwre_hw_event(const struct twin_input *input, const struct twin_call
 	struct twin_call same = copy_of(input, call);
 	struct pt_event *event = &same.side[1].out.event;
 
-	if (call->since_2_1 || call->op != TWIN_EVENT || call->side[0].status < 0 ||
+	if (!gives_events(call) || call->op < TWIN_NEXT || call->side[0].status < 0 ||
 	    event->type != ptev_pwre)
 		return false;
 	event->variant.pwre.hw = same.side[0].out.event.variant.pwre.hw;
@@ -389,9 +497,11 @@ const struct twin_rule twin_rules[] = {
      .applies = pwre_hw,
      .go_on = true},
     {.name = "newer-packet",
-     .why = "SDM \"Event Trace\", \"Trigger Tracing\", \"PEBS via PT\": libipt 2.0 does not know "
-	    "their packets",
+     .why = "SDM \"Event Trace\", \"Trigger Tracing\": libipt 2.0 does not know their packets",
      .applies = newer_packet},
+    {.name = "pebs-packet",
+     .why = "SDM \"Block Begin Packet (BBP)\" and those behind it: libipt does not know them",
+     .applies = pebs_packet},
     {.name = "tma-reserved",
      .why = "SDM \"Packet Definitions\": RSVD bits are not guaranteed to be 0",
      .applies = tma_reserved},
@@ -418,6 +528,34 @@ const struct twin_rule twin_rules[] = {
      .why = "libipt 2.3's event decoder stands where a sync has failed, though it is no PSB",
      .applies = failed_sync,
      .go_on = true},
+    {.name = "lone-data",
+     .why =
+	 "SDM \"Event Data (EVD) Packet\": it belongs to the CFE behind it; the position is that "
+	 "of the EVD that has none",
+     .applies = lone_data,
+     .go_on = true},
+    {.name = "entered-twice",
+     .why = "SDM \"Power Entry (PWRE) Packet\": another PWRE ends a C-state as PWRX does",
+     .applies = entered_twice},
+    {.name = "packet-sync",
+     .why = "libipt 2.0 names the PSB that it was synchronised at",
+     .applies = packet_sync,
+     .go_on = true},
+    {.name = "trig-count",
+     .why = "libipt 2.3 does not write the count of a TRIG that says that it has none",
+     .applies = trig_count,
+     .go_on = true},
+    {.name = "evd-type",
+     .why = "an EVD's type has six bits, as in perf; libipt 2.3 drops the highest",
+     .applies = evd_type},
+    {.name = "erratum-cyc",
+     .why = "SKD007: libipt 2.0's packet decoder tells the packets as they are, errata are others' "
+	    "matter",
+     .applies = erratum_cyc},
+    {.name = "abort-mode",
+     .why = "SDM \"MODE Packets\": MODE.Exec goes with the next TIP, libipt binds it to the FUP of "
+	    "the transaction's end",
+     .applies = abort_mode},
     {.name = "time-at-error",
      .why = "libipt 2.0 forgets the time where a PSB+ cannot be read; Ptah has the last",
      .applies = time_at_error,

@@ -218,6 +218,7 @@ static void run_input(struct totals *t, const struct options *o, struct twin_inp
 	pid_t child;
 
 	t->inputs++;
+	input->newer = twin_is_2_1(&t->api[0]) && twin_is_2_1(&t->api[1]);
 	t->result->next = 0;
 	while (t->result->next < count && input->size) {
 		fflush(stdout);

@@ -94,6 +94,7 @@ struct twin_input {
 	struct twin_section *sections;
 	size_t nsections;
 	struct pt_config config; /* but begin, end and the client's flags */
+	bool newer;		 /* damage may be a packet that came with libipt 2.1 or later */
 	int file;		 /* what sections without a file of their own lie in, or -1 */
 };
 
@@ -262,6 +263,8 @@ enum {
 	TWIN_LOST_ADDRESS = 4,	 /* a packet whose FUP is lost in an overflow, or that has none */
 	TWIN_MODE_PGD = 16,	 /* MODE.Exec and a TIP.PGD without FUP */
 	TWIN_TMA_RESERVED = 32,	 /* a TMA with reserved bits set */
+	TWIN_ABORT_MODE = 256,	 /* MODE.Exec and a transaction's end before one FUP */
+	TWIN_EVD_WIDE = 512,	 /* an EVD whose type has the sixth bit */
 	TWIN_OVERFLOW_PSB = 8	 /* PSB between OVF and what settles it */
 };
 unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end);
