@@ -15,15 +15,18 @@ struct order {
 		ON,
 		OFF
 	} phase;
-	bool has_ip; /* of the header */
-	bool fup;    /* whose TIP is to come */
-	bool bound;  /* a packet whose FUP is to come */
-	bool abort;  /* it is a transaction's end: its FUP has a TIP */
-	bool mode;   /* MODE.Exec: its TIP is to come */
-	bool mwait;  /* its EXSTOP is to come */
-	bool cfe;    /* a CFE whose FUP is that of a branch */
-	bool tsc;    /* there was one */
-	bool lost;   /* no FUP has come behind an OVF */
+	bool has_ip;   /* of the header */
+	bool fup;      /* whose TIP is to come */
+	bool bound;    /* a packet whose FUP is to come */
+	bool abort;    /* it is a transaction's end: its FUP has a TIP */
+	bool mode;     /* MODE.Exec: its TIP is to come */
+	bool mwait;    /* its EXSTOP is to come */
+	bool cfe;      /* a CFE whose FUP is that of a branch */
+	bool data;     /* EVD: its CFE is to come */
+	bool entry;    /* PWRE: its PWRX is to come */
+	uint64_t time; /* of the last TSC */
+	bool tsc;      /* there was one */
+	bool lost;     /* no FUP has come behind an OVF */
 };
 
 static bool has_ip(const struct ptah_packet *packet)
@@ -46,7 +49,7 @@ static bool take_in_header(struct order *o, const struct ptah_packet *packet)
 		o->has_ip = has_ip(packet);
 		return true;
 	case PTAH_PACKET_PSBEND:
-		*o = (struct order){.phase = o->has_ip ? ON : OFF, .tsc = o->tsc};
+		*o = (struct order){.phase = o->has_ip ? ON : OFF, .tsc = o->tsc, .time = o->time};
 		return true;
 	case PTAH_PACKET_MODE_EXEC:
 	case PTAH_PACKET_MODE_TSX:
@@ -73,14 +76,33 @@ static bool take_fup(struct order *o, const struct ptah_packet *packet)
 static bool take_branch(struct order *o, const struct ptah_packet *packet)
 {
 	const bool pge = packet->type == PTAH_PACKET_TIP_PGE;
-	const bool wrong =
-	    o->bound || o->mwait || (pge ? o->phase == ON || o->fup : o->phase != ON);
+	const bool wrong = o->bound || o->mwait || o->cfe || o->data ||
+			   (pge ? o->phase == ON || o->fup : o->phase != ON);
 
 	if (wrong || (packet->type != PTAH_PACKET_TIP_PGD && !has_ip(packet)))
 		return false;
 	o->phase = packet->type == PTAH_PACKET_TIP_PGD ? OFF : ON;
 	o->fup = o->mode = false;
 	return true;
+}
+
+/* Does what a CFE tells come with a FUP and a TIP? */
+static bool has_branch(const struct ptah_packet *packet)
+{
+	switch (packet->u.cfe.type) {
+	case PTAH_CFE_INTR:
+	case PTAH_CFE_SMI:
+	case PTAH_CFE_RSM:
+	case PTAH_CFE_SIPI:
+	case PTAH_CFE_INIT:
+	case PTAH_CFE_VMEXIT:
+	case PTAH_CFE_VMEXIT_INTR:
+	case PTAH_CFE_UINTR:
+	case PTAH_CFE_SWINTR:
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* Packets that a FUP or EXSTOP follows; and those that may come at any time. */
@@ -103,7 +125,15 @@ static bool take_event(struct order *o, const struct ptah_packet *packet)
 		return true;
 	case PTAH_PACKET_CFE:
 		o->bound = o->bound || packet->u.cfe.ip;
-		o->cfe = !packet->u.cfe.ip && o->phase == ON;
+		o->cfe = !packet->u.cfe.ip && o->phase == ON && has_branch(packet);
+		o->data = false;
+		return true;
+	case PTAH_PACKET_EVD:
+		o->data = true;
+		return true;
+	case PTAH_PACKET_PWRE:
+	case PTAH_PACKET_PWRX:
+		o->entry = packet->type == PTAH_PACKET_PWRE;
 		return true;
 	case PTAH_PACKET_MWAIT:
 		o->mwait = true;
@@ -117,22 +147,25 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 {
 	const bool tsc = o->tsc = o->tsc || packet->type == PTAH_PACKET_TSC;
 
+	if (packet->type == PTAH_PACKET_TSC)
+		o->time = packet->u.tsc.tsc;
 	if (packet->type == PTAH_PACKET_TMA && !tsc)
 		return false;
 	if (packet->type == PTAH_PACKET_PSB) {
 		const bool whole = o->phase != IN_HEADER && !o->fup && !o->bound;
 
-		*o = (struct order){.phase = IN_HEADER, .tsc = tsc};
+		*o = (struct order){.phase = IN_HEADER, .tsc = tsc, .time = o->time};
 		return whole;
 	}
 	if (packet->type == PTAH_PACKET_OVF) {
-		*o = (struct order){.phase = IN_OVERFLOW, .tsc = tsc, .lost = true};
+		*o =
+		    (struct order){.phase = IN_OVERFLOW, .tsc = tsc, .time = o->time, .lost = true};
 		return true;
 	}
 	if (o->phase == IN_HEADER)
 		return take_in_header(o, packet);
 	if (o->phase == IN_OVERFLOW && packet->type == PTAH_PACKET_FUP) {
-		*o = (struct order){.phase = ON, .tsc = tsc};
+		*o = (struct order){.phase = ON, .tsc = tsc, .time = o->time};
 		return has_ip(packet);
 	}
 	/* Tracing is off, if it is no branch's. */
@@ -148,7 +181,8 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 		return take_branch(o, packet);
 	case PTAH_PACKET_TNT_8:
 	case PTAH_PACKET_TNT_64:
-		return o->phase == ON && !o->fup && !o->bound && !o->mwait && !o->mode;
+		return o->phase == ON && !o->fup && !o->bound && !o->mwait && !o->mode && !o->cfe &&
+		       !o->data;
 	default:
 		return take_event(o, packet);
 	}
@@ -181,13 +215,17 @@ static unsigned facts_of(const struct order *o, const struct ptah_packet *packet
 	case PTAH_PACKET_FUP:
 		return o->mode ? o->abort ? TWIN_ABORT_MODE : TWIN_MODE_FUP : 0;
 	case PTAH_PACKET_MODE_EXEC:
-		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MODE : 0;
+		return (o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MODE : 0) |
+		       (o->mode ? TWIN_MODE_TWICE : 0);
+	case PTAH_PACKET_TSC:
+		return packet->u.tsc.tsc < o->time ? TWIN_TIME_BACK : 0;
 	case PTAH_PACKET_MNT:
 		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MNT : 0;
 	case PTAH_PACKET_OVF:
-		return waits ? TWIN_LOST_ADDRESS : 0;
+		return (waits ? TWIN_LOST_ADDRESS : 0) | (o->entry ? TWIN_ENTRY_ALONE : 0);
 	case PTAH_PACKET_PSB:
-		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_PSB : 0;
+		return (o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_PSB : 0) |
+		       (o->entry ? TWIN_ENTRY_ALONE : 0);
 	case PTAH_PACKET_TIP_PGD:
 		return o->mode && !o->fup ? TWIN_MODE_PGD : 0;
 	case PTAH_PACKET_EXSTOP:
@@ -219,6 +257,8 @@ unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
 	}
 	if (at == input->size && (o.bound || o.mwait || o.cfe))
 		facts |= TWIN_LOST_ADDRESS;
+	if (at == input->size && o.entry)
+		facts |= TWIN_ENTRY_ALONE;
 	return facts;
 }
 

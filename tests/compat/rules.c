@@ -335,15 +335,68 @@ static bool lost_time(const struct twin_input *input, const struct twin_call *ca
 	return twin_equal(&same);
 }
 
-/* libipt 2.3's event decoder is moved by a sync that fails, or asks for another. */
+/* libipt 2.3's event decoder goes on behind a sync that has failed, from what lies there. */
 static bool failed_sync(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
 	if (call->decoder != TWIN_EVENTS || call->side[0].status >= 0)
 		return false;
-	return call->op == TWIN_NEXT
-		   ? call->side[0].sync_status == -pte_nosync || call->side[1].status == -pte_nosync
-		   : call->op <= TWIN_SYNC_SET && call->side[1].status == call->side[0].status;
+	if (call->op == TWIN_NEXT)
+		return call->side[0].status == -pte_nosync;
+	return call->side[1].status == call->side[0].status;
+}
+
+/* "A bug in the library", as its header says. */
+static bool judge_internal(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return call->decoder == TWIN_EVENTS && call->side[0].status < 0 &&
+	       call->side[1].status == -pte_internal;
+}
+
+/* A PSB+ says what is the case: nothing of ours is this code. */
+static bool bad_status_update(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return call->decoder == TWIN_EVENTS && call->side[1].status == -pte_bad_status_update;
+}
+
+/* A C-state's entry without its exit: at the end, at a PSB, in an overflow. */
+static bool entry_alone(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->decoder == TWIN_EVENTS && call->op == TWIN_NEXT && call->side[0].status >= 0 &&
+	       call->side[0].out.event.type == ptev_pwre &&
+	       (call->side[1].status < 0 || call->side[1].out.event.type != ptev_pwre) &&
+	       has_fact(input, call, TWIN_ENTRY_ALONE);
+}
+
+static bool mode_twice(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->since_2_1 && has_fact(input, call, TWIN_MODE_TWICE);
+}
+
+/* Errata of overflows make libipt 2.3 look far ahead, and fail with what it finds. */
+static bool erratum_ahead(const struct twin_input *input, const struct twin_call *call)
+{
+	const struct pt_errata *errata = &input->config.errata;
+	const uint8_t *p = bytes_at(input, &call->side[1], 2);
+
+	return call->decoder == TWIN_EVENTS && (errata->apl11 || errata->apl12 || errata->skd010) &&
+	       call->side[0].status >= 0 && call->side[0].out.event.type == ptev_overflow && p &&
+	       !memcmp(p, "\x02\xf3", 2) &&
+	       (call->side[1].status == -pte_bad_packet || call->side[1].status == -pte_bad_opc);
+}
+
+/* The time of a TSC that is behind the one before. */
+static bool time_back(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = copy_of(input, call);
+
+	if (call->decoder != TWIN_EVENTS || call->op != TWIN_NEXT ||
+	    same.side[1].out.event.tsc > same.side[0].out.event.tsc)
+		return false;
+	same.side[1].out.event.tsc = same.side[0].out.event.tsc;
+	return twin_equal(&same) && has_fact(input, call, TWIN_TIME_BACK);
 }
 
 /* Both at an event or an error of one kind, each with a position of its own. */
@@ -372,10 +425,12 @@ static bool entered_twice(const struct twin_input *input, const struct twin_call
 {
 	const uint8_t *mine = bytes_at(input, &call->side[0], 2);
 	const uint8_t *theirs = bytes_at(input, &call->side[1], 2);
+	struct twin_call same = *call;
 
-	return is_elsewhere(call) && call->side[0].status >= 0 &&
-	       call->side[0].out.event.type == ptev_pwre && mine && theirs &&
-	       !memcmp(mine, "\x02\x22", 2) && !memcmp(theirs, "\x02\xa2", 2);
+	same.side[1].out.event.variant.pwre.hw = same.side[0].out.event.variant.pwre.hw;
+	return call->side[0].status >= 0 && call->side[0].out.event.type == ptev_pwre &&
+	       is_elsewhere(&same) && mine && theirs && !memcmp(mine, "\x02\x22", 2) &&
+	       !memcmp(theirs, "\x02\xa2", 2);
 }
 
 /* Since 2.1 the packet decoder's place of synchronisation goes along with the PSBs it reads. */
@@ -396,11 +451,10 @@ static bool trig_count(const struct twin_input *input, const struct twin_call *c
 {
 	struct twin_call same = *call;
 
-	(void)input;
 	if (!both_packets(call, ppt_trig) || call->side[0].out.packet.payload.trig.icntv)
 		return false;
 	same.side[1].out.packet.payload.trig.icnt = same.side[0].out.packet.payload.trig.icnt;
-	return twin_equal(&same);
+	return twin_equal(&same) || packet_sync(input, &same);
 }
 
 /* perf reads all six bits of an EVD's type, libipt five. */
@@ -413,7 +467,14 @@ static bool evd_type(const struct twin_input *input, const struct twin_call *cal
 	if (!both_packets(call, ppt_evd))
 		return false;
 	same.side[0].out.packet.payload.evd.type &= 0x1f;
-	return twin_equal(&same);
+	return twin_equal(&same) || packet_sync(input, &same);
+}
+
+/* Erratum SKZ84: since 2.1 a bad TMA is no packet at all. */
+static bool erratum_tma(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->since_2_1 && input->config.errata.skz84 && is_packet_call(call) &&
+	       call->side[1].status == 8 && call->side[1].out.packet.type == ppt_invalid;
 }
 
 /* Erratum SKD007: since 2.1 the packet decoder makes it good, before others did. */
@@ -525,8 +586,32 @@ const struct twin_rule twin_rules[] = {
      .applies = lost_time,
      .go_on = true},
     {.name = "failed-sync",
-     .why = "libipt 2.3's event decoder stands where a sync has failed, though it is no PSB",
+     .why =
+	 "libipt 2.3's event decoder goes on behind a sync that has failed, though it knows of no "
+	 "PSB",
      .applies = failed_sync,
+     .go_on = true},
+    {.name = "internal",
+     .why = "the interface: -pte_internal is a bug of libipt's",
+     .applies = judge_internal},
+    {.name = "bad-status-update",
+     .why = "SDM \"Decoder Synchronization (PSB+)\": a PSB+ has the current state, and is believed",
+     .applies = bad_status_update},
+    {.name = "entry-alone",
+     .why = "SDM \"Power Entry (PWRE) Packet\": a C-state was entered, whether its exit is seen or "
+	    "not",
+     .applies = entry_alone},
+    {.name = "mode-twice",
+     .why = "SDM \"MODE Packets\": two MODE.Exec before one TIP: the last is what is the case",
+     .applies = mode_twice},
+    {.name = "erratum-ahead",
+     .why =
+	 "APL11, APL12, SKD010: libipt 2.3 looks ahead for how an overflow went on, and gives up "
+	 "where it cannot read",
+     .applies = erratum_ahead},
+    {.name = "time-back",
+     .why = "time does not go back: an earlier TSC leaves it where it is",
+     .applies = time_back,
      .go_on = true},
     {.name = "lone-data",
      .why =
@@ -548,6 +633,7 @@ const struct twin_rule twin_rules[] = {
     {.name = "evd-type",
      .why = "an EVD's type has six bits, as in perf; libipt 2.3 drops the highest",
      .applies = evd_type},
+    {.name = "erratum-tma", .why = "as erratum-cyc, for SKZ84", .applies = erratum_tma},
     {.name = "erratum-cyc",
      .why = "SKD007: libipt 2.0's packet decoder tells the packets as they are, errata are others' "
 	    "matter",

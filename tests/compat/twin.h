@@ -265,6 +265,9 @@ enum {
 	TWIN_TMA_RESERVED = 32,	 /* a TMA with reserved bits set */
 	TWIN_ABORT_MODE = 256,	 /* MODE.Exec and a transaction's end before one FUP */
 	TWIN_EVD_WIDE = 512,	 /* an EVD whose type has the sixth bit */
+	TWIN_MODE_TWICE = 1024,	 /* two MODE.Exec before one TIP */
+	TWIN_ENTRY_ALONE = 2048, /* PWRE without PWRX */
+	TWIN_TIME_BACK = 4096,	 /* a TSC that is behind the one before */
 	TWIN_OVERFLOW_PSB = 8	 /* PSB between OVF and what settles it */
 };
 unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end);
