@@ -112,6 +112,32 @@ static uint64_t current_offset(struct pt_event_decoder *d, uint64_t *behind)
 	return at.offset;
 }
 
+int pt_evt_get_sync_offset(const struct pt_event_decoder *d, uint64_t *offset)
+{
+	uint64_t at, behind;
+
+	if (!d || !offset)
+		return -pte_invalid;
+	if (!d->stream.synced)
+		return -pte_nosync;
+	*offset = d->stream.sync;
+	if (d->lost)
+		return 0;
+	/* A PSB that has been read counts, and one that is to be. */
+	at = current_offset((struct pt_event_decoder *)d, &behind);
+	if (stream_find_last(&d->stream, behind, offset) < 0 || *offset > at)
+		*offset = d->stream.sync;
+	return 0;
+}
+
+/* There is no other PSB: positions stay, and events need a new one. */
+static int stay(struct pt_event_decoder *d, int status)
+{
+	(void)pt_evt_get_sync_offset(d, &d->stream.sync);
+	d->lost = true;
+	return status;
+}
+
 int pt_evt_sync_forward(struct pt_event_decoder *d)
 {
 	uint64_t from = 0;
@@ -127,8 +153,7 @@ int pt_evt_sync_forward(struct pt_event_decoder *d)
 	/* A PSB whose first bytes have been taken for another packet's. */
 	from -= from < PSB_SIZE ? from : PSB_SIZE - 1;
 	status = stream_find(&d->stream, from, &from);
-	d->lost = status < 0;
-	return status < 0 ? status : start(d, from);
+	return status < 0 ? stay(d, status) : start(d, from);
 }
 
 int pt_evt_sync_backward(struct pt_event_decoder *d)
@@ -144,10 +169,8 @@ int pt_evt_sync_backward(struct pt_event_decoder *d)
 	psb = from;
 	do {
 		status = stream_find_last(&d->stream, psb, &psb);
-		if (status < 0) {
-			d->lost = true;
-			return status;
-		}
+		if (status < 0)
+			return stay(d, status);
 		status = start(d, psb);
 		(void)current_offset(d, &behind);
 	} while (behind >= from);
@@ -214,24 +237,6 @@ int pt_evt_get_offset(const struct pt_event_decoder *d, uint64_t *offset)
 		return -pte_nosync;
 	/* Looking ahead changes nothing that can be seen. */
 	*offset = current_offset((struct pt_event_decoder *)d, &behind);
-	return 0;
-}
-
-int pt_evt_get_sync_offset(const struct pt_event_decoder *d, uint64_t *offset)
-{
-	uint64_t at, behind;
-
-	if (!d || !offset)
-		return -pte_invalid;
-	if (!d->stream.synced)
-		return -pte_nosync;
-	*offset = d->stream.sync;
-	if (d->lost)
-		return 0;
-	/* A PSB that has been read counts, and one that is to be. */
-	at = current_offset((struct pt_event_decoder *)d, &behind);
-	if (stream_find_last(&d->stream, behind, offset) < 0 || *offset > at)
-		*offset = d->stream.sync;
 	return 0;
 }
 

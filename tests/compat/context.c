@@ -131,13 +131,15 @@ static bool take_event(struct order *o, const struct ptah_packet *packet)
 	case PTAH_PACKET_EVD:
 		o->data = true;
 		return true;
+	case PTAH_PACKET_STOP:
+		return !o->cfe && !o->data;
 	case PTAH_PACKET_PWRE:
 	case PTAH_PACKET_PWRX:
 		o->entry = packet->type == PTAH_PACKET_PWRE;
 		return true;
 	case PTAH_PACKET_MWAIT:
 		o->mwait = true;
-		return true;
+		return !o->cfe && !o->data;
 	default:
 		return packet->type != PTAH_PACKET_PSBEND;
 	}
@@ -230,6 +232,8 @@ static unsigned facts_of(const struct order *o, const struct ptah_packet *packet
 		return o->mode && !o->fup ? TWIN_MODE_PGD : 0;
 	case PTAH_PACKET_EXSTOP:
 		return o->mwait && !packet->u.exstop.ip ? TWIN_LOST_ADDRESS : 0;
+	case PTAH_PACKET_PWRE:
+		return o->entry ? TWIN_ENTRY_ALONE : 0;
 	case PTAH_PACKET_EVD:
 		return packet->u.evd.type & 0x20 ? TWIN_EVD_WIDE : 0;
 	default:

@@ -375,16 +375,26 @@ static bool mode_twice(const struct twin_input *input, const struct twin_call *c
 	return call->since_2_1 && has_fact(input, call, TWIN_MODE_TWICE);
 }
 
-/* Errata of overflows make libipt 2.3 look far ahead, and fail with what it finds. */
+/*
+ * Errata of overflows make libipt 2.3 look far ahead, and fail with what it finds,
+ * or go by a packet that says less of it.
+ */
 static bool erratum_ahead(const struct twin_input *input, const struct twin_call *call)
 {
 	const struct pt_errata *errata = &input->config.errata;
 	const uint8_t *p = bytes_at(input, &call->side[1], 2);
 
-	return call->decoder == TWIN_EVENTS && (errata->apl11 || errata->apl12 || errata->skd010) &&
-	       call->side[0].status >= 0 && call->side[0].out.event.type == ptev_overflow && p &&
+	if (call->decoder != TWIN_EVENTS || call->op != TWIN_NEXT || call->side[0].status < 0 ||
+	    call->side[0].out.event.type != ptev_overflow)
+		return false;
+	if (errata->apl12 && call->side[1].status >= 0 &&
+	    call->side[1].out.event.type == ptev_overflow)
+		return call->side[1].out.event.ip_suppressed &&
+		       !call->side[0].out.event.ip_suppressed;
+	return (errata->apl11 || errata->apl12 || errata->skd010) && p &&
 	       !memcmp(p, "\x02\xf3", 2) &&
-	       (call->side[1].status == -pte_bad_packet || call->side[1].status == -pte_bad_opc);
+	       (call->side[1].status == -pte_bad_packet || call->side[1].status == -pte_bad_opc ||
+		call->side[1].status == -pte_bad_context);
 }
 
 /* The time of a TSC that is behind the one before. */

@@ -213,6 +213,7 @@ struct twin_run {
 	uint64_t seed;	/* of the choices that a client makes */
 	uint64_t limit; /* calls */
 	bool blind;	/* where the decoder stands is not compared */
+	bool print;	/* every call */
 	unsigned keep;	/* go on at the next PSB after so many differences */
 	struct twin_result *result;
 };
