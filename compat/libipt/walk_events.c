@@ -40,6 +40,10 @@ static void place_event(const struct walk *w, struct walk_event *e, const struct
 		if (!(item->flags & PTAH_ITEM_STATUS) && !told && w->enabled && !w->after_cut)
 			e->place = WALK_BEHIND_BRANCH;
 		break;
+	case PTAH_ITEM_IRET:
+	case PTAH_ITEM_UIRET:
+	case PTAH_ITEM_VMENTRY:
+		/* As libipt 2.3 has it: bound to an instruction, and told behind it. */
 	case PTAH_ITEM_PTWRITE:
 		if (told && w->enabled) {
 			e->place = WALK_BEHIND_IP;

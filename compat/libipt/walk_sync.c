@@ -277,7 +277,7 @@ static bool begins_enabled(const struct ptah_item *item)
 
 int walk_resync(struct walk *w)
 {
-	if (!w->synced)
+	if (!w->synced || !w->running)
 		return -pte_nosync;
 	if (!w->error)
 		return walk_status(w);

@@ -361,6 +361,15 @@ static bool bad_status_update(const struct twin_input *input, const struct twin_
 	return call->decoder == TWIN_EVENTS && call->side[1].status == -pte_bad_status_update;
 }
 
+/* libipt 2.3 wants a TSC of its own before each TMA. */
+static bool tma_alone(const struct twin_input *input, const struct twin_call *call)
+{
+	const uint8_t *p = bytes_at(input, &call->side[1], 2);
+
+	return call->decoder == TWIN_EVENTS && call->side[1].status == -pte_bad_context && p &&
+	       !memcmp(p, "\x02\x73", 2);
+}
+
 /* A C-state's entry without its exit: at the end, at a PSB, in an overflow. */
 static bool entry_alone(const struct twin_input *input, const struct twin_call *call)
 {
@@ -607,6 +616,10 @@ const struct twin_rule twin_rules[] = {
     {.name = "bad-status-update",
      .why = "SDM \"Decoder Synchronization (PSB+)\": a PSB+ has the current state, and is believed",
      .applies = bad_status_update},
+    {.name = "tma-alone",
+     .why = "SDM \"TSC/MTC Alignment (TMA) Packet\": always behind a TSC; nothing follows from one "
+	    "that is not",
+     .applies = tma_alone},
     {.name = "entry-alone",
      .why = "SDM \"Power Entry (PWRE) Packet\": a C-state was entered, whether its exit is seen or "
 	    "not",
