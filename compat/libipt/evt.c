@@ -269,6 +269,13 @@ static struct position stand(const struct ptah_item *item)
 	return position;
 }
 
+/* A trigger whose address was to come with a FUP, and has not. */
+static bool lacks_fup(const struct pt_event_decoder *d, const struct ptah_item *item)
+{
+	return item->flags & PTAH_ITEM_IP_SUPPRESSED &&
+	       d->stream.config.user.begin[item->offset + 1] & 0x80;
+}
+
 /* Makes the next event, if an item is one. */
 static bool make(struct pt_event_decoder *d, struct pt_event *event, const struct ptah_item *item)
 {
@@ -278,6 +285,8 @@ static bool make(struct pt_event_decoder *d, struct pt_event *event, const struc
 	follow(d, item);
 	if (!event_make(event, &d->state, item))
 		return false;
+	if (item->type == PTAH_ITEM_TRIGGER && lacks_fup(d, item))
+		event->ip_suppressed = 1;
 	if (item->type == PTAH_ITEM_PWRE) {
 		d->entry = *event;
 		d->has_entry = true;

@@ -154,7 +154,8 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 	if (packet->type == PTAH_PACKET_TMA && !tsc)
 		return false;
 	if (packet->type == PTAH_PACKET_PSB) {
-		const bool whole = o->phase != IN_HEADER && !o->fup && !o->bound;
+		const bool whole =
+		    o->phase != IN_HEADER && !o->fup && !o->bound && !o->cfe && !o->data;
 
 		*o = (struct order){.phase = IN_HEADER, .tsc = tsc, .time = o->time};
 		return whole;
@@ -201,6 +202,28 @@ static bool is_compressed(const struct ptah_packet *packet)
 		return packet->u.ip.ipc == PTAH_IPC_UPDATE_16 ||
 		       packet->u.ip.ipc == PTAH_IPC_UPDATE_32 ||
 		       packet->u.ip.ipc == PTAH_IPC_UPDATE_48;
+	default:
+		return false;
+	}
+}
+
+static bool waits_together(const struct order *o, const struct ptah_packet *packet)
+{
+	switch (packet->type) {
+	case PTAH_PACKET_FUP:
+		return o->mwait && !o->bound;
+	case PTAH_PACKET_MODE_TSX:
+	case PTAH_PACKET_CFE:
+	case PTAH_PACKET_MODE_EXEC:
+	case PTAH_PACKET_MWAIT:
+	case PTAH_PACKET_PTW:
+		return o->bound || o->cfe || o->mwait;
+	case PTAH_PACKET_VMCS:
+	case PTAH_PACKET_STOP:
+		return o->bound || o->fup;
+	case PTAH_PACKET_EXSTOP:
+	case PTAH_PACKET_TRIG:
+		return o->bound || o->cfe;
 	default:
 		return false;
 	}
@@ -253,6 +276,7 @@ unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
 				       block) <= 0)
 			break;
 		facts |= facts_of(&o, &packet);
+		facts |= waits_together(&o, &packet) ? TWIN_WAIT_TOGETHER : 0;
 		if (packet.type == PTAH_PACKET_TMA &&
 		    (input->bytes[at + 4] || input->bytes[at + 6] & 0xfe))
 			facts |= TWIN_TMA_RESERVED;

@@ -27,15 +27,27 @@ static const uint8_t *bytes_at(const struct twin_input *input, const struct twin
 	return input->bytes + seen->offset;
 }
 
+/* Since 2.1 the packet decoder's place of synchronisation goes along with the PSBs it reads. */
+static bool packet_sync(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	if (!call->since_2_1 || call->decoder != TWIN_PACKET || call->side[0].sync_status ||
+	    call->side[1].sync_status || call->side[1].sync < call->side[0].sync ||
+	    twin_find_psb(input, call->side[1].sync) != call->side[1].sync)
+		return false;
+	same.side[1].sync = same.side[0].sync;
+	return twin_equal(&same);
+}
+
 static bool pwre_hw(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = *call;
 
-	(void)input;
 	if (!both_packets(call, ppt_pwre))
 		return false;
 	same.side[1].out.packet.payload.pwre.hw = same.side[0].out.packet.payload.pwre.hw;
-	return twin_equal(&same);
+	return twin_equal(&same) || packet_sync(input, &same);
 }
 
 /* The PEBS packets BBP, BIP, BEP. */
@@ -91,7 +103,8 @@ static bool is_row(const struct twin_input *input, uint64_t at)
 /* One side has found a PSB that goes on, or what goes on from one. */
 static bool psb_row(const struct twin_input *input, const struct twin_call *call)
 {
-	if (call->decoder != TWIN_PACKET || call->op > TWIN_SYNC_BACKWARD)
+	if ((call->decoder != TWIN_PACKET && call->decoder != TWIN_EVENTS) ||
+	    (call->decoder == TWIN_PACKET && call->op > TWIN_SYNC_BACKWARD))
 		return false;
 	for (unsigned i = 0; i < 2; i++) {
 		const struct twin_seen *seen = &call->side[i];
@@ -254,8 +267,14 @@ static bool is_out_of_place(const struct twin_input *input, const struct twin_ca
 
 static bool has_fact(const struct twin_input *input, const struct twin_call *call, unsigned fact)
 {
+	uint64_t end = read_so_far(input, call);
+
+	/* 2.3 looks ahead there. */
+	if (call->decoder == TWIN_EVENTS && call->side[1].status >= 0 && call->op == TWIN_NEXT &&
+	    call->side[1].out.event.type == ptev_overflow)
+		end += 16;
 	return gives_events(call) && !call->side[0].sync_status &&
-	       twin_facts(input, began(input, call), read_so_far(input, call)) & fact;
+	       twin_facts(input, began(input, call), end) & fact;
 }
 
 static bool mode_fup(const struct twin_input *input, const struct twin_call *call)
@@ -346,12 +365,11 @@ static bool failed_sync(const struct twin_input *input, const struct twin_call *
 	return call->side[1].status == call->side[0].status;
 }
 
-/* "A bug in the library", as its header says. */
+/* "A bug in the library", as its header says: 2.3 has it where an event waits across a branch. */
 static bool judge_internal(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
-	return call->decoder == TWIN_EVENTS && call->side[0].status < 0 &&
-	       call->side[1].status == -pte_internal;
+	return call->decoder == TWIN_EVENTS && call->side[1].status == -pte_internal;
 }
 
 /* A PSB+ says what is the case: nothing of ours is this code. */
@@ -379,6 +397,21 @@ static bool entry_alone(const struct twin_input *input, const struct twin_call *
 	       has_fact(input, call, TWIN_ENTRY_ALONE);
 }
 
+/* libipt 2.3 cannot use it for its clock. */
+static bool ratio_of_zero(const struct twin_input *input, const struct twin_call *call)
+{
+	const uint8_t *p = bytes_at(input, &call->side[1], 4);
+
+	return call->decoder == TWIN_EVENTS && call->side[1].status == -pte_bad_packet && p &&
+	       !memcmp(p, "\x02\x03\x00", 3);
+}
+
+/* Of several packets that wait for one FUP 2.3 has an order of its own; an MWAIT waits on. */
+static bool wait_together(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->since_2_1 && has_fact(input, call, TWIN_WAIT_TOGETHER);
+}
+
 static bool mode_twice(const struct twin_input *input, const struct twin_call *call)
 {
 	return call->since_2_1 && has_fact(input, call, TWIN_MODE_TWICE);
@@ -393,14 +426,13 @@ static bool erratum_ahead(const struct twin_input *input, const struct twin_call
 	const struct pt_errata *errata = &input->config.errata;
 	const uint8_t *p = bytes_at(input, &call->side[1], 2);
 
-	if (call->decoder != TWIN_EVENTS || call->op != TWIN_NEXT || call->side[0].status < 0 ||
-	    call->side[0].out.event.type != ptev_overflow)
+	if (call->decoder != TWIN_EVENTS || call->op != TWIN_NEXT || call->side[0].status < 0)
 		return false;
 	if (errata->apl12 && call->side[1].status >= 0 &&
 	    call->side[1].out.event.type == ptev_overflow)
-		return call->side[1].out.event.ip_suppressed &&
-		       !call->side[0].out.event.ip_suppressed;
-	return (errata->apl11 || errata->apl12 || errata->skd010) && p &&
+		return true;
+	return call->side[0].out.event.type == ptev_overflow &&
+	       (errata->apl11 || errata->apl12 || errata->skd010) && p &&
 	       !memcmp(p, "\x02\xf3", 2) &&
 	       (call->side[1].status == -pte_bad_packet || call->side[1].status == -pte_bad_opc ||
 		call->side[1].status == -pte_bad_context);
@@ -450,19 +482,6 @@ static bool entered_twice(const struct twin_input *input, const struct twin_call
 	return call->side[0].status >= 0 && call->side[0].out.event.type == ptev_pwre &&
 	       is_elsewhere(&same) && mine && theirs && !memcmp(mine, "\x02\x22", 2) &&
 	       !memcmp(theirs, "\x02\xa2", 2);
-}
-
-/* Since 2.1 the packet decoder's place of synchronisation goes along with the PSBs it reads. */
-static bool packet_sync(const struct twin_input *input, const struct twin_call *call)
-{
-	struct twin_call same = *call;
-
-	if (!call->since_2_1 || call->decoder != TWIN_PACKET || call->side[0].sync_status ||
-	    call->side[1].sync_status || call->side[1].sync < call->side[0].sync ||
-	    twin_find_psb(input, call->side[1].sync) != call->side[1].sync)
-		return false;
-	same.side[1].sync = same.side[0].sync;
-	return twin_equal(&same);
 }
 
 /* A count that is not valid: 2.3 leaves in the caller's struct what was there. */
@@ -624,6 +643,15 @@ const struct twin_rule twin_rules[] = {
      .why = "SDM \"Power Entry (PWRE) Packet\": a C-state was entered, whether its exit is seen or "
 	    "not",
      .applies = entry_alone},
+    {.name = "ratio-of-zero",
+     .why =
+	 "SDM \"Core:Bus Ratio (CBR) Packet\": its payload is a number; libipt 2.3's clock divides "
+	 "by it",
+     .applies = ratio_of_zero},
+    {.name = "wait-together",
+     .why = "SDM \"Compound Packet Event Summary\": no two events begin before one FUP; Ptah tells "
+	    "them in the packets' order, MWAIT with its EXSTOP alone",
+     .applies = wait_together},
     {.name = "mode-twice",
      .why = "SDM \"MODE Packets\": two MODE.Exec before one TIP: the last is what is the case",
      .applies = mode_twice},

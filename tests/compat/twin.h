@@ -269,7 +269,9 @@ enum {
 	TWIN_MODE_TWICE = 1024,	 /* two MODE.Exec before one TIP */
 	TWIN_ENTRY_ALONE = 2048, /* PWRE without PWRX */
 	TWIN_TIME_BACK = 4096,	 /* a TSC that is behind the one before */
-	TWIN_OVERFLOW_PSB = 8	 /* PSB between OVF and what settles it */
+	TWIN_WAIT_TOGETHER =
+	    8192,	      /* two packets for one FUP, or an MWAIT that goes without EXSTOP */
+	TWIN_OVERFLOW_PSB = 8 /* PSB between OVF and what settles it */
 };
 unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end);
 
