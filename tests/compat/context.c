@@ -137,6 +137,9 @@ static bool take_event(struct order *o, const struct ptah_packet *packet)
 	case PTAH_PACKET_PWRX:
 		o->entry = packet->type == PTAH_PACKET_PWRE;
 		return true;
+	case PTAH_PACKET_TRIG:
+		o->bound = o->bound || packet->u.trig.ip;
+		return true;
 	case PTAH_PACKET_MWAIT:
 		o->mwait = true;
 		return !o->cfe && !o->data;
@@ -154,8 +157,8 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 	if (packet->type == PTAH_PACKET_TMA && !tsc)
 		return false;
 	if (packet->type == PTAH_PACKET_PSB) {
-		const bool whole =
-		    o->phase != IN_HEADER && !o->fup && !o->bound && !o->cfe && !o->data;
+		const bool whole = o->phase != IN_HEADER && !o->fup && !o->bound && !o->cfe &&
+				   !o->data && !o->mode;
 
 		*o = (struct order){.phase = IN_HEADER, .tsc = tsc, .time = o->time};
 		return whole;
@@ -264,6 +267,21 @@ static unsigned facts_of(const struct order *o, const struct ptah_packet *packet
 	}
 }
 
+/* With erratum SKD007, which cuts a CYC and puts an OVF there. */
+static int decode(const struct twin_input *input, uint64_t at, unsigned block,
+		  struct ptah_packet *packet)
+{
+	const uint8_t *p = input->bytes + at;
+	const int size = ptah_packet_decode(packet, p, (size_t)(input->size - at), block);
+
+	if (!input->config.errata.skd007 || size != 2 || packet->type != PTAH_PACKET_CYC ||
+	    input->size - at < 3 || p[1] != 0x02 || p[2] != 0xf3)
+		return size;
+	packet->type = PTAH_PACKET_PAD;
+	packet->size = 1;
+	return 1;
+}
+
 unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
 {
 	struct order o = {.phase = IN_HEADER};
@@ -272,8 +290,7 @@ unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
 	uint64_t at;
 
 	for (at = psb; at < input->size && at <= end; at += packet.size) {
-		if (ptah_packet_decode(&packet, input->bytes + at, (size_t)(input->size - at),
-				       block) <= 0)
+		if (decode(input, at, block, &packet) <= 0)
 			break;
 		facts |= facts_of(&o, &packet);
 		facts |= waits_together(&o, &packet) ? TWIN_WAIT_TOGETHER : 0;
@@ -304,8 +321,7 @@ uint64_t twin_contradiction(const struct twin_input *input, uint64_t psb)
 
 	while (at < input->size) {
 		const bool was_begun = is_begun(&o);
-		int size = ptah_packet_decode(&packet, input->bytes + at,
-					      (size_t)(input->size - at), block);
+		const int size = decode(input, at, block, &packet);
 
 		if (size <= 0 || (at != psb && !take(&o, &packet)))
 			return was_begun ? begun : at;
@@ -326,8 +342,7 @@ uint64_t twin_header_end(const struct twin_input *input, uint64_t psb)
 	uint64_t at = psb;
 
 	while (at < input->size && o.phase == IN_HEADER) {
-		int size =
-		    ptah_packet_decode(&packet, input->bytes + at, (size_t)(input->size - at), 0);
+		const int size = decode(input, at, 0, &packet);
 
 		if (size <= 0 || (at != psb && !take(&o, &packet)))
 			return at;

@@ -100,11 +100,23 @@ static bool is_row(const struct twin_input *input, uint64_t at)
 	       !memcmp(input->bytes + at, "\x02\x82", 2);
 }
 
+/* Does a PSB that goes on stand before either side's? */
+static bool has_row(const struct twin_input *input, const struct twin_call *call)
+{
+	const uint64_t a = call->side[0].sync, b = call->side[1].sync, last = a > b ? a : b;
+
+	for (size_t at = 0; (at = twin_find_psb(input, at)) <= last && at != SIZE_MAX; at++)
+		if (is_row(input, at + 16))
+			return true;
+	return false;
+}
+
 /* One side has found a PSB that goes on, or what goes on from one. */
 static bool psb_row(const struct twin_input *input, const struct twin_call *call)
 {
-	if ((call->decoder != TWIN_PACKET && call->decoder != TWIN_EVENTS) ||
-	    (call->decoder == TWIN_PACKET && call->op > TWIN_SYNC_BACKWARD))
+	if (call->decoder == TWIN_EVENTS)
+		return has_row(input, call);
+	if (call->decoder != TWIN_PACKET || call->op > TWIN_SYNC_BACKWARD)
 		return false;
 	for (unsigned i = 0; i < 2; i++) {
 		const struct twin_seen *seen = &call->side[i];
