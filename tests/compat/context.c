@@ -45,9 +45,10 @@ static bool is_time(unsigned type)
 static bool take_in_header(struct order *o, const struct ptah_packet *packet)
 {
 	switch (packet->type) {
-	case PTAH_PACKET_FUP:
+	case PTAH_PACKET_FUP: /* one */
 		o->has_ip = has_ip(packet);
-		return true;
+		o->fup = !o->fup;
+		return o->fup;
 	case PTAH_PACKET_PSBEND:
 		*o = (struct order){.phase = o->has_ip ? ON : OFF, .tsc = o->tsc, .time = o->time};
 		return true;
