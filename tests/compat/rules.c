@@ -611,7 +611,7 @@ const struct twin_rule twin_rules[] = {
      .why = "SDM \"Event Trace\", \"Trigger Tracing\": libipt 2.0 does not know their packets",
      .applies = newer_packet},
     {.name = "pebs-packet",
-     .why = "SDM \"Block Begin Packet (BBP)\" and those behind it: libipt does not know them",
+     .why = "SDM \"PEBS output to Intel Processor Trace\": libipt does not know its packets",
      .applies = pebs_packet},
     {.name = "tma-reserved",
      .why = "SDM \"Packet Definitions\": RSVD bits are not guaranteed to be 0",
@@ -677,9 +677,8 @@ const struct twin_rule twin_rules[] = {
      .applies = time_back,
      .go_on = true},
     {.name = "lone-data",
-     .why =
-	 "SDM \"Event Data (EVD) Packet\": it belongs to the CFE behind it; the position is that "
-	 "of the EVD that has none",
+     .why = "an EVD belongs to the CFE behind it; the position is that "
+	    "of the EVD that has none",
      .applies = lone_data,
      .go_on = true},
     {.name = "entered-twice",
