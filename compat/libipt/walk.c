@@ -310,7 +310,11 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 	w->now = NULL;
 	w->pending_first = (w->pending_first + 1) % WALK_PENDING;
 	w->pending_count--;
-	w->passed = w->forced = false;
+	/* What else the branch has brought waits for no other. */
+	w->passed = w->passed && w->pending_count && e->place == WALK_BEHIND_IP &&
+		    e->item.type != PTAH_ITEM_PTWRITE &&
+		    walk_first_pending(w)->place == WALK_BEHIND_BRANCH;
+	w->forced = false;
 	return walk_status(w);
 }
 
