@@ -58,9 +58,10 @@ static bool ends(const struct walker *w, unsigned end)
 	switch (end) {
 	case POSITION_FUP:
 		return type == PTAH_PACKET_FUP;
+	case POSITION_IP:
 	case POSITION_TIP:
-		return type == PTAH_PACKET_TIP || type == PTAH_PACKET_TIP_PGE ||
-		       type == PTAH_PACKET_TIP_PGD;
+		return (end == POSITION_IP && type == PTAH_PACKET_FUP) || type == PTAH_PACKET_TIP ||
+		       type == PTAH_PACKET_TIP_PGE || type == PTAH_PACKET_TIP_PGD;
 	case POSITION_EXSTOP:
 		return type == PTAH_PACKET_EXSTOP;
 	case POSITION_PWRX:

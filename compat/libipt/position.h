@@ -15,6 +15,7 @@ enum position_end {
 	POSITION_PACKET, /* the packet at the offset */
 	POSITION_FUP,
 	POSITION_TIP, /* TIP, TIP.PGE or TIP.PGD */
+	POSITION_IP,  /* or a FUP */
 	POSITION_EXSTOP,
 	POSITION_PWRX,
 	POSITION_OVERFLOW, /* an OVF, and the address behind it if one is */

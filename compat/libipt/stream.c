@@ -136,7 +136,9 @@ bool stream_is_bad_overflow(struct stream *stream, struct ptah_item *error)
 	while (behind && (behind->type == PTAH_ITEM_CBR || behind->type == PTAH_ITEM_MNT) &&
 	       n + 1 < STREAM_ITEMS);
 	if (!behind || behind->type != PTAH_ITEM_ERROR ||
-	    (behind->status != PTAH_E_BAD_CONTEXT && behind->status != PTAH_E_BAD_OPCODE) ||
+	    (behind->status != PTAH_E_BAD_CONTEXT && behind->status != PTAH_E_BAD_OPCODE &&
+	     (behind->status != PTAH_E_BAD_PACKET || /* but a PSB that is cut is an end */
+	      config_check_psb(&stream->config, behind->offset) == -pte_eos)) ||
 	    !position_is_overflow(&stream->config, offset, behind->offset))
 		return false;
 	*error = *behind;

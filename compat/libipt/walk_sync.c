@@ -277,7 +277,7 @@ static bool begins_enabled(const struct ptah_item *item)
 
 int walk_resync(struct walk *w)
 {
-	if (!w->synced)
+	if (!w->synced || !w->running)
 		return -pte_nosync;
 	if (!w->error)
 		return walk_status(w);
@@ -294,7 +294,12 @@ int walk_resync(struct walk *w)
 	walk_refill(w);
 	if (w->next == w->end)
 		return w->error;
-	w->enabled = begins_enabled(w->next);
 	w->ip = 0;
+	if (w->next->type == PTAH_ITEM_DISABLED) { /* the status says so, and no event */
+		w->enabled = false;
+		w->now = w->next++;
+	} else {
+		w->enabled = begins_enabled(w->next);
+	}
 	return walk_status(w);
 }

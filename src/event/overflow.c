@@ -103,6 +103,7 @@ void event_take_in_overflow(struct ptah_event_decoder *d, const struct ptah_pack
 			event_fail(d, PTAH_E_NO_IP, offset);
 		} else if (event_has_erratum(d, PTAH_ERRATUM_APL12)) {
 			d->fup_ip = ip;
+			d->fup_offset = offset;
 			d->phase = EVENT_DOUBT;
 		} else {
 			event_resume(d, true, ip);
@@ -118,6 +119,16 @@ void event_take_in_overflow(struct ptah_event_decoder *d, const struct ptah_pack
 			resume_off(d, packet, offset);
 		break;
 	}
+}
+
+/* A MODE.Exec that stands behind the FUP goes with what is to come. */
+static void resume_at_fup(struct ptah_event_decoder *d)
+{
+	const bool later = d->has_mode && d->pending_mode.offset > d->fup_offset;
+
+	d->has_mode = d->has_mode && !later;
+	event_resume(d, true, d->fup_ip);
+	d->has_mode = d->has_mode || later;
 }
 
 /*
@@ -141,7 +152,7 @@ void event_take_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet 
 		resume_off(d, packet, offset);
 		break;
 	default:
-		event_resume(d, true, d->fup_ip);
+		resume_at_fup(d);
 		event_take_in_run(d, packet, offset);
 		break;
 	}

@@ -370,6 +370,24 @@ static void print_call(const struct twin_call *call, bool both)
 	printf("    judge:  %s\n", twin_words(call, 1, text, sizeof(text)));
 }
 
+/* As in tests/compat/libipt-2.3: a name, and what tells whether the trace is still the same. */
+static void print_input(const struct twin_run *run)
+{
+	const char *name = strrchr(run->input->name, '/');
+	uint32_t sum = 0;
+
+	for (size_t i = 0; i < run->input->size; i++)
+		sum = sum * 31 + run->input->bytes[i];
+	printf("%s %s %" PRIx32 "\n", name ? name + 1 : run->input->name, run->client->name, sum);
+}
+
+static void print_answer(const struct twin_call *call)
+{
+	char text[1024];
+
+	printf("%s %s\n", twin_call_name(call), twin_words(call, 0, text, sizeof(text)));
+}
+
 static void print_difference(const struct twin *t, const struct twin_call *call)
 {
 	printf("%s: %s: a difference\n", t->run->input->name, t->run->client->name);
@@ -408,6 +426,8 @@ static struct twin_call *make_call(struct twin *t, enum twin_op op, uint64_t arg
 	for (unsigned i = 0; i < 2; i++)
 		make_side_call(t, call, i);
 	t->run->result->calls++;
+	if (t->run->print)
+		print_answer(call);
 	if (number >= t->run->limit)
 		t->over = true;
 	return call;
@@ -781,6 +801,8 @@ void twin_run(const struct twin_run *run)
 
 	if (!run->input->size)
 		return;
+	if (run->print)
+		print_input(run);
 	for (unsigned i = 0; i < 2; i++) {
 		run->result->side = i;
 		t.side[i].api = run->api[i];

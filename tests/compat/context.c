@@ -15,14 +15,18 @@ struct order {
 		ON,
 		OFF
 	} phase;
-	bool has_ip; /* of the header */
-	bool fup;    /* whose TIP is to come */
-	bool bound;  /* a packet whose FUP is to come */
-	bool abort;  /* it is a transaction's end: its FUP has a TIP */
-	bool mode;   /* MODE.Exec: its TIP is to come */
-	bool mwait;  /* its EXSTOP is to come */
-	bool tsc;    /* there was one */
-	bool lost;   /* no FUP has come behind an OVF */
+	bool has_ip;   /* of the header */
+	bool fup;      /* whose TIP is to come */
+	bool bound;    /* a packet whose FUP is to come */
+	bool abort;    /* it is a transaction's end: its FUP has a TIP */
+	bool mode;     /* MODE.Exec: its TIP is to come */
+	bool mwait;    /* its EXSTOP is to come */
+	bool cfe;      /* a CFE whose FUP is that of a branch */
+	bool data;     /* EVD: its CFE is to come */
+	bool entry;    /* PWRE: its PWRX is to come */
+	uint64_t time; /* of the last TSC */
+	bool tsc;      /* there was one */
+	bool lost;     /* no FUP has come behind an OVF */
 };
 
 static bool has_ip(const struct ptah_packet *packet)
@@ -41,11 +45,12 @@ static bool is_time(unsigned type)
 static bool take_in_header(struct order *o, const struct ptah_packet *packet)
 {
 	switch (packet->type) {
-	case PTAH_PACKET_FUP:
+	case PTAH_PACKET_FUP: /* one */
 		o->has_ip = has_ip(packet);
-		return true;
+		o->fup = !o->fup;
+		return o->fup;
 	case PTAH_PACKET_PSBEND:
-		*o = (struct order){.phase = o->has_ip ? ON : OFF, .tsc = o->tsc};
+		*o = (struct order){.phase = o->has_ip ? ON : OFF, .tsc = o->tsc, .time = o->time};
 		return true;
 	case PTAH_PACKET_MODE_EXEC:
 	case PTAH_PACKET_MODE_TSX:
@@ -65,21 +70,40 @@ static bool take_fup(struct order *o, const struct ptah_packet *packet)
 		return false;
 	o->fup = o->abort || alone;
 	o->mode = o->mode && o->abort;
-	o->bound = o->abort = o->mwait = false;
+	o->bound = o->abort = o->mwait = o->cfe = false;
 	return true;
 }
 
 static bool take_branch(struct order *o, const struct ptah_packet *packet)
 {
 	const bool pge = packet->type == PTAH_PACKET_TIP_PGE;
-	const bool wrong =
-	    o->bound || o->mwait || (pge ? o->phase == ON || o->fup : o->phase != ON);
+	const bool wrong = o->bound || o->mwait || o->cfe || o->data ||
+			   (pge ? o->phase == ON || o->fup : o->phase != ON);
 
 	if (wrong || (packet->type != PTAH_PACKET_TIP_PGD && !has_ip(packet)))
 		return false;
 	o->phase = packet->type == PTAH_PACKET_TIP_PGD ? OFF : ON;
 	o->fup = o->mode = false;
 	return true;
+}
+
+/* Does what a CFE tells come with a FUP and a TIP? */
+static bool has_branch(const struct ptah_packet *packet)
+{
+	switch (packet->u.cfe.type) {
+	case PTAH_CFE_INTR:
+	case PTAH_CFE_SMI:
+	case PTAH_CFE_RSM:
+	case PTAH_CFE_SIPI:
+	case PTAH_CFE_INIT:
+	case PTAH_CFE_VMEXIT:
+	case PTAH_CFE_VMEXIT_INTR:
+	case PTAH_CFE_UINTR:
+	case PTAH_CFE_SWINTR:
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* Packets that a FUP or EXSTOP follows; and those that may come at any time. */
@@ -102,10 +126,24 @@ static bool take_event(struct order *o, const struct ptah_packet *packet)
 		return true;
 	case PTAH_PACKET_CFE:
 		o->bound = o->bound || packet->u.cfe.ip;
+		o->cfe = !packet->u.cfe.ip && o->phase == ON && has_branch(packet);
+		o->data = false;
+		return true;
+	case PTAH_PACKET_EVD:
+		o->data = true;
+		return true;
+	case PTAH_PACKET_STOP:
+		return !o->cfe && !o->data;
+	case PTAH_PACKET_PWRE:
+	case PTAH_PACKET_PWRX:
+		o->entry = packet->type == PTAH_PACKET_PWRE;
+		return true;
+	case PTAH_PACKET_TRIG:
+		o->bound = o->bound || packet->u.trig.ip;
 		return true;
 	case PTAH_PACKET_MWAIT:
 		o->mwait = true;
-		return true;
+		return !o->cfe && !o->data;
 	default:
 		return packet->type != PTAH_PACKET_PSBEND;
 	}
@@ -115,22 +153,26 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 {
 	const bool tsc = o->tsc = o->tsc || packet->type == PTAH_PACKET_TSC;
 
+	if (packet->type == PTAH_PACKET_TSC)
+		o->time = packet->u.tsc.tsc;
 	if (packet->type == PTAH_PACKET_TMA && !tsc)
 		return false;
 	if (packet->type == PTAH_PACKET_PSB) {
-		const bool whole = o->phase != IN_HEADER && !o->fup && !o->bound;
+		const bool whole = o->phase != IN_HEADER && !o->fup && !o->bound && !o->cfe &&
+				   !o->data && !o->mode;
 
-		*o = (struct order){.phase = IN_HEADER, .tsc = tsc};
+		*o = (struct order){.phase = IN_HEADER, .tsc = tsc, .time = o->time};
 		return whole;
 	}
 	if (packet->type == PTAH_PACKET_OVF) {
-		*o = (struct order){.phase = IN_OVERFLOW, .tsc = tsc, .lost = true};
+		*o =
+		    (struct order){.phase = IN_OVERFLOW, .tsc = tsc, .time = o->time, .lost = true};
 		return true;
 	}
 	if (o->phase == IN_HEADER)
 		return take_in_header(o, packet);
 	if (o->phase == IN_OVERFLOW && packet->type == PTAH_PACKET_FUP) {
-		*o = (struct order){.phase = ON, .tsc = tsc};
+		*o = (struct order){.phase = ON, .tsc = tsc, .time = o->time};
 		return has_ip(packet);
 	}
 	/* Tracing is off, if it is no branch's. */
@@ -146,7 +188,8 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 		return take_branch(o, packet);
 	case PTAH_PACKET_TNT_8:
 	case PTAH_PACKET_TNT_64:
-		return o->phase == ON && !o->fup && !o->bound && !o->mwait && !o->mode;
+		return o->phase == ON && !o->fup && !o->bound && !o->mwait && !o->mode && !o->cfe &&
+		       !o->data;
 	default:
 		return take_event(o, packet);
 	}
@@ -168,31 +211,76 @@ static bool is_compressed(const struct ptah_packet *packet)
 	}
 }
 
+static bool waits_together(const struct order *o, const struct ptah_packet *packet)
+{
+	switch (packet->type) {
+	case PTAH_PACKET_FUP:
+		return o->mwait && !o->bound;
+	case PTAH_PACKET_MODE_TSX:
+	case PTAH_PACKET_CFE:
+	case PTAH_PACKET_MODE_EXEC:
+	case PTAH_PACKET_MWAIT:
+	case PTAH_PACKET_PTW:
+		return o->bound || o->cfe || o->mwait;
+	case PTAH_PACKET_VMCS:
+	case PTAH_PACKET_STOP:
+		return o->bound || o->fup;
+	case PTAH_PACKET_EXSTOP:
+	case PTAH_PACKET_TRIG:
+		return o->bound || o->cfe;
+	default:
+		return false;
+	}
+}
+
 /* Before it is taken. */
 static unsigned facts_of(const struct order *o, const struct ptah_packet *packet)
 {
-	const bool waits = o->bound || o->mwait;
+	const bool waits = o->bound || o->mwait || o->cfe;
 
 	if (o->lost && is_compressed(packet))
 		return TWIN_OVERFLOW_IP;
 	switch (packet->type) {
 	case PTAH_PACKET_FUP:
-		return o->mode && !o->abort ? TWIN_MODE_FUP : 0;
+		return o->mode ? o->abort ? TWIN_ABORT_MODE : TWIN_MODE_FUP : 0;
 	case PTAH_PACKET_MODE_EXEC:
-		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MODE : 0;
+		return (o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MODE : 0) |
+		       (o->mode ? TWIN_MODE_TWICE : 0);
+	case PTAH_PACKET_TSC:
+		return packet->u.tsc.tsc < o->time ? TWIN_TIME_BACK : 0;
 	case PTAH_PACKET_MNT:
 		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MNT : 0;
 	case PTAH_PACKET_OVF:
-		return waits ? TWIN_LOST_ADDRESS : 0;
+		return (waits ? TWIN_LOST_ADDRESS : 0) | (o->entry ? TWIN_ENTRY_ALONE : 0);
 	case PTAH_PACKET_PSB:
-		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_PSB : 0;
+		return (o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_PSB : 0) |
+		       (o->entry ? TWIN_ENTRY_ALONE : 0);
 	case PTAH_PACKET_TIP_PGD:
 		return o->mode && !o->fup ? TWIN_MODE_PGD : 0;
 	case PTAH_PACKET_EXSTOP:
 		return o->mwait && !packet->u.exstop.ip ? TWIN_LOST_ADDRESS : 0;
+	case PTAH_PACKET_PWRE:
+		return o->entry ? TWIN_ENTRY_ALONE : 0;
+	case PTAH_PACKET_EVD:
+		return packet->u.evd.type & 0x20 ? TWIN_EVD_WIDE : 0;
 	default:
 		return 0;
 	}
+}
+
+/* With erratum SKD007, which cuts a CYC and puts an OVF there. */
+static int decode(const struct twin_input *input, uint64_t at, unsigned block,
+		  struct ptah_packet *packet)
+{
+	const uint8_t *p = input->bytes + at;
+	const int size = ptah_packet_decode(packet, p, (size_t)(input->size - at), block);
+
+	if (!input->config.errata.skd007 || size != 2 || packet->type != PTAH_PACKET_CYC ||
+	    input->size - at < 3 || p[1] != 0x02 || p[2] != 0xf3)
+		return size;
+	packet->type = PTAH_PACKET_PAD;
+	packet->size = 1;
+	return 1;
 }
 
 unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
@@ -200,18 +288,23 @@ unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
 	struct order o = {.phase = IN_HEADER};
 	struct ptah_packet packet;
 	unsigned block = 0, facts = 0;
+	uint64_t at;
 
-	for (uint64_t at = psb; at < input->size && at <= end; at += packet.size) {
-		if (ptah_packet_decode(&packet, input->bytes + at, (size_t)(input->size - at),
-				       block) <= 0)
+	for (at = psb; at < input->size && at <= end; at += packet.size) {
+		if (decode(input, at, block, &packet) <= 0)
 			break;
 		facts |= facts_of(&o, &packet);
+		facts |= waits_together(&o, &packet) ? TWIN_WAIT_TOGETHER : 0;
 		if (packet.type == PTAH_PACKET_TMA &&
 		    (input->bytes[at + 4] || input->bytes[at + 6] & 0xfe))
 			facts |= TWIN_TMA_RESERVED;
 		(void)(at == psb || take(&o, &packet));
 		block = ptah_packet_block_state(&packet, block);
 	}
+	if (at == input->size && (o.bound || o.mwait || o.cfe))
+		facts |= TWIN_LOST_ADDRESS;
+	if (at == input->size && o.entry)
+		facts |= TWIN_ENTRY_ALONE;
 	return facts;
 }
 
@@ -229,8 +322,7 @@ uint64_t twin_contradiction(const struct twin_input *input, uint64_t psb)
 
 	while (at < input->size) {
 		const bool was_begun = is_begun(&o);
-		int size = ptah_packet_decode(&packet, input->bytes + at,
-					      (size_t)(input->size - at), block);
+		const int size = decode(input, at, block, &packet);
 
 		if (size <= 0 || (at != psb && !take(&o, &packet)))
 			return was_begun ? begun : at;
@@ -251,8 +343,7 @@ uint64_t twin_header_end(const struct twin_input *input, uint64_t psb)
 	uint64_t at = psb;
 
 	while (at < input->size && o.phase == IN_HEADER) {
-		int size =
-		    ptah_packet_decode(&packet, input->bytes + at, (size_t)(input->size - at), 0);
+		const int size = decode(input, at, 0, &packet);
 
 		if (size <= 0 || (at != psb && !take(&o, &packet)))
 			return at;

@@ -49,7 +49,24 @@ static const struct {
     {2, {0x02, 0x62}},							/* EXSTOP */
     {2, {0x02, 0xe2}},							/* EXSTOP with a FUP */
     {11, {0x02, 0xc3, 0x88, 1, 2, 3, 4, 5, 6, 7, 8}},			/* MNT */
+    /* NEWER: those that libipt 2.0 does not know. */
+    {4, {0x02, 0x13, 0x01, 0x0e}},		      /* CFE: interrupt */
+    {4, {0x02, 0x13, 0x81, 0x0e}},		      /* CFE: interrupt with a FUP */
+    {4, {0x02, 0x13, 0x02, 0x00}},		      /* CFE: IRET */
+    {4, {0x02, 0x13, 0x83, 0x00}},		      /* CFE: SMI with a FUP */
+    {4, {0x02, 0x13, 0x04, 0x00}},		      /* CFE: RSM */
+    {4, {0x02, 0x13, 0x05, 0x11}},		      /* CFE: SIPI */
+    {4, {0x02, 0x13, 0x09, 0x20}},		      /* CFE: VM exit by an interrupt */
+    {4, {0x02, 0x13, 0x8f, 0x00}},		      /* CFE: SYSCALL with a FUP */
+    {11, {0x02, 0x53, 0x00, 1, 2, 3, 4, 5, 6, 7, 8}}, /* EVD: CR2 */
+    {11, {0x02, 0x53, 0x01, 1, 2, 3, 4, 5, 6, 7, 8}}, /* EVD: VM exit's qualification */
+    {11, {0x02, 0x53, 0x02, 1, 2, 3, 4, 5, 6, 7, 8}}, /* EVD: VM exit's reason */
+    {2, {0x99, 0x05}},				      /* MODE.Exec: 64-bit, IF */
+    {3, {0xd9, 0x01, 0x00}},			      /* TRIG */
+    {3, {0xd9, 0x02, 0x00}},			      /* TRIG */
 };
+#define COUNT (sizeof(packets) / sizeof(*packets))
+#define NEWER 14 /* the last ones */
 
 /* Puts `size` bytes in at `at`; there is room. */
 static void insert(struct twin_input *to, size_t at, const uint8_t *bytes, size_t size)
@@ -88,7 +105,7 @@ static void damage(struct twin_input *to, uint64_t *random)
 			to->size = at + 1;
 		break;
 	default: {
-		size_t i = (choice >> 8) % (sizeof(packets) / sizeof(*packets));
+		size_t i = (choice >> 8) % (to->newer ? COUNT : COUNT - NEWER);
 
 		insert(to, at, packets[i].bytes, packets[i].size);
 	}

@@ -27,25 +27,41 @@ static const uint8_t *bytes_at(const struct twin_input *input, const struct twin
 	return input->bytes + seen->offset;
 }
 
+/* Since 2.1 the packet decoder's place of synchronisation goes along with the PSBs it reads. */
+static bool packet_sync(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	if (!call->since_2_1 || call->decoder != TWIN_PACKET || call->side[0].sync_status ||
+	    call->side[1].sync_status || call->side[1].sync < call->side[0].sync ||
+	    twin_find_psb(input, call->side[1].sync) != call->side[1].sync)
+		return false;
+	same.side[1].sync = same.side[0].sync;
+	return twin_equal(&same);
+}
+
 static bool pwre_hw(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = *call;
 
-	(void)input;
 	if (!both_packets(call, ppt_pwre))
 		return false;
 	same.side[1].out.packet.payload.pwre.hw = same.side[0].out.packet.payload.pwre.hw;
-	return twin_equal(&same);
+	return twin_equal(&same) || packet_sync(input, &same);
 }
 
-/* CFE, EVD, TRIG, and the PEBS packets BBP, BIP, BEP. */
-static bool is_newer(const uint8_t *p)
+/* The PEBS packets BBP, BIP, BEP. */
+static bool is_pebs(const uint8_t *p)
 {
-	if (p[0] == 0xd9)
-		return true;
 	if ((p[0] & 7) == 4 && (p[0] >> 3 & 1)) /* BIP */
 		return true;
-	return p[0] == 0x02 && memchr("\x13\x53\x63\x33\xb3", p[1], 5);
+	return p[0] == 0x02 && memchr("\x63\x33\xb3", p[1], 3);
+}
+
+/* CFE, EVD, TRIG. */
+static bool is_newer(const uint8_t *p)
+{
+	return p[0] == 0xd9 || (p[0] == 0x02 && (p[1] == 0x13 || p[1] == 0x53));
 }
 
 static bool newer_packet(const struct twin_input *input, const struct twin_call *call)
@@ -55,6 +71,13 @@ static bool newer_packet(const struct twin_input *input, const struct twin_call 
 
 	return !call->since_2_1 && call->side[1].status == -pte_bad_opc && last &&
 	       (p ? is_newer(p) : *last == 0xd9);
+}
+
+static bool pebs_packet(const struct twin_input *input, const struct twin_call *call)
+{
+	const uint8_t *p = bytes_at(input, &call->side[1], 2);
+
+	return call->side[1].status == -pte_bad_opc && p && is_pebs(p);
 }
 
 static bool tma_reserved(const struct twin_input *input, const struct twin_call *call)
@@ -77,9 +100,22 @@ static bool is_row(const struct twin_input *input, uint64_t at)
 	       !memcmp(input->bytes + at, "\x02\x82", 2);
 }
 
+/* Does a PSB that goes on stand before either side's? */
+static bool has_row(const struct twin_input *input, const struct twin_call *call)
+{
+	const uint64_t a = call->side[0].sync, b = call->side[1].sync, last = a > b ? a : b;
+
+	for (size_t at = 0; (at = twin_find_psb(input, at)) <= last && at != SIZE_MAX; at++)
+		if (is_row(input, at + 16))
+			return true;
+	return false;
+}
+
 /* One side has found a PSB that goes on, or what goes on from one. */
 static bool psb_row(const struct twin_input *input, const struct twin_call *call)
 {
+	if (call->decoder == TWIN_EVENTS)
+		return has_row(input, call);
 	if (call->decoder != TWIN_PACKET || call->op > TWIN_SYNC_BACKWARD)
 		return false;
 	for (unsigned i = 0; i < 2; i++) {
@@ -221,17 +257,36 @@ static uint64_t read_so_far(const struct twin_input *input, const struct twin_ca
 	return twin_find_psb(input, at) == at ? twin_header_end(input, at) : at;
 }
 
+/* Where what is told began: event decoders name a PSB as soon as they stand at it. */
+static uint64_t began(const struct twin_input *input, const struct twin_call *call)
+{
+	const uint64_t sync = call->side[0].sync;
+	uint64_t before = sync;
+
+	if (call->decoder != TWIN_EVENTS || call->op != TWIN_NEXT)
+		return sync;
+	for (size_t at = 0; (at = twin_find_psb(input, at)) < sync; at++)
+		before = at;
+	return before;
+}
+
 /* The packets, so far, contradict the SDM. */
 static bool is_out_of_place(const struct twin_input *input, const struct twin_call *call)
 {
 	return gives_events(call) && !call->side[0].sync_status &&
-	       twin_contradiction(input, call->side[0].sync) <= read_so_far(input, call);
+	       twin_contradiction(input, began(input, call)) <= read_so_far(input, call);
 }
 
 static bool has_fact(const struct twin_input *input, const struct twin_call *call, unsigned fact)
 {
+	uint64_t end = read_so_far(input, call);
+
+	/* 2.3 looks ahead there. */
+	if (call->decoder == TWIN_EVENTS && call->side[1].status >= 0 && call->op == TWIN_NEXT &&
+	    call->side[1].out.event.type == ptev_overflow)
+		end += 16;
 	return gives_events(call) && !call->side[0].sync_status &&
-	       twin_facts(input, call->side[0].sync, read_so_far(input, call)) & fact;
+	       twin_facts(input, began(input, call), end) & fact;
 }
 
 static bool mode_fup(const struct twin_input *input, const struct twin_call *call)
@@ -311,15 +366,179 @@ static bool lost_time(const struct twin_input *input, const struct twin_call *ca
 	return twin_equal(&same);
 }
 
-/* libipt 2.3's event decoder is moved by a sync that fails, or asks for another. */
+/* libipt 2.3's event decoder goes on behind a sync that has failed, from what lies there. */
 static bool failed_sync(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
 	if (call->decoder != TWIN_EVENTS || call->side[0].status >= 0)
 		return false;
-	return call->op == TWIN_NEXT
-		   ? call->side[1].status == -pte_nosync
-		   : call->op == TWIN_SYNC_SET && call->side[1].status == call->side[0].status;
+	if (call->op == TWIN_NEXT)
+		return call->side[0].status == -pte_nosync;
+	return call->side[1].status == call->side[0].status;
+}
+
+/* "A bug in the library", as its header says: 2.3 has it where an event waits across a branch. */
+static bool judge_internal(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return call->decoder == TWIN_EVENTS && call->side[1].status == -pte_internal;
+}
+
+/* A PSB+ says what is the case: nothing of ours is this code. */
+static bool bad_status_update(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return call->decoder == TWIN_EVENTS && call->side[1].status == -pte_bad_status_update;
+}
+
+/* libipt 2.3 wants a TSC of its own before each TMA. */
+static bool tma_alone(const struct twin_input *input, const struct twin_call *call)
+{
+	const uint8_t *p = bytes_at(input, &call->side[1], 2);
+
+	return call->decoder == TWIN_EVENTS && call->side[1].status == -pte_bad_context && p &&
+	       !memcmp(p, "\x02\x73", 2);
+}
+
+/* A C-state's entry without its exit: at the end, at a PSB, in an overflow. */
+static bool entry_alone(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->decoder == TWIN_EVENTS && call->op == TWIN_NEXT && call->side[0].status >= 0 &&
+	       call->side[0].out.event.type == ptev_pwre &&
+	       (call->side[1].status < 0 || call->side[1].out.event.type != ptev_pwre) &&
+	       has_fact(input, call, TWIN_ENTRY_ALONE);
+}
+
+/* libipt 2.3 cannot use it for its clock. */
+static bool ratio_of_zero(const struct twin_input *input, const struct twin_call *call)
+{
+	const uint8_t *p = bytes_at(input, &call->side[1], 4);
+
+	return call->decoder == TWIN_EVENTS && call->side[1].status == -pte_bad_packet && p &&
+	       !memcmp(p, "\x02\x03\x00", 3);
+}
+
+/* Of several packets that wait for one FUP 2.3 has an order of its own; an MWAIT waits on. */
+static bool wait_together(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->since_2_1 && has_fact(input, call, TWIN_WAIT_TOGETHER);
+}
+
+static bool mode_twice(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->since_2_1 && has_fact(input, call, TWIN_MODE_TWICE);
+}
+
+/*
+ * Errata of overflows make libipt 2.3 look far ahead, and fail with what it finds,
+ * or go by a packet that says less of it.
+ */
+static bool erratum_ahead(const struct twin_input *input, const struct twin_call *call)
+{
+	const struct pt_errata *errata = &input->config.errata;
+	const uint8_t *p = bytes_at(input, &call->side[1], 2);
+
+	if (call->decoder != TWIN_EVENTS || call->op != TWIN_NEXT || call->side[0].status < 0)
+		return false;
+	if (errata->apl12 && call->side[1].status >= 0 &&
+	    call->side[1].out.event.type == ptev_overflow)
+		return true;
+	return call->side[0].out.event.type == ptev_overflow &&
+	       (errata->apl11 || errata->apl12 || errata->skd010) && p &&
+	       !memcmp(p, "\x02\xf3", 2) &&
+	       (call->side[1].status == -pte_bad_packet || call->side[1].status == -pte_bad_opc ||
+		call->side[1].status == -pte_bad_context);
+}
+
+/* The time of a TSC that is behind the one before. */
+static bool time_back(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = copy_of(input, call);
+
+	if (call->decoder != TWIN_EVENTS || call->op != TWIN_NEXT ||
+	    same.side[1].out.event.tsc > same.side[0].out.event.tsc)
+		return false;
+	same.side[1].out.event.tsc = same.side[0].out.event.tsc;
+	return twin_equal(&same) && has_fact(input, call, TWIN_TIME_BACK);
+}
+
+/* Both at an event or an error of one kind, each with a position of its own. */
+static bool is_elsewhere(const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	same.blind = true;
+	return call->decoder == TWIN_EVENTS && call->op == TWIN_NEXT &&
+	       call->side[0].offset != call->side[1].offset && twin_equal(&same);
+}
+
+/* An EVD without its CFE: Ptah stands at it, libipt 2.3 at the one that contradicts it. */
+static bool lone_data(const struct twin_input *input, const struct twin_call *call)
+{
+	const uint8_t *mine = bytes_at(input, &call->side[0], 2);
+	const uint8_t *theirs = bytes_at(input, &call->side[1], 2);
+
+	return is_elsewhere(call) && call->side[0].status == -pte_bad_context && mine && theirs &&
+	       !memcmp(mine, "\x02\x53", 2) && theirs[0] == 0x02 &&
+	       (theirs[1] == 0x53 || theirs[1] == 0x13);
+}
+
+/* Ptah tells a C-state's entry at the next one, libipt 2.3 at the exit. */
+static bool entered_twice(const struct twin_input *input, const struct twin_call *call)
+{
+	const uint8_t *mine = bytes_at(input, &call->side[0], 2);
+	const uint8_t *theirs = bytes_at(input, &call->side[1], 2);
+	struct twin_call same = *call;
+
+	same.side[1].out.event.variant.pwre.hw = same.side[0].out.event.variant.pwre.hw;
+	return call->side[0].status >= 0 && call->side[0].out.event.type == ptev_pwre &&
+	       is_elsewhere(&same) && mine && theirs && !memcmp(mine, "\x02\x22", 2) &&
+	       !memcmp(theirs, "\x02\xa2", 2);
+}
+
+/* A count that is not valid: 2.3 leaves in the caller's struct what was there. */
+static bool trig_count(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	if (!both_packets(call, ppt_trig) || call->side[0].out.packet.payload.trig.icntv)
+		return false;
+	same.side[1].out.packet.payload.trig.icnt = same.side[0].out.packet.payload.trig.icnt;
+	return twin_equal(&same) || packet_sync(input, &same);
+}
+
+/* perf reads all six bits of an EVD's type, libipt five. */
+static bool evd_type(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	if (gives_events(call))
+		return call->since_2_1 && has_fact(input, call, TWIN_EVD_WIDE);
+	if (!both_packets(call, ppt_evd))
+		return false;
+	same.side[0].out.packet.payload.evd.type &= 0x1f;
+	return twin_equal(&same) || packet_sync(input, &same);
+}
+
+/* Erratum SKZ84: since 2.1 a bad TMA is no packet at all. */
+static bool erratum_tma(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->since_2_1 && input->config.errata.skz84 && is_packet_call(call) &&
+	       call->side[1].status == 8 && call->side[1].out.packet.type == ppt_invalid;
+}
+
+/* Erratum SKD007: since 2.1 the packet decoder makes it good, before others did. */
+static bool erratum_cyc(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->since_2_1 && input->config.errata.skd007 && is_packet_call(call) &&
+	       call->side[0].status >= 0 && call->side[0].out.packet.type == ppt_cyc &&
+	       call->side[1].status >= 0 && call->side[1].out.packet.type == ppt_ovf;
+}
+
+/* SDM "MODE Packets": MODE.Exec goes with the TIP of an abort, not with its FUP. */
+static bool abort_mode(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->since_2_1 && has_fact(input, call, TWIN_ABORT_MODE);
 }
 
 /* Both say what is wrong; the clock is all that differs. */
@@ -374,7 +593,7 @@ static bool pwre_hw_event(const struct twin_input *input, const struct twin_call
 	struct twin_call same = copy_of(input, call);
 	struct pt_event *event = &same.side[1].out.event;
 
-	if (call->since_2_1 || call->op != TWIN_EVENT || call->side[0].status < 0 ||
+	if (!gives_events(call) || call->op < TWIN_NEXT || call->side[0].status < 0 ||
 	    event->type != ptev_pwre)
 		return false;
 	event->variant.pwre.hw = same.side[0].out.event.variant.pwre.hw;
@@ -389,9 +608,11 @@ const struct twin_rule twin_rules[] = {
      .applies = pwre_hw,
      .go_on = true},
     {.name = "newer-packet",
-     .why = "SDM \"Event Trace\", \"Trigger Tracing\", \"PEBS via PT\": libipt 2.0 does not know "
-	    "their packets",
+     .why = "SDM \"Event Trace\", \"Trigger Tracing\": libipt 2.0 does not know their packets",
      .applies = newer_packet},
+    {.name = "pebs-packet",
+     .why = "SDM \"PEBS output to Intel Processor Trace\": libipt does not know its packets",
+     .applies = pebs_packet},
     {.name = "tma-reserved",
      .why = "SDM \"Packet Definitions\": RSVD bits are not guaranteed to be 0",
      .applies = tma_reserved},
@@ -415,9 +636,74 @@ const struct twin_rule twin_rules[] = {
      .applies = lost_time,
      .go_on = true},
     {.name = "failed-sync",
-     .why = "libipt 2.3's event decoder stands where a sync has failed, though it is no PSB",
+     .why =
+	 "libipt 2.3's event decoder goes on behind a sync that has failed, though it knows of no "
+	 "PSB",
      .applies = failed_sync,
      .go_on = true},
+    {.name = "internal",
+     .why = "the interface: -pte_internal is a bug of libipt's",
+     .applies = judge_internal},
+    {.name = "bad-status-update",
+     .why = "SDM \"Decoder Synchronization (PSB+)\": a PSB+ has the current state, and is believed",
+     .applies = bad_status_update},
+    {.name = "tma-alone",
+     .why = "SDM \"TSC/MTC Alignment (TMA) Packet\": always behind a TSC; nothing follows from one "
+	    "that is not",
+     .applies = tma_alone},
+    {.name = "entry-alone",
+     .why = "SDM \"Power Entry (PWRE) Packet\": a C-state was entered, whether its exit is seen or "
+	    "not",
+     .applies = entry_alone},
+    {.name = "ratio-of-zero",
+     .why =
+	 "SDM \"Core:Bus Ratio (CBR) Packet\": its payload is a number; libipt 2.3's clock divides "
+	 "by it",
+     .applies = ratio_of_zero},
+    {.name = "wait-together",
+     .why = "SDM \"Compound Packet Event Summary\": no two events begin before one FUP; Ptah tells "
+	    "them in the packets' order, MWAIT with its EXSTOP alone",
+     .applies = wait_together},
+    {.name = "mode-twice",
+     .why = "SDM \"MODE Packets\": two MODE.Exec before one TIP: the last is what is the case",
+     .applies = mode_twice},
+    {.name = "erratum-ahead",
+     .why =
+	 "APL11, APL12, SKD010: libipt 2.3 looks ahead for how an overflow went on, and gives up "
+	 "where it cannot read",
+     .applies = erratum_ahead},
+    {.name = "time-back",
+     .why = "time does not go back: an earlier TSC leaves it where it is",
+     .applies = time_back,
+     .go_on = true},
+    {.name = "lone-data",
+     .why = "an EVD belongs to the CFE behind it; the position is that "
+	    "of the EVD that has none",
+     .applies = lone_data,
+     .go_on = true},
+    {.name = "entered-twice",
+     .why = "SDM \"Power Entry (PWRE) Packet\": another PWRE ends a C-state as PWRX does",
+     .applies = entered_twice},
+    {.name = "packet-sync",
+     .why = "libipt 2.0 names the PSB that it was synchronised at",
+     .applies = packet_sync,
+     .go_on = true},
+    {.name = "trig-count",
+     .why = "libipt 2.3 does not write the count of a TRIG that says that it has none",
+     .applies = trig_count,
+     .go_on = true},
+    {.name = "evd-type",
+     .why = "an EVD's type has six bits, as in perf; libipt 2.3 drops the highest",
+     .applies = evd_type},
+    {.name = "erratum-tma", .why = "as erratum-cyc, for SKZ84", .applies = erratum_tma},
+    {.name = "erratum-cyc",
+     .why = "SKD007: libipt 2.0's packet decoder tells the packets as they are, errata are others' "
+	    "matter",
+     .applies = erratum_cyc},
+    {.name = "abort-mode",
+     .why = "SDM \"MODE Packets\": MODE.Exec goes with the next TIP, libipt binds it to the FUP of "
+	    "the transaction's end",
+     .applies = abort_mode},
     {.name = "time-at-error",
      .why = "libipt 2.0 forgets the time where a PSB+ cannot be read; Ptah has the last",
      .applies = time_at_error,

@@ -9,6 +9,7 @@
  *	--code FILE:ADDRESS           the same: one file at an address
  *	--timed                       with packets about time put in (with --pages)
  *	--blind                       does not compare get_offset(): for what else differs
+ *	--print                       every call, and what the judged library answers
  *	--keep N                      go on after N differences
  *	--limit N                     calls per client; else many per byte (code may loop for ever)
  *	--save FILE                   the trace that the first difference was found in
@@ -43,7 +44,7 @@ struct options {
 	const char *judged, *judge, *clients, *pages, *code, *save;
 	uint64_t seed, mutants, only, limit;
 	unsigned keep;
-	bool timed, blind;
+	bool timed, blind, print;
 };
 
 struct totals {
@@ -148,6 +149,7 @@ static void run_client(struct totals *t, const struct options *o, const struct t
 	    .limit = o->limit ? o->limit : 2000 + 64 * (uint64_t)input->size,
 	    .keep = o->keep,
 	    .blind = o->blind,
+	    .print = o->print,
 	};
 	const unsigned before = t->result->found;
 
@@ -218,6 +220,7 @@ static void run_input(struct totals *t, const struct options *o, struct twin_inp
 	pid_t child;
 
 	t->inputs++;
+	input->newer = twin_is_2_1(&t->api[0]) && twin_is_2_1(&t->api[1]);
 	t->result->next = 0;
 	while (t->result->next < count && input->size) {
 		fflush(stdout);
@@ -317,6 +320,8 @@ static bool parse(struct options *o, char **argv, int argc, int *i)
 		o->limit = strtoull(value_of(argv, argc, i), NULL, 0);
 	else if (!strcmp(name, "--blind"))
 		o->blind = true;
+	else if (!strcmp(name, "--print"))
+		o->print = true;
 	else if (!strcmp(name, "--timed"))
 		o->timed = true;
 	else if (!strncmp(name, "--", 2))

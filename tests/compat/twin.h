@@ -94,6 +94,7 @@ struct twin_input {
 	struct twin_section *sections;
 	size_t nsections;
 	struct pt_config config; /* but begin, end and the client's flags */
+	bool newer;		 /* damage may be a packet that came with libipt 2.1 or later */
 	int file;		 /* what sections without a file of their own lie in, or -1 */
 };
 
@@ -212,6 +213,7 @@ struct twin_run {
 	uint64_t seed;	/* of the choices that a client makes */
 	uint64_t limit; /* calls */
 	bool blind;	/* where the decoder stands is not compared */
+	bool print;	/* every call */
 	unsigned keep;	/* go on at the next PSB after so many differences */
 	struct twin_result *result;
 };
@@ -262,7 +264,14 @@ enum {
 	TWIN_LOST_ADDRESS = 4,	 /* a packet whose FUP is lost in an overflow, or that has none */
 	TWIN_MODE_PGD = 16,	 /* MODE.Exec and a TIP.PGD without FUP */
 	TWIN_TMA_RESERVED = 32,	 /* a TMA with reserved bits set */
-	TWIN_OVERFLOW_PSB = 8	 /* PSB between OVF and what settles it */
+	TWIN_ABORT_MODE = 256,	 /* MODE.Exec and a transaction's end before one FUP */
+	TWIN_EVD_WIDE = 512,	 /* an EVD whose type has the sixth bit */
+	TWIN_MODE_TWICE = 1024,	 /* two MODE.Exec before one TIP */
+	TWIN_ENTRY_ALONE = 2048, /* PWRE without PWRX */
+	TWIN_TIME_BACK = 4096,	 /* a TSC that is behind the one before */
+	TWIN_WAIT_TOGETHER =
+	    8192,	      /* two packets for one FUP, or an MWAIT that goes without EXSTOP */
+	TWIN_OVERFLOW_PSB = 8 /* PSB between OVF and what settles it */
 };
 unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end);
 
