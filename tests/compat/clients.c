@@ -445,21 +445,21 @@ static int meet(struct twin *t, const struct twin_call *call)
 }
 
 /*
- * The judge has read ahead and failed. The judged side goes on alone: it must
- * fail, too, before it comes to a PSB behind where the judge stands.
+ * One side has failed. The other goes on alone: it must fail, too, before it
+ * comes to a PSB behind where the first stands.
  */
-static bool comes_to_error(struct twin *t, const struct twin_call *failed)
+static bool comes_to_error(struct twin *t, const struct twin_call *failed, unsigned side)
 {
-	const uint64_t psb = twin_find_psb(t->run->input, failed->side[1].offset + 1);
+	const uint64_t psb = twin_find_psb(t->run->input, failed->side[!side].offset + 1);
 	struct twin_call call = *failed;
-	const struct twin_seen *seen = &call.side[0];
+	const struct twin_seen *seen = &call.side[side];
 
 	for (unsigned i = 0; i < ALONE && seen->status >= 0 && seen->sync < psb; i++) {
 		const bool event = seen->status & pts_event_pending;
 
 		call.op = event ? TWIN_EVENT : TWIN_NEXT;
 		call.argument = event ? sizeof(struct pt_event) : twin_size_of_next(call.decoder);
-		make_side_call(t, &call, 0);
+		make_side_call(t, &call, side);
 	}
 	return seen->status < 0;
 }
@@ -471,7 +471,8 @@ static const struct twin_rule *find_rule(struct twin *t, const struct twin_call 
 		    i < twin_rule_count ? &twin_rules[i] : &twin_walk_rules[i - twin_rule_count];
 
 		if (!rule->applies(t->run->input, call) ||
-		    (rule->to_error && !comes_to_error(t, call)))
+		    (rule->to_error && !comes_to_error(t, call, 0)) ||
+		    (rule->judge_to_error && !comes_to_error(t, call, 1)))
 			continue;
 		t->run->result->by_rule[i]++;
 		return rule;
@@ -497,6 +498,9 @@ static bool stands_apart(const struct twin *t, const struct twin_call *call)
 	if (call->decoder == TWIN_BLOCK && call->op == TWIN_NEXT &&
 	    same.side[1].out.block.iclass == ptic_error)
 		same.side[1].out.block.iclass = same.side[0].out.block.iclass;
+	/* As isid-of-error has it. */
+	if (call->decoder == TWIN_INSN && call->op == TWIN_NEXT && call->side[0].status < 0)
+		same.side[1].out.insn.isid = same.side[0].out.insn.isid;
 	return call->decoder >= TWIN_INSN && (call->op >= TWIN_NEXT || call->side[0].status < 0) &&
 	       twin_equal(&same);
 }
@@ -775,10 +779,15 @@ static void walk_set(struct twin *t)
 	}
 }
 
-void twin_run(const struct twin_run *run)
+void twin_run(const struct twin_run *asked)
 {
+	struct twin_clock clock = {.at = 0};
+	struct twin_input input = *asked->input;
+	struct twin_run with_clock = *asked, *run = &with_clock;
 	struct twin t = {.run = run, .random = run->seed | 1};
 
+	input.clock = &clock;
+	run->input = &input;
 	if (!run->input->size)
 		return;
 	for (unsigned i = 0; i < 2; i++) {

@@ -8,6 +8,22 @@
 
 #include <ptah/packet.h>
 
+/* As the decoders take it: SKD007's OVF stands where the second byte of a CYC should. */
+static int decode(const struct twin_input *input, uint64_t at, unsigned block,
+		  struct ptah_packet *packet)
+{
+	const uint8_t *p = input->bytes + at;
+	int size = ptah_packet_decode(packet, p, (size_t)(input->size - at), block);
+
+	if (size == 2 && packet->type == PTAH_PACKET_CYC && input->config.errata.skd007 &&
+	    input->size - at >= 3 && p[1] == 0x02 && p[2] == 0xf3) {
+		packet->type = PTAH_PACKET_PAD;
+		packet->size = 1;
+		return 1;
+	}
+	return size;
+}
+
 struct order {
 	enum {
 		IN_HEADER,
@@ -20,9 +36,14 @@ struct order {
 	bool bound;  /* a packet whose FUP is to come */
 	bool abort;  /* it is a transaction's end: its FUP has a TIP */
 	bool mode;   /* MODE.Exec: its TIP is to come */
+	bool early;  /* it stood before the FUP */
 	bool mwait;  /* its EXSTOP is to come */
+	bool stop;   /* that EXSTOP has come, and its FUP is to come */
+	bool shared; /* packets that have nothing to do with each other wait for one FUP */
 	bool tsc;    /* there was one */
 	bool lost;   /* no FUP has come behind an OVF */
+	bool doubt;  /* one has, and nothing else yet */
+	bool off;    /* a PSB+ while tracing is off: has no FUP */
 };
 
 static bool has_ip(const struct ptah_packet *packet)
@@ -44,9 +65,12 @@ static bool take_in_header(struct order *o, const struct ptah_packet *packet)
 	case PTAH_PACKET_FUP:
 		o->has_ip = has_ip(packet);
 		return true;
-	case PTAH_PACKET_PSBEND:
+	case PTAH_PACKET_PSBEND: {
+		const bool right = !o->has_ip || !o->off;
+
 		*o = (struct order){.phase = o->has_ip ? ON : OFF, .tsc = o->tsc};
-		return true;
+		return right;
+	}
 	case PTAH_PACKET_MODE_EXEC:
 	case PTAH_PACKET_MODE_TSX:
 	case PTAH_PACKET_PIP:
@@ -64,8 +88,8 @@ static bool take_fup(struct order *o, const struct ptah_packet *packet)
 	if (!has_ip(packet) || o->fup || (alone && o->phase == OFF))
 		return false;
 	o->fup = o->abort || alone;
-	o->mode = o->mode && o->abort;
-	o->bound = o->abort = o->mwait = false;
+	o->early = o->mode = o->mode && o->abort;
+	o->bound = o->abort = o->mwait = o->stop = o->shared = false;
 	return true;
 }
 
@@ -86,19 +110,26 @@ static bool take_branch(struct order *o, const struct ptah_packet *packet)
 static bool take_event(struct order *o, const struct ptah_packet *packet)
 {
 	switch (packet->type) {
-	case PTAH_PACKET_MODE_EXEC:
+	case PTAH_PACKET_MODE_EXEC: {
+		/* "Always immediately precedes" its branch: two of them do not. */
+		const bool alone = !o->mode;
+
 		o->mode = true;
-		return true;
+		return alone;
+	}
 	case PTAH_PACKET_MODE_TSX:
-		o->bound = o->bound || o->phase == ON;
 		o->abort = o->phase == ON && packet->u.tsx.aborted;
+		o->shared = o->shared || (o->bound && o->phase == ON);
+		o->bound = o->bound || o->phase == ON;
 		return true;
 	case PTAH_PACKET_PTW:
+		o->shared = o->shared || (o->bound && packet->u.ptw.ip);
 		o->bound = o->bound || packet->u.ptw.ip;
 		return true;
 	case PTAH_PACKET_EXSTOP:
+		o->shared = o->shared || (o->bound && packet->u.exstop.ip);
 		o->bound = o->bound || packet->u.exstop.ip;
-		o->mwait = o->mwait && packet->u.exstop.ip;
+		o->mwait = o->stop = o->mwait && packet->u.exstop.ip;
 		return true;
 	case PTAH_PACKET_CFE:
 		o->bound = o->bound || packet->u.cfe.ip;
@@ -113,14 +144,16 @@ static bool take_event(struct order *o, const struct ptah_packet *packet)
 
 static bool take(struct order *o, const struct ptah_packet *packet)
 {
-	const bool tsc = o->tsc = o->tsc || packet->type == PTAH_PACKET_TSC;
+	const bool has_tsc = o->tsc || packet->type == PTAH_PACKET_TSC;
+	const bool tsc = o->tsc = has_tsc && packet->type != PTAH_PACKET_TMA;
 
-	if (packet->type == PTAH_PACKET_TMA && !tsc)
+	/* "Always sent immediately following a TSC packet": one of them. */
+	if (packet->type == PTAH_PACKET_TMA && !has_tsc)
 		return false;
 	if (packet->type == PTAH_PACKET_PSB) {
 		const bool whole = o->phase != IN_HEADER && !o->fup && !o->bound;
 
-		*o = (struct order){.phase = IN_HEADER, .tsc = tsc};
+		*o = (struct order){.phase = IN_HEADER, .tsc = tsc, .off = o->phase == OFF};
 		return whole;
 	}
 	if (packet->type == PTAH_PACKET_OVF) {
@@ -130,9 +163,10 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 	if (o->phase == IN_HEADER)
 		return take_in_header(o, packet);
 	if (o->phase == IN_OVERFLOW && packet->type == PTAH_PACKET_FUP) {
-		*o = (struct order){.phase = ON, .tsc = tsc};
+		*o = (struct order){.phase = ON, .tsc = tsc, .doubt = true};
 		return has_ip(packet);
 	}
+	o->doubt = o->doubt && is_time(packet->type);
 	/* Tracing is off, if it is no branch's. */
 	if (o->phase == IN_OVERFLOW && !is_time(packet->type) &&
 	    packet->type != PTAH_PACKET_MODE_EXEC)
@@ -173,21 +207,27 @@ static unsigned facts_of(const struct order *o, const struct ptah_packet *packet
 {
 	const bool waits = o->bound || o->mwait;
 
+	if (o->doubt && (!is_time(packet->type) || packet->type == PTAH_PACKET_CBR ||
+			 packet->type == PTAH_PACKET_MNT))
+		return TWIN_DOUBT;
 	if (o->lost && is_compressed(packet))
 		return TWIN_OVERFLOW_IP;
+	if (o->shared)
+		return TWIN_SHARED_FUP;
 	switch (packet->type) {
 	case PTAH_PACKET_FUP:
-		return o->mode && !o->abort ? TWIN_MODE_FUP : 0;
+		return (o->mode && !o->abort ? TWIN_MODE_FUP : 0) |
+		       (o->mwait && !o->stop ? TWIN_LOST_ADDRESS : 0);
 	case PTAH_PACKET_MODE_EXEC:
 		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MODE : 0;
 	case PTAH_PACKET_MNT:
 		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MNT : 0;
 	case PTAH_PACKET_OVF:
-		return waits ? TWIN_LOST_ADDRESS : 0;
+		return (waits ? TWIN_LOST_ADDRESS : 0) | (o->mode ? TWIN_LOST_MODE : 0);
 	case PTAH_PACKET_PSB:
 		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_PSB : 0;
 	case PTAH_PACKET_TIP_PGD:
-		return o->mode && !o->fup ? TWIN_MODE_PGD : 0;
+		return o->mode && (!o->fup || o->early) ? TWIN_MODE_PGD : 0;
 	case PTAH_PACKET_EXSTOP:
 		return o->mwait && !packet->u.exstop.ip ? TWIN_LOST_ADDRESS : 0;
 	default:
@@ -202,13 +242,14 @@ unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
 	unsigned block = 0, facts = 0;
 
 	for (uint64_t at = psb; at < input->size && at <= end; at += packet.size) {
-		if (ptah_packet_decode(&packet, input->bytes + at, (size_t)(input->size - at),
-				       block) <= 0)
+		if (decode(input, at, block, &packet) <= 0)
 			break;
 		facts |= facts_of(&o, &packet);
 		if (packet.type == PTAH_PACKET_TMA &&
 		    (input->bytes[at + 4] || input->bytes[at + 6] & 0xfe))
 			facts |= TWIN_TMA_RESERVED;
+		if (packet.type == PTAH_PACKET_CBR && !packet.u.cbr.ratio)
+			facts |= TWIN_CBR_ZERO;
 		(void)(at == psb || take(&o, &packet));
 		block = ptah_packet_block_state(&packet, block);
 	}
@@ -229,8 +270,7 @@ uint64_t twin_contradiction(const struct twin_input *input, uint64_t psb)
 
 	while (at < input->size) {
 		const bool was_begun = is_begun(&o);
-		int size = ptah_packet_decode(&packet, input->bytes + at,
-					      (size_t)(input->size - at), block);
+		int size = decode(input, at, block, &packet);
 
 		if (size <= 0 || (at != psb && !take(&o, &packet)))
 			return was_begun ? begun : at;
@@ -251,8 +291,7 @@ uint64_t twin_header_end(const struct twin_input *input, uint64_t psb)
 	uint64_t at = psb;
 
 	while (at < input->size && o.phase == IN_HEADER) {
-		int size =
-		    ptah_packet_decode(&packet, input->bytes + at, (size_t)(input->size - at), 0);
+		int size = decode(input, at, 0, &packet);
 
 		if (size <= 0 || (at != psb && !take(&o, &packet)))
 			return at;

@@ -125,12 +125,37 @@ static struct twin_call copy_of(const struct twin_input *input, const struct twi
 	return same;
 }
 
+/* How far either has read. */
+static uint64_t read_to(const struct twin_call *call)
+{
+	uint64_t at = 0;
+
+	for (unsigned i = 0; i < 2; i++)
+		if (!call->side[i].offset_status && call->side[i].offset > at)
+			at = call->side[i].offset;
+	return at;
+}
+
+/* Is the time that is told one that the packets allow? `tsc` 0: none is. */
+static bool is_possible(const struct twin_times *times, uint64_t tsc)
+{
+	return !tsc || (tsc >= times->low && tsc <= times->high);
+}
+
 /* The same but for TSC values, whose packets both have seen. */
 static bool estimated_time(const struct twin_input *input, const struct twin_call *call)
 {
+	const bool event = call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS;
 	const struct twin_call same = copy_of(input, call);
+	const struct twin_seen *ours = &call->side[0];
+	struct twin_times times;
 
-	return is_timed(input) && twin_equal(&same);
+	if (!is_timed(input) || !twin_equal(&same))
+		return false;
+	if (!twin_time_limits(input, ours->sync, read_to(call), &times))
+		return false;
+	return is_possible(&times, ours->tsc) &&
+	       (!event || ours->status < 0 || is_possible(&times, ours->out.event.tsc));
 }
 
 static bool class_from_cache(const struct twin_input *input, const struct twin_call *call)
@@ -212,11 +237,8 @@ static bool gives_events(const struct twin_call *call)
 /* Of those that give events: how far either has read. */
 static uint64_t read_so_far(const struct twin_input *input, const struct twin_call *call)
 {
-	uint64_t at = 0;
+	const uint64_t at = read_to(call);
 
-	for (unsigned i = 0; i < 2; i++)
-		if (!call->side[i].offset_status && call->side[i].offset > at)
-			at = call->side[i].offset;
 	/* To stand at a PSB may be to have read all of it. */
 	return twin_find_psb(input, at) == at ? twin_header_end(input, at) : at;
 }
@@ -271,6 +293,56 @@ static bool mode_pgd(const struct twin_input *input, const struct twin_call *cal
 static bool tma_in_header(const struct twin_input *input, const struct twin_call *call)
 {
 	return call->side[1].status == -pte_bad_packet && has_fact(input, call, TWIN_TMA_RESERVED);
+}
+
+static bool shared_fup(const struct twin_input *input, const struct twin_call *call)
+{
+	return has_fact(input, call, TWIN_SHARED_FUP);
+}
+
+static bool lost_mode(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	same.blind = true;
+	return twin_equal(&same) && has_fact(input, call, TWIN_LOST_MODE);
+}
+
+static bool in_doubt(const struct twin_input *input, const struct twin_call *call)
+{
+	return input->config.errata.apl12 && has_fact(input, call, TWIN_DOUBT);
+}
+
+static bool skz84_at_end(const struct twin_input *input, const struct twin_call *call)
+{
+	return input->config.errata.skz84 && is_packet_call(call) && call->side[1].status == 8 &&
+	       call->side[1].offset == input->size + 1;
+}
+
+/* The clock of a trace without MTC and CYC: the latest TSC, or none where that is 0. */
+static bool plain_time(const struct twin_input *input, const struct twin_call *call)
+{
+	const bool event = call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS;
+	struct twin_call same = copy_of(input, call);
+	struct twin_seen *ours = &same.side[0], *theirs = &same.side[1];
+	struct twin_times times;
+
+	if (is_timed(input) || !twin_time_limits(input, ours->sync, read_to(call), &times))
+		return false;
+	if ((ours->tsc && ours->tsc != times.most) || (times.last && times.last == times.most))
+		return false;
+	theirs->time_status = ours->time_status;
+	theirs->tsc = ours->tsc;
+	if (event) {
+		theirs->out.event.has_tsc = ours->out.event.has_tsc;
+		theirs->out.event.tsc = ours->out.event.tsc;
+	}
+	return twin_equal(&same);
+}
+
+static bool cbr_zero(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->side[1].status == -pte_bad_packet && has_fact(input, call, TWIN_CBR_ZERO);
 }
 
 static bool lost_address(const struct twin_input *input, const struct twin_call *call)
@@ -410,6 +482,13 @@ const struct twin_rule twin_rules[] = {
 	    "between TSC packets; Ptah's estimate is finer",
      .applies = estimated_time,
      .go_on = true},
+    {.name = "plain-time",
+     .why = "a TSC that is behind an earlier one does not turn the clock back, and 0 is none",
+     .applies = plain_time,
+     .go_on = true},
+    {.name = "skz84-at-end",
+     .why = "libipt passes over 8 bytes for a corrupt TMA though 7 are left",
+     .applies = skz84_at_end},
     {.name = "lost-time",
      .why = "libipt counts MTC and CYC packets that it could not use; Ptah uses all of them",
      .applies = lost_time,
@@ -454,10 +533,24 @@ const struct twin_rule twin_rules[] = {
      .why = "SDM \"Overflow (OVF) Packet\": the FUP behind it is where execution goes on; libipt "
 	    "takes it for a branch's when a MODE.Exec stands between",
      .applies = overflow_mode},
+    {.name = "shared-fup",
+     .why = "SDM \"Flow Update (FUP) Packet\": MODE.TSX stands right before its FUP, and only an "
+	    "abort's has a TIP behind it; libipt gives one FUP to all that wait",
+     .applies = shared_fup},
+    {.name = "lost-mode",
+     .why = "the branch of a MODE.Exec is lost in an overflow: the position alone",
+     .applies = lost_mode,
+     .go_on = true},
+    {.name = "erratum-apl12",
+     .why = "libipt drops what stands between an OVF's false FUP and what shows that it is",
+     .applies = in_doubt},
     {.name = "mode-pgd",
      .why = "SDM \"TIP.PGD Packet\": tracing is off behind it; libipt tells the mode alone",
      .applies = mode_pgd},
     {.name = "tma-in-header", .why = "as tma-reserved", .applies = tma_in_header},
+    {.name = "cbr-zero",
+     .why = "SDM \"Core:Bus Ratio (CBR) Packet\": no ratio is reserved; libipt refuses 0",
+     .applies = cbr_zero},
     {.name = "overflow-psb",
      .why = "SDM \"Internal Buffer Overflow\", \"PSB Packet\": a PSB+ with a FUP says that tracing "
 	    "is on",

@@ -37,6 +37,12 @@ static bool is_time(unsigned type)
 	       type == PTAH_PACKET_MTC || type == PTAH_PACKET_CYC || type == PTAH_PACKET_CBR;
 }
 
+static bool is_address(unsigned type)
+{
+	return type == PTAH_PACKET_FUP || type == PTAH_PACKET_TIP || type == PTAH_PACKET_TIP_PGE ||
+	       type == PTAH_PACKET_TIP_PGD;
+}
+
 /* The last packet before where the judge stands that is not about time; false: none. */
 static bool last_packet(const struct twin_input *input, const struct twin_call *call,
 			struct ptah_packet *last)
@@ -212,6 +218,65 @@ static bool another_error(const struct twin_input *input, const struct twin_call
 	}
 }
 
+/* The address of the last FUP before where the judged one stands, and whether there is one. */
+static bool last_fup(const struct twin_input *input, const struct twin_call *call, uint64_t *ip)
+{
+	const struct twin_seen *seen = &call->side[0];
+	struct ptah_packet packet;
+	uint64_t at = seen->sync, last_ip = 0;
+	unsigned block = 0;
+	bool is = false;
+
+	if (seen->offset_status || seen->sync_status)
+		return false;
+	while (at < seen->offset) {
+		int n = ptah_packet_decode(&packet, input->bytes + at, input->size - at, block);
+		uint64_t to;
+
+		if (n <= 0)
+			return is;
+		if (packet.type == PTAH_PACKET_PSB)
+			last_ip = 0;
+		if (is_address(packet.type) &&
+		    ptah_packet_ip(&last_ip, packet.u.ip.ipc, packet.u.ip.ip, &to) &&
+		    packet.type == PTAH_PACKET_FUP) {
+			*ip = to;
+			is = true;
+		}
+		block = ptah_packet_block_state(&packet, block);
+		at += (uint64_t)n;
+	}
+	return is;
+}
+
+/* An event comes before the branch's packet, and its address is not this one. */
+static bool event_in_the_way(const struct twin_input *input, const struct twin_call *call)
+{
+	uint64_t ip;
+
+	return is_next(call) && call->side[0].status == -pte_bad_query &&
+	       last_fup(input, call, &ip) && ip != ip_of(call, 0) &&
+	       call->side[0].offset <= call->side[1].offset;
+}
+
+/* A change that comes with a far branch whose own packet is another. */
+static bool event_of_far_branch(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return is_next(call) && call->side[0].status == -pte_bad_query && has_event(call, 1) &&
+	       class_of(call, 0) >= ptic_far_call && class_of(call, 0) <= ptic_far_jump;
+}
+
+static bool change_unbound(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	(void)input;
+	same.side[0].status &= ~pts_event_pending;
+	return is_walker(call) && call->op >= TWIN_NEXT && has_event(call, 0) &&
+	       !has_event(call, 1) && call->side[1].status >= 0 && twin_equal(&same);
+}
+
 /* A struct that is cut short does not say how many instructions: nothing to join blocks by. */
 static bool block_cut_short(const struct twin_input *input, const struct twin_call *call)
 {
@@ -335,6 +400,19 @@ const struct twin_rule twin_walk_rules[] = {
 	    "event that is bound to a far branch",
      .applies = event_at_far_branch,
      .go_on = true},
+    {.name = "event-in-the-way",
+     .why = "an event at an address that is not reached stands before the branch's packet; libipt "
+	    "2.0's instruction decoder takes packets behind it",
+     .applies = event_in_the_way},
+    {.name = "event-of-far-branch",
+     .why = "libipt tells a PIP or VMCS where the far branch is, and then that it has no packet",
+     .applies = event_of_far_branch,
+     .judge_to_error = true},
+    {.name = "change-unbound",
+     .why = "a PIP or VMCS whose instruction does not come has happened all the same; libipt 2.0 "
+	    "waits for the instruction and fails",
+     .applies = change_unbound,
+     .judge_to_error = true},
     {.name = "block-cut-short",
      .why = "as block-cut: libipt's blocks end where its cache happened to",
      .applies = block_cut_short},

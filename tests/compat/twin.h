@@ -79,6 +79,18 @@ struct twin_api {
 	const char *path;
 };
 
+/* clock.c: what the packets about time have said so far. */
+struct twin_clock {
+	uint64_t psb, at; /* looked at: from, to */
+	unsigned block;
+	bool known, awaits_tma, aligned, mtc;
+	uint64_t tsc, most;	 /* of TSC packets */
+	uint64_t anchor, before; /* TSC or MTC; the one before the last */
+	uint64_t high;		 /* of the anchors, and what was possible up to them */
+	uint64_t base, base_ctc, ticks, cycles;
+	uint8_t last_mtc, ratio, slowest;
+};
+
 /* What is decoded: one stream and the memory it ran over. */
 struct twin_section {
 	char *path;
@@ -93,8 +105,9 @@ struct twin_input {
 	size_t size;
 	struct twin_section *sections;
 	size_t nsections;
-	struct pt_config config; /* but begin, end and the client's flags */
-	int file;		 /* what sections without a file of their own lie in, or -1 */
+	struct pt_config config;  /* but begin, end and the client's flags */
+	struct twin_clock *clock; /* of a run */
+	int file;		  /* what sections without a file of their own lie in, or -1 */
 };
 
 /* They exit with a sentence when the input cannot be read. */
@@ -175,6 +188,8 @@ struct twin_rule {
 	bool go_on;
 	/* The judge has failed already: the judged one must fail as well, before the next PSB. */
 	bool to_error;
+	/* The other way round: it is the judge that must. */
+	bool judge_to_error;
 };
 
 extern const struct twin_rule twin_rules[], twin_walk_rules[];
@@ -262,9 +277,25 @@ enum {
 	TWIN_LOST_ADDRESS = 4,	 /* a packet whose FUP is lost in an overflow, or that has none */
 	TWIN_MODE_PGD = 16,	 /* MODE.Exec and a TIP.PGD without FUP */
 	TWIN_TMA_RESERVED = 32,	 /* a TMA with reserved bits set */
-	TWIN_OVERFLOW_PSB = 8	 /* PSB between OVF and what settles it */
+	TWIN_OVERFLOW_PSB = 8,	 /* PSB between OVF and what settles it */
+	TWIN_SHARED_FUP = 256,	 /* packets that have nothing to do with each other have one FUP */
+	TWIN_CBR_ZERO = 2048,	 /* a CBR whose ratio is 0 */
+	TWIN_DOUBT = 1024,	 /* OVF and FUP, and what says nothing of either (erratum APL12) */
+	TWIN_LOST_MODE = 512	 /* OVF between MODE.Exec and its branch */
 };
 unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end);
+
+/*
+ * What the packets of time up to `end` let the time be, of a decoder that was
+ * synchronised at `psb`: from the anchor before the last on, up to where the
+ * next MTC, or the cycles since, put it. False: there is no TSC.
+ */
+struct twin_times {
+	uint64_t low, high;
+	uint64_t last, most; /* of TSC packets */
+};
+bool twin_time_limits(const struct twin_input *input, uint64_t psb, uint64_t end,
+		      struct twin_times *times);
 
 /* From `at` on; SIZE_MAX: none. */
 size_t twin_find_psb(const struct twin_input *input, size_t at);
