@@ -370,9 +370,9 @@ static void print_call(const struct twin_call *call, bool both)
 	printf("    judge:  %s\n", twin_words(call, 1, text, sizeof(text)));
 }
 
-static void print_difference(const struct twin *t, const struct twin_call *call)
+static void print_difference(const struct twin *t, const struct twin_call *call, const char *what)
 {
-	printf("%s: %s: a difference\n", t->run->input->name, t->run->client->name);
+	printf("%s: %s: %s\n", t->run->input->name, t->run->client->name, what);
 	for (uint64_t n = call->number > CONTEXT ? call->number - CONTEXT + 1 : 1; n < call->number;
 	     n++)
 		print_call(&t->calls[n % CONTEXT], false);
@@ -466,15 +466,16 @@ static bool comes_to_error(struct twin *t, const struct twin_call *failed, unsig
 
 static const struct twin_rule *find_rule(struct twin *t, const struct twin_call *call)
 {
-	for (unsigned i = 0; i < twin_rule_count + twin_walk_rule_count; i++) {
-		const struct twin_rule *rule =
-		    i < twin_rule_count ? &twin_rules[i] : &twin_walk_rules[i - twin_rule_count];
+	for (unsigned i = 0; i < twin_rule_total(); i++) {
+		const struct twin_rule *rule = twin_rule_at(i);
 
 		if (!rule->applies(t->run->input, call) ||
 		    (rule->to_error && !comes_to_error(t, call, 0)) ||
 		    (rule->judge_to_error && !comes_to_error(t, call, 1)))
 			continue;
 		t->run->result->by_rule[i]++;
+		if (t->run->show && !strcmp(t->run->show, rule->name))
+			print_difference(t, call, rule->name);
 		return rule;
 	}
 	return NULL;
@@ -508,7 +509,7 @@ static bool stands_apart(const struct twin *t, const struct twin_call *call)
 /* A difference without a rule. */
 static int differ(struct twin *t, const struct twin_call *call)
 {
-	print_difference(t, call);
+	print_difference(t, call, "a difference");
 	t->run->result->found++;
 	if (++t->found <= t->run->keep && t->run->client->walk != TWIN_BACKWARD)
 		return meet(t, call);
@@ -539,7 +540,7 @@ static int agree(struct twin *t, const struct twin_call *call)
 
 	t->astray = false;
 	if (apart && call->side[0].status >= 0) {
-		print_difference(t, &t->parted);
+		print_difference(t, &t->parted, "a difference");
 		return differ(t, call);
 	}
 	return call->side[0].status;

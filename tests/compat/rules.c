@@ -516,6 +516,23 @@ const struct twin_rule twin_rules[] = {
      .why = "libipt 2.0 leaves an error code in isid where there is no code",
      .applies = isid_of_error,
      .go_on = true},
+    {.name = "backward-status",
+     .why = "libipt 2.0's walkers lose the status, and with it the PSB+ events, of sync_backward",
+     .applies = backward_status},
+    {.name = "backward-time",
+     .why = "libipt 2.0's walkers forget the time where nothing is further on or back",
+     .applies = backward_time,
+     .go_on = true},
+    {.name = "event-early",
+     .why = "an event that is not indicated yet can be had from libipt 2.0; the interface says "
+	    "-pte_bad_query",
+     .applies = event_early},
+    {.name = "event-ignored",
+     .why = "libipt 2.0 loses an event that is pending at next; 2.3 and Ptah say so",
+     .applies = event_ignored},
+    {.name = "error-early",
+     .why = "libipt 2.0 reads ahead and throws away the branch before a malformed packet",
+     .applies = error_early},
     /* From here on all packets so far are looked at: what is frequent comes before. */
     {.name = "mode-fup",
      .why = "SDM \"Event Trace\": a MODE.Exec for RFLAGS.IF has a FUP and no branch, or, of older "
@@ -560,6 +577,11 @@ const struct twin_rule twin_rules[] = {
 	 "SDM \"MWAIT Packet\", \"PTW Packet\", \"Internal Buffer Overflow\": what was sent before "
 	 "did happen, though its FUP is lost",
      .applies = lost_address},
+};
+const unsigned twin_rule_count = sizeof(twin_rules) / sizeof(*twin_rules);
+
+/* Behind all others: what the packets' contradiction leaves no more to be said of. */
+const struct twin_rule twin_last_rules[] = {
     {.name = "out-of-place",
      .why = "SDM \"Compound Packet Event Summary\", \"Packet Definitions\": the packet may not be "
 	    "there; libipt does not look",
@@ -568,22 +590,19 @@ const struct twin_rule twin_rules[] = {
      .why = "the same, where libipt stops and Ptah tells what is certain all the same",
      .applies = refused},
     {.name = "guessed", .why = "the same, where both go on", .applies = guessed},
-    {.name = "backward-status",
-     .why = "libipt 2.0's walkers lose the status, and with it the PSB+ events, of sync_backward",
-     .applies = backward_status},
-    {.name = "backward-time",
-     .why = "libipt 2.0's walkers forget the time where nothing is further on or back",
-     .applies = backward_time,
-     .go_on = true},
-    {.name = "event-early",
-     .why = "an event that is not indicated yet can be had from libipt 2.0; the interface says "
-	    "-pte_bad_query",
-     .applies = event_early},
-    {.name = "event-ignored",
-     .why = "libipt 2.0 loses an event that is pending at next; 2.3 and Ptah say so",
-     .applies = event_ignored},
-    {.name = "error-early",
-     .why = "libipt 2.0 reads ahead and throws away the branch before a malformed packet",
-     .applies = error_early},
 };
-const unsigned twin_rule_count = sizeof(twin_rules) / sizeof(*twin_rules);
+const unsigned twin_last_rule_count = sizeof(twin_last_rules) / sizeof(*twin_last_rules);
+
+unsigned twin_rule_total(void)
+{
+	return twin_rule_count + twin_walk_rule_count + twin_last_rule_count;
+}
+
+const struct twin_rule *twin_rule_at(unsigned i)
+{
+	if (i < twin_rule_count)
+		return &twin_rules[i];
+	i -= twin_rule_count;
+	return i < twin_walk_rule_count ? &twin_walk_rules[i]
+					: &twin_last_rules[i - twin_walk_rule_count];
+}

@@ -11,6 +11,7 @@
  *	--blind                       does not compare get_offset(): for what else differs
  *	--keep N                      go on after N differences
  *	--limit N                     calls per client; else many per byte (code may loop for ever)
+ *	--show RULE                   the calls that this rule excuses, in words
  *	--save FILE                   the trace that the first difference was found in
  *
  * Inputs: golden cases (.txt), raw traces (.pt), recordings. Exits with 1 when
@@ -40,7 +41,7 @@
 #endif
 
 struct options {
-	const char *judged, *judge, *clients, *pages, *code, *save;
+	const char *judged, *judge, *clients, *pages, *code, *save, *show;
 	uint64_t seed, mutants, only, limit;
 	unsigned keep;
 	bool timed, blind;
@@ -148,6 +149,7 @@ static void run_client(struct totals *t, const struct options *o, const struct t
 	    .limit = o->limit ? o->limit : 2000 + 64 * (uint64_t)input->size,
 	    .keep = o->keep,
 	    .blind = o->blind,
+	    .show = o->show,
 	};
 	const unsigned before = t->result->found;
 
@@ -307,6 +309,8 @@ static bool parse(struct options *o, char **argv, int argc, int *i)
 		o->pages = value_of(argv, argc, i);
 	else if (!strcmp(name, "--code"))
 		o->code = value_of(argv, argc, i);
+	else if (!strcmp(name, "--show"))
+		o->show = value_of(argv, argc, i);
 	else if (!strcmp(name, "--save"))
 		o->save = value_of(argv, argc, i);
 	else if (!strcmp(name, "--mutate"))
@@ -342,7 +346,7 @@ int main(int argc, char **argv)
 		return list();
 	t.result = mmap(NULL, sizeof(*t.result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 			-1, 0);
-	if (t.result == MAP_FAILED || twin_rule_count + twin_walk_rule_count > TWIN_RULES)
+	if (t.result == MAP_FAILED || twin_rule_total() > TWIN_RULES)
 		twin_die("twin", "no room for its result");
 	/* What a library reads before it is written is as in fresh memory: runs do not matter to
 	 * others. */
@@ -356,11 +360,9 @@ int main(int argc, char **argv)
 		}
 		run_path(&t, &o, argv[i]);
 	}
-	for (unsigned i = 0; i < twin_rule_count + twin_walk_rule_count; i++)
+	for (unsigned i = 0; i < twin_rule_total(); i++)
 		if (t.result->by_rule[i])
-			printf("rule %s: %" PRIu64 " times\n",
-			       i < twin_rule_count ? twin_rules[i].name
-						   : twin_walk_rules[i - twin_rule_count].name,
+			printf("rule %s: %" PRIu64 " times\n", twin_rule_at(i)->name,
 			       t.result->by_rule[i]);
 	if (t.result->joined)
 		printf("rule block-cut: %" PRIu64 " times\n", t.result->joined);

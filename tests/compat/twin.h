@@ -192,8 +192,12 @@ struct twin_rule {
 	bool judge_to_error;
 };
 
-extern const struct twin_rule twin_rules[], twin_walk_rules[];
-extern const unsigned twin_rule_count, twin_walk_rule_count;
+extern const struct twin_rule twin_rules[], twin_walk_rules[], twin_last_rules[];
+extern const unsigned twin_rule_count, twin_walk_rule_count, twin_last_rule_count;
+
+/* All of them in the order in which they are asked. */
+unsigned twin_rule_total(void);
+const struct twin_rule *twin_rule_at(unsigned i);
 
 /* How a client goes about it. */
 struct twin_client {
@@ -224,10 +228,11 @@ struct twin_run {
 	const struct twin_api *api[2];
 	const struct twin_input *input;
 	const struct twin_client *client;
-	uint64_t seed;	/* of the choices that a client makes */
-	uint64_t limit; /* calls */
-	bool blind;	/* where the decoder stands is not compared */
-	unsigned keep;	/* go on at the next PSB after so many differences */
+	uint64_t seed;	  /* of the choices that a client makes */
+	uint64_t limit;	  /* calls */
+	bool blind;	  /* where the decoder stands is not compared */
+	const char *show; /* a rule whose calls are printed, or NULL */
+	unsigned keep;	  /* go on at the next PSB after so many differences */
 	struct twin_result *result;
 };
 
