@@ -31,19 +31,20 @@ struct order {
 		ON,
 		OFF
 	} phase;
-	bool has_ip; /* of the header */
-	bool fup;    /* whose TIP is to come */
-	bool bound;  /* a packet whose FUP is to come */
-	bool abort;  /* it is a transaction's end: its FUP has a TIP */
-	bool mode;   /* MODE.Exec: its TIP is to come */
-	bool early;  /* it stood before the FUP */
-	bool mwait;  /* its EXSTOP is to come */
-	bool stop;   /* that EXSTOP has come, and its FUP is to come */
-	bool shared; /* packets that have nothing to do with each other wait for one FUP */
-	bool tsc;    /* there was one */
-	bool lost;   /* no FUP has come behind an OVF */
-	bool doubt;  /* one has, and nothing else yet */
-	bool off;    /* a PSB+ while tracing is off: has no FUP */
+	bool has_ip;	      /* of the header */
+	bool fup;	      /* whose TIP is to come */
+	bool bound;	      /* a packet whose FUP is to come */
+	bool abort;	      /* it is a transaction's end: its FUP has a TIP */
+	bool mode;	      /* MODE.Exec: its TIP is to come */
+	bool early;	      /* it stood before the FUP */
+	bool mwait;	      /* its EXSTOP is to come */
+	bool stop;	      /* that EXSTOP has come, and its FUP is to come */
+	bool shared;	      /* packets that have nothing to do with each other wait for one FUP */
+	bool tsc;	      /* there was one */
+	bool lost;	      /* no FUP has come behind an OVF */
+	bool doubt;	      /* one has, and nothing else yet */
+	bool was_on, was_off; /* before this PSB+: it has a FUP, or none */
+	bool tx;	      /* a transaction is on */
 };
 
 static bool has_ip(const struct ptah_packet *packet)
@@ -66,13 +67,19 @@ static bool take_in_header(struct order *o, const struct ptah_packet *packet)
 		o->has_ip = has_ip(packet);
 		return true;
 	case PTAH_PACKET_PSBEND: {
-		const bool right = !o->has_ip || !o->off;
+		const bool right = !(o->has_ip ? o->was_off : o->was_on);
 
-		*o = (struct order){.phase = o->has_ip ? ON : OFF, .tsc = o->tsc};
+		*o = (struct order){.phase = o->has_ip ? ON : OFF, .tsc = o->tsc, .tx = o->tx};
 		return right;
 	}
+	case PTAH_PACKET_MODE_TSX: {
+		/* It repeats the state; what begins or ends has a packet of its own. */
+		const bool same = (!o->was_on && !o->was_off) || o->tx == packet->u.tsx.in_tx;
+
+		o->tx = packet->u.tsx.in_tx;
+		return same;
+	}
 	case PTAH_PACKET_MODE_EXEC:
-	case PTAH_PACKET_MODE_TSX:
 	case PTAH_PACKET_PIP:
 	case PTAH_PACKET_VMCS:
 		return true;
@@ -118,6 +125,7 @@ static bool take_event(struct order *o, const struct ptah_packet *packet)
 		return alone;
 	}
 	case PTAH_PACKET_MODE_TSX:
+		o->tx = packet->u.tsx.in_tx;
 		o->abort = o->phase == ON && packet->u.tsx.aborted;
 		o->shared = o->shared || (o->bound && o->phase == ON);
 		o->bound = o->bound || o->phase == ON;
@@ -153,17 +161,21 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 	if (packet->type == PTAH_PACKET_PSB) {
 		const bool whole = o->phase != IN_HEADER && !o->fup && !o->bound;
 
-		*o = (struct order){.phase = IN_HEADER, .tsc = tsc, .off = o->phase == OFF};
+		*o = (struct order){.phase = IN_HEADER,
+				    .tsc = tsc,
+				    .was_on = o->phase == ON,
+				    .was_off = o->phase == OFF,
+				    .tx = o->tx};
 		return whole;
 	}
 	if (packet->type == PTAH_PACKET_OVF) {
-		*o = (struct order){.phase = IN_OVERFLOW, .tsc = tsc, .lost = true};
+		*o = (struct order){.phase = IN_OVERFLOW, .tsc = tsc, .lost = true, .tx = o->tx};
 		return true;
 	}
 	if (o->phase == IN_HEADER)
 		return take_in_header(o, packet);
 	if (o->phase == IN_OVERFLOW && packet->type == PTAH_PACKET_FUP) {
-		*o = (struct order){.phase = ON, .tsc = tsc, .doubt = true};
+		*o = (struct order){.phase = ON, .tsc = tsc, .doubt = true, .tx = o->tx};
 		return has_ip(packet);
 	}
 	o->doubt = o->doubt && is_time(packet->type);
@@ -254,6 +266,27 @@ unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
 		block = ptah_packet_block_state(&packet, block);
 	}
 	return facts;
+}
+
+bool twin_is_lost_in_tx(const struct twin_input *input, uint64_t psb, uint64_t end)
+{
+	struct ptah_packet packet;
+	unsigned block = 0;
+	bool tx = false;
+	unsigned lost = 0;
+
+	for (uint64_t at = psb; at < input->size && at < end; at += packet.size) {
+		if (decode(input, at, block, &packet) <= 0)
+			break;
+		if (packet.type == PTAH_PACKET_OVF)
+			lost = tx ? 2 : 0;
+		if (packet.type == PTAH_PACKET_MODE_TSX) {
+			tx = packet.u.tsx.in_tx;
+			lost -= lost != 0; /* may have been read ahead */
+		}
+		block = ptah_packet_block_state(&packet, block);
+	}
+	return lost != 0;
 }
 
 static bool is_begun(const struct order *o)

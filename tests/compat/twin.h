@@ -288,6 +288,8 @@ enum {
 	TWIN_DOUBT = 1024,	 /* OVF and FUP, and what says nothing of either (erratum APL12) */
 	TWIN_LOST_MODE = 512	 /* OVF between MODE.Exec and its branch */
 };
+/* Was there an OVF in a transaction, and at most one MODE.TSX behind it, before `end`? */
+bool twin_is_lost_in_tx(const struct twin_input *input, uint64_t psb, uint64_t end);
 unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end);
 
 /*
