@@ -121,10 +121,11 @@ enum walk_next walk_look(struct walk *w)
 	}
 }
 
-/* No packet is wrong: what stops the walk may as well be the code. */
-static bool may_be_code(const struct walk *w)
+/* No packet is wrong: what stops the walk may as well be the code, of which `status` speaks. */
+static bool may_be_code(const struct walk *w, int status)
 {
-	return w->error == -pte_eos || (w->error_told && w->error_item.status == PTAH_E_MISMATCH);
+	return w->error == -pte_eos || (status != PTAH_E_NO_PROGRESS && w->error_told &&
+					w->error_item.status == PTAH_E_MISMATCH);
 }
 
 /* What lies ahead of the trace's end or of an error becomes the items. */
@@ -144,7 +145,7 @@ static bool look_ahead(struct walk *w)
 	n = ptah_flow_ahead(w->flow, &w->place, walk_first_item(w), WALK_BATCH);
 	if (n > 0)
 		w->end += n;
-	else if (n < 0 && n != PTAH_E_NO_PROGRESS && may_be_code(w))
+	else if (n < 0 && may_be_code(w, n))
 		w->error =
 		    n == PTAH_E_NO_CODE ? walk_code_error(w, -pte_bad_insn) : error_from_ptah(n);
 	return n > 0;

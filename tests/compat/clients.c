@@ -484,18 +484,10 @@ static const struct twin_rule *find_rule(struct twin *t, const struct twin_call 
 /* A walker's position is all that differs: it may, where an error lies ahead. */
 static bool stands_apart(const struct twin *t, const struct twin_call *call)
 {
-	const struct pt_config *config = &t->run->input->config;
-	struct twin_call same = *call;
+	struct twin_call same = twin_comparable(t->run->input, call);
 
 	same.blind = true;
-	same.side[1].lost_mtc = same.side[0].lost_mtc;
-	same.side[1].lost_cyc = same.side[0].lost_cyc;
-	/* As the rules estimated-time and class-from-cache have it. */
-	if (config->mtc_freq || config->nom_freq) {
-		same.side[1].tsc = same.side[0].tsc;
-		if (call->op == TWIN_EVENT)
-			same.side[1].out.event.tsc = same.side[0].out.event.tsc;
-	}
+	/* As class-from-cache has it. */
 	if (call->decoder == TWIN_BLOCK && call->op == TWIN_NEXT &&
 	    same.side[1].out.block.iclass == ptic_error)
 		same.side[1].out.block.iclass = same.side[0].out.block.iclass;

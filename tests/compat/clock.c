@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the packets about time let the time be: found from the packets alone, by
- * no library's clock. SDM "Tracking Time in Intel PT": TSC gives it, MTC counts
+ * no library's clock. SDM "Tracking Time": TSC gives it, MTC counts
  * the crystal's ticks from where TMA says it stood, CYC the core's cycles.
  */
 #include "twin.h"

@@ -103,28 +103,6 @@ static bool is_timed(const struct twin_input *input)
 	return input->config.mtc_freq || input->config.nom_freq;
 }
 
-/* A copy to be made equal in more; estimated times are, and what was lost for them. */
-static struct twin_call copy_of(const struct twin_input *input, const struct twin_call *call)
-{
-	const bool event = call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS;
-	struct twin_call same = *call;
-	const struct twin_seen *from = &same.side[0];
-	struct twin_seen *to = &same.side[1];
-
-	to->lost_mtc = from->lost_mtc;
-	to->lost_cyc = from->lost_cyc;
-	if (event) {
-		to->out.event.lost_mtc = from->out.event.lost_mtc;
-		to->out.event.lost_cyc = from->out.event.lost_cyc;
-	}
-	if (!is_timed(input))
-		return same;
-	to->tsc = from->tsc;
-	if (event)
-		to->out.event.tsc = from->out.event.tsc;
-	return same;
-}
-
 /* How far either has read. */
 static uint64_t read_to(const struct twin_call *call)
 {
@@ -142,25 +120,40 @@ static bool is_possible(const struct twin_times *times, uint64_t tsc)
 	return !tsc || (tsc >= times->low && tsc <= times->high);
 }
 
+struct twin_call twin_comparable(const struct twin_input *input, const struct twin_call *call)
+{
+	const bool event = call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS;
+	struct twin_call same = *call;
+	const struct twin_seen *from = &same.side[0];
+	struct twin_seen *to = &same.side[1];
+	struct twin_times times;
+
+	to->lost_mtc = from->lost_mtc;
+	to->lost_cyc = from->lost_cyc;
+	if (event) {
+		to->out.event.lost_mtc = from->out.event.lost_mtc;
+		to->out.event.lost_cyc = from->out.event.lost_cyc;
+	}
+	if (!is_timed(input) || !twin_time_limits(input, call->side[0].sync, read_to(call), &times))
+		return same;
+	if (is_possible(&times, from->tsc))
+		to->tsc = from->tsc;
+	if (event && is_possible(&times, from->out.event.tsc))
+		to->out.event.tsc = from->out.event.tsc;
+	return same;
+}
+
 /* The same but for TSC values, whose packets both have seen. */
 static bool estimated_time(const struct twin_input *input, const struct twin_call *call)
 {
-	const bool event = call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS;
-	const struct twin_call same = copy_of(input, call);
-	const struct twin_seen *ours = &call->side[0];
-	struct twin_times times;
+	const struct twin_call same = twin_comparable(input, call);
 
-	if (!is_timed(input) || !twin_equal(&same))
-		return false;
-	if (!twin_time_limits(input, ours->sync, read_to(call), &times))
-		return false;
-	return is_possible(&times, ours->tsc) &&
-	       (!event || ours->status < 0 || is_possible(&times, ours->out.event.tsc));
+	return is_timed(input) && twin_equal(&same);
 }
 
 static bool class_from_cache(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = copy_of(input, call);
+	struct twin_call same = twin_comparable(input, call);
 
 	if (call->decoder != TWIN_BLOCK || call->op != TWIN_NEXT ||
 	    call->side[1].out.block.iclass != ptic_error)
@@ -171,7 +164,7 @@ static bool class_from_cache(const struct twin_input *input, const struct twin_c
 
 static bool isid_of_error(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = copy_of(input, call);
+	struct twin_call same = twin_comparable(input, call);
 
 	if (call->op != TWIN_NEXT || call->side[0].status >= 0)
 		return false;
@@ -192,7 +185,7 @@ static bool backward_status(const struct twin_input *input, const struct twin_ca
 /* Nothing further on or back: both say so, and stand where they stood. */
 static bool backward_time(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = copy_of(input, call);
+	struct twin_call same = twin_comparable(input, call);
 
 	if (!is_walker(call) || call->op > TWIN_SYNC_BACKWARD || call->side[0].status >= 0)
 		return false;
@@ -323,7 +316,7 @@ static bool skz84_at_end(const struct twin_input *input, const struct twin_call 
 static bool plain_time(const struct twin_input *input, const struct twin_call *call)
 {
 	const bool event = call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS;
-	struct twin_call same = copy_of(input, call);
+	struct twin_call same = twin_comparable(input, call);
 	struct twin_seen *ours = &same.side[0], *theirs = &same.side[1];
 	struct twin_times times;
 
@@ -369,10 +362,21 @@ static bool guessed(const struct twin_input *input, const struct twin_call *call
 	return is_out_of_place(input, call);
 }
 
-/* libipt counts packets that it had no use for; Ptah's estimate has one for each. */
+static bool counts_none(const struct twin_call *call)
+{
+	const bool event = call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS;
+	const struct twin_seen *ours = &call->side[0];
+
+	if (ours->lost_mtc || ours->lost_cyc)
+		return false;
+	return !event || ours->status < 0 ||
+	       (!ours->out.event.lost_mtc && !ours->out.event.lost_cyc);
+}
+
+/* libipt counts packets that it had no use for; the drop-in does not. */
 static bool lost_time(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = copy_of(input, call);
+	struct twin_call same = twin_comparable(input, call);
 
 	same.side[1].lost_mtc = same.side[0].lost_mtc;
 	same.side[1].lost_cyc = same.side[0].lost_cyc;
@@ -380,7 +384,7 @@ static bool lost_time(const struct twin_input *input, const struct twin_call *ca
 		same.side[1].out.event.lost_mtc = same.side[0].out.event.lost_mtc;
 		same.side[1].out.event.lost_cyc = same.side[0].out.event.lost_cyc;
 	}
-	return twin_equal(&same);
+	return counts_none(call) && twin_equal(&same);
 }
 
 /* libipt 2.3's event decoder is moved by a sync that fails, or asks for another. */
@@ -443,7 +447,7 @@ static bool event_time(const struct twin_input *input, const struct twin_call *c
 /* PWRE's HW bit, as an event. */
 static bool pwre_hw_event(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = copy_of(input, call);
+	struct twin_call same = twin_comparable(input, call);
 	struct pt_event *event = &same.side[1].out.event;
 
 	if (call->since_2_1 || call->op != TWIN_EVENT || call->side[0].status < 0 ||
@@ -457,12 +461,12 @@ static bool pwre_hw_event(const struct twin_input *input, const struct twin_call
 
 const struct twin_rule twin_rules[] = {
     {.name = "pwre-hw",
-     .why = "SDM \"PWRE Packet Definition\": HW is bit 7 of the first payload byte, not bit 3",
+     .why = "SDM \"Power Entry (PWRE) Packet\": HW is bit 7 of the first payload byte, not bit 3",
      .applies = pwre_hw,
      .go_on = true},
     {.name = "newer-packet",
-     .why = "SDM \"Event Trace\", \"Trigger Tracing\", \"PEBS via PT\": libipt 2.0 does not know "
-	    "their packets",
+     .why = "SDM \"Control Flow Event (CFE) Packet\", \"Event Data (EVD) Packet\", \"Block Begin "
+	    "Packet (BBP)\" and what goes with them are newer than libipt 2.0",
      .applies = newer_packet},
     {.name = "tma-reserved",
      .why = "SDM \"Packet Definitions\": RSVD bits are not guaranteed to be 0",
@@ -473,13 +477,13 @@ const struct twin_rule twin_rules[] = {
      .applies = sync_at_end,
      .go_on = true},
     {.name = "psb-row",
-     .why =
-	 "SDM \"PSB Packet\": no processor sends PSBs one right behind the other; libipt finds the "
-	 "last of them",
+     .why = "SDM \"Decoder Synchronization (PSB+)\": PSBEND or OVF ends each, so that no processor "
+	    "sends PSBs one right behind the other; libipt finds the "
+	    "last of them",
      .applies = psb_row},
     {.name = "estimated-time",
-     .why = "SDM \"Cycle Packet (CYC)\", \"Mini Time Counter (MTC)\": software estimates the time "
-	    "between TSC packets; Ptah's estimate is finer",
+     .why = "SDM \"Estimating TSC within Intel PT\": between TSC packets the time is an estimate; "
+	    "those packets put limits to it",
      .applies = estimated_time,
      .go_on = true},
     {.name = "plain-time",
@@ -490,7 +494,7 @@ const struct twin_rule twin_rules[] = {
      .why = "libipt passes over 8 bytes for a corrupt TMA though 7 are left",
      .applies = skz84_at_end},
     {.name = "lost-time",
-     .why = "libipt counts MTC and CYC packets that it could not use; Ptah uses all of them",
+     .why = "libipt counts MTC and CYC packets that it could not use; the drop-in's counts are 0",
      .applies = lost_time,
      .go_on = true},
     {.name = "failed-sync",
@@ -502,7 +506,8 @@ const struct twin_rule twin_rules[] = {
      .applies = time_at_error,
      .go_on = true},
     {.name = "event-time",
-     .why = "SDM \"MODE.Exec Packet\", \"PIP Packet\", \"VMCS Packet\": the change applies at the "
+     .why = "SDM \"MODE.Exec Packet\", \"Paging Information (PIP) Packet\", \"VMCS Packet\": the "
+	    "change applies at the "
 	    "TIP, "
 	    "and is told at its time",
      .applies = event_time,
@@ -535,8 +540,8 @@ const struct twin_rule twin_rules[] = {
      .applies = error_early},
     /* From here on all packets so far are looked at: what is frequent comes before. */
     {.name = "mode-fup",
-     .why = "SDM \"Event Trace\": a MODE.Exec for RFLAGS.IF has a FUP and no branch, or, of older "
-	    "ones, a MODE.Exec has its TIP next",
+     .why = "with event tracing a MODE.Exec for RFLAGS.IF has a FUP and no branch; without it SDM "
+	    "\"MODE.Exec Packet\" lets none but TIP and TIP.PGE follow",
      .applies = mode_fup},
     {.name = "overflow-ip",
      .why = "SDM \"Overflow (OVF) Packet\": an IP behind it is compressed against one before it; "
@@ -562,20 +567,21 @@ const struct twin_rule twin_rules[] = {
      .why = "libipt drops what stands between an OVF's false FUP and what shows that it is",
      .applies = in_doubt},
     {.name = "mode-pgd",
-     .why = "SDM \"TIP.PGD Packet\": tracing is off behind it; libipt tells the mode alone",
+     .why = "SDM \"Packet Generation Disable (TIP.PGD)\": tracing is off behind it; libipt tells "
+	    "the mode alone",
      .applies = mode_pgd},
     {.name = "tma-in-header", .why = "as tma-reserved", .applies = tma_in_header},
     {.name = "cbr-zero",
      .why = "SDM \"Core:Bus Ratio (CBR) Packet\": no ratio is reserved; libipt refuses 0",
      .applies = cbr_zero},
     {.name = "overflow-psb",
-     .why = "SDM \"Internal Buffer Overflow\", \"PSB Packet\": a PSB+ with a FUP says that tracing "
-	    "is on",
+     .why = "SDM \"Compound Packet Event Summary\" lets a PSB+ stand between OVF and FUP; "
+	    "\"Decoder Synchronization (PSB+)\": with a FUP tracing is on",
      .applies = overflow_psb},
     {.name = "lost-address",
-     .why =
-	 "SDM \"MWAIT Packet\", \"PTW Packet\", \"Internal Buffer Overflow\": what was sent before "
-	 "did happen, though its FUP is lost",
+     .why = "SDM \"MWAIT Packet\", \"PTWRITE Packet\", \"Internal Buffer Overflow\": what was sent "
+	    "before "
+	    "did happen, though its FUP is lost",
      .applies = lost_address},
 };
 const unsigned twin_rule_count = sizeof(twin_rules) / sizeof(*twin_rules);

@@ -269,9 +269,8 @@ static bool event_of_far_branch(const struct twin_input *input, const struct twi
 
 static bool change_unbound(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = *call;
+	struct twin_call same = twin_comparable(input, call);
 
-	(void)input;
 	same.side[0].status &= ~pts_event_pending;
 	same.blind = true;
 	return is_walker(call) && call->op >= TWIN_NEXT && has_event(call, 0) &&
@@ -289,7 +288,7 @@ static bool block_cut_short(const struct twin_input *input, const struct twin_ca
 
 static bool event_at_far_branch(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = *call;
+	struct twin_call same = twin_comparable(input, call);
 
 	(void)input;
 	if (call->decoder != TWIN_BLOCK || call->op != TWIN_EVENT || call->side[0].status < 0 ||
@@ -311,7 +310,7 @@ static bool jump_of_skl014(const struct twin_input *input, const struct twin_cal
 
 static bool only_truncated(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = *call;
+	struct twin_call same = twin_comparable(input, call);
 
 	(void)input;
 	if (call->decoder != TWIN_INSN || !is_next(call) || call->side[0].out.insn.truncated)
@@ -355,7 +354,7 @@ static bool rsm(const struct twin_input *input, const struct twin_call *call)
 /* A MODE.Exec whose branch goes to where the walk stands already. */
 static bool mode_at_target(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = *call;
+	struct twin_call same = twin_comparable(input, call);
 	struct ptah_packet last;
 
 	same.side[1].status &= ~pts_event_pending;
@@ -367,7 +366,7 @@ static bool mode_at_target(const struct twin_input *input, const struct twin_cal
 /* Behind an overflow that came in a transaction. */
 static bool speculative(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = *call;
+	struct twin_call same = twin_comparable(input, call);
 
 	if (!is_next(call) || !twin_is_lost_in_tx(input, call->side[0].sync, call->side[0].offset))
 		return false;
@@ -399,28 +398,32 @@ static bool golden_case(const struct twin_input *input, const struct twin_call *
 
 const struct twin_rule twin_walk_rules[] = {
     {.name = "left-by-branch",
-     .why = "SDM \"TIP.PGD Packet Definition\": a near branch may leave without an address, too; "
+     .why = "SDM \"Packet Generation Disable (TIP.PGD)\": a near branch may leave without an "
+	    "address, too; "
 	    "libipt 2.0's block decoder sees it, its instruction decoder does not",
      .applies = left_by_branch},
     {.name = "left-by-mov-cr3",
      .why = "libipt takes TIP.PGD without an address for the MOV CR3's that a PIP came from; "
-	    "SDM \"TIP.PGD Packet Definition\": any branch may be its",
+	    "SDM \"Packet Generation Disable (TIP.PGD)\": any branch may be its",
      .applies = left_by_mov_cr3},
     {.name = "left-for-nowhere",
-     .why = "SDM \"TIP.PGD Packet Definition\": its address is that of the next instruction, "
+     .why = "SDM \"Packet Generation Disable (TIP.PGD)\": its address is that of the next "
+	    "instruction, "
 	    "which a conditional branch to elsewhere does not have",
      .applies = left_for_nowhere},
     {.name = "return-stack",
-     .why = "SDM \"Indirect Transfer Compression for Returns\": the stack is emptied at PSB, "
+     .why = "SDM \"Indirect Transfer Compression for Returns (RET)\": the stack is emptied at PSB, "
 	    "OVF and TIP.PGE; libipt 2.0 keeps it",
      .applies = return_stack},
     {.name = "return-pops",
-     .why = "SDM \"Indirect Transfer Compression for Returns\": an uncompressed return takes its "
+     .why = "SDM \"Indirect Transfer Compression for Returns (RET)\": an uncompressed return takes "
+	    "its "
 	    "entry off the stack; libipt 2.0 leaves it there",
      .applies = return_pops},
     {.name = "ptwrite-unbound",
-     .why = "SDM \"PTW Packet\": without its address it has run all the same; libipt 2.0 tells it "
-	    "where it finds a PTWRITE",
+     .why =
+	 "SDM \"PTWRITE Packet\": without its address it has run all the same; libipt 2.0 tells it "
+	 "where it finds a PTWRITE",
      .applies = ptwrite_unbound},
     {.name = "address-wraps",
      .why = "SDM volume 1, \"Instruction Pointer\": EIP has 32 bits; libipt 2.0 counts on",

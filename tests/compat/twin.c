@@ -132,7 +132,8 @@ static bool is_asked_for(const struct totals *t, const struct options *o,
 /* Of the processor's time, however busy it is; then the run has hung. */
 static void limit_time(size_t size)
 {
-	const struct itimerval limit = {.it_value.tv_sec = 1 + (time_t)(size >> 11)};
+	const struct itimerval limit = {
+	    .it_value = {.tv_sec = (time_t)(size >> 11), .tv_usec = 300000}};
 
 	setitimer(ITIMER_PROF, &limit, NULL);
 }

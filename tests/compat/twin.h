@@ -195,6 +195,12 @@ struct twin_rule {
 extern const struct twin_rule twin_rules[], twin_walk_rules[], twin_last_rules[];
 extern const unsigned twin_rule_count, twin_walk_rule_count, twin_last_rule_count;
 
+/*
+ * A copy to be made equal in more: what was lost for the time is equal, and the
+ * time where it is an estimate.
+ */
+struct twin_call twin_comparable(const struct twin_input *input, const struct twin_call *call);
+
 /* All of them in the order in which they are asked. */
 unsigned twin_rule_total(void);
 const struct twin_rule *twin_rule_at(unsigned i);
