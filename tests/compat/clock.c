@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+/* Packets that may have been read while what came before them is told. */
+#define LAG 16
+
 #define WRAP (UINT64_C(1) << 56)
 
 static uint64_t in_tsc(const struct twin_input *input, uint64_t ticks)
@@ -104,7 +107,10 @@ static void take(const struct twin_input *input, struct twin_clock *c,
 		if (!c->slowest || (c->ratio && c->ratio < c->slowest))
 			c->slowest = c->ratio;
 		break;
+	case PTAH_PACKET_PAD:
+		break;
 	default:
+		c->lows[c->others++ % LAG] = c->before;
 		break;
 	}
 }
@@ -149,7 +155,7 @@ bool twin_time_limits(const struct twin_input *input, uint64_t psb, uint64_t end
 		c->block = ptah_packet_block_state(&packet, c->block);
 		c->at += (unsigned)size;
 	}
-	times->low = c->before;
+	times->low = c->lows[c->others % LAG]; /* the oldest */
 	times->high = latest(input, c);
 	times->last = c->tsc;
 	times->most = c->most;

@@ -88,7 +88,9 @@ struct twin_clock {
 	uint64_t anchor, before; /* TSC or MTC; the one before the last */
 	uint64_t high;		 /* of the anchors, and what was possible up to them */
 	uint64_t base, base_ctc, ticks, cycles;
-	uint8_t last_mtc, ratio, slowest;
+	uint8_t ratio, slowest;
+	uint64_t lows[16]; /* `before` at the last packets that are not about time, around */
+	unsigned others;   /* how many there were */
 };
 
 /* What is decoded: one stream and the memory it ran over. */
@@ -300,8 +302,9 @@ unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end);
 
 /*
  * What the packets of time up to `end` let the time be, of a decoder that was
- * synchronised at `psb`: from the anchor before the last on, up to where the
- * next MTC, or the cycles since, put it. False: there is no TSC.
+ * synchronised at `psb`. Up to where the next MTC, or the cycles since, put it;
+ * from the anchor before the last on, as it was some packets ago that are not
+ * about time: those in between are read ahead. False: there is no TSC.
  */
 struct twin_times {
 	uint64_t low, high;
