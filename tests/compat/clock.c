@@ -84,7 +84,7 @@ static void take(const struct twin_input *input, struct twin_clock *c,
 			c->tsc += WRAP;
 		c->awaits_tma = true;
 		c->most = c->tsc > c->most ? c->tsc : c->most;
-		c->aligned = c->mtc = false;
+		/* Without a TMA of its own the crystal counts on from the last one. */
 		set_anchor(input, c, c->tsc);
 		break;
 	case PTAH_PACKET_TMA:

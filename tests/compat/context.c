@@ -35,6 +35,8 @@ struct order {
 	bool fup;	      /* whose TIP is to come */
 	bool bound;	      /* a packet whose FUP is to come */
 	bool abort;	      /* it is a transaction's end: its FUP has a TIP */
+	bool pip;	      /* the PIP of this FUP's transfer has come */
+	bool vmcs;	      /* its VMCS */
 	bool mode;	      /* MODE.Exec: its TIP is to come */
 	bool early;	      /* it stood before the FUP */
 	bool mwait;	      /* its EXSTOP is to come */
@@ -109,7 +111,7 @@ static bool take_branch(struct order *o, const struct ptah_packet *packet)
 	if (wrong || (packet->type != PTAH_PACKET_TIP_PGD && !has_ip(packet)))
 		return false;
 	o->phase = packet->type == PTAH_PACKET_TIP_PGD ? OFF : ON;
-	o->fup = o->mode = false;
+	o->fup = o->mode = o->pip = o->vmcs = false;
 	return true;
 }
 
@@ -130,6 +132,18 @@ static bool take_event(struct order *o, const struct ptah_packet *packet)
 		o->shared = o->shared || (o->bound && o->phase == ON);
 		o->bound = o->bound || o->phase == ON;
 		return true;
+	case PTAH_PACKET_PIP: { /* of one transfer there is one */
+		const bool first = !o->fup || !o->pip;
+
+		o->pip = o->fup;
+		return first;
+	}
+	case PTAH_PACKET_VMCS: {
+		const bool first = !o->fup || !o->vmcs;
+
+		o->vmcs = o->fup;
+		return first;
+	}
 	case PTAH_PACKET_PTW:
 		o->shared = o->shared || (o->bound && packet->u.ptw.ip);
 		o->bound = o->bound || packet->u.ptw.ip;
@@ -233,7 +247,7 @@ static unsigned facts_of(const struct order *o, const struct ptah_packet *packet
 	case PTAH_PACKET_MODE_EXEC:
 		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MODE : 0;
 	case PTAH_PACKET_MNT:
-		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MNT : 0;
+		return o->phase == IN_OVERFLOW || waits ? TWIN_OVERFLOW_MNT : 0;
 	case PTAH_PACKET_OVF:
 		return (waits ? TWIN_LOST_ADDRESS : 0) | (o->mode ? TWIN_LOST_MODE : 0);
 	case PTAH_PACKET_PSB:

@@ -333,6 +333,12 @@ static bool plain_time(const struct twin_input *input, const struct twin_call *c
 	return twin_equal(&same);
 }
 
+static bool queue_full(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return gives_events(call) && call->side[1].status == -pte_nomem;
+}
+
 static bool cbr_zero(const struct twin_input *input, const struct twin_call *call)
 {
 	return call->side[1].status == -pte_bad_packet && has_fact(input, call, TWIN_CBR_ZERO);
@@ -548,7 +554,7 @@ const struct twin_rule twin_rules[] = {
 	    "libipt takes 0",
      .applies = overflow_ip},
     {.name = "overflow-mnt",
-     .why = "what comes between OVF and its address is told once that is read: the position alone",
+     .why = "an MNT between a packet and its address is told once that is read: the position alone",
      .applies = overflow_mnt,
      .go_on = true},
     {.name = "overflow-mode",
@@ -571,6 +577,9 @@ const struct twin_rule twin_rules[] = {
 	    "the mode alone",
      .applies = mode_pgd},
     {.name = "tma-in-header", .why = "as tma-reserved", .applies = tma_in_header},
+    {.name = "queue-full",
+     .why = "a PSB+ that says things twice is too much for libipt's queue of events",
+     .applies = queue_full},
     {.name = "cbr-zero",
      .why = "SDM \"Core:Bus Ratio (CBR) Packet\": no ratio is reserved; libipt refuses 0",
      .applies = cbr_zero},

@@ -284,7 +284,7 @@ uint64_t twin_contradiction(const struct twin_input *input, uint64_t psb);
 /* What stands between the PSB at `psb` and `end`. */
 enum {
 	TWIN_MODE_FUP = 1,	 /* MODE.Exec and a FUP that is no branch's */
-	TWIN_OVERFLOW_MNT = 128, /* MNT between OVF and what settles it */
+	TWIN_OVERFLOW_MNT = 128, /* MNT between a packet and the address that it waits for */
 	TWIN_OVERFLOW_IP = 64,	 /* a compressed IP behind OVF, before any FUP */
 	TWIN_OVERFLOW_MODE = 2,	 /* MODE.Exec between OVF and what settles it */
 	TWIN_LOST_ADDRESS = 4,	 /* a packet whose FUP is lost in an overflow, or that has none */
