@@ -33,7 +33,7 @@ static uint64_t latest(const struct twin_input *input, const struct twin_clock *
 	if (c->aligned && input->config.mtc_freq > 8)
 		return UINT64_MAX;
 	if (c->mtc)
-		most += in_tsc(input, (UINT64_C(1) << input->config.mtc_freq) + 2);
+		most += in_tsc(input, (UINT64_C(1) << input->config.mtc_freq) + 3);
 	/* At the slowest the core was told to be, and CBR comes late. */
 	if (c->cycles && (!c->slowest || !input->config.nom_freq))
 		return UINT64_MAX;
