@@ -73,7 +73,7 @@ static bool ends(const struct walker *w, unsigned end)
 	}
 }
 
-/* Does it stand between an OVF and what settles it? SDM "Buffer Overflow". */
+/* Does it stand between an OVF and what settles it? SDM "Internal Buffer Overflow". */
 static bool is_of_overflow(const struct ptah_packet *packet)
 {
 	switch (packet->type) {

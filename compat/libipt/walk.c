@@ -121,11 +121,11 @@ enum walk_next walk_look(struct walk *w)
 	}
 }
 
-/* An event's address cannot be reached, for there is no code on the way to it. */
-static bool is_code_in_the_way(const struct walk *w, int status)
+/* No packet is wrong: what stops the walk may as well be the code, of which `status` speaks. */
+static bool may_be_code(const struct walk *w, int status)
 {
-	return w->error_told && w->error_item.status == PTAH_E_MISMATCH &&
-	       (status == PTAH_E_NO_CODE || status == PTAH_E_BAD_INSN);
+	return w->error == -pte_eos || (status != PTAH_E_NO_PROGRESS && w->error_told &&
+					w->error_item.status == PTAH_E_MISMATCH);
 }
 
 /* What lies ahead of the trace's end or of an error becomes the items. */
@@ -145,7 +145,7 @@ static bool look_ahead(struct walk *w)
 	n = ptah_flow_ahead(w->flow, &w->place, walk_first_item(w), WALK_BATCH);
 	if (n > 0)
 		w->end += n;
-	else if (n < 0 && (w->error == -pte_eos || is_code_in_the_way(w, n)))
+	else if (n < 0 && may_be_code(w, n))
 		w->error =
 		    n == PTAH_E_NO_CODE ? walk_code_error(w, -pte_bad_insn) : error_from_ptah(n);
 	return n > 0;

@@ -73,7 +73,7 @@ int walk_offset(struct walk *w, uint64_t *offset)
 		item = find_now(w, &at_last);
 		position = position_of(item);
 		position.at_last = at_last;
-		/* A PTWRITE that was found in the code has no FUP. SDM "PTW Packet": the IP bit. */
+		/* A PTWRITE that was found in the code has no FUP. SDM "PTWRITE Packet": the IP bit. */
 		if (item->type == PTAH_ITEM_PTWRITE &&
 		    !(w->config.user.begin[item->offset + 1] & 0x80))
 			position.end = POSITION_PACKET;
@@ -148,6 +148,7 @@ void walk_reset(struct walk *w)
 /* Whether tracing is on, out of the first PSB+; or what is wrong with it. */
 static int begin(struct walk *w)
 {
+	bool on = false;
 	int status;
 
 	walk_refill(w);
@@ -156,11 +157,12 @@ static int begin(struct walk *w)
 			walk_meet_error(w);
 			break;
 		}
-		/* An OVF ends a PSB+ as well. */
+		/* An OVF ends a PSB+ as well, whose FUP its other packets have. */
+		if (item->type != PTAH_ITEM_OVERFLOW)
+			on = !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
 		if (item->type != PTAH_ITEM_PSB && item->type != PTAH_ITEM_OVERFLOW)
 			continue;
-		w->enabled =
-		    item->type == PTAH_ITEM_PSB && !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
+		w->enabled = on;
 		status = walk_status(w);
 		if (!(status & pts_eos))
 			return status;

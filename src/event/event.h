@@ -53,7 +53,7 @@ struct event_header {
 	bool doubt;    /* and that address is in doubt */
 };
 
-/* Packets behind a PSB+ that are held back until it is settled. */
+/* Packets behind a PSB+, or a FUP in doubt, that are held back until it is settled. */
 struct event_held {
 	struct ptah_packet packet;
 	uint64_t offset;
@@ -273,6 +273,7 @@ bool event_settle_header(struct ptah_event_decoder *d, const struct ptah_packet 
 
 /* Settled: its FUP is true or not. What was held back follows it. */
 void event_settle(struct ptah_event_decoder *d, bool on);
+void event_take_held(struct ptah_event_decoder *d);
 
 /* The PSB+ is complete and believed; `on`: its FUP is true. */
 void event_deliver_header(struct ptah_event_decoder *d, bool on);
@@ -288,6 +289,9 @@ void event_keep_state(struct ptah_event_decoder *d, const struct ptah_item *stat
 void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset);
 void event_take_in_overflow(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			    uint64_t offset);
+/* True when the packet waits until the doubt is settled. */
+bool event_hold_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+			 uint64_t offset);
 void event_take_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			 uint64_t offset);
 

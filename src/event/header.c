@@ -211,14 +211,19 @@ static enum settling settling(const struct ptah_packet *packet)
 	}
 }
 
-void event_settle(struct ptah_event_decoder *d, bool on)
+void event_take_held(struct ptah_event_decoder *d)
 {
 	unsigned count = d->held_count;
 
 	d->held_count = 0;
-	event_deliver_header(d, on);
 	for (unsigned i = 0; i < count; i++)
 		event_take(d, &d->held[i].packet, d->held[i].offset);
+}
+
+void event_settle(struct ptah_event_decoder *d, bool on)
+{
+	event_deliver_header(d, on);
+	event_take_held(d);
 }
 
 /*

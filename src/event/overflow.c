@@ -9,6 +9,11 @@
 
 void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 {
+	if (d->phase == EVENT_HEADER && d->header.doubt) {
+		/* Another settles nothing about the first. */
+		event_resume(d, true, d->fup_ip);
+		d->phase = EVENT_HEADER;
+	}
 	/* What waited for an address did happen. */
 	event_give_up(d);
 	if (d->phase == EVENT_HEADER) { /* SDM "PSB": OVF may cut it; what it said is state */
@@ -44,6 +49,7 @@ void event_resume(struct ptah_event_decoder *d, bool on, uint64_t ip)
 	d->phase = EVENT_RUN;
 	if (on && !in_header)
 		event_release_changes(d, true, ip);
+	event_take_held(d);
 }
 
 /* Tracing is off, then: the packet stands for itself. */
@@ -129,6 +135,27 @@ static void resume_at_fup(struct ptah_event_decoder *d)
 	d->has_mode = d->has_mode && !later;
 	event_resume(d, true, d->fup_ip);
 	d->has_mode = d->has_mode || later;
+}
+
+/* What happens whether tracing is on or off is told behind the overflow. */
+bool event_hold_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+			 uint64_t offset)
+{
+	switch (packet->type) {
+	case PTAH_PACKET_CBR: /* cycles are counted at it from here on */
+		event_time_cbr(&d->time, packet->u.cbr.ratio);
+		break;
+	case PTAH_PACKET_MNT:
+	case PTAH_PACKET_PWRE:
+	case PTAH_PACKET_PWRX:
+		break;
+	default:
+		return false;
+	}
+	if (d->held_count == EVENT_HELD)
+		return false;
+	d->held[d->held_count++] = (struct event_held){*packet, offset};
+	return true;
 }
 
 /*

@@ -365,6 +365,8 @@ void event_take(struct ptah_event_decoder *d, const struct ptah_packet *packet, 
 {
 	if (d->phase == EVENT_SETTLE && !event_settle_header(d, packet, offset))
 		return;
+	if (d->phase == EVENT_DOUBT && event_hold_in_doubt(d, packet, offset))
+		return;
 	d->block = (uint8_t)ptah_packet_block_state(packet, d->block);
 	if (take_anywhere(d, packet, offset))
 		return;

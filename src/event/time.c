@@ -136,19 +136,24 @@ static uint64_t mtc_periods(const struct event_time *t, uint8_t payload)
 void event_time_mtc(struct event_time *t, uint8_t payload)
 {
 	uint64_t periods, tsc, last = t->anchor, cycles = t->cycles;
+	bool next;
 
 	if (!t->aligned || t->mtc_freq > 15)
 		return;
-	periods = mtc_periods(t, payload) << t->mtc_freq;
+	periods = mtc_periods(t, payload);
+	next = periods == 1;
+	periods <<= t->mtc_freq;
 	if (!t->mtc_seen) /* TMA stands somewhere inside a period */
 		periods -= t->base_ctc & ((1u << t->mtc_freq) - 1);
 	t->ticks_ctc += periods;
 	t->last_mtc = payload;
 	t->mtc_seen = true;
 	tsc = t->base + to_tsc(t, t->ticks_ctc);
-	/* Cycles below the threshold may count for a wrong period: they must be few. */
-	if (t->anchor_is_mtc && cycles && (!t->cyc_thresh || cycles >= 16 * untold_cycles(t)) &&
-	    tsc > last && tsc - last < UINT64_C(1) << 31)
+	/* Cycles below the threshold may count for a wrong period: they must be few. And where
+	 * MTCs are missing, or one is damaged, nobody knows how much of the time the core ran. */
+	if (t->anchor_is_mtc && next && cycles &&
+	    (!t->cyc_thresh || cycles >= 16 * untold_cycles(t)) && tsc > last &&
+	    tsc - last < UINT64_C(1) << 31)
 		t->rate = ((tsc - last) << 32) / cycles;
 	t->anchor_is_mtc = true;
 	set_anchor(t, tsc, 2 * t->tick);

@@ -388,9 +388,9 @@ static void print_answer(const struct twin_call *call)
 	printf("%s %s\n", twin_call_name(call), twin_words(call, 0, text, sizeof(text)));
 }
 
-static void print_difference(const struct twin *t, const struct twin_call *call)
+static void print_difference(const struct twin *t, const struct twin_call *call, const char *what)
 {
-	printf("%s: %s: a difference\n", t->run->input->name, t->run->client->name);
+	printf("%s: %s: %s\n", t->run->input->name, t->run->client->name, what);
 	for (uint64_t n = call->number > CONTEXT ? call->number - CONTEXT + 1 : 1; n < call->number;
 	     n++)
 		print_call(&t->calls[n % CONTEXT], false);
@@ -465,35 +465,37 @@ static int meet(struct twin *t, const struct twin_call *call)
 }
 
 /*
- * The judge has read ahead and failed. The judged side goes on alone: it must
- * fail, too, before it comes to a PSB behind where the judge stands.
+ * One side has failed. The other goes on alone: it must fail, too, before it
+ * comes to a PSB behind where the first stands.
  */
-static bool comes_to_error(struct twin *t, const struct twin_call *failed)
+static bool comes_to_error(struct twin *t, const struct twin_call *failed, unsigned side)
 {
-	const uint64_t psb = twin_find_psb(t->run->input, failed->side[1].offset + 1);
+	const uint64_t psb = twin_find_psb(t->run->input, failed->side[!side].offset + 1);
 	struct twin_call call = *failed;
-	const struct twin_seen *seen = &call.side[0];
+	const struct twin_seen *seen = &call.side[side];
 
 	for (unsigned i = 0; i < ALONE && seen->status >= 0 && seen->sync < psb; i++) {
 		const bool event = seen->status & pts_event_pending;
 
 		call.op = event ? TWIN_EVENT : TWIN_NEXT;
 		call.argument = event ? sizeof(struct pt_event) : twin_size_of_next(call.decoder);
-		make_side_call(t, &call, 0);
+		make_side_call(t, &call, side);
 	}
 	return seen->status < 0;
 }
 
 static const struct twin_rule *find_rule(struct twin *t, const struct twin_call *call)
 {
-	for (unsigned i = 0; i < twin_rule_count + twin_walk_rule_count; i++) {
-		const struct twin_rule *rule =
-		    i < twin_rule_count ? &twin_rules[i] : &twin_walk_rules[i - twin_rule_count];
+	for (unsigned i = 0; i < twin_rule_total(); i++) {
+		const struct twin_rule *rule = twin_rule_at(i);
 
 		if (!rule->applies(t->run->input, call) ||
-		    (rule->to_error && !comes_to_error(t, call)))
+		    (rule->to_error && !comes_to_error(t, call, 0)) ||
+		    (rule->judge_to_error && !comes_to_error(t, call, 1)))
 			continue;
 		t->run->result->by_rule[i]++;
+		if (t->run->show && !strcmp(t->run->show, rule->name))
+			print_difference(t, call, rule->name);
 		return rule;
 	}
 	return NULL;
@@ -502,21 +504,16 @@ static const struct twin_rule *find_rule(struct twin *t, const struct twin_call 
 /* A walker's position is all that differs: it may, where an error lies ahead. */
 static bool stands_apart(const struct twin *t, const struct twin_call *call)
 {
-	const struct pt_config *config = &t->run->input->config;
-	struct twin_call same = *call;
+	struct twin_call same = twin_comparable(t->run->input, call);
 
 	same.blind = true;
-	same.side[1].lost_mtc = same.side[0].lost_mtc;
-	same.side[1].lost_cyc = same.side[0].lost_cyc;
-	/* As the rules estimated-time and class-from-cache have it. */
-	if (config->mtc_freq || config->nom_freq) {
-		same.side[1].tsc = same.side[0].tsc;
-		if (call->op == TWIN_EVENT)
-			same.side[1].out.event.tsc = same.side[0].out.event.tsc;
-	}
+	/* As class-from-cache has it. */
 	if (call->decoder == TWIN_BLOCK && call->op == TWIN_NEXT &&
 	    same.side[1].out.block.iclass == ptic_error)
 		same.side[1].out.block.iclass = same.side[0].out.block.iclass;
+	/* As isid-of-error has it. */
+	if (call->decoder == TWIN_INSN && call->op == TWIN_NEXT && call->side[0].status < 0)
+		same.side[1].out.insn.isid = same.side[0].out.insn.isid;
 	return call->decoder >= TWIN_INSN && (call->op >= TWIN_NEXT || call->side[0].status < 0) &&
 	       twin_equal(&same);
 }
@@ -524,7 +521,7 @@ static bool stands_apart(const struct twin *t, const struct twin_call *call)
 /* A difference without a rule. */
 static int differ(struct twin *t, const struct twin_call *call)
 {
-	print_difference(t, call);
+	print_difference(t, call, "a difference");
 	t->run->result->found++;
 	if (++t->found <= t->run->keep && t->run->client->walk != TWIN_BACKWARD)
 		return meet(t, call);
@@ -555,7 +552,7 @@ static int agree(struct twin *t, const struct twin_call *call)
 
 	t->astray = false;
 	if (apart && call->side[0].status >= 0) {
-		print_difference(t, &t->parted);
+		print_difference(t, &t->parted, "a difference");
 		return differ(t, call);
 	}
 	return call->side[0].status;
@@ -795,10 +792,15 @@ static void walk_set(struct twin *t)
 	}
 }
 
-void twin_run(const struct twin_run *run)
+void twin_run(const struct twin_run *asked)
 {
+	struct twin_clock clock = {.at = 0};
+	struct twin_input input = *asked->input;
+	struct twin_run with_clock = *asked, *run = &with_clock;
 	struct twin t = {.run = run, .random = run->seed | 1};
 
+	input.clock = &clock;
+	run->input = &input;
 	if (!run->input->size)
 		return;
 	if (run->print)

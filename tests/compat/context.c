@@ -8,6 +8,22 @@
 
 #include <ptah/packet.h>
 
+/* As the decoders take it: SKD007's OVF stands where the second byte of a CYC should. */
+static int decode(const struct twin_input *input, uint64_t at, unsigned block,
+		  struct ptah_packet *packet)
+{
+	const uint8_t *p = input->bytes + at;
+	int size = ptah_packet_decode(packet, p, (size_t)(input->size - at), block);
+
+	if (size == 2 && packet->type == PTAH_PACKET_CYC && input->config.errata.skd007 &&
+	    input->size - at >= 3 && p[1] == 0x02 && p[2] == 0xf3) {
+		packet->type = PTAH_PACKET_PAD;
+		packet->size = 1;
+		return 1;
+	}
+	return size;
+}
+
 struct order {
 	enum {
 		IN_HEADER,
@@ -15,18 +31,26 @@ struct order {
 		ON,
 		OFF
 	} phase;
-	bool has_ip;   /* of the header */
-	bool fup;      /* whose TIP is to come */
-	bool bound;    /* a packet whose FUP is to come */
-	bool abort;    /* it is a transaction's end: its FUP has a TIP */
-	bool mode;     /* MODE.Exec: its TIP is to come */
-	bool mwait;    /* its EXSTOP is to come */
-	bool cfe;      /* a CFE whose FUP is that of a branch */
-	bool data;     /* EVD: its CFE is to come */
-	bool entry;    /* PWRE: its PWRX is to come */
-	uint64_t time; /* of the last TSC */
-	bool tsc;      /* there was one */
-	bool lost;     /* no FUP has come behind an OVF */
+	bool has_ip;	      /* of the header */
+	bool fup;	      /* whose TIP is to come */
+	bool bound;	      /* a packet whose FUP is to come */
+	bool abort;	      /* it is a transaction's end: its FUP has a TIP */
+	bool pip;	      /* the PIP of this FUP's transfer has come */
+	bool vmcs;	      /* its VMCS */
+	bool mode;	      /* MODE.Exec: its TIP is to come */
+	bool early;	      /* it stood before the FUP */
+	bool mwait;	      /* its EXSTOP is to come */
+	bool stop;	      /* that EXSTOP has come, and its FUP is to come */
+	bool shared;	      /* packets that have nothing to do with each other wait for one FUP */
+	bool cfe;	      /* a CFE whose FUP is that of a branch */
+	bool data;	      /* EVD: its CFE is to come */
+	bool entry;	      /* PWRE: its PWRX is to come */
+	uint64_t time;	      /* of the last TSC */
+	bool tsc;	      /* there was one */
+	bool lost;	      /* no FUP has come behind an OVF */
+	bool doubt;	      /* one has, and nothing else yet */
+	bool was_on, was_off; /* before this PSB+: it has a FUP, or none */
+	bool tx;	      /* a transaction is on */
 };
 
 static bool has_ip(const struct ptah_packet *packet)
@@ -49,11 +73,21 @@ static bool take_in_header(struct order *o, const struct ptah_packet *packet)
 		o->has_ip = has_ip(packet);
 		o->fup = !o->fup;
 		return o->fup;
-	case PTAH_PACKET_PSBEND:
-		*o = (struct order){.phase = o->has_ip ? ON : OFF, .tsc = o->tsc, .time = o->time};
-		return true;
+	case PTAH_PACKET_PSBEND: {
+		const bool right = !(o->has_ip ? o->was_off : o->was_on);
+
+		*o = (struct order){
+		    .phase = o->has_ip ? ON : OFF, .tsc = o->tsc, .time = o->time, .tx = o->tx};
+		return right;
+	}
+	case PTAH_PACKET_MODE_TSX: {
+		/* It repeats the state; what begins or ends has a packet of its own. */
+		const bool same = (!o->was_on && !o->was_off) || o->tx == packet->u.tsx.in_tx;
+
+		o->tx = packet->u.tsx.in_tx;
+		return same;
+	}
 	case PTAH_PACKET_MODE_EXEC:
-	case PTAH_PACKET_MODE_TSX:
 	case PTAH_PACKET_PIP:
 	case PTAH_PACKET_VMCS:
 		return true;
@@ -69,8 +103,8 @@ static bool take_fup(struct order *o, const struct ptah_packet *packet)
 	if (!has_ip(packet) || o->fup || (alone && o->phase == OFF))
 		return false;
 	o->fup = o->abort || alone;
-	o->mode = o->mode && o->abort;
-	o->bound = o->abort = o->mwait = o->cfe = false;
+	o->early = o->mode = o->mode && o->abort;
+	o->bound = o->abort = o->mwait = o->stop = o->shared = o->cfe = false;
 	return true;
 }
 
@@ -83,7 +117,7 @@ static bool take_branch(struct order *o, const struct ptah_packet *packet)
 	if (wrong || (packet->type != PTAH_PACKET_TIP_PGD && !has_ip(packet)))
 		return false;
 	o->phase = packet->type == PTAH_PACKET_TIP_PGD ? OFF : ON;
-	o->fup = o->mode = false;
+	o->fup = o->mode = o->pip = o->vmcs = false;
 	return true;
 }
 
@@ -110,19 +144,39 @@ static bool has_branch(const struct ptah_packet *packet)
 static bool take_event(struct order *o, const struct ptah_packet *packet)
 {
 	switch (packet->type) {
-	case PTAH_PACKET_MODE_EXEC:
+	case PTAH_PACKET_MODE_EXEC: {
+		/* "Always immediately precedes" its branch: two of them do not. */
+		const bool alone = !o->mode;
+
 		o->mode = true;
-		return true;
+		return alone;
+	}
 	case PTAH_PACKET_MODE_TSX:
-		o->bound = o->bound || o->phase == ON;
+		o->tx = packet->u.tsx.in_tx;
 		o->abort = o->phase == ON && packet->u.tsx.aborted;
+		o->shared = o->shared || (o->bound && o->phase == ON);
+		o->bound = o->bound || o->phase == ON;
 		return true;
+	case PTAH_PACKET_PIP: { /* of one transfer there is one */
+		const bool first = !o->fup || !o->pip;
+
+		o->pip = o->fup;
+		return first;
+	}
+	case PTAH_PACKET_VMCS: {
+		const bool first = !o->fup || !o->vmcs;
+
+		o->vmcs = o->fup;
+		return first;
+	}
 	case PTAH_PACKET_PTW:
+		o->shared = o->shared || (o->bound && packet->u.ptw.ip);
 		o->bound = o->bound || packet->u.ptw.ip;
 		return true;
 	case PTAH_PACKET_EXSTOP:
+		o->shared = o->shared || (o->bound && packet->u.exstop.ip);
 		o->bound = o->bound || packet->u.exstop.ip;
-		o->mwait = o->mwait && packet->u.exstop.ip;
+		o->mwait = o->stop = o->mwait && packet->u.exstop.ip;
 		return true;
 	case PTAH_PACKET_CFE:
 		o->bound = o->bound || packet->u.cfe.ip;
@@ -151,30 +205,39 @@ static bool take_event(struct order *o, const struct ptah_packet *packet)
 
 static bool take(struct order *o, const struct ptah_packet *packet)
 {
-	const bool tsc = o->tsc = o->tsc || packet->type == PTAH_PACKET_TSC;
+	const bool has_tsc = o->tsc || packet->type == PTAH_PACKET_TSC;
+	const bool tsc = o->tsc = has_tsc && packet->type != PTAH_PACKET_TMA;
 
 	if (packet->type == PTAH_PACKET_TSC)
 		o->time = packet->u.tsc.tsc;
-	if (packet->type == PTAH_PACKET_TMA && !tsc)
+	/* "Always sent immediately following a TSC packet": one of them. */
+	if (packet->type == PTAH_PACKET_TMA && !has_tsc)
 		return false;
 	if (packet->type == PTAH_PACKET_PSB) {
 		const bool whole = o->phase != IN_HEADER && !o->fup && !o->bound && !o->cfe &&
 				   !o->data && !o->mode;
 
-		*o = (struct order){.phase = IN_HEADER, .tsc = tsc, .time = o->time};
+		*o = (struct order){.phase = IN_HEADER,
+				    .tsc = tsc,
+				    .time = o->time,
+				    .was_on = o->phase == ON,
+				    .was_off = o->phase == OFF,
+				    .tx = o->tx};
 		return whole;
 	}
 	if (packet->type == PTAH_PACKET_OVF) {
-		*o =
-		    (struct order){.phase = IN_OVERFLOW, .tsc = tsc, .time = o->time, .lost = true};
+		*o = (struct order){
+		    .phase = IN_OVERFLOW, .tsc = tsc, .time = o->time, .lost = true, .tx = o->tx};
 		return true;
 	}
 	if (o->phase == IN_HEADER)
 		return take_in_header(o, packet);
 	if (o->phase == IN_OVERFLOW && packet->type == PTAH_PACKET_FUP) {
-		*o = (struct order){.phase = ON, .tsc = tsc, .time = o->time};
+		*o = (struct order){
+		    .phase = ON, .tsc = tsc, .time = o->time, .doubt = true, .tx = o->tx};
 		return has_ip(packet);
 	}
+	o->doubt = o->doubt && is_time(packet->type);
 	/* Tracing is off, if it is no branch's. */
 	if (o->phase == IN_OVERFLOW && !is_time(packet->type) &&
 	    packet->type != PTAH_PACKET_MODE_EXEC)
@@ -238,25 +301,32 @@ static unsigned facts_of(const struct order *o, const struct ptah_packet *packet
 {
 	const bool waits = o->bound || o->mwait || o->cfe;
 
+	if (o->doubt && (!is_time(packet->type) || packet->type == PTAH_PACKET_CBR ||
+			 packet->type == PTAH_PACKET_MNT))
+		return TWIN_DOUBT;
 	if (o->lost && is_compressed(packet))
 		return TWIN_OVERFLOW_IP;
+	if (o->shared)
+		return TWIN_SHARED_FUP;
 	switch (packet->type) {
 	case PTAH_PACKET_FUP:
-		return o->mode ? o->abort ? TWIN_ABORT_MODE : TWIN_MODE_FUP : 0;
+		return (o->mode ? o->abort ? TWIN_ABORT_MODE : TWIN_MODE_FUP : 0) |
+		       (o->mwait && !o->stop ? TWIN_LOST_ADDRESS : 0);
 	case PTAH_PACKET_MODE_EXEC:
 		return (o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MODE : 0) |
 		       (o->mode ? TWIN_MODE_TWICE : 0);
 	case PTAH_PACKET_TSC:
 		return packet->u.tsc.tsc < o->time ? TWIN_TIME_BACK : 0;
 	case PTAH_PACKET_MNT:
-		return o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_MNT : 0;
+		return o->phase == IN_OVERFLOW || waits ? TWIN_OVERFLOW_MNT : 0;
 	case PTAH_PACKET_OVF:
-		return (waits ? TWIN_LOST_ADDRESS : 0) | (o->entry ? TWIN_ENTRY_ALONE : 0);
+		return (waits ? TWIN_LOST_ADDRESS : 0) | (o->mode ? TWIN_LOST_MODE : 0) |
+		       (o->entry ? TWIN_ENTRY_ALONE : 0);
 	case PTAH_PACKET_PSB:
 		return (o->phase == IN_OVERFLOW ? TWIN_OVERFLOW_PSB : 0) |
 		       (o->entry ? TWIN_ENTRY_ALONE : 0);
 	case PTAH_PACKET_TIP_PGD:
-		return o->mode && !o->fup ? TWIN_MODE_PGD : 0;
+		return o->mode && (!o->fup || o->early) ? TWIN_MODE_PGD : 0;
 	case PTAH_PACKET_EXSTOP:
 		return o->mwait && !packet->u.exstop.ip ? TWIN_LOST_ADDRESS : 0;
 	case PTAH_PACKET_PWRE:
@@ -266,21 +336,6 @@ static unsigned facts_of(const struct order *o, const struct ptah_packet *packet
 	default:
 		return 0;
 	}
-}
-
-/* With erratum SKD007, which cuts a CYC and puts an OVF there. */
-static int decode(const struct twin_input *input, uint64_t at, unsigned block,
-		  struct ptah_packet *packet)
-{
-	const uint8_t *p = input->bytes + at;
-	const int size = ptah_packet_decode(packet, p, (size_t)(input->size - at), block);
-
-	if (!input->config.errata.skd007 || size != 2 || packet->type != PTAH_PACKET_CYC ||
-	    input->size - at < 3 || p[1] != 0x02 || p[2] != 0xf3)
-		return size;
-	packet->type = PTAH_PACKET_PAD;
-	packet->size = 1;
-	return 1;
 }
 
 unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
@@ -298,6 +353,8 @@ unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
 		if (packet.type == PTAH_PACKET_TMA &&
 		    (input->bytes[at + 4] || input->bytes[at + 6] & 0xfe))
 			facts |= TWIN_TMA_RESERVED;
+		if (packet.type == PTAH_PACKET_CBR && !packet.u.cbr.ratio)
+			facts |= TWIN_CBR_ZERO;
 		(void)(at == psb || take(&o, &packet));
 		block = ptah_packet_block_state(&packet, block);
 	}
@@ -306,6 +363,27 @@ unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end)
 	if (at == input->size && o.entry)
 		facts |= TWIN_ENTRY_ALONE;
 	return facts;
+}
+
+bool twin_is_lost_in_tx(const struct twin_input *input, uint64_t psb, uint64_t end)
+{
+	struct ptah_packet packet;
+	unsigned block = 0;
+	bool tx = false;
+	unsigned lost = 0;
+
+	for (uint64_t at = psb; at < input->size && at < end; at += packet.size) {
+		if (decode(input, at, block, &packet) <= 0)
+			break;
+		if (packet.type == PTAH_PACKET_OVF)
+			lost = tx ? 2 : 0;
+		if (packet.type == PTAH_PACKET_MODE_TSX) {
+			tx = packet.u.tsx.in_tx;
+			lost -= lost != 0; /* may have been read ahead */
+		}
+		block = ptah_packet_block_state(&packet, block);
+	}
+	return lost != 0;
 }
 
 static bool is_begun(const struct order *o)

@@ -139,13 +139,30 @@ static bool is_timed(const struct twin_input *input)
 	return input->config.mtc_freq || input->config.nom_freq;
 }
 
-/* A copy to be made equal in more; estimated times are, and what was lost for them. */
-static struct twin_call copy_of(const struct twin_input *input, const struct twin_call *call)
+/* How far either has read. */
+static uint64_t read_to(const struct twin_call *call)
+{
+	uint64_t at = 0;
+
+	for (unsigned i = 0; i < 2; i++)
+		if (!call->side[i].offset_status && call->side[i].offset > at)
+			at = call->side[i].offset;
+	return at;
+}
+
+/* Is the time that is told one that the packets allow? `tsc` 0: none is. */
+static bool is_possible(const struct twin_times *times, uint64_t tsc)
+{
+	return !tsc || (tsc >= times->low && tsc <= times->high);
+}
+
+struct twin_call twin_comparable(const struct twin_input *input, const struct twin_call *call)
 {
 	const bool event = call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS;
 	struct twin_call same = *call;
 	const struct twin_seen *from = &same.side[0];
 	struct twin_seen *to = &same.side[1];
+	struct twin_times times;
 
 	to->lost_mtc = from->lost_mtc;
 	to->lost_cyc = from->lost_cyc;
@@ -153,10 +170,11 @@ static struct twin_call copy_of(const struct twin_input *input, const struct twi
 		to->out.event.lost_mtc = from->out.event.lost_mtc;
 		to->out.event.lost_cyc = from->out.event.lost_cyc;
 	}
-	if (!is_timed(input))
+	if (!is_timed(input) || !twin_time_limits(input, call->side[0].sync, read_to(call), &times))
 		return same;
-	to->tsc = from->tsc;
-	if (event)
+	if (is_possible(&times, from->tsc))
+		to->tsc = from->tsc;
+	if (event && is_possible(&times, from->out.event.tsc))
 		to->out.event.tsc = from->out.event.tsc;
 	return same;
 }
@@ -164,14 +182,14 @@ static struct twin_call copy_of(const struct twin_input *input, const struct twi
 /* The same but for TSC values, whose packets both have seen. */
 static bool estimated_time(const struct twin_input *input, const struct twin_call *call)
 {
-	const struct twin_call same = copy_of(input, call);
+	const struct twin_call same = twin_comparable(input, call);
 
 	return is_timed(input) && twin_equal(&same);
 }
 
 static bool class_from_cache(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = copy_of(input, call);
+	struct twin_call same = twin_comparable(input, call);
 
 	if (call->decoder != TWIN_BLOCK || call->op != TWIN_NEXT ||
 	    call->side[1].out.block.iclass != ptic_error)
@@ -182,7 +200,7 @@ static bool class_from_cache(const struct twin_input *input, const struct twin_c
 
 static bool isid_of_error(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = copy_of(input, call);
+	struct twin_call same = twin_comparable(input, call);
 
 	if (call->op != TWIN_NEXT || call->side[0].status >= 0)
 		return false;
@@ -203,7 +221,7 @@ static bool backward_status(const struct twin_input *input, const struct twin_ca
 /* Nothing further on or back: both say so, and stand where they stood. */
 static bool backward_time(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = copy_of(input, call);
+	struct twin_call same = twin_comparable(input, call);
 
 	if (!is_walker(call) || call->op > TWIN_SYNC_BACKWARD || call->side[0].status >= 0)
 		return false;
@@ -248,11 +266,8 @@ static bool gives_events(const struct twin_call *call)
 /* Of those that give events: how far either has read. */
 static uint64_t read_so_far(const struct twin_input *input, const struct twin_call *call)
 {
-	uint64_t at = 0;
+	const uint64_t at = read_to(call);
 
-	for (unsigned i = 0; i < 2; i++)
-		if (!call->side[i].offset_status && call->side[i].offset > at)
-			at = call->side[i].offset;
 	/* To stand at a PSB may be to have read all of it. */
 	return twin_find_psb(input, at) == at ? twin_header_end(input, at) : at;
 }
@@ -328,6 +343,62 @@ static bool tma_in_header(const struct twin_input *input, const struct twin_call
 	return call->side[1].status == -pte_bad_packet && has_fact(input, call, TWIN_TMA_RESERVED);
 }
 
+static bool shared_fup(const struct twin_input *input, const struct twin_call *call)
+{
+	return has_fact(input, call, TWIN_SHARED_FUP);
+}
+
+static bool lost_mode(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = *call;
+
+	same.blind = true;
+	return twin_equal(&same) && has_fact(input, call, TWIN_LOST_MODE);
+}
+
+static bool in_doubt(const struct twin_input *input, const struct twin_call *call)
+{
+	return input->config.errata.apl12 && has_fact(input, call, TWIN_DOUBT);
+}
+
+static bool skz84_at_end(const struct twin_input *input, const struct twin_call *call)
+{
+	return input->config.errata.skz84 && is_packet_call(call) && call->side[1].status == 8 &&
+	       call->side[1].offset == input->size + 1;
+}
+
+/* The clock of a trace without MTC and CYC: the latest TSC, or none where that is 0. */
+static bool plain_time(const struct twin_input *input, const struct twin_call *call)
+{
+	const bool event = call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS;
+	struct twin_call same = twin_comparable(input, call);
+	struct twin_seen *ours = &same.side[0], *theirs = &same.side[1];
+	struct twin_times times;
+
+	if (is_timed(input) || !twin_time_limits(input, ours->sync, read_to(call), &times))
+		return false;
+	if ((ours->tsc && ours->tsc != times.most) || (times.last && times.last == times.most))
+		return false;
+	theirs->time_status = ours->time_status;
+	theirs->tsc = ours->tsc;
+	if (event) {
+		theirs->out.event.has_tsc = ours->out.event.has_tsc;
+		theirs->out.event.tsc = ours->out.event.tsc;
+	}
+	return twin_equal(&same);
+}
+
+static bool queue_full(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return gives_events(call) && call->side[1].status == -pte_nomem;
+}
+
+static bool cbr_zero(const struct twin_input *input, const struct twin_call *call)
+{
+	return call->side[1].status == -pte_bad_packet && has_fact(input, call, TWIN_CBR_ZERO);
+}
+
 static bool lost_address(const struct twin_input *input, const struct twin_call *call)
 {
 	return has_fact(input, call, TWIN_LOST_ADDRESS);
@@ -352,10 +423,21 @@ static bool guessed(const struct twin_input *input, const struct twin_call *call
 	return is_out_of_place(input, call);
 }
 
-/* libipt counts packets that it had no use for; Ptah's estimate has one for each. */
+static bool counts_none(const struct twin_call *call)
+{
+	const bool event = call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS;
+	const struct twin_seen *ours = &call->side[0];
+
+	if (ours->lost_mtc || ours->lost_cyc)
+		return false;
+	return !event || ours->status < 0 ||
+	       (!ours->out.event.lost_mtc && !ours->out.event.lost_cyc);
+}
+
+/* libipt counts packets that it had no use for; the drop-in does not. */
 static bool lost_time(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = copy_of(input, call);
+	struct twin_call same = twin_comparable(input, call);
 
 	same.side[1].lost_mtc = same.side[0].lost_mtc;
 	same.side[1].lost_cyc = same.side[0].lost_cyc;
@@ -363,7 +445,7 @@ static bool lost_time(const struct twin_input *input, const struct twin_call *ca
 		same.side[1].out.event.lost_mtc = same.side[0].out.event.lost_mtc;
 		same.side[1].out.event.lost_cyc = same.side[0].out.event.lost_cyc;
 	}
-	return twin_equal(&same);
+	return counts_none(call) && twin_equal(&same);
 }
 
 /* libipt 2.3's event decoder goes on behind a sync that has failed, from what lies there. */
@@ -453,7 +535,7 @@ static bool erratum_ahead(const struct twin_input *input, const struct twin_call
 /* The time of a TSC that is behind the one before. */
 static bool time_back(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = copy_of(input, call);
+	struct twin_call same = twin_comparable(input, call);
 
 	if (call->decoder != TWIN_EVENTS || call->op != TWIN_NEXT ||
 	    same.side[1].out.event.tsc > same.side[0].out.event.tsc)
@@ -590,7 +672,7 @@ static bool event_time(const struct twin_input *input, const struct twin_call *c
 /* PWRE's HW bit, as an event. */
 static bool pwre_hw_event(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = copy_of(input, call);
+	struct twin_call same = twin_comparable(input, call);
 	struct pt_event *event = &same.side[1].out.event;
 
 	if (!gives_events(call) || call->op < TWIN_NEXT || call->side[0].status < 0 ||
@@ -604,11 +686,12 @@ static bool pwre_hw_event(const struct twin_input *input, const struct twin_call
 
 const struct twin_rule twin_rules[] = {
     {.name = "pwre-hw",
-     .why = "SDM \"PWRE Packet Definition\": HW is bit 7 of the first payload byte, not bit 3",
+     .why = "SDM \"Power Entry (PWRE) Packet\": HW is bit 7 of the first payload byte, not bit 3",
      .applies = pwre_hw,
      .go_on = true},
     {.name = "newer-packet",
-     .why = "SDM \"Event Trace\", \"Trigger Tracing\": libipt 2.0 does not know their packets",
+     .why = "SDM \"Control Flow Event (CFE) Packet\", \"Event Data (EVD) Packet\", \"Block Begin "
+	    "Packet (BBP)\" and what goes with them are newer than libipt 2.0",
      .applies = newer_packet},
     {.name = "pebs-packet",
      .why = "SDM \"PEBS output to Intel Processor Trace\": libipt does not know its packets",
@@ -622,17 +705,24 @@ const struct twin_rule twin_rules[] = {
      .applies = sync_at_end,
      .go_on = true},
     {.name = "psb-row",
-     .why =
-	 "SDM \"PSB Packet\": no processor sends PSBs one right behind the other; libipt finds the "
-	 "last of them",
+     .why = "SDM \"Decoder Synchronization (PSB+)\": PSBEND or OVF ends each, so that no processor "
+	    "sends PSBs one right behind the other; libipt finds the "
+	    "last of them",
      .applies = psb_row},
     {.name = "estimated-time",
-     .why = "SDM \"Cycle Packet (CYC)\", \"Mini Time Counter (MTC)\": software estimates the time "
-	    "between TSC packets; Ptah's estimate is finer",
+     .why = "SDM \"Estimating TSC within Intel PT\": between TSC packets the time is an estimate; "
+	    "those packets put limits to it",
      .applies = estimated_time,
      .go_on = true},
+    {.name = "plain-time",
+     .why = "a TSC that is behind an earlier one does not turn the clock back, and 0 is none",
+     .applies = plain_time,
+     .go_on = true},
+    {.name = "skz84-at-end",
+     .why = "libipt passes over 8 bytes for a corrupt TMA though 7 are left",
+     .applies = skz84_at_end},
     {.name = "lost-time",
-     .why = "libipt counts MTC and CYC packets that it could not use; Ptah uses all of them",
+     .why = "libipt counts MTC and CYC packets that it could not use; the drop-in's counts are 0",
      .applies = lost_time,
      .go_on = true},
     {.name = "failed-sync",
@@ -709,7 +799,8 @@ const struct twin_rule twin_rules[] = {
      .applies = time_at_error,
      .go_on = true},
     {.name = "event-time",
-     .why = "SDM \"MODE.Exec Packet\", \"PIP Packet\", \"VMCS Packet\": the change applies at the "
+     .why = "SDM \"MODE.Exec Packet\", \"Paging Information (PIP) Packet\", \"VMCS Packet\": the "
+	    "change applies at the "
 	    "TIP, "
 	    "and is told at its time",
      .applies = event_time,
@@ -723,44 +814,6 @@ const struct twin_rule twin_rules[] = {
      .why = "libipt 2.0 leaves an error code in isid where there is no code",
      .applies = isid_of_error,
      .go_on = true},
-    /* From here on all packets so far are looked at: what is frequent comes before. */
-    {.name = "mode-fup",
-     .why = "SDM \"Event Trace\": a MODE.Exec for RFLAGS.IF has a FUP and no branch, or, of older "
-	    "ones, a MODE.Exec has its TIP next",
-     .applies = mode_fup},
-    {.name = "overflow-ip",
-     .why = "SDM \"Overflow (OVF) Packet\": an IP behind it is compressed against one before it; "
-	    "libipt takes 0",
-     .applies = overflow_ip},
-    {.name = "overflow-mnt",
-     .why = "what comes between OVF and its address is told once that is read: the position alone",
-     .applies = overflow_mnt,
-     .go_on = true},
-    {.name = "overflow-mode",
-     .why = "SDM \"Overflow (OVF) Packet\": the FUP behind it is where execution goes on; libipt "
-	    "takes it for a branch's when a MODE.Exec stands between",
-     .applies = overflow_mode},
-    {.name = "mode-pgd",
-     .why = "SDM \"TIP.PGD Packet\": tracing is off behind it; libipt tells the mode alone",
-     .applies = mode_pgd},
-    {.name = "tma-in-header", .why = "as tma-reserved", .applies = tma_in_header},
-    {.name = "overflow-psb",
-     .why = "SDM \"Internal Buffer Overflow\", \"PSB Packet\": a PSB+ with a FUP says that tracing "
-	    "is on",
-     .applies = overflow_psb},
-    {.name = "lost-address",
-     .why =
-	 "SDM \"MWAIT Packet\", \"PTW Packet\", \"Internal Buffer Overflow\": what was sent before "
-	 "did happen, though its FUP is lost",
-     .applies = lost_address},
-    {.name = "out-of-place",
-     .why = "SDM \"Compound Packet Event Summary\", \"Packet Definitions\": the packet may not be "
-	    "there; libipt does not look",
-     .applies = out_of_place},
-    {.name = "refused",
-     .why = "the same, where libipt stops and Ptah tells what is certain all the same",
-     .applies = refused},
-    {.name = "guessed", .why = "the same, where both go on", .applies = guessed},
     {.name = "backward-status",
      .why = "libipt 2.0's walkers lose the status, and with it the PSB+ events, of sync_backward",
      .applies = backward_status},
@@ -778,5 +831,80 @@ const struct twin_rule twin_rules[] = {
     {.name = "error-early",
      .why = "libipt 2.0 reads ahead and throws away the branch before a malformed packet",
      .applies = error_early},
+    /* From here on all packets so far are looked at: what is frequent comes before. */
+    {.name = "mode-fup",
+     .why = "with event tracing a MODE.Exec for RFLAGS.IF has a FUP and no branch; without it SDM "
+	    "\"MODE.Exec Packet\" lets none but TIP and TIP.PGE follow",
+     .applies = mode_fup},
+    {.name = "overflow-ip",
+     .why = "SDM \"Overflow (OVF) Packet\": an IP behind it is compressed against one before it; "
+	    "libipt takes 0",
+     .applies = overflow_ip},
+    {.name = "overflow-mnt",
+     .why = "an MNT between a packet and its address is told once that is read: the position alone",
+     .applies = overflow_mnt,
+     .go_on = true},
+    {.name = "overflow-mode",
+     .why = "SDM \"Overflow (OVF) Packet\": the FUP behind it is where execution goes on; libipt "
+	    "takes it for a branch's when a MODE.Exec stands between",
+     .applies = overflow_mode},
+    {.name = "shared-fup",
+     .why = "SDM \"Flow Update (FUP) Packet\": MODE.TSX stands right before its FUP, and only an "
+	    "abort's has a TIP behind it; libipt gives one FUP to all that wait",
+     .applies = shared_fup},
+    {.name = "lost-mode",
+     .why = "the branch of a MODE.Exec is lost in an overflow: the position alone",
+     .applies = lost_mode,
+     .go_on = true},
+    {.name = "erratum-apl12",
+     .why = "libipt drops what stands between an OVF's false FUP and what shows that it is",
+     .applies = in_doubt},
+    {.name = "mode-pgd",
+     .why = "SDM \"Packet Generation Disable (TIP.PGD)\": tracing is off behind it; libipt tells "
+	    "the mode alone",
+     .applies = mode_pgd},
+    {.name = "tma-in-header", .why = "as tma-reserved", .applies = tma_in_header},
+    {.name = "queue-full",
+     .why = "a PSB+ that says things twice is too much for libipt's queue of events",
+     .applies = queue_full},
+    {.name = "cbr-zero",
+     .why = "SDM \"Core:Bus Ratio (CBR) Packet\": no ratio is reserved; libipt refuses 0",
+     .applies = cbr_zero},
+    {.name = "overflow-psb",
+     .why = "SDM \"Compound Packet Event Summary\" lets a PSB+ stand between OVF and FUP; "
+	    "\"Decoder Synchronization (PSB+)\": with a FUP tracing is on",
+     .applies = overflow_psb},
+    {.name = "lost-address",
+     .why = "SDM \"MWAIT Packet\", \"PTWRITE Packet\", \"Internal Buffer Overflow\": what was sent "
+	    "before "
+	    "did happen, though its FUP is lost",
+     .applies = lost_address},
 };
 const unsigned twin_rule_count = sizeof(twin_rules) / sizeof(*twin_rules);
+
+/* Behind all others: what the packets' contradiction leaves no more to be said of. */
+const struct twin_rule twin_last_rules[] = {
+    {.name = "out-of-place",
+     .why = "SDM \"Compound Packet Event Summary\", \"Packet Definitions\": the packet may not be "
+	    "there; libipt does not look",
+     .applies = out_of_place},
+    {.name = "refused",
+     .why = "the same, where libipt stops and Ptah tells what is certain all the same",
+     .applies = refused},
+    {.name = "guessed", .why = "the same, where both go on", .applies = guessed},
+};
+const unsigned twin_last_rule_count = sizeof(twin_last_rules) / sizeof(*twin_last_rules);
+
+unsigned twin_rule_total(void)
+{
+	return twin_rule_count + twin_walk_rule_count + twin_last_rule_count;
+}
+
+const struct twin_rule *twin_rule_at(unsigned i)
+{
+	if (i < twin_rule_count)
+		return &twin_rules[i];
+	i -= twin_rule_count;
+	return i < twin_walk_rule_count ? &twin_walk_rules[i]
+					: &twin_last_rules[i - twin_walk_rule_count];
+}

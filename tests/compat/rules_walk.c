@@ -37,6 +37,12 @@ static bool is_time(unsigned type)
 	       type == PTAH_PACKET_MTC || type == PTAH_PACKET_CYC || type == PTAH_PACKET_CBR;
 }
 
+static bool is_address(unsigned type)
+{
+	return type == PTAH_PACKET_FUP || type == PTAH_PACKET_TIP || type == PTAH_PACKET_TIP_PGE ||
+	       type == PTAH_PACKET_TIP_PGD;
+}
+
 /* The last packet before where the judge stands that is not about time; false: none. */
 static bool last_packet(const struct twin_input *input, const struct twin_call *call,
 			struct ptah_packet *last)
@@ -212,6 +218,65 @@ static bool another_error(const struct twin_input *input, const struct twin_call
 	}
 }
 
+/* The address of the last FUP before where the judged one stands, and whether there is one. */
+static bool last_fup(const struct twin_input *input, const struct twin_call *call, uint64_t *ip)
+{
+	const struct twin_seen *seen = &call->side[0];
+	struct ptah_packet packet;
+	uint64_t at = seen->sync, last_ip = 0;
+	unsigned block = 0;
+	bool is = false;
+
+	if (seen->offset_status || seen->sync_status)
+		return false;
+	while (at < seen->offset) {
+		int n = ptah_packet_decode(&packet, input->bytes + at, input->size - at, block);
+		uint64_t to;
+
+		if (n <= 0)
+			return is;
+		if (packet.type == PTAH_PACKET_PSB)
+			last_ip = 0;
+		if (is_address(packet.type) &&
+		    ptah_packet_ip(&last_ip, packet.u.ip.ipc, packet.u.ip.ip, &to) &&
+		    packet.type == PTAH_PACKET_FUP) {
+			*ip = to;
+			is = true;
+		}
+		block = ptah_packet_block_state(&packet, block);
+		at += (uint64_t)n;
+	}
+	return is;
+}
+
+/* An event comes before the branch's packet, and its address is not this one. */
+static bool event_in_the_way(const struct twin_input *input, const struct twin_call *call)
+{
+	uint64_t ip;
+
+	return is_next(call) && call->side[0].status == -pte_bad_query &&
+	       last_fup(input, call, &ip) && ip != ip_of(call, 0) &&
+	       call->side[0].offset <= call->side[1].offset;
+}
+
+/* A change that comes with a far branch whose own packet is another. */
+static bool event_of_far_branch(const struct twin_input *input, const struct twin_call *call)
+{
+	(void)input;
+	return is_next(call) && call->side[0].status == -pte_bad_query && has_event(call, 1) &&
+	       class_of(call, 0) >= ptic_far_call && class_of(call, 0) <= ptic_far_jump;
+}
+
+static bool change_unbound(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = twin_comparable(input, call);
+
+	same.side[0].status &= ~pts_event_pending;
+	same.blind = true;
+	return is_walker(call) && call->op >= TWIN_NEXT && has_event(call, 0) &&
+	       !has_event(call, 1) && call->side[1].status >= 0 && twin_equal(&same);
+}
+
 /* A struct that is cut short does not say how many instructions: nothing to join blocks by. */
 static bool block_cut_short(const struct twin_input *input, const struct twin_call *call)
 {
@@ -223,7 +288,7 @@ static bool block_cut_short(const struct twin_input *input, const struct twin_ca
 
 static bool event_at_far_branch(const struct twin_input *input, const struct twin_call *call)
 {
-	struct twin_call same = *call;
+	struct twin_call same = twin_comparable(input, call);
 
 	(void)input;
 	if (call->decoder != TWIN_BLOCK || call->op != TWIN_EVENT || call->side[0].status < 0 ||
@@ -236,42 +301,88 @@ static bool event_at_far_branch(const struct twin_input *input, const struct twi
 	return twin_equal(&same);
 }
 
-/* Golden cases, or how their names begin, that are about one difference. */
+/* Of blocks, whose decoder has code of its own for it. */
+static bool jump_of_skl014(const struct twin_input *input, const struct twin_call *call)
+{
+	return input->config.errata.skl014 && call->decoder == TWIN_BLOCK && is_next(call) &&
+	       class_of(call, 0) == ptic_jump && !has_event(call, 0) && has_event(call, 1);
+}
+
+static bool only_truncated(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = twin_comparable(input, call);
+
+	(void)input;
+	if (call->decoder != TWIN_INSN || !is_next(call) || call->side[0].out.insn.truncated)
+		return false;
+	same.side[1].out.insn.truncated = 0;
+	return twin_equal(&same);
+}
+
+static bool skd022_unread(const struct twin_input *input, const struct twin_call *call)
+{
+	return input->config.errata.skd022 && is_walker(call) && call->op == TWIN_EVENT &&
+	       call->side[0].status >= 0 && call->side[1].status >= 0 &&
+	       call->side[0].out.event.type == ptev_disabled &&
+	       call->side[1].out.event.type == ptev_async_disabled;
+}
+
+/* The code at the end of what the judged one has told: is it this? */
+static bool is_code(const struct twin_input *input, const struct twin_call *call,
+		    const uint8_t *code, size_t size)
+{
+	const struct twin_seen *seen = &call->side[0];
+	const uint64_t ip = call->decoder == TWIN_INSN ? seen->out.insn.ip : seen->out.block.end_ip;
+
+	for (size_t i = 0; i < input->nsections; i++) {
+		const struct twin_section *s = &input->sections[i];
+
+		if (ip >= s->address && ip - s->address < s->size &&
+		    s->size - (ip - s->address) >= size &&
+		    !memcmp(s->bytes + (ip - s->address), code, size))
+			return true;
+	}
+	return false;
+}
+
+static bool rsm(const struct twin_input *input, const struct twin_call *call)
+{
+	return is_next(call) && class_of(call, 0) == ptic_far_return &&
+	       is_code(input, call, (const uint8_t *)"\x0f\xaa", 2);
+}
+
+/* A MODE.Exec whose branch goes to where the walk stands already. */
+static bool mode_at_target(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = twin_comparable(input, call);
+	struct ptah_packet last;
+
+	same.side[1].status &= ~pts_event_pending;
+	same.blind = true;
+	return is_walker(call) && !has_event(call, 0) && has_event(call, 1) && twin_equal(&same) &&
+	       last_packet(input, call, &last) && last.type == PTAH_PACKET_MODE_EXEC;
+}
+
+/* Behind an overflow that came in a transaction. */
+static bool speculative(const struct twin_input *input, const struct twin_call *call)
+{
+	struct twin_call same = twin_comparable(input, call);
+
+	if (!is_next(call) || !twin_is_lost_in_tx(input, call->side[0].sync, call->side[0].offset))
+		return false;
+	if (call->decoder == TWIN_INSN)
+		same.side[1].out.insn.speculative = same.side[0].out.insn.speculative;
+	else
+		same.side[1].out.block.speculative = same.side[0].out.block.speculative;
+	return twin_equal(&same);
+}
+
+/* Golden cases that are about one difference each. */
 static const struct {
 	const char *name, *why;
 } cases[] = {
-    {"no-tnt-", "SDM \"IA32_RTIT_CTL.DisTNT\": libipt does not know of traces without outcomes"},
-    {"filter-left-without-a-branch", "TIP.PGD with the next instruction's address: libipt 2.0 "
-				     "waits for a branch"},
-    {"filter-left-in-the-middle-of-a-block", "the same"},
-    {"interrupt-flag", "SDM \"MODE.Exec Packet\": with IF it has a FUP, which libipt 2.0 takes "
-		       "for an asynchronous branch"},
-    {"mode-repeated-is-no-event", "libipt tells the mode that a branch brings where its target is, "
-				  "though the branch has not run"},
-    {"ptwrite-its-address-lost-in-an-overflow", "what the overflow did not lose is told"},
-    {"overflow-in-a-transaction", "SDM \"MODE.TSX Packet\": it says when a transaction ends"},
-    {"return-from-smm", "RSM is a far transfer; libipt has no class for it"},
-    {"instruction-across-two-sections", "libipt takes the parts that a callback gives for "
-					"sections"},
-    {"ip-begins-anew-behind-psb-in-the-middle", "the PSB+ says that tracing is off; libipt goes "
-						"on as if it were on"},
-    {"erratum-skl014-", "libipt 2.0's block decoder leaves at a jump that stays in the region "
-			"where blocks end at jumps; its instruction decoder does not"},
-    {"erratum-skd022-vmresume", "the erratum's list has VMRESUME; libipt 2.0 takes VMLAUNCH alone"},
-    {"erratum-skz84-a-good-tma", "libipt 2.0 wants a TSC before a TMA"},
-    {"erratum-skd010-", "addresses behind packets that are passed over are whole; an overflow has "
-			"no time of its own"},
-    {"overflow-false-fup-with-erratum", "the same"},
-    {"transaction-aborted-into-another-mode",
-     "SDM \"MODE.Exec Packet\": the mode goes with the next TIP; libipt 2.0 binds it to the FUP"},
-    {"overflow-resumes-in-another-mode", "MODE.Exec between OVF and FUP: libipt 2.0 takes the FUP "
-					 "for an asynchronous branch"},
-    {"overflow-then-psb-while-tracing", "SDM \"Buffer Overflow\": tracing is on where the PSB+ has "
-					"a FUP"},
-    {"power-lost-in-an-overflow", "what the overflow did not lose is told"},
-    {"power-while-tracing-is-off", "SDM \"MWAIT Packet\": its EXSTOP has no FUP while tracing is "
-				   "off; libipt 2.0 waits for one"},
-    {"psb-with-a-false-fup-", "erratum BDM70: libipt 2.0 waits for an address that is not reached"},
+    {"no-tnt-ptwrite-needs-no-gap.txt",
+     "SDM \"IA32_RTIT_CTL MSR\", DisTNT: libipt does not know of traces without outcomes"},
 };
 
 static bool golden_case(const struct twin_input *input, const struct twin_call *call)
@@ -287,28 +398,32 @@ static bool golden_case(const struct twin_input *input, const struct twin_call *
 
 const struct twin_rule twin_walk_rules[] = {
     {.name = "left-by-branch",
-     .why = "SDM \"TIP.PGD Packet Definition\": a near branch may leave without an address, too; "
+     .why = "SDM \"Packet Generation Disable (TIP.PGD)\": a near branch may leave without an "
+	    "address, too; "
 	    "libipt 2.0's block decoder sees it, its instruction decoder does not",
      .applies = left_by_branch},
     {.name = "left-by-mov-cr3",
      .why = "libipt takes TIP.PGD without an address for the MOV CR3's that a PIP came from; "
-	    "SDM \"TIP.PGD Packet Definition\": any branch may be its",
+	    "SDM \"Packet Generation Disable (TIP.PGD)\": any branch may be its",
      .applies = left_by_mov_cr3},
     {.name = "left-for-nowhere",
-     .why = "SDM \"TIP.PGD Packet Definition\": its address is that of the next instruction, "
+     .why = "SDM \"Packet Generation Disable (TIP.PGD)\": its address is that of the next "
+	    "instruction, "
 	    "which a conditional branch to elsewhere does not have",
      .applies = left_for_nowhere},
     {.name = "return-stack",
-     .why = "SDM \"Indirect Transfer Compression for Returns\": the stack is emptied at PSB, "
+     .why = "SDM \"Indirect Transfer Compression for Returns (RET)\": the stack is emptied at PSB, "
 	    "OVF and TIP.PGE; libipt 2.0 keeps it",
      .applies = return_stack},
     {.name = "return-pops",
-     .why = "SDM \"Indirect Transfer Compression for Returns\": an uncompressed return takes its "
+     .why = "SDM \"Indirect Transfer Compression for Returns (RET)\": an uncompressed return takes "
+	    "its "
 	    "entry off the stack; libipt 2.0 leaves it there",
      .applies = return_pops},
     {.name = "ptwrite-unbound",
-     .why = "SDM \"PTW Packet\": without its address it has run all the same; libipt 2.0 tells it "
-	    "where it finds a PTWRITE",
+     .why =
+	 "SDM \"PTWRITE Packet\": without its address it has run all the same; libipt 2.0 tells it "
+	 "where it finds a PTWRITE",
      .applies = ptwrite_unbound},
     {.name = "address-wraps",
      .why = "SDM volume 1, \"Instruction Pointer\": EIP has 32 bits; libipt 2.0 counts on",
@@ -335,9 +450,45 @@ const struct twin_rule twin_walk_rules[] = {
 	    "event that is bound to a far branch",
      .applies = event_at_far_branch,
      .go_on = true},
+    {.name = "event-in-the-way",
+     .why = "an event at an address that is not reached stands before the branch's packet; libipt "
+	    "2.0's instruction decoder takes packets behind it",
+     .applies = event_in_the_way},
+    {.name = "event-of-far-branch",
+     .why = "libipt tells a PIP or VMCS where the far branch is, and then that it has no packet",
+     .applies = event_of_far_branch,
+     .judge_to_error = true},
+    {.name = "change-unbound",
+     .why = "a PIP or VMCS whose instruction does not come has happened all the same; libipt 2.0 "
+	    "waits for the instruction and fails",
+     .applies = change_unbound,
+     .judge_to_error = true},
     {.name = "block-cut-short",
      .why = "as block-cut: libipt's blocks end where its cache happened to",
      .applies = block_cut_short},
+    {.name = "skl014-jump",
+     .why = "libipt 2.0's block decoder leaves at a jump that stays in the region where blocks end "
+	    "at jumps; its instruction decoder does not",
+     .applies = jump_of_skl014},
+    {.name = "skd022-unread",
+     .why = "erratum SKD022: libipt asks for 15 bytes at once to see whether it applies, and takes "
+	    "a callback's refusal for no",
+     .applies = skd022_unread},
+    {.name = "truncated",
+     .why = "libipt takes the parts that a callback gives for sections",
+     .applies = only_truncated,
+     .go_on = true},
+    {.name = "rsm",
+     .why = "SDM volume 2, \"RSM\": it returns to the program; libipt has no class for it",
+     .applies = rsm},
+    {.name = "mode-at-target",
+     .why = "SDM \"MODE.Exec Packet\": applies to the TIP's address, once the branch has run; "
+	    "libipt 2.0 tells it wherever that address is",
+     .applies = mode_at_target},
+    {.name = "speculative",
+     .why = "SDM \"MODE.TSX Packet\": says when a transaction ends; libipt 2.0 ends it at an OVF",
+     .applies = speculative,
+     .go_on = true},
     {.name = "golden-case", .why = "see the table", .applies = golden_case},
 };
 const unsigned twin_walk_rule_count = sizeof(twin_walk_rules) / sizeof(*twin_walk_rules);

@@ -12,6 +12,7 @@
  *	--print                       every call, and what the judged library answers
  *	--keep N                      go on after N differences
  *	--limit N                     calls per client; else many per byte (code may loop for ever)
+ *	--show RULE                   the calls that this rule excuses, in words
  *	--save FILE                   the trace that the first difference was found in
  *
  * Inputs: golden cases (.txt), raw traces (.pt), recordings. Exits with 1 when
@@ -41,7 +42,7 @@
 #endif
 
 struct options {
-	const char *judged, *judge, *clients, *pages, *code, *save;
+	const char *judged, *judge, *clients, *pages, *code, *save, *show;
 	uint64_t seed, mutants, only, limit;
 	unsigned keep;
 	bool timed, blind, print;
@@ -132,7 +133,8 @@ static bool is_asked_for(const struct totals *t, const struct options *o,
 /* Of the processor's time, however busy it is; then the run has hung. */
 static void limit_time(size_t size)
 {
-	const struct itimerval limit = {.it_value.tv_sec = 1 + (time_t)(size >> 11)};
+	const struct itimerval limit = {
+	    .it_value = {.tv_sec = (time_t)(size >> 11), .tv_usec = 300000}};
 
 	setitimer(ITIMER_PROF, &limit, NULL);
 }
@@ -150,6 +152,7 @@ static void run_client(struct totals *t, const struct options *o, const struct t
 	    .keep = o->keep,
 	    .blind = o->blind,
 	    .print = o->print,
+	    .show = o->show,
 	};
 	const unsigned before = t->result->found;
 
@@ -310,6 +313,8 @@ static bool parse(struct options *o, char **argv, int argc, int *i)
 		o->pages = value_of(argv, argc, i);
 	else if (!strcmp(name, "--code"))
 		o->code = value_of(argv, argc, i);
+	else if (!strcmp(name, "--show"))
+		o->show = value_of(argv, argc, i);
 	else if (!strcmp(name, "--save"))
 		o->save = value_of(argv, argc, i);
 	else if (!strcmp(name, "--mutate"))
@@ -347,7 +352,7 @@ int main(int argc, char **argv)
 		return list();
 	t.result = mmap(NULL, sizeof(*t.result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 			-1, 0);
-	if (t.result == MAP_FAILED || twin_rule_count + twin_walk_rule_count > TWIN_RULES)
+	if (t.result == MAP_FAILED || twin_rule_total() > TWIN_RULES)
 		twin_die("twin", "no room for its result");
 	/* What a library reads before it is written is as in fresh memory: runs do not matter to
 	 * others. */
@@ -361,11 +366,9 @@ int main(int argc, char **argv)
 		}
 		run_path(&t, &o, argv[i]);
 	}
-	for (unsigned i = 0; i < twin_rule_count + twin_walk_rule_count; i++)
+	for (unsigned i = 0; i < twin_rule_total(); i++)
 		if (t.result->by_rule[i])
-			printf("rule %s: %" PRIu64 " times\n",
-			       i < twin_rule_count ? twin_rules[i].name
-						   : twin_walk_rules[i - twin_rule_count].name,
+			printf("rule %s: %" PRIu64 " times\n", twin_rule_at(i)->name,
 			       t.result->by_rule[i]);
 	if (t.result->joined)
 		printf("rule block-cut: %" PRIu64 " times\n", t.result->joined);

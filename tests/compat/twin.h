@@ -79,6 +79,20 @@ struct twin_api {
 	const char *path;
 };
 
+/* clock.c: what the packets about time have said so far. */
+struct twin_clock {
+	uint64_t psb, at; /* looked at: from, to */
+	unsigned block;
+	bool known, awaits_tma, aligned, mtc;
+	uint64_t tsc, most;	 /* of TSC packets */
+	uint64_t anchor, before; /* TSC or MTC; the one before the last */
+	uint64_t high;		 /* of the anchors, and what was possible up to them */
+	uint64_t base, base_ctc, ticks, cycles;
+	uint8_t ratio, slowest;
+	uint64_t lows[16]; /* `before` at the last packets that are not about time, around */
+	unsigned others;   /* how many there were */
+};
+
 /* What is decoded: one stream and the memory it ran over. */
 struct twin_section {
 	char *path;
@@ -93,9 +107,10 @@ struct twin_input {
 	size_t size;
 	struct twin_section *sections;
 	size_t nsections;
-	struct pt_config config; /* but begin, end and the client's flags */
-	bool newer;		 /* damage may be a packet that came with libipt 2.1 or later */
-	int file;		 /* what sections without a file of their own lie in, or -1 */
+	struct pt_config config;  /* but begin, end and the client's flags */
+	bool newer;		  /* damage may be a packet that came with libipt 2.1 or later */
+	struct twin_clock *clock; /* of a run */
+	int file;		  /* what sections without a file of their own lie in, or -1 */
 };
 
 /* They exit with a sentence when the input cannot be read. */
@@ -176,10 +191,22 @@ struct twin_rule {
 	bool go_on;
 	/* The judge has failed already: the judged one must fail as well, before the next PSB. */
 	bool to_error;
+	/* The other way round: it is the judge that must. */
+	bool judge_to_error;
 };
 
-extern const struct twin_rule twin_rules[], twin_walk_rules[];
-extern const unsigned twin_rule_count, twin_walk_rule_count;
+extern const struct twin_rule twin_rules[], twin_walk_rules[], twin_last_rules[];
+extern const unsigned twin_rule_count, twin_walk_rule_count, twin_last_rule_count;
+
+/*
+ * A copy to be made equal in more: what was lost for the time is equal, and the
+ * time where it is an estimate.
+ */
+struct twin_call twin_comparable(const struct twin_input *input, const struct twin_call *call);
+
+/* All of them in the order in which they are asked. */
+unsigned twin_rule_total(void);
+const struct twin_rule *twin_rule_at(unsigned i);
 
 /* How a client goes about it. */
 struct twin_client {
@@ -210,15 +237,16 @@ struct twin_run {
 	const struct twin_api *api[2];
 	const struct twin_input *input;
 	const struct twin_client *client;
-	uint64_t seed;	/* of the choices that a client makes */
-	uint64_t limit; /* calls */
-	bool blind;	/* where the decoder stands is not compared */
-	bool print;	/* every call */
-	unsigned keep;	/* go on at the next PSB after so many differences */
+	uint64_t seed;	  /* of the choices that a client makes */
+	uint64_t limit;	  /* calls */
+	bool blind;	  /* where the decoder stands is not compared */
+	bool print;	  /* every call */
+	const char *show; /* a rule whose calls are printed, or NULL */
+	unsigned keep;	  /* go on at the next PSB after so many differences */
 	struct twin_result *result;
 };
 
-#define TWIN_RULES 64
+#define TWIN_RULES 128
 
 /* Lies in shared memory: it is left when a library crashes. */
 struct twin_result {
@@ -258,22 +286,41 @@ uint64_t twin_contradiction(const struct twin_input *input, uint64_t psb);
 /* What stands between the PSB at `psb` and `end`. */
 enum {
 	TWIN_MODE_FUP = 1,	 /* MODE.Exec and a FUP that is no branch's */
-	TWIN_OVERFLOW_MNT = 128, /* MNT between OVF and what settles it */
+	TWIN_OVERFLOW_MNT = 128, /* MNT between a packet and the address that it waits for */
 	TWIN_OVERFLOW_IP = 64,	 /* a compressed IP behind OVF, before any FUP */
 	TWIN_OVERFLOW_MODE = 2,	 /* MODE.Exec between OVF and what settles it */
 	TWIN_LOST_ADDRESS = 4,	 /* a packet whose FUP is lost in an overflow, or that has none */
 	TWIN_MODE_PGD = 16,	 /* MODE.Exec and a TIP.PGD without FUP */
 	TWIN_TMA_RESERVED = 32,	 /* a TMA with reserved bits set */
-	TWIN_ABORT_MODE = 256,	 /* MODE.Exec and a transaction's end before one FUP */
-	TWIN_EVD_WIDE = 512,	 /* an EVD whose type has the sixth bit */
-	TWIN_MODE_TWICE = 1024,	 /* two MODE.Exec before one TIP */
-	TWIN_ENTRY_ALONE = 2048, /* PWRE without PWRX */
-	TWIN_TIME_BACK = 4096,	 /* a TSC that is behind the one before */
+	TWIN_OVERFLOW_PSB = 8,	 /* PSB between OVF and what settles it */
+	TWIN_SHARED_FUP = 256,	 /* packets that have nothing to do with each other have one FUP */
+	TWIN_LOST_MODE = 512,	 /* OVF between MODE.Exec and its branch */
+	TWIN_DOUBT = 1024,	 /* OVF and FUP, and what says nothing of either (erratum APL12) */
+	TWIN_CBR_ZERO = 2048,	 /* a CBR whose ratio is 0 */
+	TWIN_ABORT_MODE = 1 << 12,  /* MODE.Exec and a transaction's end before one FUP */
+	TWIN_EVD_WIDE = 1 << 13,    /* an EVD whose type has the sixth bit */
+	TWIN_MODE_TWICE = 1 << 14,  /* two MODE.Exec before one TIP */
+	TWIN_ENTRY_ALONE = 1 << 15, /* PWRE without PWRX */
+	TWIN_TIME_BACK = 1 << 16,   /* a TSC that is behind the one before */
 	TWIN_WAIT_TOGETHER =
-	    8192,	      /* two packets for one FUP, or an MWAIT that goes without EXSTOP */
-	TWIN_OVERFLOW_PSB = 8 /* PSB between OVF and what settles it */
+	    1 << 17 /* two packets for one FUP, or an MWAIT that goes without EXSTOP */
 };
+/* Was there an OVF in a transaction, and at most one MODE.TSX behind it, before `end`? */
+bool twin_is_lost_in_tx(const struct twin_input *input, uint64_t psb, uint64_t end);
 unsigned twin_facts(const struct twin_input *input, uint64_t psb, uint64_t end);
+
+/*
+ * What the packets of time up to `end` let the time be, of a decoder that was
+ * synchronised at `psb`. Up to where the next MTC, or the cycles since, put it;
+ * from the anchor before the last on, as it was some packets ago that are not
+ * about time: those in between are read ahead. False: there is no TSC.
+ */
+struct twin_times {
+	uint64_t low, high;
+	uint64_t last, most; /* of TSC packets */
+};
+bool twin_time_limits(const struct twin_input *input, uint64_t psb, uint64_t end,
+		      struct twin_times *times);
 
 /* From `at` on; SIZE_MAX: none. */
 size_t twin_find_psb(const struct twin_input *input, size_t at);

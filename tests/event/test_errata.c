@@ -121,6 +121,19 @@ static void apl12(void **state)
 	      IS_ON "overflow ip=402000; disabled noip; ", NULL);
 	check(BIT(APL12), ON "OVF; FUP 0x402000; PSB; FUP 0x402000; PSBEND; TNT T",
 	      IS_ON "overflow ip=402000; psb status ip=402000; tnt value=1 count=1; ", NULL);
+	/* What stands between is told behind the overflow, whichever it was. */
+	check(BIT(APL12), ON "OVF; FUP 0x402000; CBR ratio 4; PWRE state 1 sub 2; TNT T",
+	      IS_ON
+	      "overflow ip=402000; cbr value=4; pwre noip value=1 count=2; tnt value=1 count=1; ",
+	      NULL);
+	check(BIT(APL12), ON "OVF; FUP 0x402000; PWRE state 1 sub 2; PSB; PSBEND; TIP.PGE 0x403000",
+	      IS_ON "overflow noip; pwre noip value=1 count=2; psb noip status; "
+		    "enabled ip=403000; ",
+	      NULL);
+	check(BIT(APL12), ON "OVF; FUP 0x402000; PWRE state 1 sub 2; PSB; OVF; TIP.PGE 0x403000",
+	      IS_ON "overflow ip=402000; pwre noip value=1 count=2; overflow noip; "
+		    "enabled ip=403000; ",
+	      NULL);
 	check(BIT(APL12), ON "OVF; FUP 0x402000", IS_ON "overflow ip=402000; ", NULL);
 }
 
