@@ -52,7 +52,7 @@ static const struct example examples[] = {
     {"TRIG trbv 1 icnt 0 ip; FUP 0x401002; FUP 0x401003; TIP.PGD",
      {0x90, 0x90, 0x90},
      "2 trig=401002 1 off"},
-    /* Counts further than the code runs. */
+    /* Counts further than the code runs, which libipt 2.3 then goes beyond. */
     {"TRIG trbv 1 icnt 9; FUP 0x401002; TIP.PGD", {0x90, 0x90, 0x90}, "2 trig off"},
     {"TRIG trbv 1; FUP 0x401003; TIP.PGD", {0x90, 0x90, 0x90}, "trig 3 off"},
     /* There is no code on the way to the interrupt. */

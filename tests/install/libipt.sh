@@ -39,10 +39,14 @@ libipt=$(dirname "$(find "$PWD/root" -name libipt.so.2)")
 for source in packets.c packets.cc; do
 	compiler=$CC
 	[ "$source" = packets.c ] || compiler=$(command -v c++) || continue
-	# shellcheck disable=SC2046,SC2086
-	"$compiler" -Wall -Wextra -Werror $sanitize -o packets "$source" \
-		$(pkg-config --cflags --libs ptah-libipt)
-	[ "$(LD_LIBRARY_PATH=$libipt ./packets)" = "3 4 reached end of trace stream ptah" ]
+	standards="c++11 c++17"
+	[ "$source" != packets.c ] || standards="c99 c11"
+	for standard in $standards; do
+		# shellcheck disable=SC2046,SC2086
+		"$compiler" "-std=$standard" -Wall -Wextra -Wpedantic -Werror $sanitize -o packets \
+			"$source" $(pkg-config --cflags --libs ptah-libipt)
+		[ "$(LD_LIBRARY_PATH=$libipt ./packets)" = "3 4 reached end of trace stream ptah" ]
+	done
 done
 
 case $libipt in
