@@ -40,6 +40,7 @@ walk()
 }
 
 # Cases whose trace has changed since are left out, those of differs.txt must differ.
+# shellcheck disable=SC2016 # awk's
 compare='
 function finish() {
 	if (head == "")
