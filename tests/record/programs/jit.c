@@ -13,7 +13,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#ifndef ROUNDS
 #define ROUNDS 60
+#endif
 #define SIZE   8192
 
 typedef unsigned function(void);
