@@ -3,7 +3,7 @@
 # Where output goes: files that are whole or absent, readers that leave early,
 # full disks, Ctrl-C.
 . "$PTAH_SOURCE/tests/cli/common.sh"
-seq 1 30000 >text
+seq 1 4000 >text
 record r.data gzip -k -f text
 
 # -o: the same text, nothing beside it, and an older file is replaced.
@@ -65,6 +65,8 @@ interrupt() { # COMMAND...; the text goes to `partial`
 	wait $reader
 }
 if env --default-signal=INT true 2>/dev/null; then
+	seq 1 30000 >text
+	record r.data gzip -k -f text
 	interrupt "$PTAH" script r.data
 	equal "status after Ctrl-C" "$status" 130
 	[ -s partial ] || fail "nothing was printed"

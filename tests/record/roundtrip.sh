@@ -46,7 +46,7 @@ done
 same 100000 ./late_map
 same 10000 sh -c 'seq 200 | sort | uniq -c'
 how=--recorder=ptrace
-build rep
+build rep -DROUNDS=100
 build vsyscall
-same 1000 ./rep
+same 100 ./rep
 same 100 ./vsyscall

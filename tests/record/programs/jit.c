@@ -13,8 +13,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#ifndef ROUNDS
 #define ROUNDS 60
-#define SIZE   8192
+#endif
+#define SIZE 8192
 
 typedef unsigned function(void);
 

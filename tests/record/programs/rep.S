@@ -2,12 +2,15 @@
 /*
  * rep instructions: many iterations, none, one, ended by a comparison, and one
  * as a loop's first instruction. Each is one instruction, however often it
- * repeats. 1 + 1000 * 17 + 3 = 17004 instructions.
+ * repeats. 1 + ROUNDS * 17 + 3 instructions.
  */
+#ifndef ROUNDS
+#define ROUNDS 1000
+#endif
 	.globl _start
 	.text
 _start:
-	mov $1000, %ebx
+	mov $ROUNDS, %ebx
 1:	rep stosb		/* ecx is 0 here except on the first round after _start */
 	lea source(%rip), %rsi
 	lea target(%rip), %rdi
