@@ -11,13 +11,16 @@
 
 /*
  * A node becomes a place when it is come to this often: its row costs more than
- * going on from node to node a few times. At once where tests and fuzzers look.
+ * going on from node to node a few times, and a short trace never gets that back.
+ * Who has many places has a long one. At once where tests and fuzzers look.
  */
 #if defined(PTAH_COMPARE) || defined(FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)
-#define PROMOTE 3
+#define PROMOTE_FIRST 3
 #else
-#define PROMOTE 16
+#define PROMOTE_FIRST 16
 #endif
+#define PROMOTE	    3
+#define MANY_PLACES 1024
 
 /* What the tables may hold before they are begun anew: about 70 and 64 MB. */
 #define MAX_PLACES ((size_t)1 << 16)
@@ -240,7 +243,9 @@ static uint32_t make_place(struct flow_paths *s, struct code_node *node)
 NOINLINE static uint32_t ask_for_place(struct flow_paths *s, struct code_node *node,
 				       uint32_t *known)
 {
-	return ++*known < PROMOTE ? 0 : make_place(s, node);
+	const uint32_t often = s->place_count < MANY_PLACES ? PROMOTE_FIRST : PROMOTE;
+
+	return ++*known < often ? 0 : make_place(s, node);
 }
 
 static ALWAYS_INLINE uint32_t place_of(struct flow_paths *s, struct code_node *node)
