@@ -155,7 +155,11 @@ bool twin_time_limits(const struct twin_input *input, uint64_t psb, uint64_t end
 		c->block = ptah_packet_block_state(&packet, c->block);
 		c->at += (unsigned)size;
 	}
-	times->low = c->lows[c->others % LAG]; /* the oldest */
+	/* A sync_set() may have begun anew since, where the TSC is less. */
+	times->low = c->before;
+	for (unsigned i = 0; i < LAG; i++)
+		if (c->lows[i] < times->low)
+			times->low = c->lows[i];
 	times->high = latest(input, c);
 	times->last = c->tsc;
 	times->most = c->most;

@@ -26,6 +26,13 @@ static enum pt_insn_class class_of(const struct twin_call *call, unsigned side)
 	return call->decoder == TWIN_INSN ? seen->out.insn.iclass : seen->out.block.iclass;
 }
 
+static enum pt_exec_mode mode_of(const struct twin_call *call, unsigned side)
+{
+	const struct twin_seen *seen = &call->side[side];
+
+	return call->decoder == TWIN_INSN ? seen->out.insn.mode : seen->out.block.mode;
+}
+
 static bool has_event(const struct twin_call *call, unsigned side)
 {
 	return call->side[side].status > 0 && call->side[side].status & pts_event_pending;
@@ -204,6 +211,10 @@ static bool error_ahead(const struct twin_input *input, const struct twin_call *
 static bool another_error(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
+	/* The first of two: that the mode is not known, or that the trace ends there. */
+	if (is_next(call) && call->side[0].status == -pte_eos &&
+	    call->side[1].status == -pte_bad_insn && mode_of(call, 1) == ptem_unknown)
+		return true;
 	if (!is_next(call) ||
 	    (call->side[1].status != -pte_bad_query && call->side[1].status != -pte_nomap))
 		return false;

@@ -5,6 +5,7 @@
 
 set -- "$PTAH_SOURCE"/tests/golden/*.txt
 same --clients packet,query,event --mutate 1:20 "$@"
+same --clients insn,block --mutate 7:2 --limit 2000 "$@"
 [ -d "$PTAH_SHARED/traces" ] || { echo "no traces of real processors here"; exit 0; }
 for pt in "$PTAH_SHARED"/traces/*.pt; do
 	case $pt in
