@@ -109,6 +109,7 @@ struct twin_input {
 	size_t nsections;
 	struct pt_config config;  /* but begin, end and the client's flags */
 	struct twin_clock *clock; /* of a run */
+	bool damaged;		  /* by twin_mutate() */
 	int file;		  /* what sections without a file of their own lie in, or -1 */
 };
 
