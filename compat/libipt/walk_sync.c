@@ -73,7 +73,8 @@ int walk_offset(struct walk *w, uint64_t *offset)
 		item = find_now(w, &at_last);
 		position = position_of(item);
 		position.at_last = at_last;
-		/* A PTWRITE that was found in the code has no FUP. SDM "PTWRITE Packet": the IP bit. */
+		/* A PTWRITE that was found in the code has no FUP. SDM "PTWRITE Packet": the IP
+		 * bit. */
 		if (item->type == PTAH_ITEM_PTWRITE &&
 		    !(w->config.user.begin[item->offset + 1] & 0x80))
 			position.end = POSITION_PACKET;

@@ -91,7 +91,6 @@ struct parse {
 	const uint8_t *modrm; /* or what else is behind the opcode */
 	unsigned opcode;      /* + 100H behind 0F */
 	unsigned shape;	      /* what follows it */
-	bool prefixed;	      /* 66, F2 or F3 */
 };
 
 /* Bytes of ModRM, SIB and displacement. */
@@ -189,7 +188,7 @@ bool x86_decode_common(const uint8_t *bytes, uint64_t ip, struct x86_insn *insn)
 {
 	const uint8_t *p = bytes;
 	unsigned prefix, rex = 0, imm;
-	struct parse in;
+	struct parse in = {.modrm = bytes};
 
 	if (*p == 0x64 || *p == 0x65) /* FS, GS */
 		p++;

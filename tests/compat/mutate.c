@@ -121,6 +121,7 @@ void twin_mutate(struct twin_input *to, const struct twin_input *from, uint64_t 
 	for (unsigned i = 0; i < 4; i++)
 		twin_random(&random);
 	*to = *from;
+	to->damaged = true;
 	if (size > WINDOW) {
 		size_t psb = twin_find_psb(from, twin_random(&random) % size);
 

@@ -170,6 +170,13 @@ struct twin_call twin_comparable(const struct twin_input *input, const struct tw
 		to->out.event.lost_mtc = from->out.event.lost_mtc;
 		to->out.event.lost_cyc = from->out.event.lost_cyc;
 	}
+	if (is_timed(input) && input->damaged) {
+		/* Where each synchronisation began anew is not to be seen from the packets. */
+		to->tsc = from->tsc;
+		if (event)
+			to->out.event.tsc = from->out.event.tsc;
+		return same;
+	}
 	if (!is_timed(input) || !twin_time_limits(input, call->side[0].sync, read_to(call), &times))
 		return same;
 	if (is_possible(&times, from->tsc))

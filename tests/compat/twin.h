@@ -110,6 +110,7 @@ struct twin_input {
 	struct pt_config config;  /* but begin, end and the client's flags */
 	bool newer;		  /* damage may be a packet that came with libipt 2.1 or later */
 	struct twin_clock *clock; /* of a run */
+	bool damaged;		  /* by twin_mutate() */
 	int file;		  /* what sections without a file of their own lie in, or -1 */
 };
 
