@@ -16,7 +16,7 @@
 #ifndef ROUNDS
 #define ROUNDS 60
 #endif
-#define SIZE   8192
+#define SIZE 8192
 
 typedef unsigned function(void);
 
