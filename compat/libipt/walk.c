@@ -244,7 +244,7 @@ void walk_tick(struct walk *w, uint64_t ip)
 	if (w->pending_count || !w->now || w->now->type != PTAH_ITEM_BLOCK ||
 	    w->now->tsc == w->event_tsc)
 		return;
-	*e = (struct walk_event){.item = *w->now, .place = WALK_HERE};
+	*e = (struct walk_event){.item = *w->now, .ratio = w->ratio, .place = WALK_HERE};
 	/* A branch that tracing ends at needs no packet of its own; events tell the time. */
 	if (walk_is_item(w, &behind) &&
 	    (behind->type == PTAH_ITEM_DISABLED ? behind->offset == e->item.offset
@@ -341,6 +341,8 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 	w->now = NULL;
 	w->pending_first = (w->pending_first + 1) % WALK_PENDING;
 	w->pending_count--;
+	if (w->pending_count) /* libipt reads it now */
+		w->ratio = walk_first_pending(w)->ratio;
 	w->forced = false;
 	return walk_status(w);
 }

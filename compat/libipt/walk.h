@@ -60,6 +60,7 @@ struct walk_event {
 	bool at_last;	       /* there is more to tell of the item's last packet */
 	uint64_t ip;	       /* of AT_IP, BEHIND_IP */
 	unsigned count;	       /* of BEHIND_COUNT: instructions still to come */
+	uint16_t ratio;	       /* of the core's clock, once it is read */
 	uint8_t place;
 };
 

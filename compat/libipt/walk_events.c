@@ -182,19 +182,30 @@ bool walk_is_tied(struct walk *w, const struct ptah_item **item)
 	return walk_is_of_branch(w, behind);
 }
 
-/* The ratio that is known once libipt has read this item: a PSB+ is read as a whole. */
-static void take_ratio(struct walk *w, const struct ptah_item *item)
+/* Of the last pending event. */
+static uint16_t *last_ratio(struct walk *w)
 {
+	const unsigned last = (w->pending_first + w->pending_count - 1) % WALK_PENDING;
+
+	return w->pending_count ? &w->pending[last].ratio : &w->ratio;
+}
+
+/* The ratio that is known once libipt has read this item: a PSB+ is read as a whole. */
+static uint16_t find_ratio(struct walk *w, const struct ptah_item *item)
+{
+	uint16_t ratio = *last_ratio(w);
+
 	if (item->type == PTAH_ITEM_CBR)
-		w->ratio = (uint16_t)item->value;
+		ratio = (uint16_t)item->value;
 	if (!(item->flags & PTAH_ITEM_STATUS))
-		return;
+		return ratio;
 	while (item++, walk_is_item(w, &item)) {
 		if (!(item->flags & PTAH_ITEM_STATUS) || item->type == PTAH_ITEM_PSB)
 			break;
 		if (item->type == PTAH_ITEM_CBR)
-			w->ratio = (uint16_t)item->value;
+			ratio = (uint16_t)item->value;
 	}
+	return ratio;
 }
 
 void walk_take_item(struct walk *w)
@@ -203,9 +214,12 @@ void walk_take_item(struct walk *w)
 	const struct ptah_item *item = w->next;
 
 	e->at_last = walk_is_tied(w, &item);
-	take_ratio(w, item);
+	e->ratio = find_ratio(w, item);
+	if (!w->pending_count)
+		w->ratio = e->ratio;
 	item = w->next++;
 	if (!event_make(&e->event, &w->events, item)) {
+		*last_ratio(w) = e->ratio;
 		w->after_cut = false;
 		w->now = item;
 		return;

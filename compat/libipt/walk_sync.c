@@ -292,6 +292,9 @@ int walk_resync(struct walk *w)
 		return w->error;
 	walk_forget_items(w);
 	w->items[0] = w->was;
+	if (w->pending_count) /* gone, but read */
+		w->ratio =
+		    w->pending[(w->pending_first + w->pending_count - 1) % WALK_PENDING].ratio;
 	w->pending_count = 0;
 	w->after_cut = false;
 	walk_refill(w);

@@ -167,6 +167,8 @@ struct ptah_step {
 PTAH_API int ptah_flow_read_blocks(struct ptah_flow *flow, struct ptah_block *blocks,
 				   size_t capacity);
 
+PTAH_API int ptah_flow_read_steps(struct ptah_flow *flow, struct ptah_step *steps, size_t capacity);
+
 /*
  * The last of the blocks that ptah_flow_read_blocks() has just written, as the item
  * that ptah_flow_read() would have made of it: with its time and offset. False: that
@@ -174,8 +176,6 @@ PTAH_API int ptah_flow_read_blocks(struct ptah_flow *flow, struct ptah_block *bl
  * mostly where an event comes next.
  */
 PTAH_API bool ptah_flow_last_block(const struct ptah_flow *flow, struct ptah_item *item);
-
-PTAH_API int ptah_flow_read_steps(struct ptah_flow *flow, struct ptah_step *steps, size_t capacity);
 
 /*
  * Marks where the flow stands, and goes back there: for those who read ahead and

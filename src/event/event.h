@@ -298,6 +298,9 @@ void event_take_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet 
 /* The wait is over: execution goes on at `ip`, or tracing is off. */
 void event_resume(struct ptah_event_decoder *d, bool on, uint64_t ip);
 
+/* The FUP in doubt is believed. A MODE.Exec behind it goes with what is to come. */
+void event_resume_at_fup(struct ptah_event_decoder *d);
+
 /* extra.c: packets about other things than branches. False when the packet is none. */
 
 bool event_take_extra(struct ptah_event_decoder *d, const struct ptah_packet *packet,

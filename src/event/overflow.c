@@ -127,8 +127,7 @@ void event_take_in_overflow(struct ptah_event_decoder *d, const struct ptah_pack
 	}
 }
 
-/* A MODE.Exec that stands behind the FUP goes with what is to come. */
-static void resume_at_fup(struct ptah_event_decoder *d)
+void event_resume_at_fup(struct ptah_event_decoder *d)
 {
 	const bool later = d->has_mode && d->pending_mode.offset > d->fup_offset;
 
@@ -179,7 +178,7 @@ void event_take_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet 
 		resume_off(d, packet, offset);
 		break;
 	default:
-		resume_at_fup(d);
+		event_resume_at_fup(d);
 		event_take_in_run(d, packet, offset);
 		break;
 	}

@@ -61,8 +61,10 @@ void event_conclude(struct ptah_event_decoder *d)
 		event_give_up(d);
 		break;
 	case EVENT_OVERFLOW:
+		event_resume(d, false, 0);
+		break;
 	case EVENT_DOUBT:
-		event_resume(d, d->phase == EVENT_DOUBT, d->fup_ip);
+		event_resume_at_fup(d);
 		break;
 	case EVENT_RUN:
 		event_give_up(d);

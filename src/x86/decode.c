@@ -145,8 +145,9 @@ static void classify(const ZydisDecodedInstruction *z, uint64_t ip, unsigned mod
 
 /*
  * What Zydis 4.0 does not know and code can be left with: ERETS and ERETU (F2 or F3,
- * 0F 01 CA) and JMPABS (D5 00 A1 and a 64-bit address, without 66, 67, F2 and F3),
- * whose target libipt, too, takes from a TIP. 64-bit mode only.
+ * 0F 01 CA) and JMPABS (D5, a REX2 payload with neither M0 nor W, A1 and a 64-bit
+ * address, without 66, 67, F2 and F3), whose target libipt, too, takes from a TIP.
+ * 64-bit mode only.
  */
 static int decode_newer(const uint8_t *bytes, size_t n, struct x86_insn *insn)
 {
@@ -160,20 +161,18 @@ static int decode_newer(const uint8_t *bytes, size_t n, struct x86_insn *insn)
 			repeat = byte;
 		else if (byte == 0x66 || byte == 0x67)
 			plain = false;
-		else if (byte != 0x2e && byte != 0x36 && byte != 0x3e && byte != 0x26 &&
-			 byte != 0x64 && byte != 0x65)
+		else if (byte >> 4 != 4 && byte != 0x2e && byte != 0x36 && byte != 0x3e &&
+			 byte != 0x26 && byte != 0x64 && byte != 0x65)
 			break;
 	}
 	*insn = (struct x86_insn){.class = PTAH_INSN_FAR_RETURN};
 	if (at < n && bytes[at] == 0xd5) {
-		if (repeat || !plain || (n - at > 1 && bytes[at + 1]) ||
-		    (n - at > 2 && bytes[at + 2] != 0xa1))
+		if (repeat || !plain || (at && bytes[at - 1] >> 4 == 4 /* REX */) ||
+		    (n - at > 1 && bytes[at + 1] & 0x88) || (n - at > 2 && bytes[at + 2] != 0xa1))
 			return PTAH_E_BAD_INSN;
 		insn->class = PTAH_INSN_JUMP_IND;
 		insn->size = (uint8_t)(at + 11);
 	} else {
-		if (at < n && (bytes[at] & 0xf0) == 0x40) /* REX */
-			at++;
 		if (!repeat || n - at < 3 || bytes[at] != 0x0f || bytes[at + 1] != 0x01 ||
 		    bytes[at + 2] != 0xca)
 			return PTAH_E_BAD_INSN;

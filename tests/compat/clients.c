@@ -438,6 +438,8 @@ static int meet(struct twin *t, const struct twin_call *call)
 {
 	uint64_t at = 0;
 
+	if (call->side[0].status < 0 || call->side[1].status < 0)
+		t->astray = false; /* here is the error */
 	if (t->run->client->walk == TWIN_BACKWARD) {
 		/* Here again: a way back that leads forward has no end. */
 		call = make_call(t, TWIN_SYNC_SET, call->side[1].sync);

@@ -135,6 +135,10 @@ static void apl12(void **state)
 		    "enabled ip=403000; ",
 	      NULL);
 	check(BIT(APL12), ON "OVF; FUP 0x402000", IS_ON "overflow ip=402000; ", NULL);
+	/* Its branch has not come, here and where there is no doubt. */
+	check(BIT(APL12), ON "OVF; FUP 0x402000; MODE.Exec 32-bit", IS_ON "overflow ip=402000; ",
+	      NULL);
+	check(0, ON "OVF; FUP 0x402000; MODE.Exec 32-bit", IS_ON "overflow ip=402000; ", NULL);
 }
 
 /* SKL168: the estimated TSC at the last item, 100 cycles behind an MTC at 1320. */

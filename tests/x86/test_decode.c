@@ -47,6 +47,11 @@ static const struct example examples[] = {
     {PTAH_EXEC_64, PTAH_INSN_OTHER, 3, {0x0f, 0x01, 0xca}, 0}, /* CLAC */
     {PTAH_EXEC_64, PTAH_INSN_JUMP_IND, 11, {0xd5, 0x00, 0xa1, 0x0d, 0x10}, 0},
     {PTAH_EXEC_64, PTAH_INSN_JUMP_IND, 12, {0x2e, 0xd5, 0x00, 0xa1, 0x0d, 0x10}, 0},
+    {PTAH_EXEC_64, PTAH_INSN_JUMP_IND, 11, {0xd5, 0x62, 0xa1, 0x0d, 0x10}, 0}, /* R, X, B */
+    /* REX in front of another prefix means nothing. */
+    {PTAH_EXEC_64, PTAH_INSN_FAR_RETURN, 5, {0x40, 0xf2, 0x0f, 0x01, 0xca}, 0},
+    {PTAH_EXEC_64, PTAH_INSN_FAR_RETURN, 5, {0xf2, 0x40, 0x0f, 0x01, 0xca}, 0},
+    {PTAH_EXEC_64, PTAH_INSN_JUMP_IND, 13, {0x48, 0x2e, 0xd5, 0x00, 0xa1, 0x0d}, 0},
     {PTAH_EXEC_64, PTAH_INSN_PTWRITE, 5, {0xf3, 0x48, 0x0f, 0xae, 0x20}, 0},
     {PTAH_EXEC_64, PTAH_INSN_OTHER, 3, {0x0f, 0xae, 0xf0}, 0}, /* MFENCE */
     {PTAH_EXEC_64, PTAH_INSN_OTHER, 6, {0xc7, 0xf8}, 0},       /* XBEGIN goes on behind itself */
@@ -87,6 +92,8 @@ static void properties(void **state)
 {
 	static const uint8_t rep_movs[] = {0xf3, 0x48, 0xa5}, movs[] = {0x48, 0xa5};
 	static const uint8_t mov_cr3[] = {0x0f, 0x22, 0xd8}, mov_cr4[] = {0x0f, 0x22, 0xe0};
+	static const uint8_t rex_d5[15] = {0x48, 0xd5, 0x00, 0xa1},
+			     rex2_w[15] = {0xd5, 0x08, 0xa1}; /* as XED, no JMPABS */
 	static const uint8_t bad[15] = {0x0f, 0xff, 0x06},
 			     prefixes[15] = {0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66,
 					     0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66};
@@ -102,6 +109,8 @@ static void properties(void **state)
 	assert_int_equal(x86_decode(mov_cr4, 3, 0, PTAH_EXEC_64, &insn), 0);
 	assert_false(insn.writes_cr3);
 	assert_int_equal(x86_decode(prefixes, 15, 0, PTAH_EXEC_64, &insn), PTAH_E_BAD_INSN);
+	assert_int_equal(x86_decode(rex_d5, 15, 0, PTAH_EXEC_64, &insn), PTAH_E_BAD_INSN);
+	assert_int_equal(x86_decode(rex2_w, 15, 0, PTAH_EXEC_64, &insn), PTAH_E_BAD_INSN);
 	assert_int_equal(x86_decode(bad, 15, 0, PTAH_EXEC_UNKNOWN, &insn), PTAH_E_INVAL);
 }
 
