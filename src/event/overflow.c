@@ -20,6 +20,7 @@ void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 		d->vmcs.flags |= PTAH_ITEM_STATUS;
 		d->paging.flags |= PTAH_ITEM_STATUS;
 		d->pending_mode.flags |= PTAH_ITEM_STATUS;
+		event_set_tsx(d);
 		if (d->config.unchanged)
 			event_cut_header(d);
 	} else {
