@@ -268,6 +268,7 @@ static bool begins_enabled(const struct ptah_item *item)
 	switch (item->type) {
 	case PTAH_ITEM_ENABLED:
 		return false;
+	case PTAH_ITEM_OVERFLOW: /* it says so itself, where it is told */
 	case PTAH_ITEM_BLOCK:
 	case PTAH_ITEM_ASYNC_BRANCH:
 	case PTAH_ITEM_ASYNC_DISABLED:

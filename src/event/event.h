@@ -51,6 +51,7 @@ struct event_header {
 	bool has_ip;
 	bool overflow; /* this PSB+ came between OVF and the address it waits for */
 	bool doubt;    /* and that address is in doubt */
+	bool has_tsx, in_tx;
 };
 
 /* Packets behind a PSB+, or a FUP in doubt, that are held back until it is settled. */
@@ -277,6 +278,9 @@ void event_take_held(struct ptah_event_decoder *d);
 
 /* The PSB+ is complete and believed; `on`: its FUP is true. */
 void event_deliver_header(struct ptah_event_decoder *d, bool on);
+
+/* The PSB+ is believed: whether a transaction is open from here on. */
+void event_set_tsx(struct ptah_event_decoder *d);
 
 /* An OVF cuts the PSB+: what it said until then, where each packet is told. */
 void event_cut_header(struct ptah_event_decoder *d);

@@ -80,6 +80,13 @@ static void push_states(struct ptah_event_decoder *d)
 	d->has_vmcs = d->has_paging = false;
 }
 
+void event_set_tsx(struct ptah_event_decoder *d)
+{
+	if (d->header.has_tsx)
+		d->in_tx = d->header.in_tx;
+	d->header.has_tsx = false;
+}
+
 void event_cut_header(struct ptah_event_decoder *d)
 {
 	struct ptah_item iflag;
@@ -96,6 +103,7 @@ void event_deliver_header(struct ptah_event_decoder *d, bool on)
 	if (on && d->enabled_known && !d->enabled)
 		event_push_error(d, PTAH_E_BAD_CONTEXT, d->header.offset);
 	d->header.has_ip = on;
+	event_set_tsx(d);
 	item = event_push(d, PTAH_ITEM_PSB, d->header.offset);
 	item->flags |= PTAH_ITEM_STATUS | (on ? 0 : PTAH_ITEM_IP_SUPPRESSED);
 	item->ip = on ? d->header.ip : 0;
@@ -167,8 +175,9 @@ void event_take_in_header(struct ptah_event_decoder *d, const struct ptah_packet
 	case PTAH_PACKET_FUP:
 		d->header.has_ip = event_take_ip(d, packet, &d->header.ip);
 		break;
-	case PTAH_PACKET_MODE_TSX:
-		d->in_tx = packet->u.tsx.in_tx;
+	case PTAH_PACKET_MODE_TSX: /* not yet: what ran before the PSB is to come */
+		d->header.has_tsx = true;
+		d->header.in_tx = packet->u.tsx.in_tx;
 		break;
 	case PTAH_PACKET_PIP:
 		event_take_paging(d, packet, offset, true);

@@ -9,9 +9,9 @@
 
 void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 {
-	if (d->phase == EVENT_HEADER && d->header.doubt) {
+	if (d->phase == EVENT_HEADER && (d->header.doubt || d->held_count)) {
 		/* Another settles nothing about the first. */
-		event_resume(d, true, d->fup_ip);
+		event_resume(d, d->header.doubt, d->fup_ip);
 		d->phase = EVENT_HEADER;
 	}
 	/* What waited for an address did happen. */
@@ -20,6 +20,7 @@ void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 		d->vmcs.flags |= PTAH_ITEM_STATUS;
 		d->paging.flags |= PTAH_ITEM_STATUS;
 		d->pending_mode.flags |= PTAH_ITEM_STATUS;
+		event_set_tsx(d);
 		if (d->config.unchanged)
 			event_cut_header(d);
 	} else {
@@ -35,10 +36,81 @@ void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 	d->phase = EVENT_OVERFLOW;
 }
 
+static bool hold(struct ptah_event_decoder *d, const struct ptah_packet *packet, uint64_t offset)
+{
+	if (d->held_count == EVENT_HELD)
+		return false;
+	d->held[d->held_count++] = (struct event_held){*packet, offset};
+	return true;
+}
+
+/* What happens whether tracing is on or off is told behind the overflow. */
+bool event_hold_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+			 uint64_t offset)
+{
+	switch (packet->type) {
+	case PTAH_PACKET_CBR: /* cycles are counted at it from here on */
+		event_time_cbr(&d->time, packet->u.cbr.ratio);
+		break;
+	case PTAH_PACKET_MNT:
+	case PTAH_PACKET_PWRE:
+	case PTAH_PACKET_PWRX:
+	case PTAH_PACKET_PIP:
+	case PTAH_PACKET_VMCS:
+		break;
+	default:
+		return false;
+	}
+	return hold(d, packet, offset);
+}
+
+/* SKD010: what was held back, where the FUP that comes late or never had been due. */
+static void take_held_at(struct ptah_event_decoder *d, uint64_t ip)
+{
+	const unsigned count = d->held_count;
+
+	d->held_count = 0;
+	for (unsigned i = 0; i < count; i++) {
+		const struct event_held *held = &d->held[i];
+
+		if (held->packet.type == PTAH_PACKET_PIP)
+			event_take_paging(d, &held->packet, held->offset, true);
+		else if (held->packet.type == PTAH_PACKET_VMCS)
+			event_take_vmcs(d, &held->packet, held->offset, true);
+		else
+			event_take(d, &held->packet, held->offset);
+	}
+	event_release_changes(d, true, ip);
+}
+
+/* The same in front of a PSB+ that has been read, whose state is not to be touched. */
+static void take_held_before(struct ptah_event_decoder *d, bool at, uint64_t ip)
+{
+	const struct ptah_item mode = d->pending_mode, paging = d->paging, vmcs = d->vmcs;
+	const bool has_mode = d->has_mode, has_paging = d->has_paging, has_vmcs = d->has_vmcs;
+
+	if (!d->held_count)
+		return;
+	d->has_mode = d->has_paging = d->has_vmcs = false;
+	if (at) {
+		take_held_at(d, ip);
+		event_deliver(d, &d->bound, true, ip);
+	} else {
+		event_take_held(d);
+	}
+	d->pending_mode = mode;
+	d->paging = paging;
+	d->vmcs = vmcs;
+	d->has_mode = has_mode;
+	d->has_paging = has_paging;
+	d->has_vmcs = has_vmcs;
+}
+
 void event_resume(struct ptah_event_decoder *d, bool on, uint64_t ip)
 {
 	struct ptah_item *item = event_push(d, PTAH_ITEM_OVERFLOW, d->overflow_offset);
 	bool in_header = d->phase == EVENT_HEADER; /* its state is told with it */
+	bool doubt = in_header ? d->header.doubt : d->phase == EVENT_DOUBT;
 
 	item->flags |= on ? 0 : PTAH_ITEM_IP_SUPPRESSED;
 	item->ip = on ? ip : 0;
@@ -47,9 +119,16 @@ void event_resume(struct ptah_event_decoder *d, bool on, uint64_t ip)
 	d->enabled = on;
 	d->enabled_known = true;
 	d->phase = EVENT_RUN;
-	if (on && !in_header)
+	if (in_header) {
+		take_held_before(d, on && !doubt, ip);
+		return;
+	}
+	if (on)
 		event_release_changes(d, true, ip);
-	event_take_held(d);
+	if (on && !doubt)
+		take_held_at(d, ip);
+	else
+		event_take_held(d);
 }
 
 /* Tracing is off, then: the packet stands for itself. */
@@ -58,6 +137,14 @@ static void resume_off(struct ptah_event_decoder *d, const struct ptah_packet *p
 {
 	event_resume(d, false, 0);
 	event_take_in_run(d, packet, offset);
+}
+
+static bool holds_tsx(const struct ptah_event_decoder *d)
+{
+	for (unsigned i = 0; i < d->held_count; i++)
+		if (d->held[i].packet.type == PTAH_PACKET_MODE_TSX)
+			return true;
+	return false;
 }
 
 /* SKD010: the FUP or TIP.PGE behind OVF is missing; APL11: a TIP.PGD although tracing is off. True
@@ -79,20 +166,13 @@ static bool take_erratum(struct ptah_event_decoder *d, const struct ptah_packet 
 		if (!skd010 || !event_take_ip(d, packet, &ip))
 			return false;
 		event_resume(d, true, ip);
+		event_deliver(d, &d->bound, true, ip);
 		return true;
-	case PTAH_PACKET_MODE_TSX: /* its FUP is where execution goes on */
-		if (!skd010)
-			return false;
-		d->in_tx = packet->u.tsx.in_tx;
-		return true;
+	case PTAH_PACKET_MODE_TSX: /* its FUP is where execution goes on; a second has none */
+		return skd010 && !holds_tsx(d) && hold(d, packet, offset);
 	case PTAH_PACKET_PIP: /* undecided */
-		if (skd010)
-			event_take_paging(d, packet, offset, true);
-		return skd010;
 	case PTAH_PACKET_VMCS:
-		if (skd010)
-			event_take_vmcs(d, packet, offset, true);
-		return skd010;
+		return skd010 && hold(d, packet, offset);
 	default:
 		return false;
 	}
@@ -107,6 +187,9 @@ void event_take_in_overflow(struct ptah_event_decoder *d, const struct ptah_pack
 	case PTAH_PACKET_FUP:
 		if (!event_take_ip(d, packet, &ip)) {
 			event_fail(d, PTAH_E_NO_IP, offset);
+		} else if (holds_tsx(d)) { /* the FUP is a transaction's */
+			event_resume(d, true, ip);
+			event_take_in_run(d, packet, offset);
 		} else if (event_has_erratum(d, PTAH_ERRATUM_APL12)) {
 			d->fup_ip = ip;
 			d->fup_offset = offset;
@@ -116,7 +199,7 @@ void event_take_in_overflow(struct ptah_event_decoder *d, const struct ptah_pack
 		}
 		break;
 	case PTAH_PACKET_OVF:
-		if (d->config.unchanged)
+		if (d->config.unchanged || d->held_count)
 			event_resume(d, false, 0);
 		event_take_overflow(d, offset);
 		break;
@@ -136,27 +219,6 @@ void event_resume_at_fup(struct ptah_event_decoder *d)
 	d->has_mode = d->has_mode || later;
 }
 
-/* What happens whether tracing is on or off is told behind the overflow. */
-bool event_hold_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet *packet,
-			 uint64_t offset)
-{
-	switch (packet->type) {
-	case PTAH_PACKET_CBR: /* cycles are counted at it from here on */
-		event_time_cbr(&d->time, packet->u.cbr.ratio);
-		break;
-	case PTAH_PACKET_MNT:
-	case PTAH_PACKET_PWRE:
-	case PTAH_PACKET_PWRX:
-		break;
-	default:
-		return false;
-	}
-	if (d->held_count == EVENT_HELD)
-		return false;
-	d->held[d->held_count++] = (struct event_held){*packet, offset};
-	return true;
-}
-
 /*
  * APL12: the FUP may be there although tracing is off. Only packets that need
  * PacketEn prove it true, only those that start tracing prove it false. When
@@ -167,12 +229,6 @@ void event_take_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet 
 			 uint64_t offset)
 {
 	switch (packet->type) {
-	case PTAH_PACKET_PIP:
-		event_take_paging(d, packet, offset, true);
-		break;
-	case PTAH_PACKET_VMCS:
-		event_take_vmcs(d, packet, offset, true);
-		break;
 	case PTAH_PACKET_TIP_PGE:
 	case PTAH_PACKET_STOP:
 		resume_off(d, packet, offset);

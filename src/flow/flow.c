@@ -1008,9 +1008,11 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 		f->node = NULL;
 	}
 	f->mode = f->event.mode;
-	/* What comes before the pause ran over the image of before. */
-	if (f->event.tsc >= f->time_limit && f->positioned &&
-	    walk_to_ip(f, out, f->event.ip) == WALK_FULL)
+	/* What comes before the pause ran over the image of before; what comes before a transaction
+	 * that the PSB+ is the first to tell of, outside of it. */
+	if ((f->event.tsc >= f->time_limit ||
+	     (f->event.flags ^ f->speculative) & PTAH_ITEM_SPECULATIVE) &&
+	    f->positioned && walk_to_ip(f, out, f->event.ip) == WALK_FULL)
 		return false;
 	if (full(out))
 		return false;

@@ -206,9 +206,42 @@ static void places(void **state)
 	}
 }
 
+/* Going on at an overflow, tracing is on until that is told (test/src/ptxed-resync-bad_query-ovf).
+ */
+static void resync_at_overflow(void **state)
+{
+	static const struct example e = {.code = {0x75, 0x03}};
+	struct pt_insn_decoder *decoder;
+	struct pt_config config;
+	struct pt_event event;
+	struct pt_insn insn;
+	struct story story;
+	int status;
+
+	(void)state;
+	story_assemble(&story, "PSB; MODE.Exec 64-bit; FUP 0x401000; PSBEND; TIP 0x401006; OVF");
+	pt_config_init(&config);
+	config.begin = story.bytes;
+	config.end = story.bytes + story.size;
+	decoder = ours.pt_insn_alloc_decoder(&config);
+	assert_non_null(decoder);
+	ours.pt_image_set_callback(ours.pt_insn_get_image(decoder), read_code, (void *)&e);
+	status = ours.pt_insn_sync_forward(decoder);
+	while (status & pts_event_pending)
+		status = ours.pt_insn_event(decoder, &event, sizeof(event));
+	assert_int_equal(ours.pt_insn_next(decoder, &insn, sizeof(insn)), -pte_bad_query);
+	assert_int_equal(ours.pt_insn_resync(decoder), pts_event_pending);
+	status = ours.pt_insn_event(decoder, &event, sizeof(event));
+	assert_int_equal(status, pts_ip_suppressed | pts_eos);
+	assert_int_equal(event.type, ptev_overflow);
+	assert_true(event.ip_suppressed);
+	ours.pt_insn_free_decoder(decoder);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(places)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(places),
+					   cmocka_unit_test(resync_at_overflow)};
 
 	load_both();
 	return cmocka_run_group_tests(tests, NULL, NULL);

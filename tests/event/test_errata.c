@@ -77,7 +77,27 @@ static void skd010(void **state)
 	check(BIT(SKD010), ON "OVF; TNT T", lost, lost);
 	/* The FUP of a transaction, and state before what comes next. */
 	check(BIT(SKD010), ON "OVF; MODE.TSX begin; FUP 0x402000; TNT T",
-	      IS_ON "overflow spec ip=402000; tnt spec value=1 count=1; ", NULL);
+	      IS_ON "overflow ip=402000; tsx spec ip=402000; tnt spec value=1 count=1; ", NULL);
+	check(BIT(SKD010), ON "OVF; MODE.TSX abort; FUP 0x402000; TIP 0x403000",
+	      IS_ON "overflow ip=402000; tsx aborted ip=402000; "
+		    "async-branch ip=402000 to=403000; ",
+	      NULL);
+	check(BIT(SKD010), ON "OVF; MODE.TSX begin; TIP.PGE 0x402000",
+	      IS_ON "overflow noip; tsx noip spec; enabled spec ip=402000; ", NULL);
+	check(BIT(SKD010), ON "OVF; MODE.TSX begin; MODE.TSX commit; TIP.PGE 0x402000",
+	      IS_ON "overflow noip; tsx noip spec; tsx noip; enabled ip=402000; ", NULL);
+	check(BIT(SKD010), ON "OVF; MODE.TSX begin; OVF; FUP 0x402000",
+	      IS_ON "overflow noip; tsx noip spec; overflow spec ip=402000; ", NULL);
+	check(BIT(SKD010),
+	      ON "OVF; MODE.TSX commit; PIP cr3 0x1000; PSB; MODE.TSX begin; "
+		 "FUP 0x402000; PSBEND; TNT T",
+	      IS_ON "overflow ip=402000; paging ip=402000 value=1000; tsx ip=402000; "
+		    "psb status spec ip=402000; tnt spec value=1 count=1; ",
+	      NULL);
+	check(BIT(SKD010), ON "OVF; PIP cr3 0x1000; VMCS base 0x2000; TIP.PGE 0x402000",
+	      IS_ON "overflow noip; paging noip value=1000; vmcs noip value=2000; "
+		    "enabled ip=402000; ",
+	      NULL);
 	check(BIT(SKD010), ON "OVF; PIP cr3 0x1000; VMCS base 0x2000; TIP 0x402000",
 	      IS_ON "overflow ip=402000; vmcs ip=402000 value=2000; paging ip=402000 value=1000; ",
 	      IS_ON "overflow noip; paging noip value=1000; vmcs noip value=2000; "
@@ -113,6 +133,22 @@ static void apl12(void **state)
 	      IS_ON "overflow noip; stop; enabled ip=403000; ", NULL);
 	check(BIT(APL12), ON "OVF; FUP 0x402000; PSB; PSBEND; TIP.PGE 0x403000",
 	      IS_ON "overflow noip; psb noip status; enabled ip=403000; ", NULL);
+	/* As without the FUP: VMPTRLD and MOV CR3 ran while tracing was off. */
+	check(BIT(APL12),
+	      ON "OVF; FUP 0x402000; VMCS base 0x2000; PIP cr3 0x1000; "
+		 "TIP.PGE 0x403000",
+	      IS_ON "overflow noip; vmcs noip value=2000; paging noip value=1000; "
+		    "enabled ip=403000; ",
+	      NULL);
+	check(BIT(APL12),
+	      ON "OVF; FUP 0x402000; PIP cr3 0x1000; PSB; PIP cr3 0x3000; PSBEND; "
+		 "TIP.PGE 0x403000",
+	      IS_ON "overflow noip; paging noip value=1000; psb noip status; "
+		    "paging noip status value=3000; enabled ip=403000; ",
+	      NULL);
+	check(BIT(APL12), ON "OVF; FUP 0x402000; PIP cr3 0x1000; TNT T",
+	      IS_ON "overflow ip=402000; paging noip value=1000; tnt value=1 count=1; ",
+	      IS_ON "overflow ip=402000; paging noip value=1000; tnt value=1 count=1; ");
 	/* True after all. */
 	check(BIT(APL12), ON "OVF; FUP 0x402000; TNT T",
 	      IS_ON "overflow ip=402000; tnt value=1 count=1; ",
