@@ -146,6 +146,21 @@ void walk_reset(struct walk *w)
 	walk_forget_items(w);
 }
 
+/* Does a PSB+ directly behind this one say that tracing is on after all? It is believed. */
+static bool is_corrected(struct walk *w, const struct ptah_item *item)
+{
+	uint64_t offset;
+
+	item++;
+	if (!walk_is_item(w, &item) || item->type != PTAH_ITEM_ERROR ||
+	    item->status != PTAH_E_BAD_CONTEXT)
+		return false;
+	offset = item->offset;
+	item++;
+	return walk_is_item(w, &item) && item->type == PTAH_ITEM_PSB && item->offset == offset &&
+	       !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
+}
+
 /* Whether tracing is on, out of the first PSB+; or what is wrong with it. */
 static int begin(struct walk *w)
 {
@@ -163,7 +178,7 @@ static int begin(struct walk *w)
 			on = !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
 		if (item->type != PTAH_ITEM_PSB && item->type != PTAH_ITEM_OVERFLOW)
 			continue;
-		w->enabled = on;
+		w->enabled = on || is_corrected(w, item);
 		status = walk_status(w);
 		if (!(status & pts_eos))
 			return status;
