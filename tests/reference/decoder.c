@@ -44,7 +44,7 @@ struct decoder {
 
 	/* The PSB+ and the OVF that are not complete. */
 	uint64_t psb_offset, header_ip, lost_offset;
-	bool header_has_ip, header_in_loss;
+	bool header_has_ip, header_in_loss, header_has_tsx, header_in_tx;
 };
 
 /* Reports */
@@ -301,9 +301,11 @@ static bool abort_waits(const struct decoder *d)
 static void take_fup(struct decoder *d, const struct packet *k, uint64_t offset)
 {
 	const uint64_t *ip = take_ip(d, k);
-	bool for_mode = d->has_mode && !d->has_fup;
+	bool abort = abort_waits(d);
+	/* "MODE.Exec Packet": the mode is that of a branch's target, and an abort is one. */
+	bool for_mode = d->has_mode && !d->has_fup && !abort;
 	bool for_others = d->bound.count || for_mode;
-	bool for_branch = !for_others || abort_waits(d);
+	bool for_branch = !for_others || abort;
 
 	if (!ip) {
 		fail(d, PTAH_E_NO_IP, offset);
@@ -370,6 +372,14 @@ static void take_cbr(struct decoder *d, const struct packet *k, uint64_t offset)
 	d->ratio = k->value;
 }
 
+/* Only a PSB+ that is whole, or that an OVF cuts, says whether a transaction is open. */
+static void take_header_tsx(struct decoder *d)
+{
+	if (d->header_has_tsx)
+		d->in_tx = d->header_in_tx;
+	d->header_has_tsx = false;
+}
+
 /* "Overflow (OVF) Packet": what waited did happen, its address is lost. */
 static void take_ovf(struct decoder *d, uint64_t offset)
 {
@@ -379,6 +389,7 @@ static void take_ovf(struct decoder *d, uint64_t offset)
 		d->vmcs.flags |= PTAH_ITEM_STATUS;
 		d->pip.flags |= PTAH_ITEM_STATUS;
 		d->mode_change.flags |= PTAH_ITEM_STATUS;
+		take_header_tsx(d);
 	} else {
 		d->has_mode = false; /* of a branch that is lost */
 	}
@@ -399,7 +410,7 @@ static void take_psb(struct decoder *d, uint64_t offset)
 	tell_all_waiting(d);
 	forget(d);
 	d->psb_offset = offset;
-	d->header_has_ip = false;
+	d->header_has_ip = d->header_has_tsx = false;
 	d->header_in_loss = in_loss;
 	d->last_ip = 0;
 	d->phase = HEADER;
@@ -420,6 +431,7 @@ static void tell_header(struct decoder *d, const uint64_t *ip)
 	d->has_mode = false;
 	if (ip && d->on_known && !d->on)
 		tell_error(d, PTAH_E_BAD_CONTEXT, d->psb_offset);
+	take_header_tsx(d);
 	item = event_of(d, PTAH_ITEM_PSB, d->psb_offset);
 	item.flags |= PTAH_ITEM_STATUS | (ip ? 0 : PTAH_ITEM_IP_SUPPRESSED);
 	item.ip = ip ? *ip : 0;
@@ -502,7 +514,8 @@ static void take_in_header(struct decoder *d, const struct packet *k, uint64_t o
 		d->header_ip = ip ? *ip : 0;
 		break;
 	case PTAH_PACKET_MODE_TSX:
-		d->in_tx = k->first;
+		d->header_has_tsx = true;
+		d->header_in_tx = k->first;
 		break;
 	case PTAH_PACKET_PIP:
 		take_pip(d, k, offset, true);
