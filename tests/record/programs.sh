@@ -35,7 +35,7 @@ echo "threads: $(tail -1 verify.txt)"
 	-I"$PTAH_SOURCE/include" -I"$PTAH_SOURCE/src" -o blind.so \
 	"$PTAH_SOURCE"/src/record/qemu/*.c "$PTAH_SOURCE"/src/model/*.c \
 	"$PTAH_SOURCE"/src/engine/*.c "$PTAH_SOURCE/src/packet/encode.c" \
-	"$PTAH_SOURCE/src/x86/decode.c" "$PTAH_SOURCE/src/perfdata/message.c" \
+	"$PTAH_SOURCE"/src/x86/*.c "$PTAH_SOURCE/src/perfdata/message.c" \
 	"$PTAH_SOURCE"/src/record/alive.c "$PTAH_SOURCE"/src/record/command.c \
 	"$PTAH_SOURCE"/src/record/launch.c "$PTAH_SOURCE"/src/record/output.c -lZydis
 record --plugin=./blind.so ./signals || fail "signals ended with status $?"
