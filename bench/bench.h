@@ -50,9 +50,10 @@ static inline uint64_t bench_add_insn(uint64_t sum, uint64_t ip, unsigned size)
 }
 
 /* The same and blind to nothing; `class` is libipt's number. */
-static inline uint64_t bench_hash_insn(uint64_t sum, uint64_t ip, unsigned size, unsigned class)
+static inline uint64_t bench_hash_insn(uint64_t sum, uint64_t ip, unsigned size,
+				       unsigned insn_class)
 {
-	return (sum ^ ip ^ (uint64_t)size << 56 ^ (uint64_t) class << 60) *
+	return (sum ^ ip ^ (uint64_t)size << 56 ^ (uint64_t)insn_class << 60) *
 		   UINT64_C(0x9e3779b97f4a7c15) +
 	       1;
 }
@@ -80,7 +81,7 @@ void bench_libipt_cool(void);
 const char *bench_libipt_version(void);
 
 /* An enum ptah_insn_class as libipt numbers it. */
-unsigned bench_libipt_class(unsigned class);
+unsigned bench_libipt_class(unsigned insn_class);
 
 /* Searches it for a PSB; whether there is one. */
 bool bench_libipt_find_psb(const struct bench_trace *trace);

@@ -215,7 +215,7 @@ static int drain_insn_events(struct pt_insn_decoder *decoder, int status)
 	return status;
 }
 
-unsigned bench_libipt_class(unsigned class)
+unsigned bench_libipt_class(unsigned insn_class)
 {
 	static const uint8_t classes[PTAH_INSN_CLASS_MAX] = {
 	    [PTAH_INSN_OTHER] = ptic_other,
@@ -231,7 +231,7 @@ unsigned bench_libipt_class(unsigned class)
 	    [PTAH_INSN_PTWRITE] = ptic_ptwrite,
 	};
 
-	return classes[class];
+	return classes[insn_class];
 }
 
 struct bench_result bench_libipt_insns(const struct bench_trace *trace, size_t size)

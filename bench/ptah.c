@@ -301,7 +301,7 @@ static struct bench_result count_insns(struct ptah_flow *flow, bool hash)
 			for (int i = 0; hash && i < n; i++)
 				result.hash =
 				    bench_hash_insn(result.hash, steps[i].ip, steps[i].size,
-						    classes[steps[i].class]);
+						    classes[steps[i].insn_class]);
 			result.count += (uint64_t)n;
 		}
 		n = ptah_flow_read(flow, &item, 1);

@@ -91,7 +91,7 @@ static void look_ahead(struct ptah_flow *flow)
 		for (int i = 0; i < n; i++) {
 			check_block(flow, &blocks[i]);
 			CHECK(i || blocks[i].ip == ip);
-			if (i && blocks[i - 1].class == PTAH_INSN_OTHER)
+			if (i && blocks[i - 1].insn_class == PTAH_INSN_OTHER)
 				CHECK(blocks[i].ip == blocks[i - 1].end);
 		}
 	}

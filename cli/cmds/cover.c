@@ -44,7 +44,7 @@ struct row {
 	uint64_t from, to;
 	uint64_t count;
 	uint16_t ninsn; /* of a block */
-	uint8_t class;
+	uint8_t insn_class;
 };
 
 struct rows {
@@ -79,7 +79,7 @@ static int add_outcomes(struct rows *rows, int32_t space, const struct ptah_prof
 			  .from = b->end - b->last_size,
 			  .to = b->target,
 			  .count = b->taken,
-			  .class = b->class};
+			  .insn_class = b->insn_class};
 	int status = add(rows, &row);
 
 	row.to = b->end;
@@ -102,8 +102,8 @@ static int add_blocks(struct rows *rows, size_t stream, struct ptah_profile *pro
 
 		if (!rows->edges)
 			status = add(rows, &(struct row){space, b->ip, b->end, b->count, b->ninsn,
-							 b->class});
-		else if (b->class == PTAH_INSN_COND)
+							 b->insn_class});
+		else if (b->insn_class == PTAH_INSN_COND)
 			status = add_outcomes(rows, space, b);
 	}
 	free(blocks);
@@ -122,7 +122,7 @@ static int add_indirect(struct rows *rows, size_t stream, struct ptah_profile *p
 		status = add(rows, &(struct row){ptah_session_profile_pid(rows->session, stream,
 									  profile, edges[i].space),
 						 edges[i].from, edges[i].to, edges[i].count, 0,
-						 edges[i].class});
+						 edges[i].insn_class});
 	free(edges);
 	return status;
 }
@@ -155,7 +155,7 @@ static int by_place(const void *a, const void *b)
 
 	order = order ? order : compare(x->from, y->from);
 	order = order ? order : compare(x->to, y->to);
-	order = order ? order : compare(x->class, y->class);
+	order = order ? order : compare(x->insn_class, y->insn_class);
 	return order ? order : compare(x->ninsn, y->ninsn);
 }
 
@@ -212,7 +212,7 @@ static void put_text(struct out *out, struct names *names, const struct rows *ro
 		if (!i || row->space != row[-1].space)
 			find_process(rows->session, row->space, &who);
 		out_format(out, "0x%" PRIx64 "\t0x%" PRIx64 "\t%" PRIu64 "\t%d\t%s", row->from,
-			   row->to, row->count, who.pid, ptah_insn_class_name(row->class));
+			   row->to, row->count, who.pid, ptah_insn_class_name(row->insn_class));
 		if (!rows->edges)
 			out_format(out, "\t%u", row->ninsn);
 		put_symbol(out, names, row->space, row->from);

@@ -49,7 +49,7 @@ struct row {
 	uint64_t taken;	       /* branches */
 	uint64_t unknown;      /* branches */
 	uint64_t instructions; /* blocks: all that ran */
-	uint8_t class;
+	uint8_t insn_class;
 };
 
 struct rows {
@@ -86,10 +86,10 @@ static int add_blocks(struct rows *rows, uint32_t process, const struct ptah_cou
 				  .to = b->end,
 				  .count = b->count,
 				  .instructions = b->count * b->ninsn,
-				  .class = b->class};
+				  .insn_class = b->insn_class};
 
 		if (by == BY_BRANCHES) {
-			if (b->class != PTAH_INSN_COND)
+			if (b->insn_class != PTAH_INSN_COND)
 				continue;
 			row.from = b->end - b->last_size;
 			row.to = b->target;
@@ -112,7 +112,7 @@ static int add_edges(struct rows *rows, uint32_t process, const struct ptah_coun
 					.from = p->edges[i].from,
 					.to = p->edges[i].to,
 					.count = p->edges[i].count,
-					.class = p->edges[i].class};
+					.insn_class = p->edges[i].insn_class};
 
 		status = add(rows, &row);
 	}
@@ -132,7 +132,7 @@ static int by_place(const void *a, const void *b)
 	order = order ? order : compare(x->process, y->process);
 	order = order ? order : compare(x->from, y->from);
 	order = order ? order : compare(x->to, y->to);
-	return order ? order : compare(x->class, y->class);
+	return order ? order : compare(x->insn_class, y->insn_class);
 }
 
 static int by_count(const void *a, const void *b)
@@ -212,10 +212,11 @@ static void put_text(struct view *v, const struct row *row)
 		break;
 	case BY_BLOCKS:
 		out_format(v->out, "%17" PRIu64 "  %s [%" PRIu64 " bytes] %s\n", row->instructions,
-			   from, row->to - row->from, ptah_insn_class_name(row->class));
+			   from, row->to - row->from, ptah_insn_class_name(row->insn_class));
 		break;
 	default:
-		out_format(v->out, "%-14s %s -> %s\n", ptah_insn_class_name(row->class), from, to);
+		out_format(v->out, "%-14s %s -> %s\n", ptah_insn_class_name(row->insn_class), from,
+			   to);
 		break;
 	}
 }
@@ -232,9 +233,9 @@ static void put_tsv(struct view *v, const struct row *row)
 		out_format(v->out, "%" PRIu64 "\t%" PRIu64, row->taken, row->unknown);
 	else if (v->o->by == BY_BLOCKS)
 		out_format(v->out, "%" PRIu64 "\t%s", row->instructions,
-			   ptah_insn_class_name(row->class));
+			   ptah_insn_class_name(row->insn_class));
 	else
-		out_text(v->out, ptah_insn_class_name(row->class));
+		out_text(v->out, ptah_insn_class_name(row->insn_class));
 	out_format(v->out, "\t%s", from);
 	if (v->o->by != BY_BLOCKS)
 		out_format(v->out, "\t%s", to);
@@ -259,7 +260,7 @@ static void put_json(struct view *v, const struct row *row)
 		json_number(&v->json, "taken", row->taken);
 		json_number(&v->json, "unknown", row->unknown);
 	} else {
-		json_string(&v->json, "class", ptah_insn_class_name(row->class));
+		json_string(&v->json, "class", ptah_insn_class_name(row->insn_class));
 	}
 	if (v->o->by == BY_BLOCKS)
 		json_number(&v->json, "instructions", row->instructions);

@@ -171,9 +171,9 @@ static bool is_taken(const struct ptah_item *block)
 {
 	if (block->flags & (PTAH_ITEM_TRUNCATED | PTAH_ITEM_UNKNOWN))
 		return false;
-	if (block->class == PTAH_INSN_COND)
+	if (block->insn_class == PTAH_INSN_COND)
 		return block->flags & PTAH_ITEM_TAKEN;
-	return block->class != PTAH_INSN_OTHER && block->class != PTAH_INSN_PTWRITE;
+	return block->insn_class != PTAH_INSN_OTHER && block->insn_class != PTAH_INSN_PTWRITE;
 }
 
 /* Part of the path is missing here. */
@@ -197,7 +197,7 @@ static void on_branches(struct script *s, const struct ptah_item *item)
 		resolve_branch(s, item->ip);
 		s->has_branch = is_taken(item);
 		s->from = item->end - item->last_size;
-		s->kind = ptah_insn_class_name(item->class);
+		s->kind = ptah_insn_class_name(item->insn_class);
 		break;
 	case PTAH_ITEM_ENABLED:
 		put_branch(s, 0, item->ip, "trace-begin");
@@ -248,7 +248,7 @@ static void on_calls(struct script *s, const struct ptah_item *item)
 		} else if (s->before == PTAH_INSN_RETURN && s->depth) {
 			s->depth--;
 		}
-		s->before = item->class;
+		s->before = item->insn_class;
 	} else if (is_loss(item)) {
 		s->before = PTAH_INSN_OTHER;
 	}
@@ -266,14 +266,15 @@ static void on_blocks(struct script *s, const struct ptah_item *item)
 		json_address(&s->json, "ip", item->ip);
 		json_address(&s->json, "end", item->end);
 		json_number(&s->json, "instructions", item->ninsn);
-		json_string(&s->json, "class", ptah_insn_class_name(item->class));
+		json_string(&s->json, "class", ptah_insn_class_name(item->insn_class));
 		put_name_json(s, "symbol", item->ip);
 		json_end_object(&s->json);
 		return;
 	}
 	if (s->o->input.format == FORMAT_TSV) {
 		out_format(s->out, "%d\t0x%" PRIx64 "\t0x%" PRIx64 "\t%u\t%s\n", s->info.tid,
-			   item->ip, item->end, item->ninsn, ptah_insn_class_name(item->class));
+			   item->ip, item->end, item->ninsn,
+			   ptah_insn_class_name(item->insn_class));
 		return;
 	}
 	put_prefix(s);
@@ -283,7 +284,7 @@ static void on_blocks(struct script *s, const struct ptah_item *item)
 	out_char(s->out, ' ');
 	out_decimal(s->out, item->ninsn);
 	out_char(s->out, ' ');
-	out_text(s->out, ptah_insn_class_name(item->class));
+	out_text(s->out, ptah_insn_class_name(item->insn_class));
 	put_name(s, item->ip);
 	out_char(s->out, '\n');
 }

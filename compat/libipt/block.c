@@ -22,9 +22,9 @@ struct pt_block_decoder *pt_blk_alloc_decoder(const struct pt_config *config)
 		pt_blk_free_decoder(decoder);
 		return NULL;
 	}
-	for (unsigned class = 0; class < PTAH_INSN_CLASS_MAX; class ++)
-		if (walk_needs_trace(class))
-			decoder->ends |= 1u << class;
+	for (unsigned insn_class = 0; insn_class < PTAH_INSN_CLASS_MAX; insn_class++)
+		if (walk_needs_trace(insn_class))
+			decoder->ends |= 1u << insn_class;
 	if (decoder->walk.config.user.flags.variant.block.end_on_call)
 		decoder->ends |= 1u << PTAH_INSN_CALL;
 	if (decoder->walk.config.user.flags.variant.block.end_on_jump)
@@ -124,7 +124,7 @@ static bool add_insn(struct walk *w, struct pt_block *block)
 		return false;
 	block->isid = w->at.isid;
 	block->end_ip = insn->ip;
-	block->iclass = (enum pt_insn_class)walk_classes[insn->class];
+	block->iclass = (enum pt_insn_class)walk_classes[insn->insn_class];
 	block->ninsn++;
 	if (w->at.section && insn->ip + insn->size - 1 > w->at.last) {
 		block->truncated = 1;
@@ -141,18 +141,18 @@ static NOINLINE int add_insns(struct pt_block_decoder *decoder, struct pt_block 
 
 	for (;;) {
 		const enum walk_next next = walk_load(w);
-		unsigned class;
+		unsigned insn_class;
 
 		if (next == WALK_END)
 			return walk_fail(w);
 		if (next == WALK_EVENT || !add_insn(w, block))
 			break;
-		class = w->insns[w->pos].class;
+		insn_class = w->insns[w->pos].insn_class;
 		walk_pass_insn(w);
-		if (w->ahead && walk_needs_trace(class))
-			return walk_refuse(w, class);
-		if (decoder->ends >> class & 1) {
-			if (w->ticks && walk_needs_trace(class))
+		if (w->ahead && walk_needs_trace(insn_class))
+			return walk_refuse(w, insn_class);
+		if (decoder->ends >> insn_class & 1) {
+			if (w->ticks && walk_needs_trace(insn_class))
 				walk_tick(w, block->end_ip);
 			break;
 		}
@@ -188,7 +188,7 @@ static inline void put_word(struct pt_block *block, size_t at, uint64_t word)
  * written back, it takes as long as to find out what is in it.
  */
 static inline void put_block(struct pt_block *block, uint64_t ip, unsigned mode, unsigned flags,
-			     uint64_t end_ip, int isid, unsigned class, unsigned ninsn)
+			     uint64_t end_ip, int isid, unsigned insn_class, unsigned ninsn)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 	_Static_assert(
@@ -199,7 +199,7 @@ static inline void put_block(struct pt_block *block, uint64_t ip, unsigned mode,
 	put_word(block, 0, ip);
 	put_word(block, 8, end_ip);
 	put_word(block, 16, (uint32_t)isid | (uint64_t)mode << 32);
-	put_word(block, 24, walk_classes[class] | (uint64_t)ninsn << 32);
+	put_word(block, 24, walk_classes[insn_class] | (uint64_t)ninsn << 32);
 	put_word(block, 32, 0);
 	put_word(block, 40, (uint64_t)(flags / PTAH_ITEM_SPECULATIVE & 1) << 48);
 #else
@@ -207,7 +207,7 @@ static inline void put_block(struct pt_block *block, uint64_t ip, unsigned mode,
 				   .end_ip = end_ip,
 				   .isid = isid,
 				   .mode = (enum pt_exec_mode)mode,
-				   .iclass = (enum pt_insn_class)walk_classes[class],
+				   .iclass = (enum pt_insn_class)walk_classes[insn_class],
 				   .ninsn = (uint16_t)ninsn,
 				   .speculative = !!(flags & PTAH_ITEM_SPECULATIVE)};
 #endif
@@ -230,10 +230,11 @@ static NOINLINE int finish_slowly(struct pt_block_decoder *decoder, struct pt_bl
 	w->quick = false;
 	w->next = last + 1;
 	w->after_cut = last->flags & PTAH_ITEM_TRUNCATED;
-	if (last->class == PTAH_INSN_OTHER) { /* or a PTWRITE, which ends no block */
+	if (last->insn_class == PTAH_INSN_OTHER) { /* or a PTWRITE, which ends no block */
 		n = ptah_flow_insns(w->flow, last, w->insns, WALK_INSNS);
 		if (n > 0)
-			block->iclass = (enum pt_insn_class)walk_classes[w->insns[n - 1].class];
+			block->iclass =
+			    (enum pt_insn_class)walk_classes[w->insns[n - 1].insn_class];
 	}
 	return add_insns(decoder, block);
 }
@@ -254,23 +255,23 @@ static inline int next_quickly(struct pt_block_decoder *decoder, struct pt_block
 
 	if (UNLIKELY(!walk_in_section(w, item)))
 		return next_elsewhere(decoder, block);
-	while (!(ends >> item->class & 1)) {
+	while (!(ends >> item->insn_class & 1)) {
 		const struct ptah_item *behind = item + 1;
 
 		if (UNLIKELY(behind == end || behind->type != PTAH_ITEM_BLOCK ||
 			     !walk_in_section(w, behind) || ninsn + behind->ninsn > UINT16_MAX)) {
 			put_block(block, first->ip, first->mode, first->flags,
-				  item->end - item->last_size, w->at.isid, item->class, ninsn);
+				  item->end - item->last_size, w->at.isid, item->insn_class, ninsn);
 			return finish_slowly(decoder, block, item);
 		}
 		item = behind;
 		ninsn += item->ninsn;
 	}
 	put_block(block, first->ip, first->mode, first->flags, item->end - item->last_size,
-		  w->at.isid, item->class, ninsn);
+		  w->at.isid, item->insn_class, ninsn);
 	w->next = item + 1;
 	w->after_cut = false;
-	if (LIKELY(walk_needs_trace(item->class)))
+	if (LIKELY(walk_needs_trace(item->insn_class)))
 		w->now = item;
 	if (LIKELY(item + 1 != end && item[1].type == PTAH_ITEM_BLOCK))
 		return 0;
@@ -307,7 +308,7 @@ static inline int next_of_blocks(struct pt_block_decoder *decoder, struct pt_blo
 
 	if (UNLIKELY(!is_at_hand(w, b)))
 		return next_of_others(decoder, block, false);
-	while (!(ends >> b->class & 1)) {
+	while (!(ends >> b->insn_class & 1)) {
 		if (UNLIKELY(++b == end))
 			return next_of_others(decoder, block, true);
 		ninsn += b->ninsn;
@@ -315,7 +316,7 @@ static inline int next_of_blocks(struct pt_block_decoder *decoder, struct pt_blo
 			return next_of_others(decoder, block, false);
 	}
 	put_block(block, first->ip, first->mode, first->flags, b->ip + b->size - b->last_size,
-		  w->at.isid, b->class, ninsn);
+		  w->at.isid, b->insn_class, ninsn);
 	w->block = b + 1;
 	if (LIKELY(b + 1 != end) || walk_more_blocks(w))
 		return 0;

@@ -107,7 +107,7 @@ static inline void put_insn(const struct walk *w, struct pt_insn *to)
 	to->ip = insn->ip;
 	to->isid = w->at.isid;
 	to->mode = modes[insn->mode & 3];
-	to->iclass = (enum pt_insn_class)walk_classes[insn->class];
+	to->iclass = (enum pt_insn_class)walk_classes[insn->insn_class];
 	/* The bytes behind the instruction are 0, as libipt's reader leaves them to chance. */
 	memcpy(to->raw, insn->bytes, sizeof(to->raw));
 	memset(&to->size, 0, sizeof(*to) - offsetof(struct pt_insn, size));
@@ -131,7 +131,7 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 {
 	struct walk *w = &decoder->walk;
 	const struct ptah_insn *at;
-	unsigned class;
+	unsigned insn_class;
 
 	*insn = (struct pt_insn){
 	    .ip = walk_ip(w), .mode = (enum pt_exec_mode)w->mode, .speculative = w->speculative};
@@ -151,11 +151,11 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 	if (w->ahead)
 		insn->speculative = w->speculative;
 	insn->truncated = w->at.section && at->ip + at->size - 1 > w->at.last;
-	class = at->class;
+	insn_class = at->insn_class;
 	walk_pass_insn(w);
-	if (walk_needs_trace(class)) {
+	if (walk_needs_trace(insn_class)) {
 		if (w->ahead)
-			return walk_refuse(w, class);
+			return walk_refuse(w, insn_class);
 		if (w->ticks)
 			walk_tick(w, insn->ip + insn->size);
 	}
@@ -171,7 +171,7 @@ static inline int end_block(struct walk *w, struct pt_insn *insn)
 	w->loaded = false;
 	w->next = item + 1;
 	w->after_cut = item->flags & PTAH_ITEM_TRUNCATED;
-	if (walk_needs_trace(item->class))
+	if (walk_needs_trace(item->insn_class))
 		w->now = item;
 	if (LIKELY(w->next != w->end && w->next->type == PTAH_ITEM_BLOCK))
 		return 0;

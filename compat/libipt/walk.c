@@ -195,7 +195,7 @@ void walk_pass_insn(struct walk *w)
 		w->ahead_told += w->ninsn;
 		return;
 	}
-	if (walk_needs_trace(item->class)) {
+	if (walk_needs_trace(item->insn_class)) {
 		w->now = item;
 		w->passed |= w->pending_count && walk_first_pending(w)->place == WALK_BEHIND_BRANCH;
 	}

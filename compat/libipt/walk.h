@@ -189,7 +189,7 @@ enum walk_next walk_load(struct walk *walk);
 int walk_fail(struct walk *walk);
 
 /* The same, at a branch of this class that needs trace. */
-int walk_refuse(struct walk *walk, unsigned class);
+int walk_refuse(struct walk *walk, unsigned insn_class);
 
 /* The status flags after what was told last. */
 int walk_status(struct walk *walk);
@@ -216,12 +216,12 @@ static inline bool walk_in_section(const struct walk *walk, const struct ptah_it
 void walk_pass_insn(struct walk *walk);
 
 /* Needs trace: ends libipt's blocks. */
-static inline bool walk_needs_trace(unsigned class)
+static inline bool walk_needs_trace(unsigned insn_class)
 {
 	const unsigned direct = 1u << PTAH_INSN_OTHER | 1u << PTAH_INSN_JUMP |
 				1u << PTAH_INSN_CALL | 1u << PTAH_INSN_PTWRITE;
 
-	return !(direct >> class & 1);
+	return !(direct >> insn_class & 1);
 }
 
 extern const uint8_t walk_classes[PTAH_INSN_CLASS_MAX];

@@ -90,10 +90,11 @@ void walk_meet_error(struct walk *w)
 	}
 }
 
-int walk_refuse(struct walk *w, unsigned class)
+int walk_refuse(struct walk *w, unsigned insn_class)
 {
 	/* Where an outcome is wanted, any address is the wrong packet. */
-	if (class == PTAH_INSN_COND && w->error_told && w->error_item.status > PTAH_E_NO_CODE &&
+	if (insn_class == PTAH_INSN_COND && w->error_told &&
+	    w->error_item.status > PTAH_E_NO_CODE &&
 	    position_kind(&w->config, w->error_item.offset) == POSITION_ADDRESS)
 		return -pte_bad_query;
 	return walk_fail(w);

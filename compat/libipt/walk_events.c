@@ -57,7 +57,7 @@ static unsigned count_since_anchor(const struct walk *w, const struct ptah_item 
 
 	for (const struct ptah_item *item = trig - 1; item > w->items; item--) {
 		if (item->type == PTAH_ITEM_BLOCK) {
-			if (walk_needs_trace(item->class))
+			if (walk_needs_trace(item->insn_class))
 				break;
 			count += item->ninsn;
 		} else if (is_anchor(item)) {
@@ -119,7 +119,7 @@ static uint64_t resume_ip(const struct walk *w, const struct ptah_item *item)
 		return item->ip;
 	if (item->type != PTAH_ITEM_DISABLED || before->type != PTAH_ITEM_BLOCK)
 		return 0;
-	switch (before->class) {
+	switch (before->insn_class) {
 	case PTAH_INSN_CALL_IND:
 	case PTAH_INSN_FAR_CALL:
 		return before->end;

@@ -136,7 +136,7 @@ bool walk_more_blocks(struct walk *w)
 	w->block_end += n;
 	w->blocks_read += (unsigned)n;
 	/* One with all that a mark behind it must know: at an event the last has it, or it may. */
-	if (ptah_flow_last_block(w->flow, &w->tail) && walk_needs_trace(w->tail.class)) {
+	if (ptah_flow_last_block(w->flow, &w->tail) && walk_needs_trace(w->tail.insn_class)) {
 		w->has_tail = true;
 		return true;
 	}
@@ -150,11 +150,11 @@ bool walk_more_blocks(struct walk *w)
 				.size = (uint16_t)(w->tail.end - w->tail.ip),
 				.space = (uint16_t)w->tail.space,
 				.ninsn = (uint8_t)w->tail.ninsn,
-				.class = w->tail.class,
+				.insn_class = w->tail.insn_class,
 				.last_size = w->tail.last_size,
 				.mode = w->tail.mode,
 				.flags = w->tail.flags};
-	w->has_tail = walk_needs_trace(w->tail.class);
+	w->has_tail = walk_needs_trace(w->tail.insn_class);
 	return true;
 }
 
@@ -196,7 +196,7 @@ void walk_leave_blocks(struct walk *w)
 		if (n <= 0) /* it was read before */
 			break;
 		for (const struct ptah_item *i = w->end; i < w->end + n; i++)
-			if (walk_needs_trace(i->class)) {
+			if (walk_needs_trace(i->insn_class)) {
 				w->was = *i;
 				w->was_at_last = false;
 			}

@@ -39,7 +39,7 @@ static const struct ptah_item *find_now(struct walk *w, bool *at_last)
 			*at_last = walk_is_tied(w, &item);
 			return item;
 		}
-		if (!walk_needs_trace(item->class))
+		if (!walk_needs_trace(item->insn_class))
 			continue;
 		item++;
 		*at_last = true;
@@ -49,7 +49,7 @@ static const struct ptah_item *find_now(struct walk *w, bool *at_last)
 			*at_last = walk_is_tied(w, &item);
 			return item;
 		}
-		if (item[-1].class != PTAH_INSN_COND && walk_is_of_branch(w, item))
+		if (item[-1].insn_class != PTAH_INSN_COND && walk_is_of_branch(w, item))
 			return item;
 		break;
 	}

@@ -90,8 +90,8 @@ struct ptah_item {
 	uint8_t flags; /* enum ptah_item_flags */
 	uint8_t mode;  /* enum ptah_exec_mode */
 	union {
-		uint8_t class;	/* block: class of the last instruction */
-		uint8_t detail; /* events: enum ptah_item_detail */
+		uint8_t insn_class; /* block: class of the last instruction */
+		uint8_t detail;	    /* events: enum ptah_item_detail */
 	};
 	union {
 		uint16_t ninsn; /* block: instructions in it, 1 or more */
@@ -196,6 +196,6 @@ PTAH_API void ptah_event_time(const struct ptah_event_decoder *decoder, struct p
 /* Name of an item type ("async-branch"), of an instruction class ("call"); NULL when out of range.
  */
 PTAH_API const char *ptah_item_name(unsigned type);
-PTAH_API const char *ptah_insn_class_name(unsigned class);
+PTAH_API const char *ptah_insn_class_name(unsigned insn_class);
 
 #endif

@@ -116,8 +116,8 @@ PTAH_API int ptah_flow_space(const struct ptah_flow *flow, unsigned number,
 struct ptah_insn {
 	uint64_t ip;
 	uint8_t size;
-	uint8_t class; /* enum ptah_insn_class */
-	uint8_t mode;  /* enum ptah_exec_mode */
+	uint8_t insn_class; /* enum ptah_insn_class */
+	uint8_t mode;	    /* enum ptah_exec_mode */
 	uint8_t bytes[15];
 };
 
@@ -135,15 +135,15 @@ struct ptah_block {
 	uint16_t size; /* in bytes */
 	uint16_t space;
 	uint8_t ninsn;
-	unsigned class : 4;	/* enum ptah_insn_class */
-	unsigned last_size : 4; /* bytes of its last instruction */
+	unsigned insn_class : 4; /* enum ptah_insn_class */
+	unsigned last_size : 4;	 /* bytes of its last instruction */
 	uint8_t mode, flags;
 };
 
 /* An instruction that ran. */
 struct ptah_step {
 	uint64_t ip;
-	uint8_t size, class, mode;
+	uint8_t size, insn_class, mode;
 	uint8_t flags; /* TAKEN with a conditional branch that was, SPECULATIVE */
 	uint16_t space;
 	uint16_t reserved;

@@ -111,10 +111,10 @@ struct ptah_profile_block {
 	uint32_t space;	  /* see ptah_profile_space() */
 	uint32_t section; /* of the image */
 	uint16_t ninsn;
-	uint8_t mode;	   /* enum ptah_exec_mode */
-	uint8_t class;	   /* enum ptah_insn_class of the last instruction */
-	uint8_t last_size; /* its bytes */
-	bool truncated;	   /* an event cut it */
+	uint8_t mode;	    /* enum ptah_exec_mode */
+	uint8_t insn_class; /* enum ptah_insn_class of the last instruction */
+	uint8_t last_size;  /* its bytes */
+	bool truncated;	    /* an event cut it */
 };
 
 /* An indirect branch and where it went: jumps, calls, returns, far branches. */
@@ -122,8 +122,8 @@ struct ptah_profile_edge {
 	uint64_t from, to; /* the branch instruction, its target */
 	uint64_t count;
 	uint32_t space;
-	uint8_t mode;  /* of the branch */
-	uint8_t class; /* enum ptah_insn_class */
+	uint8_t mode;	    /* of the branch */
+	uint8_t insn_class; /* enum ptah_insn_class */
 };
 
 /* In the order of space, address, mode, end. The caller frees the array. */

@@ -115,7 +115,7 @@ int counts_compare_blocks(const void *a, const void *b)
 	order = order ? order : compare(x->mode, y->mode);
 	order = order ? order : compare(x->end, y->end);
 	order = order ? order : compare(x->truncated, y->truncated);
-	order = order ? order : compare(x->class, y->class);
+	order = order ? order : compare(x->insn_class, y->insn_class);
 	/* Code that was rewritten. */
 	order = order ? order : compare(x->ninsn, y->ninsn);
 	order = order ? order : compare(x->last_size, y->last_size);
@@ -130,7 +130,7 @@ int counts_compare_edges(const void *a, const void *b)
 	order = order ? order : compare(x->from, y->from);
 	order = order ? order : compare(x->mode, y->mode);
 	order = order ? order : compare(x->to, y->to);
-	return order ? order : compare(x->class, y->class);
+	return order ? order : compare(x->insn_class, y->insn_class);
 }
 
 static int compare_files(const void *a, const void *b)
@@ -694,7 +694,7 @@ bool ptah_counts_process(const struct ptah_counts *c, size_t i, struct ptah_coun
 
 		process->totals.blocks += b->count;
 		process->totals.instructions += b->count * b->ninsn;
-		process->totals.classes[b->class] += b->count;
+		process->totals.classes[b->insn_class] += b->count;
 		process->totals.taken += b->taken;
 	}
 	return true;

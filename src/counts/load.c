@@ -135,7 +135,7 @@ static const char *wrong_with_block(const struct counts_process *p, const uint8_
 {
 	if (b->space >= p->space_count)
 		return "a block of an address space that is not there";
-	if (b->class >= PTAH_INSN_CLASS_MAX || b->mode > PTAH_EXEC_64 || !b->ninsn ||
+	if (b->insn_class >= PTAH_INSN_CLASS_MAX || b->mode > PTAH_EXEC_64 || !b->ninsn ||
 	    b->last_size > 15 || at[57] > 1 || !all_zero(at + 58, 6))
 		return "malformed block";
 	if (!b->count || b->taken > b->count || b->unknown > b->count - b->taken)
@@ -166,7 +166,7 @@ static int load_blocks(struct load *l, struct counts_process *p, uint64_t count)
 		b->space = load_le32(at + 48);
 		b->ninsn = load_le16(at + 52);
 		b->mode = at[54];
-		b->class = at[55];
+		b->insn_class = at[55];
 		b->last_size = at[56];
 		b->truncated = at[57];
 		wrong = wrong_with_block(p, at, b);
@@ -181,7 +181,7 @@ static const char *wrong_with_edge(const struct counts_process *p, const uint8_t
 {
 	if (e->space >= p->space_count)
 		return "an edge of an address space that is not there";
-	if (!e->count || e->class >= PTAH_INSN_CLASS_MAX || e->mode > PTAH_EXEC_64 ||
+	if (!e->count || e->insn_class >= PTAH_INSN_CLASS_MAX || e->mode > PTAH_EXEC_64 ||
 	    !all_zero(at + 30, 2))
 		return "malformed edge";
 	if (p->edge_count && counts_compare_edges(e - 1, e) >= 0)
@@ -206,7 +206,7 @@ static int load_edges(struct load *l, struct counts_process *p, uint64_t count)
 		e->count = load_le64(at + 16);
 		e->space = load_le32(at + 24);
 		e->mode = at[28];
-		e->class = at[29];
+		e->insn_class = at[29];
 		wrong = wrong_with_edge(p, at, e);
 		if (wrong)
 			return refuse(l, at, wrong);

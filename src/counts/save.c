@@ -40,7 +40,7 @@ static void put_blocks(struct perfdata_buffer *out, const struct counts_process 
 		store_le32(bytes + 48, b->space);
 		store_le16(bytes + 52, b->ninsn);
 		bytes[54] = b->mode;
-		bytes[55] = b->class;
+		bytes[55] = b->insn_class;
 		bytes[56] = b->last_size;
 		bytes[57] = b->truncated;
 		perfdata_put(out, bytes, sizeof(bytes));
@@ -58,7 +58,7 @@ static void put_edges(struct perfdata_buffer *out, const struct counts_process *
 		store_le64(bytes + 16, e->count);
 		store_le32(bytes + 24, e->space);
 		bytes[28] = e->mode;
-		bytes[29] = e->class;
+		bytes[29] = e->insn_class;
 		perfdata_put(out, bytes, sizeof(bytes));
 	}
 }

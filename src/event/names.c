@@ -14,7 +14,7 @@ const char *ptah_item_name(unsigned type)
 	return type < ARRAY_SIZE(names) ? names[type] : NULL;
 }
 
-const char *ptah_insn_class_name(unsigned class)
+const char *ptah_insn_class_name(unsigned insn_class)
 {
 	static const char *const names[PTAH_INSN_CLASS_MAX] = {
 	    [PTAH_INSN_OTHER] = "other",
@@ -30,5 +30,5 @@ const char *ptah_insn_class_name(unsigned class)
 	    [PTAH_INSN_PTWRITE] = "ptwrite",
 	};
 
-	return class < ARRAY_SIZE(names) ? names[class] : NULL;
+	return insn_class < ARRAY_SIZE(names) ? names[insn_class] : NULL;
 }

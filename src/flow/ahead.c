@@ -34,7 +34,7 @@ static size_t run_ahead(struct ptah_flow *f, struct ptah_place *place, struct pt
 		if (!flow_is_direct(node))
 			place->mode = 0;
 		else
-			place->ip = node->class == PTAH_INSN_OTHER ? node->end : node->target;
+			place->ip = node->insn_class == PTAH_INSN_OTHER ? node->end : node->target;
 	}
 	return n;
 }

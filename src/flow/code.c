@@ -75,9 +75,9 @@ static int reader_next(struct code_reader *r, unsigned mode, struct x86_insn *in
 	return 0;
 }
 
-static bool ends_node(unsigned class)
+static bool ends_node(unsigned insn_class)
 {
-	return class != PTAH_INSN_OTHER && class != PTAH_INSN_PTWRITE;
+	return insn_class != PTAH_INSN_OTHER && insn_class != PTAH_INSN_PTWRITE;
 }
 
 /* A reader of what is at `ip` in a space of the cache. */
@@ -349,8 +349,8 @@ static int decode_node(struct code_cache *cache, struct code_node *node, uint64_
 			break;
 		head.ninsn++;
 		head.last_size = insn.size;
-		if (ends_node(insn.class)) {
-			head.class = insn.class;
+		if (ends_node(insn.insn_class)) {
+			head.insn_class = insn.insn_class;
 			node->target = insn.target;
 			break;
 		}
@@ -429,7 +429,7 @@ int code_decode(const struct code_cache *cache, uint64_t ip, unsigned mode, unsi
 		if (status < 0)
 			return status;
 		insns[i] = (struct ptah_insn){
-		    .ip = at, .size = x.size, .class = x.class, .mode = (uint8_t)mode};
+		    .ip = at, .size = x.size, .insn_class = x.insn_class, .mode = (uint8_t)mode};
 		memcpy(insns[i].bytes, r.bytes + r.pos - x.size, x.size);
 	}
 	return (int)n;

@@ -25,7 +25,7 @@ struct code_node {
 	union {
 		uint64_t head;
 		struct {
-			uint8_t type, flags, mode, class;
+			uint8_t type, flags, mode, insn_class;
 			uint16_t ninsn;
 			uint8_t last_size, tsc_error;
 		};

@@ -61,7 +61,7 @@ static void emit_part(struct ptah_flow *f, struct flow_output *out, const struct
 	struct ptah_item *item = emit_block(f, out, node);
 
 	item->flags |= PTAH_ITEM_TRUNCATED;
-	item->class = PTAH_INSN_OTHER;
+	item->insn_class = PTAH_INSN_OTHER;
 	item->ninsn = (uint16_t)ninsn;
 	item->last_size = (uint8_t)last_size;
 	item->end = end;
@@ -189,18 +189,18 @@ static ALWAYS_INLINE void pass_direct(struct ptah_flow *f, struct code_node *nod
 		else
 			push_return(f, node);
 	}
-	follow(f, node, node->class == PTAH_INSN_OTHER ? 0 : 1);
+	follow(f, node, node->insn_class == PTAH_INSN_OTHER ? 0 : 1);
 }
 
 static bool is_far(const struct code_node *node)
 {
-	return node->class == PTAH_INSN_FAR_CALL || node->class == PTAH_INSN_FAR_RETURN ||
-	       node->class == PTAH_INSN_FAR_JUMP;
+	return node->insn_class == PTAH_INSN_FAR_CALL || node->insn_class == PTAH_INSN_FAR_RETURN ||
+	       node->insn_class == PTAH_INSN_FAR_JUMP;
 }
 
 struct code_node *flow_chain_next(struct ptah_flow *f, struct code_node *node)
 {
-	unsigned which = node->class == PTAH_INSN_OTHER ? 0 : 1;
+	unsigned which = node->insn_class == PTAH_INSN_OTHER ? 0 : 1;
 	int status;
 
 	if (!node->next[which])
@@ -237,9 +237,9 @@ static ALWAYS_INLINE void go_indirect(struct ptah_flow *f, struct code_node *nod
 	struct return_site site;
 	struct code_node *next = node->next[1];
 
-	if (node->class == PTAH_INSN_CALL_IND)
+	if (node->insn_class == PTAH_INSN_CALL_IND)
 		push_return(f, node);
-	else if (node->class == PTAH_INSN_RETURN)
+	else if (node->insn_class == PTAH_INSN_RETURN)
 		pop_return(f, &site);
 	if (UNLIKELY(f->on_indirect))
 		f->on_indirect(f->indirect_context, node, ip);
@@ -288,7 +288,7 @@ static void run_simple(struct ptah_flow *f, struct flow_output *out)
 	while (count && item != end) {
 		uint64_t word = head;
 
-		if (node->class == PTAH_INSN_COND) {
+		if (node->insn_class == PTAH_INSN_COND) {
 			const uint64_t taken = tnt >> (count - 1) & 1;
 
 			next = node->next[taken];
@@ -296,11 +296,12 @@ static void run_simple(struct ptah_flow *f, struct flow_output *out)
 				break;
 			word |= taken << FLOW_TAKEN_SHIFT;
 			count--;
-		} else if (node->class == PTAH_INSN_JUMP && node->chain_checked) {
+		} else if (node->insn_class == PTAH_INSN_JUMP && node->chain_checked) {
 			next = node->next[1];
 			if (UNLIKELY(!next))
 				break;
-		} else if (node->class == PTAH_INSN_CALL && node->chain_checked && !f->old_calls) {
+		} else if (node->insn_class == PTAH_INSN_CALL && node->chain_checked &&
+			   !f->old_calls) {
 			next = node->next[1];
 			if (UNLIKELY(!next))
 				break;
@@ -334,7 +335,7 @@ static void run_tnt(struct ptah_flow *f, struct flow_output *out, bool *wants_ti
 			emit_error(f, out, status);
 			return;
 		}
-		switch (node->class) {
+		switch (node->insn_class) {
 		case PTAH_INSN_COND:
 			taken = f->tnt >> (f->tnt_count - 1) & 1;
 			if (LIKELY(node->next[taken] != NULL)) {
@@ -403,7 +404,7 @@ static bool leaves_filter(const struct ptah_flow *f, uint64_t ip)
 static bool is_skl014(const struct ptah_flow *f, const struct code_node *node)
 {
 	return f->event.type == PTAH_ITEM_DISABLED && has_erratum(f, PTAH_ERRATUM_SKL014) &&
-	       (node->class == PTAH_INSN_JUMP || node->class == PTAH_INSN_CALL) &&
+	       (node->insn_class == PTAH_INSN_JUMP || node->insn_class == PTAH_INSN_CALL) &&
 	       leaves_filter(f, node->target);
 }
 
@@ -445,8 +446,8 @@ static enum walk walk_to_branch(struct ptah_flow *f, struct flow_output *out,
 /* A branch that leaves no packet in a trace without TNT packets. */
 static bool is_unseen(const struct ptah_flow *f, const struct code_node *node)
 {
-	return f->no_tnt && (node->class == PTAH_INSN_COND ||
-			     (node->class == PTAH_INSN_RETURN && !f->no_retcomp));
+	return f->no_tnt && (node->insn_class == PTAH_INSN_COND ||
+			     (node->insn_class == PTAH_INSN_RETURN && !f->no_retcomp));
 }
 
 /* What ran between `ip` and `to` is in no packet. */
@@ -506,7 +507,8 @@ static bool reachable(struct ptah_flow *f, uint64_t ip)
 			return false;
 		next = flow_chain_next(f, node);
 		if (!next) /* nothing is mapped there, but we get there */
-			return ip == (node->class == PTAH_INSN_OTHER ? node->end : node->target);
+			return ip ==
+			       (node->insn_class == PTAH_INSN_OTHER ? node->end : node->target);
 		node = next;
 	}
 	return false;
@@ -603,14 +605,15 @@ static enum walk walk_to_exit(struct ptah_flow *f, struct flow_output *out, uint
 		if (is_unseen(f, node))
 			return cross_gap(f, out, node, to);
 		if (!flow_is_direct(node)) {
-			if (node->class == PTAH_INSN_COND && to != node->target &&
+			if (node->insn_class == PTAH_INSN_COND && to != node->target &&
 			    to != node->end) {
 				emit_error(f, out, PTAH_E_MISMATCH);
 				return WALK_ERROR;
 			}
 			emit_block(f, out, node)->flags |=
-			    node->class == PTAH_INSN_COND && to == node->target ? PTAH_ITEM_TAKEN
-										: 0;
+			    node->insn_class == PTAH_INSN_COND && to == node->target
+				? PTAH_ITEM_TAKEN
+				: 0;
 			return WALK_ARRIVED;
 		}
 		if (!chain_ok(f, node) && !reachable(f, to)) {
@@ -646,7 +649,7 @@ static bool apply_tip(struct ptah_flow *f, struct flow_output *out)
 	}
 	if (UNLIKELY(f->no_tnt) && is_unseen(f, node))
 		return cross_gap(f, out, node, f->event.to) != WALK_FULL;
-	if (node->class == PTAH_INSN_COND) { /* it would need a TNT bit */
+	if (node->insn_class == PTAH_INSN_COND) { /* it would need a TNT bit */
 		emit_error(f, out, PTAH_E_MISMATCH);
 		f->tip_lost = true;
 		return true;
@@ -697,7 +700,7 @@ static bool comes_first(struct ptah_flow *f, uint64_t first, uint64_t second)
 			return true;
 		if (has_second)
 			return false;
-		node = node->next[node->class == PTAH_INSN_OTHER ? 0 : 1];
+		node = node->next[node->insn_class == PTAH_INSN_OTHER ? 0 : 1];
 	}
 }
 
@@ -739,7 +742,7 @@ static bool is_vmptrld(const struct ptah_insn *insn)
 
 static bool is_ptwrite(const struct ptah_insn *insn)
 {
-	return insn->class == PTAH_INSN_PTWRITE;
+	return insn->insn_class == PTAH_INSN_PTWRITE;
 }
 
 /*
@@ -803,7 +806,7 @@ static enum walk walk_to_hidden_exit(struct ptah_flow *f, struct flow_output *ou
 		return walk;
 	if (is_unseen(f, node))
 		return cross_gap(f, out, node, 0);
-	if (node->class == PTAH_INSN_COND)
+	if (node->insn_class == PTAH_INSN_COND)
 		return leave_by_conditional(f, out, node);
 	emit_block(f, out, node);
 	return WALK_ARRIVED;
@@ -979,7 +982,7 @@ static unsigned calls_before(struct ptah_flow *f, uint64_t ip)
 	int status = 0;
 	struct code_node *node = here(f, &status);
 
-	for (; node; node = node->next[node->class == PTAH_INSN_OTHER ? 0 : 1]) {
+	for (; node; node = node->next[node->insn_class == PTAH_INSN_OTHER ? 0 : 1]) {
 		if (ip >= node->ip && ip < node->end &&
 		    code_locate(&f->code, node, ip, &before, &last_size))
 			break;
@@ -1336,7 +1339,7 @@ int ptah_flow_read_blocks(struct ptah_flow *f, struct ptah_block *blocks, size_t
 					.size = (uint16_t)(f->held.end - f->held.ip),
 					.space = (uint16_t)f->held.space,
 					.ninsn = (uint8_t)f->held.ninsn,
-					.class = f->held.class,
+					.insn_class = f->held.insn_class,
 					.last_size = f->held.last_size,
 					.mode = f->held.mode,
 					.flags = f->held.flags};
@@ -1358,7 +1361,7 @@ struct ptah_step *flow_put_steps(struct ptah_step *step, const struct ptah_insn 
 	for (unsigned i = 0; i < n; i++)
 		*step++ = (struct ptah_step){.ip = insns[i].ip,
 					     .size = insns[i].size,
-					     .class = insns[i].class,
+					     .insn_class = insns[i].insn_class,
 					     .mode = insns[i].mode,
 					     .flags = flags & PTAH_ITEM_SPECULATIVE,
 					     .space = (uint16_t)space};

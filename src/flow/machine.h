@@ -116,20 +116,20 @@ struct ptah_flow {
 /* A direct call pushes, unless it calls the next instruction (SDM: zero-length calls). */
 static inline bool flow_pushes(const struct code_node *node)
 {
-	return node->class == PTAH_INSN_CALL && node->target != node->end;
+	return node->insn_class == PTAH_INSN_CALL && node->target != node->end;
 }
 
 /* Needs no trace: a direct branch, or none. */
 static inline bool flow_is_direct(const struct code_node *node)
 {
-	return node->class == PTAH_INSN_JUMP || node->class == PTAH_INSN_CALL ||
-	       node->class == PTAH_INSN_OTHER;
+	return node->insn_class == PTAH_INSN_JUMP || node->insn_class == PTAH_INSN_CALL ||
+	       node->insn_class == PTAH_INSN_OTHER;
 }
 
 /* A jump, call or return whose target a TIP tells. */
 static inline bool flow_is_near_indirect(const struct code_node *node)
 {
-	return node->class >= PTAH_INSN_JUMP_IND && node->class <= PTAH_INSN_RETURN;
+	return node->insn_class >= PTAH_INSN_JUMP_IND && node->insn_class <= PTAH_INSN_RETURN;
 }
 
 /* Where PTAH_ITEM_TAKEN is in a block's head. */

@@ -268,7 +268,7 @@ static struct ptah_block block_of(const struct code_node *node, uint8_t flags)
 				   .size = (uint16_t)(node->end - node->ip),
 				   .space = node->space,
 				   .ninsn = (uint8_t)node->ninsn,
-				   .class = node->class,
+				   .insn_class = node->insn_class,
 				   .last_size = code_last_size(node),
 				   .mode = node->mode,
 				   .flags = flags};

@@ -37,7 +37,7 @@ bool route_pass_chain(struct route *r)
 		if (flow_pushes(r->node) && !push(r))
 			return false;
 		visit(r, false, NULL);
-		r->ip = r->node->class == PTAH_INSN_OTHER ? r->node->end : r->node->target;
+		r->ip = r->node->insn_class == PTAH_INSN_OTHER ? r->node->end : r->node->target;
 		r->node = flow_chain_next(r->flow, r->node);
 		if (!r->node)
 			return false;
@@ -73,7 +73,7 @@ enum route_stop route_spend(struct route *r, unsigned payload)
 
 		if (!route_pass_chain(r))
 			return ROUTE_LOST;
-		switch (r->node->class) {
+		switch (r->node->insn_class) {
 		case PTAH_INSN_COND:
 			visit(r, taken, NULL);
 			step_over(r, taken);
@@ -98,11 +98,11 @@ enum route_stop route_spend(struct route *r, unsigned payload)
 bool route_take_tip(struct route *r, bool *pops)
 {
 	*pops = false;
-	if (!route_pass_chain(r) || r->node->class == PTAH_INSN_COND)
+	if (!route_pass_chain(r) || r->node->insn_class == PTAH_INSN_COND)
 		return false;
-	if (r->node->class == PTAH_INSN_CALL_IND)
+	if (r->node->insn_class == PTAH_INSN_CALL_IND)
 		return push(r);
-	if (r->node->class == PTAH_INSN_RETURN && !r->no_stack) {
+	if (r->node->insn_class == PTAH_INSN_RETURN && !r->no_stack) {
 		*pops = !r->pushes;
 		r->pushes -= !*pops;
 	}

@@ -125,11 +125,11 @@ static int list_entries(const struct ptah_profile_block *blocks, size_t block_co
 	if (!e)
 		return PTAH_E_NOMEM;
 	for (size_t i = 0; i < edge_count; i++)
-		e[k++] = (struct entry){edges[i].to,
-					edges[i].class == PTAH_INSN_CALL_IND ? edges[i].count : 0,
-					edges[i].class == PTAH_INSN_JUMP_IND ? edges[i].count : 0};
+		e[k++] = (struct entry){
+		    edges[i].to, edges[i].insn_class == PTAH_INSN_CALL_IND ? edges[i].count : 0,
+		    edges[i].insn_class == PTAH_INSN_JUMP_IND ? edges[i].count : 0};
 	for (size_t i = 0; i < block_count; i++)
-		if (blocks[i].class == PTAH_INSN_CALL)
+		if (blocks[i].insn_class == PTAH_INSN_CALL)
 			e[k++] = (struct entry){blocks[i].target, blocks[i].count, 0};
 	qsort(e, k, sizeof(*e), by_address);
 	for (size_t i = 1; i < k; i++) {
@@ -159,11 +159,11 @@ static int add_block(struct profile_counter *c, int32_t pid, const struct ptah_p
 		cell->calls += entered->calls;
 		cell->jumps += entered->jumps;
 	}
-	if (block->class == PTAH_INSN_JUMP)
+	if (block->insn_class == PTAH_INSN_JUMP)
 		cell->to = block->target;
 	c->totals.blocks += block->count;
 	c->totals.instructions += block->count * block->ninsn;
-	if (block->class != PTAH_INSN_OTHER && block->class != PTAH_INSN_PTWRITE)
+	if (block->insn_class != PTAH_INSN_OTHER && block->insn_class != PTAH_INSN_PTWRITE)
 		c->totals.branches += block->count;
 	return 0;
 }

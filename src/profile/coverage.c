@@ -106,7 +106,7 @@ static struct tally_edge edge_of(const struct code_node *branch, uint64_t to)
 				   .to = to,
 				   .space = branch->space,
 				   .mode = (uint8_t)code_mode(branch),
-				   .class = branch->class};
+				   .insn_class = branch->insn_class};
 }
 
 /* An edge of the memo that is being made, or of one that is counted up. */
@@ -127,7 +127,7 @@ static void visit_node(struct ptah_profile *p, const struct code_node *node, boo
 
 	if (in_ranges(c, node->ip))
 		profile_add_block(p, node, taken, times);
-	if (node->class == PTAH_INSN_COND)
+	if (node->insn_class == PTAH_INSN_COND)
 		visit_edge(c, node, taken ? node->target : node->end, times);
 	else if (to)
 		visit_edge(c, node, *to, times);
@@ -184,14 +184,14 @@ void coverage_count_block(struct ptah_profile *p, const struct ptah_item *item)
 				 .to = item->end,
 				 .space = item->space,
 				 .mode = item->mode,
-				 .class = item->class};
+				 .insn_class = item->insn_class};
 
 	if (in_ranges(c, item->ip)) {
 		b = profile_count_block(p, item);
 		if (!b)
 			return;
 	}
-	if (item->class != PTAH_INSN_COND || item->flags & PTAH_ITEM_UNKNOWN)
+	if (item->insn_class != PTAH_INSN_COND || item->flags & PTAH_ITEM_UNKNOWN)
 		return;
 	if (item->flags & PTAH_ITEM_TAKEN)
 		key.to = b ? b->target : profile_target_of(p, item);

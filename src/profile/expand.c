@@ -9,7 +9,7 @@ void profile_add_edge(struct ptah_profile *p, const struct code_node *branch, ui
 				       .to = to,
 				       .space = branch->space,
 				       .mode = (uint8_t)code_mode(branch),
-				       .class = branch->class};
+				       .insn_class = branch->insn_class};
 	struct tally_edge *e = tally_edge(&p->edges, &key);
 
 	if (e)

@@ -163,7 +163,7 @@ int ptah_profile_totals(struct ptah_profile *p, struct ptah_profile_totals *tota
 		memcpy(&head, &b->head, sizeof(b->head));
 		totals->blocks += b->count;
 		totals->instructions += b->count * head.ninsn;
-		totals->classes[head.class] += b->count;
+		totals->classes[head.insn_class] += b->count;
 		totals->taken += b->taken;
 	}
 	return 0;
@@ -188,7 +188,7 @@ static int by_place(const void *a, const void *b)
 	order = order ? order : compare(x->mode, y->mode);
 	order = order ? order : compare(x->end, y->end);
 	order = order ? order : compare(x->truncated, y->truncated);
-	return order ? order : compare(x->class, y->class);
+	return order ? order : compare(x->insn_class, y->insn_class);
 }
 
 int ptah_profile_blocks(struct ptah_profile *p, struct ptah_profile_block **blocks, size_t *n)
@@ -221,7 +221,7 @@ int ptah_profile_blocks(struct ptah_profile *p, struct ptah_profile_block **bloc
 		    .section = b->section,
 		    .ninsn = head.ninsn,
 		    .mode = head.mode,
-		    .class = head.class,
+		    .insn_class = head.insn_class,
 		    .last_size = head.last_size,
 		    .truncated = head.flags & PTAH_ITEM_TRUNCATED,
 		};
@@ -239,7 +239,7 @@ static int by_branch(const void *a, const void *b)
 	order = order ? order : compare(x->from, y->from);
 	order = order ? order : compare(x->mode, y->mode);
 	order = order ? order : compare(x->to, y->to);
-	return order ? order : compare(x->class, y->class);
+	return order ? order : compare(x->insn_class, y->insn_class);
 }
 
 int ptah_profile_edges(struct ptah_profile *p, struct ptah_profile_edge **edges, size_t *n)
@@ -264,7 +264,7 @@ int ptah_profile_edges(struct ptah_profile *p, struct ptah_profile_edge **edges,
 						     .count = e->count,
 						     .space = e->space,
 						     .mode = e->mode,
-						     .class = e->class};
+						     .insn_class = e->insn_class};
 	}
 	qsort(list, *n, sizeof(*list), by_branch);
 	*edges = list;

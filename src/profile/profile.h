@@ -117,7 +117,7 @@ struct tally_edge {
 	uint64_t from, to;
 	uint64_t count;
 	uint32_t space;
-	uint8_t mode, class;
+	uint8_t mode, insn_class;
 };
 
 /* A growing array with a hash over it. */

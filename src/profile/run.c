@@ -485,7 +485,7 @@ struct tally_block *profile_count_block(struct ptah_profile *p, const struct pta
 	struct ptah_item head = {.type = PTAH_ITEM_BLOCK,
 				 .flags = item->flags & PTAH_ITEM_TRUNCATED,
 				 .mode = item->mode,
-				 .class = item->class,
+				 .insn_class = item->insn_class,
 				 .ninsn = item->ninsn,
 				 .last_size = item->last_size};
 	struct tally_block key = {

@@ -107,7 +107,7 @@ struct tally_edge *tally_edge(struct tally *t, const struct tally_edge *key)
 	     at = (at + 1) & (t->slot_count - 1)) {
 		e = (struct tally_edge *)t->items + t->slots[at] - 1;
 		if (e->from == key->from && e->to == key->to && e->space == key->space &&
-		    e->mode == key->mode && e->class == key->class)
+		    e->mode == key->mode && e->insn_class == key->insn_class)
 			return e;
 	}
 	if (!make_room(t, sizeof(*e), 1))

@@ -18,12 +18,12 @@ static inline unsigned insn_kind(const struct x86_insn *insn, const uint8_t *byt
 {
 	if (insn->rep)
 		return KIND_REP;
-	if (insn->class == PTAH_INSN_CALL && insn->target == end)
+	if (insn->insn_class == PTAH_INSN_CALL && insn->target == end)
 		return KIND_ZERO_CALL;
-	if (insn->class == PTAH_INSN_PTWRITE)
+	if (insn->insn_class == PTAH_INSN_PTWRITE)
 		return PTAH_INSN_OTHER;
 	/* Far calls through a gate leave user mode; FF /3 stays. */
-	if (insn->class == PTAH_INSN_FAR_CALL) {
+	if (insn->insn_class == PTAH_INSN_FAR_CALL) {
 		for (unsigned i = 0; i < insn->size; i++) {
 			if (bytes[i] == 0xff)
 				return PTAH_INSN_FAR_CALL;
@@ -32,7 +32,7 @@ static inline unsigned insn_kind(const struct x86_insn *insn, const uint8_t *byt
 				return KIND_KERNEL;
 		}
 	}
-	return insn->class;
+	return insn->insn_class;
 }
 
 /* INT n, INT3, INTO, INT1 and not SYSCALL or SYSENTER, of which both are far calls. */

@@ -88,14 +88,15 @@ static void add_run(struct account *a, uint64_t start, uint64_t end)
 	p->end = end;
 }
 
-static void add_block(struct account *a, uint64_t ip, uint64_t end, unsigned ninsn, unsigned class)
+static void add_block(struct account *a, uint64_t ip, uint64_t end, unsigned ninsn,
+		      unsigned insn_class)
 {
 	struct ptah_truth *t = &a->result->decoded;
 
 	t->instructions += ninsn;
-	t->conditional += class == PTAH_INSN_COND;
-	t->indirect += class == PTAH_INSN_JUMP_IND || class == PTAH_INSN_CALL_IND;
-	t->returns += class == PTAH_INSN_RETURN;
+	t->conditional += insn_class == PTAH_INSN_COND;
+	t->indirect += insn_class == PTAH_INSN_JUMP_IND || insn_class == PTAH_INSN_CALL_IND;
+	t->returns += insn_class == PTAH_INSN_RETURN;
 	add_run(a, ip, end);
 }
 
@@ -105,7 +106,7 @@ static void add_item(struct account *a, const struct ptah_item *item)
 
 	switch (item->type) {
 	case PTAH_ITEM_BLOCK:
-		add_block(a, item->ip, item->end, item->ninsn, item->class);
+		add_block(a, item->ip, item->end, item->ninsn, item->insn_class);
 		break;
 	case PTAH_ITEM_OVERFLOW:
 		v->overflows++;
@@ -145,12 +146,12 @@ static void count_blocks(struct ptah_truth *t, const struct ptah_block *blocks, 
 	uint64_t ninsn = 0, conditional = 0, indirect = 0, returns = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		const unsigned class = blocks[i].class;
+		const unsigned insn_class = blocks[i].insn_class;
 
 		ninsn += blocks[i].ninsn;
-		conditional += class == PTAH_INSN_COND;
-		indirect += class == PTAH_INSN_JUMP_IND || class == PTAH_INSN_CALL_IND;
-		returns += class == PTAH_INSN_RETURN;
+		conditional += insn_class == PTAH_INSN_COND;
+		indirect += insn_class == PTAH_INSN_JUMP_IND || insn_class == PTAH_INSN_CALL_IND;
+		returns += insn_class == PTAH_INSN_RETURN;
 	}
 	t->instructions += ninsn;
 	t->conditional += conditional;
@@ -167,7 +168,7 @@ static void add_blocks(struct account *a, const struct ptah_block *blocks, size_
 	/* Up to where a run is open and, of a segment by itself, the first one is written. */
 	for (; i < count && (a->path.start == a->path.end || (a->task && !a->chunk)); i++)
 		add_block(a, blocks[i].ip, blocks[i].ip + blocks[i].size, blocks[i].ninsn,
-			  blocks[i].class);
+			  blocks[i].insn_class);
 	count_blocks(&a->result->decoded, blocks + i, count - i);
 	n = cut_runs(&a->path, blocks + i, count - i, keys);
 	if (a->task)

@@ -116,10 +116,10 @@ static bool settle_group5(struct parse *in, struct x86_insn *insn)
 	case 6:
 		return true;
 	case 2:
-		insn->class = PTAH_INSN_CALL_IND;
+		insn->insn_class = PTAH_INSN_CALL_IND;
 		return true;
 	case 4:
-		insn->class = PTAH_INSN_JUMP_IND;
+		insn->insn_class = PTAH_INSN_JUMP_IND;
 		return true;
 	default:
 		return false;
@@ -135,17 +135,17 @@ static bool settle(struct parse *in, struct x86_insn *insn)
 	case 0x8d:
 		return in->modrm[0] < 0xc0;
 	case 0xc3:
-		insn->class = PTAH_INSN_RETURN;
+		insn->insn_class = PTAH_INSN_RETURN;
 		return true;
 	case 0xc6:
 	case 0xc7:
 		return reg == 0;
 	case 0xe8:
-		insn->class = PTAH_INSN_CALL;
+		insn->insn_class = PTAH_INSN_CALL;
 		return true;
 	case 0xe9:
 	case 0xeb:
-		insn->class = PTAH_INSN_JUMP;
+		insn->insn_class = PTAH_INSN_JUMP;
 		return true;
 	case 0xf6:
 	case 0xf7:
@@ -159,7 +159,7 @@ static bool settle(struct parse *in, struct x86_insn *insn)
 	case 0x1ba:
 		return reg >= 4;
 	default:
-		insn->class = PTAH_INSN_COND;
+		insn->insn_class = PTAH_INSN_COND;
 		return true;
 	}
 }
@@ -179,9 +179,10 @@ static unsigned prefix_bit(unsigned byte)
 	}
 }
 
-static bool is_branch(unsigned class)
+static bool is_branch(unsigned insn_class)
 {
-	return class == PTAH_INSN_COND || class == PTAH_INSN_JUMP || class == PTAH_INSN_CALL;
+	return insn_class == PTAH_INSN_COND || insn_class == PTAH_INSN_JUMP ||
+	       insn_class == PTAH_INSN_CALL;
 }
 
 bool x86_decode_common(const uint8_t *bytes, uint64_t ip, struct x86_insn *insn)
@@ -201,7 +202,7 @@ bool x86_decode_common(const uint8_t *bytes, uint64_t ip, struct x86_insn *insn)
 	if (!(in.shape & prefix))
 		return false;
 	in.modrm = ++p;
-	*insn = (struct x86_insn){.class = PTAH_INSN_OTHER};
+	*insn = (struct x86_insn){.insn_class = PTAH_INSN_OTHER};
 	if (in.shape & OTHER && !settle(&in, insn))
 		return false;
 	if (in.shape & MODRM)
@@ -210,7 +211,7 @@ bool x86_decode_common(const uint8_t *bytes, uint64_t ip, struct x86_insn *insn)
 	if (in.opcode >> 3 == 0xb8 >> 3 && rex & 8)
 		imm = 8;
 	insn->size = (uint8_t)(p - bytes + imm);
-	if (is_branch(insn->class))
+	if (is_branch(insn->insn_class))
 		insn->target =
 		    ip + insn->size +
 		    (imm == 1 ? (uint64_t)(int8_t)*p : (uint64_t)(int64_t)(int32_t)load_le32(p));

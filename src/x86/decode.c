@@ -121,18 +121,18 @@ static void classify(const ZydisDecodedInstruction *z, uint64_t ip, unsigned mod
 	insn->rep = false;
 	insn->writes_cr3 = false;
 	insn->target = 0;
-	insn->class = PTAH_INSN_OTHER;
+	insn->insn_class = PTAH_INSN_OTHER;
 	if (z->encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY)
 		return;
 	if (z->opcode_map == ZYDIS_OPCODE_MAP_DEFAULT) {
-		insn->class = (uint8_t)classify_default(z->opcode, z->raw.modrm.reg);
+		insn->insn_class = (uint8_t)classify_default(z->opcode, z->raw.modrm.reg);
 		insn->rep = is_string(z->opcode) && repeat_prefix(z);
 	} else if (z->opcode_map == ZYDIS_OPCODE_MAP_0F) {
-		insn->class = (uint8_t)classify_0f(z->opcode, modrm, repeat_prefix(z));
+		insn->insn_class = (uint8_t)classify_0f(z->opcode, modrm, repeat_prefix(z));
 		insn->writes_cr3 = z->opcode == 0x22 && z->raw.modrm.reg == 3;
 	}
-	if (insn->class == PTAH_INSN_COND || insn->class == PTAH_INSN_JUMP ||
-	    insn->class == PTAH_INSN_CALL) {
+	if (insn->insn_class == PTAH_INSN_COND || insn->insn_class == PTAH_INSN_JUMP ||
+	    insn->insn_class == PTAH_INSN_CALL) {
 		uint64_t target = ip + z->length + (uint64_t)z->raw.imm[0].value.s;
 
 		/* Linear addresses have 32 bits outside 64-bit mode. The wrap of a 16-bit EIP
@@ -165,12 +165,12 @@ static int decode_newer(const uint8_t *bytes, size_t n, struct x86_insn *insn)
 			 byte != 0x26 && byte != 0x64 && byte != 0x65)
 			break;
 	}
-	*insn = (struct x86_insn){.class = PTAH_INSN_FAR_RETURN};
+	*insn = (struct x86_insn){.insn_class = PTAH_INSN_FAR_RETURN};
 	if (at < n && bytes[at] == 0xd5) {
 		if (repeat || !plain || (at && bytes[at - 1] >> 4 == 4 /* REX */) ||
 		    (n - at > 1 && bytes[at + 1] & 0x88) || (n - at > 2 && bytes[at + 2] != 0xa1))
 			return PTAH_E_BAD_INSN;
-		insn->class = PTAH_INSN_JUMP_IND;
+		insn->insn_class = PTAH_INSN_JUMP_IND;
 		insn->size = (uint8_t)(at + 11);
 	} else {
 		if (!repeat || n - at < 3 || bytes[at] != 0x0f || bytes[at + 1] != 0x01 ||

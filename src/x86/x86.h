@@ -11,11 +11,11 @@
 #define X86_MAX_SIZE 15
 
 struct x86_insn {
-	uint8_t size;	 /* 1..15 */
-	uint8_t class;	 /* enum ptah_insn_class */
-	bool rep;	 /* a string instruction with a rep prefix */
-	bool writes_cr3; /* MOV to CR3 */
-	uint64_t target; /* COND, JUMP, CALL: where it goes; 0 otherwise */
+	uint8_t size;	    /* 1..15 */
+	uint8_t insn_class; /* enum ptah_insn_class */
+	bool rep;	    /* a string instruction with a rep prefix */
+	bool writes_cr3;    /* MOV to CR3 */
+	uint64_t target;    /* COND, JUMP, CALL: where it goes; 0 otherwise */
 };
 
 /*

@@ -75,7 +75,7 @@ static const struct ptah_profile_block *find_block(const struct ptah_counts_proc
 		const struct ptah_profile_block *b = &p->blocks[i];
 
 		if (b->ip == wanted->ip && b->end == wanted->end && b->mode == wanted->mode &&
-		    b->class == wanted->class && b->truncated == wanted->truncated &&
+		    b->insn_class == wanted->insn_class && b->truncated == wanted->truncated &&
 		    p->spaces[b->space].cr3 == space.cr3 && p->spaces[b->space].vmcs == space.vmcs)
 			return b;
 	}

@@ -95,8 +95,8 @@ static bool forms_is_next_block(struct forms *f, const struct ptah_block *b)
 
 	return f->next < f->count && x->type == PTAH_ITEM_BLOCK && b->ip == x->ip &&
 	       b->ip + b->size == x->end && b->space == x->space && b->ninsn == x->ninsn &&
-	       b->class == x->class && b->last_size == x->last_size && b->mode == x->mode &&
-	       b->flags == x->flags;
+	       b->insn_class == x->insn_class && b->last_size == x->last_size &&
+	       b->mode == x->mode && b->flags == x->flags;
 }
 
 /* One batch. How many they were. */
@@ -166,7 +166,7 @@ static void forms_step(struct forms *f, const struct ptah_step *s)
 		f->step = 0;
 		f->next++;
 	}
-	if (s->ip != insn->ip || s->size != insn->size || s->class != insn->class ||
+	if (s->ip != insn->ip || s->size != insn->size || s->insn_class != insn->insn_class ||
 	    s->mode != insn->mode || s->space != x->space || s->flags != flags)
 		forms_fail(f, "steps");
 }

@@ -177,7 +177,7 @@ static void ends(void **state)
 
 	place.ip = 0x402000;
 	assert_int_equal(ptah_flow_ahead(flow, &place, blocks, 4), 1);
-	assert_true(blocks[0].ninsn == 2 && blocks[0].class == PTAH_INSN_OTHER);
+	assert_true(blocks[0].ninsn == 2 && blocks[0].insn_class == PTAH_INSN_OTHER);
 	assert_true(place.ip == 0x402002 && place.mode);
 	assert_int_equal(ptah_flow_ahead(flow, &place, blocks, 4), PTAH_E_NO_CODE);
 
@@ -187,7 +187,7 @@ static void ends(void **state)
 	assert_int_equal(ptah_flow_ahead(flow, &place, blocks, 0), 0);
 	assert_int_equal(place.mode, PTAH_EXEC_64);
 	assert_int_equal(ptah_flow_ahead(flow, &place, blocks, 4), 2);
-	assert_true(blocks[1].ip == 0x401003 && blocks[1].class == PTAH_INSN_RETURN);
+	assert_true(blocks[1].ip == 0x401003 && blocks[1].insn_class == PTAH_INSN_RETURN);
 	assert_int_equal(place.mode, 0);
 	assert_int_equal(ptah_flow_ahead(flow, &place, blocks, 4), 0);
 

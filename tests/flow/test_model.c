@@ -38,7 +38,7 @@ static void decode(const struct machine *m, size_t size, size_t chunk, struct de
 					continue;
 				path_hash_add(&d->path, items[i].ip, items[i].end);
 				d->instructions += items[i].ninsn;
-				d->conditional += items[i].class == PTAH_INSN_COND;
+				d->conditional += items[i].insn_class == PTAH_INSN_COND;
 			}
 		}
 	}

@@ -50,17 +50,18 @@ static struct x86_insn walk(struct walker *w, uint64_t stop)
 
 		assert_true(at < CODE - 16);
 		assert_int_equal(x86_decode(w->m->code + at, 15, w->ip, PTAH_EXEC_64, &insn), 0);
-		if (w->ip == stop || (insn.class != PTAH_INSN_OTHER &&
-				      insn.class != PTAH_INSN_JUMP && insn.class != PTAH_INSN_CALL))
+		if (w->ip == stop ||
+		    (insn.insn_class != PTAH_INSN_OTHER && insn.insn_class != PTAH_INSN_JUMP &&
+		     insn.insn_class != PTAH_INSN_CALL))
 			return insn;
 		path_hash_add(&w->path, w->ip, w->ip + insn.size);
 		w->instructions++;
 		w->ip += insn.size;
-		if (insn.class == PTAH_INSN_CALL && insn.target != w->ip) {
+		if (insn.insn_class == PTAH_INSN_CALL && insn.target != w->ip) {
 			w->stack[w->top++ % 64] = w->ip;
 			w->depth += w->depth < 64;
 		}
-		if (insn.class != PTAH_INSN_OTHER)
+		if (insn.insn_class != PTAH_INSN_OTHER)
 			w->ip = insn.target;
 	}
 }
@@ -75,7 +76,7 @@ static void branch(struct walker *w)
 	path_hash_add(&w->path, w->ip, next);
 	w->instructions++;
 	w->answers++;
-	switch (insn.class) {
+	switch (insn.insn_class) {
 	case PTAH_INSN_COND:
 		assert_int_equal(ASK(w, ptah_query_cond(w->q, &taken)), 0);
 		w->conditional++;
@@ -92,7 +93,7 @@ static void branch(struct walker *w)
 	default:
 		assert_int_equal(ASK(w, ptah_query_cond(w->q, &taken)), PTAH_E_QUERY);
 		assert_int_equal(ASK(w, ptah_query_indirect(w->q, &w->ip)), 0);
-		if (insn.class == PTAH_INSN_CALL_IND) {
+		if (insn.insn_class == PTAH_INSN_CALL_IND) {
 			w->stack[w->top++ % 64] = next;
 			w->depth += w->depth < 64;
 		}
@@ -116,7 +117,7 @@ static void event(struct walker *w)
 		break;
 	case PTAH_ITEM_DISABLED: /* a system call */
 		insn = walk(w, 0);
-		assert_int_equal(insn.class, PTAH_INSN_FAR_CALL);
+		assert_int_equal(insn.insn_class, PTAH_INSN_FAR_CALL);
 		path_hash_add(&w->path, w->ip, w->ip + insn.size);
 		w->instructions++;
 		break;

@@ -45,7 +45,7 @@ static void say_insn(char *text, size_t room, size_t *length, const struct ptah_
 	char line[128];
 
 	snprintf(line, sizeof(line), "%" PRIx64 " %s%s%s%s%s", insn->ip,
-		 ptah_insn_class_name(insn->class), modes[insn->mode & 3],
+		 ptah_insn_class_name(insn->insn_class), modes[insn->mode & 3],
 		 last && block->flags & PTAH_ITEM_TAKEN ? " taken" : "",
 		 last && block->flags & PTAH_ITEM_UNKNOWN ? " unknown" : "",
 		 block->flags & PTAH_ITEM_SPECULATIVE ? " spec" : "");

@@ -15,14 +15,14 @@ static bool traced(const struct program *p)
 	return in_context(p) && p->in_filter && !p->stopped;
 }
 
-static void program_note(struct program *p, enum program_class class, unsigned type, uint64_t ip,
-			 uint64_t to, uint64_t value)
+static void program_note(struct program *p, enum program_class insn_class, unsigned type,
+			 uint64_t ip, uint64_t to, uint64_t value)
 {
-	struct program_event *e = &p->events[class][p->event_count[class]];
+	struct program_event *e = &p->events[insn_class][p->event_count[insn_class]];
 
 	if (p->lost)
 		return;
-	assert_true(p->event_count[class]++ < PROGRAM_EVENTS);
+	assert_true(p->event_count[insn_class]++ < PROGRAM_EVENTS);
 	*e = (struct program_event){(uint8_t)type, ip, to, value, p->m->clock.tsc};
 }
 

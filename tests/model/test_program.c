@@ -52,32 +52,33 @@ static void read_block(struct reader *r, const struct ptah_flow *flow, const str
 	assert_int_equal(n, item->ninsn);
 	for (int i = 0; i < n; i++)
 		read_insn(r, &insns[i], item->flags & PTAH_ITEM_SPECULATIVE);
-	if (item->class == PTAH_INSN_COND)
+	if (item->insn_class == PTAH_INSN_COND)
 		read_outcome(r, item);
 }
 
-static void read_event(struct reader *r, enum program_class class, const struct ptah_item *item,
-		       unsigned type, uint64_t ip, uint64_t to, uint64_t value)
+static void read_event(struct reader *r, enum program_class insn_class,
+		       const struct ptah_item *item, unsigned type, uint64_t ip, uint64_t to,
+		       uint64_t value)
 {
-	const struct program_event *e = &r->p->events[class][r->seen[class]];
+	const struct program_event *e = &r->p->events[insn_class][r->seen[insn_class]];
 
-	if (r->seen[class] >= r->p->event_count[class])
+	if (r->seen[insn_class] >= r->p->event_count[insn_class])
 		fail_msg("%s at offset %llx: not expected", ptah_item_name(item->type),
 			 (unsigned long long)item->offset);
 	if (e->type != type || e->ip != ip || e->to != to || e->value != value)
 		fail_msg(
 		    "%s %zu at offset %llx: ip %llx to %llx value %llx, but %s ip %llx to %llx "
 		    "value %llx",
-		    ptah_item_name(type), r->seen[class], (unsigned long long)item->offset,
+		    ptah_item_name(type), r->seen[insn_class], (unsigned long long)item->offset,
 		    (unsigned long long)ip, (unsigned long long)to, (unsigned long long)value,
 		    ptah_item_name(e->type), (unsigned long long)e->ip, (unsigned long long)e->to,
 		    (unsigned long long)e->value);
-	r->seen[class]++;
+	r->seen[insn_class]++;
 	/* These come without a CYC: they are told later than they were. */
 	if (type == PTAH_ITEM_OVERFLOW) /* a change of the frequency may be among what is lost */
 		return;
 	if (type == PTAH_ITEM_PWRE || type == PTAH_ITEM_PWRX || type == PTAH_ITEM_STOP ||
-	    class == CLASS_EVENT)
+	    insn_class == CLASS_EVENT)
 		return;
 	if (item->tsc_error != PTAH_TSC_UNBOUNDED && item->tsc_error < 63) {
 		uint64_t off = item->tsc > e->tsc ? item->tsc - e->tsc : e->tsc - item->tsc;

@@ -27,7 +27,7 @@ static int order(const void *a, const void *b)
 	c = c ? c : compare(x->mode, y->mode);
 	c = c ? c : compare(x->end, y->end);
 	c = c ? c : compare(x->truncated, y->truncated);
-	return c ? c : compare(x->class, y->class);
+	return c ? c : compare(x->insn_class, y->insn_class);
 }
 
 static void add(struct counts *c, const struct ptah_item *item)
@@ -40,7 +40,7 @@ static void add(struct counts *c, const struct ptah_item *item)
 		return;
 	c->totals.blocks++;
 	c->totals.instructions += item->ninsn;
-	c->totals.classes[item->class]++;
+	c->totals.classes[item->insn_class]++;
 	c->totals.taken += !!(item->flags & PTAH_ITEM_TAKEN);
 	if (c->n == c->capacity) {
 		c->capacity = c->capacity ? 2 * c->capacity : 1024;
@@ -58,7 +58,7 @@ static void add(struct counts *c, const struct ptah_item *item)
 	    .section = item->section,
 	    .ninsn = item->ninsn,
 	    .mode = item->mode,
-	    .class = item->class,
+	    .insn_class = item->insn_class,
 	    .last_size = item->last_size,
 	    .truncated = item->flags & PTAH_ITEM_TRUNCATED,
 	};
@@ -143,7 +143,7 @@ static void say(const char *who, const struct ptah_profile_block *b)
 	fprintf(stderr,
 		"%s: %" PRIx64 "-%" PRIx64 " mode %u class %u ninsn %u%s space %u: %" PRIu64
 		", taken %" PRIu64 "\n",
-		who, b->ip, b->end, b->mode, b->class, b->ninsn, b->truncated ? " cut" : "",
+		who, b->ip, b->end, b->mode, b->insn_class, b->ninsn, b->truncated ? " cut" : "",
 		b->space, b->count, b->taken);
 }
 
@@ -206,8 +206,8 @@ static bool same_edges(struct ptah_profile *rows, struct ptah_profile *plain)
 		fprintf(stderr,
 			"edges: %" PRIx64 " to %" PRIx64 " class %u: %" PRIu64
 			"; the flow has %" PRIx64 " to %" PRIx64 " class %u: %" PRIu64 "\n",
-			a[i].from, a[i].to, a[i].class, a[i].count, b[i].from, b[i].to, b[i].class,
-			b[i].count);
+			a[i].from, a[i].to, a[i].insn_class, a[i].count, b[i].from, b[i].to,
+			b[i].insn_class, b[i].count);
 		break;
 	}
 	if (!same)

@@ -70,9 +70,10 @@ static size_t edges_of(const struct list *list)
 	return n;
 }
 
-static uint32_t form(unsigned ninsn, unsigned mode, unsigned class, unsigned last_size, bool cut)
+static uint32_t form(unsigned ninsn, unsigned mode, unsigned insn_class, unsigned last_size,
+		     bool cut)
 {
-	return ninsn << 16 | mode << 12 | class << 6 | last_size << 1 | cut;
+	return ninsn << 16 | mode << 12 | insn_class << 6 | last_size << 1 | cut;
 }
 
 /* The slow side */
@@ -97,7 +98,7 @@ static bool inside(const struct ptah_coverage_config *config, uint64_t ip)
 }
 
 static void add_edge(struct reference *r, uint64_t from, uint64_t to, unsigned space, unsigned mode,
-		     unsigned class)
+		     unsigned insn_class)
 {
 	struct ptah_space s;
 
@@ -105,9 +106,9 @@ static void add_edge(struct reference *r, uint64_t from, uint64_t to, unsigned s
 		return;
 	if (ptah_flow_space(r->flow, space, &s) < 0)
 		abort();
-	add(&r->list,
-	    &(struct counted){.thing = {from, to, s.cr3, s.vmcs, form(0, mode, class, 0, 0), 1},
-			      .count = 1});
+	add(&r->list, &(struct counted){
+			  .thing = {from, to, s.cr3, s.vmcs, form(0, mode, insn_class, 0, 0), 1},
+			  .count = 1});
 }
 
 static void on_indirect(void *context, const struct code_node *branch, uint64_t to)
@@ -117,7 +118,7 @@ static void on_indirect(void *context, const struct code_node *branch, uint64_t 
 	r->branch = branch->end;
 	r->to = to;
 	add_edge(r, branch->end - code_last_size(branch), to, branch->space, code_mode(branch),
-		 branch->class);
+		 branch->insn_class);
 }
 
 /* Where the conditional branch at a block's end goes when it is taken: from its bytes. */
@@ -135,7 +136,7 @@ static uint64_t target_of(struct reference *r, const struct ptah_item *item)
 
 static void add_block(struct reference *r, const struct ptah_item *item)
 {
-	const uint32_t kind = form(item->ninsn, item->mode, item->class, item->last_size,
+	const uint32_t kind = form(item->ninsn, item->mode, item->insn_class, item->last_size,
 				   item->flags & PTAH_ITEM_TRUNCATED);
 	const bool taken = item->flags & PTAH_ITEM_TAKEN;
 	struct ptah_space s;
@@ -147,9 +148,9 @@ static void add_block(struct reference *r, const struct ptah_item *item)
 		    &(struct counted){.thing = {item->ip, item->end, s.cr3, s.vmcs, kind, 0},
 				      .count = 1,
 				      .taken = taken});
-	if (item->class == PTAH_INSN_COND && !(item->flags & PTAH_ITEM_UNKNOWN))
+	if (item->insn_class == PTAH_INSN_COND && !(item->flags & PTAH_ITEM_UNKNOWN))
 		add_edge(r, item->end - item->last_size, taken ? target_of(r, item) : item->end,
-			 item->space, item->mode, item->class);
+			 item->space, item->mode, item->insn_class);
 }
 
 static void take(struct reference *r, const struct ptah_item *item, const struct ptah_item *before)
@@ -160,8 +161,8 @@ static void take(struct reference *r, const struct ptah_item *item, const struct
 	if (item->type != PTAH_ITEM_BLOCK)
 		return;
 	/* What the hook tells is what the path shows. */
-	if (before->type == PTAH_ITEM_BLOCK && before->class >= PTAH_INSN_JUMP_IND &&
-	    before->class <= PTAH_INSN_RETURN && r->branch_before == before->end &&
+	if (before->type == PTAH_ITEM_BLOCK && before->insn_class >= PTAH_INSN_JUMP_IND &&
+	    before->insn_class <= PTAH_INSN_RETURN && r->branch_before == before->end &&
 	    r->to_before != item->ip)
 		r->mistaken = true;
 	add_block(r, item);
@@ -270,7 +271,8 @@ static void list_sets(struct ptah_coverage *coverage, struct list *list)
 		abort();
 	for (size_t i = 0; i < n; i++) {
 		const struct ptah_profile_block *b = &blocks[i];
-		const uint32_t kind = form(b->ninsn, b->mode, b->class, b->last_size, b->truncated);
+		const uint32_t kind =
+		    form(b->ninsn, b->mode, b->insn_class, b->last_size, b->truncated);
 
 		ptah_coverage_space(coverage, b->space, &s);
 		add(list, &(struct counted){.thing = {b->ip, b->end, s.cr3, s.vmcs, kind, 0},
@@ -282,7 +284,7 @@ static void list_sets(struct ptah_coverage *coverage, struct list *list)
 
 		ptah_coverage_space(coverage, e->space, &s);
 		add(list, &(struct counted){.thing = {e->from, e->to, s.cr3, s.vmcs,
-						      form(0, e->mode, e->class, 0, 0), 1},
+						      form(0, e->mode, e->insn_class, 0, 0), 1},
 					    .count = e->count});
 	}
 	free(blocks);

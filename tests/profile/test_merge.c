@@ -62,7 +62,7 @@ static int block_order(const void *a, const void *b)
 	c = c ? c : compare(x->end, y->end);
 	c = c ? c : compare(x->mode, y->mode);
 	c = c ? c : compare(x->truncated, y->truncated);
-	return c ? c : compare(x->class, y->class);
+	return c ? c : compare(x->insn_class, y->insn_class);
 }
 
 static int edge_order(const void *a, const void *b)
@@ -73,7 +73,7 @@ static int edge_order(const void *a, const void *b)
 	c = c ? c : compare(x->from, y->from);
 	c = c ? c : compare(x->to, y->to);
 	c = c ? c : compare(x->mode, y->mode);
-	return c ? c : compare(x->class, y->class);
+	return c ? c : compare(x->insn_class, y->insn_class);
 }
 
 static uint64_t cr3_of(const struct ptah_profile *p, uint32_t number)

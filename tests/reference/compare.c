@@ -43,7 +43,7 @@ static void add_block(struct reference *out, const struct ptah_flow *flow,
 		item.ninsn = 1;
 		item.flags &=
 		    PTAH_ITEM_SPECULATIVE | (i == n - 1 ? PTAH_ITEM_TAKEN | PTAH_ITEM_UNKNOWN : 0);
-		item.class = insns[i].class;
+		item.insn_class = insns[i].insn_class;
 		item.mode = insns[i].mode;
 		item.last_size = insns[i].size;
 		item.ip = insns[i].ip;
@@ -118,7 +118,7 @@ static void print(const char *who, const struct reference *r, size_t i)
 		"%s: %s offset %#" PRIx64 " ip %#" PRIx64 " to %#" PRIx64 " value %#" PRIx64
 		" flags %#x mode %u class %u count %d size %u\n",
 		who, ptah_item_name(item->type), item->offset, item->ip, item->to, item->value,
-		item->flags, item->mode, item->class, item->status, item->last_size);
+		item->flags, item->mode, item->insn_class, item->status, item->last_size);
 }
 
 bool same_answer(const struct reference *flow, const struct reference *reference)

@@ -53,13 +53,14 @@ static int fetch(const struct walk *w, uint64_t ip, struct x86_insn *insn)
 
 static bool is_branch(const struct x86_insn *insn)
 {
-	return insn->class != PTAH_INSN_OTHER && insn->class != PTAH_INSN_PTWRITE;
+	return insn->insn_class != PTAH_INSN_OTHER && insn->insn_class != PTAH_INSN_PTWRITE;
 }
 
 /* SDM "COFI Type": what needs no packet, so that we know where it goes. */
 static bool is_direct(const struct x86_insn *insn)
 {
-	return !is_branch(insn) || insn->class == PTAH_INSN_JUMP || insn->class == PTAH_INSN_CALL;
+	return !is_branch(insn) || insn->insn_class == PTAH_INSN_JUMP ||
+	       insn->insn_class == PTAH_INSN_CALL;
 }
 
 /* Where a direct instruction goes. */
@@ -170,7 +171,7 @@ static void pop_call(struct walk *w)
 /* A call to the next instruction only reads the IP and is not pushed. */
 static bool is_pushed(uint64_t ip, const struct x86_insn *insn)
 {
-	return insn->class == PTAH_INSN_CALL && insn->target != ip + insn->size;
+	return insn->insn_class == PTAH_INSN_CALL && insn->target != ip + insn->size;
 }
 
 static void pass_call(struct walk *w, uint64_t ip, const struct x86_insn *insn)
@@ -192,7 +193,7 @@ static void report(struct walk *w, uint64_t ip, const struct x86_insn *insn, uns
 	    .type = PTAH_ITEM_BLOCK,
 	    .flags = (uint8_t)((w->speculative ? PTAH_ITEM_SPECULATIVE : 0) | outcome),
 	    .mode = (uint8_t)w->mode,
-	    .class = insn->class,
+	    .insn_class = insn->insn_class,
 	    .ninsn = 1,
 	    .last_size = insn->size,
 	    .ip = ip,
@@ -297,7 +298,7 @@ static void take_outcome(struct walk *w, const struct run *run)
 {
 	bool taken = next_outcome(w);
 
-	if (last_of(run)->class == PTAH_INSN_COND) {
+	if (last_of(run)->insn_class == PTAH_INSN_COND) {
 		report_run(w, run, taken ? PTAH_ITEM_TAKEN : 0);
 		w->ip = taken ? last_of(run)->target : run->end;
 	} else if (!taken || !w->depth) {
@@ -318,12 +319,12 @@ static void use_outcomes(struct walk *w)
 	struct run run;
 
 	while (w->tnt_count) {
-		uint8_t class;
+		uint8_t insn_class;
 
 		if (!walk_to_branch(w, &run))
 			return;
-		class = last_of(&run)->class;
-		if (class != PTAH_INSN_COND && class != PTAH_INSN_RETURN)
+		insn_class = last_of(&run)->insn_class;
+		if (insn_class != PTAH_INSN_COND && insn_class != PTAH_INSN_RETURN)
 			return;
 		take_outcome(w, &run);
 	}
@@ -358,14 +359,14 @@ static void take_target(struct walk *w, uint64_t to)
 
 	if (!walk_to_branch(w, &run))
 		return;
-	if (last_of(&run)->class == PTAH_INSN_COND) {
+	if (last_of(&run)->insn_class == PTAH_INSN_COND) {
 		fail(w, PTAH_E_MISMATCH, w->ip);
 		return;
 	}
 	report_run(w, &run, 0);
-	if (last_of(&run)->class == PTAH_INSN_CALL_IND)
+	if (last_of(&run)->insn_class == PTAH_INSN_CALL_IND)
 		push_call(w, run.end);
-	else if (last_of(&run)->class == PTAH_INSN_RETURN)
+	else if (last_of(&run)->insn_class == PTAH_INSN_RETURN)
 		pop_call(w);
 	stand_at(w, to);
 	enter_space(w, PTAH_ITEM_TIP);
@@ -399,7 +400,7 @@ static bool is_ptwrite(const struct walk *w, uint64_t ip, const struct x86_insn 
 {
 	(void)w;
 	(void)ip;
-	return insn->class == PTAH_INSN_PTWRITE;
+	return insn->insn_class == PTAH_INSN_PTWRITE;
 }
 
 /* Behind the next instruction of a kind, which has run. False when none is on the way. */
@@ -472,7 +473,7 @@ static void leave_unknown(struct walk *w)
 
 	if (walk_behind(w, is_mov_cr3, &ip) || !walk_to_branch(w, &run))
 		return;
-	if (last_of(&run)->class == PTAH_INSN_COND)
+	if (last_of(&run)->insn_class == PTAH_INSN_COND)
 		leave_by_conditional(w, &run);
 	else
 		report_run(w, &run, 0);
@@ -494,7 +495,7 @@ static void leave_to(struct walk *w, uint64_t to)
 	if (!walk_to_branch(w, &run))
 		return;
 	taken = to == last_of(&run)->target;
-	if (last_of(&run)->class != PTAH_INSN_COND)
+	if (last_of(&run)->insn_class != PTAH_INSN_COND)
 		report_run(w, &run, 0);
 	else if (taken || to == run.end)
 		report_run(w, &run, taken ? PTAH_ITEM_TAKEN : 0);

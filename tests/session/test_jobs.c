@@ -69,7 +69,7 @@ static void counts_are_equal(const struct counted *a, const struct counted *b)
 		assert_true(x->ip == y->ip && x->end == y->end && x->target == y->target &&
 			    x->count == y->count && x->taken == y->taken &&
 			    x->unknown == y->unknown && x->mode == y->mode &&
-			    x->class == y->class && x->truncated == y->truncated &&
+			    x->insn_class == y->insn_class && x->truncated == y->truncated &&
 			    x->space == y->space);
 	}
 	for (size_t i = 0; i < a->edge_count; i++)

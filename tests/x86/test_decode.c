@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct example {
-	uint8_t mode, class, size;
+	uint8_t mode, insn_class, size;
 	uint8_t bytes[15];
 	uint64_t target;
 };
@@ -80,7 +80,7 @@ static void classes(void **state)
 
 		assert_int_equal(x86_decode(e->bytes, 15, IP, e->mode, &insn), 0);
 		assert_int_equal(insn.size, e->size);
-		assert_int_equal(insn.class, e->class);
+		assert_int_equal(insn.insn_class, e->insn_class);
 		assert_true(insn.target == e->target);
 		/* A part of an instruction is never one. */
 		for (size_t n = 0; n < e->size; n++)
@@ -122,8 +122,9 @@ static unsigned compare(const uint8_t bytes[X86_MAX_SIZE])
 	if (!x86_decode_common(bytes, IP, &common))
 		return 0;
 	if (x86_decode_any(bytes, X86_MAX_SIZE, IP, PTAH_EXEC_64, &any) == 0 &&
-	    common.size == any.size && common.class == any.class && common.rep == any.rep &&
-	    common.writes_cr3 == any.writes_cr3 && common.target == any.target)
+	    common.size == any.size && common.insn_class == any.insn_class &&
+	    common.rep == any.rep && common.writes_cr3 == any.writes_cr3 &&
+	    common.target == any.target)
 		return 1;
 	print_message("%02x %02x %02x %02x %02x %02x %02x\n", bytes[0], bytes[1], bytes[2],
 		      bytes[3], bytes[4], bytes[5], bytes[6]);
