@@ -33,9 +33,8 @@
 #include <stdint.h>
 
 enum ptah_packet_type {
-#define PTAH_PACKET(name, sdm, what) PTAH_PACKET_##name,
+#define PTAH_PACKET(name, ...) PTAH_PACKET_##name,
 #include <ptah/packets.def>
-#undef PTAH_PACKET
 	PTAH_PACKET_TYPE_MAX
 };
 

@@ -11,9 +11,8 @@
 const char *ptah_packet_name(unsigned type)
 {
 	static const char *const names[] = {
-#define PTAH_PACKET(name, sdm, what) sdm,
+#define PTAH_PACKET(name, sdm, ...) sdm,
 #include <ptah/packets.def>
-#undef PTAH_PACKET
 	};
 
 	return type < ARRAY_SIZE(names) ? names[type] : NULL;

@@ -99,9 +99,8 @@ static const struct syntax syntaxes[PTAH_PACKET_TYPE_MAX] = {
 };
 
 static const char *const names[PTAH_PACKET_TYPE_MAX] = {
-#define PTAH_PACKET(name, sdm, what) sdm,
+#define PTAH_PACKET(name, sdm, ...) sdm,
 #include <ptah/packets.def>
-#undef PTAH_PACKET
 };
 
 /* Words and numbers */
