@@ -7,6 +7,8 @@
 #ifndef PTAH_PACKET_OPCODE_H
 #define PTAH_PACKET_OPCODE_H
 
+#include <stdint.h>
+
 /* First bytes that several packets share. */
 enum packet_prefix {
 	OPCODE_EXT = 0x02,
@@ -78,7 +80,7 @@ enum packet_ptw {
 };
 
 /* The first two bytes of a packet of page ext, as a little-endian number. */
-#define EXT_WORD(name) (OPCODE_EXT | EXT_##name << 8)
+#define EXT_WORD(name) ((uint32_t)(OPCODE_EXT | EXT_##name << 8))
 
 #define PSB_WORD UINT64_C(0x8202820282028202)
 
