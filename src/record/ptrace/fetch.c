@@ -193,8 +193,8 @@ static void note_filters(struct process *p, const struct traced_map *map)
 		uint64_t first, last;
 
 		if (!f->path || strcmp(f->path, map->path) ||
-		    !output_shown(f->start, f->size, map->start, map->end, map->offset, &first,
-				  &last))
+		    !trace_output_filter_shown(f->start, f->size, map->start, map->end, map->offset,
+					       &first, &last))
 			continue;
 		p->ranges[i].first = first;
 		p->ranges[i].last = last;
@@ -216,7 +216,7 @@ void code_init_ranges(struct process *p)
 		if (f->path)
 			continue;
 		p->ranges[i].first = f->start;
-		p->ranges[i].last = output_last(f->start, f->size);
+		p->ranges[i].last = trace_output_filter_last(f->start, f->size);
 	}
 	p->ranges_known++;
 }

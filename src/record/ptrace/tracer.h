@@ -138,7 +138,7 @@ struct thread {
 	bool begun;
 	bool kernel; /* not in user code, as far as the trace tells */
 	struct ptah_model m;
-	struct output output;
+	struct trace_output output;
 	unsigned ranges_seen;
 	uint8_t *memory;   /* staging and buffer */
 	uint64_t sent;	   /* bytes of the trace that were sent */

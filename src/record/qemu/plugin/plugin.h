@@ -6,9 +6,6 @@
 #include "record/qemu/plugin/api.h"
 #include "record/qemu/shared.h"
 
-/* Where the program is when it is not in its own code. User code alone is traced. */
-#define PLUGIN_KERNEL_IP OUTPUT_KERNEL_IP
-
 /* A translated block. Lives as long as the process: QEMU may run it at any time. */
 struct block {
 	uint64_t start;
