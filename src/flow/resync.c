@@ -3,7 +3,7 @@
  * Going on behind code that could not be followed, before the next PSB: packets
  * are understood all the while, and some of them tell where the program was.
  */
-#include "flow/machine.h"
+#include "flow/flow_machine.h"
 
 static void stand_at(struct ptah_flow *f, uint64_t ip)
 {
