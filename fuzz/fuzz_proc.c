@@ -10,7 +10,7 @@
  */
 #include "fuzz.h"
 
-#include "record/proc.h"
+#include "record/perf_event/proc.h"
 
 #include <linux/perf_event.h>
 #include <sys/stat.h>

@@ -8,7 +8,7 @@
  */
 #include "fuzz.h"
 
-#include "record/ring.h"
+#include "record/perf_event/ring.h"
 
 #define SIZE 1024u
 

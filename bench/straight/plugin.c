@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the recorder's plugin is measured against: the packets of a thread go
- * straight into its trace buffer. In the place of record/qemu/output.c and
+ * straight into its trace buffer. In the place of record/qemu/plugin/thread_output.c and
  * model/output.c; no ToPA, no PMI, no engine. Built as ptah-qemu-straight.so for
  * bench/run alone.
  */
-#include "record/qemu/plugin.h"
+#include "record/qemu/plugin/plugin.h"
 
 #include <stdlib.h>
 

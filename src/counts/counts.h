@@ -6,7 +6,7 @@
 #ifndef PTAH_COUNTS_COUNTS_H
 #define PTAH_COUNTS_COUNTS_H
 
-#include "session/table.h"
+#include "session/hash_table.h"
 
 #include <ptah/counts.h>
 

@@ -29,7 +29,7 @@ struct recorder_backend {
 	/* Takes the rest. What runs goes on untraced. Once, and only after start(). */
 	int (*stop)(struct ptah_recorder *r);
 	void (*close)(struct ptah_recorder *r);
-	/* It has nothing to do with a command that only says how long to record: record.c
+	/* It has nothing to do with a command that only says how long to record: recorder.c
 	 * starts it. */
 	bool timer;
 };
@@ -56,9 +56,9 @@ struct ptah_recorder {
 	char choice[1200];
 };
 
-extern const struct recorder_backend recorder_hardware; /* perf_event.c */
-extern const struct recorder_backend recorder_qemu;	/* qemu.c */
-extern const struct recorder_backend recorder_ptrace;	/* ptrace.c */
+extern const struct recorder_backend recorder_hardware; /* perf_event/ */
+extern const struct recorder_backend recorder_qemu;	/* qemu/ */
+extern const struct recorder_backend recorder_ptrace;	/* ptrace/ */
 
 /* Keeps the first failure. Returns `status`. The format's text is the sentence. */
 int recorder_fail(struct ptah_recorder *r, enum ptah_record_problem problem, int status,

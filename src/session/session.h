@@ -4,7 +4,7 @@
 #define PTAH_SESSION_SESSION_H
 
 #include "perfdata/reader.h"
-#include "session/table.h"
+#include "session/hash_table.h"
 
 #include <ptah/session.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A decode against what the recorder counted. */
-#include "session/reader.h"
+#include "session/parallel_reader.h"
 
 #include "base/compiler.h"
 #include "base/path_hash.h"

@@ -2,7 +2,7 @@
 /* The copy of the kernel's code, from a /proc/kcore made here (elf(5), proc(5)). */
 #include "machine.h"
 
-#include "record/kcore.h"
+#include "record/perf_event/kcore.h"
 
 #include <elf.h>
 

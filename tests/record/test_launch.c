@@ -6,7 +6,7 @@
  */
 #include "test.h"
 
-#include "record/launch.h"
+#include "record/qemu/launch.h"
 
 #include <stdlib.h>
 #include <string.h>

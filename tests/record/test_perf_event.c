@@ -8,7 +8,7 @@
 #include "machine.h"
 
 #include "perfdata/reader.h"
-#include "record/perf_event.h"
+#include "record/perf_event/perf_event.h"
 
 #include <ptah/packet.h>
 

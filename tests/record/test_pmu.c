@@ -5,8 +5,8 @@
  */
 #include "machine.h"
 
-#include "record/perf_event.h"
-#include "record/pmu.h"
+#include "record/perf_event/perf_event.h"
+#include "record/perf_event/pmu.h"
 
 #include <ptah/caps.h>
 

@@ -2,7 +2,7 @@
 /* What was there before: from files of /proc, into the kernel's records. */
 #include "machine.h"
 
-#include "record/proc.h"
+#include "record/perf_event/proc.h"
 
 #include <ptah/error.h>
 

@@ -7,7 +7,7 @@
  */
 #include "test.h"
 
-#include "record/ring.h"
+#include "record/perf_event/ring.h"
 
 #include <ptah/error.h>
 

@@ -7,7 +7,7 @@
 #include "test.h"
 
 #include "perfdata/reader.h"
-#include "record/perf_event.h"
+#include "record/perf_event/perf_event.h"
 
 #include <errno.h>
 #include <fcntl.h>

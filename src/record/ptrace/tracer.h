@@ -13,8 +13,8 @@
 #define PTAH_RECORD_PTRACE_TRACER_H
 
 #include "base/path_hash.h"
-#include "record/insn.h"
-#include "record/output.h"
+#include "record/simulated/insn.h"
+#include "record/simulated/trace_output.h"
 #include "record/recorder.h"
 
 /* To the recorder. Followed by `size` bytes. */
@@ -176,7 +176,7 @@ struct process *tracer_add_process(struct tracer *r, int32_t pid, const struct p
 /* The number behind a line's name in /proc/TID/status; UINT64_MAX: there is none. */
 uint64_t tracer_status(int32_t tid, const char *name, int base);
 
-/* code.c: what is mapped, what runs */
+/* fetch.c: what is mapped, what runs */
 /*
  * The instruction at ip; `begins`: a branch or the kernel led there. False when
  * there is none that can be read and decoded.
@@ -188,7 +188,7 @@ void code_forget_all(struct process *p);
 void code_copy(struct process *to, const struct process *from);
 void code_init_ranges(struct process *p);
 
-/* trace.c: what a thread does becomes its trace */
+/* thread_trace.c: what a thread does becomes its trace */
 bool trace_begin(struct thread *t);
 /* The instruction has run, and `next` will. */
 void trace_pass(struct thread *t, const struct insn *insn, uint64_t next);

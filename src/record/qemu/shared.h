@@ -20,8 +20,8 @@
 #ifndef PTAH_RECORD_QEMU_SHARED_H
 #define PTAH_RECORD_QEMU_SHARED_H
 
-#include "record/insn.h"
-#include "record/output.h"
+#include "record/simulated/insn.h"
+#include "record/simulated/trace_output.h"
 
 #include <ptah/event.h>
 

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+/* -e as perf record has it: the options of the PT processor. */
+#include "record/perf_event/event_spec.h"
+
+#include "base/compiler.h"
+#include "perfdata/message.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FORMATS "/sys/bus/event_source/devices/intel_pt/format"
+
+enum term {
+	TERM_PT,
+	TERM_BRANCH,
+	TERM_TSC,
+	TERM_NORETCOMP,
+	TERM_MTC,
+	TERM_MTC_PERIOD,
+	TERM_CYC,
+	TERM_CYC_THRESH,
+	TERM_PSB_PERIOD,
+	TERM_PTW,
+	TERM_FUP_ON_PTW,
+	TERM_PWR_EVT,
+	TERM_EVENT,
+	TERM_NOTNT,
+};
+
+/* The format folder of the intel_pt PMU (perf-intel-pt(1)). */
+static const struct term_def {
+	const char *name;
+	enum term term;
+	uint64_t max;
+} terms[] = {
+    {"pt", TERM_PT, 1},
+    {"branch", TERM_BRANCH, 1},
+    {"tsc", TERM_TSC, 1},
+    {"noretcomp", TERM_NORETCOMP, 1},
+    {"mtc", TERM_MTC, 1},
+    {"mtc_period", TERM_MTC_PERIOD, 15},
+    {"cyc", TERM_CYC, 1},
+    {"cyc_thresh", TERM_CYC_THRESH, 15},
+    {"psb_period", TERM_PSB_PERIOD, 15},
+    {"ptw", TERM_PTW, 1},
+    {"fup_on_ptw", TERM_FUP_ON_PTW, 1},
+    {"pwr_evt", TERM_PWR_EVT, 1},
+    {"event", TERM_EVENT, 1},
+    {"notnt", TERM_NOTNT, 1},
+};
+
+static int complain(struct ptah_message *why, const char *text, const char *what)
+{
+	return perfdata_message(why, PTAH_E_INVAL, "-e %s: %s", text, what);
+}
+
+static void set(struct ptah_record_config *config, enum term term, uint64_t value)
+{
+	switch (term) {
+	case TERM_PT: /* without, there are no packets at all: the bit is always set */
+		break;
+	case TERM_BRANCH:
+		config->no_branch = !value;
+		break;
+	case TERM_TSC:
+		config->no_tsc = !value;
+		break;
+	case TERM_NORETCOMP:
+		config->no_retcomp = value;
+		break;
+	case TERM_MTC:
+		config->mtc = value;
+		config->no_mtc = !value;
+		break;
+	case TERM_MTC_PERIOD:
+		config->mtc_period = (uint8_t)value;
+		break;
+	case TERM_CYC:
+		config->cyc = value;
+		break;
+	case TERM_CYC_THRESH:
+		config->cyc_threshold = (uint8_t)value;
+		break;
+	case TERM_PSB_PERIOD:
+		config->psb_period = 2048u << value;
+		break;
+	case TERM_PTW:
+		config->ptw = value;
+		break;
+	case TERM_FUP_ON_PTW:
+		config->fup_on_ptw = value;
+		break;
+	case TERM_PWR_EVT:
+		config->pwr_evt = value;
+		break;
+	case TERM_EVENT:
+		config->event_trace = value;
+		break;
+	case TERM_NOTNT:
+		config->no_tnt = value;
+		break;
+	}
+}
+
+static const char unknown_term[] =
+    "known terms are pt, branch, tsc, noretcomp, mtc, mtc_period, cyc, cyc_thresh, psb_period, "
+    "ptw, fup_on_ptw, pwr_evt, event, notnt, and those of the driver's format files";
+
+/*
+ * Puts the value's bits where a format file says, lowest first: "config:13", "config:14-17",
+ * "config:0,5-7" (Documentation/ABI/testing/sysfs-bus-event_source-devices-format).
+ * false: it says something else, or there are fewer bits than the value has.
+ */
+static bool put_bits(const char *format, uint64_t value, uint64_t *config)
+{
+	const char *at = format;
+
+	if (strncmp(at, "config:", 7) != 0)
+		return false;
+	at += 6;
+	do {
+		char *end;
+		unsigned long first = strtoul(at + 1, &end, 10), last = first;
+
+		if (end == at + 1)
+			return false;
+		if (*end == '-')
+			last = strtoul(end + 1, &end, 10);
+		if (last < first || last > 63)
+			return false;
+		for (; first <= last; first++, value >>= 1)
+			*config = (*config & ~(UINT64_C(1) << first)) | (value & 1) << first;
+		at = end;
+	} while (*at == ',');
+	return (!*at || *at == '\n') && !value;
+}
+
+/* A term of the driver of this machine, which it describes in a file of that name. */
+static int take_driver_term(const char *text, const char *formats, const char *name, size_t n,
+			    uint64_t value, struct ptah_record_config *config,
+			    struct ptah_message *why)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
+	char path[4096], line[128] = "";
+	uint64_t bits = config->pmu_config;
+	FILE *f;
+
+	if (!n || strspn(name, letters) < n ||
+	    snprintf(path, sizeof(path), "%s/%.*s", formats, (int)n, name) >= (int)sizeof(path))
+		return complain(why, text, unknown_term);
+	f = fopen(path, "re");
+	if (!f)
+		return complain(why, text, unknown_term);
+	if (!fgets(line, sizeof(line), f))
+		line[0] = '\0';
+	fclose(f);
+	if (!put_bits(line, value, &bits))
+		return perfdata_message(why, PTAH_E_INVAL, "-e %s: %.*s=%" PRIu64 ": %s has %s",
+					text, (int)n, name, value, path,
+					*line ? "not as many bits, or not in config" : "no text");
+	config->pmu_config = bits;
+	return 0;
+}
+
+/* "name" or "name=value", n bytes at `at`. */
+static int take_term(const char *text, const char *formats, const char *at, size_t n,
+		     struct ptah_record_config *config, struct ptah_message *why)
+{
+	size_t name = strcspn(at, "=,/");
+	uint64_t value = 1;
+	char *end;
+
+	if (name < n) {
+		errno = 0;
+		value = strtoull(at + name + 1, &end, 0);
+		if (end != at + n || at[name + 1] < '0' || at[name + 1] > '9' || errno)
+			return perfdata_message(why, PTAH_E_INVAL,
+						"-e %s: behind %.*s= stands a number", text,
+						(int)name, at);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(terms); i++) {
+		if (strlen(terms[i].name) != name || strncmp(terms[i].name, at, name) != 0)
+			continue;
+		if (value > terms[i].max)
+			return perfdata_message(why, PTAH_E_INVAL, "-e %s: %s takes 0 to %" PRIu64,
+						text, terms[i].name, terms[i].max);
+		if (terms[i].term == TERM_PT && !value)
+			return complain(why, text, "without pt nothing is traced");
+		set(config, terms[i].term, value);
+		return 0;
+	}
+	return take_driver_term(text, formats, at, name, value, config, why);
+}
+
+static int take_modifiers(const char *text, const char *at, struct ptah_record_config *config,
+			  struct ptah_message *why)
+{
+	if (strspn(at, "uk") != strlen(at))
+		return complain(why, text, "the modifiers are u (user code) and k (the kernel)");
+	config->user = strchr(at, 'u') != NULL;
+	config->kernel = strchr(at, 'k') != NULL;
+	return 0;
+}
+
+int event_parse(const char *text, const char *formats, struct ptah_record_config *config,
+		struct ptah_message *why)
+{
+	const char *at;
+	int status = 0;
+
+	at = text + strcspn(text, "/:");
+	if (at - text != 8 || strncmp(text, "intel_pt", 8) != 0)
+		return complain(why, text, "the event is intel_pt/TERMS/");
+	if (*at == '/') {
+		at++;
+		while (status >= 0 && *at && *at != '/') {
+			size_t n = strcspn(at, ",/");
+
+			status = take_term(text, formats, at, n, config, why);
+			at += n;
+			at += *at == ',';
+		}
+		if (status >= 0 && !*at)
+			return complain(why, text, "a slash is missing behind the terms");
+	}
+	return status < 0 || !*at ? status : take_modifiers(text, at + 1, config, why);
+}
+
+int ptah_record_parse_event(const char *text, struct ptah_record_config *config,
+			    struct ptah_message *why)
+{
+	return text && config ? event_parse(text, FORMATS, config, why) : PTAH_E_INVAL;
+}

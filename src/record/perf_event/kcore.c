@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/perf_event/kcore.h"
+
+#include "base/compiler.h"
+#include "perfdata/message.h"
+#include "record/perf_event/proc.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_HEADERS 4096 /* of /proc/kcore; it has a few */
+#define MAX_PIECES  1024
+#define MAX_CODE    (UINT64_C(1) << 30) /* no kernel has a gigabyte of code */
+#define PAGE	    UINT64_C(4096)
+
+/* A piece of the kernel's address space that is copied. */
+struct piece {
+	uint64_t start, end, offset; /* offset: in the source */
+};
+
+struct kcore {
+	int fd;
+	Elf64_Phdr *headers;
+	size_t header_count;
+	struct piece pieces[MAX_PIECES];
+	size_t count;
+	uint64_t total;
+};
+
+static bool read_at(int fd, void *bytes, size_t n, uint64_t offset)
+{
+	uint8_t *to = bytes;
+
+	while (n) {
+		ssize_t k = pread(fd, to, n, (off_t)offset);
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k <= 0) {
+			if (!k)
+				errno = EIO;
+			return false;
+		}
+		to += k;
+		offset += (uint64_t)k;
+		n -= (size_t)k;
+	}
+	return true;
+}
+
+static int open_kcore(struct kcore *k, const char *root, struct ptah_message *why)
+{
+	Elf64_Ehdr head;
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/proc/kcore", root);
+	k->fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (k->fd < 0 || !read_at(k->fd, &head, sizeof(head), 0)) {
+		int status = errno == ENOENT ? PTAH_E_MISSING : PTAH_E_SYSTEM;
+
+		return perfdata_message(
+		    why, status,
+		    status == PTAH_E_MISSING
+			? "%s: not there: this kernel has no CONFIG_PROC_KCORE, so its code "
+			  "cannot be copied; leave --kcore out"
+			: "%s: cannot be read: --kcore wants root (CAP_SYS_RAWIO) and a kernel "
+			  "that "
+			  "is not locked down",
+		    path);
+	}
+	if (memcmp(head.e_ident, ELFMAG, SELFMAG) || head.e_ident[EI_CLASS] != ELFCLASS64 ||
+	    head.e_phentsize != sizeof(Elf64_Phdr) || !head.e_phnum || head.e_phnum > MAX_HEADERS)
+		return perfdata_message(why, PTAH_E_BAD_FILE, "%s: not an ELF core file", path);
+	k->header_count = head.e_phnum;
+	k->headers = calloc(k->header_count, sizeof(*k->headers));
+	if (!k->headers)
+		return PTAH_E_NOMEM;
+	if (!read_at(k->fd, k->headers, k->header_count * sizeof(*k->headers), head.e_phoff))
+		return perfdata_message(why, PTAH_E_BAD_FILE, "%s: its program headers are missing",
+					path);
+	return 0;
+}
+
+/* What of [start, end) the file holds. Ranges that are in it already are left out. */
+static void add_range(struct kcore *k, uint64_t start, uint64_t end)
+{
+	start &= ~(PAGE - 1);
+	end = (end + PAGE - 1) & ~(PAGE - 1);
+	for (size_t i = 0; i < k->header_count; i++) {
+		const Elf64_Phdr *h = &k->headers[i];
+		uint64_t from = start > h->p_vaddr ? start : h->p_vaddr;
+		uint64_t to = h->p_vaddr + h->p_filesz;
+
+		to = to < h->p_vaddr ? UINT64_MAX : to; /* to the end of the address space */
+		to = end < to ? end : to;
+		if (h->p_type != PT_LOAD || from >= to || k->count == MAX_PIECES)
+			continue;
+		for (size_t p = 0; p < k->count; p++)
+			if (from >= k->pieces[p].start && from < k->pieces[p].end)
+				from = k->pieces[p].end;
+		if (from >= to || k->total > MAX_CODE - (to - from))
+			continue;
+		k->pieces[k->count++] = (struct piece){from, to, h->p_offset + (from - h->p_vaddr)};
+		k->total += to - from;
+	}
+}
+
+static int find_code(struct kcore *k, const char *root, struct ptah_message *why)
+{
+	uint64_t start = proc_symbol(root, "_stext"), end = proc_symbol(root, "_etext");
+	struct proc_module module;
+	char path[4096];
+	FILE *f;
+
+	if (!start || end <= start)
+		return perfdata_message(why, PTAH_E_SYSTEM,
+					"%s/proc/kallsyms hides the kernel's addresses: set "
+					"kernel.kptr_restrict to 0 (sysctl), or be root",
+					root);
+	add_range(k, start, end);
+	snprintf(path, sizeof(path), "%s/proc/modules", root);
+	f = fopen(path, "re"); /* a kernel without modules has no such file */
+	while (f && proc_next_module(f, &module))
+		if (module.address + module.size > module.address)
+			add_range(k, module.address, module.address + module.size);
+	if (f)
+		fclose(f);
+	return k->count ? 0
+			: perfdata_message(why, PTAH_E_BAD_FILE,
+					   "%s/proc/kcore does not hold the kernel's code", root);
+}
+
+static void close_kcore(struct kcore *k)
+{
+	if (k->fd >= 0)
+		close(k->fd);
+	free(k->headers);
+}
+
+int kcore_check(const char *root, struct ptah_message *why)
+{
+	struct kcore *k = calloc(1, sizeof(*k));
+	int status;
+
+	if (!k)
+		return PTAH_E_NOMEM;
+	status = open_kcore(k, root, why);
+	if (status >= 0)
+		status = find_code(k, root, why);
+	close_kcore(k);
+	free(k);
+	return status;
+}
+
+static bool copy_piece(const struct kcore *k, const struct piece *p, FILE *out)
+{
+	uint8_t page[PAGE];
+
+	for (uint64_t at = p->start; at < p->end; at += PAGE)
+		if (!read_at(k->fd, page, sizeof(page), p->offset + (at - p->start)) ||
+		    fwrite(page, sizeof(page), 1, out) != 1)
+			return false;
+	return true;
+}
+
+/* An ELF core file of the pieces, each at a page of its own. */
+static int write_kcore(const struct kcore *k, const char *path, struct ptah_message *why)
+{
+	const Elf64_Ehdr head = {
+	    .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+	    .e_type = ET_CORE,
+	    .e_machine = EM_X86_64,
+	    .e_version = EV_CURRENT,
+	    .e_phoff = sizeof(head),
+	    .e_ehsize = sizeof(head),
+	    .e_phentsize = sizeof(Elf64_Phdr),
+	    .e_phnum = (Elf64_Half)k->count,
+	};
+	uint64_t offset = (sizeof(head) + k->count * sizeof(Elf64_Phdr) + PAGE - 1) & ~(PAGE - 1);
+	const uint64_t first = offset;
+	FILE *out = fopen(path, "we");
+	bool ok = out && fwrite(&head, sizeof(head), 1, out) == 1;
+
+	for (size_t i = 0; ok && i < k->count; i++) {
+		const struct piece *p = &k->pieces[i];
+		const Elf64_Phdr h = {
+		    .p_type = PT_LOAD,
+		    .p_flags = PF_R | PF_W | PF_X, /* as /proc/kcore itself has them */
+		    .p_offset = offset,
+		    .p_vaddr = p->start,
+		    .p_filesz = p->end - p->start,
+		    .p_memsz = p->end - p->start,
+		    .p_align = PAGE,
+		};
+
+		ok = fwrite(&h, sizeof(h), 1, out) == 1;
+		offset += p->end - p->start;
+	}
+	ok = ok && !fseeko(out, (off_t)first, SEEK_SET);
+	for (size_t i = 0; ok && i < k->count; i++)
+		ok = copy_piece(k, &k->pieces[i], out);
+	if (out && fclose(out))
+		ok = false;
+	return ok ? 0 : perfdata_system_message(why, errno, path, "write");
+}
+
+static int copy_text(const char *root, const char *from, const char *path, struct ptah_message *why)
+{
+	char source[4096], bytes[8192];
+	FILE *in, *out;
+	size_t n;
+	bool ok;
+
+	snprintf(source, sizeof(source), "%s%s", root, from);
+	in = fopen(source, "re");
+	out = fopen(path, "we");
+	ok = out != NULL;
+	while (ok && in && (n = fread(bytes, 1, sizeof(bytes), in)) > 0)
+		ok = fwrite(bytes, 1, n, out) == n;
+	if (in)
+		fclose(in);
+	if (out && fclose(out))
+		ok = false;
+	return ok ? 0 : perfdata_system_message(why, errno, path, "write");
+}
+
+/* The folder is its owner's alone: what is in it tells where the kernel lies. */
+int kcore_copy(const char *root, const char *folder, struct ptah_message *why)
+{
+	struct kcore *k = calloc(1, sizeof(*k));
+	char path[4096];
+	int status;
+
+	if (!k)
+		return PTAH_E_NOMEM;
+	status = open_kcore(k, root, why);
+	if (status >= 0)
+		status = find_code(k, root, why);
+	if (status >= 0 && mkdir(folder, 0700) && errno != EEXIST)
+		status = perfdata_system_message(why, errno, folder, "create");
+	snprintf(path, sizeof(path), "%s/kcore", folder);
+	if (status >= 0)
+		status = write_kcore(k, path, why);
+	snprintf(path, sizeof(path), "%s/kallsyms", folder);
+	if (status >= 0)
+		status = copy_text(root, "/proc/kallsyms", path, why);
+	snprintf(path, sizeof(path), "%s/modules", folder);
+	if (status >= 0)
+		status = copy_text(root, "/proc/modules", path, why);
+	close_kcore(k);
+	free(k);
+	if (status < 0)
+		kcore_remove(folder);
+	return status;
+}
+
+void kcore_remove(const char *folder)
+{
+	static const char *const names[] = {"kcore", "kallsyms", "modules"};
+	char path[4096];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+		unlink(path);
+	}
+	rmdir(folder);
+}

@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/perf_event/proc.h"
+
+#include "perfdata/buffer.h"
+#include "perfdata/build_id.h"
+#include "perfdata/format.h"
+
+#include <ptah/error.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/utsname.h>
+
+#define MAX_PATH  4096
+#define SAMPLE_ID 32
+
+/* Records */
+
+static void begin(struct perfdata_buffer *b, uint32_t type, uint16_t misc)
+{
+	b->size = 0;
+	perfdata_put32(b, type);
+	perfdata_put16(b, misc);
+	perfdata_put16(b, 0); /* the size: end() */
+}
+
+/* Ends the record with its sample id, as attr.sample_type has it, and hands it over. */
+static int end(const struct proc_teller *teller, struct perfdata_buffer *b, int32_t pid,
+	       int32_t tid)
+{
+	uint16_t size;
+
+	perfdata_put32(b, (uint32_t)pid);
+	perfdata_put32(b, (uint32_t)tid);
+	perfdata_put64(b, 0); /* time */
+	perfdata_put64(b, 0); /* processor */
+	perfdata_put64(b, teller->id);
+	if (b->failed)
+		return PTAH_E_NOMEM;
+	size = (uint16_t)b->size;
+	memcpy(b->bytes + 6, &size, sizeof(size));
+	return teller->take(teller->context, b->bytes, b->size);
+}
+
+static int tell_comm(const struct proc_teller *teller, int32_t pid, int32_t tid, const char *name)
+{
+	struct perfdata_buffer b = {0};
+	int status;
+
+	begin(&b, PERFDATA_COMM, 0);
+	perfdata_put32(&b, (uint32_t)pid);
+	perfdata_put32(&b, (uint32_t)tid);
+	perfdata_put_string(&b, name, 8);
+	status = end(teller, &b, pid, tid);
+	perfdata_buffer_free(&b);
+	return status;
+}
+
+static int tell_fork(const struct proc_teller *teller, int32_t pid, int32_t tid, int32_t parent)
+{
+	struct perfdata_buffer b = {0};
+	int32_t of = tid == pid ? parent : pid; /* a thread's is its process */
+	int status;
+
+	begin(&b, PERFDATA_FORK, 0);
+	perfdata_put32(&b, (uint32_t)pid);
+	perfdata_put32(&b, (uint32_t)of);
+	perfdata_put32(&b, (uint32_t)tid);
+	perfdata_put32(&b, (uint32_t)of);
+	perfdata_put64(&b, 0);
+	status = end(teller, &b, pid, tid);
+	perfdata_buffer_free(&b);
+	return status;
+}
+
+/* A line of /proc/PID/maps. */
+struct mapping {
+	uint64_t start, end, offset, inode;
+	uint32_t major, minor, prot, flags;
+	const char *path;
+};
+
+/* The newlines in a path are written as \012; nothing else is changed. */
+static void unescape(char *path)
+{
+	char *to = path;
+
+	for (; *path; path++) {
+		if (!strncmp(path, "\\012", 4)) {
+			*to++ = '\n';
+			path += 3;
+		} else {
+			*to++ = *path;
+		}
+	}
+	*to = '\0';
+}
+
+static bool parse_mapping(char *line, struct mapping *m)
+{
+	char perms[5];
+	int at = 0;
+
+	if (sscanf(line,
+		   "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %" SCNx32 ":%" SCNx32 " %" SCNu64 " %n",
+		   &m->start, &m->end, perms, &m->offset, &m->major, &m->minor, &m->inode,
+		   &at) != 7 ||
+	    !at || m->end <= m->start || strlen(perms) != 4)
+		return false;
+	m->prot =
+	    (perms[0] == 'r' ? 1u : 0) | (perms[1] == 'w' ? 2u : 0) | (perms[2] == 'x' ? 4u : 0);
+	m->flags = perms[3] == 's' ? 1 : 2; /* MAP_SHARED, MAP_PRIVATE */
+	line[strcspn(line, "\n")] = '\0';
+	unescape(line + at);
+	/* The kernel's own records have this name for memory of no file. */
+	m->path = line[at] ? line + at : "//anon";
+	return true;
+}
+
+/* The id of the file that is mapped, and not of one that came into its place. */
+static bool build_id_of(const struct proc_teller *teller, const struct mapping *m,
+			struct perfdata_build_id *id)
+{
+	struct stat st;
+
+	return teller->build_ids && m->path[0] == '/' && m->inode && !stat(m->path, &st) &&
+	       S_ISREG(st.st_mode) && st.st_ino == m->inode && major(st.st_dev) == m->major &&
+	       minor(st.st_dev) == m->minor && perfdata_build_id_read(m->path, id) >= 0 && id->size;
+}
+
+static int tell_mapping(const struct proc_teller *teller, int32_t pid, const struct mapping *m)
+{
+	struct perfdata_build_id id = {0};
+	bool has_id = build_id_of(teller, m, &id);
+	struct perfdata_buffer b = {0};
+	int status;
+
+	if (strlen(m->path) >= MAX_PATH)
+		return 0; /* longer than any path the kernel would open */
+	begin(&b, PERFDATA_MMAP2,
+	      (uint16_t)(PERFDATA_MISC_USER | (has_id ? PERFDATA_MISC_MMAP_BUILD_ID : 0)));
+	perfdata_put32(&b, (uint32_t)pid);
+	perfdata_put32(&b, (uint32_t)pid);
+	perfdata_put64(&b, m->start);
+	perfdata_put64(&b, m->end - m->start);
+	perfdata_put64(&b, m->offset);
+	if (has_id) {
+		perfdata_put32(&b, id.size);
+		perfdata_put(&b, id.bytes, sizeof(id.bytes));
+	} else {
+		perfdata_put32(&b, m->major);
+		perfdata_put32(&b, m->minor);
+		perfdata_put64(&b, m->inode);
+		perfdata_put64(&b, 0); /* generation */
+	}
+	perfdata_put32(&b, m->prot);
+	perfdata_put32(&b, m->flags);
+	perfdata_put_string(&b, m->path, 8);
+	status = end(teller, &b, pid, pid);
+	perfdata_buffer_free(&b);
+	return status;
+}
+
+/* Processes */
+
+static FILE *open_file(const char *root, const char *format, int32_t pid, int32_t tid)
+{
+	char path[MAX_PATH];
+	int n = snprintf(path, sizeof(path), "%s", root);
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	if (n >= 0 && (size_t)n < sizeof(path))
+		snprintf(path + n, sizeof(path) - (size_t)n, format, pid, tid);
+#pragma GCC diagnostic pop
+	return fopen(path, "re");
+}
+
+static int tell_mappings(const struct proc_teller *teller, int32_t pid)
+{
+	FILE *f = open_file(teller->root, "/proc/%d/maps", pid, 0);
+	char *line = NULL;
+	size_t capacity = 0;
+	int status = 0;
+
+	if (!f)
+		return errno == ENOENT || errno == ESRCH ? PTAH_E_MISSING : PTAH_E_SYSTEM;
+	while (status >= 0 && getline(&line, &capacity, f) > 0) {
+		struct mapping m;
+
+		if (parse_mapping(line, &m) && m.prot & 4)
+			status = tell_mapping(teller, pid, &m);
+	}
+	free(line);
+	fclose(f);
+	return status < 0 ? status : 0;
+}
+
+/* A number in a "Name:\tvalue" line of /proc/PID/status. -1: it is not there. */
+static int32_t status_number(const char *root, int32_t pid, const char *name)
+{
+	FILE *f = open_file(root, "/proc/%d/status", pid, 0);
+	char line[256];
+	int32_t value = -1;
+
+	while (f && value < 0 && fgets(line, sizeof(line), f))
+		if (!strncmp(line, name, strlen(name)) && line[strlen(name)] == ':')
+			value = (int32_t)strtol(line + strlen(name) + 1, NULL, 10);
+	if (f)
+		fclose(f);
+	return value;
+}
+
+int32_t proc_process_of(const char *root, int32_t tid)
+{
+	int32_t pid = status_number(root, tid, "Tgid");
+
+	return pid > 0 ? pid : 0;
+}
+
+static int tell_thread(const struct proc_teller *teller, int32_t pid, int32_t tid, int32_t parent)
+{
+	FILE *f = open_file(teller->root, "/proc/%d/task/%d/comm", pid, tid);
+	char name[64] = "";
+	int status;
+
+	if (!f)
+		return 0; /* it has ended */
+	if (fgets(name, sizeof(name), f))
+		name[strcspn(name, "\n")] = '\0';
+	fclose(f);
+	status = tell_fork(teller, pid, tid, parent);
+	return status < 0 ? status : tell_comm(teller, pid, tid, name);
+}
+
+/* The numbers that name the entries of a folder. */
+static size_t list_numbers(const char *path, int32_t **numbers)
+{
+	size_t n = 0, capacity = 0;
+	struct dirent *entry;
+	DIR *folder = opendir(path);
+
+	*numbers = NULL;
+	while (folder && (entry = readdir(folder))) {
+		long value = strtol(entry->d_name, NULL, 10);
+
+		if (value <= 0 || value > INT32_MAX)
+			continue;
+		if (n == capacity) {
+			int32_t *more = realloc(*numbers, (capacity * 2 + 16) * sizeof(*more));
+
+			if (!more)
+				break;
+			*numbers = more;
+			capacity = capacity * 2 + 16;
+		}
+		(*numbers)[n++] = (int32_t)value;
+	}
+	if (folder)
+		closedir(folder);
+	return n;
+}
+
+size_t proc_threads(const char *root, int32_t pid, int32_t **tids)
+{
+	char path[MAX_PATH];
+
+	snprintf(path, sizeof(path), "%s/proc/%d/task", root, pid);
+	return list_numbers(path, tids);
+}
+
+size_t proc_cpus(const char *root, int32_t **cpus)
+{
+	char path[MAX_PATH], text[4096] = "";
+	size_t n = 0;
+	FILE *f;
+
+	/* "0-3,5": as long as the processors' numbers are below this, it is enough. */
+	*cpus = calloc(4096, sizeof(**cpus));
+	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/online", root);
+	f = fopen(path, "re");
+	if (f && !fgets(text, sizeof(text), f))
+		text[0] = '\0';
+	if (f)
+		fclose(f);
+	for (char *p = text; *cpus && *p >= '0' && *p <= '9';) {
+		unsigned long first = strtoul(p, &p, 10),
+			      last = *p == '-' ? strtoul(p + 1, &p, 10) : first;
+
+		for (; first <= last && n < 4096; first++)
+			(*cpus)[n++] = (int32_t)first;
+		p += *p == ',';
+	}
+	return n;
+}
+
+int proc_tell(const struct proc_teller *teller, int32_t pid, int32_t tid)
+{
+	int32_t parent = status_number(teller->root, pid, "PPid"), *tids = NULL;
+	size_t n = tid ? 0 : proc_threads(teller->root, pid, &tids);
+	int status = parent < 0 ? PTAH_E_MISSING : 0;
+
+	/* First the process itself: threads have their maps of it. */
+	if (status >= 0)
+		status = tell_thread(teller, pid, pid, parent);
+	for (size_t i = 0; i < n && status >= 0; i++)
+		if (tids[i] != pid)
+			status = tell_thread(teller, pid, tids[i], parent);
+	if (tid && tid != pid && status >= 0)
+		status = tell_thread(teller, pid, tid, parent);
+	free(tids);
+	return status < 0 ? status : tell_mappings(teller, pid);
+}
+
+int proc_tell_all(const struct proc_teller *teller)
+{
+	char path[MAX_PATH];
+	int32_t *pids;
+	size_t n;
+	int status = 0;
+
+	snprintf(path, sizeof(path), "%s/proc", teller->root);
+	n = list_numbers(path, &pids);
+	for (size_t i = 0; i < n && status >= 0; i++) {
+		status = proc_tell(teller, pids[i], 0);
+		if (status == PTAH_E_MISSING || status == PTAH_E_SYSTEM)
+			status = 0; /* gone, or another user's */
+	}
+	free(pids);
+	return status;
+}
+
+/* The kernel */
+
+uint64_t proc_symbol(const char *root, const char *name)
+{
+	FILE *f = open_file(root, "/proc/kallsyms", 0, 0);
+	char line[512], symbol[128];
+	uint64_t address = 0, value;
+	char type;
+
+	while (f && !address && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%" SCNx64 " %c %127s", &value, &type, symbol) == 3 &&
+		    !strcmp(symbol, name))
+			address = value;
+	if (f)
+		fclose(f);
+	return address;
+}
+
+bool proc_next_module(void *stream, struct proc_module *module)
+{
+	char line[4096];
+
+	/* name size references users state address: the users are a list without spaces */
+	while (fgets(line, sizeof(line), stream))
+		if (sscanf(line, "%63s %" SCNu64 " %*s %*s %*s %" SCNx64, module->name,
+			   &module->size, &module->address) == 3 &&
+		    module->address && module->size)
+			return true;
+	return false;
+}
+
+static int tell_kernel_map(const struct proc_teller *teller, uint64_t address, uint64_t size,
+			   uint64_t offset, const char *name)
+{
+	struct perfdata_buffer b = {0};
+	int status;
+
+	begin(&b, PERFDATA_MMAP, PERFDATA_MISC_KERNEL);
+	perfdata_put32(&b, UINT32_MAX);
+	perfdata_put32(&b, 0);
+	perfdata_put64(&b, address);
+	perfdata_put64(&b, size);
+	perfdata_put64(&b, offset);
+	perfdata_put_string(&b, name, 8);
+	status = end(teller, &b, 0, 0);
+	perfdata_buffer_free(&b);
+	return status;
+}
+
+/* Whether a line of modules.dep ("kernel/fs/x-y.ko.xz: ...") is of the module x_y. */
+static bool is_file_of(const char *line, const char *module)
+{
+	const char *name = line, *end = line + strcspn(line, ":\n");
+
+	for (const char *p = line; p < end; p++)
+		if (*p == '/')
+			name = p + 1;
+	for (; *module; module++, name++)
+		if (name >= end || (*name == '-' ? '_' : *name) != *module)
+			return false;
+	return (size_t)(end - name) >= 3 && !strncmp(name, ".ko", 3);
+}
+
+/* Where the module's file lies, or "[module]" as perf has it. */
+static void module_path(const char *root, const char *module, char *path, size_t size)
+{
+	struct utsname system;
+	char name[MAX_PATH], *line = NULL;
+	size_t capacity = 0;
+	FILE *f;
+
+	snprintf(path, size, "[%s]", module);
+	if (uname(&system))
+		return;
+	snprintf(name, sizeof(name), "%s/lib/modules/%s/modules.dep", root, system.release);
+	f = fopen(name, "re");
+	while (f && getline(&line, &capacity, f) > 0) {
+		if (!is_file_of(line, module))
+			continue;
+		snprintf(path, size, "/lib/modules/%s/%.*s", system.release,
+			 (int)strcspn(line, ":\n"), line);
+		break;
+	}
+	free(line);
+	if (f)
+		fclose(f);
+}
+
+int proc_tell_kernel(const struct proc_teller *teller)
+{
+	uint64_t start = proc_symbol(teller->root, "_text");
+	uint64_t end = start ? proc_symbol(teller->root, "_etext") : 0;
+	struct proc_module module;
+	char path[MAX_PATH];
+	int status;
+	FILE *f;
+
+	if (!start || end <= start)
+		return PTAH_E_MISSING;
+	/* The offset is where the symbol in the name lay: perf finds by it how far the
+	 * kernel was moved (KASLR). */
+	status = tell_kernel_map(teller, start, end - start, start, "[kernel.kallsyms]_text");
+	f = status < 0 ? NULL : open_file(teller->root, "/proc/modules", 0, 0);
+	while (f && status >= 0 && proc_next_module(f, &module)) {
+		module_path(teller->root, module.name, path, sizeof(path));
+		status = tell_kernel_map(teller, module.address, module.size, 0, path);
+	}
+	if (f)
+		fclose(f);
+	return status < 0 ? status : 0;
+}

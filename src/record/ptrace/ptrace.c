@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Recording by single steps: starts the tracer (tracer.h), a process of
+ * its own, and writes what it sends.
+ */
+#include "base/compiler.h"
+#include "perfdata/message.h"
+#include "record/command.h"
+#include "record/simulated/simulated.h"
+#include "record/ptrace/tracer.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FLUSH_INTERVAL 1 /* seconds */
+
+struct recording {
+	struct ptah_recorder *r;
+	struct tracer_setup setup;
+	int socket;	  /* to the tracer; -1: it is gone */
+	pid_t tracer;	  /* 0: none */
+	pid_t command;	  /* 0: none, or it has ended */
+	uint8_t *payload; /* of a message */
+	size_t capacity;
+	bool answered; /* the order was carried out, or refused */
+	bool ended;    /* nothing more will come */
+	time_t flushed;
+};
+
+/* Messages */
+
+static void on_map(struct recording *r, const struct tracer_message *m)
+{
+	recorder_wrote(r->r, perfdata_write_mmap2(r->r->writer, m->pid, m->tid, m->tsc, m->address,
+						  m->length, m->value, PROT_READ | PROT_EXEC,
+						  (const char *)r->payload));
+}
+
+static void on_exit_of(struct recording *r, const struct tracer_message *m)
+{
+	r->r->status.instructions += m->value;
+	recorder_wrote(r->r,
+		       perfdata_write_exit(r->r->writer, m->pid, m->tid, m->pid, m->pid, m->tsc));
+}
+
+static void on_truth(struct recording *r, const struct tracer_message *m)
+{
+	struct ptah_truth truth;
+
+	if (m->size != sizeof(truth))
+		return;
+	memcpy(&truth, r->payload, sizeof(truth));
+	r->r->status.losses.overflows += m->value;
+	recorder_wrote(
+	    r->r, perfdata_add_truth(r->r->writer, m->stream, m->pid, m->tid, &truth, m->value));
+}
+
+static void on_trace(struct recording *r, const struct tracer_message *m)
+{
+	recorder_wrote(
+	    r->r, perfdata_write_auxtrace(r->r->writer, m->stream, m->tid, r->payload, m->size));
+	r->r->status.trace_bytes += m->size;
+}
+
+static void on_thread(struct recording *r, const struct tracer_message *m)
+{
+	r->r->status.threads++;
+	r->r->status.processes += m->pid == m->tid;
+	recorder_wrote(r->r, perfdata_write_itrace_start(r->r->writer, m->pid, m->tid, m->tsc));
+}
+
+static void on_message(struct recording *r, const struct tracer_message *m)
+{
+	struct perfdata_writer *w = r->r->writer;
+	const char *text = (const char *)r->payload;
+
+	switch (m->type) {
+	case TRACER_COMM:
+		recorder_wrote(r->r,
+			       perfdata_write_comm(w, m->pid, m->tid, m->tsc, m->value, text));
+		break;
+	case TRACER_FORK:
+		recorder_wrote(r->r, perfdata_write_fork(w, m->pid, m->tid, (int32_t)m->value,
+							 (int32_t)m->address, m->tsc));
+		break;
+	case TRACER_EXIT:
+		on_exit_of(r, m);
+		break;
+	case TRACER_THREAD:
+		on_thread(r, m);
+		break;
+	case TRACER_MAP:
+		on_map(r, m);
+		break;
+	case TRACER_CODE:
+		recorder_wrote(
+		    r->r, perfdata_add_code(w, m->pid, m->tsc, m->address, r->payload, m->size));
+		break;
+	case TRACER_TRACE:
+		on_trace(r, m);
+		break;
+	case TRACER_TRUTH:
+		on_truth(r, m);
+		break;
+	case TRACER_NOTE:
+		recorder_note(r->r, "%s", text);
+		break;
+	case TRACER_LOST:
+		r->r->status.losses.overwritten += m->value;
+		r->r->status.losses.truncated += m->address;
+		break;
+	case TRACER_FAILED:
+		recorder_fail(r->r, (enum ptah_record_problem)m->value, PTAH_E_SYSTEM, "%s", text);
+		r->answered = true;
+		break;
+	case TRACER_DONE:
+		r->answered = true;
+		break;
+	case TRACER_END:
+		r->ended = true;
+		break;
+	default:
+		break;
+	}
+}
+
+/* False: the tracer is gone. */
+static bool receive(struct recording *r, void *bytes, size_t n)
+{
+	uint8_t *to = bytes;
+
+	while (n) {
+		ssize_t got = recv(r->socket, to, n, 0);
+
+		if (!got || (got < 0 && errno != EINTR))
+			return false;
+		to += got > 0 ? got : 0;
+		n -= got > 0 ? (size_t)got : 0;
+	}
+	return true;
+}
+
+/* Grows the place for a payload and the NUL behind it. */
+static bool make_room(struct recording *r, size_t n)
+{
+	uint8_t *more;
+
+	if (n < r->capacity)
+		return true;
+	more = realloc(r->payload, n + 1);
+	if (!more)
+		return false;
+	r->payload = more;
+	r->capacity = n + 1;
+	return true;
+}
+
+static void take_message(struct recording *r)
+{
+	struct tracer_message m;
+
+	if (!receive(r, &m, sizeof(m)) || m.size > EMULATED_MAX_BUFFER || !make_room(r, m.size) ||
+	    !receive(r, r->payload, m.size)) {
+		r->ended = r->answered = true;
+		recorder_fail(r->r, PTAH_RECORD_BROKEN, PTAH_E_SYSTEM,
+			      "the recorder's tracer was killed: what it traced went on without "
+			      "it, or ended");
+		return;
+	}
+	r->payload[m.size] = '\0';
+	on_message(r, &m);
+}
+
+/* Waits for the answer, and takes what comes before it. */
+static int order(struct recording *r, unsigned type, int32_t value)
+{
+	const struct tracer_order o = {type, value};
+
+	r->answered = false;
+	if (r->ended || r->socket < 0)
+		return r->r->error;
+	if (send(r->socket, &o, sizeof(o), MSG_NOSIGNAL) != (ssize_t)sizeof(o) && errno != EPIPE)
+		return recorder_fail(r->r, PTAH_RECORD_BROKEN, PTAH_E_SYSTEM,
+				     "the recorder's tracer does not listen");
+	while (!r->answered && !r->ended)
+		take_message(r);
+	return r->r->error;
+}
+
+/* The tracer has said its last, or is no longer wanted. */
+static void hang_up(struct recording *r)
+{
+	if (r->socket >= 0)
+		close(r->socket);
+	r->socket = -1;
+	while (r->tracer && waitpid(r->tracer, NULL, 0) < 0 && errno == EINTR)
+		;
+	r->tracer = 0;
+	r->ended = true;
+}
+
+/* Starting */
+
+/* In the child: waits until it is traced, then becomes the command. Never returns. */
+static void become(const struct recording *r, const char *path, int gate)
+{
+	char go;
+
+	/* Where Yama lets only ancestors trace. */
+	prctl(PR_SET_PTRACER, r->tracer, 0, 0, 0);
+	if (read(gate, &go, 1) != 1)
+		_exit(127);
+	execv(path, r->r->config.argv);
+	_exit(127);
+}
+
+static int start_command(struct recording *r)
+{
+	char *path = command_find(r->r->config.argv[0]);
+	int gate[2] = {-1, -1}, status = 0;
+
+	if (!path || pipe2(gate, O_CLOEXEC)) {
+		free(path);
+		return recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM,
+				     "%s could not be started", r->r->config.argv[0]);
+	}
+	r->command = fork();
+	if (r->command == 0) {
+		close(gate[1]);
+		become(r, path, gate[0]);
+	}
+	if (r->command < 0) {
+		status = recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_SYSTEM,
+				       "%s could not be started (fork: %s)", path, strerror(errno));
+		r->command = 0;
+	} else {
+		status = order(r, TRACER_GO, r->command);
+	}
+	if (status >= 0 && write(gate[1], "", 1) != 1)
+		status = recorder_fail(r->r, PTAH_RECORD_BROKEN, PTAH_E_SYSTEM,
+				       "%s could not be started", path);
+	close(gate[0]);
+	close(gate[1]);
+	if (status < 0 && r->command) { /* it has seen the end of the pipe */
+		while (waitpid(r->command, NULL, 0) < 0 && errno == EINTR)
+			;
+		r->command = 0;
+	}
+	r->r->status.pid = r->command;
+	free(path);
+	return status;
+}
+
+static int start(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self;
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+		return recorder_fail(recorder, PTAH_RECORD_NO_MEMORY, PTAH_E_SYSTEM,
+				     "no socket for the tracer: %s", strerror(errno));
+	r->socket = pair[0];
+	r->setup.socket = pair[1];
+	r->tracer = fork();
+	if (r->tracer == 0) {
+		close(pair[0]);
+		tracer_run(&r->setup);
+	}
+	close(pair[1]);
+	if (r->tracer < 0) {
+		r->tracer = 0;
+		return recorder_fail(recorder, PTAH_RECORD_NO_MEMORY, PTAH_E_SYSTEM,
+				     "no process for the tracer: %s", strerror(errno));
+	}
+	return recorder->config.target == PTAH_RECORD_COMMAND ? start_command(r)
+							      : order(r, TRACER_GO, 0);
+}
+
+/* Going on */
+
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void flush_at_times(struct recording *r)
+{
+	const time_t now = time(NULL);
+
+	if (now - r->flushed < FLUSH_INTERVAL)
+		return;
+	recorder_wrote(r->r, perfdata_writer_flush(r->r->writer));
+	r->flushed = now;
+}
+
+static void look_at_command(struct recording *r, int options)
+{
+	pid_t pid = r->command;
+
+	while (pid && (pid = waitpid(r->command, &r->r->status.wait_status, options)) < 0 &&
+	       errno == EINTR)
+		;
+	if (pid)
+		r->command = r->r->status.pid = 0;
+}
+
+static int poll_tracer(struct ptah_recorder *recorder, int timeout_ms)
+{
+	struct recording *r = recorder->self;
+	const int64_t end = now_ms() + timeout_ms;
+	int64_t left = timeout_ms;
+
+	do {
+		struct pollfd wait = {.fd = r->socket, .events = POLLIN};
+
+		if (!r->ended && poll(&wait, 1, left > 0 ? (int)left : 0) > 0)
+			take_message(r);
+		flush_at_times(r);
+		left = end - now_ms();
+	} while (left > 0 && !r->ended && recorder->error >= 0);
+	if (!r->ended && recorder->error >= 0)
+		return 1;
+	hang_up(r);
+	/* All of it was traced to its end, so it has ended. */
+	if (recorder->error >= 0)
+		look_at_command(r, 0);
+	return recorder->error;
+}
+
+static int set_paused(struct ptah_recorder *recorder, bool on)
+{
+	return recorder->state == RECORDER_STARTED
+		   ? order(recorder->self, on ? TRACER_PAUSE : TRACER_RESUME, 0)
+		   : 0;
+}
+
+static int take_snapshot(struct ptah_recorder *recorder)
+{
+	return order(recorder->self, TRACER_SNAPSHOT, 0);
+}
+
+static int stop(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self;
+	const struct tracer_order o = {TRACER_STOP, 0};
+
+	if (!r->ended && r->socket >= 0 && recorder->error >= 0 &&
+	    send(r->socket, &o, sizeof(o), MSG_NOSIGNAL) == (ssize_t)sizeof(o))
+		while (!r->ended && recorder->error >= 0)
+			take_message(r);
+	hang_up(r);
+	look_at_command(r, WNOHANG);
+	return recorder->error;
+}
+
+/* Opening and closing */
+
+static int open_recorder(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self = calloc(1, sizeof(*r));
+	int status = PTAH_E_NOMEM;
+
+	if (r) {
+		r->r = recorder;
+		r->socket = -1;
+		r->setup.config = &recorder->config;
+		r->setup.trace = emulated_trace(&recorder->config);
+		r->setup.buffer = recorder->config.buffer_size ? recorder->config.buffer_size
+							       : EMULATED_DEFAULT_BUFFER;
+		status = emulated_open_writer(recorder, false);
+	}
+	return status;
+}
+
+static void close_recorder(struct ptah_recorder *recorder)
+{
+	struct recording *r = recorder->self;
+
+	if (!r)
+		return;
+	hang_up(r);
+	free(r->payload);
+	free(r);
+}
+
+/* Checking */
+
+/* What this recorder cannot do, and nobody may expect of it silently. */
+static enum ptah_record_problem check_wishes(const struct ptah_record_config *config,
+					     struct ptah_message *why)
+{
+	static const enum ptah_record_problem no = PTAH_RECORD_NOT_POSSIBLE;
+
+	if (config->target == PTAH_RECORD_CPUS)
+		return recorder_refuse(why, no,
+				       "the recorder ptrace steps threads, not processors");
+	if (config->target == PTAH_RECORD_SELF)
+		return recorder_refuse(why, no,
+				       "the recorder ptrace cannot trace the thread that takes its "
+				       "trace: both would wait for each other");
+	if (config->kernel || config->kcore)
+		return recorder_refuse(why, no, "the kernel cannot be single-stepped");
+	return emulated_check(config, why);
+}
+
+static bool is_64_bit(int32_t pid)
+{
+	char path[64];
+	uint8_t head[20] = {0};
+	bool fits = true; /* what cannot be read is for others to refuse */
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	if (read(fd, head, sizeof(head)) == (ssize_t)sizeof(head))
+		fits = head[EI_CLASS] == ELFCLASS64 && head[18] == EM_X86_64;
+	close(fd);
+	return fits;
+}
+
+static enum ptah_record_problem check_id(int32_t id, struct ptah_message *why)
+{
+	const uint64_t tracer = tracer_status(id, "TracerPid:", 10);
+	char path[64];
+	int fd;
+
+	if (id <= 0 || tracer == UINT64_MAX)
+		return recorder_refuse(why, PTAH_RECORD_NO_TARGET,
+				       "there is no process or thread %d", id);
+	if (tracer_status(id, "Tgid:", 10) == (uint64_t)getpid())
+		return recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
+				       "the recorder ptrace cannot trace its own process");
+	if (tracer)
+		return recorder_refuse(why, PTAH_RECORD_BUSY, "%d is traced already, by process %d",
+				       id, (int)tracer);
+	if (tracer_status(id, "Kthread:", 10) == 1)
+		return recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
+				       "%d is a thread of the kernel, which cannot be stepped", id);
+	/* The kernel asks the same of who opens this file as of a tracer: proc(5). */
+	snprintf(path, sizeof(path), "/proc/%d/mem", id);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return recorder_refuse(why, PTAH_RECORD_PERMISSION,
+				       "%d may not be traced by this user (%s)", id,
+				       strerror(errno));
+	close(fd);
+	if (!is_64_bit(id))
+		return recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
+				       "%d is not a 64-bit x86-64 program", id);
+	return PTAH_RECORD_FINE;
+}
+
+static enum ptah_record_problem check(const struct ptah_record_config *config,
+				      struct ptah_message *why)
+{
+	enum ptah_record_problem problem = check_wishes(config, why);
+	struct command command = {0};
+	int status;
+
+	if (problem)
+		return problem;
+	if (config->target == PTAH_RECORD_COMMAND) {
+		status = command_resolve(config->argv, &command, why);
+		command_free(&command);
+		return status < 0 ? PTAH_RECORD_NO_TARGET : PTAH_RECORD_FINE;
+	}
+	for (size_t i = 0; i < config->id_count && !problem; i++)
+		problem = check_id(config->ids[i], why);
+	return problem;
+}
+
+const struct recorder_backend recorder_ptrace = {
+    .kind = PTAH_RECORDER_PTRACE,
+    .check = check,
+    .open = open_recorder,
+    .start = start,
+    .poll = poll_tracer,
+    .pause = set_paused,
+    .snapshot = take_snapshot,
+    .stop = stop,
+    .close = close_recorder,
+    .timer = true,
+};

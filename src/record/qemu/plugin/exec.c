@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * execve. QEMU would let the system run the program, outside of it. So before
+ * it does, we look what would run, as the system does, and start QEMU with it
+ * ourselves. Whatever fails is left to QEMU's own call, which then fails as it
+ * would have alone; whatever it can run and we cannot is told.
+ */
+#include "record/qemu/plugin/plugin.h"
+
+#include "record/qemu/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define MAX_STRING (128u << 10) /* the kernel's MAX_ARG_STRLEN */
+#define MAX_WORDS  (1u << 20)
+#define PAGE	   4096u
+#define ONLY_CHECK 0x10000 /* AT_EXECVE_CHECK, since Linux 6.14 */
+
+struct request {
+	char *path;
+	char **argv, **environment;
+};
+
+/* Out of the program's memory */
+
+static char *read_string(uint64_t address)
+{
+	char *text = NULL;
+	size_t n = 0;
+
+	while (n < MAX_STRING) {
+		size_t more = PAGE - (address + n) % PAGE;
+		char *bigger = realloc(text, n + more);
+
+		if (bigger)
+			text = bigger;
+		if (!bigger || !plugin_read(address + n, text + n, more))
+			break;
+		if (memchr(text + n, '\0', more))
+			return text;
+		n += more;
+	}
+	free(text);
+	return NULL;
+}
+
+static void free_strings(char **list)
+{
+	for (char **s = list; s && *s; s++)
+		free(*s);
+	free(list);
+}
+
+/* No list at all is an empty one. */
+static char **read_strings(uint64_t address)
+{
+	char **list = calloc(1, sizeof(*list));
+	size_t n = 0;
+
+	while (list && address && n < MAX_WORDS) {
+		uint64_t word;
+		char **bigger;
+
+		if (!plugin_read(address + 8 * n, &word, 8))
+			break;
+		if (!word)
+			return list;
+		bigger = realloc(list, (n + 2) * sizeof(*list));
+		if (!bigger)
+			break;
+		list = bigger;
+		list[n + 1] = NULL;
+		list[n] = read_string(word);
+		if (!list[n++])
+			break;
+	}
+	if (list && !address)
+		return list;
+	free_strings(list);
+	return NULL;
+}
+
+static bool read_request(struct request *r, uint64_t path, uint64_t argv, uint64_t environment)
+{
+	r->path = read_string(path);
+	r->argv = r->path ? read_strings(argv) : NULL;
+	r->environment = r->argv ? read_strings(environment) : NULL;
+	return r->environment;
+}
+
+static void free_request(struct request *r)
+{
+	free(r->path);
+	free_strings(r->argv);
+	free_strings(r->environment);
+}
+
+/* What would run */
+
+/* Would the system run it? Systems that cannot tell leave it to our own look. */
+static bool is_allowed(const struct request *r)
+{
+	return !syscall(SYS_execveat, AT_FDCWD, r->path, r->argv, r->environment, ONLY_CHECK) ||
+	       errno == EINVAL || errno == ENOSYS;
+}
+
+/*
+ * The path under which QEMU finds the same file. In /proc/self QEMU would find
+ * its own, and a descriptor may be closed by then. NULL: there is none.
+ */
+static char *lasting_path(const char *path)
+{
+	char own[64], *real;
+	struct stat a, b;
+
+	snprintf(own, sizeof(own), "/proc/%d/exe", getpid());
+	if (!strcmp(path, "/proc/self/exe") || !strcmp(path, "/proc/thread-self/exe") ||
+	    !strcmp(path, own))
+		return plugin.program ? strdup(plugin.program) : NULL;
+	if (strncmp(path, "/proc/", 6) != 0 && strncmp(path, "/dev/fd/", 8) != 0)
+		return strdup(path);
+	real = realpath(path, NULL);
+	if (real && !stat(path, &a) && !stat(real, &b) && a.st_dev == b.st_dev &&
+	    a.st_ino == b.st_ino)
+		return real;
+	free(real);
+	return NULL;
+}
+
+/* Would it run with other rights than ours? */
+static bool changes_rights(const char *program)
+{
+	struct stat st;
+
+	if (stat(program, &st))
+		return false;
+	return (st.st_mode & S_ISUID && st.st_uid != geteuid()) ||
+	       ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) &&
+		st.st_gid != getegid()) ||
+	       (geteuid() && getxattr(program, "security.capability", NULL, 0) > 0);
+}
+
+/* Our files, from where the process is now: another root, other rights. */
+static const char *find_out_of_reach(void)
+{
+	const struct shared_header *h = plugin.shared;
+
+	if (faccessat(AT_FDCWD, h->qemu, X_OK, AT_EACCESS))
+		return "the emulator cannot be reached from there";
+	if (faccessat(AT_FDCWD, h->plugin, R_OK, AT_EACCESS))
+		return "the recorder's plugin cannot be reached from there";
+	if (faccessat(AT_FDCWD, h->memory, R_OK | W_OK, AT_EACCESS))
+		return "the recorder cannot be reached from there";
+	return NULL;
+}
+
+/*
+ * The same with the rights that are left behind the execve, capabilities(7):
+ * who is not root keeps none of its capabilities, but for ambient ones, which
+ * we do without. They are this thread's own.
+ */
+static const char *out_of_reach(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct before[2], fewer[2];
+	const char *why;
+
+	if (!getuid() || !geteuid() || syscall(SYS_capget, &header, before))
+		return find_out_of_reach();
+	memcpy(fewer, before, sizeof(fewer));
+	fewer[0].effective = fewer[1].effective = 0;
+	if (syscall(SYS_capset, &header, fewer))
+		return find_out_of_reach();
+	why = find_out_of_reach();
+	syscall(SYS_capset, &header, before);
+	return why;
+}
+
+static void tell_native(unsigned vcpu, const char *path, const char *why)
+{
+	char text[2048];
+
+	snprintf(text, sizeof(text), "%.1024s, which was not recorded: %s", path, why);
+	plugin_send_text(MESSAGE_NATIVE, plugin_thread_id(vcpu), text);
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Does not return when it succeeds. */
+static void start(const struct request *r, const struct command *command)
+{
+	const struct shared_header *h = plugin.shared;
+	char *file = launch_quote(h->plugin), *name = launch_quote(base_name(r->path));
+	char *option = NULL, **argv = NULL, **environment = launch_environment(r->environment);
+
+	if (file && name && environment &&
+	    asprintf(&option, "file=%s,memory=%s,name=%s", file, h->memory, name) > 0)
+		argv = launch_arguments(h->qemu, option, command, r->environment,
+					!(h->flags & SHARED_CLOCK_HOST));
+	if (argv)
+		execve(h->qemu, argv, environment);
+	else
+		errno = ENOMEM;
+	free(argv);
+	free(environment);
+	free(option);
+	free(name);
+	free(file);
+}
+
+static void try_to_start(unsigned vcpu, const struct request *r)
+{
+	char *path = lasting_path(r->path), text[128];
+	struct ptah_message why = {""};
+	struct command command = {0};
+	const char *unreachable;
+
+	if (!path) {
+		tell_native(vcpu, r->path, "its file has no name");
+	} else if (command_resolve_exec(path, r->argv, &command, &why) < 0) {
+		tell_native(vcpu, r->path, why.text);
+	} else if (changes_rights(command.program)) {
+		tell_native(vcpu, r->path, "it runs with other rights (set-user-ID and the like)");
+	} else if ((unreachable = out_of_reach())) {
+		tell_native(vcpu, r->path, unreachable);
+	} else {
+		start(r, &command);
+		tell_native(vcpu, r->path, strerror_r(errno, text, sizeof(text)));
+	}
+	command_free(&command);
+	free(path);
+}
+
+void plugin_before_exec(unsigned vcpu, uint64_t path, uint64_t argv, uint64_t environment)
+{
+	struct request r = {0};
+
+	if (read_request(&r, path, argv, environment) && is_allowed(&r))
+		try_to_start(vcpu, &r);
+	free_request(&r);
+}
+
+void plugin_after_exec(const char *name)
+{
+	struct shared_message message = {
+	    .type = MESSAGE_EXEC, .bytes = (uint32_t)strlen(name), .pid = getpid()};
+
+	prctl(PR_SET_NAME, name);
+	/* All threads of what ran before have ended. */
+	plugin.birth = message.tsc = plugin_exec_time();
+	message.tid = message.pid;
+	plugin_send(&message, name);
+}

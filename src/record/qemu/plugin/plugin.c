@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The recorder's QEMU plugin: installation, and what the system calls tell.
+ * Built as a module of its own (ptah-qemu.so) that links Zydis.
+ */
+#include "record/qemu/plugin/plugin.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct plugin plugin;
+
+/* The interface version that QEMU compares with its own (see api.h). */
+__attribute__((visibility("default"))) int qemu_plugin_version = 1;
+
+__attribute__((constructor)) static void choose_version(void)
+{
+	if (dlsym(RTLD_DEFAULT, "qemu_plugin_get_registers"))
+		qemu_plugin_version = 2;
+}
+
+static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	struct block *b = plugin.recorder_gone ? NULL : plugin_block(tb);
+
+	(void)id;
+	if (b)
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, plugin_on_block, QEMU_PLUGIN_CB_R_REGS, b);
+}
+
+/* A string of the guest's, as far as it can be read. */
+static void guest_string(uint64_t address, char *text, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n - 1 && plugin_read(address + i, text + i, 1) && text[i])
+		i++;
+	text[i] = '\0';
+}
+
+static void on_sigaction(uint64_t action)
+{
+	uint64_t words[3]; /* handler, flags, restorer */
+
+	if (plugin_read(action, words, sizeof(words)) && words[0] > 1)
+		plugin_add_handler(words[0], words[2]);
+}
+
+/* What may be run when the call has returned. */
+static void on_mapping(unsigned vcpu, int64_t number, const struct shared_mapping *m, uint64_t prot,
+		       uint64_t flags)
+{
+	struct shared_mapping *mapping = plugin_mapping(vcpu);
+
+	if (!mapping)
+		return;
+	mapping->size = 0;
+	if (prot & PROT_EXEC && (number != SYS_mmap || !(flags & MAP_ANONYMOUS)))
+		*mapping = *m;
+}
+
+static void on_mapped(unsigned vcpu, int64_t number, int64_t result)
+{
+	const struct shared_mapping *m = plugin_mapping(vcpu);
+
+	if (!m || !m->size || (result < 0 && result > -4096))
+		return;
+	if (number == SYS_mmap)
+		plugin_add_map((uint64_t)result, m->size, m->file_offset);
+	else
+		plugin_add_executable(m->address, m->size);
+}
+
+static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
+		       uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
+{
+	const struct shared_mapping mapping = {a1, a2, a6};
+	char text[16];
+
+	(void)id, (void)a5, (void)a7, (void)a8;
+	if (plugin.recorder_gone)
+		return;
+	plugin_before_syscall(vcpu);
+	switch (number) {
+	case SYS_rt_sigaction:
+		if (a2)
+			on_sigaction(a2);
+		break;
+	case SYS_munmap:
+		plugin_forget_maps(a1, a2);
+		break;
+	case SYS_mremap:
+		plugin_forget_maps(a1, a2);
+		break;
+	case SYS_mmap:
+		if (a4 & MAP_FIXED)
+			plugin_forget_maps(a1, a2);
+		on_mapping(vcpu, number, &mapping, a3, a4);
+		break;
+	case SYS_mprotect:
+		on_mapping(vcpu, number, &mapping, a3, 0);
+		break;
+	case SYS_prctl:
+		if (a1 == PR_SET_NAME) {
+			guest_string(a2, text, sizeof(text));
+			plugin_send_text(MESSAGE_COMM, plugin_thread_id(vcpu), text);
+		}
+		break;
+	case SYS_execve:
+		plugin_before_exec(vcpu, a1, a2, a3);
+		break;
+	default:
+		break;
+	}
+}
+
+static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number, int64_t result)
+{
+	(void)id;
+	if (plugin.recorder_gone)
+		return;
+	if (number == SYS_mmap || number == SYS_mprotect)
+		on_mapped(vcpu, number, result);
+	else if (number == SYS_execve)
+		plugin_send_text(MESSAGE_NATIVE_FAILED, plugin_thread_id(vcpu), "");
+	plugin_after_syscall(vcpu);
+}
+
+static bool map_shared(int fd)
+{
+	void *first =
+	    fd < 0 ? MAP_FAILED : mmap(NULL, SHARED_HEADER_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	struct shared_header *header = first;
+	void *memory = MAP_FAILED;
+
+	if (header != MAP_FAILED && header->magic == SHARED_MAGIC) {
+		plugin.buffer = header->buffer;
+		memory = mmap(NULL, shared_bytes(plugin.buffer), PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_NORESERVE, fd, 0);
+	}
+	if (header != MAP_FAILED)
+		munmap(header, SHARED_HEADER_BYTES);
+	if (fd >= 0)
+		close(fd);
+	plugin.shared = memory == MAP_FAILED ? NULL : memory;
+	return plugin.shared;
+}
+
+__attribute__((visibility("default"))) int qemu_plugin_install(qemu_plugin_id_t id,
+							       const struct qemu_info *info,
+							       int argc, char **argv);
+
+int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int argc, char **argv)
+{
+	const char *name = NULL;
+	int fd = -1;
+
+	for (int i = 0; i < argc; i++) {
+		if (!strncmp(argv[i], "fd=", 3))
+			fd = atoi(argv[i] + 3);
+		if (!strncmp(argv[i], "memory=", 7))
+			fd = open(argv[i] + 7, O_RDWR | O_CLOEXEC);
+		if (!strncmp(argv[i], "name=", 5))
+			name = argv[i] + 5;
+	}
+	if (info->system_emulation || strcmp(info->target_name, "x86_64"))
+		return -1;
+	/* A recorder that has ended meanwhile is no reason for the program not to run. */
+	if (!map_shared(fd))
+		return name ? 0 : -1;
+	plugin.api = info->version.cur;
+	*(void **)&plugin.copy_insn = dlsym(RTLD_DEFAULT, "qemu_plugin_insn_data");
+	plugin_trace_init();
+	if (name)
+		plugin_after_exec(name);
+	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);
+	qemu_plugin_register_vcpu_exit_cb(id, plugin_on_exit);
+	qemu_plugin_register_vcpu_syscall_cb(id, on_syscall);
+	qemu_plugin_register_vcpu_syscall_ret_cb(id, on_syscall_return);
+	return 0;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/qemu/processes.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct process *processes_find(const struct processes *p, int32_t pid)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (p->list[i].pid == pid)
+			return &p->list[i];
+	return NULL;
+}
+
+void process_set_name(struct process *process, const char *name)
+{
+	snprintf(process->name, sizeof(process->name), "%.15s", name);
+}
+
+static bool grow(struct processes *p)
+{
+	size_t more = p->capacity ? 2 * p->capacity : 16;
+	struct process *list = realloc(p->list, more * sizeof(*list));
+	void *polled;
+
+	if (!list)
+		return false;
+	p->list = list;
+	polled = realloc(p->polled, more * sizeof(struct pollfd));
+	if (!polled)
+		return false;
+	p->polled = polled;
+	p->capacity = more;
+	return true;
+}
+
+struct process *processes_add(struct processes *p, int32_t pid, int32_t parent, const char *name)
+{
+	struct process *process;
+
+	if (p->count == p->capacity && !grow(p))
+		return NULL;
+	process = &p->list[p->count++];
+	*process = (struct process){.pid = pid, .parent = parent};
+	process_set_name(process, name);
+	process->fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	return process;
+}
+
+void processes_wait(struct processes *p, int timeout_ms)
+{
+	struct pollfd *polled = p->polled;
+
+	for (size_t i = 0; i < p->count; i++)
+		polled[i] = (struct pollfd){.fd = p->list[i].fd, .events = POLLIN};
+	if (poll(polled, p->count, timeout_ms) < 0)
+		return;
+	for (size_t i = 0; i < p->count; i++) {
+		struct process *process = &p->list[i];
+
+		if (process->fd >= 0)
+			process->dead = process->dead || polled[i].revents;
+		else
+			process->dead = process->dead || (kill(process->pid, 0) && errno == ESRCH);
+	}
+}
+
+static void release(struct process *process)
+{
+	if (process->fd >= 0)
+		close(process->fd);
+	free(process->native);
+}
+
+void processes_remove(struct processes *p, size_t i)
+{
+	release(&p->list[i]);
+	p->list[i] = p->list[--p->count];
+}
+
+void processes_free(struct processes *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		release(&p->list[i]);
+	free(p->list);
+	free(p->polled);
+	*p = (struct processes){0};
+}

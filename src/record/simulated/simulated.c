@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+#include "record/simulated/simulated.h"
+
+#include "base/bits.h"
+#include "record/simulated/trace_output.h"
+
+#include <ptah/rtit.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define DEFAULT_PERIOD 4096
+
+struct ptah_trace_config emulated_trace(const struct ptah_record_config *config)
+{
+	uint32_t period = config->psb_period ? config->psb_period : DEFAULT_PERIOD;
+
+	return (struct ptah_trace_config){
+	    .size = sizeof(struct ptah_trace_config),
+	    .user = true,
+	    .branch = true,
+	    .tsc = true,
+	    .mtc = config->mtc,
+	    .cyc = config->cyc,
+	    .mtc_period = config->mtc ? config->mtc_period : 0,
+	    .cyc_threshold = config->cyc ? config->cyc_threshold : 0,
+	    .psb_period = (uint8_t)(highest_bit(period) - 11),
+	    .no_retcomp = config->no_retcomp,
+	};
+}
+
+uint64_t emulated_filter_size(const struct ptah_record_filter *filter)
+{
+	struct stat st;
+
+	if (filter->path && filter->size == UINT64_MAX && !stat(filter->path, &st) &&
+	    (uint64_t)st.st_size > filter->start)
+		return (uint64_t)st.st_size - filter->start;
+	return filter->size;
+}
+
+enum ptah_record_problem emulated_check(const struct ptah_record_config *config,
+					struct ptah_message *why)
+{
+	static const enum ptah_record_problem no = PTAH_RECORD_NOT_POSSIBLE;
+
+	if (config->no_tsc)
+		return recorder_refuse(why, no,
+				       "TSC packets cannot be left out: they tell when code was "
+				       "mapped");
+	if (config->no_branch)
+		return recorder_refuse(why, no, "without branch packets nothing could be decoded");
+	if (config->ptw || config->fup_on_ptw || config->pwr_evt || config->event_trace ||
+	    config->no_tnt || config->pmu_config)
+		return recorder_refuse(why, no,
+				       "a simulated processor has no such packets (ptw, "
+				       "fup_on_ptw, pwr_evt, event, notnt)");
+	if (config->buffer_size && (config->buffer_size < EMULATED_MIN_BUFFER ||
+				    config->buffer_size > EMULATED_MAX_BUFFER ||
+				    config->buffer_size % EMULATED_MIN_BUFFER))
+		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
+				       "buffer of %" PRIu64 " bytes: it must be a multiple of "
+				       "64 KiB, up to 64 MiB",
+				       config->buffer_size);
+	return PTAH_RECORD_FINE;
+}
+
+/* As perf writes filters into its files. The caller's to free. NULL: out of memory. */
+static char *filter_text(const struct ptah_record_config *config)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = open_memstream(&text, &n);
+
+	for (size_t i = 0; f && i < config->filter_count; i++) {
+		const struct ptah_record_filter *filter = &config->filters[i];
+
+		fprintf(f, "%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s", i ? "," : "",
+			filter->action == PTAH_RECORD_STOP ? "stop" : "filter", filter->start,
+			emulated_filter_size(filter), filter->path ? "@" : "",
+			filter->path ? filter->path : "");
+	}
+	if (!f || fclose(f)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static uint64_t control(const struct ptah_trace_config *trace,
+			const struct ptah_record_config *config)
+{
+	uint64_t ctl = ptah_trace_config_ctl(trace) | PTAH_RTIT_CTL_TRACE_EN | PTAH_RTIT_CTL_TOPA;
+
+	for (unsigned i = 0; i < config->filter_count && i < PTAH_RTIT_RANGES; i++)
+		ctl |= (uint64_t)(config->filters[i].action == PTAH_RECORD_STOP
+				      ? PTAH_RTIT_ADDR_STOP
+				      : PTAH_RTIT_ADDR_FILTER)
+		       << PTAH_RTIT_CTL_ADDR_CFG(i);
+	return ctl;
+}
+
+int emulated_open_writer(struct ptah_recorder *r, bool moments)
+{
+	const struct ptah_trace_config trace = emulated_trace(&r->config);
+	struct ptah_record_metadata *m = &r->metadata;
+	char *filter = filter_text(&r->config);
+	struct perfdata_writer_config writer = {
+	    .clock = {.mult = 1},
+	    .retcomp = !trace.no_retcomp,
+	    .tsc = true,
+	    .tsc_n = OUTPUT_TSC_N,
+	    .tsc_d = OUTPUT_TSC_D,
+	    .max_nonturbo_ratio = OUTPUT_RATIO,
+	    .mtc = trace.mtc,
+	    .cyc = trace.cyc,
+	    .mtc_period = trace.mtc_period,
+	    .cyc_threshold = trace.cyc_threshold,
+	    .psb_period = trace.psb_period,
+	    .snapshot = moments,
+	    .filter = filter,
+	};
+	int status = PTAH_E_NOMEM;
+
+	if (filter) {
+		const struct ptah_model_processor *cpu = output_processor();
+
+		memcpy(m->vendor, "GenuineIntel", sizeof(m->vendor));
+		m->family = cpu->family;
+		m->model = cpu->model;
+		m->stepping = cpu->stepping;
+		memcpy(m->cpuid_14[0], cpu->leaf_14_0, sizeof(m->cpuid_14[0]));
+		memcpy(m->cpuid_14[1], cpu->leaf_14_1, sizeof(m->cpuid_14[1]));
+		m->cpuid_15[0] = cpu->tsc_d;
+		m->cpuid_15[1] = cpu->tsc_n;
+		m->cpuid_15[2] = cpu->crystal_hz;
+		m->time_mult = writer.clock.mult;
+		m->nominal_ratio = OUTPUT_RATIO;
+		m->rtit_ctl = control(&trace, &r->config);
+		status = recorder_open_writer(r, &writer);
+	}
+	free(filter);
+	return status;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* Reading a stream with threads: the items of one. */
+#include "session/parallel_reader.h"
+
+#include "base/compiler.h"
+
+#include <stdlib.h>
+
+/* Small: all items of the segments that are decoded ahead are in memory. */
+#define SEGMENT (UINT64_C(16) << 10)
+
+/*
+ * Address spaces are numbered as a flow comes across them: those of a flow that
+ * began elsewhere are others.
+ */
+static bool has_space(const struct ptah_item *items, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (items[i].type == PTAH_ITEM_BLOCK && items[i].space)
+			return true;
+	return false;
+}
+
+struct chunk *reader_new_chunk(struct pool *pool, struct task *task)
+{
+	struct chunk *chunk = task->chunk_count < MAX_CHUNKS ? pool_take_chunk(pool) : NULL;
+
+	if (!chunk)
+		return NULL;
+	chunk->next = NULL;
+	chunk->count = 0;
+	*task->last_chunk = chunk;
+	task->last_chunk = &chunk->next;
+	task->chunk_count++;
+	return chunk;
+}
+
+/* Reads a segment by itself. What cannot be read so is `unfit`, and no error. */
+static int read_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
+{
+	int n = task_enter(task, s);
+
+	while (n >= 0 && !task->unfit && !pool->stop) {
+		struct chunk *chunk = reader_new_chunk(pool, task);
+
+		if (!chunk) {
+			task->unfit = true;
+			break;
+		}
+		n = ptah_stream_read(s, chunk->items, ARRAY_SIZE(chunk->items));
+		if (n <= 0)
+			break;
+		chunk->count = (size_t)n;
+		task->unfit = has_space(chunk->items, n);
+	}
+	task_leave(task, s);
+	return n < 0 ? n : 0;
+}
+
+static uint64_t the_stream(const struct ptah_reader *r)
+{
+	return r->session->streams[r->index].info.bytes;
+}
+
+static bool wants_stream(void *reader, size_t stream)
+{
+	return stream == ((struct ptah_reader *)reader)->index;
+}
+
+int reader_open(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
+		uint64_t segment,
+		int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task),
+		struct ptah_reader **reader)
+{
+	struct ptah_reader *r;
+	int status;
+
+	if (!session || !reader || index >= session->stream_count ||
+	    (jobs && jobs->size >= sizeof(*jobs) && jobs->workers &&
+	     jobs->workers->session != session) ||
+	    (jobs && (jobs->size < sizeof(*jobs) || jobs->jobs > MAX_JOBS)))
+		return PTAH_E_INVAL;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return PTAH_E_NOMEM;
+	r->session = session;
+	r->index = index;
+	r->workers = jobs ? jobs->workers : NULL;
+	if (r->workers) {
+		r->s = r->workers->reader;
+		r->workers->reader = NULL;
+	}
+	status = stream_renew(session, index, &r->s);
+	if (status < 0) {
+		free(r);
+		return status;
+	}
+	r->pool = (struct pool){.session = session,
+				.jobs = jobs ? jobs->jobs : 1,
+				.segment = jobs && jobs->segment ? jobs->segment : segment,
+				.wants = wants_stream,
+				.context = r,
+				.open = stream_renew,
+				.run = run};
+	/* Code that changes is known to who reads at that time alone: see ptah_reader_insns(). */
+	r->alone = r->pool.jobs < 2 || r->s->later_count || r->s->follow ||
+		   the_stream(r) < 2 * r->pool.segment || pool_begin(&r->pool) < 0;
+	*reader = r;
+	return 0;
+}
+
+int ptah_reader_new(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
+		    struct ptah_reader **reader)
+{
+	return reader_open(session, index, jobs, SEGMENT, read_segment, reader);
+}
+
+void ptah_reader_free(struct ptah_reader *r)
+{
+	if (!r)
+		return;
+	pool_end(&r->pool);
+	if (r->workers && !r->workers->reader && r->status >= 0)
+		r->workers->reader = r->s;
+	else
+		ptah_stream_free(r->s);
+	free(r);
+}
+
+/* Brings `s` to where the last segment ended: through all of it. */
+static int stand_behind(struct ptah_reader *r)
+{
+	struct task passed = {.segment = r->last.segment};
+	struct ptah_item items[256];
+	int n = task_enter(&passed, r->s);
+
+	while (n >= 0 && (n = ptah_stream_read(r->s, items, ARRAY_SIZE(items))) > 0)
+		;
+	return n;
+}
+
+bool reader_next_task(struct ptah_reader *r)
+{
+	r->task = pool_first(&r->pool);
+	r->status = r->task ? 0 : r->pool.status;
+	r->next = 0;
+	if (!r->task)
+		return false;
+	if (task_fits(r->task, &r->last, true) && !r->task->unfit) {
+		r->again = false;
+		return true;
+	}
+	/* It does not follow from the last one, or is no one's but ours. */
+	if (r->task->segment.whole_start)
+		r->status = segment_enter(r->s, &r->task->segment);
+	else if (!r->again)
+		r->status = stand_behind(r);
+	r->again = true;
+	r->s->stop = r->task->segment.stop;
+	return r->status >= 0;
+}
+
+/* Items that a worker has read. 0: the segment's end. */
+static int read_chunks(struct ptah_reader *r, struct ptah_item *items, size_t capacity)
+{
+	struct chunk *chunk = r->task->chunks;
+	size_t n;
+
+	while (chunk && r->next == chunk->count) {
+		r->task->chunks = chunk->next;
+		r->next = 0;
+		pool_give_chunks(&r->pool, chunk, &chunk->next);
+		chunk = r->task->chunks;
+	}
+	if (!chunk)
+		return r->task->status;
+	n = chunk->count - r->next < capacity ? chunk->count - r->next : capacity;
+	memcpy(items, chunk->items + r->next, n * sizeof(*items));
+	r->next += n;
+	r->offset = items[n - 1].offset;
+	return (int)n;
+}
+
+void reader_end_task(struct ptah_reader *r)
+{
+	/* What is needed of it to judge the next one. */
+	if (r->again)
+		task_leave(r->task, r->s);
+	r->last = *r->task;
+	r->offset = r->task->segment.stop != UINT64_MAX ? r->task->segment.stop : the_stream(r);
+	r->task = NULL;
+	pool_drop_first(&r->pool);
+}
+
+int ptah_reader_read(struct ptah_reader *r, struct ptah_item *items, size_t capacity)
+{
+	int n;
+
+	if (!r || !items || !capacity)
+		return PTAH_E_INVAL;
+	if (r->alone)
+		return ptah_stream_read(r->s, items, capacity);
+	while (r->status >= 0) {
+		if (!r->task && !reader_next_task(r))
+			break;
+		n = r->again ? ptah_stream_read(r->s, items, capacity)
+			     : read_chunks(r, items, capacity);
+		if (n > 0)
+			return n;
+		r->status = n;
+		reader_end_task(r);
+	}
+	return r->status;
+}
+
+int ptah_reader_insns(struct ptah_reader *r, const struct ptah_item *block, struct ptah_insn *insns,
+		      size_t capacity)
+{
+	if (!r)
+		return PTAH_E_INVAL;
+	return r->alone ? ptah_stream_insns(r->s, block, insns, capacity)
+			: flow_learn_insns(r->s->flow, block, insns, capacity);
+}
+
+int ptah_reader_thread(const struct ptah_reader *r, struct ptah_thread *thread)
+{
+	return r ? ptah_stream_thread(r->s, thread) : PTAH_E_INVAL;
+}
+
+uint64_t ptah_reader_offset(const struct ptah_reader *r)
+{
+	return r->alone ? r->s->offset : r->offset;
+}

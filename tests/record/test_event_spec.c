@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* -e: the names of perf-intel-pt(1), and what a driver describes in its format files. */
+#include "test.h"
+
+#include "record/perf_event/event_spec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/ptah-test-event-XXXXXX";
+
+static void write_format(const char *name, const char *text)
+{
+	char path[128];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static struct ptah_record_config parsed(const char *text)
+{
+	struct ptah_record_config config = {.size = sizeof(config)};
+	struct ptah_message why = {""};
+
+	if (event_parse(text, folder, &config, &why) < 0)
+		fail_msg("%s: %s", text, why.text);
+	return config;
+}
+
+static void refused(const char *text, const char *sentence)
+{
+	struct ptah_record_config config = {.size = sizeof(config)};
+	struct ptah_message why = {""};
+
+	assert_int_equal(event_parse(text, folder, &config, &why), PTAH_E_INVAL);
+	if (!strstr(why.text, sentence))
+		fail_msg("%s: '%s' is not in: %s", text, sentence, why.text);
+}
+
+static void names(void **state)
+{
+	struct ptah_record_config c = parsed("intel_pt/cyc=1,cyc_thresh=2,mtc,mtc_period=3/u");
+
+	(void)state;
+	assert_true(c.cyc && c.mtc && c.user && !c.kernel);
+	assert_int_equal(c.cyc_threshold, 2);
+	assert_int_equal(c.mtc_period, 3);
+	assert_true(parsed("intel_pt//k").kernel);
+	assert_false(parsed("intel_pt//k").user);
+	assert_true(parsed("intel_pt//uk").user);
+	assert_true(parsed("intel_pt/tsc=0/").no_tsc);
+	assert_true(parsed("intel_pt/mtc=0/").no_mtc && !c.no_mtc);
+	assert_false(parsed("intel_pt/cyc/").mtc || parsed("intel_pt/cyc/").no_mtc);
+	assert_false(parsed("intel_pt/tsc/").no_tsc);
+	assert_true(parsed("intel_pt/branch=0/").no_branch);
+	assert_true(parsed("intel_pt/ptw,fup_on_ptw,pwr_evt,event,notnt/").ptw);
+	assert_true(parsed("intel_pt/ptw,notnt/").no_tnt);
+	/* 2^(N + 11) bytes: perf-intel-pt(1). */
+	assert_int_equal(parsed("intel_pt/psb_period=0/").psb_period, 2048);
+	assert_int_equal(parsed("intel_pt/psb_period=0xf/").psb_period, 64 << 20);
+	parsed("intel_pt");
+	parsed("intel_pt:u");
+}
+
+static void mistakes(void **state)
+{
+	(void)state;
+	refused("", "the event is intel_pt/TERMS/");
+	refused("cycles", "the event is intel_pt/TERMS/");
+	refused("intel_pt2//", "the event is intel_pt/TERMS/");
+	refused("intel_pt/cyc", "a slash is missing");
+	refused("intel_pt/cyc/x", "the modifiers are");
+	refused("intel_pt/pt=0/", "without pt nothing");
+	refused("intel_pt/cyc=2/", "cyc takes 0 to 1");
+	refused("intel_pt/mtc_period=16/", "mtc_period takes 0 to 15");
+	refused("intel_pt/cyc=/", "stands a number");
+	refused("intel_pt/cyc=-1/", "stands a number");
+	refused("intel_pt/cyc=1x/", "stands a number");
+	refused("intel_pt/cyc=99999999999999999999/", "stands a number");
+	refused("intel_pt/nonsense/", "known terms are");
+	refused("intel_pt/../../x/", "known terms are");
+	refused("intel_pt/,/", "known terms are");
+}
+
+/* As /sys/bus/event_source/devices/intel_pt/format has them. */
+static void driver_terms(void **state)
+{
+	(void)state;
+	write_format("one", "config:55\n");
+	write_format("four", "config:56-59\n");
+	write_format("split", "config:0,5-7\n");
+	write_format("elsewhere", "config1:0-7\n");
+	write_format("wide", "config:60-70\n");
+	write_format("empty", "");
+	assert_int_equal(parsed("intel_pt/one/").pmu_config, UINT64_C(1) << 55);
+	assert_int_equal(parsed("intel_pt/one=0/").pmu_config, 0);
+	assert_int_equal(parsed("intel_pt/four=0xa,one/").pmu_config,
+			 UINT64_C(0xa) << 56 | UINT64_C(1) << 55);
+	/* The lowest bit is bit 0, the next three are bits 5 to 7. */
+	assert_int_equal(parsed("intel_pt/split=11/").pmu_config, 1 | 5 << 5);
+	assert_int_equal(parsed("intel_pt/four=15,four=1/").pmu_config, UINT64_C(1) << 56);
+	refused("intel_pt/four=16/", "not as many bits");
+	refused("intel_pt/elsewhere/", "not in config");
+	refused("intel_pt/wide=1/", "not as many bits");
+	refused("intel_pt/empty/", "no text");
+}
+
+static int make_folder(void **state)
+{
+	(void)state;
+	return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+	static const char *const files[] = {"one", "four", "split", "elsewhere", "wide", "empty"};
+	char path[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++) {
+		snprintf(path, sizeof(path), "%s/%s", folder, files[i]);
+		unlink(path);
+	}
+	return rmdir(folder);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(names),
+	    cmocka_unit_test(mistakes),
+	    cmocka_unit_test(driver_terms),
+	};
+
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
