@@ -32,14 +32,14 @@ for command in $commands; do
 	grep -q '^\.SH EXIT STATUS' "$page" || fail "ptah-$command.1 does not tell the exit status"
 done
 
-# Every page is for a command, and groff has nothing against it.
-for page in "$man"/*.1; do
+# Every page of section 1 is for a command, and groff has nothing against any page.
+for page in "$man"/*.1 "$man"/*.7; do
 	name=$(basename "$page" .1)
 	case "$name" in
-	ptah) ;;
+	ptah | *.7) ;;
 	*) echo "$commands" | grep -q -x "${name#ptah-}" || fail "$name.1: no such command" ;;
 	esac
 	command -v groff >/dev/null || continue
 	groff -man -Tutf8 -ww "$page" 2>&1 >formatted | tee said
-	[ ! -s said ] || fail "$name.1 is not well formed"
+	[ ! -s said ] || fail "$page is not well formed"
 done

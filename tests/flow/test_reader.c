@@ -2,7 +2,7 @@
 /* Code that a reader gives, and gives differently later. */
 #include "../event/story.h"
 
-#include "flow/machine.h"
+#include "flow/flow_machine.h"
 
 /* The bytes at 0x402000; `calls` counts how often they are asked for. */
 struct memory {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "executions.h"
 
-#include "flow/machine.h"
+#include "flow/flow_machine.h"
 #include "x86/x86.h"
 
 #include <inttypes.h>

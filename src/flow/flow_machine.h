@@ -3,8 +3,8 @@
  * The flow machine's inside, for flow.c and for profile/, which carries the
  * common packets out in its own way and leaves everything else to it.
  */
-#ifndef PTAH_FLOW_MACHINE_H
-#define PTAH_FLOW_MACHINE_H
+#ifndef PTAH_FLOW_FLOW_MACHINE_H
+#define PTAH_FLOW_FLOW_MACHINE_H
 
 #include "event/event.h"
 #include "flow/code.h"

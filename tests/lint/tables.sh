@@ -1,0 +1,15 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The documentation's tables are those of include/ptah/*.def: what
+# tools/make-tables writes is what is checked in.
+set -eu
+CC=${CC:-cc} "$PTAH_SOURCE/tools/make-tables" made
+find made -type f | while read -r file; do
+	cmp "$file" "$PTAH_SOURCE/${file#made/}" || { echo "run tools/make-tables"; exit 1; }
+done
+[ -s made/docs/man/ptah-errata.7 ]
+# Pages that name one erratum after the other would be a second list.
+if grep -l 'SKD007.*SKL168' "$PTAH_SOURCE"/docs/man/*.1; then
+	echo "the pages above list the errata: refer to ptah-errata(7)"
+	exit 1
+fi
