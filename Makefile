@@ -1,5 +1,5 @@
 # A thin front for CMake and scripts/; everything is decided there.
-.PHONY: all demo check bench bench-memory fuzz mutants install clean
+.PHONY: all demo check bench bench-memory fuzz mutants install dist deb clean
 
 # A fresh build folder gets Ninja where there is one.
 ifeq ($(wildcard build/CMakeCache.txt),)
@@ -34,6 +34,13 @@ mutants:
 
 install: all
 	DESTDIR=$(DESTDIR) cmake --install build $(if $(PREFIX),--prefix $(PREFIX))
+
+# The last commit as a tarball, the same bytes each time; and as Debian packages.
+dist:
+	./packaging/make-dist
+
+deb:
+	./packaging/make-deb
 
 clean:
 	rm -rf build build-*

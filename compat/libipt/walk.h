@@ -16,9 +16,9 @@
 #ifndef PTAH_LIBIPT_WALK_H
 #define PTAH_LIBIPT_WALK_H
 
-#include "config.h"
-#include "event.h"
-#include "image.h"
+#include "pt_config.h"
+#include "pt_event.h"
+#include "pt_image.h"
 
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)

@@ -2,7 +2,7 @@
 /* Errors: libipt's words for those of the flow. */
 #include "walk_parts.h"
 
-#include "error.h"
+#include "pt_error.h"
 #include "position.h"
 
 bool walk_is_believed(struct walk *w)

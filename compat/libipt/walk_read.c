@@ -2,7 +2,7 @@
 /* Reading: items and blocks of the flow, and the way back when the image changes. */
 #include "walk_parts.h"
 
-#include "error.h"
+#include "pt_error.h"
 
 void walk_forget_items(struct walk *w)
 {

@@ -3,7 +3,7 @@
  * holds. */
 #include "flow/address_space.h"
 
-#include "flow/emit.h"
+#include "flow/emit_items.h"
 #include "flow/search.h"
 #include "flow/walk.h"
 

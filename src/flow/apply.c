@@ -7,7 +7,7 @@
 #include "flow/apply.h"
 
 #include "flow/address_space.h"
-#include "flow/emit.h"
+#include "flow/emit_items.h"
 #include "flow/flow_errata.h"
 #include "flow/leave.h"
 #include "flow/move.h"

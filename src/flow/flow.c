@@ -9,7 +9,7 @@
  * by the outcome of its branch, or by something that came later. An event
  * with an address is reached by walking there along direct branches.
  */
-#include "flow/emit.h"
+#include "flow/emit_items.h"
 #include "flow/paths.h"
 
 #include <stdlib.h>

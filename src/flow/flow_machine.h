@@ -7,7 +7,7 @@
 #define PTAH_FLOW_FLOW_MACHINE_H
 
 #include "event/event.h"
-#include "flow/code.h"
+#include "flow/code_cache.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* Spends the outcomes of TNT packets: a node for each, and the direct branches in between. */
 #include "flow/outcomes.h"
 
-#include "flow/emit.h"
+#include "flow/emit_items.h"
 #include "flow/move.h"
 
 /*

@@ -6,7 +6,7 @@
  */
 #include "flow/address_space.h"
 #include "flow/apply.h"
-#include "flow/emit.h"
+#include "flow/emit_items.h"
 #include "flow/move.h"
 #include "flow/outcomes.h"
 #include "flow/paths.h"

@@ -5,7 +5,7 @@
  */
 #include "flow/walk.h"
 
-#include "flow/emit.h"
+#include "flow/emit_items.h"
 #include "flow/flow_errata.h"
 #include "flow/move.h"
 #include "flow/search.h"

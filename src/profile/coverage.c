@@ -7,7 +7,7 @@
  */
 #include <ptah/coverage.h>
 
-#include "profile/profile.h"
+#include "profile/profile_internal.h"
 
 #include <stdlib.h>
 

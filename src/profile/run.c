@@ -4,7 +4,7 @@
  * layer's clocks, all else by the flow, which then has the position, until it
  * is at rest again.
  */
-#include "profile/profile.h"
+#include "profile/profile_internal.h"
 
 /* The longest packet that the loop takes, and what it loads at once. */
 #define LOOK 16

@@ -2,7 +2,7 @@
 /* Going back to a mark: what is read again is the same, or that of another image. */
 #include "test.h"
 
-#include "timed.h"
+#include "timed_trace.h"
 #include "world.h"
 
 #include <ptah/flow.h>
