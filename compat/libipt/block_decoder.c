@@ -116,7 +116,7 @@ int pt_blk_event(struct pt_block_decoder *decoder, struct pt_event *event, size_
 static bool add_insn(struct walk *w, struct pt_block *block)
 {
 	const struct ptah_insn *insn = &w->insns[w->pos];
-	const uint32_t space = w->next->space;
+	const uint32_t space = w->next->code.space;
 
 	if (!(insn->ip >= w->at.first && insn->ip <= w->at.last && w->at.space == space))
 		walk_find_section(w, insn->ip, space);
@@ -283,8 +283,8 @@ static NOINLINE int next_elsewhere(struct pt_block_decoder *decoder, struct pt_b
 {
 	struct walk *w = &decoder->walk;
 
-	walk_find_section(w, w->next->ip, w->next->space);
-	if (!walk_in_section(w, w->next) || !w->next->section)
+	walk_find_section(w, w->next->ip, w->next->code.space);
+	if (!walk_in_section(w, w->next) || !w->next->code.section)
 		return next_slowly(decoder, block);
 	return next_quickly(decoder, block);
 }

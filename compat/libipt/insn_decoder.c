@@ -146,7 +146,7 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 		break;
 	}
 	at = &w->insns[w->pos];
-	walk_find_section(w, at->ip, w->next->space);
+	walk_find_section(w, at->ip, w->next->code.space);
 	put_insn(w, insn);
 	if (w->ahead)
 		insn->speculative = w->speculative;
@@ -186,8 +186,8 @@ static NOINLINE int next_block(struct pt_insn_decoder *decoder, struct pt_insn *
 	int n;
 
 	if (UNLIKELY(!walk_in_section(w, item))) {
-		walk_find_section(w, item->ip, item->space);
-		if (!walk_in_section(w, item) || !item->section)
+		walk_find_section(w, item->ip, item->code.space);
+		if (!walk_in_section(w, item) || !item->code.section)
 			return next_slowly(decoder, insn);
 	}
 	n = ptah_flow_insns(w->flow, item, w->insns, WALK_INSNS);

@@ -17,7 +17,7 @@ static enum pt_exec_mode mode_from_ptah(unsigned mode)
 	}
 }
 
-/* Which of an event's fields an item's `ip` and `count` are, where it is as simple as that. */
+/* Which of an event's fields an item's `ip` and `vector` are, where it is as simple as that. */
 #define NONE	 0
 #define AT(name) offsetof(struct pt_event, variant.name)
 
@@ -26,7 +26,7 @@ static const struct simple {
 	bool known;	 /* there is such an event */
 	bool suppressed; /* its address may be unknown */
 	uint8_t ip;
-	uint8_t count;
+	uint8_t vector;
 } simple[PTAH_ITEM_TYPE_MAX] = {
     [PTAH_ITEM_STOP] = {ptev_stop, true, false, NONE, NONE},
     [PTAH_ITEM_EXSTOP] = {ptev_exstop, true, true, AT(exstop.ip), NONE},
@@ -56,8 +56,8 @@ static bool make_simple(struct pt_event *event, const struct ptah_item *item)
 	event->ip_suppressed = how->suppressed && item->flags & PTAH_ITEM_IP_SUPPRESSED;
 	if (how->ip)
 		memcpy((char *)event + how->ip, &item->ip, sizeof(item->ip));
-	if (how->count)
-		((uint8_t *)event)[how->count] = (uint8_t)item->count;
+	if (how->vector)
+		((uint8_t *)event)[how->vector] = (uint8_t)item->vector;
 	return true;
 }
 
@@ -74,7 +74,7 @@ static bool make_branch(struct pt_event *event, const struct event_state *state,
 		return state->current;
 	case PTAH_ITEM_TNT:
 		event->type = ptev_tnt;
-		event->variant.tnt.bits = item->value;
+		event->variant.tnt.bits = item->bits;
 		event->variant.tnt.size = (uint8_t)item->count;
 		return state->current;
 	case PTAH_ITEM_DISABLED:
@@ -121,7 +121,7 @@ static bool make_mode(struct pt_event *event, struct event_state *state,
 static bool make_iflag(struct pt_event *event, struct event_state *state,
 		       const struct ptah_item *item)
 {
-	const bool set = item->value & 1, same = state->has_iflag && state->iflag == set;
+	const bool set = item->interrupts & 1, same = state->has_iflag && state->iflag == set;
 
 	event->type = ptev_iflags;
 	event->variant.iflags.iflag = set;
@@ -156,7 +156,7 @@ static bool make_state(struct pt_event *event, struct event_state *state,
 	case PTAH_ITEM_ASYNC_PAGING:
 		/* The first two fields of both are the same. */
 		event->type = ptev_paging;
-		event->variant.paging.cr3 = item->value;
+		event->variant.paging.cr3 = item->cr3;
 		event->variant.paging.non_root = !!(item->flags & PTAH_ITEM_NON_ROOT);
 		if (item->type == PTAH_ITEM_ASYNC_PAGING || status) {
 			event->type = ptev_async_paging;
@@ -167,7 +167,7 @@ static bool make_state(struct pt_event *event, struct event_state *state,
 	case PTAH_ITEM_VMCS:
 	case PTAH_ITEM_ASYNC_VMCS:
 		event->type = ptev_vmcs;
-		event->variant.vmcs.base = item->value;
+		event->variant.vmcs.base = item->vmcs;
 		if (item->type == PTAH_ITEM_ASYNC_VMCS || status) {
 			event->type = ptev_async_vmcs;
 			event->variant.async_vmcs.ip = item->ip;
@@ -187,29 +187,29 @@ static bool make_report(struct pt_event *event, const struct ptah_item *item)
 	switch (item->type) {
 	case PTAH_ITEM_CBR:
 		event->type = ptev_cbr;
-		event->variant.cbr.ratio = (uint16_t)item->value;
+		event->variant.cbr.ratio = (uint16_t)item->ratio;
 		return true;
 	case PTAH_ITEM_MNT:
 		event->type = ptev_mnt;
-		event->variant.mnt.payload = item->value;
+		event->variant.mnt.payload = item->payload;
 		return true;
 	case PTAH_ITEM_MWAIT:
 		event->type = ptev_mwait;
 		event->variant.mwait.ip = item->ip;
-		event->variant.mwait.hints = (uint32_t)item->value;
-		event->variant.mwait.ext = (uint32_t)(item->value >> 32);
+		event->variant.mwait.hints = item->mwait.hints;
+		event->variant.mwait.ext = item->mwait.ext;
 		event->ip_suppressed = suppressed;
 		return true;
 	case PTAH_ITEM_PWRE:
 		event->type = ptev_pwre;
-		event->variant.pwre.state = (uint8_t)item->value;
-		event->variant.pwre.sub_state = (uint8_t)item->count;
+		event->variant.pwre.state = (uint8_t)item->state;
+		event->variant.pwre.sub_state = (uint8_t)item->sub_state;
 		event->variant.pwre.hw = !!(item->detail & PTAH_DETAIL_HW);
 		return true;
 	case PTAH_ITEM_PWRX:
 		event->type = ptev_pwrx;
-		event->variant.pwrx.last = (uint8_t)item->value;
-		event->variant.pwrx.deepest = (uint8_t)item->count;
+		event->variant.pwrx.last = (uint8_t)item->last;
+		event->variant.pwrx.deepest = (uint8_t)item->deepest;
 		event->variant.pwrx.interrupt = !!(item->detail & PTAH_DETAIL_INTERRUPT);
 		event->variant.pwrx.store = !!(item->detail & PTAH_DETAIL_STORE);
 		event->variant.pwrx.autonomous = !!(item->detail & PTAH_DETAIL_AUTONOMOUS);
@@ -217,8 +217,8 @@ static bool make_report(struct pt_event *event, const struct ptah_item *item)
 	case PTAH_ITEM_PTWRITE:
 		event->type = ptev_ptwrite;
 		event->variant.ptwrite.ip = item->ip;
-		event->variant.ptwrite.size = (uint8_t)item->count;
-		event->variant.ptwrite.payload = item->value;
+		event->variant.ptwrite.size = (uint8_t)item->size;
+		event->variant.ptwrite.payload = item->payload;
 		event->ip_suppressed = suppressed;
 		return true;
 	default:
@@ -234,29 +234,29 @@ static bool make_traced(struct pt_event *event, const struct ptah_item *item)
 	switch (item->type) {
 	case PTAH_ITEM_INTERRUPT:
 		event->type = ptev_interrupt;
-		event->variant.interrupt.vector = (uint8_t)item->count;
+		event->variant.interrupt.vector = (uint8_t)item->vector;
 		event->variant.interrupt.has_cr2 = !!(item->detail & PTAH_DETAIL_CR2);
-		event->variant.interrupt.cr2 = item->value;
+		event->variant.interrupt.cr2 = item->cr2;
 		event->variant.interrupt.ip = item->ip;
 		event->ip_suppressed = suppressed;
 		return true;
 	case PTAH_ITEM_VMEXIT:
 		event->type = ptev_vmexit;
-		event->variant.vmexit.vector = (uint8_t)item->count;
+		event->variant.vmexit.vector = (uint8_t)item->vector;
 		event->variant.vmexit.has_vector = !!(item->detail & PTAH_DETAIL_VECTOR);
-		event->variant.vmexit.vmxr = item->to;
+		event->variant.vmexit.vmxr = item->reason;
 		event->variant.vmexit.has_vmxr = !!(item->detail & PTAH_DETAIL_REASON);
-		event->variant.vmexit.vmxq = item->value;
+		event->variant.vmexit.vmxq = item->qualification;
 		event->variant.vmexit.has_vmxq = !!(item->detail & PTAH_DETAIL_QUALIFICATION);
 		event->variant.vmexit.ip = item->ip;
 		event->ip_suppressed = suppressed;
 		return true;
 	case PTAH_ITEM_TRIGGER:
 		event->type = ptev_trig;
-		event->variant.trig.trbv = (uint8_t)item->value;
+		event->variant.trig.trbv = (uint8_t)item->trbv;
 		event->variant.trig.mult = !!(item->detail & PTAH_DETAIL_MULT);
 		event->variant.trig.ip = item->ip;
-		event->variant.trig.icnt = suppressed ? item->count : 0;
+		event->variant.trig.icnt = suppressed ? item->icnt : 0;
 		/* Counted from the last address there was: known, though not told. */
 		event->ip_suppressed = suppressed && !(item->detail & PTAH_DETAIL_ICNT);
 		return true;
@@ -293,7 +293,7 @@ bool event_make(struct pt_event *event, struct event_state *state, const struct 
 	/* SDM "Maintenance (MNT) Packet": no state, wherever it stands. */
 	event->status_update = item->flags & PTAH_ITEM_STATUS && item->type != PTAH_ITEM_MNT;
 	if (state->current || !is_timeless(item->type)) {
-		event->tsc = tells_first(state, item) ? item->value : item->tsc;
+		event->tsc = tells_first(state, item) ? item->packet_tsc : item->tsc;
 		event->has_tsc = event->tsc != 0;
 	}
 	return true;

@@ -88,14 +88,14 @@ static void wait_for(struct pt_query_decoder *q, const struct ptah_item *item)
 	struct waiting *waiting = &q->queue[q->waiting];
 
 	if (item->type == PTAH_ITEM_CBR)
-		q->ratio = (uint32_t)item->value;
+		q->ratio = (uint32_t)item->ratio;
 	if (q->waiting == EVENT_MAX || !event_make(&waiting->event, &q->state, item))
 		return;
 	waiting->position = position_of(item);
 	waiting->tsc = item->tsc;
 	/* Nothing behind the OVF has been read for it. */
 	if (item->type == PTAH_ITEM_OVERFLOW && item->flags & PTAH_ITEM_IP_SUPPRESSED)
-		waiting->tsc = item->value;
+		waiting->tsc = item->packet_tsc;
 	q->waiting++;
 }
 
@@ -484,7 +484,7 @@ static int take_outcomes(struct pt_query_decoder *q)
 	const struct position position = position_of(item);
 	int status;
 
-	q->outcomes = item->value;
+	q->outcomes = item->bits;
 	q->count = item->count;
 	stream_drop(&q->stream);
 	status = answer(q, position, item->tsc);

@@ -208,7 +208,7 @@ void walk_find_section(struct walk *walk, uint64_t ip, uint32_t space);
 /* Does it hold the block? */
 static inline bool walk_in_section(const struct walk *walk, const struct ptah_item *block)
 {
-	return block->section == walk->at.section && block->ip >= walk->at.first &&
+	return block->code.section == walk->at.section && block->ip >= walk->at.first &&
 	       block->end - 1 <= walk->at.last;
 }
 

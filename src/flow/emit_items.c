@@ -43,7 +43,7 @@ void flow_emit_event(const struct ptah_flow *f, struct flow_output *out,
 void flow_put_place(const struct ptah_flow *f, struct ptah_item *error)
 {
 	error->mode = f->mode;
-	error->space = f->code.space;
+	error->code.space = f->code.space;
 	if (f->positioned)
 		error->ip = f->node ? f->node->ip : f->ip;
 	else

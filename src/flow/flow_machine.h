@@ -142,8 +142,9 @@ _Static_assert(PTAH_ITEM_TAKEN == 1 << 3, "FLOW_TAKEN_SHIFT");
 
 _Static_assert(offsetof(struct code_node, ip) == offsetof(struct ptah_item, ip) &&
 		   offsetof(struct code_node, end) == offsetof(struct ptah_item, end) &&
-		   offsetof(struct code_node, section) == offsetof(struct ptah_item, section) &&
-		   offsetof(struct code_node, space) == offsetof(struct ptah_item, space),
+		   offsetof(struct code_node, section) ==
+		       offsetof(struct ptah_item, code.section) &&
+		   offsetof(struct code_node, space) == offsetof(struct ptah_item, code.space),
 	       "a node begins as its item");
 
 /* A node as an item; `head` is what its head has of now, `now` its tsc and offset. */

@@ -25,9 +25,9 @@ int ptah_flow_insns(const struct ptah_flow *f, const struct ptah_item *block,
 	if (!f || !block || block->type != PTAH_ITEM_BLOCK || (!insns && capacity))
 		return PTAH_E_INVAL;
 	n = block->ninsn < capacity ? block->ninsn : capacity;
-	known = code_insns(&f->code, block->ip, block->mode, block->space, block->ninsn);
+	known = code_insns(&f->code, block->ip, block->mode, block->code.space, block->ninsn);
 	if (!known) /* not a node of now: the image may have changed since */
-		return code_decode(&f->code, block->ip, block->mode, block->space, insns, n);
+		return code_decode(&f->code, block->ip, block->mode, block->code.space, insns, n);
 	memcpy(insns, known, n * sizeof(*insns));
 	return (int)n;
 }
@@ -40,7 +40,7 @@ int flow_learn_insns(struct ptah_flow *f, const struct ptah_item *block, struct 
 
 	if (!block || block->type != PTAH_ITEM_BLOCK)
 		return PTAH_E_INVAL;
-	f->code.space = block->space < f->code.space_count ? (uint16_t)block->space : 0;
+	f->code.space = block->code.space < f->code.space_count ? (uint16_t)block->code.space : 0;
 	code_find(&f->code, block->ip, block->mode, &status);
 	f->code.space = space;
 	return ptah_flow_insns(f, block, insns, capacity);

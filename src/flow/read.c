@@ -82,7 +82,7 @@ static bool take_next(struct ptah_flow *f, struct flow_output *out)
 	flow_set_now(f, f->event.tsc, f->event.tsc_error, f->event.offset);
 	if (f->event.type == PTAH_ITEM_TNT) {
 		if (f->positioned) {
-			f->tnt = f->event.value;
+			f->tnt = f->event.bits;
 			f->tnt_count = f->event.count;
 		}
 		return true;
@@ -200,7 +200,7 @@ int ptah_flow_read_blocks(struct ptah_flow *f, struct ptah_block *blocks, size_t
 		out.blocks[out.count++] =
 		    (struct ptah_block){.ip = f->held.ip,
 					.size = (uint16_t)(f->held.end - f->held.ip),
-					.space = (uint16_t)f->held.space,
+					.space = (uint16_t)f->held.code.space,
 					.ninsn = (uint8_t)f->held.ninsn,
 					.insn_class = f->held.insn_class,
 					.last_size = f->held.last_size,
@@ -228,7 +228,8 @@ static bool put_steps(struct ptah_flow *f, struct flow_steps *out)
 	f->has_held = n <= 0;
 	if (f->has_held)
 		return false;
-	flow_put_steps(out->steps + out->count, insns, (unsigned)n, block->space, block->flags);
+	flow_put_steps(out->steps + out->count, insns, (unsigned)n, block->code.space,
+		       block->flags);
 	out->count += (size_t)n;
 	return true;
 }

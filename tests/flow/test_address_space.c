@@ -119,11 +119,11 @@ static void numbers(void **state)
 	for (int i = 0; i < n; i++) {
 		if (items[i].type != PTAH_ITEM_BLOCK)
 			continue;
-		assert_int_equal(ptah_flow_space(flow, items[i].space, &space), 0);
+		assert_int_equal(ptah_flow_space(flow, items[i].code.space, &space), 0);
 		assert_true(space.cr3 == (blocks++ < 2 ? 0x1000 : 0x2000));
 		assert_true(space.vmcs == PTAH_SPACE_ANY);
 		assert_int_equal(ptah_image_find(image, items[i].ip, &space, &section), 0);
-		assert_int_equal(section.id, items[i].section);
+		assert_int_equal(section.id, items[i].code.section);
 	}
 	assert_int_equal(blocks, 4);
 	assert_int_equal(ptah_flow_space(flow, 3, &space), PTAH_E_INVAL);

@@ -40,7 +40,7 @@ static void add(struct items *items, const struct ptah_item *item)
 	}
 	items->item[items->n] = *item;
 	if (item->type == PTAH_ITEM_BLOCK)
-		items->item[items->n].section = 0;
+		items->item[items->n].code.section = 0;
 	items->n++;
 }
 

@@ -141,7 +141,7 @@ static void add_block(struct reference *r, const struct ptah_item *item)
 	const bool taken = item->flags & PTAH_ITEM_TAKEN;
 	struct ptah_space s;
 
-	if (ptah_flow_space(r->flow, item->space, &s) < 0)
+	if (ptah_flow_space(r->flow, item->code.space, &s) < 0)
 		abort();
 	if (inside(r->config, item->ip))
 		add(&r->list,
@@ -150,7 +150,7 @@ static void add_block(struct reference *r, const struct ptah_item *item)
 				      .taken = taken});
 	if (item->insn_class == PTAH_INSN_COND && !(item->flags & PTAH_ITEM_UNKNOWN))
 		add_edge(r, item->end - item->last_size, taken ? target_of(r, item) : item->end,
-			 item->space, item->mode, item->insn_class);
+			 item->code.space, item->mode, item->insn_class);
 }
 
 static void take(struct reference *r, const struct ptah_item *item, const struct ptah_item *before)

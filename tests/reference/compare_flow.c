@@ -24,7 +24,7 @@ static void add(struct reference *out, struct ptah_item item)
 	item.tsc = 0;
 	item.tsc_error = 0;
 	if (item.type == PTAH_ITEM_ERROR)
-		item.space = 0; /* the reference has no numbers for spaces */
+		item.code.space = 0; /* the reference has no numbers for spaces */
 	out->items[out->count++] = item;
 }
 

@@ -242,7 +242,7 @@ static void pass_told(struct shared_thread *t, const struct block *b, unsigned n
 	else
 		s->lift += n;
 	tell_time(t);
-	output_tell(&s->m, b->kind, b->end - b->last_size, b->end, next);
+	trace_output_insn(&s->m, b->kind, b->end - b->last_size, b->end, next);
 	if (!traced && s->m.packet_en) {
 		account_run(s, s->next_ip, next);
 	} else if (traced && !s->m.packet_en) {
@@ -386,7 +386,7 @@ static bool pass_to_nothing(struct shared_thread *t, const struct block *b, uint
 static void leave(struct shared_thread *t, unsigned kind, uint64_t ip)
 {
 	struct ptah_model_transfer transfer = {
-	    .kind = (uint8_t)kind, .ip = ip, .to = PLUGIN_KERNEL_IP};
+	    .kind = (uint8_t)kind, .ip = ip, .to = SIMULATED_KERNEL_IP};
 
 	ptah_model_context(&t->live.m, &transfer.after);
 	transfer.after.cpl = 0;
@@ -433,7 +433,7 @@ static void enter(struct shared_thread *t, const struct block *b)
 	struct shared_state *s = &t->live;
 	uint64_t maps = t->maps;
 	struct ptah_model_transfer transfer = {
-	    .kind = PTAH_MODEL_FAR, .ip = PLUGIN_KERNEL_IP, .to = b->start};
+	    .kind = PTAH_MODEL_FAR, .ip = SIMULATED_KERNEL_IP, .to = b->start};
 
 	lift_clock(t, atomic_load_explicit(&plugin.shared->clock, memory_order_relaxed));
 	if (maps < b->change)
@@ -803,9 +803,9 @@ static void change_pause(struct shared_thread *t, bool paused)
 {
 	struct shared_state *s = &t->live;
 	struct ptah_model_transfer there = {
-	    .kind = PTAH_MODEL_INTERRUPT, .ip = s->m.program.ip, .to = PLUGIN_KERNEL_IP};
+	    .kind = PTAH_MODEL_INTERRUPT, .ip = s->m.program.ip, .to = SIMULATED_KERNEL_IP};
 	struct ptah_model_transfer back = {
-	    .kind = PTAH_MODEL_IRET, .ip = PLUGIN_KERNEL_IP, .to = s->m.program.ip};
+	    .kind = PTAH_MODEL_IRET, .ip = SIMULATED_KERNEL_IP, .to = s->m.program.ip};
 	bool traced = s->m.packet_en;
 
 	ptah_model_context(&s->m, &back.after);
