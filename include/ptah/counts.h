@@ -32,8 +32,6 @@ PTAH_API int ptah_counts_new(struct ptah_counts **counts);
 PTAH_API void ptah_counts_free(struct ptah_counts *counts);
 
 /* Where a piece of a file lay, and which file it was. */
-#define PTAH_BUILD_ID_MAX 20
-
 struct ptah_counts_file {
 	uint64_t address, size;
 	uint64_t file_offset; /* of `address` */
