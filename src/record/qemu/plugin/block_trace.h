@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files share that make the trace: block_trace.c, crossings.c, clock.c, threads.c. */
+/* What the files share that make the trace: block_trace.c, crossings.c, thread_clock.c, threads.c.
+ */
 #ifndef PTAH_RECORD_QEMU_PLUGIN_BLOCK_TRACE_H
 #define PTAH_RECORD_QEMU_PLUGIN_BLOCK_TRACE_H
 
@@ -34,7 +35,7 @@ void plugin_begin_thread(unsigned vcpu, const uint64_t *env);
 void plugin_end_trace(struct shared_thread *t, unsigned vcpu);
 bool plugin_unpark(struct shared_thread *t);
 
-/* clock.c */
+/* thread_clock.c */
 uint64_t plugin_clock(const struct shared_thread *t);
 void plugin_publish_clock(uint64_t time);
 void plugin_lift_clock(struct shared_thread *t, uint64_t time);
