@@ -9,7 +9,7 @@
  */
 #include "fuzz.h"
 
-#include "counts/counts.h"
+#include "counts/counts_internal.h"
 
 #include "base/bits.h"
 

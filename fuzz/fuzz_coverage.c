@@ -9,7 +9,7 @@
  */
 #include "fuzz.h"
 
-#include "../tests/profile/executions.h"
+#include "../tests/profile/compare_coverage.h"
 
 /* A byte of trace may run a long chain of jumps, and all that runs is kept to be compared. */
 #define MAX_TRACE 400

@@ -7,7 +7,7 @@
  */
 #include "fuzz.h"
 
-#include "../tests/profile/compare.h"
+#include "../tests/profile/compare_profile.h"
 
 /* A byte of trace may run a long chain of jumps, and all that runs is kept to be compared. */
 #define MAX_TRACE 1024

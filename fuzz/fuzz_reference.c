@@ -9,7 +9,7 @@
  */
 #include "fuzz.h"
 
-#include "../tests/reference/compare.h"
+#include "../tests/reference/compare_flow.h"
 
 /* So much of the answer is compared. */
 #define LIMIT 20000

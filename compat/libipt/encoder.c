@@ -2,7 +2,7 @@
 /* The encoder: libipt's packets for ptah_packet_encode(), without the bits that have no place. */
 #include <ptah/packet.h>
 
-#include "config.h"
+#include "pt_config.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
  */
 #include "iscache.h"
 
-#include "error.h"
+#include "pt_error.h"
 
 #include <pthread.h>
 #include <stdlib.h>

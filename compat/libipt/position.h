@@ -7,7 +7,7 @@
 #ifndef PTAH_LIBIPT_POSITION_H
 #define PTAH_LIBIPT_POSITION_H
 
-#include "config.h"
+#include "pt_config.h"
 
 /* How far what has been told last goes: through the first packet of this kind. */
 enum position_end {

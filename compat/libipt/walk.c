@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "walk_parts.h"
 
-#include "error.h"
+#include "pt_error.h"
 
 const uint8_t walk_classes[PTAH_INSN_CLASS_MAX] = {
     [PTAH_INSN_OTHER] = ptic_other,

@@ -16,9 +16,9 @@
 #ifndef PTAH_LIBIPT_WALK_H
 #define PTAH_LIBIPT_WALK_H
 
-#include "config.h"
-#include "event.h"
-#include "image.h"
+#include "pt_config.h"
+#include "pt_event.h"
+#include "pt_image.h"
 
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
@@ -208,7 +208,7 @@ void walk_find_section(struct walk *walk, uint64_t ip, uint32_t space);
 /* Does it hold the block? */
 static inline bool walk_in_section(const struct walk *walk, const struct ptah_item *block)
 {
-	return block->section == walk->at.section && block->ip >= walk->at.first &&
+	return block->code.section == walk->at.section && block->ip >= walk->at.first &&
 	       block->end - 1 <= walk->at.last;
 }
 

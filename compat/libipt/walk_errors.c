@@ -2,7 +2,7 @@
 /* Errors: libipt's words for those of the flow. */
 #include "walk_parts.h"
 
-#include "error.h"
+#include "pt_error.h"
 #include "position.h"
 
 bool walk_is_believed(struct walk *w)
@@ -58,8 +58,8 @@ void walk_meet_error(struct walk *w)
 	const struct ptah_item *item = w->next;
 	const int status = item->status;
 
-	w->place =
-	    (struct ptah_place){.ip = item->ip, .mode = item->mode, .space = (uint16_t)item->space};
+	w->place = (struct ptah_place){
+	    .ip = item->ip, .mode = item->mode, .space = (uint16_t)item->code.space};
 	w->raw = walk_used_up(w);
 	w->error_told = true;
 	w->error_offset = is_of_code(status) || is_used(status) ? UINT64_MAX : item->offset;

@@ -196,14 +196,14 @@ static uint16_t find_ratio(struct walk *w, const struct ptah_item *item)
 	uint16_t ratio = *last_ratio(w);
 
 	if (item->type == PTAH_ITEM_CBR)
-		ratio = (uint16_t)item->value;
+		ratio = (uint16_t)item->ratio;
 	if (!(item->flags & PTAH_ITEM_STATUS))
 		return ratio;
 	while (item++, walk_is_item(w, &item)) {
 		if (!(item->flags & PTAH_ITEM_STATUS) || item->type == PTAH_ITEM_PSB)
 			break;
 		if (item->type == PTAH_ITEM_CBR)
-			ratio = (uint16_t)item->value;
+			ratio = (uint16_t)item->ratio;
 	}
 	return ratio;
 }

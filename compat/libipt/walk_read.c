@@ -2,7 +2,7 @@
 /* Reading: items and blocks of the flow, and the way back when the image changes. */
 #include "walk_parts.h"
 
-#include "error.h"
+#include "pt_error.h"
 
 void walk_forget_items(struct walk *w)
 {
@@ -148,7 +148,7 @@ bool walk_more_blocks(struct walk *w)
 	w->blocks[w->block_end++ - w->blocks] =
 	    (struct ptah_block){.ip = w->tail.ip,
 				.size = (uint16_t)(w->tail.end - w->tail.ip),
-				.space = (uint16_t)w->tail.space,
+				.space = (uint16_t)w->tail.code.space,
 				.ninsn = (uint8_t)w->tail.ninsn,
 				.insn_class = w->tail.insn_class,
 				.last_size = w->tail.last_size,

@@ -2,7 +2,7 @@
 /* Where the walk is: its offset and time, and the PSBs it begins at. */
 #include "walk_parts.h"
 
-#include "error.h"
+#include "pt_error.h"
 #include "position.h"
 
 /* Asked for */

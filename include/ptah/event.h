@@ -29,6 +29,8 @@
 #include <ptah/error.h>
 #include <ptah/packet.h>
 
+PTAH_BEGIN_DECLS
+
 enum ptah_item_type {
 #define PTAH_ITEM(name, text, what) PTAH_ITEM_##name,
 #include <ptah/events.def>
@@ -63,14 +65,14 @@ enum ptah_item_flags {
 	PTAH_ITEM_UNKNOWN = 1 << 7,	  /* block: where its branch went is in no packet */
 };
 
-/* `detail` of an event: which of its fields say something, and how it came. */
+/* `detail` of an event: which of its members are known, and how it came about. */
 enum ptah_item_detail {
-	PTAH_DETAIL_VECTOR = 1 << 0,	    /* vmexit: `count` is the vector */
-	PTAH_DETAIL_CR2 = 1 << 1,	    /* interrupt: `value` is the page fault's address */
-	PTAH_DETAIL_QUALIFICATION = 1 << 1, /* vmexit: `value` is the exit qualification */
-	PTAH_DETAIL_REASON = 1 << 2,	    /* vmexit: `to` is the exit reason */
-	PTAH_DETAIL_ICNT = 1 << 0,	    /* trigger: `count` is the instruction count */
-	PTAH_DETAIL_MULT = 1 << 1,	    /* trigger: more than one hit the instruction */
+	PTAH_DETAIL_VECTOR = 1 << 0,	    /* vmexit: `vector` is known */
+	PTAH_DETAIL_CR2 = 1 << 1,	    /* interrupt: `cr2` is known */
+	PTAH_DETAIL_QUALIFICATION = 1 << 1, /* vmexit: `qualification` is known */
+	PTAH_DETAIL_REASON = 1 << 2,	    /* vmexit: `reason` is known */
+	PTAH_DETAIL_ICNT = 1 << 0,	    /* trigger: `icnt` is known */
+	PTAH_DETAIL_MULT = 1 << 1,	    /* trigger: several triggers hit the instruction */
 	PTAH_DETAIL_HW = 1 << 0,	    /* pwre: entered by the hardware */
 	PTAH_DETAIL_INTERRUPT = 1 << 0,	    /* pwrx: woken by an interrupt */
 	PTAH_DETAIL_STORE = 1 << 1,	    /* pwrx: woken by a store to the monitored address */
@@ -81,37 +83,106 @@ enum ptah_item_detail {
  */
 #define PTAH_TSC_UNBOUNDED 255
 
+/* Where the code of a block is looked up. */
+struct ptah_item_code {
+	uint32_t
+	    section;	/* of the image, where the block begins; 0: bytes from a reader callback */
+	uint32_t space; /* number of an address space: see ptah_flow_space() */
+};
+
+/* The two operands of MWAIT: EAX and ECX. */
+struct ptah_item_mwait {
+	uint32_t hints, ext;
+};
+
 /*
- * One item of the stream, the same for events and flow. Which fields mean
- * something is said in events.def; others are 0. 48 bytes.
+ * One item of the stream, the same for events and flow. 48 bytes.
+ *
+ * The type decides which members of the unions mean something. All items have
+ * type, flags, mode, tsc, tsc_error and offset; besides these:
+ *
+ *	block                            ip, end, ninsn, insn_class, last_size, code
+ *	tnt                              count, bits
+ *	tip                              to
+ *	enabled, psb                     ip
+ *	disabled                         to
+ *	async-disabled                   ip, to, packet_tsc
+ *	async-branch                     ip, to, packet_tsc
+ *	overflow                         ip, packet_tsc
+ *	exec-mode, tsx, stop, exstop     ip (the new mode is in `mode`)
+ *	paging, async-paging             ip, cr3
+ *	vmcs, async-vmcs                 ip, vmcs
+ *	cbr                              ratio
+ *	ptwrite                          ip, size, payload
+ *	mnt                              payload
+ *	mwait                            ip, mwait
+ *	pwre                             state, sub_state, detail
+ *	pwrx                             last, deepest, detail
+ *	error                            status; from a flow also ip, code.space
+ *	iflags                           ip, interrupts
+ *	interrupt                        ip, vector, cr2, detail
+ *	sipi, uintr, swintr              ip, vector
+ *	vmexit                           ip, vector, qualification, reason, detail
+ *	iret, smi, rsm, init, vmentry,
+ *	shutdown, uiret, syscall         ip
+ *	trigger                          ip, trbv, icnt, detail
+ *	pebs-begin                       size, pebs_type
+ *	pebs-item                        size, payload, pebs_id
+ *	pebs-end                         ip
+ *	tick                             ip (flow), cycles
+ *	gap                              ip, to
+ *
+ * An `ip` that the trace leaves out is 0, with PTAH_ITEM_IP_SUPPRESSED; that flag
+ * speaks of `to` where tracing stops. What an item does not have is 0. Code that
+ * copies items or goes through them by a table may use `count`, `to` and `value`
+ * for whatever their unions hold.
  */
 struct ptah_item {
 	uint8_t type;  /* enum ptah_item_type */
 	uint8_t flags; /* enum ptah_item_flags */
 	uint8_t mode;  /* enum ptah_exec_mode */
 	union {
-		uint8_t insn_class; /* block: class of the last instruction */
-		uint8_t detail;	    /* events: enum ptah_item_detail */
+		uint8_t insn_class; /* enum ptah_insn_class of the last instruction */
+		uint8_t detail;	    /* enum ptah_item_detail */
 	};
 	union {
-		uint16_t ninsn; /* block: instructions in it, 1 or more */
-		uint16_t count; /* tnt: outcomes; ptwrite, PEBS: bytes; others: see events.def */
-		int16_t status; /* error: enum ptah_error */
+		uint16_t count;	    /* branch outcomes, 1 to 47 */
+		uint16_t ninsn;	    /* instructions, 1 or more */
+		uint16_t size;	    /* of the payload, or of each PEBS item: 4 or 8 bytes */
+		uint16_t vector;    /* of the interrupt or exception */
+		uint16_t sub_state; /* of the thread C-state that was entered */
+		uint16_t deepest;   /* core C-state while the core slept */
+		uint16_t icnt;	    /* instructions since the last packet with an address */
+		int16_t status;	    /* enum ptah_error */
 	};
-	uint8_t last_size; /* block: bytes of its last instruction */
+	uint8_t last_size; /* bytes of the last instruction */
 	/* The true TSC is less than 2^tsc_error ticks from `tsc`, or PTAH_TSC_UNBOUNDED. */
 	uint8_t tsc_error;
 	uint64_t ip;
 	union {
-		uint64_t to;  /* where a branch went */
-		uint64_t end; /* block: address behind its last instruction */
+		uint64_t to;	  /* where execution went */
+		uint64_t end;	  /* address of the byte after the last instruction */
+		uint64_t reason;  /* VM exit reason */
+		uint64_t pebs_id; /* which register or field the PEBS item is */
 	};
 	union {
-		uint64_t value; /* payload of the event */
-		struct {
-			uint32_t section; /* block: of the image, where it began; 0: a reader's */
-			uint32_t space;	  /* block: see ptah_flow_space() */
-		};
+		uint64_t value;
+		struct ptah_item_code code;
+		struct ptah_item_mwait mwait;
+		uint64_t bits; /* branch outcomes: the oldest is bit count - 1 */
+		uint64_t cr3;
+		uint64_t vmcs;		/* VMCS pointer */
+		uint64_t ratio;		/* core:bus */
+		uint64_t payload;	/* operand of PTWRITE, PEBS item, maintenance data */
+		uint64_t state;		/* thread C-state that was entered */
+		uint64_t last;		/* core C-state that was left */
+		uint64_t interrupts;	/* RFLAGS.IF: 0 or 1 */
+		uint64_t cr2;		/* address of the page fault */
+		uint64_t qualification; /* VM exit qualification */
+		uint64_t trbv;		/* trigger bit vector */
+		uint64_t pebs_type;
+		uint64_t cycles;     /* core cycles so far */
+		uint64_t packet_tsc; /* with ptah_event_config.unchanged: time at `offset` */
 	};
 	uint64_t tsc;	 /* estimated TSC, 0 while not known */
 	uint64_t offset; /* stream offset of the packet that began this */
@@ -150,8 +221,8 @@ struct ptah_event_config {
 	 * Report MODE.Exec (with `iflags`: both of what it says) and CBR also where they
 	 * change nothing, and a PSB+ packet by packet: behind its PSB item what MODE, PIP, VMCS,
 	 * CBR and MNT in it say, in their order, each with PTAH_ITEM_STATUS. One that an OVF cuts
-	 * has no PSB item. Report each OVF of several. The `value` of OVERFLOW and of asynchronous
-	 * branches is the time of the packet at their offset.
+	 * has no PSB item. Report each OVF of several. OVERFLOW, ASYNC_BRANCH and ASYNC_DISABLED
+	 * have packet_tsc: the time of the packet at their offset.
 	 */
 	bool unchanged;
 };
@@ -197,5 +268,7 @@ PTAH_API void ptah_event_time(const struct ptah_event_decoder *decoder, struct p
  */
 PTAH_API const char *ptah_item_name(unsigned type);
 PTAH_API const char *ptah_insn_class_name(unsigned insn_class);
+
+PTAH_END_DECLS
 
 #endif

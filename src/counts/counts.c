@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "counts/counts.h"
+#include "counts/counts_internal.h"
 
 #include "session/stream.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The files that the addresses of counts lie in. */
-#include "counts/counts.h"
+#include "counts/counts_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

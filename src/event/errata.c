@@ -3,7 +3,7 @@
  * The errata: which processor has which, and those that show in the bytes of a
  * packet. The others are handled where they show: BDM70 in header.c; SKD010,
  * APL11 and APL12 in overflow.c; SKL168 in time.c; BDM64, SKD022 and SKL014,
- * which need the code, in flow/flow.c.
+ * which need the code, in flow/flow_errata.c.
  */
 #include "event/errata.h"
 

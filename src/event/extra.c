@@ -18,8 +18,8 @@ static void take_ptw(struct ptah_event_decoder *d, const struct ptah_packet *pac
 		     uint64_t offset)
 {
 	const struct ptah_item item = {.type = PTAH_ITEM_PTWRITE,
-				       .count = packet->u.ptw.size,
-				       .value = packet->u.ptw.payload,
+				       .size = packet->u.ptw.size,
+				       .payload = packet->u.ptw.payload,
 				       .offset = offset};
 
 	put(d, &item, packet->u.ptw.ip);
@@ -29,10 +29,9 @@ static void take_ptw(struct ptah_event_decoder *d, const struct ptah_packet *pac
 static void take_mwait(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 		       uint64_t offset)
 {
-	d->mwait =
-	    (struct ptah_item){.type = PTAH_ITEM_MWAIT,
-			       .value = packet->u.mwait.hints | (uint64_t)packet->u.mwait.ext << 32,
-			       .offset = offset};
+	d->mwait = (struct ptah_item){.type = PTAH_ITEM_MWAIT,
+				      .mwait = {packet->u.mwait.hints, packet->u.mwait.ext},
+				      .offset = offset};
 	d->has_mwait = true;
 }
 
@@ -52,8 +51,8 @@ static void take_pwre(struct ptah_event_decoder *d, const struct ptah_packet *pa
 {
 	const struct ptah_item item = {.type = PTAH_ITEM_PWRE,
 				       .detail = packet->u.pwre.hw ? PTAH_DETAIL_HW : 0,
-				       .count = packet->u.pwre.sub_state,
-				       .value = packet->u.pwre.state,
+				       .sub_state = packet->u.pwre.sub_state,
+				       .state = packet->u.pwre.state,
 				       .offset = offset};
 
 	put(d, &item, false);
@@ -67,8 +66,8 @@ static void take_pwrx(struct ptah_event_decoder *d, const struct ptah_packet *pa
 	    .detail = (uint8_t)((packet->u.pwrx.interrupt ? PTAH_DETAIL_INTERRUPT : 0) |
 				(packet->u.pwrx.store ? PTAH_DETAIL_STORE : 0) |
 				(packet->u.pwrx.autonomous ? PTAH_DETAIL_AUTONOMOUS : 0)),
-	    .count = packet->u.pwrx.deepest,
-	    .value = packet->u.pwrx.last,
+	    .deepest = packet->u.pwrx.deepest,
+	    .last = packet->u.pwrx.last,
 	    .offset = offset};
 
 	put(d, &item, false);
@@ -106,7 +105,7 @@ static void take_evd(struct ptah_event_decoder *d, const struct ptah_packet *pac
 		d->data = (struct ptah_item){.type = type, .offset = offset};
 	d->data.detail |= detail;
 	if (detail == PTAH_DETAIL_REASON)
-		d->data.to = packet->u.evd.payload;
+		d->data.reason = packet->u.evd.payload;
 	else
 		d->data.value = packet->u.evd.payload;
 }
@@ -144,7 +143,7 @@ static void take_cfe(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	if (type < ARRAY_SIZE(cfe_types) && cfe_types[type].item) {
 		item.type = cfe_types[type].item;
 		follows = cfe_types[type].follows;
-		item.count = cfe_types[type].has_vector ? packet->u.cfe.vector : 0;
+		item.vector = cfe_types[type].has_vector ? packet->u.cfe.vector : 0;
 		item.detail = type == PTAH_CFE_VMEXIT_INTR ? PTAH_DETAIL_VECTOR : 0;
 	}
 	if (d->data.type && d->data.type != item.type)
@@ -169,8 +168,8 @@ static void take_trig(struct ptah_event_decoder *d, const struct ptah_packet *pa
 	    .type = PTAH_ITEM_TRIGGER,
 	    .detail = (uint8_t)((packet->u.trig.has_icnt ? PTAH_DETAIL_ICNT : 0) |
 				(packet->u.trig.mult ? PTAH_DETAIL_MULT : 0)),
-	    .count = packet->u.trig.icnt,
-	    .value = packet->u.trig.trbv,
+	    .icnt = packet->u.trig.icnt,
+	    .trbv = packet->u.trig.trbv,
 	    .offset = offset};
 
 	put(d, &item, packet->u.trig.ip);
@@ -182,8 +181,8 @@ static void take_bbp(struct ptah_event_decoder *d, const struct ptah_packet *pac
 		     uint64_t offset)
 {
 	const struct ptah_item item = {.type = PTAH_ITEM_PEBS_BEGIN,
-				       .count = packet->u.bbp.item_size,
-				       .value = packet->u.bbp.type,
+				       .size = packet->u.bbp.item_size,
+				       .pebs_type = packet->u.bbp.type,
 				       .offset = offset};
 
 	put(d, &item, false);
@@ -193,9 +192,9 @@ static void take_bip(struct ptah_event_decoder *d, const struct ptah_packet *pac
 		     uint64_t offset)
 {
 	const struct ptah_item item = {.type = PTAH_ITEM_PEBS_ITEM,
-				       .count = packet->u.bip.item_size,
-				       .to = packet->u.bip.id,
-				       .value = packet->u.bip.payload,
+				       .size = packet->u.bip.item_size,
+				       .pebs_id = packet->u.bip.id,
+				       .payload = packet->u.bip.payload,
 				       .offset = offset};
 
 	put(d, &item, false);

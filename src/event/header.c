@@ -41,7 +41,7 @@ static void take_mode_status(struct ptah_event_decoder *d, struct ptah_item *ifl
 	if (!d->has_mode)
 		return;
 	d->mode = d->pending_mode.mode;
-	d->iflag = d->pending_mode.value ? EVENT_IF_SET : EVENT_IF_CLEAR;
+	d->iflag = d->pending_mode.interrupts ? EVENT_IF_SET : EVENT_IF_CLEAR;
 	if (d->iflag != before && d->config.iflags) {
 		*iflag = d->pending_mode;
 		iflag->type = PTAH_ITEM_IFLAGS;
@@ -66,7 +66,7 @@ static void push_states(struct ptah_event_decoder *d)
 
 		if (state->type == PTAH_ITEM_EXEC_MODE) {
 			d->mode = state->mode;
-			iflag.value = 0;
+			iflag.interrupts = 0;
 			push_status(d, &iflag);
 			iflag = *state;
 			iflag.type = PTAH_ITEM_IFLAGS;

@@ -115,7 +115,7 @@ void event_resume(struct ptah_event_decoder *d, bool on, uint64_t ip)
 	item->flags |= on ? 0 : PTAH_ITEM_IP_SUPPRESSED;
 	item->ip = on ? ip : 0;
 	/* Where it began; a PSB+ with an address settles it at its own time. */
-	item->value = !d->config.unchanged ? 0 : on && in_header ? d->tsc : d->overflow_tsc;
+	item->packet_tsc = !d->config.unchanged ? 0 : on && in_header ? d->tsc : d->overflow_tsc;
 	d->enabled = on;
 	d->enabled_known = true;
 	d->phase = EVENT_RUN;

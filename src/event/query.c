@@ -80,7 +80,7 @@ static int fill(struct ptah_query *q)
 	status = look(q);
 	if (status < 0 || q->item.type != PTAH_ITEM_TNT)
 		return status;
-	q->tnt = q->item.value;
+	q->tnt = q->item.bits;
 	q->tnt_count = q->item.count;
 	q->tnt_time = q->item_time;
 	q->tnt_offset = q->item.offset;

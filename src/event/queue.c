@@ -89,12 +89,12 @@ void event_fail(struct ptah_event_decoder *d, int status, uint64_t offset)
 static void set_mode(struct ptah_event_decoder *d, bool has_ip, uint64_t ip)
 {
 	const struct ptah_item *pending = &d->pending_mode;
-	uint8_t iflag = pending->value ? EVENT_IF_SET : EVENT_IF_CLEAR;
+	uint8_t iflag = pending->interrupts ? EVENT_IF_SET : EVENT_IF_CLEAR;
 
 	if (pending->mode != d->mode || d->config.unchanged) {
 		struct ptah_item mode = *pending;
 
-		mode.value = 0;
+		mode.interrupts = 0;
 		d->mode = pending->mode;
 		event_push_pending(d, &mode, has_ip, ip);
 	}

@@ -13,7 +13,7 @@ static void take_tnt(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	}
 	item = event_push(d, PTAH_ITEM_TNT, offset);
 	item->count = packet->u.tnt.count;
-	item->value = packet->u.tnt.bits;
+	item->bits = packet->u.tnt.bits;
 }
 
 static void take_tip(struct ptah_event_decoder *d, const struct ptah_packet *packet,
@@ -34,7 +34,7 @@ static void take_tip(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	if (d->has_fup) {
 		item = event_push(d, PTAH_ITEM_ASYNC_BRANCH, d->fup_offset);
 		item->ip = d->fup_ip;
-		item->value = d->config.unchanged ? d->fup_tsc : 0;
+		item->packet_tsc = d->config.unchanged ? d->fup_tsc : 0;
 		d->has_fup = false;
 	} else {
 		item = event_push(d, PTAH_ITEM_TIP, offset);
@@ -76,7 +76,7 @@ static void take_pgd(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	if (d->has_fup) {
 		item = event_push(d, PTAH_ITEM_ASYNC_DISABLED, d->fup_offset);
 		item->ip = d->fup_ip;
-		item->value = d->config.unchanged ? d->fup_tsc : 0;
+		item->packet_tsc = d->config.unchanged ? d->fup_tsc : 0;
 		d->has_fup = false;
 	} else {
 		item = event_push(d, PTAH_ITEM_DISABLED, offset);
@@ -151,7 +151,7 @@ void event_take_paging(struct ptah_event_decoder *d, const struct ptah_packet *p
 	d->paging =
 	    (struct ptah_item){.type = d->has_fup ? PTAH_ITEM_ASYNC_PAGING : PTAH_ITEM_PAGING,
 			       .flags = packet->u.pip.non_root ? PTAH_ITEM_NON_ROOT : 0,
-			       .value = packet->u.pip.cr3,
+			       .cr3 = packet->u.pip.cr3,
 			       .offset = offset};
 	d->has_paging = wait;
 	if (!wait)
@@ -162,7 +162,7 @@ void event_take_vmcs(struct ptah_event_decoder *d, const struct ptah_packet *pac
 		     uint64_t offset, bool wait)
 {
 	d->vmcs = (struct ptah_item){.type = d->has_fup ? PTAH_ITEM_ASYNC_VMCS : PTAH_ITEM_VMCS,
-				     .value = packet->u.vmcs.base,
+				     .vmcs = packet->u.vmcs.base,
 				     .offset = offset};
 	d->has_vmcs = wait;
 	if (!wait)
@@ -174,7 +174,7 @@ void event_take_mode(struct ptah_event_decoder *d, const struct ptah_packet *pac
 {
 	d->pending_mode = (struct ptah_item){.type = PTAH_ITEM_EXEC_MODE,
 					     .mode = packet->u.exec.mode,
-					     .value = packet->u.exec.interrupts,
+					     .interrupts = packet->u.exec.interrupts,
 					     .offset = offset};
 	d->has_mode = true;
 	if (d->config.unchanged && d->phase == EVENT_HEADER)
@@ -243,7 +243,7 @@ static void take_time(struct ptah_event_decoder *d, const struct ptah_packet *pa
 		return;
 	item = event_push(d, PTAH_ITEM_TICK, offset);
 	item->flags |= PTAH_ITEM_IP_SUPPRESSED;
-	item->value = d->time.total_cycles;
+	item->cycles = d->time.total_cycles;
 }
 
 /* Packets that mean the same everywhere. True when the packet was one. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the flow stands, and what lies ahead of there. */
-#include "flow/machine.h"
+#include "flow/flow_machine.h"
 
 int ptah_flow_place(const struct ptah_flow *f, struct ptah_place *place)
 {

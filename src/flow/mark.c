@@ -3,7 +3,7 @@
  * Marks: where the flow stood, to go back there. What is kept is where the
  * trace has led to; what is known of code and paths is not undone.
  */
-#include "flow/machine.h"
+#include "flow/flow_machine.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #include "flow/paths.h"
 
 #include "flow/route.h"
-#include "flow/table.h"
+#include "flow/large_table.h"
 
 #include <stdlib.h>
 

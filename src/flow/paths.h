@@ -10,7 +10,7 @@
 #ifndef PTAH_FLOW_PATHS_H
 #define PTAH_FLOW_PATHS_H
 
-#include "flow/machine.h"
+#include "flow/flow_machine.h"
 
 /* With fewer bytes at hand there is nothing to gain. */
 #define PATHS_MIN_BYTES 16

@@ -3,14 +3,7 @@
  * Going on behind code that could not be followed, before the next PSB: packets
  * are understood all the while, and some of them tell where the program was.
  */
-#include "flow/machine.h"
-
-static void stand_at(struct ptah_flow *f, uint64_t ip)
-{
-	f->positioned = true;
-	f->ip = ip;
-	f->node = NULL;
-}
+#include "flow/move.h"
 
 /* Has the event an address that the program came to? */
 static bool tells_ip(const struct ptah_item *event)
@@ -40,7 +33,7 @@ bool flow_find_place(struct ptah_flow *f)
 
 	if (!tip && !tells_ip(&f->event))
 		return false;
-	stand_at(f, tip ? f->event.to : f->event.ip);
+	flow_stand_at(f, tip ? f->event.to : f->event.ip);
 	return true;
 }
 
@@ -67,6 +60,6 @@ int ptah_flow_resync(struct ptah_flow *f)
 	f->at_error = false;
 	f->seeks_place = !f->tip_lost;
 	if (f->tip_lost) /* on the way to the branch that it is of */
-		stand_at(f, f->event.to);
+		flow_stand_at(f, f->event.to);
 	return 0;
 }

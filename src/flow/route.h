@@ -6,7 +6,7 @@
 #ifndef PTAH_FLOW_ROUTE_H
 #define PTAH_FLOW_ROUTE_H
 
-#include "flow/machine.h"
+#include "flow/flow_machine.h"
 
 /* Calls of one packet that are still open at its end: more are the flow's. */
 #define ROUTE_PUSHES 12

@@ -6,7 +6,7 @@
 #ifndef PTAH_FLOW_STATE_H
 #define PTAH_FLOW_STATE_H
 
-#include "flow/machine.h"
+#include "flow/flow_machine.h"
 
 struct flow_state {
 	/* At rest, and nothing pending: else states are not comparable. */

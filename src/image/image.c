@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "image/image.h"
+#include "image/image_access.h"
 
-#include "image/map.h"
+#include "image/section_map.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Page dumps: a list of addresses and the pages in its order. */
-#include "image/image.h"
+#include "image/image_access.h"
 
 #include "base/bits.h"
 

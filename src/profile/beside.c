@@ -6,7 +6,7 @@
  * Where it does not, one of the two is wrong: PTAH_E_INTERNAL from then on.
  */
 #include "flow/state.h"
-#include "profile/profile.h"
+#include "profile/profile_internal.h"
 
 #ifdef PTAH_COMPARE
 #define ALWAYS true

@@ -7,7 +7,7 @@
  */
 #include <ptah/coverage.h>
 
-#include "profile/profile.h"
+#include "profile/profile_internal.h"
 
 #include <stdlib.h>
 
@@ -182,7 +182,7 @@ void coverage_count_block(struct ptah_profile *p, const struct ptah_item *item)
 	struct tally_block *b = NULL;
 	struct tally_edge key = {.from = item->end - item->last_size,
 				 .to = item->end,
-				 .space = item->space,
+				 .space = item->code.space,
 				 .mode = item->mode,
 				 .insn_class = item->insn_class};
 

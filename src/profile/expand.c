@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* From counts of packets at states to counts of blocks and edges. */
-#include "profile/profile.h"
+#include "profile/profile_internal.h"
 
 void profile_add_edge(struct ptah_profile *p, const struct code_node *branch, uint64_t to,
 		      uint64_t times)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One profile's counts into another's. */
-#include "profile/profile.h"
+#include "profile/profile_internal.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "profile/profile.h"
+#include "profile/profile_internal.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What a packet does at a state: found out once, by the flow's own rules. */
-#include "profile/profile.h"
+#include "profile/profile_internal.h"
 
-#include "flow/table.h"
+#include "flow/large_table.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  * layer's clocks, all else by the flow, which then has the position, until it
  * is at rest again.
  */
-#include "profile/profile.h"
+#include "profile/profile_internal.h"
 
 /* The longest packet that the loop takes, and what it loads at once. */
 #define LOOK 16
@@ -474,7 +474,7 @@ uint64_t profile_target_of(struct ptah_profile *p, const struct ptah_item *item)
 	const struct code_node *node;
 	int status;
 
-	code->space = (uint16_t)item->space;
+	code->space = (uint16_t)item->code.space;
 	node = code_find(code, item->ip, item->mode, &status);
 	code->space = space;
 	return node && node->end == item->end ? node->target : 0;
@@ -488,8 +488,10 @@ struct tally_block *profile_count_block(struct ptah_profile *p, const struct pta
 				 .insn_class = item->insn_class,
 				 .ninsn = item->ninsn,
 				 .last_size = item->last_size};
-	struct tally_block key = {
-	    .ip = item->ip, .end = item->end, .space = item->space, .section = item->section};
+	struct tally_block key = {.ip = item->ip,
+				  .end = item->end,
+				  .space = item->code.space,
+				  .section = item->code.section};
 	struct tally_block *b;
 
 	memcpy(&key.head, &head, sizeof(key.head));

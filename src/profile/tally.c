@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Counts by block and by edge: an array in the order of first use, with a hash over it. */
-#include "profile/profile.h"
+#include "profile/profile_internal.h"
 
 #include <stdlib.h>
 

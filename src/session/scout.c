@@ -234,7 +234,7 @@ static void on_item(struct scout *s, const struct ptah_item *item)
 		break;
 	case PTAH_ITEM_PAGING:
 	case PTAH_ITEM_ASYNC_PAGING:
-		on_paging(s, item->value);
+		on_paging(s, item->cr3);
 		break;
 	default:
 		break;

@@ -248,6 +248,11 @@ int32_t ptah_session_profile_pid(const struct ptah_session *s, size_t stream,
 	return ptah_profile_space(profile, space, &value) < 0 ? -1 : follow_pid(s, &value);
 }
 
+size_t ptah_session_stream_like(const struct ptah_session *s, size_t stream)
+{
+	return s && stream < s->stream_count ? s->streams[stream].like : stream;
+}
+
 int ptah_session_space(const struct ptah_session *s, int32_t space, struct ptah_thread *who)
 {
 	const size_t program = (size_t)(-2 - (int64_t)space);

@@ -3,7 +3,7 @@
 #include "session/stream.h"
 
 #include "base/compiler.h"
-#include "image/image.h"
+#include "image/image_access.h"
 
 #include <stdlib.h>
 #include <string.h>

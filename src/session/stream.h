@@ -4,7 +4,7 @@
 #define PTAH_SESSION_STREAM_H
 
 #include "flow/state.h"
-#include "profile/profile.h"
+#include "profile/profile_internal.h"
 #include "session/session.h"
 
 struct ptah_stream {

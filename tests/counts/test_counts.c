@@ -2,7 +2,7 @@
 /* Counts apart from their profiles: kept, located, saved, loaded, merged. */
 #include "test.h"
 
-#include "../flow/machine.h"
+#include "../flow/random_machine.h"
 #include "../flow/world.h"
 
 #include <ptah/counts.h>

@@ -69,7 +69,7 @@ static void enable_and_disable(void **state)
 	expect(1, PTAH_ITEM_ENABLED, 0x401000, 0);
 	expect(2, PTAH_ITEM_TNT, 0, 0);
 	assert_int_equal(items[2].count, 1);
-	assert_int_equal(items[2].value, 1);
+	assert_int_equal(items[2].bits, 1);
 	expect(3, PTAH_ITEM_DISABLED, 0, 0);
 	assert_true(items[3].flags & PTAH_ITEM_IP_SUPPRESSED);
 }
@@ -199,7 +199,7 @@ static void bound_fup(void **state)
 	generator_tip(&g, 0x402000);
 	assert_int_equal(decode(), 4);
 	expect(2, PTAH_ITEM_PTWRITE, 0x401008, 0);
-	assert_true(items[2].value == 0x12345678);
+	assert_true(items[2].cr3 == 0x12345678);
 	expect(3, PTAH_ITEM_TIP, 0, 0x402000);
 }
 

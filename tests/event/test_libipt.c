@@ -70,7 +70,7 @@ static const char *no_ip(bool suppressed)
 static void say_tnt(struct sink *s, const struct ptah_item *item)
 {
 	for (unsigned i = item->count; i--;)
-		say(s, "%s\n", item->value >> i & 1 ? "taken" : "not taken");
+		say(s, "%s\n", item->bits >> i & 1 ? "taken" : "not taken");
 }
 
 static void say_item(struct sink *s, const struct ptah_item *item)

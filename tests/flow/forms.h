@@ -94,7 +94,7 @@ static bool forms_is_next_block(struct forms *f, const struct ptah_block *b)
 	const struct ptah_item *x = &f->items[f->next];
 
 	return f->next < f->count && x->type == PTAH_ITEM_BLOCK && b->ip == x->ip &&
-	       b->ip + b->size == x->end && b->space == x->space && b->ninsn == x->ninsn &&
+	       b->ip + b->size == x->end && b->space == x->code.space && b->ninsn == x->ninsn &&
 	       b->insn_class == x->insn_class && b->last_size == x->last_size &&
 	       b->mode == x->mode && b->flags == x->flags;
 }
@@ -167,7 +167,7 @@ static void forms_step(struct forms *f, const struct ptah_step *s)
 		f->next++;
 	}
 	if (s->ip != insn->ip || s->size != insn->size || s->insn_class != insn->insn_class ||
-	    s->mode != insn->mode || s->space != x->space || s->flags != flags)
+	    s->mode != insn->mode || s->space != x->code.space || s->flags != flags)
 		forms_fail(f, "steps");
 }
 

@@ -2,7 +2,7 @@
 /* Going back to a mark: what is read again is the same, or that of another image. */
 #include "test.h"
 
-#include "timed.h"
+#include "timed_trace.h"
 #include "world.h"
 
 #include <ptah/flow.h>
@@ -40,7 +40,7 @@ static void add(struct items *items, const struct ptah_item *item)
 	}
 	items->item[items->n] = *item;
 	if (item->type == PTAH_ITEM_BLOCK)
-		items->item[items->n].section = 0;
+		items->item[items->n].code.section = 0;
 	items->n++;
 }
 

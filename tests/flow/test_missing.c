@@ -58,7 +58,7 @@ static struct items read_all(struct ptah_flow *flow, size_t capacity)
 		n = ptah_flow_read(flow, items.item + items.n, capacity);
 		assert_true(n >= 0);
 		for (int i = 0; i < n; i++)
-			items.item[items.n + (size_t)i].section = 0;
+			items.item[items.n + (size_t)i].code.section = 0;
 		items.n += (size_t)n;
 	} while (n);
 	return items;

@@ -6,7 +6,7 @@
  */
 #include "test.h"
 
-#include "machine.h"
+#include "random_machine.h"
 
 #include <ptah/flow.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Remembered paths change nothing: random programs, read in every form. */
 #include "forms.h"
-#include "machine.h"
+#include "random_machine.h"
 #include "test.h"
-#include "timed.h"
+#include "timed_trace.h"
 #include "world.h"
 
 static struct ptah_image *image_of(const uint8_t *code, size_t size)

@@ -6,10 +6,10 @@
  */
 #include "test.h"
 
-#include "machine.h"
+#include "random_machine.h"
 #include "world.h"
 
-#include "../reference/compare.h"
+#include "../reference/compare_flow.h"
 
 #include <ptah/flow.h>
 

@@ -132,14 +132,14 @@ static void read_item(struct reader *r, const struct ptah_flow *flow, const stru
 		break;
 	case PTAH_ITEM_PAGING:
 	case PTAH_ITEM_ASYNC_PAGING:
-		read_event(r, CLASS_PAGING, item, PTAH_ITEM_PAGING, 0, 0, item->value);
+		read_event(r, CLASS_PAGING, item, PTAH_ITEM_PAGING, 0, 0, item->cr3);
 		break;
 	case PTAH_ITEM_TSX:
 		read_event(r, CLASS_TSX, item, item->type, ip, 0,
 			   item->flags & (PTAH_ITEM_SPECULATIVE | PTAH_ITEM_ABORTED));
 		break;
 	case PTAH_ITEM_PTWRITE:
-		read_event(r, CLASS_PTWRITE, item, item->type, ip, 0, item->value);
+		read_event(r, CLASS_PTWRITE, item, item->type, ip, 0, item->payload);
 		break;
 	case PTAH_ITEM_EXSTOP:
 		read_event(r, CLASS_POWER, item, item->type, ip, 0, 0);
@@ -150,7 +150,7 @@ static void read_item(struct reader *r, const struct ptah_flow *flow, const stru
 		read_event(r, CLASS_POWER, item, item->type, 0, 0, item->value);
 		break;
 	case PTAH_ITEM_INTERRUPT:
-		read_event(r, CLASS_EVENT, item, item->type, ip, 0, item->count);
+		read_event(r, CLASS_EVENT, item, item->type, ip, 0, item->vector);
 		break;
 	case PTAH_ITEM_IRET:
 		read_event(r, CLASS_EVENT, item, item->type, ip, 0, 0);

@@ -2,9 +2,9 @@
 /* A profile that compares itself with a plain flow notices when the two differ, and only then. */
 #include "test.h"
 
-#include "profile/profile.h"
+#include "profile/profile_internal.h"
 
-#include "../flow/machine.h"
+#include "../flow/random_machine.h"
 
 /* A profile halfway through a random program's trace. */
 struct half {

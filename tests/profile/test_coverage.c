@@ -5,9 +5,9 @@
  */
 #include "test.h"
 
-#include "../flow/machine.h"
+#include "../flow/random_machine.h"
 #include "../flow/world.h"
-#include "executions.h"
+#include "compare_coverage.h"
 
 #include <stdio.h>
 

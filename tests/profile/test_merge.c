@@ -2,7 +2,7 @@
 /* Merged profiles say what one profile over all traces says. */
 #include "test.h"
 
-#include "../flow/machine.h"
+#include "../flow/random_machine.h"
 #include "../flow/world.h"
 
 #include <ptah/profile.h>

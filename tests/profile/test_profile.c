@@ -5,12 +5,12 @@
  */
 #include "test.h"
 
-#include "profile/profile.h"
+#include "profile/profile_internal.h"
 
-#include "../flow/machine.h"
-#include "../flow/timed.h"
+#include "../flow/random_machine.h"
+#include "../flow/timed_trace.h"
 #include "../flow/world.h"
-#include "compare.h"
+#include "compare_profile.h"
 
 static struct ptah_image *image_of(const uint8_t *code, size_t size)
 {

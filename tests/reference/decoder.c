@@ -2,7 +2,7 @@
 /* Packets to events, in the order of the SDM's "Packet Definitions". */
 #include "decoder.h"
 
-#include "internal.h"
+#include "decoder_parts.h"
 
 /* Events that may wait for one FUP; more of them is no trace that a processor wrote. */
 #define WAITING 4

@@ -6,7 +6,7 @@
  * walk over the code; of the library it uses only the instruction decoder and
  * the names of things. Where it and the library differ, one of them is wrong.
  *
- * packet.c: bytes to packets. decoder.c: packets to events. walk.c: events to
+ * reference_packet.c: bytes to packets. decoder.c: packets to events. reference_walk.c: events to
  * instructions. Time is left out, and so are errata except BDM70, which the
  * library works around on every processor.
  */

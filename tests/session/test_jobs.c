@@ -2,7 +2,7 @@
 /* Threads change nothing: counts and items of random programs, cut into small segments. */
 #include "test.h"
 
-#include "../flow/machine.h"
+#include "../flow/random_machine.h"
 #include "../flow/world.h"
 #include "base/path_hash.h"
 #include "session/stream.h"

@@ -330,7 +330,7 @@ static void write_rest(struct recording *r, struct shared_thread *t, struct slot
 	copy_trace(r, t, tail, position, r->joined);
 	n = position - tail;
 	staged = shared_staged(&s->m);
-	if (!stopped && staged <= SHARED_STAGING) {
+	if (!stopped && staged <= SIMULATED_STAGING) {
 		memcpy(r->joined + n, shared_staging(t), staged);
 		n += staged;
 	}
@@ -539,7 +539,7 @@ static void put_filter(struct shared_filter *to, const struct ptah_record_filter
 	if (filter->path)
 		snprintf(to->path, sizeof(to->path), "%s", filter->path);
 	to->start = filter->start;
-	to->size = emulated_filter_size(filter);
+	to->size = simulated_filter_size(filter);
 }
 
 static int init_message_lock(struct shared_header *h)
@@ -595,7 +595,7 @@ static int create_shared(struct recording *r, const struct ptah_record_config *c
 									   : PTAH_POLICY_DRAIN;
 	r->shared->buffer = r->buffer;
 	r->shared->long_tnt = config->long_tnt;
-	r->shared->trace = emulated_trace(config);
+	r->shared->trace = simulated_trace(config);
 	r->shared->filter_count = (uint32_t)config->filter_count;
 	for (size_t i = 0; i < config->filter_count; i++)
 		put_filter(&r->shared->filters[i], &config->filters[i]);
@@ -829,8 +829,8 @@ static int open_recorder(struct ptah_recorder *recorder)
 	r->r = recorder;
 	r->memory = -1;
 	r->policy = config->buffer;
-	r->buffer = config->buffer_size ? config->buffer_size : EMULATED_DEFAULT_BUFFER;
-	r->joined = malloc(r->buffer + SHARED_STAGING + 2 * GENERATOR_BURST);
+	r->buffer = config->buffer_size ? config->buffer_size : SIMULATED_DEFAULT_BUFFER;
+	r->joined = malloc(r->buffer + SIMULATED_STAGING + 2 * GENERATOR_BURST);
 	r->qemu = command_find(config->qemu ? config->qemu : "qemu-x86_64");
 	r->plugin = config->plugin ? strdup(config->plugin) : find_plugin();
 	if (!r->joined || !r->qemu || !r->plugin)
@@ -841,7 +841,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 	r->name = base_name(r->command.argv[0]);
 	status = create_shared(r, config);
 	if (status >= 0)
-		status = emulated_open_writer(recorder, r->policy == PTAH_RECORD_SNAPSHOT);
+		status = simulated_open_writer(recorder, r->policy == PTAH_RECORD_SNAPSHOT);
 	r->writer = recorder->writer;
 	return status;
 }
@@ -876,7 +876,7 @@ static enum ptah_record_problem check_wishes(const struct ptah_record_config *co
 		return recorder_refuse(why, no,
 				       "the kernel cannot be traced: the program runs under user "
 				       "mode emulation");
-	return emulated_check(config, why);
+	return simulated_check(config, why);
 }
 
 static enum ptah_record_problem check(const struct ptah_record_config *config,

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The counts' inside. counts.c: processes, added and merged. locate.c: the files
+ * they lie in. save_counts.c, load_counts.c: as the bytes of a file, and back.
+ */
+#ifndef PTAH_COUNTS_COUNTS_INTERNAL_H
+#define PTAH_COUNTS_COUNTS_INTERNAL_H
+
+#include "session/hash_table.h"
+
+#include <ptah/counts.h>
+
+/* Processes of one pid. A limit, because each is compared with each. */
+#define COUNTS_SAME_PID 1024
+
+struct counts_process {
+	int32_t pid;
+	int32_t space; /* the session's: more than one of a pid where it was several programs */
+	char comm[PTAH_COMM_SIZE];
+	struct ptah_space *spaces;
+	struct ptah_profile_block *blocks;
+	struct ptah_profile_edge *edges;
+	struct ptah_counts_file *files; /* their paths are the counts' */
+	size_t space_count, block_count, edge_count, file_count;
+	struct ptah_profile_totals events; /* only errors, overflows, gaps, first_error */
+	size_t place;			   /* while they are sorted */
+};
+
+/* Those of all processes together fit in 64 bits, and so does every sum of counts. */
+struct counts_sums {
+	uint64_t instructions, edges, errors, overflows, gaps;
+};
+
+struct ptah_counts {
+	struct counts_process *processes; /* in the order of pids */
+	size_t count, capacity;
+	struct counts_sums sums;
+	struct strings paths; /* equal paths are the same pointer */
+};
+
+void counts_free_process(struct counts_process *p);
+
+/* One more process, all zeros, at the end. NULL when memory is out. */
+struct counts_process *counts_append(struct ptah_counts *counts);
+
+/* Adds the process to the sums. False when they would not fit; they are then as before. */
+bool counts_sum(struct counts_sums *sums, const struct counts_process *p);
+
+/* The orders of the lists. 0 for what is one thing, counted. */
+int counts_compare_spaces(const void *a, const void *b);
+int counts_compare_blocks(const void *a, const void *b);
+int counts_compare_edges(const void *a, const void *b);
+
+/* Is it the same piece of the same file that lies where both do? */
+bool counts_same_mapping(const struct ptah_counts_file *a, const struct ptah_counts_file *b);
+
+/* Its last byte; it may be that of the address space. */
+static inline uint64_t counts_last(const struct ptah_counts_file *f)
+{
+	return f->address + (f->size - 1);
+}
+
+/* The file. Everything is little-endian; see docs/profile-file.md. */
+#define COUNTS_MAGIC   "PTAHCNTS"
+#define COUNTS_VERSION 2
+
+enum counts_layout {
+	COUNTS_AT_VERSION = 8,
+	COUNTS_AT_SIZE = 16,
+	COUNTS_AT_CHECKSUM = 24,
+	COUNTS_HEADER = 32,	/* from here on the checksum counts */
+	COUNTS_PROCESS_1 = 112, /* of version 1: without the name */
+	COUNTS_PROCESS = 128,
+	COUNTS_SPACE = 16,
+	COUNTS_FILE = 56, /* and the path, with zeros up to a multiple of 8 */
+	COUNTS_BLOCK = 64,
+	COUNTS_EDGE = 32,
+};
+
+/* The type of the first error there. */
+#define COUNTS_IS_ERROR 1
+
+/* FNV-1a, 64 bits. */
+static inline uint64_t counts_checksum(const uint8_t *bytes, size_t n)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < n; i++)
+		hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+#endif

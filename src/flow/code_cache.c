@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow/code_cache.h"
+
+#include "base/compiler.h"
+#include "x86/x86.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_BUCKETS 1024
+#define FIRST_SPACES  8
+
+_Static_assert(sizeof(struct code_node) == 64, "a node is a cache line");
+_Static_assert(sizeof(struct code_chunk) <= CODE_CHUNK_BYTES, "fewer CODE_CHUNK_NODES");
+
+/* Reads the image ahead, so that short instructions share one read. */
+struct code_reader {
+	const struct ptah_image *image;
+	const struct ptah_space *space;
+	struct code_cache *asks; /* for what is missing; NULL: it does not */
+	uint64_t ip;
+	size_t pos, size;
+	uint8_t bytes[256];
+};
+
+void code_forget_refusals(struct code_cache *cache)
+{
+	cache->round++;
+}
+
+static struct code_refusal *refusal_at(struct code_cache *cache, uint64_t address)
+{
+	return &cache->refusals[address * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (CODE_REFUSALS - 1)];
+}
+
+/* Has the image got the byte behind those at hand, now that we ask for it? */
+NOINLINE static bool ask(struct code_reader *r)
+{
+	const uint64_t address = r->ip + (r->size - r->pos);
+	struct code_cache *cache = r->asks;
+	const uint16_t space = cache->space;
+	struct code_refusal *refusal = refusal_at(cache, address);
+	uint8_t byte;
+
+	if (address < r->ip || (refusal->address == address && refusal->space == space &&
+				refusal->round == cache->round))
+		return false;
+	if (cache->on_missing(cache->missing_context, address, r->space) &&
+	    ptah_image_read(r->image, address, &byte, 1, r->space))
+		return true;
+	*refusal = (struct code_refusal){address, cache->round, space};
+	return false;
+}
+
+static int reader_next(struct code_reader *r, unsigned mode, struct x86_insn *insn)
+{
+	int status = PTAH_E_MORE, asked = 0;
+
+	while (status == PTAH_E_MORE) {
+		if (r->size - r->pos < X86_MAX_SIZE) {
+			r->size =
+			    ptah_image_read(r->image, r->ip, r->bytes, sizeof(r->bytes), r->space);
+			r->pos = 0;
+		}
+		if (r->size)
+			status = x86_decode(r->bytes + r->pos, r->size - r->pos, r->ip, mode, insn);
+		/* A yes has brought a byte, so no instruction needs more of them. */
+		if (status == PTAH_E_MORE && !(r->asks && asked++ < X86_MAX_SIZE && ask(r)))
+			return PTAH_E_NO_CODE;
+	}
+	if (status < 0)
+		return status;
+	r->pos += insn->size;
+	r->ip += insn->size;
+	return 0;
+}
+
+static bool ends_node(unsigned insn_class)
+{
+	return insn_class != PTAH_INSN_OTHER && insn_class != PTAH_INSN_PTWRITE;
+}
+
+/* A reader of what is at `ip` in a space of the cache. */
+static struct code_reader read_at(const struct code_cache *cache, uint64_t ip, unsigned space)
+{
+	return (struct code_reader){
+	    .image = cache->image, .space = &cache->spaces[space], .ip = ip};
+}
+
+/* Where the number of a space is in the index, or would be. */
+static uint16_t *find_space(const struct code_cache *cache, const struct ptah_space *space)
+{
+	const size_t mask = 2 * cache->space_room - 1;
+	size_t at = ((space->cr3 >> 12) * UINT64_C(0x9e3779b97f4a7c15) ^ (space->vmcs >> 12)) *
+			UINT64_C(0x9e3779b97f4a7c15) >>
+		    40;
+
+	for (;; at++) {
+		const uint16_t number = cache->space_index[at & mask];
+		const struct ptah_space *known = &cache->spaces[number];
+
+		if (!number || (known->cr3 == space->cr3 && known->vmcs == space->vmcs))
+			return &cache->space_index[at & mask];
+	}
+}
+
+/* Room for twice as many spaces. */
+static int grow_spaces(struct code_cache *cache)
+{
+	const size_t room = cache->space_room ? 2 * cache->space_room : FIRST_SPACES;
+	struct ptah_space *spaces = realloc(cache->spaces, room * sizeof(*spaces));
+	uint16_t *numbers = calloc(2 * room, sizeof(*numbers));
+
+	if (spaces)
+		cache->spaces = spaces;
+	if (!spaces || !numbers) {
+		free(numbers);
+		return PTAH_E_NOMEM;
+	}
+	free(cache->space_index);
+	cache->space_index = numbers;
+	cache->space_room = room;
+	for (size_t i = 1; i < cache->space_count; i++)
+		*find_space(cache, &spaces[i]) = (uint16_t)i;
+	return 0;
+}
+
+int code_init(struct code_cache *cache, const struct ptah_image *image)
+{
+	memset(cache, 0, sizeof(*cache));
+	cache->image = image;
+	cache->round = 1;
+	cache->bucket_count = FIRST_BUCKETS;
+	cache->chunk_used = CODE_CHUNK_NODES;
+	cache->buckets = calloc(cache->bucket_count, sizeof(struct code_node *));
+	if (!cache->buckets || grow_spaces(cache) < 0)
+		return PTAH_E_NOMEM;
+	cache->spaces[0] = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
+	cache->space_count = 1;
+	return 0;
+}
+
+static void free_chunks(struct code_cache *cache)
+{
+	while (cache->chunks) {
+		struct code_chunk *next = cache->chunks->next;
+
+		for (size_t i = 0; i < CODE_CHUNK_NODES; i++) {
+			free(cache->chunks->insns[i]);
+		}
+		free(cache->chunks);
+		cache->chunks = next;
+	}
+	cache->chunk_used = CODE_CHUNK_NODES;
+	cache->node_count = cache->reader_count = 0;
+	cache->unused = NULL;
+}
+
+void code_fini(struct code_cache *cache)
+{
+	free_chunks(cache);
+	free(cache->buckets);
+	free(cache->spaces);
+	free(cache->space_index);
+}
+
+void code_flush(struct code_cache *cache)
+{
+	free_chunks(cache);
+	memset(cache->buckets, 0, cache->bucket_count * sizeof(struct code_node *));
+}
+
+static size_t bucket_of(const struct code_cache *cache, uint64_t ip, unsigned space)
+{
+	uint64_t key = ip ^ (uint64_t)space << 48;
+
+	return (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (cache->bucket_count - 1);
+}
+
+/* Keeps chains short. Failing to grow only makes them longer. */
+static void grow(struct code_cache *cache)
+{
+	size_t old_count = cache->bucket_count;
+	struct code_node **old = cache->buckets;
+	struct code_node **buckets = calloc(old_count * 2, sizeof(struct code_node *));
+
+	if (!buckets)
+		return;
+	cache->buckets = buckets;
+	cache->bucket_count = old_count * 2;
+	for (size_t i = 0; i < old_count; i++) {
+		for (struct code_node *n = old[i], *next; n; n = next) {
+			size_t b = bucket_of(cache, n->ip, n->space);
+
+			next = n->hash_next;
+			n->hash_next = buckets[b];
+			buckets[b] = n;
+		}
+	}
+	free(old);
+}
+
+void code_forget_places(struct code_cache *cache)
+{
+	for (struct code_chunk *chunk = cache->chunks; chunk; chunk = chunk->next)
+		memset(chunk->places, 0, sizeof(chunk->places));
+}
+
+static struct ptah_insn **insns_of(struct code_node *node)
+{
+	struct code_chunk *chunk = code_chunk_of(node);
+
+	return &chunk->insns[node - chunk->nodes];
+}
+
+static void give_back(struct code_cache *cache, struct code_node *node)
+{
+	free(*insns_of(node));
+	*insns_of(node) = NULL;
+	cache->reader_count -= node->from_reader;
+	node->from_reader = 0;
+	node->head = 0; /* type BLOCK of no instructions: forgotten */
+	node->hash_next = cache->unused;
+	cache->unused = node;
+	cache->node_count--;
+}
+
+bool code_is_forgotten(const struct code_node *node)
+{
+	return !node->head;
+}
+
+static bool lies_in(const struct code_node *node, const struct image_change *changes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (node->ip <= changes[i].last && node->end - 1 >= changes[i].first &&
+		    (node->from_reader || !changes[i].reader))
+			return true;
+	return false;
+}
+
+bool code_is_untouched(const struct code_cache *cache, const struct image_change *changes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (cache->reader_count || !changes[i].reader)
+			return false;
+	return true;
+}
+
+/* What is left knows nothing of the forgotten: no links to them, no chain that leads over them. */
+static void forget_links(struct code_cache *cache)
+{
+	for (size_t i = 0; i < cache->bucket_count; i++) {
+		for (struct code_node *n = cache->buckets[i]; n; n = n->hash_next) {
+			n->chain_checked = 0;
+			for (unsigned which = 0; which < 2; which++)
+				if (n->next[which] && code_is_forgotten(n->next[which]))
+					n->next[which] = NULL;
+		}
+	}
+}
+
+void code_forget(struct code_cache *cache, const struct image_change *changes, size_t n)
+{
+	size_t before = cache->node_count;
+
+	for (size_t i = 0; i < cache->bucket_count; i++) {
+		struct code_node **link = &cache->buckets[i];
+
+		while (*link) {
+			struct code_node *node = *link;
+
+			if (!lies_in(node, changes, n)) {
+				link = &node->hash_next;
+				continue;
+			}
+			*link = node->hash_next;
+			give_back(cache, node);
+		}
+	}
+	if (cache->node_count != before)
+		forget_links(cache);
+}
+
+int code_set_space(struct code_cache *cache, const struct ptah_space *space)
+{
+	uint16_t *number;
+
+	if (space->cr3 == PTAH_SPACE_ANY && space->vmcs == PTAH_SPACE_ANY) {
+		cache->space = 0;
+		return 0;
+	}
+	number = find_space(cache, space);
+	if (!*number) {
+		if (cache->space_count > UINT16_MAX)
+			return PTAH_E_LIMIT;
+		if (cache->space_count == cache->space_room) {
+			if (grow_spaces(cache) < 0)
+				return PTAH_E_NOMEM;
+			number = find_space(cache, space);
+		}
+		cache->spaces[cache->space_count] = *space;
+		*number = (uint16_t)cache->space_count++;
+	}
+	cache->space = *number;
+	return 0;
+}
+
+static struct code_node *allocate(struct code_cache *cache)
+{
+	if (cache->unused) {
+		struct code_node *node = cache->unused;
+
+		cache->unused = node->hash_next;
+		cache->node_count++;
+		return node;
+	}
+	if (cache->chunk_used == CODE_CHUNK_NODES) {
+		struct code_chunk *chunk = aligned_alloc(CODE_CHUNK_BYTES, CODE_CHUNK_BYTES);
+
+		if (!chunk)
+			return NULL;
+		memset(chunk->insns, 0, sizeof(chunk->insns));
+		memset(chunk->places, 0, sizeof(chunk->places));
+		chunk->next = cache->chunks;
+		cache->chunks = chunk;
+		cache->chunk_used = 0;
+	}
+	cache->node_count++;
+	return &cache->chunks->nodes[cache->chunk_used++];
+}
+
+/* Fills a node from the image. An error at its first instruction is an error, later it ends the
+ * node. */
+static int decode_node(struct code_cache *cache, struct code_node *node, uint64_t ip, unsigned mode)
+{
+	struct code_reader r = read_at(cache, ip, cache->space);
+	struct ptah_item head = {.type = PTAH_ITEM_BLOCK, .mode = (uint8_t)mode};
+	struct ptah_section section;
+	struct x86_insn insn = {0};
+	int status = 0;
+
+	memset(node, 0, sizeof(*node));
+	node->ip = ip;
+	r.asks = cache->on_missing ? cache : NULL;
+	while (head.ninsn < CODE_MAX_INSNS) {
+		status = reader_next(&r, mode, &insn);
+		if (status < 0)
+			break;
+		head.ninsn++;
+		head.last_size = insn.size;
+		if (ends_node(insn.insn_class)) {
+			head.insn_class = insn.insn_class;
+			node->target = insn.target;
+			break;
+		}
+	}
+	if (!head.ninsn)
+		return status;
+	node->end = r.ip;
+	node->space = cache->space;
+	if (!ptah_image_find(cache->image, ip, r.space, &section))
+		node->section = section.id;
+	node->from_reader = image_is_read(cache->image, ip, node->end - 1, r.space);
+	cache->reader_count += node->from_reader;
+	memcpy(&node->head, &head, sizeof(node->head));
+	return 0;
+}
+
+NOINLINE static struct code_node *create(struct code_cache *cache, uint64_t ip, unsigned mode,
+					 int *status)
+{
+	struct code_node *node = allocate(cache);
+	size_t b;
+
+	*status = node ? decode_node(cache, node, ip, mode) : PTAH_E_NOMEM;
+	if (*status < 0) {
+		if (node)
+			give_back(cache, node);
+		return NULL;
+	}
+	if (cache->node_count > cache->bucket_count)
+		grow(cache);
+	b = bucket_of(cache, ip, cache->space);
+	node->hash_next = cache->buckets[b];
+	cache->buckets[b] = node;
+	return node;
+}
+
+struct code_node *code_find(struct code_cache *cache, uint64_t ip, unsigned mode, int *status)
+{
+	struct code_node *node = cache->buckets[bucket_of(cache, ip, cache->space)];
+
+	for (; node; node = node->hash_next)
+		if (node->ip == ip && node->space == cache->space && code_mode(node) == mode)
+			return node;
+	return create(cache, ip, mode, status);
+}
+
+bool code_locate(const struct code_cache *cache, const struct code_node *node, uint64_t ip,
+		 unsigned *before, unsigned *last_size)
+{
+	struct code_reader r = read_at(cache, node->ip, node->space);
+	struct x86_insn insn = {0};
+
+	if (ip < node->ip || ip > node->end)
+		return false;
+	*before = 0;
+	*last_size = 0;
+	while (r.ip < ip) {
+		if (reader_next(&r, code_mode(node), &insn) < 0)
+			return false;
+		++*before;
+		*last_size = insn.size;
+	}
+	return r.ip == ip;
+}
+
+int code_decode(const struct code_cache *cache, uint64_t ip, unsigned mode, unsigned space,
+		struct ptah_insn *insns, size_t n)
+{
+	struct code_reader r = read_at(cache, ip, space < cache->space_count ? space : 0);
+
+	for (size_t i = 0; i < n; i++) {
+		const uint64_t at = r.ip;
+		struct x86_insn x = {0};
+		int status = reader_next(&r, mode, &x);
+
+		if (status < 0)
+			return status;
+		insns[i] = (struct ptah_insn){
+		    .ip = at, .size = x.size, .insn_class = x.insn_class, .mode = (uint8_t)mode};
+		memcpy(insns[i].bytes, r.bytes + r.pos - x.size, x.size);
+	}
+	return (int)n;
+}
+
+const struct ptah_insn *code_node_insns(const struct code_cache *cache, struct code_node *node)
+{
+	struct ptah_insn **known = insns_of(node), *insns = *known;
+	const unsigned n = code_ninsn(node);
+
+	if (insns)
+		return insns;
+	insns = malloc(n * sizeof(*insns));
+	if (insns && code_decode(cache, node->ip, code_mode(node), node->space, insns, n) < 0) {
+		free(insns);
+		insns = NULL;
+	}
+	*known = insns;
+	return insns;
+}
+
+const struct ptah_insn *code_insns(const struct code_cache *cache, uint64_t ip, unsigned mode,
+				   unsigned space, unsigned n)
+{
+	struct code_node *node = cache->buckets[bucket_of(cache, ip, space)];
+
+	while (node && (node->ip != ip || node->space != space || code_mode(node) != mode))
+		node = node->hash_next;
+	if (!node || code_ninsn(node) < n)
+		return NULL;
+	return code_node_insns(cache, node);
+}

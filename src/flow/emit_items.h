@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Puts what the flow has found into the caller's array: blocks and parts of them, events, gaps
+ * and errors.
+ */
+#ifndef PTAH_FLOW_EMIT_ITEMS_H
+#define PTAH_FLOW_EMIT_ITEMS_H
+
+#include "flow/flow_machine.h"
+
+static inline bool flow_is_full(const struct flow_output *out)
+{
+	return out->count == out->capacity;
+}
+
+/* No more in this batch: the caller may want to do something right here. */
+static inline void flow_end_batch(struct flow_output *out)
+{
+	out->capacity = out->count;
+}
+
+/* The flags and the time's error that blocks have from here on. */
+void flow_set_head(struct ptah_flow *f, uint8_t tsc_error);
+
+/* The packet that moves us: its time and place. */
+static ALWAYS_INLINE void flow_set_now(struct ptah_flow *f, uint64_t tsc, uint8_t tsc_error,
+				       uint64_t offset)
+{
+	f->tsc = tsc;
+	f->offset = offset;
+	if (UNLIKELY(tsc_error != f->tsc_error))
+		flow_set_head(f, tsc_error);
+}
+
+static ALWAYS_INLINE struct ptah_item *flow_emit_block(struct ptah_flow *f, struct flow_output *out,
+						       const struct code_node *node)
+{
+	struct ptah_item *item = &out->items[out->count++];
+
+	flow_put_block(item, node, f->head, (word_pair){f->tsc, f->offset});
+	return item;
+}
+
+/* A node's first `ninsn` instructions, up to `end`. */
+void flow_emit_part(struct ptah_flow *f, struct flow_output *out, const struct code_node *node,
+		    uint64_t end, unsigned ninsn, unsigned last_size);
+
+void flow_emit_event(const struct ptah_flow *f, struct flow_output *out,
+		     const struct ptah_item *event);
+
+static inline void flow_lose_position(struct ptah_flow *f)
+{
+	f->positioned = false;
+	f->node = NULL;
+	f->tnt_count = 0;
+	f->stack_depth = f->old_calls = 0;
+	f->gap_begun = false;
+}
+
+/* Where we stand, as an error item tells it. */
+void flow_put_place(const struct ptah_flow *f, struct ptah_item *error);
+
+/* An error at the current place; decoding goes on at the next safe point. */
+void flow_emit_error(struct ptah_flow *f, struct flow_output *out, int status);
+
+/* What ran between `ip` and `to` is in no packet. */
+void flow_emit_gap(struct ptah_flow *f, struct flow_output *out, uint64_t ip, uint64_t to);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* The instructions of a block, as items and as steps. */
+#include "flow/flow_machine.h"
+
+struct ptah_step *flow_put_steps(struct ptah_step *step, const struct ptah_insn *insns, unsigned n,
+				 uint32_t space, uint8_t flags)
+{
+	for (unsigned i = 0; i < n; i++)
+		*step++ = (struct ptah_step){.ip = insns[i].ip,
+					     .size = insns[i].size,
+					     .insn_class = insns[i].insn_class,
+					     .mode = insns[i].mode,
+					     .flags = flags & PTAH_ITEM_SPECULATIVE,
+					     .space = (uint16_t)space};
+	step[-1].flags = flags & (PTAH_ITEM_SPECULATIVE | PTAH_ITEM_TAKEN);
+	return step;
+}
+
+int ptah_flow_insns(const struct ptah_flow *f, const struct ptah_item *block,
+		    struct ptah_insn *insns, size_t capacity)
+{
+	const struct ptah_insn *known;
+	size_t n;
+
+	if (!f || !block || block->type != PTAH_ITEM_BLOCK || (!insns && capacity))
+		return PTAH_E_INVAL;
+	n = block->ninsn < capacity ? block->ninsn : capacity;
+	known = code_insns(&f->code, block->ip, block->mode, block->code.space, block->ninsn);
+	if (!known) /* not a node of now: the image may have changed since */
+		return code_decode(&f->code, block->ip, block->mode, block->code.space, insns, n);
+	memcpy(insns, known, n * sizeof(*insns));
+	return (int)n;
+}
+
+int flow_learn_insns(struct ptah_flow *f, const struct ptah_item *block, struct ptah_insn *insns,
+		     size_t capacity)
+{
+	const uint16_t space = f->code.space;
+	int status;
+
+	if (!block || block->type != PTAH_ITEM_BLOCK)
+		return PTAH_E_INVAL;
+	f->code.space = block->code.space < f->code.space_count ? (uint16_t)block->code.space : 0;
+	code_find(&f->code, block->ip, block->mode, &status);
+	f->code.space = space;
+	return ptah_flow_insns(f, block, insns, capacity);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* Where tracing stops at a branch (TIP.PGD without a FUP). */
+#ifndef PTAH_FLOW_LEAVE_H
+#define PTAH_FLOW_LEAVE_H
+
+#include "flow/flow_machine.h"
+
+/* Is `ip` outside of what the address filter lets through? (SDM "Filtering by IP") */
+bool flow_leaves_filter(const struct ptah_flow *f, uint64_t ip);
+
+/* TIP.PGD without a FUP. */
+bool flow_apply_disabled(struct ptah_flow *f, struct flow_output *out);
+
+#endif

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The loop over packets, for each of the forms in which the caller can have the result: items,
+ * blocks, steps, and item by item for layers above. The commonest packets are taken straight out
+ * of the caller's bytes, all others through the event layer.
+ */
+#include "flow/address_space.h"
+#include "flow/apply.h"
+#include "flow/emit_items.h"
+#include "flow/move.h"
+#include "flow/outcomes.h"
+#include "flow/paths.h"
+
+/* Do we stand at the near indirect branch that a TIP is for, with nothing else to heed? */
+static ALWAYS_INLINE bool is_quick_tip(const struct ptah_flow *f, uint64_t tsc)
+{
+	const struct code_node *node = f->node;
+
+	return node && flow_is_near_indirect(node) && tsc < f->time_limit && !f->space_waits &&
+	       !f->no_tnt;
+}
+
+/*
+ * The packets that nearly all of a trace consists of, straight from the
+ * window. False when the next packet is another or not whole.
+ */
+static ALWAYS_INLINE bool take_quick(struct ptah_flow *f, struct flow_output *out)
+{
+	struct ptah_event_decoder *d = f->events;
+	const uint8_t *p = d->pos;
+
+	if (!d->plain || !f->positioned)
+		return false;
+	while (p < d->end && *p == OPCODE_PAD)
+		p++;
+	if (p == d->end)
+		return false;
+	if (!(*p & 1) && *p != OPCODE_EXT) {
+		f->tnt_count = highest_bit(*p) - 1;
+		f->tnt = *p >> 1;
+		flow_set_now(f, d->tsc, d->tsc_error, event_offset(d, p));
+		d->pos = p + 1;
+		return true;
+	}
+	if ((*p & OPCODE_IP_MASK) == OPCODE_TIP && *p >> 5 != PTAH_IPC_SUPPRESSED &&
+	    (size_t)(d->end - p) > 8) {
+		unsigned ipc = *p >> 5, bytes = packet_ip_bytes[ipc];
+		uint64_t payload = load_le64(p + 1);
+
+		if (UNLIKELY(bytes > 8)) /* a reserved value */
+			return false;
+		if (bytes < 8)
+			payload &= (UINT64_C(1) << 8 * bytes) - 1;
+		d->last_ip = packet_expand_ip(d->last_ip, ipc, payload);
+		if (LIKELY(is_quick_tip(f, d->tsc))) {
+			struct code_node *node = f->node;
+
+			flow_set_now(f, d->tsc, d->tsc_error, event_offset(d, p));
+			d->pos = p + 1 + bytes;
+			flow_emit_block(f, out, node);
+			flow_go_indirect(f, node, d->last_ip);
+			return true;
+		}
+		f->event.type = PTAH_ITEM_TIP;
+		f->event.to = d->last_ip;
+		f->event.tsc = d->tsc;
+		flow_set_now(f, d->tsc, d->tsc_error, event_offset(d, p));
+		f->has_event = true;
+		d->pos = p + 1 + bytes;
+		return true;
+	}
+	return false;
+}
+
+/* Takes the next event, or TNT bits. False when more bytes are needed, at the end, at a pause. */
+static bool take_next(struct ptah_flow *f, struct flow_output *out)
+{
+	if (take_quick(f, out))
+		return true;
+	if (!event_next(f->events, &f->event))
+		return false;
+	flow_set_now(f, f->event.tsc, f->event.tsc_error, f->event.offset);
+	if (f->event.type == PTAH_ITEM_TNT) {
+		if (f->positioned) {
+			f->tnt = f->event.bits;
+			f->tnt_count = f->event.count;
+		}
+		return true;
+	}
+	f->has_event = true;
+	f->placed = f->around = f->gap_told = false;
+	return true;
+}
+
+/* A deferred TIP (SDM "Deferred TIPs"): the branch comes before the TNT bits that are left. */
+static bool take_deferred_tip(struct ptah_flow *f, struct flow_output *out)
+{
+	struct code_node *node = f->node;
+
+	if (!event_next(f->events, &f->event))
+		return false;
+	flow_set_now(f, f->event.tsc, f->event.tsc_error, f->event.offset);
+	if (f->event.type != PTAH_ITEM_TIP) {
+		flow_emit_error(f, out, PTAH_E_MISMATCH);
+		f->has_event = f->event.type != PTAH_ITEM_TNT; /* whose bits mean nothing now */
+		return true;
+	}
+	flow_emit_block(f, out, node);
+	flow_go_indirect(f, node, f->event.to);
+	if (UNLIKELY(f->space_waits))
+		flow_enter_space(f, out);
+	return true;
+}
+
+/* Does the next packet mean just itself, and more like it? (See paths.h.) */
+static ALWAYS_INLINE bool can_run_paths(const struct ptah_flow *f)
+{
+	const struct ptah_event_decoder *d = f->events;
+
+	return d->plain && f->positioned && d->end - d->pos > PATHS_MIN_BYTES && !f->no_paths &&
+	       !f->on_indirect && !f->space_waits && !f->old_calls && !f->no_tnt &&
+	       d->tsc < f->time_limit;
+}
+
+/* One step on, or many by paths. False when more bytes are needed. */
+static ALWAYS_INLINE bool advance(struct ptah_flow *f, struct flow_output *out, bool by_paths)
+{
+	bool wants_tip;
+
+	if (f->tnt_count) {
+		flow_run_tnt(f, out, &wants_tip);
+		return !wants_tip || take_deferred_tip(f, out);
+	}
+	if (f->has_event) {
+		f->paused = f->event.tsc >= f->time_limit && f->event.type != PTAH_ITEM_PSB;
+		if (!f->paused)
+			f->has_event = !flow_apply_event(f, out);
+		return true;
+	}
+	if (by_paths && can_run_paths(f)) {
+		flow_run_paths(f, out);
+		if (f->tnt_count || flow_is_full(out))
+			return true;
+	}
+	return take_next(f, out);
+}
+
+int ptah_flow_read(struct ptah_flow *f, struct ptah_item *items, size_t capacity)
+{
+	struct flow_output out = {items, 0, capacity > INT32_MAX ? INT32_MAX : capacity};
+
+	if (!f || (!items && capacity))
+		return PTAH_E_INVAL;
+	flow_follow_image(f);
+	if (f->has_held && capacity) {
+		flow_emit_event(f, &out, &f->held);
+		f->has_held = false;
+		if (flow_can_resync(&f->held))
+			flow_end_batch(&out);
+	}
+	while (!flow_is_full(&out) && !f->paused && advance(f, &out, true))
+		;
+	if (capacity)
+		f->at_error = out.count && flow_can_resync(&items[out.count - 1]);
+	return (int)out.count;
+}
+
+/* One block, the flow's way. False: what comes next is none, and held, or nothing. */
+static bool read_block(struct ptah_flow *f)
+{
+	struct flow_output out = {&f->held, 0, 1};
+
+	while (!flow_is_full(&out) && !f->paused && advance(f, &out, false))
+		;
+	f->has_held = out.count && f->held.type != PTAH_ITEM_BLOCK;
+	return out.count && !f->has_held;
+}
+
+#define FEW_BLOCKS 32
+
+int ptah_flow_read_blocks(struct ptah_flow *f, struct ptah_block *blocks, size_t capacity)
+{
+	struct flow_blocks out = {blocks, 0, capacity > INT32_MAX ? INT32_MAX : capacity};
+
+	if (!f || !blocks || capacity < PTAH_FLOW_MIN_BLOCKS)
+		return PTAH_E_INVAL;
+	flow_follow_image(f);
+	f->knows_last = false;
+	while (!f->has_held && !f->paused) {
+		const size_t before = out.count;
+
+		if (!f->has_event && can_run_paths(f))
+			flow_run_block_paths(f, &out);
+		f->knows_last = f->knows_last && out.count == before;
+		/* Without room for most paths it is better to come again. */
+		if ((out.count && out.capacity - out.count < FEW_BLOCKS) || !read_block(f))
+			break;
+		f->last = f->held;
+		f->knows_last = true;
+		out.blocks[out.count++] =
+		    (struct ptah_block){.ip = f->held.ip,
+					.size = (uint16_t)(f->held.end - f->held.ip),
+					.space = (uint16_t)f->held.code.space,
+					.ninsn = (uint8_t)f->held.ninsn,
+					.insn_class = f->held.insn_class,
+					.last_size = f->held.last_size,
+					.mode = f->held.mode,
+					.flags = f->held.flags};
+	}
+	return (int)out.count;
+}
+
+bool ptah_flow_last_block(const struct ptah_flow *f, struct ptah_item *item)
+{
+	if (!f || !item || !f->knows_last)
+		return false;
+	*item = f->last;
+	return true;
+}
+
+/* The steps of the block at hand. False: it cannot be read any more, and is held. */
+static bool put_steps(struct ptah_flow *f, struct flow_steps *out)
+{
+	const struct ptah_item *block = &f->held;
+	struct ptah_insn insns[CODE_MAX_INSNS];
+	const int n = ptah_flow_insns(f, block, insns, CODE_MAX_INSNS);
+
+	f->has_held = n <= 0;
+	if (f->has_held)
+		return false;
+	flow_put_steps(out->steps + out->count, insns, (unsigned)n, block->code.space,
+		       block->flags);
+	out->count += (size_t)n;
+	return true;
+}
+
+int ptah_flow_read_steps(struct ptah_flow *f, struct ptah_step *steps, size_t capacity)
+{
+	struct flow_steps out = {steps, 0, capacity > INT32_MAX ? INT32_MAX : capacity};
+
+	if (!f || !steps || capacity < PTAH_FLOW_MIN_STEPS)
+		return PTAH_E_INVAL;
+	flow_follow_image(f);
+	while (!f->has_held && !f->paused) {
+		if (!f->has_event && can_run_paths(f))
+			flow_run_step_paths(f, &out);
+		if ((out.count && out.capacity - out.count < 2 * PTAH_FLOW_MIN_STEPS) ||
+		    !read_block(f) || !put_steps(f, &out))
+			break;
+	}
+	return (int)out.count;
+}
+
+int flow_read_packet(struct ptah_flow *f, struct ptah_item *items, size_t capacity, bool *starved)
+{
+	struct flow_output out = {items, 0, capacity};
+
+	*starved = false;
+	while (!flow_is_full(&out) && !f->paused && !*starved) {
+		*starved = !advance(f, &out, false);
+		if (flow_is_at_rest(f))
+			break;
+	}
+	return (int)out.count;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+#include "image/section_map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct map *map_new(void)
+{
+	struct map *map = calloc(1, sizeof(*map));
+
+	if (map)
+		map->references = 1;
+	return map;
+}
+
+void map_put(struct map *map)
+{
+	if (!map || --map->references)
+		return;
+	for (size_t i = 0; i < map->count; i++)
+		backing_put(map->sections[i].backing);
+	free(map->sections);
+	free(map);
+}
+
+size_t map_behind(const struct map *map, uint64_t address)
+{
+	size_t low = 0, high = map->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (section_last(&map->sections[middle]) < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+bool map_overlaps(const struct map *map, uint64_t first, uint64_t last)
+{
+	size_t i = map_behind(map, first);
+
+	return i < map->count && map->sections[i].address <= last;
+}
+
+static int copy(struct map **map, size_t capacity)
+{
+	struct map *own = map_new(), *shared = *map;
+
+	if (!own)
+		return PTAH_E_NOMEM;
+	own->sections = malloc(capacity * sizeof(*own->sections));
+	if (!own->sections) {
+		free(own);
+		return PTAH_E_NOMEM;
+	}
+	own->capacity = capacity;
+	own->count = shared->count;
+	for (size_t i = 0; i < shared->count; i++) {
+		own->sections[i] = shared->sections[i];
+		own->sections[i].backing->references++;
+	}
+	map_put(shared);
+	*map = own;
+	return 0;
+}
+
+int map_own(struct map **map, size_t more)
+{
+	struct map *m = *map;
+	size_t capacity = m->capacity ? m->capacity : 16;
+	struct section *sections;
+
+	while (capacity < m->count + more)
+		capacity *= 2;
+	if (m->references > 1)
+		return copy(map, capacity);
+	if (capacity == m->capacity)
+		return 0;
+	sections = realloc(m->sections, capacity * sizeof(*sections));
+	if (!sections)
+		return PTAH_E_NOMEM;
+	m->sections = sections;
+	m->capacity = capacity;
+	return 0;
+}
+
+static void insert_at(struct map *map, size_t at, const struct section *section)
+{
+	memmove(map->sections + at + 1, map->sections + at,
+		(map->count - at) * sizeof(*map->sections));
+	map->sections[at] = *section;
+	map->count++;
+}
+
+void map_insert(struct map *map, const struct section *section)
+{
+	insert_at(map, map_behind(map, section->address), section);
+}
+
+void map_erase(struct map *map, size_t at)
+{
+	backing_put(map->sections[at].backing);
+	map->count--;
+	memmove(map->sections + at, map->sections + at + 1,
+		(map->count - at) * sizeof(*map->sections));
+}
+
+/* The part of a section from `address` on. */
+static void cut_front(struct section *s, uint64_t address)
+{
+	s->at += address - s->address;
+	s->size = section_last(s) - address + 1;
+	s->address = address;
+}
+
+void map_cut(struct map *map, uint64_t first, uint64_t last)
+{
+	size_t i = map_behind(map, first);
+
+	while (i < map->count && map->sections[i].address <= last) {
+		struct section *s = &map->sections[i];
+		uint64_t s_last = section_last(s);
+
+		if (s->address >= first && s_last <= last) {
+			map_erase(map, i);
+			continue;
+		}
+		if (s->address < first && s_last > last) {
+			struct section tail = *s;
+
+			cut_front(&tail, last + 1);
+			tail.backing->references++;
+			s->size = first - s->address;
+			insert_at(map, i + 1, &tail);
+			return;
+		}
+		if (s->address < first) {
+			s->size = first - s->address;
+			i++;
+		} else {
+			cut_front(s, last + 1);
+			return;
+		}
+	}
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Numbers of address spaces: one each, the same each time, and so many that fit in a block. */
+#include "test.h"
+
+#include "flow/code_cache.h"
+
+#include <ptah/error.h>
+#include <ptah/image.h>
+
+/* CR3s differ in low and high pages, and every third space is a guest's. */
+static struct ptah_space space_of(uint32_t i)
+{
+	return (struct ptah_space){.cr3 = (uint64_t)(i % 300) << 12 | (uint64_t)(i / 300) << 32,
+				   .vmcs = i % 3 ? PTAH_SPACE_ANY : (uint64_t)i << 12};
+}
+
+static void each_has_its_number(void **state)
+{
+	const struct ptah_space any = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
+	struct ptah_space space;
+	struct ptah_image *image;
+	struct code_cache cache;
+
+	(void)state;
+	assert_int_equal(ptah_image_new(&image), 0);
+	assert_int_equal(code_init(&cache, image), 0);
+	for (uint32_t round = 0; round < 2; round++) {
+		for (uint32_t i = 1; i <= UINT16_MAX; i++) {
+			space = space_of(i);
+			assert_int_equal(code_set_space(&cache, &space), 0);
+			assert_int_equal(cache.space, i);
+			assert_int_equal(cache.spaces[i].cr3, space.cr3);
+			assert_int_equal(cache.spaces[i].vmcs, space.vmcs);
+		}
+		/* No number is left: what was is as it was. */
+		space = space_of(UINT16_MAX + 1);
+		assert_int_equal(code_set_space(&cache, &space), PTAH_E_LIMIT);
+		assert_int_equal(cache.space, UINT16_MAX);
+		assert_int_equal(code_set_space(&cache, &any), 0);
+		assert_int_equal(cache.space, 0);
+	}
+	code_fini(&cache);
+	ptah_image_free(image);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(each_has_its_number),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,18 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The source tarball of a commit is the same to the byte each time, whatever
+# the user's git is set to, and holds every file of the commit.
+set -eu
+git -C "$PTAH_SOURCE" rev-parse -q --verify HEAD >/dev/null 2>&1 ||
+	{ echo "SKIP: the source is not a git repository"; exit 77; }
+
+first=$("$PTAH_SOURCE/packaging/make-dist" "$PWD/first" 2>/dev/null)
+export GIT_CONFIG_COUNT=2 GIT_CONFIG_KEY_0=tar.umask GIT_CONFIG_VALUE_0=0077 \
+	GIT_CONFIG_KEY_1=core.autocrlf GIT_CONFIG_VALUE_1=true
+second=$(umask 077 && "$PTAH_SOURCE/packaging/make-dist" "$PWD/second" 2>/dev/null)
+cmp "$first" "$second"
+
+name=$(basename "$first" .tar.xz)
+git -C "$PTAH_SOURCE" ls-tree -r --name-only HEAD | sed "s|^|$name/|" | sort >expected
+tar -tf "$first" | grep -v '/$' | sort >held
+cmp expected held

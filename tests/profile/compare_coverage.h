@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Coverage against the flow it stands for: bitmap and sets are made a second
+ * time, from the items of a plain flow over each trace, and must be the same.
+ */
+#ifndef PTAH_TESTS_PROFILE_COMPARE_COVERAGE_H
+#define PTAH_TESTS_PROFILE_COMPARE_COVERAGE_H
+
+#include <ptah/coverage.h>
+
+#include <stdbool.h>
+
+struct execution {
+	const uint8_t *trace;
+	size_t size;
+};
+
+/* Ways to make a coverage: rows, few rows, no rows, ranges with a small bitmap. */
+#define COVERAGE_VARIANTS 4
+
+/*
+ * Runs one coverage over n traces, twice, in chunks of up to `chunk` bytes (0:
+ * whole), and a new flow over each. The coverage reads `image` and may be given
+ * what is missing there; the flow reads `full`. True when they say the same;
+ * otherwise the first difference is on stderr.
+ */
+bool coverage_equals_flow(const struct ptah_image *full, const struct ptah_image *image,
+			  const struct ptah_flow_config *config, const struct execution *executions,
+			  size_t n, size_t chunk, unsigned variant);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A profile against the flow it stands for: both are fed the same bytes, and
+ * every count of the profile must be what the flow's items add up to.
+ */
+#ifndef PTAH_TESTS_PROFILE_COMPARE_PROFILE_H
+#define PTAH_TESTS_PROFILE_COMPARE_PROFILE_H
+
+#include <ptah/profile.h>
+
+#include <stdbool.h>
+
+/*
+ * Feeds both in chunks of up to `chunk` bytes (0: whole). True when they say
+ * the same; otherwise the first difference is on stderr.
+ */
+bool profile_equals_flow(const struct ptah_image *image, const struct ptah_flow_config *config,
+			 const uint8_t *trace, size_t size, size_t chunk);
+
+#endif

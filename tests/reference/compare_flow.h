@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* The flow's answer in the reference's form, and the first difference. */
+#ifndef PTAH_TESTS_REFERENCE_COMPARE_FLOW_H
+#define PTAH_TESTS_REFERENCE_COMPARE_FLOW_H
+
+#include "decoder.h"
+
+#include <ptah/flow.h>
+
+/* Decodes with the flow, in chunks of `chunk` bytes, each in memory of its own; 0: whole. */
+void flow_decode(const uint8_t *trace, size_t size, size_t chunk, const struct ptah_image *image,
+		 const struct reference_config *config, struct reference *result);
+
+/* A read callback for struct reference_config; the context is a struct ptah_image. */
+size_t read_image(void *context, const struct ptah_space *space, uint64_t address, void *bytes,
+		  size_t n);
+
+/*
+ * Are they the same, entry by entry? As far as both go when one was cut by its
+ * limit. Otherwise the place is written to stderr.
+ */
+bool same_answer(const struct reference *flow, const struct reference *reference);
+
+#endif
