@@ -32,6 +32,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+PTAH_BEGIN_DECLS
+
 enum ptah_packet_type {
 #define PTAH_PACKET(name, sdm, what) PTAH_PACKET_##name,
 #include <ptah/packets.def>
@@ -337,5 +339,7 @@ struct ptah_packet_parser {
  */
 PTAH_API int ptah_packet_parse(struct ptah_packet_parser *parser, const char *line, uint8_t *bytes,
 			       size_t n);
+
+PTAH_END_DECLS
 
 #endif
