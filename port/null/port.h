@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The null port's table of callbacks (port.c), for the program that links with it (start.c). */
+/* The null port's callbacks, for start.c. */
 #ifndef PTAH_PORT_NULL_PORT_H
 #define PTAH_PORT_NULL_PORT_H
 
