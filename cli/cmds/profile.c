@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
-#include "counts.h"
-#include "table.h"
+#include "saved_counts.h"
+#include "function_table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -336,27 +336,27 @@ static int show_rows(struct view *v)
 
 /* Functions, as `ptah report` shows them. */
 
-static int list_functions(const struct view *v, struct profile_row **rows, size_t *n)
+static int list_functions(const struct view *v, struct hotspot **rows, size_t *n)
 {
-	struct profile_counter *counter;
+	struct hotspots *counter;
 	struct ptah_counts_process p;
-	int status = profile_new(&counter);
+	int status = hotspots_new(&counter);
 
 	if (status < 0)
 		return status;
 	for (size_t i = 0; status >= 0 && ptah_counts_process(v->counts, i, &p); i++)
-		status = profile_add_lists(counter, (int32_t)i, p.blocks, p.block_count, p.edges,
-					   p.edge_count);
+		status = hotspots_add_lists(counter, (int32_t)i, p.blocks, p.block_count, p.edges,
+					    p.edge_count);
 	if (status >= 0)
-		status = profile_functions(counter, v->names, rows, n);
-	profile_free(counter);
+		status = hotspots_functions(counter, v->names, rows, n);
+	hotspots_free(counter);
 	return status;
 }
 
 static int show_functions(struct view *v)
 {
 	struct table table = {.total = v->totals.instructions};
-	struct profile_row *rows;
+	struct hotspot *rows;
 	int status = list_functions(v, &rows, &table.count);
 
 	if (status < 0)

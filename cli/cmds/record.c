@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
-#include "control.h"
-#include "filter.h"
-#include "recording.h"
-#include "target.h"
+#include "record_control.h"
+#include "record_filter.h"
+#include "record_run.h"
+#include "record_target.h"
 
 #include <errno.h>
 #include <inttypes.h>

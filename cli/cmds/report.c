@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
-#include "table.h"
+#include "function_table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ struct program {
 };
 
 struct reporting {
-	struct profile_counter *counter;
+	struct hotspots *counter;
 	const struct ptah_session *session;
 	struct program *programs; /* one for each stream at first */
 	size_t count;
@@ -112,7 +112,7 @@ static void put_programs(struct out *out, const struct reporting *r, uint64_t to
 }
 
 static void put_summary_json(struct json *j, const struct ptah_session *session,
-			     const struct profile_totals *t, const struct reporting *r)
+			     const struct hotspot_totals *t, const struct reporting *r)
 {
 	json_string(j, "command", ptah_session_command(session));
 	json_number(j, "threads", t->streams);
@@ -139,7 +139,7 @@ static void put_remark(struct out *out, const char *head, const char *text)
 }
 
 static void put_summary(struct out *out, const struct ptah_session *session,
-			const struct profile_totals *t, const struct reporting *r)
+			const struct hotspot_totals *t, const struct reporting *r)
 {
 	const char *command = ptah_session_command(session);
 	char a[32], b[32];
@@ -174,10 +174,10 @@ static void put_summary(struct out *out, const struct ptah_session *session,
 }
 
 static void put_report(struct out *out, const struct options *o, const struct reporting *r,
-		       struct profile_row *rows, size_t n)
+		       struct hotspot *rows, size_t n)
 {
 	const struct ptah_session *session = r->session;
-	const struct profile_totals *totals = profile_totals(r->counter);
+	const struct hotspot_totals *totals = hotspots_totals(r->counter);
 	const struct table table = {.rows = rows,
 				    .count = n,
 				    .shown = o->limit && o->limit < n ? (size_t)o->limit : n,
@@ -205,7 +205,7 @@ static int add_profile(void *reporting, const struct ptah_stream_info *info, siz
 		       struct ptah_profile *profile)
 {
 	struct reporting *r = reporting;
-	const struct profile_source source = {r->session, stream};
+	const struct hotspot_source source = {r->session, stream};
 	struct program *program = &r->programs[r->count++];
 	struct ptah_profile_totals totals;
 	int status = ptah_profile_totals(profile, &totals);
@@ -214,7 +214,7 @@ static int add_profile(void *reporting, const struct ptah_stream_info *info, siz
 		return status;
 	*program = (struct program){.threads = 1, .instructions = totals.instructions};
 	memcpy(program->comm, info->comm, sizeof(info->comm));
-	return profile_add(r->counter, &source, info, profile);
+	return hotspots_add(r->counter, &source, info, profile);
 }
 
 static int run(int argc, char **argv)
@@ -223,7 +223,7 @@ static int run(int argc, char **argv)
 	struct reporting r = {0};
 	struct ptah_session *session;
 	struct names *names = NULL;
-	struct profile_row *rows = NULL;
+	struct hotspot *rows = NULL;
 	struct out *out;
 	size_t n = 0;
 	int status, first = options_parse(&command_report, argc, argv, &o, &status), problem;
@@ -240,25 +240,25 @@ static int run(int argc, char **argv)
 	}
 	problem = input_names(&o.input, session, &names);
 	if (problem >= 0)
-		problem = profile_new(&r.counter);
+		problem = hotspots_new(&r.counter);
 	r.session = session;
 	r.programs = calloc(ptah_session_streams(session) + 1, sizeof(*r.programs));
 	if (problem >= 0)
 		problem =
 		    r.programs ? input_count(&o.input, session, add_profile, &r) : PTAH_E_NOMEM;
 	if (problem >= 0)
-		problem = o.blocks ? profile_blocks(r.counter, names, &rows, &n)
-				   : profile_functions(r.counter, names, &rows, &n);
+		problem = o.blocks ? hotspots_blocks(r.counter, names, &rows, &n)
+				   : hotspots_functions(r.counter, names, &rows, &n);
 	sum_programs(&r);
 	if (problem >= 0)
 		put_report(out, &o, &r, rows, n);
 	else
 		status = fail(&command_report, "%s", ptah_strerror(problem));
-	if (problem >= 0 && profile_totals(r.counter)->errors)
-		status = fail_errors(&command_report, profile_totals(r.counter)->errors);
+	if (problem >= 0 && hotspots_totals(r.counter)->errors)
+		status = fail_errors(&command_report, hotspots_totals(r.counter)->errors);
 	free(rows);
 	free(r.programs);
-	profile_free(r.counter);
+	hotspots_free(r.counter);
 	names_free(names);
 	ptah_session_close(session);
 	return output_close(&command_report, out, status);

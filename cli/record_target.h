@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What to record, as perf record has it: a command, -p, -t, -a or -C. */
-#ifndef PTAH_CLI_TARGET_H
-#define PTAH_CLI_TARGET_H
+#ifndef PTAH_CLI_RECORD_TARGET_H
+#define PTAH_CLI_RECORD_TARGET_H
 
 #include "cli.h"
 

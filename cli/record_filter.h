@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* --filter as perf record has it: what to trace, and where to stop. */
-#ifndef PTAH_CLI_FILTER_H
-#define PTAH_CLI_FILTER_H
+#ifndef PTAH_CLI_RECORD_FILTER_H
+#define PTAH_CLI_RECORD_FILTER_H
 
 #include "cli.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "table.h"
+#include "function_table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static int compare(uint64_t a, uint64_t b)
 
 static int by_instructions(const void *a, const void *b)
 {
-	const struct profile_row *x = a, *y = b;
+	const struct hotspot *x = a, *y = b;
 	int order = compare(y->instructions, x->instructions);
 
 	order = order ? order : compare(x->ip, y->ip);
@@ -41,7 +41,7 @@ static int by_instructions(const void *a, const void *b)
 
 static int by_calls(const void *a, const void *b)
 {
-	const struct profile_row *x = a, *y = b;
+	const struct hotspot *x = a, *y = b;
 	int order = compare(y->calls, x->calls);
 
 	return order ? order : by_instructions(a, b);
@@ -49,14 +49,14 @@ static int by_calls(const void *a, const void *b)
 
 static int by_name(const void *a, const void *b)
 {
-	const struct profile_row *x = a, *y = b;
+	const struct hotspot *x = a, *y = b;
 	int order = strcmp(x->name.symbol ? x->name.symbol : x->name.dso,
 			   y->name.symbol ? y->name.symbol : y->name.dso);
 
 	return order ? order : by_instructions(a, b);
 }
 
-void table_sort(struct profile_row *rows, size_t n, enum table_order order)
+void table_sort(struct hotspot *rows, size_t n, enum table_order order)
 {
 	static int (*const orders[])(const void *, const void *) = {
 	    [TABLE_BY_INSTRUCTIONS] = by_instructions,
@@ -67,7 +67,7 @@ void table_sort(struct profile_row *rows, size_t n, enum table_order order)
 	qsort(rows, n, sizeof(*rows), orders[order]);
 }
 
-static void put_name(struct out *out, const struct profile_row *row, bool offset)
+static void put_name(struct out *out, const struct hotspot *row, bool offset)
 {
 	if (!row->name.symbol) {
 		out_format(out, "0x%" PRIx64, row->ip);
@@ -79,7 +79,7 @@ static void put_name(struct out *out, const struct profile_row *row, bool offset
 }
 
 /* As wide as the widest, within reason. */
-static int object_width(const struct profile_row *rows, size_t n)
+static int object_width(const struct hotspot *rows, size_t n)
 {
 	size_t width = strlen("object");
 
@@ -101,7 +101,7 @@ void table_text(struct out *out, const struct table *t)
 		   t->blocks ? "executions" : "calls", width, "object",
 		   t->blocks ? "block" : "function");
 	for (size_t i = 0; i < t->shown; i++) {
-		const struct profile_row *row = &t->rows[i];
+		const struct hotspot *row = &t->rows[i];
 
 		out_format(out, "%6.2f%% %17s %13s  %-*s ", percent(row->instructions, t->total),
 			   grouped(row->instructions, a),
@@ -121,7 +121,7 @@ void table_json(struct json *j, const struct table *t)
 {
 	json_array(j, t->blocks ? "hottest_blocks" : "functions");
 	for (size_t i = 0; i < t->shown; i++) {
-		const struct profile_row *row = &t->rows[i];
+		const struct hotspot *row = &t->rows[i];
 
 		json_object(j, NULL, true);
 		json_string(j, t->blocks ? "symbol" : "function", row->name.symbol);
@@ -146,7 +146,7 @@ void table_tsv(struct out *out, const struct table *t)
 	out_format(out, "percent\tinstructions\t%s\tobject\t%s\tip\n",
 		   t->blocks ? "executions" : "calls", t->blocks ? "block" : "function");
 	for (size_t i = 0; i < t->shown; i++) {
-		const struct profile_row *row = &t->rows[i];
+		const struct hotspot *row = &t->rows[i];
 
 		out_format(out, "%.3f\t%" PRIu64 "\t%" PRIu64 "\t%s\t",
 			   percent(row->instructions, t->total), row->instructions,

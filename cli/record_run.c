@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "recording.h"
+#include "record_run.h"
 
 #include <errno.h>
 #include <inttypes.h>
