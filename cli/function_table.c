@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/* Sorts and prints the table of functions, or of blocks. */
 #include "function_table.h"
+
+#include "output/rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -67,15 +70,16 @@ void table_sort(struct hotspot *rows, size_t n, enum table_order order)
 	qsort(rows, n, sizeof(*rows), orders[order]);
 }
 
-static void put_name(struct out *out, const struct hotspot *row, bool offset)
+/* "main", or of a block "main+0x10"; the address where no symbol is known. */
+static const char *label(const struct hotspot *row, bool offset, char *text, size_t n)
 {
-	if (!row->name.symbol) {
-		out_format(out, "0x%" PRIx64, row->ip);
-		return;
-	}
-	out_text(out, row->name.symbol);
-	if (offset && row->name.offset)
-		out_format(out, "+0x%" PRIx64, row->name.offset);
+	if (!row->name.symbol)
+		snprintf(text, n, "0x%" PRIx64, row->ip);
+	else if (offset && row->name.offset)
+		snprintf(text, n, "%s+0x%" PRIx64, row->name.symbol, row->name.offset);
+	else
+		return row->name.symbol;
+	return text;
 }
 
 /* As wide as the widest, within reason. */
@@ -95,7 +99,7 @@ static int object_width(const struct hotspot *rows, size_t n)
 void table_text(struct out *out, const struct table *t)
 {
 	int width = object_width(t->rows, t->shown);
-	char a[32], b[32];
+	char a[32], b[32], name[1024];
 
 	out_format(out, "%7s %17s %13s  %-*s %s\n", "percent", "instructions",
 		   t->blocks ? "executions" : "calls", width, "object",
@@ -107,7 +111,7 @@ void table_text(struct out *out, const struct table *t)
 			   grouped(row->instructions, a),
 			   grouped(t->blocks ? row->executions : row->calls, b), width,
 			   row->name.dso);
-		put_name(out, row, t->blocks);
+		out_text(out, label(row, t->blocks, name, sizeof(name)));
 		if (t->blocks)
 			out_format(out, "  [%u instruction%s]", row->ninsn,
 				   row->ninsn == 1 ? "" : "s");
@@ -117,42 +121,84 @@ void table_text(struct out *out, const struct table *t)
 		out_format(out, "%zu more (--limit=0 shows all)\n", t->count - t->shown);
 }
 
+/* A row of TSV and JSON. */
+struct flat {
+	double percent;
+	uint64_t instructions, calls, executions, ip, offset, size;
+	const char *object, *label, *symbol;
+};
+
+static const struct field function_fields[] = {
+    FIELD_TSV(struct flat, "percent", FIELD_REAL, percent),
+    FIELD_TSV(struct flat, "instructions", FIELD_NUMBER, instructions),
+    FIELD_TSV(struct flat, "calls", FIELD_NUMBER, calls),
+    FIELD_TSV(struct flat, "object", FIELD_STRING, object),
+    FIELD_TSV(struct flat, "function", FIELD_STRING, label),
+    FIELD_JSON(struct flat, "function", FIELD_STRING, symbol),
+    FIELD_JSON(struct flat, "object", FIELD_STRING, object),
+    FIELD(struct flat, "ip", FIELD_ADDRESS, ip),
+    FIELD_JSON(struct flat, "calls", FIELD_NUMBER, calls),
+    FIELD_JSON(struct flat, "instructions", FIELD_NUMBER, instructions),
+    FIELD_JSON(struct flat, "percent", FIELD_REAL, percent),
+};
+
+static const struct field block_fields[] = {
+    FIELD_TSV(struct flat, "percent", FIELD_REAL, percent),
+    FIELD_TSV(struct flat, "instructions", FIELD_NUMBER, instructions),
+    FIELD_TSV(struct flat, "executions", FIELD_NUMBER, executions),
+    FIELD_TSV(struct flat, "object", FIELD_STRING, object),
+    FIELD_TSV(struct flat, "block", FIELD_STRING, label),
+    FIELD_JSON(struct flat, "symbol", FIELD_STRING, symbol),
+    FIELD_JSON(struct flat, "object", FIELD_STRING, object),
+    FIELD(struct flat, "ip", FIELD_ADDRESS, ip),
+    FIELD_JSON(struct flat, "offset", FIELD_NUMBER, offset),
+    FIELD_JSON(struct flat, "size", FIELD_NUMBER, size),
+    FIELD_JSON(struct flat, "executions", FIELD_NUMBER, executions),
+    FIELD_JSON(struct flat, "instructions", FIELD_NUMBER, instructions),
+    FIELD_JSON(struct flat, "percent", FIELD_REAL, percent),
+};
+
+static const struct row_type function_type = ROW_TYPE(function_fields);
+static const struct row_type block_type = ROW_TYPE(block_fields);
+
+static struct flat flatten(const struct table *t, const struct hotspot *row, char *text, size_t n)
+{
+	return (struct flat){
+	    .percent = percent(row->instructions, t->total),
+	    .instructions = row->instructions,
+	    .calls = row->calls,
+	    .executions = row->executions,
+	    .ip = row->ip,
+	    .offset = row->name.offset,
+	    .size = row->size,
+	    .object = row->name.path ? row->name.path : row->name.dso,
+	    .label = label(row, t->blocks, text, n),
+	    .symbol = row->name.symbol,
+	};
+}
+
 void table_json(struct json *j, const struct table *t)
 {
+	char text[1024];
+
 	json_array(j, t->blocks ? "hottest_blocks" : "functions");
 	for (size_t i = 0; i < t->shown; i++) {
-		const struct hotspot *row = &t->rows[i];
+		const struct flat row = flatten(t, &t->rows[i], text, sizeof(text));
 
-		json_object(j, NULL, true);
-		json_string(j, t->blocks ? "symbol" : "function", row->name.symbol);
-		json_string(j, "object", row->name.path ? row->name.path : row->name.dso);
-		json_address(j, "ip", row->ip);
-		if (t->blocks) {
-			json_number(j, "offset", row->name.offset);
-			json_number(j, "size", row->size);
-			json_number(j, "executions", row->executions);
-		} else {
-			json_number(j, "calls", row->calls);
-		}
-		json_number(j, "instructions", row->instructions);
-		json_real(j, "percent", percent(row->instructions, t->total));
-		json_end_object(j);
+		rows_json(j, t->blocks ? &block_type : &function_type, 0, &row);
 	}
 	json_end_array(j);
 }
 
 void table_tsv(struct out *out, const struct table *t)
 {
-	out_format(out, "percent\tinstructions\t%s\tobject\t%s\tip\n",
-		   t->blocks ? "executions" : "calls", t->blocks ? "block" : "function");
-	for (size_t i = 0; i < t->shown; i++) {
-		const struct hotspot *row = &t->rows[i];
+	const struct row_type *type = t->blocks ? &block_type : &function_type;
+	char text[1024];
 
-		out_format(out, "%.3f\t%" PRIu64 "\t%" PRIu64 "\t%s\t",
-			   percent(row->instructions, t->total), row->instructions,
-			   t->blocks ? row->executions : row->calls,
-			   row->name.path ? row->name.path : row->name.dso);
-		put_name(out, row, t->blocks);
-		out_format(out, "\t0x%" PRIx64 "\n", row->ip);
+	rows_tsv_head(out, type, 0);
+	for (size_t i = 0; i < t->shown; i++) {
+		const struct flat row = flatten(t, &t->rows[i], text, sizeof(text));
+
+		rows_tsv(out, type, 0, &row);
 	}
 }

@@ -3,7 +3,7 @@
 #ifndef PTAH_CLI_RECORD_CONTROL_H
 #define PTAH_CLI_RECORD_CONTROL_H
 
-#include "cli.h"
+#include "command.h"
 
 enum control_command {
 	CONTROL_NONE, /* nothing has come */

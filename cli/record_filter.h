@@ -3,7 +3,7 @@
 #ifndef PTAH_CLI_RECORD_FILTER_H
 #define PTAH_CLI_RECORD_FILTER_H
 
-#include "cli.h"
+#include "command.h"
 
 struct filters {
 	struct ptah_record_filter items[PTAH_RECORD_FILTERS];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "record_run.h"
 
+#include "progress.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>

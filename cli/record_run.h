@@ -3,7 +3,7 @@
 #ifndef PTAH_CLI_RECORD_RUN_H
 #define PTAH_CLI_RECORD_RUN_H
 
-#include "cli.h"
+#include "command.h"
 #include "record_control.h"
 
 struct recording_options {

@@ -3,7 +3,7 @@
 #ifndef PTAH_CLI_RECORD_TARGET_H
 #define PTAH_CLI_RECORD_TARGET_H
 
-#include "cli.h"
+#include "command.h"
 
 struct target_options {
 	const char *pids, *tids, *cpus; /* lists; NULL: none */

@@ -3,7 +3,7 @@
 #ifndef PTAH_CLI_SAVED_COUNTS_H
 #define PTAH_CLI_SAVED_COUNTS_H
 
-#include "cli.h"
+#include "input.h"
 
 /*
  * Adds up the recording or saved counts of the input's options, or all the
