@@ -25,6 +25,8 @@
 #include <ptah/hal.h>
 #include <ptah/rtit.h>
 
+PTAH_BEGIN_DECLS
+
 /* Why a processor cannot be traced. */
 enum ptah_caps_obstacle {
 	PTAH_CAPS_NONE = 0,
@@ -191,5 +193,7 @@ PTAH_API int ptah_trace_config_check(const struct ptah_caps *caps,
  * ADDRn pairs are first and last where the mode is not off; else 0. Any context.
  */
 PTAH_API uint64_t ptah_trace_config_ctl(const struct ptah_trace_config *config);
+
+PTAH_END_DECLS
 
 #endif

@@ -26,6 +26,8 @@
 #include <ptah/profile.h>
 #include <ptah/session.h>
 
+PTAH_BEGIN_DECLS
+
 struct ptah_counts;
 
 PTAH_API int ptah_counts_new(struct ptah_counts **counts);
@@ -122,5 +124,7 @@ PTAH_API int ptah_counts_open(const char *path, struct ptah_counts **counts,
 
 /* Does a file begin as saved counts do? False also for what cannot be read. */
 PTAH_API bool ptah_counts_recognise(const char *path);
+
+PTAH_END_DECLS
 
 #endif

@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+PTAH_BEGIN_DECLS
+
 /* Family and model as displayed (CPUID.01H, with the extended fields added). 0/0/0: not known. */
 struct ptah_cpu {
 	uint16_t family;
@@ -48,5 +50,7 @@ PTAH_API const char *ptah_erratum_handling(unsigned erratum);
 
 /* "skd007,SKL168", "all", "none" as bits. PTAH_E_INVAL with an unknown name. */
 PTAH_API int ptah_errata_parse(const char *text, uint32_t *errata);
+
+PTAH_END_DECLS
 
 #endif

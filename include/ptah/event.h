@@ -29,6 +29,8 @@
 #include <ptah/error.h>
 #include <ptah/packet.h>
 
+PTAH_BEGIN_DECLS
+
 enum ptah_item_type {
 #define PTAH_ITEM(name, text, what) PTAH_ITEM_##name,
 #include <ptah/events.def>
@@ -266,5 +268,7 @@ PTAH_API void ptah_event_time(const struct ptah_event_decoder *decoder, struct p
  */
 PTAH_API const char *ptah_item_name(unsigned type);
 PTAH_API const char *ptah_insn_class_name(unsigned insn_class);
+
+PTAH_END_DECLS
 
 #endif

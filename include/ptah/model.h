@@ -26,6 +26,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+PTAH_BEGIN_DECLS
+
 struct ptah_model;
 
 /*
@@ -333,5 +335,7 @@ PTAH_API void ptah_model_trigger(struct ptah_model *m, uint64_t ip, uint8_t bits
 
 /* The internal buffer overflows from now on, or it is empty again: OVF. */
 PTAH_API void ptah_model_overflow(struct ptah_model *m, bool lost);
+
+PTAH_END_DECLS
 
 #endif

@@ -29,6 +29,8 @@
 
 #include <ptah/session.h>
 
+PTAH_BEGIN_DECLS
+
 enum ptah_recorder_kind {
 	PTAH_RECORDER_BEST = 0, /* the first of these that can do what is asked */
 	PTAH_RECORDER_HARDWARE,
@@ -287,5 +289,7 @@ PTAH_API int ptah_record_parse_event(const char *text, struct ptah_record_config
  * PTAH_E_MISSING and the like when there is none; PTAH_E_NOSPACE.
  */
 PTAH_API int ptah_record_program(char *const *argv, char *path, size_t size);
+
+PTAH_END_DECLS
 
 #endif

@@ -29,6 +29,8 @@
 #include <ptah/flow.h>
 #include <ptah/profile.h>
 
+PTAH_BEGIN_DECLS
+
 /* Why something failed, for people: names the file, the place and what to do. */
 struct ptah_message {
 	char text[1024];
@@ -298,5 +300,7 @@ struct ptah_verify {
  */
 PTAH_API int ptah_session_verify(const struct ptah_session *session, size_t stream,
 				 const struct ptah_jobs *jobs, struct ptah_verify *result);
+
+PTAH_END_DECLS
 
 #endif

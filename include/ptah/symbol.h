@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+PTAH_BEGIN_DECLS
+
 struct ptah_symbols;
 
 struct ptah_symbol {
@@ -68,5 +70,7 @@ struct ptah_elf_extent {
 
 /* False when it is no x86-64 ELF file, or has no executable segment with the byte at `offset`. */
 PTAH_API bool ptah_elf_extent(const char *path, uint64_t offset, struct ptah_elf_extent *extent);
+
+PTAH_END_DECLS
 
 #endif

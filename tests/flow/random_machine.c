@@ -179,7 +179,7 @@ static size_t run(struct machine *m, bool retcomp, bool long_tnt)
 			at = (int)pick(m, BLOCKS);
 			m->depth = 0;
 			if (pick(m, 2))
-				generator_ip_packet(&m->g, 0x1d, m->blocks[at].ip);
+				generator_ip_packet(&m->g, OPCODE_FUP, m->blocks[at].ip);
 			else
 				generator_enable(&m->g, m->blocks[at].ip);
 		}

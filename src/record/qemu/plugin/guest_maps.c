@@ -72,9 +72,9 @@ static bool read_map(uint64_t host, struct guest_map *map)
 			continue;
 		code.start -= plugin.guest_base;
 		code.end -= plugin.guest_base;
-		if (code_map_leads_to(name, code.inode))
-			code.path = strdup(name);
 		*map = (struct guest_map){.code = code, .live = true};
+		if (code_map_leads_to(name, code.inode))
+			map->code.path = strdup(name);
 		found = true;
 	}
 	free(line);
