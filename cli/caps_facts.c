@@ -84,7 +84,5 @@ double caps_nanoseconds(const struct ptah_caps *caps, uint64_t ticks)
 
 uint32_t caps_errata(const struct ptah_caps *caps)
 {
-	const struct ptah_cpu cpu = {caps->family, caps->model, caps->stepping};
-
-	return caps->obstacle == PTAH_CAPS_NOT_INTEL ? 0 : ptah_cpu_errata(&cpu);
+	return caps->obstacle == PTAH_CAPS_NOT_INTEL ? 0 : ptah_cpu_errata(&caps->cpu);
 }

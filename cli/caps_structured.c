@@ -13,8 +13,8 @@ void caps_put_tsv(void *view)
 	out_text(out, "name\tvalue\tmeaning\n");
 	out_format(out, "possible\t%d\t%s\n", s->possible, s->advice);
 	out_format(out, "obstacle\t%s\t\n", s->obstacle ? s->obstacle : "");
-	out_format(out, "family\t%u\t\nmodel\t%u\t\nstepping\t%u\t\n", c->family, c->model,
-		   c->stepping);
+	out_format(out, "family\t%u\t\nmodel\t%u\t\nstepping\t%u\t\n", c->cpu.family, c->cpu.model,
+		   c->cpu.stepping);
 	out_format(out, "physical_bits\t%u\t\nlinear_bits\t%u\t\n", c->physical_bits,
 		   c->linear_bits);
 	for (size_t i = 0; caps_features[i].name; i++)
@@ -82,9 +82,9 @@ static void put_caps_json(struct json *j, const struct caps_subject *s)
 {
 	const struct ptah_caps *c = s->caps;
 
-	json_number(j, "family", c->family);
-	json_number(j, "model", c->model);
-	json_number(j, "stepping", c->stepping);
+	json_number(j, "family", c->cpu.family);
+	json_number(j, "model", c->cpu.model);
+	json_number(j, "stepping", c->cpu.stepping);
 	json_bool(j, "hypervisor", c->hypervisor);
 	json_number(j, "physical_bits", c->physical_bits);
 	json_number(j, "linear_bits", c->linear_bits);

@@ -135,7 +135,7 @@ void caps_put_text(void *view)
 		out_format(out, "%s: %s, simulated\n", s->name, s->product);
 	if (has_pt(c))
 		out_format(out, "Intel PT of %s, family %u, model 0x%x, stepping %u:\n\n", whose,
-			   c->family, c->model, c->stepping);
+			   c->cpu.family, c->cpu.model, c->cpu.stepping);
 	if (has_pt(c))
 		put_caps_text(out, s);
 	if (s->possible && !s->host)
