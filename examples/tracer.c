@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records into memory: each thread's packets, ready to be decoded, and the records beside
- * them. With arguments a command, by the best recorder there is; without, this thread
- * itself while it works, which takes the hardware. No file is made.
+ * Records into memory instead of a file: each thread's packets, ready to be decoded, and
+ * the number of records about maps and names. With arguments it records that command by
+ * the best recorder; without, this thread itself, which needs PT hardware.
  */
 #include <ptah/packet.h>
 #include <ptah/record.h>
@@ -23,7 +23,7 @@ struct memory {
 	unsigned count, records;
 };
 
-/* The sink: each piece is ours only until this returns. A gap in the offsets is a loss. */
+/* The sink. A piece is valid until this returns; a jump in the offsets means a loss. */
 static int take(void *context, const struct ptah_record_piece *piece)
 {
 	struct memory *m = context;
@@ -77,7 +77,7 @@ int main(int argc, char **argv)
 			;
 	else
 		work();
-	result = ptah_recorder_finish(r); /* stops, and takes the rest */
+	result = ptah_recorder_finish(r); /* stops, and takes what is left in the buffers */
 	ptah_recorder_metadata(r, &cpu);
 	ptah_recorder_status(r, &status);
 	if (result < 0)

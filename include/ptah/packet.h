@@ -35,9 +35,8 @@
 PTAH_BEGIN_DECLS
 
 enum ptah_packet_type {
-#define PTAH_PACKET(name, sdm, what) PTAH_PACKET_##name,
+#define PTAH_PACKET(name, ...) PTAH_PACKET_##name,
 #include <ptah/packets.def>
-#undef PTAH_PACKET
 	PTAH_PACKET_TYPE_MAX
 };
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Reads a golden case from its text file; a line that it does not know is an error. */
 #include "golden/case.h"
 
 #include <ptah/cpu.h>
