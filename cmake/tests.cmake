@@ -17,6 +17,8 @@ add_custom_target(thread-tests DEPENDS ptah-cli ptah-qemu)
 
 # ptah_add_test(FILE ...) makes the test <layer>-<name> of FILE, which is a cmocka program
 # (test_*.c) or a shell test (*.sh).
+#   LAYER         it is of the layer as a whole, or of a rule that several files keep; without this,
+#                 it is the test of the file whose name it has (tests/lint/names.sh sees to that)
 #   SLOW          what takes its time is other programs, and the code under test is that of other
 #                 tests: it is left out where sanitizers are built in
 #   THREADS       ThreadSanitizer looks at it as well
@@ -26,7 +28,7 @@ add_custom_target(thread-tests DEPENDS ptah-cli ptah-qemu)
 #   NEEDS         targets that may be absent; without one of them the test is left out
 #   SOURCES, INCLUDES, DEFINITIONS, LIBRARIES, DEPENDS
 function(ptah_add_test file)
-  cmake_parse_arguments(PARSE_ARGV 1 test "SLOW;THREADS" "COST"
+  cmake_parse_arguments(PARSE_ARGV 1 test "LAYER;SLOW;THREADS" "COST"
     "NEEDS;SOURCES;INCLUDES;DEFINITIONS;LIBRARIES;DEPENDS")
   if(test_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${file}: what is ${test_UNPARSED_ARGUMENTS}?")

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Makes a random program and runs it: each branch that runs is counted, hashed
+ * and handed to the packet generator, which writes the trace to be decoded.
+ */
 #include "random_machine.h"
 
 static unsigned pick(struct machine *m, unsigned n)

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Makes a random program of 16-, 32- and 64-bit code and runs it: decides what
+ * happens before each instruction and where each branch goes, writes the packets
+ * of it and keeps the list of what ran while it was traced.
+ */
 #include "world.h"
 
 /* The program */
