@@ -22,6 +22,7 @@
 #ifndef PTAH_CAPS_H
 #define PTAH_CAPS_H
 
+#include <ptah/cpu.h>
 #include <ptah/hal.h>
 #include <ptah/rtit.h>
 
@@ -45,8 +46,7 @@ struct ptah_caps {
 	size_t size;	  /* sizeof(struct ptah_caps) */
 	uint8_t obstacle; /* enum ptah_caps_obstacle */
 	bool hypervisor;  /* CPUID.01H:ECX[31]: what follows is what it lets us see */
-	uint16_t family;
-	uint8_t model, stepping;
+	struct ptah_cpu cpu;
 	uint8_t physical_bits; /* MAXPHYADDR */
 	/*
 	 * 57 where the processor knows 5-level paging, used or not, else 48: what

@@ -22,6 +22,8 @@
 #include <ptah/event.h>
 #include <ptah/packet.h>
 
+PTAH_BEGIN_DECLS
+
 struct ptah_clock;
 
 /*
@@ -42,5 +44,7 @@ PTAH_API void ptah_clock_lost(struct ptah_clock *clock);
 
 /* The time after the last packet. */
 PTAH_API void ptah_clock_time(const struct ptah_clock *clock, struct ptah_time *time);
+
+PTAH_END_DECLS
 
 #endif

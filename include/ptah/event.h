@@ -213,7 +213,7 @@ struct ptah_event_config {
 
 	bool iflags;	 /* report changes of RFLAGS.IF (needs IA32_RTIT_CTL.EventEn) */
 	bool ticks;	 /* report every packet that moves the time, with the cycles so far */
-	uint32_t errata; /* 1 << enum ptah_erratum: what to work around; see cpu.h */
+	uint32_t errata; /* 1 << enum ptah_erratum: what to work around; see errata.h */
 	ptah_event_unknown *unknown;
 	void *unknown_context;
 

@@ -9,6 +9,7 @@
 #include <ptah/coverage.h>
 #include <ptah/cpu.h>
 #include <ptah/engine.h>
+#include <ptah/errata.h>
 #include <ptah/error.h>
 #include <ptah/event.h>
 #include <ptah/flow.h>

@@ -27,6 +27,7 @@
 #ifndef PTAH_RECORD_H
 #define PTAH_RECORD_H
 
+#include <ptah/cpu.h>
 #include <ptah/session.h>
 
 PTAH_BEGIN_DECLS
@@ -195,8 +196,7 @@ struct ptah_record_status {
 struct ptah_record_metadata {
 	size_t size;	 /* sizeof(struct ptah_record_metadata) */
 	char vendor[13]; /* "GenuineIntel" */
-	uint16_t family;
-	uint8_t model, stepping;
+	struct ptah_cpu cpu;
 	uint16_t time_shift; /* nanoseconds = time_zero + (TSC * time_mult >> time_shift) */
 	uint32_t time_mult;
 	uint64_t time_zero;

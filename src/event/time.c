@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "event/time.h"
 
-#include <ptah/cpu.h>
+#include <ptah/errata.h>
 
 /*
  * How far a cycle's length may be off. CBR is a whole number of bus clocks and

@@ -13,7 +13,7 @@
 
 #include "model/processor.h"
 
-#include <ptah/cpu.h>
+#include <ptah/errata.h>
 
 static inline bool model_has_erratum(const struct ptah_model *m, unsigned erratum)
 {

@@ -2,7 +2,7 @@
 /* Opening a recording, and asking it. */
 #include "session/stream.h"
 
-#include <ptah/cpu.h>
+#include <ptah/errata.h>
 
 #include "base/compiler.h"
 #include "perfdata/format.h"

@@ -19,6 +19,8 @@ for header in root/usr/include/ptah/*.h; do
 		echo "#include <ptah/$name>"
 		echo "extern int not_empty;"
 	} >"headers/${name%.h}.c"
+	! grep -q '^PTAH_API' "$header" || grep -q '^PTAH_BEGIN_DECLS' "$header" ||
+		{ echo "$name: its functions are not extern \"C\""; exit 1; }
 done
 for header in root/usr/include/ptah/*.h root/usr/include/ptah/*.h; do
 	echo "#include <ptah/${header##*/}>"

@@ -86,9 +86,7 @@ void hardware_fill_metadata(struct hardware *h)
 	memcpy(m->vendor, &r[1], 4);
 	memcpy(m->vendor + 4, &r[3], 4);
 	memcpy(m->vendor + 8, &r[2], 4);
-	m->family = host.caps.family;
-	m->model = host.caps.model;
-	m->stepping = host.caps.stepping;
+	m->cpu = host.caps.cpu;
 	memcpy(m->cpuid_14[0], host.caps.leaf_14_0, sizeof(m->cpuid_14[0]));
 	memcpy(m->cpuid_14[1], host.caps.leaf_14_1, sizeof(m->cpuid_14[1]));
 	memcpy(m->cpuid_15, host.caps.leaf_15, sizeof(m->cpuid_15));
@@ -170,7 +168,8 @@ int hardware_open_writer(struct hardware *h)
 	fill_driver(h, &driver);
 	driver.time_zero = events_clock(&h->events, &m->time_shift, &m->time_mult, &m->time_zero);
 	writer.clock = (struct perfdata_clock){m->time_shift, m->time_mult, m->time_zero};
-	snprintf(cpuid, sizeof(cpuid), "%s,%u,%u,%u", m->vendor, m->family, m->model, m->stepping);
+	snprintf(cpuid, sizeof(cpuid), "%s,%u,%u,%u", m->vendor, m->cpu.family, m->cpu.model,
+		 m->cpu.stepping);
 	if (traces && sidebands)
 		status = recorder_open_writer(h->r, &writer);
 	free(traces);

@@ -129,9 +129,7 @@ int simulated_open_writer(struct ptah_recorder *r, bool moments)
 		const struct ptah_model_processor *cpu = trace_output_processor();
 
 		memcpy(m->vendor, "GenuineIntel", sizeof(m->vendor));
-		m->family = cpu->family;
-		m->model = cpu->model;
-		m->stepping = cpu->stepping;
+		m->cpu = cpu->cpu;
 		memcpy(m->cpuid_14[0], cpu->leaf_14_0, sizeof(m->cpuid_14[0]));
 		memcpy(m->cpuid_14[1], cpu->leaf_14_1, sizeof(m->cpuid_14[1]));
 		m->cpuid_15[0] = cpu->tsc_d;

@@ -15,8 +15,7 @@
 static const struct ptah_model_processor processor = {
     .name = "recorder",
     .product = "Ptah's recorder",
-    .family = 6,
-    .model = 0x8f,
+    .cpu = {6, 0x8f, 0},
     .physical_bits = 52,
     .linear_bits = 48,
     .max_leaf = 0x15,
