@@ -24,15 +24,15 @@
 #include "flow/flow_machine.h"
 
 /* The outcomes of the TNT-8 at `pos`, below a stop bit. The next place. */
-static ALWAYS_INLINE uint32_t take_tnt(struct packet_taker *t, uint32_t place, unsigned payload,
-				       const uint8_t *pos);
+static ALWAYS_INLINE place_number take_tnt(struct packet_taker *t, place_number place,
+					   unsigned payload, const uint8_t *pos);
 
 /* The same for the TNT-64 at `pos`. */
-static ALWAYS_INLINE uint32_t take_tnt_64(struct packet_taker *t, uint32_t place,
-					  const uint8_t *pos);
+static ALWAYS_INLINE place_number take_tnt_64(struct packet_taker *t, place_number place,
+					      const uint8_t *pos);
 
 /* The TIP at `pos`, to `ip`. False: it is not taken, and the flow has to do it, from *place. */
-static ALWAYS_INLINE bool take_tip(struct packet_taker *t, uint32_t *place, const uint8_t *pos,
+static ALWAYS_INLINE bool take_tip(struct packet_taker *t, place_number *place, const uint8_t *pos,
 				   uint64_t ip);
 
 /* The time may have changed: that of the event decoder is up to date. */
@@ -48,7 +48,8 @@ static ALWAYS_INLINE void take_cyc(struct packet_taker *t, struct event_cycles *
  * `timed`: the trace has CYC packets, one before most others. Without it the first CYC ends the
  * loop, so that the caller can come again with it.
  */
-static ALWAYS_INLINE uint32_t loop_over_packets(struct packet_taker *t, uint32_t place, bool timed)
+static ALWAYS_INLINE place_number loop_over_packets(struct packet_taker *t, place_number place,
+						    bool timed)
 {
 	struct ptah_event_decoder *d = t->flow->events;
 	const uint64_t limit = t->flow->time_limit;

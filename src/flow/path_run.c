@@ -317,6 +317,8 @@ static ALWAYS_INLINE uint32_t go_to_target(struct ptah_flow *f, struct packet_ta
 
 /* What packet_loop.h asks for. */
 
+typedef uint32_t place_number;
+
 /* The packet at `pos` moves us. */
 static ALWAYS_INLINE void move(struct packet_taker *to, const uint8_t *pos)
 {
