@@ -1,15 +1,12 @@
 # A thin front for CMake and scripts/; everything is decided there.
 .PHONY: all demo check bench bench-memory fuzz mutants install dist deb clean
 
-# A fresh build folder gets Ninja where there is one.
-ifeq ($(wildcard build/CMakeCache.txt),)
-ifneq ($(shell command -v ninja),)
-export CMAKE_GENERATOR ?= Ninja
-endif
-endif
+# $(call configure,PRESET,FOLDER): a fresh build folder gets Ninja where there is one.
+ninja := $(if $(shell command -v ninja),CMAKE_GENERATOR=$(or $(CMAKE_GENERATOR),Ninja))
+configure = $(if $(wildcard $(2)/CMakeCache.txt),,$(ninja)) cmake --preset $(1)
 
 all:
-	cmake --preset release
+	$(call configure,release,build)
 	cmake --build --preset release
 
 demo:
@@ -25,15 +22,18 @@ bench-memory: all
 	./bench/memory build
 
 fuzz:
-	cmake --preset fuzz
+	$(call configure,fuzz,build-fuzz)
 	cmake --build --preset fuzz
 	./fuzz/run build-fuzz
 
 mutants:
 	./tools/mutate-engine
 
-install: all
-	DESTDIR=$(DESTDIR) cmake --install build $(if $(PREFIX),--prefix $(PREFIX))
+# What is installed and nothing else, in a build folder of its own.
+install:
+	$(call configure,install,build-install) $(if $(PREFIX),-DCMAKE_INSTALL_PREFIX=$(PREFIX))
+	cmake --build --preset install
+	DESTDIR=$(DESTDIR) cmake --install build-install
 
 # The last commit as a tarball, the same bytes each time; and as Debian packages.
 dist:

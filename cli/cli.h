@@ -3,6 +3,7 @@
 #ifndef PTAH_CLI_CLI_H
 #define PTAH_CLI_CLI_H
 
+#include "base/compiler.h"
 #include "output/json.h"
 #include "output/out.h"
 

@@ -394,8 +394,8 @@ static void tell_metadata(struct run *run)
 		say(run,
 		    "processor %s %u/%u/%u, IA32_RTIT_CTL 0x%" PRIx64
 		    ", time_shift %u, time_mult %" PRIu32 ", time_zero %" PRIu64,
-		    *m.vendor ? m.vendor : "(simulated)", m.family, m.model, m.stepping, m.rtit_ctl,
-		    m.time_shift, m.time_mult, m.time_zero);
+		    *m.vendor ? m.vendor : "(simulated)", m.cpu.family, m.cpu.model, m.cpu.stepping,
+		    m.rtit_ctl, m.time_shift, m.time_mult, m.time_zero);
 }
 
 static void on_time(struct run *run)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The capture engine with nothing below it: one processor, its PMI handler, a
- * buffer that wraps. The newest packets are read out of it in the end.
+ * The capture engine without an operating system: one processor, its PMI handler, a
+ * buffer that wraps. At the end the newest packets are read out of the buffer.
  */
 #include "board.h"
 
@@ -20,14 +20,14 @@
 static struct ptah_engine *engine;
 static unsigned foreign; /* PMIs of the performance counters */
 
-/* In the interrupt table, for the vector in the local APIC's LVT entry. */
+/* The handler in the interrupt table for the vector in the local APIC's LVT entry. */
 static void pmi_handler(void *argument, unsigned cpu)
 {
 	(void)argument, (void)cpu;
 	foreign += ptah_engine_pmi(engine) == PTAH_PMI_NONE;
 }
 
-/* What is traced: five times around a loop, then a jump through a table. */
+/* The code that is traced: a loop of five rounds, then a jump through a table. */
 static void work(struct ptah_model *m)
 {
 	struct ptah_model_branch loop = {0x100005, 0x100007, 0x100000, PTAH_INSN_COND, true};
@@ -42,7 +42,7 @@ static void work(struct ptah_model *m)
 	}
 }
 
-/* The packets in the buffer, from its first PSB on. */
+/* Prints what the buffer holds, from its first PSB on. */
 static void show(const struct ptah_capture *capture, const struct ptah_capture_status *s)
 {
 	static uint8_t bytes[BUFFER];

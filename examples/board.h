@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the engine's examples run on: a simulated machine. In a kernel there is
- * a port in its place (docs/porting.md), and the rest of an example stays.
+ * The simulated machine that the engine's examples run on. In a kernel a port takes
+ * its place (docs/porting.md), and the rest of an example stays the same.
  */
 #ifndef PTAH_EXAMPLES_BOARD_H
 #define PTAH_EXAMPLES_BOARD_H
@@ -13,7 +13,7 @@
 #define BOARD_MEMORY ((size_t)16 << 20)
 
 struct board {
-	struct ptah_machine *machine; /* the hal's port */
+	struct ptah_machine *machine; /* passed to the callbacks of `hal` */
 	struct ptah_hal hal;
 	void *memory;
 };
@@ -37,7 +37,7 @@ static inline int board_open(struct board *board, const char *processor, unsigne
 	return status;
 }
 
-/* Was every rule of hal.h kept? */
+/* True when no call broke a rule of hal.h. */
 static inline bool board_close(struct board *board)
 {
 	bool kept = !ptah_machine_violation(board->machine);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How many instructions did each thread of a recording run? */
+/* Prints how many instructions each thread of a recording ran. */
 #include <ptah/ptah.h>
 
 #include <inttypes.h>

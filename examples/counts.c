@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Adds up what recordings counted, and saves it: counts SAVED FILE... Each FILE
- * is a recording, or counts that were saved before.
+ * counts SAVED FILE...: adds up the counts of several files and saves the sum. Each
+ * FILE is a recording, or counts that were saved before.
  */
 #include <ptah/counts.h>
 
@@ -21,7 +21,7 @@ static void check(int status)
 		fail(ptah_strerror(status));
 }
 
-/* For ptah_counts_locate(): what was mapped there. */
+/* For ptah_counts_locate(): the file that was mapped at an address. */
 static bool find(void *session, int32_t pid, uint64_t address, struct ptah_counts_file *file)
 {
 	struct ptah_map map;
@@ -32,7 +32,7 @@ static bool find(void *session, int32_t pid, uint64_t address, struct ptah_count
 	return true;
 }
 
-/* Every stream of a recording, counted for its process. */
+/* Counts every stream of a recording for the process it belongs to. */
 static struct ptah_counts *count(const char *path)
 {
 	struct ptah_session *session;

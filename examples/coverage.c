@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Coverage as a fuzzer wants it: one short trace after another, and what each
- * of them ran that none had before. The traces are encoded here; a fuzzer has
- * them from the recorder or the processor.
+ * Coverage for a fuzzer: decodes one short trace after another and prints how much
+ * each of them ran that none had run before. The traces are encoded here; a fuzzer
+ * gets them from a recorder or the processor.
  */
 #include <ptah/coverage.h>
 #include <ptah/packet.h>
@@ -26,7 +26,7 @@ static void put(uint8_t *trace, size_t *n, struct ptah_packet packet)
 	*n += (size_t)ptah_packet_encode(&packet, trace + *n, 64 - *n);
 }
 
-/* An execution: the outcomes of its conditional branches, the first one in the highest bit. */
+/* One execution, given by its branch outcomes, the first in the highest of `count` bits. */
 static void run(struct ptah_coverage *coverage, unsigned count, uint64_t bits)
 {
 	struct ptah_coverage_result result;
@@ -61,8 +61,8 @@ int main(void)
 	    ptah_image_add_bytes(image, code, sizeof(code), 0x401000, NULL) < 0 ||
 	    ptah_coverage_new(image, NULL, &coverage) < 0)
 		return 1;
-	run(coverage, 2, 2);  /* al is not 0; once around */
-	run(coverage, 4, 14); /* twice around: the same branch, another outcome */
+	run(coverage, 2, 2);  /* al is not 0; one round of the loop */
+	run(coverage, 4, 14); /* two rounds: the same branch, another outcome */
 	run(coverage, 4, 14);
 	run(coverage, 2, 0); /* al is 0 */
 	if (ptah_coverage_edges(coverage, &edges, &n) < 0)

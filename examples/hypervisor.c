@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A hypervisor that traces its guest and not itself. The VMCS sets and clears
- * IA32_RTIT_CTL ("load" and "clear IA32_RTIT_CTL"; needs IA32_VMX_MISC[14]), the
- * engine all its other registers.
+ * IA32_RTIT_CTL (its controls "load" and "clear IA32_RTIT_CTL", which need
+ * IA32_VMX_MISC[14]); the engine switches all other registers of PT.
  */
 #include "board.h"
 
@@ -30,7 +30,7 @@ static void loop(struct ptah_model *m, uint64_t ip, int times)
 		ptah_model_branch(m, &jnz);
 }
 
-/* Into the guest, and out of it by its vmcall. Interrupts are off. */
+/* Enters the guest, which runs until its vmcall. Interrupts are off. */
 static void run_guest(struct ptah_model *m, struct ptah_capture *capture)
 {
 	struct ptah_model_vmcs vmcs = {.load_rtit_ctl = true, .clear_rtit_ctl = true};
@@ -47,7 +47,7 @@ static void run_guest(struct ptah_model *m, struct ptah_capture *capture)
 	ptah_capture_vmexit(capture);
 }
 
-/* What was captured, counted over the guest's code: all else would be an error. */
+/* Counts what was captured over the guest's code alone: other code would be an error. */
 static void report(const struct ptah_capture *capture)
 {
 	struct ptah_profile_totals totals = {.errors = 1};

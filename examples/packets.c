@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The packets of a raw trace, one a line. The packet layer needs no memory but the trace itself. */
+/* Prints the packets of a raw trace, one per line. The packet layer allocates nothing. */
 #include <ptah/packet.h>
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two threads take turns on two processors, and move to the other one each
- * time. A capture follows each: switched out with the thread, switched in
- * wherever it goes on. Its trace is one stream, with that thread alone in it.
+ * Two threads take turns on two processors and change the processor each time. A
+ * capture follows each thread: it is switched out with the thread, and switched in on
+ * the processor where the thread continues. Its trace is one stream of that thread.
  */
 #include "board.h"
 
@@ -20,11 +20,11 @@ static const struct ptah_model_context in_user = {.cpl = 3, .mode = PTAH_EXEC_64
 static const struct ptah_model_context in_kernel = {.cpl = 0, .mode = PTAH_EXEC_64};
 
 struct thread {
-	uint64_t ip; /* of its code */
+	uint64_t ip; /* where its code begins */
 	struct ptah_capture *capture;
 };
 
-/* What a scheduler does when `t` comes, and when the timer takes the processor from it. */
+/* What a scheduler does when `t` begins to run, and when the timer interrupts it. */
 static void run_slice(struct board *board, struct thread *t, unsigned cpu)
 {
 	struct ptah_model *m = ptah_machine_model(board->machine, cpu);
@@ -48,7 +48,7 @@ static void run_slice(struct board *board, struct thread *t, unsigned cpu)
 	board->hal.irq_restore(board->machine, irqs);
 }
 
-/* The thread's trace over its own code alone: anything else in it would be an error. */
+/* Counts the trace over the thread's own code alone: other code would be an error. */
 static void report(const struct thread *t)
 {
 	struct ptah_capture_status status = {.size = sizeof(status)};

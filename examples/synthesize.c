@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A trace from nothing: encodes the packets a processor would write for a
- * small loop, then decodes them over the loop's code, fed byte by byte.
+ * Encodes the packets that a processor would write for a small loop, then feeds
+ * them byte by byte to a decoder with the loop's code.
  */
 #include <ptah/flow.h>
 

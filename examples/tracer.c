@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records into memory: each thread's packets, ready to be decoded, and the records beside
- * them. With arguments a command, by the best recorder there is; without, this thread
- * itself while it works, which takes the hardware. No file is made.
+ * Records into memory instead of a file: each thread's packets, ready to be decoded, and
+ * the number of records about maps and names. With arguments it records that command by
+ * the best recorder; without, this thread itself, which needs PT hardware.
  */
 #include <ptah/packet.h>
 #include <ptah/record.h>
@@ -23,7 +23,7 @@ struct memory {
 	unsigned count, records;
 };
 
-/* The sink: each piece is ours only until this returns. A gap in the offsets is a loss. */
+/* The sink. A piece is valid until this returns; a jump in the offsets means a loss. */
 static int take(void *context, const struct ptah_record_piece *piece)
 {
 	struct memory *m = context;
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 	struct memory m = {.count = 0};
 	const struct ptah_record_sink sink = {take, &m};
 	struct ptah_record_config config = {.size = sizeof(config), .sink = &sink};
-	struct ptah_record_metadata cpu = {.size = sizeof(cpu)};
+	struct ptah_record_metadata metadata = {.size = sizeof(metadata)};
 	struct ptah_record_status status = {.size = sizeof(status)};
 	enum ptah_record_problem problem;
 	struct ptah_message why;
@@ -77,14 +77,14 @@ int main(int argc, char **argv)
 			;
 	else
 		work();
-	result = ptah_recorder_finish(r); /* stops, and takes the rest */
-	ptah_recorder_metadata(r, &cpu);
+	result = ptah_recorder_finish(r); /* stops, and takes what is left in the buffers */
+	ptah_recorder_metadata(r, &metadata);
 	ptah_recorder_status(r, &status);
 	if (result < 0)
 		fprintf(stderr, "%s\n", ptah_recorder_why(r));
 	printf("recorder %s, family %u model %u, %u records, %" PRIu64 " times trace was lost\n",
-	       ptah_recorder_name(ptah_recorder_kind(r)), cpu.family, cpu.model, m.records,
-	       status.losses.truncated);
+	       ptah_recorder_name(ptah_recorder_kind(r)), metadata.cpu.family, metadata.cpu.model,
+	       m.records, status.losses.truncated);
 	for (unsigned i = 0; i < m.count; i++) {
 		const uint8_t *bytes = m.threads[i].bytes, *end = bytes + m.threads[i].size;
 		bool ready = ptah_packet_find_psb(bytes, end) == bytes;

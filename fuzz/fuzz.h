@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <ptah/cpu.h>
+#include <ptah/errata.h>
 #include <ptah/flow.h>
 
 /* The entry point of a target, as libFuzzer wants it. */

@@ -14,12 +14,12 @@ static const struct ptah_model_processor processor = {
     .physical_bits = 52,
     .linear_bits = 48,
     .max_leaf = 0x15,
-    .nominal = SHARED_RATIO,
+    .nominal = SIMULATED_RATIO,
     .pt = true,
     .leaf_14_0 = {1, 0x1ff, 7, 0},
     .leaf_14_1 = {0xffff0004, 0xffffffff, 0, 0},
-    .tsc_n = SHARED_TSC_N,
-    .tsc_d = SHARED_TSC_D,
+    .tsc_n = SIMULATED_TSC_N,
+    .tsc_d = SIMULATED_TSC_D,
 };
 
 uint64_t model_psb_period(const struct ptah_model *m)
@@ -60,9 +60,9 @@ void model_output_settle(struct ptah_model *m)
 		m->psb_due = true;
 	}
 	m->g.out = m->staging;
-	m->limit = m->staging + (period - m->psb_count < SHARED_STAGING - GENERATOR_BURST
+	m->limit = m->staging + (period - m->psb_count < SIMULATED_STAGING - GENERATOR_BURST
 				     ? period - m->psb_count
-				     : SHARED_STAGING - GENERATOR_BURST);
+				     : SIMULATED_STAGING - GENERATOR_BURST);
 	if (m->bytes - atomic_load_explicit(&t->published, memory_order_relaxed) >=
 	    plugin.buffer / 16)
 		wait_for_room(t);
@@ -93,7 +93,7 @@ bool plugin_output_begin(struct shared_thread *t, uint64_t time)
 	const struct ptah_model_context kernel = {.mode = PTAH_EXEC_64, .interrupts = true};
 	struct ptah_model *m = &t->live.m;
 
-	model_init(m, &processor, shared_staging(t), SHARED_STAGING);
+	model_init(m, &processor, shared_staging(t), SIMULATED_STAGING);
 	m->port = t;
 	ptah_model_begin(m, 0, &kernel);
 	m->clock.tsc = time;

@@ -143,9 +143,7 @@ static double nanoseconds(const struct ptah_caps *caps, uint64_t ticks)
 
 static uint32_t errata_of(const struct ptah_caps *caps)
 {
-	const struct ptah_cpu cpu = {caps->family, caps->model, caps->stepping};
-
-	return caps->obstacle == PTAH_CAPS_NOT_INTEL ? 0 : ptah_cpu_errata(&cpu);
+	return caps->obstacle == PTAH_CAPS_NOT_INTEL ? 0 : ptah_cpu_errata(&caps->cpu);
 }
 
 /* Text: lines of at most 80 columns. */
@@ -270,7 +268,7 @@ static void put_text(struct out *out, const struct subject *s)
 		out_format(out, "%s: %s, simulated\n", s->name, s->product);
 	if (has_pt(c))
 		out_format(out, "Intel PT of %s, family %u, model 0x%x, stepping %u:\n\n", whose,
-			   c->family, c->model, c->stepping);
+			   c->cpu.family, c->cpu.model, c->cpu.stepping);
 	if (has_pt(c))
 		put_caps_text(out, s);
 	if (s->possible && !s->host)
@@ -297,8 +295,8 @@ static void put_tsv(struct out *out, const struct subject *s)
 	out_text(out, "name\tvalue\tmeaning\n");
 	out_format(out, "possible\t%d\t%s\n", s->possible, s->advice);
 	out_format(out, "obstacle\t%s\t\n", s->obstacle ? s->obstacle : "");
-	out_format(out, "family\t%u\t\nmodel\t%u\t\nstepping\t%u\t\n", c->family, c->model,
-		   c->stepping);
+	out_format(out, "family\t%u\t\nmodel\t%u\t\nstepping\t%u\t\n", c->cpu.family, c->cpu.model,
+		   c->cpu.stepping);
 	out_format(out, "physical_bits\t%u\t\nlinear_bits\t%u\t\n", c->physical_bits,
 		   c->linear_bits);
 	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
@@ -365,9 +363,9 @@ static void put_caps_json(struct json *j, const struct subject *s)
 {
 	const struct ptah_caps *c = s->caps;
 
-	json_number(j, "family", c->family);
-	json_number(j, "model", c->model);
-	json_number(j, "stepping", c->stepping);
+	json_number(j, "family", c->cpu.family);
+	json_number(j, "model", c->cpu.model);
+	json_number(j, "stepping", c->cpu.stepping);
 	json_bool(j, "hypervisor", c->hypervisor);
 	json_number(j, "physical_bits", c->physical_bits);
 	json_number(j, "linear_bits", c->linear_bits);

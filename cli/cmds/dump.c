@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli.h"
-#include "event/time.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,7 +44,9 @@ struct dump {
 	struct out *out;
 	struct json json;
 	struct progress progress;
-	struct event_time clock, start;
+	struct ptah_event_config timing; /* what packets are counted in */
+	struct ptah_clock *clock;
+	struct ptah_time now;
 	uint64_t from, to;
 	bool shown[PTAH_PACKET_TYPE_MAX], bad_shown;
 	bool synced;  /* in this stream */
@@ -148,10 +149,11 @@ static int set_clock(struct dump *d)
 		fail(&command_dump, "--cpuid-0x15=%s: it takes EAX,EBX", d->o->crystal);
 		return EXIT_USAGE;
 	}
-	d->start.mtc_freq = (uint8_t)d->o->mtc_freq;
-	d->start.nominal_ratio = (uint8_t)d->o->nominal_ratio;
-	d->start.ctc_denominator = (uint32_t)eax;
-	d->start.ctc_numerator = (uint32_t)ebx;
+	d->timing.size = sizeof(d->timing);
+	d->timing.mtc_freq = (uint8_t)d->o->mtc_freq;
+	d->timing.nominal_ratio = (uint8_t)d->o->nominal_ratio;
+	d->timing.tsc_ctc_d = (uint32_t)eax;
+	d->timing.tsc_ctc_n = (uint32_t)ebx;
 	return EXIT_OK;
 }
 
@@ -162,56 +164,30 @@ static void ask_recording(struct dump *d, const struct ptah_session *session)
 	const struct ptah_event_config *said = &config.events;
 
 	ptah_session_get_flow(session, &config);
-	d->start.cyc_thresh = said->cyc_thresh;
-	if (!d->start.mtc_freq)
-		d->start.mtc_freq = said->mtc_freq;
-	if (!d->start.nominal_ratio)
-		d->start.nominal_ratio = said->nominal_ratio;
-	if (d->start.ctc_numerator)
+	d->timing.cyc_thresh = said->cyc_thresh;
+	if (!d->timing.mtc_freq)
+		d->timing.mtc_freq = said->mtc_freq;
+	if (!d->timing.nominal_ratio)
+		d->timing.nominal_ratio = said->nominal_ratio;
+	if (d->timing.tsc_ctc_n)
 		return;
-	d->start.ctc_numerator = said->tsc_ctc_n;
-	d->start.ctc_denominator = said->tsc_ctc_d;
+	d->timing.tsc_ctc_n = said->tsc_ctc_n;
+	d->timing.tsc_ctc_d = said->tsc_ctc_d;
 }
 
-static void move_clock(struct event_time *t, const struct packet_place *place)
+static void move_clock(struct dump *d, const struct packet_place *place)
 {
-	const struct ptah_packet *packet = &place->packet;
-
-	if (place->status < 0) {
-		event_time_overflow(t); /* packets are missing, like there */
-		return;
-	}
-	switch (packet->type) {
-	case PTAH_PACKET_TSC:
-		event_time_tsc(t, packet->u.tsc.tsc);
-		break;
-	case PTAH_PACKET_TMA:
-		event_time_tma(t, packet->u.tma.ctc, packet->u.tma.fc);
-		break;
-	case PTAH_PACKET_MTC:
-		event_time_mtc(t, packet->u.mtc.ctc);
-		break;
-	case PTAH_PACKET_CYC:
-		event_time_cyc(t, packet->u.cyc.cycles);
-		break;
-	case PTAH_PACKET_CBR:
-		event_time_cbr(t, packet->u.cbr.ratio);
-		break;
-	case PTAH_PACKET_PSB:
-		event_time_psb(t);
-		break;
-	case PTAH_PACKET_OVF:
-		event_time_overflow(t);
-		break;
-	default:
-		break;
-	}
+	if (place->status < 0)
+		ptah_clock_lost(d->clock);
+	else
+		ptah_clock_packet(d->clock, &place->packet);
+	ptah_clock_time(d->clock, &d->now);
 }
 
 /* A comment, so that the line can still be assembled. */
 static void put_time(struct dump *d)
 {
-	uint64_t now = d->clock.now;
+	uint64_t now = d->now.tsc;
 
 	if (!now || now == d->shown_time)
 		return;
@@ -299,10 +275,10 @@ static void put_json(struct dump *d, const struct packet_place *place, const str
 		json_address(&d->json, "ip", place->ip);
 	if (d->o->bytes)
 		json_string(&d->json, "bytes", row->bytes);
-	if (d->o->time && d->clock.now) {
-		json_number(&d->json, "tsc", d->clock.now);
-		if (event_time_bound(&d->clock) != EVENT_TIME_UNKNOWN)
-			json_number(&d->json, "tsc_error", event_time_bound(&d->clock));
+	if (d->o->time && d->now.tsc) {
+		json_number(&d->json, "tsc", d->now.tsc);
+		if (d->now.error != UINT64_MAX)
+			json_number(&d->json, "tsc_error", d->now.error);
 	}
 	json_end_object(&d->json);
 }
@@ -315,8 +291,8 @@ static void put_tsv(struct dump *d, const struct packet_place *place, const stru
 		out_format(d->out, "0x%" PRIx64, place->ip);
 	if (d->o->bytes)
 		out_format(d->out, "\t%s", row->bytes);
-	if (d->o->time && d->clock.now)
-		out_format(d->out, "\t%" PRIu64, d->clock.now);
+	if (d->o->time && d->now.tsc)
+		out_format(d->out, "\t%" PRIu64, d->now.tsc);
 	else if (d->o->time)
 		out_char(d->out, '\t');
 	out_char(d->out, '\n');
@@ -354,7 +330,7 @@ static bool each(void *context, const struct packet_place *place)
 	else if (place->status != PTAH_E_NO_SYNC && !place->goes_on)
 		d->bad++;
 	if (d->o->time)
-		move_clock(&d->clock, place);
+		move_clock(d, place);
 	if (place->offset >= d->to)
 		return false;
 	if (place->offset < d->from &&
@@ -387,7 +363,8 @@ static void dump_stream(struct dump *d, const struct ptah_session *session, size
 			   info.bytes);
 	}
 	d->synced = false;
-	d->clock = d->start;
+	ptah_clock_reset(d->clock);
+	d->now = (struct ptah_time){0};
 	d->shown_time = 0;
 	packets_each(session, i, !d->o->no_sync, each, d);
 	d->no_psb |= info.bytes && !d->synced && !interrupted() && d->to == UINT64_MAX;
@@ -458,9 +435,14 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	ask_recording(&d, session);
-	dump_streams(&d, session);
+	if (ptah_clock_new(&d.timing, &d.clock) < 0) {
+		status = fail(&command_dump, "%s", ptah_strerror(PTAH_E_NOMEM));
+	} else {
+		dump_streams(&d, session);
+		status = complain(&d);
+	}
+	ptah_clock_free(d.clock);
 	input_notes(&o.input, session);
-	status = complain(&d);
 	if (ptah_session_truncated(session))
 		status = EXIT_FAILED;
 	ptah_session_close(session);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <ptah/cpu.h>
+#include <ptah/errata.h>
 
 #include <intel-pt.h>
 

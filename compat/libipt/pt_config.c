@@ -3,7 +3,7 @@
 
 #include "pt_error.h"
 
-#include <ptah/cpu.h>
+#include <ptah/errata.h>
 
 #include <limits.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every public header needs: symbol visibility and nothing else. */
+/* What every public header needs: symbol visibility, and C linkage for C++. */
 #ifndef PTAH_API_H
 #define PTAH_API_H
 
@@ -7,6 +7,15 @@
 #define PTAH_API __attribute__((visibility("default")))
 #else
 #define PTAH_API
+#endif
+
+/* Around the declarations of a header, behind its includes. */
+#ifdef __cplusplus
+#define PTAH_BEGIN_DECLS extern "C" {
+#define PTAH_END_DECLS	 }
+#else
+#define PTAH_BEGIN_DECLS
+#define PTAH_END_DECLS
 #endif
 
 #endif

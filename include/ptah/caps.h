@@ -22,8 +22,11 @@
 #ifndef PTAH_CAPS_H
 #define PTAH_CAPS_H
 
+#include <ptah/cpu.h>
 #include <ptah/hal.h>
 #include <ptah/rtit.h>
+
+PTAH_BEGIN_DECLS
 
 /* Why a processor cannot be traced. */
 enum ptah_caps_obstacle {
@@ -43,8 +46,7 @@ struct ptah_caps {
 	size_t size;	  /* sizeof(struct ptah_caps) */
 	uint8_t obstacle; /* enum ptah_caps_obstacle */
 	bool hypervisor;  /* CPUID.01H:ECX[31]: what follows is what it lets us see */
-	uint16_t family;
-	uint8_t model, stepping;
+	struct ptah_cpu cpu;
 	uint8_t physical_bits; /* MAXPHYADDR */
 	/*
 	 * 57 where the processor knows 5-level paging, used or not, else 48: what
@@ -191,5 +193,7 @@ PTAH_API int ptah_trace_config_check(const struct ptah_caps *caps,
  * ADDRn pairs are first and last where the mode is not off; else 0. Any context.
  */
 PTAH_API uint64_t ptah_trace_config_ctl(const struct ptah_trace_config *config);
+
+PTAH_END_DECLS
 
 #endif

@@ -26,14 +26,14 @@
 #include <ptah/profile.h>
 #include <ptah/session.h>
 
+PTAH_BEGIN_DECLS
+
 struct ptah_counts;
 
 PTAH_API int ptah_counts_new(struct ptah_counts **counts);
 PTAH_API void ptah_counts_free(struct ptah_counts *counts);
 
 /* Where a piece of a file lay, and which file it was. */
-#define PTAH_BUILD_ID_MAX 20
-
 struct ptah_counts_file {
 	uint64_t address, size;
 	uint64_t file_offset; /* of `address` */
@@ -124,5 +124,7 @@ PTAH_API int ptah_counts_open(const char *path, struct ptah_counts **counts,
 
 /* Does a file begin as saved counts do? False also for what cannot be read. */
 PTAH_API bool ptah_counts_recognise(const char *path);
+
+PTAH_END_DECLS
 
 #endif

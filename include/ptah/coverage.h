@@ -55,6 +55,8 @@
 
 #include <ptah/profile.h>
 
+PTAH_BEGIN_DECLS
+
 /* Both inclusive. */
 struct ptah_coverage_range {
 	uint64_t first, last;
@@ -139,5 +141,7 @@ PTAH_API int ptah_coverage_reset(struct ptah_coverage *coverage);
 /* The address space that a `space` stands for. As ptah_flow_space(). */
 PTAH_API int ptah_coverage_space(const struct ptah_coverage *coverage, unsigned number,
 				 struct ptah_space *space);
+
+PTAH_END_DECLS
 
 #endif

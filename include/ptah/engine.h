@@ -52,6 +52,8 @@
 
 #include <ptah/caps.h>
 
+PTAH_BEGIN_DECLS
+
 struct ptah_engine;
 struct ptah_capture;
 
@@ -395,5 +397,7 @@ PTAH_API int ptah_capture_map(struct ptah_capture *capture, uint64_t owner, bool
 /* PASSIVE. When it returns the memory cannot be reached there any more. PTAH_E_INVAL: not mapped.
  */
 PTAH_API int ptah_capture_unmap(struct ptah_capture *capture, uint64_t owner, uint64_t address);
+
+PTAH_END_DECLS
 
 #endif

@@ -13,6 +13,8 @@
 
 #include <ptah/api.h>
 
+PTAH_BEGIN_DECLS
+
 /* X(name, value, sentence) */
 #define PTAH_ERROR_TABLE(X)                                                                        \
 	/* the caller and the system */                                                            \
@@ -62,5 +64,7 @@ enum ptah_error {
 
 PTAH_API const char *ptah_strerror(int status);
 PTAH_API const char *ptah_error_name(int status);
+
+PTAH_END_DECLS
 
 #endif

@@ -29,6 +29,8 @@
 #include <ptah/error.h>
 #include <ptah/packet.h>
 
+PTAH_BEGIN_DECLS
+
 enum ptah_item_type {
 #define PTAH_ITEM(name, text, what) PTAH_ITEM_##name,
 #include <ptah/events.def>
@@ -211,7 +213,7 @@ struct ptah_event_config {
 
 	bool iflags;	 /* report changes of RFLAGS.IF (needs IA32_RTIT_CTL.EventEn) */
 	bool ticks;	 /* report every packet that moves the time, with the cycles so far */
-	uint32_t errata; /* 1 << enum ptah_erratum: what to work around; see cpu.h */
+	uint32_t errata; /* 1 << enum ptah_erratum: what to work around; see errata.h */
 	ptah_event_unknown *unknown;
 	void *unknown_context;
 
@@ -266,5 +268,7 @@ PTAH_API void ptah_event_time(const struct ptah_event_decoder *decoder, struct p
  */
 PTAH_API const char *ptah_item_name(unsigned type);
 PTAH_API const char *ptah_insn_class_name(unsigned insn_class);
+
+PTAH_END_DECLS
 
 #endif

@@ -28,6 +28,8 @@
 #include <ptah/event.h>
 #include <ptah/image.h>
 
+PTAH_BEGIN_DECLS
+
 /* One of IA32_RTIT_ADDRn_A/B, as RTIT_CTL.ADDRn_CFG uses it. */
 enum ptah_range_kind {
 	PTAH_RANGE_OFF = 0,
@@ -240,5 +242,7 @@ PTAH_API int ptah_flow_resync(struct ptah_flow *flow);
  * or until the next such call. Where the flow stands stays; the mark goes.
  */
 PTAH_API int ptah_flow_set_image(struct ptah_flow *flow, const struct ptah_image *image);
+
+PTAH_END_DECLS
 
 #endif

@@ -29,6 +29,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+PTAH_BEGIN_DECLS
+
 /* Memory that the processor can write to without translation. */
 struct ptah_hal_memory {
 	void *address;	   /* for the engine */
@@ -124,5 +126,7 @@ struct ptah_hal {
 	/* Optional, NMI. One line without a newline, for the system's log. */
 	void (*log)(void *port, const char *text);
 };
+
+PTAH_END_DECLS
 
 #endif

@@ -16,6 +16,8 @@
 
 #include <ptah/caps.h>
 
+PTAH_BEGIN_DECLS
+
 enum ptah_host_obstacle {
 	PTAH_HOST_NONE = 0,
 	PTAH_HOST_PROCESSOR,  /* caps.obstacle says more */
@@ -54,5 +56,7 @@ PTAH_API const char *ptah_host_obstacle_name(unsigned obstacle);
 
 /* A sentence or two on the obstacle and what to do about it. Never NULL. */
 PTAH_API const char *ptah_host_advice(const struct ptah_host *host);
+
+PTAH_END_DECLS
 
 #endif

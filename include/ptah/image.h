@@ -25,6 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+PTAH_BEGIN_DECLS
+
 struct ptah_image;
 struct ptah_cache;
 
@@ -146,5 +148,7 @@ PTAH_API int ptah_cache_read(struct ptah_cache *cache, uint32_t id, uint64_t add
 
 /* Bytes mapped now. */
 PTAH_API uint64_t ptah_cache_mapped(struct ptah_cache *cache);
+
+PTAH_END_DECLS
 
 #endif

@@ -30,6 +30,8 @@
 #include <ptah/hal.h>
 #include <ptah/model.h>
 
+PTAH_BEGIN_DECLS
+
 struct ptah_machine;
 
 struct ptah_machine_config {
@@ -105,5 +107,7 @@ PTAH_API unsigned ptah_machine_mapped(const struct ptah_machine *machine);
 PTAH_API const char *ptah_machine_violation(const struct ptah_machine *machine);
 /* The last line that was logged, "" if none. */
 PTAH_API const char *ptah_machine_log(const struct ptah_machine *machine);
+
+PTAH_END_DECLS
 
 #endif

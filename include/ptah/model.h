@@ -19,12 +19,15 @@
 #ifndef PTAH_MODEL_H
 #define PTAH_MODEL_H
 
+#include <ptah/cpu.h>
 #include <ptah/error.h>
 #include <ptah/rtit.h>
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+PTAH_BEGIN_DECLS
 
 struct ptah_model;
 
@@ -35,8 +38,7 @@ struct ptah_model;
 struct ptah_model_processor {
 	const char *name; /* "skylake" */
 	const char *product;
-	uint16_t family;
-	uint8_t model, stepping;
+	struct ptah_cpu cpu;
 	uint8_t core_type;     /* CPUID.1AH:EAX[31:24] of a hybrid part; else 0 */
 	uint8_t physical_bits; /* MAXPHYADDR */
 	uint8_t linear_bits;   /* 48, or 57 with 5-level paging */
@@ -52,7 +54,7 @@ struct ptah_model_processor {
 	uint32_t leaf_14_0[4]; /* CPUID.14H.0: EAX to EDX */
 	uint32_t leaf_14_1[4];
 	uint32_t tsc_n, tsc_d, crystal_hz; /* CPUID.15H: EBX, EAX, ECX */
-	uint32_t errata; /* 1 << enum ptah_erratum (cpu.h): what it suffers from */
+	uint32_t errata; /* 1 << enum ptah_erratum (errata.h): what it suffers from */
 };
 
 /* What can be made to go wrong, or to come late. All 0: nothing. Any time. */
@@ -80,7 +82,7 @@ struct ptah_model_faults {
 	/* The internal buffer overflows each time so many bytes have been generated, and resolves
 	 * so many branches or events later. 0: ptah_model_overflow() alone. */
 	uint32_t overflow_after, overflow_events;
-	/* 1 << enum ptah_erratum (cpu.h). */
+	/* 1 << enum ptah_erratum (errata.h). */
 	uint32_t errata;
 };
 
@@ -333,5 +335,7 @@ PTAH_API void ptah_model_trigger(struct ptah_model *m, uint64_t ip, uint8_t bits
 
 /* The internal buffer overflows from now on, or it is empty again: OVF. */
 PTAH_API void ptah_model_overflow(struct ptah_model *m, bool lost);
+
+PTAH_END_DECLS
 
 #endif

@@ -32,10 +32,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+PTAH_BEGIN_DECLS
+
 enum ptah_packet_type {
-#define PTAH_PACKET(name, sdm, what) PTAH_PACKET_##name,
+#define PTAH_PACKET(name, ...) PTAH_PACKET_##name,
 #include <ptah/packets.def>
-#undef PTAH_PACKET
 	PTAH_PACKET_TYPE_MAX
 };
 
@@ -337,5 +338,7 @@ struct ptah_packet_parser {
  */
 PTAH_API int ptah_packet_parse(struct ptah_packet_parser *parser, const char *line, uint8_t *bytes,
 			       size_t n);
+
+PTAH_END_DECLS
 
 #endif

@@ -25,6 +25,8 @@
 
 #include <ptah/flow.h>
 
+PTAH_BEGIN_DECLS
+
 struct ptah_profile_config {
 	size_t size;		      /* sizeof(struct ptah_profile_config) */
 	struct ptah_flow_config flow; /* its size 0: the defaults */
@@ -135,5 +137,7 @@ PTAH_API int ptah_profile_edges(struct ptah_profile *profile, struct ptah_profil
 /* The address space that a `space` stands for. As ptah_flow_space(). */
 PTAH_API int ptah_profile_space(const struct ptah_profile *profile, unsigned number,
 				struct ptah_space *space);
+
+PTAH_END_DECLS
 
 #endif

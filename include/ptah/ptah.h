@@ -4,10 +4,12 @@
 #define PTAH_PTAH_H
 
 #include <ptah/caps.h>
+#include <ptah/clock.h>
 #include <ptah/counts.h>
 #include <ptah/coverage.h>
 #include <ptah/cpu.h>
 #include <ptah/engine.h>
+#include <ptah/errata.h>
 #include <ptah/error.h>
 #include <ptah/event.h>
 #include <ptah/flow.h>

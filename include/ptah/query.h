@@ -45,6 +45,8 @@
 
 #include <ptah/event.h>
 
+PTAH_BEGIN_DECLS
+
 struct ptah_query;
 
 /* Configuration, feeding and threads as for ptah_event_decoder. */
@@ -89,5 +91,7 @@ PTAH_API uint64_t ptah_query_offset(const struct ptah_query *query);
 /* As ptah_event_seek() and ptah_event_sync_offset(). */
 PTAH_API void ptah_query_seek(struct ptah_query *query, uint64_t offset);
 PTAH_API int ptah_query_sync_offset(const struct ptah_query *query, uint64_t *offset);
+
+PTAH_END_DECLS
 
 #endif

@@ -27,7 +27,10 @@
 #ifndef PTAH_RECORD_H
 #define PTAH_RECORD_H
 
+#include <ptah/cpu.h>
 #include <ptah/session.h>
+
+PTAH_BEGIN_DECLS
 
 enum ptah_recorder_kind {
 	PTAH_RECORDER_BEST = 0, /* the first of these that can do what is asked */
@@ -193,8 +196,7 @@ struct ptah_record_status {
 struct ptah_record_metadata {
 	size_t size;	 /* sizeof(struct ptah_record_metadata) */
 	char vendor[13]; /* "GenuineIntel" */
-	uint16_t family;
-	uint8_t model, stepping;
+	struct ptah_cpu cpu;
 	uint16_t time_shift; /* nanoseconds = time_zero + (TSC * time_mult >> time_shift) */
 	uint32_t time_mult;
 	uint64_t time_zero;
@@ -287,5 +289,7 @@ PTAH_API int ptah_record_parse_event(const char *text, struct ptah_record_config
  * PTAH_E_MISSING and the like when there is none; PTAH_E_NOSPACE.
  */
 PTAH_API int ptah_record_program(char *const *argv, char *path, size_t size);
+
+PTAH_END_DECLS
 
 #endif

@@ -29,10 +29,20 @@
 #include <ptah/flow.h>
 #include <ptah/profile.h>
 
+PTAH_BEGIN_DECLS
+
 /* Why something failed, for people: names the file, the place and what to do. */
 struct ptah_message {
 	char text[1024];
 };
+
+/*
+ * The message of a system call that failed with `error` (an errno): "PATH: cannot WHAT: ...", with
+ * what to do about it where that is clear. `why` may be NULL. Returns PTAH_E_SYSTEM, or
+ * PTAH_E_NOMEM for ENOMEM.
+ */
+PTAH_API int ptah_system_message(struct ptah_message *why, int error, const char *path,
+				 const char *what);
 
 struct ptah_session_config {
 	size_t size;	   /* sizeof(struct ptah_session_config) */
@@ -105,6 +115,18 @@ struct ptah_map {
  * stream's space. false: nothing known. */
 PTAH_API bool ptah_session_find_map(const struct ptah_session *session, int32_t space,
 				    uint64_t address, uint64_t tsc, struct ptah_map *map);
+
+/* Is a mapping's path that of a file, and not "[vdso]", "//anon", a device or a deleted file? */
+PTAH_API bool ptah_path_is_file(const char *path);
+
+/* Bytes of a build id that are kept; perf keeps as many. */
+#define PTAH_BUILD_ID_MAX 20
+
+/*
+ * The build id of the ELF file at `path`, as it is now. Returns its size, 0 when it is no ELF file
+ * or has none, PTAH_E_SYSTEM (with errno) when it cannot be opened.
+ */
+PTAH_API int ptah_build_id_read(const char *path, uint8_t id[PTAH_BUILD_ID_MAX]);
 
 /* A TSC value in nanoseconds of perf's clock; 0 when the recording has no conversion. */
 PTAH_API uint64_t ptah_session_time(const struct ptah_session *session, uint64_t tsc);
@@ -235,6 +257,13 @@ PTAH_API int ptah_session_space(const struct ptah_session *session, int32_t spac
 PTAH_API int32_t ptah_session_profile_pid(const struct ptah_session *session, size_t stream,
 					  const struct ptah_profile *profile, unsigned space);
 
+/*
+ * The first stream whose code lay at the same places of the same files, and did not change while it
+ * ran; the stream itself when there is none before it. What is counted by address may be added up
+ * under that stream's space, so that a thousand runs of a program take the room of one.
+ */
+PTAH_API size_t ptah_session_stream_like(const struct ptah_session *session, size_t stream);
+
 /* Trace bytes used so far (for progress). */
 PTAH_API uint64_t ptah_stream_offset(const struct ptah_stream *stream);
 
@@ -271,5 +300,7 @@ struct ptah_verify {
  */
 PTAH_API int ptah_session_verify(const struct ptah_session *session, size_t stream,
 				 const struct ptah_jobs *jobs, struct ptah_verify *result);
+
+PTAH_END_DECLS
 
 #endif

@@ -20,6 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+PTAH_BEGIN_DECLS
+
 struct ptah_symbols;
 
 struct ptah_symbol {
@@ -46,5 +48,29 @@ PTAH_API bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path
  */
 PTAH_API int ptah_symbols_find(struct ptah_symbols *symbols, const char *path, const char *name,
 			       unsigned which, struct ptah_symbol *symbol);
+
+/* An executable segment of an ELF file: `size` bytes from `offset` on are mapped at `address`. */
+struct ptah_elf_segment {
+	uint64_t offset, address, size;
+};
+
+/*
+ * The executable segments of the file at `path`, where ptah_image_add_elf(path, base) puts them.
+ * Returns how many (*segments is the caller's to free), PTAH_E_BAD_MAGIC when it is no x86-64 ELF
+ * file, or PTAH_E_NOMEM.
+ */
+PTAH_API int ptah_elf_segments(const char *path, uint64_t base, struct ptah_elf_segment **segments);
+
+/* What the loadable segments of an ELF file span, in its own addresses, to whole pages. */
+struct ptah_elf_extent {
+	uint64_t address, end;
+	uint64_t entry;
+	uint64_t at; /* the address of the file's byte that was asked for */
+};
+
+/* False when it is no x86-64 ELF file, or has no executable segment with the byte at `offset`. */
+PTAH_API bool ptah_elf_extent(const char *path, uint64_t offset, struct ptah_elf_extent *extent);
+
+PTAH_END_DECLS
 
 #endif

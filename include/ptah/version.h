@@ -4,6 +4,8 @@
 
 #include <ptah/api.h>
 
+PTAH_BEGIN_DECLS
+
 #define PTAH_VERSION_MAJOR  0
 #define PTAH_VERSION_MINOR  1
 #define PTAH_VERSION_PATCH  0
@@ -11,5 +13,7 @@
 
 /* The version of the library at run time, as "major.minor.patch". */
 PTAH_API const char *ptah_version(void);
+
+PTAH_END_DECLS
 
 #endif

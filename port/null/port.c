@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The null port: compiles and links against the engine, traces nothing. A new
- * port begins as a copy of this file; docs/porting.md goes through it callback
- * by callback. Each comment says what a real one does.
+ * The null port: it compiles, links with the engine, and traces nothing. A new port
+ * begins as a copy of this file; docs/porting.md explains each callback. The comments
+ * say what a real port does in its place.
  */
 #include "port.h"
 
@@ -33,19 +33,19 @@ static void null_fence(void *port)
 static unsigned null_cpu(void *port)
 {
 	(void)port;
-	return 0; /* from the per-CPU area; must not move while interrupts are off */
+	return 0; /* the number in the per-CPU area; constant while interrupts are off */
 }
 
 static unsigned null_cpus(void *port)
 {
 	(void)port;
-	return 1; /* those that may ever come online */
+	return 1; /* the number of processors that may ever come online */
 }
 
 static uint64_t null_irq_save(void *port)
 {
 	(void)port;
-	return 0; /* PUSHFQ, CLI; or raise the IRQL */
+	return 0; /* PUSHFQ, CLI */
 }
 
 static void null_irq_restore(void *port, uint64_t state)
@@ -55,7 +55,7 @@ static void null_irq_restore(void *port, uint64_t state)
 
 static void null_lock(void *port)
 {
-	(void)port; /* a mutex of the port's */
+	(void)port; /* lock a mutex of the port */
 }
 
 static void null_unlock(void *port)
@@ -66,7 +66,7 @@ static void null_unlock(void *port)
 static int null_alloc(void *port, size_t size, size_t align, struct ptah_hal_memory *memory)
 {
 	(void)port, (void)size, (void)align, (void)memory;
-	return PTAH_E_NOMEM; /* contiguous, zeroed, with its physical address */
+	return PTAH_E_NOMEM; /* contiguous, zeroed memory with its physical address */
 }
 
 static void null_release(void *port, const struct ptah_hal_memory *memory)
@@ -77,11 +77,11 @@ static void null_release(void *port, const struct ptah_hal_memory *memory)
 static int null_run_on(void *port, unsigned cpu, void (*work)(void *), void *argument)
 {
 	(void)port, (void)cpu;
-	work(argument); /* an inter-processor interrupt, waited for */
+	work(argument); /* send an inter-processor interrupt and wait for it */
 	return PTAH_OK;
 }
 
-/* The optional ones are left NULL: no PMI, no XSAVES, no mappings. */
+/* The optional callbacks stay NULL: no PMI, no XSAVES, no mappings. */
 const struct ptah_hal null_port = {
     .size = sizeof(struct ptah_hal),
     .rdmsr = null_rdmsr,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The null port's callbacks, for start.c. */
 #ifndef PTAH_PORT_NULL_PORT_H
 #define PTAH_PORT_NULL_PORT_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a kernel does when its driver is loaded, on the null port: all that the
- * engine needs to link, the two functions of a C library included.
+ * What a kernel does when its driver is loaded, on the null port. This file also has
+ * the two functions of a C library that the engine needs to link.
  */
 #include "port.h"
 
@@ -30,7 +30,7 @@ void *memset(void *to, int byte, size_t n)
 	return to;
 }
 
-/* On this port there is no memory, and so no engine: PTAH_E_NOMEM. */
+/* Fails with PTAH_E_NOMEM: this port has no memory for an engine. */
 int ptah_start(void)
 {
 	struct ptah_engine *engine;

@@ -61,9 +61,7 @@ static void take_version(struct ptah_caps *caps, uint32_t eax)
 		model |= (eax >> 16 & 0xf) << 4;
 	if (family == 15)
 		family += eax >> 20 & 0xff;
-	caps->family = (uint16_t)family;
-	caps->model = (uint8_t)model;
-	caps->stepping = eax & 0xf;
+	caps->cpu = (struct ptah_cpu){(uint16_t)family, (uint8_t)model, eax & 0xf};
 }
 
 /*
@@ -130,8 +128,8 @@ static const struct {
 
 static unsigned facts_of(const struct ptah_caps *caps)
 {
-	for (size_t i = 0; caps->family == 6 && i < ARRAY_SIZE(models); i++)
-		if (models[i].model == caps->model)
+	for (size_t i = 0; caps->cpu.family == 6 && i < ARRAY_SIZE(models); i++)
+		if (models[i].model == caps->cpu.model)
 			return models[i].facts;
 	return 0;
 }

@@ -9,7 +9,6 @@
 
 #include "event/input.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -78,44 +77,6 @@ const char *ptah_erratum_symptom(unsigned erratum)
 const char *ptah_erratum_handling(unsigned erratum)
 {
 	return erratum < ARRAY_SIZE(errata) ? errata[erratum].handling : NULL;
-}
-
-/* A number up to `max` and what ends it; NULL when there is none. */
-static const char *parse_number(const char *text, unsigned long max, unsigned long *value)
-{
-	char *end;
-
-	if (*text < '0' || *text > '9') /* strtoul takes blanks and signs */
-		return NULL;
-	*value = strtoul(text, &end, strncasecmp(text, "0x", 2) ? 10 : 16);
-	return end == text || *value > max ? NULL : end;
-}
-
-int ptah_cpu_parse(const char *text, struct ptah_cpu *cpu)
-{
-	unsigned long family, model, stepping = 0;
-	const char *intel = "GenuineIntel,", *comma;
-	char separator = '/';
-
-	if (!text || !cpu)
-		return PTAH_E_INVAL;
-	comma = strchr(text, ',');
-	if (comma) { /* perf's: vendor,family,model,stepping */
-		if (strncmp(text, intel, strlen(intel)))
-			return PTAH_E_FOREIGN;
-		text = comma + 1;
-		separator = ',';
-	}
-	text = parse_number(text, UINT16_MAX, &family);
-	if (!text || *text != separator)
-		return PTAH_E_INVAL;
-	text = parse_number(text + 1, UINT8_MAX, &model);
-	if (text && *text == separator)
-		text = parse_number(text + 1, UINT8_MAX, &stepping);
-	if (!text || *text)
-		return PTAH_E_INVAL;
-	*cpu = (struct ptah_cpu){(uint16_t)family, (uint8_t)model, (uint8_t)stepping};
-	return 0;
 }
 
 static int find_erratum(const char *name, size_t n)

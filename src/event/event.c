@@ -202,19 +202,6 @@ bool event_take_clock_at(struct ptah_event_decoder *d, const uint8_t *pos, struc
 	return take_clock(d) && d->tsc < limit;
 }
 
-static void set_clocks(struct ptah_event_decoder *d)
-{
-	const struct ptah_event_config *config = &d->config;
-
-	d->time.mtc_freq = config->mtc_freq;
-	d->time.nominal_ratio = config->nominal_ratio;
-	d->time.ctc_numerator = config->tsc_ctc_n;
-	d->time.ctc_denominator = config->tsc_ctc_d;
-	d->time.cyc_thresh = config->cyc_thresh;
-	d->time.skl168 = event_has_erratum(d, PTAH_ERRATUM_SKL168);
-	d->time.error = EVENT_TIME_UNKNOWN;
-}
-
 static void begin(struct ptah_event_decoder *d, uint64_t offset)
 {
 	struct ptah_event_config config = d->config;
@@ -225,7 +212,7 @@ static void begin(struct ptah_event_decoder *d, uint64_t offset)
 	d->start = d->end_offset = offset;
 	d->iflag = EVENT_IF_UNKNOWN;
 	d->tsc_error = PTAH_TSC_UNBOUNDED;
-	set_clocks(d);
+	event_time_configure(&d->time, &d->config);
 }
 
 int ptah_event_decoder_new(const struct ptah_event_config *config,

@@ -11,7 +11,7 @@
 #include "packet/ip.h"
 #include "packet/opcode.h"
 
-#include <ptah/cpu.h>
+#include <ptah/errata.h>
 #include <ptah/event.h>
 
 /* Bytes kept from one chunk to the next: more than a PSB and what settles it. */

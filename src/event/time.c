@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "event/time.h"
 
+#include <ptah/errata.h>
+
 /*
  * How far a cycle's length may be off. CBR is a whole number of bus clocks and
  * is told some time after the frequency has changed; a measured rate is an
@@ -22,6 +24,19 @@ static uint64_t to_tsc(const struct event_time *t, uint64_t ticks)
 static bool has_crystal(const struct event_time *t)
 {
 	return t->ctc_numerator && t->ctc_denominator;
+}
+
+void event_time_configure(struct event_time *t, const struct ptah_event_config *config)
+{
+	*t = (struct event_time){
+	    .mtc_freq = config->mtc_freq,
+	    .nominal_ratio = config->nominal_ratio,
+	    .ctc_numerator = config->tsc_ctc_n,
+	    .ctc_denominator = config->tsc_ctc_d,
+	    .cyc_thresh = config->cyc_thresh,
+	    .skl168 = config->errata & 1u << PTAH_ERRATUM_SKL168,
+	    .error = EVENT_TIME_UNKNOWN,
+	};
 }
 
 /* Before there is an anchor nobody asks for these. */

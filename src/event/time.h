@@ -13,6 +13,8 @@
 #ifndef PTAH_EVENT_TIME_H
 #define PTAH_EVENT_TIME_H
 
+#include <ptah/event.h>
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -57,7 +59,9 @@ struct event_time {
 	uint64_t longest; /* the longest time between two anchors while MTCs come */
 };
 
-/* After the configuration has been set and the rest is 0. */
+/* Begins anew: the configuration is set, the rest is 0. */
+void event_time_configure(struct event_time *t, const struct ptah_event_config *config);
+
 void event_time_tsc(struct event_time *t, uint64_t payload);
 void event_time_tma(struct event_time *t, uint16_t ctc, uint16_t fast_counter);
 void event_time_mtc(struct event_time *t, uint8_t payload);

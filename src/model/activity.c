@@ -45,7 +45,7 @@ void ptah_model_interrupt_flag(struct ptah_model *m, uint64_t next, bool on)
 	m->program.interrupts = on;
 	m->program.ip = next;
 	if (m->packet_en && m->ctl & PTAH_RTIT_CTL_EVENT_EN && model_emit_mode(m))
-		model_emit_ip(m, MODEL_FUP, next);
+		model_emit_ip(m, OPCODE_FUP, next);
 	model_emit_end(m);
 }
 
@@ -59,7 +59,7 @@ void ptah_model_tsx(struct ptah_model *m, uint64_t ip, uint64_t next, bool in_tx
 	if (model_trigger_en(m) && m->context_en && m->ctl & PTAH_RTIT_CTL_BRANCH_EN) {
 		model_emit_tsx(m, false);
 		if (m->packet_en)
-			model_emit_ip(m, MODEL_FUP, ip);
+			model_emit_ip(m, OPCODE_FUP, ip);
 	}
 	model_emit_end(m);
 }
@@ -77,7 +77,7 @@ void ptah_model_ptwrite(struct ptah_model *m, uint64_t ip, uint64_t next, uint64
 	if (model_trigger_en(m) && m->context_en && m->filter_en && m->ctl & PTAH_RTIT_CTL_PTW_EN) {
 		model_emit(m, &ptw, true);
 		if (fup)
-			model_emit_ip(m, MODEL_FUP, ip);
+			model_emit_ip(m, OPCODE_FUP, ip);
 	}
 	model_emit_end(m);
 }
@@ -92,7 +92,7 @@ static void execution_stops(struct ptah_model *m, uint64_t ip)
 
 	model_emit(m, &exstop, true);
 	if (m->context_en)
-		model_emit_ip(m, MODEL_FUP, ip);
+		model_emit_ip(m, OPCODE_FUP, ip);
 }
 
 /* Table: MWAIT, PWRE, EXSTOP, FUP. */
@@ -118,7 +118,7 @@ static void shut_down(struct ptah_model *m, uint64_t ip)
 		return;
 	model_emit(m, &cfe, false);
 	if (cfe.u.cfe.ip)
-		model_emit_ip(m, MODEL_FUP, ip);
+		model_emit_ip(m, OPCODE_FUP, ip);
 }
 
 void ptah_model_sleep(struct ptah_model *m, const struct ptah_model_sleep *sleep)
@@ -193,7 +193,7 @@ static void block(struct ptah_model *m, const struct ptah_model_pebs *p)
 	model_emit_room(m);
 	model_emit(m, &bep, false);
 	if (p->has_ip)
-		model_emit_ip(m, MODEL_FUP, p->ip);
+		model_emit_ip(m, OPCODE_FUP, p->ip);
 }
 
 void ptah_model_pebs(struct ptah_model *m, const struct ptah_model_pebs *pebs)
@@ -217,7 +217,7 @@ void ptah_model_trigger(struct ptah_model *m, uint64_t ip, uint8_t bits, bool mu
 	if (model_trigger_en(m)) {
 		model_emit(m, &trig, false);
 		if (m->context_en)
-			model_emit_ip(m, MODEL_FUP, ip);
+			model_emit_ip(m, OPCODE_FUP, ip);
 	}
 	model_emit_end(m);
 }

@@ -68,7 +68,7 @@ static inline void clock_cycles(struct ptah_clock *c, struct ptah_generator *g, 
 	if (!c->cyc_en || cycles < threshold)
 		return;
 	c->told = c->cycles;
-	*g->out++ = (uint8_t)((cycles & 0x1f) << 3 | (cycles > 0x1f ? 4 : 0) | 3);
+	*g->out++ = (uint8_t)((cycles & 0x1f) << 3 | (cycles > 0x1f ? CYC_MORE : 0) | OPCODE_CYC);
 	for (cycles >>= 5; cycles; cycles >>= 7)
 		*g->out++ = (uint8_t)((cycles & 0x7f) << 1 | (cycles > 0x7f));
 }
@@ -88,7 +88,7 @@ static inline void clock_mtc(struct ptah_clock *c, struct ptah_generator *g)
 		return;
 	}
 	clock_packet(c, g);
-	*g->out++ = 0x59;
+	*g->out++ = OPCODE_MTC;
 	*g->out++ = (uint8_t)count;
 }
 
@@ -141,11 +141,11 @@ static inline void clock_tell(struct ptah_clock *c, struct ptah_generator *g)
 	generator_tsc(g, c->tsc);
 	if (!c->mtc_en)
 		return;
-	store_le16(g->out, 0x7302);
+	store_le16(g->out, EXT_WORD(TMA));
 	store_le16(g->out + 2, (uint16_t)crystal);
 	g->out[4] = 0;
 	store_le16(g->out + 5, (uint16_t)((c->tsc - clock_tsc_of(c, crystal)) & 0x1ff));
-	g->out += 7;
+	g->out += SIZE_TMA;
 }
 
 static inline void clock_psb(struct ptah_clock *c, struct ptah_generator *g, bool enabled,

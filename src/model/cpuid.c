@@ -32,12 +32,12 @@ static void set(uint32_t r[4], uint32_t eax, uint32_t ebx, uint32_t ecx, uint32_
 /* Leaf 01H. Families above 0FH and all models are spread over two fields each. */
 static void signature(const struct ptah_model_processor *p, uint32_t r[4])
 {
-	const uint32_t family = p->family < 15 ? p->family : 15;
-	const uint32_t more = p->family < 15 ? 0 : p->family - 15u;
+	const uint32_t family = p->cpu.family < 15 ? p->cpu.family : 15;
+	const uint32_t more = p->cpu.family < 15 ? 0 : p->cpu.family - 15u;
 
 	set(r,
-	    p->stepping | (p->model & 15u) << 4 | family << 8 | (p->model >> 4 & 15u) << 16 |
-		more << 20,
+	    p->cpu.stepping | (p->cpu.model & 15u) << 4 | family << 8 |
+		(p->cpu.model >> 4 & 15u) << 16 | more << 20,
 	    0, (p->vmx ? BIT(5) : 0) | BIT(21) | BIT(26) | BIT(27) | (p->hypervisor ? BIT(31) : 0),
 	    BIT(4) | BIT(5) | BIT(9));
 }

@@ -28,7 +28,7 @@ void model_emit_flush(struct ptah_model *m)
 	if (LIKELY(!m->deferred_count))
 		return;
 	for (unsigned i = 0; i < m->deferred_count; i++)
-		generator_ip_packet(&m->g, MODEL_TIP, m->deferred[i]);
+		generator_ip_packet(&m->g, OPCODE_TIP, m->deferred[i]);
 	m->deferred_count = 0;
 }
 
@@ -46,7 +46,7 @@ void model_emit_outcome(struct ptah_model *m, bool taken)
 void model_emit_ip(struct ptah_model *m, unsigned opcode, uint64_t ip)
 {
 	model_emit_flush(m);
-	if (opcode != MODEL_FUP)
+	if (opcode != OPCODE_FUP)
 		cycles(m);
 	generator_ip_packet(&m->g, opcode, ip);
 }
@@ -66,7 +66,7 @@ void model_emit_tip(struct ptah_model *m, uint64_t ip)
 	model_emit_flush(m);
 	cycles(m);
 	before = m->g.out;
-	generator_ip_packet(&m->g, MODEL_TIP, ip);
+	generator_ip_packet(&m->g, OPCODE_TIP, ip);
 	m->tip_size = (uint8_t)(m->g.out - before);
 	m->tip_end = model_generated(m);
 }
@@ -76,9 +76,9 @@ void model_emit_disable(struct ptah_model *m, const uint64_t *ip)
 	model_emit_flush(m);
 	cycles(m);
 	if (ip)
-		generator_ip_packet(&m->g, MODEL_PGD, *ip);
+		generator_ip_packet(&m->g, OPCODE_TIP_PGD, *ip);
 	else
-		*m->g.out++ = MODEL_PGD;
+		*m->g.out++ = OPCODE_TIP_PGD;
 	m->g.depth = 0;
 }
 
@@ -202,7 +202,7 @@ void model_emit_psb(struct ptah_model *m, bool fup)
 	if (fup) {
 		m->told_mode = (uint8_t)(exec_mode(m) | TOLD);
 		generator_mode_exec(&m->g, exec_mode(m));
-		generator_ip_packet(&m->g, MODEL_FUP, m->program.ip);
+		generator_ip_packet(&m->g, OPCODE_FUP, m->program.ip);
 	}
 	generator_psbend(&m->g);
 	m->psb_due = false;
@@ -224,9 +224,9 @@ static void cycles_before_overflow(struct ptah_model *m)
 static void resume_disabled(struct ptah_model *m)
 {
 	if (model_has_erratum(m, PTAH_ERRATUM_APL12))
-		generator_ip_packet(&m->g, MODEL_FUP, m->program.ip);
+		generator_ip_packet(&m->g, OPCODE_FUP, m->program.ip);
 	else if (model_has_erratum(m, PTAH_ERRATUM_APL11))
-		*m->g.out++ = MODEL_PGD;
+		*m->g.out++ = OPCODE_TIP_PGD;
 }
 
 void model_emit_overflow(struct ptah_model *m)
@@ -242,7 +242,7 @@ void model_emit_overflow(struct ptah_model *m)
 	if (!m->packet_en)
 		resume_disabled(m);
 	else if (!model_has_erratum(m, PTAH_ERRATUM_SKD010))
-		generator_ip_packet(&m->g, MODEL_FUP, m->program.ip);
+		generator_ip_packet(&m->g, OPCODE_FUP, m->program.ip);
 	/*
 	 * An extra PSB+, as there may be any time, tells the state that was lost, as soon
 	 * as it may be told. Not before the FUP: decoders take that of the PSB+ for

@@ -13,15 +13,7 @@
 
 #include "model/processor.h"
 
-#include <ptah/cpu.h>
-
-/* IP packets: their opcodes' low five bits. */
-enum {
-	MODEL_TIP = 0x0d,
-	MODEL_PGE = 0x11,
-	MODEL_PGD = 0x01,
-	MODEL_FUP = 0x1d,
-};
+#include <ptah/errata.h>
 
 static inline bool model_has_erratum(const struct ptah_model *m, unsigned erratum)
 {

@@ -21,6 +21,7 @@
 
 #include "base/compiler.h"
 #include "packet/ip.h"
+#include "packet/opcode.h"
 
 #define GENERATOR_BURST 96
 #define GENERATOR_STACK 64
@@ -61,7 +62,7 @@ static inline void generator_flush_tnt(struct ptah_generator *g)
 	if (g->tnt < (1u << 7)) {
 		*g->out++ = (uint8_t)(g->tnt << 1);
 	} else {
-		store_le16(g->out, 0xa302);
+		store_le16(g->out, EXT_WORD(TNT_64));
 		store_le64(g->out + 2, g->tnt);
 		g->out += 8;
 	}
@@ -76,7 +77,7 @@ static inline void generator_tnt(struct ptah_generator *g, bool taken)
 		generator_flush_tnt(g);
 }
 
-/* opcode: the low five bits of TIP (0x0d), TIP.PGE (0x11), TIP.PGD (0x01) or FUP (0x1d). */
+/* opcode: OPCODE_TIP, OPCODE_TIP_PGE, OPCODE_TIP_PGD or OPCODE_FUP. */
 static inline void generator_ip_packet(struct ptah_generator *g, unsigned opcode, uint64_t ip)
 {
 	unsigned ipc = packet_compress_ip(g->last_ip, ip);
@@ -91,7 +92,7 @@ static inline void generator_ip_packet(struct ptah_generator *g, unsigned opcode
 static inline void generator_tip(struct ptah_generator *g, uint64_t ip)
 {
 	generator_flush_tnt(g);
-	generator_ip_packet(g, 0x0d, ip);
+	generator_ip_packet(g, OPCODE_TIP, ip);
 }
 
 /* A near call that returns to `next`. Not for direct calls with displacement 0. */
@@ -127,7 +128,7 @@ static inline void generator_return(struct ptah_generator *g, uint64_t ip)
 /* Packet generation starts at `ip`. */
 static inline void generator_enable(struct ptah_generator *g, uint64_t ip)
 {
-	generator_ip_packet(g, 0x11, ip);
+	generator_ip_packet(g, OPCODE_TIP_PGE, ip);
 }
 
 /* Packet generation stops and the trace may not say where (a system call under user-only tracing).
@@ -135,7 +136,7 @@ static inline void generator_enable(struct ptah_generator *g, uint64_t ip)
 static inline void generator_disable(struct ptah_generator *g)
 {
 	generator_flush_tnt(g);
-	*g->out++ = 0x01;
+	*g->out++ = OPCODE_TIP_PGD;
 	g->depth = 0;
 }
 
@@ -144,7 +145,7 @@ static inline void generator_disable(struct ptah_generator *g)
 static inline void generator_async_disable(struct ptah_generator *g, uint64_t ip)
 {
 	generator_flush_tnt(g);
-	generator_ip_packet(g, 0x1d, ip);
+	generator_ip_packet(g, OPCODE_FUP, ip);
 	generator_disable(g);
 }
 
@@ -155,14 +156,14 @@ static inline void generator_overflow(struct ptah_generator *g)
 	g->tnt = 1;
 	g->depth = 0;
 	g->last_ip = GENERATOR_NO_IP;
-	store_le16(g->out, 0xf302);
+	store_le16(g->out, EXT_WORD(OVF));
 	g->out += 2;
 }
 
 static inline void generator_tsc(struct ptah_generator *g, uint64_t tsc)
 {
-	store_le64(g->out, tsc << 8 | 0x19);
-	g->out += 8;
+	store_le64(g->out, tsc << 8 | OPCODE_TSC);
+	g->out += SIZE_TSC;
 }
 
 /* PSB, where state that packets build on begins anew. */
@@ -171,51 +172,51 @@ static inline void generator_psb_begin(struct ptah_generator *g)
 	generator_flush_tnt(g);
 	g->depth = 0;
 	g->last_ip = g->psb_ip;
-	for (unsigned i = 0; i < 16; i += 2)
-		store_le16(g->out + i, 0x8202);
-	g->out += 16;
+	store_le64(g->out, PSB_WORD);
+	store_le64(g->out + 8, PSB_WORD);
+	g->out += SIZE_PSB;
 }
 
 static inline void generator_cbr(struct ptah_generator *g, uint8_t ratio)
 {
-	store_le32(g->out, 0x0302u | (uint32_t)ratio << 16);
-	g->out += 4;
+	store_le32(g->out, EXT_WORD(CBR) | (uint32_t)ratio << 16);
+	g->out += SIZE_CBR;
 }
 
 /* `mode` is the packet's second byte: CS.L & LMA, CS.D << 1, RFLAGS.IF << 2. */
 static inline void generator_mode_exec(struct ptah_generator *g, unsigned mode)
 {
-	store_le16(g->out, (uint16_t)(0x99 | mode << 8));
+	store_le16(g->out, (uint16_t)(OPCODE_MODE | mode << 8));
 	g->out += 2;
 }
 
 static inline void generator_mode_tsx(struct ptah_generator *g, bool in_tx, bool aborted)
 {
-	store_le16(g->out, (uint16_t)(0x2099 | in_tx << 8 | aborted << 9));
+	store_le16(g->out, (uint16_t)(OPCODE_MODE | (LEAF_MODE_TSX | in_tx | aborted << 1) << 8));
 	g->out += 2;
 }
 
 static inline void generator_pip(struct ptah_generator *g, uint64_t cr3, bool non_root)
 {
-	store_le64(g->out, 0x4302u | (cr3 >> 5 << 17 | (uint64_t)non_root << 16));
-	g->out += 8;
+	store_le64(g->out, EXT_WORD(PIP) | (cr3 >> 5 << 17 | (uint64_t)non_root << 16));
+	g->out += SIZE_PIP;
 }
 
 static inline void generator_vmcs(struct ptah_generator *g, uint64_t base)
 {
-	store_le64(g->out, 0xc802u | base >> 12 << 16);
-	g->out += 7;
+	store_le64(g->out, EXT_WORD(VMCS) | base >> 12 << 16);
+	g->out += SIZE_VMCS;
 }
 
 static inline void generator_psbend(struct ptah_generator *g)
 {
-	store_le16(g->out, 0x2302);
+	store_le16(g->out, EXT_WORD(PSBEND));
 	g->out += 2;
 }
 
 static inline void generator_trace_stop(struct ptah_generator *g)
 {
-	store_le16(g->out, 0x8302);
+	store_le16(g->out, EXT_WORD(STOP));
 	g->out += 2;
 }
 
@@ -225,7 +226,7 @@ static inline void generator_psb_end(struct ptah_generator *g, bool enabled, uin
 {
 	generator_mode_exec(g, 1);
 	if (enabled)
-		generator_ip_packet(g, 0x1d, ip);
+		generator_ip_packet(g, OPCODE_FUP, ip);
 	generator_psbend(g);
 }
 

@@ -8,7 +8,7 @@
  */
 #include "model/processor.h"
 
-#include <ptah/cpu.h>
+#include <ptah/errata.h>
 
 /* CPUID.14H.0:EBX */
 #define CR3	(1u << 0)
@@ -42,9 +42,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "broadwell",
 	.product = "Broadwell, 5th generation Core: one region, no filters",
-	.family = 6,
-	.model = 0x3d,
-	.stepping = 4,
+	.cpu = {6, 0x3d, 4},
 	.physical_bits = 39,
 	.linear_bits = 48,
 	.max_leaf = 0x14,
@@ -60,9 +58,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "skylake",
 	.product = "Skylake, 6th generation Core",
-	.family = 6,
-	.model = 0x5e,
-	.stepping = 3,
+	.cpu = {6, 0x5e, 3},
 	.physical_bits = 39,
 	.linear_bits = 48,
 	.max_leaf = 0x16,
@@ -82,9 +78,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "goldmont",
 	.product = "Goldmont, Atom of 2016",
-	.family = 6,
-	.model = 0x5c,
-	.stepping = 9,
+	.cpu = {6, 0x5c, 9},
 	.physical_bits = 39,
 	.linear_bits = 48,
 	.max_leaf = 0x15,
@@ -104,9 +98,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "goldmont-plus",
 	.product = "Goldmont Plus, Atom of 2017: PTWRITE and power events",
-	.family = 6,
-	.model = 0x7a,
-	.stepping = 1,
+	.cpu = {6, 0x7a, 1},
 	.physical_bits = 39,
 	.linear_bits = 48,
 	.max_leaf = 0x18,
@@ -126,9 +118,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "ice-lake",
 	.product = "Ice Lake, 10th generation Core",
-	.family = 6,
-	.model = 0x7e,
-	.stepping = 5,
+	.cpu = {6, 0x7e, 5},
 	.physical_bits = 39,
 	.linear_bits = 48,
 	.max_leaf = 0x1b,
@@ -148,9 +138,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "tiger-lake",
 	.product = "Tiger Lake, 11th generation Core",
-	.family = 6,
-	.model = 0x8c,
-	.stepping = 1,
+	.cpu = {6, 0x8c, 1},
 	.physical_bits = 39,
 	.linear_bits = 48,
 	.max_leaf = 0x1b,
@@ -170,9 +158,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "tremont",
 	.product = "Tremont, Atom of 2020: PTWRITE and power events",
-	.family = 6,
-	.model = 0x96,
-	.stepping = 1,
+	.cpu = {6, 0x96, 1},
 	.physical_bits = 39,
 	.linear_bits = 48,
 	.max_leaf = 0x1b,
@@ -192,9 +178,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "alder-lake-p",
 	.product = "Alder Lake, performance core: PTWRITE, PSB and PMI preserved",
-	.family = 6,
-	.model = 0x97,
-	.stepping = 2,
+	.cpu = {6, 0x97, 2},
 	.core_type = 0x40,
 	.physical_bits = 46,
 	.linear_bits = 48,
@@ -215,9 +199,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "alder-lake-e",
 	.product = "Alder Lake, efficient core: what both kinds have in common",
-	.family = 6,
-	.model = 0x97,
-	.stepping = 2,
+	.cpu = {6, 0x97, 2},
 	.core_type = 0x20,
 	.physical_bits = 46,
 	.linear_bits = 48,
@@ -238,9 +220,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "arrow-lake-p",
 	.product = "Arrow Lake, performance core: TNT may be off",
-	.family = 6,
-	.model = 0xc6,
-	.stepping = 2,
+	.cpu = {6, 0xc6, 2},
 	.core_type = 0x40,
 	.physical_bits = 46,
 	.linear_bits = 48,
@@ -261,9 +241,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "arrow-lake-e",
 	.product = "Arrow Lake, efficient core: payloads are linear addresses",
-	.family = 6,
-	.model = 0xc6,
-	.stepping = 2,
+	.cpu = {6, 0xc6, 2},
 	.core_type = 0x20,
 	.physical_bits = 46,
 	.linear_bits = 48,
@@ -284,9 +262,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "sapphire-rapids",
 	.product = "Sapphire Rapids, 4th generation Xeon: 5-level paging",
-	.family = 6,
-	.model = 0x8f,
-	.stepping = 8,
+	.cpu = {6, 0x8f, 8},
 	.physical_bits = 46,
 	.linear_bits = 57,
 	.max_leaf = 0x20,
@@ -306,8 +282,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "minimal",
 	.product = "No such part: one region of a table, and nothing else",
-	.family = 6,
-	.model = 0xf0,
+	.cpu = {6, 0xf0, 0},
 	.physical_bits = 36,
 	.linear_bits = 48,
 	.max_leaf = 0x14,
@@ -319,8 +294,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "minimal-range",
 	.product = "No such part: a single range, and nothing else",
-	.family = 6,
-	.model = 0xf1,
+	.cpu = {6, 0xf1, 0},
 	.physical_bits = 36,
 	.linear_bits = 48,
 	.max_leaf = 0x14,
@@ -331,8 +305,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "maximal",
 	.product = "No such part: everything that the SDM describes",
-	.family = 6,
-	.model = 0xf2,
+	.cpu = {6, 0xf2, 0},
 	.physical_bits = 52,
 	.linear_bits = 57,
 	.max_leaf = 0x20,
@@ -351,9 +324,7 @@ static const struct ptah_model_processor processors[] = {
     {
 	.name = "none",
 	.product = "Haswell, 4th generation Core: no Intel PT",
-	.family = 6,
-	.model = 0x3c,
-	.stepping = 3,
+	.cpu = {6, 0x3c, 3},
 	.physical_bits = 39,
 	.linear_bits = 48,
 	.max_leaf = 0x0d,

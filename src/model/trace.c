@@ -244,7 +244,7 @@ void model_trace_stopping(struct ptah_model *m)
 		}
 		cause(m);
 		if (m->packet_en) {
-			model_emit_ip(m, MODEL_FUP, m->program.ip);
+			model_emit_ip(m, OPCODE_FUP, m->program.ip);
 			model_emit_disable(m, NULL);
 		}
 		model_emit_flush(m);

@@ -73,7 +73,7 @@ static void event_packets(struct ptah_model *m, const struct ptah_model_transfer
 	cfe.u.cfe.ip = (k->fup || k->cfe_fup) && !shares && before.context && before.filter;
 	model_emit(m, &cfe, false);
 	if (cfe.u.cfe.ip)
-		model_emit_ip(m, MODEL_FUP, t->ip);
+		model_emit_ip(m, OPCODE_FUP, t->ip);
 }
 
 /*
@@ -112,7 +112,7 @@ static void prelude(struct ptah_model *m, const struct ptah_model_transfer *t,
 	if (t->kind == PTAH_MODEL_TSX_ABORT)
 		abort_transaction(m, m->context_en);
 	if (k->fup && before.packet)
-		model_emit_ip(m, MODEL_FUP, t->ip);
+		model_emit_ip(m, OPCODE_FUP, t->ip);
 	if (cr3)
 		model_emit_pip(m);
 }
@@ -180,7 +180,7 @@ static void stop_at_transition(struct ptah_model *m, const struct ptah_model_tra
 {
 	if (m->packet_en) {
 		if (!entry || model_has_erratum(m, PTAH_ERRATUM_SKD022))
-			model_emit_ip(m, MODEL_FUP, t->ip);
+			model_emit_ip(m, OPCODE_FUP, t->ip);
 		model_emit_disable(m, NULL);
 	}
 	m->packet_en = false;

@@ -2,8 +2,8 @@
 #include "output/drcov.h"
 
 #include "base/bits.h"
-#include "symbol/elf.h"
 
+#include <ptah/symbol.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,13 +98,13 @@ static void place_plain(const char *path, const struct ptah_map *map, struct mod
 /* Where the whole file begins and ends, of which a part is mapped here. */
 static void place(const struct drcov *d, const struct ptah_map *map, struct module *m)
 {
-	struct symbol_extent e;
+	struct ptah_elf_extent e;
 	char path[4096];
 
 	*m = (struct module){.path = map->path};
 	snprintf(path, sizeof(path), "%s%s", d->symfs ? d->symfs : "", map->path);
-	if (!symbol_elf_extent(path, map->file_offset, &e) &&
-	    !symbol_elf_extent(map->path, map->file_offset, &e)) {
+	if (!ptah_elf_extent(path, map->file_offset, &e) &&
+	    !ptah_elf_extent(map->path, map->file_offset, &e)) {
 		place_plain(map->path, map, m);
 		return;
 	}

@@ -2,9 +2,6 @@
 #include "output/names.h"
 
 #include "output/out.h"
-#include "perfdata/build_id.h"
-#include "session/session.h"
-#include "symbol/elf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,11 +26,16 @@ struct names {
 	size_t changed_path_count;
 };
 
+struct build_id {
+	int size; /* 0: none */
+	uint8_t bytes[PTAH_BUILD_ID_MAX];
+};
+
 /* The build id of a file as it is now. */
 struct known_id {
 	struct known_id *next;
 	const char *path; /* the session's, or of a map */
-	struct perfdata_build_id id;
+	struct build_id id;
 };
 
 /* A path that cannot be shown as it is, and how it is shown. */
@@ -105,8 +107,8 @@ int names_add_map(struct names *n, uint64_t address, uint64_t size, uint64_t fil
 
 int names_add_elf(struct names *n, const char *path, uint64_t base)
 {
-	struct symbol_segment *segments;
-	int count = symbol_elf_segments(path, base, &segments), status = 0;
+	struct ptah_elf_segment *segments;
+	int count = ptah_elf_segments(path, base, &segments), status = 0;
 
 	for (int i = 0; i < count && status >= 0; i++)
 		status = names_add_map(n, segments[i].address, segments[i].size, segments[i].offset,
@@ -182,19 +184,20 @@ bool names_find_map(const struct names *n, int32_t pid, uint64_t ip, struct ptah
 }
 
 /* The build id of what is at `path` now, below the root; none for what is no file. */
-static void read_id(const struct names *n, const char *path, struct perfdata_build_id *id)
+static void read_id(const struct names *n, const char *path, struct build_id *id)
 {
 	char *full;
 
 	memset(id, 0, sizeof(*id));
-	if (!session_is_file(path) || asprintf(&full, "%s%s", n->symfs, path) < 0)
+	if (!ptah_path_is_file(path) || asprintf(&full, "%s%s", n->symfs, path) < 0)
 		return;
-	if (perfdata_build_id_read(full, id) < 0)
+	id->size = ptah_build_id_read(full, id->bytes);
+	if (id->size < 0)
 		id->size = 0;
 	free(full);
 }
 
-static void find_id(struct names *n, const char *path, struct perfdata_build_id *id)
+static void find_id(struct names *n, const char *path, struct build_id *id)
 {
 	struct known_id *k;
 
@@ -215,7 +218,7 @@ static void find_id(struct names *n, const char *path, struct perfdata_build_id 
 bool names_find_file(void *names, int32_t pid, uint64_t address, struct ptah_counts_file *file)
 {
 	struct names *n = names;
-	struct perfdata_build_id id;
+	struct build_id id;
 	struct ptah_map map;
 
 	if (!names_find_map(n, pid, address, &map))
@@ -225,8 +228,7 @@ bool names_find_file(void *names, int32_t pid, uint64_t address, struct ptah_cou
 					  .size = map.size,
 					  .file_offset = map.file_offset,
 					  .path = map.path,
-					  .build_id_size = id.size};
-	_Static_assert(sizeof(id.bytes) == PTAH_BUILD_ID_MAX, "one copy");
+					  .build_id_size = (uint8_t)id.size};
 	memcpy(file->build_id, id.bytes, sizeof(id.bytes));
 	return true;
 }
@@ -275,7 +277,7 @@ static int list_files(struct names *n)
 
 static bool is_changed(const struct names *n, const struct ptah_counts_file *file)
 {
-	struct perfdata_build_id id;
+	struct build_id id;
 
 	read_id(n, file->path, &id);
 	/* One that is not there gives no names anyway. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "output/out.h"
 
-#include "perfdata/message.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -47,7 +45,7 @@ int out_open(const char *path, struct out **out, struct ptah_message *why)
 		}
 		o->fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 		if (o->fd < 0) {
-			int status = perfdata_system_message(why, errno, path, "create");
+			int status = ptah_system_message(why, errno, path, "create");
 
 			free(o->temporary);
 			o->temporary = NULL;
@@ -103,8 +101,8 @@ int out_close(struct out *o, struct ptah_message *why)
 	if (!o->error && o->temporary && rename(o->temporary, o->path))
 		o->error = errno;
 	if (o->error && o->error != EPIPE)
-		status = perfdata_system_message(why, o->error,
-						 o->path ? o->path : "standard output", "write");
+		status = ptah_system_message(why, o->error, o->path ? o->path : "standard output",
+					     "write");
 	if (!o->error) {
 		free(o->temporary);
 		o->temporary = NULL;

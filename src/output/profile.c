@@ -2,8 +2,6 @@
 #include "output/profile.h"
 
 #include "base/compiler.h"
-#include "session/session.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -199,17 +197,15 @@ struct lists {
 };
 
 /*
- * Whose memory it was. Of processes that had the same one stands for all: a
+ * The process whose memory it was. Of processes that had the same one stands for all: a
  * thousand runs of a program take the room of one.
  */
 static int32_t space_of(const struct profile_source *source, const struct ptah_profile *profile,
 			uint32_t space)
 {
-	const struct stream *stream = &source->session->streams[source->stream];
+	const size_t like = ptah_session_stream_like(source->session, source->stream);
 
-	if (stream->cpu != SESSION_NONE)
-		return ptah_session_profile_pid(source->session, source->stream, profile, space);
-	return source->session->streams[stream->like].info.space;
+	return ptah_session_profile_pid(source->session, like, profile, space);
 }
 
 /* The lists are in the order of spaces: one process after the other. */

@@ -1,320 +1,226 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Encodes one packet: opcode and fields as <ptah/packets.def> says, and where
+ * that leaves something open, the function of the packet's shape.
+ */
 #include "base/bits.h"
+#include "base/compiler.h"
 #include "packet/ip.h"
 #include "packet/opcode.h"
 
-/* A packet under construction: the longest one fits, so nothing below checks for room. */
+/*
+ * A packet under construction, all 0 at first. There is room for the longest one and
+ * a word behind it, so nothing below checks for room.
+ */
 struct draft {
 	uint8_t bytes[24];
 	unsigned size;
 };
-
-static void put(struct draft *d, uint64_t value, unsigned n)
-{
-	store_le(d->bytes + d->size, value, n);
-	d->size += n;
-}
-
-static void put_ext(struct draft *d, unsigned opcode)
-{
-	put(d, OPCODE_EXT | opcode << 8, 2);
-}
 
 static bool fits(uint64_t value, unsigned bits)
 {
 	return bits >= 64 || value >> bits == 0;
 }
 
-static int encode_tnt(struct draft *d, const struct ptah_packet *packet)
+/* A field, of whose value the low `shift` bits are not sent. False when it does not fit. */
+static ALWAYS_INLINE bool put_bits(struct draft *d, unsigned byte, unsigned bit, unsigned width,
+				   unsigned shift, uint64_t value)
+{
+	const uint64_t sent = value >> shift;
+	uint8_t *p = d->bytes + byte;
+
+	if (sent << shift != value || !fits(sent, width))
+		return false;
+	store_le64(p, load_le64(p) | sent << bit);
+	return true;
+}
+
+/* SIZE_4_8: the bit stands for 4. */
+static ALWAYS_INLINE bool put_size(struct draft *d, unsigned byte, unsigned bit, unsigned size)
+{
+	return (size == 4 || size == 8) && put_bits(d, byte, bit, 1, 0, size == 4);
+}
+
+/* A number of `size` bytes, 4 or 8, that ends the packet. */
+static bool put_sized(struct draft *d, unsigned byte, unsigned size, uint64_t value)
+{
+	if ((size != 4 && size != 8) || !fits(value, 8 * size))
+		return false;
+	store_le64(d->bytes + byte, value);
+	d->size = byte + size;
+	return true;
+}
+
+static ALWAYS_INLINE void put_opcode(struct draft *d, enum packet_page page, unsigned opcode)
+{
+	uint32_t bytes = opcode;
+
+	if (page == PAGE_ext)
+		bytes = OPCODE_EXT | opcode << 8;
+	else if (page == PAGE_ext2)
+		bytes = OPCODE_EXT | EXT_EXT2 << 8 | opcode << 16;
+	else if (page == PAGE_mode)
+		bytes = OPCODE_MODE | opcode << 8;
+	store_le32(d->bytes, bytes);
+}
+
+/*
+ * Shapes. encode_<shape>() completes a packet whose opcode and other fields are there,
+ * and whose size is that of the table. False when the packet cannot be encoded.
+ */
+
+static bool encode_fixed(struct draft *d, const struct ptah_packet *packet)
+{
+	(void)d;
+	(void)packet;
+	return true;
+}
+
+static bool encode_psb(struct draft *d, const struct ptah_packet *packet)
+{
+	(void)packet;
+	store_le64(d->bytes, PSB_WORD);
+	store_le64(d->bytes + 8, PSB_WORD);
+	return true;
+}
+
+/* The outcomes below a stop bit, from bit `bit` of byte `byte` on. */
+static bool put_outcomes(struct draft *d, const struct ptah_packet *packet, unsigned byte,
+			 unsigned bit, unsigned most)
 {
 	unsigned count = packet->u.tnt.count;
-	unsigned most = packet->type == PTAH_PACKET_TNT_8 ? 6 : 47;
-	uint64_t payload;
 
 	if (count < 1 || count > most || !fits(packet->u.tnt.bits, count))
-		return PTAH_E_INVAL;
-	payload = UINT64_C(1) << count | packet->u.tnt.bits;
-	if (packet->type == PTAH_PACKET_TNT_8) {
-		put(d, payload << 1, 1);
-	} else {
-		put_ext(d, EXT_TNT_64);
-		put(d, payload, 6);
-	}
-	return 0;
+		return false;
+	return put_bits(d, byte, bit, most + 1, 0, UINT64_C(1) << count | packet->u.tnt.bits);
 }
 
-static int encode_ip(struct draft *d, const struct ptah_packet *packet, unsigned opcode)
+static bool encode_tnt_8(struct draft *d, const struct ptah_packet *packet)
 {
-	unsigned bytes;
+	return put_outcomes(d, packet, 0, 1, 6);
+}
 
-	if (packet->u.ip.ipc > 7)
-		return PTAH_E_INVAL;
-	bytes = packet_ip_bytes[packet->u.ip.ipc];
+static bool encode_tnt_64(struct draft *d, const struct ptah_packet *packet)
+{
+	return put_outcomes(d, packet, 2, 0, 47);
+}
+
+static bool encode_ip(struct draft *d, const struct ptah_packet *packet)
+{
+	unsigned bytes = packet_ip_bytes[packet->u.ip.ipc & 7];
+
 	if (bytes > 8 || !fits(packet->u.ip.ip, 8 * bytes))
-		return PTAH_E_INVAL;
-	put(d, opcode | (unsigned)packet->u.ip.ipc << 5, 1);
-	put(d, packet->u.ip.ip, bytes);
-	return 0;
+		return false;
+	store_le64(d->bytes + d->size, packet->u.ip.ip);
+	d->size += bytes;
+	return true;
 }
 
-static int encode_mode(struct draft *d, const struct ptah_packet *packet)
+static bool encode_exec(struct draft *d, const struct ptah_packet *packet)
 {
-	unsigned payload;
-
-	if (packet->type == PTAH_PACKET_MODE_TSX) {
-		if (packet->u.tsx.in_tx && packet->u.tsx.aborted)
-			return PTAH_E_INVAL;
-		payload = MODE_LEAF_TSX | (packet->u.tsx.in_tx ? MODE_TSX_IN_TX : 0) |
-			  (packet->u.tsx.aborted ? MODE_TSX_ABORT : 0);
-	} else {
-		payload = MODE_LEAF_EXEC | (packet->u.exec.interrupts ? MODE_EXEC_IF : 0);
-		if (packet->u.exec.mode == PTAH_EXEC_64)
-			payload |= MODE_EXEC_L;
-		else if (packet->u.exec.mode == PTAH_EXEC_32)
-			payload |= MODE_EXEC_D;
-		else if (packet->u.exec.mode != PTAH_EXEC_16)
-			return PTAH_E_INVAL;
+	switch (packet->u.exec.mode) {
+	case PTAH_EXEC_16:
+		return true;
+	case PTAH_EXEC_32:
+		d->bytes[1] |= MODE_EXEC_D;
+		return true;
+	case PTAH_EXEC_64:
+		d->bytes[1] |= MODE_EXEC_L;
+		return true;
+	default:
+		return false;
 	}
-	put(d, OPCODE_MODE | payload << 8, 2);
-	return 0;
 }
 
-static int encode_cyc(struct draft *d, const struct ptah_packet *packet)
+static bool encode_tsx(struct draft *d, const struct ptah_packet *packet)
+{
+	(void)d;
+	return !(packet->u.tsx.in_tx && packet->u.tsx.aborted);
+}
+
+/* SDM "Cycle Count (CYC) Packet": 5 bits, then 7 more in each further byte. */
+static bool encode_cyc(struct draft *d, const struct ptah_packet *packet)
 {
 	uint64_t rest = packet->u.cyc.cycles >> 5;
 	unsigned wanted = packet->size;
 
 	if (wanted > 10)
-		return PTAH_E_INVAL;
-	put(d, (packet->u.cyc.cycles & 0x1f) << 3 | (rest || wanted > 1 ? 4 : 0) | 3, 1);
+		return false;
+	d->bytes[0] |= (uint8_t)((packet->u.cyc.cycles & 0x1f) << 3);
+	if (rest || wanted > 1)
+		d->bytes[0] |= CYC_MORE;
 	while (rest || d->size < wanted) {
 		uint64_t bits = rest & 0x7f;
 
 		rest >>= 7;
-		put(d, bits << 1 | (rest || d->size + 1 < wanted), 1);
+		d->bytes[d->size] = (uint8_t)(bits << 1);
+		d->size++;
+		if (rest || d->size < wanted)
+			d->bytes[d->size - 1] |= CYC_MORE_STILL;
 	}
-	return 0;
+	return true;
 }
 
-static int encode_pip(struct draft *d, const struct ptah_packet *packet)
+static bool encode_ptw(struct draft *d, const struct ptah_packet *packet)
 {
-	uint64_t cr3 = packet->u.pip.cr3;
-
-	if ((cr3 & 0x1f) || !fits(cr3, 52))
-		return PTAH_E_INVAL;
-	put_ext(d, EXT_PIP);
-	put(d, cr3 >> 5 << 1 | packet->u.pip.non_root, 6);
-	return 0;
+	d->bytes[1] |= (uint8_t)((packet->u.ptw.size == 8 ? 1u : 0) << PTW_SIZE_SHIFT);
+	return true;
 }
 
-static int encode_vmcs(struct draft *d, const struct ptah_packet *packet)
+static bool encode_bip(struct draft *d, const struct ptah_packet *packet)
 {
-	if ((packet->u.vmcs.base & 0xfff) || !fits(packet->u.vmcs.base, 52))
-		return PTAH_E_INVAL;
-	put_ext(d, EXT_VMCS);
-	put(d, packet->u.vmcs.base >> 12, 5);
-	return 0;
+	return encode_fixed(d, packet); /* how long its items are is said by BBP */
 }
 
-static int encode_tsc(struct draft *d, const struct ptah_packet *packet)
+static bool encode_trig(struct draft *d, const struct ptah_packet *packet)
 {
-	if (!fits(packet->u.tsc.tsc, 56))
-		return PTAH_E_INVAL;
-	put(d, OPCODE_TSC, 1);
-	put(d, packet->u.tsc.tsc, 7);
-	return 0;
+	if (!packet->u.trig.has_icnt)
+		return !packet->u.trig.icnt;
+	store_le16(d->bytes + d->size, packet->u.trig.icnt);
+	d->size += 2;
+	return true;
 }
 
-static int encode_tma(struct draft *d, const struct ptah_packet *packet)
-{
-	if (!fits(packet->u.tma.fc, 9))
-		return PTAH_E_INVAL;
-	put_ext(d, EXT_TMA);
-	put(d, packet->u.tma.ctc, 3);
-	put(d, packet->u.tma.fc, 2);
-	return 0;
-}
-
-static int encode_ptw(struct draft *d, const struct ptah_packet *packet)
-{
-	unsigned size = packet->u.ptw.size;
-
-	if ((size != 4 && size != 8) || !fits(packet->u.ptw.payload, 8 * size))
-		return PTAH_E_INVAL;
-	put_ext(d, EXT_PTW | (size == 8 ? 0x20 : 0) | (packet->u.ptw.ip ? 0x80 : 0));
-	put(d, packet->u.ptw.payload, size);
-	return 0;
-}
-
-static int encode_power(struct draft *d, const struct ptah_packet *packet)
-{
-	if (packet->type == PTAH_PACKET_PWRE) {
-		if (!fits(packet->u.pwre.state, 4) || !fits(packet->u.pwre.sub_state, 4))
-			return PTAH_E_INVAL;
-		put_ext(d, EXT_PWRE);
-		put(d, packet->u.pwre.hw ? 0x80 : 0, 1);
-		put(d, (unsigned)packet->u.pwre.state << 4 | packet->u.pwre.sub_state, 1);
-		return 0;
-	}
-	if (!fits(packet->u.pwrx.last, 4) || !fits(packet->u.pwrx.deepest, 4))
-		return PTAH_E_INVAL;
-	put_ext(d, EXT_PWRX);
-	put(d, (unsigned)packet->u.pwrx.last << 4 | packet->u.pwrx.deepest, 1);
-	put(d,
-	    (packet->u.pwrx.interrupt ? 1u : 0) | (packet->u.pwrx.store ? 4u : 0) |
-		(packet->u.pwrx.autonomous ? 8u : 0),
-	    4);
-	return 0;
-}
-
-static int encode_control_flow_event(struct draft *d, const struct ptah_packet *packet)
-{
-	if (packet->type == PTAH_PACKET_EVD) {
-		if (!fits(packet->u.evd.type, 6))
-			return PTAH_E_INVAL;
-		put_ext(d, EXT_EVD);
-		put(d, packet->u.evd.type, 1);
-		put(d, packet->u.evd.payload, 8);
-		return 0;
-	}
-	if (!fits(packet->u.cfe.type, 5))
-		return PTAH_E_INVAL;
-	put_ext(d, EXT_CFE);
-	put(d, packet->u.cfe.type | (packet->u.cfe.ip ? 0x80u : 0), 1);
-	put(d, packet->u.cfe.vector, 1);
-	return 0;
-}
-
-static int encode_block(struct draft *d, const struct ptah_packet *packet)
-{
-	unsigned size;
-
-	if (packet->type == PTAH_PACKET_BEP) {
-		put_ext(d, packet->u.bep.ip ? EXT_BEP_IP : EXT_BEP);
-		return 0;
-	}
-	size = packet->type == PTAH_PACKET_BBP ? packet->u.bbp.item_size : packet->u.bip.item_size;
-	if (size != 4 && size != 8)
-		return PTAH_E_INVAL;
-	if (packet->type == PTAH_PACKET_BBP) {
-		if (!fits(packet->u.bbp.type, 5))
-			return PTAH_E_INVAL;
-		put_ext(d, EXT_BBP);
-		put(d, packet->u.bbp.type | (size == 4 ? 0x80u : 0), 1);
-		return 0;
-	}
-	if (!fits(packet->u.bip.id, 5) || !fits(packet->u.bip.payload, 8 * size))
-		return PTAH_E_INVAL;
-	put(d, (unsigned)packet->u.bip.id << 3 | 4, 1);
-	put(d, packet->u.bip.payload, size);
-	return 0;
-}
-
-static int encode_trig(struct draft *d, const struct ptah_packet *packet)
-{
-	if (!packet->u.trig.has_icnt && packet->u.trig.icnt)
-		return PTAH_E_INVAL;
-	put(d, OPCODE_TRIG, 1);
-	put(d,
-	    (packet->u.trig.ip ? 0x80u : 0) | (packet->u.trig.has_icnt ? 0x40u : 0) |
-		(packet->u.trig.mult ? 0x20u : 0),
-	    1);
-	put(d, packet->u.trig.trbv, 1);
-	if (packet->u.trig.has_icnt)
-		put(d, packet->u.trig.icnt, 2);
-	return 0;
-}
-
-static int encode(struct draft *d, const struct ptah_packet *packet)
+/* False when a field does not fit, or there is no such packet. */
+static bool encode(struct draft *d, const struct ptah_packet *packet)
 {
 	switch (packet->type) {
-	case PTAH_PACKET_PAD:
-		put(d, OPCODE_PAD, 1);
-		return 0;
-	case PTAH_PACKET_PSB:
-		put(d, PSB_WORD, 8);
-		put(d, PSB_WORD, 8);
-		return 0;
-	case PTAH_PACKET_PSBEND:
-		put_ext(d, EXT_PSBEND);
-		return 0;
-	case PTAH_PACKET_TNT_8:
-	case PTAH_PACKET_TNT_64:
-		return encode_tnt(d, packet);
-	case PTAH_PACKET_TIP:
-		return encode_ip(d, packet, OPCODE_TIP);
-	case PTAH_PACKET_TIP_PGE:
-		return encode_ip(d, packet, OPCODE_TIP_PGE);
-	case PTAH_PACKET_TIP_PGD:
-		return encode_ip(d, packet, OPCODE_TIP_PGD);
-	case PTAH_PACKET_FUP:
-		return encode_ip(d, packet, OPCODE_FUP);
-	case PTAH_PACKET_MODE_EXEC:
-	case PTAH_PACKET_MODE_TSX:
-		return encode_mode(d, packet);
-	case PTAH_PACKET_PIP:
-		return encode_pip(d, packet);
-	case PTAH_PACKET_VMCS:
-		return encode_vmcs(d, packet);
-	case PTAH_PACKET_CBR:
-		put_ext(d, EXT_CBR);
-		put(d, packet->u.cbr.ratio, 2);
-		return 0;
-	case PTAH_PACKET_TSC:
-		return encode_tsc(d, packet);
-	case PTAH_PACKET_TMA:
-		return encode_tma(d, packet);
-	case PTAH_PACKET_MTC:
-		put(d, OPCODE_MTC, 1);
-		put(d, packet->u.mtc.ctc, 1);
-		return 0;
-	case PTAH_PACKET_CYC:
-		return encode_cyc(d, packet);
-	case PTAH_PACKET_OVF:
-		put_ext(d, EXT_OVF);
-		return 0;
-	case PTAH_PACKET_STOP:
-		put_ext(d, EXT_STOP);
-		return 0;
-	case PTAH_PACKET_MNT:
-		put_ext(d, EXT_EXT2);
-		put(d, EXT2_MNT, 1);
-		put(d, packet->u.mnt.payload, 8);
-		return 0;
-	case PTAH_PACKET_PTW:
-		return encode_ptw(d, packet);
-	case PTAH_PACKET_EXSTOP:
-		put_ext(d, packet->u.exstop.ip ? EXT_EXSTOP_IP : EXT_EXSTOP);
-		return 0;
-	case PTAH_PACKET_MWAIT:
-		put_ext(d, EXT_MWAIT);
-		put(d, packet->u.mwait.hints, 4);
-		put(d, packet->u.mwait.ext, 4);
-		return 0;
-	case PTAH_PACKET_PWRE:
-	case PTAH_PACKET_PWRX:
-		return encode_power(d, packet);
-	case PTAH_PACKET_CFE:
-	case PTAH_PACKET_EVD:
-		return encode_control_flow_event(d, packet);
-	case PTAH_PACKET_BBP:
-	case PTAH_PACKET_BIP:
-	case PTAH_PACKET_BEP:
-		return encode_block(d, packet);
-	case PTAH_PACKET_TRIG:
-		return encode_trig(d, packet);
+#define PUT_AT(byte, bit, width)	     put_bits(d, byte, bit, width, 0, value)
+#define PUT_SHIFTED(byte, bit, width, shift) put_bits(d, byte, bit, width, shift, value)
+#define PUT_SIZE_4_8(byte, bit)		     put_size(d, byte, bit, (unsigned)value)
+#define PUT_BY_SHAPE			     ((void)value, true)
+#define PTAH_NUMBER(member, word, style, wire, record)                                             \
+	{                                                                                          \
+		const uint64_t value = packet->u.member;                                           \
+		if (!PUT_##wire)                                                                   \
+			return false;                                                              \
+	}
+#define PTAH_FLAG(member, word, wire, record) PTAH_NUMBER(member, word, HIDDEN, wire, record)
+#define PTAH_SIZED(member, word, bytes, byte, record)                                              \
+	if (!put_sized(d, byte, packet->u.bytes, packet->u.member))                                \
+		return false;
+#define PTAH_PACKET(name, sdm, what, section, page, opcode, mask, shape, least, text, example,     \
+		    fields)                                                                        \
+	case PTAH_PACKET_##name:                                                                   \
+		put_opcode(d, PAGE_##page, opcode);                                                \
+		d->size = least;                                                                   \
+		fields return encode_##shape(d, packet);
+#include <ptah/packets.def>
+#undef PUT_AT
+#undef PUT_SHIFTED
+#undef PUT_SIZE_4_8
+#undef PUT_BY_SHAPE
 	default:
-		return PTAH_E_INVAL;
+		return false;
 	}
 }
 
 int ptah_packet_encode(const struct ptah_packet *packet, uint8_t *bytes, size_t n)
 {
 	struct draft d = {.size = 0};
-	int status = encode(&d, packet);
 
-	if (status < 0)
-		return status;
+	if (!encode(&d, packet))
+		return PTAH_E_INVAL;
 	if (n < d.size)
 		return PTAH_E_NOSPACE;
 	memcpy(bytes, d.bytes, d.size);

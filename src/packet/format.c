@@ -1,141 +1,157 @@
 /* SPDX-License-Identifier: MIT */
-/* Packets in words. The one file of this layer that wants a hosted libc (snprintf). */
+/* Packets to text, field by field as <ptah/packets.def> says. Freestanding. */
 #include "base/compiler.h"
+#include "packet/ip.h"
+#include "packet/table.h"
 
-#include <ptah/packet.h>
-
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 const char *ptah_packet_name(unsigned type)
 {
-	static const char *const names[] = {
-#define PTAH_PACKET(name, sdm, what) sdm,
-#include <ptah/packets.def>
-#undef PTAH_PACKET
-	};
-
-	return type < ARRAY_SIZE(names) ? names[type] : NULL;
+	return type < ARRAY_SIZE(packet_entries) ? packet_entries[type].name : NULL;
 }
 
-static int format_tnt(const struct ptah_packet *packet, char *text, size_t n)
-{
-	char outcomes[64];
-	unsigned count = packet->u.tnt.count;
+/* The width of the column of names, before a payload. */
+#define NAME_COLUMN 10
 
-	for (unsigned i = 0; i < count && i < sizeof(outcomes) - 1; i++)
-		outcomes[i] = packet->u.tnt.bits >> (count - 1 - i) & 1 ? 'T' : 'N';
-	outcomes[count < sizeof(outcomes) ? count : sizeof(outcomes) - 1] = '\0';
-	return snprintf(text, n, "%s", outcomes);
+/* Text that grows. What does not fit in the caller's n bytes is counted all the same. */
+struct text {
+	char *bytes;
+	size_t n, length;
+};
+
+static void put_char(struct text *text, char c)
+{
+	if (text->length + 1 < text->n)
+		text->bytes[text->length] = c;
+	text->length++;
 }
 
-static int format_ip(const struct ptah_packet *packet, char *text, size_t n)
+static void put_string(struct text *text, const char *string)
 {
-	static const uint8_t digits[8] = {0, 4, 8, 12, 12, 0, 16, 0};
+	while (*string)
+		put_char(text, *string++);
+}
+
+/* With zeros in front up to so many digits. */
+static void put_number(struct text *text, uint64_t value, unsigned base, unsigned digits)
+{
+	char buffer[20]; /* of 2^64 in decimal */
+	unsigned n = 0;
+
+	for (; value || n < digits; value /= base)
+		buffer[n++] = "0123456789abcdef"[value % base];
+	while (n)
+		put_char(text, buffer[--n]);
+}
+
+static void put_hex(struct text *text, uint64_t value, unsigned digits)
+{
+	put_string(text, "0x");
+	put_number(text, value, 16, digits);
+}
+
+/* Ends the text with a NUL; its length. */
+static int end_text(struct text *text)
+{
+	if (text->n)
+		text->bytes[text->length < text->n ? text->length : text->n - 1] = '\0';
+	return (int)text->length;
+}
+
+static void put_outcomes(struct text *text, const struct ptah_packet *packet)
+{
+	for (unsigned i = packet->u.tnt.count < 64 ? packet->u.tnt.count : 64; i-- > 0;)
+		put_char(text, packet->u.tnt.bits >> i & 1 ? 'T' : 'N');
+}
+
+/* "2: ????????00401000" */
+static void put_ip(struct text *text, const struct ptah_packet *packet)
+{
 	unsigned ipc = packet->u.ip.ipc & 7;
+	unsigned digits = packet_ip_bytes[ipc] > 8 ? 0 : 2 * packet_ip_bytes[ipc];
 
-	if (ipc == PTAH_IPC_SUPPRESSED)
-		return snprintf(text, n, "0: ????????????????");
-	return snprintf(text, n, "%u: %.*s%0*" PRIx64, ipc, 16 - digits[ipc], "????????????????",
-			digits[ipc], packet->u.ip.ip);
+	put_number(text, ipc, 10, 1);
+	put_string(text, ": ");
+	for (unsigned i = digits; i < 16; i++)
+		put_char(text, '?');
+	if (digits)
+		put_number(text, packet->u.ip.ip, 16, digits);
 }
 
-static const char *mode_name(unsigned mode)
+static void put_number_field(struct text *text, const struct ptah_packet *packet,
+			     const struct packet_field *f)
 {
-	return mode == PTAH_EXEC_64   ? "64-bit"
-	       : mode == PTAH_EXEC_32 ? "32-bit"
-	       : mode == PTAH_EXEC_16 ? "16-bit"
-				      : "unknown";
+	uint64_t value = packet_get_field(packet, f);
+
+	if (f->style != PACKET_STYLE_BARE) {
+		put_string(text, f->word);
+		put_char(text, ' ');
+	}
+	if (f->style == PACKET_STYLE_DECIMAL)
+		put_number(text, value, 10, 1);
+	else
+		put_hex(text, value, f->size ? 2 * ((const uint8_t *)packet)[f->size] : 1);
 }
 
-static int format_power(const struct ptah_packet *packet, char *text, size_t n)
+/* Is the field in this packet's text? */
+static bool is_shown(const struct ptah_packet *packet, const struct packet_field *f)
 {
-	if (packet->type == PTAH_PACKET_PWRE)
-		return snprintf(text, n, "state %u sub %u%s", packet->u.pwre.state,
-				packet->u.pwre.sub_state, packet->u.pwre.hw ? " hw" : "");
-	return snprintf(text, n, "last %u deepest %u%s%s%s", packet->u.pwrx.last,
-			packet->u.pwrx.deepest, packet->u.pwrx.interrupt ? " interrupt" : "",
-			packet->u.pwrx.store ? " store" : "",
-			packet->u.pwrx.autonomous ? " autonomous" : "");
+	switch (f->kind) {
+	case PACKET_FIELD_FLAG:
+	case PACKET_FIELD_CHOICE:
+		return packet_get_field(packet, f) == f->value;
+	default:
+		return !f->present || ((const uint8_t *)packet)[f->present];
+	}
 }
 
-static int format_trig(const struct ptah_packet *packet, char *text, size_t n)
+static void put_fields(struct text *text, const struct ptah_packet *packet)
 {
-	char icnt[16] = "";
+	const struct packet_field *f = packet_entries[packet->type].fields;
+	const size_t begin = text->length;
+	bool chosen = false;
 
-	if (packet->u.trig.has_icnt)
-		snprintf(icnt, sizeof(icnt), " icnt %u", packet->u.trig.icnt);
-	return snprintf(text, n, "trbv 0x%x%s%s%s", packet->u.trig.trbv, icnt,
-			packet->u.trig.mult ? " mult" : "", packet->u.trig.ip ? " ip" : "");
+	for (; f->kind; f++) {
+		/* Of several words for a value the first that fits. */
+		if (!is_shown(packet, f) || (f->kind == PACKET_FIELD_CHOICE && chosen))
+			continue;
+		if (text->length > begin)
+			put_char(text, ' ');
+		if (f->kind == PACKET_FIELD_FLAG || f->kind == PACKET_FIELD_CHOICE)
+			put_string(text, f->word);
+		else
+			put_number_field(text, packet, f);
+		chosen |= f->kind == PACKET_FIELD_CHOICE;
+	}
 }
 
-int ptah_packet_format(const struct ptah_packet *packet, char *text, size_t n)
+static void put_payload(struct text *text, const struct ptah_packet *packet)
 {
 	switch (packet->type) {
 	case PTAH_PACKET_TNT_8:
 	case PTAH_PACKET_TNT_64:
-		return format_tnt(packet, text, n);
+		put_outcomes(text, packet);
+		break;
 	case PTAH_PACKET_TIP:
 	case PTAH_PACKET_TIP_PGE:
 	case PTAH_PACKET_TIP_PGD:
 	case PTAH_PACKET_FUP:
-		return format_ip(packet, text, n);
-	case PTAH_PACKET_MODE_EXEC:
-		return snprintf(text, n, "%s%s", mode_name(packet->u.exec.mode),
-				packet->u.exec.interrupts ? " if" : "");
-	case PTAH_PACKET_MODE_TSX:
-		return snprintf(text, n, "%s",
-				packet->u.tsx.aborted ? "abort"
-				: packet->u.tsx.in_tx ? "begin"
-						      : "commit");
-	case PTAH_PACKET_PIP:
-		return snprintf(text, n, "cr3 0x%" PRIx64 "%s", packet->u.pip.cr3,
-				packet->u.pip.non_root ? " nr" : "");
-	case PTAH_PACKET_VMCS:
-		return snprintf(text, n, "base 0x%" PRIx64, packet->u.vmcs.base);
-	case PTAH_PACKET_CBR:
-		return snprintf(text, n, "ratio %u", packet->u.cbr.ratio);
-	case PTAH_PACKET_TSC:
-		return snprintf(text, n, "0x%" PRIx64, packet->u.tsc.tsc);
-	case PTAH_PACKET_TMA:
-		return snprintf(text, n, "ctc 0x%x fc 0x%x", packet->u.tma.ctc, packet->u.tma.fc);
-	case PTAH_PACKET_MTC:
-		return snprintf(text, n, "ctc 0x%x", packet->u.mtc.ctc);
-	case PTAH_PACKET_CYC:
-		return snprintf(text, n, "cycles %" PRIu64, packet->u.cyc.cycles);
-	case PTAH_PACKET_MNT:
-		return snprintf(text, n, "0x%" PRIx64, packet->u.mnt.payload);
-	case PTAH_PACKET_PTW:
-		return snprintf(text, n, "0x%0*" PRIx64 "%s", 2 * packet->u.ptw.size,
-				packet->u.ptw.payload, packet->u.ptw.ip ? " ip" : "");
-	case PTAH_PACKET_EXSTOP:
-		return snprintf(text, n, "%s", packet->u.exstop.ip ? "ip" : "");
-	case PTAH_PACKET_MWAIT:
-		return snprintf(text, n, "hints 0x%" PRIx32 " ext 0x%" PRIx32,
-				packet->u.mwait.hints, packet->u.mwait.ext);
-	case PTAH_PACKET_PWRE:
-	case PTAH_PACKET_PWRX:
-		return format_power(packet, text, n);
-	case PTAH_PACKET_CFE:
-		return snprintf(text, n, "type %u vector %u%s", packet->u.cfe.type,
-				packet->u.cfe.vector, packet->u.cfe.ip ? " ip" : "");
-	case PTAH_PACKET_EVD:
-		return snprintf(text, n, "type %u 0x%" PRIx64, packet->u.evd.type,
-				packet->u.evd.payload);
-	case PTAH_PACKET_BBP:
-		return snprintf(text, n, "type %u size %u", packet->u.bbp.type,
-				packet->u.bbp.item_size);
-	case PTAH_PACKET_BIP:
-		return snprintf(text, n, "id %u 0x%0*" PRIx64, packet->u.bip.id,
-				2 * packet->u.bip.item_size, packet->u.bip.payload);
-	case PTAH_PACKET_BEP:
-		return snprintf(text, n, "%s", packet->u.bep.ip ? "ip" : "");
-	case PTAH_PACKET_TRIG:
-		return format_trig(packet, text, n);
+		put_ip(text, packet);
+		break;
 	default:
-		return snprintf(text, n, "%s", "");
+		if (packet->type < ARRAY_SIZE(packet_entries))
+			put_fields(text, packet);
+		break;
 	}
+}
+
+int ptah_packet_format(const struct ptah_packet *packet, char *text, size_t n)
+{
+	struct text t = {text, n, 0};
+
+	put_payload(&t, packet);
+	return end_text(&t);
 }
 
 /* Would the encoder write these very bytes? */
@@ -150,35 +166,30 @@ static bool is_canonical(const struct ptah_packet *packet, const uint8_t *bytes)
 	return size == packet->size && !memcmp(ours, bytes, (size_t)size);
 }
 
-static size_t room(size_t n, int length)
-{
-	return (size_t)length < n ? n - (size_t)length : 0;
-}
-
-/* Where more text goes; what does not fit is still counted. */
-static char *rest(char *text, size_t n, int length)
-{
-	return room(n, length) ? text + length : NULL;
-}
-
 int ptah_packet_format_line(const struct ptah_packet *packet, const uint8_t *bytes, size_t size,
 			    char *text, size_t n)
 {
-	char payload[128];
-	int length = 0;
+	struct text t = {text, n, 0};
 
-	if (n)
-		text[0] = '\0';
 	if (packet) {
-		ptah_packet_format(packet, payload, sizeof(payload));
-		length = payload[0] ? snprintf(text, n, "%-10s %s", ptah_packet_name(packet->type),
-					       payload)
-				    : snprintf(text, n, "%s", ptah_packet_name(packet->type));
+		size_t name, payload;
+
+		put_string(&t, ptah_packet_name(packet->type));
+		name = t.length;
+		while (t.length < NAME_COLUMN)
+			put_char(&t, ' ');
+		put_char(&t, ' ');
+		payload = t.length;
+		put_payload(&t, packet);
+		if (t.length == payload) /* none: then no blanks, either */
+			t.length = name;
 		if (is_canonical(packet, bytes))
-			return length;
+			return end_text(&t);
 	}
-	length += snprintf(rest(text, n, length), room(n, length), "%s.bytes", length ? " " : "");
-	for (size_t i = 0; i < size; i++)
-		length += snprintf(rest(text, n, length), room(n, length), " %02x", bytes[i]);
-	return length;
+	put_string(&t, t.length ? " .bytes" : ".bytes");
+	for (size_t i = 0; i < size; i++) {
+		put_char(&t, ' ');
+		put_number(&t, bytes[i], 16, 2);
+	}
+	return end_text(&t);
 }

@@ -1,80 +1,86 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opcode bytes (SDM, "Packet Definitions"). Shared by decoder, encoder and
- * event layer's fast paths. Freestanding.
+ * The opcodes and sizes of <ptah/packets.def> as constants, for the decoder, the
+ * encoder, the packet generator and the loops that look at bytes themselves.
+ * Freestanding.
  */
 #ifndef PTAH_PACKET_OPCODE_H
 #define PTAH_PACKET_OPCODE_H
 
-enum packet_opcode {
-	OPCODE_PAD = 0x00,
+#include <stdint.h>
+
+/* First bytes that several packets share. */
+enum packet_prefix {
 	OPCODE_EXT = 0x02,
-	OPCODE_TSC = 0x19,
-	OPCODE_MTC = 0x59,
 	OPCODE_MODE = 0x99,
-	OPCODE_TRIG = 0xd9,
+	EXT_EXT2 = 0xc3, /* the second byte, after OPCODE_EXT */
 };
 
-/* CYC: these low two bits; then whether there is a second byte; of that, whether there is a third.
- */
-enum packet_opcode_cyc {
-	CYC_MASK = 0x03,
-	OPCODE_CYC = 0x03,
+/* Where a packet's opcode is: see packets.def. */
+enum packet_page {
+	PAGE_first,
+	PAGE_item,
+	PAGE_ext,
+	PAGE_ext2,
+	PAGE_mode,
+};
+
+/* By page: OPCODE_TIP (first byte), ITEM_BIP, EXT_PSB (second), EXT2_MNT (third), LEAF_MODE_TSX. */
+enum packet_opcode {
+#define PTAH_PACKET(name, sdm, what, section, page, opcode, ...) OPCODE_##page(name, opcode)
+#define OPCODE_first(name, opcode)				 OPCODE_##name = (opcode),
+#define OPCODE_item(name, opcode)				 ITEM_##name = (opcode),
+#define OPCODE_ext(name, opcode)				 EXT_##name = (opcode),
+#define OPCODE_ext2(name, opcode)				 EXT2_##name = (opcode),
+#define OPCODE_mode(name, opcode)				 LEAF_##name = (opcode),
+#include <ptah/packets.def>
+#undef OPCODE_first
+#undef OPCODE_item
+#undef OPCODE_ext
+#undef OPCODE_ext2
+#undef OPCODE_mode
+};
+
+/* The bits of that byte which are the opcode: MASK_TIP. */
+enum packet_mask {
+#define PTAH_PACKET(name, sdm, what, section, page, opcode, mask, ...) MASK_##name = (mask),
+#include <ptah/packets.def>
+	OPCODE_IP_MASK = MASK_TIP, /* also that of TIP.PGE, TIP.PGD and FUP */
+	CYC_MASK = MASK_CYC,
+};
+
+/* Bytes on the wire, the fewest where that varies: SIZE_TSC. */
+enum packet_size {
+#define PTAH_PACKET(name, sdm, what, section, page, opcode, mask, shape, least, ...)               \
+	SIZE_##name = (least),
+#include <ptah/packets.def>
+};
+
+/* A CYC goes on in another byte: this bit of its first byte, and this one of those that follow. */
+enum packet_cyc {
 	CYC_MORE = 0x04,
 	CYC_MORE_STILL = 0x01,
 };
 
-/* IP packets: these low five bits, IPBytes above. */
-enum packet_opcode_ip {
-	OPCODE_IP_MASK = 0x1f,
-	OPCODE_TIP_PGD = 0x01,
-	OPCODE_TIP = 0x0d,
-	OPCODE_TIP_PGE = 0x11,
-	OPCODE_FUP = 0x1d,
+/* The bit of TRIG's second byte that says that ICNT follows. */
+enum packet_trig {
+	TRIG_HAS_ICNT = 0x40,
 };
 
-/* The byte behind OPCODE_EXT. */
-enum packet_opcode_ext {
-	EXT_CBR = 0x03,
-	EXT_PTW_MASK = 0x1f, /* bit 7: IP, bits 6:5: operand size */
-	EXT_PTW = 0x12,
-	EXT_CFE = 0x13,
-	EXT_PWRE = 0x22,
-	EXT_PSBEND = 0x23,
-	EXT_BEP = 0x33,
-	EXT_PIP = 0x43,
-	EXT_EVD = 0x53,
-	EXT_EXSTOP = 0x62,
-	EXT_BBP = 0x63,
-	EXT_TMA = 0x73,
-	EXT_PSB = 0x82,
-	EXT_STOP = 0x83,
-	EXT_PWRX = 0xa2,
-	EXT_TNT_64 = 0xa3,
-	EXT_BEP_IP = 0xb3,
-	EXT_MWAIT = 0xc2,
-	EXT_EXT2 = 0xc3,
-	EXT_VMCS = 0xc8,
-	EXT_EXSTOP_IP = 0xe2,
-	EXT_OVF = 0xf3,
-};
-
-/* The byte behind EXT_EXT2. */
-enum packet_opcode_ext2 {
-	EXT2_MNT = 0x88,
-};
-
-/* The first payload byte of MODE: its leaf, bits 7:5. */
-enum packet_mode {
-	MODE_LEAF_MASK = 0xe0,
-	MODE_LEAF_EXEC = 0x00,
-	MODE_LEAF_TSX = 0x20,
+/* The payload of MODE.Exec: the bits of CS.L and CS.D. */
+enum packet_mode_exec {
 	MODE_EXEC_L = 0x01,
 	MODE_EXEC_D = 0x02,
-	MODE_EXEC_IF = 0x04,
-	MODE_TSX_IN_TX = 0x01,
-	MODE_TSX_ABORT = 0x02,
 };
+
+/* A PTW's operand: how many bytes, encoded in its second byte (0: 4, 1: 8). */
+enum packet_ptw {
+	PTW_SIZE_SHIFT = 5,
+	PTW_SIZE_MASK = 3,
+};
+
+/* The first two bytes of a packet of page ext, as a little-endian number. */
+#define EXT_WORD(name) ((uint32_t)(OPCODE_EXT | EXT_##name << 8))
 
 #define PSB_WORD UINT64_C(0x8202820282028202)
 

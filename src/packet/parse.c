@@ -1,107 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Packet text to bytes: the inverse of format.c, and what people write by hand. */
+/*
+ * Packet text to bytes: the inverse of format.c, and what people write by hand. The
+ * words and fields of each packet are in <ptah/packets.def>.
+ */
 #include "packet/ip.h"
-#include "packet/opcode.h"
+#include "packet/table.h"
 
 /* A word of the line, and what is left behind it. */
 struct words {
 	const char *line, *rest;
 	const char *word;
 	size_t n; /* of the word; 0: there is none */
-};
-
-enum field_kind {
-	FIELD_END = 0,
-	FIELD_NUMBER,	/* must be given */
-	FIELD_OPTIONAL, /* a number that may be left out */
-	FIELD_FLAG,	/* a word that sets a bool */
-	FIELD_VALUE,	/* a word that sets a byte to `value` */
-};
-
-struct field {
-	const char *word;
-	uint8_t kind;
-	uint8_t at, width; /* in struct ptah_packet */
-	uint8_t value;
-};
-
-#define MAX_FIELDS 5
-
-/* Numbers come in this order when they stand without their word. */
-struct syntax {
-	const char *expected;
-	struct field fields[MAX_FIELDS + 1];
-};
-
-#define FIELD(kind, word, member, value)                                                           \
-	{                                                                                          \
-		word, kind, offsetof(struct ptah_packet, u.member),                                \
-		    sizeof(((struct ptah_packet *)0)->u.member), value                             \
-	}
-#define NUMBER(word, member)	   FIELD(FIELD_NUMBER, word, member, 0)
-#define OPTIONAL(word, member)	   FIELD(FIELD_OPTIONAL, word, member, 0)
-#define FLAG(word, member)	   FIELD(FIELD_FLAG, word, member, 1)
-#define VALUE(word, member, value) FIELD(FIELD_VALUE, word, member, value)
-
-#define IP_EXPECTED "an address (0x401000), an IP as sent (2: 00401000), or nothing: suppressed"
-
-static const struct syntax syntaxes[PTAH_PACKET_TYPE_MAX] = {
-    [PTAH_PACKET_TNT_8] = {.expected = "1 to 6 outcomes, the oldest first (TTN)"},
-    [PTAH_PACKET_TNT_64] = {.expected = "1 to 47 outcomes, the oldest first (TTN)"},
-    [PTAH_PACKET_TIP] = {.expected = IP_EXPECTED},
-    [PTAH_PACKET_TIP_PGE] = {.expected = IP_EXPECTED},
-    [PTAH_PACKET_TIP_PGD] = {.expected = IP_EXPECTED},
-    [PTAH_PACKET_FUP] = {.expected = IP_EXPECTED},
-    [PTAH_PACKET_MODE_EXEC] = {"16-bit, 32-bit or 64-bit, [if]",
-			       {VALUE("64-bit", exec.mode, PTAH_EXEC_64),
-				VALUE("32-bit", exec.mode, PTAH_EXEC_32),
-				VALUE("16-bit", exec.mode, PTAH_EXEC_16),
-				FLAG("if", exec.interrupts)}},
-    [PTAH_PACKET_MODE_TSX] = {"begin, commit or abort",
-			      {VALUE("begin", tsx.in_tx, 1), VALUE("commit", tsx.in_tx, 0),
-			       VALUE("abort", tsx.aborted, 1)}},
-    [PTAH_PACKET_PIP] = {"cr3 NUMBER (a multiple of 32, 52 bits), [nr]",
-			 {NUMBER("cr3", pip.cr3), FLAG("nr", pip.non_root)}},
-    [PTAH_PACKET_VMCS] = {"base NUMBER (a multiple of 4096, 52 bits)", {NUMBER("base", vmcs.base)}},
-    [PTAH_PACKET_CBR] = {"ratio NUMBER (0 to 255)", {NUMBER("ratio", cbr.ratio)}},
-    [PTAH_PACKET_TSC] = {"a number of 56 bits", {NUMBER("tsc", tsc.tsc)}},
-    [PTAH_PACKET_TMA] = {"ctc NUMBER (16 bits), fc NUMBER (9 bits)",
-			 {NUMBER("ctc", tma.ctc), NUMBER("fc", tma.fc)}},
-    [PTAH_PACKET_MTC] = {"ctc NUMBER (0 to 255)", {NUMBER("ctc", mtc.ctc)}},
-    [PTAH_PACKET_CYC] = {"cycles NUMBER", {NUMBER("cycles", cyc.cycles)}},
-    [PTAH_PACKET_MNT] = {"a number", {NUMBER("payload", mnt.payload)}},
-    [PTAH_PACKET_PTW] = {"a number (4 or 8 bytes), [ip]",
-			 {NUMBER("payload", ptw.payload), FLAG("ip", ptw.ip)}},
-    [PTAH_PACKET_EXSTOP] = {"[ip]", {FLAG("ip", exstop.ip)}},
-    [PTAH_PACKET_MWAIT] = {"hints NUMBER, ext NUMBER (32 bits each)",
-			   {NUMBER("hints", mwait.hints), NUMBER("ext", mwait.ext)}},
-    [PTAH_PACKET_PWRE] = {"state NUMBER, [sub NUMBER] (0 to 15), [hw]",
-			  {NUMBER("state", pwre.state), OPTIONAL("sub", pwre.sub_state),
-			   FLAG("hw", pwre.hw)}},
-    [PTAH_PACKET_PWRX] = {"last NUMBER, deepest NUMBER (0 to 15), [interrupt] [store] "
-			  "[autonomous]",
-			  {NUMBER("last", pwrx.last), NUMBER("deepest", pwrx.deepest),
-			   FLAG("interrupt", pwrx.interrupt), FLAG("store", pwrx.store),
-			   FLAG("autonomous", pwrx.autonomous)}},
-    [PTAH_PACKET_CFE] = {"type NUMBER (0 to 31), [vector NUMBER] (0 to 255), [ip]",
-			 {NUMBER("type", cfe.type), OPTIONAL("vector", cfe.vector),
-			  FLAG("ip", cfe.ip)}},
-    [PTAH_PACKET_EVD] = {"type NUMBER (0 to 63), a number",
-			 {NUMBER("type", evd.type), NUMBER("payload", evd.payload)}},
-    [PTAH_PACKET_BBP] = {"type NUMBER (0 to 31), size 4 or 8",
-			 {NUMBER("type", bbp.type), NUMBER("size", bbp.item_size)}},
-    [PTAH_PACKET_BIP] = {"id NUMBER (0 to 31), a number (4 or 8 bytes, as BBP says)",
-			 {NUMBER("id", bip.id), NUMBER("payload", bip.payload)}},
-    [PTAH_PACKET_BEP] = {"[ip]", {FLAG("ip", bep.ip)}},
-    [PTAH_PACKET_TRIG] = {"trbv NUMBER (0 to 255), [icnt NUMBER] (16 bits), [mult] [ip]",
-			  {NUMBER("trbv", trig.trbv), OPTIONAL("icnt", trig.icnt),
-			   FLAG("mult", trig.mult), FLAG("ip", trig.ip)}},
-};
-
-static const char *const names[PTAH_PACKET_TYPE_MAX] = {
-#define PTAH_PACKET(name, sdm, what) sdm,
-#include <ptah/packets.def>
-#undef PTAH_PACKET
 };
 
 /* Words and numbers */
@@ -187,48 +96,26 @@ static int expected(struct ptah_packet_parser *parser, const struct words *w, co
 
 /* Payloads */
 
-/* Writes a field; false when the number is too large for it. */
-static bool store(struct ptah_packet *packet, const struct field *f, uint64_t value)
+static const struct packet_field *find_field(const struct packet_entry *entry,
+					     const struct words *w)
 {
-	uint8_t *at = (uint8_t *)packet + f->at;
-	uint16_t value_16 = (uint16_t)value;
-	uint32_t value_32 = (uint32_t)value;
-
-	switch (f->width) {
-	case 1:
-		*at = (uint8_t)value;
-		return value <= UINT8_MAX;
-	case 2:
-		memcpy(at, &value_16, sizeof(value_16));
-		return value <= UINT16_MAX;
-	case 4:
-		memcpy(at, &value_32, sizeof(value_32));
-		return value <= UINT32_MAX;
-	default:
-		memcpy(at, &value, sizeof(value));
-		return true;
-	}
-}
-
-static const struct field *find_field(const struct syntax *syntax, const struct words *w)
-{
-	for (const struct field *f = syntax->fields; f->kind; f++)
+	for (const struct packet_field *f = entry->fields; f->kind; f++)
 		if (is_word(w, f->word))
 			return f;
 	return NULL;
 }
 
-static bool is_number_field(const struct field *f)
+static bool is_number_field(const struct packet_field *f)
 {
-	return f->kind == FIELD_NUMBER || f->kind == FIELD_OPTIONAL;
+	return f->kind == PACKET_FIELD_NUMBER || f->kind == PACKET_FIELD_OPTIONAL;
 }
 
 /* The field a number without a word belongs to. */
-static const struct field *next_field(const struct syntax *syntax, unsigned given)
+static const struct packet_field *next_field(const struct packet_entry *entry, unsigned given)
 {
-	for (unsigned i = 0; syntax->fields[i].kind; i++)
-		if (is_number_field(&syntax->fields[i]) && !(given >> i & 1))
-			return &syntax->fields[i];
+	for (unsigned i = 0; entry->fields[i].kind; i++)
+		if (is_number_field(&entry->fields[i]) && !(given >> i & 1))
+			return &entry->fields[i];
 	return NULL;
 }
 
@@ -242,8 +129,8 @@ struct shape {
 static int parse_field(struct ptah_packet_parser *parser, struct words *w,
 		       struct ptah_packet *packet, struct shape *shape)
 {
-	const struct syntax *syntax = &syntaxes[packet->type];
-	const struct field *f = find_field(syntax, w);
+	const struct packet_entry *entry = &packet_entries[packet->type];
+	const struct packet_field *f = find_field(entry, w);
 	uint64_t value = 0;
 
 	if (f && is_number_field(f))
@@ -252,26 +139,26 @@ static int parse_field(struct ptah_packet_parser *parser, struct words *w,
 		unsigned digits = (unsigned)(w->n > 18 ? 18 : w->n);
 
 		if (!parse_number(w, &value))
-			return expected(parser, w, syntax->expected);
+			return expected(parser, w, entry->text);
 		if (!f)
-			f = next_field(syntax, shape->given);
+			f = next_field(entry, shape->given);
 		if (!f)
-			return expected(parser, w, syntax->expected);
+			return expected(parser, w, entry->text);
 		if (begins(w->word, w->n, "0x") && digits - 2 > shape->digits)
 			shape->digits = digits - 2;
 	} else {
 		value = f->value;
 	}
-	if ((shape->given >> (f - syntax->fields) & 1) || !store(packet, f, value))
-		return expected(parser, w, syntax->expected);
-	shape->given |= 1u << (f - syntax->fields);
+	if ((shape->given >> (f - entry->fields) & 1) || !packet_set_field(packet, f, value))
+		return expected(parser, w, entry->text);
+	shape->given |= 1u << (f - entry->fields);
 	return 0;
 }
 
 static int parse_fields(struct ptah_packet_parser *parser, struct words *w,
 			struct ptah_packet *packet, struct shape *shape)
 {
-	const struct syntax *syntax = &syntaxes[packet->type];
+	const struct packet_entry *entry = &packet_entries[packet->type];
 
 	for (; w->n && !is_word(w, ".bytes"); next(w)) {
 		int status = parse_field(parser, w, packet, shape);
@@ -279,12 +166,12 @@ static int parse_fields(struct ptah_packet_parser *parser, struct words *w,
 		if (status < 0)
 			return status;
 	}
-	for (unsigned i = 0; syntax->fields[i].kind; i++) {
-		bool needed = syntax->fields[i].kind == FIELD_NUMBER ||
-			      (syntax->fields[i].kind == FIELD_VALUE && !shape->given);
+	for (unsigned i = 0; entry->fields[i].kind; i++) {
+		bool needed = entry->fields[i].kind == PACKET_FIELD_NUMBER ||
+			      (entry->fields[i].kind == PACKET_FIELD_CHOICE && !shape->given);
 
 		if (needed && !(shape->given >> i & 1))
-			return expected(parser, w, syntax->expected);
+			return expected(parser, w, entry->text);
 	}
 	return 0;
 }
@@ -294,14 +181,14 @@ static int parse_outcomes(struct ptah_packet_parser *parser, struct words *w,
 			  struct ptah_packet *packet, bool choose)
 {
 	if (!w->n || w->n > 47)
-		return expected(parser, w, syntaxes[PTAH_PACKET_TNT_64].expected);
+		return expected(parser, w, packet_entries[PTAH_PACKET_TNT_64].text);
 	if (choose)
 		packet->type = w->n <= 6 ? PTAH_PACKET_TNT_8 : PTAH_PACKET_TNT_64;
 	for (size_t i = 0; i < w->n; i++) {
 		char c = lower(w->word[i]);
 
 		if (c != 't' && c != 'n' && c != '!' && c != '.')
-			return expected(parser, w, syntaxes[packet->type].expected);
+			return expected(parser, w, packet_entries[packet->type].text);
 		packet->u.tnt.bits = packet->u.tnt.bits << 1 | (c == 't' || c == '!');
 	}
 	packet->u.tnt.count = (uint8_t)w->n;
@@ -353,7 +240,7 @@ static int parse_address(struct ptah_packet_parser *parser, struct words *w,
 	int ipc;
 
 	if (!parse_number(w, &ip) || (ip && !begins(w->word, w->n, "0x")))
-		return expected(parser, w, syntaxes[packet->type].expected);
+		return expected(parser, w, packet_entries[packet->type].text);
 	if (bits == NO_SUFFIX) {
 		if (parser->whole_ip)
 			last_ip = ~ip;
@@ -400,30 +287,38 @@ static int choose_size(struct ptah_packet_parser *parser, const struct words *na
 	return chosen ? (int)chosen : 4;
 }
 
-/* Fills in what is not a plain field. */
+/* The size of the items that BBP has announced; 0: none. */
+static unsigned item_size(const struct ptah_packet_parser *parser)
+{
+	return parser->block == PTAH_BLOCK_ITEMS_4   ? 4
+	       : parser->block == PTAH_BLOCK_ITEMS_8 ? 8
+						     : 0;
+}
+
+/* Fills in what follows from the fields: which are there, and how many bytes a number has. */
 static int finish(struct ptah_packet_parser *parser, const struct words *name, unsigned suffix,
 		  struct ptah_packet *packet, const struct shape *shape)
 {
-	int size;
+	const struct packet_field *fields = packet_entries[packet->type].fields;
+	bool sized = false;
 
-	switch (packet->type) {
-	case PTAH_PACKET_PTW:
-		size = choose_size(parser, name, suffix, shape->digits, packet->u.ptw.payload, 0);
-		packet->u.ptw.size = (uint8_t)size;
-		return size < 0 ? size : 0;
-	case PTAH_PACKET_BIP:
-		size = choose_size(parser, name, suffix, shape->digits, packet->u.bip.payload,
-				   parser->block == PTAH_BLOCK_ITEMS_4	 ? 4
-				   : parser->block == PTAH_BLOCK_ITEMS_8 ? 8
-									 : 0);
-		packet->u.bip.item_size = (uint8_t)size;
-		return size < 0 ? size : 0;
-	case PTAH_PACKET_TRIG:
-		packet->u.trig.has_icnt = shape->given >> 1 & 1; /* its second field */
-		return suffix == NO_SUFFIX ? 0 : expected(parser, name, "a name without an ending");
-	default:
-		return suffix == NO_SUFFIX ? 0 : expected(parser, name, "a name without an ending");
+	for (unsigned i = 0; fields[i].kind; i++) {
+		if (fields[i].present)
+			((uint8_t *)packet)[fields[i].present] = shape->given >> i & 1;
+		if (fields[i].size) {
+			int size =
+			    choose_size(parser, name, suffix, shape->digits,
+					packet_get_field(packet, &fields[i]),
+					packet->type == PTAH_PACKET_BIP ? item_size(parser) : 0);
+
+			if (size < 0)
+				return size;
+			((uint8_t *)packet)[fields[i].size] = (uint8_t)size;
+			sized = true;
+		}
 	}
+	return sized || suffix == NO_SUFFIX ? 0
+					    : expected(parser, name, "a name without an ending");
 }
 
 /* Lines */
@@ -436,7 +331,7 @@ static int find_name(const struct words *w, unsigned *suffix)
 
 	*suffix = NO_SUFFIX;
 	for (unsigned i = 0; i < PTAH_PACKET_TYPE_MAX; i++) {
-		size_t n = begins(w->word, w->n, names[i]);
+		size_t n = begins(w->word, w->n, packet_entries[i].name);
 
 		if (n > best && (n == w->n || w->word[n] == '.')) {
 			best = n;
@@ -472,7 +367,7 @@ static int parse_payload(struct ptah_packet_parser *parser, struct words *w,
 		return parse_ip(parser, w, packet, suffix);
 	if (packet->type == PTAH_PACKET_TNT_8 || packet->type == PTAH_PACKET_TNT_64)
 		status = parse_outcomes(parser, w, packet, is_word(name, "tnt"));
-	else if (!syntaxes[packet->type].expected)
+	else if (!packet_entries[packet->type].fields[0].kind)
 		status = 0;
 	else
 		status = parse_fields(parser, w, packet, &shape);
@@ -572,7 +467,7 @@ static int parse_packet(struct ptah_packet_parser *parser, struct words *w, uint
 		return status;
 	status = ptah_packet_encode(&packet, bytes, n);
 	if (status == PTAH_E_INVAL)
-		return expected(parser, &name, syntaxes[packet.type].expected);
+		return expected(parser, &name, packet_entries[packet.type].text);
 	if (status >= 0 && is_word(w, ".bytes"))
 		status = parse_wire_bytes(parser, w, &packet, bytes, n);
 	else if (status >= 0 && w->n)

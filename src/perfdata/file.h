@@ -3,7 +3,7 @@
  * The inside of an open recording, shared by the files that read it: source.c
  * brings its bytes into memory, header.c knows what stands before the records,
  * attrs.c which event a record belongs to, spool.c unpacks compressed records,
- * reader.c reads the records.
+ * reader.c goes from record to record, record_fields.c knows what stands in each.
  */
 #ifndef PTAH_PERFDATA_FILE_H
 #define PTAH_PERFDATA_FILE_H
@@ -113,6 +113,14 @@ uint64_t perfdata_sample_bits(const struct perfdata_attr *attr);
 const struct perfdata_attr *perfdata_attr_of(struct perfdata_file *f, const struct reader *body);
 const struct perfdata_attr *perfdata_attr_of_sample(struct perfdata_file *f,
 						    const struct reader *body);
+
+/* record_fields.c */
+/* Fills in *record from its body. False when the record is of no use here. */
+bool perfdata_read_record(struct perfdata_file *f, struct reader *r, uint16_t misc,
+			  struct perfdata_record *record);
+/* What a pipe has in place of a header; the record begins at `begin`. 0, or an error. */
+int perfdata_read_piped(struct perfdata_file *f, struct reader *r, const uint8_t *begin,
+			uint32_t type, struct ptah_message *why);
 
 /* spool.c: unpacks the compressed records from where reading stands to the end. */
 int perfdata_unpack(struct perfdata_file *f, struct ptah_message *why);

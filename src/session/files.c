@@ -16,6 +16,29 @@ bool session_is_file(const char *path)
 	       !strstr(path, " (deleted)");
 }
 
+bool ptah_path_is_file(const char *path)
+{
+	return path && session_is_file(path);
+}
+
+int ptah_build_id_read(const char *path, uint8_t bytes[PTAH_BUILD_ID_MAX])
+{
+	struct perfdata_build_id id;
+	int status;
+
+	_Static_assert(sizeof(id.bytes) == PTAH_BUILD_ID_MAX, "one copy");
+	if (!path || !bytes)
+		return PTAH_E_INVAL;
+	status = perfdata_build_id_read(path, &id);
+	memcpy(bytes, id.bytes, sizeof(id.bytes));
+	return status < 0 ? status : id.size;
+}
+
+int ptah_system_message(struct ptah_message *why, int error, const char *path, const char *what)
+{
+	return perfdata_system_message(why, error, path, what);
+}
+
 char *session_path(const struct ptah_session *s, const char *path)
 {
 	char *full;

@@ -2,7 +2,7 @@
 /* Opening a recording, and asking it. */
 #include "session/stream.h"
 
-#include <ptah/cpu.h>
+#include <ptah/errata.h>
 
 #include "base/compiler.h"
 #include "perfdata/format.h"
@@ -246,6 +246,11 @@ int32_t ptah_session_profile_pid(const struct ptah_session *s, size_t stream,
 	if (s->streams[stream].cpu == SESSION_NONE)
 		return s->streams[stream].info.space;
 	return ptah_profile_space(profile, space, &value) < 0 ? -1 : follow_pid(s, &value);
+}
+
+size_t ptah_session_stream_like(const struct ptah_session *s, size_t stream)
+{
+	return s && stream < s->stream_count ? s->streams[stream].like : stream;
 }
 
 int ptah_session_space(const struct ptah_session *s, int32_t space, struct ptah_thread *who)

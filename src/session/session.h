@@ -161,7 +161,8 @@ int session_note(struct ptah_session *session, const char *text, size_t n);
 /* records.c: fills the session from its file. */
 int session_read_records(struct ptah_session *session, const char *path, struct ptah_message *why);
 
-/* `size` bytes of trace for the stream `index`; `offset` is where its recorder places them. */
+/* pieces.c: `size` bytes of trace for the stream `index`; `offset` is where its recorder places
+ * them. */
 int session_add_trace(struct ptah_session *session, uint32_t index, int32_t tid, int32_t cpu,
 		      uint64_t offset, const uint8_t *bytes, uint64_t size);
 

@@ -10,7 +10,7 @@
 #define EXECUTABLE_MAX 64
 
 /* The executable segments, and the lowest address of all segments. */
-static size_t read_segments(Elf *elf, struct symbol_segment **segments, uint64_t *lowest)
+static size_t read_segments(Elf *elf, struct ptah_elf_segment **segments, uint64_t *lowest)
 {
 	size_t n, count = 0;
 
@@ -29,7 +29,7 @@ static size_t read_segments(Elf *elf, struct symbol_segment **segments, uint64_t
 		if (!(ph.p_flags & PF_X) || !ph.p_filesz || ph.p_offset + ph.p_filesz < ph.p_offset)
 			continue;
 		(*segments)[count++] =
-		    (struct symbol_segment){ph.p_offset, ph.p_vaddr, ph.p_filesz};
+		    (struct ptah_elf_segment){ph.p_offset, ph.p_vaddr, ph.p_filesz};
 	}
 	return count;
 }
@@ -37,7 +37,7 @@ static size_t read_segments(Elf *elf, struct symbol_segment **segments, uint64_t
 bool symbol_file_address(const struct symbol_file *file, uint64_t offset, uint64_t *address)
 {
 	for (size_t i = 0; i < file->segment_count; i++) {
-		const struct symbol_segment *s = &file->segments[i];
+		const struct ptah_elf_segment *s = &file->segments[i];
 
 		if (offset - s->offset < s->size) {
 			*address = s->address + (offset - s->offset);
@@ -50,7 +50,7 @@ bool symbol_file_address(const struct symbol_file *file, uint64_t offset, uint64
 bool symbol_file_offset(const struct symbol_file *file, uint64_t address, uint64_t *offset)
 {
 	for (size_t i = 0; i < file->segment_count; i++) {
-		const struct symbol_segment *s = &file->segments[i];
+		const struct ptah_elf_segment *s = &file->segments[i];
 
 		if (address - s->address < s->size) {
 			*offset = s->offset + (address - s->address);
@@ -60,7 +60,7 @@ bool symbol_file_offset(const struct symbol_file *file, uint64_t address, uint64
 	return false;
 }
 
-int symbol_elf_segments(const char *path, uint64_t base, struct symbol_segment **segments)
+int ptah_elf_segments(const char *path, uint64_t base, struct ptah_elf_segment **segments)
 {
 	struct symbol_elf elf;
 	uint64_t lowest;
@@ -80,7 +80,7 @@ int symbol_elf_segments(const char *path, uint64_t base, struct symbol_segment *
 
 #define PAGE UINT64_C(4096)
 
-bool symbol_elf_extent(const char *path, uint64_t offset, struct symbol_extent *extent)
+bool ptah_elf_extent(const char *path, uint64_t offset, struct ptah_elf_extent *extent)
 {
 	struct symbol_elf elf;
 	bool found = false;
@@ -92,7 +92,7 @@ bool symbol_elf_extent(const char *path, uint64_t offset, struct symbol_extent *
 		return false;
 	if (elf_getphdrnum(elf.elf, &n) || !gelf_getehdr(elf.elf, &header))
 		n = 0;
-	*extent = (struct symbol_extent){.address = UINT64_MAX};
+	*extent = (struct ptah_elf_extent){.address = UINT64_MAX};
 	for (size_t i = 0; i < n && i < SYMBOL_SEGMENTS_MAX; i++) {
 		if (!gelf_getphdr(elf.elf, (int)i, &p) || p.p_type != PT_LOAD)
 			continue;

@@ -5,18 +5,15 @@
 
 #include "symbol/ranges.h"
 
+#include <ptah/symbol.h>
+
 #include <gelf.h>
 
 /* A malformed header may claim any number of program headers. */
 #define SYMBOL_SEGMENTS_MAX 65536
 
-/* An executable PT_LOAD segment. */
-struct symbol_segment {
-	uint64_t offset, address, size;
-};
-
 struct symbol_file {
-	struct symbol_segment *segments;
+	struct ptah_elf_segment *segments;
 	size_t segment_count;
 	struct symbol_ranges ranges; /* by address, disjoint */
 	struct symbol_names names;
@@ -61,22 +58,6 @@ int symbol_file_find(const struct symbol_file *file, const char *path, const cha
 
 /* Does the symbol name code? */
 bool symbol_is_code(const GElf_Sym *symbol, const char *name);
-
-/*
- * The executable segments as ptah_image_add_elf(path, base) maps them. Returns
- * how many (*segments is the caller's to free), or a negative enum ptah_error.
- */
-int symbol_elf_segments(const char *path, uint64_t base, struct symbol_segment **segments);
-
-/* What the loadable segments span, as the file has it, to whole pages. */
-struct symbol_extent {
-	uint64_t address, end;
-	uint64_t entry;
-	uint64_t at; /* the address of the file's byte that was asked for */
-};
-
-/* False when it is no x86-64 ELF file, or has no executable segment with that byte. */
-bool symbol_elf_extent(const char *path, uint64_t offset, struct symbol_extent *extent);
 
 /*
  * The string at `offset` of a string table, copied with at most n - 1 bytes;

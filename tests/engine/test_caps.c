@@ -18,9 +18,9 @@ static void skylake_has_what_its_words_say(void **state)
 	assert_int_equal(ptah_caps_discover(&cpuid_hal, &t, &c), PTAH_OK);
 	assert_int_equal(c.size, sizeof(c));
 	assert_int_equal(c.obstacle, PTAH_CAPS_NONE);
-	assert_int_equal(c.family, 6);
-	assert_int_equal(c.model, 0x5e);
-	assert_int_equal(c.stepping, 3);
+	assert_int_equal(c.cpu.family, 6);
+	assert_int_equal(c.cpu.model, 0x5e);
+	assert_int_equal(c.cpu.stepping, 3);
 	assert_int_equal(c.physical_bits, 39);
 	assert_int_equal(c.linear_bits, 48);
 	assert_true(c.cr3_filter && c.psb_cyc && c.ip_filter && c.mtc);
@@ -285,9 +285,9 @@ static void family_and_model_are_those_displayed(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		cpuid_put(&t, 1, 0, cases[i].eax, 0, 0, 0);
 		assert_int_equal(ptah_caps_discover(&cpuid_hal, &t, &c), PTAH_OK);
-		assert_int_equal(c.family, cases[i].family);
-		assert_int_equal(c.model, cases[i].model);
-		assert_int_equal(c.stepping, cases[i].stepping);
+		assert_int_equal(c.cpu.family, cases[i].family);
+		assert_int_equal(c.cpu.model, cases[i].model);
+		assert_int_equal(c.cpu.stepping, cases[i].stepping);
 	}
 }
 

@@ -95,9 +95,9 @@ static void named_processors_are_discovered(void **state)
 
 		begin(*state, p);
 		status = ptah_caps_discover(&hal, *state, &caps);
-		assert_int_equal(caps.family, p->family);
-		assert_int_equal(caps.model, p->model);
-		assert_int_equal(caps.stepping, p->stepping);
+		assert_int_equal(caps.cpu.family, p->cpu.family);
+		assert_int_equal(caps.cpu.model, p->cpu.model);
+		assert_int_equal(caps.cpu.stepping, p->cpu.stepping);
 		assert_int_equal(caps.physical_bits, p->physical_bits);
 		assert_int_equal(caps.linear_bits, p->linear_bits);
 		assert_int_equal(caps.hypervisor, p->hypervisor);

@@ -95,7 +95,7 @@ static void step(struct run *r)
 	case 2:
 		if (r->lossy) {
 			clock_overflow(&r->clock, &r->g, pick(r, 2000));
-			generator_ip_packet(&r->g, 0x1d, BASE);
+			generator_ip_packet(&r->g, OPCODE_FUP, BASE);
 		}
 		break;
 	case 3:

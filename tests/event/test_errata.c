@@ -360,27 +360,6 @@ static void processors(void **state)
 	assert_int_equal(ptah_cpu_errata(NULL), 0);
 }
 
-static void names_of_processors(void **state)
-{
-	static const char *const wrong[] = {"",	     "6",	"6/",	"/6",	  "6/158/",
-					    "6/256", "70000/1", "6/-1", "6/ 158", "6/158/10/1",
-					    "6/0x",  "six/1",	"6-158"};
-	struct ptah_cpu cpu;
-
-	(void)state;
-	assert_int_equal(ptah_cpu_parse("6/158/10", &cpu), 0);
-	assert_true(cpu.family == 6 && cpu.model == 158 && cpu.stepping == 10);
-	assert_int_equal(ptah_cpu_parse("0x13/0x1", &cpu), 0);
-	assert_true(cpu.family == 0x13 && cpu.model == 1 && cpu.stepping == 0);
-	assert_int_equal(ptah_cpu_parse("GenuineIntel,6,85,7", &cpu), 0);
-	assert_true(cpu.family == 6 && cpu.model == 85 && cpu.stepping == 7);
-	assert_int_equal(ptah_cpu_parse("AuthenticAMD,25,33,0", &cpu), PTAH_E_FOREIGN);
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
-		if (ptah_cpu_parse(wrong[i], &cpu) != PTAH_E_INVAL)
-			fail_msg("\"%s\" is taken", wrong[i]);
-	assert_int_equal(ptah_cpu_parse(NULL, &cpu), PTAH_E_INVAL);
-}
-
 static void names_of_errata(void **state)
 {
 	uint32_t errata;
@@ -410,13 +389,12 @@ static void names_of_errata(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(bdm70),	       cmocka_unit_test(skd007),
-	    cmocka_unit_test(skz84),	       cmocka_unit_test(skd010),
-	    cmocka_unit_test(apl11),	       cmocka_unit_test(apl12),
-	    cmocka_unit_test(skl168),	       cmocka_unit_test(skl014),
-	    cmocka_unit_test(bdm64),	       cmocka_unit_test(skd022),
-	    cmocka_unit_test(processors),      cmocka_unit_test(names_of_processors),
-	    cmocka_unit_test(names_of_errata),
+	    cmocka_unit_test(bdm70),	  cmocka_unit_test(skd007),
+	    cmocka_unit_test(skz84),	  cmocka_unit_test(skd010),
+	    cmocka_unit_test(apl11),	  cmocka_unit_test(apl12),
+	    cmocka_unit_test(skl168),	  cmocka_unit_test(skl014),
+	    cmocka_unit_test(bdm64),	  cmocka_unit_test(skd022),
+	    cmocka_unit_test(processors), cmocka_unit_test(names_of_errata),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

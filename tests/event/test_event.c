@@ -80,8 +80,8 @@ static void asynchronous(void **state)
 	(void)state;
 	begin(true);
 	generator_enable(&g, 0x401000);
-	generator_ip_packet(&g, 0x1d, 0x401010);
-	generator_ip_packet(&g, 0x0d, 0x402000);
+	generator_ip_packet(&g, OPCODE_FUP, 0x401010);
+	generator_ip_packet(&g, OPCODE_TIP, 0x402000);
 	generator_tip(&g, 0x403000);
 	generator_async_disable(&g, 0x403004);
 	assert_int_equal(decode(), 5);
@@ -141,7 +141,7 @@ static void overflow(void **state)
 	begin(true);
 	generator_enable(&g, 0x401000);
 	generator_overflow(&g);
-	generator_ip_packet(&g, 0x1d, 0x405000); /* resolved while tracing */
+	generator_ip_packet(&g, OPCODE_FUP, 0x405000); /* resolved while tracing */
 	generator_overflow(&g);
 	generator_enable(&g, 0x406000); /* resolved while not */
 	generator_overflow(&g);
@@ -176,10 +176,10 @@ static void transactions(void **state)
 	begin(true);
 	generator_enable(&g, 0x401000);
 	PUT(0x99, 0x21);
-	generator_ip_packet(&g, 0x1d, 0x401010);
+	generator_ip_packet(&g, OPCODE_FUP, 0x401010);
 	PUT(0x99, 0x22);
-	generator_ip_packet(&g, 0x1d, 0x401020);
-	generator_ip_packet(&g, 0x0d, 0x401100);
+	generator_ip_packet(&g, OPCODE_FUP, 0x401020);
+	generator_ip_packet(&g, OPCODE_TIP, 0x401100);
 	assert_int_equal(decode(), 5);
 	expect(2, PTAH_ITEM_TSX, 0x401010, 0);
 	assert_true(items[2].flags & PTAH_ITEM_SPECULATIVE);
@@ -195,7 +195,7 @@ static void bound_fup(void **state)
 	begin(true);
 	generator_enable(&g, 0x401000);
 	PUT(0x02, 0x92, 0x78, 0x56, 0x34, 0x12);
-	generator_ip_packet(&g, 0x1d, 0x401008);
+	generator_ip_packet(&g, OPCODE_FUP, 0x401008);
 	generator_tip(&g, 0x402000);
 	assert_int_equal(decode(), 4);
 	expect(2, PTAH_ITEM_PTWRITE, 0x401008, 0);

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Makes a random program and runs it: each branch that runs is counted, hashed
+ * and handed to the packet generator, which writes the trace to be decoded.
+ */
 #include "random_machine.h"
 
 static unsigned pick(struct machine *m, unsigned n)
@@ -179,7 +183,7 @@ static size_t run(struct machine *m, bool retcomp, bool long_tnt)
 			at = (int)pick(m, BLOCKS);
 			m->depth = 0;
 			if (pick(m, 2))
-				generator_ip_packet(&m->g, 0x1d, m->blocks[at].ip);
+				generator_ip_packet(&m->g, OPCODE_FUP, m->blocks[at].ip);
 			else
 				generator_enable(&m->g, m->blocks[at].ip);
 		}

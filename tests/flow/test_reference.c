@@ -249,9 +249,9 @@ static void jump_out_of_the_filter_and_back(void **state)
 	struct world *w = begin(code, sizeof(code));
 
 	(void)state;
-	generator_ip_packet(&w->g, 0x01, BASE + 4); /* TIP.PGD */
+	generator_ip_packet(&w->g, OPCODE_TIP_PGD, BASE + 4);
 	generator_enable(&w->g, BASE);
-	generator_ip_packet(&w->g, 0x01, BASE + 4);
+	generator_ip_packet(&w->g, OPCODE_TIP_PGD, BASE + 4);
 	expect(w, 2, 0);
 }
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Puts TSC, TMA, CBR, MTC and CYC packets between the packets of a trace that
+ * has none, at random settings of the clock (src/model/retime.h).
+ */
 #include "timed_trace.h"
 
 #include "model/retime.h"

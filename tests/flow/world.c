@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Makes a random program of 16-, 32- and 64-bit code and runs it: decides what
+ * happens before each instruction and where each branch goes, writes the packets
+ * of it and keeps the list of what ran while it was traced.
+ */
 #include "world.h"
 
 /* The program */
@@ -124,7 +129,7 @@ void world_flush(struct world *w)
 {
 	generator_flush_tnt(&w->g);
 	for (unsigned i = 0; i < w->deferred_count; i++)
-		generator_ip_packet(&w->g, 0x0d, w->deferred[i]);
+		generator_ip_packet(&w->g, OPCODE_TIP, w->deferred[i]);
 	w->deferred_count = 0;
 }
 
@@ -142,7 +147,7 @@ static void send_tip(struct world *w, uint64_t ip)
 		return;
 	}
 	world_flush(w);
-	generator_ip_packet(&w->g, 0x0d, ip);
+	generator_ip_packet(&w->g, OPCODE_TIP, ip);
 }
 
 void world_send(struct world *w, struct ptah_packet packet)
@@ -159,7 +164,7 @@ void world_send(struct world *w, struct ptah_packet packet)
 static void send_fup(struct world *w, uint64_t ip)
 {
 	world_flush(w);
-	generator_ip_packet(&w->g, 0x1d, ip);
+	generator_ip_packet(&w->g, OPCODE_FUP, ip);
 }
 
 void world_send_mode(struct world *w, unsigned mode)
@@ -193,7 +198,7 @@ static void send_pge(struct world *w, int to)
 static void send_pgd(struct world *w, uint64_t to)
 {
 	world_flush(w);
-	generator_ip_packet(&w->g, 0x01, to);
+	generator_ip_packet(&w->g, OPCODE_TIP_PGD, to);
 	w->g.depth = 0;
 	if (!world_pick(w, 4))
 		SEND(w, STOP);
@@ -217,7 +222,7 @@ static int far_branch(struct world *w, int to)
 	}
 	world_send_mode(w, mode_at(to));
 	world_flush(w);
-	generator_ip_packet(&w->g, 0x0d, w->places[to].ip);
+	generator_ip_packet(&w->g, OPCODE_TIP, w->places[to].ip);
 	return to;
 }
 
@@ -264,7 +269,7 @@ static int transaction(struct world *w, int i, uint64_t ip)
 	send_fup(w, ip);
 	if (!aborts)
 		return -1;
-	generator_ip_packet(&w->g, 0x0d, w->places[to].ip);
+	generator_ip_packet(&w->g, OPCODE_TIP, w->places[to].ip);
 	return to;
 }
 

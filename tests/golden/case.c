@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/* Reads a golden case from its text file; a line that it does not know is an error. */
 #include "golden/case.h"
 
-#include <ptah/cpu.h>
+#include <ptah/errata.h>
 
 #include <errno.h>
 #include <stdio.h>

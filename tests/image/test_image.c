@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Memory images: which bytes are read at an address when sections from memory,
+ * from files and from ELF segments overlap, are removed, or end in the middle.
+ */
 #include "test.h"
 
 #include <ptah/image.h>

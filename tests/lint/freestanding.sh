@@ -2,8 +2,7 @@
 # SPDX-License-Identifier: MIT
 # base, packet and model run where there is no C library: they compile with
 # -ffreestanding and need nothing from outside but memcpy, memmove, memset and
-# memcmp, which compilers call on their own anyway. packet/format.c alone, text
-# for people, also needs snprintf.
+# memcmp, which compilers call on their own anyway.
 set -eu
 
 cd "$PTAH_SOURCE"
@@ -26,10 +25,7 @@ for layer in base packet model engine; do
 		[ ! -e "$file" ] || compile "$file" "$out/$(echo "$file" | tr / _).o"
 	done
 done
-mkdir "$out/text"
-mv "$out/src_packet_format.c.o" "$out/text/"
 needs "$out"/*.o >"$out/core"
-needs "$out"/*.o "$out"/text/*.o | grep -v -x snprintf >>"$out/core" || :
 if grep -v -x -e memcpy -e memmove -e memset -e memcmp "$out/core"; then
 	echo "the freestanding layers need the names above from outside"
 	exit 1

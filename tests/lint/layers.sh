@@ -30,6 +30,8 @@ expect_offence src/symbol/x.c '#include <ptah/ptah.h>' 'layer symbol'
 expect_offence compat/libipt/x.c '#include "flow/code.h"' 'compat/libipt/x.c:2: layer compat may not use'
 expect_offence src/flow/x.c '#include "compat/libipt/image.h"' 'layer compat'
 expect_offence cli/x.c '#include "compat/libipt/image.h"' 'layer compat'
+expect_offence cli/cmds/x.c '#include "event/time.h"' 'may not use the private event/time.h'
+expect_offence src/output/x.c '#include "session/session.h"' 'may not use the private session/session.h'
 expect_offence src/nowhere/x.c '#include "base/fine.h"' 'not in tools/layers.txt'
 
 # And a call that no include shows.
@@ -53,4 +55,4 @@ if "$PTAH_SOURCE/tools/check-layers" --calls calls >said; then
 	echo "a call past the public headers was not noticed"
 	exit 1
 fi
-grep -F 'outer.c.o: layer compat may not use upper of layer private' said
+grep -F 'outer.c.o: layer compat may not use the private upper of layer flow' said

@@ -2,8 +2,17 @@
 # SPDX-License-Identifier: MIT
 # The fuzzers' seeds and dictionary are what fuzz/seeds.c makes.
 set -eu
+# It writes a corpus/ and a packets.dict, which would be taken for the source's own.
+case $PWD/ in
+"$PTAH_SOURCE"/) inside=1 ;;
+"$PTAH_BUILD"/*) inside= ;;
+"$PTAH_SOURCE"/*) inside=1 ;;
+*) inside= ;;
+esac
+[ -z "$inside" ] || { echo "seeds.sh: run it in an empty folder, not inside the source"; exit 1; }
+
 rm -rf corpus
-mkdir -p corpus/packet corpus/event corpus/flow corpus/pages corpus/elf corpus/perfdata corpus/reference corpus/profile corpus/counts corpus/coverage corpus/engine corpus/ring corpus/proc corpus/libipt_query corpus/libipt_walk
+(cd "$PTAH_SOURCE/fuzz" && find corpus -type d) | xargs mkdir -p
 "$PTAH_BUILD/fuzz/fuzz-seeds" corpus packets.dict
 cmp packets.dict "$PTAH_SOURCE/fuzz/packets.dict"
 for seed in corpus/*/*; do

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Runs a random program on a simulated processor: what happens and where each
+ * branch goes is decided at random, the processor is told of it, and what its
+ * trace has to report is noted beside.
+ */
 #include "program.h"
 
 /* Expectations */

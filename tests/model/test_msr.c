@@ -373,9 +373,9 @@ static void cpuid_leaves(struct rig *rig)
 	assert_int_equal(r[0], p->max_leaf);
 	assert_int_equal(r[1], 0x756e6547);
 	ptah_model_cpuid(&rig->m, 1, 0, r);
-	assert_int_equal((r[0] >> 4 & 15) | (r[0] >> 12 & 0xf0), p->model);
+	assert_int_equal((r[0] >> 4 & 15) | (r[0] >> 12 & 0xf0), p->cpu.model);
 	assert_int_equal((r[0] >> 8 & 15) + ((r[0] >> 8 & 15) == 15 ? r[0] >> 20 & 255 : 0),
-			 p->family);
+			 p->cpu.family);
 	assert_int_equal(r[2] >> 5 & 1, p->vmx);
 	ptah_model_cpuid(&rig->m, 7, 0, r);
 	assert_int_equal(r[1] >> 25 & 1, p->pt);

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Makes a coverage from the items of a plain flow, as its definition says
+ * (include/ptah/coverage.h), and compares bitmap, edges and blocks with those of
+ * the library.
+ */
 #include "compare_coverage.h"
 
 #include "flow/flow_machine.h"

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Adds up the items of a plain flow into blocks, edges and totals, and compares
+ * them with the profile's.
+ */
 #include "compare_profile.h"
 
 #include <inttypes.h>

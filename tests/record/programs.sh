@@ -38,6 +38,8 @@ echo "threads: $(tail -1 verify.txt)"
 	"$PTAH_SOURCE"/src/x86/*.c "$PTAH_SOURCE/src/perfdata/message.c" \
 	"$PTAH_SOURCE"/src/record/command.c "$PTAH_SOURCE"/src/record/qemu/alive.c \
 	"$PTAH_SOURCE"/src/record/qemu/launch.c \
+	"$PTAH_SOURCE"/src/record/simulated/code_map.c \
+	"$PTAH_SOURCE"/src/record/simulated/code_shadow.c \
 	"$PTAH_SOURCE"/src/record/simulated/trace_output.c -lZydis
 record --plugin=./blind.so ./signals || fail "signals ended with status $?"
 "$PTAH" verify perf.data >verify.txt 2>notes.txt || fail "$(cat verify.txt)"

@@ -106,7 +106,7 @@ static void this_machine(void **state)
 	sched_getaffinity(0, sizeof(after), &after);
 	assert_true(CPU_EQUAL(&before, &after));
 	assert_true(host.cpus >= 1 && host.differs < host.cpus);
-	assert_true(host.caps.family >= 6 && host.caps.physical_bits >= 32);
+	assert_true(host.caps.cpu.family >= 6 && host.caps.physical_bits >= 32);
 	assert_int_equal(host.size, sizeof(host));
 
 	host.size = 0;

@@ -725,7 +725,7 @@ static void metadata(void **state)
 	assert_int_equal(m.pmu_type, 8);
 	assert_int_equal(m.time_mult, 1);
 	assert_int_equal(m.nominal_ratio, 36);
-	assert_true(m.family >= 6);
+	assert_true(m.cpu.family >= 6);
 	assert_int_equal(strlen(m.vendor), 12);
 	/* TraceEn, User, ToPA, MTCEn, TSCEn, BranchEn, MTCFreq 3, PSBFreq 3 */
 	assert_int_equal(m.rtit_ctl, 0x2709 | 3 << 14 | 3 << 24);

@@ -104,8 +104,8 @@ static void metadata(void **state)
 		}
 		assert_int_equal(ptah_recorder_metadata(r, &m), 0);
 		assert_string_equal(m.vendor, "GenuineIntel");
-		assert_int_equal(m.family, 6);
-		assert_int_equal(m.model, 0x8f);
+		assert_int_equal(m.cpu.family, 6);
+		assert_int_equal(m.cpu.model, 0x8f);
 		assert_int_equal(m.cpuid_14[0][0], 1);	   /* the last sub-leaf */
 		assert_true(m.cpuid_14[0][1] >> 3 & 1);	   /* MTC */
 		assert_int_equal(m.cpuid_14[1][0] & 7, 4); /* address ranges */

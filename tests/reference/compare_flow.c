@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Runs the library's flow and writes down what it reports in the reference
+ * decoder's form, so that the two can be compared entry by entry.
+ */
 #include "compare_flow.h"
 
 #include <inttypes.h>

@@ -493,7 +493,7 @@ static void switch_in_what_was_lost(void **state)
 	generator_tsc(&m.g, 400);
 	generator_tip(&m.g, BASE);
 	generator_overflow(&m.g);
-	generator_ip_packet(&m.g, 0x1d, BASE); /* the FUP behind it */
+	generator_ip_packet(&m.g, OPCODE_FUP, BASE); /* the FUP behind it */
 	generator_tsc(&m.g, 500);
 	for (unsigned i = 0; i < 11; i++)
 		generator_tip(&m.g, BASE);

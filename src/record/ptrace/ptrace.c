@@ -170,7 +170,7 @@ static void take_message(struct recording *r)
 {
 	struct tracer_message m;
 
-	if (!receive(r, &m, sizeof(m)) || m.size > EMULATED_MAX_BUFFER || !make_room(r, m.size) ||
+	if (!receive(r, &m, sizeof(m)) || m.size > SIMULATED_MAX_BUFFER || !make_room(r, m.size) ||
 	    !receive(r, r->payload, m.size)) {
 		r->ended = r->answered = true;
 		recorder_fail(r->r, PTAH_RECORD_BROKEN, PTAH_E_SYSTEM,
@@ -378,10 +378,10 @@ static int open_recorder(struct ptah_recorder *recorder)
 		r->r = recorder;
 		r->socket = -1;
 		r->setup.config = &recorder->config;
-		r->setup.trace = emulated_trace(&recorder->config);
+		r->setup.trace = simulated_trace(&recorder->config);
 		r->setup.buffer = recorder->config.buffer_size ? recorder->config.buffer_size
-							       : EMULATED_DEFAULT_BUFFER;
-		status = emulated_open_writer(recorder, false);
+							       : SIMULATED_DEFAULT_BUFFER;
+		status = simulated_open_writer(recorder, false);
 	}
 	return status;
 }
@@ -414,7 +414,7 @@ static enum ptah_record_problem check_wishes(const struct ptah_record_config *co
 				       "trace: both would wait for each other");
 	if (config->kernel || config->kcore)
 		return recorder_refuse(why, no, "the kernel cannot be single-stepped");
-	return emulated_check(config, why);
+	return simulated_check(config, why);
 }
 
 static bool is_64_bit(int32_t pid)

@@ -113,7 +113,7 @@ void stops_resume(struct thread *t)
 	} else if (t->in_syscall) {
 		how = PTRACE_SYSCALL;
 	} else {
-		t->known = code_fetch(t->process, t->ip, !t->follows, &t->insn);
+		t->known = fetch_insn(t->process, t->ip, !t->follows, &t->insn);
 		t->follows = false;
 		/* A handler is only stopped at by a step. */
 		if ((t->restart || (t->known && t->insn.syscall)) && !caught)
@@ -172,8 +172,8 @@ static bool pass_vsyscall(struct thread *t, const struct user_regs_struct *regs)
 	for (uint64_t back = 8; back <= 16; back += 8) {
 		uint64_t to;
 
-		if (code_read(t->process, regs->rsp - back, &to, sizeof(to)) &&
-		    code_fetch(t->process, to, true, &t->insn) && !t->insn.syscall &&
+		if (fetch_bytes(t->process, regs->rsp - back, &to, sizeof(to)) &&
+		    fetch_insn(t->process, to, true, &t->insn) && !t->insn.syscall &&
 		    may_lead(&t->insn, regs->rip)) {
 			trace_pass(t, &t->insn, regs->rip);
 			return true;
@@ -194,7 +194,7 @@ static void completed(struct thread *t, const struct user_regs_struct *regs)
 	} else if (t->known && t->insn.covers) {
 		trace_pass(t, &t->insn, t->insn.end);
 		t->ip = t->insn.end;
-		t->known = code_fetch(t->process, t->ip, true, &t->insn);
+		t->known = fetch_insn(t->process, t->ip, true, &t->insn);
 		passed = t->known && may_lead(&t->insn, regs->rip);
 		if (passed)
 			trace_pass(t, &t->insn, regs->rip);
@@ -248,7 +248,7 @@ static void call(struct thread *t, uint64_t ip, const struct user_regs_struct *r
 {
 	if (t->ip != ip || !t->known) {
 		t->ip = ip;
-		t->known = code_fetch(t->process, ip, true, &t->insn);
+		t->known = fetch_insn(t->process, ip, true, &t->insn);
 	}
 	if (t->known && t->insn.syscall)
 		trace_call(t, &t->insn);
@@ -349,8 +349,9 @@ static void on_exec(struct thread *t, const struct user_regs_struct *regs)
 	}
 	if (t->begun)
 		trace_leave(t, PTAH_MODEL_INTERRUPT, t->ip);
-	code_forget_all(p);
-	code_init_ranges(p);
+	maps_forget(p);
+	fetch_forget(p);
+	maps_init_ranges(p);
 	p->born = p->changed = tracer_change_time(t->r);
 	t->ip = regs->rip;
 	t->in_syscall = true; /* of execve, whose exit is still to come */

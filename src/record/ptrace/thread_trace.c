@@ -185,7 +185,7 @@ static void tell_ranges(struct thread *t)
 void trace_leave(struct thread *t, unsigned kind, uint64_t ip)
 {
 	struct ptah_model_transfer transfer = {
-	    .kind = (uint8_t)kind, .ip = ip, .to = OUTPUT_KERNEL_IP};
+	    .kind = (uint8_t)kind, .ip = ip, .to = SIMULATED_KERNEL_IP};
 
 	if (!t->begun || t->kernel)
 		return;
@@ -201,7 +201,7 @@ void trace_leave(struct thread *t, unsigned kind, uint64_t ip)
 static void arrive(struct thread *t, uint64_t ip)
 {
 	struct ptah_model_transfer transfer = {
-	    .kind = PTAH_MODEL_FAR, .ip = OUTPUT_KERNEL_IP, .to = ip};
+	    .kind = PTAH_MODEL_FAR, .ip = SIMULATED_KERNEL_IP, .to = ip};
 
 	tell_ranges(t);
 	tell_time(t, tracer_time(t->r));
@@ -232,7 +232,7 @@ void trace_pass(struct thread *t, const struct insn *insn, uint64_t next)
 	/* A rep instruction counts when it is left. First: a PMI may come of it. */
 	if (t->m.packet_en && !(insn->kind == KIND_REP && next == insn->ip))
 		count(t, insn);
-	output_tell(&t->m, insn->kind, insn->ip, insn->end, next);
+	trace_output_insn(&t->m, insn->kind, insn->ip, insn->end, next);
 	t->r->clock++;
 }
 
@@ -275,14 +275,14 @@ bool trace_begin(struct thread *t)
 					       .stream = t->r->streams,
 					       .tsc = tracer_time(t->r)};
 
-	t->memory = malloc(OUTPUT_STAGING + setup->buffer);
+	t->memory = malloc(SIMULATED_STAGING + setup->buffer);
 	if (!t->memory)
 		return false;
 	t->kernel = true;
-	t->output = (struct output){
+	t->output = (struct trace_output){
 	    .m = &t->m,
 	    .staging = t->memory,
-	    .buffer = t->memory + OUTPUT_STAGING,
+	    .buffer = t->memory + SIMULATED_STAGING,
 	    .buffer_size = setup->buffer,
 	    .trace = setup->trace,
 	    .policy = policy_of(t->r->config),
@@ -295,7 +295,8 @@ bool trace_begin(struct thread *t)
 	t->ranges_seen = t->process->ranges_known;
 	memcpy(t->output.trace.ranges, t->process->ranges, sizeof(t->process->ranges));
 	t->stream = t->r->streams;
-	t->begun = t->r->paused ? output_begin_paused(&t->output) : output_begin(&t->output);
+	t->begun =
+	    t->r->paused ? trace_output_begin_paused(&t->output) : trace_output_begin(&t->output);
 	if (!t->begun)
 		return false;
 	t->psb_time = message.tsc;
@@ -387,7 +388,7 @@ void trace_end(struct thread *t)
 
 void trace_free(struct thread *t)
 {
-	output_end(&t->output);
+	trace_output_end(&t->output);
 	free(t->memory);
 	t->memory = NULL;
 }

@@ -19,12 +19,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STEPS	   64	/* of a thread before the next one's turn */
-#define SPINS	   2000 /* looks for the end of a step before others get their turn */
-#define NAP_MIN	   50	/* microseconds of sleep when all threads wait */
-#define NAP_MAX	   2000
-#define LET_GO_MS  2000 /* after which a thread that cannot be stopped is left to the kernel */
-#define ATTACH_MAX 64	/* rounds to find the threads of a process that makes more of them */
+#define SHADOW_BUCKETS 4096
+#define STEPS	       64   /* of a thread before the next one's turn */
+#define SPINS	       2000 /* looks for the end of a step before others get their turn */
+#define NAP_MIN	       50   /* microseconds of sleep when all threads wait */
+#define NAP_MAX	       2000
+#define LET_GO_MS      2000 /* after which a thread that cannot be stopped is left to the kernel */
+#define ATTACH_MAX     64   /* rounds to find the threads of a process that makes more of them */
 
 /* The recorder */
 
@@ -180,13 +181,14 @@ struct process *tracer_add_process(struct tracer *r, int32_t pid, const struct p
 	p->r = r;
 	p->pid = pid;
 	p->memory = -1;
+	p->shadow.buckets = SHADOW_BUCKETS;
 	p->stale = true;
 	p->nowhere.told = true;
 	p->born = tracer_change_time(r);
 	if (like)
-		code_copy(p, like);
+		maps_copy(p, like);
 	else
-		code_init_ranges(p);
+		maps_init_ranges(p);
 	p->next = r->processes;
 	r->processes = p;
 	return p;
@@ -199,7 +201,8 @@ static void drop_process(struct tracer *r, struct process *p)
 	while (*link != p)
 		link = &(*link)->next;
 	*link = p->next;
-	code_forget_all(p);
+	maps_forget(p);
+	fetch_forget(p);
 	free(p);
 }
 

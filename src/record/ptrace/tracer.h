@@ -13,6 +13,7 @@
 #define PTAH_RECORD_PTRACE_TRACER_H
 
 #include "base/path_hash.h"
+#include "record/simulated/code_shadow.h"
 #include "record/simulated/insn.h"
 #include "record/simulated/trace_output.h"
 #include "record/recorder.h"
@@ -77,15 +78,7 @@ struct insn {
 	uint8_t bytes[X86_MAX_SIZE];
 };
 
-struct shadow;
 struct cached;
-
-struct traced_map {
-	uint64_t start, end, offset, inode;
-	bool told;
-	uint64_t change; /* when it took the place of another; 0: it did not */
-	char *path;	 /* NULL: no file that can be read again */
-};
 
 /* An address space with its threads. */
 struct process {
@@ -98,10 +91,10 @@ struct process {
 	uint64_t born; /* of this image: nothing of it is older */
 	uint64_t
 	    changed; /* the last change of code; whoever runs code later has a PSB+ behind it */
-	struct traced_map *maps, *told;
-	struct traced_map nowhere; /* for what is in no map */
+	struct code_map *maps, *told;
+	struct code_map nowhere; /* for what is in no map */
 	size_t map_count, told_count, told_capacity;
-	struct shadow **shadows;
+	struct code_shadow shadow;
 	struct cached *cache;
 	struct ptah_trace_range ranges[PTAH_RTIT_RANGES];
 	unsigned ranges_known;
@@ -138,7 +131,7 @@ struct thread {
 	bool begun;
 	bool kernel; /* not in user code, as far as the trace tells */
 	struct ptah_model m;
-	struct output output;
+	struct trace_output output;
 	unsigned ranges_seen;
 	uint8_t *memory;   /* staging and buffer */
 	uint64_t sent;	   /* bytes of the trace that were sent */
@@ -176,17 +169,29 @@ struct process *tracer_add_process(struct tracer *r, int32_t pid, const struct p
 /* The number behind a line's name in /proc/TID/status; UINT64_MAX: there is none. */
 uint64_t tracer_status(int32_t tid, const char *name, int base);
 
-/* fetch.c: what is mapped, what runs */
+/* fetch.c: instructions */
 /*
  * The instruction at ip; `begins`: a branch or the kernel led there. False when
  * there is none that can be read and decoded.
  */
-bool code_fetch(struct process *p, uint64_t ip, bool begins, struct insn *insn);
-bool code_read(struct process *p, uint64_t address, void *bytes, size_t n);
-/* execve: everything is gone. */
-void code_forget_all(struct process *p);
-void code_copy(struct process *to, const struct process *from);
-void code_init_ranges(struct process *p);
+bool fetch_insn(struct process *p, uint64_t ip, bool begins, struct insn *insn);
+bool fetch_bytes(struct process *p, uint64_t address, void *bytes, size_t n);
+/* The process has called execve, or ended. */
+void fetch_forget(struct process *p);
+
+/* process_maps.c: what is mapped, and what of it the recording has */
+/* Reads the mappings again. True: some are new. */
+bool maps_refresh(struct process *p);
+/* The mapping around an address, or p->nowhere. */
+struct code_map *maps_find(struct process *p, uint64_t address);
+/* Makes sure that a decoder will know these bytes, which are about to run. */
+void maps_account_for(struct process *p, uint64_t ip, const uint8_t *bytes, size_t n);
+/* The process has called execve, or ended. */
+void maps_forget(struct process *p);
+/* fork: the new process `to` has what `from` has. */
+void maps_copy(struct process *to, const struct process *from);
+/* The address filters, before any mapping is known. */
+void maps_init_ranges(struct process *p);
 
 /* thread_trace.c: what a thread does becomes its trace */
 bool trace_begin(struct thread *t);

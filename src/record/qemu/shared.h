@@ -30,10 +30,6 @@
 
 #define SHARED_MAGIC	    0x50544148u
 #define SHARED_THREADS	    512
-#define SHARED_STAGING	    OUTPUT_STAGING
-#define SHARED_RATIO	    OUTPUT_RATIO
-#define SHARED_TSC_N	    OUTPUT_TSC_N
-#define SHARED_TSC_D	    OUTPUT_TSC_D
 #define SHARED_FILTERS	    4
 #define SHARED_PATH	    4096
 #define SHARED_MESSAGES	    (4u << 20)
@@ -165,7 +161,7 @@ uint64_t shared_process_start(int32_t pid);
 
 static inline uint64_t shared_slot_bytes(uint64_t buffer)
 {
-	return SHARED_THREAD_BYTES + SHARED_STAGING + buffer;
+	return SHARED_THREAD_BYTES + SIMULATED_STAGING + buffer;
 }
 
 static inline uint64_t shared_bytes(uint64_t buffer)
@@ -194,7 +190,7 @@ static inline uint8_t *shared_staging(struct shared_thread *t)
 
 static inline uint8_t *shared_buffer(struct shared_thread *t)
 {
-	return (uint8_t *)t + SHARED_THREAD_BYTES + SHARED_STAGING;
+	return (uint8_t *)t + SHARED_THREAD_BYTES + SIMULATED_STAGING;
 }
 
 /* Bytes that are still in the processor: the staging area's first ones. */

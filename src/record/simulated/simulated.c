@@ -14,7 +14,7 @@
 
 #define DEFAULT_PERIOD 4096
 
-struct ptah_trace_config emulated_trace(const struct ptah_record_config *config)
+struct ptah_trace_config simulated_trace(const struct ptah_record_config *config)
 {
 	uint32_t period = config->psb_period ? config->psb_period : DEFAULT_PERIOD;
 
@@ -32,7 +32,7 @@ struct ptah_trace_config emulated_trace(const struct ptah_record_config *config)
 	};
 }
 
-uint64_t emulated_filter_size(const struct ptah_record_filter *filter)
+uint64_t simulated_filter_size(const struct ptah_record_filter *filter)
 {
 	struct stat st;
 
@@ -42,8 +42,8 @@ uint64_t emulated_filter_size(const struct ptah_record_filter *filter)
 	return filter->size;
 }
 
-enum ptah_record_problem emulated_check(const struct ptah_record_config *config,
-					struct ptah_message *why)
+enum ptah_record_problem simulated_check(const struct ptah_record_config *config,
+					 struct ptah_message *why)
 {
 	static const enum ptah_record_problem no = PTAH_RECORD_NOT_POSSIBLE;
 
@@ -58,9 +58,9 @@ enum ptah_record_problem emulated_check(const struct ptah_record_config *config,
 		return recorder_refuse(why, no,
 				       "a simulated processor has no such packets (ptw, "
 				       "fup_on_ptw, pwr_evt, event, notnt)");
-	if (config->buffer_size && (config->buffer_size < EMULATED_MIN_BUFFER ||
-				    config->buffer_size > EMULATED_MAX_BUFFER ||
-				    config->buffer_size % EMULATED_MIN_BUFFER))
+	if (config->buffer_size && (config->buffer_size < SIMULATED_MIN_BUFFER ||
+				    config->buffer_size > SIMULATED_MAX_BUFFER ||
+				    config->buffer_size % SIMULATED_MIN_BUFFER))
 		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
 				       "buffer of %" PRIu64 " bytes: it must be a multiple of "
 				       "64 KiB, up to 64 MiB",
@@ -80,7 +80,7 @@ static char *filter_text(const struct ptah_record_config *config)
 
 		fprintf(f, "%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s", i ? "," : "",
 			filter->action == PTAH_RECORD_STOP ? "stop" : "filter", filter->start,
-			emulated_filter_size(filter), filter->path ? "@" : "",
+			simulated_filter_size(filter), filter->path ? "@" : "",
 			filter->path ? filter->path : "");
 	}
 	if (!f || fclose(f)) {
@@ -103,18 +103,18 @@ static uint64_t control(const struct ptah_trace_config *trace,
 	return ctl;
 }
 
-int emulated_open_writer(struct ptah_recorder *r, bool moments)
+int simulated_open_writer(struct ptah_recorder *r, bool moments)
 {
-	const struct ptah_trace_config trace = emulated_trace(&r->config);
+	const struct ptah_trace_config trace = simulated_trace(&r->config);
 	struct ptah_record_metadata *m = &r->metadata;
 	char *filter = filter_text(&r->config);
 	struct perfdata_writer_config writer = {
 	    .clock = {.mult = 1},
 	    .retcomp = !trace.no_retcomp,
 	    .tsc = true,
-	    .tsc_n = OUTPUT_TSC_N,
-	    .tsc_d = OUTPUT_TSC_D,
-	    .max_nonturbo_ratio = OUTPUT_RATIO,
+	    .tsc_n = SIMULATED_TSC_N,
+	    .tsc_d = SIMULATED_TSC_D,
+	    .max_nonturbo_ratio = SIMULATED_RATIO,
 	    .mtc = trace.mtc,
 	    .cyc = trace.cyc,
 	    .mtc_period = trace.mtc_period,
@@ -126,19 +126,17 @@ int emulated_open_writer(struct ptah_recorder *r, bool moments)
 	int status = PTAH_E_NOMEM;
 
 	if (filter) {
-		const struct ptah_model_processor *cpu = output_processor();
+		const struct ptah_model_processor *cpu = trace_output_processor();
 
 		memcpy(m->vendor, "GenuineIntel", sizeof(m->vendor));
-		m->family = cpu->family;
-		m->model = cpu->model;
-		m->stepping = cpu->stepping;
+		m->cpu = cpu->cpu;
 		memcpy(m->cpuid_14[0], cpu->leaf_14_0, sizeof(m->cpuid_14[0]));
 		memcpy(m->cpuid_14[1], cpu->leaf_14_1, sizeof(m->cpuid_14[1]));
 		m->cpuid_15[0] = cpu->tsc_d;
 		m->cpuid_15[1] = cpu->tsc_n;
 		m->cpuid_15[2] = cpu->crystal_hz;
 		m->time_mult = writer.clock.mult;
-		m->nominal_ratio = OUTPUT_RATIO;
+		m->nominal_ratio = SIMULATED_RATIO;
 		m->rtit_ctl = control(&trace, &r->config);
 		status = recorder_open_writer(r, &writer);
 	}

@@ -7,24 +7,24 @@
 
 #include <ptah/engine.h>
 
-#define EMULATED_DEFAULT_BUFFER (4u << 20)
-#define EMULATED_MIN_BUFFER	(64u << 10)
-#define EMULATED_MAX_BUFFER	(64u << 20)
+#define SIMULATED_DEFAULT_BUFFER (4u << 20)
+#define SIMULATED_MIN_BUFFER	 (64u << 10)
+#define SIMULATED_MAX_BUFFER	 (64u << 20)
 
 /* User code alone, with the packets that were asked for. */
-struct ptah_trace_config emulated_trace(const struct ptah_record_config *config);
+struct ptah_trace_config simulated_trace(const struct ptah_record_config *config);
 
 /* Bytes of a file, or of memory, that a filter covers. */
-uint64_t emulated_filter_size(const struct ptah_record_filter *filter);
+uint64_t simulated_filter_size(const struct ptah_record_filter *filter);
 
 /* What none of them can do, and nobody may expect of them silently. */
-enum ptah_record_problem emulated_check(const struct ptah_record_config *config,
-					struct ptah_message *why);
+enum ptah_record_problem simulated_check(const struct ptah_record_config *config,
+					 struct ptah_message *why);
 
 /*
- * Opens the writer for what emulated_trace() gives, and fills r->metadata. moments:
+ * Opens the writer for what simulated_trace() gives, and fills r->metadata. moments:
  * pieces of trace may overlap, as a driver's snapshots do.
  */
-int emulated_open_writer(struct ptah_recorder *r, bool moments);
+int simulated_open_writer(struct ptah_recorder *r, bool moments);
 
 #endif

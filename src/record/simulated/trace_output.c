@@ -15,21 +15,20 @@
 static const struct ptah_model_processor processor = {
     .name = "recorder",
     .product = "Ptah's recorder",
-    .family = 6,
-    .model = 0x8f,
+    .cpu = {6, 0x8f, 0},
     .physical_bits = 52,
     .linear_bits = 48,
     .max_leaf = 0x15,
     .perfmon = 4,
-    .nominal = OUTPUT_RATIO,
+    .nominal = SIMULATED_RATIO,
     .pt = true,
     .leaf_14_0 = {1, 0x1ff, 7, 0}, /* EBX: all but trigger tracing; ECX: ToPA, single range */
     .leaf_14_1 = {0xffff0004, 0xffffffff, 0, 0},
-    .tsc_n = OUTPUT_TSC_N,
-    .tsc_d = OUTPUT_TSC_D,
+    .tsc_n = SIMULATED_TSC_N,
+    .tsc_d = SIMULATED_TSC_D,
 };
 
-const struct ptah_model_processor *output_processor(void)
+const struct ptah_model_processor *trace_output_processor(void)
 {
 	return &processor;
 }
@@ -38,7 +37,7 @@ const struct ptah_model_processor *output_processor(void)
 
 static struct ptah_model *model_of(void *port)
 {
-	return ((struct output *)port)->m;
+	return ((struct trace_output *)port)->m;
 }
 
 static int port_rdmsr(void *port, uint32_t msr, uint64_t *value)
@@ -92,7 +91,7 @@ static void port_lock(void *port)
 
 static int port_alloc(void *port, size_t size, size_t align, struct ptah_hal_memory *memory)
 {
-	struct output *o = port;
+	struct trace_output *o = port;
 	void *bytes;
 
 	if (size == o->buffer_size && !o->buffer_taken) {
@@ -111,7 +110,7 @@ static int port_alloc(void *port, size_t size, size_t align, struct ptah_hal_mem
 static void port_release(void *port, const struct ptah_hal_memory *memory)
 {
 	if (!memory->port)
-		((struct output *)port)->buffer_taken = false;
+		((struct trace_output *)port)->buffer_taken = false;
 	free(memory->port);
 }
 
@@ -156,7 +155,7 @@ static const struct ptah_hal hal = {
 
 static uint8_t *memory_at(void *port, uint64_t physical, uint64_t *bytes)
 {
-	const struct output *o = port;
+	const struct trace_output *o = port;
 	uint64_t offset = physical - BUFFER_AT;
 
 	if (physical < BUFFER_AT) {
@@ -171,12 +170,12 @@ static uint8_t *memory_at(void *port, uint64_t physical, uint64_t *bytes)
 
 static void on_pmi(void *port, unsigned cpu)
 {
-	struct output *o = port;
+	struct trace_output *o = port;
 	struct ptah_model *m = model_of(port);
 	struct ptah_model_transfer there = {
-	    .kind = PTAH_MODEL_INTERRUPT, .ip = m->program.ip, .to = OUTPUT_KERNEL_IP};
+	    .kind = PTAH_MODEL_INTERRUPT, .ip = m->program.ip, .to = SIMULATED_KERNEL_IP};
 	struct ptah_model_transfer back = {
-	    .kind = PTAH_MODEL_IRET, .ip = OUTPUT_KERNEL_IP, .to = m->program.ip};
+	    .kind = PTAH_MODEL_IRET, .ip = SIMULATED_KERNEL_IP, .to = m->program.ip};
 
 	(void)cpu;
 	ptah_model_context(m, &back.after);
@@ -189,20 +188,20 @@ static void on_pmi(void *port, unsigned cpu)
 
 /* Filters */
 
-uint64_t output_last(uint64_t start, uint64_t size)
+uint64_t trace_output_filter_last(uint64_t start, uint64_t size)
 {
 	return size - 1 > UINT64_MAX - start ? UINT64_MAX : start + (size - 1);
 }
 
-bool output_shown(uint64_t from, uint64_t size, uint64_t start, uint64_t end, uint64_t offset,
-		  uint64_t *first, uint64_t *last)
+bool trace_output_filter_shown(uint64_t from, uint64_t size, uint64_t start, uint64_t end,
+			       uint64_t offset, uint64_t *first, uint64_t *last)
 {
 	uint64_t low = offset, high = offset + (end - start) - 1;
 
 	if (low < from)
 		low = from;
-	if (high > output_last(from, size))
-		high = output_last(from, size);
+	if (high > trace_output_filter_last(from, size))
+		high = trace_output_filter_last(from, size);
 	*first = start + (low - offset);
 	*last = start + (high - offset);
 	return low <= high;
@@ -210,7 +209,7 @@ bool output_shown(uint64_t from, uint64_t size, uint64_t start, uint64_t end, ui
 
 /* Beginning and end */
 
-static bool begin_capture(struct output *o, bool paused)
+static bool begin_capture(struct trace_output *o, bool paused)
 {
 	struct ptah_capture_config config = {
 	    .size = sizeof(config),
@@ -232,38 +231,38 @@ static bool begin_capture(struct output *o, bool paused)
 	       ptah_capture_start(o->capture) >= 0;
 }
 
-static bool begin(struct output *o, bool paused)
+static bool begin(struct trace_output *o, bool paused)
 {
 	const struct ptah_model_choices choices = {.long_tnt = o->long_tnt, .whole_ip = true};
 	const struct ptah_model_context kernel = {
 	    .cr3 = (uint64_t)o->pid << 12, .mode = PTAH_EXEC_64, .interrupts = true};
 	struct ptah_model *m = o->m;
 
-	model_init(m, &processor, o->staging, OUTPUT_STAGING);
+	model_init(m, &processor, o->staging, SIMULATED_STAGING);
 	m->memory = memory_at;
 	m->pmi = on_pmi;
 	m->port = o;
 	ptah_model_choose(m, &choices);
-	ptah_model_begin(m, OUTPUT_KERNEL_IP, &kernel);
+	ptah_model_begin(m, SIMULATED_KERNEL_IP, &kernel);
 	m->clock.tsc = o->time;
 	clock_init(&m->clock);
 	if (begin_capture(o, paused))
 		return true;
-	output_end(o);
+	trace_output_end(o);
 	return false;
 }
 
-bool output_begin(struct output *o)
+bool trace_output_begin(struct trace_output *o)
 {
 	return begin(o, false);
 }
 
-bool output_begin_paused(struct output *o)
+bool trace_output_begin_paused(struct trace_output *o)
 {
 	return begin(o, true);
 }
 
-void output_end(struct output *o)
+void trace_output_end(struct trace_output *o)
 {
 	ptah_capture_free(o->capture);
 	ptah_engine_free(o->engine);
@@ -273,7 +272,8 @@ void output_end(struct output *o)
 
 /* What runs */
 
-void output_tell(struct ptah_model *m, unsigned kind, uint64_t ip, uint64_t end, uint64_t next)
+void trace_output_insn(struct ptah_model *m, unsigned kind, uint64_t ip, uint64_t end,
+		       uint64_t next)
 {
 	const struct ptah_model_branch branch = {
 	    .ip = ip,

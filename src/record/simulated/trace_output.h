@@ -16,17 +16,17 @@
 #include <ptah/engine.h>
 
 /* Where the program is when it is not in its own code. User code alone is traced. */
-#define OUTPUT_KERNEL_IP UINT64_C(0xffffffff81000000)
+#define SIMULATED_KERNEL_IP UINT64_C(0xffffffff81000000)
 
-#define OUTPUT_STAGING (64u << 10)
-#define OUTPUT_RATIO   20 /* bus clocks of the processor's maximum, and TSC per crystal tick */
-#define OUTPUT_TSC_N   100
-#define OUTPUT_TSC_D   1
+#define SIMULATED_STAGING (64u << 10)
+#define SIMULATED_RATIO	  20 /* bus clocks of the processor's maximum, and TSC per crystal tick */
+#define SIMULATED_TSC_N	  100
+#define SIMULATED_TSC_D	  1
 
-/* The caller's: what is to be where, before output_begin(). */
-struct output {
+/* The caller's: what is to be where, before trace_output_begin(). */
+struct trace_output {
 	struct ptah_model *m;
-	uint8_t *staging; /* OUTPUT_STAGING bytes */
+	uint8_t *staging; /* SIMULATED_STAGING bytes */
 	uint8_t *buffer;
 	uint64_t buffer_size;
 	struct ptah_trace_config trace;
@@ -43,27 +43,28 @@ struct output {
 };
 
 /* What processor it is. */
-const struct ptah_model_processor *output_processor(void);
+const struct ptah_model_processor *trace_output_processor(void);
 
 /* The processor is in the kernel, and traces. False: out of memory, or it refused. */
-bool output_begin(struct output *o);
+bool trace_output_begin(struct trace_output *o);
 /* The same, but the capture waits for ptah_capture_resume(). */
-bool output_begin_paused(struct output *o);
-void output_end(struct output *o);
+bool trace_output_begin_paused(struct trace_output *o);
+void trace_output_end(struct trace_output *o);
 
 /*
  * The instruction at [ip, end), whose kind is an enum insn_kind but not KIND_KERNEL,
  * has run, and execution goes on at `next`.
  */
-void output_tell(struct ptah_model *m, unsigned kind, uint64_t ip, uint64_t end, uint64_t next);
+void trace_output_insn(struct ptah_model *m, unsigned kind, uint64_t ip, uint64_t end,
+		       uint64_t next);
 
 /* A filter: addresses [start, start + size) of memory, or of a file where it is mapped. */
-uint64_t output_last(uint64_t start, uint64_t size);
+uint64_t trace_output_filter_last(uint64_t start, uint64_t size);
 /*
  * What a map of [start, end), with the file's `offset` at `start`, shows of
  * [from, from + size) of the file, into *first and *last. False: nothing.
  */
-bool output_shown(uint64_t from, uint64_t size, uint64_t start, uint64_t end, uint64_t offset,
-		  uint64_t *first, uint64_t *last);
+bool trace_output_filter_shown(uint64_t from, uint64_t size, uint64_t start, uint64_t end,
+			       uint64_t offset, uint64_t *first, uint64_t *last);
 
 #endif

@@ -6,9 +6,6 @@
 #include "record/qemu/plugin/api.h"
 #include "record/qemu/shared.h"
 
-/* Where the program is when it is not in its own code. User code alone is traced. */
-#define PLUGIN_KERNEL_IP OUTPUT_KERNEL_IP
-
 /* A translated block. Lives as long as the process: QEMU may run it at any time. */
 struct block {
 	uint64_t start;
@@ -60,15 +57,22 @@ void plugin_wait(_Atomic uint64_t *word, uint64_t old);
 /* A moment, n-th in a row. Sets plugin.recorder_gone when nobody is there to wait for. */
 void plugin_doze(unsigned n);
 
-/* blocks.c: what is mapped, what was translated */
+/* blocks.c: what was translated, and where signal handlers are */
 struct block *plugin_block(const struct qemu_plugin_tb *tb);
+void plugin_add_handler(uint64_t address, uint64_t restorer);
+bool plugin_is_handler(uint64_t address);
+bool plugin_is_restorer(uint64_t address);
+
+/* guest_maps.c: what is mapped, and what of it the recording has */
 void plugin_forget_maps(uint64_t address, uint64_t size);
 /* The program has mapped code of a file, or made it executable. */
 void plugin_add_map(uint64_t address, uint64_t size, uint64_t file_offset);
 void plugin_add_executable(uint64_t address, uint64_t size);
-void plugin_add_handler(uint64_t address, uint64_t restorer);
-bool plugin_is_handler(uint64_t address);
-bool plugin_is_restorer(uint64_t address);
+/*
+ * Makes sure that a decoder will know these bytes. Returns the time from which on
+ * it does; 0: always. The caller holds the lock of the code.
+ */
+uint64_t plugin_account_for(uint64_t address, const uint8_t *bytes, size_t n);
 
 /* thread_output.c: the engine between a thread's processor and its trace buffer */
 bool plugin_output_begin(struct shared_thread *t, uint64_t time);
@@ -80,7 +84,8 @@ void plugin_output_refresh(struct shared_thread *t);
 /* A file has been mapped, in which code of a filter may lie. */
 void plugin_output_map(const char *path, uint64_t start, uint64_t end, uint64_t file_offset);
 
-/* fork: the process must be as it is here in its child, with the locks free. */
+/* What the plugin knows of code and filters. fork holds both, so that the child finds them whole.
+ */
 void plugin_code_lock(void);
 void plugin_code_unlock(bool in_child);
 void plugin_output_lock(void);

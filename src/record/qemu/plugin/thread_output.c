@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 struct thread_output {
-	struct output o;
+	struct trace_output o;
 	unsigned ranges_seen; /* of ranges_known */
 };
 
@@ -69,7 +69,7 @@ static void init_ranges(void)
 		ranges[i].mode = (uint8_t)f->mode;
 		if (!*f->path) {
 			ranges[i].first = f->start;
-			ranges[i].last = output_last(f->start, f->size);
+			ranges[i].last = trace_output_filter_last(f->start, f->size);
 		}
 	}
 }
@@ -83,7 +83,8 @@ void plugin_output_map(const char *path, uint64_t start, uint64_t end, uint64_t 
 		const struct shared_filter *f = &plugin.shared->filters[i];
 
 		if (*f->path && !strcmp(f->path, path) &&
-		    output_shown(f->start, f->size, start, end, file_offset, &first, &last)) {
+		    trace_output_filter_shown(f->start, f->size, start, end, file_offset, &first,
+					      &last)) {
 			ranges[i] = (struct ptah_trace_range){
 			    .mode = (uint8_t)f->mode, .first = first, .last = last};
 			ranges_known++;
@@ -126,7 +127,7 @@ bool plugin_output_begin(struct shared_thread *t, uint64_t time)
 	pthread_once(&once, init_ranges);
 	if (!o)
 		return false;
-	o->o = (struct output){
+	o->o = (struct trace_output){
 	    .m = &t->live.m,
 	    .staging = shared_staging(t),
 	    .buffer = shared_buffer(t),
@@ -144,7 +145,7 @@ bool plugin_output_begin(struct shared_thread *t, uint64_t time)
 	memcpy(o->o.trace.ranges, ranges, sizeof(ranges));
 	pthread_mutex_unlock(&lock);
 	t->output = o;
-	if (output_begin(&o->o))
+	if (trace_output_begin(&o->o))
 		return true;
 	plugin_note("a thread could not be traced: out of memory, or the processor refused");
 	plugin_output_end(t);
@@ -157,7 +158,7 @@ void plugin_output_end(struct shared_thread *t)
 
 	if (!o)
 		return;
-	output_end(&o->o);
+	trace_output_end(&o->o);
 	free(o);
 	t->output = NULL;
 }

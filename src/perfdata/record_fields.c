@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The fields of each type of record: from the bytes of its body into struct
+ * perfdata_record, or into the file where a record describes the whole recording.
+ */
+#include "perfdata/file.h"
+
+#include <string.h>
+
+/* The sample id at a record's end: fields of eight bytes, in this order. */
+static void read_sample_id(struct perfdata_file *f, struct reader body,
+			   struct perfdata_record *record)
+{
+	const struct perfdata_attr *attr = perfdata_attr_of(f, &body);
+	uint64_t bits = attr ? perfdata_sample_bits(attr) : 0;
+	size_t size = 8u * (size_t)__builtin_popcountll(bits);
+
+	if ((size_t)(body.end - body.p) < size)
+		return;
+	body.p = body.end - size;
+	if (bits & PERFDATA_SAMPLE_TID) {
+		int32_t pid = (int32_t)reader_u32(&body), tid = (int32_t)reader_u32(&body);
+
+		/* A mapping of pid -1 is the kernel's. */
+		if (record->pid < 0 && record->type != PERFDATA_MMAP &&
+		    record->type != PERFDATA_MMAP2) {
+			record->pid = pid;
+			record->tid = tid;
+		}
+	}
+	if (bits & PERFDATA_SAMPLE_TIME)
+		record->time = reader_u64(&body);
+	if (bits & PERFDATA_SAMPLE_ID)
+		reader_u64(&body);
+	if (bits & PERFDATA_SAMPLE_STREAM_ID)
+		reader_u64(&body);
+	if (bits & PERFDATA_SAMPLE_CPU)
+		record->cpu = (int32_t)reader_u32(&body);
+}
+
+static void read_ids(struct reader *r, struct perfdata_record *record)
+{
+	record->pid = (int32_t)reader_u32(r);
+	record->tid = (int32_t)reader_u32(r);
+}
+
+static void read_map(struct reader *r, struct perfdata_record *record, uint16_t misc, bool two)
+{
+	read_ids(r, record);
+	record->address = reader_u64(r);
+	record->size = reader_u64(r);
+	record->file_offset = reader_u64(r);
+	record->executable = !(misc & PERFDATA_MISC_MMAP_DATA);
+	if (two) {
+		const uint8_t *who = reader_bytes(r, 24);
+
+		if (who && misc & PERFDATA_MISC_MMAP_BUILD_ID && who[0] <= PERFDATA_BUILD_ID_MAX) {
+			record->id.size = who[0];
+			memcpy(record->id.bytes, who + 4, who[0]);
+		}
+		record->executable = reader_u32(r) & 4;
+		reader_u32(r);
+	}
+	/* Memory of a virtual machine's guest, which is none of the process's. */
+	if ((misc & PERFDATA_MISC_CPUMODE) == PERFDATA_MISC_GUEST_KERNEL ||
+	    (misc & PERFDATA_MISC_CPUMODE) == PERFDATA_MISC_GUEST_USER)
+		record->executable = false;
+	record->text = reader_string(r, &record->text_size);
+}
+
+static void read_task(struct reader *r, struct perfdata_record *record)
+{
+	record->pid = (int32_t)reader_u32(r);
+	record->ppid = (int32_t)reader_u32(r);
+	record->tid = (int32_t)reader_u32(r);
+	record->ptid = (int32_t)reader_u32(r);
+	record->time = reader_u64(r);
+}
+
+/* attr.config of the Intel PT event; 0: there is none. */
+static uint64_t pt_config(const struct perfdata_file *f, uint64_t pmu_type)
+{
+	for (size_t i = 0; i < f->attr_count; i++)
+		if (f->attrs[i].type == pmu_type)
+			return f->attrs[i].config;
+	return 0;
+}
+
+/* The value of a field that is given by its bits. */
+static uint8_t field(uint64_t config, uint64_t bits)
+{
+	return bits ? (uint8_t)((config & bits) / (bits & -bits)) : 0;
+}
+
+static void read_timing(struct perfdata_file *f, const uint64_t *info)
+{
+	uint64_t config = pt_config(f, info[PERFDATA_INFO_PMU_TYPE]);
+	uint64_t n = info[PERFDATA_INFO_TSC_CTC_N], d = info[PERFDATA_INFO_TSC_CTC_D];
+
+	f->has_timing = f->auxtrace == PERFDATA_AUXTRACE_INTEL_PT;
+	if (!f->has_timing)
+		return;
+	if (info[PERFDATA_INFO_MAX_NONTURBO] <= UINT8_MAX)
+		f->timing.nominal_ratio = (uint8_t)info[PERFDATA_INFO_MAX_NONTURBO];
+	if (config & info[PERFDATA_INFO_CYC_BIT])
+		f->timing.cyc_thresh = field(config, PERFDATA_PT_CYC_THRESH);
+	f->timing.event_trace = config & PERFDATA_PT_EVENT;
+	f->timing.no_tnt = config & PERFDATA_PT_NOTNT;
+	f->timing.no_retcomp = config & PERFDATA_PT_NORETCOMP;
+	if (!(config & info[PERFDATA_INFO_MTC_BIT]) || n > UINT32_MAX || d > UINT32_MAX)
+		return;
+	f->timing.mtc_freq = field(config, info[PERFDATA_INFO_MTC_FREQ_BITS]) & 15;
+	f->timing.tsc_ctc_n = (uint32_t)n;
+	f->timing.tsc_ctc_d = (uint32_t)d;
+}
+
+static void read_info(struct perfdata_file *f, struct reader *r)
+{
+	uint64_t info[PERFDATA_INFO_MAX] = {0};
+
+	f->auxtrace = reader_u32(r);
+	reader_u32(r);
+	for (unsigned i = 0; i < PERFDATA_INFO_MAX && (size_t)(r->end - r->p) >= 8; i++)
+		info[i] = reader_u64(r);
+	f->snapshot = info[PERFDATA_INFO_SNAPSHOT];
+	read_timing(f, info);
+	f->filter = r->p;
+	f->filter_size = info[PERFDATA_INFO_FILTER_LENGTH] <= (size_t)(r->end - r->p)
+			     ? (size_t)info[PERFDATA_INFO_FILTER_LENGTH]
+			     : 0;
+	f->has_clock =
+	    f->auxtrace == PERFDATA_AUXTRACE_INTEL_PT && info[PERFDATA_INFO_CAP_TIME_ZERO] &&
+	    (uint32_t)info[PERFDATA_INFO_TIME_MULT] && info[PERFDATA_INFO_TIME_SHIFT] < 64;
+	if (!f->has_clock)
+		return;
+	f->clock = (struct perfdata_clock){
+	    .shift = (uint16_t)info[PERFDATA_INFO_TIME_SHIFT],
+	    .mult = (uint32_t)info[PERFDATA_INFO_TIME_MULT],
+	    .zero = info[PERFDATA_INFO_TIME_ZERO],
+	};
+}
+
+static void read_auxtrace(struct reader *r, struct perfdata_record *record)
+{
+	record->trace_size = reader_u64(r);
+	record->trace_offset = reader_u64(r);
+	reader_u64(r);
+	record->index = reader_u32(r);
+	record->tid = (int32_t)reader_u32(r);
+	record->cpu = (int32_t)reader_u32(r);
+}
+
+static void read_ptah(struct reader *r, struct perfdata_record *record)
+{
+	uint32_t n;
+
+	if (reader_u32(r) != PERFDATA_PTAH_MAGIC || reader_u32(r) != PERFDATA_PTAH_VERSION) {
+		r->failed = false; /* not ours: tag 0 */
+		return;
+	}
+	record->tag = reader_u32(r);
+	n = reader_u32(r);
+	if (record->tag == PERFDATA_PTAH_TRUTH) {
+		record->index = reader_u32(r);
+		read_ids(r, record);
+		reader_u32(r);
+		record->truth.instructions = reader_u64(r);
+		record->truth.conditional = reader_u64(r);
+		record->truth.indirect = reader_u64(r);
+		record->truth.returns = reader_u64(r);
+		record->truth.path_hash = reader_u64(r);
+		record->lost = reader_u64(r);
+	} else if (record->tag == PERFDATA_PTAH_CODE) {
+		record->pid = (int32_t)reader_u32(r);
+		record->size = reader_u32(r);
+		record->tsc = reader_u64(r);
+		record->address = reader_u64(r);
+		record->bytes = reader_bytes(r, record->size);
+	} else if (record->tag == PERFDATA_PTAH_NOTE) {
+		record->text = (const char *)reader_bytes(r, n);
+		record->text_size = n;
+	}
+}
+
+/*
+ * SWITCH: the sample id tells whose it is. SWITCH_CPU_WIDE, of a whole CPU: also
+ * who comes next, or was there before.
+ */
+static void read_switch(struct reader *r, struct perfdata_record *record, uint16_t misc, bool wide)
+{
+	record->out = misc & PERFDATA_MISC_SWITCH_OUT;
+	record->ppid = record->ptid = -1;
+	if (!wide)
+		return;
+	record->ppid = (int32_t)reader_u32(r);
+	record->ptid = (int32_t)reader_u32(r);
+}
+
+/*
+ * A sample of sched:sched_switch, as recordings have it that were made without
+ * context switch records: its raw data are the tracepoint's fields (common ones
+ * 8 bytes, char prev_comm[16], s32 prev_pid, prio, s64 state, next_comm[16], s32
+ * next_pid), and these "pids" are thread ids. False: none, or without what it needs.
+ */
+static bool read_sample(struct perfdata_file *f, struct reader *r, struct perfdata_record *record)
+{
+	const struct perfdata_attr *attr = perfdata_attr_of_sample(f, r);
+	const uint64_t type = attr ? attr->sample_type : 0;
+	const uint8_t *raw;
+	uint32_t n;
+
+	f->aux_samples = f->aux_samples || type & PERFDATA_SAMPLE_AUX;
+	if (!attr || !attr->sched_switch || !(type & PERFDATA_SAMPLE_RAW) ||
+	    type & (PERFDATA_SAMPLE_READ | PERFDATA_SAMPLE_CALLCHAIN))
+		return false;
+	reader_bytes(r, 8u * (unsigned)__builtin_popcountll(
+				 type & (PERFDATA_SAMPLE_IDENTIFIER | PERFDATA_SAMPLE_IP)));
+	if (type & PERFDATA_SAMPLE_TID)
+		reader_u64(r);
+	if (type & PERFDATA_SAMPLE_TIME)
+		record->time = reader_u64(r);
+	reader_bytes(r, 8u * (unsigned)__builtin_popcountll(type & (PERFDATA_SAMPLE_ADDR |
+								    PERFDATA_SAMPLE_ID |
+								    PERFDATA_SAMPLE_STREAM_ID)));
+	if (type & PERFDATA_SAMPLE_CPU)
+		record->cpu = (int32_t)reader_u64(r);
+	if (type & PERFDATA_SAMPLE_PERIOD)
+		reader_u64(r);
+	n = reader_u32(r);
+	raw = reader_bytes(r, n);
+	if (!raw || n < 60)
+		return false;
+	record->type = PERFDATA_SWITCH_CPU_WIDE;
+	record->out = true;
+	record->tid = (int32_t)load_le32(raw + 24);
+	record->ptid = (int32_t)load_le32(raw + 56);
+	return true;
+}
+
+int perfdata_read_piped(struct perfdata_file *f, struct reader *r, const uint8_t *begin,
+			uint32_t type, struct ptah_message *why)
+{
+	uint64_t id;
+
+	switch (type) {
+	case PERFDATA_HEADER_ATTR:
+		return perfdata_add_attr(f, *r);
+	case PERFDATA_HEADER_FEATURE:
+		id = reader_u64(r);
+		return id < PERFDATA_FEATURE_MAX
+			   ? perfdata_read_feature(f, (unsigned)id,
+						   (struct reader){r->p, r->end, false}, why)
+			   : 0;
+	case PERFDATA_EVENT_UPDATE:
+		id = reader_u64(r) == PERFDATA_EVENT_UPDATE_NAME ? reader_u64(r) : 0;
+		if (id)
+			perfdata_name_event(f, id, r->p, (size_t)(r->end - r->p));
+		return 0;
+	case PERFDATA_HEADER_BUILD_ID:
+		if (!perfdata_room((void **)&f->more_build_ids, f->build_id_count,
+				   &f->build_id_capacity, sizeof(*f->more_build_ids)))
+			return PTAH_E_NOMEM;
+		f->more_build_ids[f->build_id_count++] = (struct reader){begin, r->end, false};
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+bool perfdata_read_record(struct perfdata_file *f, struct reader *r, uint16_t misc,
+			  struct perfdata_record *record)
+{
+	struct reader body = *r;
+
+	switch (record->type) {
+	case PERFDATA_MMAP:
+	case PERFDATA_MMAP2:
+		read_map(r, record, misc, record->type == PERFDATA_MMAP2);
+		break;
+	case PERFDATA_COMM:
+		read_ids(r, record);
+		record->exec = misc & PERFDATA_MISC_COMM_EXEC;
+		record->text = reader_string(r, &record->text_size);
+		break;
+	case PERFDATA_FORK:
+	case PERFDATA_EXIT:
+		read_task(r, record);
+		break;
+	case PERFDATA_ITRACE_START:
+		read_ids(r, record);
+		break;
+	case PERFDATA_SWITCH:
+	case PERFDATA_SWITCH_CPU_WIDE:
+		read_switch(r, record, misc, record->type == PERFDATA_SWITCH_CPU_WIDE);
+		break;
+	case PERFDATA_SAMPLE:
+		return read_sample(f, r, record);
+	case PERFDATA_AUX:
+		reader_u64(r);
+		record->size = reader_u64(r);
+		record->lost = reader_u64(r) & (PERFDATA_AUX_TRUNCATED | PERFDATA_AUX_PARTIAL);
+		break;
+	case PERFDATA_LOST:
+		reader_u64(r);
+		record->lost = reader_u64(r);
+		break;
+	case PERFDATA_AUXTRACE_INFO:
+		read_info(f, r);
+		return false;
+	case PERFDATA_AUXTRACE:
+		read_auxtrace(r, record);
+		return true;
+	case PERFDATA_HEADER_EVENT_TYPE:
+		read_ptah(r, record);
+		return record->tag != 0;
+	default:
+		return false;
+	}
+	read_sample_id(f, body, record);
+	return true;
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What stands before the records of a perf.data file that is written, and behind them:
+ * the header with the events, and the features with names, build ids and versions.
+ */
+#include "perfdata/writer_inside.h"
+
+#include "base/bits.h"
+#include "base/compiler.h"
+
+#include <ptah/rtit.h>
+#include <ptah/version.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#define PMU_TYPE   8 /* intel_pt's number on most machines; AUXTRACE_INFO repeats it */
+#define EVENT_ID   1
+#define EVENT_NAME "intel_pt//u"
+#define ATTR_ENTRY (PERFDATA_ATTR_SIZE + PERFDATA_SECTION_SIZE)
+
+/* The header */
+
+static void build_attr(uint8_t *attr, const struct perfdata_writer_config *c)
+{
+	uint64_t config = PERFDATA_PT_PT | PERFDATA_PT_BRANCH | (c->tsc ? PERFDATA_PT_TSC : 0) |
+			  (c->retcomp ? 0 : PERFDATA_PT_NORETCOMP) |
+			  (c->mtc ? PERFDATA_PT_MTC : 0) | (c->cyc ? PERFDATA_PT_CYC : 0) |
+			  (uint64_t)c->mtc_period << PTAH_RTIT_CTL_MTC_FREQ |
+			  (uint64_t)c->cyc_threshold << PTAH_RTIT_CTL_CYC_THRESH |
+			  (uint64_t)c->psb_period << PTAH_RTIT_CTL_PSB_FREQ;
+	uint64_t flags = PERFDATA_ATTR_INHERIT | PERFDATA_ATTR_EXCLUDE_KERNEL |
+			 PERFDATA_ATTR_EXCLUDE_HV | PERFDATA_ATTR_MMAP | PERFDATA_ATTR_COMM |
+			 PERFDATA_ATTR_TASK | PERFDATA_ATTR_SAMPLE_ID_ALL | PERFDATA_ATTR_MMAP2 |
+			 PERFDATA_ATTR_COMM_EXEC | PERFDATA_ATTR_BUILD_ID;
+
+	store_le32(attr + PERFDATA_ATTR_AT_TYPE, PMU_TYPE);
+	store_le32(attr + PERFDATA_ATTR_AT_SIZE, PERFDATA_ATTR_SIZE);
+	store_le64(attr + PERFDATA_ATTR_AT_CONFIG, config);
+	store_le64(attr + PERFDATA_ATTR_AT_PERIOD, 1);
+	/* Without IP perf refuses to print addresses. */
+	store_le64(attr + PERFDATA_ATTR_AT_SAMPLE_TYPE,
+		   PERFDATA_SAMPLE_IP | PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME |
+		       PERFDATA_SAMPLE_CPU | PERFDATA_SAMPLE_IDENTIFIER);
+	store_le64(attr + PERFDATA_ATTR_AT_READ_FORMAT, PERFDATA_READ_FORMAT_ID);
+	store_le64(attr + PERFDATA_ATTR_AT_FLAGS, flags);
+}
+
+static bool copy_event(struct written_event *to, const struct perfdata_event *from)
+{
+	memcpy(to->attr, from->attr, sizeof(to->attr));
+	to->name = strdup(from->name);
+	to->ids = calloc(from->id_count ? from->id_count : 1, sizeof(*to->ids));
+	to->id_count = from->id_count;
+	if (to->ids && from->id_count)
+		memcpy(to->ids, from->ids, from->id_count * sizeof(*to->ids));
+	return to->name && to->ids;
+}
+
+bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_writer_config *config)
+{
+	static const uint64_t id = EVENT_ID;
+	const struct perfdata_driver *driver = config->driver;
+	uint8_t attr[PERFDATA_ATTR_SIZE] = {0};
+	const struct perfdata_event emulated = {EVENT_NAME, attr, &id, 1};
+	size_t n = driver ? driver->event_count : 1, ids = 0;
+
+	build_attr(attr, config);
+	w->pmu_type = driver ? driver->pmu_type : PMU_TYPE;
+	w->indexed = driver && driver->pmu_type;
+	w->events = calloc(n, sizeof(*w->events));
+	for (size_t i = 0; w->events && i < n; i++) {
+		w->event_count++;
+		if (!copy_event(&w->events[i], driver ? &driver->events[i] : &emulated))
+			return false;
+		ids += w->events[i].id_count;
+	}
+	w->data_offset = PERFDATA_HEADER_SIZE + 8 * ids + ATTR_ENTRY * n;
+	w->event_id = w->events && w->events[0].id_count ? w->events[0].ids[0] : 0;
+	if (driver && driver->pmus)
+		w->pmus = strdup(driver->pmus);
+	if (driver && driver->cpuid)
+		w->cpuid = strdup(driver->cpuid);
+	return w->events && (!driver || !driver->pmus || w->pmus) &&
+	       (!driver || !driver->cpuid || w->cpuid);
+}
+
+/* As the records of a file made through a pipe begin: HEADER_ATTR with the ids. */
+static int hand_over_events(struct perfdata_writer *w)
+{
+	for (size_t i = 0; i < w->event_count; i++) {
+		const struct written_event *e = &w->events[i];
+
+		if (8 + sizeof(e->attr) + 8 * e->id_count > MAX_RECORD)
+			return perfdata_writer_fail(
+			    w, perfdata_message(&w->why, PTAH_E_LIMIT,
+						"too many events for one record"));
+		perfdata_begin(w, PERFDATA_HEADER_ATTR, 0, 8 + sizeof(e->attr) + 8 * e->id_count);
+		perfdata_put(&w->pending, e->attr, sizeof(e->attr));
+		for (size_t k = 0; k < e->id_count; k++)
+			perfdata_put64(&w->pending, e->ids[k]);
+		if (perfdata_end(w) < 0)
+			return w->status;
+	}
+	return 0;
+}
+
+int perfdata_write_header(struct perfdata_writer *w)
+{
+	uint64_t attrs = w->data_offset - ATTR_ENTRY * w->event_count;
+	uint64_t ids = PERFDATA_HEADER_SIZE;
+	uint8_t head[PERFDATA_HEADER_SIZE] = {0};
+	struct perfdata_buffer b = {0};
+	bool ok;
+
+	if (w->take)
+		return hand_over_events(w);
+	memcpy(head, PERFDATA_MAGIC, 8);
+	store_le64(head + PERFDATA_AT_SIZE, PERFDATA_HEADER_SIZE);
+	store_le64(head + PERFDATA_AT_ATTR_SIZE, ATTR_ENTRY);
+	store_le64(head + PERFDATA_AT_ATTRS, attrs);
+	store_le64(head + PERFDATA_AT_ATTRS + 8, ATTR_ENTRY * w->event_count);
+	store_le64(head + PERFDATA_AT_DATA, w->data_offset);
+	perfdata_put(&b, head, sizeof(head));
+	for (size_t i = 0; i < w->event_count; i++)
+		for (size_t k = 0; k < w->events[i].id_count; k++)
+			perfdata_put64(&b, w->events[i].ids[k]);
+	for (size_t i = 0; i < w->event_count; i++) {
+		perfdata_put(&b, w->events[i].attr, PERFDATA_ATTR_SIZE);
+		perfdata_put64(&b, ids);
+		perfdata_put64(&b, 8 * w->events[i].id_count);
+		ids += 8 * w->events[i].id_count;
+	}
+	if (b.failed) {
+		perfdata_buffer_free(&b);
+		return perfdata_writer_no_memory(w);
+	}
+	ok = perfdata_write_at(w->fd, b.bytes, b.size, 0);
+	perfdata_buffer_free(&b);
+	return ok ? 0 : perfdata_writer_fail_system(w, "write");
+}
+
+static void fill_driver(uint64_t *info, const struct perfdata_driver *driver)
+{
+	info[PERFDATA_INFO_PMU_TYPE] = driver->pmu_type;
+	info[PERFDATA_INFO_CAP_TIME_ZERO] = driver->time_zero;
+	info[PERFDATA_INFO_TSC_BIT] = driver->tsc_bit;
+	info[PERFDATA_INFO_NORETCOMP_BIT] = driver->noretcomp_bit;
+	info[PERFDATA_INFO_MTC_BIT] = driver->mtc_bit;
+	info[PERFDATA_INFO_MTC_FREQ_BITS] = driver->mtc_freq_bits;
+	info[PERFDATA_INFO_CYC_BIT] = driver->cyc_bit;
+	info[PERFDATA_INFO_SCHED_SWITCH] = driver->sched_switch;
+	info[PERFDATA_INFO_SNAPSHOT] = driver->snapshot;
+	info[PERFDATA_INFO_PER_CPU] = driver->per_cpu;
+}
+
+int perfdata_write_info(struct perfdata_writer *w, const struct perfdata_writer_config *config)
+{
+	size_t n = config->filter ? strlen(config->filter) : 0;
+	size_t padded = n ? (n + 8) & ~(size_t)7 : 0; /* a NUL at least */
+	uint64_t info[PERFDATA_INFO_MAX] = {
+	    [PERFDATA_INFO_PMU_TYPE] = PMU_TYPE,
+	    [PERFDATA_INFO_TIME_SHIFT] = w->clock.shift,
+	    [PERFDATA_INFO_TIME_MULT] = w->clock.mult,
+	    [PERFDATA_INFO_TIME_ZERO] = w->clock.zero,
+	    [PERFDATA_INFO_CAP_TIME_ZERO] = config->tsc,
+	    [PERFDATA_INFO_TSC_BIT] = PERFDATA_PT_TSC,
+	    [PERFDATA_INFO_NORETCOMP_BIT] = PERFDATA_PT_NORETCOMP,
+	    [PERFDATA_INFO_SNAPSHOT] = config->snapshot,
+	    [PERFDATA_INFO_MTC_BIT] = PERFDATA_PT_MTC,
+	    [PERFDATA_INFO_MTC_FREQ_BITS] = PERFDATA_PT_MTC_PERIOD,
+	    [PERFDATA_INFO_TSC_CTC_N] = config->tsc_n,
+	    [PERFDATA_INFO_TSC_CTC_D] = config->tsc_d,
+	    [PERFDATA_INFO_CYC_BIT] = PERFDATA_PT_CYC,
+	    [PERFDATA_INFO_MAX_NONTURBO] = config->max_nonturbo_ratio,
+	    [PERFDATA_INFO_FILTER_LENGTH] = n,
+	};
+
+	if (padded > MAX_RECORD - 16 - sizeof(info))
+		return perfdata_writer_fail(
+		    w, perfdata_message(&w->why, PTAH_E_LIMIT, "the address filters are too long"));
+	if (config->driver)
+		fill_driver(info, config->driver);
+	perfdata_begin(w, PERFDATA_AUXTRACE_INFO, 0, 8 + 8 + sizeof(info) + padded);
+	perfdata_put32(&w->pending, PERFDATA_AUXTRACE_INTEL_PT);
+	perfdata_put32(&w->pending, 0);
+	perfdata_put(&w->pending, info, sizeof(info));
+	if (n)
+		perfdata_put_padded(w, config->filter, n + 1);
+	return perfdata_end(w);
+}
+
+/* Features */
+
+static void put_build_ids(const struct perfdata_writer *w, struct perfdata_buffer *b)
+{
+	for (const struct written_file *f = w->files; f; f = f->next) {
+		size_t name = (strlen(f->path) + 64) & ~(size_t)63;
+
+		if (!f->id.size)
+			continue;
+		perfdata_put32(b, PERFDATA_HEADER_BUILD_ID);
+		perfdata_put16(b, PERFDATA_MISC_USER | PERFDATA_MISC_BUILD_ID_SIZE);
+		perfdata_put16(b, (uint16_t)(PERFDATA_BUILD_ID_FIXED + name));
+		perfdata_put32(b, UINT32_MAX); /* host, not a guest's pid */
+		perfdata_put(b, f->id.bytes, sizeof(f->id.bytes));
+		perfdata_put32(b, f->id.size);
+		perfdata_put_string(b, f->path, 64);
+	}
+}
+
+static void put_command_line(const struct perfdata_writer *w, struct perfdata_buffer *b)
+{
+	uint32_t n = 0;
+
+	while (w->command && w->command[n])
+		n++;
+	perfdata_put32(b, n + 3);
+	perfdata_put_header_string(b, "ptah");
+	perfdata_put_header_string(b, "record");
+	perfdata_put_header_string(b, "--");
+	for (uint32_t i = 0; i < n; i++)
+		perfdata_put_header_string(b, w->command[i]);
+}
+
+static void put_event_desc(const struct perfdata_writer *w, struct perfdata_buffer *b)
+{
+	perfdata_put32(b, (uint32_t)w->event_count);
+	perfdata_put32(b, PERFDATA_ATTR_SIZE);
+	for (size_t i = 0; i < w->event_count; i++) {
+		const struct written_event *e = &w->events[i];
+
+		perfdata_put(b, e->attr, sizeof(e->attr));
+		perfdata_put32(b, (uint32_t)e->id_count);
+		perfdata_put_header_string(b, e->name);
+		for (size_t k = 0; k < e->id_count; k++)
+			perfdata_put64(b, e->ids[k]);
+	}
+}
+
+static void put_pmus(const struct perfdata_writer *w, struct perfdata_buffer *b)
+{
+	uint32_t n = 0;
+
+	for (const char *p = w->pmus; p && *p; p++)
+		n += *p == '\n';
+	if (!n) {
+		perfdata_put32(b, 1);
+		perfdata_put32(b, w->pmu_type);
+		perfdata_put_header_string(b, "intel_pt");
+		return;
+	}
+	perfdata_put32(b, n);
+	for (const char *p = w->pmus; n--; p++) {
+		char name[64], *end;
+		uint32_t type = (uint32_t)strtoul(p, &end, 10);
+		size_t length = strcspn(end, "\n");
+
+		snprintf(name, sizeof(name), "%.*s", length ? (int)length - 1 : 0, end + 1);
+		perfdata_put32(b, type);
+		perfdata_put_header_string(b, name);
+		p = end + length;
+	}
+}
+
+/*
+ * Where the AUXTRACE records lie: a count, then offset and size of each. A processor's trace
+ * is written later than the switches and maps in it, by as much as its buffer holds.
+ * With this perf has all of it in hand before the first of them.
+ */
+static void put_index(const struct perfdata_writer *w, struct perfdata_buffer *b)
+{
+	perfdata_put64(b, w->index.size / 16);
+	perfdata_put(b, w->index.bytes, w->index.size);
+	b->failed = b->failed || w->index.failed;
+}
+
+static bool has_feature(const struct perfdata_writer *w, unsigned feature)
+{
+	return feature == PERFDATA_FEATURE_CPUID      ? w->cpuid != NULL
+	       : feature == PERFDATA_FEATURE_AUXTRACE ? w->indexed
+						      : true;
+}
+
+static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer *b,
+			unsigned feature, const struct utsname *system)
+{
+	uint32_t cpus = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+
+	switch (feature) {
+	case PERFDATA_FEATURE_BUILD_ID:
+		put_build_ids(w, b);
+		break;
+	case PERFDATA_FEATURE_HOSTNAME:
+		perfdata_put_header_string(b, system->nodename);
+		break;
+	case PERFDATA_FEATURE_OSRELEASE:
+		perfdata_put_header_string(b, system->release);
+		break;
+	case PERFDATA_FEATURE_VERSION:
+		perfdata_put_header_string(b, "ptah " PTAH_VERSION_STRING);
+		break;
+	case PERFDATA_FEATURE_ARCH:
+		perfdata_put_header_string(b, "x86_64");
+		break;
+	case PERFDATA_FEATURE_NRCPUS:
+		perfdata_put32(b, cpus);
+		perfdata_put32(b, cpus);
+		break;
+	case PERFDATA_FEATURE_CMDLINE:
+		put_command_line(w, b);
+		break;
+	case PERFDATA_FEATURE_EVENT_DESC:
+		put_event_desc(w, b);
+		break;
+	case PERFDATA_FEATURE_PMU_MAPPINGS:
+		put_pmus(w, b);
+		break;
+	case PERFDATA_FEATURE_AUXTRACE:
+		put_index(w, b);
+		break;
+	case PERFDATA_FEATURE_CPUID:
+		perfdata_put_header_string(b, w->cpuid);
+		break;
+	default:
+		break;
+	}
+}
+
+int perfdata_write_features(struct perfdata_writer *w)
+{
+	static const uint8_t features[] = {
+	    PERFDATA_FEATURE_BUILD_ID,	   PERFDATA_FEATURE_HOSTNAME, PERFDATA_FEATURE_OSRELEASE,
+	    PERFDATA_FEATURE_VERSION,	   PERFDATA_FEATURE_ARCH,     PERFDATA_FEATURE_NRCPUS,
+	    PERFDATA_FEATURE_CPUID,	   PERFDATA_FEATURE_CMDLINE,  PERFDATA_FEATURE_EVENT_DESC,
+	    PERFDATA_FEATURE_PMU_MAPPINGS, PERFDATA_FEATURE_AUXTRACE,
+	};
+	struct perfdata_buffer table = {0}, sections = {0};
+	uint64_t at = w->data_offset + w->size;
+	uint8_t bits[8 * PERFDATA_FEATURE_WORDS] = {0};
+	struct utsname system = {0};
+	size_t count = 0;
+	bool ok;
+
+	uname(&system);
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++)
+		count += has_feature(w, features[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(features); i++) {
+		size_t start = sections.size;
+
+		if (!has_feature(w, features[i]))
+			continue;
+		put_feature(w, &sections, features[i], &system);
+		perfdata_put64(&table, at + count * PERFDATA_SECTION_SIZE + start);
+		perfdata_put64(&table, sections.size - start);
+		bits[features[i] / 8] |= (uint8_t)(1 << features[i] % 8);
+	}
+	ok = !table.failed && !sections.failed;
+	if (!ok)
+		perfdata_writer_no_memory(w);
+	else if (!perfdata_write_at(w->fd, table.bytes, table.size, at) ||
+		 !perfdata_write_at(w->fd, sections.bytes, sections.size, at + table.size) ||
+		 !perfdata_write_at(w->fd, bits, sizeof(bits), PERFDATA_AT_FEATURES))
+		perfdata_writer_fail_system(w, "write");
+	perfdata_buffer_free(&table);
+	perfdata_buffer_free(&sections);
+	return w->status;
+}

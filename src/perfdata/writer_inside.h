@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the writer's files share: writer.c opens, writes and closes the output,
+ * writer_records.c puts records together, writer_header.c what stands before and behind
+ * them.
+ */
+#ifndef PTAH_PERFDATA_WRITER_INSIDE_H
+#define PTAH_PERFDATA_WRITER_INSIDE_H
+
+#include "perfdata/buffer.h"
+#include "perfdata/build_id.h"
+#include "perfdata/format.h"
+#include "perfdata/message.h"
+#include "perfdata/writer.h"
+
+#define MAX_RECORD 65528 /* a record's size is a u16, and ours are multiples of 8 */
+
+/* A file that was mapped: its build id is read once and listed in the header. */
+struct written_file {
+	struct written_file *next;
+	int32_t pid;
+	struct perfdata_build_id id;
+	char path[];
+};
+
+/* How far a stream has been written, padding included. */
+struct written_stream {
+	uint32_t index;
+	uint64_t size;
+};
+
+/* An event of ours: a copy. */
+struct written_event {
+	char *name;
+	uint64_t *ids;
+	size_t id_count;
+	uint8_t attr[PERFDATA_ATTR_SIZE];
+};
+
+struct perfdata_writer {
+	int fd;
+	int status;
+	bool regular, renamed;
+	char *path, *old_path;
+	struct perfdata_clock clock;
+	uint64_t size; /* of the data section, as far as written or buffered */
+	struct perfdata_buffer pending;
+	struct written_file *files;
+	struct written_stream *streams;
+	size_t stream_count;
+	char **command;
+	struct ptah_message why;
+	struct written_event *events;
+	size_t event_count;
+	uint64_t event_id;    /* of the records that are made here */
+	uint64_t data_offset; /* behind the header, the ids and the attributes */
+	uint32_t pmu_type;
+	char *pmus, *cpuid;
+	bool indexed; /* the header is to list the AUXTRACE records */
+	struct perfdata_buffer index;
+	int (*take)(void *context, const struct perfdata_piece *piece);
+	void *context;
+};
+
+/* writer.c */
+/* Ends the writer with this status, if it had none yet. Returns the writer's. */
+int perfdata_writer_fail(struct perfdata_writer *w, int status);
+int perfdata_writer_no_memory(struct perfdata_writer *w);
+/* The same with errno, and what could not be done: "write", "create". */
+int perfdata_writer_fail_system(struct perfdata_writer *w, const char *what);
+/* False: errno says why. */
+bool perfdata_write_at(int fd, const void *bytes, size_t n, uint64_t offset);
+/* Writes what is buffered. w->size already counts it. */
+int perfdata_write_pending(struct perfdata_writer *w);
+/* Begins a record of `size` bytes, which is a multiple of 8. */
+void perfdata_begin(struct perfdata_writer *w, uint32_t type, uint16_t misc, size_t size);
+/* Hands a piece to the callback. What that answers is its own affair, but it ends the writer. */
+int perfdata_hand_over(struct perfdata_writer *w, const struct perfdata_piece *piece);
+/* Ends the record: all its bytes are in w->pending. */
+int perfdata_end(struct perfdata_writer *w);
+/* Up to a multiple of 8 bytes. */
+void perfdata_put_padded(struct perfdata_writer *w, const void *bytes, size_t n);
+
+/* writer_header.c */
+/* Copies what the header will say of the events. False: out of memory. */
+bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_writer_config *config);
+/* The header, all ids, then the attributes with their sections of ids. */
+int perfdata_write_header(struct perfdata_writer *w);
+/* AUXTRACE_INFO, the first record. */
+int perfdata_write_info(struct perfdata_writer *w, const struct perfdata_writer_config *config);
+/* Behind the data: a table of sections in the order of their bits, then the sections. */
+int perfdata_write_features(struct perfdata_writer *w);
+
+#endif

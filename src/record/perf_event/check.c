@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* What the recorder hardware can do on this machine, for this user. */
+#include "record/perf_event/hardware.h"
+
+#include "record/command.h"
+#include "record/perf_event/kcore.h"
+
+#include <ptah/host.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool is_power_of_pages(uint64_t size)
+{
+	return !(size & (size - 1)) && size >= 4096;
+}
+
+static enum ptah_record_problem check_sizes(const struct ptah_record_config *config,
+					    struct ptah_message *why)
+{
+	/* Output stops at the end of a ToPA region alone, a page at least: one is written to
+	 * while the other is taken. */
+	const unsigned least = config->buffer == PTAH_RECORD_SNAPSHOT ? 4096 : 8192;
+
+	if (config->buffer_size &&
+	    (!is_power_of_pages(config->buffer_size) || config->buffer_size < least ||
+	     config->buffer_size > UINT64_C(1) << 31))
+		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
+				       "trace buffer of %" PRIu64
+				       " bytes: it must be a power of two "
+				       "from %u to 2147483648",
+				       config->buffer_size, least);
+	if (config->sideband_size && (!is_power_of_pages(config->sideband_size) ||
+				      config->sideband_size > UINT64_C(1) << 31))
+		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
+				       "ring of records of %" PRIu64
+				       " bytes: it must be a power of "
+				       "two from 4096 to 2147483648",
+				       config->sideband_size);
+	return PTAH_RECORD_FINE;
+}
+
+static enum ptah_record_problem check_command(const struct ptah_record_config *config,
+					      struct ptah_message *why)
+{
+	char *program;
+	bool found;
+
+	if (!config->argv || !config->argv[0])
+		return PTAH_RECORD_FINE;
+	program = command_find(config->argv[0]);
+	found = program && access(program, X_OK) == 0;
+	free(program);
+	return found ? PTAH_RECORD_FINE
+		     : recorder_refuse(why, PTAH_RECORD_NO_TARGET, "%s: no such command",
+				       config->argv[0]);
+}
+
+static enum ptah_record_problem check_host(const struct ptah_host *host,
+					   const struct ptah_record_config *config,
+					   struct ptah_message *why)
+{
+	const char *what = config->target == PTAH_RECORD_CPUS && !host->may_cpu ? "whole processors"
+			   : config->kernel && !host->may_kernel		? "the kernel"
+										: NULL;
+
+	if (host->obstacle == PTAH_HOST_PROCESSOR)
+		return recorder_refuse(why, PTAH_RECORD_NO_PROCESSOR, "%s",
+				       host->caps.obstacle == PTAH_CAPS_NOT_INTEL ||
+					       host->caps.obstacle == PTAH_CAPS_NO_PT
+					   ? "this processor has no Intel PT"
+					   : ptah_caps_advice(host->caps.obstacle));
+	if (host->obstacle == PTAH_HOST_DRIVER)
+		return recorder_refuse(why, PTAH_RECORD_NO_DRIVER, "the kernel offers no intel_pt");
+	if (host->obstacle == PTAH_HOST_PERMISSION)
+		what = "anything";
+	return what
+		   ? recorder_refuse(why, PTAH_RECORD_PERMISSION,
+				     "kernel.perf_event_paranoid is %d: this user may not trace %s",
+				     host->paranoid, what)
+		   : PTAH_RECORD_FINE;
+}
+
+/* What concerns no processor, driver or permission. */
+static enum ptah_record_problem check_wishes(const char *root,
+					     const struct ptah_record_config *config,
+					     struct ptah_message *why)
+{
+	enum ptah_record_problem problem = check_sizes(config, why);
+	int status = 0;
+
+	if (!problem && config->long_tnt)
+		problem = recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
+					  "a processor chooses between TNT-8 and TNT-64 by itself");
+	if (!problem && config->kcore && config->sink && config->sink->take)
+		problem =
+		    recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
+				    "a copy of the kernel's code needs a folder to go to, not a "
+				    "callback");
+	if (!problem && config->kcore)
+		status = kcore_check(root, why);
+	if (status < 0)
+		return status == PTAH_E_MISSING ? PTAH_RECORD_NOT_POSSIBLE : PTAH_RECORD_PERMISSION;
+	return problem ? problem : check_command(config, why);
+}
+
+enum ptah_record_problem perf_event_check(const struct ptah_caps *caps, const char *root,
+					  const struct ptah_record_config *config,
+					  struct ptah_message *why)
+{
+	struct ptah_host host = {.size = sizeof(host)};
+	enum ptah_record_problem problem;
+	struct pmu pmu;
+	uint64_t word;
+	char *filters;
+
+	ptah_host_look(caps, root, &host);
+	problem = check_host(&host, config, why);
+	if (problem)
+		return problem;
+	if (pmu_read(root ? root : "", &pmu) < 0)
+		return recorder_refuse(why, PTAH_RECORD_NO_DRIVER, "the kernel offers no intel_pt");
+	problem = pmu_config(&pmu, config, &word, why);
+	if (!problem)
+		problem = pmu_filters(&pmu, config, &filters, why);
+	if (problem)
+		return problem;
+	free(filters);
+	return check_wishes(root ? root : "", config, why);
+}
+
+enum ptah_record_problem hardware_check(const struct ptah_record_config *config,
+					struct ptah_message *why)
+{
+	return perf_event_check(NULL, NULL, config, why);
+}
+
+enum ptah_record_problem hardware_check_sideband(const struct ptah_record_config *config,
+						 struct ptah_message *why)
+{
+	return check_wishes("", config, why);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* Brings records and trace from the kernel's rings into the recording. */
+#include "record/perf_event/hardware.h"
+
+#include <string.h>
+#include <time.h>
+
+#define FLUSH_INTERVAL 1 /* seconds */
+
+#define PERFDATA_FINISHED_ROUND 68 /* what comes later is of later: perf's sorting wants it */
+
+static int take_record(void *context, const uint8_t *record, size_t size)
+{
+	struct hardware *h = context;
+	uint32_t type, pid, ppid;
+
+	memcpy(&type, record, sizeof(type));
+	if (type == PERF_RECORD_FORK && size >= 16) {
+		memcpy(&pid, record + 8, sizeof(pid));
+		memcpy(&ppid, record + 12, sizeof(ppid));
+		h->r->status.processes += pid != ppid;
+		h->r->status.threads += h->events.layout.inherit;
+	}
+	h->r->status.sideband_bytes += size;
+	h->wrote = true;
+	return recorder_wrote(h->r, perfdata_write_raw(h->r->writer, record, size));
+}
+
+static void write_trace(struct hardware *h, size_t ring, const struct ring_trace *trace)
+{
+	struct event_ring *r = &h->events.rings[ring];
+	const struct perfdata_aux aux = {
+	    .index = (uint32_t)ring,
+	    .tid = r->tid,
+	    .cpu = r->cpu,
+	    .offset = trace->offset,
+	    .reference = __builtin_ia32_rdtsc(),
+	    .bytes = trace->bytes,
+	    .size = trace->size,
+	};
+
+	/* A processor's buffer holds many: those that begin are counted (take_record()). */
+	h->r->status.threads += !h->events.layout.inherit && !r->traced;
+	r->traced = true;
+	h->r->status.trace_bytes += trace->size;
+	recorder_wrote(h->r, perfdata_write_aux(h->r->writer, &aux));
+}
+
+void hardware_sum_losses(struct hardware *h)
+{
+	struct ptah_record_losses *sum = &h->r->status.losses;
+
+	*sum = (struct ptah_record_losses){0};
+	for (size_t i = 0; i < h->events.ring_count; i++) {
+		const struct ptah_record_losses *l = &h->events.rings[i].ring.losses;
+
+		sum->truncated += l->truncated;
+		sum->overwritten += l->overwritten;
+		sum->partial += l->partial;
+		sum->collisions += l->collisions;
+		sum->lost_records += l->lost_records;
+	}
+}
+
+void hardware_read_records(struct hardware *h, size_t i)
+{
+	int status = ring_read_records(&h->events.rings[i].ring, take_record, h);
+
+	if (status == PTAH_E_BAD_FILE)
+		recorder_fail(h->r, PTAH_RECORD_BROKEN, status,
+			      "the kernel's ring of records %zu holds what is no record", i);
+}
+
+/*
+ * The kernel switches an event off when its buffer is full, and does not always
+ * say so: not where the thread found it full as it was switched in. Now there is
+ * room; an event that is on stays as it is.
+ */
+static void read_trace(struct hardware *h, size_t i)
+{
+	struct ring *ring = &h->events.rings[i].ring;
+	struct ring_trace trace;
+	bool some = ring_read_trace(ring, &trace);
+
+	if (some)
+		write_trace(h, i, &trace);
+	if ((some || ring->cut) && h->tracing && !h->r->status.paused)
+		events_resume_ring(&h->events, i);
+	ring->cut = false;
+}
+
+void hardware_drain(struct hardware *h, bool traces)
+{
+	static const uint32_t round[2] = {PERFDATA_FINISHED_ROUND, 8u << 16};
+	time_t now = time(NULL);
+
+	for (size_t i = 0; i < h->events.ring_count && h->r->error >= 0; i++) {
+		hardware_read_records(h, i);
+		if (traces)
+			read_trace(h, i);
+	}
+	if (h->wrote && h->r->error >= 0)
+		recorder_wrote(h->r, perfdata_write_raw(h->r->writer, round, sizeof(round)));
+	h->wrote = false;
+	hardware_sum_losses(h);
+	if (now - h->flushed >= FLUSH_INTERVAL && h->r->error >= 0) {
+		recorder_wrote(h->r, perfdata_writer_flush(h->r->writer));
+		h->flushed = now;
+	}
+}
+
+void hardware_read_snapshots(struct hardware *h)
+{
+	for (size_t i = 0; i < h->events.ring_count && h->r->error >= 0; i++) {
+		struct ring_trace trace;
+
+		if (ring_read_snapshot(&h->events.rings[i].ring, &trace))
+			write_trace(h, i, &trace);
+	}
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The command that is recorded: forked first, so that its events can be opened, and
+ * held before its execve() until they are.
+ */
+#include "record/perf_event/hardware.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* In the child: never returns. */
+static void run_command(char *const *argv, int socket)
+{
+	char byte;
+	ssize_t n;
+
+	do
+		n = read(socket, &byte, 1);
+	while (n < 0 && errno == EINTR);
+	if (n == 1) {
+		execvp(argv[0], argv);
+		/* Who reads it has the sentence for people. */
+		n = send(socket, &errno, sizeof(errno), MSG_NOSIGNAL);
+	}
+	_exit(127);
+}
+
+int hardware_fork_command(struct hardware *h)
+{
+	struct waiting *c = &h->command;
+	int sockets[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets))
+		return recorder_fail(h->r, PTAH_RECORD_NO_MEMORY, PTAH_E_SYSTEM,
+				     "%s cannot be started: too many open files (ulimit -n)",
+				     h->r->config.argv[0]);
+	c->pid = fork();
+	if (c->pid == 0) {
+		close(sockets[0]); /* so that it sees when we are killed, and does not wait on */
+		run_command(h->r->config.argv, sockets[1]);
+	}
+	close(sockets[1]);
+	c->socket = sockets[0];
+	if (c->pid < 0) {
+		c->pid = 0;
+		return recorder_fail(h->r, PTAH_RECORD_NO_MEMORY, PTAH_E_SYSTEM,
+				     "%s cannot be started: no more processes (ulimit -u)",
+				     h->r->config.argv[0]);
+	}
+	c->ended = (int)syscall(SYS_pidfd_open, c->pid, 0);
+	return 0;
+}
+
+int hardware_release_command(struct hardware *h)
+{
+	struct waiting *c = &h->command;
+	int error = 0;
+	ssize_t n;
+
+	if (!c->pid)
+		return 0;
+	h->r->status.pid = c->pid;
+	/* When somebody has killed it already, waitpid() will tell. */
+	(void)send(c->socket, "", 1, MSG_NOSIGNAL);
+	do
+		n = read(c->socket, &error, sizeof(error));
+	while (n < 0 && errno == EINTR);
+	if (n != sizeof(error))
+		return 0; /* its end was closed by execve() */
+	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	c->pid = h->r->status.pid = 0;
+	return recorder_fail(h->r, PTAH_RECORD_NO_TARGET, PTAH_E_MISSING,
+			     "%s cannot be started: %s", h->r->config.argv[0],
+			     strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error");
+}
+
+void hardware_close_command(struct waiting *c, bool started)
+{
+	if (c->socket >= 0)
+		close(c->socket);
+	if (c->ended >= 0)
+		close(c->ended);
+	if (!c->pid || started)
+		return;
+	kill(c->pid, SIGKILL); /* it waits still */
+	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}

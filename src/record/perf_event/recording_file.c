@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* The recording that is written: its folder, its header and what is noted in it. */
+#include "record/perf_event/hardware.h"
+
+#include "perfdata/message.h"
+#include "record/perf_event/kcore.h"
+
+#include <ptah/host.h>
+
+#include <cpuid.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int hardware_make_folder(struct hardware *h)
+{
+	struct ptah_recorder *r = h->r;
+	const char *output = r->config.output ? r->config.output : "perf.data";
+	struct ptah_message why = {""};
+	struct stat st;
+
+	h->folder = strdup(output);
+	if (!h->folder || asprintf(&h->file, "%s/data", output) < 0) {
+		h->file = NULL;
+		return PTAH_E_NOMEM;
+	}
+	if (asprintf(&h->old_folder, "%s.old", output) < 0) {
+		h->old_folder = NULL;
+		return PTAH_E_NOMEM;
+	}
+	if (stat(output, &st) != 0) {
+		free(h->old_folder); /* nothing to put back */
+		h->old_folder = NULL;
+	} else if (rename(output, h->old_folder)) {
+		perfdata_system_message(&why, errno, output, "rename the old recording");
+		free(h->old_folder);
+		h->old_folder = NULL;
+		return recorder_fail(r, PTAH_RECORD_OUTPUT, PTAH_E_SYSTEM, "%s", why.text);
+	}
+	if (mkdir(output, 0700)) {
+		perfdata_system_message(&why, errno, output, "create");
+		return recorder_fail(r, PTAH_RECORD_OUTPUT, PTAH_E_SYSTEM, "%s", why.text);
+	}
+	h->made_folder = true;
+	r->config.output = h->file;
+	return 0;
+}
+
+void hardware_remove_folder(struct hardware *h)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/kcore_dir", h->folder);
+	kcore_remove(path);
+	unlink(h->file);
+	rmdir(h->folder);
+	if (h->old_folder && rename(h->old_folder, h->folder))
+		return; /* it stays as OUTPUT.old */
+}
+
+int hardware_copy_kernel(struct hardware *h)
+{
+	struct ptah_message why = {""};
+	char path[4096];
+	int status;
+
+	if (!h->made_folder)
+		return 0;
+	snprintf(path, sizeof(path), "%s/kcore_dir", h->folder);
+	status = kcore_copy("", path, &why);
+	return status < 0 ? recorder_fail(h->r, PTAH_RECORD_OUTPUT, status, "%s", why.text) : 0;
+}
+
+void hardware_fill_metadata(struct hardware *h)
+{
+	struct ptah_record_metadata *m = &h->r->metadata;
+	struct ptah_host host = {.size = sizeof(host)};
+	uint32_t r[4] = {0};
+
+	ptah_host_look(NULL, NULL, &host);
+	__cpuid(0, r[0], r[1], r[2], r[3]);
+	memcpy(m->vendor, &r[1], 4);
+	memcpy(m->vendor + 4, &r[3], 4);
+	memcpy(m->vendor + 8, &r[2], 4);
+	m->cpu = host.caps.cpu;
+	memcpy(m->cpuid_14[0], host.caps.leaf_14_0, sizeof(m->cpuid_14[0]));
+	memcpy(m->cpuid_14[1], host.caps.leaf_14_1, sizeof(m->cpuid_14[1]));
+	memcpy(m->cpuid_15, host.caps.leaf_15, sizeof(m->cpuid_15));
+	m->nominal_ratio =
+	    h->pmu.max_nonturbo_ratio ? h->pmu.max_nonturbo_ratio : host.caps.max_nonturbo_ratio;
+	if (!h->events.has_trace)
+		return;
+	m->pmu_type = h->pmu.type;
+	m->rtit_ctl = pmu_rtit_ctl(&h->pmu, &h->events.trace_attr);
+	if (!h->pmu.tsc_art_n || !h->pmu.tsc_art_d) {
+		h->pmu.tsc_art_n = host.caps.tsc_n;
+		h->pmu.tsc_art_d = host.caps.tsc_d;
+	}
+}
+
+/* The ids of events, the caller's to free. */
+static uint64_t *ids_of(const struct event *events, size_t count)
+{
+	uint64_t *ids = calloc(count ? count : 1, sizeof(*ids));
+
+	for (size_t i = 0; ids && i < count; i++)
+		ids[i] = events[i].id;
+	return ids;
+}
+
+static const char *event_name(const struct ptah_record_config *config, bool trace)
+{
+	if (!config->kernel)
+		return trace ? "intel_pt//u" : "dummy:u";
+	if (!trace)
+		return "dummy";
+	return config->user ? "intel_pt//" : "intel_pt//k";
+}
+
+static void fill_driver(const struct hardware *h, struct perfdata_driver *driver)
+{
+	/* Only where a buffer holds several threads: else perf looks for them in vain. */
+	if (h->events.layout.per_cpu && h->events.sideband_attr.context_switch)
+		driver->sched_switch = h->events.layout.system ? 3 : 2;
+	driver->snapshot = h->events.layout.snapshot;
+	driver->per_cpu = h->events.layout.per_cpu;
+	if (!h->events.has_trace)
+		return;
+	driver->pmu_type = h->pmu.type;
+	driver->tsc_bit = pmu_bits(&h->pmu, "tsc");
+	driver->noretcomp_bit = pmu_bits(&h->pmu, "noretcomp");
+	driver->mtc_bit = pmu_bits(&h->pmu, "mtc");
+	driver->mtc_freq_bits = pmu_bits(&h->pmu, "mtc_period");
+	driver->cyc_bit = pmu_bits(&h->pmu, "cyc");
+}
+
+int hardware_open_writer(struct hardware *h)
+{
+	struct ptah_record_metadata *m = &h->r->metadata;
+	const struct ptah_record_config *config = &h->r->config;
+	uint64_t *traces = ids_of(h->events.traces, h->events.trace_count);
+	uint64_t *sidebands = ids_of(h->events.sidebands, h->events.sideband_count);
+	char *pmus = pmu_list(""), cpuid[64];
+	const struct perfdata_event events[] = {
+	    {event_name(config, true), &h->events.trace_attr, traces, h->events.trace_count},
+	    {event_name(config, false), &h->events.sideband_attr, sidebands,
+	     h->events.sideband_count},
+	};
+	struct perfdata_driver driver = {
+	    .events = h->events.has_trace ? events : events + 1,
+	    .event_count = h->events.has_trace ? 2 : 1,
+	    .pmus = pmus,
+	    .cpuid = cpuid,
+	};
+	struct perfdata_writer_config writer = {
+	    .driver = &driver,
+	    .filter = h->filters,
+	    .tsc_n = h->pmu.tsc_art_n,
+	    .tsc_d = h->pmu.tsc_art_d,
+	    .max_nonturbo_ratio = m->nominal_ratio,
+	};
+	int status = PTAH_E_NOMEM;
+
+	fill_driver(h, &driver);
+	driver.time_zero = events_clock(&h->events, &m->time_shift, &m->time_mult, &m->time_zero);
+	writer.clock = (struct perfdata_clock){m->time_shift, m->time_mult, m->time_zero};
+	snprintf(cpuid, sizeof(cpuid), "%s,%u,%u,%u", m->vendor, m->cpu.family, m->cpu.model,
+		 m->cpu.stepping);
+	if (traces && sidebands)
+		status = recorder_open_writer(h->r, &writer);
+	free(traces);
+	free(sidebands);
+	free(pmus);
+	return status;
+}
+
+void hardware_write_notes(struct hardware *h, bool small)
+{
+	if (small)
+		recorder_note(h->r,
+			      "this user may not lock much memory: buffers of %" PRIu64
+			      " KiB of trace and %" PRIu64 " KiB of records for each %s",
+			      h->events.has_trace ? h->events.rings[0].ring.aux_size >> 10 : 0,
+			      h->events.rings[0].ring.data_size >> 10,
+			      h->events.layout.per_cpu ? "processor" : "thread");
+	for (size_t i = 0; i < h->events.less_count; i++)
+		recorder_note(h->r, "this kernel does not tell of %s", h->events.less[i]);
+	if (h->r->metadata.pmu_type && !h->r->metadata.time_mult)
+		recorder_note(h->r, "this kernel does not tell how TSC becomes time");
+}

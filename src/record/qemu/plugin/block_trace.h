@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files share that make the trace: block_trace.c, crossings.c, thread_clock.c, threads.c.
+ */
+#ifndef PTAH_RECORD_QEMU_PLUGIN_BLOCK_TRACE_H
+#define PTAH_RECORD_QEMU_PLUGIN_BLOCK_TRACE_H
+
+#include "record/qemu/plugin/plugin.h"
+
+#include "base/compiler.h"
+#include "base/path_hash.h"
+
+#define PLUGIN_VCPUS 65536
+
+/* Read for each block that runs: hidden, so that no table of addresses is read before it. */
+#pragma GCC visibility push(hidden)
+/* threads.c: of each vcpu; NULL: a thread that has not begun */
+extern struct shared_thread *plugin_threads[PLUGIN_VCPUS];
+extern struct shared_thread plugin_untraced; /* `prev` is the sentinel for ever */
+extern const struct block plugin_sentinel;   /* `prev` of a thread in the kernel */
+#pragma GCC visibility pop
+
+static inline struct shared_thread *plugin_thread(unsigned vcpu)
+{
+	return plugin_threads[vcpu % PLUGIN_VCPUS];
+}
+
+static inline bool plugin_in_kernel(const struct shared_thread *t)
+{
+	return t->prev == &plugin_sentinel;
+}
+
+/* `env`: QEMU's state of the processor. */
+void plugin_begin_thread(unsigned vcpu, const uint64_t *env);
+/* The thread goes on untraced. */
+void plugin_end_trace(struct shared_thread *t, unsigned vcpu);
+bool plugin_unpark(struct shared_thread *t);
+
+/* thread_clock.c */
+uint64_t plugin_clock(const struct shared_thread *t);
+void plugin_publish_clock(uint64_t time);
+void plugin_lift_clock(struct shared_thread *t, uint64_t time);
+uint64_t plugin_perf_guess(const struct shared_thread *t, uint64_t now);
+void plugin_pass_measured_time(struct shared_thread *t);
+
+static inline void plugin_pass_time(struct shared_thread *t)
+{
+	if (t->timed)
+		plugin_pass_measured_time(t);
+}
+
+/* signal_frame.c */
+struct signal_frame {
+	uint64_t ip; /* where the program was interrupted */
+	bool synchronous;
+};
+
+void plugin_check_registers(const uint64_t *env);
+bool plugin_signal_frame(const uint64_t *env, struct signal_frame *frame);
+
+/* crossings.c */
+void plugin_place_psb(struct shared_thread *t, uint64_t time);
+void plugin_leave(struct shared_thread *t, unsigned kind, uint64_t ip);
+void plugin_leave_by(struct shared_thread *t, const struct block *b);
+void plugin_reach(struct shared_thread *t, uint64_t time);
+void plugin_enter(struct shared_thread *t, const struct block *b);
+bool plugin_return(struct shared_thread *t, const struct block *cur);
+bool plugin_heed(struct shared_thread *t);
+
+/* block_trace.c */
+void plugin_account_part(struct shared_thread *t, unsigned n, uint64_t ip);
+
+/* Closes the open run when execution does not go on at its end. */
+static ALWAYS_INLINE void plugin_account_run(struct shared_state *s, uint64_t end, uint64_t next)
+{
+	if (next != end) {
+		if (s->run_start != end)
+			s->hash = path_hash_mix(s->hash, s->run_start, end);
+		s->run_start = next;
+	}
+	s->next_ip = next;
+}
+
+#endif

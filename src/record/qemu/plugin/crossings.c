@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * To the kernel and back: system calls, signals, and what the recorder wants of a
+ * thread in between (to stop, to wait, to pause). The kernel is not traced.
+ */
+#include "record/qemu/plugin/block_trace.h"
+
+#include "model/emit.h"
+
+/* PSB+ */
+
+/* The processor's turn: PSB+ where one is due, and PMIs. */
+static void let_boundary_pass(struct ptah_model *m)
+{
+	model_emit_begin(m);
+	model_emit_end(m);
+}
+
+/* PSB+ now, of that time. */
+void plugin_place_psb(struct shared_thread *t, uint64_t time)
+{
+	struct ptah_model *m = &t->live.m;
+
+	if (m->clock.tsc < time)
+		ptah_model_set_tsc(m, time);
+	t->psb_time = 0;
+	t->guessed = plugin_perf_guess(t, m->clock.tsc);
+	t->told = m->clock.tsc;
+	m->psb_due = true;
+	let_boundary_pass(m);
+}
+
+/* To the kernel and back */
+
+/* The instruction, or the interruption, at `ip` leads to the kernel, which is not traced. */
+void plugin_leave(struct shared_thread *t, unsigned kind, uint64_t ip)
+{
+	struct ptah_model_transfer transfer = {
+	    .kind = (uint8_t)kind, .ip = ip, .to = SIMULATED_KERNEL_IP};
+
+	ptah_model_context(&t->live.m, &transfer.after);
+	transfer.after.cpl = 0;
+	ptah_model_transfer(&t->live.m, &transfer);
+	t->prev = &plugin_sentinel;
+}
+
+/*
+ * Block b's last instruction leads to the kernel. SDM "FUP Cases and IP
+ * Payload": a software interrupt tells its own address, so that decoders do not
+ * know whether it ran; SYSCALL and SYSENTER have.
+ */
+void plugin_leave_by(struct shared_thread *t, const struct block *b)
+{
+	uint64_t ip = b->end - b->last_size;
+
+	if (b->slow & BLOCK_INT) {
+		plugin_account_part(t, b->ninsn - 1u, ip);
+		plugin_leave(t, PTAH_MODEL_INT, ip);
+	} else {
+		plugin_account_part(t, b->ninsn, b->end);
+		plugin_leave(t, PTAH_MODEL_FAR, ip);
+	}
+}
+
+/*
+ * The decoder must have got as far as a change of code at this time, and not
+ * further, for it may have changed again meanwhile.
+ */
+void plugin_reach(struct shared_thread *t, uint64_t time)
+{
+	plugin_lift_clock(t, time);
+	plugin_place_psb(t, time);
+}
+
+/* The program goes on at `b`, coming from the kernel. Decoders have the maps of then. */
+void plugin_enter(struct shared_thread *t, const struct block *b)
+{
+	struct shared_state *s = &t->live;
+	uint64_t maps = t->maps;
+	struct ptah_model_transfer transfer = {
+	    .kind = PTAH_MODEL_FAR, .ip = SIMULATED_KERNEL_IP, .to = b->start};
+
+	plugin_lift_clock(t, atomic_load_explicit(&plugin.shared->clock, memory_order_relaxed));
+	if (maps < b->change)
+		maps = b->change;
+	if (t->told < maps)
+		plugin_reach(t, maps);
+	plugin_pass_time(t);
+	ptah_model_context(&s->m, &transfer.after);
+	transfer.after.cpl = 3;
+	ptah_model_transfer(&s->m, &transfer);
+	if (s->m.packet_en)
+		plugin_account_run(s, s->next_ip, b->start);
+	t->prev = b;
+}
+
+/* What the recorder wants */
+
+/* In the kernel. While nothing is traced the processor is told everything, and counts nothing. */
+static void follow_pause(struct shared_thread *t, bool paused)
+{
+	struct ptah_model *m = &t->live.m;
+
+	if (!paused) {
+		plugin_lift_clock(
+		    t, atomic_load_explicit(&plugin.shared->clock, memory_order_relaxed));
+		t->told = plugin_clock(t);
+		t->before = t->told;
+		if (m->clock.tsc < t->told)
+			ptah_model_set_tsc(m, t->told);
+	}
+	t->paused = paused;
+	plugin_output_pause(t, paused);
+	t->general = paused || t->timed || plugin.shared->filter_count;
+}
+
+/* In between two blocks: there and back, as an interrupt. */
+static void change_pause(struct shared_thread *t, bool paused)
+{
+	struct shared_state *s = &t->live;
+	struct ptah_model_transfer there = {
+	    .kind = PTAH_MODEL_INTERRUPT, .ip = s->m.program.ip, .to = SIMULATED_KERNEL_IP};
+	struct ptah_model_transfer back = {
+	    .kind = PTAH_MODEL_IRET, .ip = SIMULATED_KERNEL_IP, .to = s->m.program.ip};
+	bool traced = s->m.packet_en;
+
+	ptah_model_context(&s->m, &back.after);
+	there.after = back.after;
+	there.after.cpl = 0;
+	ptah_model_transfer(&s->m, &there);
+	follow_pause(t, paused);
+	ptah_model_transfer(&s->m, &back);
+	if (!traced && s->m.packet_en)
+		plugin_account_run(s, s->next_ip, back.to);
+}
+
+/* Between two blocks. false: the thread's trace is over. */
+bool plugin_heed(struct shared_thread *t)
+{
+	const struct shared_header *h = plugin.shared;
+
+	if (atomic_load(&h->stop)) {
+		t->busy = 0;
+		atomic_store(&t->state, THREAD_ENDED);
+		return false;
+	}
+	if (atomic_load(&h->hold)) {
+		t->busy = 0;
+		atomic_store(&t->park, PARK_PARKED);
+		for (unsigned n = 0; atomic_load(&h->hold) && !plugin.recorder_gone; n++)
+			plugin_doze(n);
+		if (!plugin_unpark(t))
+			return false;
+		t->busy = 1;
+	}
+	if (atomic_load(&h->paused) != t->paused)
+		change_pause(t, !t->paused);
+	return true;
+}
+
+/* From the kernel. false: the thread's trace is over. */
+bool plugin_return(struct shared_thread *t, const struct block *cur)
+{
+	const struct shared_header *h = plugin.shared;
+
+	if (!plugin_unpark(t))
+		return false;
+	if (t->general)
+		plugin_output_refresh(t);
+	if (atomic_load_explicit(&h->paused, memory_order_relaxed) != t->paused)
+		follow_pause(t, !t->paused);
+	plugin_enter(t, cur);
+	return true;
+}
+
+/* System calls: prev has ended with one. */
+void plugin_before_syscall(unsigned vcpu)
+{
+	struct shared_thread *t = plugin_thread(vcpu);
+	const struct block *prev;
+
+	if (!t || t == &plugin_untraced || plugin_in_kernel(t))
+		return;
+	t->busy = 1;
+	atomic_signal_fence(memory_order_seq_cst);
+	prev = t->prev;
+	plugin_leave_by(t, prev);
+	plugin_publish_clock(plugin_clock(t));
+	atomic_signal_fence(memory_order_seq_cst);
+	t->busy = 0;
+	atomic_store(&t->park, PARK_PARKED);
+}
+
+/* Before QEMU looks up what runs next: it may be in what has been mapped by now. */
+void plugin_after_syscall(unsigned vcpu)
+{
+	struct shared_thread *t = plugin_thread(vcpu);
+
+	if (t && t != &plugin_untraced)
+		t->maps = atomic_load_explicit(&plugin.map_time, memory_order_acquire);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the plugin reports becomes records: the threads, mappings, names and code of
+ * the processes that run under QEMU, how they begin and how they end.
+ */
+#include "record/qemu/qemu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Processes */
+
+/* The threads of a process, all or all but one, whose life is over. */
+static void finish_process(struct recording *r, int32_t pid)
+{
+	for (unsigned i = 0; i < SHARED_THREADS; i++)
+		if (r->slots[i].used && r->slots[i].pid == pid)
+			qemu_finish_thread(r, i);
+}
+
+/* A process has died, and all that it told has been taken. */
+static void bury(struct recording *r, size_t i)
+{
+	const struct process *process = &r->processes.list[i];
+
+	finish_process(r, process->pid);
+	for (unsigned k = 0; k < SHARED_THREADS; k++) { /* one that it was about to begin */
+		struct shared_thread *t = qemu_slot_thread(r, k);
+
+		if (!r->slots[k].used && t->pid == process->pid)
+			atomic_store(&t->state, THREAD_FREE);
+	}
+	if (process->native)
+		recorder_note(r->r, "process %d became %s", process->pid, process->native);
+	processes_remove(&r->processes, i);
+}
+
+/* Those that were dead before the last messages were taken. */
+void qemu_bury_dead(struct recording *r)
+{
+	for (size_t i = r->processes.count; i-- > 0;)
+		if (r->processes.list[i].dead)
+			bury(r, i);
+}
+
+/* Messages */
+
+static const char *name_of(const struct recording *r, int32_t pid)
+{
+	const struct process *process = processes_find(&r->processes, pid);
+
+	return process ? process->name : r->name;
+}
+
+static void on_thread(struct recording *r, const struct shared_message *m)
+{
+	struct slot *slot;
+
+	if (m->value >= SHARED_THREADS)
+		return;
+	slot = &r->slots[m->value];
+	*slot = (struct slot){.used = true, .stream = r->streams++, .pid = m->pid, .tid = m->tid};
+	r->r->status.threads++;
+	if (m->tid != m->pid)
+		qemu_keep_status(
+		    r, perfdata_write_fork(r->writer, m->pid, m->tid, m->pid, m->pid, m->tsc));
+	if (m->tid != m->pid)
+		qemu_keep_status(r, perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, false,
+							name_of(r, m->pid)));
+	qemu_keep_status(r, perfdata_write_itrace_start(r->writer, m->pid, m->tid, m->tsc));
+}
+
+void qemu_add_process(struct recording *r, int32_t pid, int32_t parent, const char *name)
+{
+	if (!processes_add(&r->processes, pid, parent, name))
+		recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM, "out of memory");
+	r->r->status.processes++;
+}
+
+static void on_fork(struct recording *r, const struct shared_message *m)
+{
+	int32_t parent = (int32_t)m->value, thread = (int32_t)m->address;
+	const struct process *before = processes_find(&r->processes, m->pid);
+	char name[16];
+
+	if (before) /* the number is used again: it has died meanwhile */
+		bury(r, (size_t)(before - r->processes.list));
+	snprintf(name, sizeof(name), "%s", name_of(r, parent));
+	qemu_add_process(r, m->pid, parent, name);
+	qemu_keep_status(r, perfdata_write_fork(r->writer, m->pid, m->pid, parent, thread, m->tsc));
+}
+
+/* Another program has begun: all threads of the one before have ended. */
+static void on_exec(struct recording *r, const struct shared_message *m, const char *name)
+{
+	struct process *process = processes_find(&r->processes, m->pid);
+
+	if (!process)
+		return;
+	process_set_name(process, name);
+	free(process->native);
+	process->native = NULL;
+	r->exec = true;
+	finish_process(r, m->pid);
+	r->exec = false;
+	qemu_keep_status(
+	    r, perfdata_write_comm(r->writer, m->pid, m->pid, m->tsc, true, process->name));
+}
+
+static void on_native(struct recording *r, int32_t pid, const char *text)
+{
+	struct process *process = processes_find(&r->processes, pid);
+
+	if (!process)
+		return;
+	free(process->native);
+	process->native = text ? strdup(text) : NULL;
+}
+
+static void on_comm(struct recording *r, const struct shared_message *m, const char *name)
+{
+	struct process *process = processes_find(&r->processes, m->pid);
+
+	if (process && m->pid == m->tid)
+		process_set_name(process, name);
+	qemu_keep_status(r, perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, false, name));
+}
+
+static void on_message(struct recording *r, const struct shared_message *m, const char *payload)
+{
+	if (m->tsc > r->last_tsc)
+		r->last_tsc = m->tsc;
+	switch (m->type) {
+	case MESSAGE_THREAD:
+		on_thread(r, m);
+		break;
+	case MESSAGE_COMM:
+		on_comm(r, m, payload);
+		break;
+	case MESSAGE_MAP:
+		qemu_keep_status(r, perfdata_write_mmap2(r->writer, m->pid, m->pid, m->tsc,
+							 m->address, m->size, m->value,
+							 PROT_READ | PROT_EXEC, payload));
+		break;
+	case MESSAGE_CODE:
+		qemu_keep_status(
+		    r, perfdata_add_code(r->writer, m->pid, m->tsc, m->address, payload, m->bytes));
+		break;
+	case MESSAGE_FORK:
+		on_fork(r, m);
+		break;
+	case MESSAGE_EXEC:
+		on_exec(r, m, payload);
+		break;
+	case MESSAGE_NATIVE:
+		on_native(r, m->pid, payload);
+		break;
+	case MESSAGE_NATIVE_FAILED:
+		on_native(r, m->pid, NULL);
+		break;
+	case MESSAGE_NOTE:
+		qemu_add_note(r, payload);
+		break;
+	default:
+		break;
+	}
+}
+
+static void take(struct recording *r, uint64_t position, void *bytes, size_t n)
+{
+	const uint8_t *ring = shared_messages(r->shared);
+	size_t at = position % SHARED_MESSAGES;
+	size_t first = n < SHARED_MESSAGES - at ? n : SHARED_MESSAGES - at;
+
+	memcpy(bytes, ring + at, first);
+	memcpy((uint8_t *)bytes + first, ring, n - first);
+}
+
+void qemu_drain_messages(struct recording *r)
+{
+	uint64_t head = atomic_load_explicit(&r->shared->message_head, memory_order_acquire);
+	uint64_t tail = atomic_load_explicit(&r->shared->message_tail, memory_order_relaxed);
+	char payload[SHARED_MESSAGE_MAX + 1];
+
+	while (tail < head) {
+		struct shared_message m;
+
+		take(r, tail, &m, sizeof(m));
+		/* The program can write to this memory too: believe nothing. */
+		if (head - tail > SHARED_MESSAGES || m.bytes > SHARED_MESSAGE_MAX ||
+		    head - tail < sizeof(m) + m.bytes) {
+			recorder_fail(r->r, PTAH_RECORD_BROKEN, PTAH_E_BAD_FILE,
+				      "the program damaged the recorder's memory");
+			tail = head;
+			break;
+		}
+		take(r, tail + sizeof(m), payload, m.bytes);
+		payload[m.bytes] = '\0';
+		on_message(r, &m, payload);
+		tail += (sizeof(m) + m.bytes + 7) & ~UINT64_C(7);
+	}
+	atomic_store_explicit(&r->shared->message_tail, tail, memory_order_release);
+}

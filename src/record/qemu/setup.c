@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* What a recording under QEMU needs before it starts: the plugin, and the memory shared with it. */
+#include "record/qemu/qemu.h"
+
+#include "perfdata/message.h"
+#include "record/simulated/simulated.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#ifndef PTAH_PLUGIN_INSTALL_DIR
+#define PTAH_PLUGIN_INSTALL_DIR "/usr/local/lib/ptah"
+#endif
+
+int qemu_fail_system(struct recording *r, const char *path, const char *what)
+{
+	struct ptah_message why = {""};
+	int status = perfdata_system_message(&why, errno, path, what);
+
+	return recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, status, "%s", why.text);
+}
+
+static char *folder_of_this(void)
+{
+	Dl_info info;
+	char *path, *slash;
+
+	if (!dladdr((void *)(uintptr_t)ptah_recorder_new, &info) || !info.dli_fname)
+		return NULL;
+	path = realpath(strchr(info.dli_fname, '/') ? info.dli_fname : "/proc/self/exe", NULL);
+	slash = path ? strrchr(path, '/') : NULL;
+	if (slash)
+		*slash = '\0';
+	return path;
+}
+
+/* The plugin lies beside the library or the command, or where it was installed. */
+char *qemu_find_plugin(void)
+{
+	static const char *const places[] = {"%s/ptah-qemu.so", "%s/ptah/ptah-qemu.so",
+					     "%s/../lib/ptah-qemu.so",
+					     "%s/../lib/ptah/ptah-qemu.so"};
+	char *folder = folder_of_this(), *path = NULL;
+
+	for (size_t i = 0; folder && i < ARRAY_SIZE(places) + 1; i++) {
+		int n;
+
+		if (i < ARRAY_SIZE(places)) {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+			n = asprintf(&path, places[i], folder);
+#pragma GCC diagnostic pop
+		} else {
+			n = asprintf(&path, "%s/ptah-qemu.so", PTAH_PLUGIN_INSTALL_DIR);
+		}
+		if (n < 0) {
+			path = NULL;
+			break;
+		}
+		if (access(path, R_OK) == 0)
+			break;
+		free(path);
+		path = NULL;
+	}
+	free(folder);
+	return path;
+}
+
+static void put_filter(struct shared_filter *to, const struct ptah_record_filter *filter)
+{
+	to->mode = filter->action == PTAH_RECORD_STOP ? PTAH_RTIT_ADDR_STOP : PTAH_RTIT_ADDR_FILTER;
+	if (filter->path)
+		snprintf(to->path, sizeof(to->path), "%s", filter->path);
+	to->start = filter->start;
+	to->size = simulated_filter_size(filter);
+}
+
+static int init_message_lock(struct shared_header *h)
+{
+	pthread_mutexattr_t attributes;
+	int error = pthread_mutexattr_init(&attributes);
+
+	if (error)
+		return error;
+	pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+	error = pthread_mutex_init(&h->message_lock, &attributes);
+	pthread_mutexattr_destroy(&attributes);
+	return error;
+}
+
+/* Where programs find us whose working directory is another. */
+static void put_paths(const struct recording *r)
+{
+	struct shared_header *h = r->shared;
+	char *qemu = realpath(r->qemu, NULL), *plugin = realpath(r->plugin, NULL);
+
+	snprintf(h->qemu, sizeof(h->qemu), "%s", qemu ? qemu : r->qemu);
+	snprintf(h->plugin, sizeof(h->plugin), "%s", plugin ? plugin : r->plugin);
+	snprintf(h->memory, sizeof(h->memory), "/proc/%d/fd/%d", getpid(), r->memory);
+	h->recorder = getpid();
+	h->recorder_start = shared_process_start(getpid());
+	free(qemu);
+	free(plugin);
+}
+
+int qemu_create_shared(struct recording *r, const struct ptah_record_config *config)
+{
+	uint64_t bytes = shared_bytes(r->buffer);
+
+	r->memory = memfd_create("ptah-record", MFD_CLOEXEC);
+	if (r->memory < 0 || ftruncate(r->memory, (off_t)bytes))
+		return qemu_fail_system(r, "shared memory", "create");
+	r->shared =
+	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->memory, 0);
+	if (r->shared == MAP_FAILED) {
+		r->shared = NULL;
+		return qemu_fail_system(r, "shared memory", "map");
+	}
+	errno = init_message_lock(r->shared);
+	if (errno)
+		return qemu_fail_system(r, "shared memory", "make a lock in");
+	r->shared->magic = SHARED_MAGIC;
+	r->shared->flags = (config->clock == PTAH_CLOCK_HOST ? SHARED_CLOCK_HOST : 0) |
+			   (config->no_inherit ? SHARED_NO_INHERIT : 0);
+	r->shared->policy = config->buffer == PTAH_RECORD_SNAPSHOT	   ? PTAH_POLICY_WRAP
+			    : config->buffer == PTAH_RECORD_STOP_WHEN_FULL ? PTAH_POLICY_STOP
+									   : PTAH_POLICY_DRAIN;
+	r->shared->buffer = r->buffer;
+	r->shared->long_tnt = config->long_tnt;
+	r->shared->trace = simulated_trace(config);
+	r->shared->filter_count = (uint32_t)config->filter_count;
+	for (size_t i = 0; i < config->filter_count; i++)
+		put_filter(&r->shared->filters[i], &config->filters[i]);
+	r->shared->paused = config->start_paused;
+	put_paths(r);
+	/* TSC 0 reads as "no time known", to perf too. */
+	atomic_store(&r->shared->clock, 1);
+	return 0;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The threads' traces on their way from shared memory into the recording, and the
+ * end of each, whichever way its process ended.
+ */
+#include "record/qemu/qemu.h"
+
+#include "base/path_hash.h"
+
+#include <ptah/packet.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void write_trace(struct recording *r, const struct slot *slot, const uint8_t *bytes,
+			size_t n)
+{
+	if (!n)
+		return;
+	qemu_keep_status(r, perfdata_write_auxtrace(r->writer, slot->stream, slot->tid, bytes, n));
+	r->r->status.trace_bytes += n;
+}
+
+/* Copies the bytes [from, to) of a thread's trace, at most a buffer of them. */
+static void copy_trace(const struct recording *r, struct shared_thread *t, uint64_t from,
+		       uint64_t to, uint8_t *bytes)
+{
+	const uint8_t *buffer = shared_buffer(t);
+	size_t at = from % r->buffer, n = to - from;
+	size_t first = n < r->buffer - at ? n : r->buffer - at;
+
+	memcpy(bytes, buffer + at, first);
+	memcpy(bytes + first, buffer, n - first);
+}
+
+void qemu_drain_published(struct recording *r, unsigned i)
+{
+	struct shared_thread *t = qemu_slot_thread(r, i);
+	uint64_t position = atomic_load_explicit(&t->published, memory_order_acquire);
+	uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed);
+
+	if (position <= tail || position - tail > r->buffer)
+		return;
+	copy_trace(r, t, tail, position, r->joined);
+	write_trace(r, &r->slots[i], r->joined, position - tail);
+	atomic_store_explicit(&t->tail, position, memory_order_release);
+}
+
+/* Bytes of whole packets from `at` on, a PSB; a buffer that was full may have cut the last. */
+static size_t whole_packets(const uint8_t *at, size_t n)
+{
+	struct ptah_packet packet;
+	size_t done = 0;
+	int size;
+
+	while ((size = ptah_packet_decode(&packet, at + done, n - done, 0)) > 0)
+		done += (size_t)size;
+	return done;
+}
+
+void qemu_write_rest(struct recording *r, struct shared_thread *t, struct slot *slot,
+		     struct shared_state *s)
+{
+	uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed), staged;
+	bool stopped = s->m.status & PTAH_RTIT_STATUS_STOPPED; /* what is staged went nowhere */
+	uint64_t position = s->m.bytes;
+	size_t n = 0, skipped = 0;
+	uint64_t whole;
+	uint8_t *end;
+
+	if (r->policy == PTAH_RECORD_SNAPSHOT && position > r->buffer)
+		tail = position - r->buffer;
+	if (position < tail || position - tail > r->buffer) {
+		qemu_add_note(r, "the program damaged the recorder's memory: the end of a thread's "
+				 "trace is missing");
+		return;
+	}
+	copy_trace(r, t, tail, position, r->joined);
+	n = position - tail;
+	staged = shared_staged(&s->m);
+	if (!stopped && staged <= SIMULATED_STAGING) {
+		memcpy(r->joined + n, shared_staging(t), staged);
+		n += staged;
+	}
+	end = r->joined + n;
+	whole = tail + n;
+	s->m.g.out = end;
+	if (s->m.packet_en && !stopped)
+		generator_async_disable(&s->m.g, s->next_ip);
+	n += (size_t)(s->m.g.out - end);
+	if (r->policy == PTAH_RECORD_SNAPSHOT && (tail || slot->snapped)) {
+		/* Begins inside a packet, or behind the last snapshot. */
+		const uint64_t from = slot->snapped > tail ? slot->snapped : tail;
+		const uint8_t *psb =
+		    from < whole ? ptah_packet_find_psb(r->joined + (from - tail), end) : NULL;
+
+		skipped = psb ? (size_t)(psb - r->joined) : n;
+		if (slot->snapped && psb)
+			qemu_keep_status(
+			    r, perfdata_skip_auxtrace(r->writer, slot->stream,
+						      tail + skipped - slot->snapped + 8));
+	}
+	slot->snapped = whole;
+	if (stopped)
+		n = skipped + whole_packets(r->joined + skipped, n - skipped);
+	write_trace(r, slot, r->joined + skipped, n - skipped);
+}
+
+/* The thread's time at its end, as the plugin's thread_clock() has it. */
+static uint64_t end_time(const struct recording *r, const struct shared_state *s)
+{
+	struct timespec now;
+
+	if (!(r->shared->flags & SHARED_CLOCK_HOST))
+		return s->instructions + s->lift;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* What the ground truth cannot be held against: a trace without its beginning or its end. */
+static bool is_part(struct recording *r, const struct shared_state *s)
+{
+	char text[160];
+
+	if (r->policy == PTAH_RECORD_SNAPSHOT && s->m.bytes > r->buffer) {
+		snprintf(text, sizeof(text),
+			 "snapshot: the last %" PRIu64 " bytes of %" PRIu64
+			 " bytes of trace were kept",
+			 r->buffer, s->m.bytes);
+	} else if (r->policy == PTAH_RECORD_STOP_WHEN_FULL &&
+		   s->m.status & PTAH_RTIT_STATUS_STOPPED && s->m.bytes >= r->buffer) {
+		snprintf(text, sizeof(text),
+			 "tracing of a thread ended when its buffer of %" PRIu64 " bytes was full",
+			 r->buffer);
+	} else {
+		return false;
+	}
+	qemu_add_note(r, text);
+	return true;
+}
+
+static void write_exit(struct recording *r, const struct slot *slot)
+{
+	const struct process *process = processes_find(&r->processes, slot->pid);
+	int32_t parent = process ? process->parent : slot->pid;
+
+	qemu_keep_status(
+	    r, perfdata_write_exit(r->writer, slot->pid, slot->tid, parent, parent, r->last_tsc));
+}
+
+void qemu_finish_thread(struct recording *r, unsigned i)
+{
+	struct shared_thread *t = qemu_slot_thread(r, i);
+	struct slot *slot = &r->slots[i];
+	bool part = slot->snapped; /* snapshots have taken of it */
+	bool torn = t->busy && !slot->claimed;
+	struct shared_state s = torn ? t->checkpoint : t->live;
+	struct ptah_truth truth = {
+	    .instructions = s.instructions,
+	    .conditional = s.counts[PTAH_INSN_COND],
+	    .indirect = s.counts[PTAH_INSN_JUMP_IND] + s.counts[PTAH_INSN_CALL_IND],
+	    .returns = s.counts[PTAH_INSN_RETURN],
+	};
+	struct path_hash path = {s.hash, s.run_start, s.next_ip};
+
+	qemu_write_rest(r, t, slot, &s);
+	if (torn)
+		qemu_add_note(
+		    r, "a thread was killed while it wrote its trace: its last moments are not "
+		       "recorded");
+	if (end_time(r, &s) > r->last_tsc)
+		r->last_tsc = end_time(r, &s);
+	truth.path_hash = path_hash_value(&path);
+	r->r->status.instructions += s.instructions;
+	if (!is_part(r, &s) && !part)
+		qemu_keep_status(r, perfdata_add_truth(r->writer, slot->stream, slot->pid,
+						       slot->tid, &truth, s.lost));
+	if (!r->exec || slot->tid != slot->pid)
+		write_exit(r, slot);
+	r->slots[i].used = false;
+	t->pid = 0;
+	atomic_store(&t->state, THREAD_FREE);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+/* The streams of a recording, and the pieces of the file that they consist of. */
+#include "session/records.h"
+
+#include <ptah/packet.h>
+
+#include <string.h>
+
+static struct stream *stream_of(struct ptah_session *s, uint32_t index, int32_t tid, int32_t cpu)
+{
+	size_t i = table_get(&s->streams_by_index, index);
+	struct stream *streams;
+
+	if (i != SESSION_NONE)
+		return &s->streams[i];
+	streams = session_grow(s->streams, s->stream_count, &s->stream_capacity, sizeof(*streams));
+	if (!streams)
+		return NULL;
+	s->streams = streams;
+	if (table_set(&s->streams_by_index, index, s->stream_count) < 0)
+		return NULL;
+	streams[s->stream_count] = (struct stream){
+	    .index = index, .process = SESSION_NONE, .last = SESSION_NONE, .cpu = SESSION_NONE};
+	streams[s->stream_count].info =
+	    (struct ptah_stream_info){.pid = -1, .tid = tid, .cpu = cpu, .space = -1};
+	return &streams[s->stream_count++];
+}
+
+#define PSB_BYTES 16
+
+/* So many bytes are compared for each that a snapshot has, before none of it counts as seen. */
+#define MOST_COMPARED 64
+
+static bool is_padding(const uint8_t *bytes, uint64_t n)
+{
+	static const uint8_t zeros[8];
+
+	return n < sizeof(zeros) && !memcmp(bytes, zeros, (size_t)n);
+}
+
+/*
+ * How many bytes at the beginning of `b` are the end of `a`. Snapshots of a ring
+ * that has not been written over in between overlap, and the kernel's offsets do
+ * not tell by how much: they are of the ring. Both begin anywhere in a packet;
+ * from a PSB on, whose time stamp follows, the same bytes are the same trace. perf
+ * fills a piece up to eight bytes with zeros: *padding of `a` are such.
+ */
+static uint64_t find_overlap(const uint8_t *a, uint64_t a_size, const uint8_t *b, uint64_t b_size,
+			     uint64_t *padding)
+{
+	const uint8_t *const psb = ptah_packet_find_psb(b, b + b_size), *at = a;
+	const uint64_t before = psb ? (uint64_t)(psb - b) : 0;
+	uint64_t budget = MOST_COMPARED * a_size;
+
+	while (psb && (at = ptah_packet_find_psb(at, a + a_size))) {
+		const uint64_t rest = (uint64_t)(a + a_size - at);
+		uint64_t same = 0;
+
+		while (same < rest && same < b_size - before && at[same] == psb[same])
+			same++;
+		/* The ring's oldest bytes may have been written over: they are not in `b`. */
+		*padding = rest - same;
+		if (same > PSB_BYTES && is_padding(at + same, rest - same) &&
+		    (uint64_t)(at - a) >= before && !memcmp(at - before, b, (size_t)before))
+			return before + same;
+		if (budget < same + PSB_BYTES)
+			return 0;
+		budget -= same + PSB_BYTES;
+		at += PSB_BYTES;
+	}
+	return 0;
+}
+
+/*
+ * Where this piece lies after the one before: sets *gap, and *skip to the bytes
+ * that were there already. perf fills the file's copy of a piece up to eight
+ * bytes but counts the next one's place without that.
+ */
+static void place_piece(const struct ptah_session *s, struct stream *stream, uint64_t offset,
+			uint64_t *skip, bool *gap)
+{
+	const uint64_t before = piece_size(stream, stream->count - 1);
+	const uint64_t again = stream->expected - offset;
+
+	*gap = offset > stream->expected;
+	*skip = 0;
+	if (*gap) {
+		if (!s->file || !perfdata_snapshot(s->file))
+			stream->info.lost += offset - stream->expected;
+	} else if (again < 8 && again < before) {
+		stream->info.bytes -= again; /* the end of the last piece */
+	} else {
+		*skip = again;
+	}
+}
+
+/* The same for snapshots: what comes behind the last one is not known to follow it. */
+static void place_snapshot(struct stream *stream, const uint8_t *bytes, uint64_t size,
+			   uint64_t *skip, bool *gap)
+{
+	uint64_t padding = 0;
+
+	*skip = find_overlap(stream->snapshot, stream->snapshot_size, bytes, size, &padding);
+	*gap = !*skip;
+	if (*skip && padding < piece_size(stream, stream->count - 1))
+		stream->info.bytes -= padding;
+}
+
+static int add_piece(struct stream *stream, const uint8_t *bytes, uint64_t size, bool gap)
+{
+	struct piece *pieces =
+	    session_grow(stream->pieces, stream->count, &stream->capacity, sizeof(*pieces));
+
+	if (!pieces)
+		return PTAH_E_NOMEM;
+	stream->pieces = pieces;
+	pieces[stream->count++] = (struct piece){bytes, stream->info.bytes, gap};
+	stream->info.bytes += size;
+	return 0;
+}
+
+int session_add_trace(struct ptah_session *s, uint32_t index, int32_t tid, int32_t cpu,
+		      uint64_t offset, const uint8_t *bytes, uint64_t size)
+{
+	struct stream *stream = stream_of(s, index, tid, cpu);
+	uint64_t skip = 0;
+	bool gap = false;
+
+	if (!stream)
+		return PTAH_E_NOMEM;
+	if (!size || size > UINT64_MAX - offset)
+		return 0;
+	if (stream->count && s->file && perfdata_snapshot(s->file))
+		place_snapshot(stream, bytes, size, &skip, &gap);
+	else if (stream->count)
+		place_piece(s, stream, offset, &skip, &gap);
+	stream->snapshot = bytes;
+	stream->snapshot_size = size;
+	if (skip >= size)
+		return 0;
+	stream->expected = offset + size;
+	for (uint64_t at = skip; at < size; at += SESSION_PIECE_MAX) {
+		uint64_t n = size - at < SESSION_PIECE_MAX ? size - at : SESSION_PIECE_MAX;
+		int status = add_piece(stream, bytes + at, n, gap && at == skip);
+
+		if (status < 0)
+			return status;
+	}
+	return 0;
+}
+
+int session_on_truth(struct ptah_session *s, const struct perfdata_record *r)
+{
+	struct stream *stream = stream_of(s, r->index, r->tid, -1);
+
+	if (!stream)
+		return PTAH_E_NOMEM;
+	stream->info.pid = r->pid;
+	stream->info.has_truth = true;
+	stream->info.truth = r->truth;
+	return 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files share that read a recording's records into a session: records.c goes
+ * through them, tasks.c takes what concerns processes and threads, turns.c the context
+ * switches, pieces.c the trace, and stream_names.c says in the end whose each stream is.
+ */
+#ifndef PTAH_SESSION_RECORDS_H
+#define PTAH_SESSION_RECORDS_H
+
+#include "base/compiler.h"
+#include "perfdata/format.h"
+#include "session/session.h"
+
+/* records.c */
+int session_note_format(struct ptah_session *s, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* tasks.c. Each takes a record of its type; tsc is the record's time. */
+int session_on_map(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+int session_on_code(struct ptah_session *s, const struct perfdata_record *r);
+int session_on_comm(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+int session_on_begin(struct ptah_session *s, const struct perfdata_record *r);
+/* The process or thread with this number, which is made where it is not known yet. NULL: out of
+ * memory. */
+struct process *session_process_of(struct ptah_session *s, int32_t pid);
+struct thread *session_thread_of(struct ptah_session *s, int32_t pid, int32_t tid);
+
+/* turns.c */
+int session_on_switch(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+/* Tracing begins on a CPU while a thread runs there. */
+int session_on_start(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+
+/* pieces.c */
+int session_on_truth(struct ptah_session *s, const struct perfdata_record *r);
+
+/*
+ * stream_names.c. A thread's stream has the thread's process and name. A CPU's stream is that of
+ * the recording's only process, if it is one, and else of who ran there when.
+ */
+int session_name_streams(struct ptah_session *s);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* Whose each stream is: the thread, program and process that its trace is of. */
+#include "session/records.h"
+
+#include <string.h>
+
+static size_t only_process_with_maps(const struct ptah_session *s)
+{
+	size_t found = SESSION_NONE;
+
+	for (size_t i = 0; i < s->process_count; i++) {
+		if (!s->processes[i].has_maps)
+			continue;
+		if (found != SESSION_NONE)
+			return SESSION_NONE;
+		found = i;
+	}
+	return found;
+}
+
+/* Follows who ran on the stream's CPU. False: the recording does not tell. */
+static bool follow_cpu(const struct ptah_session *s, struct stream *stream)
+{
+	size_t i = stream->info.cpu < 0 ? SESSION_NONE
+					: table_get(&s->cpus_by_number, (uint32_t)stream->info.cpu);
+
+	if (i == SESSION_NONE || !s->has_clock)
+		return false;
+	stream->cpu = i;
+	return true;
+}
+
+/* The thread's next stream is that of its next begin. One without a begin is the last's. */
+static void name_stream(struct ptah_session *s, struct stream *stream, struct thread *t)
+{
+	struct ptah_stream_info *info = &stream->info;
+	const struct begin *begin = t->first == SESSION_NONE ? NULL : &s->begins[t->first];
+	const struct program *program;
+	bool is_last;
+
+	if (!begin) {
+		info->pid = t->pid;
+		memcpy(info->comm, t->comm, sizeof(info->comm));
+		return;
+	}
+	program = &s->programs[begin->program];
+	stream->process = program->process;
+	stream->first = program->first;
+	info->pid = s->processes[program->process].pid;
+	is_last = table_get(&s->processes_by_pid, (uint32_t)info->pid) == program->process;
+	/*
+	 * perf's tracing goes on through execve without another begin (and with
+	 * enable_on_exec begins just before it): the stream is of what ran last.
+	 */
+	if (is_last && begin->next == SESSION_NONE && t->tid == info->pid) {
+		memcpy(info->comm, t->comm, sizeof(info->comm));
+		return;
+	}
+	if ((program->until || !is_last) && begin->program < INT32_MAX - 1)
+		info->space = -2 - (int32_t)begin->program;
+	/* With another begin the thread has ended, or its next stream is of the next program. */
+	if (begin->next != SESSION_NONE)
+		stream->last = program->last;
+	memcpy(info->comm, begin->comm, sizeof(info->comm));
+	if (begin->next != SESSION_NONE)
+		t->first = begin->next;
+}
+
+int session_name_streams(struct ptah_session *s)
+{
+	size_t only = only_process_with_maps(s);
+	bool unknown = false;
+
+	for (size_t i = 0; i < s->stream_count; i++) {
+		struct stream *stream = &s->streams[i];
+		struct ptah_stream_info *info = &stream->info;
+		size_t thread = info->tid < 0 ? SESSION_NONE
+					      : table_get(&s->threads_by_tid, (uint32_t)info->tid);
+
+		if (thread != SESSION_NONE) {
+			name_stream(s, stream, &s->threads[thread]);
+		} else if (info->pid < 0 && only != SESSION_NONE) {
+			info->pid = s->processes[only].pid;
+		}
+		if (info->space == -1)
+			info->space = info->pid;
+		if (info->pid >= 0 && stream->process == SESSION_NONE)
+			stream->process = table_get(&s->processes_by_pid, (uint32_t)info->pid);
+		else if (info->tid < 0 && info->bytes && s->file && !follow_cpu(s, stream))
+			unknown = true;
+	}
+	return unknown
+		   ? session_note_format(s,
+					 "several processes share a CPU's trace, and no context "
+					 "switches, or no times, tell which ran when: record with "
+					 "--switch-events, or with --per-thread")
+		   : 0;
+}

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The processes and threads of a recording, and what was mapped in them: what the
+ * records of forks, names, mappings and beginnings say.
+ */
+#include "session/records.h"
+
+#include <string.h>
+
+static struct process *new_process(struct ptah_session *s, int32_t pid)
+{
+	struct process *processes =
+	    session_grow(s->processes, s->process_count, &s->process_capacity, sizeof(*processes));
+	size_t older;
+
+	if (!processes)
+		return NULL;
+	s->processes = processes;
+	older = table_get(&s->processes_by_pid, (uint32_t)pid);
+	if (table_set(&s->processes_by_pid, (uint32_t)pid, s->process_count) < 0)
+		return NULL;
+	processes[s->process_count] = (struct process){
+	    .pid = pid, .parent = SESSION_NONE, .program = SESSION_NONE, .older = older};
+	return &processes[s->process_count++];
+}
+
+struct process *session_process_of(struct ptah_session *s, int32_t pid)
+{
+	size_t i = table_get(&s->processes_by_pid, (uint32_t)pid);
+
+	return i == SESSION_NONE ? new_process(s, pid) : &s->processes[i];
+}
+
+struct thread *session_thread_of(struct ptah_session *s, int32_t pid, int32_t tid)
+{
+	size_t i = table_get(&s->threads_by_tid, (uint32_t)tid);
+	struct thread *threads;
+
+	if (i != SESSION_NONE) {
+		s->threads[i].pid = pid;
+		return &s->threads[i];
+	}
+	threads = session_grow(s->threads, s->thread_count, &s->thread_capacity, sizeof(*threads));
+	if (!threads)
+		return NULL;
+	s->threads = threads;
+	if (table_set(&s->threads_by_tid, (uint32_t)tid, s->thread_count) < 0)
+		return NULL;
+	threads[s->thread_count] =
+	    (struct thread){.pid = pid, .tid = tid, .first = SESSION_NONE, .last = SESSION_NONE};
+	return &threads[s->thread_count++];
+}
+
+static int add_change(struct ptah_session *s, int32_t pid, const struct change *change)
+{
+	struct process *p = session_process_of(s, pid);
+	struct change *changes;
+
+	if (!p)
+		return PTAH_E_NOMEM;
+	changes = session_grow(p->changes, p->count, &p->capacity, sizeof(*changes));
+	if (!changes)
+		return PTAH_E_NOMEM;
+	p->changes = changes;
+	changes[p->count++] = *change;
+	p->has_maps = p->has_maps || change->type == CHANGE_MAP;
+	return 0;
+}
+
+static bool is_range(uint64_t address, uint64_t size)
+{
+	return size && size - 1 <= UINT64_MAX - address;
+}
+
+int session_on_map(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
+{
+	struct change change = {
+	    .type = CHANGE_MAP,
+	    .tsc = tsc,
+	    .address = r->address,
+	    .size = r->size,
+	    .file_offset = r->file_offset,
+	    .id = r->id,
+	};
+
+	/* The kernel's own maps have pid -1. */
+	if (!r->executable || r->pid < 0 || !is_range(r->address, r->size))
+		return 0;
+	change.path = strings_keep(&s->paths, r->text, r->text_size);
+	return change.path ? add_change(s, r->pid, &change) : PTAH_E_NOMEM;
+}
+
+int session_on_code(struct ptah_session *s, const struct perfdata_record *r)
+{
+	struct change change = {
+	    .type = CHANGE_CODE,
+	    .tsc = r->tsc,
+	    .address = r->address,
+	    .size = r->size,
+	    .bytes = r->bytes,
+	};
+
+	return is_range(r->address, r->size) ? add_change(s, r->pid, &change) : 0;
+}
+
+/* What runs from now on is another program. */
+static int on_exec(struct ptah_session *s, int32_t pid, uint64_t tsc)
+{
+	const struct change exec = {.type = CHANGE_EXEC, .tsc = tsc, .size = UINT64_MAX};
+	struct process *p = session_process_of(s, pid);
+
+	if (!p)
+		return PTAH_E_NOMEM;
+	if (p->program != SESSION_NONE) {
+		s->programs[p->program].until = tsc ? tsc - 1 : 0;
+		s->programs[p->program].last = p->count;
+	}
+	p->program = SESSION_NONE;
+	p->exec = p->count + 1;
+	return add_change(s, pid, &exec);
+}
+
+/* A program has the name of its process's first thread, if that is known. */
+static void name_program(struct program *program, const struct thread *t)
+{
+	if (t->tid == t->pid || !program->comm[0])
+		memcpy(program->comm, t->comm, sizeof(program->comm));
+}
+
+int session_on_comm(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
+{
+	struct thread *t = session_thread_of(s, r->pid, r->tid);
+	size_t n = r->text_size;
+
+	if (!t)
+		return PTAH_E_NOMEM;
+	n = n < sizeof(t->comm) ? n : sizeof(t->comm) - 1;
+	memset(t->comm, 0, sizeof(t->comm));
+	memcpy(t->comm, r->text, n);
+	if (!r->exec && t->begun) {
+		memcpy(s->begins[t->last].comm, t->comm, sizeof(t->comm));
+		name_program(&s->programs[s->begins[t->last].program], t);
+	}
+	return r->exec ? on_exec(s, r->pid, tsc) : 0;
+}
+
+/* A thread has its parent's name at first; a new process also begins with its parent's memory. */
+int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
+{
+	size_t parent = table_get(&s->processes_by_pid, (uint32_t)r->ppid);
+	size_t parent_thread = table_get(&s->threads_by_tid, (uint32_t)r->ptid);
+	struct thread *t = session_thread_of(s, r->pid, r->tid);
+	struct process *p;
+
+	if (!t)
+		return PTAH_E_NOMEM;
+	t->begun = false;
+	if (parent_thread != SESSION_NONE)
+		memmove(t->comm, s->threads[parent_thread].comm, sizeof(t->comm));
+	if (r->pid == r->ppid)
+		return 0;
+	/* Of a parent that nothing is known of; the number may still have been another's before. */
+	if (parent == SESSION_NONE)
+		return table_get(&s->processes_by_pid, (uint32_t)r->pid) == SESSION_NONE ||
+			       new_process(s, r->pid)
+			   ? 0
+			   : PTAH_E_NOMEM;
+	p = new_process(s, r->pid); /* the number may have been another's before */
+	if (!p)
+		return PTAH_E_NOMEM;
+	p->born = tsc;
+	p->parent = parent;
+	p->inherited = s->processes[parent].count;
+	p->has_maps = s->processes[parent].has_maps;
+	return 0;
+}
+
+/* The program that a process runs. SESSION_NONE: out of memory. */
+static size_t program_of(struct ptah_session *s, int32_t pid)
+{
+	struct process *p = session_process_of(s, pid);
+	struct program *programs;
+
+	if (!p || p->program != SESSION_NONE)
+		return p ? p->program : SESSION_NONE;
+	programs =
+	    session_grow(s->programs, s->program_count, &s->program_capacity, sizeof(*programs));
+	if (!programs)
+		return SESSION_NONE;
+	s->programs = programs;
+	programs[s->program_count] = (struct program){
+	    .process = (size_t)(p - s->processes), .first = p->exec, .last = SESSION_NONE};
+	p->program = s->program_count++;
+	return p->program;
+}
+
+int session_on_begin(struct ptah_session *s, const struct perfdata_record *r)
+{
+	struct thread *t = session_thread_of(s, r->pid, r->tid);
+	size_t program = program_of(s, r->pid);
+	struct begin *begins;
+
+	if (!t || program == SESSION_NONE)
+		return PTAH_E_NOMEM;
+	begins = session_grow(s->begins, s->begin_count, &s->begin_capacity, sizeof(*begins));
+	if (!begins)
+		return PTAH_E_NOMEM;
+	s->begins = begins;
+	begins[s->begin_count].program = program;
+	begins[s->begin_count].next = SESSION_NONE;
+	memcpy(begins[s->begin_count].comm, t->comm, sizeof(t->comm));
+	name_program(&s->programs[program], t);
+	if (t->last == SESSION_NONE)
+		t->first = s->begin_count;
+	else
+		begins[t->last].next = s->begin_count;
+	t->last = s->begin_count++;
+	t->begun = true;
+	return 0;
+}

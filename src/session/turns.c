@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* Who runs on which CPU, and since when: what the records of context switches say. */
+#include "session/records.h"
+
+static struct cpu *cpu_of(struct ptah_session *s, int32_t number)
+{
+	size_t i = table_get(&s->cpus_by_number, (uint32_t)number);
+	struct cpu *cpus;
+
+	if (i != SESSION_NONE)
+		return &s->cpus[i];
+	cpus = session_grow(s->cpus, s->cpu_count, &s->cpu_capacity, sizeof(*cpus));
+	if (!cpus)
+		return NULL;
+	s->cpus = cpus;
+	if (table_set(&s->cpus_by_number, (uint32_t)number, s->cpu_count) < 0)
+		return NULL;
+	cpus[s->cpu_count] = (struct cpu){0};
+	return &cpus[s->cpu_count++];
+}
+
+/* Who it is, at this time. pid -1: the thread's, as far as it is known. */
+static int name_turn(struct ptah_session *s, struct turn *turn)
+{
+	struct process *p;
+
+	if (turn->pid < 0 && turn->tid >= 0) {
+		size_t i = table_get(&s->threads_by_tid, (uint32_t)turn->tid);
+
+		turn->pid = i != SESSION_NONE ? s->threads[i].pid : turn->tid ? -1 : 0;
+	}
+	turn->process = SESSION_NONE;
+	if (turn->pid <= 0)
+		return 0;
+	p = session_process_of(s, turn->pid);
+	if (!p)
+		return PTAH_E_NOMEM;
+	turn->process = (size_t)(p - s->processes);
+	return 0;
+}
+
+static int add_turn(struct ptah_session *s, struct cpu *cpu, struct turn turn)
+{
+	struct turn *last = cpu->count ? &cpu->turns[cpu->count - 1] : NULL, *turns;
+	int status = name_turn(s, &turn);
+
+	if (status < 0)
+		return status;
+	if (last && last->pid == turn.pid && last->tid == turn.tid &&
+	    last->process == turn.process) {
+		/* A switch is told twice: by the one that leaves, and by the one that comes. */
+		if (cpu->comes)
+			last->tsc = turn.tsc;
+		return 0;
+	}
+	turns = session_grow(cpu->turns, cpu->count, &cpu->capacity, sizeof(*turns));
+	if (!turns)
+		return PTAH_E_NOMEM;
+	cpu->turns = turns;
+	turns[cpu->count++] = turn;
+	return 0;
+}
+
+static int on_leave(struct ptah_session *s, struct cpu *cpu, const struct perfdata_record *r,
+		    uint64_t tsc)
+{
+	const struct turn first = {.pid = r->pid, .tid = r->tid};
+	/* Who ran from the beginning is who leaves first. */
+	int status = cpu->count ? 0 : add_turn(s, cpu, first);
+
+	/* Without the other thread's number that one is not traced. */
+	cpu->has_left = r->ptid < 0;
+	cpu->left = tsc;
+	if (status < 0 || cpu->has_left)
+		return status;
+	cpu->comes = false;
+	status = add_turn(s, cpu, (struct turn){tsc, tsc, r->ppid, r->ptid, SESSION_NONE});
+	cpu->comes = true;
+	return status;
+}
+
+static int on_come(struct ptah_session *s, struct cpu *cpu, const struct perfdata_record *r,
+		   uint64_t tsc)
+{
+	const uint64_t from = cpu->has_left ? cpu->left : tsc;
+	int status = 0;
+
+	if (!cpu->count && r->ptid >= 0)
+		status = add_turn(s, cpu, (struct turn){.pid = r->ppid, .tid = r->ptid});
+	if (status >= 0)
+		status = add_turn(s, cpu, (struct turn){from, tsc, r->pid, r->tid, SESSION_NONE});
+	cpu->comes = cpu->has_left = false;
+	return status;
+}
+
+int session_on_switch(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
+{
+	struct cpu *cpu = r->cpu >= 0 ? cpu_of(s, r->cpu) : NULL;
+
+	if (r->cpu < 0)
+		return 0;
+	if (!cpu)
+		return PTAH_E_NOMEM;
+	return r->out ? on_leave(s, cpu, r, tsc) : on_come(s, cpu, r, tsc);
+}
+
+int session_on_start(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
+{
+	struct cpu *cpu;
+
+	if (r->tid > 0 && !session_thread_of(s, r->pid, r->tid))
+		return PTAH_E_NOMEM;
+	if (r->cpu < 0)
+		return 0;
+	cpu = cpu_of(s, r->cpu);
+	if (!cpu)
+		return PTAH_E_NOMEM;
+	if (!cpu->count)
+		tsc = 0;
+	return add_turn(s, cpu, (struct turn){tsc, tsc, r->pid, r->tid, SESSION_NONE});
+}
