@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Recordings and raw traces in, progress and remarks out. */
-#include "cli.h"
-#include "output/names.h"
+/* Opens what a decoding command reads, and what it writes to. */
+#include "input.h"
 
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t was_interrupted;
@@ -254,6 +252,11 @@ void input_notes(const struct input *input, const struct ptah_session *session)
 	}
 }
 
+size_t input_shown(const struct input *input, size_t count)
+{
+	return input->limit && input->limit < count ? (size_t)input->limit : count;
+}
+
 int output_open(const struct command *command, const struct input *input, struct out **out)
 {
 	struct ptah_message why = {""};
@@ -274,118 +277,5 @@ int output_close(const struct command *command, struct out *out, int status)
 	}
 	if (out_close(out, &why) < 0)
 		return fail(command, "%s", why.text);
-	return status;
-}
-
-double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-void progress_begin(struct progress *p, const struct input *input,
-		    const struct ptah_session *session, bool summary)
-{
-	struct ptah_stream_info info;
-
-	memset(p, 0, sizeof(*p));
-	/* Not into the middle of what scrolls by. */
-	p->on = !input->quiet && !input->no_progress && isatty(STDERR_FILENO) &&
-		(input->output || !isatty(STDOUT_FILENO) || summary);
-	p->last = now();
-	for (size_t i = 0; i < ptah_session_streams(session); i++)
-		if (input_wants(input, session, i) &&
-		    ptah_session_stream_info(session, i, &info) >= 0)
-			p->total += info.bytes;
-}
-
-void progress_at(struct progress *p, uint64_t offset)
-{
-	double t;
-
-	if (!p->on || !p->total)
-		return;
-	t = now();
-	if (t - p->last < 0.2)
-		return;
-	p->last = t;
-	p->shown = true;
-	fprintf(stderr, "\r%3.0f%% of %.1f MB",
-		100.0 * (double)(p->before + offset) / (double)p->total, (double)p->total / 1e6);
-}
-
-void progress_next(struct progress *p, uint64_t stream_bytes)
-{
-	p->before += stream_bytes;
-}
-
-void progress_end(struct progress *p)
-{
-	if (p->shown)
-		fputs("\r                          \r", stderr);
-}
-
-#define MOST_JOBS 64
-
-unsigned input_jobs(const struct input *input, unsigned jobs)
-{
-	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-
-	if (input->jobs)
-		jobs = input->jobs < MOST_JOBS ? (unsigned)input->jobs : MOST_JOBS;
-	else if (!jobs)
-		jobs = processors > 0 ? (unsigned)processors : 1;
-	return jobs < MOST_JOBS ? jobs : MOST_JOBS;
-}
-
-/* Who counts, and for whom. */
-struct counting {
-	const struct input *input;
-	const struct ptah_session *session;
-	struct progress progress;
-	int (*take)(void *context, const struct ptah_stream_info *info, size_t stream,
-		    struct ptah_profile *profile);
-	void *context;
-};
-
-static bool counting_wants(void *counting, size_t stream)
-{
-	const struct counting *c = counting;
-
-	return input_wants(c->input, c->session, stream);
-}
-
-static int counting_take(void *counting, size_t stream, struct ptah_profile *profile)
-{
-	const struct counting *c = counting;
-	struct ptah_stream_info info;
-
-	input_stream_info(c->session, stream, &info);
-	return c->take(c->context, &info, stream, profile);
-}
-
-static bool counting_progress(void *counting, uint64_t bytes)
-{
-	progress_at(&((struct counting *)counting)->progress, bytes);
-	return !interrupted();
-}
-
-int input_count(const struct input *input, const struct ptah_session *session,
-		int (*take)(void *context, const struct ptah_stream_info *info, size_t stream,
-			    struct ptah_profile *profile),
-		void *context)
-{
-	struct counting c = {.input = input, .session = session, .take = take, .context = context};
-	const struct ptah_jobs jobs = {.size = sizeof(jobs),
-				       .jobs = input_jobs(input, 0),
-				       .progress = counting_progress,
-				       .context = &c};
-	int status;
-
-	progress_begin(&c.progress, input, session, true);
-	status = ptah_session_count(session, &jobs, counting_wants, counting_take, &c);
-	progress_end(&c.progress);
 	return status;
 }

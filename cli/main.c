@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli.h"
+/* The command itself: finds the subcommand, or says which there are. */
+#include "command.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const struct command *const commands[] = {
-    &command_record, &command_report, &command_script,	&command_stat,	&command_verify,
-    &command_dump,   &command_asm,    &command_profile, &command_cover, &command_caps,
+const struct command *const commands[] = {
+    &command_record,
+    &command_report,
+    &command_script,
+    &command_stat,
+    &command_verify,
+    &command_dump,
+    &command_asm,
+    &command_profile,
+    &command_cover,
+    &command_caps,
+    NULL,
 };
 
 static void usage(FILE *to)
@@ -14,7 +24,7 @@ static void usage(FILE *to)
 	fprintf(to, "Usage: ptah COMMAND [OPTIONS] ...\n\n"
 		    "Records what a program does with Intel Processor Trace, and decodes it.\n\n"
 		    "Commands:\n");
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+	for (size_t i = 0; commands[i]; i++)
 		fprintf(to, "  %-8s %s\n", commands[i]->name, commands[i]->summary);
 	fprintf(to, "\nOptions:\n"
 		    "  --help     show this help\n"
@@ -37,7 +47,9 @@ int main(int argc, char **argv)
 		printf("ptah %s\n", ptah_version());
 		return EXIT_OK;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+	if (!strcmp(argv[1], "--dump-options")) /* for tools/option-docs */
+		return options_dump();
+	for (size_t i = 0; commands[i]; i++)
 		if (!strcmp(argv[1], commands[i]->name))
 			return commands[i]->run(argc - 1, argv + 1);
 	fprintf(stderr, "ptah: there is no command \"%s\"\nTry 'ptah --help'.\n", argv[1]);

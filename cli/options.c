@@ -1,57 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* One table per command drives parsing and help. */
-#include "cli.h"
+/* Parses a command line by the command's table of options. */
+#include "input.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const char *const format_choices[] = {"text", "json", "tsv", NULL};
-
-int fail(const struct command *command, const char *format, ...)
-{
-	va_list args;
-
-	fprintf(stderr, "ptah %s: ", command->name);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputc('\n', stderr);
-	return EXIT_FAILED;
-}
-
-int fail_errors(const struct command *command, uint64_t errors)
-{
-	return fail(command,
-		    "%" PRIu64 " decoding error%s: parts of the path are missing ('ptah script "
-		    "--blocks' shows where)",
-		    errors, errors == 1 ? "" : "s");
-}
-
-void options_help(const struct command *command, struct out *out)
-{
-	out_format(out, "Usage: ptah %s %s\n\n%s\n\nOptions:\n", command->name, command->usage,
-		   command->details);
-	for (const struct option_def *o = command->options; o->name; o++) {
-		char left[64], letter[5] = "    ";
-		bool optional = o->kind == OPTION_OPTIONAL;
-
-		if (o->kind == OPTION_REFUSED)
-			continue;
-		if (o->letter)
-			snprintf(letter, sizeof(letter), "-%c, ", o->letter);
-		snprintf(left, sizeof(left), "  %s--%s%s%s%s", letter, o->name,
-			 !o->arg    ? ""
-			 : optional ? "[="
-				    : "=",
-			 o->arg ? o->arg : "", optional ? "]" : "");
-		out_format(out, "%-28s %s\n", left, o->help);
-	}
-	out_format(out, "\nSee ptah-%s(1) for more.\n", command->name);
-}
 
 static int complain(const struct command *command, int *status, const char *format, ...)
     PRINTF_LIKE(3, 4);
@@ -168,17 +123,19 @@ static int show_help(const struct command *command, int *status)
 
 static const struct option_def *find_long(const struct command *command, const char *name, size_t n)
 {
-	for (const struct option_def *o = command->options; o->name; o++)
-		if (strlen(o->name) == n && !strncmp(o->name, name, n))
-			return o;
+	for (const struct option_def *const *table = command->options; *table; table++)
+		for (const struct option_def *o = *table; o->name; o++)
+			if (strlen(o->name) == n && !strncmp(o->name, name, n))
+				return o;
 	return NULL;
 }
 
 static const struct option_def *find_letter(const struct command *command, char letter)
 {
-	for (const struct option_def *o = command->options; o->name; o++)
-		if (o->letter == letter)
-			return o;
+	for (const struct option_def *const *table = command->options; *table; table++)
+		for (const struct option_def *o = *table; o->name; o++)
+			if (o->letter == letter)
+				return o;
 	return NULL;
 }
 
@@ -262,7 +219,7 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
 	/* Options may stand behind the file, but not behind a command to record. */
 	for (i = 1; i < first; i++) {
 		if (argv[i][0] != '-' || !argv[i][1]) {
-			if (command == &command_record)
+			if (command->operand == COMPLETE_COMMAND)
 				return i;
 			char *argument = argv[i];
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli.h"
+/* ptah asm: a trace from packet text. */
+#include "input.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -11,10 +12,16 @@ struct options {
 	const char *output;
 };
 
-static const struct option_def option_defs[] = {
-    {"output", 'o', OPTION_TEXT, offsetof(struct options, output), "FILE",
-     "write to FILE instead of standard output", NULL},
-    {"help", 'h', OPTION_HELP, 0, NULL, "show this help", NULL},
+static const struct option_def asm_options[] = {
+    {.name = "output",
+     .letter = 'o',
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct options, output),
+     .arg = "FILE",
+     .complete = COMPLETE_FILE,
+     .help = "write to FILE instead of standard output",
+     .man = "Write to *FILE* instead of standard output. The bytes go to *FILE*.tmp "
+	    "first; when the text is wrong *FILE* stays as it was."},
     {0},
 };
 
@@ -139,6 +146,7 @@ const struct command command_asm = {
 	       "  tnt TTNT                # the oldest first\n"
 	       "  cyc 5000\n"
 	       "  .bytes 02 ff            # any bytes",
-    .options = option_defs,
+    .options = (const struct option_def *const[]){asm_options, help_options, NULL},
+    .operand = COMPLETE_FILE,
     .run = run,
 };

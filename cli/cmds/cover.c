@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli.h"
+/* ptah cover: which edges or blocks ran, as fuzzers and coverage tools read it. */
+#include "input.h"
 #include "output/drcov.h"
-#include "output/names.h"
+#include "output/rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The index of a word of --format. */
 enum cover_format {
 	COVER_EDGES,
 	COVER_BLOCKS,
@@ -16,25 +18,52 @@ enum cover_format {
 	COVER_BITMAP
 };
 
+static const char *const format_names[] = {"edges", "blocks", "drcov", "bitmap", NULL};
+
 struct options {
 	struct input input;
 	uint64_t map_size;
 	int format;
-	bool no_symbols;
 };
 
-static const char *const formats[] = {"edges", "blocks", "drcov", "bitmap", NULL};
-
-static const struct option_def option_defs[] = {
-    INPUT_SOURCE_OPTIONS(struct options),
-    {"format", 0, OPTION_CHOICE, offsetof(struct options, format), "FORMAT",
-     "edges, blocks, drcov or bitmap (default: edges)", formats},
-    {"map-size", 0, OPTION_NUMBER, offsetof(struct options, map_size), "N",
-     "bytes of the bitmap, a power of two (default: 65536)", NULL},
-    {"no-symbols", 0, OPTION_FLAG, offsetof(struct options, no_symbols), NULL,
-     "addresses only: quicker", NULL},
-    INPUT_JOBS_OPTION(struct options),
-    INPUT_TALK_OPTIONS(struct options),
+static const struct option_def cover_options[] = {
+    {.name = "format",
+     .kind = OPTION_CHOICE,
+     .at = offsetof(struct options, format),
+     .arg = "FORMAT",
+     .choices = format_names,
+     .help = "edges, blocks, drcov or bitmap (default: edges)",
+     .man = "What to write:\n"
+	    ".RS\n"
+	    ".TP\n"
+	    "*edges*\n"
+	    "(the default) each edge, with columns from, to, count, pid, class, "
+	    "symbol, to_symbol, comm, separated by tabs, below a line of their "
+	    "names.\n"
+	    ".TP\n"
+	    "*blocks*\n"
+	    "each block, from an address at which execution came in to the next "
+	    "branch or event: ip, end, count, pid, class, instructions, symbol, "
+	    "comm.\n"
+	    "comm is the name of the process's first thread; a process that was "
+	    "several programs one after the other (`execve`(2)) has rows of each.\n"
+	    ".TP\n"
+	    "*drcov*\n"
+	    "the blocks as a file of DynamoRIO's drcov, version 2, binary, with a "
+	    "module for each file that was mapped. Blocks that lie in no file (the "
+	    "vDSO, code made at run time, page dumps) are left out; how many is told "
+	    "on standard error.\n"
+	    ".TP\n"
+	    "*bitmap*\n"
+	    "the bytes of a map of hit counts as fuzzers keep it. An edge counts in "
+	    "the entry that *<ptah/coverage.h>* tells, up to 255.\n"
+	    ".RE"},
+    {.name = "map-size",
+     .kind = OPTION_NUMBER,
+     .at = offsetof(struct options, map_size),
+     .arg = "N",
+     .help = "bytes of the bitmap, a power of two (default: 65536)",
+     .man = "The bytes of the bitmap: a power of two from 8 on. Default: 65536."},
     {0},
 };
 
@@ -178,21 +207,6 @@ static void merge(struct rows *rows)
 
 /* Output */
 
-/* "main+0x10", or the address where nothing is known. */
-static void put_symbol(struct out *out, struct names *names, int32_t space, uint64_t ip)
-{
-	const struct name *name = names ? names_find(names, space, ip) : NULL;
-
-	out_char(out, '\t');
-	if (!name || !name->symbol) {
-		out_format(out, "0x%" PRIx64, ip);
-		return;
-	}
-	out_clean(out, name->symbol);
-	if (name->offset)
-		out_format(out, "+0x%" PRIx64, name->offset);
-}
-
 /* Its pid and name. */
 static void find_process(const struct ptah_session *session, int32_t space, struct ptah_thread *who)
 {
@@ -200,34 +214,85 @@ static void find_process(const struct ptah_session *session, int32_t space, stru
 		*who = (struct ptah_thread){.pid = space, .tid = -1};
 }
 
-static void put_text(struct out *out, struct names *names, const struct rows *rows)
+/* A row as it is written. */
+struct shown {
+	uint64_t from, to, count, ninsn;
+	int32_t pid;
+	const char *insn_class, *symbol, *to_symbol, *comm;
+};
+
+static const struct field edge_fields[] = {
+    FIELD_TSV(struct shown, "from", FIELD_ADDRESS, from),
+    FIELD_TSV(struct shown, "to", FIELD_ADDRESS, to),
+    FIELD_TSV(struct shown, "count", FIELD_NUMBER, count),
+    FIELD_TSV(struct shown, "pid", FIELD_SIGNED, pid),
+    FIELD_TSV(struct shown, "class", FIELD_STRING, insn_class),
+    FIELD_TSV(struct shown, "symbol", FIELD_STRING, symbol),
+    FIELD_TSV(struct shown, "to_symbol", FIELD_STRING, to_symbol),
+    FIELD_TSV(struct shown, "comm", FIELD_STRING, comm),
+};
+
+static const struct field block_fields[] = {
+    FIELD_TSV(struct shown, "ip", FIELD_ADDRESS, from),
+    FIELD_TSV(struct shown, "end", FIELD_ADDRESS, to),
+    FIELD_TSV(struct shown, "count", FIELD_NUMBER, count),
+    FIELD_TSV(struct shown, "pid", FIELD_SIGNED, pid),
+    FIELD_TSV(struct shown, "class", FIELD_STRING, insn_class),
+    FIELD_TSV(struct shown, "instructions", FIELD_NUMBER, ninsn),
+    FIELD_TSV(struct shown, "symbol", FIELD_STRING, symbol),
+    FIELD_TSV(struct shown, "comm", FIELD_STRING, comm),
+};
+
+static const struct row_type edge_type = ROW_TYPE(edge_fields);
+static const struct row_type block_type = ROW_TYPE(block_fields);
+
+/* "main+0x10", or the address where nothing is known. */
+static const char *symbol_of(struct names *names, int32_t space, uint64_t ip, char text[1024])
 {
+	const struct name *name = names ? names_find(names, space, ip) : NULL;
+
+	if (!name || !name->symbol)
+		snprintf(text, 1024, "0x%" PRIx64, ip);
+	else if (name->offset)
+		snprintf(text, 1024, "%s+0x%" PRIx64, name->symbol, name->offset);
+	else
+		snprintf(text, 1024, "%s", name->symbol);
+	return text;
+}
+
+static void put_rows(struct out *out, struct names *names, const struct rows *rows)
+{
+	const struct row_type *type = rows->edges ? &edge_type : &block_type;
+	char symbol[1024], to_symbol[1024];
 	struct ptah_thread who;
 
-	out_text(out, rows->edges ? "from\tto\tcount\tpid\tclass\tsymbol\tto_symbol\tcomm\n"
-				  : "ip\tend\tcount\tpid\tclass\tinstructions\tsymbol\tcomm\n");
+	rows_tsv_head(out, type, 0);
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct row *row = &rows->row[i];
+		struct shown shown = {.from = row->from,
+				      .to = row->to,
+				      .count = row->count,
+				      .ninsn = row->ninsn,
+				      .insn_class = ptah_insn_class_name(row->insn_class),
+				      .comm = who.comm};
 
 		if (!i || row->space != row[-1].space)
 			find_process(rows->session, row->space, &who);
-		out_format(out, "0x%" PRIx64 "\t0x%" PRIx64 "\t%" PRIu64 "\t%d\t%s", row->from,
-			   row->to, row->count, who.pid, ptah_insn_class_name(row->insn_class));
-		if (!rows->edges)
-			out_format(out, "\t%u", row->ninsn);
-		put_symbol(out, names, row->space, row->from);
+		shown.pid = who.pid;
+		shown.symbol = symbol_of(names, row->space, row->from, symbol);
 		if (rows->edges)
-			put_symbol(out, names, row->space, row->to);
-		out_char(out, '\t');
-		out_clean(out, who.comm);
-		out_char(out, '\n');
+			shown.to_symbol = symbol_of(names, row->space, row->to, to_symbol);
+		rows_tsv(out, type, 0, &shown);
 	}
 }
 
-static int put_bitmap(struct out *out, size_t size, const struct rows *rows)
+static int put_bitmap(struct out *out, const struct options *o, struct names *names,
+		      const struct rows *rows)
 {
+	const size_t size = (size_t)o->map_size;
 	uint8_t *bitmap = calloc(size, 1);
 
+	(void)names;
 	if (!bitmap)
 		return PTAH_E_NOMEM;
 	for (size_t i = 0; i < rows->count; i++) {
@@ -243,7 +308,7 @@ static int put_bitmap(struct out *out, size_t size, const struct rows *rows)
 	return 0;
 }
 
-static int put_drcov(struct out *out, const struct options *o, const struct names *names,
+static int put_drcov(struct out *out, const struct options *o, struct names *names,
 		     const struct rows *rows)
 {
 	struct drcov *drcov;
@@ -263,25 +328,32 @@ static int put_drcov(struct out *out, const struct options *o, const struct name
 	return status;
 }
 
-static int put(struct out *out, const struct options *o, struct names *names,
-	       const struct rows *rows)
+static int put_text(struct out *out, const struct options *o, struct names *names,
+		    const struct rows *rows)
 {
-	switch (o->format) {
-	case COVER_DRCOV:
-		return put_drcov(out, o, names, rows);
-	case COVER_BITMAP:
-		return put_bitmap(out, (size_t)o->map_size, rows);
-	default:
-		put_text(out, names, rows);
-		return 0;
-	}
+	(void)o;
+	put_rows(out, names, rows);
+	return 0;
 }
+
+/* What each format is made of. */
+static const struct {
+	bool edges;  /* not blocks */
+	bool binary; /* not for a terminal */
+	bool names;  /* unless --no-symbols */
+	bool files;  /* names in any case: it is by files */
+	int (*put)(struct out *out, const struct options *o, struct names *names,
+		   const struct rows *rows);
+} formats[] = {
+    [COVER_EDGES] = {.edges = true, .names = true, .put = put_text},
+    [COVER_BLOCKS] = {.names = true, .put = put_text},
+    [COVER_DRCOV] = {.binary = true, .files = true, .put = put_drcov},
+    [COVER_BITMAP] = {.edges = true, .binary = true, .put = put_bitmap},
+};
 
 /* 0, or the exit status. */
 static int check(const struct options *o)
 {
-	const bool binary = o->format == COVER_DRCOV || o->format == COVER_BITMAP;
-
 	if (o->map_size < 8 || o->map_size > PTAH_COVERAGE_MAX_BITMAP ||
 	    o->map_size & (o->map_size - 1)) {
 		fail(&command_cover,
@@ -289,9 +361,9 @@ static int check(const struct options *o)
 		     PTAH_COVERAGE_MAX_BITMAP);
 		return EXIT_USAGE;
 	}
-	if (binary && !o->input.output && isatty(STDOUT_FILENO)) {
+	if (formats[o->format].binary && !o->input.output && isatty(STDOUT_FILENO)) {
 		fail(&command_cover, "--format=%s is not for a terminal: --output=FILE",
-		     formats[o->format]);
+		     format_names[o->format]);
 		return EXIT_USAGE;
 	}
 	return 0;
@@ -304,14 +376,14 @@ static int cover(const struct options *o, struct ptah_session *session, struct o
 	struct names *names = NULL;
 	int status = 0;
 
-	rows->edges = o->format == COVER_EDGES || o->format == COVER_BITMAP;
-	if (o->format == COVER_DRCOV || (o->format != COVER_BITMAP && !o->no_symbols))
+	rows->edges = formats[o->format].edges;
+	if (formats[o->format].files || (formats[o->format].names && !o->input.no_symbols))
 		status = input_names(&o->input, session, &names);
 	if (status >= 0)
 		status = input_count(&o->input, session, add_profile, rows);
 	if (status >= 0) {
 		merge(rows);
-		status = put(out, o, names, rows);
+		status = formats[o->format].put(out, o, names, rows);
 	}
 	names_free(names);
 	return status;
@@ -362,6 +434,9 @@ const struct command command_cover = {
 	"Which edges or blocks ran and how often, as text; as the file of DynamoRIO's drcov,\n"
 	"which Lighthouse and other tools read; or as the bitmap of hit counts that fuzzers\n"
 	"keep (<ptah/coverage.h> tells which edges count, and where).",
-    .options = option_defs,
+    .options = (const struct option_def *const[]){input_options, raw_options, decode_options,
+						  output_options, cover_options, symbols_options,
+						  jobs_options, quiet_options, help_options, NULL},
+    .operand = COMPLETE_FILE,
     .run = run,
 };

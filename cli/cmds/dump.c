@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli.h"
+/* ptah dump: the packets of a trace, with the bytes that are none. */
+#include "dump_view.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -14,50 +14,76 @@ struct options {
 	uint64_t mtc_freq, nominal_ratio;
 };
 
-static const struct option_def option_defs[] = {
-    {"no-pad", 0, OPTION_FLAG, offsetof(struct options, no_pad), NULL, "leave PAD packets out",
-     NULL},
-    {"no-timing", 0, OPTION_FLAG, offsetof(struct options, no_timing), NULL,
-     "leave TSC, TMA, MTC, CYC and CBR packets out", NULL},
-    {"packets", 0, OPTION_TEXT, offsetof(struct options, packets), "LIST",
-     "only these: names, with commas between them", NULL},
-    {"range", 0, OPTION_TEXT, offsetof(struct options, range), "FROM:TO",
-     "only packets that begin at these offsets, TO not among them", NULL},
-    {"raw-bytes", 0, OPTION_FLAG, offsetof(struct options, bytes), NULL, "show each packet's bytes",
-     NULL},
-    {"no-sync", 0, OPTION_FLAG, offsetof(struct options, no_sync), NULL,
-     "take the first byte for a packet's, PSB or not", NULL},
-    {"time", 0, OPTION_FLAG, offsetof(struct options, time), NULL,
-     "show the estimated TSC, and what has passed", NULL},
-    {"mtc-freq", 0, OPTION_NUMBER, offsetof(struct options, mtc_freq), "N",
-     "with --time: IA32_RTIT_CTL.MTCFreq of the recording", NULL},
-    {"nom-freq", 0, OPTION_NUMBER, offsetof(struct options, nominal_ratio), "N",
-     "with --time: maximum non-turbo ratio of the processor", NULL},
-    {"cpuid-0x15", 0, OPTION_TEXT, offsetof(struct options, crystal), "EAX,EBX",
-     "with --time: the TSC's ratio to the crystal clock", NULL},
-    INPUT_OPTIONS(struct options),
+static const struct option_def dump_options[] = {
+    {.name = "no-pad",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct options, no_pad),
+     .help = "leave PAD packets out",
+     .man = "Leave PAD packets out."},
+    {.name = "no-timing",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct options, no_timing),
+     .help = "leave TSC, TMA, MTC, CYC and CBR packets out",
+     .man = "Leave TSC, TMA, MTC, CYC and CBR packets out."},
+    {.name = "packets",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct options, packets),
+     .arg = "LIST",
+     .complete = COMPLETE_PACKETS,
+     .help = "only these: names, with commas between them",
+     .man = "Only the packets that are named, with commas between them and in any "
+	    "case: *tip,tip.pge,ovf*. *tnt* stands for TNT-8 and TNT-64, *mode* for "
+	    "MODE.Exec and MODE.TSX, *bad* for bytes that are no packet."},
+    {.name = "range",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct options, range),
+     .arg = "FROM:TO",
+     .help = "only packets that begin at these offsets, TO not among them",
+     .man = "Only what begins at these offsets of a stream, *TO* not among them; "
+	    "decimal, or hexadecimal with 0x. Either may be left out. Addresses are "
+	    "right: what is before them is read, too."},
+    {.name = "raw-bytes",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct options, bytes),
+     .help = "show each packet's bytes",
+     .man = "Show the bytes of each packet."},
+    {.name = "no-sync",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct options, no_sync),
+     .help = "take the first byte for a packet's, PSB or not",
+     .man = "Take the first byte for that of a packet. Without it, packets begin at "
+	    "the first PSB."},
+    {.name = "time",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct options, time),
+     .help = "show the estimated TSC, and what has passed",
+     .man = "Show the estimated TSC where it moves, and the ticks since it was last "
+	    "shown. TSC packets need nothing; what MTC, CYC and CBR are counted in "
+	    "is in a recording, and for `--pt` the three options below tell it. Rows "
+	    "of JSON also have a bound of the estimate's error, *tsc_error*, where "
+	    "there is one."},
+    {.name = "mtc-freq",
+     .kind = OPTION_NUMBER,
+     .at = offsetof(struct options, mtc_freq),
+     .arg = "N",
+     .help = "with --time: IA32_RTIT_CTL.MTCFreq of the recording",
+     .man = "IA32_RTIT_CTL.MTCFreq of the recording: an MTC is sent every 2^*N* "
+	    "ticks of the crystal clock."},
+    {.name = "nom-freq",
+     .kind = OPTION_NUMBER,
+     .at = offsetof(struct options, nominal_ratio),
+     .arg = "N",
+     .help = "with --time: maximum non-turbo ratio of the processor",
+     .man = "The maximum non-turbo ratio of the processor (MSR_PLATFORM_INFO[15:8])."},
+    {.name = "cpuid-0x15",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct options, crystal),
+     .arg = "EAX,EBX",
+     .help = "with --time: the TSC's ratio to the crystal clock",
+     .man = "The TSC makes EBX ticks for every EAX of the crystal clock (CPUID leaf "
+	    "15H)."},
     {0},
 };
-
-struct dump {
-	const struct options *o;
-	struct out *out;
-	struct json json;
-	struct progress progress;
-	struct ptah_event_config timing; /* what packets are counted in */
-	struct ptah_clock *clock;
-	struct ptah_time now;
-	uint64_t from, to;
-	bool shown[PTAH_PACKET_TYPE_MAX], bad_shown;
-	bool synced;  /* in this stream */
-	bool no_psb;  /* in all of a stream */
-	uint64_t bad; /* places */
-	uint64_t shown_time;
-	unsigned count;
-};
-
-/* The bytes of one line of text, and of a row. */
-#define LINE_BYTES 16
 
 /* Which packets */
 
@@ -85,9 +111,9 @@ static bool show_named(struct dump *d, const char *name, size_t n)
 	return known;
 }
 
-static int choose_packets(struct dump *d)
+static int choose_packets(struct dump *d, const struct options *o)
 {
-	const char *list = d->o->packets;
+	const char *list = o->packets;
 
 	d->bad_shown = !list;
 	for (unsigned type = 0; type < PTAH_PACKET_TYPE_MAX; type++)
@@ -102,8 +128,7 @@ static int choose_packets(struct dump *d)
 		list += n + (list[n] == ',');
 	}
 	for (unsigned type = 0; type < PTAH_PACKET_TYPE_MAX; type++)
-		if ((d->o->no_pad && type == PTAH_PACKET_PAD) ||
-		    (d->o->no_timing && is_timing(type)))
+		if ((o->no_pad && type == PTAH_PACKET_PAD) || (o->no_timing && is_timing(type)))
 			d->shown[type] = false;
 	return EXIT_OK;
 }
@@ -125,33 +150,33 @@ static bool parse_pair(const char *text, char between, uint64_t *first, uint64_t
 	return !*end;
 }
 
-static int choose_range(struct dump *d)
+static int choose_range(struct dump *d, const struct options *o)
 {
 	d->to = UINT64_MAX;
-	if (!d->o->range || parse_pair(d->o->range, ':', &d->from, &d->to))
+	if (!o->range || parse_pair(o->range, ':', &d->from, &d->to))
 		return EXIT_OK;
-	fail(&command_dump, "--range=%s: it takes FROM:TO, offsets in the trace", d->o->range);
+	fail(&command_dump, "--range=%s: it takes FROM:TO, offsets in the trace", o->range);
 	return EXIT_USAGE;
 }
 
 /* Time */
 
-static int set_clock(struct dump *d)
+static int set_clock(struct dump *d, const struct options *o)
 {
 	uint64_t eax = 0, ebx = 0;
 
-	if (d->o->mtc_freq > 15 || d->o->nominal_ratio > 255) {
+	if (o->mtc_freq > 15 || o->nominal_ratio > 255) {
 		fail(&command_dump, "--mtc-freq is 15 at most, --nom-freq 255");
 		return EXIT_USAGE;
 	}
-	if (d->o->crystal && (!parse_pair(d->o->crystal, ',', &eax, &ebx) || !eax || !ebx ||
-			      eax > UINT32_MAX || ebx > UINT32_MAX)) {
-		fail(&command_dump, "--cpuid-0x15=%s: it takes EAX,EBX", d->o->crystal);
+	if (o->crystal && (!parse_pair(o->crystal, ',', &eax, &ebx) || !eax || !ebx ||
+			   eax > UINT32_MAX || ebx > UINT32_MAX)) {
+		fail(&command_dump, "--cpuid-0x15=%s: it takes EAX,EBX", o->crystal);
 		return EXIT_USAGE;
 	}
 	d->timing.size = sizeof(d->timing);
-	d->timing.mtc_freq = (uint8_t)d->o->mtc_freq;
-	d->timing.nominal_ratio = (uint8_t)d->o->nominal_ratio;
+	d->timing.mtc_freq = (uint8_t)o->mtc_freq;
+	d->timing.nominal_ratio = (uint8_t)o->nominal_ratio;
 	d->timing.tsc_ctc_d = (uint32_t)eax;
 	d->timing.tsc_ctc_n = (uint32_t)ebx;
 	return EXIT_OK;
@@ -184,136 +209,7 @@ static void move_clock(struct dump *d, const struct packet_place *place)
 	ptah_clock_time(d->clock, &d->now);
 }
 
-/* A comment, so that the line can still be assembled. */
-static void put_time(struct dump *d)
-{
-	uint64_t now = d->now.tsc;
-
-	if (!now || now == d->shown_time)
-		return;
-	out_format(d->out, "  # tsc 0x%" PRIx64, now);
-	if (d->shown_time)
-		out_format(d->out, " +%" PRIu64, now - d->shown_time);
-	d->shown_time = now;
-}
-
-/* Lines and rows */
-
-static void put_bytes(char *text, const struct packet_place *place)
-{
-	size_t n = place->size < LINE_BYTES ? place->size : LINE_BYTES;
-
-	for (size_t i = 0; i < n; i++)
-		sprintf(text + 2 * i, "%02x", place->bytes[i]);
-	strcpy(text + 2 * n, n < place->size ? "..." : "");
-}
-
-static void why_bad(const struct packet_place *place, char *text, size_t n)
-{
-	int status = place->status == PTAH_E_MORE ? PTAH_E_TRUNCATED : place->status;
-
-	if (status == PTAH_E_NO_SYNC)
-		snprintf(text, n, "no PSB yet; skipped %zu bytes", place->size);
-	else
-		snprintf(text, n, "%s; skipped %zu bytes", ptah_strerror(status), place->size);
-}
-
-/* All of the bytes, so that they can be assembled; why stands in the first line. */
-static void put_bad_text(struct dump *d, const struct packet_place *place)
-{
-	char text[128];
-
-	for (size_t i = 0; i < place->size; i += LINE_BYTES) {
-		size_t n = place->size - i < LINE_BYTES ? place->size - i : LINE_BYTES;
-
-		ptah_packet_format_line(NULL, place->bytes + i, n, text, sizeof(text));
-		out_format(d->out, "%016" PRIx64 "  %s", place->offset + i, text);
-		if (!i) {
-			why_bad(place, text, sizeof(text));
-			out_format(d->out, "  # (bad) %s", text);
-		}
-		out_char(d->out, '\n');
-	}
-}
-
-static void put_text(struct dump *d, const struct packet_place *place)
-{
-	char text[256];
-
-	if (place->status < 0) {
-		put_bad_text(d, place);
-		return;
-	}
-	out_format(d->out, "%016" PRIx64 "  ", place->offset);
-	if (d->o->bytes) {
-		put_bytes(text, place);
-		out_format(d->out, "%-*s", 2 * LINE_BYTES + 2, text);
-	}
-	ptah_packet_format_line(&place->packet, place->bytes, place->size, text, sizeof(text));
-	out_text(d->out, text);
-	if (place->has_ip)
-		out_format(d->out, "  %016" PRIx64, place->ip);
-	if (d->o->time)
-		put_time(d);
-	out_char(d->out, '\n');
-}
-
-struct row {
-	const char *name;
-	char payload[128];
-	char bytes[2 * LINE_BYTES + 4];
-};
-
-static void put_json(struct dump *d, const struct packet_place *place, const struct row *row)
-{
-	json_object(&d->json, NULL, true);
-	json_number(&d->json, "offset", place->offset);
-	json_number(&d->json, "size", place->size);
-	json_string(&d->json, "packet", row->name);
-	json_string(&d->json, "payload", row->payload);
-	if (place->has_ip)
-		json_address(&d->json, "ip", place->ip);
-	if (d->o->bytes)
-		json_string(&d->json, "bytes", row->bytes);
-	if (d->o->time && d->now.tsc) {
-		json_number(&d->json, "tsc", d->now.tsc);
-		if (d->now.error != UINT64_MAX)
-			json_number(&d->json, "tsc_error", d->now.error);
-	}
-	json_end_object(&d->json);
-}
-
-static void put_tsv(struct dump *d, const struct packet_place *place, const struct row *row)
-{
-	out_format(d->out, "%" PRIu64 "\t%zu\t%s\t%s\t", place->offset, place->size, row->name,
-		   row->payload);
-	if (place->has_ip)
-		out_format(d->out, "0x%" PRIx64, place->ip);
-	if (d->o->bytes)
-		out_format(d->out, "\t%s", row->bytes);
-	if (d->o->time && d->now.tsc)
-		out_format(d->out, "\t%" PRIu64, d->now.tsc);
-	else if (d->o->time)
-		out_char(d->out, '\t');
-	out_char(d->out, '\n');
-}
-
-static void put_row(struct dump *d, const struct packet_place *place)
-{
-	struct row row = {.name = "(bad)"};
-
-	if (place->status < 0) {
-		why_bad(place, row.payload, sizeof(row.payload));
-	} else {
-		row.name = ptah_packet_name(place->packet.type);
-		ptah_packet_format(&place->packet, row.payload, sizeof(row.payload));
-	}
-	put_bytes(row.bytes, place);
-	if (d->o->input.format == FORMAT_JSON)
-		put_json(d, place, &row);
-	else
-		put_tsv(d, place, &row);
-}
+/* The streams */
 
 /* Bytes before the first PSB are no damage: a ring buffer begins in the middle of a packet. */
 static bool each(void *context, const struct packet_place *place)
@@ -329,7 +225,7 @@ static bool each(void *context, const struct packet_place *place)
 		d->synced = true;
 	else if (place->status != PTAH_E_NO_SYNC && !place->goes_on)
 		d->bad++;
-	if (d->o->time)
+	if (d->time)
 		move_clock(d, place);
 	if (place->offset >= d->to)
 		return false;
@@ -338,64 +234,35 @@ static bool each(void *context, const struct packet_place *place)
 		return true;
 	if (!(place->status < 0 ? d->bad_shown : d->shown[place->packet.type]))
 		return true;
-	if (d->o->input.format == FORMAT_TEXT)
-		put_text(d, place);
-	else
-		put_row(d, place);
+	d->renderer->row(d, place);
 	return true;
 }
 
 static void dump_stream(struct dump *d, const struct ptah_session *session, size_t i)
 {
 	struct ptah_stream_info info;
+	const struct dump_stream stream = {i, &info};
 
 	input_stream_info(session, i, &info);
-	if (d->o->input.format == FORMAT_JSON) {
-		json_object(&d->json, NULL, false);
-		json_string(&d->json, "comm", info.comm);
-		json_signed(&d->json, "pid", info.pid);
-		json_signed(&d->json, "tid", info.tid);
-		json_signed(&d->json, "cpu", info.cpu);
-		json_array(&d->json, "packets");
-	} else if (d->o->input.format == FORMAT_TEXT && !d->o->input.pt) {
-		out_format(d->out, "# stream %zu: %s pid %d tid %d cpu %d, %" PRIu64 " bytes\n", i,
-			   info.comm[0] ? info.comm : "-", info.pid, info.tid, info.cpu,
-			   info.bytes);
-	}
+	RENDER(d->renderer, begin_stream, d, &stream);
 	d->synced = false;
 	ptah_clock_reset(d->clock);
 	d->now = (struct ptah_time){0};
 	d->shown_time = 0;
-	packets_each(session, i, !d->o->no_sync, each, d);
+	packets_each(session, i, d->sync, each, d);
 	d->no_psb |= info.bytes && !d->synced && !interrupted() && d->to == UINT64_MAX;
-	if (d->o->input.format == FORMAT_JSON) {
-		json_end_array(&d->json);
-		json_end_object(&d->json);
-	}
+	RENDER(d->renderer, end_stream, d);
 	progress_next(&d->progress, info.bytes);
 }
 
 static void dump_streams(struct dump *d, const struct ptah_session *session)
 {
-	const struct options *o = d->o;
-
-	json_init(&d->json, d->out);
-	progress_begin(&d->progress, &o->input, session, false);
-	if (o->input.format == FORMAT_JSON) {
-		json_object(&d->json, NULL, false);
-		json_array(&d->json, "streams");
-	} else if (o->input.format == FORMAT_TSV) {
-		out_format(d->out, "offset\tsize\tpacket\tpayload\tip%s%s\n",
-			   o->bytes ? "\tbytes" : "", o->time ? "\ttsc" : "");
-	}
+	progress_begin(&d->progress, d->input, session, false);
+	RENDER(d->renderer, begin, d);
 	for (size_t i = 0; i < ptah_session_streams(session) && !interrupted(); i++)
-		if (input_wants(&o->input, session, i))
+		if (input_wants(d->input, session, i))
 			dump_stream(d, session, i);
-	if (o->input.format == FORMAT_JSON) {
-		json_end_array(&d->json);
-		json_end_object(&d->json);
-		json_finish(&d->json);
-	}
+	RENDER(d->renderer, end, d);
 	progress_end(&d->progress);
 }
 
@@ -410,20 +277,31 @@ static int complain(const struct dump *d)
 	return d->bad || d->no_psb ? EXIT_FAILED : EXIT_OK;
 }
 
+/* From the options; an exit code. */
+static int choose(struct dump *d, const struct options *o)
+{
+	int status = choose_packets(d, o);
+
+	d->input = &o->input;
+	d->renderer = &dump_renderers[o->input.format];
+	d->bytes = o->bytes;
+	d->time = o->time;
+	d->sync = !o->no_sync;
+	if (!status)
+		status = choose_range(d, o);
+	return status ? status : set_clock(d, o);
+}
+
 static int run(int argc, char **argv)
 {
 	struct options o = {0};
-	struct dump d = {.o = &o};
+	struct dump d = {.from = 0};
 	struct ptah_session *session;
 	int status, first = options_parse(&command_dump, argc, argv, &o, &status);
 
 	if (first < 0)
 		return status;
-	status = choose_packets(&d);
-	if (!status)
-		status = choose_range(&d);
-	if (!status)
-		status = set_clock(&d);
+	status = choose(&d, &o);
 	if (!status)
 		status = input_open(&command_dump, &o.input, argc - first, argv + first, false,
 				    &session);
@@ -458,6 +336,9 @@ const struct command command_dump = {
 	"the address it means. Bytes that are no packet are shown as such (.bytes), and reading\n"
 	"goes on at the next PSB; the exit status is then 1, as with a recording that was cut\n"
 	"short. 'ptah asm' makes the trace of the text again, byte for byte.",
-    .options = option_defs,
+    .options = (const struct option_def *const[]){dump_options, input_options, raw_options,
+						  decode_options, output_options, format_options,
+						  quiet_options, help_options, NULL},
+    .operand = COMPLETE_FILE,
     .run = run,
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli.h"
-#include "control.h"
-#include "filter.h"
-#include "recording.h"
-#include "target.h"
+/* ptah record: makes of the options what the recorder is to do, and runs it. */
+#include "record_control.h"
+#include "record_filter.h"
+#include "record_options.h"
+#include "record_run.h"
+#include "record_target.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,103 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-struct options {
-	const char *output, *qemu, *plugin, *event, *filter, *snapshot, *pages, *delay, *control;
-	struct target_options target;
-	bool no_retcomp, long_tnt, quiet, verbose, no_progress, stop_when_full, no_inherit, kcore,
-	    switch_events, dry_run;
-	uint64_t psb_period, buffer;
-	int clock, recorder;
-};
-
-static const char *const clocks[] = {"insn", "host", NULL};
-/* In the order of enum ptah_recorder_kind. */
-static const char *const recorders[] = {"best", "hardware", "qemu", "ptrace", NULL};
-
-#define AT(field) offsetof(struct options, field)
-#define REFUSED(name, letter, why)                                                                 \
-	{                                                                                          \
-		name, letter, OPTION_REFUSED, 0, NULL, why, NULL                                   \
-	}
-#define NO_SAMPLES  "Intel PT takes no samples: every branch is recorded, with its time"
-#define SAY_IN_MODE "say it in the event: -e intel_pt//u is user code, //k the kernel, //uk both"
-#define ONE_FILE    "the recording is one plain file, written as it comes"
-
-static const struct option_def option_defs[] = {
-    {"output", 'o', OPTION_TEXT, AT(output), "FILE", "where to write (default: perf.data)", NULL},
-    {"event", 'e', OPTION_ONCE, AT(event), "EVENT",
-     "intel_pt/TERMS/uk, as perf-intel-pt(1) has it (default: intel_pt//u)", NULL},
-    {"filter", 0, OPTION_ONCE, AT(filter), "FILTER",
-     "trace only 'filter SYMBOL@FILE' or START/SIZE@FILE; 'stop ...' ends it there", NULL},
-    {"recorder", 0, OPTION_CHOICE, AT(recorder), "RECORDER",
-     "best, hardware, qemu or ptrace (default: best)", recorders},
-    {"pid", 'p', OPTION_TEXT, AT(target.pids), "PID,...", "record running processes", NULL},
-    {"tid", 't', OPTION_TEXT, AT(target.tids), "TID,...", "record running threads", NULL},
-    {"all-cpus", 'a', OPTION_FLAG, AT(target.all_cpus), NULL, "record whatever runs", NULL},
-    {"cpu", 'C', OPTION_TEXT, AT(target.cpus), "LIST",
-     "record whatever runs on these processors, as 0-3,5", NULL},
-    {"per-thread", 0, OPTION_FLAG, AT(target.per_thread), NULL,
-     "a buffer for each thread instead of each processor", NULL},
-    {"no-inherit", 'i', OPTION_FLAG, AT(no_inherit), NULL,
-     "leave out children, and threads that begin later", NULL},
-    {"kcore", 0, OPTION_FLAG, AT(kcore), NULL, "keep a copy of the kernel's code", NULL},
-    {"mmap-pages", 'm', OPTION_TEXT, AT(pages), "[DATA][,AUX]",
-     "room for records and for trace: pages, or sizes with B, K, M or G", NULL},
-    {"snapshot", 'S', OPTION_OPTIONAL, AT(snapshot), "SIZE",
-     "keep the last SIZE bytes of each trace; SIGUSR2 saves them", NULL},
-    {"stop-when-full", 0, OPTION_FLAG, AT(stop_when_full), NULL,
-     "end each thread's trace when its buffer is full", NULL},
-    {"buffer", 0, OPTION_SIZE, AT(buffer), "SIZE", "room for trace, as -m ,SIZE (default: 4M)",
-     NULL},
-    {"delay", 'D', OPTION_TEXT, AT(delay), "MSECS",
-     "begin to trace after so long; -1: when --control says enable", NULL},
-    {"control", 0, OPTION_TEXT, AT(control), "CHANNEL",
-     "fd:N[,ACK] or fifo:PATH[,ACK]: take enable, disable, snapshot, stop", NULL},
-    {"switch-events", 0, OPTION_FLAG, AT(switch_events), NULL,
-     "nothing: context switches are always recorded", NULL},
-    {"no-retcomp", 0, OPTION_FLAG, AT(no_retcomp), NULL,
-     "no return compression: larger, quicker to decode", NULL},
-    {"long-tnt", 0, OPTION_FLAG, AT(long_tnt), NULL, "send TNT-64 packets instead of TNT-8", NULL},
-    {"psb-period", 0, OPTION_NUMBER, AT(psb_period), "BYTES",
-     "trace bytes between PSB+ (default: 4096; a power of two)", NULL},
-    {"clock", 0, OPTION_CHOICE, AT(clock), "CLOCK",
-     "insn or host: what TSC counts (default: insn, repeatable)", clocks},
-    {"qemu", 0, OPTION_TEXT, AT(qemu), "PATH", "the emulator (default: qemu-x86_64)", NULL},
-    {"plugin", 0, OPTION_TEXT, AT(plugin), "PATH",
-     "the recorder's plugin (default: found beside ptah)", NULL},
-    {"dry-run", 0, OPTION_FLAG, AT(dry_run), NULL, "say which recorder it would be, and end", NULL},
-    {"no-progress", 0, OPTION_FLAG, AT(no_progress), NULL, "no progress line on a terminal", NULL},
-    {"quiet", 'q', OPTION_FLAG, AT(quiet), NULL, "say nothing unless something is wrong", NULL},
-    {"verbose", 'v', OPTION_FLAG, AT(verbose), NULL, "say more", NULL},
-    {"help", 'h', OPTION_HELP, 0, NULL, "show this help", NULL},
-    /* perf record's, without a meaning here. */
-    REFUSED("freq", 'F', NO_SAMPLES),
-    REFUSED("count", 'c', NO_SAMPLES),
-    REFUSED("call-graph", 'g', NO_SAMPLES),
-    REFUSED("branch-any", 'b', NO_SAMPLES),
-    REFUSED("branch-filter", 'j', NO_SAMPLES),
-    REFUSED("weight", 'W', NO_SAMPLES),
-    REFUSED("data", 'd', NO_SAMPLES),
-    REFUSED("stat", 's', NO_SAMPLES),
-    REFUSED("no-samples", 'n', NO_SAMPLES),
-    REFUSED("raw-samples", 'R', NO_SAMPLES),
-    REFUSED("aux-sample", 0, NO_SAMPLES),
-    REFUSED("timestamp", 'T', "the trace has its own time: -e intel_pt/mtc,cyc/"),
-    REFUSED("clockid", 'k', "time is the processor's TSC; see --clock for emulated ones"),
-    REFUSED("all-user", 0, SAY_IN_MODE),
-    REFUSED("all-kernel", 0, SAY_IN_MODE),
-    REFUSED("uid", 'u', "name the user's processes: -p \"$(pgrep -d, -u USER)\""),
-    REFUSED("cgroup", 'G', "name the group's processes: -p, with its cgroup.procs"),
-    REFUSED("no-buildid", 'B', "build ids are always recorded: they cost no time"),
-    REFUSED("no-buildid-cache", 'N', "no copies are made of what ran"),
-    REFUSED("switch-output", 0, ONE_FILE),
-    REFUSED("compression-level", 'z', ONE_FILE),
-    REFUSED("threads", 0, ONE_FILE),
-    REFUSED("aio", 0, ONE_FILE),
-    REFUSED("overwrite", 0, "use --snapshot"),
-    {0},
-};
 
 static int wrong(const char *format, ...) PRINTF_LIKE(1, 2);
 
@@ -181,7 +85,7 @@ static int set_snapshot(const char *text, struct ptah_record_config *config)
 	return EXIT_OK;
 }
 
-static int set_buffer(const struct options *o, struct ptah_record_config *config)
+static int set_buffer(const struct record_options *o, struct ptah_record_config *config)
 {
 	int status = EXIT_OK;
 
@@ -200,7 +104,8 @@ static int set_buffer(const struct options *o, struct ptah_record_config *config
 	return status;
 }
 
-static int set_delay(const struct options *o, struct ptah_record_config *config, int64_t *delay)
+static int set_delay(const struct record_options *o, struct ptah_record_config *config,
+		     int64_t *delay)
 {
 	char *end;
 
@@ -235,7 +140,7 @@ static bool find_program(const struct ptah_record_config *config, char *path, si
 	return true;
 }
 
-static int set_filters(const struct options *o, struct ptah_record_config *config,
+static int set_filters(const struct record_options *o, struct ptah_record_config *config,
 		       struct filters *filters)
 {
 	char program[PATH_MAX];
@@ -252,7 +157,7 @@ static int set_filters(const struct options *o, struct ptah_record_config *confi
 }
 
 /* What stands by itself. */
-static int set_plain(const struct options *o, char **argv, struct ptah_record_config *config)
+static int set_plain(const struct record_options *o, char **argv, struct ptah_record_config *config)
 {
 	if (o->psb_period > UINT32_MAX)
 		return wrong("--psb-period=%" PRIu64 " is too large", o->psb_period);
@@ -278,7 +183,7 @@ static int set_plain(const struct options *o, char **argv, struct ptah_record_co
 }
 
 /* The words that say how, into *config. Returns an exit code. */
-static int configure(const struct options *o, char **argv, struct ptah_record_config *config,
+static int configure(const struct record_options *o, char **argv, struct ptah_record_config *config,
 		     struct filters *filters, int64_t *delay)
 {
 	struct ptah_message why = {""};
@@ -303,7 +208,7 @@ static int configure(const struct options *o, char **argv, struct ptah_record_co
 
 static int run(int argc, char **argv)
 {
-	struct options o = {0};
+	struct record_options o = {0};
 	struct ptah_record_config config = {.size = sizeof(config)};
 	struct filters filters = {.count = 0};
 	struct control control = {.commands = -1, .acks = -1};
@@ -339,6 +244,7 @@ const struct command command_record = {
 	"hardware the program runs under qemu-user, whose plugin feeds a simulated PT processor:\n"
 	"no privileges are needed. ptah ends with COMMAND's exit status (128 + N when signal N\n"
 	"killed it).",
-    .options = option_defs,
+    .options = (const struct option_def *const[]){record_options, NULL},
+    .operand = COMPLETE_COMMAND,
     .run = run,
 };

@@ -1,30 +1,39 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli.h"
-#include "table.h"
+/* ptah report: where the program spent its instructions. */
+#include "function_table.h"
+#include "input.h"
+#include "render.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct options {
 	struct input input;
 	bool blocks;
-	uint64_t limit;
 	int sort;
 };
 
 static const char *const sort_choices[] = {"instructions", "calls", "name", NULL};
 
-static const struct option_def option_defs[] = {
-    {"blocks", 0, OPTION_FLAG, offsetof(struct options, blocks), NULL,
-     "the hottest blocks instead of functions", NULL},
-    {"limit", 'n', OPTION_NUMBER, offsetof(struct options, limit), "N",
-     "rows to show (default: 20; 0: all)", NULL},
-    {"sort", 's', OPTION_CHOICE, offsetof(struct options, sort), "KEY",
-     "instructions, calls or name (default: instructions)", sort_choices},
-    INPUT_JOBS_OPTION(struct options),
-    INPUT_OPTIONS(struct options),
+static const struct option_def blocks_options[] = {
+    {.name = "blocks",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct options, blocks),
+     .help = "the hottest blocks instead of functions",
+     .man = "The hottest blocks instead of functions."},
+    {0},
+};
+
+static const struct option_def sort_options[] = {
+    {.name = "sort",
+     .letter = 's',
+     .kind = OPTION_CHOICE,
+     .at = offsetof(struct options, sort),
+     .arg = "KEY",
+     .choices = sort_choices,
+     .help = "instructions, calls or name (default: instructions)",
+     .man = "By *instructions* (the default), *calls* or *name*."},
     {0},
 };
 
@@ -35,7 +44,7 @@ struct program {
 };
 
 struct reporting {
-	struct profile_counter *counter;
+	struct hotspots *counter;
 	const struct ptah_session *session;
 	struct program *programs; /* one for each stream at first */
 	size_t count;
@@ -91,7 +100,7 @@ static void put_programs_json(struct json *j, const struct reporting *r)
 /* Programs that the text names. */
 #define MOST_PROGRAMS 10
 
-static void put_programs(struct out *out, const struct reporting *r, uint64_t total)
+static void put_programs_text(struct out *out, const struct reporting *r, uint64_t total)
 {
 	const size_t shown = r->count < MOST_PROGRAMS ? r->count : MOST_PROGRAMS;
 	char text[32];
@@ -112,7 +121,7 @@ static void put_programs(struct out *out, const struct reporting *r, uint64_t to
 }
 
 static void put_summary_json(struct json *j, const struct ptah_session *session,
-			     const struct profile_totals *t, const struct reporting *r)
+			     const struct hotspot_totals *t, const struct reporting *r)
 {
 	json_string(j, "command", ptah_session_command(session));
 	json_number(j, "threads", t->streams);
@@ -138,8 +147,8 @@ static void put_remark(struct out *out, const char *head, const char *text)
 	out_char(out, '\n');
 }
 
-static void put_summary(struct out *out, const struct ptah_session *session,
-			const struct profile_totals *t, const struct reporting *r)
+static void put_summary_text(struct out *out, const struct ptah_session *session,
+			     const struct hotspot_totals *t, const struct reporting *r)
 {
 	const char *command = ptah_session_command(session);
 	char a[32], b[32];
@@ -151,7 +160,7 @@ static void put_summary(struct out *out, const struct ptah_session *session,
 	out_format(out, "%u thread%s, %.2f MB of trace (%.3f bits per instruction)\n",
 		   (unsigned)t->streams, t->streams == 1 ? "" : "s", (double)t->bytes / 1e6,
 		   t->instructions ? 8.0 * (double)t->bytes / (double)t->instructions : 0.0);
-	put_programs(out, r, t->instructions);
+	put_programs_text(out, r, t->instructions);
 	if (t->errors)
 		out_format(out,
 			   "# %" PRIu64 " decoding error%s: parts of the path are missing (see "
@@ -173,39 +182,68 @@ static void put_summary(struct out *out, const struct ptah_session *session,
 	out_char(out, '\n');
 }
 
-static void put_report(struct out *out, const struct options *o, const struct reporting *r,
-		       struct profile_row *rows, size_t n)
+/* A report is made at once: `begin` is all of it. */
+struct view {
+	struct out *out;
+	const struct reporting *reporting;
+	const struct hotspot_totals *totals;
+	const struct table *table;
+};
+
+static void put_text(void *view)
 {
-	const struct ptah_session *session = r->session;
-	const struct profile_totals *totals = profile_totals(r->counter);
-	const struct table table = {.rows = rows,
-				    .count = n,
-				    .shown = o->limit && o->limit < n ? (size_t)o->limit : n,
-				    .total = totals->instructions,
-				    .blocks = o->blocks};
+	const struct view *v = view;
+
+	put_summary_text(v->out, v->reporting->session, v->totals, v->reporting);
+	table_text(v->out, v->table);
+}
+
+static void put_json(void *view)
+{
+	const struct view *v = view;
 	struct json json;
 
+	json_init(&json, v->out);
+	json_object(&json, NULL, false);
+	put_summary_json(&json, v->reporting->session, v->totals, v->reporting);
+	table_json(&json, v->table);
+	json_end_object(&json);
+	json_finish(&json);
+}
+
+static void put_tsv(void *view)
+{
+	const struct view *v = view;
+
+	table_tsv(v->out, v->table);
+}
+
+static const struct renderer renderers[FORMAT_MAX] = {
+    [FORMAT_TEXT] = {.begin = put_text, .offered = true},
+    [FORMAT_JSON] = {.begin = put_json, .offered = true},
+    [FORMAT_TSV] = {.begin = put_tsv, .offered = true},
+};
+
+static void put_report(struct out *out, const struct options *o, const struct reporting *r,
+		       struct hotspot *rows, size_t n)
+{
+	const struct hotspot_totals *totals = hotspots_totals(r->counter);
+	const struct table table = {.rows = rows,
+				    .count = n,
+				    .shown = input_shown(&o->input, n),
+				    .total = totals->instructions,
+				    .blocks = o->blocks};
+	struct view view = {.out = out, .reporting = r, .totals = totals, .table = &table};
+
 	table_sort(rows, n, (enum table_order)o->sort);
-	if (o->input.format == FORMAT_JSON) {
-		json_init(&json, out);
-		json_object(&json, NULL, false);
-		put_summary_json(&json, session, totals, r);
-		table_json(&json, &table);
-		json_end_object(&json);
-		json_finish(&json);
-	} else if (o->input.format == FORMAT_TSV) {
-		table_tsv(out, &table);
-	} else {
-		put_summary(out, session, totals, r);
-		table_text(out, &table);
-	}
+	renderers[o->input.format].begin(&view);
 }
 
 static int add_profile(void *reporting, const struct ptah_stream_info *info, size_t stream,
 		       struct ptah_profile *profile)
 {
 	struct reporting *r = reporting;
-	const struct profile_source source = {r->session, stream};
+	const struct hotspot_source source = {r->session, stream};
 	struct program *program = &r->programs[r->count++];
 	struct ptah_profile_totals totals;
 	int status = ptah_profile_totals(profile, &totals);
@@ -214,16 +252,16 @@ static int add_profile(void *reporting, const struct ptah_stream_info *info, siz
 		return status;
 	*program = (struct program){.threads = 1, .instructions = totals.instructions};
 	memcpy(program->comm, info->comm, sizeof(info->comm));
-	return profile_add(r->counter, &source, info, profile);
+	return hotspots_add(r->counter, &source, info, profile);
 }
 
 static int run(int argc, char **argv)
 {
-	struct options o = {.limit = 20};
+	struct options o = {.input.limit = 20};
 	struct reporting r = {0};
 	struct ptah_session *session;
 	struct names *names = NULL;
-	struct profile_row *rows = NULL;
+	struct hotspot *rows = NULL;
 	struct out *out;
 	size_t n = 0;
 	int status, first = options_parse(&command_report, argc, argv, &o, &status), problem;
@@ -240,25 +278,25 @@ static int run(int argc, char **argv)
 	}
 	problem = input_names(&o.input, session, &names);
 	if (problem >= 0)
-		problem = profile_new(&r.counter);
+		problem = hotspots_new(&r.counter);
 	r.session = session;
 	r.programs = calloc(ptah_session_streams(session) + 1, sizeof(*r.programs));
 	if (problem >= 0)
 		problem =
 		    r.programs ? input_count(&o.input, session, add_profile, &r) : PTAH_E_NOMEM;
 	if (problem >= 0)
-		problem = o.blocks ? profile_blocks(r.counter, names, &rows, &n)
-				   : profile_functions(r.counter, names, &rows, &n);
+		problem = o.blocks ? hotspots_blocks(r.counter, names, &rows, &n)
+				   : hotspots_functions(r.counter, names, &rows, &n);
 	sum_programs(&r);
 	if (problem >= 0)
 		put_report(out, &o, &r, rows, n);
 	else
 		status = fail(&command_report, "%s", ptah_strerror(problem));
-	if (problem >= 0 && profile_totals(r.counter)->errors)
-		status = fail_errors(&command_report, profile_totals(r.counter)->errors);
+	if (problem >= 0 && hotspots_totals(r.counter)->errors)
+		status = fail_errors(&command_report, hotspots_totals(r.counter)->errors);
 	free(rows);
 	free(r.programs);
-	profile_free(r.counter);
+	hotspots_free(r.counter);
 	names_free(names);
 	ptah_session_close(session);
 	return output_close(&command_report, out, status);
@@ -272,6 +310,10 @@ const struct command command_report = {
 	"The hottest functions, or blocks, with exact counts: every instruction that ran is\n"
 	"counted, none is sampled. Functions of stripped files are bounded by their unwind\n"
 	"tables and named by their address. Calls are entries by a call or a tail jump.",
-    .options = option_defs,
+    .options = (const struct option_def *const[]){blocks_options, limit_options, sort_options,
+						  jobs_options, input_options, raw_options,
+						  decode_options, output_options, format_options,
+						  quiet_options, help_options, NULL},
+    .operand = COMPLETE_FILE,
     .run = run,
 };

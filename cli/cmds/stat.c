@@ -1,20 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli.h"
+/* ptah stat: what each stream of a trace consists of, and what was lost. */
+#include "output/json.h"
+#include "output/rows.h"
+#include "progress.h"
+#include "render.h"
+#include "stream_packets.h"
 
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <stdio.h>
 #include <string.h>
 
 struct options {
 	struct input input;
-};
-
-static const struct option_def option_defs[] = {
-    INPUT_JOBS_OPTION(struct options),
-    INPUT_OPTIONS(struct options),
-    {0},
 };
 
 struct counts {
@@ -24,6 +22,241 @@ struct counts {
 	struct ptah_item first_error;
 	double seconds;
 };
+
+/* What a process ran on a CPU that several share. */
+struct share {
+	int32_t pid;
+	uint64_t instructions;
+};
+
+/* A stream as it is shown. */
+struct row {
+	const struct ptah_stream_info *info;
+	const struct counts *counts;
+	const struct share *shares; /* of a CPU that processes share */
+	size_t share_count;
+};
+
+struct stat {
+	const struct renderer *renderer;
+	const struct ptah_session *session;
+	struct out *out;
+	struct json json;
+	struct counts sum;
+	unsigned streams;
+	double since; /* when the last one was done */
+};
+
+static double ratio(double a, double b)
+{
+	return b > 0 ? a / b : 0;
+}
+
+static bool is_shared(const struct ptah_stream_info *info)
+{
+	return info->pid < 0 && info->tid < 0 && info->cpu >= 0;
+}
+
+/* JSON */
+
+/* The key is the text's word in snake_case: TIP.PGE is tip_pge. */
+static void put_number(struct json *j, const char *name, uint64_t value)
+{
+	char key[32];
+	size_t i;
+
+	for (i = 0; i < sizeof(key) - 1 && name[i]; i++)
+		key[i] =
+		    isalnum((unsigned char)name[i]) ? (char)tolower((unsigned char)name[i]) : '_';
+	key[i] = '\0';
+	json_number(j, key, value);
+}
+
+static void put_counts_json(struct json *j, const struct counts *c)
+{
+	json_number(j, "bytes", c->bytes);
+	json_number(j, "bad_bytes", c->bad_bytes);
+	json_number(j, "lost_bytes", c->lost_bytes);
+	json_number(j, "blocks", c->blocks);
+	json_number(j, "instructions", c->instructions);
+	json_real(j, "bits_per_instruction",
+		  ratio(8.0 * (double)c->bytes, (double)c->instructions));
+	json_number(j, "errors", c->errors);
+	json_number(j, "overflows", c->overflows);
+	json_number(j, "gaps", c->gaps);
+	json_real(j, "seconds", c->seconds);
+	json_real(j, "mb_per_second", ratio((double)c->bytes / 1e6, c->seconds));
+	json_real(j, "million_instructions_per_second",
+		  ratio((double)c->instructions / 1e6, c->seconds));
+	json_object(j, "branches", false);
+	for (unsigned i = 1; i < PTAH_INSN_CLASS_MAX; i++)
+		put_number(j, ptah_insn_class_name(i), c->classes[i]);
+	json_end_object(j);
+	json_object(j, "packets", false);
+	for (unsigned i = 0; i < PTAH_PACKET_TYPE_MAX; i++)
+		if (c->packets[i])
+			put_number(j, ptah_packet_name(i), c->packets[i]);
+	json_end_object(j);
+}
+
+static void begin_json(void *view)
+{
+	struct stat *s = view;
+
+	json_init(&s->json, s->out);
+	json_object(&s->json, NULL, false);
+	json_array(&s->json, "streams");
+}
+
+static void put_json(void *view, const void *stream)
+{
+	struct stat *s = view;
+	const struct row *row = stream;
+
+	json_object(&s->json, NULL, false);
+	json_string(&s->json, "comm", row->info->comm);
+	json_signed(&s->json, "pid", row->info->pid);
+	json_signed(&s->json, "tid", row->info->tid);
+	json_signed(&s->json, "cpu", row->info->cpu);
+	put_counts_json(&s->json, row->counts);
+	if (is_shared(row->info))
+		json_array(&s->json, "processes");
+	for (size_t i = 0; i < row->share_count; i++) {
+		json_object(&s->json, NULL, true);
+		json_signed(&s->json, "pid", row->shares[i].pid);
+		json_number(&s->json, "instructions", row->shares[i].instructions);
+		json_end_object(&s->json);
+	}
+	if (is_shared(row->info))
+		json_end_array(&s->json);
+	json_end_object(&s->json);
+}
+
+static void end_json(void *view)
+{
+	struct stat *s = view;
+
+	json_end_array(&s->json);
+	put_counts_json(&s->json, &s->sum);
+	json_end_object(&s->json);
+	json_finish(&s->json);
+}
+
+/* TSV */
+
+struct tsv_row {
+	int32_t pid, tid;
+	const char *comm;
+	uint64_t bytes, blocks, instructions, errors, overflows;
+};
+
+static const struct field fields[] = {
+    FIELD_TSV(struct tsv_row, "pid", FIELD_SIGNED, pid),
+    FIELD_TSV(struct tsv_row, "tid", FIELD_SIGNED, tid),
+    FIELD_TSV(struct tsv_row, "comm", FIELD_STRING, comm),
+    FIELD_TSV(struct tsv_row, "bytes", FIELD_NUMBER, bytes),
+    FIELD_TSV(struct tsv_row, "blocks", FIELD_NUMBER, blocks),
+    FIELD_TSV(struct tsv_row, "instructions", FIELD_NUMBER, instructions),
+    FIELD_TSV(struct tsv_row, "errors", FIELD_NUMBER, errors),
+    FIELD_TSV(struct tsv_row, "overflows", FIELD_NUMBER, overflows),
+};
+
+static const struct row_type row_type = ROW_TYPE(fields);
+
+static void begin_tsv(void *view)
+{
+	rows_tsv_head(((struct stat *)view)->out, &row_type, 0);
+}
+
+static void put_tsv(void *view, const void *stream)
+{
+	const struct row *row = stream;
+	const struct counts *c = row->counts;
+	const struct tsv_row tsv = {.pid = row->info->pid,
+				    .tid = row->info->tid,
+				    .comm = row->info->comm,
+				    .bytes = c->bytes,
+				    .blocks = c->blocks,
+				    .instructions = c->instructions,
+				    .errors = c->errors,
+				    .overflows = c->overflows};
+
+	rows_tsv(((struct stat *)view)->out, &row_type, 0, &tsv);
+}
+
+/* Text */
+
+static void put_line(struct out *out, const char *what, uint64_t value)
+{
+	out_format(out, "  %-24s %16" PRIu64 "\n", what, value);
+}
+
+static void put_counts_text(struct out *out, const struct counts *c)
+{
+	put_line(out, "bytes", c->bytes);
+	if (c->bad_bytes)
+		put_line(out, "bad bytes", c->bad_bytes);
+	if (c->lost_bytes)
+		put_line(out, "lost bytes", c->lost_bytes);
+	put_line(out, "blocks", c->blocks);
+	put_line(out, "instructions", c->instructions);
+	for (unsigned i = 1; i < PTAH_INSN_CLASS_MAX; i++)
+		if (c->classes[i])
+			out_format(out, "    %-22s %16" PRIu64 "\n", ptah_insn_class_name(i),
+				   c->classes[i]);
+	out_format(out, "  %-24s %16.3f\n", "bits per instruction",
+		   ratio(8.0 * (double)c->bytes, (double)c->instructions));
+	put_line(out, "errors", c->errors);
+	if (c->errors)
+		out_format(out, "    the first at offset 0x%" PRIx64 ", ip 0x%" PRIx64 ": %s\n",
+			   c->first_error.offset, c->first_error.ip,
+			   ptah_strerror(c->first_error.status));
+	put_line(out, "overflows", c->overflows);
+	if (c->gaps)
+		put_line(out, "gaps without TNT packets", c->gaps);
+	out_format(out, "  %-24s %16.1f\n  %-24s %16.1f\n", "decoded, MB/s",
+		   ratio((double)c->bytes / 1e6, c->seconds), "decoded, Minsn/s",
+		   ratio((double)c->instructions / 1e6, c->seconds));
+	out_text(out, "  packets\n");
+	for (unsigned i = 0; i < PTAH_PACKET_TYPE_MAX; i++)
+		if (c->packets[i])
+			out_format(out, "    %-22s %16" PRIu64 "\n", ptah_packet_name(i),
+				   c->packets[i]);
+}
+
+static void put_text(void *view, const void *stream)
+{
+	struct out *out = ((struct stat *)view)->out;
+	const struct row *row = stream;
+
+	if (is_shared(row->info))
+		out_format(out, "CPU %d\n", row->info->cpu);
+	else
+		out_format(out, "%s %d/%d\n", row->info->comm[0] ? row->info->comm : "trace",
+			   row->info->pid, row->info->tid);
+	put_counts_text(out, row->counts);
+	for (size_t i = 0; i < row->share_count; i++)
+		out_format(out, "  process %-16d %16" PRIu64 " instructions\n", row->shares[i].pid,
+			   row->shares[i].instructions);
+}
+
+static void end_text(void *view)
+{
+	struct stat *s = view;
+
+	if (s->streams < 2)
+		return;
+	out_format(s->out, "all %u streams\n", s->streams);
+	put_counts_text(s->out, &s->sum);
+}
+
+static const struct renderer renderers[FORMAT_MAX] = {
+    [FORMAT_TEXT] = {.row = put_text, .end = end_text, .offered = true},
+    [FORMAT_JSON] = {.begin = begin_json, .row = put_json, .end = end_json, .offered = true},
+    [FORMAT_TSV] = {.begin = begin_tsv, .row = put_tsv, .offered = true},
+};
+
+/* Counting */
 
 static int take_totals(struct ptah_profile *profile, struct counts *c)
 {
@@ -60,114 +293,6 @@ static void add(struct counts *sum, const struct counts *c)
 	for (size_t i = 0; i < PTAH_INSN_CLASS_MAX; i++)
 		sum->classes[i] += c->classes[i];
 }
-
-static double ratio(double a, double b)
-{
-	return b > 0 ? a / b : 0;
-}
-
-/* The key is the text's word in snake_case: TIP.PGE is tip_pge. */
-static void put_number(struct json *j, const char *name, uint64_t value)
-{
-	char key[32];
-	size_t i;
-
-	for (i = 0; i < sizeof(key) - 1 && name[i]; i++)
-		key[i] =
-		    isalnum((unsigned char)name[i]) ? (char)tolower((unsigned char)name[i]) : '_';
-	key[i] = '\0';
-	json_number(j, key, value);
-}
-
-static void put_json(struct json *j, const struct counts *c)
-{
-	json_number(j, "bytes", c->bytes);
-	json_number(j, "bad_bytes", c->bad_bytes);
-	json_number(j, "lost_bytes", c->lost_bytes);
-	json_number(j, "blocks", c->blocks);
-	json_number(j, "instructions", c->instructions);
-	json_real(j, "bits_per_instruction",
-		  ratio(8.0 * (double)c->bytes, (double)c->instructions));
-	json_number(j, "errors", c->errors);
-	json_number(j, "overflows", c->overflows);
-	json_number(j, "gaps", c->gaps);
-	json_real(j, "seconds", c->seconds);
-	json_real(j, "mb_per_second", ratio((double)c->bytes / 1e6, c->seconds));
-	json_real(j, "million_instructions_per_second",
-		  ratio((double)c->instructions / 1e6, c->seconds));
-	json_object(j, "branches", false);
-	for (unsigned i = 1; i < PTAH_INSN_CLASS_MAX; i++)
-		put_number(j, ptah_insn_class_name(i), c->classes[i]);
-	json_end_object(j);
-	json_object(j, "packets", false);
-	for (unsigned i = 0; i < PTAH_PACKET_TYPE_MAX; i++)
-		if (c->packets[i])
-			put_number(j, ptah_packet_name(i), c->packets[i]);
-	json_end_object(j);
-}
-
-static void put_row(struct out *out, const char *what, uint64_t value)
-{
-	out_format(out, "  %-24s %16" PRIu64 "\n", what, value);
-}
-
-static void put_text(struct out *out, const struct counts *c)
-{
-	put_row(out, "bytes", c->bytes);
-	if (c->bad_bytes)
-		put_row(out, "bad bytes", c->bad_bytes);
-	if (c->lost_bytes)
-		put_row(out, "lost bytes", c->lost_bytes);
-	put_row(out, "blocks", c->blocks);
-	put_row(out, "instructions", c->instructions);
-	for (unsigned i = 1; i < PTAH_INSN_CLASS_MAX; i++)
-		if (c->classes[i])
-			out_format(out, "    %-22s %16" PRIu64 "\n", ptah_insn_class_name(i),
-				   c->classes[i]);
-	out_format(out, "  %-24s %16.3f\n", "bits per instruction",
-		   ratio(8.0 * (double)c->bytes, (double)c->instructions));
-	put_row(out, "errors", c->errors);
-	if (c->errors)
-		out_format(out, "    the first at offset 0x%" PRIx64 ", ip 0x%" PRIx64 ": %s\n",
-			   c->first_error.offset, c->first_error.ip,
-			   ptah_strerror(c->first_error.status));
-	put_row(out, "overflows", c->overflows);
-	if (c->gaps)
-		put_row(out, "gaps without TNT packets", c->gaps);
-	out_format(out, "  %-24s %16.1f\n  %-24s %16.1f\n", "decoded, MB/s",
-		   ratio((double)c->bytes / 1e6, c->seconds), "decoded, Minsn/s",
-		   ratio((double)c->instructions / 1e6, c->seconds));
-	out_text(out, "  packets\n");
-	for (unsigned i = 0; i < PTAH_PACKET_TYPE_MAX; i++)
-		if (c->packets[i])
-			out_format(out, "    %-22s %16" PRIu64 "\n", ptah_packet_name(i),
-				   c->packets[i]);
-}
-
-static void put_tsv(struct out *out, const struct ptah_stream_info *info, const struct counts *c)
-{
-	out_format(out,
-		   "%d\t%d\t%s\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\n",
-		   info->pid, info->tid, info->comm, c->bytes, c->blocks, c->instructions,
-		   c->errors, c->overflows);
-}
-
-/* What the streams are shown with, one by one. */
-struct stat {
-	const struct options *o;
-	const struct ptah_session *session;
-	struct out *out;
-	struct json json;
-	struct counts sum;
-	unsigned streams;
-	double since; /* when the last one was done */
-};
-
-/* What a process ran on a CPU that several share. */
-struct share {
-	int32_t pid;
-	uint64_t instructions;
-};
 
 static int by_pid(const void *a, const void *b)
 {
@@ -206,76 +331,14 @@ static int list_shares(const struct stat *s, size_t stream, struct ptah_profile 
 	return 0;
 }
 
-static bool is_shared(const struct ptah_stream_info *info)
-{
-	return info->pid < 0 && info->tid < 0 && info->cpu >= 0;
-}
-
-static int put_shares(struct stat *s, const struct ptah_stream_info *info, size_t stream,
-		      struct ptah_profile *profile)
-{
-	struct share *shares;
-	size_t n;
-	int status;
-
-	if (!is_shared(info) || s->o->input.format == FORMAT_TSV)
-		return 0;
-	status = list_shares(s, stream, profile, &shares, &n);
-	if (status < 0)
-		return status;
-	if (s->o->input.format == FORMAT_JSON)
-		json_array(&s->json, "processes");
-	for (size_t i = 0; i < n; i++) {
-		if (s->o->input.format == FORMAT_JSON) {
-			json_object(&s->json, NULL, true);
-			json_signed(&s->json, "pid", shares[i].pid);
-			json_number(&s->json, "instructions", shares[i].instructions);
-			json_end_object(&s->json);
-		} else {
-			out_format(s->out, "  process %-16d %16" PRIu64 " instructions\n",
-				   shares[i].pid, shares[i].instructions);
-		}
-	}
-	if (s->o->input.format == FORMAT_JSON)
-		json_end_array(&s->json);
-	free(shares);
-	return 0;
-}
-
-static int put(struct stat *s, const struct ptah_stream_info *info, size_t stream,
-	       struct ptah_profile *profile, const struct counts *c)
-{
-	int status = 0;
-
-	if (s->o->input.format == FORMAT_JSON) {
-		json_object(&s->json, NULL, false);
-		json_string(&s->json, "comm", info->comm);
-		json_signed(&s->json, "pid", info->pid);
-		json_signed(&s->json, "tid", info->tid);
-		json_signed(&s->json, "cpu", info->cpu);
-		put_json(&s->json, c);
-		status = put_shares(s, info, stream, profile);
-		json_end_object(&s->json);
-	} else if (s->o->input.format == FORMAT_TSV) {
-		put_tsv(s->out, info, c);
-	} else {
-		if (is_shared(info))
-			out_format(s->out, "CPU %d\n", info->cpu);
-		else
-			out_format(s->out, "%s %d/%d\n", info->comm[0] ? info->comm : "trace",
-				   info->pid, info->tid);
-		put_text(s->out, c);
-		status = put_shares(s, info, stream, profile);
-	}
-	return status;
-}
-
 /* As input_count() wants it. */
 static int take_stream(void *stat, const struct ptah_stream_info *info, size_t stream,
 		       struct ptah_profile *profile)
 {
 	struct stat *s = stat;
 	struct counts c = {.bytes = info->bytes, .lost_bytes = info->lost};
+	struct share *shares = NULL;
+	struct row row = {.info = info, .counts = &c};
 	int status = take_totals(profile, &c);
 
 	if (status < 0)
@@ -285,13 +348,20 @@ static int take_stream(void *stat, const struct ptah_stream_info *info, size_t s
 	s->since = now();
 	add(&s->sum, &c);
 	s->streams++;
-	return put(s, info, stream, profile, &c);
+	if (is_shared(info))
+		status = list_shares(s, stream, profile, &shares, &row.share_count);
+	if (status < 0)
+		return status;
+	row.shares = shares;
+	s->renderer->row(s, &row);
+	free(shares);
+	return 0;
 }
 
 static int run(int argc, char **argv)
 {
-	struct options o = {0};
-	struct stat s = {.o = &o};
+	struct options o = {.input.format = FORMAT_TEXT};
+	struct stat s = {.streams = 0};
 	struct ptah_session *session;
 	int status, first = options_parse(&command_stat, argc, argv, &o, &status), problem;
 
@@ -306,24 +376,11 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	s.session = session;
-	json_init(&s.json, s.out);
-	if (o.input.format == FORMAT_JSON) {
-		json_object(&s.json, NULL, false);
-		json_array(&s.json, "streams");
-	} else if (o.input.format == FORMAT_TSV) {
-		out_text(s.out, "pid\ttid\tcomm\tbytes\tblocks\tinstructions\terrors\toverflows\n");
-	}
+	s.renderer = &renderers[o.input.format];
+	RENDER(s.renderer, begin, &s);
 	s.since = now();
 	problem = input_count(&o.input, session, take_stream, &s);
-	if (o.input.format == FORMAT_JSON) {
-		json_end_array(&s.json);
-		put_json(&s.json, &s.sum);
-		json_end_object(&s.json);
-		json_finish(&s.json);
-	} else if (o.input.format == FORMAT_TEXT && s.streams > 1) {
-		out_format(s.out, "all %u streams\n", s.streams);
-		put_text(s.out, &s.sum);
-	}
+	RENDER(s.renderer, end, &s);
 	input_notes(&o.input, session);
 	ptah_session_close(session);
 	if (problem < 0)
@@ -341,6 +398,9 @@ const struct command command_stat = {
 	"Counts packets by type, blocks, instructions, branches by kind, errors and losses, for\n"
 	"each stream and all together, and tells how fast they were decoded; for a CPU that\n"
 	"several processes share, also what each of them ran.",
-    .options = option_defs,
+    .options = (const struct option_def *const[]){jobs_options, input_options, raw_options,
+						  decode_options, output_options, format_options,
+						  quiet_options, help_options, NULL},
+    .operand = COMPLETE_FILE,
     .run = run,
 };

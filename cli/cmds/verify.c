@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "cli.h"
+/* ptah verify: decodes a recording and compares with what the recorder counted. */
+#include "input.h"
+#include "output/json.h"
+#include "output/rows.h"
+#include "render.h"
 
 #include <inttypes.h>
 
@@ -7,20 +11,38 @@ struct options {
 	struct input input;
 };
 
-static const struct option_def option_defs[] = {
-    INPUT_JOBS_OPTION(struct options),
-    INPUT_OPTIONS(struct options),
-    {0},
-};
-
 struct verify {
-	const struct options *o;
+	const struct input *input;
+	const struct renderer *renderer;
 	struct out *out;
 	struct json json;
 	struct ptah_workers *workers; /* what is known of the code, for the next stream */
 	unsigned threads, unequal, unknown;
 	uint64_t instructions;
 };
+
+/* What came of a stream. */
+struct verdict {
+	const struct ptah_stream_info *info;
+	const struct ptah_verify *result;
+	int status; /* negative: it could not be verified */
+};
+
+static bool all_equal(const struct verify *v)
+{
+	return !v->unequal && !v->unknown && v->threads;
+}
+
+/* JSON */
+
+static void begin_json(void *view)
+{
+	struct verify *v = view;
+
+	json_init(&v->json, v->out);
+	json_object(&v->json, NULL, false);
+	json_array(&v->json, "threads");
+}
 
 static void put_truth_json(struct json *j, const char *key, const struct ptah_truth *t)
 {
@@ -33,24 +55,81 @@ static void put_truth_json(struct json *j, const char *key, const struct ptah_tr
 	json_end_object(j);
 }
 
-static void put_json(struct verify *v, const struct ptah_stream_info *info,
-		     const struct ptah_verify *r, int status)
+static void put_json(void *view, const void *row)
 {
+	struct verify *v = view;
+	const struct verdict *verdict = row;
+	const struct ptah_verify *r = verdict->result;
+
 	json_object(&v->json, NULL, false);
-	json_string(&v->json, "comm", info->comm);
-	json_signed(&v->json, "pid", info->pid);
-	json_signed(&v->json, "tid", info->tid);
-	if (status < 0) {
-		json_string(&v->json, "problem", ptah_strerror(status));
+	json_string(&v->json, "comm", verdict->info->comm);
+	json_signed(&v->json, "pid", verdict->info->pid);
+	json_signed(&v->json, "tid", verdict->info->tid);
+	if (verdict->status < 0) {
+		json_string(&v->json, "problem", ptah_strerror(verdict->status));
 	} else {
 		json_bool(&v->json, "equal", r->equal);
 		json_number(&v->json, "errors", r->errors);
 		json_number(&v->json, "overflows", r->overflows);
 		put_truth_json(&v->json, "decoded", &r->decoded);
-		put_truth_json(&v->json, "recorded", &info->truth);
+		put_truth_json(&v->json, "recorded", &verdict->info->truth);
 	}
 	json_end_object(&v->json);
 }
+
+static void end_json(void *view)
+{
+	struct verify *v = view;
+
+	json_end_array(&v->json);
+	json_bool(&v->json, "equal", all_equal(v));
+	json_end_object(&v->json);
+	json_finish(&v->json);
+}
+
+/* TSV */
+
+struct row {
+	int32_t pid, tid;
+	uint64_t instructions, conditional, errors;
+	const char *comm, *result;
+};
+
+static const struct field fields[] = {
+    FIELD_TSV(struct row, "pid", FIELD_SIGNED, pid),
+    FIELD_TSV(struct row, "tid", FIELD_SIGNED, tid),
+    FIELD_TSV(struct row, "comm", FIELD_STRING, comm),
+    FIELD_TSV(struct row, "instructions", FIELD_NUMBER, instructions),
+    FIELD_TSV(struct row, "conditional", FIELD_NUMBER, conditional),
+    FIELD_TSV(struct row, "errors", FIELD_NUMBER, errors),
+    FIELD_TSV(struct row, "result", FIELD_STRING, result),
+};
+
+static const struct row_type row_type = ROW_TYPE(fields);
+
+static void begin_tsv(void *view)
+{
+	rows_tsv_head(((struct verify *)view)->out, &row_type, 0);
+}
+
+static void put_tsv(void *view, const void *verdict)
+{
+	struct verify *v = view;
+	const struct verdict *w = verdict;
+	struct row row = {.pid = w->info->pid, .tid = w->info->tid, .comm = w->info->comm};
+
+	if (w->status < 0) {
+		row.result = ptah_error_name(w->status);
+	} else {
+		row.instructions = w->result->decoded.instructions;
+		row.conditional = w->result->decoded.conditional;
+		row.errors = w->result->errors;
+		row.result = w->result->equal ? "equal" : "differs";
+	}
+	rows_tsv(v->out, &row_type, 0, &row);
+}
+
+/* Text */
 
 static void compare(struct out *out, const char *what, uint64_t decoded, uint64_t recorded)
 {
@@ -59,20 +138,11 @@ static void compare(struct out *out, const char *what, uint64_t decoded, uint64_
 			   decoded, recorded);
 }
 
-static void put_text(struct verify *v, const struct ptah_stream_info *info,
-		     const struct ptah_verify *r, int status)
+static void put_result_text(struct verify *v, const struct ptah_stream_info *info,
+			    const struct ptah_verify *r)
 {
 	const struct ptah_truth *d = &r->decoded, *t = &info->truth;
 
-	out_format(v->out, "%s %d/%d: ", info->comm[0] ? info->comm : "-", info->pid, info->tid);
-	if (status == PTAH_E_MISSING) {
-		out_text(v->out, "no ground truth in this recording\n");
-		return;
-	}
-	if (status < 0) {
-		out_format(v->out, "%s\n", ptah_strerror(status));
-		return;
-	}
 	out_format(v->out,
 		   "%" PRIu64 " instructions, %" PRIu64 " conditional, %" PRIu64
 		   " indirect, %" PRIu64 " returns, path %016" PRIx64 ": %s\n",
@@ -97,37 +167,28 @@ static void put_text(struct verify *v, const struct ptah_stream_info *info,
 			   r->errors, r->first.offset, r->first.ip, ptah_strerror(r->first.status));
 }
 
-static void verify_stream(struct verify *v, const struct ptah_session *session, size_t i)
+/* With --quiet what is equal, and lost nothing, is not worth a line. */
+static void put_text(void *view, const void *verdict)
 {
-	struct ptah_stream_info info;
-	const struct ptah_jobs jobs = {
-	    .size = sizeof(jobs), .jobs = input_jobs(&v->o->input, 0), .workers = v->workers};
-	struct ptah_verify r;
-	int status;
+	struct verify *v = view;
+	const struct verdict *w = verdict;
 
-	input_stream_info(session, i, &info);
-	status = ptah_session_verify(session, i, &jobs, &r);
-	v->threads++;
-	v->unknown += status < 0;
-	v->unequal += status >= 0 && !r.equal;
-	v->instructions += r.decoded.instructions;
-	if (v->o->input.format == FORMAT_JSON) {
-		put_json(v, &info, &r, status);
-	} else if (v->o->input.format == FORMAT_TSV) {
-		out_format(v->out, "%d\t%d\t%s\t", info.pid, info.tid, info.comm);
-		if (status < 0)
-			out_format(v->out, "0\t0\t0\t%s\n", ptah_error_name(status));
-		else
-			out_format(v->out, "%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%s\n",
-				   r.decoded.instructions, r.decoded.conditional, r.errors,
-				   r.equal ? "equal" : "differs");
-	} else if (!v->o->input.quiet || status < 0 || !r.equal || r.overflows) {
-		put_text(v, &info, &r, status);
-	}
+	if (v->input->quiet && w->status >= 0 && w->result->equal && !w->result->overflows)
+		return;
+	out_format(v->out, "%s %d/%d: ", w->info->comm[0] ? w->info->comm : "-", w->info->pid,
+		   w->info->tid);
+	if (w->status == PTAH_E_MISSING)
+		out_text(v->out, "no ground truth in this recording\n");
+	else if (w->status < 0)
+		out_format(v->out, "%s\n", ptah_strerror(w->status));
+	else
+		put_result_text(v, w->info, w->result);
 }
 
-static void put_total(const struct verify *v)
+static void put_total(void *view)
 {
+	const struct verify *v = view;
+
 	out_format(v->out, "%u thread%s: ", v->threads, v->threads == 1 ? "" : "s");
 	if (v->unequal)
 		out_text(v->out, "the decode differs from what ran");
@@ -144,15 +205,39 @@ static void put_total(const struct verify *v)
 	out_char(v->out, '\n');
 }
 
+static const struct renderer renderers[FORMAT_MAX] = {
+    [FORMAT_TEXT] = {.row = put_text, .end = put_total, .offered = true},
+    [FORMAT_JSON] = {.begin = begin_json, .row = put_json, .end = end_json, .offered = true},
+    [FORMAT_TSV] = {.begin = begin_tsv, .row = put_tsv, .offered = true},
+};
+
+static void verify_stream(struct verify *v, const struct ptah_session *session, size_t i)
+{
+	const struct ptah_jobs jobs = {
+	    .size = sizeof(jobs), .jobs = input_jobs(v->input, 0), .workers = v->workers};
+	struct ptah_stream_info info;
+	struct ptah_verify r;
+	struct verdict verdict = {.info = &info, .result = &r};
+
+	input_stream_info(session, i, &info);
+	verdict.status = ptah_session_verify(session, i, &jobs, &r);
+	v->threads++;
+	v->unknown += verdict.status < 0;
+	v->unequal += verdict.status >= 0 && !r.equal;
+	v->instructions += r.decoded.instructions;
+	v->renderer->row(v, &verdict);
+}
+
 static int run(int argc, char **argv)
 {
-	struct options o = {0};
-	struct verify v = {.o = &o};
+	struct options o = {.input.format = FORMAT_TEXT};
+	struct verify v = {.input = &o.input};
 	struct ptah_session *session;
 	int status, first = options_parse(&command_verify, argc, argv, &o, &status);
 
 	if (first < 0)
 		return status;
+	v.renderer = &renderers[o.input.format];
 	status = input_open(&command_verify, &o.input, argc - first, argv + first, true, &session);
 	if (status)
 		return status;
@@ -161,31 +246,17 @@ static int run(int argc, char **argv)
 		ptah_session_close(session);
 		return status;
 	}
-	json_init(&v.json, v.out);
-	if (o.input.format == FORMAT_JSON) {
-		json_object(&v.json, NULL, false);
-		json_array(&v.json, "threads");
-	} else if (o.input.format == FORMAT_TSV) {
-		out_text(v.out, "pid\ttid\tcomm\tinstructions\tconditional\terrors\tresult\n");
-	}
+	RENDER(v.renderer, begin, &v);
 	if (ptah_workers_new(session, &v.workers) < 0)
 		v.workers = NULL; /* as well, but slower */
 	for (size_t i = 0; i < ptah_session_streams(session) && !interrupted(); i++)
 		if (input_wants(&o.input, session, i))
 			verify_stream(&v, session, i);
-	status = v.unequal || v.unknown || !v.threads ? EXIT_FAILED : EXIT_OK;
-	if (o.input.format == FORMAT_JSON) {
-		json_end_array(&v.json);
-		json_bool(&v.json, "equal", status == EXIT_OK);
-		json_end_object(&v.json);
-		json_finish(&v.json);
-	} else if (o.input.format == FORMAT_TEXT) {
-		put_total(&v);
-	}
+	RENDER(v.renderer, end, &v);
 	input_notes(&o.input, session);
 	ptah_workers_free(v.workers);
 	ptah_session_close(session);
-	return output_close(&command_verify, v.out, status);
+	return output_close(&command_verify, v.out, all_equal(&v) ? EXIT_OK : EXIT_FAILED);
 }
 
 const struct command command_verify = {
@@ -198,6 +269,13 @@ const struct command command_verify = {
 	"0 when every thread is equal, with 1 otherwise. --quiet tells of those alone that are "
 	"not,\n"
 	"and the total.",
-    .options = option_defs,
+    .options = (const struct option_def *const[]){jobs_options, input_options, raw_options,
+						  decode_options, output_options, format_options,
+						  quiet_options, help_options, NULL},
+    .notes = (const struct option_note[]){{"quiet", "Of the threads only those are shown that "
+						    "differ, cannot be verified or have losses; "
+						    "then the total."},
+					  {0}},
+    .operand = COMPLETE_FILE,
     .run = run,
 };

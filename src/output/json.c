@@ -154,9 +154,7 @@ void json_number(struct json *j, const char *key, uint64_t value)
 void json_signed(struct json *j, const char *key, int64_t value)
 {
 	begin_value(j, key);
-	if (value < 0)
-		out_char(j->out, '-');
-	out_decimal(j->out, value < 0 ? -(uint64_t)value : (uint64_t)value);
+	out_signed(j->out, value);
 }
 
 void json_real(struct json *j, const char *key, double value)

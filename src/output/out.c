@@ -177,6 +177,13 @@ void out_decimal(struct out *o, uint64_t value)
 	out_bytes(o, digits + at, sizeof(digits) - at);
 }
 
+void out_signed(struct out *o, int64_t value)
+{
+	if (value < 0)
+		out_char(o, '-');
+	out_decimal(o, value < 0 ? -(uint64_t)value : (uint64_t)value);
+}
+
 void out_hex(struct out *o, uint64_t value)
 {
 	char digits[16];

@@ -31,6 +31,7 @@ void out_char(struct out *out, char c);
 void out_clean(struct out *out, const char *text);
 void clean_text(char *text); /* the same in place */
 void out_decimal(struct out *out, uint64_t value);
+void out_signed(struct out *out, int64_t value);
 void out_hex(struct out *out, uint64_t value); /* without 0x */
 void out_format(struct out *out, const char *format, ...) PRINTF_LIKE(2, 3);
 

@@ -44,7 +44,16 @@ complains record
 complains record --
 complains record --psb-period=many -- true
 complains record --clock=sundial -- true
-complains report --format=xml
+# An unknown format is refused, and so is one that the command does not have: the valid ones are said.
+for command in dump script report stat verify profile cover caps; do
+	complains "$command" --format=xml
+	case $command in
+	cover) grep -q 'edges, blocks, drcov or bitmap' err || fail "cover --format=xml: $(cat err)" ;;
+	*) grep -q 'text, json or tsv' err || fail "$command --format=xml: $(cat err)" ;;
+	esac
+done
+complains script --calls --format=tsv
+grep -q 'it takes text or json' err || fail "script --calls --format=tsv: $(cat err)"
 complains report --limit=few
 complains report --sort=luck
 complains report a.data b.data
@@ -55,7 +64,6 @@ complains report --raw=a:401000
 complains script --branches --blocks
 complains caps a.data
 complains caps --model=no-such
-complains caps --format=xml
 
 # Both spellings of a value, and of a letter, mean the same.
 for spelling in "--input=absent.data" "--input absent.data" "-i absent.data" "-iabsent.data" \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* --filter as perf record has it: what to trace, and where to stop. */
-#ifndef PTAH_CLI_FILTER_H
-#define PTAH_CLI_FILTER_H
+#ifndef PTAH_CLI_RECORD_FILTER_H
+#define PTAH_CLI_RECORD_FILTER_H
 
-#include "cli.h"
+#include "command.h"
 
 struct filters {
 	struct ptah_record_filter items[PTAH_RECORD_FILTERS];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* What to record, as perf record has it: a command, -p, -t, -a or -C. */
-#ifndef PTAH_CLI_TARGET_H
-#define PTAH_CLI_TARGET_H
+#ifndef PTAH_CLI_RECORD_TARGET_H
+#define PTAH_CLI_RECORD_TARGET_H
 
-#include "cli.h"
+#include "command.h"
 
 struct target_options {
 	const char *pids, *tids, *cpus; /* lists; NULL: none */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "target.h"
+#include "record_target.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "control.h"
+#include "record_control.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "counts.h"
+#include "saved_counts.h"
 #include "output/names.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* All packets of a stream, bad bytes included. */
-#include "cli.h"
+#include "stream_packets.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* --control as perf record has it: another program's commands, line by line, and "ack". */
-#ifndef PTAH_CLI_CONTROL_H
-#define PTAH_CLI_CONTROL_H
+#ifndef PTAH_CLI_RECORD_CONTROL_H
+#define PTAH_CLI_RECORD_CONTROL_H
 
-#include "cli.h"
+#include "command.h"
 
 enum control_command {
 	CONTROL_NONE, /* nothing has come */

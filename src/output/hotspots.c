@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "output/profile.h"
+#include "output/hotspots.h"
 
 #include "base/compiler.h"
 #include <stdlib.h>
@@ -17,15 +17,15 @@ struct cell {
 	uint32_t ninsn;
 };
 
-struct profile_counter {
-	struct profile_totals totals;
+struct hotspots {
+	struct hotspot_totals totals;
 	struct cell *cells;
 	size_t capacity, count;
 };
 
-int profile_new(struct profile_counter **counter)
+int hotspots_new(struct hotspots **counter)
 {
-	struct profile_counter *c = calloc(1, sizeof(*c));
+	struct hotspots *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return PTAH_E_NOMEM;
@@ -39,7 +39,7 @@ int profile_new(struct profile_counter **counter)
 	return 0;
 }
 
-void profile_free(struct profile_counter *c)
+void hotspots_free(struct hotspots *c)
 {
 	if (!c)
 		return;
@@ -47,12 +47,12 @@ void profile_free(struct profile_counter *c)
 	free(c);
 }
 
-const struct profile_totals *profile_totals(const struct profile_counter *c)
+const struct hotspot_totals *hotspots_totals(const struct hotspots *c)
 {
 	return &c->totals;
 }
 
-static struct cell *find(const struct profile_counter *c, int32_t pid, uint64_t ip, uint64_t end)
+static struct cell *find(const struct hotspots *c, int32_t pid, uint64_t ip, uint64_t end)
 {
 	uint64_t hash =
 	    (ip ^ end << 32 ^ (uint64_t)(uint32_t)pid << 48) * UINT64_C(0x9e3779b97f4a7c15);
@@ -64,9 +64,9 @@ static struct cell *find(const struct profile_counter *c, int32_t pid, uint64_t 
 	return &c->cells[i];
 }
 
-static int grow(struct profile_counter *c)
+static int grow(struct hotspots *c)
 {
-	struct profile_counter bigger = *c;
+	struct hotspots bigger = *c;
 
 	bigger.capacity *= 2;
 	bigger.cells = calloc(bigger.capacity, sizeof(*bigger.cells));
@@ -82,8 +82,7 @@ static int grow(struct profile_counter *c)
 }
 
 /* The block's cell, made if there is none; NULL when out of memory. */
-static struct cell *cell_of(struct profile_counter *c, int32_t pid,
-			    const struct ptah_profile_block *block)
+static struct cell *cell_of(struct hotspots *c, int32_t pid, const struct ptah_profile_block *block)
 {
 	struct cell *cell = find(c, pid, block->ip, block->end);
 
@@ -144,7 +143,7 @@ static int list_entries(const struct ptah_profile_block *blocks, size_t block_co
 }
 
 /* `entered`: what the block's address was gone to; NULL: by nobody, or said already. */
-static int add_block(struct profile_counter *c, int32_t pid, const struct ptah_profile_block *block,
+static int add_block(struct hotspots *c, int32_t pid, const struct ptah_profile_block *block,
 		     const struct entry *entered)
 {
 	struct cell *cell = cell_of(c, pid, block);
@@ -166,9 +165,8 @@ static int add_block(struct profile_counter *c, int32_t pid, const struct ptah_p
 	return 0;
 }
 
-int profile_add_lists(struct profile_counter *c, int32_t pid,
-		      const struct ptah_profile_block *blocks, size_t block_count,
-		      const struct ptah_profile_edge *edges, size_t edge_count)
+int hotspots_add_lists(struct hotspots *c, int32_t pid, const struct ptah_profile_block *blocks,
+		       size_t block_count, const struct ptah_profile_edge *edges, size_t edge_count)
 {
 	struct entry *entries, *entered;
 	size_t count;
@@ -200,7 +198,7 @@ struct lists {
  * The process whose memory it was. Of processes that had the same one stands for all: a
  * thousand runs of a program take the room of one.
  */
-static int32_t space_of(const struct profile_source *source, const struct ptah_profile *profile,
+static int32_t space_of(const struct hotspot_source *source, const struct ptah_profile *profile,
 			uint32_t space)
 {
 	const size_t like = ptah_session_stream_like(source->session, source->stream);
@@ -209,7 +207,7 @@ static int32_t space_of(const struct profile_source *source, const struct ptah_p
 }
 
 /* The lists are in the order of spaces: one process after the other. */
-static int add_by_process(struct profile_counter *c, const struct profile_source *source,
+static int add_by_process(struct hotspots *c, const struct hotspot_source *source,
 			  const struct ptah_profile *profile, const struct lists *l)
 {
 	size_t b = 0, e = 0;
@@ -227,13 +225,13 @@ static int add_by_process(struct profile_counter *c, const struct profile_source
 			b++;
 		while (e < l->edge_count && pid == space_of(source, profile, l->edges[e].space))
 			e++;
-		status = profile_add_lists(c, pid, l->blocks + blocks, b - blocks, l->edges + edges,
-					   e - edges);
+		status = hotspots_add_lists(c, pid, l->blocks + blocks, b - blocks,
+					    l->edges + edges, e - edges);
 	}
 	return status;
 }
 
-static int add_lists_of(struct profile_counter *c, const struct profile_source *source,
+static int add_lists_of(struct hotspots *c, const struct hotspot_source *source,
 			struct ptah_profile *profile)
 {
 	struct lists l;
@@ -250,8 +248,8 @@ static int add_lists_of(struct profile_counter *c, const struct profile_source *
 	return status;
 }
 
-int profile_add(struct profile_counter *c, const struct profile_source *source,
-		const struct ptah_stream_info *info, struct ptah_profile *profile)
+int hotspots_add(struct hotspots *c, const struct hotspot_source *source,
+		 const struct ptah_stream_info *info, struct ptah_profile *profile)
 {
 	struct ptah_profile_totals totals;
 	int status = ptah_profile_totals(profile, &totals);
@@ -275,7 +273,7 @@ static int by_process(const void *a, const void *b)
 }
 
 /* The cells, process by process: names are kept for one at a time. Free them. */
-static const struct cell **list_cells(const struct profile_counter *c)
+static const struct cell **list_cells(const struct hotspots *c)
 {
 	const struct cell **list = calloc(c->count + 1, sizeof(*list));
 	size_t n = 0;
@@ -288,10 +286,9 @@ static const struct cell **list_cells(const struct profile_counter *c)
 	return list;
 }
 
-int profile_blocks(const struct profile_counter *c, struct names *names, struct profile_row **rows,
-		   size_t *n)
+int hotspots_blocks(const struct hotspots *c, struct names *names, struct hotspot **rows, size_t *n)
 {
-	struct profile_row *row = calloc(c->count + 1, sizeof(*row));
+	struct hotspot *row = calloc(c->count + 1, sizeof(*row));
 	const struct cell **cells = list_cells(c);
 
 	if (!row || !cells) {
@@ -304,7 +301,7 @@ int profile_blocks(const struct profile_counter *c, struct names *names, struct 
 	for (size_t i = 0; i < c->count; i++) {
 		const struct cell *cell = cells[i];
 
-		*row++ = (struct profile_row){
+		*row++ = (struct hotspot){
 		    .name = *names_find(names, cell->pid, cell->ip),
 		    .ip = cell->ip,
 		    .size = (uint32_t)(cell->end - cell->ip),
@@ -322,7 +319,7 @@ int profile_blocks(const struct profile_counter *c, struct names *names, struct 
 
 static int by_start(const void *a, const void *b)
 {
-	const struct profile_row *x = a, *y = b;
+	const struct hotspot *x = a, *y = b;
 
 	if (x->name.path != y->name.path)
 		return x->name.path < y->name.path ? -1 : 1;
@@ -330,7 +327,7 @@ static int by_start(const void *a, const void *b)
 }
 
 /* Blocks without a name are put together by file. */
-static bool same_function(const struct profile_row *a, const struct profile_row *b)
+static bool same_function(const struct hotspot *a, const struct hotspot *b)
 {
 	if (a->name.path != b->name.path)
 		return false;
@@ -347,10 +344,10 @@ static bool is_plt(const struct name *name)
 }
 
 /* Adds jumps from one function to the beginning of another: tail calls are calls too. */
-static void count_tail_calls(struct profile_row *rows, size_t n)
+static void count_tail_calls(struct hotspot *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct profile_row *from = &rows[i];
+		const struct hotspot *from = &rows[i];
 		size_t low = 0, high = n;
 
 		while (from->to && low < high) {
@@ -372,17 +369,17 @@ static void count_tail_calls(struct profile_row *rows, size_t n)
 
 static int by_ip(const void *a, const void *b)
 {
-	const struct profile_row *x = a, *y = b;
+	const struct hotspot *x = a, *y = b;
 
 	return x->ip < y->ip ? -1 : x->ip > y->ip;
 }
 
-int profile_functions(const struct profile_counter *c, struct names *names,
-		      struct profile_row **rows, size_t *n)
+int hotspots_functions(const struct hotspots *c, struct names *names, struct hotspot **rows,
+		       size_t *n)
 {
 	size_t count = 0, k = 0;
-	struct profile_row *all;
-	int status = profile_blocks(c, names, &all, &count);
+	struct hotspot *all;
+	int status = hotspots_blocks(c, names, &all, &count);
 
 	if (status < 0)
 		return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "filter.h"
+#include "record_filter.h"
 
 #include <ctype.h>
 #include <errno.h>

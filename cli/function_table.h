@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of functions, or of blocks, that `report` and `profile` print. */
-#ifndef PTAH_CLI_TABLE_H
-#define PTAH_CLI_TABLE_H
+#ifndef PTAH_CLI_FUNCTION_TABLE_H
+#define PTAH_CLI_FUNCTION_TABLE_H
 
 #include "output/json.h"
-#include "output/profile.h"
+#include "output/hotspots.h"
 
 enum table_order {
 	TABLE_BY_INSTRUCTIONS,
@@ -13,13 +13,13 @@ enum table_order {
 };
 
 struct table {
-	const struct profile_row *rows;
+	const struct hotspot *rows;
 	size_t count, shown;
 	uint64_t total; /* instructions, of which rows have their percentage */
 	bool blocks;
 };
 
-void table_sort(struct profile_row *rows, size_t n, enum table_order order);
+void table_sort(struct hotspot *rows, size_t n, enum table_order order);
 void table_text(struct out *out, const struct table *table);
 void table_tsv(struct out *out, const struct table *table);
 

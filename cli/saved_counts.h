@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Counts from what the command line names: recordings, and counts that were saved. */
-#ifndef PTAH_CLI_COUNTS_H
-#define PTAH_CLI_COUNTS_H
+#ifndef PTAH_CLI_SAVED_COUNTS_H
+#define PTAH_CLI_SAVED_COUNTS_H
 
-#include "cli.h"
+#include "input.h"
 
 /*
  * Adds up the recording or saved counts of the input's options, or all the

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "recording.h"
+#include "record_run.h"
+
+#include "progress.h"
 
 #include <errno.h>
 #include <inttypes.h>

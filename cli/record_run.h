@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A recording from its start to its closing line: signals, control, progress. */
-#ifndef PTAH_CLI_RECORDING_H
-#define PTAH_CLI_RECORDING_H
+#ifndef PTAH_CLI_RECORD_RUN_H
+#define PTAH_CLI_RECORD_RUN_H
 
-#include "cli.h"
-#include "control.h"
+#include "command.h"
+#include "record_control.h"
 
 struct recording_options {
 	const struct command *command;

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* Sorts and prints the table of functions, or of blocks. */
+#include "function_table.h"
+
+#include "output/rows.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *grouped(uint64_t value, char text[32])
+{
+	char digits[24];
+	int n = snprintf(digits, sizeof(digits), "%" PRIu64, value), k = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (i && (n - i) % 3 == 0)
+			text[k++] = ',';
+		text[k++] = digits[i];
+	}
+	text[k] = '\0';
+	return text;
+}
+
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int by_instructions(const void *a, const void *b)
+{
+	const struct hotspot *x = a, *y = b;
+	int order = compare(y->instructions, x->instructions);
+
+	order = order ? order : compare(x->ip, y->ip);
+	return order ? order : strcmp(x->name.dso, y->name.dso);
+}
+
+static int by_calls(const void *a, const void *b)
+{
+	const struct hotspot *x = a, *y = b;
+	int order = compare(y->calls, x->calls);
+
+	return order ? order : by_instructions(a, b);
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const struct hotspot *x = a, *y = b;
+	int order = strcmp(x->name.symbol ? x->name.symbol : x->name.dso,
+			   y->name.symbol ? y->name.symbol : y->name.dso);
+
+	return order ? order : by_instructions(a, b);
+}
+
+void table_sort(struct hotspot *rows, size_t n, enum table_order order)
+{
+	static int (*const orders[])(const void *, const void *) = {
+	    [TABLE_BY_INSTRUCTIONS] = by_instructions,
+	    [TABLE_BY_CALLS] = by_calls,
+	    [TABLE_BY_NAME] = by_name,
+	};
+
+	qsort(rows, n, sizeof(*rows), orders[order]);
+}
+
+/* "main", or of a block "main+0x10"; the address where no symbol is known. */
+static const char *label(const struct hotspot *row, bool offset, char *text, size_t n)
+{
+	if (!row->name.symbol)
+		snprintf(text, n, "0x%" PRIx64, row->ip);
+	else if (offset && row->name.offset)
+		snprintf(text, n, "%s+0x%" PRIx64, row->name.symbol, row->name.offset);
+	else
+		return row->name.symbol;
+	return text;
+}
+
+/* As wide as the widest, within reason. */
+static int object_width(const struct hotspot *rows, size_t n)
+{
+	size_t width = strlen("object");
+
+	for (size_t i = 0; i < n; i++) {
+		size_t length = strlen(rows[i].name.dso);
+
+		if (length > width && length <= 40)
+			width = length;
+	}
+	return (int)width;
+}
+
+void table_text(struct out *out, const struct table *t)
+{
+	int width = object_width(t->rows, t->shown);
+	char a[32], b[32], name[1024];
+
+	out_format(out, "%7s %17s %13s  %-*s %s\n", "percent", "instructions",
+		   t->blocks ? "executions" : "calls", width, "object",
+		   t->blocks ? "block" : "function");
+	for (size_t i = 0; i < t->shown; i++) {
+		const struct hotspot *row = &t->rows[i];
+
+		out_format(out, "%6.2f%% %17s %13s  %-*s ", percent(row->instructions, t->total),
+			   grouped(row->instructions, a),
+			   grouped(t->blocks ? row->executions : row->calls, b), width,
+			   row->name.dso);
+		out_text(out, label(row, t->blocks, name, sizeof(name)));
+		if (t->blocks)
+			out_format(out, "  [%u instruction%s]", row->ninsn,
+				   row->ninsn == 1 ? "" : "s");
+		out_char(out, '\n');
+	}
+	if (t->shown < t->count)
+		out_format(out, "%zu more (--limit=0 shows all)\n", t->count - t->shown);
+}
+
+/* A row of TSV and JSON. */
+struct flat {
+	double percent;
+	uint64_t instructions, calls, executions, ip, offset, size;
+	const char *object, *label, *symbol;
+};
+
+static const struct field function_fields[] = {
+    FIELD_TSV(struct flat, "percent", FIELD_REAL, percent),
+    FIELD_TSV(struct flat, "instructions", FIELD_NUMBER, instructions),
+    FIELD_TSV(struct flat, "calls", FIELD_NUMBER, calls),
+    FIELD_TSV(struct flat, "object", FIELD_STRING, object),
+    FIELD_TSV(struct flat, "function", FIELD_STRING, label),
+    FIELD_JSON(struct flat, "function", FIELD_STRING, symbol),
+    FIELD_JSON(struct flat, "object", FIELD_STRING, object),
+    FIELD(struct flat, "ip", FIELD_ADDRESS, ip),
+    FIELD_JSON(struct flat, "calls", FIELD_NUMBER, calls),
+    FIELD_JSON(struct flat, "instructions", FIELD_NUMBER, instructions),
+    FIELD_JSON(struct flat, "percent", FIELD_REAL, percent),
+};
+
+static const struct field block_fields[] = {
+    FIELD_TSV(struct flat, "percent", FIELD_REAL, percent),
+    FIELD_TSV(struct flat, "instructions", FIELD_NUMBER, instructions),
+    FIELD_TSV(struct flat, "executions", FIELD_NUMBER, executions),
+    FIELD_TSV(struct flat, "object", FIELD_STRING, object),
+    FIELD_TSV(struct flat, "block", FIELD_STRING, label),
+    FIELD_JSON(struct flat, "symbol", FIELD_STRING, symbol),
+    FIELD_JSON(struct flat, "object", FIELD_STRING, object),
+    FIELD(struct flat, "ip", FIELD_ADDRESS, ip),
+    FIELD_JSON(struct flat, "offset", FIELD_NUMBER, offset),
+    FIELD_JSON(struct flat, "size", FIELD_NUMBER, size),
+    FIELD_JSON(struct flat, "executions", FIELD_NUMBER, executions),
+    FIELD_JSON(struct flat, "instructions", FIELD_NUMBER, instructions),
+    FIELD_JSON(struct flat, "percent", FIELD_REAL, percent),
+};
+
+static const struct row_type function_type = ROW_TYPE(function_fields);
+static const struct row_type block_type = ROW_TYPE(block_fields);
+
+static struct flat flatten(const struct table *t, const struct hotspot *row, char *text, size_t n)
+{
+	return (struct flat){
+	    .percent = percent(row->instructions, t->total),
+	    .instructions = row->instructions,
+	    .calls = row->calls,
+	    .executions = row->executions,
+	    .ip = row->ip,
+	    .offset = row->name.offset,
+	    .size = row->size,
+	    .object = row->name.path ? row->name.path : row->name.dso,
+	    .label = label(row, t->blocks, text, n),
+	    .symbol = row->name.symbol,
+	};
+}
+
+void table_json(struct json *j, const struct table *t)
+{
+	char text[1024];
+
+	json_array(j, t->blocks ? "hottest_blocks" : "functions");
+	for (size_t i = 0; i < t->shown; i++) {
+		const struct flat row = flatten(t, &t->rows[i], text, sizeof(text));
+
+		rows_json(j, t->blocks ? &block_type : &function_type, 0, &row);
+	}
+	json_end_array(j);
+}
+
+void table_tsv(struct out *out, const struct table *t)
+{
+	const struct row_type *type = t->blocks ? &block_type : &function_type;
+	char text[1024];
+
+	rows_tsv_head(out, type, 0);
+	for (size_t i = 0; i < t->shown; i++) {
+		const struct flat row = flatten(t, &t->rows[i], text, sizeof(text));
+
+		rows_tsv(out, type, 0, &row);
+	}
+}

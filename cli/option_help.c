@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* Shows a command's table of options: as its help, and as text for tools/option-docs. */
+#include "command.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+static void put_option(struct out *out, const struct option_def *o)
+{
+	const bool optional = o->kind == OPTION_OPTIONAL;
+	char left[64], letter[5] = "    ";
+
+	if (o->letter)
+		snprintf(letter, sizeof(letter), "-%c, ", o->letter);
+	snprintf(left, sizeof(left), "  %s--%s%s%s%s", letter, o->name,
+		 !o->arg    ? ""
+		 : optional ? "[="
+			    : "=",
+		 o->arg ? o->arg : "", optional ? "]" : "");
+	out_format(out, "%-28s %s\n", left, o->help);
+}
+
+void options_help(const struct command *command, struct out *out)
+{
+	out_format(out, "Usage: ptah %s %s\n\n%s\n\nOptions:\n", command->name, command->usage,
+		   command->details);
+	for (const struct option_def *const *table = command->options; *table; table++)
+		for (const struct option_def *o = *table; o->name; o++)
+			if (o->kind != OPTION_REFUSED)
+				put_option(out, o);
+	out_format(out, "\nSee ptah-%s(1) for more.\n", command->name);
+}
+
+/* The dump: a line for each command and for each option, its fields separated by tabs. */
+
+static const char *const completion_names[] = {
+    [COMPLETE_NOTHING] = "nothing", [COMPLETE_FILE] = "file",	[COMPLETE_FOLDER] = "folder",
+    [COMPLETE_COMMAND] = "command", [COMPLETE_ERRATA] = "list", [COMPLETE_MODELS] = "words",
+    [COMPLETE_PACKETS] = "list",
+};
+
+static void put_lower(struct out *out, const char *word)
+{
+	for (; *word; word++)
+		out_char(out, (char)tolower((unsigned char)*word));
+}
+
+/* The words that are offered as values, separated by blanks. */
+static void put_words(struct out *out, const struct option_def *o)
+{
+	const struct ptah_model_processor *model;
+
+	for (size_t i = 0; o->choices && o->choices[i]; i++)
+		out_format(out, "%s%s", i ? " " : "", o->choices[i]);
+	if (o->complete == COMPLETE_ERRATA) {
+		out_text(out, "all none");
+		for (unsigned i = 0; i < PTAH_ERRATUM_MAX; i++)
+			out_format(out, " %s", ptah_erratum_name(i));
+	} else if (o->complete == COMPLETE_MODELS) {
+		out_text(out, "list");
+		for (size_t i = 0; (model = ptah_model_named(i)); i++)
+			out_format(out, " %s", model->name);
+	} else if (o->complete == COMPLETE_PACKETS) {
+		out_text(out, "tnt mode bad");
+		for (unsigned i = 0; i < PTAH_PACKET_TYPE_MAX; i++) {
+			out_char(out, ' ');
+			put_lower(out, ptah_packet_name(i));
+		}
+	}
+}
+
+/* A newline as \n, so that a line stays one. */
+static void put_escaped(struct out *out, const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\n')
+			out_text(out, "\\n");
+		else
+			out_char(out, *text);
+	}
+}
+
+static void put_man(struct out *out, const struct command *command, const struct option_def *o)
+{
+	put_escaped(out, o->man ? o->man : "");
+	for (const struct option_note *note = command->notes; note && note->name; note++) {
+		if (strcmp(note->name, o->name) != 0)
+			continue;
+		out_char(out, ' ');
+		put_escaped(out, note->man);
+	}
+}
+
+static void dump_option(struct out *out, const struct command *command, const struct option_def *o)
+{
+	out_format(out, "option\t%s\t%s\t%c\t%s\t%s\t%s\t", command->name, o->name,
+		   o->letter ? o->letter : '-',
+		   !o->arg			? "none"
+		   : o->kind == OPTION_OPTIONAL ? "optional"
+						: "required",
+		   o->arg ? o->arg : "", o->man_arg ? o->man_arg : "");
+	out_format(out, "%s\t", o->choices ? "words" : completion_names[o->complete]);
+	put_words(out, o);
+	out_format(out, "\t%s\t", o->help);
+	put_man(out, command, o);
+	out_char(out, '\n');
+}
+
+int options_dump(void)
+{
+	struct ptah_message why;
+	struct out *out;
+
+	if (out_open(NULL, &out, &why) < 0)
+		return EXIT_FAILED;
+	for (size_t i = 0; commands[i]; i++) {
+		const struct command *c = commands[i];
+
+		out_format(out, "command\t%s\t%s\t%s\n", c->name, completion_names[c->operand],
+			   c->summary);
+		for (const struct option_def *const *table = c->options; *table; table++)
+			for (const struct option_def *o = *table; o->name; o++)
+				if (o->kind != OPTION_REFUSED)
+					dump_option(out, c, o);
+	}
+	return out_close(out, &why) < 0 ? EXIT_FAILED : EXIT_OK;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/* Collects the rows of `ptah profile` from counts. */
+#include "profile_rows.h"
+
+#include <stdlib.h>
+
+static int add(struct profile_rows *rows, const struct profile_row *row)
+{
+	if (rows->count == rows->capacity) {
+		size_t capacity = rows->capacity ? 2 * rows->capacity : 4096;
+		struct profile_row *list = realloc(rows->row, capacity * sizeof(*list));
+
+		if (!list)
+			return PTAH_E_NOMEM;
+		rows->row = list;
+		rows->capacity = capacity;
+	}
+	rows->row[rows->count++] = *row;
+	return 0;
+}
+
+static int add_blocks(struct profile_rows *rows, uint32_t process,
+		      const struct ptah_counts_process *p, int by)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < p->block_count && status >= 0; i++) {
+		const struct ptah_profile_block *b = &p->blocks[i];
+		struct profile_row row = {.pid = p->pid,
+					  .comm = p->comm,
+					  .process = process,
+					  .from = b->ip,
+					  .to = b->end,
+					  .count = b->count,
+					  .instructions = b->count * b->ninsn,
+					  .insn_class = b->insn_class};
+
+		if (by == BY_BRANCHES) {
+			if (b->insn_class != PTAH_INSN_COND)
+				continue;
+			row.from = b->end - b->last_size;
+			row.to = b->target;
+			row.taken = b->taken;
+			row.unknown = b->unknown;
+		}
+		status = add(rows, &row);
+	}
+	return status;
+}
+
+static int add_edges(struct profile_rows *rows, uint32_t process,
+		     const struct ptah_counts_process *p)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < p->edge_count && status >= 0; i++) {
+		const struct profile_row row = {.pid = p->pid,
+						.comm = p->comm,
+						.process = process,
+						.from = p->edges[i].from,
+						.to = p->edges[i].to,
+						.count = p->edges[i].count,
+						.insn_class = p->edges[i].insn_class};
+
+		status = add(rows, &row);
+	}
+	return status;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct profile_row *x = a, *y = b;
+	int order = compare((uint32_t)x->pid, (uint32_t)y->pid);
+
+	order = order ? order : compare(x->process, y->process);
+	order = order ? order : compare(x->from, y->from);
+	order = order ? order : compare(x->to, y->to);
+	return order ? order : compare(x->insn_class, y->insn_class);
+}
+
+static int by_count(const void *a, const void *b)
+{
+	const struct profile_row *x = a, *y = b;
+	int order = compare(y->count, x->count);
+
+	return order ? order : by_place(a, b);
+}
+
+/* What blocks with different beginnings, and address spaces, say of the same. */
+static void merge(struct profile_rows *rows)
+{
+	size_t last = 0;
+
+	if (!rows->count)
+		return;
+	qsort(rows->row, rows->count, sizeof(*rows->row), by_place);
+	for (size_t i = 1; i < rows->count; i++) {
+		struct profile_row *row = &rows->row[last], *next = &rows->row[i];
+
+		if (by_place(row, next)) {
+			rows->row[++last] = *next;
+			continue;
+		}
+		row->count += next->count;
+		row->taken += next->taken;
+		row->unknown += next->unknown;
+		row->instructions += next->instructions;
+	}
+	rows->count = last + 1;
+	qsort(rows->row, rows->count, sizeof(*rows->row), by_count);
+}
+
+int profile_rows(const struct ptah_counts *counts, enum profile_by by, struct profile_rows *rows)
+{
+	struct ptah_counts_process p;
+	int status = 0;
+
+	for (size_t i = 0; status >= 0 && ptah_counts_process(counts, i, &p); i++)
+		status = by == BY_EDGES ? add_edges(rows, (uint32_t)i, &p)
+					: add_blocks(rows, (uint32_t)i, &p, by);
+	if (status >= 0)
+		merge(rows);
+	return status;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of `ptah record`'s options, and perf record's that have no meaning here. */
+#include "record_options.h"
+
+static const char *const clocks[] = {"insn", "host", NULL};
+/* In the order of enum ptah_recorder_kind. */
+static const char *const recorders[] = {"best", "hardware", "qemu", "ptrace", NULL};
+
+#define AT(field) offsetof(struct record_options, field)
+#define REFUSED(option, short_option, why)                                                         \
+	{                                                                                          \
+		.name = (option), .letter = (short_option), .kind = OPTION_REFUSED, .help = (why)  \
+	}
+#define NO_SAMPLES  "Intel PT takes no samples: every branch is recorded, with its time"
+#define SAY_IN_MODE "say it in the event: -e intel_pt//u is user code, //k the kernel, //uk both"
+#define ONE_FILE    "the recording is one plain file, written as it comes"
+
+const struct option_def record_options[] = {
+    {.name = "output",
+     .letter = 'o',
+     .kind = OPTION_TEXT,
+     .at = AT(output),
+     .arg = "FILE",
+     .complete = COMPLETE_FILE,
+     .help = "where to write (default: perf.data)",
+     .man = "Where to write. Default: *perf.data*."},
+    {.name = "event",
+     .letter = 'e',
+     .kind = OPTION_ONCE,
+     .at = AT(event),
+     .arg = "EVENT",
+     .man_arg = "`intel_pt/`*TERMS*`/u`",
+     .help = "intel_pt/TERMS/uk, as perf-intel-pt(1) has it (default: intel_pt//u)",
+     .man = "The options of the processor, separated by commas, by the names that "
+	    "`perf-intel-pt`(1) has for them: `noretcomp`; `mtc` and "
+	    "`mtc_period`=*N* (an MTC packet every 2^N ticks of the crystal); `cyc` "
+	    "and `cyc_thresh`=*N* (0, or at least 2^(N-1) cycles between CYC "
+	    "packets); `psb_period`=*N* (a PSB every 2^(N+11) bytes). On hardware "
+	    "MTC packets come every 2^3 ticks, as with perf, unless `mtc=0` declines "
+	    "them. Under emulation an instruction takes a cycle, or with "
+	    "`--clock=host` what it took. Also `tsc`, `branch`, `ptw`, `fup_on_ptw`, "
+	    "`pwr_evt`, `event`, `notnt`, and the terms that this machine's driver "
+	    "describes in */sys/bus/event_source/devices/intel_pt/format*; emulated "
+	    "processors do not have these. Behind the slash `u` is user code and `k` "
+	    "the kernel; neither is user code. Under emulation there is no kernel to "
+	    "trace."},
+    {.name = "filter",
+     .kind = OPTION_ONCE,
+     .at = AT(filter),
+     .arg = "FILTER",
+     .help = "trace only 'filter SYMBOL@FILE' or START/SIZE@FILE; 'stop ...' ends it there",
+     .man = "Address ranges of the processor, four at most, separated by commas:\n"
+	    ".RS\n"
+	    ".TP\n"
+	    "`filter` *START*[`/`*SIZE*] [`@`*FILE*]\n"
+	    "Only code in these ranges is traced.\n"
+	    ".TP\n"
+	    "`stop` *START*[`/`*SIZE*] [`@`*FILE*]\n"
+	    "Tracing of a thread ends when execution gets there.\n"
+	    ".RE\n"
+	    ".IP\n"
+	    "*START* is the name of a function, *NAME*`#`*N* the Nth of that name, "
+	    "or a number with a *SIZE*: an offset in *FILE*, or an address where no "
+	    "file is named. Names without a file are the command's own, or those of "
+	    "the process with `-p`, and with `intel_pt//k` the kernel's. *NAME*` / "
+	    "`*NAME2* is from one function to the end of another, `*@`*FILE* all of "
+	    "a file. Where code is mapped late, its range begins then. As on a "
+	    "processor, a range is entered and left by branches: what runs on into "
+	    "it without one is not seen."},
+    {.name = "recorder",
+     .kind = OPTION_CHOICE,
+     .at = AT(recorder),
+     .arg = "RECORDER",
+     .choices = recorders,
+     .help = "best, hardware, qemu or ptrace (default: best)",
+     .man = "`hardware`, `qemu`, `ptrace`, or `best` (the default): the first of "
+	    "them that can do it."},
+    {.name = "pid",
+     .letter = 'p',
+     .kind = OPTION_TEXT,
+     .at = AT(target.pids),
+     .arg = "PID,...",
+     .man_arg = "*PID*,...",
+     .help = "record running processes",
+     .man = "Record these processes with all their threads."},
+    {.name = "tid",
+     .letter = 't',
+     .kind = OPTION_TEXT,
+     .at = AT(target.tids),
+     .arg = "TID,...",
+     .man_arg = "*TID*,...",
+     .help = "record running threads",
+     .man = "Record these threads alone."},
+    {.name = "all-cpus",
+     .letter = 'a',
+     .kind = OPTION_FLAG,
+     .at = AT(target.all_cpus),
+     .help = "record whatever runs",
+     .man = "Record whatever runs, on all processors."},
+    {.name = "cpu",
+     .letter = 'C',
+     .kind = OPTION_TEXT,
+     .at = AT(target.cpus),
+     .arg = "LIST",
+     .help = "record whatever runs on these processors, as 0-3,5",
+     .man = "Record whatever runs on these processors: `0-3,5`."},
+    {.name = "per-thread",
+     .kind = OPTION_FLAG,
+     .at = AT(target.per_thread),
+     .help = "a buffer for each thread instead of each processor",
+     .man = "A buffer for each thread that is there at the beginning, instead of one "
+	    "for each processor."},
+    {.name = "no-inherit",
+     .letter = 'i',
+     .kind = OPTION_FLAG,
+     .at = AT(no_inherit),
+     .help = "leave out children, and threads that begin later",
+     .man = "Leave out children, and threads that begin later."},
+    {.name = "kcore",
+     .kind = OPTION_FLAG,
+     .at = AT(kcore),
+     .help = "keep a copy of the kernel's code",
+     .man = "Keep a copy of the kernel's code beside the recording, to decode it by."},
+    {.name = "mmap-pages",
+     .letter = 'm',
+     .kind = OPTION_TEXT,
+     .at = AT(pages),
+     .arg = "[DATA][,AUX]",
+     .man_arg = "[*DATA*][`,`*AUX*]",
+     .help = "room for records and for trace: pages, or sizes with B, K, M or G",
+     .man = "The room for records (*DATA*) and for trace (*AUX*) of each thread or "
+	    "processor: a number of pages, or a size with B, K, M or G. It is "
+	    "rounded up to a power of two of pages, as perf does. An emulated "
+	    "processor's *AUX* is 64K to 64M."},
+    {.name = "snapshot",
+     .letter = 'S',
+     .kind = OPTION_OPTIONAL,
+     .at = AT(snapshot),
+     .arg = "SIZE",
+     .man_arg = "[`e`]*SIZE*",
+     .help = "keep the last SIZE bytes of each trace; SIGUSR2 saves them",
+     .man = "Keep the last *SIZE* bytes of each trace alone, or what the buffer "
+	    "holds. SIGUSR2, or `snapshot` by `--control`, saves them; so does the "
+	    "end of the recording. The size stands directly behind the option "
+	    "(`-S1M`, `--snapshot=1M`); an argument behind it that is a size is "
+	    "taken for its own."},
+    {.name = "stop-when-full",
+     .kind = OPTION_FLAG,
+     .at = AT(stop_when_full),
+     .help = "end each thread's trace when its buffer is full",
+     .man = "End the trace of a thread when its buffer is full: the beginning is "
+	    "kept."},
+    {.name = "buffer",
+     .kind = OPTION_SIZE,
+     .at = AT(buffer),
+     .arg = "SIZE",
+     .help = "room for trace, as -m ,SIZE (default: 4M)",
+     .man = "The same as `-m ,SIZE`, not rounded: emulated processors take a "
+	    "multiple of 64K up to 64M. Default: 4M. An emulated program waits when "
+	    "it is full."},
+    {.name = "delay",
+     .letter = 'D',
+     .kind = OPTION_TEXT,
+     .at = AT(delay),
+     .arg = "MSECS",
+     .help = "begin to trace after so long; -1: when --control says enable",
+     .man = "Begin to trace so many milliseconds after the start; -1: when "
+	    "`--control` says `enable`."},
+    {.name = "control",
+     .kind = OPTION_TEXT,
+     .at = AT(control),
+     .arg = "CHANNEL",
+     .man_arg = "`fd:`*N*[`,`*ACK*], `fifo:`*PATH*[`,`*ACK*]",
+     .help = "fd:N[,ACK] or fifo:PATH[,ACK]: take enable, disable, snapshot, stop",
+     .man = "Take commands, a line each, from an open descriptor or a fifo: "
+	    "`enable`, `disable`, `snapshot`, `stop` (ends the recording), `ping`, "
+	    "and `evlist` (names the event on stderr). \"ack\" and a newline go to "
+	    "*ACK* when a command has been carried out."},
+    {.name = "switch-events",
+     .kind = OPTION_FLAG,
+     .at = AT(switch_events),
+     .help = "nothing: context switches are always recorded",
+     .man = "Nothing: context switches are always recorded where there are any."},
+    {.name = "no-retcomp",
+     .kind = OPTION_FLAG,
+     .at = AT(no_retcomp),
+     .help = "no return compression: larger, quicker to decode",
+     .man = "Without return compression: every return has a TIP packet. The "
+	    "recording is larger."},
+    {.name = "long-tnt",
+     .kind = OPTION_FLAG,
+     .at = AT(long_tnt),
+     .help = "send TNT-64 packets instead of TNT-8",
+     .man = "Collect up to 47 conditional branches in a TNT-64 packet instead of 6 "
+	    "in a TNT-8."},
+    {.name = "psb-period",
+     .kind = OPTION_NUMBER,
+     .at = AT(psb_period),
+     .arg = "BYTES",
+     .help = "trace bytes between PSB+ (default: 4096; a power of two)",
+     .man = "Bytes of trace between two synchronisation points, a power of two from "
+	    "2 KiB to 64 MiB. Default: 4096."},
+    {.name = "clock",
+     .kind = OPTION_CHOICE,
+     .at = AT(clock),
+     .arg = "CLOCK",
+     .choices = clocks,
+     .help = "insn or host: what TSC counts (default: insn, repeatable)",
+     .man = "What the time stamp counter counts: *insn* (the default) is retired "
+	    "instructions, which makes recordings repeatable (with the recorder "
+	    "qemu, which also lays out memory, and begins a program's random "
+	    "numbers, the same each time); *host* is nanoseconds of the machine's "
+	    "monotonic clock."},
+    {.name = "qemu",
+     .kind = OPTION_TEXT,
+     .at = AT(qemu),
+     .arg = "PATH",
+     .complete = COMPLETE_FILE,
+     .help = "the emulator (default: qemu-x86_64)",
+     .man = "The emulator. Default: *qemu-x86_64* in `PATH`."},
+    {.name = "plugin",
+     .kind = OPTION_TEXT,
+     .at = AT(plugin),
+     .arg = "PATH",
+     .complete = COMPLETE_FILE,
+     .help = "the recorder's plugin (default: found beside ptah)",
+     .man = "The recorder's plugin, *ptah-qemu.so*. Default: the one that was "
+	    "installed with this program."},
+    {.name = "dry-run",
+     .kind = OPTION_FLAG,
+     .at = AT(dry_run),
+     .help = "say which recorder it would be, and end",
+     .man = "Check the options, say which recorder it would be and why, and end. No "
+	    "file is touched."},
+    {.name = "no-progress",
+     .kind = OPTION_FLAG,
+     .at = AT(no_progress),
+     .help = "no progress line on a terminal",
+     .man = "No progress line on a terminal."},
+    {.name = "quiet",
+     .letter = 'q',
+     .kind = OPTION_FLAG,
+     .at = AT(quiet),
+     .help = "say nothing unless something is wrong",
+     .man = "Say nothing unless something is wrong: no recorder, no progress, no "
+	    "closing lines."},
+    {.name = "verbose",
+     .letter = 'v',
+     .kind = OPTION_FLAG,
+     .at = AT(verbose),
+     .help = "say more",
+     .man = "Also tell the processor's identity and clock, and what `--control` and "
+	    "signals did."},
+    {.name = "help",
+     .letter = 'h',
+     .kind = OPTION_HELP,
+     .help = "show this help",
+     .man = "Show a short help."},
+    /* perf record's, without a meaning here. */
+    REFUSED("freq", 'F', NO_SAMPLES),
+    REFUSED("count", 'c', NO_SAMPLES),
+    REFUSED("call-graph", 'g', NO_SAMPLES),
+    REFUSED("branch-any", 'b', NO_SAMPLES),
+    REFUSED("branch-filter", 'j', NO_SAMPLES),
+    REFUSED("weight", 'W', NO_SAMPLES),
+    REFUSED("data", 'd', NO_SAMPLES),
+    REFUSED("stat", 's', NO_SAMPLES),
+    REFUSED("no-samples", 'n', NO_SAMPLES),
+    REFUSED("raw-samples", 'R', NO_SAMPLES),
+    REFUSED("aux-sample", 0, NO_SAMPLES),
+    REFUSED("timestamp", 'T', "the trace has its own time: -e intel_pt/mtc,cyc/"),
+    REFUSED("clockid", 'k', "time is the processor's TSC; see --clock for emulated ones"),
+    REFUSED("all-user", 0, SAY_IN_MODE),
+    REFUSED("all-kernel", 0, SAY_IN_MODE),
+    REFUSED("uid", 'u', "name the user's processes: -p \"$(pgrep -d, -u USER)\""),
+    REFUSED("cgroup", 'G', "name the group's processes: -p, with its cgroup.procs"),
+    REFUSED("no-buildid", 'B', "build ids are always recorded: they cost no time"),
+    REFUSED("no-buildid-cache", 'N', "no copies are made of what ran"),
+    REFUSED("switch-output", 0, ONE_FILE),
+    REFUSED("compression-level", 'z', ONE_FILE),
+    REFUSED("threads", 0, ONE_FILE),
+    REFUSED("aio", 0, ONE_FILE),
+    REFUSED("overwrite", 0, "use --snapshot"),
+    {0},
+};

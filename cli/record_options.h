@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* The options of `ptah record`, which have perf record's names and meanings. */
+#ifndef PTAH_CLI_RECORD_OPTIONS_H
+#define PTAH_CLI_RECORD_OPTIONS_H
+
+#include "command.h"
+#include "record_target.h"
+
+struct record_options {
+	const char *output, *qemu, *plugin, *event, *filter, *snapshot, *pages, *delay, *control;
+	struct target_options target;
+	bool no_retcomp, long_tnt, quiet, verbose, no_progress, stop_when_full, no_inherit, kcore,
+	    switch_events, dry_run;
+	uint64_t psb_period, buffer;
+	int clock, recorder;
+};
+
+extern const struct option_def record_options[];
+
+#endif

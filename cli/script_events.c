@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* Events, errors and losses between the lines of `ptah script`. */
+#include "output/items.h"
+#include "script_view.h"
+
+#include <inttypes.h>
+
+bool script_is_loss(const struct ptah_item *item)
+{
+	return item->type == PTAH_ITEM_ERROR || item->type == PTAH_ITEM_OVERFLOW ||
+	       item->type == PTAH_ITEM_GAP;
+}
+
+void script_event_text(void *view, const void *event)
+{
+	struct script *s = view;
+	const struct ptah_item *item = event;
+
+	script_put_prefix(s);
+	out_format(s->out, "# %s", ptah_item_name(item->type));
+	if (item->type == PTAH_ITEM_ERROR)
+		out_format(s->out, ": %s; last at 0x%" PRIx64, ptah_strerror(item->status),
+			   item->ip);
+	else if (item->ip)
+		out_format(s->out, " 0x%" PRIx64, item->ip);
+	item_fields_text(s->out, item);
+	if (item->tsc)
+		out_format(s->out, " tsc %" PRIu64, item->tsc);
+	out_format(s->out, " offset 0x%" PRIx64 "\n", item->offset);
+}
+
+void script_event_json(void *view, const void *event)
+{
+	struct script *s = view;
+	const struct ptah_item *item = event;
+
+	json_object(&s->json, NULL, true);
+	json_signed(&s->json, "tid", s->info.tid);
+	if (s->time)
+		json_number(&s->json, "time", script_time(s));
+	json_string(&s->json, "event", ptah_item_name(item->type));
+	json_number(&s->json, "offset", item->offset);
+	if (item->type == PTAH_ITEM_ERROR)
+		json_string(&s->json, "error", ptah_error_name(item->status));
+	if (item->ip)
+		json_address(&s->json, "ip", item->ip);
+	item_fields_json(&s->json, item);
+	if (item->tsc)
+		json_number(&s->json, "tsc", item->tsc);
+	json_end_object(&s->json);
+}
+
+/* "# interrupt vector 14" in the column that has words, its address in that of addresses. */
+void script_event_tsv(void *view, const void *event)
+{
+	struct script *s = view;
+	const struct ptah_item *item = event;
+	const bool branches = s->mode == &script_branches;
+
+	if (!s->events) /* rows of another kind only for those who ask for them */
+		return;
+	out_format(s->out, "%d\t", s->info.tid);
+	if (!branches) {
+		out_format(s->out, "0x%" PRIx64 "\t", item->ip);
+		out_text(s->out, s->mode == &script_blocks ? "\t\t" : "\t");
+	}
+	out_format(s->out, "# %s", ptah_item_name(item->type));
+	if (item->type == PTAH_ITEM_ERROR)
+		out_format(s->out, " %s", ptah_error_name(item->status));
+	item_fields_text(s->out, item);
+	if (branches)
+		out_format(s->out, "\t0x%" PRIx64 "\t", item->ip);
+	out_char(s->out, '\n');
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+/* The lines of `ptah script`, mode by mode: what they are made of, and each format of them. */
+#include "script_view.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SHARED_JSON                                                                                \
+	.begin = script_begin_json, .event = script_event_json, .end = script_end_json,            \
+	.offered = true
+#define SHARED_TSV .begin = script_begin_tsv, .event = script_event_tsv, .offered = true
+#define TIME(type)                                                                                 \
+	{                                                                                          \
+		NULL, "time", FIELD_NUMBER, offsetof(type, time), SCRIPT_TIME, 0                   \
+	}
+#define SYMBOL(type, key, member)                                                                  \
+	{                                                                                          \
+		NULL, key, FIELD_STRING, offsetof(type, member), SCRIPT_SYMBOLS, 0                 \
+	}
+
+void script_begin_json(void *view)
+{
+	struct script *s = view;
+
+	json_object(&s->json, NULL, false);
+	json_array(&s->json, s->mode->array);
+}
+
+void script_end_json(void *view)
+{
+	struct script *s = view;
+
+	json_end_array(&s->json);
+	json_number(&s->json, "errors", s->errors);
+	json_end_object(&s->json);
+	json_finish(&s->json);
+}
+
+void script_begin_tsv(void *view)
+{
+	struct script *s = view;
+
+	rows_tsv_head(s->out, s->mode->type, s->asked);
+}
+
+/* Every mode's row as TSV: what only JSON shows is not looked up. */
+static void put_tsv(void *view, const void *row)
+{
+	struct script *s = view;
+
+	rows_tsv(s->out, s->mode->type, s->asked, row);
+}
+
+/* Branches */
+
+struct branch {
+	int32_t tid;
+	uint64_t time, from, to;
+	const char *kind, *from_symbol, *to_symbol;
+};
+
+static const struct field branch_fields[] = {
+    FIELD(struct branch, "tid", FIELD_SIGNED, tid),
+    TIME(struct branch),
+    FIELD(struct branch, "kind", FIELD_STRING, kind),
+    FIELD(struct branch, "from", FIELD_ADDRESS, from),
+    SYMBOL(struct branch, "from_symbol", from_symbol),
+    FIELD(struct branch, "to", FIELD_ADDRESS, to),
+    SYMBOL(struct branch, "to_symbol", to_symbol),
+};
+
+static const struct row_type branch_type = ROW_TYPE(branch_fields);
+
+static void put_branch_text(void *view, const void *row)
+{
+	const struct branch *b = row;
+	struct script *s = view;
+
+	script_put_prefix(s);
+	out_format(s->out, "%-14s ", b->kind);
+	out_hex(s->out, b->from);
+	if (b->from)
+		script_put_name(s, b->from);
+	out_text(s->out, " => ");
+	out_hex(s->out, b->to);
+	if (b->to)
+		script_put_name(s, b->to);
+	out_char(s->out, '\n');
+}
+
+static void put_branch_json(void *view, const void *row)
+{
+	struct branch b = *(const struct branch *)row;
+	struct script *s = view;
+	char from[512], to[512];
+
+	b.time = script_time(s);
+	b.from_symbol = script_symbol(s, b.from, from, sizeof(from));
+	b.to_symbol = script_symbol(s, b.to, to, sizeof(to));
+	rows_json(&s->json, &branch_type, s->asked, &b);
+}
+
+static void put_branch(struct script *s, uint64_t from, uint64_t to, const char *kind)
+{
+	const struct branch b = {.tid = s->info.tid, .from = from, .to = to, .kind = kind};
+
+	s->renderer->row(s, &b);
+}
+
+static bool is_taken(const struct ptah_item *block)
+{
+	if (block->flags & (PTAH_ITEM_TRUNCATED | PTAH_ITEM_UNKNOWN))
+		return false;
+	if (block->insn_class == PTAH_INSN_COND)
+		return block->flags & PTAH_ITEM_TAKEN;
+	return block->insn_class != PTAH_INSN_OTHER && block->insn_class != PTAH_INSN_PTWRITE;
+}
+
+static void resolve_branch(struct script *s, uint64_t to)
+{
+	if (s->has_branch)
+		put_branch(s, s->from, to, s->kind);
+	s->has_branch = false;
+}
+
+static void take_branches(struct script *s, const struct ptah_item *item)
+{
+	switch (item->type) {
+	case PTAH_ITEM_BLOCK:
+		resolve_branch(s, item->ip);
+		s->has_branch = is_taken(item);
+		s->from = item->end - item->last_size;
+		s->kind = ptah_insn_class_name(item->insn_class);
+		break;
+	case PTAH_ITEM_ENABLED:
+		put_branch(s, 0, item->ip, "trace-begin");
+		break;
+	case PTAH_ITEM_DISABLED:
+		resolve_branch(s, item->flags & PTAH_ITEM_IP_SUPPRESSED ? 0 : item->to);
+		break;
+	case PTAH_ITEM_ASYNC_DISABLED:
+		resolve_branch(s, item->ip);
+		put_branch(s, item->ip, 0, "async");
+		break;
+	case PTAH_ITEM_ASYNC_BRANCH:
+		resolve_branch(s, item->ip);
+		put_branch(s, item->ip, item->to, "async");
+		break;
+	case PTAH_ITEM_GAP:
+	case PTAH_ITEM_ERROR:
+	case PTAH_ITEM_OVERFLOW:
+		s->has_branch = false;
+		break;
+	default:
+		break;
+	}
+}
+
+const struct script_mode script_branches = {
+    .option = "--branches",
+    .array = "branches",
+    .type = &branch_type,
+    .take = take_branches,
+    .renderers = {[FORMAT_TEXT] = {.row = put_branch_text,
+				   .event = script_event_text,
+				   .offered = true},
+		  [FORMAT_JSON] = {.row = put_branch_json, SHARED_JSON},
+		  [FORMAT_TSV] = {.row = put_tsv, SHARED_TSV}},
+};
+
+/* Calls */
+
+struct call {
+	int32_t tid;
+	uint64_t time, depth, ip;
+	const char *symbol;
+};
+
+static const struct field call_fields[] = {
+    FIELD_JSON(struct call, "tid", FIELD_SIGNED, tid),
+    TIME(struct call),
+    FIELD_JSON(struct call, "depth", FIELD_NUMBER, depth),
+    FIELD_JSON(struct call, "ip", FIELD_ADDRESS, ip),
+    SYMBOL(struct call, "symbol", symbol),
+};
+
+static const struct row_type call_type = ROW_TYPE(call_fields);
+
+static void put_call_text(void *view, const void *row)
+{
+	const struct call *c = row;
+	struct script *s = view;
+
+	script_put_prefix(s);
+	for (unsigned i = 0; i < c->depth && i < 64; i++)
+		out_text(s->out, "  ");
+	out_hex(s->out, c->ip);
+	script_put_name(s, c->ip);
+	out_char(s->out, '\n');
+}
+
+static void put_call_json(void *view, const void *row)
+{
+	struct call c = *(const struct call *)row;
+	struct script *s = view;
+	char text[512];
+
+	c.time = script_time(s);
+	c.symbol = script_symbol(s, c.ip, text, sizeof(text));
+	rows_json(&s->json, &call_type, s->asked, &c);
+}
+
+static void take_calls(struct script *s, const struct ptah_item *item)
+{
+	if (item->type == PTAH_ITEM_BLOCK) {
+		if (s->before == PTAH_INSN_CALL || s->before == PTAH_INSN_CALL_IND) {
+			const struct call c = {
+			    .tid = s->info.tid, .depth = s->depth, .ip = item->ip};
+
+			s->renderer->row(s, &c);
+			s->depth++;
+		} else if (s->before == PTAH_INSN_RETURN && s->depth) {
+			s->depth--;
+		}
+		s->before = item->insn_class;
+	} else if (script_is_loss(item)) {
+		s->before = PTAH_INSN_OTHER;
+	}
+}
+
+const struct script_mode script_calls = {
+    .option = "--calls",
+    .array = "calls",
+    .type = &call_type,
+    .take = take_calls,
+    .renderers = {[FORMAT_TEXT] = {.row = put_call_text,
+				   .event = script_event_text,
+				   .offered = true},
+		  [FORMAT_JSON] = {.row = put_call_json, SHARED_JSON}},
+};
+
+/* Blocks */
+
+struct block {
+	int32_t tid;
+	uint64_t time, ip, end, instructions;
+	const char *insn_class, *symbol;
+};
+
+static const struct field block_fields[] = {
+    FIELD(struct block, "tid", FIELD_SIGNED, tid),
+    TIME(struct block),
+    FIELD(struct block, "ip", FIELD_ADDRESS, ip),
+    FIELD(struct block, "end", FIELD_ADDRESS, end),
+    FIELD(struct block, "instructions", FIELD_NUMBER, instructions),
+    FIELD(struct block, "class", FIELD_STRING, insn_class),
+    SYMBOL(struct block, "symbol", symbol),
+};
+
+static const struct row_type block_type = ROW_TYPE(block_fields);
+
+static void put_block_text(void *view, const void *row)
+{
+	const struct block *b = row;
+	struct script *s = view;
+
+	script_put_prefix(s);
+	out_hex(s->out, b->ip);
+	out_char(s->out, '-');
+	out_hex(s->out, b->end);
+	out_char(s->out, ' ');
+	out_decimal(s->out, b->instructions);
+	out_char(s->out, ' ');
+	out_text(s->out, b->insn_class);
+	script_put_name(s, b->ip);
+	out_char(s->out, '\n');
+}
+
+static void put_block_json(void *view, const void *row)
+{
+	struct block b = *(const struct block *)row;
+	struct script *s = view;
+	char text[512];
+
+	b.time = script_time(s);
+	b.symbol = script_symbol(s, b.ip, text, sizeof(text));
+	rows_json(&s->json, &block_type, s->asked, &b);
+}
+
+static void take_blocks(struct script *s, const struct ptah_item *item)
+{
+	struct block b;
+
+	if (item->type != PTAH_ITEM_BLOCK)
+		return;
+	b = (struct block){.tid = s->info.tid,
+			   .ip = item->ip,
+			   .end = item->end,
+			   .instructions = item->ninsn,
+			   .insn_class = ptah_insn_class_name(item->insn_class)};
+	s->renderer->row(s, &b);
+}
+
+const struct script_mode script_blocks = {
+    .option = "--blocks",
+    .array = "blocks",
+    .type = &block_type,
+    .take = take_blocks,
+    .renderers = {[FORMAT_TEXT] = {.row = put_block_text,
+				   .event = script_event_text,
+				   .offered = true},
+		  [FORMAT_JSON] = {.row = put_block_json, SHARED_JSON},
+		  [FORMAT_TSV] = {.row = put_tsv, SHARED_TSV}},
+};
+
+/* Instructions: their rows are struct ptah_insn, as text is written a thousand times as often */
+
+struct instruction {
+	int32_t tid;
+	uint64_t time, ip, size;
+	const char *text, *symbol;
+};
+
+static const struct field instruction_fields[] = {
+    FIELD(struct instruction, "tid", FIELD_SIGNED, tid),
+    TIME(struct instruction),
+    FIELD(struct instruction, "ip", FIELD_ADDRESS, ip),
+    FIELD_TSV(struct instruction, "size", FIELD_NUMBER, size),
+    SYMBOL(struct instruction, "symbol", symbol),
+    FIELD(struct instruction, "instruction", FIELD_STRING, text),
+};
+
+static const struct row_type instruction_type = ROW_TYPE(instruction_fields);
+
+static void put_insn_text(void *view, const void *row)
+{
+	struct script *s = view;
+	const struct script_line *line = script_find_line(s, row);
+
+	script_put_prefix(s);
+	out_bytes(s->out, s->pool + line->text, line->length);
+}
+
+/* The instruction alone, from its line. */
+static struct instruction make_instruction(struct script *s, const struct ptah_insn *insn,
+					   char text[512])
+{
+	const struct script_line *line = script_find_line(s, insn);
+	const size_t n = line->length - line->code - 1; /* without the newline */
+
+	memcpy(text, s->pool + line->text + line->code, n);
+	text[n] = '\0';
+	return (struct instruction){
+	    .tid = s->info.tid, .ip = insn->ip, .size = insn->size, .text = text};
+}
+
+static void put_insn_json(void *view, const void *row)
+{
+	char text[512], symbol[512];
+	struct script *s = view;
+	struct instruction i = make_instruction(s, row, text);
+
+	i.time = script_time(s);
+	i.symbol = script_symbol(s, i.ip, symbol, sizeof(symbol));
+	rows_json(&s->json, &instruction_type, s->asked, &i);
+}
+
+static void put_insn_tsv(void *view, const void *row)
+{
+	char text[512];
+	struct script *s = view;
+	const struct instruction i = make_instruction(s, row, text);
+
+	rows_tsv(s->out, &instruction_type, s->asked, &i);
+}
+
+static void take_instructions(struct script *s, const struct ptah_item *item)
+{
+	struct ptah_insn insns[256];
+	int n;
+
+	if (item->type != PTAH_ITEM_BLOCK)
+		return;
+	n = ptah_reader_insns(s->reader, item, insns, ARRAY_SIZE(insns));
+	for (int i = 0; i < n; i++)
+		s->renderer->row(s, &insns[i]);
+}
+
+const struct script_mode script_instructions = {
+    .option = "",
+    .array = "instructions",
+    .type = &instruction_type,
+    .take = take_instructions,
+    .renderers = {[FORMAT_TEXT] = {.row = put_insn_text,
+				   .event = script_event_text,
+				   .offered = true},
+		  [FORMAT_JSON] = {.row = put_insn_json, SHARED_JSON},
+		  [FORMAT_TSV] = {.row = put_insn_tsv, SHARED_TSV}},
+};

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* Exact counts per block and function, put together from streams that were counted. */
+#ifndef PTAH_OUTPUT_HOTSPOTS_H
+#define PTAH_OUTPUT_HOTSPOTS_H
+
+#include "output/names.h"
+
+struct hotspots;
+
+struct hotspot_totals {
+	uint64_t streams, bytes, lost_bytes;
+	uint64_t instructions, blocks, branches, errors, overflows, gaps;
+};
+
+struct hotspot {
+	struct name name;
+	uint64_t ip;	/* of the block, or where the function begins */
+	uint32_t size;	/* block: bytes */
+	uint32_t ninsn; /* block: instructions */
+	uint64_t executions, instructions, calls;
+	uint64_t jumps; /* block: entered by an indirect jump */
+	uint64_t to;	/* block: where its direct jump goes; 0: it ends otherwise */
+};
+
+int hotspots_new(struct hotspots **counter);
+void hotspots_free(struct hotspots *counter);
+
+/* Adds what a stream's profile counted, to the processes that ran. */
+struct hotspot_source {
+	const struct ptah_session *session;
+	size_t stream;
+};
+
+int hotspots_add(struct hotspots *counter, const struct hotspot_source *source,
+		 const struct ptah_stream_info *info, struct ptah_profile *profile);
+
+/* The same of lists in ascending order, as profiles and counts have them. */
+int hotspots_add_lists(struct hotspots *counter, int32_t pid,
+		       const struct ptah_profile_block *blocks, size_t block_count,
+		       const struct ptah_profile_edge *edges, size_t edge_count);
+
+const struct hotspot_totals *hotspots_totals(const struct hotspots *counter);
+
+/* Rows in no order; free() them. */
+int hotspots_blocks(const struct hotspots *counter, struct names *names, struct hotspot **rows,
+		    size_t *n);
+int hotspots_functions(const struct hotspots *counter, struct names *names, struct hotspot **rows,
+		       size_t *n);
+
+#endif
