@@ -1,5 +1,5 @@
 # A thin front for CMake and scripts/; everything is decided there.
-.PHONY: all demo check bench bench-memory fuzz mutants install dist deb clean
+.PHONY: all demo check check-long bench bench-memory fuzz mutants install dist deb clean
 
 # $(call configure,PRESET,FOLDER): a fresh build folder gets Ninja where there is one.
 ninja := $(if $(shell command -v ninja),CMAKE_GENERATOR=$(or $(CMAKE_GENERATOR),Ninja))
@@ -14,6 +14,9 @@ demo:
 
 check:
 	./scripts/check
+
+check-long:
+	./scripts/check --long
 
 bench: all
 	./bench/run build

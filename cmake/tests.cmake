@@ -19,8 +19,9 @@ add_custom_target(thread-tests DEPENDS ptah-cli ptah-qemu)
 # (test_*.c) or a shell test (*.sh).
 #   LAYER         it is of the layer as a whole, or of a rule that several files keep; without this,
 #                 it is the test of the file whose name it has (tests/lint/names.sh sees to that)
-#   SLOW          what takes its time is other programs, and the code under test is that of other
-#                 tests: it is left out where sanitizers are built in
+#   ONCE          one build is enough, the release: it is about files and not about what a compiler
+#                 made of them, or most of its time goes to perf, libipt or other programs, over
+#                 code that other tests run where sanitizers are built in
 #   THREADS       ThreadSanitizer looks at it as well
 #   COST seconds  about how long it takes with sanitizers: the longest begin first, so that none
 #                 of them runs alone at the end. What takes less than three needs none
@@ -28,7 +29,7 @@ add_custom_target(thread-tests DEPENDS ptah-cli ptah-qemu)
 #   NEEDS         targets that may be absent; without one of them the test is left out
 #   SOURCES, INCLUDES, DEFINITIONS, LIBRARIES, DEPENDS
 function(ptah_add_test file)
-  cmake_parse_arguments(PARSE_ARGV 1 test "LAYER;SLOW;THREADS" "COST"
+  cmake_parse_arguments(PARSE_ARGV 1 test "LAYER;ONCE;THREADS" "COST"
     "NEEDS;SOURCES;INCLUDES;DEFINITIONS;LIBRARIES;DEPENDS")
   if(test_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${file}: what is ${test_UNPARSED_ARGUMENTS}?")
@@ -67,8 +68,8 @@ function(ptah_add_test file)
     set(timeout 300)
   endif()
 
-  if(test_SLOW)
-    list(APPEND labels slow)
+  if(test_ONCE)
+    list(APPEND labels once)
   endif()
   if(test_THREADS)
     list(APPEND labels threads)

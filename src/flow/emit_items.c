@@ -32,14 +32,6 @@ void flow_emit_part(struct ptah_flow *f, struct flow_output *out, const struct c
 	item->end = end;
 }
 
-void flow_emit_event(const struct ptah_flow *f, struct flow_output *out,
-		     const struct ptah_item *event)
-{
-	out->items[out->count++] = *event;
-	if (UNLIKELY(f->stop_at_events))
-		flow_end_batch(out);
-}
-
 void flow_put_place(const struct ptah_flow *f, struct ptah_item *error)
 {
 	error->mode = f->mode;

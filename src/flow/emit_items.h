@@ -45,8 +45,13 @@ static ALWAYS_INLINE struct ptah_item *flow_emit_block(struct ptah_flow *f, stru
 void flow_emit_part(struct ptah_flow *f, struct flow_output *out, const struct code_node *node,
 		    uint64_t end, unsigned ninsn, unsigned last_size);
 
-void flow_emit_event(const struct ptah_flow *f, struct flow_output *out,
-		     const struct ptah_item *event);
+static inline void flow_emit_event(const struct ptah_flow *f, struct flow_output *out,
+				   const struct ptah_item *event)
+{
+	out->items[out->count++] = *event;
+	if (UNLIKELY(f->stop_at_events))
+		flow_end_batch(out);
+}
 
 static inline void flow_lose_position(struct ptah_flow *f)
 {

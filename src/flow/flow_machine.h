@@ -16,6 +16,9 @@
 /* Direct branches in a row without a deciding one before we call it a loop. */
 #define MAX_CHAIN 4096
 
+/* packet_loop.h: the longest packet that the loop takes, and what it loads at once. */
+#define LOOP_LOOK 16
+
 /* The caller's array. */
 struct flow_output {
 	struct ptah_item *items;

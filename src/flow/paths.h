@@ -13,7 +13,7 @@
 #include "flow/flow_machine.h"
 
 /* With fewer bytes at hand there is nothing to gain. */
-#define PATHS_MIN_BYTES 16
+#define PATHS_MIN_BYTES LOOP_LOOK
 
 struct flow_paths;
 

@@ -8,7 +8,8 @@
  * address, and the pair is counted. So the common packets are counted, not
  * carried out; expand.c carries each distinct one out once, times its count.
  *
- * rows.c: what a packet does at a state. run.c: the loop over packets.
+ * rows.c: what a packet does at a state. row_loop.c: the loop over packets. run.c: rows and flow in
+ * turns. count_items.c: what the flow reports.
  * tally.c: counts by block and by edge. expand.c: from rows to these. merge.c:
  * from another profile to these. coverage.c: the same by executions, with a bitmap.
  * beside.c: a plain flow that must count the same.
@@ -237,6 +238,18 @@ void profile_follow_image(struct ptah_profile *p);
 
 /* As large as they may be: their counts are to be expanded, and they forgotten. */
 bool profile_is_full(const struct ptah_profile *p);
+
+/* row_loop.c */
+
+/* At most this many bytes in one go, so that no count wraps: a byte counts 8 times at most. */
+#define PROFILE_STRETCH	 ((ptrdiff_t)1 << 28)
+#define PROFILE_PER_BYTE 8
+
+/*
+ * Counts packets from the event decoder's position on, from p->state. In the end the flow has the
+ * position again.
+ */
+void profile_run_rows(struct ptah_profile *p);
 
 /* run.c: counts what has been fed. 0, PTAH_PROFILE_PAUSED or an error. */
 int profile_run(struct ptah_profile *p);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The interface of record.h: picks a recorder and sees to the order of calls. */
-#include "record/command.h"
 #include "record/recorder.h"
 
 #include <errno.h>
@@ -8,9 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define POLL_MS 100
 
@@ -25,59 +22,9 @@ static const char *const names[PTAH_RECORDER_MAX] = {
     [PTAH_RECORDER_PTRACE] = "ptrace",
 };
 
-static const struct {
-	const char *name, *advice;
-} problems[PTAH_RECORD_PROBLEM_MAX] = {
-    [PTAH_RECORD_FINE] = {"FINE", "Nothing is wrong."},
-    [PTAH_RECORD_NO_PROCESSOR] =
-	{"NO_PROCESSOR", "Record with the recorder qemu or ptrace, which need no hardware, "
-			 "or on an Intel processor of the fifth generation Core or later; "
-			 "in a virtual machine the host must pass Intel PT on."},
-    [PTAH_RECORD_NO_DRIVER] =
-	{"NO_DRIVER", "Use a Linux kernel with CONFIG_PERF_EVENTS_INTEL_PT (4.1 or later), "
-		      "where /sys/bus/event_source/devices/intel_pt is there; or record "
-		      "with the recorder qemu or ptrace."},
-    [PTAH_RECORD_PERMISSION] =
-	{"PERMISSION", "Trace your own processes, user code alone (/u); or lower "
-		       "kernel.perf_event_paranoid or kernel.yama.ptrace_scope (sysctl); or "
-		       "run as root or with CAP_PERFMON and CAP_SYS_PTRACE."},
-    [PTAH_RECORD_MLOCK] =
-	{"MLOCK", "Ask for smaller buffers (-m), raise kernel.perf_event_mlock_kb (sysctl) "
-		  "or the limit of locked memory (ulimit -l), or use CAP_IPC_LOCK."},
-    [PTAH_RECORD_BUSY] =
-	{"BUSY", "End the other tracer (perf, a debugger, a hypervisor that uses Intel PT) "
-		 "and try again."},
-    [PTAH_RECORD_NO_TARGET] =
-	{"NO_TARGET", "Look whether the command is in PATH and executable, the process still "
-		      "runs, or the processor is online."},
-    [PTAH_RECORD_NOT_POSSIBLE] = {"NOT_POSSIBLE",
-				  "Leave the option out or choose another recorder (--recorder)."},
-    [PTAH_RECORD_BAD_OPTION] = {"BAD_OPTION", "'ptah caps' lists what this processor takes."},
-    [PTAH_RECORD_NO_EMULATOR] = {"NO_EMULATOR",
-				 "Install QEMU's user mode emulation (Debian: apt-get install "
-				 "qemu-user), and Ptah with its plugin."},
-    [PTAH_RECORD_NO_MEMORY] = {"NO_MEMORY",
-			       "Ask for smaller buffers or fewer threads, or raise the limits "
-			       "(ulimit -n, -u, -v)."},
-    [PTAH_RECORD_OUTPUT] =
-	{"OUTPUT", "See whether the disk is full and the folder can be written to, or name "
-		   "another file (-o)."},
-    [PTAH_RECORD_BROKEN] = {"BROKEN", "Record again; if it stays, it is a bug: report it."},
-};
-
 const char *ptah_recorder_name(unsigned kind)
 {
 	return kind < PTAH_RECORDER_MAX ? names[kind] : "unknown";
-}
-
-const char *ptah_record_problem_name(unsigned problem)
-{
-	return problem < PTAH_RECORD_PROBLEM_MAX ? problems[problem].name : "UNKNOWN";
-}
-
-const char *ptah_record_advice(unsigned problem)
-{
-	return problem < PTAH_RECORD_PROBLEM_MAX ? problems[problem].advice : "";
 }
 
 /* For the backends */
@@ -149,17 +96,6 @@ void recorder_note(struct ptah_recorder *r, const char *format, ...)
 	va_end(args);
 	recorder_wrote(r, perfdata_add_note(r->writer, text));
 	r->status.notes++;
-}
-
-enum ptah_record_problem recorder_refuse(struct ptah_message *why, enum ptah_record_problem problem,
-					 const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(why->text, sizeof(why->text), format, args);
-	va_end(args);
-	return problem;
 }
 
 /* What makes sense for no recorder */
@@ -250,73 +186,6 @@ static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_mess
 	return PTAH_RECORD_FINE;
 }
 
-static int status_of(enum ptah_record_problem problem)
-{
-	switch (problem) {
-	case PTAH_RECORD_BAD_OPTION:
-		return PTAH_E_INVAL;
-	case PTAH_RECORD_NO_TARGET:
-	case PTAH_RECORD_NO_EMULATOR:
-		return PTAH_E_MISSING;
-	case PTAH_RECORD_NO_MEMORY:
-		return PTAH_E_NOMEM;
-	case PTAH_RECORD_BUSY:
-		return PTAH_E_BUSY;
-	case PTAH_RECORD_PERMISSION:
-	case PTAH_RECORD_MLOCK:
-	case PTAH_RECORD_OUTPUT:
-		return PTAH_E_SYSTEM;
-	default:
-		return PTAH_E_UNSUPPORTED;
-	}
-}
-
-/* The command that says how long to record, where the backend has nothing to do with it */
-
-static bool has_timer(const struct ptah_recorder *r)
-{
-	return r->backend->timer && r->config.target != PTAH_RECORD_COMMAND && r->config.argv &&
-	       r->config.argv[0];
-}
-
-static enum ptah_record_problem check_timer(const struct ptah_recorder *r, struct ptah_message *why)
-{
-	char *path = has_timer(r) ? command_find(r->config.argv[0]) : NULL;
-	bool found = path && access(path, X_OK) == 0;
-
-	free(path);
-	return found || !has_timer(r) ? PTAH_RECORD_FINE
-				      : recorder_refuse(why, PTAH_RECORD_NO_TARGET,
-							"%s: command not found", r->config.argv[0]);
-}
-
-static int start_timer(struct ptah_recorder *r)
-{
-	if (!has_timer(r))
-		return 0;
-	r->timer = fork();
-	if (r->timer == 0) {
-		execvp(r->config.argv[0], r->config.argv);
-		_exit(127);
-	}
-	if (r->timer < 0) {
-		r->timer = 0;
-		return recorder_fail(r, PTAH_RECORD_NO_MEMORY, PTAH_E_SYSTEM,
-				     "%s cannot be started: %s", r->config.argv[0],
-				     strerror(errno));
-	}
-	r->status.pid = r->timer;
-	return 0;
-}
-
-static bool is_over(struct ptah_recorder *r)
-{
-	if (!r->timer || waitpid(r->timer, &r->status.wait_status, WNOHANG) != r->timer)
-		return false;
-	r->timer = r->status.pid = 0;
-	return true;
-}
-
 /* Opening */
 
 static int refuse(enum ptah_record_problem reason, const struct ptah_message *text,
@@ -345,7 +214,7 @@ int recorder_new(const struct recorder_backend *backend, const struct ptah_recor
 		return refuse(PTAH_RECORD_BAD_OPTION, &text, problem, why, PTAH_E_INVAL);
 	reason = check_config(config, &text);
 	if (reason)
-		return refuse(reason, &text, problem, why, status_of(reason));
+		return refuse(reason, &text, problem, why, recorder_status_of(reason));
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return refuse(PTAH_RECORD_NO_MEMORY, &text, problem, why, PTAH_E_NOMEM);
@@ -354,10 +223,10 @@ int recorder_new(const struct recorder_backend *backend, const struct ptah_recor
 	r->backend = backend;
 	reason = backend ? backend->check(config, &text) : choose(r, &text);
 	if (!reason)
-		reason = check_timer(r, &text);
+		reason = timer_check(r, &text);
 	if (reason) {
 		free(r);
-		return refuse(reason, &text, problem, why, status_of(reason));
+		return refuse(reason, &text, problem, why, recorder_status_of(reason));
 	}
 	status = r->backend->open(r);
 	if (status < 0) {
@@ -387,7 +256,7 @@ int ptah_recorder_start(struct ptah_recorder *r)
 	r->state = RECORDER_STARTED;
 	status = r->backend->start(r);
 	if (status >= 0)
-		status = start_timer(r);
+		status = timer_start(r);
 	r->status.running = status >= 0;
 	return status < 0 ? status : r->error;
 }
@@ -402,7 +271,7 @@ int ptah_recorder_poll(struct ptah_recorder *r, int timeout_ms)
 		return r->error;
 	if (r->state != RECORDER_STARTED || !r->status.running)
 		return 0;
-	status = is_over(r) ? 0 : r->backend->poll(r, timeout_ms);
+	status = timer_is_over(r) ? 0 : r->backend->poll(r, timeout_ms);
 	r->status.running = status > 0;
 	return r->error < 0 ? r->error : status;
 }

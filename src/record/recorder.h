@@ -77,6 +77,15 @@ void recorder_note(struct ptah_recorder *r, const char *format, ...) PRINTF_LIKE
 enum ptah_record_problem recorder_refuse(struct ptah_message *why, enum ptah_record_problem problem,
 					 const char *format, ...) PRINTF_LIKE(3, 4);
 
+/* problems.c: the status that stands for a problem. */
+int recorder_status_of(enum ptah_record_problem problem);
+
+/* timer.c: the command that only says how long, where the backend leaves it to recorder.c. */
+enum ptah_record_problem timer_check(const struct ptah_recorder *r, struct ptah_message *why);
+int timer_start(struct ptah_recorder *r);
+/* It has ended. False also when there is none. */
+bool timer_is_over(struct ptah_recorder *r);
+
 /* As ptah_recorder_new(), with this recorder and no other; NULL: the best. */
 int recorder_new(const struct recorder_backend *backend, const struct ptah_record_config *config,
 		 struct ptah_recorder **recorder, enum ptah_record_problem *problem,

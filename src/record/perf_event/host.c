@@ -6,6 +6,8 @@
  */
 #include <ptah/host.h>
 
+#include "record/perf_event/pmu.h"
+
 #include <cpuid.h>
 #include <sched.h>
 #include <stdio.h>
@@ -66,29 +68,11 @@ static void visit(struct ptah_host *host)
 	host->cpus = 1;
 }
 
-/* The beginning of a file, as text. False when it cannot be read. */
-static bool read_text(const char *root, const char *path, char *text, size_t size)
-{
-	char name[4096];
-	size_t n;
-	FILE *f;
-
-	if (snprintf(name, sizeof(name), "%s%s", root, path) >= (int)sizeof(name))
-		return false;
-	f = fopen(name, "re");
-	if (!f)
-		return false;
-	n = fread(text, 1, size - 1, f);
-	text[n] = '\0';
-	fclose(f);
-	return n > 0;
-}
-
 static bool read_number(const char *root, const char *path, long *value)
 {
 	char text[64], *end;
 
-	if (!read_text(root, path, text, sizeof(text)))
+	if (!pmu_read_file(root, path, text, sizeof(text)))
 		return false;
 	*value = strtol(text, &end, 10);
 	return end != text && *value >= INT32_MIN && *value <= INT32_MAX;
@@ -100,7 +84,7 @@ static bool is_privileged(const char *root)
 	char text[4096];
 	const char *line;
 
-	if (!read_text(root, "/proc/self/status", text, sizeof(text)))
+	if (!pmu_read_file(root, "/proc/self/status", text, sizeof(text)))
 		return false;
 	line = strstr(text, "\nCapEff:");
 	return line && (strtoull(line + strlen("\nCapEff:"), NULL, 16) & wanted);

@@ -58,15 +58,6 @@ static enum ptah_record_problem try_events(struct hardware *h, uint64_t word,
 	return events_open(&h->events, &targets, sizes, h->filters, why);
 }
 
-static int status_of(enum ptah_record_problem problem)
-{
-	return problem == PTAH_RECORD_NO_MEMORY	   ? PTAH_E_NOMEM
-	       : problem == PTAH_RECORD_NO_TARGET  ? PTAH_E_MISSING
-	       : problem == PTAH_RECORD_BUSY	   ? PTAH_E_BUSY
-	       : problem == PTAH_RECORD_BAD_OPTION ? PTAH_E_INVAL
-						   : PTAH_E_SYSTEM;
-}
-
 /* Buffers of the default size may be too large for a user without privileges. */
 static int open_events(struct hardware *h, bool *small)
 {
@@ -96,7 +87,8 @@ static int open_events(struct hardware *h, bool *small)
 		sizes.aux = config->buffer_size ? sizes.aux : SMALL_AUX;
 		problem = try_events(h, word, &sizes, &why);
 	}
-	return problem ? recorder_fail(h->r, problem, status_of(problem), "%s", why.text) : 0;
+	return problem ? recorder_fail(h->r, problem, recorder_status_of(problem), "%s", why.text)
+		       : 0;
 }
 
 static int open_with(struct ptah_recorder *r, bool has_trace)

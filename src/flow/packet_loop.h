@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The loop over packets of which nearly all of a trace consists: TNT, TIP, CYC, PAD and the other
+ * packets about time. Two files include it, each with its own idea of what a packet does:
+ * flow/paths_run.c copies remembered blocks, profile/row_loop.c counts.
+ *
+ * The including file defines struct packet_taker and the functions declared below before it
+ * includes this header. All of it is inlined, and the including file makes a copy of the loop for
+ * each of its cases (zstd's way), so that a case pays for nothing that it does not need.
+ *
+ * struct packet_taker holds what the including file keeps in registers, and at least
+ *
+ *	struct ptah_flow *flow;
+ *	const uint8_t *end;	the last position at which a packet may begin: at least
+ *				LOOP_LOOK bytes before the end of the window. A function below may
+ *				lower it to stop the loop.
+ *
+ * A place is a number of the including file's own for where the flow stands; 0 stops the loop,
+ * after the function that returned it has put the flow where it has to go on.
+ */
+#ifndef PTAH_FLOW_PACKET_LOOP_H
+#define PTAH_FLOW_PACKET_LOOP_H
+
+#include "flow/flow_machine.h"
+
+/* The outcomes of the TNT-8 at `pos`, below a stop bit. The next place. */
+static ALWAYS_INLINE place_number take_tnt(struct packet_taker *t, place_number place,
+					   unsigned payload, const uint8_t *pos);
+
+/* The same for the TNT-64 at `pos`. */
+static ALWAYS_INLINE place_number take_tnt_64(struct packet_taker *t, place_number place,
+					      const uint8_t *pos);
+
+/* The TIP at `pos`, to `ip`. False: it is not taken, and the flow has to do it, from *place. */
+static ALWAYS_INLINE bool take_tip(struct packet_taker *t, place_number *place, const uint8_t *pos,
+				   uint64_t ip);
+
+/* The time may have changed: that of the event decoder is up to date. */
+static ALWAYS_INLINE void take_time(struct packet_taker *t);
+
+/* A CYC has been added to `cycles`, of which the event decoder does not know yet. */
+static ALWAYS_INLINE void take_cyc(struct packet_taker *t, struct event_cycles *cycles);
+
+/*
+ * Takes packets from the event decoder's position on, up to one that is not the loop's, and leaves
+ * the decoder's position there. Returns the place, or 0.
+ *
+ * `timed`: the trace has CYC packets, one before most others. Without it the first CYC ends the
+ * loop, so that the caller can come again with it.
+ */
+static ALWAYS_INLINE place_number loop_over_packets(struct packet_taker *t, place_number place,
+						    bool timed)
+{
+	struct ptah_event_decoder *d = t->flow->events;
+	const uint64_t limit = t->flow->time_limit;
+	const uint8_t *pos = d->pos;
+	struct event_cycles cycles = {.sum = 0};
+	uint64_t last_ip = d->last_ip;
+
+	if (timed)
+		event_settle_cycles(d, &cycles, limit);
+	take_time(t);
+	while (pos <= t->end && place) {
+		unsigned byte = *pos;
+
+		if (timed && (byte & CYC_MASK) == OPCODE_CYC) {
+			pos += event_add_cyc(&cycles, pos);
+			take_cyc(t, &cycles);
+			byte = *pos;
+		}
+		if (LIKELY(!(byte & 1) && byte > OPCODE_EXT)) {
+			pos++;
+			place = take_tnt(t, place, byte >> 1, pos - 1);
+		} else if ((byte & OPCODE_IP_MASK) == OPCODE_TIP) {
+			uint64_t ip = last_ip;
+			const unsigned size = packet_take_ip(pos, &ip);
+
+			if (UNLIKELY(!size || !take_tip(t, &place, pos, ip)))
+				break;
+			pos += size;
+			last_ip = ip;
+		} else if (byte == OPCODE_PAD) {
+			pos += load_le64(pos) ? 1 : 8;
+		} else if (byte == OPCODE_EXT && pos[1] == EXT_TNT_64 && load_le64(pos) >> 17) {
+			place = take_tnt_64(t, place, pos);
+			pos += 8;
+		} else {
+			const bool more = event_take_clock_at(d, pos, cycles, limit);
+
+			cycles = (struct event_cycles){.sum = 0};
+			if (timed)
+				event_settle_cycles(d, &cycles, limit);
+			take_time(t);
+			pos = d->pos;
+			if (!more || (!timed && d->time.cyc_seen))
+				break;
+		}
+	}
+	/* Cycles added up so far are told to the event decoder, so that what follows has its time.
+	 */
+	if (timed && cycles.any) {
+		event_tell_cycles(d, cycles.sum, true, limit);
+		flow_set_time(t->flow, t->flow->offset);
+	}
+	d->pos = pos;
+	d->last_ip = last_ip;
+	return place;
+}
+
+#endif

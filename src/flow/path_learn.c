@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Finds out what a packet does at a place, by the flow's own rules (route.c), and writes it down
+ * as a path.
+ */
+#include "flow/path_tables.h"
+
+#include "flow/route.h"
+
+static struct ptah_block block_of(const struct code_node *node, uint8_t flags)
+{
+	return (struct ptah_block){.ip = node->ip,
+				   .size = (uint16_t)(node->end - node->ip),
+				   .space = node->space,
+				   .ninsn = (uint8_t)node->ninsn,
+				   .insn_class = node->insn_class,
+				   .last_size = code_last_size(node),
+				   .mode = node->mode,
+				   .flags = flags};
+}
+
+/* Notes the nodes on a route. */
+struct listing {
+	uint32_t count, ninsn;
+	uint64_t nodes[MAX_BLOCKS + 1]; /* one more than fits tells that it does not */
+};
+
+static void list_node(void *context, const struct code_node *node, bool taken, const uint64_t *to)
+{
+	struct listing *l = context;
+
+	(void)to;
+	if (l->count <= MAX_BLOCKS)
+		l->nodes[l->count++] = (uintptr_t)node | taken;
+	l->ninsn += code_ninsn(node);
+}
+
+/* A call's return site: as likely to be come to as the call is to be made again. */
+static uint32_t return_place(struct ptah_flow *f, struct code_node *call)
+{
+	struct code_node *node;
+	int status;
+
+	if (!call->next[0])
+		call->next[0] = code_find(&f->code, call->end, code_mode(call), &status);
+	node = call->next[0];
+	if (!node)
+		return 0;
+	return *code_place(node) >= STRIDE ? *code_place(node) : paths_make_place(f->paths, node);
+}
+
+static struct path *make_path(struct flow_paths *s, const struct route *r, const struct listing *l)
+{
+	struct path *path = (struct path *)paths_new_words(
+	    s, PATH_WORDS + 2 * l->count + SITE_WORDS * r->pushes + l->count + 1);
+	struct return_site *calls;
+	struct ptah_block *blocks;
+
+	if (!path)
+		return NULL;
+	path->ninsn = l->ninsn;
+	path->blocks = (uint8_t)l->count;
+	path->pushes = (uint8_t)r->pushes;
+	path->reach = (uint8_t)r->reach;
+	blocks = blocks_of(path);
+	for (unsigned i = 0; i < l->count; i++)
+		blocks[i] = block_of((const struct code_node *)(l->nodes[i] & ~UINT64_C(1)),
+				     (uint8_t)((l->nodes[i] & 1) << TAKEN_BIT));
+	calls = open_calls_of(path);
+	for (unsigned i = 0; i < r->pushes; i++)
+		calls[i] = (struct return_site){r->calls[i]->end, r->calls[i],
+						return_place(r->flow, r->calls[i])};
+	memcpy(nodes_of(path), l->nodes, l->count * sizeof(*l->nodes));
+	*node_behind(path) = r->node;
+	return path;
+}
+
+static uint32_t path_number(const struct flow_paths *s, const struct path *p)
+{
+	return (uint32_t)((const uint64_t *)p - s->words) / 2 << COUNT_BITS | p->blocks;
+}
+
+/* False: not so simple, or no room. */
+static bool make_tnt_path(struct flow_paths *s, struct route *r, struct listing *l,
+			  unsigned payload, union entry *entry)
+{
+	const enum route_stop stop = route_spend(r, payload);
+	const struct path *path;
+
+	if (stop == ROUTE_RETURN)
+		list_node(l, r->node, false, NULL);
+	if ((stop != ROUTE_SPENT && stop != ROUTE_RETURN) || !r->node || l->count > MAX_BLOCKS)
+		return false;
+	path = make_path(s, r, l);
+	if (!path)
+		return false;
+	entry->path = path_number(s, path);
+	entry->next = r->reach ? NEXT_PUSHES : 0;
+	if (stop == ROUTE_RETURN) {
+		const uint32_t stop_bit = (uint32_t)1 << (r->left - 1);
+
+		entry->next |= NEXT_POPS | stop_bit | (payload & (stop_bit - 1));
+	}
+	return true;
+}
+
+static bool make_tip_path(struct flow_paths *s, struct route *r, struct listing *l,
+			  union entry *entry)
+{
+	const struct path *path;
+	bool pops;
+
+	if (!route_take_tip(r, &pops) || !flow_is_near_indirect(r->node))
+		return false;
+	list_node(l, r->node, false, NULL);
+	if (l->count > MAX_BLOCKS)
+		return false;
+	path = make_path(s, r, l);
+	if (!path)
+		return false;
+	entry->path = path_number(s, path);
+	entry->next = (r->reach ? NEXT_PUSHES : 0) | (pops ? NEXT_POPS : 0);
+	return true;
+}
+
+NOINLINE bool paths_learn(struct ptah_flow *f, uint32_t place, unsigned payload)
+{
+	struct flow_paths *s = f->paths;
+	const uint32_t known = s->rows[place + payload].path;
+	struct listing l = {0};
+	struct route r = {.flow = f,
+			  .node = paths_node_at(s, place),
+			  .ip = paths_node_at(s, place)->ip,
+			  .mode = f->mode,
+			  .no_stack = f->no_retcomp,
+			  .visit = list_node,
+			  .context = &l};
+	union entry made = {.path = PATH_NEVER};
+	bool good;
+
+	if (known == PATH_REFUSED)
+		return false;
+	if (known == PATH_NEVER) {
+		s->rows[place + payload].path = PATH_SEEN;
+		return false;
+	}
+	good = payload ? make_tnt_path(s, &r, &l, payload, &made) : make_tip_path(s, &r, &l, &made);
+	/* The rows may have moved: return_place(). */
+	if (good)
+		s->rows[place + payload] = made;
+	else if (!s->full)
+		s->rows[place + payload].path = PATH_REFUSED;
+	return good;
+}
+
+NOINLINE bool paths_learn_steps(struct ptah_flow *f, struct path *p)
+{
+	struct flow_paths *s = f->paths;
+	const size_t at = (size_t)((uint64_t *)p - s->words);
+	struct ptah_step *step =
+	    (struct ptah_step *)paths_new_words(s, 2 * (p->ninsn + STEP_GROUP));
+
+	if (!step)
+		return false;
+	p = (struct path *)(s->words + at);
+	for (unsigned i = 0; i < p->blocks; i++) {
+		const uint64_t taken = nodes_of(p)[i] & 1;
+		struct code_node *node = (struct code_node *)(nodes_of(p)[i] - taken);
+		const struct ptah_insn *insns = code_node_insns(&f->code, node);
+
+		if (!insns)
+			return false;
+		step = flow_put_steps(step, insns, code_ninsn(node), node->space,
+				      (uint8_t)(taken << TAKEN_BIT));
+	}
+	p->steps_at = (uint32_t)((uint64_t *)step - 2 * p->ninsn - s->words);
+	return true;
+}

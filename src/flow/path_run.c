@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Takes packets by remembered paths: copies the blocks, the steps or the items of each into the
+ * caller's array, and goes on at the place that its path leads to.
+ */
+#include "flow/path_tables.h"
+
+/* What is asked for. */
+enum form {
+	FORM_ITEMS,
+	FORM_BLOCKS,
+	FORM_STEPS
+};
+
+/*
+ * Where blocks go, in one of the forms, with what they have of now, and what
+ * else changes all the time. Kept in registers: what is written through it
+ * could, for all the compiler knows, be the flow's.
+ */
+struct packet_taker {
+	struct ptah_flow *flow;
+	const uint8_t *end; /* see packet_loop.h */
+	enum form form;	    /* constant, and known to the compiler */
+	uint32_t context;   /* of the places: space and mode, plus 1 */
+	struct ptah_item *item, *item_end;
+	struct ptah_block *block, *block_end;
+	struct ptah_step *step, *step_end;
+	uint64_t head;
+	word_pair now;	      /* tsc, offset */
+	const uint8_t *moved; /* the packet that moved us last, or NULL */
+	unsigned top, depth;  /* of the call stack */
+	/* The tables, as they are until something is learnt. */
+	union entry *rows;
+	const uint64_t *words;
+};
+
+static ALWAYS_INLINE void load_tables(struct packet_taker *to, const struct ptah_flow *f)
+{
+	to->rows = f->paths->rows;
+	to->words = f->paths->words;
+}
+
+/* Is there room for a path? */
+static ALWAYS_INLINE bool can_put(const struct packet_taker *to, union entry entry,
+				  const struct path *p, enum form form)
+{
+	if (form == FORM_ITEMS)
+		return to->item_end - to->item >= count_of(entry);
+	if (form == FORM_BLOCKS)
+		return to->block_end - to->block >= count_of(entry) + BLOCK_GROUP;
+	return to->step_end - to->step >= (ptrdiff_t)p->ninsn + STEP_GROUP;
+}
+
+static ALWAYS_INLINE void put_items(struct packet_taker *to, const struct path *p)
+{
+	const uint64_t *nodes = nodes_of(p);
+
+	for (unsigned i = 0; i < p->blocks; i++) {
+		const uint64_t taken = nodes[i] & 1;
+
+		flow_put_block(to->item++, (const struct code_node *)(nodes[i] - taken),
+			       to->head | taken << FLOW_TAKEN_SHIFT, to->now);
+	}
+}
+
+/* Whole groups: how many there are is easier to predict. What is too much is written over. */
+static ALWAYS_INLINE void put_blocks(struct packet_taker *to, const struct path *p, unsigned n)
+{
+	const struct ptah_block *from = blocks_of(p);
+	struct ptah_block *block = to->block, *const end = block + n;
+
+	do {
+		memcpy(block, from, BLOCK_GROUP * sizeof(*block));
+		block += BLOCK_GROUP;
+		from += BLOCK_GROUP;
+	} while (UNLIKELY(block < end));
+	to->block = end;
+}
+
+static ALWAYS_INLINE void put_steps(struct packet_taker *to, const struct path *p)
+{
+	const struct ptah_step *from = (const struct ptah_step *)(to->words + p->steps_at);
+	struct ptah_step *step = to->step, *const end = step + p->ninsn;
+
+	do {
+		memcpy(step, from, STEP_GROUP * sizeof(*step));
+		step += STEP_GROUP;
+		from += STEP_GROUP;
+	} while (step < end);
+	to->step = end;
+}
+
+/* A path that is not known, or not in this form. False: it is the flow's, this time. */
+NOINLINE static bool learn_path(struct ptah_flow *f, uint32_t place, unsigned payload,
+				enum form form)
+{
+	struct path *p;
+
+	if (f->paths->rows[place + payload].path < PATH_FIRST && !paths_learn(f, place, payload))
+		return false;
+	p = path_of(f->paths->words, f->paths->rows[place + payload]);
+	return form != FORM_STEPS || p->steps_at || paths_learn_steps(f, p);
+}
+
+/* What is known of a payload, with room for its path. False: it is the flow's. */
+static ALWAYS_INLINE bool find_path(struct ptah_flow *f, struct packet_taker *to, uint32_t place,
+				    unsigned payload, union entry *entry, enum form form)
+{
+	*entry = to->rows[place + payload];
+	if (UNLIKELY(entry->path < PATH_FIRST ||
+		     (form == FORM_STEPS && !path_of(to->words, *entry)->steps_at))) {
+		const bool known = learn_path(f, place, payload, form);
+
+		load_tables(to, f);
+		if (!known)
+			return false;
+		*entry = to->rows[place + payload];
+	}
+	return LIKELY(can_put(to, *entry, path_of(to->words, *entry), form));
+}
+
+static ALWAYS_INLINE void put_path(struct packet_taker *to, union entry entry, enum form form)
+{
+	const struct path *p = path_of(to->words, entry);
+
+	if (form == FORM_ITEMS)
+		put_items(to, p);
+	else if (form == FORM_BLOCKS)
+		put_blocks(to, p, count_of(entry));
+	else
+		put_steps(to, p);
+}
+
+/* What a path does to the call stack. */
+static ALWAYS_INLINE void push_calls(struct ptah_flow *f, struct packet_taker *to,
+				     union entry entry)
+{
+	const struct path *p = path_of(to->words, entry);
+	const struct return_site *calls = open_calls_of(p);
+
+	/* SDM: a push onto a full stack drops the oldest entry. */
+	if (UNLIKELY(to->depth + p->reach > STACK_SIZE))
+		to->depth = STACK_SIZE - p->reach;
+	for (unsigned i = 0; i < p->pushes; i++)
+		f->stack[to->top++ % STACK_SIZE] = calls[i];
+	to->depth += p->pushes;
+}
+
+/* The flow goes on from a node, with the outcomes of a payload. */
+static ALWAYS_INLINE uint32_t leave(struct ptah_flow *f, struct code_node *node, unsigned payload)
+{
+	const unsigned n = highest_bit(payload);
+
+	f->node = node;
+	f->tnt = payload & ((1u << n) - 1);
+	f->tnt_count = n;
+	return 0;
+}
+
+/* The site's place is not known, or not of this mode. */
+NOINLINE static uint32_t find_return(struct ptah_flow *f, const struct return_site *site)
+{
+	struct code_node *call = site->call;
+	int status;
+
+	f->ip = site->ip;
+	f->node = NULL;
+	if (!call || code_mode(call) != f->mode)
+		return 0;
+	if (!call->next[0])
+		call->next[0] = code_find(&f->code, call->end, f->mode, &status);
+	f->node = call->next[0];
+	return f->node ? paths_place_of(f->paths, f->node) : 0;
+}
+
+/* Back from a call: to a place, or 0 and the flow has been told where it is. */
+static ALWAYS_INLINE uint32_t return_from(struct ptah_flow *f, struct packet_taker *to)
+{
+	const struct return_site *site = &f->stack[--to->top % STACK_SIZE];
+	uint32_t place = site->place;
+
+	to->depth--;
+	if (UNLIKELY(!place)) {
+		place = find_return(f, site);
+		load_tables(to, f);
+	}
+	return place;
+}
+
+/* The place behind a path, put down for the next time; or 0, and the flow stands there. */
+NOINLINE static uint32_t link_path(struct ptah_flow *f, uint32_t place, unsigned payload)
+{
+	const union entry entry = f->paths->rows[place + payload];
+	struct code_node *node = *node_behind(path_of(f->paths->words, entry));
+	const uint32_t next = paths_place_of(f->paths, node);
+
+	f->paths->rows[place + payload].next |= next;
+	return next ? next : leave(f, node, 1);
+}
+
+/*
+ * The outcomes of a TNT-8 or a part of one. The place behind them, or 0: the
+ * flow has been told where it stands and which outcomes are left.
+ */
+static ALWAYS_INLINE uint32_t take_outcomes(struct ptah_flow *f, struct packet_taker *to,
+					    uint32_t place, unsigned payload, enum form form)
+{
+	for (;;) {
+		union entry entry;
+		uint32_t next;
+
+		/* A return without an entry on the stack is an error: the flow's to say. */
+		if (UNLIKELY(!find_path(f, to, place, payload, &entry, form) ||
+			     (entry.next & NEXT_POPS && !to->depth)))
+			return leave(f, paths_node_at(f->paths, place), payload);
+		put_path(to, entry, form);
+		next = entry.next & ~NEXT_KINDS;
+		if (entry.next & NEXT_PUSHES)
+			push_calls(f, to, entry);
+		if (!(entry.next & NEXT_POPS)) {
+			if (UNLIKELY(!next)) {
+				next = link_path(f, place, payload);
+				load_tables(to, f);
+			}
+			return next;
+		}
+		payload = next;
+		place = return_from(f, to);
+		if (UNLIKELY(!place))
+			return leave(f, f->node, payload);
+		if (payload == 1)
+			return place;
+	}
+}
+
+/* More outcomes than a TNT-8 has, six at a time. */
+static ALWAYS_INLINE uint32_t take_many_outcomes(struct ptah_flow *f, struct packet_taker *to,
+						 uint32_t place, uint64_t payload, enum form form)
+{
+	unsigned left = highest_bit(payload);
+
+	while (left) {
+		const unsigned n = left < 6 ? left : 6;
+		const uint64_t bits = payload >> (left - n) & ((1u << n) - 1);
+
+		left -= n;
+		place = take_outcomes(f, to, place, 1u << n | (unsigned)bits, form);
+		if (!place) { /* the flow gets the rest as well */
+			f->tnt = f->tnt << left | (payload & ((UINT64_C(1) << left) - 1));
+			f->tnt_count += left;
+			return 0;
+		}
+	}
+	return place;
+}
+
+static ALWAYS_INLINE size_t slot_of(uint64_t ip)
+{
+	return (size_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 40) % TARGETS;
+}
+
+NOINLINE static uint32_t find_target(struct ptah_flow *f, uint64_t ip, uint32_t context)
+{
+	int status;
+	struct code_node *node = code_find(&f->code, ip, f->mode, &status);
+	uint32_t place;
+
+	f->ip = ip;
+	f->node = node;
+	place = node ? paths_place_of(f->paths, node) : 0;
+	if (place)
+		f->paths->targets[slot_of(ip)] = (struct target){ip, context, place};
+	return place;
+}
+
+/*
+ * Outcomes that there was no room for, or that a path has left. Only for blocks
+ * and steps: items have the time of the outcomes' packet.
+ */
+NOINLINE static uint32_t resume(struct ptah_flow *f, struct packet_taker *to, uint32_t place,
+				enum form form)
+{
+	const uint64_t stop_bit = UINT64_C(1) << f->tnt_count;
+	const uint64_t payload = stop_bit | (f->tnt & (stop_bit - 1));
+
+	f->tnt_count = 0;
+	load_tables(to, f);
+	to->top = f->stack_top;
+	to->depth = f->stack_depth;
+	place = take_many_outcomes(f, to, place, payload, form);
+	f->stack_top = to->top;
+	f->stack_depth = to->depth;
+	return place;
+}
+
+/* The place that a TIP leads to, or 0: the flow stands there. */
+static ALWAYS_INLINE uint32_t go_to_target(struct ptah_flow *f, struct packet_taker *to,
+					   union entry entry, uint64_t ip)
+{
+	const struct target *t = &f->paths->targets[slot_of(ip)];
+	uint32_t place;
+
+	put_path(to, entry, to->form);
+	if (entry.next & NEXT_PUSHES)
+		push_calls(f, to, entry);
+	if (entry.next & NEXT_POPS && to->depth) {
+		to->depth--;
+		to->top--;
+	}
+	place = t->place;
+	if (UNLIKELY(t->ip != ip || t->context != to->context)) {
+		place = find_target(f, ip, to->context);
+		load_tables(to, f);
+	}
+	return place;
+}
+
+/* What packet_loop.h asks for. */
+
+typedef uint32_t place_number;
+
+/* The packet at `pos` moves us. */
+static ALWAYS_INLINE void move(struct packet_taker *to, const uint8_t *pos)
+{
+	to->moved = pos;
+	if (to->form == FORM_ITEMS)
+		to->now[1] = event_offset(to->flow->events, pos);
+}
+
+static ALWAYS_INLINE uint32_t take_tnt(struct packet_taker *to, uint32_t place, unsigned payload,
+				       const uint8_t *pos)
+{
+	move(to, pos);
+	return take_outcomes(to->flow, to, place, payload, to->form);
+}
+
+static ALWAYS_INLINE uint32_t take_tnt_64(struct packet_taker *to, uint32_t place,
+					  const uint8_t *pos)
+{
+	move(to, pos);
+	return take_many_outcomes(to->flow, to, place, load_le64(pos) >> 16, to->form);
+}
+
+static ALWAYS_INLINE bool take_tip(struct packet_taker *to, uint32_t *place, const uint8_t *pos,
+				   uint64_t ip)
+{
+	union entry entry;
+
+	if (UNLIKELY(!find_path(to->flow, to, *place, 0, &entry, to->form)))
+		return false;
+	move(to, pos);
+	*place = go_to_target(to->flow, to, entry, ip);
+	return true;
+}
+
+static ALWAYS_INLINE void take_time(struct packet_taker *to)
+{
+	struct ptah_flow *f = to->flow;
+
+	flow_set_time(f, f->offset);
+	to->head = f->head;
+	to->now[0] = f->tsc;
+}
+
+/* Items have times; blocks and steps have none. */
+static ALWAYS_INLINE void take_cyc(struct packet_taker *to, struct event_cycles *cycles)
+{
+	if (to->form != FORM_ITEMS)
+		return;
+	event_settle_cycles(to->flow->events, cycles, to->flow->time_limit);
+	take_time(to);
+}
+
+#include "flow/packet_loop.h"
+
+/* The packets that are ours, from the decoder's position on. */
+static ALWAYS_INLINE void run(struct ptah_flow *f, struct packet_taker *sink, uint32_t place,
+			      enum form form, bool timed)
+{
+	struct packet_taker copy = *sink, *const to = &copy;
+
+	to->flow = f;
+	to->end = f->events->end - LOOP_LOOK;
+	to->form = form;
+	to->context = ((uint32_t)f->code.space << 2 | f->mode) + 1;
+	to->now[1] = f->offset;
+	to->top = f->stack_top;
+	to->depth = f->stack_depth;
+	to->moved = NULL;
+	load_tables(to, f);
+	place = loop_over_packets(to, place, timed);
+	if (to->moved)
+		f->offset = event_offset(f->events, to->moved);
+	f->stack_top = to->top;
+	f->stack_depth = to->depth;
+	*sink = copy;
+	if (place)
+		leave(f, paths_node_at(f->paths, place), 1);
+}
+
+/* A loop for each form, and for traces with CYC packets: what one does not need costs it nothing.
+ */
+NOINLINE static void run_items(struct ptah_flow *f, struct packet_taker *sink, uint32_t place)
+{
+	run(f, sink, place, FORM_ITEMS, false);
+}
+
+NOINLINE static void run_items_timed(struct ptah_flow *f, struct packet_taker *sink, uint32_t place)
+{
+	run(f, sink, place, FORM_ITEMS, true);
+}
+
+NOINLINE static void run_blocks(struct ptah_flow *f, struct packet_taker *sink, uint32_t place)
+{
+	run(f, sink, place, FORM_BLOCKS, false);
+}
+
+NOINLINE static void run_blocks_timed(struct ptah_flow *f, struct packet_taker *sink,
+				      uint32_t place)
+{
+	run(f, sink, place, FORM_BLOCKS, true);
+}
+
+NOINLINE static void run_steps(struct ptah_flow *f, struct packet_taker *sink, uint32_t place)
+{
+	run(f, sink, place, FORM_STEPS, false);
+}
+
+NOINLINE static void run_steps_timed(struct ptah_flow *f, struct packet_taker *sink, uint32_t place)
+{
+	run(f, sink, place, FORM_STEPS, true);
+}
+
+/* The place we stand at, or 0. */
+static uint32_t enter(struct ptah_flow *f)
+{
+	int status;
+
+	if (UNLIKELY(!f->paths)) {
+		f->paths = flow_paths_new(!f->no_huge_pages);
+		f->no_paths = !f->paths;
+		if (f->no_paths)
+			return 0;
+	}
+	if (UNLIKELY(f->paths->full))
+		flow_paths_forget(f);
+	if (UNLIKELY(f->paths->mode != f->mode))
+		paths_forget_sites(f);
+	if (UNLIKELY(!f->node))
+		f->node = code_find(&f->code, f->ip, f->mode, &status);
+	if (UNLIKELY(!f->node))
+		return 0;
+	/* Amid outcomes it is no place of its own, unless packets begin there as well. */
+	if (f->tnt_count)
+		return *code_place(f->node) >= STRIDE ? *code_place(f->node) : 0;
+	return paths_place_of(f->paths, f->node);
+}
+
+void flow_run_paths(struct ptah_flow *f, struct flow_output *out)
+{
+	struct packet_taker to = {.item = out->items + out->count,
+				  .item_end = out->items + out->capacity};
+	const uint32_t place = enter(f);
+
+	if (place)
+		(f->events->time.cyc_seen ? run_items_timed : run_items)(f, &to, place);
+	out->count = (size_t)(to.item - out->items);
+}
+
+void flow_run_block_paths(struct ptah_flow *f, struct flow_blocks *out)
+{
+	struct ptah_block *block = out->blocks + out->count;
+	struct packet_taker to = {.block = block, .block_end = out->blocks + out->capacity};
+	uint32_t place = enter(f);
+
+	if (place && f->tnt_count)
+		place = resume(f, &to, place, FORM_BLOCKS);
+	if (place)
+		(f->events->time.cyc_seen ? run_blocks_timed : run_blocks)(f, &to, place);
+	/* Seldom, and the same for all of them: so not in the loop. */
+	for (; UNLIKELY(f->speculative && block < to.block); block++)
+		block->flags |= f->speculative;
+	out->count = (size_t)(to.block - out->blocks);
+}
+
+void flow_run_step_paths(struct ptah_flow *f, struct flow_steps *out)
+{
+	struct ptah_step *step = out->steps + out->count;
+	struct packet_taker to = {.step = step, .step_end = out->steps + out->capacity};
+	uint32_t place = enter(f);
+
+	if (place && f->tnt_count)
+		place = resume(f, &to, place, FORM_STEPS);
+	if (place)
+		(f->events->time.cyc_seen ? run_steps_timed : run_steps)(f, &to, place);
+	for (; UNLIKELY(f->speculative && step < to.step); step++)
+		step->flags |= f->speculative;
+	out->count = (size_t)(to.step - out->steps);
+}

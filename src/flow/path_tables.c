@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+/* The tables of paths: made, grown, emptied when they are full or when code changes. */
+#include "flow/path_tables.h"
+
+#include "flow/large_table.h"
+
+#include <stdlib.h>
+
+/*
+ * A node becomes a place when it is come to this often: its row costs more than
+ * going on from node to node a few times, and a short trace never gets that back.
+ * Who has many places has a long one. At once where tests and fuzzers look.
+ */
+#if defined(PTAH_COMPARE) || defined(FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)
+#define PROMOTE_FIRST 3
+#else
+#define PROMOTE_FIRST 16
+#endif
+#define PROMOTE	    3
+#define MANY_PLACES 1024
+
+#define FIRST_PLACES 64
+#define FIRST_WORDS  4096
+
+/* Of so many words, in bytes. */
+static size_t words_size(size_t capacity)
+{
+	return (capacity + SLACK_WORDS) * sizeof(uint64_t);
+}
+
+static size_t rows_size(size_t capacity)
+{
+	return capacity * STRIDE * sizeof(union entry);
+}
+
+struct flow_paths *flow_paths_new(bool huge)
+{
+	struct flow_paths *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->huge = huge;
+	s->words = flow_table_new(words_size(FIRST_WORDS), huge);
+	if (!s->words) {
+		free(s);
+		return NULL;
+	}
+	s->word_capacity = FIRST_WORDS;
+	s->place_count = 1;
+	s->word_count = FIRST_WORD;
+	return s;
+}
+
+void flow_paths_free(struct flow_paths *s)
+{
+	if (!s)
+		return;
+	flow_table_free(s->rows, rows_size(s->place_capacity));
+	flow_table_free(s->words, words_size(s->word_capacity));
+	free(s);
+}
+
+void paths_forget_sites(struct ptah_flow *f)
+{
+	for (unsigned i = 0; i < STACK_SIZE; i++)
+		f->stack[i].place = 0;
+	f->paths->mode = f->mode;
+}
+
+void flow_paths_forget(struct ptah_flow *f)
+{
+	struct flow_paths *s = f->paths;
+
+	if (!s || s->place_count == 1)
+		return;
+	code_forget_places(&f->code);
+	paths_forget_sites(f);
+	s->place_count = 1;
+	s->word_count = FIRST_WORD;
+	s->full = false;
+	memset(s->targets, 0, sizeof(s->targets));
+}
+
+static bool grow_places(struct flow_paths *s)
+{
+	size_t capacity = s->place_capacity ? 2 * s->place_capacity : FIRST_PLACES;
+	union entry *rows;
+
+	if (s->place_count >= MAX_PLACES)
+		return false;
+	rows = flow_table_grow(s->rows, rows_size(s->place_capacity), rows_size(s->place_count),
+			       rows_size(capacity), s->huge);
+	if (!rows)
+		return false;
+	s->rows = rows;
+	s->place_capacity = capacity;
+	return true;
+}
+
+uint32_t paths_make_place(struct flow_paths *s, struct code_node *node)
+{
+	uint32_t place;
+
+	if (s->full || (s->place_count >= s->place_capacity && !grow_places(s))) {
+		s->full = true;
+		return 0;
+	}
+	place = (uint32_t)(s->place_count++ * STRIDE);
+	memset(&s->rows[place], 0, STRIDE * sizeof(*s->rows));
+	s->rows[place + 1].node = node;
+	*code_place(node) = place;
+	return place;
+}
+
+NOINLINE uint32_t paths_ask_for_place(struct flow_paths *s, struct code_node *node, uint32_t *known)
+{
+	const uint32_t often = s->place_count < MANY_PLACES ? PROMOTE_FIRST : PROMOTE;
+
+	return ++*known < often ? 0 : paths_make_place(s, node);
+}
+
+uint64_t *paths_new_words(struct flow_paths *s, size_t n)
+{
+	uint64_t *words;
+
+	n = (n + 1) & ~(size_t)1;
+	while (s->word_count + n > s->word_capacity) {
+		const size_t capacity = 2 * s->word_capacity;
+		uint64_t *grown = NULL;
+
+		if (capacity <= MAX_WORDS)
+			grown = flow_table_grow(s->words, words_size(s->word_capacity),
+						s->word_count * sizeof(*s->words),
+						words_size(capacity), s->huge);
+		if (!grown) {
+			s->full = true;
+			return NULL;
+		}
+		s->words = grown;
+		s->word_capacity = capacity;
+	}
+	words = s->words + s->word_count;
+	memset(words, 0, n * sizeof(*words));
+	s->word_count += n;
+	return words;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The tables of paths, for the three files that share them: path_tables.c makes and grows them,
+ * path_learn.c finds out what a packet does, paths_run.c takes packets by them.
+ */
+#ifndef PTAH_FLOW_PATH_TABLES_H
+#define PTAH_FLOW_PATH_TABLES_H
+
+#include "flow/paths.h"
+
+/* What the tables may hold before they are begun anew: about 70 and 64 MB. */
+#define MAX_PLACES ((size_t)1 << 16)
+#define MAX_WORDS  ((size_t)8 << 20)
+#define TARGETS	   4096
+
+/* Blocks in one path: a longer one is the flow's. */
+#define MAX_BLOCKS 64
+
+/*
+ * So many are copied at a time, whether all are wanted or not: most paths are one
+ * group of blocks, and how many blocks they have cannot be predicted.
+ */
+#define BLOCK_GROUP 8
+#define STEP_GROUP  8
+
+/* Words that can be read behind the last path. */
+#define SLACK_WORDS ((size_t)2 * BLOCK_GROUP)
+
+#define TAKEN_BIT 3
+_Static_assert(PTAH_ITEM_TAKEN == 1 << TAKEN_BIT, "TAKEN_BIT");
+
+/*
+ * What a place knows of a payload, and of a TIP in [0]. [1], which no payload
+ * has, is its node. A place's number is where its row begins, so that the next
+ * entry is found by one load from this one: all else is off that chain.
+ */
+union entry {
+	struct {
+		uint32_t path; /* PATH_*, or where it is and how many blocks it has */
+		uint32_t next; /* NEXT_* and the place behind it, or the payload */
+	};
+	struct code_node *node;
+};
+
+/* A path's number counts units of two words; below it are its blocks. */
+#define COUNT_BITS 7
+_Static_assert(MAX_BLOCKS < 1 << COUNT_BITS, "COUNT_BITS");
+_Static_assert(MAX_WORDS / 2 << COUNT_BITS <= UINT32_MAX, "COUNT_BITS");
+
+/* What else there is about a path than blocks and a place, which is 0 if not known yet. */
+#define NEXT_PUSHES ((uint32_t)1 << 31) /* it moves the call stack up, at least in between */
+#define NEXT_POPS                                                                                  \
+	((uint32_t)1 << 30) /* its last branch is a return from before the packet.                 \
+			     * TNT: with the payload behind it instead of the place. */
+#define NEXT_KINDS (NEXT_PUSHES | NEXT_POPS)
+
+#define ROW 128
+
+/* Rows are a line longer than they need be, so that they do not share cache sets. */
+#define STRIDE (ROW + 8)
+_Static_assert(MAX_PLACES *STRIDE < NEXT_POPS, "a place beside NEXT_*");
+
+enum {
+	PATH_NEVER = 0,	  /* not seen */
+	PATH_SEEN = 1,	  /* once: the second time it is made */
+	PATH_REFUSED = 2, /* not so simple: the flow's, every time */
+	PATH_FIRST = 1 << COUNT_BITS,
+};
+
+#define FIRST_WORD 2 /* so that no path's number is less than PATH_FIRST */
+
+/*
+ * Followed by its blocks, the entries of the call stack for the calls that it
+ * leaves open, its nodes with bit 0 for "taken", and the node behind it, where
+ * that is always the same. A return from before the packet, and a TIP's branch,
+ * are the last node.
+ */
+struct path {
+	uint32_t ninsn;	   /* of its nodes */
+	uint32_t steps_at; /* the same as steps, in words; 0: not asked for yet */
+	uint8_t blocks;
+	uint8_t pushes; /* open calls */
+	uint8_t reach;	/* how far the stack was up in between */
+	uint8_t reserved[5];
+};
+
+#define PATH_WORDS (sizeof(struct path) / 8)
+#define SITE_WORDS (sizeof(struct return_site) / 8)
+_Static_assert(sizeof(struct path) % 16 == 0, "blocks lie where they are copied best");
+_Static_assert(sizeof(struct return_site) % 8 == 0, "paths lie in an array of words");
+_Static_assert(sizeof(struct ptah_block) == 16, "two words");
+
+static ALWAYS_INLINE struct ptah_block *blocks_of(const struct path *p)
+{
+	return (struct ptah_block *)(p + 1);
+}
+
+static ALWAYS_INLINE struct return_site *open_calls_of(const struct path *p)
+{
+	return (struct return_site *)(blocks_of(p) + p->blocks);
+}
+
+static ALWAYS_INLINE uint64_t *nodes_of(const struct path *p)
+{
+	return (uint64_t *)(open_calls_of(p) + p->pushes);
+}
+
+static ALWAYS_INLINE struct code_node **node_behind(const struct path *p)
+{
+	return (struct code_node **)(nodes_of(p) + p->blocks);
+}
+
+/* Places by the address of a TIP: a cache, one slot for each hash. */
+struct target {
+	uint64_t ip;
+	uint32_t context; /* space and mode, plus 1; 0: free */
+	uint32_t place;
+};
+
+struct flow_paths {
+	union entry *rows; /* STRIDE for each place; the first is none */
+	size_t place_count, place_capacity;
+	uint64_t *words;
+	size_t word_count, word_capacity;
+	uint8_t mode; /* of the places on the call stack */
+	bool huge;    /* large pages are asked for */
+	bool full;    /* as large as they may be, or out of memory: to be begun anew */
+	struct target targets[TARGETS];
+};
+
+/* Room for so many more words; what is there may move. NULL: the tables are full. */
+uint64_t *paths_new_words(struct flow_paths *s, size_t n);
+
+/* Return sites are looked up anew: in another mode they are other places. */
+void paths_forget_sites(struct ptah_flow *f);
+
+/* A place of the node's own; 0: the tables are full. */
+uint32_t paths_make_place(struct flow_paths *s, struct code_node *node);
+
+/* The node's place, if it is worth one by now; else 0. */
+uint32_t paths_ask_for_place(struct flow_paths *s, struct code_node *node, uint32_t *known);
+
+static ALWAYS_INLINE uint32_t paths_place_of(struct flow_paths *s, struct code_node *node)
+{
+	uint32_t *known = code_place(node);
+
+	return LIKELY(*known >= STRIDE) ? *known : paths_ask_for_place(s, node, known);
+}
+
+static ALWAYS_INLINE struct code_node *paths_node_at(const struct flow_paths *s, uint32_t place)
+{
+	return s->rows[place + 1].node;
+}
+
+static ALWAYS_INLINE struct path *path_of(const uint64_t *words, union entry entry)
+{
+	return (struct path *)(words + 2 * (size_t)(entry.path >> COUNT_BITS));
+}
+
+static ALWAYS_INLINE unsigned count_of(union entry entry)
+{
+	return entry.path & ((1u << COUNT_BITS) - 1);
+}
+
+/* Finds out what a payload does, the second time it is asked for. False: it is the flow's. */
+bool paths_learn(struct ptah_flow *f, uint32_t place, unsigned payload);
+
+/* Lists the path's steps. False: it cannot be done. The path may move. */
+bool paths_learn_steps(struct ptah_flow *f, struct path *p);
+
+#endif

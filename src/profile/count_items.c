@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/* Counts the items that the flow reports while it, not the rows, carries packets out. */
+#include "profile/profile_internal.h"
+
+static void count_event(struct ptah_profile *p, const struct ptah_item *item)
+{
+	if (item->type == PTAH_ITEM_ERROR && !p->totals.errors++)
+		p->totals.first_error = *item;
+	p->totals.overflows += item->type == PTAH_ITEM_OVERFLOW;
+	p->totals.gaps += item->type == PTAH_ITEM_GAP;
+	if (p->config.on_event)
+		p->config.on_event(p->config.context, item);
+}
+
+uint64_t profile_target_of(struct ptah_profile *p, const struct ptah_item *item)
+{
+	struct code_cache *code = &p->flow->code;
+	const uint16_t space = code->space;
+	const struct code_node *node;
+	int status;
+
+	code->space = (uint16_t)item->code.space;
+	node = code_find(code, item->ip, item->mode, &status);
+	code->space = space;
+	return node && node->end == item->end ? node->target : 0;
+}
+
+struct tally_block *profile_count_block(struct ptah_profile *p, const struct ptah_item *item)
+{
+	struct ptah_item head = {.type = PTAH_ITEM_BLOCK,
+				 .flags = item->flags & PTAH_ITEM_TRUNCATED,
+				 .mode = item->mode,
+				 .insn_class = item->insn_class,
+				 .ninsn = item->ninsn,
+				 .last_size = item->last_size};
+	struct tally_block key = {.ip = item->ip,
+				  .end = item->end,
+				  .space = item->code.space,
+				  .section = item->code.section};
+	struct tally_block *b;
+
+	memcpy(&key.head, &head, sizeof(key.head));
+	b = tally_block(&p->blocks, &key);
+	if (!b) {
+		p->status = PTAH_E_NOMEM;
+		return NULL;
+	}
+	if (!b->count)
+		b->target = profile_target_of(p, item);
+	b->count++;
+	b->taken += !!(item->flags & PTAH_ITEM_TAKEN);
+	b->unknown += !!(item->flags & PTAH_ITEM_UNKNOWN);
+	return b;
+}
+
+void profile_count_item(struct ptah_profile *p, const struct ptah_item *item)
+{
+	if (item->type != PTAH_ITEM_BLOCK)
+		count_event(p, item);
+	else if (p->coverage)
+		coverage_count_block(p, item);
+	else
+		profile_count_block(p, item);
+}

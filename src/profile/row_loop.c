@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Counts packets by rows: TNT and TIP lead from state to state, and each of these steps is counted
+ * where it is found. What the rows do not know is the flow's, which has been put where it has to
+ * go on.
+ */
+#include "profile/profile_internal.h"
+
+/* Back to the flow, which stands at the state's code. */
+static void leave(struct ptah_profile *p, int32_t state)
+{
+	struct ptah_flow *f = p->flow;
+
+	f->ip = profile_at(p, state)->ip;
+	f->node = profile_at(p, state)->node;
+	f->stack_top = f->stack_depth = 0;
+	for (unsigned i = p->depth; i; i--) {
+		const int32_t site = p->stack[(p->top - i) % STACK_RING];
+
+		f->stack[f->stack_top++] = (struct return_site){.ip = profile_at(p, site)->ip};
+		f->stack_depth++;
+	}
+}
+
+/* ... with outcomes of the packet that ends at `pos`. */
+static void leave_with(struct ptah_profile *p, int32_t state, unsigned bits, unsigned n,
+		       const uint8_t *pos)
+{
+	struct ptah_flow *f = p->flow;
+
+	leave(p, state);
+	f->tnt = bits;
+	f->tnt_count = n;
+	flow_set_time(f, event_offset(f->events, pos) - 1);
+}
+
+/*
+ * What the loop keeps at hand. Loaded from the profile and stored into it
+ * around everything that is not inline, so that the compiler can have it in
+ * registers in spite of all that is counted through pointers.
+ */
+struct packet_taker {
+	struct ptah_flow *flow;
+	struct ptah_profile *profile;
+	struct row_entry *rows;
+	const struct target *targets;
+	struct pair *pairs;
+	const struct effect *effects;
+	const uint8_t *end;   /* see packet_loop.h */
+	unsigned top, bottom; /* of the stack: what lies between is in it */
+	/* Constant, and known to the compiler: what is touched is written down. */
+	bool touching;
+	uint64_t *touches;
+	size_t touched, room;
+};
+
+static ALWAYS_INLINE void load(struct packet_taker *h, struct ptah_profile *p, bool touching)
+{
+	*h = (struct packet_taker){.flow = p->flow,
+				   .profile = p,
+				   .rows = p->rows,
+				   .targets = p->targets,
+				   .pairs = p->pairs,
+				   .effects = p->effects,
+				   .end = p->end,
+				   .top = p->top,
+				   .bottom = p->top - p->depth,
+				   .touching = touching};
+	if (touching) {
+		h->touches = p->touched;
+		h->touched = p->touched_count;
+		h->room = p->touched_capacity < MOST_TOUCHED ? p->touched_capacity : MOST_TOUCHED;
+	}
+}
+
+static ALWAYS_INLINE void store(const struct packet_taker *h, struct ptah_profile *p)
+{
+	p->top = h->top;
+	p->depth = h->top - h->bottom;
+	if (h->touching)
+		p->touched_count = h->touched;
+}
+
+/* The first count of something since the last settling. False when out of memory. */
+static ALWAYS_INLINE bool touch(struct packet_taker *h, struct ptah_profile *p, uint64_t key)
+{
+	bool good = true;
+
+	/* profile_touch() grows the list, and stops the loop when it is long. */
+	if (UNLIKELY(h->touched >= h->room)) {
+		store(h, p);
+		good = profile_touch(p, key);
+		load(h, p, h->touching);
+	} else {
+		h->touches[h->touched++] = key;
+	}
+	return good;
+}
+
+/* The usual case of profile_state(): known, and in its first slot. */
+static ALWAYS_INLINE int32_t find_state(struct packet_taker *h, struct ptah_profile *p, uint64_t ip)
+{
+	const struct target *t = &h->targets[profile_target_slot(p, ip, p->context)];
+	int32_t state = t->state;
+
+	if (UNLIKELY(t->ip != ip || t->context != p->context || !state)) {
+		state = profile_state(p, ip);
+		store(h, p);
+		load(h, p, h->touching);
+	}
+	return state;
+}
+
+/* One more of a pair: the usual case of profile_pair(). False when out of memory. */
+static ALWAYS_INLINE bool count_pair(struct packet_taker *h, struct ptah_profile *p, uint64_t key)
+{
+	struct pair *pair = &h->pairs[profile_pair_slot(p, key)];
+
+	if (UNLIKELY(pair->key != key)) {
+		store(h, p);
+		pair = profile_pair(p, key);
+		load(h, p, h->touching);
+		if (UNLIKELY(!pair))
+			return false;
+	}
+	return (uint32_t)pair->count++ || !h->touching || touch(h, p, key);
+}
+
+/* More return sites than an effect holds. The stack's top behind them. */
+NOINLINE static unsigned push_many(struct ptah_profile *p, const struct effect *e, unsigned top)
+{
+	const int32_t *more = p->more + e->push[EFFECT_PUSHES - 1];
+
+	for (unsigned i = 0; i < EFFECT_PUSHES - 1; i++)
+		p->stack[top++ % STACK_RING] = e->push[i];
+	for (unsigned i = EFFECT_PUSHES - 1; i < e->pushes; i++)
+		p->stack[top++ % STACK_RING] = *more++;
+	return top;
+}
+
+/* The stack's part of an effect. */
+static ALWAYS_INLINE void move_stack(struct packet_taker *h, struct ptah_profile *p,
+				     const struct effect *e)
+{
+	/* SDM: a push onto a full stack drops the oldest entry. */
+	if (UNLIKELY(h->top - h->bottom + e->reach > STACK_SIZE))
+		h->bottom = h->top + e->reach - STACK_SIZE;
+	if (UNLIKELY(e->pushes > EFFECT_PUSHES)) {
+		h->top = push_many(p, e, h->top);
+		return;
+	}
+	/* Both, needed or not: how many it is cannot be predicted in large programs. */
+	p->stack[h->top % STACK_RING] = e->push[0];
+	p->stack[(h->top + 1) % STACK_RING] = e->push[1];
+	h->top += e->pushes;
+}
+
+/*
+ * The entry of a payload that is not known yet. False when the flow must go on:
+ * it has been told from where.
+ */
+NOINLINE static bool make_entry(struct ptah_profile *p, int32_t state, unsigned payload,
+				const uint8_t *pos)
+{
+	const unsigned n = highest_bit(payload);
+
+	if (profile_make_entry(p, state, payload))
+		return true;
+	leave_with(p, state, payload & ((1u << n) - 1), n, pos);
+	return false;
+}
+
+/* A return without an entry on the stack: the flow says what is wrong with it. */
+NOINLINE static void refuse_return(struct ptah_profile *p, int32_t state, int32_t code,
+				   const uint8_t *pos)
+{
+	const unsigned rest = RETURN_REST(code);
+
+	/* The return's own outcome is 1, and stands where the stop bit does. */
+	leave_with(p, state, rest, highest_bit(rest) + 1, pos);
+	p->flow->node = p->states[RETURN_BRANCH(code)].node;
+}
+
+/* One more return from a branch to a site. False when out of memory. */
+static ALWAYS_INLINE bool count_return(struct packet_taker *h, struct ptah_profile *p,
+				       int32_t branch, int32_t site)
+{
+	struct row_entry *entry = &h->rows[site + ROW_RETURN];
+
+	if (UNLIKELY(entry->next != branch)) {
+		if (entry->next)
+			return count_pair(h, p,
+					  FROM_RETURN | (uint64_t)branch << 32 | (uint32_t)site);
+		entry->next = branch;
+	}
+	return entry->count++ || !h->touching || touch(h, p, (uint32_t)site + ROW_RETURN);
+}
+
+/*
+ * The outcomes of a TNT-8 or a part of one, of which `pos` is the end. The next
+ * state, or 0 when the flow must go on.
+ */
+static ALWAYS_INLINE int32_t take_outcomes(struct packet_taker *h, struct ptah_profile *p,
+					   int32_t state, unsigned payload, const uint8_t *pos)
+{
+	for (;;) {
+		struct row_entry *entry = &h->rows[(uint32_t)state + payload];
+		const struct effect *e;
+		int32_t code;
+
+		if (UNLIKELY(!entry->next)) {
+			store(h, p);
+			if (!make_entry(p, state, payload, pos))
+				return 0;
+			load(h, p, h->touching);
+			entry = &h->rows[(uint32_t)state + payload];
+		}
+		if (!entry->count++ && h->touching &&
+		    UNLIKELY(!touch(h, p, (uint32_t)state + payload)))
+			return 0;
+		if (LIKELY(entry->next > 0))
+			return entry->next;
+		code = ~entry->next;
+		if (!(code & NEXT_RETURN)) {
+			e = &h->effects[code];
+			move_stack(h, p, e);
+			if (LIKELY(e->next > 0))
+				return e->next;
+			code = ~e->next;
+		}
+		if (UNLIKELY(h->top == h->bottom)) {
+			store(h, p);
+			refuse_return(p, state, code, pos);
+			return 0;
+		}
+		state = p->stack[--h->top % STACK_RING];
+		if (UNLIKELY(!count_return(h, p, RETURN_BRANCH(code), state)))
+			return 0;
+		payload = RETURN_REST(code);
+		if (payload == 1)
+			return state;
+	}
+}
+
+/* The stack's part of a TIP. False when it is the flow's. */
+static ALWAYS_INLINE bool take_tip_effect(struct packet_taker *h, struct ptah_profile *p,
+					  int32_t state)
+{
+	int32_t next = h->rows[state].next;
+	const struct effect *e;
+
+	if (LIKELY(next == NEXT_PLAIN))
+		return true;
+	if (UNLIKELY(!next)) {
+		store(h, p);
+		if (!profile_make_tip(p, state))
+			return false;
+		load(h, p, h->touching);
+		next = h->rows[state].next;
+		if (next == NEXT_PLAIN)
+			return true;
+	}
+	e = &h->effects[~next];
+	move_stack(h, p, e);
+	h->top -= e->pops && h->top != h->bottom;
+	return true;
+}
+
+/* A TNT-64, six outcomes at a time. */
+static ALWAYS_INLINE int32_t take_long(struct ptah_profile *p, int32_t state, const uint8_t *pos,
+				       bool touching)
+{
+	const uint64_t payload = load_le64(pos) >> 16;
+	unsigned left = highest_bit(payload);
+	struct packet_taker h;
+
+	load(&h, p, touching);
+	while (left) {
+		const unsigned n = left < 6 ? left : 6;
+		const uint64_t bits = payload >> (left - n) & ((1u << n) - 1);
+		int32_t next;
+
+		left -= n;
+		next = take_outcomes(&h, p, state, 1u << n | (unsigned)bits, pos + 8);
+		if (!next) { /* the flow gets the rest as well */
+			struct ptah_flow *f = p->flow;
+
+			f->tnt = f->tnt << left | (payload & ((UINT64_C(1) << left) - 1));
+			f->tnt_count += left;
+			flow_set_time(f, event_offset(f->events, pos));
+			return 0;
+		}
+		state = next;
+	}
+	store(&h, p);
+	return state;
+}
+
+NOINLINE static int32_t take_long_plain(struct ptah_profile *p, int32_t state, const uint8_t *pos)
+{
+	return take_long(p, state, pos, false);
+}
+
+NOINLINE static int32_t take_long_touching(struct ptah_profile *p, int32_t state,
+					   const uint8_t *pos)
+{
+	return take_long(p, state, pos, true);
+}
+
+/* What packet_loop.h asks for. A state is the loop's place. */
+
+typedef int32_t place_number;
+
+static ALWAYS_INLINE place_number take_tnt(struct packet_taker *h, place_number place,
+					   unsigned payload, const uint8_t *pos)
+{
+	return take_outcomes(h, h->profile, place, payload, pos + 1);
+}
+
+static ALWAYS_INLINE place_number take_tnt_64(struct packet_taker *h, place_number place,
+					      const uint8_t *pos)
+{
+	struct ptah_profile *p = h->profile;
+	int32_t state = place;
+
+	store(h, p);
+	state = h->touching ? take_long_touching(p, state, pos) : take_long_plain(p, state, pos);
+	load(h, p, h->touching);
+	return state;
+}
+
+/* Not taken, either, when out of memory. */
+static ALWAYS_INLINE bool take_tip(struct packet_taker *h, place_number *place, const uint8_t *pos,
+				   uint64_t ip)
+{
+	struct ptah_profile *p = h->profile;
+	const int32_t from = *place;
+	int32_t to;
+
+	(void)pos;
+	if (UNLIKELY(!take_tip_effect(h, p, from)))
+		return false;
+	to = find_state(h, p, ip);
+	if (UNLIKELY(!to || !count_pair(h, p, (uint64_t)from << 32 | (uint32_t)to)))
+		return false;
+	*place = to;
+	return true;
+}
+
+/* Counts have no times. */
+static ALWAYS_INLINE void take_time(struct packet_taker *h)
+{
+	(void)h;
+}
+
+static ALWAYS_INLINE void take_cyc(struct packet_taker *h, struct event_cycles *cycles)
+{
+	(void)h;
+	(void)cycles;
+}
+
+#include "flow/packet_loop.h"
+
+/* The packets that are ours, from the decoder's position on. */
+static ALWAYS_INLINE void run_rows(struct ptah_profile *p, bool touching, bool timed)
+{
+	const struct ptah_event_decoder *d = p->flow->events;
+	const uint8_t *const start = d->pos;
+	struct packet_taker h;
+	int32_t state;
+
+	p->end = d->end - start > PROFILE_STRETCH ? start + PROFILE_STRETCH : d->end - LOOP_LOOK;
+	load(&h, p, touching);
+	state = loop_over_packets(&h, p->state, timed);
+	store(&h, p);
+	p->budget -= (uint64_t)(d->pos - start) * PROFILE_PER_BYTE;
+	if (state)
+		leave(p, state);
+}
+
+/* A loop for each of its uses: what one does not need costs it nothing. */
+NOINLINE static void run_plain(struct ptah_profile *p)
+{
+	run_rows(p, false, false);
+}
+
+NOINLINE static void run_touching(struct ptah_profile *p)
+{
+	run_rows(p, true, false);
+}
+
+NOINLINE static void run_plain_timed(struct ptah_profile *p)
+{
+	run_rows(p, false, true);
+}
+
+NOINLINE static void run_touching_timed(struct ptah_profile *p)
+{
+	run_rows(p, true, true);
+}
+
+void profile_run_rows(struct ptah_profile *p)
+{
+	const bool timed = p->flow->events->time.cyc_seen;
+
+	p->counted = true;
+	if (p->coverage)
+		(timed ? run_touching_timed : run_touching)(p);
+	else
+		(timed ? run_plain_timed : run_plain)(p);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The command that says how long to record: what runs in the processes or on the
+ * processors that are recorded is not the command's, it only ends the recording.
+ */
+#include "record/command.h"
+#include "record/recorder.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static bool has_timer(const struct ptah_recorder *r)
+{
+	return r->backend->timer && r->config.target != PTAH_RECORD_COMMAND && r->config.argv &&
+	       r->config.argv[0];
+}
+
+enum ptah_record_problem timer_check(const struct ptah_recorder *r, struct ptah_message *why)
+{
+	char *path = has_timer(r) ? command_find(r->config.argv[0]) : NULL;
+	bool found = path && access(path, X_OK) == 0;
+
+	free(path);
+	return found || !has_timer(r) ? PTAH_RECORD_FINE
+				      : recorder_refuse(why, PTAH_RECORD_NO_TARGET,
+							"%s: command not found", r->config.argv[0]);
+}
+
+int timer_start(struct ptah_recorder *r)
+{
+	if (!has_timer(r))
+		return 0;
+	r->timer = fork();
+	if (r->timer == 0) {
+		execvp(r->config.argv[0], r->config.argv);
+		_exit(127);
+	}
+	if (r->timer < 0) {
+		r->timer = 0;
+		return recorder_fail(r, PTAH_RECORD_NO_MEMORY, PTAH_E_SYSTEM,
+				     "%s cannot be started: %s", r->config.argv[0],
+				     strerror(errno));
+	}
+	r->status.pid = r->timer;
+	return 0;
+}
+
+bool timer_is_over(struct ptah_recorder *r)
+{
+	if (!r->timer || waitpid(r->timer, &r->status.wait_status, WNOHANG) != r->timer)
+		return false;
+	r->timer = r->status.pid = 0;
+	return true;
+}
