@@ -14,7 +14,7 @@ for folder in docs/man completions; do
 	}
 done
 # It does write what it is there for.
-grep -q 'fB..no..retcomp' tree/docs/man/ptah-record.1
+grep -q -F -e '\-\-no\-retcomp' tree/docs/man/ptah-record.1
 for file in ptah.bash _ptah ptah.fish; do
 	grep -q no-retcomp "tree/completions/$file" || { echo "$file has no options"; exit 1; }
 done
