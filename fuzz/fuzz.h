@@ -76,8 +76,8 @@ static inline struct ptah_event_config fuzz_event_config(unsigned bits)
 	if (bits & 16) {
 		config.mtc_freq = 3;
 		config.nominal_ratio = 20;
-		config.tsc_ctc_n = 168;
-		config.tsc_ctc_d = 2;
+		config.tsc_n = 168;
+		config.tsc_d = 2;
 	}
 	config.no_bdm70 = bits & 32;
 	config.unchanged = bits & 64;

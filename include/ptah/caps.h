@@ -71,7 +71,7 @@ struct ptah_caps {
 	 * anything ("Determining the Processor Base Frequency").
 	 */
 	uint32_t tsc_n, tsc_d, crystal_hz;
-	uint8_t max_nonturbo_ratio; /* MSR_PLATFORM_INFO[15:8]; 0: could not be read */
+	uint8_t nominal_ratio; /* MSR_PLATFORM_INFO[15:8]; 0: could not be read */
 
 	bool xsaves;		   /* XSAVES is there and knows component 8 */
 	bool vmx;		   /* CPUID.01H:ECX[5] */
@@ -89,7 +89,7 @@ struct ptah_caps {
  * announces Intel PT, MSRs that it announces and MSR_PLATFORM_INFO; one that
  * raises #GP all the same is survived. Uses cpuid, rdmsr and in_vmx of the HAL.
  * rdmsr may be NULL here, for a look from user mode: then NO_MSR, VMX and
- * IN_USE are not found out, vmx_pt stays false and max_nonturbo_ratio is 0.
+ * IN_USE are not found out, vmx_pt stays false and nominal_ratio is 0.
  *
  * NMI (hal.h), but on one processor from the beginning to the end. PTAH_OK, or
  * PTAH_E_UNSUPPORTED when it cannot be traced: obstacle says why, and what

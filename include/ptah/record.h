@@ -204,7 +204,7 @@ struct ptah_record_metadata {
 	uint32_t cpuid_15[4];
 	uint64_t rtit_ctl;     /* IA32_RTIT_CTL as it is set, as far as it is known */
 	uint32_t pmu_type;     /* hardware: perf_event_attr.type */
-	uint8_t nominal_ratio; /* maximum non-turbo ratio */
+	uint8_t nominal_ratio; /* MSR_PLATFORM_INFO[15:8]; 0: not known */
 };
 
 struct ptah_recorder;

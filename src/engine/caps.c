@@ -220,7 +220,7 @@ static unsigned look_at_msrs(struct ptah_caps *caps, const struct probe *p)
 	if (!p->hal->rdmsr)
 		return PTAH_CAPS_NONE;
 	if (read_msr(p, PTAH_MSR_PLATFORM_INFO, &value))
-		caps->max_nonturbo_ratio = (uint8_t)(value >> 8);
+		caps->nominal_ratio = (uint8_t)(value >> 8);
 	if (caps->vmx && read_msr(p, PTAH_IA32_VMX_MISC, &value))
 		caps->vmx_pt = value & PTAH_VMX_MISC_PT;
 	if (!read_msr(p, PTAH_IA32_RTIT_CTL, &value))

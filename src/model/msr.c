@@ -433,8 +433,8 @@ int ptah_model_rdmsr(struct ptah_model *m, uint32_t msr, uint64_t *value)
 		*value = m->debugctl;
 		break;
 	case PTAH_MSR_PLATFORM_INFO: /* hypervisors that hide it are the rule */
-		there = m->is->nominal;
-		*value = (uint64_t)m->is->nominal << 8;
+		there = m->is->nominal_ratio;
+		*value = (uint64_t)m->is->nominal_ratio << 8;
 		break;
 	case X2APIC_LVT_PMI:
 		*value = (m->lvt_masked ? LVT_MASKED : 0) | (m->lvt_nmi ? LVT_NMI : 0);

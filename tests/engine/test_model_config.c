@@ -107,7 +107,7 @@ static void named_processors_are_discovered(void **state)
 			continue;
 		}
 		assert_int_equal(status, PTAH_OK);
-		assert_int_equal(caps.max_nonturbo_ratio, p->nominal);
+		assert_int_equal(caps.nominal_ratio, p->nominal_ratio);
 		assert_int_equal(caps.xsaves, p->xsaves);
 		assert_int_equal(caps.vmx, p->vmx);
 		assert_int_equal(caps.vmx_pt, p->vmx_pt);

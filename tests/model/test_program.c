@@ -172,9 +172,9 @@ static struct ptah_flow_config config_of(const struct program *p)
 	const struct ptah_flow_config config = {.size = sizeof(config),
 						.events = {.size = sizeof(config.events),
 							   .mtc_freq = c->mtc_freq,
-							   .nominal_ratio = c->nominal,
-							   .tsc_ctc_n = c->n,
-							   .tsc_ctc_d = c->d,
+							   .nominal_ratio = c->nominal_ratio,
+							   .tsc_n = c->n,
+							   .tsc_d = c->d,
 							   .cyc_thresh = c->cyc_thresh}};
 
 	return config;

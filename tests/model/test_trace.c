@@ -945,7 +945,7 @@ static void time_between_slices(void **state)
 
 	(void)state;
 	rig->m->clock.n = rig->m->clock.d = 1;
-	rig->m->clock.nominal = rig->m->clock.ratio = RATIO;
+	rig->m->clock.nominal_ratio = rig->m->clock.ratio = RATIO;
 	ptah_model_set_tsc(rig->m, 0x1000);
 	rig_stop(rig);
 	ptah_model_pass(rig->m, 0x200);
@@ -1026,7 +1026,7 @@ static void overflow_and_time(void **state)
 
 	(void)state;
 	rig->m->clock.n = rig->m->clock.d = 1;
-	rig->m->clock.nominal = rig->m->clock.ratio = RATIO;
+	rig->m->clock.nominal_ratio = rig->m->clock.ratio = RATIO;
 	ptah_model_set_tsc(rig->m, 0);
 	ptah_model_overflow(rig->m, true);
 	ptah_model_pass(rig->m, 20);

@@ -34,7 +34,7 @@ static void files_are_read(void **state)
 	assert_int_equal(pmu.cycle_thresholds, 0x1fff);
 	assert_int_equal(pmu.num_address_ranges, 2);
 	assert_false(pmu.power_event_trace);
-	assert_int_equal(pmu.max_nonturbo_ratio, 36);
+	assert_int_equal(pmu.nominal_ratio, 36);
 	assert_int_equal(pmu.tsc_art_n, 188);
 	assert_int_equal(pmu.tsc_art_d, 2);
 

@@ -114,7 +114,7 @@ int simulated_open_writer(struct ptah_recorder *r, bool moments)
 	    .tsc = true,
 	    .tsc_n = SIMULATED_TSC_N,
 	    .tsc_d = SIMULATED_TSC_D,
-	    .max_nonturbo_ratio = SIMULATED_RATIO,
+	    .nominal_ratio = SIMULATED_RATIO,
 	    .mtc = trace.mtc,
 	    .cyc = trace.cyc,
 	    .mtc_period = trace.mtc_period,
