@@ -101,14 +101,13 @@ void config_to_flow(struct ptah_flow_config *flow, struct config *config)
 
 	*flow = (struct ptah_flow_config){.size = sizeof(*flow)};
 	config_to_events(&flow->events, config);
-	for (unsigned i = 0; i < PTAH_FILTER_RANGES; i++) {
-		uint8_t kind = filter->config.addr_cfg >> 4 * i & 0xf;
+	for (unsigned i = 0; i < PTAH_RANGES; i++) {
+		uint8_t mode = filter->config.addr_cfg >> 4 * i & 0xf;
 
 		/* Other values mean nothing to libipt. */
-		if (kind != PTAH_RANGE_FILTER && kind != PTAH_RANGE_STOP)
+		if (mode != PTAH_RANGE_FILTER && mode != PTAH_RANGE_STOP)
 			continue;
-		flow->ranges[i] =
-		    (struct ptah_filter_range){borders[2 * i], borders[2 * i + 1], kind};
+		flow->ranges[i] = (struct ptah_range){borders[2 * i], borders[2 * i + 1], mode};
 	}
 }
 

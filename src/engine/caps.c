@@ -177,7 +177,7 @@ static void take_encodings(struct ptah_caps *caps)
 	uint32_t eax = caps->leaf_14_1[EAX], ebx = caps->leaf_14_1[EBX];
 
 	if (caps->ip_filter)
-		caps->ranges = (eax & 7) > PTAH_RTIT_RANGES ? PTAH_RTIT_RANGES : eax & 7;
+		caps->ranges = (eax & 7) > PTAH_RANGES ? PTAH_RANGES : eax & 7;
 	if (caps->mtc)
 		caps->mtc_periods = (uint16_t)(eax >> 16);
 	if (caps->psb_cyc) {

@@ -75,7 +75,7 @@ static bool program(struct ptah_model *m, const struct ptah_caps *caps,
 		return false;
 	if (c->cr3_filter && ptah_model_wrmsr(m, PTAH_IA32_RTIT_CR3_MATCH, c->cr3) < 0)
 		return false;
-	for (unsigned n = 0; n < PTAH_RTIT_RANGES; n++)
+	for (unsigned n = 0; n < PTAH_RANGES; n++)
 		if (c->ranges[n].mode &&
 		    (ptah_model_wrmsr(m, PTAH_IA32_RTIT_ADDR(n), c->ranges[n].first) < 0 ||
 		     ptah_model_wrmsr(m, PTAH_IA32_RTIT_ADDR(n) + 1, c->ranges[n].last) < 0))

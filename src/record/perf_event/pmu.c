@@ -484,7 +484,7 @@ enum ptah_record_problem pmu_filters(const struct pmu *pmu, const struct ptah_re
 						  "filter %zu begins behind the end of %s", i,
 						  f->path ? f->path : "memory");
 		fprintf(out, "%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s", i ? "," : "",
-			f->action == PTAH_RECORD_STOP ? "stop" : "filter", f->start, size,
+			f->mode == PTAH_RANGE_STOP ? "stop" : "filter", f->start, size,
 			f->path ? "@" : "", f->path ? f->path : "");
 	}
 	if (fclose(out) && !problem)
