@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes the seeds the fuzzers begin with, and their dictionary:
+ * Makes the seeds the fuzzers begin with:
  *
- *	fuzz-seeds fuzz/corpus fuzz/packets.dict
+ *	fuzz-seeds fuzz/corpus
  *
- * Its output is checked in; a test compares it.
+ * Its output is checked in; a test compares it. And what holds one packet of every
+ * type, the fuzzers' dictionary and a seed of three of them:
+ *
+ *	fuzz-seeds --every-type build/fuzz/every-type
+ *
+ * The build writes that, so that a new packet in packets.def changes no file here.
  */
-#include <ptah/packet.h>
+#include "packet/table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,56 +44,20 @@ static void put_packet(struct buffer *b, struct ptah_packet packet)
 	put_packet((b), (struct ptah_packet){.type = PTAH_PACKET_##name, ##__VA_ARGS__})
 #define IP(b, name, address) PUT(b, name, .u.ip = {.ipc = PTAH_IPC_SEXT_48, .ip = (address)})
 
-/* One packet of every type, with a payload that is not all zeros. */
-static struct ptah_packet example(unsigned type)
+/* The example of a packet in packets.def. */
+static void put_example(struct buffer *b, struct ptah_packet_parser *parser, unsigned type)
 {
-	struct ptah_packet p = {.type = (uint8_t)type};
+	char line[128];
+	int n;
 
-	switch (type) {
-	case PTAH_PACKET_TNT_8:
-		p.u.tnt.count = 5;
-		p.u.tnt.bits = 0x16;
-		break;
-	case PTAH_PACKET_TNT_64:
-		p.u.tnt.count = 47;
-		p.u.tnt.bits = UINT64_C(0x5a5a5a5a5a5a);
-		break;
-	case PTAH_PACKET_TIP:
-	case PTAH_PACKET_TIP_PGE:
-	case PTAH_PACKET_TIP_PGD:
-	case PTAH_PACKET_FUP:
-		p.u.ip.ipc = PTAH_IPC_UPDATE_32;
-		p.u.ip.ip = 0x401000;
-		break;
-	case PTAH_PACKET_MODE_EXEC:
-		p.u.exec.mode = PTAH_EXEC_64;
-		break;
-	case PTAH_PACKET_MODE_TSX:
-		p.u.tsx.in_tx = true;
-		break;
-	case PTAH_PACKET_PIP:
-		p.u.pip.cr3 = 0x1000; /* as fuzz_add_code() has it */
-		break;
-	case PTAH_PACKET_VMCS:
-		p.u.vmcs.base = 0x5678000;
-		break;
-	case PTAH_PACKET_CYC:
-		p.u.cyc.cycles = 1234;
-		break;
-	case PTAH_PACKET_PTW:
-		p.u.ptw.size = 8;
-		p.u.ptw.payload = UINT64_C(0x1122334455667788);
-		break;
-	case PTAH_PACKET_BBP:
-		p.u.bbp.item_size = 8;
-		p.u.bbp.type = 1;
-		break;
-	case PTAH_PACKET_BIP:
-		p.u.bip.item_size = 8;
-		p.u.bip.payload = 42;
-		break;
+	snprintf(line, sizeof(line), "%s %s", packet_entries[type].name,
+		 packet_entries[type].example);
+	n = ptah_packet_parse(parser, line, b->bytes + b->size, sizeof(b->bytes) - b->size);
+	if (n <= 0) {
+		fprintf(stderr, "packets.def: \"%s\": expected %s\n", line, parser->expected);
+		exit(1);
 	}
-	return p;
+	b->size += (size_t)n;
 }
 
 /* PSB+ as a processor writes it while packets are enabled. */
@@ -118,8 +87,10 @@ static void write_file(const char *folder, const char *name, const struct buffer
 
 static void make_packets(struct buffer *b)
 {
+	struct ptah_packet_parser parser = {0};
+
 	for (unsigned type = 0; type < PTAH_PACKET_TYPE_MAX; type++)
-		put_packet(b, example(type));
+		put_example(b, &parser, type);
 	for (unsigned ipc = 0; ipc < 7; ipc++)
 		if (ipc != 5)
 			PUT(b, TIP, .u.ip = {.ipc = (uint8_t)ipc, .ip = ipc ? 0x1000 : 0});
@@ -573,10 +544,14 @@ static void make_no_counts(struct buffer *b)
 	put_size_and_checksum(b);
 }
 
-static void write_dictionary(const char *path)
+static void write_dictionary(const char *folder)
 {
-	FILE *f = fopen(path, "w");
+	struct ptah_packet_parser parser = {0};
+	char path[4096];
+	FILE *f;
 
+	snprintf(path, sizeof(path), "%s/packets.dict", folder);
+	f = fopen(path, "w");
 	if (!f) {
 		perror(path);
 		exit(1);
@@ -585,7 +560,7 @@ static void write_dictionary(const char *path)
 	for (unsigned type = 0; type < PTAH_PACKET_TYPE_MAX; type++) {
 		struct buffer b = {.size = 0};
 
-		put_packet(&b, example(type));
+		put_example(&b, &parser, type);
 		fprintf(f, "# %s\n\"", ptah_packet_name(type));
 		for (size_t i = 0; i < b.size; i++)
 			fprintf(f, "\\x%02x", b.bytes[i]);
@@ -743,20 +718,30 @@ static void make_maps(struct buffer *b)
 	put_bytes(b, text, sizeof(text) - 1);
 }
 
+struct seed {
+	const char *name;
+	void (*make)(struct buffer *b);
+};
+
+static void write_seeds(const char *folder, const struct seed *seeds, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		static struct buffer b;
+
+		memset(&b, 0, sizeof(b));
+		seeds[i].make(&b);
+		write_file(folder, seeds[i].name, &b);
+	}
+}
+
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		void (*make)(struct buffer *b);
-	} seeds[] = {
-	    {"packet/every-type", make_packets},
+	static const struct seed seeds[] = {
 	    {"packet/groups", make_events},
 	    {"libipt_query/groups", make_queries},
-	    {"libipt_query/every-type", make_plain_queries},
 	    {"libipt_walk/files", make_walk_over_files},
 	    {"libipt_walk/callbacks", make_walk_over_callbacks},
 	    {"libipt_walk/everything", make_walk_with_everything},
-	    {"event/every-type", make_plain_packets},
 	    {"event/groups", make_plain_events},
 	    {"event/with-everything", make_events_with_everything},
 	    {"flow/program", make_flow},
@@ -790,18 +775,21 @@ int main(int argc, char **argv)
 	    {"ring/nothing", make_ring_of_nothing},
 	    {"proc/maps", make_maps},
 	};
+	static const struct seed every_type[] = {
+	    {"packet", make_packets},
+	    {"event", make_plain_packets},
+	    {"libipt_query", make_plain_queries},
+	};
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: %s CORPUS DICTIONARY\n", argv[0]);
-		return 2;
+	if (argc == 2) {
+		write_seeds(argv[1], seeds, sizeof(seeds) / sizeof(*seeds));
+		return 0;
 	}
-	for (size_t i = 0; i < sizeof(seeds) / sizeof(*seeds); i++) {
-		static struct buffer b;
-
-		memset(&b, 0, sizeof(b));
-		seeds[i].make(&b);
-		write_file(argv[1], seeds[i].name, &b);
+	if (argc == 3 && !strcmp(argv[1], "--every-type")) {
+		write_seeds(argv[2], every_type, sizeof(every_type) / sizeof(*every_type));
+		write_dictionary(argv[2]);
+		return 0;
 	}
-	write_dictionary(argv[2]);
-	return 0;
+	fprintf(stderr, "usage: %s CORPUS | --every-type FOLDER\n", argv[0]);
+	return 2;
 }

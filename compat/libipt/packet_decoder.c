@@ -131,6 +131,7 @@ int pt_pkt_get_sync_offset(const struct pt_packet_decoder *decoder, uint64_t *of
 
 /* Packets */
 
+/* Packets that are not here (BBP, BIP, BEP) are unknown to libipt. */
 static const uint8_t types[PTAH_PACKET_TYPE_MAX] = {
     [PTAH_PACKET_PAD] = ppt_pad,	 [PTAH_PACKET_PSB] = ppt_psb,
     [PTAH_PACKET_PSBEND] = ppt_psbend,	 [PTAH_PACKET_TNT_8] = ppt_tnt_8,
@@ -146,8 +147,7 @@ static const uint8_t types[PTAH_PACKET_TYPE_MAX] = {
     [PTAH_PACKET_EXSTOP] = ppt_exstop,	 [PTAH_PACKET_MWAIT] = ppt_mwait,
     [PTAH_PACKET_PWRE] = ppt_pwre,	 [PTAH_PACKET_PWRX] = ppt_pwrx,
     [PTAH_PACKET_CFE] = ppt_cfe,	 [PTAH_PACKET_EVD] = ppt_evd,
-    [PTAH_PACKET_BBP] = ppt_unknown,	 [PTAH_PACKET_BIP] = ppt_unknown,
-    [PTAH_PACKET_BEP] = ppt_unknown,	 [PTAH_PACKET_TRIG] = ppt_trig,
+    [PTAH_PACKET_TRIG] = ppt_trig,
 };
 
 /* The payloads of what power events and event tracing add. */
@@ -320,7 +320,7 @@ static int tell_packet(struct pt_packet_decoder *decoder, struct pt_packet *to)
 
 	if (size < 0)
 		return tell_refused(decoder, to, size);
-	if (types[packet.type] == ppt_unknown)
+	if (types[packet.type] == ppt_invalid)
 		return tell_unknown(decoder, to, &packet);
 	if (decoder->block != PTAH_BLOCK_NONE)
 		decoder->block = ptah_packet_block_state(&packet, decoder->block);

@@ -210,27 +210,16 @@ PTAH_API int ptah_packet_decode(struct ptah_packet *packet, const uint8_t *bytes
 				unsigned block);
 
 /*
- * A packet in 16 bytes, for those who decode many. It holds all of it: the
- * field `detail` and `payload` stand for is, by type,
+ * A packet in 16 bytes, for callers that decode many. It holds all of the packet;
+ * docs/packets.md says, for each field of each packet, whether it is in `detail` or
+ * `payload` and from which bit on (the table comes from packets.def). The most frequent:
  *
- *	             detail                  payload
- *	TNT          count                   bits
- *	TIP*, FUP    ipc                     ip
- *	MODE.Exec    mode                    interrupts
- *	MODE.TSX     0                       in_tx | aborted << 1
- *	PIP          non_root                cr3
- *	TMA          0                       ctc | fc << 16
- *	PTW          ip                      payload (its size is 2 less than the packet's)
- *	MWAIT        0                       hints | ext << 32
- *	PWRE         hw                      state | sub_state << 8
- *	PWRX         interrupt | store << 1 | autonomous << 2; last | deepest << 8
- *	CFE          ip                      type | vector << 8
- *	EVD          type                    payload
- *	BBP          type                    item_size
- *	BIP          id                      payload (its size is 1 less than the packet's)
- *	EXSTOP, BEP  ip                      0
- *	TRIG         ip | mult << 1 | has_icnt << 2; trbv | icnt << 16
- *	others       0                       the one field there is, or 0
+ *	             detail   payload
+ *	TNT          count    bits
+ *	TIP*, FUP    ipc      ip
+ *	PIP          non_root cr3
+ *	TMA          0        ctc | fc << 16
+ *	CYC, MTC, TSC, CBR, VMCS, MNT: the one field they have is the payload
  */
 struct ptah_packet_record {
 	uint32_t offset; /* from the first byte of the batch */

@@ -285,24 +285,17 @@ static bool complete(struct ptah_event_decoder *d, const struct ptah_packet *pac
 		     uint64_t offset)
 {
 	switch (packet->type) {
-	case PTAH_PACKET_EXSTOP:
-	case PTAH_PACKET_EVD:
-	case PTAH_PACKET_CFE:
-	case PTAH_PACKET_FUP:
-	case PTAH_PACKET_MODE_TSX:
-	case PTAH_PACKET_PIP:
-	case PTAH_PACKET_VMCS:
-	case PTAH_PACKET_PTW:
-	case PTAH_PACKET_PWRE:
-	case PTAH_PACKET_PWRX:
-	case PTAH_PACKET_BBP:
-	case PTAH_PACKET_BIP:
-	case PTAH_PACKET_BEP:
-	case PTAH_PACKET_TRIG:
-	case PTAH_PACKET_OVF:
-		return true;
-	default:
+	case PTAH_PACKET_TNT_8:
+	case PTAH_PACKET_TNT_64:
+	case PTAH_PACKET_TIP:
+	case PTAH_PACKET_TIP_PGE:
+	case PTAH_PACKET_TIP_PGD:
+	case PTAH_PACKET_STOP:
+	case PTAH_PACKET_MWAIT:
+	case PTAH_PACKET_PSBEND:
 		break;
+	default: /* stands between an event and its FUP, or begins another */
+		return true;
 	}
 	if (d->bound.count || d->data.type) {
 		event_fail(d, PTAH_E_BAD_CONTEXT, offset);

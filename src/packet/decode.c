@@ -174,8 +174,8 @@ static ALWAYS_INLINE uint64_t bits_at(const uint8_t *p, unsigned byte, unsigned 
 #define PTAH_SIZED(member, word, bytes, byte, record)                                              \
 	packet->u.bytes = (uint8_t)(size - (byte));                                                \
 	packet->u.member = size - (byte) == 4 ? load_le32(p + (byte)) : load_le64(p + (byte));
-#define PTAH_PACKET(name, sdm, what, section, page, opcode, mask, shape, least, text, example,     \
-		    fields)                                                                        \
+#define PTAH_PACKET(name, sdm, what, section, page, opcode, mask, shape, least, most, text,        \
+		    example, fields)                                                               \
 	static int take_##name(struct ptah_packet *packet, const uint8_t *p, size_t n,             \
 			       unsigned block)                                                     \
 	{                                                                                          \

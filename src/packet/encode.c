@@ -199,8 +199,8 @@ static bool encode(struct draft *d, const struct ptah_packet *packet)
 #define PTAH_SIZED(member, word, bytes, byte, record)                                              \
 	if (!put_sized(d, byte, packet->u.bytes, packet->u.member))                                \
 		return false;
-#define PTAH_PACKET(name, sdm, what, section, page, opcode, mask, shape, least, text, example,     \
-		    fields)                                                                        \
+#define PTAH_PACKET(name, sdm, what, section, page, opcode, mask, shape, least, most, text,        \
+		    example, fields)                                                               \
 	case PTAH_PACKET_##name:                                                                   \
 		put_opcode(d, PAGE_##page, opcode);                                                \
 		d->size = least;                                                                   \

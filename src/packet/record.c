@@ -18,8 +18,8 @@ void packet_pack(struct ptah_packet_record *record, const struct ptah_packet *pa
 	}
 #define PTAH_FLAG(member, word, wire, place)	     PTAH_NUMBER(member, word, HIDDEN, wire, place)
 #define PTAH_SIZED(member, word, bytes, byte, place) PTAH_NUMBER(member, word, HIDDEN, wire, place)
-#define PTAH_PACKET(name, sdm, what, section, page, opcode, mask, shape, least, text, example,     \
-		    fields)                                                                        \
+#define PTAH_PACKET(name, sdm, what, section, page, opcode, mask, shape, least, most, text,        \
+		    example, fields)                                                               \
 	case PTAH_PACKET_##name:                                                                   \
 		fields break;
 #include <ptah/packets.def>
@@ -49,8 +49,8 @@ void ptah_packet_unpack(struct ptah_packet *packet, const struct ptah_packet_rec
 #define PTAH_SIZED(member, word, bytes, byte, place)                                               \
 	packet->u.bytes = (uint8_t)(record->size - (byte));                                        \
 	packet->u.member = OUT_OF_##place;
-#define PTAH_PACKET(name, sdm, what, section, page, opcode, mask, shape, least, text, example,     \
-		    fields)                                                                        \
+#define PTAH_PACKET(name, sdm, what, section, page, opcode, mask, shape, least, most, text,        \
+		    example, fields)                                                               \
 	case PTAH_PACKET_##name:                                                                   \
 		fields break;
 #include <ptah/packets.def>

@@ -31,8 +31,8 @@ const struct packet_entry packet_entries[PTAH_PACKET_TYPE_MAX] = {
 #define PTAH_CHOICE(member, number, word)     FIELD(CHOICE, word, DECIMAL, member, .value = (number))
 #define PTAH_HIDDEN(member, wire, record)
 #define PTAH_HIDDEN_FLAG(member, wire, record)
-#define PTAH_PACKET(name_, sdm, what, section, page, opcode, mask, shape, least, text_, example_,  \
-		    list)                                                                          \
+#define PTAH_PACKET(name_, sdm, what, section, page, opcode, mask, shape, least, most, text_,      \
+		    example_, list)                                                                \
 	[PTAH_PACKET_##name_] = {                                                                  \
 	    .name = sdm, .text = (text_), .example = (example_), .fields = {list{.word = NULL}}},
 #include <ptah/packets.def>

@@ -58,13 +58,14 @@ expect 2 "$PTAH" asm
 expect 2 "$PTAH" asm one two
 
 # Every packet, then the same in the middle of others, cut and damaged.
-seed=$PTAH_SOURCE/fuzz/corpus/packet
-expect 0 "$PTAH" dump --no-sync --pt="$seed/every-type"
+every=$PTAH_BUILD/fuzz/every-type/packet
+groups=$PTAH_SOURCE/fuzz/corpus/packet/groups
+expect 0 "$PTAH" dump --no-sync --pt="$every"
 grep -q bytes out && fail "a plain packet is not told in words: $(cat out)"
 mv out text
-expect 0 "$PTAH" asm -o every text
-cmp "$seed/every-type" every || fail "every type"
-cat hand "$seed/every-type" "$seed/groups" >all
+expect 0 "$PTAH" asm -o again text
+cmp "$every" again || fail "every type"
+cat hand "$every" "$groups" >all
 size=$(wc -c <all)
 at=0
 # Hundreds of processes: what leaks is found by those above and below.

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The fuzzers' seeds and dictionary are what fuzz/seeds.c makes.
+# The fuzzers' seeds are what fuzz/seeds.c makes.
 set -eu
-# It writes a corpus/ and a packets.dict, which would be taken for the source's own.
+# It writes a corpus/, which would be taken for the source's own.
 case $PWD/ in
 "$PTAH_SOURCE"/) inside=1 ;;
 "$PTAH_BUILD"/*) inside= ;;
@@ -13,8 +13,7 @@ esac
 
 rm -rf corpus
 (cd "$PTAH_SOURCE/fuzz" && find corpus -type d) | xargs mkdir -p
-"$PTAH_BUILD/fuzz/fuzz-seeds" corpus packets.dict
-cmp packets.dict "$PTAH_SOURCE/fuzz/packets.dict"
+"$PTAH_BUILD/fuzz/fuzz-seeds" corpus
 for seed in corpus/*/*; do
 	cmp "$seed" "$PTAH_SOURCE/fuzz/$seed"
 done

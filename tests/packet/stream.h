@@ -3,7 +3,7 @@
 #ifndef PTAH_TESTS_PACKET_STREAM_H
 #define PTAH_TESTS_PACKET_STREAM_H
 
-#include <ptah/packet.h>
+#include "packet/table.h"
 
 #include <string.h>
 
@@ -40,55 +40,31 @@ static inline void stream_fill_ip(struct stream *s, struct ptah_packet *p)
 	p->u.ip.ip = bits[i] ? stream_bits(s, bits[i]) : 0;
 }
 
-static inline void stream_fill_event(struct stream *s, struct ptah_packet *p)
+/* A field as packets.def has it: any number that fits. */
+static inline void stream_fill_field(struct stream *s, struct ptah_packet *p,
+				     const struct packet_field *f)
 {
-	switch (p->type) {
-	case PTAH_PACKET_PWRE:
-		p->u.pwre.state = (uint8_t)stream_bits(s, 4);
-		p->u.pwre.sub_state = (uint8_t)stream_bits(s, 4);
-		p->u.pwre.hw = stream_random(s) & 1;
-		break;
-	case PTAH_PACKET_PWRX:
-		p->u.pwrx.last = (uint8_t)stream_bits(s, 4);
-		p->u.pwrx.deepest = (uint8_t)stream_bits(s, 4);
-		p->u.pwrx.interrupt = stream_random(s) & 1;
-		p->u.pwrx.store = stream_random(s) & 1;
-		p->u.pwrx.autonomous = stream_random(s) & 1;
-		break;
-	case PTAH_PACKET_CFE:
-		p->u.cfe.type = (uint8_t)stream_bits(s, 5);
-		p->u.cfe.vector = (uint8_t)stream_bits(s, 8);
-		p->u.cfe.ip = stream_random(s) & 1;
-		break;
-	case PTAH_PACKET_EVD:
-		p->u.evd.type = (uint8_t)stream_bits(s, 6);
-		p->u.evd.payload = stream_bits(s, 64);
-		break;
-	case PTAH_PACKET_BBP:
-		p->u.bbp.type = (uint8_t)stream_bits(s, 5);
-		p->u.bbp.item_size = stream_random(s) & 1 ? 4 : 8;
-		break;
-	case PTAH_PACKET_BIP: /* outside a block a TNT and what may come */
-		p->u.bip.id = (uint8_t)stream_bits(s, 5);
-		p->u.bip.item_size = stream_random(s) & 1 ? 4 : 8;
-		p->u.bip.payload = stream_bits(s, 8 * p->u.bip.item_size);
-		break;
-	case PTAH_PACKET_BEP:
-		p->u.bep.ip = stream_random(s) & 1;
-		break;
-	case PTAH_PACKET_TRIG:
-		p->u.trig.trbv = (uint8_t)stream_bits(s, 8);
-		p->u.trig.ip = stream_random(s) & 1;
-		p->u.trig.mult = stream_random(s) & 1;
-		p->u.trig.has_icnt = stream_random(s) & 1;
-		p->u.trig.icnt = p->u.trig.has_icnt ? (uint16_t)stream_bits(s, 16) : 0;
-		break;
-	default:
-		break;
+	unsigned bits = f->bits ? f->bits : 8u * f->width;
+	uint64_t value;
+
+	if (f->present) {
+		bool present = stream_random(s) & 1;
+
+		((uint8_t *)p)[f->present] = present;
+		if (!present)
+			return;
 	}
+	if (f->size) {
+		uint8_t size = stream_random(s) & 1 ? 4 : 8;
+
+		((uint8_t *)p)[f->size] = size;
+		bits = 8 * size;
+	}
+	value =
+	    f->kind == PACKET_FIELD_FLAG ? stream_random(s) & 1 : stream_bits(s, bits) << f->shift;
+	assert_true(packet_set_field(p, f, value));
 }
 
-/* A table again: what each packet may hold. */
 static inline void stream_fill(struct stream *s, struct ptah_packet *p)
 {
 	switch (p->type) {
@@ -112,46 +88,13 @@ static inline void stream_fill(struct stream *s, struct ptah_packet *p)
 		p->u.tsx.in_tx = stream_random(s) & 1;
 		p->u.tsx.aborted = !p->u.tsx.in_tx && (stream_random(s) & 1);
 		break;
-	case PTAH_PACKET_PIP:
-		p->u.pip.cr3 = stream_bits(s, 47) << 5;
-		p->u.pip.non_root = stream_random(s) & 1;
-		break;
-	case PTAH_PACKET_VMCS:
-		p->u.vmcs.base = stream_bits(s, 40) << 12;
-		break;
-	case PTAH_PACKET_CBR:
-		p->u.cbr.ratio = (uint8_t)stream_bits(s, 8);
-		break;
-	case PTAH_PACKET_TSC:
-		p->u.tsc.tsc = stream_bits(s, 56);
-		break;
-	case PTAH_PACKET_TMA:
-		p->u.tma.ctc = (uint16_t)stream_bits(s, 16);
-		p->u.tma.fc = (uint16_t)stream_bits(s, 9);
-		break;
-	case PTAH_PACKET_MTC:
-		p->u.mtc.ctc = (uint8_t)stream_bits(s, 8);
-		break;
-	case PTAH_PACKET_CYC:
-		p->u.cyc.cycles = stream_bits(s, 64);
-		break;
-	case PTAH_PACKET_MNT:
-		p->u.mnt.payload = stream_bits(s, 64);
-		break;
-	case PTAH_PACKET_PTW:
-		p->u.ptw.size = stream_random(s) & 1 ? 4 : 8;
-		p->u.ptw.payload = stream_bits(s, 8 * p->u.ptw.size);
-		p->u.ptw.ip = stream_random(s) & 1;
-		break;
-	case PTAH_PACKET_EXSTOP:
-		p->u.exstop.ip = stream_random(s) & 1;
-		break;
-	case PTAH_PACKET_MWAIT:
-		p->u.mwait.hints = (uint32_t)stream_bits(s, 32);
-		p->u.mwait.ext = (uint32_t)stream_bits(s, 32);
+	case PTAH_PACKET_BBP:
+		p->u.bbp.type = (uint8_t)stream_bits(s, 5);
+		p->u.bbp.item_size = stream_random(s) & 1 ? 4 : 8;
 		break;
 	default:
-		stream_fill_event(s, p);
+		for (const struct packet_field *f = packet_entries[p->type].fields; f->kind; f++)
+			stream_fill_field(s, p, f);
 		break;
 	}
 }
