@@ -184,7 +184,7 @@ static int parse_one(struct parser *p, struct ptah_record_filter *filter)
 
 	if (ptah_filter_parse(&p->at, &text, &problem) < 0)
 		return complain(p, problem);
-	filter->action = text.stop ? PTAH_RECORD_STOP : PTAH_RECORD_FILTER;
+	filter->mode = text.mode;
 	if (*text.file) {
 		filter->path = realpath(text.file, NULL);
 		if (!filter->path)
@@ -211,7 +211,7 @@ int filters_parse(const struct command *command, const char *text, const char *p
 	do {
 		struct ptah_record_filter *filter = &filters->items[filters->count];
 
-		if (filters->count == PTAH_RECORD_FILTERS) {
+		if (filters->count == PTAH_RANGES) {
 			status = complain(&p, "a processor has four ranges at most");
 			break;
 		}

@@ -24,6 +24,7 @@
 
 #include <ptah/api.h>
 #include <ptah/error.h>
+#include <ptah/trace_config.h>
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,7 +41,7 @@ struct ptah_filter_place {
 };
 
 struct ptah_filter {
-	bool stop; /* tracing ends there; false: only code in the range is traced */
+	uint8_t mode; /* PTAH_RANGE_FILTER or PTAH_RANGE_STOP */
 	bool has_end;
 	struct ptah_filter_place start;
 	struct ptah_filter_place end;	 /* a size, or the name of the last function */

@@ -51,8 +51,11 @@ static int take_action(const char **at, struct ptah_filter *filter, const char *
 	begin = *at;
 	if (!take_word(at, ",/@", word, sizeof(word)))
 		return fail(problem, "what is to be done?");
-	filter->stop = !strcmp(word, "stop") || !strcmp(word, "tracestop");
-	if (filter->stop || !strcmp(word, "filter"))
+	if (!strcmp(word, "filter"))
+		filter->mode = PTAH_RANGE_FILTER;
+	else if (!strcmp(word, "stop") || !strcmp(word, "tracestop"))
+		filter->mode = PTAH_RANGE_STOP;
+	if (filter->mode)
 		return 0;
 	*at = begin;
 	if (!strcmp(word, "start"))

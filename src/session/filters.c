@@ -14,7 +14,7 @@
 #define SEPARATORS " ,"
 
 struct filter {
-	uint8_t kind;
+	uint8_t mode;
 	uint64_t start, size;
 	const char *path; /* `start` is an offset in this file; NULL: an address */
 };
@@ -29,7 +29,7 @@ static bool take_filter(const struct ptah_filter *text, struct filter *f)
 {
 	if (!is_number(&text->start) || !text->has_end || !is_number(&text->end))
 		return false;
-	f->kind = text->stop ? PTAH_RANGE_STOP : PTAH_RANGE_FILTER;
+	f->mode = text->mode;
 	f->start = text->start.number;
 	f->size = text->end.number;
 	f->path = *text->file ? text->file : NULL;
@@ -44,7 +44,7 @@ static bool maps(const struct change *c, const struct filter *f)
 
 /* Where the process had the file: the last place, as what came before may be another program. */
 static bool locate(const struct change *const *changes, size_t count, const struct filter *f,
-		   struct ptah_filter_range *range)
+		   struct ptah_range *range)
 {
 	uint64_t first = f->start;
 	bool found = !f->path;
@@ -56,25 +56,25 @@ static bool locate(const struct change *const *changes, size_t count, const stru
 	}
 	if (!found || first > UINT64_MAX - (f->size - 1))
 		return false;
-	*range = (struct ptah_filter_range){first, first + (f->size - 1), f->kind};
+	*range = (struct ptah_range){first, first + (f->size - 1), f->mode};
 	return true;
 }
 
 static bool resolve(const char *at, const struct change *const *changes, size_t count,
-		    struct ptah_filter_range ranges[PTAH_FILTER_RANGES])
+		    struct ptah_range ranges[PTAH_RANGES])
 {
 	struct ptah_filter text;
 	struct filter f;
 
 	for (size_t n = 0; *(at += strspn(at, SEPARATORS)); n++)
-		if (n == PTAH_FILTER_RANGES || ptah_filter_parse(&at, &text, NULL) < 0 ||
+		if (n == PTAH_RANGES || ptah_filter_parse(&at, &text, NULL) < 0 ||
 		    !take_filter(&text, &f) || !locate(changes, count, &f, &ranges[n]))
 			return false;
 	return true;
 }
 
 int session_filters(const struct ptah_session *session, size_t process,
-		    struct ptah_filter_range ranges[PTAH_FILTER_RANGES])
+		    struct ptah_range ranges[PTAH_RANGES])
 {
 	const struct change **changes = NULL;
 	bool *waits = NULL;
@@ -83,7 +83,7 @@ int session_filters(const struct ptah_session *session, size_t process,
 	size_t n = 0, count = 0;
 	int status = 0;
 
-	memset(ranges, 0, PTAH_FILTER_RANGES * sizeof(*ranges));
+	memset(ranges, 0, PTAH_RANGES * sizeof(*ranges));
 	if (session->file)
 		recorded = perfdata_filter(session->file, &n);
 	if (!n)
@@ -94,7 +94,7 @@ int session_filters(const struct ptah_session *session, size_t process,
 	if (process != SESSION_NONE)
 		status = session_memory(session, process, &changes, &waits, &count);
 	if (status >= 0 && !resolve(text, changes, count, ranges))
-		memset(ranges, 0, PTAH_FILTER_RANGES * sizeof(*ranges));
+		memset(ranges, 0, PTAH_RANGES * sizeof(*ranges));
 	free(changes);
 	free(waits);
 	free(text);

@@ -25,7 +25,7 @@ static void test_numbers(void **state)
 
 	(void)state;
 	assert_int_equal(parse("filter 0x1149/0x2a@/bin/x", &rest), 0);
-	assert_false(filter.stop);
+	assert_int_equal(filter.mode, PTAH_RANGE_FILTER);
 	assert_string_equal(filter.start.name, "");
 	assert_int_equal(filter.start.number, 0x1149);
 	assert_true(filter.has_end);
@@ -33,7 +33,7 @@ static void test_numbers(void **state)
 	assert_string_equal(filter.file, "/bin/x");
 	assert_string_equal(rest, "");
 	assert_int_equal(parse("  tracestop 16 / 010 @ 'a b' , filter main", &rest), 0);
-	assert_true(filter.stop);
+	assert_int_equal(filter.mode, PTAH_RANGE_STOP);
 	assert_int_equal(filter.start.number, 16);
 	assert_int_equal(filter.end.number, 8);
 	assert_string_equal(filter.file, "a b");
