@@ -70,11 +70,11 @@ static int take_action(struct parser *p, struct ptah_record_filter *filter)
 	if (!take_word(p, ",/@", word, sizeof(word)))
 		return complain(p, "what is to be done?");
 	if (!strcmp(word, "filter")) {
-		filter->action = PTAH_RECORD_FILTER;
+		filter->mode = PTAH_RANGE_FILTER;
 		return EXIT_OK;
 	}
 	if (!strcmp(word, "stop") || !strcmp(word, "tracestop")) {
-		filter->action = PTAH_RECORD_STOP;
+		filter->mode = PTAH_RANGE_STOP;
 		return EXIT_OK;
 	}
 	p->at = begin;
@@ -303,7 +303,7 @@ int filters_parse(const struct command *command, const char *text, const char *p
 	do {
 		struct ptah_record_filter *filter = &filters->items[filters->count];
 
-		if (filters->count == PTAH_RECORD_FILTERS) {
+		if (filters->count == PTAH_RANGES) {
 			status = complain(&p, "a processor has four ranges at most");
 			break;
 		}

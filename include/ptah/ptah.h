@@ -25,6 +25,7 @@
 #include <ptah/rtit.h>
 #include <ptah/session.h>
 #include <ptah/symbol.h>
+#include <ptah/trace_config.h>
 #include <ptah/version.h>
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct filter {
-	uint8_t kind;
+	uint8_t mode;
 	uint64_t start, size;
 	const char *path; /* `start` is an offset in this file; NULL: an address */
 	size_t path_size;
@@ -63,9 +63,9 @@ static bool parse_filter(struct text *t, struct filter *f)
 {
 	*f = (struct filter){0};
 	if (skip_word(t, "filter"))
-		f->kind = PTAH_RANGE_FILTER;
+		f->mode = PTAH_RANGE_FILTER;
 	else if (skip_word(t, "stop") || skip_word(t, "tracestop"))
-		f->kind = PTAH_RANGE_STOP;
+		f->mode = PTAH_RANGE_STOP;
 	else
 		return false;
 	if (!parse_number(t, &f->start) || !skip_word(t, "/") || !parse_number(t, &f->size))
@@ -89,7 +89,7 @@ static bool maps(const struct change *c, const struct filter *f)
 
 /* Where the process had the file: the last place, as what came before may be another program. */
 static bool locate(const struct change *const *changes, size_t count, const struct filter *f,
-		   struct ptah_filter_range *range)
+		   struct ptah_range *range)
 {
 	uint64_t first = f->start;
 	bool found = !f->path;
@@ -101,25 +101,25 @@ static bool locate(const struct change *const *changes, size_t count, const stru
 	}
 	if (!found || first > UINT64_MAX - (f->size - 1))
 		return false;
-	*range = (struct ptah_filter_range){first, first + (f->size - 1), f->kind};
+	*range = (struct ptah_range){first, first + (f->size - 1), f->mode};
 	return true;
 }
 
 static bool resolve(struct text t, const struct change *const *changes, size_t count,
-		    struct ptah_filter_range ranges[PTAH_FILTER_RANGES])
+		    struct ptah_range ranges[PTAH_RANGES])
 {
 	struct filter f;
 	size_t n = 0;
 
 	for (skip_separators(&t); t.p < t.end; n++)
-		if (n == PTAH_FILTER_RANGES || !parse_filter(&t, &f) ||
+		if (n == PTAH_RANGES || !parse_filter(&t, &f) ||
 		    !locate(changes, count, &f, &ranges[n]))
 			return false;
 	return true;
 }
 
 int session_filters(const struct ptah_session *session, size_t process,
-		    struct ptah_filter_range ranges[PTAH_FILTER_RANGES])
+		    struct ptah_range ranges[PTAH_RANGES])
 {
 	const struct change **changes = NULL;
 	bool *waits = NULL;
@@ -127,7 +127,7 @@ int session_filters(const struct ptah_session *session, size_t process,
 	size_t n = 0, count = 0;
 	int status;
 
-	memset(ranges, 0, PTAH_FILTER_RANGES * sizeof(*ranges));
+	memset(ranges, 0, PTAH_RANGES * sizeof(*ranges));
 	if (session->file)
 		t.p = perfdata_filter(session->file, &n);
 	if (!n)
@@ -139,7 +139,7 @@ int session_filters(const struct ptah_session *session, size_t process,
 			return status;
 	}
 	if (!resolve(t, changes, count, ranges))
-		memset(ranges, 0, PTAH_FILTER_RANGES * sizeof(*ranges));
+		memset(ranges, 0, PTAH_RANGES * sizeof(*ranges));
 	free(changes);
 	free(waits);
 	return 0;

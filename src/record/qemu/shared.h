@@ -96,7 +96,7 @@ struct shared_thread {
 
 /* Where the code of a filter lies is known when its file is mapped. */
 struct shared_filter {
-	uint32_t mode;		/* PTAH_RTIT_ADDR_FILTER, _STOP */
+	uint32_t mode;		/* enum ptah_range_mode */
 	char path[SHARED_PATH]; /* "": `start` is an address */
 	uint64_t start, size;
 };
