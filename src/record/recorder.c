@@ -103,13 +103,13 @@ void recorder_note(struct ptah_recorder *r, const char *format, ...)
 static enum ptah_record_problem check_filters(const struct ptah_record_config *config,
 					      struct ptah_message *why)
 {
-	if (config->filter_count > PTAH_RECORD_FILTERS)
+	if (config->filter_count > PTAH_RANGES)
 		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION, "more than %d filters",
-				       PTAH_RECORD_FILTERS);
+				       PTAH_RANGES);
 	for (size_t i = 0; i < config->filter_count; i++) {
 		const struct ptah_record_filter *f = &config->filters[i];
 
-		if ((f->action != PTAH_RECORD_FILTER && f->action != PTAH_RECORD_STOP) || !f->size)
+		if ((f->mode != PTAH_RANGE_FILTER && f->mode != PTAH_RANGE_STOP) || !f->size)
 			return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
 					       "filter %zu makes no sense", i);
 	}

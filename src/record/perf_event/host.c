@@ -97,9 +97,9 @@ static void look_at_driver(struct ptah_host *host, const char *root)
 	host->driver = read_number(root, PMU "/type", &value);
 	host->pmu_type = host->driver && value > 0 ? (uint32_t)value : 0;
 	/* MSR_PLATFORM_INFO[15:8], which the driver shows in sysfs. */
-	if (!host->caps.max_nonturbo_ratio &&
-	    read_number(root, PMU "/max_nonturbo_ratio", &value) && value > 0 && value < 256)
-		host->caps.max_nonturbo_ratio = (uint8_t)value;
+	if (!host->caps.nominal_ratio && read_number(root, PMU "/max_nonturbo_ratio", &value) &&
+	    value > 0 && value < 256)
+		host->caps.nominal_ratio = (uint8_t)value;
 }
 
 static void look_at_permissions(struct ptah_host *host, const char *root)

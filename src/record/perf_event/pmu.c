@@ -133,7 +133,7 @@ int pmu_read(const char *root, struct pmu *pmu)
 	pmu->mtc_periods = read_value(root, PMU "/caps", "mtc_periods", 16);
 	pmu->num_address_ranges = (uint32_t)read_value(root, PMU "/caps", "num_address_ranges", 16);
 	ratio = read_value(root, PMU, "max_nonturbo_ratio", 10);
-	pmu->max_nonturbo_ratio = ratio <= UINT8_MAX ? (uint8_t)ratio : 0;
+	pmu->nominal_ratio = ratio <= UINT8_MAX ? (uint8_t)ratio : 0;
 	if (pmu_read_file(root, PMU "/tsc_art_ratio", text, sizeof(text)) &&
 	    sscanf(text, "%" SCNu32 ":%" SCNu32, &pmu->tsc_art_n, &pmu->tsc_art_d) != 2)
 		pmu->tsc_art_n = pmu->tsc_art_d = 0;
@@ -493,7 +493,7 @@ enum ptah_record_problem pmu_filters(const struct pmu *pmu, const struct ptah_re
 						  "filter %zu begins behind the end of %s", i,
 						  f->path ? f->path : "memory");
 		fprintf(out, "%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s", i ? "," : "",
-			f->action == PTAH_RECORD_STOP ? "stop" : "filter", f->start, size,
+			f->mode == PTAH_RANGE_STOP ? "stop" : "filter", f->start, size,
 			f->path ? "@" : "", f->path ? f->path : "");
 	}
 	if (fclose(out) && !problem)

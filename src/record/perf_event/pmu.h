@@ -31,7 +31,7 @@ struct pmu {
 	/* Bit n: the value n is valid. */
 	uint64_t psb_periods, cycle_thresholds, mtc_periods;
 	uint32_t num_address_ranges;
-	uint8_t max_nonturbo_ratio;
+	uint8_t nominal_ratio;
 	uint32_t tsc_art_n, tsc_art_d; /* TSC ticks per crystal tick; 0: unknown */
 };
 

@@ -93,8 +93,7 @@ void hardware_fill_metadata(struct hardware *h)
 	memcpy(m->cpuid_14[0], host.caps.leaf_14_0, sizeof(m->cpuid_14[0]));
 	memcpy(m->cpuid_14[1], host.caps.leaf_14_1, sizeof(m->cpuid_14[1]));
 	memcpy(m->cpuid_15, host.caps.leaf_15, sizeof(m->cpuid_15));
-	m->nominal_ratio =
-	    h->pmu.max_nonturbo_ratio ? h->pmu.max_nonturbo_ratio : host.caps.max_nonturbo_ratio;
+	m->nominal_ratio = h->pmu.nominal_ratio ? h->pmu.nominal_ratio : host.caps.nominal_ratio;
 	if (!h->events.has_trace)
 		return;
 	m->pmu_type = h->pmu.type;
@@ -167,7 +166,7 @@ int hardware_open_writer(struct hardware *h)
 	    .filter = h->filters,
 	    .tsc_n = h->pmu.tsc_art_n,
 	    .tsc_d = h->pmu.tsc_art_d,
-	    .max_nonturbo_ratio = m->nominal_ratio,
+	    .nominal_ratio = m->nominal_ratio,
 	};
 	int status = PTAH_E_NOMEM;
 

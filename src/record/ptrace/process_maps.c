@@ -69,8 +69,7 @@ void maps_init_ranges(struct process *p)
 	for (size_t i = 0; i < config->filter_count; i++) {
 		const struct ptah_record_filter *f = &config->filters[i];
 
-		p->ranges[i].mode =
-		    f->action == PTAH_RECORD_STOP ? PTAH_RTIT_ADDR_STOP : PTAH_RTIT_ADDR_FILTER;
+		p->ranges[i].mode = (uint8_t)f->mode;
 		if (f->path)
 			continue;
 		p->ranges[i].first = f->start;

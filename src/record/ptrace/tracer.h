@@ -96,7 +96,7 @@ struct process {
 	size_t map_count, told_count, told_capacity;
 	struct code_shadow shadow;
 	struct cached *cache;
-	struct ptah_trace_range ranges[PTAH_RTIT_RANGES];
+	struct ptah_range ranges[PTAH_RANGES];
 	unsigned ranges_known;
 };
 

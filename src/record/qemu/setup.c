@@ -74,7 +74,7 @@ char *qemu_find_plugin(void)
 
 static void put_filter(struct shared_filter *to, const struct ptah_record_filter *filter)
 {
-	to->mode = filter->action == PTAH_RECORD_STOP ? PTAH_RTIT_ADDR_STOP : PTAH_RTIT_ADDR_FILTER;
+	to->mode = filter->mode;
 	if (filter->path)
 		snprintf(to->path, sizeof(to->path), "%s", filter->path);
 	to->start = filter->start;

@@ -103,7 +103,7 @@ struct shared_thread {
 
 /* An address filter. The addresses of a filter on a file are known once the file is mapped. */
 struct shared_filter {
-	uint32_t mode;		/* PTAH_RTIT_ADDR_FILTER, _STOP */
+	uint32_t mode;		/* enum ptah_range_mode */
 	char path[SHARED_PATH]; /* "": no file, `start` is an address */
 	uint64_t start, size;
 };

@@ -86,7 +86,7 @@ static char *filter_text(const struct ptah_record_config *config)
 		const struct ptah_record_filter *filter = &config->filters[i];
 
 		fprintf(f, "%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s", i ? "," : "",
-			filter->action == PTAH_RECORD_STOP ? "stop" : "filter", filter->start,
+			filter->mode == PTAH_RANGE_STOP ? "stop" : "filter", filter->start,
 			simulated_filter_size(filter), filter->path ? "@" : "",
 			filter->path ? filter->path : "");
 	}
@@ -102,11 +102,8 @@ static uint64_t control(const struct ptah_trace_config *trace,
 {
 	uint64_t ctl = ptah_trace_config_ctl(trace) | PTAH_RTIT_CTL_TRACE_EN | PTAH_RTIT_CTL_TOPA;
 
-	for (unsigned i = 0; i < config->filter_count && i < PTAH_RTIT_RANGES; i++)
-		ctl |= (uint64_t)(config->filters[i].action == PTAH_RECORD_STOP
-				      ? PTAH_RTIT_ADDR_STOP
-				      : PTAH_RTIT_ADDR_FILTER)
-		       << PTAH_RTIT_CTL_ADDR_CFG(i);
+	for (unsigned i = 0; i < config->filter_count && i < PTAH_RANGES; i++)
+		ctl |= (uint64_t)config->filters[i].mode << PTAH_RTIT_CTL_ADDR_CFG(i);
 	return ctl;
 }
 
@@ -121,7 +118,7 @@ int simulated_open_writer(struct ptah_recorder *r, bool moments)
 	    .tsc = true,
 	    .tsc_n = SIMULATED_TSC_N,
 	    .tsc_d = SIMULATED_TSC_D,
-	    .max_nonturbo_ratio = SIMULATED_RATIO,
+	    .nominal_ratio = SIMULATED_RATIO,
 	    .mtc = trace.mtc,
 	    .cyc = trace.cyc,
 	    .mtc_period = trace.mtc_period,

@@ -16,7 +16,7 @@ struct thread_output {
 
 /* The address ranges of the filters; one set for the process. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct ptah_trace_range ranges[SHARED_FILTERS];
+static struct ptah_range ranges[SHARED_FILTERS];
 static _Atomic unsigned ranges_known; /* number of changes so far */
 
 void plugin_output_lock(void)
@@ -87,8 +87,8 @@ void plugin_output_map(const char *path, uint64_t start, uint64_t end, uint64_t 
 		if (*f->path && !strcmp(f->path, path) &&
 		    trace_output_filter_shown(f->start, f->size, start, end, file_offset, &first,
 					      &last)) {
-			ranges[i] = (struct ptah_trace_range){
-			    .mode = (uint8_t)f->mode, .first = first, .last = last};
+			ranges[i] = (struct ptah_range){
+			    .first = first, .last = last, .mode = (uint8_t)f->mode};
 			ranges_known++;
 		}
 	}
