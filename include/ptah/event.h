@@ -32,9 +32,8 @@
 PTAH_BEGIN_DECLS
 
 enum ptah_item_type {
-#define PTAH_ITEM(name, text, what) PTAH_ITEM_##name,
+#define PTAH_ITEM(name, ...) PTAH_ITEM_##name,
 #include <ptah/events.def>
-#undef PTAH_ITEM
 	PTAH_ITEM_TYPE_MAX
 };
 

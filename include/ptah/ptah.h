@@ -12,6 +12,7 @@
 #include <ptah/errata.h>
 #include <ptah/error.h>
 #include <ptah/event.h>
+#include <ptah/filter.h>
 #include <ptah/flow.h>
 #include <ptah/hal.h>
 #include <ptah/host.h>
