@@ -24,8 +24,8 @@ static struct pt_config configure(const struct bench_trace *trace, size_t size)
 	config.end = trace->bytes + size;
 	config.mtc_freq = trace->flow.events.mtc_freq;
 	config.nom_freq = trace->flow.events.nominal_ratio;
-	config.cpuid_0x15_eax = trace->flow.events.tsc_ctc_d;
-	config.cpuid_0x15_ebx = trace->flow.events.tsc_ctc_n;
+	config.cpuid_0x15_eax = trace->flow.events.tsc_d;
+	config.cpuid_0x15_ebx = trace->flow.events.tsc_n;
 	return config;
 }
 

@@ -19,7 +19,7 @@ static const struct ptah_clock machine = {
     .cyc_en = true,
     .mtc_freq = 3,
     .cyc_thresh = 0,
-    .nominal = 30,
+    .nominal_ratio = 30,
     .ratio = 36,
     .n = 250,
     .d = 2,
@@ -50,9 +50,9 @@ static void configure(struct ptah_flow_config *flow)
 	flow->size = sizeof(*flow);
 	flow->events.size = sizeof(flow->events);
 	flow->events.mtc_freq = machine.mtc_freq;
-	flow->events.nominal_ratio = machine.nominal;
-	flow->events.tsc_ctc_n = machine.n;
-	flow->events.tsc_ctc_d = machine.d;
+	flow->events.nominal_ratio = machine.nominal_ratio;
+	flow->events.tsc_n = machine.n;
+	flow->events.tsc_d = machine.d;
 	flow->events.cyc_thresh = machine.cyc_thresh;
 }
 

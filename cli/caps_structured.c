@@ -36,7 +36,7 @@ void caps_put_tsv(void *view)
 		   "tsc_n\t%" PRIu32 "\tTSC ticks in\ntsc_d\t%" PRIu32
 		   "\tso many crystal ticks\ncrystal_hz\t%" PRIu32 "\t\n",
 		   c->tsc_n, c->tsc_d, c->crystal_hz);
-	out_format(out, "max_nonturbo_ratio\t%u\t\n", c->max_nonturbo_ratio);
+	out_format(out, "max_nonturbo_ratio\t%u\t\n", c->nominal_ratio);
 }
 
 static void put_words_json(struct json *j, const char *key, const uint32_t words[4])
@@ -98,7 +98,7 @@ static void put_caps_json(struct json *j, const struct caps_subject *s)
 	json_number(j, "tsc_n", c->tsc_n);
 	json_number(j, "tsc_d", c->tsc_d);
 	json_number(j, "crystal_hz", c->crystal_hz);
-	json_number(j, "max_nonturbo_ratio", c->max_nonturbo_ratio);
+	json_number(j, "max_nonturbo_ratio", c->nominal_ratio);
 	json_array(j, "errata");
 	for (unsigned i = 0; i < PTAH_ERRATUM_MAX; i++)
 		if (caps_errata(c) >> i & 1)

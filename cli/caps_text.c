@@ -63,9 +63,8 @@ static void put_time_text(struct out *out, const struct ptah_caps *caps)
 	if (caps->tsc_n && caps->crystal_hz)
 		out_format(out, "                  %.3f MHz\n",
 			   caps->crystal_hz / 1e6 * caps->tsc_n / caps->tsc_d);
-	if (caps->max_nonturbo_ratio)
-		out_format(out, "  base frequency  %u times the bus clock\n",
-			   caps->max_nonturbo_ratio);
+	if (caps->nominal_ratio)
+		out_format(out, "  base frequency  %u times the bus clock\n", caps->nominal_ratio);
 }
 
 static void put_errata_text(struct out *out, const struct ptah_caps *caps)
@@ -92,7 +91,7 @@ static void put_caps_text(struct out *out, const struct caps_subject *s)
 		   "address ranges, each a filter or a stop");
 	for (size_t i = 0; i < CAPS_ENCODINGS; i++)
 		put_encoding_text(out, caps, &caps_encodings[i]);
-	if (caps->tsc_n || caps->crystal_hz || caps->max_nonturbo_ratio) {
+	if (caps->tsc_n || caps->crystal_hz || caps->nominal_ratio) {
 		out_text(out, "\ntime\n");
 		put_time_text(out, caps);
 	}

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+/* --filter: finds the functions and files that perf's text of address filters names. */
 #include "record_filter.h"
 
-#include <ctype.h>
+#include <ptah/filter.h>
+
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -9,19 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_MAX_BYTES 1024
+/* As isspace() has them. */
+#define BLANKS " \t\n\v\f\r"
 
 struct parser {
 	const struct command *command;
 	const char *text, *at, *program;
 	bool kernel; /* whose names they are where no file is said */
 	struct ptah_symbols *symbols;
-};
-
-/* One end of a range: a number, or a name and which of those that bear it. */
-struct place {
-	char name[NAME_MAX_BYTES]; /* "": a number; "*": the whole file */
-	uint64_t number;	   /* or #n, from 1; 0: the only one */
 };
 
 static int complain(const struct parser *p, const char *what)
@@ -33,86 +30,10 @@ static int complain(const struct parser *p, const char *what)
 	return EXIT_USAGE;
 }
 
-static void skip_spaces(struct parser *p)
-{
-	while (isspace((unsigned char)*p->at))
-		p->at++;
-}
-
-/* Up to a separator, or a quoted string. false: too long, or a quote is not closed. */
-static bool take_word(struct parser *p, const char *separators, char *word, size_t room)
-{
-	size_t n = 0;
-	char quote = 0;
-
-	skip_spaces(p);
-	if (*p->at == '"' || *p->at == '\'')
-		quote = *p->at++;
-	while (*p->at && (quote ? *p->at != quote
-				: !isspace((unsigned char)*p->at) && !strchr(separators, *p->at))) {
-		if (n + 1 >= room)
-			return false;
-		word[n++] = *p->at++;
-	}
-	word[n] = '\0';
-	if (!quote)
-		return true;
-	return *p->at && p->at++;
-}
-
-static int take_action(struct parser *p, struct ptah_record_filter *filter)
-{
-	const char *begin;
-	char word[16];
-
-	skip_spaces(p);
-	begin = p->at;
-	if (!take_word(p, ",/@", word, sizeof(word)))
-		return complain(p, "what is to be done?");
-	if (!strcmp(word, "filter")) {
-		filter->action = PTAH_RECORD_FILTER;
-		return EXIT_OK;
-	}
-	if (!strcmp(word, "stop") || !strcmp(word, "tracestop")) {
-		filter->action = PTAH_RECORD_STOP;
-		return EXIT_OK;
-	}
-	p->at = begin;
-	if (!strcmp(word, "start"))
-		return complain(p, "Intel PT cannot start at an address; use 'filter'");
-	return complain(p, "the action must be 'filter' or 'stop'");
-}
-
-static int take_place(struct parser *p, struct place *place)
-{
-	char *end, *number;
-
-	place->number = 0;
-	if (!take_word(p, ",/@", place->name, sizeof(place->name)) || !*place->name)
-		return complain(p, "an address or a symbol is missing");
-	if (isdigit((unsigned char)*place->name)) {
-		errno = 0;
-		place->number = strtoull(place->name, &end, 0);
-		if (*end || errno)
-			return complain(p, "this is no number");
-		*place->name = '\0';
-		return EXIT_OK;
-	}
-	number = strrchr(place->name, '#');
-	if (!number || number == place->name)
-		return EXIT_OK;
-	errno = 0;
-	place->number = strtoull(number + 1, &end, 10);
-	if (*end || errno || !place->number || place->number > UINT_MAX)
-		return complain(p, "behind '#' stands which symbol of that name, from 1");
-	*number = '\0';
-	return EXIT_OK;
-}
-
-/* The next line of /proc/kallsyms. `name` has room for NAME_MAX_BYTES. */
+/* The next line of /proc/kallsyms. `name` has room for PTAH_FILTER_NAME_MAX. */
 static bool read_kernel_symbol(FILE *f, uint64_t *address, char *name)
 {
-	char line[NAME_MAX_BYTES + 64], type;
+	char line[PTAH_FILTER_NAME_MAX + 64], type;
 
 	while (fgets(line, sizeof(line), f)) {
 		if (sscanf(line, "%" SCNx64 " %c %1023s", address, &type, name) == 3)
@@ -124,7 +45,7 @@ static bool read_kernel_symbol(FILE *f, uint64_t *address, char *name)
 /* How many kernel symbols have the name; the address of the one that is meant. */
 static unsigned count_kernel_symbols(FILE *f, const char *wanted, unsigned which, uint64_t *start)
 {
-	char name[NAME_MAX_BYTES];
+	char name[PTAH_FILTER_NAME_MAX];
 	uint64_t address;
 	unsigned n = 0;
 
@@ -141,7 +62,7 @@ static unsigned count_kernel_symbols(FILE *f, const char *wanted, unsigned which
 /* A symbol has no size there: it goes on to the next one. */
 static uint64_t kernel_symbol_end(FILE *f, uint64_t start)
 {
-	char name[NAME_MAX_BYTES];
+	char name[PTAH_FILTER_NAME_MAX];
 	uint64_t address, end = UINT64_MAX;
 
 	rewind(f);
@@ -151,7 +72,7 @@ static uint64_t kernel_symbol_end(FILE *f, uint64_t start)
 	return end;
 }
 
-static int find_kernel_function(struct parser *p, const struct place *place,
+static int find_kernel_function(struct parser *p, const struct ptah_filter_place *place,
 				struct ptah_symbol *symbol)
 {
 	const unsigned which = place->number ? (unsigned)place->number - 1 : 0;
@@ -183,7 +104,7 @@ static int find_kernel_function(struct parser *p, const struct place *place,
 
 /* The function a place names, in filter->path, or without one the kernel's. */
 static int find_function(struct parser *p, const struct ptah_record_filter *filter,
-			 const struct place *place, struct ptah_symbol *symbol)
+			 const struct ptah_filter_place *place, struct ptah_symbol *symbol)
 {
 	unsigned which = place->number ? (unsigned)place->number - 1 : 0;
 	int n;
@@ -207,7 +128,8 @@ static int find_function(struct parser *p, const struct ptah_record_filter *filt
 
 /* START is known to be a name. */
 static int resolve_symbols(struct parser *p, struct ptah_record_filter *filter,
-			   const struct place *start, const struct place *end)
+			   const struct ptah_filter_place *start,
+			   const struct ptah_filter_place *end)
 {
 	struct ptah_symbol first, last;
 	int status = find_function(p, filter, start, &first);
@@ -231,8 +153,8 @@ static int resolve_symbols(struct parser *p, struct ptah_record_filter *filter,
 	return EXIT_OK;
 }
 
-static int resolve(struct parser *p, struct ptah_record_filter *filter, const struct place *start,
-		   const struct place *end)
+static int resolve(struct parser *p, struct ptah_record_filter *filter,
+		   const struct ptah_filter_place *start, const struct ptah_filter_place *end)
 {
 	if (!strcmp(start->name, "*")) {
 		if (end || !filter->path)
@@ -256,33 +178,19 @@ static int resolve(struct parser *p, struct ptah_record_filter *filter, const st
 
 static int parse_one(struct parser *p, struct ptah_record_filter *filter)
 {
-	struct place start, end;
-	char file[PATH_MAX];
-	bool has_end = false;
-	int status = take_action(p, filter);
+	struct ptah_filter text;
+	const char *problem;
+	int status;
 
-	if (status == EXIT_OK)
-		status = take_place(p, &start);
-	if (status != EXIT_OK)
-		return status;
-	skip_spaces(p);
-	if (*p->at == '/') {
-		p->at++;
-		has_end = true;
-		status = take_place(p, &end);
-		if (status != EXIT_OK)
-			return status;
-		skip_spaces(p);
-	}
-	if (*p->at == '@') {
-		p->at++;
-		if (!take_word(p, ",", file, sizeof(file)) || !*file)
-			return complain(p, "a file is missing behind '@'");
-		filter->path = realpath(file, NULL);
+	if (ptah_filter_parse(&p->at, &text, &problem) < 0)
+		return complain(p, problem);
+	filter->mode = text.mode;
+	if (*text.file) {
+		filter->path = realpath(text.file, NULL);
 		if (!filter->path)
-			return fail(p->command, "--filter: %s: %s", file, strerror(errno));
+			return fail(p->command, "--filter: %s: %s", text.file, strerror(errno));
 	}
-	status = resolve(p, filter, &start, has_end ? &end : NULL);
+	status = resolve(p, filter, &text.start, text.has_end ? &text.end : NULL);
 	if (status == EXIT_OK && !filter->size)
 		return complain(p, "the range is empty");
 	if (status == EXIT_OK && filter->size != UINT64_MAX &&
@@ -303,14 +211,14 @@ int filters_parse(const struct command *command, const char *text, const char *p
 	do {
 		struct ptah_record_filter *filter = &filters->items[filters->count];
 
-		if (filters->count == PTAH_RECORD_FILTERS) {
+		if (filters->count == PTAH_RANGES) {
 			status = complain(&p, "a processor has four ranges at most");
 			break;
 		}
 		*filter = (struct ptah_record_filter){0};
 		filters->count++;
 		status = parse_one(&p, filter);
-		skip_spaces(&p);
+		p.at += strspn(p.at, BLANKS);
 		if (status == EXIT_OK && *p.at && *p.at != ',')
 			status = complain(&p, "a comma belongs between two filters");
 	} while (status == EXIT_OK && *p.at++ == ',');

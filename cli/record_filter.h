@@ -6,7 +6,7 @@
 #include "command.h"
 
 struct filters {
-	struct ptah_record_filter items[PTAH_RECORD_FILTERS];
+	struct ptah_record_filter items[PTAH_RANGES];
 	size_t count;
 };
 

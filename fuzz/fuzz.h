@@ -76,8 +76,8 @@ static inline struct ptah_event_config fuzz_event_config(unsigned bits)
 	if (bits & 16) {
 		config.mtc_freq = 3;
 		config.nominal_ratio = 20;
-		config.tsc_ctc_n = 168;
-		config.tsc_ctc_d = 2;
+		config.tsc_n = 168;
+		config.tsc_d = 2;
 	}
 	config.no_bdm70 = bits & 32;
 	config.unchanged = bits & 64;
@@ -129,7 +129,7 @@ static inline bool fuzz_program(struct fuzz_program *p, const uint8_t *data, siz
 	base = bases[data[0] & 3];
 	p->config.size = sizeof(p->config);
 	p->config.events = fuzz_event_config(data[0] >> 2);
-	p->config.ranges[0] = (struct ptah_filter_range){base, base + 63, PTAH_RANGE_FILTER};
+	p->config.ranges[0] = (struct ptah_range){base, base + 63, PTAH_RANGE_FILTER};
 	p->config.no_tnt = data[2] & 0x40;
 	p->config.no_retcomp = data[2] & 0x80;
 	code = (size_t)(data[1] | (data[2] & 0x1f) << 8);

@@ -49,9 +49,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	config.context = image;
 	config.no_bdm70 = data[0] & 4;
 	config.iflags = data[0] & 8;
-	config.ranges[0] = (struct ptah_filter_range){.first = bases[data[0] & 3],
-						      .last = bases[data[0] & 3] + code / 2,
-						      .kind = (data[0] >> 5 & 3) % 3};
+	config.ranges[0] = (struct ptah_range){.first = bases[data[0] & 3],
+					       .last = bases[data[0] & 3] + code / 2,
+					       .mode = (data[0] >> 5 & 3) % 3};
 	check(data + 3 + code, size - code, image, &config);
 	ptah_image_free(image);
 	return 0;

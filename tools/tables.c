@@ -188,12 +188,35 @@ static void put_packets(void)
 	put_fields();
 }
 
+static void put_item(const char *name, const char *what)
+{
+	printf("| %s | %s | ", name, what);
+}
+
+/* What the decoders make of packets. */
+static void put_items(void)
+{
+	fputs("\n## Items\n\n"
+	      "What the event decoder makes of packets, and a flow of packets and code:\n"
+	      "`include/ptah/events.def`. `ptah script --events` shows the fields.\n\n"
+	      "| item | what it says | fields |\n"
+	      "|---|---|---|\n",
+	      stdout);
+#define PTAH_FIELD_DECIMAL(member, word, when) printf("`%s` ", word);
+#define PTAH_FIELD_HEX(member, word, when)     printf("`%s` ", word);
+#define PTAH_FIELD_WORD(word, when)	       printf("`%s` ", word);
+#define PTAH_ITEM(item, name, what, fields)                                                        \
+	put_item(name, what);                                                                      \
+	fields puts("|");
+#include <ptah/events.def>
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "errata"))
 		put_errata();
 	else if (argc == 2 && !strcmp(argv[1], "packets"))
-		put_packets();
+		put_packets(), put_items();
 	else
 		return 2;
 	return fflush(stdout) ? 1 : 0;

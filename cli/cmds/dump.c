@@ -177,8 +177,8 @@ static int set_clock(struct dump *d, const struct options *o)
 	d->timing.size = sizeof(d->timing);
 	d->timing.mtc_freq = (uint8_t)o->mtc_freq;
 	d->timing.nominal_ratio = (uint8_t)o->nominal_ratio;
-	d->timing.tsc_ctc_d = (uint32_t)eax;
-	d->timing.tsc_ctc_n = (uint32_t)ebx;
+	d->timing.tsc_d = (uint32_t)eax;
+	d->timing.tsc_n = (uint32_t)ebx;
 	return EXIT_OK;
 }
 
@@ -194,10 +194,10 @@ static void ask_recording(struct dump *d, const struct ptah_session *session)
 		d->timing.mtc_freq = said->mtc_freq;
 	if (!d->timing.nominal_ratio)
 		d->timing.nominal_ratio = said->nominal_ratio;
-	if (d->timing.tsc_ctc_n)
+	if (d->timing.tsc_n)
 		return;
-	d->timing.tsc_ctc_n = said->tsc_ctc_n;
-	d->timing.tsc_ctc_d = said->tsc_ctc_d;
+	d->timing.tsc_n = said->tsc_n;
+	d->timing.tsc_d = said->tsc_d;
 }
 
 static void move_clock(struct dump *d, const struct packet_place *place)

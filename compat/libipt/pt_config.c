@@ -84,8 +84,8 @@ void config_to_events(struct ptah_event_config *events, struct config *config)
 	    .no_bdm70 = !user->errata.bdm70,
 	    .mtc_freq = user->mtc_freq,
 	    .nominal_ratio = user->nom_freq,
-	    .tsc_ctc_n = user->cpuid_0x15_ebx,
-	    .tsc_ctc_d = user->cpuid_0x15_eax,
+	    .tsc_n = user->cpuid_0x15_ebx,
+	    .tsc_d = user->cpuid_0x15_eax,
 	    .errata = errata_bits(&user->errata),
 	    .unknown = ask_about_unknown,
 	    .unknown_context = config,
@@ -101,14 +101,13 @@ void config_to_flow(struct ptah_flow_config *flow, struct config *config)
 
 	*flow = (struct ptah_flow_config){.size = sizeof(*flow)};
 	config_to_events(&flow->events, config);
-	for (unsigned i = 0; i < PTAH_FILTER_RANGES; i++) {
-		uint8_t kind = filter->config.addr_cfg >> 4 * i & 0xf;
+	for (unsigned i = 0; i < PTAH_RANGES; i++) {
+		uint8_t mode = filter->config.addr_cfg >> 4 * i & 0xf;
 
 		/* Other values mean nothing to libipt. */
-		if (kind != PTAH_RANGE_FILTER && kind != PTAH_RANGE_STOP)
+		if (mode != PTAH_RANGE_FILTER && mode != PTAH_RANGE_STOP)
 			continue;
-		flow->ranges[i] =
-		    (struct ptah_filter_range){borders[2 * i], borders[2 * i + 1], kind};
+		flow->ranges[i] = (struct ptah_range){borders[2 * i], borders[2 * i + 1], mode};
 	}
 }
 

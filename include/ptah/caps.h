@@ -25,6 +25,7 @@
 #include <ptah/cpu.h>
 #include <ptah/hal.h>
 #include <ptah/rtit.h>
+#include <ptah/trace_config.h>
 
 PTAH_BEGIN_DECLS
 
@@ -63,7 +64,7 @@ struct ptah_caps {
 	 * CPUID.14H.1; bitmaps: bit n says that the encoding n is valid. A bitmap is
 	 * 0 exactly where its feature (mtc, psb_cyc) is missing.
 	 */
-	uint8_t ranges; /* at most PTAH_RTIT_RANGES; 0 without ip_filter */
+	uint8_t ranges; /* at most PTAH_RANGES; 0 without ip_filter */
 	uint16_t mtc_periods, cyc_thresholds, psb_periods;
 	/*
 	 * CPUID.15H: TSC ticks per crystal tick are tsc_n / tsc_d; 0: not told. Where
@@ -71,7 +72,7 @@ struct ptah_caps {
 	 * anything ("Determining the Processor Base Frequency").
 	 */
 	uint32_t tsc_n, tsc_d, crystal_hz;
-	uint8_t max_nonturbo_ratio; /* MSR_PLATFORM_INFO[15:8]; 0: could not be read */
+	uint8_t nominal_ratio; /* MSR_PLATFORM_INFO[15:8]; 0: could not be read */
 
 	bool xsaves;		   /* XSAVES is there and knows component 8 */
 	bool vmx;		   /* CPUID.01H:ECX[5] */
@@ -89,7 +90,7 @@ struct ptah_caps {
  * announces Intel PT, MSRs that it announces and MSR_PLATFORM_INFO; one that
  * raises #GP all the same is survived. Uses cpuid, rdmsr and in_vmx of the HAL.
  * rdmsr may be NULL here, for a look from user mode: then NO_MSR, VMX and
- * IN_USE are not found out, vmx_pt stays false and max_nonturbo_ratio is 0.
+ * IN_USE are not found out, vmx_pt stays false and nominal_ratio is 0.
  *
  * NMI (hal.h), but on one processor from the beginning to the end. PTAH_OK, or
  * PTAH_E_UNSUPPORTED when it cannot be traced: obstacle says why, and what
@@ -103,49 +104,6 @@ PTAH_API const char *ptah_caps_obstacle_name(unsigned obstacle);
 
 /* A sentence or two on the obstacle and what to do about it. Never NULL. */
 PTAH_API const char *ptah_caps_advice(unsigned obstacle);
-
-struct ptah_trace_range {
-	uint8_t mode;	      /* PTAH_RTIT_ADDR_OFF, _FILTER, _STOP */
-	uint64_t first, last; /* both inclusive, linear addresses; not looked at when off */
-};
-
-/*
- * One option of IA32_RTIT_CTL each, by the name that perf or the SDM has for it.
- *
- * The encodings mtc_period, cyc_threshold and psb_period are checked by the
- * processor even when the packets are off: 0 may be had nearly always, and
- * ptah_trace_config_default() chooses one that is valid.
- *
- * CR3 filtering and page-table isolation: where a process has one CR3 for user
- * code and another for the kernel (Linux PTI: bit 12; Windows KVA shadow), one
- * value matches one of them and the other side is dark, though os and user are
- * both set. That is legal, and so it is not refused.
- */
-struct ptah_trace_config {
-	size_t size; /* sizeof(struct ptah_trace_config) */
-	bool os, user;
-	bool branch; /* BranchEn */
-	bool tsc, mtc, cyc;
-	uint8_t mtc_period;	/* MTCFreq: an MTC every 2^n crystal ticks */
-	uint8_t cyc_threshold;	/* CycThresh: 0, or 2^(n - 1) cycles */
-	uint8_t psb_period;	/* PSBFreq: a PSB every 2^(n + 11) bytes */
-	bool no_retcomp;	/* DisRETC */
-	bool ptwrite;		/* PTWEn */
-	bool fup_on_ptwrite;	/* FUPonPTW */
-	bool power_events;	/* PwrEvtEn */
-	bool event_trace;	/* EventEn */
-	bool no_tnt;		/* DisTNT */
-	bool psb_pmi_on_enable; /* InjectPsbPmiOnEnable */
-	bool cr3_filter;
-	/*
-	 * Looked at with cr3_filter. Without its PCID: bits 4:0 must be 0, and 11:5
-	 * are compared in PAE paging only.
-	 */
-	uint64_t cr3;
-	struct ptah_trace_range ranges[PTAH_RTIT_RANGES];
-	/* A PSB at the beginning of every slice: PacketByteCnt is cleared at each start. */
-	bool force_psb;
-};
 
 enum ptah_trace_problem_kind {
 	PTAH_PROBLEM_NONE = 0,

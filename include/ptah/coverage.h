@@ -57,11 +57,6 @@
 
 PTAH_BEGIN_DECLS
 
-/* Both inclusive. */
-struct ptah_coverage_range {
-	uint64_t first, last;
-};
-
 #define PTAH_COVERAGE_RANGES 8
 
 #define PTAH_COVERAGE_MAX_BITMAP ((size_t)1 << 28)
@@ -80,8 +75,11 @@ struct ptah_coverage_config {
 	 */
 	void *bitmap;
 	size_t bitmap_size;
-	/* Only edges with both ends in a range, and blocks that begin in one. None: all. */
-	struct ptah_coverage_range ranges[PTAH_COVERAGE_RANGES];
+	/*
+	 * Only edges with both ends in a range, and blocks that begin in one; their mode
+	 * is not read. No ranges: everything.
+	 */
+	struct ptah_range ranges[PTAH_COVERAGE_RANGES];
 	unsigned range_count;
 	/* Called with every item that is no block (errors, overflows, ...), or NULL. */
 	void (*on_event)(void *context, const struct ptah_item *item);

@@ -32,9 +32,8 @@
 PTAH_BEGIN_DECLS
 
 enum ptah_item_type {
-#define PTAH_ITEM(name, text, what) PTAH_ITEM_##name,
+#define PTAH_ITEM(name, ...) PTAH_ITEM_##name,
 #include <ptah/events.def>
-#undef PTAH_ITEM
 	PTAH_ITEM_TYPE_MAX
 };
 
@@ -207,8 +206,8 @@ struct ptah_event_config {
 	 */
 	uint8_t mtc_freq;      /* IA32_RTIT_CTL.MTCFreq */
 	uint8_t nominal_ratio; /* maximum non-turbo ratio: MSR_PLATFORM_INFO[15:8] */
-	uint32_t tsc_ctc_n;    /* CPUID.15H EBX: TSC ticks ... */
-	uint32_t tsc_ctc_d;    /* CPUID.15H EAX: ... per so many crystal ticks */
+	uint32_t tsc_n;	       /* CPUID.15H EBX: TSC ticks ... */
+	uint32_t tsc_d;	       /* CPUID.15H EAX: ... per so many crystal ticks */
 	uint8_t cyc_thresh;    /* IA32_RTIT_CTL.CycThresh, for the error bound */
 
 	bool iflags;	 /* report changes of RFLAGS.IF (needs IA32_RTIT_CTL.EventEn) */

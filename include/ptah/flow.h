@@ -27,22 +27,9 @@
 
 #include <ptah/event.h>
 #include <ptah/image.h>
+#include <ptah/trace_config.h>
 
 PTAH_BEGIN_DECLS
-
-/* One of IA32_RTIT_ADDRn_A/B, as RTIT_CTL.ADDRn_CFG uses it. */
-enum ptah_range_kind {
-	PTAH_RANGE_OFF = 0,
-	PTAH_RANGE_FILTER = 1, /* packets only inside */
-	PTAH_RANGE_STOP = 2,   /* TraceStop inside */
-};
-
-#define PTAH_FILTER_RANGES 4
-
-struct ptah_filter_range {
-	uint64_t first, last; /* both inclusive */
-	uint8_t kind;	      /* enum ptah_range_kind */
-};
 
 /*
  * Code that is not in the image: the byte at `address` is needed to go on. May
@@ -63,7 +50,7 @@ struct ptah_flow_config {
 	 * out of the ranges then, and by erratum SKL014. Without ranges the branch's
 	 * outcome is PTAH_ITEM_UNKNOWN.
 	 */
-	struct ptah_filter_range ranges[PTAH_FILTER_RANGES];
+	struct ptah_range ranges[PTAH_RANGES];
 	/*
 	 * IA32_RTIT_CTL.DisTNT: the outcomes of conditional branches, and compressed
 	 * returns, are not in the trace. What is behind such a branch up to the next

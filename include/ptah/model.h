@@ -44,7 +44,7 @@ struct ptah_model_processor {
 	uint8_t linear_bits;   /* 48, or 57 with 5-level paging */
 	uint8_t max_leaf;      /* CPUID.0:EAX */
 	uint8_t perfmon;       /* version, CPUID.0AH:EAX[7:0]; from 4 on MSR 391H exists */
-	uint8_t nominal;       /* MSR_PLATFORM_INFO[15:8] */
+	uint8_t nominal_ratio; /* MSR_PLATFORM_INFO[15:8] */
 	bool pt;	       /* CPUID.07H.0:EBX[25] */
 	bool xsaves;	       /* and CPUID.0DH.1:ECX[8] where PT is there */
 	bool vmx, vmx_pt;      /* CPUID.01H:ECX[5], IA32_VMX_MISC[14] */

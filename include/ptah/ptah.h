@@ -12,6 +12,7 @@
 #include <ptah/errata.h>
 #include <ptah/error.h>
 #include <ptah/event.h>
+#include <ptah/filter.h>
 #include <ptah/flow.h>
 #include <ptah/hal.h>
 #include <ptah/host.h>
@@ -25,6 +26,7 @@
 #include <ptah/rtit.h>
 #include <ptah/session.h>
 #include <ptah/symbol.h>
+#include <ptah/trace_config.h>
 #include <ptah/version.h>
 
 #endif

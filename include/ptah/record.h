@@ -29,6 +29,7 @@
 
 #include <ptah/cpu.h>
 #include <ptah/session.h>
+#include <ptah/trace_config.h>
 
 PTAH_BEGIN_DECLS
 
@@ -81,16 +82,9 @@ enum ptah_record_buffer {
 	PTAH_RECORD_BUFFER_MAX
 };
 
-/* An address range of the processor (IA32_RTIT_ADDRn). */
-enum ptah_record_action {
-	PTAH_RECORD_FILTER = 1, /* only code in these ranges is traced */
-	PTAH_RECORD_STOP = 2,	/* tracing stops for good when execution gets there */
-};
-
-#define PTAH_RECORD_FILTERS 4
-
+/* An address range of the processor, by file where addresses are not known yet. */
 struct ptah_record_filter {
-	enum ptah_record_action action;
+	enum ptah_range_mode mode; /* FILTER or STOP */
 	const char *path; /* a file that the program maps, as in /proc/PID/maps; NULL: none */
 	uint64_t start;	  /* offset in the file; without one, an address */
 	uint64_t size;	  /* UINT64_MAX: to the end */
@@ -204,7 +198,7 @@ struct ptah_record_metadata {
 	uint32_t cpuid_15[4];
 	uint64_t rtit_ctl;     /* IA32_RTIT_CTL as it is set, as far as it is known */
 	uint32_t pmu_type;     /* hardware: perf_event_attr.type */
-	uint8_t nominal_ratio; /* maximum non-turbo ratio */
+	uint8_t nominal_ratio; /* MSR_PLATFORM_INFO[15:8]; 0: not known */
 };
 
 struct ptah_recorder;

@@ -21,7 +21,6 @@
 #define PTAH_IA32_RTIT_CR3_MATCH	   0x572u
 #define PTAH_IA32_RTIT_ADDR0_A		   0x580u /* ADDRn_A: 0x580 + 2n, ADDRn_B: 0x581 + 2n */
 #define PTAH_IA32_RTIT_ADDR(n)		   (PTAH_IA32_RTIT_ADDR0_A + 2u * (n))
-#define PTAH_RTIT_RANGES		   4u
 #define PTAH_IA32_PERF_GLOBAL_STATUS	   0x38eu
 #define PTAH_IA32_PERF_GLOBAL_STATUS_RESET 0x390u
 #define PTAH_IA32_PERF_GLOBAL_STATUS_SET   0x391u
@@ -49,14 +48,9 @@
 #define PTAH_RTIT_CTL_CYC_THRESH    19 /* of 4 */
 #define PTAH_RTIT_CTL_PSB_FREQ	    24 /* of 4 */
 #define PTAH_RTIT_CTL_EVENT_EN	    (UINT64_C(1) << 31)
-#define PTAH_RTIT_CTL_ADDR_CFG(n)   (32 + 4 * (n)) /* of 4 */
+#define PTAH_RTIT_CTL_ADDR_CFG(n)   (32 + 4 * (n)) /* of 4: enum ptah_range_mode */
 #define PTAH_RTIT_CTL_DIS_TNT	    (UINT64_C(1) << 55)
 #define PTAH_RTIT_CTL_INJECT_PSBPMI (UINT64_C(1) << 56) /* InjectPsbPmiOnEnable */
-
-/* ADDRn_CFG */
-#define PTAH_RTIT_ADDR_OFF    0u
-#define PTAH_RTIT_ADDR_FILTER 1u
-#define PTAH_RTIT_ADDR_STOP   2u
 
 /* IA32_RTIT_STATUS */
 #define PTAH_RTIT_STATUS_FILTER_EN	(UINT64_C(1) << 0)

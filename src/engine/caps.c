@@ -177,7 +177,7 @@ static void take_encodings(struct ptah_caps *caps)
 	uint32_t eax = caps->leaf_14_1[EAX], ebx = caps->leaf_14_1[EBX];
 
 	if (caps->ip_filter)
-		caps->ranges = (eax & 7) > PTAH_RTIT_RANGES ? PTAH_RTIT_RANGES : eax & 7;
+		caps->ranges = (eax & 7) > PTAH_RANGES ? PTAH_RANGES : eax & 7;
 	if (caps->mtc)
 		caps->mtc_periods = (uint16_t)(eax >> 16);
 	if (caps->psb_cyc) {
@@ -220,7 +220,7 @@ static unsigned look_at_msrs(struct ptah_caps *caps, const struct probe *p)
 	if (!p->hal->rdmsr)
 		return PTAH_CAPS_NONE;
 	if (read_msr(p, PTAH_MSR_PLATFORM_INFO, &value))
-		caps->max_nonturbo_ratio = (uint8_t)(value >> 8);
+		caps->nominal_ratio = (uint8_t)(value >> 8);
 	if (caps->vmx && read_msr(p, PTAH_IA32_VMX_MISC, &value))
 		caps->vmx_pt = value & PTAH_VMX_MISC_PT;
 	if (!read_msr(p, PTAH_IA32_RTIT_CTL, &value))

@@ -67,7 +67,7 @@ static const struct {
 
 static const struct range_fields {
 	const char *mode, *first, *last;
-} range_fields[PTAH_RTIT_RANGES] = {
+} range_fields[PTAH_RANGES] = {
     {"ranges[0].mode", "ranges[0].first", "ranges[0].last"},
     {"ranges[1].mode", "ranges[1].first", "ranges[1].last"},
     {"ranges[2].mode", "ranges[2].first", "ranges[2].last"},
@@ -177,14 +177,14 @@ static bool is_canonical(uint64_t address, unsigned bits)
 	return (uint64_t)((int64_t)(address << unused) >> unused) == address;
 }
 
-static bool check_range(const struct ptah_caps *caps, const struct ptah_trace_range *r,
+static bool check_range(const struct ptah_caps *caps, const struct ptah_range *r,
 			const struct range_fields *f, struct ptah_trace_problem *problem)
 {
 	static const char noncanonical[] = "the address is not canonical";
 
-	if (r->mode > PTAH_RTIT_ADDR_STOP)
+	if (r->mode > PTAH_RANGE_STOP)
 		return refuse(problem, f->mode, "a range is off, a filter or a stop",
-			      PTAH_PROBLEM_MAX, r->mode, PTAH_RTIT_ADDR_STOP);
+			      PTAH_PROBLEM_MAX, r->mode, PTAH_RANGE_STOP);
 	if (!is_canonical(r->first, caps->linear_bits))
 		return refuse(problem, f->first, noncanonical, PTAH_PROBLEM_CANONICAL, r->first,
 			      caps->linear_bits);
@@ -199,11 +199,11 @@ static bool check_range(const struct ptah_caps *caps, const struct ptah_trace_ra
 }
 
 /* Does a stop range hold all of it? */
-static bool is_stopped(const struct ptah_trace_config *c, const struct ptah_trace_range *filter)
+static bool is_stopped(const struct ptah_trace_config *c, const struct ptah_range *filter)
 {
-	for (unsigned n = 0; n < PTAH_RTIT_RANGES; n++)
-		if (c->ranges[n].mode == PTAH_RTIT_ADDR_STOP &&
-		    c->ranges[n].first <= filter->first && c->ranges[n].last >= filter->last)
+	for (unsigned n = 0; n < PTAH_RANGES; n++)
+		if (c->ranges[n].mode == PTAH_RANGE_STOP && c->ranges[n].first <= filter->first &&
+		    c->ranges[n].last >= filter->last)
 			return true;
 	return false;
 }
@@ -211,29 +211,29 @@ static bool is_stopped(const struct ptah_trace_config *c, const struct ptah_trac
 /* SDM "TraceStop": where a filter range and a stop range overlap, the stop wins. */
 static bool check_overlaps(const struct ptah_trace_config *c, struct ptah_trace_problem *problem)
 {
-	unsigned stopped = PTAH_RTIT_RANGES;
+	unsigned stopped = PTAH_RANGES;
 
-	for (unsigned n = 0; n < PTAH_RTIT_RANGES; n++) {
-		if (c->ranges[n].mode != PTAH_RTIT_ADDR_FILTER)
+	for (unsigned n = 0; n < PTAH_RANGES; n++) {
+		if (c->ranges[n].mode != PTAH_RANGE_FILTER)
 			continue;
 		if (!is_stopped(c, &c->ranges[n]))
 			return true;
 		stopped = n;
 	}
-	if (stopped == PTAH_RTIT_RANGES)
+	if (stopped == PTAH_RANGES)
 		return true;
 	return refuse(problem, range_fields[stopped].mode,
 		      "all filters lie in ranges that stop the trace: nothing would be traced",
-		      PTAH_PROBLEM_NOTHING, PTAH_RTIT_ADDR_FILTER, 0);
+		      PTAH_PROBLEM_NOTHING, PTAH_RANGE_FILTER, 0);
 }
 
 static bool check_ranges(const struct ptah_caps *caps, const struct ptah_trace_config *c,
 			 bool threaded, struct ptah_trace_problem *problem)
 {
-	for (unsigned n = 0; n < PTAH_RTIT_RANGES; n++) {
-		const struct ptah_trace_range *r = &c->ranges[n];
+	for (unsigned n = 0; n < PTAH_RANGES; n++) {
+		const struct ptah_range *r = &c->ranges[n];
 
-		if (r->mode == PTAH_RTIT_ADDR_OFF)
+		if (r->mode == PTAH_RANGE_OFF)
 			continue;
 		if (n >= caps->ranges)
 			return refuse(
@@ -297,7 +297,7 @@ uint64_t ptah_trace_config_ctl(const struct ptah_trace_config *config)
 			ctl |= options[i].ctl;
 	for (size_t i = 0; i < ARRAY_SIZE(encodings); i++)
 		ctl |= (uint64_t)(byte_at(config, encodings[i].at) & 15) << encodings[i].ctl;
-	for (unsigned n = 0; n < PTAH_RTIT_RANGES; n++)
+	for (unsigned n = 0; n < PTAH_RANGES; n++)
 		ctl |= (uint64_t)(config->ranges[n].mode & 15) << PTAH_RTIT_CTL_ADDR_CFG(n);
 	return ctl;
 }

@@ -287,9 +287,9 @@ static int program_ranges(struct ptah_capture *c, const struct ptah_caps *caps)
 	int status = PTAH_OK;
 
 	/* All that exist: a range that was another's must not stay. */
-	for (n = 0; n < caps->ranges && n < PTAH_RTIT_RANGES && status == PTAH_OK; n++) {
-		const struct ptah_trace_range *range = &c->trace.ranges[n];
-		bool used = range->mode != PTAH_RTIT_ADDR_OFF;
+	for (n = 0; n < caps->ranges && n < PTAH_RANGES && status == PTAH_OK; n++) {
+		const struct ptah_range *range = &c->trace.ranges[n];
+		bool used = range->mode != PTAH_RANGE_OFF;
 
 		status = write_register(c, PTAH_IA32_RTIT_ADDR(n), used ? range->first : 0);
 		if (status == PTAH_OK)
@@ -331,9 +331,9 @@ static int program_by_xrstors(struct ptah_capture *c, const struct registers *r)
 	store_le64(pt + 8 * XS_STATUS, r->status);
 	store_le64(pt + 8 * XS_CR3, c->trace.cr3_filter ? c->trace.cr3 : 0);
 	for (n = 0; n < 2; n++) {
-		const struct ptah_trace_range *range = &c->trace.ranges[n];
+		const struct ptah_range *range = &c->trace.ranges[n];
 
-		if (range->mode == PTAH_RTIT_ADDR_OFF)
+		if (range->mode == PTAH_RANGE_OFF)
 			continue;
 		store_le64(pt + 8 * (XS_ADDR + 2 * n), range->first);
 		store_le64(pt + 8 * (XS_ADDR + 2 * n + 1), range->last);

@@ -6,9 +6,8 @@
 const char *ptah_item_name(unsigned type)
 {
 	static const char *const names[] = {
-#define PTAH_ITEM(name, text, what) text,
+#define PTAH_ITEM(name, text, ...) text,
 #include <ptah/events.def>
-#undef PTAH_ITEM
 	};
 
 	return type < ARRAY_SIZE(names) ? names[type] : NULL;

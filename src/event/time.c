@@ -31,8 +31,8 @@ void event_time_configure(struct event_time *t, const struct ptah_event_config *
 	*t = (struct event_time){
 	    .mtc_freq = config->mtc_freq,
 	    .nominal_ratio = config->nominal_ratio,
-	    .ctc_numerator = config->tsc_ctc_n,
-	    .ctc_denominator = config->tsc_ctc_d,
+	    .ctc_numerator = config->tsc_n,
+	    .ctc_denominator = config->tsc_d,
 	    .cyc_thresh = config->cyc_thresh,
 	    .skl168 = config->errata & 1u << PTAH_ERRATUM_SKL168,
 	    .error = EVENT_TIME_UNKNOWN,

@@ -53,7 +53,7 @@ struct ptah_flow {
 	bool no_tnt, no_retcomp;
 	bool stop_at_events;
 	bool space_fixed; /* the space is from who knows better: flow_set_space() */
-	struct ptah_filter_range ranges[PTAH_FILTER_RANGES];
+	struct ptah_range ranges[PTAH_RANGES];
 	uint64_t time_limit;
 
 	/* What packets do at places they often begin at; NULL: nothing yet. */

@@ -14,14 +14,14 @@ bool flow_leaves_filter(const struct ptah_flow *f, uint64_t ip)
 {
 	bool limited = false, inside = false;
 
-	for (unsigned i = 0; i < PTAH_FILTER_RANGES; i++) {
-		const struct ptah_filter_range *r = &f->ranges[i];
+	for (unsigned i = 0; i < PTAH_RANGES; i++) {
+		const struct ptah_range *r = &f->ranges[i];
 		bool here = ip >= r->first && ip <= r->last;
 
-		if (r->kind == PTAH_RANGE_STOP && here)
+		if (r->mode == PTAH_RANGE_STOP && here)
 			return true;
-		limited |= r->kind == PTAH_RANGE_FILTER;
-		inside |= r->kind == PTAH_RANGE_FILTER && here;
+		limited |= r->mode == PTAH_RANGE_FILTER;
+		inside |= r->mode == PTAH_RANGE_FILTER && here;
 	}
 	return limited && !inside;
 }
@@ -31,8 +31,8 @@ static bool knows_filter(const struct ptah_flow *f)
 {
 	bool known = false;
 
-	for (unsigned i = 0; i < PTAH_FILTER_RANGES; i++)
-		known |= f->ranges[i].kind != PTAH_RANGE_OFF;
+	for (unsigned i = 0; i < PTAH_RANGES; i++)
+		known |= f->ranges[i].mode != PTAH_RANGE_OFF;
 	return known;
 }
 

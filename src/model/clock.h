@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The clocks of the simulated processor and the packets that tell of them: a
- * core that runs at `ratio` bus clocks, a TSC that runs at `nominal`, and a
+ * core that runs at `ratio` bus clocks, a TSC that runs at `nominal_ratio`, and a
  * crystal of which the TSC makes n / d ticks each. SDM "TSC Packet", "TMA
  * Packet", "MTC Packet", "CYC Packet" and "CBR Packet". Freestanding.
  *
@@ -21,7 +21,7 @@ struct ptah_clock {
 	bool tsc_en, mtc_en, cyc_en;
 	uint8_t mtc_freq, cyc_thresh;
 	/* The machine. CPUID.15H: n is EBX, d is EAX. */
-	uint8_t nominal, ratio;
+	uint8_t nominal_ratio, ratio;
 	uint32_t n, d;
 
 	uint64_t tsc;
@@ -53,7 +53,7 @@ static inline void clock_init(struct ptah_clock *c)
 
 static inline void clock_tick(struct ptah_clock *c, uint64_t cycles)
 {
-	uint64_t part = c->part + cycles * c->nominal;
+	uint64_t part = c->part + cycles * c->nominal_ratio;
 
 	c->cycles += cycles;
 	c->tsc += part / c->ratio;
@@ -111,9 +111,9 @@ static inline bool clock_reach(struct ptah_clock *c, uint64_t *cycles)
 	if (c->mtc_en) {
 		uint64_t at = clock_tsc_of(c, c->next_mtc << c->mtc_freq);
 
-		until = at > c->tsc
-			    ? ((at - c->tsc) * c->ratio - c->part + c->nominal - 1) / c->nominal
-			    : 0;
+		until = at > c->tsc ? ((at - c->tsc) * c->ratio - c->part + c->nominal_ratio - 1) /
+					  c->nominal_ratio
+				    : 0;
 	}
 	if (until > *cycles) {
 		clock_tick(c, *cycles);

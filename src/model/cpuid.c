@@ -96,7 +96,7 @@ static void basic(const struct ptah_model_processor *p, uint32_t leaf, uint32_t 
 		set(r, p->tsc_d, p->tsc_n, p->crystal_hz, 0);
 		break;
 	case 0x16:
-		set(r, p->nominal * 100u, p->nominal * 100u, 100, 0);
+		set(r, p->nominal_ratio * 100u, p->nominal_ratio * 100u, 100, 0);
 		break;
 	case 0x1a:
 		r[EAX] = (uint32_t)p->core_type << 24;

@@ -12,7 +12,7 @@ void model_init(struct ptah_model *m, const struct ptah_model_processor *is, uin
 	m->staging = staging;
 	m->staging_size = staging_size;
 	generator_init(&m->g, staging, true, false);
-	m->clock.nominal = m->clock.ratio = is->nominal ? is->nominal : 1;
+	m->clock.nominal_ratio = m->clock.ratio = is->nominal_ratio ? is->nominal_ratio : 1;
 	m->clock.n = is->tsc_n ? is->tsc_n : 1;
 	m->clock.d = is->tsc_d ? is->tsc_d : 1;
 	clock_init(&m->clock);

@@ -51,7 +51,7 @@ static unsigned ranges(const struct ptah_model *m)
 {
 	unsigned n = sub_leaf_1(m, 0) & 7;
 
-	return n < PTAH_RTIT_RANGES ? n : PTAH_RTIT_RANGES;
+	return n < PTAH_RANGES ? n : PTAH_RANGES;
 }
 
 static bool is_canonical(const struct ptah_model *m, uint64_t address)
@@ -84,7 +84,7 @@ static uint64_t ctl_reserved(const struct ptah_model *m)
 	for (unsigned i = 0; i < ARRAY_SIZE(optional); i++)
 		if (!offers(m, optional[i].bit))
 			reserved |= optional[i].bits;
-	for (unsigned i = ranges(m); i < PTAH_RTIT_RANGES; i++)
+	for (unsigned i = ranges(m); i < PTAH_RANGES; i++)
 		reserved |= UINT64_C(15) << PTAH_RTIT_CTL_ADDR_CFG(i);
 	if (!outputs(m, ECX_TOPA))
 		reserved |= PTAH_RTIT_CTL_TOPA;
@@ -107,8 +107,8 @@ static bool encoding_valid(uint64_t ctl, unsigned field, uint32_t bitmap, uint64
 
 static bool ctl_encodings_valid(const struct ptah_model *m, uint64_t ctl)
 {
-	for (unsigned i = 0; i < PTAH_RTIT_RANGES; i++)
-		if ((ctl >> PTAH_RTIT_CTL_ADDR_CFG(i) & 15) > PTAH_RTIT_ADDR_STOP)
+	for (unsigned i = 0; i < PTAH_RANGES; i++)
+		if ((ctl >> PTAH_RTIT_CTL_ADDR_CFG(i) & 15) > PTAH_RANGE_STOP)
 			return false;
 	if (offers(m, EBX_MTC) && !encoding_valid(ctl, PTAH_RTIT_CTL_MTC_FREQ,
 						  sub_leaf_1(m, 0) >> 16, PTAH_RTIT_CTL_MTC_EN))
@@ -155,7 +155,7 @@ static bool status_faults(const struct ptah_model *m, uint64_t status)
 
 static bool is_address_msr(uint32_t msr)
 {
-	return msr >= PTAH_IA32_RTIT_ADDR0_A && msr < PTAH_IA32_RTIT_ADDR(PTAH_RTIT_RANGES);
+	return msr >= PTAH_IA32_RTIT_ADDR0_A && msr < PTAH_IA32_RTIT_ADDR(PTAH_RANGES);
 }
 
 /* One of PT's own that this processor has. */
@@ -433,8 +433,8 @@ int ptah_model_rdmsr(struct ptah_model *m, uint32_t msr, uint64_t *value)
 		*value = m->debugctl;
 		break;
 	case PTAH_MSR_PLATFORM_INFO: /* hypervisors that hide it are the rule */
-		there = m->is->nominal;
-		*value = (uint64_t)m->is->nominal << 8;
+		there = m->is->nominal_ratio;
+		*value = (uint64_t)m->is->nominal_ratio << 8;
 		break;
 	case X2APIC_LVT_PMI:
 		*value = (m->lvt_masked ? LVT_MASKED : 0) | (m->lvt_nmi ? LVT_NMI : 0);

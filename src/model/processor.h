@@ -25,6 +25,7 @@
 #define PTAH_MODEL_PROCESSOR_H
 
 #include <ptah/model.h>
+#include <ptah/trace_config.h>
 
 #include "model/clock.h"
 
@@ -97,9 +98,9 @@ struct ptah_model {
 
 	/* MSRs. Output's position is `base`, `index` (low half of MASK_PTRS) and `offset`. */
 	uint64_t ctl, status, base, cr3_match;
-	uint64_t addr[2 * PTAH_RTIT_RANGES]; /* ADDR0_A, ADDR0_B, ... */
-	uint32_t index;			     /* MASK_PTRS[31:0] */
-	uint32_t offset;		     /* MASK_PTRS[63:32] */
+	uint64_t addr[2 * PTAH_RANGES]; /* ADDR0_A, ADDR0_B, ... */
+	uint32_t index;			/* MASK_PTRS[31:0] */
+	uint32_t offset;		/* MASK_PTRS[63:32] */
 	uint64_t global_status, xss, debugctl;
 
 	/* Output */

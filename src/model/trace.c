@@ -32,7 +32,7 @@ static bool in_range(const struct ptah_model *m, uint64_t ip, unsigned config, b
 	bool in = false;
 
 	*any = false;
-	for (unsigned n = 0; n < PTAH_RTIT_RANGES; n++) {
+	for (unsigned n = 0; n < PTAH_RANGES; n++) {
 		if (range_config(m, n) != config)
 			continue;
 		*any = true;
@@ -49,8 +49,8 @@ void model_trace_arrive(struct ptah_model *m)
 		return;
 	m->context_en = in_context(m);
 	if (m->context_en && m->ranged) {
-		m->trace_stop = in_range(m, m->program.ip, PTAH_RTIT_ADDR_STOP, &stops);
-		m->filter_en = in_range(m, m->program.ip, PTAH_RTIT_ADDR_FILTER, &filters);
+		m->trace_stop = in_range(m, m->program.ip, PTAH_RANGE_STOP, &stops);
+		m->filter_en = in_range(m, m->program.ip, PTAH_RANGE_FILTER, &filters);
 		m->filter_en = (m->filter_en || !filters) && !m->trace_stop;
 	}
 	m->packet_en = m->context_en && m->filter_en && m->ctl & PTAH_RTIT_CTL_BRANCH_EN;
@@ -186,9 +186,9 @@ static void configure(struct ptah_model *m)
 	m->overflowing = m->waiting = m->trace_stop = false;
 	m->overflow_from = model_generated(m);
 	m->ranged = false;
-	for (unsigned n = 0; n < PTAH_RTIT_RANGES; n++)
-		m->ranged = m->ranged || range_config(m, n) != PTAH_RTIT_ADDR_OFF;
-	in_range(m, 0, PTAH_RTIT_ADDR_FILTER, &filters);
+	for (unsigned n = 0; n < PTAH_RANGES; n++)
+		m->ranged = m->ranged || range_config(m, n) != PTAH_RANGE_OFF;
+	in_range(m, 0, PTAH_RANGE_FILTER, &filters);
 	m->filter_en = !filters;
 }
 

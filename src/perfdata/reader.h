@@ -50,11 +50,11 @@ int perfdata_next(struct perfdata_file *file, struct perfdata_record *record,
 
 /* What MTC, CYC and CBR packets are counted in; 0: not known, or not in use. */
 struct perfdata_timing {
-	uint8_t mtc_freq, cyc_thresh;  /* IA32_RTIT_CTL's fields */
-	uint8_t nominal_ratio;	       /* maximum non-turbo ratio */
-	uint32_t tsc_ctc_n, tsc_ctc_d; /* TSC ticks per ticks of the crystal clock */
-	bool event_trace;	       /* IA32_RTIT_CTL.EventEn */
-	bool no_tnt, no_retcomp;       /* ... DisTNT, DisRETC */
+	uint8_t mtc_freq, cyc_thresh; /* IA32_RTIT_CTL's fields */
+	uint8_t nominal_ratio;	      /* maximum non-turbo ratio */
+	uint32_t tsc_n, tsc_d;	      /* TSC ticks per ticks of the crystal clock */
+	bool event_trace;	      /* IA32_RTIT_CTL.EventEn */
+	bool no_tnt, no_retcomp;      /* ... DisTNT, DisRETC */
 };
 
 /* From AUXTRACE_INFO and the attribute; false when the recording has none. Known likewise. */

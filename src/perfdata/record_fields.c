@@ -110,8 +110,8 @@ static void read_timing(struct perfdata_file *f, const uint64_t *info)
 	if (!(config & info[PERFDATA_INFO_MTC_BIT]) || n > UINT32_MAX || d > UINT32_MAX)
 		return;
 	f->timing.mtc_freq = field(config, info[PERFDATA_INFO_MTC_FREQ_BITS]) & 15;
-	f->timing.tsc_ctc_n = (uint32_t)n;
-	f->timing.tsc_ctc_d = (uint32_t)d;
+	f->timing.tsc_n = (uint32_t)n;
+	f->timing.tsc_d = (uint32_t)d;
 }
 
 static void read_info(struct perfdata_file *f, struct reader *r)

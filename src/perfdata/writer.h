@@ -66,7 +66,7 @@ struct perfdata_writer_config {
 	bool mtc, cyc;				       /* and these */
 	uint8_t mtc_period, cyc_threshold, psb_period; /* IA32_RTIT_CTL's fields */
 	uint32_t tsc_n, tsc_d;			       /* TSC ticks per crystal tick (CPUID.15H) */
-	uint32_t max_nonturbo_ratio;
+	uint32_t nominal_ratio;
 	bool snapshot;			      /* moments alone are kept: gaps are no loss */
 	const char *filter;		      /* as perf's --filter, resolved; NULL: none */
 	const struct perfdata_driver *driver; /* NULL: emulated, with what stands above */

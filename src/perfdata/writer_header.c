@@ -175,7 +175,7 @@ int perfdata_write_info(struct perfdata_writer *w, const struct perfdata_writer_
 	    [PERFDATA_INFO_TSC_CTC_N] = config->tsc_n,
 	    [PERFDATA_INFO_TSC_CTC_D] = config->tsc_d,
 	    [PERFDATA_INFO_CYC_BIT] = PERFDATA_PT_CYC,
-	    [PERFDATA_INFO_MAX_NONTURBO] = config->max_nonturbo_ratio,
+	    [PERFDATA_INFO_MAX_NONTURBO] = config->nominal_ratio,
 	    [PERFDATA_INFO_FILTER_LENGTH] = n,
 	};
 

@@ -85,8 +85,8 @@ static void read_events(struct ptah_session *s)
 	if (perfdata_timing(s->file, &timing)) {
 		events->mtc_freq = timing.mtc_freq;
 		events->nominal_ratio = timing.nominal_ratio;
-		events->tsc_ctc_n = timing.tsc_ctc_n;
-		events->tsc_ctc_d = timing.tsc_ctc_d;
+		events->tsc_n = timing.tsc_n;
+		events->tsc_d = timing.tsc_d;
 		events->cyc_thresh = timing.cyc_thresh;
 		events->iflags = timing.event_trace;
 		s->flow.no_tnt = timing.no_tnt;

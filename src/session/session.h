@@ -196,7 +196,7 @@ int session_find_alike(struct ptah_session *session);
  * addresses where the process had its files. All off when one is not known.
  */
 int session_filters(const struct ptah_session *session, size_t process,
-		    struct ptah_filter_range ranges[PTAH_FILTER_RANGES]);
+		    struct ptah_range ranges[PTAH_RANGES]);
 
 /* files.c: the binaries. */
 

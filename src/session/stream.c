@@ -386,7 +386,7 @@ int ptah_stream_count(struct ptah_stream *s)
 static bool is_reusable(const struct ptah_stream *s, const struct ptah_session *session,
 			const struct stream *stream)
 {
-	struct ptah_filter_range ranges[PTAH_FILTER_RANGES];
+	struct ptah_range ranges[PTAH_RANGES];
 
 	return s->session == session && s->stream->like == stream->like && !s->later_count &&
 	       session_filters(session, stream->process, ranges) >= 0 &&

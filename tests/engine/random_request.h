@@ -76,7 +76,7 @@ static inline void random_config(uint64_t *seed, struct ptah_trace_config *c)
 
 	c->cr3 = random_next(seed) >> (random_word(seed) % 64) & ~UINT64_C(0x1f);
 	for (unsigned k = random_word(seed) % 6; k; k--) {
-		struct ptah_trace_range *r = &c->ranges[random_word(seed) % 4];
+		struct ptah_range *r = &c->ranges[random_word(seed) % 4];
 
 		switch (random_word(seed) % 8) {
 		case 0:

@@ -35,7 +35,7 @@ static void skylake_has_what_its_words_say(void **state)
 	assert_int_equal(c.tsc_n, 284);
 	assert_int_equal(c.tsc_d, 2);
 	assert_int_equal(c.crystal_hz, 24000000);
-	assert_int_equal(c.max_nonturbo_ratio, 34);
+	assert_int_equal(c.nominal_ratio, 34);
 	assert_true(c.xsaves && c.vmx && c.vmx_pt);
 	assert_true(c.lbr_exclusive);
 	assert_false(c.branch_required || c.single_range_4k_only);
@@ -121,7 +121,7 @@ static void faults_of_msrs_are_survived(void **state)
 	cpuid_skylake(&t);
 	t.gp_platform_info = t.gp_vmx_misc = true;
 	assert_int_equal(ptah_caps_discover(&cpuid_hal, &t, &c), PTAH_OK);
-	assert_int_equal(c.max_nonturbo_ratio, 0);
+	assert_int_equal(c.nominal_ratio, 0);
 	assert_false(c.vmx_pt);
 }
 
@@ -136,7 +136,7 @@ static void user_mode_needs_no_msrs(void **state)
 	t.ctl = 1;
 	assert_int_equal(ptah_caps_discover(&hal, &t, &c), PTAH_OK);
 	assert_int_equal(c.ranges, 2);
-	assert_int_equal(c.max_nonturbo_ratio, 0);
+	assert_int_equal(c.nominal_ratio, 0);
 }
 
 static void no_hal_is_refused(void **state)

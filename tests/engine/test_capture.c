@@ -210,7 +210,7 @@ static void stop_range(void **state)
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	m = ptah_machine_model(rig.machine, 0);
 	config = rig_config(&rig, &trace);
-	trace.ranges[1] = (struct ptah_trace_range){PTAH_RTIT_ADDR_STOP, 0x5000, 0x5fff};
+	trace.ranges[1] = (struct ptah_range){0x5000, 0x5fff, PTAH_RANGE_STOP};
 	c = rig_capture(&rig, &config);
 	ptah_model_begin(m, 0x1000, &context);
 	assert_int_equal(ptah_capture_start(c), PTAH_OK);

@@ -208,12 +208,12 @@ SPOIL(cr3_noflush, c->cr3_filter = true; c->cr3 = BIT(63) | 0x1000)
 SPOIL(range_0, c->ranges[0].mode = 1)
 SPOIL(range_2, c->ranges[2].mode = 1)
 SPOIL(range_mode, c->ranges[1].mode = 3)
-SPOIL(range_first, c->ranges[0] = (struct ptah_trace_range){1, BIT(47), 1})
-SPOIL(range_last, c->ranges[0] = (struct ptah_trace_range){2, 1, 0xffff7fffffffffff})
-SPOIL(range_last_57, c->ranges[0] = (struct ptah_trace_range){2, 1, BIT(56)})
-SPOIL(range_back, c->ranges[1] = (struct ptah_trace_range){1, 0x2000, 0x1fff})
-SPOIL(range_stopped, c->ranges[0] = (struct ptah_trace_range){1, 0x2000, 0x2fff};
-      c->ranges[1] = (struct ptah_trace_range){2, 0x1000, 0x2fff})
+SPOIL(range_first, c->ranges[0] = (struct ptah_range){BIT(47), 1, 1})
+SPOIL(range_last, c->ranges[0] = (struct ptah_range){1, 0xffff7fffffffffff, 2})
+SPOIL(range_last_57, c->ranges[0] = (struct ptah_range){1, BIT(56), 2})
+SPOIL(range_back, c->ranges[1] = (struct ptah_range){0x2000, 0x1fff, 1})
+SPOIL(range_stopped, c->ranges[0] = (struct ptah_range){0x2000, 0x2fff, 1};
+      c->ranges[1] = (struct ptah_range){0x1000, 0x2fff, 2})
 SPOIL(old_size, c->size--)
 
 static const struct refusal refusals[] = {
@@ -280,12 +280,12 @@ SPOIL(many_options, c->mtc = c->cyc = c->ptwrite = c->fup_on_ptwrite = c->power_
       c->cyc_threshold = 14; c->psb_period = 13)
 SPOIL(mtc_alone, c->mtc = true; c->tsc = false)
 SPOIL(ptwrite_alone, c->branch = c->tsc = false; c->ptwrite = true)
-SPOIL(two_ranges, c->ranges[0] = (struct ptah_trace_range){1, 0x400000, 0x400000};
-      c->ranges[1] = (struct ptah_trace_range){2, 0x7fffffffffff, 0xffff800000000000})
-SPOIL(stop_inside, c->ranges[0] = (struct ptah_trace_range){1, 0x1000, 0x3fff};
-      c->ranges[1] = (struct ptah_trace_range){2, 0x2000, 0x2fff})
-SPOIL(range_57, c->ranges[3] = (struct ptah_trace_range){1, BIT(56) - 1, 0xff00000000000000})
-SPOIL(off_is_not_looked_at, c->ranges[3] = (struct ptah_trace_range){0, BIT(60), 3}; c->cr3 = 7)
+SPOIL(two_ranges, c->ranges[0] = (struct ptah_range){0x400000, 0x400000, 1};
+      c->ranges[1] = (struct ptah_range){0x7fffffffffff, 0xffff800000000000, 2})
+SPOIL(stop_inside, c->ranges[0] = (struct ptah_range){0x1000, 0x3fff, 1};
+      c->ranges[1] = (struct ptah_range){0x2000, 0x2fff, 2})
+SPOIL(range_57, c->ranges[3] = (struct ptah_range){BIT(56) - 1, 0xff00000000000000, 1})
+SPOIL(off_is_not_looked_at, c->ranges[3] = (struct ptah_range){BIT(60), 3, 0}; c->cr3 = 7)
 
 static void what_is_legal_is_accepted(void **state)
 {
@@ -392,7 +392,7 @@ static void spoil(struct ptah_trace_config *c)
 	uint8_t *numbers[] = {&c->mtc_period, &c->cyc_threshold, &c->psb_period};
 
 	for (unsigned k = random_word() % 6; k; k--) {
-		struct ptah_trace_range *r = &c->ranges[random_word() % 4];
+		struct ptah_range *r = &c->ranges[random_word() % 4];
 
 		switch (random_word() % 8) {
 		case 0:

@@ -75,7 +75,7 @@ static bool program(struct ptah_model *m, const struct ptah_caps *caps,
 		return false;
 	if (c->cr3_filter && ptah_model_wrmsr(m, PTAH_IA32_RTIT_CR3_MATCH, c->cr3) < 0)
 		return false;
-	for (unsigned n = 0; n < PTAH_RTIT_RANGES; n++)
+	for (unsigned n = 0; n < PTAH_RANGES; n++)
 		if (c->ranges[n].mode &&
 		    (ptah_model_wrmsr(m, PTAH_IA32_RTIT_ADDR(n), c->ranges[n].first) < 0 ||
 		     ptah_model_wrmsr(m, PTAH_IA32_RTIT_ADDR(n) + 1, c->ranges[n].last) < 0))
@@ -107,7 +107,7 @@ static void named_processors_are_discovered(void **state)
 			continue;
 		}
 		assert_int_equal(status, PTAH_OK);
-		assert_int_equal(caps.max_nonturbo_ratio, p->nominal);
+		assert_int_equal(caps.nominal_ratio, p->nominal_ratio);
 		assert_int_equal(caps.xsaves, p->xsaves);
 		assert_int_equal(caps.vmx, p->vmx);
 		assert_int_equal(caps.vmx_pt, p->vmx_pt);

@@ -41,7 +41,7 @@ static bool traces(void *machine)
 static bool is_rtit(uint32_t msr)
 {
 	return (msr >= PTAH_IA32_RTIT_OUTPUT_BASE && msr <= PTAH_IA32_RTIT_CR3_MATCH) ||
-	       (msr >= PTAH_IA32_RTIT_ADDR0_A && msr < PTAH_IA32_RTIT_ADDR(PTAH_RTIT_RANGES));
+	       (msr >= PTAH_IA32_RTIT_ADDR0_A && msr < PTAH_IA32_RTIT_ADDR(PTAH_RANGES));
 }
 
 /* Over the tables that the processor walks, as they are now. */
@@ -203,8 +203,8 @@ static void compare_registers(struct rig *rig, const struct ptah_trace_config *t
 	if (trace->cr3_filter)
 		assert_int_equal(read_model(rig->machine, PTAH_IA32_RTIT_CR3_MATCH), trace->cr3);
 	for (n = 0; n < caps->ranges; n++) {
-		const struct ptah_trace_range *r = &trace->ranges[n];
-		bool on = r->mode != PTAH_RTIT_ADDR_OFF;
+		const struct ptah_range *r = &trace->ranges[n];
+		bool on = r->mode != PTAH_RANGE_OFF;
 
 		if (!on && n >= 2)
 			continue; /* XRSTORS does not reach it, and nothing uses it */
@@ -426,7 +426,7 @@ static void registers_that_are_not_there(void **state)
 static void ranges_of_another(void **state)
 {
 	static const bool by_msr[] = {false, true};
-	struct ptah_trace_range range = {PTAH_RTIT_ADDR_FILTER, 0x400000, 0x4fffff};
+	struct ptah_range range = {0x400000, 0x4fffff, PTAH_RANGE_FILTER};
 	struct trial t;
 	unsigned i;
 
@@ -450,7 +450,7 @@ static void ranges_of_another(void **state)
 		assert_int_equal(ptah_capture_start(t.c), PTAH_OK);
 		rig_switch(&t.rig, t.c, 0, true);
 		compare_registers(&t.rig, &t.trace, true);
-		t.trace.ranges[1].mode = PTAH_RTIT_ADDR_OFF;
+		t.trace.ranges[1].mode = PTAH_RANGE_OFF;
 		t.trace.ranges[0] = range;
 		t.trace.cr3 = 0x54321000;
 		assert_int_equal(ptah_capture_reconfigure(t.c, &t.trace, NULL), PTAH_OK);

@@ -220,8 +220,7 @@ static void trace_stop_then_resume(void **state)
 		uint64_t output = 0;
 
 		open_play(&p, "skylake", carrier, PTAH_POLICY_WRAP, false);
-		p.trace.ranges[0] =
-		    (struct ptah_trace_range){PTAH_RTIT_ADDR_STOP, STOP_AT, STOP_AT + 0xfff};
+		p.trace.ranges[0] = (struct ptah_range){STOP_AT, STOP_AT + 0xfff, PTAH_RANGE_STOP};
 		p.c = rig_capture(&p.rig, &p.config);
 		ptah_model_begin(model(&p), BRANCHED, &context);
 		begin(&p);

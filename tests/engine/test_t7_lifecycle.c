@@ -167,7 +167,7 @@ static void filter_while_paused(void **state)
 	(void)state;
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	config = rig_config(&rig, &trace);
-	trace.ranges[1] = (struct ptah_trace_range){PTAH_RTIT_ADDR_FILTER, 0, UINT32_MAX};
+	trace.ranges[1] = (struct ptah_range){0, UINT32_MAX, PTAH_RANGE_FILTER};
 	c = rig_capture(&rig, &config);
 	stand(&rig, FIRST_IP);
 	assert_int_equal(ptah_capture_start(c), PTAH_OK);
@@ -176,8 +176,8 @@ static void filter_while_paused(void **state)
 	assert_int_equal(ptah_capture_pause(c), PTAH_OK);
 	position = ptah_capture_position(c);
 	assert_int_equal(position, rig_output(&rig, 0));
-	trace.ranges[0] = (struct ptah_trace_range){PTAH_RTIT_ADDR_FILTER, RANGE, RANGE + 0xfff};
-	trace.ranges[1].mode = PTAH_RTIT_ADDR_OFF;
+	trace.ranges[0] = (struct ptah_range){RANGE, RANGE + 0xfff, PTAH_RANGE_FILTER};
+	trace.ranges[1].mode = PTAH_RANGE_OFF;
 	assert_int_equal(ptah_capture_reconfigure(c, &trace, &problem), PTAH_OK);
 	/* It stays paused, nothing was lost, nothing begins anew. */
 	assert_int_equal(rig_status(c).state, PTAH_CAPTURE_PAUSED);
@@ -273,12 +273,12 @@ static void one_position(void **state)
 		assert_true(rig_enabled(&rig, 0));
 		rig_mark(&rig, 0, 50);
 		trace.ranges[0] =
-		    (struct ptah_trace_range){PTAH_RTIT_ADDR_FILTER, 0x1000 * i, 0x1000 * i + 99};
+		    (struct ptah_range){0x1000 * i, 0x1000 * i + 99, PTAH_RANGE_FILTER};
 		assert_int_equal(ptah_capture_reconfigure(c, &trace, &problem), PTAH_OK);
 		assert_true(rig_enabled(&rig, 0));
 		trace.ranges[0].mode = 9;
 		assert_int_equal(ptah_capture_reconfigure(c, &trace, &problem), PTAH_E_INVAL);
-		trace.ranges[0].mode = PTAH_RTIT_ADDR_OFF;
+		trace.ranges[0].mode = PTAH_RANGE_OFF;
 	}
 	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
 	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
@@ -737,7 +737,7 @@ static void set_stage(struct stage *s, const struct scene *scene)
 	config.region = 4096;
 	config.owner = 5;
 	config.cpu = scene->thread ? PTAH_CAPTURE_THREAD : 0;
-	s->trace.ranges[1] = (struct ptah_trace_range){PTAH_RTIT_ADDR_STOP, RANGE, RANGE + 0xfff};
+	s->trace.ranges[1] = (struct ptah_range){RANGE, RANGE + 0xfff, PTAH_RANGE_STOP};
 	s->c = rig_capture(&s->rig, &config);
 	stand(&s->rig, FIRST_IP);
 	if (scene->state == IDLE)

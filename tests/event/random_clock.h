@@ -125,9 +125,9 @@ static struct ptah_event_config config_of(const struct run *r)
 	return (struct ptah_event_config){
 	    .size = sizeof(struct ptah_event_config),
 	    .mtc_freq = r->clock.mtc_freq,
-	    .nominal_ratio = r->clock.nominal,
-	    .tsc_ctc_n = r->clock.n,
-	    .tsc_ctc_d = r->clock.d,
+	    .nominal_ratio = r->clock.nominal_ratio,
+	    .tsc_n = r->clock.n,
+	    .tsc_d = r->clock.d,
 	    .cyc_thresh = r->clock.cyc_thresh,
 	};
 }
@@ -161,7 +161,7 @@ static struct run machine(unsigned seed)
 	return (struct run){.seed = seed,
 			    .idle = seed & 1,
 			    .clock = {.tsc_en = true,
-				      .nominal = (uint8_t)(15 + seed % 20),
+				      .nominal_ratio = (uint8_t)(15 + seed % 20),
 				      .ratio = (uint8_t)(8 + seed % 40),
 				      .n = ratios[seed % 5][0],
 				      .d = ratios[seed % 5][1],

@@ -185,8 +185,8 @@ static uint64_t skl168_tsc(uint32_t errata)
 					   .errata = errata,
 					   .nominal_ratio = 20,
 					   .mtc_freq = 4,
-					   .tsc_ctc_n = 10,
-					   .tsc_ctc_d = 1};
+					   .tsc_n = 10,
+					   .tsc_d = 1};
 	struct ptah_event_decoder *d;
 	struct ptah_item items[16];
 	int n;

@@ -248,11 +248,8 @@ static void truncated_and_unsynchronised(void **state)
  */
 static void timing_packets(void **state)
 {
-	const struct ptah_event_config config = {.size = sizeof(config),
-						 .mtc_freq = 4,
-						 .nominal_ratio = 20,
-						 .tsc_ctc_n = 2,
-						 .tsc_ctc_d = 1};
+	const struct ptah_event_config config = {
+	    .size = sizeof(config), .mtc_freq = 4, .nominal_ratio = 20, .tsc_n = 2, .tsc_d = 1};
 	struct ptah_event_decoder *d;
 	int n;
 

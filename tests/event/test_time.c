@@ -16,7 +16,7 @@ struct clockwork {
 	double cycles; /* truth */
 	uint64_t cycles_told;
 	double ratio; /* core frequency over bus */
-	uint8_t nominal, mtc_freq;
+	uint8_t nominal_ratio, mtc_freq;
 	uint32_t n, d;
 	uint64_t next_mtc; /* in crystal ticks */
 	bool cyc, mtc, cbr;
@@ -62,13 +62,13 @@ static void pass(struct clockwork *c, struct event_time *t, double ticks, uint64
 	while (c->mtc && (double)(c->next_mtc << c->mtc_freq) * c->n / c->d <= end) {
 		double at = (double)(c->next_mtc << c->mtc_freq) * c->n / c->d;
 
-		c->cycles += (at - c->tsc) * c->ratio / c->nominal;
+		c->cycles += (at - c->tsc) * c->ratio / c->nominal_ratio;
 		c->tsc = at;
 		tell_cycles(c, t);
 		event_time_mtc(t, (uint8_t)c->next_mtc++);
 		check(c, t, before);
 	}
-	c->cycles += (end - c->tsc) * c->ratio / c->nominal;
+	c->cycles += (end - c->tsc) * c->ratio / c->nominal_ratio;
 	c->tsc = end;
 }
 
@@ -88,7 +88,7 @@ static void synchronise(struct clockwork *c, struct event_time *t)
 static void run(struct clockwork *c)
 {
 	struct event_time t = {.mtc_freq = c->mtc_freq,
-			       .nominal_ratio = c->nominal,
+			       .nominal_ratio = c->nominal_ratio,
 			       .ctc_numerator = c->n,
 			       .ctc_denominator = c->d};
 	uint64_t before = 0, known = 0;
@@ -127,7 +127,7 @@ static void cycles_and_crystal(void **state)
 		struct clockwork c = {.seed = seed * UINT64_C(0x9e3779b97f4a7c15),
 				      .tsc = 1e9 + seed * 12345.5,
 				      .ratio = 8 + seed % 40,
-				      .nominal = 21,
+				      .nominal_ratio = 21,
 				      .mtc_freq = (uint8_t)(seed % 11),
 				      .n = ratios[seed % 5][0],
 				      .d = ratios[seed % 5][1],
@@ -146,7 +146,7 @@ static void cycles_alone(void **state)
 		struct clockwork c = {.seed = seed,
 				      .tsc = 5e8,
 				      .ratio = 30,
-				      .nominal = 20,
+				      .nominal_ratio = 20,
 				      .n = 84,
 				      .d = 2,
 				      .cyc = true,
@@ -163,7 +163,7 @@ static void crystal_alone(void **state)
 		struct clockwork c = {.seed = seed,
 				      .tsc = 7e9,
 				      .ratio = 30,
-				      .nominal = 20,
+				      .nominal_ratio = 20,
 				      .n = 84,
 				      .d = 2,
 				      .mtc_freq = (uint8_t)(seed % 15),

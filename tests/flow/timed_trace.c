@@ -17,7 +17,7 @@ static struct ptah_clock timed_clock(unsigned seed)
 				   .cyc_en = seed % 5 != 2,
 				   .mtc_freq = (uint8_t)(seed % 4 * 3),
 				   .cyc_thresh = (uint8_t)(seed % 3 == 2 ? 4 : 0),
-				   .nominal = 30,
+				   .nominal_ratio = 30,
 				   .ratio = 36,
 				   .n = seed & 1 ? 250 : 84,
 				   .d = seed & 1 ? 2 : 1,
@@ -31,9 +31,9 @@ static struct ptah_event_config timed_config(const struct ptah_clock *clock)
 {
 	return (struct ptah_event_config){.size = sizeof(struct ptah_event_config),
 					  .mtc_freq = clock->mtc_freq,
-					  .nominal_ratio = clock->nominal,
-					  .tsc_ctc_n = clock->n,
-					  .tsc_ctc_d = clock->d,
+					  .nominal_ratio = clock->nominal_ratio,
+					  .tsc_n = clock->n,
+					  .tsc_d = clock->d,
 					  .cyc_thresh = clock->cyc_thresh};
 }
 

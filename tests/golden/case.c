@@ -68,13 +68,13 @@ static bool begin_code(struct reader *r, const char *text)
 
 static void add_range(struct golden_case *c, const char *text, uint8_t kind)
 {
-	for (unsigned i = 0; i < PTAH_FILTER_RANGES; i++) {
-		struct ptah_filter_range *range = &c->config.ranges[i];
+	for (unsigned i = 0; i < PTAH_RANGES; i++) {
+		struct ptah_range *range = &c->config.ranges[i];
 		char *end;
 
-		if (range->kind)
+		if (range->mode)
 			continue;
-		range->kind = kind;
+		range->mode = kind;
 		range->first = strtoull(text, &end, 16);
 		range->last = strtoull(end + 1, NULL, 16);
 		return;

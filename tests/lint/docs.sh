@@ -18,9 +18,9 @@ for page in *.md docs/*.md; do
 		while read -r target; do
 			[ -z "$target" ] || [ -e "$folder/$target" ] || echo "$page: no $target"
 		done >>"$bad"
-	# Paths in code font, but for those of the kernel's own tree.
+	# Paths in code font, but for those of the kernel's own tree and placeholders (NAME).
 	grep -oE '`(src|include|cli|compat|tests|fuzz|bench|tools|scripts|port|examples|docs|cmake|packaging)/[A-Za-z0-9_./-]*`' "$page" |
-		tr -d '`' | grep -vE '^(include/uapi|tools/perf)/' | sort -u | while read -r path; do
+		tr -d '`' | grep -vE '^(include/uapi|tools/perf)/|NAME' | sort -u | while read -r path; do
 			[ -e "$path" ] || echo "$page: no $path"
 		done >>"$bad"
 	# Functions of Ptah's; in docs/architecture.md every function is.

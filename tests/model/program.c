@@ -485,7 +485,7 @@ static void program_set_up(struct program *p)
 
 		rig_set(rig, PTAH_IA32_RTIT_ADDR(n), stop ? STOP_FIRST : base);
 		rig_set(rig, PTAH_IA32_RTIT_ADDR(n) + 1, stop ? STOP_LAST : base + IN_RANGE);
-		rig->ctl |= (uint64_t)(stop ? PTAH_RTIT_ADDR_STOP : PTAH_RTIT_ADDR_FILTER)
+		rig->ctl |= (uint64_t)(stop ? PTAH_RANGE_STOP : PTAH_RANGE_FILTER)
 			    << PTAH_RTIT_CTL_ADDR_CFG(n);
 	}
 }

@@ -93,7 +93,7 @@ static struct pt_query_decoder *query_decoder(const struct run *r)
 	config.begin = r->trace;
 	config.end = r->g.out;
 	config.mtc_freq = r->clock.mtc_freq;
-	config.nom_freq = r->clock.nominal;
+	config.nom_freq = r->clock.nominal_ratio;
 	config.cpuid_0x15_eax = r->clock.d;
 	config.cpuid_0x15_ebx = r->clock.n;
 	q = pt_qry_alloc_decoder(&config);
@@ -311,7 +311,7 @@ static void follow(struct program *p)
 	config.begin = p->rig->memory;
 	config.end = p->rig->memory + rig_bytes(p->rig);
 	config.mtc_freq = p->m->clock.mtc_freq;
-	config.nom_freq = p->m->clock.nominal;
+	config.nom_freq = p->m->clock.nominal_ratio;
 	config.cpuid_0x15_eax = p->m->clock.d;
 	config.cpuid_0x15_ebx = p->m->clock.n;
 	d = pt_insn_alloc_decoder(&config);

@@ -172,9 +172,9 @@ static struct ptah_flow_config config_of(const struct program *p)
 	const struct ptah_flow_config config = {.size = sizeof(config),
 						.events = {.size = sizeof(config.events),
 							   .mtc_freq = c->mtc_freq,
-							   .nominal_ratio = c->nominal,
-							   .tsc_ctc_n = c->n,
-							   .tsc_ctc_d = c->d,
+							   .nominal_ratio = c->nominal_ratio,
+							   .tsc_n = c->n,
+							   .tsc_d = c->d,
 							   .cyc_thresh = c->cyc_thresh}};
 
 	return config;
@@ -185,16 +185,14 @@ static bool tell_ranges(const struct program *p, struct ptah_flow_config *config
 {
 	bool any = false;
 
-	for (unsigned n = 0; n < PTAH_FILTER_RANGES; n++) {
-		const uint64_t kind = p->rig->ctl >> PTAH_RTIT_CTL_ADDR_CFG(n) & 0xf;
+	for (unsigned n = 0; n < PTAH_RANGES; n++) {
+		const uint8_t mode = p->rig->ctl >> PTAH_RTIT_CTL_ADDR_CFG(n) & 0xf;
 
-		if (kind == PTAH_RTIT_ADDR_OFF)
+		if (mode == PTAH_RANGE_OFF)
 			continue;
 		any = true;
-		config->ranges[n] = (struct ptah_filter_range){
-		    .first = p->m->addr[2 * n],
-		    .last = p->m->addr[2 * n + 1],
-		    .kind = kind == PTAH_RTIT_ADDR_STOP ? PTAH_RANGE_STOP : PTAH_RANGE_FILTER};
+		config->ranges[n] = (struct ptah_range){
+		    .first = p->m->addr[2 * n], .last = p->m->addr[2 * n + 1], .mode = mode};
 	}
 	return any;
 }

@@ -56,8 +56,8 @@ static struct rig *filtered(uint64_t ctl)
 {
 	struct rig *rig = new_rig(ctl);
 
-	set_range(rig, 0, PTAH_RTIT_ADDR_FILTER, IP, IP + 0xfff);
-	set_range(rig, 1, PTAH_RTIT_ADDR_STOP, STOP, STOP + 0xfff);
+	set_range(rig, 0, PTAH_RANGE_FILTER, IP, IP + 0xfff);
+	set_range(rig, 1, PTAH_RANGE_STOP, STOP, STOP + 0xfff);
 	return rig;
 }
 
@@ -226,7 +226,7 @@ static void mov_cr3_in_a_stop_range(void **state)
 	struct rig *rig = new_rig(OS);
 
 	(void)state;
-	set_range(rig, 0, PTAH_RTIT_ADDR_STOP, IP + 0x100, IP + 0x1ff);
+	set_range(rig, 0, PTAH_RANGE_STOP, IP + 0x100, IP + 0x1ff);
 	rig_start(rig);
 	ptah_model_mov_cr3(rig->m, IP + 0x103, 0x6000);
 	assert_true(rig_status(rig) & PTAH_RTIT_STATUS_STOPPED);
@@ -945,7 +945,7 @@ static void time_between_slices(void **state)
 
 	(void)state;
 	rig->m->clock.n = rig->m->clock.d = 1;
-	rig->m->clock.nominal = rig->m->clock.ratio = RATIO;
+	rig->m->clock.nominal_ratio = rig->m->clock.ratio = RATIO;
 	ptah_model_set_tsc(rig->m, 0x1000);
 	rig_stop(rig);
 	ptah_model_pass(rig->m, 0x200);
@@ -1026,7 +1026,7 @@ static void overflow_and_time(void **state)
 
 	(void)state;
 	rig->m->clock.n = rig->m->clock.d = 1;
-	rig->m->clock.nominal = rig->m->clock.ratio = RATIO;
+	rig->m->clock.nominal_ratio = rig->m->clock.ratio = RATIO;
 	ptah_model_set_tsc(rig->m, 0);
 	ptah_model_overflow(rig->m, true);
 	ptah_model_pass(rig->m, 20);
@@ -1074,8 +1074,8 @@ static void trace_stop(void **state)
 	struct rig *rig = new_rig(0);
 
 	(void)state;
-	set_range(rig, 0, PTAH_RTIT_ADDR_FILTER, IP, IP + 0xfff);
-	set_range(rig, 1, PTAH_RTIT_ADDR_STOP, IP + 0x800, IP + 0x8ff);
+	set_range(rig, 0, PTAH_RANGE_FILTER, IP, IP + 0xfff);
+	set_range(rig, 1, PTAH_RANGE_STOP, IP + 0x800, IP + 0x8ff);
 	rig_start(rig);
 	transfer(rig, PTAH_MODEL_FAR, IP + 0x800, 0); /* not in context */
 	assert_false(rig_status(rig) & PTAH_RTIT_STATUS_STOPPED);
@@ -1087,7 +1087,7 @@ static void trace_stop(void **state)
 	rig_free(rig);
 
 	rig = new_rig(0);
-	set_range(rig, 0, PTAH_RTIT_ADDR_STOP, IP, IP);
+	set_range(rig, 0, PTAH_RANGE_STOP, IP, IP);
 	rig_start(rig);
 	assert_true(rig_status(rig) & PTAH_RTIT_STATUS_STOPPED);
 	expect_and_free(rig, PSB_USER ";TraceStop");

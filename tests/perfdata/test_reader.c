@@ -77,8 +77,8 @@ static void timing(void **state)
 	assert_int_equal(t.mtc_freq, 9);
 	assert_int_equal(t.cyc_thresh, 2);
 	assert_int_equal(t.nominal_ratio, 36);
-	assert_int_equal(t.tsc_ctc_n, 216);
-	assert_int_equal(t.tsc_ctc_d, 2);
+	assert_int_equal(t.tsc_n, 216);
+	assert_int_equal(t.tsc_d, 2);
 	perfdata_close(f);
 	perfdata_buffer_free(&body);
 	perfdata_buffer_free(&b);

@@ -17,7 +17,7 @@ static struct perfdata_writer_config config_of(const char *path)
 	    .clock = {.shift = 2, .mult = 3, .zero = 1000},
 	    .retcomp = true,
 	    .tsc = true,
-	    .max_nonturbo_ratio = 20,
+	    .nominal_ratio = 20,
 	};
 }
 

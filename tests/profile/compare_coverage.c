@@ -375,11 +375,11 @@ static void choose_ranges(struct ptah_coverage_config *config, const struct ptah
 
 	decode(&r, full, e);
 	config->range_count = 2;
-	config->ranges[1] = (struct ptah_coverage_range){1, 0}; /* empty */
+	config->ranges[1] = (struct ptah_range){1, 0, 0}; /* empty */
 	for (size_t i = 0, n = r.list.n; i < 2 && n; i++) {
 		const uint64_t ip = r.list.items[n / (i + 2)].thing.a;
 
-		config->ranges[i] = (struct ptah_coverage_range){ip, ip + (i ? 0x40 : 0x1000)};
+		config->ranges[i] = (struct ptah_range){ip, ip + (i ? 0x40 : 0x1000), 0};
 	}
 	free(r.list.items);
 }

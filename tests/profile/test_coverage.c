@@ -277,7 +277,7 @@ static void left_without_address(void **state)
 		    .size = sizeof(flow),
 		    .ranges = {{.first = BASE + 1,
 				.last = BASE + 4,
-				.kind = known ? PTAH_RANGE_FILTER : PTAH_RANGE_OFF}}};
+				.mode = known ? PTAH_RANGE_FILTER : PTAH_RANGE_OFF}}};
 		const struct ptah_coverage_config config = {.size = sizeof(config), .flow = flow};
 		struct ptah_coverage *coverage;
 		struct ptah_coverage_result r;

@@ -57,7 +57,7 @@ static void permissions_are_those_of_perf_event_open(void **state)
 		assert_int_equal(host.may_kernel, cases[i].kernel);
 		assert_int_equal(host.may_cpu, cases[i].cpu);
 		assert_int_equal(host.pmu_type, 8);
-		assert_int_equal(host.caps.max_nonturbo_ratio, 36);
+		assert_int_equal(host.caps.nominal_ratio, 36);
 		assert_int_equal(host.paranoid, atoi(cases[i].paranoid));
 	}
 }

@@ -532,7 +532,7 @@ static void stop_when_full(void **state)
 /* Which events there are, for each target. */
 static void layouts(void **state)
 {
-	const struct ptah_record_filter filter = {PTAH_RECORD_FILTER, "/bin/true", 16, 32};
+	const struct ptah_record_filter filter = {PTAH_RANGE_FILTER, "/bin/true", 16, 32};
 	int32_t pid = getpid(), cpu = 0, tid = gettid();
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	char *command[] = {"true", NULL};

@@ -34,7 +34,7 @@ static void files_are_read(void **state)
 	assert_int_equal(pmu.cycle_thresholds, 0x1fff);
 	assert_int_equal(pmu.num_address_ranges, 2);
 	assert_false(pmu.power_event_trace);
-	assert_int_equal(pmu.max_nonturbo_ratio, 36);
+	assert_int_equal(pmu.nominal_ratio, 36);
 	assert_int_equal(pmu.tsc_art_n, 188);
 	assert_int_equal(pmu.tsc_art_d, 2);
 
@@ -241,9 +241,9 @@ static void filters(void **state)
 {
 	const struct pmu pmu = driver();
 	struct ptah_record_filter f[3] = {
-	    {PTAH_RECORD_FILTER, "/bin/true", 0x1234, 0x10},
-	    {PTAH_RECORD_STOP, "/lib/x.so", 0x20, 0x1},
-	    {PTAH_RECORD_FILTER, NULL, 0xffffffff81000000, 0x1000},
+	    {PTAH_RANGE_FILTER, "/bin/true", 0x1234, 0x10},
+	    {PTAH_RANGE_STOP, "/lib/x.so", 0x20, 0x1},
+	    {PTAH_RANGE_FILTER, NULL, 0xffffffff81000000, 0x1000},
 	};
 	struct ptah_record_config c = plain;
 	struct ptah_message why = {""};
@@ -278,7 +278,7 @@ static void filters(void **state)
 	/* To the end of the file. */
 	put_file("/code", "0123456789");
 	snprintf(path, sizeof(path), "%s/code", root);
-	f[0] = (struct ptah_record_filter){PTAH_RECORD_FILTER, path, 4, UINT64_MAX};
+	f[0] = (struct ptah_record_filter){PTAH_RANGE_FILTER, path, 4, UINT64_MAX};
 	assert_int_equal(pmu_filters(&pmu, &c, &text, &why), PTAH_RECORD_FINE);
 	assert_non_null(strstr(text, "filter 0x4/0x6@"));
 	free(text);

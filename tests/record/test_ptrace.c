@@ -558,7 +558,7 @@ static int calls_filtered(void)
 
 static void a_filter(void **state)
 {
-	struct ptah_record_filter filter = {.action = PTAH_RECORD_FILTER};
+	struct ptah_record_filter filter = {.mode = PTAH_RANGE_FILTER};
 	struct ptah_record_config config;
 	struct ptah_recorder *r;
 	int32_t pid;

@@ -78,7 +78,7 @@ static void a_recording(void **state)
 static void metadata(void **state)
 {
 	static const enum ptah_recorder_kind kinds[] = {PTAH_RECORDER_QEMU, PTAH_RECORDER_PTRACE};
-	const struct ptah_record_filter filter = {PTAH_RECORD_STOP, NULL, 0x1000, 16};
+	const struct ptah_record_filter filter = {PTAH_RANGE_STOP, NULL, 0x1000, 16};
 	char *command[] = {"true", NULL};
 	struct ptah_record_metadata m = {.size = sizeof(m)};
 

@@ -21,7 +21,7 @@ struct reference_config {
 		       size_t n);
 	void *context;
 	bool no_bdm70, iflags; /* as in struct ptah_event_config */
-	struct ptah_filter_range ranges[PTAH_FILTER_RANGES];
+	struct ptah_range ranges[PTAH_RANGES];
 	size_t limit; /* entries at most; 0: no limit */
 };
 

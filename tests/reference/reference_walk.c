@@ -431,21 +431,21 @@ static bool is_let_through(const struct walk *w, uint64_t ip)
 {
 	bool filtered = false, inside = false, stops = false;
 
-	for (unsigned i = 0; i < PTAH_FILTER_RANGES; i++) {
-		const struct ptah_filter_range *r = &w->config->ranges[i];
+	for (unsigned i = 0; i < PTAH_RANGES; i++) {
+		const struct ptah_range *r = &w->config->ranges[i];
 		bool here = r->first <= ip && ip <= r->last;
 
-		filtered = filtered || r->kind == PTAH_RANGE_FILTER;
-		inside = inside || (r->kind == PTAH_RANGE_FILTER && here);
-		stops = stops || (r->kind == PTAH_RANGE_STOP && here);
+		filtered = filtered || r->mode == PTAH_RANGE_FILTER;
+		inside = inside || (r->mode == PTAH_RANGE_FILTER && here);
+		stops = stops || (r->mode == PTAH_RANGE_STOP && here);
 	}
 	return (inside || !filtered) && !stops;
 }
 
 static bool has_ranges(const struct walk *w)
 {
-	for (unsigned i = 0; i < PTAH_FILTER_RANGES; i++)
-		if (w->config->ranges[i].kind != PTAH_RANGE_OFF)
+	for (unsigned i = 0; i < PTAH_RANGES; i++)
+		if (w->config->ranges[i].mode != PTAH_RANGE_OFF)
 			return true;
 	return false;
 }

@@ -19,7 +19,7 @@ static const struct ptah_clock machine = {.tsc_en = true,
 					  .cyc_en = true,
 					  .mtc_freq = 3,
 					  .cyc_thresh = 4,
-					  .nominal = 21,
+					  .nominal_ratio = 21,
 					  .ratio = 34,
 					  .n = 84,
 					  .d = 2,
@@ -145,8 +145,8 @@ static void clocks_of_the_recording(void **state)
 	assert_int_equal(flow.events.mtc_freq, 3);
 	assert_int_equal(flow.events.cyc_thresh, 4);
 	assert_int_equal(flow.events.nominal_ratio, 21);
-	assert_int_equal(flow.events.tsc_ctc_n, 84);
-	assert_int_equal(flow.events.tsc_ctc_d, 2);
+	assert_int_equal(flow.events.tsc_n, 84);
+	assert_int_equal(flow.events.tsc_d, 2);
 	assert_false(flow.events.iflags);
 	assert_true(decode(&m, s) > JUMPS * 9 / 10);
 	/* A caller's word counts more. */

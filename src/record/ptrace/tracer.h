@@ -96,7 +96,7 @@ struct process {
 	size_t map_count, told_count, told_capacity;
 	struct code_shadow shadow;
 	struct cached *cache;
-	struct ptah_trace_range ranges[PTAH_RTIT_RANGES];
+	struct ptah_range ranges[PTAH_RANGES];
 	unsigned ranges_known;
 };
 
@@ -214,6 +214,6 @@ void stops_resume(struct thread *t);
 void stops_handle(struct thread *t, int status);
 /* Leaves it running by itself, as it was. It stands. */
 void stops_detach(struct thread *t);
-void stops_tell_name(struct thread *t, bool exec);
+void stops_report_name(struct thread *t, bool exec);
 
 #endif

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * What the recorders with a simulated processor share outside the program: the options they
+ * support, and the header of their recordings.
+ */
 #include "record/simulated/simulated.h"
 
 #include "base/bits.h"
@@ -68,7 +72,10 @@ enum ptah_record_problem simulated_check(const struct ptah_record_config *config
 	return PTAH_RECORD_FINE;
 }
 
-/* As perf writes filters into its files. The caller's to free. NULL: out of memory. */
+/*
+ * The address filters as text, as perf writes them into its files. The caller frees it. NULL: out
+ * of memory.
+ */
 static char *filter_text(const struct ptah_record_config *config)
 {
 	char *text = NULL;
@@ -79,7 +86,7 @@ static char *filter_text(const struct ptah_record_config *config)
 		const struct ptah_record_filter *filter = &config->filters[i];
 
 		fprintf(f, "%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s", i ? "," : "",
-			filter->action == PTAH_RECORD_STOP ? "stop" : "filter", filter->start,
+			filter->mode == PTAH_RANGE_STOP ? "stop" : "filter", filter->start,
 			simulated_filter_size(filter), filter->path ? "@" : "",
 			filter->path ? filter->path : "");
 	}
@@ -95,11 +102,8 @@ static uint64_t control(const struct ptah_trace_config *trace,
 {
 	uint64_t ctl = ptah_trace_config_ctl(trace) | PTAH_RTIT_CTL_TRACE_EN | PTAH_RTIT_CTL_TOPA;
 
-	for (unsigned i = 0; i < config->filter_count && i < PTAH_RTIT_RANGES; i++)
-		ctl |= (uint64_t)(config->filters[i].action == PTAH_RECORD_STOP
-				      ? PTAH_RTIT_ADDR_STOP
-				      : PTAH_RTIT_ADDR_FILTER)
-		       << PTAH_RTIT_CTL_ADDR_CFG(i);
+	for (unsigned i = 0; i < config->filter_count && i < PTAH_RANGES; i++)
+		ctl |= (uint64_t)config->filters[i].mode << PTAH_RTIT_CTL_ADDR_CFG(i);
 	return ctl;
 }
 
@@ -114,7 +118,7 @@ int simulated_open_writer(struct ptah_recorder *r, bool moments)
 	    .tsc = true,
 	    .tsc_n = SIMULATED_TSC_N,
 	    .tsc_d = SIMULATED_TSC_D,
-	    .max_nonturbo_ratio = SIMULATED_RATIO,
+	    .nominal_ratio = SIMULATED_RATIO,
 	    .mtc = trace.mtc,
 	    .cyc = trace.cyc,
 	    .mtc_period = trace.mtc_period,

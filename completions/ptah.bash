@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: MIT
+# bash completion of ptah.
+# Written by tools/option-docs from the tables of options in cli/.
+
+# The options of a command.
+_ptah_options() {
+	case $1 in
+	record) echo "--output= -o --event= -e --filter= --recorder= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-inherit -i --kcore --mmap-pages= -m --snapshot -S --stop-when-full --buffer= --delay= -D --control= --switch-events --no-retcomp --long-tnt --psb-period= --clock= --qemu= --plugin= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
+	report) echo "--blocks --limit= -n --sort= -s --jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
+	script) echo "--branches --blocks --calls --events --time --att --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
+	stat) echo "--jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
+	verify) echo "--jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
+	dump) echo "--no-pad --no-timing --packets= --range= --raw-bytes --no-sync --time --mtc-freq= --nom-freq= --cpuid-0x15= --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
+	asm) echo "--output= -o --help -h" ;;
+	profile) echo "--by= --limit= -n --no-symbols --save= --jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
+	cover) echo "--input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --map-size= --no-symbols --jobs= -j --no-progress --quiet -q --help -h" ;;
+	caps) echo "--model= -m --check --output= -o --format= --help -h" ;;
+	esac
+}
+
+# What the value of a command's option can be: file, folder, words, list or
+# nothing, and the words. Empty: the option takes no value of its own.
+_ptah_value() {
+	case $1:$2 in
+	record:--output | record:-o | record:--qemu | record:--plugin | report:--input | report:-i | \
+		report:--pt | report:--raw | report:--elf | report:--pages | report:--output | report:-o | \
+		script:--input | script:-i | script:--pt | script:--raw | script:--elf | script:--pages | \
+		script:--output | script:-o | stat:--input | stat:-i | stat:--pt | stat:--raw | stat:--elf | \
+		stat:--pages | stat:--output | stat:-o | verify:--input | verify:-i | verify:--pt | verify:--raw | \
+		verify:--elf | verify:--pages | verify:--output | verify:-o | dump:--input | dump:-i | dump:--pt | \
+		dump:--raw | dump:--elf | dump:--pages | dump:--output | dump:-o | asm:--output | asm:-o | \
+		profile:--save | profile:--input | profile:-i | profile:--pt | profile:--raw | profile:--elf | \
+		profile:--pages | profile:--output | profile:-o | cover:--input | cover:-i | cover:--pt | \
+		cover:--raw | cover:--elf | cover:--pages | cover:--output | cover:-o | caps:--output | caps:-o) echo "file" ;;
+	record:--event | record:-e | record:--filter | record:--pid | record:-p | record:--tid | \
+		record:-t | record:--cpu | record:-C | record:--mmap-pages | record:-m | record:--buffer | \
+		record:--delay | record:-D | record:--control | record:--psb-period | report:--limit | report:-n | \
+		report:--jobs | report:-j | report:--pid | report:--tid | report:--comm | report:--cpu | \
+		report:-C | report:--processor | script:--jobs | script:-j | script:--pid | script:--tid | \
+		script:--comm | script:--cpu | script:-C | script:--processor | stat:--jobs | stat:-j | \
+		stat:--pid | stat:--tid | stat:--comm | stat:--cpu | stat:-C | stat:--processor | verify:--jobs | \
+		verify:-j | verify:--pid | verify:--tid | verify:--comm | verify:--cpu | verify:-C | \
+		verify:--processor | dump:--range | dump:--mtc-freq | dump:--nom-freq | dump:--cpuid-0x15 | \
+		dump:--pid | dump:--tid | dump:--comm | dump:--cpu | dump:-C | dump:--processor | \
+		profile:--limit | profile:-n | profile:--jobs | profile:-j | profile:--pid | profile:--tid | \
+		profile:--comm | profile:--cpu | profile:-C | profile:--processor | cover:--pid | cover:--tid | \
+		cover:--comm | cover:--cpu | cover:-C | cover:--processor | cover:--map-size | cover:--jobs | \
+		cover:-j) echo "nothing" ;;
+	record:--recorder) echo "words best hardware qemu ptrace" ;;
+	record:--clock) echo "words insn host" ;;
+	report:--sort | report:-s) echo "words instructions calls name" ;;
+	report:--symfs | script:--symfs | stat:--symfs | verify:--symfs | dump:--symfs | profile:--symfs | \
+		cover:--symfs) echo "folder" ;;
+	report:--errata | script:--errata | stat:--errata | verify:--errata | dump:--errata | \
+		profile:--errata | cover:--errata) echo "list all none BDM70 BDM64 SKD007 SKD022 SKD010 SKL014 APL12 APL11 SKL168 SKZ84" ;;
+	report:--format | script:--format | stat:--format | verify:--format | dump:--format | \
+		profile:--format | caps:--format) echo "words text json tsv" ;;
+	dump:--packets) echo "list tnt mode bad pad psb psbend tnt-8 tnt-64 tip tip.pge tip.pgd fup mode.exec mode.tsx pip vmcs cbr tsc tma mtc cyc ovf tracestop mnt ptw exstop mwait pwre pwrx cfe evd bbp bip bep trig" ;;
+	profile:--by) echo "words branches blocks edges functions" ;;
+	cover:--format) echo "words edges blocks drcov bitmap" ;;
+	caps:--model | caps:-m) echo "words list broadwell skylake goldmont goldmont-plus ice-lake tiger-lake tremont alder-lake-p alder-lake-e arrow-lake-p arrow-lake-e sapphire-rapids minimal minimal-range maximal none" ;;
+	esac
+}
+
+_ptah_commands='record report script stat verify dump asm profile cover caps'
+
+# Offers words that begin with the third argument and the rest of it; the second
+# stands before each.
+_ptah_offer() {
+	mapfile -t COMPREPLY < <(compgen -P "$2" -W "$1" -- "$3")
+}
+
+_ptah_complete_value() { # KIND-AND-WORDS CURRENT
+	local kind=${1%% *} words=${1#* } before=
+	case $kind in
+	file) mapfile -t COMPREPLY < <(compgen -f -- "$2"); compopt -o filenames 2>/dev/null ;;
+	folder) mapfile -t COMPREPLY < <(compgen -d -- "$2"); compopt -o filenames 2>/dev/null ;;
+	words) _ptah_offer "$words" "" "$2" ;;
+	list)
+		[[ $2 == *,* ]] && before=${2%,*},
+		_ptah_offer "$words" "$before" "${2##*,}"
+		;;
+	esac
+}
+
+# The place of the program that `ptah record` runs, or of the word at hand.
+_ptah_program_at() {
+	local i
+	for ((i = 2; i < COMP_CWORD; i++)); do
+		case ${COMP_WORDS[i]} in
+		--) echo $((i + 1)); return ;;
+		-*) [[ ${COMP_WORDS[i + 1]} == = || $(_ptah_value record "${COMP_WORDS[i]}") ]] && ((i++))
+			[[ ${COMP_WORDS[i]} == = ]] && ((i++)) ;;
+		*) echo "$i"; return ;;
+		esac
+	done
+	echo "$COMP_CWORD"
+}
+
+_ptah() {
+	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
+	local command=${COMP_WORDS[1]} value program
+	COMPREPLY=()
+	if ((COMP_CWORD == 1)); then
+		_ptah_offer "$_ptah_commands --help --version" "" "$current"
+		return
+	fi
+	# bash takes --option=value apart at the sign.
+	if [[ $current == = ]]; then
+		current=
+	elif [[ $previous == = ]]; then
+		previous=${COMP_WORDS[COMP_CWORD - 2]}
+	fi
+	if [[ $command == record ]]; then
+		program=$(_ptah_program_at)
+		if ((program < COMP_CWORD)) || [[ $program == "$COMP_CWORD" && $previous == -- ]]; then
+			if declare -F _command_offset >/dev/null; then
+				_command_offset "$program"
+			elif ((program == COMP_CWORD)); then
+				mapfile -t COMPREPLY < <(compgen -c -- "$current")
+			else
+				_ptah_complete_value file "$current"
+			fi
+			return
+		fi
+	fi
+	value=$(_ptah_value "$command" "$previous")
+	if [[ $value ]]; then
+		_ptah_complete_value "$value" "$current"
+	elif [[ $current == -* ]]; then
+		_ptah_offer "$(_ptah_options "$command")" "" "$current"
+		[[ ${COMPREPLY[0]-} == *= ]] && compopt -o nospace 2>/dev/null
+	elif [[ $command == record ]]; then
+		mapfile -t COMPREPLY < <(compgen -c -- "$current")
+	elif [[ $command != caps ]]; then
+		_ptah_complete_value file "$current"
+	fi
+	return 0
+}
+
+complete -F _ptah ptah
