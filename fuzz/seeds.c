@@ -5,7 +5,7 @@
  *	fuzz-seeds fuzz/corpus
  *
  * Its output is checked in; a test compares it. And what holds one packet of every
- * type, the fuzzers' dictionary and a seed of three of them:
+ * type, the fuzzers' dictionary and a seed of some of them:
  *
  *	fuzz-seeds --every-type build/fuzz/every-type
  *
@@ -261,6 +261,25 @@ static void make_reference(struct buffer *b)
 	IP(b, FUP, 0x401003);
 	IP(b, TIP, 0x401010);
 	PUT(b, STOP);
+}
+
+/* Every packet while tracing is on: alone, then with a FUP and a TIP behind it. */
+static void make_reference_every_type(struct buffer *b)
+{
+	const uint8_t head[3] = {8, 16, 0};
+	struct ptah_packet_parser parser = {.whole_ip = true};
+
+	put_bytes(b, head, sizeof(head));
+	memset(b->bytes + b->size, 0x90, 16);
+	b->size += 16;
+	for (unsigned i = 0; i < 2 * PTAH_PACKET_TYPE_MAX; i++) {
+		put_psb(b, 0x401000);
+		put_example(b, &parser, i / 2);
+		if (i % 2) {
+			IP(b, FUP, 0x401004);
+			IP(b, TIP, 0x401008);
+		}
+	}
 }
 
 static void make_pages(struct buffer *b)
@@ -779,6 +798,7 @@ int main(int argc, char **argv)
 	    {"packet", make_packets},
 	    {"event", make_plain_packets},
 	    {"libipt_query", make_plain_queries},
+	    {"reference", make_reference_every_type},
 	};
 
 	if (argc == 2) {

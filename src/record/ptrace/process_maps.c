@@ -117,7 +117,7 @@ static void add_map(struct process *p, struct code_map *map, uint64_t time)
  * Code runs in the map for the first time. What has been deleted or replaced
  * since it was mapped is as if it were in no file.
  */
-static void tell_map(struct process *p, struct code_map *map)
+static void report_map(struct process *p, struct code_map *map)
 {
 	struct tracer_message message = {
 	    .type = TRACER_MAP,
@@ -207,7 +207,7 @@ void maps_account_for(struct process *p, uint64_t ip, const uint8_t *bytes, size
 	struct code_difference c;
 
 	if (!map->told)
-		tell_map(p, map);
+		report_map(p, map);
 	c = code_shadow_compare(&p->shadow, ip, bytes, n, map);
 	if (!c.fresh && !c.changed)
 		return;

@@ -222,7 +222,7 @@ static bool goes_blind(struct thread *t, const struct user_regs_struct *regs)
 
 /* System calls */
 
-void stops_tell_name(struct thread *t, bool exec)
+void stops_report_name(struct thread *t, bool exec)
 {
 	struct tracer_message message = {.type = TRACER_COMM,
 					 .pid = t->process->pid,
@@ -278,7 +278,7 @@ static void returned(struct thread *t, const struct user_regs_struct *regs)
 		t->process->stale = true;
 		break;
 	case SYS_prctl:
-		stops_tell_name(t, false);
+		stops_report_name(t, false);
 		break;
 	default:
 		break;
@@ -361,7 +361,7 @@ static void on_exec(struct thread *t, const struct user_regs_struct *regs)
 		t->waits = false;
 		t->blind = false;
 	}
-	stops_tell_name(t, true);
+	stops_report_name(t, true);
 	if (!goes_blind(t, regs) && !t->begun && !trace_begin(t)) {
 		tracer_note(t->r, "out of memory: thread %d is not recorded", t->tid);
 		t->blind = true;

@@ -91,7 +91,7 @@ static uint64_t first_psb(const struct thread *t, uint64_t from, uint64_t to)
 	return from;
 }
 
-static void tell_lost(struct thread *t, uint64_t bytes, uint64_t times)
+static void report_lost(struct thread *t, uint64_t bytes, uint64_t times)
 {
 	const struct tracer_message message = {.type = TRACER_LOST,
 					       .tid = t->tid,
@@ -111,7 +111,7 @@ static void send_rest(struct thread *t)
 	ptah_capture_status(t->output.capture, &status);
 	if (from < status.oldest) { /* begins inside a packet */
 		from = first_psb(t, status.oldest, to);
-		tell_lost(t, from - t->sent, 0);
+		report_lost(t, from - t->sent, 0);
 		if (t->sent)
 			tracer_note(
 			    t->r,
@@ -131,7 +131,7 @@ static void send_rest(struct thread *t)
  * Time goes by for the processor, which may have packets to tell of it. `time`
  * is when the instruction begins.
  */
-static void tell_time(struct thread *t, uint64_t time)
+static void report_time(struct thread *t, uint64_t time)
 {
 	const struct ptah_trace_config *trace = &t->output.trace;
 	struct ptah_model *m = &t->m;
@@ -153,7 +153,7 @@ static void tell_time(struct thread *t, uint64_t time)
  * Code has changed since this thread last told its time: a decoder must get as
  * far as the change before it comes to what runs now.
  */
-static void tell_change(struct thread *t)
+static void report_change(struct thread *t)
 {
 	struct ptah_model *m = &t->m;
 
@@ -168,7 +168,7 @@ static void tell_change(struct thread *t)
 }
 
 /* Code of a filter has been mapped since. */
-static void tell_ranges(struct thread *t)
+static void report_ranges(struct thread *t)
 {
 	const struct process *p = t->process;
 
@@ -189,7 +189,7 @@ void trace_leave(struct thread *t, unsigned kind, uint64_t ip)
 
 	if (!t->begun || t->kernel)
 		return;
-	tell_time(t, tracer_time(t->r));
+	report_time(t, tracer_time(t->r));
 	ptah_model_stand(&t->m, ip);
 	ptah_model_context(&t->m, &transfer.after);
 	transfer.after.cpl = 0;
@@ -203,17 +203,17 @@ static void arrive(struct thread *t, uint64_t ip)
 	struct ptah_model_transfer transfer = {
 	    .kind = PTAH_MODEL_FAR, .ip = SIMULATED_KERNEL_IP, .to = ip};
 
-	tell_ranges(t);
-	tell_time(t, tracer_time(t->r));
+	report_ranges(t);
+	report_time(t, tracer_time(t->r));
 	if (t->kernel) {
-		tell_change(t);
+		report_change(t);
 		ptah_model_context(&t->m, &transfer.after);
 		transfer.after.cpl = 3;
 		ptah_model_transfer(&t->m, &transfer);
 		t->kernel = false;
 	} else {
 		ptah_model_stand(&t->m, ip);
-		tell_change(t);
+		report_change(t);
 	}
 }
 
@@ -309,7 +309,7 @@ void trace_pause(struct thread *t, bool on)
 {
 	if (!t->begun)
 		return;
-	tell_time(t, tracer_time(t->r));
+	report_time(t, tracer_time(t->r));
 	if (on)
 		ptah_capture_pause(t->output.capture);
 	else
@@ -338,7 +338,7 @@ static bool is_part(struct thread *t, uint64_t sent_before)
 		tracer_note(
 		    t->r, "tracing of a thread ended when its buffer of %" PRIu64 " bytes was full",
 		    size);
-		tell_lost(t, 0, 1);
+		report_lost(t, 0, 1);
 	} else {
 		return false;
 	}

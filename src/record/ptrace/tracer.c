@@ -321,7 +321,7 @@ static bool attach_thread(struct tracer *r, int32_t tid)
 }
 
 /* What was there before the recorder has its name and its parent told here. */
-static void tell_beginnings(struct tracer *r)
+static void report_beginnings(struct tracer *r)
 {
 	for (struct thread *t = r->threads; t; t = t->next) {
 		struct tracer_message message = {.type = TRACER_FORK,
@@ -333,7 +333,7 @@ static void tell_beginnings(struct tracer *r)
 
 		if (t->tid != t->process->pid)
 			tracer_send(r, &message, NULL);
-		stops_tell_name(t, false);
+		stops_report_name(t, false);
 	}
 }
 
@@ -353,7 +353,7 @@ static bool attach(struct tracer *r, int32_t command)
 							    : attach_process)(r, config->ids[i]))
 			return false;
 	}
-	tell_beginnings(r);
+	report_beginnings(r);
 	return true;
 }
 

@@ -214,6 +214,6 @@ void stops_resume(struct thread *t);
 void stops_handle(struct thread *t, int status);
 /* Leaves it running by itself, as it was. It stands. */
 void stops_detach(struct thread *t);
-void stops_tell_name(struct thread *t, bool exec);
+void stops_report_name(struct thread *t, bool exec);
 
 #endif
