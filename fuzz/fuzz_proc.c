@@ -85,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char root[] = "/tmp/ptah-fuzz-proc-XXXXXX";
 	unsigned records = 0;
-	const struct proc_teller teller = {
+	const struct proc_reporter reporter = {
 	    .root = root, .id = 9, .build_ids = true, .take = take, .context = &records};
 	size_t comm;
 
@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	make_folders(root);
 	put(root, "/proc/5/task/5/comm", data + 1, comm);
 	put(root, "/proc/5/maps", data + 1 + comm, size - 1 - comm);
-	CHECK(!proc_tell(&teller, 5, 0));
+	CHECK(!proc_report(&reporter, 5, 0));
 	CHECK(records >= 2);
 	remove_folders(root);
 	return 0;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Finds the program that a command runs, as a shell and the kernel do, and checks that QEMU can run
+ * it.
+ */
 #include "record/command.h"
 
 #include <ptah/record.h>
@@ -18,7 +22,7 @@
 #define HEAD_BYTES	 256 /* that the kernel looks at: BINPRM_BUF_SIZE */
 #define MAX_SEGMENTS	 (65536 / sizeof(Elf64_Phdr))
 
-/* With the effective ids, as execve(2) looks at it. */
+/* Checks with the effective user and group ids, as execve(2) does. */
 static bool is_program(const char *path)
 {
 	struct stat st;
@@ -58,7 +62,7 @@ void command_free(struct command *command)
 	*command = (struct command){0};
 }
 
-/* Puts `first` (and `second`, if any) in place of argv[0]. Takes neither over. */
+/* Replaces argv[0] by `first` and, where it is not NULL, `second`. Both are copied. */
 static int prepend(struct command *command, const char *first, const char *second,
 		   const char *script)
 {
@@ -111,7 +115,7 @@ static int use_interpreter(struct command *command, char *line, struct ptah_mess
 	return command->program ? 0 : PTAH_E_NOMEM;
 }
 
-/* The program's interpreter, which the kernel opens before anything else happens. */
+/* The ELF interpreter (the dynamic linker). The kernel opens it before execve() succeeds. */
 static int check_interpreter(const char *path, int fd, const Elf64_Phdr *segment,
 			     struct ptah_message *why)
 {
@@ -175,7 +179,10 @@ static int check_elf(const char *path, const uint8_t *head, size_t n, struct pta
 	return 0;
 }
 
-/* Reads the program's first bytes. Returns 1 when it was a script and there is more to do. */
+/*
+ * Looks at the program's first bytes. Returns 1 for a script: command->program is its interpreter
+ * now, which the caller looks at next.
+ */
 static int look_at(struct command *command, struct ptah_message *why)
 {
 	uint8_t head[HEAD_BYTES + 1] = {0};
@@ -209,7 +216,10 @@ static int look_at(struct command *command, struct ptah_message *why)
 	return status;
 }
 
-/* So that it does not read as an option of QEMU. */
+/*
+ * Makes the path of a program whose name begins with "-" begin with "./", so that QEMU does not
+ * take it for an option.
+ */
 static int keep_from_options(struct command *command)
 {
 	char *path;
@@ -223,7 +233,7 @@ static int keep_from_options(struct command *command)
 	return 0;
 }
 
-/* command->program is set, and perhaps NULL. */
+/* Fills in the rest of *command; its program is set already, and NULL where none was found. */
 static int resolve(char *const *argv, struct command *command, struct ptah_message *why)
 {
 	static char nothing[] = "";
@@ -232,7 +242,7 @@ static int resolve(char *const *argv, struct command *command, struct ptah_messa
 	int status = command->program ? 1 : PTAH_E_NOMEM;
 
 	if (!argv[0])
-		argv = none; /* since Linux 5.18 */
+		argv = none; /* as Linux does since 5.18 */
 	while (argv[n])
 		n++;
 	command->argv = calloc(n + 1, sizeof(char *));

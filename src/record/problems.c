@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What can stand in the way of a recording: one table with name, status and advice. */
+/* Everything that can prevent a recording: one table with name, status and advice. */
 #include "record/recorder.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The interface of record.h: picks a recorder and sees to the order of calls. */
+/* Implements ptah/record.h: chooses a recorder and keeps the calls in their order. */
 #include "record/recorder.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 #define POLL_MS 100
 
-/* In the order of preference. */
+/* In order of preference. */
 static const struct recorder_backend *const backends[] = {&recorder_hardware, &recorder_qemu,
 							  &recorder_ptrace};
 
@@ -98,7 +98,7 @@ void recorder_note(struct ptah_recorder *r, const char *format, ...)
 	r->status.notes++;
 }
 
-/* What makes sense for no recorder */
+/* Configurations that no recorder accepts */
 
 static enum ptah_record_problem check_filters(const struct ptah_record_config *config,
 					      struct ptah_message *why)
@@ -139,9 +139,9 @@ static enum ptah_record_problem check_config(const struct ptah_record_config *co
 	return check_filters(config, why);
 }
 
-/* Which one */
+/* Choosing a recorder */
 
-/* Who names the emulator means to use it. */
+/* A configuration that names the emulator or its plugin asks for the recorder qemu. */
 static enum ptah_recorder_kind wanted(const struct ptah_record_config *config)
 {
 	return config->recorder == PTAH_RECORDER_BEST && (config->qemu || config->plugin)
@@ -149,7 +149,10 @@ static enum ptah_recorder_kind wanted(const struct ptah_record_config *config)
 		   : config->recorder;
 }
 
-/* A recorder that is not there, or not for this, says less than one that is. */
+/*
+ * How much a problem helps the user. That of a recorder that does not exist here, or is not made
+ * for this target, helps less than that of one that nearly could.
+ */
 static unsigned weight(enum ptah_record_problem problem)
 {
 	return problem == PTAH_RECORD_FINE						 ? 0
@@ -158,7 +161,10 @@ static unsigned weight(enum ptah_record_problem problem)
 											 : 3;
 }
 
-/* The first of those asked for that can; else what is most worth telling. */
+/*
+ * Sets r->backend to the first suitable recorder. If there is none, returns the most helpful
+ * problem.
+ */
 static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_message *why)
 {
 	const enum ptah_recorder_kind kind = wanted(&r->config);
@@ -180,7 +186,7 @@ static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_mess
 	}
 	if (!r->backend)
 		return worst;
-	/* Why none of those before it. */
+	/* The choice includes the reason why no recorder before it was taken. */
 	snprintf(r->choice, sizeof(r->choice), "%s%s%s", names[r->backend->kind], worst ? ": " : "",
 		 worst ? why->text : "");
 	return PTAH_RECORD_FINE;
@@ -358,7 +364,7 @@ void ptah_recorder_free(struct ptah_recorder *r)
 	free(r);
 }
 
-/* What it tells */
+/* Questions to a recorder */
 
 enum ptah_recorder_kind ptah_recorder_kind(const struct ptah_recorder *r)
 {
@@ -398,7 +404,7 @@ const char *ptah_recorder_why(const struct ptah_recorder *r)
 	return r ? r->why.text : "";
 }
 
-/* All at once */
+/* The whole recording in one call */
 
 int ptah_record(const struct ptah_record_config *config, struct ptah_record_status *result,
 		struct ptah_message *why)
@@ -413,7 +419,10 @@ int ptah_record(const struct ptah_record_config *config, struct ptah_record_stat
 		;
 	if (status >= 0)
 		status = ptah_recorder_finish(r);
-	/* A failure ends the recording, not the command; one that measures time ends with it. */
+	/*
+	 * After a failure the recorded command runs on. A command that only says how long to record
+	 * is ended.
+	 */
 	if (r->status.pid && config->target != PTAH_RECORD_COMMAND)
 		kill(r->status.pid, SIGTERM);
 	while (r->status.pid && waitpid(r->status.pid, &r->status.wait_status, 0) < 0 &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command that says how long to record: what runs in the processes or on the
- * processors that are recorded is not the command's, it only ends the recording.
+ * The command that only says how long to record: other processes, or whole processors, are recorded
+ * until it ends.
  */
 #include "record/command.h"
 #include "record/recorder.h"

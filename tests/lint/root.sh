@@ -19,6 +19,7 @@ bench
 cli
 cmake
 compat
+completions
 docs
 examples
 fuzz

@@ -71,7 +71,8 @@ static int take(void *context, const uint8_t *r, size_t size)
 	return 0;
 }
 
-static const struct proc_teller teller = {.root = root, .id = 77, .build_ids = true, .take = take};
+static const struct proc_reporter reporter = {
+    .root = root, .id = 77, .build_ids = true, .take = take};
 
 static void put_process(void)
 {
@@ -101,16 +102,16 @@ static void a_process(void **state)
 	(void)state;
 	put_process();
 	told[0] = '\0';
-	assert_int_equal(proc_tell(&teller, 120, 0), 0);
+	assert_int_equal(proc_report(&reporter, 120, 0), 0);
 	assert_string_equal(told, "fork 120/120 of 7/7\ncomm 120/120 prog ram\n"
 				  "fork 120/121 of 120/120\ncomm 120/121 worker\n" MAPS);
 	told[0] = '\0';
-	assert_int_equal(proc_tell_all(&teller), 0);
+	assert_int_equal(proc_report_all(&reporter), 0);
 	assert_non_null(strstr(told, "comm 120/120 prog ram\n"));
 	told[0] = '\0';
 	assert_int_equal(proc_process_of(root, 121), 120);
 	assert_int_equal(proc_process_of(root, 122), 0);
-	assert_int_equal(proc_tell(&teller, 122, 0), PTAH_E_MISSING);
+	assert_int_equal(proc_report(&reporter, 122, 0), PTAH_E_MISSING);
 	assert_string_equal(told, "");
 }
 
@@ -124,11 +125,12 @@ static int refuse(void *context, const uint8_t *record, size_t size)
 static void what_is_refused_is_the_end(void **state)
 {
 	int n = 0;
-	const struct proc_teller refusing = {.root = root, .id = 77, .take = refuse, .context = &n};
+	const struct proc_reporter refusing = {
+	    .root = root, .id = 77, .take = refuse, .context = &n};
 
 	(void)state;
 	put_process();
-	assert_int_equal(proc_tell(&refusing, 120, 0), PTAH_E_NOSPACE);
+	assert_int_equal(proc_report(&refusing, 120, 0), PTAH_E_NOSPACE);
 	assert_int_equal(n, 2);
 }
 
@@ -142,7 +144,7 @@ static void the_kernel(void **state)
 	put_file("/proc/kallsyms", "0000000000000000 A fixed\n"
 				   "0000000000000000 T _text\n");
 	told[0] = '\0';
-	assert_int_equal(proc_tell_kernel(&teller), PTAH_E_MISSING);
+	assert_int_equal(proc_report_kernel(&reporter), PTAH_E_MISSING);
 	put_file("/proc/kallsyms", "0000000000000000 A fixed\n"
 				   "ffffffff9a000000 T _text\n"
 				   "ffffffff9a000100 t _text_of_something\n"
@@ -156,7 +158,7 @@ static void the_kernel(void **state)
 	put_file(path, "kernel/fs/ext4/ext4.ko.xz: kernel/fs/jbd2/jbd2.ko.xz\n"
 		       "kernel/sound/snd-pcm-dmaengine.ko:\n"
 		       "kernel/sound/snd-pcm.ko: kernel/sound/snd.ko\n");
-	assert_int_equal(proc_tell_kernel(&teller), 0);
+	assert_int_equal(proc_report_kernel(&reporter), 0);
 	snprintf(expected, sizeof(expected),
 		 "mmap -1/0 ffffffff9a000000 a01234 @ffffffff9a000000 [kernel.kallsyms]_text\n"
 		 "mmap -1/0 ffffffffc0000000 100000 @0 /lib/modules/%s/kernel/fs/ext4/ext4.ko.xz\n"

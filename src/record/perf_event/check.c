@@ -20,8 +20,10 @@ static bool is_power_of_pages(uint64_t size)
 static enum ptah_record_problem check_sizes(const struct ptah_record_config *config,
 					    struct ptah_message *why)
 {
-	/* Output stops at the end of a ToPA region alone, a page at least: one is written to
-	 * while the other is taken. */
+	/*
+	 * Output stops only at the end of a ToPA region, which is a page at least. So the buffer
+	 * has two: one is written while the other is taken.
+	 */
 	const unsigned least = config->buffer == PTAH_RECORD_SNAPSHOT ? 4096 : 8192;
 
 	if (config->buffer_size &&
@@ -83,7 +85,7 @@ static enum ptah_record_problem check_host(const struct ptah_host *host,
 		   : PTAH_RECORD_FINE;
 }
 
-/* What concerns no processor, driver or permission. */
+/* What can be checked without a look at processor, driver and permissions. */
 static enum ptah_record_problem check_wishes(const char *root,
 					     const struct ptah_record_config *config,
 					     struct ptah_message *why)

@@ -7,7 +7,8 @@
 
 #define FLUSH_INTERVAL 1 /* seconds */
 
-#define PERFDATA_FINISHED_ROUND 68 /* what comes later is of later: perf's sorting wants it */
+#define PERFDATA_FINISHED_ROUND                                                                    \
+	68 /* all records after it are later than those before: perf sorts up to here */
 
 static int take_record(void *context, const uint8_t *record, size_t size)
 {
@@ -39,7 +40,7 @@ static void write_trace(struct hardware *h, size_t ring, const struct ring_trace
 	    .size = trace->size,
 	};
 
-	/* A processor's buffer holds many: those that begin are counted (take_record()). */
+	/* A processor's buffer holds many threads, which take_record() counts as they begin. */
 	h->r->status.threads += !h->events.layout.inherit && !r->traced;
 	r->traced = true;
 	h->r->status.trace_bytes += trace->size;
@@ -72,9 +73,9 @@ void hardware_read_records(struct hardware *h, size_t i)
 }
 
 /*
- * The kernel switches an event off when its buffer is full, and does not always
- * say so: not where the thread found it full as it was switched in. Now there is
- * room; an event that is on stays as it is.
+ * The kernel switches an event off when its buffer is full, and does not always write a record
+ * about it: not if the buffer was full already when the thread was switched in. Now that there is
+ * room, the event is switched on again; one that is on stays as it is.
  */
 static void read_trace(struct hardware *h, size_t i)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* -e as perf record has it: the options of the PT processor. */
+/* Parses the event of `-e intel_pt/TERMS/u`, as perf record does, into a configuration. */
 #include "record/perf_event/event_spec.h"
 
 #include "base/compiler.h"
@@ -60,7 +60,7 @@ static int complain(struct ptah_message *why, const char *text, const char *what
 static void set(struct ptah_record_config *config, enum term term, uint64_t value)
 {
 	switch (term) {
-	case TERM_PT: /* without, there are no packets at all: the bit is always set */
+	case TERM_PT: /* always set: without it there are no packets at all */
 		break;
 	case TERM_BRANCH:
 		config->no_branch = !value;
@@ -110,9 +110,9 @@ static const char unknown_term[] =
     "ptw, fup_on_ptw, pwr_evt, event, notnt, and those of the driver's format files";
 
 /*
- * Puts the value's bits where a format file says, lowest first: "config:13", "config:14-17",
- * "config:0,5-7" (Documentation/ABI/testing/sysfs-bus-event_source-devices-format).
- * false: it says something else, or there are fewer bits than the value has.
+ * Puts the bits of a value at the places that a format file names, lowest first: "config:13",
+ * "config:14-17", "config:0,5-7" (Documentation/ABI/testing/sysfs-bus-event_source-devices-format).
+ * False: the file says something else, or names fewer bits than the value has.
  */
 static bool put_bits(const char *format, uint64_t value, uint64_t *config)
 {
@@ -138,7 +138,7 @@ static bool put_bits(const char *format, uint64_t value, uint64_t *config)
 	return (!*at || *at == '\n') && !value;
 }
 
-/* A term of the driver of this machine, which it describes in a file of that name. */
+/* A term that only this machine's driver knows: it has a format file of that name. */
 static int take_driver_term(const char *text, const char *formats, const char *name, size_t n,
 			    uint64_t value, struct ptah_record_config *config,
 			    struct ptah_message *why)
@@ -165,7 +165,7 @@ static int take_driver_term(const char *text, const char *formats, const char *n
 	return 0;
 }
 
-/* "name" or "name=value", n bytes at `at`. */
+/* Takes "name" or "name=value", the n bytes at `at`. */
 static int take_term(const char *text, const char *formats, const char *at, size_t n,
 		     struct ptah_record_config *config, struct ptah_message *why)
 {

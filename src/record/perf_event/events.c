@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Opens the perf events of a recording, maps their rings, and switches them on and off. */
 #include "record/perf_event/events.h"
 
 #include "base/compiler.h"
@@ -16,8 +17,8 @@
 #include <unistd.h>
 
 /*
- * Two events for each thread on each processor are soon more files than the usual soft limit
- * of 1024. False: the hard one does not let us have more.
+ * Two events for each thread on each processor quickly exceed the usual soft limit of 1024 open
+ * files. False: the hard limit is too low.
  */
 static bool raise_file_limit(struct events *e)
 {
@@ -52,7 +53,8 @@ static int open_event(struct events *e, const struct perf_event_attr *attr, int3
 	int fd;
 
 	do {
-		struct perf_event_attr copy = *attr; /* the kernel writes its size into it */
+		struct perf_event_attr copy =
+		    *attr; /* perf_event_open() writes the size it expects into it */
 
 		fd = (int)syscall(SYS_perf_event_open, &copy, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	} while (fd < 0 && errno == EMFILE && raise_file_limit(e));
@@ -172,7 +174,10 @@ static enum ptah_record_problem map_ring(struct events *e, struct event_ring *r,
 		return map_refused(errno, "a ring of records", sizes->data, why);
 	head = r->map;
 	if (e->has_trace) {
-		/* Mapped for reading alone it is overwritten, else the kernel minds aux_tail. */
+		/*
+		 * The kernel overwrites a trace buffer that is mapped for reading alone; otherwise
+		 * it stops at aux_tail.
+		 */
 		int prot = e->layout.snapshot ? PROT_READ : PROT_READ | PROT_WRITE;
 
 		head->aux_offset = r->map_size;
@@ -181,7 +186,7 @@ static enum ptah_record_problem map_ring(struct events *e, struct event_ring *r,
 		if (r->aux == MAP_FAILED)
 			return map_refused(errno, "a trace buffer", sizes->aux, why);
 	}
-	/* Kernels before 4.1 do not tell where the records lie: behind the first page. */
+	/* Kernels before 4.1 do not report where the records begin: it is after the first page. */
 	status = ring_init(&r->ring, head, (const uint8_t *)r->map + page, sizes->data, r->aux,
 			   sizes->aux, e->layout.snapshot);
 	return status < 0 ? recorder_refuse(why, PTAH_RECORD_NO_MEMORY, "out of memory")
@@ -190,7 +195,7 @@ static enum ptah_record_problem map_ring(struct events *e, struct event_ring *r,
 
 /* Opening */
 
-/* Opens the event of the records, with as much in it as this kernel knows. */
+/* Opens the event of the records, with every kind of record that this kernel supports. */
 static int open_sideband(struct events *e, int32_t tid, int32_t cpu)
 {
 	int fd;
@@ -214,7 +219,7 @@ static bool keep_event(struct event *event, int fd, int32_t tid, int32_t cpu, si
 	return ioctl(fd, PERF_EVENT_IOC_ID, &event->id) == 0;
 }
 
-/* A pair of events for a thread on a processor. */
+/* Opens a pair of events (trace and records) for a thread on a processor. */
 static enum ptah_record_problem open_pair(struct events *e, int32_t tid, int32_t cpu,
 					  const char *filters, struct ptah_message *why)
 {
@@ -239,7 +244,7 @@ static enum ptah_record_problem open_pair(struct events *e, int32_t tid, int32_t
 		  : recorder_refuse(why, PTAH_RECORD_BROKEN, "the kernel gives an event no id");
 }
 
-/* All but the event that the ring was made with write into it, too. */
+/* Makes all events but the first, which the ring was made with, write into that ring too. */
 static bool join(const struct event *events, size_t first, size_t count, int output)
 {
 	for (size_t i = first; i < count; i++)
@@ -249,7 +254,9 @@ static bool join(const struct event *events, size_t first, size_t count, int out
 	return true;
 }
 
-/* The ring of a processor or of a thread, with the events of these threads there. */
+/*
+ * Opens the ring of a processor or of a thread, and the events of these threads that write to it.
+ */
 static enum ptah_record_problem open_ring(struct events *e, const struct event_targets *targets,
 					  const int32_t *tids, size_t tid_count, int32_t cpu,
 					  const struct event_sizes *sizes, const char *filters,
@@ -263,13 +270,13 @@ static enum ptah_record_problem open_ring(struct events *e, const struct event_t
 	for (size_t i = 0; i < tid_count; i++) {
 		problem = open_pair(e, tids[i], cpu, filters, why);
 		if (problem == PTAH_RECORD_NO_TARGET && tids[i] >= 0 && !targets->strict)
-			continue; /* it has ended */
+			continue; /* the thread has ended */
 		if (problem)
 			return problem;
 	}
 	if (e->sideband_count == sidebands)
 		return PTAH_RECORD_FINE;
-	/* A ring has a trace buffer when an event that traces made it. */
+	/* Only a ring that was made with an event that traces has a trace buffer. */
 	output = e->has_trace ? e->traces[traces].fd : e->sidebands[sidebands].fd;
 	r->tid = cpu >= 0 ? -1 : tids[0];
 	r->cpu = cpu;
@@ -371,9 +378,9 @@ bool events_clock(const struct events *e, uint16_t *shift, uint32_t *mult, uint6
 	bool told;
 
 	/*
-	 * The kernel changes `lock` before and after it changes them, and makes it odd
-	 * meanwhile (perf_event_mmap_page). The processor keeps loads in order; the
-	 * compiler has to be told.
+	 * The kernel increments `lock` before and after it changes the values, so that it is odd
+	 * meanwhile (perf_event_mmap_page). The processor keeps loads in order; the compiler has to
+	 * be told.
 	 */
 	do {
 		before = __atomic_load_n(&page->lock, __ATOMIC_ACQUIRE);

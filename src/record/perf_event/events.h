@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The events of a recording, opened, and the rings they write to: the system
- * calls. One event of the trace and one of the records around it for each
- * thread on each processor; those of a processor share a ring, and so do those
- * of a thread where there is no processor.
+ * The open perf events of a recording and the rings that they write to; all system calls of them
+ * are made here.
+ *
+ * There are two events for each thread on each processor: one of the trace, one of the records
+ * around it. The events of a processor share a ring. Where a thread is followed over all
+ * processors, its events share a ring.
  */
 #ifndef PTAH_RECORD_PERF_EVENT_EVENTS_H
 #define PTAH_RECORD_PERF_EVENT_EVENTS_H
@@ -20,33 +22,33 @@ struct event {
 
 struct event_ring {
 	struct ring ring;
-	void *map, *aux; /* as mmap() gave them */
+	void *map, *aux; /* the whole areas that mmap() returned */
 	size_t map_size, aux_size;
 	int32_t tid, cpu;
-	bool traced; /* something was */
+	bool traced; /* trace was taken from it */
 };
 
 struct events {
 	struct pmu_layout layout;
-	bool has_trace; /* false: the records alone */
+	bool has_trace; /* false: only records */
 	struct perf_event_attr trace_attr, sideband_attr;
 	struct event *traces, *sidebands;
 	size_t trace_count, sideband_count;
 	struct event_ring *rings;
 	size_t ring_count;
-	const char *less[8]; /* what this kernel cannot tell */
+	const char *less[8]; /* kinds of records that this kernel does not support */
 	size_t less_count;
-	uint64_t files; /* the soft limit of open files that was raised; 0: it was not */
+	uint64_t files; /* the soft limit of open files before it was raised; 0: it was not */
 };
 
-/* What is to be recorded: threads, on processors. */
+/* What is to be recorded: these threads on these processors. */
 struct event_targets {
-	const int32_t *tids; /* none: whatever runs on the processors */
+	const int32_t *tids; /* none: everything that runs on the processors */
 	size_t tid_count;
 	const int32_t *cpus;
 	size_t cpu_count;
-	bool strict; /* every one of the threads was asked for; else those that have ended are
-			left out */
+	bool strict; /* each thread was named by the user, so that it is an error if one has ended;
+			else those that have ended are left out */
 };
 
 /* Bytes of each ring of records and each trace buffer. */
@@ -55,27 +57,26 @@ struct event_sizes {
 };
 
 /*
- * Opens and maps everything; nothing runs yet. On failure what is open stays to
- * be closed, and *why says what the system refused. Where this process may have
- * more open files than it has asked for, and needs them, its soft limit is raised
- * until the events are closed.
+ * Opens and maps everything; the events are not switched on yet. On failure the caller still calls
+ * events_close(), and *why is what the system refused. The soft limit of open files is raised, if
+ * it is too low, until the events are closed.
  */
 enum ptah_record_problem events_open(struct events *e, const struct event_targets *targets,
 				     const struct event_sizes *sizes, const char *filters,
 				     struct ptah_message *why);
 void events_close(struct events *e);
 
-/* Switches the trace, or the records, on or off. False: errno says why. */
+/* Switches the trace, or the records, on or off. False with errno on failure. */
 bool events_trace(const struct events *e, bool on);
 bool events_sideband(const struct events *e, bool on);
 
 /* Switches the trace of one ring on again after the kernel stopped it. */
 void events_resume_ring(const struct events *e, size_t ring);
 
-/* How TSC becomes perf's time, as the kernel tells it. False: it does not. */
+/* How TSC is converted to perf's time, as the kernel reports it. False: it does not report it. */
 bool events_clock(const struct events *e, uint16_t *shift, uint32_t *mult, uint64_t *zero);
 
-/* A failed perf_event_open(), as a problem and a sentence. */
+/* Turns the error of a failed perf_event_open() into a problem and a sentence. */
 enum ptah_record_problem events_refused(int error, const struct perf_event_attr *attr, int32_t tid,
 					int32_t cpu, struct ptah_message *why);
 

@@ -15,11 +15,11 @@
 #include <sys/types.h>
 #include <time.h>
 
-/* A command that was made to wait before its execve(). */
+/* A command that waits before its execve(). */
 struct waiting {
 	pid_t pid;
-	int socket; /* a byte lets it run; it answers with errno when it could not */
-	int ended;  /* pidfd; -1: none */
+	int socket; /* one byte lets it run; it answers with errno if execve() fails */
+	int ended;  /* pidfd that reports its end; -1: none */
 };
 
 struct hardware {
@@ -29,14 +29,15 @@ struct hardware {
 	struct waiting command;
 	int32_t *tids, *cpus;
 	size_t tid_count, cpu_count;
-	struct pollfd *polled; /* those of the records' events, then of the command */
-	size_t left;	       /* of them, events of what still runs */
+	struct pollfd *polled; /* the events of the records, then the pidfd of the command */
+	size_t left;	       /* how many of those events belong to what still runs */
 	char *filters;
-	char *folder, *file; /* of a recording with a copy of the kernel: OUTPUT, OUTPUT/data */
+	char *folder, *file; /* OUTPUT and OUTPUT/data, where the recording is a folder with a copy
+				of the kernel */
 	char *old_folder;
 	bool made_folder;
-	bool tracing; /* the trace is on, apart from pauses */
-	bool wrote;   /* records since the last round */
+	bool tracing; /* between start() and stop(), also while paused */
+	bool wrote;   /* records were written since the last FINISHED_ROUND */
 	time_t flushed;
 };
 
@@ -47,35 +48,35 @@ enum ptah_record_problem hardware_check_sideband(const struct ptah_record_config
 						 struct ptah_message *why);
 
 /* held_command.c */
-/* Makes h->command, which waits. */
+/* Forks h->command, which waits before its execve(). */
 int hardware_fork_command(struct hardware *h);
-/* Lets the command run, and sees whether its execve() did. */
+/* Lets the command run. Fails if its execve() fails. */
 int hardware_release_command(struct hardware *h);
-/* started: it was released; else it is killed. */
+/* Kills the command unless it was released (`started`), and closes its descriptors. */
 void hardware_close_command(struct waiting *c, bool started);
 
 /* targets.c */
 /* Finds the threads and processors, and starts the command if there is one. */
 int hardware_find_targets(struct hardware *h);
-/* What was there before the recording began, as records. */
-void hardware_tell_what_is_there(struct hardware *h);
+/* Writes records for the processes, names and mappings that existed before the recording began. */
+void hardware_report_existing(struct hardware *h);
 
 /* recording_file.c */
-/* OUTPUT becomes a folder with the recording and the copy of the kernel. */
+/* Makes OUTPUT a folder, for the recording and the copy of the kernel. */
 int hardware_make_folder(struct hardware *h);
 void hardware_remove_folder(struct hardware *h);
 /* Copies the kernel into that folder, if there is one. */
 int hardware_copy_kernel(struct hardware *h);
 void hardware_fill_metadata(struct hardware *h);
 int hardware_open_writer(struct hardware *h);
-/* What is different from what was asked for, or from what newer kernels tell. */
+/* Notes what differs from the configuration, and which records this kernel does not support. */
 void hardware_write_notes(struct hardware *h, bool small);
 
 /* drain.c */
-/* Takes all records, and with `traces` the trace. */
+/* Takes all records, and with `traces` all trace, out of the rings. */
 void hardware_drain(struct hardware *h, bool traces);
 void hardware_read_records(struct hardware *h, size_t ring);
-/* Each ring's last bytes, while nothing is traced. */
+/* Takes the newest trace of each ring that overwrites its oldest. The trace is switched off. */
 void hardware_read_snapshots(struct hardware *h);
 void hardware_sum_losses(struct hardware *h);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command that is recorded: forked first, so that its events can be opened, and
- * held before its execve() until they are.
+ * The command that is recorded. It is forked first, so that events can be opened for it, and waits
+ * before its execve() until they are.
  */
 #include "record/perf_event/hardware.h"
 
@@ -24,7 +24,7 @@ static void run_command(char *const *argv, int socket)
 	while (n < 0 && errno == EINTR);
 	if (n == 1) {
 		execvp(argv[0], argv);
-		/* Who reads it has the sentence for people. */
+		/* hardware_release_command() reads errno and makes the sentence. */
 		n = send(socket, &errno, sizeof(errno), MSG_NOSIGNAL);
 	}
 	_exit(127);
@@ -41,7 +41,7 @@ int hardware_fork_command(struct hardware *h)
 				     h->r->config.argv[0]);
 	c->pid = fork();
 	if (c->pid == 0) {
-		close(sockets[0]); /* so that it sees when we are killed, and does not wait on */
+		close(sockets[0]); /* so that its read() ends when the recorder is killed */
 		run_command(h->r->config.argv, sockets[1]);
 	}
 	close(sockets[1]);
@@ -65,13 +65,13 @@ int hardware_release_command(struct hardware *h)
 	if (!c->pid)
 		return 0;
 	h->r->status.pid = c->pid;
-	/* When somebody has killed it already, waitpid() will tell. */
+	/* If it has been killed meanwhile, waitpid() will report it. */
 	(void)send(c->socket, "", 1, MSG_NOSIGNAL);
 	do
 		n = read(c->socket, &error, sizeof(error));
 	while (n < 0 && errno == EINTR);
 	if (n != sizeof(error))
-		return 0; /* its end was closed by execve() */
+		return 0; /* execve() closed its end: the command runs */
 	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	c->pid = h->r->status.pid = 0;
@@ -88,7 +88,7 @@ void hardware_close_command(struct waiting *c, bool started)
 		close(c->ended);
 	if (!c->pid || started)
 		return;
-	kill(c->pid, SIGKILL); /* it waits still */
+	kill(c->pid, SIGKILL); /* it still waits */
 	while (waitpid(c->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether Linux lets this user record with this machine's Intel PT. The rules
- * of perf_event_paranoid are those of perf_event_open(2); 3 and 4 are of Debian
- * and Ubuntu and keep everything from users without privileges.
+ * Whether Linux lets this user record with this machine's Intel PT. The levels of
+ * perf_event_paranoid are those of perf_event_open(2); the levels 3 and 4, which Debian and Ubuntu
+ * added, permit nothing to users without privileges.
  */
 #include <ptah/host.h>
 
@@ -26,12 +26,12 @@ static void host_cpuid(void *port, uint32_t leaf, uint32_t subleaf, uint32_t r[4
 	__cpuid_count(leaf, subleaf, r[0], r[1], r[2], r[3]);
 }
 
-/* As far as it can be told from user mode: without MSRs. */
+/* What can be found out in user mode, without reading MSRs. */
 static const struct ptah_hal host_hal = {.size = sizeof(host_hal), .cpuid = host_cpuid};
 
 /*
- * A hybrid machine has processors of several kinds. The model and what comes of
- * it is no difference; what PT offers is.
+ * A hybrid machine has processors of several kinds. Only what PT offers is compared: a different
+ * model number makes no difference here.
  */
 static bool is_alike(const struct ptah_caps *a, const struct ptah_caps *b)
 {
@@ -45,7 +45,7 @@ static void visit(struct ptah_host *host)
 	struct ptah_caps caps;
 	cpu_set_t before, one;
 
-	CPU_ZERO(&before); /* a machine with more processors than the set holds: none is visited */
+	CPU_ZERO(&before); /* more processors than the set can hold: visit none */
 	sched_getaffinity(0, sizeof(before), &before);
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
 		if (!CPU_ISSET(cpu, &before))
@@ -53,7 +53,7 @@ static void visit(struct ptah_host *host)
 		CPU_ZERO(&one);
 		CPU_SET(cpu, &one);
 		if (sched_setaffinity(0, sizeof(one), &one) < 0)
-			continue; /* it has gone offline */
+			continue; /* the processor has gone offline */
 		ptah_caps_discover(&host_hal, NULL, &caps);
 		if (!host->cpus++)
 			host->caps = caps;
@@ -96,7 +96,7 @@ static void look_at_driver(struct ptah_host *host, const char *root)
 
 	host->driver = read_number(root, PMU "/type", &value);
 	host->pmu_type = host->driver && value > 0 ? (uint32_t)value : 0;
-	/* MSR_PLATFORM_INFO[15:8], which the driver tells users. */
+	/* MSR_PLATFORM_INFO[15:8], which the driver shows in sysfs. */
 	if (!host->caps.nominal_ratio && read_number(root, PMU "/max_nonturbo_ratio", &value) &&
 	    value > 0 && value < 256)
 		host->caps.nominal_ratio = (uint8_t)value;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Copies the kernel's code out of /proc/kcore, with the symbols and modules that belong to it. */
 #include "record/perf_event/kcore.h"
 
 #include "base/compiler.h"
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_HEADERS 4096 /* of /proc/kcore; it has a few */
+#define MAX_HEADERS 4096 /* program headers of /proc/kcore, which has a few */
 #define MAX_PIECES  1024
 #define MAX_CODE    (UINT64_C(1) << 30) /* no kernel has a gigabyte of code */
 #define PAGE	    UINT64_C(4096)
@@ -88,7 +89,9 @@ static int open_kcore(struct kcore *k, const char *root, struct ptah_message *wh
 	return 0;
 }
 
-/* What of [start, end) the file holds. Ranges that are in it already are left out. */
+/*
+ * Adds the parts of [start, end) that /proc/kcore has. Parts that were added before are left out.
+ */
 static void add_range(struct kcore *k, uint64_t start, uint64_t end)
 {
 	start &= ~(PAGE - 1);
@@ -192,7 +195,7 @@ static int write_kcore(const struct kcore *k, const char *path, struct ptah_mess
 		const struct piece *p = &k->pieces[i];
 		const Elf64_Phdr h = {
 		    .p_type = PT_LOAD,
-		    .p_flags = PF_R | PF_W | PF_X, /* as /proc/kcore itself has them */
+		    .p_flags = PF_R | PF_W | PF_X, /* as in /proc/kcore itself */
 		    .p_offset = offset,
 		    .p_vaddr = p->start,
 		    .p_filesz = p->end - p->start,
@@ -231,7 +234,7 @@ static int copy_text(const char *root, const char *from, const char *path, struc
 	return ok ? 0 : perfdata_system_message(why, errno, path, "write");
 }
 
-/* The folder is its owner's alone: what is in it tells where the kernel lies. */
+/* Only its owner may read the folder, because the files show the kernel's addresses. */
 int kcore_copy(const char *root, const char *folder, struct ptah_message *why)
 {
 	struct kcore *k = calloc(1, sizeof(*k));

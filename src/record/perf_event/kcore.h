@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* A copy of the kernel's code as it runs, beside a recording: perf record --kcore. */
+/* Copies the running kernel's code beside a recording, as perf record --kcore does. */
 #ifndef PTAH_RECORD_PERF_EVENT_KCORE_H
 #define PTAH_RECORD_PERF_EVENT_KCORE_H
 
 #include <ptah/session.h>
 
 /*
- * Whether /proc/kcore, kallsyms and modules tell this user what is needed: 0,
- * or an error with a sentence. root: what stands before /proc.
+ * Whether this user may read what is needed of /proc/kcore, kallsyms and modules: 0, or an error
+ * with a sentence. root: prefix of /proc, "" outside tests.
  */
 int kcore_check(const char *root, struct ptah_message *why);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The recorder hardware: Intel PT by Linux' intel_pt driver.
+ * The recorder hardware: Intel PT through Linux' intel_pt driver.
  *
- * Two events go together: one of the trace, which is switched on and off, and
- * one that counts nothing, for the records of maps, names and switches, which
- * goes on all the time. What was there before is told from /proc.
+ * It opens pairs of perf events: one for the trace, which is switched on and off, and one that
+ * counts nothing and delivers the records of maps, names and switches the whole time. For what
+ * existed before the recording began it writes records from /proc.
  */
 #include "record/perf_event/hardware.h"
 
@@ -14,16 +14,19 @@
 
 #define DEFAULT_DATA (UINT64_C(512) << 10)
 #define DEFAULT_AUX  (UINT64_C(4) << 20)
-#define SMALL_DATA   (UINT64_C(256) << 10) /* both fit what a user may lock by default */
-#define SMALL_AUX    (UINT64_C(128) << 10)
+#define SMALL_DATA                                                                                 \
+	(UINT64_C(256) << 10) /* both fit into what a user may lock in memory by default */
+#define SMALL_AUX (UINT64_C(128) << 10)
 
 static struct pmu_layout layout_of(const struct ptah_record_config *config)
 {
 	const bool threads =
 	    config->target == PTAH_RECORD_THREADS || config->target == PTAH_RECORD_SELF;
 	const bool system = config->target == PTAH_RECORD_CPUS;
-	/* The kernel maps no ring for a thread and what it begets: it is one for each
-	 * processor then (perf_mmap()). */
+	/*
+	 * The kernel maps no ring for an event that follows a thread's children: such events get
+	 * one ring for each processor (perf_mmap()).
+	 */
 	const bool inherit = !system && !threads && !config->no_inherit && !config->per_thread;
 
 	return (struct pmu_layout){
@@ -52,13 +55,19 @@ static enum ptah_record_problem try_events(struct hardware *h, uint64_t word,
 	h->events.less_count = 0;
 	pmu_trace_attr(&h->pmu, config, &h->events.layout, word, sizes->aux, &h->events.trace_attr);
 	pmu_sideband_attr(config, &h->events.layout, sizes->data, &h->events.sideband_attr);
-	/* The ring has its watermark of the event that makes it (perf_mmap()). */
+	/*
+	 * A ring takes its watermark from the event it is made with (perf_mmap()), which is that of
+	 * the trace.
+	 */
 	h->events.trace_attr.watermark = 1;
 	h->events.trace_attr.wakeup_watermark = h->events.sideband_attr.wakeup_watermark;
 	return events_open(&h->events, &targets, sizes, h->filters, why);
 }
 
-/* Buffers of the default size may be too large for a user without privileges. */
+/*
+ * Opens the events. If default buffers are more than this user may lock in memory, smaller ones are
+ * tried (*small).
+ */
 static int open_events(struct hardware *h, bool *small)
 {
 	const struct ptah_record_config *config = &h->r->config;
@@ -170,7 +179,7 @@ static int start(struct ptah_recorder *r)
 	if (!layout->on_exec && !events_sideband(&h->events, true))
 		return recorder_fail(r, PTAH_RECORD_BROKEN, PTAH_E_SYSTEM,
 				     "the kernel does not switch an event on");
-	hardware_tell_what_is_there(h);
+	hardware_report_existing(h);
 	if (layout->inherit)
 		r->status.threads = (uint32_t)h->tid_count;
 	if (r->error < 0)
@@ -182,7 +191,10 @@ static int start(struct ptah_recorder *r)
 	return hardware_release_command(h);
 }
 
-/* Events of what has ended are heard of no more: poll() would not wait any longer. */
+/*
+ * Leaves the events of threads that have ended out of poll(), which would return at once because of
+ * them.
+ */
 static void leave_out_ended(struct hardware *h)
 {
 	for (size_t i = 0; i < h->events.sideband_count; i++)
@@ -210,7 +222,7 @@ static int poll_events(struct ptah_recorder *r, int timeout_ms)
 
 	if (poll(h->polled, h->events.sideband_count + 1, timeout_ms) > 0)
 		leave_out_ended(h);
-	/* First this: what it did to its end is there then. */
+	/* The end is detected first, so that the drain below has everything up to it. */
 	ended = commanded ? command_has_ended(h) : !h->left;
 	hardware_drain(h, r->config.buffer == PTAH_RECORD_DRAIN);
 	return r->error < 0 ? r->error : !ended;
@@ -220,11 +232,11 @@ static int set_paused(struct ptah_recorder *r, bool on)
 {
 	struct hardware *h = r->self;
 
-	/* The next execve() switches the event on whatever happens before. */
+	/* The command's execve() will switch the event on, whatever is done before. */
 	if (r->state == RECORDER_NEW && h->events.layout.on_exec)
 		return on == h->events.layout.paused ? 0 : PTAH_E_UNSUPPORTED;
 	if (r->state == RECORDER_NEW)
-		return 0; /* start() looks */
+		return 0; /* start() looks at status.paused */
 	if (!events_trace(&h->events, !on))
 		return recorder_fail(r, PTAH_RECORD_BROKEN, PTAH_E_SYSTEM,
 				     "the kernel does not switch the trace %s", on ? "off" : "on");
@@ -253,7 +265,10 @@ static int stop(struct ptah_recorder *r)
 	events_trace(&h->events, false);
 	events_sideband(&h->events, false);
 	hardware_drain(h, r->config.buffer != PTAH_RECORD_SNAPSHOT);
-	/* What snapshots found is what was wanted; without any, it is the end. */
+	/*
+	 * The user wanted the snapshots that were taken. If there was none, the end of the trace is
+	 * taken.
+	 */
 	if (r->config.buffer == PTAH_RECORD_SNAPSHOT && !r->status.snapshots)
 		hardware_read_snapshots(h);
 	hardware_sum_losses(h);

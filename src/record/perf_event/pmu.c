@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Reads the intel_pt driver's description of itself in sysfs, and makes perf_event_attr out of a
+ * configuration.
+ */
 #include "record/perf_event/pmu.h"
 
 #include "base/bits.h"
@@ -18,7 +22,7 @@
 #define PMU	DEVICES "/intel_pt"
 
 #define DEFAULT_PSB_PERIOD 3 /* 16 KiB, as perf's default */
-#define DEFAULT_MTC_PERIOD 3 /* every 8 crystal ticks, likewise */
+#define DEFAULT_MTC_PERIOD 3 /* every 8 crystal ticks, as perf's default */
 
 /* Files */
 
@@ -53,7 +57,7 @@ static uint64_t read_value(const char *root, const char *folder, const char *nam
 	return end != text && !*end ? value : 0;
 }
 
-/* "config:14-17", or several such ranges with commas between. 0: another word, or nonsense. */
+/* The bits of "config:14-17", or of several such ranges with commas between them. 0: other text. */
 static uint64_t parse_format(const char *text)
 {
 	uint64_t bits = 0;
@@ -115,7 +119,7 @@ int pmu_read(const char *root, struct pmu *pmu)
 	if (!pmu->type)
 		return PTAH_E_MISSING;
 	read_terms(root, pmu);
-	/* The driver prints capabilities in hexadecimal. */
+	/* The driver shows capabilities in hexadecimal. */
 	pmu->psb_cyc = read_value(root, PMU "/caps", "psb_cyc", 16);
 	pmu->mtc = read_value(root, PMU "/caps", "mtc", 16);
 	pmu->ip_filtering = read_value(root, PMU "/caps", "ip_filtering", 16);
@@ -187,11 +191,11 @@ static uint64_t place(uint64_t bits, uint64_t value)
 	return bits ? value * (bits & -bits) & bits : 0;
 }
 
-/* A term that is a switch. */
+/* A term that is on or off. */
 struct wish {
 	const char *term;
 	bool on;
-	bool able; /* by this processor */
+	bool able; /* the processor can do it */
 };
 
 static enum ptah_record_problem take_wish(const struct pmu *pmu, const struct wish *wish,
@@ -229,7 +233,7 @@ static enum ptah_record_problem take_value(const struct pmu *pmu, const char *te
 			       term, value, values[0] ? values : "none");
 }
 
-/* The valid period nearest to the one that is liked; of two the smaller. */
+/* The valid period nearest to `liked`; of two equally near the smaller. */
 static unsigned choose_period(uint64_t valid, unsigned liked)
 {
 	for (unsigned away = 0; away < 16; away++) {
@@ -242,8 +246,8 @@ static unsigned choose_period(uint64_t valid, unsigned liked)
 }
 
 /*
- * MTC packets are there unless they are declined, as with perf. TSC packets alone come with
- * PSBs: too seldom to put the switches and new maps of a busy thread where they belong.
+ * MTC packets are on unless they are declined, as with perf. TSC packets alone come with PSBs,
+ * which is too seldom to give the switches and new maps of a busy thread their place in the trace.
  */
 static bool adds_mtc(const struct pmu *pmu, const struct ptah_record_config *config)
 {
@@ -283,7 +287,7 @@ static enum ptah_record_problem take_psb_period(const struct pmu *pmu,
 		    "psb_period=%u: this processor has a period of its own, which "
 		    "cannot be set",
 		    value);
-	/* The driver takes 0 for "as it comes" (pt_event_valid()). */
+	/* 0 means the driver's default, which is always valid (pt_event_valid()). */
 	return take_value(pmu, "psb_period", value, pmu->psb_periods | 1, word, why);
 }
 
@@ -291,8 +295,10 @@ enum ptah_record_problem pmu_config(const struct pmu *pmu, const struct ptah_rec
 				    uint64_t *word, struct ptah_message *why)
 {
 	const struct wish wishes[] = {
-	    /* Without pt the driver sets BranchEn whatever else is asked. Before 4.19 it knew
-	     * neither: then branches are what there is. */
+	    /*
+	     * Without "pt" the driver sets BranchEn whatever else is asked for. Drivers before 4.19
+	     * know neither term and always trace branches.
+	     */
 	    {"pt", pmu_bits(pmu, "pt") != 0, true},
 	    {"branch", !config->no_branch && pmu_bits(pmu, "branch"), true},
 	    {"tsc", !config->no_tsc, true},
@@ -338,7 +344,10 @@ enum ptah_record_problem pmu_config(const struct pmu *pmu, const struct ptah_rec
 
 uint64_t pmu_rtit_ctl(const struct pmu *pmu, const struct perf_event_attr *attr)
 {
-	/* Bit 0 of the word is the driver's own ("pt"): BranchEn is not to be set for me. */
+	/*
+	 * Bit 0 of the word is the driver's own ("pt"): with it, the driver does not add BranchEn
+	 * by itself.
+	 */
 	uint64_t ctl = attr->config & ~PTAH_RTIT_CTL_TRACE_EN;
 
 	if (!(attr->config & 1))
@@ -350,7 +359,7 @@ uint64_t pmu_rtit_ctl(const struct pmu *pmu, const struct perf_event_attr *attr)
 
 /* Events */
 
-/* What both have in common. */
+/* The members that both events have in common. */
 static void common_attr(const struct pmu_layout *layout, struct perf_event_attr *attr)
 {
 	memset(attr, 0, sizeof(*attr));
@@ -372,12 +381,12 @@ void pmu_trace_attr(const struct pmu *pmu, const struct ptah_record_config *conf
 	common_attr(layout, attr);
 	attr->type = pmu->type;
 	attr->config = word;
-	/* Without IP perf refuses to print addresses of what it decodes. */
+	/* Without this flag perf refuses to print the addresses that it decodes. */
 	attr->sample_type |= PERF_SAMPLE_IP;
 	attr->exclude_user = config->kernel && !config->user;
 	attr->exclude_kernel = !config->kernel;
 	attr->enable_on_exec = layout->on_exec && !layout->paused;
-	/* Whoever drains is woken at a quarter, and has three to do it in. */
+	/* The recorder is woken when a quarter is full, and drains while the other three fill. */
 	attr->aux_watermark = layout->snapshot ? 0 : (uint32_t)(aux_size / 4);
 }
 
@@ -392,7 +401,7 @@ void pmu_sideband_attr(const struct ptah_record_config *config, const struct pmu
 	attr->mmap = attr->mmap2 = attr->build_id = 1;
 	attr->comm = attr->comm_exec = attr->task = 1;
 	attr->context_switch = 1;
-	/* What becomes code of the kernel while it runs. */
+	/* Records of code that is added to the kernel while it runs. */
 	attr->ksymbol = attr->bpf_event = attr->text_poke = config->kernel && layout->per_cpu;
 	attr->watermark = 1;
 	attr->wakeup_watermark = (uint32_t)(data_size / 4);
@@ -400,7 +409,7 @@ void pmu_sideband_attr(const struct ptah_record_config *config, const struct pmu
 
 const char *pmu_sideband_less(struct perf_event_attr *attr)
 {
-	/* The newest first; the versions are those of Linux that brought them. */
+	/* The newest first, with the version of Linux that introduced it. */
 	if (attr->build_id) {
 		attr->build_id = 0;
 		return "build ids of mapped files (Linux 5.12)";

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Makes the records that the kernel would have written if it had recorded earlier, from /proc. */
 #include "record/perf_event/proc.h"
 
 #include "perfdata/buffer.h"
@@ -27,11 +28,11 @@ static void begin(struct perfdata_buffer *b, uint32_t type, uint16_t misc)
 	b->size = 0;
 	perfdata_put32(b, type);
 	perfdata_put16(b, misc);
-	perfdata_put16(b, 0); /* the size: end() */
+	perfdata_put16(b, 0); /* the size, which end() fills in */
 }
 
-/* Ends the record with its sample id, as attr.sample_type has it, and hands it over. */
-static int end(const struct proc_teller *teller, struct perfdata_buffer *b, int32_t pid,
+/* Ends the record with its sample id, as attr.sample_type describes it, and passes it on. */
+static int end(const struct proc_reporter *reporter, struct perfdata_buffer *b, int32_t pid,
 	       int32_t tid)
 {
 	uint16_t size;
@@ -40,15 +41,16 @@ static int end(const struct proc_teller *teller, struct perfdata_buffer *b, int3
 	perfdata_put32(b, (uint32_t)tid);
 	perfdata_put64(b, 0); /* time */
 	perfdata_put64(b, 0); /* processor */
-	perfdata_put64(b, teller->id);
+	perfdata_put64(b, reporter->id);
 	if (b->failed)
 		return PTAH_E_NOMEM;
 	size = (uint16_t)b->size;
 	memcpy(b->bytes + 6, &size, sizeof(size));
-	return teller->take(teller->context, b->bytes, b->size);
+	return reporter->take(reporter->context, b->bytes, b->size);
 }
 
-static int tell_comm(const struct proc_teller *teller, int32_t pid, int32_t tid, const char *name)
+static int report_comm(const struct proc_reporter *reporter, int32_t pid, int32_t tid,
+		       const char *name)
 {
 	struct perfdata_buffer b = {0};
 	int status;
@@ -57,15 +59,16 @@ static int tell_comm(const struct proc_teller *teller, int32_t pid, int32_t tid,
 	perfdata_put32(&b, (uint32_t)pid);
 	perfdata_put32(&b, (uint32_t)tid);
 	perfdata_put_string(&b, name, 8);
-	status = end(teller, &b, pid, tid);
+	status = end(reporter, &b, pid, tid);
 	perfdata_buffer_free(&b);
 	return status;
 }
 
-static int tell_fork(const struct proc_teller *teller, int32_t pid, int32_t tid, int32_t parent)
+static int report_fork(const struct proc_reporter *reporter, int32_t pid, int32_t tid,
+		       int32_t parent)
 {
 	struct perfdata_buffer b = {0};
-	int32_t of = tid == pid ? parent : pid; /* a thread's is its process */
+	int32_t of = tid == pid ? parent : pid; /* the parent of a thread is its process */
 	int status;
 
 	begin(&b, PERFDATA_FORK, 0);
@@ -74,7 +77,7 @@ static int tell_fork(const struct proc_teller *teller, int32_t pid, int32_t tid,
 	perfdata_put32(&b, (uint32_t)tid);
 	perfdata_put32(&b, (uint32_t)of);
 	perfdata_put64(&b, 0);
-	status = end(teller, &b, pid, tid);
+	status = end(reporter, &b, pid, tid);
 	perfdata_buffer_free(&b);
 	return status;
 }
@@ -86,7 +89,7 @@ struct mapping {
 	const char *path;
 };
 
-/* The newlines in a path are written as \012; nothing else is changed. */
+/* Replaces "\012" by the newline that it stands for. The kernel escapes nothing else. */
 static void unescape(char *path)
 {
 	char *to = path;
@@ -118,26 +121,27 @@ static bool parse_mapping(char *line, struct mapping *m)
 	m->flags = perms[3] == 's' ? 1 : 2; /* MAP_SHARED, MAP_PRIVATE */
 	line[strcspn(line, "\n")] = '\0';
 	unescape(line + at);
-	/* The kernel's own records have this name for memory of no file. */
+	/* The name that the kernel's own records have for memory of no file. */
 	m->path = line[at] ? line + at : "//anon";
 	return true;
 }
 
-/* The id of the file that is mapped, and not of one that came into its place. */
-static bool build_id_of(const struct proc_teller *teller, const struct mapping *m,
+/* The build id of the mapped file. False if its path leads to another file now. */
+static bool build_id_of(const struct proc_reporter *reporter, const struct mapping *m,
 			struct perfdata_build_id *id)
 {
 	struct stat st;
 
-	return teller->build_ids && m->path[0] == '/' && m->inode && !stat(m->path, &st) &&
+	return reporter->build_ids && m->path[0] == '/' && m->inode && !stat(m->path, &st) &&
 	       S_ISREG(st.st_mode) && st.st_ino == m->inode && major(st.st_dev) == m->major &&
 	       minor(st.st_dev) == m->minor && perfdata_build_id_read(m->path, id) >= 0 && id->size;
 }
 
-static int tell_mapping(const struct proc_teller *teller, int32_t pid, const struct mapping *m)
+static int report_mapping(const struct proc_reporter *reporter, int32_t pid,
+			  const struct mapping *m)
 {
 	struct perfdata_build_id id = {0};
-	bool has_id = build_id_of(teller, m, &id);
+	bool has_id = build_id_of(reporter, m, &id);
 	struct perfdata_buffer b = {0};
 	int status;
 
@@ -162,7 +166,7 @@ static int tell_mapping(const struct proc_teller *teller, int32_t pid, const str
 	perfdata_put32(&b, m->prot);
 	perfdata_put32(&b, m->flags);
 	perfdata_put_string(&b, m->path, 8);
-	status = end(teller, &b, pid, pid);
+	status = end(reporter, &b, pid, pid);
 	perfdata_buffer_free(&b);
 	return status;
 }
@@ -182,9 +186,9 @@ static FILE *open_file(const char *root, const char *format, int32_t pid, int32_
 	return fopen(path, "re");
 }
 
-static int tell_mappings(const struct proc_teller *teller, int32_t pid)
+static int report_mappings(const struct proc_reporter *reporter, int32_t pid)
 {
-	FILE *f = open_file(teller->root, "/proc/%d/maps", pid, 0);
+	FILE *f = open_file(reporter->root, "/proc/%d/maps", pid, 0);
 	char *line = NULL;
 	size_t capacity = 0;
 	int status = 0;
@@ -195,7 +199,7 @@ static int tell_mappings(const struct proc_teller *teller, int32_t pid)
 		struct mapping m;
 
 		if (parse_mapping(line, &m) && m.prot & 4)
-			status = tell_mapping(teller, pid, &m);
+			status = report_mapping(reporter, pid, &m);
 	}
 	free(line);
 	fclose(f);
@@ -224,22 +228,23 @@ int32_t proc_process_of(const char *root, int32_t tid)
 	return pid > 0 ? pid : 0;
 }
 
-static int tell_thread(const struct proc_teller *teller, int32_t pid, int32_t tid, int32_t parent)
+static int report_thread(const struct proc_reporter *reporter, int32_t pid, int32_t tid,
+			 int32_t parent)
 {
-	FILE *f = open_file(teller->root, "/proc/%d/task/%d/comm", pid, tid);
+	FILE *f = open_file(reporter->root, "/proc/%d/task/%d/comm", pid, tid);
 	char name[64] = "";
 	int status;
 
 	if (!f)
-		return 0; /* it has ended */
+		return 0; /* the process has ended */
 	if (fgets(name, sizeof(name), f))
 		name[strcspn(name, "\n")] = '\0';
 	fclose(f);
-	status = tell_fork(teller, pid, tid, parent);
-	return status < 0 ? status : tell_comm(teller, pid, tid, name);
+	status = report_fork(reporter, pid, tid, parent);
+	return status < 0 ? status : report_comm(reporter, pid, tid, name);
 }
 
-/* The numbers that name the entries of a folder. */
+/* The entries of a folder whose names are numbers. */
 static size_t list_numbers(const char *path, int32_t **numbers)
 {
 	size_t n = 0, capacity = 0;
@@ -281,7 +286,7 @@ size_t proc_cpus(const char *root, int32_t **cpus)
 	size_t n = 0;
 	FILE *f;
 
-	/* "0-3,5": as long as the processors' numbers are below this, it is enough. */
+	/* Room for all processors with numbers below 4096. */
 	*cpus = calloc(4096, sizeof(**cpus));
 	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/online", root);
 	f = fopen(path, "re");
@@ -300,37 +305,37 @@ size_t proc_cpus(const char *root, int32_t **cpus)
 	return n;
 }
 
-int proc_tell(const struct proc_teller *teller, int32_t pid, int32_t tid)
+int proc_report(const struct proc_reporter *reporter, int32_t pid, int32_t tid)
 {
-	int32_t parent = status_number(teller->root, pid, "PPid"), *tids = NULL;
-	size_t n = tid ? 0 : proc_threads(teller->root, pid, &tids);
+	int32_t parent = status_number(reporter->root, pid, "PPid"), *tids = NULL;
+	size_t n = tid ? 0 : proc_threads(reporter->root, pid, &tids);
 	int status = parent < 0 ? PTAH_E_MISSING : 0;
 
-	/* First the process itself: threads have their maps of it. */
+	/* The process comes first, because its threads get their maps from it. */
 	if (status >= 0)
-		status = tell_thread(teller, pid, pid, parent);
+		status = report_thread(reporter, pid, pid, parent);
 	for (size_t i = 0; i < n && status >= 0; i++)
 		if (tids[i] != pid)
-			status = tell_thread(teller, pid, tids[i], parent);
+			status = report_thread(reporter, pid, tids[i], parent);
 	if (tid && tid != pid && status >= 0)
-		status = tell_thread(teller, pid, tid, parent);
+		status = report_thread(reporter, pid, tid, parent);
 	free(tids);
-	return status < 0 ? status : tell_mappings(teller, pid);
+	return status < 0 ? status : report_mappings(reporter, pid);
 }
 
-int proc_tell_all(const struct proc_teller *teller)
+int proc_report_all(const struct proc_reporter *reporter)
 {
 	char path[MAX_PATH];
 	int32_t *pids;
 	size_t n;
 	int status = 0;
 
-	snprintf(path, sizeof(path), "%s/proc", teller->root);
+	snprintf(path, sizeof(path), "%s/proc", reporter->root);
 	n = list_numbers(path, &pids);
 	for (size_t i = 0; i < n && status >= 0; i++) {
-		status = proc_tell(teller, pids[i], 0);
+		status = proc_report(reporter, pids[i], 0);
 		if (status == PTAH_E_MISSING || status == PTAH_E_SYSTEM)
-			status = 0; /* gone, or another user's */
+			status = 0; /* it has ended, or belongs to another user */
 	}
 	free(pids);
 	return status;
@@ -358,7 +363,7 @@ bool proc_next_module(void *stream, struct proc_module *module)
 {
 	char line[4096];
 
-	/* name size references users state address: the users are a list without spaces */
+	/* name, size, references, users (a list without spaces), state, address */
 	while (fgets(line, sizeof(line), stream))
 		if (sscanf(line, "%63s %" SCNu64 " %*s %*s %*s %" SCNx64, module->name,
 			   &module->size, &module->address) == 3 &&
@@ -367,8 +372,8 @@ bool proc_next_module(void *stream, struct proc_module *module)
 	return false;
 }
 
-static int tell_kernel_map(const struct proc_teller *teller, uint64_t address, uint64_t size,
-			   uint64_t offset, const char *name)
+static int report_kernel_map(const struct proc_reporter *reporter, uint64_t address, uint64_t size,
+			     uint64_t offset, const char *name)
 {
 	struct perfdata_buffer b = {0};
 	int status;
@@ -380,12 +385,12 @@ static int tell_kernel_map(const struct proc_teller *teller, uint64_t address, u
 	perfdata_put64(&b, size);
 	perfdata_put64(&b, offset);
 	perfdata_put_string(&b, name, 8);
-	status = end(teller, &b, 0, 0);
+	status = end(reporter, &b, 0, 0);
 	perfdata_buffer_free(&b);
 	return status;
 }
 
-/* Whether a line of modules.dep ("kernel/fs/x-y.ko.xz: ...") is of the module x_y. */
+/* Whether a line of modules.dep ("kernel/fs/x-y.ko.xz: ...") describes the module x_y. */
 static bool is_file_of(const char *line, const char *module)
 {
 	const char *name = line, *end = line + strcspn(line, ":\n");
@@ -399,7 +404,7 @@ static bool is_file_of(const char *line, const char *module)
 	return (size_t)(end - name) >= 3 && !strncmp(name, ".ko", 3);
 }
 
-/* Where the module's file lies, or "[module]" as perf has it. */
+/* The path of the module's file, or "[module]" as perf writes it. */
 static void module_path(const char *root, const char *module, char *path, size_t size)
 {
 	struct utsname system;
@@ -424,10 +429,10 @@ static void module_path(const char *root, const char *module, char *path, size_t
 		fclose(f);
 }
 
-int proc_tell_kernel(const struct proc_teller *teller)
+int proc_report_kernel(const struct proc_reporter *reporter)
 {
-	uint64_t start = proc_symbol(teller->root, "_text");
-	uint64_t end = start ? proc_symbol(teller->root, "_etext") : 0;
+	uint64_t start = proc_symbol(reporter->root, "_text");
+	uint64_t end = start ? proc_symbol(reporter->root, "_etext") : 0;
 	struct proc_module module;
 	char path[MAX_PATH];
 	int status;
@@ -435,13 +440,15 @@ int proc_tell_kernel(const struct proc_teller *teller)
 
 	if (!start || end <= start)
 		return PTAH_E_MISSING;
-	/* The offset is where the symbol in the name lay: perf finds by it how far the
-	 * kernel was moved (KASLR). */
-	status = tell_kernel_map(teller, start, end - start, start, "[kernel.kallsyms]_text");
-	f = status < 0 ? NULL : open_file(teller->root, "/proc/modules", 0, 0);
+	/*
+	 * The file offset is the address of the symbol in the name, from which perf computes how
+	 * far the kernel was moved (KASLR).
+	 */
+	status = report_kernel_map(reporter, start, end - start, start, "[kernel.kallsyms]_text");
+	f = status < 0 ? NULL : open_file(reporter->root, "/proc/modules", 0, 0);
 	while (f && status >= 0 && proc_next_module(f, &module)) {
-		module_path(teller->root, module.name, path, sizeof(path));
-		status = tell_kernel_map(teller, module.address, module.size, 0, path);
+		module_path(reporter->root, module.name, path, sizeof(path));
+		status = report_kernel_map(reporter, module.address, module.size, 0, path);
 	}
 	if (f)
 		fclose(f);

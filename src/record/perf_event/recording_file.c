@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The recording that is written: its folder, its header and what is noted in it. */
+/*
+ * The output of the recorder hardware: its folder, its header, and the notes about how it was
+ * recorded.
+ */
 #include "record/perf_event/hardware.h"
 
 #include "perfdata/message.h"
@@ -33,7 +36,7 @@ int hardware_make_folder(struct hardware *h)
 		return PTAH_E_NOMEM;
 	}
 	if (stat(output, &st) != 0) {
-		free(h->old_folder); /* nothing to put back */
+		free(h->old_folder); /* there is no old recording to restore */
 		h->old_folder = NULL;
 	} else if (rename(output, h->old_folder)) {
 		perfdata_system_message(&why, errno, output, "rename the old recording");
@@ -59,7 +62,7 @@ void hardware_remove_folder(struct hardware *h)
 	unlink(h->file);
 	rmdir(h->folder);
 	if (h->old_folder && rename(h->old_folder, h->folder))
-		return; /* it stays as OUTPUT.old */
+		return; /* the old recording stays as OUTPUT.old */
 }
 
 int hardware_copy_kernel(struct hardware *h)
@@ -101,7 +104,7 @@ void hardware_fill_metadata(struct hardware *h)
 	}
 }
 
-/* The ids of events, the caller's to free. */
+/* The ids of events; the caller frees them. */
 static uint64_t *ids_of(const struct event *events, size_t count)
 {
 	uint64_t *ids = calloc(count ? count : 1, sizeof(*ids));
@@ -122,7 +125,10 @@ static const char *event_name(const struct ptah_record_config *config, bool trac
 
 static void fill_driver(const struct hardware *h, struct perfdata_driver *driver)
 {
-	/* Only where a buffer holds several threads: else perf looks for them in vain. */
+	/*
+	 * Only where a buffer holds several threads. Elsewhere perf would wait for switches that do
+	 * not come.
+	 */
 	if (h->events.layout.per_cpu && h->events.sideband_attr.context_switch)
 		driver->sched_switch = h->events.layout.system ? 3 : 2;
 	driver->snapshot = h->events.layout.snapshot;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Reads the rings that the kernel writes: the order of loads and stores, records that wrap, and
+ * what was lost.
+ */
 #include "record/perf_event/ring.h"
 
 #include "base/bits.h"
@@ -26,7 +30,7 @@ int ring_init(struct ring *ring, void *page, const void *data, uint64_t data_siz
 		ring_fini(ring);
 		return PTAH_E_NOMEM;
 	}
-	/* What no trace has been written to is known by this. */
+	/* Bytes that still equal this copy have not been written by the processor. */
 	if (aux && overwrite)
 		memcpy(ring->copy, aux, aux_size);
 	return 0;
@@ -40,7 +44,7 @@ void ring_fini(struct ring *ring)
 	ring->joined = ring->copy = ring->linear = NULL;
 }
 
-/* The n bytes from `at` on, of a ring of `size` bytes. */
+/* Copies the n bytes from `at` on out of a ring of `size` bytes. */
 static void copy_out(uint8_t *to, const uint8_t *ring, uint64_t size, uint64_t at, size_t n)
 {
 	size_t place = at % size;
@@ -50,7 +54,7 @@ static void copy_out(uint8_t *to, const uint8_t *ring, uint64_t size, uint64_t a
 	memcpy(to + first, ring, n - first);
 }
 
-/* What a record says was lost. `size` is checked: at least the header. */
+/* Adds up what a record says was lost. `size` is checked: at least the header. */
 static void count_losses(struct ring *ring, const uint8_t *record, size_t size)
 {
 	uint64_t flags;
@@ -82,12 +86,12 @@ int ring_read_records(struct ring *ring,
 		      int (*take)(void *context, const uint8_t *record, size_t size), void *context)
 {
 	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
-	uint64_t tail = ring->page->data_tail; /* ours alone to write */
+	uint64_t tail = ring->page->data_tail; /* only this process writes it */
 	int status = head - tail > ring->data_size ? PTAH_E_BAD_FILE : 0;
 
 	while (status >= 0 && tail != head) {
 		const uint8_t *record = ring->data + tail % ring->data_size;
-		/* Records are multiples of eight, so a header never goes over the end. */
+		/* The size of a record is a multiple of eight, so its header never wraps. */
 		size_t size = head - tail < 8 ? 0 : load_le16(record + 6);
 
 		if (size < 8 || size % 8 || size > head - tail) {
@@ -121,7 +125,8 @@ bool ring_read_trace(struct ring *ring, struct ring_trace *trace)
 
 	if (!ring->aux || head == tail)
 		return false;
-	/* The kernel stops at the tail; this would be a bug of its own, but not one to follow. */
+	/* The kernel stops at the tail. If it ever did not, only the newest aux_size bytes exist.
+	 */
 	if (head - tail > ring->aux_size) {
 		ring->losses.overwritten += head - tail - ring->aux_size;
 		tail = head - ring->aux_size;
@@ -132,7 +137,7 @@ bool ring_read_trace(struct ring *ring, struct ring_trace *trace)
 	return true;
 }
 
-/* Whether the n bytes from `at` on are as they were the last time. */
+/* Whether the n bytes from `at` on have not changed since the last snapshot. */
 static bool is_as_before(const struct ring *ring, uint64_t at, uint64_t n)
 {
 	uint64_t first = n < ring->aux_size - at ? n : ring->aux_size - at;
@@ -148,7 +153,7 @@ bool ring_read_snapshot(struct ring *ring, struct ring_trace *trace)
 	if (!ring->aux)
 		return false;
 	head = __atomic_load_n(&ring->page->aux_head, __ATOMIC_ACQUIRE) % ring->aux_size;
-	/* So far it has come since; that, or that and some rounds. */
+	/* The kernel has written this many bytes since the last snapshot, or whole rounds more. */
 	on = size = (head - ring->last_head + ring->aux_size) % ring->aux_size;
 	if (!is_as_before(ring, head, ring->aux_size - on)) {
 		ring->losses.overwritten += on;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The buffers that the kernel shares with who records: a ring of records, and
- * one of trace (AUX). Works on plain memory, so that a test can be the kernel.
+ * The two buffers that the kernel shares with a recorder: a ring of records, and one of trace
+ * (AUX). This code works on plain memory, so that a test can play the kernel.
  *
- * The order of things is that of perf_event_mmap_page's comments: the kernel
- * stores bytes, then data_head or aux_head; we load it with acquire, copy, and
- * give the place back by storing data_tail or aux_tail with release.
+ * The order of accesses is that of the comments on perf_event_mmap_page: the kernel stores bytes,
+ * then data_head or aux_head; the reader loads that with acquire, copies the bytes, and frees their
+ * room by storing data_tail or aux_tail with release.
  */
 #ifndef PTAH_RECORD_PERF_EVENT_RING_H
 #define PTAH_RECORD_PERF_EVENT_RING_H
@@ -20,53 +20,52 @@ struct ring {
 	uint64_t data_size;
 	const uint8_t *aux; /* the trace: aux_size bytes; NULL: none */
 	uint64_t aux_size;
-	bool overwrite;	    /* mapped for reading alone: the kernel goes round and round */
-	uint8_t *copy;	    /* aux_size bytes; in overwrite mode what it held the last time */
-	uint8_t *linear;    /* overwrite: aux_size bytes, what is handed out */
-	uint8_t *joined;    /* a record that goes over the end of the ring */
-	uint64_t last;	    /* overwrite: where the last one ended; trace offset and place */
-	uint64_t last_head; /* ... aux_head then */
-	bool cut; /* an AUX record said TRUNCATED: the kernel has switched the event off */
+	bool overwrite;	 /* mapped for reading alone: the kernel overwrites the oldest bytes */
+	uint8_t *copy;	 /* aux_size bytes; in overwrite mode the buffer as of the last snapshot */
+	uint8_t *linear; /* overwrite: aux_size bytes, which the caller is given */
+	uint8_t *joined; /* a record that wraps, put together */
+	uint64_t last;	 /* overwrite: where the last snapshot ended, as an offset of the trace */
+	uint64_t last_head; /* ... and as aux_head */
+	bool cut; /* an AUX record has the flag TRUNCATED: the kernel has switched the event off */
 	struct ptah_record_losses losses;
-	uint64_t records; /* bytes of them */
+	uint64_t records; /* bytes of records so far */
 };
 
 /*
- * page and what follows stay the caller's. 0 or PTAH_E_NOMEM. aux may be NULL.
- * In overwrite mode nothing may be traced yet.
+ * page, data and aux still belong to the caller. 0 or PTAH_E_NOMEM. aux may be NULL. In overwrite
+ * mode nothing may have been traced yet.
  */
 int ring_init(struct ring *ring, void *page, const void *data, uint64_t data_size, const void *aux,
 	      uint64_t aux_size, bool overwrite);
 void ring_fini(struct ring *ring);
 
 /*
- * Gives every record that is there to take(), whole, and counts what they say
- * was lost. 0; what take() answered, when that is negative; PTAH_E_BAD_FILE when
- * the ring holds no records, which loses what is in it.
+ * Passes every record in the ring to take(), in one piece, and adds up the losses that records
+ * report. Returns 0; the result of take(), if that is negative; PTAH_E_BAD_FILE when the ring does
+ * not contain records, in which case its content is dropped.
  */
 int ring_read_records(struct ring *ring,
 		      int (*take)(void *context, const uint8_t *record, size_t size),
 		      void *context);
 
-/* Whether a quarter of the place for records is taken. */
+/* Whether a quarter of the room for records is used. */
 bool ring_is_filling(const struct ring *ring);
 
-/* Trace, in one piece; the bytes are there until the next call. */
+/* Trace, in one piece. The bytes are valid until the next call. */
 struct ring_trace {
 	const uint8_t *bytes;
 	size_t size;
-	uint64_t offset; /* place in all of the trace: a gap is what was lost */
+	uint64_t offset; /* offset in the whole trace: a gap in the offsets is lost trace */
 };
 
-/* What there is. False: nothing. The place is given back already. */
+/* Takes the trace that is there, and frees its room in the ring. False: there is none. */
 bool ring_read_trace(struct ring *ring, struct ring_trace *trace);
 
 /*
- * Overwrite mode, while nothing is traced: what is new since the last time, at
- * most a buffer. aux_head tells where the kernel stopped but not how often it
- * went round: at least once when a byte has changed that it could not have come
- * to otherwise. What it overwrote then is counted as one round less than that, so
- * losses.overwritten is at least what was lost.
+ * Overwrite mode, while the trace is switched off: takes what is new since the last snapshot, at
+ * most a buffer. aux_head shows where the kernel stopped but not how often it went round. It did at
+ * least once if a byte has changed that it could not have reached otherwise. What it overwrote then
+ * is counted as one round less than that, so losses.overwritten is a lower bound.
  */
 bool ring_read_snapshot(struct ring *ring, struct ring_trace *trace);
 

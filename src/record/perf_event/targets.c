@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is to be recorded: the threads and processors, and what was there of them
- * before the recording began.
+ * Finds the threads and processors that are to be recorded, and writes records for what existed of
+ * them before the recording began.
  */
 #include "record/perf_event/hardware.h"
 
@@ -13,7 +13,7 @@
 
 /* Targets */
 
-/* Whether the id has been named before: two events of the driver on one thing are refused. */
+/* Whether the id is a repetition: the driver refuses two events for one thread. */
 static bool is_repeated(const struct ptah_record_config *config, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
@@ -32,7 +32,7 @@ static bool copy_ids(const struct ptah_record_config *config, int32_t **ids, siz
 	return *ids != NULL;
 }
 
-/* The threads of all processes that are asked for. */
+/* Finds the threads of all processes that the configuration names. */
 static int find_threads(struct hardware *h)
 {
 	const struct ptah_record_config *config = &h->r->config;
@@ -71,7 +71,7 @@ static bool one_thread(struct hardware *h, int32_t tid)
 	return true;
 }
 
-/* Those that are named, if any, else all that are online. */
+/* Finds the processors that are named, or, if none is, all that are online. */
 static int find_processors(struct hardware *h)
 {
 	const struct ptah_record_config *config = &h->r->config;
@@ -126,10 +126,13 @@ int hardware_find_targets(struct hardware *h)
 	return status < 0 ? status : find_processors(h);
 }
 
-/* What was there before */
+/* Records of what existed before */
 
-/* Telling takes its time on a busy machine, whose rings fill meanwhile. */
-static int take_told(void *context, const uint8_t *record, size_t size)
+/*
+ * Writing these records takes a while on a busy machine. The rings fill meanwhile, and are read in
+ * between.
+ */
+static int take_reported(void *context, const uint8_t *record, size_t size)
 {
 	struct hardware *h = context;
 
@@ -141,7 +144,7 @@ static int take_told(void *context, const uint8_t *record, size_t size)
 	return h->r->error;
 }
 
-static bool was_told(const struct hardware *h, size_t i, int32_t pid)
+static bool was_reported(const struct hardware *h, size_t i, int32_t pid)
 {
 	for (size_t k = 0; k < i; k++)
 		if (proc_process_of("", h->tids[k]) == pid)
@@ -149,7 +152,7 @@ static bool was_told(const struct hardware *h, size_t i, int32_t pid)
 	return false;
 }
 
-static void tell_targets(struct hardware *h, const struct proc_teller *teller)
+static void report_targets(struct hardware *h, const struct proc_reporter *reporter)
 {
 	const struct ptah_record_config *config = &h->r->config;
 	const bool whole = config->target == PTAH_RECORD_PROCESSES;
@@ -162,8 +165,8 @@ static void tell_targets(struct hardware *h, const struct proc_teller *teller)
 
 		if (whole && is_repeated(config, i))
 			continue;
-		status = pid ? proc_tell(teller, pid, whole ? 0 : tid) : PTAH_E_MISSING;
-		h->r->status.processes += whole || !was_told(h, i, pid);
+		status = pid ? proc_report(reporter, pid, whole ? 0 : tid) : PTAH_E_MISSING;
+		h->r->status.processes += whole || !was_reported(h, i, pid);
 		if (status == PTAH_E_SYSTEM)
 			recorder_note(h->r,
 				      "the mappings of process %d may not be read: what was mapped "
@@ -172,24 +175,25 @@ static void tell_targets(struct hardware *h, const struct proc_teller *teller)
 	}
 }
 
-void hardware_tell_what_is_there(struct hardware *h)
+void hardware_report_existing(struct hardware *h)
 {
 	const struct ptah_record_config *config = &h->r->config;
-	const struct proc_teller teller = {
+	const struct proc_reporter reporter = {
 	    .root = "",
 	    .id = h->events.sidebands[0].id,
 	    .build_ids = true,
-	    .take = take_told,
+	    .take = take_reported,
 	    .context = h,
 	};
 
-	if (config->kernel && proc_tell_kernel(&teller) == PTAH_E_MISSING)
+	if (config->kernel && proc_report_kernel(&reporter) == PTAH_E_MISSING)
 		recorder_note(h->r, "the kernel's addresses are hidden (kernel.kptr_restrict): its "
 				    "code is not in the recording");
 	if (config->target == PTAH_RECORD_CPUS)
-		proc_tell_all(&teller);
+		proc_report_all(&reporter);
 	else if (config->target == PTAH_RECORD_COMMAND)
-		h->r->status.processes++; /* it has nothing before its execve() */
+		h->r->status
+		    .processes++; /* the command has nothing to report before its execve() */
 	else
-		tell_targets(h, &teller);
+		report_targets(h, &reporter);
 }

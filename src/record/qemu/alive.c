@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Finds out whether a process still runs, and when it began, from /proc/PID/stat. */
 #include "record/qemu/shared.h"
 
 #include <fcntl.h>
@@ -6,7 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* proc(5): "pid (comm) state ppid ...", the 22nd is its start. A comm may hold anything. */
+/*
+ * proc(5): "pid (comm) state ppid ...". The 22nd field is the start time. A comm may contain
+ * anything, also ")".
+ */
 uint64_t shared_process_start(int32_t pid)
 {
 	char path[32], text[1024];

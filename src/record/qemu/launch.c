@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Builds the command line and the environment of QEMU so that the recorded program sees its own. */
 #include "record/qemu/launch.h"
 
 #include "base/compiler.h"
@@ -7,17 +8,17 @@
 #include <string.h>
 
 /*
- * QEMU gives its own environment to the program, the other way round: it puts
- * each variable before those that were there. What would change QEMU itself
- * comes by -E instead, which is put before them all, and with it what stands
- * before it, so that the order stays. -E takes a list with commas: a variable
- * that holds one stays in the environment, and comes behind those.
+ * QEMU passes its own environment on to the program in reverse order: it puts each variable before
+ * those it has put already. Variables that would change QEMU itself are given by the option -E
+ * instead, which puts them before all others. All variables that precede them are given by -E too,
+ * so that the order is kept. -E takes a list with commas: a variable that contains a comma stays in
+ * the environment, and comes after those of -E.
  */
 
 static const char *const emulators_own[] = {"LD_",   "GLIBC_TUNABLES=", "MALLOC_",
 					    "QEMU_", "G_DEBUG=",	"G_SLICE="};
 
-/* Would it change the emulator, or the libraries that it uses? */
+/* Whether the variable would change the emulator, or the libraries that it uses. */
 static bool is_emulators(const char *variable)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(emulators_own); i++)
@@ -26,7 +27,7 @@ static bool is_emulators(const char *variable)
 	return false;
 }
 
-/* So many of the first variables go by -E, but for those that cannot. */
+/* How many variables, from the first, are given by -E. Those with a comma among them are not. */
 static size_t count_by_option(char *const *environment)
 {
 	size_t n = 0;
@@ -66,7 +67,7 @@ char *launch_quote(const char *text)
 	return quoted;
 }
 
-/* What is never written to has lost its const in argv. */
+/* argv has no const although nobody writes to its strings. */
 static char *word(const char *text)
 {
 	return (char *)(uintptr_t)text;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The list of recorded processes, and waiting for their end. */
 #include "record/qemu/processes.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The processes that are recorded. Most are not our children, so that the
- * system tells us of their end by descriptors alone.
+ * The processes that are recorded. Most of them are not children of the recorder, so the system
+ * reports their end only through pidfds.
  */
 #ifndef PTAH_RECORD_QEMU_PROCESSES_H
 #define PTAH_RECORD_QEMU_PROCESSES_H
@@ -12,10 +12,11 @@
 
 struct process {
 	int32_t pid, parent;
-	int fd; /* pidfd; -1: none could be had */
+	int fd; /* pidfd; -1: the system gave none */
 	bool dead;
 	char name[16];
-	char *native; /* what it may have become that is not recorded; NULL: nothing */
+	char *native; /* the program it may have become by an execve that could not be followed;
+			 NULL: none */
 };
 
 struct processes {
@@ -24,13 +25,13 @@ struct processes {
 	void *polled; /* struct pollfd, as many as fit in `list` */
 };
 
-/* NULL: out of memory. None with that number may be there. */
+/* Adds a process; there must be none with this pid. NULL: out of memory. */
 struct process *processes_add(struct processes *p, int32_t pid, int32_t parent, const char *name);
-/* NULL: not known. */
+/* NULL: there is none. */
 struct process *processes_find(const struct processes *p, int32_t pid);
-/* Waits up to timeout_ms for one to end, and marks those that have. */
+/* Waits up to timeout_ms for a process to end, and marks those that have ended. */
 void processes_wait(struct processes *p, int timeout_ms);
-/* Forgets the i-th; the last takes its place. */
+/* Removes the i-th; the last one takes its index. */
 void processes_remove(struct processes *p, size_t i);
 void processes_free(struct processes *p);
 

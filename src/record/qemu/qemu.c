@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recording a command and its children under QEMU: starts it with the plugin,
- * drains what the plugin puts into shared memory, and finishes every thread's
- * trace however its process ended.
+ * The recorder qemu: runs a command and its children under QEMU with the plugin, takes what the
+ * plugin puts into shared memory, and finishes each thread's trace, whichever way its process ends.
  */
 #include "record/qemu/qemu.h"
 
@@ -22,15 +21,17 @@
 
 #define POLL_MS	       2
 #define FLUSH_INTERVAL 1   /* seconds */
-#define CLAIM_POLLS    100 /* of threads that do not answer */
+#define CLAIM_POLLS    100 /* polls of threads that do not respond */
 
-/* Takes what there is, and waits up to timeout_ms for a process to end. */
+/* Waits up to timeout_ms for a process to end, and takes all messages and all published trace. */
 static void drain(struct recording *r, int timeout_ms)
 {
 	time_t now = time(NULL);
 	bool ended[SHARED_THREADS];
 
-	/* In this order: all messages are there before a thread or a process can end. */
+	/*
+	 * The ends are read first: all messages of a thread or process were sent before it ended.
+	 */
 	processes_wait(&r->processes, timeout_ms);
 	for (unsigned i = 0; i < SHARED_THREADS; i++)
 		ended[i] = atomic_load(&qemu_slot_thread(r, i)->state) == THREAD_ENDED;
@@ -83,13 +84,15 @@ static int start(struct ptah_recorder *recorder)
 	return recorder->error;
 }
 
-/* A thread that runs is to look what is wanted of it, at its next block. */
+/* Makes a running thread look, at its next block, what the recorder wants of it. */
 static void ask(struct shared_thread *t)
 {
 	__atomic_store_n(&t->live.m.limit, NULL, __ATOMIC_RELAXED);
 }
 
-/* Is the thread's state ours? Who is parked is claimed, who runs is asked. */
+/*
+ * Tries to get hold of the thread's state: claims a parked thread, and asks a running one to park.
+ */
 static bool claim(struct shared_thread *t)
 {
 	uint32_t parked = PARK_PARKED;
@@ -101,7 +104,10 @@ static bool claim(struct shared_thread *t)
 	return false;
 }
 
-/* Lets all threads come to an end, those that were killed or stopped not for ever. */
+/*
+ * Lets all threads end their traces. Threads that do not respond, because they were killed or
+ * stopped, are given up after a while.
+ */
 static void end_threads(struct recording *r)
 {
 	bool left = true;
@@ -119,7 +125,7 @@ static void end_threads(struct recording *r)
 	}
 }
 
-/* The trace of what still runs ends here. */
+/* Ends the traces of everything that still runs. */
 static void end_the_living(struct recording *r)
 {
 	if (r->processes.count)
@@ -138,11 +144,11 @@ static void end_the_living(struct recording *r)
 			qemu_finish_thread(r, i);
 }
 
-/* The command has ended, or has been given up: the rest of all threads. */
+/* Takes the rest of all threads: the command has ended or the recording is stopped. */
 static void take_rest(struct recording *r)
 {
 	drain(r, 0);
-	drain(r, 0); /* what died meanwhile is known to be dead now */
+	drain(r, 0); /* again, for processes that died during the first */
 	end_the_living(r);
 	r->shared->recorder = 0;
 	if (!r->streams && r->r->error >= 0)
@@ -152,7 +158,10 @@ static void take_rest(struct recording *r)
 			      r->qemu);
 }
 
-/* A failed writer lets the command run on, untraced: the plugin stops waiting for us. */
+/*
+ * After a failure of the writer the command runs on untraced: the plugin stops waiting for the
+ * recorder.
+ */
 static int give_up(struct recording *r)
 {
 	r->shared->recorder = 0;
@@ -194,7 +203,7 @@ static bool has_paused(const struct recording *r, unsigned i, bool on)
 {
 	struct shared_thread *t = qemu_slot_thread(r, i);
 
-	/* Who is in a system call looks before it traces anything. */
+	/* A thread in a system call looks at `paused` before it traces anything. */
 	return !r->slots[i].used || t->paused == on || atomic_load(&t->state) != THREAD_ACTIVE ||
 	       atomic_load(&t->park) == PARK_PARKED;
 }
@@ -226,7 +235,10 @@ static void snap(struct recording *r, unsigned i)
 	qemu_write_rest(r, t, &r->slots[i], &s);
 }
 
-/* All threads stand still one after the other, those that were killed or stopped not at all. */
+/*
+ * Claims the threads one after the other and takes their trace. Threads that do not respond are
+ * left out.
+ */
 static int take_snapshot(struct ptah_recorder *recorder)
 {
 	struct recording *r = recorder->self;
@@ -310,7 +322,7 @@ static void close_recorder(struct ptah_recorder *recorder)
 	free(r);
 }
 
-/* What this recorder cannot do, and nobody may expect of it silently. */
+/* Refuses what this recorder cannot do, so that no option is ignored silently. */
 static enum ptah_record_problem check_wishes(const struct ptah_record_config *config,
 					     struct ptah_message *why)
 {

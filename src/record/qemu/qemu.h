@@ -14,33 +14,34 @@
 
 #include <time.h>
 
-/* A slot of the shared memory that holds a stream. */
+/* A slot of the shared memory, which holds the stream of one thread. */
 struct slot {
 	bool used;
-	bool claimed; /* its thread waits for us */
+	bool claimed; /* its thread waits until the recorder releases it */
 	uint32_t stream;
 	int32_t pid, tid;
-	uint64_t snapped; /* bytes of its trace that snapshots have taken, or left behind */
+	uint64_t
+	    snapped; /* offset in its trace up to which snapshots have taken or skipped bytes */
 };
 
 struct recording {
 	struct shared_header *shared;
-	uint64_t buffer; /* bytes of each thread's */
+	uint64_t buffer; /* bytes of each thread's trace buffer */
 	enum ptah_record_buffer policy;
-	int memory; /* descriptor */
+	int memory; /* file descriptor of the shared memory */
 	struct ptah_recorder *r;
-	struct perfdata_writer *writer; /* r's */
+	struct perfdata_writer *writer; /* r->writer */
 	struct command command;
 	char *qemu, *plugin;
 	struct slot slots[SHARED_THREADS];
 	uint32_t streams;
-	bool exec; /* threads are finished by an execve: their process goes on */
+	bool exec; /* threads are being finished because of an execve: their process continues */
 	struct processes processes;
-	int32_t pid;	  /* of the command */
+	int32_t pid;	  /* pid of the command */
 	const char *name; /* its basename */
 	uint64_t last_tsc;
 	time_t flushed;
-	uint8_t *joined; /* of a trace buffer's and a staging area's size */
+	uint8_t *joined; /* room for a trace buffer and a staging area */
 };
 
 static inline struct shared_thread *qemu_slot_thread(const struct recording *r, unsigned i)
@@ -59,32 +60,34 @@ static inline void qemu_add_note(struct recording *r, const char *text)
 }
 
 /* setup.c */
-/* Ends the recording with what errno says of `path`. */
+/* Ends the recording with a sentence made of `path`, `what` could not be done to it, and errno. */
 int qemu_fail_system(struct recording *r, const char *path, const char *what);
-/* The plugin's path, the caller's to free. It lies beside the library or the command, or where it
- * was installed. NULL: nowhere. */
+/*
+ * The plugin's path: beside the library or the command, or where it was installed. The caller frees
+ * it. NULL: not found.
+ */
 char *qemu_find_plugin(void);
-/* Makes the memory that the plugin maps (r->memory, r->shared). */
+/* Creates the memory that the plugin maps (r->memory, r->shared). */
 int qemu_create_shared(struct recording *r, const struct ptah_record_config *config);
 
 /* reports.c */
 void qemu_add_process(struct recording *r, int32_t pid, int32_t parent, const char *name);
-/* Takes all messages that are there. */
+/* Takes all messages that the plugins have sent. */
 void qemu_drain_messages(struct recording *r);
-/* Forgets the processes that were dead before the last messages were taken. */
+/* Removes the processes that had died before the last messages were taken. */
 void qemu_bury_dead(struct recording *r);
 
 /* thread_traces.c */
-/* While the thread runs: takes what it has published, which ends with a whole packet. */
+/* Takes what a running thread has published, which ends with a whole packet. */
 void qemu_drain_published(struct recording *r, unsigned i);
 /*
- * What is left of a thread's trace, or what is there when a snapshot is taken:
- * in the buffer, then in the processor's staging area, then the packets of its
- * end. Believes nothing of what the program could have written there.
+ * Writes what is left of a thread's trace, or what exists when a snapshot is taken: the bytes in
+ * the buffer, then those in the processor's staging area, then the packets that end it. The program
+ * could have written to this memory, so nothing in it is trusted.
  */
 void qemu_write_rest(struct recording *r, struct shared_thread *t, struct slot *slot,
 		     struct shared_state *s);
-/* Ends a thread's trace from the state it left behind. */
+/* Ends a thread's trace, from the state that the thread left in shared memory. */
 void qemu_finish_thread(struct recording *r, unsigned i);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the plugin reports becomes records: the threads, mappings, names and code of
- * the processes that run under QEMU, how they begin and how they end.
+ * Turns what the plugin reports into records: threads, mappings, names and code of the processes
+ * under QEMU, and how processes begin and end.
  */
 #include "record/qemu/qemu.h"
 
@@ -12,7 +12,7 @@
 
 /* Processes */
 
-/* The threads of a process, all or all but one, whose life is over. */
+/* Finishes the traces of all threads of a process that has died or called execve. */
 static void finish_process(struct recording *r, int32_t pid)
 {
 	for (unsigned i = 0; i < SHARED_THREADS; i++)
@@ -20,13 +20,13 @@ static void finish_process(struct recording *r, int32_t pid)
 			qemu_finish_thread(r, i);
 }
 
-/* A process has died, and all that it told has been taken. */
+/* Finishes a process that has died. All its messages have been taken. */
 static void bury(struct recording *r, size_t i)
 {
 	const struct process *process = &r->processes.list[i];
 
 	finish_process(r, process->pid);
-	for (unsigned k = 0; k < SHARED_THREADS; k++) { /* one that it was about to begin */
+	for (unsigned k = 0; k < SHARED_THREADS; k++) { /* a thread that was about to begin */
 		struct shared_thread *t = qemu_slot_thread(r, k);
 
 		if (!r->slots[k].used && t->pid == process->pid)
@@ -37,7 +37,6 @@ static void bury(struct recording *r, size_t i)
 	processes_remove(&r->processes, i);
 }
 
-/* Those that were dead before the last messages were taken. */
 void qemu_bury_dead(struct recording *r)
 {
 	for (size_t i = r->processes.count; i-- > 0;)
@@ -85,14 +84,14 @@ static void on_fork(struct recording *r, const struct shared_message *m)
 	const struct process *before = processes_find(&r->processes, m->pid);
 	char name[16];
 
-	if (before) /* the number is used again: it has died meanwhile */
+	if (before) /* the pid is used again: the process before has died */
 		bury(r, (size_t)(before - r->processes.list));
 	snprintf(name, sizeof(name), "%s", name_of(r, parent));
 	qemu_add_process(r, m->pid, parent, name);
 	qemu_keep_status(r, perfdata_write_fork(r->writer, m->pid, m->pid, parent, thread, m->tsc));
 }
 
-/* Another program has begun: all threads of the one before have ended. */
+/* The process runs another program: all threads of the program before have ended. */
 static void on_exec(struct recording *r, const struct shared_message *m, const char *name)
 {
 	struct process *process = processes_find(&r->processes, m->pid);
@@ -188,7 +187,7 @@ void qemu_drain_messages(struct recording *r)
 		struct shared_message m;
 
 		take(r, tail, &m, sizeof(m));
-		/* The program can write to this memory too: believe nothing. */
+		/* The program can write to this memory too, so nothing in it is trusted. */
 		if (head - tail > SHARED_MESSAGES || m.bytes > SHARED_MESSAGE_MAX ||
 		    head - tail < sizeof(m) + m.bytes) {
 			recorder_fail(r->r, PTAH_RECORD_BROKEN, PTAH_E_BAD_FILE,

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a recording under QEMU needs before it starts: the plugin, and the memory shared with it. */
+/*
+ * Prepares a recording under QEMU: finds the plugin, and creates the memory that is shared with it.
+ */
 #include "record/qemu/qemu.h"
 
 #include "perfdata/message.h"
@@ -39,7 +41,6 @@ static char *folder_of_this(void)
 	return path;
 }
 
-/* The plugin lies beside the library or the command, or where it was installed. */
 char *qemu_find_plugin(void)
 {
 	static const char *const places[] = {"%s/ptah-qemu.so", "%s/ptah/ptah-qemu.so",
@@ -94,7 +95,7 @@ static int init_message_lock(struct shared_header *h)
 	return error;
 }
 
-/* Where programs find us whose working directory is another. */
+/* Absolute paths, for programs with another working directory. */
 static void put_paths(const struct recording *r)
 {
 	struct shared_header *h = r->shared;
@@ -139,7 +140,7 @@ int qemu_create_shared(struct recording *r, const struct ptah_record_config *con
 		put_filter(&r->shared->filters[i], &config->filters[i]);
 	r->shared->paused = config->start_paused;
 	put_paths(r);
-	/* TSC 0 reads as "no time known", to perf too. */
+	/* Time begins at 1: a TSC of 0 means "no time known", also to perf. */
 	atomic_store(&r->shared->clock, 1);
 	return 0;
 }

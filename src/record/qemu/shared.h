@@ -38,84 +38,93 @@
 #define SHARED_CLOCK_HOST   1u
 #define SHARED_NO_INHERIT   2u
 
-/* One thread's recording at an instant between two blocks. */
+/* The state of one thread's recording, between two blocks. */
 struct shared_state {
 	struct ptah_model m;
 	uint64_t instructions;
 	uint64_t counts[KIND_MAX];
-	uint64_t hash;	    /* path hash of the closed runs */
-	uint64_t run_start; /* the open run is [run_start, next_ip) */
-	uint64_t next_ip;   /* tracing: the block that runs now, not counted yet */
-	uint64_t lift;	    /* clock: instructions + lift */
-	uint64_t lost;	    /* overflows the recorder had to make */
+	uint64_t hash;	    /* path hash of the runs that are complete */
+	uint64_t run_start; /* the current run is [run_start, next_ip) */
+	uint64_t
+	    next_ip; /* while tracing: start of the block that runs now, which is not counted yet */
+	uint64_t lift; /* the thread's clock is instructions + lift */
+	uint64_t lost; /* overflows reported because the recorder could not follow */
 };
 
 enum shared_thread_state {
 	THREAD_FREE = 0,
-	THREAD_TAKEN, /* being made */
+	THREAD_TAKEN, /* being prepared */
 	THREAD_ACTIVE,
 	THREAD_ENDED,
 };
 
-/* What a system call is about to map; size 0: nothing to run. */
+/* What a system call is about to map; size 0: nothing that can be executed. */
 struct shared_mapping {
 	uint64_t address, size, file_offset;
 };
 
-/* Who may touch a thread's state. Between blocks alone does it change hands. */
+/*
+ * Whether the thread or the recorder may use the thread's state. It changes hands only between
+ * blocks.
+ */
 enum shared_park {
 	PARK_RUNS = 0,
-	PARK_PARKED,  /* in a system call, or held: the recorder may claim it */
-	PARK_CLAIMED, /* the recorder has */
+	PARK_PARKED,  /* in a system call, or waiting: the recorder may claim the state */
+	PARK_CLAIMED, /* the recorder has claimed it */
 };
 
 struct shared_thread {
 	_Atomic uint32_t state;
 	_Atomic uint32_t park;
 	int32_t pid, tid;
-	/* The recorder: bytes taken. The plugin: bytes that may be taken. */
+	/* tail: bytes of trace that the recorder has taken. published: bytes that it may take. */
 	_Atomic uint64_t tail;
 	_Atomic uint64_t published;
-	/* Set while `live` is being changed. A thread that died then is finished from
-	 * `checkpoint`, which is never older than `published`. */
+	/*
+	 * Set while `live` is being changed. A thread that died at such a moment is finished from
+	 * `checkpoint`, which is never older than `published`.
+	 */
 	volatile uint32_t busy;
-	uint32_t general;	       /* every branch is told to the processor */
-	bool paused;		       /* as the header's, which the thread has followed */
-	bool timed;		       /* and how much time has passed */
-	uint64_t before;	       /* when the last block began */
-	uint64_t told;		       /* the time the last PSB+ told, or less */
-	uint64_t guessed;	       /* the time that perf has got to at most, by its guesses */
-	uint64_t psb_time;	       /* of the PSB+ that is due; 0: none is */
-	const void *prev;	       /* plugin's: the block that runs now */
-	void *output;		       /* plugin's: the engine that captures this thread */
-	struct shared_mapping mapping; /* plugin's */
-	uint64_t maps; /* plugin's: map_time at the last return from a system call */
+	uint32_t general;  /* every branch is reported to the processor, instead of only those that
+			      need it */
+	bool paused;	   /* the value of the header's `paused` that the thread acts on */
+	bool timed;	   /* how much time has passed is reported to the processor too */
+	uint64_t before;   /* time at which the last block began */
+	uint64_t told;	   /* the time in the last PSB+, or less */
+	uint64_t guessed;  /* the latest time that perf can have estimated for this thread */
+	uint64_t psb_time; /* time for the PSB+ that is due; 0: none is due */
+	const void *prev;  /* for the plugin: the block that runs now */
+	void *output;	   /* for the plugin: struct thread_output */
+	struct shared_mapping mapping; /* for the plugin */
+	uint64_t maps; /* for the plugin: map_time at the last return from a system call */
 	struct shared_state live;
 	struct shared_state checkpoint;
 };
 
-/* Where the code of a filter lies is known when its file is mapped. */
+/* An address filter. The addresses of a filter on a file are known once the file is mapped. */
 struct shared_filter {
 	uint32_t mode;		/* enum ptah_range_mode */
-	char path[SHARED_PATH]; /* "": `start` is an address */
+	char path[SHARED_PATH]; /* "": no file, `start` is an address */
 	uint64_t start, size;
 };
 
 _Static_assert(sizeof(struct shared_thread) <= SHARED_THREAD_BYTES, "raise SHARED_THREAD_BYTES");
 
 enum shared_message_type {
-	MESSAGE_THREAD = 1,    /* a thread began: its slot in `value` */
-	MESSAGE_COMM,	       /* text: its new name */
-	MESSAGE_MAP,	       /* address, size, value: file offset; text: path */
-	MESSAGE_CODE,	       /* address; bytes */
-	MESSAGE_FORK,	       /* from a child that begins; value, address: its parent's pid, tid */
-	MESSAGE_EXEC,	       /* another program has begun in the process; text: its name */
-	MESSAGE_NATIVE,	       /* about to execve what cannot be followed; text: what, and why */
-	MESSAGE_NATIVE_FAILED, /* and did not */
+	MESSAGE_THREAD = 1, /* a thread began; value: its slot */
+	MESSAGE_COMM,	    /* text: its new name */
+	MESSAGE_MAP,	    /* address, size, value: file offset; text: path */
+	MESSAGE_CODE,	    /* address; bytes */
+	MESSAGE_FORK,	/* from a child that begins; value: pid of its parent; address: tid of its
+			   parent */
+	MESSAGE_EXEC,	/* the process runs another program; text: its name */
+	MESSAGE_NATIVE, /* about to call execve for a program that cannot be recorded; text: which,
+			   and why */
+	MESSAGE_NATIVE_FAILED, /* that execve failed */
 	MESSAGE_NOTE,	       /* text */
 };
 
-/* Followed by `bytes` bytes of payload, the whole padded to 8. */
+/* Followed by `bytes` bytes of payload, and padding to a multiple of 8. */
 struct shared_message {
 	uint32_t type;
 	uint32_t bytes;
@@ -133,21 +142,25 @@ struct shared_header {
 	bool long_tnt;
 	uint32_t filter_count;
 	struct shared_filter filters[SHARED_FILTERS];
-	_Atomic int32_t recorder; /* pid; 0: it takes no more */
-	uint64_t recorder_start;  /* when it began, as in /proc/PID/stat: pids come again */
-	_Atomic uint64_t clock;	  /* the latest time any thread has told */
+	_Atomic int32_t recorder; /* pid of the recorder; 0: it takes nothing any more */
+	uint64_t recorder_start;  /* its start time, as shared_process_start() returns it, because
+				     pids are used again */
+	_Atomic uint64_t clock;	  /* the latest time that any thread has published */
 	/*
-	 * What the recorder wants of all threads. Who is not parked looks when its
-	 * `live.m.limit` is reached, which the recorder sets to NULL for that.
+	 * What the recorder wants of all threads. A thread that is not parked looks at it when its
+	 * output reaches `live.m.limit`, which the recorder sets to NULL to make that happen at the
+	 * next block.
 	 */
-	_Atomic bool stop;     /* to end their traces */
-	_Atomic bool hold;     /* to park until it is over */
-	_Atomic bool paused;   /* not to trace */
-	_Atomic bool crowded;  /* more than SHARED_THREADS at a time, and it was told */
-	_Atomic bool left_out; /* SHARED_NO_INHERIT: somebody was, and it was told */
-	/* For programs that execve starts: the files of QEMU, of the plugin and of this memory. */
+	_Atomic bool stop;   /* end their traces */
+	_Atomic bool hold;   /* park until this is false again */
+	_Atomic bool paused; /* do not trace */
+	_Atomic bool
+	    crowded; /* there were more than SHARED_THREADS threads at a time, and a note says so */
+	_Atomic bool
+	    left_out; /* SHARED_NO_INHERIT: a thread or child was left out, and a note says so */
+	/* Paths for programs that execve starts: of QEMU, of the plugin and of this memory. */
 	char qemu[SHARED_PATH], plugin[SHARED_PATH], memory[64];
-	/* Robust: a process that is killed in between has put no message. */
+	/* A robust mutex: if a process is killed while it holds the lock, no message was added. */
 	pthread_mutex_t message_lock;
 	_Atomic uint64_t message_head, message_tail;
 };
@@ -156,7 +169,7 @@ struct shared_header {
 
 _Static_assert(sizeof(struct shared_header) <= SHARED_HEADER_BYTES, "raise SHARED_HEADER_BYTES");
 
-/* When a process began, in the system's own unit; 0: it is not there, or has ended. */
+/* When a process began, in clock ticks since boot; 0: there is no such process, or it has ended. */
 uint64_t shared_process_start(int32_t pid);
 
 static inline uint64_t shared_slot_bytes(uint64_t buffer)
@@ -174,8 +187,10 @@ static inline uint8_t *shared_messages(struct shared_header *h)
 	return (uint8_t *)h + SHARED_HEADER_BYTES;
 }
 
-/* `buffer`: as in the header, which the recorder does not look at again: the program could write
- * there. */
+/*
+ * buffer: the header's value when the recording began. The recorder does not read it again, because
+ * the program could change it.
+ */
 static inline struct shared_thread *shared_slot(struct shared_header *h, uint64_t buffer,
 						unsigned i)
 {
@@ -193,7 +208,7 @@ static inline uint8_t *shared_buffer(struct shared_thread *t)
 	return (uint8_t *)t + SHARED_THREAD_BYTES + SIMULATED_STAGING;
 }
 
-/* Bytes that are still in the processor: the staging area's first ones. */
+/* The number of bytes that are still in the processor: the first ones of the staging area. */
 static inline uint64_t shared_staged(const struct ptah_model *m)
 {
 	return (uint64_t)(m->g.out - m->staging);

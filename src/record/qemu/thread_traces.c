@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The threads' traces on their way from shared memory into the recording, and the
- * end of each, whichever way its process ended.
+ * Moves the threads' traces from shared memory into the recording, and finishes each trace,
+ * whichever way its process ended.
  */
 #include "record/qemu/qemu.h"
 
@@ -22,7 +22,7 @@ static void write_trace(struct recording *r, const struct slot *slot, const uint
 	r->r->status.trace_bytes += n;
 }
 
-/* Copies the bytes [from, to) of a thread's trace, at most a buffer of them. */
+/* Copies the bytes [from, to) of a thread's trace, at most a buffer full. */
 static void copy_trace(const struct recording *r, struct shared_thread *t, uint64_t from,
 		       uint64_t to, uint8_t *bytes)
 {
@@ -47,7 +47,10 @@ void qemu_drain_published(struct recording *r, unsigned i)
 	atomic_store_explicit(&t->tail, position, memory_order_release);
 }
 
-/* Bytes of whole packets from `at` on, a PSB; a buffer that was full may have cut the last. */
+/*
+ * The number of bytes of whole packets from the PSB at `at` on. A buffer that was full may have cut
+ * the last packet.
+ */
 static size_t whole_packets(const uint8_t *at, size_t n)
 {
 	struct ptah_packet packet;
@@ -63,7 +66,9 @@ void qemu_write_rest(struct recording *r, struct shared_thread *t, struct slot *
 		     struct shared_state *s)
 {
 	uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed), staged;
-	bool stopped = s->m.status & PTAH_RTIT_STATUS_STOPPED; /* what is staged went nowhere */
+	bool stopped =
+	    s->m.status &
+	    PTAH_RTIT_STATUS_STOPPED; /* the staged bytes were dropped by the processor */
 	uint64_t position = s->m.bytes;
 	size_t n = 0, skipped = 0;
 	uint64_t whole;
@@ -90,7 +95,10 @@ void qemu_write_rest(struct recording *r, struct shared_thread *t, struct slot *
 		generator_async_disable(&s->m.g, s->next_ip);
 	n += (size_t)(s->m.g.out - end);
 	if (r->policy == PTAH_RECORD_SNAPSHOT && (tail || slot->snapped)) {
-		/* Begins inside a packet, or behind the last snapshot. */
+		/*
+		 * The buffer begins inside a packet, or the last snapshot took its beginning: start
+		 * at the next PSB.
+		 */
 		const uint64_t from = slot->snapped > tail ? slot->snapped : tail;
 		const uint8_t *psb =
 		    from < whole ? ptah_packet_find_psb(r->joined + (from - tail), end) : NULL;
@@ -107,7 +115,7 @@ void qemu_write_rest(struct recording *r, struct shared_thread *t, struct slot *
 	write_trace(r, slot, r->joined + skipped, n - skipped);
 }
 
-/* The thread's time at its end, as the plugin's thread_clock() has it. */
+/* The thread's time at its end, computed as by plugin_clock(). */
 static uint64_t end_time(const struct recording *r, const struct shared_state *s)
 {
 	struct timespec now;
@@ -118,7 +126,9 @@ static uint64_t end_time(const struct recording *r, const struct shared_state *s
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* What the ground truth cannot be held against: a trace without its beginning or its end. */
+/*
+ * Whether the trace lacks its beginning or its end, so that the truth cannot be compared with it.
+ */
 static bool is_part(struct recording *r, const struct shared_state *s)
 {
 	char text[160];
@@ -153,7 +163,7 @@ void qemu_finish_thread(struct recording *r, unsigned i)
 {
 	struct shared_thread *t = qemu_slot_thread(r, i);
 	struct slot *slot = &r->slots[i];
-	bool part = slot->snapped; /* snapshots have taken of it */
+	bool part = slot->snapped; /* snapshots have taken parts of it */
 	bool torn = t->busy && !slot->claimed;
 	struct shared_state s = torn ? t->checkpoint : t->live;
 	struct ptah_truth truth = {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads /proc/PID/maps, and asks whether a mapped file is still what its path leads to. */
+/*
+ * Reads lines of /proc/PID/maps, and checks whether a path still leads to the file that was mapped.
+ */
 #include "record/simulated/code_map.h"
 
 #include <stdio.h>

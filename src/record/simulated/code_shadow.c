@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A hash table of 4 KiB pages with the code that decoders know: see code_shadow.h. */
+/* The shadow of code_shadow.h as a hash table of 4 KiB pages. */
 #include "record/simulated/code_shadow.h"
 
 #include <fcntl.h>
@@ -48,7 +48,10 @@ static struct code_page *add_page(struct code_shadow *shadow, uint64_t address)
 	return page;
 }
 
-/* The page at `address`, with the map's file in it where the page is older. NULL: no memory. */
+/*
+ * The page at `address`. A new page, and one that is older than the mapping, is filled from the
+ * mapping's file. NULL: out of memory.
+ */
 static struct code_page *page_at(struct code_shadow *shadow, uint64_t address,
 				 const struct code_map *map)
 {

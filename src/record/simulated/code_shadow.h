@@ -20,7 +20,7 @@
 
 struct code_page;
 
-/* All zero but `buckets`, which the owner sets: an empty shadow. */
+/* An empty shadow is all zero but `buckets`, which the owner sets. */
 struct code_shadow {
 	size_t buckets;		  /* of the hash table; about the number of pages to expect */
 	struct code_page **pages; /* NULL before the first page */
@@ -41,14 +41,17 @@ struct code_difference code_shadow_compare(struct code_shadow *shadow, uint64_t 
 					   const uint8_t *bytes, size_t n,
 					   const struct code_map *map);
 
-/* The recording has these bytes from now on; `change`: since that time; 0: no change. */
+/*
+ * Notes that the recording has these bytes now. change: the time at which they replace others; 0:
+ * they replace none.
+ */
 void code_shadow_keep(struct code_shadow *shadow, uint64_t address, const uint8_t *bytes, size_t n,
 		      const struct code_map *map, uint64_t change);
 
-/* Forgets the pages of [start, end). */
+/* Forgets all pages that overlap [start, end). */
 void code_shadow_drop(struct code_shadow *shadow, uint64_t start, uint64_t end);
 
-/* Makes the empty `to` a copy of `from`, without the pages that there is no memory for. */
+/* Copies `from` into the empty shadow `to`. Pages that there is no memory for are left out. */
 void code_shadow_copy(struct code_shadow *to, const struct code_shadow *from);
 
 /* Empties the shadow; it can be used again. */

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* What an instruction means for a recorder that watches user code alone. */
+/* The kind of an instruction, for recorders that observe user code alone. */
 #ifndef PTAH_RECORD_SIMULATED_INSN_H
 #define PTAH_RECORD_SIMULATED_INSN_H
 
 #include "x86/x86.h"
 
-/* Kinds: enum ptah_insn_class, and these. */
+/* Kinds: those of enum ptah_insn_class, and these. */
 enum insn_kind {
-	KIND_REP = PTAH_INSN_CLASS_MAX, /* ends with a rep instruction, one iteration a time */
+	KIND_REP = PTAH_INSN_CLASS_MAX, /* an instruction with a rep prefix, which is observed once
+					   per iteration */
 	KIND_ZERO_CALL,			/* a direct call to the next instruction */
 	KIND_KERNEL,			/* INT n and the like: leaves user mode */
 	KIND_MAX
 };
 
-/* `end`: behind the instruction, of which these are the bytes. */
+/* The kind of the instruction with these bytes; `end` is the address after it. */
 static inline unsigned insn_kind(const struct x86_insn *insn, const uint8_t *bytes, uint64_t end)
 {
 	if (insn->rep)
@@ -22,7 +23,10 @@ static inline unsigned insn_kind(const struct x86_insn *insn, const uint8_t *byt
 		return KIND_ZERO_CALL;
 	if (insn->insn_class == PTAH_INSN_PTWRITE)
 		return PTAH_INSN_OTHER;
-	/* Far calls through a gate leave user mode; FF /3 stays. */
+	/*
+	 * FF /3 is a far call that stays in user mode; the others of this class (INT n, SYSCALL and
+	 * so on) leave it.
+	 */
 	if (insn->insn_class == PTAH_INSN_FAR_CALL) {
 		for (unsigned i = 0; i < insn->size; i++) {
 			if (bytes[i] == 0xff)
@@ -35,7 +39,7 @@ static inline unsigned insn_kind(const struct x86_insn *insn, const uint8_t *byt
 	return insn->insn_class;
 }
 
-/* INT n, INT3, INTO, INT1 and not SYSCALL or SYSENTER, of which both are far calls. */
+/* Whether an instruction of KIND_KERNEL is INT n, INT3, INTO or INT1, not SYSCALL or SYSENTER. */
 static inline bool insn_is_interrupt(const uint8_t *insn)
 {
 	while (*insn == 0x66 || *insn == 0x67 || *insn == 0xf2 || *insn == 0xf3 ||

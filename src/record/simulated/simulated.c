@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * What the recorders with a simulated processor share outside the program: the options they
+ * support, and the header of their recordings.
+ */
 #include "record/simulated/simulated.h"
 
 #include "base/bits.h"
@@ -68,7 +72,10 @@ enum ptah_record_problem simulated_check(const struct ptah_record_config *config
 	return PTAH_RECORD_FINE;
 }
 
-/* As perf writes filters into its files. The caller's to free. NULL: out of memory. */
+/*
+ * The address filters as text, as perf writes them into its files. The caller frees it. NULL: out
+ * of memory.
+ */
 static char *filter_text(const struct ptah_record_config *config)
 {
 	char *text = NULL;

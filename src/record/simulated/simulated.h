@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the recorders with a simulated processor, qemu and ptrace, have in common. */
+/*
+ * What the recorders with a simulated processor (qemu, ptrace) share outside the program: options
+ * and the opening of the writer.
+ */
 #ifndef PTAH_RECORD_SIMULATED_SIMULATED_H
 #define PTAH_RECORD_SIMULATED_SIMULATED_H
 
@@ -11,19 +14,21 @@
 #define SIMULATED_MIN_BUFFER	 (64u << 10)
 #define SIMULATED_MAX_BUFFER	 (64u << 20)
 
-/* User code alone, with the packets that were asked for. */
+/* The trace that a configuration asks for. User code alone is traced. */
 struct ptah_trace_config simulated_trace(const struct ptah_record_config *config);
 
-/* Bytes of a file, or of memory, that a filter covers. */
+/*
+ * The number of bytes that a filter covers. A filter "to the end" of a file needs the file's size.
+ */
 uint64_t simulated_filter_size(const struct ptah_record_filter *filter);
 
-/* What none of them can do, and nobody may expect of them silently. */
+/* Refuses the options that no simulated processor has, so that none is ignored silently. */
 enum ptah_record_problem simulated_check(const struct ptah_record_config *config,
 					 struct ptah_message *why);
 
 /*
- * Opens the writer for what simulated_trace() gives, and fills r->metadata. moments:
- * pieces of trace may overlap, as a driver's snapshots do.
+ * Opens the writer for a trace as of simulated_trace(), and fills in r->metadata. moments: pieces
+ * of trace may overlap, as the snapshots of the kernel's driver do.
  */
 int simulated_open_writer(struct ptah_recorder *r, bool moments);
 

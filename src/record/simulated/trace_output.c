@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Runs the capture engine on a thread's simulated processor: the port that the engine calls, and
+ * the memory that the processor writes to.
+ */
 #include "record/simulated/trace_output.h"
 
 #include "record/simulated/insn.h"
@@ -6,12 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the processor sees the trace buffer; the rest is where it is. */
+/*
+ * Physical address of the trace buffer. All other memory has its virtual address as physical
+ * address.
+ */
 #define BUFFER_AT  (UINT64_C(1) << 51)
 #define REGIONS	   16
 #define MIN_REGION 4096u
 
-/* A processor with everything, and more memory than a process has. */
+/* A processor with every PT feature, and more physical memory than a process has addresses. */
 static const struct ptah_model_processor processor = {
     .name = "recorder",
     .product = "Ptah's recorder",
@@ -72,7 +79,9 @@ static unsigned port_cpus(void *port)
 	return 1;
 }
 
-/* PMIs come between two instructions of the program alone, never inside the engine. */
+/*
+ * Nothing to do: PMIs come only between two instructions of the program, never inside the engine.
+ */
 static uint64_t port_irq_save(void *port)
 {
 	(void)port;
@@ -86,7 +95,7 @@ static void port_irq_restore(void *port, uint64_t state)
 
 static void port_lock(void *port)
 {
-	(void)port; /* the thread's own engine */
+	(void)port; /* no lock is needed: each thread has an engine of its own */
 }
 
 static int port_alloc(void *port, size_t size, size_t align, struct ptah_hal_memory *memory)
@@ -270,7 +279,7 @@ void trace_output_end(struct trace_output *o)
 	o->engine = NULL;
 }
 
-/* What runs */
+/* Instructions */
 
 void trace_output_insn(struct ptah_model *m, unsigned kind, uint64_t ip, uint64_t end,
 		       uint64_t next)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part of QEMU's TCG plugin interface that the recorder uses. Debian's
- * qemu-user ships no header, and the interface is small and pinned, so it is
- * declared here. Version 1 is QEMU 4.2 to 8.x; from QEMU 9.0 on only version 2
- * is accepted, and from API 3 on qemu_plugin_insn_data() copies. Tested with 7.2
- * alone; the later versions are written after their documentation.
+ * The part of QEMU's TCG plugin interface that the plugin uses. Debian's qemu-user ships no header
+ * for it, and the interface is small and stable, so it is declared here.
+ *
+ * Version 1 is that of QEMU 4.2 to 8.x. QEMU 9.0 and later accept only version 2, and from version
+ * 3 on qemu_plugin_insn_data() copies. Tested with QEMU 7.2; support for later versions follows
+ * their documentation.
  */
 #ifndef PTAH_RECORD_QEMU_PLUGIN_API_H
 #define PTAH_RECORD_QEMU_PLUGIN_API_H
@@ -55,7 +56,7 @@ size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t i);
 
-/* API 1 and 2: returns the bytes. */
+/* Versions 1 and 2: returns a pointer to the bytes. */
 const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);

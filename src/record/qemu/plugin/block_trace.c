@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks in, packets out.
+ * Turns blocks that run into packets.
  *
- * QEMU calls plugin_on_block() when a block begins. Then the block before it
- * (`prev`) is known to have ended, and where it went: only now is it counted
- * and its branch put into the trace. What its last instruction cannot explain
- * is a signal, an instruction that QEMU ran again by itself, or lost; those
- * take the slow path.
+ * QEMU calls plugin_on_block() when a block begins. Only then is it known that the block before it
+ * (`prev`) has ended, and where it went; so only then is `prev` counted and its branch put into the
+ * trace. If the last instruction of `prev` cannot explain how the program got here, the reason is a
+ * signal, an instruction that QEMU ran again by itself, or lost trace; these take the slow path.
  *
- * Packets are made by the thread's own simulated processor. The hot path has
- * about ten nanoseconds: it calls the processor's packet generator directly,
- * `prev`'s and this block's flags are tested at once, and room, PSB+ and PMI
- * share one comparison. What is more than an ordinary branch, and everything
- * when address ranges or packets about time are asked for (`general`), is told
- * to the processor, which decides what packets there are.
+ * Packets are made by the thread's own simulated processor. The hot path takes about ten
+ * nanoseconds: it calls the processor's packet generator directly, tests the flags of `prev` and of
+ * this block at once, and needs one comparison for room, PSB+ and PMI together. Everything but an
+ * ordinary branch is reported to the processor, which decides what packets there are; so is every
+ * branch while address ranges or timing packets are on (`general`).
  */
 #include "record/qemu/plugin/block_trace.h"
 
@@ -22,13 +20,12 @@
 /* Room */
 
 /*
- * The processor's output wants looking at, or a PSB+ is due; we stand before
- * the block at live.next_ip.
+ * The processor's output has reached its limit, or a PSB+ is due. The thread is before the block at
+ * live.next_ip.
  *
- * At a PSB+ a decoder applies all changes of code up to its time. The block
- * that begins here may have been replaced since QEMU looked it up, and the
- * change have got its time already. So the PSB+ bears the time of the block
- * before, when the look-up was still to come.
+ * At a PSB+ a decoder applies all changes of code up to its time. The block that begins now may
+ * have been replaced after QEMU looked it up, and that change may have its time already. So the
+ * PSB+ carries the time of the block before, at which the look-up had not happened yet.
  */
 NOINLINE static void attend(struct shared_thread *t, bool may_psb)
 {
@@ -43,12 +40,12 @@ NOINLINE static void attend(struct shared_thread *t, bool may_psb)
 		plugin_place_psb(t, t->psb_time);
 	model_boundary(m);
 	if (m->psb_due)
-		m->limit = m->g.out; /* come back at the next block */
+		m->limit = m->g.out; /* look again at the next block */
 }
 
 /* Branches */
 
-/* n instructions ran, the last of them at the end of a run that goes on at `next`. */
+/* Counts n instructions of b, of which the last ends at `end`; execution continues at `next`. */
 static ALWAYS_INLINE void account(struct shared_state *s, const struct block *b, unsigned n,
 				  uint64_t end, uint64_t next)
 {
@@ -57,15 +54,18 @@ static ALWAYS_INLINE void account(struct shared_state *s, const struct block *b,
 	plugin_account_run(s, end, next);
 }
 
-/* The same with every packet made by the processor, and only what is traced counted. */
-static void pass_told(struct shared_thread *t, const struct block *b, unsigned n, uint64_t end,
-		      uint64_t next)
+/*
+ * Reports the end of block b to the processor, which makes all packets, and counts only what is
+ * traced.
+ */
+static void pass_general(struct shared_thread *t, const struct block *b, unsigned n, uint64_t end,
+			 uint64_t next)
 {
 	struct shared_state *s = &t->live;
 	uint64_t hash = s->hash, run_start = s->run_start;
 	bool traced = s->m.packet_en;
 
-	/* First: a PMI may come of it, and what is kept then must be whole. */
+	/* Count first: the report may raise a PMI, whose checkpoint must be complete. */
 	if (traced)
 		account(s, b, n, end, next);
 	else
@@ -75,7 +75,7 @@ static void pass_told(struct shared_thread *t, const struct block *b, unsigned n
 	if (!traced && s->m.packet_en) {
 		plugin_account_run(s, s->next_ip, next);
 	} else if (traced && !s->m.packet_en) {
-		/* Where tracing goes on, the run may. */
+		/* The run may continue where tracing does. */
 		s->hash = hash;
 		s->run_start = run_start;
 		s->next_ip = end;
@@ -83,8 +83,8 @@ static void pass_told(struct shared_thread *t, const struct block *b, unsigned n
 }
 
 /*
- * Can block b end by going to `next`? If so its branch goes into the trace
- * and b is counted.
+ * Whether block b can end by going to `next`. If so, its branch goes into the trace and b is
+ * counted.
  */
 static ALWAYS_INLINE bool pass_by(struct shared_thread *t, const struct block *b, uint64_t next,
 				  bool general)
@@ -96,7 +96,7 @@ static ALWAYS_INLINE bool pass_by(struct shared_thread *t, const struct block *b
 
 	switch (b->kind) {
 	case PTAH_INSN_COND:
-		/* A branch to its own fall-through reads as not taken: the path is the same. */
+		/* A branch to its own fall-through counts as not taken: the path is the same. */
 		if (UNLIKELY(next != b->end && next != b->target))
 			return false;
 		if (!general)
@@ -130,20 +130,20 @@ static ALWAYS_INLINE bool pass_by(struct shared_thread *t, const struct block *b
 			generator_tip(g, next);
 		break;
 	case KIND_REP:
-		/* One iteration a block: the instruction counts when it is left. */
+		/* Each iteration is a block. The instruction counts once, when it is left. */
 		if (next == b->target) {
 			end = b->target;
 			n--;
 			break;
 		}
 		/* fall through */
-	default: /* OTHER, ZERO_CALL; KERNEL is handled before */
+	default: /* OTHER and ZERO_CALL; KERNEL was handled before */
 		if (UNLIKELY(next != b->end))
 			return false;
 		break;
 	}
 	if (general)
-		pass_told(t, b, n, end, next);
+		pass_general(t, b, n, end, next);
 	else
 		account(s, b, n, end, next);
 	return true;
@@ -154,7 +154,7 @@ static bool pass(struct shared_thread *t, const struct block *b, uint64_t next)
 	return t->general ? pass_by(t, b, next, true) : pass_by(t, b, next, false);
 }
 
-/* How many of b's instructions lie before `ip`; -1 when none begins there. */
+/* The number of b's instructions before `ip`; -1: none begins at `ip`. */
 static int insns_before(const struct block *b, uint64_t ip)
 {
 	uint64_t at = b->start;
@@ -165,7 +165,7 @@ static int insns_before(const struct block *b, uint64_t ip)
 	return -1;
 }
 
-/* n instructions of b ran, up to `ip`, and no branch. */
+/* Counts n instructions that ran, up to `ip`, without a branch. */
 void plugin_account_part(struct shared_thread *t, unsigned n, uint64_t ip)
 {
 	struct shared_state *s = &t->live;
@@ -180,7 +180,7 @@ void plugin_account_part(struct shared_thread *t, unsigned n, uint64_t ip)
 	ptah_model_stand(&s->m, ip);
 }
 
-/* Block b ran only up to the instruction at `ip`. */
+/* Counts block b up to the instruction at `ip`, which did not run. False: none begins there. */
 static bool pass_part(struct shared_thread *t, const struct block *b, uint64_t ip)
 {
 	int n = insns_before(b, ip);
@@ -192,8 +192,8 @@ static bool pass_part(struct shared_thread *t, const struct block *b, uint64_t i
 }
 
 /*
- * Like pass(), but nothing will run at `next`: a run that goes on at b's end
- * after the interruption is one run, so it stays open.
+ * Like pass(), but nothing will run at `next`: if execution continues at b's end after the
+ * interruption, it is the same run, so the run stays open.
  */
 static bool pass_to_nothing(struct shared_thread *t, const struct block *b, uint64_t next)
 {
@@ -214,8 +214,8 @@ static bool pass_to_nothing(struct shared_thread *t, const struct block *b, uint
 /* Signals */
 
 /*
- * Nothing explains how we came from prev to cur: say that trace is missing. The
- * way up to prev is known, and prev is not counted.
+ * Nothing explains how the program got from prev to cur: reports lost trace. The path up to prev is
+ * known, and prev is not counted.
  */
 static void on_loss(struct shared_thread *t, const struct block *prev, const struct block *cur)
 {
@@ -231,12 +231,12 @@ static void on_loss(struct shared_thread *t, const struct block *prev, const str
 static void on_signal(struct shared_thread *t, const struct block *prev,
 		      const struct signal_frame *frame, const struct block *cur)
 {
-	if (prev->kind == KIND_KERNEL && frame->ip == prev->end) { /* INT3: a trap */
+	if (prev->kind == KIND_KERNEL && frame->ip == prev->end) { /* INT3, which is a trap */
 		plugin_leave_by(t, prev);
 	} else if ((frame->synchronous && pass_part(t, prev, frame->ip)) ||
 		   pass_to_nothing(t, prev, frame->ip) || pass_part(t, prev, frame->ip)) {
 		plugin_leave(t, PTAH_MODEL_INTERRUPT, frame->ip);
-	} else { /* where it was interrupted is nowhere prev leads to */
+	} else { /* prev cannot have led to where the program was interrupted */
 		on_loss(t, prev, cur);
 		return;
 	}
@@ -251,7 +251,7 @@ static bool is_step(const struct block *prev, const struct block *cur)
 	       !(prev->kind == PTAH_INSN_OTHER && cur->start == prev->end);
 }
 
-/* How the program came from `prev` to `cur`. */
+/* Finds out how the program got from `prev` to `cur`. */
 static void explain(struct shared_thread *t, const struct block *prev, const struct block *cur,
 		    const uint64_t *env)
 {
@@ -263,17 +263,21 @@ static void explain(struct shared_thread *t, const struct block *prev, const str
 		plugin_leave_by(t, prev);
 		plugin_enter(t, cur);
 	} else if (is_step(prev, cur) && pass_part(t, prev, cur->start)) {
-		/* QEMU runs one instruction of prev again by itself: a store into this very
-		 * block, or an atomic it cannot do in parallel. */
+		/*
+		 * QEMU runs one instruction of prev again by itself: a store into this very block,
+		 * or an atomic operation that it cannot do in parallel.
+		 */
 		t->prev = cur;
 	} else if (cur->slow & BLOCK_VSYSCALL && pass_to_nothing(t, prev, cur->start)) {
-		/* The page holds no code that runs: fetching from it faults, and the kernel
-		 * does the call and the return. */
+		/*
+		 * No code runs in the vsyscall page: fetching from it faults, and the kernel does
+		 * the call and the return.
+		 */
 		plugin_leave(t, PTAH_MODEL_INTERRUPT, cur->start);
 	} else if (pass(t, prev, cur->start)) {
 		t->prev = cur;
 	} else if (pass_part(t, prev, cur->start)) {
-		t->prev = cur; /* left and entered again inside a block */
+		t->prev = cur; /* the block was left and entered again */
 	} else {
 		on_loss(t, prev, cur);
 	}
@@ -300,7 +304,10 @@ NOINLINE static bool on_block_slow(struct shared_thread *t, const struct block *
 	return true;
 }
 
-/* Where it may be more than the room that is out. false: the thread's trace is over. */
+/*
+ * The output limit is reached: because of room, a PSB+, a PMI, or a wish of the recorder. False:
+ * the thread's trace is over.
+ */
 NOINLINE static bool attend_and_heed(struct shared_thread *t, bool may_psb)
 {
 	attend(t, may_psb);
@@ -338,7 +345,7 @@ over:
 	plugin_end_trace(t, vcpu);
 }
 
-/* QEMU passes (vcpu, user); rbp, which it keeps the CPU state in, becomes the third argument. */
+/* QEMU passes (vcpu, user). rbp, which points to QEMU's CPU state, becomes the third argument. */
 __asm__(".pushsection .text\n"
 	".globl plugin_on_block\n"
 	".hidden plugin_on_block\n"

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files share that make the trace: block_trace.c, crossings.c, thread_clock.c, threads.c.
+/*
+ * What the files that make the trace share: block_trace.c, crossings.c, thread_clock.c, threads.c
+ * and signal_frame.c.
  */
 #ifndef PTAH_RECORD_QEMU_PLUGIN_BLOCK_TRACE_H
 #define PTAH_RECORD_QEMU_PLUGIN_BLOCK_TRACE_H
@@ -11,12 +13,16 @@
 
 #define PLUGIN_VCPUS 65536
 
-/* Read for each block that runs: hidden, so that no table of addresses is read before it. */
+/*
+ * These are read for each block that runs. They are hidden, so that their addresses need not be
+ * loaded from the global offset table.
+ */
 #pragma GCC visibility push(hidden)
-/* threads.c: of each vcpu; NULL: a thread that has not begun */
+/* threads.c: the thread of each vcpu; NULL: it has not begun */
 extern struct shared_thread *plugin_threads[PLUGIN_VCPUS];
-extern struct shared_thread plugin_untraced; /* `prev` is the sentinel for ever */
-extern const struct block plugin_sentinel;   /* `prev` of a thread in the kernel */
+extern struct shared_thread
+    plugin_untraced; /* stands for threads that are not traced; its `prev` is always the sentinel */
+extern const struct block plugin_sentinel; /* `prev` of a thread in the kernel */
 #pragma GCC visibility pop
 
 static inline struct shared_thread *plugin_thread(unsigned vcpu)
@@ -29,9 +35,9 @@ static inline bool plugin_in_kernel(const struct shared_thread *t)
 	return t->prev == &plugin_sentinel;
 }
 
-/* `env`: QEMU's state of the processor. */
+/* Begins the thread's trace. env: QEMU's CPU state. */
 void plugin_begin_thread(unsigned vcpu, const uint64_t *env);
-/* The thread goes on untraced. */
+/* The thread continues untraced. */
 void plugin_end_trace(struct shared_thread *t, unsigned vcpu);
 bool plugin_unpark(struct shared_thread *t);
 
@@ -69,7 +75,7 @@ bool plugin_heed(struct shared_thread *t);
 /* block_trace.c */
 void plugin_account_part(struct shared_thread *t, unsigned n, uint64_t ip);
 
-/* Closes the open run when execution does not go on at its end. */
+/* Closes the current run if execution does not continue at its end. */
 static ALWAYS_INLINE void plugin_account_run(struct shared_state *s, uint64_t end, uint64_t next)
 {
 	if (next != end) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The blocks that QEMU has translated, and where signal handlers begin.
+ * The blocks that QEMU has translated, and the addresses of signal handlers.
  *
- * QEMU calls in here with its translation lock held, but signal handlers and
- * maps are also told from system calls, so there is a lock of our own.
+ * QEMU calls plugin_block() with its translation lock held. Signal handlers and mappings also
+ * arrive from system calls, without that lock, so there is a lock of this file's own.
  */
 #include "record/qemu/plugin/plugin.h"
 #include "record/simulated/insn.h"
@@ -90,10 +90,9 @@ static const uint8_t *insn_bytes(const struct qemu_plugin_insn *insn, uint8_t *b
 }
 
 /*
- * Reads the block's instructions. The last one may be cut: QEMU takes an
- * instruction that crosses a page back and begins the next block with it, and
- * stops reading at bytes it cannot execute. A prefix of an instruction is no
- * instruction, so what does not decode was not there.
+ * Reads the block's instructions. The last one may be cut: QEMU undoes an instruction that crosses
+ * a page and begins the next block with it, and it stops at bytes that it cannot execute. A prefix
+ * of an instruction does not decode, so it is left out.
  */
 static void read_insns(struct block *b, const struct qemu_plugin_tb *tb, uint8_t *bytes)
 {
@@ -116,7 +115,7 @@ static void read_insns(struct block *b, const struct qemu_plugin_tb *tb, uint8_t
 	}
 }
 
-/* `last`: its last instruction. */
+/* The block's flags. last: bytes of its last instruction. */
 static uint32_t flags_of(const struct block *b, const uint8_t *last, uint64_t change)
 {
 	uint32_t flags = 0;

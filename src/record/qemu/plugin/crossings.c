@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * To the kernel and back: system calls, signals, and what the recorder wants of a
- * thread in between (to stop, to wait, to pause). The kernel is not traced.
+ * Entering and leaving the kernel, which is not traced, by system calls and signals; and what the
+ * recorder wants of a thread in between (to end, to wait, to pause).
  */
 #include "record/qemu/plugin/block_trace.h"
 
@@ -9,14 +9,14 @@
 
 /* PSB+ */
 
-/* The processor's turn: PSB+ where one is due, and PMIs. */
+/* Lets the processor emit a PSB+ that is due, and raise PMIs. */
 static void let_boundary_pass(struct ptah_model *m)
 {
 	model_emit_begin(m);
 	model_emit_end(m);
 }
 
-/* PSB+ now, of that time. */
+/* Emits a PSB+ with this time. */
 void plugin_place_psb(struct shared_thread *t, uint64_t time)
 {
 	struct ptah_model *m = &t->live.m;
@@ -30,9 +30,9 @@ void plugin_place_psb(struct shared_thread *t, uint64_t time)
 	let_boundary_pass(m);
 }
 
-/* To the kernel and back */
+/* Entering and leaving the kernel */
 
-/* The instruction, or the interruption, at `ip` leads to the kernel, which is not traced. */
+/* The program enters the kernel, by the instruction or the interruption at `ip`. */
 void plugin_leave(struct shared_thread *t, unsigned kind, uint64_t ip)
 {
 	struct ptah_model_transfer transfer = {
@@ -45,9 +45,9 @@ void plugin_leave(struct shared_thread *t, unsigned kind, uint64_t ip)
 }
 
 /*
- * Block b's last instruction leads to the kernel. SDM "FUP Cases and IP
- * Payload": a software interrupt tells its own address, so that decoders do not
- * know whether it ran; SYSCALL and SYSENTER have.
+ * The program enters the kernel by block b's last instruction. SDM "FUP Cases and IP Payload": the
+ * packets of a software interrupt carry its own address, so that decoders do not know whether it
+ * was executed; SYSCALL and SYSENTER count as executed.
  */
 void plugin_leave_by(struct shared_thread *t, const struct block *b)
 {
@@ -63,8 +63,8 @@ void plugin_leave_by(struct shared_thread *t, const struct block *b)
 }
 
 /*
- * The decoder must have got as far as a change of code at this time, and not
- * further, for it may have changed again meanwhile.
+ * Emits a PSB+ with exactly this time, that of a change of code: a decoder must apply this change
+ * before what follows, and no later one.
  */
 void plugin_reach(struct shared_thread *t, uint64_t time)
 {
@@ -72,7 +72,7 @@ void plugin_reach(struct shared_thread *t, uint64_t time)
 	plugin_place_psb(t, time);
 }
 
-/* The program goes on at `b`, coming from the kernel. Decoders have the maps of then. */
+/* The program returns from the kernel to `b`. Decoders then have the mappings of that moment. */
 void plugin_enter(struct shared_thread *t, const struct block *b)
 {
 	struct shared_state *s = &t->live;
@@ -96,7 +96,10 @@ void plugin_enter(struct shared_thread *t, const struct block *b)
 
 /* What the recorder wants */
 
-/* In the kernel. While nothing is traced the processor is told everything, and counts nothing. */
+/*
+ * Pauses or resumes, while the processor is in the kernel. During a pause everything is reported to
+ * the processor, and nothing is counted.
+ */
 static void follow_pause(struct shared_thread *t, bool paused)
 {
 	struct ptah_model *m = &t->live.m;
@@ -114,7 +117,9 @@ static void follow_pause(struct shared_thread *t, bool paused)
 	t->general = paused || t->timed || plugin.shared->filter_count;
 }
 
-/* In between two blocks: there and back, as an interrupt. */
+/*
+ * Does so between two blocks of user code: enters the kernel and leaves it, as an interrupt would.
+ */
 static void change_pause(struct shared_thread *t, bool paused)
 {
 	struct shared_state *s = &t->live;
@@ -134,7 +139,7 @@ static void change_pause(struct shared_thread *t, bool paused)
 		plugin_account_run(s, s->next_ip, back.to);
 }
 
-/* Between two blocks. false: the thread's trace is over. */
+/* Does what the recorder wants; called between two blocks. False: the thread's trace is over. */
 bool plugin_heed(struct shared_thread *t)
 {
 	const struct shared_header *h = plugin.shared;
@@ -158,7 +163,7 @@ bool plugin_heed(struct shared_thread *t)
 	return true;
 }
 
-/* From the kernel. false: the thread's trace is over. */
+/* The thread returns from the kernel to `cur`. False: its trace is over. */
 bool plugin_return(struct shared_thread *t, const struct block *cur)
 {
 	const struct shared_header *h = plugin.shared;
@@ -173,7 +178,7 @@ bool plugin_return(struct shared_thread *t, const struct block *cur)
 	return true;
 }
 
-/* System calls: prev has ended with one. */
+/* Called before a system call, with which prev has ended. */
 void plugin_before_syscall(unsigned vcpu)
 {
 	struct shared_thread *t = plugin_thread(vcpu);
@@ -191,7 +196,10 @@ void plugin_before_syscall(unsigned vcpu)
 	atomic_store(&t->park, PARK_PARKED);
 }
 
-/* Before QEMU looks up what runs next: it may be in what has been mapped by now. */
+/*
+ * Called after a system call, before QEMU looks up what runs next: that may be in what has been
+ * mapped meanwhile.
+ */
 void plugin_after_syscall(unsigned vcpu)
 {
 	struct shared_thread *t = plugin_thread(vcpu);

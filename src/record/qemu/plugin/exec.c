@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * execve. QEMU would let the system run the program, outside of it. So before
- * it does, we look what would run, as the system does, and start QEMU with it
- * ourselves. Whatever fails is left to QEMU's own call, which then fails as it
- * would have alone; whatever it can run and we cannot is told.
+ * execve. QEMU would let the system run the new program natively, outside of QEMU. So before that
+ * happens, the plugin finds the program that the system would run, and starts QEMU with it. If that
+ * fails, QEMU's own call follows, which then fails or succeeds as it would have alone. A program
+ * that can run but cannot be recorded is reported.
  */
 #include "record/qemu/plugin/plugin.h"
 
@@ -31,7 +31,7 @@ struct request {
 	char **argv, **environment;
 };
 
-/* Out of the program's memory */
+/* Reading the program's memory */
 
 static char *read_string(uint64_t address)
 {
@@ -61,7 +61,7 @@ static void free_strings(char **list)
 	free(list);
 }
 
-/* No list at all is an empty one. */
+/* A NULL list counts as an empty one. */
 static char **read_strings(uint64_t address)
 {
 	char **list = calloc(1, sizeof(*list));
@@ -105,9 +105,9 @@ static void free_request(struct request *r)
 	free_strings(r->environment);
 }
 
-/* What would run */
+/* What the system would run */
 
-/* Would the system run it? Systems that cannot tell leave it to our own look. */
+/* Whether the system would run it. Systems without AT_EXECVE_CHECK leave it to the checks below. */
 static bool is_allowed(const struct request *r)
 {
 	return !syscall(SYS_execveat, AT_FDCWD, r->path, r->argv, r->environment, ONLY_CHECK) ||
@@ -115,8 +115,8 @@ static bool is_allowed(const struct request *r)
 }
 
 /*
- * The path under which QEMU finds the same file. In /proc/self QEMU would find
- * its own, and a descriptor may be closed by then. NULL: there is none.
+ * The path under which a new QEMU finds the same file. Under /proc/self it would find itself, and a
+ * descriptor may be closed by then. NULL: there is no such path.
  */
 static char *lasting_path(const char *path)
 {
@@ -137,7 +137,7 @@ static char *lasting_path(const char *path)
 	return NULL;
 }
 
-/* Would it run with other rights than ours? */
+/* Whether the program would run with other rights than this process. */
 static bool changes_rights(const char *program)
 {
 	struct stat st;
@@ -150,7 +150,10 @@ static bool changes_rights(const char *program)
 	       (geteuid() && getxattr(program, "security.capability", NULL, 0) > 0);
 }
 
-/* Our files, from where the process is now: another root, other rights. */
+/*
+ * Why the process cannot open QEMU, the plugin or the shared memory any more (it may have another
+ * root or other rights by now). NULL: it can.
+ */
 static const char *find_out_of_reach(void)
 {
 	const struct shared_header *h = plugin.shared;
@@ -165,9 +168,9 @@ static const char *find_out_of_reach(void)
 }
 
 /*
- * The same with the rights that are left behind the execve, capabilities(7):
- * who is not root keeps none of its capabilities, but for ambient ones, which
- * we do without. They are this thread's own.
+ * The same with the rights that remain after the execve (capabilities(7)): a user other than root
+ * loses all capabilities but the ambient ones, which are ignored here. Capabilities are per thread,
+ * so this changes no other thread's.
  */
 static const char *out_of_reach(void)
 {
@@ -186,7 +189,7 @@ static const char *out_of_reach(void)
 	return why;
 }
 
-static void tell_native(unsigned vcpu, const char *path, const char *why)
+static void report_native(unsigned vcpu, const char *path, const char *why)
 {
 	char text[2048];
 
@@ -231,16 +234,17 @@ static void try_to_start(unsigned vcpu, const struct request *r)
 	const char *unreachable;
 
 	if (!path) {
-		tell_native(vcpu, r->path, "its file has no name");
+		report_native(vcpu, r->path, "its file has no name");
 	} else if (command_resolve_exec(path, r->argv, &command, &why) < 0) {
-		tell_native(vcpu, r->path, why.text);
+		report_native(vcpu, r->path, why.text);
 	} else if (changes_rights(command.program)) {
-		tell_native(vcpu, r->path, "it runs with other rights (set-user-ID and the like)");
+		report_native(vcpu, r->path,
+			      "it runs with other rights (set-user-ID and the like)");
 	} else if ((unreachable = out_of_reach())) {
-		tell_native(vcpu, r->path, unreachable);
+		report_native(vcpu, r->path, unreachable);
 	} else {
 		start(r, &command);
-		tell_native(vcpu, r->path, strerror_r(errno, text, sizeof(text)));
+		report_native(vcpu, r->path, strerror_r(errno, text, sizeof(text)));
 	}
 	command_free(&command);
 	free(path);
@@ -261,7 +265,7 @@ void plugin_after_exec(const char *name)
 	    .type = MESSAGE_EXEC, .bytes = (uint32_t)strlen(name), .pid = getpid()};
 
 	prctl(PR_SET_NAME, name);
-	/* All threads of what ran before have ended. */
+	/* All threads of the program before have ended. */
 	plugin.birth = message.tsc = plugin_exec_time();
 	message.tid = message.pid;
 	plugin_send(&message, name);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is mapped in the guest program, and what of it the recording has: which
- * file each piece of code comes from, which bytes are in no file, and which are
- * not what they were before.
+ * What is mapped in the guest program, and which part of it the recording has: which file each
+ * piece of code comes from, which bytes are in no file, and which have changed.
  *
- * Each translated block is compared with the shadow (code_shadow.h). Bytes that
- * differ are a change, which gets a time of its own (see plugin_change_time).
+ * Each translated block is compared with the shadow (code_shadow.h). A change of bytes gets a time
+ * of its own (see plugin_change_time).
  */
 #include "record/qemu/plugin/plugin.h"
 #include "record/simulated/code_shadow.h"
@@ -19,18 +18,19 @@
 #define BUCKETS 65536
 
 struct guest_map {
-	struct code_map code; /* guest addresses; told: once code of it is translated */
-	uint64_t time;	      /* when it came; 0: before anybody ran */
-	bool live;	      /* false: unmapped since */
+	struct code_map
+	    code;      /* in guest addresses; it is reported when its first code is translated */
+	uint64_t time; /* when it was mapped; 0: before any thread ran */
+	bool live;     /* false: it has been unmapped */
 };
 
-/* Under the lock of the code (plugin_code_lock). */
+/* All of these are protected by plugin_code_lock(). */
 static struct guest_map *maps;
 static size_t map_count, map_capacity;
 static struct code_shadow shadow = {.buckets = BUCKETS};
 
-/* What is told with time 0 has been so since the process began. */
-static uint64_t time_to_tell(uint64_t change)
+/* Memory that is as it was when the process began (change 0) is reported with that time. */
+static uint64_t time_of_report(uint64_t change)
 {
 	return change > plugin.birth ? change : plugin.birth;
 }
@@ -54,7 +54,10 @@ static struct guest_map *find_map(uint64_t address)
 	return NULL;
 }
 
-/* The line of /proc/self/maps that holds the host address. False: *map is as it was. */
+/*
+ * Reads the line of /proc/self/maps for a host address. False: there is none, and *map is
+ * unchanged.
+ */
 static bool read_map(uint64_t host, struct guest_map *map)
 {
 	FILE *file = fopen("/proc/self/maps", "re");
@@ -82,13 +85,16 @@ static bool read_map(uint64_t host, struct guest_map *map)
 	return found;
 }
 
-/* Not before its code is translated: until then the file may be deleted, and is none. */
-static void tell_map(struct guest_map *map)
+/*
+ * Reports a mapping, the first time that its code is translated. If its file has been deleted by
+ * then, its code counts as in no file.
+ */
+static void report_map(struct guest_map *map)
 {
 	struct shared_message message = {
 	    .type = MESSAGE_MAP,
 	    .pid = getpid(),
-	    .tsc = time_to_tell(map->time),
+	    .tsc = time_of_report(map->time),
 	    .address = map->code.start,
 	    .size = map->code.end - map->code.start,
 	    .value = map->code.offset,
@@ -119,7 +125,7 @@ static struct guest_map *keep_map(const struct guest_map *map)
 	return &maps[map_count++];
 }
 
-/* Notes a map that came at `time`. Takes over map->code.path. NULL: no memory. */
+/* Adds a mapping that was made at `time`. Takes over map->code.path. NULL: out of memory. */
 static struct guest_map *add_map(struct guest_map *fresh, uint64_t time)
 {
 	struct guest_map *map;
@@ -133,7 +139,7 @@ static struct guest_map *add_map(struct guest_map *fresh, uint64_t time)
 			continue;
 		again = true;
 		if (fresh->code.start <= old->code.start &&
-		    old->code.end <= fresh->code.end) { /* for good */
+		    old->code.end <= fresh->code.end) { /* the old one is covered completely */
 			free(old->code.path);
 			*old = maps[--map_count];
 		}
@@ -153,7 +159,7 @@ static struct guest_map *add_map(struct guest_map *fresh, uint64_t time)
 	return map;
 }
 
-/* The map around a block, which is told when its first code is translated. */
+/* The mapping around a block, reported already. NULL: none. */
 static struct guest_map *require_map(uint64_t address)
 {
 	struct guest_map *map = find_map(address);
@@ -162,11 +168,14 @@ static struct guest_map *require_map(uint64_t address)
 	if (!map && read_map(address + plugin.guest_base, &fresh))
 		map = add_map(&fresh, 0);
 	if (map)
-		tell_map(map);
+		report_map(map);
 	return map;
 }
 
-/* Reads and notes the file's map at `address`, or what of it lies in [address, end). */
+/*
+ * Adds the file mapping at `address`, or with file_offset only the part [address, end) of it.
+ * Returns the end of the mapping; 0: there is none.
+ */
 static uint64_t add_mapped(uint64_t address, uint64_t end, const uint64_t *file_offset)
 {
 	struct guest_map fresh = {0};
@@ -177,7 +186,7 @@ static uint64_t add_mapped(uint64_t address, uint64_t end, const uint64_t *file_
 		free(fresh.code.path);
 		return fresh.code.end;
 	}
-	/* The system may show it together with its neighbours, which QEMU maps alike. */
+	/* The system may merge it with neighbours that QEMU maps in the same way. */
 	if (file_offset) {
 		fresh.code.start = address;
 		fresh.code.end = end;
@@ -213,7 +222,7 @@ void plugin_add_executable(uint64_t address, uint64_t size)
 	plugin_code_unlock(false);
 }
 
-static void tell_code(uint64_t address, const uint8_t *bytes, size_t n, uint64_t tsc)
+static void report_code(uint64_t address, const uint8_t *bytes, size_t n, uint64_t tsc)
 {
 	struct shared_message message = {
 	    .type = MESSAGE_CODE,
@@ -238,7 +247,7 @@ uint64_t plugin_account_for(uint64_t address, const uint8_t *bytes, size_t n)
 	c = code_shadow_compare(&shadow, address, bytes, n, map);
 	change = c.changed ? plugin_change_time() : c.change;
 	if (c.fresh || c.changed) {
-		tell_code(address, bytes, n, time_to_tell(change));
+		report_code(address, bytes, n, time_of_report(change));
 		code_shadow_keep(&shadow, address, bytes, n, map, c.changed ? change : 0);
 	}
 	return change;

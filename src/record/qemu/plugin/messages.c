@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Sends messages to the recorder through the ring in shared memory, and waits for the recorder. */
 #include "record/qemu/plugin/plugin.h"
 
 #include <errno.h>
@@ -11,8 +12,8 @@
 #define LOOK_EVERY 32 /* pauses */
 
 /*
- * A recorder that has died may be a zombie, or its number another's, and it is
- * not our parent. Without /proc its number alone can be asked for.
+ * Whether the recorder still runs. It may be a zombie or its pid may belong to another process, and
+ * it is not this process's parent. Without /proc only the pid can be checked.
  */
 static bool is_recorder_there(void)
 {
@@ -37,10 +38,7 @@ void plugin_doze(unsigned n)
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
-/*
- * Waits until *word is no longer `old`, a short while at a time, and notices
- * when nobody is there any more to change it.
- */
+/* Waits until *word is no longer `old`, or until there is no recorder any more to change it. */
 void plugin_wait(_Atomic uint64_t *word, uint64_t old)
 {
 	for (unsigned n = 0;
@@ -48,7 +46,7 @@ void plugin_wait(_Atomic uint64_t *word, uint64_t old)
 		plugin_doze(n);
 }
 
-/* Copies into the wrapping ring. */
+/* Copies into the ring, which wraps. */
 static void put(uint64_t position, const void *bytes, size_t n)
 {
 	uint8_t *ring = shared_messages(plugin.shared);
@@ -59,14 +57,14 @@ static void put(uint64_t position, const void *bytes, size_t n)
 	memcpy(ring, (const uint8_t *)bytes + first, n - first);
 }
 
-/* Whoever died with the lock had not moved message_head: nothing is half done. */
+/* A process that died with the lock had not moved message_head, so no message is incomplete. */
 static void lock_messages(struct shared_header *h)
 {
 	if (pthread_mutex_lock(&h->message_lock) == EOWNERDEAD)
 		pthread_mutex_consistent(&h->message_lock);
 }
 
-/* Nobody waits with the lock: a stopped process must not stop the others. */
+/* The lock is not held while waiting: a stopped process must not stop the others. */
 void plugin_send(const struct shared_message *message, const void *payload)
 {
 	struct shared_header *h = plugin.shared;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The recorder's QEMU plugin: installation, and what the system calls tell.
- * Built as a module of its own (ptah-qemu.so) that links Zydis.
+ * The recorder's QEMU plugin: installation, and the system calls that concern it. It is built as a
+ * module (ptah-qemu.so) that is linked with Zydis.
  */
 #include "record/qemu/plugin/plugin.h"
 
@@ -35,7 +35,7 @@ static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, plugin_on_block, QEMU_PLUGIN_CB_R_REGS, b);
 }
 
-/* A string of the guest's, as far as it can be read. */
+/* Reads a string of the guest, as far as it is readable. */
 static void guest_string(uint64_t address, char *text, size_t n)
 {
 	size_t i = 0;
@@ -53,7 +53,7 @@ static void on_sigaction(uint64_t action)
 		plugin_add_handler(words[0], words[2]);
 }
 
-/* What may be run when the call has returned. */
+/* Remembers what the call maps, if it will be executable once the call has returned. */
 static void on_mapping(unsigned vcpu, int64_t number, const struct shared_mapping *m, uint64_t prot,
 		       uint64_t flags)
 {
@@ -172,7 +172,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
 	}
 	if (info->system_emulation || strcmp(info->target_name, "x86_64"))
 		return -1;
-	/* A recorder that has ended meanwhile is no reason for the program not to run. */
+	/* After an execve the recorder may have ended already. The program runs all the same. */
 	if (!map_shared(fd))
 		return name ? 0 : -1;
 	plugin.api = info->version.cur;

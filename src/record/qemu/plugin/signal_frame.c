@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where was the program when a signal handler begins? The kernel's frame on the
- * stack tells, and QEMU's registers tell where that is.
+ * Finds where the program was interrupted when a signal handler begins: the kernel's frame on the
+ * stack says it, and QEMU's copy of the registers says where the frame is.
  */
 #include "record/qemu/plugin/block_trace.h"
 
@@ -19,14 +19,14 @@ enum {
 
 static bool env_trusted;
 
-/* The registers with which a handler begins. */
+/* The registers at the beginning of a handler. */
 struct handler_entry {
 	uint64_t ip, rsp, rdi, rsi, rdx;
 };
 
 /*
- * Does a handler that begins with these registers stand on a signal frame
- * (pretcode, ucontext, siginfo)? If so *inner is where it was interrupted.
+ * Whether a handler that begins with these registers has a signal frame on its stack (pretcode,
+ * ucontext, siginfo). If so, *inner has the registers of what it interrupted.
  */
 static bool read_frame(const struct handler_entry *entry, struct signal_frame *frame,
 		       struct handler_entry *inner)
@@ -58,11 +58,10 @@ static bool read_frame(const struct handler_entry *entry, struct signal_frame *f
 }
 
 /*
- * Was the handler that begins now called by the kernel? QEMU's plugin
- * interface cannot read registers, but its code generator keeps the CPU state,
- * which begins with them, in rbp. Where several signals came at once, the
- * frames lie on each other, each but the first interrupting a handler before
- * its first instruction: the first one's tells where the program was.
+ * Whether the kernel called the handler that begins now. QEMU's plugin interface cannot read
+ * registers, but its code generator keeps a pointer to the CPU state, which begins with them, in
+ * rbp. If several signals came at once, each handler but the first interrupts another before its
+ * first instruction; the frame of the first says where the program was.
  */
 bool plugin_signal_frame(const uint64_t *env, struct signal_frame *frame)
 {
@@ -83,14 +82,14 @@ bool plugin_signal_frame(const uint64_t *env, struct signal_frame *frame)
 	return true;
 }
 
-/* rbp is only believed if the first block's stack pointer finds the arguments. */
+/* rbp is only trusted if the stack pointer of the first block leads to the program's arguments. */
 void plugin_check_registers(const uint64_t *env)
 {
 	uint64_t argc, first = 0, last = 0;
 
 	if (!plugin_read((uint64_t)(uintptr_t)env - plugin.guest_base, &argc, 8))
 		return;
-#ifndef PTAH_NO_REGISTERS /* a test builds the plugin without */
+#ifndef PTAH_NO_REGISTERS /* a test builds the plugin without this */
 	env_trusted = plugin_read(env[ENV_RSP], &argc, 8) && argc > 0 && argc < 1u << 24 &&
 		      plugin_read(env[ENV_RSP] + 8, &first, 8) && first != 0 &&
 		      plugin_read(env[ENV_RSP] + 8 + 8 * argc, &last, 8) && last == 0;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The time of threads: what they tell each other of it, and what their processors do. */
+/*
+ * The clocks of the threads: how the threads agree on the time of a change of code, and how time
+ * passes for their processors.
+ */
 #include "record/qemu/plugin/block_trace.h"
 
 #include <time.h>
@@ -8,7 +11,7 @@
 /* TSC ticks after which the processor is taken to have slept, without MTC packets. */
 #define SLEEP (UINT64_C(1) << 16)
 
-/* TSC: nanoseconds, or instructions, those that were not traced too. */
+/* The thread's TSC: nanoseconds, or its instructions, including those that were not traced. */
 uint64_t plugin_clock(const struct shared_thread *t)
 {
 	struct timespec now;
@@ -27,7 +30,10 @@ void plugin_publish_clock(uint64_t time)
 		;
 }
 
-/* A thread that learns of others goes on at the latest time it may have heard of. */
+/*
+ * Moves the thread's clock forward to `time`. A thread does this when it may have seen effects of
+ * other threads, so that it is not earlier than they are.
+ */
 void plugin_lift_clock(struct shared_thread *t, uint64_t time)
 {
 	uint64_t own = t->live.instructions + t->live.lift;
@@ -37,8 +43,8 @@ void plugin_lift_clock(struct shared_thread *t, uint64_t time)
 }
 
 /*
- * Time goes by for the processor, which may have packets to tell of it: up to
- * when the last block began, for the reason that attend() has.
+ * Lets time pass for the processor, which may emit packets about it: up to the time at which the
+ * last block began, for the reason given at attend().
  */
 void plugin_pass_measured_time(struct shared_thread *t)
 {
@@ -70,22 +76,25 @@ uint64_t plugin_change_time(void)
 }
 
 /*
- * Between two TSC packets perf guesses two ticks for each instruction, and so
- * gets further than the thread was.
+ * The latest time that perf can have estimated for the thread. Between two TSC packets it counts
+ * two ticks for each instruction, and so gets ahead of the thread.
  */
 uint64_t plugin_perf_guess(const struct shared_thread *t, uint64_t now)
 {
 	uint64_t guess = now > t->told ? now + (now - t->told) : now;
 
-	/* Nanoseconds cannot be skipped, and an instruction takes more than two. */
+	/*
+	 * With the host's clock time cannot be moved forward. Nor is it needed: an instruction
+	 * takes more than two nanoseconds.
+	 */
 	if (plugin.shared->flags & SHARED_CLOCK_HOST)
 		return now;
 	return guess > t->guessed ? guess : t->guessed;
 }
 
 /*
- * As plugin_change_time(), for the program that execve has begun. By then perf
- * must have decoded all of the one before.
+ * plugin_change_time() for a program that execve has started. At this time perf must have decoded
+ * everything of the program before.
  */
 uint64_t plugin_exec_time(void)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each thread has a processor of its own, and an engine that captures it
- * (record/simulated/trace_output.h): the thread's trace buffer is in shared memory. The PMI
- * hands the new bytes to the recorder, and waits for room: nothing is lost.
+ * The capture of each thread: its simulated processor and engine (record/simulated/trace_output.h)
+ * write to its trace buffer in shared memory. In the PMI the new bytes are published to the
+ * recorder, and the thread waits until there is room, so that nothing is lost.
  */
 #include "record/qemu/plugin/plugin.h"
 
@@ -11,13 +11,13 @@
 
 struct thread_output {
 	struct trace_output o;
-	unsigned ranges_seen; /* of ranges_known */
+	unsigned ranges_seen; /* the value of ranges_known that the processor has */
 };
 
-/* What the filters have become; one process, one set. */
+/* The address ranges of the filters; one set for the process. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ptah_range ranges[SHARED_FILTERS];
-static _Atomic unsigned ranges_known; /* changes so far */
+static _Atomic unsigned ranges_known; /* number of changes so far */
 
 void plugin_output_lock(void)
 {
@@ -33,9 +33,8 @@ void plugin_output_unlock(bool in_child)
 }
 
 /*
- * Publishes what is complete, and waits for room. The checkpoint is taken
- * first: the recorder must never have taken bytes that a roll-back would have
- * to unwrite.
+ * Publishes the new bytes, and waits for room. The checkpoint is taken first: the recorder must
+ * never have taken bytes that a return to the checkpoint would have to take back.
  */
 static uint64_t drain(void *cookie, struct ptah_capture *capture, uint64_t tail, uint64_t position)
 {
@@ -60,7 +59,10 @@ static uint64_t drain(void *cookie, struct ptah_capture *capture, uint64_t tail,
 
 /* Filters */
 
-/* A range where no code is, so that nothing is traced until there is some. */
+/*
+ * A filter on a file begins as a range without code, so that nothing is traced before the file is
+ * mapped.
+ */
 static void init_ranges(void)
 {
 	for (unsigned i = 0; i < plugin.shared->filter_count; i++) {

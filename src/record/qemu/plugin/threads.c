@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The guest's threads: their slots in the memory that is shared with the recorder, and fork. */
+/*
+ * The guest's threads: their slots in the memory that is shared with the recorder, how they begin
+ * and end, and fork.
+ */
 #include "record/qemu/plugin/block_trace.h"
 
 #include <dlfcn.h>
@@ -20,7 +23,7 @@ void plugin_stop(void)
 		plugin_threads[i] = &plugin_untraced;
 }
 
-/* Other processes look for one at the same time. */
+/* Takes a free slot. Other processes look for one at the same time. */
 static struct shared_thread *take_slot(unsigned *number)
 {
 	for (unsigned i = 0; i < SHARED_THREADS; i++) {
@@ -38,7 +41,7 @@ static struct shared_thread *take_slot(unsigned *number)
 	return NULL;
 }
 
-/* The first block of all. */
+/* Called at the first block of the process. */
 static void begin_process(const uint64_t *env)
 {
 	const char *(*path)(void);
@@ -49,8 +52,8 @@ static void begin_process(const uint64_t *env)
 	plugin.program = path ? realpath(path(), NULL) : NULL;
 }
 
-/* Once for all of them. */
-static void tell_left_out(void)
+/* Sent once for all threads and children. */
+static void report_left_out(void)
 {
 	if (!atomic_exchange(&plugin.shared->left_out, true))
 		plugin_note("children and threads of the command were left out, as was asked");
@@ -69,7 +72,7 @@ void plugin_begin_thread(unsigned vcpu, const uint64_t *env)
 	if (atomic_load(&h->stop))
 		return;
 	if (h->flags & SHARED_NO_INHERIT && syscall(SYS_gettid) != getpid()) {
-		tell_left_out();
+		report_left_out();
 		return;
 	}
 	t = take_slot(&slot);
@@ -84,7 +87,7 @@ void plugin_begin_thread(unsigned vcpu, const uint64_t *env)
 	t->general = t->timed || h->filter_count;
 	plugin_lift_clock(t, atomic_load(&plugin.shared->clock));
 	t->told = plugin_clock(t);
-	if (t->told < plugin.birth) /* by a tick or two of the host's clock */
+	if (t->told < plugin.birth) /* the host's clock may lag by a tick or two */
 		t->told = plugin.birth;
 	t->before = t->told;
 	if (!plugin_output_begin(t, t->told)) {
@@ -96,7 +99,7 @@ void plugin_begin_thread(unsigned vcpu, const uint64_t *env)
 	atomic_store(&t->state, THREAD_ACTIVE);
 	message.pid = t->pid;
 	message.tid = t->tid;
-	message.tsc = t->told; /* of the first PSB+: nothing of it is earlier */
+	message.tsc = t->told; /* the time of the first PSB+: nothing in the trace is earlier */
 	message.value = slot;
 	plugin_send(&message, "");
 	plugin_threads[vcpu % PLUGIN_VCPUS] = t;
@@ -110,8 +113,8 @@ int32_t plugin_thread_id(unsigned vcpu)
 }
 
 /*
- * The thread's state is ours again, or still. false: the recorder has ended the
- * trace, or is no longer there.
+ * Takes the thread's state back from the recorder, if it had claimed it. False: the recorder has
+ * ended the trace, or has ended itself.
  */
 bool plugin_unpark(struct shared_thread *t)
 {
@@ -146,9 +149,9 @@ void plugin_on_exit(qemu_plugin_id_t id, unsigned vcpu)
 }
 
 /*
- * fork. What the plugin knows of the process's memory must be what the child
- * gets, and `forking.time` must divide the changes that the child has from those
- * that its parent makes later: so nothing changes in between.
+ * fork. What the plugin knows of the process's memory must be what the child gets, and
+ * `forking.time` must separate the changes that the child has from those that the parent makes
+ * later. So both locks are held, and nothing changes in between.
  */
 static struct {
 	int32_t pid, tid;
@@ -172,7 +175,9 @@ static void in_parent(void)
 	plugin_code_unlock(false);
 }
 
-/* Is our number the one that the recorder knows us by? Not in a PID namespace of our own. */
+/*
+ * Whether the recorder sees this process under the same pid. Not so in a PID namespace of its own.
+ */
 static bool has_own_number(void)
 {
 	char text[32];
@@ -182,14 +187,16 @@ static bool has_own_number(void)
 	return n < 0 ? getpid() > 1 : atoi(text) == getpid();
 }
 
-/* The programs that follow run outside the emulator. */
+/* The process runs on unrecorded, and programs that it starts run outside the emulator. */
 static void run_unrecorded(void)
 {
 	plugin.recorder_gone = true;
 	plugin_stop();
 }
 
-/* The threads are the parent's, and so are their slots. Ours begins with the next block. */
+/*
+ * The threads and their slots belong to the parent. The child's thread begins with its next block.
+ */
 static void in_child(void)
 {
 	struct shared_message message = {.type = MESSAGE_FORK};
@@ -202,7 +209,7 @@ static void in_child(void)
 		if (plugin_threads[i])
 			plugin_threads[i] = NULL;
 	if (plugin.shared->flags & SHARED_NO_INHERIT) {
-		tell_left_out();
+		report_left_out();
 		run_unrecorded();
 		return;
 	}
