@@ -1,7 +1,7 @@
-# A thin front for CMake and scripts/; everything is decided there.
+# Short names for calls of CMake and of scripts; nothing is decided here.
 .PHONY: all demo check check-long bench bench-memory fuzz mutants install dist deb clean
 
-# $(call configure,PRESET,FOLDER): a fresh build folder gets Ninja where there is one.
+# $(call configure,PRESET,FOLDER): a new build folder uses Ninja where it is installed.
 ninja := $(if $(shell command -v ninja),CMAKE_GENERATOR=$(or $(CMAKE_GENERATOR),Ninja))
 configure = $(if $(wildcard $(2)/CMakeCache.txt),,$(ninja)) cmake --preset $(1)
 
@@ -32,7 +32,7 @@ fuzz:
 mutants:
 	./tools/mutate-engine
 
-# What is installed and nothing else, in a build folder of its own.
+# Builds what is installed and nothing else, in a build folder of its own.
 install:
 	$(call configure,install,build-install) $(if $(PREFIX),-DCMAKE_INSTALL_PREFIX=$(PREFIX))
 	cmake --build --preset install

@@ -1,6 +1,6 @@
-# The functions that define a test. A test belongs to a layer: the folder in which its file lies.
+# The functions that define a test. A test belongs to the layer that its folder is named for.
 
-# What every test finds in its environment.
+# The environment variables that every test gets.
 set(ptah_test_environment
   "PTAH=${CMAKE_BINARY_DIR}/bin/ptah"
   "PTAH_SOURCE=${CMAKE_SOURCE_DIR}"
@@ -12,21 +12,21 @@ if(TARGET libipt)
   list(APPEND ptah_test_environment "LIBIPT=${LIBIPT_LIBRARY}")
 endif()
 
-# What ThreadSanitizer looks at: the tests that have threads, and what they run.
+# Everything that the preset "tsan" needs: the tests with threads, and the programs they run.
 add_custom_target(thread-tests DEPENDS ptah-cli ptah-qemu)
 
 # ptah_add_test(FILE ...) makes the test <layer>-<name> of FILE, which is a cmocka program
 # (test_*.c) or a shell test (*.sh).
-#   LAYER         it is of the layer as a whole, or of a rule that several files keep; without this,
-#                 it is the test of the file whose name it has (tests/lint/names.sh sees to that)
-#   ONCE          one build is enough, the release: it is about files and not about what a compiler
-#                 made of them, or most of its time goes to perf, libipt or other programs, over
-#                 code that other tests run where sanitizers are built in
-#   THREADS       ThreadSanitizer looks at it as well
-#   COST seconds  about how long it takes with sanitizers: the longest begin first, so that none
-#                 of them runs alone at the end. What takes less than three needs none
+#   LAYER         the test is of a rule that several files of the layer keep. A test without this
+#                 word is of the file whose name it has (checked by tests/lint/names.sh)
+#   ONCE          scripts/check runs the test in the release build only, because it looks at files
+#                 rather than at compiled code, or because it spends most of its time in perf,
+#                 libipt or another program and other tests run the same code with sanitizers
+#   THREADS       scripts/check runs the test with ThreadSanitizer as well
+#   COST seconds  about how much CPU time the test takes with sanitizers (ONCE: without). ctest starts
+#                 the longest first, so that none of them runs alone at the end. Below 8 it is left out
 # and for a program:
-#   NEEDS         targets that may be absent; without one of them the test is left out
+#   NEEDS         targets that may not exist; the test is left out unless all of them do
 #   SOURCES, INCLUDES, DEFINITIONS, LIBRARIES, DEPENDS
 function(ptah_add_test file)
   cmake_parse_arguments(PARSE_ARGV 1 test "LAYER;ONCE;THREADS" "COST"
@@ -83,9 +83,8 @@ function(ptah_add_test file)
   endif()
 endfunction()
 
-# ptah_add_tests(...) makes a test of every test_*.c and *.sh of the folder that ptah_add_test()
-# has not been called for; its arguments are those of ptah_add_test(). common.sh is what shell
-# tests share.
+# ptah_add_tests(...) calls ptah_add_test() with the same arguments for every test_*.c and *.sh of
+# the folder that has no test yet. common.sh is not a test: the shell tests source it.
 function(ptah_add_tests)
   get_property(done DIRECTORY PROPERTY ptah_tests)
   file(GLOB files RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS test_*.c *.sh)
@@ -95,7 +94,7 @@ function(ptah_add_tests)
   endforeach()
 endfunction()
 
-# A program that tests run, in the folder of the tests.
+# Builds a program that tests run, in the same folder as the tests.
 function(ptah_add_test_helper name)
   add_executable(${name} ${ARGN})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
