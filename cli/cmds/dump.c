@@ -175,7 +175,7 @@ static int set_clock(struct dump *d, const struct options *o)
 		return EXIT_USAGE;
 	}
 	d->timing.size = sizeof(d->timing);
-	d->timing.mtc_freq = (uint8_t)o->mtc_freq;
+	d->timing.trace.mtc_period = (uint8_t)o->mtc_freq;
 	d->timing.nominal_ratio = (uint8_t)o->nominal_ratio;
 	d->timing.tsc_d = (uint32_t)eax;
 	d->timing.tsc_n = (uint32_t)ebx;
@@ -189,9 +189,9 @@ static void ask_recording(struct dump *d, const struct ptah_session *session)
 	const struct ptah_event_config *said = &config.events;
 
 	ptah_session_get_flow(session, &config);
-	d->timing.cyc_thresh = said->cyc_thresh;
-	if (!d->timing.mtc_freq)
-		d->timing.mtc_freq = said->mtc_freq;
+	d->timing.trace.cyc_threshold = said->trace.cyc_threshold;
+	if (!d->timing.trace.mtc_period)
+		d->timing.trace.mtc_period = said->trace.mtc_period;
 	if (!d->timing.nominal_ratio)
 		d->timing.nominal_ratio = said->nominal_ratio;
 	if (d->timing.tsc_n)
@@ -203,10 +203,10 @@ static void ask_recording(struct dump *d, const struct ptah_session *session)
 static void move_clock(struct dump *d, const struct packet_place *place)
 {
 	if (place->status < 0)
-		ptah_clock_lost(d->clock);
+		ptah_packet_clock_lost(d->clock);
 	else
-		ptah_clock_packet(d->clock, &place->packet);
-	ptah_clock_time(d->clock, &d->now);
+		ptah_packet_clock_feed(d->clock, &place->packet);
+	ptah_packet_clock_time(d->clock, &d->now);
 }
 
 /* The streams */
@@ -246,7 +246,7 @@ static void dump_stream(struct dump *d, const struct ptah_session *session, size
 	input_stream_info(session, i, &info);
 	RENDER(d->renderer, begin_stream, d, &stream);
 	d->synced = false;
-	ptah_clock_reset(d->clock);
+	ptah_packet_clock_reset(d->clock);
 	d->now = (struct ptah_time){0};
 	d->shown_time = 0;
 	packets_each(session, i, d->sync, each, d);
@@ -313,13 +313,13 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	ask_recording(&d, session);
-	if (ptah_clock_new(&d.timing, &d.clock) < 0) {
+	if (ptah_packet_clock_new(&d.timing, &d.clock) < 0) {
 		status = fail(&command_dump, "%s", ptah_strerror(PTAH_E_NOMEM));
 	} else {
 		dump_streams(&d, session);
 		status = complain(&d);
 	}
-	ptah_clock_free(d.clock);
+	ptah_packet_clock_free(d.clock);
 	input_notes(&o.input, session);
 	if (ptah_session_truncated(session))
 		status = EXIT_FAILED;
