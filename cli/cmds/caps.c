@@ -55,12 +55,17 @@ static const struct renderer renderers[FORMAT_MAX] = {
 
 static int put(const struct options *o, const struct caps_subject *s)
 {
+	const struct renderer *renderer =
+	    renderer_choose(&command_caps, renderers, o->input.format, "");
 	struct caps_view view = {.subject = s};
-	int status = output_open(&command_caps, &o->input, &view.out);
+	int status;
 
+	if (!renderer)
+		return EXIT_USAGE;
+	status = output_open(&command_caps, &o->input, &view.out);
 	if (status)
 		return status;
-	renderers[o->input.format].begin(&view);
+	renderer->begin(&view);
 	return output_close(&command_caps, view.out,
 			    o->check && !s->possible ? EXIT_FAILED : EXIT_OK);
 }
@@ -176,11 +181,15 @@ static const struct renderer model_renderers[FORMAT_MAX] = {
 
 static int list_models(const struct options *o)
 {
-	const struct renderer *renderer = &model_renderers[o->input.format];
+	const struct renderer *renderer =
+	    renderer_choose(&command_caps, model_renderers, o->input.format, "--model=list");
 	const struct ptah_model_processor *p;
 	struct caps_view view = {.subject = NULL};
-	int status = output_open(&command_caps, &o->input, &view.out);
+	int status;
 
+	if (!renderer)
+		return EXIT_USAGE;
+	status = output_open(&command_caps, &o->input, &view.out);
 	if (status)
 		return status;
 	RENDER(renderer, begin, &view);

@@ -237,7 +237,9 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return status;
-	v.renderer = &renderers[o.input.format];
+	v.renderer = renderer_choose(&command_verify, renderers, o.input.format, "");
+	if (!v.renderer)
+		return EXIT_USAGE;
 	status = input_open(&command_verify, &o.input, argc - first, argv + first, true, &session);
 	if (status)
 		return status;
