@@ -157,8 +157,8 @@ static int set_flow(const struct command *command, const struct input *input,
 		     input->errata);
 		return EXIT_USAGE;
 	}
-	flow.no_tnt |= input->no_tnt;
-	flow.no_retcomp |= input->no_retcomp;
+	flow.events.trace.no_tnt |= input->no_tnt;
+	flow.events.trace.no_retcomp |= input->no_retcomp;
 	ptah_session_set_flow(session, &flow);
 	return 0;
 }

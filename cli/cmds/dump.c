@@ -175,7 +175,7 @@ static int set_clock(struct dump *d, const struct options *o)
 		return EXIT_USAGE;
 	}
 	d->timing.size = sizeof(d->timing);
-	d->timing.mtc_freq = (uint8_t)o->mtc_freq;
+	d->timing.trace.mtc_period = (uint8_t)o->mtc_freq;
 	d->timing.nominal_ratio = (uint8_t)o->nominal_ratio;
 	d->timing.tsc_d = (uint32_t)eax;
 	d->timing.tsc_n = (uint32_t)ebx;
@@ -189,9 +189,9 @@ static void ask_recording(struct dump *d, const struct ptah_session *session)
 	const struct ptah_event_config *said = &config.events;
 
 	ptah_session_get_flow(session, &config);
-	d->timing.cyc_thresh = said->cyc_thresh;
-	if (!d->timing.mtc_freq)
-		d->timing.mtc_freq = said->mtc_freq;
+	d->timing.trace.cyc_threshold = said->trace.cyc_threshold;
+	if (!d->timing.trace.mtc_period)
+		d->timing.trace.mtc_period = said->trace.mtc_period;
 	if (!d->timing.nominal_ratio)
 		d->timing.nominal_ratio = said->nominal_ratio;
 	if (d->timing.tsc_n)

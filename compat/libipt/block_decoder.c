@@ -115,18 +115,19 @@ int pt_blk_event(struct pt_block_decoder *decoder, struct pt_event *event, size_
  */
 static bool add_insn(struct walk *w, struct pt_block *block)
 {
-	const struct ptah_insn *insn = &w->insns[w->pos];
-	const uint32_t space = w->next->code.space;
+	const struct ptah_insn *insn = &w->insn_room[w->insns.pos];
+	const uint32_t space = w->items.next->code.space;
 
-	if (!(insn->ip >= w->at.first && insn->ip <= w->at.last && w->at.space == space))
+	if (!(insn->ip >= w->sections.at.first && insn->ip <= w->sections.at.last &&
+	      w->sections.at.space == space))
 		walk_find_section(w, insn->ip, space);
-	if (block->ninsn && (w->at.isid != block->isid || block->ninsn == UINT16_MAX))
+	if (block->ninsn && (w->sections.at.isid != block->isid || block->ninsn == UINT16_MAX))
 		return false;
-	block->isid = w->at.isid;
+	block->isid = w->sections.at.isid;
 	block->end_ip = insn->ip;
 	block->iclass = (enum pt_insn_class)walk_classes[insn->insn_class];
 	block->ninsn++;
-	if (w->at.section && insn->ip + insn->size - 1 > w->at.last) {
+	if (w->sections.at.section && insn->ip + insn->size - 1 > w->sections.at.last) {
 		block->truncated = 1;
 		block->size = insn->size;
 		memcpy(block->raw, insn->bytes, insn->size);
@@ -147,9 +148,9 @@ static NOINLINE int add_insns(struct pt_block_decoder *decoder, struct pt_block 
 			return walk_fail(w);
 		if (next == WALK_EVENT || !add_insn(w, block))
 			break;
-		insn_class = w->insns[w->pos].insn_class;
+		insn_class = w->insn_room[w->insns.pos].insn_class;
 		walk_pass_insn(w);
-		if (w->ahead && walk_needs_trace(insn_class))
+		if (w->stop.ahead && walk_needs_trace(insn_class))
 			return walk_refuse(w, insn_class);
 		if (decoder->ends >> insn_class & 1) {
 			if (w->ticks && walk_needs_trace(insn_class))
@@ -167,14 +168,15 @@ static NOINLINE int next_slowly(struct pt_block_decoder *decoder, struct pt_bloc
 	struct walk *w = &decoder->walk;
 	const enum walk_next next = walk_look(w);
 
-	*block = (struct pt_block){
-	    .ip = walk_ip(w), .mode = (enum pt_exec_mode)w->mode, .speculative = w->speculative};
+	*block = (struct pt_block){.ip = walk_ip(w),
+				   .mode = (enum pt_exec_mode)w->state.mode,
+				   .speculative = w->state.speculative};
 	if (next == WALK_EVENT)
 		return walk_status(w);
-	if (!w->enabled)
+	if (!w->state.enabled)
 		return next == WALK_END ? walk_fail(w) : -pte_no_enable;
-	if (next == WALK_BLOCK && !w->ahead)
-		block->speculative = !!(w->next->flags & PTAH_ITEM_SPECULATIVE);
+	if (next == WALK_BLOCK && !w->stop.ahead)
+		block->speculative = !!(w->items.next->flags & PTAH_ITEM_SPECULATIVE);
 	return add_insns(decoder, block);
 }
 
@@ -228,13 +230,13 @@ static NOINLINE int finish_slowly(struct pt_block_decoder *decoder, struct pt_bl
 	int n;
 
 	w->quick = false;
-	w->next = last + 1;
-	w->after_cut = last->flags & PTAH_ITEM_TRUNCATED;
+	w->items.next = last + 1;
+	w->pending.after_cut = last->flags & PTAH_ITEM_TRUNCATED;
 	if (last->insn_class == PTAH_INSN_OTHER) { /* or a PTWRITE, which ends no block */
-		n = ptah_flow_insns(w->flow, last, w->insns, WALK_INSNS);
+		n = ptah_flow_insns(w->flow, last, w->insn_room, WALK_INSNS);
 		if (n > 0)
 			block->iclass =
-			    (enum pt_insn_class)walk_classes[w->insns[n - 1].insn_class];
+			    (enum pt_insn_class)walk_classes[w->insn_room[n - 1].insn_class];
 	}
 	return add_insns(decoder, block);
 }
@@ -248,7 +250,7 @@ static int next_elsewhere(struct pt_block_decoder *decoder, struct pt_block *blo
 static inline int next_quickly(struct pt_block_decoder *decoder, struct pt_block *block)
 {
 	struct walk *w = &decoder->walk;
-	const struct ptah_item *const first = w->next, *const end = w->end;
+	const struct ptah_item *const first = w->items.next, *const end = w->items.end;
 	const struct ptah_item *item = first;
 	const unsigned ends = decoder->ends;
 	unsigned ninsn = item->ninsn;
@@ -261,18 +263,19 @@ static inline int next_quickly(struct pt_block_decoder *decoder, struct pt_block
 		if (UNLIKELY(behind == end || behind->type != PTAH_ITEM_BLOCK ||
 			     !walk_in_section(w, behind) || ninsn + behind->ninsn > UINT16_MAX)) {
 			put_block(block, first->ip, first->mode, first->flags,
-				  item->end - item->last_size, w->at.isid, item->insn_class, ninsn);
+				  item->end - item->last_size, w->sections.at.isid,
+				  item->insn_class, ninsn);
 			return finish_slowly(decoder, block, item);
 		}
 		item = behind;
 		ninsn += item->ninsn;
 	}
 	put_block(block, first->ip, first->mode, first->flags, item->end - item->last_size,
-		  w->at.isid, item->insn_class, ninsn);
-	w->next = item + 1;
-	w->after_cut = false;
+		  w->sections.at.isid, item->insn_class, ninsn);
+	w->items.next = item + 1;
+	w->pending.after_cut = false;
 	if (LIKELY(walk_needs_trace(item->insn_class)))
-		w->now = item;
+		w->position.now = item;
 	if (LIKELY(item + 1 != end && item[1].type == PTAH_ITEM_BLOCK))
 		return 0;
 	return item + 1 == end && walk_enter_blocks(w) ? 0 : walk_status(w);
@@ -283,8 +286,8 @@ static NOINLINE int next_elsewhere(struct pt_block_decoder *decoder, struct pt_b
 {
 	struct walk *w = &decoder->walk;
 
-	walk_find_section(w, w->next->ip, w->next->code.space);
-	if (!walk_in_section(w, w->next) || !w->next->code.section)
+	walk_find_section(w, w->items.next->ip, w->items.next->code.space);
+	if (!walk_in_section(w, w->items.next) || !w->items.next->code.section)
 		return next_slowly(decoder, block);
 	return next_quickly(decoder, block);
 }
@@ -292,7 +295,8 @@ static NOINLINE int next_elsewhere(struct pt_block_decoder *decoder, struct pt_b
 /* Is a block in the section at hand? */
 static inline bool is_at_hand(const struct walk *w, const struct ptah_block *b)
 {
-	return b->ip >= w->at.first && b->ip + b->size - 1 <= w->at.last && b->space == w->at.space;
+	return b->ip >= w->sections.at.first && b->ip + b->size - 1 <= w->sections.at.last &&
+	       b->space == w->sections.at.space;
 }
 
 static int next_of_others(struct pt_block_decoder *decoder, struct pt_block *block, bool is_short);
@@ -301,7 +305,7 @@ static int next_of_others(struct pt_block_decoder *decoder, struct pt_block *blo
 static inline int next_of_blocks(struct pt_block_decoder *decoder, struct pt_block *block)
 {
 	struct walk *w = &decoder->walk;
-	const struct ptah_block *const first = w->block, *const end = w->block_end;
+	const struct ptah_block *const first = w->blocks.next, *const end = w->blocks.end;
 	const struct ptah_block *b = first;
 	const unsigned ends = decoder->ends;
 	unsigned ninsn = b->ninsn;
@@ -316,8 +320,8 @@ static inline int next_of_blocks(struct pt_block_decoder *decoder, struct pt_blo
 			return next_of_others(decoder, block, false);
 	}
 	put_block(block, first->ip, first->mode, first->flags, b->ip + b->size - b->last_size,
-		  w->at.isid, b->insn_class, ninsn);
-	w->block = b + 1;
+		  w->sections.at.isid, b->insn_class, ninsn);
+	w->blocks.next = b + 1;
 	if (LIKELY(b + 1 != end) || walk_more_blocks(w))
 		return 0;
 	walk_leave_blocks(w);
@@ -332,9 +336,9 @@ static NOINLINE int next_of_others(struct pt_block_decoder *decoder, struct pt_b
 
 	if (is_short && walk_more_blocks(w))
 		return next_of_blocks(decoder, block);
-	if (!is_short && !is_at_hand(w, w->block)) {
-		walk_find_section(w, w->block->ip, w->block->space);
-		if (w->at.section && is_at_hand(w, w->block))
+	if (!is_short && !is_at_hand(w, w->blocks.next)) {
+		walk_find_section(w, w->blocks.next->ip, w->blocks.next->space);
+		if (w->sections.at.section && is_at_hand(w, w->blocks.next))
 			return next_of_blocks(decoder, block);
 	}
 	return next_slowly(decoder, block);

@@ -102,17 +102,19 @@ int pt_insn_event(struct pt_insn_decoder *decoder, struct pt_event *event, size_
 static inline void put_insn(const struct walk *w, struct pt_insn *to)
 {
 	static const enum pt_exec_mode modes[] = {ptem_unknown, ptem_16bit, ptem_32bit, ptem_64bit};
-	const struct ptah_insn *insn = &w->insns[w->pos];
+	const struct ptah_insn *insn = &w->insn_room[w->insns.pos];
 
 	to->ip = insn->ip;
-	to->isid = w->at.isid;
+	to->isid = w->sections.at.isid;
 	to->mode = modes[insn->mode & 3];
-	to->iclass = (enum pt_insn_class)walk_classes[insn->insn_class];
 	/* The bytes behind the instruction are 0, as libipt's reader leaves them to chance. */
 	memcpy(to->raw, insn->bytes, sizeof(to->raw));
 	memset(&to->size, 0, sizeof(*to) - offsetof(struct pt_insn, size));
 	to->size = insn->size;
-	to->speculative = !!(w->next->flags & PTAH_ITEM_SPECULATIVE);
+	/* Not right behind the mode: gcc 12 joins the two through vector registers (1 % of a call).
+	 */
+	to->iclass = (enum pt_insn_class)walk_classes[insn->insn_class];
+	to->speculative = !!(w->items.next->flags & PTAH_ITEM_SPECULATIVE);
 }
 
 /* What there is where an instruction should be. */
@@ -120,9 +122,9 @@ static void put_bytes(struct walk *w, struct pt_insn *insn)
 {
 	struct ptah_space space = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 
-	ptah_flow_space(w->flow, w->place.space, &space);
-	walk_find_section(w, insn->ip, w->place.space);
-	insn->isid = w->at.isid;
+	ptah_flow_space(w->flow, w->stop.place.space, &space);
+	walk_find_section(w, insn->ip, w->stop.place.space);
+	insn->isid = w->sections.at.isid;
 	insn->size = (uint8_t)ptah_image_read(image_ptah(w->image), insn->ip, insn->raw,
 					      sizeof(insn->raw), &space);
 }
@@ -133,28 +135,29 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 	const struct ptah_insn *at;
 	unsigned insn_class;
 
-	*insn = (struct pt_insn){
-	    .ip = walk_ip(w), .mode = (enum pt_exec_mode)w->mode, .speculative = w->speculative};
+	*insn = (struct pt_insn){.ip = walk_ip(w),
+				 .mode = (enum pt_exec_mode)w->state.mode,
+				 .speculative = w->state.speculative};
 	switch (walk_load(w)) {
 	case WALK_EVENT:
 		return -pte_event_ignored;
 	case WALK_END:
-		if (w->error == -pte_bad_insn)
+		if (w->stop.error == -pte_bad_insn)
 			put_bytes(w, insn);
 		return walk_fail(w);
 	default:
 		break;
 	}
-	at = &w->insns[w->pos];
-	walk_find_section(w, at->ip, w->next->code.space);
+	at = &w->insn_room[w->insns.pos];
+	walk_find_section(w, at->ip, w->items.next->code.space);
 	put_insn(w, insn);
-	if (w->ahead)
-		insn->speculative = w->speculative;
-	insn->truncated = w->at.section && at->ip + at->size - 1 > w->at.last;
+	if (w->stop.ahead)
+		insn->speculative = w->state.speculative;
+	insn->truncated = w->sections.at.section && at->ip + at->size - 1 > w->sections.at.last;
 	insn_class = at->insn_class;
 	walk_pass_insn(w);
 	if (walk_needs_trace(insn_class)) {
-		if (w->ahead)
+		if (w->stop.ahead)
 			return walk_refuse(w, insn_class);
 		if (w->ticks)
 			walk_tick(w, insn->ip + insn->size);
@@ -165,15 +168,15 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 /* The last one of a block, while the walk is quick. */
 static inline int end_block(struct walk *w, struct pt_insn *insn)
 {
-	const struct ptah_item *item = w->next;
+	const struct ptah_item *item = w->items.next;
 
 	put_insn(w, insn);
-	w->loaded = false;
-	w->next = item + 1;
-	w->after_cut = item->flags & PTAH_ITEM_TRUNCATED;
+	w->insns.loaded = false;
+	w->items.next = item + 1;
+	w->pending.after_cut = item->flags & PTAH_ITEM_TRUNCATED;
 	if (walk_needs_trace(item->insn_class))
-		w->now = item;
-	if (LIKELY(w->next != w->end && w->next->type == PTAH_ITEM_BLOCK))
+		w->position.now = item;
+	if (LIKELY(w->items.next != w->items.end && w->items.next->type == PTAH_ITEM_BLOCK))
 		return 0;
 	return walk_status(w);
 }
@@ -182,7 +185,7 @@ static inline int end_block(struct walk *w, struct pt_insn *insn)
 static NOINLINE int next_block(struct pt_insn_decoder *decoder, struct pt_insn *insn)
 {
 	struct walk *w = &decoder->walk;
-	const struct ptah_item *item = w->next;
+	const struct ptah_item *item = w->items.next;
 	int n;
 
 	if (UNLIKELY(!walk_in_section(w, item))) {
@@ -190,16 +193,16 @@ static NOINLINE int next_block(struct pt_insn_decoder *decoder, struct pt_insn *
 		if (!walk_in_section(w, item) || !item->code.section)
 			return next_slowly(decoder, insn);
 	}
-	n = ptah_flow_insns(w->flow, item, w->insns, WALK_INSNS);
+	n = ptah_flow_insns(w->flow, item, w->insn_room, WALK_INSNS);
 	if (UNLIKELY(n < 1))
 		return next_slowly(decoder, insn);
-	w->loaded = true;
-	w->ninsn = (uint16_t)n;
-	w->pos = 0;
+	w->insns.loaded = true;
+	w->insns.count = (uint16_t)n;
+	w->insns.pos = 0;
 	if (n == 1)
 		return end_block(w, insn);
 	put_insn(w, insn);
-	w->pos = 1;
+	w->insns.pos = 1;
 	return 0;
 }
 
@@ -210,7 +213,7 @@ int pt_insn_next(struct pt_insn_decoder *decoder, struct pt_insn *insn, size_t s
 
 	if (UNLIKELY(!decoder || !insn))
 		return -pte_invalid;
-	if (UNLIKELY(!decoder->walk.enabled))
+	if (UNLIKELY(!decoder->walk.state.enabled))
 		return walk_look(&decoder->walk) == WALK_END ? walk_fail(&decoder->walk)
 							     : -pte_no_enable;
 	if (LIKELY(size == sizeof(*insn))) {
@@ -218,12 +221,12 @@ int pt_insn_next(struct pt_insn_decoder *decoder, struct pt_insn *insn, size_t s
 
 		if (UNLIKELY(!w->quick))
 			return next_slowly(decoder, insn);
-		if (!w->loaded)
+		if (!w->insns.loaded)
 			return next_block(decoder, insn);
-		if (w->pos == w->ninsn - 1)
+		if (w->insns.pos == w->insns.count - 1)
 			return end_block(w, insn);
 		put_insn(w, insn);
-		w->pos++;
+		w->insns.pos++;
 		return 0;
 	}
 	status = next_slowly(decoder, &own);

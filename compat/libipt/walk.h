@@ -71,74 +71,112 @@ struct walk_section {
 	int isid;
 };
 
-struct walk {
-	/*
-	 * The items not told yet. While `quick`, there is one, a block of one
-	 * section, no instruction of it is told, and nothing else is to be heeded.
-	 */
+/*
+ * The items of the flow that have not been reported yet, out of a batch that was read at once.
+ * While there are blocks (see below), `next` does not count.
+ */
+struct walk_items {
 	const struct ptah_item *next, *end;
-	bool quick;
-	bool loaded; /* `insns` are those of *next, told up to `pos` */
-	bool ticks;
-	bool by_insn; /* an instruction decoder's */
-	uint16_t pos, ninsn;
-	const struct ptah_item *now; /* the last that moved the time; NULL: see was */
-	struct walk_section at;	     /* where the last block was */
+	unsigned dropped; /* items of the batch that are no longer in the array */
+	unsigned skip;	  /* instructions of what comes next that have been reported already */
+};
 
-	/* Blocks not told yet. While there are any, there are no items: *next does not count. */
-	const struct ptah_block *block, *block_end;
+/* The instructions of *items.next, reported up to `pos`. */
+struct walk_insns {
+	bool loaded; /* there are any */
+	uint16_t pos, count;
+};
 
-	/* libipt's state of things. */
-	bool enabled, speculative, mode_known;
-	uint8_t mode;  /* enum pt_exec_mode, as events have told it */
-	int error;     /* why there are no more items, or why there is nothing; 0: there are */
-	bool eos_told; /* the end of the trace is in sight for libipt, too */
-	uint64_t ip;   /* while not enabled: where tracing is expected to resume */
+/* Blocks that have not been reported yet. While there are any, there are no items. */
+struct walk_blocks {
+	const struct ptah_block *next, *end;
+	unsigned told;	/* since the mark, and no longer in the array */
+	unsigned read;	/* since blocks are read as such */
+	unsigned wait;	/* for so many batches, until they may be again */
+	unsigned asked; /* how often times or offsets were asked for meanwhile */
+	bool are_last;	/* behind those in the array comes something else */
+	bool has_tail;	/* `tail` is the last in the array, and needs trace */
+	struct ptah_item tail;
+};
+
+/* Sections of the image: where the last block was, and others that are remembered. */
+struct walk_sections {
+	struct walk_section at;
+	struct walk_section known[WALK_SECTIONS];
+};
+
+/* What libipt knows of the traced processor, as events have reported it. */
+struct walk_state {
+	bool enabled, speculative;
+	uint8_t mode; /* enum pt_exec_mode */
+	uint16_t ratio;
+	uint64_t ip; /* while not enabled: where tracing is expected to resume */
 	uint64_t cr3, vmcs;
 	uint64_t event_tsc; /* of the last event */
-	uint16_t ratio;
+};
 
-	/* Events that are pending, or will be at their place. */
-	unsigned pending_first, pending_count;
-	struct walk_event pending[WALK_PENDING];
+/* Events that are pending, or will be at their place: a ring. */
+struct walk_pending {
+	unsigned first, count;
 	bool passed;	/* the branch or the instruction that the first waits for */
 	bool after_cut; /* the last block ended where an event is */
 	bool forced;	/* the first waits no longer: its place was not reached */
-	struct event_state events;
+	struct event_state conversion;
+	struct walk_event events[WALK_PENDING];
+};
+
+/* Where in the trace the walk has begun, and where it is. */
+struct walk_position {
+	const struct ptah_item *now; /* the last that moved the time; NULL: see `was` */
+	bool synced;
+	bool running;	      /* items are of the PSB at `sync` */
+	bool backward;	      /* sync_backward led here, and only a PSB+ was reported since */
+	uint64_t sync;	      /* offset of the PSB */
+	uint64_t stop_offset; /* while not running: where the walk was */
+	struct ptah_item was; /* what `now` was in the batch before, or the last event */
+	bool was_at_last;
+};
+
+/* Why there are no more items, and what runs beyond them without proof in the trace. */
+struct walk_stop {
+	int error;	       /* 0: there are more */
+	bool is_item;	       /* the error is an item of the batch: */
+	struct ptah_item item; /* this one */
+	uint64_t offset;       /* of the packet that could not be read; UINT64_MAX: another error */
+	bool eos_told;	       /* the end of the trace is in sight for libipt, too */
+	unsigned used_up;      /* items of the batch, when it came to this */
+	struct ptah_place place; /* where the code goes on */
+	bool ahead;		 /* the items are not of the trace: what lies ahead of `place` */
+	unsigned ahead_told;	 /* instructions of these */
+};
+
+struct walk {
+	/*
+	 * Nothing is to be heeded: there is an item, a block of one section, no instruction of it
+	 * is reported, tracing is on, and no event is pending.
+	 */
+	bool quick;
+	bool by_insn; /* an instruction decoder's */
+	bool ticks;   /* tick events are asked for */
+	struct walk_insns insns;
+	struct walk_items items;
+	struct walk_state state;
+	struct walk_blocks blocks;
+	struct walk_position position;
+	struct walk_sections sections;
+	struct walk_pending pending;
+	struct walk_stop stop;
 
 	struct config config;
 	struct ptah_flow *flow;
 	struct image_user user;
 	struct pt_image *image, *own_image;
 
-	bool synced;
-	bool backward;	       /* sync_backward has led here, and no more was told than PSB+ */
-	bool running;	       /* items are of the PSB at `sync` */
-	uint64_t stop_offset;  /* otherwise: where we were */
-	bool ahead;	       /* the items are not of the trace: what lies ahead of its end */
-	bool error_told;       /* the error is an item of the batch */
-	uint64_t sync;	       /* offset of the PSB */
-	uint64_t error_offset; /* of the packet that could not be read; UINT64_MAX: another error */
-	unsigned dropped;      /* items of the batch that are no longer in the array */
-	unsigned raw;	       /* items of the batch that were used up before `ahead` */
-	unsigned skip;	       /* instructions of what comes next that have been told already */
-	unsigned ahead_told;   /* instructions */
-	unsigned blocks_told;  /* since the mark, and no longer in the array */
-	unsigned blocks_read;  /* since they are read as blocks */
-	unsigned blocks_wait;  /* so many batches until they may be again */
-	unsigned blocks_asked; /* how often times or offsets were asked for meanwhile */
-	bool blocks_last;      /* behind those in the array comes something else */
-	bool has_tail;	       /* `tail` is the last in the array, and needs trace */
-	struct ptah_item tail;
-	struct ptah_place place;
-	struct ptah_item error_item;
-	struct ptah_item was; /* what `now` was in the batch before, or the last event */
-	bool was_at_last;
-	struct walk_section sections[WALK_SECTIONS];
-	struct ptah_insn insns[WALK_INSNS];
+	/* The arrays are last, so that what is used at each call lies together. */
+	struct ptah_insn insn_room[WALK_INSNS];
 	/* [0]: the last item of the batch before. */
-	struct ptah_item items[1 + WALK_BATCH + WALK_ROOM];
-	struct ptah_block blocks[WALK_BLOCKS];
+	struct ptah_item item_room[1 + WALK_BATCH + WALK_ROOM];
+	struct ptah_block block_room[WALK_BLOCKS];
 };
 
 int walk_init(struct walk *walk, const struct pt_config *config, bool by_insn);
@@ -170,14 +208,14 @@ void walk_leave_blocks(struct walk *walk);
 
 static inline bool walk_has_blocks(const struct walk *walk)
 {
-	return walk->block != walk->block_end;
+	return walk->blocks.next != walk->blocks.end;
 }
 
 /* What comes next. */
 enum walk_next {
 	WALK_BLOCK, /* *next, or the rest of it */
 	WALK_EVENT, /* an event is pending */
-	WALK_END,   /* nothing more: walk->error says why */
+	WALK_END,   /* nothing more: walk->stop.error says why */
 };
 
 enum walk_next walk_look(struct walk *walk);
@@ -202,14 +240,14 @@ void walk_tick(struct walk *walk, uint64_t ip);
 /* Where we stand: the address of what comes next. */
 uint64_t walk_ip(struct walk *walk);
 
-/* walk->at becomes the section that the byte at `ip` is in. */
+/* walk->sections.at becomes the section that the byte at `ip` is in. */
 void walk_find_section(struct walk *walk, uint64_t ip, uint32_t space);
 
 /* Does it hold the block? */
 static inline bool walk_in_section(const struct walk *walk, const struct ptah_item *block)
 {
-	return block->code.section == walk->at.section && block->ip >= walk->at.first &&
-	       block->end - 1 <= walk->at.last;
+	return block->code.section == walk->sections.at.section &&
+	       block->ip >= walk->sections.at.first && block->end - 1 <= walk->sections.at.last;
 }
 
 /* The next instruction of the loaded block has been told. The block may be over with it. */

@@ -7,11 +7,11 @@
 
 bool walk_is_believed(struct walk *w)
 {
-	const struct ptah_item *behind = w->next + 1;
+	const struct ptah_item *behind = w->items.next + 1;
 
-	return w->next->status == PTAH_E_BAD_CONTEXT && walk_is_item(w, &behind) &&
+	return w->items.next->status == PTAH_E_BAD_CONTEXT && walk_is_item(w, &behind) &&
 	       (behind->type == PTAH_ITEM_ENABLED || behind->type == PTAH_ITEM_PSB) &&
-	       behind->offset == w->next->offset;
+	       behind->offset == w->items.next->offset;
 }
 
 /* Is it about the code at the place, and not about a packet? */
@@ -31,10 +31,10 @@ int walk_code_error(struct walk *w, int partly)
 	struct ptah_space space = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	uint8_t bytes[pt_max_insn_size];
 
-	ptah_flow_space(w->flow, w->place.space, &space);
-	if (ptah_image_read(image_ptah(w->image), w->place.ip, bytes, sizeof(bytes), &space))
+	ptah_flow_space(w->flow, w->stop.place.space, &space);
+	if (ptah_image_read(image_ptah(w->image), w->stop.place.ip, bytes, sizeof(bytes), &space))
 		return partly;
-	return image_missing(w->image, w->place.ip, &space);
+	return image_missing(w->image, w->stop.place.ip, &space);
 }
 
 bool walk_find_missed(struct walk *w, const struct ptah_item **item)
@@ -55,47 +55,48 @@ bool walk_find_missed(struct walk *w, const struct ptah_item **item)
 
 void walk_meet_error(struct walk *w)
 {
-	const struct ptah_item *item = w->next;
+	const struct ptah_item *item = w->items.next;
 	const int status = item->status;
 
-	w->place = (struct ptah_place){
+	w->stop.place = (struct ptah_place){
 	    .ip = item->ip, .mode = item->mode, .space = (uint16_t)item->code.space};
-	w->raw = walk_used_up(w);
-	w->error_told = true;
-	w->error_offset = is_of_code(status) || is_used(status) ? UINT64_MAX : item->offset;
+	w->stop.used_up = walk_used_up(w);
+	w->stop.is_item = true;
+	w->stop.offset = is_of_code(status) || is_used(status) ? UINT64_MAX : item->offset;
 	switch (status) {
 	case PTAH_E_NO_CODE:
-		w->error = walk_code_error(w, -pte_bad_insn);
+		w->stop.error = walk_code_error(w, -pte_bad_insn);
 		break;
 	case PTAH_E_MISMATCH:
-		w->error = walk_code_error(w, -pte_bad_query);
+		w->stop.error = walk_code_error(w, -pte_bad_query);
 		break;
 	case PTAH_E_INVAL:
-		w->error = -pte_bad_insn;
+		w->stop.error = -pte_bad_insn;
 		break;
 	case PTAH_E_BAD_RETCOMP:
-		w->error = item->flags & PTAH_ITEM_TAKEN ? -pte_retstack_empty : -pte_bad_retcomp;
+		w->stop.error =
+		    item->flags & PTAH_ITEM_TAKEN ? -pte_retstack_empty : -pte_bad_retcomp;
 		break;
 	default:
-		w->error = config_error(&w->config, status);
+		w->stop.error = config_error(&w->config, status);
 		break;
 	}
-	w->eos_told =
-	    w->error == -pte_eos && position_kind(&w->config, item->offset) == POSITION_READ_OVER;
-	w->error_item = *item;
+	w->stop.eos_told = w->stop.error == -pte_eos &&
+			   position_kind(&w->config, item->offset) == POSITION_READ_OVER;
+	w->stop.item = *item;
 	if (walk_find_missed(w, &item)) {
-		w->was_at_last = walk_is_tied(w, &item);
-		w->was = *item;
-		w->now = NULL;
+		w->position.was_at_last = walk_is_tied(w, &item);
+		w->position.was = *item;
+		w->position.now = NULL;
 	}
 }
 
 int walk_refuse(struct walk *w, unsigned insn_class)
 {
 	/* Where an outcome is wanted, any address is the wrong packet. */
-	if (insn_class == PTAH_INSN_COND && w->error_told &&
-	    w->error_item.status > PTAH_E_NO_CODE &&
-	    position_kind(&w->config, w->error_item.offset) == POSITION_ADDRESS)
+	if (insn_class == PTAH_INSN_COND && w->stop.is_item &&
+	    w->stop.item.status > PTAH_E_NO_CODE &&
+	    position_kind(&w->config, w->stop.item.offset) == POSITION_ADDRESS)
 		return -pte_bad_query;
 	return walk_fail(w);
 }
@@ -103,16 +104,16 @@ int walk_refuse(struct walk *w, unsigned insn_class)
 int walk_fail(struct walk *w)
 {
 	/* A branch while tracing is off is never asked for. */
-	if (!w->enabled && w->error_told && w->error_offset != UINT64_MAX) {
-		const enum position_kind kind = position_kind(&w->config, w->error_offset);
+	if (!w->state.enabled && w->stop.is_item && w->stop.offset != UINT64_MAX) {
+		const enum position_kind kind = position_kind(&w->config, w->stop.offset);
 
 		if (kind == POSITION_OUTCOMES || kind == POSITION_ADDRESS)
 			return -pte_no_enable;
 	}
-	if (w->error_told && is_used(w->error_item.status)) {
-		w->was = w->error_item;
-		w->was_at_last = false;
-		w->now = NULL;
+	if (w->stop.is_item && is_used(w->stop.item.status)) {
+		w->position.was = w->stop.item;
+		w->position.was_at_last = false;
+		w->position.now = NULL;
 	}
-	return w->error;
+	return w->stop.error;
 }

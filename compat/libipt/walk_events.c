@@ -55,7 +55,7 @@ static unsigned count_since_anchor(const struct walk *w, const struct ptah_item 
 {
 	unsigned count = 0;
 
-	for (const struct ptah_item *item = trig - 1; item > w->items; item--) {
+	for (const struct ptah_item *item = trig - 1; item > w->item_room; item--) {
 		if (item->type == PTAH_ITEM_BLOCK) {
 			if (walk_needs_trace(item->insn_class))
 				break;
@@ -77,11 +77,12 @@ static void place_event(const struct walk *w, struct walk_event *e, const struct
 	case PTAH_ITEM_PAGING:
 	case PTAH_ITEM_VMCS:
 		/* Behind MOV CR3 or VMPTRLD, if Ptah has found one, else behind the far branch. */
-		if (!(item->flags & PTAH_ITEM_STATUS) && !told && w->enabled && !w->after_cut)
+		if (!(item->flags & PTAH_ITEM_STATUS) && !told && w->state.enabled &&
+		    !w->pending.after_cut)
 			e->place = WALK_BEHIND_BRANCH;
 		break;
 	case PTAH_ITEM_PTWRITE:
-		if (told && w->enabled) {
+		if (told && w->state.enabled) {
 			e->place = WALK_BEHIND_IP;
 			e->ip = item->ip;
 		}
@@ -90,13 +91,13 @@ static void place_event(const struct walk *w, struct walk_event *e, const struct
 	case PTAH_ITEM_UIRET:
 	case PTAH_ITEM_VMENTRY:
 		/* What the instruction does is told behind it, and it is a branch. */
-		if (w->enabled) {
+		if (w->state.enabled) {
 			e->place = told ? WALK_BEHIND_IP : WALK_BEHIND_BRANCH;
 			e->ip = item->ip;
 		}
 		break;
 	case PTAH_ITEM_TRIGGER:
-		if (!told && item->detail & PTAH_DETAIL_ICNT && w->enabled) {
+		if (!told && item->detail & PTAH_DETAIL_ICNT && w->state.enabled) {
 			const unsigned since = count_since_anchor(w, item);
 
 			e->place = WALK_BEHIND_COUNT;
@@ -144,7 +145,7 @@ bool walk_is_of_branch(const struct walk *w, const struct ptah_item *item)
 	if (item->type != PTAH_ITEM_EXEC_MODE && item->type != PTAH_ITEM_IFLAGS &&
 	    item->type != PTAH_ITEM_ASYNC_PAGING && item->type != PTAH_ITEM_ASYNC_VMCS)
 		return false;
-	for (; branch > w->items; branch--) {
+	for (; branch > w->item_room; branch--) {
 		switch (branch->type) {
 		case PTAH_ITEM_ASYNC_BRANCH:
 		case PTAH_ITEM_ASYNC_DISABLED:
@@ -185,9 +186,9 @@ bool walk_is_tied(struct walk *w, const struct ptah_item **item)
 /* Of the last pending event. */
 static uint16_t *last_ratio(struct walk *w)
 {
-	const unsigned last = (w->pending_first + w->pending_count - 1) % WALK_PENDING;
+	const unsigned last = (w->pending.first + w->pending.count - 1) % WALK_PENDING;
 
-	return w->pending_count ? &w->pending[last].ratio : &w->ratio;
+	return w->pending.count ? &w->pending.events[last].ratio : &w->state.ratio;
 }
 
 /* The ratio that is known once libipt has read this item: a PSB+ is read as a whole. */
@@ -210,18 +211,19 @@ static uint16_t find_ratio(struct walk *w, const struct ptah_item *item)
 
 void walk_take_item(struct walk *w)
 {
-	struct walk_event *e = &w->pending[(w->pending_first + w->pending_count) % WALK_PENDING];
-	const struct ptah_item *item = w->next;
+	struct walk_event *e =
+	    &w->pending.events[(w->pending.first + w->pending.count) % WALK_PENDING];
+	const struct ptah_item *item = w->items.next;
 
 	e->at_last = walk_is_tied(w, &item);
 	e->ratio = find_ratio(w, item);
-	if (!w->pending_count)
-		w->ratio = e->ratio;
-	item = w->next++;
-	if (!event_make(&e->event, &w->events, item)) {
+	if (!w->pending.count)
+		w->state.ratio = e->ratio;
+	item = w->items.next++;
+	if (!event_make(&e->event, &w->pending.conversion, item)) {
 		*last_ratio(w) = e->ratio;
-		w->after_cut = false;
-		w->now = item;
+		w->pending.after_cut = false;
+		w->position.now = item;
 		return;
 	}
 	e->item = *item;
@@ -231,11 +233,11 @@ void walk_take_item(struct walk *w)
 	if (item->type == PTAH_ITEM_DISABLED || item->type == PTAH_ITEM_ASYNC_DISABLED)
 		e->ip = resume_ip(w, item);
 	if (item->type != PTAH_ITEM_PAGING && item->type != PTAH_ITEM_VMCS)
-		w->after_cut = false;
+		w->pending.after_cut = false;
 	if (e->event.has_tsc)
-		w->event_tsc = e->event.tsc;
-	if (!w->pending_count++)
-		w->passed = w->forced = false;
+		w->state.event_tsc = e->event.tsc;
+	if (!w->pending.count++)
+		w->pending.passed = w->pending.forced = false;
 }
 
 bool walk_can_follow(const struct ptah_item *item)
@@ -260,28 +262,28 @@ bool walk_can_follow(const struct ptah_item *item)
 /* Does what comes next begin at `ip`, whatever events come before it? */
 static bool is_at(struct walk *w, uint64_t ip)
 {
-	const struct ptah_item *item = w->next;
+	const struct ptah_item *item = w->items.next;
 
-	if (w->loaded)
-		return w->insns[w->pos].ip == ip;
+	if (w->insns.loaded)
+		return w->insn_room[w->insns.pos].ip == ip;
 	for (; walk_is_item(w, &item); item++) {
 		if (item->type == PTAH_ITEM_BLOCK)
-			return !w->skip && item->ip == ip;
+			return !w->items.skip && item->ip == ip;
 		if (item->type == PTAH_ITEM_ERROR)
 			return item->ip == ip;
 		if (!walk_can_follow(item))
 			return true; /* nothing runs before it */
 	}
-	return w->error && w->place.mode && w->place.ip == ip;
+	return w->stop.error && w->stop.place.mode && w->stop.place.ip == ip;
 }
 
 bool walk_is_due(struct walk *w)
 {
 	const struct walk_event *e = walk_first_pending(w);
 
-	if (e->place == WALK_HERE || w->forced)
+	if (e->place == WALK_HERE || w->pending.forced)
 		return true;
 	if (e->place == WALK_BEHIND_COUNT)
 		return !e->count;
-	return e->place == WALK_AT_IP ? is_at(w, e->ip) : w->passed;
+	return e->place == WALK_AT_IP ? is_at(w, e->ip) : w->pending.passed;
 }

@@ -9,7 +9,7 @@
 
 static inline struct ptah_item *walk_first_item(struct walk *w)
 {
-	return w->items + 1;
+	return w->item_room + 1;
 }
 
 /* Nothing is read, nothing known of what comes. */
@@ -49,7 +49,7 @@ void walk_forget_sections(struct walk *walk);
 
 static inline struct walk_event *walk_first_pending(struct walk *w)
 {
-	return &w->pending[w->pending_first];
+	return &w->pending.events[w->pending.first];
 }
 
 /* Does an instruction end at the place that the item is at, with the address of its event? */
@@ -92,6 +92,13 @@ bool walk_find_missed(struct walk *walk, const struct ptah_item **item);
 
 /* The item at hand is an error: it becomes why there is nothing more. */
 void walk_meet_error(struct walk *walk);
+
+/*
+ * What libipt has read last: an event that comes before the next branch is read
+ * before its place is reached; so is what comes with an indirect branch, which is
+ * sent before it. *at_last: not all has been told of what its last packet brings.
+ */
+const struct ptah_item *walk_find_now(struct walk *walk, bool *at_last);
 
 /* Beginning */
 

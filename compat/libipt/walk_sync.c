@@ -1,147 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the walk is: its offset and time, and the PSBs it begins at. */
+/* Begins the walk at a PSB: the next, the one before, one that the caller names, or in between. */
 #include "walk_parts.h"
 
-#include "pt_error.h"
 #include "position.h"
-
-/* Asked for */
-
-/*
- * What libipt has read last: an event that comes before the next branch is read
- * before its place is reached; so is what comes with an indirect branch, which is
- * sent before it. *at_last: not all has been told of what its last packet brings.
- */
-static const struct ptah_item *find_now(struct walk *w, bool *at_last)
-{
-	const struct ptah_item *item;
-
-	if (walk_has_blocks(w)) {
-		walk_leave_blocks(w);
-		if (w->blocks_asked < 16)
-			w->blocks_asked++;
-		w->blocks_wait = 8u << w->blocks_asked;
-	}
-	if (w->pending_count) {
-		*at_last = walk_first_pending(w)->at_last;
-		return &walk_first_pending(w)->item;
-	}
-	for (item = w->next; !w->ahead && walk_is_item(w, &item); item++) {
-		if (item->type == PTAH_ITEM_ERROR) {
-			if (!walk_find_missed(w, &item))
-				break;
-			*at_last = walk_is_tied(w, &item);
-			return item;
-		}
-		if (item->type == PTAH_ITEM_PSB) /* no event of its own */
-			continue;
-		if (item->type != PTAH_ITEM_BLOCK) {
-			*at_last = walk_is_tied(w, &item);
-			return item;
-		}
-		if (!walk_needs_trace(item->insn_class))
-			continue;
-		item++;
-		*at_last = true;
-		if (!walk_is_item(w, &item))
-			break;
-		if (item->type == PTAH_ITEM_DISABLED) { /* the branch has no other packet */
-			*at_last = walk_is_tied(w, &item);
-			return item;
-		}
-		if (item[-1].insn_class != PTAH_INSN_COND && walk_is_of_branch(w, item))
-			return item;
-		break;
-	}
-	*at_last = !w->now && w->was_at_last;
-	return w->now ? w->now : &w->was;
-}
-
-int walk_offset(struct walk *w, uint64_t *offset)
-{
-	const struct ptah_item *item;
-	struct position position;
-	bool at_last;
-
-	if (!w->synced)
-		return -pte_nosync;
-	if (!w->running && !w->error_told) {
-		*offset = w->stop_offset;
-	} else if (w->error_told && w->error_offset != UINT64_MAX) {
-		*offset = position_of_error(&w->config, w->error_offset);
-	} else {
-		item = find_now(w, &at_last);
-		position = position_of(item);
-		position.at_last = at_last;
-		/* A PTWRITE that was found in the code has no FUP. SDM "PTWRITE Packet": the IP
-		 * bit. */
-		if (item->type == PTAH_ITEM_PTWRITE &&
-		    !(w->config.user.begin[item->offset + 1] & 0x80))
-			position.end = POSITION_PACKET;
-		*offset = position_ahead(&w->config, position);
-	}
-	return 0;
-}
-
-int walk_sync_offset(const struct walk *w, uint64_t *offset)
-{
-	if (!w->synced)
-		return -pte_nosync;
-	*offset = w->sync;
-	return 0;
-}
-
-int walk_time(struct walk *w, uint64_t *tsc, uint32_t *lost_mtc, uint32_t *lost_cyc)
-{
-	bool at_last;
-
-	*tsc = w->synced ? find_now(w, &at_last)->tsc : 0;
-	/* Nothing is lost: a packet that says the time is used as soon as it can be. */
-	if (lost_mtc)
-		*lost_mtc = 0;
-	if (lost_cyc)
-		*lost_cyc = 0;
-	return *tsc ? 0 : -pte_no_time;
-}
-
-int walk_ratio(struct walk *w, uint32_t *ratio)
-{
-	if (!w->ratio)
-		return -pte_no_cbr;
-	*ratio = w->ratio;
-	return 0;
-}
-
-int walk_asid(const struct walk *w, struct pt_asid *asid, size_t size)
-{
-	const struct pt_asid now = {
-	    .size = size < sizeof(now) ? size : sizeof(now), .cr3 = w->cr3, .vmcs = w->vmcs};
-
-	if (size < sizeof(now.size))
-		return -pte_invalid;
-	memcpy(asid, &now, now.size);
-	return 0;
-}
-
-/* Beginning */
 
 void walk_reset(struct walk *w)
 {
-	w->enabled = w->speculative = false;
-	w->mode = ptem_unknown;
-	w->ip = 0;
-	w->cr3 = pt_asid_no_cr3;
-	w->vmcs = pt_asid_no_vmcs;
-	w->event_tsc = 0;
-	w->ratio = 0;
-	w->pending_first = w->pending_count = 0;
-	w->passed = w->forced = w->after_cut = w->backward = false;
-	w->events = (struct event_state){0};
-	w->was = (struct ptah_item){.type = PTAH_ITEM_PSB, .flags = PTAH_ITEM_STATUS};
-	w->was_at_last = false;
-	w->now = NULL;
-	w->place = (struct ptah_place){0};
-	w->items[0] = w->was;
+	w->state.enabled = w->state.speculative = false;
+	w->state.mode = ptem_unknown;
+	w->state.ip = 0;
+	w->state.cr3 = pt_asid_no_cr3;
+	w->state.vmcs = pt_asid_no_vmcs;
+	w->state.event_tsc = 0;
+	w->state.ratio = 0;
+	w->pending.first = w->pending.count = 0;
+	w->pending.passed = w->pending.forced = w->pending.after_cut = w->position.backward = false;
+	w->pending.conversion = (struct event_state){0};
+	w->position.was = (struct ptah_item){.type = PTAH_ITEM_PSB, .flags = PTAH_ITEM_STATUS};
+	w->position.was_at_last = false;
+	w->position.now = NULL;
+	w->stop.place = (struct ptah_place){0};
+	w->item_room[0] = w->position.was;
 	w->config.callback_error = 0;
 	walk_forget_items(w);
 }
@@ -168,8 +47,8 @@ static int begin(struct walk *w)
 	int status;
 
 	walk_refill(w);
-	for (const struct ptah_item *item = w->next; walk_is_item(w, &item); item++) {
-		if (item->type == PTAH_ITEM_ERROR && item == w->next) {
+	for (const struct ptah_item *item = w->items.next; walk_is_item(w, &item); item++) {
+		if (item->type == PTAH_ITEM_ERROR && item == w->items.next) {
 			walk_meet_error(w);
 			break;
 		}
@@ -178,24 +57,24 @@ static int begin(struct walk *w)
 			on = !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
 		if (item->type != PTAH_ITEM_PSB && item->type != PTAH_ITEM_OVERFLOW)
 			continue;
-		w->enabled = on || is_corrected(w, item);
+		w->state.enabled = on || is_corrected(w, item);
 		status = walk_status(w);
 		if (!(status & pts_eos))
 			return status;
 		break; /* there is nothing behind it */
 	}
-	status = w->error ? w->error : -pte_eos;
-	walk_offset(w, &w->stop_offset);
-	w->error = -pte_no_enable;
-	w->running = false;
+	status = w->stop.error ? w->stop.error : -pte_eos;
+	walk_offset(w, &w->position.stop_offset);
+	w->stop.error = -pte_no_enable;
+	w->position.running = false;
 	return status;
 }
 
 static int start(struct walk *w, uint64_t offset)
 {
 	walk_reset(w);
-	w->sync = w->was.offset = offset;
-	w->synced = w->running = true;
+	w->position.sync = w->position.was.offset = offset;
+	w->position.synced = w->position.running = true;
 	ptah_flow_seek(w->flow, offset);
 	ptah_flow_feed(w->flow, w->config.user.begin + offset,
 		       config_size(&w->config) - (size_t)offset, true);
@@ -205,20 +84,20 @@ static int start(struct walk *w, uint64_t offset)
 /* No PSB to begin at: the position in the trace stays, and nothing else. */
 static int stop(struct walk *w, int code)
 {
-	const uint16_t ratio = w->ratio;
+	const uint16_t ratio = w->state.ratio;
 	struct ptah_item now;
 	uint64_t offset = 0;
 	bool at_last;
 
 	walk_offset(w, &offset);
-	now = *find_now(w, &at_last);
+	now = *walk_find_now(w, &at_last);
 	walk_reset(w);
-	w->was = now;
-	w->was_at_last = at_last;
-	w->ratio = ratio;
-	w->running = false;
-	w->stop_offset = offset;
-	w->error = -pte_no_enable;
+	w->position.was = now;
+	w->position.was_at_last = at_last;
+	w->state.ratio = ratio;
+	w->position.running = false;
+	w->position.stop_offset = offset;
+	w->stop.error = -pte_no_enable;
 	return code;
 }
 
@@ -229,9 +108,9 @@ int walk_sync_forward(struct walk *w)
 
 	if (walk_offset(w, &from) >= 0) {
 		/* The rest of one that has been read over does not count, its front does. */
-		from = from == w->sync ? from + PSB_SIZE : from;
+		from = from == w->position.sync ? from + PSB_SIZE : from;
 		from -= from < PSB_SIZE ? from : PSB_SIZE - 1;
-		from = from <= w->sync ? w->sync + 1 : from;
+		from = from <= w->position.sync ? w->position.sync + 1 : from;
 	}
 	if (from > config_size(&w->config))
 		return stop(w, -pte_eos);
@@ -248,25 +127,25 @@ int walk_sync_backward(struct walk *w)
 
 	walk_offset(w, &from);
 	/* Reading ahead may have passed other PSBs, which are no way back. */
-	before = w->backward ? w->sync : from;
+	before = w->position.backward ? w->position.sync : from;
 	do {
 		psb = ptah_packet_find_last_psb(begins, begins + before);
 		if (!psb) {
-			const bool backward = w->backward;
+			const bool backward = w->position.backward;
 
 			status = stop(w, -pte_eos);
-			w->backward = backward;
+			w->position.backward = backward;
 			return status;
 		}
 		before = (uint64_t)(psb - begins);
 		status = start(w, before);
 		position.offset = before;
 		position.at_last =
-		    w->pending_count && walk_first_pending(w)->item.flags & PTAH_ITEM_STATUS;
+		    w->pending.count && walk_first_pending(w)->item.flags & PTAH_ITEM_STATUS;
 		/* One that is not whole cannot be begun at; nor is it a step to where we were. */
 	} while (status == -pte_eos ||
 		 (status >= 0 && position_ahead(&w->config, position) == from));
-	w->backward = true;
+	w->position.backward = true;
 	return status;
 }
 
@@ -296,32 +175,33 @@ static bool begins_enabled(const struct ptah_item *item)
 
 int walk_resync(struct walk *w)
 {
-	if (!w->synced || !w->running)
+	if (!w->position.synced || !w->position.running)
 		return -pte_nosync;
-	if (!w->error)
+	if (!w->stop.error)
 		return walk_status(w);
-	if (!w->error_told)
-		return w->error;
+	if (!w->stop.is_item)
+		return w->stop.error;
 	walk_keep_now(w);
-	if (ptah_flow_rewind(w->flow) < 0 || !walk_lead(w, w->raw + 1) ||
+	if (ptah_flow_rewind(w->flow) < 0 || !walk_lead(w, w->stop.used_up + 1) ||
 	    ptah_flow_resync(w->flow) < 0)
-		return w->error;
+		return w->stop.error;
 	walk_forget_items(w);
-	w->items[0] = w->was;
-	if (w->pending_count) /* gone, but read */
-		w->ratio =
-		    w->pending[(w->pending_first + w->pending_count - 1) % WALK_PENDING].ratio;
-	w->pending_count = 0;
-	w->after_cut = false;
+	w->item_room[0] = w->position.was;
+	if (w->pending.count) /* gone, but read */
+		w->state.ratio =
+		    w->pending.events[(w->pending.first + w->pending.count - 1) % WALK_PENDING]
+			.ratio;
+	w->pending.count = 0;
+	w->pending.after_cut = false;
 	walk_refill(w);
-	if (w->next == w->end)
-		return w->error;
-	w->ip = 0;
-	if (w->next->type == PTAH_ITEM_DISABLED) { /* the status says so, and no event */
-		w->enabled = false;
-		w->now = w->next++;
+	if (w->items.next == w->items.end)
+		return w->stop.error;
+	w->state.ip = 0;
+	if (w->items.next->type == PTAH_ITEM_DISABLED) { /* the status says so, and no event */
+		w->state.enabled = false;
+		w->position.now = w->items.next++;
 	} else {
-		w->enabled = begins_enabled(w->next);
+		w->state.enabled = begins_enabled(w->items.next);
 	}
 	return walk_status(w);
 }

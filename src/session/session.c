@@ -83,14 +83,14 @@ static void read_events(struct ptah_session *s)
 	if (!s->file)
 		return;
 	if (perfdata_timing(s->file, &timing)) {
-		events->mtc_freq = timing.mtc_freq;
+		events->trace.mtc_period = timing.mtc_freq;
 		events->nominal_ratio = timing.nominal_ratio;
 		events->tsc_n = timing.tsc_n;
 		events->tsc_d = timing.tsc_d;
-		events->cyc_thresh = timing.cyc_thresh;
-		events->iflags = timing.event_trace;
-		s->flow.no_tnt = timing.no_tnt;
-		s->flow.no_retcomp = timing.no_retcomp;
+		events->trace.cyc_threshold = timing.cyc_thresh;
+		events->trace.event_trace = timing.event_trace;
+		s->flow.events.trace.no_tnt = timing.no_tnt;
+		s->flow.events.trace.no_retcomp = timing.no_retcomp;
 	}
 	if (ptah_cpu_parse(perfdata_cpuid(s->file), &cpu) >= 0)
 		events->errata = ptah_cpu_errata(&cpu);

@@ -146,7 +146,8 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 			status = stream_build_image(s, s->stream->process);
 	}
 	if (status >= 0)
-		status = session_filters(session, s->stream->process, s->config.ranges);
+		status =
+		    session_filters(session, s->stream->process, s->config.events.trace.ranges);
 	if (status >= 0)
 		status = ptah_flow_new(s->image, &s->config, &s->flow);
 	s->stop = s->feed_limit = UINT64_MAX;
@@ -390,7 +391,7 @@ static bool is_reusable(const struct ptah_stream *s, const struct ptah_session *
 
 	return s->session == session && s->stream->like == stream->like && !s->later_count &&
 	       session_filters(session, stream->process, ranges) >= 0 &&
-	       !memcmp(ranges, s->config.ranges, sizeof(ranges)) && !s->follow &&
+	       !memcmp(ranges, s->config.events.trace.ranges, sizeof(ranges)) && !s->follow &&
 	       stream->cpu == SESSION_NONE && s->flow_set == session->flow_set &&
 	       !s->config.on_missing && stream_flow(s)->code.space_count == 1 &&
 	       (!s->profile || s->profile->status >= 0);

@@ -142,12 +142,12 @@ static void clocks_of_the_recording(void **state)
 	(void)state;
 	s = record(&m, clocks, CONFIG, "GenuineIntel,6,85,4");
 	ptah_session_get_flow(s, &flow);
-	assert_int_equal(flow.events.mtc_freq, 3);
-	assert_int_equal(flow.events.cyc_thresh, 4);
+	assert_int_equal(flow.events.trace.mtc_period, 3);
+	assert_int_equal(flow.events.trace.cyc_threshold, 4);
 	assert_int_equal(flow.events.nominal_ratio, 21);
 	assert_int_equal(flow.events.tsc_n, 84);
 	assert_int_equal(flow.events.tsc_d, 2);
-	assert_false(flow.events.iflags);
+	assert_false(flow.events.trace.event_trace);
 	assert_true(decode(&m, s) > JUMPS * 9 / 10);
 	/* A caller's word counts more. */
 	assert_int_equal(ptah_session_set_flow(s, &none), 0);
@@ -165,7 +165,7 @@ static void event_trace(void **state)
 	(void)state;
 	s = record(&m, clocks, CONFIG | UINT64_C(1) << 31, "GenuineIntel,6,143,8");
 	ptah_session_get_flow(s, &flow);
-	assert_true(flow.events.iflags);
+	assert_true(flow.events.trace.event_trace);
 	ptah_session_close(s);
 }
 
@@ -179,11 +179,11 @@ static void outcomes_not_recorded(void **state)
 	(void)state;
 	s = record(&m, clocks, CONFIG | UINT64_C(1) << 55, "");
 	ptah_session_get_flow(s, &flow);
-	assert_true(flow.no_tnt && !flow.no_retcomp);
+	assert_true(flow.events.trace.no_tnt && !flow.events.trace.no_retcomp);
 	ptah_session_close(s);
 	s = record(&m, clocks, CONFIG | UINT64_C(1) << 11, "");
 	ptah_session_get_flow(s, &flow);
-	assert_true(!flow.no_tnt && flow.no_retcomp);
+	assert_true(!flow.events.trace.no_tnt && flow.events.trace.no_retcomp);
 	ptah_session_close(s);
 }
 
@@ -240,7 +240,8 @@ static void clocks_that_cannot_be(void **state)
 		info[fields[i / 7]] = values[i % 7];
 		s = record(&m, info, i % 2 ? CONFIG : UINT64_MAX, "");
 		ptah_session_get_flow(s, &flow);
-		assert_true(flow.events.mtc_freq <= 15 && flow.events.cyc_thresh <= 15);
+		assert_true(flow.events.trace.mtc_period <= 15 &&
+			    flow.events.trace.cyc_threshold <= 15);
 		assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
 		while ((n = ptah_stream_read(stream, items, 16)) > 0)
 			for (int k = 0; k < n; k++)

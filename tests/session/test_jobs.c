@@ -305,7 +305,7 @@ static void foreign_workers(void **state)
 	kept = count(s, &j);
 	free_counted(&kept);
 	ptah_session_get_flow(s, &config);
-	config.no_retcomp = true; /* a compressed return is an error now */
+	config.events.trace.no_retcomp = true; /* a compressed return is an error now */
 	assert_int_equal(ptah_session_set_flow(s, &config), 0);
 	kept = count(s, &j);
 	anew = count(s, NULL);
