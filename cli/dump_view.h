@@ -8,7 +8,7 @@
 #include "render.h"
 #include "stream_packets.h"
 
-#include <ptah/clock.h>
+#include <ptah/packet_clock.h>
 
 struct dump {
 	const struct input *input;
@@ -19,7 +19,7 @@ struct dump {
 	struct json json;
 	struct progress progress;
 	struct ptah_event_config timing; /* what packets are counted in */
-	struct ptah_clock *clock;
+	struct ptah_packet_clock *clock;
 	struct ptah_time now;
 	uint64_t shown_time;
 	uint64_t from, to; /* offsets to be shown */

@@ -203,10 +203,10 @@ static void ask_recording(struct dump *d, const struct ptah_session *session)
 static void move_clock(struct dump *d, const struct packet_place *place)
 {
 	if (place->status < 0)
-		ptah_clock_lost(d->clock);
+		ptah_packet_clock_lost(d->clock);
 	else
-		ptah_clock_packet(d->clock, &place->packet);
-	ptah_clock_time(d->clock, &d->now);
+		ptah_packet_clock_feed(d->clock, &place->packet);
+	ptah_packet_clock_time(d->clock, &d->now);
 }
 
 /* The streams */
@@ -246,7 +246,7 @@ static void dump_stream(struct dump *d, const struct ptah_session *session, size
 	input_stream_info(session, i, &info);
 	RENDER(d->renderer, begin_stream, d, &stream);
 	d->synced = false;
-	ptah_clock_reset(d->clock);
+	ptah_packet_clock_reset(d->clock);
 	d->now = (struct ptah_time){0};
 	d->shown_time = 0;
 	packets_each(session, i, d->sync, each, d);
@@ -313,13 +313,13 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	ask_recording(&d, session);
-	if (ptah_clock_new(&d.timing, &d.clock) < 0) {
+	if (ptah_packet_clock_new(&d.timing, &d.clock) < 0) {
 		status = fail(&command_dump, "%s", ptah_strerror(PTAH_E_NOMEM));
 	} else {
 		dump_streams(&d, session);
 		status = complain(&d);
 	}
-	ptah_clock_free(d.clock);
+	ptah_packet_clock_free(d.clock);
 	input_notes(&o.input, session);
 	if (ptah_session_truncated(session))
 		status = EXIT_FAILED;

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* The rows of hotspots: blocks, and the functions that they make up. */
+#include "output/hotspots_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static int by_process(const void *a, const void *b)
+{
+	const struct cell *x = *(const struct cell *const *)a, *y = *(const struct cell *const *)b;
+
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+/* The cells, process by process: names are kept for one at a time. Free them. */
+static const struct cell **list_cells(const struct hotspots *c)
+{
+	const struct cell **list = calloc(c->count + 1, sizeof(*list));
+	size_t n = 0;
+
+	for (size_t i = 0; list && i < c->capacity; i++)
+		if (c->cells[i].ninsn)
+			list[n++] = &c->cells[i];
+	if (list)
+		qsort(list, n, sizeof(*list), by_process);
+	return list;
+}
+
+int hotspots_blocks(const struct hotspots *c, struct names *names, struct hotspot **rows, size_t *n)
+{
+	struct hotspot *row = calloc(c->count + 1, sizeof(*row));
+	const struct cell **cells = list_cells(c);
+
+	if (!row || !cells) {
+		free(row);
+		free(cells);
+		return PTAH_E_NOMEM;
+	}
+	*rows = row;
+	*n = c->count;
+	for (size_t i = 0; i < c->count; i++) {
+		const struct cell *cell = cells[i];
+
+		*row++ = (struct hotspot){
+		    .name = *names_find(names, cell->pid, cell->ip),
+		    .ip = cell->ip,
+		    .size = (uint32_t)(cell->end - cell->ip),
+		    .ninsn = cell->ninsn,
+		    .executions = cell->executions,
+		    .instructions = cell->instructions,
+		    .calls = cell->calls,
+		    .jumps = cell->jumps,
+		    .to = cell->to,
+		};
+	}
+	free(cells);
+	return 0;
+}
+
+static int by_start(const void *a, const void *b)
+{
+	const struct hotspot *x = a, *y = b;
+
+	if (x->name.path != y->name.path)
+		return x->name.path < y->name.path ? -1 : 1;
+	return x->name.start < y->name.start ? -1 : x->name.start > y->name.start;
+}
+
+/* Blocks without a name are put together by file. */
+static bool same_function(const struct hotspot *a, const struct hotspot *b)
+{
+	if (a->name.path != b->name.path)
+		return false;
+	if (!a->name.symbol || !b->name.symbol)
+		return a->name.symbol == b->name.symbol;
+	return a->name.start == b->name.start;
+}
+
+static bool is_plt(const struct name *name)
+{
+	size_t n = name->symbol ? strlen(name->symbol) : 0;
+
+	return n > 4 && !strcmp(name->symbol + n - 4, "@plt");
+}
+
+/* Adds jumps from one function to the beginning of another: tail calls are calls too. */
+static void count_tail_calls(struct hotspot *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct hotspot *from = &rows[i];
+		size_t low = 0, high = n;
+
+		while (from->to && low < high) {
+			size_t middle = low + (high - low) / 2;
+
+			if (rows[middle].ip < from->to)
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		if (!from->to || low == n || rows[low].ip != from->to ||
+		    rows[low].name.start != from->to || !rows[low].name.symbol ||
+		    from->name.start == from->to)
+			continue;
+		/* Several blocks may begin there; their function counts, whichever it is. */
+		rows[low].calls += from->executions;
+	}
+}
+
+static int by_ip(const void *a, const void *b)
+{
+	const struct hotspot *x = a, *y = b;
+
+	return x->ip < y->ip ? -1 : x->ip > y->ip;
+}
+
+int hotspots_functions(const struct hotspots *c, struct names *names, struct hotspot **rows,
+		       size_t *n)
+{
+	size_t count = 0, k = 0;
+	struct hotspot *all;
+	int status = hotspots_blocks(c, names, &all, &count);
+
+	if (status < 0)
+		return status;
+	qsort(all, count, sizeof(*all), by_ip);
+	count_tail_calls(all, count);
+	for (size_t i = 0; i < count; i++) {
+		/* An indirect tail call, and what a PLT entry jumps to, are calls too. */
+		if (all[i].name.symbol && all[i].ip == all[i].name.start && !is_plt(&all[i].name))
+			all[i].calls += all[i].jumps;
+		if (!all[i].name.symbol)
+			all[i].name.start = 0;
+	}
+	qsort(all, count, sizeof(*all), by_start);
+	for (size_t i = 0; i < count; i++) {
+		if (k && same_function(&all[k - 1], &all[i])) {
+			all[k - 1].instructions += all[i].instructions;
+			all[k - 1].calls += all[i].calls;
+			all[k - 1].executions += all[i].executions;
+			continue;
+		}
+		all[k] = all[i];
+		all[k].ip = all[i].name.symbol ? all[i].name.start : all[i].ip;
+		k++;
+	}
+	*rows = all;
+	*n = k;
+	return 0;
+}
