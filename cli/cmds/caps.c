@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah caps: what the Intel PT of this processor, or of a simulated one, offers. */
 #include "caps_view.h"
-#include "output/rows.h"
+#include "output/fields.h"
 
 #include <ptah/model.h>
 
@@ -139,12 +139,12 @@ static void put_model_text(void *view, const void *row)
 
 static void begin_models_tsv(void *view)
 {
-	rows_tsv_head(((struct caps_view *)view)->out, &model_type, 0);
+	fields_tsv_head(((struct caps_view *)view)->out, &model_type, 0);
 }
 
 static void put_model_tsv(void *view, const void *row)
 {
-	rows_tsv(((struct caps_view *)view)->out, &model_type, 0, row);
+	fields_tsv(((struct caps_view *)view)->out, &model_type, 0, row);
 }
 
 static void begin_models_json(void *view)
@@ -158,7 +158,7 @@ static void begin_models_json(void *view)
 
 static void put_model_json(void *view, const void *row)
 {
-	rows_json(&((struct caps_view *)view)->json, &model_type, 0, row);
+	fields_json(&((struct caps_view *)view)->json, &model_type, 0, row);
 }
 
 static void end_models_json(void *view)
