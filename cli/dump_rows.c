@@ -2,7 +2,7 @@
 /* The packets of `ptah dump` as text, JSON and TSV. */
 #include "dump_view.h"
 
-#include "output/rows.h"
+#include "output/fields.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -166,7 +166,7 @@ static void begin_tsv(void *view)
 {
 	struct dump *d = view;
 
-	rows_tsv_head(d->out, &row_type, asked(d));
+	fields_tsv_head(d->out, &row_type, asked(d));
 }
 
 static void put_tsv(void *view, const void *place)
@@ -175,7 +175,7 @@ static void put_tsv(void *view, const void *place)
 	struct texts texts;
 	const struct row row = make_row(d, place, &texts);
 
-	rows_tsv(d->out, &row_type, asked(d), &row);
+	fields_tsv(d->out, &row_type, asked(d), &row);
 }
 
 static void begin_json(void *view)
@@ -206,7 +206,7 @@ static void put_json(void *view, const void *place)
 	struct texts texts;
 	const struct row row = make_row(d, place, &texts);
 
-	rows_json(&d->json, &row_type, asked(d), &row);
+	fields_json(&d->json, &row_type, asked(d), &row);
 }
 
 static void end_array_json(void *view)

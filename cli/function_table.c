@@ -2,7 +2,7 @@
 /* Sorts and prints the table of functions, or of blocks. */
 #include "function_table.h"
 
-#include "output/rows.h"
+#include "output/fields.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -185,7 +185,7 @@ void table_json(struct json *j, const struct table *t)
 	for (size_t i = 0; i < t->shown; i++) {
 		const struct flat row = flatten(t, &t->rows[i], text, sizeof(text));
 
-		rows_json(j, t->blocks ? &block_type : &function_type, 0, &row);
+		fields_json(j, t->blocks ? &block_type : &function_type, 0, &row);
 	}
 	json_end_array(j);
 }
@@ -195,10 +195,10 @@ void table_tsv(struct out *out, const struct table *t)
 	const struct row_type *type = t->blocks ? &block_type : &function_type;
 	char text[1024];
 
-	rows_tsv_head(out, type, 0);
+	fields_tsv_head(out, type, 0);
 	for (size_t i = 0; i < t->shown; i++) {
 		const struct flat row = flatten(t, &t->rows[i], text, sizeof(text));
 
-		rows_tsv(out, type, 0, &row);
+		fields_tsv(out, type, 0, &row);
 	}
 }

@@ -17,6 +17,7 @@ struct profile_shown {
 struct profile_view {
 	const struct input *input;
 	enum profile_by by;
+	const struct renderer *renderer;
 	struct out *out;
 	struct json json;
 	struct names *names;

@@ -138,9 +138,9 @@ void record_tell_result(struct run *run)
 			 plural(s->snapshots));
 	record_say(run, "%.3f MB of trace, %s%u %s%s%s%s written to %s%s",
 		   (double)s->trace_bytes / 1e6, counted, s->threads,
-		   run->config->target == PTAH_RECORD_CPUS ? "stream" : "thread",
+		   run->config->target.kind == PTAH_RECORD_CPUS ? "stream" : "thread",
 		   plural(s->threads), processes, snapshots,
-		   run->config->output ? run->config->output : "perf.data",
+		   run->config->output.path ? run->config->output.path : "perf.data",
 		   s->notes ? "; 'ptah report' tells what was left out" : "");
 	tell_losses(run);
 }

@@ -49,7 +49,7 @@ static void update(struct run *run)
 
 static bool records_command(const struct run *run)
 {
-	return run->config->target == PTAH_RECORD_COMMAND;
+	return run->config->target.kind == PTAH_RECORD_COMMAND;
 }
 
 /*
@@ -98,7 +98,7 @@ static void on_snapshot(struct run *run)
 	if (!got_snapshot)
 		return;
 	got_snapshot = 0;
-	if (run->config->buffer == PTAH_RECORD_SNAPSHOT)
+	if (run->config->buffer.policy == PTAH_RECORD_SNAPSHOT)
 		take_snapshot(run);
 }
 
@@ -117,7 +117,7 @@ static bool set_enabled(struct run *run, bool on)
 
 static bool control_snapshot(struct run *run)
 {
-	if (run->config->buffer != PTAH_RECORD_SNAPSHOT) {
+	if (run->config->buffer.policy != PTAH_RECORD_SNAPSHOT) {
 		record_say(run, "--control: snapshots need --snapshot");
 		return false;
 	}
@@ -248,8 +248,8 @@ int recording_run(const struct ptah_record_config *config, const struct recordin
 	enum ptah_record_problem problem = PTAH_RECORD_FINE;
 	int status, code;
 
-	dry.sink = &nowhere;
-	hold_signals(config->argv != NULL);
+	dry.output.sink = &nowhere;
+	hold_signals(config->target.argv != NULL);
 	status = ptah_recorder_new(options->dry_run ? &dry : config, &run.r, &problem, &why);
 	if (status < 0)
 		return record_failed(&run, status, problem, why.text);

@@ -111,26 +111,26 @@ int target_parse(const struct command *command, const struct target_options *o,
 	if (status != EXIT_OK)
 		return status;
 	if (o->pids) {
-		config->target = PTAH_RECORD_PROCESSES;
+		config->target.kind = PTAH_RECORD_PROCESSES;
 		l = (struct list){command, "-p", o->pids, false, 1, NULL, 0};
 	} else if (o->tids) {
-		config->target = PTAH_RECORD_THREADS;
+		config->target.kind = PTAH_RECORD_THREADS;
 		l = (struct list){command, "-t", o->tids, false, 1, NULL, 0};
 	} else if (o->cpus) {
-		config->target = PTAH_RECORD_CPUS;
+		config->target.kind = PTAH_RECORD_CPUS;
 		l = (struct list){command, "-C", o->cpus, true, 0, NULL, 0};
 	} else {
-		config->target = o->all_cpus ? PTAH_RECORD_CPUS : PTAH_RECORD_COMMAND;
+		config->target.kind = o->all_cpus ? PTAH_RECORD_CPUS : PTAH_RECORD_COMMAND;
 		return EXIT_OK;
 	}
 	status = parse_list(&l);
-	config->ids = l.ids;
-	config->id_count = l.count;
+	config->target.ids = l.ids;
+	config->target.id_count = l.count;
 	return status;
 }
 
 void target_free(struct ptah_record_config *config)
 {
-	free((int32_t *)(uintptr_t)config->ids);
-	config->ids = NULL;
+	free((int32_t *)(uintptr_t)config->target.ids);
+	config->target.ids = NULL;
 }

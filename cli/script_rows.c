@@ -41,7 +41,7 @@ void script_begin_tsv(void *view)
 {
 	struct script *s = view;
 
-	rows_tsv_head(s->out, s->mode->type, s->asked);
+	fields_tsv_head(s->out, s->mode->type, s->asked);
 }
 
 /* Every mode's row as TSV: what only JSON shows is not looked up. */
@@ -49,7 +49,7 @@ static void put_tsv(void *view, const void *row)
 {
 	struct script *s = view;
 
-	rows_tsv(s->out, s->mode->type, s->asked, row);
+	fields_tsv(s->out, s->mode->type, s->asked, row);
 }
 
 /* Branches */
@@ -98,7 +98,7 @@ static void put_branch_json(void *view, const void *row)
 	b.time = script_time(s);
 	b.from_symbol = script_symbol(s, b.from, from, sizeof(from));
 	b.to_symbol = script_symbol(s, b.to, to, sizeof(to));
-	rows_json(&s->json, &branch_type, s->asked, &b);
+	fields_json(&s->json, &branch_type, s->asked, &b);
 }
 
 static void put_branch(struct script *s, uint64_t from, uint64_t to, const char *kind)
@@ -208,7 +208,7 @@ static void put_call_json(void *view, const void *row)
 
 	c.time = script_time(s);
 	c.symbol = script_symbol(s, c.ip, text, sizeof(text));
-	rows_json(&s->json, &call_type, s->asked, &c);
+	fields_json(&s->json, &call_type, s->asked, &c);
 }
 
 static void take_calls(struct script *s, const struct ptah_item *item)
@@ -285,7 +285,7 @@ static void put_block_json(void *view, const void *row)
 
 	b.time = script_time(s);
 	b.symbol = script_symbol(s, b.ip, text, sizeof(text));
-	rows_json(&s->json, &block_type, s->asked, &b);
+	fields_json(&s->json, &block_type, s->asked, &b);
 }
 
 static void take_blocks(struct script *s, const struct ptah_item *item)
@@ -363,7 +363,7 @@ static void put_insn_json(void *view, const void *row)
 
 	i.time = script_time(s);
 	i.symbol = script_symbol(s, i.ip, symbol, sizeof(symbol));
-	rows_json(&s->json, &instruction_type, s->asked, &i);
+	fields_json(&s->json, &instruction_type, s->asked, &i);
 }
 
 static void put_insn_tsv(void *view, const void *row)
@@ -372,7 +372,7 @@ static void put_insn_tsv(void *view, const void *row)
 	struct script *s = view;
 	const struct instruction i = make_instruction(s, row, text);
 
-	rows_tsv(s->out, &instruction_type, s->asked, &i);
+	fields_tsv(s->out, &instruction_type, s->asked, &i);
 }
 
 static void take_instructions(struct script *s, const struct ptah_item *item)

@@ -5,7 +5,7 @@
 
 #include "input.h"
 #include "output/json.h"
-#include "output/rows.h"
+#include "output/fields.h"
 #include "render.h"
 
 struct script;

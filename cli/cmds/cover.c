@@ -2,7 +2,7 @@
 /* ptah cover: which edges or blocks ran, as fuzzers and coverage tools read it. */
 #include "cover_rows.h"
 #include "output/drcov.h"
-#include "output/rows.h"
+#include "output/fields.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -126,7 +126,7 @@ static void put_rows(struct out *out, struct names *names, const struct cover_ro
 	char symbol[1024], to_symbol[1024];
 	struct ptah_thread who;
 
-	rows_tsv_head(out, type, 0);
+	fields_tsv_head(out, type, 0);
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct cover_row *row = &rows->row[i];
 		struct shown shown = {.from = row->from,
@@ -142,7 +142,7 @@ static void put_rows(struct out *out, struct names *names, const struct cover_ro
 		shown.symbol = symbol_of(names, row->space, row->from, symbol);
 		if (rows->edges)
 			shown.to_symbol = symbol_of(names, row->space, row->to, to_symbol);
-		rows_tsv(out, type, 0, &shown);
+		fields_tsv(out, type, 0, &shown);
 	}
 }
 

@@ -283,7 +283,9 @@ static int choose(struct dump *d, const struct options *o)
 	int status = choose_packets(d, o);
 
 	d->input = &o->input;
-	d->renderer = &dump_renderers[o->input.format];
+	d->renderer = renderer_choose(&command_dump, dump_renderers, o->input.format, "");
+	if (!d->renderer)
+		return EXIT_USAGE;
 	d->bytes = o->bytes;
 	d->time = o->time;
 	d->sync = !o->no_sync;

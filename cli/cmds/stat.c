@@ -120,6 +120,9 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return status;
+	s.renderer = renderer_choose(&command_stat, stat_renderers, o.input.format, "");
+	if (!s.renderer)
+		return EXIT_USAGE;
 	status = input_open(&command_stat, &o.input, argc - first, argv + first, true, &session);
 	if (status)
 		return status;
@@ -129,7 +132,6 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	s.session = session;
-	s.renderer = &stat_renderers[o.input.format];
 	RENDER(s.renderer, begin, &s);
 	s.since = now();
 	problem = input_count(&o.input, session, take_stream, &s);

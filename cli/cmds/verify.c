@@ -2,7 +2,7 @@
 /* ptah verify: decodes a recording and compares with what the recorder counted. */
 #include "input.h"
 #include "output/json.h"
-#include "output/rows.h"
+#include "output/fields.h"
 #include "render.h"
 
 #include <inttypes.h>
@@ -109,7 +109,7 @@ static const struct row_type row_type = ROW_TYPE(fields);
 
 static void begin_tsv(void *view)
 {
-	rows_tsv_head(((struct verify *)view)->out, &row_type, 0);
+	fields_tsv_head(((struct verify *)view)->out, &row_type, 0);
 }
 
 static void put_tsv(void *view, const void *verdict)
@@ -126,7 +126,7 @@ static void put_tsv(void *view, const void *verdict)
 		row.errors = w->result->errors;
 		row.result = w->result->equal ? "equal" : "differs";
 	}
-	rows_tsv(v->out, &row_type, 0, &row);
+	fields_tsv(v->out, &row_type, 0, &row);
 }
 
 /* Text */
@@ -237,7 +237,9 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return status;
-	v.renderer = &renderers[o.input.format];
+	v.renderer = renderer_choose(&command_verify, renderers, o.input.format, "");
+	if (!v.renderer)
+		return EXIT_USAGE;
 	status = input_open(&command_verify, &o.input, argc - first, argv + first, true, &session);
 	if (status)
 		return status;

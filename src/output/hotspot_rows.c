@@ -57,23 +57,22 @@ int hotspots_blocks(const struct hotspots *c, struct names *names, struct hotspo
 	return 0;
 }
 
-static int by_start(const void *a, const void *b)
+/*
+ * One row of the table for each function. The address alone does not say which function it is:
+ * processes map one file at different addresses, so that another function may lie there.
+ */
+static int by_function(const void *a, const void *b)
 {
-	const struct hotspot *x = a, *y = b;
+	const struct name *x = &((const struct hotspot *)a)->name;
+	const struct name *y = &((const struct hotspot *)b)->name;
 
-	if (x->name.path != y->name.path)
-		return x->name.path < y->name.path ? -1 : 1;
-	return x->name.start < y->name.start ? -1 : x->name.start > y->name.start;
-}
-
-/* Blocks without a name are put together by file. */
-static bool same_function(const struct hotspot *a, const struct hotspot *b)
-{
-	if (a->name.path != b->name.path)
-		return false;
-	if (!a->name.symbol || !b->name.symbol)
-		return a->name.symbol == b->name.symbol;
-	return a->name.start == b->name.start;
+	if (x->path != y->path)
+		return x->path < y->path ? -1 : 1;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	if (!x->symbol || !y->symbol)
+		return (x->symbol != NULL) - (y->symbol != NULL);
+	return strcmp(x->symbol, y->symbol);
 }
 
 static bool is_plt(const struct name *name)
@@ -130,11 +129,11 @@ int hotspots_functions(const struct hotspots *c, struct names *names, struct hot
 		if (all[i].name.symbol && all[i].ip == all[i].name.start && !is_plt(&all[i].name))
 			all[i].calls += all[i].jumps;
 		if (!all[i].name.symbol)
-			all[i].name.start = 0;
+			all[i].name.start = 0; /* one row for all such code of a file */
 	}
-	qsort(all, count, sizeof(*all), by_start);
+	qsort(all, count, sizeof(*all), by_function);
 	for (size_t i = 0; i < count; i++) {
-		if (k && same_function(&all[k - 1], &all[i])) {
+		if (k && !by_function(&all[k - 1], &all[i])) {
 			all[k - 1].instructions += all[i].instructions;
 			all[k - 1].calls += all[i].calls;
 			all[k - 1].executions += all[i].executions;

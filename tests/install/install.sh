@@ -11,7 +11,7 @@ for header in root/usr/include/ptah/*.h; do
 			-x c -fsyntax-only -
 done
 
-# ptah.h has them all.
+# ptah.h includes all of them.
 for header in root/usr/include/ptah/*.h; do
 	name=${header##*/}
 	case $name in

@@ -375,11 +375,11 @@ static struct ptah_record_config self_config(enum ptah_record_buffer buffer)
 	reset();
 	return (struct ptah_record_config){
 	    .size = sizeof(struct ptah_record_config),
-	    .target = PTAH_RECORD_SELF,
-	    .buffer = buffer,
-	    .buffer_size = 8192,
-	    .sideband_size = 8192,
-	    .sink = &sink,
+	    .target.kind = PTAH_RECORD_SELF,
+	    .buffer.policy = buffer,
+	    .buffer.size = 8192,
+	    .buffer.sideband = 8192,
+	    .output.sink = &sink,
 	};
 }
 
@@ -543,8 +543,8 @@ static void layouts(void **state)
 	(void)state;
 	config.filters = &filter;
 	config.filter_count = 1;
-	config.argv = command;
-	config.target = PTAH_RECORD_COMMAND;
+	config.target.argv = command;
+	config.target.kind = PTAH_RECORD_COMMAND;
 	assert_int_equal(open_recorder(&config, &r, NULL, &why), 0);
 	/* A pair on each processor, which the next execve() switches on. */
 	assert_int_equal(fake_count, 2 * cpus);
@@ -556,10 +556,10 @@ static void layouts(void **state)
 	ptah_recorder_free(r); /* the command has never run */
 
 	config = self_config(PTAH_RECORD_DRAIN);
-	config.argv = command;
-	config.target = PTAH_RECORD_COMMAND;
-	config.start_paused = true;
-	config.per_thread = true;
+	config.target.argv = command;
+	config.target.kind = PTAH_RECORD_COMMAND;
+	config.target.start_paused = true;
+	config.target.per_thread = true;
 	assert_int_equal(open_recorder(&config, &r, NULL, &why), 0);
 	assert_int_equal(fake_count, 2);
 	assert_int_equal(fakes[0].cpu, -1);
@@ -568,9 +568,9 @@ static void layouts(void **state)
 	ptah_recorder_free(r);
 
 	config = self_config(PTAH_RECORD_DRAIN);
-	config.target = PTAH_RECORD_PROCESSES;
-	config.ids = &pid;
-	config.id_count = 1;
+	config.target.kind = PTAH_RECORD_PROCESSES;
+	config.target.ids = &pid;
+	config.target.id_count = 1;
 	r = start(&config);
 	assert_int_equal(fake_count, 2 * cpus);
 	assert_true(fakes[0].attr.inherit && !fakes[0].attr.enable_on_exec && fakes[0].on);
@@ -578,10 +578,10 @@ static void layouts(void **state)
 	ptah_recorder_free(r);
 
 	config = self_config(PTAH_RECORD_DRAIN);
-	config.target = PTAH_RECORD_THREADS;
-	config.ids = &tid;
-	config.id_count = 1;
-	config.start_paused = true;
+	config.target.kind = PTAH_RECORD_THREADS;
+	config.target.ids = &tid;
+	config.target.id_count = 1;
+	config.target.start_paused = true;
 	r = start(&config);
 	assert_int_equal(fake_count, 2);
 	assert_true(!fakes[0].on && fakes[1].on);
@@ -590,10 +590,11 @@ static void layouts(void **state)
 	ptah_recorder_free(r);
 
 	config = self_config(PTAH_RECORD_DRAIN);
-	config.target = PTAH_RECORD_CPUS;
-	config.ids = &cpu;
-	config.id_count = 1;
-	config.kernel = config.user = true;
+	config.target.kind = PTAH_RECORD_CPUS;
+	config.target.ids = &cpu;
+	config.target.id_count = 1;
+	ptah_record_trace_default(&config.trace);
+	config.trace.os = true;
 	r = start(&config);
 	assert_int_equal(fake_count, 2);
 	assert_int_equal(fakes[0].tid, -1);
@@ -678,9 +679,9 @@ static void what_is_named_twice(void **state)
 		struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
 		struct ptah_recorder *r;
 
-		config.target = cases[i].target;
-		config.ids = cases[i].ids;
-		config.id_count = 2;
+		config.target.kind = cases[i].target;
+		config.target.ids = cases[i].ids;
+		config.target.id_count = 2;
 		r = start(&config);
 		for (unsigned a = 0; a < fake_count; a++)
 			for (unsigned b = 0; b < a; b++)
@@ -718,8 +719,8 @@ static void metadata(void **state)
 	struct ptah_recorder *r;
 
 	(void)state;
-	config.mtc = true;
-	config.mtc_period = 3;
+	ptah_record_trace_default(&config.trace);
+	config.trace.mtc_period = 3;
 	r = start(&config);
 	assert_int_equal(ptah_recorder_metadata(r, &m), 0);
 	assert_int_equal(m.pmu_type, 8);
@@ -784,14 +785,16 @@ static void a_copy_of_the_kernel(void **state)
 
 	(void)state;
 	put_kernel();
-	config.sink = &nowhere; /* a dry run makes no folder */
-	config.output = "k.data";
-	config.kcore = config.kernel = true;
+	config.output.sink = &nowhere; /* a dry run makes no folder */
+	config.output.path = "k.data";
+	ptah_record_trace_default(&config.trace);
+	config.trace.user = false;
+	config.output.kcore = config.trace.os = true;
 	assert_int_equal(open_recorder(&config, &r, NULL, &why), 0);
 	ptah_recorder_free(r);
 	assert_int_equal(access("k.data", F_OK), -1);
 	reset();
-	config.sink = NULL;
+	config.output.sink = NULL;
 	r = start(&config);
 	assert_int_equal(ptah_recorder_finish(r), 0);
 	ptah_recorder_free(r);
@@ -873,8 +876,10 @@ static bool record_with_qemu(struct play *p)
 {
 	char *command[] = {"sh", "-c", "i=0; while [ $i -lt 60 ]; do i=$((i+1)); done", NULL};
 	const struct ptah_record_sink to = {take_play, p};
-	const struct ptah_record_config config = {
-	    .size = sizeof(config), .argv = command, .recorder = PTAH_RECORDER_QEMU, .sink = &to};
+	const struct ptah_record_config config = {.size = sizeof(config),
+						  .target.argv = command,
+						  .backend.kind = PTAH_RECORDER_QEMU,
+						  .output.sink = &to};
 	struct ptah_record_status result;
 	struct ptah_message why = {""};
 	int status = ptah_record(&config, &result, &why);
@@ -1019,11 +1024,11 @@ static void play_again(struct play *p, bool per_thread)
 	pthread_t thread;
 	int status;
 
-	config.target = PTAH_RECORD_COMMAND;
-	config.argv = command;
-	config.per_thread = per_thread;
-	config.sink = NULL;
-	config.output = "x.data";
+	config.target.kind = PTAH_RECORD_COMMAND;
+	config.target.argv = command;
+	config.target.per_thread = per_thread;
+	config.output.sink = NULL;
+	config.output.path = "x.data";
 	r = start(&config);
 	p->f = &fakes[0];
 	p->f->on = true; /* the execve() has */

@@ -80,11 +80,11 @@ static void until_state(pid_t pid, char state)
 static struct ptah_record_config config_for(const int32_t *pid)
 {
 	return (struct ptah_record_config){.size = sizeof(struct ptah_record_config),
-					   .output = "x.data",
-					   .recorder = PTAH_RECORDER_PTRACE,
-					   .target = PTAH_RECORD_PROCESSES,
-					   .ids = pid,
-					   .id_count = 1};
+					   .output.path = "x.data",
+					   .backend.kind = PTAH_RECORDER_PTRACE,
+					   .target.kind = PTAH_RECORD_PROCESSES,
+					   .target.ids = pid,
+					   .target.id_count = 1};
 }
 
 static struct ptah_recorder *attach(const struct ptah_record_config *config)
@@ -240,7 +240,7 @@ static void a_thread(void **state)
 	shared[1] = 0;
 	pid = begin(many_threads);
 	config = config_for(&pid);
-	config.target = PTAH_RECORD_THREADS;
+	config.target.kind = PTAH_RECORD_THREADS;
 	r = attach(&config);
 	poll_for(r, 100);
 	shared[1] = 1;
@@ -477,8 +477,8 @@ static void snapshots(void **state)
 	shared[1] = 0;
 	pid = begin(many_threads);
 	config = config_for(&pid);
-	config.buffer = PTAH_RECORD_SNAPSHOT;
-	config.buffer_size = 64 << 10;
+	config.buffer.policy = PTAH_RECORD_SNAPSHOT;
+	config.buffer.size = 64 << 10;
 	r = attach(&config);
 	poll_for(r, 200);
 	assert_int_equal(ptah_recorder_snapshot(r), 0);
@@ -513,16 +513,17 @@ static void refusals(void **state)
 	refused(&config, PTAH_RECORD_NO_TARGET);
 	pid = getpid();
 	refused(&config, PTAH_RECORD_NOT_POSSIBLE);
-	config.target = PTAH_RECORD_CPUS;
+	config.target.kind = PTAH_RECORD_CPUS;
 	refused(&config, PTAH_RECORD_NOT_POSSIBLE);
-	config.target = PTAH_RECORD_SELF;
+	config.target.kind = PTAH_RECORD_SELF;
 	refused(&config, PTAH_RECORD_NOT_POSSIBLE);
-	config.target = PTAH_RECORD_PROCESSES;
+	config.target.kind = PTAH_RECORD_PROCESSES;
 	shared[1] = 0;
 	pid = begin(many_threads);
-	config.kernel = true;
+	ptah_record_trace_default(&config.trace);
+	config.trace.os = true;
 	refused(&config, PTAH_RECORD_NOT_POSSIBLE);
-	config.kernel = false;
+	config.trace.os = false;
 	assert_int_equal(ptrace(PTRACE_SEIZE, pid, NULL, NULL), 0);
 	refused(&config, PTAH_RECORD_BUSY);
 	kill(pid, SIGKILL);

@@ -16,24 +16,29 @@ static char folder[] = "/tmp/ptah-test-record-XXXXXX";
 static void bad_configurations(void **state)
 {
 	char *none[] = {NULL}, *command[] = {"true", NULL};
-	struct ptah_record_config config = {.size = sizeof(config), .output = "x.data"};
+	struct ptah_record_config config = {.size = sizeof(config), .output.path = "x.data"};
 	struct ptah_message why = {""};
 
 	(void)state;
 	assert_int_equal(ptah_record(NULL, NULL, &why), PTAH_E_INVAL);
 	assert_int_equal(ptah_record(&config, NULL, &why), PTAH_E_INVAL);
-	config.argv = none;
+	config.target.argv = none;
 	assert_int_equal(ptah_record(&config, NULL, &why), PTAH_E_INVAL);
-	config.argv = command;
+	config.target.argv = command;
 	config.size = 0;
 	assert_int_equal(ptah_record(&config, NULL, &why), PTAH_E_INVAL);
 	config.size = sizeof(config);
-	config.psb_period = 1024;
+	ptah_record_trace_default(&config.trace);
+	config.trace.psb_period = 16;
 	assert_int_equal(ptah_record(&config, NULL, &why), PTAH_E_INVAL);
-	config.psb_period = 256u << 20;
+	config.trace.psb_period = 15;
+	config.trace.mtc_period = 16;
 	assert_int_equal(ptah_record(&config, NULL, &why), PTAH_E_INVAL);
-	config.psb_period = 0;
-	config.qemu = "/nonexistent";
+	config.trace.mtc_period = PTAH_RECORD_CHOOSE;
+	config.trace.cr3_filter = true;
+	assert_int_equal(ptah_record(&config, NULL, &why), PTAH_E_UNSUPPORTED);
+	config.trace.cr3_filter = false;
+	config.backend.qemu = "/nonexistent";
 	assert_int_equal(ptah_record(&config, NULL, NULL), PTAH_E_MISSING);
 	assert_int_equal(access("x.data", F_OK), -1);
 }
@@ -43,7 +48,7 @@ static void a_recording(void **state)
 {
 	char *command[] = {"sh", "-c", "exit 7", NULL};
 	struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "x.data", .argv = command};
+	    .size = sizeof(config), .output.path = "x.data", .target.argv = command};
 	struct ptah_record_status result;
 	struct ptah_message why = {""};
 	struct ptah_session *session;
@@ -84,20 +89,20 @@ static void metadata(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		const struct ptah_record_config config = {.size = sizeof(config),
-							  .output = "m.data",
-							  .argv = command,
-							  .recorder = kinds[i],
-							  .no_retcomp = true,
-							  .mtc = true,
-							  .mtc_period = 6,
-							  .psb_period = 8192,
-							  .filters = &filter,
-							  .filter_count = 1};
+		struct ptah_record_config config = {.size = sizeof(config),
+						    .output.path = "m.data",
+						    .target.argv = command,
+						    .backend.kind = kinds[i],
+						    .filters = &filter,
+						    .filter_count = 1};
 		enum ptah_record_problem problem;
 		struct ptah_message why;
 		struct ptah_recorder *r;
 
+		ptah_record_trace_default(&config.trace);
+		config.trace.no_retcomp = true;
+		config.trace.mtc_period = 6;
+		config.trace.psb_period = 2;
 		if (ptah_recorder_new(&config, &r, &problem, &why) < 0) {
 			assert_int_equal(problem, PTAH_RECORD_NO_EMULATOR);
 			continue;
@@ -174,10 +179,10 @@ static int record_to(struct pipe_file *p, struct ptah_record_status *result,
 	char *command[] = {"true", NULL};
 	const struct ptah_record_sink sink = {take_piece, p};
 	const struct ptah_record_config config = {.size = sizeof(config),
-						  .output = "nothing.data",
-						  .argv = command,
-						  .recorder = PTAH_RECORDER_QEMU,
-						  .sink = &sink};
+						  .output.path = "nothing.data",
+						  .target.argv = command,
+						  .backend.kind = PTAH_RECORDER_QEMU,
+						  .output.sink = &sink};
 	const uint64_t size = 16;
 
 	p->f = fopen("x.pipe", "w");
@@ -237,10 +242,10 @@ static char *endless[] = {"sh", "-c", "while :; do i=$((i + 1)); done", NULL};
 static struct ptah_record_config small_buffers(char *const *argv)
 {
 	return (struct ptah_record_config){.size = sizeof(struct ptah_record_config),
-					   .output = "x.data",
-					   .argv = argv,
-					   .recorder = PTAH_RECORDER_QEMU,
-					   .buffer_size = 64 << 10};
+					   .output.path = "x.data",
+					   .target.argv = argv,
+					   .backend.kind = PTAH_RECORDER_QEMU,
+					   .buffer.size = 64 << 10};
 }
 
 static struct ptah_recorder *start(const struct ptah_record_config *config)
@@ -374,7 +379,7 @@ static void paused_from_the_start(void **state)
 	struct ptah_recorder *r;
 
 	(void)state;
-	config.start_paused = true;
+	config.target.start_paused = true;
 	r = start(&config);
 	poll_for(r, 300);
 	assert_in_range(status_of(r).trace_bytes, 0, 64); /* a PSB+ */
@@ -392,7 +397,7 @@ static void snapshots(void **state)
 	uint64_t before = 0;
 
 	(void)state;
-	config.buffer = PTAH_RECORD_SNAPSHOT;
+	config.buffer.policy = PTAH_RECORD_SNAPSHOT;
 	r = start(&config);
 	for (int i = 0; i < 3; i++) {
 		uint64_t bytes;
@@ -401,7 +406,7 @@ static void snapshots(void **state)
 		assert_int_equal(ptah_recorder_snapshot(r), 0);
 		bytes = status_of(r).trace_bytes - before;
 		before += bytes;
-		assert_in_range(bytes, 4096, config.buffer_size + (64 << 10));
+		assert_in_range(bytes, 4096, config.buffer.size + (64 << 10));
 	}
 	assert_int_equal(status_of(r).snapshots, 3);
 	stop_and_kill(r);
@@ -415,7 +420,7 @@ static void no_answer(void **state)
 	struct ptah_recorder *r;
 
 	(void)state;
-	config.buffer = PTAH_RECORD_SNAPSHOT;
+	config.buffer.policy = PTAH_RECORD_SNAPSHOT;
 	for (int i = 0; i < 2; i++) {
 		int32_t pid;
 		int status;

@@ -130,7 +130,7 @@ static void a_command_as_perf_sees_it(void **state)
 	char *command[] = {"sh", "-c",
 			   "/bin/true; cat /dev/null | head -1; exec /bin/echo >/dev/null", NULL};
 	const struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "x.data", .argv = command};
+	    .size = sizeof(config), .output.path = "x.data", .target.argv = command};
 	struct ptah_record_status result;
 	char text[1024];
 
@@ -249,10 +249,10 @@ static void a_running_process(void **state)
 	int32_t pid = start_process();
 	struct ptah_record_config config = {
 	    .size = sizeof(config),
-	    .output = "x.data",
-	    .target = PTAH_RECORD_PROCESSES,
-	    .ids = &pid,
-	    .id_count = 1,
+	    .output.path = "x.data",
+	    .target.kind = PTAH_RECORD_PROCESSES,
+	    .target.ids = &pid,
+	    .target.id_count = 1,
 	};
 	struct ptah_record_status result = {.size = sizeof(result)};
 	struct ptah_recorder *r = open_recorder(&config);
@@ -290,7 +290,7 @@ static void a_running_process(void **state)
 static void this_thread(void **state)
 {
 	const struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "x.data", .target = PTAH_RECORD_SELF};
+	    .size = sizeof(config), .output.path = "x.data", .target.kind = PTAH_RECORD_SELF};
 	struct ptah_recorder *r = open_recorder(&config);
 	int32_t self = getpid(), tid = gettid();
 	int wait_status;
@@ -321,10 +321,16 @@ static void all_processors(void **state)
 	char *command[] = {"/bin/true", NULL};
 	const struct ptah_record_config config = {
 	    .size = sizeof(config),
-	    .output = "x.data",
-	    .target = PTAH_RECORD_CPUS,
-	    .argv = command,
-	    .kernel = true,
+	    .output.path = "x.data",
+	    .target.kind = PTAH_RECORD_CPUS,
+	    .target.argv = command,
+	    .trace = {.size = sizeof(config.trace),
+		      .os = true,
+		      .branch = true,
+		      .tsc = true,
+		      .mtc = true,
+		      .mtc_period = PTAH_RECORD_CHOOSE,
+		      .psb_period = PTAH_RECORD_CHOOSE},
 	};
 	struct ptah_record_status result;
 	int32_t self = getpid();
@@ -372,8 +378,10 @@ static void a_sink(void **state)
 	char *command[] = {"true", NULL};
 	struct pieces pieces = {0};
 	const struct ptah_record_sink sink = {take_piece, &pieces};
-	const struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "z.data", .argv = command, .sink = &sink};
+	const struct ptah_record_config config = {.size = sizeof(config),
+						  .output.path = "z.data",
+						  .target.argv = command,
+						  .output.sink = &sink};
 	struct ptah_record_status result;
 
 	(void)state;
@@ -410,7 +418,7 @@ static void a_killed_recorder(void **state)
 {
 	char *command[] = {"sleep", "100", NULL};
 	const struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "killed.data", .argv = command};
+	    .size = sizeof(config), .output.path = "killed.data", .target.argv = command};
 	struct ptah_recorder *r;
 	struct pollfd alive;
 	int pipes[2], status;
@@ -439,7 +447,7 @@ static void what_is_not_there(void **state)
 	char *missing[] = {"/nonexistent/program", NULL}, *bad[] = {"./bad", NULL};
 	int32_t nobody = 0x7ffffffe, cpu = 100000;
 	struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "no.data", .argv = missing};
+	    .size = sizeof(config), .output.path = "no.data", .target.argv = missing};
 	FILE *f = fopen("bad", "w");
 
 	(void)state;
@@ -448,17 +456,17 @@ static void what_is_not_there(void **state)
 	fputs("#!/nonexistent/interpreter\n", f);
 	fclose(f);
 	assert_int_equal(chmod("bad", 0700), 0);
-	config.argv = bad;
+	config.target.argv = bad;
 	refused(&config, PTAH_RECORD_NO_TARGET, "No such file");
-	config.argv = NULL;
-	config.ids = &nobody;
-	config.id_count = 1;
-	config.target = PTAH_RECORD_PROCESSES;
+	config.target.argv = NULL;
+	config.target.ids = &nobody;
+	config.target.id_count = 1;
+	config.target.kind = PTAH_RECORD_PROCESSES;
 	refused(&config, PTAH_RECORD_NO_TARGET, "2147483646");
-	config.target = PTAH_RECORD_THREADS;
+	config.target.kind = PTAH_RECORD_THREADS;
 	refused(&config, PTAH_RECORD_NO_TARGET, "2147483646");
-	config.target = PTAH_RECORD_CPUS;
-	config.ids = &cpu;
+	config.target.kind = PTAH_RECORD_CPUS;
+	config.target.ids = &cpu;
 	if (!geteuid())
 		refused(&config, PTAH_RECORD_NO_TARGET, "100000");
 }
@@ -466,13 +474,15 @@ static void what_is_not_there(void **state)
 static void bad_sizes(void **state)
 {
 	char *command[] = {"true", NULL};
-	struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "no.data", .argv = command, .sideband_size = 12288};
+	struct ptah_record_config config = {.size = sizeof(config),
+					    .output.path = "no.data",
+					    .target.argv = command,
+					    .buffer.sideband = 12288};
 
 	(void)state;
 	refused(&config, PTAH_RECORD_BAD_OPTION, "12288");
-	config.sideband_size = 0;
-	config.buffer_size = 2048;
+	config.buffer.sideband = 0;
+	config.buffer.size = 2048;
 	refused(&config, PTAH_RECORD_BAD_OPTION, "2048");
 }
 
@@ -527,10 +537,10 @@ static void no_descriptors(void **state)
 	int32_t pid = getpid();
 	struct ptah_record_config config = {
 	    .size = sizeof(config),
-	    .output = "no.data",
-	    .target = PTAH_RECORD_PROCESSES,
-	    .ids = &pid,
-	    .id_count = 1,
+	    .output.path = "no.data",
+	    .target.kind = PTAH_RECORD_PROCESSES,
+	    .target.ids = &pid,
+	    .target.id_count = 1,
 	};
 	struct rlimit old, few;
 	struct ptah_recorder *r;
@@ -572,10 +582,10 @@ static void record_init(void)
 	int32_t init = 1;
 	const struct ptah_record_config config = {
 	    .size = sizeof(config),
-	    .output = "no.data",
-	    .target = PTAH_RECORD_PROCESSES,
-	    .ids = &init,
-	    .id_count = 1,
+	    .output.path = "no.data",
+	    .target.kind = PTAH_RECORD_PROCESSES,
+	    .target.ids = &init,
+	    .target.id_count = 1,
 	};
 
 	expect(&config, PTAH_RECORD_PERMISSION, "thread 1");
@@ -585,10 +595,10 @@ static void lock_too_much(void)
 {
 	char *command[] = {"true", NULL};
 	const struct ptah_record_config config = {.size = sizeof(config),
-						  .output = "no.data",
-						  .argv = command,
-						  .sideband_size = 64 << 20,
-						  .buffer_size = 4 << 20};
+						  .output.path = "no.data",
+						  .target.argv = command,
+						  .buffer.sideband = 64 << 20,
+						  .buffer.size = 4 << 20};
 
 	expect(&config, PTAH_RECORD_MLOCK, "65536 KiB");
 }
@@ -598,7 +608,7 @@ static void record_in_little_memory(void)
 {
 	char *command[] = {"true", NULL};
 	const struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "small.data", .argv = command};
+	    .size = sizeof(config), .output.path = "small.data", .target.argv = command};
 	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
 				       .size = sizeof(attr),
 				       .config = PERF_COUNT_SW_DUMMY,
