@@ -22,7 +22,7 @@ static struct pt_config configure(const struct bench_trace *trace, size_t size)
 	pt_config_init(&config);
 	config.begin = trace->bytes;
 	config.end = trace->bytes + size;
-	config.mtc_freq = trace->flow.events.mtc_freq;
+	config.mtc_freq = trace->flow.events.trace.mtc_period;
 	config.nom_freq = trace->flow.events.nominal_ratio;
 	config.cpuid_0x15_eax = trace->flow.events.tsc_d;
 	config.cpuid_0x15_ebx = trace->flow.events.tsc_n;

@@ -49,11 +49,11 @@ static void configure(struct ptah_flow_config *flow)
 {
 	flow->size = sizeof(*flow);
 	flow->events.size = sizeof(flow->events);
-	flow->events.mtc_freq = machine.mtc_freq;
+	flow->events.trace.mtc_period = machine.mtc_freq;
 	flow->events.nominal_ratio = machine.nominal_ratio;
 	flow->events.tsc_n = machine.n;
 	flow->events.tsc_d = machine.d;
-	flow->events.cyc_thresh = machine.cyc_thresh;
+	flow->events.trace.cyc_threshold = machine.cyc_thresh;
 }
 
 void bench_add_timing(struct bench_trace *trace)

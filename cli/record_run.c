@@ -1,25 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-#include "record_run.h"
+/* Runs a recording: starts and polls the recorder, handles signals and --control, and ends it. */
+#include "record_report.h"
 
 #include "progress.h"
 
-#include <errno.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <termios.h>
 #include <unistd.h>
 
 #define POLL_MS	       50
-#define REDRAW	       0.25 /* seconds */
-#define FIRST_DRAWN    1.0  /* seconds: what is over sooner needs no line */
-#define ONE_KEY_STROKE 0.2  /* seconds: signals of one Ctrl-C, which may come twice */
+#define ONE_KEY_STROKE 0.2 /* seconds: one Ctrl-C may arrive as two signals */
 
-/* What has come and has not been seen to: handlers only note it. */
+/* Signals that have arrived and are not handled yet: the handlers only note them. */
 static volatile sig_atomic_t got_interrupt, got_termination, got_snapshot;
 
 static void note_signal(int signal)
@@ -32,51 +27,17 @@ static void note_signal(int signal)
 		got_snapshot = 1;
 }
 
-/* Handlers, and nothing ignored: the command inherits what is ignored. */
+/* Installs handlers. Signals are never set to be ignored, because the command would inherit that.
+ */
 static void hold_signals(bool command)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGPIPE, SIGQUIT};
 	struct sigaction old, note = {.sa_handler = note_signal};
 
-	/* Ctrl-\ is the command's; without one it ends us as it ends everybody. */
+	/* Ctrl-\ is meant for the command. Without a command it ends this process, as usual. */
 	for (size_t i = 0; i < ARRAY_SIZE(signals) - (command ? 0 : 1); i++)
 		if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
 			sigaction(signals[i], &note, NULL);
-}
-
-struct run {
-	const struct ptah_record_config *config;
-	const struct recording_options *options;
-	struct ptah_recorder *r;
-	struct ptah_record_status status;
-	double started, drawn, interrupted, resume_at; /* resume_at: 0: never */
-	unsigned interrupts;
-	bool shown; /* the progress line */
-	bool end;   /* it is to end now */
-};
-
-static void erase(struct run *run)
-{
-	if (run->shown)
-		fputs("\r\033[K", stderr);
-	run->shown = false;
-}
-
-static void say(struct run *run, const char *format, ...) PRINTF_LIKE(2, 3);
-
-/* A remark in perf's manner. */
-static void say(struct run *run, const char *format, ...)
-{
-	va_list args;
-
-	if (run->options->quiet)
-		return;
-	erase(run);
-	fputs("[ ptah record: ", stderr);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputs(" ]\n", stderr);
 }
 
 static void update(struct run *run)
@@ -85,60 +46,17 @@ static void update(struct run *run)
 	ptah_recorder_status(run->r, &run->status);
 }
 
-/* Progress */
-
-/*
- * Only while the terminal is ours and shows lines: not behind a shell that has
- * moved us to the background (a write could stop us: SIGTTOU), nor across an
- * editor's screen.
- */
-static bool may_draw(void)
-{
-	struct termios modes;
-
-	return tcgetpgrp(STDERR_FILENO) == getpgrp() && !tcgetattr(STDERR_FILENO, &modes) &&
-	       modes.c_lflag & ICANON;
-}
-
-static uint64_t losses(const struct ptah_record_losses *l)
-{
-	return l->truncated + l->overwritten + l->partial + l->collisions + l->lost_records +
-	       l->overflows;
-}
-
-/* Ends at the line's beginning, so that the command writes over it and not behind it. */
-static void draw(struct run *run)
-{
-	const struct ptah_record_status *s = &run->status;
-	double t = now();
-
-	if (run->options->quiet || run->options->no_progress || t - run->started < FIRST_DRAWN ||
-	    t - run->drawn < REDRAW || !isatty(STDERR_FILENO) || !may_draw())
-		return;
-	run->drawn = t;
-	run->shown = true;
-	fprintf(stderr, "\r%.0f s%s: %.1f MB of trace", t - run->started,
-		s->paused ? ", paused" : "", (double)s->trace_bytes / 1e6);
-	if (s->instructions)
-		fprintf(stderr, ", %" PRIu64 " instructions", s->instructions);
-	fprintf(stderr, ", %u thread%s", s->threads, s->threads == 1 ? "" : "s");
-	if (s->processes)
-		fprintf(stderr, ", %u process%s", s->processes, s->processes == 1 ? "" : "es");
-	if (s->snapshots)
-		fprintf(stderr, ", %u snapshot%s", s->snapshots, s->snapshots == 1 ? "" : "s");
-	fputs(losses(&s->losses) ? ", losses\033[K\r" : "\033[K\r", stderr);
-}
-
 /* Signals */
 
 static bool records_command(const struct run *run)
 {
-	return run->config->target == PTAH_RECORD_COMMAND;
+	return run->config->target.kind == PTAH_RECORD_COMMAND;
 }
 
 /*
- * The terminal sends Ctrl-C to the command too, which may mean something by it:
- * the second one is for us. Who records something else means us at once.
+ * The terminal sends Ctrl-C also to the command, which may handle it; so the first
+ * one is left to the command, and the second one ends the recording. When no
+ * command is recorded, the first one ends the recording.
  */
 static void on_interrupt(struct run *run)
 {
@@ -155,7 +73,7 @@ static void on_interrupt(struct run *run)
 		run->end = true;
 }
 
-/* Who ends us means the command. */
+/* A signal that would end this process is passed on to the command. */
 static void on_termination(struct run *run)
 {
 	const int signal = got_termination;
@@ -174,7 +92,7 @@ static void take_snapshot(struct run *run)
 	int status = ptah_recorder_snapshot(run->r);
 
 	if (status >= 0 && run->options->verbose)
-		say(run, "snapshot");
+		record_say(run, "snapshot");
 }
 
 static void on_snapshot(struct run *run)
@@ -182,34 +100,35 @@ static void on_snapshot(struct run *run)
 	if (!got_snapshot)
 		return;
 	got_snapshot = 0;
-	if (run->config->buffer == PTAH_RECORD_SNAPSHOT)
+	if (run->config->buffer.policy == PTAH_RECORD_SNAPSHOT)
 		take_snapshot(run);
 }
 
 /* Control */
 
-/* Returns whether it was done. A failure that ends the recording is told by poll. */
+/* Returns whether it was done. If it failed, ptah_recorder_poll() reports why and the recording
+ * ends. */
 static bool set_enabled(struct run *run, bool on)
 {
 	int status = on ? ptah_recorder_resume(run->r) : ptah_recorder_pause(run->r);
 
 	run->resume_at = 0;
 	if (status >= 0 && run->options->verbose)
-		say(run, "tracing %s", on ? "enabled" : "disabled");
+		record_say(run, "tracing %s", on ? "enabled" : "disabled");
 	return status >= 0;
 }
 
 static bool control_snapshot(struct run *run)
 {
-	if (run->config->buffer != PTAH_RECORD_SNAPSHOT) {
-		say(run, "--control: snapshots need --snapshot");
+	if (run->config->buffer.policy != PTAH_RECORD_SNAPSHOT) {
+		record_say(run, "--control: snapshots need --snapshot");
 		return false;
 	}
 	take_snapshot(run);
 	return ptah_recorder_problem(run->r) == PTAH_RECORD_FINE;
 }
 
-/* What is no command is told, and not acknowledged, as with perf. */
+/* An unknown command is reported and not acknowledged, as in perf. */
 static void on_control(struct run *run)
 {
 	enum control_command command;
@@ -229,13 +148,14 @@ static void on_control(struct run *run)
 			run->end = true;
 			break;
 		case CONTROL_EVLIST:
-			erase(run);
+			record_erase(run);
 			fputs("intel_pt\n", stderr);
 			break;
 		case CONTROL_PING:
 			break;
 		default:
-			say(run, "--control: no such command; it takes enable, disable, snapshot, "
+			record_say(
+			    run, "--control: no such command; it takes enable, disable, snapshot, "
 				 "stop, ping and evlist");
 			done = false;
 		}
@@ -246,97 +166,10 @@ static void on_control(struct run *run)
 
 /* The end */
 
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
-static void tell_losses(struct run *run)
-{
-	const struct ptah_record_losses *l = &run->status.losses;
-
-	if (l->truncated)
-		say(run,
-		    "trace was lost %" PRIu64 " time%s because the buffer was full: make it larger "
-		    "(-m ,SIZE) or trace less (--filter)",
-		    l->truncated, plural(l->truncated));
-	if (l->overwritten)
-		say(run,
-		    "%" PRIu64 " byte%s of trace were overwritten before they were taken: make the "
-		    "buffer larger (-m ,SIZE)",
-		    l->overwritten, plural(l->overwritten));
-	if (l->partial)
-		say(run,
-		    "a virtual machine made %" PRIu64 " gap%s: this processor does not trace while "
-		    "VMX is in use; stop the virtual machines",
-		    l->partial, plural(l->partial));
-	if (l->collisions)
-		say(run,
-		    "samples got in the way of the trace %" PRIu64 " time%s: end the other "
-		    "recordings on this machine",
-		    l->collisions, plural(l->collisions));
-	if (l->lost_records)
-		say(run,
-		    "%" PRIu64 " record%s of maps, names and switches were lost, and the code they "
-		    "told of may be missing: make their buffer larger (-m SIZE)",
-		    l->lost_records, plural(l->lost_records));
-	if (l->overflows)
-		say(run,
-		    "the processor had to leave packets out %" PRIu64
-		    " time%s (OVF): ask for fewer "
-		    "(no cyc, a --filter)",
-		    l->overflows, plural(l->overflows));
-}
-
-static void tell_result(struct run *run)
-{
-	const struct ptah_record_status *s = &run->status;
-	char counted[64] = "", processes[32] = "", snapshots[32] = "";
-
-	if (s->instructions)
-		snprintf(counted, sizeof(counted), "%" PRIu64 " instructions, ", s->instructions);
-	if (s->processes > 1)
-		snprintf(processes, sizeof(processes), " of %u processes", s->processes);
-	if (s->snapshots)
-		snprintf(snapshots, sizeof(snapshots), ", %u snapshot%s", s->snapshots,
-			 plural(s->snapshots));
-	say(run, "%.3f MB of trace, %s%u %s%s%s%s written to %s%s", (double)s->trace_bytes / 1e6,
-	    counted, s->threads, run->config->target == PTAH_RECORD_CPUS ? "stream" : "thread",
-	    plural(s->threads), processes, snapshots,
-	    run->config->output ? run->config->output : "perf.data",
-	    s->notes ? "; 'ptah report' tells what was left out" : "");
-	tell_losses(run);
-}
-
-/* What to do about it, where the sentence does not say it itself. */
-static void advise(enum ptah_record_problem problem, const char *sentence)
-{
-	static const char *const said[PTAH_RECORD_PROBLEM_MAX] = {
-	    [PTAH_RECORD_NO_PROCESSOR] = "--recorder",
-	    [PTAH_RECORD_NO_DRIVER] = "--recorder",
-	    [PTAH_RECORD_PERMISSION] = "perf_event_paranoid",
-	    [PTAH_RECORD_MLOCK] = "perf_event_mlock_kb",
-	    [PTAH_RECORD_BUSY] = "end the other",
-	    [PTAH_RECORD_NOT_POSSIBLE] = "--recorder",
-	    [PTAH_RECORD_NO_MEMORY] = "ulimit",
-	};
-
-	if ((unsigned)problem < PTAH_RECORD_PROBLEM_MAX && said[problem] &&
-	    !strstr(sentence, said[problem]))
-		fprintf(stderr, "%s\n", ptah_record_advice(problem));
-}
-
-static int failed(const struct run *run, int status, enum ptah_record_problem problem,
-		  const char *sentence)
-{
-	fail(run->options->command, "%s", *sentence ? sentence : ptah_strerror(status));
-	advise(problem, sentence);
-	return problem == PTAH_RECORD_BAD_OPTION ? EXIT_USAGE : EXIT_FAILED;
-}
-
 /*
- * The command that goes on when the recording has ended. One that only said how
- * long to record has nothing more to do. A third Ctrl-C leaves it alone.
+ * Waits for a command that is still running when the recording has ended. A command
+ * that only determined how long to record is terminated. A third Ctrl-C ends the
+ * waiting and leaves the command running.
  */
 static void wait_for_command(struct run *run)
 {
@@ -345,7 +178,7 @@ static void wait_for_command(struct run *run)
 	if (!records_command(run))
 		kill(run->status.pid, SIGTERM);
 	else if (run->end)
-		say(run, "the command goes on; Ctrl-C leaves it alone");
+		record_say(run, "the command goes on; Ctrl-C leaves it alone");
 	run->end = false;
 	while (waitpid(run->status.pid, &run->status.wait_status, WNOHANG) == 0) {
 		const unsigned before = run->interrupts;
@@ -359,7 +192,7 @@ static void wait_for_command(struct run *run)
 	run->status.pid = 0;
 }
 
-/* Ends as the command did; what ran before us and goes on has no say. */
+/* The exit code of the recorded command. Without one, or if it is still running, our own. */
 static int exit_code(const struct run *run)
 {
 	const int status = run->status.wait_status;
@@ -375,31 +208,6 @@ static int exit_code(const struct run *run)
 
 /* The loop */
 
-static void tell_choice(struct run *run)
-{
-	const char *choice = ptah_recorder_choice(run->r);
-	const char *reason = strstr(choice, ": ");
-
-	if (reason)
-		say(run, "with the recorder %s", choice);
-	else
-		say(run, "with the recorder %s%s", choice,
-		    run->options->chosen ? ", as asked for" : ", the first choice");
-}
-
-static void tell_metadata(struct run *run)
-{
-	struct ptah_record_metadata m = {.size = sizeof(m)};
-
-	if (run->options->verbose && ptah_recorder_metadata(run->r, &m) >= 0 &&
-	    (*m.vendor || m.rtit_ctl))
-		say(run,
-		    "processor %s %u/%u/%u, IA32_RTIT_CTL 0x%" PRIx64
-		    ", time_shift %u, time_mult %" PRIu32 ", time_zero %" PRIu64,
-		    *m.vendor ? m.vendor : "(simulated)", m.cpu.family, m.cpu.model, m.cpu.stepping,
-		    m.rtit_ctl, m.time_shift, m.time_mult, m.time_zero);
-}
-
 static void on_time(struct run *run)
 {
 	if (run->resume_at > 0 && now() >= run->resume_at)
@@ -411,13 +219,13 @@ static int follow(struct run *run)
 	int status = ptah_recorder_start(run->r);
 
 	if (status >= 0)
-		tell_metadata(run);
+		record_tell_metadata(run);
 	run->started = now();
 	if (run->options->delay_ms > 0)
 		run->resume_at = run->started + (double)run->options->delay_ms / 1000;
 	while (status >= 0) {
 		update(run);
-		draw(run);
+		record_draw(run);
 		on_interrupt(run);
 		on_termination(run);
 		if (run->end)
@@ -431,7 +239,7 @@ static int follow(struct run *run)
 		if (status <= 0)
 			break;
 	}
-	erase(run);
+	record_erase(run);
 	return status < 0 ? status : ptah_recorder_finish(run->r);
 }
 
@@ -444,24 +252,24 @@ int recording_run(const struct ptah_record_config *config, const struct recordin
 	enum ptah_record_problem problem = PTAH_RECORD_FINE;
 	int status, code;
 
-	dry.sink = &nowhere;
-	hold_signals(config->argv != NULL);
+	dry.output.sink = &nowhere;
+	hold_signals(config->target.argv != NULL);
 	status = ptah_recorder_new(options->dry_run ? &dry : config, &run.r, &problem, &why);
 	if (status < 0)
-		return failed(&run, status, problem, why.text);
-	tell_choice(&run);
+		return record_failed(&run, status, problem, why.text);
+	record_tell_choice(&run);
 	if (options->dry_run || got_interrupt || got_termination) {
 		ptah_recorder_free(run.r);
 		return options->dry_run ? EXIT_OK : EXIT_INTERRUPTED;
 	}
 	status = follow(&run);
 	update(&run);
-	code = status < 0
-		   ? failed(&run, status, ptah_recorder_problem(run.r), ptah_recorder_why(run.r))
-		   : EXIT_OK;
+	code = status < 0 ? record_failed(&run, status, ptah_recorder_problem(run.r),
+					  ptah_recorder_why(run.r))
+			  : EXIT_OK;
 	if (status >= 0)
-		tell_result(&run);
-	/* A failure ends the recording, not the command, which must not wait for us. */
+		record_tell_result(&run);
+	/* A failure ends the recording but not the command, which must not wait for its tracer. */
 	ptah_recorder_stop(run.r);
 	update(&run);
 	wait_for_command(&run);

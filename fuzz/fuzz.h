@@ -70,11 +70,11 @@ static inline struct ptah_event_config fuzz_event_config(unsigned bits)
 	struct ptah_event_config config = {.size = sizeof(config)};
 
 	config.errata = bits & 1 ? (UINT32_C(1) << PTAH_ERRATUM_MAX) - 1 : 0;
-	config.iflags = bits & 2;
+	config.trace.event_trace = bits & 2;
 	config.ticks = bits & 4;
 	config.unknown = bits & 8 ? fuzz_unknown : NULL;
 	if (bits & 16) {
-		config.mtc_freq = 3;
+		config.trace.mtc_period = 3;
 		config.nominal_ratio = 20;
 		config.tsc_n = 168;
 		config.tsc_d = 2;
@@ -129,9 +129,9 @@ static inline bool fuzz_program(struct fuzz_program *p, const uint8_t *data, siz
 	base = bases[data[0] & 3];
 	p->config.size = sizeof(p->config);
 	p->config.events = fuzz_event_config(data[0] >> 2);
-	p->config.ranges[0] = (struct ptah_range){base, base + 63, PTAH_RANGE_FILTER};
-	p->config.no_tnt = data[2] & 0x40;
-	p->config.no_retcomp = data[2] & 0x80;
+	p->config.events.trace.ranges[0] = (struct ptah_range){base, base + 63, PTAH_RANGE_FILTER};
+	p->config.events.trace.no_tnt = data[2] & 0x40;
+	p->config.events.trace.no_retcomp = data[2] & 0x80;
 	code = (size_t)(data[1] | (data[2] & 0x1f) << 8);
 	code = code < size - 3 ? code : size - 3;
 	CHECK(!ptah_image_new(&p->image));

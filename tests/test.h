@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What cmocka wants included first. */
+/* Included by every cmocka test: the headers that cmocka.h needs before it, and cmocka.h. */
 #ifndef PTAH_TESTS_TEST_H
 #define PTAH_TESTS_TEST_H
 
@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-/* cmocka.h comes after the four above. */
+/* cmocka.h must come after the headers above. */
 #include <cmocka.h>
 
-/* cmocka's goes byte by byte: slow, so it is asked only where there is something to tell. */
+/* cmocka's comparison is slow, byte by byte: it is called only to print a difference. */
 static inline void test_same_bytes(const void *a, const void *b, size_t size, const char *file,
 				   int line)
 {

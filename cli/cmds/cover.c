@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah cover: which edges or blocks ran, as fuzzers and coverage tools read it. */
-#include "input.h"
+#include "cover_rows.h"
 #include "output/drcov.h"
-#include "output/rows.h"
+#include "output/fields.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The index of a word of --format. */
+/* The formats, in the order of format_names. */
 enum cover_format {
 	COVER_EDGES,
 	COVER_BLOCKS,
@@ -67,147 +67,7 @@ static const struct option_def cover_options[] = {
     {0},
 };
 
-/* A block and its end, or an edge. */
-struct row {
-	int32_t space; /* the session's */
-	uint64_t from, to;
-	uint64_t count;
-	uint16_t ninsn; /* of a block */
-	uint8_t insn_class;
-};
-
-struct rows {
-	struct row *row;
-	size_t count, capacity;
-	uint64_t errors;
-	bool edges;
-	const struct ptah_session *session;
-};
-
-static int add(struct rows *rows, const struct row *row)
-{
-	if (!row->count)
-		return 0;
-	if (rows->count == rows->capacity) {
-		size_t capacity = rows->capacity ? 2 * rows->capacity : 4096;
-		struct row *list = reallocarray(rows->row, capacity, sizeof(*list));
-
-		if (!list)
-			return PTAH_E_NOMEM;
-		rows->row = list;
-		rows->capacity = capacity;
-	}
-	rows->row[rows->count++] = *row;
-	return 0;
-}
-
-/* The two edges of a conditional branch. */
-static int add_outcomes(struct rows *rows, int32_t space, const struct ptah_profile_block *b)
-{
-	struct row row = {.space = space,
-			  .from = b->end - b->last_size,
-			  .to = b->target,
-			  .count = b->taken,
-			  .insn_class = b->insn_class};
-	int status = add(rows, &row);
-
-	row.to = b->end;
-	row.count = b->count - b->taken - b->unknown;
-	return status < 0 ? status : add(rows, &row);
-}
-
-static int add_blocks(struct rows *rows, size_t stream, struct ptah_profile *profile)
-{
-	struct ptah_profile_block *blocks;
-	size_t n;
-	int status = ptah_profile_blocks(profile, &blocks, &n);
-
-	if (status < 0)
-		return status;
-	for (size_t i = 0; i < n && status >= 0; i++) {
-		const struct ptah_profile_block *b = &blocks[i];
-		const int32_t space =
-		    ptah_session_profile_pid(rows->session, stream, profile, b->space);
-
-		if (!rows->edges)
-			status = add(rows, &(struct row){space, b->ip, b->end, b->count, b->ninsn,
-							 b->insn_class});
-		else if (b->insn_class == PTAH_INSN_COND)
-			status = add_outcomes(rows, space, b);
-	}
-	free(blocks);
-	return status;
-}
-
-static int add_indirect(struct rows *rows, size_t stream, struct ptah_profile *profile)
-{
-	struct ptah_profile_edge *edges;
-	size_t n;
-	int status = ptah_profile_edges(profile, &edges, &n);
-
-	if (status < 0)
-		return status;
-	for (size_t i = 0; i < n && status >= 0; i++)
-		status = add(rows, &(struct row){ptah_session_profile_pid(rows->session, stream,
-									  profile, edges[i].space),
-						 edges[i].from, edges[i].to, edges[i].count, 0,
-						 edges[i].insn_class});
-	free(edges);
-	return status;
-}
-
-/* As input_count() wants it. */
-static int add_profile(void *context, const struct ptah_stream_info *info, size_t stream,
-		       struct ptah_profile *profile)
-{
-	(void)info;
-	struct rows *rows = context;
-	struct ptah_profile_totals totals;
-	int status = ptah_profile_totals(profile, &totals);
-
-	if (status < 0)
-		return status;
-	rows->errors += totals.errors;
-	status = add_blocks(rows, stream, profile);
-	return status >= 0 && rows->edges ? add_indirect(rows, stream, profile) : status;
-}
-
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
-static int by_place(const void *a, const void *b)
-{
-	const struct row *x = a, *y = b;
-	int order = compare((uint32_t)x->space, (uint32_t)y->space);
-
-	order = order ? order : compare(x->from, y->from);
-	order = order ? order : compare(x->to, y->to);
-	order = order ? order : compare(x->insn_class, y->insn_class);
-	return order ? order : compare(x->ninsn, y->ninsn);
-}
-
-/* What the threads of a process, and blocks with different beginnings, say of the same. */
-static void merge(struct rows *rows)
-{
-	size_t last = 0;
-
-	if (!rows->count)
-		return;
-	qsort(rows->row, rows->count, sizeof(*rows->row), by_place);
-	for (size_t i = 1; i < rows->count; i++) {
-		if (by_place(&rows->row[last], &rows->row[i]))
-			rows->row[++last] = rows->row[i];
-		else
-			rows->row[last].count += rows->row[i].count;
-	}
-	rows->count = last + 1;
-}
-
-/* Output */
-
-/* Its pid and name. */
+/* The pid and name of the process that a space belongs to. */
 static void find_process(const struct ptah_session *session, int32_t space, struct ptah_thread *who)
 {
 	if (ptah_session_space(session, space, who) < 0)
@@ -260,15 +120,15 @@ static const char *symbol_of(struct names *names, int32_t space, uint64_t ip, ch
 	return text;
 }
 
-static void put_rows(struct out *out, struct names *names, const struct rows *rows)
+static void put_rows(struct out *out, struct names *names, const struct cover_rows *rows)
 {
 	const struct row_type *type = rows->edges ? &edge_type : &block_type;
 	char symbol[1024], to_symbol[1024];
 	struct ptah_thread who;
 
-	rows_tsv_head(out, type, 0);
+	fields_tsv_head(out, type, 0);
 	for (size_t i = 0; i < rows->count; i++) {
-		const struct row *row = &rows->row[i];
+		const struct cover_row *row = &rows->row[i];
 		struct shown shown = {.from = row->from,
 				      .to = row->to,
 				      .count = row->count,
@@ -282,12 +142,12 @@ static void put_rows(struct out *out, struct names *names, const struct rows *ro
 		shown.symbol = symbol_of(names, row->space, row->from, symbol);
 		if (rows->edges)
 			shown.to_symbol = symbol_of(names, row->space, row->to, to_symbol);
-		rows_tsv(out, type, 0, &shown);
+		fields_tsv(out, type, 0, &shown);
 	}
 }
 
 static int put_bitmap(struct out *out, const struct options *o, struct names *names,
-		      const struct rows *rows)
+		      const struct cover_rows *rows)
 {
 	const size_t size = (size_t)o->map_size;
 	uint8_t *bitmap = calloc(size, 1);
@@ -296,7 +156,7 @@ static int put_bitmap(struct out *out, const struct options *o, struct names *na
 	if (!bitmap)
 		return PTAH_E_NOMEM;
 	for (size_t i = 0; i < rows->count; i++) {
-		const struct row *row = &rows->row[i];
+		const struct cover_row *row = &rows->row[i];
 		uint8_t *entry = &bitmap[ptah_coverage_index(row->from, row->to, size)];
 
 		*entry =
@@ -309,7 +169,7 @@ static int put_bitmap(struct out *out, const struct options *o, struct names *na
 }
 
 static int put_drcov(struct out *out, const struct options *o, struct names *names,
-		     const struct rows *rows)
+		     const struct cover_rows *rows)
 {
 	struct drcov *drcov;
 	int status = drcov_new(names, o->input.symfs, &drcov);
@@ -329,21 +189,21 @@ static int put_drcov(struct out *out, const struct options *o, struct names *nam
 }
 
 static int put_text(struct out *out, const struct options *o, struct names *names,
-		    const struct rows *rows)
+		    const struct cover_rows *rows)
 {
 	(void)o;
 	put_rows(out, names, rows);
 	return 0;
 }
 
-/* What each format is made of. */
+/* What each format needs. */
 static const struct {
-	bool edges;  /* not blocks */
-	bool binary; /* not for a terminal */
-	bool names;  /* unless --no-symbols */
-	bool files;  /* names in any case: it is by files */
+	bool edges;  /* edges, not blocks */
+	bool binary; /* refused on a terminal */
+	bool names;  /* symbols, unless --no-symbols is given */
+	bool files;  /* the files behind the addresses, in any case */
 	int (*put)(struct out *out, const struct options *o, struct names *names,
-		   const struct rows *rows);
+		   const struct cover_rows *rows);
 } formats[] = {
     [COVER_EDGES] = {.edges = true, .names = true, .put = put_text},
     [COVER_BLOCKS] = {.names = true, .put = put_text},
@@ -351,7 +211,7 @@ static const struct {
     [COVER_BITMAP] = {.edges = true, .binary = true, .put = put_bitmap},
 };
 
-/* 0, or the exit status. */
+/* Checks options against each other. Returns an exit code. */
 static int check(const struct options *o)
 {
 	if (o->map_size < 8 || o->map_size > PTAH_COVERAGE_MAX_BITMAP ||
@@ -369,9 +229,9 @@ static int check(const struct options *o)
 	return 0;
 }
 
-/* Counts, and writes it; 0 or an error. */
+/* Counts the streams and writes the result. Returns 0 or an error. */
 static int cover(const struct options *o, struct ptah_session *session, struct out *out,
-		 struct rows *rows)
+		 struct cover_rows *rows)
 {
 	struct names *names = NULL;
 	int status = 0;
@@ -380,9 +240,9 @@ static int cover(const struct options *o, struct ptah_session *session, struct o
 	if (formats[o->format].files || (formats[o->format].names && !o->input.no_symbols))
 		status = input_names(&o->input, session, &names);
 	if (status >= 0)
-		status = input_count(&o->input, session, add_profile, rows);
+		status = input_count(&o->input, session, cover_add_profile, rows);
 	if (status >= 0) {
-		merge(rows);
+		cover_merge(rows);
 		status = formats[o->format].put(out, o, names, rows);
 	}
 	names_free(names);
@@ -393,7 +253,7 @@ static int run(int argc, char **argv)
 {
 	struct options o = {.map_size = 65536};
 	struct ptah_session *session;
-	struct rows rows = {0};
+	struct cover_rows rows = {0};
 	struct out *out;
 	int status, first = options_parse(&command_cover, argc, argv, &o, &status), problem;
 
@@ -413,7 +273,7 @@ static int run(int argc, char **argv)
 	rows.session = session;
 	problem = cover(&o, session, out, &rows);
 	input_notes(&o.input, session);
-	if (problem < 0) { /* nothing half-written is left */
+	if (problem < 0) { /* no incomplete file is left */
 		out_abort(out);
 		status = fail(&command_cover, "%s", ptah_strerror(problem));
 	} else {

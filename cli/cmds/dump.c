@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ptah dump: the packets of a trace, with the bytes that are none. */
+/* ptah dump: the packets of a trace, and the bytes that are no packets. */
 #include "dump_view.h"
 
 #include <inttypes.h>
@@ -93,7 +93,7 @@ static bool is_timing(unsigned type)
 	       type == PTAH_PACKET_CYC || type == PTAH_PACKET_CBR;
 }
 
-/* A packet's name, or that of a family: "tnt" for TNT-8 and TNT-64. */
+/* Chooses the packets of a name, or of a family: "tnt" means TNT-8 and TNT-64. */
 static bool show_named(struct dump *d, const char *name, size_t n)
 {
 	bool known = false;
@@ -133,7 +133,8 @@ static int choose_packets(struct dump *d, const struct options *o)
 	return EXIT_OK;
 }
 
-/* "N<between>M"; either may be missing and leaves its value as it was. */
+/* Parses two numbers with `between` between them. Either may be missing, and its value is then not
+ * changed. */
 static bool parse_pair(const char *text, char between, uint64_t *first, uint64_t *second)
 {
 	char *end = (char *)text;
@@ -175,23 +176,23 @@ static int set_clock(struct dump *d, const struct options *o)
 		return EXIT_USAGE;
 	}
 	d->timing.size = sizeof(d->timing);
-	d->timing.mtc_freq = (uint8_t)o->mtc_freq;
+	d->timing.trace.mtc_period = (uint8_t)o->mtc_freq;
 	d->timing.nominal_ratio = (uint8_t)o->nominal_ratio;
 	d->timing.tsc_d = (uint32_t)eax;
 	d->timing.tsc_n = (uint32_t)ebx;
 	return EXIT_OK;
 }
 
-/* What the recording says, unless an option says otherwise. */
+/* Takes the units of timing packets from the recording, where no option gave them. */
 static void ask_recording(struct dump *d, const struct ptah_session *session)
 {
 	struct ptah_flow_config config;
 	const struct ptah_event_config *said = &config.events;
 
 	ptah_session_get_flow(session, &config);
-	d->timing.cyc_thresh = said->cyc_thresh;
-	if (!d->timing.mtc_freq)
-		d->timing.mtc_freq = said->mtc_freq;
+	d->timing.trace.cyc_threshold = said->trace.cyc_threshold;
+	if (!d->timing.trace.mtc_period)
+		d->timing.trace.mtc_period = said->trace.mtc_period;
 	if (!d->timing.nominal_ratio)
 		d->timing.nominal_ratio = said->nominal_ratio;
 	if (d->timing.tsc_n)
@@ -203,15 +204,15 @@ static void ask_recording(struct dump *d, const struct ptah_session *session)
 static void move_clock(struct dump *d, const struct packet_place *place)
 {
 	if (place->status < 0)
-		ptah_clock_lost(d->clock);
+		ptah_packet_clock_lost(d->clock);
 	else
-		ptah_clock_packet(d->clock, &place->packet);
-	ptah_clock_time(d->clock, &d->now);
+		ptah_packet_clock_feed(d->clock, &place->packet);
+	ptah_packet_clock_time(d->clock, &d->now);
 }
 
 /* The streams */
 
-/* Bytes before the first PSB are no damage: a ring buffer begins in the middle of a packet. */
+/* Bytes before the first PSB are not counted as bad: a ring buffer may begin inside a packet. */
 static bool each(void *context, const struct packet_place *place)
 {
 	struct dump *d = context;
@@ -246,7 +247,7 @@ static void dump_stream(struct dump *d, const struct ptah_session *session, size
 	input_stream_info(session, i, &info);
 	RENDER(d->renderer, begin_stream, d, &stream);
 	d->synced = false;
-	ptah_clock_reset(d->clock);
+	ptah_packet_clock_reset(d->clock);
 	d->now = (struct ptah_time){0};
 	d->shown_time = 0;
 	packets_each(session, i, d->sync, each, d);
@@ -277,13 +278,15 @@ static int complain(const struct dump *d)
 	return d->bad || d->no_psb ? EXIT_FAILED : EXIT_OK;
 }
 
-/* From the options; an exit code. */
+/* Takes over the options. Returns an exit code. */
 static int choose(struct dump *d, const struct options *o)
 {
 	int status = choose_packets(d, o);
 
 	d->input = &o->input;
-	d->renderer = &dump_renderers[o->input.format];
+	d->renderer = renderer_choose(&command_dump, dump_renderers, o->input.format, "");
+	if (!d->renderer)
+		return EXIT_USAGE;
 	d->bytes = o->bytes;
 	d->time = o->time;
 	d->sync = !o->no_sync;
@@ -313,13 +316,13 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	ask_recording(&d, session);
-	if (ptah_clock_new(&d.timing, &d.clock) < 0) {
+	if (ptah_packet_clock_new(&d.timing, &d.clock) < 0) {
 		status = fail(&command_dump, "%s", ptah_strerror(PTAH_E_NOMEM));
 	} else {
 		dump_streams(&d, session);
 		status = complain(&d);
 	}
-	ptah_clock_free(d.clock);
+	ptah_packet_clock_free(d.clock);
 	input_notes(&o.input, session);
 	if (ptah_session_truncated(session))
 		status = EXIT_FAILED;

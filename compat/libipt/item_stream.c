@@ -15,7 +15,7 @@ int stream_init(struct stream *stream, const struct pt_config *config)
 		return status;
 	config_to_events(&events, &stream->config);
 	events.unchanged = true;
-	events.iflags = stream->config.user.flags.variant.query.enable_iflags_events;
+	events.trace.event_trace = stream->config.user.flags.variant.query.enable_iflags_events;
 	return error_from_ptah(ptah_event_decoder_new(&events, &stream->events));
 }
 

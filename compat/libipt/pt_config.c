@@ -83,7 +83,7 @@ void config_to_events(struct ptah_event_config *events, struct config *config)
 	*events = (struct ptah_event_config){
 	    .size = sizeof(*events),
 	    .no_bdm70 = !user->errata.bdm70,
-	    .mtc_freq = user->mtc_freq,
+	    .trace.mtc_period = user->mtc_freq,
 	    .nominal_ratio = user->nom_freq,
 	    .tsc_n = user->cpuid_0x15_ebx,
 	    .tsc_d = user->cpuid_0x15_eax,
@@ -108,7 +108,8 @@ void config_to_flow(struct ptah_flow_config *flow, struct config *config)
 		/* Other values have no meaning in libipt. */
 		if (mode != PTAH_RANGE_FILTER && mode != PTAH_RANGE_STOP)
 			continue;
-		flow->ranges[i] = (struct ptah_range){borders[2 * i], borders[2 * i + 1], mode};
+		flow->events.trace.ranges[i] =
+		    (struct ptah_range){borders[2 * i], borders[2 * i + 1], mode};
 	}
 }
 

@@ -245,10 +245,12 @@ int walk_init(struct walk *w, const struct pt_config *config, bool by_insn)
 	flow.events.unchanged = true;
 	if (by_insn) {
 		w->ticks = w->config.user.flags.variant.insn.enable_tick_events;
-		flow.events.iflags = w->config.user.flags.variant.insn.enable_iflags_events;
+		flow.events.trace.event_trace =
+		    w->config.user.flags.variant.insn.enable_iflags_events;
 	} else {
 		w->ticks = w->config.user.flags.variant.block.enable_tick_events;
-		flow.events.iflags = w->config.user.flags.variant.block.enable_iflags_events;
+		flow.events.trace.event_trace =
+		    w->config.user.flags.variant.block.enable_iflags_events;
 	}
 	status = ptah_flow_new(image_ptah(w->own_image), &flow, &w->flow);
 	if (status < 0)

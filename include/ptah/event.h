@@ -28,6 +28,7 @@
 #include <ptah/api.h>
 #include <ptah/error.h>
 #include <ptah/packet.h>
+#include <ptah/trace_config.h>
 
 PTAH_BEGIN_DECLS
 
@@ -201,23 +202,25 @@ struct ptah_event_config {
 	size_t size;   /* sizeof(struct ptah_event_config) */
 	bool no_bdm70; /* report a PSB+ FUP that a TIP.PGE contradicts (default: see errata.def) */
 	/*
-	 * What MTC, CYC and CBR packets need to become time. 0: not known, and
+	 * What the processor was asked to trace; all 0: not known. Of it are used
+	 * mtc_period and cyc_threshold (time), event_trace (changes of RFLAGS.IF are
+	 * reported); and by a flow no_tnt, no_retcomp and ranges (see flow.h).
+	 */
+	struct ptah_trace_config trace;
+	/*
+	 * What MTC, CYC and CBR packets need besides to become time. 0: not known, and
 	 * those packets are left out; TSC packets need nothing.
 	 */
-	uint8_t mtc_freq;      /* IA32_RTIT_CTL.MTCFreq */
+	uint32_t tsc_n, tsc_d; /* CPUID.15H EBX, EAX: TSC ticks per crystal tick are n / d */
 	uint8_t nominal_ratio; /* maximum non-turbo ratio: MSR_PLATFORM_INFO[15:8] */
-	uint32_t tsc_n;	       /* CPUID.15H EBX: TSC ticks ... */
-	uint32_t tsc_d;	       /* CPUID.15H EAX: ... per so many crystal ticks */
-	uint8_t cyc_thresh;    /* IA32_RTIT_CTL.CycThresh, for the error bound */
 
-	bool iflags;	 /* report changes of RFLAGS.IF (needs IA32_RTIT_CTL.EventEn) */
 	bool ticks;	 /* report every packet that moves the time, with the cycles so far */
 	uint32_t errata; /* 1 << enum ptah_erratum: what to work around; see errata.h */
 	ptah_event_unknown *unknown;
 	void *unknown_context;
 
 	/*
-	 * Report MODE.Exec (with `iflags`: both of what it says) and CBR also where they
+	 * Report MODE.Exec (with trace.event_trace: both of what it says) and CBR also where they
 	 * change nothing, and a PSB+ packet by packet: behind its PSB item what MODE, PIP, VMCS,
 	 * CBR and MNT in it say, in their order, each with PTAH_ITEM_STATUS. One that an OVF cuts
 	 * has no PSB item. Report each OVF of several. OVERFLOW, ASYNC_BRANCH and ASYNC_DISABLED

@@ -27,7 +27,6 @@
 
 #include <ptah/event.h>
 #include <ptah/image.h>
-#include <ptah/trace_config.h>
 
 PTAH_BEGIN_DECLS
 
@@ -42,22 +41,20 @@ PTAH_BEGIN_DECLS
 typedef bool ptah_missing_code(void *context, uint64_t address, const struct ptah_space *space);
 
 struct ptah_flow_config {
-	size_t size;			 /* sizeof(struct ptah_flow_config) */
-	struct ptah_event_config events; /* its size 0: the defaults */
+	size_t size; /* sizeof(struct ptah_flow_config) */
 	/*
-	 * The address filter of the recording. A TIP.PGD may come without its address:
-	 * at a conditional branch (SDM Table "TIP.PGD Packet Definition"), which went
-	 * out of the ranges then, and by erratum SKL014. Without ranges the branch's
-	 * outcome is PTAH_ITEM_UNKNOWN.
+	 * Its size may be 0. Of events.trace a flow uses
+	 *
+	 *	ranges	    A TIP.PGD may come without its address: at a conditional
+	 *		    branch (SDM Table "TIP.PGD Packet Definition"), which has left
+	 *		    the ranges then, and by erratum SKL014. Without ranges the
+	 *		    branch's outcome is PTAH_ITEM_UNKNOWN.
+	 *	no_tnt	    The outcomes of conditional branches, and compressed returns,
+	 *		    are not in the trace. What follows such a branch, up to the
+	 *		    next packet with an address, is reported as PTAH_ITEM_GAP.
+	 *	no_retcomp  An outcome at a return is an error.
 	 */
-	struct ptah_range ranges[PTAH_RANGES];
-	/*
-	 * IA32_RTIT_CTL.DisTNT: the outcomes of conditional branches, and compressed
-	 * returns, are not in the trace. What is behind such a branch up to the next
-	 * packet with an address is reported as PTAH_ITEM_GAP.
-	 */
-	bool no_tnt;
-	bool no_retcomp; /* IA32_RTIT_CTL.DisRETC: an outcome at a return is an error */
+	struct ptah_event_config events;
 	/* Follows every branch anew, and remembers no paths: slow, and the same items. */
 	bool no_paths;
 	bool no_huge_pages; /* does not ask the system for large pages */

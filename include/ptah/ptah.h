@@ -4,7 +4,6 @@
 #define PTAH_PTAH_H
 
 #include <ptah/caps.h>
-#include <ptah/clock.h>
 #include <ptah/counts.h>
 #include <ptah/coverage.h>
 #include <ptah/cpu.h>
@@ -20,6 +19,7 @@
 #include <ptah/machine.h>
 #include <ptah/model.h>
 #include <ptah/packet.h>
+#include <ptah/packet_clock.h>
 #include <ptah/profile.h>
 #include <ptah/query.h>
 #include <ptah/record.h>

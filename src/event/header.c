@@ -42,7 +42,7 @@ static void take_mode_status(struct ptah_event_decoder *d, struct ptah_item *ifl
 		return;
 	d->mode = d->pending_mode.mode;
 	d->iflag = d->pending_mode.interrupts ? EVENT_IF_SET : EVENT_IF_CLEAR;
-	if (d->iflag != before && d->config.iflags) {
+	if (d->iflag != before && d->config.trace.event_trace) {
 		*iflag = d->pending_mode;
 		iflag->type = PTAH_ITEM_IFLAGS;
 	}
@@ -70,7 +70,7 @@ static void push_states(struct ptah_event_decoder *d)
 			push_status(d, &iflag);
 			iflag = *state;
 			iflag.type = PTAH_ITEM_IFLAGS;
-			if (d->config.iflags)
+			if (d->config.trace.event_trace)
 				push_status(d, &iflag);
 		} else {
 			push_status(d, state);

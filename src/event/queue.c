@@ -98,7 +98,7 @@ static void set_mode(struct ptah_event_decoder *d, bool has_ip, uint64_t ip)
 		d->mode = pending->mode;
 		event_push_pending(d, &mode, has_ip, ip);
 	}
-	if ((iflag != d->iflag || d->config.unchanged) && d->config.iflags) {
+	if ((iflag != d->iflag || d->config.unchanged) && d->config.trace.event_trace) {
 		struct ptah_item flag = *pending;
 
 		flag.type = PTAH_ITEM_IFLAGS;

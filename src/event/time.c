@@ -29,11 +29,11 @@ static bool has_crystal(const struct event_time *t)
 void event_time_configure(struct event_time *t, const struct ptah_event_config *config)
 {
 	*t = (struct event_time){
-	    .mtc_freq = config->mtc_freq,
+	    .mtc_freq = config->trace.mtc_period,
 	    .nominal_ratio = config->nominal_ratio,
 	    .ctc_numerator = config->tsc_n,
 	    .ctc_denominator = config->tsc_d,
-	    .cyc_thresh = config->cyc_thresh,
+	    .cyc_thresh = config->trace.cyc_threshold,
 	    .skl168 = config->errata & 1u << PTAH_ERRATUM_SKL168,
 	    .error = EVENT_TIME_UNKNOWN,
 	};

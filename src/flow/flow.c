@@ -16,6 +16,7 @@
 int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config *config,
 		  struct ptah_flow **flow)
 {
+	struct ptah_event_config events = {0};
 	struct ptah_flow *f;
 	int status;
 
@@ -27,16 +28,18 @@ int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config 
 	f->time_limit = UINT64_MAX;
 	flow_set_head(f, PTAH_TSC_UNBOUNDED);
 	if (config)
-		memcpy(f->ranges, config->ranges, sizeof(f->ranges));
-	f->no_tnt = config && config->no_tnt;
-	f->no_retcomp = config && config->no_retcomp;
+		events = config->events;
+	if (!events.size)
+		events.size = sizeof(events);
+	memcpy(f->ranges, events.trace.ranges, sizeof(f->ranges));
+	f->no_tnt = events.trace.no_tnt;
+	f->no_retcomp = events.trace.no_retcomp;
 	f->no_paths = config && config->no_paths;
 	f->stop_at_events = config && config->stop_at_events;
 	f->no_huge_pages = config && config->no_huge_pages;
 	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	f->generation = ptah_image_generation(image);
-	status = ptah_event_decoder_new(config && config->events.size ? &config->events : NULL,
-					&f->events);
+	status = ptah_event_decoder_new(&events, &f->events);
 	if (status >= 0)
 		status = code_init(&f->code, image);
 	if (config) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The events of a recording, and which of them a record belongs to. */
+/* The perf events of a recording, and which of them a record belongs to. */
 #include "perfdata/file.h"
 
 #include <stdlib.h>
@@ -78,7 +78,7 @@ int perfdata_read_attrs(struct perfdata_file *f, struct ptah_message *why)
 		status = add_attr(f, attr);
 		if (!perfdata_in(part, ids, 8 * n))
 			continue;
-		/* Sections that lie over each other are no reason to need much memory. */
+		/* Sections may overlap, but must not make the list of ids larger than the file. */
 		if (n > part->size / 8 - f->id_count)
 			return perfdata_bad(f, why, (uint64_t)(section - part->bytes),
 					    "the header's ids do not fit in the file,");
@@ -105,7 +105,7 @@ static struct perfdata_attr *find(struct perfdata_file *f, uint64_t id)
 	if (!f->ids_sorted && f->id_count)
 		qsort(f->ids, f->id_count, sizeof(*f->ids), compare_ids);
 	f->ids_sorted = true;
-	while (low < high) { /* the first that is not below */
+	while (low < high) { /* the first that is not smaller */
 		size_t middle = low + (high - low) / 2;
 
 		if (compare_ids(&f->ids[middle], &key) < 0)
@@ -127,8 +127,8 @@ void perfdata_name_event(struct perfdata_file *f, uint64_t id, const uint8_t *na
 }
 
 /*
- * How many words of eight bytes before the end of a record its id begins; 0: it
- * has none. The fields behind it are in the order of perf_event.h, "struct sample_id".
+ * The distance of a record's id from the record's end, in words of eight bytes; 0: it has none. The
+ * fields after it are in the order of perf_event.h, "struct sample_id".
  */
 static unsigned id_from_end(uint64_t bits)
 {
@@ -139,7 +139,7 @@ static unsigned id_from_end(uint64_t bits)
 	return 1 + !!(bits & PERFDATA_SAMPLE_CPU) + !!(bits & PERFDATA_SAMPLE_STREAM_ID);
 }
 
-/* The same from the beginning of a sample's body; 0: it has none. "PERF_RECORD_SAMPLE" there. */
+/* The same from the beginning of a sample's body: "PERF_RECORD_SAMPLE" there. */
 static unsigned id_from_begin(uint64_t type)
 {
 	if (type & PERFDATA_SAMPLE_IDENTIFIER)
@@ -152,9 +152,9 @@ static unsigned id_from_begin(uint64_t type)
 }
 
 /*
- * The place of the id is that of the first event: one that has it elsewhere
- * could not be told. A record that perf made up itself has the id 0, or none,
- * and ends as those of the first event do.
+ * The id is looked for where the first event has it: one that has it elsewhere could not be
+ * recognised. A record that perf made up itself has the id 0, or none, and ends as those of the
+ * first event do.
  */
 const struct perfdata_attr *perfdata_attr_of(struct perfdata_file *f, const struct reader *body)
 {

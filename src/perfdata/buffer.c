@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* A growing byte buffer with the formats of perf.data: numbers and padded strings. */
 #include "perfdata/buffer.h"
 
 #include "base/bits.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Reads the build id of an ELF file from its notes. */
 #include "perfdata/build_id.h"
 
 #include <ptah/error.h>
@@ -12,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Notes are small; a file that claims more than this is not believed. */
+/* More notes than this are not read: real ones are small. */
 #define NOTES_MAX (1u << 20)
 
 static bool find_in_notes(Elf_Data *notes, struct perfdata_build_id *id)
@@ -67,7 +68,7 @@ int perfdata_build_id_read(const char *path, struct perfdata_build_id *id)
 	*id = (struct perfdata_build_id){0};
 	if (elf_version(EV_CURRENT) == EV_NONE)
 		return 0;
-	/* Not blocking, because a mapped path may be a fifo by now. */
+	/* Non-blocking, because the path of a mapped file may be a fifo by now. */
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return PTAH_E_SYSTEM;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Build ids: the note in an ELF file that tells one build from another. */
+/* Build ids: the note in an ELF file that distinguishes one build from another. */
 #ifndef PTAH_PERFDATA_BUILD_ID_H
 #define PTAH_PERFDATA_BUILD_ID_H
 
@@ -19,7 +19,9 @@ struct perfdata_build_id {
  */
 int perfdata_build_id_read(const char *path, struct perfdata_build_id *id);
 
-/* As hexadecimal; text must hold 2 * PERFDATA_BUILD_ID_MAX + 1 bytes. Returns text. */
+/*
+ * Writes the id as hexadecimal; text must hold 2 * PERFDATA_BUILD_ID_MAX + 1 bytes. Returns text.
+ */
 const char *perfdata_build_id_text(const struct perfdata_build_id *id, char *text);
 
 #endif

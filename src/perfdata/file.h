@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The inside of an open recording, shared by the files that read it: source.c
- * brings its bytes into memory, header.c knows what stands before the records,
- * attrs.c which event a record belongs to, spool.c unpacks compressed records,
- * reader.c goes from record to record, record_fields.c knows what stands in each.
+ * What the files that read a recording share: source.c maps its bytes, header.c reads what precedes
+ * the records, attrs.c says which event a record belongs to, spool.c unpacks compressed records,
+ * reader.c goes from record to record, and record_fields.c reads the fields of each.
  */
 #ifndef PTAH_PERFDATA_FILE_H
 #define PTAH_PERFDATA_FILE_H
@@ -14,17 +13,17 @@
 #include "perfdata/message.h"
 #include "perfdata/reader.h"
 
-/* A file of the recording: perf record --threads writes several. */
+/* One file of the recording. perf record --threads writes several. */
 struct perfdata_part {
 	char *path;
-	const uint8_t *bytes; /* mapped */
+	const uint8_t *bytes; /* the mapped file */
 	uint64_t size;
-	uint64_t base;		 /* what is added to its offsets, to tell the parts apart */
-	uint64_t start, at, end; /* the records, and where to go on */
-	uint64_t forgotten;	 /* up to here pages may be gone (perfdata_forget) */
+	uint64_t base; /* added to its offsets, so that offsets of different parts differ */
+	uint64_t start, at, end; /* the records are [start, end); the next one is `at` */
+	uint64_t forgotten;	 /* up to here pages may have been released (perfdata_forget) */
 };
 
-/* Unpacked records have offsets from here on. */
+/* Offsets of unpacked records begin here. */
 #define PERFDATA_SPOOL_BASE (UINT64_C(1) << 62)
 
 struct perfdata_attr {
@@ -39,44 +38,46 @@ struct perfdata_id {
 };
 
 struct perfdata_file {
-	const char *path; /* for messages: a copy */
+	const char *path; /* a copy, for messages */
 	struct perfdata_part *parts;
-	size_t part_count, part; /* the one that is read */
+	size_t part_count, part; /* part: the one that is being read */
 	bool pipe;		 /* written through a pipe: no header but the magic */
 	bool unfinished, truncated;
 
 	struct perfdata_attr *attrs;
 	size_t attr_count, attr_capacity;
-	struct perfdata_id *ids; /* sorted when they are looked for */
+	struct perfdata_id *ids; /* sorted before the first search */
 	size_t id_count, id_capacity;
 	bool ids_sorted;
-	bool same_sample_ids; /* all events end their records alike */
+	bool same_sample_ids; /* the records of all events end in the same way */
 
 	/* Unpacked records: for each compressed one their size, a u64, and the records. */
 	bool unpacked;
-	uint64_t first_compressed; /* in the part at hand */
+	uint64_t first_compressed; /* in the current part */
 	const uint8_t *spool;
-	uint64_t spool_size, spool_at;	       /* the next of them */
-	uint64_t chunk_at, chunk_end;	       /* the records of the last one, in the spool */
-	bool compressed;		       /* the header tells of it ... */
-	uint32_t compress_kind, unpacked_most; /* ... by what, and what a record may become */
+	uint64_t spool_size, spool_at; /* spool_at: the next record's */
+	uint64_t chunk_at,
+	    chunk_end;	 /* the records of the current compressed record, in the spool */
+	bool compressed; /* the header says that records are compressed ... */
+	uint32_t compress_kind,
+	    unpacked_most; /* ... how, and the largest size of an unpacked record */
 
-	uint32_t auxtrace; /* AUXTRACE_INFO's kind; 0: none was read */
+	uint32_t auxtrace; /* kind in AUXTRACE_INFO; 0: none was read yet */
 	bool has_clock, snapshot, aux_samples;
 	struct perfdata_clock clock;
 	bool has_timing;
 	struct perfdata_timing timing;
-	struct reader build_ids;       /* the header's list */
-	struct reader *more_build_ids; /* a record each, of a pipe */
+	struct reader build_ids;       /* the list in the header */
+	struct reader *more_build_ids; /* for a pipe: one for each HEADER_BUILD_ID record */
 	size_t build_id_count, build_id_capacity;
-	char cpuid[64];	       /* the processor, as the header tells it; "": it does not */
-	const uint8_t *filter; /* AUXTRACE_INFO's */
+	char cpuid[64];	       /* the processor according to the header; "": not in there */
+	const uint8_t *filter; /* in AUXTRACE_INFO */
 	size_t filter_size;
 	struct perfdata_buffer command;
-	char *kcore; /* the copy of the kernel's memory beside it, or NULL */
+	char *kcore; /* path of the copy of the kernel's memory beside the recording, or NULL */
 };
 
-/* "a record ... at offset N of FILE", for what is wrong at `p`. */
+/* Returns PTAH_E_BAD_FILE with the sentence "FILE: `what` at offset N". */
 int perfdata_bad(const struct perfdata_file *f, struct ptah_message *why, uint64_t offset,
 		 const char *what);
 
@@ -85,13 +86,16 @@ static inline bool perfdata_in(const struct perfdata_part *part, uint64_t offset
 	return offset <= part->size && size <= part->size - offset;
 }
 
-/* A bigger array, when it is full. False: memory is out, and the array is as before. */
+/* Makes room for one more element in an array. False: out of memory, and the array is unchanged. */
 bool perfdata_room(void **array, size_t count, size_t *capacity, size_t size);
 
 /* source.c: maps what `path` names: a file, a folder of perf's, a pipe, "-" for standard input. */
 int perfdata_map(struct perfdata_file *f, const char *path, struct ptah_message *why);
 
-/* A file without a name, which goes when it is closed. Its descriptor, or -1 with errno. */
+/*
+ * Creates a file without a name, which vanishes when it is closed. Returns its descriptor, or -1
+ * with errno.
+ */
 int perfdata_temporary(void);
 
 /* header.c */
@@ -101,28 +105,30 @@ int perfdata_read_feature(struct perfdata_file *f, unsigned feature, struct read
 
 /* attrs.c */
 int perfdata_read_attrs(struct perfdata_file *f, struct ptah_message *why);
-/* A HEADER_ATTR record's body. */
+/* Takes the body of a HEADER_ATTR record. */
 int perfdata_add_attr(struct perfdata_file *f, struct reader r);
-/* The event's name, as EVENT_DESC and EVENT_UPDATE tell it. */
+/* Takes an event's name, from EVENT_DESC or EVENT_UPDATE. */
 void perfdata_name_event(struct perfdata_file *f, uint64_t id, const uint8_t *name, size_t n);
 
-/* What an attribute says about the sample ids that end its records: 0 when they do not. */
+/* Which sample id fields end the event's records; 0: none. */
 uint64_t perfdata_sample_bits(const struct perfdata_attr *attr);
 
-/* The event of a record, by the id at its place; NULL: none is known. */
+/* The event that a record (a sample) belongs to, by the id in it. NULL: unknown. */
 const struct perfdata_attr *perfdata_attr_of(struct perfdata_file *f, const struct reader *body);
 const struct perfdata_attr *perfdata_attr_of_sample(struct perfdata_file *f,
 						    const struct reader *body);
 
 /* record_fields.c */
-/* Fills in *record from its body. False when the record is of no use here. */
+/* Fills in *record from its body. False: the record is not used. */
 bool perfdata_read_record(struct perfdata_file *f, struct reader *r, uint16_t misc,
 			  struct perfdata_record *record);
-/* What a pipe has in place of a header; the record begins at `begin`. 0, or an error. */
+/*
+ * Takes a record that a pipe has instead of a header. The record begins at `begin`. 0, or an error.
+ */
 int perfdata_read_piped(struct perfdata_file *f, struct reader *r, const uint8_t *begin,
 			uint32_t type, struct ptah_message *why);
 
-/* spool.c: unpacks the compressed records from where reading stands to the end. */
+/* spool.c: unpacks all compressed records from the current one to the end. */
 int perfdata_unpack(struct perfdata_file *f, struct ptah_message *why);
 
 #endif

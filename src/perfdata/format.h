@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The numbers of the perf.data format: what the writer and the reader must
- * agree on, with perf and with each other.
+ * The numbers of the perf.data format, shared by writer and reader.
  *
  * Sources: Linux tools/perf/Documentation/perf.data-file-format.txt,
- * include/uapi/linux/perf_event.h, tools/lib/perf/include/perf/event.h,
- * tools/perf/util/intel-pt.h. They are repeated here, and not taken from a
- * system header, so that the library builds alike everywhere.
+ * include/uapi/linux/perf_event.h, tools/lib/perf/include/perf/event.h, tools/perf/util/intel-pt.h.
+ * They are repeated here, and not taken from a system header, so that the library builds alike
+ * everywhere.
  */
 #ifndef PTAH_PERFDATA_FORMAT_H
 #define PTAH_PERFDATA_FORMAT_H
@@ -66,7 +65,7 @@
 #define PERFDATA_SAMPLE_AUX	     (1u << 20)
 #define PERFDATA_TYPE_TRACEPOINT     2
 
-/* intel_pt's attr.config (the format folder of the PMU in sysfs). */
+/* attr.config of intel_pt (the format folder of the PMU in sysfs). */
 #define PERFDATA_PT_PT	       (UINT64_C(1) << 0)
 #define PERFDATA_PT_CYC	       (UINT64_C(1) << 1)
 #define PERFDATA_PT_MTC	       (UINT64_C(1) << 9)
@@ -78,7 +77,7 @@
 #define PERFDATA_PT_EVENT      (UINT64_C(1) << 31)
 #define PERFDATA_PT_NOTNT      (UINT64_C(1) << 55)
 
-/* Record types; from 64 on they come from perf, below from the kernel. */
+/* Record types. Below 64 the kernel writes them, from 64 on perf does. */
 enum perfdata_type {
 	PERFDATA_MMAP = 1,
 	PERFDATA_LOST = 2,
@@ -95,11 +94,11 @@ enum perfdata_type {
 	PERFDATA_USER = 64,
 	PERFDATA_HEADER_ATTR = 64,
 	/*
-	 * Deprecated since Linux 3.x: every perf skips it. Ptah keeps records
-	 * of its own in it, see docs/perf-data.md.
+	 * Deprecated since Linux 3.x, so that every perf skips it. Ptah stores its own records in
+	 * it: docs/perf-data.md.
 	 */
 	PERFDATA_HEADER_EVENT_TYPE = 65,
-	PERFDATA_HEADER_TRACING_DATA = 66, /* followed by as many bytes as it says */
+	PERFDATA_HEADER_TRACING_DATA = 66, /* followed by as many bytes as its first field says */
 	PERFDATA_HEADER_BUILD_ID = 67,
 	PERFDATA_FINISHED_ROUND = 68,
 	PERFDATA_AUXTRACE_INFO = 70,
@@ -110,7 +109,7 @@ enum perfdata_type {
 	PERFDATA_COMPRESSED2 = 83,
 };
 
-/* Bits of a record's misc. */
+/* Bits of `misc` in a record's header. */
 #define PERFDATA_MISC_CPUMODE	    7u
 #define PERFDATA_MISC_KERNEL	    1u
 #define PERFDATA_MISC_USER	    2u
@@ -120,22 +119,22 @@ enum perfdata_type {
 #define PERFDATA_MISC_SWITCH_OUT    (1u << 13)
 #define PERFDATA_MISC_MMAP_DATA	    (1u << 13)
 #define PERFDATA_MISC_MMAP_BUILD_ID (1u << 14)
-#define PERFDATA_MISC_BUILD_ID_SIZE (1u << 15) /* HEADER_BUILD_ID: its size is stored */
+#define PERFDATA_MISC_BUILD_ID_SIZE (1u << 15) /* HEADER_BUILD_ID: the size of the id is stored */
 
 /* Flags of PERF_RECORD_AUX. */
 #define PERFDATA_AUX_TRUNCATED 1u
 #define PERFDATA_AUX_PARTIAL   4u
 
-/* HEADER_COMPRESSED: how. */
+/* HEADER_COMPRESSED: the kind of compression. */
 #define PERFDATA_COMPRESS_ZSTD 1
 
-/* EVENT_UPDATE: u64 kind, u64 id, and here its name. */
+/* EVENT_UPDATE: u64 kind, u64 id; with this kind the event's name follows. */
 #define PERFDATA_EVENT_UPDATE_NAME 2
 
 /* The kinds of PERF_RECORD_AUXTRACE_INFO. */
 #define PERFDATA_AUXTRACE_INTEL_PT 1
 
-/* The u64 fields behind AUXTRACE_INFO's kind for Intel PT (enum in intel-pt.h). */
+/* The u64 fields after the kind in AUXTRACE_INFO, for Intel PT (enum in intel-pt.h). */
 enum perfdata_pt_info {
 	PERFDATA_INFO_PMU_TYPE,
 	PERFDATA_INFO_TIME_SHIFT,
@@ -185,7 +184,7 @@ enum perfdata_feature {
  */
 #define PERFDATA_PTAH_MAGIC	  0x48415450u /* "PTAH" */
 #define PERFDATA_PTAH_VERSION	  1
-#define PERFDATA_PTAH_TRUTH	  1 /* struct in the order of perfdata_put_truth() */
+#define PERFDATA_PTAH_TRUTH	  1 /* see perfdata_add_truth() for the fields */
 #define PERFDATA_PTAH_CODE	  2
 #define PERFDATA_PTAH_NOTE	  3
 #define PERFDATA_PTAH_TRUTH_SIZE  64

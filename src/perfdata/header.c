@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What stands before the records of a perf.data file, and its features. */
+/* Reads what precedes the records of a perf.data file, and its features. */
 #include "perfdata/file.h"
 
 #include <inttypes.h>
@@ -93,7 +93,7 @@ static int read_architecture(const struct perfdata_file *f, struct reader r,
 				(int)strnlen(text, n < 64 ? n : 64), text);
 }
 
-/* u32 version, kind, level, ratio, and the most bytes that a record was made of. */
+/* u32 version, kind, level, ratio, and the largest size of an unpacked record. */
 static void read_compression(struct perfdata_file *f, struct reader r)
 {
 	reader_u32(&r);
@@ -104,7 +104,7 @@ static void read_compression(struct perfdata_file *f, struct reader r)
 	f->compressed = !r.failed;
 }
 
-/* Little of it is of interest; a broken list is no reason to refuse the trace. */
+/* Few features are used, and a malformed one is no reason to refuse the trace. */
 int perfdata_read_feature(struct perfdata_file *f, unsigned feature, struct reader r,
 			  struct ptah_message *why)
 {
@@ -160,7 +160,10 @@ static int read_features(struct perfdata_file *f, struct ptah_message *why)
 	return 0;
 }
 
-/* Ptah and perf set the features last: none at all means that the recorder was killed. */
+/*
+ * Whether there are features. Ptah and perf write them last: if there are none, the recorder was
+ * killed.
+ */
 static bool has_features(const struct perfdata_part *part)
 {
 	static const uint8_t none[8 * PERFDATA_FEATURE_WORDS];
@@ -185,9 +188,9 @@ static int read_file_header(struct perfdata_file *f, struct ptah_message *why)
 		return perfdata_bad(f, why, PERFDATA_AT_DATA,
 				    "the header's data section lies outside the file,");
 	f->truncated = !perfdata_in(part, part->at, size);
-	/* A folder's other files can hold it all. */
+	/* In a folder the first file may have no records, because the others have them all. */
 	f->unfinished = f->truncated || (!size && f->part_count == 1) || !has_features(part);
-	/* perf fills in the size at the end, Ptah from time to time. */
+	/* perf writes the size of the data at the end, Ptah repeatedly. */
 	part->end = f->truncated || (!size && f->unfinished) ? part->size : part->at + size;
 	return f->unfinished ? 0 : read_features(f, why);
 }
@@ -199,7 +202,7 @@ int perfdata_read_header(struct perfdata_file *f, struct ptah_message *why)
 
 	if (status < 0)
 		return status;
-	/* The others hold records, and nothing else. */
+	/* The other files have records and nothing else. */
 	for (size_t i = 1; i < f->part_count; i++)
 		f->parts[i].end = f->parts[i].size;
 	f->pipe = load_le64(part->bytes + PERFDATA_AT_SIZE) == PERFDATA_PIPE_SIZE;

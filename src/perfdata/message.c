@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Formats the sentences that go with a status. */
 #include "perfdata/message.h"
 
 #include <errno.h>
@@ -43,7 +44,7 @@ int perfdata_system_message(struct ptah_message *why, int error, const char *pat
 {
 	char text[128];
 
-	/* The thread-safe form; GNU's returns a pointer that may be static. */
+	/* GNU's thread-safe form, which returns a pointer to a static text where it can. */
 	return perfdata_message(why, error == ENOMEM ? PTAH_E_NOMEM : PTAH_E_SYSTEM,
 				"%s: cannot %s: %s%s", path, what,
 				strerror_r(error, text, sizeof(text)), advice_for(error));

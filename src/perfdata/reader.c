@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Opens a recording, goes from record to record, and releases the pages that were read. */
 #include "perfdata/file.h"
 
 #include <inttypes.h>
@@ -89,9 +90,9 @@ void perfdata_forget(const uint8_t *begin, const uint8_t *end)
 }
 
 /*
- * Reading the records one by one touches pages all over the file. With each the
- * kernel maps some around it, behind what was forgotten, too: these go the next
- * time.
+ * Reading records touches pages all over the file. With each, the kernel also maps some pages
+ * around it, some of them behind those that were released already; these are released with the next
+ * ones.
  */
 #define FORGET_EVERY ((uint64_t)1 << 20)
 #define FORGET_AGAIN ((uint64_t)1 << 16)
@@ -106,17 +107,17 @@ static void forget_behind(struct perfdata_part *part)
 	part->forgotten = part->at;
 }
 
-/* The records at hand: `bytes` is where the offsets of `at` and `end` begin. */
+/* The records being read. `at` and `end` are offsets from `bytes`. */
 struct window {
 	const uint8_t *bytes;
-	uint64_t base; /* of the offsets in records and messages */
+	uint64_t base; /* added to them for the offsets in records and messages */
 	uint64_t *at, end;
 	bool spooled;
 };
 
 /*
- * The records end here though more was promised. A pipe has no size that could
- * tell it beforehand.
+ * The records end here although the header promised more. False: that is an error, because the
+ * recorder ended properly. A pipe has no header that could say how much there is.
  */
 static bool is_cut(struct perfdata_file *f, const struct window *w)
 {
@@ -126,7 +127,7 @@ static bool is_cut(struct perfdata_file *f, const struct window *w)
 	return f->unfinished || f->pipe;
 }
 
-/* The bytes behind a record that belong to it. PTAH_E_BAD_FILE: they are not there. */
+/* Takes the trace after a record, which belongs to it. PTAH_E_BAD_FILE: it is not complete. */
 static int take_trace(struct perfdata_file *f, const struct window *w, uint64_t size,
 		      struct perfdata_record *record, struct ptah_message *why)
 {
@@ -149,7 +150,7 @@ static int take_trace(struct perfdata_file *f, const struct window *w, uint64_t 
 	return 0;
 }
 
-/* The next records are those that this one holds. */
+/* Continues with the records inside a compressed one. */
 static int enter_spool(struct perfdata_file *f, uint64_t offset, struct ptah_message *why)
 {
 	uint64_t size;
@@ -172,7 +173,9 @@ static int enter_spool(struct perfdata_file *f, uint64_t offset, struct ptah_mes
 	return 0;
 }
 
-/* One record on. 1: *record is of use, 0: it is not, PTAH_E_END: there was none. */
+/*
+ * Reads one record. 1: *record is filled in, 0: the record is not used, PTAH_E_END: there is none.
+ */
 static int step(struct perfdata_file *f, const struct window *w, struct perfdata_record *record,
 		struct ptah_message *why)
 {
@@ -184,7 +187,7 @@ static int step(struct perfdata_file *f, const struct window *w, struct perfdata
 	int status;
 
 	if (left < PERFDATA_RECORD_HEADER || load_le16(p + 6) > left)
-		/* cut where the recorder died */
+		/* cut, because the recorder was killed */
 		return is_cut(f, w) ? PTAH_E_END
 				    : perfdata_bad(f, why, offset,
 						   "a record does not fit the data section,");
@@ -272,7 +275,7 @@ bool perfdata_clock(const struct perfdata_file *f, struct perfdata_clock *clock)
 	return f->has_clock;
 }
 
-/* Where the offsets of records lie; `end` 0: nowhere. */
+/* The window that contains a record's offset; `end` is 0 if none does. */
 static struct window window_of(const struct perfdata_file *f, uint64_t offset, uint64_t *at)
 {
 	if (offset >= PERFDATA_SPOOL_BASE) {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fields of each type of record: from the bytes of its body into struct
- * perfdata_record, or into the file where a record describes the whole recording.
+ * Reads the fields of each type of record: into struct perfdata_record, or into struct
+ * perfdata_file where the record describes the whole recording.
  */
 #include "perfdata/file.h"
 
 #include <string.h>
 
-/* The sample id at a record's end: fields of eight bytes, in this order. */
+/* Reads the sample id at a record's end: fields of eight bytes, in this order. */
 static void read_sample_id(struct perfdata_file *f, struct reader body,
 			   struct perfdata_record *record)
 {
@@ -21,7 +21,7 @@ static void read_sample_id(struct perfdata_file *f, struct reader body,
 	if (bits & PERFDATA_SAMPLE_TID) {
 		int32_t pid = (int32_t)reader_u32(&body), tid = (int32_t)reader_u32(&body);
 
-		/* A mapping of pid -1 is the kernel's. */
+		/* pid -1 in a mapping is the kernel's, and stays. */
 		if (record->pid < 0 && record->type != PERFDATA_MMAP &&
 		    record->type != PERFDATA_MMAP2) {
 			record->pid = pid;
@@ -61,7 +61,7 @@ static void read_map(struct reader *r, struct perfdata_record *record, uint16_t 
 		record->executable = reader_u32(r) & 4;
 		reader_u32(r);
 	}
-	/* Memory of a virtual machine's guest, which is none of the process's. */
+	/* Memory of a virtual machine's guest is not the process's. */
 	if ((misc & PERFDATA_MISC_CPUMODE) == PERFDATA_MISC_GUEST_KERNEL ||
 	    (misc & PERFDATA_MISC_CPUMODE) == PERFDATA_MISC_GUEST_USER)
 		record->executable = false;
@@ -86,7 +86,7 @@ static uint64_t pt_config(const struct perfdata_file *f, uint64_t pmu_type)
 	return 0;
 }
 
-/* The value of a field that is given by its bits. */
+/* The value of the field that consists of these bits of config. */
 static uint8_t field(uint64_t config, uint64_t bits)
 {
 	return bits ? (uint8_t)((config & bits) / (bits & -bits)) : 0;
@@ -155,7 +155,7 @@ static void read_ptah(struct reader *r, struct perfdata_record *record)
 	uint32_t n;
 
 	if (reader_u32(r) != PERFDATA_PTAH_MAGIC || reader_u32(r) != PERFDATA_PTAH_VERSION) {
-		r->failed = false; /* not ours: tag 0 */
+		r->failed = false; /* not a record of Ptah's: tag 0 */
 		return;
 	}
 	record->tag = reader_u32(r);
@@ -183,8 +183,8 @@ static void read_ptah(struct reader *r, struct perfdata_record *record)
 }
 
 /*
- * SWITCH: the sample id tells whose it is. SWITCH_CPU_WIDE, of a whole CPU: also
- * who comes next, or was there before.
+ * SWITCH: the sample id says which thread. SWITCH_CPU_WIDE, of a whole CPU, also has the thread
+ * that comes next, or that was there before.
  */
 static void read_switch(struct reader *r, struct perfdata_record *record, uint16_t misc, bool wide)
 {
@@ -197,10 +197,10 @@ static void read_switch(struct reader *r, struct perfdata_record *record, uint16
 }
 
 /*
- * A sample of sched:sched_switch, as recordings have it that were made without
- * context switch records: its raw data are the tracepoint's fields (common ones
- * 8 bytes, char prev_comm[16], s32 prev_pid, prio, s64 state, next_comm[16], s32
- * next_pid), and these "pids" are thread ids. False: none, or without what it needs.
+ * A sample of the tracepoint sched:sched_switch, which recordings without context switch records
+ * have. Its raw data are the tracepoint's fields (8 bytes of common ones, char prev_comm[16], s32
+ * prev_pid, prio, s64 state, next_comm[16], s32 next_pid), and these "pids" are thread ids. False:
+ * another sample, or one without the necessary fields.
  */
 static bool read_sample(struct perfdata_file *f, struct reader *r, struct perfdata_record *record)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A recording's bytes. Files are mapped where they lie. What comes through a
- * pipe is written to a file without a name first, so that it may be longer than
- * the memory.
+ * Maps a recording's bytes. What comes through a pipe is written to a file without a name first, so
+ * that it may be larger than memory.
  */
 #include "perfdata/file.h"
 
@@ -17,7 +16,7 @@
 
 int perfdata_temporary(void)
 {
-	/* The first is meant for big files and is seldom in memory. */
+	/* /var/tmp first: it is meant for large files, and seldom in memory. */
 	static const char *const folders[] = {"/var/tmp", P_tmpdir};
 	int fd = -1;
 
@@ -27,7 +26,7 @@ int perfdata_temporary(void)
 		fd = open(folders[i], O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 		if (fd >= 0)
 			break;
-		/* Not every file system knows files without a name. */
+		/* Not every file system supports files without a name. */
 		snprintf(path, sizeof(path), "%s/ptah-XXXXXX", folders[i]);
 		fd = mkostemp(path, O_CLOEXEC);
 		if (fd >= 0)
@@ -51,7 +50,7 @@ static int write_all(int fd, const uint8_t *bytes, size_t n)
 	return 0;
 }
 
-/* As read(), but less than `n` only at the end. */
+/* Like read(), but returns less than `n` only at the end. */
 static ssize_t read_full(int fd, uint8_t *bytes, size_t n)
 {
 	size_t got = 0;
@@ -83,7 +82,7 @@ static int copy_pipe(const struct perfdata_file *f, int from, int to, struct pta
 		if (write_all(to, bytes, (size_t)n) < 0)
 			status = perfdata_system_message(
 			    why, errno, f->path, "keep what comes through the pipe in /var/tmp");
-		/* What is no recording may never end. */
+		/* Refuse what is no recording at once: it may never end. */
 		if (!begun && (n < 8 || memcmp(bytes, PERFDATA_MAGIC, 8) != 0))
 			break;
 		begun = true;
@@ -94,7 +93,7 @@ static int copy_pipe(const struct perfdata_file *f, int from, int to, struct pta
 	return status;
 }
 
-/* The file that holds what `fd` gives, which is closed. */
+/* Copies what `fd` delivers into a file, whose descriptor *fd becomes. */
 static int spool_pipe(const struct perfdata_file *f, int *fd, struct ptah_message *why)
 {
 	int to = perfdata_temporary();
@@ -124,7 +123,7 @@ static int map_fd(struct perfdata_part *part, int fd, struct ptah_message *why)
 	return 0;
 }
 
-/* One more part, of `path`, which it takes over. */
+/* Adds a part. Takes over `path`. */
 static struct perfdata_part *new_part(struct perfdata_file *f, char *path)
 {
 	struct perfdata_part *parts =
@@ -157,7 +156,9 @@ static int map_path(struct perfdata_file *f, char *path, struct ptah_message *wh
 	if (fstat(fd, &st))
 		status = perfdata_system_message(why, errno, path, "open");
 	else if (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode)) {
-		/* Opening does not wait for who writes, but reading must: until then it is the end.
+		/*
+		 * Opening a fifo did not wait for its writer, but reading must: before the writer
+		 * opens it, a read would report the end.
 		 */
 		if (!input) {
 			(void)poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1);
@@ -183,8 +184,8 @@ static char *join(const char *folder, const char *name)
 }
 
 /*
- * perf's folders: `data` is the file, data.0 and so on are what each of its
- * threads wrote (perf.data-directory-format.txt), kcore_dir is of --kcore.
+ * A folder of perf's: `data` is the file, data.0 and so on were written by perf's threads
+ * (perf.data-directory-format.txt), kcore_dir is made by --kcore.
  */
 static int map_folder(struct perfdata_file *f, const char *folder, struct ptah_message *why)
 {

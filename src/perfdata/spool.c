@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Compressed records (perf record -z): each holds a piece of one zstd stream, and
- * the records inside go on from one piece to the next. They are unpacked into a
- * file without a name, so that they need no memory of their own: for each piece
- * the size of the whole records that it brings to an end, a u64, and these.
+ * Unpacks compressed records (perf record -z). Each holds a piece of one zstd stream; the records
+ * in that stream may begin in one piece and end in a later one. They are unpacked into a file
+ * without a name, so that they take no memory. For each piece the file has a u64, the size of the
+ * records that this piece completes, and then these records.
  */
 #include "perfdata/file.h"
 
@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <zstd.h>
 
-/* So many times its size may a recording grow, and it is still believed. */
+/* A recording that unpacks to more than this many times its size is refused. */
 #define MOST_RATIO 1024
 #define MOST_FIRST (UINT64_C(64) << 20)
 
@@ -23,12 +23,13 @@ struct unpack {
 	struct perfdata_file *f;
 	struct ptah_message *why;
 	const struct perfdata_part *part;
-	uint64_t offset; /* of the record at hand, with the part's base */
+	uint64_t offset; /* of the current compressed record, with the part's base */
 	ZSTD_DStream *stream;
 	int fd;
-	uint64_t written; /* to the spool */
-	uint64_t in, out; /* bytes so far */
-	uint8_t *bytes;	  /* what is no whole record yet, and room for OUT_BYTES more */
+	uint64_t written; /* bytes written to the spool */
+	uint64_t in, out; /* bytes so far: compressed, unpacked */
+	uint8_t *
+	    bytes; /* the beginning of a record that is not complete, and room for OUT_BYTES more */
 	size_t have;
 };
 
@@ -51,7 +52,7 @@ static int put(struct unpack *u, const void *bytes, size_t n)
 	return 0;
 }
 
-/* Writes the whole records out. */
+/* Writes out the records that are complete. */
 static int put_records(struct unpack *u)
 {
 	size_t n = 0;
@@ -105,7 +106,7 @@ static int unpack_piece(struct unpack *u, const uint8_t *bytes, size_t n)
 	return status;
 }
 
-/* A record's piece, and its size before it. */
+/* Unpacks the piece in a compressed record, and writes the size before its records. */
 static int unpack_record(struct unpack *u, const uint8_t *record, size_t size)
 {
 	const uint8_t *bytes = record + PERFDATA_RECORD_HEADER;
@@ -114,7 +115,7 @@ static int unpack_record(struct unpack *u, const uint8_t *record, size_t size)
 	uint64_t n = size - PERFDATA_RECORD_HEADER;
 	int status;
 
-	/* The newer form says how much of it is padding. */
+	/* The newer form of the record contains the size without padding. */
 	if (load_le32(record) == PERFDATA_COMPRESSED2) {
 		n = n >= 8 ? load_le64(bytes) : UINT64_MAX;
 		bytes += 8;
@@ -134,7 +135,7 @@ static int unpack_record(struct unpack *u, const uint8_t *record, size_t size)
 	return 0;
 }
 
-/* The bytes behind a record that are its own. */
+/* The number of bytes that follow a record and belong to it. */
 static uint64_t behind(const uint8_t *record, size_t size)
 {
 	switch (load_le32(record)) {
@@ -147,7 +148,10 @@ static uint64_t behind(const uint8_t *record, size_t size)
 	}
 }
 
-/* What does not fit ends it here; who reads the records tells of it. */
+/*
+ * Unpacks the compressed records of a part. Ends at a record that does not fit; reader.c will
+ * report it.
+ */
 static int unpack_part(struct unpack *u, uint64_t at)
 {
 	const struct perfdata_part *part = u->part;
@@ -192,7 +196,7 @@ int perfdata_unpack(struct perfdata_file *f, struct ptah_message *why)
 {
 	struct unpack u = {.f = f, .why = why, .fd = -1};
 	struct perfdata_part *part = &f->parts[f->part];
-	/* The record that is compressed has been passed: it is part of it. */
+	/* Reading is already after the first compressed record, which must be unpacked too. */
 	uint64_t first = f->first_compressed;
 	int status = PTAH_E_NOMEM;
 
@@ -203,7 +207,7 @@ int perfdata_unpack(struct perfdata_file *f, struct ptah_message *why)
 					"without -z",
 					f->path);
 	u.stream = ZSTD_createDStream();
-	/* A record of any size, but for one byte, and what one step of zstd's gives. */
+	/* Room for an incomplete record of any size, and for the output of one step of zstd. */
 	u.bytes = malloc(65536 + OUT_BYTES);
 	if (u.stream && u.bytes) {
 		u.fd = perfdata_temporary();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The writer's output: opening, writing and closing it; failures. */
+/* Opens, writes and closes the output of the writer, and keeps its first failure. */
 #include "perfdata/writer_inside.h"
 
 #include "base/bits.h"
@@ -95,7 +95,7 @@ static int hand_over_record(struct perfdata_writer *w)
 {
 	const struct perfdata_piece piece = {
 	    .tid = -1, .cpu = -1, .bytes = w->pending.bytes, .size = w->pending.size};
-	int status = perfdata_write_pending(w); /* out of memory? */
+	int status = perfdata_write_pending(w); /* checks for lack of memory */
 
 	if (status >= 0)
 		status = perfdata_hand_over(w, &piece);
@@ -178,7 +178,7 @@ static int open_file(struct perfdata_writer *w)
 	struct stat st;
 	bool there = stat(w->path, &st) == 0;
 
-	/* A device or pipe is written to as it is; a file is kept as PATH.old. */
+	/* An existing file is kept as PATH.old. A device or pipe is written to directly. */
 	if (there && S_ISREG(st.st_mode) && st.st_size) {
 		if (rename(w->path, w->old_path))
 			return perfdata_writer_fail_system(w, "rename the old recording");
@@ -262,6 +262,6 @@ void perfdata_writer_abort(struct perfdata_writer *w)
 	if (w->regular)
 		unlink(w->path);
 	if (w->renamed && rename(w->old_path, w->path))
-		w->renamed = false; /* it stays as PATH.old, where perf leaves it too */
+		w->renamed = false; /* the old recording stays as PATH.old, as perf leaves it too */
 	writer_free(w);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes perf.data files with Intel PT that perf and Ptah read.
+ * Writes perf.data files with Intel PT that perf and Ptah can read.
  *
- * Everything is appended. After perfdata_writer_flush() the file on disk is
- * valid up to that point even if the process dies. finish() adds the header
- * features. What perf has no record for (truth, code that is in no file, notes)
- * lies between perf's records in one that perf skips: see docs/perf-data.md.
+ * Everything is appended. After perfdata_writer_flush() the file on disk is valid up to that point,
+ * even if the process is killed. finish() adds the header features. What perf has no record for
+ * (truth, code that is in no file, notes) is stored in a record type that perf skips: see
+ * docs/perf-data.md.
  *
- * Every function returns 0 or a negative enum ptah_error; after a failure the
- * writer stays failed and perfdata_writer_why() tells the sentence.
+ * Every function returns 0 or a negative enum ptah_error. After a failure the writer stays failed,
+ * and perfdata_writer_why() returns the sentence.
  */
 #ifndef PTAH_PERFDATA_WRITER_H
 #define PTAH_PERFDATA_WRITER_H
@@ -17,10 +17,10 @@
 
 struct perfdata_writer;
 
-/* For who takes the records into their own hands. */
+/* What a callback is given instead of a file being written. */
 struct perfdata_piece {
-	bool trace;	 /* packets; else a whole record, with its header */
-	uint32_t stream; /* of packets: their AUXTRACE index, thread, processor and place */
+	bool trace;	 /* packets; false: a whole record, with its header */
+	uint32_t stream; /* of packets: AUXTRACE index, thread, processor and offset */
 	int32_t tid, cpu;
 	uint64_t offset;
 	const void *bytes;
@@ -34,7 +34,7 @@ struct perfdata_clock {
 	uint64_t zero;
 };
 
-/* An event as the kernel was given it. */
+/* A perf event, as it was passed to the kernel. */
 struct perfdata_event {
 	const char *name; /* "intel_pt//u" */
 	const void *attr; /* struct perf_event_attr, PERFDATA_ATTR_SIZE bytes */
@@ -42,36 +42,42 @@ struct perfdata_event {
 	size_t id_count;
 };
 
-/* What a driver's AUXTRACE_INFO says that an emulated processor's does not. */
+/* What a recording by the kernel's driver has beyond that of a simulated processor. */
 struct perfdata_driver {
-	const struct perfdata_event *events; /* instead of the one that others get */
+	const struct perfdata_event
+	    *events; /* the events; without a driver the writer makes one up */
 	size_t event_count;
 	uint32_t pmu_type; /* 0: no trace, and no AUXTRACE_INFO */
-	const char *pmus;  /* all of the machine: "TYPE NAME\n" each; NULL: intel_pt alone */
-	const char *cpuid; /* "GenuineIntel,6,158,10"; NULL: not told */
-	/* Bits of attr.config: enum perfdata_pt_info has the same names. */
+	const char *pmus;  /* all PMUs of the machine, "TYPE NAME\n" each; NULL: intel_pt alone */
+	const char *cpuid; /* "GenuineIntel,6,158,10"; NULL: left out */
+	/* Bits of attr.config, for the fields of the same names in enum perfdata_pt_info. */
 	uint64_t tsc_bit, noretcomp_bit, mtc_bit, mtc_freq_bits, cyc_bit;
-	uint8_t
-	    sched_switch; /* 0: none; 2: SWITCH records of what is traced; 3: of whole processors */
+	uint8_t sched_switch; /* 0: no SWITCH records; 2: of the traced threads; 3: of whole
+				 processors */
 	bool snapshot, per_cpu, time_zero;
 };
 
 struct perfdata_writer_config {
 	const char *path;
-	char *const *command; /* argv of what is recorded, NULL-terminated (HEADER_CMDLINE holds
-				 ours + it) */
+	char *const *command; /* argv of the recorded command, NULL-terminated (HEADER_CMDLINE
+				 becomes "ptah record --" and these) */
 	struct perfdata_clock clock;
-	bool retcomp;				       /* return compression is on in the trace */
-	bool tsc;				       /* TSC packets are in the trace */
-	bool mtc, cyc;				       /* and these */
+	bool retcomp;				       /* the trace has compressed returns */
+	bool tsc;				       /* the trace has TSC packets */
+	bool mtc, cyc;				       /* and MTC, CYC packets */
 	uint8_t mtc_period, cyc_threshold, psb_period; /* IA32_RTIT_CTL's fields */
 	uint32_t tsc_n, tsc_d;			       /* TSC ticks per crystal tick (CPUID.15H) */
 	uint32_t nominal_ratio;
-	bool snapshot;			      /* moments alone are kept: gaps are no loss */
-	const char *filter;		      /* as perf's --filter, resolved; NULL: none */
-	const struct perfdata_driver *driver; /* NULL: emulated, with what stands above */
-	/* Is given all pieces, and no file is made; NULL: none. Negative: the writer fails.
-	 * The first ones are those of a file made through a pipe: HEADER_ATTR, AUXTRACE_INFO. */
+	bool
+	    snapshot; /* the trace consists of snapshots: what is missing between them is no loss */
+	const char *filter; /* address filters in perf's syntax, with numbers; NULL: none */
+	const struct perfdata_driver
+	    *driver; /* NULL: a simulated processor, described by the members above */
+	/*
+	 * A callback that takes all pieces instead of a file; NULL: write a file. If it returns a
+	 * negative status, the writer fails. The first pieces are those of a recording made through
+	 * a pipe: HEADER_ATTR, AUXTRACE_INFO.
+	 */
 	int (*take)(void *context, const struct perfdata_piece *piece);
 	void *context;
 };
@@ -80,7 +86,7 @@ struct perfdata_writer_config {
 int perfdata_writer_open(const struct perfdata_writer_config *config, struct perfdata_writer **w,
 			 struct ptah_message *why);
 
-/* time: TSC; the writer converts it with the clock. */
+/* tsc: the time; the writer converts it with the clock. */
 int perfdata_write_comm(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc,
 			bool exec, const char *comm);
 int perfdata_write_fork(struct perfdata_writer *w, int32_t pid, int32_t tid, int32_t ppid,
@@ -89,16 +95,18 @@ int perfdata_write_exit(struct perfdata_writer *w, int32_t pid, int32_t tid, int
 			int32_t ptid, uint64_t tsc);
 int perfdata_write_itrace_start(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc);
 
-/* An executable mapping. The writer looks up the file's build id (remembering it per path). */
+/* An executable mapping. The writer reads the file's build id, once for each path. */
 int perfdata_write_mmap2(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc,
 			 uint64_t address, uint64_t size, uint64_t file_offset, uint32_t prot,
 			 const char *path);
 
-/* The next `size` trace bytes of stream `index`. They must end with a whole packet. */
+/* The next `size` bytes of trace of stream `index`. They must end with a whole packet. */
 int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t tid,
 			    const void *bytes, size_t size);
 
-/* Trace of a processor or thread: `offset` is the driver's, `reference` a TSC of then. */
+/*
+ * Trace of a processor or thread. offset: as the driver counts; reference: the TSC at that moment.
+ */
 struct perfdata_aux {
 	uint32_t index;
 	int32_t tid, cpu;
@@ -110,17 +118,17 @@ struct perfdata_aux {
 int perfdata_write_aux(struct perfdata_writer *w, const struct perfdata_aux *aux);
 
 /*
- * A record as the kernel wrote it, with its header, a multiple of eight bytes.
- * Build ids of the files that an MMAP2 names without one go into the header.
+ * A record as the kernel wrote it, with its header; a multiple of eight bytes. If it is an MMAP2
+ * without a build id, the id of its file goes into the header.
  */
 int perfdata_write_raw(struct perfdata_writer *w, const void *record, size_t size);
-/* `size` bytes of the stream are not there. What comes next begins with a PSB. */
+/* `size` bytes of the stream are missing. The next trace begins with a PSB. */
 int perfdata_skip_auxtrace(struct perfdata_writer *w, uint32_t index, uint64_t size);
 
 int perfdata_add_truth(struct perfdata_writer *w, uint32_t index, int32_t pid, int32_t tid,
 		       const struct ptah_truth *truth, uint64_t lost);
 
-/* Code that no file holds (JIT, patched): visible to `pid` from time tsc on. */
+/* Code that is in no file (JIT, patched): memory of `pid` from time tsc on. */
 int perfdata_add_code(struct perfdata_writer *w, int32_t pid, uint64_t tsc, uint64_t address,
 		      const void *bytes, size_t size);
 int perfdata_add_note(struct perfdata_writer *w, const char *text);
@@ -131,7 +139,7 @@ const char *perfdata_writer_why(const struct perfdata_writer *w);
 /* Completes the file and frees the writer. */
 int perfdata_writer_finish(struct perfdata_writer *w, struct ptah_message *why);
 
-/* Removes the file (puts PATH.old back) and frees the writer. */
+/* Removes the file, renames PATH.old back, and frees the writer. */
 void perfdata_writer_abort(struct perfdata_writer *w);
 
 #endif

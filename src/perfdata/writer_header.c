@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What stands before the records of a perf.data file that is written, and behind them:
- * the header with the events, and the features with names, build ids and versions.
+ * Writes what precedes the records of a perf.data file (the header with the events) and what
+ * follows them (the features with names, build ids and versions).
  */
 #include "perfdata/writer_inside.h"
 
@@ -17,7 +17,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define PMU_TYPE   8 /* intel_pt's number on most machines; AUXTRACE_INFO repeats it */
+#define PMU_TYPE   8 /* the number of intel_pt on most machines; AUXTRACE_INFO has it too */
 #define EVENT_ID   1
 #define EVENT_NAME "intel_pt//u"
 #define ATTR_ENTRY (PERFDATA_ATTR_SIZE + PERFDATA_SECTION_SIZE)
@@ -41,7 +41,7 @@ static void build_attr(uint8_t *attr, const struct perfdata_writer_config *c)
 	store_le32(attr + PERFDATA_ATTR_AT_SIZE, PERFDATA_ATTR_SIZE);
 	store_le64(attr + PERFDATA_ATTR_AT_CONFIG, config);
 	store_le64(attr + PERFDATA_ATTR_AT_PERIOD, 1);
-	/* Without IP perf refuses to print addresses. */
+	/* Without this flag perf refuses to print addresses. */
 	store_le64(attr + PERFDATA_ATTR_AT_SAMPLE_TYPE,
 		   PERFDATA_SAMPLE_IP | PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME |
 		       PERFDATA_SAMPLE_CPU | PERFDATA_SAMPLE_IDENTIFIER);
@@ -88,7 +88,9 @@ bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_write
 	       (!driver || !driver->cpuid || w->cpuid);
 }
 
-/* As the records of a file made through a pipe begin: HEADER_ATTR with the ids. */
+/*
+ * Passes the events on as records, as a file made through a pipe begins: HEADER_ATTR with the ids.
+ */
 static int hand_over_events(struct perfdata_writer *w)
 {
 	for (size_t i = 0; i < w->event_count; i++) {
@@ -160,7 +162,7 @@ static void fill_driver(uint64_t *info, const struct perfdata_driver *driver)
 int perfdata_write_info(struct perfdata_writer *w, const struct perfdata_writer_config *config)
 {
 	size_t n = config->filter ? strlen(config->filter) : 0;
-	size_t padded = n ? (n + 8) & ~(size_t)7 : 0; /* a NUL at least */
+	size_t padded = n ? (n + 8) & ~(size_t)7 : 0; /* with at least one NUL */
 	uint64_t info[PERFDATA_INFO_MAX] = {
 	    [PERFDATA_INFO_PMU_TYPE] = PMU_TYPE,
 	    [PERFDATA_INFO_TIME_SHIFT] = w->clock.shift,
@@ -205,7 +207,7 @@ static void put_build_ids(const struct perfdata_writer *w, struct perfdata_buffe
 		perfdata_put32(b, PERFDATA_HEADER_BUILD_ID);
 		perfdata_put16(b, PERFDATA_MISC_USER | PERFDATA_MISC_BUILD_ID_SIZE);
 		perfdata_put16(b, (uint16_t)(PERFDATA_BUILD_ID_FIXED + name));
-		perfdata_put32(b, UINT32_MAX); /* host, not a guest's pid */
+		perfdata_put32(b, UINT32_MAX); /* the host; otherwise the pid of a guest */
 		perfdata_put(b, f->id.bytes, sizeof(f->id.bytes));
 		perfdata_put32(b, f->id.size);
 		perfdata_put_string(b, f->path, 64);
@@ -267,9 +269,9 @@ static void put_pmus(const struct perfdata_writer *w, struct perfdata_buffer *b)
 }
 
 /*
- * Where the AUXTRACE records lie: a count, then offset and size of each. A processor's trace
- * is written later than the switches and maps in it, by as much as its buffer holds.
- * With this perf has all of it in hand before the first of them.
+ * The places of the AUXTRACE records: a count, then offset and size of each. A processor's trace is
+ * written later than the records of switches and maps that belong to it, by as much as its buffer
+ * holds. With this list perf reads all trace before the first of those records.
  */
 static void put_index(const struct perfdata_writer *w, struct perfdata_buffer *b)
 {

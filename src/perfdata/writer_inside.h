@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the writer's files share: writer.c opens, writes and closes the output,
- * writer_records.c puts records together, writer_header.c what stands before and behind
- * them.
+ * What the writer's files share: writer.c opens, writes and closes the output, writer_records.c
+ * builds records, writer_header.c writes what precedes and follows them.
  */
 #ifndef PTAH_PERFDATA_WRITER_INSIDE_H
 #define PTAH_PERFDATA_WRITER_INSIDE_H
@@ -13,9 +12,9 @@
 #include "perfdata/message.h"
 #include "perfdata/writer.h"
 
-#define MAX_RECORD 65528 /* a record's size is a u16, and ours are multiples of 8 */
+#define MAX_RECORD 65528 /* a record's size is a u16, and here a multiple of 8 */
 
-/* A file that was mapped: its build id is read once and listed in the header. */
+/* A mapped file. Its build id is read once, and listed in the header. */
 struct written_file {
 	struct written_file *next;
 	int32_t pid;
@@ -23,13 +22,13 @@ struct written_file {
 	char path[];
 };
 
-/* How far a stream has been written, padding included. */
+/* How many bytes of a stream were written, padding included. */
 struct written_stream {
 	uint32_t index;
 	uint64_t size;
 };
 
-/* An event of ours: a copy. */
+/* A copy of an event. */
 struct written_event {
 	char *name;
 	uint64_t *ids;
@@ -43,7 +42,7 @@ struct perfdata_writer {
 	bool regular, renamed;
 	char *path, *old_path;
 	struct perfdata_clock clock;
-	uint64_t size; /* of the data section, as far as written or buffered */
+	uint64_t size; /* bytes of the data section, written or buffered */
 	struct perfdata_buffer pending;
 	struct written_file *files;
 	struct written_stream *streams;
@@ -52,8 +51,8 @@ struct perfdata_writer {
 	struct ptah_message why;
 	struct written_event *events;
 	size_t event_count;
-	uint64_t event_id;    /* of the records that are made here */
-	uint64_t data_offset; /* behind the header, the ids and the attributes */
+	uint64_t event_id;    /* event id in the records that the writer builds */
+	uint64_t data_offset; /* after the header, the ids and the attributes */
 	uint32_t pmu_type;
 	char *pmus, *cpuid;
 	bool indexed; /* the header is to list the AUXTRACE records */
@@ -63,22 +62,24 @@ struct perfdata_writer {
 };
 
 /* writer.c */
-/* Ends the writer with this status, if it had none yet. Returns the writer's. */
+/*
+ * Makes the writer fail with this status, if it has not failed before. Returns the writer's status.
+ */
 int perfdata_writer_fail(struct perfdata_writer *w, int status);
 int perfdata_writer_no_memory(struct perfdata_writer *w);
-/* The same with errno, and what could not be done: "write", "create". */
+/* The same with errno; what: what could not be done ("write", "create"). */
 int perfdata_writer_fail_system(struct perfdata_writer *w, const char *what);
-/* False: errno says why. */
+/* Writes all n bytes. False with errno on failure. */
 bool perfdata_write_at(int fd, const void *bytes, size_t n, uint64_t offset);
 /* Writes what is buffered. w->size already counts it. */
 int perfdata_write_pending(struct perfdata_writer *w);
 /* Begins a record of `size` bytes, which is a multiple of 8. */
 void perfdata_begin(struct perfdata_writer *w, uint32_t type, uint16_t misc, size_t size);
-/* Hands a piece to the callback. What that answers is its own affair, but it ends the writer. */
+/* Passes a piece to the callback. If that returns a negative status, the writer fails with it. */
 int perfdata_hand_over(struct perfdata_writer *w, const struct perfdata_piece *piece);
-/* Ends the record: all its bytes are in w->pending. */
+/* Ends the record, which is complete in w->pending. */
 int perfdata_end(struct perfdata_writer *w);
-/* Up to a multiple of 8 bytes. */
+/* Appends n bytes and zeros up to a multiple of 8. */
 void perfdata_put_padded(struct perfdata_writer *w, const void *bytes, size_t n);
 
 /* writer_header.c */
@@ -88,7 +89,10 @@ bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_write
 int perfdata_write_header(struct perfdata_writer *w);
 /* AUXTRACE_INFO, the first record. */
 int perfdata_write_info(struct perfdata_writer *w, const struct perfdata_writer_config *config);
-/* Behind the data: a table of sections in the order of their bits, then the sections. */
+/*
+ * Writes the features after the data: a table of sections in the order of their bits, then the
+ * sections.
+ */
 int perfdata_write_features(struct perfdata_writer *w);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The records that a recorder of ours writes: perf's, and Ptah's own among them. */
+/* Builds the records that Ptah's recorders write: those of perf, and Ptah's own. */
 #include "perfdata/writer_inside.h"
 
 #include "base/bits.h"
@@ -96,7 +96,10 @@ static const struct written_file *file_of(struct perfdata_writer *w, const char 
 		return NULL;
 	memcpy(f->path, path, n);
 	f->pid = pid;
-	/* A file that cannot be read has no id: what matters is told when it is decoded. */
+	/*
+	 * A file that cannot be read has no id. That it is missing is reported when the recording
+	 * is decoded.
+	 */
 	if (perfdata_build_id_read(path, &f->id) < 0)
 		f->id.size = 0;
 	f->next = w->files;
@@ -127,7 +130,7 @@ int perfdata_write_mmap2(struct perfdata_writer *w, int32_t pid, int32_t tid, ui
 		perfdata_put32(&w->pending, file->id.size);
 		perfdata_put(&w->pending, file->id.bytes, sizeof(file->id.bytes));
 	} else {
-		perfdata_put(&w->pending, NULL, 24); /* device and inode are not known */
+		perfdata_put(&w->pending, NULL, 24); /* device and inode are unknown */
 	}
 	perfdata_put32(&w->pending, prot);
 	perfdata_put32(&w->pending, 2); /* MAP_PRIVATE */
@@ -154,9 +157,8 @@ static struct written_stream *stream_of(struct perfdata_writer *w, uint32_t inde
 }
 
 /*
- * One AUXTRACE record. As perf's own, it is filled up to a multiple of eight
- * with PAD, and it must not end inside a packet: perf does not join packets
- * that lie in two records.
+ * Writes one AUXTRACE record. Like perf's, it is padded to a multiple of eight bytes with PAD
+ * packets, and it must not end inside a packet: perf does not join packets that lie in two records.
  */
 int perfdata_write_aux(struct perfdata_writer *w, const struct perfdata_aux *aux)
 {
@@ -205,7 +207,10 @@ int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t t
 	    .index = index,
 	    .tid = tid,
 	    .cpu = -1,
-	    /* Where perf takes the TSC's highest byte from; with 0 it knows no time at all. */
+	    /*
+	     * perf takes the TSC's highest byte from here; with 0 it would assume that there is no
+	     * time at all.
+	     */
 	    .reference = 1,
 	    .bytes = bytes,
 	    .size = size,
@@ -216,12 +221,12 @@ int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t t
 	if (!s)
 		return perfdata_writer_no_memory(w);
 	aux.offset = s->size;
-	/* In a file the next piece lies behind the padding. */
+	/* In a file the next piece follows the padding. */
 	s->size += w->take ? size : (size + 7) & ~(size_t)7;
 	return perfdata_write_aux(w, &aux);
 }
 
-/* The file of an MMAP2 record without a build id, for the header's list. */
+/* Adds the file of an MMAP2 record without a build id to the header's list. */
 static void list_file(struct perfdata_writer *w, const uint8_t *record, size_t size)
 {
 	const size_t path = PERFDATA_RECORD_HEADER + 64;

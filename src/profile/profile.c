@@ -30,7 +30,7 @@ int ptah_profile_new(const struct ptah_image *image, const struct ptah_profile_c
 		ptah_profile_free(p);
 		return status;
 	}
-	p->stack_matters = !p->config.flow.no_retcomp;
+	p->stack_matters = !p->config.flow.events.trace.no_retcomp;
 	p->flow->on_indirect = on_indirect;
 	p->flow->indirect_context = p;
 	beside_begin(p);

@@ -64,16 +64,17 @@ static void configure(struct pt_config *to, const struct ptah_flow_config *from)
 	uint64_t *const last[] = {&to->addr_filter.addr0_b, &to->addr_filter.addr1_b,
 				  &to->addr_filter.addr2_b, &to->addr_filter.addr3_b};
 
-	to->mtc_freq = from->events.mtc_freq;
+	to->mtc_freq = from->events.trace.mtc_period;
 	to->nom_freq = from->events.nominal_ratio;
 	to->cpuid_0x15_eax = from->events.tsc_d;
 	to->cpuid_0x15_ebx = from->events.tsc_n;
 	/* enum ptah_erratum begins with libipt's, in its order. */
 	memcpy(&to->errata, &from->events.errata, sizeof(from->events.errata));
 	for (unsigned i = 0; i < 4; i++) {
-		to->addr_filter.config.addr_cfg |= (uint64_t)from->ranges[i].mode << 4 * i;
-		*first[i] = from->ranges[i].first;
-		*last[i] = from->ranges[i].last;
+		to->addr_filter.config.addr_cfg |= (uint64_t)from->events.trace.ranges[i].mode
+						   << 4 * i;
+		*first[i] = from->events.trace.ranges[i].first;
+		*last[i] = from->events.trace.ranges[i].last;
 	}
 }
 

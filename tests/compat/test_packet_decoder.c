@@ -27,10 +27,7 @@
 
 #include <string.h>
 
-#define NOT_IN_2_0                                                                                 \
-	(UINT64_C(1) << PTAH_PACKET_CFE | UINT64_C(1) << PTAH_PACKET_EVD |                         \
-	 UINT64_C(1) << PTAH_PACKET_BBP | UINT64_C(1) << PTAH_PACKET_BIP |                         \
-	 UINT64_C(1) << PTAH_PACKET_BEP | UINT64_C(1) << PTAH_PACKET_TRIG)
+#define NOT_IN_2_0 STREAM_AFTER_LIBIPT_2_0
 
 /* One decoder of each library over the same bytes. */
 struct pair {
@@ -143,10 +140,7 @@ static bool same_packet(const struct pt_packet *a, const struct pt_packet *b)
 /* One of the differences on top, at these bytes, where this library says `status`. */
 static bool is_known_difference(const uint8_t *p, size_t n, int status)
 {
-	if (p[0] == 0xd9) /* TRIG */
-		return true;
-	if (p[0] == 0x02 && n > 1 &&
-	    (p[1] == 0x13 || p[1] == 0x53 || p[1] == 0x63 || p[1] == 0x33 || p[1] == 0xb3))
+	if (stream_is_after_libipt_2_0(p, n))
 		return true;
 	if (p[0] == 0x02 && n > 6 && p[1] == 0x73)
 		return p[4] || p[6] & 0xfe;

@@ -124,11 +124,11 @@ static struct ptah_event_config config_of(const struct run *r)
 {
 	return (struct ptah_event_config){
 	    .size = sizeof(struct ptah_event_config),
-	    .mtc_freq = r->clock.mtc_freq,
+	    .trace.mtc_period = r->clock.mtc_freq,
 	    .nominal_ratio = r->clock.nominal_ratio,
 	    .tsc_n = r->clock.n,
 	    .tsc_d = r->clock.d,
-	    .cyc_thresh = r->clock.cyc_thresh,
+	    .trace.cyc_threshold = r->clock.cyc_thresh,
 	};
 }
 

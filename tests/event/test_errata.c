@@ -184,7 +184,7 @@ static uint64_t skl168_tsc(uint32_t errata)
 	struct ptah_event_config config = {.size = sizeof(config),
 					   .errata = errata,
 					   .nominal_ratio = 20,
-					   .mtc_freq = 4,
+					   .trace.mtc_period = 4,
 					   .tsc_n = 10,
 					   .tsc_d = 1};
 	struct ptah_event_decoder *d;
@@ -251,18 +251,18 @@ static void flow_decode(struct story *story, const struct ptah_flow_config *conf
 static void flow_check(uint32_t errata, const char *trace, const char *handled,
 		       const char *otherwise)
 {
-	/* One range of the filter, and one that stops. */
-	struct ptah_flow_config config = {
-	    .size = sizeof(config),
-	    .ranges = {{0x401000, 0x401fff, PTAH_RANGE_FILTER}, {0, 0, PTAH_RANGE_OFF}}};
+	const struct ptah_range range = {0x401000, 0x401fff, PTAH_RANGE_FILTER};
+	struct ptah_flow_config config = {.size = sizeof(config)};
 	static struct story story;
 
 	story_assemble(&story, trace);
 	for (size_t chunk = 1; chunk < 10000; chunk += 9998) {
 		config.events = with(errata);
+		config.events.trace.ranges[0] = range;
 		flow_decode(&story, &config, chunk);
 		assert_string_equal(story.text, handled);
 		config.events = with(0);
+		config.events.trace.ranges[0] = range;
 		flow_decode(&story, &config, chunk);
 		assert_string_equal(story.text, otherwise);
 	}

@@ -248,8 +248,11 @@ static void truncated_and_unsynchronised(void **state)
  */
 static void timing_packets(void **state)
 {
-	const struct ptah_event_config config = {
-	    .size = sizeof(config), .mtc_freq = 4, .nominal_ratio = 20, .tsc_n = 2, .tsc_d = 1};
+	const struct ptah_event_config config = {.size = sizeof(config),
+						 .trace.mtc_period = 4,
+						 .nominal_ratio = 20,
+						 .tsc_n = 2,
+						 .tsc_d = 1};
 	struct ptah_event_decoder *d;
 	int n;
 
@@ -279,7 +282,7 @@ static void timing_packets(void **state)
 static void lower_frequency_is_less_sure(void **state)
 {
 	const struct ptah_event_config config = {
-	    .size = sizeof(config), .nominal_ratio = 34, .cyc_thresh = 6};
+	    .size = sizeof(config), .nominal_ratio = 34, .trace.cyc_threshold = 6};
 	struct ptah_event_decoder *d;
 	int n;
 

@@ -97,7 +97,7 @@ static void code_sizes(void **state)
  */
 static void interrupt_flag(void **state)
 {
-	const struct ptah_event_config config = {.size = sizeof(config), .iflags = true};
+	const struct ptah_event_config config = {.size = sizeof(config), .trace.event_trace = true};
 	const char *trace = "PSB; MODE.Exec 64-bit if; FUP 0x401000; PSBEND; "
 			    "MODE.Exec 64-bit; FUP 0x401010; TNT T; "
 			    "MODE.Exec 64-bit if; FUP 0x401020; TNT N; "
@@ -145,7 +145,7 @@ static void unchanged_state(void **state)
 {
 	const struct ptah_event_config all = {.size = sizeof(all), .unchanged = true};
 	const struct ptah_event_config flags = {
-	    .size = sizeof(flags), .unchanged = true, .iflags = true};
+	    .size = sizeof(flags), .unchanged = true, .trace.event_trace = true};
 	const char *trace = "PSB; CBR 20; PIP cr3 0x1000; MODE.Exec 64-bit if; MODE.TSX commit; "
 			    "MNT 0x7; FUP 0x401000; VMCS base 0x7000; PSBEND; CBR 20; "
 			    "MODE.Exec 64-bit if; TIP 0x500000";

@@ -84,7 +84,7 @@ static void ptwrite_behind_us_in_a_loop(void **state)
 /* CLI and STI: the flag's FUP is reached like any address. */
 static void interrupt_flag(void **state)
 {
-	const struct ptah_event_config config = {.size = sizeof(config), .iflags = true};
+	const struct ptah_event_config config = {.size = sizeof(config), .trace.event_trace = true};
 
 	(void)state;
 	check(&config, ON_64 "MODE.Exec 64-bit if; FUP 0x401002; TIP.PGD",

@@ -95,8 +95,9 @@ static void take(struct ptah_flow *flow, const struct ptah_item *item, struct pl
 static void decode(const struct world *w, size_t size, bool no_retcomp, size_t chunk, int capacity,
 		   struct decoded *d)
 {
-	const struct ptah_flow_config config = {
-	    .size = sizeof(config), .no_tnt = true, .no_retcomp = no_retcomp};
+	const struct ptah_flow_config config = {.size = sizeof(config),
+						.events.trace.no_tnt = true,
+						.events.trace.no_retcomp = no_retcomp};
 	struct places p = {.w = w, .count = 1};
 	struct ptah_item items[64];
 	struct ptah_image *image;

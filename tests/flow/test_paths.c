@@ -21,7 +21,7 @@ static void machines(void **state)
 
 	(void)state;
 	for (unsigned seed = 1; seed <= 24; seed++) {
-		const struct ptah_flow_config config = {.no_retcomp = seed % 8 == 0};
+		const struct ptah_flow_config config = {.events.trace.no_retcomp = seed % 8 == 0};
 		size_t size;
 		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
 		struct ptah_image *image = image_of(m->code, sizeof(m->code));
@@ -37,7 +37,7 @@ static void worlds(void **state)
 {
 	(void)state;
 	for (unsigned seed = 1; seed <= 24; seed++) {
-		const struct ptah_flow_config config = {.no_tnt = seed % 8 == 0};
+		const struct ptah_flow_config config = {.events.trace.no_tnt = seed % 8 == 0};
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
 		struct ptah_image *image = image_of(w->code, sizeof(w->code));

@@ -30,11 +30,11 @@ static struct ptah_clock timed_clock(unsigned seed)
 static struct ptah_event_config timed_config(const struct ptah_clock *clock)
 {
 	return (struct ptah_event_config){.size = sizeof(struct ptah_event_config),
-					  .mtc_freq = clock->mtc_freq,
+					  .trace.mtc_period = clock->mtc_freq,
 					  .nominal_ratio = clock->nominal_ratio,
 					  .tsc_n = clock->n,
 					  .tsc_d = clock->d,
-					  .cyc_thresh = clock->cyc_thresh};
+					  .trace.cyc_threshold = clock->cyc_thresh};
 }
 
 /* Now and then, between two packets: another frequency, a sleep. */

@@ -69,7 +69,7 @@ static bool begin_code(struct reader *r, const char *text)
 static void add_range(struct golden_case *c, const char *text, uint8_t kind)
 {
 	for (unsigned i = 0; i < PTAH_RANGES; i++) {
-		struct ptah_range *range = &c->config.ranges[i];
+		struct ptah_range *range = &c->config.events.trace.ranges[i];
 		char *end;
 
 		if (range->mode)
@@ -87,13 +87,13 @@ static bool read_config(struct reader *r, char *text)
 
 	for (char *word = strtok(text, " \t"); word; word = strtok(NULL, " \t")) {
 		if (!strcmp(word, "iflags"))
-			config->events.iflags = true;
+			config->events.trace.event_trace = true;
 		else if (!strcmp(word, "ticks"))
 			config->events.ticks = true;
 		else if (!strcmp(word, "no-tnt"))
-			config->no_tnt = true;
+			config->events.trace.no_tnt = true;
 		else if (!strcmp(word, "no-retcomp"))
-			config->no_retcomp = true;
+			config->events.trace.no_retcomp = true;
 		else if (!strcmp(word, "no-bdm70"))
 			config->events.no_bdm70 = true;
 		else if (!strncmp(word, "filter=", 7))

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The freestanding archives are enough, with pkg-config alone: an engine on a
-# simulated processor, and an engine on the null port.
+# Programs build with the freestanding archives alone, found by pkg-config: an
+# engine on a simulated processor, and an engine on the null port.
 set -eu
 . "$PTAH_SOURCE/tests/install/common.sh"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Installs the build into ./root and points pkg-config and the loader there.
+# Installs the build into ./root and makes pkg-config and the loader look there.
 rm -rf root
 DESTDIR=$PWD/root cmake --install "$PTAH_BUILD" --prefix /usr >log 2>&1 || { cat log; exit 1; }
 PKG_CONFIG_PATH=$(dirname "$(find root -name ptah.pc)")

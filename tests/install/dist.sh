@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The source tarball of a commit is the same to the byte each time, whatever
-# the user's git is set to, and holds every file of the commit.
+# The source tarball of a commit has the same bytes each time, whatever the
+# user's git settings are, and contains every file of the commit.
 set -eu
 git -C "$PTAH_SOURCE" rev-parse -q --verify HEAD >/dev/null 2>&1 ||
 	{ echo "SKIP: the source is not a git repository"; exit 77; }

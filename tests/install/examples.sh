@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The examples build against an installation, with pkg-config alone, and do
-# what they say.
+# The examples build against an installation, with pkg-config alone, and print
+# what they should.
 set -eu
 . "$PTAH_SOURCE/tests/install/common.sh"
 
@@ -9,8 +9,8 @@ for source in "$PTAH_SOURCE"/examples/*.c; do
 	name=$(basename "$source" .c)
 	lines=$(wc -l <"$source")
 	[ "$lines" -lt 100 ] || { echo "$source has $lines lines; an example has less than 100"; exit 1; }
-	# pkg-config's paths are made from the .pc file's own: nothing of the
-	# source tree is in reach.
+	# pkg-config's paths begin at the .pc file: the compiler finds nothing of
+	# the source tree.
 	# shellcheck disable=SC2046,SC2086
 	"$CC" -std=c11 -Wall -Wextra -Werror $sanitize -o "$name" "$source" \
 		$(pkg-config --cflags --libs ptah)
@@ -36,16 +36,17 @@ awk -v last="$last" '
 			pmis == int(bytes / 32768) && 4 * tips <= 65536 && 4 * tips >= 65536 * 0.92)
 	}' said || { cat said; exit 1; }
 
-# mov, and dec and jnz five times, a hundred times over. The guest alone.
+# The guest alone, 100 times: mov, then dec and jnz five times.
 [ "$(./hypervisor)" = "1100 instructions, 0 errors" ]
 
-# dec and jnz a thousand times a slice, of which each thread has forty.
+# Each thread has 40 slices, and runs dec and jnz 1000 times in each.
 ./scheduler >said
 for thread in 1 2; do
 	echo "40 slices, 80000 instructions, 0 errors"
 done | cmp - said
 
-# By hand: al is not 0, once around; twice around, two times; al is 0.
+# Worked out by hand for four traces: al is not 0, in one round of the loop; the same in
+# two rounds, twice; al is 0.
 ./coverage >said
 cmp - said <<END
 2 new edges, 3 new blocks, 2 entries, 0 errors
@@ -58,7 +59,7 @@ cmp - said <<END
 401009 -> 40100b 4
 END
 
-# Against the recorder's own count.
+# Compared with the recorder's own count.
 if ! command -v qemu-x86_64 >/dev/null; then
 	echo "SKIP: no qemu-x86_64 to record with"
 	exit 77
@@ -69,13 +70,13 @@ root/usr/bin/ptah verify --format=json true.data >verified
 instructions=$(awk '{ print $NF }' said)
 grep -q "\"instructions\": *$instructions\>" verified || { cat said verified; exit 1; }
 
-# The sum of what was saved and of a recording; and the saved sum is read again.
+# The sum of saved counts and of a recording; then the saved sum is read again.
 [ "$(./counts once true.data)" = "$instructions instructions" ]
 [ "$(./counts twice once true.data)" = "$((2 * instructions)) instructions" ]
 [ "$(./counts again twice)" = "$((2 * instructions)) instructions" ]
 cmp twice again
 
-# Into memory: as many bytes as were counted, a thread's from a PSB on, and no file.
+# Traced into memory: as many bytes as were counted, a PSB first in each thread, and no file.
 rm -f perf.data
 ./tracer sh -c 'echo hello; exit 3' >said
 grep -q '^hello$' said
@@ -83,7 +84,7 @@ grep -q '^recorder [a-z]*, family .* [1-9][0-9]* records, 0 times trace was lost
 awk '/^thread/ { n += $3; psb += $5 == "beginning"; threads++ } /^[0-9]+ bytes$/ { total = $1 }
 	END { exit !(threads && psb == threads && n == total && n > 1000) }' said || { cat said; exit 1; }
 [ ! -e perf.data ]
-# What is in the way has a name, a sentence and an advice.
+# An obstacle is reported with its name, a sentence and a piece of advice.
 status=0
 ./tracer ./no-such-command 2>said || status=$?
 [ "$status" = 1 ] && grep -q '^NO_TARGET: ./no-such-command: no such program$' said || { cat said; exit 1; }

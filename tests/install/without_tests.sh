@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# -DPTAH_TESTS=OFF, which `make install` builds with, needs nothing that only
-# tests need, builds nothing that is not installed, and installs the same files.
+# A build with -DPTAH_TESTS=OFF, as `make install` makes one, needs no package
+# that only tests need, compiles no source that is not installed, and installs
+# the same files as other builds.
 set -eu
-# As where cmocka is not installed.
+# A machine without cmocka, for CMake.
 cat >pkg-config-without <<'END'
 #!/bin/sh
 case " $* " in *cmocka*) exit 1 ;; esac
@@ -13,8 +14,8 @@ chmod +x pkg-config-without
 PKG_CONFIG=$PWD/pkg-config-without
 export PKG_CONFIG
 
-# As this build, but for tests.
-configure() { # FOLDER OPTION...
+# configure FOLDER OPTION...: with the settings of the build under test.
+configure() {
 	folder=$1
 	shift
 	cmake -S "$PTAH_SOURCE" -B "$folder" \
@@ -29,7 +30,7 @@ if grep -i -e cmocka -e libipt_ off/CMakeCache.txt; then
 	echo "looked for, and not needed"
 	exit 1
 fi
-# What is compiled.
+# The sources that are compiled.
 sed -n "s|^ *\"file\": \"$PTAH_SOURCE/\(.*\)\".*|\\1|p" off/compile_commands.json | sort -u >sources
 echo "$(wc -l <sources) sources, $(wc -l <off/compile_commands.json) lines of commands"
 grep -q '^cli/main.c$' sources
@@ -38,7 +39,7 @@ if grep -v -E '^(src|cli|compat)/' sources; then
 	exit 1
 fi
 
-# What is installed, from where: no path but the build folder's differs.
+# What is installed and from where: only the name of the build folder may differ.
 installed() { # FOLDER
 	find "$1" -path "$PWD" -prune -o -name cmake_install.cmake -exec awk '
 		/file\(INSTALL/ { on = 1 }
@@ -51,7 +52,7 @@ installed "$PTAH_BUILD" >on.txt
 [ "$(wc -l <on.txt)" -gt 10 ]
 diff off.txt on.txt
 
-# And the test can fail: with tests there is a reason to look for cmocka.
+# The test can fail: a build with tests does look for cmocka.
 if configure on; then
 	echo "nobody looks for cmocka"
 	exit 1

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Static analysis finds nothing. What is not to be reported, and why, stands in
-# tools/cppcheck.suppressions.
+# Static analysis reports nothing, apart from what tools/cppcheck.suppressions
+# lists with a reason.
 set -eu
 command -v cppcheck >/dev/null || { echo "SKIP: no cppcheck"; exit 77; }
 cd "$PTAH_SOURCE"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Guides name what exists: each link leads to a file, each path in code font
-# (below src/, tools/ and so on) is there, as is each function; and the table
-# of layers in docs/architecture.md is that of tools/layers.txt.
+# The guides name only what exists: the file of each link, each path in code
+# font (below src/, tools/ and so on) and each function. The table of layers in
+# docs/architecture.md is that of tools/layers.txt.
 set -eu
 cd "$PTAH_SOURCE"
 bad=$(mktemp)
@@ -13,7 +13,7 @@ find src include cli compat -name '*.[chd]*' -exec cat {} + | tr -cs 'A-Za-z0-9_
 
 for page in *.md docs/*.md; do
 	folder=$(dirname "$page")
-	# Links: [text](target), without those to other sites and to a heading of the same page.
+	# Links: [text](target), except to other sites and to headings of the same page.
 	grep -o '](\([^)#:]*\)[#)]' "$page" | sed 's/^](//; s/[#)]$//' | sort -u |
 		while read -r target; do
 			[ -z "$target" ] || [ -e "$folder/$target" ] || echo "$page: no $target"
@@ -23,7 +23,7 @@ for page in *.md docs/*.md; do
 		tr -d '`' | grep -vE '^(include/uapi|tools/perf)/|NAME' | sort -u | while read -r path; do
 			[ -e "$path" ] || echo "$page: no $path"
 		done >>"$bad"
-	# Functions of Ptah's; in docs/architecture.md every function is.
+	# Ptah's functions; docs/architecture.md names no others.
 	prefix=ptah_
 	[ "$page" != docs/architecture.md ] || prefix=
 	grep -oE "\`$prefix[a-z][a-z0-9_]*\(\)\`" "$page" | tr -d '`()' | sort -u >"$bad.named"

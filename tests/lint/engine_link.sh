@@ -7,7 +7,7 @@ set -eu
 strict="-std=c11 -O2 -Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -Werror -ffreestanding
 	-fno-stack-protector -fno-builtin -mno-red-zone -mgeneral-regs-only"
 
-link() { # COMPILER ENTRY FLAGS: all objects, whether they are called or not
+link() { # COMPILER ENTRY FLAGS: links every object, whether or not it is called
 	compiler=$1
 	entry=$2
 	shift 2
@@ -31,7 +31,7 @@ if command -v clang >/dev/null; then
 fi
 link gcc ptah_start -static
 
-# The archive that is installed, in one piece with the port: all that is missing is these two.
+# The installed archive and the port, linked into one object: only these two are missing.
 ld -r -o module.o --whole-archive "$PTAH_BUILD/libptah-engine.a" --no-whole-archive port.o
 needed=$(nm -u module.o | awk '{ print $2 }' | sort | tr '\n' ' ')
 case $needed in
@@ -40,7 +40,7 @@ case $needed in
 esac
 echo "libptah-engine.a needs: $needed"
 
-# And the test can fail.
+# The test can fail: a call of free() is noticed.
 echo 'void free(void *); void f(void *); void f(void *p) { free(p); }' |
 	gcc -ffreestanding -x c -c -o bad.o -
 if gcc -static -nostdlib -Wl,-e,ptah_start -o linked start.o port.o bad.o \

@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The capture engine stays small: it runs on the stacks of interrupts. The limits
-# are a tenth above what gcc 12 and clang 14 make of it; who needs more raises
-# them, with a reason. A kernel's frame limit is 2048 bytes at best, and in an
-# NMI a handful of frames stand on one another.
+# The capture engine stays small, because it runs on the stacks of interrupts. The
+# limits are a tenth above its size with gcc 12 and clang 14; a commit that needs
+# more raises them and gives a reason. A kernel allows 2048 bytes for a function's
+# frame at most, and in an NMI several of the engine's functions call each other.
 set -eu
 text_limit=40000 # bytes of code and constants, all files
-data_limit=1100  # tables of pointers; nothing in it is ever written
-stack_limit=448  # of the largest function
+data_limit=1100  # tables of pointers, never written
+stack_limit=448  # the largest frame of a function
 
 for compiler in gcc clang; do
 	command -v "$compiler" >/dev/null || { echo "no $compiler"; continue; }

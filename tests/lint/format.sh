@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The source is laid out as .clang-format says.
+# The layout of the source is what clang-format 14 makes of it.
 set -eu
 format=$(command -v clang-format-14) || { echo "SKIP: no clang-format-14"; exit 77; }
 cd "$PTAH_SOURCE"

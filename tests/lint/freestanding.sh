@@ -14,7 +14,7 @@ compile() { # FILE OBJECT; a header is compiled as a file that includes it
 		"$CC" -std=c11 -ffreestanding -fno-pie -fno-stack-protector -mgeneral-regs-only -O2 \
 			-Wall -Wextra -Werror -Iinclude -Isrc -x c -c -o "$2" -
 }
-# What the objects named need and do not define among themselves.
+# needs OBJECT...: the names that these objects use and none of them defines.
 needs() {
 	nm -P -g "$@" | awk '$2 == "U" { needs[$1] } $2 ~ /[TRDBVW]/ { has[$1] }
 		END { for (n in needs) if (!(n in has)) print n }'
@@ -31,7 +31,7 @@ if grep -v -x -e memcpy -e memmove -e memset -e memcmp "$out/core"; then
 	exit 1
 fi
 
-# And the test can fail.
+# The test can fail: a call of puts() is noticed.
 echo 'void puts(const char *); void f(void); void f(void) { puts(""); }' |
 	"$CC" -ffreestanding -fno-builtin -x c -c -o "$out/bad.o" -
 [ "$(needs "$out/bad.o")" = puts ]

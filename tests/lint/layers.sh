@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# No include and no call goes upward; and the check notices one that does.
+# No include and no call goes to a layer above, and the check notices one that does.
 set -eu
 
 "$PTAH_SOURCE/tools/check-layers"
 "$PTAH_SOURCE/tools/check-layers" --calls "$PTAH_BUILD"
 
-# A tree that breaks the rule in each way must fail, and say where.
+# The check must fail on a tree that breaks the rule, in each way, and name the place.
 rm -rf tree
-expect_offence() { # FILE, its include line, what must be said
+expect_offence() { # FILE, its include line, what must be printed
 	rm -rf tree
 	mkdir -p "tree/$(dirname "$1")" tree/src/base
 	echo '#include <stddef.h>' >tree/src/base/fine.h
@@ -34,7 +34,7 @@ expect_offence cli/cmds/x.c '#include "event/time.h"' 'may not use the private e
 expect_offence src/output/x.c '#include "session/session.h"' 'may not use the private session/session.h'
 expect_offence src/nowhere/x.c '#include "base/fine.h"' 'not in tools/layers.txt'
 
-# And a call that no include shows.
+# A call to a layer above, without an include.
 mkdir -p calls/src/base calls/src/flow calls/compat/libipt
 touch calls/src/base/lower.c calls/src/flow/upper.c calls/compat/libipt/outer.c
 mkdir -p calls/CMakeFiles/x-objects.dir/src/base calls/CMakeFiles/x-objects.dir/src/flow
@@ -48,11 +48,11 @@ if "$PTAH_SOURCE/tools/check-layers" --calls calls calls >said; then
 fi
 grep -F 'base/lower.c.o: layer base may not use upper of layer flow' said
 
-# The object of a file that is gone counts for nothing.
+# The object of a deleted source is ignored.
 rm calls/src/base/lower.c
 "$PTAH_SOURCE/tools/check-layers" --calls calls calls
 
-# What stands on the public headers calls nothing that they do not declare.
+# Code that uses the public headers alone calls only what they declare.
 mkdir -p calls/compat/libipt/CMakeFiles/ptah-libipt.dir
 rm calls/CMakeFiles/x-objects.dir/src/base/lower.c.o
 echo 'int upper(void); int outer(void); int outer(void) { return upper(); }' |

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The list of deliberate mistakes (tools/engine-mistakes) fits the engine as it is.
+# Each deliberate mistake in tools/engine-mistakes still fits the engine's source.
 set -eu
 
 "$PTAH_SOURCE/tools/mutate-engine" --fit

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The root of the source holds what is listed here and nothing else; and the
-# one test that writes a layout like the root's refuses to run inside the source.
+# The root of the source contains what is listed here and nothing else. The test
+# that writes a corpus/ into its working folder refuses to run inside the source.
 set -eu
 cat >expected <<'END'
 .ci
@@ -38,7 +38,7 @@ if ! diff expected root; then
 	exit 1
 fi
 
-refused() { # FOLDER
+refused() { # FOLDER: seeds.sh fails there and prints why
 	status=0
 	(cd "$1" && PTAH_SOURCE=$source PTAH_BUILD=$source/build sh "$PTAH_SOURCE/tests/lint/seeds.sh") \
 		>said 2>&1 || status=$?

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The fuzzers' seeds are what fuzz/seeds.c makes.
+# The seeds of the fuzzers are what fuzz/seeds.c writes.
 set -eu
-# It writes a corpus/, which would be taken for the source's own.
+# The corpus/ that this test writes must not be mistaken for a part of the source.
 case $PWD/ in
 "$PTAH_SOURCE"/) inside=1 ;;
 "$PTAH_BUILD"/*) inside= ;;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# The documentation's tables are those of include/ptah/*.def: what
-# tools/make-tables writes is what is checked in.
+# The tables in the documentation are what tools/make-tables writes from
+# include/ptah/*.def.
 set -eu
 CC=${CC:-cc} "$PTAH_SOURCE/tools/make-tables" made
 find made -type f | while read -r file; do

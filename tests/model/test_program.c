@@ -171,11 +171,11 @@ static struct ptah_flow_config config_of(const struct program *p)
 	const struct ptah_clock *c = &p->m->clock;
 	const struct ptah_flow_config config = {.size = sizeof(config),
 						.events = {.size = sizeof(config.events),
-							   .mtc_freq = c->mtc_freq,
+							   .trace.mtc_period = c->mtc_freq,
 							   .nominal_ratio = c->nominal_ratio,
 							   .tsc_n = c->n,
 							   .tsc_d = c->d,
-							   .cyc_thresh = c->cyc_thresh}};
+							   .trace.cyc_threshold = c->cyc_thresh}};
 
 	return config;
 }
@@ -191,7 +191,7 @@ static bool tell_ranges(const struct program *p, struct ptah_flow_config *config
 		if (mode == PTAH_RANGE_OFF)
 			continue;
 		any = true;
-		config->ranges[n] = (struct ptah_range){
+		config->events.trace.ranges[n] = (struct ptah_range){
 		    .first = p->m->addr[2 * n], .last = p->m->addr[2 * n + 1], .mode = mode};
 	}
 	return any;
@@ -294,7 +294,7 @@ static void decode_with_gaps(const struct program *p)
 	size_t at = 0, seen = 0;
 	int n;
 
-	config.no_tnt = config.no_retcomp = true;
+	config.events.trace.no_tnt = config.events.trace.no_retcomp = true;
 	flow = open_flow(p, &config, &image);
 	while ((n = ptah_flow_read(flow, items, 64)) > 0) {
 		for (int i = 0; i < n; i++) {

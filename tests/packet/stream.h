@@ -15,6 +15,27 @@ struct stream {
 	uint64_t types;
 };
 
+/* Packets that libipt 2.0 does not know, nor its header: those that came after it. */
+#define STREAM_AFTER_LIBIPT_2_0 (UINT64_MAX << PTAH_PACKET_CFE)
+
+/* The type of the packet at p, even if it is cut behind its opcode; -1: there is none. */
+static inline int stream_type_at(const uint8_t *p, size_t n)
+{
+	uint8_t bytes[PTAH_PACKET_MAX_SIZE] = {0};
+	struct ptah_packet packet;
+
+	memcpy(bytes, p, n < sizeof(bytes) ? n : sizeof(bytes));
+	return ptah_packet_decode(&packet, bytes, sizeof(bytes), PTAH_BLOCK_NONE) > 0 ? packet.type
+										      : -1;
+}
+
+static inline bool stream_is_after_libipt_2_0(const uint8_t *p, size_t n)
+{
+	int type = stream_type_at(p, n);
+
+	return type >= 0 && STREAM_AFTER_LIBIPT_2_0 >> type & 1;
+}
+
 static inline uint64_t stream_random(struct stream *s)
 {
 	s->seed ^= s->seed << 13;

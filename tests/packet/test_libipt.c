@@ -50,10 +50,7 @@ static const uint8_t types[] = {
     [ppt_ptw] = PTAH_PACKET_PTW,
 };
 
-#define UNKNOWN_TO_LIBIPT                                                                          \
-	(UINT64_C(1) << PTAH_PACKET_CFE | UINT64_C(1) << PTAH_PACKET_EVD |                         \
-	 UINT64_C(1) << PTAH_PACKET_BBP | UINT64_C(1) << PTAH_PACKET_BIP |                         \
-	 UINT64_C(1) << PTAH_PACKET_BEP | UINT64_C(1) << PTAH_PACKET_TRIG)
+#define UNKNOWN_TO_LIBIPT STREAM_AFTER_LIBIPT_2_0
 
 #define MAX_LIBIPT_CYC 9
 
@@ -178,27 +175,30 @@ static void compare(const struct ptah_packet *p, const struct pt_packet *q, cons
 	}
 }
 
+/* Of the packets that libipt 2.0 does not know, those that 2.3 and the drop-in do. */
+static bool is_in_libipt_2_3(unsigned type)
+{
+	return type == PTAH_PACKET_CFE || type == PTAH_PACKET_EVD || type == PTAH_PACKET_TRIG;
+}
+
 /* One of the differences listed on top: the bytes at `p`, of which Ptah said `status`. */
 static bool is_known_difference(const uint8_t *p, size_t n, int status,
 				const struct ptah_packet *packet)
 {
 	if (status > 0 && (UNKNOWN_TO_LIBIPT >> packet->type & 1))
-		return !is_ptah() || packet->type == PTAH_PACKET_BBP ||
-		       packet->type == PTAH_PACKET_BIP || packet->type == PTAH_PACKET_BEP;
+		return !is_ptah() || !is_in_libipt_2_3(packet->type);
 	if (is_ptah())
-		return status == PTAH_E_MORE ? n > 1 && p[0] == 0x02 && p[1] == 0x63
+		return status == PTAH_E_MORE ? stream_is_after_libipt_2_0(p, n) &&
+						   !is_in_libipt_2_3((unsigned)stream_type_at(p, n))
 					     : status == PTAH_E_BAD_PACKET && n > 1 &&
 						   (p[0] == 0x99 || (p[0] == 0x02 && p[1] == 0x82));
 	if (status > 0 && packet->type == PTAH_PACKET_TMA)
 		return p[4] || p[6] & 0xfe;
 	if (status == PTAH_E_MORE && (p[0] & 3) == 3)
 		return n >= MAX_LIBIPT_CYC;
-	if (status == PTAH_E_MORE && n > 1)
-		/* A cut packet that libipt does not know is an unknown opcode to it. */
-		return p[0] == 0xd9 ||
-		       (p[0] == 0x02 && (p[1] == 0x13 || p[1] == 0x53 || p[1] == 0x63));
+	/* A cut packet that libipt does not know is an unknown opcode to it. */
 	if (status == PTAH_E_MORE)
-		return p[0] == 0xd9;
+		return stream_is_after_libipt_2_0(p, n);
 	if (status != PTAH_E_BAD_PACKET || n < 2)
 		return false;
 	if (p[0] == 0x02 && p[1] == 0x82)

@@ -61,8 +61,9 @@ static void worlds(void **state)
 {
 	(void)state;
 	for (unsigned seed = 1; seed <= 8; seed++) {
-		const struct ptah_flow_config config = {
-		    .size = sizeof(config), .no_tnt = seed % 8 == 0, .no_retcomp = seed == 5};
+		const struct ptah_flow_config config = {.size = sizeof(config),
+							.events.trace.no_tnt = seed % 8 == 0,
+							.events.trace.no_retcomp = seed == 5};
 		struct execution e[RUNS];
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
@@ -275,9 +276,9 @@ static void left_without_address(void **state)
 	for (unsigned known = 0; known < 2; known++) {
 		const struct ptah_flow_config flow = {
 		    .size = sizeof(flow),
-		    .ranges = {{.first = BASE + 1,
-				.last = BASE + 4,
-				.mode = known ? PTAH_RANGE_FILTER : PTAH_RANGE_OFF}}};
+		    .events.trace.ranges = {{.first = BASE + 1,
+					     .last = BASE + 4,
+					     .mode = known ? PTAH_RANGE_FILTER : PTAH_RANGE_OFF}}};
 		const struct ptah_coverage_config config = {.size = sizeof(config), .flow = flow};
 		struct ptah_coverage *coverage;
 		struct ptah_coverage_result r;

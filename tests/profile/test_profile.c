@@ -55,7 +55,8 @@ static void machines(void **state)
 /* Returns are told not to be compressed: another way through the rows. */
 static void no_return_compression(void **state)
 {
-	const struct ptah_flow_config config = {.size = sizeof(config), .no_retcomp = true};
+	const struct ptah_flow_config config = {.size = sizeof(config),
+						.events.trace.no_retcomp = true};
 
 	(void)state;
 	for (unsigned seed = 1; seed <= 12; seed++) {
@@ -75,7 +76,7 @@ static void worlds(void **state)
 	(void)state;
 	for (unsigned seed = 1; seed <= 16; seed++) {
 		const struct ptah_flow_config config = {.size = sizeof(config),
-							.no_tnt = seed % 8 == 0};
+							.events.trace.no_tnt = seed % 8 == 0};
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
 		struct ptah_image *image = image_of(w->code, sizeof(w->code));

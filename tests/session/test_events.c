@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a recording says of its clocks and its processor, and that streams are decoded with it. */
+/* Streams are decoded with what the recording contains about clocks and processor. */
 #include "perfdata/build.h"
 
 #include "model/clock.h"
@@ -13,7 +13,7 @@
 /* nop; nop; jmp rax */
 static const uint8_t code[] = {0x90, 0x90, 0xff, 0xe0};
 
-/* A machine whose TSC makes 84 ticks where its crystal makes 2 (CPUID.15H EBX, EAX). */
+/* A machine with 84 TSC ticks for 2 crystal ticks (CPUID.15H EBX, EAX). */
 static const struct ptah_clock machine = {.tsc_en = true,
 					  .mtc_en = true,
 					  .cyc_en = true,
@@ -36,8 +36,10 @@ struct made {
 	struct jump jumps[JUMPS];
 };
 
-/* attr.config of intel_pt/mtc,mtc_period=3,cyc,cyc_thresh=4,tsc/ as the kernel's format files have
- * its bits, and what perf writes beside it. */
+/*
+ * attr.config of intel_pt/mtc,mtc_period=3,cyc,cyc_thresh=4,tsc/ by the kernel's format files, and
+ * what perf writes with it.
+ */
 #define CONFIG (1u << 9 | 3u << 14 | 1u << 1 | 4u << 19 | 1u << 10)
 
 static const uint64_t clocks[PERFDATA_INFO_MAX] = {
@@ -114,7 +116,7 @@ static void check(const struct made *m, const struct ptah_item *item, unsigned *
 	}
 }
 
-/* Blocks whose time has a bound, which is checked. */
+/* Counts the blocks whose time has an error bound, and checks the bound. */
 static unsigned decode(const struct made *m, const struct ptah_session *s)
 {
 	struct ptah_stream *stream;
@@ -142,14 +144,14 @@ static void clocks_of_the_recording(void **state)
 	(void)state;
 	s = record(&m, clocks, CONFIG, "GenuineIntel,6,85,4");
 	ptah_session_get_flow(s, &flow);
-	assert_int_equal(flow.events.mtc_freq, 3);
-	assert_int_equal(flow.events.cyc_thresh, 4);
+	assert_int_equal(flow.events.trace.mtc_period, 3);
+	assert_int_equal(flow.events.trace.cyc_threshold, 4);
 	assert_int_equal(flow.events.nominal_ratio, 21);
 	assert_int_equal(flow.events.tsc_n, 84);
 	assert_int_equal(flow.events.tsc_d, 2);
-	assert_false(flow.events.iflags);
+	assert_false(flow.events.trace.event_trace);
 	assert_true(decode(&m, s) > JUMPS * 9 / 10);
-	/* A caller's word counts more. */
+	/* The caller's configuration takes precedence. */
 	assert_int_equal(ptah_session_set_flow(s, &none), 0);
 	assert_int_equal(decode(&m, s), 0);
 	ptah_session_close(s);
@@ -165,7 +167,7 @@ static void event_trace(void **state)
 	(void)state;
 	s = record(&m, clocks, CONFIG | UINT64_C(1) << 31, "GenuineIntel,6,143,8");
 	ptah_session_get_flow(s, &flow);
-	assert_true(flow.events.iflags);
+	assert_true(flow.events.trace.event_trace);
 	ptah_session_close(s);
 }
 
@@ -179,11 +181,11 @@ static void outcomes_not_recorded(void **state)
 	(void)state;
 	s = record(&m, clocks, CONFIG | UINT64_C(1) << 55, "");
 	ptah_session_get_flow(s, &flow);
-	assert_true(flow.no_tnt && !flow.no_retcomp);
+	assert_true(flow.events.trace.no_tnt && !flow.events.trace.no_retcomp);
 	ptah_session_close(s);
 	s = record(&m, clocks, CONFIG | UINT64_C(1) << 11, "");
 	ptah_session_get_flow(s, &flow);
-	assert_true(!flow.no_tnt && flow.no_retcomp);
+	assert_true(!flow.events.trace.no_tnt && flow.events.trace.no_retcomp);
 	ptah_session_close(s);
 }
 
@@ -217,7 +219,7 @@ static void errata_of_the_processor(void **state)
 	}
 }
 
-/* Numbers that no processor has: time has no bound then, and nothing else happens. */
+/* Impossible clock ratios: the time then has no error bound, and nothing else happens. */
 static void clocks_that_cannot_be(void **state)
 {
 	static const uint64_t values[] = {0,	     1, 255, 256, UINT32_MAX, UINT64_C(1) << 32,
@@ -240,7 +242,8 @@ static void clocks_that_cannot_be(void **state)
 		info[fields[i / 7]] = values[i % 7];
 		s = record(&m, info, i % 2 ? CONFIG : UINT64_MAX, "");
 		ptah_session_get_flow(s, &flow);
-		assert_true(flow.events.mtc_freq <= 15 && flow.events.cyc_thresh <= 15);
+		assert_true(flow.events.trace.mtc_period <= 15 &&
+			    flow.events.trace.cyc_threshold <= 15);
 		assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
 		while ((n = ptah_stream_read(stream, items, 16)) > 0)
 			for (int k = 0; k < n; k++)

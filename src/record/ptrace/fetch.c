@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads the instructions that a process is about to run, and remembers those it
- * has met. What the recording does not have yet goes into it (process_maps.c).
+ * Reads the instructions that a process is about to run, caches them, and has process_maps.c put
+ * those into the recording that it lacks.
  */
 #include "record/ptrace/tracer.h"
 
@@ -14,9 +14,10 @@
 #define INSNS	16384
 #define RUN_MAX 4096
 
-/* An instruction that was met, with the bytes that it had. */
+/* A cached instruction, with the bytes that it had when it was read. */
 struct cached {
-	uint16_t run; /* bytes from it to behind the next branch; 0: not used */
+	uint16_t run; /* bytes from its beginning to the end of the next branch; 0: the entry is
+			 unused */
 	struct insn insn;
 };
 
@@ -33,7 +34,7 @@ static int memory_of(struct process *p)
 	return p->memory;
 }
 
-/* As many of the n bytes as there are; 0: none. */
+/* Reads as many of the n bytes as can be read. Returns their number. */
 static size_t read_some(struct process *p, uint64_t address, void *bytes, size_t n)
 {
 	ssize_t got = pread(memory_of(p), bytes, n, (off_t)address);
@@ -89,9 +90,8 @@ static struct cached *place_of(const struct process *p, uint64_t ip)
 }
 
 /*
- * Reads the instructions from ip on up to the first branch, and accounts for all
- * of them at once: a decoder takes such a run as a whole, so it must not find a
- * part of it as it was before.
+ * Reads the instructions from ip to the first branch and accounts for all of them at once: a
+ * decoder decodes such a run as a whole, so that no part of it may be out of date.
  */
 static bool read_run(struct process *p, uint64_t ip, struct insn *insn)
 {
@@ -115,7 +115,10 @@ static bool read_run(struct process *p, uint64_t ip, struct insn *insn)
 	return size > 0;
 }
 
-/* Are the bytes that begin at ip those that the cached run of instructions had? */
+/*
+ * Whether the bytes at ip are still those of the cache entry: with `begins` of the whole run, else
+ * of one instruction.
+ */
 static bool is_current(struct process *p, const struct cached *c, uint64_t ip, bool begins)
 {
 	uint8_t bytes[RUN_MAX];

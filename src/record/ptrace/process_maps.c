@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A process's code, for its recording: which file each piece comes from, which
- * bytes are in no file, and which are not what they were before.
+ * What is mapped in a process, and which part of it the recording has: which file each piece of
+ * code comes from, which bytes are in no file, and which have changed.
  *
- * Each run of instructions is compared with the shadow (code_shadow.h) when it is
- * first met, and again when its bytes are not those it had last time.
+ * Each run of instructions is compared with the shadow (code_shadow.h) when it is first met, and
+ * again when its bytes differ from those it had last time.
  */
 #include "record/ptrace/tracer.h"
 
@@ -23,7 +23,7 @@ static void free_maps(struct code_map *maps, size_t n)
 	free(maps);
 }
 
-/* A line of /proc/PID/maps. False when nothing can run there. */
+/* Parses a line of /proc/PID/maps. False: the mapping is not executable. */
 static bool parse_map(char *line, struct code_map *map)
 {
 	char access[5] = "";
@@ -60,7 +60,10 @@ static void note_filters(struct process *p, const struct code_map *map)
 	}
 }
 
-/* A range where no code is, so that nothing is traced until there is some. */
+/*
+ * A filter on a file begins as a range without code, so that nothing is traced before the file is
+ * mapped.
+ */
 void maps_init_ranges(struct process *p)
 {
 	const struct ptah_record_config *config = p->r->config;
@@ -78,7 +81,7 @@ void maps_init_ranges(struct process *p)
 	p->ranges_known++;
 }
 
-/* Remembers where decoders know of something. */
+/* Remembers that decoders know code at [start, end). */
 static void keep_told(struct process *p, uint64_t start, uint64_t end)
 {
 	struct code_map *told = p->told;
@@ -103,7 +106,7 @@ static bool was_told(const struct process *p, uint64_t start, uint64_t end)
 	return false;
 }
 
-/* A map that was not there before. */
+/* Prepares a mapping that did not exist before. */
 static void add_map(struct process *p, struct code_map *map, uint64_t time)
 {
 	code_shadow_drop(&p->shadow, map->start, map->end);
@@ -114,8 +117,8 @@ static void add_map(struct process *p, struct code_map *map, uint64_t time)
 }
 
 /*
- * Code runs in the map for the first time. What has been deleted or replaced
- * since it was mapped is as if it were in no file.
+ * Reports the mapping; called when code in it runs for the first time. If its file was deleted or
+ * replaced since it was mapped, its code counts as in no file.
  */
 static void report_map(struct process *p, struct code_map *map)
 {
@@ -140,7 +143,7 @@ static void report_map(struct process *p, struct code_map *map)
 	keep_told(p, map->start, map->end);
 }
 
-/* Takes over what is already known of the map. False: it is new. */
+/* Copies what is already known of the mapping. False: it is new. */
 static bool keep_known(const struct process *p, struct code_map *map)
 {
 	for (size_t i = 0; i < p->map_count; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recording by single steps: starts the tracer (tracer.h), a process of
- * its own, and writes what it sends.
+ * The recorder ptrace: starts the tracer (tracer.h), a process of its own that single-steps the
+ * programs, and writes what it sends.
  */
 #include "base/compiler.h"
 #include "perfdata/message.h"
@@ -28,12 +28,12 @@
 struct recording {
 	struct ptah_recorder *r;
 	struct tracer_setup setup;
-	int socket;	  /* to the tracer; -1: it is gone */
+	int socket;	  /* to the tracer; -1: the tracer has ended */
 	pid_t tracer;	  /* 0: none */
-	pid_t command;	  /* 0: none, or it has ended */
-	uint8_t *payload; /* of a message */
+	pid_t command;	  /* 0: there is none, or it has ended */
+	uint8_t *payload; /* payload of the current message */
 	size_t capacity;
-	bool answered; /* the order was carried out, or refused */
+	bool answered; /* the tracer has carried out the order, or refused it */
 	bool ended;    /* nothing more will come */
 	time_t flushed;
 };
@@ -135,7 +135,7 @@ static void on_message(struct recording *r, const struct tracer_message *m)
 	}
 }
 
-/* False: the tracer is gone. */
+/* False: the tracer has ended. */
 static bool receive(struct recording *r, void *bytes, size_t n)
 {
 	uint8_t *to = bytes;
@@ -151,7 +151,7 @@ static bool receive(struct recording *r, void *bytes, size_t n)
 	return true;
 }
 
-/* Grows the place for a payload and the NUL behind it. */
+/* Makes room for a payload of n bytes and a NUL after it. */
 static bool make_room(struct recording *r, size_t n)
 {
 	uint8_t *more;
@@ -182,7 +182,7 @@ static void take_message(struct recording *r)
 	on_message(r, &m);
 }
 
-/* Waits for the answer, and takes what comes before it. */
+/* Sends an order and waits for its answer; handles the messages that come before that. */
 static int order(struct recording *r, unsigned type, int32_t value)
 {
 	const struct tracer_order o = {type, value};
@@ -198,7 +198,7 @@ static int order(struct recording *r, unsigned type, int32_t value)
 	return r->r->error;
 }
 
-/* The tracer has said its last, or is no longer wanted. */
+/* Closes the connection to the tracer, which then ends. */
 static void hang_up(struct recording *r)
 {
 	if (r->socket >= 0)
@@ -217,23 +217,23 @@ static void become(const struct recording *r, const char *path, int gate)
 {
 	char go;
 
-	/* Where Yama lets only ancestors trace. */
+	/* For systems where Yama permits tracing only to ancestors. */
 	prctl(PR_SET_PTRACER, r->tracer, 0, 0, 0);
 	if (read(gate, &go, 1) != 1)
 		_exit(127);
-	execv(path, r->r->config.argv);
+	execv(path, r->r->config.target.argv);
 	_exit(127);
 }
 
 static int start_command(struct recording *r)
 {
-	char *path = command_find(r->r->config.argv[0]);
+	char *path = command_find(r->r->config.target.argv[0]);
 	int gate[2] = {-1, -1}, status = 0;
 
 	if (!path || pipe2(gate, O_CLOEXEC)) {
 		free(path);
 		return recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM,
-				     "%s could not be started", r->r->config.argv[0]);
+				     "%s could not be started", r->r->config.target.argv[0]);
 	}
 	r->command = fork();
 	if (r->command == 0) {
@@ -252,7 +252,7 @@ static int start_command(struct recording *r)
 				       "%s could not be started", path);
 	close(gate[0]);
 	close(gate[1]);
-	if (status < 0 && r->command) { /* it has seen the end of the pipe */
+	if (status < 0 && r->command) { /* the command ends when the pipe is closed */
 		while (waitpid(r->command, NULL, 0) < 0 && errno == EINTR)
 			;
 		r->command = 0;
@@ -283,11 +283,11 @@ static int start(struct ptah_recorder *recorder)
 		return recorder_fail(recorder, PTAH_RECORD_NO_MEMORY, PTAH_E_SYSTEM,
 				     "no process for the tracer: %s", strerror(errno));
 	}
-	return recorder->config.target == PTAH_RECORD_COMMAND ? start_command(r)
-							      : order(r, TRACER_GO, 0);
+	return recorder->config.target.kind == PTAH_RECORD_COMMAND ? start_command(r)
+								   : order(r, TRACER_GO, 0);
 }
 
-/* Going on */
+/* Polling */
 
 static int64_t now_ms(void)
 {
@@ -335,7 +335,7 @@ static int poll_tracer(struct ptah_recorder *recorder, int timeout_ms)
 	if (!r->ended && recorder->error >= 0)
 		return 1;
 	hang_up(r);
-	/* All of it was traced to its end, so it has ended. */
+	/* The tracer ends when everything traced has ended, so the command has ended. */
 	if (recorder->error >= 0)
 		look_at_command(r, 0);
 	return recorder->error;
@@ -379,7 +379,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 		r->socket = -1;
 		r->setup.config = &recorder->config;
 		r->setup.trace = simulated_trace(&recorder->config);
-		r->setup.buffer = recorder->config.buffer_size ? recorder->config.buffer_size
+		r->setup.buffer = recorder->config.buffer.size ? recorder->config.buffer.size
 							       : SIMULATED_DEFAULT_BUFFER;
 		status = simulated_open_writer(recorder, false);
 	}
@@ -399,20 +399,20 @@ static void close_recorder(struct ptah_recorder *recorder)
 
 /* Checking */
 
-/* What this recorder cannot do, and nobody may expect of it silently. */
+/* Refuses what this recorder cannot do, so that no option is ignored silently. */
 static enum ptah_record_problem check_wishes(const struct ptah_record_config *config,
 					     struct ptah_message *why)
 {
 	static const enum ptah_record_problem no = PTAH_RECORD_NOT_POSSIBLE;
 
-	if (config->target == PTAH_RECORD_CPUS)
+	if (config->target.kind == PTAH_RECORD_CPUS)
 		return recorder_refuse(why, no,
 				       "the recorder ptrace steps threads, not processors");
-	if (config->target == PTAH_RECORD_SELF)
+	if (config->target.kind == PTAH_RECORD_SELF)
 		return recorder_refuse(why, no,
 				       "the recorder ptrace cannot trace the thread that takes its "
 				       "trace: both would wait for each other");
-	if (config->kernel || config->kcore)
+	if (config->trace.os || config->output.kcore)
 		return recorder_refuse(why, no, "the kernel cannot be single-stepped");
 	return simulated_check(config, why);
 }
@@ -421,7 +421,7 @@ static bool is_64_bit(int32_t pid)
 {
 	char path[64];
 	uint8_t head[20] = {0};
-	bool fits = true; /* what cannot be read is for others to refuse */
+	bool fits = true; /* if it cannot be read, other checks refuse it */
 	int fd;
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
@@ -452,7 +452,7 @@ static enum ptah_record_problem check_id(int32_t id, struct ptah_message *why)
 	if (tracer_status(id, "Kthread:", 10) == 1)
 		return recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
 				       "%d is a thread of the kernel, which cannot be stepped", id);
-	/* The kernel asks the same of who opens this file as of a tracer: proc(5). */
+	/* Opening this file needs the same permissions as tracing: proc(5). */
 	snprintf(path, sizeof(path), "/proc/%d/mem", id);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -475,13 +475,13 @@ static enum ptah_record_problem check(const struct ptah_record_config *config,
 
 	if (problem)
 		return problem;
-	if (config->target == PTAH_RECORD_COMMAND) {
-		status = command_resolve(config->argv, &command, why);
+	if (config->target.kind == PTAH_RECORD_COMMAND) {
+		status = command_resolve(config->target.argv, &command, why);
 		command_free(&command);
 		return status < 0 ? PTAH_RECORD_NO_TARGET : PTAH_RECORD_FINE;
 	}
-	for (size_t i = 0; i < config->id_count && !problem; i++)
-		problem = check_id(config->ids[i], why);
+	for (size_t i = 0; i < config->target.id_count && !problem; i++)
+		problem = check_id(config->target.ids[i], why);
 	return problem;
 }
 

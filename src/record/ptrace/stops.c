@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread goes on, and comes back.
+ * Resumes one thread, and handles its stops.
  *
- * An instruction is single-stepped (TF, #DB, SIGTRAP), but system calls go
- * through the kernel's stops at their entry and exit: they may take long, and
- * they must not see TF. ptrace(2) "Stopped states", "Attaching and detaching",
- * "Group-stop"; SDM "Single-Step Exception Condition".
+ * An instruction is single-stepped (TF, #DB, SIGTRAP). System calls instead go through the
+ * kernel's stops at their entry and exit, because they may take long and must not see TF.
+ * ptrace(2) "Stopped states", "Attaching and detaching", "Group-stop"; SDM "Single-Step Exception
+ * Condition".
  *
- * What would show the program that it is stepped, and is put right:
+ * The program could notice the steps in these ways, each of which is undone:
  *
  *	PUSHF		pushes TF: it is cleared in memory
- *	POPF, IRET	make the kernel forget whose TF it is: see forget_step()
- *	SIGTRAP		that is blocked when a step ends would be unblocked, and its
- *			handler taken away (the kernel forces it). So it is unblocked
+ *	POPF, IRET	make the kernel take TF for the program's own: see forget_step()
+ *	SIGTRAP		when a step ends while the program blocks SIGTRAP, the kernel
+ *			unblocks it and removes its handler. So SIGTRAP is unblocked
  *			while instructions are stepped, and blocked again for system
- *			calls and signal frames, which can tell. One that was sent
- *			meanwhile is sent again
+ *			calls and signal frames, which would show it. A SIGTRAP that was
+ *			sent meanwhile is sent again
  */
 #include "record/ptrace/tracer.h"
 
@@ -33,10 +33,10 @@
 
 #define TF	      0x100u
 #define VSYSCALL_PAGE UINT64_C(0xffffffffff600000)
-#define CS_64	      0x33    /* __USER_CS */
-#define HANDLER_ENTRY SIGTRAP /* si_code of ptrace_notify(SIGTRAP): a signal frame was made */
+#define CS_64	      0x33    /* code segment selector of 64-bit user code (__USER_CS) */
+#define HANDLER_ENTRY SIGTRAP /* si_code of the stop at a handler: ptrace_notify(SIGTRAP) */
 
-/* What a system call returns that the kernel may call again. include/linux/errno.h */
+/* Whether a system call returned that the kernel may restart: include/linux/errno.h. */
 static bool is_restart(const struct user_regs_struct *regs)
 {
 	const int64_t result = (int64_t)regs->rax;
@@ -47,7 +47,10 @@ static bool is_restart(const struct user_regs_struct *regs)
 
 /* SIGTRAP in the thread's mask */
 
-/* Calls that wait with a mask of their own, which must stay until the signal is delivered. */
+/*
+ * Whether the call waits with a signal mask of its own, which must stay until the signal is
+ * delivered.
+ */
 static bool has_own_mask(const struct user_regs_struct *regs)
 {
 	if ((int64_t)regs->rax != -EINTR)
@@ -92,7 +95,7 @@ static void restore_block(struct thread *t)
 	t->held = false;
 }
 
-/* Has the program a handler for the signal? */
+/* Whether the program has a handler for the signal. */
 static bool is_caught(const struct thread *t, int signal)
 {
 	const uint64_t caught = tracer_status(t->tid, "SigCgt:", 16);
@@ -100,7 +103,7 @@ static bool is_caught(const struct thread *t, int signal)
 	return signal > 0 && signal <= 64 && caught != UINT64_MAX && caught >> (signal - 1) & 1;
 }
 
-/* Going on */
+/* Resuming */
 
 void stops_resume(struct thread *t)
 {
@@ -115,7 +118,7 @@ void stops_resume(struct thread *t)
 	} else {
 		t->known = fetch_insn(t->process, t->ip, !t->follows, &t->insn);
 		t->follows = false;
-		/* A handler is only stopped at by a step. */
+		/* Only a single step stops at the beginning of a handler. */
 		if ((t->restart || (t->known && t->insn.syscall)) && !caught)
 			how = PTRACE_SYSCALL;
 	}
@@ -127,7 +130,7 @@ void stops_resume(struct thread *t)
 		t->running = errno == ESRCH; /* killed: its end will be reported */
 }
 
-/* What has run */
+/* What was executed */
 
 static bool may_lead(const struct insn *insn, uint64_t next)
 {
@@ -147,7 +150,7 @@ static bool may_lead(const struct insn *insn, uint64_t next)
 	}
 }
 
-/* TF in what PUSHF pushed is ours. */
+/* Clears TF in what PUSHF pushed: the tracer set it, not the program. */
 static void clean_flags(struct thread *t, const struct user_regs_struct *regs)
 {
 	long word;
@@ -162,9 +165,8 @@ static void clean_flags(struct thread *t, const struct user_regs_struct *regs)
 }
 
 /*
- * The vsyscall page holds no code that runs: fetching from it faults, and the
- * kernel does the call and the return. The step ends behind the instruction
- * that comes next.
+ * No code runs in the vsyscall page: fetching from it faults, and the kernel does the call and the
+ * return. The step ends after the instruction that comes next.
  */
 static bool pass_vsyscall(struct thread *t, const struct user_regs_struct *regs)
 {
@@ -182,7 +184,7 @@ static bool pass_vsyscall(struct thread *t, const struct user_regs_struct *regs)
 	return false;
 }
 
-/* The instruction at t->ip has run, and the thread stands at regs->rip. */
+/* The instruction at t->ip was executed, and the thread has stopped at regs->rip. */
 static void completed(struct thread *t, const struct user_regs_struct *regs)
 {
 	bool passed = t->known && may_lead(&t->insn, regs->rip);
@@ -208,7 +210,7 @@ static void completed(struct thread *t, const struct user_regs_struct *regs)
 		trace_lose(t);
 }
 
-/* 32-bit code, which is not decoded. */
+/* Whether the thread runs 32-bit code, which is not recorded: it runs untraced from then on. */
 static bool goes_blind(struct thread *t, const struct user_regs_struct *regs)
 {
 	if (regs->cs == CS_64 || t->blind)
@@ -243,7 +245,7 @@ void stops_report_name(struct thread *t, bool exec)
 	tracer_send(t->r, &message, name);
 }
 
-/* The system call at ip is under way. */
+/* The system call at ip has begun. */
 static void call(struct thread *t, uint64_t ip, const struct user_regs_struct *regs)
 {
 	if (t->ip != ip || !t->known) {
@@ -293,7 +295,7 @@ static void on_syscall_stop(struct thread *t, const struct user_regs_struct *reg
 		returned(t, regs);
 	} else {
 		t->in_syscall = true;
-		call(t, regs->rip - 2, regs); /* SYSCALL and INT 80h have two bytes */
+		call(t, regs->rip - 2, regs); /* SYSCALL and INT 80h are two bytes long */
 	}
 }
 
@@ -331,9 +333,8 @@ static void on_clone(struct thread *t)
 }
 
 /*
- * The thread that called execve goes on as the process's first one; the others
- * are gone, and so is the first one's own past. proc(5), ptrace(2) "execve(2)
- * under ptrace".
+ * The thread that called execve becomes the process's first thread; all other threads have ended,
+ * and so has what the first thread did before. proc(5), ptrace(2) "execve(2) under ptrace".
  */
 static void on_exec(struct thread *t, const struct user_regs_struct *regs)
 {
@@ -354,7 +355,7 @@ static void on_exec(struct thread *t, const struct user_regs_struct *regs)
 	maps_init_ranges(p);
 	p->born = p->changed = tracer_change_time(t->r);
 	t->ip = regs->rip;
-	t->in_syscall = true; /* of execve, whose exit is still to come */
+	t->in_syscall = true; /* of execve, whose exit stop is still to come */
 	t->call = SYS_execve;
 	t->restart = t->listening = t->unblocked = t->fresh = false;
 	if (t->waits) {
@@ -368,7 +369,10 @@ static void on_exec(struct thread *t, const struct user_regs_struct *regs)
 	}
 }
 
-/* The trap of a step that ended just as the thread was interrupted: it is yet to be told. */
+/*
+ * Whether the trap of a step is still to be reported: the step ended just as the thread was
+ * interrupted.
+ */
 static bool has_step_waiting(const struct thread *t)
 {
 	struct __ptrace_peeksiginfo_args args = {.nr = 8};
@@ -384,11 +388,15 @@ static bool has_step_waiting(const struct thread *t)
 static void on_stop_event(struct thread *t, int signal, const struct user_regs_struct *regs)
 {
 	if ((signal == SIGTRAP || t->r->leaving) && has_step_waiting(t)) {
-		/* Without us it would kill the program. It comes before anything runs. */
+		/*
+		 * Without a tracer this trap would kill the program. It arrives before another
+		 * instruction runs.
+		 */
 		t->running = !ptrace(PTRACE_CONT, t->tid, NULL, NULL);
 		return;
 	}
-	if (signal == SIGTRAP) { /* it has begun, was interrupted, or goes on */
+	if (signal ==
+	    SIGTRAP) { /* the thread has begun, was interrupted, or continues after job control */
 		if (!t->in_syscall) {
 			t->ip = regs->rip;
 			t->restart = is_restart(regs);
@@ -405,7 +413,7 @@ static void on_stop_event(struct thread *t, int signal, const struct user_regs_s
 
 static void on_trap(struct thread *t, const struct user_regs_struct *regs)
 {
-	const bool own = t->trap_flag; /* before the step */
+	const bool own = t->trap_flag; /* as it was before the step */
 	siginfo_t info = {0};
 
 	if (ptrace(PTRACE_GETSIGINFO, t->tid, NULL, &info))
@@ -418,15 +426,15 @@ static void on_trap(struct thread *t, const struct user_regs_struct *regs)
 		return;
 	}
 	if (t->known && t->insn.interrupt && !t->insn.syscall && regs->rip == t->insn.end) {
-		trace_call(t, &t->insn); /* INT3, INT1: the trap is the program's */
+		trace_call(t, &t->insn); /* INT3, INT1: the trap is meant for the program */
 		t->signal = SIGTRAP;
-	} else if (info.si_code <= 0) { /* kill() */
+	} else if (info.si_code <= 0) { /* sent by kill() and the like */
 		if (regs->rip != t->ip && !t->restart)
 			completed(t, regs);
-		t->held = t->unblocked; /* it should still be pending */
+		t->held = t->unblocked; /* it is to stay pending: the program has blocked it */
 		t->signal = t->held ? 0 : SIGTRAP;
 	} else if (t->restart || (t->known && t->insn.syscall && !t->insn.interrupt)) {
-		call(t, regs->rip - 2, regs); /* it was stepped over */
+		call(t, regs->rip - 2, regs); /* the step went over the system call */
 		returned(t, regs);
 	} else {
 		completed(t, regs);
@@ -438,7 +446,10 @@ static void on_trap(struct thread *t, const struct user_regs_struct *regs)
 
 static void on_signal(struct thread *t, int signal, const struct user_regs_struct *regs)
 {
-	/* A fault has run nothing; nor has what a signal from elsewhere came before. */
+	/*
+	 * If the address has not changed nothing was executed: the instruction faulted, or the
+	 * signal came before it.
+	 */
 	if (!t->in_syscall && !t->restart && !t->blind && regs->rip != t->ip)
 		completed(t, regs);
 	t->signal = signal;
@@ -461,14 +472,14 @@ static void first_stop(struct thread *t, const struct user_regs_struct *regs)
 }
 
 /*
- * Behind an instruction that may set TF the kernel takes the next step's TF for
- * the program's (enable_single_step() in arch/x86/kernel/step.c), unless it is
- * told in between to go on without steps. It gets no further than to a stop.
+ * After an instruction that may set TF the kernel takes the TF of the next step for the program's
+ * own (enable_single_step() in arch/x86/kernel/step.c), unless the thread is resumed without a step
+ * in between. It is interrupted first, so that it stops again before it runs anything.
  */
 static void forget_step(struct thread *t)
 {
 	t->forgets = false;
-	if (t->signal) /* it would not survive the stop */
+	if (t->signal) /* sent again, because this signal would be lost at the stop */
 		syscall(SYS_tgkill, t->process->pid, t->tid, t->signal);
 	t->signal = 0;
 	t->running = !ptrace(PTRACE_INTERRUPT, t->tid, NULL, NULL) &&

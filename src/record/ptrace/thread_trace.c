@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a thread does becomes its trace: its simulated processor is told, and
- * what a decoder will have to find is counted.
+ * Turns what a thread does into its trace: reports it to the thread's simulated processor, and
+ * counts what a decoder will have to find.
  *
- * A thread that comes back from the kernel is only told to be in user code when
- * its next instruction has run: until then a signal, or the kernel that calls a
- * system call again, may send it elsewhere.
+ * A thread that returns from the kernel is reported to be in user code only when its next
+ * instruction has been executed. Until then a signal, or a restarted system call, may send it
+ * elsewhere.
  */
 #include "record/ptrace/tracer.h"
 
@@ -23,7 +23,7 @@
 
 /* Output */
 
-/* The bytes [from, to), which are in the buffer and end with a whole packet. */
+/* Sends the bytes [from, to) of the trace, which are in the buffer and end with a whole packet. */
 static void send_bytes(struct thread *t, uint64_t from, uint64_t to)
 {
 	const uint64_t size = t->output.buffer_size;
@@ -44,7 +44,7 @@ static void send_bytes(struct thread *t, uint64_t from, uint64_t to)
 	}
 }
 
-/* In the PMI: nothing is lost, the thread waits. */
+/* Called in the PMI: sends the new bytes while the thread waits, so that nothing is lost. */
 static uint64_t drain(void *cookie, struct ptah_capture *capture, uint64_t tail, uint64_t position)
 {
 	struct thread *t = cookie;
@@ -60,7 +60,7 @@ static uint64_t position_of(const struct thread *t)
 	return ptah_capture_position(t->output.capture);
 }
 
-/* Bytes of whole packets in the buffer's [from, to), which begins with one. */
+/* The number of bytes of whole packets in [from, to) of the trace, which begins with one. */
 static uint64_t whole_packets(const struct thread *t, uint64_t from, uint64_t to)
 {
 	const uint8_t *bytes = t->output.buffer + from % t->output.buffer_size;
@@ -102,14 +102,14 @@ static void report_lost(struct thread *t, uint64_t bytes, uint64_t times)
 	tracer_send(t->r, &message, NULL);
 }
 
-/* What is in the buffer and has not been sent. All of it is out of the processor. */
+/* Sends what is in the buffer and was not sent yet. The processor holds no bytes any more. */
 static void send_rest(struct thread *t)
 {
 	struct ptah_capture_status status = {.size = sizeof(status)};
 	uint64_t from = t->sent, to = position_of(t);
 
 	ptah_capture_status(t->output.capture, &status);
-	if (from < status.oldest) { /* begins inside a packet */
+	if (from < status.oldest) { /* the buffer begins inside a packet */
 		from = first_psb(t, status.oldest, to);
 		report_lost(t, from - t->sent, 0);
 		if (t->sent)
@@ -128,8 +128,8 @@ static void send_rest(struct thread *t)
 /* Time */
 
 /*
- * Time goes by for the processor, which may have packets to tell of it. `time`
- * is when the instruction begins.
+ * Lets time pass for the processor, which may emit packets about it, up to `time`, when the
+ * instruction begins.
  */
 static void report_time(struct thread *t, uint64_t time)
 {
@@ -150,8 +150,8 @@ static void report_time(struct thread *t, uint64_t time)
 }
 
 /*
- * Code has changed since this thread last told its time: a decoder must get as
- * far as the change before it comes to what runs now.
+ * If code has changed since the last PSB+ of this thread, emits one with a later time: a decoder
+ * must apply the change before it decodes what runs now.
  */
 static void report_change(struct thread *t)
 {
@@ -167,7 +167,7 @@ static void report_change(struct thread *t)
 	model_emit_end(m);
 }
 
-/* Code of a filter has been mapped since. */
+/* Passes address ranges that have become known since the last call on to the processor. */
 static void report_ranges(struct thread *t)
 {
 	const struct process *p = t->process;
@@ -180,7 +180,7 @@ static void report_ranges(struct thread *t)
 		tracer_note(t->r, "a filter could not be moved to where its code is");
 }
 
-/* To the kernel and back */
+/* Entering and leaving the kernel */
 
 void trace_leave(struct thread *t, unsigned kind, uint64_t ip)
 {
@@ -197,7 +197,7 @@ void trace_leave(struct thread *t, unsigned kind, uint64_t ip)
 	t->kernel = true;
 }
 
-/* The instruction at ip runs. */
+/* Prepares the processor for the instruction at ip, which is executed in user code. */
 static void arrive(struct thread *t, uint64_t ip)
 {
 	struct ptah_model_transfer transfer = {
@@ -229,7 +229,7 @@ static void count(struct thread *t, const struct insn *insn)
 void trace_pass(struct thread *t, const struct insn *insn, uint64_t next)
 {
 	arrive(t, insn->ip);
-	/* A rep instruction counts when it is left. First: a PMI may come of it. */
+	/* A rep instruction counts when it is left. Count first: the report may raise a PMI. */
 	if (t->m.packet_en && !(insn->kind == KIND_REP && next == insn->ip))
 		count(t, insn);
 	trace_output_insn(&t->m, insn->kind, insn->ip, insn->end, next);
@@ -237,8 +237,8 @@ void trace_pass(struct thread *t, const struct insn *insn, uint64_t next)
 }
 
 /*
- * SDM "FUP Cases and IP Payload": a software interrupt tells its own address, so
- * that decoders do not know whether it ran; SYSCALL and SYSENTER have.
+ * SDM "FUP Cases and IP Payload": the packets of a software interrupt carry its own address, so
+ * that decoders do not know whether it was executed; SYSCALL and SYSENTER count as executed.
  */
 void trace_call(struct thread *t, const struct insn *insn)
 {
@@ -261,9 +261,9 @@ void trace_lose(struct thread *t)
 
 static uint8_t policy_of(const struct ptah_record_config *config)
 {
-	return config->buffer == PTAH_RECORD_SNAPSHOT	      ? PTAH_POLICY_WRAP
-	       : config->buffer == PTAH_RECORD_STOP_WHEN_FULL ? PTAH_POLICY_STOP
-							      : PTAH_POLICY_DRAIN;
+	return config->buffer.policy == PTAH_RECORD_SNAPSHOT	     ? PTAH_POLICY_WRAP
+	       : config->buffer.policy == PTAH_RECORD_STOP_WHEN_FULL ? PTAH_POLICY_STOP
+								     : PTAH_POLICY_DRAIN;
 }
 
 bool trace_begin(struct thread *t)
@@ -287,7 +287,7 @@ bool trace_begin(struct thread *t)
 	    .trace = setup->trace,
 	    .policy = policy_of(t->r->config),
 	    .cookie = t,
-	    .long_tnt = t->r->config->long_tnt,
+	    .long_tnt = t->r->config->backend.long_tnt,
 	    .pid = t->process->pid,
 	    .time = message.tsc,
 	};
@@ -324,7 +324,9 @@ void trace_snapshot(struct thread *t)
 	ptah_capture_consume(t->output.capture, t->sent, NULL);
 }
 
-/* What the ground truth cannot be held against: a trace without its beginning or its end. */
+/*
+ * Whether the trace lacks its beginning or its end, so that the truth cannot be compared with it.
+ */
 static bool is_part(struct thread *t, uint64_t sent_before)
 {
 	const uint64_t bytes = position_of(t), size = t->output.buffer_size;

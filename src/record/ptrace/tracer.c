@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The tracer's life: attaching, letting one thread after the other step, letting go. */
+/*
+ * The tracer's main loop: attaches to the programs, lets one thread after the other step, and
+ * detaches.
+ */
 #include "record/ptrace/tracer.h"
 
 #include <dirent.h>
@@ -20,12 +23,12 @@
 #include <unistd.h>
 
 #define SHADOW_BUCKETS 4096
-#define STEPS	       64   /* of a thread before the next one's turn */
-#define SPINS	       2000 /* looks for the end of a step before others get their turn */
-#define NAP_MIN	       50   /* microseconds of sleep when all threads wait */
+#define STEPS	       64   /* steps of a thread before it is the next one's turn */
+#define SPINS	       2000 /* polls for the end of a step before other threads get their turn */
+#define NAP_MIN	       50   /* microseconds to sleep when all threads wait */
 #define NAP_MAX	       2000
-#define LET_GO_MS      2000 /* after which a thread that cannot be stopped is left to the kernel */
-#define ATTACH_MAX     64   /* rounds to find the threads of a process that makes more of them */
+#define LET_GO_MS      2000 /* after this time a thread that does not stop is left to the kernel */
+#define ATTACH_MAX     64 /* rounds of looking for threads in a process that keeps creating them */
 
 /* The recorder */
 
@@ -105,7 +108,7 @@ uint64_t tracer_time(const struct tracer *r)
 {
 	struct timespec now;
 
-	if (r->config->clock == PTAH_CLOCK_INSN)
+	if (r->config->backend.clock == PTAH_CLOCK_INSN)
 		return r->clock;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
@@ -231,7 +234,7 @@ static unsigned long trace_options(const struct tracer *r)
 {
 	unsigned long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC;
 
-	if (!r->config->no_inherit)
+	if (!r->config->target.no_inherit)
 		options |= PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
 	return options;
 }
@@ -254,7 +257,7 @@ static bool refuse_attach(struct tracer *r, int32_t tid, int error)
 	return false;
 }
 
-/* 0, or what errno says. */
+/* Attaches to a thread. Returns 0 or errno. */
 static int seize(struct tracer *r, int32_t pid, int32_t tid, bool stop)
 {
 	struct process *p = find_process(r, pid);
@@ -273,7 +276,7 @@ static int seize(struct tracer *r, int32_t pid, int32_t tid, bool stop)
 	return 0;
 }
 
-/* One round over a process's threads. How many there were that nobody knew. */
+/* Attaches to all threads of a process that are not known yet. Returns their number. */
 static int seize_unknown(struct tracer *r, int32_t pid, int *error)
 {
 	char path[64];
@@ -296,7 +299,8 @@ static int seize_unknown(struct tracer *r, int32_t pid, int *error)
 		failed = seize(r, pid, tid, true);
 		if (!failed)
 			found++;
-		else if (failed != ESRCH || tid == pid) /* others may have ended meanwhile */
+		else if (failed != ESRCH ||
+			 tid == pid) /* another thread may have ended meanwhile */
 			*error = failed;
 	}
 	closedir(folder);
@@ -320,7 +324,10 @@ static bool attach_thread(struct tracer *r, int32_t tid)
 	return error ? refuse_attach(r, tid, error) : true;
 }
 
-/* What was there before the recorder has its name and its parent told here. */
+/*
+ * Reports the names and parents of the processes and threads that existed before the recording
+ * began.
+ */
 static void report_beginnings(struct tracer *r)
 {
 	for (struct thread *t = r->threads; t; t = t->next) {
@@ -342,15 +349,15 @@ static bool attach(struct tracer *r, int32_t command)
 	const struct ptah_record_config *config = r->config;
 	int error;
 
-	if (config->target == PTAH_RECORD_COMMAND) {
+	if (config->target.kind == PTAH_RECORD_COMMAND) {
 		error = seize(r, command, command, false);
 		return error ? refuse_attach(r, command, error) : true;
 	}
-	for (size_t i = 0; i < config->id_count; i++) {
-		if (tracer_find(r, config->ids[i]))
+	for (size_t i = 0; i < config->target.id_count; i++) {
+		if (tracer_find(r, config->target.ids[i]))
 			continue;
-		if (!(config->target == PTAH_RECORD_THREADS ? attach_thread
-							    : attach_process)(r, config->ids[i]))
+		if (!(config->target.kind == PTAH_RECORD_THREADS ? attach_thread : attach_process)(
+			r, config->target.ids[i]))
 			return false;
 	}
 	report_beginnings(r);
@@ -427,7 +434,7 @@ static bool receive(struct tracer *r, struct tracer_order *order, int flags)
 
 /* Stepping */
 
-/* Waits a short while for the thread. True: it stands, or is gone. */
+/* Waits a short while for the thread to stop. True: it has stopped or ended. */
 static bool await(struct thread *t, int spins)
 {
 	int status;
@@ -439,7 +446,7 @@ static bool await(struct thread *t, int spins)
 			stops_handle(t, status);
 			return !t->running;
 		}
-		if (pid < 0 && errno == ECHILD) { /* taken away by another thread's execve */
+		if (pid < 0 && errno == ECHILD) { /* another thread's execve ended it */
 			trace_end(t);
 			t->gone = true;
 			return true;
@@ -450,14 +457,14 @@ static bool await(struct thread *t, int spins)
 	return false;
 }
 
-/* A thread's turn. True when it has done something. */
+/* Gives a thread its turn. True: it has done something. */
 static bool take_turn(struct thread *t)
 {
 	if (t->gone || (t->running && !await(t, 0)))
 		return false;
 	for (int i = 0; i < STEPS && !t->gone && !t->running; i++) {
 		stops_resume(t);
-		/* A system call may last; but most do not. */
+		/* A system call may take long, but most do not. */
 		await(t, SPINS);
 	}
 	return true;
@@ -497,7 +504,7 @@ static void step_all(struct tracer *r)
 
 /* Beginning and end */
 
-/* Nothing of the recorder's is held open, and nothing interrupts. */
+/* Closes all descriptors inherited from the recorder but the socket, and blocks all signals. */
 static void cut_loose(struct tracer *r)
 {
 	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -519,7 +526,7 @@ _Noreturn void tracer_run(const struct tracer_setup *setup)
 			   .socket = setup->socket,
 			   .parent = getppid(),
 			   .clock = 1,
-			   .paused = setup->config->start_paused};
+			   .paused = setup->config->target.start_paused};
 	struct tracer_order order;
 
 	cut_loose(&r);

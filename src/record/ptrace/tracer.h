@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tracer's files share with each other and with the recorder.
+ * What the tracer's files share, and the messages between the tracer and the recorder.
  *
- * The tracer is a process of its own. A single step ends with a SIGTRAP, and
- * one that nobody waits for kills the program: who traces must not be killed
- * with the recorder. It has no other connection to the recorder than a socket;
- * when that closes it lets the programs go and ends. It steps one instruction
- * at a time, of one thread after the other, so that its clock gives everything
- * an order.
+ * The tracer is a process of its own. Each single step ends with a SIGTRAP, which kills the program
+ * if no tracer handles it; so the tracer must not be killed together with the recorder. A socket is
+ * its only connection to the recorder; when that closes, the tracer detaches from the programs and
+ * ends. It steps one instruction of one thread at a time, so that its clock orders everything.
  */
 #ifndef PTAH_RECORD_PTRACE_TRACER_H
 #define PTAH_RECORD_PTRACE_TRACER_H
@@ -18,21 +16,22 @@
 #include "record/simulated/trace_output.h"
 #include "record/recorder.h"
 
-/* To the recorder. Followed by `size` bytes. */
+/* Messages to the recorder, each followed by `size` bytes. */
 enum tracer_message_type {
-	TRACER_COMM = 1, /* text; value: by execve */
+	TRACER_COMM = 1, /* text: the name; value: 1 if by execve */
 	TRACER_FORK,	 /* value: the parent's pid; address: its tid */
 	TRACER_EXIT,
-	TRACER_THREAD, /* a stream begins */
+	TRACER_THREAD, /* a thread's stream begins */
 	TRACER_MAP,    /* address, length, value: file offset; text: path */
 	TRACER_CODE,   /* address; bytes */
 	TRACER_TRACE,  /* packets */
 	TRACER_TRUTH,  /* struct ptah_truth; value: overflows */
 	TRACER_NOTE,   /* text */
-	TRACER_LOST,   /* value: bytes of trace that are gone; address: times a buffer was full */
-	TRACER_DONE,   /* an order was carried out */
+	TRACER_LOST, /* value: bytes of lost trace; address: number of times that a buffer was full
+		      */
+	TRACER_DONE, /* an order was carried out */
 	TRACER_FAILED, /* value: enum ptah_record_problem; text */
-	TRACER_END,    /* nothing is traced any more */
+	TRACER_END,    /* nothing is traced any more, and the tracer ends */
 };
 
 struct tracer_message {
@@ -41,7 +40,7 @@ struct tracer_message {
 	uint64_t tsc, address, length, value;
 };
 
-/* To the tracer; each is answered by TRACER_DONE or TRACER_FAILED. */
+/* Orders to the tracer. Each is answered by TRACER_DONE or TRACER_FAILED. */
 enum tracer_order_type {
 	TRACER_GO = 1, /* value: the command's pid, which waits to call execve; 0: none */
 	TRACER_PAUSE,
@@ -62,10 +61,10 @@ struct tracer_setup {
 	uint64_t buffer;
 };
 
-/* The tracer's whole life. */
+/* Runs the tracer. Called in its process. */
 _Noreturn void tracer_run(const struct tracer_setup *setup);
 
-/* Inside */
+/* The tracer's own structures */
 
 struct insn {
 	uint64_t ip, end, target;
@@ -74,7 +73,7 @@ struct insn {
 	bool interrupt; /* INT n, INT3, INT1 */
 	bool pushf, icebp;
 	bool sets_flags; /* POPF, IRET */
-	bool covers;	 /* MOV SS: no trap is delivered between it and the next one */
+	bool covers;	 /* MOV SS: no trap is delivered before the next instruction has run too */
 	uint8_t bytes[X86_MAX_SIZE];
 };
 
@@ -86,13 +85,13 @@ struct process {
 	struct process *next;
 	int32_t pid;
 	unsigned threads;
-	int memory;    /* /proc/PID/mem; -1: not open */
-	bool stale;    /* its maps are to be read again */
-	uint64_t born; /* of this image: nothing of it is older */
-	uint64_t
-	    changed; /* the last change of code; whoever runs code later has a PSB+ behind it */
+	int memory;	  /* /proc/PID/mem; -1: not open */
+	bool stale;	  /* its mappings may have changed: read them again */
+	uint64_t born;	  /* time at which this program began */
+	uint64_t changed; /* time of the last change of code. A thread that runs code later emits a
+			     PSB+ with a later time first */
 	struct code_map *maps, *told;
-	struct code_map nowhere; /* for what is in no map */
+	struct code_map nowhere; /* for addresses in no mapping */
 	size_t map_count, told_count, told_capacity;
 	struct code_shadow shadow;
 	struct cached *cache;
@@ -109,33 +108,33 @@ struct thread {
 
 	/* Where it is */
 	uint64_t ip;
-	struct insn insn; /* at ip, if `known` */
+	struct insn insn; /* the instruction at ip, if `known` */
 	bool known;
-	bool follows; /* the one before it was no branch */
+	bool follows; /* the instruction before it was no branch */
 	bool running; /* no stop has been reported since it was resumed */
-	bool fresh;   /* has not been seen yet */
-	bool waits;   /* our command before its execve */
+	bool fresh;   /* has not stopped yet since it began */
+	bool waits;   /* the command, before its execve */
 	bool blind;   /* runs untraced from now on */
 	bool gone;
-	bool in_syscall; /* between its entry and its exit */
-	bool restart;	 /* the kernel will call it again unless a handler runs */
+	bool in_syscall; /* in a system call, between its entry and exit stops */
+	bool restart;	 /* the kernel will restart the system call unless a handler runs */
 	bool listening;	 /* stopped by job control */
-	bool forgets;	 /* the kernel has to forget that it steps */
+	bool forgets;	 /* see forget_step() */
 	bool trap_flag;	 /* the program has set TF itself */
-	bool unblocked;	 /* SIGTRAP, which the program has blocked */
-	bool held;	 /* and which somebody has sent it */
-	int signal;	 /* to be delivered */
+	bool unblocked;	 /* the tracer has unblocked SIGTRAP, which the program blocks */
+	bool held;	 /* a SIGTRAP was sent to it while `unblocked` */
+	int signal;	 /* signal to deliver when it is resumed */
 	uint64_t call;	 /* number of the system call */
 
 	/* Its trace */
 	bool begun;
-	bool kernel; /* not in user code, as far as the trace tells */
+	bool kernel; /* in the kernel, according to its trace */
 	struct ptah_model m;
 	struct trace_output output;
 	unsigned ranges_seen;
-	uint8_t *memory;   /* staging and buffer */
-	uint64_t sent;	   /* bytes of the trace that were sent */
-	uint64_t psb_time; /* of the last change of code that a PSB+ has told */
+	uint8_t *memory;   /* staging area and trace buffer */
+	uint64_t sent;	   /* bytes of trace that were sent */
+	uint64_t psb_time; /* time of the last change of code that a PSB+ has covered */
 	uint64_t instructions, lost;
 	uint64_t counts[KIND_MAX];
 	struct path_hash path;
@@ -149,70 +148,70 @@ struct tracer {
 	struct process *processes;
 	struct thread *threads;
 	uint32_t streams;
-	uint64_t clock; /* instructions so far, and 1 for each change of code */
+	uint64_t clock; /* instructions so far, plus 1 for each change of code */
 	bool paused, leaving;
-	bool hung_up; /* the recorder is gone */
+	bool hung_up; /* the recorder has ended */
 };
 
 /* tracer.c */
 void tracer_send(struct tracer *r, const struct tracer_message *message, const void *payload);
-/* A message in parts: head first, then so many bytes in all. */
+/* Sends further bytes of a message whose head was sent without them. */
 void tracer_send_part(struct tracer *r, const void *bytes, size_t n);
 void tracer_note(struct tracer *r, const char *format, ...) PRINTF_LIKE(2, 3);
 uint64_t tracer_time(const struct tracer *r);
-/* A time later than all that was. */
+/* A new time, later than all before. */
 uint64_t tracer_change_time(struct tracer *r);
 struct thread *tracer_find(const struct tracer *r, int32_t tid);
 struct thread *tracer_add_thread(struct tracer *r, struct process *process, int32_t tid);
-/* `like`: whose memory it begins with; may be NULL. */
+/* like: the process whose memory it begins with; may be NULL. */
 struct process *tracer_add_process(struct tracer *r, int32_t pid, const struct process *like);
-/* The number behind a line's name in /proc/TID/status; UINT64_MAX: there is none. */
+/* The number after a name in /proc/TID/status; UINT64_MAX: there is none. */
 uint64_t tracer_status(int32_t tid, const char *name, int base);
 
 /* fetch.c: instructions */
 /*
- * The instruction at ip; `begins`: a branch or the kernel led there. False when
- * there is none that can be read and decoded.
+ * Reads the instruction at ip. begins: a branch or the kernel led there, so that a run begins.
+ * False: it cannot be read or decoded.
  */
 bool fetch_insn(struct process *p, uint64_t ip, bool begins, struct insn *insn);
 bool fetch_bytes(struct process *p, uint64_t address, void *bytes, size_t n);
 /* The process has called execve, or ended. */
 void fetch_forget(struct process *p);
 
-/* process_maps.c: what is mapped, and what of it the recording has */
-/* Reads the mappings again. True: some are new. */
+/* process_maps.c: what is mapped, and which part of it the recording has */
+/* Reads the mappings again. True: there are new ones. */
 bool maps_refresh(struct process *p);
-/* The mapping around an address, or p->nowhere. */
+/* The mapping that contains the address; p->nowhere if none does. */
 struct code_map *maps_find(struct process *p, uint64_t address);
 /* Makes sure that a decoder will know these bytes, which are about to run. */
 void maps_account_for(struct process *p, uint64_t ip, const uint8_t *bytes, size_t n);
 /* The process has called execve, or ended. */
 void maps_forget(struct process *p);
-/* fork: the new process `to` has what `from` has. */
+/* fork: copies what is known of `from` to the new process `to`. */
 void maps_copy(struct process *to, const struct process *from);
-/* The address filters, before any mapping is known. */
+/* Sets the address filters up, before any mapping is known. */
 void maps_init_ranges(struct process *p);
 
-/* thread_trace.c: what a thread does becomes its trace */
+/* thread_trace.c: turns what a thread does into its trace */
 bool trace_begin(struct thread *t);
-/* The instruction has run, and `next` will. */
+/* The instruction was executed, and `next` is the address after it. */
 void trace_pass(struct thread *t, const struct insn *insn, uint64_t next);
-/* The instruction, a system call, leads to the kernel. */
+/* The instruction, a system call, enters the kernel. */
 void trace_call(struct thread *t, const struct insn *insn);
-/* What the thread does leads to the kernel, before (or, `kind` INT, by) the instruction at ip. */
+/* The thread enters the kernel, before the instruction at ip or, if `kind` is INT, by it. */
 void trace_leave(struct thread *t, unsigned kind, uint64_t ip);
-/* Nobody knows how it got from ip to where it is. */
+/* It is unknown how the thread got from ip to where it is: reports lost trace. */
 void trace_lose(struct thread *t);
 void trace_pause(struct thread *t, bool on);
 void trace_snapshot(struct thread *t);
-/* Sends the rest, and what was counted. */
+/* Ends the trace: sends the rest of it, and the truth. */
 void trace_end(struct thread *t);
 void trace_free(struct thread *t);
 
-/* stops.c: one thread goes on, and comes back */
+/* stops.c: resumes one thread, and handles its stops */
 void stops_resume(struct thread *t);
 void stops_handle(struct thread *t, int status);
-/* Leaves it running by itself, as it was. It stands. */
+/* Detaches from a stopped thread, which runs on as it was. */
 void stops_detach(struct thread *t);
 void stops_report_name(struct thread *t, bool exec);
 

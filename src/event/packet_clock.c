@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The public clock (clock.h): hands each packet to the estimate of time.h. */
+/* The public clock (packet_clock.h): hands each packet to the estimate of time.h. */
 #include "event/time.h"
 
-#include <ptah/clock.h>
+#include <ptah/packet_clock.h>
 
 #include <stdlib.h>
 
-struct ptah_clock {
+struct ptah_packet_clock {
 	struct event_time begin; /* the configuration, and nothing more */
 	struct event_time time;
 	uint32_t ratio; /* of the last CBR */
 };
 
-int ptah_clock_new(const struct ptah_event_config *config, struct ptah_clock **clock)
+int ptah_packet_clock_new(const struct ptah_event_config *config, struct ptah_packet_clock **clock)
 {
 	static const struct ptah_event_config unknown = {.size = sizeof(unknown)};
-	struct ptah_clock *c;
+	struct ptah_packet_clock *c;
 
 	if (!clock)
 		return PTAH_E_INVAL;
@@ -23,23 +23,23 @@ int ptah_clock_new(const struct ptah_event_config *config, struct ptah_clock **c
 	if (!c)
 		return PTAH_E_NOMEM;
 	event_time_configure(&c->begin, config ? config : &unknown);
-	ptah_clock_reset(c);
+	ptah_packet_clock_reset(c);
 	*clock = c;
 	return 0;
 }
 
-void ptah_clock_free(struct ptah_clock *c)
+void ptah_packet_clock_free(struct ptah_packet_clock *c)
 {
 	free(c);
 }
 
-void ptah_clock_reset(struct ptah_clock *c)
+void ptah_packet_clock_reset(struct ptah_packet_clock *c)
 {
 	c->time = c->begin;
 	c->ratio = 0;
 }
 
-void ptah_clock_packet(struct ptah_clock *c, const struct ptah_packet *packet)
+void ptah_packet_clock_feed(struct ptah_packet_clock *c, const struct ptah_packet *packet)
 {
 	struct event_time *t = &c->time;
 
@@ -71,12 +71,12 @@ void ptah_clock_packet(struct ptah_clock *c, const struct ptah_packet *packet)
 	}
 }
 
-void ptah_clock_lost(struct ptah_clock *c)
+void ptah_packet_clock_lost(struct ptah_packet_clock *c)
 {
 	event_time_overflow(&c->time);
 }
 
-void ptah_clock_time(const struct ptah_clock *c, struct ptah_time *time)
+void ptah_packet_clock_time(const struct ptah_packet_clock *c, struct ptah_time *time)
 {
 	*time = (struct ptah_time){
 	    .tsc = c->time.now,

@@ -1,49 +1,51 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Clock: the time at each packet, for programs that read packets.
+ * Packet clock: the time at each packet, for programs that read packets.
  *
  * TSC, TMA, MTC, CYC and CBR packets together give an estimate of the TSC and a
  * bound on its error. The event decoder keeps such a clock by itself
  * (ptah_event_time()); this one is fed with packets by the caller.
  *
- *	ptah_clock_new(&config, &clock);
+ *	ptah_packet_clock_new(&config, &clock);
  *	while ((n = ptah_packet_decode(&packet, p, end - p, block)) > 0) {
- *		ptah_clock_packet(clock, &packet);
- *		ptah_clock_time(clock, &time);
+ *		ptah_packet_clock_feed(clock, &packet);
+ *		ptah_packet_clock_time(clock, &time);
  *		...
  *	}
- *	ptah_clock_free(clock);
+ *	ptah_packet_clock_free(clock);
  *
  * A clock belongs to one thread at a time.
  */
-#ifndef PTAH_CLOCK_H
-#define PTAH_CLOCK_H
+#ifndef PTAH_PACKET_CLOCK_H
+#define PTAH_PACKET_CLOCK_H
 
 #include <ptah/event.h>
 #include <ptah/packet.h>
 
 PTAH_BEGIN_DECLS
 
-struct ptah_clock;
+struct ptah_packet_clock;
 
 /*
  * Of `config` are used what MTC, CYC and CBR packets are counted in, and erratum
  * SKL168. NULL: nothing of that is known, and TSC packets alone move the clock.
  */
-PTAH_API int ptah_clock_new(const struct ptah_event_config *config, struct ptah_clock **clock);
-PTAH_API void ptah_clock_free(struct ptah_clock *clock);
+PTAH_API int ptah_packet_clock_new(const struct ptah_event_config *config,
+				   struct ptah_packet_clock **clock);
+PTAH_API void ptah_packet_clock_free(struct ptah_packet_clock *clock);
 
 /* Forgets everything but the configuration: the next packet is the first of another stream. */
-PTAH_API void ptah_clock_reset(struct ptah_clock *clock);
+PTAH_API void ptah_packet_clock_reset(struct ptah_packet_clock *clock);
 
 /* The next packet of the stream, of whatever type. */
-PTAH_API void ptah_clock_packet(struct ptah_clock *clock, const struct ptah_packet *packet);
+PTAH_API void ptah_packet_clock_feed(struct ptah_packet_clock *clock,
+				     const struct ptah_packet *packet);
 
 /* Bytes were skipped because they are no packets: the error has no bound up to the next TSC. */
-PTAH_API void ptah_clock_lost(struct ptah_clock *clock);
+PTAH_API void ptah_packet_clock_lost(struct ptah_packet_clock *clock);
 
 /* The time after the last packet. */
-PTAH_API void ptah_clock_time(const struct ptah_clock *clock, struct ptah_time *time);
+PTAH_API void ptah_packet_clock_time(const struct ptah_packet_clock *clock, struct ptah_time *time);
 
 PTAH_END_DECLS
 

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* Collects what `ptah cover` writes: edges or blocks with their counts. */
+#include "cover_rows.h"
+
+#include <stdlib.h>
+
+static int add(struct cover_rows *rows, const struct cover_row *row)
+{
+	if (!row->count)
+		return 0;
+	if (rows->count == rows->capacity) {
+		size_t capacity = rows->capacity ? 2 * rows->capacity : 4096;
+		struct cover_row *list = reallocarray(rows->row, capacity, sizeof(*list));
+
+		if (!list)
+			return PTAH_E_NOMEM;
+		rows->row = list;
+		rows->capacity = capacity;
+	}
+	rows->row[rows->count++] = *row;
+	return 0;
+}
+
+/* The two edges of a conditional branch. */
+static int add_outcomes(struct cover_rows *rows, int32_t space, const struct ptah_profile_block *b)
+{
+	struct cover_row row = {.space = space,
+				.from = b->end - b->last_size,
+				.to = b->target,
+				.count = b->taken,
+				.insn_class = b->insn_class};
+	int status = add(rows, &row);
+
+	row.to = b->end;
+	row.count = b->count - b->taken - b->unknown;
+	return status < 0 ? status : add(rows, &row);
+}
+
+static int add_blocks(struct cover_rows *rows, size_t stream, struct ptah_profile *profile)
+{
+	struct ptah_profile_block *blocks;
+	size_t n;
+	int status = ptah_profile_blocks(profile, &blocks, &n);
+
+	if (status < 0)
+		return status;
+	for (size_t i = 0; i < n && status >= 0; i++) {
+		const struct ptah_profile_block *b = &blocks[i];
+		const int32_t space =
+		    ptah_session_profile_pid(rows->session, stream, profile, b->space);
+
+		if (!rows->edges)
+			status = add(rows, &(struct cover_row){space, b->ip, b->end, b->count,
+							       b->ninsn, b->insn_class});
+		else if (b->insn_class == PTAH_INSN_COND)
+			status = add_outcomes(rows, space, b);
+	}
+	free(blocks);
+	return status;
+}
+
+static int add_indirect(struct cover_rows *rows, size_t stream, struct ptah_profile *profile)
+{
+	struct ptah_profile_edge *edges;
+	size_t n;
+	int status = ptah_profile_edges(profile, &edges, &n);
+
+	if (status < 0)
+		return status;
+	for (size_t i = 0; i < n && status >= 0; i++)
+		status =
+		    add(rows, &(struct cover_row){ptah_session_profile_pid(rows->session, stream,
+									   profile, edges[i].space),
+						  edges[i].from, edges[i].to, edges[i].count, 0,
+						  edges[i].insn_class});
+	free(edges);
+	return status;
+}
+
+int cover_add_profile(void *context, const struct ptah_stream_info *info, size_t stream,
+		      struct ptah_profile *profile)
+{
+	(void)info;
+	struct cover_rows *rows = context;
+	struct ptah_profile_totals totals;
+	int status = ptah_profile_totals(profile, &totals);
+
+	if (status < 0)
+		return status;
+	rows->errors += totals.errors;
+	status = add_blocks(rows, stream, profile);
+	return status >= 0 && rows->edges ? add_indirect(rows, stream, profile) : status;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct cover_row *x = a, *y = b;
+	int order = compare((uint32_t)x->space, (uint32_t)y->space);
+
+	order = order ? order : compare(x->from, y->from);
+	order = order ? order : compare(x->to, y->to);
+	order = order ? order : compare(x->insn_class, y->insn_class);
+	return order ? order : compare(x->ninsn, y->ninsn);
+}
+
+void cover_merge(struct cover_rows *rows)
+{
+	size_t last = 0;
+
+	if (!rows->count)
+		return;
+	qsort(rows->row, rows->count, sizeof(*rows->row), by_place);
+	for (size_t i = 1; i < rows->count; i++) {
+		if (by_place(&rows->row[last], &rows->row[i]))
+			rows->row[++last] = rows->row[i];
+		else
+			rows->row[last].count += rows->row[i].count;
+	}
+	rows->count = last + 1;
+}

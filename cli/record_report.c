@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* Prints a recording's progress, remarks, closing lines and failures on standard error. */
+#include "record_report.h"
+
+#include "progress.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#define REDRAW	    0.25 /* seconds */
+#define FIRST_DRAWN 1.0	 /* seconds: a shorter recording shows no progress */
+
+void record_erase(struct run *run)
+{
+	if (run->shown)
+		fputs("\r\033[K", stderr);
+	run->shown = false;
+}
+
+void record_say(struct run *run, const char *format, ...)
+{
+	va_list args;
+
+	if (run->options->quiet)
+		return;
+	record_erase(run);
+	fputs("[ ptah record: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputs(" ]\n", stderr);
+}
+
+/*
+ * May the progress line be printed? Not when this process is in the background of
+ * its terminal (a write could stop it by SIGTTOU), and not when the command has set
+ * the terminal to another mode, as an editor does.
+ */
+static bool may_draw(void)
+{
+	struct termios modes;
+
+	return tcgetpgrp(STDERR_FILENO) == getpgrp() && !tcgetattr(STDERR_FILENO, &modes) &&
+	       modes.c_lflag & ICANON;
+}
+
+static uint64_t losses(const struct ptah_record_losses *l)
+{
+	return l->truncated + l->overwritten + l->partial + l->collisions + l->lost_records +
+	       l->overflows;
+}
+
+/* The line ends with a carriage return, so that output of the command overwrites it. */
+void record_draw(struct run *run)
+{
+	const struct ptah_record_status *s = &run->status;
+	double t = now();
+
+	if (run->options->quiet || run->options->no_progress || t - run->started < FIRST_DRAWN ||
+	    t - run->drawn < REDRAW || !isatty(STDERR_FILENO) || !may_draw())
+		return;
+	run->drawn = t;
+	run->shown = true;
+	fprintf(stderr, "\r%.0f s%s: %.1f MB of trace", t - run->started,
+		s->paused ? ", paused" : "", (double)s->trace_bytes / 1e6);
+	if (s->instructions)
+		fprintf(stderr, ", %" PRIu64 " instructions", s->instructions);
+	fprintf(stderr, ", %u thread%s", s->threads, s->threads == 1 ? "" : "s");
+	if (s->processes)
+		fprintf(stderr, ", %u process%s", s->processes, s->processes == 1 ? "" : "es");
+	if (s->snapshots)
+		fprintf(stderr, ", %u snapshot%s", s->snapshots, s->snapshots == 1 ? "" : "s");
+	fputs(losses(&s->losses) ? ", losses\033[K\r" : "\033[K\r", stderr);
+}
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void tell_losses(struct run *run)
+{
+	const struct ptah_record_losses *l = &run->status.losses;
+
+	if (l->truncated)
+		record_say(run,
+			   "trace was lost %" PRIu64
+			   " time%s because the buffer was full: make it larger "
+			   "(-m ,SIZE) or trace less (--filter)",
+			   l->truncated, plural(l->truncated));
+	if (l->overwritten)
+		record_say(run,
+			   "%" PRIu64
+			   " byte%s of trace were overwritten before they were taken: make the "
+			   "buffer larger (-m ,SIZE)",
+			   l->overwritten, plural(l->overwritten));
+	if (l->partial)
+		record_say(run,
+			   "a virtual machine made %" PRIu64
+			   " gap%s: this processor does not trace while "
+			   "VMX is in use; stop the virtual machines",
+			   l->partial, plural(l->partial));
+	if (l->collisions)
+		record_say(run,
+			   "samples got in the way of the trace %" PRIu64 " time%s: end the other "
+			   "recordings on this machine",
+			   l->collisions, plural(l->collisions));
+	if (l->lost_records)
+		record_say(run,
+			   "%" PRIu64
+			   " record%s of maps, names and switches were lost, and the code they "
+			   "told of may be missing: make their buffer larger (-m SIZE)",
+			   l->lost_records, plural(l->lost_records));
+	if (l->overflows)
+		record_say(run,
+			   "the processor had to leave packets out %" PRIu64
+			   " time%s (OVF): ask for fewer "
+			   "(no cyc, a --filter)",
+			   l->overflows, plural(l->overflows));
+}
+
+void record_tell_result(struct run *run)
+{
+	const struct ptah_record_status *s = &run->status;
+	char counted[64] = "", processes[32] = "", snapshots[32] = "";
+
+	if (s->instructions)
+		snprintf(counted, sizeof(counted), "%" PRIu64 " instructions, ", s->instructions);
+	if (s->processes > 1)
+		snprintf(processes, sizeof(processes), " of %u processes", s->processes);
+	if (s->snapshots)
+		snprintf(snapshots, sizeof(snapshots), ", %u snapshot%s", s->snapshots,
+			 plural(s->snapshots));
+	record_say(run, "%.3f MB of trace, %s%u %s%s%s%s written to %s%s",
+		   (double)s->trace_bytes / 1e6, counted, s->threads,
+		   run->config->target.kind == PTAH_RECORD_CPUS ? "stream" : "thread",
+		   plural(s->threads), processes, snapshots,
+		   run->config->output.path ? run->config->output.path : "perf.data",
+		   s->notes ? "; 'ptah report' tells what was left out" : "");
+	tell_losses(run);
+}
+
+/* Prints the advice for a problem, unless the sentence contains it already. */
+static void advise(enum ptah_record_problem problem, const char *sentence)
+{
+	static const char *const said[PTAH_RECORD_PROBLEM_MAX] = {
+	    [PTAH_RECORD_NO_PROCESSOR] = "--recorder",
+	    [PTAH_RECORD_NO_DRIVER] = "--recorder",
+	    [PTAH_RECORD_PERMISSION] = "perf_event_paranoid",
+	    [PTAH_RECORD_MLOCK] = "perf_event_mlock_kb",
+	    [PTAH_RECORD_BUSY] = "end the other",
+	    [PTAH_RECORD_NOT_POSSIBLE] = "--recorder",
+	    [PTAH_RECORD_NO_MEMORY] = "ulimit",
+	};
+
+	if ((unsigned)problem < PTAH_RECORD_PROBLEM_MAX && said[problem] &&
+	    !strstr(sentence, said[problem]))
+		fprintf(stderr, "%s\n", ptah_record_advice(problem));
+}
+
+int record_failed(const struct run *run, int status, enum ptah_record_problem problem,
+		  const char *sentence)
+{
+	fail(run->options->command, "%s", *sentence ? sentence : ptah_strerror(status));
+	advise(problem, sentence);
+	return problem == PTAH_RECORD_BAD_OPTION ? EXIT_USAGE : EXIT_FAILED;
+}
+
+void record_tell_choice(struct run *run)
+{
+	const char *choice = ptah_recorder_choice(run->r);
+	const char *reason = strstr(choice, ": ");
+
+	if (reason)
+		record_say(run, "with the recorder %s", choice);
+	else
+		record_say(run, "with the recorder %s%s", choice,
+			   run->options->chosen ? ", as asked for" : ", the first choice");
+}
+
+void record_tell_metadata(struct run *run)
+{
+	struct ptah_record_metadata m = {.size = sizeof(m)};
+
+	if (run->options->verbose && ptah_recorder_metadata(run->r, &m) >= 0 &&
+	    (*m.vendor || m.rtit_ctl))
+		record_say(run,
+			   "processor %s %u/%u/%u, IA32_RTIT_CTL 0x%" PRIx64
+			   ", time_shift %u, time_mult %" PRIu32 ", time_zero %" PRIu64,
+			   *m.vendor ? m.vendor : "(simulated)", m.cpu.family, m.cpu.model,
+			   m.cpu.stepping, m.rtit_ctl, m.time_shift, m.time_mult, m.time_zero);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/* The counts of `ptah stat` as text, TSV and JSON. */
+#include "stat_view.h"
+
+#include "output/fields.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+
+bool stat_is_shared(const struct ptah_stream_info *info)
+{
+	return info->pid < 0 && info->tid < 0 && info->cpu >= 0;
+}
+
+static double ratio(double a, double b)
+{
+	return b > 0 ? a / b : 0;
+}
+
+/* JSON */
+
+/* The key is the name in snake_case: tip_pge for TIP.PGE. */
+static void put_number(struct json *j, const char *name, uint64_t value)
+{
+	char key[32];
+	size_t i;
+
+	for (i = 0; i < sizeof(key) - 1 && name[i]; i++)
+		key[i] =
+		    isalnum((unsigned char)name[i]) ? (char)tolower((unsigned char)name[i]) : '_';
+	key[i] = '\0';
+	json_number(j, key, value);
+}
+
+static void put_counts_json(struct json *j, const struct stat_counts *c)
+{
+	json_number(j, "bytes", c->bytes);
+	json_number(j, "bad_bytes", c->bad_bytes);
+	json_number(j, "lost_bytes", c->lost_bytes);
+	json_number(j, "blocks", c->blocks);
+	json_number(j, "instructions", c->instructions);
+	json_real(j, "bits_per_instruction",
+		  ratio(8.0 * (double)c->bytes, (double)c->instructions));
+	json_number(j, "errors", c->errors);
+	json_number(j, "overflows", c->overflows);
+	json_number(j, "gaps", c->gaps);
+	json_real(j, "seconds", c->seconds);
+	json_real(j, "mb_per_second", ratio((double)c->bytes / 1e6, c->seconds));
+	json_real(j, "million_instructions_per_second",
+		  ratio((double)c->instructions / 1e6, c->seconds));
+	json_object(j, "branches", false);
+	for (unsigned i = 1; i < PTAH_INSN_CLASS_MAX; i++)
+		put_number(j, ptah_insn_class_name(i), c->classes[i]);
+	json_end_object(j);
+	json_object(j, "packets", false);
+	for (unsigned i = 0; i < PTAH_PACKET_TYPE_MAX; i++)
+		if (c->packets[i])
+			put_number(j, ptah_packet_name(i), c->packets[i]);
+	json_end_object(j);
+}
+
+static void begin_json(void *view)
+{
+	struct stat_view *s = view;
+
+	json_init(&s->json, s->out);
+	json_object(&s->json, NULL, false);
+	json_array(&s->json, "streams");
+}
+
+static void put_json(void *view, const void *stream)
+{
+	struct stat_view *s = view;
+	const struct stat_row *row = stream;
+
+	json_object(&s->json, NULL, false);
+	json_string(&s->json, "comm", row->info->comm);
+	json_signed(&s->json, "pid", row->info->pid);
+	json_signed(&s->json, "tid", row->info->tid);
+	json_signed(&s->json, "cpu", row->info->cpu);
+	put_counts_json(&s->json, row->counts);
+	if (stat_is_shared(row->info))
+		json_array(&s->json, "processes");
+	for (size_t i = 0; i < row->share_count; i++) {
+		json_object(&s->json, NULL, true);
+		json_signed(&s->json, "pid", row->shares[i].pid);
+		json_number(&s->json, "instructions", row->shares[i].instructions);
+		json_end_object(&s->json);
+	}
+	if (stat_is_shared(row->info))
+		json_end_array(&s->json);
+	json_end_object(&s->json);
+}
+
+static void end_json(void *view)
+{
+	struct stat_view *s = view;
+
+	json_end_array(&s->json);
+	put_counts_json(&s->json, &s->sum);
+	json_end_object(&s->json);
+	json_finish(&s->json);
+}
+
+/* TSV */
+
+struct tsv_row {
+	int32_t pid, tid;
+	const char *comm;
+	uint64_t bytes, blocks, instructions, errors, overflows;
+};
+
+static const struct field fields[] = {
+    FIELD_TSV(struct tsv_row, "pid", FIELD_SIGNED, pid),
+    FIELD_TSV(struct tsv_row, "tid", FIELD_SIGNED, tid),
+    FIELD_TSV(struct tsv_row, "comm", FIELD_STRING, comm),
+    FIELD_TSV(struct tsv_row, "bytes", FIELD_NUMBER, bytes),
+    FIELD_TSV(struct tsv_row, "blocks", FIELD_NUMBER, blocks),
+    FIELD_TSV(struct tsv_row, "instructions", FIELD_NUMBER, instructions),
+    FIELD_TSV(struct tsv_row, "errors", FIELD_NUMBER, errors),
+    FIELD_TSV(struct tsv_row, "overflows", FIELD_NUMBER, overflows),
+};
+
+static const struct row_type row_type = ROW_TYPE(fields);
+
+static void begin_tsv(void *view)
+{
+	fields_tsv_head(((struct stat_view *)view)->out, &row_type, 0);
+}
+
+static void put_tsv(void *view, const void *stream)
+{
+	const struct stat_row *row = stream;
+	const struct stat_counts *c = row->counts;
+	const struct tsv_row tsv = {.pid = row->info->pid,
+				    .tid = row->info->tid,
+				    .comm = row->info->comm,
+				    .bytes = c->bytes,
+				    .blocks = c->blocks,
+				    .instructions = c->instructions,
+				    .errors = c->errors,
+				    .overflows = c->overflows};
+
+	fields_tsv(((struct stat_view *)view)->out, &row_type, 0, &tsv);
+}
+
+/* Text */
+
+static void put_line(struct out *out, const char *what, uint64_t value)
+{
+	out_format(out, "  %-24s %16" PRIu64 "\n", what, value);
+}
+
+static void put_counts_text(struct out *out, const struct stat_counts *c)
+{
+	put_line(out, "bytes", c->bytes);
+	if (c->bad_bytes)
+		put_line(out, "bad bytes", c->bad_bytes);
+	if (c->lost_bytes)
+		put_line(out, "lost bytes", c->lost_bytes);
+	put_line(out, "blocks", c->blocks);
+	put_line(out, "instructions", c->instructions);
+	for (unsigned i = 1; i < PTAH_INSN_CLASS_MAX; i++)
+		if (c->classes[i])
+			out_format(out, "    %-22s %16" PRIu64 "\n", ptah_insn_class_name(i),
+				   c->classes[i]);
+	out_format(out, "  %-24s %16.3f\n", "bits per instruction",
+		   ratio(8.0 * (double)c->bytes, (double)c->instructions));
+	put_line(out, "errors", c->errors);
+	if (c->errors)
+		out_format(out, "    the first at offset 0x%" PRIx64 ", ip 0x%" PRIx64 ": %s\n",
+			   c->first_error.offset, c->first_error.ip,
+			   ptah_strerror(c->first_error.status));
+	put_line(out, "overflows", c->overflows);
+	if (c->gaps)
+		put_line(out, "gaps without TNT packets", c->gaps);
+	out_format(out, "  %-24s %16.1f\n  %-24s %16.1f\n", "decoded, MB/s",
+		   ratio((double)c->bytes / 1e6, c->seconds), "decoded, Minsn/s",
+		   ratio((double)c->instructions / 1e6, c->seconds));
+	out_text(out, "  packets\n");
+	for (unsigned i = 0; i < PTAH_PACKET_TYPE_MAX; i++)
+		if (c->packets[i])
+			out_format(out, "    %-22s %16" PRIu64 "\n", ptah_packet_name(i),
+				   c->packets[i]);
+}
+
+static void put_text(void *view, const void *stream)
+{
+	struct out *out = ((struct stat_view *)view)->out;
+	const struct stat_row *row = stream;
+
+	if (stat_is_shared(row->info))
+		out_format(out, "CPU %d\n", row->info->cpu);
+	else
+		out_format(out, "%s %d/%d\n", row->info->comm[0] ? row->info->comm : "trace",
+			   row->info->pid, row->info->tid);
+	put_counts_text(out, row->counts);
+	for (size_t i = 0; i < row->share_count; i++)
+		out_format(out, "  process %-16d %16" PRIu64 " instructions\n", row->shares[i].pid,
+			   row->shares[i].instructions);
+}
+
+static void end_text(void *view)
+{
+	struct stat_view *s = view;
+
+	if (s->streams < 2)
+		return;
+	out_format(s->out, "all %u streams\n", s->streams);
+	put_counts_text(s->out, &s->sum);
+}
+
+const struct renderer stat_renderers[FORMAT_MAX] = {
+    [FORMAT_TEXT] = {.row = put_text, .end = end_text, .offered = true},
+    [FORMAT_JSON] = {.begin = begin_json, .row = put_json, .end = end_json, .offered = true},
+    [FORMAT_TSV] = {.begin = begin_tsv, .row = put_tsv, .offered = true},
+};

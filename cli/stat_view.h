@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* What `ptah stat` counts, and the renderers that print it. */
+#ifndef PTAH_CLI_STAT_VIEW_H
+#define PTAH_CLI_STAT_VIEW_H
+
+#include "input.h"
+#include "output/json.h"
+#include "render.h"
+
+struct stat_counts {
+	uint64_t bytes, packets[PTAH_PACKET_TYPE_MAX], bad_bytes;
+	uint64_t blocks, instructions, classes[PTAH_INSN_CLASS_MAX];
+	uint64_t errors, overflows, gaps, lost_bytes;
+	struct ptah_item first_error;
+	double seconds;
+};
+
+/* What one of the processes that share a CPU executed there. */
+struct stat_share {
+	int32_t pid;
+	uint64_t instructions;
+};
+
+/* A row: a stream and its counts. */
+struct stat_row {
+	const struct ptah_stream_info *info;
+	const struct stat_counts *counts;
+	const struct stat_share *shares; /* of a CPU that several processes share */
+	size_t share_count;
+};
+
+struct stat_view {
+	const struct renderer *renderer;
+	const struct ptah_session *session;
+	struct out *out;
+	struct json json;
+	struct stat_counts sum;
+	unsigned streams;
+	double since; /* when the last stream was finished */
+};
+
+extern const struct renderer stat_renderers[FORMAT_MAX];
+
+/* Is it the stream of a CPU that several processes share? */
+bool stat_is_shared(const struct ptah_stream_info *info);
+
+#endif

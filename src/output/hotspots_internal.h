@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/* What hotspots.c counts and hotspot_rows.c lists. */
+#ifndef PTAH_OUTPUT_HOTSPOTS_INTERNAL_H
+#define PTAH_OUTPUT_HOTSPOTS_INTERNAL_H
+
+#include "output/hotspots.h"
+
+/* Counts of one block of one process; ninsn 0: a free place. */
+struct cell {
+	uint64_t ip, end;
+	uint64_t executions;
+	uint64_t instructions;
+	uint64_t calls; /* entered by a call */
+	uint64_t jumps; /* entered by an indirect jump: a tail call, if a function begins here */
+	uint64_t to;	/* where its direct jump goes */
+	int32_t pid;
+	uint32_t ninsn;
+};
+
+struct hotspots {
+	struct hotspot_totals totals;
+	struct cell *cells;
+	size_t capacity, count;
+};
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* The files behind names: their build ids, and which of them have changed since they were counted.
+ */
+#include "output/names_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The build id of what is at `path` now, below the root; none for what is no file. */
+static void read_id(const struct names *n, const char *path, struct build_id *id)
+{
+	char *full;
+
+	memset(id, 0, sizeof(*id));
+	if (!ptah_path_is_file(path) || asprintf(&full, "%s%s", n->symfs, path) < 0)
+		return;
+	id->size = ptah_build_id_read(full, id->bytes);
+	if (id->size < 0)
+		id->size = 0;
+	free(full);
+}
+
+static void find_id(struct names *n, const char *path, struct build_id *id)
+{
+	struct known_id *k;
+
+	for (k = n->ids; k && k->path != path; k = k->next)
+		;
+	if (k) {
+		*id = k->id;
+		return;
+	}
+	read_id(n, path, id);
+	k = malloc(sizeof(*k));
+	if (!k)
+		return;
+	*k = (struct known_id){n->ids, path, *id};
+	n->ids = k;
+}
+
+bool names_find_file(void *names, int32_t pid, uint64_t address, struct ptah_counts_file *file)
+{
+	struct names *n = names;
+	struct build_id id;
+	struct ptah_map map;
+
+	if (!names_find_map(n, pid, address, &map))
+		return false;
+	find_id(n, map.path, &id);
+	*file = (struct ptah_counts_file){.address = map.address,
+					  .size = map.size,
+					  .file_offset = map.file_offset,
+					  .path = map.path,
+					  .build_id_size = (uint8_t)id.size};
+	memcpy(file->build_id, id.bytes, sizeof(id.bytes));
+	return true;
+}
+
+static int by_identity(const void *a, const void *b)
+{
+	const struct ptah_counts_file *x = *(const struct ptah_counts_file *const *)a;
+	const struct ptah_counts_file *y = *(const struct ptah_counts_file *const *)b;
+	int order = x->path == y->path ? 0 : strcmp(x->path, y->path);
+
+	if (!order)
+		order = x->build_id_size - y->build_id_size;
+	return order ? order : memcmp(x->build_id, y->build_id, sizeof(x->build_id));
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const uintptr_t x = (uintptr_t) * (void *const *)a, y = (uintptr_t) * (void *const *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* All files with a build id, equal ones beside each other. */
+static int list_files(struct names *n)
+{
+	struct ptah_counts_process p;
+	size_t count = 0;
+
+	for (size_t i = 0; ptah_counts_process(n->counts, i, &p); i++)
+		count += p.file_count;
+	n->changed = calloc(count + 1, sizeof(*n->changed));
+	n->changed_paths = calloc(count + 1, sizeof(*n->changed_paths));
+	if (!n->changed || !n->changed_paths)
+		return PTAH_E_NOMEM;
+	count = 0;
+	for (size_t i = 0; ptah_counts_process(n->counts, i, &p); i++)
+		for (size_t k = 0; k < p.file_count; k++)
+			if (p.files[k].build_id_size)
+				n->changed[count++] = &p.files[k];
+	n->changed_count = count;
+	qsort(n->changed, count, sizeof(*n->changed), by_identity);
+	return 0;
+}
+
+static bool is_changed(const struct names *n, const struct ptah_counts_file *file)
+{
+	struct build_id id;
+
+	read_id(n, file->path, &id);
+	/* One that is not there gives no names anyway. */
+	return id.size &&
+	       (id.size != file->build_id_size || memcmp(id.bytes, file->build_id, id.size) != 0);
+}
+
+static void note_changed_path(struct names *n, const char *path)
+{
+	path = names_shown(n, path);
+	if (!n->changed_path_count || n->changed_paths[n->changed_path_count - 1] != path)
+		n->changed_paths[n->changed_path_count++] = path;
+}
+
+int names_use_counts(struct names *n, const struct ptah_counts *counts, bool force)
+{
+	bool changed = false;
+	size_t k = 0;
+	int status;
+
+	n->counts = counts;
+	if (force)
+		return 0;
+	status = list_files(n);
+	if (status < 0)
+		return status;
+	for (size_t i = 0; i < n->changed_count; i++) {
+		const struct ptah_counts_file *file = n->changed[i];
+
+		if (!i || by_identity(&n->changed[i - 1], &file)) {
+			changed = is_changed(n, file);
+			if (changed)
+				note_changed_path(n, file->path);
+		}
+		if (changed)
+			n->changed[k++] = file;
+	}
+	n->changed_count = k;
+	qsort(n->changed, k, sizeof(*n->changed), by_place);
+	return 0;
+}
+
+const char *names_changed_file(const struct names *n, size_t i)
+{
+	return i < n->changed_path_count ? n->changed_paths[i] : NULL;
+}
+
+bool names_is_changed(const struct names *n, const struct ptah_counts_file *file)
+{
+	return n->changed_count &&
+	       bsearch(&file, n->changed, n->changed_count, sizeof(*n->changed), by_place);
+}
