@@ -5,10 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW                                                                                     \
-	16384  /* bytes of a long trace that are used, so that many damaged ones take little time  \
-		*/
-#define MOST 4 /* the most mistakes in one trace */
+#define WINDOW 16384 /* bytes used of a long trace, to keep the test short */
+#define MOST   4     /* the most mistakes in one trace */
 
 static const struct {
 	uint8_t size;
