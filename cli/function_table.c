@@ -2,7 +2,7 @@
 /* Sorts and prints the table of functions, or of blocks. */
 #include "function_table.h"
 
-#include "output/rows.h"
+#include "output/fields.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -82,7 +82,7 @@ static const char *label(const struct hotspot *row, bool offset, char *text, siz
 	return text;
 }
 
-/* As wide as the widest, within reason. */
+/* The width of the column: that of the longest name, but at most 40. */
 static int object_width(const struct hotspot *rows, size_t n)
 {
 	size_t width = strlen("object");
@@ -121,7 +121,7 @@ void table_text(struct out *out, const struct table *t)
 		out_format(out, "%zu more (--limit=0 shows all)\n", t->count - t->shown);
 }
 
-/* A row of TSV and JSON. */
+/* A row as TSV and JSON have it. */
 struct flat {
 	double percent;
 	uint64_t instructions, calls, executions, ip, offset, size;
@@ -185,7 +185,7 @@ void table_json(struct json *j, const struct table *t)
 	for (size_t i = 0; i < t->shown; i++) {
 		const struct flat row = flatten(t, &t->rows[i], text, sizeof(text));
 
-		rows_json(j, t->blocks ? &block_type : &function_type, 0, &row);
+		fields_json(j, t->blocks ? &block_type : &function_type, 0, &row);
 	}
 	json_end_array(j);
 }
@@ -195,10 +195,10 @@ void table_tsv(struct out *out, const struct table *t)
 	const struct row_type *type = t->blocks ? &block_type : &function_type;
 	char text[1024];
 
-	rows_tsv_head(out, type, 0);
+	fields_tsv_head(out, type, 0);
 	for (size_t i = 0; i < t->shown; i++) {
 		const struct flat row = flatten(t, &t->rows[i], text, sizeof(text));
 
-		rows_tsv(out, type, 0, &row);
+		fields_tsv(out, type, 0, &row);
 	}
 }

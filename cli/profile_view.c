@@ -2,13 +2,13 @@
 /* The rows of `ptah profile` as text, TSV and JSON. */
 #include "profile_view.h"
 
-#include "output/rows.h"
+#include "output/fields.h"
 
 #include <inttypes.h>
 
 const char *const profile_by_words[] = {"branches", "blocks", "edges", "functions", NULL};
 
-/* What --by shows: its fields, and the words above and in a line of text. */
+/* A value of --by: its fields, the heading of the text, and how a line of text is written. */
 struct kind {
 	const struct row_type *type;
 	const char *head;
@@ -127,14 +127,14 @@ static void begin_tsv(void *view)
 {
 	struct profile_view *v = view;
 
-	rows_tsv_head(v->out, kinds[v->by].type, 0);
+	fields_tsv_head(v->out, kinds[v->by].type, 0);
 }
 
 static void put_tsv(void *view, const void *row)
 {
 	struct profile_view *v = view;
 
-	rows_tsv(v->out, kinds[v->by].type, 0, row);
+	fields_tsv(v->out, kinds[v->by].type, 0, row);
 }
 
 static void put_functions_tsv(void *view)
@@ -173,7 +173,7 @@ static void put_json(void *view, const void *row)
 {
 	struct profile_view *v = view;
 
-	rows_json(&v->json, kinds[v->by].type, 0, row);
+	fields_json(&v->json, kinds[v->by].type, 0, row);
 }
 
 static void end_json(void *view)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Parses what to record: lists of processes, threads or CPUs (--pid, --tid, --cpu). */
 #include "record_target.h"
 
 #include <errno.h>
@@ -6,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_IDS 8192 /* as many processors as Linux knows (CONFIG_NR_CPUS) */
+#define MAX_IDS 8192 /* the most processors that Linux can have (CONFIG_NR_CPUS) */
 
 struct list {
 	const struct command *command;
 	const char *option, *text;
-	bool ranges;   /* N-M: processors */
-	int32_t least; /* valid number */
+	bool ranges;   /* N-M is allowed: these are processors */
+	int32_t least; /* the smallest valid number */
 	int32_t *ids;
 	size_t count;
 };
@@ -37,7 +38,7 @@ static bool take_number(const char **at, int32_t *number)
 	return true;
 }
 
-/* Twice the same is once. */
+/* A number that is already in the list is not added again. */
 static bool add(struct list *l, int32_t id)
 {
 	for (size_t i = 0; i < l->count; i++)
@@ -111,26 +112,26 @@ int target_parse(const struct command *command, const struct target_options *o,
 	if (status != EXIT_OK)
 		return status;
 	if (o->pids) {
-		config->target = PTAH_RECORD_PROCESSES;
+		config->target.kind = PTAH_RECORD_PROCESSES;
 		l = (struct list){command, "-p", o->pids, false, 1, NULL, 0};
 	} else if (o->tids) {
-		config->target = PTAH_RECORD_THREADS;
+		config->target.kind = PTAH_RECORD_THREADS;
 		l = (struct list){command, "-t", o->tids, false, 1, NULL, 0};
 	} else if (o->cpus) {
-		config->target = PTAH_RECORD_CPUS;
+		config->target.kind = PTAH_RECORD_CPUS;
 		l = (struct list){command, "-C", o->cpus, true, 0, NULL, 0};
 	} else {
-		config->target = o->all_cpus ? PTAH_RECORD_CPUS : PTAH_RECORD_COMMAND;
+		config->target.kind = o->all_cpus ? PTAH_RECORD_CPUS : PTAH_RECORD_COMMAND;
 		return EXIT_OK;
 	}
 	status = parse_list(&l);
-	config->ids = l.ids;
-	config->id_count = l.count;
+	config->target.ids = l.ids;
+	config->target.id_count = l.count;
 	return status;
 }
 
 void target_free(struct ptah_record_config *config)
 {
-	free((int32_t *)(uintptr_t)config->ids);
-	config->ids = NULL;
+	free((int32_t *)(uintptr_t)config->target.ids);
+	config->target.ids = NULL;
 }

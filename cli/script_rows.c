@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The lines of `ptah script`, mode by mode: what they are made of, and each format of them. */
+/* The modes of `ptah script`: which items make a row, and the row in each format. */
 #include "script_view.h"
 
 #include <inttypes.h>
@@ -41,15 +41,15 @@ void script_begin_tsv(void *view)
 {
 	struct script *s = view;
 
-	rows_tsv_head(s->out, s->mode->type, s->asked);
+	fields_tsv_head(s->out, s->mode->type, s->asked);
 }
 
-/* Every mode's row as TSV: what only JSON shows is not looked up. */
+/* Writes a row of any mode as TSV. The members that only JSON shows are not filled in. */
 static void put_tsv(void *view, const void *row)
 {
 	struct script *s = view;
 
-	rows_tsv(s->out, s->mode->type, s->asked, row);
+	fields_tsv(s->out, s->mode->type, s->asked, row);
 }
 
 /* Branches */
@@ -98,7 +98,7 @@ static void put_branch_json(void *view, const void *row)
 	b.time = script_time(s);
 	b.from_symbol = script_symbol(s, b.from, from, sizeof(from));
 	b.to_symbol = script_symbol(s, b.to, to, sizeof(to));
-	rows_json(&s->json, &branch_type, s->asked, &b);
+	fields_json(&s->json, &branch_type, s->asked, &b);
 }
 
 static void put_branch(struct script *s, uint64_t from, uint64_t to, const char *kind)
@@ -208,7 +208,7 @@ static void put_call_json(void *view, const void *row)
 
 	c.time = script_time(s);
 	c.symbol = script_symbol(s, c.ip, text, sizeof(text));
-	rows_json(&s->json, &call_type, s->asked, &c);
+	fields_json(&s->json, &call_type, s->asked, &c);
 }
 
 static void take_calls(struct script *s, const struct ptah_item *item)
@@ -285,7 +285,7 @@ static void put_block_json(void *view, const void *row)
 
 	b.time = script_time(s);
 	b.symbol = script_symbol(s, b.ip, text, sizeof(text));
-	rows_json(&s->json, &block_type, s->asked, &b);
+	fields_json(&s->json, &block_type, s->asked, &b);
 }
 
 static void take_blocks(struct script *s, const struct ptah_item *item)
@@ -314,7 +314,7 @@ const struct script_mode script_blocks = {
 		  [FORMAT_TSV] = {.row = put_tsv, SHARED_TSV}},
 };
 
-/* Instructions: their rows are struct ptah_insn, as text is written a thousand times as often */
+/* Instructions. Their rows are struct ptah_insn: text, the usual format, needs nothing else */
 
 struct instruction {
 	int32_t tid;
@@ -342,7 +342,7 @@ static void put_insn_text(void *view, const void *row)
 	out_bytes(s->out, s->pool + line->text, line->length);
 }
 
-/* The instruction alone, from its line. */
+/* The row of TSV and JSON; `text` gets the disassembly. */
 static struct instruction make_instruction(struct script *s, const struct ptah_insn *insn,
 					   char text[512])
 {
@@ -363,7 +363,7 @@ static void put_insn_json(void *view, const void *row)
 
 	i.time = script_time(s);
 	i.symbol = script_symbol(s, i.ip, symbol, sizeof(symbol));
-	rows_json(&s->json, &instruction_type, s->asked, &i);
+	fields_json(&s->json, &instruction_type, s->asked, &i);
 }
 
 static void put_insn_tsv(void *view, const void *row)
@@ -372,7 +372,7 @@ static void put_insn_tsv(void *view, const void *row)
 	struct script *s = view;
 	const struct instruction i = make_instruction(s, row, text);
 
-	rows_tsv(s->out, &instruction_type, s->asked, &i);
+	fields_tsv(s->out, &instruction_type, s->asked, &i);
 }
 
 static void take_instructions(struct script *s, const struct ptah_item *item)

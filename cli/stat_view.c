@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What `ptah stat` has counted as text, TSV and JSON. */
+/* The counts of `ptah stat` as text, TSV and JSON. */
 #include "stat_view.h"
 
-#include "output/rows.h"
+#include "output/fields.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -19,7 +19,7 @@ static double ratio(double a, double b)
 
 /* JSON */
 
-/* The key is the text's word in snake_case: TIP.PGE is tip_pge. */
+/* The key is the name in snake_case: tip_pge for TIP.PGE. */
 static void put_number(struct json *j, const char *name, uint64_t value)
 {
 	char key[32];
@@ -125,7 +125,7 @@ static const struct row_type row_type = ROW_TYPE(fields);
 
 static void begin_tsv(void *view)
 {
-	rows_tsv_head(((struct stat_view *)view)->out, &row_type, 0);
+	fields_tsv_head(((struct stat_view *)view)->out, &row_type, 0);
 }
 
 static void put_tsv(void *view, const void *stream)
@@ -141,7 +141,7 @@ static void put_tsv(void *view, const void *stream)
 				    .errors = c->errors,
 				    .overflows = c->overflows};
 
-	rows_tsv(((struct stat_view *)view)->out, &row_type, 0, &tsv);
+	fields_tsv(((struct stat_view *)view)->out, &row_type, 0, &tsv);
 }
 
 /* Text */

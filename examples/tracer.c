@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 {
 	struct memory m = {.count = 0};
 	const struct ptah_record_sink sink = {take, &m};
-	struct ptah_record_config config = {.size = sizeof(config), .sink = &sink};
+	struct ptah_record_config config = {.size = sizeof(config), .output.sink = &sink};
 	struct ptah_record_metadata metadata = {.size = sizeof(metadata)};
 	struct ptah_record_status status = {.size = sizeof(status)};
 	enum ptah_record_problem problem;
@@ -65,8 +65,8 @@ int main(int argc, char **argv)
 	struct ptah_recorder *r;
 	int result;
 
-	config.target = argc > 1 ? PTAH_RECORD_COMMAND : PTAH_RECORD_SELF;
-	config.argv = argc > 1 ? argv + 1 : NULL;
+	config.target.kind = argc > 1 ? PTAH_RECORD_COMMAND : PTAH_RECORD_SELF;
+	config.target.argv = argc > 1 ? argv + 1 : NULL;
 	if (ptah_recorder_new(&config, &r, &problem, &why) < 0) {
 		fprintf(stderr, "%s: %s\n%s\n", ptah_record_problem_name(problem), why.text,
 			ptah_record_advice(problem));

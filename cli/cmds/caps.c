@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah caps: what the Intel PT of this processor, or of a simulated one, offers. */
 #include "caps_view.h"
-#include "output/rows.h"
+#include "output/fields.h"
 
 #include <ptah/model.h>
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct options {
-	struct input input; /* format and output alone */
+	struct input input; /* of which --format and --output are offered */
 	const char *model;
 	bool check;
 };
@@ -55,12 +55,17 @@ static const struct renderer renderers[FORMAT_MAX] = {
 
 static int put(const struct options *o, const struct caps_subject *s)
 {
+	const struct renderer *renderer =
+	    renderer_choose(&command_caps, renderers, o->input.format, "");
 	struct caps_view view = {.subject = s};
-	int status = output_open(&command_caps, &o->input, &view.out);
+	int status;
 
+	if (!renderer)
+		return EXIT_USAGE;
+	status = output_open(&command_caps, &o->input, &view.out);
 	if (status)
 		return status;
-	renderers[o->input.format].begin(&view);
+	renderer->begin(&view);
 	return output_close(&command_caps, view.out,
 			    o->check && !s->possible ? EXIT_FAILED : EXIT_OK);
 }
@@ -79,7 +84,7 @@ static int tell_of_host(const struct options *o)
 	return put(o, &s);
 }
 
-/* Of a HAL, what discovery uses. */
+/* The two functions of a HAL that the discovery uses. */
 static void model_cpuid(void *port, uint32_t leaf, uint32_t subleaf, uint32_t registers[4])
 {
 	ptah_model_cpuid(port, leaf, subleaf, registers);
@@ -134,12 +139,12 @@ static void put_model_text(void *view, const void *row)
 
 static void begin_models_tsv(void *view)
 {
-	rows_tsv_head(((struct caps_view *)view)->out, &model_type, 0);
+	fields_tsv_head(((struct caps_view *)view)->out, &model_type, 0);
 }
 
 static void put_model_tsv(void *view, const void *row)
 {
-	rows_tsv(((struct caps_view *)view)->out, &model_type, 0, row);
+	fields_tsv(((struct caps_view *)view)->out, &model_type, 0, row);
 }
 
 static void begin_models_json(void *view)
@@ -153,7 +158,7 @@ static void begin_models_json(void *view)
 
 static void put_model_json(void *view, const void *row)
 {
-	rows_json(&((struct caps_view *)view)->json, &model_type, 0, row);
+	fields_json(&((struct caps_view *)view)->json, &model_type, 0, row);
 }
 
 static void end_models_json(void *view)
@@ -176,11 +181,15 @@ static const struct renderer model_renderers[FORMAT_MAX] = {
 
 static int list_models(const struct options *o)
 {
-	const struct renderer *renderer = &model_renderers[o->input.format];
+	const struct renderer *renderer =
+	    renderer_choose(&command_caps, model_renderers, o->input.format, "--model=list");
 	const struct ptah_model_processor *p;
 	struct caps_view view = {.subject = NULL};
-	int status = output_open(&command_caps, &o->input, &view.out);
+	int status;
 
+	if (!renderer)
+		return EXIT_USAGE;
+	status = output_open(&command_caps, &o->input, &view.out);
 	if (status)
 		return status;
 	RENDER(renderer, begin, &view);

@@ -55,8 +55,7 @@ static const char *symbol_of(struct profile_view *v, const struct profile_row *r
 	return text;
 }
 
-static void show_row(struct profile_view *v, const struct renderer *renderer,
-		     const struct profile_row *row)
+static void show_row(struct profile_view *v, const struct profile_row *row)
 {
 	char from[256], to[256];
 	const struct profile_shown shown = {.pid = row->pid,
@@ -71,22 +70,21 @@ static void show_row(struct profile_view *v, const struct renderer *renderer,
 					    .from_symbol = symbol_of(v, row, row->from, from),
 					    .to_symbol = symbol_of(v, row, row->to, to)};
 
-	renderer->row(v, &shown);
+	v->renderer->row(v, &shown);
 }
 
 static int show_rows(struct profile_view *v)
 {
-	const struct renderer *renderer = &profile_renderers[v->input->format];
 	struct profile_rows rows = {0};
 	int status = profile_rows(v->counts, v->by, &rows);
 
 	if (status >= 0) {
 		v->row_count = rows.count;
 		v->shown_count = input_shown(v->input, rows.count);
-		RENDER(renderer, begin, v);
+		RENDER(v->renderer, begin, v);
 		for (size_t i = 0; i < v->shown_count; i++)
-			show_row(v, renderer, &rows.row[i]);
-		RENDER(renderer, end, v);
+			show_row(v, &rows.row[i]);
+		RENDER(v->renderer, end, v);
 	}
 	free(rows.row);
 	return status;
@@ -124,7 +122,7 @@ static int show_functions(struct profile_view *v)
 	table.shown = input_shown(v->input, table.count);
 	v->row_count = table.count;
 	v->functions = &table;
-	profile_function_renderers[v->input->format].begin(v);
+	v->renderer->begin(v);
 	v->functions = NULL;
 	free(rows);
 	return status;
@@ -152,7 +150,7 @@ static int show(struct profile_view *v)
 	return status;
 }
 
-/* What makes no sense together; an exit code. */
+/* Refuses options that contradict each other. Returns an exit code. */
 static int check_options(const struct options *o)
 {
 	if (o->input.no_symbols && o->by == BY_FUNCTIONS) {
@@ -170,7 +168,7 @@ static int check_options(const struct options *o)
 	return 0;
 }
 
-/* Shows and saves. */
+/* Prints the counts, and saves them with --save. Returns an exit code. */
 static int finish(struct profile_view *v, struct out *save)
 {
 	int problem = show(v), status = 0, unsaved;
@@ -195,6 +193,13 @@ static int run(int argc, char **argv)
 	if (first < 0)
 		return status;
 	status = check_options(&o);
+	view.by = (enum profile_by)o.by;
+	view.renderer = renderer_choose(&command_profile,
+					view.by == BY_FUNCTIONS ? profile_function_renderers
+								: profile_renderers,
+					o.input.format, "");
+	if (!view.renderer)
+		return EXIT_USAGE;
 	if (!status)
 		status = output_open(&command_profile, &o.input, &view.out);
 	if (status)
@@ -211,7 +216,6 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	view.counts = counts;
-	view.by = (enum profile_by)o.by;
 	status = finish(&view, save);
 	ptah_counts_free(counts);
 	return output_close(&command_profile, view.out, status);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ptah record: makes of the options what the recorder is to do, and runs it. */
+/* ptah record: turns the options into a recorder's configuration, and runs the recorder. */
 #include "record_control.h"
 #include "record_filter.h"
 #include "record_options.h"
@@ -29,7 +29,8 @@ static int wrong(const char *format, ...)
 	return EXIT_USAGE;
 }
 
-/* Pages, or a size with its letter, rounded up as perf does: to a power of two of pages. */
+/* Parses a number of pages, or a size with a letter. As in perf, it is rounded up to a power of two
+ * of pages. */
 static bool parse_pages(const char *text, uint64_t *bytes)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -55,18 +56,18 @@ static int set_pages(const char *text, struct ptah_record_config *config)
 	const char *aux = text[n] ? text + n + 1 : NULL;
 
 	snprintf(data, sizeof(data), "%.*s", n < sizeof(data) ? (int)n : 0, text);
-	if ((n && !parse_pages(data, &config->sideband_size)) || (!n && !aux))
+	if ((n && !parse_pages(data, &config->buffer.sideband)) || (!n && !aux))
 		return wrong("-m %s: it is pages, or a size with B, K, M or G: DATA, DATA,AUX or "
 			     ",AUX",
 			     text);
-	if (aux && !parse_pages(aux, &config->buffer_size))
+	if (aux && !parse_pages(aux, &config->buffer.size))
 		return wrong("-m %s: behind the comma stands the room for trace: pages, or a size "
 			     "with B, K, M or G",
 			     text);
 	return EXIT_OK;
 }
 
-/* -S[e][SIZE]: 'e' asks for a snapshot at the end, which there always is. */
+/* -S[e][SIZE]: 'e' requests a snapshot at the end, which is taken in any case. */
 static int set_snapshot(const char *text, struct ptah_record_config *config)
 {
 	const char *size = text + (*text == 'e');
@@ -76,12 +77,12 @@ static int set_snapshot(const char *text, struct ptah_record_config *config)
 	if (*size && (!parse_size(size, "KMG", &bytes, &bare) || !bytes))
 		return wrong("--snapshot=%s: not a size (bytes, or a number and K, M or G), nor e",
 			     text);
-	if (config->buffer_size && bytes > config->buffer_size)
+	if (config->buffer.size && bytes > config->buffer.size)
 		return wrong("--snapshot=%s: a snapshot is not larger than the buffer (-m ,SIZE)",
 			     text);
-	config->buffer = PTAH_RECORD_SNAPSHOT;
+	config->buffer.policy = PTAH_RECORD_SNAPSHOT;
 	if (bytes)
-		config->buffer_size = bytes;
+		config->buffer.size = bytes;
 	return EXIT_OK;
 }
 
@@ -94,9 +95,9 @@ static int set_buffer(const struct record_options *o, struct ptah_record_config 
 			     "of them");
 	if (o->buffer && (o->snapshot || (o->pages && strchr(o->pages, ','))))
 		return wrong("--buffer goes neither with --snapshot nor with -m ,SIZE");
-	config->buffer_size = o->buffer;
+	config->buffer.size = o->buffer;
 	if (o->stop_when_full)
-		config->buffer = PTAH_RECORD_STOP_WHEN_FULL;
+		config->buffer.policy = PTAH_RECORD_STOP_WHEN_FULL;
 	if (o->pages)
 		status = set_pages(o->pages, config);
 	if (status == EXIT_OK && o->snapshot)
@@ -118,21 +119,21 @@ static int set_delay(const struct record_options *o, struct ptah_record_config *
 	if (*delay < 0 && !o->control)
 		return wrong("-D -1: tracing would never begin: say with --control where 'enable' "
 			     "is to come from");
-	config->start_paused = *delay != 0;
+	config->target.start_paused = *delay != 0;
 	return EXIT_OK;
 }
 
-/* Names without a file are the command's own, or those of the process. */
+/* Finds the file that a filter's names without a file belong to: that of the command or process. */
 static bool find_program(const struct ptah_record_config *config, char *path, size_t size)
 {
 	char link[64];
 	ssize_t n;
 
-	if (config->target == PTAH_RECORD_COMMAND)
-		return ptah_record_program(config->argv, path, size) >= 0;
-	if (config->target == PTAH_RECORD_CPUS || config->id_count != 1)
+	if (config->target.kind == PTAH_RECORD_COMMAND)
+		return ptah_record_program(config->target.argv, path, size) >= 0;
+	if (config->target.kind == PTAH_RECORD_CPUS || config->target.id_count != 1)
 		return false;
-	snprintf(link, sizeof(link), "/proc/%d/exe", config->ids[0]);
+	snprintf(link, sizeof(link), "/proc/%d/exe", config->target.ids[0]);
 	n = readlink(link, path, size - 1);
 	if (n < 0)
 		return false;
@@ -150,39 +151,45 @@ static int set_filters(const struct record_options *o, struct ptah_record_config
 		return EXIT_OK;
 	status = filters_parse(&command_record, o->filter,
 			       find_program(config, program, sizeof(program)) ? program : NULL,
-			       config->kernel && !config->user, filters);
+			       config->trace.os && !config->trace.user, filters);
 	config->filters = filters->items;
 	config->filter_count = filters->count;
 	return status;
 }
 
-/* What stands by itself. */
+/* Sets what depends on no other option. Returns an exit code. */
 static int set_plain(const struct record_options *o, char **argv, struct ptah_record_config *config)
 {
-	if (o->psb_period > UINT32_MAX)
-		return wrong("--psb-period=%" PRIu64 " is too large", o->psb_period);
+	const uint64_t period = o->psb_period;
+
+	if (period && ((period & (period - 1)) || period < 2048 || period > 64 << 20))
+		return wrong("PSB period %" PRIu64 ": it must be a power of two from 2048 to "
+			     "67108864 bytes",
+			     period);
 	if (o->output && !strcmp(o->output, "-"))
 		return wrong("-o -: a recording is completed at its end and cannot go into a pipe; "
 			     "name a file");
 	if ((o->qemu || o->plugin) && o->recorder && o->recorder != PTAH_RECORDER_QEMU)
 		return wrong("--qemu and --plugin are the recorder qemu's, not %s's",
 			     ptah_recorder_name((unsigned)o->recorder));
-	config->output = o->output;
-	config->argv = argv[0] ? argv : NULL;
-	config->recorder = (enum ptah_recorder_kind)o->recorder;
-	config->clock = (enum ptah_record_clock)o->clock;
-	config->psb_period = (uint32_t)o->psb_period;
-	config->no_retcomp = o->no_retcomp;
-	config->long_tnt = o->long_tnt;
-	config->no_inherit = o->no_inherit;
-	config->kcore = o->kcore;
-	config->per_thread = o->target.per_thread;
-	config->qemu = o->qemu;
-	config->plugin = o->plugin;
+	config->output.path = o->output;
+	config->target.argv = argv[0] ? argv : NULL;
+	config->backend.kind = (enum ptah_recorder_kind)o->recorder;
+	config->backend.clock = (enum ptah_record_clock)o->clock;
+	ptah_record_trace_default(&config->trace);
+	if (period)
+		config->trace.psb_period = (uint8_t)(__builtin_ctzll(period) - 11);
+	config->trace.no_retcomp = o->no_retcomp;
+	config->backend.long_tnt = o->long_tnt;
+	config->target.no_inherit = o->no_inherit;
+	config->output.kcore = o->kcore;
+	config->target.per_thread = o->target.per_thread;
+	config->backend.qemu = o->qemu;
+	config->backend.plugin = o->plugin;
 	return EXIT_OK;
 }
 
-/* The words that say how, into *config. Returns an exit code. */
+/* Turns the options into *config. Returns an exit code. */
 static int configure(const struct record_options *o, char **argv, struct ptah_record_config *config,
 		     struct filters *filters, int64_t *delay)
 {
@@ -197,12 +204,12 @@ static int configure(const struct record_options *o, char **argv, struct ptah_re
 		status = wrong("%s", why.text);
 	if (status == EXIT_OK)
 		status = target_parse(&command_record, &o->target, config);
-	if (status == EXIT_OK && config->target == PTAH_RECORD_COMMAND && !config->argv)
+	if (status == EXIT_OK && config->target.kind == PTAH_RECORD_COMMAND && !config->target.argv)
 		status = wrong("no command to record\nTry 'ptah record --help'.");
-	/* A place, and not the wish for this recorder. */
-	if (!config->plugin && config->target == PTAH_RECORD_COMMAND &&
-	    config->recorder <= PTAH_RECORDER_QEMU)
-		config->plugin = getenv("PTAH_PLUGIN");
+	/* The variable only says where the plugin is; it does not choose the recorder qemu. */
+	if (!config->backend.plugin && config->target.kind == PTAH_RECORD_COMMAND &&
+	    config->backend.kind <= PTAH_RECORDER_QEMU)
+		config->backend.plugin = getenv("PTAH_PLUGIN");
 	return status == EXIT_OK ? set_filters(o, config, filters) : status;
 }
 

@@ -37,7 +37,7 @@ static const struct option_def sort_options[] = {
     {0},
 };
 
-/* What threads of one name ran. */
+/* What all threads of one name executed. */
 struct program {
 	char comm[PTAH_COMM_SIZE];
 	uint64_t threads, instructions;
@@ -46,7 +46,7 @@ struct program {
 struct reporting {
 	struct hotspots *counter;
 	const struct ptah_session *session;
-	struct program *programs; /* one for each stream at first */
+	struct program *programs; /* one for each stream, until sum_programs() */
 	size_t count;
 };
 
@@ -64,7 +64,7 @@ static int by_instructions(const void *a, const void *b)
 	return by_comm(a, b);
 }
 
-/* Each name once, the most instructions first. */
+/* Adds up programs of the same name, and sorts: the most instructions first. */
 static void sum_programs(struct reporting *r)
 {
 	size_t last = 0;
@@ -97,7 +97,7 @@ static void put_programs_json(struct json *j, const struct reporting *r)
 	json_end_array(j);
 }
 
-/* Programs that the text names. */
+/* The most programs that text lists. */
 #define MOST_PROGRAMS 10
 
 static void put_programs_text(struct out *out, const struct reporting *r, uint64_t total)
@@ -182,7 +182,7 @@ static void put_summary_text(struct out *out, const struct ptah_session *session
 	out_char(out, '\n');
 }
 
-/* A report is made at once: `begin` is all of it. */
+/* What the renderers print. `begin` prints the whole report. */
 struct view {
 	struct out *out;
 	const struct reporting *reporting;
@@ -224,8 +224,8 @@ static const struct renderer renderers[FORMAT_MAX] = {
     [FORMAT_TSV] = {.begin = put_tsv, .offered = true},
 };
 
-static void put_report(struct out *out, const struct options *o, const struct reporting *r,
-		       struct hotspot *rows, size_t n)
+static void put_report(struct out *out, const struct options *o, const struct renderer *renderer,
+		       const struct reporting *r, struct hotspot *rows, size_t n)
 {
 	const struct hotspot_totals *totals = hotspots_totals(r->counter);
 	const struct table table = {.rows = rows,
@@ -236,7 +236,7 @@ static void put_report(struct out *out, const struct options *o, const struct re
 	struct view view = {.out = out, .reporting = r, .totals = totals, .table = &table};
 
 	table_sort(rows, n, (enum table_order)o->sort);
-	renderers[o->input.format].begin(&view);
+	renderer->begin(&view);
 }
 
 static int add_profile(void *reporting, const struct ptah_stream_info *info, size_t stream,
@@ -262,12 +262,16 @@ static int run(int argc, char **argv)
 	struct ptah_session *session;
 	struct names *names = NULL;
 	struct hotspot *rows = NULL;
+	const struct renderer *renderer;
 	struct out *out;
 	size_t n = 0;
 	int status, first = options_parse(&command_report, argc, argv, &o, &status), problem;
 
 	if (first < 0)
 		return status;
+	renderer = renderer_choose(&command_report, renderers, o.input.format, "");
+	if (!renderer)
+		return EXIT_USAGE;
 	status = input_open(&command_report, &o.input, argc - first, argv + first, true, &session);
 	if (status)
 		return status;
@@ -289,7 +293,7 @@ static int run(int argc, char **argv)
 				   : hotspots_functions(r.counter, names, &rows, &n);
 	sum_programs(&r);
 	if (problem >= 0)
-		put_report(out, &o, &r, rows, n);
+		put_report(out, &o, renderer, &r, rows, n);
 	else
 		status = fail(&command_report, "%s", ptah_strerror(problem));
 	if (problem >= 0 && hotspots_totals(r.counter)->errors)

@@ -54,7 +54,7 @@ static int by_pid(const void *a, const void *b)
 	return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-/* Each process once. *shares is for the caller to free. */
+/* Lists what each process ran, each process once. The caller frees *shares. */
 static int list_shares(const struct stat_view *s, size_t stream, struct ptah_profile *profile,
 		       struct stat_share **shares, size_t *count)
 {
@@ -84,7 +84,7 @@ static int list_shares(const struct stat_view *s, size_t stream, struct ptah_pro
 	return 0;
 }
 
-/* As input_count() wants it. */
+/* A callback of input_count(): counts the packets too, and shows the stream. */
 static int take_stream(void *stat, const struct ptah_stream_info *info, size_t stream,
 		       struct ptah_profile *profile)
 {
@@ -120,6 +120,9 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return status;
+	s.renderer = renderer_choose(&command_stat, stat_renderers, o.input.format, "");
+	if (!s.renderer)
+		return EXIT_USAGE;
 	status = input_open(&command_stat, &o.input, argc - first, argv + first, true, &session);
 	if (status)
 		return status;
@@ -129,7 +132,6 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	s.session = session;
-	s.renderer = &stat_renderers[o.input.format];
 	RENDER(s.renderer, begin, &s);
 	s.since = now();
 	problem = input_count(&o.input, session, take_stream, &s);

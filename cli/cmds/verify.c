@@ -2,7 +2,7 @@
 /* ptah verify: decodes a recording and compares with what the recorder counted. */
 #include "input.h"
 #include "output/json.h"
-#include "output/rows.h"
+#include "output/fields.h"
 #include "render.h"
 
 #include <inttypes.h>
@@ -16,12 +16,12 @@ struct verify {
 	const struct renderer *renderer;
 	struct out *out;
 	struct json json;
-	struct ptah_workers *workers; /* what is known of the code, for the next stream */
+	struct ptah_workers *workers; /* keep what is known of the code from stream to stream */
 	unsigned threads, unequal, unknown;
 	uint64_t instructions;
 };
 
-/* What came of a stream. */
+/* The result for one stream. */
 struct verdict {
 	const struct ptah_stream_info *info;
 	const struct ptah_verify *result;
@@ -109,7 +109,7 @@ static const struct row_type row_type = ROW_TYPE(fields);
 
 static void begin_tsv(void *view)
 {
-	rows_tsv_head(((struct verify *)view)->out, &row_type, 0);
+	fields_tsv_head(((struct verify *)view)->out, &row_type, 0);
 }
 
 static void put_tsv(void *view, const void *verdict)
@@ -126,7 +126,7 @@ static void put_tsv(void *view, const void *verdict)
 		row.errors = w->result->errors;
 		row.result = w->result->equal ? "equal" : "differs";
 	}
-	rows_tsv(v->out, &row_type, 0, &row);
+	fields_tsv(v->out, &row_type, 0, &row);
 }
 
 /* Text */
@@ -167,7 +167,7 @@ static void put_result_text(struct verify *v, const struct ptah_stream_info *inf
 			   r->errors, r->first.offset, r->first.ip, ptah_strerror(r->first.status));
 }
 
-/* With --quiet what is equal, and lost nothing, is not worth a line. */
+/* With --quiet, a stream that is equal and lost nothing gets no line. */
 static void put_text(void *view, const void *verdict)
 {
 	struct verify *v = view;
@@ -237,7 +237,9 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return status;
-	v.renderer = &renderers[o.input.format];
+	v.renderer = renderer_choose(&command_verify, renderers, o.input.format, "");
+	if (!v.renderer)
+		return EXIT_USAGE;
 	status = input_open(&command_verify, &o.input, argc - first, argv + first, true, &session);
 	if (status)
 		return status;
@@ -248,7 +250,7 @@ static int run(int argc, char **argv)
 	}
 	RENDER(v.renderer, begin, &v);
 	if (ptah_workers_new(session, &v.workers) < 0)
-		v.workers = NULL; /* as well, but slower */
+		v.workers = NULL; /* verifying works without them, only slower */
 	for (size_t i = 0; i < ptah_session_streams(session) && !interrupted(); i++)
 		if (input_wants(&o.input, session, i))
 			verify_stream(&v, session, i);

@@ -114,48 +114,76 @@ struct ptah_record_sink {
 	void *context;
 };
 
-/* All that a pointer leads to must be there until the recorder is freed. */
-struct ptah_record_config {
-	size_t size;		      /* sizeof(struct ptah_record_config) */
-	const char *output;	      /* NULL: "perf.data" */
-	char *const *argv;	      /* the command, NULL-terminated; argv[0] is looked up in PATH.
-				       * With another target: the recording ends when it does */
-	bool no_retcomp;	      /* without return compression */
-	bool long_tnt;		      /* TNT-64 packets (emulated processors) */
-	enum ptah_record_clock clock; /* of emulated processors */
-	uint32_t psb_period;	      /* bytes of trace between PSB+; 0: the recorder's choice;
-				       * power of two, 2 KiB to 64 MiB */
-	const char *qemu;	      /* NULL: qemu-x86_64 in PATH */
-	const char *plugin;	      /* NULL: beside the library */
-	enum ptah_record_buffer buffer;
-	/* Bytes of trace buffer for each thread or processor; 0: 4 MiB. Emulated: up to 64 MiB,
-	 * in whole 64 KiB. Hardware: a power of two of pages. */
-	uint64_t buffer_size;
-	const struct ptah_record_filter *filters;
-	size_t filter_count;
-	/* Packets about time; with the clock PTAH_CLOCK_INSN an instruction takes a cycle. */
-	bool mtc, cyc;
-	uint8_t mtc_period;    /* an MTC every 2^n crystal ticks */
-	uint8_t cyc_threshold; /* 0, or 2^(n - 1) cycles */
+/* In psb_period and mtc_period of ptah_record_config.trace: the recorder chooses. */
+#define PTAH_RECORD_CHOOSE 255
 
-	enum ptah_recorder_kind recorder;
-	enum ptah_record_target target;
-	const int32_t *ids; /* processes, threads or processors, as the target says */
-	size_t id_count;
-	const struct ptah_record_sink *sink; /* instead of a file; `output` is not used */
-	bool no_inherit;	/* children, and threads that begin later, are left out */
-	bool per_thread;	/* hardware: a buffer for each thread instead of processor */
-	bool user, kernel;	/* neither: user code alone */
-	bool kcore;		/* hardware: a copy of the kernel's code, as perf --kcore */
-	bool start_paused;	/* until ptah_recorder_resume() */
-	bool no_tsc, no_branch; /* hardware: without these packets */
-	bool no_mtc; /* hardware: without MTC, which comes every 8 crystal ticks (or as near to it
-		      * as the processor knows) where mtc does not say otherwise */
-	bool ptw, fup_on_ptw, pwr_evt, event_trace,
-	    no_tnt;		/* hardware: with these, or without TNT */
-	uint64_t pmu_config;	/* hardware: further bits of perf_event_attr.config */
-	uint64_t sideband_size; /* hardware: bytes of each ring of records; 0: 512 KiB */
+/*
+ * What to record, and how. All 0 but `size` and target.argv records a command in
+ * the best way there is. What a pointer leads to must stay until the recorder is
+ * freed.
+ */
+struct ptah_record_config {
+	size_t size; /* sizeof(struct ptah_record_config) */
+
+	/* Who is recorded. */
+	struct {
+		enum ptah_record_target kind;
+		/* The command, NULL-terminated; argv[0] is looked up in PATH. With another
+		 * target it is only started, and the recording ends when it does. */
+		char *const *argv;
+		const int32_t *ids; /* processes, threads or processors, as `kind` says */
+		size_t id_count;
+		bool no_inherit;   /* leave out children, and threads that begin later */
+		bool per_thread;   /* hardware: a buffer for each thread, not processor */
+		bool start_paused; /* trace nothing before ptah_recorder_resume() */
+	} target;
+
+	/*
+	 * What is traced; its size 0: what ptah_record_trace_default() gives. Simulated
+	 * processors have user, branch, tsc, mtc, cyc and no_retcomp alone. Neither
+	 * user nor os means user. cr3_filter, ranges, force_psb and psb_pmi_on_enable
+	 * are refused: address ranges are given as filters, below.
+	 */
+	struct ptah_trace_config trace;
+
+	const struct ptah_record_filter *filters;
+	size_t filter_count; /* at most PTAH_RANGES */
+
+	/* Memory for the trace and for the records about it. */
+	struct {
+		enum ptah_record_buffer policy;
+		/* Bytes of trace buffer for each thread or processor; 0: 4 MiB. Simulated: up to
+		 * 64 MiB, in whole 64 KiB. Hardware: a power of two of pages. */
+		uint64_t size;
+		uint64_t sideband; /* hardware: bytes of each ring of records; 0: 512 KiB */
+	} buffer;
+
+	/* Where the recording goes. */
+	struct {
+		const char *path;		     /* a file; NULL: "perf.data" */
+		const struct ptah_record_sink *sink; /* instead of a file; `path` is not used */
+		bool kcore; /* hardware: add a copy of the kernel's code, as perf --kcore */
+	} output;
+
+	/* Which recorder does it, and what belongs to one of them alone. */
+	struct {
+		enum ptah_recorder_kind kind;
+		const char *qemu;	      /* NULL: qemu-x86_64 in PATH */
+		const char *plugin;	      /* NULL: beside the library */
+		enum ptah_record_clock clock; /* of simulated processors */
+		bool long_tnt;		      /* simulated: TNT-64 packets */
+		uint64_t pmu_config;	      /* hardware: further bits of perf_event_attr.config */
+	} backend;
 };
+
+/*
+ * What a recorder traces when it is not told otherwise, for callers that want to
+ * change one thing: user code, branches, TSC; PSBs and MTCs as the recorder
+ * chooses (PTAH_RECORD_CHOOSE). The recorder for hardware then takes an MTC
+ * every 8 crystal ticks, or as near to it as the processor allows, and the
+ * others none, because with the clock PTAH_CLOCK_INSN TSC packets are enough.
+ */
+PTAH_API void ptah_record_trace_default(struct ptah_trace_config *trace);
 
 /* What was lost. Each is told in the recording too, where it happened. */
 struct ptah_record_losses {

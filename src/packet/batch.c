@@ -12,6 +12,7 @@
  */
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "packet/ip.h"
 #include "packet/opcode.h"
 #include "packet/record.h"
 
@@ -47,16 +48,9 @@ enum {
 	 : ((b)&OPCODE_IP_MASK) == OPCODE_TIP_PGE ? PTAH_PACKET_TIP_PGE                            \
 	 : ((b)&OPCODE_IP_MASK) == OPCODE_TIP_PGD ? PTAH_PACKET_TIP_PGD                            \
 						  : PTAH_PACKET_FUP)
-/* SDM Table "FUP/TIP IP Reconstruction": IPBytes 5 and 7 are reserved. */
-#define IP_SIZE(b)                                                                                 \
-	((b) >> 5 == PTAH_IPC_SUPPRESSED  ? 1                                                      \
-	 : (b) >> 5 == PTAH_IPC_UPDATE_16 ? 3                                                      \
-	 : (b) >> 5 == PTAH_IPC_UPDATE_32 ? 5                                                      \
-	 : (b) >> 5 == PTAH_IPC_SEXT_48	  ? 7                                                      \
-	 : (b) >> 5 == PTAH_IPC_UPDATE_48 ? 7                                                      \
-	 : (b) >> 5 == PTAH_IPC_FULL	  ? 9                                                      \
-					  : CAREFUL)
-#define IS_CYC(b) (((b)&3) == 3)
+/* IPBytes are the opcode byte's bits 7:5; where they are reserved the decoder has the word. */
+#define IP_SIZE(b) (PACKET_IP_BYTES((b) >> 5) > 8 ? CAREFUL : SIZE_TIP + PACKET_IP_BYTES((b) >> 5))
+#define IS_CYC(b)  (((b)&CYC_MASK) == OPCODE_CYC)
 
 #define TYPE(b) ((b) == OPCODE_EXT ? PTAH_PACKET_TNT_64 : TYPE_BUT_EXT(b))
 #define TYPE_BUT_EXT(b)                                                                            \
@@ -69,12 +63,12 @@ enum {
 #define KIND(b)                                                                                    \
 	((b) == OPCODE_EXT   ? EXT                                                                 \
 	 : !((b)&1)	     ? 1                                                                   \
-	 : (b) == OPCODE_TSC ? 8                                                                   \
-	 : (b) == OPCODE_MTC ? 2                                                                   \
-	 : IS_CYC(b)	     ? ((b)&4 ? CYC_2 : 1)                                                 \
+	 : (b) == OPCODE_TSC ? SIZE_TSC                                                            \
+	 : (b) == OPCODE_MTC ? SIZE_MTC                                                            \
+	 : IS_CYC(b)	     ? ((b)&CYC_MORE ? CYC_2 : 1)                                          \
 	 : IS_IP(b)	     ? IP_SIZE(b)                                                          \
 			     : CAREFUL)
-#define SIZE(b)	   (KIND(b) == CYC_2 ? 2 : KIND(b) == EXT ? 8 : KIND(b))
+#define SIZE(b)	   (KIND(b) == CYC_2 ? 2 : KIND(b) == EXT ? SIZE_TNT_64 : KIND(b))
 #define IS_TNT(b)  (!((b)&1) && (b) > OPCODE_EXT)
 #define DETAIL(b)  (IS_TNT(b) ? TOP_BIT(b) - 1 : IS_IP(b) ? (b) >> 5 : 0)
 #define PAYLOAD(b) (IS_TNT(b) ? ((b) ^ 1 << TOP_BIT(b)) >> 1 : IS_CYC(b) ? (b) >> 3 : 0)
@@ -199,7 +193,7 @@ static void fast(struct batch *batch)
 		case 9:
 			PACKET(9, load_le64(p + 1));
 		case CYC_2:
-			if (p[1] & 1)
+			if (p[1] & CYC_MORE_STILL)
 				goto careful;
 			PACKET(2, (uint64_t)(p[1] >> 1) << 5);
 		case EXT: {

@@ -11,8 +11,19 @@
 
 #include <ptah/packet.h>
 
-/* Payload bytes by IPBytes; 0xff: reserved value. */
-static const uint8_t packet_ip_bytes[8] = {0, 2, 4, 6, 6, 0xff, 8, 0xff};
+/* SDM Table "FUP/TIP IP Reconstruction": payload bytes by IPBytes; 0xff: reserved value. */
+#define PACKET_IP_BYTES(ipc)                                                                       \
+	((ipc) == PTAH_IPC_SUPPRESSED				    ? 0                            \
+	 : (ipc) == PTAH_IPC_UPDATE_16				    ? 2                            \
+	 : (ipc) == PTAH_IPC_UPDATE_32				    ? 4                            \
+	 : (ipc) == PTAH_IPC_SEXT_48 || (ipc) == PTAH_IPC_UPDATE_48 ? 6                            \
+	 : (ipc) == PTAH_IPC_FULL				    ? 8                            \
+								    : 0xff)
+
+static const uint8_t packet_ip_bytes[8] = {
+    PACKET_IP_BYTES(0), PACKET_IP_BYTES(1), PACKET_IP_BYTES(2), PACKET_IP_BYTES(3),
+    PACKET_IP_BYTES(4), PACKET_IP_BYTES(5), PACKET_IP_BYTES(6), PACKET_IP_BYTES(7),
+};
 
 /* The address that (ipc, payload) means after last_ip; ipc must be valid and not suppressed. */
 static inline uint64_t packet_expand_ip(uint64_t last_ip, unsigned ipc, uint64_t payload)

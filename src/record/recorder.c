@@ -67,7 +67,9 @@ static int hand_over(void *context, const struct perfdata_piece *p)
 	    .size = p->size,
 	};
 
-	return r->config.sink->take ? r->config.sink->take(r->config.sink->context, &piece) : 0;
+	return r->config.output.sink->take
+		   ? r->config.output.sink->take(r->config.output.sink->context, &piece)
+		   : 0;
 }
 
 int recorder_open_writer(struct ptah_recorder *r, struct perfdata_writer_config *config)
@@ -75,9 +77,9 @@ int recorder_open_writer(struct ptah_recorder *r, struct perfdata_writer_config 
 	struct ptah_message why = {""};
 	int status;
 
-	config->path = r->config.output ? r->config.output : "perf.data";
-	config->command = r->config.argv;
-	config->take = r->config.sink ? hand_over : NULL;
+	config->path = r->config.output.path ? r->config.output.path : "perf.data";
+	config->command = r->config.target.argv;
+	config->take = r->config.output.sink ? hand_over : NULL;
 	config->context = r;
 	status = perfdata_writer_open(config, &r->writer, &why);
 	if (status < 0)
@@ -116,27 +118,55 @@ static enum ptah_record_problem check_filters(const struct ptah_record_config *c
 	return PTAH_RECORD_FINE;
 }
 
+void ptah_record_trace_default(struct ptah_trace_config *trace)
+{
+	*trace = (struct ptah_trace_config){.size = sizeof(*trace),
+					    .user = true,
+					    .branch = true,
+					    .tsc = true,
+					    .mtc = true,
+					    .mtc_period = PTAH_RECORD_CHOOSE,
+					    .psb_period = PTAH_RECORD_CHOOSE};
+}
+
+static enum ptah_record_problem check_trace(const struct ptah_trace_config *trace,
+					    struct ptah_message *why)
+{
+	bool ranges = false;
+
+	for (unsigned i = 0; i < PTAH_RANGES; i++)
+		ranges |= trace->ranges[i].mode != PTAH_RANGE_OFF;
+	if (trace->cr3_filter || ranges || trace->force_psb || trace->psb_pmi_on_enable)
+		return recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
+				       "a recorder takes no CR3 filter, no ranges but its filters, "
+				       "and no PSBs by force");
+	if (trace->size < sizeof(*trace) || trace->cyc_threshold > 15 ||
+	    (trace->mtc_period > 15 && trace->mtc_period != PTAH_RECORD_CHOOSE) ||
+	    (trace->psb_period > 15 && trace->psb_period != PTAH_RECORD_CHOOSE))
+		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
+				       "an option of the trace is out of range");
+	return PTAH_RECORD_FINE;
+}
+
 static enum ptah_record_problem check_config(const struct ptah_record_config *config,
 					     struct ptah_message *why)
 {
-	uint32_t period = config->psb_period;
+	enum ptah_record_problem problem;
 
-	if (config->target == PTAH_RECORD_COMMAND && (!config->argv || !config->argv[0]))
+	if (config->target.kind == PTAH_RECORD_COMMAND &&
+	    (!config->target.argv || !config->target.argv[0]))
 		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION, "no command to record");
-	if ((config->target == PTAH_RECORD_PROCESSES || config->target == PTAH_RECORD_THREADS) &&
-	    (!config->ids || !config->id_count))
+	if ((config->target.kind == PTAH_RECORD_PROCESSES ||
+	     config->target.kind == PTAH_RECORD_THREADS) &&
+	    (!config->target.ids || !config->target.id_count))
 		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION, "no process to record");
-	if (period && ((period & (period - 1)) || period < 2048 || period > 64u << 20))
-		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
-				       "PSB period %u: it must be a power of two from 2048 to "
-				       "67108864 bytes",
-				       period);
-	if ((unsigned)config->buffer >= PTAH_RECORD_BUFFER_MAX || config->mtc_period > 15 ||
-	    config->cyc_threshold > 15 || (unsigned)config->target >= PTAH_RECORD_TARGET_MAX ||
-	    (unsigned)config->recorder >= PTAH_RECORDER_MAX)
+	if ((unsigned)config->buffer.policy >= PTAH_RECORD_BUFFER_MAX ||
+	    (unsigned)config->target.kind >= PTAH_RECORD_TARGET_MAX ||
+	    (unsigned)config->backend.kind >= PTAH_RECORDER_MAX)
 		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
 				       "an option's value is out of range");
-	return check_filters(config, why);
+	problem = check_trace(&config->trace, why);
+	return problem ? problem : check_filters(config, why);
 }
 
 /* Choosing a recorder */
@@ -144,9 +174,10 @@ static enum ptah_record_problem check_config(const struct ptah_record_config *co
 /* A configuration that names the emulator or its plugin asks for the recorder qemu. */
 static enum ptah_recorder_kind wanted(const struct ptah_record_config *config)
 {
-	return config->recorder == PTAH_RECORDER_BEST && (config->qemu || config->plugin)
+	return config->backend.kind == PTAH_RECORDER_BEST &&
+		       (config->backend.qemu || config->backend.plugin)
 		   ? PTAH_RECORDER_QEMU
-		   : config->recorder;
+		   : config->backend.kind;
 }
 
 /*
@@ -204,12 +235,23 @@ static int refuse(enum ptah_record_problem reason, const struct ptah_message *te
 	return status;
 }
 
+static struct ptah_record_config with_defaults(const struct ptah_record_config *config)
+{
+	struct ptah_record_config full = *config;
+
+	if (!full.trace.size)
+		ptah_record_trace_default(&full.trace);
+	full.trace.user |= !full.trace.os;
+	return full;
+}
+
 int recorder_new(const struct recorder_backend *backend, const struct ptah_record_config *config,
 		 struct ptah_recorder **recorder, enum ptah_record_problem *problem,
 		 struct ptah_message *why)
 {
 	struct ptah_message text = {""};
 	enum ptah_record_problem reason;
+	struct ptah_record_config full;
 	struct ptah_recorder *r;
 	int status;
 
@@ -218,16 +260,17 @@ int recorder_new(const struct recorder_backend *backend, const struct ptah_recor
 	*recorder = NULL;
 	if (!config || config->size < sizeof(*config))
 		return refuse(PTAH_RECORD_BAD_OPTION, &text, problem, why, PTAH_E_INVAL);
-	reason = check_config(config, &text);
+	full = with_defaults(config);
+	reason = check_config(&full, &text);
 	if (reason)
 		return refuse(reason, &text, problem, why, recorder_status_of(reason));
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return refuse(PTAH_RECORD_NO_MEMORY, &text, problem, why, PTAH_E_NOMEM);
-	r->config = *config;
+	r->config = full;
 	r->status.wait_status = -1;
 	r->backend = backend;
-	reason = backend ? backend->check(config, &text) : choose(r, &text);
+	reason = backend ? backend->check(&r->config, &text) : choose(r, &text);
 	if (!reason)
 		reason = timer_check(r, &text);
 	if (reason) {
@@ -240,7 +283,7 @@ int recorder_new(const struct recorder_backend *backend, const struct ptah_recor
 		ptah_recorder_free(r);
 		return status;
 	}
-	r->status.paused = config->start_paused;
+	r->status.paused = config->target.start_paused;
 	*recorder = r;
 	return 0;
 }
@@ -312,7 +355,7 @@ int ptah_recorder_snapshot(struct ptah_recorder *r)
 {
 	int status;
 
-	if (!r || r->state != RECORDER_STARTED || r->config.buffer != PTAH_RECORD_SNAPSHOT)
+	if (!r || r->state != RECORDER_STARTED || r->config.buffer.policy != PTAH_RECORD_SNAPSHOT)
 		return PTAH_E_INVAL;
 	if (r->error < 0)
 		return r->error;
@@ -423,7 +466,7 @@ int ptah_record(const struct ptah_record_config *config, struct ptah_record_stat
 	 * After a failure the recorded command runs on. A command that only says how long to record
 	 * is ended.
 	 */
-	if (r->status.pid && config->target != PTAH_RECORD_COMMAND)
+	if (r->status.pid && config->target.kind != PTAH_RECORD_COMMAND)
 		kill(r->status.pid, SIGTERM);
 	while (r->status.pid && waitpid(r->status.pid, &r->status.wait_status, 0) < 0 &&
 	       errno == EINTR)

@@ -14,19 +14,20 @@
 
 static bool has_timer(const struct ptah_recorder *r)
 {
-	return r->backend->timer && r->config.target != PTAH_RECORD_COMMAND && r->config.argv &&
-	       r->config.argv[0];
+	return r->backend->timer && r->config.target.kind != PTAH_RECORD_COMMAND &&
+	       r->config.target.argv && r->config.target.argv[0];
 }
 
 enum ptah_record_problem timer_check(const struct ptah_recorder *r, struct ptah_message *why)
 {
-	char *path = has_timer(r) ? command_find(r->config.argv[0]) : NULL;
+	char *path = has_timer(r) ? command_find(r->config.target.argv[0]) : NULL;
 	bool found = path && access(path, X_OK) == 0;
 
 	free(path);
-	return found || !has_timer(r) ? PTAH_RECORD_FINE
-				      : recorder_refuse(why, PTAH_RECORD_NO_TARGET,
-							"%s: command not found", r->config.argv[0]);
+	return found || !has_timer(r)
+		   ? PTAH_RECORD_FINE
+		   : recorder_refuse(why, PTAH_RECORD_NO_TARGET, "%s: command not found",
+				     r->config.target.argv[0]);
 }
 
 int timer_start(struct ptah_recorder *r)
@@ -35,13 +36,13 @@ int timer_start(struct ptah_recorder *r)
 		return 0;
 	r->timer = fork();
 	if (r->timer == 0) {
-		execvp(r->config.argv[0], r->config.argv);
+		execvp(r->config.target.argv[0], r->config.target.argv);
 		_exit(127);
 	}
 	if (r->timer < 0) {
 		r->timer = 0;
 		return recorder_fail(r, PTAH_RECORD_NO_MEMORY, PTAH_E_SYSTEM,
-				     "%s cannot be started: %s", r->config.argv[0],
+				     "%s cannot be started: %s", r->config.target.argv[0],
 				     strerror(errno));
 	}
 	r->status.pid = r->timer;

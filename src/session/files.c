@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The binaries that a recording ran over: where they are, and whether they are still the same. */
+/*
+ * The files that were mapped in a recording: where they are now, and whether they are still the
+ * same.
+ */
 #include "session/session.h"
 
 #include "perfdata/message.h"
@@ -53,7 +56,7 @@ int session_add_kernel(const struct ptah_session *s, struct ptah_image *image)
 	const char *kcore = s->file && !s->config.no_images ? perfdata_kcore(s->file) : NULL;
 	int status = kcore ? ptah_image_add_elf(image, kcore, 0, NULL) : 0;
 
-	/* One that is none is as if it were not there: its addresses have no code. */
+	/* A file that is no ELF file counts as missing: its addresses have no code. */
 	return status == PTAH_E_NOMEM ? status : 0;
 }
 
@@ -94,7 +97,7 @@ static int check_file(const struct ptah_session *s, const struct change *change,
 	return status;
 }
 
-/* By path and build id: a file replaced while it was recorded is checked for both. */
+/* By path and build id: a file that was replaced during the recording is checked for both ids. */
 static int compare_files(const void *a, const void *b)
 {
 	const struct change *x = *(const struct change *const *)a;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The address filter of a recording: perf's text ("filter 0x1149/0x2a@/bin/x",
- * several with blanks or commas between) as the ranges of IA32_RTIT_ADDRn_A and
- * _B. SDM "Filtering by IP".
+ * Turns the address filter of a recording, in perf's text form ("filter 0x1149/0x2a@/bin/x",
+ * several with blanks or commas between), into the ranges of IA32_RTIT_ADDRn_A and _B. SDM
+ * "Filtering by IP".
  */
 #include "session/session.h"
 
@@ -16,7 +16,7 @@
 struct filter {
 	uint8_t mode;
 	uint64_t start, size;
-	const char *path; /* `start` is an offset in this file; NULL: an address */
+	const char *path; /* the file that `start` is an offset in; NULL: `start` is an address */
 };
 
 static bool is_number(const struct ptah_filter_place *place)
@@ -24,7 +24,7 @@ static bool is_number(const struct ptah_filter_place *place)
 	return !*place->name;
 }
 
-/* The kernel takes ranges only: IA32_RTIT_CTL.ADDRn_CFG is 1 for filter, 2 for stop. */
+/* The kernel accepts only ranges: IA32_RTIT_CTL.ADDRn_CFG is 1 for filter, 2 for stop. */
 static bool take_filter(const struct ptah_filter *text, struct filter *f)
 {
 	if (!is_number(&text->start) || !text->has_end || !is_number(&text->end))
@@ -42,7 +42,10 @@ static bool maps(const struct change *c, const struct filter *f)
 	       f->start - c->file_offset < c->size;
 }
 
-/* Where the process had the file: the last place, as what came before may be another program. */
+/*
+ * Finds where the process had the file mapped: the last place, because earlier mappings may be of
+ * another program.
+ */
 static bool locate(const struct change *const *changes, size_t count, const struct filter *f,
 		   struct ptah_range *range)
 {

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decoding the trace of a CPU over the memory of who ran there. Each process has
- * an address space of the image's to itself, filled when it first runs; the
- * flow looks code up in the space of the thread at hand, so that nothing it has
- * learnt of a process is forgotten when another one runs. What the trace tells
- * of CR3 is not needed for that.
+ * Decodes the trace of a CPU over the memory of the threads that ran there, one after the other.
+ * Each process has an address space of its own in the image, which is filled when the process first
+ * runs. The flow looks code up in the space of the current thread, so that what it has learnt about
+ * one process is kept while another runs. CR3 values in the trace are not needed for that.
  */
 #include "session/scout.h"
 #include "session/stream.h"
 
 #include <stdlib.h>
 
-/* A process that has run, and what is still to happen to its memory. */
+/* A process that has run, with the changes of its memory that are still to come. */
 struct resident {
 	size_t process;
-	struct ptah_space *space; /* stays where it is */
+	struct ptah_space *space; /* on the heap, because streams point to it */
 	const struct change **later;
 	size_t later_count, next_later;
 };
@@ -24,13 +23,13 @@ struct follow {
 	struct resident *residents;
 	size_t count, capacity;
 	struct table by_process;
-	size_t now; /* resident; SESSION_NONE: none has run yet */
+	size_t now; /* index of the current resident; SESSION_NONE: none has run yet */
 	struct scout_cut cut;
 	bool has_cut;
 	uint64_t safe;
 };
 
-/* The spaces that stand for processes: no CR3 has these values. */
+/* CR3 values of the spaces that stand for processes: no real CR3 has them. */
 #define FOLLOW_CR3 (UINT64_C(0xffffff) << 40)
 #define NOBODY	   (UINT64_C(0xffffffff))
 
@@ -69,7 +68,7 @@ void follow_free(struct ptah_stream *s)
 
 	if (!f)
 		return;
-	/* The stream frees what is its own now. */
+	/* The stream frees the changes of the current resident, which it has taken over. */
 	for (size_t i = 0; i < f->count; i++) {
 		if (i != f->now)
 			free(f->residents[i].later);
@@ -82,7 +81,7 @@ void follow_free(struct ptah_stream *s)
 	s->follow = NULL;
 }
 
-/* The process's number in the list; it is new there, and nothing is mapped yet. */
+/* Adds a process to the list. Nothing is mapped in its space yet. */
 static int add_resident(struct follow *f, size_t process)
 {
 	struct resident *residents =
@@ -115,7 +114,7 @@ static void put_away(struct ptah_stream *s)
 	s->later_count = s->next_later = 0;
 }
 
-/* The process's memory is what it is at `tsc`. */
+/* Makes this process the current one, with its memory as of `tsc`. */
 static int enter_process(struct ptah_stream *s, size_t process, uint64_t tsc)
 {
 	struct follow *f = s->follow;
@@ -153,18 +152,18 @@ static int enter_turn(struct ptah_stream *s, const struct turn *turn)
 			  : flow_set_space(s->flow, s->space);
 }
 
-/* Who runs at the very beginning: nobody knows, until the first cut. */
+/* The thread at the beginning of the stream is unknown until the first cut. */
 int follow_begin(struct ptah_stream *s)
 {
 	return enter_turn(s, NULL);
 }
 
-int follow_go_on(struct ptah_stream *s, uint64_t at, bool *told)
+int follow_go_on(struct ptah_stream *s, uint64_t at, bool *unknown)
 {
 	struct follow *f = s->follow;
 	int n;
 
-	*told = false;
+	*unknown = false;
 	while (!f->has_cut && f->safe <= at) {
 		n = scout_find(f->scout, at, &f->cut, &f->safe);
 		if (n < 0)
@@ -175,8 +174,8 @@ int follow_go_on(struct ptah_stream *s, uint64_t at, bool *told)
 	if (!f->has_cut || f->cut.offset > at)
 		return 0;
 	f->has_cut = false;
-	f->safe = at; /* look again */
-	*told = !f->cut.turn || f->cut.late;
+	f->safe = at; /* search again from here */
+	*unknown = !f->cut.turn || f->cut.late;
 	n = enter_turn(s, f->cut.turn);
 	s->feed_limit = at;
 	return n;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Open hashing with linear probing, for numbers and for strings. */
 #include "session/hash_table.h"
 
 #include <ptah/error.h>

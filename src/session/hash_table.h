@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hash tables of the session: numbers to array indices, and strings that are
- * kept once. Recordings come from strangers, so that looking through lists
- * would let a file of some megabytes keep us busy for hours.
+ * The hash tables of a session: from numbers to array indices, and of strings that are stored once.
+ * Recordings come from strangers: with lists instead, a file of some megabytes could keep the
+ * decoder busy for hours.
  */
 #ifndef PTAH_SESSION_HASH_TABLE_H
 #define PTAH_SESSION_HASH_TABLE_H
@@ -12,7 +12,7 @@
 
 struct table_entry {
 	uint32_t key;
-	size_t value; /* SIZE_MAX: free */
+	size_t value; /* SIZE_MAX: the entry is free */
 };
 
 struct table {
@@ -20,10 +20,10 @@ struct table {
 	size_t capacity, count; /* capacity: 0 or a power of two */
 };
 
-/* The value of a key, SIZE_MAX when it has none. */
+/* The value of a key; SIZE_MAX: it has none. */
 size_t table_get(const struct table *t, uint32_t key);
 
-/* Sets or replaces. 0 or PTAH_E_NOMEM. */
+/* Sets or replaces the value of a key. 0 or PTAH_E_NOMEM. */
 int table_set(struct table *t, uint32_t key, size_t value);
 void table_free(struct table *t);
 
@@ -32,7 +32,9 @@ struct strings {
 	size_t capacity, count;
 };
 
-/* The one copy of text[0..n), NUL-terminated and up to its first NUL. NULL when memory is out. */
+/*
+ * Returns the only copy of text[0..n), up to its first NUL and NUL-terminated. NULL: out of memory.
+ */
 const char *strings_keep(struct strings *s, const char *text, size_t n);
 void strings_free(struct strings *s);
 

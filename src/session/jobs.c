@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Counting with threads. */
+/* ptah_session_count(): counts all streams, by one thread or by several. */
 #include "session/pool.h"
 
 #include "base/compiler.h"
 
 #include <stdlib.h>
 
-/* Big enough that taking the counts out of the tables costs little. */
+/* Large enough that collecting the counts at a segment's end costs little. */
 #define SEGMENT_MIN (UINT64_C(1) << 20)
 #define SEGMENT_MAX (UINT64_C(32) << 20)
-#define PER_JOB	    3 /* of them at least, where there is enough */
+#define PER_JOB	    3 /* at least this many segments for each job, if the recording is large enough */
 
-/* Counts on to where the stream is to stop, and takes the counts out. */
+/* Counts up to where the stream is to stop, and moves the counts into the task. */
 static int count_on(struct pool *pool, struct ptah_stream *s, struct task *task)
 {
 	int status = ptah_profile_resume(s->profile);
@@ -24,37 +24,42 @@ static int count_on(struct pool *pool, struct ptah_stream *s, struct task *task)
 	return status < 0 ? status : profile_take_part(s->profile, &task->part);
 }
 
-/* Counts a segment by itself. */
+/* Counts a segment independently of the others. */
 static int count_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
 {
 	int status = task_enter(task, s);
 
 	if (status >= 0)
-		status = ptah_profile_reset(s->profile); /* what was on the way there */
+		status = ptah_profile_reset(
+		    s->profile); /* drops what was counted on the way to the segment's beginning */
 	return status < 0 ? status : count_on(pool, s, task);
 }
 
-/* The stream whose segments come in. */
+/* The stream whose segments are being joined. */
 struct joint {
 	struct pool *pool;
 	const struct ptah_jobs *jobs;
-	struct ptah_stream *s;	   /* its profile is the sum; NULL: no stream yet */
-	struct ptah_stream *again; /* counts what must be counted again; NULL: nothing yet */
-	bool stands;		   /* and stands where `last` ends */
-	bool exact;		   /* `last` ended at the very time, too */
-	struct task last;	   /* without its part */
+	struct ptah_stream *s; /* its profile has the sum of the segments; NULL: no stream yet */
+	struct ptah_stream
+	    *again;	  /* the decoder that counts segments again; NULL: not needed yet */
+	bool stands;	  /* `again` is at the end of `last` */
+	bool exact;	  /* the time at the end of `last` is that of a decode by one thread, too */
+	struct task last; /* the last joined segment, without its counts */
 	int (*take)(void *context, size_t stream, struct ptah_profile *profile);
-	bool ended;	 /* early, by who is told of the progress */
-	uint64_t before; /* bytes of streams that are done */
+	bool ended;	 /* the progress callback ended the count early */
+	uint64_t before; /* bytes of the streams that are complete */
 };
 
-/* Brings `again` to where the last segment ended: through all of it. */
+/* Brings `again` to the end of the last segment, by decoding all of it. */
 static int stand_behind(struct joint *j)
 {
 	struct task passed = {.segment = j->last.segment};
 	int status = 0;
 
-	/* Its times are not those of one thread, and now they are wanted. */
+	/*
+	 * The last segment began without the exact time, and now times matter: decode from the
+	 * beginning of the stream, as one thread would.
+	 */
 	if (!j->exact)
 		passed.segment = (struct segment){.stream = passed.segment.stream,
 						  .whole_start = true,
@@ -62,7 +67,10 @@ static int stand_behind(struct joint *j)
 	if (!j->again)
 		status = stream_renew_counted(j->pool->session, passed.segment.stream, &j->again);
 	if (status >= 0 && !j->stands) {
-		/* The changes of the image only go forward. */
+		/*
+		 * Changes of the image cannot be undone: if it is too far ahead, begin with a new
+		 * stream.
+		 */
 		if (j->again->next_later > passed.segment.changes) {
 			ptah_stream_free(j->again);
 			j->again = NULL;
@@ -101,8 +109,8 @@ static int finish_stream(struct joint *j)
 }
 
 /*
- * Does the segment follow from the last one? Of the time, counts show no more
- * than when the first error was, and which changes of the image came before.
+ * Whether the segment begins where and as the last one ended. Counts depend on the time only in two
+ * ways: when the first error was, and which changes of the image came before.
  */
 static bool fits(const struct joint *j, const struct task *task)
 {
@@ -112,7 +120,7 @@ static bool fits(const struct joint *j, const struct task *task)
 	       (!timed || j->exact || task->segment.whole_start);
 }
 
-/* The next segment in order. */
+/* Adds the counts of the next segment in order. */
 static int join(struct joint *j, struct task *task)
 {
 	int status = task->status;
@@ -173,7 +181,7 @@ static int count_with_jobs(struct pool *pool, struct joint *j)
 	return status;
 }
 
-/* The caller's thread alone. */
+/* Counts everything in the caller's thread. */
 static int count_alone(struct pool *pool, struct joint *j)
 {
 	const struct ptah_session *session = pool->session;
@@ -209,7 +217,10 @@ static uint64_t all_bytes(const struct pool *pool)
 	return bytes;
 }
 
-/* Who ran on a CPU is found out from its beginning to its end: not in segments. */
+/*
+ * Whether a stream of a CPU is among them. Which thread ran when is found out from the beginning to
+ * the end of such a stream, not in segments.
+ */
 static bool is_followed(const struct pool *pool)
 {
 	for (size_t i = 0; i < pool->session->stream_count; i++)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Processes' memory over time.
+ * The memory of processes over time.
  *
- * Most of what a process maps replaces nothing. It can be in the image from the
- * beginning, because no instruction can have run there before; that makes
- * coarse time stamps harmless. Only what comes over something earlier has to
- * wait for its time.
+ * Most of what a process maps replaces nothing. It can be in the image from the beginning, because
+ * no instruction can have been executed there before; so coarse time stamps do no harm. Only what
+ * replaces something earlier has to wait for its time.
  */
 #include "session/session.h"
 
@@ -13,19 +12,18 @@
 #include <string.h>
 
 /*
- * Which addresses are taken: a segment tree over the places where something
- * begins or ends, so that a recording of a hundred thousand pieces of JIT code
- * takes no longer than it must.
+ * Which addresses are taken: a segment tree over the addresses where something begins or ends, so
+ * that a recording with a hundred thousand pieces of JIT code takes n log n steps.
  */
 struct cover {
-	uint64_t *places; /* sorted, without doubles */
+	uint64_t *places; /* sorted, each once */
 	size_t count;
 	size_t leaves; /* a power of two; leaf i is [places[i], places[i + 1]) */
 	uint8_t *nodes;
 };
 
-#define COVER_ALL  1 /* everything below is taken */
-#define COVER_SOME 2 /* something below is */
+#define COVER_ALL  1 /* all leaves below are taken */
+#define COVER_SOME 2 /* some leaf below is taken */
 
 static int compare_places(const void *a, const void *b)
 {
@@ -34,7 +32,10 @@ static int compare_places(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Behind the last address; what ends with the address space ends one byte early here. */
+/*
+ * The address after a change's last one. A change that ends with the address space ends one byte
+ * early here.
+ */
 static uint64_t end_of(const struct change *c)
 {
 	return c->size > UINT64_MAX - c->address ? UINT64_MAX : c->address + c->size;
@@ -106,7 +107,7 @@ static bool cover_is_taken(const struct cover *cover, const struct change *c)
 	size_t left = place_of(cover, c->address) + cover->leaves;
 	size_t right = place_of(cover, end_of(c)) + cover->leaves;
 
-	/* A taken node above the range holds its first or its last leaf. */
+	/* A taken node above the range covers the range's first or last leaf. */
 	if (left >= right)
 		return false;
 	if (below_taken(cover, left) || below_taken(cover, right - 1))
@@ -135,7 +136,7 @@ static int find_waiting(const struct change **changes, size_t n, bool *waits)
 	for (size_t i = 0; i < n; i++) {
 		bool taken = cover_is_taken(&cover, changes[i]);
 
-		/* Time 0: known from the beginning, however late it was told. */
+		/* Time 0: in memory from the beginning, however late it was reported. */
 		waits[i] = taken && changes[i]->tsc;
 		if (taken || leaves_code(changes[i]))
 			cover_take(&cover, changes[i]);
@@ -145,7 +146,7 @@ static int find_waiting(const struct change **changes, size_t n, bool *waits)
 	return 0;
 }
 
-/* Some of a process's own changes: [first, last), and before them what was inherited. */
+/* A span of a process's own changes, [first, last), with what was inherited before them. */
 struct span {
 	size_t process, first, last;
 };
@@ -157,7 +158,10 @@ static struct span span_of(const struct ptah_session *s, size_t process, size_t 
 	return (struct span){process, first, last < count ? last : count};
 }
 
-/* What execve has left behind is not gathered: nothing of the parent, if `first` is behind one. */
+/*
+ * The number of changes that are collected. Changes before the last execve are not, and none of the
+ * parent's if `first` is after an execve.
+ */
 static size_t count_changes(const struct ptah_session *s, struct span span)
 {
 	size_t n = span.last - span.first, process = span.process;
@@ -218,14 +222,14 @@ int session_stream_memory(const struct ptah_session *s, const struct stream *str
 			   waits, count);
 }
 
-/* Streams of the same memory */
+/* Streams with the same memory */
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
 	return (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15) >> 7 ^ value;
 }
 
-/* A stream's memory, while it is compared. */
+/* A stream's memory during a comparison. */
 struct memory {
 	const struct change **changes;
 	size_t count;
@@ -272,7 +276,10 @@ static bool same_memory(const struct memory *a, const struct memory *b)
 	return true;
 }
 
-/* Is it like the one that was found for its hash? That one's memory is listed again. */
+/*
+ * Compares the memory with that of the stream found for its hash, whose changes are listed again
+ * for this.
+ */
 static int compare_with(const struct ptah_session *s, size_t other, const struct memory *m,
 			bool *same)
 {
@@ -324,7 +331,7 @@ int session_find_alike(struct ptah_session *s)
 	return status;
 }
 
-/* Looking up */
+/* Look-ups */
 
 static int compare_addresses(const void *a, const void *b, void *context)
 {
@@ -374,7 +381,7 @@ int session_index_maps(struct ptah_session *s)
 	return 0;
 }
 
-/* How many of the first `n` changes had happened by `tsc`; 0 stands for the end. */
+/* How many of the first n changes had happened by `tsc`; a tsc of 0 stands for the end. */
 static size_t count_until(const struct process *p, size_t n, uint64_t tsc)
 {
 	size_t low = 0, high = n;
@@ -392,14 +399,14 @@ static size_t count_until(const struct process *p, size_t n, uint64_t tsc)
 	return low;
 }
 
-/* The last of the changes [first, n) that holds `address`. */
+/* The last of the changes [first, n) that covers `address`. */
 static const struct change *last_change(const struct process *p, size_t first, size_t n,
 					uint64_t address)
 {
 	const struct change *found = NULL;
 	size_t low = 0, high = p->indexed;
 
-	while (low < high) { /* the first that begins behind the address */
+	while (low < high) { /* finds the first that begins after the address */
 		size_t middle = low + (high - low) / 2;
 
 		if (p->changes[p->by_address[middle]].address <= address)
@@ -417,7 +424,7 @@ static const struct change *last_change(const struct process *p, size_t first, s
 	return found;
 }
 
-/* Which process a space is, and up to when; SESSION_NONE. */
+/* The process that a space number stands for, and up to when. SESSION_NONE: none. */
 static size_t process_of_space(const struct ptah_session *s, int32_t space, uint64_t *tsc)
 {
 	size_t process, program = (size_t)(-2 - (int64_t)space);

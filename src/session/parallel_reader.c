@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* Reading a stream with threads: the items of one. */
+/* Reads the items of one stream with several threads, in order. */
 #include "session/parallel_reader.h"
 
 #include "base/compiler.h"
 
 #include <stdlib.h>
 
-/* Small: all items of the segments that are decoded ahead are in memory. */
+/* Small, because all items of the segments that are decoded ahead are kept in memory. */
 #define SEGMENT (UINT64_C(16) << 10)
 
 /*
- * Address spaces are numbered as a flow comes across them: those of a flow that
- * began elsewhere are others.
+ * Whether an item has a number of an address space. A flow numbers spaces as it meets them, so the
+ * numbers of a flow that began elsewhere differ.
  */
 static bool has_space(const struct ptah_item *items, int n)
 {
@@ -35,7 +35,10 @@ struct chunk *reader_new_chunk(struct pool *pool, struct task *task)
 	return chunk;
 }
 
-/* Reads a segment by itself. What cannot be read so is `unfit`, and no error. */
+/*
+ * Reads a segment independently of the others. What cannot be read that way is marked `unfit`,
+ * which is no error.
+ */
 static int read_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
 {
 	int n = task_enter(task, s);
@@ -102,7 +105,10 @@ int reader_open(const struct ptah_session *session, size_t index, const struct p
 				.context = r,
 				.open = stream_renew,
 				.run = run};
-	/* Code that changes is known to who reads at that time alone: see ptah_reader_insns(). */
+	/*
+	 * Only one thread reads where code changes: ptah_reader_insns() needs the code as of the
+	 * item at which the reader is.
+	 */
 	r->alone = r->pool.jobs < 2 || r->s->later_count || r->s->follow ||
 		   the_stream(r) < 2 * r->pool.segment || pool_begin(&r->pool) < 0;
 	*reader = r;
@@ -127,7 +133,7 @@ void ptah_reader_free(struct ptah_reader *r)
 	free(r);
 }
 
-/* Brings `s` to where the last segment ended: through all of it. */
+/* Brings `s` to the end of the last segment, by decoding all of it. */
 static int stand_behind(struct ptah_reader *r)
 {
 	struct task passed = {.segment = r->last.segment};
@@ -150,7 +156,7 @@ bool reader_next_task(struct ptah_reader *r)
 		r->again = false;
 		return true;
 	}
-	/* It does not follow from the last one, or is no one's but ours. */
+	/* The segment does not follow from the last one, or no worker could read it. */
 	if (r->task->segment.whole_start)
 		r->status = segment_enter(r->s, &r->task->segment);
 	else if (!r->again)
@@ -160,7 +166,7 @@ bool reader_next_task(struct ptah_reader *r)
 	return r->status >= 0;
 }
 
-/* Items that a worker has read. 0: the segment's end. */
+/* Returns items that a worker has read. 0: the segment has ended. */
 static int read_chunks(struct ptah_reader *r, struct ptah_item *items, size_t capacity)
 {
 	struct chunk *chunk = r->task->chunks;
@@ -183,7 +189,7 @@ static int read_chunks(struct ptah_reader *r, struct ptah_item *items, size_t ca
 
 void reader_end_task(struct ptah_reader *r)
 {
-	/* What is needed of it to judge the next one. */
+	/* Keeps what is needed to judge the next segment. */
 	if (r->again)
 		task_leave(r->task, r->s);
 	r->last = *r->task;

@@ -1,46 +1,52 @@
 /* SPDX-License-Identifier: MIT */
-/* Going through the segments of one stream, for those who read it with threads. */
+/* Goes through the segments of one stream. Shared by ptah_reader and verify.c. */
 #ifndef PTAH_SESSION_PARALLEL_READER_H
 #define PTAH_SESSION_PARALLEL_READER_H
 
 #include "session/pool.h"
 
-/* What one segment may lead to: 12 MB. With more it is the caller's. */
+/* The most chunks that a segment may fill: 12 MB. The caller's thread reads segments with more. */
 #define MAX_CHUNKS 256
 
 struct ptah_reader {
 	const struct ptah_session *session;
 	size_t index;
-	/* Alone, or what reads again a segment that does not fit; its image knows all code. */
+	/*
+	 * Reads the stream if there are no jobs, and otherwise again the segments that do not fit.
+	 * Its image has all code.
+	 */
 	struct ptah_stream *s;
-	struct ptah_workers *workers; /* whose `reader` that is, or NULL */
+	struct ptah_workers *workers; /* whose `reader` `s` is, or NULL */
 	bool alone;
 
 	struct pool pool;
-	struct task *task; /* whose results are being read */
-	struct task last;  /* the one before it, without its results */
-	bool again;	   /* `s` reads it, or stands where it ended */
-	size_t next;	   /* item of the task's first chunk */
+	struct task *task; /* the segment whose results are being read */
+	struct task last;  /* the segment before it, without its results */
+	bool again;	   /* `s` reads the segment again, or is at its end */
+	size_t next;	   /* index of the next item in the task's first chunk */
 	uint64_t offset;
-	int status; /* < 0: the end */
+	int status; /* negative: the reader has failed */
 };
 
-/* `segment`: its size, if the jobs do not say. `run` is the pool's: nothing need be counted. */
+/*
+ * segment: the size of segments, if the jobs do not set it. run is the pool's: nothing need be
+ * counted.
+ */
 int reader_open(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
 		uint64_t segment,
 		int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task),
 		struct ptah_reader **reader);
 
 /*
- * On to the next segment. False: there is none, or an error is in `status`. Its
- * results are the task's or, if `again`, `s` is to read on to where it stops.
+ * Goes to the next segment. False: there is none, or `status` is an error. The segment's results
+ * are in the task or, if `again`, `s` is to read up to its stop.
  */
 bool reader_next_task(struct ptah_reader *r);
 
-/* It has been read. */
+/* The segment has been read. */
 void reader_end_task(struct ptah_reader *r);
 
-/* One more chunk for a task's results; NULL: no memory, or too many. */
+/* Another chunk for a task's results. NULL: out of memory, or too many. */
 struct chunk *reader_new_chunk(struct pool *pool, struct task *task);
 
 #endif

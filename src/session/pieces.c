@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The streams of a recording, and the pieces of the file that they consist of. */
+/*
+ * Collects the pieces of the file that each stream consists of, and detects gaps and overlaps
+ * between them.
+ */
 #include "session/records.h"
 
 #include <ptah/packet.h>
@@ -28,7 +31,10 @@ static struct stream *stream_of(struct ptah_session *s, uint32_t index, int32_t 
 
 #define PSB_BYTES 16
 
-/* So many bytes are compared for each that a snapshot has, before none of it counts as seen. */
+/*
+ * For each byte of a snapshot at most this many bytes are compared. If they do not suffice, the
+ * snapshot counts as new.
+ */
 #define MOST_COMPARED 64
 
 static bool is_padding(const uint8_t *bytes, uint64_t n)
@@ -39,11 +45,11 @@ static bool is_padding(const uint8_t *bytes, uint64_t n)
 }
 
 /*
- * How many bytes at the beginning of `b` are the end of `a`. Snapshots of a ring
- * that has not been written over in between overlap, and the kernel's offsets do
- * not tell by how much: they are of the ring. Both begin anywhere in a packet;
- * from a PSB on, whose time stamp follows, the same bytes are the same trace. perf
- * fills a piece up to eight bytes with zeros: *padding of `a` are such.
+ * How many bytes at the beginning of `b` are the end of `a`. Snapshots of a ring that was not
+ * overwritten in between overlap, and the kernel's offsets do not say by how much, because they are
+ * offsets in the ring. Both snapshots begin anywhere in a packet. From a PSB on, which is followed
+ * by a time stamp, equal bytes are the same trace. perf pads a piece with zeros to a multiple of
+ * eight bytes: *padding is how many bytes at the end of `a` are such zeros.
  */
 static uint64_t find_overlap(const uint8_t *a, uint64_t a_size, const uint8_t *b, uint64_t b_size,
 			     uint64_t *padding)
@@ -58,7 +64,7 @@ static uint64_t find_overlap(const uint8_t *a, uint64_t a_size, const uint8_t *b
 
 		while (same < rest && same < b_size - before && at[same] == psb[same])
 			same++;
-		/* The ring's oldest bytes may have been written over: they are not in `b`. */
+		/* The oldest bytes of the ring may have been overwritten, and so are not in `b`. */
 		*padding = rest - same;
 		if (same > PSB_BYTES && is_padding(at + same, rest - same) &&
 		    (uint64_t)(at - a) >= before && !memcmp(at - before, b, (size_t)before))
@@ -72,9 +78,9 @@ static uint64_t find_overlap(const uint8_t *a, uint64_t a_size, const uint8_t *b
 }
 
 /*
- * Where this piece lies after the one before: sets *gap, and *skip to the bytes
- * that were there already. perf fills the file's copy of a piece up to eight
- * bytes but counts the next one's place without that.
+ * Relates a piece to the one before: sets *gap, and *skip to the number of bytes that were there
+ * already. perf pads the file's copy of a piece to a multiple of eight bytes, but does not count
+ * the padding in the next offset.
  */
 static void place_piece(const struct ptah_session *s, struct stream *stream, uint64_t offset,
 			uint64_t *skip, bool *gap)
@@ -88,13 +94,13 @@ static void place_piece(const struct ptah_session *s, struct stream *stream, uin
 		if (!s->file || !perfdata_snapshot(s->file))
 			stream->info.lost += offset - stream->expected;
 	} else if (again < 8 && again < before) {
-		stream->info.bytes -= again; /* the end of the last piece */
+		stream->info.bytes -= again; /* padding at the end of the last piece */
 	} else {
 		*skip = again;
 	}
 }
 
-/* The same for snapshots: what comes behind the last one is not known to follow it. */
+/* The same for snapshots, which follow the last one only if they overlap with it. */
 static void place_snapshot(struct stream *stream, const uint8_t *bytes, uint64_t size,
 			   uint64_t *skip, bool *gap)
 {

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Threads that take segments in order and decode them ahead of the caller's thread, which uses the
+ * results in the same order.
+ */
 #include "session/pool.h"
 
 #include "base/compiler.h"
 
 #include <stdlib.h>
 
-/* Tasks beyond the one that is waited for, for each job. */
+/* Tasks for each job, besides the one that the caller waits for. */
 #define AHEAD 2
 
-/* The next segment of all. False: there is none. Under the lock. */
+/* Finds the next segment of all streams. False: there is none. Called with the lock. */
 static bool find_segment(struct pool *pool, struct segment *segment)
 {
 	while (pool->status >= 0) {
@@ -25,7 +29,10 @@ static bool find_segment(struct pool *pool, struct segment *segment)
 	return false;
 }
 
-/* A new task, or NULL when there will be none. Waits for room. Under the lock. */
+/*
+ * Returns a new task, or NULL when there will be none. Waits for room in the ring. Called with the
+ * lock.
+ */
 static struct task *take_task(struct pool *pool)
 {
 	struct segment segment;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that decode segments. Workers take them in their order, each decodes
- * one by itself, and the caller's thread puts the results together in the same
- * order, if each segment begins where and as the one before it has ended. Where
- * one does not (its PSB+ does not say all that matters, or was none), it is the
- * caller's to decode it anew from where the one before it ended.
+ * Threads that decode segments. Workers take segments in order, and each decodes its segment
+ * independently. The caller's thread joins the results in the same order, if each segment begins
+ * where and as the one before it ended. If one does not (its PSB+ did not carry all of the state,
+ * or was none), the caller's thread decodes it again, from where the one before it ended.
  */
 #ifndef PTAH_SESSION_POOL_H
 #define PTAH_SESSION_POOL_H
@@ -19,7 +18,7 @@ struct pool;
 #define CHUNK_ITEMS 1024
 #define CHUNK_WORDS (CHUNK_ITEMS * sizeof(struct ptah_item) / sizeof(uint64_t))
 
-/* Items on their way to the reader, or runs: see verify.c. */
+/* Items on their way from a worker to the reader; or runs, see verify.c. */
 struct chunk {
 	struct chunk *next;
 	size_t count;
@@ -33,69 +32,77 @@ struct task {
 	struct segment segment;
 	bool done;
 	int status;
-	bool entered; /* began where it should */
+	bool entered; /* the decoder reached the segment's beginning as it should */
 	struct flow_state end;
-	size_t changes; /* applied at its end */
+	size_t changes; /* number of changes of the image that are applied at the segment's end */
 	/* Counting */
 	struct profile_part part;
 	/* Reading */
 	struct chunk *chunks, **last_chunk;
 	unsigned chunk_count;
-	bool unfit; /* not all is here, or what is here means something else elsewhere */
+	bool unfit; /* the results are incomplete, or would mean something else in the whole stream
+		     */
 	/* Verifying */
-	struct ptah_verify sum;	       /* of the segment */
-	uint64_t open_start, open_end; /* the run that it ends in; equal: there is none */
+	struct ptah_verify sum;	       /* sum of the segment */
+	uint64_t open_start, open_end; /* the run in which the segment ends; equal: none */
 };
 
 struct pool {
 	const struct ptah_session *session;
 	unsigned jobs;
-	uint64_t segment; /* bytes at least */
+	uint64_t segment; /* least number of bytes of a segment */
 	bool (*wants)(void *context, size_t stream);
 	void *context;
-	/* Makes a stream of the kind that is wanted, as stream_renew(); decodes a segment with it.
+	/*
+	 * open makes a stream of the right kind, as stream_renew(); run decodes a segment with it.
 	 */
 	int (*open)(const struct ptah_session *session, size_t index, struct ptah_stream **stream);
 	int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task);
-	struct ptah_workers *workers; /* whose decoders are used and kept, or NULL */
+	struct ptah_workers *workers; /* the workers whose decoders are used and kept, or NULL */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	pthread_t threads[MAX_JOBS];
 	unsigned thread_count;
-	unsigned working; /* threads that have begun to */
+	unsigned working; /* number of threads that have begun to work */
 	atomic_bool stop;
-	bool exhausted; /* there will be no more tasks */
-	int status;	/* of finding segments */
+	bool exhausted; /* there are no more tasks to come */
+	int status;	/* status of the search for segments */
 	struct segment_finder finder;
-	size_t next_stream; /* to be cut */
-	/* A ring: tasks from `first` on are in order. */
+	size_t next_stream; /* index of the stream to be cut into segments next */
+	/* A ring of tasks, in order from `first` on. */
 	struct task *tasks;
 	size_t ring, first, count;
-	struct chunk *spare; /* chunks to be used again: memory that is there is the quickest */
+	struct chunk *spare; /* chunks to be reused: memory that was touched before is faster */
 };
 
-/* Starts the threads of a pool that is filled in up to `run`. */
+/* Starts the threads. The caller has filled in the members up to `run`. */
 int pool_begin(struct pool *pool);
-/* Stops them, whatever they do, and frees all. Does nothing if begin has failed. */
+/*
+ * Stops the threads, whatever they do, and frees everything. Does nothing if pool_begin() has
+ * failed.
+ */
 void pool_end(struct pool *pool);
 
-/* The first of the tasks, once it is done. NULL: there are no more. */
+/* Waits for the first task to be done. NULL: there are no more tasks. */
 struct task *pool_first(struct pool *pool);
 void pool_drop_first(struct pool *pool);
 
-/* A chunk for items, and what becomes of it. */
+/* Takes an empty chunk; returns a list of chunks for reuse. */
 struct chunk *pool_take_chunk(struct pool *pool);
 void pool_give_chunks(struct pool *pool, struct chunk *first, struct chunk **last);
 
 /*
- * Brings a stream to where the task begins, for its `entered`, and at its end
- * writes down where it stands.
+ * task_enter() brings a stream to where the task begins and sets task->entered. task_leave() stores
+ * the state at its end.
  */
 int task_enter(struct task *task, struct ptah_stream *s);
 void task_leave(struct task *task, const struct ptah_stream *s);
 
-/* Does the segment begin as the one before it has ended? Times matter if `timed`. */
+/*
+ * Whether the segment begins in the state in which the one before it ended. The time is compared
+ * too if `timed`.
+ */
 bool task_fits(const struct task *task, const struct task *before, bool timed);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a recording's records say: streams, threads, processes and their memory.
+ * Reads the records of a recording: streams, threads, processes and their memory.
  *
- * perf writes what each CPU saw piece by piece, so that records are not in the
- * order of time. They are read once for the trace and to learn their times,
- * and what happened to processes is then gone through in that order.
+ * perf writes what each CPU saw piece by piece, so that records are not in the order of time. The
+ * first pass over the records takes the trace and notes the time of every other record. The second
+ * pass goes through these in the order of time.
  */
 #include "session/records.h"
 
@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A record to come back to. */
+/* A record for the second pass. */
 struct mark {
-	uint64_t time; /* perf's clock at first, then TSC */
+	uint64_t time; /* by perf's clock at first, then converted to TSC */
 	uint64_t offset;
 };
 
@@ -26,7 +26,7 @@ struct pass {
 	struct ptah_session *session;
 	struct mark *marks;
 	size_t count, capacity;
-	uint64_t lost, cut; /* what the kernel says was lost */
+	uint64_t lost, cut; /* events and pieces of trace that the kernel reported as lost */
 };
 
 void *session_grow(void *array, size_t count, size_t *capacity, size_t size)
@@ -121,11 +121,11 @@ static uint64_t to_tsc(const struct ptah_session *s, uint64_t time)
 	if (!s->has_clock || time < c->zero)
 		return 0;
 	t = time - c->zero;
-	/* (t << shift) / mult without losing the high bits. */
+	/* (t << shift) / mult, without losing the high bits */
 	return ((t / c->mult) << c->shift) + (((t % c->mult) << c->shift) / c->mult);
 }
 
-/* What has the same time stays in the order of the file. */
+/* Records with the same time stay in the order of the file. */
 static int compare_marks(const void *a, const void *b)
 {
 	const struct mark *x = a, *y = b;

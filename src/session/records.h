@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files share that read a recording's records into a session: records.c goes
- * through them, tasks.c takes what concerns processes and threads, turns.c the context
- * switches, pieces.c the trace, and stream_names.c says in the end whose each stream is.
+ * What the files share that read a recording's records into a session: records.c goes through the
+ * records; tasks.c handles those about processes and threads, turns.c context switches, pieces.c
+ * trace; in the end stream_names.c finds out whose trace each stream is.
  */
 #ifndef PTAH_SESSION_RECORDS_H
 #define PTAH_SESSION_RECORDS_H
@@ -20,22 +20,22 @@ int session_on_code(struct ptah_session *s, const struct perfdata_record *r);
 int session_on_comm(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 int session_on_begin(struct ptah_session *s, const struct perfdata_record *r);
-/* The process or thread with this number, which is made where it is not known yet. NULL: out of
- * memory. */
+/* The process or thread with this number; it is created if it is unknown. NULL: out of memory. */
 struct process *session_process_of(struct ptah_session *s, int32_t pid);
 struct thread *session_thread_of(struct ptah_session *s, int32_t pid, int32_t tid);
 
 /* turns.c */
 int session_on_switch(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
-/* Tracing begins on a CPU while a thread runs there. */
+/* Handles ITRACE_START: tracing begins on a CPU while a thread runs there. */
 int session_on_start(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 
 /* pieces.c */
 int session_on_truth(struct ptah_session *s, const struct perfdata_record *r);
 
 /*
- * stream_names.c. A thread's stream has the thread's process and name. A CPU's stream is that of
- * the recording's only process, if it is one, and else of who ran there when.
+ * stream_names.c: the stream of a thread gets the process and the name of the thread. The stream of
+ * a CPU gets those of the recording's only process, if there is only one, and otherwise follows the
+ * threads that ran there.
  */
 int session_name_streams(struct ptah_session *s);
 

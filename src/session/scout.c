@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: MIT */
+/* Finds where in a CPU's trace one thread follows another: see scout.h. */
 #include "session/scout.h"
 
 #include "base/compiler.h"
 
 #include <stdlib.h>
 
-/* Stays since the last stamp before the next switch: where they end. */
+/*
+ * The stays away from user code since the last time stamp before the next switch. Offsets are those
+ * of their ends.
+ */
 struct stays {
-	size_t count;  /* those that it may have been in */
-	size_t others; /* those that had not begun when it did: another one's, then */
+	size_t count;  /* stays in which the switch may have happened */
+	size_t others; /* stays that began after the switch: of the switches after it, then */
 	uint64_t first, last, last_other;
-	size_t moved; /* of the first kind, with another CR3 at the end */
+	size_t moved; /* of `count`, those with another CR3 at the end than at the beginning */
 	uint64_t moved_at;
 };
 
@@ -20,19 +24,19 @@ struct scout {
 	const struct turn *turns;
 	size_t turn_count, next_turn;
 	struct ptah_event_decoder *events;
-	struct ptah_item items[256]; /* read */
+	struct ptah_item items[256]; /* items that the decoder has returned */
 	size_t item_count, next_item;
 	size_t next_piece;
 	bool done;
 	uint64_t safe;
-	uint64_t now;  /* it is later than this */
-	uint64_t left; /* user code was left after this */
-	bool away;     /* not in user code ... */
-	bool kernel;   /* ... but in traced kernel code */
-	bool moved;    /* CR3 has changed on this stay */
+	uint64_t now;  /* the current time is later than this */
+	uint64_t left; /* the current stay began after this time */
+	bool away;     /* outside user code ... */
+	bool kernel;   /* ... and in kernel code that is traced */
+	bool moved;    /* CR3 has changed during this stay */
 	uint64_t cr3;
 	struct stays stays;
-	struct scout_cut cuts[8]; /* one item leads to four at most */
+	struct scout_cut cuts[8]; /* one item can cause four at most */
 	size_t cut_count, next_cut;
 };
 
@@ -78,8 +82,8 @@ static bool is_due(const struct scout *s, uint64_t time)
 }
 
 /*
- * Does a switch between two processes show in CR3? A thread of the kernel goes on
- * with the page tables of who was there before.
+ * Whether a switch between two processes changes CR3. A kernel thread keeps the page tables of the
+ * thread before it.
  */
 static bool is_seen(const struct scout *s, size_t turn)
 {
@@ -90,7 +94,10 @@ static bool is_seen(const struct scout *s, size_t turn)
 	       s->processes[b].has_maps;
 }
 
-/* The switches that have happened by `time` were in the stays. At `offset` all is over. */
+/*
+ * Assigns the switches that have happened by `time` to the stays. All of them happened before
+ * `offset`.
+ */
 static void decide(struct scout *s, uint64_t time, uint64_t offset)
 {
 	const struct stays stays = s->stays;
@@ -136,14 +143,14 @@ static void add_stay(struct scout *s, uint64_t end)
 	}
 }
 
-/* At `offset` it is `time` at least. */
+/* At `offset` the time is at least `time`. */
 static void on_time(struct scout *s, uint64_t time, uint64_t offset)
 {
 	const bool later = time > s->now;
 
 	if (later)
 		s->now = time;
-	/* What came before this stamp came before the switch. */
+	/* This time stamp is before the switch, so the stays up to here are, too. */
 	if (later && !is_due(s, time))
 		s->stays = (struct stays){0};
 	if (!is_due(s, time) || (s->away && !s->kernel))
@@ -153,14 +160,14 @@ static void on_time(struct scout *s, uint64_t time, uint64_t offset)
 	decide(s, time, offset);
 }
 
-/* Back in user code. */
+/* The program is back in user code. */
 static void come_back(struct scout *s, uint64_t time, uint64_t offset)
 {
 	if (s->away) {
 		add_stay(s, offset);
 		if (is_due(s, time)) {
 			decide(s, time, offset);
-			/* The next switch may be on the same stay. */
+			/* The next switch may have happened during the same stay. */
 			add_stay(s, offset);
 		}
 	}
@@ -176,7 +183,7 @@ static void go_away(struct scout *s, bool kernel)
 	s->kernel = kernel;
 }
 
-/* Code at `ip` runs from here on. */
+/* Execution continues at `ip`. */
 static void go_to(struct scout *s, const struct ptah_item *item, uint64_t ip, uint64_t time)
 {
 	if (ip >> 63)
@@ -185,7 +192,10 @@ static void go_to(struct scout *s, const struct ptah_item *item, uint64_t ip, ui
 		come_back(s, time, item->offset);
 }
 
-/* Page tables have two halves for one process, in neighbouring pages, where they are isolated. */
+/*
+ * With page-table isolation a process has two page tables, in neighbouring pages: bits below this
+ * one are ignored.
+ */
 #define CR3_PAGES 13
 
 static void on_paging(struct scout *s, uint64_t cr3)
@@ -195,11 +205,12 @@ static void on_paging(struct scout *s, uint64_t cr3)
 	s->cr3 = cr3;
 }
 
-/* The time that has passed for certain. */
+/* The time that has certainly been reached at an item. */
 static uint64_t time_of(const struct ptah_item *item)
 {
-	const uint64_t error =
-	    item->tsc_error < 64 ? UINT64_C(1) << item->tsc_error : 0; /* else a TSC packet's */
+	const uint64_t error = item->tsc_error < 64
+				   ? UINT64_C(1) << item->tsc_error
+				   : 0; /* otherwise the time is that of a TSC packet */
 
 	return item->tsc > error ? item->tsc - error : 0;
 }
@@ -223,7 +234,7 @@ static void on_item(struct scout *s, const struct ptah_item *item)
 		go_away(s, false);
 		break;
 	case PTAH_ITEM_OVERFLOW:
-		/* What is lost may have been a stay. */
+		/* The lost trace may have contained a stay. */
 		go_away(s, false);
 		if (!(item->flags & PTAH_ITEM_IP_SUPPRESSED))
 			go_to(s, item, item->ip, time);
@@ -242,7 +253,7 @@ static void on_item(struct scout *s, const struct ptah_item *item)
 	s->safe = item->offset;
 }
 
-/* The next piece for the decoder. */
+/* Feeds the next piece to the decoder. */
 static int feed(struct scout *s)
 {
 	const struct stream *stream = s->stream;
@@ -262,7 +273,7 @@ static int feed(struct scout *s)
 			       s->next_piece == stream->count || piece[1].gap);
 }
 
-/* No stamp comes any more: whether the next switch came before the end is not known. */
+/* There are no more time stamps: it is unknown whether the next switch happened before the end. */
 static void finish(struct scout *s)
 {
 	if (s->stays.count || s->stays.others)
@@ -277,7 +288,7 @@ int scout_find(struct scout *s, uint64_t from, struct scout_cut *cut, uint64_t *
 
 	while (s->next_cut == s->cut_count) {
 		s->next_cut = s->cut_count = 0;
-		/* Behind the last switch there is nothing to look for. */
+		/* After the last switch there is nothing to look for. */
 		if (s->safe == UINT64_MAX || s->next_turn == s->turn_count) {
 			*safe = UINT64_MAX;
 			return 0;
@@ -293,7 +304,7 @@ int scout_find(struct scout *s, uint64_t from, struct scout_cut *cut, uint64_t *
 		s->item_count = (size_t)n;
 		if (n)
 			continue;
-		/* A piece has been read: what is before its last packet can be used. */
+		/* A piece has been read: the trace before its last packet can be decoded. */
 		*safe = s->stays.count || s->stays.others ? s->stays.first : s->safe;
 		if (*safe > from)
 			return 0;

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where in the trace of a CPU one thread follows another. The kernel tells when
- * it switched. It does so in the kernel, so that between a stamp before and one
- * after that moment there is a stay away from user code: packets off (TIP.PGD to
- * TIP.PGE) or kernel addresses. One such stay: it is there, however coarse the
- * stamps are. Several, and CR3 does not tell: the user code between them is
- * nobody's. A scout goes through the packets ahead of who decodes them and finds
- * these places.
+ * Finds where in the trace of a CPU one thread follows another. The kernel records when it
+ * switched. It switches in the kernel, so between a time stamp before that moment and one after it
+ * there is a stay away from user code: packets off (TIP.PGD to TIP.PGE) or kernel addresses. If
+ * there is one such stay, the switch is there, however coarse the time stamps are. If there are
+ * several, and CR3 does not distinguish them, the user code between them belongs to an unknown
+ * thread. A scout reads the packets ahead of the decoder and finds these places.
  */
 #ifndef PTAH_SESSION_SCOUT_H
 #define PTAH_SESSION_SCOUT_H
 
 #include "session/session.h"
 
-/* From a place in the stream on: a thread, or, NULL, one that is not known. */
+/* From this offset on another thread runs; NULL: an unknown one. */
 struct scout_cut {
 	uint64_t offset;
 	const struct turn *turn;
-	bool late; /* the thread came before, and the trace does not show where */
+	bool late; /* the switch was earlier, and the trace does not show where */
 };
 
 struct scout;
@@ -26,7 +25,7 @@ int scout_new(const struct ptah_session *session, const struct stream *stream,
 	      struct scout **scout);
 void scout_free(struct scout *scout);
 
-/* The next cut, or where everything up to *safe is known to have none. 1, 0 or an error. */
+/* Finds the next cut (1), or an offset *safe up to which there is none (0); or an error. */
 int scout_find(struct scout *scout, uint64_t from, struct scout_cut *cut, uint64_t *safe);
 
 #endif

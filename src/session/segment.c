@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
+/* Finds places in a stream from which segments can be decoded independently. */
 #include "session/stream.h"
 
 #include "base/compiler.h"
 
-/* How far behind its PSB a segment may begin at most. */
+/* How many bytes after its PSB a segment may begin at most. */
 #define REACH 4096
 
-/* From a place in the stream on, with nothing known. */
+/* Moves the stream to an offset, with nothing known of the state there. */
 static void go_to(struct ptah_stream *s, uint64_t offset)
 {
 	const struct stream *stream = s->stream;
 	size_t low = 0, high = stream->count;
 
-	while (low < high) { /* the piece that has it */
+	while (low < high) { /* finds the piece that contains it */
 		const size_t middle = low + (high - low) / 2;
 
 		if (piece_end(stream, middle) <= offset)
@@ -27,7 +28,7 @@ static void go_to(struct ptah_stream *s, uint64_t offset)
 	stream_seek(s, offset);
 }
 
-/* A packet, read and not counted. */
+/* Reads one packet without counting. */
 static int read_packet(struct ptah_stream *s, struct ptah_item *items, size_t capacity,
 		       bool *starved)
 {
@@ -43,7 +44,7 @@ static int feed(struct ptah_stream *s, const struct stream_bytes *b)
 			  : ptah_flow_feed(s->flow, b->bytes, b->n, b->last);
 }
 
-/* One packet on; counts the blocks that it tells. 1, 0 at the end of a piece, or an error. */
+/* Decodes one packet and adds up its blocks. 1, 0 at the end of a piece, or an error. */
 static int step(struct ptah_stream *s, uint64_t *blocks)
 {
 	struct ptah_item items[64];
@@ -66,7 +67,7 @@ static int step(struct ptah_stream *s, uint64_t *blocks)
 	return feed(s, &b) < 0 ? PTAH_E_NOMEM : 1;
 }
 
-/* Where the flow that begins at a PSB is first at rest, having moved. */
+/* Finds where a flow that begins at a PSB is first at rest after at least one block. */
 static bool probe(struct segment_finder *finder, uint64_t psb, struct segment *segment)
 {
 	struct ptah_stream *s = finder->probe;
@@ -87,7 +88,7 @@ static bool probe(struct segment_finder *finder, uint64_t psb, struct segment *s
 	return false;
 }
 
-/* The first PSB from `offset` on that is no gap's end. UINT64_MAX: none. */
+/* The first PSB from `offset` on that is not the end of a gap. UINT64_MAX: none. */
 static uint64_t find_psb(const struct ptah_stream *s, uint64_t offset)
 {
 	for (size_t i = 0; i < s->stream->count; i++) {

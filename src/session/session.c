@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening a recording, and asking it. */
+/* Opens a recording, and answers questions about it. */
 #include "session/stream.h"
 
 #include <ptah/errata.h>
@@ -37,7 +37,7 @@ static int copy_config(struct ptah_session *s, const struct ptah_session_config 
 	return 0;
 }
 
-/* AUXTRACE_INFO's kinds beside Intel PT (enum auxtrace_type in perf's auxtrace.h). */
+/* Kinds in AUXTRACE_INFO other than Intel PT (enum auxtrace_type in perf's auxtrace.h). */
 static const char *auxtrace_name(uint32_t kind)
 {
 	static const char *const names[] = {
@@ -71,7 +71,7 @@ static int explain_empty(const struct ptah_session *s, const char *path, struct 
 				path);
 }
 
-/* What the file says of how its packets are decoded. */
+/* Takes from the file what is needed to decode its packets. */
 static void read_events(struct ptah_session *s)
 {
 	struct ptah_event_config *events = &s->flow.events;
@@ -220,7 +220,7 @@ void ptah_session_close(struct ptah_session *s)
 	free(s);
 }
 
-/* Asking */
+/* Questions */
 
 size_t ptah_session_streams(const struct ptah_session *s)
 {
@@ -270,7 +270,7 @@ int ptah_session_space(const struct ptah_session *s, int32_t space, struct ptah_
 	}
 	process = space < 0 ? SESSION_NONE : table_get(&s->processes_by_pid, (uint32_t)space);
 	thread = space < 0 ? SESSION_NONE : table_get(&s->threads_by_tid, (uint32_t)space);
-	/* The number of a thread may be another process's by now. */
+	/* The thread's number may belong to another process by now. */
 	if (thread != SESSION_NONE && s->threads[thread].pid == space)
 		memcpy(who->comm, s->threads[thread].comm, sizeof(who->comm));
 	else if (process != SESSION_NONE && s->processes[process].program != SESSION_NONE)
@@ -279,7 +279,7 @@ int ptah_session_space(const struct ptah_session *s, int32_t space, struct ptah_
 	return 0;
 }
 
-/* Pieces to be forgotten again. */
+/* How many pieces before are released again. */
 #define FORGET_AGAIN 64
 
 void session_forget_behind(const struct stream *stream, size_t next)
@@ -289,8 +289,10 @@ void session_forget_behind(const struct stream *stream, size_t next)
 
 	if (!next)
 		return;
-	/* The kernel maps some pages around each one that is touched, so that a little of
-	 * the pieces before comes back with every piece: it goes with the next ones. */
+	/*
+	 * The kernel maps some pages around each one that is touched, so that a little of the
+	 * earlier pieces comes back with every piece. That is released together with the next ones.
+	 */
 	begin = p[-1].bytes;
 	for (size_t i = 2; i <= next && i <= FORGET_AGAIN; i++)
 		if (p[-(ptrdiff_t)i].bytes < begin && begin - p[-(ptrdiff_t)i].bytes < (1 << 20))
@@ -308,7 +310,7 @@ size_t ptah_session_stream_bytes(const struct ptah_session *s, size_t stream, ui
 		return 0;
 	st = &s->streams[stream];
 	high = st->count;
-	while (low < high) { /* the first piece that ends behind `offset` */
+	while (low < high) { /* finds the first piece that ends after `offset` */
 		size_t middle = low + (high - low) / 2;
 
 		if (piece_end(st, middle) <= offset)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The session's inside, shared by its files. */
+/* The structures of a session, shared by its files. */
 #ifndef PTAH_SESSION_SESSION_H
 #define PTAH_SESSION_SESSION_H
 
@@ -10,38 +10,39 @@
 
 #define SESSION_NONE SIZE_MAX
 
-/* The trace is used, and forgotten behind the reader, in pieces of at most this many bytes. */
+/* The largest piece in bytes. After a piece has been decoded its memory is released. */
 #define SESSION_PIECE_MAX (UINT64_C(1) << 20)
 
-/* A change of a process's memory. */
+/* The kinds of change of a process's memory. */
 enum change_type {
 	CHANGE_MAP,  /* a file is mapped */
-	CHANGE_CODE, /* bytes that no file holds */
-	CHANGE_EXEC, /* execve: everything is gone */
+	CHANGE_CODE, /* bytes that are in no file */
+	CHANGE_EXEC, /* execve: everything is unmapped */
 };
 
 struct change {
 	uint8_t type;
 	uint64_t tsc;
 	uint64_t address, size, file_offset;
-	const char *path;     /* MAP: below symfs, as recorded; equal paths are the same pointer */
+	const char
+	    *path; /* MAP: the path as recorded, without symfs; equal paths are the same pointer */
 	const uint8_t *bytes; /* CODE */
 	struct perfdata_build_id id;
-	size_t execs_at; /* how many of its process's changes the last EXEC leaves behind */
+	size_t execs_at; /* how many of its process's changes precede the last EXEC */
 };
 
 /*
- * A process: what it had in memory, in the order of time. It begins with the
- * first `inherited` changes of its parent, which are not copied: a recording of
- * many forks stays as small as its file.
+ * A process, with the changes of its memory in the order of time. It begins with the first
+ * `inherited` changes of its parent, which are not copied, so that a recording with many forks
+ * takes no more memory than its file.
  */
 struct process {
 	int32_t pid;
-	size_t parent, inherited; /* parent: index, SESSION_NONE */
-	uint64_t born;		  /* its fork */
-	size_t program;		  /* that it runs; SESSION_NONE: nobody has asked yet */
-	size_t exec;		  /* changes up to its last execve; 0: there was none */
-	size_t older;		  /* that had the number before; SESSION_NONE */
+	size_t parent, inherited; /* parent: index, or SESSION_NONE */
+	uint64_t born;		  /* time of its fork */
+	size_t program;		  /* the program that it runs; SESSION_NONE: not created yet */
+	size_t exec;		  /* number of changes up to its last execve; 0: there was none */
+	size_t older;		  /* the process that had this pid before; SESSION_NONE: none */
 	struct change *changes;
 	size_t count, capacity;
 	bool has_maps;
@@ -54,66 +55,70 @@ struct process {
 struct thread {
 	int32_t pid, tid;
 	char comm[16];
-	size_t first, last; /* its begins; SESSION_NONE */
-	bool begun;	    /* the last one is of who has the number now */
+	size_t first, last; /* its begins that no stream has used yet, and its last begin;
+			       SESSION_NONE: none */
+	bool begun;	    /* the last begin is of the thread that has this number now */
 };
 
-/* What a process was between two execve. */
+/* What a process ran between two execve. */
 struct program {
 	size_t process;
-	uint64_t until; /* 0: the end */
-	/* Which of its process's own changes are its: [first, last). */
-	size_t first, last; /* first 0: also what was inherited; last SESSION_NONE: all there are */
-	char comm[16];	    /* of its first thread, the last one */
+	uint64_t until; /* time of its last moment; 0: the end of the recording */
+	/* Its part of its process's own changes: [first, last). */
+	size_t first, last; /* first 0: also the inherited ones; last SESSION_NONE: up to the end */
+	char comm[16];	    /* the last name of its first thread */
 };
 
 /*
- * A thread's trace begins: once, or again where execve puts another program in
- * its place, or its number is used again. Its streams are in this order.
+ * A thread's trace begins: once, or again after an execve, or when its number is used again. Each
+ * begin belongs to the thread's next stream.
  */
 struct begin {
 	size_t program;
 	char comm[16];
-	size_t next; /* of the same number; SESSION_NONE */
+	size_t next; /* the thread's next begin; SESSION_NONE: none */
 };
 
-/* From `tsc` on this thread runs on a CPU; who was there before left at `from`. */
+/* From `tsc` on this thread runs on a CPU. The thread before it left at `from`. */
 struct turn {
 	uint64_t from, tsc;
-	int32_t pid, tid; /* 0: the CPU is idle; -1: somebody that is not known */
-	size_t process;	  /* SESSION_NONE: none */
+	int32_t pid, tid; /* 0: the CPU is idle; -1: unknown */
+	size_t process;	  /* index; SESSION_NONE: none */
 };
 
 struct cpu {
 	struct turn *turns; /* in the order of time */
 	size_t count, capacity;
-	bool comes;    /* the last one is named by who left, and comes at its own time */
-	bool has_left; /* the last one is gone, and who comes is not named */
-	uint64_t left; /* when */
+	bool comes; /* the last turn is known from the record of the thread before it, and its own
+		       record follows */
+	bool has_left; /* the thread of the last turn has left, and the next thread is not known yet
+			*/
+	uint64_t left; /* time at which it left */
 };
 
-/* A piece of a stream, contiguous in the file. A large file has many. */
+/* A piece of a stream: trace that is contiguous in the file. */
 struct piece {
 	const uint8_t *bytes;
-	uint64_t offset : 63; /* in the stream, as it is fed: to where the next one begins */
+	uint64_t offset : 63; /* offset in the stream; the piece ends where the next one begins */
 	uint64_t gap : 1;     /* trace is missing before it */
 };
 
 struct stream {
 	uint32_t index;
 	struct ptah_stream_info info;
-	size_t process;	    /* SESSION_NONE: not known */
-	size_t first, last; /* of the process's own changes those that it saw, as a program has */
-	size_t like;	    /* the first stream that ran over just the same memory, or itself */
-	size_t cpu;	    /* whose threads' turns are followed; SESSION_NONE: they are not */
+	size_t process;	    /* index; SESSION_NONE: unknown */
+	size_t first, last; /* the part of the process's changes that the stream ran over, as in
+			       struct program */
+	size_t like;	    /* the first stream that ran over the same memory, or this one itself */
+	size_t cpu;	    /* the CPU whose turns are followed; SESSION_NONE: none */
 	struct piece *pieces;
 	size_t count, capacity;
-	uint64_t expected;	 /* trace_offset of the next piece */
-	const uint8_t *snapshot; /* the last record's trace */
+	uint64_t expected;	 /* trace_offset that the next piece has if nothing is missing */
+	const uint8_t *snapshot; /* the trace of the last record */
 	uint64_t snapshot_size;
 };
 
-/* Where a piece ends, in the stream, and its bytes. */
+/* The offset at which a piece ends, and its size. */
 static inline uint64_t piece_end(const struct stream *stream, size_t i)
 {
 	return i + 1 < stream->count ? stream->pieces[i + 1].offset : stream->info.bytes;
@@ -127,12 +132,12 @@ static inline uint64_t piece_size(const struct stream *stream, size_t i)
 struct ptah_session {
 	struct ptah_session_config config;
 	char *symfs;
-	struct perfdata_file *file; /* NULL: raw */
-	struct ptah_image *image;   /* raw: what it ran over */
+	struct perfdata_file *file; /* NULL: raw packets without a recording */
+	struct ptah_image *image;   /* raw: the memory it ran over */
 	void *raw;		    /* raw: the mapped packets */
 	uint64_t raw_size;
-	struct ptah_flow_config flow; /* what streams are decoded with */
-	unsigned flow_set;	      /* how often that was changed */
+	struct ptah_flow_config flow; /* configuration for the decode of streams */
+	unsigned flow_set;	      /* how often `flow` was changed */
 	bool has_clock;
 	struct perfdata_clock clock;
 	struct stream *streams;
@@ -153,63 +158,69 @@ struct ptah_session {
 	size_t note_count, note_capacity;
 };
 
-/* Grows an array to hold one more. NULL when memory is out; the array is then as before. */
+/* Grows an array to hold one more element. NULL: out of memory, and the array is unchanged. */
 void *session_grow(void *array, size_t count, size_t *capacity, size_t size);
 
 int session_note(struct ptah_session *session, const char *text, size_t n);
 
-/* records.c: fills the session from its file. */
+/* records.c: reads the file's records into the session. */
 int session_read_records(struct ptah_session *session, const char *path, struct ptah_message *why);
 
-/* pieces.c: `size` bytes of trace for the stream `index`; `offset` is where its recorder places
- * them. */
+/*
+ * pieces.c: adds `size` bytes of trace to the stream `index`; `offset` is where the recorder places
+ * them.
+ */
 int session_add_trace(struct ptah_session *session, uint32_t index, int32_t tid, int32_t cpu,
 		      uint64_t offset, const uint8_t *bytes, uint64_t size);
 
 /*
- * Forgets the pieces before `next` (see perfdata_forget), so that decoding takes
- * the memory of a few pieces and not of the whole trace.
+ * Releases the memory of the pieces before `next` (see perfdata_forget), so that decoding needs the
+ * memory of a few pieces and not of the whole trace.
  */
 void session_forget_behind(const struct stream *stream, size_t next);
 
-/* memory.c: what was mapped when. */
+/* memory.c: what was mapped when */
 
 /*
- * All changes that a process saw, in the order of time: *changes is for the
- * caller to free. waits[i] tells that changes[i] replaces something and must
- * be applied at its time; the others can be there from the beginning.
+ * Lists all changes of a process's memory in the order of time; the caller frees *changes and
+ * *waits. waits[i]: changes[i] replaces something and must be applied at its time; the others can
+ * be applied at the beginning.
  */
 int session_memory(const struct ptah_session *session, size_t process,
 		   const struct change ***changes, bool **waits, size_t *count);
 
-/* The same of what a stream ran over: a program, where its process was several. */
+/*
+ * The same for the memory that a stream ran over: that of one program, if its process ran several.
+ */
 int session_stream_memory(const struct ptah_session *session, const struct stream *stream,
 			  const struct change ***changes, bool **waits, size_t *count);
 
 int session_index_maps(struct ptah_session *session);
 
-/* Finds streams whose memory is the same and does not change while they run: sets `like`. */
+/*
+ * Finds streams that have the same memory, which does not change while they run, and sets `like`.
+ */
 int session_find_alike(struct ptah_session *session);
 
 /*
- * filters.c: the address filter that the recording was made with, at the
- * addresses where the process had its files. All off when one is not known.
+ * filters.c: the address filter of the recording, as the addresses at which the process had its
+ * files mapped. All ranges are off if an address is unknown.
  */
 int session_filters(const struct ptah_session *session, size_t process,
 		    struct ptah_range ranges[PTAH_RANGES]);
 
-/* files.c: the binaries. */
+/* files.c: the files that were mapped */
 
-/* The path to open for a recorded path. Free it. */
+/* The path to open for a recorded path. The caller frees it. */
 char *session_path(const struct ptah_session *session, const char *path);
 
-/* True for what is a file, and no "[vdso]", "//anon", ... */
+/* Whether a recorded path is that of a file, not "[vdso]", "//anon" and the like. */
 bool session_is_file(const char *path);
 
-/* The kernel's code, where it was copied beside the recording. */
+/* Adds the kernel's code to an image, if it was copied beside the recording. */
 int session_add_kernel(const struct ptah_session *session, struct ptah_image *image);
 
-/* Are the files that the streams ran over there, and unchanged? */
+/* Checks that the files that the streams ran over exist and are unchanged. */
 int session_check_files(const struct ptah_session *session, struct ptah_message *why);
 
 #endif

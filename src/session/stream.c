@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Decoding one stream over the memory of its time. */
+/* Decodes one stream over the memory of its process, which changes while it runs. */
 #include "session/stream.h"
 
 #include "base/compiler.h"
@@ -10,7 +10,10 @@
 
 #define USER_HALF (UINT64_C(1) << 63)
 
-/* Only where nothing is yet: what is there is of the same time, or will come later. */
+/*
+ * Whether the address has code already. Bytes are added only where nothing is: what is there
+ * belongs to the same time, or will be replaced later.
+ */
 static bool is_taken(const struct ptah_stream *s, uint64_t address)
 {
 	struct ptah_section section;
@@ -42,7 +45,10 @@ static int fill(struct ptah_stream *s, const struct change *change)
 
 static int add_code(struct ptah_stream *s, const struct change *change)
 {
-	/* Time 0: bytes at places never seen before, told when they were first seen. */
+	/*
+	 * Time 0: bytes at addresses that had not been seen before, recorded when they were first
+	 * executed.
+	 */
 	if (!change->tsc && image_overlaps(s->image, change->address, change->size))
 		return fill(s, change);
 	return ptah_image_add_bytes(s->image, change->bytes, (size_t)change->size, change->address,
@@ -65,8 +71,8 @@ static int add_map(struct ptah_stream *s, const struct change *change)
 	if (status >= 0 || status == PTAH_E_NOMEM)
 		return status;
 	/*
-	 * No file, or one that is missing, which was told when the session was
-	 * opened. What was there before is gone all the same.
+	 * No file, or a missing one, which was reported when the session was opened. What was
+	 * mapped there before is unmapped all the same.
 	 */
 	return ptah_image_remove(s->image, change->address, change->size, s->space);
 }
@@ -75,7 +81,7 @@ static int apply(struct ptah_stream *s, const struct change *change)
 {
 	switch (change->type) {
 	case CHANGE_EXEC:
-		/* The kernel's code, where it is known, stays. */
+		/* The kernel's code, if the image has it, stays. */
 		return ptah_image_remove(
 		    s->image, change->address,
 		    s->session->file && perfdata_kcore(s->session->file) ? USER_HALF : change->size,
@@ -179,7 +185,7 @@ void ptah_stream_free(struct ptah_stream *s)
 	}
 }
 
-/* What a profile answers: 0 or an error. */
+/* Turns the result of a profile's call into 0 or an error, and notes that it has paused. */
 static int pause_or(struct ptah_stream *s, int status)
 {
 	s->paused = status == PTAH_PROFILE_PAUSED;
@@ -212,7 +218,7 @@ int stream_catch_up(struct ptah_stream *s, uint64_t tsc)
 	return 0;
 }
 
-/* The flow has reached the next change's time. */
+/* The flow has reached the time of the next change: applies it. */
 static int apply_later(struct ptah_stream *s)
 {
 	int status = stream_apply_changes(s);
@@ -271,7 +277,7 @@ static void set_error(struct ptah_stream *s, struct ptah_item *item, int status)
 	    .type = PTAH_ITEM_ERROR, .status = (int16_t)status, .offset = s->offset};
 }
 
-/* Trace is missing: whatever the flow knew of the state before is worth nothing behind it. */
+/* Trace is missing here: what the flow knew of the state before the gap is not valid after it. */
 static int cross_gap(struct ptah_stream *s, struct ptah_item *item)
 {
 	const uint64_t start = s->offset;
@@ -287,7 +293,7 @@ static int cross_gap(struct ptah_stream *s, struct ptah_item *item)
 	return status < 0 || perfdata_snapshot(s->session->file) ? status : 1;
 }
 
-/* In a file that was cut short, no stream is known to be whole. */
+/* At the end of a stream. In a file that was cut short, any stream may be incomplete. */
 static int end(struct ptah_stream *s, struct ptah_item *item)
 {
 	if (s->ended || !s->session->file || !perfdata_truncated(s->session->file))
@@ -297,13 +303,16 @@ static int end(struct ptah_stream *s, struct ptah_item *item)
 	return 1;
 }
 
-/* The thread of what comes next, for a stream that several share. As go_on(). */
+/*
+ * Changes to the thread that runs next, in a stream that several threads share. Returns as go_on()
+ * does.
+ */
 static int follow(struct ptah_stream *s, struct ptah_item *item)
 {
-	bool told;
-	int status = follow_go_on(s, s->offset, &told);
+	bool unknown;
+	int status = follow_go_on(s, s->offset, &unknown);
 
-	if (status < 0 || !told)
+	if (status < 0 || !unknown)
 		return status;
 	set_error(s, item, PTAH_E_NO_THREAD);
 	if (s->profile)
@@ -311,7 +320,10 @@ static int follow(struct ptah_stream *s, struct ptah_item *item)
 	return 1;
 }
 
-/* More for the flow to do. The number of items written, which may be 0; PTAH_E_EMPTY at the end. */
+/*
+ * Gives the flow more to do. Returns the number of items written, which may be 0; PTAH_E_EMPTY at
+ * the end.
+ */
 static int go_on(struct ptah_stream *s, struct ptah_item *item)
 {
 	const struct stream *stream = s->stream;
@@ -380,9 +392,9 @@ int ptah_stream_count(struct ptah_stream *s)
 }
 
 /*
- * May it begin again as another stream? The memory of a process is that of each
- * of its streams, unless it changes on the way: then it is the end's. Address
- * spaces are numbered as they come, and those that were there keep theirs.
+ * Whether a decoder can start again as that of another stream. Its image must be the same: it is if
+ * the memory does not change during the stream, and otherwise it is the memory of the end. A flow
+ * numbers address spaces as it meets them, so only one with a single space can start again.
  */
 static bool is_reusable(const struct ptah_stream *s, const struct ptah_session *session,
 			const struct stream *stream)
@@ -397,10 +409,10 @@ static bool is_reusable(const struct ptah_stream *s, const struct ptah_session *
 	       (!s->profile || s->profile->status >= 0);
 }
 
-/* As many streams are kept: programs that start each other by turns are found again. */
+/* This many decoders are kept: programs that start each other in turn find theirs again. */
 #define SHELF 8
 
-/* Takes the stream off the shelf that can begin again as this one. NULL: none can. */
+/* Takes a decoder that can start again for this stream off the shelf. NULL: there is none. */
 static struct ptah_stream *take_from_shelf(struct ptah_stream *s,
 					   const struct ptah_session *session, size_t index)
 {
@@ -414,7 +426,9 @@ static struct ptah_stream *take_from_shelf(struct ptah_stream *s,
 	return found;
 }
 
-/* Puts `s` and what is behind it on the shelf of `first`; the oldest leaves. */
+/*
+ * Puts `s` and those after it on the shelf of `first`. The oldest is freed if there are too many.
+ */
 static void put_on_shelf(struct ptah_stream *first, struct ptah_stream *s)
 {
 	struct ptah_stream *last = first;
@@ -428,7 +442,7 @@ static void put_on_shelf(struct ptah_stream *first, struct ptah_stream *s)
 	}
 }
 
-/* The stream for `index` in front, perhaps a new one. */
+/* Makes *stream a decoder for the stream `index`, from the shelf or a new one. */
 static int choose_stream(const struct ptah_session *session, size_t index,
 			 struct ptah_stream **stream)
 {

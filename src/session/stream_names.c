@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Whose each stream is: the thread, program and process that its trace is of. */
+/* Finds out whose trace each stream is: the thread, program and process. */
 #include "session/records.h"
 
 #include <string.h>
@@ -18,7 +18,10 @@ static size_t only_process_with_maps(const struct ptah_session *s)
 	return found;
 }
 
-/* Follows who ran on the stream's CPU. False: the recording does not tell. */
+/*
+ * Makes the stream follow the threads that ran on its CPU. False: the recording has no switches, or
+ * no times.
+ */
 static bool follow_cpu(const struct ptah_session *s, struct stream *stream)
 {
 	size_t i = stream->info.cpu < 0 ? SESSION_NONE
@@ -30,7 +33,10 @@ static bool follow_cpu(const struct ptah_session *s, struct stream *stream)
 	return true;
 }
 
-/* The thread's next stream is that of its next begin. One without a begin is the last's. */
+/*
+ * Names the stream after the thread's next begin, which it uses up. When all begins are used, the
+ * stream belongs to the last one; a thread without any begin gives the stream its pid and name.
+ */
 static void name_stream(struct ptah_session *s, struct stream *stream, struct thread *t)
 {
 	struct ptah_stream_info *info = &stream->info;
@@ -49,8 +55,8 @@ static void name_stream(struct ptah_session *s, struct stream *stream, struct th
 	info->pid = s->processes[program->process].pid;
 	is_last = table_get(&s->processes_by_pid, (uint32_t)info->pid) == program->process;
 	/*
-	 * perf's tracing goes on through execve without another begin (and with
-	 * enable_on_exec begins just before it): the stream is of what ran last.
+	 * perf continues tracing through execve without another begin (and with enable_on_exec it
+	 * begins just before the execve): so the stream gets the name of the program that ran last.
 	 */
 	if (is_last && begin->next == SESSION_NONE && t->tid == info->pid) {
 		memcpy(info->comm, t->comm, sizeof(info->comm));
@@ -58,7 +64,10 @@ static void name_stream(struct ptah_session *s, struct stream *stream, struct th
 	}
 	if ((program->until || !is_last) && begin->program < INT32_MAX - 1)
 		info->space = -2 - (int32_t)begin->program;
-	/* With another begin the thread has ended, or its next stream is of the next program. */
+	/*
+	 * If there is another begin, the thread has ended, or its next stream is that of the next
+	 * program.
+	 */
 	if (begin->next != SESSION_NONE)
 		stream->last = program->last;
 	memcpy(info->comm, begin->comm, sizeof(info->comm));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The processes and threads of a recording, and what was mapped in them: what the
- * records of forks, names, mappings and beginnings say.
+ * The processes and threads of a recording, and what was mapped in them: handles the records of
+ * forks, names, mappings and begins.
  */
 #include "session/records.h"
 
@@ -83,7 +83,7 @@ int session_on_map(struct ptah_session *s, const struct perfdata_record *r, uint
 	    .id = r->id,
 	};
 
-	/* The kernel's own maps have pid -1. */
+	/* Mappings of the kernel have pid -1. */
 	if (!r->executable || r->pid < 0 || !is_range(r->address, r->size))
 		return 0;
 	change.path = strings_keep(&s->paths, r->text, r->text_size);
@@ -103,7 +103,7 @@ int session_on_code(struct ptah_session *s, const struct perfdata_record *r)
 	return is_range(r->address, r->size) ? add_change(s, r->pid, &change) : 0;
 }
 
-/* What runs from now on is another program. */
+/* From now on the process runs another program. */
 static int on_exec(struct ptah_session *s, int32_t pid, uint64_t tsc)
 {
 	const struct change exec = {.type = CHANGE_EXEC, .tsc = tsc, .size = UINT64_MAX};
@@ -120,7 +120,7 @@ static int on_exec(struct ptah_session *s, int32_t pid, uint64_t tsc)
 	return add_change(s, pid, &exec);
 }
 
-/* A program has the name of its process's first thread, if that is known. */
+/* A program gets the name of its process's first thread, if that is known. */
 static void name_program(struct program *program, const struct thread *t)
 {
 	if (t->tid == t->pid || !program->comm[0])
@@ -144,7 +144,7 @@ int session_on_comm(struct ptah_session *s, const struct perfdata_record *r, uin
 	return r->exec ? on_exec(s, r->pid, tsc) : 0;
 }
 
-/* A thread has its parent's name at first; a new process also begins with its parent's memory. */
+/* A thread begins with its parent's name, and a new process also with its parent's memory. */
 int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
 {
 	size_t parent = table_get(&s->processes_by_pid, (uint32_t)r->ppid);
@@ -159,13 +159,13 @@ int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uin
 		memmove(t->comm, s->threads[parent_thread].comm, sizeof(t->comm));
 	if (r->pid == r->ppid)
 		return 0;
-	/* Of a parent that nothing is known of; the number may still have been another's before. */
+	/* The parent is unknown. The pid may still have belonged to another process before. */
 	if (parent == SESSION_NONE)
 		return table_get(&s->processes_by_pid, (uint32_t)r->pid) == SESSION_NONE ||
 			       new_process(s, r->pid)
 			   ? 0
 			   : PTAH_E_NOMEM;
-	p = new_process(s, r->pid); /* the number may have been another's before */
+	p = new_process(s, r->pid); /* the pid may have belonged to another process before */
 	if (!p)
 		return PTAH_E_NOMEM;
 	p->born = tsc;
@@ -175,7 +175,7 @@ int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uin
 	return 0;
 }
 
-/* The program that a process runs. SESSION_NONE: out of memory. */
+/* The index of the program that a process runs. SESSION_NONE: out of memory. */
 static size_t program_of(struct ptah_session *s, int32_t pid)
 {
 	struct process *p = session_process_of(s, pid);

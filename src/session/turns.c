@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who runs on which CPU, and since when: what the records of context switches say. */
+/* Which thread runs on which CPU, and since when: handles the records of context switches. */
 #include "session/records.h"
 
 static struct cpu *cpu_of(struct ptah_session *s, int32_t number)
@@ -19,7 +19,10 @@ static struct cpu *cpu_of(struct ptah_session *s, int32_t number)
 	return &cpus[s->cpu_count++];
 }
 
-/* Who it is, at this time. pid -1: the thread's, as far as it is known. */
+/*
+ * Finds the process of a turn at this time. A pid of -1 is replaced by that of the thread, if it is
+ * known.
+ */
 static int name_turn(struct ptah_session *s, struct turn *turn)
 {
 	struct process *p;
@@ -48,7 +51,9 @@ static int add_turn(struct ptah_session *s, struct cpu *cpu, struct turn turn)
 		return status;
 	if (last && last->pid == turn.pid && last->tid == turn.tid &&
 	    last->process == turn.process) {
-		/* A switch is told twice: by the one that leaves, and by the one that comes. */
+		/*
+		 * A switch has two records: of the thread that leaves, and of the one that arrives.
+		 */
 		if (cpu->comes)
 			last->tsc = turn.tsc;
 		return 0;
@@ -65,10 +70,10 @@ static int on_leave(struct ptah_session *s, struct cpu *cpu, const struct perfda
 		    uint64_t tsc)
 {
 	const struct turn first = {.pid = r->pid, .tid = r->tid};
-	/* Who ran from the beginning is who leaves first. */
+	/* The first thread to leave ran from the beginning. */
 	int status = cpu->count ? 0 : add_turn(s, cpu, first);
 
-	/* Without the other thread's number that one is not traced. */
+	/* If the record lacks the other thread's number, that thread is not traced. */
 	cpu->has_left = r->ptid < 0;
 	cpu->left = tsc;
 	if (status < 0 || cpu->has_left)

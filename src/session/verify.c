@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A decode against what the recorder counted. */
+/* Compares a decode with what the recorder counted: instructions, branches and the path hash. */
 #include "session/parallel_reader.h"
 
 #include "base/compiler.h"
@@ -8,22 +8,22 @@
 #include <string.h>
 
 /*
- * How big segments are. The runs of those that are decoded ahead are in memory,
- * and the caches are the better for it when they are few.
+ * The size of segments. The runs of segments that are decoded ahead are kept in memory, and the
+ * fewer they are the better caches work.
  */
 #define SEGMENT (UINT64_C(32) << 10)
 
 #define MANY_BLOCKS 512
 
-/* A decode on its way. */
+/* The counts of a decode in progress. */
 struct account {
 	struct ptah_verify *result;
 	struct path_hash path;
 	/*
-	 * Of a segment by itself: what comes before it is not known, so that its runs
-	 * are written down for who joins the segments. The first words are the first
-	 * run's start and end, for it may go on from the segment before; then comes a
-	 * path_hash_key() for each. The run that it ends in is the task's.
+	 * For a segment that is decoded independently: what precedes it is unknown, so its runs are
+	 * written down for the thread that joins the segments. The first words are start and end of
+	 * the first run, which may continue a run of the segment before; then follows a
+	 * path_hash_key() for each run. The run in which the segment ends is in the task.
 	 */
 	struct pool *pool;
 	struct task *task;
@@ -61,7 +61,7 @@ static uint64_t mix_keys(uint64_t hash, const uint64_t *keys, size_t n)
 	return hash;
 }
 
-/* The open run is whole. */
+/* The current run is complete. */
 static void close_run(struct account *a)
 {
 	struct path_hash *p = &a->path;
@@ -75,7 +75,7 @@ static void close_run(struct account *a)
 		write_words(a, first, ARRAY_SIZE(first));
 }
 
-/* As path_hash_add(). */
+/* Like path_hash_add(). */
 static void add_run(struct account *a, uint64_t start, uint64_t end)
 {
 	struct path_hash *p = &a->path;
@@ -120,14 +120,14 @@ static void add_item(struct account *a, const struct ptah_item *item)
 	}
 }
 
-/* The runs that `count` blocks close, the first of which may end the open one. */
+/* Closes the runs that `count` blocks complete; the first of them may complete the current run. */
 static size_t cut_runs(struct path_hash *p, const struct ptah_block *blocks, size_t count,
 		       uint64_t *keys)
 {
 	uint64_t start = p->start, end = p->end;
 	size_t n = 0;
 
-	/* Without a branch: whether a branch was taken is what a processor guesses wrong. */
+	/* Written without a branch, because the processor would mispredict it. */
 	for (size_t i = 0; i < count; i++) {
 		const bool closes = blocks[i].ip != end;
 
@@ -159,13 +159,16 @@ static void count_blocks(struct ptah_truth *t, const struct ptah_block *blocks, 
 	t->returns += returns;
 }
 
-/* Many at once. */
+/* Adds many blocks at once. */
 static void add_blocks(struct account *a, const struct ptah_block *blocks, size_t count)
 {
 	uint64_t keys[MANY_BLOCKS];
 	size_t i = 0, n;
 
-	/* Up to where a run is open and, of a segment by itself, the first one is written. */
+	/*
+	 * One by one, until a run is open and, in an independent segment, the first run has been
+	 * written.
+	 */
 	for (; i < count && (a->path.start == a->path.end || (a->task && !a->chunk)); i++)
 		add_block(a, blocks[i].ip, blocks[i].ip + blocks[i].size, blocks[i].ninsn,
 			  blocks[i].insn_class);
@@ -177,13 +180,19 @@ static void add_blocks(struct account *a, const struct ptah_block *blocks, size_
 		a->path.hash = mix_keys(a->path.hash, keys, n);
 }
 
-/* Nobody wants what is still to come. */
+/*
+ * Whether the result of an independent segment will not be used any more: it has too many runs, or
+ * the pool stops.
+ */
 static bool has_enough(const struct account *a)
 {
 	return a->task && (a->task->unfit || a->pool->stop);
 }
 
-/* To where the stream ends or is to stop. Blocks where there is nothing else: the quick way. */
+/*
+ * Decodes to the end of the stream or its stop. Where there are only blocks, many are added at
+ * once.
+ */
 static int add_stream(struct account *a, struct ptah_stream *stream)
 {
 	struct ptah_block blocks[MANY_BLOCKS];
@@ -201,7 +210,7 @@ static int add_stream(struct account *a, struct ptah_stream *stream)
 	return n < 0 ? n : 0;
 }
 
-/* A segment by itself. */
+/* Decodes a segment independently. */
 static int verify_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
 {
 	struct account a = {.result = &task->sum, .pool = pool, .task = task};
@@ -227,7 +236,7 @@ static void add_part(struct ptah_verify *sum, const struct ptah_verify *part)
 	sum->decoded.returns += part->decoded.returns;
 }
 
-/* A segment's runs behind those that are there. */
+/* Appends the runs of a segment. */
 static int join(struct account *a, const struct task *task)
 {
 	const struct chunk *chunk = task->chunks;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Creates and frees the set of decoders that callers keep between counts. */
 #include "session/workers.h"
 
 #include <stdlib.h>

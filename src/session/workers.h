@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The decoders of those who count or read, kept with what they know of the code. */
+/* The decoders that count or read, kept between calls together with what they know of the code. */
 #ifndef PTAH_SESSION_WORKERS_H
 #define PTAH_SESSION_WORKERS_H
 
@@ -7,12 +7,12 @@
 
 #define MAX_JOBS 256
 
-/* Each NULL at first: see stream_renew(). */
+/* All NULL at first: see stream_renew(). */
 struct ptah_workers {
 	const struct ptah_session *session;
-	struct ptah_stream *caller; /* counts alone, or has the sum */
+	struct ptah_stream *caller; /* counts alone, or has the sum of all segments */
 	struct ptah_stream *probe;  /* finds segments */
-	struct ptah_stream *reader; /* reads alone; NULL also while a reader has it */
+	struct ptah_stream *reader; /* reads alone; NULL while a reader has it, too */
 	struct ptah_stream *jobs[MAX_JOBS];
 };
 

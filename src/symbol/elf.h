@@ -50,7 +50,7 @@ struct symbol_places {
 };
 
 /*
- * Where functions of that name begin (find.c), the first SYMBOL_PLACES_MAX.
+ * Where functions of that name begin (find_name.c), the first SYMBOL_PLACES_MAX.
  * Returns how many, or a negative enum ptah_error.
  */
 int symbol_file_find(const struct symbol_file *file, const char *path, const char *root,

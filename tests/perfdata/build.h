@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * perf.data files put together by hand, as perf lays them out: what the tests
- * of reader and session read. Nothing here uses the writer.
+ * Builds perf.data files byte by byte, as perf lays them out, for the tests of reader and session.
+ * Nothing here uses the writer.
  */
 #ifndef PTAH_TESTS_PERFDATA_BUILD_H
 #define PTAH_TESTS_PERFDATA_BUILD_H
@@ -10,7 +10,7 @@
 
 #include "base/bits.h"
 #include "model/generator.h"
-#include "perfdata/buffer.h"
+#include "perfdata/byte_buffer.h"
 #include "perfdata/format.h"
 
 #include <fcntl.h>
@@ -20,9 +20,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BUILD_DATA 248 /* where the records begin */
+#define BUILD_DATA 248 /* offset of the first record */
 
-/* Header and one attribute; records end with a sample id of tid and time (16 bytes). */
+/*
+ * Begins a file: the header and one attribute. Records end with a sample id of tid and time (16
+ * bytes).
+ */
 static inline void build_begin(struct perfdata_buffer *b)
 {
 	uint8_t head[BUILD_DATA] = {0};
@@ -41,7 +44,7 @@ static inline void build_begin(struct perfdata_buffer *b)
 	perfdata_put(b, head, sizeof(head));
 }
 
-/* The same with the CPU in the sample id (24 bytes): before any record. */
+/* Adds the CPU to the sample ids (24 bytes). Called before any record. */
 static inline void build_with_cpus(struct perfdata_buffer *b)
 {
 	store_le64(b->bytes + 112 + 24,
@@ -53,7 +56,7 @@ static inline bool build_has_cpus(const struct perfdata_buffer *b)
 	return load_le64(b->bytes + 112 + 24) & PERFDATA_SAMPLE_CPU;
 }
 
-/* A record: its body, and the sample id that ends it. */
+/* Appends a record: its body, and the sample id that ends it. */
 static inline void build_record(struct perfdata_buffer *b, uint32_t type, uint16_t misc,
 				const struct perfdata_buffer *body, int32_t pid, int32_t tid,
 				uint64_t time)
@@ -74,7 +77,7 @@ static inline void build_record(struct perfdata_buffer *b, uint32_t type, uint16
 		perfdata_put64(b, 0); /* the CPU */
 }
 
-/* AUXTRACE_INFO with a clock: perf's time = 1000 + TSC / 4. */
+/* Appends AUXTRACE_INFO with a clock: perf's time = 1000 + TSC / 4. */
 static inline void build_info(struct perfdata_buffer *b, uint32_t kind, bool snapshot)
 {
 	struct perfdata_buffer body = {0};
@@ -110,7 +113,7 @@ static inline void build_comm(struct perfdata_buffer *b, int32_t pid, int32_t ti
 	perfdata_buffer_free(&body);
 }
 
-/* id NULL: with device and inode, as perf has it without build ids. */
+/* id NULL: device and inode instead, as perf writes them without build ids. */
 static inline void build_mmap2(struct perfdata_buffer *b, int32_t pid, uint64_t address,
 			       uint64_t size, uint64_t offset, const char *path, uint64_t tsc,
 			       const uint8_t id[20])
@@ -151,8 +154,8 @@ static inline void build_fork(struct perfdata_buffer *b, int32_t pid, int32_t ti
 }
 
 /*
- * A context switch on CPU 0: (pid, tid) comes or leaves. other_tid -1: without
- * the other thread, as records that are not of a whole CPU have it.
+ * A context switch on CPU 0: (pid, tid) arrives or leaves. other_tid -1: without the other thread,
+ * as in records that are not of a whole CPU.
  */
 static inline void build_switch(struct perfdata_buffer *b, bool out, int32_t pid, int32_t tid,
 				int32_t other_pid, int32_t other_tid, uint64_t tsc)
@@ -179,7 +182,7 @@ static inline void build_itrace_start(struct perfdata_buffer *b, int32_t pid, in
 	perfdata_buffer_free(&body);
 }
 
-/* `size` is what the record says; the bytes are filled up to it with PAD. */
+/* size: the size in the record; the bytes are padded to it with PAD. */
 static inline void build_auxtrace(struct perfdata_buffer *b, uint32_t index, int32_t tid,
 				  int32_t cpu, uint64_t offset, const void *bytes, size_t n,
 				  size_t size)
@@ -233,7 +236,7 @@ static inline void build_end(struct perfdata_buffer *b, unsigned feature, const 
 	perfdata_put_header_string(b, text);
 }
 
-/* Bytes as a file; `path` is filled in. */
+/* Writes bytes to a temporary file; fills in `path`. */
 static inline void build_file(char *path, const void *bytes, size_t n)
 {
 	int fd;

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * relayout KIND IN OUT: a recording in another layout, for the tests of the
+ * relayout KIND IN OUT: writes a recording in another of perf's layouts, for the tests of the
  * command. Kinds: pipe, packed, packed2, packed-pipe, folder.
  *
- * relayout records FILE: what Ptah's reader makes of a recording, as perf script
- * --show-task-events --show-mmap-events --show-switch-events has it.
+ * relayout records FILE: prints the records that Ptah's reader finds in a recording, as perf script
+ * --show-task-events --show-mmap-events --show-switch-events does.
  *
- * relayout merge IN1 IN2 OUT: the threads' streams of two recordings, one made
- * after the other by one clock, as the stream of CPU 0 with a context switch
- * between them.
+ * relayout merge IN1 IN2 OUT: joins the threads' streams of two recordings, made one after the
+ * other with one clock, into the stream of CPU 0, with a context switch between them.
  */
 #include "perfdata/relayout.h"
 
@@ -72,7 +71,7 @@ static const uint8_t *first_of(struct layout in, uint32_t type)
 	return at;
 }
 
-/* The trace of CPU 0, from `*offset` on. */
+/* Appends trace of CPU 0, from *offset on. */
 static void put_on_cpu(struct perfdata_buffer *out, size_t begin, uint64_t *offset)
 {
 	uint8_t *r = out->bytes + begin;
@@ -93,7 +92,7 @@ static void put_records(struct perfdata_buffer *out, struct layout in, bool is_f
 		const uint32_t type = load_le32(at);
 		const size_t begin = out->size, size = load_le16(at + 6);
 
-		/* Each thread is there from the beginning to the end, and the first one runs. */
+		/* Each thread exists from the beginning to the end, and the first one runs. */
 		if (type == PERFDATA_HEADER_EVENT_TYPE || type == PERFDATA_EXIT ||
 		    (!is_first &&
 		     (type == PERFDATA_AUXTRACE_INFO || type == PERFDATA_ITRACE_START)))
@@ -110,7 +109,7 @@ static void put_records(struct perfdata_buffer *out, struct layout in, bool is_f
 	}
 }
 
-/* While packets are off, a stamp: in front of it was what ran before. */
+/* A time stamp while packets are off: what precedes it ran before that time. */
 static void put_stamp(struct perfdata_buffer *out, uint64_t tsc, uint64_t *offset)
 {
 	const size_t begin = out->size;
@@ -141,7 +140,7 @@ static void put_switch(struct perfdata_buffer *out, bool leaves, int32_t pid, in
 	perfdata_put64(out, 1); /* id */
 }
 
-/* perf's time, by the formula of time_zero in perf_event.h. */
+/* perf's time of a TSC, by the formula of time_zero in perf_event.h. */
 static uint64_t time_of(struct layout in, uint64_t tsc)
 {
 	const uint8_t *info = first_of(in, PERFDATA_AUXTRACE_INFO) + 16;
@@ -153,7 +152,7 @@ static uint64_t time_of(struct layout in, uint64_t tsc)
 	       (low * mult >> shift);
 }
 
-/* Each recording's first packets are PSB and TSC. */
+/* Reads the time from the first packets of each recording, PSB and TSC. */
 static void merge(struct layout a, struct layout b, const char *path)
 {
 	const int32_t first = (int32_t)load_le32(first_of(a, PERFDATA_COMM) + 8);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A recording in perf's other layouts: as `perf record -o -`, -z and --threads
- * write it. By the kernel's tools/perf/Documentation/perf.data-file-format.txt and
- * perf.data-directory-format.txt; nothing here uses the reader or the writer.
+ * Rewrites a recording in perf's other layouts: as `perf record -o -`, -z and --threads write it,
+ * by the kernel's tools/perf/Documentation/perf.data-file-format.txt and
+ * perf.data-directory-format.txt. Nothing here uses the reader or the writer.
  */
 #ifndef PTAH_TESTS_PERFDATA_RELAYOUT_H
 #define PTAH_TESTS_PERFDATA_RELAYOUT_H
 
 #include "base/bits.h"
-#include "perfdata/buffer.h"
+#include "perfdata/byte_buffer.h"
 #include "perfdata/format.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
 
-/* A file with a header, as everything begins here. */
+/* A file with a header, from which the other layouts are made. */
 struct layout {
 	const uint8_t *bytes;
 	size_t size;
@@ -53,14 +53,14 @@ static inline void layout_record(struct perfdata_buffer *out, uint32_t type, siz
 	perfdata_put16(out, (uint16_t)(8 + body));
 }
 
-/* A record's size with the trace behind it. */
+/* A record's size, including the trace that follows it. */
 static inline uint64_t layout_whole(const uint8_t *record)
 {
 	return load_le16(record + 6) +
 	       (load_le32(record) == PERFDATA_AUXTRACE ? load_le64(record + 8) : 0);
 }
 
-/* What stands in a pipe in front of the records. */
+/* Appends what precedes the records in a pipe. */
 static inline void layout_pipe_head(struct perfdata_buffer *out, struct layout in)
 {
 	const uint64_t entry = load_le64(in.bytes + PERFDATA_AT_ATTR_SIZE);
@@ -91,7 +91,7 @@ static inline void layout_pipe_head(struct perfdata_buffer *out, struct layout i
 	}
 }
 
-/* The description of the tracepoints, which lies behind its record: not a real one. */
+/* The description of the tracepoints, which follows its record. Not a real one. */
 static inline void layout_tracing_data(struct perfdata_buffer *out)
 {
 	layout_record(out, PERFDATA_HEADER_TRACING_DATA, 4);
@@ -127,7 +127,7 @@ static inline void layout_to_pipe(struct perfdata_buffer *out, struct layout in)
 struct layout_packer {
 	struct perfdata_buffer *out;
 	ZSTD_CStream *stream;
-	size_t piece;  /* bytes that a record is made of */
+	size_t piece;  /* bytes that are packed into a record */
 	uint32_t type; /* COMPRESSED, COMPRESSED2 */
 	struct perfdata_buffer waiting;
 };
@@ -155,8 +155,8 @@ static inline void layout_pack_piece(struct layout_packer *p, size_t n)
 }
 
 /*
- * The kernel's records, packed, wherever their pieces end; those that perf adds
- * stay as they are, in order with the others.
+ * Packs the kernel's records, in pieces that end anywhere. Records that perf adds stay as they are,
+ * in their place among the others.
  */
 static inline void layout_pack(struct perfdata_buffer *out, const uint8_t *at, const uint8_t *end,
 			       size_t piece, uint32_t type)
@@ -181,7 +181,7 @@ static inline void layout_pack(struct perfdata_buffer *out, const uint8_t *at, c
 	ZSTD_freeCStream(p.stream);
 }
 
-/* The same header and features around other records, with the feature COMPRESSED. */
+/* Writes the same header and features around other records, with the feature COMPRESSED. */
 static inline void layout_around(struct perfdata_buffer *out, struct layout in,
 				 const struct perfdata_buffer *records, uint32_t most)
 {
@@ -247,8 +247,8 @@ static inline void layout_to_packed_pipe(struct perfdata_buffer *out, struct lay
 }
 
 /*
- * A folder's files: the records that perf adds stay in `data`, of the kernel's
- * those of the first half and of the second go to data.0 and data.1.
+ * The files of a folder: the records that perf adds stay in `data`; those of the kernel go to
+ * data.0 (the first half) and data.1 (the second).
  */
 static inline void layout_to_folder(struct perfdata_buffer out[3], struct layout in)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Build ids out of ELF files made by hand, whole and broken. */
+/* Reads build ids from ELF files made by hand, intact and malformed. */
 #include "perfdata/build.h"
 
 #include "perfdata/build_id.h"
@@ -92,7 +92,7 @@ static void files_without(void **state)
 	assert_int_equal(perfdata_build_id_read("/no/such/file", &id), PTAH_E_SYSTEM);
 }
 
-/* Every cut and every changed byte: an id or none, never more than 20 bytes of it. */
+/* Each prefix of the file, and each changed byte: an id or none, but never more than 20 bytes. */
 static void broken_files(void **state)
 {
 	struct perfdata_build_id id;

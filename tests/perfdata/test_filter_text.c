@@ -61,7 +61,7 @@ static void test_names(void **state)
 	assert_string_equal(filter.start.name, "*");
 }
 
-/* What is refused, and where. */
+/* Malformed texts are refused, and the place is reported. */
 static void test_malformed(void **state)
 {
 	static const struct {

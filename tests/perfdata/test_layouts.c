@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* perf's layouts: the same records come out of each, whatever way they lie in the file. */
+/* The reader returns the same records from each of perf's layouts. */
 #include "perfdata/build.h"
 #include "perfdata/relayout.h"
 
@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-/* A recording with a record of each kind that matters, and trace between them. */
+/* Makes a recording with a record of each kind that is used, and trace between them. */
 static void make(struct perfdata_buffer *b)
 {
 	uint8_t id[20], trace[100];
@@ -85,7 +85,7 @@ static void same_record(const struct perfdata_record *a, const struct perfdata_r
 				    a->type == PERFDATA_AUXTRACE ? a->trace_size : a->size);
 }
 
-/* Both tell the same in the same order, and again at the offsets that they gave. */
+/* Both have the same records in the same order, and again when they are read by offset. */
 static void same_records(struct perfdata_file *a, struct perfdata_file *b)
 {
 	struct perfdata_record x, y, again;
@@ -216,7 +216,7 @@ static void write_at(const char *path, const struct perfdata_buffer *b)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* The records of a folder's files come file by file. */
+/* The records of a folder are returned file by file. */
 static void folders(void **state)
 {
 	static const char *const names[] = {"layout/data", "layout/data.0", "layout/data.1"};
@@ -255,7 +255,7 @@ static void folders(void **state)
 	perfdata_buffer_free(&b);
 }
 
-/* All that a file says, or the first error. */
+/* Reads everything in a file, or up to the first error. */
 static int read_all(const void *bytes, size_t n, struct ptah_message *why)
 {
 	struct perfdata_file *f = NULL;
@@ -287,7 +287,10 @@ static unsigned random_number(unsigned *seed)
 	return *seed >> 8;
 }
 
-/* Cut anywhere, and with some bytes changed: read up to there, or refused in words. */
+/*
+ * Files cut anywhere, and with some bytes changed: they are read up to there, or refused with a
+ * sentence.
+ */
 static void damage(void **state)
 {
 	struct ptah_message why;
@@ -305,7 +308,7 @@ static void damage(void **state)
 		else
 			layout_to_packed_pipe(&out, layout_of(&b), 300);
 		for (size_t n = 0; n < out.size; n++) {
-			/* What a pipe brought is not known to be all. */
+			/* It is unknown whether what came through a pipe is complete. */
 			int status = read_all(out.bytes, n, &why);
 
 			if (n < 16)
@@ -333,7 +336,7 @@ static void damage(void **state)
 	}
 }
 
-/* A pipe that was cut is not taken for the whole. */
+/* A recording from a pipe that was cut is reported as truncated. */
 static void cut_pipe_is_told(void **state)
 {
 	struct perfdata_buffer b = {0}, out = {0};
@@ -354,7 +357,7 @@ static void cut_pipe_is_told(void **state)
 	perfdata_buffer_free(&out);
 }
 
-/* So much that it cannot be records: refused before it fills the disk. */
+/* Compressed records that unpack to an implausible size are refused before they fill the disk. */
 static void compressed_bomb(void **state)
 {
 	struct perfdata_buffer b = {0}, records = {0}, out = {0};
@@ -363,7 +366,7 @@ static void compressed_bomb(void **state)
 
 	(void)state;
 	make(&b);
-	/* Records that nobody knows, of 65528 bytes each. */
+	/* Records of an unknown type, of 65528 bytes each. */
 	for (unsigned i = 0; i < 1600; i++, record += 65528) {
 		store_le32(record, 60);
 		store_le16(record + 6, 65528);
@@ -378,7 +381,7 @@ static void compressed_bomb(void **state)
 		layout_record(&records, PERFDATA_COMPRESSED, size);
 		perfdata_put(&records, packed, size);
 		free(packed);
-		/* More than the header says, and without a header that says it. */
+		/* More than the header says, and a header that says nothing. */
 		layout_around(&out, layout_of(&b), &records, kind ? 0 : 65536);
 		assert_int_equal(read_all(out.bytes, out.size, &why), PTAH_E_BAD_FILE);
 		assert_non_null(strstr(why.text, "too big"));

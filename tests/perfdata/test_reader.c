@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Records as perf lays them out (its perf.data-file-format.txt and perf_event.h), put together by
- * hand. */
+/*
+ * Reads records built by hand, as perf lays them out (its perf.data-file-format.txt and
+ * perf_event.h).
+ */
 #include "perfdata/build.h"
 
 #include "perfdata/reader.h"
@@ -111,7 +113,7 @@ static void every_record(void **state)
 	perfdata_put64(&body, 1); /* LOST: id, lost */
 	perfdata_put64(&body, 42);
 	build_record(&b, PERFDATA_LOST, 0, &body, 7, 8, 1201);
-	build_record(&b, 60, 0, &body, 7, 8, 1202); /* of a kernel to come: skipped */
+	build_record(&b, 60, 0, &body, 7, 8, 1202); /* of a future kernel: skipped */
 	body.size = 0;
 	perfdata_put32(&body, 3); /* MMAP: pid, tid, address, size, offset, path */
 	perfdata_put32(&body, 4);
@@ -193,7 +195,7 @@ static void every_record(void **state)
 	perfdata_buffer_free(&body);
 }
 
-/* Two events whose records end differently: the last word tells which. */
+/* Two events whose records end differently: the id in the last word says which event it is. */
 static void records_of_different_events(void **state)
 {
 	static const uint64_t types[] = {
@@ -234,7 +236,7 @@ static void records_of_different_events(void **state)
 			perfdata_put64(&b, 6); /* cpu */
 		perfdata_put64(&b, 50 + i);
 	}
-	f = open_bytes(&b); /* data.size 0: as perf leaves it when it is killed */
+	f = open_bytes(&b); /* data.size 0: as perf leaves it if it is killed */
 	assert_true(perfdata_unfinished(f));
 	assert_false(perfdata_truncated(f));
 	next(f, &r, PERFDATA_ITRACE_START);
@@ -248,8 +250,8 @@ static void records_of_different_events(void **state)
 }
 
 /*
- * A file with two events, of which the second is the tracepoint sched:sched_switch,
- * as EVENT_DESC names it: its samples are switches, the others' are skipped.
+ * A file with two events, of which the second is the tracepoint sched:sched_switch, as EVENT_DESC
+ * names it. Its samples are context switches; those of the other event are skipped.
  */
 #define TRACEPOINT_TYPE                                                                            \
 	(PERFDATA_SAMPLE_IDENTIFIER | PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME |                 \
@@ -375,7 +377,7 @@ static void trace_in_samples_is_seen(void **state)
 	perfdata_buffer_free(&b);
 }
 
-/* The kernel's mappings have the pid -1, whoever the sample id names. */
+/* The kernel's mappings have pid -1, whatever process the sample id names. */
 static void mapping_of_the_kernel(void **state)
 {
 	struct perfdata_buffer b = {0}, body = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is written is read back, at every flush; failures leave nothing that looks whole. */
+/* What was written is read back after every flush. A failure leaves no file that looks complete. */
 #include "perfdata/build.h"
 
 #include "perfdata/reader.h"
@@ -163,7 +163,7 @@ static void written_and_read(void **state)
 	unlink(path);
 }
 
-/* After a flush the file is as good as whole, however the writer ends. */
+/* After a flush the file is readable, however the writer ends. */
 static void readable_at_every_flush(void **state)
 {
 	struct perfdata_writer *w;
@@ -180,7 +180,7 @@ static void readable_at_every_flush(void **state)
 		assert_int_equal(perfdata_write_auxtrace(w, 0, 7, "12345", 5), 0);
 		assert_int_equal(perfdata_writer_flush(w), 0);
 	}
-	/* What is behind the last flush does not disturb. */
+	/* What was written after the last flush does no harm. */
 	assert_int_equal(perfdata_write_auxtrace(w, 0, 7, "12345", 5), 0);
 	assert_int_equal(count_records(path, &unfinished), 40);
 	assert_int_equal(perfdata_writer_finish(w, NULL), 0);
@@ -201,7 +201,7 @@ static void old_recording_is_kept(void **state)
 	w = open_writer(path);
 	assert_int_equal(stat(old, &st), 0);
 	assert_int_equal(st.st_size, 8);
-	perfdata_writer_abort(w); /* puts it back */
+	perfdata_writer_abort(w); /* renames the old file back */
 	assert_int_equal(stat(old, &st), -1);
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_size, 8);
@@ -244,7 +244,7 @@ static void places_that_do_not_do(void **state)
 	}
 }
 
-/* More than a record can hold, in every field that can be long. */
+/* Fields that are longer than a record can hold. */
 static void too_long(void **state)
 {
 	static char text[70000];
@@ -259,7 +259,8 @@ static void too_long(void **state)
 	assert_int_equal(perfdata_add_note(w, text), 0); /* cut */
 	assert_int_equal(perfdata_write_comm(w, 7, 7, 1, false, text), 0);
 	assert_int_equal(perfdata_write_mmap2(w, 7, 7, 1, 0, 1, 0, 5, text), PTAH_E_LIMIT);
-	assert_int_equal(perfdata_write_comm(w, 7, 7, 1, false, "x"), PTAH_E_LIMIT); /* stays so */
+	assert_int_equal(perfdata_write_comm(w, 7, 7, 1, false, "x"),
+			 PTAH_E_LIMIT); /* the writer stays failed */
 	assert_non_null(perfdata_writer_why(w));
 	perfdata_writer_abort(w);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* -e: the names of perf-intel-pt(1), and what a driver describes in its format files. */
+/*
+ * The terms of -e: those of perf-intel-pt(1), and those that a driver describes in its format
+ * files.
+ */
 #include "test.h"
 
 #include "record/perf_event/event_spec.h"
@@ -48,22 +51,25 @@ static void names(void **state)
 	struct ptah_record_config c = parsed("intel_pt/cyc=1,cyc_thresh=2,mtc,mtc_period=3/u");
 
 	(void)state;
-	assert_true(c.cyc && c.mtc && c.user && !c.kernel);
-	assert_int_equal(c.cyc_threshold, 2);
-	assert_int_equal(c.mtc_period, 3);
-	assert_true(parsed("intel_pt//k").kernel);
-	assert_false(parsed("intel_pt//k").user);
-	assert_true(parsed("intel_pt//uk").user);
-	assert_true(parsed("intel_pt/tsc=0/").no_tsc);
-	assert_true(parsed("intel_pt/mtc=0/").no_mtc && !c.no_mtc);
-	assert_false(parsed("intel_pt/cyc/").mtc || parsed("intel_pt/cyc/").no_mtc);
-	assert_false(parsed("intel_pt/tsc/").no_tsc);
-	assert_true(parsed("intel_pt/branch=0/").no_branch);
-	assert_true(parsed("intel_pt/ptw,fup_on_ptw,pwr_evt,event,notnt/").ptw);
-	assert_true(parsed("intel_pt/ptw,notnt/").no_tnt);
-	/* 2^(N + 11) bytes: perf-intel-pt(1). */
-	assert_int_equal(parsed("intel_pt/psb_period=0/").psb_period, 2048);
-	assert_int_equal(parsed("intel_pt/psb_period=0xf/").psb_period, 64 << 20);
+	assert_true(c.trace.cyc && c.trace.mtc && c.trace.user && !c.trace.os);
+	assert_int_equal(c.trace.cyc_threshold, 2);
+	assert_int_equal(c.trace.mtc_period, 3);
+	assert_true(parsed("intel_pt//k").trace.os);
+	assert_false(parsed("intel_pt//k").trace.user);
+	assert_true(parsed("intel_pt//uk").trace.user);
+	assert_false(parsed("intel_pt/tsc=0/").trace.tsc);
+	assert_false(parsed("intel_pt/mtc=0/").trace.mtc);
+	assert_int_equal(parsed("intel_pt/mtc/").trace.mtc_period, 0);
+	assert_int_equal(parsed("intel_pt/mtc_period=6/").trace.mtc_period, 6);
+	assert_int_equal(parsed("intel_pt/mtc_period=0/").trace.mtc_period, PTAH_RECORD_CHOOSE);
+	assert_true(parsed("intel_pt/cyc/").trace.mtc);
+	assert_int_equal(parsed("intel_pt/cyc/").trace.mtc_period, PTAH_RECORD_CHOOSE);
+	assert_true(parsed("intel_pt/tsc/").trace.tsc);
+	assert_false(parsed("intel_pt/branch=0/").trace.branch);
+	assert_true(parsed("intel_pt/ptw,fup_on_ptw,pwr_evt,event,notnt/").trace.ptwrite);
+	assert_true(parsed("intel_pt/ptw,notnt/").trace.no_tnt);
+	assert_int_equal(parsed("intel_pt/psb_period=0/").trace.psb_period, 0);
+	assert_int_equal(parsed("intel_pt/psb_period=0xf/").trace.psb_period, 15);
 	parsed("intel_pt");
 	parsed("intel_pt:u");
 }
@@ -98,13 +104,13 @@ static void driver_terms(void **state)
 	write_format("elsewhere", "config1:0-7\n");
 	write_format("wide", "config:60-70\n");
 	write_format("empty", "");
-	assert_int_equal(parsed("intel_pt/one/").pmu_config, UINT64_C(1) << 55);
-	assert_int_equal(parsed("intel_pt/one=0/").pmu_config, 0);
-	assert_int_equal(parsed("intel_pt/four=0xa,one/").pmu_config,
+	assert_int_equal(parsed("intel_pt/one/").backend.pmu_config, UINT64_C(1) << 55);
+	assert_int_equal(parsed("intel_pt/one=0/").backend.pmu_config, 0);
+	assert_int_equal(parsed("intel_pt/four=0xa,one/").backend.pmu_config,
 			 UINT64_C(0xa) << 56 | UINT64_C(1) << 55);
 	/* The lowest bit is bit 0, the next three are bits 5 to 7. */
-	assert_int_equal(parsed("intel_pt/split=11/").pmu_config, 1 | 5 << 5);
-	assert_int_equal(parsed("intel_pt/four=15,four=1/").pmu_config, UINT64_C(1) << 56);
+	assert_int_equal(parsed("intel_pt/split=11/").backend.pmu_config, 1 | 5 << 5);
+	assert_int_equal(parsed("intel_pt/four=15,four=1/").backend.pmu_config, UINT64_C(1) << 56);
 	refused("intel_pt/four=16/", "not as many bits");
 	refused("intel_pt/elsewhere/", "not in config");
 	refused("intel_pt/wide=1/", "not as many bits");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Drivers made of files: configurations become the words that the bit positions
- * in sysfs give, computed here by hand, or are refused with the valid values.
+ * With simulated drivers, configurations become the config words that the bit positions in sysfs
+ * give, computed here by hand, or are refused with the valid values.
  */
 #include "machine.h"
 
@@ -38,7 +38,7 @@ static void files_are_read(void **state)
 	assert_int_equal(pmu.tsc_art_n, 188);
 	assert_int_equal(pmu.tsc_art_d, 2);
 
-	/* The kernel's syntax allows for fields in pieces, and for other words. */
+	/* The kernel's syntax allows fields in pieces, and in other config words. */
 	put_file(PMU "/format/strange", "config:40-41,60,62-63\n");
 	put_file(PMU "/format/second", "config1:0-63\n");
 	put_file(PMU "/format/nonsense", "config:9-4\n");
@@ -53,7 +53,14 @@ static void files_are_read(void **state)
 	assert_int_equal(pmu_read(root, &pmu), PTAH_E_MISSING);
 }
 
-static const struct ptah_record_config plain = {.size = sizeof(plain)};
+static const struct ptah_record_config plain = {.size = sizeof(plain),
+						.trace = {.size = sizeof(plain.trace),
+							  .user = true,
+							  .branch = true,
+							  .tsc = true,
+							  .mtc = true,
+							  .mtc_period = PTAH_RECORD_CHOOSE,
+							  .psb_period = PTAH_RECORD_CHOOSE}};
 
 static void words(void **state)
 {
@@ -67,32 +74,33 @@ static void words(void **state)
 	assert_int_equal(pmu_config(&pmu, &plain, &word, &why), PTAH_RECORD_FINE);
 	assert_int_equal(word, 0x3002401 | 0x200 | 3 << 14);
 	c = plain;
-	c.mtc_period = 6; /* perf's intel_pt/mtc_period=6/ */
+	c.trace.mtc_period = 6; /* perf's intel_pt/mtc_period=6/ */
 	assert_int_equal(pmu_config(&pmu, &c, &word, &why), PTAH_RECORD_FINE);
 	assert_int_equal(word, 0x3002401 | 0x200 | 6 << 14);
 	c = plain;
-	c.no_mtc = true;
+	c.trace.mtc = false;
 	assert_int_equal(pmu_config(&pmu, &c, &word, &why), PTAH_RECORD_FINE);
 	assert_int_equal(word, 0x3002401);
 	c = plain;
-	c.no_tsc = c.no_branch = c.no_retcomp = true;
-	c.psb_period = 65536; /* 5 */
+	c.trace.tsc = c.trace.branch = false;
+	c.trace.no_retcomp = true;
+	c.trace.psb_period = 5;
 	assert_int_equal(pmu_config(&pmu, &c, &word, &why), PTAH_RECORD_FINE);
 	assert_int_equal(word, 0x5000801);
 	c = plain;
-	c.mtc = c.cyc = true;
-	c.mtc_period = 9;
-	c.cyc_threshold = 12;
+	c.trace.mtc = c.trace.cyc = true;
+	c.trace.mtc_period = 9;
+	c.trace.cyc_threshold = 12;
 	assert_int_equal(pmu_config(&pmu, &c, &word, &why), PTAH_RECORD_FINE);
 	assert_int_equal(word, 0x3002401 | 0x202 | 9 << 14 | 12 << 19);
 	c = plain;
-	c.ptw = c.fup_on_ptw = c.no_tnt = true;
-	c.pmu_config = UINT64_C(1) << 31;
+	c.trace.ptwrite = c.trace.fup_on_ptwrite = c.trace.no_tnt = true;
+	c.backend.pmu_config = UINT64_C(1) << 31;
 	assert_int_equal(pmu_config(&pmu, &c, &word, &why), PTAH_RECORD_FINE);
 	assert_int_equal(word, 0x300e601 | 0x1020 | UINT64_C(1) << 55 | UINT64_C(1) << 31);
 }
 
-/* Where the driver has moved a field, the word follows. */
+/* If a driver has a field elsewhere, the config word has it there. */
 static void the_format_is_the_drivers(void **state)
 {
 	struct ptah_record_config c = plain;
@@ -104,8 +112,8 @@ static void the_format_is_the_drivers(void **state)
 	put_file(PMU "/format/tsc", "config:60\n");
 	put_file(PMU "/format/psb_period", "config:32-35\n");
 	assert_int_equal(pmu_read(root, &pmu), 0);
-	c.psb_period = 4096;
-	c.no_mtc = true;
+	c.trace.psb_period = 1;
+	c.trace.mtc = false;
 	assert_int_equal(pmu_config(&pmu, &c, &word, &why), PTAH_RECORD_FINE);
 	assert_int_equal(word, UINT64_C(0x1000000100002001));
 	/* Before Linux 4.19 there was neither pt nor branch. */
@@ -116,9 +124,9 @@ static void the_format_is_the_drivers(void **state)
 	assert_int_equal(pmu_config(&pmu, &plain, &word, &why), PTAH_RECORD_FINE);
 	assert_int_equal(word, 0x300c600);
 	c = plain;
-	c.no_branch = true;
+	c.trace.branch = false;
 	assert_int_equal(pmu_config(&pmu, &c, &word, &why), PTAH_RECORD_BAD_OPTION);
-	/* A processor that has no choice of periods: 2 KiB to 16 KiB is nearest in 0 and 1. */
+	/* A processor with the periods 0 and 1: 1 is nearest to the default of 3. */
 	put_driver();
 	put_file(PMU "/caps/psb_periods", "3\n");
 	assert_int_equal(pmu_read(root, &pmu), 0);
@@ -146,42 +154,42 @@ static void what_is_not_valid(void **state)
 	struct ptah_record_config c = plain;
 
 	(void)state;
-	c.mtc = true;
-	c.mtc_period = 4;
+	c.trace.mtc = true;
+	c.trace.mtc_period = 4;
 	refused(&pmu, &c, "mtc_period=4 is not for this processor: valid values are 0,3,6,9");
-	c.mtc_period = 3;
+	c.trace.mtc_period = 3;
 	pmu.mtc = false;
 	refused(&pmu, &c, "mtc=1: this processor cannot");
 	c = plain;
-	c.cyc = true;
-	c.cyc_threshold = 13;
+	c.trace.cyc = true;
+	c.trace.cyc_threshold = 13;
 	refused(&pmu, &c, "valid values are 0,1,2,3,4,5,6,7,8,9,10,11,12");
 	c = plain;
-	c.psb_period = 2048 << 6;
+	c.trace.psb_period = 6;
 	refused(&pmu, &c, "psb_period=6 is not for this processor: valid values are 0,1,2,3,4,5");
 	pmu.psb_cyc = false;
 	refused(&pmu, &c, "cannot be set");
 	c = plain;
-	c.cyc = true;
+	c.trace.cyc = true;
 	refused(&pmu, &c, "cyc=1");
 	c = plain;
-	c.pwr_evt = true;
+	c.trace.power_events = true;
 	refused(&pmu, &c, "pwr_evt=1");
 	c = plain;
-	c.event_trace = true;
+	c.trace.event_trace = true;
 	refused(&pmu, &c, "event=1");
 	c = plain;
-	c.fup_on_ptw = true;
+	c.trace.fup_on_ptwrite = true;
 	refused(&pmu, &c, "without ptw=1");
 	pmu.ptwrite = false;
-	c.ptw = true;
+	c.trace.ptwrite = true;
 	refused(&pmu, &c, "ptw=1: this processor");
 	c = plain;
 	pmu.tnt_disable = false;
-	c.no_tnt = true;
+	c.trace.no_tnt = true;
 	refused(&pmu, &c, "notnt=1");
 	c = plain;
-	c.pmu_config = UINT64_C(1) << 44;
+	c.backend.pmu_config = UINT64_C(1) << 44;
 	refused(&pmu, &c, "0x100000000000");
 }
 
@@ -207,18 +215,19 @@ static void attributes(void **state)
 	assert_int_equal(a.aux_watermark, 1 << 20);
 	/* TraceEn, User, ToPA, TSCEn, BranchEn: SDM, "IA32_RTIT_CTL MSR" */
 	assert_int_equal(pmu_rtit_ctl(&pmu, &a), 0x2509);
-	a.config = 0x400; /* without pt BranchEn is the driver's doing */
+	a.config = 0x400; /* without pt the driver adds BranchEn */
 	a.exclude_user = 1;
 	a.exclude_kernel = 0;
 	assert_int_equal(pmu_rtit_ctl(&pmu, &a), 0x2505);
 
-	c.kernel = true;
+	c.trace.user = false;
+	c.trace.os = true;
 	pmu_trace_attr(&pmu, &c, &paused, 0x2401, 4 << 20, &a);
 	assert_true(!a.exclude_kernel && a.exclude_user);
 	assert_true(!a.enable_on_exec && !a.inherit && a.disabled);
 	assert_int_equal(a.aux_watermark, 0);
 
-	/* The records go on while the trace is paused. */
+	/* The records continue while the trace is paused. */
 	pmu_sideband_attr(&c, &paused, 1 << 20, &a);
 	assert_int_equal(a.type, 1);
 	assert_int_equal(a.config, 9); /* PERF_COUNT_SW_DUMMY */
@@ -233,10 +242,10 @@ static void attributes(void **state)
 		less++;
 	assert_int_equal(less, 4);
 	assert_false(a.build_id || a.text_poke || a.ksymbol || a.bpf_event || a.context_switch);
-	assert_true(a.mmap2 && a.comm_exec && a.task); /* what nothing works without */
+	assert_true(a.mmap2 && a.comm_exec && a.task); /* required */
 }
 
-/* In the words of perf_event_open(2)'s PERF_EVENT_IOC_SET_FILTER. */
+/* The text of filters, as perf_event_open(2) describes it for PERF_EVENT_IOC_SET_FILTER. */
 static void filters(void **state)
 {
 	const struct pmu pmu = driver();
@@ -263,11 +272,12 @@ static void filters(void **state)
 	c.filter_count = 2;
 	assert_int_equal(pmu_filters(&pmu, &c, &text, &why), PTAH_RECORD_BAD_OPTION);
 	assert_non_null(strstr(why.text, "names no file"));
-	c.kernel = true;
+	c.trace.user = false;
+	c.trace.os = true;
 	assert_int_equal(pmu_filters(&pmu, &c, &text, &why), PTAH_RECORD_FINE);
 	assert_string_equal(text, "stop 0x20/0x1@/lib/x.so,filter 0xffffffff81000000/0x1000");
 	free(text);
-	c.target = PTAH_RECORD_CPUS;
+	c.target.kind = PTAH_RECORD_CPUS;
 	assert_int_equal(pmu_filters(&pmu, &c, &text, &why), PTAH_RECORD_NOT_POSSIBLE);
 	assert_null(text);
 	c = plain;
@@ -295,7 +305,7 @@ static int refuse_piece(void *context, const struct ptah_record_piece *piece)
 
 static const struct ptah_record_sink nowhere = {NULL, NULL}, callback = {refuse_piece, NULL};
 
-/* The recorder's check, on machines that lack one thing after another. */
+/* The recorder's check on machines that each lack one thing. */
 static void checks(void **state)
 {
 	char *command[] = {"true", NULL}, *missing[] = {"nonexistent-program", NULL};
@@ -305,48 +315,49 @@ static void checks(void **state)
 
 	(void)state;
 	driver();
-	c.argv = command;
+	c.target.argv = command;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_FINE);
-	c.kernel = true;
+	c.trace.user = false;
+	c.trace.os = true;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_PERMISSION);
 	assert_non_null(strstr(why.text, "perf_event_paranoid is 2"));
 	put_file("/proc/sys/kernel/perf_event_paranoid", "1\n");
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_FINE);
-	c.target = PTAH_RECORD_CPUS;
+	c.target.kind = PTAH_RECORD_CPUS;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_PERMISSION);
 	assert_non_null(strstr(why.text, "whole processors"));
 	put_file("/proc/sys/kernel/perf_event_paranoid", "3\n");
 	c = plain;
-	c.argv = command;
+	c.target.argv = command;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_PERMISSION);
 	put_driver();
-	c.argv = missing;
+	c.target.argv = missing;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_NO_TARGET);
-	c.argv = command;
-	c.long_tnt = true;
+	c.target.argv = command;
+	c.backend.long_tnt = true;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_NOT_POSSIBLE);
-	c.long_tnt = false;
-	c.buffer_size = 3 << 20;
+	c.backend.long_tnt = false;
+	c.buffer.size = 3 << 20;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_BAD_OPTION);
-	c.buffer_size = 4096; /* a page alone is enough where it is overwritten only */
+	c.buffer.size = 4096; /* a single page is enough only where it is overwritten */
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_BAD_OPTION);
-	c.buffer = PTAH_RECORD_SNAPSHOT;
+	c.buffer.policy = PTAH_RECORD_SNAPSHOT;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_FINE);
-	c.buffer = PTAH_RECORD_DRAIN;
-	c.buffer_size = 0;
-	c.kcore = true;
+	c.buffer.policy = PTAH_RECORD_DRAIN;
+	c.buffer.size = 0;
+	c.output.kcore = true;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_NOT_POSSIBLE);
 	assert_non_null(strstr(why.text, "kcore"));
-	c.sink = &nowhere; /* as a dry run has it: the rest is asked for */
+	c.output.sink = &nowhere; /* as in a dry run: everything else is checked */
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_NOT_POSSIBLE);
 	assert_non_null(strstr(why.text, "/proc/kcore"));
-	c.sink = &callback;
+	c.output.sink = &callback;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_NOT_POSSIBLE);
 	assert_non_null(strstr(why.text, "callback"));
-	c.sink = NULL;
-	c.kcore = false;
-	c.mtc = true;
-	c.mtc_period = 1;
+	c.output.sink = NULL;
+	c.output.kcore = false;
+	c.trace.mtc = true;
+	c.trace.mtc_period = 1;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_BAD_OPTION);
 	remove_file(PMU "/type");
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_NO_DRIVER);

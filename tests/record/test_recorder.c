@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The recorder as a library: bad configurations, and what a result tells. */
+/* The recorder as a library: bad configurations, results, and the calls of ptah/record.h. */
 #include "test.h"
 
 #include <ptah/record.h>
@@ -16,24 +16,29 @@ static char folder[] = "/tmp/ptah-test-record-XXXXXX";
 static void bad_configurations(void **state)
 {
 	char *none[] = {NULL}, *command[] = {"true", NULL};
-	struct ptah_record_config config = {.size = sizeof(config), .output = "x.data"};
+	struct ptah_record_config config = {.size = sizeof(config), .output.path = "x.data"};
 	struct ptah_message why = {""};
 
 	(void)state;
 	assert_int_equal(ptah_record(NULL, NULL, &why), PTAH_E_INVAL);
 	assert_int_equal(ptah_record(&config, NULL, &why), PTAH_E_INVAL);
-	config.argv = none;
+	config.target.argv = none;
 	assert_int_equal(ptah_record(&config, NULL, &why), PTAH_E_INVAL);
-	config.argv = command;
+	config.target.argv = command;
 	config.size = 0;
 	assert_int_equal(ptah_record(&config, NULL, &why), PTAH_E_INVAL);
 	config.size = sizeof(config);
-	config.psb_period = 1024;
+	ptah_record_trace_default(&config.trace);
+	config.trace.psb_period = 16;
 	assert_int_equal(ptah_record(&config, NULL, &why), PTAH_E_INVAL);
-	config.psb_period = 256u << 20;
+	config.trace.psb_period = 15;
+	config.trace.mtc_period = 16;
 	assert_int_equal(ptah_record(&config, NULL, &why), PTAH_E_INVAL);
-	config.psb_period = 0;
-	config.qemu = "/nonexistent";
+	config.trace.mtc_period = PTAH_RECORD_CHOOSE;
+	config.trace.cr3_filter = true;
+	assert_int_equal(ptah_record(&config, NULL, &why), PTAH_E_UNSUPPORTED);
+	config.trace.cr3_filter = false;
+	config.backend.qemu = "/nonexistent";
 	assert_int_equal(ptah_record(&config, NULL, NULL), PTAH_E_MISSING);
 	assert_int_equal(access("x.data", F_OK), -1);
 }
@@ -43,7 +48,7 @@ static void a_recording(void **state)
 {
 	char *command[] = {"sh", "-c", "exit 7", NULL};
 	struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "x.data", .argv = command};
+	    .size = sizeof(config), .output.path = "x.data", .target.argv = command};
 	struct ptah_record_status result;
 	struct ptah_message why = {""};
 	struct ptah_session *session;
@@ -52,7 +57,7 @@ static void a_recording(void **state)
 	int status = ptah_record(&config, &result, &why);
 
 	(void)state;
-	if (status == PTAH_E_MISSING) { /* QEMU, or the plugin */
+	if (status == PTAH_E_MISSING) { /* QEMU or the plugin is missing */
 		print_message("SKIP: %s\n", why.text);
 		skip();
 	}
@@ -66,7 +71,9 @@ static void a_recording(void **state)
 	assert_int_equal(ptah_session_stream_info(session, 0, &info), 0);
 	assert_true(info.has_truth);
 	assert_int_equal(info.truth.instructions, result.instructions);
-	/* Each piece is padded to 8 bytes, as perf wants it; a slow drain makes a few of them. */
+	/*
+	 * Each piece is padded to 8 bytes, as perf wants it; a slow recorder makes several pieces.
+	 */
 	assert_in_range(info.bytes, result.trace_bytes, result.trace_bytes + 8 * 7);
 	assert_string_equal(info.comm, "sh");
 	assert_int_equal(ptah_session_verify(session, 0, NULL, &verify), 0);
@@ -74,7 +81,10 @@ static void a_recording(void **state)
 	ptah_session_close(session);
 }
 
-/* What the simulated processor is, before anything runs; the bits are those of IA32_RTIT_CTL. */
+/*
+ * The description of the simulated processor is there before anything runs; the bits are those of
+ * IA32_RTIT_CTL.
+ */
 static void metadata(void **state)
 {
 	static const enum ptah_recorder_kind kinds[] = {PTAH_RECORDER_QEMU, PTAH_RECORDER_PTRACE};
@@ -84,20 +94,20 @@ static void metadata(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		const struct ptah_record_config config = {.size = sizeof(config),
-							  .output = "m.data",
-							  .argv = command,
-							  .recorder = kinds[i],
-							  .no_retcomp = true,
-							  .mtc = true,
-							  .mtc_period = 6,
-							  .psb_period = 8192,
-							  .filters = &filter,
-							  .filter_count = 1};
+		struct ptah_record_config config = {.size = sizeof(config),
+						    .output.path = "m.data",
+						    .target.argv = command,
+						    .backend.kind = kinds[i],
+						    .filters = &filter,
+						    .filter_count = 1};
 		enum ptah_record_problem problem;
 		struct ptah_message why;
 		struct ptah_recorder *r;
 
+		ptah_record_trace_default(&config.trace);
+		config.trace.no_retcomp = true;
+		config.trace.mtc_period = 6;
+		config.trace.psb_period = 2;
 		if (ptah_recorder_new(&config, &r, &problem, &why) < 0) {
 			assert_int_equal(problem, PTAH_RECORD_NO_EMULATOR);
 			continue;
@@ -123,12 +133,12 @@ static void metadata(void **state)
 	assert_int_equal(access("m.data", F_OK), -1);
 }
 
-/* A file as perf makes one through a pipe, from what a sink is given. */
+/* Makes a file as perf does through a pipe, from what a sink receives. */
 struct pipe_file {
 	FILE *f;
-	uint64_t streams[8]; /* bytes of each so far */
+	uint64_t streams[8]; /* bytes of each stream so far */
 	uint64_t trace, records;
-	uint64_t refuse_at; /* the piece with this number is refused; 0: none */
+	uint64_t refuse_at; /* number of the piece that is refused; 0: none */
 	uint64_t pieces;
 };
 
@@ -174,10 +184,10 @@ static int record_to(struct pipe_file *p, struct ptah_record_status *result,
 	char *command[] = {"true", NULL};
 	const struct ptah_record_sink sink = {take_piece, p};
 	const struct ptah_record_config config = {.size = sizeof(config),
-						  .output = "nothing.data",
-						  .argv = command,
-						  .recorder = PTAH_RECORDER_QEMU,
-						  .sink = &sink};
+						  .output.path = "nothing.data",
+						  .target.argv = command,
+						  .backend.kind = PTAH_RECORDER_QEMU,
+						  .output.sink = &sink};
 	const uint64_t size = 16;
 
 	p->f = fopen("x.pipe", "w");
@@ -199,7 +209,7 @@ static unsigned long long number_from(const char *command)
 	return n;
 }
 
-/* Pieces instead of a file: perf makes of them what ran. */
+/* Pieces instead of a file: perf decodes what was executed from them. */
 static void a_sink(void **state)
 {
 	struct pipe_file p = {.f = NULL};
@@ -231,16 +241,16 @@ static void a_sink(void **state)
 	fclose(p.f);
 }
 
-/* Runs until it is killed, and has branches. */
+/* A command with branches that runs until it is killed. */
 static char *endless[] = {"sh", "-c", "while :; do i=$((i + 1)); done", NULL};
 
 static struct ptah_record_config small_buffers(char *const *argv)
 {
 	return (struct ptah_record_config){.size = sizeof(struct ptah_record_config),
-					   .output = "x.data",
-					   .argv = argv,
-					   .recorder = PTAH_RECORDER_QEMU,
-					   .buffer_size = 64 << 10};
+					   .output.path = "x.data",
+					   .target.argv = argv,
+					   .backend.kind = PTAH_RECORDER_QEMU,
+					   .buffer.size = 64 << 10};
 }
 
 static struct ptah_recorder *start(const struct ptah_record_config *config)
@@ -273,7 +283,7 @@ static void poll_for(struct ptah_recorder *r, int ms)
 		assert_int_equal(ptah_recorder_poll(r, 20), 1);
 }
 
-/* Until there are so many bytes of trace; not for ever. */
+/* Polls until there are this many bytes of trace, but not for ever. */
 static void poll_until(struct ptah_recorder *r, uint64_t bytes)
 {
 	for (int i = 0; i < 500 && status_of(r).trace_bytes < bytes; i++)
@@ -281,7 +291,7 @@ static void poll_until(struct ptah_recorder *r, uint64_t bytes)
 	assert_true(status_of(r).trace_bytes >= bytes);
 }
 
-/* Stops while the command runs, which goes on: it is there to be killed. */
+/* Stops while the command runs. The command continues, and is killed here. */
 static void stop_and_kill(struct ptah_recorder *r)
 {
 	int32_t pid;
@@ -299,7 +309,10 @@ static void stop_and_kill(struct ptah_recorder *r)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* All of it decodes, and to what ran where that is known. Instructions. */
+/*
+ * Verifies that everything decodes, and with `truth` to what was executed. Returns the number of
+ * instructions.
+ */
 static uint64_t decodes(bool truth)
 {
 	struct ptah_message why = {""};
@@ -343,7 +356,7 @@ static void stopped_while_it_runs(void **state)
 	assert_true(decodes(true) > 100000);
 }
 
-/* Neither a thread that computes nor one that sleeps in a system call is traced meanwhile. */
+/* During a pause neither a thread that computes nor one that sleeps in a system call is traced. */
 static void paused(void **state)
 {
 	char *sleeper[] = {"sh", "-c", "sleep 5 & while :; do i=$((i + 1)); done", NULL};
@@ -374,7 +387,7 @@ static void paused_from_the_start(void **state)
 	struct ptah_recorder *r;
 
 	(void)state;
-	config.start_paused = true;
+	config.target.start_paused = true;
 	r = start(&config);
 	poll_for(r, 300);
 	assert_in_range(status_of(r).trace_bytes, 0, 64); /* a PSB+ */
@@ -384,7 +397,7 @@ static void paused_from_the_start(void **state)
 	assert_true(decodes(true) > 100000);
 }
 
-/* Each keeps at most a buffer; what lies between them is left out. */
+/* Each snapshot has at most a buffer of trace; the trace between them is left out. */
 static void snapshots(void **state)
 {
 	struct ptah_record_config config = small_buffers(endless);
@@ -392,7 +405,7 @@ static void snapshots(void **state)
 	uint64_t before = 0;
 
 	(void)state;
-	config.buffer = PTAH_RECORD_SNAPSHOT;
+	config.buffer.policy = PTAH_RECORD_SNAPSHOT;
 	r = start(&config);
 	for (int i = 0; i < 3; i++) {
 		uint64_t bytes;
@@ -401,21 +414,21 @@ static void snapshots(void **state)
 		assert_int_equal(ptah_recorder_snapshot(r), 0);
 		bytes = status_of(r).trace_bytes - before;
 		before += bytes;
-		assert_in_range(bytes, 4096, config.buffer_size + (64 << 10));
+		assert_in_range(bytes, 4096, config.buffer.size + (64 << 10));
 	}
 	assert_int_equal(status_of(r).snapshots, 3);
 	stop_and_kill(r);
 	assert_true(decodes(false) > 10000);
 }
 
-/* The command is stopped (SIGSTOP), or has been killed: nothing waits for ever. */
+/* The command is stopped (SIGSTOP) or killed: no call waits for ever. */
 static void no_answer(void **state)
 {
 	struct ptah_record_config config = small_buffers(endless);
 	struct ptah_recorder *r;
 
 	(void)state;
-	config.buffer = PTAH_RECORD_SNAPSHOT;
+	config.buffer.policy = PTAH_RECORD_SNAPSHOT;
 	for (int i = 0; i < 2; i++) {
 		int32_t pid;
 		int status;

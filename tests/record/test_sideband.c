@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hardware recorder without its trace, on the real kernel: which records
- * come, of what was there before and of what happens, judged by perf record, by
- * /proc, and by what the test itself did.
+ * The recorder hardware without trace, on the real kernel: its records of what existed before and
+ * of what happens are compared with perf record, /proc, and what the test itself did.
  */
 #include "test.h"
 
@@ -65,7 +64,7 @@ static void record(const struct ptah_record_config *config, struct ptah_record_s
 	ptah_recorder_free(r);
 }
 
-/* Of the records of one kind, how many the predicate takes. */
+/* How many records of a type the predicate accepts. */
 static unsigned count_records(const char *path, uint32_t type,
 			      bool (*is)(const struct perfdata_record *, const void *),
 			      const void *what)
@@ -118,7 +117,7 @@ static void need_perf(void)
 	}
 }
 
-/* What perf script shows of a recording, without the numbers that differ from run to run. */
+/* What perf script prints for a recording, without the numbers that differ from run to run. */
 #define SHOWN                                                                                      \
 	"perf script -i %s --show-task-events --show-mmap-events 2>&1 | "                          \
 	"sed -n -e 's/.*RECORD_COMM exec: \\([^:]*\\):.*/comm \\1/p' "                             \
@@ -130,7 +129,7 @@ static void a_command_as_perf_sees_it(void **state)
 	char *command[] = {"sh", "-c",
 			   "/bin/true; cat /dev/null | head -1; exec /bin/echo >/dev/null", NULL};
 	const struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "x.data", .argv = command};
+	    .size = sizeof(config), .output.path = "x.data", .target.argv = command};
 	struct ptah_record_status result;
 	char text[1024];
 
@@ -156,11 +155,11 @@ static void a_command_as_perf_sees_it(void **state)
 	assert_int_equal(lines_of("grep -x exit x.txt"), 4);
 	assert_true(lines_of("perf script -i x.data --show-switch-events | grep SWITCH") > 4);
 	assert_int_equal(lines_of("perf report -D -i x.data 2>&1 >/dev/null | grep -i error"), 0);
-	/* Its header, too. */
+	/* perf reads the header, too. */
 	assert_int_equal(lines_of("perf report --header-only -i x.data | grep -c dummy:u"), 1);
 }
 
-/* A process with a thread, which does something when it is told to. */
+/* A process with two threads, which act when they read a byte. */
 static int say, hear;
 
 static atomic_bool has_name;
@@ -249,10 +248,10 @@ static void a_running_process(void **state)
 	int32_t pid = start_process();
 	struct ptah_record_config config = {
 	    .size = sizeof(config),
-	    .output = "x.data",
-	    .target = PTAH_RECORD_PROCESSES,
-	    .ids = &pid,
-	    .id_count = 1,
+	    .output.path = "x.data",
+	    .target.kind = PTAH_RECORD_PROCESSES,
+	    .target.ids = &pid,
+	    .target.id_count = 1,
 	};
 	struct ptah_record_status result = {.size = sizeof(result)};
 	struct ptah_recorder *r = open_recorder(&config);
@@ -267,7 +266,7 @@ static void a_running_process(void **state)
 	maps = lines_of(text);
 	snprintf(text, sizeof(text), "grep vsyscall /proc/%d/maps", pid);
 	maps += lines_of(text);
-	/* Both of its threads read the same pipe: each wants a byte. */
+	/* Both threads read the same pipe: one byte for each. */
 	assert_int_equal(write(say, "..", 2), 2);
 	run_to_end(r); /* by itself: the process ends */
 	ptah_recorder_status(r, &result);
@@ -286,11 +285,11 @@ static void a_running_process(void **state)
 	assert_int_equal(count_records("x.data", PERFDATA_EXIT, is_of_process, &pid), 2);
 }
 
-/* A buffer for each thread, and that thread alone. */
+/* A buffer for each thread, which records only that thread. */
 static void this_thread(void **state)
 {
 	const struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "x.data", .target = PTAH_RECORD_SELF};
+	    .size = sizeof(config), .output.path = "x.data", .target.kind = PTAH_RECORD_SELF};
 	struct ptah_recorder *r = open_recorder(&config);
 	int32_t self = getpid(), tid = gettid();
 	int wait_status;
@@ -315,16 +314,22 @@ static void this_thread(void **state)
 	assert_true(count_records("x.data", PERFDATA_COMM, is_of_thread, &tid) >= 1);
 }
 
-/* Whatever runs, until the command has ended. */
+/* Everything that runs, until the command has ended. */
 static void all_processors(void **state)
 {
 	char *command[] = {"/bin/true", NULL};
 	const struct ptah_record_config config = {
 	    .size = sizeof(config),
-	    .output = "x.data",
-	    .target = PTAH_RECORD_CPUS,
-	    .argv = command,
-	    .kernel = true,
+	    .output.path = "x.data",
+	    .target.kind = PTAH_RECORD_CPUS,
+	    .target.argv = command,
+	    .trace = {.size = sizeof(config.trace),
+		      .os = true,
+		      .branch = true,
+		      .tsc = true,
+		      .mtc = true,
+		      .mtc_period = PTAH_RECORD_CHOOSE,
+		      .psb_period = PTAH_RECORD_CHOOSE},
 	};
 	struct ptah_record_status result;
 	int32_t self = getpid();
@@ -336,9 +341,9 @@ static void all_processors(void **state)
 	}
 	record(&config, &result);
 	assert_true(WIFEXITED(result.wait_status));
-	/* Ours, and perhaps somebody else's. */
+	/* The test's own, and perhaps other processes'. */
 	assert_true(count_records("x.data", PERFDATA_COMM, has_text, "true") >= 1);
-	/* We were there before. */
+	/* The test existed before the recording. */
 	assert_true(count_records("x.data", PERFDATA_MMAP2, is_initial_map, &self) > 3);
 	if (system("command -v perf >/dev/null") == 0)
 		assert_true(
@@ -349,7 +354,7 @@ static void all_processors(void **state)
 		    count_records("x.data", PERFDATA_MMAP, has_text, "[kernel.kallsyms]_text"), 1);
 }
 
-/* What goes to a callback is what the kernel wrote. */
+/* A callback receives what the kernel wrote. */
 struct pieces {
 	unsigned maps, comms, attributes;
 };
@@ -372,8 +377,10 @@ static void a_sink(void **state)
 	char *command[] = {"true", NULL};
 	struct pieces pieces = {0};
 	const struct ptah_record_sink sink = {take_piece, &pieces};
-	const struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "z.data", .argv = command, .sink = &sink};
+	const struct ptah_record_config config = {.size = sizeof(config),
+						  .output.path = "z.data",
+						  .target.argv = command,
+						  .output.sink = &sink};
 	struct ptah_record_status result;
 
 	(void)state;
@@ -405,12 +412,12 @@ static void refused(const struct ptah_record_config *config, enum ptah_record_pr
 	assert_int_equal(access("no.data", F_OK), -1);
 }
 
-/* A command that waits for its start ends when who was to start it is killed. */
+/* A command that is held before its execve() ends when the recorder is killed. */
 static void a_killed_recorder(void **state)
 {
 	char *command[] = {"sleep", "100", NULL};
 	const struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "killed.data", .argv = command};
+	    .size = sizeof(config), .output.path = "killed.data", .target.argv = command};
 	struct ptah_recorder *r;
 	struct pollfd alive;
 	int pipes[2], status;
@@ -424,7 +431,7 @@ static void a_killed_recorder(void **state)
 			_exit(1);
 		kill(getpid(), SIGKILL);
 	}
-	close(pipes[1]); /* the command's is the last */
+	close(pipes[1]); /* the command has the last open end */
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSIGNALED(status));
 	alive = (struct pollfd){.fd = pipes[0], .events = POLLIN};
@@ -439,26 +446,26 @@ static void what_is_not_there(void **state)
 	char *missing[] = {"/nonexistent/program", NULL}, *bad[] = {"./bad", NULL};
 	int32_t nobody = 0x7ffffffe, cpu = 100000;
 	struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "no.data", .argv = missing};
+	    .size = sizeof(config), .output.path = "no.data", .target.argv = missing};
 	FILE *f = fopen("bad", "w");
 
 	(void)state;
 	refused(&config, PTAH_RECORD_NO_TARGET, "/nonexistent/program");
-	/* Found, but execve() does not like it. */
+	/* The command is found, but its execve() fails. */
 	fputs("#!/nonexistent/interpreter\n", f);
 	fclose(f);
 	assert_int_equal(chmod("bad", 0700), 0);
-	config.argv = bad;
+	config.target.argv = bad;
 	refused(&config, PTAH_RECORD_NO_TARGET, "No such file");
-	config.argv = NULL;
-	config.ids = &nobody;
-	config.id_count = 1;
-	config.target = PTAH_RECORD_PROCESSES;
+	config.target.argv = NULL;
+	config.target.ids = &nobody;
+	config.target.id_count = 1;
+	config.target.kind = PTAH_RECORD_PROCESSES;
 	refused(&config, PTAH_RECORD_NO_TARGET, "2147483646");
-	config.target = PTAH_RECORD_THREADS;
+	config.target.kind = PTAH_RECORD_THREADS;
 	refused(&config, PTAH_RECORD_NO_TARGET, "2147483646");
-	config.target = PTAH_RECORD_CPUS;
-	config.ids = &cpu;
+	config.target.kind = PTAH_RECORD_CPUS;
+	config.target.ids = &cpu;
 	if (!geteuid())
 		refused(&config, PTAH_RECORD_NO_TARGET, "100000");
 }
@@ -466,17 +473,19 @@ static void what_is_not_there(void **state)
 static void bad_sizes(void **state)
 {
 	char *command[] = {"true", NULL};
-	struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "no.data", .argv = command, .sideband_size = 12288};
+	struct ptah_record_config config = {.size = sizeof(config),
+					    .output.path = "no.data",
+					    .target.argv = command,
+					    .buffer.sideband = 12288};
 
 	(void)state;
 	refused(&config, PTAH_RECORD_BAD_OPTION, "12288");
-	config.sideband_size = 0;
-	config.buffer_size = 2048;
+	config.buffer.sideband = 0;
+	config.buffer.size = 2048;
 	refused(&config, PTAH_RECORD_BAD_OPTION, "2048");
 }
 
-/* As a user without privileges, in a child. */
+/* Runs a test as a user without privileges, in a child. */
 static void as_nobody(void (*what)(void))
 {
 	const struct passwd *nobody = getpwnam("nobody");
@@ -495,7 +504,10 @@ static void as_nobody(void (*what)(void))
 		if (setrlimit(RLIMIT_MEMLOCK, &none) || setgid(nobody->pw_gid) ||
 		    setuid(nobody->pw_uid))
 			_exit(3);
-		/* Whoever has changed its user is not its children's to look at, else. */
+		/*
+		 * Otherwise a process that has changed its user may not be inspected by its
+		 * children.
+		 */
 		prctl(PR_SET_DUMPABLE, 1);
 		what();
 		_exit(0);
@@ -504,7 +516,7 @@ static void as_nobody(void (*what)(void))
 	assert_int_equal(status, 0);
 }
 
-/* In a child cmocka's failures do not come home: the exit status does. */
+/* cmocka does not see failures in a child: the exit status reports them. */
 static void expect(const struct ptah_record_config *config, enum ptah_record_problem problem,
 		   const char *word)
 {
@@ -521,16 +533,16 @@ static void expect(const struct ptah_record_config *config, enum ptah_record_pro
 	ptah_recorder_free(r);
 }
 
-/* The soft limit of open files is raised while it is needed; the hard one is the end. */
+/* The soft limit of open files is raised while that is needed, up to the hard limit. */
 static void no_descriptors(void **state)
 {
 	int32_t pid = getpid();
 	struct ptah_record_config config = {
 	    .size = sizeof(config),
-	    .output = "no.data",
-	    .target = PTAH_RECORD_PROCESSES,
-	    .ids = &pid,
-	    .id_count = 1,
+	    .output.path = "no.data",
+	    .target.kind = PTAH_RECORD_PROCESSES,
+	    .target.ids = &pid,
+	    .target.id_count = 1,
 	};
 	struct rlimit old, few;
 	struct ptah_recorder *r;
@@ -540,7 +552,7 @@ static void no_descriptors(void **state)
 	close(fd);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
 	few = old;
-	few.rlim_cur = (rlim_t)fd + 1; /* one more may be opened */
+	few.rlim_cur = (rlim_t)fd + 1; /* one more file may be opened */
 	if (lines_of("ls /sys/bus/event_source/devices/software/type") != 1 ||
 	    sysconf(_SC_NPROCESSORS_ONLN) < 2) {
 		print_message("SKIP: two processors are needed\n");
@@ -572,10 +584,10 @@ static void record_init(void)
 	int32_t init = 1;
 	const struct ptah_record_config config = {
 	    .size = sizeof(config),
-	    .output = "no.data",
-	    .target = PTAH_RECORD_PROCESSES,
-	    .ids = &init,
-	    .id_count = 1,
+	    .output.path = "no.data",
+	    .target.kind = PTAH_RECORD_PROCESSES,
+	    .target.ids = &init,
+	    .target.id_count = 1,
 	};
 
 	expect(&config, PTAH_RECORD_PERMISSION, "thread 1");
@@ -585,20 +597,23 @@ static void lock_too_much(void)
 {
 	char *command[] = {"true", NULL};
 	const struct ptah_record_config config = {.size = sizeof(config),
-						  .output = "no.data",
-						  .argv = command,
-						  .sideband_size = 64 << 20,
-						  .buffer_size = 4 << 20};
+						  .output.path = "no.data",
+						  .target.argv = command,
+						  .buffer.sideband = 64 << 20,
+						  .buffer.size = 4 << 20};
 
 	expect(&config, PTAH_RECORD_MLOCK, "65536 KiB");
 }
 
-/* What is left is not enough for the default, but for less, which is told. */
+/*
+ * The remaining lockable memory does not suffice for default buffers, but for smaller ones, which
+ * is noted.
+ */
 static void record_in_little_memory(void)
 {
 	char *command[] = {"true", NULL};
 	const struct ptah_record_config config = {
-	    .size = sizeof(config), .output = "small.data", .argv = command};
+	    .size = sizeof(config), .output.path = "small.data", .target.argv = command};
 	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
 				       .size = sizeof(attr),
 				       .config = PERF_COUNT_SW_DUMMY,
@@ -610,7 +625,7 @@ static void record_in_little_memory(void)
 
 	if (mmap(NULL, 33 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED)
 		_exit(1);
-	/* Not even that is there when somebody else is nobody, too. */
+	/* Other processes of the user nobody may have used up even that. */
 	if (recorder_new(&recorder_sideband, &config, &r, &problem, NULL) < 0)
 		_exit(problem == PTAH_RECORD_MLOCK ? 0 : 2);
 	ptah_recorder_status(r, &status);
@@ -623,7 +638,10 @@ static void without_privileges(void **state)
 	(void)state;
 	as_nobody(record_init);
 	as_nobody(lock_too_much);
-	/* By default as much as ours of records, for each processor, and not a page more. */
+	/*
+	 * The default limit is as much as the smaller rings of records for each processor, and not
+	 * a page more.
+	 */
 	if (system("test \"$(cat /proc/sys/kernel/perf_event_mlock_kb)\" = 516") == 0)
 		as_nobody(record_in_little_memory);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A recording of a real program, damaged: verification notices every changed
- * bit of a branch, and a file cut anywhere gives a clean answer.
+ * A damaged recording of a real program: ptah_session_verify() notices every changed bit of a
+ * branch, and a file that was cut anywhere gives an orderly result.
  */
 #include "perfdata/build.h"
 
@@ -76,7 +76,7 @@ static int clean_up(void **state)
 	return 0;
 }
 
-/* All streams equal? A file that is refused is not. */
+/* Whether all streams verify. A file that is refused does not. */
 static bool verify(void)
 {
 	struct ptah_message why = {""};
@@ -103,7 +103,7 @@ struct place {
 	unsigned size;
 };
 
-/* Where in the file the packets lie that say where the program went. */
+/* Finds the packets in the file that determine the path of the program. */
 static size_t find_branches(struct place *places, size_t capacity)
 {
 	struct perfdata_file *f = NULL;

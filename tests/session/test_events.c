@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a recording says of its clocks and its processor, and that streams are decoded with it. */
+/* Streams are decoded with what the recording contains about clocks and processor. */
 #include "perfdata/build.h"
 
 #include "model/clock.h"
@@ -13,7 +13,7 @@
 /* nop; nop; jmp rax */
 static const uint8_t code[] = {0x90, 0x90, 0xff, 0xe0};
 
-/* A machine whose TSC makes 84 ticks where its crystal makes 2 (CPUID.15H EBX, EAX). */
+/* A machine with 84 TSC ticks for 2 crystal ticks (CPUID.15H EBX, EAX). */
 static const struct ptah_clock machine = {.tsc_en = true,
 					  .mtc_en = true,
 					  .cyc_en = true,
@@ -36,8 +36,10 @@ struct made {
 	struct jump jumps[JUMPS];
 };
 
-/* attr.config of intel_pt/mtc,mtc_period=3,cyc,cyc_thresh=4,tsc/ as the kernel's format files have
- * its bits, and what perf writes beside it. */
+/*
+ * attr.config of intel_pt/mtc,mtc_period=3,cyc,cyc_thresh=4,tsc/ by the kernel's format files, and
+ * what perf writes with it.
+ */
 #define CONFIG (1u << 9 | 3u << 14 | 1u << 1 | 4u << 19 | 1u << 10)
 
 static const uint64_t clocks[PERFDATA_INFO_MAX] = {
@@ -114,7 +116,7 @@ static void check(const struct made *m, const struct ptah_item *item, unsigned *
 	}
 }
 
-/* Blocks whose time has a bound, which is checked. */
+/* Counts the blocks whose time has an error bound, and checks the bound. */
 static unsigned decode(const struct made *m, const struct ptah_session *s)
 {
 	struct ptah_stream *stream;
@@ -149,7 +151,7 @@ static void clocks_of_the_recording(void **state)
 	assert_int_equal(flow.events.tsc_d, 2);
 	assert_false(flow.events.trace.event_trace);
 	assert_true(decode(&m, s) > JUMPS * 9 / 10);
-	/* A caller's word counts more. */
+	/* The caller's configuration takes precedence. */
 	assert_int_equal(ptah_session_set_flow(s, &none), 0);
 	assert_int_equal(decode(&m, s), 0);
 	ptah_session_close(s);
@@ -217,7 +219,7 @@ static void errata_of_the_processor(void **state)
 	}
 }
 
-/* Numbers that no processor has: time has no bound then, and nothing else happens. */
+/* Impossible clock ratios: the time then has no error bound, and nothing else happens. */
 static void clocks_that_cannot_be(void **state)
 {
 	static const uint64_t values[] = {0,	     1, 255, 256, UINT32_MAX, UINT64_C(1) << 32,

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The address filter of a recording. It decides where erratum SKL014 is at work:
- * the TIP.PGD of a direct branch that leaves the filter has no IP there, and so
- * looks as if it were that of the next indirect branch.
+ * The address filter of a recording decides where erratum SKL014 applies: the TIP.PGD of a direct
+ * branch that leaves the filter has no IP then, and so looks like that of the next indirect branch.
  */
 #include "perfdata/build.h"
 
 #include <ptah/session.h>
 
 #define SKYLAKE	  "GenuineIntel,6,94,3"
-#define BROADWELL "GenuineIntel,6,61,4" /* has not got it */
+#define BROADWELL "GenuineIntel,6,61,4" /* a processor without that erratum */
 
 #define BASE 0x12345
 
@@ -86,7 +85,7 @@ static void jump_out_of_the_filter(void **state)
 	static const char *const filters[] = {
 	    "filter 0x12345/0x6",
 	    "filter 74565/6",		/* perf takes numbers in any base, as strtoull() */
-	    "filter 0x5345/0x6@//file", /* where the process has the file */
+	    "filter 0x5345/0x6@//file", /* the address at which the process has the file mapped */
 	    "filter 0x5000/0x1000@//file",
 	    "filter 0x5000/0x10@//file,filter 0x5345/0x6@//file",
 	    "filter 0x5000/0x10@//file filter 0x5345/0x6@//file",
@@ -110,7 +109,7 @@ static void jump_that_stays_inside(void **state)
 	assert_int_equal(instructions("stop 0x13346/0x1", SKYLAKE), WENT_ON);
 }
 
-/* Half a filter is worse than none. */
+/* A filter that is only partly understood is not used. */
 static void filters_that_are_not_understood(void **state)
 {
 #define ONE "filter 0x12345/0x6"
@@ -126,7 +125,7 @@ static void filters_that_are_not_understood(void **state)
 	    "filter 0x123450000000000000/0x6",
 	    "start 0x12345/0x6",
 	    ONE " nonsense",
-	    ONE "," ONE "," ONE "," ONE "," ONE, /* more than IA32_RTIT_CTL has */
+	    ONE "," ONE "," ONE "," ONE "," ONE, /* more ranges than IA32_RTIT_CTL has */
 	};
 
 	(void)state;

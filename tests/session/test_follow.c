@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The trace of a CPU that several processes share: all have other code at the
- * same address, so that every instruction is counted for the right one or is
- * wrong. The kernel switches while packets are off, at a time that its records
- * tell; what the trace tells of time lies around it.
+ * The trace of a CPU that several processes share. All have different code at the same address, so
+ * that an instruction that is counted for the wrong process is noticed. The kernel switches while
+ * packets are off, at a time that is in its records; the time stamps in the trace are around that
+ * time.
  */
 #include "perfdata/build.h"
 
@@ -14,7 +14,7 @@
 
 #define BASE 0x12345
 
-/* Loops through jmp rax, of as many instructions as their names say. */
+/* Loops through jmp rax, with as many instructions as their names say. */
 static const uint8_t three[] = {0x90, 0x90, 0xff, 0xe0};
 static const uint8_t two[] = {0x66, 0x90, 0xff, 0xe0};
 static const uint8_t four[] = {0x90, 0x90, 0x90, 0xff, 0xe0};
@@ -25,7 +25,10 @@ struct made {
 	uint8_t trace[8192];
 };
 
-/* Processes 7 of three and 8 of two instructions, which were there before. */
+/*
+ * Begins a recording with process 7, whose loop has three instructions, and process 8, whose loop
+ * has two.
+ */
 static void begin(struct made *m)
 {
 	memset(m, 0, sizeof(*m));
@@ -41,7 +44,7 @@ static void begin(struct made *m)
 	generator_init(&m->g, m->trace, false, false);
 }
 
-/* Between two stays in the kernel: n jumps. */
+/* n jumps between two stays in the kernel. */
 static void jumps(struct made *m, unsigned n)
 {
 	generator_enable(&m->g, BASE);
@@ -50,7 +53,7 @@ static void jumps(struct made *m, unsigned n)
 	generator_async_disable(&m->g, BASE);
 }
 
-/* The same, and it is `tsc` before the first one. */
+/* The same, with a time stamp `tsc` before the first jump. */
 static void jumps_at(struct made *m, uint64_t tsc, unsigned n)
 {
 	generator_enable(&m->g, BASE);
@@ -65,7 +68,7 @@ static void stamp(struct made *m, uint64_t tsc)
 	generator_psb(&m->g, tsc, 20, false, 0);
 }
 
-/* Thread by thread: one leaves, the other comes. */
+/* A switch: one thread leaves, the other arrives. */
 static void switches(struct made *m, int32_t from, int32_t to, uint64_t tsc)
 {
 	build_switch(&m->file, true, from, from, to, to, tsc);
@@ -89,7 +92,7 @@ static struct ptah_session *finish(struct made *m)
 	return s;
 }
 
-/* Instructions by thread; [0]: of who is not known. */
+/* Instructions by thread; [0]: of unknown threads. */
 struct ran {
 	uint64_t insns[16], errors, nobody;
 };
@@ -154,7 +157,7 @@ static void by_process(uint64_t insns[16], const struct ran *ran)
 	insns[9] = 0;
 }
 
-/* As it was read, so it is counted, by one thread and by several. */
+/* The counts equal what was read, by one thread and by several. */
 static void check_counts(const struct ptah_session *s, const struct ran *ran)
 {
 	uint64_t insns[16];
@@ -240,7 +243,7 @@ static void stamps_on_both_sides_of_a_switch(void **state)
 	assert_int_equal(ran.insns[8], 2 * (7 + 11 + 17));
 }
 
-/* Between the stamps packets are off but once: the switch is there. */
+/* Between the time stamps packets are off only once: the switch is there. */
 static void one_stay_between_stamps(void **state)
 {
 	struct made m;
@@ -251,7 +254,7 @@ static void one_stay_between_stamps(void **state)
 	switches(&m, 7, 8, 250);
 	stamp(&m, 200);
 	jumps_at(&m, 201, 5);
-	/* 220: the last moment before it that is known */
+	/* 220: the last known time before the switch */
 	stamp(&m, 220);
 	generator_enable(&m.g, BASE);
 	for (unsigned i = 0; i < 3; i++)
@@ -271,7 +274,10 @@ static void one_stay_between_stamps(void **state)
 	assert_int_equal(ran.insns[8], 2 * (7 + 4));
 }
 
-/* Twice: what ran between the two stays is nobody's, and that is said. */
+/*
+ * Packets are off twice: what ran between the two stays belongs to an unknown thread, which is
+ * reported.
+ */
 static void two_stays_between_stamps(void **state)
 {
 	struct made m;
@@ -295,7 +301,7 @@ static void two_stays_between_stamps(void **state)
 	assert_int_equal(ran.insns[8], 2 * 6);
 }
 
-/* After the last stamp nobody knows when a switch that is still to come comes. */
+/* After the last time stamp it is unknown when the next switch happens. */
 static void switch_behind_the_last_stamp(void **state)
 {
 	struct made m;
@@ -314,7 +320,7 @@ static void switch_behind_the_last_stamp(void **state)
 	assert_int_equal(ran.nobody, 1);
 }
 
-/* The trace was on all the time: the records do not fit it. */
+/* The trace was never off, so it contradicts the records. */
 static void switch_without_a_stay(void **state)
 {
 	struct made m;
@@ -338,7 +344,7 @@ static void switch_without_a_stay(void **state)
 	assert_int_equal(ran.insns[7], 3 * (5 + 1));
 }
 
-/* An idle CPU, a thread of the same process, and the records of one of them alone. */
+/* An idle CPU, another thread of the same process, and records of only one of two threads. */
 static void idle_and_threads(void **state)
 {
 	struct made m;
@@ -367,7 +373,7 @@ static void idle_and_threads(void **state)
 	assert_int_equal(ran.insns[9], 3 * 11);
 }
 
-/* A tracepoint's sample names threads alone: their processes are those that they are of. */
+/* Samples of a tracepoint name only threads, whose processes are known from other records. */
 static void threads_without_their_processes(void **state)
 {
 	struct made m;
@@ -392,7 +398,7 @@ static void threads_without_their_processes(void **state)
 	assert_int_equal(ran.insns[9], 3 * 11);
 }
 
-/* Memory changes at its time, whoever runs then. */
+/* Memory changes at its time, whichever process runs then. */
 static void memory_changes_while_another_runs(void **state)
 {
 	struct made m;
@@ -421,7 +427,7 @@ static void memory_changes_while_another_runs(void **state)
 	assert_int_equal(ran.insns[8], 2 * (7 + 11));
 }
 
-/* 8 ends, and another process has its number: with memory of its own. */
+/* Process 8 ends, and another process gets its pid, with memory of its own. */
 static void number_that_comes_back(void **state)
 {
 	struct made m;
@@ -445,7 +451,7 @@ static void number_that_comes_back(void **state)
 	assert_int_equal(ran.insns[8], 2 * 5 + 3 * 11);
 }
 
-/* A process that nothing is known of: its addresses have no code. */
+/* An unknown process: its addresses have no code. */
 static void process_without_maps(void **state)
 {
 	struct made m;
@@ -470,7 +476,7 @@ static void process_without_maps(void **state)
 	assert_int_equal(ran.insns[8], 2 * 11);
 }
 
-/* Where trace is missing, and where the processor lost packets, a switch may have been. */
+/* A switch may have happened where trace is missing or the processor lost packets. */
 static void switch_in_what_was_lost(void **state)
 {
 	struct made m;
@@ -493,7 +499,7 @@ static void switch_in_what_was_lost(void **state)
 	generator_tsc(&m.g, 400);
 	generator_tip(&m.g, BASE);
 	generator_overflow(&m.g);
-	generator_ip_packet(&m.g, OPCODE_FUP, BASE); /* the FUP behind it */
+	generator_ip_packet(&m.g, OPCODE_FUP, BASE); /* the FUP after it */
 	generator_tsc(&m.g, 500);
 	for (unsigned i = 0; i < 11; i++)
 		generator_tip(&m.g, BASE);
@@ -534,8 +540,8 @@ static void no_switches_are_told(void **state)
 }
 
 /*
- * As perf records a command and its children: each leaves alone and comes alone,
- * and tracing begins anew, with a stamp, before the record of the one that comes.
+ * As perf records a command and its children: each thread has separate records of leaving and
+ * arriving, and tracing begins again, with a time stamp, before the record of the one that arrives.
  */
 static void threads_that_come_alone(void **state)
 {
@@ -549,7 +555,7 @@ static void threads_that_come_alone(void **state)
 	stamp(&m, 200);
 	jumps(&m, 5);
 	jumps(&m, 6);
-	/* Which stays were before 250 is not known, but this one was until 300. */
+	/* It is unknown which stays were before 250, but this one lasted until 300. */
 	stamp(&m, 300);
 	jumps(&m, 7);
 	jumps(&m, 9);
@@ -567,7 +573,7 @@ static unsigned random_number(unsigned *seed)
 	return *seed >> 8;
 }
 
-/* One leaves, and the other comes some time later, perhaps behind a stamp. */
+/* One thread leaves, and the other arrives some time later, possibly after a time stamp. */
 static uint64_t switch_alone(struct made *m, unsigned *seed, int32_t now, uint64_t tsc)
 {
 	build_switch(&m->file, true, now, now, -1, -1, 4 * tsc);
@@ -580,8 +586,8 @@ static uint64_t switch_alone(struct made *m, unsigned *seed, int32_t now, uint64
 }
 
 /*
- * Runs and switches by chance, with time stamps by chance: what is counted for a
- * process is what it ran, or less, and then it is told that some is missing.
+ * Random runs, switches and time stamps: what is counted for a process is what it ran, or less, in
+ * which case an error is reported.
  */
 static void by_chance(void **state)
 {
@@ -630,20 +636,22 @@ static void by_chance(void **state)
 			told++;
 		}
 		assert_int_equal(ran.insns[0], 0);
-		/* With a stamp in each run nothing is in doubt. */
+		/* With a time stamp in each run everything is known. */
 		assert_true(often > 1 || !ran.errors);
 	}
 	assert_true(exact >= 60 && told > 60);
 }
 
-/* The kernel: nop; nop; iretq. The users: nop; syscall. Its code is everyone's. */
+/* The kernel's code (nop; nop; iretq) is in every address space. User code: nop; syscall. */
 #define KERNEL UINT64_C(0xffffffff81000000)
 
 static const uint8_t kernel_code[] = {0x90, 0x90, 0x48, 0xcf};
 static const uint8_t user_code[] = {0x90, 0x0f, 0x05};
 static const uint8_t other_code[] = {0x90, 0x90, 0x0f, 0x05};
 
-/* perf's folder with a copy of the kernel, an ELF core file with one segment. */
+/*
+ * Makes a folder of perf's with a copy of the kernel: an ELF core file with one loadable segment.
+ */
 static void make_folder(const struct perfdata_buffer *data)
 {
 	uint8_t elf[64 + 56] = "\x7f"
@@ -723,7 +731,7 @@ static void traced_kernel(void **state)
 	for (unsigned i = 0; i < 6; i++)
 		call(&m, BASE);
 	generator_tsc(&m.g, 400);
-	/* Three stays, but CR3 becomes another one in the second alone. */
+	/* Three stays, but CR3 changes only in the second. */
 	call(&m, BASE);
 	generator_tip(&m.g, KERNEL);
 	generator_pip(&m.g, 0x1000000, false);
@@ -741,7 +749,10 @@ static void traced_kernel(void **state)
 		fail_msg("%s", why.text);
 	ran = decode(s);
 	assert_int_equal(ran.errors, 0);
-	/* 5 calls, and into the kernel; the rest of it is told as the next thread's. */
+	/*
+	 * 5 calls and the way into the kernel. The rest of the kernel's code counts for the next
+	 * thread.
+	 */
 	assert_int_equal(ran.insns[7], 5 * (2 + 3) + 2 + 3 + 2 * (2 + 3));
 	assert_int_equal(ran.insns[8], 3 + 6 * (3 + 3) + (3 + 3) + 3);
 	check_counts(s, &ran);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads change nothing: counts and items of random programs, cut into small segments. */
+/*
+ * Counting and reading with several threads gives the results of one: random programs, cut into
+ * small segments.
+ */
 #include "test.h"
 
 #include "../flow/random_machine.h"
@@ -27,11 +30,11 @@ static struct ptah_session *session_of(const uint8_t *code, size_t code_size, co
 	assert_int_equal(ptah_image_add_bytes(image, code, code_size, BASE, NULL), 0);
 	assert_int_equal(ptah_session_open_raw(PATH, image, &session, &why), 0);
 	ptah_image_free(image);
-	session->streams[0].info.has_truth = true; /* a wrong one: what was decoded is looked at */
+	session->streams[0].info.has_truth = true; /* a wrong truth, to see what was decoded */
 	return session;
 }
 
-/* What was counted, for memcmp. */
+/* The counts in a form that memcmp can compare. */
 struct counted {
 	struct ptah_profile_totals totals;
 	struct ptah_profile_block *blocks;
@@ -108,7 +111,7 @@ static size_t read_all(const struct ptah_session *session, const struct ptah_job
 	return count;
 }
 
-/* With tables that know the code already, and may have counted in other segments. */
+/* With decoders that know the code already, and may have counted other segments. */
 static void compare_kept(const struct ptah_session *session, const struct ptah_jobs *jobs,
 			 const struct counted *one)
 {
@@ -132,7 +135,7 @@ static struct ptah_verify verify(const struct ptah_session *session, const struc
 	return v;
 }
 
-/* What the items add up to; the path hash is that of all their runs. */
+/* Compares the verification with the sums of the items; the path hash is that of all their runs. */
 static void verify_adds_up(const struct ptah_verify *v, const struct ptah_item *items, size_t n)
 {
 	struct path_hash path = {0};
@@ -150,7 +153,7 @@ static void verify_adds_up(const struct ptah_verify *v, const struct ptah_item *
 		    v->decoded.path_hash == path_hash_value(&path));
 }
 
-/* Everything with one thread and with several. */
+/* Compares everything with one thread and with several. */
 static void compare(const struct ptah_session *session, uint64_t segment)
 {
 	struct counted one = count(session, NULL);
@@ -194,7 +197,7 @@ static size_t segments(const struct ptah_session *session, uint64_t size)
 	return n;
 }
 
-/* ThreadSanitizer looks at the threads, the other builds at more programs. */
+/* A build with ThreadSanitizer is slow, and runs fewer programs. */
 #ifdef __SANITIZE_THREAD__
 #define SEEDS 3
 #else
@@ -218,7 +221,7 @@ static void machines(void **state)
 	}
 }
 
-/* Address spaces, modes, transactions, filters: much that a PSB+ does not say. */
+/* Address spaces, modes, transactions, filters: state that a PSB+ does not contain. */
 static void worlds(void **state)
 {
 	(void)state;
@@ -256,7 +259,7 @@ static bool enough(void *context, uint64_t bytes)
 	return ++*(unsigned *)context < 3;
 }
 
-/* Who has had enough gets what there is. */
+/* A caller that ends the count early gets the counts so far. */
 static void early_end(void **state)
 {
 	for (unsigned jobs = 1; jobs <= 3; jobs++) {
@@ -277,7 +280,7 @@ static void early_end(void **state)
 		assert_int_equal(ptah_session_count(s, &j, NULL, take, &c), 0);
 		assert_non_null(c.blocks);
 		free_counted(&c);
-		/* ... and a reader may be left at any time. */
+		/* ... and a reader may be freed at any time. */
 		assert_int_equal(ptah_reader_new(s, 0, &j, &reader), 0);
 		assert_int_equal(ptah_reader_read(reader, &item, 1), 1);
 		ptah_reader_free(reader);
@@ -286,7 +289,7 @@ static void early_end(void **state)
 	}
 }
 
-/* Workers are one session's; what is kept does not outlive other ways to decode. */
+/* Workers belong to one session, and a changed configuration invalidates what they keep. */
 static void foreign_workers(void **state)
 {
 	size_t size;
@@ -305,7 +308,7 @@ static void foreign_workers(void **state)
 	kept = count(s, &j);
 	free_counted(&kept);
 	ptah_session_get_flow(s, &config);
-	config.events.trace.no_retcomp = true; /* a compressed return is an error now */
+	config.events.trace.no_retcomp = true; /* with this, a compressed return is an error */
 	assert_int_equal(ptah_session_set_flow(s, &config), 0);
 	kept = count(s, &j);
 	anew = count(s, NULL);

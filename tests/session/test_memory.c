@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which changes of memory must wait, and what is found where: against plain loops over them all. */
+/*
+ * Compares which changes of memory must wait, and what is found at an address, with plain loops
+ * over all changes.
+ */
 #include "test.h"
 
 #include "session/session.h"
@@ -21,7 +24,7 @@ static uint64_t chance(uint64_t n)
 	return seed % n;
 }
 
-/* Few addresses, so that much overlaps; now and then at the end of the address space. */
+/* Uses few addresses, so that much overlaps, sometimes at the end of the address space. */
 static struct change random_change(uint64_t tsc)
 {
 	static const char *const paths[] = {"/bin/a", "/lib/b", "//anon", "[vdso]"};
@@ -51,7 +54,7 @@ static bool counts(const struct change *c)
 	       (c->type == CHANGE_MAP && c->path[0] == '/' && c->path[1] != '/');
 }
 
-/* The rule, word by word: it comes over code, or over something that came over code. */
+/* The rule, literally: a change waits if it replaces code, or something that replaced code. */
 static void expect_waits(const struct change *const *changes, size_t n, bool *waits)
 {
 	bool takes[2 * CHANGES];

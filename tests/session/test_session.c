@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Recordings made by hand, read as sessions: who, where, when, and what was lost. */
+/*
+ * Recordings built by hand, read as sessions: which thread ran which code when, and what was lost.
+ */
 #include "perfdata/build.h"
 
 #include <ptah/session.h>
@@ -8,7 +10,7 @@
 
 #define BASE 0x12345
 
-/* Loops through jmp rax, of as many instructions as their names say. */
+/* Loops through jmp rax, with as many instructions as their names say. */
 static const uint8_t three[] = {0x90, 0x90, 0xff, 0xe0};      /* nop; nop; jmp */
 static const uint8_t two[] = {0x66, 0x90, 0xff, 0xe0};	      /* xchg ax, ax; jmp */
 static const uint8_t four[] = {0x90, 0x90, 0x90, 0xff, 0xe0}; /* nop; nop; nop; jmp */
@@ -59,7 +61,7 @@ static struct ptah_session *finish(struct made *m, const struct ptah_session_con
 	return s;
 }
 
-/* One stream of everything generated. */
+/* Ends the recording, with one stream of everything generated. */
 static struct ptah_session *finish_whole(struct made *m)
 {
 	generator_async_disable(&m->g, BASE);
@@ -122,7 +124,10 @@ static void code_of_the_recording_is_decoded(void **state)
 	ptah_session_close(s);
 }
 
-/* The code changes twice and then is the first again: each time what was there counts. */
+/*
+ * The code changes twice, the second time back to the first: each time the code of that time
+ * counts.
+ */
 static void code_changes_at_its_time(void **state)
 {
 	struct made m;
@@ -146,7 +151,7 @@ static void code_changes_at_its_time(void **state)
 	ptah_session_close(s);
 }
 
-/* A mapping goes away and comes back: the same record twice, with another one between. */
+/* A file is mapped, replaced by another and mapped again. */
 static void mapping_that_comes_back(void **state)
 {
 	char a[32], b[32], path_a[PATH_MAX], path_b[PATH_MAX];
@@ -161,7 +166,7 @@ static void mapping_that_comes_back(void **state)
 	assert_non_null(realpath(a, path_a));
 	assert_non_null(realpath(b, path_b));
 	begin(&m);
-	/* Not in the order of time, as perf's buffers of several CPUs are not. */
+	/* Not in the order of time, as with perf's buffers of several CPUs. */
 	build_mmap2(&m.file, 7, BASE, 4096, 0, path_a, 300, NULL);
 	build_mmap2(&m.file, 7, BASE, 4096, 0, path_a, 0, NULL);
 	build_mmap2(&m.file, 7, BASE, 4096, 0, path_b, 200, NULL);
@@ -186,7 +191,9 @@ static void mapping_that_comes_back(void **state)
 	unlink(b);
 }
 
-/* What is mapped at a free place is there from the beginning: time stamps may be coarse. */
+/*
+ * A mapping at a free address is in memory from the beginning, because time stamps may be coarse.
+ */
 static void late_mapping_at_a_free_place(void **state)
 {
 	struct made m;
@@ -202,8 +209,8 @@ static void late_mapping_at_a_free_place(void **state)
 }
 
 /*
- * Bytes first seen late, around bytes that had changed by then: they are added
- * where nothing was known, and do not change what ran before.
+ * Bytes that were first seen late, around bytes that had changed by then: they are added where
+ * nothing was known, and do not change the code of earlier execution.
  */
 static void late_bytes_do_not_replace_earlier_ones(void **state)
 {
@@ -218,7 +225,7 @@ static void late_bytes_do_not_replace_earlier_ones(void **state)
 	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
 	build_code(&m.file, 7, 200, BASE + 2, wrong, sizeof(wrong));
 	build_code(&m.file, 7, 300, BASE + 2, late, 2);
-	memcpy(late, wrong, sizeof(wrong)); /* as it was at its time, between 200 and 300 */
+	memcpy(late, wrong, sizeof(wrong)); /* the code as it was between 200 and 300 */
 	build_code(&m.file, 7, 0, BASE + 2, late, sizeof(late));
 	jumps(&m, 100, false, 5);
 	jumps(&m, 300, true, 7);
@@ -250,7 +257,7 @@ static void exec_empties_the_process(void **state)
 	ptah_session_close(s);
 }
 
-/* What was generated, as a stream of thread 7; the next begins anew. */
+/* Adds what was generated as a stream of thread 7, and begins the next. */
 static void end_stream(struct made *m, uint32_t index)
 {
 	generator_async_disable(&m->g, BASE);
@@ -276,9 +283,8 @@ static void expect_stream(const struct ptah_session *s, size_t i, const char *co
 }
 
 /*
- * A thread becomes another program, and when that has ended its number is
- * another process's: three streams of one thread, each over its own memory and
- * with its own names.
+ * A thread calls execve, and after its end its number belongs to another process: three streams of
+ * one thread number, each over its own memory and with its own names.
  */
 static void streams_of_one_thread(void **state)
 {
@@ -313,7 +319,7 @@ static void streams_of_one_thread(void **state)
 	ptah_session_close(s);
 }
 
-/* With enable_on_exec perf's tracing begins just before the execve, and goes on behind it. */
+/* With enable_on_exec perf's tracing begins just before the execve, and continues after it. */
 static void begun_before_execve(void **state)
 {
 	struct made m;
@@ -343,7 +349,10 @@ static void begun_before_execve(void **state)
 	ptah_session_close(s);
 }
 
-/* Two processes that differ in a byte of code alone share nothing; a third is as the first. */
+/*
+ * Two processes that differ in a single byte of code share nothing; a third shares the memory of
+ * the first.
+ */
 static void processes_of_one_memory(void **state)
 {
 	static const uint8_t *const code[] = {three, two, three};
@@ -388,7 +397,7 @@ static void processes_of_one_memory(void **state)
 	ptah_session_close(s);
 }
 
-/* A child has what its parent had when it was forked, not what came later. */
+/* A child has the memory that its parent had at the fork, not what was mapped later. */
 static void fork_inherits_memory(void **state)
 {
 	struct made m;
@@ -403,7 +412,7 @@ static void fork_inherits_memory(void **state)
 	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
 	build_code(&m.file, 7, 500, BASE, two, sizeof(two));
 	build_mmap2(&m.file, 7, 0x60000, 4096, 0, "//anon", 500, NULL);
-	build_fork(&m.file, 8, 8, 7, 7, 300); /* behind, but earlier */
+	build_fork(&m.file, 8, 8, 7, 7, 300); /* later in the file, but with an earlier time */
 	jumps(&m, 600, false, 5);
 	generator_async_disable(&m.g, BASE);
 	build_auxtrace(&m.file, 0, 8, -1, 0, m.trace, trace_size(&m), trace_size(&m));
@@ -420,7 +429,9 @@ static void fork_inherits_memory(void **state)
 	ptah_session_close(s);
 }
 
-/* perf fills pieces up to eight bytes but does not count that in the next one's offset. */
+/*
+ * perf pads pieces to a multiple of eight bytes but does not count the padding in the next offset.
+ */
 static void padding_inside_a_packet_is_taken_out(void **state)
 {
 	struct made m;
@@ -435,7 +446,7 @@ static void padding_inside_a_packet_is_taken_out(void **state)
 	jumps(&m, 100, false, 50);
 	generator_async_disable(&m.g, BASE);
 	n = trace_size(&m);
-	/* Inside a TIP, whose payload would become another one with zeros in it. */
+	/* Cut inside a TIP, whose payload would change if zeros were inserted. */
 	for (cut = 100; cut % 8 == 0 || m.trace[cut - 1] != 0x2d || m.trace[cut] != 0x45; cut++)
 		;
 	build_auxtrace(&m.file, 0, 7, -1, 0, m.trace, cut, (cut + 7) & ~(size_t)7);
@@ -451,9 +462,9 @@ static void padding_inside_a_packet_is_taken_out(void **state)
 }
 
 /*
- * Three snapshots of a ring: the second has again what the first one had at its
- * end, the third nothing of it. The kernel's offsets are places in the ring, and
- * the file's pieces are filled with zeros up to eight bytes.
+ * Three snapshots of a ring: the second begins with the end of the first, the third contains
+ * nothing of the second. The kernel's offsets are places in the ring, and the file's pieces are
+ * padded with zeros to a multiple of eight bytes.
  */
 static void snapshots_that_overlap(void **state)
 {
@@ -486,7 +497,7 @@ static void snapshots_that_overlap(void **state)
 	s = finish(&m, NULL);
 	assert_int_equal(ptah_session_stream_info(s, 0, &info), 0);
 	assert_int_equal(info.lost, 0);
-	/* Nothing twice, and of the first two nothing is missing. */
+	/* Nothing is there twice, and nothing of the first two is missing. */
 	assert_int_equal(info.bytes, places[1] + 5 + ((second + 7) & ~(size_t)7) + n - places[5]);
 	sums = decode(s, 0);
 	assert_int_equal(sums.errors, 0);
@@ -494,7 +505,9 @@ static void snapshots_that_overlap(void **state)
 	ptah_session_close(s);
 }
 
-/* perf record --aux-sample: said to be what it is, and not that there is no trace. */
+/*
+ * A recording of perf record --aux-sample is refused with that reason, not because it has no trace.
+ */
 static void trace_in_samples_is_refused(void **state)
 {
 	struct ptah_session *s = NULL;
@@ -549,7 +562,7 @@ static void missing_piece_is_told(void **state)
 	ptah_session_close(s);
 }
 
-/* The trace is opened at every length: never a crash, always a sentence. */
+/* The file is cut at every length: never a crash, always a sentence. */
 static void file_cut_short(void **state)
 {
 	struct made m;
@@ -641,7 +654,7 @@ static void missing_and_changed_binaries(void **state)
 	assert_int_equal(open_status(&m, "x86_64", &why), PTAH_E_MISSING);
 	assert_non_null(strstr(why.text, "/no/such/file"));
 
-	/* Another process's binaries are of no interest. */
+	/* The binaries of other processes are not checked. */
 	begin(&m);
 	build_mmap2(&m.file, 9, BASE, 4096, 0, "/no/such/file", 0, NULL);
 	build_auxtrace(&m.file, 0, 7, -1, 0, "", 0, 8);
@@ -666,7 +679,7 @@ static void missing_and_changed_binaries(void **state)
 	unlink(file);
 }
 
-/* A CPU's stream is the only process's; with two of them nothing is guessed. */
+/* The stream of a CPU belongs to the only process. With two processes nothing is guessed. */
 static void stream_of_a_cpu(void **state)
 {
 	struct ptah_stream_info info;
@@ -707,7 +720,7 @@ static void *decode_in_thread(void *session)
 	return NULL;
 }
 
-/* The sanitizer for threads has something to look at here. */
+/* Something for ThreadSanitizer to look at. */
 static void one_session_in_several_threads(void **state)
 {
 	pthread_t threads[4];

@@ -24,23 +24,23 @@ static enum ptah_record_problem check_sizes(const struct ptah_record_config *con
 	 * Output stops only at the end of a ToPA region, which is a page at least. So the buffer
 	 * has two: one is written while the other is taken.
 	 */
-	const unsigned least = config->buffer == PTAH_RECORD_SNAPSHOT ? 4096 : 8192;
+	const unsigned least = config->buffer.policy == PTAH_RECORD_SNAPSHOT ? 4096 : 8192;
 
-	if (config->buffer_size &&
-	    (!is_power_of_pages(config->buffer_size) || config->buffer_size < least ||
-	     config->buffer_size > UINT64_C(1) << 31))
+	if (config->buffer.size &&
+	    (!is_power_of_pages(config->buffer.size) || config->buffer.size < least ||
+	     config->buffer.size > UINT64_C(1) << 31))
 		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
 				       "trace buffer of %" PRIu64
 				       " bytes: it must be a power of two "
 				       "from %u to 2147483648",
-				       config->buffer_size, least);
-	if (config->sideband_size && (!is_power_of_pages(config->sideband_size) ||
-				      config->sideband_size > UINT64_C(1) << 31))
+				       config->buffer.size, least);
+	if (config->buffer.sideband && (!is_power_of_pages(config->buffer.sideband) ||
+					config->buffer.sideband > UINT64_C(1) << 31))
 		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
 				       "ring of records of %" PRIu64
 				       " bytes: it must be a power of "
 				       "two from 4096 to 2147483648",
-				       config->sideband_size);
+				       config->buffer.sideband);
 	return PTAH_RECORD_FINE;
 }
 
@@ -50,23 +50,24 @@ static enum ptah_record_problem check_command(const struct ptah_record_config *c
 	char *program;
 	bool found;
 
-	if (!config->argv || !config->argv[0])
+	if (!config->target.argv || !config->target.argv[0])
 		return PTAH_RECORD_FINE;
-	program = command_find(config->argv[0]);
+	program = command_find(config->target.argv[0]);
 	found = program && access(program, X_OK) == 0;
 	free(program);
 	return found ? PTAH_RECORD_FINE
 		     : recorder_refuse(why, PTAH_RECORD_NO_TARGET, "%s: no such command",
-				       config->argv[0]);
+				       config->target.argv[0]);
 }
 
 static enum ptah_record_problem check_host(const struct ptah_host *host,
 					   const struct ptah_record_config *config,
 					   struct ptah_message *why)
 {
-	const char *what = config->target == PTAH_RECORD_CPUS && !host->may_cpu ? "whole processors"
-			   : config->kernel && !host->may_kernel		? "the kernel"
-										: NULL;
+	const char *what = config->target.kind == PTAH_RECORD_CPUS && !host->may_cpu
+			       ? "whole processors"
+			   : config->trace.os && !host->may_kernel ? "the kernel"
+								   : NULL;
 
 	if (host->obstacle == PTAH_HOST_PROCESSOR)
 		return recorder_refuse(why, PTAH_RECORD_NO_PROCESSOR, "%s",
@@ -93,15 +94,15 @@ static enum ptah_record_problem check_wishes(const char *root,
 	enum ptah_record_problem problem = check_sizes(config, why);
 	int status = 0;
 
-	if (!problem && config->long_tnt)
+	if (!problem && config->backend.long_tnt)
 		problem = recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
 					  "a processor chooses between TNT-8 and TNT-64 by itself");
-	if (!problem && config->kcore && config->sink && config->sink->take)
+	if (!problem && config->output.kcore && config->output.sink && config->output.sink->take)
 		problem =
 		    recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
 				    "a copy of the kernel's code needs a folder to go to, not a "
 				    "callback");
-	if (!problem && config->kcore)
+	if (!problem && config->output.kcore)
 		status = kcore_check(root, why);
 	if (status < 0)
 		return status == PTAH_E_MISSING ? PTAH_RECORD_NOT_POSSIBLE : PTAH_RECORD_PERMISSION;

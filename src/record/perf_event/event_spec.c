@@ -63,44 +63,47 @@ static void set(struct ptah_record_config *config, enum term term, uint64_t valu
 	case TERM_PT: /* always set: without it there are no packets at all */
 		break;
 	case TERM_BRANCH:
-		config->no_branch = !value;
+		config->trace.branch = value;
 		break;
 	case TERM_TSC:
-		config->no_tsc = !value;
+		config->trace.tsc = value;
 		break;
 	case TERM_NORETCOMP:
-		config->no_retcomp = value;
+		config->trace.no_retcomp = value;
 		break;
 	case TERM_MTC:
-		config->mtc = value;
-		config->no_mtc = !value;
+		config->trace.mtc = value;
+		if (value && config->trace.mtc_period == PTAH_RECORD_CHOOSE)
+			config->trace.mtc_period = 0;
 		break;
 	case TERM_MTC_PERIOD:
-		config->mtc_period = (uint8_t)value;
+		/* Without mtc=1 a period of 0 leaves the choice to the recorder, as perf does. */
+		if (value || config->trace.mtc_period != PTAH_RECORD_CHOOSE)
+			config->trace.mtc_period = (uint8_t)value;
 		break;
 	case TERM_CYC:
-		config->cyc = value;
+		config->trace.cyc = value;
 		break;
 	case TERM_CYC_THRESH:
-		config->cyc_threshold = (uint8_t)value;
+		config->trace.cyc_threshold = (uint8_t)value;
 		break;
 	case TERM_PSB_PERIOD:
-		config->psb_period = 2048u << value;
+		config->trace.psb_period = (uint8_t)value;
 		break;
 	case TERM_PTW:
-		config->ptw = value;
+		config->trace.ptwrite = value;
 		break;
 	case TERM_FUP_ON_PTW:
-		config->fup_on_ptw = value;
+		config->trace.fup_on_ptwrite = value;
 		break;
 	case TERM_PWR_EVT:
-		config->pwr_evt = value;
+		config->trace.power_events = value;
 		break;
 	case TERM_EVENT:
-		config->event_trace = value;
+		config->trace.event_trace = value;
 		break;
 	case TERM_NOTNT:
-		config->no_tnt = value;
+		config->trace.no_tnt = value;
 		break;
 	}
 }
@@ -145,7 +148,7 @@ static int take_driver_term(const char *text, const char *formats, const char *n
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
 	char path[4096], line[128] = "";
-	uint64_t bits = config->pmu_config;
+	uint64_t bits = config->backend.pmu_config;
 	FILE *f;
 
 	if (!n || strspn(name, letters) < n ||
@@ -161,7 +164,7 @@ static int take_driver_term(const char *text, const char *formats, const char *n
 		return perfdata_message(why, PTAH_E_INVAL, "-e %s: %.*s=%" PRIu64 ": %s has %s",
 					text, (int)n, name, value, path,
 					*line ? "not as many bits, or not in config" : "no text");
-	config->pmu_config = bits;
+	config->backend.pmu_config = bits;
 	return 0;
 }
 
@@ -200,8 +203,8 @@ static int take_modifiers(const char *text, const char *at, struct ptah_record_c
 {
 	if (strspn(at, "uk") != strlen(at))
 		return complain(why, text, "the modifiers are u (user code) and k (the kernel)");
-	config->user = strchr(at, 'u') != NULL;
-	config->kernel = strchr(at, 'k') != NULL;
+	config->trace.user = strchr(at, 'u') != NULL;
+	config->trace.os = strchr(at, 'k') != NULL;
 	return 0;
 }
 
@@ -211,6 +214,8 @@ int event_parse(const char *text, const char *formats, struct ptah_record_config
 	const char *at;
 	int status = 0;
 
+	if (!config->trace.size)
+		ptah_record_trace_default(&config->trace);
 	at = text + strcspn(text, "/:");
 	if (at - text != 8 || strncmp(text, "intel_pt", 8) != 0)
 		return complain(why, text, "the event is intel_pt/TERMS/");

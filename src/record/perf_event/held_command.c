@@ -38,11 +38,11 @@ int hardware_fork_command(struct hardware *h)
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets))
 		return recorder_fail(h->r, PTAH_RECORD_NO_MEMORY, PTAH_E_SYSTEM,
 				     "%s cannot be started: too many open files (ulimit -n)",
-				     h->r->config.argv[0]);
+				     h->r->config.target.argv[0]);
 	c->pid = fork();
 	if (c->pid == 0) {
 		close(sockets[0]); /* so that its read() ends when the recorder is killed */
-		run_command(h->r->config.argv, sockets[1]);
+		run_command(h->r->config.target.argv, sockets[1]);
 	}
 	close(sockets[1]);
 	c->socket = sockets[0];
@@ -50,7 +50,7 @@ int hardware_fork_command(struct hardware *h)
 		c->pid = 0;
 		return recorder_fail(h->r, PTAH_RECORD_NO_MEMORY, PTAH_E_SYSTEM,
 				     "%s cannot be started: no more processes (ulimit -u)",
-				     h->r->config.argv[0]);
+				     h->r->config.target.argv[0]);
 	}
 	c->ended = (int)syscall(SYS_pidfd_open, c->pid, 0);
 	return 0;
@@ -76,7 +76,7 @@ int hardware_release_command(struct hardware *h)
 		;
 	c->pid = h->r->status.pid = 0;
 	return recorder_fail(h->r, PTAH_RECORD_NO_TARGET, PTAH_E_MISSING,
-			     "%s cannot be started: %s", h->r->config.argv[0],
+			     "%s cannot be started: %s", h->r->config.target.argv[0],
 			     strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error");
 }
 

@@ -21,21 +21,22 @@
 static struct pmu_layout layout_of(const struct ptah_record_config *config)
 {
 	const bool threads =
-	    config->target == PTAH_RECORD_THREADS || config->target == PTAH_RECORD_SELF;
-	const bool system = config->target == PTAH_RECORD_CPUS;
+	    config->target.kind == PTAH_RECORD_THREADS || config->target.kind == PTAH_RECORD_SELF;
+	const bool system = config->target.kind == PTAH_RECORD_CPUS;
 	/*
 	 * The kernel maps no ring for an event that follows a thread's children: such events get
 	 * one ring for each processor (perf_mmap()).
 	 */
-	const bool inherit = !system && !threads && !config->no_inherit && !config->per_thread;
+	const bool inherit =
+	    !system && !threads && !config->target.no_inherit && !config->target.per_thread;
 
 	return (struct pmu_layout){
 	    .per_cpu = inherit || system,
 	    .system = system,
 	    .inherit = inherit,
-	    .on_exec = config->target == PTAH_RECORD_COMMAND,
-	    .paused = config->start_paused,
-	    .snapshot = config->buffer == PTAH_RECORD_SNAPSHOT,
+	    .on_exec = config->target.kind == PTAH_RECORD_COMMAND,
+	    .paused = config->target.start_paused,
+	    .snapshot = config->buffer.policy == PTAH_RECORD_SNAPSHOT,
 	};
 }
 
@@ -49,7 +50,7 @@ static enum ptah_record_problem try_events(struct hardware *h, uint64_t word,
 	    .tid_count = h->tid_count,
 	    .cpus = h->cpus,
 	    .cpu_count = h->cpu_count,
-	    .strict = config->target != PTAH_RECORD_PROCESSES,
+	    .strict = config->target.kind != PTAH_RECORD_PROCESSES,
 	};
 
 	h->events.less_count = 0;
@@ -72,8 +73,8 @@ static int open_events(struct hardware *h, bool *small)
 {
 	const struct ptah_record_config *config = &h->r->config;
 	struct event_sizes sizes = {
-	    .data = config->sideband_size ? config->sideband_size : DEFAULT_DATA,
-	    .aux = config->buffer_size ? config->buffer_size : DEFAULT_AUX,
+	    .data = config->buffer.sideband ? config->buffer.sideband : DEFAULT_DATA,
+	    .aux = config->buffer.size ? config->buffer.size : DEFAULT_AUX,
 	};
 	enum ptah_record_problem problem = PTAH_RECORD_FINE;
 	struct ptah_message why = {""};
@@ -89,11 +90,11 @@ static int open_events(struct hardware *h, bool *small)
 	}
 	if (!problem)
 		problem = try_events(h, word, &sizes, &why);
-	*small = problem == PTAH_RECORD_MLOCK && !(config->sideband_size && config->buffer_size);
+	*small = problem == PTAH_RECORD_MLOCK && !(config->buffer.sideband && config->buffer.size);
 	if (*small) {
 		events_close(&h->events);
-		sizes.data = config->sideband_size ? sizes.data : SMALL_DATA;
-		sizes.aux = config->buffer_size ? sizes.aux : SMALL_AUX;
+		sizes.data = config->buffer.sideband ? sizes.data : SMALL_DATA;
+		sizes.aux = config->buffer.size ? sizes.aux : SMALL_AUX;
 		problem = try_events(h, word, &sizes, &why);
 	}
 	return problem ? recorder_fail(h->r, problem, recorder_status_of(problem), "%s", why.text)
@@ -114,7 +115,7 @@ static int open_with(struct ptah_recorder *r, bool has_trace)
 	status = hardware_find_targets(h);
 	if (status >= 0)
 		status = open_events(h, &small);
-	if (status >= 0 && r->config.kcore && !r->config.sink)
+	if (status >= 0 && r->config.output.kcore && !r->config.output.sink)
 		status = hardware_make_folder(h);
 	if (status < 0)
 		return status;
@@ -224,7 +225,7 @@ static int poll_events(struct ptah_recorder *r, int timeout_ms)
 		leave_out_ended(h);
 	/* The end is detected first, so that the drain below has everything up to it. */
 	ended = commanded ? command_has_ended(h) : !h->left;
-	hardware_drain(h, r->config.buffer == PTAH_RECORD_DRAIN);
+	hardware_drain(h, r->config.buffer.policy == PTAH_RECORD_DRAIN);
 	return r->error < 0 ? r->error : !ended;
 }
 
@@ -264,12 +265,12 @@ static int stop(struct ptah_recorder *r)
 	h->tracing = false;
 	events_trace(&h->events, false);
 	events_sideband(&h->events, false);
-	hardware_drain(h, r->config.buffer != PTAH_RECORD_SNAPSHOT);
+	hardware_drain(h, r->config.buffer.policy != PTAH_RECORD_SNAPSHOT);
 	/*
 	 * The user wanted the snapshots that were taken. If there was none, the end of the trace is
 	 * taken.
 	 */
-	if (r->config.buffer == PTAH_RECORD_SNAPSHOT && !r->status.snapshots)
+	if (r->config.buffer.policy == PTAH_RECORD_SNAPSHOT && !r->status.snapshots)
 		hardware_read_snapshots(h);
 	hardware_sum_losses(h);
 	return r->error;

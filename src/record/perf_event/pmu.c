@@ -249,21 +249,25 @@ static unsigned choose_period(uint64_t valid, unsigned liked)
  * MTC packets are on unless they are declined, as with perf. TSC packets alone come with PSBs,
  * which is too seldom to give the switches and new maps of a busy thread their place in the trace.
  */
-static bool adds_mtc(const struct pmu *pmu, const struct ptah_record_config *config)
+static bool wants_mtc(const struct pmu *pmu, const struct ptah_record_config *config)
 {
-	return !config->mtc && !config->no_mtc && !config->no_tsc && pmu->mtc && pmu->mtc_periods &&
-	       pmu_bits(pmu, "mtc") && pmu_bits(pmu, "mtc_period");
+	const struct ptah_trace_config *trace = &config->trace;
+
+	if (!trace->mtc || trace->mtc_period != PTAH_RECORD_CHOOSE)
+		return trace->mtc;
+	return trace->tsc && pmu->mtc && pmu->mtc_periods && pmu_bits(pmu, "mtc") &&
+	       pmu_bits(pmu, "mtc_period");
 }
 
 static enum ptah_record_problem take_mtc_period(const struct pmu *pmu,
 						const struct ptah_record_config *config,
 						uint64_t *word, struct ptah_message *why)
 {
-	uint64_t value = config->mtc_period;
+	uint64_t value = config->trace.mtc_period;
 
-	if (!config->mtc && !adds_mtc(pmu, config))
+	if (!wants_mtc(pmu, config))
 		return PTAH_RECORD_FINE;
-	if (!config->mtc && !value)
+	if (value == PTAH_RECORD_CHOOSE)
 		value = choose_period(pmu->mtc_periods, DEFAULT_MTC_PERIOD);
 	return take_value(pmu, "mtc_period", value, pmu->mtc_periods, word, why);
 }
@@ -272,15 +276,14 @@ static enum ptah_record_problem take_psb_period(const struct pmu *pmu,
 						const struct ptah_record_config *config,
 						uint64_t *word, struct ptah_message *why)
 {
-	unsigned value;
+	const unsigned value = config->trace.psb_period;
 
-	if (!config->psb_period) {
+	if (value == PTAH_RECORD_CHOOSE) {
 		*word |= pmu->psb_cyc ? place(pmu_bits(pmu, "psb_period"),
 					      choose_period(pmu->psb_periods, DEFAULT_PSB_PERIOD))
 				      : 0;
 		return PTAH_RECORD_FINE;
 	}
-	value = (unsigned)highest_bit(config->psb_period) - 11;
 	if (!pmu->psb_cyc)
 		return recorder_refuse(
 		    why, PTAH_RECORD_BAD_OPTION,
@@ -300,16 +303,16 @@ enum ptah_record_problem pmu_config(const struct pmu *pmu, const struct ptah_rec
 	     * know neither term and always trace branches.
 	     */
 	    {"pt", pmu_bits(pmu, "pt") != 0, true},
-	    {"branch", !config->no_branch && pmu_bits(pmu, "branch"), true},
-	    {"tsc", !config->no_tsc, true},
-	    {"noretcomp", config->no_retcomp, true},
-	    {"mtc", config->mtc || adds_mtc(pmu, config), pmu->mtc},
-	    {"cyc", config->cyc, pmu->psb_cyc},
-	    {"ptw", config->ptw, pmu->ptwrite},
-	    {"fup_on_ptw", config->fup_on_ptw, pmu->ptwrite},
-	    {"pwr_evt", config->pwr_evt, pmu->power_event_trace},
-	    {"event", config->event_trace, pmu->event_trace},
-	    {"notnt", config->no_tnt, pmu->tnt_disable},
+	    {"branch", config->trace.branch && pmu_bits(pmu, "branch"), true},
+	    {"tsc", config->trace.tsc, true},
+	    {"noretcomp", config->trace.no_retcomp, true},
+	    {"mtc", wants_mtc(pmu, config), pmu->mtc},
+	    {"cyc", config->trace.cyc, pmu->psb_cyc},
+	    {"ptw", config->trace.ptwrite, pmu->ptwrite},
+	    {"fup_on_ptw", config->trace.fup_on_ptwrite, pmu->ptwrite},
+	    {"pwr_evt", config->trace.power_events, pmu->power_event_trace},
+	    {"event", config->trace.event_trace, pmu->event_trace},
+	    {"notnt", config->trace.no_tnt, pmu->tnt_disable},
 	};
 	enum ptah_record_problem problem = PTAH_RECORD_FINE;
 	uint64_t known = 0;
@@ -317,28 +320,28 @@ enum ptah_record_problem pmu_config(const struct pmu *pmu, const struct ptah_rec
 	*word = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(wishes) && !problem; i++)
 		problem = take_wish(pmu, &wishes[i], word, why);
-	if (!problem && config->fup_on_ptw && !config->ptw)
+	if (!problem && config->trace.fup_on_ptwrite && !config->trace.ptwrite)
 		problem = recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
 					  "fup_on_ptw=1 makes no sense without ptw=1");
-	if (!problem && config->no_branch && !pmu_bits(pmu, "branch"))
+	if (!problem && !config->trace.branch && !pmu_bits(pmu, "branch"))
 		problem = recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
 					  "branch=0: this kernel's intel_pt has no such term");
 	if (!problem)
 		problem = take_mtc_period(pmu, config, word, why);
-	if (!problem && config->cyc)
-		problem = take_value(pmu, "cyc_thresh", config->cyc_threshold,
+	if (!problem && config->trace.cyc)
+		problem = take_value(pmu, "cyc_thresh", config->trace.cyc_threshold,
 				     pmu->cycle_thresholds | 1, word, why);
 	if (!problem)
 		problem = take_psb_period(pmu, config, word, why);
 	for (size_t i = 0; i < pmu->term_count; i++)
 		known |= pmu->terms[i].bits;
-	if (!problem && config->pmu_config & ~known)
+	if (!problem && config->backend.pmu_config & ~known)
 		problem =
 		    recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
 				    "config=0x%" PRIx64 ": this kernel's intel_pt knows the bits "
 				    "0x%" PRIx64,
-				    config->pmu_config, known);
-	*word |= config->pmu_config;
+				    config->backend.pmu_config, known);
+	*word |= config->backend.pmu_config;
 	return problem;
 }
 
@@ -383,8 +386,8 @@ void pmu_trace_attr(const struct pmu *pmu, const struct ptah_record_config *conf
 	attr->config = word;
 	/* Without this flag perf refuses to print the addresses that it decodes. */
 	attr->sample_type |= PERF_SAMPLE_IP;
-	attr->exclude_user = config->kernel && !config->user;
-	attr->exclude_kernel = !config->kernel;
+	attr->exclude_user = config->trace.os && !config->trace.user;
+	attr->exclude_kernel = !config->trace.os;
 	attr->enable_on_exec = layout->on_exec && !layout->paused;
 	/* The recorder is woken when a quarter is full, and drains while the other three fill. */
 	attr->aux_watermark = layout->snapshot ? 0 : (uint32_t)(aux_size / 4);
@@ -396,13 +399,13 @@ void pmu_sideband_attr(const struct ptah_record_config *config, const struct pmu
 	common_attr(layout, attr);
 	attr->type = PERF_TYPE_SOFTWARE;
 	attr->config = PERF_COUNT_SW_DUMMY;
-	attr->exclude_kernel = !config->kernel;
+	attr->exclude_kernel = !config->trace.os;
 	attr->enable_on_exec = layout->on_exec;
 	attr->mmap = attr->mmap2 = attr->build_id = 1;
 	attr->comm = attr->comm_exec = attr->task = 1;
 	attr->context_switch = 1;
 	/* Records of code that is added to the kernel while it runs. */
-	attr->ksymbol = attr->bpf_event = attr->text_poke = config->kernel && layout->per_cpu;
+	attr->ksymbol = attr->bpf_event = attr->text_poke = config->trace.os && layout->per_cpu;
 	attr->watermark = 1;
 	attr->wakeup_watermark = (uint32_t)(data_size / 4);
 }
@@ -441,12 +444,12 @@ static enum ptah_record_problem check_filter(const struct pmu *pmu,
 		return recorder_refuse(
 		    why, PTAH_RECORD_BAD_OPTION, "%zu address filters: this processor has %" PRIu32,
 		    config->filter_count, pmu->ip_filtering ? pmu->num_address_ranges : 0);
-	if (!f->path && !config->kernel)
+	if (!f->path && !config->trace.os)
 		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
 				       "filter %zu names no file: only addresses of the kernel can "
 				       "do without, and the kernel is not traced",
 				       i);
-	if (f->path && config->target == PTAH_RECORD_CPUS)
+	if (f->path && config->target.kind == PTAH_RECORD_CPUS)
 		return recorder_refuse(
 		    why, PTAH_RECORD_NOT_POSSIBLE,
 		    "filters of a file's code go with processes and threads, not "

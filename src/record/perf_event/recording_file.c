@@ -22,7 +22,7 @@
 int hardware_make_folder(struct hardware *h)
 {
 	struct ptah_recorder *r = h->r;
-	const char *output = r->config.output ? r->config.output : "perf.data";
+	const char *output = r->config.output.path ? r->config.output.path : "perf.data";
 	struct ptah_message why = {""};
 	struct stat st;
 
@@ -49,7 +49,7 @@ int hardware_make_folder(struct hardware *h)
 		return recorder_fail(r, PTAH_RECORD_OUTPUT, PTAH_E_SYSTEM, "%s", why.text);
 	}
 	h->made_folder = true;
-	r->config.output = h->file;
+	r->config.output.path = h->file;
 	return 0;
 }
 
@@ -116,11 +116,11 @@ static uint64_t *ids_of(const struct event *events, size_t count)
 
 static const char *event_name(const struct ptah_record_config *config, bool trace)
 {
-	if (!config->kernel)
+	if (!config->trace.os)
 		return trace ? "intel_pt//u" : "dummy:u";
 	if (!trace)
 		return "dummy";
-	return config->user ? "intel_pt//" : "intel_pt//k";
+	return config->trace.user ? "intel_pt//" : "intel_pt//k";
 }
 
 static void fill_driver(const struct hardware *h, struct perfdata_driver *driver)

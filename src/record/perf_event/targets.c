@@ -17,7 +17,7 @@
 static bool is_repeated(const struct ptah_record_config *config, size_t i)
 {
 	for (size_t k = 0; k < i; k++)
-		if (config->ids[k] == config->ids[i])
+		if (config->target.ids[k] == config->target.ids[i])
 			return true;
 	return false;
 }
@@ -25,10 +25,10 @@ static bool is_repeated(const struct ptah_record_config *config, size_t i)
 static bool copy_ids(const struct ptah_record_config *config, int32_t **ids, size_t *n)
 {
 	*n = 0;
-	*ids = calloc(config->id_count ? config->id_count : 1, sizeof(**ids));
-	for (size_t i = 0; *ids && i < config->id_count; i++)
+	*ids = calloc(config->target.id_count ? config->target.id_count : 1, sizeof(**ids));
+	for (size_t i = 0; *ids && i < config->target.id_count; i++)
 		if (!is_repeated(config, i))
-			(*ids)[(*n)++] = config->ids[i];
+			(*ids)[(*n)++] = config->target.ids[i];
 	return *ids != NULL;
 }
 
@@ -37,17 +37,17 @@ static int find_threads(struct hardware *h)
 {
 	const struct ptah_record_config *config = &h->r->config;
 
-	for (size_t i = 0; i < config->id_count; i++) {
+	for (size_t i = 0; i < config->target.id_count; i++) {
 		int32_t *some, *all;
 		size_t n;
 
 		if (is_repeated(config, i))
 			continue;
-		n = proc_threads("", config->ids[i], &some);
+		n = proc_threads("", config->target.ids[i], &some);
 		if (!n) {
 			free(some);
 			return recorder_fail(h->r, PTAH_RECORD_NO_TARGET, PTAH_E_MISSING,
-					     "there is no process %d", config->ids[i]);
+					     "there is no process %d", config->target.ids[i]);
 		}
 		all = realloc(h->tids, (h->tid_count + n) * sizeof(*all));
 		if (all) {
@@ -75,7 +75,7 @@ static bool one_thread(struct hardware *h, int32_t tid)
 static int find_processors(struct hardware *h)
 {
 	const struct ptah_record_config *config = &h->r->config;
-	size_t named = config->target == PTAH_RECORD_CPUS ? config->id_count : 0;
+	size_t named = config->target.kind == PTAH_RECORD_CPUS ? config->target.id_count : 0;
 
 	h->cpu_count = proc_cpus("", &h->cpus);
 	if (!h->cpu_count)
@@ -85,11 +85,11 @@ static int find_processors(struct hardware *h)
 		bool online = false;
 
 		for (size_t k = 0; k < h->cpu_count; k++)
-			online = online || h->cpus[k] == config->ids[i];
+			online = online || h->cpus[k] == config->target.ids[i];
 		if (!online)
 			return recorder_fail(h->r, PTAH_RECORD_NO_TARGET, PTAH_E_MISSING,
 					     "processor %d is not there, or not online",
-					     config->ids[i]);
+					     config->target.ids[i]);
 	}
 	if (!named)
 		return 0;
@@ -101,11 +101,11 @@ int hardware_find_targets(struct hardware *h)
 {
 	const struct ptah_record_config *config = &h->r->config;
 	bool ok = true;
-	int status = config->argv && config->argv[0] ? hardware_fork_command(h) : 0;
+	int status = config->target.argv && config->target.argv[0] ? hardware_fork_command(h) : 0;
 
 	if (status < 0)
 		return status;
-	switch (config->target) {
+	switch (config->target.kind) {
 	case PTAH_RECORD_COMMAND:
 		ok = one_thread(h, h->command.pid);
 		break;
@@ -155,11 +155,11 @@ static bool was_reported(const struct hardware *h, size_t i, int32_t pid)
 static void report_targets(struct hardware *h, const struct proc_reporter *reporter)
 {
 	const struct ptah_record_config *config = &h->r->config;
-	const bool whole = config->target == PTAH_RECORD_PROCESSES;
-	const size_t n = whole ? config->id_count : h->tid_count;
+	const bool whole = config->target.kind == PTAH_RECORD_PROCESSES;
+	const size_t n = whole ? config->target.id_count : h->tid_count;
 
 	for (size_t i = 0; i < n && h->r->error >= 0; i++) {
-		int32_t tid = whole ? config->ids[i] : h->tids[i];
+		int32_t tid = whole ? config->target.ids[i] : h->tids[i];
 		int32_t pid = whole ? tid : proc_process_of("", tid);
 		int status;
 
@@ -186,12 +186,12 @@ void hardware_report_existing(struct hardware *h)
 	    .context = h,
 	};
 
-	if (config->kernel && proc_report_kernel(&reporter) == PTAH_E_MISSING)
+	if (config->trace.os && proc_report_kernel(&reporter) == PTAH_E_MISSING)
 		recorder_note(h->r, "the kernel's addresses are hidden (kernel.kptr_restrict): its "
 				    "code is not in the recording");
-	if (config->target == PTAH_RECORD_CPUS)
+	if (config->target.kind == PTAH_RECORD_CPUS)
 		proc_report_all(&reporter);
-	else if (config->target == PTAH_RECORD_COMMAND)
+	else if (config->target.kind == PTAH_RECORD_COMMAND)
 		h->r->status
 		    .processes++; /* the command has nothing to report before its execve() */
 	else

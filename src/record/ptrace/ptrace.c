@@ -221,19 +221,19 @@ static void become(const struct recording *r, const char *path, int gate)
 	prctl(PR_SET_PTRACER, r->tracer, 0, 0, 0);
 	if (read(gate, &go, 1) != 1)
 		_exit(127);
-	execv(path, r->r->config.argv);
+	execv(path, r->r->config.target.argv);
 	_exit(127);
 }
 
 static int start_command(struct recording *r)
 {
-	char *path = command_find(r->r->config.argv[0]);
+	char *path = command_find(r->r->config.target.argv[0]);
 	int gate[2] = {-1, -1}, status = 0;
 
 	if (!path || pipe2(gate, O_CLOEXEC)) {
 		free(path);
 		return recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, PTAH_E_NOMEM,
-				     "%s could not be started", r->r->config.argv[0]);
+				     "%s could not be started", r->r->config.target.argv[0]);
 	}
 	r->command = fork();
 	if (r->command == 0) {
@@ -283,8 +283,8 @@ static int start(struct ptah_recorder *recorder)
 		return recorder_fail(recorder, PTAH_RECORD_NO_MEMORY, PTAH_E_SYSTEM,
 				     "no process for the tracer: %s", strerror(errno));
 	}
-	return recorder->config.target == PTAH_RECORD_COMMAND ? start_command(r)
-							      : order(r, TRACER_GO, 0);
+	return recorder->config.target.kind == PTAH_RECORD_COMMAND ? start_command(r)
+								   : order(r, TRACER_GO, 0);
 }
 
 /* Polling */
@@ -379,7 +379,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 		r->socket = -1;
 		r->setup.config = &recorder->config;
 		r->setup.trace = simulated_trace(&recorder->config);
-		r->setup.buffer = recorder->config.buffer_size ? recorder->config.buffer_size
+		r->setup.buffer = recorder->config.buffer.size ? recorder->config.buffer.size
 							       : SIMULATED_DEFAULT_BUFFER;
 		status = simulated_open_writer(recorder, false);
 	}
@@ -405,14 +405,14 @@ static enum ptah_record_problem check_wishes(const struct ptah_record_config *co
 {
 	static const enum ptah_record_problem no = PTAH_RECORD_NOT_POSSIBLE;
 
-	if (config->target == PTAH_RECORD_CPUS)
+	if (config->target.kind == PTAH_RECORD_CPUS)
 		return recorder_refuse(why, no,
 				       "the recorder ptrace steps threads, not processors");
-	if (config->target == PTAH_RECORD_SELF)
+	if (config->target.kind == PTAH_RECORD_SELF)
 		return recorder_refuse(why, no,
 				       "the recorder ptrace cannot trace the thread that takes its "
 				       "trace: both would wait for each other");
-	if (config->kernel || config->kcore)
+	if (config->trace.os || config->output.kcore)
 		return recorder_refuse(why, no, "the kernel cannot be single-stepped");
 	return simulated_check(config, why);
 }
@@ -475,13 +475,13 @@ static enum ptah_record_problem check(const struct ptah_record_config *config,
 
 	if (problem)
 		return problem;
-	if (config->target == PTAH_RECORD_COMMAND) {
-		status = command_resolve(config->argv, &command, why);
+	if (config->target.kind == PTAH_RECORD_COMMAND) {
+		status = command_resolve(config->target.argv, &command, why);
 		command_free(&command);
 		return status < 0 ? PTAH_RECORD_NO_TARGET : PTAH_RECORD_FINE;
 	}
-	for (size_t i = 0; i < config->id_count && !problem; i++)
-		problem = check_id(config->ids[i], why);
+	for (size_t i = 0; i < config->target.id_count && !problem; i++)
+		problem = check_id(config->target.ids[i], why);
 	return problem;
 }
 

@@ -261,9 +261,9 @@ void trace_lose(struct thread *t)
 
 static uint8_t policy_of(const struct ptah_record_config *config)
 {
-	return config->buffer == PTAH_RECORD_SNAPSHOT	      ? PTAH_POLICY_WRAP
-	       : config->buffer == PTAH_RECORD_STOP_WHEN_FULL ? PTAH_POLICY_STOP
-							      : PTAH_POLICY_DRAIN;
+	return config->buffer.policy == PTAH_RECORD_SNAPSHOT	     ? PTAH_POLICY_WRAP
+	       : config->buffer.policy == PTAH_RECORD_STOP_WHEN_FULL ? PTAH_POLICY_STOP
+								     : PTAH_POLICY_DRAIN;
 }
 
 bool trace_begin(struct thread *t)
@@ -287,7 +287,7 @@ bool trace_begin(struct thread *t)
 	    .trace = setup->trace,
 	    .policy = policy_of(t->r->config),
 	    .cookie = t,
-	    .long_tnt = t->r->config->long_tnt,
+	    .long_tnt = t->r->config->backend.long_tnt,
 	    .pid = t->process->pid,
 	    .time = message.tsc,
 	};

@@ -108,7 +108,7 @@ uint64_t tracer_time(const struct tracer *r)
 {
 	struct timespec now;
 
-	if (r->config->clock == PTAH_CLOCK_INSN)
+	if (r->config->backend.clock == PTAH_CLOCK_INSN)
 		return r->clock;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
@@ -234,7 +234,7 @@ static unsigned long trace_options(const struct tracer *r)
 {
 	unsigned long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC;
 
-	if (!r->config->no_inherit)
+	if (!r->config->target.no_inherit)
 		options |= PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK;
 	return options;
 }
@@ -349,15 +349,15 @@ static bool attach(struct tracer *r, int32_t command)
 	const struct ptah_record_config *config = r->config;
 	int error;
 
-	if (config->target == PTAH_RECORD_COMMAND) {
+	if (config->target.kind == PTAH_RECORD_COMMAND) {
 		error = seize(r, command, command, false);
 		return error ? refuse_attach(r, command, error) : true;
 	}
-	for (size_t i = 0; i < config->id_count; i++) {
-		if (tracer_find(r, config->ids[i]))
+	for (size_t i = 0; i < config->target.id_count; i++) {
+		if (tracer_find(r, config->target.ids[i]))
 			continue;
-		if (!(config->target == PTAH_RECORD_THREADS ? attach_thread
-							    : attach_process)(r, config->ids[i]))
+		if (!(config->target.kind == PTAH_RECORD_THREADS ? attach_thread : attach_process)(
+			r, config->target.ids[i]))
 			return false;
 	}
 	report_beginnings(r);
@@ -526,7 +526,7 @@ _Noreturn void tracer_run(const struct tracer_setup *setup)
 			   .socket = setup->socket,
 			   .parent = getppid(),
 			   .clock = 1,
-			   .paused = setup->config->start_paused};
+			   .paused = setup->config->target.start_paused};
 	struct tracer_order order;
 
 	cut_loose(&r);

@@ -61,7 +61,7 @@ static void run(const struct recording *r)
 	if (!file || asprintf(&option, "file=%s,fd=%d", file, r->memory) < 0)
 		_exit(127);
 	argv = launch_arguments(r->qemu, option, &r->command, environ,
-				r->r->config.clock == PTAH_CLOCK_INSN);
+				r->r->config.backend.clock == PTAH_CLOCK_INSN);
 	environment = launch_environment(environ);
 	if (!argv || !environment || fcntl(r->memory, F_SETFD, 0))
 		_exit(127);
@@ -286,14 +286,14 @@ static int open_recorder(struct ptah_recorder *recorder)
 		return PTAH_E_NOMEM;
 	r->r = recorder;
 	r->memory = -1;
-	r->policy = config->buffer;
-	r->buffer = config->buffer_size ? config->buffer_size : SIMULATED_DEFAULT_BUFFER;
+	r->policy = config->buffer.policy;
+	r->buffer = config->buffer.size ? config->buffer.size : SIMULATED_DEFAULT_BUFFER;
 	r->joined = malloc(r->buffer + SIMULATED_STAGING + 2 * GENERATOR_BURST);
-	r->qemu = command_find(config->qemu ? config->qemu : "qemu-x86_64");
-	r->plugin = config->plugin ? strdup(config->plugin) : qemu_find_plugin();
+	r->qemu = command_find(config->backend.qemu ? config->backend.qemu : "qemu-x86_64");
+	r->plugin = config->backend.plugin ? strdup(config->backend.plugin) : qemu_find_plugin();
 	if (!r->joined || !r->qemu || !r->plugin)
 		return PTAH_E_NOMEM;
-	status = command_resolve(config->argv, &r->command, &why);
+	status = command_resolve(config->target.argv, &r->command, &why);
 	if (status < 0)
 		return recorder_fail(recorder, PTAH_RECORD_NO_TARGET, status, "%s", why.text);
 	r->name = base_name(r->command.argv[0]);
@@ -328,9 +328,9 @@ static enum ptah_record_problem check_wishes(const struct ptah_record_config *co
 {
 	static const enum ptah_record_problem no = PTAH_RECORD_NOT_POSSIBLE;
 
-	if (config->target != PTAH_RECORD_COMMAND)
+	if (config->target.kind != PTAH_RECORD_COMMAND)
 		return recorder_refuse(why, no, "the recorder qemu records commands alone");
-	if (config->kernel || config->kcore)
+	if (config->trace.os || config->output.kcore)
 		return recorder_refuse(why, no,
 				       "the kernel cannot be traced: the program runs under user "
 				       "mode emulation");
@@ -351,22 +351,24 @@ static enum ptah_record_problem check(const struct ptah_record_config *config,
 		if (config->filters[i].path && strlen(config->filters[i].path) >= SHARED_PATH)
 			return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
 					       "the path of filter %zu is too long", i);
-	status = command_resolve(config->argv, &command, why);
+	status = command_resolve(config->target.argv, &command, why);
 	command_free(&command);
 	if (status < 0)
 		return PTAH_RECORD_NO_TARGET;
-	qemu = command_find(config->qemu ? config->qemu : "qemu-x86_64");
-	plugin = config->plugin ? strdup(config->plugin) : qemu_find_plugin();
+	qemu = command_find(config->backend.qemu ? config->backend.qemu : "qemu-x86_64");
+	plugin = config->backend.plugin ? strdup(config->backend.plugin) : qemu_find_plugin();
 	if (!qemu || access(qemu, X_OK))
-		problem = recorder_refuse(why, PTAH_RECORD_NO_EMULATOR,
-					  "%s not found: install it (Debian: apt-get install "
-					  "qemu-user)",
-					  config->qemu ? config->qemu : "qemu-x86_64");
+		problem =
+		    recorder_refuse(why, PTAH_RECORD_NO_EMULATOR,
+				    "%s not found: install it (Debian: apt-get install "
+				    "qemu-user)",
+				    config->backend.qemu ? config->backend.qemu : "qemu-x86_64");
 	else if (!plugin || access(plugin, R_OK))
 		problem = recorder_refuse(why, PTAH_RECORD_NO_EMULATOR,
 					  "the recorder's plugin %s is not where it should "
 					  "be: install Ptah, or name it with --plugin",
-					  config->plugin ? config->plugin : "ptah-qemu.so");
+					  config->backend.plugin ? config->backend.plugin
+								 : "ptah-qemu.so");
 	free(qemu);
 	free(plugin);
 	return problem;

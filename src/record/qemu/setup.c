@@ -127,18 +127,19 @@ int qemu_create_shared(struct recording *r, const struct ptah_record_config *con
 	if (errno)
 		return qemu_fail_system(r, "shared memory", "make a lock in");
 	r->shared->magic = SHARED_MAGIC;
-	r->shared->flags = (config->clock == PTAH_CLOCK_HOST ? SHARED_CLOCK_HOST : 0) |
-			   (config->no_inherit ? SHARED_NO_INHERIT : 0);
-	r->shared->policy = config->buffer == PTAH_RECORD_SNAPSHOT	   ? PTAH_POLICY_WRAP
-			    : config->buffer == PTAH_RECORD_STOP_WHEN_FULL ? PTAH_POLICY_STOP
-									   : PTAH_POLICY_DRAIN;
+	r->shared->flags = (config->backend.clock == PTAH_CLOCK_HOST ? SHARED_CLOCK_HOST : 0) |
+			   (config->target.no_inherit ? SHARED_NO_INHERIT : 0);
+	r->shared->policy = config->buffer.policy == PTAH_RECORD_SNAPSHOT ? PTAH_POLICY_WRAP
+			    : config->buffer.policy == PTAH_RECORD_STOP_WHEN_FULL
+				? PTAH_POLICY_STOP
+				: PTAH_POLICY_DRAIN;
 	r->shared->buffer = r->buffer;
-	r->shared->long_tnt = config->long_tnt;
+	r->shared->long_tnt = config->backend.long_tnt;
 	r->shared->trace = simulated_trace(config);
 	r->shared->filter_count = (uint32_t)config->filter_count;
 	for (size_t i = 0; i < config->filter_count; i++)
 		put_filter(&r->shared->filters[i], &config->filters[i]);
-	r->shared->paused = config->start_paused;
+	r->shared->paused = config->target.start_paused;
 	put_paths(r);
 	/* Time begins at 1: a TSC of 0 means "no time known", also to perf. */
 	atomic_store(&r->shared->clock, 1);

@@ -16,23 +16,25 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define DEFAULT_PERIOD 4096
+#define DEFAULT_PSB_PERIOD 1 /* 4 KiB */
 
 struct ptah_trace_config simulated_trace(const struct ptah_record_config *config)
 {
-	uint32_t period = config->psb_period ? config->psb_period : DEFAULT_PERIOD;
+	const struct ptah_trace_config *trace = &config->trace;
+	const bool mtc = trace->mtc && trace->mtc_period != PTAH_RECORD_CHOOSE;
 
 	return (struct ptah_trace_config){
 	    .size = sizeof(struct ptah_trace_config),
 	    .user = true,
 	    .branch = true,
 	    .tsc = true,
-	    .mtc = config->mtc,
-	    .cyc = config->cyc,
-	    .mtc_period = config->mtc ? config->mtc_period : 0,
-	    .cyc_threshold = config->cyc ? config->cyc_threshold : 0,
-	    .psb_period = (uint8_t)(highest_bit(period) - 11),
-	    .no_retcomp = config->no_retcomp,
+	    .mtc = mtc,
+	    .cyc = trace->cyc,
+	    .mtc_period = mtc ? trace->mtc_period : 0,
+	    .cyc_threshold = trace->cyc ? trace->cyc_threshold : 0,
+	    .psb_period =
+		trace->psb_period == PTAH_RECORD_CHOOSE ? DEFAULT_PSB_PERIOD : trace->psb_period,
+	    .no_retcomp = trace->no_retcomp,
 	};
 }
 
@@ -50,25 +52,26 @@ enum ptah_record_problem simulated_check(const struct ptah_record_config *config
 					 struct ptah_message *why)
 {
 	static const enum ptah_record_problem no = PTAH_RECORD_NOT_POSSIBLE;
+	const struct ptah_trace_config *trace = &config->trace;
 
-	if (config->no_tsc)
+	if (!trace->tsc)
 		return recorder_refuse(why, no,
 				       "TSC packets cannot be left out: they tell when code was "
 				       "mapped");
-	if (config->no_branch)
+	if (!trace->branch)
 		return recorder_refuse(why, no, "without branch packets nothing could be decoded");
-	if (config->ptw || config->fup_on_ptw || config->pwr_evt || config->event_trace ||
-	    config->no_tnt || config->pmu_config)
+	if (trace->ptwrite || trace->fup_on_ptwrite || trace->power_events || trace->event_trace ||
+	    trace->no_tnt || config->backend.pmu_config)
 		return recorder_refuse(why, no,
 				       "a simulated processor has no such packets (ptw, "
 				       "fup_on_ptw, pwr_evt, event, notnt)");
-	if (config->buffer_size && (config->buffer_size < SIMULATED_MIN_BUFFER ||
-				    config->buffer_size > SIMULATED_MAX_BUFFER ||
-				    config->buffer_size % SIMULATED_MIN_BUFFER))
+	if (config->buffer.size && (config->buffer.size < SIMULATED_MIN_BUFFER ||
+				    config->buffer.size > SIMULATED_MAX_BUFFER ||
+				    config->buffer.size % SIMULATED_MIN_BUFFER))
 		return recorder_refuse(why, PTAH_RECORD_BAD_OPTION,
 				       "buffer of %" PRIu64 " bytes: it must be a multiple of "
 				       "64 KiB, up to 64 MiB",
-				       config->buffer_size);
+				       config->buffer.size);
 	return PTAH_RECORD_FINE;
 }
 

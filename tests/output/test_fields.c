@@ -3,7 +3,7 @@
  */
 #include "test.h"
 
-#include "output/rows.h"
+#include "output/fields.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,13 +49,13 @@ static void write_rows(bool json, unsigned asked, char *text, size_t n)
 	close(fd);
 	assert_int_equal(out_open(path, &out, &why), 0);
 	if (!json)
-		rows_tsv_head(out, &type, asked);
+		fields_tsv_head(out, &type, asked);
 	json_init(&j, out);
 	for (size_t i = 0; i < 2; i++) {
 		if (json)
-			rows_json(&j, &type, asked, &rows[i]);
+			fields_json(&j, &type, asked, &rows[i]);
 		else
-			rows_tsv(out, &type, asked, &rows[i]);
+			fields_tsv(out, &type, asked, &rows[i]);
 	}
 	assert_int_equal(out_close(out, &why), 0);
 	f = fopen(path, "r");

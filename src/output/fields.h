@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Rows: one description of a table for TSV and JSON.
+ * Fields: one description of a table for TSV and JSON.
  *
  * A field says under which name a member of a row stands in a column of TSV and
  * in an object of JSON, and how it is written. The order is that of the
  * description; a field whose place differs between the two stands twice in it,
  * once for each.
  */
-#ifndef PTAH_OUTPUT_ROWS_H
-#define PTAH_OUTPUT_ROWS_H
+#ifndef PTAH_OUTPUT_FIELDS_H
+#define PTAH_OUTPUT_FIELDS_H
 
 #include "output/json.h"
 #include "output/out.h"
@@ -59,12 +59,12 @@ struct row_type {
 	}
 
 /* The line of names, and a row. `asked`: the bits of the fields that were asked for. */
-void rows_tsv_head(struct out *out, const struct row_type *type, unsigned asked);
-void rows_tsv(struct out *out, const struct row_type *type, unsigned asked, const void *row);
+void fields_tsv_head(struct out *out, const struct row_type *type, unsigned asked);
+void fields_tsv(struct out *out, const struct row_type *type, unsigned asked, const void *row);
 
 /* The members of a row, in the object that is open; and a whole object on one line. */
-void rows_json_fields(struct json *json, const struct row_type *type, unsigned asked,
-		      const void *row);
-void rows_json(struct json *json, const struct row_type *type, unsigned asked, const void *row);
+void fields_json_members(struct json *json, const struct row_type *type, unsigned asked,
+			 const void *row);
+void fields_json(struct json *json, const struct row_type *type, unsigned asked, const void *row);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Writes rows as TSV or JSON by the description of their fields. */
-#include "output/rows.h"
+#include "output/fields.h"
 
 static bool is_asked(const struct field *f, unsigned asked)
 {
@@ -12,7 +12,7 @@ static bool has_value(const struct field *f, const void *row)
 	return !f->has || *(const bool *)((const char *)row + f->has);
 }
 
-void rows_tsv_head(struct out *out, const struct row_type *type, unsigned asked)
+void fields_tsv_head(struct out *out, const struct row_type *type, unsigned asked)
 {
 	bool first = true;
 
@@ -52,7 +52,7 @@ static void put_tsv(struct out *out, const struct field *f, const void *at)
 	}
 }
 
-void rows_tsv(struct out *out, const struct row_type *type, unsigned asked, const void *row)
+void fields_tsv(struct out *out, const struct row_type *type, unsigned asked, const void *row)
 {
 	bool first = true;
 
@@ -91,8 +91,8 @@ static void put_json(struct json *json, const struct field *f, const void *at)
 	}
 }
 
-void rows_json_fields(struct json *json, const struct row_type *type, unsigned asked,
-		      const void *row)
+void fields_json_members(struct json *json, const struct row_type *type, unsigned asked,
+			 const void *row)
 {
 	for (size_t i = 0; i < type->count; i++) {
 		const struct field *f = &type->fields[i];
@@ -102,9 +102,9 @@ void rows_json_fields(struct json *json, const struct row_type *type, unsigned a
 	}
 }
 
-void rows_json(struct json *json, const struct row_type *type, unsigned asked, const void *row)
+void fields_json(struct json *json, const struct row_type *type, unsigned asked, const void *row)
 {
 	json_object(json, NULL, true);
-	rows_json_fields(json, type, asked, row);
+	fields_json_members(json, type, asked, row);
 	json_end_object(json);
 }
