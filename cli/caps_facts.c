@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The facts that `ptah caps` tells: features, limits and encodings, by their names. */
+/* The facts that `ptah caps` shows: features, limits and encodings, by their names. */
 #include "caps_view.h"
 
 #define FACT(name, meaning)                                                                        \
@@ -66,7 +66,7 @@ bool caps_has(const struct ptah_caps *caps, size_t at)
 	return *(const bool *)((const char *)caps + at);
 }
 
-/* An MSR tells it, and those are out of reach in user mode. */
+/* Only an MSR (IA32_VMX_MISC) has this fact, and a program in user mode cannot read it. */
 bool caps_unknown(const struct caps_subject *s, size_t at)
 {
 	return s->host && at == offsetof(struct ptah_caps, vmx_pt) && s->caps->vmx;

@@ -5,13 +5,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Did the processor tell anything about its PT? */
+/* Does CPUID leaf 14H contain anything? */
 static bool has_pt(const struct ptah_caps *caps)
 {
 	return caps->leaf_14_0[1] || caps->leaf_14_0[2];
 }
 
-/* Text: lines of at most 80 columns. */
+/* The text in lines of at most 80 columns. */
 static void put_paragraph(struct out *out, const char *text)
 {
 	unsigned column = 0;

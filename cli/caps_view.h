@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `ptah caps` shows: a processor's Intel PT, and the tables of what there is to tell. */
+/* What `ptah caps` shows: a processor's Intel PT, and the tables of facts about it. */
 #ifndef PTAH_CLI_CAPS_VIEW_H
 #define PTAH_CLI_CAPS_VIEW_H
 
@@ -10,7 +10,7 @@
 #include <ptah/caps.h>
 #include <ptah/host.h>
 
-/* What is told of: this machine's processor or a simulated one. */
+/* The processor that is shown: this machine's, or a simulated one. */
 struct caps_subject {
 	const struct ptah_caps *caps;
 	const struct ptah_host *host; /* NULL: simulated */
@@ -19,24 +19,24 @@ struct caps_subject {
 	bool possible;
 };
 
-/* What is there or not, by the name that configurations have for it. */
+/* A fact that holds or not, by the name of its member in struct ptah_caps. */
 struct caps_fact {
 	const char *name;
 	size_t at; /* of a bool in struct ptah_caps */
 	const char *meaning;
 };
 
-/* The last one has no name. */
+/* Both end with an element without a name. Limits are model-specific: text shows those that hold.
+ */
 extern const struct caps_fact caps_features[];
-extern const struct caps_fact
-    caps_limits[]; /* model-specific: where they hold there is something to tell */
+extern const struct caps_fact caps_limits[];
 
-/* A value of which CPUID says by a bitmap which encodings are valid. */
+/* A field of IA32_RTIT_CTL with a bitmap in CPUID of the encodings that are valid. */
 struct caps_encoding {
 	const char *name, *list, *unit, *title;
 	size_t at; /* of the bitmap in struct ptah_caps */
 	uint64_t (*meaning)(unsigned n);
-	bool crystal; /* the unit is a crystal tick */
+	bool crystal; /* the unit is a tick of the crystal clock */
 };
 
 #define CAPS_ENCODINGS 3

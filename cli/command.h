@@ -8,7 +8,7 @@
 
 #include <ptah/ptah.h>
 
-/* Exit codes, as everywhere: 2 is for a command line that makes no sense. */
+/* Exit codes. 2 is for a command line that makes no sense, as in other Unix tools. */
 enum {
 	EXIT_OK = 0,
 	EXIT_FAILED = 1,
@@ -21,12 +21,13 @@ enum option_kind {
 	OPTION_TEXT,	 /* const char * */
 	OPTION_NUMBER,	 /* uint64_t; decimal or 0x */
 	OPTION_SIZE,	 /* uint64_t; bytes, or with K, M or G */
-	OPTION_CHOICE,	 /* int: index of the word in `choices` */
+	OPTION_CHOICE,	 /* int: the index of the given word in `choices` */
 	OPTION_IMAGE,	 /* appended to struct input's images */
 	OPTION_ONCE,	 /* const char *; a second one is refused */
-	OPTION_OPTIONAL, /* const char *: "" without a value, which stands directly behind
-			    the option; one that is a size may stand apart */
-	OPTION_REFUSED,	 /* known from elsewhere, with no meaning here: `help` says why */
+	OPTION_OPTIONAL, /* const char *; "" when no value is given. A value directly follows
+			    the option (-S1M, --snapshot=1M); the next argument is taken for
+			    the value only if it is a size */
+	OPTION_REFUSED,	 /* an option of perf that is refused; `help` is the reason */
 	OPTION_HELP,
 };
 
@@ -42,26 +43,26 @@ enum completion {
 };
 
 /*
- * An option. From the table of a command follow parsing, --help, the OPTIONS
- * section of its man page, and the completions of the shells.
+ * An option. Parsing and --help use the tables directly; tools/option-docs writes
+ * the OPTIONS section of the man page and the completions of the shells from them.
  *
  * `man` is plain text with *italic* and `bold` words; a line that begins with a
- * dot is passed on to roff as it is.
+ * dot is a request of roff.
  */
 struct option_def {
-	const char *name; /* without --; NULL ends a table */
+	const char *name; /* without --; NULL marks the end of a table */
 	char letter;	  /* 0: none */
 	enum option_kind kind;
 	size_t at;		    /* offset of the value in the command's options */
 	const char *arg;	    /* the value's name in the help */
-	const char *man_arg;	    /* the same on the man page; NULL: `arg`, in italics */
-	const char *help;	    /* a line */
-	const char *man;	    /* paragraphs */
+	const char *man_arg;	    /* its form on the man page; NULL: `arg` in italics */
+	const char *help;	    /* one line */
+	const char *man;	    /* one paragraph or more */
 	const char *const *choices; /* NULL-terminated */
 	enum completion complete;
 };
 
-/* A sentence that a command's man page adds to an option it shares with others. */
+/* A sentence that a command's man page adds to the text of a shared option. */
 struct option_note {
 	const char *name, *man;
 };
@@ -72,39 +73,43 @@ struct command {
 	const char *summary;			 /* one line */
 	const char *details;			 /* paragraphs of the help */
 	const struct option_def *const *options; /* tables, the last one NULL */
-	const struct option_note *notes;	 /* NULL: none; the last one has no name */
-	enum completion operand;		 /* what stands there without an option */
+	const struct option_note *notes;	 /* NULL: none. The last element has no name */
+	enum completion operand;		 /* the arguments that are no options */
 	int (*run)(int argc, char **argv);
 };
 
 extern const struct command command_record, command_dump, command_asm, command_script,
     command_report, command_stat, command_verify, command_profile, command_cover, command_caps;
 
-/* All of them, in the order in which the help lists them; NULL-terminated. */
+/* All commands, in the order of the help; NULL-terminated. */
 extern const struct command *const commands[];
 
 /*
  * Parses options into *values. Returns the index of the first argument that is
- * none, or -1 when there is nothing more to do: *status is the exit code.
+ * no option; or -1 when the command has to end with the exit code *status: help
+ * has been printed, or a message.
  */
 int options_parse(const struct command *command, int argc, char **argv, void *values, int *status);
 
-/* The help that --help prints. */
+/* Prints what --help shows. */
 void options_help(const struct command *command, struct out *out);
 
-/* All tables as text, for tools/option-docs. */
+/* Prints all tables as lines of text, for tools/option-docs. Returns an exit code. */
 int options_dump(void);
 
-/* A number and B (bytes), K, M or G, whose first is in `units`; without a letter *bare. */
+/*
+ * Parses a number that may be followed by one of the letters in `units` (of B, K, M and G).
+ * *bare: there was no letter. Returns false when the text is neither.
+ */
 bool parse_size(const char *text, const char *units, uint64_t *value, bool *bare);
 
-/* "ptah NAME: message" on stderr. Returns EXIT_FAILED. */
+/* Prints "ptah NAME: message" on standard error. Returns EXIT_FAILED. */
 int fail(const struct command *command, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* The same for a command line that makes no sense. Returns EXIT_USAGE. */
+/* The same, for a command line that makes no sense. Returns EXIT_USAGE. */
 int fail_usage(const struct command *command, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* What was decoded has been shown, but it is not all that ran. Returns EXIT_FAILED. */
+/* Reports that decoding errors left parts of the path out of the output. Returns EXIT_FAILED. */
 int fail_errors(const struct command *command, uint64_t errors);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts the streams that are wanted, with threads, progress and an end on Ctrl-C. */
+/* Counts the chosen streams with several threads, shows progress, and stops on Ctrl-C. */
 #include "progress.h"
 
 #include <unistd.h>
@@ -17,7 +17,7 @@ unsigned input_jobs(const struct input *input, unsigned jobs)
 	return jobs < MOST_JOBS ? jobs : MOST_JOBS;
 }
 
-/* Who counts, and for whom. */
+/* The context of the callbacks below. */
 struct counting {
 	const struct input *input;
 	const struct ptah_session *session;

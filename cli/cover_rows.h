@@ -5,12 +5,12 @@
 
 #include "input.h"
 
-/* A block and its end, or an edge. */
+/* A block (from its first address to its end), or an edge. */
 struct cover_row {
-	int32_t space; /* the session's */
+	int32_t space; /* the address space, as the session numbers them */
 	uint64_t from, to;
 	uint64_t count;
-	uint16_t ninsn; /* of a block */
+	uint16_t ninsn; /* of a block: its instructions */
 	uint8_t insn_class;
 };
 
@@ -22,13 +22,13 @@ struct cover_rows {
 	const struct ptah_session *session;
 };
 
-/* Adds what a stream's profile counted to a struct cover_rows, as input_count() wants it. */
+/* Adds a stream's profile to the struct cover_rows `rows`; a callback of input_count(). */
 int cover_add_profile(void *rows, const struct ptah_stream_info *info, size_t stream,
 		      struct ptah_profile *profile);
 
 /*
- * Sorts the rows and makes one of those that are of the same: several threads of a process, and
- * blocks with different beginnings, have told of it.
+ * Sorts the rows and adds up those of the same edge or block, which several threads of a process,
+ * and blocks with different beginnings, have counted.
  */
 void cover_merge(struct cover_rows *rows);
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The bytes of one line of text, and of a row. */
+/* The most bytes that a line of text, or a row, shows. */
 #define LINE_BYTES 16
 
 static void put_bytes(char *text, const struct packet_place *place)
@@ -32,7 +32,7 @@ static void why_bad(const struct packet_place *place, char *text, size_t n)
 
 /* Text */
 
-/* A comment, so that the line can still be assembled. */
+/* The time stands in a comment, so that `ptah asm` can still read the line. */
 static void put_time(struct dump *d)
 {
 	uint64_t now = d->now.tsc;
@@ -45,7 +45,7 @@ static void put_time(struct dump *d)
 	d->shown_time = now;
 }
 
-/* All of the bytes, so that they can be assembled; why stands in the first line. */
+/* Shows every byte, so that `ptah asm` can restore them; the first line also has the reason. */
 static void put_bad_text(struct dump *d, const struct packet_place *place)
 {
 	char text[128];
@@ -130,7 +130,7 @@ static unsigned asked(const struct dump *d)
 	return (d->bytes ? ASKED_BYTES : 0) | (d->time ? ASKED_TIME : 0);
 }
 
-/* The texts that a row points at. */
+/* The texts that a row points to. */
 struct texts {
 	char payload[128], bytes[2 * LINE_BYTES + 4];
 };

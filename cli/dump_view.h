@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What `ptah dump` prints with: where in which stream it is, and its renderers. */
+/* The state of `ptah dump`: its options, its position in the trace, the clock; and its renderers.
+ */
 #ifndef PTAH_CLI_DUMP_VIEW_H
 #define PTAH_CLI_DUMP_VIEW_H
 
@@ -13,24 +14,24 @@
 struct dump {
 	const struct input *input;
 	const struct renderer *renderer;
-	bool bytes, time; /* to be shown */
+	bool bytes, time; /* show them */
 	bool sync;	  /* begin at the first PSB */
 	struct out *out;
 	struct json json;
 	struct progress progress;
-	struct ptah_event_config timing; /* what packets are counted in */
+	struct ptah_event_config timing; /* the units of MTC, CYC and CBR packets */
 	struct ptah_packet_clock *clock;
 	struct ptah_time now;
 	uint64_t shown_time;
-	uint64_t from, to; /* offsets to be shown */
+	uint64_t from, to; /* the range of offsets to show; `to` is not in it */
 	bool shown[PTAH_PACKET_TYPE_MAX], bad_shown;
-	bool synced;  /* in this stream */
-	bool no_psb;  /* in all of a stream */
-	uint64_t bad; /* places */
+	bool synced;  /* a packet was found in this stream */
+	bool no_psb;  /* one of the streams had no PSB at all */
+	uint64_t bad; /* stretches of bytes that are no packets */
 	unsigned count;
 };
 
-/* A stream, for begin_stream. */
+/* What begin_stream gets. */
 struct dump_stream {
 	size_t number;
 	const struct ptah_stream_info *info;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the command says on standard error when something fails. */
+/* Prints error messages on standard error, each with the command's name. */
 #include "command.h"
 
 #include <inttypes.h>

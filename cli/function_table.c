@@ -82,7 +82,7 @@ static const char *label(const struct hotspot *row, bool offset, char *text, siz
 	return text;
 }
 
-/* As wide as the widest, within reason. */
+/* The width of the column: that of the longest name, but at most 40. */
 static int object_width(const struct hotspot *rows, size_t n)
 {
 	size_t width = strlen("object");
@@ -121,7 +121,7 @@ void table_text(struct out *out, const struct table *t)
 		out_format(out, "%zu more (--limit=0 shows all)\n", t->count - t->shown);
 }
 
-/* A row of TSV and JSON. */
+/* A row as TSV and JSON have it. */
 struct flat {
 	double percent;
 	uint64_t instructions, calls, executions, ip, offset, size;

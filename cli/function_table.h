@@ -15,7 +15,7 @@ enum table_order {
 struct table {
 	const struct hotspot *rows;
 	size_t count, shown;
-	uint64_t total; /* instructions, of which rows have their percentage */
+	uint64_t total; /* instructions: 100 percent */
 	bool blocks;
 };
 
@@ -23,10 +23,10 @@ void table_sort(struct hotspot *rows, size_t n, enum table_order order);
 void table_text(struct out *out, const struct table *table);
 void table_tsv(struct out *out, const struct table *table);
 
-/* An array "functions" or "hottest_blocks" in the object that is open. */
+/* Writes the array "functions" or "hottest_blocks" into the object that is open. */
 void table_json(struct json *j, const struct table *table);
 
-/* 12345678 as "12,345,678". */
+/* Writes 12345678 as "12,345,678" into `text`, and returns it. */
 const char *grouped(uint64_t value, char text[32]);
 
 #endif

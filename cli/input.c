@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Opens what a decoding command reads, and what it writes to. */
+/* Opens the recording or raw trace that a decoding command reads, and its output. */
 #include "input.h"
 
 #include <inttypes.h>
@@ -22,7 +22,7 @@ bool interrupted(void)
 	return was_interrupted;
 }
 
-/* FILE:ADDR; the last colon counts, a path may have others. */
+/* Splits FILE:ADDR at the last colon: the path may contain others. */
 static bool split_address(const char *value, char *path, size_t n, uint64_t *address)
 {
 	const char *colon = strrchr(value, ':');
@@ -54,7 +54,7 @@ int input_names(const struct input *input, const struct ptah_session *session, s
 		status = image->kind == 'e'
 			     ? names_add_elf(*names, path, address)
 			     : names_add_map(*names, address, UINT64_MAX - address, 0, path);
-		/* Without a name an address is still worth showing. */
+		/* A file that gives no names is no failure: addresses are shown. */
 		if (status != PTAH_E_NOMEM)
 			status = 0;
 	}
@@ -112,7 +112,8 @@ static int open_raw(const struct command *command, const struct input *input,
 	return 0;
 }
 
-/* A thread that is not there is more likely a slip than a wish to see nothing. */
+/* A choice that leaves no stream is more likely a slip than a wish to see nothing: it is refused.
+ */
 static int check_wanted(const struct command *command, const struct input *input,
 			struct ptah_session **session)
 {
@@ -133,7 +134,7 @@ static int check_wanted(const struct command *command, const struct input *input
 		    input->comm ? input->comm : "");
 }
 
-/* How to decode, where the command line says so: errata, what the trace lacks. */
+/* Sets how to decode, as far as options say it: errata, and which packets the trace lacks. */
 static int set_flow(const struct command *command, const struct input *input,
 		    struct ptah_session *session)
 {
@@ -176,8 +177,8 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 	struct ptah_message why = {""};
 	int status;
 
-	/* The first Ctrl-C ends the reading, a second one the command. A reader that
-	 * goes away is seen as EPIPE. */
+	/* The first Ctrl-C ends the reading, the second one the command. A consumer of the output
+	 * that ends early shows as EPIPE. */
 	sigaction(SIGINT, &action, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	if (argc > 1 || (argc == 1 && (input->path || input->pt))) {
@@ -236,7 +237,7 @@ bool input_wants(const struct input *input, const struct ptah_session *session, 
 		return false;
 	if (input->tid && (info.tid < 0 || (uint64_t)info.tid != input->tid))
 		return false;
-	/* The kernel keeps no more of a name (TASK_COMM_LEN). */
+	/* The kernel keeps 15 characters of a name (TASK_COMM_LEN). */
 	return !input->comm || !strncmp(info.comm, input->comm, sizeof(info.comm) - 1);
 }
 
@@ -269,7 +270,7 @@ int output_close(const struct command *command, struct out *out, int status)
 {
 	struct ptah_message why = {""};
 
-	/* After Ctrl-C what was printed stands, but no file is made of the half. */
+	/* After Ctrl-C, standard output keeps what was printed, but no incomplete file is left. */
 	if (interrupted()) {
 		out_flush(out);
 		out_abort(out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the decoding commands read, and where they write: options, session, streams, output. */
+/* What the decoding commands share: options, opening a session, choosing streams, the output. */
 #ifndef PTAH_CLI_INPUT_H
 #define PTAH_CLI_INPUT_H
 
@@ -13,7 +13,10 @@ struct image_option {
 	const char *value;
 };
 
-/* The values of the shared options. It is the first member of every command's options. */
+/*
+ * The values of the shared options. The struct is the first member of every command's options, so
+ * that the offsets in the shared tables hold for all of them.
+ */
 struct input {
 	const char *path; /* perf.data */
 	const char *pt;	  /* raw packets */
@@ -33,35 +36,40 @@ struct input {
 	const char *cpu;  /* a number; NULL: all */
 	const char *processor, *errata;
 	bool no_tnt, no_retcomp;
-	uint64_t jobs; /* 0: as is usual for the command */
+	uint64_t jobs; /* 0: the command's default */
 };
 
-/* Tables of options that several commands share, with their places in struct input. */
+/* The tables of shared options. Their values go into a struct input. */
 extern const struct option_def input_options[], /* --input */
     raw_options[],				/* --pt, --raw, --elf and --pages */
-    decode_options[],				/* what is decoded of it, and how */
+    decode_options[],				/* which streams are decoded, and how */
     output_options[],				/* --output */
     format_options[],				/* --format: text, json or tsv */
-    jobs_options[],				/* --jobs, of a command that counts */
-    ordered_jobs_options[],			/* --jobs, of one that reads item by item */
-    symbols_options[],				/* --no-symbols */
-    limit_options[],				/* --limit */
-    quiet_options[],				/* --no-progress and --quiet */
-    help_options[];				/* --help */
+    jobs_options[],	    /* --jobs of a command that counts: all processors by default */
+    ordered_jobs_options[], /* --jobs of a command that reads item by item: one by default */
+    symbols_options[],	    /* --no-symbols */
+    limit_options[],	    /* --limit */
+    quiet_options[],	    /* --no-progress and --quiet */
+    help_options[];	    /* --help */
 
-/* The words of --format; the index of one is an enum format. */
+/* The words of --format, in the order of enum format. */
 extern const char *const format_choices[];
 
-/* A session for the input. On failure the message has been printed. */
+/*
+ * Opens a session. The name of the recording may also be the argument argv[0]. `images`: the code
+ * is needed too, not only the packets. Returns an exit code; if it is not 0, a message has been
+ * printed.
+ */
 int input_open(const struct command *command, struct input *input, int argc, char **argv,
 	       bool images, struct ptah_session **session);
 
-/* The threads to decode with; unless it is said, `jobs` (0: one for each processor). */
+/* The number of threads to decode with: --jobs or else `jobs` (0: one for each processor). */
 unsigned input_jobs(const struct input *input, unsigned jobs);
 
 /*
- * Counts each stream that is wanted, with progress, and hands its profile to
- * `take`, whose negative answer ends it. Ends early when interrupted.
+ * Counts each stream that input_wants(), shows the progress, and passes each
+ * profile to `take`, which ends the counting by returning an error. Ctrl-C ends
+ * it early. Returns 0 or an error.
  */
 int input_count(const struct input *input, const struct ptah_session *session,
 		int (*take)(void *context, const struct ptah_stream_info *info, size_t stream,
@@ -69,29 +77,32 @@ int input_count(const struct input *input, const struct ptah_session *session,
 		void *context);
 
 /*
- * Names for the addresses of the session; raw traces have them from the files
- * given with --elf and --raw.
+ * Makes names for the addresses of the session. For a raw trace, they come from
+ * the files of --elf and --raw.
  */
 int input_names(const struct input *input, const struct ptah_session *session,
 		struct names **names);
 
-/* What stream i is, with a comm that can be shown. */
+/* What stream i is. Control characters in its comm are replaced. */
 void input_stream_info(const struct ptah_session *session, size_t i, struct ptah_stream_info *info);
 
-/* Is stream i wanted? */
+/* Do --pid, --tid, --comm and --cpu choose stream i? */
 bool input_wants(const struct input *input, const struct ptah_session *session, size_t i);
 
-/* Remarks of the recording on stderr. */
+/* Prints the recording's notes on standard error, unless --quiet is given. */
 void input_notes(const struct input *input, const struct ptah_session *session);
 
-/* How many of `count` rows --limit shows. */
+/* How many of `count` rows are to be shown, by --limit. */
 size_t input_shown(const struct input *input, size_t count);
 
-/* Opens and closes the output. close returns the exit code. */
+/*
+ * Both return an exit code, and have printed a message on failure. output_close() returns `status`
+ * if all was written; after Ctrl-C it leaves no file.
+ */
 int output_open(const struct command *command, const struct input *input, struct out **out);
 int output_close(const struct command *command, struct out *out, int status);
 
-/* True after Ctrl-C: finish what is begun and end. */
+/* Has Ctrl-C been pressed? The command then completes what it has begun, and ends. */
 bool interrupted(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The command itself: finds the subcommand, or says which there are. */
+/* The entry point: finds the subcommand and runs it, or lists the subcommands. */
 #include "command.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Shows a command's table of options: as its help, and as text for tools/option-docs. */
+/* Prints a command's table of options, as its help and as lines for tools/option-docs. */
 #include "command.h"
 
 #include <ctype.h>
@@ -46,7 +46,7 @@ static void put_lower(struct out *out, const char *word)
 		out_char(out, (char)tolower((unsigned char)*word));
 }
 
-/* The words that are offered as values, separated by blanks. */
+/* Writes the words that a shell offers as values, separated by blanks. */
 static void put_words(struct out *out, const struct option_def *o)
 {
 	const struct ptah_model_processor *model;
@@ -70,7 +70,7 @@ static void put_words(struct out *out, const struct option_def *o)
 	}
 }
 
-/* A newline as \n, so that a line stays one. */
+/* Writes newlines as \n, so that a record stays one line. */
 static void put_escaped(struct out *out, const char *text)
 {
 	for (; *text; text++) {

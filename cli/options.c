@@ -144,7 +144,7 @@ static bool takes_value(const struct option_def *o)
 	return o->kind != OPTION_FLAG && o->kind != OPTION_HELP;
 }
 
-/* The value of an option that may go without one: the next argument only if it is a size. */
+/* The value of an option that may have none: the next argument if it is a size, or else "". */
 static const char *optional_value(int argc, char **argv, int *i)
 {
 	uint64_t size;
@@ -155,7 +155,8 @@ static const char *optional_value(int argc, char **argv, int *i)
 	return "";
 }
 
-/* `value`: what stands directly behind the option; *i moves on over one that stands apart. */
+/* `value`: the value attached to the option, or NULL; then the next argument is taken and *i moved.
+ */
 static int take_option(const struct command *command, const struct option_def *o, const char *value,
 		       int argc, char **argv, int *i, void *values, int *status)
 {
@@ -189,7 +190,7 @@ static int parse_long(const struct command *command, int argc, char **argv, int 
 			   status);
 }
 
-/* Several letters may follow one dash; behind one with a value stands the value. */
+/* Several letters may follow one dash. The rest after a letter that takes a value is its value. */
 static int parse_letters(const struct command *command, int argc, char **argv, int *i, void *values,
 			 int *status)
 {
@@ -216,7 +217,8 @@ int options_parse(const struct command *command, int argc, char **argv, void *va
 {
 	int i, first = argc;
 
-	/* Options may stand behind the file, but not behind a command to record. */
+	/* Options may follow the file, but not the command to record, which has options of its own.
+	 */
 	for (i = 1; i < first; i++) {
 		if (argv[i][0] != '-' || !argv[i][1]) {
 			if (command->operand == COMPLETE_COMMAND)

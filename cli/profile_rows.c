@@ -91,7 +91,8 @@ static int by_count(const void *a, const void *b)
 	return order ? order : by_place(a, b);
 }
 
-/* What blocks with different beginnings, and address spaces, say of the same. */
+/* Adds up rows of the same branch, block or edge, which blocks with different beginnings, and
+ * different address spaces, have counted. Then sorts by count. */
 static void merge(struct profile_rows *rows)
 {
 	size_t last = 0;

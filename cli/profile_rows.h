@@ -17,13 +17,13 @@ enum profile_by {
 /* A conditional branch and its target, a block and its end, or an edge. */
 struct profile_row {
 	int32_t pid;
-	uint32_t process; /* of the counts */
+	uint32_t process; /* its index in the counts */
 	const char *comm;
 	uint64_t from, to;
 	uint64_t count;
 	uint64_t taken;	       /* branches */
 	uint64_t unknown;      /* branches */
-	uint64_t instructions; /* blocks: all that ran */
+	uint64_t instructions; /* blocks: how many were executed in all */
 	uint8_t insn_class;
 };
 
@@ -32,7 +32,10 @@ struct profile_rows {
 	size_t count, capacity;
 };
 
-/* All of the counts, each once, the most frequent first. The caller frees rows->row. */
+/*
+ * Collects the rows of all processes: each branch, block or edge once, the most frequent first. The
+ * caller frees rows->row. Returns 0 or an error.
+ */
 int profile_rows(const struct ptah_counts *counts, enum profile_by by, struct profile_rows *rows);
 
 #endif

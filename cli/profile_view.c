@@ -8,7 +8,7 @@
 
 const char *const profile_by_words[] = {"branches", "blocks", "edges", "functions", NULL};
 
-/* What --by shows: its fields, and the words above and in a line of text. */
+/* A value of --by: its fields, the heading of the text, and how a line of text is written. */
 struct kind {
 	const struct row_type *type;
 	const char *head;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `ptah profile` prints with. */
+/* The state and the renderers of `ptah profile`. */
 #ifndef PTAH_CLI_PROFILE_VIEW_H
 #define PTAH_CLI_PROFILE_VIEW_H
 
@@ -7,7 +7,7 @@
 #include "profile_rows.h"
 #include "render.h"
 
-/* A row of --by as it is shown. */
+/* A branch, block or edge as it is shown. */
 struct profile_shown {
 	int32_t pid;
 	uint64_t from, to, count, taken, unknown, instructions;
@@ -27,11 +27,11 @@ struct profile_view {
 	const struct table *functions; /* --by=functions */
 };
 
-/* Of branches, blocks and edges, and of functions, whose table `begin` prints at once. */
+/* For --by=branches, blocks and edges; and for functions, whose whole table `begin` prints. */
 extern const struct renderer profile_renderers[FORMAT_MAX];
 extern const struct renderer profile_function_renderers[FORMAT_MAX];
 
-/* The words of --by; their indices are enum profile_by. */
+/* The words of --by, in the order of enum profile_by. */
 extern const char *const profile_by_words[];
 
 #endif

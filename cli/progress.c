@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Progress on standard error, if that is a terminal. */
+/* Shows progress on standard error, if that is a terminal. */
 #include "progress.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ void progress_begin(struct progress *p, const struct input *input,
 	struct ptah_stream_info info;
 
 	memset(p, 0, sizeof(*p));
-	/* Not into the middle of what scrolls by. */
+	/* Not while the output itself scrolls over the terminal. */
 	p->on = !input->quiet && !input->no_progress && isatty(STDERR_FILENO) &&
 		(input->output || !isatty(STDOUT_FILENO) || summary);
 	p->last = now();

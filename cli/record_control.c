@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Reads the commands of --control from a descriptor or a fifo, and acknowledges them. */
 #include "record_control.h"
 
 #include <errno.h>
@@ -18,7 +19,7 @@ static int complain(const struct command *command, const char *text, const char 
 	return EXIT_USAGE;
 }
 
-/* The command that is recorded shall not inherit it. */
+/* Marks the descriptor so that the recorded command does not inherit it. */
 static int take_descriptor(const char *text)
 {
 	char *end;
@@ -32,7 +33,8 @@ static int take_descriptor(const char *text)
 	return (int)fd;
 }
 
-/* For reading and writing: it stays open however many come and go at the other end (fifo(7)). */
+/* Opened for reading and writing, the fifo never reaches its end, however many writers come and
+ * leave (fifo(7)). */
 static int open_fifo(const struct command *command, const char *path)
 {
 	int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
@@ -100,7 +102,7 @@ void control_close(struct control *control)
 	control->commands = control->acks = -1;
 }
 
-/* false: nothing more for now. Asks first, as a descriptor of others may be one that waits. */
+/* Returns false when nothing has arrived. poll() first: a descriptor from outside may block. */
 static bool read_more(struct control *control)
 {
 	struct pollfd ready = {.fd = control->commands, .events = POLLIN};
@@ -111,7 +113,7 @@ static bool read_more(struct control *control)
 	n = read(control->commands, control->bytes, sizeof(control->bytes));
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	if (n <= 0) { /* who gave commands has left */
+	if (n <= 0) { /* the writer has closed its end */
 		if (control->opened)
 			close(control->commands);
 		control->commands = -1;
@@ -122,13 +124,13 @@ static bool read_more(struct control *control)
 	return true;
 }
 
-/* "enable NAME" names an event, of which there is one here. */
+/* "enable NAME" means one perf event; there is only intel_pt here. */
 static enum control_command recognise(const char *line)
 {
 	static const struct {
 		const char *word;
 		enum control_command command;
-		bool more; /* may follow */
+		bool more; /* other words may follow */
 	} words[] = {
 	    {"enable", CONTROL_ENABLE, false},	   {"disable", CONTROL_DISABLE, false},
 	    {"snapshot", CONTROL_SNAPSHOT, false}, {"stop", CONTROL_STOP, false},
@@ -162,13 +164,13 @@ enum control_command control_next(struct control *control)
 		control->line[control->length] = '\0';
 		control->length = 0;
 		control->too_long = false;
-		if (!empty) /* perf's own programs may end a line with both */
+		if (!empty) /* perf's own tools may end a line with a newline and a NUL */
 			return cut ? CONTROL_UNKNOWN : recognise(control->line);
 	}
 	return CONTROL_NONE;
 }
 
-/* Who does not read the answers goes without: the recording does not wait. */
+/* If the other program does not read its answers, they are dropped: the recording does not wait. */
 void control_acknowledge(const struct control *control)
 {
 	static const char ack[] = "ack\n";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* --filter: finds the functions and files that perf's text of address filters names. */
+/* --filter: looks up the functions and files that the text names. */
 #include "record_filter.h"
 
 #include <ptah/filter.h>
@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As isspace() has them. */
+/* What isspace() accepts. */
 #define BLANKS " \t\n\v\f\r"
 
 struct parser {
 	const struct command *command;
 	const char *text, *at, *program;
-	bool kernel; /* whose names they are where no file is said */
+	bool kernel; /* names without a file are the kernel's, not the program's */
 	struct ptah_symbols *symbols;
 };
 
@@ -30,7 +30,7 @@ static int complain(const struct parser *p, const char *what)
 	return EXIT_USAGE;
 }
 
-/* The next line of /proc/kallsyms. `name` has room for PTAH_FILTER_NAME_MAX. */
+/* Reads the next line of /proc/kallsyms. `name` has PTAH_FILTER_NAME_MAX bytes. */
 static bool read_kernel_symbol(FILE *f, uint64_t *address, char *name)
 {
 	char line[PTAH_FILTER_NAME_MAX + 64], type;
@@ -42,7 +42,7 @@ static bool read_kernel_symbol(FILE *f, uint64_t *address, char *name)
 	return false;
 }
 
-/* How many kernel symbols have the name; the address of the one that is meant. */
+/* Counts the kernel symbols of the name; *start is the address of number `which`. */
 static unsigned count_kernel_symbols(FILE *f, const char *wanted, unsigned which, uint64_t *start)
 {
 	char name[PTAH_FILTER_NAME_MAX];
@@ -59,7 +59,7 @@ static unsigned count_kernel_symbols(FILE *f, const char *wanted, unsigned which
 	return n;
 }
 
-/* A symbol has no size there: it goes on to the next one. */
+/* /proc/kallsyms has no sizes: a symbol ends where the next one begins. */
 static uint64_t kernel_symbol_end(FILE *f, uint64_t start)
 {
 	char name[PTAH_FILTER_NAME_MAX];
@@ -102,7 +102,7 @@ static int find_kernel_function(struct parser *p, const struct ptah_filter_place
 	return EXIT_OK;
 }
 
-/* The function a place names, in filter->path, or without one the kernel's. */
+/* Finds the function that `place` names, in filter->path or, without a path, in the kernel. */
 static int find_function(struct parser *p, const struct ptah_record_filter *filter,
 			 const struct ptah_filter_place *place, struct ptah_symbol *symbol)
 {
@@ -126,7 +126,7 @@ static int find_function(struct parser *p, const struct ptah_record_filter *filt
 	return EXIT_OK;
 }
 
-/* START is known to be a name. */
+/* Resolves a range whose start is a name. */
 static int resolve_symbols(struct parser *p, struct ptah_record_filter *filter,
 			   const struct ptah_filter_place *start,
 			   const struct ptah_filter_place *end)

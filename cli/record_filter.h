@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* --filter as perf record has it: what to trace, and where to stop. */
+/* --filter, as in perf record: the address ranges to trace, and where to stop. */
 #ifndef PTAH_CLI_RECORD_FILTER_H
 #define PTAH_CLI_RECORD_FILTER_H
 
@@ -11,10 +11,10 @@ struct filters {
 };
 
 /*
- * "ACTION START[/SIZE or /END] [@FILE]", several with commas between them; see
- * ptah-record(1). `program`: the file of names without @FILE; `kernel`: they
- * are the kernel's. Returns an exit code, the message printed. filters_free() in
- * any case.
+ * Parses filters (<ptah/filter.h>) with commas between them, and looks their names up. A
+ * name without a file is the kernel's if `kernel`, or else that of the file
+ * `program` (NULL: unknown). Returns an exit code, and has printed a message if it
+ * is not 0. The caller calls filters_free() in any case.
  */
 int filters_parse(const struct command *command, const char *text, const char *program, bool kernel,
 		  struct filters *filters);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of `ptah record`'s options, and perf record's that have no meaning here. */
+/* The table of `ptah record`'s options, with those of perf record that are refused. */
 #include "record_options.h"
 
 static const char *const clocks[] = {"insn", "host", NULL};
@@ -256,7 +256,7 @@ const struct option_def record_options[] = {
      .kind = OPTION_HELP,
      .help = "show this help",
      .man = "Show a short help."},
-    /* perf record's, without a meaning here. */
+    /* Options of perf record that are refused, each with the reason. */
     REFUSED("freq", 'F', NO_SAMPLES),
     REFUSED("count", 'c', NO_SAMPLES),
     REFUSED("call-graph", 'g', NO_SAMPLES),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a recording says on standard error: progress, remarks, its closing lines, failures. */
+/* Prints a recording's progress, remarks, closing lines and failures on standard error. */
 #include "record_report.h"
 
 #include "progress.h"
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define REDRAW	    0.25 /* seconds */
-#define FIRST_DRAWN 1.0	 /* seconds: what is over sooner needs no line */
+#define FIRST_DRAWN 1.0	 /* seconds: a shorter recording shows no progress */
 
 void record_erase(struct run *run)
 {
@@ -21,7 +21,6 @@ void record_erase(struct run *run)
 	run->shown = false;
 }
 
-/* A remark in perf's manner. */
 void record_say(struct run *run, const char *format, ...)
 {
 	va_list args;
@@ -37,9 +36,9 @@ void record_say(struct run *run, const char *format, ...)
 }
 
 /*
- * Only while the terminal is ours and shows lines: not behind a shell that has
- * moved us to the background (a write could stop us: SIGTTOU), nor across an
- * editor's screen.
+ * May the progress line be printed? Not when this process is in the background of
+ * its terminal (a write could stop it by SIGTTOU), and not when the command has set
+ * the terminal to another mode, as an editor does.
  */
 static bool may_draw(void)
 {
@@ -55,7 +54,7 @@ static uint64_t losses(const struct ptah_record_losses *l)
 	       l->overflows;
 }
 
-/* Ends at the line's beginning, so that the command writes over it and not behind it. */
+/* The line ends with a carriage return, so that output of the command overwrites it. */
 void record_draw(struct run *run)
 {
 	const struct ptah_record_status *s = &run->status;
@@ -145,7 +144,7 @@ void record_tell_result(struct run *run)
 	tell_losses(run);
 }
 
-/* What to do about it, where the sentence does not say it itself. */
+/* Prints the advice for a problem, unless the sentence contains it already. */
 static void advise(enum ptah_record_problem problem, const char *sentence)
 {
 	static const char *const said[PTAH_RECORD_PROBLEM_MAX] = {

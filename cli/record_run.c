@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs a recording: signals, control, the end. */
+/* Runs a recording: starts and polls the recorder, handles signals and --control, and ends it. */
 #include "record_report.h"
 
 #include "progress.h"
@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #define POLL_MS	       50
-#define ONE_KEY_STROKE 0.2 /* seconds: signals of one Ctrl-C, which may come twice */
+#define ONE_KEY_STROKE 0.2 /* seconds: one Ctrl-C may arrive as two signals */
 
-/* What has come and has not been seen to: handlers only note it. */
+/* Signals that have arrived and are not handled yet: the handlers only note them. */
 static volatile sig_atomic_t got_interrupt, got_termination, got_snapshot;
 
 static void note_signal(int signal)
@@ -27,13 +27,14 @@ static void note_signal(int signal)
 		got_snapshot = 1;
 }
 
-/* Handlers, and nothing ignored: the command inherits what is ignored. */
+/* Installs handlers. Signals are never set to be ignored, because the command would inherit that.
+ */
 static void hold_signals(bool command)
 {
 	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGPIPE, SIGQUIT};
 	struct sigaction old, note = {.sa_handler = note_signal};
 
-	/* Ctrl-\ is the command's; without one it ends us as it ends everybody. */
+	/* Ctrl-\ is meant for the command. Without a command it ends this process, as usual. */
 	for (size_t i = 0; i < ARRAY_SIZE(signals) - (command ? 0 : 1); i++)
 		if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
 			sigaction(signals[i], &note, NULL);
@@ -53,8 +54,9 @@ static bool records_command(const struct run *run)
 }
 
 /*
- * The terminal sends Ctrl-C to the command too, which may mean something by it:
- * the second one is for us. Who records something else means us at once.
+ * The terminal sends Ctrl-C also to the command, which may handle it; so the first
+ * one is left to the command, and the second one ends the recording. When no
+ * command is recorded, the first one ends the recording.
  */
 static void on_interrupt(struct run *run)
 {
@@ -71,7 +73,7 @@ static void on_interrupt(struct run *run)
 		run->end = true;
 }
 
-/* Who ends us means the command. */
+/* A signal that would end this process is passed on to the command. */
 static void on_termination(struct run *run)
 {
 	const int signal = got_termination;
@@ -104,7 +106,8 @@ static void on_snapshot(struct run *run)
 
 /* Control */
 
-/* Returns whether it was done. A failure that ends the recording is told by poll. */
+/* Returns whether it was done. If it failed, ptah_recorder_poll() reports why and the recording
+ * ends. */
 static bool set_enabled(struct run *run, bool on)
 {
 	int status = on ? ptah_recorder_resume(run->r) : ptah_recorder_pause(run->r);
@@ -125,7 +128,7 @@ static bool control_snapshot(struct run *run)
 	return ptah_recorder_problem(run->r) == PTAH_RECORD_FINE;
 }
 
-/* What is no command is told, and not acknowledged, as with perf. */
+/* An unknown command is reported and not acknowledged, as in perf. */
 static void on_control(struct run *run)
 {
 	enum control_command command;
@@ -164,8 +167,9 @@ static void on_control(struct run *run)
 /* The end */
 
 /*
- * The command that goes on when the recording has ended. One that only said how
- * long to record has nothing more to do. A third Ctrl-C leaves it alone.
+ * Waits for a command that is still running when the recording has ended. A command
+ * that only determined how long to record is terminated. A third Ctrl-C ends the
+ * waiting and leaves the command running.
  */
 static void wait_for_command(struct run *run)
 {
@@ -188,7 +192,7 @@ static void wait_for_command(struct run *run)
 	run->status.pid = 0;
 }
 
-/* Ends as the command did; what ran before us and goes on has no say. */
+/* The exit code of the recorded command. Without one, or if it is still running, our own. */
 static int exit_code(const struct run *run)
 {
 	const int status = run->status.wait_status;
@@ -265,7 +269,7 @@ int recording_run(const struct ptah_record_config *config, const struct recordin
 			  : EXIT_OK;
 	if (status >= 0)
 		record_tell_result(&run);
-	/* A failure ends the recording, not the command, which must not wait for us. */
+	/* A failure ends the recording but not the command, which must not wait for its tracer. */
 	ptah_recorder_stop(run.r);
 	update(&run);
 	wait_for_command(&run);

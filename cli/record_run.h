@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A recording from its start to its closing line: signals, control, progress. */
+/* Runs a recording from its start to its closing line, with signals, --control and progress. */
 #ifndef PTAH_CLI_RECORD_RUN_H
 #define PTAH_CLI_RECORD_RUN_H
 
@@ -11,11 +11,11 @@ struct recording_options {
 	bool quiet, no_progress, verbose;
 	bool chosen; /* the user named the recorder */
 	bool dry_run;
-	int64_t delay_ms; /* until tracing begins; negative: until it is enabled */
+	int64_t delay_ms; /* before tracing begins; negative: it begins when --control enables it */
 	struct control *control;
 };
 
-/* All of it. Returns the exit code. */
+/* Records, and returns the exit code: that of the recorded command if all went well. */
 int recording_run(const struct ptah_record_config *config, const struct recording_options *options);
 
 #endif

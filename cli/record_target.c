@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Parses what to record: lists of processes, threads or CPUs (--pid, --tid, --cpu). */
 #include "record_target.h"
 
 #include <errno.h>
@@ -6,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_IDS 8192 /* as many processors as Linux knows (CONFIG_NR_CPUS) */
+#define MAX_IDS 8192 /* the most processors that Linux can have (CONFIG_NR_CPUS) */
 
 struct list {
 	const struct command *command;
 	const char *option, *text;
-	bool ranges;   /* N-M: processors */
-	int32_t least; /* valid number */
+	bool ranges;   /* N-M is allowed: these are processors */
+	int32_t least; /* the smallest valid number */
 	int32_t *ids;
 	size_t count;
 };
@@ -37,7 +38,7 @@ static bool take_number(const char **at, int32_t *number)
 	return true;
 }
 
-/* Twice the same is once. */
+/* A number that is already in the list is not added again. */
 static bool add(struct list *l, int32_t id)
 {
 	for (size_t i = 0; i < l->count; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What to record, as perf record has it: a command, -p, -t, -a or -C. */
+/* What to record, as in perf record: a command, or -p, -t, -a, -C. */
 #ifndef PTAH_CLI_RECORD_TARGET_H
 #define PTAH_CLI_RECORD_TARGET_H
 
@@ -11,8 +11,9 @@ struct target_options {
 };
 
 /*
- * Into config's target and ids, which are to be freed with target_free() in any
- * case. config->argv is set already. Returns an exit code, the message printed.
+ * Sets the target of `config`. The command must already be set in it. Returns an
+ * exit code, and has printed a message if it is not 0. The caller calls
+ * target_free() in any case.
  */
 int target_parse(const struct command *command, const struct target_options *o,
 		 struct ptah_record_config *config);

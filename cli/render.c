@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Chooses a renderer, or says which there are. */
+/* Chooses a command's renderer, or reports which formats the command has. */
 #include "render.h"
 
 #include "input.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a command shows what it has found: a renderer for each word of --format.
+ * How a command prints what it has found: a renderer for each word of --format.
  *
- * A command chooses its renderer once, hands it one thing after the other, and
- * has no other place where the format counts. Each function gets the command's
- * own view (a struct with the output and whatever else is needed to print); one
- * that a format needs not is NULL.
+ * A command chooses its renderer once and calls its functions; no other code
+ * depends on the format. Each function gets the command's own view: a struct
+ * with the output and whatever else is needed to print. A function that a format
+ * does not need is NULL.
  */
 #ifndef PTAH_CLI_RENDER_H
 #define PTAH_CLI_RENDER_H
@@ -23,21 +23,22 @@ struct renderer {
 	void (*begin)(void *view);
 	void (*begin_stream)(void *view, const void *stream);
 	void (*row)(void *view, const void *row);
-	void (*event)(void *view, const void *event); /* something between the rows */
+	void (*event)(void *view, const void *event); /* an event between rows */
 	void (*end_stream)(void *view);
 	void (*end)(void *view);
 	bool offered; /* false: the command has no such format */
 };
 
 /*
- * The renderer of a format, from a command's FORMAT_MAX renderers. NULL when it
- * is not offered: a message names those that are, for `what` ("" or an option).
+ * The renderer of a format, from an array of FORMAT_MAX. Returns NULL when the
+ * command does not offer it, and has then printed which formats it offers; `what`
+ * names the option that they depend on, or is "".
  */
 const struct renderer *renderer_choose(const struct command *command,
 				       const struct renderer *renderers, int format,
 				       const char *what);
 
-/* Does nothing where there is nothing to do. */
+/* Calls a function of a renderer, if there is one. */
 #define RENDER(renderer, function, ...)                                                            \
 	do {                                                                                       \
 		if ((renderer)->function)                                                          \

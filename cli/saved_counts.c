@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Reads counts from recordings and from saved files, adds them up, and saves them. */
 #include "saved_counts.h"
 #include "output/names.h"
 
@@ -9,7 +10,7 @@ struct counting {
 	const struct ptah_session *session;
 };
 
-/* As input_count() wants it. */
+/* A callback of input_count(). */
 static int add_profile(void *counting, const struct ptah_stream_info *info, size_t stream,
 		       struct ptah_profile *profile)
 {

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts from what the command line names: recordings, and counts that were saved. */
+/* Counts from the files of the command line, each a recording or a file of saved counts. */
 #ifndef PTAH_CLI_SAVED_COUNTS_H
 #define PTAH_CLI_SAVED_COUNTS_H
 
 #include "input.h"
 
 /*
- * Adds up the recording or saved counts of the input's options, or all the
- * files argv[0..argc). Returns an exit code, and has then said why; *counts is
- * the caller's when it is 0.
+ * Adds up the counts of the files argv[0..argc) or, if there are none, of the
+ * input's options. Returns an exit code: 0, and the caller frees *counts; or
+ * another one, and a message has been printed.
  */
 int counts_read(const struct command *command, struct input *input, int argc, char **argv,
 		struct ptah_counts **counts);
 
 /*
- * The file for counts_write(), which keeps it when `keep`. Both return an exit
- * code; there is never half a file.
+ * Creates the file that counts are saved to, and writes it. If not `keep`, or
+ * after Ctrl-C, the file is removed: there is never half a file. Both return an
+ * exit code.
  */
 int counts_create(const struct command *command, const char *path, struct out **out);
 int counts_write(const struct command *command, const struct ptah_counts *counts, struct out *out,

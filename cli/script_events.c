@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Events, errors and losses between the lines of `ptah script`. */
+/* Prints events, errors and losses between the lines of `ptah script`. */
 #include "output/items.h"
 #include "script_view.h"
 
@@ -50,14 +50,15 @@ void script_event_json(void *view, const void *event)
 	json_end_object(&s->json);
 }
 
-/* "# interrupt vector 14" in the column that has words, its address in that of addresses. */
+/* A row of the mode's columns: "# interrupt vector 14" in the column of words, the address in that
+ * of addresses. */
 void script_event_tsv(void *view, const void *event)
 {
 	struct script *s = view;
 	const struct ptah_item *item = event;
 	const bool branches = s->mode == &script_branches;
 
-	if (!s->events) /* rows of another kind only for those who ask for them */
+	if (!s->events) /* programs get rows of another kind only on request */
 		return;
 	out_format(s->out, "%d\t", s->info.tid);
 	if (!branches) {

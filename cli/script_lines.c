@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The lines of instructions, kept by address: most instructions run often. */
+/* A cache of instructions' lines by address, because most instructions run often. */
 #include "output/disasm.h"
 #include "script_view.h"
 
@@ -29,7 +29,7 @@ void script_free_lines(struct script *s)
 	free(s->pool);
 }
 
-/* The text of an instruction's line; *code is where the instruction begins in it. */
+/* Writes the text of a line; *code is the index where the disassembly begins. */
 static void render_line(struct script *s, const struct ptah_insn *insn, char *text, size_t n,
 			size_t *code)
 {

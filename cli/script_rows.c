@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The lines of `ptah script`, mode by mode: what they are made of, and each format of them. */
+/* The modes of `ptah script`: which items make a row, and the row in each format. */
 #include "script_view.h"
 
 #include <inttypes.h>
@@ -44,7 +44,7 @@ void script_begin_tsv(void *view)
 	fields_tsv_head(s->out, s->mode->type, s->asked);
 }
 
-/* Every mode's row as TSV: what only JSON shows is not looked up. */
+/* Writes a row of any mode as TSV. The members that only JSON shows are not filled in. */
 static void put_tsv(void *view, const void *row)
 {
 	struct script *s = view;
@@ -314,7 +314,7 @@ const struct script_mode script_blocks = {
 		  [FORMAT_TSV] = {.row = put_tsv, SHARED_TSV}},
 };
 
-/* Instructions: their rows are struct ptah_insn, as text is written a thousand times as often */
+/* Instructions. Their rows are struct ptah_insn: text, the usual format, needs nothing else */
 
 struct instruction {
 	int32_t tid;
@@ -342,7 +342,7 @@ static void put_insn_text(void *view, const void *row)
 	out_bytes(s->out, s->pool + line->text, line->length);
 }
 
-/* The instruction alone, from its line. */
+/* The row of TSV and JSON; `text` gets the disassembly. */
 static struct instruction make_instruction(struct script *s, const struct ptah_insn *insn,
 					   char text[512])
 {

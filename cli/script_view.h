@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `ptah script` prints with: the thread at hand, a cache of lines, and the modes. */
+/* The state of `ptah script`: the current thread, a cache of lines, and what the modes need. */
 #ifndef PTAH_CLI_SCRIPT_VIEW_H
 #define PTAH_CLI_SCRIPT_VIEW_H
 
@@ -10,7 +10,7 @@
 
 struct script;
 
-/* What the lines are: instructions, or one of --branches, --blocks and --calls. */
+/* A mode: instructions, or one of --branches, --blocks and --calls. */
 struct script_mode {
 	const char *option; /* "" for instructions */
 	const char *array;  /* of the JSON document */
@@ -21,15 +21,16 @@ struct script_mode {
 
 extern const struct script_mode script_instructions, script_branches, script_blocks, script_calls;
 
-/* The end of an instruction's line, made once per address: most instructions run often. */
+/* The part of an instruction's line after the thread and time. It is made once per address, because
+ * most instructions run often. */
 struct script_line {
 	uint64_t ip;
 	int32_t space;
 	uint8_t size; /* of the instruction; 0: free */
 	uint8_t bytes[15];
 	uint32_t length;
-	uint32_t code; /* where the instruction begins in it */
-	uint32_t text; /* place in the pool */
+	uint32_t code; /* where the disassembly begins in the text */
+	uint32_t text; /* its index in the pool */
 };
 
 struct script {
@@ -43,14 +44,14 @@ struct script {
 	struct json json;
 	struct names *names;
 	struct ptah_reader *reader;
-	struct ptah_workers *workers; /* what is known of the code, for the next stream */
+	struct ptah_workers *workers; /* keep what is known of the code from stream to stream */
 
-	struct ptah_stream_info info; /* of the thread whose items are read */
+	struct ptah_stream_info info; /* of the current thread */
 	char prefix[96];	      /* comm, tid, time */
 	size_t prefix_length, thread_length;
-	uint64_t tsc; /* that the prefix shows */
+	uint64_t tsc; /* the time in the prefix */
 
-	/* --branches: a branch that waits for where it went. */
+	/* --branches: a branch whose target is not known yet. */
 	bool has_branch;
 	uint64_t from;
 	const char *kind;
@@ -64,31 +65,31 @@ struct script {
 	size_t pool_used;
 };
 
-/* Members of JSON's rows that are there when they are asked for. */
+/* Bits for members of JSON's rows that are shown only on request. */
 #define SCRIPT_TIME    1u
 #define SCRIPT_SYMBOLS 2u
 
-/* Part of the path is missing at this item. */
+/* Is part of the path missing at this item? */
 bool script_is_loss(const struct ptah_item *item);
 
 void script_put_prefix(struct script *s);
 
-/* " symbol+0x10 (object)" */
+/* Writes " symbol+0x10 (object)". */
 void script_put_name(struct script *s, uint64_t ip);
 
-/* "symbol+0x10" in `text`, or NULL where nothing is known. */
+/* Writes "symbol+0x10" into `text`. NULL: no symbol is known, or --no-symbols. */
 const char *script_symbol(struct script *s, uint64_t ip, char *text, size_t n);
 
-/* perf's time of the items that are read now, in nanoseconds. */
+/* The current time in nanoseconds of perf's clock, if --time is given. */
 uint64_t script_time(const struct script *s);
 
-/* The line of an instruction, from the cache if it is there; its text is in s->pool. */
+/* The line of an instruction, from the cache or made now. Its text is in s->pool. */
 const struct script_line *script_find_line(struct script *s, const struct ptah_insn *insn);
 int script_new_lines(struct script *s);
 void script_forget_lines(struct script *s);
 void script_free_lines(struct script *s);
 
-/* The renderers' functions that all modes have. */
+/* Functions of the renderers that all modes share. */
 void script_begin_json(void *view);
 void script_begin_tsv(void *view);
 void script_end_json(void *view);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `ptah stat` has counted as text, TSV and JSON. */
+/* The counts of `ptah stat` as text, TSV and JSON. */
 #include "stat_view.h"
 
 #include "output/fields.h"
@@ -19,7 +19,7 @@ static double ratio(double a, double b)
 
 /* JSON */
 
-/* The key is the text's word in snake_case: TIP.PGE is tip_pge. */
+/* The key is the name in snake_case: tip_pge for TIP.PGE. */
 static void put_number(struct json *j, const char *name, uint64_t value)
 {
 	char key[32];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `ptah stat` counts, and prints it with. */
+/* What `ptah stat` counts, and the renderers that print it. */
 #ifndef PTAH_CLI_STAT_VIEW_H
 #define PTAH_CLI_STAT_VIEW_H
 
@@ -15,17 +15,17 @@ struct stat_counts {
 	double seconds;
 };
 
-/* What a process ran on a CPU that several share. */
+/* What one of the processes that share a CPU executed there. */
 struct stat_share {
 	int32_t pid;
 	uint64_t instructions;
 };
 
-/* A stream as it is shown. */
+/* A row: a stream and its counts. */
 struct stat_row {
 	const struct ptah_stream_info *info;
 	const struct stat_counts *counts;
-	const struct stat_share *shares; /* of a CPU that processes share */
+	const struct stat_share *shares; /* of a CPU that several processes share */
 	size_t share_count;
 };
 
@@ -36,12 +36,12 @@ struct stat_view {
 	struct json json;
 	struct stat_counts sum;
 	unsigned streams;
-	double since; /* when the last one was done */
+	double since; /* when the last stream was finished */
 };
 
 extern const struct renderer stat_renderers[FORMAT_MAX];
 
-/* Is it the stream of a CPU, and of whatever processes ran on it? */
+/* Is it the stream of a CPU that several processes share? */
 bool stat_is_shared(const struct ptah_stream_info *info);
 
 #endif

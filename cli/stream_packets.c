@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* All packets of a stream, bad bytes included. */
+/* Decodes the packets of a stream, and skips bad bytes up to the next PSB. */
 #include "stream_packets.h"
 
 #include <string.h>
 
-/* Reads on where pieces of the file meet: a packet may lie across. */
+/* A piece of the stream, with room to join its end and the next piece, as a packet may be cut. */
 struct window {
 	const struct ptah_session *session;
 	size_t stream;
@@ -20,7 +20,7 @@ static bool look(struct window *w)
 	return w->n > 0;
 }
 
-/* Brings up to 32 bytes together, from this piece and those that follow. Returns how many. */
+/* Copies up to 32 bytes from this piece and the following ones into w->joined. Returns how many. */
 static size_t join(struct window *w)
 {
 	size_t have = w->n < sizeof(w->joined) ? w->n : sizeof(w->joined);
@@ -41,7 +41,8 @@ static size_t join(struct window *w)
 	return have;
 }
 
-/* The packet at w->p, in w->p or, across a border, in w->joined. */
+/* Decodes the packet at w->p. *bytes is w->p or, if the packet continues in the next piece,
+ * w->joined. */
 static int decode(struct window *w, struct ptah_packet *packet, unsigned block,
 		  const uint8_t **bytes)
 {
@@ -55,8 +56,8 @@ static int decode(struct window *w, struct ptah_packet *packet, unsigned block,
 }
 
 /*
- * Bytes up to the next PSB, as far as this piece goes; a PSB may lie across its
- * end. 0: it begins here.
+ * The number of bytes before the next PSB, or up to the end of this piece; a PSB
+ * may begin in this piece and end in the next. 0: a PSB begins here.
  */
 static size_t bytes_to_psb(struct window *w)
 {
@@ -98,16 +99,16 @@ static void skip(struct window *w, size_t n)
 	w->n = n < w->n ? w->n - n : 0;
 }
 
-/* Where a walk over packets is. */
+/* The state of a walk over packets. */
 struct walk {
 	struct window w;
 	unsigned block;
 	uint64_t last_ip;
-	int lost; /* why we look for a PSB */
+	int lost; /* why the walk skips bytes up to the next PSB; 0: it does not */
 	bool goes_on;
 };
 
-/* The next packet, or bytes that are none; the walk is behind them. */
+/* Returns the next packet, or bytes that are none, in *place. The caller skips them. */
 static void step(struct walk *k, struct packet_place *place)
 {
 	struct window *w = &k->w;
@@ -156,7 +157,8 @@ void packets_each(const struct ptah_session *session, size_t stream, bool sync,
 	}
 }
 
-/* The packets that lie whole in this piece, quickly. How many bytes they take. */
+/* Counts the packets that are complete in this piece, in batches. Returns how many bytes they have.
+ */
 static size_t count_batch(struct walk *k, uint64_t *counts)
 {
 	struct ptah_packet_cursor cursor = {k->w.p, k->w.p + k->w.n, k->block};
@@ -178,7 +180,7 @@ uint64_t packets_count(const struct ptah_session *session, size_t stream, uint64
 
 	while (!interrupted() && (k.w.n || look(&k.w))) {
 		place.size = k.lost ? 0 : count_batch(&k, counts);
-		if (!place.size) { /* across a border, or bad */
+		if (!place.size) { /* a packet that is cut by the end of the piece, or bad bytes */
 			step(&k, &place);
 			if (place.status < 0)
 				bad_bytes += place.size;

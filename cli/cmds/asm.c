@@ -25,7 +25,7 @@ static const struct option_def asm_options[] = {
     {0},
 };
 
-/* Far more than any packet needs; `.bytes` can be given in many lines. */
+/* No packet needs nearly as much, and `.bytes` can be split into many lines. */
 #define LINE_SIZE 4096
 
 struct source {
@@ -35,7 +35,8 @@ struct source {
 	char text[LINE_SIZE];
 };
 
-/* The next line without its end. 1, 0 at the end of the file, -1 when a message has been given. */
+/* Reads the next line, without its newline. 1; 0 at the end of the file; -1 when a message has been
+ * printed. */
 static int read_line(struct source *s)
 {
 	size_t n = 0;
@@ -59,7 +60,7 @@ static int read_line(struct source *s)
 	return c != EOF || n;
 }
 
-/* The word that is wrong, as it stands there. */
+/* Prints a message that quotes the wrong word. */
 static int complain(const struct source *s, const struct ptah_packet_parser *parser)
 {
 	char word[64];

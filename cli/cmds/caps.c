@@ -9,7 +9,7 @@
 #include <string.h>
 
 struct options {
-	struct input input; /* format and output alone */
+	struct input input; /* of which --format and --output are offered */
 	const char *model;
 	bool check;
 };
@@ -84,7 +84,7 @@ static int tell_of_host(const struct options *o)
 	return put(o, &s);
 }
 
-/* Of a HAL, what discovery uses. */
+/* The two functions of a HAL that the discovery uses. */
 static void model_cpuid(void *port, uint32_t leaf, uint32_t subleaf, uint32_t registers[4])
 {
 	ptah_model_cpuid(port, leaf, subleaf, registers);

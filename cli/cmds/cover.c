@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The index of a word of --format. */
+/* The formats, in the order of format_names. */
 enum cover_format {
 	COVER_EDGES,
 	COVER_BLOCKS,
@@ -67,7 +67,7 @@ static const struct option_def cover_options[] = {
     {0},
 };
 
-/* Its pid and name. */
+/* The pid and name of the process that a space belongs to. */
 static void find_process(const struct ptah_session *session, int32_t space, struct ptah_thread *who)
 {
 	if (ptah_session_space(session, space, who) < 0)
@@ -196,12 +196,12 @@ static int put_text(struct out *out, const struct options *o, struct names *name
 	return 0;
 }
 
-/* What each format is made of. */
+/* What each format needs. */
 static const struct {
-	bool edges;  /* not blocks */
-	bool binary; /* not for a terminal */
-	bool names;  /* unless --no-symbols */
-	bool files;  /* names in any case: it is by files */
+	bool edges;  /* edges, not blocks */
+	bool binary; /* refused on a terminal */
+	bool names;  /* symbols, unless --no-symbols is given */
+	bool files;  /* the files behind the addresses, in any case */
 	int (*put)(struct out *out, const struct options *o, struct names *names,
 		   const struct cover_rows *rows);
 } formats[] = {
@@ -211,7 +211,7 @@ static const struct {
     [COVER_BITMAP] = {.edges = true, .binary = true, .put = put_bitmap},
 };
 
-/* 0, or the exit status. */
+/* Checks options against each other. Returns an exit code. */
 static int check(const struct options *o)
 {
 	if (o->map_size < 8 || o->map_size > PTAH_COVERAGE_MAX_BITMAP ||
@@ -229,7 +229,7 @@ static int check(const struct options *o)
 	return 0;
 }
 
-/* Counts, and writes it; 0 or an error. */
+/* Counts the streams and writes the result. Returns 0 or an error. */
 static int cover(const struct options *o, struct ptah_session *session, struct out *out,
 		 struct cover_rows *rows)
 {
@@ -273,7 +273,7 @@ static int run(int argc, char **argv)
 	rows.session = session;
 	problem = cover(&o, session, out, &rows);
 	input_notes(&o.input, session);
-	if (problem < 0) { /* nothing half-written is left */
+	if (problem < 0) { /* no incomplete file is left */
 		out_abort(out);
 		status = fail(&command_cover, "%s", ptah_strerror(problem));
 	} else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ptah dump: the packets of a trace, with the bytes that are none. */
+/* ptah dump: the packets of a trace, and the bytes that are no packets. */
 #include "dump_view.h"
 
 #include <inttypes.h>
@@ -93,7 +93,7 @@ static bool is_timing(unsigned type)
 	       type == PTAH_PACKET_CYC || type == PTAH_PACKET_CBR;
 }
 
-/* A packet's name, or that of a family: "tnt" for TNT-8 and TNT-64. */
+/* Chooses the packets of a name, or of a family: "tnt" means TNT-8 and TNT-64. */
 static bool show_named(struct dump *d, const char *name, size_t n)
 {
 	bool known = false;
@@ -133,7 +133,8 @@ static int choose_packets(struct dump *d, const struct options *o)
 	return EXIT_OK;
 }
 
-/* "N<between>M"; either may be missing and leaves its value as it was. */
+/* Parses two numbers with `between` between them. Either may be missing, and its value is then not
+ * changed. */
 static bool parse_pair(const char *text, char between, uint64_t *first, uint64_t *second)
 {
 	char *end = (char *)text;
@@ -182,7 +183,7 @@ static int set_clock(struct dump *d, const struct options *o)
 	return EXIT_OK;
 }
 
-/* What the recording says, unless an option says otherwise. */
+/* Takes the units of timing packets from the recording, where no option gave them. */
 static void ask_recording(struct dump *d, const struct ptah_session *session)
 {
 	struct ptah_flow_config config;
@@ -211,7 +212,7 @@ static void move_clock(struct dump *d, const struct packet_place *place)
 
 /* The streams */
 
-/* Bytes before the first PSB are no damage: a ring buffer begins in the middle of a packet. */
+/* Bytes before the first PSB are not counted as bad: a ring buffer may begin inside a packet. */
 static bool each(void *context, const struct packet_place *place)
 {
 	struct dump *d = context;
@@ -277,7 +278,7 @@ static int complain(const struct dump *d)
 	return d->bad || d->no_psb ? EXIT_FAILED : EXIT_OK;
 }
 
-/* From the options; an exit code. */
+/* Takes over the options. Returns an exit code. */
 static int choose(struct dump *d, const struct options *o)
 {
 	int status = choose_packets(d, o);

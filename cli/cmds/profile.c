@@ -150,7 +150,7 @@ static int show(struct profile_view *v)
 	return status;
 }
 
-/* What makes no sense together; an exit code. */
+/* Refuses options that contradict each other. Returns an exit code. */
 static int check_options(const struct options *o)
 {
 	if (o->input.no_symbols && o->by == BY_FUNCTIONS) {
@@ -168,7 +168,7 @@ static int check_options(const struct options *o)
 	return 0;
 }
 
-/* Shows and saves. */
+/* Prints the counts, and saves them with --save. Returns an exit code. */
 static int finish(struct profile_view *v, struct out *save)
 {
 	int problem = show(v), status = 0, unsaved;

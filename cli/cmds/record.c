@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ptah record: makes of the options what the recorder is to do, and runs it. */
+/* ptah record: turns the options into a recorder's configuration, and runs the recorder. */
 #include "record_control.h"
 #include "record_filter.h"
 #include "record_options.h"
@@ -29,7 +29,8 @@ static int wrong(const char *format, ...)
 	return EXIT_USAGE;
 }
 
-/* Pages, or a size with its letter, rounded up as perf does: to a power of two of pages. */
+/* Parses a number of pages, or a size with a letter. As in perf, it is rounded up to a power of two
+ * of pages. */
 static bool parse_pages(const char *text, uint64_t *bytes)
 {
 	const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -66,7 +67,7 @@ static int set_pages(const char *text, struct ptah_record_config *config)
 	return EXIT_OK;
 }
 
-/* -S[e][SIZE]: 'e' asks for a snapshot at the end, which there always is. */
+/* -S[e][SIZE]: 'e' requests a snapshot at the end, which is taken in any case. */
 static int set_snapshot(const char *text, struct ptah_record_config *config)
 {
 	const char *size = text + (*text == 'e');
@@ -122,7 +123,7 @@ static int set_delay(const struct record_options *o, struct ptah_record_config *
 	return EXIT_OK;
 }
 
-/* Names without a file are the command's own, or those of the process. */
+/* Finds the file that a filter's names without a file belong to: that of the command or process. */
 static bool find_program(const struct ptah_record_config *config, char *path, size_t size)
 {
 	char link[64];
@@ -156,7 +157,7 @@ static int set_filters(const struct record_options *o, struct ptah_record_config
 	return status;
 }
 
-/* What stands by itself. */
+/* Sets what depends on no other option. Returns an exit code. */
 static int set_plain(const struct record_options *o, char **argv, struct ptah_record_config *config)
 {
 	const uint64_t period = o->psb_period;
@@ -188,7 +189,7 @@ static int set_plain(const struct record_options *o, char **argv, struct ptah_re
 	return EXIT_OK;
 }
 
-/* The words that say how, into *config. Returns an exit code. */
+/* Turns the options into *config. Returns an exit code. */
 static int configure(const struct record_options *o, char **argv, struct ptah_record_config *config,
 		     struct filters *filters, int64_t *delay)
 {
@@ -205,7 +206,7 @@ static int configure(const struct record_options *o, char **argv, struct ptah_re
 		status = target_parse(&command_record, &o->target, config);
 	if (status == EXIT_OK && config->target.kind == PTAH_RECORD_COMMAND && !config->target.argv)
 		status = wrong("no command to record\nTry 'ptah record --help'.");
-	/* A place, and not the wish for this recorder. */
+	/* The variable only says where the plugin is; it does not choose the recorder qemu. */
 	if (!config->backend.plugin && config->target.kind == PTAH_RECORD_COMMAND &&
 	    config->backend.kind <= PTAH_RECORDER_QEMU)
 		config->backend.plugin = getenv("PTAH_PLUGIN");

@@ -37,7 +37,7 @@ static const struct option_def sort_options[] = {
     {0},
 };
 
-/* What threads of one name ran. */
+/* What all threads of one name executed. */
 struct program {
 	char comm[PTAH_COMM_SIZE];
 	uint64_t threads, instructions;
@@ -46,7 +46,7 @@ struct program {
 struct reporting {
 	struct hotspots *counter;
 	const struct ptah_session *session;
-	struct program *programs; /* one for each stream at first */
+	struct program *programs; /* one for each stream, until sum_programs() */
 	size_t count;
 };
 
@@ -64,7 +64,7 @@ static int by_instructions(const void *a, const void *b)
 	return by_comm(a, b);
 }
 
-/* Each name once, the most instructions first. */
+/* Adds up programs of the same name, and sorts: the most instructions first. */
 static void sum_programs(struct reporting *r)
 {
 	size_t last = 0;
@@ -97,7 +97,7 @@ static void put_programs_json(struct json *j, const struct reporting *r)
 	json_end_array(j);
 }
 
-/* Programs that the text names. */
+/* The most programs that text lists. */
 #define MOST_PROGRAMS 10
 
 static void put_programs_text(struct out *out, const struct reporting *r, uint64_t total)
@@ -182,7 +182,7 @@ static void put_summary_text(struct out *out, const struct ptah_session *session
 	out_char(out, '\n');
 }
 
-/* A report is made at once: `begin` is all of it. */
+/* What the renderers print. `begin` prints the whole report. */
 struct view {
 	struct out *out;
 	const struct reporting *reporting;

@@ -96,7 +96,7 @@ uint64_t script_time(const struct script *s)
 	return s->time ? ptah_session_time(s->session, s->tsc) : 0;
 }
 
-/* perf's seconds.nanoseconds; a dash while the trace has not told the time. */
+/* Puts the time into the prefix, as perf's seconds.nanoseconds; a dash while it is unknown. */
 static void set_time(struct script *s, uint64_t tsc)
 {
 	uint64_t ns = ptah_session_time(s->session, tsc);
@@ -115,10 +115,10 @@ void script_put_prefix(struct script *s)
 	out_bytes(s->out, s->prefix, s->prefix_length);
 }
 
-/* What comes now is this thread's. */
+/* The next items belong to this thread. */
 static void begin_thread(struct script *s, const struct ptah_stream_info *info)
 {
-	/* Lines are of one process's memory. */
+	/* The cached lines are of one process's memory. */
 	if (info->space != s->info.space)
 		script_forget_lines(s);
 	s->info = *info;
@@ -132,7 +132,7 @@ static void begin_thread(struct script *s, const struct ptah_stream_info *info)
 		set_time(s, s->tsc);
 }
 
-/* A CPU's stream goes from thread to thread. */
+/* In a CPU's stream, the last read may have returned items of another thread. */
 static void follow_thread(struct script *s)
 {
 	struct ptah_stream_info info = s->info;
@@ -195,7 +195,7 @@ static int script_stream(struct script *s, size_t i, struct progress *progress)
 	return status;
 }
 
-/* All of it; 0 or an error. */
+/* Prints all chosen streams. Returns 0 or an error. */
 static int script_streams(struct script *s)
 {
 	struct progress progress;
@@ -217,7 +217,7 @@ static int script_streams(struct script *s)
 	return status;
 }
 
-/* From the options; an exit code. */
+/* Takes over the options. Returns an exit code. */
 static int choose(struct script *s, const struct options *o)
 {
 	if (o->branches + o->blocks + o->calls > 1)

@@ -54,7 +54,7 @@ static int by_pid(const void *a, const void *b)
 	return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-/* Each process once. *shares is for the caller to free. */
+/* Lists what each process ran, each process once. The caller frees *shares. */
 static int list_shares(const struct stat_view *s, size_t stream, struct ptah_profile *profile,
 		       struct stat_share **shares, size_t *count)
 {
@@ -84,7 +84,7 @@ static int list_shares(const struct stat_view *s, size_t stream, struct ptah_pro
 	return 0;
 }
 
-/* As input_count() wants it. */
+/* A callback of input_count(): counts the packets too, and shows the stream. */
 static int take_stream(void *stat, const struct ptah_stream_info *info, size_t stream,
 		       struct ptah_profile *profile)
 {

@@ -16,12 +16,12 @@ struct verify {
 	const struct renderer *renderer;
 	struct out *out;
 	struct json json;
-	struct ptah_workers *workers; /* what is known of the code, for the next stream */
+	struct ptah_workers *workers; /* keep what is known of the code from stream to stream */
 	unsigned threads, unequal, unknown;
 	uint64_t instructions;
 };
 
-/* What came of a stream. */
+/* The result for one stream. */
 struct verdict {
 	const struct ptah_stream_info *info;
 	const struct ptah_verify *result;
@@ -167,7 +167,7 @@ static void put_result_text(struct verify *v, const struct ptah_stream_info *inf
 			   r->errors, r->first.offset, r->first.ip, ptah_strerror(r->first.status));
 }
 
-/* With --quiet what is equal, and lost nothing, is not worth a line. */
+/* With --quiet, a stream that is equal and lost nothing gets no line. */
 static void put_text(void *view, const void *verdict)
 {
 	struct verify *v = view;
@@ -250,7 +250,7 @@ static int run(int argc, char **argv)
 	}
 	RENDER(v.renderer, begin, &v);
 	if (ptah_workers_new(session, &v.workers) < 0)
-		v.workers = NULL; /* as well, but slower */
+		v.workers = NULL; /* verifying works without them, only slower */
 	for (size_t i = 0; i < ptah_session_streams(session) && !interrupted(); i++)
 		if (input_wants(&o.input, session, i))
 			verify_stream(&v, session, i);

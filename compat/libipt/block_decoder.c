@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks: Ptah's, joined over direct jumps and calls. libipt's end where trace is
- * needed, at events, where the section changes, and where the caller wishes.
+ * pt_blk_*: Ptah's blocks, joined over direct jumps and calls. libipt's blocks end where trace is
+ * needed, at events, where the section changes, and where the caller's flags ask for it.
  */
 #include "walk.h"
 
@@ -9,7 +9,7 @@
 
 struct pt_block_decoder {
 	struct walk walk;
-	unsigned ends; /* classes that end blocks, as bits */
+	unsigned ends; /* instruction classes that end blocks, as bits */
 };
 
 struct pt_block_decoder *pt_blk_alloc_decoder(const struct pt_config *config)
@@ -64,7 +64,7 @@ int pt_blk_get_offset(const struct pt_block_decoder *decoder, uint64_t *offset)
 {
 	if (!decoder || !offset)
 		return -pte_invalid;
-	/* It may have to look further ahead, which nobody sees. */
+	/* It may have to read ahead, which changes nothing that the caller can see. */
 	return walk_offset(&((struct pt_block_decoder *)decoder)->walk, offset);
 }
 
@@ -110,8 +110,7 @@ int pt_blk_event(struct pt_block_decoder *decoder, struct pt_event *event, size_
 }
 
 /*
- * The next instruction goes to the block. False: it is of another section, or
- * the block is full.
+ * Adds the next instruction to the block. False: it lies in another section, or the block is full.
  */
 static bool add_insn(struct walk *w, struct pt_block *block)
 {
@@ -135,7 +134,7 @@ static bool add_insn(struct walk *w, struct pt_block *block)
 	return true;
 }
 
-/* An instruction at a time, to the end of the block, which may have begun. */
+/* Adds instructions one by one up to the end of the block, which may have begun. */
 static NOINLINE int add_insns(struct pt_block_decoder *decoder, struct pt_block *block)
 {
 	struct walk *w = &decoder->walk;
@@ -186,8 +185,8 @@ static inline void put_word(struct pt_block *block, size_t at, uint64_t word)
 }
 
 /*
- * The whole struct in six stores: field by field, with the bit fields read and
- * written back, it takes as long as to find out what is in it.
+ * Writes the whole struct in six stores. Field by field, with bit fields read and written back, it
+ * takes as long as finding out what is in it.
  */
 static inline void put_block(struct pt_block *block, uint64_t ip, unsigned mode, unsigned flags,
 			     uint64_t end_ip, int isid, unsigned insn_class, unsigned ninsn)
@@ -219,10 +218,7 @@ _Static_assert((int)PTAH_EXEC_16 == (int)ptem_16bit && (int)PTAH_EXEC_32 == (int
 		   (int)PTAH_EXEC_64 == (int)ptem_64bit,
 	       "modes have the same numbers");
 
-/*
- * Goes on behind `last` with the block that is begun, when whole blocks of Ptah's
- * no longer do for it.
- */
+/* Continues a block after the item `last`, when the rest of it is not made of whole items. */
 static NOINLINE int finish_slowly(struct pt_block_decoder *decoder, struct pt_block *block,
 				  const struct ptah_item *last)
 {
@@ -232,7 +228,7 @@ static NOINLINE int finish_slowly(struct pt_block_decoder *decoder, struct pt_bl
 	w->quick = false;
 	w->items.next = last + 1;
 	w->pending.after_cut = last->flags & PTAH_ITEM_TRUNCATED;
-	if (last->insn_class == PTAH_INSN_OTHER) { /* or a PTWRITE, which ends no block */
+	if (last->insn_class == PTAH_INSN_OTHER) { /* or a PTWRITE, which ends no block in Ptah */
 		n = ptah_flow_insns(w->flow, last, w->insn_room, WALK_INSNS);
 		if (n > 0)
 			block->iclass =
@@ -244,8 +240,8 @@ static NOINLINE int finish_slowly(struct pt_block_decoder *decoder, struct pt_bl
 static int next_elsewhere(struct pt_block_decoder *decoder, struct pt_block *block);
 
 /*
- * While the walk is quick: whole blocks of Ptah's, of one section. What is seldom is
- * left to others at its end, so that this needs no registers saved.
+ * The next block while the walk is quick: whole items of one section. Rare cases are tail calls of
+ * other functions, so that this function saves no registers.
  */
 static inline int next_quickly(struct pt_block_decoder *decoder, struct pt_block *block)
 {
@@ -281,7 +277,7 @@ static inline int next_quickly(struct pt_block_decoder *decoder, struct pt_block
 	return item + 1 == end && walk_enter_blocks(w) ? 0 : walk_status(w);
 }
 
-/* In a section that is not at hand. */
+/* The item lies in another section than the one before. */
 static NOINLINE int next_elsewhere(struct pt_block_decoder *decoder, struct pt_block *block)
 {
 	struct walk *w = &decoder->walk;
@@ -292,7 +288,7 @@ static NOINLINE int next_elsewhere(struct pt_block_decoder *decoder, struct pt_b
 	return next_quickly(decoder, block);
 }
 
-/* Is a block in the section at hand? */
+/* Does the block lie in the current section? */
 static inline bool is_at_hand(const struct walk *w, const struct ptah_block *b)
 {
 	return b->ip >= w->sections.at.first && b->ip + b->size - 1 <= w->sections.at.last &&
@@ -301,7 +297,7 @@ static inline bool is_at_hand(const struct walk *w, const struct ptah_block *b)
 
 static int next_of_others(struct pt_block_decoder *decoder, struct pt_block *block, bool is_short);
 
-/* While there are blocks: the same with them. */
+/* The same as next_quickly() for an array of struct ptah_block. */
 static inline int next_of_blocks(struct pt_block_decoder *decoder, struct pt_block *block)
 {
 	struct walk *w = &decoder->walk;
@@ -328,7 +324,7 @@ static inline int next_of_blocks(struct pt_block_decoder *decoder, struct pt_blo
 	return walk_status(w);
 }
 
-/* The blocks are at their end before the block is, or lie in another section. */
+/* The array ended before the block did, or the block lies in another section. */
 static NOINLINE int next_of_others(struct pt_block_decoder *decoder, struct pt_block *block,
 				   bool is_short)
 {
@@ -344,7 +340,7 @@ static NOINLINE int next_of_others(struct pt_block_decoder *decoder, struct pt_b
 	return next_slowly(decoder, block);
 }
 
-/* A struct of another size than ours. */
+/* The caller's struct has another size than this library's. */
 static NOINLINE int next_resized(struct pt_block_decoder *decoder, struct pt_block *block,
 				 size_t size)
 {

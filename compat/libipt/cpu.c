@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* pt_cpu_*: which errata a processor has. */
 #include <ptah/errata.h>
 
 #include <intel-pt.h>
@@ -13,7 +14,7 @@ int pt_cpu_errata(struct pt_errata *errata, const struct pt_cpu *cpu)
 	if (cpu->vendor != pcv_intel)
 		return -pte_bad_cpu;
 	bits = ptah_cpu_errata(&(struct ptah_cpu){cpu->family, cpu->model, cpu->stepping});
-	if (!bits) /* every processor that is known has some */
+	if (!bits) /* every known processor has some */
 		return -pte_bad_cpu;
 	errata->bdm70 = bits >> PTAH_ERRATUM_BDM70 & 1;
 	errata->bdm64 = bits >> PTAH_ERRATUM_BDM64 & 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The encoder: libipt's packets for ptah_packet_encode(), without the bits that have no place. */
+/* pt_enc_* over ptah_packet_encode(). Bits of a packet that libipt would not write are left out. */
 #include <ptah/packet.h>
 
 #include "pt_config.h"
@@ -90,7 +90,7 @@ static int take_ptw(struct ptah_packet *to, const struct pt_packet_ptw *from)
 	return 0;
 }
 
-/* Packets of power events and of event tracing. */
+/* Packets of power events and of Event Trace. */
 static int take_event(struct ptah_packet *to, const struct pt_packet *from)
 {
 	switch (from->type) {
@@ -212,7 +212,7 @@ static int take_packet(struct ptah_packet *to, const struct pt_packet *from)
 	}
 }
 
-/* MODE from its bits, which need not make sense. */
+/* Writes MODE from its bits, in any combination. */
 static int write_mode(uint8_t *bytes, size_t room, const struct pt_packet_mode *mode)
 {
 	unsigned bits;
@@ -231,8 +231,7 @@ static int write_mode(uint8_t *bytes, size_t room, const struct pt_packet_mode *
 	return 2;
 }
 
-/* Which of two things that are wrong with a packet is told: libipt looks at these for room first.
- */
+/* Which error is reported when a packet has two: for these packets libipt checks the room first. */
 static int refusal(const struct ptah_packet *packet, size_t room)
 {
 	if (packet->type == PTAH_PACKET_TNT_64)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* pt_evt_*: all a trace tells, branches among it, in one sequence; as libipt 2.3 orders it. */
+/*
+ * pt_evt_*: all events of a trace, branches among them, in one sequence and in the order of libipt
+ * 2.3.
+ */
 #include "pt_error.h"
 #include "item_stream.h"
 
@@ -10,15 +13,15 @@ struct pt_event_decoder {
 	struct event_state state;
 	struct position position;
 	/*
-	 * A C-state's entry is told with its exit, behind what came between. Its
-	 * time is its own.
+	 * The entry of a C-state. libipt reports it right before the exit, after the events in
+	 * between, but with its own time.
 	 */
 	struct pt_event entry;
 	bool has_entry;
-	bool off;	 /* tracing is */
-	bool failed;	 /* at the error that comes next, or at the end */
-	bool lost;	 /* behind a sync that has failed */
-	uint64_t header; /* the PSB whose PSB+ has begun to be told */
+	bool off;	 /* tracing is off */
+	bool failed;	 /* stopped at the next item, which is an error, or at the end */
+	bool lost;	 /* the last call of a sync function has failed */
+	uint64_t header; /* the PSB of the PSB+ that is being reported */
 };
 
 struct pt_event_decoder *pt_evt_alloc_decoder(const struct pt_config *config)
@@ -64,7 +67,7 @@ static void follow(struct pt_event_decoder *d, const struct ptah_item *item)
 	}
 }
 
-/* Is the next item an error to libipt 2.3, too? To it no event spans a PSB. */
+/* Is the next item an error for libipt 2.3, too? In libipt no event may span a PSB. */
 static bool is_error(struct pt_event_decoder *d)
 {
 	const struct ptah_item *item = stream_peek(&d->stream, 0);
@@ -73,7 +76,7 @@ static bool is_error(struct pt_event_decoder *d)
 						!d->off && item->offset != d->stream.sync);
 }
 
-/* Begins at a PSB; an error when its PSB+ cannot be read. */
+/* Begins at a PSB. An error when its PSB+ cannot be read. */
 static int start(struct pt_event_decoder *d, uint64_t offset)
 {
 	const struct ptah_item *item;
@@ -91,7 +94,7 @@ static int start(struct pt_event_decoder *d, uint64_t offset)
 	return item ? stream_error(&d->stream, item) : -pte_eos;
 }
 
-/* Where the decoder stands; *behind: behind the packet there. */
+/* The decoder's offset. *behind: the offset after the packet there. */
 static uint64_t current_offset(struct pt_event_decoder *d, uint64_t *behind)
 {
 	const struct ptah_item *item = d->failed ? stream_peek(&d->stream, 0) : NULL;
@@ -123,14 +126,17 @@ int pt_evt_get_sync_offset(const struct pt_event_decoder *d, uint64_t *offset)
 	*offset = d->stream.sync;
 	if (d->lost)
 		return 0;
-	/* A PSB that has been read counts, and one that is to be. */
+	/* The last PSB that has been read or that is read next. */
 	at = current_offset((struct pt_event_decoder *)d, &behind);
 	if (stream_find_last(&d->stream, behind, offset) < 0 || *offset > at)
 		*offset = d->stream.sync;
 	return 0;
 }
 
-/* There is no other PSB: positions stay, and events need a new one. */
+/*
+ * There is no other PSB: the position stays, and events can be read again only after a successful
+ * sync.
+ */
 static int stay(struct pt_event_decoder *d, int status)
 {
 	(void)pt_evt_get_sync_offset(d, &d->stream.sync);
@@ -150,7 +156,7 @@ int pt_evt_sync_forward(struct pt_event_decoder *d)
 		if (from == d->stream.sync)
 			from += PSB_SIZE;
 	}
-	/* A PSB whose first bytes have been taken for another packet's. */
+	/* The first bytes of a PSB may have been read as part of another packet. */
 	from -= from < PSB_SIZE ? from : PSB_SIZE - 1;
 	status = stream_find(&d->stream, from, &from);
 	return status < 0 ? stay(d, status) : start(d, from);
@@ -177,7 +183,7 @@ int pt_evt_sync_backward(struct pt_event_decoder *d)
 	return status;
 }
 
-/* libipt 2.3 reads what is at an offset, PADs before a PSB included, and says what is wrong. */
+/* Like libipt 2.3: skips PADs before a PSB, and reports what is wrong with what follows. */
 static int find_set(struct config *config, uint64_t *offset)
 {
 	struct pt_packet_unknown unknown;
@@ -193,7 +199,7 @@ static int find_set(struct config *config, uint64_t *offset)
 		if (size <= 0 || packet.type != PTAH_PACKET_PAD)
 			break;
 	}
-	/* What is left of a PSB is too little, not wrong. */
+	/* Too few bytes are left for a PSB; what there is of it is right. */
 	if (size == PTAH_E_BAD_PACKET && config->user.begin[*offset] == 0x02 &&
 	    config_check_psb(config, *offset) == -pte_eos)
 		return -pte_eos;
@@ -235,12 +241,12 @@ int pt_evt_get_offset(const struct pt_event_decoder *d, uint64_t *offset)
 		return -pte_invalid;
 	if (!d->stream.synced)
 		return -pte_nosync;
-	/* Looking ahead changes nothing that can be seen. */
+	/* Looking ahead changes nothing that the caller can see. */
 	*offset = current_offset((struct pt_event_decoder *)d, &behind);
 	return 0;
 }
 
-/* Where libipt's decoder stands when it has told an item: often still at the packet. */
+/* Where libipt's decoder is after reporting an item: often still at its packet. */
 static struct position stand(const struct ptah_item *item)
 {
 	struct position position = position_of(item);
@@ -264,19 +270,19 @@ static struct position stand(const struct ptah_item *item)
 	}
 	position.at_last =
 	    position.end != POSITION_PACKET && item->type != PTAH_ITEM_DISABLED &&
-	    /* An erratum's FUP, TIP or TIP.PGD is passed over. */
+	    /* The FUP, TIP or TIP.PGD of an erratum is skipped. */
 	    (item->type != PTAH_ITEM_OVERFLOW || !(item->flags & PTAH_ITEM_IP_SUPPRESSED));
 	return position;
 }
 
-/* A trigger whose address was to come with a FUP, and has not. */
+/* Should the trigger have had a FUP for its address, which did not come? */
 static bool lacks_fup(const struct pt_event_decoder *d, const struct ptah_item *item)
 {
 	return item->flags & PTAH_ITEM_IP_SUPPRESSED &&
 	       d->stream.config.user.begin[item->offset + 1] & 0x80;
 }
 
-/* Makes the next event, if an item is one. */
+/* Makes an event of an item. False: the item is none to libipt. */
 static bool make(struct pt_event_decoder *d, struct pt_event *event, const struct ptah_item *item)
 {
 	if (item->type == PTAH_ITEM_ERROR)
@@ -296,8 +302,8 @@ static bool make(struct pt_event_decoder *d, struct pt_event *event, const struc
 }
 
 /*
- * A PSB+ that an OVF cuts behind its FUP has told that tracing is on, of which
- * Ptah, to whom it is not whole, has no item.
+ * A PSB+ that an OVF cuts after its FUP has said that tracing is on. Ptah has no item for it,
+ * because the PSB+ is incomplete.
  */
 static bool make_cut_header(struct pt_event_decoder *d, struct pt_event *event,
 			    const struct ptah_item *item)
@@ -324,8 +330,8 @@ static bool make_cut_header(struct pt_event_decoder *d, struct pt_event *event,
 }
 
 /*
- * Is the packet of the next item wrong to libipt 2.3? RSM and SIPI have no
- * address; a trigger's is that of its FUP, or so many instructions from one.
+ * Is the packet of the next item an error for libipt 2.3? RSM and SIPI have no address; a trigger
+ * has that of its FUP, or a number of instructions since one.
  */
 static bool is_bad_packet(const struct pt_event_decoder *d, const struct ptah_item *item)
 {
@@ -345,7 +351,10 @@ static bool is_bad_packet(const struct pt_event_decoder *d, const struct ptah_it
 				: packet.u.trig.has_icnt && packet.u.trig.icnt && d->off;
 }
 
-/* What ends the wait for a C-state's exit: it, or that it can no longer come. */
+/*
+ * Does this item end the wait for a C-state's exit, because it is the exit or because none can come
+ * any more?
+ */
 static bool ends_wait(const struct ptah_item *item)
 {
 	return !item || item->type == PTAH_ITEM_PWRX || item->type == PTAH_ITEM_PWRE ||

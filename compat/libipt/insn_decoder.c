@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Instructions: those of Ptah's blocks, one by one. */
+/* pt_insn_*: the instructions of Ptah's blocks, one by one. */
 #include "walk.h"
 
 #include <stdlib.h>
@@ -53,7 +53,7 @@ int pt_insn_get_offset(const struct pt_insn_decoder *decoder, uint64_t *offset)
 {
 	if (!decoder || !offset)
 		return -pte_invalid;
-	/* It may have to look further ahead, which nobody sees. */
+	/* It may have to read ahead, which changes nothing that the caller can see. */
 	return walk_offset(&((struct pt_insn_decoder *)decoder)->walk, offset);
 }
 
@@ -98,7 +98,7 @@ int pt_insn_event(struct pt_insn_decoder *decoder, struct pt_event *event, size_
 	return decoder ? walk_event(&decoder->walk, event, size) : -pte_invalid;
 }
 
-/* The next instruction of the loaded block, which lies in the section at hand. */
+/* Writes the next instruction of the loaded block, which lies in the current section. */
 static inline void put_insn(const struct walk *w, struct pt_insn *to)
 {
 	static const enum pt_exec_mode modes[] = {ptem_unknown, ptem_16bit, ptem_32bit, ptem_64bit};
@@ -107,17 +107,19 @@ static inline void put_insn(const struct walk *w, struct pt_insn *to)
 	to->ip = insn->ip;
 	to->isid = w->sections.at.isid;
 	to->mode = modes[insn->mode & 3];
-	/* The bytes behind the instruction are 0, as libipt's reader leaves them to chance. */
+	/* Bytes after the instruction are 0 here; libipt leaves them undefined. */
 	memcpy(to->raw, insn->bytes, sizeof(to->raw));
 	memset(&to->size, 0, sizeof(*to) - offsetof(struct pt_insn, size));
 	to->size = insn->size;
-	/* Not right behind the mode: gcc 12 joins the two through vector registers (1 % of a call).
+	/*
+	 * Not right after the mode: gcc 12 would join the two stores in a vector register (1 % of a
+	 * call).
 	 */
 	to->iclass = (enum pt_insn_class)walk_classes[insn->insn_class];
 	to->speculative = !!(w->items.next->flags & PTAH_ITEM_SPECULATIVE);
 }
 
-/* What there is where an instruction should be. */
+/* Writes the bytes at an address where no instruction could be decoded. */
 static void put_bytes(struct walk *w, struct pt_insn *insn)
 {
 	struct ptah_space space = {PTAH_SPACE_ANY, PTAH_SPACE_ANY};
@@ -165,7 +167,7 @@ static NOINLINE int next_slowly(struct pt_insn_decoder *decoder, struct pt_insn 
 	return walk_status(w);
 }
 
-/* The last one of a block, while the walk is quick. */
+/* The last instruction of a block, while the walk is quick. */
 static inline int end_block(struct walk *w, struct pt_insn *insn)
 {
 	const struct ptah_item *item = w->items.next;

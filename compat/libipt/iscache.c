@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The section cache. Its isids are numbered as they were handed out: a table
- * leads from them to the pieces of a ptah_cache, which does the work.
+ * pt_iscache_*: the section cache. isids are numbers in the order of creation; a table leads from
+ * them to the pieces of a ptah_cache, which does the work.
  */
 #include "iscache.h"
 
@@ -14,7 +14,7 @@
 struct pt_image_section_cache {
 	char *name;
 	struct store *store;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* of the members below */
 	struct piece *pieces; /* isid - 1 is the index */
 	size_t count, capacity;
 };
@@ -49,7 +49,7 @@ void store_put(struct store *store)
 	free(store);
 }
 
-/* Cuts the size to what is in the file. */
+/* Limits the size to what the file has. */
 static int piece_measure(struct piece *piece)
 {
 	struct stat st;
@@ -72,7 +72,7 @@ int piece_add(struct piece *piece, struct store *store)
 	piece->id = 0;
 	if (status < 0 || !piece->size)
 		return status;
-	/* What lies behind the end of the address space is never seen. */
+	/* Bytes after the end of the address space are never visible. */
 	size = piece->size;
 	if (size - 1 > UINT64_MAX - piece->vaddr)
 		size = UINT64_MAX - piece->vaddr + 1;
@@ -128,7 +128,7 @@ int pt_iscache_set_limit(struct pt_image_section_cache *iscache, uint64_t limit)
 {
 	if (!iscache)
 		return -pte_invalid;
-	/* 0 is no limit to Ptah, and nothing may stay mapped to libipt. */
+	/* In Ptah, 0 means no limit; in libipt, that nothing stays mapped. */
 	ptah_cache_set_limit(iscache->store->cache, limit ? limit : 1);
 	return 0;
 }
@@ -146,7 +146,7 @@ static int find_piece(const struct pt_image_section_cache *iscache, const struct
 	return 0;
 }
 
-/* Takes the name over. */
+/* Takes ownership of the name. */
 static int insert_piece(struct pt_image_section_cache *iscache, const struct piece *piece)
 {
 	if (iscache->count == INT32_MAX)
@@ -164,12 +164,12 @@ static int insert_piece(struct pt_image_section_cache *iscache, const struct pie
 	return (int)++iscache->count;
 }
 
-/* The piece's isid; the lock is held. */
+/* Adds the piece and returns its isid. The caller holds the lock. */
 static int add_piece(struct pt_image_section_cache *iscache, struct piece *piece)
 {
 	int isid = find_piece(iscache, piece), status;
 
-	/* A piece that is known is not looked at again, though its file may have changed. */
+	/* A known piece is not measured again, though its file may have changed. */
 	if (isid)
 		return isid;
 	status = piece_measure(piece);
@@ -221,7 +221,7 @@ int iscache_lookup(struct pt_image_section_cache *iscache, int isid, struct piec
 	return status;
 }
 
-/* What a client may count on in one call: more is asked for in another. */
+/* The most that one call reads; for more the client calls again. */
 #define MAX_READ UINT16_MAX
 
 int pt_iscache_read(struct pt_image_section_cache *iscache, uint8_t *buffer, uint64_t size,

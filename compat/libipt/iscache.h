@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What images need of the section cache. */
+/* What images use of the section cache. */
 #ifndef PTAH_LIBIPT_ISCACHE_H
 #define PTAH_LIBIPT_ISCACHE_H
 
@@ -7,31 +7,34 @@
 
 #include <intel-pt.h>
 
-/* A cache that a pt_image_section_cache and the sections of images share. */
+/* A ptah_cache, shared by a pt_image_section_cache and the sections of images. */
 struct store {
 	_Atomic unsigned references;
 	struct ptah_cache *cache;
 };
 
-/* With one reference; NULL: no memory. */
+/* A store with one reference. NULL when out of memory. */
 struct store *store_new(void);
 struct store *store_get(struct store *store);
 void store_put(struct store *store);
 
 /* A piece of a file at an address. */
 struct piece {
-	char *filename; /* whose it is says where it is used */
+	char *filename; /* owned by whoever holds the piece: see each use */
 	uint64_t offset, size, vaddr;
-	uint32_t id; /* in its store; 0: there is nothing to read, its size is 0 */
+	uint32_t id; /* in its store; 0: the piece is empty */
 };
 
 /*
- * Cuts the size to what the file has and adds the piece to the store.
- * -pte_invalid: no file, or nothing at that offset.
+ * Limits the piece's size to what the file has and adds it to the store. -pte_invalid: no such
+ * file, or nothing at that offset.
  */
 int piece_add(struct piece *piece, struct store *store);
 
-/* The piece of an isid, with a copy of its name and its store; -pte_bad_image. */
+/*
+ * Finds the piece of an isid, with copies of its name and a reference to its store. -pte_bad_image
+ * when there is none.
+ */
 int iscache_lookup(struct pt_image_section_cache *iscache, int isid, struct piece *piece,
 		   struct store **store);
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Reads items ahead from an event decoder, so that query and event decoders can look at what
+ * follows.
+ */
 #include "item_stream.h"
 #include "pt_error.h"
 
@@ -23,7 +27,7 @@ void stream_fini(struct stream *stream)
 void stream_begin(struct stream *stream, uint64_t offset)
 {
 	ptah_event_seek(stream->events, offset);
-	/* Always as much as there is: nothing is left over for a second time. */
+	/* This cannot fail: after a seek the decoder has nothing left of what was fed before. */
 	(void)ptah_event_feed(stream->events, stream->config.user.begin + offset,
 			      config_size(&stream->config) - (size_t)offset, true);
 	stream->sync = offset;
@@ -58,10 +62,12 @@ int stream_find_last(const struct stream *stream, uint64_t before, uint64_t *psb
 	return 0;
 }
 
-/* Puts what is left at the front, and more behind it. */
+/* Moves the remaining items to the front and reads more after them. */
 static void refill(struct stream *stream)
 {
-	/* A callback is not asked before its time. */
+	/*
+	 * With a callback, read one item at a time: it must not be called earlier than in libipt.
+	 */
 	const unsigned room = STREAM_ITEMS - stream->count;
 	const unsigned capacity = stream->config.user.decode.callback ? 1 : room;
 	int n;
@@ -98,7 +104,7 @@ const struct ptah_item *stream_next(struct stream *stream)
 	if (!n || !behind || behind->type != PTAH_ITEM_OVERFLOW ||
 	    !(behind->flags & PTAH_ITEM_IP_SUPPRESSED))
 		return stream_peek(stream, 0);
-	/* Up to the first that stands behind the OVF. */
+	/* Up to the first item that follows the OVF. */
 	overflow = *behind;
 	for (; n; n--) {
 		struct ptah_item *to = &stream->items[stream->first + n];
@@ -119,7 +125,7 @@ bool stream_believes(struct stream *stream)
 	if (error->status != PTAH_E_BAD_CONTEXT || !next || next->offset != error->offset)
 		return false;
 	return next->type == PTAH_ITEM_ENABLED ||
-	       (next->type == PTAH_ITEM_PSB && /* and no other PSB+ that it cuts */
+	       (next->type == PTAH_ITEM_PSB && /* and is not cut by another OVF */
 		position_of_error(&stream->config, error->offset) == error->offset);
 }
 
@@ -137,7 +143,8 @@ bool stream_is_bad_overflow(struct stream *stream, struct ptah_item *error)
 	       n + 1 < STREAM_ITEMS);
 	if (!behind || behind->type != PTAH_ITEM_ERROR ||
 	    (behind->status != PTAH_E_BAD_CONTEXT && behind->status != PTAH_E_BAD_OPCODE &&
-	     (behind->status != PTAH_E_BAD_PACKET || /* but a PSB that is cut is an end */
+	     (behind->status !=
+		  PTAH_E_BAD_PACKET || /* except for a PSB that is cut by the end of the trace */
 	      config_check_psb(&stream->config, behind->offset) == -pte_eos)) ||
 	    !position_is_overflow(&stream->config, offset, behind->offset))
 		return false;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The items of a trace, looked at before they are used: what query and event
- * decoders have in common.
- */
+/* The items of a trace, with a look at those that follow: what query and event decoders share. */
 #ifndef PTAH_LIBIPT_ITEM_STREAM_H
 #define PTAH_LIBIPT_ITEM_STREAM_H
 
@@ -14,14 +11,14 @@
 struct stream {
 	struct config config;
 	struct ptah_event_decoder *events;
-	uint64_t sync; /* offset of the PSB where it has begun */
+	uint64_t sync; /* offset of the PSB at which reading began */
 	bool synced;
-	bool ended; /* no more items will come */
+	bool ended; /* there are no more items to read */
 	unsigned first, count;
 	struct ptah_item items[STREAM_ITEMS];
 };
 
-/* 0, -pte_nomem, or what config_copy() says. `flags`: enable_iflags_events. */
+/* 0, -pte_nomem, or an error of config_copy(). */
 int stream_init(struct stream *stream, const struct pt_config *config);
 void stream_fini(struct stream *stream);
 
@@ -29,22 +26,22 @@ void stream_fini(struct stream *stream);
 void stream_begin(struct stream *stream, uint64_t offset);
 
 /*
- * The offset of a PSB, or a negative error code: the first at `from` or behind,
- * the last before `before`.
+ * The offset of a PSB or a negative error code: the first PSB at `from` or after it; the last
+ * before `before`.
  */
 int stream_find(const struct stream *stream, uint64_t from, uint64_t *psb);
 int stream_find_last(const struct stream *stream, uint64_t before, uint64_t *psb);
 
-/* The item behind n others, which must be less than STREAM_ITEMS; NULL: there is none. */
+/* The item after the next n, where n is less than STREAM_ITEMS. NULL: there is none. */
 const struct ptah_item *stream_peek(struct stream *stream, unsigned n);
 
 /*
- * The next item, as libipt orders them: an overflow that ended while tracing was
- * off comes before what the packets behind it said.
+ * The next item in libipt's order: an overflow that ended while tracing was off precedes what the
+ * packets after it report.
  */
 const struct ptah_item *stream_next(struct stream *stream);
 
-/* Done with the next item. */
+/* Removes the next item. */
 static inline void stream_drop(struct stream *stream)
 {
 	stream->first++;
@@ -52,18 +49,18 @@ static inline void stream_drop(struct stream *stream)
 }
 
 /*
- * Is the next item, an overflow, an error to libipt? It looks for what settles
- * the overflow, and tells what it finds instead. *error is at that packet.
+ * The next item is an overflow. Is it an error for libipt? libipt looks for the packet that
+ * resolves the overflow, and fails if it finds another. *error describes that packet.
  */
 bool stream_is_bad_overflow(struct stream *stream, struct ptah_item *error);
 
 /*
- * Is the next item, an error, none to libipt? It believes a TIP.PGE while tracing
- * is on, and a PSB+ that does not agree with what was before.
+ * The next item is an error. Does libipt accept it? It accepts a TIP.PGE while tracing is on, and a
+ * PSB+ that contradicts what was before.
  */
 bool stream_believes(struct stream *stream);
 
-/* What the error item `item`, the next, is to libipt. */
+/* libipt's code for the error item, which is the next. */
 int stream_error(struct stream *stream, const struct ptah_item *item);
 
 #endif

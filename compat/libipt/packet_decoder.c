@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The packet decoder: what ptah_packet_decode() says, as libipt's packets.
+ * pt_pkt_*: the packets of ptah_packet_decode() as libipt's.
  *
- * It has no types for BBP, BIP and BEP (SDM, "PEBS Output to Intel PT"); they are
- * unknown packets here, for the callback if there is one, and so that the items
- * of a block are not taken for TNT packets.
+ * libipt has no types for BBP, BIP and BEP (SDM, "PEBS Output to Intel PT"). They are unknown
+ * packets here and go to the callback, if there is one. Recognising them keeps the items of a block
+ * from being read as TNT packets.
  */
 #include <ptah/packet.h>
 
@@ -17,7 +17,7 @@
 struct pt_packet_decoder {
 	struct config config;
 	const uint8_t *pos, *sync; /* NULL: not synchronized */
-	unsigned block;		   /* enum ptah_packet_block, at pos */
+	unsigned block;		   /* enum ptah_packet_block at pos */
 };
 
 struct pt_packet_decoder *pt_pkt_alloc_decoder(const struct pt_config *config)
@@ -41,7 +41,7 @@ const struct pt_config *pt_pkt_get_config(const struct pt_packet_decoder *decode
 	return decoder ? &decoder->config.user : NULL;
 }
 
-/* Synchronizing */
+/* Synchronising */
 
 static int sync_at(struct pt_packet_decoder *decoder, const uint8_t *pos)
 {
@@ -63,7 +63,7 @@ int pt_pkt_sync_forward(struct pt_packet_decoder *decoder)
 	from = decoder->pos;
 	if (!from)
 		return sync_at(decoder, ptah_packet_find_psb(user->begin, user->end));
-	/* A damaged packet may have eaten the beginning of a PSB. */
+	/* A damaged packet may have covered the first bytes of a PSB. */
 	if (from == decoder->sync)
 		from = from < user->end ? from + 1 : from;
 	else
@@ -73,8 +73,8 @@ int pt_pkt_sync_forward(struct pt_packet_decoder *decoder)
 }
 
 /*
- * The PSB in which `pos` lies is found as well, if so much of it is before it as
- * libipt looks at: eight bytes at an address that is a multiple of eight.
+ * A PSB that contains `pos` is found, too, if enough of it lies before `pos`. libipt looks at eight
+ * bytes at an address that is a multiple of eight.
  */
 static const uint8_t *psb_before(const struct pt_config *user, const uint8_t *pos)
 {
@@ -131,7 +131,7 @@ int pt_pkt_get_sync_offset(const struct pt_packet_decoder *decoder, uint64_t *of
 
 /* Packets */
 
-/* Packets that are not here (BBP, BIP, BEP) are unknown to libipt. */
+/* Packets that are not in the table (BBP, BIP, BEP) are unknown to libipt. */
 static const uint8_t types[PTAH_PACKET_TYPE_MAX] = {
     [PTAH_PACKET_PAD] = ppt_pad,	 [PTAH_PACKET_PSB] = ppt_psb,
     [PTAH_PACKET_PSBEND] = ppt_psbend,	 [PTAH_PACKET_TNT_8] = ppt_tnt_8,
@@ -150,7 +150,7 @@ static const uint8_t types[PTAH_PACKET_TYPE_MAX] = {
     [PTAH_PACKET_TRIG] = ppt_trig,
 };
 
-/* The payloads of what power events and event tracing add. */
+/* Payloads of power events and of Event Trace. */
 static void tell_event_payload(struct pt_packet *to, const struct ptah_packet *from)
 {
 	switch (from->type) {
@@ -247,8 +247,8 @@ static void tell_payload(struct pt_packet *to, const struct ptah_packet *from)
 }
 
 /*
- * MODE as its bits: MODE.Exec with both CS.L and CS.D, and MODE.TSX with both InTX and
- * TXAbort, mean nothing, and are the reader's to judge.
+ * Copies the bits of MODE, in any combination. MODE.Exec with both CS.L and CS.D and MODE.TSX with
+ * both InTX and TXAbort have no meaning; the caller decides.
  */
 static int tell_mode(struct pt_packet *to, const uint8_t *pos)
 {
@@ -269,7 +269,10 @@ static int tell_mode(struct pt_packet *to, const uint8_t *pos)
 	return 2;
 }
 
-/* A packet without a type: the callback's; or, if there is none, a PEBS packet as it is. */
+/*
+ * A packet that libipt has no type for: the callback decides. Without a callback, a PEBS packet is
+ * skipped.
+ */
 static int tell_unknown(struct pt_packet_decoder *decoder, struct pt_packet *to,
 			const struct ptah_packet *pebs)
 {
@@ -279,7 +282,7 @@ static int tell_unknown(struct pt_packet_decoder *decoder, struct pt_packet *to,
 	size = config_unknown(&decoder->config, decoder->pos, &to->payload.unknown);
 	if (size == -pte_bad_opc && pebs && !decoder->config.user.decode.callback)
 		size = pebs->size;
-	/* A callback may as well take all of the block for one packet. */
+	/* A callback may instead take the whole block as one packet. */
 	if (pebs && size == pebs->size)
 		decoder->block = ptah_packet_block_state(pebs, decoder->block);
 	else if (size > 0)
@@ -287,13 +290,13 @@ static int tell_unknown(struct pt_packet_decoder *decoder, struct pt_packet *to,
 	return size;
 }
 
-/* SKZ84: a TMA with reserved bits set is corrupt, and is followed by a byte that is nothing. */
+/* SKZ84: a TMA with reserved bits set is corrupt, and is followed by a meaningless byte. */
 static bool is_corrupt_tma(const struct pt_config *user, const uint8_t *pos)
 {
 	return user->errata.skz84 && (pos[4] || pos[6] & 0xfe);
 }
 
-/* The packet at pos: its size. What is refused is looked at once more, byte by byte. */
+/* The decoder refused the packet at pos: looks at it once more. Returns its size or an error. */
 static int tell_refused(struct pt_packet_decoder *decoder, struct pt_packet *to, int status)
 {
 	const uint8_t *pos = decoder->pos;
@@ -304,7 +307,7 @@ static int tell_refused(struct pt_packet_decoder *decoder, struct pt_packet *to,
 	if (status == PTAH_E_BAD_PACKET && n >= 2) {
 		if (pos[0] == 0x99)
 			return tell_mode(to, pos);
-		/* A PSB that is not whole is not looked into. */
+		/* An incomplete PSB is not looked at. */
 		if (pos[0] == 0x02 && pos[1] == 0x82 && n < PTAH_PACKET_MAX_SIZE)
 			return -pte_eos;
 	}
@@ -335,7 +338,7 @@ static int tell_packet(struct pt_packet_decoder *decoder, struct pt_packet *to)
 	return size;
 }
 
-/* As much as the caller's struct takes. */
+/* Copies as much as fits into the caller's struct. */
 static void copy_packet(struct pt_packet *to, size_t size, const struct pt_packet *from)
 {
 	memcpy(to, from, size < sizeof(*from) ? size : sizeof(*from));
@@ -345,7 +348,7 @@ static void copy_packet(struct pt_packet *to, size_t size, const struct pt_packe
 
 int pt_pkt_next(struct pt_packet_decoder *decoder, struct pt_packet *packet, size_t size)
 {
-	/* Copying what has just been written in parts costs half of the time. */
+	/* Filling a struct of one's own and copying it takes half of the whole time. */
 	const bool direct = size == sizeof(*packet);
 	struct pt_packet told, *to = direct ? packet : &told;
 	int bytes;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
+/* Finds the offset that a libipt decoder would report, by going over packets. */
 #include "position.h"
 
-/* Going over packets. */
+/* A walk over packets. */
 struct walker {
 	struct config *config;
 	const uint8_t *pos, *end;
 	unsigned block;
-	struct ptah_packet packet; /* at pos */
-	int size;		   /* of it; what is wrong, if negative */
+	struct ptah_packet packet; /* the packet at pos */
+	int size;		   /* its size, or what is wrong with it, if negative */
 };
 
-/* Bytes that errata make out of others: see ptah/errata.def. */
+/* Bytes that a processor with an erratum writes wrongly: see ptah/errata.def. */
 static void look_for_errata(struct walker *w)
 {
 	const struct pt_errata *errata = &w->config->user.errata;
@@ -21,7 +22,7 @@ static void look_for_errata(struct walker *w)
 		w->packet.type = PTAH_PACKET_PAD;
 		w->size = 1;
 	}
-	/* Bits that are reserved in a TMA. */
+	/* These bits are reserved in a TMA. */
 	if (errata->skz84 && w->size == 7 && w->packet.type == PTAH_PACKET_TMA && left >= 8 &&
 	    (w->pos[4] || w->pos[6] & 0xfe)) {
 		w->packet.type = PTAH_PACKET_PAD;
@@ -29,7 +30,7 @@ static void look_for_errata(struct walker *w)
 	}
 }
 
-/* Looks at the packet at the position. False when there is none. */
+/* Decodes the packet at the position. False when there is none. */
 static bool look(struct walker *w)
 {
 	struct pt_packet_unknown unknown;
@@ -38,7 +39,7 @@ static bool look(struct walker *w)
 	if (w->size == PTAH_E_BAD_OPCODE && w->config->user.decode.callback) {
 		int size = config_unknown(w->config, w->pos, &unknown);
 
-		w->packet.type = PTAH_PACKET_PAD; /* as little as it */
+		w->packet.type = PTAH_PACKET_PAD; /* skipped like a PAD */
 		w->size = size > 0 ? size : PTAH_E_BAD_OPCODE;
 	}
 	look_for_errata(w);
@@ -73,7 +74,10 @@ static bool ends(const struct walker *w, unsigned end)
 	}
 }
 
-/* Does it stand between an OVF and what settles it? SDM "Internal Buffer Overflow". */
+/*
+ * Can the packet stand between an OVF and the packet that resolves it? SDM "Internal Buffer
+ * Overflow".
+ */
 static bool is_of_overflow(const struct ptah_packet *packet)
 {
 	switch (packet->type) {
@@ -90,7 +94,7 @@ static bool is_of_overflow(const struct ptah_packet *packet)
 	}
 }
 
-/* To behind an OVF, and the address right behind it. */
+/* Moves past an OVF, and past the address right after it. */
 static bool pass_overflow(struct walker *w, bool at_last)
 {
 	struct walker behind;
@@ -111,7 +115,7 @@ static bool pass_overflow(struct walker *w, bool at_last)
 	return at_last;
 }
 
-/* To behind what has been told. True when there is a last packet to stand at. */
+/* Moves past what has been reported. True when the decoder stays at the last packet of it. */
 static bool begin(struct walker *w, struct config *config, struct position position)
 {
 	*w = (struct walker){.config = config, .end = config->user.end};
@@ -125,7 +129,7 @@ static bool begin(struct walker *w, struct config *config, struct position posit
 		return pass_overflow(w, position.at_last);
 	while (look(w)) {
 		if (ends(w, position.end)) {
-			/* What an OVF has cut, it stands for itself. */
+			/* An OVF that cuts a PSB+ is reported by itself. */
 			if (position.at_last ||
 			    (position.end == POSITION_PSBEND && w->packet.type == PTAH_PACKET_OVF))
 				return true;
@@ -186,7 +190,7 @@ struct position position_of(const struct ptah_item *item)
 	return p;
 }
 
-/* Is it about a branch, or an event? */
+/* Does a caller ask for this packet: is it a branch or an event? */
 static bool is_asked_for(const struct ptah_packet *packet)
 {
 	switch (packet->type) {
@@ -207,7 +211,7 @@ static bool is_asked_for(const struct ptah_packet *packet)
 	}
 }
 
-/* What may stand in a PSB+, and whether it becomes an event there. */
+/* Can the packet stand in a PSB+, and does it become an event there? */
 static bool is_of_header(const struct ptah_packet *packet, bool *event)
 {
 	switch (packet->type) {
@@ -231,7 +235,10 @@ static bool is_of_header(const struct ptah_packet *packet, bool *event)
 	}
 }
 
-/* Over a PSB+. True when it is where to stand: at its end, or at its beginning if it is wrong. */
+/*
+ * Moves over a PSB+. True when the decoder stays there: at its end, or at its beginning if it is
+ * malformed.
+ */
 static bool stop_at_header(struct walker *w)
 {
 	const uint8_t *psb = w->pos;
@@ -251,12 +258,12 @@ static bool stop_at_header(struct walker *w)
 	return true;
 }
 
-/* At what is no packet, or cut. */
+/* The position at bytes that are no packet, or an incomplete one. */
 static const uint8_t *stand_at_end(const struct walker *w)
 {
 	const uint64_t offset = (uint64_t)(w->pos - w->config->user.begin);
 
-	/* A packet that only makes time go on is passed over even though it is cut. */
+	/* A packet that only carries time is skipped, even if it is incomplete. */
 	if (w->size == PTAH_E_MORE && w->pos < w->end && w->end - w->pos > (*w->pos == 0x02) &&
 	    position_kind(w->config, offset) == POSITION_READ_OVER)
 		return w->end;
@@ -301,7 +308,10 @@ uint64_t position_of_error(struct config *config, uint64_t offset)
 
 	if (!psb)
 		return offset;
-	/* A PSB that goes on, damaged, looks like one that begins further behind. */
+	/*
+	 * After a PSB that is longer than it should be, its last 16 bytes look like one. Go back to
+	 * the first.
+	 */
 	while (run - config->user.begin >= 2 && run[-2] == 0x02 && run[-1] == 0x82)
 		run -= 2;
 	w.pos = psb = run + (psb - run) / 16 * 16;

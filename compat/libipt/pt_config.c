@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Copies a caller's struct pt_config, whatever its size, and translates it for Ptah's decoders. */
 #include "pt_config.h"
 
 #include "pt_error.h"
@@ -42,7 +43,7 @@ int config_unknown(struct config *config, const uint8_t *pos, struct pt_packet_u
 	return size;
 }
 
-/* Ptah's question about bytes that are no packet. */
+/* Ptah's callback for bytes that are no packet, which calls the caller's. */
 static int64_t ask_about_unknown(void *context, const uint8_t *bytes, size_t n, uint64_t offset,
 				 int status)
 {
@@ -52,7 +53,7 @@ static int64_t ask_about_unknown(void *context, const uint8_t *bytes, size_t n, 
 
 	(void)bytes;
 	(void)n;
-	/* A packet that is known, but malformed, is not the callback's. */
+	/* The callback is not for packets that are known but malformed. */
 	if (status != PTAH_E_BAD_OPCODE || offset > config_size(config))
 		return 0;
 	size = config_unknown(config, config->user.begin + offset, &unknown);
@@ -104,7 +105,7 @@ void config_to_flow(struct ptah_flow_config *flow, struct config *config)
 	for (unsigned i = 0; i < PTAH_RANGES; i++) {
 		uint8_t mode = filter->config.addr_cfg >> 4 * i & 0xf;
 
-		/* Other values mean nothing to libipt. */
+		/* Other values have no meaning in libipt. */
 		if (mode != PTAH_RANGE_FILTER && mode != PTAH_RANGE_STOP)
 			continue;
 		flow->events.trace.ranges[i] =

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* libipt's error texts, and Ptah's status codes as libipt's. */
 #include "pt_error.h"
 
 #include <ptah/error.h>

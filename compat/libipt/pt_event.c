@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Turns Ptah's items into libipt's struct pt_event. */
 #include "pt_event.h"
 
 #include <stddef.h>
@@ -17,14 +18,14 @@ static enum pt_exec_mode mode_from_ptah(unsigned mode)
 	}
 }
 
-/* Which of an event's fields an item's `ip` and `vector` are, where it is as simple as that. */
+/* Which fields of an event an item's `ip` and `vector` go to, where it is that simple. */
 #define NONE	 0
 #define AT(name) offsetof(struct pt_event, variant.name)
 
 static const struct simple {
 	uint8_t type;	 /* enum pt_event_type */
 	bool known;	 /* there is such an event */
-	bool suppressed; /* its address may be unknown */
+	bool suppressed; /* its address may be suppressed */
 	uint8_t ip;
 	uint8_t vector;
 } simple[PTAH_ITEM_TYPE_MAX] = {
@@ -61,7 +62,7 @@ static bool make_simple(struct pt_event *event, const struct ptah_item *item)
 	return true;
 }
 
-/* Branches and what switches tracing. */
+/* Branches, and what turns tracing on and off. */
 static bool make_branch(struct pt_event *event, const struct event_state *state,
 			const struct ptah_item *item)
 {
@@ -117,7 +118,7 @@ static bool make_mode(struct pt_event *event, struct event_state *state,
 	return !state->current || !same || item->flags & PTAH_ITEM_STATUS;
 }
 
-/* Always the changes alone: libipt 2.0 has no such event. */
+/* Reports changes only: libipt 2.0 has no such event, so no caller expects repetitions. */
 static bool make_iflag(struct pt_event *event, struct event_state *state,
 		       const struct ptah_item *item)
 {
@@ -132,12 +133,12 @@ static bool make_iflag(struct pt_event *event, struct event_state *state,
 	return !same || item->flags & PTAH_ITEM_STATUS;
 }
 
-/* State of the processor. */
+/* The processor's state. */
 static bool make_state(struct pt_event *event, struct event_state *state,
 		       const struct ptah_item *item)
 {
 	const bool suppressed = item->flags & PTAH_ITEM_IP_SUPPRESSED;
-	/* What a PSB+ says is to libipt as if a branch to its address had brought it. */
+	/* libipt treats state in a PSB+ as if a branch to its address had brought it. */
 	const bool status = item->flags & PTAH_ITEM_STATUS;
 
 	switch (item->type) {
@@ -154,7 +155,7 @@ static bool make_state(struct pt_event *event, struct event_state *state,
 		return true;
 	case PTAH_ITEM_PAGING:
 	case PTAH_ITEM_ASYNC_PAGING:
-		/* The first two fields of both are the same. */
+		/* The first two fields of both structs are the same. */
 		event->type = ptev_paging;
 		event->variant.paging.cr3 = item->cr3;
 		event->variant.paging.non_root = !!(item->flags & PTAH_ITEM_NON_ROOT);
@@ -179,7 +180,7 @@ static bool make_state(struct pt_event *event, struct event_state *state,
 	}
 }
 
-/* Power, and what programs and the processor write into the trace. */
+/* Power events, and what programs and the processor write into the trace. */
 static bool make_report(struct pt_event *event, const struct ptah_item *item)
 {
 	const bool suppressed = item->flags & PTAH_ITEM_IP_SUPPRESSED;
@@ -226,7 +227,7 @@ static bool make_report(struct pt_event *event, const struct ptah_item *item)
 	}
 }
 
-/* Event Trace and triggers, with the data they bring. */
+/* Event Trace and triggers, with their data. */
 static bool make_traced(struct pt_event *event, const struct ptah_item *item)
 {
 	const bool suppressed = item->flags & PTAH_ITEM_IP_SUPPRESSED;
@@ -257,7 +258,10 @@ static bool make_traced(struct pt_event *event, const struct ptah_item *item)
 		event->variant.trig.mult = !!(item->detail & PTAH_DETAIL_MULT);
 		event->variant.trig.ip = item->ip;
 		event->variant.trig.icnt = suppressed ? item->icnt : 0;
-		/* Counted from the last address there was: known, though not told. */
+		/*
+		 * The trigger's address counts from the last one in the trace, so it is not
+		 * suppressed, though unknown here.
+		 */
 		event->ip_suppressed = suppressed && !(item->detail & PTAH_DETAIL_ICNT);
 		return true;
 	default:
@@ -265,14 +269,14 @@ static bool make_traced(struct pt_event *event, const struct ptah_item *item)
 	}
 }
 
-/* libipt 2.0 gives these no time. */
+/* Events to which libipt 2.0 gives no time. */
 static bool is_timeless(unsigned type)
 {
 	return type == PTAH_ITEM_EXSTOP || type == PTAH_ITEM_MWAIT || type == PTAH_ITEM_PWRE ||
 	       type == PTAH_ITEM_PWRX || type == PTAH_ITEM_PTWRITE;
 }
 
-/* libipt takes the time of these at their first packet. */
+/* Events whose time in libipt is that of their first packet. */
 static bool tells_first(const struct event_state *state, const struct ptah_item *item)
 {
 	return item->type == PTAH_ITEM_OVERFLOW ||
@@ -289,8 +293,8 @@ bool event_make(struct pt_event *event, struct event_state *state, const struct 
 	     !make_traced(event, item)))
 		return false;
 	if (item->type == PTAH_ITEM_OVERFLOW)
-		state->has_mode = state->has_iflag = false; /* may have changed meanwhile */
-	/* SDM "Maintenance (MNT) Packet": no state, wherever it stands. */
+		state->has_mode = state->has_iflag = false; /* may have changed in between */
+	/* SDM "Maintenance (MNT) Packet": not state, not even in a PSB+. */
 	event->status_update = item->flags & PTAH_ITEM_STATUS && item->type != PTAH_ITEM_MNT;
 	if (state->current || !is_timeless(item->type)) {
 		event->tsc = tells_first(state, item) ? item->packet_tsc : item->tsc;

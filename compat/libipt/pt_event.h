@@ -1,34 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ptah's items as libipt's events. The items must come of a decoder with
- * `unchanged`: libipt tells each MODE.Exec and CBR, and of a PSB+ what its
- * packets say.
+ * Turns Ptah's items into libipt's events. The items must come from a decoder with `unchanged`:
+ * libipt reports every MODE.Exec and CBR, and each packet of a PSB+.
  */
 #ifndef PTAH_LIBIPT_PT_EVENT_H
 #define PTAH_LIBIPT_PT_EVENT_H
 
 #include "pt_config.h"
 
-/* An item becomes one event at most; a PSB+ is 16 packets, two items each, and itself. */
+/*
+ * An item becomes at most one event. A PSB+ has at most 16 packets of two items each, and its own
+ * item.
+ */
 #define EVENT_MAX 40
 
-/* What a decoder must remember between items; all 0 to begin with. */
+/* What a decoder must remember from item to item. All 0 at the beginning. */
 struct event_state {
 	/*
-	 * What pt_evt_* tell, which libipt 2.0 did not have, and not what the older
-	 * functions do: changes of the mode instead of each MODE.Exec, whether a PSB+
-	 * finds tracing on, the time of all events, branches.
+	 * Events of pt_evt_*, which libipt 2.0 did not have, and which the older functions do not
+	 * report: changes of the mode instead of each MODE.Exec, whether tracing is on at a PSB+,
+	 * the time of all events, branches.
 	 */
 	bool current;
 	bool has_mode, has_iflag;
-	uint8_t mode; /* enum ptah_exec_mode last told */
-	bool iflag;   /* the same */
+	uint8_t mode; /* the last enum ptah_exec_mode reported */
+	bool iflag;   /* the last one reported */
 };
 
-/* What libipt tells of an item: true and *event (72 bytes, zeroed where nothing is said). */
+/*
+ * Makes libipt's event of an item: true and *event (72 bytes, zero where nothing is known). False:
+ * libipt reports none.
+ */
 bool event_make(struct pt_event *event, struct event_state *state, const struct ptah_item *item);
 
-/* An event to the caller, whose struct has `size` bytes. */
+/* Copies an event to the caller's struct of `size` bytes. */
 void event_copy_out(struct pt_event *to, size_t size, const struct pt_event *event);
 
 #endif

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Images: a ptah_image, and a list of the sections in it, which says what Ptah
- * does not: isids, and how many sections there are. In libipt no two sections
- * whose address spaces match overlap: what a new one covers is cut away from
- * the others, of any matching space.
+ * pt_image_*: a ptah_image, and beside it a list of its sections with what Ptah does not keep:
+ * isids, and how many sections there are. In libipt, sections whose address spaces match do not
+ * overlap: what a new one covers is cut out of all others with matching spaces.
  *
- * Where it is better than libipt: a copy of an image has of a section that was
- * cut the bytes that its original has (libipt's begins anew with the section's
- * first byte). Where it differs: of sections at one address whose spaces do not
- * match, one that is asked for without a space is the last one added, to libipt
- * it is the one last used.
+ * Better than libipt: in a copy of an image, a section that was cut has the same bytes as in the
+ * original (libipt starts again at the section's first byte). Different from libipt: of several
+ * sections at one address whose spaces do not match, a lookup without a space finds the one added
+ * last; libipt finds the one used last.
  */
 #include "pt_image.h"
 
@@ -18,27 +16,28 @@
 
 #include <stdlib.h>
 
-/* A section or what is left of it. */
+/* A section, or what is left of it after cuts. */
 struct section {
-	struct piece piece; /* of this part; its name is the section's own */
-	bool cut;	    /* there was more of it: piece.id has that too */
+	struct piece piece; /* of this part; the section owns the name */
+	bool cut;	    /* there was more of it, and piece.id includes that */
 	struct ptah_space space;
 	struct store *store;
 	int isid;
-	uint32_t number; /* in the ptah_image */
+	uint32_t number; /* its id in the ptah_image */
 };
 
 struct pt_image {
 	char *name;
 	struct ptah_image *ptah;
-	struct section *sections; /* by number */
+	struct section *sections; /* sorted by number */
 	size_t count, capacity;
 	struct image_user *users;
 	read_memory_callback_t *callback;
 	void *callback_context;
 	int callback_error;
 	unsigned asking;	 /* calls of the callback that have not returned */
-	const uint8_t *answered; /* where, in its buffer, the reader will ask for too much */
+	const uint8_t *answered; /* the address in the reader's buffer up to which the callback has
+				    answered; see read_by_callback() */
 };
 
 /* Images and their users */
@@ -122,9 +121,9 @@ static void will_change(struct pt_image *image)
 	}
 }
 
-/* Spaces */
+/* Address spaces */
 
-/* The caller's struct may be an older one, or NULL: any space. */
+/* The caller's struct may be older and shorter. NULL: any space. */
 static struct ptah_space space_from_user(const struct pt_asid *user)
 {
 	struct pt_asid asid;
@@ -143,7 +142,7 @@ static bool space_matches(const struct ptah_space *a, const struct ptah_space *b
 
 /* Adding */
 
-/* The last byte's address; a section that is empty has none. */
+/* The address of the last byte. Not for an empty section. */
 static uint64_t piece_last(const struct piece *p)
 {
 	return p->size - 1 > UINT64_MAX - p->vaddr ? UINT64_MAX : p->vaddr + (p->size - 1);
@@ -179,7 +178,7 @@ static void erase_section(struct pt_image *image, size_t i)
 		(image->count - i) * sizeof(*image->sections));
 }
 
-/* There is room. */
+/* The caller has made room. */
 static void insert_section(struct pt_image *image, size_t i, const struct section *section)
 {
 	memmove(image->sections + i + 1, image->sections + i,
@@ -188,7 +187,7 @@ static void insert_section(struct pt_image *image, size_t i, const struct sectio
 	image->count++;
 }
 
-/* The part of a section from `vaddr` on. */
+/* Removes the part of a section before `vaddr`. */
 static void cut_front(struct piece *p, uint64_t vaddr)
 {
 	uint64_t cut = vaddr - p->vaddr;
@@ -199,9 +198,8 @@ static void cut_front(struct piece *p, uint64_t vaddr)
 }
 
 /*
- * Takes what `piece` covers out of section i: of matching spaces there is
- * nothing else in the ptah_image that would go with it. How many sections
- * there are instead.
+ * Cuts what `piece` covers out of section i. The ptah_image has no other section with a matching
+ * space there that would be cut as well. Returns how many sections remain of it.
  */
 static int cut_section(struct pt_image *image, size_t i, const struct piece *piece)
 {
@@ -239,7 +237,7 @@ static int cut_section(struct pt_image *image, size_t i, const struct piece *pie
 	return 0;
 }
 
-/* Takes what the section will cover out of all others. */
+/* Cuts what the section will cover out of all others. */
 static int cut_others(struct pt_image *image, const struct section *section)
 {
 	size_t i = 0;
@@ -250,7 +248,7 @@ static int cut_others(struct pt_image *image, const struct section *section)
 
 		if (space_matches(&s->space, &section->space) &&
 		    pieces_overlap(&s->piece, &section->piece)) {
-			/* It may become two, and the new one wants a place as well. */
+			/* The cut section may become two, and the new one needs room as well. */
 			n = make_room(image, 2);
 			if (n >= 0)
 				n = cut_section(image, i, &section->piece);
@@ -262,7 +260,7 @@ static int cut_others(struct pt_image *image, const struct section *section)
 	return 0;
 }
 
-/* Adds a section whose piece is all there is of it. Takes its name and store over. */
+/* Adds a section that is not cut. Takes ownership of its name and store. */
 static int add_section(struct pt_image *image, struct section *section)
 {
 	struct ptah_section seen;
@@ -279,7 +277,7 @@ static int add_section(struct pt_image *image, struct section *section)
 		section_fini(section);
 		return status;
 	}
-	/* It is the last one, so this is it. */
+	/* The section just added is the last one. */
 	section->number = image->count ? image->sections[image->count - 1].number : 0;
 	if (section->piece.id &&
 	    !ptah_image_find(image->ptah, section->piece.vaddr, &section->space, &seen))
@@ -298,7 +296,10 @@ int pt_image_add_file(struct pt_image *image, const char *filename, uint64_t off
 		return -pte_invalid;
 	section.space = space_from_user(asid);
 	section.piece.filename = strdup(filename);
-	/* A cache of its own: the file is mapped when it is needed, and must be the same then. */
+	/*
+	 * A cache of its own maps the file when it is needed, and checks that the file has not
+	 * changed.
+	 */
 	section.store = store_new();
 	if (section.piece.filename && section.store)
 		status = piece_add(&section.piece, section.store);
@@ -324,7 +325,7 @@ int pt_image_add_cached(struct pt_image *image, struct pt_image_section_cache *i
 	return add_section(image, &section);
 }
 
-/* A section of another image, as it is there: of one that was cut the part alone. */
+/* Copies a section of another image; of a section that was cut, only the remaining part. */
 static int copy_section(struct pt_image *image, const struct section *from)
 {
 	struct section section = *from;
@@ -360,7 +361,7 @@ int pt_image_copy(struct pt_image *image, const struct pt_image *src)
 
 /* Removing */
 
-/* Of matching spaces those from a file, or all (NULL); how many. */
+/* Removes the sections with matching spaces, from one file or all (NULL). Returns how many. */
 static int remove_sections(struct pt_image *image, const char *filename, const struct pt_asid *asid)
 {
 	struct ptah_space space = space_from_user(asid);
@@ -384,7 +385,9 @@ static int remove_sections(struct pt_image *image, const char *filename, const s
 			break;
 		section_fini(s);
 	}
-	/* One pass: an image may have thousands of sections. At an error those behind stay. */
+	/*
+	 * In one pass, as an image may have thousands of sections. On an error the later ones stay.
+	 */
 	if (kept < i)
 		memmove(image->sections + kept, image->sections + i,
 			(image->count - i) * sizeof(*image->sections));
@@ -406,9 +409,9 @@ int pt_image_remove_by_asid(struct pt_image *image, const struct pt_asid *asid)
 /* Reading */
 
 /*
- * As libipt asks: for one instruction. There are callbacks that give all or
- * nothing, or do not look how far their memory goes. Ptah would ask for what is
- * behind it too, in the same buffer: who got an instruction gets no more.
+ * Calls the callback as libipt does: for one instruction. Some callbacks return all or nothing, or
+ * do not check where their memory ends. Ptah would then also ask for the bytes after those, for the
+ * same buffer: after a complete answer it gets none.
  */
 static size_t read_by_callback(void *context, const struct ptah_space *space, uint64_t address,
 			       void *bytes, size_t n)
@@ -434,7 +437,7 @@ static size_t read_by_callback(void *context, const struct ptah_space *space, ui
 		return 0;
 	if ((size_t)got < want)
 		return (size_t)got;
-	/* At once, because there is more room. */
+	/* The reader has room for more, and its next call asks for that: refuse it. */
 	if (want < n)
 		image->answered = (const uint8_t *)bytes + want;
 	return want;
@@ -480,7 +483,10 @@ int image_isid(const struct pt_image *image, uint32_t section)
 {
 	size_t low = 0, high = image->count;
 
-	/* The first one whose number is not less; those that are empty have another's number. */
+	/*
+	 * The first section whose number is not less; empty sections have the number of another
+	 * one.
+	 */
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
 

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pt_qry_*: the trace asked branch by branch. libipt 2.0's decoder looks ahead,
- * to the next packet that is about a branch or an event, at the end of each
- * call: what it finds there is in this call's status, and so are its errors.
- * While outcomes are left of the last TNT the status says nothing.
+ * pt_qry_*: the trace, queried branch by branch. At the end of each call libipt 2.0's decoder looks
+ * ahead to the next packet of a branch or an event. What it finds there is in the status of this
+ * call, and an error there is an error of this call. While outcomes of the last TNT are left, the
+ * status says nothing about what follows.
  */
 #include "item_stream.h"
 
 #include <stddef.h>
 #include <stdlib.h>
 
-/* What comes next. */
+/* What comes next in the trace. */
 enum ahead {
 	AHEAD_OUTCOMES,
 	AHEAD_ADDRESS,
 	AHEAD_EVENT,
 	AHEAD_EOS,
-	AHEAD_ERROR,	    /* met when looking ahead */
-	AHEAD_BAD_OUTCOMES, /* the packet that would be these is an error */
+	AHEAD_ERROR,	    /* found when looking ahead */
+	AHEAD_BAD_OUTCOMES, /* the packet in place of the outcomes is an error */
 	AHEAD_BAD_ADDRESS,
 	AHEAD_BAD_EVENT,
 };
 
-/* An event to come, and the position when it has been told. */
+/* An event to be reported, and the decoder's position afterwards. */
 struct waiting {
 	struct pt_event event;
 	struct position position;
@@ -33,14 +33,14 @@ struct pt_query_decoder {
 	struct stream stream;
 	struct event_state state;
 
-	uint64_t outcomes; /* of the TNT at hand; the oldest is bit `count` - 1 */
+	uint64_t outcomes; /* of the current TNT; the oldest is bit `count` - 1 */
 	unsigned count;
 	uint8_t ahead; /* enum ahead */
-	int error;     /* of AHEAD_ERROR and AHEAD_BAD_* */
+	int error;     /* for AHEAD_ERROR and AHEAD_BAD_* */
 	uint64_t error_offset;
 	/*
-	 * Before the error, or the end, stands a packet that would become an event if
-	 * more came: libipt promises one. What is really ahead, and where.
+	 * Before the error or the end there is a packet that would begin an event if more followed:
+	 * libipt announces one. What really comes next, and where.
 	 */
 	bool promised;
 	uint8_t behind;
@@ -49,12 +49,12 @@ struct pt_query_decoder {
 	unsigned first, waiting;
 	struct waiting queue[EVENT_MAX];
 
-	/* Of the last answer. */
+	/* After the last answer. */
 	struct position position;
 	uint64_t tsc;
-	uint32_t ratio, last_ratio; /* as read so far, as of the last answer */
+	uint32_t ratio, last_ratio; /* as read so far, and at the last answer */
 
-	bool has_ip; /* `ip` is what a PSB+ on the way has told */
+	bool has_ip; /* `ip` is the address in a PSB+ that was passed */
 	uint64_t ip;
 };
 
@@ -82,7 +82,7 @@ const struct pt_config *pt_qry_get_config(const struct pt_query_decoder *q)
 	return q ? &q->stream.config.user : NULL;
 }
 
-/* Puts what libipt tells of an item behind the queue. */
+/* Appends the event that libipt makes of an item to the queue. */
 static void wait_for(struct pt_query_decoder *q, const struct ptah_item *item)
 {
 	struct waiting *waiting = &q->queue[q->waiting];
@@ -93,13 +93,13 @@ static void wait_for(struct pt_query_decoder *q, const struct ptah_item *item)
 		return;
 	waiting->position = position_of(item);
 	waiting->tsc = item->tsc;
-	/* Nothing behind the OVF has been read for it. */
+	/* libipt has read nothing after the OVF for this event. */
 	if (item->type == PTAH_ITEM_OVERFLOW && item->flags & PTAH_ITEM_IP_SUPPRESSED)
 		waiting->tsc = item->packet_tsc;
 	q->waiting++;
 }
 
-/* More events that come of the same packet: at its end the position stays until they are told. */
+/* More events come from the same packet: the position stays at its end until all are reported. */
 static void tie(struct pt_query_decoder *q)
 {
 	for (unsigned i = q->first; i + 1 < q->waiting; i++)
@@ -130,7 +130,7 @@ static void meet_error(struct pt_query_decoder *q, const struct ptah_item *item)
 	}
 }
 
-/* MODE.Exec, or PIP and VMCS behind a FUP: told with their branch, which does not come. */
+/* MODE.Exec, or PIP and VMCS after a FUP: reported with their branch, which does not come here. */
 static void promise(struct pt_query_decoder *q)
 {
 	const uint64_t offset = position_ahead(&q->stream.config, q->position);
@@ -144,7 +144,7 @@ static void promise(struct pt_query_decoder *q)
 	q->error_offset = offset;
 }
 
-/* The promise is broken. */
+/* The announced event does not come. */
 static int disappoint(struct pt_query_decoder *q)
 {
 	q->promised = false;
@@ -153,7 +153,7 @@ static int disappoint(struct pt_query_decoder *q)
 	return q->ahead == AHEAD_BAD_OUTCOMES ? -pte_bad_query : q->error;
 }
 
-/* The events of a PSB+ come together, behind the address. */
+/* The events of a PSB+ are reported together, after its address. */
 static void meet_header(struct pt_query_decoder *q)
 {
 	const struct ptah_item *item = stream_peek(&q->stream, 0);
@@ -170,7 +170,7 @@ static void meet_header(struct pt_query_decoder *q)
 	tie(q);
 }
 
-/* Do these two events come of one branch? */
+/* Do these two events belong to one branch? */
 static bool is_of_branch(struct pt_query_decoder *q, const struct ptah_item *branch,
 			 const struct ptah_item *item)
 {
@@ -179,7 +179,7 @@ static bool is_of_branch(struct pt_query_decoder *q, const struct ptah_item *bra
 	switch (item->type) {
 	case PTAH_ITEM_EXEC_MODE:
 	case PTAH_ITEM_IFLAGS:
-		/* Sent before the branch. SDM "MODE.Exec Packet". */
+		/* MODE.Exec precedes its branch. SDM "MODE.Exec Packet". */
 		tip.at_last = true;
 		if (branch->type == PTAH_ITEM_ASYNC_BRANCH ||
 		    branch->type == PTAH_ITEM_ASYNC_DISABLED)
@@ -193,7 +193,7 @@ static bool is_of_branch(struct pt_query_decoder *q, const struct ptah_item *bra
 	}
 }
 
-/* A mode that stands before the FUP is told before the branch. */
+/* A MODE.Exec before the FUP is reported before the branch. */
 static void meet_early_mode(struct pt_query_decoder *q, const struct ptah_item *branch)
 {
 	const struct ptah_item *item;
@@ -208,7 +208,7 @@ static void meet_early_mode(struct pt_query_decoder *q, const struct ptah_item *
 	}
 }
 
-/* A branch, and the events that come with it: with an indirect branch they come before it. */
+/* A branch and the events that belong to it; those of an indirect branch are reported before it. */
 static void meet_branch(struct pt_query_decoder *q)
 {
 	const struct ptah_item branch = *stream_peek(&q->stream, 0);
@@ -232,7 +232,7 @@ static void meet_branch(struct pt_query_decoder *q)
 		q->queue[q->waiting - 1].position.at_last = true;
 }
 
-/* Does the FUP that gives the one its address stand behind the other, too? */
+/* Is the FUP with the address of one event also after the other? */
 static bool share_fup(struct pt_query_decoder *q, const struct ptah_item *a,
 		      const struct ptah_item *b)
 {
@@ -244,7 +244,7 @@ static bool share_fup(struct pt_query_decoder *q, const struct ptah_item *a,
 	return b->offset < position_next(&q->stream.config, position);
 }
 
-/* An event that no branch brings, and those that have their address from the same FUP. */
+/* An event without a branch, and the events that have their address from the same FUP. */
 static void meet_event(struct pt_query_decoder *q)
 {
 	const struct ptah_item *item;
@@ -258,7 +258,7 @@ static void meet_event(struct pt_query_decoder *q)
 	tie(q);
 }
 
-/* An overflow that has no place where it ended. */
+/* An overflow without an address at which it ended. */
 static bool meet_bad_overflow(struct pt_query_decoder *q)
 {
 	struct ptah_item error;
@@ -271,7 +271,7 @@ static bool meet_bad_overflow(struct pt_query_decoder *q)
 	return true;
 }
 
-/* Looks at what comes next. */
+/* Finds out what comes next. */
 static void look_ahead(struct pt_query_decoder *q)
 {
 	const struct ptah_item *item;
@@ -343,14 +343,17 @@ static int status_flags(const struct pt_query_decoder *q)
 	}
 }
 
-/* Behind an answer: the status, or the error that was met when looking ahead. */
+/* The result of a call: the status, or the error that was found when looking ahead. */
 static int answer(struct pt_query_decoder *q, struct position position, uint64_t tsc)
 {
 	q->position = position;
 	q->tsc = tsc;
 	q->last_ratio = q->ratio;
 	look_ahead(q);
-	/* Told while another waits for its last packet, which is not passed over. */
+	/*
+	 * An event is reported while the next one waits for the same last packet, which is not
+	 * passed yet.
+	 */
 	if (q->ahead == AHEAD_EVENT && position.end == POSITION_PACKET &&
 	    q->queue[q->first].position.end == POSITION_FUP &&
 	    q->queue[q->first].position.offset < position.offset) {
@@ -360,7 +363,7 @@ static int answer(struct pt_query_decoder *q, struct position position, uint64_t
 	return q->ahead == AHEAD_ERROR ? q->error : status_flags(q);
 }
 
-/* Synchronizing */
+/* Synchronising */
 
 static int start(struct pt_query_decoder *q, uint64_t offset, uint64_t *ip)
 {
@@ -375,7 +378,7 @@ static int start(struct pt_query_decoder *q, uint64_t offset, uint64_t *ip)
 	q->has_ip = false;
 	q->position = (struct position){offset, POSITION_BEFORE, false};
 	stream_begin(&q->stream, offset);
-	empty = !stream_peek(&q->stream, 0); /* the PSB+ is not complete */
+	empty = !stream_peek(&q->stream, 0); /* the PSB+ is incomplete */
 	look_ahead(q);
 	if (empty)
 		q->error_offset = offset;
@@ -416,7 +419,7 @@ int pt_qry_sync_forward(struct pt_query_decoder *q, uint64_t *ip)
 		if (from == q->stream.sync)
 			from += PSB_SIZE;
 	}
-	/* A PSB whose first bytes have been taken for another packet's. */
+	/* The first bytes of a PSB may have been read as part of another packet. */
 	from -= from < PSB_SIZE ? from : PSB_SIZE - 1;
 	status = stream_find(&q->stream, from, &from);
 	return status < 0 ? status : start(q, from, ip);
@@ -435,7 +438,7 @@ int pt_qry_sync_backward(struct pt_query_decoder *q, uint64_t *ip)
 		if (status < 0)
 			return status;
 		status = start(q, before, ip);
-		if (status == -pte_eos) /* a PSB+ and nothing behind it */
+		if (status == -pte_eos) /* a PSB+ with nothing after it */
 			continue;
 		if (status < 0)
 			return status;
@@ -460,7 +463,7 @@ int pt_qry_get_offset(const struct pt_query_decoder *q, uint64_t *offset)
 		return -pte_invalid;
 	if (!q->stream.synced)
 		return -pte_nosync;
-	/* Going over packets may ask the callback, which is told of the configuration. */
+	/* Going over packets may call the callback, which gets the decoder's configuration. */
 	*offset = current_offset((struct pt_query_decoder *)q);
 	return 0;
 }
@@ -477,7 +480,7 @@ int pt_qry_get_sync_offset(const struct pt_query_decoder *q, uint64_t *offset)
 
 /* Queries */
 
-/* Takes the outcomes that come next to hand. 0, or what looking further ahead has met. */
+/* Makes the next outcomes available. 0, or the error that was found when looking further ahead. */
 static int take_outcomes(struct pt_query_decoder *q)
 {
 	const struct ptah_item *item = stream_peek(&q->stream, 0);
@@ -528,12 +531,12 @@ int pt_qry_indirect_branch(struct pt_query_decoder *q, uint64_t *ip)
 		return -pte_invalid;
 	if (!q->stream.synced)
 		return -pte_nosync;
-	/* SDM "Deferred TIPs": outcomes of later branches may stand before it. */
+	/* SDM "Deferred TIPs": outcomes of later branches may precede the TIP. */
 	if (q->ahead == AHEAD_OUTCOMES && !q->count) {
 		const uint64_t tsc = q->tsc;
 
 		status = take_outcomes(q);
-		q->tsc = tsc; /* they have not been told */
+		q->tsc = tsc; /* these outcomes have not been reported yet */
 		if (status < 0)
 			return status;
 	}

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* pt_library_version(). */
 #include <intel-pt.h>
 
 struct pt_version pt_library_version(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The walk itself: what comes next, passing it, and its life cycle. */
+/* The walk: what comes next, moving past it, and the life cycle. */
 #include "walk_parts.h"
 
 #include "pt_error.h"
@@ -18,15 +18,15 @@ const uint8_t walk_classes[PTAH_INSN_CLASS_MAX] = {
     [PTAH_INSN_PTWRITE] = ptic_ptwrite,
 };
 
-/* The instructions of *next. False: it is gone with what has been told of it. */
+/* Decodes the instructions of *items.next. False: there are none left to report. */
 static bool load(struct walk *w)
 {
 	int n = ptah_flow_insns(w->flow, w->items.next, w->insn_room, WALK_INSNS);
 
-	if (n <= 0) { /* no longer in the image */
+	if (n <= 0) { /* its code was removed from the image */
 		w->stop.error = -pte_nomap;
-		w->stop.place =
-		    (struct ptah_place){.ip = w->items.next->ip}; /* and nothing ahead of it */
+		w->stop.place = (struct ptah_place){
+		    .ip = w->items.next->ip}; /* so that nothing is looked up ahead of it */
 		w->items.next = w->items.end = walk_first_item(w);
 		w->quick = false;
 		return false;
@@ -42,7 +42,10 @@ static bool load(struct walk *w)
 	return false;
 }
 
-/* Past the instructions that were told before the image changed. True when there may be more. */
+/*
+ * Skips instructions that were reported before the image changed. True when there may be more to
+ * skip.
+ */
 static bool skip_told(struct walk *w)
 {
 	if (!w->items.skip || w->insns.loaded || (w->items.next == w->items.end && w->stop.error))
@@ -91,14 +94,16 @@ enum walk_next walk_look(struct walk *w)
 	}
 }
 
-/* No packet is wrong: what stops the walk may as well be the code, of which `status` speaks. */
+/*
+ * No packet is malformed: could the code be the reason that the walk stops? `status` is the code's.
+ */
 static bool may_be_code(const struct walk *w, int status)
 {
 	return w->stop.error == -pte_eos || (status != PTAH_E_NO_PROGRESS && w->stop.is_item &&
 					     w->stop.item.status == PTAH_E_MISMATCH);
 }
 
-/* What lies ahead of the trace's end or of an error becomes the items. */
+/* Makes items of the code after the end of the trace or after an error. */
 static bool look_ahead(struct walk *w)
 {
 	int n;
@@ -138,7 +143,7 @@ enum walk_next walk_load(struct walk *w)
 	}
 }
 
-/* The instruction at hand is one that the first pending event may wait for. */
+/* Updates the first pending event, which may wait for the current instruction. */
 static void pass_pending(struct walk *w)
 {
 	struct walk_event *e = walk_first_pending(w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Blocks without time and offset, read from the flow between events, and the way back to items
- * when something else than the next block is asked for.
+ * Reads blocks without time and offset between events, and goes back to items when something else
+ * than the next block is asked for.
  */
 #include "walk_parts.h"
 
@@ -33,7 +33,10 @@ bool walk_more_blocks(struct walk *w)
 	}
 	w->blocks.end += n;
 	w->blocks.read += (unsigned)n;
-	/* One with all that a mark behind it must know: at an event the last has it, or it may. */
+	/*
+	 * A mark after the last block must know its item. The flow has it, unless an event follows;
+	 * else the next block is read as an item.
+	 */
 	if (ptah_flow_last_block(w->flow, &w->blocks.tail) &&
 	    walk_needs_trace(w->blocks.tail.insn_class)) {
 		w->blocks.has_tail = true;
@@ -72,7 +75,7 @@ bool walk_enter_blocks(struct walk *w)
 	w->blocks.next = w->blocks.end = w->block_room;
 	w->blocks.told = w->blocks.read = 0;
 	w->blocks.are_last = w->blocks.has_tail = false;
-	/* Without a mark there is no way back. */
+	/* Without a mark the walk could not go back. */
 	return ptah_flow_mark(w->flow) >= 0 && walk_more_blocks(w);
 }
 
@@ -92,7 +95,7 @@ void walk_leave_blocks(struct walk *w)
 		const unsigned most = told < WALK_BATCH ? told : WALK_BATCH;
 		const int n = ptah_flow_read(w->flow, walk_first_item(w), most);
 
-		if (n <= 0) /* it was read before */
+		if (n <= 0) /* does not happen: the items were read before */
 			break;
 		for (const struct ptah_item *i = w->items.end; i < w->items.end + n; i++)
 			if (walk_needs_trace(i->insn_class)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Errors: libipt's words for those of the flow. */
+/* Errors of the flow as libipt's error codes. */
 #include "walk_parts.h"
 
 #include "pt_error.h"
@@ -14,13 +14,13 @@ bool walk_is_believed(struct walk *w)
 	       behind->offset == w->items.next->offset;
 }
 
-/* Is it about the code at the place, and not about a packet? */
+/* Is the error about the code at a place, and not about a packet? */
 static bool is_of_code(int status)
 {
 	return status <= PTAH_E_NO_CODE || status == PTAH_E_INVAL; /* the mode is unknown */
 }
 
-/* Has the packet of this error been used up by the query that failed? */
+/* Has the query that failed used the packet of this error? */
 static bool is_used(int status)
 {
 	return status == PTAH_E_BAD_RETCOMP || status == PTAH_E_NO_IP;
@@ -48,7 +48,7 @@ bool walk_find_missed(struct walk *w, const struct ptah_item **item)
 		return false;
 	if ((*item)->type != PTAH_ITEM_PSB)
 		return true;
-	++*item; /* the first event of its PSB+ */
+	++*item; /* continue to the first event of its PSB+ */
 	return walk_is_item(w, item) && (*item)->flags & PTAH_ITEM_STATUS &&
 	       (*item)->type != PTAH_ITEM_PSB && (*item)->type != PTAH_ITEM_BLOCK;
 }
@@ -93,7 +93,7 @@ void walk_meet_error(struct walk *w)
 
 int walk_refuse(struct walk *w, unsigned insn_class)
 {
-	/* Where an outcome is wanted, any address is the wrong packet. */
+	/* An address where an outcome is needed is the wrong kind of packet for libipt. */
 	if (insn_class == PTAH_INSN_COND && w->stop.is_item &&
 	    w->stop.item.status > PTAH_E_NO_CODE &&
 	    position_kind(&w->config, w->stop.item.offset) == POSITION_ADDRESS)
@@ -103,7 +103,7 @@ int walk_refuse(struct walk *w, unsigned insn_class)
 
 int walk_fail(struct walk *w)
 {
-	/* A branch while tracing is off is never asked for. */
+	/* While tracing is off no branch is queried. */
 	if (!w->state.enabled && w->stop.is_item && w->stop.offset != UINT64_MAX) {
 		const enum position_kind kind = position_kind(&w->config, w->stop.offset);
 

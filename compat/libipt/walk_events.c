@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Events: which items make one, and where libipt tells it. */
+/* Makes events of items, and finds where libipt reports them. */
 #include "walk_parts.h"
 
-/* The address that a status update or the like is told at; false: it has none. */
+/* The address at which libipt reports a status update or the like. False: it has none. */
 static bool status_ip(const struct pt_event *event, uint64_t *ip)
 {
 	switch (event->type) {
@@ -27,7 +27,10 @@ static bool status_ip(const struct pt_event *event, uint64_t *ip)
 	return !event->ip_suppressed;
 }
 
-/* Of a packet that TRIG counts instructions from. libipt 2.3 takes any address for it. */
+/*
+ * Can TRIG count instructions from this item's packet? libipt 2.3 counts from any packet with an
+ * address.
+ */
 static bool is_anchor(const struct ptah_item *item)
 {
 	switch (item->type) {
@@ -43,14 +46,14 @@ static bool is_anchor(const struct ptah_item *item)
 	case PTAH_ITEM_SIPI:
 	case PTAH_ITEM_TICK:
 		return false;
-	case PTAH_ITEM_PTWRITE: /* the packet need not have an address */
+	case PTAH_ITEM_PTWRITE: /* the packet need not carry an address */
 		return !walk_is_behind(item - 1, item->ip);
 	default:
 		return !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
 	}
 }
 
-/* How many instructions ran between the TRIG's anchor and its item. */
+/* How many instructions ran between the packet that the TRIG counts from and its item. */
 static unsigned count_since_anchor(const struct walk *w, const struct ptah_item *trig)
 {
 	unsigned count = 0;
@@ -67,7 +70,7 @@ static unsigned count_since_anchor(const struct walk *w, const struct ptah_item 
 	return count;
 }
 
-/* Where libipt tells the event, if not here. */
+/* Sets where libipt reports the event. */
 static void place_event(const struct walk *w, struct walk_event *e, const struct ptah_item *item)
 {
 	const bool told = !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
@@ -76,7 +79,10 @@ static void place_event(const struct walk *w, struct walk_event *e, const struct
 	switch (item->type) {
 	case PTAH_ITEM_PAGING:
 	case PTAH_ITEM_VMCS:
-		/* Behind MOV CR3 or VMPTRLD, if Ptah has found one, else behind the far branch. */
+		/*
+		 * Ptah's item is after a MOV CR3 or VMPTRLD, if Ptah has found one; if not, libipt
+		 * reports the event after the far branch that follows.
+		 */
 		if (!(item->flags & PTAH_ITEM_STATUS) && !told && w->state.enabled &&
 		    !w->pending.after_cut)
 			e->place = WALK_BEHIND_BRANCH;
@@ -90,7 +96,10 @@ static void place_event(const struct walk *w, struct walk_event *e, const struct
 	case PTAH_ITEM_IRET:
 	case PTAH_ITEM_UIRET:
 	case PTAH_ITEM_VMENTRY:
-		/* What the instruction does is told behind it, and it is a branch. */
+		/*
+		 * libipt reports the effect of an instruction after it, and this instruction is a
+		 * branch.
+		 */
 		if (w->state.enabled) {
 			e->place = told ? WALK_BEHIND_IP : WALK_BEHIND_BRANCH;
 			e->ip = item->ip;
@@ -111,7 +120,7 @@ static void place_event(const struct walk *w, struct walk_event *e, const struct
 		e->place = WALK_AT_IP;
 }
 
-/* Where tracing is expected to resume, when the next event is taken and switches it off. */
+/* Where tracing is expected to resume after an event that turns it off. */
 static uint64_t resume_ip(const struct walk *w, const struct ptah_item *item)
 {
 	const struct ptah_item *before = item - 1;
@@ -153,7 +162,7 @@ bool walk_is_of_branch(const struct walk *w, const struct ptah_item *item)
 		case PTAH_ITEM_ENABLED:
 		case PTAH_ITEM_DISABLED:
 		case PTAH_ITEM_BLOCK:
-			/* MODE.Exec is sent before its branch. SDM "MODE.Exec Packet". */
+			/* MODE.Exec precedes its branch. SDM "MODE.Exec Packet". */
 			return item->type == PTAH_ITEM_ASYNC_PAGING ||
 			       item->type == PTAH_ITEM_ASYNC_VMCS || item->offset < branch->offset;
 		case PTAH_ITEM_EXEC_MODE:
@@ -179,11 +188,11 @@ bool walk_is_tied(struct walk *w, const struct ptah_item **item)
 		return behind->flags & PTAH_ITEM_STATUS && behind->type != PTAH_ITEM_PSB &&
 		       behind->type != PTAH_ITEM_BLOCK;
 	if ((*item)->type == PTAH_ITEM_MWAIT && behind->type == PTAH_ITEM_EXSTOP)
-		return !(behind->flags & PTAH_ITEM_IP_SUPPRESSED); /* of one FUP */
+		return !(behind->flags & PTAH_ITEM_IP_SUPPRESSED); /* of the same FUP */
 	return walk_is_of_branch(w, behind);
 }
 
-/* Of the last pending event. */
+/* The ratio of the last pending event. */
 static uint16_t *last_ratio(struct walk *w)
 {
 	const unsigned last = (w->pending.first + w->pending.count - 1) % WALK_PENDING;
@@ -191,7 +200,7 @@ static uint16_t *last_ratio(struct walk *w)
 	return w->pending.count ? &w->pending.events[last].ratio : &w->state.ratio;
 }
 
-/* The ratio that is known once libipt has read this item: a PSB+ is read as a whole. */
+/* The ratio that libipt knows once it has read this item; it reads a PSB+ as a whole. */
 static uint16_t find_ratio(struct walk *w, const struct ptah_item *item)
 {
 	uint16_t ratio = *last_ratio(w);
@@ -259,7 +268,7 @@ bool walk_can_follow(const struct ptah_item *item)
 	}
 }
 
-/* Does what comes next begin at `ip`, whatever events come before it? */
+/* Does the next instruction begin at `ip`, whatever events precede it? */
 static bool is_at(struct walk *w, uint64_t ip)
 {
 	const struct ptah_item *item = w->items.next;
@@ -272,7 +281,7 @@ static bool is_at(struct walk *w, uint64_t ip)
 		if (item->type == PTAH_ITEM_ERROR)
 			return item->ip == ip;
 		if (!walk_can_follow(item))
-			return true; /* nothing runs before it */
+			return true; /* no instruction runs before this event */
 	}
 	return w->stop.error && w->stop.place.mode && w->stop.place.ip == ip;
 }

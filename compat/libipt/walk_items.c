@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The items of the flow: read in batches, and read again when the image changes. */
+/* Reads the flow's items in batches, and reads them again when the image changes. */
 #include "walk_parts.h"
 
 #include "pt_error.h"
@@ -33,7 +33,7 @@ void walk_keep_now(struct walk *w)
 
 void walk_refill(struct walk *w)
 {
-	/* Memory behind a callback may change with every event: read no further. */
+	/* A callback's memory may change at every event: read no further ahead. */
 	const bool asks = image_has_callback(w->image);
 	const size_t batch = asks ? 1 : w->by_insn || w->blocks.wait ? WALK_BATCH : WALK_FEW_ITEMS;
 	int n;
@@ -45,7 +45,8 @@ void walk_refill(struct walk *w)
 		ptah_image_reader_changed(image_ptah(w->image));
 	w->items.next = w->items.end = walk_first_item(w);
 	w->stop.used_up = w->items.dropped = 0;
-	ptah_flow_mark(w->flow); /* without memory for it, an image that changes is seen late */
+	ptah_flow_mark(
+	    w->flow); /* without memory for a mark, a change of the image is noticed late */
 	n = ptah_flow_read(w->flow, walk_first_item(w), batch);
 	if (n > 0) {
 		w->items.end += n;
@@ -57,7 +58,7 @@ void walk_refill(struct walk *w)
 		w->stop.place = (struct ptah_place){0};
 }
 
-/* Takes what is told out of the array, to make room. */
+/* Removes what was reported from the array, to make room. */
 static void compact(struct walk *w)
 {
 	const size_t told = (size_t)(w->items.next - w->item_room) - 1;

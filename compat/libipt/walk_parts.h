@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the parts of the walk share with each other alone. */
+/* What only the files of the walk share. */
 #ifndef PTAH_LIBIPT_WALK_PARTS_H
 #define PTAH_LIBIPT_WALK_PARTS_H
 
@@ -12,37 +12,37 @@ static inline struct ptah_item *walk_first_item(struct walk *w)
 	return w->item_room + 1;
 }
 
-/* Nothing is read, nothing known of what comes. */
+/* Discards everything that was read. */
 void walk_forget_items(struct walk *walk);
 
-/* Items of the batch that are told. */
+/* How many items of the batch have been used. */
 unsigned walk_used_up(const struct walk *walk);
 
-/* *now outlives the array that it is in. */
+/* Copies *position.now before its array changes. */
 void walk_keep_now(struct walk *walk);
 
-/* The batch is told: the next one, or the end. */
+/* Reads the next batch, or finds the end. */
 void walk_refill(struct walk *walk);
 
 /*
- * Is there an item here, or more of them to be read? They go behind the batch,
- * and its mark still counts for them. Moves *item with the array.
+ * Is there an item at *item, or can one be read? It is added to the batch, whose mark remains
+ * valid. Updates *item when the array moves.
  */
 bool walk_is_item(struct walk *walk, const struct ptah_item **item);
 
-/* Reads this many items again. */
+/* Reads this many items again, without reporting them. */
 bool walk_lead(struct walk *walk, unsigned items);
 
 /*
- * The image is about to change: what was read of the old one and not told goes.
- * The flow goes back to the mark and is led again to where we are.
+ * The image is about to change: discards what was read ahead. The flow goes back to the mark and
+ * reads up to the same place again.
  */
 void walk_step_back(struct image_user *user);
 
-/* The image goes: an empty one takes its place. */
+/* The image is being freed: an empty one replaces it. */
 void walk_image_gone(struct image_user *user);
 
-/* No section is known. */
+/* Forgets all sections. */
 void walk_forget_sections(struct walk *walk);
 
 /* Events */
@@ -52,57 +52,59 @@ static inline struct walk_event *walk_first_pending(struct walk *w)
 	return &w->pending.events[w->pending.first];
 }
 
-/* Does an instruction end at the place that the item is at, with the address of its event? */
+/* Is the block's last instruction at `ip`, the address of an event that is reported after it? */
 static inline bool walk_is_behind(const struct ptah_item *before, uint64_t ip)
 {
 	return before->type == PTAH_ITEM_BLOCK && before->end - before->last_size == ip;
 }
 
-/* Does this event come of the same branch as one of those right before it? */
+/* Does this event belong to the same branch as one of those right before it? */
 bool walk_is_of_branch(const struct walk *walk, const struct ptah_item *item);
 
 /*
- * Is there more to tell of the last packet of this event? Of a PSB+ libipt tells
- * one event after another at its end, and so it does at a branch.
+ * Is more to be reported about the last packet of this event? libipt reports the events of a PSB+
+ * one after another at its end, and so those of a branch.
  */
 bool walk_is_tied(struct walk *walk, const struct ptah_item **item);
 
-/* The item at hand, which is no block and no error, becomes an event or nothing. */
+/*
+ * Makes a pending event of the next item, which is neither a block nor an error, if libipt has one.
+ */
 void walk_take_item(struct walk *walk);
 
-/* May the event of this item wait behind one that waits for its place? */
+/* May this item's event wait while an earlier event waits for its place? */
 bool walk_can_follow(const struct ptah_item *item);
 
-/* Is the first pending event at its place? */
+/* Has the walk reached the place of the first pending event? */
 bool walk_is_due(struct walk *walk);
 
 /* Errors */
 
-/* An error of Ptah's that is none of libipt 2.0's: it believes what comes behind it. */
+/* Is the next item an error that libipt 2.0 does not report, because it accepts what follows? */
 bool walk_is_believed(struct walk *walk);
 
 /*
- * libipt's word for code that cannot be read, or `partly` where some of an
- * instruction can. Asks for a whole one, as there are callbacks that give all or nothing.
+ * libipt's error code for code that cannot be read; `partly` if some bytes of the instruction can.
+ * Asks for a whole instruction, because some callbacks return all or nothing.
  */
 int walk_code_error(struct walk *walk, int partly);
 
-/* The event whose place could not be reached, which is what the error is about. */
+/* Finds the event whose place could not be reached, if that is what the error is about. */
 bool walk_find_missed(struct walk *walk, const struct ptah_item **item);
 
-/* The item at hand is an error: it becomes why there is nothing more. */
+/* The next item is an error: it becomes the reason why there are no more items. */
 void walk_meet_error(struct walk *walk);
 
 /*
- * What libipt has read last: an event that comes before the next branch is read
- * before its place is reached; so is what comes with an indirect branch, which is
- * sent before it. *at_last: not all has been told of what its last packet brings.
+ * The item that libipt has read last. libipt reads an event that precedes the next branch before
+ * its place is reached, and also what belongs to an indirect branch and precedes it in the trace.
+ * *at_last: more is to be reported about its last packet.
  */
 const struct ptah_item *walk_find_now(struct walk *walk, bool *at_last);
 
 /* Beginning */
 
-/* As if nothing had been read. */
+/* Sets everything as before the first packet. */
 void walk_reset(struct walk *walk);
 
 #endif

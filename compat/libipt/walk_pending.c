@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Hands pending events to the caller, and keeps what they change in libipt's view of the processor.
+/*
+ * Hands pending events to the caller, and applies them to what libipt reports about the processor.
  */
 #include "walk_parts.h"
 
@@ -13,7 +14,10 @@ void walk_tick(struct walk *w, uint64_t ip)
 		return;
 	*e = (struct walk_event){
 	    .item = *w->position.now, .ratio = w->state.ratio, .place = WALK_HERE};
-	/* A branch that tracing ends at needs no packet of its own; events tell the time. */
+	/*
+	 * A branch at which tracing ends needs no packet of its own; the event there carries the
+	 * time.
+	 */
 	if (walk_is_item(w, &behind) &&
 	    (behind->type == PTAH_ITEM_DISABLED ? behind->offset == e->item.offset
 						: walk_is_of_branch(w, behind)))
@@ -25,7 +29,9 @@ void walk_tick(struct walk *w, uint64_t ip)
 	w->pending.count = 1;
 }
 
-/* What an event does to libipt's state of things. An error: it does not fit. */
+/*
+ * Applies an event to what libipt reports about the processor. An error: the event contradicts it.
+ */
 static int apply_event(struct walk *w, struct walk_event *e)
 {
 	struct pt_event *event = &e->event;
@@ -76,7 +82,7 @@ static int apply_event(struct walk *w, struct walk_event *e)
 	return 0;
 }
 
-/* The instructions that it counts are over: it is here; or they do not come. */
+/* The instructions that the trigger counts have run: it is here. Or they never do. */
 static void place_trigger(struct walk *w, struct walk_event *e)
 {
 	e->event.ip_suppressed = e->count != 0;
@@ -102,7 +108,7 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 	w->position.backward = w->position.backward && e->item.flags & PTAH_ITEM_STATUS;
 	w->position.was = e->item;
 	w->position.was_at_last = e->at_last;
-	/* What else waits for the branch that this one waited for has it behind itself as well. */
+	/* What else waits for the branch of this event has been passed by it as well. */
 	w->pending.passed = (e->place == WALK_BEHIND_BRANCH && e->event.type != ptev_paging &&
 			     e->event.type != ptev_vmcs) ||
 			    (e->place == WALK_BEHIND_IP && w->position.now &&
@@ -110,7 +116,7 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 	w->position.now = NULL;
 	w->pending.first = (w->pending.first + 1) % WALK_PENDING;
 	w->pending.count--;
-	if (w->pending.count) /* libipt reads it now */
+	if (w->pending.count) /* libipt reads the next one now */
 		w->state.ratio = walk_first_pending(w)->ratio;
 	w->pending.forced = false;
 	return walk_status(w);

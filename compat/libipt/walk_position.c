@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the walk is, for a caller who asks: its offset in the trace and its time as libipt would
- * answer, the core's ratio and the address space.
+ * What a caller can ask about the walk's position: offset and time as libipt would report them, the
+ * core's ratio, the address space.
  */
 #include "walk_parts.h"
 
@@ -28,7 +28,7 @@ const struct ptah_item *walk_find_now(struct walk *w, bool *at_last)
 			*at_last = walk_is_tied(w, &item);
 			return item;
 		}
-		if (item->type == PTAH_ITEM_PSB) /* no event of its own */
+		if (item->type == PTAH_ITEM_PSB) /* libipt has no event for it */
 			continue;
 		if (item->type != PTAH_ITEM_BLOCK) {
 			*at_last = walk_is_tied(w, &item);
@@ -68,8 +68,10 @@ int walk_offset(struct walk *w, uint64_t *offset)
 		item = walk_find_now(w, &at_last);
 		position = position_of(item);
 		position.at_last = at_last;
-		/* A PTWRITE that was found in the code has no FUP. SDM "PTWRITE Packet": the IP
-		 * bit. */
+		/*
+		 * A PTWRITE that was found in the code has no FUP. SDM "PTWRITE Packet": the IP
+		 * bit.
+		 */
 		if (item->type == PTAH_ITEM_PTWRITE &&
 		    !(w->config.user.begin[item->offset + 1] & 0x80))
 			position.end = POSITION_PACKET;
@@ -91,7 +93,7 @@ int walk_time(struct walk *w, uint64_t *tsc, uint32_t *lost_mtc, uint32_t *lost_
 	bool at_last;
 
 	*tsc = w->position.synced ? walk_find_now(w, &at_last)->tsc : 0;
-	/* Nothing is lost: a packet that says the time is used as soon as it can be. */
+	/* Nothing is lost: the decoder uses every packet with a time as soon as it can. */
 	if (lost_mtc)
 		*lost_mtc = 0;
 	if (lost_cyc)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which section of the image an address lies in, with the last few remembered. */
+/* Finds the section of the image that an address lies in; the last few are remembered. */
 #include "walk_parts.h"
 
 void walk_forget_sections(struct walk *w)

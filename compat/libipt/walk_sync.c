@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Begins the walk at a PSB: the next, the one before, one that the caller names, or in between. */
+/*
+ * Begins the walk at a PSB: the next, the previous, or one that the caller names. After an error it
+ * can also continue between two PSBs.
+ */
 #include "walk_parts.h"
 
 #include "position.h"
@@ -25,7 +28,7 @@ void walk_reset(struct walk *w)
 	walk_forget_items(w);
 }
 
-/* Does a PSB+ directly behind this one say that tracing is on after all? It is believed. */
+/* Does a PSB+ right after this one report that tracing is on after all? libipt accepts that. */
 static bool is_corrected(struct walk *w, const struct ptah_item *item)
 {
 	uint64_t offset;
@@ -40,7 +43,7 @@ static bool is_corrected(struct walk *w, const struct ptah_item *item)
 	       !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
 }
 
-/* Whether tracing is on, out of the first PSB+; or what is wrong with it. */
+/* Takes from the first PSB+ whether tracing is on. Returns a status or what is wrong with it. */
 static int begin(struct walk *w)
 {
 	bool on = false;
@@ -52,7 +55,7 @@ static int begin(struct walk *w)
 			walk_meet_error(w);
 			break;
 		}
-		/* An OVF ends a PSB+ as well, whose FUP its other packets have. */
+		/* An OVF also ends a PSB+; then the other packets have its FUP. */
 		if (item->type != PTAH_ITEM_OVERFLOW)
 			on = !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
 		if (item->type != PTAH_ITEM_PSB && item->type != PTAH_ITEM_OVERFLOW)
@@ -61,7 +64,7 @@ static int begin(struct walk *w)
 		status = walk_status(w);
 		if (!(status & pts_eos))
 			return status;
-		break; /* there is nothing behind it */
+		break; /* nothing follows it */
 	}
 	status = w->stop.error ? w->stop.error : -pte_eos;
 	walk_offset(w, &w->position.stop_offset);
@@ -81,7 +84,7 @@ static int start(struct walk *w, uint64_t offset)
 	return begin(w);
 }
 
-/* No PSB to begin at: the position in the trace stays, and nothing else. */
+/* There is no PSB to begin at: keeps the position in the trace, and resets everything else. */
 static int stop(struct walk *w, int code)
 {
 	const uint16_t ratio = w->state.ratio;
@@ -107,7 +110,10 @@ int walk_sync_forward(struct walk *w)
 	uint64_t from = 0;
 
 	if (walk_offset(w, &from) >= 0) {
-		/* The rest of one that has been read over does not count, its front does. */
+		/*
+		 * A PSB that lies wholly before `from` has been read and does not count. One of
+		 * which only the first bytes do is found.
+		 */
 		from = from == w->position.sync ? from + PSB_SIZE : from;
 		from -= from < PSB_SIZE ? from : PSB_SIZE - 1;
 		from = from <= w->position.sync ? w->position.sync + 1 : from;
@@ -126,7 +132,7 @@ int walk_sync_backward(struct walk *w)
 	int status;
 
 	walk_offset(w, &from);
-	/* Reading ahead may have passed other PSBs, which are no way back. */
+	/* PSBs that only reading ahead has passed do not count. */
 	before = w->position.backward ? w->position.sync : from;
 	do {
 		psb = ptah_packet_find_last_psb(begins, begins + before);
@@ -142,7 +148,10 @@ int walk_sync_backward(struct walk *w)
 		position.offset = before;
 		position.at_last =
 		    w->pending.count && walk_first_pending(w)->item.flags & PTAH_ITEM_STATUS;
-		/* One that is not whole cannot be begun at; nor is it a step to where we were. */
+		/*
+		 * A PSB+ that is incomplete is no place to begin, nor is one at which the walk
+		 * already is.
+		 */
 	} while (status == -pte_eos ||
 		 (status >= 0 && position_ahead(&w->config, position) == from));
 	w->position.backward = true;
@@ -156,13 +165,13 @@ int walk_sync_set(struct walk *w, uint64_t offset)
 	return status < 0 ? stop(w, status) : start(w, offset);
 }
 
-/* Is tracing on where an item is that comes first? */
+/* Is tracing on at an item that is the first after an error? */
 static bool begins_enabled(const struct ptah_item *item)
 {
 	switch (item->type) {
 	case PTAH_ITEM_ENABLED:
 		return false;
-	case PTAH_ITEM_OVERFLOW: /* it says so itself, where it is told */
+	case PTAH_ITEM_OVERFLOW: /* reports it itself */
 	case PTAH_ITEM_BLOCK:
 	case PTAH_ITEM_ASYNC_BRANCH:
 	case PTAH_ITEM_ASYNC_DISABLED:
@@ -187,7 +196,7 @@ int walk_resync(struct walk *w)
 		return w->stop.error;
 	walk_forget_items(w);
 	w->item_room[0] = w->position.was;
-	if (w->pending.count) /* gone, but read */
+	if (w->pending.count) /* discarded, but libipt has read it */
 		w->state.ratio =
 		    w->pending.events[(w->pending.first + w->pending.count - 1) % WALK_PENDING]
 			.ratio;
@@ -197,7 +206,8 @@ int walk_resync(struct walk *w)
 	if (w->items.next == w->items.end)
 		return w->stop.error;
 	w->state.ip = 0;
-	if (w->items.next->type == PTAH_ITEM_DISABLED) { /* the status says so, and no event */
+	if (w->items.next->type ==
+	    PTAH_ITEM_DISABLED) { /* reported by the status, not by an event */
 		w->state.enabled = false;
 		w->position.now = w->items.next++;
 	} else {

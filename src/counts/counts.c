@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Counts by process: created from profiles, added up, merged, and read by callers. */
 #include "counts/counts_internal.h"
 
 #include "session/stream.h"
@@ -48,7 +49,7 @@ struct counts_process *counts_append(struct ptah_counts *c)
 	return &c->processes[c->count++];
 }
 
-/* Sums */
+/* Sums of counts */
 
 static bool add_sums(struct counts_sums *into, const struct counts_sums *from)
 {
@@ -91,7 +92,7 @@ static void add_events(struct ptah_profile_totals *into, const struct ptah_profi
 	into->gaps += from->gaps;
 }
 
-/* Orders */
+/* Orders of the lists */
 
 static int compare(uint64_t a, uint64_t b)
 {
@@ -116,7 +117,7 @@ int counts_compare_blocks(const void *a, const void *b)
 	order = order ? order : compare(x->end, y->end);
 	order = order ? order : compare(x->truncated, y->truncated);
 	order = order ? order : compare(x->insn_class, y->insn_class);
-	/* Code that was rewritten. */
+	/* The same addresses, but the code was rewritten in between. */
 	order = order ? order : compare(x->ninsn, y->ninsn);
 	order = order ? order : compare(x->last_size, y->last_size);
 	return order ? order : compare(x->target, y->target);
@@ -140,7 +141,7 @@ static int compare_files(const void *a, const void *b)
 	return compare(x->address, y->address);
 }
 
-/* Joining two processes: all lists are in order, and so is what comes of two. */
+/* Joining two processes: all lists are sorted, and so is the result. */
 
 static void join_spaces(void *into, const void *from)
 {
@@ -167,7 +168,8 @@ static void join_edges(void *into, const void *from)
 struct list_kind {
 	size_t size;
 	int (*compare)(const void *a, const void *b);
-	void (*join)(void *into, const void *from); /* of what compares equal; NULL: nothing does */
+	void (*join)(void *into, const void *from); /* combines two entries that compare equal;
+						       NULL: that does not happen */
 };
 
 static const struct list_kind kind_of_spaces = {sizeof(struct ptah_space), counts_compare_spaces,
@@ -184,7 +186,7 @@ struct list {
 	size_t count;
 };
 
-/* A new list of what both have; *n is how long it is. NULL when memory is out. */
+/* A new list of all entries of both; *n is its length. NULL when out of memory. */
 static void *join_lists(const struct list_kind *kind, struct list a, struct list b, size_t *n)
 {
 	const uint8_t *x = a.items, *y = b.items;
@@ -214,7 +216,9 @@ static void *join_lists(const struct list_kind *kind, struct list a, struct list
 	return list;
 }
 
-/* The number of each of `p`'s spaces among `spaces`, which have them all. Free it. */
+/*
+ * The number of each of the process's spaces in `spaces`, which has them all. The caller frees it.
+ */
 static uint32_t *number_spaces(const struct counts_process *p, const struct ptah_space *spaces,
 			       size_t count)
 {
@@ -237,7 +241,7 @@ static void renumber(struct counts_process *p, const uint32_t *numbers)
 		p->edges[i].space = numbers[p->edges[i].space];
 }
 
-/* A copy whose counts have the spaces' numbers among `spaces`; files stay behind. */
+/* A copy of the process without its files, in which counts have the spaces' numbers in `spaces`. */
 static int copy_renumbered(struct counts_process *copy, const struct counts_process *p,
 			   const struct ptah_space *spaces, size_t count)
 {
@@ -267,7 +271,10 @@ static int copy_renumbered(struct counts_process *copy, const struct counts_proc
 		(process)->what##s, (process)->what##_count                                        \
 	}
 
-/* Pieces of one mapping that overlap become one; that others do not has been made sure of. */
+/*
+ * Joins overlapping pieces of one mapping. The caller has made sure that pieces of different
+ * mappings do not overlap.
+ */
 static void unite_files(struct counts_process *p)
 {
 	size_t last = 0;
@@ -285,7 +292,7 @@ static void unite_files(struct counts_process *p)
 	p->file_count = p->file_count ? last + 1 : 0;
 }
 
-/* *into becomes the sum of both. PTAH_E_NOMEM: it is as before. */
+/* *into becomes the sum of both. On PTAH_E_NOMEM it is unchanged. */
 static int join(struct counts_process *into, const struct counts_process *from)
 {
 	struct counts_process sum = {.pid = into->pid, .space = into->space}, a = {0}, b = {0};
@@ -335,7 +342,7 @@ static int list_spaces(struct counts_process *p, const struct ptah_profile *prof
 	return 0;
 }
 
-/* From the order of the profile to ours. */
+/* Sorts the lists, which have the profile's order. */
 static int sort_process(struct counts_process *p)
 {
 	struct ptah_space *spaces = calloc(p->space_count + 1, sizeof(*spaces));
@@ -383,7 +390,7 @@ static int by_pid(const void *a, const void *b)
 	return compare(x->place, y->place);
 }
 
-/* The first process, of `count`, whose pid is not below. */
+/* The index of the first of `count` processes whose pid is not smaller. */
 static size_t first_of_pid(const struct ptah_counts *c, size_t count, int32_t pid)
 {
 	size_t low = 0, high = count;
@@ -399,7 +406,7 @@ static size_t first_of_pid(const struct ptah_counts *c, size_t count, int32_t pi
 	return low;
 }
 
-/* Puts what was appended to its place, behind those of its pid. */
+/* Moves the appended process to its place, after those with the same pid. */
 static void put_in_order(struct ptah_counts *c)
 {
 	for (size_t i = 0; i < c->count; i++)
@@ -413,7 +420,7 @@ static bool same_program(const struct counts_process *a, const struct counts_pro
 	return a->space == b->space && !memcmp(a->comm, b->comm, sizeof(a->comm));
 }
 
-/* Takes *p over, also when it fails. */
+/* Takes ownership of *p, also on failure. */
 static int add_process(struct ptah_counts *c, struct counts_process *p)
 {
 	const size_t first = first_of_pid(c, c->count, p->pid);
@@ -460,7 +467,7 @@ int ptah_counts_add(struct ptah_counts *c, int32_t pid, struct ptah_profile *pro
 	return add_process(c, &p);
 }
 
-/* A process without counts, for who a space is. */
+/* A process without counts, with the pid and the name that the session has for a space. */
 static struct counts_process process_of_space(const struct ptah_session *session, int32_t space)
 {
 	struct counts_process p = {.pid = space, .space = space};
@@ -468,15 +475,15 @@ static struct counts_process process_of_space(const struct ptah_session *session
 
 	if (ptah_session_space(session, space, &who) >= 0) {
 		p.pid = who.pid;
-		/* Behind its NUL nothing that would make two of one name. */
+		/* Only zeros after the NUL: otherwise one name could differ from itself. */
 		memcpy(p.comm, who.comm, strnlen(who.comm, sizeof(p.comm) - 1));
 	}
 	return p;
 }
 
 /*
- * What `all` has in one of its spaces, which is a process's whole memory: in a
- * saved count it is any. Its lists are in the order of spaces.
+ * The counts of `all` in one of its spaces. A session gives each process a space of its own, so in
+ * saved counts the space is "any". The lists of `all` are sorted by space.
  */
 static int take_space(struct counts_process *p, const struct counts_process *all, uint32_t space)
 {
@@ -540,7 +547,7 @@ int ptah_counts_add_stream(struct ptah_counts *c, const struct ptah_session *ses
 		return add_process(c, &all);
 	if (status >= 0)
 		status = add_spaces(c, session, &all);
-	/* What was lost is nobody's. */
+	/* Losses belong to the trace, not to a process. */
 	lost.events = all.events;
 	counts_free_process(&all);
 	if (status < 0 || !(lost.events.errors || lost.events.overflows || lost.events.gaps))
@@ -579,7 +586,7 @@ static bool files_agree(const struct counts_process *a, const struct counts_proc
 	return true;
 }
 
-/* The process of the first `count` that `p` is, or NULL. */
+/* The process among the first `count` that is the same as `p`, or NULL. */
 static struct counts_process *find_same(const struct ptah_counts *c, size_t count,
 					const struct counts_process *p)
 {
@@ -591,7 +598,7 @@ static struct counts_process *find_same(const struct ptah_counts *c, size_t coun
 	return NULL;
 }
 
-/* Their paths become `c`'s. */
+/* Replaces the paths by those that `c` owns. */
 static int keep_paths(struct ptah_counts *c, struct counts_process *p)
 {
 	for (size_t i = 0; i < p->file_count; i++) {
@@ -629,7 +636,7 @@ static int merge_process(struct ptah_counts *into, size_t sorted, const struct c
 	return status;
 }
 
-/* Would the processes of some pid be more than may be, if none of them were one? */
+/* Could there be more processes of one pid than allowed, if no two of them are the same? */
 static bool too_many_of_a_pid(const struct ptah_counts *a, const struct ptah_counts *b)
 {
 	size_t n = 0;
@@ -659,7 +666,7 @@ int ptah_counts_merge(struct ptah_counts *into, const struct ptah_counts *from)
 	sums = into->sums;
 	if (!add_sums(&sums, &from->sums) || too_many_of_a_pid(into, from))
 		return PTAH_E_LIMIT;
-	/* They are still sums if not all is added: none is larger. */
+	/* Still right if only some are added: they are upper bounds. */
 	into->sums = sums;
 	for (size_t i = 0; i < from->count && status >= 0; i++)
 		status = merge_process(into, sorted, &from->processes[i]);
@@ -667,7 +674,7 @@ int ptah_counts_merge(struct ptah_counts *into, const struct ptah_counts *from)
 	return status;
 }
 
-/* Asking */
+/* What callers read */
 
 bool ptah_counts_process(const struct ptah_counts *c, size_t i, struct ptah_counts_process *process)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The counts' inside. counts.c: processes, added and merged. locate.c: the files
- * they lie in. save_counts.c, load_counts.c: as the bytes of a file, and back.
+ * struct ptah_counts and what the files of this layer share. counts.c: processes, added up and
+ * merged. locate.c: the files that addresses lie in. save_counts.c, load_counts.c: writing and
+ * reading the file format.
  */
 #ifndef PTAH_COUNTS_COUNTS_INTERNAL_H
 #define PTAH_COUNTS_COUNTS_INTERNAL_H
@@ -10,29 +11,29 @@
 
 #include <ptah/counts.h>
 
-/* Processes of one pid. A limit, because each is compared with each. */
+/* Most processes with one pid. There is a limit because each is compared with each. */
 #define COUNTS_SAME_PID 1024
 
 struct counts_process {
 	int32_t pid;
-	int32_t space; /* the session's: more than one of a pid where it was several programs */
+	int32_t space; /* the session's number: a pid that was several programs has several */
 	char comm[PTAH_COMM_SIZE];
 	struct ptah_space *spaces;
 	struct ptah_profile_block *blocks;
 	struct ptah_profile_edge *edges;
-	struct ptah_counts_file *files; /* their paths are the counts' */
+	struct ptah_counts_file *files; /* the paths belong to the counts */
 	size_t space_count, block_count, edge_count, file_count;
 	struct ptah_profile_totals events; /* only errors, overflows, gaps, first_error */
-	size_t place;			   /* while they are sorted */
+	size_t place;			   /* used while they are sorted */
 };
 
-/* Those of all processes together fit in 64 bits, and so does every sum of counts. */
+/* Sums over all processes. They fit in 64 bits, and so does every smaller sum. */
 struct counts_sums {
 	uint64_t instructions, edges, errors, overflows, gaps;
 };
 
 struct ptah_counts {
-	struct counts_process *processes; /* in the order of pids */
+	struct counts_process *processes; /* sorted by pid */
 	size_t count, capacity;
 	struct counts_sums sums;
 	struct strings paths; /* equal paths are the same pointer */
@@ -40,27 +41,27 @@ struct ptah_counts {
 
 void counts_free_process(struct counts_process *p);
 
-/* One more process, all zeros, at the end. NULL when memory is out. */
+/* Appends a process of zeros. NULL when out of memory. */
 struct counts_process *counts_append(struct ptah_counts *counts);
 
-/* Adds the process to the sums. False when they would not fit; they are then as before. */
+/* Adds the process to the sums. False when they would overflow: then they are unchanged. */
 bool counts_sum(struct counts_sums *sums, const struct counts_process *p);
 
-/* The orders of the lists. 0 for what is one thing, counted. */
+/* The orders of the lists. 0: the same key, whatever the counts. */
 int counts_compare_spaces(const void *a, const void *b);
 int counts_compare_blocks(const void *a, const void *b);
 int counts_compare_edges(const void *a, const void *b);
 
-/* Is it the same piece of the same file that lies where both do? */
+/* Where both lie, is it the same piece of the same file? */
 bool counts_same_mapping(const struct ptah_counts_file *a, const struct ptah_counts_file *b);
 
-/* Its last byte; it may be that of the address space. */
+/* The address of its last byte, which may be the last of the address space. */
 static inline uint64_t counts_last(const struct ptah_counts_file *f)
 {
 	return f->address + (f->size - 1);
 }
 
-/* The file. Everything is little-endian; see docs/profile-file.md. */
+/* The file format. Everything is little-endian; see docs/profile-file.md. */
 #define COUNTS_MAGIC   "PTAHCNTS"
 #define COUNTS_VERSION 2
 
@@ -68,16 +69,16 @@ enum counts_layout {
 	COUNTS_AT_VERSION = 8,
 	COUNTS_AT_SIZE = 16,
 	COUNTS_AT_CHECKSUM = 24,
-	COUNTS_HEADER = 32,	/* from here on the checksum counts */
-	COUNTS_PROCESS_1 = 112, /* of version 1: without the name */
+	COUNTS_HEADER = 32,	/* the checksum covers everything from here on */
+	COUNTS_PROCESS_1 = 112, /* of version 1, which has no name */
 	COUNTS_PROCESS = 128,
 	COUNTS_SPACE = 16,
-	COUNTS_FILE = 56, /* and the path, with zeros up to a multiple of 8 */
+	COUNTS_FILE = 56, /* followed by the path, with zeros up to a multiple of 8 */
 	COUNTS_BLOCK = 64,
 	COUNTS_EDGE = 32,
 };
 
-/* The type of the first error there. */
+/* The type that the first error has in the file. */
 #define COUNTS_IS_ERROR 1
 
 /* FNV-1a, 64 bits. */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Saved counts, from anyone: nothing is believed that has not been checked. */
+/*
+ * Reads saved counts. The file may come from anyone: nothing in it is used before it has been
+ * checked.
+ */
 #include "base/reader.h"
 #include "counts/counts_internal.h"
 #include "perfdata/message.h"
@@ -20,7 +23,7 @@ struct load {
 	struct ptah_message *why;
 };
 
-/* The file is refused for what is at `at`. */
+/* Refuses the file because of the byte at `at`. */
 static int refuse(const struct load *l, const uint8_t *at, const char *reason)
 {
 	return perfdata_message(l->why, PTAH_E_BAD_FILE, "offset 0x%zx: %s",
@@ -28,8 +31,8 @@ static int refuse(const struct load *l, const uint8_t *at, const char *reason)
 }
 
 /*
- * Memory for `count` items that take `size` bytes each in the file, at least,
- * and `in_memory` here; not for more than the file has. NULL: *status says why.
+ * Allocates memory for `count` items that take at least `size` bytes each in the file and
+ * `in_memory` bytes here, but not for more items than the file can hold. NULL: *status says why.
  */
 static void *items(const struct load *l, uint64_t count, size_t size, size_t in_memory, int *status)
 {
@@ -82,7 +85,7 @@ static const char *wrong_with_file(const struct counts_process *p, const struct 
 	return NULL;
 }
 
-/* The path behind a file's fixed part. */
+/* Reads the path after a file's fixed part. */
 static int load_path(struct load *l, struct ptah_counts_file *f, uint32_t length)
 {
 	const uint8_t *at = l->r.p, *text = reader_bytes(&l->r, length);
@@ -230,7 +233,7 @@ static int load_events(const struct load *l, struct counts_process *p, const uin
 	return 0;
 }
 
-/* Is the process, the last one, in the order of pids? */
+/* Is the last process in the order of pids? */
 static const char *wrong_with_process(const struct counts_process *p, size_t before, size_t *same)
 {
 	if (before && p[-1].pid > p->pid)
@@ -239,7 +242,7 @@ static const char *wrong_with_process(const struct counts_process *p, size_t bef
 	return *same > COUNTS_SAME_PID ? "too many processes of one pid" : NULL;
 }
 
-/* Ends within its bytes, and only zeros follow. */
+/* The name must end within its bytes and be followed by zeros only. */
 static bool load_comm(struct counts_process *p, const uint8_t *at)
 {
 	const size_t n = strnlen((const char *)at, sizeof(p->comm));
@@ -284,7 +287,7 @@ static int load_process(struct load *l, size_t *same)
 	return status;
 }
 
-/* What the header says, and the checksum over the rest. */
+/* Checks what the header says, and the checksum over the rest. */
 static int load_header(struct load *l, const uint8_t *bytes, size_t n)
 {
 	uint64_t size;
@@ -357,7 +360,7 @@ int ptah_counts_load(const void *bytes, size_t n, struct ptah_counts **counts,
 	return 0;
 }
 
-/* Files */
+/* Opening and closing */
 
 static int read_all(int fd, uint8_t **bytes, size_t *n)
 {
@@ -420,7 +423,7 @@ bool ptah_counts_recognise(const char *path)
 	int fd;
 	bool is = false;
 
-	/* Of a pipe the bytes would be gone. */
+	/* Reading from a pipe would lose its bytes. */
 	if (!path || stat(path, &st) || !S_ISREG(st.st_mode))
 		return false;
 	fd = open(path, O_RDONLY | O_CLOEXEC);

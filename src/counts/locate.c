@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The files that the addresses of counts lie in. */
+/* Finds the files that the addresses of counts lie in. */
 #include "counts/counts_internal.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static int by_address(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* All addresses that stand in counts, ascending. Free them. NULL when memory is out. */
+/* All addresses in the counts, ascending. The caller frees them. NULL when out of memory. */
 static uint64_t *list_addresses(const struct counts_process *p, size_t *count)
 {
 	uint64_t *list = malloc((3 * p->block_count + 2 * p->edge_count + 1) * sizeof(*list));
@@ -43,9 +43,9 @@ static uint64_t *list_addresses(const struct counts_process *p, size_t *count)
 struct files {
 	struct ptah_counts_file *list;
 	size_t count, capacity;
-	struct ptah_counts_file whole; /* the mapping of the last one, as it was told */
+	struct ptah_counts_file whole; /* the mapping of the last one, as the session reported it */
 	bool open;		       /* the last one may still grow */
-	uint64_t floor;		       /* where the next one may begin */
+	uint64_t floor;		       /* the lowest address at which the next one may begin */
 };
 
 static bool is_whole(const struct files *f, const struct ptah_counts_file *file)
@@ -54,7 +54,7 @@ static bool is_whole(const struct files *f, const struct ptah_counts_file *file)
 	       counts_same_mapping(&f->whole, file);
 }
 
-/* What was open ends before `address`, where something else is. */
+/* The open file ends before `address`, where something else lies. */
 static void close_file(struct files *f, uint64_t address)
 {
 	struct ptah_counts_file *last;
@@ -97,7 +97,7 @@ static int open_file(struct ptah_counts *c, struct files *f, const struct ptah_c
 	return 0;
 }
 
-/* An answer that makes sense: it holds the address and does not wrap. */
+/* Is the answer plausible? It must contain the address and not wrap. */
 static bool holds(const struct ptah_counts_file *file, uint64_t address)
 {
 	return file->path && file->build_id_size <= PTAH_BUILD_ID_MAX &&

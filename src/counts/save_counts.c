@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/* Writes counts in the file format of docs/profile-file.md. */
 #include "base/bits.h"
 #include "counts/counts_internal.h"
-#include "perfdata/buffer.h"
+#include "perfdata/byte_buffer.h"
 
 #include <string.h>
 
@@ -67,7 +68,7 @@ static void put_process(struct perfdata_buffer *out, const struct counts_process
 {
 	struct ptah_item first = p->events.first_error;
 
-	/* Not the number of this version's enumerator. */
+	/* The file has a fixed number here; the enumerator's may change with the version. */
 	first.type = COUNTS_IS_ERROR;
 	perfdata_put32(out, (uint32_t)p->pid);
 	perfdata_put32(out, 0);
@@ -98,7 +99,7 @@ int ptah_counts_save(const struct ptah_counts *c, void **bytes, size_t *n)
 	perfdata_put(&out, COUNTS_MAGIC, 8);
 	perfdata_put32(&out, COUNTS_VERSION);
 	perfdata_put32(&out, 0);
-	perfdata_put64(&out, 0); /* size and checksum: below */
+	perfdata_put64(&out, 0); /* size and checksum: written below */
 	perfdata_put64(&out, 0);
 	perfdata_put64(&out, c->count);
 	for (size_t i = 0; i < c->count; i++)

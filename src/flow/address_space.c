@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The address space that code is looked up in: which one the trace has named, and from when on it
- * holds. */
+/*
+ * The address space that code is looked up in: which one PIP and VMCS packets name, and from when
+ * on it holds.
+ */
 #include "flow/address_space.h"
 
 #include "flow/emit_items.h"

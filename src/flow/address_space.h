@@ -5,12 +5,12 @@
 
 #include "flow/flow_machine.h"
 
-/* The space that PIP and VMCS packets have told is the one we look code up in. */
+/* From now on code is looked up in the address space that PIP and VMCS packets have named. */
 void flow_enter_space(struct ptah_flow *f, struct flow_output *out);
 
 /*
- * PIP, VMCS. What comes without an address belongs to a MOV CR3 or VMPTRLD on
- * the way, or else to the branch that comes next (a task switch, a VM entry).
+ * Applies a PIP or VMCS event. One without an address belongs to a MOV CR3 or VMPTRLD ahead, or
+ * else to the next branch that needs trace (a task switch, a VM entry).
  */
 bool flow_apply_space(struct ptah_flow *f, struct flow_output *out);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the flow stands, and what lies ahead of there. */
+/*
+ * Reports the flow's place in the code, and the blocks that are certain to follow it
+ * (ptah_flow_place(), ptah_flow_ahead()).
+ */
 #include "flow/flow_machine.h"
 
 int ptah_flow_place(const struct ptah_flow *f, struct ptah_place *place)
@@ -13,7 +16,10 @@ int ptah_flow_place(const struct ptah_flow *f, struct ptah_place *place)
 	return 0;
 }
 
-/* From a place of now's space. How many blocks; *status says why there are no more. */
+/*
+ * Fills `blocks` from `place` on, in the current address space. Returns how many; *status says why
+ * there are no more.
+ */
 static size_t run_ahead(struct ptah_flow *f, struct ptah_place *place, struct ptah_item *blocks,
 			size_t capacity, int *status)
 {
@@ -25,7 +31,10 @@ static size_t run_ahead(struct ptah_flow *f, struct ptah_place *place, struct pt
 
 		if (!node)
 			break;
-		/* What ends from the first node on ends from all of them on. */
+		/*
+		 * One check is enough: if the chain ends from the first node on, it ends from all
+		 * later ones.
+		 */
 		if (!n && !flow_chain_ends(f, node)) {
 			*status = PTAH_E_NO_PROGRESS;
 			break;

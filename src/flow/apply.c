@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an event does to the flow: where it takes it, and what it changes. Every function returns
- * true when the event is done, false when the caller's array is full and the event has to be
- * applied again, from where the flow stands by then.
+ * What an event does to the flow: which blocks it proves to have run, and what it changes. Every
+ * function returns true when the event is done. False means that the caller's array is full: the
+ * event is applied again, from the place that the flow has reached by then.
  */
 #include "flow/apply.h"
 
@@ -14,7 +14,7 @@
 #include "flow/search.h"
 #include "flow/walk.h"
 
-/* The event says whether we are in a transaction. */
+/* The event says whether a transaction is running. */
 static void set_speculative(struct ptah_flow *f)
 {
 	f->speculative = f->event.flags & PTAH_ITEM_SPECULATIVE;
@@ -36,7 +36,8 @@ static bool apply_tip(struct ptah_flow *f, struct flow_output *out)
 	}
 	if (UNLIKELY(f->no_tnt) && flow_is_unseen(f, node))
 		return flow_cross_gap(f, out, node, f->event.to) != WALK_FULL;
-	if (node->insn_class == PTAH_INSN_COND) { /* it would need a TNT bit */
+	if (node->insn_class ==
+	    PTAH_INSN_COND) { /* a conditional branch takes a TNT bit, not a TIP */
 		flow_emit_error(f, out, PTAH_E_MISMATCH);
 		f->tip_lost = true;
 		return true;
@@ -47,15 +48,16 @@ static bool apply_tip(struct ptah_flow *f, struct flow_output *out)
 }
 
 /*
- * A PTW without a FUP belongs to the next PTWRITE, which has retired. Without
- * outcomes we go behind it in any case: the next PTW may be of the next round.
+ * A PTW without a FUP belongs to the next PTWRITE instruction, which has retired. In a trace
+ * without TNT packets the flow always walks past that instruction, because the next PTW may come
+ * from the next round of a loop.
  */
 static bool apply_ptwrite(struct ptah_flow *f, struct flow_output *out)
 {
 	const bool told = !(f->event.flags & PTAH_ITEM_IP_SUPPRESSED);
 	uint64_t ip, end;
 
-	f->gap_told = true; /* had we come by the instruction before, there were a PTW */
+	f->gap_told = true; /* otherwise there would have been a PTW for the PTWRITE */
 	if (f->positioned && !f->placed && told &&
 	    flow_walk_to_ip(f, out, f->event.ip) == WALK_FULL)
 		return false;
@@ -74,8 +76,8 @@ static bool apply_ptwrite(struct ptah_flow *f, struct flow_output *out)
 }
 
 /*
- * Everything else: FUP + TIP.PGD, FUP + TIP and FUP + an event of its own, which
- * are at an address; and what has none or repeats what is known.
+ * Every other event: FUP + TIP.PGD, FUP + TIP, FUP + an event packet, all of which happen at an
+ * address; and events without an address or with one that is known already.
  */
 static bool apply_at_ip(struct ptah_flow *f, struct flow_output *out)
 {
@@ -103,8 +105,8 @@ static bool apply_at_ip(struct ptah_flow *f, struct flow_output *out)
 }
 
 /*
- * A PSB+ gives the address we should be at. If we cannot get there, what came
- * before was misread: say so, and go on from here, where the address is sure.
+ * A PSB+ carries the address that the flow should have reached. If the flow cannot reach it,
+ * something before was misread: report an error and continue from the PSB+, whose address is sure.
  */
 static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 {
@@ -117,13 +119,16 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 		flow_emit_error(f, out, PTAH_E_MISMATCH);
 		return false;
 	}
-	if (f->node && f->mode != f->event.mode) { /* the PSB+ is sure: read the code anew */
+	if (f->node &&
+	    f->mode != f->event.mode) { /* the PSB+ is right about the mode: read the code again */
 		f->ip = f->node->ip;
 		f->node = NULL;
 	}
 	f->mode = f->event.mode;
-	/* What comes before the pause ran over the image of before; what comes before a transaction
-	 * that the PSB+ is the first to tell of, outside of it. */
+	/*
+	 * Blocks before a pause are reported over the image as it was before. Blocks before a
+	 * transaction that this PSB+ is the first to mention are reported as outside of it.
+	 */
 	if ((f->event.tsc >= f->time_limit ||
 	     (f->event.flags ^ f->speculative) & PTAH_ITEM_SPECULATIVE) &&
 	    f->positioned && flow_walk_to_ip(f, out, f->event.ip) == WALK_FULL)
@@ -134,7 +139,10 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 	if (!f->positioned && on)
 		flow_stand_at(f, f->event.ip);
 	set_speculative(f);
-	/* Calls that were on the way to here have been forgotten, too. */
+	/*
+	 * The processor's return address stack is empty after a PSB, so calls on the way to its
+	 * address are not pushed either.
+	 */
 	f->stack_depth = 0;
 	f->old_calls = f->positioned && on ? flow_calls_before(f, f->event.ip) : 0;
 	flow_emit_event(f, out, &f->event);
@@ -151,7 +159,7 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 	case PTAH_ITEM_PSB:
 		return apply_psb(f, out);
 	case PTAH_ITEM_ENABLED:
-		/* Nothing is compressed across the gap: a safe point for all state. */
+		/* The processor compresses nothing across this gap: all state begins again. */
 		flow_lose_position(f);
 		flow_stand_at(f, f->event.ip);
 		break;
@@ -161,7 +169,10 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 			flow_stand_at(f, f->event.ip);
 		break;
 	case PTAH_ITEM_EXEC_MODE:
-		/* With a branch it is where we are; with a FUP alone we have to get there. */
+		/*
+		 * With a branch the flow is at the address already; with a FUP alone it has to walk
+		 * there.
+		 */
 		if (f->positioned &&
 		    !(f->event.flags & (PTAH_ITEM_IP_SUPPRESSED | PTAH_ITEM_STATUS)) &&
 		    (f->node ? f->node->ip : f->ip) != f->event.ip &&
@@ -176,16 +187,16 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 	case PTAH_ITEM_ERROR:
 		flow_put_place(f, &f->event);
 		flow_lose_position(f);
-		f->seeks_place = false; /* now only a PSB is sure */
+		f->seeks_place = false; /* only a PSB is a safe place to continue now */
 		break;
 	case PTAH_ITEM_TICK:
-		/* As far as the trace has proven; what comes next may have begun. */
+		/* The place that the trace has proven; instructions after it may have run. */
 		if (f->positioned) {
 			f->event.ip = f->node ? f->node->ip : f->ip;
 			f->event.flags &= (uint8_t)~PTAH_ITEM_IP_SUPPRESSED;
 		}
 		break;
-	case PTAH_ITEM_CBR: /* no place in the code */
+	case PTAH_ITEM_CBR: /* these have no place in the code */
 	case PTAH_ITEM_MNT:
 	case PTAH_ITEM_STOP:
 		break;
@@ -204,7 +215,7 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 	return true;
 }
 
-/* Is this the branch that a change of the address space has been waiting for? */
+/* Is this the branch that a pending change of the address space takes effect with? */
 static bool ends_wait(const struct ptah_item *event)
 {
 	switch (event->type) {
@@ -225,7 +236,7 @@ static bool ends_wait(const struct ptah_item *event)
 bool flow_apply_event(struct ptah_flow *f, struct flow_output *out)
 {
 	const bool found = UNLIKELY(f->seeks_place) && !f->positioned && flow_find_place(f);
-	/* A TIP is told by where it leads. */
+	/* A TIP after an error only gives the place to continue at: its target. */
 	const bool done = (found && f->event.type == PTAH_ITEM_TIP) || carry_out(f, out);
 
 	f->seeks_place = f->seeks_place && !f->positioned;

@@ -13,11 +13,13 @@
 _Static_assert(sizeof(struct code_node) == 64, "a node is a cache line");
 _Static_assert(sizeof(struct code_chunk) <= CODE_CHUNK_BYTES, "fewer CODE_CHUNK_NODES");
 
-/* Reads the image ahead, so that short instructions share one read. */
+/*
+ * Reads the image in larger pieces than an instruction, so that short instructions share one read.
+ */
 struct code_reader {
 	const struct ptah_image *image;
 	const struct ptah_space *space;
-	struct code_cache *asks; /* for what is missing; NULL: it does not */
+	struct code_cache *asks; /* where to ask for missing code; NULL: do not ask */
 	uint64_t ip;
 	size_t pos, size;
 	uint8_t bytes[256];
@@ -33,7 +35,7 @@ static struct code_refusal *refusal_at(struct code_cache *cache, uint64_t addres
 	return &cache->refusals[address * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (CODE_REFUSALS - 1)];
 }
 
-/* Has the image got the byte behind those at hand, now that we ask for it? */
+/* Asks the caller for missing code. True when the byte after those read so far is available now. */
 NOINLINE static bool ask(struct code_reader *r)
 {
 	const uint64_t address = r->ip + (r->size - r->pos);
@@ -64,7 +66,10 @@ static int reader_next(struct code_reader *r, unsigned mode, struct x86_insn *in
 		}
 		if (r->size)
 			status = x86_decode(r->bytes + r->pos, r->size - r->pos, r->ip, mode, insn);
-		/* A yes has brought a byte, so no instruction needs more of them. */
+		/*
+		 * Each successful request brings at least one byte, so an instruction needs no more
+		 * requests than it can have bytes.
+		 */
 		if (status == PTAH_E_MORE && !(r->asks && asked++ < X86_MAX_SIZE && ask(r)))
 			return PTAH_E_NO_CODE;
 	}
@@ -80,14 +85,14 @@ static bool ends_node(unsigned insn_class)
 	return insn_class != PTAH_INSN_OTHER && insn_class != PTAH_INSN_PTWRITE;
 }
 
-/* A reader of what is at `ip` in a space of the cache. */
+/* A reader that begins at `ip` in an address space of the cache. */
 static struct code_reader read_at(const struct code_cache *cache, uint64_t ip, unsigned space)
 {
 	return (struct code_reader){
 	    .image = cache->image, .space = &cache->spaces[space], .ip = ip};
 }
 
-/* Where the number of a space is in the index, or would be. */
+/* The slot of the index that holds the number of this space, or the free one where it belongs. */
 static uint16_t *find_space(const struct code_cache *cache, const struct ptah_space *space)
 {
 	const size_t mask = 2 * cache->space_room - 1;
@@ -104,7 +109,7 @@ static uint16_t *find_space(const struct code_cache *cache, const struct ptah_sp
 	}
 }
 
-/* Room for twice as many spaces. */
+/* Makes room for twice as many spaces. */
 static int grow_spaces(struct code_cache *cache)
 {
 	const size_t room = cache->space_room ? 2 * cache->space_room : FIRST_SPACES;
@@ -177,7 +182,7 @@ static size_t bucket_of(const struct code_cache *cache, uint64_t ip, unsigned sp
 	return (size_t)((key * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (cache->bucket_count - 1);
 }
 
-/* Keeps chains short. Failing to grow only makes them longer. */
+/* Keeps hash chains short. If growing fails, they only become longer. */
 static void grow(struct code_cache *cache)
 {
 	size_t old_count = cache->bucket_count;
@@ -219,7 +224,7 @@ static void give_back(struct code_cache *cache, struct code_node *node)
 	*insns_of(node) = NULL;
 	cache->reader_count -= node->from_reader;
 	node->from_reader = 0;
-	node->head = 0; /* type BLOCK of no instructions: forgotten */
+	node->head = 0; /* type BLOCK without instructions marks a forgotten node */
 	node->hash_next = cache->unused;
 	cache->unused = node;
 	cache->node_count--;
@@ -247,7 +252,10 @@ bool code_is_untouched(const struct code_cache *cache, const struct image_change
 	return true;
 }
 
-/* What is left knows nothing of the forgotten: no links to them, no chain that leads over them. */
+/*
+ * Removes from the remaining nodes all that refers to forgotten ones: links, and marks that a chain
+ * of direct branches ends, which may have led over them.
+ */
 static void forget_links(struct code_cache *cache)
 {
 	for (size_t i = 0; i < cache->bucket_count; i++) {
@@ -330,8 +338,10 @@ static struct code_node *allocate(struct code_cache *cache)
 	return &cache->chunks->nodes[cache->chunk_used++];
 }
 
-/* Fills a node from the image. An error at its first instruction is an error, later it ends the
- * node. */
+/*
+ * Fills a node from the image. An error at its first instruction fails; at a later one it only ends
+ * the node.
+ */
 static int decode_node(struct code_cache *cache, struct code_node *node, uint64_t ip, unsigned mode)
 {
 	struct code_reader r = read_at(cache, ip, cache->space);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The code cache: the static side of a decode. A node is a run of instructions
- * from an address to the first branch, decoded once, with links to the nodes
- * behind it that are filled as they are first taken.
+ * The code cache: all that decoding needs to know about the code. A node is a run of instructions
+ * from an address to the first branch. It is decoded once and has links to the nodes that follow
+ * it, which are filled when they are first taken.
  *
- * Nodes begin wherever execution was seen to begin, so they may overlap. All
- * of them die together when the image changes (code_flush).
+ * A node begins wherever execution was seen to begin, so nodes may overlap. When the image changes,
+ * the nodes over changed bytes are forgotten (code_forget), or all of them (code_flush).
  */
 #ifndef PTAH_FLOW_CODE_CACHE_H
 #define PTAH_FLOW_CODE_CACHE_H
@@ -14,12 +14,12 @@
 
 #include <ptah/flow.h>
 
-/* A node is cut here at the latest. */
+/* Most instructions of a node; a longer run is cut. */
 #define CODE_MAX_INSNS 255
 
 /*
- * It begins as the item does that this block becomes, so that emitting it is a
- * copy: see flow_put_block().
+ * A node begins with the same words as the item that reports it, so that emitting it is a copy: see
+ * flow_put_block().
  */
 struct code_node {
 	union {
@@ -32,17 +32,17 @@ struct code_node {
 	};
 	uint64_t ip;
 	uint64_t end;
-	uint32_t section;      /* of the image, where the code was read */
-	uint16_t space;	       /* of the cache: what the code was looked up in */
-	uint8_t chain_checked; /* its chain of direct branches is known to end */
-	uint8_t from_reader;   /* some of it, of the image */
+	uint32_t section; /* of the image, in which the code was read */
+	uint16_t space;	  /* number of the cache's address space in which the code was looked up */
+	uint8_t chain_checked; /* the chain of direct branches from here is known to end */
+	uint8_t from_reader;   /* some of its bytes came from a reader callback of the image */
 	uint64_t target;       /* of a direct branch */
 	struct code_node
 	    *next[2]; /* [0]: at `end`; [1]: at `target`, or the last indirect target */
 	struct code_node *hash_next;
 };
 
-/* The rest of what a node is, out of its head. */
+/* The other fields of a node's first word, read from `head`. */
 static inline unsigned code_ninsn(const struct code_node *node)
 {
 	return node->head >> 32 & 0xffff;
@@ -58,44 +58,48 @@ static inline unsigned code_mode(const struct code_node *node)
 	return node->head >> 16 & 0xff;
 }
 
-/* A chunk of nodes is aligned to its size, so that a node finds its chunk. */
+/*
+ * A chunk of nodes is aligned to its size, so that the chunk can be computed from a node's address.
+ */
 #define CODE_CHUNK_BYTES 65536
 #define CODE_CHUNK_NODES 860
 
 struct code_chunk {
 	struct code_node nodes[CODE_CHUNK_NODES];
-	struct ptah_insn *insns[CODE_CHUNK_NODES]; /* a node's instructions, once asked for */
-	uint32_t places[CODE_CHUNK_NODES];	   /* the note of paths.c on a node */
+	struct ptah_insn *insns[CODE_CHUNK_NODES]; /* a node's instructions, NULL until they are
+						      first asked for */
+	uint32_t places[CODE_CHUNK_NODES];	   /* see code_place() */
 	struct code_chunk *next;
 };
 
-/* Addresses that nobody knew code for, so that they are not asked for at every turn. */
+/* Addresses for which the caller had no code, so that the caller is not asked again each time. */
 #define CODE_REFUSALS 64
 
 struct code_refusal {
 	uint64_t address;
-	uint32_t round; /* it counts while this is the cache's */
+	uint32_t round; /* the entry is valid while this is the cache's round */
 	uint16_t space;
 };
 
 struct code_cache {
 	const struct ptah_image *image;
-	/* Asked for code that is not there, or NULL: see struct ptah_flow_config. */
+	/* Called for code that is missing, or NULL: see struct ptah_flow_config. */
 	ptah_missing_code *on_missing;
 	void *missing_context;
 	struct code_refusal refusals[CODE_REFUSALS];
 	uint32_t round;
-	/* Address spaces that code was looked up in, by the numbers in items; [0] is any. */
+	/* Address spaces that code was looked up in; items carry the index. [0] is any space. */
 	struct ptah_space *spaces;
 	size_t space_count;
-	size_t space_room;	  /* 0 or a power of two */
-	uint16_t *space_index;	  /* their numbers by hash, twice as many as room; 0: nothing */
-	uint16_t space;		  /* of now */
+	size_t space_room; /* 0 or a power of two */
+	uint16_t
+	    *space_index; /* indices into `spaces` by hash, twice as many slots as room; 0: free */
+	uint16_t space;	  /* the current one */
 	struct code_node *unused; /* forgotten nodes, linked by hash_next */
 	struct code_node **buckets;
 	size_t bucket_count; /* a power of two */
 	size_t node_count;
-	size_t reader_count; /* nodes from_reader, at most */
+	size_t reader_count; /* upper bound of the number of nodes with from_reader */
 	struct code_chunk *chunks;
 	size_t chunk_used;
 };
@@ -103,44 +107,43 @@ struct code_cache {
 int code_init(struct code_cache *cache, const struct ptah_image *image);
 void code_fini(struct code_cache *cache);
 
-/* What was refused is asked for again. */
+/* The caller is asked again for code that it refused. */
 void code_forget_refusals(struct code_cache *cache);
 
 /* Forgets all nodes. */
 void code_flush(struct code_cache *cache);
 
-/* Is there nothing that these n changes are about? */
+/* Do none of these n changes concern a node? */
 bool code_is_untouched(const struct code_cache *cache, const struct image_change *changes,
 		       size_t n);
 
-/*
- * Forgets the nodes that lie, even in part, in one of n changed places, and the
- * links to them.
- */
+/* Forgets the nodes of which some byte lies in one of the n changes, and the links to them. */
 void code_forget(struct code_cache *cache, const struct image_change *changes, size_t n);
 
 /* Is this node forgotten? Its ip and end can still be read until the next code_find(). */
 bool code_is_forgotten(const struct code_node *node);
 
-/* Looks code up in another address space from now on. PTAH_E_NOMEM, PTAH_E_LIMIT. */
+/*
+ * From now on code is looked up in this address space. Can fail with PTAH_E_NOMEM and PTAH_E_LIMIT.
+ */
 int code_set_space(struct code_cache *cache, const struct ptah_space *space);
 
 /*
- * The node that begins at `ip`. NULL with *status set: PTAH_E_NO_CODE,
- * PTAH_E_BAD_INSN, PTAH_E_NOMEM.
+ * Returns the node that begins at `ip`, decoding it if needed. NULL with the reason in *status:
+ * PTAH_E_NO_CODE, PTAH_E_BAD_INSN, PTAH_E_NOMEM.
  */
 struct code_node *code_find(struct code_cache *cache, uint64_t ip, unsigned mode, int *status);
 
 /*
- * Where in the node the instruction at `ip` is: how many instructions precede
- * it and how long the last of these is. False when no instruction begins there.
+ * Finds the instruction at `ip` in the node: how many instructions precede it and how long the last
+ * of these is. False when no instruction of the node begins there.
  */
 bool code_locate(const struct code_cache *cache, const struct code_node *node, uint64_t ip,
 		 unsigned *before, unsigned *last_size);
 
 /*
- * The first n or more instructions of the node at `ip`, remembered. NULL when
- * there is no such node. Lives until the next flush.
+ * The first n or more instructions of the node at `ip`, which the cache keeps. NULL when there is
+ * no such node. Valid until the next flush.
  */
 const struct ptah_insn *code_insns(const struct code_cache *cache, uint64_t ip, unsigned mode,
 				   unsigned space, unsigned n);
@@ -150,7 +153,10 @@ static inline struct code_chunk *code_chunk_of(const struct code_node *node)
 	return (struct code_chunk *)((uintptr_t)node & ~(uintptr_t)(CODE_CHUNK_BYTES - 1));
 }
 
-/* The number that paths.c keeps of a node; 0 at first. */
+/*
+ * The number that paths keep for a node (path_tables.h): visits at first, then its place. 0 in a
+ * new node.
+ */
 static inline uint32_t *code_place(const struct code_node *node)
 {
 	struct code_chunk *chunk = code_chunk_of(node);
@@ -158,13 +164,13 @@ static inline uint32_t *code_place(const struct code_node *node)
 	return &chunk->places[node - chunk->nodes];
 }
 
-/* All these numbers become 0. */
+/* Sets all these numbers to 0. */
 void code_forget_places(struct code_cache *cache);
 
-/* A node's instructions, remembered. NULL when they cannot be read, or out of memory. */
+/* A node's instructions, decoded once and kept. NULL when they cannot be read, or out of memory. */
 const struct ptah_insn *code_node_insns(const struct code_cache *cache, struct code_node *node);
 
-/* Decodes n instructions from `ip`, whatever is cached. Returns n, or the reason why not. */
+/* Decodes n instructions from `ip`, whatever is cached. Returns n or a negative status. */
 int code_decode(const struct code_cache *cache, uint64_t ip, unsigned mode, unsigned space,
 		struct ptah_insn *insns, size_t n);
 

@@ -55,7 +55,7 @@ void flow_emit_error(struct ptah_flow *f, struct flow_output *out, int status)
 	flow_put_place(f, item);
 	flow_lose_position(f);
 	f->tip_lost = f->seeks_place = false;
-	flow_end_batch(out); /* ptah_flow_resync() */
+	flow_end_batch(out); /* the caller may want to call ptah_flow_resync() */
 }
 
 void flow_emit_gap(struct ptah_flow *f, struct flow_output *out, uint64_t ip, uint64_t to)

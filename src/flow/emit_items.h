@@ -13,16 +13,16 @@ static inline bool flow_is_full(const struct flow_output *out)
 	return out->count == out->capacity;
 }
 
-/* No more in this batch: the caller may want to do something right here. */
+/* Ends the batch here, so that the caller can act before the next item. */
 static inline void flow_end_batch(struct flow_output *out)
 {
 	out->capacity = out->count;
 }
 
-/* The flags and the time's error that blocks have from here on. */
+/* Sets the flags and the time error that blocks carry from here on. */
 void flow_set_head(struct ptah_flow *f, uint8_t tsc_error);
 
-/* The packet that moves us: its time and place. */
+/* The flow takes the packet at `offset`: blocks carry its time and offset from now on. */
 static ALWAYS_INLINE void flow_set_now(struct ptah_flow *f, uint64_t tsc, uint8_t tsc_error,
 				       uint64_t offset)
 {
@@ -41,7 +41,7 @@ static ALWAYS_INLINE struct ptah_item *flow_emit_block(struct ptah_flow *f, stru
 	return item;
 }
 
-/* A node's first `ninsn` instructions, up to `end`. */
+/* Emits a node's first `ninsn` instructions, which end at `end`. */
 void flow_emit_part(struct ptah_flow *f, struct flow_output *out, const struct code_node *node,
 		    uint64_t end, unsigned ninsn, unsigned last_size);
 
@@ -62,13 +62,13 @@ static inline void flow_lose_position(struct ptah_flow *f)
 	f->gap_begun = false;
 }
 
-/* Where we stand, as an error item tells it. */
+/* Adds the flow's place to an error item. */
 void flow_put_place(const struct ptah_flow *f, struct ptah_item *error);
 
-/* An error at the current place; decoding goes on at the next safe point. */
+/* Emits an error at the current place. Decoding continues at the next safe place. */
 void flow_emit_error(struct ptah_flow *f, struct flow_output *out, int status);
 
-/* What ran between `ip` and `to` is in no packet. */
+/* Emits a gap: no packet says what ran between `ip` and `to`. */
 void flow_emit_gap(struct ptah_flow *f, struct flow_output *out, uint64_t ip, uint64_t to);
 
 #endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The flow machine: one place in the code, moved by events. This file is its life cycle and what
- * can be asked of it and set in it; read.c has the loop over packets.
+ * The flow machine: a place in the code that events move. This file has its life cycle and its
+ * settings; read.c has the loop over packets.
  *
- * It stands at a node whose instructions have not been reported yet. A
- * conditional branch takes a TNT bit, an indirect one a TIP, direct ones
- * nothing. A node is reported when the trace proves that it ran to its end:
- * by the outcome of its branch, or by something that came later. An event
- * with an address is reached by walking there along direct branches.
+ * The flow is at a node whose instructions have not been reported yet. A conditional branch takes a
+ * TNT bit, an indirect branch a TIP, a direct branch nothing. A node is reported when the trace
+ * proves that it ran to its end: by the outcome of its branch, or by a later packet. The flow
+ * reaches the address of an event by walking there along direct branches.
  */
 #include "flow/emit_items.h"
 #include "flow/paths.h"
@@ -102,7 +101,7 @@ void ptah_flow_time(const struct ptah_flow *f, struct ptah_time *time)
 void ptah_flow_set_time_limit(struct ptah_flow *f, uint64_t tsc)
 {
 	f->time_limit = tsc;
-	/* One PSB+ may have passed several limits: what follows it waits for all of them. */
+	/* One PSB+ may have passed several time limits: what follows it waits for each of them. */
 	f->paused = f->paused && f->event.tsc >= tsc;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The errata that need the code to be seen: SKL014, BDM64 and SKD022. Those that show in the
- * packets alone are the event layer's (event/errata.c).
+ * Errata that show only when the code is known: SKL014, BDM64 and SKD022. Those that show in the
+ * packets alone are in the event layer (event/errata.c).
  */
 #include "flow/flow_errata.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The flow machine's inside, for flow.c and for profile/, which carries the
- * common packets out in its own way and leaves everything else to it.
+ * The state of a flow, struct ptah_flow, and the operations on it that several files of this layer
+ * and the profile layer share. The profile carries the common packets out in its own way and leaves
+ * all others to the flow.
  */
 #ifndef PTAH_FLOW_FLOW_MACHINE_H
 #define PTAH_FLOW_FLOW_MACHINE_H
@@ -13,13 +14,13 @@
 
 #define STACK_SIZE 64 /* SDM "Indirect Transfer Compression for Returns" */
 
-/* Direct branches in a row without a deciding one before we call it a loop. */
+/* After this many direct branches in a row the code counts as an endless loop. */
 #define MAX_CHAIN 4096
 
-/* packet_loop.h: the longest packet that the loop takes, and what it loads at once. */
+/* The longest packet that packet_loop.h takes, and how many bytes it reads at once. */
 #define LOOP_LOOK 16
 
-/* The caller's array. */
+/* The caller's array of items; blocks and steps have arrays of their own. */
 struct flow_output {
 	struct ptah_item *items;
 	size_t count, capacity;
@@ -37,82 +38,85 @@ struct flow_steps {
 
 struct return_site {
 	uint64_t ip;
-	struct code_node *call; /* NULL after a flush */
-	uint32_t place;		/* paths.c: of the site, or 0 */
+	struct code_node *call; /* NULL after a flush of the code cache */
+	uint32_t place;		/* the site's place in the tables of paths, or 0 */
 };
 
-/* Where a flow stood: see ptah_flow_mark(). What the event decoder has beyond it is its own. */
+/* A saved state of a flow: see ptah_flow_mark(). The event decoder saves its own. */
 struct flow_mark;
 
 struct ptah_flow {
 	struct ptah_event_decoder *events;
 	struct code_cache code;
-	uint64_t generation; /* of the image the code cache was made from */
+	uint64_t generation; /* the image's generation that the code cache follows */
 
 	/* A trace without outcomes: see struct ptah_flow_config. */
 	bool no_tnt, no_retcomp;
 	bool stop_at_events;
-	bool space_fixed; /* the space is from who knows better: flow_set_space() */
+	bool space_fixed; /* the caller has set the address space with flow_set_space() */
 	struct ptah_range ranges[PTAH_RANGES];
 	uint64_t time_limit;
 
-	/* What packets do at places they often begin at; NULL: nothing yet. */
+	/* What packets do at places where packets often begin; NULL until it is first used. */
 	struct flow_paths *paths;
 	bool no_paths, no_huge_pages;
 
-	/* Told of every indirect branch and its target, or NULL. */
+	/* Called for every indirect branch with its target, or NULL. */
 	void (*on_indirect)(void *context, const struct code_node *branch, uint64_t to);
 	void *indirect_context;
 
-	struct flow_mark *mark; /* NULL: never asked for */
+	struct flow_mark *mark; /* NULL until ptah_flow_mark() is called */
 
-	/* The last block of ptah_flow_read_blocks(), where it came one by one. */
+	/* The last block of ptah_flow_read_blocks(), if it was read by itself. */
 	bool knows_last;
 	struct ptah_item last;
 
-	/* From here to the end: what the trace has led to, all of which a mark keeps. */
+	/* A mark saves all members from here to the end: what the trace has led to. */
 
-	/* Where we are. `node` may be NULL while `positioned`: not looked up yet. */
+	/* The place. `node` may be NULL while `positioned`: then it has not been looked up yet. */
 	bool positioned;
 	uint8_t mode;
 	uint8_t speculative; /* PTAH_ITEM_SPECULATIVE or 0 */
 	uint64_t ip;
 	struct code_node *node;
 
-	/* Branch outcomes at hand: the oldest is bit tnt_count - 1. */
+	/* Branch outcomes not used yet: the oldest is bit tnt_count - 1. */
 	uint64_t tnt;
 	unsigned tnt_count;
 
-	uint64_t tsc, offset; /* of the packet that moves us now */
-	uint64_t head;	      /* what a block's head has of now: flags, tsc_error */
-	uint8_t tsc_error;    /* the same, to see it change */
+	uint64_t tsc, offset; /* of the packet that is being carried out */
+	uint64_t head;	      /* the first word of each block's item: flags, tsc_error */
+	uint8_t tsc_error;    /* the same error, to notice a change */
 
-	/* An event that is being carried out. */
+	/* An event that is being applied. */
 	bool has_event;
 	struct ptah_item event;
-	bool placed; /* we have been where it is */
-	bool around; /* on the way round a loop to there */
+	bool placed; /* its place has been reached */
+	bool around; /* the flow is going round a loop to reach it again */
 
-	/* Behind an error of the code: resync.c. */
-	bool at_error;	  /* it is what was returned last */
-	bool tip_lost;	  /* it came on the way to the branch of the TIP in `event` */
-	bool seeks_place; /* the next address is where we go on */
+	/* After an error about the code: see resync.c. */
+	bool at_error;	  /* the last item returned was such an error */
+	bool tip_lost;	  /* it came before the branch that the TIP in `event` belongs to */
+	bool seeks_place; /* the next address in the trace is the place to continue at */
 
-	/* The address space that the trace has told, and whether the next branch leads there. */
+	/*
+	 * The address space that the trace has named, and whether it holds only after the next
+	 * branch.
+	 */
 	struct ptah_space space;
 	bool space_waits;
 
-	bool gap_begun; /* the branch that leads into the gap is reported */
-	bool gap_told;	/* the gap on the way to the event, too */
+	bool gap_begun; /* the branch before the gap has been reported */
+	bool gap_told;	/* the gap before the event has been reported, too */
 
 	bool paused;
 
-	/* Read on the way to blocks or steps, and none: the next item. */
+	/* An item read while reading blocks or steps that is neither: it is returned next. */
 	bool has_held;
 	struct ptah_item held;
 
 	unsigned stack_top, stack_depth;
-	unsigned old_calls; /* on the way to where a PSB was: not pushed */
+	unsigned old_calls; /* calls before the address of the last PSB+ that are not pushed */
 	struct return_site stack[STACK_SIZE];
 };
 
@@ -122,24 +126,24 @@ static inline bool flow_pushes(const struct code_node *node)
 	return node->insn_class == PTAH_INSN_CALL && node->target != node->end;
 }
 
-/* Needs no trace: a direct branch, or none. */
+/* Needs no packet: the node ends with a direct branch or with none. */
 static inline bool flow_is_direct(const struct code_node *node)
 {
 	return node->insn_class == PTAH_INSN_JUMP || node->insn_class == PTAH_INSN_CALL ||
 	       node->insn_class == PTAH_INSN_OTHER;
 }
 
-/* A jump, call or return whose target a TIP tells. */
+/* A near jump, call or return whose target a TIP carries. */
 static inline bool flow_is_near_indirect(const struct code_node *node)
 {
 	return node->insn_class >= PTAH_INSN_JUMP_IND && node->insn_class <= PTAH_INSN_RETURN;
 }
 
-/* Where PTAH_ITEM_TAKEN is in a block's head. */
+/* The position of PTAH_ITEM_TAKEN in the first word of a block's item. */
 #define FLOW_TAKEN_SHIFT (8 * offsetof(struct ptah_item, flags) + 3)
 _Static_assert(PTAH_ITEM_TAKEN == 1 << 3, "FLOW_TAKEN_SHIFT");
 
-/* Where code_node.chain_checked is in the word from `section` on. */
+/* The position of code_node.chain_checked in the word that begins with `section`. */
 #define CHAIN_SHIFT                                                                                \
 	(8 * (offsetof(struct code_node, chain_checked) - offsetof(struct code_node, section)))
 
@@ -150,7 +154,7 @@ _Static_assert(offsetof(struct code_node, ip) == offsetof(struct ptah_item, ip) 
 		   offsetof(struct code_node, space) == offsetof(struct ptah_item, code.space),
 	       "a node begins as its item");
 
-/* A node as an item; `head` is what its head has of now, `now` its tsc and offset. */
+/* Writes a node as an item. `head` is added to its first word, `now` is its time and offset. */
 static ALWAYS_INLINE void flow_put_block(struct ptah_item *item, const struct code_node *node,
 					 uint64_t head, word_pair now)
 {
@@ -166,58 +170,58 @@ static ALWAYS_INLINE void flow_put_block(struct ptah_item *item, const struct co
 	memcpy(&item->tsc, &now, sizeof(now));
 }
 
-/* A block's n > 0 instructions as steps; returns where the next one goes. */
+/* Writes a block's n > 0 instructions as steps. Returns where the next step goes. */
 struct ptah_step *flow_put_steps(struct ptah_step *step, const struct ptah_insn *insns, unsigned n,
 				 uint32_t space, uint8_t flags);
 
-/* As ptah_flow_insns(), for a block that another flow over the same image has told. */
+/* Like ptah_flow_insns(), for a block that another flow over the same image has reported. */
 int flow_learn_insns(struct ptah_flow *f, const struct ptah_item *block, struct ptah_insn *insns,
 		     size_t capacity);
 
-/* Where a direct branch, or none, leads; NULL: nothing is mapped there. */
+/* The node after one that ends with a direct branch or none; NULL: nothing is mapped there. */
 struct code_node *flow_chain_next(struct ptah_flow *f, struct code_node *node);
 
 /*
- * Does the chain of direct branches from here end? Unmapped code ends it too:
- * that is found when we get there. Checked once per node, so that no wrong
- * image or `jmp .` can hold us.
+ * Does the chain of direct branches from here end? It also ends at unmapped code, which is found
+ * when the flow gets there. Checked once per node, so that neither a wrong image nor `jmp .` can
+ * loop forever.
  */
 bool flow_chain_ends(struct ptah_flow *f, struct code_node *node);
 
-/* The packet that moves us: its time and place. */
+/* The flow takes the packet at `offset`, at the event decoder's time. */
 void flow_set_time(struct ptah_flow *f, uint64_t offset);
 
-/* Nothing is under way: the next packet can be taken. */
+/* No packet is partly carried out: the next one can be taken. */
 static inline bool flow_is_at_rest(const struct ptah_flow *f)
 {
 	return !f->tnt_count && !f->has_event && !f->paused;
 }
 
 /*
- * As ptah_flow_read(), but no further than to where the machine is at rest
- * again: at least one packet on, unless *starved says that there was none.
+ * Like ptah_flow_read(), but stops as soon as the flow is at rest again: after at least one packet,
+ * unless *starved says that there was none.
  */
 int flow_read_packet(struct ptah_flow *f, struct ptah_item *items, size_t capacity, bool *starved);
 
 /*
- * Looks code up in this space from now on, whatever the trace tells of CR3 and
- * VMCS. Only where the flow is at rest.
+ * From now on code is looked up in this space, whatever CR3 and VMCS the trace carries. Only while
+ * the flow is at rest.
  */
 int flow_set_space(struct ptah_flow *f, const struct ptah_space *space);
 
-/* The place in the code may be read anew: in another space, or over other bytes. */
+/* The code will be read again at the same place: in another space, or over other bytes. */
 void flow_forget_nodes(struct ptah_flow *f);
 
-/* resync.c: stands where the event to be carried out says that we are. False: it does not. */
+/* resync.c: continues at the address that the pending event carries. False: it carries none. */
 bool flow_find_place(struct ptah_flow *f);
 
-/* Is this an error that ptah_flow_resync() goes on behind? */
+/* Is this an error after which ptah_flow_resync() can continue? */
 bool flow_can_resync(const struct ptah_item *item);
 
-/* mark.c: there is nothing to go back to any more. */
+/* mark.c: the mark is no longer valid. */
 void flow_drop_mark(struct ptah_flow *f);
 
-/* The code cache follows the image. True when code was forgotten. */
+/* Brings the code cache up to date with the image. True when code was forgotten. */
 bool flow_follow_image(struct ptah_flow *f);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The image under the flow: changes in it, or another one. */
+/* What happens when the image changes under a flow, or when another image takes its place. */
 #include "flow/paths.h"
 
-/* The code cache follows the image: it forgets what has changed, and nothing else. */
+/* Forgets the nodes whose bytes have changed, and no others. */
 bool flow_follow_image(struct ptah_flow *f)
 {
 	uint64_t generation = ptah_image_generation(f->code.image);

@@ -26,7 +26,7 @@ int ptah_flow_insns(const struct ptah_flow *f, const struct ptah_item *block,
 		return PTAH_E_INVAL;
 	n = block->ninsn < capacity ? block->ninsn : capacity;
 	known = code_insns(&f->code, block->ip, block->mode, block->code.space, block->ninsn);
-	if (!known) /* not a node of now: the image may have changed since */
+	if (!known) /* the block is no longer a node: the image may have changed since */
 		return code_decode(&f->code, block->ip, block->mode, block->code.space, insns, n);
 	memcpy(insns, known, n * sizeof(*insns));
 	return (int)n;

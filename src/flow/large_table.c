@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Zeroed tables in large pages, by mmap() and mremap(); small ones come from the heap. */
 #include "flow/large_table.h"
 
 #include <stdint.h>
@@ -26,7 +27,10 @@ static void *map_large(size_t n, bool huge)
 }
 #endif
 
-/* Sizes are powers of two times a few bytes: those above a large page end with one. */
+/*
+ * Sizes are a power of two times a few bytes. Above the size of a large page they are rounded up to
+ * whole ones.
+ */
 static size_t table_size(size_t n)
 {
 	return n > LARGE ? (n + LARGE - 1) & ~(LARGE - 1) : n;
@@ -59,7 +63,7 @@ void *flow_table_grow(void *table, size_t n, size_t used, size_t more, bool huge
 	if (!grown)
 		return NULL;
 #ifdef MREMAP_FIXED
-	if (n > LARGE) { /* the pages themselves: nothing is copied */
+	if (n > LARGE) { /* moves the pages themselves: nothing is copied */
 		const int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
 
 		if (mremap(table, table_size(n), table_size(n), flags, grown) == grown)

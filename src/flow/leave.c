@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where tracing stops at a branch (TIP.PGD without a FUP): which branch that was, by its address,
- * by the address filter, or by what follows in the code.
+ * Where tracing stops at a branch (TIP.PGD without a FUP): finds that branch by the packet's
+ * address, by the address filter, or by what follows in the code.
  */
 #include "flow/leave.h"
 
@@ -26,7 +26,9 @@ bool flow_leaves_filter(const struct ptah_flow *f, uint64_t ip)
 	return limited && !inside;
 }
 
-/* Have we been told of ranges? Then a branch leaves them or tracing goes on. */
+/*
+ * Did the caller configure address ranges? If so, a branch either leaves them or tracing continues.
+ */
 static bool knows_filter(const struct ptah_flow *f)
 {
 	bool known = false;
@@ -36,7 +38,9 @@ static bool knows_filter(const struct ptah_flow *f)
 	return known;
 }
 
-/* Tracing stopped at a branch to `to`: a direct one that goes there, or the first that needs trace.
+/*
+ * Walks to the branch to `to` at which tracing stopped: a direct branch with that target, or the
+ * first branch that needs trace.
  */
 static enum flow_walk walk_to_exit(struct ptah_flow *f, struct flow_output *out, uint64_t to)
 {
@@ -49,7 +53,7 @@ static enum flow_walk walk_to_exit(struct ptah_flow *f, struct flow_output *out,
 			return WALK_FULL;
 		node = flow_here(f, &status);
 		if (!node) {
-			if (f->ip == to) /* straight out of what is mapped */
+			if (f->ip == to) /* execution ran straight out of the mapped code */
 				return WALK_ARRIVED;
 			flow_emit_error(f, out, status);
 			return WALK_ERROR;
@@ -85,9 +89,9 @@ static enum flow_walk walk_to_exit(struct ptah_flow *f, struct flow_output *out,
 }
 
 /*
- * A conditional branch that left the filter's range has no address in its
- * TIP.PGD: SDM Table "TIP.PGD Packet Definition". Only a taken branch leaves a
- * range, so it went to its target; which we say where we know that this lies outside.
+ * A conditional branch that left the filter's range has no address in its TIP.PGD: SDM Table
+ * "TIP.PGD Packet Definition". Only a taken branch leaves a range, so it went to its target. The
+ * flow reports that only where it knows that the target lies outside.
  */
 static enum flow_walk leave_by_conditional(struct ptah_flow *f, struct flow_output *out,
 					   const struct code_node *node)
@@ -102,11 +106,10 @@ static enum flow_walk leave_by_conditional(struct ptah_flow *f, struct flow_outp
 }
 
 /*
- * TIP.PGD with neither FUP nor address: the next branch that needs trace (a
- * system call, an interrupt return, one whose target the filter hides), or the
- * MOV CR3 on the way there. One that has not left has had a PIP (SDM Table
- * "Packet Generation under Different Enable Conditions", 5c and 5d), which took us
- * behind it.
+ * TIP.PGD with neither FUP nor address: tracing stopped at the next branch that needs trace (a
+ * system call, an interrupt return, a branch whose target the filter hides) or at a MOV CR3 before
+ * it. A MOV CR3 at which tracing did not stop has had a PIP (SDM Table "Packet Generation under
+ * Different Enable Conditions", 5c and 5d), which moved the flow past it.
  */
 static enum flow_walk walk_to_hidden_exit(struct ptah_flow *f, struct flow_output *out)
 {

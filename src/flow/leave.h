@@ -5,10 +5,10 @@
 
 #include "flow/flow_machine.h"
 
-/* Is `ip` outside of what the address filter lets through? (SDM "Filtering by IP") */
+/* Does the address filter exclude `ip`? (SDM "Filtering by IP") */
 bool flow_leaves_filter(const struct ptah_flow *f, uint64_t ip);
 
-/* TIP.PGD without a FUP. */
+/* Applies a TIP.PGD without a FUP. */
 bool flow_apply_disabled(struct ptah_flow *f, struct flow_output *out);
 
 #endif

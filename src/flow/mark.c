@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Marks: where the flow stood, to go back there. What is kept is where the
- * trace has led to; what is known of code and paths is not undone.
+ * Marks: saves the state of a flow and returns to it. Saved is what the trace has led to; what is
+ * known about code and paths stays as it is.
  */
 #include "flow/flow_machine.h"
 
@@ -12,8 +12,8 @@
 
 struct flow_mark {
 	bool set;
-	uint16_t space; /* of the code cache */
-	uint64_t ip;	/* where `node` began, which may be forgotten by then */
+	uint16_t space; /* the code cache's current one */
+	uint64_t ip;	/* where `node` began, which may be forgotten when the flow returns */
 	uint8_t kept[KEPT_SIZE];
 	struct ptah_event_decoder events;
 };
@@ -52,13 +52,13 @@ int ptah_flow_rewind(struct ptah_flow *f)
 	mark = f->mark;
 	memcpy((uint8_t *)f + KEPT_FROM, mark->kept, KEPT_SIZE);
 	event_restore(f->events, &mark->events);
-	/* The nodes of then may be gone. */
+	/* The nodes of that time may have been forgotten. */
 	f->node = NULL;
 	f->ip = mark->ip;
 	flow_forget_nodes(f);
 	f->code.space = mark->space;
 	code_forget_refusals(&f->code);
-	/* The limit is the caller's: it stays what it is now. */
+	/* The time limit is the caller's setting: it is not restored. */
 	f->paused = f->paused && f->event.tsc >= f->time_limit;
 	return 0;
 }

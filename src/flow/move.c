@@ -35,7 +35,7 @@ bool flow_chain_ends(struct ptah_flow *f, struct code_node *node)
 		if (!flow_is_direct(n) || n->chain_checked)
 			break;
 		n = flow_chain_next(f, n);
-		if (!n) /* not marked: code may appear there */
+		if (!n) /* not marked as checked: code may be added there */
 			return true;
 		if (i == MAX_CHAIN - 1)
 			return false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Moves the flow by one branch: along a link from node to node, onto and off the return address
- * stack. Inline, because the loops over packets consist of these.
+ * Moves the flow over one branch: along a link from node to node, pushing and popping return sites.
+ * Inline, because the loops over packets consist of these functions.
  */
 #ifndef PTAH_FLOW_MOVE_H
 #define PTAH_FLOW_MOVE_H
@@ -15,7 +15,7 @@ static inline void flow_stand_at(struct ptah_flow *f, uint64_t ip)
 	f->node = NULL;
 }
 
-/* The node we stand at, or NULL with the reason. */
+/* The node at the flow's place, or NULL with the reason in *status. */
 static ALWAYS_INLINE struct code_node *flow_here(struct ptah_flow *f, int *status)
 {
 	if (UNLIKELY(!f->node))
@@ -23,7 +23,10 @@ static ALWAYS_INLINE struct code_node *flow_here(struct ptah_flow *f, int *statu
 	return f->node;
 }
 
-/* Follows a link, making it on first use. What is not mapped matters when it is needed. */
+/*
+ * Follows a link, filling it on first use. Unmapped code is an error only when the flow has to
+ * leave it.
+ */
 static ALWAYS_INLINE void flow_follow(struct ptah_flow *f, struct code_node *node, unsigned which)
 {
 	struct code_node *next = node->next[which];
@@ -48,7 +51,7 @@ static ALWAYS_INLINE void flow_push_return(struct ptah_flow *f, struct code_node
 		f->stack_depth++;
 }
 
-/* A near return takes its entry off, compressed or not (SDM: "For near RETs, pop"). */
+/* A near return pops its entry, compressed or not (SDM: "For near RETs, pop"). */
 static ALWAYS_INLINE bool pop_return(struct ptah_flow *f, struct return_site *site)
 {
 	if (UNLIKELY(!f->stack_depth))
@@ -80,7 +83,10 @@ static inline bool is_far(const struct code_node *node)
 	       node->insn_class == PTAH_INSN_FAR_JUMP;
 }
 
-/* An uncompressed indirect branch of `node` to `ip`; its last target is remembered. */
+/*
+ * Carries out an uncompressed indirect branch of `node` to `ip`. The node remembers its last
+ * target.
+ */
 static ALWAYS_INLINE void flow_go_indirect(struct ptah_flow *f, struct code_node *node, uint64_t ip)
 {
 	struct return_site site;
@@ -97,7 +103,7 @@ static ALWAYS_INLINE void flow_go_indirect(struct ptah_flow *f, struct code_node
 		return;
 	}
 	flow_stand_at(f, ip);
-	if (!is_far(node)) { /* a far branch may change the mode: look up later */
+	if (!is_far(node)) { /* a far branch may change the mode: its target is looked up later */
 		int status;
 
 		f->node = node->next[1] = code_find(&f->code, ip, f->mode, &status);

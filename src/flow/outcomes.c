@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Spends the outcomes of TNT packets: a node for each, and the direct branches in between. */
+/* Uses up the outcomes of TNT packets: a node for each, with the direct branches in between. */
 #include "flow/outcomes.h"
 
 #include "flow/emit_items.h"
 #include "flow/move.h"
 
 /*
- * Conditional branches, direct jumps and calls in a row, which is what most
- * traces consist of. All in registers: the items are written through a pointer that
- * could, for all the compiler knows, point into *f.
+ * Conditional branches, direct jumps and calls in a row, of which most traces consist. All state is
+ * in local variables: for all the compiler knows, the item that is written could be part of *f, and
+ * every member would be read again.
  */
 static void run_simple(struct ptah_flow *f, struct flow_output *out)
 {

@@ -2,7 +2,7 @@
 /*
  * The loop over packets of which nearly all of a trace consists: TNT, TIP, CYC, PAD and the other
  * packets about time. Two files include it, each with its own idea of what a packet does:
- * flow/paths_run.c copies remembered blocks, profile/row_loop.c counts.
+ * flow/path_run.c copies remembered blocks, profile/row_loop.c counts.
  *
  * The including file defines struct packet_taker and the functions declared below before it
  * includes this header. All of it is inlined, and the including file makes a copy of the loop for
@@ -23,7 +23,7 @@
 
 #include "flow/flow_machine.h"
 
-/* The outcomes of the TNT-8 at `pos`, below a stop bit. The next place. */
+/* Takes the TNT-8 at `pos`; `payload` has its outcomes below a stop bit. Returns the next place. */
 static ALWAYS_INLINE place_number take_tnt(struct packet_taker *t, place_number place,
 					   unsigned payload, const uint8_t *pos);
 
@@ -31,22 +31,25 @@ static ALWAYS_INLINE place_number take_tnt(struct packet_taker *t, place_number 
 static ALWAYS_INLINE place_number take_tnt_64(struct packet_taker *t, place_number place,
 					      const uint8_t *pos);
 
-/* The TIP at `pos`, to `ip`. False: it is not taken, and the flow has to do it, from *place. */
+/*
+ * Takes the TIP at `pos`, to `ip`. False: the packet is not taken, and the flow has to do it from
+ * *place.
+ */
 static ALWAYS_INLINE bool take_tip(struct packet_taker *t, place_number *place, const uint8_t *pos,
 				   uint64_t ip);
 
-/* The time may have changed: that of the event decoder is up to date. */
+/* The time may have changed; the event decoder has the new one. */
 static ALWAYS_INLINE void take_time(struct packet_taker *t);
 
-/* A CYC has been added to `cycles`, of which the event decoder does not know yet. */
+/* A CYC has been added to `cycles`; the event decoder does not know of it yet. */
 static ALWAYS_INLINE void take_cyc(struct packet_taker *t, struct event_cycles *cycles);
 
 /*
- * Takes packets from the event decoder's position on, up to one that is not the loop's, and leaves
- * the decoder's position there. Returns the place, or 0.
+ * Takes packets from the event decoder's position on, up to one that it cannot take, and leaves the
+ * decoder's position there. Returns the place, or 0.
  *
- * `timed`: the trace has CYC packets, one before most others. Without it the first CYC ends the
- * loop, so that the caller can come again with it.
+ * `timed`: the trace has CYC packets, one before most others. Without `timed` the first CYC ends
+ * the loop, so that the caller can start it again with it.
  */
 static ALWAYS_INLINE place_number loop_over_packets(struct packet_taker *t, place_number place,
 						    bool timed)
@@ -96,7 +99,9 @@ static ALWAYS_INLINE place_number loop_over_packets(struct packet_taker *t, plac
 				break;
 		}
 	}
-	/* Cycles added up so far are told to the event decoder, so that what follows has its time.
+	/*
+	 * The event decoder gets the cycles counted so far, so that the next event carries the
+	 * current time.
 	 */
 	if (timed && cycles.any) {
 		event_tell_cycles(d, cycles.sum, true, limit);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds out what a packet does at a place, by the flow's own rules (route.c), and writes it down
- * as a path.
+ * Finds out what a packet does at a place, by the flow's own rules (route.c), and records it as a
+ * path.
  */
 #include "flow/path_tables.h"
 
@@ -19,10 +19,10 @@ static struct ptah_block block_of(const struct code_node *node, uint8_t flags)
 				   .flags = flags};
 }
 
-/* Notes the nodes on a route. */
+/* Collects the nodes on a route. */
 struct listing {
 	uint32_t count, ninsn;
-	uint64_t nodes[MAX_BLOCKS + 1]; /* one more than fits tells that it does not */
+	uint64_t nodes[MAX_BLOCKS + 1]; /* one more than fits, to notice that a route is too long */
 };
 
 static void list_node(void *context, const struct code_node *node, bool taken, const uint64_t *to)
@@ -35,7 +35,7 @@ static void list_node(void *context, const struct code_node *node, bool taken, c
 	l->ninsn += code_ninsn(node);
 }
 
-/* A call's return site: as likely to be come to as the call is to be made again. */
+/* Makes a place of a call's return site: it will be reached as often as the call is made. */
 static uint32_t return_place(struct ptah_flow *f, struct code_node *call)
 {
 	struct code_node *node;
@@ -80,7 +80,7 @@ static uint32_t path_number(const struct flow_paths *s, const struct path *p)
 	return (uint32_t)((const uint64_t *)p - s->words) / 2 << COUNT_BITS | p->blocks;
 }
 
-/* False: not so simple, or no room. */
+/* False: the packet is too complex for a path, or the tables are full. */
 static bool make_tnt_path(struct flow_paths *s, struct route *r, struct listing *l,
 			  unsigned payload, union entry *entry)
 {
@@ -145,7 +145,7 @@ NOINLINE bool paths_learn(struct ptah_flow *f, uint32_t place, unsigned payload)
 		return false;
 	}
 	good = payload ? make_tnt_path(s, &r, &l, payload, &made) : make_tip_path(s, &r, &l, &made);
-	/* The rows may have moved: return_place(). */
+	/* return_place() may have moved the rows. */
 	if (good)
 		s->rows[place + payload] = made;
 	else if (!s->full)

@@ -5,7 +5,7 @@
  */
 #include "flow/path_tables.h"
 
-/* What is asked for. */
+/* What the caller reads. */
 enum form {
 	FORM_ITEMS,
 	FORM_BLOCKS,
@@ -13,23 +13,23 @@ enum form {
 };
 
 /*
- * Where blocks go, in one of the forms, with what they have of now, and what
- * else changes all the time. Kept in registers: what is written through it
- * could, for all the compiler knows, be the flow's.
+ * The caller's array, in one of the forms, and what changes with every packet. It is kept in
+ * registers: for all the compiler knows, a write through one of these pointers could change the
+ * flow.
  */
 struct packet_taker {
 	struct ptah_flow *flow;
 	const uint8_t *end; /* see packet_loop.h */
 	enum form form;	    /* constant, and known to the compiler */
-	uint32_t context;   /* of the places: space and mode, plus 1 */
+	uint32_t context;   /* of the places in this address space and mode, plus 1 */
 	struct ptah_item *item, *item_end;
 	struct ptah_block *block, *block_end;
 	struct ptah_step *step, *step_end;
 	uint64_t head;
 	word_pair now;	      /* tsc, offset */
-	const uint8_t *moved; /* the packet that moved us last, or NULL */
-	unsigned top, depth;  /* of the call stack */
-	/* The tables, as they are until something is learnt. */
+	const uint8_t *moved; /* the last packet with outcomes or a target, or NULL */
+	unsigned top, depth;  /* of the return address stack */
+	/* The tables, until learning moves them. */
 	union entry *rows;
 	const uint64_t *words;
 };
@@ -40,7 +40,7 @@ static ALWAYS_INLINE void load_tables(struct packet_taker *to, const struct ptah
 	to->words = f->paths->words;
 }
 
-/* Is there room for a path? */
+/* Is there room in the array for this path? */
 static ALWAYS_INLINE bool can_put(const struct packet_taker *to, union entry entry,
 				  const struct path *p, enum form form)
 {
@@ -63,7 +63,10 @@ static ALWAYS_INLINE void put_items(struct packet_taker *to, const struct path *
 	}
 }
 
-/* Whole groups: how many there are is easier to predict. What is too much is written over. */
+/*
+ * Copies whole groups: their number is easier to predict than that of blocks. What is copied too
+ * much is overwritten later.
+ */
 static ALWAYS_INLINE void put_blocks(struct packet_taker *to, const struct path *p, unsigned n)
 {
 	const struct ptah_block *from = blocks_of(p);
@@ -90,7 +93,10 @@ static ALWAYS_INLINE void put_steps(struct packet_taker *to, const struct path *
 	to->step = end;
 }
 
-/* A path that is not known, or not in this form. False: it is the flow's, this time. */
+/*
+ * Learns a path that is not known, or not in this form. False: the flow has to carry the packet out
+ * this time.
+ */
 NOINLINE static bool learn_path(struct ptah_flow *f, uint32_t place, unsigned payload,
 				enum form form)
 {
@@ -102,7 +108,10 @@ NOINLINE static bool learn_path(struct ptah_flow *f, uint32_t place, unsigned pa
 	return form != FORM_STEPS || p->steps_at || paths_learn_steps(f, p);
 }
 
-/* What is known of a payload, with room for its path. False: it is the flow's. */
+/*
+ * Finds the path of a payload, if there is room for it. False: the flow has to carry the packet
+ * out.
+ */
 static ALWAYS_INLINE bool find_path(struct ptah_flow *f, struct packet_taker *to, uint32_t place,
 				    unsigned payload, union entry *entry, enum form form)
 {
@@ -131,7 +140,7 @@ static ALWAYS_INLINE void put_path(struct packet_taker *to, union entry entry, e
 		put_steps(to, p);
 }
 
-/* What a path does to the call stack. */
+/* Applies a path to the return address stack. */
 static ALWAYS_INLINE void push_calls(struct ptah_flow *f, struct packet_taker *to,
 				     union entry entry)
 {
@@ -146,7 +155,7 @@ static ALWAYS_INLINE void push_calls(struct ptah_flow *f, struct packet_taker *t
 	to->depth += p->pushes;
 }
 
-/* The flow goes on from a node, with the outcomes of a payload. */
+/* The flow continues from a node, with the outcomes of a payload. */
 static ALWAYS_INLINE uint32_t leave(struct ptah_flow *f, struct code_node *node, unsigned payload)
 {
 	const unsigned n = highest_bit(payload);
@@ -157,7 +166,7 @@ static ALWAYS_INLINE uint32_t leave(struct ptah_flow *f, struct code_node *node,
 	return 0;
 }
 
-/* The site's place is not known, or not of this mode. */
+/* The return site's place is not known, or of another mode. */
 NOINLINE static uint32_t find_return(struct ptah_flow *f, const struct return_site *site)
 {
 	struct code_node *call = site->call;
@@ -173,7 +182,7 @@ NOINLINE static uint32_t find_return(struct ptah_flow *f, const struct return_si
 	return f->node ? paths_place_of(f->paths, f->node) : 0;
 }
 
-/* Back from a call: to a place, or 0 and the flow has been told where it is. */
+/* Carries out a return. Returns the site's place, or 0: then the flow is at the site. */
 static ALWAYS_INLINE uint32_t return_from(struct ptah_flow *f, struct packet_taker *to)
 {
 	const struct return_site *site = &f->stack[--to->top % STACK_SIZE];
@@ -187,7 +196,10 @@ static ALWAYS_INLINE uint32_t return_from(struct ptah_flow *f, struct packet_tak
 	return place;
 }
 
-/* The place behind a path, put down for the next time; or 0, and the flow stands there. */
+/*
+ * Finds the place after a path and records it for the next time. 0: the node there is no place, and
+ * the flow is at it.
+ */
 NOINLINE static uint32_t link_path(struct ptah_flow *f, uint32_t place, unsigned payload)
 {
 	const union entry entry = f->paths->rows[place + payload];
@@ -199,8 +211,8 @@ NOINLINE static uint32_t link_path(struct ptah_flow *f, uint32_t place, unsigned
 }
 
 /*
- * The outcomes of a TNT-8 or a part of one. The place behind them, or 0: the
- * flow has been told where it stands and which outcomes are left.
+ * Takes the outcomes of a TNT-8 or of a part of one. Returns the place after them. 0: the flow is
+ * at the place reached, with the outcomes that are left.
  */
 static ALWAYS_INLINE uint32_t take_outcomes(struct ptah_flow *f, struct packet_taker *to,
 					    uint32_t place, unsigned payload, enum form form)
@@ -209,7 +221,7 @@ static ALWAYS_INLINE uint32_t take_outcomes(struct ptah_flow *f, struct packet_t
 		union entry entry;
 		uint32_t next;
 
-		/* A return without an entry on the stack is an error: the flow's to say. */
+		/* A return without an entry on the stack is an error, which the flow reports. */
 		if (UNLIKELY(!find_path(f, to, place, payload, &entry, form) ||
 			     (entry.next & NEXT_POPS && !to->depth)))
 			return leave(f, paths_node_at(f->paths, place), payload);
@@ -233,7 +245,7 @@ static ALWAYS_INLINE uint32_t take_outcomes(struct ptah_flow *f, struct packet_t
 	}
 }
 
-/* More outcomes than a TNT-8 has, six at a time. */
+/* Takes more outcomes than a TNT-8 has, six at a time. */
 static ALWAYS_INLINE uint32_t take_many_outcomes(struct ptah_flow *f, struct packet_taker *to,
 						 uint32_t place, uint64_t payload, enum form form)
 {
@@ -245,7 +257,7 @@ static ALWAYS_INLINE uint32_t take_many_outcomes(struct ptah_flow *f, struct pac
 
 		left -= n;
 		place = take_outcomes(f, to, place, 1u << n | (unsigned)bits, form);
-		if (!place) { /* the flow gets the rest as well */
+		if (!place) { /* the flow gets the remaining outcomes as well */
 			f->tnt = f->tnt << left | (payload & ((UINT64_C(1) << left) - 1));
 			f->tnt_count += left;
 			return 0;
@@ -274,8 +286,8 @@ NOINLINE static uint32_t find_target(struct ptah_flow *f, uint64_t ip, uint32_t 
 }
 
 /*
- * Outcomes that there was no room for, or that a path has left. Only for blocks
- * and steps: items have the time of the outcomes' packet.
+ * Takes outcomes for which there was no room, or that a path did not use. Only for blocks and
+ * steps: items also carry the time of the outcomes' packet.
  */
 NOINLINE static uint32_t resume(struct ptah_flow *f, struct packet_taker *to, uint32_t place,
 				enum form form)
@@ -293,7 +305,7 @@ NOINLINE static uint32_t resume(struct ptah_flow *f, struct packet_taker *to, ui
 	return place;
 }
 
-/* The place that a TIP leads to, or 0: the flow stands there. */
+/* Carries out a TIP. Returns the place of its target, or 0: then the flow is at the target. */
 static ALWAYS_INLINE uint32_t go_to_target(struct ptah_flow *f, struct packet_taker *to,
 					   union entry entry, uint64_t ip)
 {
@@ -315,11 +327,11 @@ static ALWAYS_INLINE uint32_t go_to_target(struct ptah_flow *f, struct packet_ta
 	return place;
 }
 
-/* What packet_loop.h asks for. */
+/* What packet_loop.h needs to be defined. */
 
 typedef uint32_t place_number;
 
-/* The packet at `pos` moves us. */
+/* The packet at `pos` moves the flow. */
 static ALWAYS_INLINE void move(struct packet_taker *to, const uint8_t *pos)
 {
 	to->moved = pos;
@@ -362,7 +374,7 @@ static ALWAYS_INLINE void take_time(struct packet_taker *to)
 	to->now[0] = f->tsc;
 }
 
-/* Items have times; blocks and steps have none. */
+/* Items carry a time, blocks and steps do not. */
 static ALWAYS_INLINE void take_cyc(struct packet_taker *to, struct event_cycles *cycles)
 {
 	if (to->form != FORM_ITEMS)
@@ -373,7 +385,7 @@ static ALWAYS_INLINE void take_cyc(struct packet_taker *to, struct event_cycles 
 
 #include "flow/packet_loop.h"
 
-/* The packets that are ours, from the decoder's position on. */
+/* Takes packets from the event decoder's position on, as long as their paths are known. */
 static ALWAYS_INLINE void run(struct ptah_flow *f, struct packet_taker *sink, uint32_t place,
 			      enum form form, bool timed)
 {
@@ -398,7 +410,9 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct packet_taker *sink, ui
 		leave(f, paths_node_at(f->paths, place), 1);
 }
 
-/* A loop for each form, and for traces with CYC packets: what one does not need costs it nothing.
+/*
+ * A loop for each form, and each with and without CYC packets: no form pays for what it does not
+ * need.
  */
 NOINLINE static void run_items(struct ptah_flow *f, struct packet_taker *sink, uint32_t place)
 {
@@ -431,7 +445,7 @@ NOINLINE static void run_steps_timed(struct ptah_flow *f, struct packet_taker *s
 	run(f, sink, place, FORM_STEPS, true);
 }
 
-/* The place we stand at, or 0. */
+/* The flow's place, if it is one with a row; else 0. */
 static uint32_t enter(struct ptah_flow *f)
 {
 	int status;
@@ -450,7 +464,10 @@ static uint32_t enter(struct ptah_flow *f)
 		f->node = code_find(&f->code, f->ip, f->mode, &status);
 	if (UNLIKELY(!f->node))
 		return 0;
-	/* Amid outcomes it is no place of its own, unless packets begin there as well. */
+	/*
+	 * In the middle of a packet's outcomes the flow makes no new place, but uses one that
+	 * exists.
+	 */
 	if (f->tnt_count)
 		return *code_place(f->node) >= STRIDE ? *code_place(f->node) : 0;
 	return paths_place_of(f->paths, f->node);
@@ -477,7 +494,9 @@ void flow_run_block_paths(struct ptah_flow *f, struct flow_blocks *out)
 		place = resume(f, &to, place, FORM_BLOCKS);
 	if (place)
 		(f->events->time.cyc_seen ? run_blocks_timed : run_blocks)(f, &to, place);
-	/* Seldom, and the same for all of them: so not in the loop. */
+	/*
+	 * Transactions are rare, and the flag is the same for all blocks: so it is not in the loop.
+	 */
 	for (; UNLIKELY(f->speculative && block < to.block); block++)
 		block->flags |= f->speculative;
 	out->count = (size_t)(to.block - out->blocks);

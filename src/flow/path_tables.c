@@ -7,9 +7,10 @@
 #include <stdlib.h>
 
 /*
- * A node becomes a place when it is come to this often: its row costs more than
- * going on from node to node a few times, and a short trace never gets that back.
- * Who has many places has a long one. At once where tests and fuzzers look.
+ * A node becomes a place when execution has reached it this often: a row costs more than going from
+ * node to node a few times, and a short trace never earns that back. Where there are many places
+ * already, the trace is long, and fewer visits do. In builds for tests and fuzzers places are made
+ * early.
  */
 #if defined(PTAH_COMPARE) || defined(FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION)
 #define PROMOTE_FIRST 3
@@ -22,7 +23,7 @@
 #define FIRST_PLACES 64
 #define FIRST_WORDS  4096
 
-/* Of so many words, in bytes. */
+/* The size in bytes of so many words. */
 static size_t words_size(size_t capacity)
 {
 	return (capacity + SLACK_WORDS) * sizeof(uint64_t);

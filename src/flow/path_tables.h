@@ -1,86 +1,87 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The tables of paths, for the three files that share them: path_tables.c makes and grows them,
- * path_learn.c finds out what a packet does, paths_run.c takes packets by them.
+ * path_learn.c finds out what a packet does, path_run.c takes packets by them.
  */
 #ifndef PTAH_FLOW_PATH_TABLES_H
 #define PTAH_FLOW_PATH_TABLES_H
 
 #include "flow/paths.h"
 
-/* What the tables may hold before they are begun anew: about 70 and 64 MB. */
+/* The tables are emptied when they exceed these limits, about 70 and 64 MB. */
 #define MAX_PLACES ((size_t)1 << 16)
 #define MAX_WORDS  ((size_t)8 << 20)
 #define TARGETS	   4096
 
-/* Blocks in one path: a longer one is the flow's. */
+/* Blocks in one path. The flow carries out packets with more. */
 #define MAX_BLOCKS 64
 
 /*
- * So many are copied at a time, whether all are wanted or not: most paths are one
- * group of blocks, and how many blocks they have cannot be predicted.
+ * Blocks and steps are copied in groups, whether all of a group are needed or not: most paths are
+ * one group, and the number of blocks in it cannot be predicted.
  */
 #define BLOCK_GROUP 8
 #define STEP_GROUP  8
 
-/* Words that can be read behind the last path. */
+/* Words that can be read after the last path. */
 #define SLACK_WORDS ((size_t)2 * BLOCK_GROUP)
 
 #define TAKEN_BIT 3
 _Static_assert(PTAH_ITEM_TAKEN == 1 << TAKEN_BIT, "TAKEN_BIT");
 
 /*
- * What a place knows of a payload, and of a TIP in [0]. [1], which no payload
- * has, is its node. A place's number is where its row begins, so that the next
- * entry is found by one load from this one: all else is off that chain.
+ * What a place knows of a payload; [0] is for the TIP. [1], which no payload has, holds the place's
+ * node. A place's number is the index of its row, so that one load from this entry finds the next
+ * entry; nothing else is on that chain of loads.
  */
 union entry {
 	struct {
-		uint32_t path; /* PATH_*, or where it is and how many blocks it has */
-		uint32_t next; /* NEXT_* and the place behind it, or the payload */
+		uint32_t path; /* PATH_*, or the path's position and how many blocks it has */
+		uint32_t next; /* NEXT_* and the place after the packet, or the remaining payload */
 	};
 	struct code_node *node;
 };
 
-/* A path's number counts units of two words; below it are its blocks. */
+/* A path's number: its position in units of two words, and below that its number of blocks. */
 #define COUNT_BITS 7
 _Static_assert(MAX_BLOCKS < 1 << COUNT_BITS, "COUNT_BITS");
 _Static_assert(MAX_WORDS / 2 << COUNT_BITS <= UINT32_MAX, "COUNT_BITS");
 
-/* What else there is about a path than blocks and a place, which is 0 if not known yet. */
-#define NEXT_PUSHES ((uint32_t)1 << 31) /* it moves the call stack up, at least in between */
-#define NEXT_POPS                                                                                  \
-	((uint32_t)1 << 30) /* its last branch is a return from before the packet.                 \
-			     * TNT: with the payload behind it instead of the place. */
+/* What else an entry knows of a packet, besides blocks and the next place (0: not known yet). */
+#define NEXT_PUSHES ((uint32_t)1 << 31) /* it pushes return sites, at least in between */
+/*
+ * Its last branch is a return to a call from before the packet. In a TNT's entry the payload after
+ * that return stands in place of the next place.
+ */
+#define NEXT_POPS  ((uint32_t)1 << 30)
 #define NEXT_KINDS (NEXT_PUSHES | NEXT_POPS)
 
 #define ROW 128
 
-/* Rows are a line longer than they need be, so that they do not share cache sets. */
+/* Rows are one cache line longer than they need to be, so that they do not share cache sets. */
 #define STRIDE (ROW + 8)
 _Static_assert(MAX_PLACES *STRIDE < NEXT_POPS, "a place beside NEXT_*");
 
 enum {
 	PATH_NEVER = 0,	  /* not seen */
-	PATH_SEEN = 1,	  /* once: the second time it is made */
-	PATH_REFUSED = 2, /* not so simple: the flow's, every time */
+	PATH_SEEN = 1,	  /* once: the path is made the second time */
+	PATH_REFUSED = 2, /* too complex for a path: the flow carries it out every time */
 	PATH_FIRST = 1 << COUNT_BITS,
 };
 
 #define FIRST_WORD 2 /* so that no path's number is less than PATH_FIRST */
 
 /*
- * Followed by its blocks, the entries of the call stack for the calls that it
- * leaves open, its nodes with bit 0 for "taken", and the node behind it, where
- * that is always the same. A return from before the packet, and a TIP's branch,
- * are the last node.
+ * A path: this header, then its blocks, the return sites of the calls that it leaves open, its
+ * nodes with bit 0 for "taken", and the node after it, if that is always the same. The last node is
+ * that of a TIP's branch or of a return to a call from before the packet.
  */
 struct path {
-	uint32_t ninsn;	   /* of its nodes */
-	uint32_t steps_at; /* the same as steps, in words; 0: not asked for yet */
+	uint32_t ninsn;	   /* the sum over its nodes */
+	uint32_t steps_at; /* where the same path stands as steps, in words; 0: not asked for yet */
 	uint8_t blocks;
-	uint8_t pushes; /* open calls */
-	uint8_t reach;	/* how far the stack was up in between */
+	uint8_t pushes; /* calls it leaves open */
+	uint8_t reach;	/* how many more entries the stack had in between than before */
 	uint8_t reserved[5];
 };
 
@@ -110,7 +111,7 @@ static ALWAYS_INLINE struct code_node **node_behind(const struct path *p)
 	return (struct code_node **)(nodes_of(p) + p->blocks);
 }
 
-/* Places by the address of a TIP: a cache, one slot for each hash. */
+/* A cache of places by the address of a TIP, one entry for each hash. */
 struct target {
 	uint64_t ip;
 	uint32_t context; /* space and mode, plus 1; 0: free */
@@ -118,26 +119,26 @@ struct target {
 };
 
 struct flow_paths {
-	union entry *rows; /* STRIDE for each place; the first is none */
+	union entry *rows; /* STRIDE entries for each place; place 0 is none */
 	size_t place_count, place_capacity;
 	uint64_t *words;
 	size_t word_count, word_capacity;
-	uint8_t mode; /* of the places on the call stack */
+	uint8_t mode; /* the mode of the places on the return address stack */
 	bool huge;    /* large pages are asked for */
-	bool full;    /* as large as they may be, or out of memory: to be begun anew */
+	bool full;    /* as large as they may be, or out of memory: to be emptied */
 	struct target targets[TARGETS];
 };
 
-/* Room for so many more words; what is there may move. NULL: the tables are full. */
+/* Makes room for n more words; existing ones may move. NULL: the tables are full. */
 uint64_t *paths_new_words(struct flow_paths *s, size_t n);
 
-/* Return sites are looked up anew: in another mode they are other places. */
+/* Forgets the places of return sites: in another mode they are other places. */
 void paths_forget_sites(struct ptah_flow *f);
 
-/* A place of the node's own; 0: the tables are full. */
+/* Makes a place of the node. 0: the tables are full. */
 uint32_t paths_make_place(struct flow_paths *s, struct code_node *node);
 
-/* The node's place, if it is worth one by now; else 0. */
+/* Makes a place of the node if it has been reached often enough, else returns 0. */
 uint32_t paths_ask_for_place(struct flow_paths *s, struct code_node *node, uint32_t *known);
 
 static ALWAYS_INLINE uint32_t paths_place_of(struct flow_paths *s, struct code_node *node)
@@ -162,10 +163,12 @@ static ALWAYS_INLINE unsigned count_of(union entry entry)
 	return entry.path & ((1u << COUNT_BITS) - 1);
 }
 
-/* Finds out what a payload does, the second time it is asked for. False: it is the flow's. */
+/*
+ * Learns what a payload does, the second time it is asked for. False: the flow has to carry it out.
+ */
 bool paths_learn(struct ptah_flow *f, uint32_t place, unsigned payload);
 
-/* Lists the path's steps. False: it cannot be done. The path may move. */
+/* Lists the path's steps. False: that cannot be done. The path may move. */
 bool paths_learn_steps(struct ptah_flow *f, struct path *p);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loop over packets, for each of the forms in which the caller can have the result: items,
- * blocks, steps, and item by item for layers above. The commonest packets are taken straight out
- * of the caller's bytes, all others through the event layer.
+ * The loop over packets, for each of the forms that a caller can read: items, blocks, steps, and
+ * packet by packet for the layers above. The commonest packets are taken straight from the caller's
+ * bytes, all others through the event layer.
  */
 #include "flow/address_space.h"
 #include "flow/apply.h"
@@ -11,7 +11,7 @@
 #include "flow/outcomes.h"
 #include "flow/paths.h"
 
-/* Do we stand at the near indirect branch that a TIP is for, with nothing else to heed? */
+/* Is the flow at the near indirect branch that a TIP belongs to, with nothing else to consider? */
 static ALWAYS_INLINE bool is_quick_tip(const struct ptah_flow *f, uint64_t tsc)
 {
 	const struct code_node *node = f->node;
@@ -21,8 +21,8 @@ static ALWAYS_INLINE bool is_quick_tip(const struct ptah_flow *f, uint64_t tsc)
 }
 
 /*
- * The packets that nearly all of a trace consists of, straight from the
- * window. False when the next packet is another or not whole.
+ * Takes the packets of which nearly all of a trace consists straight from the window. False when
+ * the next packet is another kind or incomplete.
  */
 static ALWAYS_INLINE bool take_quick(struct ptah_flow *f, struct flow_output *out)
 {
@@ -47,7 +47,7 @@ static ALWAYS_INLINE bool take_quick(struct ptah_flow *f, struct flow_output *ou
 		unsigned ipc = *p >> 5, bytes = packet_ip_bytes[ipc];
 		uint64_t payload = load_le64(p + 1);
 
-		if (UNLIKELY(bytes > 8)) /* a reserved value */
+		if (UNLIKELY(bytes > 8)) /* reserved by the SDM */
 			return false;
 		if (bytes < 8)
 			payload &= (UINT64_C(1) << 8 * bytes) - 1;
@@ -72,7 +72,9 @@ static ALWAYS_INLINE bool take_quick(struct ptah_flow *f, struct flow_output *ou
 	return false;
 }
 
-/* Takes the next event, or TNT bits. False when more bytes are needed, at the end, at a pause. */
+/*
+ * Takes the next event, or TNT bits. False when more bytes are needed, at the end, or at a pause.
+ */
 static bool take_next(struct ptah_flow *f, struct flow_output *out)
 {
 	if (take_quick(f, out))
@@ -92,7 +94,7 @@ static bool take_next(struct ptah_flow *f, struct flow_output *out)
 	return true;
 }
 
-/* A deferred TIP (SDM "Deferred TIPs"): the branch comes before the TNT bits that are left. */
+/* A deferred TIP (SDM "Deferred TIPs"): its branch precedes the TNT bits that are left. */
 static bool take_deferred_tip(struct ptah_flow *f, struct flow_output *out)
 {
 	struct code_node *node = f->node;
@@ -102,7 +104,8 @@ static bool take_deferred_tip(struct ptah_flow *f, struct flow_output *out)
 	flow_set_now(f, f->event.tsc, f->event.tsc_error, f->event.offset);
 	if (f->event.type != PTAH_ITEM_TIP) {
 		flow_emit_error(f, out, PTAH_E_MISMATCH);
-		f->has_event = f->event.type != PTAH_ITEM_TNT; /* whose bits mean nothing now */
+		f->has_event =
+		    f->event.type != PTAH_ITEM_TNT; /* its bits have no meaning after the error */
 		return true;
 	}
 	flow_emit_block(f, out, node);
@@ -112,7 +115,7 @@ static bool take_deferred_tip(struct ptah_flow *f, struct flow_output *out)
 	return true;
 }
 
-/* Does the next packet mean just itself, and more like it? (See paths.h.) */
+/* Can paths take the next packets? (See paths.h.) */
 static ALWAYS_INLINE bool can_run_paths(const struct ptah_flow *f)
 {
 	const struct ptah_event_decoder *d = f->events;
@@ -122,7 +125,7 @@ static ALWAYS_INLINE bool can_run_paths(const struct ptah_flow *f)
 	       d->tsc < f->time_limit;
 }
 
-/* One step on, or many by paths. False when more bytes are needed. */
+/* One step, or many by paths. False when more bytes are needed. */
 static ALWAYS_INLINE bool advance(struct ptah_flow *f, struct flow_output *out, bool by_paths)
 {
 	bool wants_tip;
@@ -165,7 +168,9 @@ int ptah_flow_read(struct ptah_flow *f, struct ptah_item *items, size_t capacity
 	return (int)out.count;
 }
 
-/* One block, the flow's way. False: what comes next is none, and held, or nothing. */
+/*
+ * Reads one block without paths. False: there is none, or the next item is not a block and is held.
+ */
 static bool read_block(struct ptah_flow *f)
 {
 	struct flow_output out = {&f->held, 0, 1};
@@ -192,7 +197,7 @@ int ptah_flow_read_blocks(struct ptah_flow *f, struct ptah_block *blocks, size_t
 		if (!f->has_event && can_run_paths(f))
 			flow_run_block_paths(f, &out);
 		f->knows_last = f->knows_last && out.count == before;
-		/* Without room for most paths it is better to come again. */
+		/* With room for less than most paths it is better to return and be called again. */
 		if ((out.count && out.capacity - out.count < FEW_BLOCKS) || !read_block(f))
 			break;
 		f->last = f->held;
@@ -218,7 +223,10 @@ bool ptah_flow_last_block(const struct ptah_flow *f, struct ptah_item *item)
 	return true;
 }
 
-/* The steps of the block at hand. False: it cannot be read any more, and is held. */
+/*
+ * Writes the steps of the held block. False: its code cannot be read any more, and the block stays
+ * held.
+ */
 static bool put_steps(struct ptah_flow *f, struct flow_steps *out)
 {
 	const struct ptah_item *block = &f->held;

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Going on behind code that could not be followed, before the next PSB: packets
- * are understood all the while, and some of them tell where the program was.
+ * Continuing after code that could not be followed, without waiting for the next PSB: packets are
+ * understood all the time, and some of them carry the address that the program had reached.
  */
 #include "flow/move.h"
 
-/* Has the event an address that the program came to? */
+/* Does the event carry an address that the program had reached? */
 static bool tells_ip(const struct ptah_item *event)
 {
 	switch (event->type) {
-	case PTAH_ITEM_ASYNC_DISABLED: /* suppressed is where it went */
+	case PTAH_ITEM_ASYNC_DISABLED: /* its suppressed address is the one execution went to */
 		return true;
-	case PTAH_ITEM_PSB: /* these three stand where they say by themselves, */
+	case PTAH_ITEM_PSB: /* these three set the place themselves, */
 	case PTAH_ITEM_ENABLED:
 	case PTAH_ITEM_OVERFLOW:
-	case PTAH_ITEM_DISABLED: /* these have none, */
+	case PTAH_ITEM_DISABLED: /* these have no address, */
 	case PTAH_ITEM_ERROR:
 	case PTAH_ITEM_CBR:
 	case PTAH_ITEM_MNT:
 	case PTAH_ITEM_STOP:
 	case PTAH_ITEM_TICK:
-	case PTAH_ITEM_TRIGGER: /* and this is counted from elsewhere */
+	case PTAH_ITEM_TRIGGER: /* and this one's address is that of an earlier instruction */
 		return false;
 	default:
 		return !(event->flags & (PTAH_ITEM_IP_SUPPRESSED | PTAH_ITEM_STATUS));
@@ -59,7 +59,7 @@ int ptah_flow_resync(struct ptah_flow *f)
 		return PTAH_E_INVAL;
 	f->at_error = false;
 	f->seeks_place = !f->tip_lost;
-	if (f->tip_lost) /* on the way to the branch that it is of */
+	if (f->tip_lost) /* the error came before the branch that the TIP belongs to */
 		flow_stand_at(f, f->event.to);
 	return 0;
 }

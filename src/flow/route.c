@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Follows the outcomes of one packet from node to node; route.h says for whom. */
 #include "flow/route.h"
 
 static void visit(const struct route *r, bool taken, const uint64_t *to)
@@ -45,7 +46,7 @@ bool route_pass_chain(struct route *r)
 	return true;
 }
 
-/* To a place that may not be mapped: that matters when it is left. */
+/* The target may be unmapped: that is an error only when execution has to leave it. */
 static void step_to(struct route *r, uint64_t ip)
 {
 	r->ip = ip;

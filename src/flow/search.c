@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Looks along the direct branches that lie ahead of the flow, without moving it: for an address,
- * or for an instruction of some kind.
+ * Looks along the direct branches ahead of the flow, without moving it: for an address, or for an
+ * instruction of some kind.
  */
 #include "flow/search.h"
 
@@ -27,7 +27,7 @@ bool flow_can_reach(struct ptah_flow *f, uint64_t ip)
 		if (!flow_is_direct(node))
 			return false;
 		next = flow_chain_next(f, node);
-		if (!next) /* nothing is mapped there, but we get there */
+		if (!next) /* nothing is mapped there, but execution gets there */
 			return ip ==
 			       (node->insn_class == PTAH_INSN_OTHER ? node->end : node->target);
 		node = next;
@@ -112,7 +112,7 @@ static bool is_prefix(unsigned byte, unsigned mode)
 	       (mode == PTAH_EXEC_64 && byte >> 4 == 4); /* REX */
 }
 
-/* The opcode behind any prefixes: 0F, this byte, and its ModRM; else NULL. */
+/* The opcode after any prefixes: 0F, this byte, and its ModRM; else NULL. */
 static const uint8_t *find_opcode_0f(const struct ptah_insn *insn, uint8_t opcode)
 {
 	unsigned i = 0;

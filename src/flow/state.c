@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Copies the state of a flow that is at rest, and compares two copies. */
 #include "flow/state.h"
 
 void flow_save_state(const struct ptah_flow *f, struct flow_state *state)
@@ -39,7 +40,9 @@ bool flow_same_state(const struct flow_state *a, const struct flow_state *b, boo
 {
 	if (!a->plain || !b->plain)
 		return false;
-	/* Bytes between the members of event_time are copied with it, and 0 from the start. */
+	/*
+	 * memcmp() is safe: padding inside event_time is copied with it, and is 0 from the start.
+	 */
 	if (timed && (a->tsc != b->tsc || a->tsc_error != b->tsc_error ||
 		      memcmp(&a->time, &b->time, sizeof(a->time)) != 0))
 		return false;

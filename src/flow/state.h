@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All that what a flow says next depends on, for where it is at rest: two flows
- * over the same code that are in equal states say the same from there on.
+ * Everything that a flow's next items depend on, while it is at rest: two flows over the same code
+ * whose states are equal report the same items from there on.
  */
 #ifndef PTAH_FLOW_STATE_H
 #define PTAH_FLOW_STATE_H
@@ -9,7 +9,7 @@
 #include "flow/flow_machine.h"
 
 struct flow_state {
-	/* At rest, and nothing pending: else states are not comparable. */
+	/* At rest and nothing pending: otherwise states cannot be compared. */
 	bool plain;
 	bool in_tx, enabled_known, enabled;
 	uint8_t mode, speculative, event_mode, iflag, ratio;
@@ -17,14 +17,14 @@ struct flow_state {
 	unsigned old_calls, stack_depth;
 	uint64_t offset;
 	uint64_t ip, last_ip, tsc;
-	struct ptah_space told, space; /* by packets; where code is looked up */
+	struct ptah_space told, space; /* as packets named it; in which code is looked up */
 	struct event_time time;
 	uint64_t sites[STACK_SIZE];
 };
 
 void flow_save_state(const struct ptah_flow *f, struct flow_state *state);
 
-/* Without `timed` times may differ: what is said is the same but for them. */
+/* Without `timed` the times may differ; then the items are equal but for their times. */
 bool flow_same_state(const struct flow_state *a, const struct flow_state *b, bool timed);
 
 #endif

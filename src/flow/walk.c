@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Walks over the code along direct branches, which need no trace, and reports every node on the
- * way: to the next branch that needs trace, to an address, or across a gap in the trace.
+ * Walks over the code along direct branches, which need no trace, and reports every node passed: to
+ * the next branch that needs trace, to an address, or across a gap in the trace.
  */
 #include "flow/walk.h"
 
@@ -53,7 +53,7 @@ enum flow_walk flow_cross_gap(struct ptah_flow *f, struct flow_output *out,
 	return WALK_ARRIVED;
 }
 
-/* We are at `ip`, where the trace says we got. */
+/* The flow is at `ip`, as the trace says. */
 static enum flow_walk arrive(struct ptah_flow *f, struct flow_output *out, uint64_t ip)
 {
 	flow_stand_at(f, ip);
@@ -65,7 +65,7 @@ static enum flow_walk arrive(struct ptah_flow *f, struct flow_output *out, uint6
 	return WALK_ARRIVED;
 }
 
-/* To the instruction at `ip`, which is not on the way: behind an unseen branch? */
+/* The instruction at `ip` cannot be reached along direct branches: is it after an unseen branch? */
 static enum flow_walk walk_beyond(struct ptah_flow *f, struct flow_output *out, uint64_t ip)
 {
 	struct code_node *node = NULL;
@@ -107,7 +107,7 @@ enum flow_walk flow_walk_to_ip(struct ptah_flow *f, struct flow_output *out, uin
 enum flow_walk flow_walk_past(struct ptah_flow *f, struct flow_output *out, uint64_t ip,
 			      uint64_t end)
 {
-	f->gap_told = true; /* had we come by it before, there were a packet */
+	f->gap_told = true; /* otherwise there would have been a packet */
 	f->around = f->around || flow_comes_first(f, end, ip);
 	if (f->around && flow_walk_to_ip(f, out, ip) == WALK_FULL)
 		return WALK_FULL;

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Backings: the bytes of sections, from a mapped file, a buffer or the cache, with a reference
+ * count.
+ */
 #include "image/backing.h"
 
 #include <errno.h>

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Images: layers of sections, one for each address space, the reader callback, and the changes that
+ * code caches follow.
+ */
 #include "image/image_access.h"
 
 #include "image/section_map.h"
@@ -14,7 +18,7 @@ struct layer {
 struct ptah_image {
 	struct layer *layers;
 	size_t count;
-	uint64_t order; /* of the last add */
+	uint64_t order; /* of the last section added */
 	uint64_t generation;
 	struct image_change changes[IMAGE_CHANGES]; /* generation g is in [g % IMAGE_CHANGES] */
 	ptah_image_reader *read;
@@ -28,14 +32,14 @@ static const struct ptah_space *or_any(const struct ptah_space *space)
 	return space ? space : &any_space;
 }
 
-/* Do they mean the same, as far as both say? */
+/* Do the two spaces agree in all that both specify? */
 static bool matches(const struct ptah_space *a, const struct ptah_space *b)
 {
 	return (a->cr3 == b->cr3 || a->cr3 == PTAH_SPACE_ANY || b->cr3 == PTAH_SPACE_ANY) &&
 	       (a->vmcs == b->vmcs || a->vmcs == PTAH_SPACE_ANY || b->vmcs == PTAH_SPACE_ANY);
 }
 
-/* Is everything of `inner` in `outer`? */
+/* Does `outer` contain every space that `inner` contains? */
 static bool covers(const struct ptah_space *outer, const struct ptah_space *inner)
 {
 	return (outer->cr3 == PTAH_SPACE_ANY || outer->cr3 == inner->cr3) &&
@@ -143,7 +147,7 @@ bool image_overlaps(const struct ptah_image *image, uint64_t address, uint64_t s
 	return false;
 }
 
-/* The same bytes again, as when a program maps what is mapped, are no change. */
+/* Adding the bytes that are there already, as when a program maps a file again, is no change. */
 static bool already_there(const struct ptah_image *image, const struct layer *layer,
 			  uint64_t address, const struct backing *backing, uint64_t at,
 			  uint64_t size)
@@ -275,7 +279,7 @@ int ptah_image_remove(struct ptah_image *image, uint64_t address, uint64_t size,
 	return 0;
 }
 
-/* Sections of one layer that came from `path`, or all. */
+/* Removes the layer's sections that came from `path`, or all if it is NULL. */
 static int remove_sections(struct ptah_image *image, struct layer *layer, const char *path)
 {
 	if (map_own(&layer->map, 0) < 0)
@@ -318,14 +322,14 @@ void ptah_image_set_reader(struct ptah_image *image, ptah_image_reader *read, vo
 {
 	if (!image)
 		return;
-	ptah_image_reader_changed(image); /* what the one before has given */
+	ptah_image_reader_changed(image); /* bytes that the previous reader gave are forgotten */
 	image->read = read;
 	image->read_context = context;
 }
 
 /*
- * The section that is seen at `address`, and how far: up to *last, where
- * another may begin or this one ends. NULL when there is none; the same holds.
+ * The section visible at `address`; up to *last it is the visible one. NULL when there is none;
+ * that, too, holds up to *last.
  */
 static const struct section *look(const struct ptah_image *image, const struct ptah_space *space,
 				  uint64_t address, uint64_t *last)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the image offers to other layers besides <ptah/image.h>. */
+/* What other layers use of an image besides <ptah/image.h>. */
 #ifndef PTAH_IMAGE_IMAGE_ACCESS_H
 #define PTAH_IMAGE_IMAGE_ACCESS_H
 
@@ -8,27 +8,29 @@
 /* Does any section of any space hold a byte of [address, address+size)? */
 bool image_overlaps(const struct ptah_image *image, uint64_t address, uint64_t size);
 
-/* Changes that are remembered. */
+/* How many changes an image remembers. */
 #define IMAGE_CHANGES 64
 
-/* Addresses at which other bytes are seen than before, in some space. */
+/* A range of addresses at which bytes changed, in some space. */
 struct image_change {
 	uint64_t first, last;
-	bool reader; /* only those that the reader gives */
+	bool reader; /* only bytes that the reader callback gave */
 };
 
-/* Does the reader give any of these bytes, or would it? They are not empty. */
+/* Does the reader callback give any of these bytes, or would it? The range is not empty. */
 bool image_is_read(const struct ptah_image *image, uint64_t first, uint64_t last,
 		   const struct ptah_space *space);
 
 /*
- * What has changed since a generation: how many places, in *changes, which has
- * room for IMAGE_CHANGES; -1 when they are too many to be remembered.
+ * The changes since a generation: how many, stored in *changes, which has room for IMAGE_CHANGES.
+ * -1 when they were more than the image remembers.
  */
 int image_changes(const struct ptah_image *image, uint64_t since, struct image_change *changes);
 
-/* A section of `size` bytes from `at` of the backing, whose reference it takes over, also on
- * failure. */
+/*
+ * Adds a section of `size` bytes from `at` of the backing. Takes ownership of the reference, also
+ * on failure.
+ */
 int image_add(struct ptah_image *image, uint64_t address, uint64_t size, uint64_t at,
 	      struct backing *backing, const struct ptah_space *space);
 

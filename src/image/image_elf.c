@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Adds the loadable segments of an ELF file to an image. */
 #include <ptah/image.h>
 
 #include <errno.h>
@@ -7,7 +8,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-/* The lowest PT_LOAD address, from which `base` counts. */
+/* The lowest PT_LOAD address; `base` is where that one goes. */
 static bool lowest_address(Elf *elf, size_t segments, uint64_t *lowest)
 {
 	bool found = false;
@@ -24,7 +25,7 @@ static bool lowest_address(Elf *elf, size_t segments, uint64_t *lowest)
 	return found;
 }
 
-/* Where the segments' bytes are: in a file, or in memory. */
+/* The ELF file's bytes: in a file, or in memory. */
 struct source {
 	const char *path;
 	const uint8_t *bytes;
@@ -108,7 +109,7 @@ int ptah_image_add_elf_bytes(struct ptah_image *image, const void *bytes, size_t
 		return PTAH_E_INVAL;
 	if (elf_version(EV_CURRENT) == EV_NONE)
 		return PTAH_E_UNSUPPORTED;
-	/* libelf wants it writable and does not write. */
+	/* libelf asks for a writable buffer and does not write to it. */
 	elf = elf_memory((char *)(uintptr_t)bytes, size);
 	status = elf ? add_segments(image, elf, &from) : PTAH_E_BAD_MAGIC;
 	elf_end(elf);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Page dumps: a list of addresses and the pages in its order. */
+/* Adds page dumps to an image: a list of page addresses, and the pages in the same order. */
 #include "image/image_access.h"
 
 #include "base/bits.h"
@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Page dumps have pages of this size, whatever the system uses. */
+/* The page size of dumps, whatever the system uses. */
 #define IMAGE_PAGE 4096
 
 struct page {
 	uint64_t address;
-	size_t index; /* place in the dump */
+	size_t index; /* its index in the dump */
 };
 
 static int compare_pages(const void *a, const void *b)
@@ -25,8 +25,9 @@ static int compare_pages(const void *a, const void *b)
 }
 
 /*
- * Sorted first: sections are then appended, not inserted. Of pages given twice
- * the later one counts. Neighbours in both address and dump become one section.
+ * Pages are sorted first, so that sections are appended and not inserted. If a page is in the dump
+ * twice, the later one is used. Pages that are neighbours both in memory and in the dump become one
+ * section.
  */
 static int add_pages(struct ptah_image *image, const struct backing *addresses,
 		     struct backing *dump, const struct ptah_space *space)

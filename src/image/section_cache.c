@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The section cache: pieces of files, mapped while they are used, for many images and threads. */
+/*
+ * The section cache: pieces of files, mapped while they are used, shared by many images and
+ * threads.
+ */
 #include "image/backing.h"
 
 #include <errno.h>
@@ -14,9 +17,9 @@
 struct piece {
 	char *path;
 	uint64_t offset, size, address;
-	struct stat was;  /* the file when it was added */
-	uint8_t *mapping; /* from the page that `offset` is in; NULL: not mapped */
-	uint64_t used;	  /* when, for finding the least recently used */
+	struct stat was;  /* of the file when the piece was added */
+	uint8_t *mapping; /* from the start of the page with `offset`; NULL: not mapped */
+	uint64_t used;	  /* when it was last used, to find the least recently used one */
 };
 
 struct ptah_cache {
@@ -51,7 +54,7 @@ static uint64_t page_mask(void)
 	return (uint64_t)sysconf(_SC_PAGESIZE) - 1;
 }
 
-/* What mapping it takes, from its page's beginning. */
+/* The size of a piece's mapping, from the start of its first page. */
 static uint64_t mapping_size(const struct piece *p)
 {
 	return (p->offset & page_mask()) + p->size;
@@ -104,7 +107,7 @@ static uint32_t find_piece(const struct ptah_cache *c, const struct piece *piece
 	return 0;
 }
 
-/* Takes piece->path over when the piece is new. */
+/* Takes ownership of piece->path when the piece is new. */
 static int add_piece(struct ptah_cache *c, struct piece *piece, uint32_t *id)
 {
 	*id = find_piece(c, piece);
@@ -194,7 +197,7 @@ void ptah_cache_set_limit(struct ptah_cache *c, uint64_t limit)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* The file again, if it is the one that was added. */
+/* Opens the file again, if it is still the one that was added. */
 static int open_piece(const struct piece *p)
 {
 	struct stat st;
@@ -208,7 +211,7 @@ static int open_piece(const struct piece *p)
 	return PTAH_E_CHANGED;
 }
 
-/* Maps the piece, if it fits the limit at all. */
+/* Maps the piece, unless it alone exceeds the limit. */
 static int map_piece(struct ptah_cache *c, struct piece *p, int fd)
 {
 	uint64_t size = mapping_size(p);
@@ -237,7 +240,7 @@ static int read_piece(struct ptah_cache *c, struct piece *p, uint64_t at, void *
 		if (fd < 0)
 			return fd;
 		status = map_piece(c, p, fd);
-		/* Larger than all the room there is: read, not mapped. */
+		/* The piece is larger than the limit: its bytes are read, not mapped. */
 		got = status < 0 || p->mapping ? 0 : pread(fd, bytes, n, (off_t)(p->offset + at));
 		close(fd);
 		if (status < 0)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The sections of one address space, in an array sorted by address. */
 #include "image/section_map.h"
 
 #include <stdlib.h>
@@ -108,7 +109,7 @@ void map_erase(struct map *map, size_t at)
 		(map->count - at) * sizeof(*map->sections));
 }
 
-/* The part of a section from `address` on. */
+/* Removes the part of a section before `address`. */
 static void cut_front(struct section *s, uint64_t address)
 {
 	s->at += address - s->address;

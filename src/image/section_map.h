@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* The sections of one address space: sorted, not overlapping, shared between clones until changed.
+/*
+ * The sections of one address space: sorted, not overlapping, shared by clones of an image until
+ * one of them changes.
  */
 #ifndef PTAH_IMAGE_SECTION_MAP_H
 #define PTAH_IMAGE_SECTION_MAP_H
 
 #include "image/backing.h"
 
-/* Addresses [address, address+size) hold the backing's bytes from `at` on. */
+/* The addresses [address, address+size) have the backing's bytes from `at` on. */
 struct section {
 	uint64_t address;
 	uint64_t size;
 	uint64_t at;
-	uint64_t order; /* a later add has a higher one */
+	uint64_t order; /* increases with each section that is added */
 	struct backing *backing;
 	uint32_t id;
 };
@@ -30,20 +32,26 @@ static inline uint64_t section_last(const struct section *s)
 struct map *map_new(void);
 void map_put(struct map *map);
 
-/* Index of the first section that ends at or behind `address`. */
+/* The index of the first section that ends at `address` or later. */
 size_t map_behind(const struct map *map, uint64_t address);
 
 /* Does any section hold a byte of [first, last]? */
 bool map_overlaps(const struct map *map, uint64_t first, uint64_t last);
 
-/* Makes *map its owner's alone, with room for `more` sections. PTAH_E_NOMEM: nothing has changed.
+/*
+ * Makes *map the caller's own copy, with room for `more` sections. On PTAH_E_NOMEM it is unchanged.
  */
 int map_own(struct map **map, size_t more);
 
-/* Makes [first, last] free. At most one section more than before; own it with room for one. */
+/*
+ * Removes all bytes of [first, last]. This can split a section: call map_own() for one more before.
+ */
 void map_cut(struct map *map, uint64_t first, uint64_t last);
 
-/* Where nothing is. Takes the reference to its backing over. Own it with room for one. */
+/*
+ * Inserts a section where there is none. Takes ownership of the backing's reference. Call map_own()
+ * for one more before.
+ */
 void map_insert(struct map *map, const struct section *section);
 
 void map_erase(struct map *map, size_t at);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A plain flow beside a profile: a second profile over the same bytes, without
- * rows and without paths. It must stand where the first one stands after every
- * piece of the trace, and have counted the same whenever counts are asked for.
- * Where it does not, one of the two is wrong: PTAH_E_INTERNAL from then on.
+ * A check for tests and debug builds: a second profile over the same bytes, without rows and
+ * without paths. After every piece of trace both must be in the same state, and whenever counts are
+ * requested both must have the same. Where they differ, one of the two is wrong, and the profile
+ * fails with PTAH_E_INTERNAL from then on.
  */
 #include "flow/state.h"
 #include "profile/profile_internal.h"
@@ -18,7 +18,10 @@ void beside_begin(struct ptah_profile *p)
 {
 	struct ptah_profile_config config = p->config;
 
-	/* Who is asked for code is asked once, and may give it to the second who needs it. */
+	/*
+	 * The on_missing callback would be called once for each of the two, and may add the code at
+	 * the first call only.
+	 */
 	if (!(ALWAYS || config.compare) || config.no_rows || config.flow.on_missing)
 		return;
 	config.flow.size = sizeof(config.flow);
@@ -48,7 +51,7 @@ static bool same_place(const struct ptah_profile *p)
 
 int beside_stands(struct ptah_profile *p, int beside)
 {
-	if (beside < 0) /* out of memory: it knows no more */
+	if (beside < 0) /* out of memory: the second profile knows no more */
 		beside_end(p);
 	else if (p->status >= 0 && !same_place(p))
 		p->status = PTAH_E_INTERNAL;
@@ -56,8 +59,8 @@ int beside_stands(struct ptah_profile *p, int beside)
 }
 
 /*
- * A key that the other one has not is found as a new one, of count 0; one that
- * only the other one has makes the number of keys differ.
+ * Looks up every key of `b` in `a`. A key that `a` does not have is added with a count of 0, which
+ * differs; a key that only `a` has makes the number of keys differ.
  */
 static bool same_blocks(const struct tally *a, struct tally *b)
 {

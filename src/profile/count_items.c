@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts the items that the flow reports while it, not the rows, carries packets out. */
+/* Counts the items that the flow reports for the packets that rows do not carry out. */
 #include "profile/profile_internal.h"
 
 static void count_event(struct ptah_profile *p, const struct ptah_item *item)

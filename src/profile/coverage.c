@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A profile whose counts are taken out after each execution: the loop writes
- * down which entries and pairs it counts first, and these alone are looked at
- * in the end. What an entry adds to the bitmap is found out once (a memo), how
- * often it ran is summed up there, and goes into the sets when they are asked for.
+ * Coverage: a profile whose counts are taken out after each execution. The loop notes which entries
+ * and pairs it counts for the first time, and only these are looked at when the execution ends.
+ * What an entry adds to the bitmap is found out once and kept as a memo. The memo also sums up how
+ * often the entry ran; the sum goes into the sets when the caller asks for them.
  */
 #include <ptah/coverage.h>
 
@@ -14,15 +14,15 @@
 #define DEFAULT_BITMAP 65536
 #define LEAST_BITMAP   8
 
-/* A TNT-8 has so many outcomes, and each is an edge at most. */
+/* A TNT-8 has at most so many outcomes, and each of them is at most one edge. */
 #define MEMO_EDGES 6
 
-/* Memos for each place that may be remembered; with more, all begins anew. */
+/* Memos for each place of config.max_places; beyond that rows and memos begin again. */
 #define MEMOS 8
 
 struct memo {
 	uint64_t key;	/* as in `touched` */
-	uint64_t total; /* not yet in the sets */
+	uint64_t total; /* executions not yet in the sets */
 	uint32_t edges;
 	uint32_t index[MEMO_EDGES]; /* in the bitmap */
 };
@@ -31,11 +31,12 @@ struct ptah_coverage {
 	struct ptah_profile *profile;
 	struct ptah_coverage_config config;
 	uint8_t *bitmap, *own;
-	uint32_t *hits; /* the entries that are not 0, as many as there are at most */
+	uint32_t *
+	    hits; /* the entries of the bitmap that are not 0; room for as many as the bitmap has */
 	size_t hit_count;
-	struct memo *memos; /* from 1 on */
+	struct memo *memos; /* index 0 is not used */
 	size_t memo_count, memo_capacity;
-	uint32_t making; /* the memo that is being made, or 0 */
+	uint32_t making; /* the memo that is being filled, or 0 */
 	size_t blocks_before, edges_before;
 };
 
@@ -54,7 +55,10 @@ static ALWAYS_INLINE void hit(struct ptah_coverage *c, uint32_t index, uint64_t 
 {
 	const uint8_t before = c->bitmap[index], room = (uint8_t)(UINT8_MAX - before);
 
-	/* Who writes to the bitmap meanwhile can bring an entry back to 0. */
+	/*
+	 * A caller that writes to the bitmap itself may have set an entry back to 0, so it may be
+	 * here twice.
+	 */
 	if (!before && c->hit_count < c->config.bitmap_size)
 		c->hits[c->hit_count++] = index;
 	c->bitmap[index] = (uint8_t)(before + (times < room ? times : room));
@@ -80,7 +84,10 @@ static bool in_ranges(const struct ptah_coverage *c, uint64_t ip)
 	return !c->config.range_count;
 }
 
-/* `times` may be 0: then it is only known. False: it is not to be counted. */
+/*
+ * Adds an edge to the set. With `times` 0 it only becomes known. False: edges of this kind are not
+ * counted.
+ */
 static bool add_edge(struct ptah_coverage *c, const struct tally_edge *key, uint64_t times)
 {
 	struct tally_edge *e;
@@ -109,7 +116,7 @@ static struct tally_edge edge_of(const struct code_node *branch, uint64_t to)
 				   .insn_class = branch->insn_class};
 }
 
-/* An edge of the memo that is being made, or of one that is counted up. */
+/* Takes an edge, for the memo that is being filled or for one whose sum goes into the sets. */
 static void visit_edge(struct ptah_coverage *c, const struct code_node *branch, uint64_t to,
 		       uint64_t times)
 {
@@ -141,7 +148,7 @@ static void visit_return(struct ptah_coverage *c, int32_t branch, int32_t site, 
 	visit_edge(c, node, profile_at(c->profile, site)->ip, times);
 }
 
-/* What an entry or a pair stands for, so many times. */
+/* Visits the edges that an entry or a pair stands for. */
 static void visit_key(struct ptah_coverage *c, uint64_t key, uint64_t times)
 {
 	struct ptah_profile *p = c->profile;
@@ -165,7 +172,7 @@ static void visit_key(struct ptah_coverage *c, uint64_t key, uint64_t times)
 	visit_edge(c, branch, profile_at(p, (int32_t)key)->ip, times);
 }
 
-/* What the flow has done itself */
+/* What the flow has carried out itself */
 
 static void on_indirect(void *context, const struct code_node *branch, uint64_t to)
 {
@@ -208,10 +215,10 @@ bool coverage_is_full(const struct ptah_profile *p)
 
 void coverage_forget_memos(struct ptah_profile *p)
 {
-	p->coverage->memo_count = 1; /* 0 is none */
+	p->coverage->memo_count = 1; /* memo 0 means none */
 }
 
-/* 0: out of memory. */
+/* Returns 0 when out of memory. */
 static uint32_t make_memo(struct ptah_coverage *c, uint64_t key)
 {
 	if (c->memo_count == c->memo_capacity) {
@@ -246,7 +253,7 @@ static ALWAYS_INLINE void settle_one(struct ptah_coverage *c, uint32_t *memo, ui
 		hit(c, m->index[i], times);
 }
 
-/* A pair's count has its memo in the upper half. */
+/* A pair's count has the number of its memo in the upper half. */
 static void settle_pair(struct ptah_coverage *c, uint64_t key)
 {
 	struct pair *pair = profile_pair(c->profile, key);
@@ -307,7 +314,7 @@ int ptah_coverage_begin(struct ptah_coverage *c)
 	if (!c)
 		return PTAH_E_INVAL;
 	p = c->profile;
-	coverage_settle(p); /* of one that was not ended */
+	coverage_settle(p); /* of an execution that the caller did not end */
 	clear_bitmap(c);
 	ptah_profile_seek(p, 0);
 	memset(&p->totals, 0, sizeof(p->totals));
@@ -382,13 +389,13 @@ int ptah_coverage_reset(struct ptah_coverage *c)
 	if (!c)
 		return PTAH_E_INVAL;
 	status = ptah_profile_reset(c->profile);
-	/* The memos say what has been put into the sets: they are to be put in again. */
+	/* The memos note what is in the sets already, so they go with the sets. */
 	profile_forget_rows(c->profile);
 	c->blocks_before = c->edges_before = 0;
 	return status;
 }
 
-/* Making one */
+/* Creating and freeing */
 
 static bool is_valid(const struct ptah_coverage_config *config)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* From counts of packets at states to counts of blocks and edges. */
+/* Turns the counts of packets at states into counts of blocks and edges. */
 #include "profile/profile_internal.h"
 
 void profile_add_edge(struct ptah_profile *p, const struct code_node *branch, uint64_t to,
@@ -19,9 +19,9 @@ void profile_add_edge(struct ptah_profile *p, const struct code_node *branch, ui
 }
 
 /*
- * A node's block. Where it is stands beside the node, as nearly every node lies
- * on the ways of several packets: the flow of a profile has no paths, whose note
- * that would be. NULL when out of memory.
+ * The tally's entry for a node, NULL when out of memory. Its number is kept beside the node
+ * (code_place()), because nearly every node is on the way of several packets. That field is free
+ * here: the flow of a profile has no paths.
  */
 static struct tally_block *block_of(struct ptah_profile *p, const struct code_node *node)
 {
@@ -79,7 +79,7 @@ static void expand_rows(struct ptah_profile *p, int32_t state)
 	}
 }
 
-/* A return, so many times. */
+/* Counts a return `times` times. */
 void profile_add_return(struct ptah_profile *p, int32_t branch, int32_t site, uint64_t times)
 {
 	const struct code_node *node = p->states[branch].node;
@@ -118,11 +118,11 @@ int profile_expand(struct ptah_profile *p)
 
 	if (p->coverage)
 		return coverage_expand(p);
-	if (!p->counted) /* large tables are long to look through */
+	if (!p->counted) /* looking through large tables takes long */
 		return p->status;
 	for (size_t s = 1; s < p->state_count; s++) {
 		expand_returns(p, (int32_t)(s * STRIDE));
-		if (p->states[s].node) /* else it was never left */
+		if (p->states[s].node) /* otherwise the state has no counts */
 			expand_rows(p, (int32_t)(s * STRIDE));
 	}
 	for (size_t i = 0; i < p->pair_slots; i++) {

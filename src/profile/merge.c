@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* One profile's counts into another's. */
+/* Adds one profile's counts to another's. */
 #include "profile/profile_internal.h"
 
 #include <stdlib.h>
 
-/* The number that `into` gives to an address space; where it stands stays as it is. */
+/* The number of an address space in `into`, whose current space does not change. */
 static int number_space(struct ptah_profile *into, const struct ptah_space *space, uint32_t *number)
 {
 	struct code_cache *code = &into->flow->code;
@@ -16,7 +16,7 @@ static int number_space(struct ptah_profile *into, const struct ptah_space *spac
 	return status;
 }
 
-/* For each of n spaces its number in `into`. Free it. */
+/* An array with the number in `into` for each of n spaces. The caller frees it. */
 static int number_spaces(struct ptah_profile *into, const struct ptah_space *spaces, size_t n,
 			 uint32_t **numbers)
 {
@@ -71,7 +71,7 @@ int profile_add_part(struct ptah_profile *into, const struct profile_part *part)
 
 	if (status >= 0)
 		status = number_spaces(into, part->spaces, part->space_count, &numbers);
-	/* With the room there nothing below can fail: all is added, or nothing. */
+	/* After this nothing can fail, so that either everything is added or nothing. */
 	if (status >= 0 && (!tally_reserve_blocks(&into->blocks, part->blocks.count) ||
 			    !tally_reserve_edges(&into->edges, part->edges.count)))
 		status = PTAH_E_NOMEM;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/* The profile's life cycle and the functions that callers read its counts with. */
 #include "profile/profile_internal.h"
 
 #include <stdlib.h>
 
-/* An indirect branch that the flow has carried out. */
+/* The flow has carried out an indirect branch: counts its edge. */
 static void on_indirect(void *context, const struct code_node *branch, uint64_t to)
 {
 	profile_add_edge(context, branch, to, 1);
@@ -76,7 +77,7 @@ int profile_feed_only(struct ptah_profile *p, const void *bytes, size_t n, bool 
 int profile_pass_packet(struct ptah_profile *p, struct ptah_item *items, size_t capacity,
 			bool *starved)
 {
-	if (p->beside) /* what it says is overwritten */
+	if (p->beside) /* overwrites what the second profile reported */
 		profile_pass_packet(p->beside, items, capacity, starved);
 	profile_follow_image(p);
 	return flow_read_packet(p->flow, items, capacity, starved);
@@ -136,7 +137,7 @@ int ptah_profile_reset(struct ptah_profile *p)
 
 	if (!p)
 		return PTAH_E_INVAL;
-	status = profile_count_up(p); /* which makes the rows' counts 0 */
+	status = profile_count_up(p); /* sets the counts of the rows to 0 */
 	code_forget_places(&p->flow->code);
 	tally_clear(&p->blocks);
 	tally_clear(&p->edges);

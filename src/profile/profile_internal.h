@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The profile's inside.
+ * struct ptah_profile and what the files of this layer share.
  *
- * A state is a place where the flow may stand between two packets: the address
- * behind the last decided branch. Its row says for every TNT-8 payload which
- * state follows and how often that happened; a TIP leads to the state of its
- * address, and the pair is counted. So the common packets are counted, not
- * carried out; expand.c carries each distinct one out once, times its count.
+ * A state is a place in the code where execution may be between two packets: the address after the
+ * last deciding branch. Its row says for every TNT-8 payload which state follows and how often that
+ * happened. A TIP leads to the state of its address, and the pair of the two states is counted. So
+ * the common packets are counted, not carried out; expand.c carries out each distinct one once,
+ * times its count.
  *
  * rows.c: what a packet does at a state. row_loop.c: the loop over packets. run.c: rows and flow in
- * turns. count_items.c: what the flow reports.
- * tally.c: counts by block and by edge. expand.c: from rows to these. merge.c:
- * from another profile to these. coverage.c: the same by executions, with a bitmap.
- * beside.c: a plain flow that must count the same.
+ * turns. count_items.c: what the flow reports. tally.c: counts by block and by edge. expand.c: from
+ * rows to tallies. merge.c: from another profile to tallies. coverage.c: the same by executions,
+ * with a bitmap. beside.c: a second profile that must count the same.
  */
 #ifndef PTAH_PROFILE_PROFILE_INTERNAL_H
 #define PTAH_PROFILE_PROFILE_INTERNAL_H
@@ -22,35 +21,37 @@
 #include <ptah/profile.h>
 
 /*
- * A row: an entry for each payload of a TNT-8, stop bit and all. Entry 0 is for
- * the TIP. Entry 1, which no payload has, is of a place that returns lead to: how
- * often the branch in its `next` did. There is mostly but one.
+ * A row has an entry for each payload of a TNT-8 (with its stop bit). Entry 0 is for a TIP. Entry
+ * 1, which no payload has, belongs to a state that compressed returns lead to: `next` is the
+ * returning branch and `count` how often it returned here. If several branches do, the others are
+ * counted as pairs.
  */
 #define ROW	   128
 #define ROW_RETURN 1
 
 /*
- * A state's number is where its row begins, so that an entry is found without
- * a multiplication. Rows are a line longer than they need be: with a power of
- * two between them the same entries of all rows would share a few cache sets.
+ * A state's number is the index of its row, so that an entry is found without a multiplication.
+ * Rows are one cache line longer than they need to be: with a power of two between them, the same
+ * entries of all rows would share a few cache sets.
  */
 #define STRIDE (ROW + 8)
 
-/* In an entry's `next`: a state, or not so simple. */
+/* The `next` of an entry: the next state, if it is more than these; or one of these. */
 enum {
 	NEXT_UNKNOWN = 0,
-	/* Of a TIP's entry */
-	NEXT_PLAIN = 1, /* leads to the state of its address, and no more */
-			/*
-			 * Of both: negative. ~next is the number of an effect or, of a payload
-			 * with this bit, a compressed return.
-			 */
+	/* In a TIP's entry: the TIP leads to the state of its address, without effect on the stack.
+	 */
+	NEXT_PLAIN = 1,
+	/*
+	 * Every other entry that is not simple has a negative number. ~next is the number of an
+	 * effect or, with this bit and in a payload's entry, a compressed return.
+	 */
 	NEXT_RETURN = 1 << 30,
 };
 
 /*
- * A compressed return: the payload of the outcomes behind it (1: none), and above
- * that the number of the return's own state, from 1 on and not times STRIDE.
+ * A compressed return: the payload of the outcomes after it (1: none), and above that the number of
+ * the return branch's own state, divided by STRIDE.
  */
 #define RETURN_REST_BITS    6
 #define RETURN_REST(code)   ((unsigned)(code) & ((1u << RETURN_REST_BITS) - 1))
@@ -69,46 +70,52 @@ struct state {
 };
 
 /*
- * What a packet does to the call stack. Four in a cache line: large programs
- * have many.
+ * What a packet does to the return address stack. Four effects in a cache line: large programs have
+ * many.
  */
 #define EFFECT_PUSHES 2
 
 struct effect {
-	int32_t next; /* the state behind it; 0: that of a TIP; negative: as an entry's, a return */
+	int32_t next; /* the next state; 0: that of a TIP; negative: a return, as in an entry */
 	uint8_t pushes;
-	uint8_t reach; /* how far the stack was up in between */
-	bool pops;     /* TIP: a return whose entry is taken off in the end */
-	/* The return sites. If there are more, the last is where in `more` the others are. */
+	uint8_t reach; /* how many more entries the stack had in between than before */
+	bool pops;     /* of a TIP: a return, whose entry is popped at the end */
+	/*
+	 * The return sites to push. If there are more of them, the last element is their index in
+	 * `more`.
+	 */
 	int32_t push[EFFECT_PUSHES];
 };
 
 _Static_assert(sizeof(struct effect) == 16, "a quarter of a cache line");
 
 /*
- * The call stack's entries lie in a larger ring: what an effect has room for is
- * written, whether it is as much or not.
+ * The return address stack lies in a larger ring, because both elements of `push` are always
+ * written.
  */
 #define STACK_RING (2 * STACK_SIZE)
 
-/* States by address. */
+/* A hash table of states by address. */
 struct target {
 	uint64_t ip;
 	uint32_t context; /* space and mode */
 	int32_t state;	  /* 0: free */
 };
 
-/* How often a state, or a compressed return, led to a state by address. */
+/*
+ * How often a state or a compressed return led to a state, where the entry itself has no room for
+ * it.
+ */
 struct pair {
 	uint64_t
-	    key; /* from << 32 | to, `from` a state or RETURN_BRANCH() | FROM_RETURN; 0: free */
-	uint64_t count; /* of a coverage: 32 bits; above them the memo's number */
+	    key; /* from << 32 | to; `from` is a state or RETURN_BRANCH() | FROM_RETURN; 0: free */
+	uint64_t count; /* in a coverage: 32 bits, and the memo's number above them */
 };
 
 #define FROM_RETURN (UINT64_C(1) << 63)
 
 struct tally_block {
-	uint64_t ip, end, head; /* the item's: class, mode, ninsn, last_size, TRUNCATED */
+	uint64_t ip, end, head; /* `head`: the item's class, mode, ninsn, last_size and TRUNCATED */
 	uint64_t target;	/* of a direct branch, else 0 */
 	uint64_t count, taken, unknown;
 	uint32_t space, section;
@@ -121,11 +128,11 @@ struct tally_edge {
 	uint8_t mode, insn_class;
 };
 
-/* A growing array with a hash over it. */
+/* A growing array with a hash table over it. */
 struct tally {
 	void *items;
 	size_t count, capacity;
-	uint32_t *slots; /* number of an item, plus 1 */
+	uint32_t *slots; /* index in `items`, plus 1 */
 	size_t slot_count;
 };
 
@@ -133,7 +140,7 @@ struct ptah_profile {
 	struct ptah_flow *flow;
 	struct ptah_profile_config config;
 	bool stack_matters; /* returns may be compressed */
-	int status;	    /* PTAH_E_NOMEM, PTAH_E_INTERNAL once it was */
+	int status;	    /* PTAH_E_NOMEM or PTAH_E_INTERNAL, once that has happened */
 
 	struct row_entry *rows; /* STRIDE for each state; state 0 is none */
 	struct state *states;	/* see profile_at() */
@@ -142,16 +149,16 @@ struct ptah_profile {
 	size_t target_slots;
 	struct effect *effects;
 	size_t effect_count, effect_capacity;
-	int32_t *more; /* of effects with many pushes: ROUTE_PUSHES each */
+	int32_t *more; /* return sites of effects with many pushes, ROUTE_PUSHES for each */
 	size_t more_count;
 	struct pair *pairs;
 	size_t pair_count, pair_slots;
-	uint64_t budget; /* packets until a count may not fit its 32 bits */
+	uint64_t budget; /* packets that can be counted before a count may exceed 32 bits */
 	bool counted;	 /* rows or pairs may have counts that are not 0 */
-	/* Where the loop stops; NULL once the tables are as large as they may be. */
+	/* Where the loop stops; NULL stops it at once, because a table is full. */
 	const uint8_t *end;
 
-	/* Where we are, while it is us and not the flow. */
+	/* The place and the stack while the rows have them, and not the flow. */
 	int32_t state;
 	uint32_t context;
 	unsigned top, depth;
@@ -160,22 +167,27 @@ struct ptah_profile {
 	struct tally blocks, edges;
 	struct ptah_profile_totals totals; /* only errors, overflows, gaps, first_error */
 
-	struct ptah_profile *beside; /* see beside.c; NULL: nothing is compared */
+	struct ptah_profile *beside; /* the second profile of beside.c, or NULL */
 
-	/* Who counts by executions, or NULL: then what follows is not used. */
+	/*
+	 * The coverage that this profile counts for, or NULL: then the members below are not used.
+	 */
 	struct ptah_coverage *coverage;
-	/* What has a count, in the order of its first: an entry's place in `rows`, a pair's key. */
+	/*
+	 * What has been counted since the last settling, in order of the first count: an entry's
+	 * index in `rows`, or a pair's key.
+	 */
 	uint64_t *touched;
 	size_t touched_count, touched_capacity;
-	uint32_t *marks; /* one for each entry of the rows; 0 at first */
+	uint32_t *marks; /* the memo's number for each entry of the rows; 0: none */
 };
 
-/* A coverage's counts are settled at the latest when there are so many. */
+/* A coverage settles its counts when it has touched this many, at the latest. */
 #define MOST_TOUCHED ((size_t)1 << 20)
 
 /* rows.c */
 
-/* What is known of a state. */
+/* What is known of a state besides its row. */
 static inline struct state *profile_at(const struct ptah_profile *p, int32_t state)
 {
 	return &p->states[state / STRIDE];
@@ -193,95 +205,112 @@ static inline size_t profile_pair_slot(const struct ptah_profile *p, uint64_t ke
 	return (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (p->pair_slots - 1);
 }
 
-/* The state of an address in the context of now. 0 when out of memory. */
+/*
+ * The state of an address in the current context (p->context), made if needed. 0 when out of
+ * memory.
+ */
 int32_t profile_state(struct ptah_profile *p, uint64_t ip);
 
-/* Finds out what a TNT-8 of this payload does. False: it is the flow's, this time. */
+/* Finds out what a TNT-8 with this payload does. False: the flow has to carry it out this time. */
 bool profile_make_entry(struct ptah_profile *p, int32_t state, unsigned payload);
 
-/* The same of a TIP. */
+/* The same for a TIP. */
 bool profile_make_tip(struct ptah_profile *p, int32_t state);
 
-/* The pair of a key, made at need. NULL when out of memory. */
+/* The pair of a key, made if needed. NULL when out of memory. */
 struct pair *profile_pair(struct ptah_profile *p, uint64_t key);
 
-/* One more that is touched. False when out of memory. */
+/* Notes that something was counted for the first time. False when out of memory. */
 bool profile_touch(struct ptah_profile *p, uint64_t key);
 
-/* A node that a packet passes; `taken` of a conditional branch, `to` of a return (else NULL). */
+/*
+ * Called for each node that a packet passes. `taken` is for a conditional branch, `to` for a return
+ * (else NULL).
+ */
 typedef void profile_visit(struct ptah_profile *p, const struct code_node *node, bool taken,
 			   const uint64_t *to, uint64_t times);
 
 /*
- * Calls visit for what the packet of an entry passes; for the TIP (payload 0)
- * for its branch, too. Returns where it ends: of a TIP, the branch.
+ * Calls visit for each node that the packet of an entry passes; for a TIP (payload 0) its branch is
+ * the last. Returns the node where the packet ends: of a TIP, the branch.
  */
 const struct code_node *profile_walk(struct ptah_profile *p, int32_t state, unsigned payload,
 				     profile_visit *visit, uint64_t times);
 
-/* Forgets rows, states, effects and pairs; their counts must have been expanded. */
+/* Forgets rows, states, effects and pairs; their counts must have been expanded before. */
 void profile_forget_rows(struct ptah_profile *p);
 int profile_rows_init(struct ptah_profile *p);
 void profile_rows_fini(struct ptah_profile *p);
 
-/* An item of the flow, or of those who feed us, goes into the counts. */
+/* Counts an item that the flow or a caller reports. */
 void profile_count_item(struct ptah_profile *p, const struct ptah_item *item);
 
-/* A block of the flow's. NULL when out of memory. */
+/* Counts a block. NULL when out of memory. */
 struct tally_block *profile_count_block(struct ptah_profile *p, const struct ptah_item *item);
 
-/* Where a block's direct branch leads: an item does not say, the code that was read does. */
+/* The target of a block's direct branch. The item does not have it, so it comes from the code. */
 uint64_t profile_target_of(struct ptah_profile *p, const struct ptah_item *item);
 
-/* The code cache follows the image, and the rows follow it. */
+/*
+ * Follows changes of the image: the code cache forgets changed code, and all rows are forgotten
+ * with it.
+ */
 void profile_follow_image(struct ptah_profile *p);
 
-/* As large as they may be: their counts are to be expanded, and they forgotten. */
+/*
+ * Are the tables as large as they may be? Then their counts are to be expanded and the rows
+ * forgotten.
+ */
 bool profile_is_full(const struct ptah_profile *p);
 
 /* row_loop.c */
 
-/* At most this many bytes in one go, so that no count wraps: a byte counts 8 times at most. */
+/* Bytes taken in one run at most, so that no count wraps: a byte is counted 8 times at most. */
 #define PROFILE_STRETCH	 ((ptrdiff_t)1 << 28)
 #define PROFILE_PER_BYTE 8
 
 /*
- * Counts packets from the event decoder's position on, from p->state. In the end the flow has the
- * position again.
+ * Counts packets from the event decoder's position and from p->state on. Afterwards the flow has
+ * the place again.
  */
 void profile_run_rows(struct ptah_profile *p);
 
-/* run.c: counts what has been fed. 0, PTAH_PROFILE_PAUSED or an error. */
+/* run.c: counts what was fed. Returns 0, PTAH_PROFILE_PAUSED or an error. */
 int profile_run(struct ptah_profile *p);
 
 /*
- * profile.c: for those who bring a profile to a place in its trace: bytes that
- * are not counted, and one packet of them, as flow_read_packet() reads it.
+ * profile.c: for the session layer, which brings a profile to a place in its trace: feeds bytes
+ * without counting them, and carries out one packet of them like flow_read_packet().
  */
 int profile_feed_only(struct ptah_profile *p, const void *bytes, size_t n, bool last);
 int profile_pass_packet(struct ptah_profile *p, struct ptah_item *items, size_t capacity,
 			bool *starved);
 
-/* As flow_set_space(). */
+/* Like flow_set_space(). */
 int profile_set_space(struct ptah_profile *p, const struct ptah_space *space);
 
-/* An item that is not the flow's. */
+/* Counts an item that comes from the caller and not from the flow. */
 void profile_add_item(struct ptah_profile *p, const struct ptah_item *item);
 
-/* profile_expand(), and the result is compared. */
+/* Calls profile_expand() and compares the result with the second profile's. */
 int profile_count_up(struct ptah_profile *p);
 
-/* beside.c; all but the first two only where p->beside is. */
+/* beside.c. All but the first two are for profiles with p->beside only. */
 
-/* As the configuration or the build wants it; without memory nothing is compared. */
+/*
+ * Creates the second profile, if the configuration or the build asks for it. Without memory nothing
+ * is compared.
+ */
 void beside_begin(struct ptah_profile *p);
 void beside_end(struct ptah_profile *p);
 
-/* Both have come to an end of what was fed, the other one with this status. The profile's status.
+/*
+ * Both profiles have reached the end of what was fed, the second with status `beside`. Returns the
+ * profile's status.
  */
 int beside_stands(struct ptah_profile *p, int beside);
 
-/* Both have all counts in their tallies. The status of the profile. */
+/* Both have all their counts in tallies. Returns the profile's status. */
 int beside_counted(struct ptah_profile *p);
 
 /* expand.c */
@@ -293,22 +322,22 @@ void profile_add_edge(struct ptah_profile *p, const struct code_node *branch, ui
 
 void profile_add_return(struct ptah_profile *p, int32_t branch, int32_t site, uint64_t times);
 
-/* The counts of the rows become counts of blocks and edges, and 0. */
+/* Adds the counts of the rows to the tallies and sets them to 0. */
 int profile_expand(struct ptah_profile *p);
 
 /* coverage.c */
 
-/* The counts of what is touched go into the bitmap and the memos, and become 0. */
+/* Adds the counts of what was touched to the bitmap and the memos, and sets them to 0. */
 int coverage_settle(struct ptah_profile *p);
 
-/* A coverage's profile_expand(). */
+/* What profile_expand() is for a profile, for a coverage. */
 int coverage_expand(struct ptah_profile *p);
 
-/* With the rows. What they have counted must have been expanded. */
+/* Called when rows are forgotten. Their counts must have been expanded before. */
 void coverage_forget_memos(struct ptah_profile *p);
 bool coverage_is_full(const struct ptah_profile *p);
 
-/* A coverage's profile_count_item(), of a block. */
+/* What profile_count_block() is for a profile, for a coverage. */
 void coverage_count_block(struct ptah_profile *p, const struct ptah_item *item);
 
 /* merge.c */
@@ -317,21 +346,21 @@ void coverage_count_block(struct ptah_profile *p, const struct ptah_item *item);
 struct profile_part {
 	struct tally blocks, edges;
 	struct ptah_profile_totals totals;
-	struct ptah_space *spaces; /* by the numbers in blocks and edges */
+	struct ptah_space *spaces; /* indexed by the numbers in blocks and edges */
 	size_t space_count;
 };
 
-/* Everything counted goes into *part, and the profile begins at 0. */
+/* Moves everything counted to *part; the profile starts again at 0. */
 int profile_take_part(struct ptah_profile *p, struct profile_part *part);
 
-/* ... and into another one: all of it or, with an error, nothing. */
+/* Adds a part to another profile: all of it, or nothing and an error. */
 int profile_add_part(struct ptah_profile *into, const struct profile_part *part);
 void profile_free_part(struct profile_part *part);
 
-/* tally.c: NULL when out of memory. */
+/* tally.c: the entry of a key, made if needed. NULL when out of memory. */
 struct tally_block *tally_block(struct tally *t, const struct tally_block *key);
 struct tally_edge *tally_edge(struct tally *t, const struct tally_edge *key);
-/* Room for so many new ones: adding them does not fail then. False when out of memory. */
+/* Makes room for so many new entries, so that adding them cannot fail. False when out of memory. */
 bool tally_reserve_blocks(struct tally *t, size_t more);
 bool tally_reserve_edges(struct tally *t, size_t more);
 void tally_clear(struct tally *t);

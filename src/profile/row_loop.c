@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counts packets by rows: TNT and TIP lead from state to state, and each of these steps is counted
- * where it is found. What the rows do not know is the flow's, which has been put where it has to
- * go on.
+ * Counts packets by rows: TNT and TIP lead from state to state, and each step is counted in the
+ * entry that says where it leads. Where an entry is missing or impossible, the flow is put in the
+ * same place and continues.
  */
 #include "profile/profile_internal.h"
 
-/* Back to the flow, which stands at the state's code. */
+/* Hands the place and the return address stack to the flow. */
 static void leave(struct ptah_profile *p, int32_t state)
 {
 	struct ptah_flow *f = p->flow;
@@ -22,7 +22,7 @@ static void leave(struct ptah_profile *p, int32_t state)
 	}
 }
 
-/* ... with outcomes of the packet that ends at `pos`. */
+/* The same, with outcomes left of the packet that ends at `pos`. */
 static void leave_with(struct ptah_profile *p, int32_t state, unsigned bits, unsigned n,
 		       const uint8_t *pos)
 {
@@ -35,9 +35,8 @@ static void leave_with(struct ptah_profile *p, int32_t state, unsigned bits, uns
 }
 
 /*
- * What the loop keeps at hand. Loaded from the profile and stored into it
- * around everything that is not inline, so that the compiler can have it in
- * registers in spite of all that is counted through pointers.
+ * What the loop keeps in registers. It is loaded from the profile and stored back around every call
+ * that is not inlined; otherwise the compiler would have to expect that any count changes it.
  */
 struct packet_taker {
 	struct ptah_flow *flow;
@@ -46,9 +45,10 @@ struct packet_taker {
 	const struct target *targets;
 	struct pair *pairs;
 	const struct effect *effects;
-	const uint8_t *end;   /* see packet_loop.h */
-	unsigned top, bottom; /* of the stack: what lies between is in it */
-	/* Constant, and known to the compiler: what is touched is written down. */
+	const uint8_t *end; /* see packet_loop.h */
+	unsigned top,
+	    bottom; /* of the return address stack: the entries between the two are in use */
+	/* Constant, and known to the compiler: what is touched is noted. */
 	bool touching;
 	uint64_t *touches;
 	size_t touched, room;
@@ -81,7 +81,7 @@ static ALWAYS_INLINE void store(const struct packet_taker *h, struct ptah_profil
 		p->touched_count = h->touched;
 }
 
-/* The first count of something since the last settling. False when out of memory. */
+/* Notes the first count since the last settling. False when out of memory. */
 static ALWAYS_INLINE bool touch(struct packet_taker *h, struct ptah_profile *p, uint64_t key)
 {
 	bool good = true;
@@ -97,7 +97,7 @@ static ALWAYS_INLINE bool touch(struct packet_taker *h, struct ptah_profile *p, 
 	return good;
 }
 
-/* The usual case of profile_state(): known, and in its first slot. */
+/* The usual case of profile_state(): the state exists, in its first slot. */
 static ALWAYS_INLINE int32_t find_state(struct packet_taker *h, struct ptah_profile *p, uint64_t ip)
 {
 	const struct target *t = &h->targets[profile_target_slot(p, ip, p->context)];
@@ -111,7 +111,7 @@ static ALWAYS_INLINE int32_t find_state(struct packet_taker *h, struct ptah_prof
 	return state;
 }
 
-/* One more of a pair: the usual case of profile_pair(). False when out of memory. */
+/* Counts a pair; inline is the usual case of profile_pair(). False when out of memory. */
 static ALWAYS_INLINE bool count_pair(struct packet_taker *h, struct ptah_profile *p, uint64_t key)
 {
 	struct pair *pair = &h->pairs[profile_pair_slot(p, key)];
@@ -126,7 +126,7 @@ static ALWAYS_INLINE bool count_pair(struct packet_taker *h, struct ptah_profile
 	return (uint32_t)pair->count++ || !h->touching || touch(h, p, key);
 }
 
-/* More return sites than an effect holds. The stack's top behind them. */
+/* Pushes more return sites than an effect holds. Returns the new top of the stack. */
 NOINLINE static unsigned push_many(struct ptah_profile *p, const struct effect *e, unsigned top)
 {
 	const int32_t *more = p->more + e->push[EFFECT_PUSHES - 1];
@@ -138,7 +138,7 @@ NOINLINE static unsigned push_many(struct ptah_profile *p, const struct effect *
 	return top;
 }
 
-/* The stack's part of an effect. */
+/* Applies an effect to the return address stack. */
 static ALWAYS_INLINE void move_stack(struct packet_taker *h, struct ptah_profile *p,
 				     const struct effect *e)
 {
@@ -149,15 +149,15 @@ static ALWAYS_INLINE void move_stack(struct packet_taker *h, struct ptah_profile
 		h->top = push_many(p, e, h->top);
 		return;
 	}
-	/* Both, needed or not: how many it is cannot be predicted in large programs. */
+	/* Writes both, whether needed or not: the number cannot be predicted in large programs. */
 	p->stack[h->top % STACK_RING] = e->push[0];
 	p->stack[(h->top + 1) % STACK_RING] = e->push[1];
 	h->top += e->pushes;
 }
 
 /*
- * The entry of a payload that is not known yet. False when the flow must go on:
- * it has been told from where.
+ * Makes the entry of a payload that is not known yet. False: the flow has to continue, and has been
+ * put in place for that.
  */
 NOINLINE static bool make_entry(struct ptah_profile *p, int32_t state, unsigned payload,
 				const uint8_t *pos)
@@ -170,18 +170,18 @@ NOINLINE static bool make_entry(struct ptah_profile *p, int32_t state, unsigned 
 	return false;
 }
 
-/* A return without an entry on the stack: the flow says what is wrong with it. */
+/* A return without an entry on the stack: the flow reports the error. */
 NOINLINE static void refuse_return(struct ptah_profile *p, int32_t state, int32_t code,
 				   const uint8_t *pos)
 {
 	const unsigned rest = RETURN_REST(code);
 
-	/* The return's own outcome is 1, and stands where the stop bit does. */
+	/* The return's own outcome is 1 and stands where the stop bit of the rest does. */
 	leave_with(p, state, rest, highest_bit(rest) + 1, pos);
 	p->flow->node = p->states[RETURN_BRANCH(code)].node;
 }
 
-/* One more return from a branch to a site. False when out of memory. */
+/* Counts a return from a branch to a site. False when out of memory. */
 static ALWAYS_INLINE bool count_return(struct packet_taker *h, struct ptah_profile *p,
 				       int32_t branch, int32_t site)
 {
@@ -197,8 +197,8 @@ static ALWAYS_INLINE bool count_return(struct packet_taker *h, struct ptah_profi
 }
 
 /*
- * The outcomes of a TNT-8 or a part of one, of which `pos` is the end. The next
- * state, or 0 when the flow must go on.
+ * Takes the outcomes of a TNT-8 or of a part of one, which ends at `pos`. Returns the next state,
+ * or 0 when the flow has to continue.
  */
 static ALWAYS_INLINE int32_t take_outcomes(struct packet_taker *h, struct ptah_profile *p,
 					   int32_t state, unsigned payload, const uint8_t *pos)
@@ -242,7 +242,7 @@ static ALWAYS_INLINE int32_t take_outcomes(struct packet_taker *h, struct ptah_p
 	}
 }
 
-/* The stack's part of a TIP. False when it is the flow's. */
+/* Applies a TIP to the return address stack. False: the flow has to carry out the TIP. */
 static ALWAYS_INLINE bool take_tip_effect(struct packet_taker *h, struct ptah_profile *p,
 					  int32_t state)
 {
@@ -266,7 +266,7 @@ static ALWAYS_INLINE bool take_tip_effect(struct packet_taker *h, struct ptah_pr
 	return true;
 }
 
-/* A TNT-64, six outcomes at a time. */
+/* Takes a TNT-64, six outcomes at a time. */
 static ALWAYS_INLINE int32_t take_long(struct ptah_profile *p, int32_t state, const uint8_t *pos,
 				       bool touching)
 {
@@ -282,7 +282,7 @@ static ALWAYS_INLINE int32_t take_long(struct ptah_profile *p, int32_t state, co
 
 		left -= n;
 		next = take_outcomes(&h, p, state, 1u << n | (unsigned)bits, pos + 8);
-		if (!next) { /* the flow gets the rest as well */
+		if (!next) { /* the flow gets the remaining outcomes as well */
 			struct ptah_flow *f = p->flow;
 
 			f->tnt = f->tnt << left | (payload & ((UINT64_C(1) << left) - 1));
@@ -307,7 +307,7 @@ NOINLINE static int32_t take_long_touching(struct ptah_profile *p, int32_t state
 	return take_long(p, state, pos, true);
 }
 
-/* What packet_loop.h asks for. A state is the loop's place. */
+/* What packet_loop.h needs to be defined. A place is a state here. */
 
 typedef int32_t place_number;
 
@@ -329,7 +329,7 @@ static ALWAYS_INLINE place_number take_tnt_64(struct packet_taker *h, place_numb
 	return state;
 }
 
-/* Not taken, either, when out of memory. */
+/* Also false when out of memory. */
 static ALWAYS_INLINE bool take_tip(struct packet_taker *h, place_number *place, const uint8_t *pos,
 				   uint64_t ip)
 {
@@ -361,7 +361,7 @@ static ALWAYS_INLINE void take_cyc(struct packet_taker *h, struct event_cycles *
 
 #include "flow/packet_loop.h"
 
-/* The packets that are ours, from the decoder's position on. */
+/* Takes packets from the event decoder's position on, as long as rows know them. */
 static ALWAYS_INLINE void run_rows(struct ptah_profile *p, bool touching, bool timed)
 {
 	const struct ptah_event_decoder *d = p->flow->events;
@@ -378,7 +378,7 @@ static ALWAYS_INLINE void run_rows(struct ptah_profile *p, bool touching, bool t
 		leave(p, state);
 }
 
-/* A loop for each of its uses: what one does not need costs it nothing. */
+/* A loop for each use, so that none pays for what it does not need. */
 NOINLINE static void run_plain(struct ptah_profile *p)
 {
 	run_rows(p, false, false);

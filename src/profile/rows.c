@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a packet does at a state: found out once, by the flow's own rules. */
+/*
+ * The rows: what a packet does at a state, found out once by the flow's own rules, and the tables
+ * that they lie in.
+ */
 #include "profile/profile_internal.h"
 
 #include "flow/large_table.h"
@@ -9,14 +12,14 @@
 #define FIRST_STATES 256
 #define FIRST_SLOTS  4096
 
-/* Slots for each that is used: who looks for one should find it in the first place. */
+/* Slots of a hash table per entry, so that nearly every lookup succeeds in the first slot. */
 #define SPARSE 6
 
 /*
- * What the tables may hold before they are begun anew, for each state: by
- * default 570 MB of rows, and about as much of the others together. A program
- * that needs as much is slow here; a trace that is made to need more does not
- * get it. The least is more than the call stack brings along.
+ * Limits of the tables, in states; beyond them they are emptied. By default 570 MB of rows, and
+ * about as much for the other tables together. A program that needs more is slow to decode, but a
+ * trace that was made to exhaust memory cannot do it. The lower limit is more than a full return
+ * address stack needs.
  */
 #define DEFAULT_STATES ((uint32_t)1 << 19)
 #define LEAST_STATES   ((uint32_t)256)
@@ -33,7 +36,7 @@ bool profile_is_full(const struct ptah_profile *p)
 	       p->pair_count >= PAIRS * max || (p->coverage && coverage_is_full(p));
 }
 
-/* One more of something: the loop stops soon when that was the last. */
+/* A table has grown: stops the loop soon if it is full now. */
 static void look_at_limits(struct ptah_profile *p)
 {
 	if (UNLIKELY(profile_is_full(p)))
@@ -60,7 +63,7 @@ int profile_rows_init(struct ptah_profile *p)
 	if (!p->targets || !p->pairs)
 		return PTAH_E_NOMEM;
 	p->target_slots = p->pair_slots = FIRST_SLOTS;
-	p->state_count = 1; /* 0 is none */
+	p->state_count = 1; /* state 0 means none */
 	p->budget = UINT32_MAX;
 	return 0;
 }
@@ -129,7 +132,7 @@ static bool grow_states(struct ptah_profile *p)
 	struct state *states;
 	struct row_entry *rows;
 
-	if (capacity > (size_t)INT32_MAX / STRIDE) /* the numbers of states are positive */
+	if (capacity > (size_t)INT32_MAX / STRIDE) /* the numbers of states are positive int32_t */
 		return false;
 	states = realloc(p->states, capacity * sizeof(*states));
 	if (!states)
@@ -137,7 +140,7 @@ static bool grow_states(struct ptah_profile *p)
 	p->states = states;
 	if (p->coverage && !grow_marks(p, capacity))
 		return false;
-	/* Last: a table's size must be known. */
+	/* Last, because state_capacity must always be the size of this table. */
 	rows = flow_table_grow(p->rows, p->state_capacity * row, p->state_count * row,
 			       capacity * row, !p->config.no_huge_pages);
 	if (!rows)
@@ -236,12 +239,12 @@ bool profile_touch(struct ptah_profile *p, uint64_t key)
 		p->touched_capacity = capacity;
 	}
 	p->touched[p->touched_count++] = key;
-	if (UNLIKELY(p->touched_count >= MOST_TOUCHED)) /* they are to be settled */
+	if (UNLIKELY(p->touched_count >= MOST_TOUCHED)) /* they have to be settled first */
 		p->end = NULL;
 	return true;
 }
 
-/* The way that a packet takes from a state. */
+/* The start of a packet's route from a state. */
 static struct route begin(struct ptah_profile *p, int32_t state)
 {
 	return (struct route){.flow = p->flow,
@@ -251,7 +254,7 @@ static struct route begin(struct ptah_profile *p, int32_t state)
 			      .no_stack = !p->stack_matters};
 }
 
-/* Remembers where the state's code is, for next time. */
+/* Remembers the state's node for the next time. */
 static void keep_node(struct ptah_profile *p, int32_t state)
 {
 	struct route r = begin(p, state);
@@ -290,7 +293,7 @@ static struct effect *new_effect(struct ptah_profile *p)
 	return &p->effects[p->effect_count - 1];
 }
 
-/* Where the pushes that do not fit go. */
+/* Stores the return sites that do not fit into the effect. */
 static bool add_more(struct ptah_profile *p, struct effect *e, const int32_t *push, unsigned n)
 {
 	int32_t *more = realloc(p->more, (p->more_count + ROUTE_PUSHES) * sizeof(*more));
@@ -304,7 +307,10 @@ static bool add_more(struct ptah_profile *p, struct effect *e, const int32_t *pu
 	return true;
 }
 
-/* The effect of a route; what follows it is the caller's to say. Its number inverted; 0: none. */
+/*
+ * Makes the effect of a route without its `next`, which the caller sets. Returns ~number, or 0 for
+ * none.
+ */
 static int32_t make_effect(struct ptah_profile *p, const struct route *r, struct effect **effect)
 {
 	const unsigned here = r->pushes > EFFECT_PUSHES ? EFFECT_PUSHES - 1 : r->pushes;
@@ -326,7 +332,7 @@ static int32_t make_effect(struct ptah_profile *p, const struct route *r, struct
 	return ~(int32_t)(e - p->effects);
 }
 
-/* A return from before the packet: what an entry has of it, or 0. */
+/* A return to a call from before the packet: the `next` of its entry, or 0. */
 static int32_t make_return(struct ptah_profile *p, const struct route *r, unsigned payload)
 {
 	const unsigned rest = 1u << (r->left - 1) | (payload & ((1u << (r->left - 1)) - 1));
@@ -394,7 +400,7 @@ bool profile_make_tip(struct ptah_profile *p, int32_t state)
 	return true;
 }
 
-/* Who is told of the nodes on the way. */
+/* Passes the nodes of a route on to a profile_visit function. */
 struct visitor {
 	struct ptah_profile *profile;
 	profile_visit *visit;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Takes what has been fed, in turns: the rows take packets as long as they know them
- * (row_loop.c), the flow carries out one of the others, until it is at rest again.
+ * Takes the bytes that were fed: rows and flow take turns. The rows take packets as long as they
+ * know them (row_loop.c), then the flow carries out one packet, until it is at rest again.
  */
 #include "profile/profile_internal.h"
 
@@ -13,7 +13,7 @@ static bool can_enter(const struct ptah_profile *p)
 	       !f->old_calls && !f->no_tnt && f->events->tsc < f->time_limit && !p->config.no_rows;
 }
 
-/* From the flow to us. False when out of memory. */
+/* Takes the place and the return address stack from the flow. False when out of memory. */
 static bool enter(struct ptah_profile *p)
 {
 	struct ptah_flow *f = p->flow;
@@ -32,7 +32,7 @@ static bool enter(struct ptah_profile *p)
 	return p->state;
 }
 
-/* Makes room in the tables for another stretch. False when out of memory. */
+/* Makes room in the tables for another run. False when out of memory. */
 static bool prepare(struct ptah_profile *p)
 {
 	if (p->touched_count >= MOST_TOUCHED && coverage_settle(p) < 0)
@@ -49,7 +49,7 @@ void profile_follow_image(struct ptah_profile *p)
 {
 	struct ptah_flow *f = p->flow;
 
-	/* What is counted ran over the code of before. */
+	/* What was counted so far ran over the code as it was before. */
 	if (f->generation == ptah_image_generation(f->code.image) || profile_expand(p) < 0)
 		return;
 	if (flow_follow_image(f)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts by block and by edge: an array in the order of first use, with a hash over it. */
+/* Counts by block and by edge: an array in the order of first use, with a hash table over it. */
 #include "profile/profile_internal.h"
 
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static size_t hash_edge(const struct tally_edge *e)
 	return hash(e->from, e->to, e->space << 8 | e->mode);
 }
 
-/* Room for `more` items of `size` bytes. */
+/* Makes room for `more` items of `size` bytes. */
 static bool make_room(struct tally *t, size_t size, size_t more)
 {
 	size_t capacity = t->capacity ? t->capacity : FIRST_SLOTS / 2;
@@ -42,7 +42,7 @@ static bool make_room(struct tally *t, size_t size, size_t more)
 	return true;
 }
 
-/* The slots anew, twice as many; `of` gives an item's hash. */
+/* Doubles the slots and fills them again; `of` gives an item's hash. */
 static bool rehash(struct tally *t, size_t (*of)(const struct tally *t, size_t i))
 {
 	size_t n = t->slot_count ? 2 * t->slot_count : FIRST_SLOTS;

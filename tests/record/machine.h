@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A machine made of files: what its /proc and /sys say. */
+/* A simulated machine: writes the files of its /proc and /sys. */
 #ifndef PTAH_TESTS_MACHINE_H
 #define PTAH_TESTS_MACHINE_H
 
@@ -41,9 +41,8 @@ static inline void remove_file(const char *path)
 }
 
 /*
- * The driver's files as Linux 6.1 has them on a processor of the twelfth
- * generation: bit positions as in arch/x86/events/intel/pt.c, capabilities in
- * hexadecimal.
+ * The driver's files as of Linux 6.1 on a processor of the twelfth generation: bit positions as in
+ * arch/x86/events/intel/pt.c, capabilities in hexadecimal.
  */
 static inline void put_driver(void)
 {

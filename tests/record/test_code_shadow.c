@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a decoder knows of a process's code: mapped files, and bytes that were kept. */
+/* The shadow knows the bytes of mapped files and those that were kept, and notices changes. */
 #include "test.h"
 
 #include "record/simulated/code_shadow.h"

@@ -73,7 +73,7 @@ static void a_name_is_looked_up_in_path(void **state)
 	setenv("PATH", "/bin", 1);
 }
 
-/* execve(2): the rest of the line is one argument; argv[0] gives way to the script's path. */
+/* execve(2): the rest of the line is one argument; the script's path replaces argv[0]. */
 static void a_script_runs_its_interpreter(void **state)
 {
 	char *one[] = {"./one", "a", "b c", NULL}, *two[] = {"./two", NULL};
@@ -108,7 +108,7 @@ static void what_cannot_run_is_refused(void **state)
 	expect_failure("", PTAH_E_MISSING, "command not found");
 }
 
-/* As execve(2): no look-up, an argv[0] of its own or none at all. */
+/* As execve(2): nothing is looked up, and argv[0] is arbitrary or missing. */
 static void execve_takes_the_path_as_it_is(void **state)
 {
 	char *other[] = {"other", "x", NULL}, *none[] = {NULL};
@@ -127,14 +127,14 @@ static void execve_takes_the_path_as_it_is(void **state)
 	assert_string_equal(command.argv[0], "");
 	assert_null(command.argv[1]);
 	command_free(&command);
-	/* A script's argv[0] is lost, also where there is none. */
+	/* The argv[0] of a script is replaced, even if it is missing. */
 	write_file("-script", "#!/bin/sh -e\n", 0755);
 	assert_int_equal(command_resolve_exec("-script", none, &command, &why), 0);
 	assert_string_equal(command.argv[1], "-e");
 	assert_string_equal(command.argv[2], "-script");
 	assert_null(command.argv[3]);
 	command_free(&command);
-	/* What is no program, though it begins like one. */
+	/* A file that begins like a program but is none. */
 	write_file("plain", "\177ELF\2\1\1", 0755);
 	assert_int_equal(command_resolve_exec("plain", none, &command, &why), PTAH_E_BAD_MAGIC);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* -e: the names of perf-intel-pt(1), and what a driver describes in its format files. */
+/*
+ * The terms of -e: those of perf-intel-pt(1), and those that a driver describes in its format
+ * files.
+ */
 #include "test.h"
 
 #include "record/perf_event/event_spec.h"

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Machines made of a few files: what stands in the way of recording, judged by
- * perf_event_open(2).
- */
+/* What prevents recording on simulated machines, by the rules of perf_event_open(2). */
 #include "machine.h"
 
 #include <ptah/host.h>
@@ -79,7 +76,7 @@ static void what_is_missing_is_named_in_order(void **state)
 	assert_non_null(strstr(ptah_host_advice(&host), "kernel"));
 	assert_string_equal(ptah_host_obstacle_name(host.obstacle), "DRIVER");
 
-	/* Files that cannot be read, or say nonsense, give no rights. */
+	/* Files that cannot be read, or contain nonsense, permit nothing. */
 	put_machine("what\n", "0000000000000000");
 	assert_int_equal(ptah_host_look(&traceable, root, &host), PTAH_E_UNSUPPORTED);
 	assert_int_equal(host.obstacle, PTAH_HOST_PERMISSION);
@@ -92,7 +89,10 @@ static void what_is_missing_is_named_in_order(void **state)
 	assert_string_equal(ptah_host_obstacle_name(99), "UNKNOWN");
 }
 
-/* Whatever it is: it has an answer, and the thread may run where it might before. */
+/*
+ * On this machine, whatever it is: there is an answer, and the thread may run on the same
+ * processors as before.
+ */
 static void this_machine(void **state)
 {
 	struct ptah_host host = {.size = sizeof(host)};

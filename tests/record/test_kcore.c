@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The copy of the kernel's code, from a /proc/kcore made here (elf(5), proc(5)). */
+/* Copies the kernel's code from a /proc/kcore that the test writes (elf(5), proc(5)). */
 #include "machine.h"
 
 #include "record/perf_event/kcore.h"
@@ -10,7 +10,7 @@
 #define MODULES UINT64_C(0xffffffffc0000000)
 #define PAGE	4096u
 
-/* Each page of it is filled with its number, 1 to 7: three of the kernel, four of modules. */
+/* Each page is filled with its number, 1 to 7: three of the kernel, four of modules. */
 static void put_kcore(void)
 {
 	const Elf64_Ehdr head = {
@@ -42,7 +42,10 @@ static void put_kcore(void)
 	}
 	assert_int_equal(fclose(f), 0);
 	put_file("/proc/kallsyms", "ffffffff81000000 T _stext\nffffffff81001800 T _etext\n");
-	/* Two in one page, one that the file holds the beginning of, one it does not know. */
+	/*
+	 * Modules: two in one page, one of which kcore has only the beginning, one that is not in
+	 * kcore.
+	 */
 	put_file("/proc/modules", "a 2048 0 - Live 0xffffffffc0001000\n"
 				  "b 1024 0 - Live 0xffffffffc0001800\n"
 				  "c 8192 0 - Live 0xffffffffc0003000\n"

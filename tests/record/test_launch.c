@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What QEMU is given so that the program in it sees its environment in order.
- * The judge is what QEMU 7.2 does: each variable of its own environment, then
- * each of -E, goes before those that were there.
+ * QEMU is started so that the program in it sees its environment in order. The judge is what QEMU
+ * 7.2 does: it puts each variable of its own environment, then each of -E, before those that it has
+ * put already.
  */
 #include "test.h"
 
@@ -13,7 +13,7 @@
 
 #define MAX 16
 
-/* What a program in QEMU would see. */
+/* The environment that a program in QEMU would see. */
 static size_t seen(char *const *arguments, char *const *environment, const char **list)
 {
 	const char *given[MAX];

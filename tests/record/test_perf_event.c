@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The whole hardware recorder on a simulated kernel: perf_event_open() gives
- * files in memory, which are mapped as the kernel's buffers are, and the test
- * writes into them what intel_pt's driver would. The driver's files are those
- * of machine.h; system calls and files that have nothing to do with it are real.
+ * The whole recorder hardware on a simulated kernel: perf_event_open() returns files in memory,
+ * which are mapped as the kernel's buffers are, and the test writes into them what intel_pt's
+ * driver would. The driver's files are those of machine.h; all other system calls and files are
+ * real.
  */
 #include "machine.h"
 
@@ -35,7 +35,7 @@ struct fake {
 	int fd, output; /* -1: its own */
 	int32_t tid, cpu;
 	atomic_bool on;
-	unsigned enabled, disabled; /* times it was */
+	unsigned enabled, disabled; /* number of times that it was enabled, disabled */
 	char filter[256];
 	/* As the recorder maps it: a page, the records, the trace. */
 	struct perf_event_mmap_page *page;
@@ -46,9 +46,9 @@ struct fake {
 
 static struct fake fakes[FAKES];
 static unsigned fake_count;
-static int refuse_with;	       /* errno of the next perf_event_open() */
-static rlim_t wanted_files;    /* EMFILE below that limit of open files */
-static uint64_t unknown_flags; /* of attr: EINVAL with one of these, as by an older kernel */
+static int refuse_with;	       /* errno that the next perf_event_open() returns */
+static rlim_t wanted_files;    /* EMFILE if the limit of open files is lower */
+static uint64_t unknown_flags; /* flags of attr that cause EINVAL, as with an older kernel */
 
 static uint64_t flags_of(const struct perf_event_attr *attr)
 {
@@ -88,7 +88,7 @@ static long fake_open(const struct perf_event_attr *attr, int tid, int cpu)
 		return -1;
 	}
 	*f = (struct fake){.attr = *attr, .tid = tid, .cpu = cpu, .output = -1};
-	/* The page tells the clock: nanoseconds are TSC ticks. */
+	/* The clock in the page: nanoseconds are TSC ticks. */
 	f->fd = memfd_create("fake", MFD_CLOEXEC);
 	assert_int_equal(ftruncate(f->fd, 64 << 20), 0);
 	f->page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
@@ -159,7 +159,7 @@ int ioctl(int fd, unsigned long request, ...)
 		*(uint64_t *)argument = (uint64_t)(f - fakes) + 1;
 		return 0;
 	case PERF_EVENT_IOC_SET_OUTPUT:
-		/* perf_event_set_output(): on the same processor, and it is mapped. */
+		/* As perf_event_set_output() requires: on the same processor, and mapped. */
 		assert_int_equal(fake_of((int)argument)->cpu, f->cpu);
 		assert_true(fake_of((int)argument)->page->aux_size);
 		f->output = (int)argument;
@@ -173,13 +173,13 @@ int ioctl(int fd, unsigned long request, ...)
 	}
 }
 
-/* Files of the driver are the machine's. */
+/* The driver's files are those of the simulated machine. */
 static void *real(const char *name)
 {
 	return dlsym(RTLD_NEXT, name);
 }
 
-static bool own_kernel; /* its code is the machine's, too */
+static bool own_kernel; /* the kernel's code is that of the simulated machine, too */
 
 static const char *place_of(const char *path, char *text, size_t size)
 {
@@ -236,9 +236,9 @@ static void reset(void)
 	unknown_flags = 0;
 }
 
-/* What the driver does */
+/* The driver's part */
 
-/* Where the recorder has mapped it. */
+/* Maps the buffers as the recorder has mapped them. */
 static void map_as_recorder(struct fake *f)
 {
 	f->data_size = f->page->aux_offset - 4096;
@@ -251,7 +251,7 @@ static void map_as_recorder(struct fake *f)
 	f->aux = f->data + f->data_size;
 }
 
-/* False: no place. */
+/* False: there is no room. */
 static bool put_record(struct fake *f, const void *record, size_t size)
 {
 	uint64_t tail = __atomic_load_n(&f->page->data_tail, __ATOMIC_ACQUIRE);
@@ -281,7 +281,7 @@ static void put_aux_record(struct fake *f, uint64_t at, uint64_t size, uint64_t 
 		sched_yield();
 }
 
-/* Full trace: as much of it as fits. */
+/* Full-trace mode: writes as much as fits. */
 static size_t put_trace(struct fake *f, const uint8_t *bytes, size_t size)
 {
 	uint64_t tail = __atomic_load_n(&f->page->aux_tail, __ATOMIC_ACQUIRE);
@@ -303,7 +303,7 @@ static void put_overwriting(struct fake *f, const uint8_t *bytes, size_t size)
 	__atomic_store_n(&f->page->aux_head, f->aux_head, __ATOMIC_RELEASE);
 }
 
-/* The recorder, whose check would look for a processor */
+/* The recorder without its check, which would look for a processor */
 
 static enum ptah_record_problem fine(const struct ptah_record_config *config,
 				     struct ptah_message *why)
@@ -344,7 +344,7 @@ static struct ptah_record_status status_of(const struct ptah_recorder *r)
 	return status;
 }
 
-/* Keeps trace that a sink is given. */
+/* Keeps the trace that a sink receives. */
 struct taken {
 	uint8_t bytes[1 << 16];
 	size_t size;
@@ -392,7 +392,10 @@ static const uint8_t *pattern(void)
 	return bytes;
 }
 
-/* Full trace: taken as it comes; where the buffer was full the event is switched on again. */
+/*
+ * Full-trace mode: trace is taken as it comes, and an event whose buffer was full is switched on
+ * again.
+ */
 static void full_trace(void **state)
 {
 	const uint8_t *bytes = pattern();
@@ -417,7 +420,7 @@ static void full_trace(void **state)
 	assert_int_equal(taken.size, 5000);
 	assert_int_equal(taken.last.tid, gettid());
 	assert_int_equal(taken.last.cpu, -1);
-	/* Until it is full: the driver stops, says TRUNCATED, and the event is off. */
+	/* The buffer is full: the driver stops, writes TRUNCATED, and the event is off. */
 	assert_int_equal(put_trace(f, bytes + 5000, 8192), 8192);
 	put_aux_record(f, 5000, 8192, PERF_AUX_FLAG_TRUNCATED);
 	f->on = false;
@@ -427,13 +430,13 @@ static void full_trace(void **state)
 	assert_int_equal(taken.last.offset, 5000);
 	assert_int_equal(taken.size, 13192);
 	assert_memory_equal(taken.bytes, bytes, 13192);
-	/* The same without a word, when the thread comes in to find it full. */
+	/* The same without a record: the buffer was full when the thread was switched in. */
 	assert_int_equal(put_trace(f, bytes + 13192, 8192), 8192);
 	put_aux_record(f, 13192, 8192, 0);
 	f->on = false;
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
 	assert_true(f->on);
-	/* What is said of losses is counted. */
+	/* Losses in records are counted. */
 	put_aux_record(f, 21384, 0, PERF_AUX_FLAG_PARTIAL | PERF_AUX_FLAG_COLLISION);
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
 	s = status_of(r);
@@ -443,7 +446,7 @@ static void full_trace(void **state)
 	assert_int_equal(s.losses.lost_records, 0);
 	assert_int_equal(s.trace_bytes, 21384);
 	assert_int_equal(s.threads, 1);
-	/* While it is paused nothing switches it on. */
+	/* While recording is paused the event stays off. */
 	assert_int_equal(ptah_recorder_pause(r), 0);
 	assert_false(f->on);
 	assert_true(fakes[1].on);
@@ -472,7 +475,7 @@ static void snapshots(void **state)
 	map_as_recorder(f);
 	put_overwriting(f, bytes, 3000);
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
-	assert_int_equal(taken.size, 0); /* not before it is asked for */
+	assert_int_equal(taken.size, 0); /* nothing before a snapshot is requested */
 	assert_int_equal(ptah_recorder_snapshot(r), 0);
 	assert_int_equal(f->disabled, 1);
 	assert_true(f->on);
@@ -482,21 +485,21 @@ static void snapshots(void **state)
 	assert_int_equal(ptah_recorder_snapshot(r), 0);
 	assert_int_equal(taken.size, 8192);
 	assert_memory_equal(taken.bytes, bytes + 23000 - 8192, 8192);
-	/* One round at least was lost in part: 20000 - 2 * 8192. */
+	/* At least a part of one round was lost: 20000 - 2 * 8192. */
 	assert_int_equal(status_of(r).losses.overwritten, 20000 - 2 * 8192);
 	assert_int_equal(taken.last.offset, 3000 + 20000 - 2 * 8192);
 	assert_int_equal(status_of(r).snapshots, 2);
-	/* Paused it stays. */
+	/* A snapshot does not end a pause. */
 	assert_int_equal(ptah_recorder_pause(r), 0);
 	assert_int_equal(ptah_recorder_snapshot(r), 0);
 	assert_false(f->on);
-	/* What comes after the last snapshot nobody wanted. */
+	/* Trace after the last snapshot is dropped. */
 	put_overwriting(f, bytes, 10);
 	assert_int_equal(ptah_recorder_finish(r), 0);
 	assert_int_equal(taken.size, 8192);
 	ptah_recorder_free(r);
 
-	/* Without any, it is the end. */
+	/* Without a snapshot, the end is taken. */
 	config = self_config(PTAH_RECORD_SNAPSHOT);
 	r = start(&config);
 	map_as_recorder(f);
@@ -529,7 +532,7 @@ static void stop_when_full(void **state)
 	ptah_recorder_free(r);
 }
 
-/* Which events there are, for each target. */
+/* The events that are opened for each target. */
 static void layouts(void **state)
 {
 	const struct ptah_record_filter filter = {PTAH_RANGE_FILTER, "/bin/true", 16, 32};
@@ -546,14 +549,14 @@ static void layouts(void **state)
 	config.target.argv = command;
 	config.target.kind = PTAH_RECORD_COMMAND;
 	assert_int_equal(open_recorder(&config, &r, NULL, &why), 0);
-	/* A pair on each processor, which the next execve() switches on. */
+	/* A pair of events on each processor, which the next execve() switches on. */
 	assert_int_equal(fake_count, 2 * cpus);
 	for (unsigned i = 0; i < fake_count; i++) {
 		assert_int_equal(fakes[i].cpu, i / 2);
 		assert_true(fakes[i].attr.inherit && fakes[i].attr.enable_on_exec && !fakes[i].on);
 	}
 	assert_string_equal(fakes[0].filter, "filter 0x10/0x20@/bin/true");
-	ptah_recorder_free(r); /* the command has never run */
+	ptah_recorder_free(r); /* the command was never released */
 
 	config = self_config(PTAH_RECORD_DRAIN);
 	config.target.argv = command;
@@ -635,7 +638,7 @@ static void what_the_kernel_refuses(void **state)
 	}
 }
 
-/* The usual soft limit of open files is too low for many threads on many processors. */
+/* Many threads on many processors exceed the usual soft limit of open files. */
 static void many_files(void **state)
 {
 	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
@@ -655,7 +658,7 @@ static void many_files(void **state)
 	ptah_recorder_free(r);
 	assert_int_equal(file_limit(), limit.rlim_max - 1);
 
-	/* More than it may have: refused, and put back as well. */
+	/* More files than the hard limit: refused, and the soft limit is restored as well. */
 	config = self_config(PTAH_RECORD_DRAIN);
 	refuse_with = EMFILE;
 	assert_true(open_recorder(&config, &r, &problem, &why) < 0);
@@ -692,7 +695,7 @@ static void what_is_named_twice(void **state)
 	}
 }
 
-/* A kernel of before 5.1: what it does not know is left out, one after another, and told. */
+/* A kernel before 5.1: what it does not support is left out, one after the other, and noted. */
 static void an_older_kernel(void **state)
 {
 	struct perf_event_attr unknown = {
@@ -703,7 +706,7 @@ static void an_older_kernel(void **state)
 	(void)state;
 	unknown_flags = flags_of(&unknown);
 	r = start(&config);
-	/* The ring has the watermark of who made it, in bytes. */
+	/* The ring has the watermark of the event that made it, in bytes. */
 	assert_true(fakes[0].attr.watermark);
 	assert_int_equal(fakes[0].attr.wakeup_watermark, 2048);
 	assert_false(fakes[1].attr.build_id);
@@ -772,7 +775,7 @@ static void put_kernel(void)
 	own_kernel = true;
 }
 
-/* --kcore: a folder, as perf has it; what was there before is kept, or put back. */
+/* --kcore: the output is a folder, as with perf. An old recording is kept, or restored. */
 static void a_copy_of_the_kernel(void **state)
 {
 	static const struct ptah_record_sink nowhere = {NULL, NULL};
@@ -815,7 +818,7 @@ static void a_copy_of_the_kernel(void **state)
 				"grep -c 'kernel.kallsyms._text'"),
 		    1);
 
-	/* One that is not finished leaves the first where it was. */
+	/* A recording that is not finished leaves the old one in its place. */
 	assert_int_equal(system("echo first >k.data/mark"), 0);
 	reset();
 	r = start(&config);
@@ -837,12 +840,12 @@ static void a_copy_of_the_kernel(void **state)
 	own_kernel = false;
 }
 
-/* A recording of QEMU's, played again as a processor and its driver would. */
+/* A recording made by QEMU, replayed as if by a processor and its driver. */
 
 struct play {
 	uint8_t *trace;
 	size_t trace_size;
-	uint8_t records[1 << 16]; /* of the kernel's kinds */
+	uint8_t records[1 << 16]; /* records of the types that the kernel writes */
 	size_t records_size;
 	int32_t pid; /* in `records` */
 	uint64_t instructions;
@@ -893,7 +896,7 @@ static bool record_with_qemu(struct play *p)
 	return true;
 }
 
-/* The process is another one now: its fields, and those of the sample id. */
+/* Replaces the process in a record: in its fields and in the sample id. */
 static void rename_process(uint8_t *record, size_t size, int32_t from, int32_t to)
 {
 	const size_t fields[] = {8, 12, 16, 20, size - 32, size - 28};
@@ -911,7 +914,7 @@ static void rename_process(uint8_t *record, size_t size, int32_t from, int32_t t
 	}
 }
 
-/* As far as whole packets go: where the processor stops it has written them. */
+/* The size of whole packets: a processor that stops has written the packets it began. */
 static size_t whole_packets(const uint8_t *bytes, size_t n, size_t most)
 {
 	struct ptah_packet packet;
@@ -929,8 +932,8 @@ static size_t whole_packets(const uint8_t *bytes, size_t n, size_t most)
 }
 
 /*
- * On a whole processor the trace goes on over switches and comes when its buffer is
- * a quarter full: what is known of later times is in the file long before.
+ * Of a whole processor the trace continues over switches and is taken when its buffer is a quarter
+ * full: records of later times are in the file long before.
  */
 static void put_later_switches(struct play *p)
 {
@@ -948,7 +951,7 @@ static void put_later_switches(struct play *p)
 static void *play(void *context)
 {
 	struct play *p = context;
-	/* The thread is switched in at time 1: sample id alone. */
+	/* The thread is switched in at time 1: a record of a sample id alone. */
 	const uint64_t in[5] = {PERF_RECORD_SWITCH | UINT64_C(40) << 48,
 				(uint64_t)(uint32_t)p->f->tid << 32 | (uint32_t)p->f->tid, 1, 0, 1};
 	unsigned seed = 7;
@@ -977,7 +980,10 @@ static void *play(void *context)
 			at += n;
 			continue;
 		}
-		/* Full: off, until somebody has made place and switches it on. */
+		/*
+		 * The buffer is full: the event is off until the recorder has made room and
+		 * switches it on.
+		 */
 		atomic_store(&p->f->on, false);
 		put_aux_record(p->f, at, 0, PERF_AUX_FLAG_TRUNCATED);
 		p->times_full++;
@@ -989,7 +995,10 @@ static void *play(void *context)
 	return NULL;
 }
 
-/* The trace in the file, byte for byte. A piece begins where what fills up the last one does. */
+/*
+ * Compares the trace in the file byte for byte. A piece begins where the padding of the last one
+ * begins.
+ */
 static void compare_trace(const struct play *p)
 {
 	uint8_t *whole = calloc(1, p->trace_size + 8);
@@ -1031,7 +1040,7 @@ static void play_again(struct play *p, bool per_thread)
 	config.output.path = "x.data";
 	r = start(&config);
 	p->f = &fakes[0];
-	p->f->on = true; /* the execve() has */
+	p->f->on = true; /* the execve() has switched it on */
 	map_as_recorder(p->f);
 	assert_int_equal(pthread_create(&thread, NULL, play, p), 0);
 	while ((status = ptah_recorder_poll(r, 1)) > 0)
@@ -1041,7 +1050,7 @@ static void play_again(struct play *p, bool per_thread)
 	assert_int_equal(ptah_recorder_finish(r), 0);
 	s = status_of(r);
 	ptah_recorder_free(r);
-	assert_true(p->trace_size > 4 * 8192); /* it went round a few times */
+	assert_true(p->trace_size > 4 * 8192); /* the buffer wrapped a few times */
 	assert_int_equal(s.trace_bytes, p->trace_size);
 	assert_int_equal(s.losses.truncated, p->times_full);
 	p->times_full = 0;
@@ -1050,7 +1059,7 @@ static void play_again(struct play *p, bool per_thread)
 		assert_int_equal(
 		    number_from("perf script -i x.data --itrace=i0ns -F ip 2>/dev/null | wc -l"),
 		    p->instructions);
-		/* perf's words for the list of AUXTRACE records. */
+		/* What perf prints for the list of AUXTRACE records. */
 		assert_int_equal(number_from("perf script -i x.data --header-only 2>/dev/null | "
 					     "grep -c 'contains AUX area data'"),
 				 1);
@@ -1059,14 +1068,17 @@ static void play_again(struct play *p, bool per_thread)
 				"grep 'trace error type' | grep -vc 'Lost trace data'"),
 		    0);
 	}
-	/* Ours, where the tests are run by ctest. */
+	/* With Ptah's command, if ctest runs the test. */
 	if (getenv("PTAH"))
 		assert_int_equal(number_from("\"$PTAH\" stat x.data 2>/dev/null | "
 					     "awk '$1 == \"instructions\" { print $2 }'"),
 				 p->instructions);
 }
 
-/* In a buffer of the thread's own, and in a processor's, where it is switched in. */
+/*
+ * Once with a buffer of the thread's own, once with a buffer of the processor where it is switched
+ * in.
+ */
 static void a_processor_that_plays(void **state)
 {
 	static struct play p;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Drivers made of files: configurations become the words that the bit positions
- * in sysfs give, computed here by hand, or are refused with the valid values.
+ * With simulated drivers, configurations become the config words that the bit positions in sysfs
+ * give, computed here by hand, or are refused with the valid values.
  */
 #include "machine.h"
 
@@ -38,7 +38,7 @@ static void files_are_read(void **state)
 	assert_int_equal(pmu.tsc_art_n, 188);
 	assert_int_equal(pmu.tsc_art_d, 2);
 
-	/* The kernel's syntax allows for fields in pieces, and for other words. */
+	/* The kernel's syntax allows fields in pieces, and in other config words. */
 	put_file(PMU "/format/strange", "config:40-41,60,62-63\n");
 	put_file(PMU "/format/second", "config1:0-63\n");
 	put_file(PMU "/format/nonsense", "config:9-4\n");
@@ -100,7 +100,7 @@ static void words(void **state)
 	assert_int_equal(word, 0x300e601 | 0x1020 | UINT64_C(1) << 55 | UINT64_C(1) << 31);
 }
 
-/* Where the driver has moved a field, the word follows. */
+/* If a driver has a field elsewhere, the config word has it there. */
 static void the_format_is_the_drivers(void **state)
 {
 	struct ptah_record_config c = plain;
@@ -126,7 +126,7 @@ static void the_format_is_the_drivers(void **state)
 	c = plain;
 	c.trace.branch = false;
 	assert_int_equal(pmu_config(&pmu, &c, &word, &why), PTAH_RECORD_BAD_OPTION);
-	/* A processor that has no choice of periods: 2 KiB to 16 KiB is nearest in 0 and 1. */
+	/* A processor with the periods 0 and 1: 1 is nearest to the default of 3. */
 	put_driver();
 	put_file(PMU "/caps/psb_periods", "3\n");
 	assert_int_equal(pmu_read(root, &pmu), 0);
@@ -215,7 +215,7 @@ static void attributes(void **state)
 	assert_int_equal(a.aux_watermark, 1 << 20);
 	/* TraceEn, User, ToPA, TSCEn, BranchEn: SDM, "IA32_RTIT_CTL MSR" */
 	assert_int_equal(pmu_rtit_ctl(&pmu, &a), 0x2509);
-	a.config = 0x400; /* without pt BranchEn is the driver's doing */
+	a.config = 0x400; /* without pt the driver adds BranchEn */
 	a.exclude_user = 1;
 	a.exclude_kernel = 0;
 	assert_int_equal(pmu_rtit_ctl(&pmu, &a), 0x2505);
@@ -227,7 +227,7 @@ static void attributes(void **state)
 	assert_true(!a.enable_on_exec && !a.inherit && a.disabled);
 	assert_int_equal(a.aux_watermark, 0);
 
-	/* The records go on while the trace is paused. */
+	/* The records continue while the trace is paused. */
 	pmu_sideband_attr(&c, &paused, 1 << 20, &a);
 	assert_int_equal(a.type, 1);
 	assert_int_equal(a.config, 9); /* PERF_COUNT_SW_DUMMY */
@@ -242,10 +242,10 @@ static void attributes(void **state)
 		less++;
 	assert_int_equal(less, 4);
 	assert_false(a.build_id || a.text_poke || a.ksymbol || a.bpf_event || a.context_switch);
-	assert_true(a.mmap2 && a.comm_exec && a.task); /* what nothing works without */
+	assert_true(a.mmap2 && a.comm_exec && a.task); /* required */
 }
 
-/* In the words of perf_event_open(2)'s PERF_EVENT_IOC_SET_FILTER. */
+/* The text of filters, as perf_event_open(2) describes it for PERF_EVENT_IOC_SET_FILTER. */
 static void filters(void **state)
 {
 	const struct pmu pmu = driver();
@@ -305,7 +305,7 @@ static int refuse_piece(void *context, const struct ptah_record_piece *piece)
 
 static const struct ptah_record_sink nowhere = {NULL, NULL}, callback = {refuse_piece, NULL};
 
-/* The recorder's check, on machines that lack one thing after another. */
+/* The recorder's check on machines that each lack one thing. */
 static void checks(void **state)
 {
 	char *command[] = {"true", NULL}, *missing[] = {"nonexistent-program", NULL};
@@ -339,7 +339,7 @@ static void checks(void **state)
 	c.backend.long_tnt = false;
 	c.buffer.size = 3 << 20;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_BAD_OPTION);
-	c.buffer.size = 4096; /* a page alone is enough where it is overwritten only */
+	c.buffer.size = 4096; /* a single page is enough only where it is overwritten */
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_BAD_OPTION);
 	c.buffer.policy = PTAH_RECORD_SNAPSHOT;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_FINE);
@@ -348,7 +348,7 @@ static void checks(void **state)
 	c.output.kcore = true;
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_NOT_POSSIBLE);
 	assert_non_null(strstr(why.text, "kcore"));
-	c.output.sink = &nowhere; /* as a dry run has it: the rest is asked for */
+	c.output.sink = &nowhere; /* as in a dry run: everything else is checked */
 	assert_int_equal(perf_event_check(&caps, root, &c, &why), PTAH_RECORD_NOT_POSSIBLE);
 	assert_non_null(strstr(why.text, "/proc/kcore"));
 	c.output.sink = &callback;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What was there before: from files of /proc, into the kernel's records. */
+/* Records of what existed before a recording, made from files of /proc. */
 #include "machine.h"
 
 #include "record/perf_event/proc.h"
@@ -9,7 +9,7 @@
 #include <linux/perf_event.h>
 #include <sys/utsname.h>
 
-/* The records as text, one a line. */
+/* The records as text, one per line. */
 static char told[8192];
 
 static uint64_t word(const uint8_t *p)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ptrace recorder attached to programs that run already: what it records is
- * what ran, and the programs notice nothing. They are children of the test,
- * which tells by their exit status and their state how they fare.
+ * The recorder ptrace, attached to programs that run already: it records what they execute, and
+ * they notice nothing. They are children of the test, whose exit status and state show how they
+ * are.
  */
 #include "test.h"
 
@@ -25,7 +25,7 @@
 
 static char folder[] = "/tmp/ptah-test-ptrace-XXXXXX";
 static volatile sig_atomic_t signals;
-static int *shared; /* with the children */
+static int *shared; /* memory shared with the children */
 
 static void nap(long ms)
 {
@@ -42,7 +42,7 @@ static pid_t begin(int (*work)(void))
 	pid = fork();
 	if (!pid)
 		_exit(work());
-	while (!shared[0]) /* its work has begun */
+	while (!shared[0]) /* waits until the child's work has begun */
 		nap(1);
 	return pid;
 }
@@ -111,9 +111,9 @@ static void poll_for(struct ptah_recorder *r, int ms)
 	assert_true(ptah_recorder_poll(r, ms) >= 0);
 }
 
-static struct ptah_truth last_truth; /* of the last stream */
+static struct ptah_truth last_truth; /* truth of the last stream */
 
-/* Everything was decoded as it ran. Returns how many instructions did. */
+/* Verifies that everything decodes as it was executed. Returns the number of instructions. */
 static uint64_t proven(unsigned streams, bool some)
 {
 	struct ptah_session *session;
@@ -174,7 +174,7 @@ static void finish(struct ptah_recorder *r)
 	ptah_recorder_free(r);
 }
 
-/* Several threads that count until they are told to stop, and count right. */
+/* Several threads that count until they are stopped, and count correctly. */
 
 static void *count(void *argument)
 {
@@ -229,7 +229,7 @@ static void a_process_with_threads(void **state)
 	assert_int_equal(end(pid), 42 << 8);
 }
 
-/* One of them alone, which the others do not disturb. */
+/* Records one of several threads, undisturbed by the others. */
 static void a_thread(void **state)
 {
 	struct ptah_record_config config;
@@ -257,7 +257,7 @@ static void on_signal(int signal)
 	signals = signals + 1;
 }
 
-/* A signal that is blocked comes once, when it is let through: after the recorder has left. */
+/* A blocked signal arrives once, when it is unblocked, after the recorder has detached. */
 static int pending_signal(void)
 {
 	const struct sigaction action = {.sa_handler = on_signal};
@@ -304,7 +304,7 @@ static int stop_and_go(void)
 	return 44;
 }
 
-/* A stopped process stays stopped, and goes on when it is told to, recorded or not. */
+/* A stopped process stays stopped, and continues when it is sent SIGCONT, recorded or not. */
 static void a_stopped_process(void **state)
 {
 	for (int during = 0; during < 2; during++) {
@@ -344,7 +344,7 @@ static int blocking_read(void)
 	return n == 1 && byte == 'x' ? 45 : n < 0 && errno == EINTR ? 1 : 2;
 }
 
-/* read() is none the wiser, whether what it waits for comes during the recording or after. */
+/* A blocking read() returns normally, whether its data arrive during the recording or after it. */
 static void a_blocking_read(void **state)
 {
 	for (int during = 0; during < 2; during++) {
@@ -389,7 +389,7 @@ static int vforks(void)
 	return end(child) == 3 << 8 ? 46 : 1;
 }
 
-/* A parent that waits in vfork() cannot be stopped before its child lets it go. */
+/* A parent that waits in vfork() cannot be stopped before its child releases it. */
 static void a_vfork(void **state)
 {
 	struct ptah_record_config config;
@@ -407,7 +407,7 @@ static void a_vfork(void **state)
 	assert_int_equal(end(pid), 46 << 8);
 }
 
-/* The program is killed: what it ran until then is there. */
+/* The program is killed: what it executed until then is recorded. */
 static void a_killed_program(void **state)
 {
 	struct ptah_record_config config;
@@ -428,7 +428,7 @@ static void a_killed_program(void **state)
 	assert_int_equal(end(pid), SIGKILL);
 }
 
-/* The recorder is killed, again and again: the program goes on as if nothing had been. */
+/* The recorder is killed repeatedly: the program runs on as if nothing had happened. */
 static void a_killed_recorder(void **state)
 {
 	int32_t pid;
@@ -445,7 +445,7 @@ static void a_killed_recorder(void **state)
 			struct ptah_recorder *r;
 			enum ptah_record_problem problem;
 
-			/* The tracer of the round before may be leaving still. */
+			/* The tracer of the round before may still be detaching. */
 			while (ptah_recorder_new(&config, &r, &problem, NULL) < 0 &&
 			       problem == PTAH_RECORD_BUSY)
 				nap(1);
@@ -465,7 +465,7 @@ static void a_killed_recorder(void **state)
 	assert_int_equal(end(pid), 42 << 8);
 }
 
-/* What was there when a snapshot was asked for, and what is there at the end. */
+/* The trace at the time of a snapshot, and at the end. */
 static void snapshots(void **state)
 {
 	struct ptah_record_config config;
@@ -531,7 +531,7 @@ static void refusals(void **state)
 	assert_true(WIFSIGNALED(status));
 }
 
-/* A filter by address: one function alone, and how often it ran. */
+/* An address filter: a single function, and how often it was called. */
 extern const char __start_filtered_code[], __stop_filtered_code[];
 
 __attribute__((noinline, section("filtered_code"))) static int filtered(int n)
@@ -540,7 +540,7 @@ __attribute__((noinline, section("filtered_code"))) static int filtered(int n)
 
 	for (int i = 0; i < n; i++)
 		sum += i;
-	/* Not to be called once for all of the same number. */
+	/* So that the compiler does not call the function only once for all equal arguments. */
 	__asm__ volatile("" : "+r"(sum));
 	return sum;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The recorder as a library: bad configurations, and what a result tells. */
+/* The recorder as a library: bad configurations, results, and the calls of ptah/record.h. */
 #include "test.h"
 
 #include <ptah/record.h>
@@ -57,7 +57,7 @@ static void a_recording(void **state)
 	int status = ptah_record(&config, &result, &why);
 
 	(void)state;
-	if (status == PTAH_E_MISSING) { /* QEMU, or the plugin */
+	if (status == PTAH_E_MISSING) { /* QEMU or the plugin is missing */
 		print_message("SKIP: %s\n", why.text);
 		skip();
 	}
@@ -71,7 +71,9 @@ static void a_recording(void **state)
 	assert_int_equal(ptah_session_stream_info(session, 0, &info), 0);
 	assert_true(info.has_truth);
 	assert_int_equal(info.truth.instructions, result.instructions);
-	/* Each piece is padded to 8 bytes, as perf wants it; a slow drain makes a few of them. */
+	/*
+	 * Each piece is padded to 8 bytes, as perf wants it; a slow recorder makes several pieces.
+	 */
 	assert_in_range(info.bytes, result.trace_bytes, result.trace_bytes + 8 * 7);
 	assert_string_equal(info.comm, "sh");
 	assert_int_equal(ptah_session_verify(session, 0, NULL, &verify), 0);
@@ -79,7 +81,10 @@ static void a_recording(void **state)
 	ptah_session_close(session);
 }
 
-/* What the simulated processor is, before anything runs; the bits are those of IA32_RTIT_CTL. */
+/*
+ * The description of the simulated processor is there before anything runs; the bits are those of
+ * IA32_RTIT_CTL.
+ */
 static void metadata(void **state)
 {
 	static const enum ptah_recorder_kind kinds[] = {PTAH_RECORDER_QEMU, PTAH_RECORDER_PTRACE};
@@ -128,12 +133,12 @@ static void metadata(void **state)
 	assert_int_equal(access("m.data", F_OK), -1);
 }
 
-/* A file as perf makes one through a pipe, from what a sink is given. */
+/* Makes a file as perf does through a pipe, from what a sink receives. */
 struct pipe_file {
 	FILE *f;
-	uint64_t streams[8]; /* bytes of each so far */
+	uint64_t streams[8]; /* bytes of each stream so far */
 	uint64_t trace, records;
-	uint64_t refuse_at; /* the piece with this number is refused; 0: none */
+	uint64_t refuse_at; /* number of the piece that is refused; 0: none */
 	uint64_t pieces;
 };
 
@@ -204,7 +209,7 @@ static unsigned long long number_from(const char *command)
 	return n;
 }
 
-/* Pieces instead of a file: perf makes of them what ran. */
+/* Pieces instead of a file: perf decodes what was executed from them. */
 static void a_sink(void **state)
 {
 	struct pipe_file p = {.f = NULL};
@@ -236,7 +241,7 @@ static void a_sink(void **state)
 	fclose(p.f);
 }
 
-/* Runs until it is killed, and has branches. */
+/* A command with branches that runs until it is killed. */
 static char *endless[] = {"sh", "-c", "while :; do i=$((i + 1)); done", NULL};
 
 static struct ptah_record_config small_buffers(char *const *argv)
@@ -278,7 +283,7 @@ static void poll_for(struct ptah_recorder *r, int ms)
 		assert_int_equal(ptah_recorder_poll(r, 20), 1);
 }
 
-/* Until there are so many bytes of trace; not for ever. */
+/* Polls until there are this many bytes of trace, but not for ever. */
 static void poll_until(struct ptah_recorder *r, uint64_t bytes)
 {
 	for (int i = 0; i < 500 && status_of(r).trace_bytes < bytes; i++)
@@ -286,7 +291,7 @@ static void poll_until(struct ptah_recorder *r, uint64_t bytes)
 	assert_true(status_of(r).trace_bytes >= bytes);
 }
 
-/* Stops while the command runs, which goes on: it is there to be killed. */
+/* Stops while the command runs. The command continues, and is killed here. */
 static void stop_and_kill(struct ptah_recorder *r)
 {
 	int32_t pid;
@@ -304,7 +309,10 @@ static void stop_and_kill(struct ptah_recorder *r)
 	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* All of it decodes, and to what ran where that is known. Instructions. */
+/*
+ * Verifies that everything decodes, and with `truth` to what was executed. Returns the number of
+ * instructions.
+ */
 static uint64_t decodes(bool truth)
 {
 	struct ptah_message why = {""};
@@ -348,7 +356,7 @@ static void stopped_while_it_runs(void **state)
 	assert_true(decodes(true) > 100000);
 }
 
-/* Neither a thread that computes nor one that sleeps in a system call is traced meanwhile. */
+/* During a pause neither a thread that computes nor one that sleeps in a system call is traced. */
 static void paused(void **state)
 {
 	char *sleeper[] = {"sh", "-c", "sleep 5 & while :; do i=$((i + 1)); done", NULL};
@@ -389,7 +397,7 @@ static void paused_from_the_start(void **state)
 	assert_true(decodes(true) > 100000);
 }
 
-/* Each keeps at most a buffer; what lies between them is left out. */
+/* Each snapshot has at most a buffer of trace; the trace between them is left out. */
 static void snapshots(void **state)
 {
 	struct ptah_record_config config = small_buffers(endless);
@@ -413,7 +421,7 @@ static void snapshots(void **state)
 	assert_true(decodes(false) > 10000);
 }
 
-/* The command is stopped (SIGSTOP), or has been killed: nothing waits for ever. */
+/* The command is stopped (SIGSTOP) or killed: no call waits for ever. */
 static void no_answer(void **state)
 {
 	struct ptah_record_config config = small_buffers(endless);

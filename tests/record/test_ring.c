@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rings against a kernel made of a thread: it writes bytes first, then
- * publishes the head with release, never passes the tail in full-trace mode, and
- * goes round and round in overwrite mode (perf_event_open(2), "MMAP layout").
- * What it wrote is known byte for byte, and so is what it had to drop.
+ * Reads rings that a thread writes in the kernel's place: it writes bytes first, then publishes the
+ * head with release, never passes the tail in full-trace mode, and overwrites in overwrite mode
+ * (perf_event_open(2), "MMAP layout"). Every byte that it writes, and every byte that it has to
+ * drop, is known.
  */
 #include "test.h"
 
@@ -19,7 +19,7 @@
 
 #define DATA   4096u
 #define AUX    4096u
-#define ROUNDS 300u /* times round the buffer, however often the reader comes late */
+#define ROUNDS 300u /* times round the buffer, however often the reader is late */
 
 struct kernel {
 	struct perf_event_mmap_page page;
@@ -36,13 +36,13 @@ static unsigned draw(struct kernel *k)
 	return (k->seed = k->seed * 1103515245u + 12345u) >> 16 & 0x7fff;
 }
 
-/* The byte of the trace at a place: no two rounds of the buffer look alike. */
+/* The byte of the trace at an offset: no two rounds of the buffer are equal. */
 static uint8_t pattern(uint64_t at)
 {
 	return (uint8_t)((at ^ at >> 8 ^ at >> 12 ^ at >> 20) * 167 + 13);
 }
 
-/* As perf_output_begin(): false when the ring is full. */
+/* Like perf_output_begin(): false when the ring is full. */
 static bool put_record(struct kernel *k, const void *bytes, size_t size)
 {
 	uint64_t tail = __atomic_load_n(&k->page.data_tail, __ATOMIC_ACQUIRE);
@@ -65,7 +65,7 @@ static void put_words(struct kernel *k, uint32_t type, unsigned n, uint64_t a, u
 		sched_yield();
 }
 
-/* PERF_RECORD_AUX with flags, counted as perf_event.h has them. */
+/* Writes PERF_RECORD_AUX with flags, and counts the losses as perf_event.h describes them. */
 static void put_aux(struct kernel *k, uint64_t at, uint64_t size, uint64_t flags)
 {
 	k->losses.truncated += flags & 1;
@@ -120,7 +120,7 @@ static int take(void *context, const uint8_t *record, size_t size)
 	assert_true(size >= 8 && size <= 32);
 	memcpy(words, record, size);
 	if ((uint32_t)words[0] == 11) {
-		/* In the order in which they were written, none missing. */
+		/* Records arrive in the order in which they were written, and none is missing. */
 		assert_int_equal(words[1], c->next_aux);
 		c->next_aux = words[1] + words[2];
 	}
@@ -190,10 +190,10 @@ static void a_racing_kernel(void **state)
 	free(k);
 }
 
-/* The event is off while a snapshot is taken: a baton says whose turn it is. */
+/* The event is off while a snapshot is taken: `turn` says whose turn it is. */
 struct relay {
 	struct kernel *k;
-	atomic_uint turn; /* even: the kernel's; odd: the reader's */
+	atomic_uint turn; /* even: the kernel's turn; odd: the reader's */
 	uint64_t sizes[8];
 };
 
@@ -208,7 +208,7 @@ static void *produce_snapshots(void *context)
 			uint64_t size = left < 100 ? left : 100;
 
 			write_trace(relay->k, size);
-			/* The place in the buffer, not how often it went round. */
+			/* The place in the buffer: the number of rounds is not published. */
 			__atomic_store_n(&relay->k->page.aux_head, relay->k->written % AUX,
 					 __ATOMIC_RELEASE);
 			left -= size;
@@ -218,7 +218,7 @@ static void *produce_snapshots(void *context)
 	return NULL;
 }
 
-/* What a snapshot must find, by what was written and how much fits. */
+/* Snapshots have what was written, as far as it fits into the buffer. */
 static void snapshots_of_a_buffer_that_goes_round(void **state)
 {
 	struct relay relay = {
@@ -246,7 +246,10 @@ static void snapshots_of_a_buffer_that_goes_round(void **state)
 			/* Its bytes are the last ones written. */
 			for (size_t b = 0; b < trace.size; b++)
 				assert_int_equal(trace.bytes[b], pattern(written - kept + b));
-			/* Nobody knows how many rounds it was: told is the part of one. */
+			/*
+			 * The number of rounds is unknown: only the part of a round is counted as
+			 * lost.
+			 */
 			overwritten += n > AUX ? n % AUX : 0;
 			offset += n > AUX ? n % AUX : 0;
 			assert_int_equal(trace.offset, offset);
@@ -292,7 +295,7 @@ static void a_ring_without_records(void **state)
 		put_words(k, 3, 0, 0, 0, 0);
 		assert_true(put_record(k, record, 16));
 		assert_int_equal(ring_read_records(&ring, count, &n), PTAH_E_BAD_FILE);
-		/* The good one before it was taken, and nothing is stuck. */
+		/* The valid record before it was taken, and reading continues. */
 		assert_int_equal(n, 8 * (i + 1));
 		assert_int_equal(ring_read_records(&ring, count, &n), 0);
 	}
@@ -301,7 +304,7 @@ static void a_ring_without_records(void **state)
 	assert_int_equal(ring_read_records(&ring, count, &n), PTAH_E_BAD_FILE);
 	k->data_head = k->page.data_head;
 
-	/* What a consumer refuses it sees once. */
+	/* A record that take() refuses is passed to it only once. */
 	put_words(k, 3, 0, 0, 0, 0);
 	put_words(k, 3, 0, 0, 0, 0);
 	put_words(k, 3, 0, 0, 0, 0);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The hardware recorder without its trace, on the real kernel: which records
- * come, of what was there before and of what happens, judged by perf record, by
- * /proc, and by what the test itself did.
+ * The recorder hardware without trace, on the real kernel: its records of what existed before and
+ * of what happens are compared with perf record, /proc, and what the test itself did.
  */
 #include "test.h"
 
@@ -65,7 +64,7 @@ static void record(const struct ptah_record_config *config, struct ptah_record_s
 	ptah_recorder_free(r);
 }
 
-/* Of the records of one kind, how many the predicate takes. */
+/* How many records of a type the predicate accepts. */
 static unsigned count_records(const char *path, uint32_t type,
 			      bool (*is)(const struct perfdata_record *, const void *),
 			      const void *what)
@@ -118,7 +117,7 @@ static void need_perf(void)
 	}
 }
 
-/* What perf script shows of a recording, without the numbers that differ from run to run. */
+/* What perf script prints for a recording, without the numbers that differ from run to run. */
 #define SHOWN                                                                                      \
 	"perf script -i %s --show-task-events --show-mmap-events 2>&1 | "                          \
 	"sed -n -e 's/.*RECORD_COMM exec: \\([^:]*\\):.*/comm \\1/p' "                             \
@@ -156,11 +155,11 @@ static void a_command_as_perf_sees_it(void **state)
 	assert_int_equal(lines_of("grep -x exit x.txt"), 4);
 	assert_true(lines_of("perf script -i x.data --show-switch-events | grep SWITCH") > 4);
 	assert_int_equal(lines_of("perf report -D -i x.data 2>&1 >/dev/null | grep -i error"), 0);
-	/* Its header, too. */
+	/* perf reads the header, too. */
 	assert_int_equal(lines_of("perf report --header-only -i x.data | grep -c dummy:u"), 1);
 }
 
-/* A process with a thread, which does something when it is told to. */
+/* A process with two threads, which act when they read a byte. */
 static int say, hear;
 
 static atomic_bool has_name;
@@ -267,7 +266,7 @@ static void a_running_process(void **state)
 	maps = lines_of(text);
 	snprintf(text, sizeof(text), "grep vsyscall /proc/%d/maps", pid);
 	maps += lines_of(text);
-	/* Both of its threads read the same pipe: each wants a byte. */
+	/* Both threads read the same pipe: one byte for each. */
 	assert_int_equal(write(say, "..", 2), 2);
 	run_to_end(r); /* by itself: the process ends */
 	ptah_recorder_status(r, &result);
@@ -286,7 +285,7 @@ static void a_running_process(void **state)
 	assert_int_equal(count_records("x.data", PERFDATA_EXIT, is_of_process, &pid), 2);
 }
 
-/* A buffer for each thread, and that thread alone. */
+/* A buffer for each thread, which records only that thread. */
 static void this_thread(void **state)
 {
 	const struct ptah_record_config config = {
@@ -315,7 +314,7 @@ static void this_thread(void **state)
 	assert_true(count_records("x.data", PERFDATA_COMM, is_of_thread, &tid) >= 1);
 }
 
-/* Whatever runs, until the command has ended. */
+/* Everything that runs, until the command has ended. */
 static void all_processors(void **state)
 {
 	char *command[] = {"/bin/true", NULL};
@@ -342,9 +341,9 @@ static void all_processors(void **state)
 	}
 	record(&config, &result);
 	assert_true(WIFEXITED(result.wait_status));
-	/* Ours, and perhaps somebody else's. */
+	/* The test's own, and perhaps other processes'. */
 	assert_true(count_records("x.data", PERFDATA_COMM, has_text, "true") >= 1);
-	/* We were there before. */
+	/* The test existed before the recording. */
 	assert_true(count_records("x.data", PERFDATA_MMAP2, is_initial_map, &self) > 3);
 	if (system("command -v perf >/dev/null") == 0)
 		assert_true(
@@ -355,7 +354,7 @@ static void all_processors(void **state)
 		    count_records("x.data", PERFDATA_MMAP, has_text, "[kernel.kallsyms]_text"), 1);
 }
 
-/* What goes to a callback is what the kernel wrote. */
+/* A callback receives what the kernel wrote. */
 struct pieces {
 	unsigned maps, comms, attributes;
 };
@@ -413,7 +412,7 @@ static void refused(const struct ptah_record_config *config, enum ptah_record_pr
 	assert_int_equal(access("no.data", F_OK), -1);
 }
 
-/* A command that waits for its start ends when who was to start it is killed. */
+/* A command that is held before its execve() ends when the recorder is killed. */
 static void a_killed_recorder(void **state)
 {
 	char *command[] = {"sleep", "100", NULL};
@@ -432,7 +431,7 @@ static void a_killed_recorder(void **state)
 			_exit(1);
 		kill(getpid(), SIGKILL);
 	}
-	close(pipes[1]); /* the command's is the last */
+	close(pipes[1]); /* the command has the last open end */
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSIGNALED(status));
 	alive = (struct pollfd){.fd = pipes[0], .events = POLLIN};
@@ -452,7 +451,7 @@ static void what_is_not_there(void **state)
 
 	(void)state;
 	refused(&config, PTAH_RECORD_NO_TARGET, "/nonexistent/program");
-	/* Found, but execve() does not like it. */
+	/* The command is found, but its execve() fails. */
 	fputs("#!/nonexistent/interpreter\n", f);
 	fclose(f);
 	assert_int_equal(chmod("bad", 0700), 0);
@@ -486,7 +485,7 @@ static void bad_sizes(void **state)
 	refused(&config, PTAH_RECORD_BAD_OPTION, "2048");
 }
 
-/* As a user without privileges, in a child. */
+/* Runs a test as a user without privileges, in a child. */
 static void as_nobody(void (*what)(void))
 {
 	const struct passwd *nobody = getpwnam("nobody");
@@ -505,7 +504,10 @@ static void as_nobody(void (*what)(void))
 		if (setrlimit(RLIMIT_MEMLOCK, &none) || setgid(nobody->pw_gid) ||
 		    setuid(nobody->pw_uid))
 			_exit(3);
-		/* Whoever has changed its user is not its children's to look at, else. */
+		/*
+		 * Otherwise a process that has changed its user may not be inspected by its
+		 * children.
+		 */
 		prctl(PR_SET_DUMPABLE, 1);
 		what();
 		_exit(0);
@@ -514,7 +516,7 @@ static void as_nobody(void (*what)(void))
 	assert_int_equal(status, 0);
 }
 
-/* In a child cmocka's failures do not come home: the exit status does. */
+/* cmocka does not see failures in a child: the exit status reports them. */
 static void expect(const struct ptah_record_config *config, enum ptah_record_problem problem,
 		   const char *word)
 {
@@ -531,7 +533,7 @@ static void expect(const struct ptah_record_config *config, enum ptah_record_pro
 	ptah_recorder_free(r);
 }
 
-/* The soft limit of open files is raised while it is needed; the hard one is the end. */
+/* The soft limit of open files is raised while that is needed, up to the hard limit. */
 static void no_descriptors(void **state)
 {
 	int32_t pid = getpid();
@@ -550,7 +552,7 @@ static void no_descriptors(void **state)
 	close(fd);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
 	few = old;
-	few.rlim_cur = (rlim_t)fd + 1; /* one more may be opened */
+	few.rlim_cur = (rlim_t)fd + 1; /* one more file may be opened */
 	if (lines_of("ls /sys/bus/event_source/devices/software/type") != 1 ||
 	    sysconf(_SC_NPROCESSORS_ONLN) < 2) {
 		print_message("SKIP: two processors are needed\n");
@@ -603,7 +605,10 @@ static void lock_too_much(void)
 	expect(&config, PTAH_RECORD_MLOCK, "65536 KiB");
 }
 
-/* What is left is not enough for the default, but for less, which is told. */
+/*
+ * The remaining lockable memory does not suffice for default buffers, but for smaller ones, which
+ * is noted.
+ */
 static void record_in_little_memory(void)
 {
 	char *command[] = {"true", NULL};
@@ -620,7 +625,7 @@ static void record_in_little_memory(void)
 
 	if (mmap(NULL, 33 * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED)
 		_exit(1);
-	/* Not even that is there when somebody else is nobody, too. */
+	/* Other processes of the user nobody may have used up even that. */
 	if (recorder_new(&recorder_sideband, &config, &r, &problem, NULL) < 0)
 		_exit(problem == PTAH_RECORD_MLOCK ? 0 : 2);
 	ptah_recorder_status(r, &status);
@@ -633,7 +638,10 @@ static void without_privileges(void **state)
 	(void)state;
 	as_nobody(record_init);
 	as_nobody(lock_too_much);
-	/* By default as much as ours of records, for each processor, and not a page more. */
+	/*
+	 * The default limit is as much as the smaller rings of records for each processor, and not
+	 * a page more.
+	 */
 	if (system("test \"$(cat /proc/sys/kernel/perf_event_mlock_kb)\" = 516") == 0)
 		as_nobody(record_in_little_memory);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls and returns that do not pair as return compression would like:
- * deeper than its stack, left by longjmp, switched between stacks, returns to
- * where no call was and calls that never return.
+ * Calls and returns that do not pair as return compression assumes: deeper than its stack, left by
+ * longjmp, switched between stacks, returns to addresses after no call, and calls that never
+ * return.
  */
 #include <setjmp.h>
 #include <stdint.h>
@@ -69,104 +69,105 @@ static int coroutines(void)
 }
 
 /* Each returns its argument. */
-__asm__(".pushsection .text\n"
-	".type push_return, @function\n"
-	"push_return: lea 1f(%rip), %rax\n" /* a return where no call was */
-	"	push %rax\n"
-	"	ret\n"
-	"	ud2\n"
-	"1:	mov %edi, %eax\n"
-	"	ret\n"
-	".size push_return, . - push_return\n"
+__asm__(
+    ".pushsection .text\n"
+    ".type push_return, @function\n"
+    "push_return: lea 1f(%rip), %rax\n" /* a return without a call */
+    "	push %rax\n"
+    "	ret\n"
+    "	ud2\n"
+    "1:	mov %edi, %eax\n"
+    "	ret\n"
+    ".size push_return, . - push_return\n"
 
-	".type zero_call, @function\n"
-	"zero_call: call 1f\n" /* a call to the next instruction: for its address only */
-	"1:	pop %rax\n"
-	"	mov %edi, %eax\n"
-	"	ret\n"
-	".size zero_call, . - zero_call\n"
+    ".type zero_call, @function\n"
+    "zero_call: call 1f\n" /* a call to the next instruction, only for its address */
+    "1:	pop %rax\n"
+    "	mov %edi, %eax\n"
+    "	ret\n"
+    ".size zero_call, . - zero_call\n"
 
-	".type zero_call_returns, @function\n"
-	"zero_call_returns: xor %eax, %eax\n" /* ... but returned from, once */
-	"	call 1f\n"
-	"1:	inc %eax\n"
-	"	cmp $1, %eax\n"
-	"	jne 2f\n"
-	"	ret\n"
-	"2:	mov %edi, %eax\n"
-	"	ret\n"
-	".size zero_call_returns, . - zero_call_returns\n"
+    ".type zero_call_returns, @function\n"
+    "zero_call_returns: xor %eax, %eax\n" /* ... but returned from, once */
+    "	call 1f\n"
+    "1:	inc %eax\n"
+    "	cmp $1, %eax\n"
+    "	jne 2f\n"
+    "	ret\n"
+    "2:	mov %edi, %eax\n"
+    "	ret\n"
+    ".size zero_call_returns, . - zero_call_returns\n"
 
-	".type pop_return, @function\n"
-	"pop_return: call 1f\n" /* the callee returns for its caller */
-	"	ud2\n"
-	"1:	add $8, %rsp\n"
-	"	mov %edi, %eax\n"
-	"	ret\n"
-	".size pop_return, . - pop_return\n"
+    ".type pop_return, @function\n"
+    "pop_return: call 1f\n" /* the callee returns for its caller */
+    "	ud2\n"
+    "1:	add $8, %rsp\n"
+    "	mov %edi, %eax\n"
+    "	ret\n"
+    ".size pop_return, . - pop_return\n"
 
-	".type skip_return, @function\n"
-	"skip_return: call 1f\n" /* the callee returns behind what follows the call */
-	"	ud2\n"
-	"	mov %edi, %eax\n"
-	"	ret\n"
-	"1:	addq $2, (%rsp)\n"
-	"	ret\n"
-	".size skip_return, . - skip_return\n"
+    ".type skip_return, @function\n"
+    "skip_return: call 1f\n" /* the callee returns to a later address than that after the call */
+    "	ud2\n"
+    "	mov %edi, %eax\n"
+    "	ret\n"
+    "1:	addq $2, (%rsp)\n"
+    "	ret\n"
+    ".size skip_return, . - skip_return\n"
 
-	".type retpoline, @function\n"
-	"retpoline: lea 3f(%rip), %rax\n"
-	"	call 2f\n"
-	"1:	pause\n"
-	"	jmp 1b\n"
-	"2:	mov %rax, (%rsp)\n"
-	"	ret\n"
-	"3:	mov %edi, %eax\n"
-	"	ret\n"
-	".size retpoline, . - retpoline\n"
+    ".type retpoline, @function\n"
+    "retpoline: lea 3f(%rip), %rax\n"
+    "	call 2f\n"
+    "1:	pause\n"
+    "	jmp 1b\n"
+    "2:	mov %rax, (%rsp)\n"
+    "	ret\n"
+    "3:	mov %edi, %eax\n"
+    "	ret\n"
+    ".size retpoline, . - retpoline\n"
 
-	".type return_pop, @function\n"
-	"return_pop: push %rdi\n" /* ret imm16, and a call through memory relative to rsp */
-	"	push %rdi\n"
-	"	lea 1f(%rip), %rax\n"
-	"	push %rax\n"
-	"	call *(%rsp)\n"
-	"	pop %rcx\n"
-	"	ret\n"
-	"1:	mov %edi, %eax\n"
-	"	ret $16\n"
-	".size return_pop, . - return_pop\n"
+    ".type return_pop, @function\n"
+    "return_pop: push %rdi\n" /* ret imm16, and a call through memory relative to rsp */
+    "	push %rdi\n"
+    "	lea 1f(%rip), %rax\n"
+    "	push %rax\n"
+    "	call *(%rsp)\n"
+    "	pop %rcx\n"
+    "	ret\n"
+    "1:	mov %edi, %eax\n"
+    "	ret $16\n"
+    ".size return_pop, . - return_pop\n"
 
-	".type branch_to_next, @function\n"
-	"branch_to_next: cmp $5, %edi\n" /* taken or not, the path is the same */
-	"	jb 1f\n"
-	"1:	jmp 2f\n"
-	"2:	lea 3f(%rip), %rax\n"
-	"	jmp *%rax\n"
-	"3:	lea 4f(%rip), %rax\n"
-	"	call *%rax\n"
-	"4:	pop %rax\n"
-	"	mov %edi, %eax\n"
-	"	ret\n"
-	".size branch_to_next, . - branch_to_next\n"
+    ".type branch_to_next, @function\n"
+    "branch_to_next: cmp $5, %edi\n" /* taken or not, the path is the same */
+    "	jb 1f\n"
+    "1:	jmp 2f\n"
+    "2:	lea 3f(%rip), %rax\n"
+    "	jmp *%rax\n"
+    "3:	lea 4f(%rip), %rax\n"
+    "	call *%rax\n"
+    "4:	pop %rax\n"
+    "	mov %edi, %eax\n"
+    "	ret\n"
+    ".size branch_to_next, . - branch_to_next\n"
 
-	".type loops, @function\n"
-	"loops:	mov $20, %ecx\n" /* the branches that are not Jcc */
-	"1:	loop 1b\n"
-	"	mov $9, %ecx\n"
-	"2:	cmp $99, %ecx\n"
-	"	loopne 2b\n"
-	"	mov $9, %ecx\n"
-	"3:	cmp %eax, %eax\n"
-	"	loope 3b\n"
-	"	jrcxz 4f\n"
-	"	ud2\n"
-	"4:	mov %edi, %ecx\n"
-	"	jecxz 5f\n"
-	"5:	mov %edi, %eax\n"
-	"	ret\n"
-	".size loops, . - loops\n"
-	".popsection\n");
+    ".type loops, @function\n"
+    "loops:	mov $20, %ecx\n" /* the branches that are not Jcc */
+    "1:	loop 1b\n"
+    "	mov $9, %ecx\n"
+    "2:	cmp $99, %ecx\n"
+    "	loopne 2b\n"
+    "	mov $9, %ecx\n"
+    "3:	cmp %eax, %eax\n"
+    "	loope 3b\n"
+    "	jrcxz 4f\n"
+    "	ud2\n"
+    "4:	mov %edi, %ecx\n"
+    "	jecxz 5f\n"
+    "5:	mov %edi, %eax\n"
+    "	ret\n"
+    ".size loops, . - loops\n"
+    ".popsection\n");
 unsigned push_return(unsigned), zero_call(unsigned), zero_call_returns(unsigned),
     pop_return(unsigned), skip_return(unsigned), retpoline(unsigned), return_pop(unsigned),
     branch_to_next(unsigned), loops(unsigned);

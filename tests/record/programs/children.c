@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes and programs in each other's place. What it prints must not depend on who runs it. */
+/*
+ * fork, vfork and execve in many combinations. What the program prints must not depend on whether
+ * it is recorded.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>

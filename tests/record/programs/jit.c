@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Code written at run time: new, rewritten in place with other lengths, run by
- * another thread than the one that wrote it, at an address where a file was
- * mapped before, and from a file that is gone when it runs.
+ * Code written at run time: new; rewritten in place with other lengths; executed by another thread
+ * than the one that wrote it; at an address where a file was mapped before; and from a file that
+ * has been deleted when it runs.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -65,7 +65,7 @@ static void *other(void *unused)
 	return unused;
 }
 
-/* One thread writes; both run, now the one first, now the other. */
+/* One thread writes; both execute the code, in alternating order. */
 static void rewrite(void)
 {
 	pthread_t thread;
@@ -137,7 +137,7 @@ static void deleted(void)
 	check(run(p) == 30 && run(p + 4096) == 31, "the deleted file");
 }
 
-/* A private mapping of a file that is written to: not the file's bytes any more. */
+/* A private mapping of a file that is written to: its bytes are not the file's any more. */
 static void patched(void)
 {
 	int fd = write_file("jit-patched.bin", 3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counts down, maps its own code once more, and calls it there. The mmap is
- * instruction 1 + 2 * 100000 + 6 + 7 = 200014; with 8 more the program ends.
+ * Counts down, maps its own code a second time, and calls it there. The mmap is instruction 1 + 2 *
+ * 100000 + 6 + 7 = 200014; with 8 more the program ends.
  */
 	.globl _start
 _start:

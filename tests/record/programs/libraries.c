@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Libraries that come and go. With -DLIBRARY: one of them. */
+/* Loads and unloads libraries. With -DLIBRARY: one of them. */
 #ifdef LIBRARY
 int value(int n);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Signals at every kind of moment. argv[1] names the case. */
+/* Signals that arrive in every kind of situation. argv[1] names the case. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -38,7 +38,7 @@ static void on_alarm(int signal, siginfo_t *info, void *context)
 	count++;
 }
 
-/* Calls, returns and both ways of a branch, to be interrupted at. */
+/* Calls, returns and both ways of a branch, at which signals may arrive. */
 static unsigned step(unsigned n)
 {
 	work += n & 1 ? n : 1;
@@ -142,7 +142,7 @@ static void on_jump(int signal, siginfo_t *info, void *context)
 static int jumping(void)
 {
 	handle(SIGALRM, on_jump, 0);
-	/* The first one may come at once. */
+	/* The first signal may arrive at once. */
 	if (sigsetjmp(back, 1))
 		count++;
 	else
@@ -168,11 +168,11 @@ static int other_stack(void)
 	return 0;
 }
 
-/* System calls that a signal ends, begins again, or that wait for one. */
+/* System calls that a signal ends, that are restarted, or that wait for a signal. */
 static int system_calls(void)
 {
 	struct timespec second = {1, 0};
-	/* Again and again: on a busy machine the first may come before the call begins. */
+	/* Repeatedly: on a busy machine the first signal may arrive before the call begins. */
 	struct itimerval soon = {{0, 3000}, {0, 3000}};
 	sigset_t none;
 	char byte;
@@ -197,7 +197,7 @@ static int system_calls(void)
 		int before = count;
 
 		start_timer(2000);
-		/* The read begins again until another thread of the world writes: a child. */
+		/* The read is restarted until a child writes. */
 		if (fork() == 0) {
 			usleep(10000);
 			_exit(write(ends[1], "x", 1) != 1);
@@ -321,7 +321,7 @@ static int traps(void)
 	return count != 5;
 }
 
-/* To where no code is: by call, by jump and by return. */
+/* To addresses without code: by call, by jump and by return. */
 static int nowhere(void)
 {
 	static const uintptr_t places[] = {0, 0x10000, 0x7ffffffff000};
@@ -348,7 +348,7 @@ static int nowhere(void)
 	return count != 12;
 }
 
-/* A handler that is called like any function, too. */
+/* A handler that the program also calls as a function. */
 static int called(void)
 {
 	siginfo_t info = {.si_signo = SIGUSR1};
@@ -372,7 +372,7 @@ static void *be_busy(void *unused)
 	return unused;
 }
 
-/* To threads that are busy, one of them by pthread_cancel(). */
+/* Signals to busy threads, one of them by pthread_cancel(). */
 static int to_threads(void)
 {
 	pthread_t threads[3];
@@ -390,7 +390,7 @@ static int to_threads(void)
 	return count == 0;
 }
 
-/* Ends while its handler runs. */
+/* Exits while its handler runs. */
 static void on_leave(int signal, siginfo_t *info, void *context)
 {
 	(void)signal, (void)info, (void)context;

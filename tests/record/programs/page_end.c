@@ -44,7 +44,7 @@ __asm__(".pushsection .text\n"
 	"	.skip 4090, 0x90\n"
 	"long_run:\n"
 	"	.skip 4096, 0x90\n"
-	"	mov $1, %eax\n" /* ends behind the page's end by one byte less than five */
+	"	mov $1, %eax\n" /* five bytes, of which all but one are after the page's end */
 	"	.skip 4091, 0x90\n"
 	"	test %edi, %edi\n"
 	"	jz 1f\n"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread rewrites jumps, four run them, and no system call orders the two:
- * a block may be replaced, and the replacement run by another thread, between
- * the moment a thread chose it and the moment it begins. With an argument,
- * signals come too.
+ * One thread rewrites jumps and four execute them, with no system call between: a block may be
+ * replaced, and the replacement run by another thread, between the moment at which a thread looks
+ * it up and the moment at which it begins. With an argument, signals arrive too.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -17,8 +16,8 @@
 
 #define THREADS	  4
 #define FUNCTIONS 16
-#define SIZE	  512 /* of a function */
-#define WAYS	  3   /* a function's jump can go */
+#define SIZE	  512 /* bytes of a function */
+#define WAYS	  3   /* targets of a function's jump */
 
 static uint8_t *code;
 static atomic_bool stop;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes its branches by the random bytes that the system gives a program (AT_RANDOM). */
+/* A program whose branches depend on the random bytes that the system gives it (AT_RANDOM). */
 #include <stdint.h>
 #include <string.h>
 #include <sys/auxv.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Code that changes: under its own feet, between two calls, by mmap, and by another thread. */
+/* Code that changes: while it runs, between two calls, by mmap, and by another thread. */
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,7 +32,7 @@ static void write_constant(unsigned char *code, unsigned value)
 	code[5] = 0xc3;
 }
 
-/* The store changes the instruction behind it, in the same straight line. */
+/* The store changes the instruction after it, without a branch between them. */
 static int straight_line(unsigned char *code)
 {
 	static const unsigned char store[] = {
@@ -65,7 +65,7 @@ static int changing_loop(unsigned char *code)
 	return call(code, 101) != 1 || call(code, 100) != 0;
 }
 
-/* A store changes its own first byte, which does not matter any more. */
+/* A store changes its own first byte, after it was executed. */
 static int own_bytes(unsigned char *code)
 {
 	static const unsigned char store[] = {
@@ -89,7 +89,7 @@ static int patched_between_calls(unsigned char *code)
 	return 0;
 }
 
-/* Other instructions, other lengths, other places: 0 to 9 times inc eax. */
+/* Code of changing length: 0 to 9 times inc eax. */
 static int jit(unsigned char *code)
 {
 	for (unsigned i = 0; i < 60; i++) {
@@ -110,7 +110,7 @@ static int jit(unsigned char *code)
 	return 0;
 }
 
-/* Written, then executable, as a JIT compiler that never has both does it. */
+/* Memory that is first writable, then executable, as in a JIT compiler that never has both. */
 static int write_xor_execute(unsigned char *code)
 {
 	for (unsigned i = 0; i < 10; i++) {
@@ -180,7 +180,7 @@ static int changed_by_another(unsigned char *code)
 	return bad[0] | bad[1] | bad[2];
 }
 
-/* Changed by one thread, run by another that has waited in no system call. */
+/* Changed by one thread, executed by another that has made no system call in between. */
 static _Atomic unsigned version, seen;
 
 static void *run_spinning(void *bad)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Code that rewrites a jump right before it gets there, within one block as
- * well as in another: its target alternates between a long way and a short.
- * 3 + 200 * (3 + 3 + 6 + 3) + 100 * (3 + 3) + 3 = 3606 instructions.
+ * Code that rewrites a jump right before it is executed, within one block as well as in another:
+ * its target alternates between far and near. 3 + 200 * (3 + 3 + 6 + 3) + 100 * (3 + 3) + 3 = 3606
+ * instructions.
  */
 	.globl _start
 	.section .writable_code, "awx", @progbits

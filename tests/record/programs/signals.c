@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Handlers that interrupt a computation anywhere, several at a time, on a
- * stack of their own; and faults: left by siglongjmp, repaired in the handler,
- * in the middle of rep movs, at an address that holds no code.
+ * Handlers that interrupt a computation anywhere, several at a time, on a stack of their own; and
+ * faults: left by siglongjmp, repaired in the handler, in the middle of rep movs, at an address
+ * without code.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 
 static volatile sig_atomic_t ticks, users, faults;
 static sigjmp_buf back;
-static volatile int skip; /* bytes: 0: siglongjmp */
+static volatile int skip; /* bytes to skip after a fault; 0: siglongjmp */
 
 static void on_tick(int signal)
 {
@@ -39,7 +39,8 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 	faults++;
 	if (!skip)
 		siglongjmp(back, 1);
-	u->uc_mcontext.gregs[REG_RIP] += skip - 1; /* 1: stay, as a trap has advanced already */
+	u->uc_mcontext.gregs[REG_RIP] +=
+	    skip - 1; /* 1: stay, because a trap has advanced already */
 }
 
 static void handle(int signal, void (*handler)(int, siginfo_t *, void *), int flags)
@@ -56,7 +57,7 @@ static unsigned compute(unsigned seed)
 	return seed;
 }
 
-/* Two signals at once, again and again, from another process. */
+/* Two signals at once, repeatedly, from another process. */
 static pid_t start_sender(void)
 {
 	pid_t child = fork();
@@ -94,7 +95,7 @@ static void interrupt(void)
 		exit(1);
 }
 
-/* Faults of each kind, once left by a jump and (where that makes sense) once passed over. */
+/* Faults of each kind, left by a jump and, where that makes sense, skipped. */
 static void fault(void)
 {
 	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -131,7 +132,7 @@ static void fault(void)
 		__asm__ volatile("nop\n\tud2\n\tnop" ::: "memory");
 		__asm__ volatile("xor %%edx, %%edx\n\txor %%ecx, %%ecx\n\tdiv %%ecx\n\tnop" ::
 				     : "eax", "ecx", "edx", "cc");
-		skip = 1; /* int3 is a trap: it stands behind it */
+		skip = 1; /* int3 is a trap: the saved address is after it */
 		__asm__ volatile("nop\n\tint3\n\tnop" ::: "memory");
 	}
 	if (faults != 90) {

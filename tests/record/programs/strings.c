@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* String instructions with every kind of count, over page ends, and with a fault on the way. */
+/*
+ * String instructions with every kind of count, across page ends, and with a fault in the middle.
+ */
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -21,7 +23,7 @@ static void fill_words(char *to, unsigned long n)
 	__asm__ volatile("rep stosq" : "+D"(to), "+c"(n) : "a"(0) : "memory");
 }
 
-/* Returns how many are left behind the first difference. */
+/* Returns how many bytes are left after the first difference. */
 static unsigned long same(const char *a, const char *b, unsigned long n)
 {
 	__asm__ volatile("cmp %%eax, %%eax\n\trepe cmpsb"
@@ -90,7 +92,7 @@ int main(void)
 		fill_words(b, n / 8);
 		twice(a, n);
 	}
-	/* The fault comes in the middle; the instruction goes on where it was. */
+	/* The fault happens in the middle; the instruction continues from there. */
 	locked = a + PAGE;
 	mprotect(locked, PAGE, PROT_NONE);
 	fill(a, 2 * PAGE);

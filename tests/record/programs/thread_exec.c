@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread that is not the first one calls execve while the others run and wait;
- * or, "exec PATH", the only one.
+ * A thread that is not the first one calls execve while the others run or wait; with "exec PATH",
+ * the only thread does.
  */
 #include <limits.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 
 static void *spin(void *unused)
 {
-	/* With a conditional branch: how often a loop without one ran is in no trace. */
+	/* A loop with a conditional branch, because no packet says how often one without it ran. */
 	for (volatile unsigned i = 0; i < UINT_MAX; i++)
 		;
 	return unused;

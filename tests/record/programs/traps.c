@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a program can see of being single-stepped: TF in pushed flags, SIGTRAP's
- * mask and handler, traps of its own, system calls that are interrupted. Ends
- * with 0 when all is as it is without.
+ * Checks what a program could see of being single-stepped: TF in pushed flags, SIGTRAP's mask and
+ * handler, traps of its own, system calls that are interrupted. Exits with 0 if everything is as
+ * without a tracer.
  */
 #include <errno.h>
 #include <signal.h>
@@ -55,7 +55,7 @@ static uint64_t flags_now(void)
 	return flags;
 }
 
-/* R11 behind a SYSCALL is RFLAGS. */
+/* R11 after a SYSCALL has RFLAGS. */
 static uint64_t flags_of_call(void)
 {
 	register uint64_t flags __asm__("r11");
@@ -114,7 +114,7 @@ static void own_traps(void)
 	check(traps == 3, "kill(SIGTRAP)");
 }
 
-/* TF of its own: a trap behind each of three NOPs and the POPF that ends it. */
+/* TF set by the program: a trap after each of three NOPs and after the POPF that clears it. */
 static void own_steps(void)
 {
 	traps = 0;
@@ -135,7 +135,7 @@ static void own_steps(void)
 	check(!(flags_now() & TF), "TF is gone");
 }
 
-/* A child that signals its parent, which reads what comes later. */
+/* A child that signals its parent, which reads what arrives later. */
 static void calls(int flags, int expected)
 {
 	int ends[2];
@@ -161,7 +161,7 @@ static void calls(int flags, int expected)
 	close(ends[1]);
 }
 
-/* sigsuspend() has a mask of its own, and gives the old one back. */
+/* sigsuspend() has a mask of its own, and restores the old one. */
 static void suspend(void)
 {
 	sigset_t set, old, now;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Calls into the vsyscall page, which holds no code that runs: the kernel does
- * the call and the return. 1 + 100 * 7 + 3 = 704 instructions.
+ * Calls into the vsyscall page, in which no code runs: the kernel does the call and the return. 1 +
+ * 100 * 7 + 3 = 704 instructions.
  */
 	.globl _start
 	.text

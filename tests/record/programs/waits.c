@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * waits: until there is a file `end`; makes `ready` when it begins, tells each
- * Ctrl-C, and exits with status 5. It mostly sleeps: a recording of it is short
- * however long it waits.
+ * waits: runs until there is a file `end`. Creates `ready` when it begins, prints a line for each
+ * Ctrl-C, and exits with status 5. It mostly sleeps, so that a recording of it is short however
+ * long it waits.
  */
 #include <fcntl.h>
 #include <signal.h>
