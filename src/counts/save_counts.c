@@ -2,7 +2,7 @@
 /* Writes counts in the file format of docs/profile-file.md. */
 #include "base/bits.h"
 #include "counts/counts_internal.h"
-#include "perfdata/buffer.h"
+#include "perfdata/byte_buffer.h"
 
 #include <string.h>
 

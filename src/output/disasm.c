@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Disassembles one instruction with Zydis. */
 #include "output/disasm.h"
 
 #include <Zydis/Zydis.h>
@@ -28,7 +29,7 @@ void disasm(const struct ptah_insn *insn, bool att, char *text, size_t n)
 							     : ZYDIS_FORMATTER_STYLE_INTEL)) ||
 	    !ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, insn->bytes, insn->size, &z, operands)))
 		return;
-	/* Addresses as everywhere else: 0x401000, not 0x0000000000401000. */
+	/* Addresses have the form of the other output: 0x401000, not 0x0000000000401000. */
 	ZydisFormatterSetProperty(&formatter, ZYDIS_FORMATTER_PROP_HEX_UPPERCASE, ZYAN_FALSE);
 	ZydisFormatterSetProperty(&formatter, ZYDIS_FORMATTER_PROP_ADDR_PADDING_ABSOLUTE,
 				  ZYDIS_PADDING_DISABLED);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Instructions as text, through Zydis. */
+/* Instructions as text. */
 #ifndef PTAH_OUTPUT_DISASM_H
 #define PTAH_OUTPUT_DISASM_H
 
 #include <ptah/flow.h>
 
-/* Intel syntax, or AT&T. Writes at most n bytes with a NUL; "(bad)" for what does not decode. */
+/*
+ * Writes an instruction in Intel syntax, or in AT&T syntax: at most n bytes with the NUL. Bytes
+ * that are no instruction give "(bad)".
+ */
 void disasm(const struct ptah_insn *insn, bool att, char *text, size_t n);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Collects blocks by the file they lie in, and writes them as a drcov file. */
 #include "output/drcov.h"
 
 #include "base/bits.h"
@@ -10,9 +11,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define MOST_MODULES 65535 /* their numbers have 16 bits */
+#define MOST_MODULES 65535 /* the format's module numbers have 16 bits */
 
-/* A file as it is mapped: where its first page is, or would be. */
+/* A mapped file: where its first page is or would be, were all of it mapped. */
 struct module {
 	uint64_t base, end, entry;
 	const char *path;
@@ -31,10 +32,10 @@ struct drcov {
 	struct drcov_block *blocks;
 	size_t count, capacity;
 	size_t left_out;
-	/* The mapping of the last block: the next is mostly in the same. */
+	/* The mapping of the last block: the next block is mostly in the same one. */
 	struct ptah_map map;
 	int32_t pid;
-	int module; /* of it; -1: none */
+	int module; /* of that mapping; -1: none */
 };
 
 int drcov_new(const struct names *names, const char *symfs, struct drcov **drcov)
@@ -63,7 +64,7 @@ size_t drcov_left_out(const struct drcov *d)
 	return d->left_out;
 }
 
-/* One more of *items, which have n. */
+/* Makes room for one more element in an array of n. */
 static bool make_room(void **items, size_t n, size_t *capacity, size_t size)
 {
 	void *list;
@@ -78,13 +79,13 @@ static bool make_room(void **items, size_t n, size_t *capacity, size_t size)
 	return true;
 }
 
-/* A mapping of a file, and no "[vdso]" or "//anon". */
+/* Is it the mapping of a file, not "[vdso]" or "//anon"? */
 static bool is_file(const struct ptah_map *map)
 {
 	return map->path[0] == '/' && map->path[1] != '/';
 }
 
-/* Of a file that is no ELF file: as it lies there, from its first byte on. */
+/* Computes the extent of a file that is no ELF file: its bytes are contiguous in memory. */
 static void place_plain(const char *path, const struct ptah_map *map, struct module *m)
 {
 	struct stat st;
@@ -95,7 +96,7 @@ static void place_plain(const char *path, const struct ptah_map *map, struct mod
 		m->end = m->base + (uint64_t)st.st_size;
 }
 
-/* Where the whole file begins and ends, of which a part is mapped here. */
+/* Computes where the whole file begins and ends, from one mapped part of it. */
 static void place(const struct drcov *d, const struct ptah_map *map, struct module *m)
 {
 	struct ptah_elf_extent e;
@@ -113,7 +114,7 @@ static void place(const struct drcov *d, const struct ptah_map *map, struct modu
 	m->entry = e.entry ? map->address - e.at + e.entry : 0;
 }
 
-/* The module's number; -1: it has none. */
+/* Finds or adds the module of a mapping. *number is -1 if it has none. */
 static int find_module(struct drcov *d, const struct ptah_map *map, int *number)
 {
 	struct module m;
@@ -137,7 +138,7 @@ static int find_module(struct drcov *d, const struct ptah_map *map, int *number)
 	return 0;
 }
 
-/* d->module is that of the address. */
+/* Sets d->module to the module of the address. */
 static int move_to(struct drcov *d, int32_t pid, uint64_t ip)
 {
 	if (d->map.size && d->pid == pid && ip - d->map.address < d->map.size)
@@ -180,7 +181,7 @@ static int by_place(const void *a, const void *b)
 	return (x->size > y->size) - (x->size < y->size);
 }
 
-/* Of what several processes ran, one. */
+/* Removes the duplicates of blocks that several processes ran. */
 static void merge(struct drcov *d)
 {
 	size_t last = 0;

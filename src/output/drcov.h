@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Coverage as the file that DynamoRIO's drcov writes (version 2, module table
- * version 3, binary), which Lighthouse and other tools read: the files that were
- * mapped, and the blocks that ran as offsets into them.
+ * Coverage as a file of DynamoRIO's drcov (version 2, module table version 3,
+ * binary), which Lighthouse and other tools read. It lists the mapped files, and
+ * the blocks that ran as offsets into them.
  */
 #ifndef PTAH_OUTPUT_DRCOV_H
 #define PTAH_OUTPUT_DRCOV_H
@@ -12,13 +12,13 @@
 
 struct drcov;
 
-/* `names` tells what is mapped where; binaries are looked for below `symfs` (or NULL) first. */
+/* `names` knows what is mapped where. Binaries are searched below `symfs` (may be NULL) first. */
 int drcov_new(const struct names *names, const char *symfs, struct drcov **drcov);
 void drcov_free(struct drcov *drcov);
 
 /*
- * A block that ran. Where no file is mapped, or the format's numbers are too
- * small for it, it is left out and counted. PTAH_E_NOMEM.
+ * Adds a block that ran. A block in no file, or one that the format's numbers are
+ * too small for, is left out and counted as such. 0, or PTAH_E_NOMEM.
  */
 int drcov_add(struct drcov *drcov, int32_t pid, uint64_t ip, uint64_t end);
 size_t drcov_left_out(const struct drcov *drcov);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes rows as TSV or JSON by the description of their fields. */
+/* Writes rows as TSV or JSON, as the description of their fields says. */
 #include "output/fields.h"
 
 static bool is_asked(const struct field *f, unsigned asked)

@@ -2,10 +2,10 @@
 /*
  * Fields: one description of a table for TSV and JSON.
  *
- * A field says under which name a member of a row stands in a column of TSV and
- * in an object of JSON, and how it is written. The order is that of the
- * description; a field whose place differs between the two stands twice in it,
- * once for each.
+ * A row is any struct. A field describes one of its members: the name of its
+ * column in TSV, its key in JSON, and how its value is written. The order is that
+ * of the array. If TSV and JSON have a member at different places, it has two
+ * fields in the array, one for each.
  */
 #ifndef PTAH_OUTPUT_FIELDS_H
 #define PTAH_OUTPUT_FIELDS_H
@@ -26,11 +26,12 @@ struct field {
 	const char *json; /* the key; NULL: none */
 	enum field_kind kind;
 	size_t at;	/* offset in the row */
-	unsigned asked; /* the bit that asks for the field; 0: it is always there */
-	size_t has;	/* offset of a bool: has the row a value? 0: it always has */
+	unsigned asked; /* the bit that includes the field; 0: it is always included */
+	size_t has;	/* offset of a bool: does the row have a value? 0: it always does */
 };
 
-/* Fields of `type`, in both formats by one name or by two, or in one of them alone. */
+/* A field of struct `type` with one name for both formats, with two names, or in one format only.
+ */
 #define FIELD(type, name, kind, member)                                                            \
 	{                                                                                          \
 		name, name, kind, offsetof(type, member), 0, 0                                     \
@@ -58,11 +59,11 @@ struct row_type {
 		fields, sizeof(fields) / sizeof(*(fields))                                         \
 	}
 
-/* The line of names, and a row. `asked`: the bits of the fields that were asked for. */
+/* Write the line of column names, and a row. `asked`: the bits of the fields to include. */
 void fields_tsv_head(struct out *out, const struct row_type *type, unsigned asked);
 void fields_tsv(struct out *out, const struct row_type *type, unsigned asked, const void *row);
 
-/* The members of a row, in the object that is open; and a whole object on one line. */
+/* Write the members of a row into the object that is open, and a row as an object on one line. */
 void fields_json_members(struct json *json, const struct row_type *type, unsigned asked,
 			 const void *row);
 void fields_json(struct json *json, const struct row_type *type, unsigned asked, const void *row);

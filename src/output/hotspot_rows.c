@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of hotspots: blocks, and the functions that they make up. */
+/* Lists what was counted: blocks, and the functions that consist of them. */
 #include "output/hotspots_internal.h"
 
 #include <stdlib.h>
@@ -12,7 +12,8 @@ static int by_process(const void *a, const void *b)
 	return x->pid < y->pid ? -1 : x->pid > y->pid;
 }
 
-/* The cells, process by process: names are kept for one at a time. Free them. */
+/* The cells sorted by process, because names caches one process at a time. The caller frees the
+ * list. */
 static const struct cell **list_cells(const struct hotspots *c)
 {
 	const struct cell **list = calloc(c->count + 1, sizeof(*list));
@@ -82,7 +83,7 @@ static bool is_plt(const struct name *name)
 	return n > 4 && !strcmp(name->symbol + n - 4, "@plt");
 }
 
-/* Adds jumps from one function to the beginning of another: tail calls are calls too. */
+/* Counts jumps from one function to the beginning of another as calls: they are tail calls. */
 static void count_tail_calls(struct hotspot *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -101,7 +102,7 @@ static void count_tail_calls(struct hotspot *rows, size_t n)
 		    rows[low].name.start != from->to || !rows[low].name.symbol ||
 		    from->name.start == from->to)
 			continue;
-		/* Several blocks may begin there; their function counts, whichever it is. */
+		/* Several blocks may begin there. Any will do, as their function sums them up. */
 		rows[low].calls += from->executions;
 	}
 }
@@ -125,7 +126,7 @@ int hotspots_functions(const struct hotspots *c, struct names *names, struct hot
 	qsort(all, count, sizeof(*all), by_ip);
 	count_tail_calls(all, count);
 	for (size_t i = 0; i < count; i++) {
-		/* An indirect tail call, and what a PLT entry jumps to, are calls too. */
+		/* An indirect tail call, and the jump of a PLT entry, are calls too. */
 		if (all[i].name.symbol && all[i].ip == all[i].name.start && !is_plt(&all[i].name))
 			all[i].calls += all[i].jumps;
 		if (!all[i].name.symbol)

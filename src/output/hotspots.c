@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Adds up what streams counted, block by block (hotspots.h). */
+/* Adds up the counts of streams, block by block (hotspots.h). */
 #include "output/hotspots_internal.h"
 
 #include "base/compiler.h"
@@ -64,7 +64,7 @@ static int grow(struct hotspots *c)
 	return 0;
 }
 
-/* The block's cell, made if there is none; NULL when out of memory. */
+/* The block's cell, which is added if there is none. NULL when out of memory. */
 static struct cell *cell_of(struct hotspots *c, int32_t pid, const struct ptah_profile_block *block)
 {
 	struct cell *cell = find(c, pid, block->ip, block->end);
@@ -82,7 +82,7 @@ static struct cell *cell_of(struct hotspots *c, int32_t pid, const struct ptah_p
 	return cell;
 }
 
-/* How often an address was gone to, by calls and by indirect jumps. */
+/* How often calls and indirect jumps went to an address. */
 struct entry {
 	uint64_t ip, calls, jumps;
 };
@@ -94,7 +94,7 @@ static int by_address(const void *a, const void *b)
 	return x->ip < y->ip ? -1 : x->ip > y->ip;
 }
 
-/* The entries in the order of their addresses, each address once. Free them. */
+/* Lists the entries by address, each address once. The caller frees *list. */
 static int list_entries(const struct ptah_profile_block *blocks, size_t block_count,
 			const struct ptah_profile_edge *edges, size_t edge_count,
 			struct entry **list, size_t *n)
@@ -125,7 +125,7 @@ static int list_entries(const struct ptah_profile_block *blocks, size_t block_co
 	return 0;
 }
 
-/* `entered`: what the block's address was gone to; NULL: by nobody, or said already. */
+/* `entered`: the calls and jumps to the block's address; NULL: there were none. */
 static int add_block(struct hotspots *c, int32_t pid, const struct ptah_profile_block *block,
 		     const struct entry *entered)
 {
@@ -134,7 +134,8 @@ static int add_block(struct hotspots *c, int32_t pid, const struct ptah_profile_
 	if (!cell)
 		return PTAH_E_NOMEM;
 	cell->executions += block->count;
-	cell->instructions += block->count * block->ninsn; /* rewritten code may change it */
+	cell->instructions +=
+	    block->count * block->ninsn; /* ninsn differs between blocks if code was rewritten */
 	if (entered) {
 		cell->calls += entered->calls;
 		cell->jumps += entered->jumps;
@@ -162,7 +163,8 @@ int hotspots_add_lists(struct hotspots *c, int32_t pid, const struct ptah_profil
 
 		entered = bsearch(&key, entries, count, sizeof(key), by_address);
 		status = add_block(c, pid, &blocks[i], entered);
-		/* The first block of an address has it all, in whichever address space. */
+		/* Several blocks may begin at one address: the first one gets all of its entries.
+		 */
 		if (entered)
 			entered->calls = entered->jumps = 0;
 	}
@@ -170,7 +172,7 @@ int hotspots_add_lists(struct hotspots *c, int32_t pid, const struct ptah_profil
 	return status;
 }
 
-/* What a profile has counted. */
+/* The counts of a profile. */
 struct lists {
 	struct ptah_profile_block *blocks;
 	struct ptah_profile_edge *edges;
@@ -178,8 +180,9 @@ struct lists {
 };
 
 /*
- * The process whose memory it was. Of processes that had the same one stands for all: a
- * thousand runs of a program take the room of one.
+ * The process (as a space of the session) that the counts are added to. Processes
+ * that had the same memory are counted as one, so that a thousand runs of a program
+ * take the memory of one.
  */
 static int32_t space_of(const struct hotspot_source *source, const struct ptah_profile *profile,
 			uint32_t space)
@@ -189,7 +192,7 @@ static int32_t space_of(const struct hotspot_source *source, const struct ptah_p
 	return ptah_session_profile_pid(source->session, like, profile, space);
 }
 
-/* The lists are in the order of spaces: one process after the other. */
+/* The lists are sorted by space: the counts of a process are contiguous. */
 static int add_by_process(struct hotspots *c, const struct hotspot_source *source,
 			  const struct ptah_profile *profile, const struct lists *l)
 {

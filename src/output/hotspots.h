@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Exact counts per block and function, put together from streams that were counted. */
+/* Exact counts by block and by function, added up over the streams of a session. */
 #ifndef PTAH_OUTPUT_HOTSPOTS_H
 #define PTAH_OUTPUT_HOTSPOTS_H
 
@@ -19,13 +19,14 @@ struct hotspot {
 	uint32_t ninsn; /* block: instructions */
 	uint64_t executions, instructions, calls;
 	uint64_t jumps; /* block: entered by an indirect jump */
-	uint64_t to;	/* block: where its direct jump goes; 0: it ends otherwise */
+	uint64_t
+	    to; /* block: the target of the direct jump that ends it; 0: something else ends it */
 };
 
 int hotspots_new(struct hotspots **counter);
 void hotspots_free(struct hotspots *counter);
 
-/* Adds what a stream's profile counted, to the processes that ran. */
+/* Adds the profile of a stream. */
 struct hotspot_source {
 	const struct ptah_session *session;
 	size_t stream;
@@ -34,14 +35,14 @@ struct hotspot_source {
 int hotspots_add(struct hotspots *counter, const struct hotspot_source *source,
 		 const struct ptah_stream_info *info, struct ptah_profile *profile);
 
-/* The same of lists in ascending order, as profiles and counts have them. */
+/* Adds lists in ascending order, as profiles and counts have them. */
 int hotspots_add_lists(struct hotspots *counter, int32_t pid,
 		       const struct ptah_profile_block *blocks, size_t block_count,
 		       const struct ptah_profile_edge *edges, size_t edge_count);
 
 const struct hotspot_totals *hotspots_totals(const struct hotspots *counter);
 
-/* Rows in no order; free() them. */
+/* List the rows in no particular order. The caller frees *rows. */
 int hotspots_blocks(const struct hotspots *counter, struct names *names, struct hotspot **rows,
 		    size_t *n);
 int hotspots_functions(const struct hotspots *counter, struct names *names, struct hotspot **rows,

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* What hotspots.c counts and hotspot_rows.c lists. */
+/* The table of counts that hotspots.c fills and hotspot_rows.c lists. */
 #ifndef PTAH_OUTPUT_HOTSPOTS_INTERNAL_H
 #define PTAH_OUTPUT_HOTSPOTS_INTERNAL_H
 
 #include "output/hotspots.h"
 
-/* Counts of one block of one process; ninsn 0: a free place. */
+/* The counts of one block of one process. ninsn 0: the cell is free. */
 struct cell {
 	uint64_t ip, end;
 	uint64_t executions;
 	uint64_t instructions;
 	uint64_t calls; /* entered by a call */
 	uint64_t jumps; /* entered by an indirect jump: a tail call, if a function begins here */
-	uint64_t to;	/* where its direct jump goes */
+	uint64_t to;	/* the target of the direct jump that ends the block */
 	int32_t pid;
 	uint32_t ninsn;
 };

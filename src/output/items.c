@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* What an item carries, as text and JSON: the fields that <ptah/events.def> lists. */
+/* Writes the fields of an item, which <ptah/events.def> lists, as text and as JSON. */
 #include "output/items.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
 
-/* When an item has the field: by what `mask` is compared with. */
+/* Which member of the item decides whether it has the field, and how `mask` is compared with it. */
 enum condition {
 	WHEN_ALWAYS = 0,
-	WHEN_DETAIL,   /* all its bits are set in `detail` */
-	WHEN_FLAGS,    /* ... in `flags` */
-	WHEN_NO_FLAGS, /* none of them is */
-	WHEN_MODE,     /* it is `mode` */
+	WHEN_DETAIL,   /* all bits of `mask` are set in `detail` */
+	WHEN_FLAGS,    /* all bits of `mask` are set in `flags` */
+	WHEN_NO_FLAGS, /* no bit of `mask` is set in `flags` */
+	WHEN_MODE,     /* `mask` equals `mode` */
 };
 
 struct row {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an event carries, by name: one table for every format (see events.def). */
+/* The fields of events, by name: one table for all formats, made from events.def. */
 #ifndef PTAH_OUTPUT_ITEMS_H
 #define PTAH_OUTPUT_ITEMS_H
 
@@ -11,7 +11,7 @@
 enum item_field_kind {
 	ITEM_FIELD_DECIMAL = 0,
 	ITEM_FIELD_HEX,
-	ITEM_FIELD_WORD, /* true, and nothing more */
+	ITEM_FIELD_WORD, /* a word without a value */
 };
 
 struct item_field {
@@ -22,13 +22,16 @@ struct item_field {
 
 #define ITEM_FIELDS 8
 
-/* Fills `fields` (ITEM_FIELDS of them) and returns how many the item has, without ip and clocks. */
+/*
+ * Fills in up to ITEM_FIELDS fields and returns how many the item has. Its address and clocks are
+ * not among them.
+ */
 unsigned item_fields(const struct ptah_item *item, struct item_field *fields);
 
-/* " vector 14 cr2 0x1000" */
+/* Writes " vector 14 cr2 0x1000". */
 void item_fields_text(struct out *out, const struct ptah_item *item);
 
-/* Keys of the object that is open: "vector": 14, "cr2": "0x1000" */
+/* Writes "vector": 14, "cr2": "0x1000" into the object that is open. */
 void item_fields_json(struct json *json, const struct ptah_item *item);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Writes JSON values, with the commas and the indentation between them. */
 #include "output/json.h"
 
 #include <math.h>
@@ -17,7 +18,7 @@ static void indent(struct json *j)
 		out_text(j->out, "  ");
 }
 
-/* Length of the valid UTF-8 sequence at s, 0 when there is none. */
+/* The length of the valid UTF-8 sequence at s; 0 when there is none. */
 static size_t utf8_length(const unsigned char *s)
 {
 	size_t n = s[0] < 0x80	 ? 1
@@ -36,7 +37,7 @@ static size_t utf8_length(const unsigned char *s)
 	return n;
 }
 
-/* How many bytes at s stand for themselves: nearly always all of them. */
+/* The number of bytes at s that need no escape: nearly always all of them. */
 static size_t plain_length(const unsigned char *s)
 {
 	size_t n = 0;
@@ -46,7 +47,7 @@ static size_t plain_length(const unsigned char *s)
 	return n;
 }
 
-/* Bytes that are no UTF-8 become U+FFFD. */
+/* Bytes that are no valid UTF-8 become U+FFFD. */
 static void put_string(struct json *j, const char *value)
 {
 	const unsigned char *s = (const unsigned char *)value;
@@ -74,7 +75,7 @@ static void put_string(struct json *j, const char *value)
 	out_char(j->out, '"');
 }
 
-/* What stands before any value. */
+/* Writes what precedes a value: a comma, indentation, the key. */
 static void begin_value(struct json *j, const char *key)
 {
 	if (j->filled[j->depth])

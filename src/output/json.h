@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The one JSON writer. Commas and indentation are its business: begin and end
- * objects and arrays, put values. `key` is NULL inside arrays.
+ * The JSON writer of all commands. The caller begins and ends objects and arrays,
+ * and writes values; the writer adds commas and indentation. `key` is NULL inside
+ * arrays.
  */
 #ifndef PTAH_OUTPUT_JSON_H
 #define PTAH_OUTPUT_JSON_H
@@ -13,13 +14,13 @@
 struct json {
 	struct out *out;
 	unsigned depth;
-	bool filled[JSON_DEPTH]; /* has the level a value yet? */
-	bool flat[JSON_DEPTH];	 /* on one line */
+	bool filled[JSON_DEPTH]; /* the level has a value already */
+	bool flat[JSON_DEPTH];	 /* the level is on one line */
 };
 
 void json_init(struct json *j, struct out *out);
 
-/* flat: the whole object on one line (rows of a list). */
+/* flat: the whole object is on one line, as a row of a list. */
 void json_object(struct json *j, const char *key, bool flat);
 void json_array(struct json *j, const char *key);
 void json_end_object(struct json *j);
@@ -33,7 +34,7 @@ void json_real(struct json *j, const char *key,
 void json_address(struct json *j, const char *key, uint64_t value); /* "0x..." */
 void json_bool(struct json *j, const char *key, bool value);
 
-/* The document is complete. */
+/* Ends the document with a newline. */
 void json_finish(struct json *j);
 
 #endif

@@ -55,7 +55,7 @@ int names_add_map(struct names *n, uint64_t address, uint64_t size, uint64_t fil
 		  const char *path)
 {
 	struct ptah_map *maps = reallocarray(n->maps, n->map_count + 1, sizeof(*maps));
-	/* Absolute, because that is what makes a path a file here. */
+	/* The path is made absolute, because only an absolute path is taken for a file. */
 	char *copy = realpath(path, NULL);
 
 	if (maps)
@@ -80,7 +80,7 @@ int names_add_elf(struct names *n, const char *path, uint64_t base)
 	return status;
 }
 
-/* The map added last wins, as in the image. */
+/* The map that was added last wins, as in an image. */
 static bool find_added_map(const struct names *n, uint64_t ip, struct ptah_map *map)
 {
 	for (size_t i = n->map_count; i-- > 0;) {
@@ -145,7 +145,7 @@ bool names_find_map(const struct names *n, int32_t pid, uint64_t ip, struct ptah
 	return ptah_session_find_map(n->session, pid, ip, 0, map) || find_added_map(n, ip, map);
 }
 
-/* The map of an address, and whether its file is the one that ran. */
+/* Finds the map of an address. *changed: its file is not the one that ran. */
 static bool find_map(const struct names *n, uint64_t ip, struct ptah_map *map, bool *changed)
 {
 	const struct ptah_counts_file *file;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names for addresses of a session: the function, how far inside, and the
- * file. Looked up once per address and remembered, because blocks repeat.
+ * Names for addresses of a session: the function, the offset in it, and the file.
+ * Each address is looked up once and remembered, because blocks repeat.
  */
 #ifndef PTAH_OUTPUT_NAMES_H
 #define PTAH_OUTPUT_NAMES_H
@@ -15,47 +15,47 @@ struct name {
 	const char *symbol; /* NULL: not known */
 	uint64_t offset;    /* from the symbol's start */
 	const char *path;   /* NULL: not known */
-	const char *dso;    /* the path's last part; "[unknown]" */
-	uint64_t start;	    /* address where the function begins; ip if not known */
-	bool named;	    /* the symbol is a real one */
+	const char *dso;    /* the last part of the path, or "[unknown]" */
+	uint64_t start;	    /* the address where the function begins; ip if it is not known */
+	bool named;	    /* false: the symbol is made up from the address */
 };
 
 struct names;
 
-/* Without a session (NULL) only what is added below is known. */
+/* `session` may be NULL: then only the maps and counts that are added below are known. */
 int names_new(const struct ptah_session *session, const char *symfs, struct names **names);
 void names_free(struct names *names);
 
-/* For sessions that know no mappings: `path` from `file_offset` on lies at `address`. */
+/* For raw traces, whose session knows no mappings: adds one of `path`, from `file_offset` on. */
 int names_add_map(struct names *names, uint64_t address, uint64_t size, uint64_t file_offset,
 		  const char *path);
 
 /*
- * The same for an ELF file, mapped as ptah_image_add_elf() does it. Files that
- * are none are left out.
+ * Adds the mappings of an ELF file, as ptah_image_add_elf() makes them. A file that
+ * is no ELF file adds none.
  */
 int names_add_elf(struct names *names, const char *path, uint64_t base);
 
 /*
- * What holds an address, with the build id of the file as it is now: as
- * ptah_counts_locate() wants it, with the names as its context.
+ * Finds the mapping that holds an address, with the build id that its file has now.
+ * A callback of ptah_counts_locate(), whose context is the struct names.
  */
 bool names_find_file(void *names, int32_t pid, uint64_t address, struct ptah_counts_file *file);
 
 /*
- * Takes the files from counts, which must live as long: what is a pid below is
- * then the number of one of their processes. A file whose build id is another
- * one now gives no names, unless `force`. PTAH_E_NOMEM.
+ * Takes the mappings from counts, which must live as long as the names. A pid of
+ * the functions below is then the index of a process in the counts. A file whose
+ * build id has changed gives no names, unless `force`. 0, or PTAH_E_NOMEM.
  */
 int names_use_counts(struct names *names, const struct ptah_counts *counts, bool force);
 
-/* The paths of those files, each once. NULL when i is out of range. */
+/* The paths of the changed files, each once. NULL when i is out of range. */
 const char *names_changed_file(const struct names *names, size_t i);
 
-/* Where in which file an address lies; false: nothing is known. */
+/* Finds in which file an address lies, and where. False when nothing is known. */
 bool names_find_map(const struct names *names, int32_t pid, uint64_t ip, struct ptah_map *map);
 
-/* Never NULL. Valid until the next call for another process. */
+/* The name of an address, never NULL. It is valid until the next call for another process. */
 const struct name *names_find(struct names *names, int32_t pid, uint64_t ip);
 
 #endif

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The files behind names: their build ids, and which of them have changed since they were counted.
- */
+/* The build ids of the files behind names, and which files have changed since they were counted. */
 #include "output/names_internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The build id of what is at `path` now, below the root; none for what is no file. */
+/* Reads the build id of the file that is at `path` below the root now. */
 static void read_id(const struct names *n, const char *path, struct build_id *id)
 {
 	char *full;
@@ -75,7 +74,7 @@ static int by_place(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* All files with a build id, equal ones beside each other. */
+/* Lists all files that have a build id, sorted so that the same files are adjacent. */
 static int list_files(struct names *n)
 {
 	struct ptah_counts_process p;
@@ -102,7 +101,7 @@ static bool is_changed(const struct names *n, const struct ptah_counts_file *fil
 	struct build_id id;
 
 	read_id(n, file->path, &id);
-	/* One that is not there gives no names anyway. */
+	/* A file that does not exist gives no names in any case. */
 	return id.size &&
 	       (id.size != file->build_id_size || memcmp(id.bytes, file->build_id, id.size) != 0);
 }

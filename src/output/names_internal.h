@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What names.c and names_files.c know together. */
+/* What names.c and names_files.c share. */
 #ifndef PTAH_OUTPUT_NAMES_INTERNAL_H
 #define PTAH_OUTPUT_NAMES_INTERNAL_H
 
@@ -9,16 +9,17 @@ struct names {
 	const struct ptah_session *session;
 	struct ptah_symbols *symbols;
 	int32_t pid;
-	struct name *table; /* by ip, open addressing; dso NULL: free */
+	struct name *table; /* a hash table by ip, open addressing; dso NULL: the slot is free */
 	size_t capacity, count;
 	struct name fallback;
-	struct ptah_map *maps; /* added by hand; their paths are ours */
+	struct ptah_map *maps; /* added by names_add_map(); the paths are copies */
 	size_t map_count;
 	struct clean *cleaned;
 	char *symfs;
 	struct known_id *ids;
 	const struct ptah_counts *counts;
-	const struct ptah_counts_file **changed; /* files of the counts, by their place in memory */
+	const struct ptah_counts_file *
+	    *changed; /* of the counts' files, sorted by address in memory */
 	size_t changed_count;
 	const char **changed_paths;
 	size_t changed_path_count;
@@ -29,24 +30,24 @@ struct build_id {
 	uint8_t bytes[PTAH_BUILD_ID_MAX];
 };
 
-/* The build id of a file as it is now. */
+/* The build id that a file has now. */
 struct known_id {
 	struct known_id *next;
-	const char *path; /* the session's, or of a map */
+	const char *path; /* compared as a pointer: the session's string, or that of a map */
 	struct build_id id;
 };
 
-/* A path that cannot be shown as it is, and how it is shown. */
+/* A path with control characters, and the text that is shown for it. */
 struct clean {
 	struct clean *next;
 	const char *path;
 	char text[];
 };
 
-/* `path` without control characters; nearly always itself. */
+/* `path` without control characters: nearly always `path` itself. */
 const char *names_shown(struct names *names, const char *path);
 
-/* Is this, of the counts' files, not the file that ran any more? */
+/* Has this file of the counts changed since it ran? */
 bool names_is_changed(const struct names *names, const struct ptah_counts_file *file);
 
 #endif

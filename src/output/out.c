@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Buffered output to a file, a pipe or standard output (out.h). */
 #include "output/out.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 struct out {
 	int fd;
 	int error;
-	char *path, *temporary; /* NULL: not a file of ours */
+	char *path, *temporary; /* NULL: standard output, a pipe or a device */
 	size_t n;
 	char bytes[BUFFER];
 };
@@ -33,7 +34,7 @@ int out_open(const char *path, struct out **out, struct ptah_message *why)
 	if (path && strcmp(path, "-") != 0) {
 		const char *name = path;
 
-		/* A device or a pipe is written to directly. */
+		/* Only a regular file gets a temporary one first. */
 		if (stat(path, &st) || S_ISREG(st.st_mode)) {
 			o->path = strdup(path);
 			if (!o->path || asprintf(&o->temporary, "%s.tmp", path) < 0) {

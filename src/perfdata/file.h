@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files that read a recording share: source.c maps its bytes, header.c reads what precedes
- * the records, attrs.c says which event a record belongs to, spool.c unpacks compressed records,
- * reader.c goes from record to record, and record_fields.c reads the fields of each.
+ * What the files that read a recording share: source.c maps its bytes, file_header.c reads what
+ * precedes the records, attrs.c says which event a record belongs to, spool.c unpacks compressed
+ * records, reader.c goes from record to record, and record_fields.c reads the fields of each.
  */
 #ifndef PTAH_PERFDATA_FILE_H
 #define PTAH_PERFDATA_FILE_H
 
 #include "base/reader.h"
-#include "perfdata/buffer.h"
+#include "perfdata/byte_buffer.h"
 #include "perfdata/format.h"
 #include "perfdata/message.h"
 #include "perfdata/reader.h"
@@ -98,7 +98,7 @@ int perfdata_map(struct perfdata_file *f, const char *path, struct ptah_message 
  */
 int perfdata_temporary(void);
 
-/* header.c */
+/* file_header.c */
 int perfdata_read_header(struct perfdata_file *f, struct ptah_message *why);
 int perfdata_read_feature(struct perfdata_file *f, unsigned feature, struct reader r,
 			  struct ptah_message *why);

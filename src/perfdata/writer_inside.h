@@ -6,7 +6,7 @@
 #ifndef PTAH_PERFDATA_WRITER_INSIDE_H
 #define PTAH_PERFDATA_WRITER_INSIDE_H
 
-#include "perfdata/buffer.h"
+#include "perfdata/byte_buffer.h"
 #include "perfdata/build_id.h"
 #include "perfdata/format.h"
 #include "perfdata/message.h"

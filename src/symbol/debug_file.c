@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Separate debug files, as Debian's -dbgsym packages install them: by build id
- * below /usr/lib/debug/.build-id, or by the name in .gnu_debuglink. Only files
- * of this machine: nothing here asks a server.
+ * Finds separate debug files, as Debian's -dbgsym packages install them: by build
+ * id below /usr/lib/debug/.build-id, or by the name in .gnu_debuglink. Only files
+ * of this machine are used; no server is contacted.
  */
 #include "base/bits.h"
 #include "symbol/elf.h"
@@ -13,20 +13,20 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A link is a file name, padding and four bytes. */
+/* .gnu_debuglink holds a file name, padding and a checksum of four bytes. */
 #define LINK_MAX_BYTES 512
 
 /* A debug file larger than this is not read to the end for its checksum. */
 #define CHECKSUM_MAX ((size_t)1 << 30)
 
-/* What proves that a debug file belongs to a file: the build id; without one, the checksum. */
+/* What proves that a debug file belongs to a file: the build id or, without one, the checksum. */
 struct identity {
 	const void *id;
 	ssize_t id_size; /* 0 or less: none */
 	uint32_t checksum;
 };
 
-/* CRC-32 as in zlib, of the whole file. */
+/* Computes the CRC-32 (as in zlib) of the whole file. */
 static bool file_checksum(int fd, uint32_t *checksum)
 {
 	uint32_t table[256], crc = UINT32_MAX;
@@ -48,7 +48,7 @@ static bool file_checksum(int fd, uint32_t *checksum)
 	return n == 0;
 }
 
-/* A debug link may lead to the file itself, or to a copy as stripped as it is. */
+/* A debug link may point to the file itself, or to another stripped copy. */
 static bool has_symbols(Elf *elf)
 {
 	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
@@ -73,7 +73,7 @@ static bool belongs(const struct symbol_elf *debug, const struct identity *to)
 	       memcmp(id, to->id, (size_t)to->id_size) == 0;
 }
 
-/* Opens `path` if it is the debug file. Takes `path`, which may be NULL. */
+/* Opens `path` if it is the debug file. Frees `path`, which may be NULL. */
 static bool try_open(char *path, const struct identity *of, struct symbol_elf *debug)
 {
 	bool found = path && symbol_elf_open(path, debug);
@@ -100,7 +100,7 @@ static char *build_id_path(const char *root, const struct identity *of)
 	return path;
 }
 
-/* The file name in .gnu_debuglink and the checksum behind it; false when there is none. */
+/* Reads the file name in .gnu_debuglink and the checksum after it. False when there is none. */
 static bool read_link(Elf *elf, char *link, size_t n, uint32_t *checksum)
 {
 	Elf_Data *strings = symbol_section_names(elf), *data = NULL;
@@ -127,7 +127,7 @@ static bool read_link(Elf *elf, char *link, size_t n, uint32_t *checksum)
 	return true;
 }
 
-/* The i-th place where a debug link points to; `path` is the file that has it. */
+/* The i-th path that the debug link of the file `path` may mean. The caller frees it. */
 static char *link_path(unsigned i, const char *root, const char *path, const char *link)
 {
 	const char *slash = strrchr(path, '/');

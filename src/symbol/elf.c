@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Reads the functions of an ELF file into a table: from symbols, PLTs, frames and sections. */
 #include "symbol/elf.h"
 
 #include <ptah/error.h>
@@ -6,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* More than any real file has; a malformed header may claim anything. */
+/* More than any real file has. A malformed header may claim any number. */
 #define EXECUTABLE_MAX 64
 
-/* The executable segments, and the lowest address of all segments. */
+/* Reads the executable segments, and the lowest address of all loadable segments. */
 static size_t read_segments(Elf *elf, struct ptah_elf_segment **segments, uint64_t *lowest)
 {
 	size_t n, count = 0;
@@ -99,7 +100,7 @@ bool ptah_elf_extent(const char *path, uint64_t offset, struct ptah_elf_extent *
 		extent->address = p.p_vaddr < extent->address ? p.p_vaddr : extent->address;
 		extent->end =
 		    p.p_vaddr + p.p_memsz > extent->end ? p.p_vaddr + p.p_memsz : extent->end;
-		/* What is mapped are whole pages: bytes before a segment as well. */
+		/* Whole pages are mapped, and with them some bytes before the segment. */
 		if (!(p.p_flags & PF_X) ||
 		    offset - p.p_offset / PAGE * PAGE >= p.p_filesz + p.p_offset % PAGE)
 			continue;
@@ -181,7 +182,7 @@ static void add_symbol(const struct symbol_file *file, const GElf_Sym *symbol, c
 
 	if (!symbol_is_code(symbol, name) || !symbol_file_offset(file, symbol->st_value, &offset))
 		return;
-	/* A size that is absent, or absurd: bound_unsized() sees to it. */
+	/* The size is missing or absurd: bound_unsized() sets it. */
 	if (end <= symbol->st_value)
 		end = symbol->st_value + 1;
 	symbol_ranges_add(ranges, (struct symbol_range){
@@ -216,7 +217,7 @@ static void add_symbol_table(const struct symbol_file *file, Elf *elf, unsigned 
 	}
 }
 
-/* A symbol without a size reaches to whatever comes next. */
+/* A symbol without a size extends to the next symbol, frame or end of section. */
 static void bound_unsized(struct symbol_ranges *symbols, const struct symbol_ranges *frames,
 			  const struct symbol_ranges *sections)
 {
@@ -235,7 +236,7 @@ static void bound_unsized(struct symbol_ranges *symbols, const struct symbol_ran
 	}
 }
 
-/* Code in no function: .init, .fini, alignment. It bears the section's name. */
+/* Code in no function (.init, .fini, padding) gets the name of its section. */
 static void add_sections(Elf *elf, struct symbol_ranges *ranges, struct symbol_names *names)
 {
 	Elf_Data *strings = symbol_section_names(elf);
@@ -273,7 +274,7 @@ static void add_symbols(struct symbol_file *file, Elf *elf, const char *path, co
 	symbol_ranges_sort(&file->ranges, &file->names);
 }
 
-/* Best knowledge first: symbols, linkage tables, frames, sections. */
+/* The best sources come first: symbols, then linkage tables, frames, sections. */
 static void build(struct symbol_file *file, Elf *elf, const char *path, const char *root)
 {
 	struct symbol_ranges frames = {0}, plt = {0}, tables = {0}, sections = {0};

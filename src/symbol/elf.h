@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an ELF file says about its functions. */
+/* The functions of an ELF file: names and ranges of addresses. Internal to the layer symbol. */
 #ifndef PTAH_SYMBOL_ELF_H
 #define PTAH_SYMBOL_ELF_H
 
@@ -15,7 +15,7 @@
 struct symbol_file {
 	struct ptah_elf_segment *segments;
 	size_t segment_count;
-	struct symbol_ranges ranges; /* by address, disjoint */
+	struct symbol_ranges ranges; /* sorted by address, disjoint */
 	struct symbol_names names;
 };
 
@@ -25,50 +25,51 @@ struct symbol_elf {
 	Elf *elf;
 };
 
-/* Opens an x86-64 ELF file; false when it is none or claims absurd sizes (open.c). */
+/* Opens an x86-64 ELF file (open.c). False when it is none, or claims absurd sizes. */
 bool symbol_elf_open(const char *path, struct symbol_elf *elf);
 void symbol_elf_close(struct symbol_elf *elf);
 
 /*
- * Reads all there is to know about the file at `path`; debug files are looked
- * for below `root` and then below "/". False when it is no x86-64 ELF file.
+ * Reads the functions of the file at `path`. Debug files are searched below `root`
+ * and then below "/". False when it is no x86-64 ELF file.
  */
 bool symbol_file_read(const char *path, const char *root, struct symbol_file *file);
 void symbol_file_free(struct symbol_file *file);
 
-/* Between places in the file and addresses; false when no executable segment holds it. */
+/* Convert a file offset to an address and back. False when it is in no executable segment. */
 bool symbol_file_address(const struct symbol_file *file, uint64_t offset, uint64_t *address);
 bool symbol_file_offset(const struct symbol_file *file, uint64_t address, uint64_t *offset);
 
-/* Places in a file, by offset. */
+/* Functions of one name, by their offset in the file. */
 #define SYMBOL_PLACES_MAX 64
 struct symbol_places {
 	struct symbol_place {
-		uint64_t offset, size; /* size 0: not told */
+		uint64_t offset, size; /* size 0: unknown */
 	} items[SYMBOL_PLACES_MAX];
 	size_t count;
 };
 
 /*
- * Where functions of that name begin (find_name.c), the first SYMBOL_PLACES_MAX.
- * Returns how many, or a negative enum ptah_error.
+ * Finds the functions of a name (find_name.c), at most SYMBOL_PLACES_MAX. Returns
+ * how many, or a negative enum ptah_error.
  */
 int symbol_file_find(const struct symbol_file *file, const char *path, const char *root,
 		     const char *name, struct symbol_places *places);
 
-/* Does the symbol name code? */
+/* Is it the symbol of code? */
 bool symbol_is_code(const GElf_Sym *symbol, const char *name);
 
 /*
- * The string at `offset` of a string table, copied with at most n - 1 bytes;
- * "" when there is none. elf_strptr() may look at the whole table each time.
+ * Copies at most n - 1 bytes of the string at `offset` of a string table; "" when
+ * there is none. elf_strptr() is not used because it may scan the whole table on
+ * each call.
  */
 void symbol_string(Elf_Data *table, uint64_t offset, char *text, size_t n);
 
-/* The string table that is section `index`, or NULL. */
+/* The data of section `index` if it is a string table, or NULL. */
 Elf_Data *symbol_string_table(Elf *elf, size_t index);
 
-/* The table of the sections' names, or NULL. */
+/* The string table with the names of sections, or NULL. */
 Elf_Data *symbol_section_names(Elf *elf);
 
 /* Adds "name@plt" for each entry of the procedure linkage tables (plt.c). */

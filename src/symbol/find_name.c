@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Functions by name. Every symbol of a table is looked at, aliases too, which
- * the table of ranges, made for the other direction, does not keep.
+ * Finds functions by name. This scans all symbols, because the table of ranges is
+ * made for looking up addresses and does not keep aliases.
  */
 #include <ptah/error.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Function bounds from .eh_frame, which even stripped files have (System V ABI
- * AMD64, section "DWARF Definition" and the Linux Standard Base, "Exception
- * Frames"). Each FDE covers one function, or its cold part.
+ * Reads function bounds from .eh_frame, which even stripped files have (System V
+ * ABI AMD64, section "DWARF Definition", and the Linux Standard Base, "Exception
+ * Frames"). Each FDE covers one function, or the cold part of one.
  */
 #include "base/reader.h"
 #include "symbol/elf.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Pointer encodings. */
+/* Encodings of pointers (DW_EH_PE_...). */
 enum {
 	ENCODING_ABSPTR = 0x00,
 	ENCODING_UDATA2 = 0x02,
@@ -21,7 +21,7 @@ enum {
 	ENCODING_SDATA8 = 0x0c,
 	ENCODING_FORMAT = 0x0f,
 	ENCODING_PCREL = 0x10,
-	ENCODING_RELATIVE = 0x70, /* mask: relative to what */
+	ENCODING_RELATIVE = 0x70, /* mask: what the pointer is relative to */
 	ENCODING_INDIRECT = 0x80,
 	ENCODING_UNKNOWN = 0xff,
 };
@@ -32,7 +32,7 @@ struct frames {
 	const uint8_t *bytes;
 	size_t size;
 	uint64_t address;
-	uint64_t cie; /* offset of the CIE that `encoding` is of */
+	uint64_t cie; /* offset of the CIE that `encoding` belongs to */
 	unsigned encoding;
 };
 
@@ -50,7 +50,7 @@ static uint64_t read_leb(struct reader *r)
 	return value;
 }
 
-/* An encoded pointer without what it is relative to. */
+/* Reads an encoded pointer. What it is relative to is not added yet. */
 static uint64_t read_pointer(struct reader *r, unsigned encoding)
 {
 	switch (encoding & ENCODING_FORMAT) {
@@ -79,7 +79,7 @@ static unsigned byte_of(struct reader *r)
 	return byte ? *byte : 0;
 }
 
-/* A CIE's "R" augmentation: how its FDEs write addresses. */
+/* Reads a CIE's "R" augmentation: the encoding of addresses in its FDEs. */
 static unsigned cie_encoding(struct reader *r)
 {
 	unsigned version = byte_of(r), encoding = ENCODING_ABSPTR;
@@ -107,7 +107,7 @@ static unsigned cie_encoding(struct reader *r)
 	return r->failed ? ENCODING_UNKNOWN : encoding;
 }
 
-/* The bytes of the entry at *at, behind its length; *at goes to the next. False at the end. */
+/* Returns the entry at *at without its length, and moves *at to the next one. False at the end. */
 static bool next_entry(const struct frames *f, size_t *at, struct reader *entry)
 {
 	struct reader r = {f->bytes + *at, f->bytes + f->size, false};
@@ -124,7 +124,7 @@ static bool next_entry(const struct frames *f, size_t *at, struct reader *entry)
 	return true;
 }
 
-/* The encoding of the CIE at `offset`; the last one is remembered, for CIEs have many FDEs. */
+/* The encoding of the CIE at `offset`. The last one is remembered, as a CIE has many FDEs. */
 static unsigned find_encoding(struct frames *f, uint64_t offset)
 {
 	struct reader entry;
@@ -134,7 +134,7 @@ static unsigned find_encoding(struct frames *f, uint64_t offset)
 		return f->encoding;
 	if (offset >= f->size || !next_entry(f, &at, &entry) || reader_u32(&entry) != 0)
 		return ENCODING_UNKNOWN;
-	/* What is read of a CIE is short; a long one is there to waste time. */
+	/* Only the short first part of a CIE is needed. A huge CIE would only cost time. */
 	if (entry.end - entry.p > CIE_MAX)
 		entry.end = entry.p + CIE_MAX;
 	f->cie = offset;
@@ -178,7 +178,7 @@ static void read_frames(struct frames *f, struct symbol_ranges *ranges, struct s
 		uint64_t here = (uint64_t)(entry.p - f->bytes);
 		uint32_t back = reader_u32(&entry);
 
-		/* In .eh_frame the CIE is named by the distance back to it; 0: this is one. */
+		/* In .eh_frame an FDE has the distance back to its CIE; 0 marks a CIE. */
 		if (back && back <= here && !entry.failed)
 			add_frame(f, &entry, here - back, ranges, names);
 	}

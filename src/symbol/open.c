@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening files from strangers. What libelf allocates follows from what the
- * headers claim, and a sparse file backs any claim for nothing; so the claims
- * are added up before anything is read.
+ * Opens untrusted ELF files. libelf allocates what the headers claim, and a sparse
+ * file can back any claim at no cost; so the claims are added up and checked before
+ * anything is read.
  */
 #include "base/bits.h"
 #include "symbol/elf.h"
@@ -13,11 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* More than any real file has. Browsers with full symbol tables stay below half of it. */
+/* More than any real file has: browsers with full symbol tables need less than half. */
 #define SECTIONS_MAX ((uint64_t)1 << 18)
 #define BYTES_MAX    ((uint64_t)1 << 30)
 
-/* An x86-64 file, and not so many sections that elf_begin() takes gigabytes for them. */
+/* Is it an x86-64 file, without so many sections that elf_begin() would allocate gigabytes? */
 static bool has_good_header(int fd)
 {
 	uint8_t header[sizeof(Elf64_Ehdr)], first[sizeof(Elf64_Shdr)];
@@ -31,13 +31,13 @@ static bool has_good_header(int fd)
 	table = load_le64(header + offsetof(Elf64_Ehdr, e_shoff));
 	if (!table || load_le16(header + offsetof(Elf64_Ehdr, e_shnum)))
 		return true;
-	/* Counts that do not fit are in the first section's header. */
+	/* A count that does not fit into the ELF header is in the first section header. */
 	return table <= INT64_MAX &&
 	       pread(fd, first, sizeof(first), (off_t)table) == (ssize_t)sizeof(first) &&
 	       load_le64(first + offsetof(Elf64_Shdr, sh_size)) <= SECTIONS_MAX;
 }
 
-/* Takes n bytes from what is left; false when that is too little. */
+/* Subtracts n bytes from *left. False when it is less. */
 static bool take(uint64_t *left, uint64_t n)
 {
 	if (n > *left)
@@ -46,7 +46,7 @@ static bool take(uint64_t *left, uint64_t n)
 	return true;
 }
 
-/* All that we or libelf may come to read: not .bss, not debug information. */
+/* Is all that this layer or libelf may read bounded? .bss and debug information are not read. */
 static bool is_bounded(Elf *elf)
 {
 	uint64_t left = BYTES_MAX;
@@ -78,13 +78,13 @@ bool symbol_elf_open(const char *path, struct symbol_elf *elf)
 	struct stat st;
 
 	*elf = (struct symbol_elf){.fd = -1};
-	/* Mapped paths may be devices, and opening some of these has effects. */
+	/* A mapped path may be a device, and opening some devices has effects. */
 	if (elf_version(EV_CURRENT) == EV_NONE || stat(path, &st) < 0 || !S_ISREG(st.st_mode))
 		return false;
 	elf->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (elf->fd < 0)
 		return false;
-	/* Read, not mapped: the file may shrink under us. */
+	/* The file is read, not mapped, because it may shrink meanwhile. */
 	if (fstat(elf->fd, &st) == 0 && S_ISREG(st.st_mode) && has_good_header(elf->fd))
 		elf->elf = elf_begin(elf->fd, ELF_C_READ, NULL);
 	if (elf->elf && elf_kind(elf->elf) == ELF_K_ELF && is_bounded(elf->elf))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Procedure linkage tables. Nobody writes symbols for their entries; but each
- * jumps through a slot of the GOT, and the relocation of that slot says for
- * whom. Reading the code makes this independent of the linker's layouts
- * (.plt with a header, .plt.sec with ENDBR64, .plt.got, BND prefixes).
+ * Names the entries of procedure linkage tables. They have no symbols; but each
+ * entry jumps through a slot of the GOT, and the relocation of the slot names the
+ * function. The code of the entries is read to find the slot, so that the layouts
+ * of linkers (.plt with a header, .plt.sec with ENDBR64, .plt.got, BND prefixes)
+ * need not be known.
  */
 #include "base/bits.h"
 #include "symbol/elf.h"
@@ -14,13 +15,13 @@
 
 #define ENTRY_MAX 16
 
-/* More sections of a kind than this are no work of a linker. */
+/* No linker writes more sections of a kind. */
 #define SECTIONS_MAX 16
 
 struct slot {
 	uint64_t address;
 	uint64_t resolver; /* IRELATIVE: the function that chooses the target */
-	size_t name;	   /* in the names; 0 with a resolver */
+	size_t name;	   /* offset in the names; 0 with a resolver */
 };
 
 struct slots {
@@ -42,7 +43,7 @@ static void add_slot(struct slots *slots, struct slot slot)
 	slots->items[slots->count++] = slot;
 }
 
-/* Names are added with their "@plt" at once. */
+/* Reads the relocations of a section. Their names are stored with "@plt" appended. */
 static void read_relocations(Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
 			     struct slots *slots, struct symbol_names *names)
 {
@@ -105,7 +106,7 @@ static void read_slots(Elf *elf, struct slots *slots, struct symbol_names *names
 		qsort(slots->items, slots->count, sizeof(*slots->items), compare_slots);
 }
 
-/* The slot that the code at [bytes, bytes + n) jumps through: FF /4 with RIP-relative operand. */
+/* Finds the slot that the n bytes of code jump through: FF /4 with a RIP-relative operand. */
 static bool entry_slot(const uint8_t *bytes, size_t n, uint64_t address, uint64_t *slot)
 {
 	for (size_t i = 0; i + 6 <= n; i++) {
@@ -117,7 +118,7 @@ static bool entry_slot(const uint8_t *bytes, size_t n, uint64_t address, uint64_
 	return false;
 }
 
-/* The name of a function that chooses its implementation at load time: its resolver's. */
+/* A function whose implementation is chosen at load time gets the name of its resolver. */
 static size_t resolver_name(uint64_t resolver, const struct symbol_ranges *symbols,
 			    struct symbol_names *names)
 {

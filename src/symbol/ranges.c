@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Sorts, flattens and merges address ranges with names (ranges.h). */
 #include "symbol/ranges.h"
 
 #include <stdlib.h>
@@ -30,13 +31,13 @@ void symbol_ranges_add(struct symbol_ranges *ranges, struct symbol_range range)
 	ranges->items[ranges->count++] = range;
 }
 
-/* "open" is a better name than "__open" for what has both, as "__open" is than "__GI___open". */
+/* Of several names of one function, "open" is better than "__open", and that than "__GI___open". */
 static size_t underscores(const char *name)
 {
 	return strspn(name, "_");
 }
 
-/* Less than 0 when a is the better name for a place that has both. */
+/* Negative when a is the better name for an address that has both. */
 static int compare_worth(const struct symbol_range *a, const struct symbol_range *b,
 			 const char *names)
 {
@@ -79,7 +80,7 @@ void symbol_ranges_sort(struct symbol_ranges *ranges, const struct symbol_names 
 	ranges->count = kept;
 }
 
-/* How many of a sorted list start at or below `address`. */
+/* How many ranges of a sorted list start at or below `address`. */
 static size_t count_from(const struct symbol_ranges *ranges, uint64_t address)
 {
 	size_t low = 0, high = ranges->count;
@@ -112,7 +113,8 @@ static void add_piece(struct symbol_ranges *ranges, const struct symbol_range *o
 	symbol_ranges_add(ranges, piece);
 }
 
-/* Sweeps upward with a stack of the ranges that are open, the last begun on top. */
+/* Goes through the addresses upward, with a stack of the ranges that have begun and not ended; the
+ * last one to begin is on top. */
 void symbol_ranges_flatten(struct symbol_ranges *sorted)
 {
 	struct symbol_ranges flat = {0};
@@ -151,7 +153,7 @@ void symbol_ranges_fill(struct symbol_ranges *ranges, const struct symbol_ranges
 		const struct symbol_range *b = &below->items[k];
 		uint64_t at = b->start;
 
-		/* A range may reach beyond b: it stays current for the next one. */
+		/* A range that extends beyond b stays current for the next one. */
 		for (; i < ranges->count && ranges->items[i].start < b->end; i++) {
 			const struct symbol_range *r = &ranges->items[i];
 
@@ -205,7 +207,8 @@ size_t symbol_names_add(struct symbol_names *names, const char *prefix, const ch
 	}
 	memcpy(names->bytes + at, prefix, n);
 	memcpy(names->bytes + at + n, suffix, m);
-	/* No compiler makes such names, and terminals obey them. */
+	/* Control characters: no compiler writes them into names, and a terminal would obey them.
+	 */
 	for (size_t i = at; i < at + n + m; i++)
 		if ((unsigned char)names->bytes[i] < 0x20 || names->bytes[i] == 0x7f)
 			names->bytes[i] = '?';

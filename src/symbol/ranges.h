@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Address ranges with names, and how they become a table that answers "which
- * function holds this address": sources overlap (aliases, nested labels,
- * frames of functions that have a symbol too), the table does not.
+ * function holds this address?". The sources overlap (aliases, nested labels,
+ * frames of functions that also have a symbol); the ranges of the table do not.
  */
 #ifndef PTAH_SYMBOL_RANGES_H
 #define PTAH_SYMBOL_RANGES_H
@@ -12,21 +12,21 @@
 #include <stdint.h>
 
 /*
- * Bounds on what a file can make us keep: a million symbols may all name the
- * same megabyte of its string table.
+ * Bounds on the memory that a file can make this layer use: a million symbols may
+ * all refer to the same megabyte of its string table.
  */
 #define SYMBOL_NAME_MAX	 1024
 #define SYMBOL_NAMES_MAX ((size_t)256 << 20)
 
-/* Several times what the largest browsers have. */
+/* Several times as many as the largest browsers have. */
 #define SYMBOL_RANGES_MAX ((size_t)1 << 23)
 
-/* What a name is worth when several begin at one address; higher wins. */
+/* The rank of a name. Of several that begin at one address, the highest wins. */
 enum symbol_rank {
 	SYMBOL_RANK_WEAK = 1,
 	SYMBOL_RANK_LOCAL,
 	SYMBOL_RANK_GLOBAL,
-	SYMBOL_RANK_FUNCTION = 8, /* added to one of the above: its type says function */
+	SYMBOL_RANK_FUNCTION = 8, /* added to one of the above: its type is function */
 	SYMBOL_RANK_SIZED = 16,	  /* added: its size is known */
 };
 
@@ -45,7 +45,7 @@ struct symbol_ranges {
 	bool failed; /* out of memory, or too many */
 };
 
-/* Strings one behind the other; a name is the offset of its first byte. */
+/* Strings, one after the other. A name is the offset of its first byte. */
 struct symbol_names {
 	char *bytes;
 	size_t used, room;
@@ -55,16 +55,16 @@ struct symbol_names {
 void symbol_ranges_free(struct symbol_ranges *ranges);
 void symbol_ranges_add(struct symbol_ranges *ranges, struct symbol_range range);
 
-/* Sorts by start and keeps the best range of those with the same start. */
+/* Sorts by start. Of ranges with the same start, only the best is kept. */
 void symbol_ranges_sort(struct symbol_ranges *ranges, const struct symbol_names *names);
 
-/* The first start above `address` in a sorted list, `limit` if there is none below it. */
+/* The lowest start above `address` in a sorted list, or `limit` if that is lower. */
 uint64_t symbol_ranges_next(const struct symbol_ranges *sorted, uint64_t address, uint64_t limit);
 
-/* Makes a sorted list disjoint: where ranges overlap, the one that began last holds the place. */
+/* Makes a sorted list disjoint: an address in several ranges belongs to the one that began last. */
 void symbol_ranges_flatten(struct symbol_ranges *sorted);
 
-/* Puts what `below` has into the gaps of `ranges`. Both disjoint and sorted. */
+/* Fills the gaps of `ranges` with the ranges of `below`. Both are disjoint and sorted. */
 void symbol_ranges_fill(struct symbol_ranges *ranges, const struct symbol_ranges *below);
 
 /* The range that holds `address`, or NULL. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The public resolver: reads each file once and answers from its table. */
 #include <ptah/symbol.h>
 
 #include "symbol/elf.h"
@@ -9,14 +10,14 @@
 #include <string.h>
 
 struct binary {
-	char *path; /* as asked for */
+	char *path; /* as the caller gave it */
 	struct symbol_file file;
 };
 
 struct ptah_symbols {
 	char *root;	     /* symfs, "" for "/" */
 	void *entries;	     /* tsearch() tree of struct binary by path */
-	struct binary *last; /* callers ask for the same file again and again */
+	struct binary *last; /* callers look up one file many times in a row */
 };
 
 int ptah_symbols_new(const char *symfs, struct ptah_symbols **symbols)
@@ -64,7 +65,8 @@ static int compare_entries(const void *a, const void *b)
 	return strcmp(((const struct binary *)a)->path, ((const struct binary *)b)->path);
 }
 
-/* Where the file lies on this machine; NULL: nowhere, or memory is out. The caller's to free. */
+/* The path of the file on this machine; NULL when there is none, or no memory. The caller frees it.
+ */
 static char *local_path(const struct ptah_symbols *symbols, const char *path)
 {
 	char *local;
@@ -83,7 +85,7 @@ static void read_entry(struct ptah_symbols *symbols, struct binary *entry)
 	free(path);
 }
 
-/* The entry of a path, read on the first time; NULL when memory is out. */
+/* The entry of a path. The file is read on the first call. NULL when out of memory. */
 static struct binary *find_entry(struct ptah_symbols *symbols, const char *path)
 {
 	struct binary *fresh, **node;
@@ -121,7 +123,7 @@ bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path, uint64_
 	if (!range)
 		return false;
 	inside = address - range->head;
-	/* Only a malformed file has functions that begin before it does. */
+	/* A function that begins before the file does: the file is malformed. */
 	if (inside > file_offset)
 		return false;
 	*symbol = (struct ptah_symbol){

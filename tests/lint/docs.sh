@@ -8,7 +8,7 @@ cd "$PTAH_SOURCE"
 bad=$(mktemp)
 trap 'rm -f "$bad" "$bad".*' EXIT
 export LC_ALL=C
-find src include cli compat -name '*.[chd]*' -exec cat {} + | tr -cs 'A-Za-z0-9_' '\n' |
+find src include cli compat tests -name '*.[chd]*' -exec cat {} + | tr -cs 'A-Za-z0-9_' '\n' |
 	sort -u >"$bad.words"
 
 for page in *.md docs/*.md; do

@@ -10,7 +10,7 @@
 
 #include "base/bits.h"
 #include "model/generator.h"
-#include "perfdata/buffer.h"
+#include "perfdata/byte_buffer.h"
 #include "perfdata/format.h"
 
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 #define PTAH_TESTS_PERFDATA_RELAYOUT_H
 
 #include "base/bits.h"
-#include "perfdata/buffer.h"
+#include "perfdata/byte_buffer.h"
 #include "perfdata/format.h"
 
 #include <stdlib.h>

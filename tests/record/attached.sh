@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# ptah record -p: until the command has ended, until Ctrl-C, or until the process has ended; and
-# the process goes on.
+# ptah record -p records until its command has ended, until Ctrl-C, or until the process has ended.
+# The process itself runs on.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 rm -f end perf.data perf.data.old
@@ -16,7 +16,7 @@ trap 'kill $process 2>/dev/null || :' EXIT
 }
 grep -q 'with the recorder' errors.txt || fail "which recorder? $(cat errors.txt)"
 
-# The command says how long; its status counts when it exits.
+# The command says how long to record; its exit status is that of ptah record.
 status=0
 timeout 60 "$PTAH" record -p $process -- sh -c 'sleep 1; exit 4' 2>errors.txt || status=$?
 [ "$status" = 4 ] || fail "status $status, not the command's 4: $(cat errors.txt)"
@@ -25,7 +25,7 @@ kill -0 $process || fail "the process ended"
 "$PTAH" report >report.txt 2>notes.txt || fail "$(cat report.txt notes.txt)"
 grep -q '^# [1-9][0-9,]* instructions' report.txt || fail "nothing was recorded: $(cat report.txt)"
 
-# Ctrl-C ends it at once, and the command with it.
+# Ctrl-C ends the recording at once, and the command with it.
 rm -f pid
 "$PTAH" record -p $process -- sh -c 'echo $$ >pid; exec sleep 100' 2>errors.txt &
 recorder=$!
@@ -38,7 +38,7 @@ wait $recorder || status=$?
 kill -0 "$(cat pid)" 2>/dev/null && fail "the command that measured time goes on"
 "$PTAH" report >report.txt 2>notes.txt || fail "after SIGTERM: $(cat report.txt notes.txt)"
 
-# Without a command until the process ends; as a thread; and paused for the first moments.
+# Without a command, until the process ends; a single thread; and paused for the first moments.
 for options in "-p $process" "-t $process" "-p $process -D 300"; do
 	rm -f end
 	[ "$options" = "-p $process" ] || {
@@ -64,7 +64,7 @@ for options in "-p $process" "-t $process" "-p $process -D 300"; do
 	"$PTAH" report >report.txt 2>notes.txt || fail "$options: $(cat report.txt notes.txt)"
 done
 
-# Who is not there.
+# A process that does not exist.
 status=0
 "$PTAH" record -p $process 2>errors.txt || status=$?
 [ "$status" = 1 ] || fail "a process that has ended: status $status"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What a buffer keeps: all, the end, or the beginning. The judge is a recording of
-# the same program that keeps everything.
+# What a buffer keeps: everything, the end, or the beginning. The judge is a recording of the same
+# program that keeps everything.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 build filter -static -no-pie
@@ -17,18 +17,18 @@ listing >all.txt
 bytes=$("$PTAH" stat --format=json | grep -o '"bytes": *[0-9]*' | head -1 | grep -o '[0-9]*')
 [ "$bytes" -gt 300000 ] || fail "too short for this test: $bytes bytes"
 
-# Any size of buffer loses nothing, however often it goes round.
+# With any size of buffer nothing is lost, however often it wraps.
 for size in 64K 128K 192K 1M; do
 	record --buffer $size -- ./filter 80000 >/dev/null
 	exact
-	# That is what ran, by its hash: one size is listed as well, for all of them.
+	# The path hash proves each recording; for one size the instructions are listed as well.
 	[ $size = 192K ] || continue
 	perf_agrees
 	listing >part.txt
 	cmp -s all.txt part.txt || fail "--buffer $size: not what ran"
 done
 
-# The end.
+# Keeping the end.
 for size in 64K 192K; do
 	record --snapshot $size -- ./filter 80000 >/dev/null
 	"$PTAH" verify >verify.txt 2>&1 && fail "verify: a part cannot be verified"
@@ -40,11 +40,11 @@ for size in 64K 192K; do
 	cmp -s expected.txt part.txt || fail "--snapshot $size: not the end of what ran"
 	"$PTAH" report 2>&1 | grep -q 'snapshot: the last' || fail "no note"
 done
-# A program that fits is whole.
+# The trace of a program that fits is complete.
 record --snapshot 4M -- ./filter 1000 >/dev/null
 exact
 
-# The beginning.
+# Keeping the beginning.
 for size in 64K 256K; do
 	record --stop-when-full --buffer $size -- ./filter 80000 >/dev/null
 	listing >part.txt
@@ -58,7 +58,7 @@ done
 record --stop-when-full --buffer 4M -- ./filter 1000 >/dev/null
 exact
 
-# Threads have a buffer each.
+# Each thread has a buffer.
 build threads
 record --buffer 64K -- ./threads >/dev/null
 exact

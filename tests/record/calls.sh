@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Calls and returns that do not pair, and code of libraries that come and go.
+# Calls and returns that do not pair, and code of libraries that are loaded and unloaded.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 build calls -fno-inline

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Children and the programs they become are recorded, each exactly, and behave
-# as they do alone: what they print, descriptors, environment, errors of execve.
+# Children and the programs that they execute are recorded, each exactly, and behave as they do
+# unrecorded: what they print, descriptors, environment, errors of execve.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 build children
@@ -8,7 +8,7 @@ build children
 # Variables that would change the emulator, and one with a comma.
 outside="env -i A=1 B= QEMU_STRACE=1 LD_LIBRARY_PATH=/nonexistent QEMU_LOG=exec PATH=$PATH C=x,y"
 
-# same COMMAND...: prints, and ends with, what it does when it is not recorded
+# same COMMAND...: recorded, it prints the same and exits with the same status as unrecorded
 same()
 {
 	same_status=0
@@ -69,7 +69,7 @@ streams 2
 perf_agrees
 echo "forks: exact"
 
-# Programs: what they see of how they were started, and errors.
+# Programs see the same of how they were started, and the same errors.
 for how in exec exec-self exec-open exec-nothing "signals exec" "descriptors exec" "close-all exec" \
 	"parent exec" "vfork exec"; do
 	same ./children $how
@@ -95,7 +95,8 @@ for text in '/nonexistent: 2' '^/: 13' 'not-executable: 13' 'no-format: 8' 'no-i
 done
 echo "execve: as without"
 
-# Scripts: one argument behind the interpreter, which holds blanks; through env; in a row.
+# Scripts: one argument after the interpreter, which contains blanks; through env; scripts that
+# interpret scripts.
 mkdir -p bin
 cat >bin/inner <<'Y'
 #!/bin/sh -e
@@ -113,14 +114,14 @@ inner a ''
 exec ./children show
 Y
 chmod +x bin/inner bin/outer bin/found
-# Shells sort their variables: one with a comma may come before those that have to be behind it.
+# Shells sort their variables: one with a comma may precede those that must come after it.
 outside="env -i A=1 QEMU_STRACE=1 LD_LIBRARY_PATH=/nonexistent PATH=$PWD/bin:$PATH"
 same sh -c 'found "x y" --help; (inner "$0"); ./bin/outer; echo "status $?"' zero
 nothing_noted
 perf_agrees
 echo "scripts: exact"
 
-# Pipelines, each process by itself; perf counts the same instructions for each.
+# Pipelines: each process is recorded, and perf counts the same instructions for each.
 same sh -c 'printf "b\na\nb\n" | sort | uniq -c'
 [ "$(tr -s ' ' <recorded.txt | tr '\n' ,)" = ' 1 a, 2 b,' ] || fail "$(cat recorded.txt)"
 names sh sort uniq
@@ -139,7 +140,7 @@ nothing_noted
 perf_agrees
 echo "pipelines: exact"
 
-# With other packets, and by the other clock.
+# With other packets, and with the other clock.
 for options in --clock=host "--no-retcomp --psb-period=2048" "-e intel_pt/mtc,cyc/u" \
 	"--long-tnt --buffer=64K"; do
 	# shellcheck disable=SC2086
@@ -156,7 +157,7 @@ streams 1001
 nothing_noted
 echo "many: $(tail -1 verify.txt)"
 
-# What is left behind runs on; its trace ends with the recording.
+# A process that outlives the command runs on; its trace ends with the recording.
 for n in 1 2; do
 	record ./children left-behind >left.txt
 	exact
@@ -168,7 +169,7 @@ for n in 1 2; do
 done
 echo "left behind: exact"
 
-# What cannot be followed runs, and a note names it.
+# A program that cannot be followed runs, and a note names it.
 if [ "$(id -u)" = 0 ]; then
 	mkdir -p root
 	"$CC" -static -o root/alone "$programs/children.c" -std=c11 -D_GNU_SOURCE -pthread 2>/dev/null
@@ -193,8 +194,8 @@ Y
 	echo "not followed: told"
 fi
 
-# Without children: they run, and what they become; a note says that they were left out. What the
-# command itself becomes is recorded.
+# Without children: these and the programs they execute run, and a note says that they were left
+# out. Programs that the command itself executes are recorded.
 printf '1\n2\nc\n' >expected.txt
 # shellcheck disable=SC2016
 record --no-inherit -- sh -c 'seq 2 | cat; ./children deep >/dev/null; exec printf "%s\n" c' \
@@ -210,7 +211,7 @@ exact
 grep -q '^1 thread: ' verify.txt || fail "--no-inherit: $(cat verify.txt)"
 echo "without children: they run"
 
-# What ran before an execve has the names of its own files.
+# Code that ran before an execve has the names of its own files.
 shell=$(basename "$(readlink -f "$(command -v sh)")")
 record sh -c 'true; exec ./children show' >/dev/null
 "$PTAH" script >script.txt 2>/dev/null

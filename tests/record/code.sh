@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-# How QEMU runs code is not how a processor does: rep instructions one
-# iteration a block, blocks cut at page ends and by size, far transfers as
-# exceptions, code that is written anew translated anew. The programs are a few
-# instructions of assembly, so that how many ran is known beforehand.
+# QEMU runs code in another way than a processor: rep instructions one iteration per block, blocks
+# cut at page ends and by size, far transfers as exceptions, code that is rewritten translated
+# again. The programs are a few instructions of assembly, so that the number of executed
+# instructions is known.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 check() # NAME INSTRUCTIONS [no-perf]
@@ -22,5 +22,5 @@ check rep 17004
 check split 1007507
 check far 1704
 check vsyscall 704
-# perf reads the jump as the file has it, and cannot know what it was changed to.
+# perf reads the jump in the file, and cannot know what it was changed to.
 check self_modify 3606 no-perf

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Sourced by the tests of the recorder. Each runs in a folder of its own.
+# Functions for the tests of recorders. Each test runs in a folder of its own.
 set -eu
 
 fail()
@@ -18,8 +18,8 @@ command -v qemu-x86_64 >/dev/null || skip "qemu-x86_64 is not installed (Debian:
 programs=$PTAH_SOURCE/tests/record/programs
 : "${CC:=cc}"
 
-# build NAME [FLAGS]: ./NAME from programs/NAME.S (no libc: every instruction is
-# ours, so that the test knows how many run) or programs/NAME.c
+# build NAME [FLAGS]: makes ./NAME from programs/NAME.S (without libc, so that the test knows the
+# number of all instructions) or programs/NAME.c
 build()
 {
 	name=$1
@@ -32,14 +32,14 @@ build()
 	fi
 }
 
-# record [OPTIONS] COMMAND...: into ./perf.data
+# record [OPTIONS] COMMAND...: records into ./perf.data
 record()
 {
 	rm -f perf.data perf.data.old
 	"$PTAH" record -q "$@"
 }
 
-# exact: Ptah decodes what ran, and nothing was lost
+# exact: Ptah decodes what was executed, and nothing was lost
 exact()
 {
 	"$PTAH" verify perf.data >verify.txt 2>notes.txt || {
@@ -57,7 +57,7 @@ perf_agrees()
 	! grep -q 'instruction trace error' perf.txt || fail "perf: $(grep -m 3 error perf.txt)"
 }
 
-# instructions N: as many ran, says Ptah's decoder; and perf's
+# instructions N: the decoders of Ptah and perf count N instructions
 instructions()
 {
 	"$PTAH" verify --format=tsv perf.data >verify.tsv 2>/dev/null || fail "not exact"
@@ -70,8 +70,9 @@ instructions()
 	fi
 }
 
-# exactly STATUS COMMAND...: recorded with every kind of packets and by both clocks, the command
-# ends with that status and Ptah decodes what ran. Leaves the recording with the usual options.
+# exactly STATUS COMMAND...: records with every kind of packets and with both clocks; the command
+# ends with that status, and Ptah decodes what was executed. Leaves the recording made with the
+# usual options.
 exactly()
 {
 	exactly_status=$1
@@ -86,8 +87,8 @@ exactly()
 	done
 }
 
-# executions FUNCTION [INSTRUCTION]: how often the instruction ran in the function, or how often
-# the function's first one did
+# executions FUNCTION [INSTRUCTION]: how often the instruction was executed in the function; without
+# one, how often the function's first instruction was
 executions()
 {
 	if [ $# = 1 ]; then
@@ -98,7 +99,7 @@ executions()
 	"$PTAH" script perf.data 2>/dev/null | grep -c "$executions_pattern" || :
 }
 
-# ran N FUNCTION [INSTRUCTION]: that many times
+# ran N FUNCTION [INSTRUCTION]: it was executed N times
 ran()
 {
 	ran_expected=$1

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# --control: commands by fifo and by descriptor, each acknowledged when it has been carried out,
-# and stop, behind which the command goes on.
+# --control: commands by fifo and by descriptor, each acknowledged when it has been carried out; and
+# stop, after which the command runs on.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 # Waits up to 20 s.
@@ -15,12 +15,12 @@ until_true()
 	done
 }
 
-# begin OPTIONS...: records, by fifo, a shell that runs until there is a file `end`
+# begin OPTIONS...: records, with control fifos, a shell that runs until there is a file `end`
 begin()
 {
 	rm -f end pid perf.data perf.data.old control ack answers.txt
 	mkfifo control ack
-	# Both open from here on, so that nobody waits for the other end.
+	# Both fifos stay open from here on, so that no open() waits for the other end.
 	exec 7<>control 8<>ack
 	"$PTAH" record --control=fifo:control,ack "$@" -- \
 		sh -c 'echo $$ >pid; while [ ! -e end ]; do :; done; exit 5' 2>errors.txt &
@@ -28,7 +28,7 @@ begin()
 	until_true test -s pid
 }
 
-# command WORDS...: acknowledged within 10 s?
+# command WORDS...: sends a command, which must be acknowledged within 10 s
 command_is_acknowledged()
 {
 	echo "$@" >&7
@@ -45,7 +45,7 @@ finished() # STATUS
 	exec 7>&- 8>&-
 }
 
-# stop: the file is complete, what runs goes on, and its status counts.
+# stop: the file is complete, the command runs on, and its exit status counts.
 begin
 command_is_acknowledged ping || fail "no answer to ping"
 command_is_acknowledged evlist || fail "no answer to evlist"
@@ -59,7 +59,7 @@ kill -0 "$(cat pid)" || fail "stop killed the command"
 perf_agrees
 finished 5
 
-# Commands in one write, an empty line, one that is none and one without end.
+# Several commands in one write, an empty line, an unknown command and one without a newline.
 begin
 long=$(printf %0400d 0)
 printf 'ping\n\nnonsense\nsnapshots\nenable cycles\nping %s\nsnapshot\n%s\nping\n' x "$long" >&7
@@ -72,7 +72,8 @@ timeout 1 head -c 1 <&8 >answer.txt && fail "acknowledged what is no command"
 finished 5
 exact
 
-# disable, enable: the file is whole; or the recorder says that it cannot, and nothing is left.
+# disable, enable: the file is complete; or the recorder reports that it cannot pause, and nothing
+# is left.
 begin
 if command_is_acknowledged disable; then
 	command_is_acknowledged enable || fail "no answer to enable"
@@ -88,7 +89,7 @@ else
 	[ ! -e perf.data ] || fail "half a recording was left"
 fi
 
-# By descriptors, which the command does not inherit; who gave commands may leave.
+# By descriptors, which the command does not inherit. The process that gives commands may end.
 rm -f fds end
 mkfifo in out
 exec 5<>in 6<>out
@@ -102,7 +103,7 @@ exec 5>&- 6>&-
 : | "$PTAH" record -q --control=fd:0 -- true || fail "a channel that is closed"
 exact
 
-# Nobody reads the answers: the recording is not ended by that.
+# Nobody reads the answers: the recording continues.
 rm -f perf.data
 (sleep 0.5; echo ping; echo stop) | "$PTAH" record -q --control=fd:0,9 -- \
 	sh -c 'while [ ! -e perf.data ]; do :; done; sleep 1' 2>errors.txt 9>&1 | : || :

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Address filters and stop ranges. The judge is a recording of the same program
-# without any: what is traced must be what ran there, instruction by instruction.
+# Address filters and stop ranges. The judge is a recording of the same program without any: the
+# traced instructions must be those that were executed in the ranges, one by one.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 build filter -static -no-pie
 
-# listing [OPTIONS]: addresses of all instructions, in order, of ./perf.data
+# listing [OPTIONS]: prints the addresses of all instructions in ./perf.data, in order
 listing()
 {
 	"$PTAH" script --no-symbols --format=tsv "$@" | awk -F'\t' 'NR > 1 { print $2 }'
@@ -20,7 +20,7 @@ place()
 	done
 }
 
-# inside FIRST SIZE...: of the addresses read, those in one of the ranges
+# inside FIRST SIZE...: prints those addresses of its input that are in one of the ranges
 inside()
 {
 	perl -ne 'BEGIN { @r = @ARGV; @ARGV = () }
@@ -66,7 +66,7 @@ inside $(place leaf) "$@" <all.txt >expected.txt
 filtered --filter "filter leaf , filter $1/$2"
 same 'leaf and middle'
 
-# From one symbol to another, in the order they lie in.
+# From one symbol to another, in the order of their addresses.
 # shellcheck disable=SC2046
 set -- $(place leaf) $(place middle)
 if [ "$1" -lt "$3" ]; then
@@ -78,25 +78,25 @@ else
 fi
 same 'leaf to middle'
 
-# With packets about time, which everything else goes by as well.
+# With timing packets, which take another path through the recorder.
 # shellcheck disable=SC2046
 inside $(place handler) <all.txt >expected.txt
 filtered -e intel_pt/cyc=1,mtc=1,mtc_period=3/u --filter 'filter handler'
 same 'handler, with time'
 
-# Stop: what ran until execution got there.
+# Stop: what was executed before the stop range was reached.
 finish=$(printf '0x%x' $(place finish | cut -d' ' -f1))
 awk -v stop="$finish" '$1 == stop { exit } { print }' all.txt >expected.txt
 filtered --filter 'stop finish'
 same 'stop at finish'
 
-# Both: of middle, up to finish.
+# Both: only `middle`, and up to `finish`.
 # shellcheck disable=SC2046
 inside $(place leaf) <expected.txt >more.txt && mv more.txt expected.txt
 filtered --filter 'filter leaf, stop finish'
 same 'leaf, stop at finish'
 
-# All of a file that is mapped later on, and the file's name in the recording.
+# A whole file that is mapped later, and the file's name in the recording.
 if ldd /bin/true 2>/dev/null | grep -q libc.so; then
 	libc=$(ldd /bin/true | awk '/libc\.so/ { print $3 }')
 	record --filter "filter *@$libc" -- /bin/true
@@ -106,7 +106,7 @@ if ldd /bin/true 2>/dev/null | grep -q libc.so; then
 	grep -q libc report.tsv || fail "nothing of libc"
 fi
 
-# What makes no sense is refused, and the program is not run.
+# Filters that make no sense are refused, and the program is not run.
 refused()
 {
 	status=0

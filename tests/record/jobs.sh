@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
-# Decoding with threads prints what decoding with one does, to the byte.
+# Decoding with several threads prints the same bytes as decoding with one.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 seq 1 50000 >numbers
 record -- gzip -c numbers >/dev/null
 [ "$(wc -c <perf.data)" -gt 2200000 ] || fail "the recording is too small to be cut"
 
-# same COMMAND...: with three threads as with one
+# same COMMAND...: prints the same with three threads as with one
 same() {
 	"$PTAH" "$@" -q -j 1 >one.txt
 	"$PTAH" "$@" -q -j 3 >three.txt

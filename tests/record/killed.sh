@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Sudden ends: of the command at any moment, of the recorder, of the threads
-# that still run when the process exits.
+# Sudden ends: of the command at any moment, of the recorder, and of threads that still run when the
+# process exits.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 build spin
@@ -47,7 +47,7 @@ for pause in 0.25 0.4; do
 done
 echo "SIGKILL: $(tail -1 verify.txt)"
 
-# SIGTERM for the recorder is for the command; SIGINT is not, the terminal sends that to both.
+# The recorder passes SIGTERM on to the command; not SIGINT, which the terminal sends to both.
 rm -f perf.data
 "$PTAH" record -q ./spin 60 done &
 recorder=$!
@@ -61,7 +61,7 @@ wait $recorder || status=$?
 exact
 echo "SIGTERM: $(tail -1 verify.txt)"
 
-# The recorder is killed: the command goes on to its end, and what was written can be read.
+# The recorder is killed: the command runs to its end, and what was written can be read.
 rm -f perf.data done
 "$PTAH" record -q ./spin 4 done &
 recorder=$!

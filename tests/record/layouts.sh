@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# perf's other layouts: recordings rewritten as `perf record -o -`, -z and
-# --threads have them decode to the same, says the recorder's truth and says
-# perf; and what perf itself writes in these ways is read as perf reads it.
+# perf's other layouts: recordings that are rewritten as `perf record -o -`, -z and --threads write
+# them decode to the same, by the recorder's truth and by perf; and what perf itself writes in these
+# ways is read as perf reads it.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 relayout=$PTAH_BUILD/tests/relayout
@@ -34,11 +34,11 @@ for kind in pipe packed packed2 packed-pipe folder; do
 	[ ! -s notes.txt ] || fail "$kind: $(cat notes.txt)"
 	branches "$kind.data" >branches
 	cmp a.branches branches || fail "$kind: other branches"
-	# perf 6.1 knows no COMPRESSED2, and no trace in its folders.
+	# perf 6.1 supports neither COMPRESSED2 nor trace in its folders.
 	case $kind in packed2 | folder) continue ;; esac
 	command -v perf >/dev/null || continue
 	perf_branches "$kind.data" >branches
-	# Of a pipe perf decodes no more than up to its last event, and warns of that.
+	# From a pipe perf decodes only up to the last event, and warns about that.
 	n=$(wc -l <branches)
 	[ "$kind" = packed ] || head -n "$n" a.branches >same
 	[ "$kind" = packed ] && cp a.branches same
@@ -52,7 +52,7 @@ mkfifo fifo
 cat pipe.data >fifo &
 "$PTAH" verify fifo >verify.txt 2>&1 || fail "a named pipe: $(cat verify.txt)"
 wait
-# What is cut is not taken for the whole.
+# A recording that was cut is reported as such.
 head -c 9000 packed-pipe.data >cut.data
 status=0
 "$PTAH" stat cut.data >stat.txt 2>&1 || status=$?
@@ -99,7 +99,7 @@ command -v perf >/dev/null || skip "no perf (Debian: linux-perf) to write record
 perf record -e dummy -o own.data true >perf.err 2>&1 ||
 	skip "perf records nothing here: $(tail -1 perf.err); the rest is as it should be"
 
-# The text that perf prints of its records, without what the reader leaves out.
+# The text that perf prints for records, without those that the reader leaves out.
 perf_records()
 {
 	perf script -i "$1" --show-task-events --show-mmap-events --show-switch-events 2>perf.err |

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# libipt as judge: every instruction of recordings of real programs, and of the
-# traces of real processors: address, size, class and order.
+# libipt as judge: every instruction of recordings of real programs, and of traces of real
+# processors: address, size, class and order.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 bench=$PTAH_BUILD/bin/ptah-bench
 [ -x "$bench" ] || skip "no ptah-bench: libipt-dev is not installed"
 
-# same NAME COMMAND...: the largest stream of its recording; left out where the
-# program is not there.
+# same NAME COMMAND...: compares the largest stream of a recording; left out if the program is not
+# installed.
 judged=0
 same()
 {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# A build is recorded: make, compilers, linkers and what they start, each
-# exactly; what is built is what is built without.
+# Records a build: make, compilers, linkers and what they start, each exactly. The result is the
+# same as that of an unrecorded build.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 command -v make >/dev/null || skip "make is not installed"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# A file that is mapped while the program runs is told with the time it came.
+# A file that is mapped while the program runs has a record with the time of the mapping.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 build late_map
@@ -17,10 +17,10 @@ late=$(tail -1 times | sed 's/^0*//')
 	fail "mapped after 200014 instructions, told with time $late"
 echo "mapped at $late"
 
-# Files that are gone when their code runs, or come where others were, are jit.c's and
-# libraries.c's (programs.sh).
+# jit.c and libraries.c (programs.sh) test files that are deleted when their code runs, or that
+# replace others.
 
-# Where a program's own randomness begins is the same each time; and what it runs by execve.
+# The random bytes that a program gets from the system are the same each time, also after an execve.
 build random
 record -o one.data -- sh -c './random; ./random; exit 0'
 record -o two.data -- sh -c './random; ./random; exit 0'

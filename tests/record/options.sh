@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# perf's options: each wrong value is refused with a sentence and status 2, and the right ones
-# mean what they mean to perf.
+# perf's options: each wrong value is refused with a sentence and status 2, and correct ones mean
+# what they mean to perf.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 wrong() # SENTENCE OPTIONS...
@@ -16,7 +16,7 @@ wrong() # SENTENCE OPTIONS...
 	[ ! -e perf.data ] || fail "$*: a file was made"
 }
 
-# right OPTIONS...: they make sense; whether this machine can do it is another matter
+# right OPTIONS...: the options are correct; whether this machine can do it is another matter
 right()
 {
 	status=0
@@ -63,8 +63,7 @@ right -m 512K,1M
 right -m ,16
 right --mmap-pages=1M
 
-# What perf makes of a number and of a size: it says how many pages, for -m N.
-# An emulated processor's buffers are 64 KiB to 64 MiB: others are refused by their bytes.
+# How perf reads a number and a size for -m N: it prints the number of pages.
 pages()
 {
 	perf record -m "$1" -e dummy -o perf.out true 2>&1 |
@@ -124,7 +123,7 @@ wrong 'unknown option --nonsense' --nonsense
 wrong 'unknown option -x' -vqx
 wrong 'takes no value' --quiet=1
 
-# perf's that make no sense here say why.
+# Options of perf's that make no sense here are refused with the reason.
 for option in -F -c -g -b --call-graph=dwarf --branch-filter=any -W -R; do
 	wrong 'takes no samples' $option
 done
@@ -134,7 +133,7 @@ wrong 'one plain file' -z
 wrong 'one plain file' --switch-output=1G
 right --switch-events -i -v
 
-# The kernel's own names, with /k alone.
+# Names of kernel symbols, only with /k.
 kernel_symbol() # SENTENCE FILTER
 {
 	"$PTAH" record --dry-run -e intel_pt//k --filter "$2" true 2>errors.txt || :
@@ -155,20 +154,20 @@ status=0
 grep -q 'output needs a value' out.txt || fail "-vo: $(cat out.txt)"
 grep -q 'no command to record' errors.txt || fail "nothing to record: $(cat errors.txt)"
 
-# A file that is there is not touched by --dry-run.
+# --dry-run does not touch an existing file.
 echo old >perf.data
 "$PTAH" record --dry-run --recorder=qemu true 2>errors.txt || fail "--dry-run: $(cat errors.txt)"
 [ "$(cat perf.data)" = old ] && [ ! -e perf.data.old ] || fail "--dry-run touched perf.data"
 grep -q 'with the recorder qemu, as asked for' errors.txt || fail "$(cat errors.txt)"
 rm -f perf.data
 
-# Which recorder, and why, in one line; -q says nothing at all.
+# One line says which recorder was chosen and why; with -q nothing is printed.
 "$PTAH" record true 2>errors.txt
 [ "$(grep -c 'with the recorder' errors.txt)" = 1 ] || fail "which recorder? $(cat errors.txt)"
 "$PTAH" record -q true 2>errors.txt
 [ ! -s errors.txt ] || fail "-q: $(cat errors.txt)"
 
-# As the command ended.
+# The exit status is that of the command.
 for wanted in 0 1 7 255; do
 	status=0
 	"$PTAH" record -q -- sh -c "exit $wanted" || status=$?

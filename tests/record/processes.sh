@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-# A recorded command behaves as it does alone: arguments, input, output,
-# status, signals.
+# A recorded command behaves as it does unrecorded: arguments, input, output, exit status, signals.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 build processes
@@ -49,7 +48,7 @@ ln -sf "$(command -v sh)" 'other,name'
 [ "$(record './other,name' -c 'echo "$0"')" = './other,name' ] || fail "argv[0] is not what it was"
 exact
 
-# The plugin may lie anywhere, in a folder with a comma too.
+# The plugin may be anywhere, also in a folder with a comma in its name.
 mkdir -p 'a,b'
 cp "$PTAH_BUILD/lib/ptah-qemu.so" 'a,b/'
 record --plugin='a,b/ptah-qemu.so' ./processes exit || [ $? = 5 ] || fail "a plugin in a,b"

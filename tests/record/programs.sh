@@ -20,7 +20,7 @@ for options in "" "--no-retcomp --clock=host"; do
 	echo "signals $options: $(tail -1 verify.txt)"
 done
 
-# 1 + 4 + 700 threads, more than there is room for at one time.
+# 1 + 4 + 700 threads, more than there is room for at the same time.
 record ./threads || fail "threads ended with status $?"
 exact
 perf_agrees
@@ -30,7 +30,8 @@ for name in first second third fourth; do
 done
 echo "threads: $(tail -1 verify.txt)"
 
-# A QEMU whose registers cannot be read: signals are lost trace, said so, and the rest is exact.
+# A QEMU whose registers cannot be read: signals appear as lost trace, with a note, and the rest is
+# exact.
 "$CC" -std=c11 -D_GNU_SOURCE -O2 -fPIC -shared -fvisibility=hidden -DPTAH_NO_REGISTERS \
 	-I"$PTAH_SOURCE/include" -I"$PTAH_SOURCE/src" -o blind.so \
 	"$PTAH_SOURCE"/src/record/qemu/plugin/*.c "$PTAH_SOURCE"/src/model/*.c \

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# The ptrace recorder. It has three judges: how many instructions the assembler
-# programs have, which QEMU's recorder finds as well; its own count of what ran
-# against Ptah's decode; and perf, which decodes without an error.
+# The recorder ptrace. It has three judges: the number of instructions in the assembler programs,
+# which the recorder qemu finds as well; its own count of executed instructions, compared with
+# Ptah's decode; and perf, which decodes without an error.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 "$PTAH" record -q --recorder=ptrace -o x.data true 2>errors.txt ||
@@ -13,7 +13,8 @@ record()
 	"$PTAH" record -q --recorder="${recorder:-ptrace}" "$@"
 }
 
-# ends STATUS COMMAND...: recorded, it ends so, and was decoded as it ran
+# ends STATUS COMMAND...: recorded, the command ends with that status, and decodes as it was
+# executed
 ends()
 {
 	expected=$1
@@ -24,8 +25,8 @@ ends()
 	exact
 }
 
-# A step takes a hundred microseconds where the host is a virtual machine: few rounds are enough.
-# A rep instruction is stepped once for each iteration, and is one instruction.
+# A step takes a hundred microseconds if the host is a virtual machine, so a few rounds must
+# suffice. A rep instruction is stepped once for each iteration, and counts as one instruction.
 for program in "rep 1704" "vsyscall 704" "self_modify 3606 no-perf" "far 1704"; do
 	# shellcheck disable=SC2086
 	set -- $program
@@ -50,7 +51,8 @@ build traps -static
 ends 0 ./traps
 perf_agrees
 
-# Signals, but not those of timers, which are faster than a program that is stepped.
+# Signals, but not those of timers, which would arrive faster than a single-stepped program
+# proceeds.
 build moments -fno-inline -static
 for moment in skipped jumped repeated called; do
 	ends 0 ./moments $moment
@@ -59,7 +61,7 @@ ends 0 ./moments traps
 ran 5 on_alarm
 ran 5 trap
 
-# Threads and children, each with a stream of its own; and who replaces the program.
+# Threads and children, each with a stream of its own; and execve.
 build processes -static
 ends 0 ./processes fork vfork exec-nothing
 perf_agrees
@@ -82,7 +84,7 @@ ends 0 ./jit
 build rewriting -static
 ends 0 ./rewriting
 
-# 32-bit code is not decoded: refused, or left alone and said.
+# 32-bit code is not decoded: it is refused, or runs untraced with a note.
 if printf '.globl _start\n_start: mov $1,%%eax\nmov $9,%%ebx\nint $0x80\n' >short.S &&
 	"$CC" -m32 -nostdlib -static -o short short.S 2>/dev/null && { ./short || [ $? = 9 ]; }; then
 	! record -- ./short 2>errors.txt || fail "a 32-bit program is recorded"
@@ -91,7 +93,7 @@ if printf '.globl _start\n_start: mov $1,%%eax\nmov $9,%%ebx\nint $0x80\n' >shor
 	grep -q '32-bit' notes.txt || fail "no note: $(cat notes.txt)"
 fi
 
-# The recorder is killed: the command goes on.
+# The recorder is killed: the command runs on.
 rm -f done.txt begun.txt
 "$PTAH" record -q --recorder=ptrace -- sh -c ': >begun.txt; i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done; echo $i >done.txt' &
 recorder=$!

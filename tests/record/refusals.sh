@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# What cannot be recorded is refused with one sentence, and leaves no file.
-# (Which recorder it would have been may be told before it.)
+# What cannot be recorded is refused with one sentence, and leaves no file. (Before it, a line may
+# say which recorder was chosen.)
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 refused() # PATTERN OPTIONS... COMMAND
@@ -18,7 +18,7 @@ refused() # PATTERN OPTIONS... COMMAND
 	cat errors.txt
 }
 
-# The first bytes of an ELF file: class, machine
+# elf CLASS MACHINE FILE: writes the first bytes of an ELF file
 elf()
 {
 	printf "\\177ELF\\$1\\001\\001\\000\\000\\000\\000\\000\\000\\000\\000\\000\\002\\000\\$2\\000\\001\\000\\000\\000" >"$3"
@@ -51,7 +51,7 @@ refused 'PSB period' --psb-period=5000 true
 refused 'nowhere/x' -o nowhere/x true
 refused 'nothing was recorded' --qemu=true true
 
-# Not enough room, at once and after a while. An old recording is put back.
+# A full disk, at once and after a while. An old recording is restored.
 refused 'No space left' -o /dev/full true
 if unshare -m true 2>/dev/null; then
 	mkdir -p small
@@ -77,7 +77,7 @@ X
 	fi
 fi
 
-# Who must not write, must not.
+# A folder without write permission.
 if [ "$(id -u)" != 0 ]; then
 	mkdir -p locked
 	chmod a-w locked

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Code that is rewritten: under its own feet, between two calls, by mprotect,
-# mmap and mremap, by another thread with and without a system call between.
+# Code that is rewritten: while it runs, between two calls, by mprotect, mmap and mremap, by another
+# thread with and without a system call in between.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 build rewriting -fno-inline

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# perf and Ptah read the same branches out of a recording, of each recorder.
+# perf and Ptah find the same branches in a recording of each recorder.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 command -v perf >/dev/null || skip "perf is not installed (Debian: linux-perf)"
@@ -19,7 +19,8 @@ branches_of_ptah()
 		sort -s -k 1,1n
 }
 
-# same AT_LEAST COMMAND...: recorded with the options in $how
+# same AT_LEAST COMMAND...: records with the options in $how; perf and Ptah find the same branches,
+# AT_LEAST of them
 same()
 {
 	least=$1

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Signals at every kind of moment, and how often what they touch has run: an
-# instruction that faults has not, one that traps has.
+# Signals in every kind of situation, and how often the instructions that they interrupt count: an
+# instruction that faults was not executed, one that traps was.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 build moments -fno-inline
@@ -26,8 +26,8 @@ ran 10 on_unlock
 ran 10 store "mov byte"
 exactly 0 ./moments traps
 ran 5 on_alarm
-# SDM "FUP Cases and IP Payload": a software interrupt gives its own address, as a fault does, so
-# that a decoder stops in front of it.
+# SDM "FUP Cases and IP Payload": the packets of a software interrupt carry its own address, as
+# those of a fault do, so that a decoder stops before it.
 ran 5 trap
 ran 5 trap ret
 n=$("$PTAH" script --events perf.data | grep -A1 ' trap+0x0 ' | grep -c async-disabled) || :

@@ -135,7 +135,7 @@ def progress():
     t.until(lambda: re.search(rb"\r\d+ s: ", t.text[first:]))
     open("end", "w")
     equal(t, t.status(), 5)
-    # Erased before the closing line.
+    # The progress line is erased before the closing line.
     if not re.search(rb"\r\033\[K\[ ptah record: [\d.]+ MB of trace", t.text):
         t.fail("the progress line was not erased")
 
@@ -147,7 +147,7 @@ def no_progress():
         equal(t, t.status(), 5)
         if b"\033[K" in t.text or (option == "-q" and t.text):
             t.fail(option)
-    # What is no terminal gets no progress.
+    # No progress is written to what is not a terminal.
     t = Terminal("sh", "-c", "%s record sh -c '%s' 2>errors.txt" %
                  (ptah, loop.replace("'", "'\\''")))
     t.until(ready)

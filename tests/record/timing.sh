@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Packets about time: the path stays exact, and time is what the clock counted.
+# Timing packets: the path stays exact, and the decoded time is that of the clock.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 counted() # PACKET: how many the trace holds
@@ -40,7 +40,7 @@ exact
 some CYC
 none MTC
 
-# An instruction is a tick: at the end as many ticks have passed as instructions ran.
+# An instruction takes a tick: at the end as many ticks have passed as instructions were executed.
 record -e intel_pt/mtc=1,cyc=1/u -- ./filter 20000 >/dev/null
 ran=$("$PTAH" verify --format=tsv | awk -F'\t' 'NR == 2 { print $4 }')
 told=$("$PTAH" script --events --no-symbols | sed -n 's/.* # .*tsc \([0-9]*\) .*/\1/p' | tail -1)

@@ -2,7 +2,7 @@
 /* Makes the records that the kernel would have written if it had recorded earlier, from /proc. */
 #include "record/perf_event/proc.h"
 
-#include "perfdata/buffer.h"
+#include "perfdata/byte_buffer.h"
 #include "perfdata/build_id.h"
 #include "perfdata/format.h"
 

@@ -17,7 +17,7 @@
 
 struct plugin plugin;
 
-/* The interface version that QEMU compares with its own (see api.h). */
+/* The interface version that QEMU compares with its own (see qemu_api.h). */
 __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 
 __attribute__((constructor)) static void choose_version(void)

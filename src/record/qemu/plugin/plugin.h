@@ -3,7 +3,7 @@
 #ifndef PTAH_RECORD_QEMU_PLUGIN_PLUGIN_H
 #define PTAH_RECORD_QEMU_PLUGIN_PLUGIN_H
 
-#include "record/qemu/plugin/api.h"
+#include "record/qemu/plugin/qemu_api.h"
 #include "record/qemu/shared.h"
 
 /* A translated block. It is never freed, because QEMU may run it at any time. */

@@ -3,8 +3,8 @@
  * A growing byte buffer for building records. `failed` is set when memory runs out and stays set,
  * so that a sequence of puts is checked once.
  */
-#ifndef PTAH_PERFDATA_BUFFER_H
-#define PTAH_PERFDATA_BUFFER_H
+#ifndef PTAH_PERFDATA_BYTE_BUFFER_H
+#define PTAH_PERFDATA_BYTE_BUFFER_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,8 +7,8 @@
  * 3 on qemu_plugin_insn_data() copies. Tested with QEMU 7.2; support for later versions follows
  * their documentation.
  */
-#ifndef PTAH_RECORD_QEMU_PLUGIN_API_H
-#define PTAH_RECORD_QEMU_PLUGIN_API_H
+#ifndef PTAH_RECORD_QEMU_PLUGIN_QEMU_API_H
+#define PTAH_RECORD_QEMU_PLUGIN_QEMU_API_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A growing byte buffer with the formats of perf.data: numbers and padded strings. */
-#include "perfdata/buffer.h"
+#include "perfdata/byte_buffer.h"
 
 #include "base/bits.h"
 
