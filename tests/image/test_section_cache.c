@@ -103,7 +103,7 @@ static void limit(void **state)
 	}
 	assert_int_equal(ptah_cache_mapped(cache), 2 * BYTES);
 	ptah_cache_free(cache);
-	/* Nothing fits, and reading works all the same. */
+	/* Nothing fits, and reading works nevertheless. */
 	assert_int_equal(ptah_cache_new(100, &cache), 0);
 	ids[0] = add(cache, 0, 0, UINT64_MAX);
 	assert_int_equal(ptah_cache_read(cache, ids[0], 4000, contents[1], 200), 200);
