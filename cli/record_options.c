@@ -36,14 +36,15 @@ const struct option_def record_options[] = {
 	    "`mtc_period`=*N* (an MTC packet every 2^N ticks of the crystal); `cyc` "
 	    "and `cyc_thresh`=*N* (0, or at least 2^(N-1) cycles between CYC "
 	    "packets); `psb_period`=*N* (a PSB every 2^(N+11) bytes). On hardware "
-	    "MTC packets come every 2^3 ticks, as with perf, unless `mtc=0` declines "
-	    "them. Under emulation an instruction takes a cycle, or with "
-	    "`--clock=host` what it took. Also `tsc`, `branch`, `ptw`, `fup_on_ptw`, "
-	    "`pwr_evt`, `event`, `notnt`, and the terms that this machine's driver "
-	    "describes in */sys/bus/event_source/devices/intel_pt/format*; emulated "
-	    "processors do not have these. Behind the slash `u` is user code and `k` "
-	    "the kernel; neither is user code. Under emulation there is no kernel to "
-	    "trace."},
+	    "there is an MTC packet every 2^3 ticks, as with perf, unless `mtc=0` is "
+	    "given. Under emulation an instruction takes one cycle or, with "
+	    "`--clock=host`, the time that it took. Also `tsc`, `branch`, `ptw`, "
+	    "`fup_on_ptw`, `pwr_evt`, `event`, `notnt`, and the terms that this "
+	    "machine's driver describes in "
+	    "*/sys/bus/event_source/devices/intel_pt/format*; emulated processors do "
+	    "not have these. After the slash, `u` means user code and `k` the "
+	    "kernel; without either, it is user code. Under emulation there is no "
+	    "kernel to trace."},
     {.name = "filter",
      .kind = OPTION_ONCE,
      .at = AT(filter),
@@ -56,17 +57,17 @@ const struct option_def record_options[] = {
 	    "Only code in these ranges is traced.\n"
 	    ".TP\n"
 	    "`stop` *START*[`/`*SIZE*] [`@`*FILE*]\n"
-	    "Tracing of a thread ends when execution gets there.\n"
+	    "Tracing of a thread ends when execution enters the range.\n"
 	    ".RE\n"
 	    ".IP\n"
 	    "*START* is the name of a function, *NAME*`#`*N* the Nth of that name, "
 	    "or a number with a *SIZE*: an offset in *FILE*, or an address where no "
-	    "file is named. Names without a file are the command's own, or those of "
-	    "the process with `-p`, and with `intel_pt//k` the kernel's. *NAME*` / "
+	    "file is named. A name without a file belongs to the command, or to the "
+	    "process of `-p`; with `intel_pt//k` it belongs to the kernel. *NAME*` / "
 	    "`*NAME2* is from one function to the end of another, `*@`*FILE* all of "
-	    "a file. Where code is mapped late, its range begins then. As on a "
-	    "processor, a range is entered and left by branches: what runs on into "
-	    "it without one is not seen."},
+	    "a file. If code is mapped later, its range takes effect then. As on a "
+	    "processor, only branches enter and leave a range: execution that "
+	    "continues into it without a branch is not traced."},
     {.name = "recorder",
      .kind = OPTION_CHOICE,
      .at = AT(recorder),
@@ -74,7 +75,7 @@ const struct option_def record_options[] = {
      .choices = recorders,
      .help = "best, hardware, qemu or ptrace (default: best)",
      .man = "`hardware`, `qemu`, `ptrace`, or `best` (the default): the first of "
-	    "them that can do it."},
+	    "them that can record what is requested."},
     {.name = "pid",
      .letter = 'p',
      .kind = OPTION_TEXT,
@@ -90,7 +91,7 @@ const struct option_def record_options[] = {
      .arg = "TID,...",
      .man_arg = "*TID*,...",
      .help = "record running threads",
-     .man = "Record these threads alone."},
+     .man = "Record only these threads."},
     {.name = "all-cpus",
      .letter = 'a',
      .kind = OPTION_FLAG,
@@ -108,19 +109,19 @@ const struct option_def record_options[] = {
      .kind = OPTION_FLAG,
      .at = AT(target.per_thread),
      .help = "a buffer for each thread instead of each processor",
-     .man = "A buffer for each thread that is there at the beginning, instead of one "
-	    "for each processor."},
+     .man = "Use a buffer for each thread that exists at the beginning, instead of "
+	    "one for each processor."},
     {.name = "no-inherit",
      .letter = 'i',
      .kind = OPTION_FLAG,
      .at = AT(no_inherit),
      .help = "leave out children, and threads that begin later",
-     .man = "Leave out children, and threads that begin later."},
+     .man = "Do not record children, and threads that begin later."},
     {.name = "kcore",
      .kind = OPTION_FLAG,
      .at = AT(kcore),
      .help = "keep a copy of the kernel's code",
-     .man = "Keep a copy of the kernel's code beside the recording, to decode it by."},
+     .man = "Keep a copy of the kernel's code with the recording, for decoding."},
     {.name = "mmap-pages",
      .letter = 'm',
      .kind = OPTION_TEXT,
@@ -139,11 +140,10 @@ const struct option_def record_options[] = {
      .arg = "SIZE",
      .man_arg = "[`e`]*SIZE*",
      .help = "keep the last SIZE bytes of each trace; SIGUSR2 saves them",
-     .man = "Keep the last *SIZE* bytes of each trace alone, or what the buffer "
+     .man = "Keep only the last *SIZE* bytes of each trace, or as much as the buffer "
 	    "holds. SIGUSR2, or `snapshot` by `--control`, saves them; so does the "
-	    "end of the recording. The size stands directly behind the option "
-	    "(`-S1M`, `--snapshot=1M`); an argument behind it that is a size is "
-	    "taken for its own."},
+	    "end of the recording. The size directly follows the option (`-S1M`, "
+	    "`--snapshot=1M`); the next argument is taken for the size if it is one."},
     {.name = "stop-when-full",
      .kind = OPTION_FLAG,
      .at = AT(stop_when_full),
@@ -155,38 +155,38 @@ const struct option_def record_options[] = {
      .at = AT(buffer),
      .arg = "SIZE",
      .help = "room for trace, as -m ,SIZE (default: 4M)",
-     .man = "The same as `-m ,SIZE`, not rounded: emulated processors take a "
+     .man = "The same as `-m ,SIZE`, but not rounded: emulated processors take a "
 	    "multiple of 64K up to 64M. Default: 4M. An emulated program waits when "
-	    "it is full."},
+	    "the buffer is full."},
     {.name = "delay",
      .letter = 'D',
      .kind = OPTION_TEXT,
      .at = AT(delay),
      .arg = "MSECS",
      .help = "begin to trace after so long; -1: when --control says enable",
-     .man = "Begin to trace so many milliseconds after the start; -1: when "
-	    "`--control` says `enable`."},
+     .man = "Begin to trace this many milliseconds after the start; -1: when "
+	    "`--control` receives `enable`."},
     {.name = "control",
      .kind = OPTION_TEXT,
      .at = AT(control),
      .arg = "CHANNEL",
      .man_arg = "`fd:`*N*[`,`*ACK*], `fifo:`*PATH*[`,`*ACK*]",
      .help = "fd:N[,ACK] or fifo:PATH[,ACK]: take enable, disable, snapshot, stop",
-     .man = "Take commands, a line each, from an open descriptor or a fifo: "
-	    "`enable`, `disable`, `snapshot`, `stop` (ends the recording), `ping`, "
-	    "and `evlist` (names the event on stderr). \"ack\" and a newline go to "
-	    "*ACK* when a command has been carried out."},
+     .man = "Read commands, one a line, from an open descriptor or a fifo: `enable`, "
+	    "`disable`, `snapshot`, `stop` (ends the recording), `ping`, and "
+	    "`evlist` (names the event on stderr). When a command has been carried out, "
+	    "\"ack\" and a newline are written to *ACK*."},
     {.name = "switch-events",
      .kind = OPTION_FLAG,
      .at = AT(switch_events),
      .help = "nothing: context switches are always recorded",
-     .man = "Nothing: context switches are always recorded where there are any."},
+     .man = "Has no effect: context switches, where there are any, are always recorded."},
     {.name = "no-retcomp",
      .kind = OPTION_FLAG,
      .at = AT(no_retcomp),
      .help = "no return compression: larger, quicker to decode",
-     .man = "Without return compression: every return has a TIP packet. The "
-	    "recording is larger."},
+     .man = "No return compression: every return has a TIP packet. The recording is "
+	    "larger."},
     {.name = "long-tnt",
      .kind = OPTION_FLAG,
      .at = AT(long_tnt),
@@ -208,9 +208,9 @@ const struct option_def record_options[] = {
      .help = "insn or host: what TSC counts (default: insn, repeatable)",
      .man = "What the time stamp counter counts: *insn* (the default) is retired "
 	    "instructions, which makes recordings repeatable (with the recorder "
-	    "qemu, which also lays out memory, and begins a program's random "
-	    "numbers, the same each time); *host* is nanoseconds of the machine's "
-	    "monotonic clock."},
+	    "qemu, which also makes the memory layout and the program's random seed "
+	    "the same each time); *host* is nanoseconds of the machine's monotonic "
+	    "clock."},
     {.name = "qemu",
      .kind = OPTION_TEXT,
      .at = AT(qemu),
@@ -230,8 +230,8 @@ const struct option_def record_options[] = {
      .kind = OPTION_FLAG,
      .at = AT(dry_run),
      .help = "say which recorder it would be, and end",
-     .man = "Check the options, say which recorder it would be and why, and end. No "
-	    "file is touched."},
+     .man = "Check the options, print which recorder would be used and why, and end. "
+	    "No file is written."},
     {.name = "no-progress",
      .kind = OPTION_FLAG,
      .at = AT(no_progress),
@@ -242,14 +242,14 @@ const struct option_def record_options[] = {
      .kind = OPTION_FLAG,
      .at = AT(quiet),
      .help = "say nothing unless something is wrong",
-     .man = "Say nothing unless something is wrong: no recorder, no progress, no "
-	    "closing lines."},
+     .man = "Print nothing unless something is wrong: neither the recorder, nor "
+	    "progress, nor closing lines."},
     {.name = "verbose",
      .letter = 'v',
      .kind = OPTION_FLAG,
      .at = AT(verbose),
      .help = "say more",
-     .man = "Also tell the processor's identity and clock, and what `--control` and "
+     .man = "Also print the processor's identity and clock, and what `--control` and "
 	    "signals did."},
     {.name = "help",
      .letter = 'h',

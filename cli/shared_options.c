@@ -26,9 +26,9 @@ const struct option_def raw_options[] = {
      .arg = "FILE",
      .complete = COMPLETE_FILE,
      .help = "read raw packets instead of a recording",
-     .man = "Read the raw packets in *FILE* instead of a recording. The memory that "
-	    "ran comes from the three options below, which may be given many times; "
-	    "where they overlap, the last one holds."},
+     .man = "Read the raw packets in *FILE* instead of a recording. The three "
+	    "options below say which code was executed. They may be given several "
+	    "times; where they overlap, the last one counts."},
     {.name = "raw",
      .kind = OPTION_IMAGE,
      .arg = "FILE:ADDR",
@@ -60,21 +60,22 @@ const struct option_def decode_options[] = {
      .arg = "DIR",
      .complete = COMPLETE_FOLDER,
      .help = "look for binaries below DIR",
-     .man = "Look for the binaries of the recording, and for their debug files, "
-	    "below *DIR*."},
+     .man = "Search the binaries of the recording, and their debug files, below "
+	    "*DIR*."},
     {.name = "force",
      .letter = 'f',
      .kind = OPTION_FLAG,
      .at = offsetof(struct input, force),
      .help = "go on when binaries have changed or are missing",
      .man = "Decode although a binary is missing or its build id is not the one that "
-	    "was recorded. Where the code differs there will be errors."},
+	    "was recorded. Where the code differs, decoding errors follow."},
     {.name = "pid",
      .kind = OPTION_NUMBER,
      .at = offsetof(struct input, pid),
      .arg = "PID",
      .help = "only this process",
-     .man = "Only this process: its threads, and every program that it was."},
+     .man = "Only this process: all its threads, and all programs that it executed "
+	    "one after the other."},
     {.name = "tid",
      .kind = OPTION_NUMBER,
      .at = offsetof(struct input, tid),
@@ -86,9 +87,9 @@ const struct option_def decode_options[] = {
      .at = offsetof(struct input, comm),
      .arg = "NAME",
      .help = "only threads of this name",
-     .man = "Only threads of this name, which is their last one in the program that "
-	    "they ran; of a longer *NAME* the first 15 characters count, as the "
-	    "kernel keeps no more."},
+     .man = "Only threads of this name. If a thread changed its name, the last name "
+	    "in the program counts. The kernel keeps 15 characters of a name, and "
+	    "only so many of *NAME* are compared."},
     {.name = "cpu",
      .letter = 'C',
      .kind = OPTION_TEXT,
@@ -103,9 +104,9 @@ const struct option_def decode_options[] = {
      .arg = "F/M[/S]",
      .help = "family/model/stepping that recorded (default: as the recording says)",
      .man = "The family, model and stepping of the processor that recorded (numbers "
-	    "as in /proc/cpuinfo; hexadecimal with 0x), or *none*. It decides which "
-	    "errata are worked around. By default the recording says; a raw trace "
-	    "does not."},
+	    "as in /proc/cpuinfo; hexadecimal with 0x), or *none*. It determines "
+	    "which errata are worked around. By default it is taken from the "
+	    "recording; a raw trace does not contain it."},
     {.name = "errata",
      .kind = OPTION_TEXT,
      .at = offsetof(struct input, errata),
@@ -118,16 +119,16 @@ const struct option_def decode_options[] = {
      .kind = OPTION_FLAG,
      .at = offsetof(struct input, no_tnt),
      .help = "the trace has no TNT packets (a recording says so itself)",
-     .man = "The trace was made without TNT packets (perf's *notnt*), as a recording "
-	    "says itself. Which way conditional branches went is then in no packet: "
-	    "where one ran, the path is reported up to it, and a *gap* until the "
-	    "next packet with an address."},
+     .man = "The trace was made without TNT packets (perf's *notnt*); for a "
+	    "recording, this is known. The outcomes of conditional branches are then "
+	    "in no packet: the path is reported up to such a branch, and then a "
+	    "*gap* up to the next packet with an address."},
     {.name = "no-retcomp",
      .kind = OPTION_FLAG,
      .at = offsetof(struct input, no_retcomp),
      .help = "with --no-tnt: it has no compressed returns either",
      .man = "With `--no-tnt`: the trace was made without compressed returns (perf's "
-	    "*noretcomp*), so that every return is in it."},
+	    "*noretcomp*), so that it contains every return."},
     {0},
 };
 
@@ -139,8 +140,8 @@ const struct option_def output_options[] = {
      .arg = "FILE",
      .complete = COMPLETE_FILE,
      .help = "write to FILE instead of standard output",
-     .man = "Write to *FILE* instead of standard output. The text goes to *FILE*.tmp "
-	    "first, so that there is never half a *FILE*."},
+     .man = "Write to *FILE* instead of standard output. It is written as *FILE*.tmp "
+	    "and renamed at the end, so that *FILE* is never incomplete."},
     {0},
 };
 
@@ -163,8 +164,8 @@ const struct option_def jobs_options[] = {
      .at = offsetof(struct input, jobs),
      .arg = "N",
      .help = "decode with N threads (default: one for each processor)",
-     .man = "Decode with *N* threads. Streams are cut at their PSBs and the pieces "
-	    "decoded side by side; what is printed is the same as with one thread, "
+     .man = "Decode with *N* threads. Streams are divided at PSBs, and the segments "
+	    "are decoded in parallel; the output is the same as with one thread, "
 	    "byte for byte. Memory grows with *N*. Default: one for each processor."},
     {0},
 };
@@ -176,10 +177,10 @@ const struct option_def ordered_jobs_options[] = {
      .at = offsetof(struct input, jobs),
      .arg = "N",
      .help = "decode with N threads (default: 1)",
-     .man = "Decode with *N* threads. Streams are cut at their PSBs and the pieces "
-	    "decoded side by side; what is printed is the same as with one thread, "
-	    "byte for byte. Memory grows with *N*. It pays where decoding is most of "
-	    "the work, on machines with processors to spare. Default: 1."},
+     .man = "Decode with *N* threads. Streams are divided at PSBs, and the segments "
+	    "are decoded in parallel; the output is the same as with one thread, "
+	    "byte for byte. Memory grows with *N*. It helps where decoding is most "
+	    "of the work and the machine has idle processors. Default: 1."},
     {0},
 };
 
@@ -188,7 +189,7 @@ const struct option_def symbols_options[] = {
      .kind = OPTION_FLAG,
      .at = offsetof(struct input, no_symbols),
      .help = "addresses only: quicker",
-     .man = "Addresses only. Quicker."},
+     .man = "Print addresses only, which is faster."},
     {0},
 };
 
@@ -214,7 +215,8 @@ const struct option_def quiet_options[] = {
      .kind = OPTION_FLAG,
      .at = offsetof(struct input, quiet),
      .help = "no progress and no remarks on stderr",
-     .man = "No progress and no remarks on standard error. Failures are still told."},
+     .man = "No progress and no remarks on standard error. Failures are still "
+	    "reported."},
     {0},
 };
 

@@ -20,8 +20,9 @@ static const struct option_def asm_options[] = {
      .arg = "FILE",
      .complete = COMPLETE_FILE,
      .help = "write to FILE instead of standard output",
-     .man = "Write to *FILE* instead of standard output. The bytes go to *FILE*.tmp "
-	    "first; when the text is wrong *FILE* stays as it was."},
+     .man = "Write to *FILE* instead of standard output. It is written as *FILE*.tmp "
+	    "and renamed at the end; when the text is wrong, *FILE* is left as it "
+	    "was."},
     {0},
 };
 

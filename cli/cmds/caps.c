@@ -22,7 +22,7 @@ static const struct option_def caps_options[] = {
      .arg = "NAME",
      .complete = COMPLETE_MODELS,
      .help = "of a simulated processor instead of this one; 'list' names them",
-     .man = "Tell of a simulated processor instead. *list* names them all."},
+     .man = "Show a simulated processor instead. *list* lists them."},
     {.name = "check",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, check),
@@ -41,9 +41,9 @@ static const struct option_def caps_format_options[] = {
      .man = "*text* for people (the default), *json* or *tsv* for programs. JSON is "
 	    "one document, with CPUID's words as they are in *cpuid*. TSV has a row "
 	    "for each fact and for each valid value: name, value, meaning. "
-	    "*obstacle* names what is in the way: NOT_INTEL, NO_PT, NO_LEAF, "
-	    "BAD_LEAF, NO_OUTPUT, DRIVER or PERMISSION. What is not known is null, "
-	    "or nothing."},
+	    "*obstacle* is the reason why tracing is not possible: NOT_INTEL, NO_PT, "
+	    "NO_LEAF, BAD_LEAF, NO_OUTPUT, DRIVER or PERMISSION. A fact that is not "
+	    "known is null, or empty."},
     {0},
 };
 

@@ -39,9 +39,9 @@ static const struct option_def dump_options[] = {
      .at = offsetof(struct options, range),
      .arg = "FROM:TO",
      .help = "only packets that begin at these offsets, TO not among them",
-     .man = "Only what begins at these offsets of a stream, *TO* not among them; "
-	    "decimal, or hexadecimal with 0x. Either may be left out. Addresses are "
-	    "right: what is before them is read, too."},
+     .man = "Only what begins at these offsets of a stream, *TO* excluded; decimal, "
+	    "or hexadecimal with 0x. Either may be left out. Addresses are correct, "
+	    "because the packets before the range are decoded too."},
     {.name = "raw-bytes",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, bytes),
@@ -51,17 +51,17 @@ static const struct option_def dump_options[] = {
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, no_sync),
      .help = "take the first byte for a packet's, PSB or not",
-     .man = "Take the first byte for that of a packet. Without it, packets begin at "
-	    "the first PSB."},
+     .man = "Decode from the first byte. Without this option, packets begin at the "
+	    "first PSB."},
     {.name = "time",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, time),
      .help = "show the estimated TSC, and what has passed",
-     .man = "Show the estimated TSC where it moves, and the ticks since it was last "
-	    "shown. TSC packets need nothing; what MTC, CYC and CBR are counted in "
-	    "is in a recording, and for `--pt` the three options below tell it. Rows "
-	    "of JSON also have a bound of the estimate's error, *tsc_error*, where "
-	    "there is one."},
+     .man = "Show the estimated TSC where it changes, and the ticks since it was "
+	    "last shown. The units of MTC, CYC and CBR packets are taken from the "
+	    "recording; for `--pt`, the three options below give them. TSC packets "
+	    "need none. Rows of JSON also have a bound of the estimate's error, "
+	    "*tsc_error*, where there is one."},
     {.name = "mtc-freq",
      .kind = OPTION_NUMBER,
      .at = offsetof(struct options, mtc_freq),
@@ -80,8 +80,8 @@ static const struct option_def dump_options[] = {
      .at = offsetof(struct options, crystal),
      .arg = "EAX,EBX",
      .help = "with --time: the TSC's ratio to the crystal clock",
-     .man = "The TSC makes EBX ticks for every EAX of the crystal clock (CPUID leaf "
-	    "15H)."},
+     .man = "The TSC advances by EBX ticks for every EAX ticks of the crystal clock "
+	    "(CPUID leaf 15H)."},
     {0},
 };
 

@@ -33,8 +33,9 @@ static const struct option_def save_options[] = {
      .arg = "FILE",
      .complete = COMPLETE_FILE,
      .help = "save all counts as FILE, to be read as a recording is",
-     .man = "Save all counts as *FILE*, whatever `--by` and `--limit` show. They go "
-	    "to *FILE*.tmp first, so that there is never half a *FILE*."},
+     .man = "Save all counts as *FILE*, whatever `--by` and `--limit` show. They are "
+	    "written as *FILE*.tmp, which is renamed at the end, so that *FILE* is "
+	    "never incomplete."},
     {0},
 };
 

@@ -23,8 +23,9 @@ static const struct option_def script_options[] = {
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, blocks),
      .help = "blocks instead of instructions",
-     .man = "Blocks instead of instructions: first address, address behind the last "
-	    "instruction, number of instructions, the kind of branch that ended it."},
+     .man = "Blocks instead of instructions: first address, address after the last "
+	    "instruction, number of instructions, and the kind of branch that ends "
+	    "it."},
     {.name = "calls",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, calls),
@@ -34,16 +35,15 @@ static const struct option_def script_options[] = {
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, events),
      .help = "show events (tracing on, off, PSB, ...) at their places",
-     .man = "Show the events of the trace (tracing on and off, PSB, time and mode "
-	    "changes, interrupts, ...) at their places too, with what they carry: "
-	    "the vector, CR2, exit reason, C-state and so on. In TSV they are rows "
-	    "whose last column (with `--branches` the second) begins with \"#\"."},
+     .man = "Also show the events of the trace (tracing on and off, PSB, time and "
+	    "mode changes, interrupts, ...) at their places, with their fields: "
+	    "vector, CR2, exit reason, C-state and so on. In TSV they are rows whose "
+	    "last column (with `--branches` the second) begins with \"#\"."},
     {.name = "time",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, time),
      .help = "show perf's time, as far as the trace tells it",
-     .man = "Show perf's time in seconds, as far as the time stamps of the trace "
-	    "tell it."},
+     .man = "Show perf's time in seconds, where the trace has time stamps."},
     {.name = "att",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, att),

@@ -274,7 +274,7 @@ const struct command command_verify = {
     .options = (const struct option_def *const[]){jobs_options, input_options, raw_options,
 						  decode_options, output_options, format_options,
 						  quiet_options, help_options, NULL},
-    .notes = (const struct option_note[]){{"quiet", "Of the threads only those are shown that "
+    .notes = (const struct option_note[]){{"quiet", "Only those threads are shown that "
 						    "differ, cannot be verified or have losses; "
 						    "then the total."},
 					  {0}},

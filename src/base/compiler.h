@@ -9,7 +9,7 @@
 #define ALWAYS_INLINE	       inline __attribute__((always_inline))
 #define PRINTF_LIKE(at, first) __attribute__((format(printf, at, first)))
 
-/* Two words that are loaded, worked on and stored at once where the processor can. */
+/* Two 64-bit words that compilers keep in one vector register where the processor has them. */
 typedef unsigned long long word_pair __attribute__((vector_size(16)));
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

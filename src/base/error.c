@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The sentences and names of the status codes, and the library's version. Freestanding. */
 #include <ptah/error.h>
 #include <ptah/version.h>
 

@@ -5,9 +5,9 @@
  * The path is cut into runs: maximal stretches in which each instruction
  * begins where the one before it ends. Runs depend on the addresses alone, not
  * on how a recorder or decoder cuts its blocks nor on why control moved, so
- * that independent producers get the same number. Each run mixes its first
- * address and the address behind its last instruction into the hash. A rep
- * instruction is one instruction. Freestanding.
+ * that independent producers get the same number. For each run, its first
+ * address and the address after its last instruction are mixed into the hash.
+ * A rep instruction is one instruction. Freestanding.
  */
 #ifndef PTAH_BASE_PATH_HASH_H
 #define PTAH_BASE_PATH_HASH_H
@@ -17,10 +17,10 @@
 struct path_hash {
 	uint64_t hash;
 	uint64_t start; /* of the open run */
-	uint64_t end;	/* behind the open run; start == end: no run is open */
+	uint64_t end;	/* the address after it; start == end: no run is open */
 };
 
-/* All that the hash is to know of a run. (The constant: 2^64 over the golden ratio, odd.) */
+/* A run as one number. The constant is 2^64 divided by the golden ratio, made odd. */
 static inline uint64_t path_hash_key(uint64_t start, uint64_t end)
 {
 	return start * UINT64_C(0x9e3779b97f4a7c15) + end;
@@ -37,7 +37,7 @@ static inline uint64_t path_hash_mix(uint64_t hash, uint64_t start, uint64_t end
 	return path_hash_mix_key(hash, path_hash_key(start, end));
 }
 
-/* Instructions at [start, end), start < end, ran next. */
+/* The instructions in [start, end), start < end, ran next. */
 static inline void path_hash_add(struct path_hash *p, uint64_t start, uint64_t end)
 {
 	if (start != p->end || p->start == p->end) {
@@ -48,7 +48,7 @@ static inline void path_hash_add(struct path_hash *p, uint64_t start, uint64_t e
 	p->end = end;
 }
 
-/* The hash with the open run included; *p is not changed. */
+/* The hash as if the open run had ended; *p does not change. */
 static inline uint64_t path_hash_value(const struct path_hash *p)
 {
 	return p->start != p->end ? path_hash_mix(p->hash, p->start, p->end) : p->hash;

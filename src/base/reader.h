@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A cursor over bytes from strangers that owns the bounds: taking more than
- * there is sets `failed` and gives zeros, so that a parser checks once.
+ * A cursor over untrusted bytes that checks the bounds. Reading more than there is sets
+ * `failed` and returns zeros from then on, so that a parser checks once, at its end.
  */
 #ifndef PTAH_BASE_READER_H
 #define PTAH_BASE_READER_H
@@ -15,7 +15,7 @@ struct reader {
 	bool failed;
 };
 
-/* n bytes, or NULL. */
+/* The next n bytes, or NULL. */
 static inline const uint8_t *reader_bytes(struct reader *r, uint64_t n)
 {
 	const uint8_t *p = r->p;
@@ -49,7 +49,7 @@ static inline uint64_t reader_u64(struct reader *r)
 	return p ? load_le64(p) : 0;
 }
 
-/* The string up to a NUL or the end, which is skipped; its length goes to *n. */
+/* The string up to a NUL, which is skipped, or up to the end. Its length goes to *n. */
 static inline const char *reader_string(struct reader *r, size_t *n)
 {
 	const uint8_t *p = r->p;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The buffer of a capture: is the request valid, how is it laid out, where is the memory. */
+/*
+ * Makes the buffer of a new capture: checks the request, plans regions and tables, and allocates
+ * them.
+ */
 #include "engine/internal.h"
 
 #define DEFAULT_BUFFER	(UINT64_C(4) << 20)
@@ -44,7 +47,7 @@ int buffer_alloc(const struct ptah_hal *hal, void *port, unsigned physical_bits,
 	return PTAH_E_SYSTEM;
 }
 
-/* What every processor that it may run on can do; false: there is none. */
+/* The capabilities that all processors have on which the capture may run; false: no processor. */
 static bool common_caps(const struct ptah_engine *engine, int cpu, struct ptah_caps *common)
 {
 	unsigned n, from = cpu < 0 ? 0 : (unsigned)cpu;
@@ -95,10 +98,10 @@ static bool is_power(uint64_t n)
 	return n && !(n & (n - 1));
 }
 
-/* Sizes of regions: powers of two from 4 KB to 128 MB, as a mask. */
+/* The possible sizes of a region as a mask: powers of two from 4 KB to 128 MB. */
 #define REGION_MASK (TOPA_REGION_MAX * 2 - TOPA_PAGE)
 
-/* What is decided before any memory is asked for. */
+/* What is decided before any memory is allocated. */
 struct plan {
 	uint8_t shape;
 	bool swap, pmi, caged;
@@ -130,7 +133,7 @@ static int choose_shape(struct plan *c, const struct ptah_capture_config *config
 	return PTAH_OK;
 }
 
-/* One region, of a power of two. */
+/* Shapes SINGLE and OVERFLOW: one region, whose size is a power of two. */
 static int choose_one(struct plan *c, uint64_t buffer, const struct ptah_caps *caps,
 		      struct ptah_trace_problem *problem)
 {
@@ -150,7 +153,7 @@ static int choose_one(struct plan *c, uint64_t buffer, const struct ptah_caps *c
 	return PTAH_OK;
 }
 
-/* The largest region that leaves `least` of them or more. */
+/* The largest size of a region by which the buffer has at least `least` regions. */
 static uint64_t best_region(uint64_t buffer, uint64_t least, uint64_t most)
 {
 	uint64_t region = TOPA_PAGE;
@@ -233,7 +236,7 @@ static int check_rest(const struct ptah_capture_config *config, struct ptah_trac
 	return PTAH_OK;
 }
 
-/* `most`: bytes of a region that is chosen here. */
+/* `most`: the largest size of a region, if it is chosen here and not by the caller. */
 static int make_plan(struct ptah_engine *engine, const struct ptah_capture_config *config,
 		     const struct ptah_caps *caps, uint64_t most, struct plan *c,
 		     struct ptah_trace_problem *problem)
@@ -257,7 +260,7 @@ static int make_plan(struct ptah_engine *engine, const struct ptah_capture_confi
 	return status < 0 ? status : choose_tables(c, config, problem);
 }
 
-/* The capture's own memory: it, its lists, its records. */
+/* Allocates the capture's own memory: the struct, its lists and its records. */
 static int allocate_lists(const struct ptah_engine *engine, const struct plan *planned,
 			  uint32_t records, struct ptah_capture **capture)
 {
@@ -297,7 +300,7 @@ static int allocate_block(struct ptah_capture *c, struct ptah_hal_memory *block,
 			    size < c->topa.region ? size : c->topa.region, block);
 }
 
-/* In one block where there is one; else a block per region. */
+/* Allocates the buffer in one block if there is one as large; otherwise a block for each region. */
 static int allocate_regions(struct ptah_capture *c)
 {
 	struct ptah_hal_memory *blocks = (struct ptah_hal_memory *)(uintptr_t)c->topa.blocks;
@@ -409,7 +412,7 @@ int buffer_new(struct ptah_engine *engine, const struct ptah_capture_config *con
 		return PTAH_E_UNSUPPORTED;
 	status = buffer_check_trace(engine, config->cpu, wants_xsaves(engine, config, &caps),
 				    config->trace, problem);
-	/* Memory in large pieces may be short: smaller regions, where the choice is ours. */
+	/* There may be no large blocks of memory: try smaller regions, unless the caller chose. */
 	for (most = TOPA_REGION_MAX; status >= 0; most = planned.topa.region / 2) {
 		status = make_plan(engine, config, &caps, most, &planned, problem);
 		if (status < 0)

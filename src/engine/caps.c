@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a processor's Intel PT can do: CPUID, and the few MSRs that CPUID does
- * not speak for. No leaf is believed that lies beyond the highest one, because
- * CPUID answers there with the values of another (SDM volume 2, "CPUID").
+ * Finds out what a processor's Intel PT can do, from CPUID and the few MSRs that add to it. A leaf
+ * beyond the highest one is not read, because CPUID returns the values of another leaf there (SDM
+ * volume 2, "CPUID").
  */
 #include <ptah/caps.h>
 
@@ -30,7 +30,7 @@ static bool bit(uint32_t word, unsigned n)
 	return word >> n & 1;
 }
 
-/* All 0 when there is no such leaf. Sub-leaves are the caller's care. */
+/* All 0 when there is no such leaf. Whether the sub-leaf exists is for the caller to check. */
 static void read_leaf(const struct probe *p, uint32_t leaf, uint32_t subleaf, uint32_t r[4])
 {
 	uint32_t highest = leaf >= LEAF_EXTENDED ? p->highest_extended : p->highest;
@@ -40,19 +40,19 @@ static void read_leaf(const struct probe *p, uint32_t leaf, uint32_t subleaf, ui
 		p->hal->cpuid(p->port, leaf, subleaf, r);
 }
 
-/* False when it raised #GP, or when there is no reading MSRs. */
+/* False when the read raised #GP, or the HAL cannot read MSRs. */
 static bool read_msr(const struct probe *p, uint32_t msr, uint64_t *value)
 {
 	return p->hal->rdmsr && p->hal->rdmsr(p->port, msr, value) == PTAH_OK;
 }
 
-/* The vendor stands in EBX, EDX, ECX: "Genu" "ineI" "ntel". */
+/* EBX, EDX, ECX hold the vendor: "Genu" "ineI" "ntel". */
 static bool is_intel(const uint32_t r[4])
 {
 	return r[EBX] == 0x756e6547 && r[EDX] == 0x49656e69 && r[ECX] == 0x6c65746e;
 }
 
-/* SDM volume 2, "CPUID", leaf 01H: the extended fields count for some families only. */
+/* SDM volume 2, "CPUID", leaf 01H: only some families use the extended fields. */
 static void take_version(struct ptah_caps *caps, uint32_t eax)
 {
 	unsigned family = eax >> 8 & 0xf, model = eax >> 4 & 0xf;
@@ -65,8 +65,8 @@ static void take_version(struct ptah_caps *caps, uint32_t eax)
 }
 
 /*
- * Leaf 80000008H. Without it a processor has 36 physical address bits; a
- * number beyond what page tables can hold (52) is not believed.
+ * Leaf 80000008H. Without it a processor has 36 physical address bits. 52 is the limit, because
+ * page tables hold no more.
  */
 static void take_address_widths(struct ptah_caps *caps, const struct probe *p)
 {
@@ -80,8 +80,8 @@ static void take_address_widths(struct ptah_caps *caps, const struct probe *p)
 }
 
 /*
- * XSAVES, and component 8 among those that IA32_XSS can enable: leaf 0DH, which
- * is there when XSAVE is (leaf 01H:ECX[26]).
+ * Can XSAVES save Intel PT's state, component 8 of IA32_XSS? Leaf 0DH says so; it exists when XSAVE
+ * does (leaf 01H:ECX[26]).
  */
 static bool has_xsaves(const struct probe *p, uint32_t features)
 {
@@ -93,7 +93,7 @@ static bool has_xsaves(const struct probe *p, uint32_t features)
 	return bit(r[EAX], 3) && (r[ECX] & PTAH_XSTATE_PT);
 }
 
-/* What must be known by model, because CPUID does not tell. */
+/* What follows from the model, because CPUID does not report it. */
 enum {
 	BRANCH_REQUIRED = 1,	/* BDM106 */
 	LBR_EXCLUSIVE = 2,	/* SDM volume 3, "Last Branch Records and Intel PT" */
@@ -171,7 +171,7 @@ static void take_main_leaf(struct ptah_caps *caps)
 	caps->lip = bit(ecx, 31);
 }
 
-/* ... and sub-leaf 1. What the main leaf does not announce has no values. */
+/* The same, sub-leaf 1. Values of features that the main leaf does not announce stay 0. */
 static void take_encodings(struct ptah_caps *caps)
 {
 	uint32_t eax = caps->leaf_14_1[EAX], ebx = caps->leaf_14_1[EBX];
@@ -187,8 +187,8 @@ static void take_encodings(struct ptah_caps *caps)
 }
 
 /*
- * Where a feature is announced its field is checked in every write of
- * IA32_RTIT_CTL; with an empty bitmap there would be no value without a #GP.
+ * A processor that announces a feature checks the feature's field at every write of IA32_RTIT_CTL.
+ * If the bitmap of valid values were empty, every write would raise #GP.
  */
 static bool contradicts_itself(const struct ptah_caps *caps)
 {
@@ -212,7 +212,7 @@ static void take_leaves(struct ptah_caps *caps, const struct probe *p)
 	take_facts(caps);
 }
 
-/* What only MSRs tell, and whether they can be reached at all. */
+/* Reads what only MSRs hold. Returns the obstacle, if they cannot be read or tracing is on. */
 static unsigned look_at_msrs(struct ptah_caps *caps, const struct probe *p)
 {
 	uint64_t value;
@@ -230,7 +230,7 @@ static unsigned look_at_msrs(struct ptah_caps *caps, const struct probe *p)
 	return value & PTAH_RTIT_CTL_TRACE_EN ? PTAH_CAPS_IN_USE : PTAH_CAPS_NONE;
 }
 
-/* Fills in *caps as far as it comes; the first obstacle on the way. */
+/* Fills in *caps as far as possible, and returns the first obstacle. */
 static unsigned explore(struct ptah_caps *caps, struct probe *p)
 {
 	uint32_t r[4], vendor[4];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Captures: what their owner asks for. Each call changes what is wanted, on the
- * processor that holds the capture, and has that processor look
+ * Captures, for their owner: start, stop, pause, flush, reconfigure, status. Each call changes what
+ * is wanted on the processor that holds the capture, and then has that processor look
  * (internal.h).
  */
 #include "engine/internal.h"
@@ -25,16 +25,16 @@ static void call_here(void *argument)
 
 	cpu = engine_here(engine, &number);
 	if (!cpu || atomic_load(&c->holder) != (int)number)
-		return; /* it has moved */
+		return; /* the capture has moved to another processor */
 	engine_hold(cpu);
 	call->status = call->work(c, cpu, call->argument);
-	/* A guest with nothing to trace: what rests for it need not wait for its exit. */
+	/* The guest is not traced any more: the host's capture need not wait for the VM exit. */
 	if (cpu->guest == c && cpu->loaded != c && !atomic_load(&c->started)) {
 		engine_forget_guest(cpu);
 		engine_note(cpu);
 	}
 	engine_release(engine, cpu, number);
-	/* It has been stopped meanwhile, by this call or by another: nothing of it stays here. */
+	/* This call or another one has stopped the capture: this processor holds it no longer. */
 	if (!atomic_load(&c->started)) {
 		atomic_compare_exchange_strong(&cpu->target, &target, NULL);
 		atomic_store(&c->holder, NOBODY);
@@ -110,10 +110,11 @@ int capture_arm(struct ptah_capture *c)
 	c->fresh = c->program = c->verify = true;
 	if (!room_find(c)) {
 		atomic_store(&c->halt, HALT_FULL);
-		/* DRAIN starts, and waits until there is some. */
+		/* With DRAIN the capture is started, and waits for room. */
 		return c->policy == PTAH_POLICY_STOP ? PTAH_E_NOSPACE : PTAH_OK;
 	}
-	/* Somebody may have written over them. The processor would only say Error, and later. */
+	/* The tables may have been overwritten. The processor would report no more than Error, and
+	 * only later. */
 	if (c->shape != PTAH_SHAPE_SINGLE &&
 	    !topa_check(c->topa.tables, c->topa.pages, c->physical_bits, c->topa.multi,
 			room_place(c, atomic_load(&c->position)), &fault)) {
@@ -136,7 +137,7 @@ static int arm(struct ptah_capture *c, struct engine_cpu *cpu, void *argument)
 	return PTAH_OK;
 }
 
-/* PINNED, on the processor of a capture that is bound to it. */
+/* PINNED, on the one processor that the capture traces. */
 static void start_here(void *argument)
 {
 	struct call *call = argument;
@@ -155,7 +156,7 @@ static void start_here(void *argument)
 		if (call->status == PTAH_OK)
 			call->status = atomic_load(&c->error);
 	}
-	/* It never ran: nothing of it stays here. */
+	/* It never ran: this processor releases it. */
 	if (call->status < 0 && !atomic_load(&c->running) && cpu->loaded != c) {
 		atomic_store(&c->started, false);
 		atomic_store(&cpu->target, NULL);
@@ -165,7 +166,7 @@ static void start_here(void *argument)
 		call->status = engine_outcome(c, cpu);
 }
 
-/* Its processor is offline: it will find this when it comes back. */
+/* The capture's processor is offline, and will start the capture when it is online again. */
 static int start_offline(struct ptah_capture *c)
 {
 	struct ptah_capture *target = NULL;

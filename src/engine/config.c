@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request for a trace, held against what the processor can do. SDM volume 3,
- * "IA32_RTIT_CTL MSR" to "IA32_RTIT_ADDRn MSRs": each rule whose breach is a #GP,
- * and requests that are legal but trace nothing. The tables here also make
- * the register's value, so that what is written is what was checked.
+ * Checks a requested trace configuration against what the processor can do: each rule of SDM volume
+ * 3, "IA32_RTIT_CTL MSR" to "IA32_RTIT_ADDRn MSRs", whose breach raises #GP, and requests that are
+ * legal but trace nothing. The value of IA32_RTIT_CTL is made from the same tables, so that what is
+ * written is what was checked.
  */
 #include <ptah/caps.h>
 
@@ -19,7 +19,7 @@
 
 static const struct {
 	const char *field;
-	size_t at, cap; /* cap: what it needs to be set */
+	size_t at, cap; /* cap: the capability without which the option may not be set */
 	uint64_t ctl;
 	const char *reason;
 } options[] = {
@@ -89,7 +89,7 @@ static unsigned bitmap_at(const void *object, size_t at)
 	return *(const uint16_t *)(const void *)((const char *)object + at);
 }
 
-/* Says what is wrong; false, for the checks to return. */
+/* Fills in *problem. Always false, so that a check can return the call. */
 static bool refuse(struct ptah_trace_problem *problem, const char *field, const char *reason,
 		   enum ptah_trace_problem_kind kind, uint64_t value, uint64_t valid)
 {
@@ -120,7 +120,7 @@ static bool check_options(const struct ptah_caps *caps, const struct ptah_trace_
 	return true;
 }
 
-/* They count whether the packets are asked for or not: an encoding is reserved or it is not. */
+/* Encodings are checked also where the packets are off, because the processor does so. */
 static bool check_encodings(const struct ptah_caps *caps, const struct ptah_trace_config *c,
 			    struct ptah_trace_problem *problem)
 {
@@ -138,7 +138,8 @@ static bool check_encodings(const struct ptah_caps *caps, const struct ptah_trac
 	return true;
 }
 
-/* SDM "Filtering by CPL"; "Packet Generation Enable Controls": packets that depend on an option. */
+/* Is any code traced, and any packet written? SDM "Filtering by CPL"; "Packet Generation Enable
+ * Controls". */
 static bool check_sources(const struct ptah_trace_config *c, struct ptah_trace_problem *problem)
 {
 	if (!c->os && !c->user)
@@ -198,7 +199,7 @@ static bool check_range(const struct ptah_caps *caps, const struct ptah_range *r
 	return true;
 }
 
-/* Does a stop range hold all of it? */
+/* Does a stop range contain the whole filter range? */
 static bool is_stopped(const struct ptah_trace_config *c, const struct ptah_range *filter)
 {
 	for (unsigned n = 0; n < PTAH_RANGES; n++)

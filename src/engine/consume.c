@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The consumer's side: where bytes lie, and that they have been read. */
+/*
+ * The functions of a capture's consumer: where bytes are in memory, which bytes it has taken, and
+ * its records.
+ */
 #include "engine/internal.h"
 
 struct span {
@@ -8,8 +11,8 @@ struct span {
 };
 
 /*
- * Single-entry ToPA: the region that holds the byte at `position`, downwards from
- * the one in use. False: it has just been overwritten.
+ * Single-entry ToPA: finds the region that holds the byte at `position`, searching from the one in
+ * use to older ones. False: the byte has just been overwritten.
  */
 static bool find_filled(const struct ptah_capture *c, uint64_t position, uint64_t *q,
 			uint64_t *start, uint64_t *end)
@@ -105,7 +108,10 @@ int ptah_capture_consume(struct ptah_capture *c, uint64_t upto, uint64_t *lost)
 	atomic_fetch_add(&c->lost, gone);
 	if (lost)
 		*lost = gone;
-	/* Before `halt` is read: the producer writes that, then reads the tail. */
+	/*
+	 * The tail is written before room_near() reads `halt`; the producer writes `halt` and then
+	 * reads the tail (wait_for_room()). So at least one of the two sees what the other wrote.
+	 */
 	atomic_store(&c->tail, upto);
 	if (c->policy == PTAH_POLICY_DRAIN && atomic_load(&c->started) && room_near(c))
 		capture_at_holder(c, capture_look, NULL);

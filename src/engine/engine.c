@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The engine: processors, owners, and what happens to a processor meanwhile. */
+/*
+ * The engine as a whole: finds out what each processor can do, keeps the list of captures, releases
+ * those of an owner, and is told when a processor goes offline or enters VMX operation.
+ */
 #include "engine/internal.h"
 
 static bool hal_complete(const struct ptah_hal *hal)
@@ -49,7 +52,7 @@ int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine *
 	e->cpus = cpus;
 	for (n = 0; n < cpus; n++)
 		hal->run_on(port, n, discover, e);
-	/* A port that cannot deliver them now has none. */
+	/* If the port cannot deliver PMIs now, the engine works without them. */
 	e->pmi = hal->pmi_enable && hal->pmi_enable(port, true) >= 0;
 	*engine = e;
 	return PTAH_OK;
@@ -113,7 +116,7 @@ bool engine_unlink(struct ptah_capture *c)
 	return found;
 }
 
-/* Takes one of the owner's captures out of the list; NULL: none is left. */
+/* Removes one of the owner's captures from the list and returns it; NULL: none is left. */
 static struct ptah_capture *take_of(struct ptah_engine *engine, uint64_t owner)
 {
 	struct ptah_capture **at, *c = NULL;
@@ -138,20 +141,21 @@ int ptah_engine_release_owner(struct ptah_engine *engine, uint64_t owner)
 	if (!engine)
 		return 0;
 	while ((c = take_of(engine, owner)) != NULL) {
-		/* First of all: nothing is written to memory that is about to be freed. */
+		/* Before all else, so that the processor does not write to freed memory. */
 		ptah_capture_stop(c);
 		while (map_remove(c, NULL))
 			;
 		buffer_free(c);
 		n++;
 	}
-	/* Mappings elsewhere: the list stays as it is, no lock is held while unmapping. */
+	/* The owner's mappings of other captures. Each call searches the list again, because no
+	 * lock is held while the port unmaps. */
 	while (map_remove_anywhere(engine, owner))
 		;
 	return n;
 }
 
-/* PINNED. Something begins or ends that keeps this processor from tracing. */
+/* PINNED. A reason (BLOCKED_...) why this processor cannot trace begins or ends. */
 static void block(struct ptah_engine *engine, unsigned why, bool on)
 {
 	struct ptah_capture *c;
@@ -184,7 +188,8 @@ void ptah_engine_cpu_offline(struct ptah_engine *engine)
 	c = cpu ? atomic_load(&cpu->target) : NULL;
 	if (!c)
 		return;
-	/* It can be changed from elsewhere now; a thread's goes on elsewhere. */
+	/* Nobody holds it now: other processors may change it, or continue it if it follows a
+	 * thread. */
 	if (c->cpu < 0)
 		atomic_store(&cpu->target, NULL);
 	atomic_store(&c->holder, NOBODY);
@@ -201,7 +206,8 @@ void ptah_engine_cpu_online(struct ptah_engine *engine)
 	c = cpu ? atomic_load(&cpu->target) : NULL;
 	if (c && !capture_take(c, (int)number))
 		atomic_store(&cpu->target, NULL);
-	/* Its local APIC has been reset: the entry is masked, and what was on its way is gone. */
+	/* The local APIC was reset: the entry for PMIs is masked, and a PMI on its way was dropped.
+	 */
 	if (cpu && engine->pmi) {
 		atomic_store(&cpu->late, 0);
 		engine->hal->pmi_unmask(engine->port);

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The registers: stop a slice and see what it wrote, start one. Runs busy, on
- * the processor in question (internal.h).
+ * Writes and reads the registers of Intel PT: stops tracing and finds out what was written (a
+ * look), and starts tracing. Runs busy, on the processor in question (internal.h).
  *
- * SDM "Disabling Packet Generation": registers but IA32_RTIT_CTL may be
- * written, and reads of them are exact, only with TraceEn = 0; what was output
- * is visible to others behind a fence. So TraceEn is cleared first and set last.
+ * SDM "Disabling Packet Generation": all registers but IA32_RTIT_CTL may be written, and reads of
+ * them are exact, only while TraceEn = 0; others see the output only after a fence. So TraceEn is
+ * cleared first and set last.
  */
 #include "engine/internal.h"
 
 #define IA32_TIME_STAMP_COUNTER 0x10u
 
-/* Of the XSAVES area, compacted, with component 8 alone. SDM volume 1, "XSAVE Area". */
+/* Offsets in an XSAVES area that is compacted and has component 8 alone. SDM volume 1, "XSAVE
+ * Area". */
 #define XSAVE_BV	512u
 #define XSAVE_COMPACTED 520u
 #define XSAVE_PT	576u
 #define COMPACTED	(UINT64_C(1) << 63)
 
-/* In the order of the component: SDM "Intel PT State". */
+/* The registers in the order of the component: SDM "Intel PT State". */
 enum {
 	XS_CTL,
 	XS_BASE,
@@ -53,8 +54,9 @@ static bool pmi_pending(const struct ptah_capture *c)
 }
 
 /*
- * The bit belongs to CTL.ToPA = 1: while that still stands. Its PMI may yet come,
- * or be on its way: who finds the bit clear then must know.
+ * Clears bit 55 of IA32_PERF_GLOBAL_STATUS. That works only while CTL.ToPA is 1. The bit's PMI may
+ * be delivered later than this: `late` records that, so that ptah_engine_pmi(), which will find the
+ * bit clear, recognises the PMI as its own.
  */
 static void acknowledge(struct ptah_capture *c, struct engine_cpu *cpu)
 {
@@ -68,7 +70,7 @@ static void acknowledge(struct ptah_capture *c, struct engine_cpu *cpu)
 	} while (pmi_pending(c) && !again++);
 }
 
-/* Was TraceEn still set? */
+/* Clears TraceEn and reads the registers. Returns whether TraceEn was still set. */
 static bool halt_by_msr(struct ptah_capture *c, struct registers *r)
 {
 	bool on;
@@ -84,7 +86,8 @@ static bool halt_by_msr(struct ptah_capture *c, struct registers *r)
 	return on;
 }
 
-/* XSAVES clears TraceEn and saves what it was: SDM "Managing Intel PT State by XSAVES". */
+/* The same by XSAVES, which saves TraceEn and clears it: SDM "Managing Intel PT State by XSAVES".
+ */
 static bool halt_by_xsaves(struct ptah_capture *c, struct registers *r)
 {
 	const uint8_t *pt = c->xsave + XSAVE_PT;
@@ -93,7 +96,7 @@ static bool halt_by_xsaves(struct ptah_capture *c, struct registers *r)
 	if (c->engine->hal->xsaves(c->engine->port, c->xsave, PTAH_XSTATE_PT) < 0)
 		return halt_by_msr(c, r);
 	c->engine->hal->fence(c->engine->port);
-	/* In the initial configuration nothing is written: all registers are 0. */
+	/* In the initial configuration XSAVES writes nothing: all registers are 0. */
 	if (!(load_le64(c->xsave + XSAVE_BV) & PTAH_XSTATE_PT)) {
 		r->ctl = r->base = r->ptrs = r->status = 0;
 		return false;
@@ -126,11 +129,12 @@ static void judge_status(struct ptah_capture *c, const struct registers *r)
 	if (!(r->status & PTAH_RTIT_STATUS_STOPPED))
 		return;
 	c->program = true;
-	/* At the end of a region with STOP; else it was a TraceStop. SDM "STOP bit", "TraceStop".
-	 */
+	/* Stopped at the end of a region with STOP, or else by a stop range (TraceStop). SDM "STOP
+	 * bit", "TraceStop". */
 	if (room_at_stop(c)) {
 		c->flags |= PTAH_CAPTURED_TRUNCATED;
-		/* Nobody may try to go on, and find that there is no room. */
+		/* Otherwise a start that finds no room reports FULL; there may be no further start.
+		 */
 		if (c->policy == PTAH_POLICY_STOP && !c->swap)
 			c->flags |= PTAH_CAPTURED_FULL;
 	} else {
@@ -139,7 +143,7 @@ static void judge_status(struct ptah_capture *c, const struct registers *r)
 	}
 }
 
-/* What a slice came to. `on`: nobody had cleared TraceEn before us. */
+/* Finds out what a slice wrote and how it ended. `on`: TraceEn was still set at the look. */
 static void judge(struct ptah_capture *c, const struct registers *r, bool on)
 {
 	uint64_t before = atomic_load_explicit(&c->position, memory_order_relaxed);
@@ -151,7 +155,7 @@ static void judge(struct ptah_capture *c, const struct registers *r, bool on)
 	atomic_store_explicit(&c->seen.ptrs, r->ptrs, memory_order_relaxed);
 	c->kept = r->status;
 	if (!on && !c->external) {
-		/* VMXON, a reset, SENTER: SDM "VMX Operation", "Resetting". */
+		/* VMXON, a reset or SENTER has cleared it: SDM "VMX Operation", "Resetting". */
 		c->flags |= PTAH_CAPTURED_PARTIAL;
 		count_up(&c->partial);
 		c->program = true;
@@ -169,11 +173,12 @@ static void judge(struct ptah_capture *c, const struct registers *r, bool on)
 	if (position != before)
 		c->flags |= PTAH_CAPTURED_DATA;
 	if (c->flags & (PTAH_CAPTURED_TRUNCATED | PTAH_CAPTURED_ERROR | PTAH_CAPTURED_PARTIAL))
-		c->kept &= ~PTAH_RTIT_STATUS_BYTECNT_MASK; /* what follows begins with a PSB */
+		c->kept &= ~PTAH_RTIT_STATUS_BYTECNT_MASK; /* the next slice begins with a PSB */
 	atomic_store_explicit(&c->position, position, memory_order_release);
 }
 
-/* What the consumer of a buffer that wraps will not see any more. */
+/* Bytes that a buffer that wraps has overwritten before the consumer took them, and that have not
+ * been reported. */
 static uint64_t judge_loss(struct ptah_capture *c)
 {
 	uint64_t tail = atomic_load_explicit(&c->tail, memory_order_acquire), lost;
@@ -223,7 +228,7 @@ void hardware_look(struct ptah_capture *c, struct engine_cpu *cpu, bool leave)
 	r.pmi = pmi_pending(c);
 	count_up(&c->looks);
 	judge(c, &r, on);
-	/* VM exit clears all of CTL, and the bit may not be written then. */
+	/* VM exit has cleared all of CTL; bit 55 can be cleared only while CTL.ToPA is 1. */
 	if (r.pmi && !(r.ctl & PTAH_RTIT_CTL_TOPA))
 		write_register(c, PTAH_IA32_RTIT_CTL, c->ctl);
 	if (r.pmi)
@@ -253,7 +258,8 @@ void hardware_record(struct ptah_capture *c, unsigned number)
 		hal->wake(c->engine->port, c->cookie);
 }
 
-/* STATUS for the next slice: the sticky bits are cleared, or nothing would be traced. */
+/* IA32_RTIT_STATUS for the next start. Its sticky bits (Error, Stopped) are 0, because nothing is
+ * traced while one is set. */
 static uint64_t next_status(const struct ptah_capture *c, const struct ptah_caps *caps)
 {
 	uint64_t keep = 0;
@@ -265,7 +271,7 @@ static uint64_t next_status(const struct ptah_capture *c, const struct ptah_caps
 	return c->kept & keep;
 }
 
-/* OUTPUT_BASE and MASK_PTRS for what comes at the position. */
+/* OUTPUT_BASE and MASK_PTRS for output that continues at the position. */
 static void next_output(struct ptah_capture *c, struct registers *r)
 {
 	uint64_t position = atomic_load_explicit(&c->position, memory_order_relaxed);
@@ -286,7 +292,7 @@ static int program_ranges(struct ptah_capture *c, const struct ptah_caps *caps)
 	unsigned n;
 	int status = PTAH_OK;
 
-	/* All that exist: a range that was another's must not stay. */
+	/* All that exist, so that no range of another capture remains. */
 	for (n = 0; n < caps->ranges && n < PTAH_RANGES && status == PTAH_OK; n++) {
 		const struct ptah_range *range = &c->trace.ranges[n];
 		bool used = range->mode != PTAH_RANGE_OFF;
@@ -316,7 +322,8 @@ static int program_by_msr(struct ptah_capture *c, const struct ptah_caps *caps,
 	return status;
 }
 
-/* The image is written whole each time: nothing in it is older than the configuration. */
+/* The area is written completely each time, so that nothing in it is older than the
+ * configuration. */
 static int program_by_xrstors(struct ptah_capture *c, const struct registers *r)
 {
 	uint8_t *pt = c->xsave + XSAVE_PT;
@@ -345,7 +352,8 @@ static int program_by_xrstors(struct ptah_capture *c, const struct registers *r)
 	return PTAH_OK;
 }
 
-/* Somebody else's trace, or one that this processor would not take now? */
+/* Can a capture be loaded here? PTAH_E_BUSY: another tracer is tracing. PTAH_E_UNSUPPORTED: the
+ * processor does not allow tracing now. */
 static int may_load(struct ptah_capture *c, struct engine_cpu *cpu)
 {
 	const struct ptah_hal *hal = c->engine->hal;
@@ -360,13 +368,13 @@ static int may_load(struct ptah_capture *c, struct engine_cpu *cpu)
 	return ctl & PTAH_RTIT_CTL_TRACE_EN ? PTAH_E_BUSY : PTAH_OK;
 }
 
-/* All registers, TraceEn last. */
+/* Writes all registers, TraceEn last. */
 static int program(struct ptah_capture *c, struct engine_cpu *cpu)
 {
 	struct registers r = {0};
 	int status;
 
-	/* Left over from before: it is not about what comes now. */
+	/* Left over from before: the bit does not concern the slice that begins now. */
 	if (pmi_pending(c)) {
 		write_register(c, PTAH_IA32_RTIT_CTL, c->ctl);
 		acknowledge(c, cpu);
@@ -381,7 +389,11 @@ static int program(struct ptah_capture *c, struct engine_cpu *cpu)
 	return status;
 }
 
-/* No room: wait. The consumer may just have made some, and has seen no need to say so. */
+/*
+ * True: there is no room, so the capture waits (HALT_FULL). With DRAIN room is looked for again
+ * once `halt` is set: a consumer that has made some just before that saw no reason to ask for a
+ * look.
+ */
 static bool wait_for_room(struct ptah_capture *c)
 {
 	bool waits = atomic_load(&c->halt) == HALT_FULL;
@@ -432,7 +444,8 @@ int hardware_run(struct ptah_capture *c, struct engine_cpu *cpu)
 	if (status < 0) {
 		if (c->shape == PTAH_SHAPE_SINGLE)
 			room_canary_lift(c, 0);
-		/* Nothing was touched, or a register was refused. */
+		/* With `msr` set, the processor has refused a register; otherwise none was written.
+		 */
 		if (c->msr)
 			fail(c, status);
 		cpu->loaded = NULL;

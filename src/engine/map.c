@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * User mappings of a buffer. A slot is reserved under the lock, the port's calls
- * are made without it, and a capture with a slot in use is not freed.
+ * Maps a capture's buffer into a process, and unmaps it. A slot for the mapping is reserved under
+ * the engine's lock, the port is called without the lock, and a capture with a slot in use is not
+ * freed.
  */
 #include "engine/internal.h"
 
-/* The first slot in this state, and of this owner and address where they are given. */
+/* The first slot in this state; of this owner and at this address, where they are not NULL. */
 static struct mapping *find(struct ptah_capture *c, unsigned state, const uint64_t *owner,
 			    const uint64_t *address)
 {
@@ -45,7 +46,10 @@ bool map_any(struct ptah_capture *c)
 	return any;
 }
 
-/* Blocks that are larger than was asked for would show other memory, and shift what follows. */
+/*
+ * Are the blocks exactly as large as was requested? The process would see what lies in the rest of
+ * a larger one, and the blocks after it at wrong offsets.
+ */
 static bool maps_exactly(const struct ptah_capture *c)
 {
 	uint32_t n;
@@ -91,7 +95,7 @@ int ptah_capture_map(struct ptah_capture *c, uint64_t owner, bool writable, uint
 	return PTAH_OK;
 }
 
-/* A slot that was found and marked, under the lock. */
+/* Unmaps a slot that the caller has found and set to CHANGING, under the lock. */
 static void unmap(struct ptah_capture *c, struct mapping *m)
 {
 	c->engine->hal->user_unmap(c->engine->port, m->owner, m->address, c->topa.lap);

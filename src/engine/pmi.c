@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who may touch this processor's registers, and the interrupt that says that a
- * region is full. internal.h tells how the two get along.
+ * Decides which code may touch this processor's registers (`busy` and notes, see internal.h), does
+ * what notes ask for, and handles the PMI by which the processor reports that a region is full.
  */
 #include "engine/internal.h"
 
@@ -52,7 +52,10 @@ static void end_condition(struct ptah_capture *c)
 	c->fresh = c->program = true;
 }
 
-/* Sees what was traced, and makes it so that what is wanted runs. */
+/*
+ * Looks at the capture in the registers, stops it if it may not run any more, and starts the one
+ * that is to run here.
+ */
 static void serve_once(struct engine_cpu *cpu, unsigned number)
 {
 	struct ptah_capture *c = cpu->loaded, *target = atomic_load(&cpu->target);
@@ -63,7 +66,10 @@ static void serve_once(struct engine_cpu *cpu, unsigned number)
 		if (atomic_load_explicit(&cpu->unmask, memory_order_relaxed))
 			count_up(&c->pmis);
 		hardware_look(c, cpu, leave);
-		/* An NMI between VM entry and exit: they are one slice, and the exit looks. */
+		/*
+		 * An NMI between VM entry and exit. What the guest runs is one slice: it goes on,
+		 * and the look at its end is that of the VM exit.
+		 */
 		if (c == cpu->guest && !leave && !c->program)
 			atomic_store(&c->running, true);
 		if (leave) {
@@ -86,14 +92,14 @@ static void serve_once(struct engine_cpu *cpu, unsigned number)
 	hardware_record(target, number);
 }
 
-/* The caller has set `busy`. */
+/* The caller has set `busy`: with engine_hold(), or in engine_serve(). */
 void engine_release(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned number)
 {
 	do {
 		while (atomic_exchange(&cpu->noted, 0))
 			serve_once(cpu, number);
 		atomic_store(&cpu->busy, 0);
-		/* A note may have been left just before. */
+		/* An NMI that found `busy` set may have written a note just before that. */
 	} while (atomic_load(&cpu->noted) && !atomic_exchange(&cpu->busy, 1));
 	if (atomic_load_explicit(&cpu->unmask, memory_order_relaxed) &&
 	    atomic_exchange(&cpu->unmask, 0))
@@ -108,7 +114,7 @@ void engine_serve(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned n
 	engine_release(engine, cpu, number);
 }
 
-/* The PMI of a bit that was cleared before it came. */
+/* Handles a PMI whose status bit had been cleared before it was delivered (acknowledge()). */
 static int take_late(struct ptah_engine *engine, struct engine_cpu *cpu)
 {
 	if (!atomic_exchange(&cpu->late, 0))
@@ -133,7 +139,7 @@ int ptah_engine_pmi(struct ptah_engine *engine)
 		return PTAH_PMI_NONE;
 	if (!(status & PTAH_PERF_GLOBAL_TRACE_TOPA_PMI))
 		return take_late(engine, cpu);
-	/* Nothing of ours is in the registers: another tracer's. */
+	/* No capture is in the registers: the PMI belongs to another tracer. */
 	if (!atomic_load(&cpu->busy) && !cpu->loaded)
 		return PTAH_PMI_NONE;
 	atomic_store(&cpu->late, 0);

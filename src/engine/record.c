@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The ring of records. */
+/* The ring of records between producer and consumer: record.h says how it works. */
 #include "engine/record.h"
 
 void record_init(struct record_ring *ring, struct ptah_capture_record *records, uint32_t capacity)
@@ -15,12 +15,13 @@ static void owe(struct record_ring *ring, const struct ptah_capture_record *reco
 {
 	atomic_store(&ring->owed_position, record->position);
 	atomic_fetch_add(&ring->owed_lost, record->lost);
-	/* Last: who takes the flags finds the rest. */
+	/* The flags last: take_owed() looks at them first, and then finds the rest. */
 	atomic_fetch_or(&ring->owed_flags, record->flags | PTAH_CAPTURED_DROPPED);
 	atomic_fetch_add_explicit(&ring->dropped, 1, memory_order_relaxed);
 }
 
-/* Both sides may: each flag and each byte is told once. */
+/* Writer and reader may call this at the same time: each flag and each lost byte is reported
+ * once. */
 static bool take_owed(struct record_ring *ring, struct ptah_capture_record *record)
 {
 	uint32_t flags;
@@ -57,7 +58,7 @@ size_t record_pop(struct record_ring *ring, struct ptah_capture_record *records,
 	for (k = 0; k < n && tail != head; k++, tail++)
 		records[k] = ring->records[tail & ring->mask];
 	atomic_store_explicit(&ring->tail, tail, memory_order_release);
-	/* Perhaps no record comes any more that could bring what is owed. */
+	/* There may be no further record to which the writer could add what is owed. */
 	if (k < n) {
 		records[k] =
 		    (struct ptah_capture_record){.position = atomic_load(&ring->owed_position)};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records from the look at a processor (in an NMI, perhaps) to the consumer: a
- * ring with one writer and one reader, without a lock. What finds no room is
- * summed up, and goes to whoever comes first: the writer, with the next record that
- * finds room, or the reader, when it has emptied the ring. Freestanding.
+ * The ring that carries a capture's records from a look at the processor, perhaps in an NMI, to the
+ * consumer. One writer, one reader, no lock. Records that find no room are combined into one
+ * ("owed"): the writer adds it to the next record that finds room, or the reader takes it when it
+ * has emptied the ring, whichever is first. Freestanding.
  */
 #ifndef PTAH_ENGINE_RECORD_H
 #define PTAH_ENGINE_RECORD_H
@@ -16,13 +16,13 @@ struct record_ring {
 	struct ptah_capture_record *records;
 	uint32_t mask;
 	_Atomic uint32_t head, tail; /* written, read: modulo 2^32 */
-	/* Found no room, and not told yet. */
+	/* The sum of the records that found no room and have not been reported yet. */
 	_Atomic uint32_t owed_flags;
 	_Atomic uint64_t owed_lost, owed_position;
 	_Atomic uint64_t dropped;
 };
 
-/* `records` has room for mask + 1, a power of two. */
+/* `records` has room for `capacity` of them, a power of two. */
 void record_init(struct record_ring *ring, struct ptah_capture_record *records, uint32_t capacity);
 
 /* NMI; the writer alone. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Room and position: which part of the buffer may be written to now, what the
- * registers say about the last slice, and how far back bytes can be read. The
- * differences between the kinds of output live here.
+ * Room and position: which part of the buffer may be written to now, which position the registers
+ * stand for after a slice, and from which position on bytes can still be read. This is the file
+ * that knows the kinds of output apart: ToPA rings, single-entry ToPA ("swap"), a single range.
  */
 #include "engine/internal.h"
 
 static uint64_t get(const _Atomic uint64_t *value)
 {
-	return atomic_load(value); /* the tail: in one order with `halt`, see consume.c */
+	return atomic_load(value); /* sequentially consistent: tail and `halt`, see consume.c */
 }
 
 static uint64_t position_of(const struct ptah_capture *c)
@@ -17,8 +17,9 @@ static uint64_t position_of(const struct ptah_capture *c)
 }
 
 /*
- * Single-entry ToPA: the region is changed when it is full or its PMI came, which
- * may be before that. SDM "Single Output Region ToPA Implementation".
+ * Single-entry ToPA: switches to the next region when the current one is full, or when its PMI was
+ * delivered, which may be before that. SDM "Single Output Region ToPA Implementation". False: the
+ * current region is full and the next is not free.
  */
 static bool find_swap(struct ptah_capture *c)
 {
@@ -28,11 +29,12 @@ static bool find_swap(struct ptah_capture *c)
 
 	if (used < c->topa.region && (!c->swap_due || !used))
 		return true;
-	/* What it would overwrite ends where the region behind that begins. */
+	/* The bytes that the next region still holds end where those of the region after it begin.
+	 */
 	if (c->policy != PTAH_POLICY_WRAP && next >= n &&
 	    get(&c->tail) < get(&c->starts_of[(next + 1) % n]))
 		return used < c->topa.region;
-	/* First: who reads it must not take the new beginning for the oldest. */
+	/* `oldest` first, so that a reader does not take the new beginning for the oldest byte. */
 	if (next + 1 >= n)
 		atomic_store(&c->oldest, n == 1 ? position : get(&c->starts_of[(next + 1) % n]));
 	atomic_store_explicit(&c->starts_of[next % n], position, memory_order_release);
@@ -55,8 +57,9 @@ static void move_mark(struct ptah_capture *c, uint64_t mark)
 }
 
 /*
- * Tables are edited with TraceEn = 0 alone: SDM "ToPA Table Entry Fields", the
- * processor may hold copies of entries.
+ * Makes sure that output can continue at the position, and moves the STOP mark to the end of the
+ * room; false: there is none. Tables are changed only while TraceEn = 0, because the processor may
+ * hold copies of entries: SDM "ToPA Table Entry Fields".
  */
 bool room_find(struct ptah_capture *c)
 {
@@ -73,14 +76,15 @@ bool room_find(struct ptah_capture *c)
 		move_mark(c, region + c->topa.entries - 1);
 		return true;
 	}
-	/* Up to the region before the one that the tail lies in, a lap later. */
+	/* There is room up to the region before the one with the tail, in the next lap. */
 	if (region > topa_region(&c->topa, get(&c->tail)) + c->topa.regions - 1)
 		return false;
 	move_mark(c, topa_region(&c->topa, get(&c->tail)) + c->topa.regions - 1);
 	return true;
 }
 
-/* Is what stops it so near that somebody has to look again? Any context. */
+/* Is the capture stopped by a lack of room, or so near to its STOP mark that a look is needed to
+ * move the mark (always, where no PMI causes one)? Any context. */
 bool room_near(const struct ptah_capture *c)
 {
 	if (atomic_load(&c->halt) == HALT_FULL)
@@ -110,7 +114,7 @@ struct topa_place room_place(const struct ptah_capture *c, uint64_t position)
 	return topa_locate(&c->topa, position);
 }
 
-/* SDM "Single-Range Output": base, and mask and offset in MASK_PTRS. */
+/* SDM "Single-Range Output": OUTPUT_BASE, and mask and offset in MASK_PTRS. */
 static bool position_single(struct ptah_capture *c, const struct registers *r, uint64_t *position)
 {
 	uint64_t size = c->topa.lap, before = position_of(c), written;
@@ -131,7 +135,8 @@ static bool position_swap(struct ptah_capture *c, const struct registers *r, uin
 {
 	uint64_t start = get(&c->starts_of[c->fill % c->topa.regions]);
 
-	/* Behind the END, which leads to the same region again, nothing was written: STOP. */
+	/* The region has STOP, so nothing is written after it, although the END leads to it again.
+	 */
 	if (r->base != c->topa.tables[c->place.page].physical || c->place.index ||
 	    c->place.offset > c->topa.region || start + c->place.offset < position_of(c))
 		return false;
@@ -142,8 +147,9 @@ static bool position_swap(struct ptah_capture *c, const struct registers *r, uin
 }
 
 /*
- * An INT region has been filled, and none ends in what seems to have been
- * written: a whole cycle was. Unless the bit is late, from a slice before.
+ * Notices a whole cycle between two looks, which the registers do not show. The PMI bit says that a
+ * region with INT was filled; if none ends in the bytes that seem to have been written, a cycle
+ * more was written. Unless the bit is late, and belongs to the slice before (`owed`).
  */
 static void count_cycle(struct ptah_capture *c, const struct registers *r, uint64_t *position)
 {
@@ -198,9 +204,9 @@ bool room_at_stop(const struct ptah_capture *c)
 }
 
 /*
- * The canary: the newest bytes of a single range are exchanged for a pattern
- * that no trace holds, while it runs. They are the last that a lap overwrites,
- * so if the pattern is gone there was one.
+ * The canary: while a single range is traced, its newest bytes are replaced by a pattern that no
+ * trace contains. They are the last bytes that a lap overwrites, so if the pattern has changed, a
+ * whole lap was written.
  */
 static uint8_t *canary_byte(const struct ptah_capture *c, uint64_t i)
 {
@@ -225,7 +231,8 @@ void room_canary_set(struct ptah_capture *c)
 	c->canary = true;
 }
 
-/* `written` bytes, perhaps a lap more. Puts back what lay under it; false: a lap more. */
+/* Removes the canary and restores the bytes that it covered. `written` bytes were written, or a lap
+ * more: then it returns false. */
 bool room_canary_lift(struct ptah_capture *c, uint64_t written)
 {
 	uint64_t first = written > c->topa.lap - CANARY ? written - (c->topa.lap - CANARY) : 0, i;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Captures that come and go with a thread, or with a virtual machine. */
+/* Captures that follow a thread from processor to processor, or a virtual machine's guest. */
 #include "engine/internal.h"
 
-/* It wanted to be here and cannot: it will say so. */
+/* The capture cannot run here now; its next record reports the gap. */
 static int turn_away(struct ptah_capture *c)
 {
 	atomic_store(&c->gap, true);
@@ -23,7 +23,7 @@ int ptah_capture_switch_in(struct ptah_capture *c)
 	cpu = engine_here(c->engine, &number);
 	if (!cpu || !capture_take(c, (int)number))
 		return turn_away(c);
-	/* Who stops it clears `started` and then looks who holds it. */
+	/* Look again: ptah_capture_stop() clears `started`, and then reads `holder`. */
 	if (!atomic_load(&c->started)) {
 		atomic_store(&c->holder, NOBODY);
 		return PTAH_OK;
@@ -58,7 +58,8 @@ void ptah_capture_switch_out(struct ptah_capture *c)
 	atomic_store(&c->holder, NOBODY);
 }
 
-/* PINNED. What traces the host on this processor stops, or goes on. */
+/* PINNED, busy; releases. The capture that traces the host on this processor rests, or continues.
+ */
 static void rest(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned number, bool on)
 {
 	if (on)
@@ -86,7 +87,10 @@ int ptah_capture_vmentry(struct ptah_capture *c, uint64_t *ctl)
 	engine_hold(cpu);
 	rest(c->engine, cpu, number, true);
 	engine_hold(cpu);
-	/* Traced or not: SDM, VM entry that loads IA32_RTIT_CTL fails while TraceEn is 1. */
+	/*
+	 * Whether the guest is traced or not: SDM, a VM entry that loads IA32_RTIT_CTL fails while
+	 * TraceEn is 1.
+	 */
 	cpu->guest = c;
 	c->external = true;
 	if (atomic_load(&c->started) && !atomic_load(&c->paused)) {
@@ -114,7 +118,7 @@ void ptah_capture_vmexit(struct ptah_capture *c)
 	if (!cpu)
 		return;
 	if (cpu->guest != c) {
-		/* Paused while it was in: this processor gives it up only now. */
+		/* It was stopped or paused while the guest ran: release it only now. */
 		holder = (int)number;
 		if (atomic_load(&cpu->target) != c)
 			atomic_compare_exchange_strong(&c->holder, &holder, NOBODY);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tables of Physical Addresses: layout, positions, validation. */
+/* Tables of Physical Addresses: lays them out, finds positions in them, checks them (topa.h). */
 #include "engine/topa.h"
 
 bool topa_size(struct topa *t, uint32_t pages)
@@ -8,7 +8,7 @@ bool topa_size(struct topa *t, uint32_t pages)
 
 	t->lap = (uint64_t)(t->regions - 1) * t->region + t->last;
 	if (!t->multi) {
-		/* A table per region; what leads from one to the next is software. */
+		/* A table for each region; software switches from one to the next (room.c). */
 		t->pages = t->entries = t->regions;
 		t->laps = 1;
 	} else {
@@ -29,7 +29,7 @@ static uint32_t per_page(const struct topa *t)
 	return t->multi ? TOPA_PER_PAGE : 1;
 }
 
-/* The entries of a page before its END. */
+/* How many entries a page has before its END. */
 static uint32_t entries_in(const struct topa *t, uint32_t page)
 {
 	uint32_t before = page * per_page(t);
@@ -67,7 +67,7 @@ void topa_build(const struct topa *t)
 	uint32_t page, k;
 
 	for (k = 0; k < t->entries; k++) {
-		/* One region at a time: it never goes on in the same one unseen. */
+		/* Single-entry: STOP, so that the processor never wraps in its one region. */
 		*entry_of(t, k) = entry_value(t, k) | (t->multi ? 0 : PTAH_TOPA_STOP);
 	}
 	for (page = 0; page < t->pages; page++) {
@@ -143,7 +143,7 @@ bool topa_position(const struct topa *t, struct topa_place place, uint64_t befor
 		return false;
 	k = place.page * per_page(t) + place.index;
 	if (place.index == entries_in(t, place.page)) {
-		/* At the END entry, about to follow it: nothing is in front of it. */
+		/* At the END entry, which the processor is about to follow. It has no region. */
 		if (place.offset)
 			return false;
 		k = k < t->entries ? k : 0;
@@ -181,7 +181,7 @@ void topa_mark_stop(const struct topa *t, uint64_t q, bool stop)
 	uint32_t k = (uint32_t)(q % t->entries);
 	uint64_t *entry = entry_of(t, k);
 
-	/* Who stops there must be told, wherever the other marks are. */
+	/* A stop there must raise a PMI, wherever the other INT marks are. */
 	if (stop)
 		*entry |= PTAH_TOPA_STOP | (t->pmi ? PTAH_TOPA_INT : 0);
 	else
@@ -196,7 +196,7 @@ static uint64_t beyond(unsigned physical_bits)
 	return physical_bits >= 64 ? 0 : ~UINT64_C(0) << physical_bits;
 }
 
-/* What is wrong with one entry by itself. */
+/* What is wrong with one entry, whatever the others are. */
 static unsigned entry_fault(uint64_t entry, uint32_t index, unsigned physical_bits)
 {
 	uint64_t base = entry & ~UINT64_C(0xfff);
@@ -213,7 +213,8 @@ static unsigned entry_fault(uint64_t entry, uint32_t index, unsigned physical_bi
 	return TOPA_SOUND;
 }
 
-/* SDM "Single Output Region ToPA Implementation": the second entry is END, to the same table. */
+/* SDM "Single Output Region ToPA Implementation": the second entry is an END that leads to the same
+ * table. Entry 0 passes. */
 static bool is_second(uint64_t entry, uint32_t index, uint64_t table)
 {
 	return !index || ((entry & PTAH_TOPA_END) && (entry & ~UINT64_C(0xfff)) == table);
@@ -227,7 +228,7 @@ static bool found(struct topa_fault *fault, unsigned kind, uint32_t page, uint64
 	return kind == TOPA_SOUND;
 }
 
-/* Follows one table from `index` to its END; *page becomes the next one. */
+/* Checks one table from `index` to its END; *page becomes the table that the END leads to. */
 static bool check_table(const struct ptah_hal_memory *tables, uint32_t n, unsigned physical_bits,
 			bool multi, uint32_t *page, uint32_t index, struct topa_fault *fault)
 {
@@ -271,7 +272,7 @@ bool topa_check(const struct ptah_hal_memory *tables, uint32_t n, unsigned physi
 	*fault = (struct topa_fault){0};
 	if (page >= n)
 		return found(fault, TOPA_FOREIGN_TABLE, page, index);
-	/* After n more tables every one that can be reached has been seen. */
+	/* After n more tables all that can be reached have been checked. */
 	for (visits = 0; visits <= n; visits++) {
 		entries = tables[page].address;
 		if (tables[page].physical & (0xfff | beyond(physical_bits)))

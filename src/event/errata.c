@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The errata: which processor has which, and those that show in the bytes of a
- * packet. The others are handled where they show: BDM70 in header.c; SKD010,
+ * The errata: which processor has which, and the handling of those that show in the
+ * bytes of a single packet. The others are handled where they show: BDM70 in header.c; SKD010,
  * APL11 and APL12 in overflow.c; SKL168 in time.c; BDM64, SKD022 and SKL014,
  * which need the code, in flow/flow_errata.c.
  */
@@ -14,7 +14,7 @@
 
 #define BIT(name) (UINT32_C(1) << PTAH_ERRATUM_##name)
 
-/* Generations that share their errata, by Intel's specification updates. */
+/* Groups of processors that share their errata, from Intel's specification updates. */
 #define BROADWELL      (BIT(BDM70) | BIT(BDM64))
 #define SKYLAKE	       (BIT(BDM70) | BIT(SKD007) | BIT(SKD022) | BIT(SKD010) | BIT(SKL014) | BIT(SKL168))
 #define SKYLAKE_SERVER (BIT(BDM70) | BIT(SKL014) | BIT(SKD022) | BIT(SKZ84))
@@ -112,8 +112,8 @@ int ptah_errata_parse(const char *text, uint32_t *mask)
 }
 
 /*
- * SKD007: OVF (02 F3) has overwritten the second byte of a two-byte CYC. That
- * byte then reads as the CYC's last with the value 1 << 5.
+ * SKD007: an OVF (02 F3) has overwritten the second byte of a two-byte CYC. The 02 then
+ * looks like the last byte of the CYC, with the value 1 << 5.
  */
 static int skd007(struct ptah_event_decoder *d, struct ptah_packet *packet, int size)
 {
@@ -127,7 +127,7 @@ static int skd007(struct ptah_event_decoder *d, struct ptah_packet *packet, int 
 	return 1;
 }
 
-/* SKZ84: a TMA with TSC offsetting or scaling in use is corrupt and has a byte too many. */
+/* SKZ84: while the TSC is offset or scaled, a TMA is corrupt and has one byte too many. */
 static int skz84(struct ptah_event_decoder *d, struct ptah_packet *packet, int size)
 {
 	if (!d->pos[4] && !(d->pos[6] & 0xfe)) /* bits that the SDM reserves */

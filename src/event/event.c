@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The event decoder: packets out of the window, one after another. */
+/* The event decoder: takes one packet after another from its input and returns items. */
 #include "event/event.h"
 #include "event/errata.h"
 #include "event/input.h"
@@ -13,8 +13,9 @@ static bool search(struct ptah_event_decoder *d)
 		const uint8_t *psb = ptah_packet_find_psb(d->pos, d->end);
 		bool at_last = event_input_at_last(d);
 
-		/* What settles the PSB's place (see packet/find.c) must be in sight, so that the
-		 * answer does not depend on how the trace is cut into chunks. */
+		/* The bytes that decide where the PSB begins (see packet/find.c) must be in the
+		 * window, so that the answer does not depend on how the trace is cut into chunks.
+		 */
 		if (psb && (at_last || (size_t)(d->end - psb) >= 2 * 16)) {
 			d->pos = psb;
 			return true;
@@ -32,7 +33,7 @@ static bool search(struct ptah_event_decoder *d)
 	}
 }
 
-/* The trace has ended: what was pending becomes certain or is lost. */
+/* The trace has ended: reports what was pending, and an error when the last packet is cut. */
 static void finish(struct ptah_event_decoder *d)
 {
 	uint64_t offset = event_offset(d, d->pos);
@@ -52,7 +53,7 @@ static bool is_plain(const struct ptah_event_decoder *d)
 	       !event_is_pending(d) && !d->has_mode && !d->has_paging && !d->has_vmcs && !d->skip;
 }
 
-/* The bytes that the callback wants skipped. False when more must be fed. */
+/* Skips the bytes that the callback wants skipped. False when more bytes must be fed. */
 static bool skip(struct ptah_event_decoder *d)
 {
 	while (d->skip) {
@@ -74,7 +75,8 @@ static bool skip(struct ptah_event_decoder *d)
 	return true;
 }
 
-/* What is no packet: the caller's, or an error. False when more must be fed. */
+/* Bytes that are no packet: skips what the callback asks for, or reports an error. False when more
+ * bytes must be fed. */
 static bool take_unknown(struct ptah_event_decoder *d, int status)
 {
 	uint64_t offset;
@@ -86,7 +88,7 @@ static bool take_unknown(struct ptah_event_decoder *d, int status)
 	if (d->config.unknown) {
 		size_t left = (size_t)(d->end - d->pos);
 
-		/* Never more, so that the answer does not depend on how the trace is cut. */
+		/* Never more, so that the callback sees the same however the trace is cut. */
 		left = left < PTAH_PACKET_MAX_SIZE ? left : PTAH_PACKET_MAX_SIZE;
 		n = d->config.unknown(d->config.unknown_context, d->pos, left, offset, status);
 	}
@@ -99,7 +101,8 @@ static bool take_unknown(struct ptah_event_decoder *d, int status)
 	return true;
 }
 
-/* To the next packet. False when there is none yet; then *more tells whether to go on. */
+/* Moves to the next packet. False when there is none yet; then *more says whether the trace has
+ * ended, so that items may follow. */
 static bool find_packet(struct ptah_event_decoder *d, bool *more)
 {
 	*more = false;
@@ -118,7 +121,7 @@ static bool find_packet(struct ptah_event_decoder *d, bool *more)
 	return true;
 }
 
-/* One packet. False when more bytes are needed. */
+/* Takes one packet. False when more bytes are needed. */
 static bool step(struct ptah_event_decoder *d)
 {
 	struct ptah_packet packet;
@@ -167,7 +170,7 @@ int event_next(struct ptah_event_decoder *d, struct ptah_item *item)
 	return 1;
 }
 
-/* The packet at the position, if it is one of time and no more. */
+/* Takes the packet at the position if it is a TSC, TMA, MTC or CYC. */
 static bool take_clock(struct ptah_event_decoder *d)
 {
 	struct ptah_packet packet;
@@ -190,7 +193,7 @@ uint64_t event_tell_cycles(struct ptah_event_decoder *d, uint64_t cycles, bool a
 		event_time_cyc(&d->time, cycles);
 		event_set_time(d);
 	}
-	/* Each packet is an item of its own, or wants to be looked at. */
+	/* With `ticks` each packet is an item of its own; with errata each must be looked at. */
 	return d->config.ticks || d->config.errata ? 0 : event_time_room(&d->time, limit);
 }
 

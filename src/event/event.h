@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The event decoder's inside, for its own files and for flow/: the struct, so
- * that the common packets can be taken inline, and the one-item reader.
+ * The inside of the event decoder, for its own files and for the flow: its state, so
+ * that the flow can take the most frequent packets inline, and the functions that the
+ * files share.
  */
 #ifndef PTAH_EVENT_EVENT_H
 #define PTAH_EVENT_EVENT_H
@@ -14,47 +15,50 @@
 #include <ptah/errata.h>
 #include <ptah/event.h>
 
-/* Bytes kept from one chunk to the next: more than a PSB and what settles it. */
+/* Bytes that are kept from one chunk to the next: more than a PSB and the bytes that decide where
+ * it begins. */
 #define EVENT_CARRY 128
 
-/* Events that may wait for one FUP. Hardware sends two at most. */
+/* Events that may wait for the same FUP. Hardware sends at most two. */
 #define EVENT_BOUND 4
 
-/* More than one packet can lead to: a TIP.PGE that settles a PSB+ (error, PSB, its states, each of
- * which may be two), releases what waited and is an error itself. */
+/* More items than one packet can cause. The most come from a TIP.PGE that decides about a PSB+: an
+ * error, the PSB, its states (up to two items each), the items that waited, and an error of its
+ * own.
+ */
 #define EVENT_QUEUE 64
 
-/* Packets of a PSB+ that say something, where each is told. Hardware sends half as many. */
+/* State packets of one PSB+ that can be reported one by one. Hardware sends half as many. */
 #define EVENT_STATES 16
 
 enum event_phase {
 	EVENT_UNSYNCED = 0, /* looking for a PSB */
 	EVENT_HEADER,	    /* between PSB and PSBEND */
-	EVENT_SETTLE,	    /* behind a PSBEND: is its FUP true? (erratum BDM70) */
-	EVENT_OVERFLOW,	    /* behind OVF, until an IP says where execution goes on */
-	EVENT_DOUBT,	    /* behind OVF and a FUP: is it true? (erratum APL12) */
+	EVENT_SETTLE,	    /* after a PSBEND: is the PSB+'s FUP true? (erratum BDM70) */
+	EVENT_OVERFLOW,	    /* after an OVF, until an IP says where execution goes on */
+	EVENT_DOUBT,	    /* after an OVF and a FUP: is the FUP true? (erratum APL12) */
 	EVENT_RUN,
 	EVENT_DONE, /* the trace has ended */
 };
 
-/* RFLAGS.IF as MODE.Exec tells it. */
+/* RFLAGS.IF, as the last MODE.Exec reported it. */
 enum event_iflag {
 	EVENT_IF_CLEAR = 0,
 	EVENT_IF_SET = 1,
 	EVENT_IF_UNKNOWN,
 };
 
-/* What the packets of a PSB+ said. */
+/* What the packets of the PSB+ said so far. */
 struct event_header {
 	uint64_t offset;
 	uint64_t ip;
 	bool has_ip;
-	bool overflow; /* this PSB+ came between OVF and the address it waits for */
-	bool doubt;    /* and that address is in doubt */
+	bool overflow; /* the PSB+ stands between an OVF and the address that should follow it */
+	bool doubt;    /* the address after that OVF is in doubt (erratum APL12) */
 	bool has_tsx, in_tx;
 };
 
-/* Packets behind a PSB+, or a FUP in doubt, that are held back until it is settled. */
+/* A packet that is held back until it is decided whether the FUP before it is true. */
 struct event_held {
 	struct ptah_packet packet;
 	uint64_t offset;
@@ -62,24 +66,24 @@ struct event_held {
 
 #define EVENT_HELD 8
 
-/* Events that wait for an address. */
+/* Events that wait for the address of a FUP. */
 struct event_waiting {
 	unsigned count;
 	struct ptah_item items[EVENT_BOUND];
 };
 
 struct ptah_event_decoder {
-	/* Input: a window, which is the caller's chunk or our carry. */
+	/* Input: a window of bytes, which is the caller's chunk or the carry (input.c). */
 	const uint8_t *pos, *end;
 	uint64_t end_offset;  /* stream offset of `end` */
 	uint64_t start;	      /* stream offset of the first byte */
-	const uint8_t *chunk; /* the caller's bytes behind the carry, while that is the window */
+	const uint8_t *chunk; /* the caller's bytes that follow, while the carry is the window */
 	size_t chunk_size;
-	size_t carry_old; /* carry bytes that are not in the chunk */
+	size_t carry_old; /* bytes in the carry that are from chunks before this one */
 	bool in_carry;
 	bool last;
 
-	/* True when nothing is pending: TNT and TIP mean just themselves. */
+	/* Nothing is pending: a TNT or TIP depends on no packet before it. */
 	bool plain;
 	uint8_t phase;
 	bool synced; /* a PSB has been seen */
@@ -90,33 +94,34 @@ struct ptah_event_decoder {
 	uint8_t block;	   /* enum ptah_packet_block */
 	uint8_t tsc_error; /* of `tsc`, as in struct ptah_item */
 	uint64_t last_ip;
-	uint64_t tsc; /* estimate: time.now, kept where the fast paths look */
+	uint64_t tsc; /* estimate: a copy of time.now, where the fast paths read it */
 	struct event_time time;
 	struct ptah_event_config config;
 
 	/*
 	 * Pending: a FUP that waits for its TIP; events that wait for the next
-	 * FUP (`bound`), or for the FUP of the branch they come with, if it has
-	 * one (`follow`); an MWAIT that waits for its EXSTOP; changes that wait
-	 * for the branch they belong to; data of an event that is to come (EVD).
+	 * FUP (`bound`); events that come with a branch and wait for the FUP of
+	 * that branch, which may have none (`follow`); an MWAIT that waits for
+	 * its EXSTOP; changes of state that wait for the branch they belong to;
+	 * data that EVD packets have sent for the event that follows.
 	 */
 	bool has_fup, has_mwait, has_mode, has_paging, has_vmcs;
 	uint64_t fup_ip, fup_offset, fup_tsc;
 	struct event_waiting bound, follow;
 	struct ptah_item mwait, pending_mode, paging, vmcs;
-	struct ptah_item data; /* fields and `detail` bits from EVD; 0: none */
+	struct ptah_item data; /* members and `detail` bits from EVDs; type 0: none */
 	struct event_header header;
 	unsigned state_count;
 	unsigned held_count;
 	uint64_t overflow_offset, overflow_tsc, sync_offset;
-	int64_t skip; /* bytes that the caller's callback wants skipped */
+	int64_t skip; /* bytes that the callback `unknown` wants skipped */
 
 	uint8_t ratio;
 	bool in_tx;
 
 	unsigned queue_first, queue_count;
 
-	/* Seldom in use, and at the end, so that event_save() can leave them out. */
+	/* Seldom in use: at the end, so that event_save() need not copy them. */
 	struct event_held held[EVENT_HELD];
 	struct ptah_item states[EVENT_STATES]; /* of this PSB+, for `unchanged` */
 	struct ptah_item queue[EVENT_QUEUE];
@@ -124,13 +129,13 @@ struct ptah_event_decoder {
 };
 
 /*
- * A copy of the decoder, to go back to: only for this one, and while the chunk
- * that was fed last is as it was. save.c
+ * Copies the decoder's state, and puts it back. The copy is good only for this decoder,
+ * and only while the chunk that was fed last is unchanged. save.c
  */
 void event_save(const struct ptah_event_decoder *d, struct ptah_event_decoder *copy);
 void event_restore(struct ptah_event_decoder *d, const struct ptah_event_decoder *copy);
 
-/* The stream offset of a place in the window. */
+/* The stream offset of a position in the window. */
 static inline uint64_t event_offset(const struct ptah_event_decoder *d, const uint8_t *p)
 {
 	return d->end_offset - (uint64_t)(d->end - p);
@@ -145,41 +150,43 @@ static inline bool event_has_erratum(const struct ptah_event_decoder *d, enum pt
 int event_next(struct ptah_event_decoder *d, struct ptah_item *item);
 
 /*
- * CYC packets for those who ask for no time between two other packets: added
- * up, and told to the clocks when somebody looks. SDM "Cycle Count (CYC)
- * Packet".
+ * Cycles of CYC packets that the clock has not been given yet. A loop over packets that
+ * needs no time adds them up here and hands the sum to the clock when the time is next
+ * needed. SDM "Cycle Count (CYC) Packet".
  */
 struct event_cycles {
-	uint64_t sum;  /* not told yet */
-	uint64_t room; /* stays above the sum */
-	bool any;      /* even a CYC of 0 cycles is one */
+	uint64_t sum;
+	uint64_t room; /* the sum stays below it */
+	bool any;      /* a CYC has been added, perhaps of 0 cycles */
 };
 
-/* A CYC of so many cycles, if there was `any`. The room until somebody must look again. */
+/* Gives the clock a CYC of so many cycles, if there was `any`. Returns the room for the next sum.
+ */
 uint64_t event_tell_cycles(struct ptah_event_decoder *d, uint64_t cycles, bool any, uint64_t limit);
 
-/* Tells them and begins anew. The decoder's time stays below `limit` until the room is used. */
+/* Gives the clock the sum and begins a new one. While the new sum stays below the room, the
+ * decoder's time stays below `limit`. */
 static ALWAYS_INLINE void event_settle_cycles(struct ptah_event_decoder *d, struct event_cycles *c,
 					      uint64_t limit)
 {
-	/* One by one, and all back in one register: `c` is none that has an address. */
+	/* Member by member, so that the compiler can keep `c` in registers. */
 	c->room = event_tell_cycles(d, c->sum, c->any, limit);
 	c->sum = 0;
 	c->any = false;
 }
 
 /*
- * Takes the packet at `pos`, after those cycles, if it is one of TSC, TMA, MTC
- * and CYC, whole in the window, and means nothing but time; the decoder's
- * position is behind it. Only while `plain`. False when it is none of these, or
- * the limit has come. Adds none itself.
+ * Takes the packet at `pos`, after the cycles of `c`, if it is a TSC, TMA, MTC or CYC
+ * that is whole in the window and only moves the time. The decoder's position is then
+ * after the packet. To be called only while `plain`. Returns false when the packet is
+ * another one, or when the time has reached `limit`. Leaves the caller's `c` alone.
  */
 bool event_take_clock_at(struct ptah_event_decoder *d, const uint8_t *pos, struct event_cycles c,
 			 uint64_t limit);
 
 /*
- * Adds the CYC at `pos` (2 bytes can be read). Its size, or 0: it is too long, or
- * there is no room for it, and event_take_clock_at() is to take it.
+ * Adds the CYC at `pos`, of which 2 bytes can be read. Returns its size, or 0 when it is
+ * longer than 2 bytes or there is no room: then event_take_clock_at() has to take it.
  */
 static ALWAYS_INLINE unsigned event_add_cyc(struct event_cycles *c, const uint8_t *pos)
 {
@@ -200,40 +207,40 @@ static ALWAYS_INLINE unsigned event_add_cyc(struct event_cycles *c, const uint8_
 	return size;
 }
 
-/* queue.c: items and what waits to become one. */
+/* queue.c: items, and events that are not items yet. */
 
 struct ptah_item *event_push(struct ptah_event_decoder *d, unsigned type, uint64_t offset);
 
-/* Puts a prepared item behind the others, with the time and state of now. */
+/* Appends a prepared item to the queue, with the current time and state. */
 void event_push_pending(struct ptah_event_decoder *d, const struct ptah_item *pending, bool has_ip,
 			uint64_t ip);
 
 /* An error item. */
 void event_push_error(struct ptah_event_decoder *d, int status, uint64_t offset);
 
-/* No more is to come for now: what was held back or waited is told as it stands. */
+/* No more packets come before the next PSB: reports what was held back or waited as it stands. */
 void event_conclude(struct ptah_event_decoder *d);
 
-/* Says what is wrong and looks for the next PSB. */
+/* Reports an error and looks for the next PSB. */
 void event_fail(struct ptah_event_decoder *d, int status, uint64_t offset);
 
-/* Changes that were waiting for the branch which has just been pushed. */
+/* Reports the changes of state that waited for the branch which has just been reported. */
 void event_release_changes(struct ptah_event_decoder *d, bool has_ip, uint64_t ip);
 
 void event_wait(struct ptah_event_decoder *d, struct event_waiting *list,
 		const struct ptah_item *item);
 
-/* Everything on the list happened at `ip`. */
+/* Reports everything on the list, as having happened at `ip`. */
 void event_deliver(struct ptah_event_decoder *d, struct event_waiting *list, bool has_ip,
 		   uint64_t ip);
 
-/* What waits for an address gets none. */
+/* Reports everything that waits for an address, without one. */
 void event_give_up(struct ptah_event_decoder *d);
 
-/* Packets were dropped or damaged: nothing that was pending can be completed. */
+/* Drops everything that is pending: packets were lost or damaged, so it can not be completed. */
 void event_forget_pending(struct ptah_event_decoder *d);
 
-/* True while packets to come may complete something. */
+/* True while packets that follow may complete something. */
 static inline bool event_is_pending(const struct ptah_event_decoder *d)
 {
 	return d->has_fup || d->has_mwait || d->bound.count || d->follow.count || d->data.type;
@@ -259,7 +266,7 @@ static inline bool event_take_ip(struct ptah_event_decoder *d, const struct ptah
 	return ptah_packet_ip(&d->last_ip, packet->u.ip.ipc, packet->u.ip.ip, ip);
 }
 
-/* The clocks have moved, or are lost. */
+/* Copies the clock's time and error bound to where items get them from. */
 void event_set_time(struct ptah_event_decoder *d);
 
 /* header.c: PSB+. */
@@ -268,24 +275,27 @@ void event_begin_header(struct ptah_event_decoder *d, uint64_t offset);
 void event_take_in_header(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			  uint64_t offset);
 
-/* Behind PSBEND, while its FUP is in question. False when the packet has been used. */
+/* For each packet after a PSBEND while the PSB+'s FUP is in question. False when the packet is held
+ * back. */
 bool event_settle_header(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			 uint64_t offset);
 
-/* Settled: its FUP is true or not. What was held back follows it. */
+/* It is decided whether the PSB+'s FUP is true (`on`): reports the PSB+ and then what was held
+ * back.
+ */
 void event_settle(struct ptah_event_decoder *d, bool on);
 void event_take_held(struct ptah_event_decoder *d);
 
-/* The PSB+ is complete and believed; `on`: its FUP is true. */
+/* Reports a complete PSB+; `on`: tracing is on and its FUP is the address. */
 void event_deliver_header(struct ptah_event_decoder *d, bool on);
 
-/* The PSB+ is believed: whether a transaction is open from here on. */
+/* Takes over what the PSB+ said about a transaction. */
 void event_set_tsx(struct ptah_event_decoder *d);
 
-/* An OVF cuts the PSB+: what it said until then, where each packet is told. */
+/* An OVF cuts the PSB+: reports the packets that it had until then (with `unchanged`). */
 void event_cut_header(struct ptah_event_decoder *d);
 
-/* Keeps what a packet of a PSB+ says until the PSB item is told, for `unchanged`. */
+/* Keeps the state that a packet of the PSB+ says until the PSB item is reported (`unchanged`). */
 void event_keep_state(struct ptah_event_decoder *d, const struct ptah_item *state);
 
 /* overflow.c: OVF and what follows it. */
@@ -293,19 +303,20 @@ void event_keep_state(struct ptah_event_decoder *d, const struct ptah_item *stat
 void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset);
 void event_take_in_overflow(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			    uint64_t offset);
-/* True when the packet waits until the doubt is settled. */
+/* While the FUP after an OVF is in doubt. True when the packet is held back. */
 bool event_hold_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			 uint64_t offset);
 void event_take_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			 uint64_t offset);
 
-/* The wait is over: execution goes on at `ip`, or tracing is off. */
+/* Ends the overflow: reports it; execution goes on at `ip` (`on`), or tracing is off. */
 void event_resume(struct ptah_event_decoder *d, bool on, uint64_t ip);
 
-/* The FUP in doubt is believed. A MODE.Exec behind it goes with what is to come. */
+/* Ends the overflow at the FUP that was in doubt. A MODE.Exec after that FUP belongs to a branch
+ * that follows. */
 void event_resume_at_fup(struct ptah_event_decoder *d);
 
-/* extra.c: packets about other things than branches. False when the packet is none. */
+/* extra.c: packets about other things than branches. False when the packet is not one of them. */
 
 bool event_take_extra(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 		      uint64_t offset);

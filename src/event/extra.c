@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Packets about other things than branches: PTWRITE, power, Event Trace, PEBS,
- * triggers. Each stands for itself or says that the next FUP is its address.
+ * Packets about other things than branches: PTWRITE, power, Event Trace, PEBS and triggers.
+ * Each is an event without an address, or says that the next FUP carries its address.
  */
 #include "event/event.h"
 
-/* An event with the address of the next FUP, or with none. */
+/* Reports an event: at once without an address, or (`ip`) when the next FUP has given it one. */
 static void put(struct ptah_event_decoder *d, const struct ptah_item *item, bool ip)
 {
 	if (ip)
@@ -25,7 +25,7 @@ static void take_ptw(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	put(d, &item, packet->u.ptw.ip);
 }
 
-/* An MWAIT is told before the EXSTOP that it leads to, whose FUP is for both. */
+/* An MWAIT waits for the EXSTOP that it leads to, whose FUP gives both their address. */
 static void take_mwait(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 		       uint64_t offset)
 {
@@ -96,7 +96,7 @@ static void take_evd(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	case PTAH_EVD_VMXR:
 		detail = PTAH_DETAIL_REASON;
 		break;
-	default: /* not known yet, and not needed */
+	default: /* of a future processor */
 		return;
 	}
 	if (d->data.type && (d->data.type != type || d->data.detail & detail))
@@ -110,8 +110,8 @@ static void take_evd(struct ptah_event_decoder *d, const struct ptah_packet *pac
 		d->data.value = packet->u.evd.payload;
 }
 
-/* What a CFE type becomes; and whether, while tracing is on and it has no FUP of its own, it goes
- * with the FUP of the branch it comes with. */
+/* The item of each CFE type. `follows`: while tracing is on, a CFE without a FUP of its own gets
+ * the address from the FUP of the branch that it comes with. */
 static const struct {
 	uint8_t item;
 	bool follows;

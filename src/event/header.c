@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* PSB+: the state that the processor repeats at a synchronisation point. SDM "PSB Packet". */
+/*
+ * PSB+, the packets from a PSB to its PSBEND, in which the processor repeats its state
+ * (SDM "Packet Stream Boundary (PSB) Packet"); and erratum BDM70.
+ */
 #include "event/event.h"
 
 void event_begin_header(struct ptah_event_decoder *d, uint64_t offset)
 {
 	bool overflow = d->phase == EVENT_OVERFLOW, doubt = d->phase == EVENT_DOUBT;
 
-	if (d->phase == EVENT_HEADER) { /* one that PSBEND did not end */
+	if (d->phase == EVENT_HEADER) { /* the PSB+ before has no PSBEND */
 		event_push_error(d, PTAH_E_BAD_CONTEXT, offset);
 		overflow = d->header.overflow;
 		doubt = d->header.doubt;
@@ -32,7 +35,8 @@ static void push_status(struct ptah_event_decoder *d, const struct ptah_item *pe
 	event_push_pending(d, &status, d->header.has_ip, d->header.ip);
 }
 
-/* MODE.Exec in the header: the mode goes with the PSB item, IF has one of its own. */
+/* MODE.Exec in a PSB+: its mode is that of the PSB item; a change of IF becomes an item of its own.
+ */
 static void take_mode_status(struct ptah_event_decoder *d, struct ptah_item *iflag)
 {
 	uint8_t before = d->iflag;
@@ -57,7 +61,7 @@ void event_keep_state(struct ptah_event_decoder *d, const struct ptah_item *stat
 		d->states[d->state_count++] = *state;
 }
 
-/* All the PSB+ said, packet by packet. */
+/* Reports the state packets of the PSB+, one by one. */
 static void push_states(struct ptah_event_decoder *d)
 {
 	for (unsigned i = 0; i < d->state_count; i++) {
@@ -124,9 +128,9 @@ void event_deliver_header(struct ptah_event_decoder *d, bool on)
 static void end_header(struct ptah_event_decoder *d)
 {
 	if (d->header.overflow || d->header.doubt) {
-		/* SDM "Buffer Overflow": a FUP in the PSB+ is where execution goes on; without one
-		 * tracing is off, and a TIP.PGE will tell when it is not. The same word settles
-		 * what APL12 leaves in doubt. */
+		/* SDM "Buffer Overflow": execution goes on at the FUP in the PSB+; without a FUP
+		 * tracing is off until a TIP.PGE. This also decides about the FUP that APL12
+		 * leaves in doubt. */
 		event_resume(d, d->header.has_ip, d->header.doubt ? d->fup_ip : d->header.ip);
 		event_deliver_header(d, d->header.has_ip);
 		return;
@@ -137,7 +141,7 @@ static void end_header(struct ptah_event_decoder *d)
 		event_deliver_header(d, d->header.has_ip);
 }
 
-/* What a packet of the PSB+ says, for those who want each. */
+/* Keeps the state that a packet of the PSB+ says, for `unchanged`. */
 static void keep_state(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 		       uint64_t offset)
 {
@@ -161,7 +165,7 @@ static void keep_state(struct ptah_event_decoder *d, const struct ptah_packet *p
 	event_keep_state(d, &state);
 }
 
-/* SDM "PSB+": only these, up to PSBEND or OVF. */
+/* SDM "PSB+": only these packets come before its PSBEND, or before an OVF that cuts it. */
 void event_take_in_header(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			  uint64_t offset)
 {
@@ -175,7 +179,8 @@ void event_take_in_header(struct ptah_event_decoder *d, const struct ptah_packet
 	case PTAH_PACKET_FUP:
 		d->header.has_ip = event_take_ip(d, packet, &d->header.ip);
 		break;
-	case PTAH_PACKET_MODE_TSX: /* not yet: what ran before the PSB is to come */
+	case PTAH_PACKET_MODE_TSX: /* not in force yet: items from before the PSB are still to come
+				    */
 		d->header.has_tsx = true;
 		d->header.in_tx = packet->u.tsx.in_tx;
 		break;
@@ -193,11 +198,11 @@ void event_take_in_header(struct ptah_event_decoder *d, const struct ptah_packet
 		keep_state(d, packet, offset);
 }
 
-/* What packets behind a PSB+ do while its FUP is in question. */
+/* What to do with a packet after a PSB+ whose FUP is in question. */
 enum settling {
-	SETTLING_NOTHING, /* only the time moves */
-	SETTLING_HELD,	  /* come when it is settled */
-	SETTLING_SETTLES,
+	SETTLING_NOTHING, /* take it: it only moves the time */
+	SETTLING_HELD,	  /* hold it back until the question is decided */
+	SETTLING_SETTLES, /* it decides the question */
 };
 
 static enum settling settling(const struct ptah_packet *packet)
@@ -236,9 +241,10 @@ void event_settle(struct ptah_event_decoder *d, bool on)
 }
 
 /*
- * BDM70: a PSB+ right before a TIP.PGE may hold a FUP although tracing is off.
- * State packets may stand between, of that TIP.PGE or of instructions that ran
- * (MOV CR3, VMPTRLD): held back, they mean what they mean behind the PSB+.
+ * BDM70: a PSB+ right before a TIP.PGE may contain a FUP although tracing is off. State
+ * packets may stand between the two: those of the TIP.PGE, or those of instructions that
+ * ran untraced (MOV CR3, VMPTRLD). They are held back, and taken once the PSB+ has
+ * been reported.
  */
 bool event_settle_header(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			 uint64_t offset)
@@ -247,7 +253,7 @@ bool event_settle_header(struct ptah_event_decoder *d, const struct ptah_packet 
 
 	if (what == SETTLING_NOTHING)
 		return true;
-	if (packet->type == PTAH_PACKET_CBR) /* cycles are counted at it from here on */
+	if (packet->type == PTAH_PACKET_CBR) /* the clock needs the new ratio at once */
 		event_time_cbr(&d->time, packet->u.cbr.ratio);
 	if (what == SETTLING_HELD && d->held_count < EVENT_HELD) {
 		d->held[d->held_count++] = (struct event_held){*packet, offset};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "event/input.h"
-
 /*
- * Two windows. In the chunk: [pos, end) are the caller's bytes. In the carry:
- * carry_old bytes kept from before, then a copy of the beginning of the chunk;
- * once the reader has used the old bytes it moves to the chunk itself.
+ * The input of the event decoder. The window [pos, end) is one of two: the caller's chunk
+ * itself, or the carry, which holds `carry_old` bytes from chunks before and then a copy of
+ * the beginning of the chunk. Once the decoder has used the old bytes, the window moves
+ * from the carry to the chunk.
  */
+#include "event/input.h"
 
 static void use_chunk(struct ptah_event_decoder *d, size_t from)
 {
@@ -17,7 +17,7 @@ static void use_chunk(struct ptah_event_decoder *d, size_t from)
 	d->end_offset = offset + (d->chunk_size - from);
 }
 
-/* Puts the unread bytes at the beginning of the carry. */
+/* Moves the unread bytes to the beginning of the carry: the caller's chunk is used up. */
 static void keep(struct ptah_event_decoder *d)
 {
 	size_t left = (size_t)(d->end - d->pos);
@@ -40,7 +40,7 @@ bool event_input_more(struct ptah_event_decoder *d)
 			use_chunk(d, used - d->carry_old);
 			return true;
 		}
-		/* Old bytes are left and the copy did not suffice. */
+		/* Old bytes are left, and the packet needs more than was copied after them. */
 		if ((size_t)(d->end - d->carry) - d->carry_old < d->chunk_size) {
 			size_t joined = (size_t)(d->end - d->carry) - d->carry_old;
 			size_t left = (size_t)(d->end - d->pos);

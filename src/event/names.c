@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The names of item types and of instruction classes. */
 #include "base/compiler.h"
 
 #include <ptah/event.h>

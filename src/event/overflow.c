@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * OVF: packets were lost. SDM "Buffer Overflow": when the overflow resolves
- * while packets are enabled, a FUP with the address follows, and only timing
- * packets stand between; when it resolves while they are not, packets that do
- * not depend on PacketEn may come, and then a TIP.PGE.
+ * OVF: the processor has lost packets. SDM "Buffer Overflow": when the overflow ends while
+ * packets are enabled, a FUP with the current address follows the OVF, with only timing
+ * packets before it. When it ends while packets are disabled, packets that do not depend
+ * on PacketEn may come, and at some time a TIP.PGE. The errata SKD010, APL11 and APL12
+ * break this rule.
  */
 #include "event/event.h"
 
 void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 {
 	if (d->phase == EVENT_HEADER && (d->header.doubt || d->held_count)) {
-		/* Another settles nothing about the first. */
+		/* A second OVF decides nothing about the first. */
 		event_resume(d, d->header.doubt, d->fup_ip);
 		d->phase = EVENT_HEADER;
 	}
-	/* What waited for an address did happen. */
+	/* Events that waited for an address did happen. */
 	event_give_up(d);
-	if (d->phase == EVENT_HEADER) { /* SDM "PSB": OVF may cut it; what it said is state */
+	if (d->phase ==
+	    EVENT_HEADER) { /* SDM "PSB": an OVF may cut it; what it said so far is true */
 		d->vmcs.flags |= PTAH_ITEM_STATUS;
 		d->paging.flags |= PTAH_ITEM_STATUS;
 		d->pending_mode.flags |= PTAH_ITEM_STATUS;
@@ -24,7 +26,7 @@ void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 		if (d->config.unchanged)
 			event_cut_header(d);
 	} else {
-		d->has_mode = false; /* its branch is lost, and what came behind it */
+		d->has_mode = false; /* the branch that it belongs to is lost */
 	}
 	event_release_changes(d, false, 0);
 	event_forget_pending(d);
@@ -32,7 +34,8 @@ void event_take_overflow(struct ptah_event_decoder *d, uint64_t offset)
 	event_set_time(d);
 	d->overflow_offset = offset;
 	d->overflow_tsc = d->tsc;
-	/* The last IP stays. SDM "Overflow (OVF) Packet": what follows refers to one before it. */
+	/* The last IP stays: SDM "Overflow (OVF) Packet": packets after it are compressed against
+	 * an IP before it. */
 	d->phase = EVENT_OVERFLOW;
 }
 
@@ -44,12 +47,13 @@ static bool hold(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 	return true;
 }
 
-/* What happens whether tracing is on or off is told behind the overflow. */
+/* Packets that come whether tracing is on or off decide nothing: they are held back, to be reported
+ * after the overflow. */
 bool event_hold_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			 uint64_t offset)
 {
 	switch (packet->type) {
-	case PTAH_PACKET_CBR: /* cycles are counted at it from here on */
+	case PTAH_PACKET_CBR: /* the clock needs the new ratio at once */
 		event_time_cbr(&d->time, packet->u.cbr.ratio);
 		break;
 	case PTAH_PACKET_MNT:
@@ -64,7 +68,8 @@ bool event_hold_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet 
 	return hold(d, packet, offset);
 }
 
-/* SKD010: what was held back, where the FUP that comes late or never had been due. */
+/* SKD010: takes the packets that were held back where the FUP should have come. Changes of state
+ * get the address `ip`, at which execution goes on. */
 static void take_held_at(struct ptah_event_decoder *d, uint64_t ip)
 {
 	const unsigned count = d->held_count;
@@ -83,7 +88,8 @@ static void take_held_at(struct ptah_event_decoder *d, uint64_t ip)
 	event_release_changes(d, true, ip);
 }
 
-/* The same in front of a PSB+ that has been read, whose state is not to be touched. */
+/* The same before a PSB+ that has already been read: its own changes of state are put aside
+ * meanwhile. */
 static void take_held_before(struct ptah_event_decoder *d, bool at, uint64_t ip)
 {
 	const struct ptah_item mode = d->pending_mode, paging = d->paging, vmcs = d->vmcs;
@@ -109,12 +115,12 @@ static void take_held_before(struct ptah_event_decoder *d, bool at, uint64_t ip)
 void event_resume(struct ptah_event_decoder *d, bool on, uint64_t ip)
 {
 	struct ptah_item *item = event_push(d, PTAH_ITEM_OVERFLOW, d->overflow_offset);
-	bool in_header = d->phase == EVENT_HEADER; /* its state is told with it */
+	bool in_header = d->phase == EVENT_HEADER; /* the PSB+ reports its state itself */
 	bool doubt = in_header ? d->header.doubt : d->phase == EVENT_DOUBT;
 
 	item->flags |= on ? 0 : PTAH_ITEM_IP_SUPPRESSED;
 	item->ip = on ? ip : 0;
-	/* Where it began; a PSB+ with an address settles it at its own time. */
+	/* The time of the OVF; of a PSB+ that ends the overflow with an address, its own. */
 	item->packet_tsc = !d->config.unchanged ? 0 : on && in_header ? d->tsc : d->overflow_tsc;
 	d->enabled = on;
 	d->enabled_known = true;
@@ -131,7 +137,7 @@ void event_resume(struct ptah_event_decoder *d, bool on, uint64_t ip)
 		event_take_held(d);
 }
 
-/* Tracing is off, then: the packet stands for itself. */
+/* The packet shows that tracing is off: ends the overflow and takes the packet. */
 static void resume_off(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 		       uint64_t offset)
 {
@@ -147,8 +153,8 @@ static bool holds_tsx(const struct ptah_event_decoder *d)
 	return false;
 }
 
-/* SKD010: the FUP or TIP.PGE behind OVF is missing; APL11: a TIP.PGD although tracing is off. True
- * when the packet has been used. */
+/* SKD010: the FUP or TIP.PGE after the OVF is missing. APL11: a TIP.PGD comes although tracing is
+ * off. True when the packet has been used. */
 static bool take_erratum(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			 uint64_t offset)
 {
@@ -168,9 +174,9 @@ static bool take_erratum(struct ptah_event_decoder *d, const struct ptah_packet 
 		event_resume(d, true, ip);
 		event_deliver(d, &d->bound, true, ip);
 		return true;
-	case PTAH_PACKET_MODE_TSX: /* its FUP is where execution goes on; a second has none */
+	case PTAH_PACKET_MODE_TSX: /* execution goes on at its FUP; there is no FUP for a second */
 		return skd010 && !holds_tsx(d) && hold(d, packet, offset);
-	case PTAH_PACKET_PIP: /* undecided */
+	case PTAH_PACKET_PIP: /* these come whether tracing is on or off */
 	case PTAH_PACKET_VMCS:
 		return skd010 && hold(d, packet, offset);
 	default:
@@ -187,7 +193,7 @@ void event_take_in_overflow(struct ptah_event_decoder *d, const struct ptah_pack
 	case PTAH_PACKET_FUP:
 		if (!event_take_ip(d, packet, &ip)) {
 			event_fail(d, PTAH_E_NO_IP, offset);
-		} else if (holds_tsx(d)) { /* the FUP is a transaction's */
+		} else if (holds_tsx(d)) { /* the FUP belongs to the MODE.TSX */
 			event_resume(d, true, ip);
 			event_take_in_run(d, packet, offset);
 		} else if (event_has_erratum(d, PTAH_ERRATUM_APL12)) {
@@ -220,10 +226,10 @@ void event_resume_at_fup(struct ptah_event_decoder *d)
 }
 
 /*
- * APL12: the FUP may be there although tracing is off. Only packets that need
- * PacketEn prove it true, only those that start tracing prove it false. When
- * neither comes first it is believed: that is what the SDM says of it, and if
- * it was wrong the TIP.PGE to come is reported as an error.
+ * APL12: the FUP after an OVF may be there although tracing is off. A TIP.PGE or a TraceStop
+ * proves it false, a packet that is only sent while tracing is on proves it true. Before any
+ * other packet it is taken as the SDM defines it; if that was wrong, the TIP.PGE that follows
+ * is reported as an error.
  */
 void event_take_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			 uint64_t offset)

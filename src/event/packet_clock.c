@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 struct ptah_packet_clock {
-	struct event_time begin; /* the configuration, and nothing more */
+	struct event_time begin; /* as configured, before any packet */
 	struct event_time time;
 	uint32_t ratio; /* of the last CBR */
 };

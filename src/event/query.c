@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The query view: the event stream, asked instead of read. */
+/* Queries (query.h): a caller that follows the code itself asks for the next outcome or target. */
 #include <ptah/query.h>
 
 #include "event/event.h"
@@ -9,18 +9,18 @@
 struct ptah_query {
 	struct ptah_event_decoder *events;
 
-	/* Outcomes of the TNT at hand: the oldest is bit tnt_count - 1. */
+	/* Outcomes of the current TNT that are left: the oldest is bit tnt_count - 1. */
 	uint64_t tnt;
 	unsigned tnt_count;
 	struct ptah_time tnt_time;
 	uint64_t tnt_offset;
 
-	/* The item behind it, and the clocks there. */
+	/* The item after the TNT, and the time of the item. */
 	bool has_item;
 	struct ptah_item item;
 	struct ptah_time item_time;
 
-	/* Of the last answer. */
+	/* Time and offset of the last answer. */
 	struct ptah_time time;
 	uint64_t offset;
 };
@@ -57,7 +57,7 @@ int ptah_query_feed(struct ptah_query *q, const void *bytes, size_t n, bool last
 	return q ? ptah_event_feed(q->events, bytes, n, last) : PTAH_E_INVAL;
 }
 
-/* The item behind the outcomes at hand. 0, PTAH_E_MORE, PTAH_E_END. */
+/* Reads the item after the current outcomes. Returns 0, PTAH_E_MORE or PTAH_E_END. */
 static int look(struct ptah_query *q)
 {
 	if (q->has_item)
@@ -65,12 +65,12 @@ static int look(struct ptah_query *q)
 	if (!event_next(q->events, &q->item))
 		return q->events->phase == EVENT_DONE ? PTAH_E_END : PTAH_E_MORE;
 	q->has_item = true;
-	/* The decoder stands right behind the packet that completed the item. */
+	/* The decoder's position is right after the packet that completed the item. */
 	ptah_event_time(q->events, &q->item_time);
 	return 0;
 }
 
-/* Outcomes at hand, or else the next item if it is no TNT. */
+/* Makes sure that there are outcomes, or else an item that is no TNT. */
 static int fill(struct ptah_query *q)
 {
 	int status;
@@ -124,7 +124,7 @@ int ptah_query_indirect(struct ptah_query *q, uint64_t *ip)
 {
 	int status = q && ip ? fill(q) : PTAH_E_INVAL;
 
-	if (status >= 0) /* with outcomes at hand, a deferred TIP stands right behind them */
+	if (status >= 0) /* a deferred TIP follows the outcomes: the item after them is looked at */
 		status = look(q);
 	if (status < 0)
 		return status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Items on their way out, and events that wait for what completes them. */
+/* The queue of items that the caller has not read yet, and the events that wait to become items. */
 #include "event/event.h"
 
 struct ptah_item *event_push(struct ptah_event_decoder *d, unsigned type, uint64_t offset)
@@ -21,7 +21,8 @@ void event_push_pending(struct ptah_event_decoder *d, const struct ptah_item *pe
 {
 	struct ptah_item *item;
 
-	if (pending->type == PTAH_ITEM_TYPE_MAX) /* it only takes a FUP along */
+	if (pending->type ==
+	    PTAH_ITEM_TYPE_MAX) /* a CFE of unknown type: it only uses up its FUP */
 		return;
 	item = event_push(d, pending->type, pending->offset);
 	item->flags |= pending->flags | (has_ip ? 0 : PTAH_ITEM_IP_SUPPRESSED);
@@ -30,7 +31,7 @@ void event_push_pending(struct ptah_event_decoder *d, const struct ptah_item *pe
 	item->value = pending->value;
 	item->to = pending->to;
 	item->ip = has_ip ? ip : 0;
-	if (item->type == PTAH_ITEM_TSX) /* its flags are those behind it */
+	if (item->type == PTAH_ITEM_TSX) /* its flags are those after the change */
 		item->flags = (uint8_t)((item->flags & ~PTAH_ITEM_SPECULATIVE) |
 					(pending->flags & PTAH_ITEM_SPECULATIVE));
 }
@@ -52,7 +53,7 @@ void event_conclude(struct ptah_event_decoder *d)
 {
 	switch (d->phase) {
 	case EVENT_HEADER:
-		/* An incomplete PSB+ says nothing; the loss before it stays a loss. */
+		/* What an incomplete PSB+ said is dropped; the overflow before it is reported. */
 		if (d->header.overflow || d->header.doubt)
 			event_resume(d, d->header.doubt, d->fup_ip);
 		break;
@@ -79,7 +80,7 @@ void event_fail(struct ptah_event_decoder *d, int status, uint64_t offset)
 	event_conclude(d);
 	event_push_error(d, status, offset);
 	event_forget_pending(d);
-	/* Cycles and crystal ticks may be among the packets that are passed over now. */
+	/* CYC and MTC packets may be among the bytes up to the next PSB. */
 	event_time_overflow(&d->time);
 	event_set_time(d);
 	d->phase = EVENT_UNSYNCED;
@@ -121,7 +122,7 @@ void event_release_changes(struct ptah_event_decoder *d, bool has_ip, uint64_t i
 void event_wait(struct ptah_event_decoder *d, struct event_waiting *list,
 		const struct ptah_item *item)
 {
-	if (list->count == EVENT_BOUND) /* no processor sends so many */
+	if (list->count == EVENT_BOUND) /* damage: no processor sends so many */
 		event_fail(d, PTAH_E_BAD_CONTEXT, item->offset);
 	else
 		list->items[list->count++] = *item;
@@ -131,7 +132,7 @@ void event_deliver(struct ptah_event_decoder *d, struct event_waiting *list, boo
 		   uint64_t ip)
 {
 	for (unsigned i = 0; i < list->count; i++) {
-		/* RSM and SIPI: the branch's source is in a world that is not traced. */
+		/* RSM and SIPI: the source of the branch is code that is never traced. */
 		bool none =
 		    list->items[i].type == PTAH_ITEM_RSM || list->items[i].type == PTAH_ITEM_SIPI;
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/* Copies of an event decoder's state, to go back to: without the members that are not in use. */
 #include "event/event.h"
 
 #include <string.h>
 
-/* How much of `state` of the decoder d means something: its window may be d's carry. */
+/* How many bytes of `state`, a state of the decoder d, are in use. (Its window may be d's carry.)
+ */
 static size_t size_of(const struct ptah_event_decoder *state, const struct ptah_event_decoder *d)
 {
 	if (state->held_count || state->state_count || state->queue_count ||

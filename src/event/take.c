@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What each packet means in the phase the decoder is in. SDM "Packet Definitions". */
+/* What each packet means: turns packets into items, by the decoder's phase. SDM "Packet
+ * Definitions".
+ */
 #include "event/event.h"
 
 static void take_tnt(struct ptah_event_decoder *d, const struct ptah_packet *packet,
@@ -53,7 +55,7 @@ static void take_pge(struct ptah_event_decoder *d, const struct ptah_packet *pac
 		return;
 	}
 	if ((d->enabled && d->enabled_known) || d->has_fup) {
-		/* The address is certain all the same: say it and go on from there. */
+		/* The address of a TIP.PGE is certain all the same: decoding goes on there. */
 		event_push_error(d, PTAH_E_BAD_CONTEXT, offset);
 		d->has_fup = false;
 	}
@@ -87,7 +89,7 @@ static void take_pgd(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	event_release_changes(d, false, 0);
 }
 
-/* Some event on the list is a transaction's abort, which is a FUP and its TIP. */
+/* Is there a transaction's abort on the list? An abort is a FUP and a TIP. */
 static bool has_abort(const struct event_waiting *list)
 {
 	for (unsigned i = 0; i < list->count; i++)
@@ -100,9 +102,9 @@ static bool has_abort(const struct event_waiting *list)
 static void take_fup(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 		     uint64_t offset)
 {
-	/* SDM "MODE.Exec Packet": one for a change of RFLAGS.IF has a FUP and no branch; one for a
-	 * branch stands behind its FUP. SDM "MODE.TSX Packet": the FUP of an abort is the abort's,
-	 * and the mode goes with the TIP. */
+	/* SDM "MODE.Exec Packet": a MODE.Exec for a change of RFLAGS.IF has a FUP and no branch;
+	 * one for a branch comes after the FUP of that branch. SDM "MODE.TSX Packet": the FUP after
+	 * an abort belongs to the abort, and a MODE.Exec to the TIP that follows. */
 	bool abort = has_abort(&d->bound), mode = d->has_mode && !d->has_fup && !abort;
 	bool bound = d->bound.count || mode, branch = !bound || abort;
 	uint64_t ip;
@@ -111,7 +113,7 @@ static void take_fup(struct ptah_event_decoder *d, const struct ptah_packet *pac
 		event_fail(d, PTAH_E_NO_IP, offset);
 		return;
 	}
-	/* Events have their FUPs whether branches are traced or not. */
+	/* Events have FUPs even while no branches are traced. */
 	if ((!bound && !d->enabled) || d->has_fup) {
 		event_fail(d, PTAH_E_BAD_CONTEXT, offset);
 		return;
@@ -194,7 +196,7 @@ void event_set_time(struct ptah_event_decoder *d)
 	d->tsc_error = (uint8_t)bits;
 }
 
-/* What may also stand in a PSB+. */
+/* Reports a packet that may also be part of a PSB+. */
 static void push_anywhere(struct ptah_event_decoder *d, unsigned type, uint64_t value,
 			  uint64_t offset)
 {
@@ -206,7 +208,7 @@ static void push_anywhere(struct ptah_event_decoder *d, unsigned type, uint64_t 
 		event_push(d, type, offset)->value = value;
 }
 
-/* The time stays, but what no CYC has told of is longer or shorter from now on. */
+/* The time does not move, but cycles are longer or shorter from now on. */
 static void take_cbr(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 		     uint64_t offset)
 {
@@ -246,7 +248,7 @@ static void take_time(struct ptah_event_decoder *d, const struct ptah_packet *pa
 	item->cycles = d->time.total_cycles;
 }
 
-/* Packets that mean the same everywhere. True when the packet was one. */
+/* Takes a packet that means the same in every phase. True when it is one. */
 static bool take_anywhere(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			  uint64_t offset)
 {
@@ -277,9 +279,10 @@ static bool take_anywhere(struct ptah_event_decoder *d, const struct ptah_packet
 }
 
 /*
- * Before a packet that ends the wait of others: an MWAIT without EXSTOP, an
- * event that came with a branch without FUP, and a FUP that should have come.
- * False when the packet cannot be used.
+ * Called before each packet while something is pending. Some packets show that what is
+ * pending stays incomplete: an MWAIT gets no EXSTOP, and an event that came with a branch
+ * gets no address because the branch has no FUP. Where a FUP is missing that has to come,
+ * the packet is an error, and the answer false.
  */
 static bool complete(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 		     uint64_t offset)

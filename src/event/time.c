@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
+/* The clock: see time.h for what it does. */
 #include "event/time.h"
 
 #include <ptah/errata.h>
 
 /*
- * How far a cycle's length may be off. CBR is a whole number of bus clocks and
- * is told some time after the frequency has changed; a measured rate is an
- * average over one MTC period. An eighth covers both on the processors that
- * are known.
+ * The assumed error of a cycle's length is one part in RATE_DOUBT. CBR is a whole number of
+ * bus clocks and comes some time after the frequency has changed; a measured rate is an
+ * average over one MTC period. An eighth covers both on the known processors.
  */
 #define RATE_DOUBT 8
 
 #define TSC_BITS 56
 
-/* Crystal ticks as TSC ticks. */
+/* Converts crystal ticks to TSC ticks. */
 static uint64_t to_tsc(const struct event_time *t, uint64_t ticks)
 {
 	uint64_t whole = ticks / t->ctc_denominator, rest = ticks % t->ctc_denominator;
@@ -39,7 +39,7 @@ void event_time_configure(struct event_time *t, const struct ptah_event_config *
 	};
 }
 
-/* Before there is an anchor nobody asks for these. */
+/* Computes the constants. They are not needed before the first anchor. */
 static void set_constants(struct event_time *t)
 {
 	t->tick = has_crystal(t) ? t->ctc_numerator / t->ctc_denominator + 1 : 0;
@@ -51,11 +51,11 @@ static void set_constants(struct event_time *t)
 /* The longest time between two anchors while MTCs come. */
 static uint64_t period(const struct event_time *t)
 {
-	/* TMA comes without MTCs, too. */
+	/* A TMA may come without MTCs. */
 	return t->aligned && t->mtc_seen ? t->longest : EVENT_TIME_UNKNOWN;
 }
 
-/* SDM "CYC Packet": none is sent while fewer cycles than this have passed. */
+/* SDM "CYC Packet": no CYC is sent while fewer cycles than this have passed since the last. */
 static uint64_t untold_cycles(const struct event_time *t)
 {
 	unsigned thresh = t->cyc_thresh & 15;
@@ -63,20 +63,21 @@ static uint64_t untold_cycles(const struct event_time *t)
 	return thresh ? UINT64_C(1) << (thresh - 1) : 1;
 }
 
-/* The same as TSC ticks at a rate, rounded up. */
+/* That many cycles as TSC ticks, rounded up. */
 static uint64_t untold_ticks(const struct event_time *t, uint64_t rate)
 {
 	return (untold_cycles(t) * (rate >> 16) >> 16) + 1;
 }
 
-/* Cycles at a rate, in ticks. */
+/* Cycles as TSC ticks. */
 static uint64_t at_rate(uint64_t cycles, uint64_t rate)
 {
 	return (cycles >> 32) * rate + (cycles & UINT32_MAX) * (rate >> 32) +
 	       ((cycles & UINT32_MAX) * (rate & UINT32_MAX) >> 32);
 }
 
-/* Behind an overflow a round of MTCs, or of the cycle counter, may be missing. */
+/* After an overflow no bound is known: so many MTCs or cycles may be missing that a counter
+ * wrapped. */
 static void set_error(struct event_time *t, uint64_t error)
 {
 	t->error = t->lost ? EVENT_TIME_UNKNOWN : error;
@@ -94,11 +95,11 @@ static void set_anchor(struct event_time *t, uint64_t tsc, uint64_t sure_to)
 	t->cycles = t->elapsed = t->fraction = t->mixed = 0;
 	t->known = true;
 	advance(t, tsc);
-	/* An estimate that had run ahead stays where it is. */
+	/* An estimate that is ahead of the anchor stays where it is. */
 	set_error(t, t->now - tsc + sure_to);
 }
 
-/* The payload with the upper byte that brings it nearest to the last TSC. */
+/* The payload, with the upper byte that makes it nearest to the last TSC. */
 static uint64_t extend(uint64_t last, uint64_t payload)
 {
 	const uint64_t wrap = UINT64_C(1) << TSC_BITS;
@@ -120,7 +121,7 @@ void event_time_tsc(struct event_time *t, uint64_t payload)
 	set_anchor(t, t->tsc, 1);
 }
 
-/* TSC - FC is the moment when the crystal reached CTC. */
+/* At TSC - FC the crystal's count became CTC. */
 void event_time_tma(struct event_time *t, uint16_t ctc, uint16_t fast_counter)
 {
 	if (!t->awaits_tma || !has_crystal(t) || fast_counter > t->tsc)
@@ -134,10 +135,10 @@ void event_time_tma(struct event_time *t, uint16_t ctc, uint16_t fast_counter)
 }
 
 /*
- * MTC periods since the last MTC, or since TMA. The payload is
- * CTC[MTCFreq+7:MTCFreq]; of TMA's CTC only bits 15:0 are known, so that the
- * first MTC compares in what both have. Equal payloads are a whole round apart:
- * an MTC is only sent when the count has changed.
+ * MTC periods since the last MTC, or since the TMA. An MTC's payload is
+ * CTC[MTCFreq+7:MTCFreq]. Of the TMA's CTC only bits 15:0 are known, so the first MTC is
+ * compared in the bits that both have. Equal payloads are a whole round of the counter
+ * apart, because an MTC is only sent when its count has changed.
  */
 static uint64_t mtc_periods(const struct event_time *t, uint8_t payload)
 {
@@ -158,14 +159,14 @@ void event_time_mtc(struct event_time *t, uint8_t payload)
 	periods = mtc_periods(t, payload);
 	next = periods == 1;
 	periods <<= t->mtc_freq;
-	if (!t->mtc_seen) /* TMA stands somewhere inside a period */
+	if (!t->mtc_seen) /* the TMA was somewhere inside a period */
 		periods -= t->base_ctc & ((1u << t->mtc_freq) - 1);
 	t->ticks_ctc += periods;
 	t->last_mtc = payload;
 	t->mtc_seen = true;
 	tsc = t->base + to_tsc(t, t->ticks_ctc);
-	/* Cycles below the threshold may count for a wrong period: they must be few. And where
-	 * MTCs are missing, or one is damaged, nobody knows how much of the time the core ran. */
+	/* Up to a threshold of cycles may be counted in the wrong period, so the period must have
+	 * many more. Where MTCs are missing or damaged, the core may not have run all the time. */
 	if (t->anchor_is_mtc && next && cycles &&
 	    (!t->cyc_thresh || cycles >= 16 * untold_cycles(t)) && tsc > last &&
 	    tsc - last < UINT64_C(1) << 31)
@@ -174,7 +175,7 @@ void event_time_mtc(struct event_time *t, uint8_t payload)
 	set_anchor(t, tsc, 2 * t->tick);
 }
 
-/* Cycles as TSC ticks at the rate of now; nothing is lost to rounding over many of them. */
+/* Adds cycles at the current rate. The fraction is kept, so that rounding errors do not add up. */
 static void add_elapsed(struct event_time *t, uint64_t cycles)
 {
 	uint64_t low = (cycles & UINT32_MAX) * (t->rate & UINT32_MAX);
@@ -204,21 +205,21 @@ void event_time_cyc(struct event_time *t, uint64_t cycles)
 	ticks = t->elapsed;
 	doubt = ticks / RATE_DOUBT + t->mixed + (t->cyc_thresh ? untold_ticks(t, t->rate) : 0);
 	doubt += 2 * t->tick + 2;
-	/* The next MTC would have come, unless it was lost; cycles beyond doubt say that it was. */
+	/* The estimate stops where the next MTC should have come, unless there are so many cycles
+	 * that the MTC must have been lost. */
 	if (ticks > longest && ticks - longest <= doubt)
 		ticks = longest;
 	advance(t, t->anchor + ticks);
 	doubt += t->elapsed - ticks;
-	/* Held back by an earlier estimate: that far off it may be, too. */
+	/* An earlier estimate may be ahead; the difference is added to the bound. */
 	doubt += t->now - (t->anchor + ticks);
 	set_error(t, doubt);
 }
 
 /*
- * Between two anchors at one rate everything is a function of the cycles since
- * the anchor, and the estimate grows with them: nothing is lost when CYC packets
- * are added up first. What comes near to the range of 64 bits does not count on
- * that.
+ * Between two anchors, at one rate, the clock's state is a function of the cycles since the
+ * anchor, and the estimate grows with them. So CYC packets may be added up first. Near the
+ * range of 64 bits that does not hold, and the answer is 0.
  */
 uint64_t event_time_room(const struct event_time *t, uint64_t limit)
 {
@@ -226,7 +227,7 @@ uint64_t event_time_room(const struct event_time *t, uint64_t limit)
 	const uint64_t at = t->anchor + t->elapsed;
 	uint64_t room = most;
 
-	if (t->change) /* is for the next CYC alone */
+	if (t->change) /* the next CYC must come alone: the change of rate applies to it */
 		return 0;
 	if (!t->known || !t->rate) /* the estimate does not move */
 		return most;
@@ -246,13 +247,13 @@ void event_time_cbr(struct event_time *t, uint8_t ratio)
 	/* The TSC runs at the nominal ratio, the core at this one. */
 	t->rate = ((uint64_t)t->nominal_ratio << 32) / ratio;
 	faster = before > t->rate ? before : t->rate;
-	/* Of the cycles that no CYC has told yet some were at the ratio of before. */
+	/* Some of the cycles that the next CYC will report ran at the ratio before. */
 	if (t->cyc_seen && before) {
 		change = faster - (before < t->rate ? before : t->rate);
 		t->change = change > t->change ? change : t->change;
 		t->mixed += untold_ticks(t, faster);
 	}
-	t->anchor_is_mtc = false; /* the period at hand has two frequencies in it */
+	t->anchor_is_mtc = false; /* the current MTC period has two frequencies */
 }
 
 uint64_t event_time_bound(const struct event_time *t)
@@ -275,8 +276,9 @@ void event_time_psb(struct event_time *t)
 }
 
 /*
- * Time goes on: the crystal does, and the CYC before OVF says how long it took
- * (SDM "Internal Buffer Overflow"). Only nobody can be sure until the next TSC.
+ * The estimate goes on during an overflow: the crystal runs, and the CYC before the OVF says
+ * how long it took (SDM "Internal Buffer Overflow"). But its error is unknown up to the
+ * next TSC.
  */
 void event_time_overflow(struct event_time *t)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The commonest instructions of 64-bit mode by tables of their own: Zydis finds
- * out much more about each than we ask for. What is not in the tables, or only
- * valid in some forms, is Zydis's; a test holds all that is here against it.
+ * The most frequent instructions of 64-bit mode, decoded by tables. That is faster than
+ * Zydis, which finds out much more about each than is needed here. Instructions that are
+ * not in the tables, or valid only in some forms, are left to Zydis; a test compares all
+ * the others with it.
  */
 #include "x86/x86.h"
 
@@ -19,7 +20,7 @@ enum {
 	IMMZ = 1 << 6,	/* 4 bytes, or 2 with an operand size of 16 bits */
 	OTHER = 1 << 7, /* a branch, or a group: see settle() */
 
-	__ = 0, /* Zydis's */
+	__ = 0, /* left to Zydis */
 	Op = NONE | P66,
 	M_ = NONE | P66 | MODRM,
 	MB = NONE | P66 | MODRM | IMM8,
@@ -65,7 +66,7 @@ static const uint8_t one_byte[256] = {
 	__, __, __, __, __, __, Gb, Gz, __, __, __, __, __, __, Gr, Gr, /* groups 3, 4, 5 */
 };
 
-/* Behind 0F. */
+/* After 0F. */
 static const uint8_t two_bytes[256] = {
 	__, __, __, __, __, __, __, __, __, __, __, __, __, __, __, __,
 	Ma, Ma, Md, __, M_, M_, M9, __, __, __, __, __, __, __, M3, M_, /* 1E ENDBR, 1F NOP */
@@ -88,8 +89,8 @@ static const uint8_t two_bytes[256] = {
 
 /* The instruction as far as it is known. */
 struct parse {
-	const uint8_t *modrm; /* or what else is behind the opcode */
-	unsigned opcode;      /* + 100H behind 0F */
+	const uint8_t *modrm; /* or whatever follows the opcode */
+	unsigned opcode;      /* + 100H after 0F */
 	unsigned shape;	      /* what follows it */
 };
 
@@ -126,7 +127,7 @@ static bool settle_group5(struct parse *in, struct x86_insn *insn)
 	}
 }
 
-/* What the opcode alone does not tell. False: Zydis knows. */
+/* Completes what the opcode alone does not say. False when it is left to Zydis. */
 static bool settle(struct parse *in, struct x86_insn *insn)
 {
 	const unsigned reg = in->modrm[0] >> 3 & 7;
@@ -164,7 +165,7 @@ static bool settle(struct parse *in, struct x86_insn *insn)
 	}
 }
 
-/* The prefix as the bit that allows it. */
+/* The bit of a table's entry that allows this prefix; NONE when the byte is no prefix. */
 static unsigned prefix_bit(unsigned byte)
 {
 	switch (byte) {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Instructions decoded with Zydis, and their control-flow class by opcode. */
 #include "x86/x86.h"
 
 #include <Zydis/Decoder.h>
@@ -135,8 +136,8 @@ static void classify(const ZydisDecodedInstruction *z, uint64_t ip, unsigned mod
 	    insn->insn_class == PTAH_INSN_CALL) {
 		uint64_t target = ip + z->length + (uint64_t)z->raw.imm[0].value.s;
 
-		/* Linear addresses have 32 bits outside 64-bit mode. The wrap of a 16-bit EIP
-		 * is left out: it happens before the segment base, which no trace gives. */
+		/* Outside 64-bit mode linear addresses have 32 bits. A 16-bit EIP wraps before the
+		 * segment base is added; the base is in no trace, so that wrap is left out. */
 		if (mode != PTAH_EXEC_64)
 			target &= 0xffffffff;
 		insn->target = target;
@@ -144,10 +145,10 @@ static void classify(const ZydisDecodedInstruction *z, uint64_t ip, unsigned mod
 }
 
 /*
- * What Zydis 4.0 does not know and code can be left with: ERETS and ERETU (F2 or F3,
- * 0F 01 CA) and JMPABS (D5, a REX2 payload with neither M0 nor W, A1 and a 64-bit
- * address, without 66, 67, F2 and F3), whose target libipt, too, takes from a TIP.
- * 64-bit mode only.
+ * Branches of 64-bit mode that Zydis 4.0 does not know: ERETS and ERETU (F2 or F3, then
+ * 0F 01 CA), and JMPABS (D5, a REX2 payload with neither M0 nor W, A1, and a 64-bit
+ * address; without the prefixes 66, 67, F2 and F3). The target of JMPABS is taken from a
+ * TIP, as libipt does.
  */
 static int decode_newer(const uint8_t *bytes, size_t n, struct x86_insn *insn)
 {

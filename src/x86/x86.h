@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One instruction's length and control-flow class: Zydis behind one function, and
- * tables before it for what is common.
+ * Decodes the length and the control-flow class of one x86 instruction: the most frequent
+ * instructions by tables (common.c), all others with Zydis (decode.c).
  */
 #ifndef PTAH_X86_X86_H
 #define PTAH_X86_X86_H
@@ -15,22 +15,23 @@ struct x86_insn {
 	uint8_t insn_class; /* enum ptah_insn_class */
 	bool rep;	    /* a string instruction with a rep prefix */
 	bool writes_cr3;    /* MOV to CR3 */
-	uint64_t target;    /* COND, JUMP, CALL: where it goes; 0 otherwise */
+	uint64_t target;    /* COND, JUMP, CALL: the address it branches to; 0 otherwise */
 };
 
 /*
- * Decodes the instruction at `ip`, of which n bytes are at hand. `mode` is an
+ * Decodes the instruction at `ip`, of which n bytes can be read. `mode` is an
  * enum ptah_exec_mode. Returns 0, PTAH_E_MORE when the n < 15 bytes are the
  * beginning of a longer instruction, PTAH_E_BAD_INSN, or PTAH_E_INVAL for an
  * unknown mode.
  */
 int x86_decode(const uint8_t *bytes, size_t n, uint64_t ip, unsigned mode, struct x86_insn *insn);
 
-/* The two halves of it: the same by Zydis alone, */
+/* The same by Zydis alone. */
 int x86_decode_any(const uint8_t *bytes, size_t n, uint64_t ip, unsigned mode,
 		   struct x86_insn *insn);
 
-/* and what is common, in 64-bit mode, of X86_MAX_SIZE bytes. False: ask Zydis. */
+/* The same by the tables alone, in 64-bit mode; X86_MAX_SIZE bytes can be read. False when the
+ * instruction is not in the tables. */
 bool x86_decode_common(const uint8_t *bytes, uint64_t ip, struct x86_insn *insn);
 
 #endif

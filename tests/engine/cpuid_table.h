@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A processor made of a CPUID table and a few MSRs: as much of a HAL as
- * discovery needs, and it notes what was asked that should not have been.
- * Beyond the highest basic leaf it answers as Intel's processors do, with that
- * leaf's values (SDM volume 2, "CPUID"), so that believing them shows.
+ * A processor made of a CPUID table and a few MSRs: the part of a HAL that
+ * discovery needs. It counts reads that should not happen. Above the highest
+ * basic leaf it returns that leaf's values, as Intel's processors do (SDM
+ * volume 2, "CPUID"), so that a test notices when they are believed.
  */
 #ifndef PTAH_TESTS_ENGINE_CPUID_TABLE_H
 #define PTAH_TESTS_ENGINE_CPUID_TABLE_H
@@ -106,7 +106,7 @@ static const struct ptah_hal cpuid_hal = {
     .in_vmx = vmx_get,
 };
 
-/* Skylake client, 06_5EH: CPUID as recorded on such processors. */
+/* Skylake client, 06_5EH: CPUID as recorded on such a processor. */
 static inline void cpuid_skylake(struct cpuid_table *t)
 {
 	memset(t, 0, sizeof(*t));
@@ -126,7 +126,7 @@ static inline void cpuid_skylake(struct cpuid_table *t)
 	t->vmx_misc = 1 << 14;
 }
 
-/* Numbers for the tests, the same in each run: xorshift64. */
+/* Random numbers, the same in each run: xorshift64. */
 static inline uint64_t random_next(uint64_t *state)
 {
 	*state ^= *state << 13;

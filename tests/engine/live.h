@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A machine whose processors are played by threads, one each: run what uses it
- * under ThreadSanitizer. Inter-processor interrupts are mailboxes that a
- * processor looks into between two instructions, as a processor does.
+ * A simulated machine with one thread for each processor; ThreadSanitizer runs
+ * the tests that use it. An inter-processor interrupt is a mailbox that a
+ * processor reads between two instructions.
  *
- * One world at a time, in static memory. The thread that opens it plays the
- * processor LIVE_CONTROL.
+ * There is one machine at a time, in static memory. The thread that opens it
+ * runs the processor LIVE_CONTROL.
  */
 #ifndef PTAH_TESTS_ENGINE_LIVE_H
 #define PTAH_TESTS_ENGINE_LIVE_H
@@ -19,7 +19,7 @@
 #define LIVE_CPUS    3u
 #define LIVE_CONTROL 2u
 
-/* Not read by a processor's own thread: what hardware does is no data race. */
+/* ThreadSanitizer does not see these accesses: what hardware does is no data race. */
 #define LIVE_HARDWARE __attribute__((noinline, no_sanitize("thread")))
 
 static _Thread_local unsigned live_cpu;
@@ -61,7 +61,7 @@ static inline void live_irqs_back(uint64_t state)
 	live.rig.hal.irq_restore(live.rig.machine, state);
 }
 
-/* Between two instructions: is there an interrupt? It runs with interrupts off. */
+/* Between two instructions: takes a pending interrupt and runs it with interrupts disabled. */
 static inline void live_poll(void)
 {
 	struct live_mail *mail = &live.mail[live_cpu];
@@ -116,7 +116,7 @@ static inline void *live_thread(void *argument)
 	return NULL;
 }
 
-/* Marks from *number on, as long as this processor is traced. */
+/* Writes marks, from *number upwards, as long as this processor is traced. */
 static inline void live_marks(uint64_t *number, unsigned n)
 {
 	uint8_t mark[MARK];
@@ -127,7 +127,7 @@ static inline void live_marks(uint64_t *number, unsigned n)
 	}
 }
 
-/* Processors 0 to `cpus` - 1 will run `turns` once live.go is set. */
+/* Starts the threads of processors 0 to `cpus` - 1, which run `turns` once live.go is set. */
 static inline void live_open(const char *processor, unsigned cpus, void (*turns)(unsigned cpu))
 {
 	struct ptah_machine_config config = {
@@ -154,7 +154,7 @@ static inline void live_open(const char *processor, unsigned cpus, void (*turns)
 	live.rig.hal.run_on = live_run_on;
 	atomic_store(&live.working, cpus);
 	for (cpu = 0; cpu < LIVE_CPUS; cpu++) {
-		/* One that plays nothing is there all the same: the engine asks each. */
+		/* A processor without turns runs too: the engine calls each processor. */
 		live.plays[cpu] = cpu != LIVE_CONTROL;
 		if (live.plays[cpu])
 			assert_int_equal(pthread_create(&live.thread[cpu], NULL, live_thread,
@@ -166,7 +166,7 @@ static inline void live_open(const char *processor, unsigned cpus, void (*turns)
 	ptah_machine_on_pmi(live.rig.machine, rig_pmi, &live.rig);
 }
 
-/* Behind the last call that needs another processor. */
+/* After the last call that needs another processor. */
 static inline void live_close(void)
 {
 	unsigned cpu;
@@ -179,19 +179,19 @@ static inline void live_close(void)
 	rig_close(&live.rig);
 }
 
-/* A consumer's view of marks in a stream that it sees piece by piece. */
+/* What a consumer knows of the marks in a stream that it reads in pieces. */
 struct live_reader {
 	uint64_t next; /* mark */
 	uint64_t tail, lost;
-	unsigned losses; /* times that some were */
+	unsigned losses; /* times that some were lost */
 	uint32_t flags;
-	uint64_t skipped; /* times that the next mark was not the expected one */
-	uint64_t cuts;	  /* times that one was told to expect that */
+	uint64_t skipped; /* times that another mark followed than the expected one */
+	uint64_t cuts;	  /* times that the engine reported such a cut */
 	uint8_t rest[MARK];
 	size_t n;
 };
 
-/* Marks that come in order, none twice; what lies between them is no mark. */
+/* Checks that marks come in order and none twice; other bytes between them are allowed. */
 static inline void live_read(struct live_reader *r, const uint8_t *bytes, size_t n)
 {
 	size_t i;
@@ -211,7 +211,7 @@ static inline void live_read(struct live_reader *r, const uint8_t *bytes, size_t
 	}
 }
 
-/* What has been overwritten lies between what was read and what comes. */
+/* Bytes were overwritten between those that were read and the next ones. */
 static inline void live_lose(struct live_reader *r, uint64_t lost)
 {
 	r->lost += lost;

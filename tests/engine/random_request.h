@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Random processors with Intel PT, and random requests for a trace, likely and unlikely ones. */
+/* Random processors with Intel PT, and random requests for a trace, sensible and not. */
 #ifndef PTAH_TESTS_ENGINE_RANDOM_REQUEST_H
 #define PTAH_TESTS_ENGINE_RANDOM_REQUEST_H
 
@@ -18,7 +18,7 @@ static inline uint32_t random_word(uint64_t *seed)
 	return (uint32_t)random_next(seed);
 }
 
-/* A named processor, most of the time with other words in leaf 14H. */
+/* A named processor, in most cases with random words in leaf 14H. */
 static inline void random_processor(uint64_t *seed, struct ptah_model_processor *p)
 {
 	unsigned n = 0;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An engine on a simulated machine, and bytes that tell their order.
- *
- * What a processor writes here are marks of 16 bytes, numbered, put where its
- * packets go; between them may stand the packets that it writes on its own
- * account when tracing starts and stops. So what a capture's buffer should hold
- * is known without asking the engine: the marks in order, none missing, and as
- * many bytes as the processor says it has output.
+ * An engine on a simulated machine, and output whose order can be checked.
+ * Instead of packets a processor here writes numbered marks of 16 bytes;
+ * between them there may be the packets that it writes by itself when tracing
+ * starts and stops. So a test knows without the engine what a capture's buffer
+ * should contain: the marks in order, none missing, and as many bytes as the
+ * processor has counted.
  */
 #ifndef PTAH_TESTS_ENGINE_RIG_H
 #define PTAH_TESTS_ENGINE_RIG_H
@@ -29,7 +28,7 @@ struct rig {
 	struct ptah_engine *engine;
 	void *arena;
 	uint64_t next;	     /* number of the next mark */
-	atomic_uint foreign; /* PMIs that the engine said were none of its */
+	atomic_uint foreign; /* PMIs that the engine did not claim */
 };
 
 static inline void rig_pmi(void *argument, unsigned cpu)
@@ -41,7 +40,7 @@ static inline void rig_pmi(void *argument, unsigned cpu)
 		atomic_fetch_add(&rig->foreign, 1);
 }
 
-/* With so much memory, there. */
+/* Opens a machine with this much memory at that address. */
 static inline void rig_open_at(struct rig *rig, const struct ptah_model_processor *processor,
 			       unsigned cpus, size_t arena, uint64_t physical)
 {
@@ -71,7 +70,7 @@ static inline void rig_open(struct rig *rig, const struct ptah_model_processor *
 	rig_open_at(rig, processor, cpus, RIG_ARENA, 0x10000000);
 }
 
-/* And nothing is left, and no rule of hal.h was broken. */
+/* Closes it; no memory is left allocated, and no rule of hal.h was broken. */
 static inline void rig_close(struct rig *rig)
 {
 	const char *violation;
@@ -97,7 +96,7 @@ static inline struct ptah_capture_config rig_config(struct rig *rig,
 	};
 }
 
-/* Magic, the number, and the number inverted: one that was cut in two is none. */
+/* A magic number, the mark's number, and that inverted: half a mark is not taken for one. */
 static inline void rig_write_mark(uint8_t mark[MARK], uint64_t number)
 {
 	store_le32(mark, 0x9cb3e1d7);
@@ -148,8 +147,9 @@ static inline uint8_t *rig_bytes(struct ptah_capture *c, uint64_t from, uint64_t
 }
 
 /*
- * The bytes [from, to) hold the marks from `first` on, one after another, and at
- * most `others` bytes that are none. Returns the number behind the last.
+ * The bytes [from, to) contain the marks from `first` upwards, one after
+ * another, and at most `others` other bytes. Returns the number after the last
+ * mark's.
  */
 static inline uint64_t rig_check(struct ptah_capture *c, uint64_t from, uint64_t to, uint64_t first,
 				 size_t others)

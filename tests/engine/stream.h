@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every byte counted: a processor that writes no packets of its own
- * (ptah_model_faults.silent) and a copy of what it has put out, byte by byte.
- * So the position a capture should have, and each byte that it should hold, are
- * known from plain counting.
+ * A processor that writes no packets by itself (ptah_model_faults.silent), and
+ * a copy of all its output. So the position that a capture should have, and
+ * each byte that it should contain, follow from counting.
  */
 #ifndef PTAH_TESTS_ENGINE_STREAM_H
 #define PTAH_TESTS_ENGINE_STREAM_H
 
 #include "engine/rig.h"
 
-/* What has gone to memory. */
+/* The bytes that went to memory. */
 struct stream {
 	uint8_t *bytes;
 	uint64_t n, room;
-	uint64_t put; /* with what was dropped: the next byte's number */
+	uint64_t put; /* the next byte's number, dropped bytes included */
 };
 
-/* No two places within any distance that a wrong lap or region makes look alike. */
+/* The bytes at two positions differ, at every distance that a wrong lap or region would cause. */
 static inline uint8_t stream_byte(uint64_t number)
 {
 	return (uint8_t)((number * UINT64_C(0x9e3779b97f4a7c15)) >> 56);
@@ -41,8 +40,8 @@ static inline void stream_append(struct stream *s, const uint8_t *bytes, uint64_
 }
 
 /*
- * The processor puts out n bytes, in bursts with a boundary between them. What
- * stops, stops until a boundary: so of a burst the first bytes are output.
+ * The processor outputs n bytes in bursts. An output that stops does so within
+ * a burst, so that the first bytes of that burst are still output.
  */
 static inline void stream_put(struct stream *s, struct rig *rig, unsigned cpu, uint64_t n)
 {
@@ -63,7 +62,7 @@ static inline void stream_put(struct stream *s, struct rig *rig, unsigned cpu, u
 	}
 }
 
-/* The capture holds [from, to) of what was put out. */
+/* The capture contains bytes [from, to) of the output. */
 static inline void stream_check(const struct stream *s, struct ptah_capture *c, uint64_t from,
 				uint64_t to)
 {

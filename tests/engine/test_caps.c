@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Discovery on processors that exist, that hide things, and that are made of
- * random words. What is right is worked out here from the raw CPUID words, as
- * the SDM tells them (volume 2, "CPUID"; volume 3, "Enumeration of Intel PT").
+ * Discovery on real processors, on processors that hide capabilities, and on
+ * random ones. The expected result is computed here from the raw CPUID words,
+ * by the SDM's rules (volume 2, "CPUID"; volume 3, "Enumeration of Intel PT").
  */
 #include "test.h"
 
@@ -66,7 +66,10 @@ static void each_obstacle_is_named(void **state)
 	cpuid_put(&t, 7, 0, 0, 0x009c6fbf, 0, 0);
 	assert_int_equal(obstacle_of(&t), PTAH_CAPS_NO_PT);
 
-	/* Leaf 7 itself is missing; the highest, leaf 6, would look like it. */
+	/*
+	 * Leaf 7 is missing; the values of the highest leaf, 6, which are returned for it, look
+	 * like a leaf 7.
+	 */
 	cpuid_skylake(&t);
 	t.highest = 6;
 	cpuid_put(&t, 0, 0, 6, 0x756e6547, 0x6c65746e, 0x49656e69);
@@ -90,7 +93,7 @@ static void each_obstacle_is_named(void **state)
 	cpuid_skylake(&t);
 	t.ctl = 1;
 	assert_int_equal(obstacle_of(&t), PTAH_CAPS_IN_USE);
-	t.ctl = ~UINT64_C(1); /* a left-over that does not trace */
+	t.ctl = ~UINT64_C(1); /* left over from before, without TraceEn */
 	assert_int_equal(obstacle_of(&t), PTAH_CAPS_NONE);
 }
 
@@ -156,7 +159,7 @@ static void no_hal_is_refused(void **state)
 	assert_int_equal(ptah_caps_discover(&hal, &t, &c), PTAH_E_INVAL);
 }
 
-/* Broadwell has leaf 14H without sub-leaf 1: what would stand there is not believed. */
+/* Broadwell has leaf 14H without sub-leaf 1: the values that CPUID returns for it are ignored. */
 static void sub_leaf_1_counts_where_it_is_announced(void **state)
 {
 	struct cpuid_table t;
@@ -172,7 +175,7 @@ static void sub_leaf_1_counts_where_it_is_announced(void **state)
 	assert_true(c.cr3_filter);
 }
 
-/* Each write of IA32_RTIT_CTL would raise #GP: the encodings are checked in all of them. */
+/* Each write of IA32_RTIT_CTL would raise #GP, because each checks the encodings. */
 static void features_without_encodings_are_an_obstacle(void **state)
 {
 	static const uint32_t words[][3] = {{0xf, 0x00000002, 0x003f3fff},
@@ -188,10 +191,10 @@ static void features_without_encodings_are_an_obstacle(void **state)
 		cpuid_put(&t, 0x14, 1, words[i][1], words[i][2], 0, 0);
 		assert_int_equal(obstacle_of(&t), PTAH_CAPS_BAD_LEAF);
 	}
-	/* The same words, but not announced. */
+	/* The same words in a leaf that is not announced. */
 	cpuid_put(&t, 0x14, 0, 1, 5, 7, 0);
 	assert_int_equal(obstacle_of(&t), PTAH_CAPS_NONE);
-	/* Announced, but the sub-leaf is not there. */
+	/* Announced, but the sub-leaf does not exist. */
 	cpuid_skylake(&t);
 	cpuid_put(&t, 0x14, 0, 0, 0xf, 7, 0);
 	assert_int_equal(obstacle_of(&t), PTAH_CAPS_BAD_LEAF);
@@ -230,7 +233,7 @@ static void address_widths_are_kept_within_reason(void **state)
 		assert_int_equal(c.physical_bits, cases[i].physical);
 		assert_int_equal(c.linear_bits, cases[i].linear);
 	}
-	/* No such leaf: the highest basic one, which answers, says 0xd48. */
+	/* This leaf does not exist; the highest basic one, whose value is returned, has 0xd48. */
 	t.highest_extended = 0x80000004;
 	cpuid_put(&t, 0x80000000, 0, 0x80000004, 0, 0, 0);
 	assert_int_equal(ptah_caps_discover(&cpuid_hal, &t, &c), PTAH_OK);
@@ -238,7 +241,7 @@ static void address_widths_are_kept_within_reason(void **state)
 	assert_int_equal(c.linear_bits, 48);
 }
 
-/* By family and model: erratum BDM106; LBRs; errata TGL052, ADL037, RPL017. */
+/* Known by family and model: erratum BDM106; LBRs; errata TGL052, ADL037, RPL017. */
 static void what_cpuid_does_not_tell_goes_by_model(void **state)
 {
 	static const struct {
@@ -306,7 +309,7 @@ static void xsaves_needs_all_three_words(void **state)
 	}
 }
 
-/* Some words of a processor replaced by random ones. */
+/* A processor with some words replaced by random ones. */
 static void scramble(struct cpuid_table *t, uint64_t *seed)
 {
 	cpuid_skylake(t);
@@ -331,7 +334,7 @@ static void scramble(struct cpuid_table *t, uint64_t *seed)
 	t->ctl |= random_next(seed) % 8 == 0;
 }
 
-/* The words of a leaf, 0 where there is none. */
+/* The words of a leaf, 0 where it does not exist. */
 static const uint32_t *words(struct cpuid_table *t, uint32_t leaf, uint32_t subleaf)
 {
 	static const uint32_t none[4];

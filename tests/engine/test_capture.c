@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Captures on the simulated machine: position and content, for every shape and
- * policy, on processors of every kind.
+ * Captures on the simulated machine: their position and content, for every
+ * shape of buffer and every policy, on processors of every kind.
  */
 #include "engine/rig.h"
 
@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* Packets that a processor writes on its own when it starts and stops. */
+/* The most bytes that a processor writes by itself when it starts and stops. */
 #define SLICE 128u
 
 struct kind {
@@ -49,7 +49,10 @@ static struct ptah_capture *open_kind(struct rig *rig, const struct kind *kind, 
 	return rig_capture(rig, config);
 }
 
-/* Nothing but [oldest, position), and as many bytes as the processor put out. */
+/*
+ * The buffer contains [oldest, position), and the position is the number of
+ * bytes that the processor output.
+ */
 static void snapshot_of_every_length(const struct kind *kind)
 {
 	static const int extra[] = {0, 1, 2, -1, -2, 100};
@@ -63,7 +66,7 @@ static void snapshot_of_every_length(const struct kind *kind)
 	c = open_kind(&rig, kind, PTAH_POLICY_WRAP, &config, &trace);
 	for (laps = 0; laps < 6; laps++) {
 		for (i = 0; i < 6; i++) {
-			/* Less than a lap in one slice where only a lap more is noticed. */
+			/* Less than a lap in each slice, where only one lap more can be noticed. */
 			int n = (int)(laps * marks /
 				      (rig_status(c).shape == PTAH_SHAPE_SINGLE ? 5 : 1)) +
 				extra[i];
@@ -102,7 +105,7 @@ static void snapshots(void **state)
 	}
 }
 
-/* The first bytes stay, and no more than fit. */
+/* The first bytes are kept, as many as fit. */
 static void stop_when_full(void **state)
 {
 	struct ptah_capture_config config;
@@ -145,7 +148,7 @@ static void stop_when_full(void **state)
 	}
 }
 
-/* A table that somebody wrote over: told when it is reached, and not walked again. */
+/* A table that was overwritten: reported when the output reaches it, and not used again. */
 static void damaged_table(void **state)
 {
 	struct ptah_capture_config config;
@@ -191,7 +194,7 @@ static void damaged_table(void **state)
 	}
 }
 
-/* A stop range is reached: told, and only resume goes on. */
+/* Execution reaches a stop range: reported, and only resume continues the trace. */
 static void stop_range(void **state)
 {
 	const struct ptah_model_context context = {
@@ -240,8 +243,9 @@ static void stop_range(void **state)
 }
 
 /*
- * A PMI that comes so many instructions late falls into every gap of what the
- * engine does next; and all the engine's own instructions are traced.
+ * A PMI that is delayed by some number of instructions can come between any two
+ * instructions of the engine's next call; and the engine's own instructions are
+ * traced.
  */
 static void trace_in_gap(void *argument, unsigned cpu, const char *callback)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Configurations, judged by the SDM's rules for WRMSR, which are written down
- * here once more, on the raw CPUID words and in the order of the manual
- * (volume 3, "IA32_RTIT_CTL MSR" to "IA32_RTIT_ADDRn MSRs"): what is accepted
- * must not raise #GP, and what is refused as reserved must.
+ * Configurations, judged by the SDM's rules for WRMSR. The rules are written
+ * down here a second time, on the raw CPUID words and in the order of the
+ * manual (volume 3, "IA32_RTIT_CTL MSR" to "IA32_RTIT_ADDRn MSRs"): what the
+ * engine accepts must not raise #GP, and what it refuses as reserved must.
  */
 #include "test.h"
 
@@ -31,9 +31,9 @@ static void processor(const struct words *w, struct ptah_caps *caps)
 	assert_int_equal(ptah_caps_discover(&cpuid_hal, &t, caps), PTAH_OK);
 }
 
-/* Everything there is, and each encoding. */
+/* Every capability and every encoding. */
 static const struct words rich = {0x3ff, 7, 0xffff0004, 0xffffffff, 46, 57, false};
-/* Skylake, and Broadwell with what its 14H.0 says. */
+/* Skylake, and Broadwell with its leaf 14H.0. */
 static const struct words skylake = {0xf, 7, 0x02490002, 0x003f3fff, 39, 48, false};
 static const struct words broadwell = {1, 1, 0, 0, 39, 48, true};
 
@@ -44,7 +44,7 @@ static bool canonical(uint64_t address, unsigned bits)
 	return !high || high == (UINT64_C(1) << (65 - bits)) - 1;
 }
 
-/* The register, put together from the SDM's table of its fields. */
+/* The register's value, from the SDM's table of its fields. */
 static uint64_t ctl_of(const struct ptah_trace_config *c)
 {
 	return (uint64_t)c->cyc << 1 | (uint64_t)c->os << 2 | (uint64_t)c->user << 3 |
@@ -106,7 +106,7 @@ static bool ctl_faults(const struct words *w, uint64_t ctl)
 	return w->broadwell && !(ctl & BIT(13));
 }
 
-/* ... or one of the registers that are written before it? */
+/* Does WRMSR of one of the registers before it raise #GP? */
 static bool others_fault(const struct words *w, const struct ptah_trace_config *c)
 {
 	if (c->cr3_filter && (!(w->ebx & 1) || (c->cr3 & 0x1f)))
@@ -153,7 +153,7 @@ static void the_default_is_accepted(void **state)
 	}
 }
 
-/* Encoding 0 is valid on all processors that are known, but the SDM does not promise it. */
+/* Encoding 0 is valid on all known processors, but the SDM does not guarantee it. */
 static void the_default_has_valid_encodings(void **state)
 {
 	const struct words odd = {0xf, 7, 0x02480002, 0x00383ff0, 39, 48, false};
@@ -347,7 +347,7 @@ static uint32_t random_word(void)
 	return (uint32_t)random_next(&seed);
 }
 
-/* Bitmaps are not empty where they count, and some lack encoding 0. */
+/* Bitmaps that are used are not empty, and some lack encoding 0. */
 static void random_processor(struct words *w)
 {
 	*w = (struct words){.ebx = random_word(), .ecx = random_word() | 1u << (2 * one_in(2))};
@@ -364,7 +364,7 @@ static void random_processor(struct words *w)
 	w->broadwell = one_in(8);
 }
 
-/* Near the ends of the canonical halves, in them and between. */
+/* Near the ends of the canonical halves, inside and outside. */
 static uint64_t random_address(void)
 {
 	static const uint64_t corners[] = {0, BIT(47), 0 - BIT(47), BIT(56), 0 - BIT(56), BIT(63)};
@@ -373,7 +373,7 @@ static uint64_t random_address(void)
 	return one_in(3) ? random_next(&seed) : base + random_next(&seed) % 0x2000 - 0x1000;
 }
 
-/* Up to five things set to something. */
+/* Sets up to five fields at random. */
 static void spoil(struct ptah_trace_config *c)
 {
 	bool *flags[] = {&c->os,
@@ -416,7 +416,7 @@ static void spoil(struct ptah_trace_config *c)
 	}
 }
 
-/* What the kind of a refusal claims of the hardware. */
+/* What the reason of a refusal claims about the hardware. */
 static bool claims_fault(const struct ptah_trace_problem *p, const struct ptah_trace_config *c)
 {
 	switch (p->kind) {
@@ -465,7 +465,7 @@ static void random_configurations_on_random_processors(void **state)
 		assert_true(i == PTAH_PROBLEM_CAPS || refused[i] > 100);
 }
 
-/* A legal refusal names something that traces nothing; all the rest must be accepted. */
+/* A request that the hardware would take is refused only if it would trace nothing. */
 static void nothing_legal_is_refused_without_need(void **state)
 {
 	unsigned legal = 0;

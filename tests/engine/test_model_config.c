@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test group T1, its half about configurations: the simulated processor judges
- * (src/model/, which knows nothing of the engine's check). What is accepted is
- * programmed without a #GP, on named processors and on random ones; what is
- * refused as reserved raises one.
+ * Test group T1, the half about configurations. The judge is the simulated
+ * processor (src/model/), which shares no code with the engine's check: what
+ * the engine accepts can be written without a #GP, on named and on random
+ * processors; what it refuses as reserved raises one.
  */
 #include "test.h"
 
@@ -54,7 +54,7 @@ static void begin(struct ptah_model *m, const struct ptah_model_processor *p)
 	assert_int_equal(ptah_model_init(m, &config), PTAH_OK);
 }
 
-/* Everything that a capture writes, in the order that the SDM asks for; false: a #GP. */
+/* Writes every register of a capture in the SDM's order; false: one of them raised #GP. */
 static bool program(struct ptah_model *m, const struct ptah_caps *caps,
 		    const struct ptah_trace_config *c)
 {
@@ -115,7 +115,7 @@ static void named_processors_are_discovered(void **state)
 		ptah_trace_config_default(&caps, &c);
 		assert_int_equal(ptah_trace_config_check(&caps, &c, true, NULL), PTAH_OK);
 		assert_true(program(*state, &caps, &c));
-		/* Now somebody traces. */
+		/* Now a trace runs. */
 		assert_int_equal(ptah_caps_discover(&hal, *state, &caps), PTAH_E_UNSUPPORTED);
 		assert_int_equal(caps.obstacle, PTAH_CAPS_IN_USE);
 	}
@@ -143,8 +143,8 @@ static void vmx_operation_is_an_obstacle_where_it_excludes_pt(void **state)
 }
 
 /*
- * Must the processor refuse it, too? Encoding 0 it lets pass where nothing
- * uses it, though CPUID does not list it.
+ * Must the processor refuse it as well? It accepts an encoding of 0 in a field
+ * that is not in use, even if CPUID does not list it.
  */
 static bool must_fault(const struct ptah_trace_problem *p)
 {

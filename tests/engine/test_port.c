@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * docs/porting.md: a broken port shows itself as the guide says, at the step
- * where it says so; and its recipe for a port with a simulated processor works.
+ * docs/porting.md: each mistake in a port is noticed at the step, and in the
+ * way, that the guide says; and its recipe for a port with a simulated
+ * processor works.
  */
 #include "rig.h"
 
@@ -32,7 +33,7 @@ static void rdmsr_that_fails(void **state)
 	rig_close(&rig);
 }
 
-/* Step 2: a processor that takes itself for another one. */
+/* Step 2: cpu() returns another processor's number. */
 static unsigned broken_cpu(void *port)
 {
 	(void)port;
@@ -52,7 +53,7 @@ static void cpu_that_says_another_number(void **state)
 	rig_close(&rig);
 }
 
-/* Step 3: memory that is not where a region may be. */
+/* Step 3: memory at an address where no region may be. */
 static struct ptah_hal whole;
 
 static int broken_alloc(void *port, size_t size, size_t align, struct ptah_hal_memory *memory)
@@ -93,7 +94,7 @@ static void alloc_without_alignment(void **state)
 	rig_close(&rig);
 }
 
-/* Step 4: a PSB+ of some tens of bytes. Memory out of reach; no fence. */
+/* Step 4: a PSB+ of some tens of bytes; output to memory that does not exist; no fence. */
 static void broken_fence(void *port)
 {
 	(void)port;
@@ -141,7 +142,7 @@ static void first_bytes(void **state)
 	}
 }
 
-/* Steps 6 and 7: PMIs that do not arrive, or once. */
+/* Steps 6 and 7: PMIs that never arrive, or only once. */
 static int broken_enable(void *port, bool on)
 {
 	(void)port, (void)on;
@@ -171,7 +172,7 @@ static void no_interrupts(void **state)
 		else
 			rig.hal.pmi_enable = broken_enable;
 		reopen(&rig);
-		if (!pmis) /* what was enabled by rig_open() */
+		if (!pmis) /* rig_open() had enabled them */
 			ptah_machine_on_pmi(rig.machine, NULL, NULL);
 		config = rig_config(&rig, &trace);
 		config.policy = PTAH_POLICY_DRAIN;
@@ -199,7 +200,7 @@ static void no_interrupts(void **state)
 	}
 }
 
-/* And with them: sixteen a lap, nothing lost. */
+/* With PMIs: sixteen in each lap, and nothing is lost. */
 static void interrupts(void **state)
 {
 	struct ptah_capture_config config;
@@ -230,7 +231,7 @@ static void interrupts(void **state)
 	rig_close(&rig);
 }
 
-/* Step 8: IA32_XSS[8] is 0; and nobody has switched the thread before out. */
+/* Step 8: IA32_XSS[8] is 0; and the previous thread was not switched out. */
 static void threads(void **state)
 {
 	struct ptah_capture_config config;
@@ -267,7 +268,7 @@ static void threads(void **state)
 	rig_close(&rig);
 }
 
-/* The recipe: a port of one's own, and a simulated processor for its instructions. */
+/* The recipe: a new port, with a simulated processor for its instructions. */
 struct own_port {
 	struct ptah_model *m;
 	struct ptah_engine *engine;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Everything at once: random captures on random processors with random faults,
- * driven by random calls, with PMIs and traced instructions in all the gaps of
- * the engine. After every call that leaves the trace off the position is what the
- * processor says it has output, and the buffer holds the marks (rig.h) in order.
+ * driven by random calls, with PMIs and traced instructions between any two
+ * instructions of the engine. After every call that leaves tracing disabled,
+ * the position is the number of bytes that the processor has output, and the
+ * buffer contains the marks (rig.h) in order.
  *
- * ENGINE_ROUNDS: how many captures, 600 if it is not set; ENGINE_SEED: the first.
+ * ENGINE_ROUNDS: the number of captures, 600 by default; ENGINE_SEED: the first
+ * seed.
  */
 #include "engine/rig.h"
 
@@ -27,11 +29,11 @@ struct play {
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
 	struct ptah_model_faults faults;
-	bool truncates; /* bytes may be lost where it stops */
-	uint64_t bytes; /* that its processors have output while it was loaded */
+	bool truncates; /* bytes may be lost when it stops */
+	uint64_t bytes; /* output by its processors while it was loaded */
 	bool in;	/* thread: switched in */
 	unsigned cpu;
-	uint64_t before; /* of the processor, when it was switched in */
+	uint64_t before; /* the processor's count when it was switched in */
 	uint32_t flags;
 };
 
@@ -80,7 +82,7 @@ static bool is_off(const struct play *p)
 	return !rig_enabled((struct rig *)&p->rig, 0) && !rig_enabled((struct rig *)&p->rig, 1);
 }
 
-/* The trace is off: all is known. */
+/* Tracing is disabled: position and content must be exact. */
 static void check(struct play *p)
 {
 	struct ptah_capture_status s = rig_status(p->c);
@@ -94,7 +96,7 @@ static void check(struct play *p)
 	if (p->flags & PTAH_CAPTURED_TRUNCATED)
 		return;
 	end = rig_check(p->c, from, s.position, UINT64_MAX, SIZE_MAX);
-	/* The last mark is there, unless none is. */
+	/* The last mark is in the buffer, if any is. */
 	if (end != UINT64_MAX)
 		assert_int_equal(end, p->rig.next);
 }
@@ -118,10 +120,10 @@ static void write_some(struct play *p)
 	static const unsigned sizes[] = {1, 10, 300, 2000, 9000};
 	unsigned n = (unsigned)below(sizes[below(5)]) + 1;
 
-	/* Less than a lap at once, where several count as one. */
+	/* Less than a lap between two calls, where several laps count as one. */
 	if (rig_status(p->c).shape == PTAH_SHAPE_SINGLE && n > rig_status(p->c).buffer / MARK / 2)
 		n = (unsigned)rig_status(p->c).buffer / MARK / 2;
-	/* Marks that are not traced do not count. */
+	/* Marks that were not traced are not expected. */
 	if (rig_enabled(&p->rig, p->cpu))
 		rig_mark(&p->rig, p->cpu, n);
 	if (rig_status(p->c).shape == PTAH_SHAPE_SINGLE)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The ring of records: in order, and what finds no room is told of all the same. */
+/*
+ * The ring of records: they come in order, and those that found no room are
+ * still reported as one.
+ */
 #include "engine/record.h"
 #include "test.h"
 
@@ -65,7 +68,7 @@ static void nothing_is_forgotten(void **state)
 	assert_int_equal(record_pop(&ring, out, 8), 1);
 	assert_int_equal(out[0].flags, 1);
 
-	/* And no record comes any more. */
+	/* And no further record comes. */
 	for (i = 0; i < 6; i++)
 		record_push(&ring, &(struct ptah_capture_record){.position = i, .flags = 1u << i});
 	assert_int_equal(record_pop(&ring, out, 8), 5);

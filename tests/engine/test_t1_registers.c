@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test group T1, its half about registers: a judge stands between the engine
- * and the processor and looks at every instruction. What it asks for stands in
- * SDM volume 3, "Intel Processor Trace": "General Rules of the Intel PT
- * Configuration MSRs" (no write but of IA32_RTIT_CTL while TraceEn is 1),
- * "Disabling Packet Generation" (registers are exact, and memory is, behind a
- * fence after TraceEn was cleared), "ToPA PMI" (bit 55 belongs to ToPA = 1). Random
- * and named processors, random requests, random calls. The other half, about
- * which requests are accepted, is in test_model_config.c.
+ * Test group T1, the half about registers. A judge between the engine and the
+ * processor checks every instruction by the rules of SDM volume 3, "Intel
+ * Processor Trace": "General Rules of the Intel PT Configuration MSRs" (only
+ * IA32_RTIT_CTL is written while TraceEn is 1), "Disabling Packet Generation"
+ * (registers and memory are exact after TraceEn was cleared and a fence has
+ * followed), "ToPA PMI" (bit 55 is cleared only with ToPA = 1). Processors,
+ * requests and calls are random. The other half, about which requests are
+ * accepted, is in test_model_config.c.
  */
 #include "engine/random_request.h"
 #include "engine/stream.h"
@@ -16,13 +16,13 @@
 
 static struct ptah_hal inner;
 
-/* What has happened on the one processor that there is. */
+/* What has happened on the only processor. */
 static struct {
-	bool unfenced; /* TraceEn was cleared, no fence since */
-	bool unread;   /* nor has the position been read */
+	bool unfenced; /* TraceEn was cleared, and no fence followed yet */
+	bool unread;   /* and the position was not read yet */
 	bool discovered;
 	unsigned writes, stops, acks, restores;
-	uint64_t tables; /* a sum over them, when TraceEn was set */
+	uint64_t tables; /* a checksum of them from when TraceEn was set */
 } seen;
 
 static uint64_t read_model(void *machine, uint32_t msr)
@@ -44,7 +44,7 @@ static bool is_rtit(uint32_t msr)
 	       (msr >= PTAH_IA32_RTIT_ADDR0_A && msr < PTAH_IA32_RTIT_ADDR(PTAH_RANGES));
 }
 
-/* Over the tables that the processor walks, as they are now. */
+/* A checksum of the tables that the processor walks, as they are now. */
 static uint64_t sum_tables(void *machine)
 {
 	uint64_t at = read_model(machine, PTAH_IA32_RTIT_OUTPUT_BASE), first = at, sum = 0;
@@ -68,8 +68,8 @@ static uint64_t sum_tables(void *machine)
 }
 
 /*
- * SDM "ToPA Table Entry Fields": the processor may hold copies of entries, so that they are
- * changed only while TraceEn is 0.
+ * SDM "ToPA Table Entry Fields": the processor may cache entries, so they may
+ * change only while TraceEn is 0.
  */
 static void judge_tables(void *machine)
 {
@@ -90,7 +90,9 @@ static void judge_write(void *machine, uint32_t msr, uint64_t value)
 		seen.stops++;
 	}
 	if (msr == PTAH_IA32_PERF_GLOBAL_STATUS_RESET) {
-		/* What is flushed by the stop may raise it once more; and then it may be too late.
+		/*
+		 * The bytes that the stop flushes may raise it once more, after the engine has
+		 * looked.
 		 */
 		if (on)
 			fail_msg("bit 55 acknowledged with TraceEn 1");
@@ -156,7 +158,7 @@ static int judged_xsaves(void *machine, void *area, uint64_t components)
 		fail_msg("XSAVES faults");
 	seen.unfenced = on;
 	seen.stops += on;
-	seen.unread = false; /* the image has it */
+	seen.unread = false; /* the XSAVE image has the position */
 	return status;
 }
 
@@ -191,7 +193,7 @@ static void take_the_bench(struct rig *rig)
 	seen.discovered = true;
 }
 
-/* It traces: the registers hold what was asked for. */
+/* Tracing is enabled: the registers contain what was requested. */
 static void compare_registers(struct rig *rig, const struct ptah_trace_config *trace, bool topa)
 {
 	uint64_t ctl = read_model(rig->machine, PTAH_IA32_RTIT_CTL);
@@ -207,7 +209,7 @@ static void compare_registers(struct rig *rig, const struct ptah_trace_config *t
 		bool on = r->mode != PTAH_RANGE_OFF;
 
 		if (!on && n >= 2)
-			continue; /* XRSTORS does not reach it, and nothing uses it */
+			continue; /* not restored by XRSTORS, and not used */
 		assert_int_equal(read_model(rig->machine, PTAH_IA32_RTIT_ADDR(n)),
 				 on ? r->first : 0);
 		assert_int_equal(read_model(rig->machine, PTAH_IA32_RTIT_ADDR(n) + 1),
@@ -304,7 +306,7 @@ static void act(struct trial *t)
 	if (status != PTAH_OK)
 		assert_int_equal(status, PTAH_E_NOSPACE);
 	compare(t);
-	/* Nothing sticky: it does trace. SDM "IA32_RTIT_STATUS MSR". */
+	/* No sticky bit is set, so the processor does trace. SDM "IA32_RTIT_STATUS MSR". */
 	if (!was_on && rig_enabled(&t->rig, 0))
 		assert_int_equal(read_model(t->rig.machine, PTAH_IA32_RTIT_STATUS) &
 				     (PTAH_RTIT_STATUS_ERROR | PTAH_RTIT_STATUS_STOPPED),
@@ -338,7 +340,7 @@ static bool open_trial(struct trial *t, const struct ptah_model_processor *proce
 	status = ptah_capture_new(t->rig.engine, &t->config, &t->c, &problem);
 	if (status == PTAH_OK)
 		return true;
-	/* A named reason, or a processor that cannot be traced. */
+	/* The refusal has a reason, or the processor cannot be traced. */
 	assert_true(status == PTAH_E_INVAL || status == PTAH_E_UNSUPPORTED);
 	if (status == PTAH_E_INVAL)
 		assert_true(problem.field && problem.reason);
@@ -422,7 +424,7 @@ static void registers_that_are_not_there(void **state)
 		play(&seed, &processor, 25);
 }
 
-/* Both of XSAVES and of single writes: a range that another had there is not left behind. */
+/* With XSAVES and with single writes: a range that another tracer set does not stay in force. */
 static void ranges_of_another(void **state)
 {
 	static const bool by_msr[] = {false, true};

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test group T2: tables of every size, walked by the simulated processor. Two
- * halves: captures with region counts around a table's page, where each byte
- * has to arrive; and tables that were damaged on purpose, where the engine's
- * validator has to say what the processor then meets (SDM "ToPA Errors").
+ * Test group T2: tables of every size, walked by the simulated processor. First
+ * captures whose number of regions is near that of a full table page: each byte
+ * has to arrive. Then tables that were damaged on purpose: the engine's
+ * validator has to report the error that the processor then runs into (SDM
+ * "ToPA Errors").
  */
 #include "engine/stream.h"
 #include "engine/topa.h"
 
 #define HUGE_ARENA ((size_t)192 << 20)
 
-/* The number of table pages is arithmetic: 511 entries and an END in 4096 bytes. */
+/* The number of table pages follows from 511 entries and an END in 4096 bytes. */
 static uint32_t pages_of(uint32_t regions)
 {
 	return (regions + 510) / 511;
@@ -26,7 +27,7 @@ static uint64_t *table_at(struct rig *rig, uint64_t physical)
 	return (uint64_t *)(void *)host;
 }
 
-/* Follows the chain in memory once: entries, and pages until it is back at the first. */
+/* Follows the chain in memory once, back to the first page, and counts entries and pages. */
 static void walk_chain(struct rig *rig, uint64_t first, uint32_t *entries, uint32_t *pages)
 {
 	uint64_t at = first;
@@ -47,7 +48,7 @@ static void walk_chain(struct rig *rig, uint64_t first, uint32_t *entries, uint3
 	assert_int_equal(at, first);
 }
 
-/* Stops at each place of interest: what is written lies where it should, nothing is lost. */
+/* Stops at each position of interest: every byte is where it should be, and none is lost. */
 static void fill(struct rig *rig, struct ptah_capture *c, uint64_t upto)
 {
 	struct ptah_capture_status s = rig_status(c);
@@ -99,7 +100,7 @@ static void one_layout(uint32_t regions, size_t region, unsigned pages, bool no_
 	assert_int_equal(s.buffer, regions * region);
 	if (!pages)
 		assert_int_equal(s.tables, pages_of(regions));
-	/* Whole laps, so that the place in the tables tells how many. */
+	/* Whole laps only, so that the position in the tables gives the number of bytes. */
 	assert_int_equal(s.laps, s.tables * 511 / regions);
 	assert_int_equal(s.cycle, (uint64_t)s.laps * regions * region);
 	assert_int_equal(ptah_capture_start(c), PTAH_OK);
@@ -107,7 +108,10 @@ static void one_layout(uint32_t regions, size_t region, unsigned pages, bool no_
 	walk_chain(&rig, rig_status(c).output_base, &entries, &chain);
 	assert_int_equal(entries, s.laps * regions);
 	assert_int_equal(chain, s.tables);
-	/* Less of what takes long: the first tables of many, the first lap of large regions. */
+	/*
+	 * Shorter where it would take long: the first tables of many, the first lap of large
+	 * regions.
+	 */
 	fill(&rig, c, large ? 3 * 511 * region : region > 8192 ? s.buffer + 1 : UINT64_MAX);
 	assert_int_equal(ptah_capture_free(c), PTAH_OK);
 	rig_close(&rig);
@@ -138,8 +142,8 @@ static void region_sizes(void **state)
 }
 
 /*
- * SDM "ToPA Table Entry Fields": the base has bits 12 to MAXPHYADDR - 1, up to 51; a
- * buffer that lies so far up must be written there.
+ * SDM "ToPA Table Entry Fields": the base has bits 12 to MAXPHYADDR - 1, 51 at
+ * most; a buffer at such a high address must be written there.
  */
 static void the_highest_addresses(void **state)
 {
@@ -167,9 +171,9 @@ static void the_highest_addresses(void **state)
 }
 
 /*
- * The validator. Tables without a machine around them: pages of memory at
- * addresses of their own, regions where nothing is (stores there are dropped,
- * and counted all the same).
+ * The validator. These tables are pages without a machine, at addresses of
+ * their own. Their regions have no memory: stores to them are dropped, but
+ * counted.
  */
 #define TABLES_AT  UINT64_C(0x100000000)
 #define TABLE_STEP UINT64_C(0x3000)
@@ -239,11 +243,11 @@ static void bench_processor(struct bench *b, struct ptah_model_processor *p, uns
 
 enum verdict {
 	FINE,
-	STOPPED, /* at a STOP: what comes behind it was not reached */
+	STOPPED, /* at a STOP: the entries after it were not reached */
 	ERROR,
 };
 
-/* No walk passes more bytes without passing an entry twice. */
+/* A walk over more bytes than this has passed an entry twice. */
 static uint64_t all_bytes(const struct bench *b)
 {
 	uint64_t sum = 4096;
@@ -260,7 +264,10 @@ static uint64_t all_bytes(const struct bench *b)
 	return sum;
 }
 
-/* What the processor meets from this place on. Bytes of ones: no table made of them is sound. */
+/*
+ * What the processor runs into from this position on. Its output is all ones,
+ * which make no valid table.
+ */
 static enum verdict run(struct bench *b, uint64_t base, struct topa_place place)
 {
 	static uint8_t ones[1 << 16];
@@ -289,7 +296,7 @@ static enum verdict run(struct bench *b, uint64_t base, struct topa_place place)
 						   : FINE;
 }
 
-/* Both judge; the processor last, for what it writes may lie in a damaged table. */
+/* Both judge; the processor last, because its output may overwrite a damaged table. */
 static enum verdict compare(struct bench *b, unsigned bits, bool multi, struct topa_place place)
 {
 	struct ptah_model_processor p;
@@ -336,10 +343,10 @@ static void damage(struct bench *b)
 	case 2:
 		entries[k] |= PTAH_TOPA_INT;
 		break;
-	case 3: /* END to another table, one's own perhaps, or to none */
+	case 3: /* END to another table, to its own, or to no table */
 		entries[end] = (TABLES_AT + below(b->t.pages + 1) * TABLE_STEP) | PTAH_TOPA_END;
 		break;
-	case 4: /* another size: aligned to it or not */
+	case 4: /* another size, aligned or not */
 		entries[k] = (entries[k] & ~UINT64_C(0x3c0)) | below(6) << PTAH_TOPA_SIZE;
 		break;
 	case 5:
@@ -352,8 +359,8 @@ static void damage(struct bench *b)
 }
 
 /*
- * A region that lies over a table: what the processor meets then depends on what
- * it wrote there, and no rule of the SDM speaks of it.
+ * Does a region overlap a table? What the processor then runs into depends on
+ * its own output, and the SDM has no rule for it.
  */
 static bool overwrites_itself(const struct bench *b)
 {
@@ -390,7 +397,10 @@ static void trial(struct bench *b, unsigned counts[3])
 	if (below(20) == 0) {
 		uint64_t off = UINT64_C(1) << (7 + below(5));
 
-		/* Neither finds the memory there: the engine's address is its own. */
+		/*
+		 * The table's physical address changes, and the engine's pointer does not:
+		 * neither judge finds memory there.
+		 */
 		b->tables[place.page].physical += off;
 	}
 	while (damages--)
@@ -413,7 +423,7 @@ static void damaged_tables(void **state)
 	assert_true(counts[FINE] > 100 && counts[STOPPED] > 30 && counts[ERROR] > 100);
 }
 
-/* Each bit of an entry in the middle, at the front and of the END, one by one. */
+/* Each bit of an entry in the middle, of the first entry and of the END, one by one. */
 static void every_bit(void **state)
 {
 	struct bench b = {.model = malloc(ptah_model_size())};
@@ -438,7 +448,7 @@ static void every_bit(void **state)
 	free(b.model);
 }
 
-/* Every size from 4 KB to 128 MB, aligned to itself and to half of it. */
+/* Every size from 4 KB to 128 MB, aligned to its size and to half of it. */
 static void every_size(void **state)
 {
 	struct bench b = {.model = malloc(ptah_model_size())};

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test group T3: N bytes are N bytes. For N around nothing, a region, laps and
- * cycles, in every shape, policy and way to stop, the position is N and what is
- * unrolled is what the processor put out, the oldest byte first.
+ * Test group T3: after N bytes of output the position is N, and the buffer,
+ * unrolled, contains the processor's output, oldest byte first. For N near 0,
+ * near a region's size and near whole laps and cycles; with every shape, policy
+ * and way to stop.
  */
 #include "engine/stream.h"
 
 #define ARENA ((size_t)4 << 20)
 
-/* How the capture is ended before it is looked at. */
+/* How the capture is stopped before it is examined. */
 enum ending {
 	BY_STOP,
 	BY_PAUSE,
-	BY_FLUSH,  /* and it goes on */
-	BY_SWITCH, /* a thread leaves: XSAVES, or MSRs where there is none */
-	BY_MSR,	   /* a thread leaves, MSRs */
+	BY_FLUSH,  /* and the trace continues */
+	BY_SWITCH, /* a thread leaves: by XSAVES, or by MSRs without it */
+	BY_MSR,	   /* a thread leaves, by MSRs */
 	BY_NMI,	   /* paused on its processor */
 	ENDINGS
 };
@@ -51,7 +52,7 @@ struct trial {
 	struct ptah_capture *c;
 	struct ptah_capture_status s;
 	enum ending ending;
-	bool swap; /* one region at a time: PMIs come early, regions end early */
+	bool swap; /* single-entry tables: PMIs and region ends come early */
 };
 
 static bool is_thread(enum ending ending)
@@ -127,13 +128,16 @@ static void end(struct trial *t)
 	t->s = rig_status(t->c);
 }
 
-/* The oldest byte that is left, by counting. */
+/* The oldest byte that is still in the buffer, by counting. */
 static uint64_t oldest_of(const struct trial *t)
 {
 	return t->stream.n > t->s.buffer ? t->stream.n - t->s.buffer : 0;
 }
 
-/* While a single range is traced, a mark that tells laps lies over the newest bytes: engine.h. */
+/*
+ * While a single range is traced, a mark to recognise laps overwrites the
+ * newest bytes: engine.h.
+ */
 static uint64_t readable(const struct trial *t)
 {
 	if (t->s.shape != PTAH_SHAPE_SINGLE || t->s.state != PTAH_CAPTURE_RUNNING)
@@ -157,7 +161,7 @@ static void check(struct trial *t)
 			 t->s.oldest ? PTAH_E_LOST : PTAH_E_INVAL);
 }
 
-/* The lengths of interest; how many. */
+/* Lists the lengths of interest and returns their number. */
 static unsigned lengths(const struct trial *t, uint64_t n[32])
 {
 	const uint64_t region = t->s.region, lap = t->s.buffer;
@@ -176,9 +180,9 @@ static unsigned lengths(const struct trial *t, uint64_t n[32])
 }
 
 /*
- * How many of `n` bytes in one piece come to rest in the buffer. With single-entry
- * tables the PMI comes before the region is full, so that nothing need be lost;
- * without PMIs the first region's end is the end.
+ * How many of `n` bytes that are output at once reach the buffer. With
+ * single-entry tables the PMI comes before the region is full, so that nothing
+ * need be lost; without PMIs the output ends with the first region.
  */
 static uint64_t expected(const struct trial *t, uint8_t policy, uint64_t n)
 {
@@ -202,7 +206,7 @@ static void from_empty(const struct kind *kind, uint8_t policy, enum ending endi
 	for (i = 0; i < count; i++) {
 		open_trial(&t, kind, policy, ending);
 		begin(&t);
-		/* One lap of a single range is noticed, more count as one. */
+		/* One lap of a single range is noticed; several count as one. */
 		if (t.s.shape == PTAH_SHAPE_SINGLE && n[i] > t.s.buffer) {
 			stream_put(&t.stream, &t.rig, 0, t.s.buffer / 2);
 			assert_int_equal(ptah_capture_flush(t.c, NULL), PTAH_OK);
@@ -242,7 +246,7 @@ static void n_bytes_from_empty(void **state)
 	}
 }
 
-/* Slice after slice in the same buffer, each of another length; a consumer keeps up. */
+/* Slices of different lengths in the same buffer, with a consumer that keeps up. */
 static void slices(const struct kind *kind, uint8_t policy, enum ending ending)
 {
 	uint64_t n[32], before;
@@ -288,7 +292,7 @@ static void slice_after_slice(void **state)
 	}
 }
 
-/* So many bytes that the tables are through more than once, between two calls. */
+/* So many bytes between two calls that the output goes through the tables more than once. */
 static void cycles(void **state)
 {
 	static const int around[] = {-1, 0, 1};
@@ -318,7 +322,10 @@ static void cycles(void **state)
 	}
 }
 
-/* Where nothing stops it, a lap that nobody saw is a lap, and it says that it may be more. */
+/*
+ * Where nothing stops the output, an unseen lap counts as one, and the engine
+ * reports that it may be more.
+ */
 static void a_full_lap_from_empty(void **state)
 {
 	struct trial t;
@@ -348,7 +355,10 @@ static void a_full_lap_from_empty(void **state)
 	}
 }
 
-/* Without PMIs it ends early rather than wrap unseen, and says so; the next look goes on. */
+/*
+ * Without PMIs the output ends early, rather than wrap unseen, and the engine
+ * reports it; the next call continues.
+ */
 static void a_cage_ends_the_cycle(void **state)
 {
 	struct trial t;
@@ -374,7 +384,10 @@ static void a_cage_ends_the_cycle(void **state)
 	}
 }
 
-/* What is read while TraceEn is 1 lags, and the last bytes wait for a fence: neither shows. */
+/*
+ * Registers that are read while TraceEn is 1 lag, and the last bytes wait for a
+ * fence: neither affects the result.
+ */
 static void stale_registers_and_late_bytes(void **state)
 {
 	struct ptah_model_faults faults = {.stale_bytes = 5000, .withhold = 64, .cache_next = true};
@@ -397,7 +410,7 @@ static void stale_registers_and_late_bytes(void **state)
 	}
 }
 
-/* Errata TGL052, ADL037, RPL017: beyond 4 KB a single range holds something else. */
+/* Errata TGL052, ADL037, RPL017: a single range of more than 4 KB contains wrong data. */
 static void a_single_range_of_4_kb(void **state)
 {
 	struct ptah_model_faults faults = {.single_range_4k_only = true, .silent = true};

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test group T4: interrupts at any moment. PMIs that are late by bytes or by
- * instructions, that stand for several regions, that come after a stop or to
- * another thread's trace; interrupts that are none of the engine's; and an NMI in
- * every gap between two instructions of every call. Whatever comes, no byte is
- * lost or counted twice, what was asked for is done, and the LVT entry is
- * unmasked in the end. SDM volume 3, "ToPA PMI"; "Local Vector Table".
+ * Test group T4: interrupts at any moment. PMIs that come some bytes or
+ * instructions late, that announce several regions at once, that come after a
+ * stop or during another thread's trace; interrupts that do not belong to the
+ * engine; and an NMI between any two instructions of every call. In each case
+ * no byte is lost or counted twice, the call does what was requested, and the
+ * LVT entry is unmasked afterwards. SDM volume 3, "ToPA PMI"; "Local Vector
+ * Table".
  */
 #include "engine/stream.h"
 
@@ -28,7 +29,7 @@ struct play {
 	bool armed, fired;
 };
 
-static struct play *current; /* for the hal's callback, which has no argument of ours */
+static struct play *current; /* for the HAL's callback, which gets no argument of the test */
 
 static int counted_wrmsr(void *port, uint32_t msr, uint64_t value)
 {
@@ -50,17 +51,17 @@ static struct ptah_model *processor(struct play *p)
 }
 
 enum event {
-	FOREIGN,     /* an NMI that is somebody else's */
-	FILL,	     /* the trace fills a region, the PMI comes at once */
-	FILL_LATE,   /* and it comes three instructions later */
-	FILL_FLUSH,  /* what fills it leaves the processor with the next instruction */
-	PAUSE_THERE, /* an NMI handler pauses the capture */
+	FOREIGN,     /* an NMI that does not belong to the engine */
+	FILL,	     /* the trace fills a region; the PMI comes at once */
+	FILL_LATE,   /* the same, and the PMI comes three instructions later */
+	FILL_FLUSH,  /* the bytes that fill it leave the processor with the next instruction */
+	PAUSE_THERE, /* an NMI's handler pauses the capture */
 	RESUME_THERE,
 	BOTH_THERE,
 	EVENTS
 };
 
-/* What PMIs and NMIs end in. */
+/* The handler of PMIs and NMIs. */
 static void interrupt(void *argument, unsigned cpu)
 {
 	struct play *p = argument;
@@ -87,7 +88,7 @@ static void put(struct play *p, uint64_t n)
 		stream_put(&p->stream, &p->rig, cpu, n);
 }
 
-/* Up to the end of the region, without an instruction's end: nothing is delivered yet. */
+/* Outputs up to the end of the region inside one instruction: no interrupt is delivered yet. */
 static void put_quietly(struct play *p)
 {
 	uint8_t byte;
@@ -124,7 +125,7 @@ static void gap(void *argument, unsigned cpu, const char *callback)
 	}
 }
 
-/* How a capture is carried; and what sort of tables. */
+/* How a capture is switched, and the kind of its tables. */
 struct carrier {
 	const char *processor;
 	uint8_t policy;
@@ -186,7 +187,7 @@ static void run(struct play *p)
 	go(p, true);
 }
 
-/* The trace is off: every byte is accounted for. */
+/* Tracing is disabled: every byte is accounted for. */
 static void settle(struct play *p)
 {
 	struct ptah_capture_status s;
@@ -224,7 +225,7 @@ static void close_play(struct play *p)
 	stream_free(&p->stream);
 }
 
-/* An NMI in every gap of every call. */
+/* An NMI between any two instructions of every call. */
 
 enum call {
 	START,
@@ -303,14 +304,17 @@ static void do_call(struct play *p, enum call call)
 		fail_msg("call %d: status %d", call, status);
 }
 
-/* What the call asks for, unless the NMI's own wish came in between. */
+/* The state that the call leads to, unless the NMI's handler changed it. */
 static void expect(struct play *p, enum call call)
 {
 	bool stops = call == STOP || call == PAUSE || call == SWITCH_OUT || call == OFFLINE;
 	bool on = rig_enabled(&p->rig, 0);
 	uint64_t position;
 
-	/* Whatever came has been dealt with: the bit is clear, the next one will come. */
+	/*
+	 * Each interrupt was handled: the status bit is clear, and the next one will be
+	 * delivered.
+	 */
 	assert_int_equal(peek(p, 0, LVT_MSR) & MASKED, 0);
 	assert_int_equal(peek(p, 0, PTAH_IA32_PERF_GLOBAL_STATUS), 0);
 	if (call == STOP || call == SWITCH_OUT || call == OFFLINE)
@@ -323,7 +327,7 @@ static void expect(struct play *p, enum call call)
 	assert_int_equal(ptah_capture_position(p->c), p->stream.n);
 }
 
-/* False: the call has no such gap. */
+/* False: the call has fewer instructions. */
 static bool in_gap(const struct carrier *carrier, enum call call, enum event event, unsigned at)
 {
 	struct ptah_model_faults faults = {.pmi_skid_boundaries = event == FILL_LATE ? 3 : 0};
@@ -351,7 +355,7 @@ static bool in_gap(const struct carrier *carrier, enum call call, enum event eve
 	if (call == OFFLINE)
 		pinned(&p, ptah_engine_cpu_online);
 	if (call == ONLINE || call == OFFLINE || call == STOP)
-		p.in = false; /* it was told to leave */
+		p.in = false; /* it was switched out */
 	still_alive(&p);
 	close_play(&p);
 	return fired;
@@ -369,7 +373,7 @@ static void nmi_in_every_gap(void **state)
 			for (event = 0; event < EVENTS; event++) {
 				for (at = 0; in_gap(&carriers[i], call, event, at); at++)
 					gaps++;
-				/* No call of all these works without an instruction. */
+				/* Each of these calls executes at least one instruction. */
 				if (call != CONSUME &&
 				    !(carriers[i].thread && (call == START || call == ONLINE)))
 					assert_true(at > 2);
@@ -379,7 +383,7 @@ static void nmi_in_every_gap(void **state)
 	assert_true(gaps > 4000);
 }
 
-/* Late by bytes: up to three regions, and around their ends. */
+/* PMIs that are some bytes late: up to three regions, and near the ends of regions. */
 static void skid(void **state)
 {
 	static const uint32_t bytes[] = {0,    1,    64,   4095,  4096,	 4097,
@@ -413,7 +417,10 @@ static void skid(void **state)
 	}
 }
 
-/* One PMI stands for several regions: the amount comes from the place, not from their number. */
+/*
+ * One PMI for several regions: the number of bytes follows from the position,
+ * not from the number of PMIs.
+ */
 static void merged(void **state)
 {
 	struct ptah_model_faults faults = {.pmi_skid_bytes = 5 * REGION / 2};
@@ -425,14 +432,17 @@ static void merged(void **state)
 	run(&p);
 	put(&p, 100 * REGION + 17);
 	pmis = p.answers[PTAH_PMI_OURS];
-	/* 100 regions with INT were filled: one PMI for three or four of them. */
+	/* 100 regions with INT were filled, with one PMI for three or four of them. */
 	assert_true(pmis >= 20 && pmis <= 40);
 	settle(&p);
 	assert_int_equal(ptah_capture_position(p.c), 100 * REGION + 17);
 	close_play(&p);
 }
 
-/* It comes when all is over: claimed, nothing touched, and the next one comes as ever. */
+/*
+ * A PMI after the capture has stopped: claimed, nothing is changed, and the
+ * next one is delivered as usual.
+ */
 static void after_stop(void **state)
 {
 	struct ptah_model_faults faults = {.pmi_skid_boundaries = 1000};
@@ -465,7 +475,7 @@ static void after_stop(void **state)
 			assert_int_equal(after[n], before[n]);
 		}
 		assert_int_equal(peek(&p, 0, LVT_MSR) & MASKED, 0);
-		/* Late once: another interrupt is nobody's. */
+		/* The late PMI was claimed once: any further NMI is not claimed. */
 		ptah_model_nmi(processor(&p));
 		assert_int_equal(p.answers[PTAH_PMI_NONE], 1);
 		faults.pmi_skid_boundaries = 0;
@@ -477,7 +487,7 @@ static void after_stop(void **state)
 	}
 }
 
-/* At every instruction between disable, read, acknowledge, and enable. */
+/* A PMI at every instruction between disable, read, acknowledge and enable. */
 static void between_disable_and_acknowledge(void **state)
 {
 	unsigned i, late, n;
@@ -505,7 +515,10 @@ static void between_disable_and_acknowledge(void **state)
 	}
 }
 
-/* It belongs to the thread that has just left. The one that comes loses and gains nothing. */
+/*
+ * The PMI belongs to the thread that was just switched out. The new thread's
+ * trace is unaffected.
+ */
 static void between_xsaves_and_xrstors(void **state)
 {
 	unsigned late, msr, n, turn;
@@ -559,7 +572,10 @@ static void between_xsaves_and_xrstors(void **state)
 	}
 }
 
-/* Counters overflow, others trace: the engine sees that it is not meant and touches nothing. */
+/*
+ * Counters overflow, or another tracer runs: the engine does not claim the PMI
+ * and changes nothing.
+ */
 static void foreign(void **state)
 {
 	struct ptah_model_faults faults = {0};
@@ -568,7 +584,7 @@ static void foreign(void **state)
 
 	(void)state;
 	open_play(&p, &carriers[0], 1, &faults);
-	/* Another tracer's: nothing of ours is in the registers. */
+	/* Another tracer's PMI: the registers contain nothing of the engine's. */
 	assert_int_equal(ptah_model_wrmsr(processor(&p), PTAH_IA32_PERF_GLOBAL_STATUS_SET,
 					  PTAH_PERF_GLOBAL_TRACE_TOPA_PMI),
 			 PTAH_OK);
@@ -578,13 +594,13 @@ static void foreign(void **state)
 	assert_int_equal(peek(&p, 0, PTAH_IA32_PERF_GLOBAL_STATUS),
 			 PTAH_PERF_GLOBAL_TRACE_TOPA_PMI);
 	assert_int_equal(peek(&p, 0, LVT_MSR) & MASKED, MASKED);
-	/* Its tracer acknowledges it, while ToPA is 1. */
+	/* That tracer acknowledges it, while ToPA is 1. */
 	ptah_model_wrmsr(processor(&p), PTAH_IA32_RTIT_CTL, PTAH_RTIT_CTL_TOPA);
 	assert_int_equal(ptah_model_wrmsr(processor(&p), PTAH_IA32_PERF_GLOBAL_STATUS_RESET,
 					  PTAH_PERF_GLOBAL_TRACE_TOPA_PMI),
 			 PTAH_OK);
 	ptah_model_wrmsr(processor(&p), PTAH_IA32_RTIT_CTL, 0);
-	/* A counter's, while we trace. */
+	/* A counter's PMI, while the engine traces. */
 	run(&p);
 	put(&p, 100);
 	ptah_model_wrmsr(processor(&p), PTAH_IA32_PERF_GLOBAL_STATUS_SET, 1);
@@ -596,7 +612,7 @@ static void foreign(void **state)
 	assert_int_equal(peek(&p, 0, LVT_MSR) & MASKED, MASKED);
 	assert_true(rig_enabled(&p.rig, 0));
 	assert_int_equal(rig_status(p.c).looks, 0);
-	/* Both at once: ours is dealt with, the counter's stays for its owner. */
+	/* Both at once: the engine handles its own and leaves the counter's to its owner. */
 	ptah_model_wrmsr(processor(&p), LVT_MSR, 0x400);
 	put(&p, REGION);
 	assert_int_equal(p.answers[PTAH_PMI_OURS], 1);
@@ -607,8 +623,9 @@ static void foreign(void **state)
 }
 
 /*
- * Bit 55 is still set from before, and may be cleared only while ToPA is 1 (SDM tables of
- * IA32_PERF_GLOBAL_STATUS and its reset): it is not taken for a region of what comes now.
+ * Bit 55 is still set from an earlier trace, and may be cleared only while ToPA
+ * is 1 (SDM tables of IA32_PERF_GLOBAL_STATUS and its reset). It is not taken
+ * for a full region of the new trace.
  */
 static void left_over_bit(void **state)
 {
@@ -632,7 +649,7 @@ static void left_over_bit(void **state)
 	}
 }
 
-/* No port for PMIs: no entry asks for one, so none is ever raised. SDM "ToPA PMI". */
+/* The port has no PMIs: no table entry has INT, so none is raised. SDM "ToPA PMI". */
 static void no_int_without_a_handler(void **state)
 {
 	unsigned refused, policy;
@@ -649,7 +666,7 @@ static void no_int_without_a_handler(void **state)
 
 			rig_open_at(&rig, ptah_model_find("skylake"), 1, ARENA, 0x10000000);
 			rig_silence(&rig, 0, &faults);
-			if (refused) { /* by the port: another engine on the same machine */
+			if (refused) { /* by the port: there is another engine on the machine */
 				assert_int_equal(ptah_engine_free(rig.engine), PTAH_OK);
 				rig.hal.pmi_enable = NULL;
 				rig.hal.pmi_unmask = NULL;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test group T5: the sticky bits of IA32_RTIT_STATUS. With Stopped or Error left
- * at 1, TraceEn = 1 traces nothing (SDM "IA32_RTIT_STATUS MSR", "TriggerEn"); behind a
- * STOP the registers stand at the end of a full region, where going on would be
- * an error; and an error may show long after what caused it.
+ * Test group T5: the sticky bits of IA32_RTIT_STATUS. With Stopped or Error
+ * still at 1, TraceEn = 1 traces nothing (SDM "IA32_RTIT_STATUS MSR",
+ * "TriggerEn"). After a STOP the registers point at the end of a full region,
+ * where continuing would be an error. And an error may be reported long after
+ * its cause.
  */
 #include "engine/stream.h"
 
@@ -14,7 +15,7 @@
 #define BRANCHED 0x401000u /* where programs here run */
 #define STOP_AT	 0x500000u /* a stop range */
 
-/* A capture that is bound, or a thread's, by XSAVES or by MSRs. */
+/* A processor's capture, or a thread's that is switched by XSAVES or by MSRs. */
 enum carrier {
 	BOUND,
 	BY_XSAVES,
@@ -80,7 +81,7 @@ static void close_play(struct play *p)
 	stream_free(&p->stream);
 }
 
-/* It does trace: SDM, TriggerEn = TraceEn and neither Stopped nor Error. */
+/* Checks that it traces: SDM, TriggerEn = TraceEn and neither Stopped nor Error. */
 static void assert_triggered(struct play *p)
 {
 	assert_true(rig_enabled(&p->rig, 0));
@@ -88,7 +89,7 @@ static void assert_triggered(struct play *p)
 	assert_true(peek(p, PTAH_IA32_RTIT_STATUS) & PTAH_RTIT_STATUS_TRIGGER_EN);
 }
 
-/* Somebody was here before, and left them. */
+/* An earlier tracer left the bits set. */
 static void left_over(void **state)
 {
 	static const uint64_t bits[] = {PTAH_RTIT_STATUS_STOPPED, PTAH_RTIT_STATUS_ERROR, STICKY};
@@ -129,7 +130,10 @@ static void left_over(void **state)
 	}
 }
 
-/* Full at a STOP; some of it is consumed; it goes on behind, at the beginning of a region. */
+/*
+ * Full at a STOP, then partly consumed: the trace continues after it, at the
+ * beginning of a region.
+ */
 static void stop_then_resume(void **state)
 {
 	struct ptah_model_faults faults = {.silent = true};
@@ -151,7 +155,7 @@ static void stop_then_resume(void **state)
 				begin(&p);
 				assert_triggered(&p);
 				stream_put(&p.stream, &p.rig, 0, 65536 + 100);
-				/* All of the buffer, to the byte, and no more. */
+				/* The buffer is full to the byte. */
 				assert_int_equal(p.stream.n, full);
 				end(&p);
 				s = rig_status(p.c);
@@ -170,7 +174,7 @@ static void stop_then_resume(void **state)
 	}
 }
 
-/* DRAIN waits, and goes on by itself with what room there is. */
+/* DRAIN waits, and continues by itself as soon as there is room. */
 static void full_then_a_little_room(void **state)
 {
 	struct ptah_model_faults faults = {.silent = true};
@@ -208,7 +212,7 @@ static void branch_to(struct play *p, uint64_t from, uint64_t to)
 	ptah_model_boundary(model(p));
 }
 
-/* Into a stop range: it is told, what follows is not traced, and resume clears it. */
+/* Execution enters a stop range: reported, not traced from there, and resume clears the bit. */
 static void trace_stop_then_resume(void **state)
 {
 	const struct ptah_model_context context = {.cpl = 3, .mode = PTAH_EXEC_64};
@@ -238,13 +242,13 @@ static void trace_stop_then_resume(void **state)
 			assert_int_equal(rig_status(p.c).state, PTAH_CAPTURE_RANGE);
 			assert_int_equal(ptah_capture_position(p.c), output);
 			assert_true(rig_flags(p.c) & PTAH_CAPTURED_RANGE);
-			/* Nothing but the owner's word starts it again. */
+			/* Only the owner's call starts it again. */
 			assert_int_equal(ptah_capture_flush(p.c, NULL), PTAH_OK);
 			assert_false(rig_enabled(&p.rig, 0));
 			assert_int_equal(round & 1 ? ptah_capture_start(p.c)
 						   : ptah_capture_resume(p.c),
 					 PTAH_OK);
-			if (!rig_enabled(&p.rig, 0)) /* a thread's: from its next turn on */
+			if (!rig_enabled(&p.rig, 0)) /* a thread's: from its next slice on */
 				rig_switch(&p.rig, p.c, 0, true);
 		}
 		end(&p);
@@ -254,7 +258,10 @@ static void trace_stop_then_resume(void **state)
 	}
 }
 
-/* Its tables are hidden from it (SDM "ToPA Errors": SMRR): told by start, or by the first look. */
+/*
+ * The processor cannot read its tables (SDM "ToPA Errors": SMRR): reported by
+ * start, or by the first call after it.
+ */
 static void error_at_the_start(void **state)
 {
 	unsigned carrier, delay;
@@ -288,7 +295,7 @@ static void error_at_the_start(void **state)
 			assert_int_equal(rig_status(p.c).errors, 1);
 			assert_int_equal(ptah_capture_position(p.c), 0);
 			end(&p);
-			/* No more than that was wrong. */
+			/* Nothing else was wrong. */
 			ptah_machine_hide(p.rig.machine, 0, 0);
 			begin(&p);
 			assert_triggered(&p);
@@ -302,9 +309,9 @@ static void error_at_the_start(void **state)
 }
 
 /*
- * A table is damaged while it is traced. When the processor says so is its own
- * affair (SDM "Operational Errors"): at once, or a million bytes later, or when it
- * is stopped. What went to memory before is there, and nothing is made up.
+ * A table is damaged during the trace. The processor may report it at once, a
+ * million bytes later, or when it is stopped (SDM "Operational Errors"). What
+ * went to memory before is in the buffer, and nothing is invented.
  */
 static void error_after_so_many_bytes(void **state)
 {
@@ -342,7 +349,7 @@ static void error_after_so_many_bytes(void **state)
 			assert_int_equal(s.position, p.stream.n);
 			stream_check(&p.stream, p.c, 0, s.position);
 			assert_true(rig_flags(p.c) & PTAH_CAPTURED_ERROR);
-			/* It is found before TraceEn is set again. */
+			/* The damage is found before TraceEn is set again. */
 			assert_int_equal(ptah_capture_resume(p.c), PTAH_E_INVAL);
 			assert_false(rig_enabled(&p.rig, 0));
 			end(&p);
@@ -360,8 +367,9 @@ static void error_after_so_many_bytes(void **state)
 }
 
 /*
- * SDM "IA32_RTIT_STATUS MSR", PacketByteCnt: a slice begins with a PSB where it is 0. With
- * force_psb every one does; without, the period goes on over a stop.
+ * SDM "IA32_RTIT_STATUS MSR", PacketByteCnt: a slice begins with a PSB if it is
+ * 0. With force_psb every slice does; without, the period continues over a
+ * stop.
  */
 static void a_psb_at_the_beginning(void **state)
 {

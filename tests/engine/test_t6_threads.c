@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test group T6: threads. Two of them take turns on one processor, and move
- * between two: what each capture holds, put together, is its own thread's
- * stream and nobody else's; its position never goes back; a slice begins with a
- * PSB when that is asked for. First step by step, then with processors that are
- * played by threads.
+ * Test group T6: threads. Two threads take turns on one processor and move
+ * between two processors. The slices of each capture, joined, are the stream of
+ * its own thread alone; its position never goes back; a slice begins with a PSB
+ * where that is requested. First step by step, then with a thread of the test
+ * for each processor.
  */
 #include "engine/live.h"
 
@@ -12,12 +12,12 @@
 
 #define THREADS 2u
 #define TURNS	4000u
-#define CALLS	20u /* from another processor, at least */
+#define CALLS	20u /* at least this many, from another processor */
 
-/* Packets that a processor writes on its own when it starts and stops. */
+/* The most bytes that a processor writes by itself when it starts and stops. */
 #define SLICE 128u
 
-/* One at a time, marks */
+/* One processor at a time, with marks */
 
 static void pinned_in(struct rig *rig, struct ptah_capture *c, unsigned cpu)
 {
@@ -40,7 +40,7 @@ static void pinned_out(struct rig *rig, struct ptah_capture *c)
 struct kind {
 	const char *processor;
 	bool no_xsaves, migrate;
-	bool xsaves; /* is what it comes to */
+	bool xsaves; /* is what the engine chooses */
 };
 
 static const struct kind kinds[] = {
@@ -50,7 +50,7 @@ static const struct kind kinds[] = {
     {"minimal", true, true, false},	 {"minimal-range", true, true, false},
     {"goldmont-plus", false, true, true}};
 
-/* Each has its own bytes, all of them, to the byte that its processor counted. */
+/* Each capture has its own bytes, exactly as many as its processor counted. */
 static void takes_turns(const struct kind *kind)
 {
 	struct ptah_capture_config config;
@@ -110,9 +110,9 @@ static void take_turns(void **state)
 		takes_turns(&kinds[i]);
 }
 
-/* One at a time, programs */
+/* One processor at a time, with programs */
 
-/* A thread that runs one indirect jump after another, each to a place of its own. */
+/* A thread that runs one indirect jump after another, each to another address. */
 struct program {
 	uint64_t base, ip, jumps;
 };
@@ -144,7 +144,7 @@ static void dispatch(struct rig *rig, unsigned cpu, const struct program *p)
 	ptah_model_begin(ptah_machine_model(rig->machine, cpu), p->ip, &context);
 }
 
-/* A thread's own stream: every jump of it, in order, and nothing of another's. */
+/* The stream of a thread contains its jumps in order, and none of another thread's. */
 static void expect_program(struct ptah_capture *c, const struct program *p)
 {
 	uint64_t position = ptah_capture_position(c), last_ip = 0, jumps = 0, at, ip;
@@ -165,14 +165,14 @@ static void expect_program(struct ptah_capture *c, const struct program *p)
 		assert_true(ip >= p->base && ip < p->base + UINT64_C(0x200000000));
 		if (packet.type == PTAH_PACKET_TIP)
 			assert_int_equal(ip, jump_target(p, jumps++));
-		else /* a slice goes on where the one before it ended */
+		else /* a slice continues where the previous one ended */
 			assert_int_equal(ip, jumps ? jump_target(p, jumps - 1) : p->base);
 	}
 	assert_int_equal(jumps, p->jumps);
 	free(bytes);
 }
 
-/* Does a PSB begin at every position where a slice does? How many do not? */
+/* Counts the slices that do not begin with a PSB. */
 static unsigned slices_without_psb(struct ptah_capture *c, unsigned *slices)
 {
 	uint64_t position = ptah_capture_position(c);
@@ -225,7 +225,7 @@ static void programs_with(const struct kind *kind, bool force_psb)
 		dispatch(&rig, cpu, &p[who]);
 		pinned_in(&rig, c[who], cpu);
 		run(&rig, cpu, &p[who], 1 + turn * 7 % 60);
-		if (turn % 5 == 0) /* no slice ends there */
+		if (turn % 5 == 0) /* a flush ends no slice */
 			assert_int_equal(ptah_capture_flush(c[who], NULL), PTAH_OK);
 		run(&rig, cpu, &p[who], turn % 3);
 		pinned_out(&rig, c[who]);
@@ -239,7 +239,10 @@ static void programs_with(const struct kind *kind, bool force_psb)
 		expect_program(c[who], &p[who]);
 		without = slices_without_psb(c[who], &slices);
 		assert_int_equal(slices, 60);
-		/* Asked for, always; else only where a period is over: SDM "PacketByteCnt". */
+		/*
+		 * With a PSB in every slice if that was requested; else only where a period has
+		 * ended: SDM "PacketByteCnt".
+		 */
 		if (force_psb || !ptah_engine_caps(rig.engine, 0)->psb_cyc)
 			assert_int_equal(without, 0);
 		else
@@ -260,7 +263,10 @@ static void own_streams(void **state)
 	}
 }
 
-/* A thread on two processors at once, or where another's is: told, nothing touched. */
+/*
+ * A thread on two processors at once, or on one that has another thread:
+ * refused, nothing is changed.
+ */
 static void no_place(void **state)
 {
 	struct ptah_capture_config config;
@@ -277,7 +283,7 @@ static void no_place(void **state)
 	c[0] = rig_capture(&rig, &config);
 	c[1] = rig_capture(&rig, &config);
 	assert_int_equal(ptah_capture_switch_in(c[2]), PTAH_E_INVAL);
-	/* Not started: nothing happens. */
+	/* Not started: switching has no effect. */
 	pinned_in(&rig, c[0], 1);
 	assert_false(rig_enabled(&rig, 1));
 	pinned_out(&rig, c[0]);
@@ -290,7 +296,7 @@ static void no_place(void **state)
 	assert_int_equal(ptah_capture_switch_in(c[1]), PTAH_E_BUSY);
 	ptah_machine_set_cpu(rig.machine, 0);
 	assert_int_equal(ptah_capture_switch_in(c[0]), PTAH_E_BUSY);
-	ptah_capture_switch_out(c[0]); /* it is not here */
+	ptah_capture_switch_out(c[0]); /* it is not on this processor */
 	ptah_machine_set_cpu(rig.machine, 1);
 	rig.hal.irq_restore(rig.machine, irqs);
 	assert_true(rig_enabled(&rig, 1));
@@ -298,13 +304,13 @@ static void no_place(void **state)
 	pinned_out(&rig, c[0]);
 	assert_int_equal(ptah_capture_position(c[0]), rig_output(&rig, 1));
 	assert_int_equal(rig_check(c[0], 0, rig_output(&rig, 1), 0, SLICE), 20);
-	/* What ran without being traced is told when it is traced again. */
+	/* Execution that was not traced is reported when the thread is traced again. */
 	assert_int_equal(ptah_capture_position(c[1]), 0);
 	assert_false(rig_flags(c[1]) & PTAH_CAPTURED_PARTIAL);
 	pinned_in(&rig, c[1], 1);
 	pinned_out(&rig, c[1]);
 	assert_true(rig_flags(c[1]) & PTAH_CAPTURED_PARTIAL);
-	/* A processor of its own keeps threads away. */
+	/* A capture of the processor itself keeps threads out. */
 	ptah_machine_set_cpu(rig.machine, 0);
 	assert_int_equal(ptah_capture_start(c[2]), PTAH_OK);
 	irqs = rig.hal.irq_save(rig.machine);
@@ -319,24 +325,24 @@ static void no_place(void **state)
 	rig_close(&rig);
 }
 
-/* Played by threads */
+/* A thread of the test for each processor */
 
 static struct {
 	struct ptah_capture *capture[THREADS];
-	atomic_bool running[THREADS]; /* the thread has a processor */
-	uint64_t written[THREADS];    /* marks, by whoever runs it */
+	atomic_bool running[THREADS]; /* the thread is on a processor */
+	uint64_t written[THREADS];    /* marks, by the processor that runs it */
 	atomic_uint moves;
-	int last[THREADS]; /* processor; by whoever runs it */
+	int last[THREADS]; /* the last processor that ran it */
 	struct live_reader reader[THREADS];
 } play;
 
-/* A processor: runs one of the two threads for a while, then the other. */
+/* What a processor does: it runs one of the two threads for a while, then the other. */
 static void schedule(unsigned cpu)
 {
 	unsigned turn;
 	uint64_t irqs;
 
-	/* However busy the machine is: until others have had their say. */
+	/* However busy the host is: until enough calls came from other processors. */
 	for (turn = 0; turn < TURNS || atomic_load(&live.calls) < CALLS; turn++) {
 		unsigned who = (turn + cpu) & 1;
 
@@ -399,7 +405,10 @@ static void open_captures(bool no_xsaves)
 	}
 }
 
-/* What the third processor does meanwhile: it consumes, pauses, looks, stops, changes. */
+/*
+ * What the third processor does meanwhile: it consumes, pauses, reads the
+ * status, stops and changes options.
+ */
 static void control(void)
 {
 	struct ptah_trace_config trace;
@@ -436,7 +445,7 @@ static void finish(unsigned who)
 	assert_int_equal(ptah_capture_stop(play.capture[who]), PTAH_OK);
 	consume(who);
 	assert_true(r->next > 1000);
-	/* Where a region with STOP ended it, some may be missing; else none is. */
+	/* Some marks may be missing where a region with STOP ended the trace; otherwise none. */
 	if (!(r->flags & PTAH_CAPTURED_TRUNCATED)) {
 		assert_int_equal(r->skipped, 0);
 		assert_int_equal(r->next, play.written[who]);
@@ -462,7 +471,7 @@ static void play_with(const char *processor, bool no_xsaves)
 	}
 	assert_int_equal(atomic_load(&live.rig.foreign), 0);
 	assert_int_equal(sum, rig_output(&live.rig, 0) + rig_output(&live.rig, 1));
-	/* It was what it should be: moves, interrupts from others, PMIs. */
+	/* The test was worth something: threads moved, other processors interrupted, PMIs came. */
 	print_message("%u moves, %u calls, %llu PMIs\n", atomic_load(&play.moves),
 		      atomic_load(&live.calls), (unsigned long long)pmis);
 	assert_true(atomic_load(&play.moves) > 4 && atomic_load(&live.calls) >= CALLS && pmis > 4);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test group T7: the life of a capture. Whatever is called, in whatever state,
- * twice or too early or after its owner has died: the answer is the one that
- * engine.h gives, the position is exact and never goes back, TraceEn is 1 only
- * where the state says RUNNING, and nothing is left behind.
+ * Test group T7: the life of a capture. For every call in every state,
+ * repeated, too early or after the owner's death: the result is the one that
+ * engine.h documents, the position is exact and never goes back, TraceEn is 1
+ * only in the state RUNNING, and nothing is left allocated.
  */
 #include "engine/rig.h"
 
@@ -11,7 +11,7 @@
 
 #include <limits.h>
 
-/* Packets that a processor writes on its own when it starts and stops. */
+/* The most bytes that a processor writes by itself when it starts and stops. */
 #define SLICE 128u
 
 #define FIRST_IP UINT64_C(0x400000)
@@ -70,7 +70,7 @@ static void switch_out(struct rig *rig, struct ptah_capture *c)
 
 /* Stop, start */
 
-/* A second stop changes nothing: not the position, not what the status tells. */
+/* A second stop changes neither the position nor the status. */
 static void stop_twice(void **state)
 {
 	struct ptah_capture_status first, second;
@@ -94,14 +94,17 @@ static void stop_twice(void **state)
 	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
 	second = rig_status(c);
 	assert_memory_equal(&first, &second, sizeof(first));
-	/* The registers are another tracer's to use now. */
+	/* Another tracer may use the registers now. */
 	assert_false(rig_enabled(&rig, 0));
 	assert_int_equal(rig_check(c, first.oldest, first.position, UINT64_MAX, 2 * SLICE), 10000);
 	assert_int_equal(ptah_capture_free(c), PTAH_OK);
 	rig_close(&rig);
 }
 
-/* Each start is as good as the first: same options, same memory, bytes behind bytes. */
+/*
+ * Each start is like the first: same options, same memory, and the bytes follow
+ * those of the start before.
+ */
 static void start_again(const char *processor, uint8_t shape)
 {
 	struct ptah_capture_config config;
@@ -127,7 +130,7 @@ static void start_again(const char *processor, uint8_t shape)
 		if (i)
 			assert_int_equal(msr(&rig, PTAH_IA32_RTIT_CTL), ctl);
 		ctl = msr(&rig, PTAH_IA32_RTIT_CTL);
-		/* It traces: a jump leaves a packet. */
+		/* It traces: a jump causes a packet. */
 		before = rig_output(&rig, 0);
 		jump(&rig, FIRST_IP, FIRST_IP + 0x1000);
 		assert_true(rig_output(&rig, 0) > before);
@@ -179,12 +182,12 @@ static void filter_while_paused(void **state)
 	trace.ranges[0] = (struct ptah_range){RANGE, RANGE + 0xfff, PTAH_RANGE_FILTER};
 	trace.ranges[1].mode = PTAH_RANGE_OFF;
 	assert_int_equal(ptah_capture_reconfigure(c, &trace, &problem), PTAH_OK);
-	/* It stays paused, nothing was lost, nothing begins anew. */
+	/* It stays paused, nothing was lost, and nothing starts again from the beginning. */
 	assert_int_equal(rig_status(c).state, PTAH_CAPTURE_PAUSED);
 	assert_false(rig_enabled(&rig, 0));
 	assert_int_equal(ptah_capture_position(c), position);
 	assert_int_equal(rig_check(c, 0, position, 0, SLICE), 100);
-	/* One that is refused changes nothing either. */
+	/* Options that are refused change nothing either. */
 	trace.ranges[0].last = UINT64_C(1) << 60;
 	assert_int_equal(ptah_capture_reconfigure(c, &trace, &problem), PTAH_E_INVAL);
 	assert_string_equal(problem.field, "ranges[0].last");
@@ -192,7 +195,7 @@ static void filter_while_paused(void **state)
 	assert_int_equal(ptah_capture_resume(c), PTAH_OK);
 	assert_int_equal(msr(&rig, PTAH_IA32_RTIT_ADDR(0)), RANGE);
 	assert_int_equal(msr(&rig, PTAH_IA32_RTIT_ADDR(0) + 1), RANGE + 0xfff);
-	/* The range that was there before is gone, its registers too. */
+	/* The previous range was removed, from its registers as well. */
 	assert_int_equal(msr(&rig, PTAH_IA32_RTIT_ADDR(1) + 1), 0);
 	output = rig_output(&rig, 0);
 	jump(&rig, FIRST_IP, FIRST_IP + 0x100);
@@ -223,7 +226,7 @@ static void flush_while_paused(void **state)
 	config = rig_config(&rig, &trace);
 	config.paused = true;
 	c = rig_capture(&rig, &config);
-	/* Armed only. */
+	/* Only armed. */
 	assert_int_equal(ptah_capture_start(c), PTAH_OK);
 	assert_int_equal(rig_status(c).state, PTAH_CAPTURE_PAUSED);
 	assert_false(rig_enabled(&rig, 0));
@@ -242,7 +245,7 @@ static void flush_while_paused(void **state)
 	rig_close(&rig);
 }
 
-/* Pause, resume, other options, start over: one position, and every byte of it. */
+/* Pause, resume, other options, start again: one position, and every byte up to it. */
 static void one_position(void **state)
 {
 	struct ptah_capture_config config;
@@ -290,7 +293,7 @@ static void one_position(void **state)
 	rig_close(&rig);
 }
 
-/* Paused and resumed from an NMI; what is not here is not touched. */
+/* Paused and resumed from an NMI; a capture of another processor is not changed. */
 static void from_an_nmi(void **state)
 {
 	struct ptah_capture_config config;
@@ -341,7 +344,7 @@ static void free_while_mapped(void **state)
 		assert_int_equal(ptah_capture_map(c, i / 2, i & 1, &address[i]), PTAH_OK);
 	assert_int_equal(ptah_capture_map(c, 9, false, &more), PTAH_E_LIMIT);
 	for (i = 0; i < 8; i++) {
-		/* Refused, and it traces on. */
+		/* Refused, and the trace continues. */
 		assert_int_equal(ptah_capture_free(c), PTAH_E_BUSY);
 		assert_true(rig_enabled(&rig, 0));
 		assert_int_equal(ptah_capture_unmap(c, 77, address[i]), PTAH_E_INVAL);
@@ -357,7 +360,10 @@ static void free_while_mapped(void **state)
 	rig_close(&rig);
 }
 
-/* An owner dies with everything it has: on two processors, a thread's that is in, mapped. */
+/*
+ * An owner dies with captures on two processors, one of a thread that is
+ * switched in, and mappings.
+ */
 static void owner_dies(void **state)
 {
 	struct ptah_capture_config config;
@@ -386,7 +392,10 @@ static void owner_dies(void **state)
 	ptah_machine_set_cpu(rig.machine, 1);
 	assert_int_equal(switch_in(&rig, thread), PTAH_OK);
 	assert_true(rig_enabled(&rig, 0) && rig_enabled(&rig, 1) && rig_enabled(&rig, 2));
-	/* Its mapping of another's goes too; another's mapping of its own as well. */
+	/*
+	 * Its mapping of another owner's capture is removed, and so is another owner's mapping
+	 * of its capture.
+	 */
 	assert_int_equal(ptah_capture_map(idle, 7, true, &address), PTAH_OK);
 	assert_int_equal(ptah_capture_map(bound, 8, false, &address), PTAH_OK);
 	assert_int_equal(ptah_capture_map(other, 7, false, &second), PTAH_OK);
@@ -397,7 +406,7 @@ static void owner_dies(void **state)
 	assert_int_equal(ptah_machine_mapped(rig.machine), 0);
 	assert_true(ptah_machine_allocated(rig.machine) == before);
 	assert_int_equal(ptah_engine_release_owner(rig.engine, 7), 0);
-	/* The processors are free again. */
+	/* The processors can be traced by others again. */
 	config.cpu = 0;
 	bound = rig_capture(&rig, &config);
 	assert_int_equal(ptah_capture_start(bound), PTAH_OK);
@@ -406,7 +415,7 @@ static void owner_dies(void **state)
 	rig_close(&rig);
 }
 
-/* Another tracer's registers are left as they are; another capture's too. */
+/* The registers of another tracer, or of another capture, stay as they are. */
 static void taken(void **state)
 {
 	struct ptah_capture_config config;
@@ -443,7 +452,7 @@ static void taken(void **state)
 	assert_int_equal(ptah_capture_pause(second), PTAH_E_INVAL);
 	assert_int_equal(ptah_capture_stop(second), PTAH_OK);
 	assert_true(rig_enabled(&rig, 0));
-	/* Paused it keeps its processor. */
+	/* A paused capture keeps its processor. */
 	assert_int_equal(ptah_capture_pause(c), PTAH_OK);
 	assert_int_equal(ptah_capture_start(second), PTAH_E_BUSY);
 	assert_int_equal(ptah_capture_resume(c), PTAH_OK);
@@ -456,7 +465,7 @@ static void taken(void **state)
 	rig_close(&rig);
 }
 
-/* Processors that come and go */
+/* Processors that go online and offline */
 
 static void offline(struct rig *rig)
 {
@@ -495,7 +504,7 @@ static void hotplug(void **state)
 	position = ptah_capture_position(c);
 	assert_int_equal(position, rig_output(&rig, 0));
 	assert_int_equal(ptah_capture_start(second), PTAH_E_BUSY);
-	/* All can be asked for from elsewhere; what is there can be read. */
+	/* All calls work from another processor, and the content can be read. */
 	assert_int_equal(rig_check(c, 0, position, 0, SLICE), 100);
 	assert_int_equal(ptah_capture_consume(c, position, NULL), PTAH_OK);
 	assert_int_equal(ptah_capture_pause(c), PTAH_OK);
@@ -516,7 +525,7 @@ static void hotplug(void **state)
 	assert_int_equal(ptah_capture_position(c), rig_output(&rig, 0));
 	assert_int_equal(rig_check(c, 0, ptah_capture_position(c), 0, 2 * SLICE), 200);
 	assert_true(rig_flags(c) & PTAH_CAPTURED_PARTIAL);
-	/* A thread whose processor goes is traced on another. */
+	/* A thread whose processor goes offline is traced on another one. */
 	assert_int_equal(ptah_capture_start(thread), PTAH_OK);
 	assert_int_equal(switch_in(&rig, thread), PTAH_OK);
 	offline(&rig);
@@ -524,7 +533,7 @@ static void hotplug(void **state)
 	assert_int_equal(switch_in(&rig, thread), PTAH_OK);
 	assert_true(rig_enabled(&rig, 1));
 	switch_out(&rig, thread);
-	/* Freed and released while it is away. */
+	/* Freed and released while the processor is offline. */
 	assert_int_equal(ptah_capture_start(c), PTAH_E_MISSING);
 	assert_int_equal(ptah_capture_free(c), PTAH_OK);
 	assert_int_equal(ptah_capture_start(second), PTAH_E_MISSING);
@@ -553,7 +562,7 @@ static const char *const call_names[] = {"start",   "stop",	  "pause",
 					 "resume",  "flush",	  "reconfigure",
 					 "consume", "pause_here", "resume_here"};
 
-/* How a capture comes into a state, and what each call then answers and leads to. */
+/* How a capture gets into a state, and what each call then returns and which state follows. */
 struct scene {
 	const char *name;
 	uint8_t state, policy;
@@ -652,7 +661,7 @@ static const struct scene scenes[] = {
       {0, STOPPED},
       {0, PAUSED},
       {0, RUNNING}}},
-    /* Its table is still damaged: it is not begun again. */
+    /* Its table is still damaged: it cannot be started again. */
     {"failed",
      FAILED,
      PTAH_POLICY_WRAP,
@@ -665,7 +674,7 @@ static const struct scene scenes[] = {
       {0, FAILED},
       {0, FAILED},
       {0, PAUSED},
-      /* An NMI has no time to walk tables; the processor finds out. */
+      /* An NMI has no time to check the tables; the processor reports the error. */
       {0, RUNNING}}},
     {"offline",
      BLOCKED,
@@ -712,7 +721,7 @@ struct stage {
 	struct rig rig;
 	struct ptah_capture *c;
 	struct ptah_trace_config trace;
-	uint64_t *entry, good; /* of a table, and what it was */
+	uint64_t *entry, good; /* an entry of a table, and its original value */
 };
 
 static void damage(struct stage *s)
@@ -802,7 +811,7 @@ static int make_call(struct stage *s, enum call call)
 	}
 }
 
-/* Mapped, read and asked in this state; then begun again from it, and ended. */
+/* Maps, reads and queries the capture in this state; then starts it again and stops it. */
 static void use_and_end(struct stage *s, const struct scene *scene, bool release)
 {
 	struct ptah_capture_status status;
@@ -851,7 +860,7 @@ static void one_call(const struct scene *scene, enum call call)
 	set_stage(&s, scene);
 	before = rig_status(s.c);
 	assert_int_equal(before.state, scene->state);
-	/* And once more, from the state that it led to. */
+	/* And the same again from the state that followed. */
 	status = make_call(&s, call);
 	after = rig_status(s.c);
 	if (status != scene->after[call].status || after.state != scene->after[call].state)
@@ -878,7 +887,7 @@ static void every_call_in_every_state(void **state)
 	}
 }
 
-/* Freed in every state, with nothing before it. */
+/* Frees a capture in every state, without another call before. */
 static void ends_in_every_state(void **state)
 {
 	struct stage s;
@@ -899,7 +908,7 @@ static void ends_in_every_state(void **state)
 	}
 }
 
-/* What is not there, or not of this version. */
+/* Arguments that are missing, or of another version. */
 static void refused(void **state)
 {
 	struct ptah_capture_status status = {.size = sizeof(status) - 1};
@@ -973,12 +982,12 @@ static void expect_failures(struct rig *rig, const struct ptah_capture_config *c
 	assert_true(most >= 2);
 	assert_int_equal(ptah_capture_free(c), PTAH_OK);
 	for (fail_from = 0; fail_from < most; fail_from++) {
-		/* All from there on: an error, and nothing is left. */
+		/* All allocations from there on fail: an error, and nothing stays allocated. */
 		allocations = 0;
 		fail_count = UINT_MAX;
 		assert_int_equal(ptah_capture_new(rig->engine, config, &c, NULL), PTAH_E_NOMEM);
 		assert_true(ptah_machine_allocated(rig->machine) == before);
-		/* That one: an error, or another way is found. */
+		/* Only that one fails: an error, or the engine does without it. */
 		allocations = 0;
 		fail_count = 1;
 		if (ptah_capture_new(rig->engine, config, &c, NULL) == PTAH_OK) {
@@ -1024,7 +1033,10 @@ static void no_memory(void **state)
 		}
 		rig_close(&rig);
 	}
-	/* Memory in small pieces alone: smaller regions where the choice is the engine's. */
+	/*
+	 * Memory comes in small pieces only: smaller regions, where the engine chooses their
+	 * size.
+	 */
 	rig_open(&rig, ptah_model_find("skylake"), 1);
 	rig.hal.alloc = failing_alloc;
 	config = rig_config(&rig, &trace);
@@ -1057,7 +1069,7 @@ static int failing_map(void *port, uint64_t owner, const struct ptah_hal_memory 
 	return PTAH_E_NOMEM;
 }
 
-/* A mapping that fails leaves no trace of itself. */
+/* A mapping that fails leaves nothing mapped or allocated. */
 static void no_mapping(void **state)
 {
 	struct ptah_capture_config config;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test group T8: consumers that are slow, stall, are absent, or race with the
- * trace, under each policy. What a consumer may rely on: bytes that it has been
- * given are the trace's, in order; what it will never see is counted to the
- * byte; what the policy keeps is not overwritten; and each record reaches it.
+ * Test group T8: consumers that are slow, stall, are absent, or read while the
+ * trace runs, under each policy. What a consumer may rely on: the bytes that it
+ * gets are the trace, in order; the bytes that it never gets are counted
+ * exactly; what the policy keeps is not overwritten; and it gets every record.
  */
 #include "engine/live.h"
 
-/* Packets that a processor writes on its own when it starts and stops. */
+/* The most bytes that a processor writes by itself when it starts and stops. */
 #define SLICE 128u
 
 struct kind {
@@ -15,7 +15,7 @@ struct kind {
 	uint8_t shape;
 	bool no_pmi;
 	size_t buffer, region;
-	bool swaps; /* one region at a time: its ends are not always filled */
+	bool swaps; /* single-entry tables: regions are not always filled to their end */
 };
 
 static const struct kind kinds[] = {
@@ -47,7 +47,7 @@ static struct ptah_capture *open_kind(struct rig *rig, const struct kind *kind, 
 	return rig_capture(rig, config);
 }
 
-/* At most so many bytes are the processor's own. */
+/* At most this many bytes are the processor's own packets. */
 static size_t others(const struct ptah_capture_status *s)
 {
 	return (size_t)(SLICE * (s->looks + s->starts + 2));
@@ -60,7 +60,7 @@ static void close_kind(struct rig *rig, struct ptah_capture *c)
 	rig_close(rig);
 }
 
-/* How often something may be missing since the last time: where it says so. */
+/* How often marks may be missing since the last call: as often as the engine reported it. */
 static void count_cuts(struct ptah_capture *c, struct live_reader *r)
 {
 	struct ptah_capture_record records[16];
@@ -75,7 +75,7 @@ static void count_cuts(struct ptah_capture *c, struct live_reader *r)
 	}
 }
 
-/* Reads [tail, upto) as far as it is there, and says that it has. */
+/* Reads what is still there of [tail, upto), and releases it. */
 static void consume(struct ptah_capture *c, struct live_reader *r, uint64_t upto)
 {
 	struct ptah_capture_status s = rig_status(c);
@@ -96,9 +96,9 @@ static void consume(struct ptah_capture *c, struct live_reader *r, uint64_t upto
 	r->tail = upto;
 }
 
-/* Slow */
+/* Slow consumers */
 
-/* Nothing that has not been seen is overwritten, and nothing but what it waited for is missing. */
+/* No unread byte is overwritten, and nothing is missing except while the trace waited. */
 static void drains_slowly(const struct kind *kind)
 {
 	struct ptah_capture_config config;
@@ -135,13 +135,13 @@ static void drains_slowly(const struct kind *kind)
 	assert_int_equal(r.lost, 0);
 	assert_int_equal(rig_status(c).lost, 0);
 	assert_true(r.next <= rig.next && r.next > 1000);
-	/* Marks are missing where it was told so, and nowhere else. */
+	/* Marks are missing where a loss was reported, and nowhere else. */
 	assert_false(r.flags & PTAH_CAPTURED_DROPPED);
 	assert_true(r.skipped <= r.cuts);
 	close_kind(&rig, c);
 }
 
-/* A buffer that wraps: what is lost is what plain arithmetic says. */
+/* A buffer that wraps: the loss is what arithmetic gives. */
 static void wraps_slowly(const struct kind *kind)
 {
 	struct ptah_capture_config config;
@@ -157,7 +157,7 @@ static void wraps_slowly(const struct kind *kind)
 	for (round = 0; round < 60; round++) {
 		assert_int_equal(ptah_capture_start(c), PTAH_OK);
 		rig_mark(&rig, 0, (round * 1733 + 11) % 5000);
-		/* Nothing runs: so it is known what is there. */
+		/* The trace is stopped, so the content of the buffer is known. */
 		assert_int_equal(ptah_capture_pause(c), PTAH_OK);
 		s = rig_status(c);
 		assert_int_equal(s.position, rig_output(&rig, 0));
@@ -172,7 +172,7 @@ static void wraps_slowly(const struct kind *kind)
 		sum += expected;
 		assert_int_equal(r.lost, sum);
 		assert_int_equal(rig_status(c).lost, sum);
-		/* The same bytes again: they are not lost twice. */
+		/* The same bytes again: they are not counted as lost twice. */
 		assert_int_equal(ptah_capture_consume(c, upto, &lost), PTAH_OK);
 		assert_int_equal(lost, 0);
 		assert_int_equal(ptah_capture_consume(c, s.position + 1, &lost), PTAH_E_INVAL);
@@ -180,7 +180,7 @@ static void wraps_slowly(const struct kind *kind)
 	}
 	assert_int_equal(ptah_capture_stop(c), PTAH_OK);
 	assert_true(sum > 0 || (kind->swaps && kind->no_pmi));
-	if (!kind->no_pmi) { /* else it may have ended early */
+	if (!kind->no_pmi) { /* without PMIs it may have ended early */
 		consume(c, &r, ptah_capture_position(c));
 		assert_int_equal(r.next, rig.next);
 	}
@@ -198,7 +198,7 @@ static void slow(void **state)
 	}
 }
 
-/* While it runs consume() looks: what it says is about where the trace is then. */
+/* While the trace runs, consume() reads the position: its result refers to that position. */
 static void loss_while_running(void **state)
 {
 	struct ptah_capture_config config;
@@ -217,7 +217,7 @@ static void loss_while_running(void **state)
 	rig_mark(&rig, 0, (65536 - 200) / MARK);
 	oldest = rig_output(&rig, 0) - 65536;
 	assert_int_equal(ptah_capture_consume(c, position, &lost), PTAH_OK);
-	/* What the look itself has output comes on top. */
+	/* The bytes that consume() itself caused come in addition. */
 	assert_true(ptah_capture_position(c) - 65536 >= oldest);
 	assert_true(ptah_capture_position(c) - 65536 <= oldest + SLICE);
 	assert_int_equal(lost, ptah_capture_position(c) - 65536 - 1000);
@@ -226,7 +226,7 @@ static void loss_while_running(void **state)
 	close_kind(&rig, c);
 }
 
-/* Stalled */
+/* Stalled consumers */
 
 static void sum_records(struct ptah_capture *c, uint64_t *lost, uint32_t *flags)
 {
@@ -243,7 +243,7 @@ static void sum_records(struct ptah_capture *c, uint64_t *lost, uint32_t *flags)
 	}
 }
 
-/* It has begun to read, and then reads no more for a long time. */
+/* A consumer that began to read and then stops reading for a long time. */
 static void stalled(void **state)
 {
 	struct ptah_capture_config config;
@@ -262,7 +262,7 @@ static void stalled(void **state)
 
 		policy = (unsigned)(i % PTAH_POLICY_MAX);
 		if (kind->no_pmi && policy == PTAH_POLICY_WRAP)
-			continue; /* it ends early, and says so */
+			continue; /* it ends early, and the engine reports it */
 		told = flags = 0;
 		c = open_kind(&rig, kind, (uint8_t)policy, &config, &trace);
 		assert_int_equal(ptah_capture_start(c), PTAH_OK);
@@ -280,7 +280,7 @@ static void stalled(void **state)
 		assert_int_equal(s.position, rig_output(&rig, 0));
 		assert_int_equal(s.tail, 500);
 		if (policy == PTAH_POLICY_WRAP) {
-			/* As it goes on, each loss is told, once. */
+			/* When it continues, each loss is reported once. */
 			assert_true(flags & PTAH_CAPTURED_LOST);
 			assert_int_equal(told, s.oldest - 500);
 			if (!kind->swaps)
@@ -288,13 +288,16 @@ static void stalled(void **state)
 			assert_int_equal(ptah_capture_consume(c, s.position, &lost), PTAH_OK);
 			assert_int_equal(lost, told);
 		} else {
-			/* It waits; what was there when it filled up is still there. */
+			/*
+			 * The trace waits; the content from when the buffer was full is still
+			 * there.
+			 */
 			assert_true(flags & PTAH_CAPTURED_FULL);
 			assert_false(flags & PTAH_CAPTURED_LOST);
 			assert_int_equal(told, 0);
 			assert_true(s.oldest <= 500 && s.position <= 500 + s.buffer);
 			assert_true(s.position > s.buffer / 2);
-			/* Without PMIs each region waits for a look when there is one at a time. */
+			/* Without PMIs, single-entry tables wait after each region for a call. */
 			if (!kind->swaps || !kind->no_pmi)
 				rig_check(c, 500 + SLICE, s.position, UINT64_MAX, others(&s));
 			assert_int_equal(ptah_capture_consume(c, s.position, &lost), PTAH_OK);
@@ -309,7 +312,7 @@ static void stalled(void **state)
 	}
 }
 
-/* Absent: nobody is there to lose anything; and what is told first is not lost itself. */
+/* No consumer: nothing counts as lost; and the first record is not lost itself. */
 static void absent(void **state)
 {
 	struct ptah_capture_config config;
@@ -343,7 +346,7 @@ static void absent(void **state)
 		if (policy != PTAH_POLICY_WRAP) {
 			assert_true(flags & PTAH_CAPTURED_FULL || kind->no_pmi);
 			assert_int_equal(s.oldest, 0);
-			/* The first bytes, from the first on. */
+			/* The first bytes of the trace are kept. */
 			assert_true(rig_check(c, 0, s.position, 0, others(&s)) > 100);
 		} else if (!kind->no_pmi) {
 			assert_true(s.oldest > 0);
@@ -354,17 +357,17 @@ static void absent(void **state)
 	}
 }
 
-/* In the PMI */
+/* Consumers inside the PMI */
 
 struct drained {
 	size_t n;
 	unsigned mode, calls;
-	uint64_t tail; /* at the last call */
+	uint64_t tail; /* the tail at the last call */
 	struct ptah_capture *c;
 	uint8_t bytes[4 << 20];
 };
 
-/* Takes what it is given, appended to one long buffer. */
+/* Appends the bytes that it gets to one long buffer. */
 static uint64_t drain(void *cookie, struct ptah_capture *c, uint64_t tail, uint64_t position)
 {
 	struct drained *d = cookie;
@@ -378,7 +381,7 @@ static uint64_t drain(void *cookie, struct ptah_capture *c, uint64_t tail, uint6
 	return position;
 }
 
-/* Emptied inside the PMI: it never waits, nothing is lost. */
+/* The buffer is emptied inside the PMI: the trace never waits, and nothing is lost. */
 static void drained_in_the_pmi(void **state)
 {
 	struct ptah_capture_config config;
@@ -433,7 +436,7 @@ enum {
 	DRAIN_MODES
 };
 
-/* Answers that are not between the two are none. */
+/* Return values outside of the two limits are ignored. */
 static uint64_t drain_badly(void *cookie, struct ptah_capture *c, uint64_t tail, uint64_t position)
 {
 	struct drained *d = cookie;
@@ -507,7 +510,7 @@ static int noting_map(void *port, uint64_t owner, const struct ptah_hal_memory *
 	return real_map(port, owner, pieces, n, writable, address);
 }
 
-/* The bytes [from, to) as an owner sees them at its address are those that the engine sees. */
+/* The bytes [from, to) at the owner's mapping are those that the engine reads. */
 static void expect_seen(struct rig *rig, struct ptah_capture *c, uint64_t owner, uint64_t address)
 {
 	struct ptah_capture_status s = rig_status(c);
@@ -529,7 +532,7 @@ static void expect_seen(struct rig *rig, struct ptah_capture *c, uint64_t owner,
 		}
 	}
 	assert_int_equal(at, s.position);
-	/* No more than the buffer is mapped. */
+	/* Only the buffer is mapped. */
 	assert_non_null(ptah_machine_user(rig->machine, owner, address + s.buffer - 1, &bytes));
 	assert_int_equal(bytes, 1);
 	assert_null(ptah_machine_user(rig->machine, owner, address + s.buffer, &bytes));
@@ -559,7 +562,7 @@ static void mapped(void **state)
 		assert_int_equal(ptah_capture_pause(c), PTAH_OK);
 		expect_seen(&rig, c, 4, read);
 		expect_seen(&rig, c, 5, write);
-		/* Nobody else sees it, nor whoever had it. */
+		/* No other owner can read it, nor the previous one. */
 		assert_null(ptah_machine_user(rig.machine, 5, read, &bytes));
 		assert_int_equal(ptah_capture_unmap(c, 4, read), PTAH_OK);
 		assert_null(ptah_machine_user(rig.machine, 4, read, &bytes));
@@ -581,7 +584,7 @@ static uint8_t byte_at(uint64_t position)
 	return (uint8_t)(position * 0x9e3779b1 >> 16 ^ position);
 }
 
-/* The processor outputs n bytes, and nothing on its own; fewer when it is stopped. */
+/* The processor outputs n bytes and no packets by itself; fewer if it is stopped. */
 static void put(struct rig *rig, uint64_t n)
 {
 	uint8_t bytes[64];
@@ -631,7 +634,7 @@ static void fills(const struct kind *kind, uint8_t policy, int extra)
 		assert_int_equal(s.position, n < buffer ? n : buffer);
 		assert_int_equal(s.state, n < buffer ? PTAH_CAPTURE_RUNNING : PTAH_CAPTURE_FULL);
 		expect_bytes(c, 0, s.position);
-		/* A byte too few, and it may not be overwritten yet. */
+		/* One byte too few was released, and that one may not be overwritten yet. */
 		assert_int_equal(ptah_capture_consume(c, 1, &lost), PTAH_OK);
 		put(&rig, buffer);
 		assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
@@ -640,7 +643,7 @@ static void fills(const struct kind *kind, uint8_t policy, int extra)
 		assert_int_equal(lost, 0);
 		if (policy == PTAH_POLICY_STOP)
 			assert_int_equal(ptah_capture_start(c), PTAH_OK);
-		/* All of it has been seen: there is room for all of it again. */
+		/* All of it was released: the whole buffer is free again. */
 		s = rig_status(c);
 		put(&rig, buffer - kind->region - 1);
 		assert_int_equal(ptah_capture_flush(c, NULL), PTAH_OK);
@@ -678,7 +681,7 @@ static void exactly_full(void **state)
 
 /* Records */
 
-/* The same life, with room for `records` of them. */
+/* The same sequence of calls, with room for `records` records. */
 static struct ptah_capture *eventful(struct rig *rig, unsigned records)
 {
 	struct ptah_capture_config config;
@@ -739,7 +742,7 @@ static void records_overflow(void **state)
 	for (room = 1; room <= 128; room *= 2) {
 		c = eventful(&rig, room);
 		assert_int_equal(ptah_capture_position(c), position);
-		/* The first are as they were; the rest of what was told comes in one. */
+		/* The first records are unchanged; the rest is merged into one. */
 		for (k = 0; (i = ptah_capture_records(c, few + k, 256)) > 0; k += i)
 			;
 		for (i = 0, lost_of_few = flags_of_few = 0; i < k; i++) {
@@ -787,14 +790,14 @@ static void woken(void **state)
 		assert_int_equal(ptah_capture_stop(c), PTAH_OK);
 		while (ptah_capture_records(c, &record, 1) == 1)
 			n++;
-		/* None that nobody was woken for. */
+		/* Each record woke the consumer. */
 		assert_int_equal(n, wakes);
 	}
 	assert_true(n >= 40);
 	close_kind(&rig, c);
 }
 
-/* Racing: the consumer has a processor of its own */
+/* Racing consumers, on a processor of their own */
 
 #define ROUNDS 3000u
 
@@ -818,7 +821,7 @@ static void produce(unsigned cpu)
 	}
 }
 
-/* As another processor reads memory that a processor's trace is written to meanwhile. */
+/* Reads memory that another processor's trace is written to meanwhile, as hardware does. */
 LIVE_HARDWARE static void copy_racing(uint8_t *to, const volatile uint8_t *from, size_t n)
 {
 	size_t i;
@@ -827,7 +830,7 @@ LIVE_HARDWARE static void copy_racing(uint8_t *to, const volatile uint8_t *from,
 		to[i] = from[i];
 }
 
-/* What is in [from, upto) now, into `bytes`; false: some of it is not there any more. */
+/* Copies [from, upto) into `bytes`; false: some of it was overwritten. */
 static bool copy_pieces(uint64_t from, uint64_t upto, uint8_t *bytes)
 {
 	struct ptah_piece piece;
@@ -859,7 +862,7 @@ static void consume_racing(struct live_reader *r)
 	bytes = malloc((size_t)(upto - from) + 1);
 	assert_non_null(bytes);
 	there = copy_pieces(from, upto, bytes);
-	if (!there && race.tries++ % 4) { /* again, with what is there now */
+	if (!there && race.tries++ % 4) { /* again, with the current content */
 		free(bytes);
 		return;
 	}
@@ -867,7 +870,7 @@ static void consume_racing(struct live_reader *r)
 	assert_true(lost <= upto - r->tail && (lost >= from - r->tail || from == r->tail));
 	if (lost)
 		live_lose(r, lost);
-	/* What was lost are the first ones, by now: the rest has been read whole. */
+	/* The loss is at the beginning: all later bytes were read. */
 	if (there)
 		live_read(r, bytes + (r->tail + lost - from), (size_t)(upto - r->tail - lost));
 	else
@@ -897,7 +900,7 @@ static void races(const char *processor, uint8_t policy, size_t buffer)
 	for (round = 0; atomic_load(&live.working); round++) {
 		live_poll();
 		consume_racing(&r);
-		/* It may have filled up again just now. */
+		/* The buffer may have filled up again meanwhile. */
 		if (policy == PTAH_POLICY_STOP && rig_status(race.c).state == PTAH_CAPTURE_FULL) {
 			int status = ptah_capture_start(race.c);
 
@@ -919,7 +922,7 @@ static void races(const char *processor, uint8_t policy, size_t buffer)
 		     (PTAH_CAPTURED_ERROR | PTAH_CAPTURED_PARTIAL | PTAH_CAPTURED_UNSURE));
 	assert_int_equal(atomic_load(&live.rig.foreign), 0);
 	if (policy == PTAH_POLICY_WRAP) {
-		/* Marks are missing where it was told so, and nowhere else. */
+		/* Marks are missing where a loss was reported, and nowhere else. */
 		assert_true(r.skipped <= r.losses);
 		assert_int_equal(r.next, race.written);
 	} else {

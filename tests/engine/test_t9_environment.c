@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test group T9: what happens around a trace and stops it behind the engine's
- * back, or with notice. VMX operation, virtual machines, SMIs, resets, measured
- * launch, sleep. What was not traced is told as PARTIAL, and the position is
- * what the processor has output.
+ * Test group T9: events outside of the engine that stop a trace, with or
+ * without notice to the engine: VMX operation, virtual machines, SMIs, resets,
+ * measured launch, sleep. Execution that was not traced is reported as PARTIAL,
+ * and the position is the number of bytes that the processor has output.
  *
- * SDM volume 3, "Intel PT and VMX", "Intel PT and System Management Mode", "RESET".
+ * SDM volume 3, "Intel PT and VMX", "Intel PT and System Management Mode",
+ * "RESET".
  */
 #include "engine/rig.h"
 
-/* Packets that a processor writes on its own when it starts and stops. */
+/* The most bytes that a processor writes by itself when it starts and stops. */
 #define SLICE 128u
 
 #define LVT_MSR 0x834u
 
-/* Where the port has XSAVES: "enabled in IA32_XSS, on every processor, by the port". */
+/* For ports with XSAVES. hal.h: "enabled in IA32_XSS, on every processor, by the port". */
 static void set_xss(struct rig *rig, unsigned cpu)
 {
 	ptah_model_wrmsr(ptah_machine_model(rig->machine, cpu), PTAH_IA32_XSS, PTAH_XSTATE_PT);
@@ -43,7 +44,7 @@ struct scene {
 	const struct kind *kind;
 };
 
-/* On processor 0, without IA32_VMX_MISC[14] where `no_vmx_pt`; started, and in. */
+/* A capture on processor 0, started and switched in; with `no_vmx_pt` IA32_VMX_MISC[14] is 0. */
 static void open_scene(struct scene *s, const struct kind *kind, bool no_vmx_pt)
 {
 	struct ptah_capture_config config;
@@ -86,7 +87,7 @@ static void notify(struct scene *s, void (*what)(struct ptah_engine *engine))
 	s->rig.hal.irq_restore(s->rig.machine, irqs);
 }
 
-/* What was output is there, all marks are in it, in order; and the position is exact. */
+/* All output is in the buffer, with all marks in order; and the position is exact. */
 static void expect_all(struct scene *s, size_t others)
 {
 	struct ptah_capture_status status;
@@ -104,7 +105,7 @@ static void expect_all(struct scene *s, size_t others)
 
 /* VMX */
 
-/* VMXON clears TraceEn, and nobody told the engine. */
+/* VMXON clears TraceEn without notice to the engine. */
 static void vmxon_unannounced(void **state)
 {
 	struct scene s;
@@ -118,7 +119,10 @@ static void vmxon_unannounced(void **state)
 		assert_int_equal(ptah_model_vmxon(s.m), PTAH_OK);
 		assert_false(rig_enabled(&s.rig, 0));
 		rig_flags(s.c);
-		/* At the next look: what there is is kept, the gap is told, nothing faults. */
+		/*
+		 * At the engine's next call the trace so far is kept, the gap is reported, and
+		 * nothing faults.
+		 */
 		assert_int_equal(ptah_capture_flush(s.c, &position), PTAH_OK);
 		assert_int_equal(position, rig_output(&s.rig, 0));
 		assert_int_equal(rig_check(s.c, 0, position, 0, 2 * SLICE), 100);
@@ -127,7 +131,7 @@ static void vmxon_unannounced(void **state)
 		assert_int_equal(rig_status(s.c).state, PTAH_CAPTURE_BLOCKED);
 		assert_int_equal(rig_status(s.c).msr, 0);
 		assert_false(rig_enabled(&s.rig, 0));
-		/* And it goes on at the first look after VMXOFF, with a PSB. */
+		/* The trace continues at the first call after VMXOFF, with a PSB. */
 		assert_int_equal(ptah_model_vmxoff(s.m), PTAH_OK);
 		assert_int_equal(ptah_capture_flush(s.c, NULL), PTAH_OK);
 		assert_true(rig_enabled(&s.rig, 0));
@@ -137,7 +141,7 @@ static void vmxon_unannounced(void **state)
 	}
 }
 
-/* The port cannot tell that it is in VMX operation: the processor's #GP does. */
+/* The port does not report VMX operation: the engine learns of it from the processor's #GP. */
 static void vmxon_unknown(void **state)
 {
 	struct scene s;
@@ -164,7 +168,7 @@ static void vmxon_unknown(void **state)
 	close_scene(&s);
 }
 
-/* With notice it stops cleanly before VMXON, and goes on by itself after VMXOFF. */
+/* With notice the trace stops before VMXON without loss, and continues by itself after VMXOFF. */
 static void vmxon_announced(void **state)
 {
 	struct scene s;
@@ -180,7 +184,7 @@ static void vmxon_announced(void **state)
 		assert_int_equal(ptah_capture_position(s.c), rig_output(&s.rig, 0));
 		assert_int_equal(ptah_model_vmxon(s.m), PTAH_OK);
 		assert_int_equal(rig_status(s.c).state, PTAH_CAPTURE_BLOCKED);
-		/* Whatever is called in between, TraceEn stays 0 and nothing raises #GP. */
+		/* No call in between sets TraceEn or raises #GP. */
 		assert_int_equal(ptah_capture_flush(s.c, NULL), PTAH_OK);
 		assert_int_equal(ptah_capture_pause(s.c), PTAH_OK);
 		assert_int_equal(ptah_capture_resume(s.c), PTAH_OK);
@@ -194,13 +198,13 @@ static void vmxon_announced(void **state)
 		assert_true(rig_flags(s.c) & PTAH_CAPTURED_PARTIAL);
 		rig_mark(&s.rig, 0, 100);
 		expect_all(&s, 0);
-		/* The processor never had to clear TraceEn. */
+		/* TraceEn was already 0 at each VMXON. */
 		assert_int_equal(rig_status(s.c).partial, 0);
 		close_scene(&s);
 	}
 }
 
-/* Where IA32_VMX_MISC[14] is 1 nothing happens. */
+/* With IA32_VMX_MISC[14] = 1 nothing changes. */
 static void vmxon_harmless(void **state)
 {
 	struct scene s;
@@ -219,7 +223,7 @@ static void vmxon_harmless(void **state)
 	close_scene(&s);
 }
 
-/* The thread that is traced comes to this processor, or leaves it. */
+/* The traced thread is switched in on this processor, or out. */
 static int switch_in(struct scene *s, unsigned cpu)
 {
 	uint64_t irqs;
@@ -240,7 +244,7 @@ static void switch_out(struct scene *s)
 	s->rig.hal.irq_restore(s->rig.machine, irqs);
 }
 
-/* A thread that runs on a processor in VMX operation does so untraced, and it says so. */
+/* A thread on a processor in VMX operation is not traced, and the engine reports that. */
 static void thread_comes_during_vmx(void **state)
 {
 	struct scene s;
@@ -251,12 +255,12 @@ static void thread_comes_during_vmx(void **state)
 	assert_int_equal(ptah_model_vmxon(s.m), PTAH_OK);
 	switch_out(&s);
 	assert_int_equal(rig_status(s.c).state, PTAH_CAPTURE_OUT);
-	/* On another processor it is traced: the gap so far is told. */
+	/* On another processor it is traced, and the gap so far is reported. */
 	assert_int_equal(switch_in(&s, 1), PTAH_OK);
 	assert_true(rig_enabled(&s.rig, 1));
 	switch_out(&s);
 	assert_true(rig_flags(s.c) & PTAH_CAPTURED_PARTIAL);
-	/* Here again: what it runs now is the next gap. */
+	/* Back on the first processor: what it runs now is the next gap. */
 	assert_int_equal(switch_in(&s, 0), PTAH_E_UNSUPPORTED);
 	assert_int_equal(rig_status(s.c).state, PTAH_CAPTURE_BLOCKED);
 	assert_false(rig_enabled(&s.rig, 0));
@@ -270,7 +274,7 @@ static void thread_comes_during_vmx(void **state)
 	close_scene(&s);
 }
 
-/* Asked for while it cannot be: refused with the reason, and it begins after VMXOFF. */
+/* Started while tracing is impossible: refused with the reason; the trace begins after VMXOFF. */
 static void start_during_vmx(void **state)
 {
 	struct scene s;
@@ -291,7 +295,7 @@ static void start_during_vmx(void **state)
 	expect_all(&s, 0);
 	close_scene(&s);
 
-	/* Not told of VMXON it cannot know when to begin. */
+	/* Without notice of VMXON the engine cannot know when to begin. */
 	open_scene(&s, &kinds[2], true);
 	assert_int_equal(ptah_capture_stop(s.c), PTAH_OK);
 	assert_int_equal(ptah_model_vmxon(s.m), PTAH_OK);
@@ -332,7 +336,7 @@ static void leave_guest(struct vm *vm)
 	vm->of_guest += rig_output(&vm->rig, 0) - vm->before;
 }
 
-/* An NMI leaves the guest, is handled, and the hypervisor goes on with its loop. */
+/* An NMI causes a VM exit and is handled, and the hypervisor continues with its loop. */
 static void pmi_of_vm(void *argument, unsigned cpu)
 {
 	struct vm *vm = argument;
@@ -368,7 +372,7 @@ static void open_vm(struct vm *vm, const char *processor, uint8_t policy)
 	rig_open(&vm->rig, ptah_model_find(processor), 2);
 	ptah_machine_on_pmi(vm->rig.machine, pmi_of_vm, vm);
 	vm->m = ptah_machine_model(vm->rig.machine, 0);
-	/* VM exit clears CTL.ToPA too, and bit 55 belongs to it. */
+	/* VM exit clears CTL.ToPA too, and bit 55 may be cleared only while that is 1. */
 	ptah_model_set_faults(vm->m, &faults);
 	real_wrmsr = vm->rig.hal.wrmsr;
 	vm->rig.hal.wrmsr = sound_wrmsr;
@@ -393,7 +397,7 @@ static void close_vm(struct vm *vm)
 	rig_close(&vm->rig);
 }
 
-/* The guest's trace holds the guest, the host's the host, with PMIs in both. */
+/* The guest's trace contains the guest, the host's trace the host, with PMIs in both. */
 static void guest_and_host(void **state)
 {
 	static const char *const processors[] = {"sapphire-rapids", "skylake", "maximal"};
@@ -416,7 +420,7 @@ static void guest_and_host(void **state)
 			vm.rig.hal.irq_restore(vm.rig.machine, irqs);
 			position = ptah_capture_position(vm.guest);
 			assert_int_equal(position, vm.of_guest);
-			/* The last thousand are the guest's. */
+			/* The last thousand instructions are the guest's. */
 			assert_int_equal(rig_check(vm.guest, position - 900 * MARK, position,
 						   UINT64_MAX, 12 * SLICE),
 					 vm.rig.next);
@@ -442,7 +446,7 @@ static void irqs_back(struct vm *vm, uint64_t state)
 	vm->rig.hal.irq_restore(vm->rig.machine, state);
 }
 
-/* Its own part of the processor's time: fills it, so that nothing more is traced. */
+/* Fills the guest's buffer while the guest runs, so that nothing more is traced. */
 static void fill_guest(struct vm *vm)
 {
 	uint64_t irqs = irqs_off(vm);
@@ -456,7 +460,7 @@ static void fill_guest(struct vm *vm)
 	assert_int_equal(rig_status(vm->guest).position, 65536);
 }
 
-/* It is as it was: what is traced on another processor is its own, all of it. */
+/* Nothing has changed: its trace on another processor is complete. */
 static void trace_elsewhere(struct vm *vm)
 {
 	uint64_t position = ptah_capture_position(vm->guest), output = rig_output(&vm->rig, 1);
@@ -485,9 +489,9 @@ enum {
 };
 
 /*
- * An interrupt that the hypervisor lets in between VM exit and
- * ptah_capture_vmexit() ends the guest's trace: the host's goes on, and the
- * guest's may, anywhere.
+ * An interrupt that the hypervisor allows between VM exit and
+ * ptah_capture_vmexit() ends the guest's slice: the host's trace continues, and
+ * the guest's can continue on any processor.
  */
 static void guest_ends(unsigned how, bool full)
 {
@@ -545,7 +549,7 @@ static void guest_stops(void **state)
 	}
 }
 
-/* The host's trace is paused in an NMI, just before the guest is entered: both stay exact. */
+/* The host's trace is paused in an NMI just before VM entry: both traces stay exact. */
 static void nmi_before_entry(void **state)
 {
 	struct vm vm;
@@ -573,7 +577,7 @@ static void nmi_before_entry(void **state)
 	close_vm(&vm);
 }
 
-/* Nothing to trace, or not here: *ctl is 0, and the guest runs. */
+/* No capture, or one of another processor: *ctl is 0, and the guest runs. */
 static void guest_untraced(void **state)
 {
 	struct vm vm;
@@ -584,12 +588,15 @@ static void guest_untraced(void **state)
 	irqs = vm.rig.hal.irq_save(vm.rig.machine);
 	assert_int_equal(ptah_capture_vmentry(vm.host, &ctl), PTAH_E_INVAL);
 	assert_int_equal(ptah_capture_vmentry(vm.guest, NULL), PTAH_E_INVAL);
-	ptah_capture_vmexit(vm.guest); /* it is not in */
+	ptah_capture_vmexit(vm.guest); /* it is not switched in */
 	assert_true(rig_enabled(&vm.rig, 0));
 	vm.rig.hal.irq_restore(vm.rig.machine, irqs);
 	assert_int_equal(ptah_capture_pause(vm.guest), PTAH_OK);
 	irqs = vm.rig.hal.irq_save(vm.rig.machine);
-	/* The host rests all the same: SDM, VM entry that loads the MSR fails with TraceEn 1. */
+	/*
+	 * The host's trace is stopped nevertheless: SDM, VM entry that loads the MSR fails with
+	 * TraceEn 1.
+	 */
 	enter_guest(&vm);
 	assert_int_equal(vm.status, PTAH_OK);
 	assert_int_equal(vm.vmcs.guest_rtit_ctl, 0);
@@ -598,7 +605,7 @@ static void guest_untraced(void **state)
 	ptah_capture_vmexit(vm.guest);
 	vm.rig.hal.irq_restore(vm.rig.machine, irqs);
 	assert_true(rig_enabled(&vm.rig, 0));
-	/* On another processor meanwhile. */
+	/* The capture is on another processor meanwhile. */
 	assert_int_equal(ptah_capture_resume(vm.guest), PTAH_OK);
 	ptah_machine_set_cpu(vm.rig.machine, 1);
 	irqs = vm.rig.hal.irq_save(vm.rig.machine);
@@ -615,7 +622,7 @@ static void guest_untraced(void **state)
 	close_vm(&vm);
 }
 
-/* SMM: RSM restores what the SMI cleared; nothing is missing but what SMM ran. */
+/* SMM: RSM restores what the SMI cleared; only the code of SMM is missing. */
 
 static void smi_between(void **state)
 {
@@ -641,7 +648,7 @@ static void smi_between(void **state)
 	}
 }
 
-/* And between any two instructions of the engine. */
+/* The same, with an SMI between any two instructions of the engine. */
 static void smi_in_gap(void *argument, unsigned cpu, const char *callback)
 {
 	struct ptah_model *m = ptah_machine_model(argument, cpu);
@@ -663,7 +670,7 @@ static void smi_everywhere(void **state)
 		ptah_machine_on_gap(s.rig.machine, smi_in_gap, s.rig.machine);
 		for (round = 0; round < 12; round++) {
 			rig_mark(&s.rig, 0, 400);
-			expect_all(&s, SIZE_MAX); /* each SMI has its packets */
+			expect_all(&s, SIZE_MAX); /* each SMI causes packets */
 			if (s.kind->thread) {
 				switch_out(&s);
 				assert_int_equal(switch_in(&s, 0), PTAH_OK);
@@ -681,7 +688,7 @@ static void smi_everywhere(void **state)
 
 /* Resets */
 
-/* The bytes up to `told` are as they were, and `marks` of them. */
+/* The bytes up to `told` are unchanged and contain `marks` marks. */
 static void expect_prefix(struct scene *s, uint64_t told, uint64_t marks)
 {
 	assert_int_equal(rig_check(s->c, 0, told, 0, 4 * SLICE), marks);
@@ -694,8 +701,9 @@ enum {
 };
 
 /*
- * A processor that loses TraceEn, and perhaps the rest. What was output before
- * the last look stays where it is; where the registers survive, all of it.
+ * A processor that loses TraceEn, and perhaps its other registers. The output
+ * up to the engine's last call stays in the buffer; if the registers survive,
+ * all of it.
  */
 static void loses_registers(const struct kind *kind, int how)
 {
@@ -710,7 +718,7 @@ static void loses_registers(const struct kind *kind, int how)
 	rig_mark(&s.rig, 0, 100);
 	assert_int_equal(ptah_capture_flush(s.c, &told), PTAH_OK);
 	rig_mark(&s.rig, 0, 50);
-	rig_output(&s.rig, 0); /* nothing is left inside */
+	rig_output(&s.rig, 0); /* no bytes are left inside the processor */
 	rig_flags(s.c);
 	if (how == SENTER)
 		ptah_model_senter(s.m);
@@ -726,12 +734,12 @@ static void loses_registers(const struct kind *kind, int how)
 	assert_false(flags & PTAH_CAPTURED_ERROR);
 	assert_int_equal(rig_status(s.c).partial, 1);
 	assert_true(rig_enabled(&s.rig, 0));
-	/* What is not known is said to be so. */
+	/* A position that the engine cannot know is reported as UNSURE. */
 	if (kept)
 		assert_false(flags & PTAH_CAPTURED_UNSURE);
 	else
 		assert_true(flags & PTAH_CAPTURED_UNSURE);
-	/* From here on it is exact again. */
+	/* From here the position is exact again. */
 	rig_mark(&s.rig, 0, 50);
 	assert_int_equal(ptah_capture_pause(s.c), PTAH_OK);
 	assert_int_equal(ptah_capture_position(s.c) - (kept ? output : told),
@@ -753,7 +761,7 @@ static void resets(void **state)
 	int how;
 
 	(void)state;
-	/* CPUID.14H.0:EBX[2]: a warm reset clears TraceEn alone. */
+	/* With CPUID.14H.0:EBX[2] = 1 a warm reset clears TraceEn alone. */
 	assert_true(preserves("skylake"));
 	assert_false(preserves("broadwell") || preserves("minimal") || preserves("minimal-range"));
 	for (how = WARM; how <= SENTER; how++) {
@@ -763,9 +771,9 @@ static void resets(void **state)
 }
 
 /*
- * Suspend to memory: the processor goes offline in time, loses all its registers,
- * comes back, and the trace goes on with PMIs and all, though nobody sets up the
- * LVT entry for it.
+ * Suspend to memory: the engine is notified before the processor goes offline.
+ * It loses all its registers and comes back, and the trace continues, with
+ * PMIs, although nothing but the engine sets up the LVT entry.
  */
 static void suspends(const struct kind *kind)
 {

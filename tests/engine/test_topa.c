@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Table layout, positions and the validator. What is expected comes from a
- * walker that follows the entries in memory as the SDM describes it, "Table of
- * Physical Addresses (ToPA)", one region at a time and without any formula.
+ * ToPA tables: their layout, positions in them, and the validator. The expected
+ * results come from a walker that follows the entries in memory one by one, as
+ * the SDM describes it ("Table of Physical Addresses (ToPA)"), without any
+ * formula.
  */
 #include "engine/topa.h"
 #include "test.h"
@@ -32,7 +33,7 @@ static void lay_out(struct layout *l, uint32_t regions, uint64_t region, uint64_
 	assert_non_null(l->tables);
 	assert_non_null(l->blocks);
 	for (n = 0; n < l->t.pages; n++) {
-		/* Neither one after the other nor in order. */
+		/* Pages that are neither contiguous nor in order. */
 		l->tables[n] = (struct ptah_hal_memory){
 		    .address = calloc(1, 4096),
 		    .physical = TABLES_AT + (uint64_t)(n ^ 1) * 0x3000,
@@ -58,7 +59,7 @@ static void tear_down(struct layout *l)
 	free(l->blocks);
 }
 
-/* The processor's output: SDM "ToPA": index + 1 when full, END leads on at once. */
+/* The processor's output. SDM "ToPA": index + 1 when a region is full; END is followed at once. */
 struct walker {
 	const struct layout *l;
 	struct topa_place place;
@@ -92,7 +93,7 @@ static void next_entry(struct walker *w)
 	w->place.index = 0;
 }
 
-/* Where the next byte goes. */
+/* The address of the next byte. */
 static uint64_t address_of(const struct walker *w)
 {
 	return (entry_at(w) & ~UINT64_C(0xfff)) + w->place.offset;
@@ -114,7 +115,7 @@ static void write_bytes(struct walker *w, uint64_t n)
 	}
 }
 
-/* Where the buffer's byte at this position should lie, lap by lap. */
+/* The address where the buffer's byte at this position should be, in each lap. */
 static uint64_t expected_address(const struct layout *l, uint64_t position)
 {
 	uint32_t r = 0;
@@ -192,7 +193,7 @@ static void positions(void **state)
 	tear_down(&l);
 }
 
-/* At the end of a region with STOP the registers stay: a full cycle is not nothing. */
+/* At the end of a region with STOP the registers stay: this is a full cycle, not an empty one. */
 static void stopped_after_a_cycle(void **state)
 {
 	struct layout l;
@@ -212,7 +213,7 @@ static void stopped_after_a_cycle(void **state)
 		    topa_position(&l.t, (struct topa_place){0, k, 0}, before, false, &position));
 		assert_int_equal(position, before);
 	}
-	/* About to follow END. */
+	/* The next step follows END. */
 	assert_true(topa_position(&l.t, (struct topa_place){0, 511, 0}, 4096, false, &position));
 	assert_int_equal(position, 511 * 4096);
 	assert_false(topa_position(&l.t, (struct topa_place){0, 511, 1}, 0, false, &position));
@@ -228,13 +229,13 @@ static void marks(void **state)
 	uint32_t k, ints;
 
 	(void)state;
-	/* At least two in a cycle, never on the last entry. */
+	/* At least two INT bits in a cycle, and never on the last entry. */
 	lay_out(&l, 3, 4096, 4096, 0, true, true);
 	for (k = ints = 0; k < l.t.entries; k++)
 		ints += (((uint64_t *)l.tables[0].address)[k] & PTAH_TOPA_INT) != 0;
 	assert_int_equal(ints, 2);
 	assert_false(((uint64_t *)l.tables[0].address)[l.t.entries - 1] & PTAH_TOPA_INT);
-	/* As many per lap as asked for. */
+	/* As many in each lap as requested. */
 	l.t.pmis = 2;
 	topa_build(&l.t);
 	for (k = ints = 0; k < l.t.entries; k++)
@@ -312,7 +313,7 @@ static void validator(void **state)
 	assert_int_equal(judge(&l, 39, true, start), TOPA_SOUND);
 	tear_down(&l);
 
-	/* Single-entry: each table ends to itself behind one region. */
+	/* Single-entry: after its one region, each table has an END to itself. */
 	lay_out(&l, 4, 4096, 4096, 0, false, true);
 	assert_int_equal(judge(&l, 39, false, (struct topa_place){3, 0, 0}), TOPA_SOUND);
 	((uint64_t *)l.tables[3].address)[1] = l.tables[2].physical | PTAH_TOPA_END;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A processor with a little physical memory, for the model's own tests. It has
- * no packet generation in question: bytes are put straight out.
+ * A processor with a little physical memory, for tests of the model's output:
+ * bytes are output directly, without packet generation.
  */
 #ifndef PTAH_TESTS_MODEL_BARE_H
 #define PTAH_TESTS_MODEL_BARE_H
@@ -15,7 +15,7 @@
 
 #define RIG_BASE  UINT64_C(0x40000000)
 #define RIG_BYTES (UINT64_C(1) << 18)
-/* Where the last entry of the longest table lies, if the table begins at RIG_BASE. */
+/* The address of the longest table's last entry, if the table begins at RIG_BASE. */
 #define RIG_FAR (RIG_BASE + UINT64_C(0x10000000) - 4096)
 
 struct rig {
@@ -91,7 +91,7 @@ static inline void rig_entry(struct rig *rig, uint64_t table, unsigned index, ui
 	memcpy(rig->memory + (table - RIG_BASE) + 8 * index, &entry, 8);
 }
 
-/* xorshift: the same in every run. */
+/* xorshift: the same numbers in every run. */
 static inline uint64_t rig_random(uint64_t *seed)
 {
 	*seed ^= *seed << 13;
@@ -100,7 +100,7 @@ static inline uint64_t rig_random(uint64_t *seed)
 	return *seed;
 }
 
-/* Through the window in bursts of at most `burst` bytes, as a generator does. */
+/* Writes through the model's window in bursts of at most `burst` bytes, as a generator does. */
 static inline void rig_put(struct rig *rig, const uint8_t *bytes, size_t n, size_t burst)
 {
 	while (n) {
@@ -114,7 +114,7 @@ static inline void rig_put(struct rig *rig, const uint8_t *bytes, size_t n, size
 	}
 }
 
-/* A register of CPUID that random processors get: bits that mean something, and others. */
+/* A CPUID register of a random processor: bits that have a meaning, and others. */
 static inline struct ptah_model_processor rig_random_processor(uint64_t *seed)
 {
 	struct ptah_model_processor p = *ptah_model_find("maximal");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a random program on a simulated processor: what happens and where each
- * branch goes is decided at random, the processor is told of it, and what its
- * trace has to report is noted beside.
+ * Runs a random program on a simulated processor: decides at random what
+ * happens and where each branch goes, makes the processor execute it, and lists
+ * what its trace has to report.
  */
 #include "program.h"
 
@@ -40,7 +40,10 @@ static void program_ran(struct program *p, uint64_t ip, uint8_t size)
 	    (struct program_ran){.ip = ip, .size = size, .mode = p->context.mode, .in_tx = p->tsx};
 }
 
-/* Control has come to `to`: enables, and the events of a transfer that began at `ip`. */
+/*
+ * Execution reaches `to`: sets the enables and lists the events of a transfer
+ * that began at `ip`.
+ */
 static void program_arrive(struct program *p, bool before, bool async, bool conditional,
 			   uint64_t ip, uint64_t to)
 {
@@ -79,7 +82,7 @@ static void program_paging(struct program *p)
 		program_note(p, CLASS_PAGING, PTAH_ITEM_PAGING, 0, 0, p->context.cr3);
 }
 
-/* Doing */
+/* Execution */
 
 static unsigned program_pick(struct program *p, unsigned n)
 {
@@ -106,7 +109,7 @@ static void program_near(struct program *p, unsigned kind, uint64_t ip, uint64_t
 	ptah_model_branch(p->m, &b);
 }
 
-/* A far transfer to `to` with that code size; CPL and CR3 as chance has it. */
+/* A far transfer to `to` with that code size, and with a random CPL and CR3. */
 static void program_far(struct program *p, unsigned kind, uint64_t ip, uint64_t to, unsigned mode)
 {
 	const bool before = traced(p), context = in_context(p) && !p->stopped;
@@ -142,7 +145,7 @@ static int program_far_place(struct program *p, unsigned kind, uint64_t ip, int 
 	return to;
 }
 
-/* Begins anew where the trace was stopped, or in the middle. */
+/* Starts a slice of trace again where the last one was stopped, or in the middle. */
 static void program_slice(struct program *p, uint64_t ip)
 {
 	ptah_model_stand(p->m, ip);
@@ -181,7 +184,7 @@ static int program_abort(struct program *p, uint64_t ip)
 	return to;
 }
 
-/* Outside of the filter for a while, perhaps into the TraceStop range. */
+/* Runs outside of the filter for a while, perhaps in the TraceStop range. */
 static int program_outside(struct program *p, uint64_t from)
 {
 	unsigned mode = p->context.mode;
@@ -220,7 +223,7 @@ static void program_power(struct program *p, uint64_t ip)
 
 	if (p->o.ctl & PTAH_RTIT_CTL_PWR_EVT_EN && !p->stopped) {
 		program_note(p, CLASS_POWER, PTAH_ITEM_PWRE, 0, 0, 2);
-		if (context) /* its packet came first; it is told with the EXSTOP's FUP */
+		if (context) /* reported with the EXSTOP's FUP */
 			program_note(p, CLASS_POWER, PTAH_ITEM_MWAIT, 0, 0, 0x100000020);
 		program_note(p, CLASS_POWER, PTAH_ITEM_EXSTOP, context ? ip : NO_ADDRESS, 0, 0);
 	}
@@ -247,7 +250,7 @@ static void program_overflow(struct program *p, uint64_t ip)
 	if (p->stopped || p->cut_count == PROGRAM_CUTS)
 		return;
 	ptah_model_stand(p->m, ip);
-	if (!p->lost && !traced(p)) /* two in a row are one to a decoder */
+	if (!p->lost && !traced(p)) /* a decoder reports two in a row as one */
 		return;
 	if (!p->lost) {
 		p->cuts[p->cut_count++].begin = p->ran_count;
@@ -261,7 +264,7 @@ static void program_overflow(struct program *p, uint64_t ip)
 	ptah_model_overflow(p->m, false);
 }
 
-/* Something before the instruction at `ip`: where it leads, or -1. */
+/* Something happens before the instruction at `ip`: returns the place that it leads to, or -1. */
 static int program_happen(struct program *p, uint64_t ip)
 {
 	switch (program_pick(p, p->lost ? 60 : 160)) {
@@ -319,7 +322,7 @@ static void program_mov_cr3(struct program *p, uint64_t next)
 	} else if (before && !traced(p)) {
 		program_note(p, CLASS_ENABLE, PTAH_ITEM_DISABLED, 0, NO_ADDRESS, 0);
 	} else if (!context && in_context(p)) {
-		/* FilterEn as for a branch to there. */
+		/* FilterEn is computed as for a branch to that address. */
 		p->in_filter = !p->o.filter || (next - WORLD_BASE) % REGION <= IN_RANGE;
 		if (traced(p))
 			program_note(p, CLASS_ENABLE, PTAH_ITEM_ENABLED, next, 0, 0);
@@ -339,7 +342,7 @@ static void program_filler(struct program *p, uint8_t fill, uint64_t ip, uint8_t
 	}
 }
 
-/* Where a near return goes: mostly to its caller, whom code of another size cannot reach. */
+/* The place that a near return goes to: mostly its caller, unless that has another code size. */
 static int program_caller(struct program *p)
 {
 	struct world *w = p->w;
@@ -437,7 +440,7 @@ static int program_visit(struct program *p, int i)
 	return program_branch(p, i);
 }
 
-/* Without a filter there is nowhere to leave to. */
+/* Without a filter no branch can leave it: they stay inside. */
 static void program_stay_inside(struct world *w)
 {
 	for (int i = 0; i < PLACES; i++) {
@@ -452,7 +455,7 @@ static void program_stay_inside(struct world *w)
 	}
 }
 
-/* MOV CR3 does not run at CPL 3, and where nothing else is traced a decoder relies on that. */
+/* MOV CR3 does not run at CPL 3; where only user code is traced, a decoder relies on that. */
 static void program_of_users(struct world *w)
 {
 	for (int i = 0; i < PLACES; i++) {
@@ -513,7 +516,7 @@ static void program_run(struct program *p)
 	assert_true(n < PROGRAM_TRACE);
 }
 
-/* A value whose bit is set in the bitmap of CPUID.14H.1. */
+/* A random encoding whose bit is set in the bitmap of CPUID.14H.1. */
 static uint64_t pick_encoding(unsigned seed, uint32_t bitmap)
 {
 	unsigned value = seed % 16;

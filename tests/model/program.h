@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Random programs run on a simulated processor. The code is that of
- * flow/world.h; what runs, and which of it a trace must tell, is kept here by
- * rules of its own: the enables are worked out from the privilege level, CR3
- * and the ranges, not asked of the processor.
+ * flow/world.h. What runs, and which of it the trace must report, is listed
+ * here by rules of its own: the enables are computed from the privilege level,
+ * CR3 and the ranges, not read from the processor.
  */
 #ifndef PTAH_TESTS_MODEL_PROGRAM_H
 #define PTAH_TESTS_MODEL_PROGRAM_H
@@ -27,7 +27,7 @@ struct program_ran {
 	uint8_t size, mode;
 	bool in_tx;
 	bool taken; /* a conditional branch */
-	bool bare;  /* which left the filter, and no packet says so */
+	bool bare;  /* it left the filter, and no packet reports that */
 };
 
 /* An event of these classes, in the order of the trace. */
@@ -47,7 +47,7 @@ struct program_event {
 	uint64_t tsc;
 };
 
-/* From instruction `begin` on nothing is known, until `resume`. */
+/* From instruction `begin` until `resume` the trace is lost. */
 struct program_cut {
 	size_t begin, resume;
 };
@@ -56,7 +56,7 @@ struct program_options {
 	const char *processor;
 	bool os, user, cr3_filter, filter, one_mode, lossy, slices;
 	bool no_mov_cr3;
-	bool mov_cr3_leaves; /* always, with the filter by CR3 */
+	bool mov_cr3_leaves; /* with the filter by CR3 every MOV CR3 does */
 	struct ptah_model_choices choices;
 	uint64_t ctl;
 };
@@ -77,10 +77,10 @@ struct program {
 	size_t cut_count;
 };
 
-/* What this processor offers, as chance has it. */
+/* The random choice of this processor's capabilities. */
 struct program_options program_options(const struct ptah_model_processor *is, unsigned seed);
 
-/* Run to its end. program_free() when done. */
+/* Runs the program to its end. Release it with program_free(). */
 struct program *program_new(unsigned seed, const struct program_options *options);
 void program_free(struct program *p);
 

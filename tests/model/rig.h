@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A processor that writes its trace into one large region, and that trace
- * against packets written as text (ptah-asm(1)).
+ * A processor that writes its trace into one large region, and a comparison of
+ * this trace with packets written as text (ptah-asm(1)).
  */
 #ifndef PTAH_TESTS_MODEL_RIG_H
 #define PTAH_TESTS_MODEL_RIG_H
@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 #define RIG_TABLE  UINT64_C(0x1000)
-#define RIG_REGION UINT64_C(0x8000000) /* of the largest size there is */
+#define RIG_REGION UINT64_C(0x8000000) /* the largest region size */
 #define RIG_SIZE   UINT64_C(0x8000000)
 #define RIG_SMALL  (1u << 16)
 
@@ -26,7 +26,7 @@
 
 struct rig {
 	struct ptah_model *m;
-	uint8_t *memory; /* of the region's beginning: `size` bytes */
+	uint8_t *memory; /* the first `size` bytes of the region */
 	size_t size;
 	uint64_t table[2];
 	uint64_t ctl;
@@ -51,7 +51,7 @@ static inline void rig_set(struct rig *rig, uint32_t msr, uint64_t value)
 	assert_int_equal(ptah_model_wrmsr(rig->m, msr, value), PTAH_OK);
 }
 
-/* `size` bytes of trace are enough. */
+/* Opens a processor whose trace has at most `size` bytes. */
 static inline struct rig *rig_new(const char *processor, size_t size)
 {
 	struct rig *rig = calloc(1, sizeof(*rig));
@@ -125,7 +125,7 @@ static inline void rig_dump(const uint8_t *bytes, size_t n)
 	}
 }
 
-/* From byte `from` on the trace is these packets, ";" between them, and no more. */
+/* From byte `from` to its end the trace consists of these packets, with ";" between them. */
 static inline void rig_expect_from(struct rig *rig, size_t from, const char *text)
 {
 	struct ptah_packet_parser parser = {0};
@@ -155,7 +155,7 @@ static inline void rig_expect_from(struct rig *rig, size_t from, const char *tex
 	fail();
 }
 
-/* The same of a whole trace. */
+/* The same for the whole trace. */
 static inline void rig_expect(struct rig *rig, const char *text)
 {
 	rig_expect_from(rig, 0, text);

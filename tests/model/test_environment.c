@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * SMM, VMX, resets, measured launch, and when a PMI comes. SDM volume 3, "Intel
- * PT and System Management Mode", "Intel PT and VMX", "RESET", "ToPA PMI".
+ * System management mode, VMX, resets, measured launch, and the delivery of
+ * PMIs. SDM volume 3, "Intel PT and System Management Mode", "Intel PT and
+ * VMX", "RESET", "ToPA PMI".
  */
 #include "bare.h"
 
@@ -53,12 +54,12 @@ static void test_smi(void **state)
 	assert_int_equal(ptah_model_rsm(&rig.m), PTAH_OK);
 	assert_true(tracing(&rig));
 	assert_int_equal(ptah_model_rsm(&rig.m), PTAH_E_UNSUPPORTED);
-	/* What was off stays off. */
+	/* Tracing that was disabled stays disabled. */
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, 0);
 	assert_int_equal(ptah_model_smi(&rig.m), PTAH_OK);
 	assert_int_equal(ptah_model_rsm(&rig.m), PTAH_OK);
 	assert_false(tracing(&rig));
-	/* RSM with TraceEn set. */
+	/* RSM with TraceEn set in the saved state. */
 	assert_int_equal(ptah_model_smi(&rig.m), PTAH_OK);
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, CTL);
 	assert_int_equal(ptah_model_rsm(&rig.m), PTAH_E_UNSUPPORTED);
@@ -83,7 +84,7 @@ static void test_vmx_without_pt(void **state)
 	assert_int_equal(offset(&rig), 30);
 	assert_int_equal(ptah_model_wrmsr(&rig.m, PTAH_IA32_RTIT_CTL, CTL), PTAH_E_UNSUPPORTED);
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, CTL & ~TRACE_EN);
-	/* The controls do not exist there. */
+	/* This processor does not have the VMCS controls. */
 	assert_int_equal(ptah_model_vm_entry(&rig.m, &vmcs), PTAH_E_UNSUPPORTED);
 	vmcs.load_rtit_ctl = false;
 	vmcs.conceal = true;
@@ -107,7 +108,7 @@ static void test_guest_controls(void **state)
 	assert_int_equal(ptah_model_vm_entry(&rig.m, &vmcs), PTAH_E_UNSUPPORTED);
 	assert_int_equal(ptah_model_vmxon(&rig.m), PTAH_OK);
 	assert_true(tracing(&rig));
-	/* TraceEn is set, and the entry would load IA32_RTIT_CTL. */
+	/* The entry fails: TraceEn is set, and it would load IA32_RTIT_CTL. */
 	assert_int_equal(ptah_model_vm_entry(&rig.m, &vmcs), PTAH_E_UNSUPPORTED);
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, 0);
 	vmcs.guest_rtit_ctl = UINT64_C(1) << 18;
@@ -124,7 +125,7 @@ static void test_guest_controls(void **state)
 	rig_close(&rig);
 }
 
-/* Each element is a WRMSR: order matters, and a fault undoes the entry. */
+/* Each element of the MSR list is a WRMSR: their order matters, and a fault undoes the entry. */
 static void test_msr_lists(void **state)
 {
 	struct ptah_model_msr load[] = {{PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, UINT64_C(9) << 32},
@@ -149,11 +150,11 @@ static void test_msr_lists(void **state)
 	assert_int_equal(ptah_model_vm_exit(&rig.m, &vmcs), PTAH_OK);
 	assert_int_equal(store[0].value, CTL);
 	assert_false(tracing(&rig));
-	/* TraceEn first: the second element faults. */
+	/* With TraceEn in the first element, the second one faults. */
 	load[1] = load[0];
 	load[0] = (struct ptah_model_msr){PTAH_IA32_RTIT_CTL, CTL};
 	assert_int_equal(ptah_model_vm_entry(&rig.m, &vmcs), PTAH_E_INVAL);
-	assert_false(tracing(&rig)); /* the host's list has run */
+	assert_false(tracing(&rig)); /* the host's MSR list was loaded */
 	assert_int_equal(ptah_model_vmxoff(&rig.m), PTAH_OK);
 	rig_close(&rig);
 }
@@ -230,8 +231,8 @@ static void test_pmi(void **state)
 	put_and_step(&rig, 1);
 	assert_int_equal(rig.pmis, 1);
 	assert_int_equal(rig_read(&rig, PTAH_IA32_PERF_GLOBAL_STATUS), PMI);
-	assert_int_equal(rig_read(&rig, LVT), LVT_NMI | LVT_MASK); /* masked by its delivery */
-	/* The second before the first is acknowledged: merged. */
+	assert_int_equal(rig_read(&rig, LVT), LVT_NMI | LVT_MASK); /* masked by delivery */
+	/* A second PMI before the first is acknowledged merges with it. */
 	put_and_step(&rig, 4096);
 	rig_write(&rig, LVT, LVT_NMI);
 	put_and_step(&rig, 0);
@@ -261,7 +262,10 @@ static void test_pmi_masked(void **state)
 	}
 }
 
-/* One that is no NMI waits for interrupts; one that is does not come in a handler. */
+/*
+ * A PMI that is not an NMI waits until interrupts are enabled; an NMI waits
+ * until the handler returns.
+ */
 static void test_pmi_waits(void **state)
 {
 	struct rig rig;
@@ -311,7 +315,7 @@ static void test_pmi_skid(void **state)
 
 	(void)state;
 	open_traced(&rig, ptah_model_find("skylake"));
-	rig.m.faults.pmi_skid_bytes = 5000; /* into the region after the next */
+	rig.m.faults.pmi_skid_bytes = 5000; /* into the region after the next one */
 	rig.m.faults.pmi_skid_boundaries = 2;
 	put_and_step(&rig, 4096);
 	assert_int_equal(rig_read(&rig, PTAH_IA32_PERF_GLOBAL_STATUS), PMI);
@@ -322,7 +326,7 @@ static void test_pmi_skid(void **state)
 	assert_int_equal(rig.pmis, 0);
 	put_and_step(&rig, 0);
 	assert_int_equal(rig.pmis, 1);
-	/* It comes after a stop too. */
+	/* It is also delivered after a stop. */
 	acknowledge(&rig);
 	put_and_step(&rig, 4096);
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, 0);
@@ -334,7 +338,10 @@ static void test_pmi_skid(void **state)
 	rig_close(&rig);
 }
 
-/* SDM "IA32_RTIT_STATUS MSR", PendTopaPMI: lost to a disable, it comes with the next enable. */
+/*
+ * SDM "IA32_RTIT_STATUS MSR", PendTopaPMI: a PMI that a disable prevents comes
+ * with the next enable.
+ */
 static void test_pending_pmi(void **state)
 {
 	const uint64_t ctl = CTL | PTAH_RTIT_CTL_INJECT_PSBPMI;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Time by Ptah and by libipt's query decoder on what the model's clocks wrote,
- * branch by branch against the true TSC. Mean error in TSC ticks over twenty
- * machines of each kind (core at 8 to 47 bus clocks, TSC at 15 to 34):
+ * The simulated processor's traces, judged by libipt in two ways.
+ *
+ * Time: what Ptah and libipt's query decoder make of the packets of the model's
+ * clocks, compared at each branch with the true TSC. Mean error in TSC ticks
+ * over twenty machines of each kind (core at 8 to 47 bus clocks, TSC at 15 to
+ * 34):
  *
  *                                      Ptah   libipt 2.0.5
  *   MTC and CYC, CycThresh 0            3.1       19.3
@@ -16,17 +19,18 @@
  *   CYC (CycThresh 6), with overflows  44.9    12021
  *   TSC alone                       34204      34204
  *
- * libipt adds up what a cycle is in 1/256 tick and forgets it at an overflow;
- * it counts the lost CYCs, which leave time standing until the next CBR.
+ * libipt measures the length of a cycle in 1/256 tick and forgets it at an
+ * overflow. Until the next CBR it can then convert no CYC packet: it counts these
+ * as lost, and its time stands still.
  *
- * And the random programs of program.h by libipt's instruction decoder: it reads
- * what the processor wrote without an error and finds the instructions that
- * ran, one by one, and resumes where the processor does behind an overflow.
- * Left out, as libipt 2.0.5 knows it not or reads it otherwise than the SDM has it:
- * Event Trace; a conditional branch that leaves the filter without an address in
- * its TIP.PGD; a TIP.PGD without an address behind a MOV CR3 that a PIP was for;
- * a mode that changes in an overflow (a bad status update, or with MODE.Exec
- * between OVF and FUP no FUP), and a transaction there.
+ * Programs: libipt's instruction decoder reads the traces of the random
+ * programs of program.h without an error, finds the instructions that ran, one
+ * by one, and resumes after an overflow where the processor does. Left out is
+ * what libipt 2.0.5 does not know or reads otherwise than the SDM has it: Event
+ * Trace; a conditional branch that leaves the filter without an address in its
+ * TIP.PGD; a TIP.PGD without an address after a MOV CR3 that had a PIP; a mode
+ * that changes in an overflow (reported as a bad status update, or, with
+ * MODE.Exec between OVF and FUP, without the FUP), and a transaction there.
  */
 #include "event/random_clock.h"
 #include "program.h"
@@ -101,7 +105,7 @@ static struct pt_query_decoder *query_decoder(const struct run *r)
 	return q;
 }
 
-/* Up to the next enabled or disabled that is no state of a PSB+; its time. */
+/* Reads up to the next enabled or disabled event outside of a PSB+ and returns its time. */
 static int ask_event(struct pt_query_decoder *q, int status, uint64_t *tsc)
 {
 	struct pt_event event;
@@ -119,7 +123,7 @@ static int ask_event(struct pt_query_decoder *q, int status, uint64_t *tsc)
 	return -1;
 }
 
-/* Past events that are not in the list: overflows, CBR, state. */
+/* Skips events that are not in the list: overflows, CBR, state in a PSB+. */
 static int skip_events(struct pt_query_decoder *q, int status)
 {
 	struct pt_event event;
@@ -210,7 +214,10 @@ static void compare(const struct clocks *how)
 		printf("mtc %d cyc %d/%u overflows %d lost %d idle %d: Ptah %.1f libipt %.1f\n",
 		       how->mtc, how->cyc, how->thresh, how->lossy, how->loses_mtc, how->idle,
 		       value(&ptah), value(&libipt));
-	/* Ptah's own libipt.so.2 has the same clock, and tells it at other packets of a branch. */
+	/*
+	 * Ptah's own libipt.so.2 has the same clock, but reports the time at another packet of
+	 * a branch.
+	 */
 	assert_true(value(&ptah) <= value(&libipt) * (is_ptah() ? 1.02 : 1));
 }
 
@@ -258,7 +265,10 @@ struct follower {
 	size_t ran, cut;
 };
 
-/* Up to the next instruction. Behind an overflow it is the one where the processor resumed. */
+/*
+ * Reads up to the next instruction. After an overflow that is the one where the
+ * processor resumed.
+ */
 static int follow_events(struct follower *f, struct pt_insn_decoder *d, int status)
 {
 	struct pt_event event;
@@ -352,12 +362,17 @@ static void programs(void **state)
 			struct program *p;
 
 			o.ctl &= ~PTAH_RTIT_CTL_EVENT_EN;
-			/* A TIP.PGD without an address, behind a PIP: libipt takes both for the
-			 * MOV CR3's, and not the second for the branch behind it. */
+			/*
+			 * A TIP.PGD without an address after a PIP: libipt attributes both to
+			 * the MOV CR3, although the TIP.PGD belongs to the branch after it.
+			 */
 			o.no_mov_cr3 = !o.os || !o.user;
 			o.mov_cr3_leaves = true;
 			o.choices.conditional_bare = false;
-			/* A mode that changes in an overflow is a bad status update to it. */
+			/*
+			 * libipt reports a mode that changes in an overflow as a bad status
+			 * update.
+			 */
 			o.lossy = seed & 1;
 			o.one_mode = o.one_mode || o.lossy;
 			if (getenv("PROGRAM_VERBOSE"))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The machine as a port sees it: memory, processors, owners, and that it notices
- * who breaks hal.h's rules.
+ * The simulated machine as a port sees it: memory, processors and owners; and
+ * it notices each call that breaks a rule of hal.h.
  */
 #include "test.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define ARENA	 ((size_t)4 << 20)
-#define PHYSICAL UINT64_C(0x123457000) /* no multiple of more than 4 KB */
+#define PHYSICAL UINT64_C(0x123457000) /* a multiple of 4 KB, but not of 8 KB */
 #define PMI	 PTAH_PERF_GLOBAL_TRACE_TOPA_PMI
 
 struct setting {
@@ -62,7 +62,10 @@ static void close_machine(struct setting *s, const char *violation)
 	free(s->arena);
 }
 
-/* Random allocations: aligned, zeroed, apart, and all of it comes back. */
+/*
+ * Random allocations are aligned, zeroed and do not overlap; after they are
+ * released, all memory is free.
+ */
 static void test_memory(void **state)
 {
 	struct ptah_hal_memory held[24] = {{0}};
@@ -108,7 +111,7 @@ static void test_memory(void **state)
 	close_machine(&s, NULL);
 }
 
-/* What the processors see: the arena, with a hole. */
+/* The memory that the processors see: the arena, with a hole. */
 static void test_hidden_memory(void **state)
 {
 	struct setting s;
@@ -164,7 +167,7 @@ static void start_ring(void *argument)
 			 PTAH_OK);
 }
 
-/* Two processors, each its own ring; each its own interrupts. */
+/* Two processors, each with its own ring and its own interrupts. */
 static void test_two_processors(void **state)
 {
 	static uint8_t bytes[20000];
@@ -199,7 +202,7 @@ static void test_two_processors(void **state)
 	close_machine(&s, NULL);
 }
 
-/* A thread per processor, for ThreadSanitizer above all. */
+/* One thread per processor, mainly to be run with ThreadSanitizer. */
 
 static _Thread_local unsigned this_cpu;
 
@@ -275,7 +278,7 @@ static void count_gap(void *argument, unsigned cpu, const char *callback)
 	assert_int_equal(cpu, 0);
 	assert_non_null(callback);
 	s->gaps++;
-	/* What happens in a gap has none of its own. */
+	/* The hook that runs between two instructions is not called again from inside. */
 	s->hal.rdmsr(s->machine, PTAH_IA32_RTIT_CTL, &value);
 }
 
@@ -333,7 +336,7 @@ static void alloc_inside(void *argument)
 	s->hal.alloc(s->machine, 1, 4096, &memory);
 }
 
-/* Each rule that the machine watches, broken. */
+/* Breaks each rule that the machine checks. */
 static void test_violations(void **state)
 {
 	struct ptah_hal_memory memory;
@@ -369,7 +372,7 @@ static void test_violations(void **state)
 	close_machine(&s, "user_unmap() of what was not mapped");
 }
 
-/* XSAVES is offered where it is, and has been enabled. */
+/* XSAVES is offered where the processor has it and it was enabled. */
 static void test_xsaves(void **state)
 {
 	struct setting s;
@@ -386,7 +389,7 @@ static void test_xsaves(void **state)
 	close_machine(&s, NULL);
 }
 
-/* Performance and efficient cores in one machine. */
+/* A machine with performance cores and efficient cores. */
 static void test_hybrid(void **state)
 {
 	const struct ptah_model_processor *const kinds[] = {ptah_model_find("alder-lake-p"),
@@ -405,7 +408,7 @@ static void test_hybrid(void **state)
 		config.cpus = cpus;
 		assert_int_equal(ptah_machine_init(machine, &config), PTAH_OK);
 		ptah_machine_hal(machine, &hal);
-		assert_int_equal(!hal.xsaves, cpus == 3); /* Broadwell's cannot */
+		assert_int_equal(!hal.xsaves, cpus == 3); /* Broadwell does not have it */
 		for (unsigned i = 0; i < 2; i++) {
 			ptah_machine_set_cpu(machine, i);
 			hal.cpuid(machine, 0x1a, 0, r);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which writes raise #GP. What is expected stands here as the SDM's tables
- * have it ("IA32_RTIT_CTL MSR" and the following, "CPUID Leaf 14H Enumeration"),
- * bit by bit; every named processor and many random ones are asked.
+ * Which MSR writes raise #GP, on every named processor and on many random ones.
+ * The expectation is written down here bit by bit, as in the SDM's tables
+ * ("IA32_RTIT_CTL MSR" and the following, "CPUID Leaf 14H Enumeration").
  */
 #include "bare.h"
 
@@ -15,7 +15,7 @@ enum word {
 	ECX,
 };
 
-/* IA32_RTIT_CTL: whose bit says that it can be set. Fields are not here. */
+/* IA32_RTIT_CTL's single bits, each with the CPUID bit that announces it. Fields follow below. */
 static const struct {
 	unsigned bit;
 	enum word word;
@@ -73,7 +73,7 @@ static uint32_t leaf_1(const struct rig *rig, unsigned reg)
 	return rig->m.is->leaf_14_0[0] ? rig->m.is->leaf_14_1[reg] : 0;
 }
 
-/* Writes, sees whether it faults, and that a fault has changed nothing. */
+/* Writes, and expects a fault or none; after a fault the register must be unchanged. */
 static void expect(struct rig *rig, uint32_t msr, uint64_t value, bool allowed)
 {
 	const struct ptah_model before = rig->m;
@@ -93,7 +93,7 @@ static void ctl_single_bits(struct rig *rig)
 	for (unsigned i = 0; i < ARRAY_SIZE(ctl_bits); i++) {
 		bool allowed = rig->m.is->pt && has(rig, ctl_bits[i].word, ctl_bits[i].enabler);
 
-		/* With the field that belongs to it at 0, which must then be an encoding. */
+		/* Sets the bit with its field at 0, which must then be a valid encoding. */
 		if (ctl_bits[i].bit == 1)
 			allowed &= leaf_1(rig, 1) & 1;
 		if (ctl_bits[i].bit == 9)
@@ -103,9 +103,9 @@ static void ctl_single_bits(struct rig *rig)
 }
 
 /*
- * The encodings of a field, of which the SDM says that the bitmap's are valid
- * and the others raise #GP. 0 in a field that nobody uses can always be written:
- * else IA32_RTIT_CTL could not be cleared.
+ * The encodings of a field: the SDM says that those in the bitmap are valid and
+ * the others raise #GP. A field that is not in use can always be 0, or
+ * IA32_RTIT_CTL could not be cleared.
  */
 static void ctl_encodings(struct rig *rig)
 {
@@ -154,7 +154,7 @@ static void test_ctl_ranges(void **state)
 
 /* With TraceEn */
 
-/* What TraceEn needs here: an output that exists, valid encodings of 0, BranchEn. */
+/* What TraceEn needs on this processor: an output that exists, encoding 0 valid, BranchEn. */
 static uint64_t enable(const struct rig *rig)
 {
 	uint64_t ctl = PTAH_RTIT_CTL_TRACE_EN | PTAH_RTIT_CTL_BRANCH_EN;
@@ -204,7 +204,7 @@ static void while_tracing(struct rig *rig)
 	if (!can_trace(rig))
 		return;
 	expect(rig, PTAH_IA32_RTIT_CTL, enable(rig), true);
-	/* Even what it is already. */
+	/* A write of the current value faults as well. */
 	for (unsigned i = 0; i < ARRAY_SIZE(others); i++) {
 		if (ptah_model_rdmsr(&rig->m, others[i], &value) < 0)
 			value = 0;
@@ -213,7 +213,7 @@ static void while_tracing(struct rig *rig)
 	expect(rig, PTAH_IA32_RTIT_CTL, enable(rig), true);
 	for (unsigned bit = 1; bit < 64; bit++)
 		expect(rig, PTAH_IA32_RTIT_CTL, enable(rig) ^ UINT64_C(1) << bit, false);
-	/* The write that clears TraceEn may change others, but to nothing reserved. */
+	/* The write that clears TraceEn may change other bits too, but not to reserved values. */
 	expect(rig, PTAH_IA32_RTIT_CTL, UINT64_C(1) << 18, false);
 	expect(rig, PTAH_IA32_RTIT_CTL, PTAH_RTIT_CTL_OS | PTAH_RTIT_CTL_TSC_EN, true);
 	assert_int_equal(rig_read(rig, PTAH_IA32_RTIT_CTL),
@@ -232,7 +232,7 @@ static void test_while_tracing(void **state)
 	for_all(while_tracing);
 }
 
-/* The others */
+/* The other registers */
 
 static void status_bits(struct rig *rig)
 {
@@ -245,7 +245,7 @@ static void status_bits(struct rig *rig)
 			allowed = has(rig, EBX, 1);
 		allowed &= rig->m.is->pt;
 		expect(rig, PTAH_IA32_RTIT_STATUS, UINT64_C(1) << bit, allowed);
-		if (allowed) /* FilterEn, ContextEn, TriggerEn: the processor's alone */
+		if (allowed) /* FilterEn, ContextEn, TriggerEn: only the processor changes them */
 			assert_int_equal(rig_read(rig, PTAH_IA32_RTIT_STATUS),
 					 bit <= 2 ? 0 : UINT64_C(1) << bit);
 	}
@@ -343,7 +343,7 @@ static void test_other_msrs(void **state)
 	for_all(other_msrs);
 }
 
-/* After a cold reset all are 0, but for the low bits of OUTPUT_MASK_PTRS that are always set. */
+/* After a cold reset all are 0, except the low bits of OUTPUT_MASK_PTRS, which are always set. */
 static void reset_values(struct rig *rig)
 {
 	uint64_t value;
@@ -363,7 +363,7 @@ static void test_reset_values(void **state)
 	for_all(reset_values);
 }
 
-/* CPUID says what the table says, at the leaves where a driver looks. */
+/* CPUID returns the table's values at the leaves that a driver reads. */
 static void cpuid_leaves(struct rig *rig)
 {
 	const struct ptah_model_processor *p = rig->m.is;
@@ -390,7 +390,10 @@ static void cpuid_leaves(struct rig *rig)
 	ptah_model_cpuid(&rig->m, 0x14, 2, r);
 	if (p->max_leaf >= 0x14)
 		assert_int_equal(r[0] | r[1] | r[2] | r[3], 0);
-	/* Too high: the highest basic leaf answers (SDM volume 2, "CPUID"). */
+	/*
+	 * Above the highest basic leaf, CPUID returns that leaf's values (SDM volume 2,
+	 * "CPUID").
+	 */
 	ptah_model_cpuid(&rig->m, p->max_leaf + 1u, 0, r);
 	ptah_model_cpuid(&rig->m, p->max_leaf, 0, highest);
 	assert_memory_equal(r, highest, sizeof(r));

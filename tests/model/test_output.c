@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where bytes go. The judge is a writer in this file that takes one byte at a
- * time and does for it what the SDM says ("Table of Physical Addresses (ToPA)",
- * "ToPA Errors", "ToPA STOP", "Single-Range Output"); the layouts are random,
- * malformed ones included.
+ * Where the processor's output goes in memory. The judge is a writer in this
+ * file, which takes one byte at a time and follows the SDM ("Table of Physical
+ * Addresses (ToPA)", "ToPA Errors", "ToPA STOP", "Single-Range Output"). The
+ * layouts are random, and some are malformed.
  */
 #include "bare.h"
 
@@ -43,7 +43,7 @@ static uint64_t judge_size(const struct judge *j)
 	return UINT64_C(4096) << (judge_load(j, j->base + 8 * j->index) >> 6 & 15);
 }
 
-/* The entry at index is reached: goes through END, finds errors. */
+/* Output reaches the entry at `index`: follows END entries and finds errors. */
 static void judge_reach(struct judge *j)
 {
 	uint64_t e;
@@ -53,7 +53,7 @@ static void judge_reach(struct judge *j)
 		return;
 	}
 	e = judge_load(j, j->base + 8 * j->index);
-	/* Bits 1, 3, 5, 10, 11 and those from MAXPHYADDR on are reserved. */
+	/* Bits 1, 3, 5, 10, 11 and those from MAXPHYADDR upwards are reserved. */
 	j->error =
 	    (e >> 1 & 1) | (e >> 3 & 1) | (e >> 5 & 1) | (e >> 10 & 3) || e >> j->physical_bits;
 	if (j->error)
@@ -82,7 +82,10 @@ static void judge_start(struct judge *j)
 		judge_reach(j);
 		return;
 	}
-	/* OutputMask is index << 7 | 7FH: ones without a gap, no bit of the base, offset below. */
+	/*
+	 * OutputMask is index << 7 | 7FH: its ones have no gap and no bit of the base, and the
+	 * offset is not above it.
+	 */
 	j->error = ((j->index << 7 | 0x7f) & ((j->index << 7 | 0x7f) + 1)) ||
 		   (j->base & (j->index << 7 | 0x7f)) || j->offset > (j->index << 7 | 0x7f);
 }
@@ -154,7 +157,7 @@ static void fill_bytes(uint8_t *bytes, size_t n, uint64_t *seed)
 		bytes[i] = (uint8_t)rig_random(seed);
 }
 
-/* Puts n random bytes into both; the judge starts where the registers are. */
+/* Outputs n random bytes through both; the judge starts at the registers' position. */
 static void run(struct rig *rig, uint64_t ctl, size_t n, size_t burst, uint64_t *seed)
 {
 	static uint8_t bytes[BYTES];
@@ -187,7 +190,7 @@ static uint64_t random_entry(uint64_t *seed)
 		e |= PTAH_TOPA_INT;
 	if ((r >> 36) % 32 == 0)
 		e |= PTAH_TOPA_STOP;
-	if ((r >> 42) % 100 == 0) /* something wrong, or memory that is not there */
+	if ((r >> 42) % 100 == 0) /* an error in the entry, or memory that does not exist */
 		e ^= UINT64_C(1) << (r >> 49) % 64;
 	return e;
 }
@@ -209,7 +212,7 @@ static void random_tables(struct rig *rig, uint64_t *seed)
 	}
 }
 
-/* Any layout, any position, any staging area and burst: the same as a byte at a time. */
+/* For any layout, position, staging area and burst, the result is that of single bytes. */
 static void test_random_tables(void **state)
 {
 	uint64_t seed = 0x0123456789abcdef, reached = 0, errors = 0, stops = 0;
@@ -225,7 +228,10 @@ static void test_random_tables(void **state)
 		rig.m.base = RIG_BASE + rig_random(&seed) % TABLES * 4096;
 		rig.m.index = (uint32_t)(rig_random(&seed) % 4) << 7 | 0x7f;
 		if (i % 8 == 0) {
-			/* A table that a single-entry processor takes, half of the time. */
+			/*
+			 * The END that a processor with a single entry needs, in half of the
+			 * cases to the right table.
+			 */
 			rig.m.index = 0x7f;
 			if (rig_random(&seed) % 4)
 				rig_entry(&rig, rig.m.base, 1,
@@ -240,7 +246,7 @@ static void test_random_tables(void **state)
 		stops += !!(rig.m.status & PTAH_RTIT_STATUS_STOPPED);
 		rig_close(&rig);
 	}
-	/* The layouts were worth it. */
+	/* The random layouts reached every case. */
 	assert_true(reached > LAYOUTS * 5000u);
 	assert_true(errors > LAYOUTS / 20 && errors < LAYOUTS * 3 / 4);
 	assert_true(stops > LAYOUTS / 20);
@@ -270,7 +276,7 @@ static void test_random_ranges(void **state)
 	}
 }
 
-/* SDM: the table offset goes back to 0, in the same table, behind its last possible entry. */
+/* SDM: after the last possible entry, the table offset returns to 0 in the same table. */
 static void test_index_wraps(void **state)
 {
 	const uint64_t last = FIRST_DATA + 4096;
@@ -309,7 +315,7 @@ static void put_pattern(struct rig *rig, size_t n)
 	model_output_settle(&rig->m);
 }
 
-/* SDM "ToPA STOP": the position stays behind the end, and starting there is an error. */
+/* SDM "ToPA STOP": the position stays after the end, and starting there is an error. */
 static void test_stop(void **state)
 {
 	struct rig rig;
@@ -324,7 +330,7 @@ static void test_stop(void **state)
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, PTAH_RTIT_CTL_TOPA);
 	assert_int_equal(rig_read(&rig, PTAH_IA32_RTIT_OUTPUT_MASK_PTRS),
 			 UINT64_C(4096) << 32 | 1 << 7 | 0x7f);
-	/* Still stopped: nothing, and no error. */
+	/* Still stopped: no output, and no error. */
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, TRACE_TOPA);
 	put_pattern(&rig, 100);
 	assert_int_equal(rig.m.bytes, 8192);
@@ -336,7 +342,10 @@ static void test_stop(void **state)
 	rig_close(&rig);
 }
 
-/* An error shows as late as one asks for; what comes in between is lost; a stop tells it anyway. */
+/*
+ * An error is reported after the delay that the test asks for, and output until
+ * then is lost; a stop reports it at once.
+ */
 static void test_error_delay(void **state)
 {
 	struct rig rig;
@@ -402,7 +411,7 @@ static void test_stale_reads(void **state)
 	rig_close(&rig);
 }
 
-/* SDM: what WRMSR has flushed is seen by others after a fence. */
+/* SDM: what a WRMSR flushes is visible to other processors after a fence. */
 static void test_withheld_bytes(void **state)
 {
 	struct rig rig;
@@ -418,7 +427,10 @@ static void test_withheld_bytes(void **state)
 	ptah_model_fence(&rig.m);
 	for (unsigned i = 0; i < 101; i++)
 		assert_int_equal(rig.memory[FIRST_DATA - RIG_BASE + i] == 0x5a, i < 100);
-	/* Fewer where the region has just begun: those of the one before are seen. */
+	/*
+	 * Fewer bytes are hidden at the beginning of a region: those of the previous region are
+	 * visible.
+	 */
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, TRACE_TOPA);
 	put_pattern(&rig, 4096 - 100 + 3);
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, 0);
@@ -434,7 +446,7 @@ static void test_hidden_region(void **state)
 
 	(void)state;
 	open_ring(&rig, "skylake", 0, 0);
-	rig_entry(&rig, RIG_BASE, 0, RIG_BASE + RIG_BYTES); /* nothing is there */
+	rig_entry(&rig, RIG_BASE, 0, RIG_BASE + RIG_BYTES); /* no memory there */
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, TRACE_TOPA);
 	put_pattern(&rig, 4096 + 50);
 	rig_write(&rig, PTAH_IA32_RTIT_CTL, 0);
@@ -443,7 +455,7 @@ static void test_hidden_region(void **state)
 	rig_close(&rig);
 }
 
-/* A single-entry processor asks for attention before its region is full. */
+/* A processor with a single entry raises its PMI before the region is full. */
 static void test_early_pmi(void **state)
 {
 	struct rig rig;
@@ -462,14 +474,14 @@ static void test_early_pmi(void **state)
 	put_pattern(&rig, 1);
 	assert_int_equal(rig.m.global_status, PMI);
 	rig_write(&rig, PTAH_IA32_PERF_GLOBAL_STATUS_RESET, PMI);
-	put_pattern(&rig, margin); /* full: not a second time */
+	put_pattern(&rig, margin); /* the region is full: no second PMI */
 	assert_int_equal(rig.m.global_status, 0);
 	put_pattern(&rig, 4096 - margin);
 	assert_int_equal(rig.m.global_status, PMI);
 	rig_close(&rig);
 }
 
-/* PacketByteCnt counts output modulo the period, in the units that 17 bits need. */
+/* PacketByteCnt counts output modulo the PSB period, in units that let it fit into 17 bits. */
 static void test_packet_byte_count(void **state)
 {
 	uint64_t count;
@@ -535,7 +547,10 @@ static void test_spoilt_range(void **state)
 	}
 }
 
-/* Copied in the middle of a burst, and gone on with at another place: the same bytes. */
+/*
+ * A model that is copied in the middle of a burst, to another address,
+ * continues with the same bytes.
+ */
 static void test_rebind(void **state)
 {
 	uint8_t bytes[3000], other[512];

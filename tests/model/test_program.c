@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random programs on the simulated processor, decoded: every instruction that
- * ran while it was traced, and every event, in their order, and nothing else.
- * With overflows: up to somewhere before each of them, and exactly from where
- * the processor resumed. Events are compared with their own kind in order, and
- * their time with the bound that the decoder gives.
+ * Random programs run on the simulated processor, and their traces decoded:
+ * every traced instruction and every event is reported, in order, and nothing
+ * else. Around an overflow, the path may end some instructions before it and
+ * must continue exactly where the processor resumed. Events are compared in
+ * order with those of the same class, and their times with the bound that the
+ * decoder gives.
  */
 #include "program.h"
 
 struct reader {
 	const struct program *p;
-	bool ranges;	 /* the decoder has been told of them */
+	bool ranges;	 /* the decoder knows the ranges */
 	size_t ran, cut; /* the next instruction; the next loss */
 	size_t seen[CLASS_MAX];
 	uint64_t instructions;
@@ -33,7 +34,7 @@ static void read_insn(struct reader *r, const struct ptah_insn *insn, bool in_tx
 	r->instructions++;
 }
 
-/* Of a conditional branch, the last that ran. */
+/* Whether the last instruction, a conditional branch, was taken. */
 static void read_outcome(const struct reader *r, const struct ptah_item *item)
 {
 	const struct program_ran *ran = &r->p->ran[r->ran - 1];
@@ -74,8 +75,8 @@ static void read_event(struct reader *r, enum program_class insn_class,
 		    ptah_item_name(e->type), (unsigned long long)e->ip, (unsigned long long)e->to,
 		    (unsigned long long)e->value);
 	r->seen[insn_class]++;
-	/* These come without a CYC: they are told later than they were. */
-	if (type == PTAH_ITEM_OVERFLOW) /* a change of the frequency may be among what is lost */
+	/* These packets come without a CYC, so their reported time is later than the true one. */
+	if (type == PTAH_ITEM_OVERFLOW) /* a change of the frequency may be lost */
 		return;
 	if (type == PTAH_ITEM_PWRE || type == PTAH_ITEM_PWRX || type == PTAH_ITEM_STOP ||
 	    insn_class == CLASS_EVENT)
@@ -180,7 +181,7 @@ static struct ptah_flow_config config_of(const struct program *p)
 	return config;
 }
 
-/* As the processor has them. True when there are any. */
+/* Copies the processor's ranges. True when it has any. */
 static bool tell_ranges(const struct program *p, struct ptah_flow_config *config)
 {
 	bool any = false;
@@ -231,7 +232,10 @@ static void decode(const struct program *p, bool ranges)
 	ptah_image_free(image);
 }
 
-/* PROGRAM_SEEDS: so many of them instead. PROGRAM_VERBOSE: says which one runs. */
+/*
+ * PROGRAM_SEEDS: the number of programs, instead of the default.
+ * PROGRAM_VERBOSE: prints which one runs.
+ */
 static void run(bool lossy, unsigned seeds)
 {
 	const char *more = getenv("PROGRAM_SEEDS");
@@ -270,7 +274,10 @@ static void overflows(void **state)
 	run(true, 16);
 }
 
-/* Instructions that ran, in their order, with gaps between them. Moves *at behind the last. */
+/*
+ * The instructions of the trace are among those that ran, in order, with gaps.
+ * Moves *at after the last one.
+ */
 static void expect_among(const struct program *p, const struct ptah_flow *flow,
 			 const struct ptah_item *block, size_t *at)
 {
@@ -310,7 +317,7 @@ static void decode_with_gaps(const struct program *p)
 	ptah_image_free(image);
 }
 
-/* DisTNT: what no packet with an address is behind is not known. */
+/* DisTNT: the path is unknown where no packet with an address follows. */
 static void without_outcomes(void **state)
 {
 	const struct ptah_model_processor *is = ptah_model_find("maximal");

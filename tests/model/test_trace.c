@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The packets of each kind of branch, event and change of state, byte by byte:
- * the cases of SDM Tables "Packet Generation under Different Enable Conditions"
- * and "PwrEvtEn and PTWEn Packet Generation ...", the chapter's examples, and
- * what its text says where a table is silent.
+ * the cases of the SDM's tables "Packet Generation under Different Enable
+ * Conditions" and "PwrEvtEn and PTWEn Packet Generation ...", whose numbers
+ * stand beside the calls; the chapter's examples; and rules of its text that
+ * are in no table.
  */
 #include "rig.h"
 
@@ -14,7 +15,7 @@
 #define CR3   UINT64_C(0x5000)
 #define RATIO 30
 
-/* A start with PacketByteCnt 0: of user code, and with the kernel's. */
+/* The packets of a start with PacketByteCnt 0, in user code and in the kernel. */
 #define PSB_USER "PSB;CBR 30;MODE.TSX commit;PSBEND"
 #define PSB_ALL	 "PSB;PIP cr3 0x5000;CBR 30;MODE.TSX commit;PSBEND"
 #define ON	 ";MODE.Exec 64-bit;TIP.PGE 0x401000"
@@ -43,7 +44,7 @@ static struct rig *started(uint64_t ctl)
 
 #define OS PTAH_RTIT_CTL_OS
 
-/* Range n of that kind. */
+/* Sets range n to that kind. */
 static void set_range(struct rig *rig, unsigned n, unsigned kind, uint64_t first, uint64_t last)
 {
 	rig_set(rig, PTAH_IA32_RTIT_ADDR(n), first);
@@ -81,7 +82,7 @@ static void jump_ind(struct rig *rig, uint64_t to)
 	near_branch(rig, PTAH_INSN_JUMP_IND, rig->m->program.ip, rig->m->program.ip + 2, to);
 }
 
-/* At the program's place, to `to` at privilege level `cpl`. */
+/* A transfer from the program's address to `to`, at privilege level `cpl`. */
 static struct ptah_model_transfer transfer_of(struct rig *rig, unsigned kind, uint64_t to,
 					      unsigned cpl)
 {
@@ -141,7 +142,7 @@ static void trace_en_in_context(void **state)
 	rig->m->clock.n = 88;
 	rig->m->clock.d = 1;
 	ptah_model_set_tsc(rig->m, 0x123456 * 88 + 5);
-	rig_start(rig); /* 2e, PSB+ in front: see trace.c */
+	rig_start(rig); /* 2e, with the PSB+ first: see trace.c */
 	assert_int_equal(rig_status(rig) & 7, 7);
 	rig_stop(rig); /* 3b */
 	n = rig_bytes(rig);
@@ -154,7 +155,7 @@ static void trace_en_in_context(void **state)
 	rig_free(rig);
 }
 
-/* Stopped and Error keep TriggerEn 0: nothing at all. */
+/* Stopped and Error keep TriggerEn 0: no packets at all. */
 static void trace_en_with_stopped(void **state)
 {
 	struct rig *rig = new_rig(OS);
@@ -213,14 +214,14 @@ static void mov_cr3(void **state)
 	rig_set(rig, PTAH_IA32_RTIT_CR3_MATCH, 0x6000);
 	rig_start(rig);
 	ptah_model_mov_cr3(rig->m, IP + 3, 0x7000);  /* 5a */
-	ptah_model_mov_cr3(rig->m, IP + 6, 0x6005);  /* 5b; the PCID is not compared, nor told */
+	ptah_model_mov_cr3(rig->m, IP + 6, 0x6005);  /* 5b; without its PCID */
 	ptah_model_mov_cr3(rig->m, IP + 9, 0x6000);  /* 5d */
 	ptah_model_mov_cr3(rig->m, IP + 12, 0x5000); /* 5c */
 	expect_and_free(rig, "PSB;CBR 30;PSBEND;PIP cr3 0x6000;MODE.Exec 64-bit;TIP.PGE 0x401006;"
 			     "PIP cr3 0x6000;TIP.PGD");
 }
 
-/* 5e, 5f: walked into a TraceStop range, where MOV CR3 is noticed. */
+/* 5e, 5f: execution reaches a TraceStop range without a branch, and MOV CR3 notices it. */
 static void mov_cr3_in_a_stop_range(void **state)
 {
 	struct rig *rig = new_rig(OS);
@@ -242,7 +243,7 @@ static void mov_cr3_in_a_stop_range(void **state)
 	expect_and_free(rig, PSB_ALL ";PIP cr3 0x6000;TraceStop");
 }
 
-/* It is no branch: FilterEn does not notice that the range has been left, or entered. */
+/* MOV CR3 is no branch: FilterEn does not change although a range was left or entered. */
 static void mov_cr3_leaves_filter_en(void **state)
 {
 	struct rig *rig = filtered(OS);
@@ -323,7 +324,7 @@ static void conditional(void **state)
 	ptah_model_choose(rig->m, &(struct ptah_model_choices){.conditional_bare = true});
 	rig_start(rig);
 	for (unsigned i = 0; i < 7; i++)
-		cond(rig, i & 1 ? 0 : IP + 8 * i); /* 7d, 8d: the sixth fills it up */
+		cond(rig, i & 1 ? 0 : IP + 8 * i); /* 7d, 8d: six fill a TNT */
 	cond(rig, OUT);				   /* 7f */
 	cond(rig, IP);				   /* 7b */
 	cond(rig, OUT);				   /* 7e */
@@ -369,10 +370,10 @@ static void returns(void **state)
 	near_branch(rig, PTAH_INSN_CALL_IND, IP + 0x100, IP + 0x102, IP + 0x200);
 	near_branch(rig, PTAH_INSN_RETURN, IP + 0x200, IP + 0x201, IP + 0x102);
 	near_branch(rig, PTAH_INSN_RETURN, IP + 0x102, IP + 0x103, IP + 5);
-	near_branch(rig, PTAH_INSN_CALL, IP + 5, IP + 10, IP + 10); /* no return belongs to it */
+	near_branch(rig, PTAH_INSN_CALL, IP + 5, IP + 10, IP + 10); /* pushes no return address */
 	near_branch(rig, PTAH_INSN_RETURN, IP + 10, IP + 11, IP + 10);
 	near_branch(rig, PTAH_INSN_CALL, IP + 10, IP + 15, IP + 0x100);
-	rig->m->psb_due = true; /* forgotten at a PSB */
+	rig->m->psb_due = true; /* a PSB empties the return address stack */
 	jump(rig, IP + 0x100);
 	near_branch(rig, PTAH_INSN_RETURN, IP + 0x100, IP + 0x101, IP + 15);
 	rig_expect(rig, USER ";TIP 0x401200;TNT TT;TIP 0x40100a;PSB;CBR 30;MODE.TSX commit;"
@@ -385,7 +386,7 @@ static void returns(void **state)
 	expect_and_free(rig, USER ";TIP 0x401005");
 }
 
-/* A return whose call was not traced, case of "Indirect Transfer Compression for Returns". */
+/* A return whose call was not traced, as in "Indirect Transfer Compression for Returns". */
 static void returns_behind_a_gap(void **state)
 {
 	struct rig *rig = started(0);
@@ -455,7 +456,7 @@ static void no_tnt(void **state)
 	expect_and_free(rig, USER ";TIP 0x401100");
 }
 
-/* BranchEn 0: no branch, but time, PIP, PTW. */
+/* BranchEn 0: no branch packets, but time, PIP and PTW. */
 static void no_branches(void **state)
 {
 	struct rig *rig = new_rig(OS | PTAH_RTIT_CTL_PTW_EN | PTAH_RTIT_CTL_FUP_ON_PTW);
@@ -500,7 +501,10 @@ static void far_branches(void **state)
 	expect_and_free(rig, USER ";TIP.PGD;TIP.PGE 0x401002");
 }
 
-/* Mode and CR3 change while packets are off: told when they are on again, or not at all. */
+/*
+ * Mode and CR3 change while packets are disabled: reported when they are
+ * enabled again, or not at all.
+ */
 static void far_branches_outside(void **state)
 {
 	struct rig *rig = filtered(OS);
@@ -545,7 +549,7 @@ static void interrupts(void **state)
 	}
 }
 
-/* A mode that changes while packets are off and changes back needs no word. */
+/* A mode that changes and changes back while packets are disabled is not reported. */
 static void mode_is_told_once(void **state)
 {
 	struct rig *rig = started(0);
@@ -619,7 +623,10 @@ static void vm_transitions(void **state)
 				 "FUP 0x8003;PIP cr3 0x5000;TIP 0xffffffff81000040;TIP 0x8000");
 }
 
-/* Host-only tracing: the MSR lists stop and start it. 17g: no FUP, but by erratum SKD022. */
+/*
+ * Host-only tracing, stopped and started by the MSR lists. 17g: no FUP, except
+ * by erratum SKD022.
+ */
 static void vm_transitions_of_the_host_alone(void **state)
 {
 	(void)state;
@@ -711,7 +718,7 @@ static void init(void **state)
 	rig = started(OS);
 	t.kind = PTAH_MODEL_INIT_WAIT;
 	ptah_model_transfer(rig->m, &t); /* 31b */
-	rig->m->psb_due = true;		 /* waits until the TIP is out */
+	rig->m->psb_due = true;		 /* the PSB waits until the TIP was sent */
 	model_trace_attend(rig->m, IP);
 	t.kind = PTAH_MODEL_SIPI;
 	t.to = 0x9000;
@@ -829,7 +836,7 @@ static void events_without_branches(void **state)
 	rig->ctl &= ~PTAH_RTIT_CTL_BRANCH_EN;
 	rig_start(rig);
 	transfer(rig, PTAH_MODEL_INTERRUPT, KERN, 0);
-	transfer(rig, PTAH_MODEL_IRET, IP, 3); /* from where nothing may be seen */
+	transfer(rig, PTAH_MODEL_IRET, IP, 3); /* from code that must not be visible */
 	expect_and_free(rig, "PSB;CBR 30;PSBEND;CFE type 1 vector 14 ip;FUP 0x401000;"
 			     "CFE type 2 vector 14");
 }
@@ -845,7 +852,7 @@ static void events_of_smm(void **state)
 				 "MODE.Exec 64-bit;TIP.PGE.48 0x401000");
 }
 
-/* Others */
+/* Other packets */
 
 static void model_specific(void **state)
 {
@@ -879,7 +886,7 @@ static void cycle_thresholds(void **state)
 		unsigned at;
 		bool cr3;
 	} steps[] = {{0, 0}, {9, 0}, {15, 0}, {30, 0}, {38, 1}, {46, 0}, {64, 0}, {71, 0}};
-	/* Where the table has a CYC, by threshold. It begins with one of unknown size. */
+	/* Where the table has a CYC, by threshold. It begins with a CYC of unknown size. */
 	static const uint8_t has[4] = {0xff, 0x69, 0x91, 0x41};
 
 	(void)state;
@@ -936,7 +943,7 @@ static void cycles_of_outcomes(void **state)
 				 "CYC 30;TIP 0xffffffff81000000");
 }
 
-/* The count begins anew with TriggerEn; time goes by while tracing is off. */
+/* The cycle count starts again with TriggerEn; time passes while tracing is off. */
 static void time_between_slices(void **state)
 {
 	struct rig *rig =
@@ -990,7 +997,7 @@ static void overflow_while_disabled(void **state)
 	expect_and_free(rig, USER ";OVF;TIP.PGE.48 0x401000");
 }
 
-/* State that changed meanwhile is told by a PSB+. */
+/* A PSB+ reports the state that changed in the overflow. */
 static void overflow_loses_state(void **state)
 {
 	struct rig *rig = started(OS);
@@ -1006,7 +1013,7 @@ static void overflow_loses_state(void **state)
 		"FUP 0x8000;PSBEND;TIP 0x9000");
 }
 
-/* "TraceStop": it is signalled once the overflow has resolved, the TIP.PGD is lost. */
+/* SDM "TraceStop": it is signalled after the overflow has resolved; the TIP.PGD is lost. */
 static void overflow_and_trace_stop(void **state)
 {
 	struct rig *rig = filtered(0);
@@ -1055,7 +1062,7 @@ static void overflow_by_fault(void **state)
 
 	(void)state;
 	ptah_model_set_faults(rig->m, &faults);
-	rig_start(rig); /* more than ten bytes: lost from here on */
+	rig_start(rig); /* more than ten bytes: packets are lost from here */
 	jump_ind(rig, IP + 0x10);
 	jump_ind(rig, IP + 0x20);
 	jump_ind(rig, IP + 0x30); /* 3 bytes */
@@ -1093,7 +1100,7 @@ static void trace_stop(void **state)
 	expect_and_free(rig, PSB_USER ";TraceStop");
 }
 
-/* Errata, each as errata.def has it */
+/* Errata, each as errata.def describes it */
 
 static struct rig *faulty(unsigned erratum, uint64_t ctl)
 {
@@ -1166,7 +1173,7 @@ static void errata_of_time(void **state)
 			     "PSBEND" ON);
 }
 
-/* PSB cadence */
+/* The distance between PSBs */
 
 static size_t count_psbs(const struct rig *rig, size_t n, size_t *widest)
 {
@@ -1201,7 +1208,7 @@ static void psb_cadence(void **state)
 	}
 }
 
-/* A PSB that fell due and was not sent begins the next slice. */
+/* A PSB that was due and not sent begins the next slice. */
 static void psb_that_is_late(void **state)
 {
 	struct rig *rig = started(0);

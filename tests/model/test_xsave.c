@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * XSAVES and XRSTORS of component 8. The image is looked at where the SDM puts
- * things (volume 1, "XSAVE Area" and "Compacted Format"; volume 3, "Intel PT
- * State Component"), not through the functions under test.
+ * XSAVES and XRSTORS of component 8. The tests read the image at the offsets
+ * that the SDM gives (volume 1, "XSAVE Area" and "Compacted Format"; volume 3,
+ * "Intel PT State Component"), not through the functions under test.
  */
 #include "bare.h"
 
@@ -25,7 +25,7 @@ static void set_word(size_t at, uint64_t value)
 	store_le64(image + at, value);
 }
 
-/* A ring of one region, component 8 enabled, an image full of ones. */
+/* Opens a ring of one region with component 8 enabled, and fills the image with ones. */
 static void open_xsave(struct rig *rig, const char *name)
 {
 	rig_open(rig, ptah_model_find(name), 1024);
@@ -44,7 +44,10 @@ static void set_up(struct rig *rig)
 	rig_write(rig, PTAH_IA32_RTIT_CTL, CTL);
 }
 
-/* SDM: CTL as it was, TraceEn cleared, then the rest: the position is that of the last byte. */
+/*
+ * SDM: CTL is saved, TraceEn is cleared, then the rest is saved: the position
+ * is that after the last byte.
+ */
 static void test_save(void **state)
 {
 	static const uint8_t bytes[100] = {1};
@@ -70,11 +73,11 @@ static void test_save(void **state)
 	for (unsigned i = 72; i < 128; i += 8)
 		assert_int_equal(word(STATE + i), 0);
 	assert_int_equal(word(STATE + 128), UINT64_MAX);
-	assert_int_equal(word(0), UINT64_MAX); /* the legacy area was not asked for */
+	assert_int_equal(word(0), UINT64_MAX); /* the legacy area was not requested */
 	rig_close(&rig);
 }
 
-/* The other components come before it. */
+/* The other components precede it in the image. */
 static void test_offset(void **state)
 {
 	struct rig rig;
@@ -90,7 +93,7 @@ static void test_offset(void **state)
 	rig_close(&rig);
 }
 
-/* Off and on again any number of times: no byte is lost and none is written twice. */
+/* Saved and restored any number of times: no byte is lost and none is written twice. */
 static void test_switching(void **state)
 {
 	uint8_t bytes[4000];
@@ -110,7 +113,7 @@ static void test_switching(void **state)
 		rig_put(&rig, bytes + at, n, 96);
 		at += n;
 		assert_int_equal(ptah_model_xsaves(&rig.m, image, PT), PTAH_OK);
-		/* Somebody else's. */
+		/* Another tracer uses the registers meanwhile. */
 		rig_write(&rig, PTAH_IA32_RTIT_OUTPUT_BASE, RIG_BASE + 8192);
 		rig_write(&rig, PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, UINT64_C(77) << 32);
 		assert_int_equal(ptah_model_xrstors(&rig.m, image, PT), PTAH_OK);
@@ -120,7 +123,10 @@ static void test_switching(void **state)
 	rig_close(&rig);
 }
 
-/* SDM: nothing is restored with TraceEn set; and every check of WRMSR, before anything changes. */
+/*
+ * SDM: with TraceEn set nothing is restored; and every check of WRMSR is made
+ * before anything changes.
+ */
 static void test_faults(void **state)
 {
 	static const struct {
@@ -163,12 +169,15 @@ static void test_faults(void **state)
 	before = rig.m;
 	assert_int_equal(ptah_model_xrstors(&rig.m, image, PT), PTAH_E_UNSUPPORTED);
 	assert_memory_equal(&before, &rig.m, sizeof(before));
-	/* Component 8 not asked for: TraceEn does not matter. */
+	/* When component 8 is not requested, TraceEn does not matter. */
 	assert_int_equal(ptah_model_xrstors(&rig.m, image, 3), PTAH_OK);
 	rig_close(&rig);
 }
 
-/* The initial configuration: XSTATE_BV[8] 0 sets all nine to 0, and is what it saves as. */
+/*
+ * The initial configuration: XSTATE_BV[8] = 0 sets all nine registers to 0, and
+ * all 0 is saved in that way.
+ */
 static void test_initial(void **state)
 {
 	struct rig rig;
@@ -191,7 +200,10 @@ static void test_initial(void **state)
 	rig_close(&rig);
 }
 
-/* Without XSS[8] component 8 is not touched; without XSAVES there is no such instruction. */
+/*
+ * Without IA32_XSS[8], component 8 is not touched; a processor without XSAVES
+ * does not know the instruction.
+ */
 static void test_not_enabled(void **state)
 {
 	struct rig rig;
@@ -204,7 +216,7 @@ static void test_not_enabled(void **state)
 	assert_int_equal(word(HEADER), 0);
 	assert_int_equal(word(HEADER + 8), UINT64_C(1) << 63);
 	assert_int_equal(rig_read(&rig, PTAH_IA32_RTIT_CTL), CTL);
-	/* And an image that has it is refused. */
+	/* And an image that contains component 8 is refused. */
 	set_word(HEADER + 8, UINT64_C(1) << 63 | PT);
 	assert_int_equal(ptah_model_xrstors(&rig.m, image, PT), PTAH_E_UNSUPPORTED);
 	rig_close(&rig);
