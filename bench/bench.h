@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The benchmark's parts: a trace in memory, and ways to go through it. */
+/* The parts of the benchmark: a trace in memory, and the loops that decode it with each library. */
 #ifndef PTAH_BENCH_BENCH_H
 #define PTAH_BENCH_BENCH_H
 
@@ -13,7 +13,7 @@ struct bench_section {
 	uint64_t offset, size, address;
 };
 
-/* One stream, whole and in memory, and the code it ran. */
+/* One stream, completely in memory, and the code that ran. */
 struct bench_trace {
 	const char *label;
 	uint8_t *bytes;
@@ -21,35 +21,37 @@ struct bench_trace {
 	struct bench_section *sections;
 	size_t section_count;
 	struct ptah_image *image;
-	struct ptah_flow_config flow; /* as the recording says */
+	struct ptah_flow_config flow; /* from the recording */
 };
 
-/* Of a perf.data file: its largest stream. Both exit with a sentence on failure. */
+/* Loads the largest stream of a perf.data file. Both functions exit with a message on failure. */
 void bench_load_session(struct bench_trace *trace, const char *label, const char *path);
-/* Of raw packets and a page dump (see ptah_image_add_pages). */
+/* Loads raw packets and a page dump (see ptah_image_add_pages). */
 void bench_load_pages(struct bench_trace *trace, const char *label, const char *pt,
 		      const char *prefix);
-/* Puts in the packets about time that a processor would have sent; see timed.c. */
+/* Adds the timing packets that a processor would have sent; see timed.c. */
 void bench_add_timing(struct bench_trace *trace);
 void bench_trace_free(struct bench_trace *trace);
 
-/* What going through a trace found: packets, or instructions. */
+/* The result of one loop over a trace: counts of packets, or of instructions. */
 struct bench_result {
 	uint64_t count;
 	uint64_t errors;
-	/* Of the packets' sizes and payloads, or of instructions' addresses and sizes: they are
-	 * read, and the same. */
+	/*
+	 * A sum over the packets' sizes and payloads, or over the instructions' addresses and
+	 * sizes. It shows that each was read, and that both libraries report the same.
+	 */
 	uint64_t sum;
-	uint64_t hash; /* instructions: bench_hash_insn(), where it is made */
+	uint64_t hash; /* instructions: bench_hash_insn(), in the loops that call it */
 };
 
-/* One more instruction: quick, and blind to classes and order. */
+/* Adds an instruction to the sum: fast, but it ignores classes and order. */
 static inline uint64_t bench_add_insn(uint64_t sum, uint64_t ip, unsigned size)
 {
 	return sum + (ip ^ (uint64_t)size << 56);
 }
 
-/* The same and blind to nothing; `class` is libipt's number. */
+/* The same, and it ignores nothing; `class` is libipt's number. */
 static inline uint64_t bench_hash_insn(uint64_t sum, uint64_t ip, unsigned size,
 				       unsigned insn_class)
 {
@@ -60,47 +62,50 @@ static inline uint64_t bench_hash_insn(uint64_t sum, uint64_t ip, unsigned size,
 
 typedef struct bench_result bench_decoder(const struct bench_trace *trace, size_t size);
 
-/* Decode the first `size` bytes. */
+/* These decode the first `size` bytes. */
 bench_decoder bench_ptah_packets, bench_ptah_single, bench_ptah_blocks, bench_ptah_insns;
 bench_decoder bench_ptah_insn_hash, bench_ptah_counts, bench_ptah_items;
 bench_decoder bench_libipt_packets, bench_libipt_blocks, bench_libipt_insns;
 
 /*
- * The same with what an earlier pass over the trace has left: decoded code. The
- * first call makes that pass, too: call it once before measuring.
+ * The same, with the code that an earlier pass over the trace has decoded. The
+ * first call makes that pass too, so it is called once before measuring.
  */
 bench_decoder bench_ptah_blocks_warm, bench_libipt_blocks_warm, bench_ptah_counts_warm;
 bench_decoder bench_ptah_insns_warm, bench_ptah_items_warm;
 
-/* A fuzzer's execution: with an object of its own, and with one for all. Counts the bitmap. */
+/*
+ * One execution of a fuzzer: with an object of its own, and with one object for
+ * all. Counts the bitmap's entries.
+ */
 bench_decoder bench_ptah_coverage, bench_ptah_coverage_warm;
-/* Ends what they keep. */
+/* Frees what they keep. */
 void bench_ptah_cool(void);
 void bench_libipt_cool(void);
 
 const char *bench_libipt_version(void);
 
-/* An enum ptah_insn_class as libipt numbers it. */
+/* Converts an enum ptah_insn_class to libipt's number. */
 unsigned bench_libipt_class(unsigned insn_class);
 
-/* Searches it for a PSB; whether there is one. */
+/* Searches the bytes for a PSB; true if there is one. */
 bool bench_libipt_find_psb(const struct bench_trace *trace);
 
-/* One line of the table: `pairs` measurements of each in turns. */
+/* Prints one line of the table: `pairs` measurements of each side, in turns. */
 void bench_compare(const struct bench_trace *trace, const char *what, unsigned pairs, size_t size,
 		   bench_decoder *ptah, bench_decoder *libipt);
 void bench_print_header(void);
 
-/* Commands of wire.c, as in main(). */
+/* The commands of wire.c, called by main(). */
 int bench_timing(int argc, char **argv);
 int bench_psb(int argc, char **argv);
 
-/* And of executions.c. */
+/* And those of executions.c. */
 int bench_fuzz(int argc, char **argv);
 
 _Noreturn void bench_die(const char *what, const char *why);
 
-/* The median; sorts. */
+/* Returns the median, and sorts the values. */
 double bench_median(double *values, size_t n);
 double bench_seconds(void);
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Short traces again and again, as a fuzzer has them. */
+/* Measures many short traces, one execution each, as a fuzzer decodes them. */
 #include "bench.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* One measurement: so long that the clock does not matter. */
+/* The duration of one measurement: long enough for the clock's resolution. */
 #define SECONDS 0.2
 
 #define MOST_PAIRS 99
 
-/* Seconds for one execution. */
+/* Returns the seconds for one execution. */
 static double time_execution(bench_decoder *decoder, const struct bench_trace *trace)
 {
 	const double start = bench_seconds();
@@ -52,7 +52,7 @@ static void print(const struct bench_trace *trace, const char *what, const struc
 	fflush(stdout);
 }
 
-/* Each PSB and what follows it is an execution of its own; all of them once. */
+/* Each PSB and the packets up to the next one are an execution. Decodes each of them once. */
 static struct bench_result run_parts(const struct bench_trace *trace, size_t size)
 {
 	const uint8_t *end = trace->bytes + size, *p = ptah_packet_find_psb(trace->bytes, end);

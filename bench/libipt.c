@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* libipt's side, used as its documentation says: synchronise, drain events, next. */
+/* The loops with libipt, called as its documentation says: synchronise, drain the events, next. */
 #include "bench.h"
 
 #include <intel-pt.h>
@@ -30,8 +30,8 @@ static struct pt_config configure(const struct bench_trace *trace, size_t size)
 }
 
 /*
- * Sections through a section cache, as libipt's own tools add them: without it
- * they are mapped and decoded again and again.
+ * Adds sections through a section cache, as libipt's own tools do: without it
+ * they are mapped and decoded many times.
  */
 static struct pt_image_section_cache *fill_image(struct pt_image *image,
 						 const struct bench_trace *trace)
@@ -51,7 +51,7 @@ static struct pt_image_section_cache *fill_image(struct pt_image *image,
 	return cache;
 }
 
-/* As Ptah's records have it. */
+/* In the form of Ptah's records. */
 static uint64_t payload_of(const struct pt_packet *packet)
 {
 	switch (packet->type) {
@@ -135,7 +135,7 @@ static int drain_block_events(struct pt_block_decoder *decoder, int status)
 	return status;
 }
 
-/* From a synchronised decoder on. */
+/* Decodes from a synchronised position. */
 static struct bench_result count_blocks(struct pt_block_decoder *decoder, int status)
 {
 	struct bench_result result = {0};
@@ -158,7 +158,7 @@ static struct bench_result count_blocks(struct pt_block_decoder *decoder, int st
 	return result;
 }
 
-/* libipt keeps decoded blocks with the sections of its cache. */
+/* libipt keeps decoded blocks in the sections of its cache. */
 static struct {
 	struct pt_block_decoder *decoder;
 	struct pt_image_section_cache *cache;

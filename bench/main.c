@@ -1,22 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ptah-bench text BYTES                      text to pack, on standard output
- * ptah-bench decode [-w WHAT] [-n N] LABEL FILE      a perf.data file, Ptah against libipt;
- *                                            only the rows that have WHAT in their name
- * ptah-bench decode [-w WHAT] [-n N] LABEL PT PAGES  raw packets with a page dump
- * ptah-bench fuzz N LABEL PT PAGES           coverage, trace after trace, against libipt
- * ptah-bench self WHAT N FILE                a row of that table, Ptah alone, N times
- * ptah-bench old [-w WHAT] LABEL FILE [PAGES]          libipt's side alone, with the library that
- * the loader finds: see bench/drop-in ptah-bench jobs N LABEL FILE               counts with one
- * job and with two, N pairs: cold and with the tables of the count before; the CPU time of two
- * against that of one, too ptah-bench equal LABEL FILE [PAGES]        are all instructions the
- * same? (exit status) decode, self, equal -t: with TSC, MTC and CYC put into the trace ptah-bench
- * timing N                        a stream full of CYC and MTC, likewise ptah-bench psb PSB search
- * in a buffer without one ptah-bench ratio N LABEL COMMAND COMMAND   the times of two shell
- * commands ptah-bench memory COMMAND...               the peak memory of a command
+ * The benchmark's commands; bench/run and its neighbours call them.
  *
- * Everything is measured in turns, A-B-A-B, and given as medians and the
- * median of the ratios of the pairs: absolute figures drift with the machine.
+ *	ptah-bench text BYTES			text that compresses like real text, on stdout
+ *	ptah-bench decode LABEL FILE		Ptah and libipt on a perf.data file
+ *	ptah-bench decode LABEL PT PAGES	the same on raw packets with a page dump
+ *	  -w WHAT				only the rows that have WHAT in their name
+ *	  -n N					N pairs of measurements
+ *	ptah-bench fuzz N LABEL PT PAGES	coverage and libipt, on many short traces
+ *	ptah-bench self WHAT N FILE		one row of decode, Ptah alone, N times
+ *	ptah-bench old [-w WHAT] LABEL FILE [PAGES]
+ *						the loops on libipt's interface alone, with the
+ *						library that the loader finds: see bench/drop-in
+ *	ptah-bench jobs N LABEL FILE		counts with one job and with two, N pairs: with new
+ *						tables and with those of the previous count; also
+ *						the CPU time of two jobs and of one
+ *	ptah-bench equal LABEL FILE [PAGES]	exit status 0: all instructions are the same
+ *	ptah-bench timing N			both on a stream full of CYC and MTC
+ *	ptah-bench psb				the search for a PSB in a buffer without one
+ *	ptah-bench ratio N LABEL COMMAND COMMAND
+ *						the times of two shell commands
+ *	ptah-bench memory COMMAND...		the peak memory of a command
+ *
+ * decode, self and equal with -t: with TSC, MTC and CYC added to the trace.
+ *
+ * Both sides of a comparison are measured in turns, A-B-A-B. The output has the medians,
+ * and the median of the ratios of the pairs: absolute times depend on the machine's load.
  */
 #include "bench.h"
 
@@ -31,7 +40,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* libipt makes some 40 million instructions a second: a part must do. */
+/* libipt decodes some 40 million instructions per second: so only a part of the trace is used. */
 #define INSNS_SIZE (8u << 20)
 
 void bench_die(const char *what, const char *why)
@@ -110,8 +119,9 @@ void bench_compare(const struct bench_trace *trace, const char *what, unsigned p
 }
 
 /*
- * Up to the first TIP.PGD behind `size` bytes. Behind the last packet of a trace
- * that ends elsewhere libipt guesses on and Ptah does not.
+ * The size up to the first TIP.PGD after `size` bytes. In a trace that ends
+ * elsewhere libipt continues after the last packet, by a guess, and Ptah does
+ * not.
  */
 static size_t cut(const struct bench_trace *trace, size_t size)
 {
@@ -141,8 +151,8 @@ void bench_print_header(void)
 struct row {
 	const char *what;
 	bench_decoder *ptah, *libipt;
-	bool is_warm; /* after a pass that is not measured */
-	bool is_cut;  /* a part of the trace must do */
+	bool is_warm; /* measured after a first pass */
+	bool is_cut;  /* only a part of the trace is used */
 };
 
 static const struct row rows[] = {
@@ -171,7 +181,7 @@ static void compare_row(const struct bench_trace *trace, const struct row *row, 
 	bench_libipt_cool();
 }
 
-/* What stands before a command's other words. */
+/* The options before a command's other arguments. */
 struct options {
 	const char *only;
 	unsigned pairs;
@@ -199,7 +209,7 @@ static void parse_options(struct options *options, int *argc, char ***argv)
 	}
 }
 
-/* LABEL FILE or LABEL PT PAGES. False: it is something else. */
+/* Reads LABEL FILE or LABEL PT PAGES. False: the arguments are something else. */
 static bool load_trace(struct bench_trace *trace, const struct options *options, int argc,
 		       char **argv)
 {
@@ -233,7 +243,7 @@ static int decode(int argc, char **argv)
 	return 0;
 }
 
-/* Ptah alone, again and again: for a profiler to look at. */
+/* Runs Ptah's loop alone, many times, for a profiler. */
 static int self(int argc, char **argv)
 {
 	struct bench_trace trace;
@@ -264,7 +274,10 @@ static int self(int argc, char **argv)
 	return 0;
 }
 
-/* libipt's interface alone, whoever is behind it: a line per loop, for bench/drop-in. */
+/*
+ * Runs the loops on libipt's interface alone, of whichever library was loaded:
+ * one line per loop, for bench/drop-in.
+ */
 static int old(int argc, char **argv)
 {
 	static const struct row loops[] = {
@@ -312,7 +325,7 @@ static int take_instructions(void *context, size_t stream, struct ptah_profile *
 	return 0;
 }
 
-/* A count of everything: seconds on the clock, and of the processors. */
+/* Counts everything; the wall-clock seconds, and the CPU seconds. */
 struct job_time {
 	double wall, cpu;
 };
@@ -337,7 +350,10 @@ static struct job_time time_jobs(const struct ptah_session *session, unsigned n,
 	return (struct job_time){bench_seconds() - start, cpu_seconds() - cpu};
 }
 
-/* Pairs of one job and two, with tables kept from one count to the next or made anew. */
+/*
+ * Pairs of counts with one job and with two, with tables that are kept between
+ * counts or made each time.
+ */
 struct job_pairs {
 	const char *what;
 	struct ptah_workers *one, *two; /* or NULL */
@@ -367,12 +383,12 @@ static void time_pair(const struct ptah_session *session, struct job_pairs *p, u
 		bench_die("two jobs", "count something else than one");
 }
 
-/* The best of each, too: beside other work two jobs seldom have two processors. */
+/* Also the best of each: on a busy machine two jobs seldom get two processors. */
 static void print_pairs(struct job_pairs *p, const char *label, double mb, unsigned pairs)
 {
 	const double one = bench_median(p->wall[0], pairs), two = bench_median(p->wall[1], pairs);
 
-	/* Now in order. */
+	/* The arrays are sorted now. */
 	printf("%-10s %8.1f MB %s, one job %8.1f MB/s, two %8.1f MB/s: %.2fx; "
 	       "best %8.1f, %8.1f: %.2fx; CPU time %.2fx\n",
 	       label, mb, p->what, mb / one, mb / two, bench_median(p->ratio, pairs),
@@ -415,7 +431,7 @@ static int jobs(int argc, char **argv)
 	return 0;
 }
 
-/* Every instruction of a trace: address, size, class, order. */
+/* Compares every instruction of a trace: address, size, class, order. */
 static int equal(int argc, char **argv)
 {
 	struct bench_result ptah, libipt;
@@ -443,7 +459,7 @@ static int equal(int argc, char **argv)
 
 /* Commands */
 
-/* Runs it and returns its wall-clock seconds. */
+/* Runs a command and returns the wall-clock seconds that it took. */
 static double time_command(const char *command)
 {
 	double start = bench_seconds();
@@ -494,7 +510,10 @@ static int memory(int argc, char **argv)
 
 /* Text */
 
-/* Words of a vocabulary, some far more frequent than others, in lines: packs like real text. */
+/*
+ * Lines of words from a vocabulary, some far more frequent than others: text
+ * that compresses like real text.
+ */
 static int text(int argc, char **argv)
 {
 	static char words[4096][16];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Ptah's side: through the public API, as a user would. */
+/* The loops with Ptah, through the public API, as a user would write them. */
 #include "bench.h"
 
 #include <ptah/ptah.h>
@@ -27,7 +27,7 @@ struct bench_result bench_ptah_packets(const struct bench_trace *trace, size_t s
 	return result;
 }
 
-/* As a record's payload, of the packets that libipt knows. */
+/* The payload of a packet, in the form of a record, for the packets that libipt knows. */
 static uint64_t payload_of(const struct ptah_packet *packet)
 {
 	switch (packet->type) {
@@ -97,10 +97,10 @@ static struct ptah_flow *start(const struct bench_trace *trace, size_t size)
 	return flow;
 }
 
-/* Each is looked at, as a reader would. */
+/* Each item is read, as a user would. */
 volatile uint64_t bench_seen;
 
-/* With times and places. */
+/* With times and addresses. */
 static struct bench_result count_items(struct ptah_flow *flow)
 {
 	struct bench_result result = {0};
@@ -165,7 +165,7 @@ struct bench_result bench_ptah_blocks(const struct bench_trace *trace, size_t si
 
 static struct ptah_flow *warm;
 
-/* From the beginning again, with what an earlier pass has left. */
+/* From the beginning again, with the code that an earlier pass has decoded. */
 static struct ptah_flow *start_warm(const struct bench_trace *trace, size_t size)
 {
 	if (!warm) {
@@ -188,7 +188,7 @@ struct bench_result bench_ptah_blocks_warm(const struct bench_trace *trace, size
 	return count_blocks(start_warm(trace, size));
 }
 
-/* Exact counts of everything, made and read once. */
+/* Makes exact counts of everything, and reads them once. */
 
 static struct ptah_profile *new_profile(const struct bench_trace *trace)
 {
@@ -283,7 +283,7 @@ void bench_ptah_cool(void)
 	warm_profile = NULL;
 }
 
-/* Instruction by instruction, each looked at. */
+/* Instruction by instruction; each is read. */
 static struct bench_result count_insns(struct ptah_flow *flow, bool hash)
 {
 	struct bench_result result = {0};

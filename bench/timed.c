@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A recording with the packets about time that a processor would have sent.
+ * Adds to a recording the timing packets that a processor would have sent.
  *
- * The rates are perf's for `intel_pt/cyc=1/`: mtc_period 3 and cyc_thresh 0,
- * which is a CYC before every packet that may have one and that does not come
- * in the same cycle as the one before.
+ * The rates are those of perf's `intel_pt/cyc=1/`: mtc_period 3 and cyc_thresh
+ * 0. The latter means a CYC before every packet that can have one, unless it is
+ * in the same cycle as the packet before.
  */
 #include "bench.h"
 
@@ -44,7 +44,7 @@ static void make_room(struct output *o, struct ptah_retimer *t, size_t wanted)
 	t->g.out = o->bytes + used;
 }
 
-/* What decoders are told of the processor. */
+/* The clock's parameters, for the decoders. */
 static void configure(struct ptah_flow_config *flow)
 {
 	flow->size = sizeof(*flow);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Loading traces. */
+/*
+ * Loads a trace and the code that ran, from a perf.data file or from raw
+ * packets with a page dump.
+ */
 #include "bench.h"
 
 #include <ptah/ptah.h>
@@ -51,7 +54,7 @@ static bool is_mapped(const struct bench_trace *trace, uint64_t ip)
 	return false;
 }
 
-/* The mappings whose code ran. */
+/* Collects the mappings whose code ran. */
 static void find_sections(struct bench_trace *trace, const struct ptah_session *session,
 			  size_t index, int32_t pid)
 {
@@ -67,7 +70,7 @@ static void find_sections(struct bench_trace *trace, const struct ptah_session *
 		for (int i = 0; i < n; i++) {
 			uint64_t ip = items[i].ip;
 
-			/* Most blocks are where the one before was. */
+			/* Most blocks are in the same mapping as the one before. */
 			if (items[i].type != PTAH_ITEM_BLOCK || ip >> 12 == page)
 				continue;
 			page = ip >> 12;
@@ -140,7 +143,7 @@ void bench_load_pages(struct bench_trace *trace, const char *label, const char *
 	for (size_t i = 0, n; i < size / 8; i += n) {
 		uint64_t address, next;
 
-		/* Pages that follow each other become one section. */
+		/* Contiguous pages become one section. */
 		memcpy(&address, list + 8 * i, sizeof(address));
 		for (n = 1; i + n < size / 8; n++) {
 			memcpy(&next, list + 8 * (i + n), sizeof(next));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The packet layer alone, on bytes made for it. */
+/* Measures the packet layer alone, on bytes that are generated for it. */
 #include "bench.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #define TIMING_SIZE (64u << 20)
 
-/* A PSB+ this often, as IA32_RTIT_CTL.PSBFreq = 1 has it. */
+/* The distance between PSBs, that of IA32_RTIT_CTL.PSBFreq = 1. */
 #define PSB_PERIOD 4096
 
 static size_t put(uint8_t *bytes, unsigned type, uint64_t payload, unsigned detail)
@@ -25,7 +25,7 @@ static size_t put(uint8_t *bytes, unsigned type, uint64_t payload, unsigned deta
 	return (size_t)n;
 }
 
-/* A branch: 2 of 3 are conditional; the others have a near target, a far one, or any. */
+/* A random branch: 2 of 3 are conditional; the others have a near, a far or a random target. */
 static size_t put_branch(uint8_t *bytes, uint64_t r)
 {
 	unsigned count = 1 + r % 6;
@@ -60,7 +60,10 @@ static void make_timing(struct bench_trace *trace)
 			at += put(at, PTAH_PACKET_CBR, 30, 0);
 			at += put(at, PTAH_PACKET_PSBEND, 0, 0);
 		}
-		/* 31 cycles or less in 3 of 4 cases, more than 4095 in 1 of 64. */
+		/*
+		 * A random number of cycles: up to 31 in 3 of 4 cases, more than 4095 in 1 of
+		 * 64.
+		 */
 		at += put(at, PTAH_PACKET_CYC,
 			  r & 3	   ? r >> 2 & 31
 			  : r & 63 ? r >> 2 & 0xfff
@@ -105,13 +108,13 @@ static bool find_last(const struct bench_trace *trace)
 	return ptah_packet_find_last_psb(trace->bytes, trace->bytes + trace->size);
 }
 
-/* Who only reads: what the memory gives. The bytes are even. */
+/* Only reads the bytes, which are even: the speed of the memory. */
 static bool find_byte(const struct bench_trace *trace)
 {
 	return memchr(trace->bytes, 1, trace->size);
 }
 
-/* Median GB/s of nine. */
+/* The median of nine measurements, in GB/s. */
 static double speed(finder *volatile find, const struct bench_trace *trace)
 {
 	unsigned rounds = trace->size < 1u << 24 ? (1u << 28) / (unsigned)trace->size : 1;

@@ -172,7 +172,7 @@ static void begin_tsv(void *view)
 static void put_tsv(void *view, const void *place)
 {
 	struct dump *d = view;
-	struct texts texts;
+	struct texts texts = {.payload = ""};
 	const struct row row = make_row(d, place, &texts);
 
 	fields_tsv(d->out, &row_type, asked(d), &row);
@@ -203,7 +203,7 @@ static void begin_stream_json(void *view, const void *stream)
 static void put_json(void *view, const void *place)
 {
 	struct dump *d = view;
-	struct texts texts;
+	struct texts texts = {.payload = ""};
 	const struct row row = make_row(d, place, &texts);
 
 	fields_json(&d->json, &row_type, asked(d), &row);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a fuzz target without libFuzzer, so that every build tests with it:
+ * Runs a fuzz target without libFuzzer, so that every build can test with it:
  *
- *	fuzz_x [-m N] FILE...
+ * 	fuzz_x [-m N] FILE...
  *
- * Each file is an input; -m also tries N variants of each, made by chance from
- * a fixed seed (bytes changed, dropped, doubled, cut; never longer than twice
- * the file). A target that finds something aborts.
+ * Each file is an input. -m also tries N random variants of each, from a fixed
+ * seed: with bytes changed, removed or repeated, or cut short, and at most
+ * twice as long as the file. A target that finds an error aborts.
  */
 #include "fuzz.h"
 
@@ -26,7 +26,7 @@ static uint8_t *read_file(const char *path, size_t *size)
 	return data;
 }
 
-/* One small change; `data` has room for `room` bytes. Returns the new size. */
+/* Makes one small change; `data` has room for `room` bytes. Returns the new size. */
 static size_t mutate(uint8_t *data, size_t size, size_t room, uint64_t *seed)
 {
 	static const uint8_t telling[] = {0, 1, 2, 0x0d, 0x11, 0x7f, 0x80, 0x82, 0xff};
@@ -46,10 +46,10 @@ static size_t mutate(uint8_t *data, size_t size, size_t room, uint64_t *seed)
 	case 2:
 		data[at] = telling[fuzz_random(seed) % sizeof(telling)];
 		return size;
-	case 3: /* drop n bytes */
+	case 3: /* remove n bytes */
 		memmove(data + at, data + at + n, size - at - n);
 		return size - n;
-	case 4: /* double n bytes */
+	case 4: /* repeat n bytes */
 		if (n > room - size)
 			return size;
 		memmove(data + at + n, data + at, size - at);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What the fuzz targets share: a check that stays in release builds, and chance. */
+/*
+ * What the fuzz targets share: a check that is also in release builds, random
+ * numbers, and inputs made of code and trace.
+ */
 #ifndef PTAH_FUZZ_FUZZ_H
 #define PTAH_FUZZ_FUZZ_H
 
@@ -11,7 +14,7 @@
 #include <ptah/errata.h>
 #include <ptah/flow.h>
 
-/* The entry point of a target, as libFuzzer wants it. */
+/* The entry point of a target, as libFuzzer calls it. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define CHECK(condition)                                                                           \
@@ -41,8 +44,8 @@ static inline uint64_t fuzz_hash(uint64_t hash, const void *bytes, size_t n)
 }
 
 /*
- * Bytes in a block of exactly their size, so that a sanitizer sees a reader
- * that goes one too far. Free it.
+ * Copies bytes into a block of exactly their size, so that a sanitizer notices
+ * a read after the last one. The caller frees it.
  */
 static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size)
 {
@@ -54,7 +57,10 @@ static inline uint8_t *fuzz_copy(const uint8_t *data, size_t size)
 	return copy;
 }
 
-/* Skips what is no packet, or refuses to: by what it sees, which no cut changes. */
+/*
+ * Skips bytes that are no packet, or refuses to. It decides by those bytes,
+ * which are the same in chunks of any size.
+ */
 static inline int64_t fuzz_unknown(void *context, const uint8_t *bytes, size_t n, uint64_t offset,
 				   int status)
 {
@@ -64,7 +70,7 @@ static inline int64_t fuzz_unknown(void *context, const uint8_t *bytes, size_t n
 	return (int64_t)((bytes[0] ^ bytes[n - 1]) % 48) - 4;
 }
 
-/* An event decoder's configuration, by the bits of a byte. 0: the defaults. */
+/* An event decoder's configuration from the bits of a byte. 0: the defaults. */
 static inline struct ptah_event_config fuzz_event_config(unsigned bits)
 {
 	struct ptah_event_config config = {.size = sizeof(config)};
@@ -85,9 +91,10 @@ static inline struct ptah_event_config fuzz_event_config(unsigned bits)
 }
 
 /*
- * Puts code into an image. In `spaces`, its first third is what CR3 0x1000 has
- * at `base`, the second what CR3 0x2000 has there, and the third is everyone's,
- * behind them. Bytes that would lie outside of the address space are left out.
+ * Adds code to an image. With `spaces`, the first third is at `base` in the
+ * address space of CR3 0x1000, the second at `base` in that of CR3 0x2000, and
+ * the last third follows in all address spaces. Bytes outside of the address
+ * space are left out.
  */
 static inline void fuzz_add_code(struct ptah_image *image, const uint8_t *code, size_t size,
 				 uint64_t base, bool spaces)
@@ -103,7 +110,7 @@ static inline void fuzz_add_code(struct ptah_image *image, const uint8_t *code, 
 		ptah_image_add_bytes(image, code + 2 * third, size - 2 * third, base + third, NULL);
 }
 
-/* Code, a trace, and how to decode it. Free the image. */
+/* Code, a trace and a configuration to decode it with. The caller frees the image. */
 struct fuzz_program {
 	struct ptah_flow_config config;
 	struct ptah_image *image;
@@ -112,10 +119,11 @@ struct fuzz_program {
 };
 
 /*
- * Input: a byte whose low two bits choose where the code lies and the others the
- * configuration (fuzz_event_config; with errata, a filter as well), two bytes
- * with the code's size (13 bits) and more configuration: address spaces, no_tnt,
- * no_retcomp; the code, the trace. False when it is too short.
+ * Reads an input: a byte whose low two bits choose the code's address and whose
+ * other bits are the configuration (fuzz_event_config; with errata, a filter as
+ * well), two bytes with the code's size (13 bits) and more configuration
+ * (address spaces, no_tnt, no_retcomp), the code, the trace. False if the input
+ * is too short.
  */
 static inline bool fuzz_program(struct fuzz_program *p, const uint8_t *data, size_t size)
 {
@@ -141,7 +149,7 @@ static inline bool fuzz_program(struct fuzz_program *p, const uint8_t *data, siz
 	return true;
 }
 
-/* A stream of items, summed up. */
+/* A hash of a sequence of items. */
 struct fuzz_items {
 	uint64_t hash;
 	uint64_t count;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Proves of packet text: any bytes, printed as `ptah dump` prints them, come
- * back from the assembler as they were, damaged and unknown ones included. Any
- * text assembles or says what is expected where, and what it assembles to is
- * printed and assembled again to the same bytes.
+ * Proves of packet text: any bytes, printed as `ptah dump` prints them, are
+ * assembled to the same bytes, malformed and unknown packets included. Any text
+ * is assembled, or refused with what was expected and where; and the bytes that
+ * it is assembled to are printed and assembled to the same bytes again.
  */
 #include "fuzz.h"
 
@@ -11,7 +11,7 @@
 
 #define LINE 256
 
-/* The line of a packet, or of up to 16 bytes that are none (packet NULL). */
+/* Prints the line of a packet, or of up to 16 bytes that are no packet (packet NULL). */
 static void format(const struct ptah_packet *packet, const uint8_t *bytes, size_t size, char *line)
 {
 	char cut[12];
@@ -38,7 +38,7 @@ static void check_line(struct ptah_packet_parser *parser, const char *line, cons
 	free(got);
 }
 
-/* Bytes that are no packet, up to the next PSB. Returns how many. */
+/* Prints the bytes up to the next PSB, which are no packets. Returns their number. */
 static size_t check_bad(struct ptah_packet_parser *parser, const uint8_t *bytes, size_t size)
 {
 	const uint8_t *psb = ptah_packet_find_psb(bytes, bytes + size);
@@ -54,7 +54,7 @@ static size_t check_bad(struct ptah_packet_parser *parser, const uint8_t *bytes,
 	return bad;
 }
 
-/* Bytes, text, bytes. `sync`: nothing is a packet before the first PSB. */
+/* From bytes to text and back. `sync`: bytes before the first PSB are no packets. */
 static void check_trace(const uint8_t *bytes, size_t size, bool sync)
 {
 	struct ptah_packet_parser parser = {0};

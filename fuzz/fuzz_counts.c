@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Proves of saved counts: any bytes are loaded or refused with a sentence that
- * tells the offset; loaded ones are saved as the very same bytes, answer every
- * question, and add up with themselves.
+ * Proves of saved counts: any bytes are loaded, or refused with a message that
+ * contains the offset. Counts that were loaded are saved as the same bytes, can
+ * be queried in every way and added to themselves.
  *
- * Input: such a file. Its size and checksum are put right, after it was tried
- * as it is.
+ * Input: such a file. It is tried as it is, and again with size and checksum
+ * corrected.
  */
 #include "fuzz.h"
 
@@ -37,7 +37,7 @@ static void check_questions(const struct ptah_counts *c)
 	CHECK(!ptah_counts_totals(c, &all) && all.instructions == instructions);
 }
 
-/* Twice the counts are still counts; false answers of a finder do no harm. */
+/* Counts that were added to themselves are valid; wrong results of a finder do no harm. */
 static bool find(void *context, int32_t pid, uint64_t address, struct ptah_counts_file *file)
 {
 	uint64_t *chance = context;
@@ -87,7 +87,7 @@ static void try(const uint8_t *data, size_t size)
 	}
 	check_questions(c);
 	CHECK(!ptah_counts_save(c, &bytes, &n));
-	/* What is written is of the last version. */
+	/* Files are written in the latest version. */
 	if (load_le32(copy + COUNTS_AT_VERSION) == COUNTS_VERSION)
 		CHECK(n == size && !memcmp(bytes, copy, n));
 	CHECK(!ptah_counts_load(bytes, n, &again, NULL));

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Proves that coverage is what the flow tells, for any code and any traces, one
- * execution after another with one object: bitmap, sets, errors. Some of the
- * code comes on demand.
+ * Proves that coverage is what the flow reports, for any code and any traces:
+ * bitmap, sets and errors, for one execution after another with one object.
+ * Some of the code is provided on demand.
  *
- * Input: see fuzz_program(). The trace is three executions: all of it, its
- * first half, its second half.
+ * Input: see fuzz_program(). The trace is used for three executions: all of it,
+ * its first half, its second half.
  */
 #include "fuzz.h"
 
 #include "../tests/profile/compare_coverage.h"
 
-/* A byte of trace may run a long chain of jumps, and all that runs is kept to be compared. */
+/*
+ * One byte of trace may lead through a long chain of jumps, and all items are
+ * kept for the comparison: so the trace is short.
+ */
 #define MAX_TRACE 400
 
 struct store {
@@ -19,7 +22,7 @@ struct store {
 	struct ptah_image *image;
 };
 
-/* Sixteen bytes, or a yes that brings nothing. */
+/* Adds sixteen bytes, or claims to have added code and adds none. */
 static bool bring(void *context, uint64_t address, const struct ptah_space *space)
 {
 	struct store *store = context;
@@ -50,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (variant = 0; variant < COVERAGE_VARIANTS; variant++)
 		CHECK(coverage_equals_flow(program.image, program.image, &program.config, e, 3,
 					   variant == 1 ? 19 : 0, variant));
-	/* On demand: not with spaces, where a piece is added to the wrong one. */
+	/* Code on demand, but not with address spaces: it would be added to the wrong one. */
 	if (!(data[2] & 0x20)) {
 		store.full = program.image;
 		CHECK(!ptah_image_new(&store.image));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Proves of ELF loading: any file is loaded or refused, reading around in what
- * was loaded gives bytes or none, and reading gives the same twice. Of symbols:
- * any file has names or none, and a function that is found holds the byte that
- * was asked for.
+ * Proves of ELF files: any file is loaded or refused; reading anywhere in an
+ * image that was loaded returns bytes or none, and the same bytes a second
+ * time. Symbols of any file are found or not, and a function that is found
+ * contains the address that was searched for.
  *
  * Input: eight bytes of load address, then the file.
  */
@@ -56,7 +56,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(&base, data, sizeof(base));
 	data += sizeof(base);
 	size -= sizeof(base);
-	/* e_entry: the one address in a file that is worth a look. */
+	/* e_entry: the one address in a file that is likely to be in a segment. */
 	if (size >= 32)
 		memcpy(&entry, data + 24, sizeof(entry));
 

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Proves of the capture engine: whatever is called, in whatever order, whatever
- * the processor and its surroundings do meanwhile, no instruction of the engine
- * raises #GP, none writes a register of PT but IA32_RTIT_CTL while TraceEn is 1,
- * no rule of hal.h is broken, and nothing is traced into memory that is not the
- * capture's. A capture's position never goes back; where nothing is traced it is
- * the number of bytes that the processors have output into its buffer, and
- * what can be read there are those bytes. What the engine cannot know it says.
+ * Proves of the capture engine, for any calls in any order, whatever the
+ * processor and its environment do meanwhile: no instruction of the engine
+ * raises #GP; while TraceEn is 1 it writes no PT register but IA32_RTIT_CTL; it
+ * breaks no rule of hal.h; and all output goes to the memory of the capture. A
+ * capture's position never goes back. While tracing is disabled, it is the
+ * number of bytes that the processors have output into the capture's buffer,
+ * and these bytes can be read. The engine reports what it cannot know.
  *
- * The judge: every byte that a processor outputs is a function of the capture
- * whose memory the output registers name and of how many went there before it.
+ * The judge: each byte of output is a function of the capture whose memory the
+ * output registers point to, and of the number of bytes that went there before.
  *
- * Input: the processor, the faults (three bytes), then calls: a byte for which,
- * and two with what it needs.
+ * Input: the processor, the faults (three bytes), then calls: a byte that
+ * chooses the call, and two for its arguments.
  */
 #include "fuzz.h"
 
@@ -32,20 +32,20 @@ struct shadow {
 	struct ptah_capture *c;
 	unsigned serial;
 	bool single;
-	uint64_t output;   /* bytes that processors have put into its buffer */
-	uint64_t laps;	   /* of them, bytes in laps that the engine has not seen, and said so */
-	uint64_t floor;	   /* bytes below may have been written over in a reset */
-	uint64_t position; /* at the last look */
+	uint64_t output;   /* bytes that processors have output into its buffer */
+	uint64_t laps;	   /* of these, bytes in laps that the engine reported as unseen */
+	uint64_t floor;	   /* bytes below may have been overwritten in a reset */
+	uint64_t position; /* at the last check */
 	uint64_t compared;
-	uint32_t flags; /* of all records since they were last asked for */
+	uint32_t flags; /* of all records since they were last read */
 	uint64_t mapping;
 	int in; /* the processor that its thread is on */
 };
 
-/* Memory that the engine has: whose it is. */
+/* Memory of the engine, and the capture that it belongs to. */
 struct block {
 	uint64_t physical, size;
-	int slot; /* NOWHERE: the engine's own */
+	int slot; /* NOWHERE: of the engine itself */
 };
 
 static struct play {
@@ -56,10 +56,10 @@ static struct play {
 	struct shadow shadow[CAPTURES];
 	struct block blocks[BLOCKS];
 	size_t nblocks;
-	int slot; /* for which memory is allocated now */
+	int slot; /* the capture for which memory is being allocated */
 	unsigned serial, cpu;
 	bool offline[CPUS], vmx[CPUS], announced[CPUS];
-	int guest; /* slot that runs as a guest on `cpu` */
+	int guest; /* the capture that runs as a guest on `cpu` */
 	struct ptah_model_vmcs vmcs;
 	unsigned gaps;
 	uint64_t chance;
@@ -92,9 +92,9 @@ static uint8_t byte_of(unsigned serial, uint64_t index)
 			 56);
 }
 
-/* What the processor writes */
+/* The processor's output */
 
-/* Whose memory is it that this processor's trace goes to? It must be somebody's. */
+/* Returns the capture whose memory this processor outputs to. There must be one. */
 static struct shadow *traced_on(unsigned cpu)
 {
 	uint64_t base;
@@ -102,7 +102,7 @@ static struct shadow *traced_on(unsigned cpu)
 
 	if (!is_tracing(cpu))
 		return NULL;
-	/* SDM: read while TraceEn is 1 it may lag; its table is the capture's all the same. */
+	/* SDM: a read while TraceEn is 1 may lag, but even then the table is the capture's. */
 	base = read_msr(cpu, PTAH_IA32_RTIT_OUTPUT_BASE);
 	for (i = 0; i < p.nblocks; i++) {
 		const struct block *b = &p.blocks[i];
@@ -116,7 +116,7 @@ static struct shadow *traced_on(unsigned cpu)
 	return NULL;
 }
 
-/* PMIs come at the end of each part: a part is one capture's. */
+/* PMIs come at the end of each part, so all of a part belongs to one capture. */
 static void put(unsigned cpu, unsigned n)
 {
 	uint8_t bytes[64];
@@ -203,7 +203,7 @@ static void leave_guest(void)
 	ptah_capture_vmexit(s->c);
 }
 
-/* In a guest it is a VM exit. The host calls vmexit() later: not in the NMI's handler. */
+/* In a guest the NMI causes a VM exit. The host calls vmexit() later, not in the NMI's handler. */
 static void on_pmi(void *argument, unsigned cpu)
 {
 	const bool in = p.guest != NOWHERE && cpu == p.cpu;
@@ -216,7 +216,7 @@ static void on_pmi(void *argument, unsigned cpu)
 	ptah_engine_pmi(p.engine);
 }
 
-/* Between two instructions of the engine: it is traced too, and NMIs and SMIs come. */
+/* Between two instructions of the engine: they are traced too, and NMIs and SMIs are delivered. */
 static void on_gap(void *argument, unsigned cpu, const char *callback)
 {
 	struct ptah_model *m = model(cpu);
@@ -238,7 +238,7 @@ static void on_gap(void *argument, unsigned cpu, const char *callback)
 	}
 }
 
-/* What must be true */
+/* The checks */
 
 static void compare(const struct shadow *s, uint64_t from, uint64_t to)
 {
@@ -272,7 +272,10 @@ static void take_records(struct shadow *s)
 	CHECK(n == 0);
 }
 
-/* A single range tells one lap from none, no more; then it says so. */
+/*
+ * With a single range the engine can notice one lap, but not count several; it
+ * reports that it may be more.
+ */
 static void account_laps(struct shadow *s, const struct ptah_capture_status *now)
 {
 	uint64_t missing = s->output - s->laps - now->position;
@@ -325,7 +328,7 @@ static void check_all(void)
 		check(&p.shadow[i]);
 }
 
-/* Inside the PMI, with tracing off: what it gives is there. */
+/* Inside the PMI, with tracing disabled: the bytes that the engine passes are in the buffer. */
 static uint64_t on_drain(void *cookie, struct ptah_capture *c, uint64_t tail, uint64_t position)
 {
 	const struct shadow *s = cookie;
@@ -440,7 +443,7 @@ static void switch_out(struct shadow *s)
 	s->in = NOWHERE;
 }
 
-/* A scheduler's promise: a thread is on one processor, a processor runs one thread. */
+/* What a scheduler guarantees: a thread is on one processor, and a processor runs one thread. */
 static void switch_in(struct shadow *s)
 {
 	uint64_t irqs;
@@ -491,7 +494,7 @@ static void come_online(unsigned cpu, bool slept)
 	ptah_machine_set_cpu(p.machine, p.cpu);
 }
 
-/* With notice or, before VMXON alone, without: it finds out by itself. */
+/* With notice, or without it before VMXON: the engine then notices by itself. */
 static void toggle_vmx(bool announce)
 {
 	if (!p.vmx[p.cpu]) {
@@ -507,7 +510,7 @@ static void toggle_vmx(bool announce)
 		pinned(ptah_engine_vmxoff);
 }
 
-/* TraceEn goes behind the engine's back: at the next look it says so. */
+/* TraceEn is cleared without notice: the engine reports that at its next call. */
 static void lose_trace_en(bool senter)
 {
 	struct shadow *s = traced_on(p.cpu);
@@ -566,7 +569,7 @@ static void owner_dies(uint64_t owner)
 {
 	unsigned i;
 
-	/* Owner 0 and 1 have captures, 9 mappings. */
+	/* Owners 0 and 1 have captures, owner 9 has mappings. */
 	ptah_engine_release_owner(p.engine, owner);
 	for (i = 0; i < CAPTURES; i++) {
 		struct shadow *s = &p.shadow[i];
@@ -600,7 +603,7 @@ static void set_faults(unsigned a, unsigned b, unsigned c)
 		ptah_model_set_faults(model(cpu), &faults);
 }
 
-/* Of the capture `s`, which is there. */
+/* Calls a function of the capture `s`, which exists. */
 static void call_of(struct shadow *s, unsigned which, unsigned a)
 {
 	switch (which) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Proves of the event layer, for any bytes and any way to cut them into
- * chunks: the items are the same, their number is bounded by the trace's
- * length, their types and offsets are in range, and the end is an end.
+ * Proves of the event layer, for any bytes and any chunks: the items are the
+ * same for all sizes of chunks, their number is bounded by the trace's length,
+ * their types and offsets are in range, and after the end nothing follows.
  *
  * Input: a byte that chooses the configuration (fuzz_event_config), the trace.
  */
@@ -21,7 +21,7 @@ static void check_items(const struct ptah_item *items, int n, size_t size)
 	}
 }
 
-/* Decodes in chunks of up to max_chunk bytes; each is freed when it is used up. */
+/* Decodes in chunks of up to max_chunk bytes, and frees each when it was consumed. */
 static struct fuzz_items decode(const struct ptah_event_config *config, const uint8_t *data,
 				size_t size, size_t max_chunk, uint64_t seed)
 {
@@ -39,7 +39,7 @@ static struct fuzz_items decode(const struct ptah_event_config *config, const ui
 		int k;
 
 		n = n < left ? n : left;
-		/* The end may come with the last bytes or with no bytes. */
+		/* The end may be announced with the last bytes or after them. */
 		last = n == left && (fuzz_random(&seed) & 1 || !left);
 		chunk = fuzz_copy(data + at, n);
 		CHECK(!ptah_event_feed(d, chunk, n, last));

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Proves of the flow layer, for any code and any trace: it comes to an end;
- * cut into chunks it says the same; every block's instructions begin where the
- * block does, follow each other and end where it ends; read in any form, by
- * paths or without, again from a mark, it is the same. Resynced at every error it
- * comes to an end, too, and says the same with room for one item and for many; and
- * what is ahead of a place is a chain of blocks.
+ * Proves of the flow layer, for any code and any trace: decoding ends; chunks
+ * of any size give the same items; the instructions of a block begin at the
+ * block's first address, follow each other and end at its end; items, blocks
+ * and instructions, with remembered paths or without, and again from a mark,
+ * are the same. Resynchronised at every error, decoding ends as well, with the
+ * same items for room for one and for many. And the blocks ahead of a place are
+ * a chain.
  *
  * Input: see fuzz_program().
  */
@@ -13,12 +14,14 @@
 
 #include "../tests/flow/forms.h"
 
-/* More blocks than any honest trace of this size has: 47 outcomes in 8 bytes
- * decide as many branches, and direct jumps between two of them are bounded by
- * the code's size; the rest is NO_PROGRESS. */
+/*
+ * More blocks than a valid trace of this size can have: 47 outcomes in 8 bytes
+ * decide as many branches, and the direct jumps between two of them are bounded
+ * by the code's size; beyond that the flow reports NO_PROGRESS.
+ */
 #define MAX_ITEMS (UINT64_C(1) << 22)
 
-/* All that runs is kept to be compared: see fuzz_profile.c. */
+/* All items are kept for the comparison: see fuzz_profile.c. */
 #define MAX_COMPARED 1024
 
 static void check_block(const struct ptah_flow *flow, const struct ptah_item *block)
@@ -74,7 +77,7 @@ static struct fuzz_items decode(const struct ptah_image *image,
 	return sum;
 }
 
-/* Looks ahead from where the flow stands. */
+/* Looks ahead from the flow's current place. */
 static void look_ahead(struct ptah_flow *flow)
 {
 	struct ptah_item blocks[8];
@@ -97,7 +100,7 @@ static void look_ahead(struct ptah_flow *flow)
 	}
 }
 
-/* All of it, going on behind errors where that is possible. */
+/* Decodes the whole trace, and continues after errors where that is possible. */
 static struct fuzz_items resync(const struct fuzz_program *p, size_t capacity)
 {
 	struct fuzz_items sum = {0};

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Proves of libipt.so.2's query and event decoders, for any bytes and any calls:
- * no crash, no read outside of the trace, positions inside of it, and an end:
- * whoever does as the status says comes to it.
+ * Proves of libipt.so.2's query and event decoders, for any bytes and any
+ * calls: no crash, no read outside of the trace, positions inside of it; and a
+ * caller that makes the calls which the status announces reaches the end.
  *
- * Input: a byte of configuration, a byte that begins the calls, the trace.
+ * Input: a byte of configuration, a byte that seeds the calls, the trace.
  */
 #include "fuzz.h"
 
 #include <intel-pt.h>
 
-/* No packet leads to more answers than this. */
+/* No packet leads to more results than this. */
 #define ANSWERS_PER_BYTE 80
 
 static int unknown(struct pt_packet_unknown *packet, const struct pt_config *config,
@@ -74,7 +74,7 @@ static int ask(struct pt_query_decoder *q, unsigned which, uint64_t offset, size
 	}
 }
 
-/* What the status asks for, up to an error; then the next PSB. */
+/* Makes the calls that the status announces, up to an error; then synchronises at the next PSB. */
 static void ask_all(struct pt_query_decoder *q, size_t size)
 {
 	uint64_t ip;

@@ -2,10 +2,11 @@
 /*
  * Proves of libipt.so.2's instruction and block decoders, images and section
  * caches, for any trace, any code, any calls and any behaviour of callbacks: no
- * crash, no read outside of the trace, an end of every call; what is told as run
- * is what the image has there, and whoever does as the status says comes to an end.
+ * crash, no read outside of the trace, every call returns; the bytes of
+ * reported instructions are those of the image; and a caller that makes the
+ * calls which the status announces reaches the end.
  *
- * Input: a byte of configuration, a byte that begins the calls, a byte with the
+ * Input: a byte of configuration, a byte that seeds the calls, a byte with the
  * code's size, the code, the trace.
  */
 #include "fuzz.h"
@@ -18,10 +19,10 @@
 #define BASE  UINT64_C(0x401000)
 #define CALLS 300
 
-/* Answers for a byte of the trace and one of the code, and some. */
+/* The bound on results: some for each byte of the trace and each byte of the code. */
 #define ANSWERS_PER_BYTE 80
 
-/* What both decoders run over. All sections have at an address the byte of `code` there. */
+/* The input of both decoders. All sections have the same bytes at an address: those of `code`. */
 struct world {
 	struct pt_insn_decoder *insn;
 	struct pt_block_decoder *block;
@@ -31,12 +32,12 @@ struct world {
 	const uint8_t *code;
 	size_t code_size, size;
 	uint64_t seed;
-	bool lies; /* the callback gives other bytes than the code's */
+	bool lies; /* the callback returns other bytes than the code's */
 	unsigned manner;
-	unsigned depth; /* of callbacks that change the image they are asked for */
+	unsigned depth; /* of callbacks that change the image they are called for */
 };
 
-/* The byte at an address, which all that is honest agrees about. */
+/* The byte at an address: every source of code that does not lie returns it. */
 static int code_at(const struct world *w, uint64_t address)
 {
 	return address - BASE < w->code_size ? w->code[address - BASE] : -1;
@@ -56,22 +57,22 @@ static int read_memory(uint8_t *buffer, size_t size, const struct pt_asid *asid,
 		return -pte_nomap;
 	case 1: /* any status */
 		return -(int)(fuzz_random(&w->seed) % 40);
-	case 2: /* not the same for long */
+	case 2: /* fails now and then */
 		if (fuzz_random(&w->seed) & 1)
 			return -pte_bad_image;
 		break;
-	case 3: /* changes */
+	case 3: /* lies: random bytes of the code, and random sizes */
 		w->lies = true;
 		for (n = 0; n < size; n++)
 			buffer[n] =
 			    w->code_size ? w->code[fuzz_random(&w->seed) % w->code_size] : 0x90;
 		return fuzz_random(&w->seed) & 1 ? (int)(fuzz_random(&w->seed) % (size + 1))
 						 : INT32_MAX;
-	case 4: /* finds it, and remembers */
+	case 4: /* changes the image meanwhile */
 		if (w->depth++ < 4)
 			change_image(w, w->images[fuzz_random(&w->seed) & 1]);
 		break;
-	case 5: /* a byte at a time */
+	case 5: /* one byte at a time */
 		size = 1;
 		break;
 	default:
@@ -113,7 +114,7 @@ static void change_image(struct world *w, struct pt_image *image)
 		(void)pt_image_copy(image, w->images[fuzz_random(&w->seed) & 1]);
 		break;
 	default:
-		if (w->depth) /* not from inside of it */
+		if (w->depth) /* not from inside of the callback */
 			break;
 		w->manner = fuzz_random(&w->seed) % 7;
 		(void)pt_image_set_callback(image, w->seed & 1 ? read_memory : NULL, w);
@@ -166,7 +167,7 @@ static void check_insn(const struct world *w, const struct pt_insn *insn)
 		CHECK(insn->raw[i] == code_at(w, insn->ip + i));
 }
 
-/* Without a callback that lies the code is as large as it is. */
+/* Without a callback that lies, instructions are those of the code. */
 static void check_block(const struct world *w, const struct pt_block *block, int status)
 {
 	CHECK(block->ninsn || status & pts_event_pending);
@@ -296,7 +297,10 @@ static void ask_block(struct world *w)
 	}
 }
 
-/* As tools do: what the status says, up to an error; then the next PSB. */
+/*
+ * As tools do: makes the calls that the status announces, up to an error; then
+ * synchronises at the next PSB.
+ */
 static void run_insns(struct world *w)
 {
 	size_t n = 0, most = (w->size + 1) * (w->code_size + 2) * ANSWERS_PER_BYTE;
@@ -331,7 +335,7 @@ static void run_blocks(struct world *w)
 		}
 }
 
-/* Back from wherever it stands, PSB by PSB. */
+/* Synchronises backward from its position, PSB by PSB. */
 static void run_back(struct world *w)
 {
 	const size_t most = w->size / 16 + 2;
@@ -367,7 +371,7 @@ static void set_config(struct pt_config *config, uint8_t *trace, size_t size, un
 	}
 }
 
-/* A file that has the code; its path. */
+/* Writes the code to a file and returns its name. */
 static const char *put_code(const uint8_t *code, size_t size)
 {
 	static char path[32];
@@ -386,7 +390,7 @@ static void make_world(struct world *w, const struct pt_config *config)
 {
 	struct pt_config other = *config;
 
-	/* The same bits, for what a variant calls them. */
+	/* The same bits, by the names of a variant. */
 	other.flags.variant.insn.enable_tick_events =
 	    config->flags.variant.block.enable_tick_events;
 	w->insn = pt_insn_alloc_decoder(&other);
@@ -399,7 +403,7 @@ static void make_world(struct world *w, const struct pt_config *config)
 
 static void free_world(struct world *w)
 {
-	/* In any order. */
+	/* Calls in any order. */
 	if (w->seed & 1)
 		pt_iscache_free(w->cache);
 	if (w->seed & 2)
@@ -445,7 +449,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		ask_block(&w);
 	}
 	run_back(&w);
-	if (w.lies || w.manner < 6) { /* as honest as it began */
+	if (w.lies || w.manner < 6) { /* from here on honest, as at the start */
 		w.manner = 6;
 		w.lies = false;
 		for (unsigned i = 0; i < 2; i++)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Proves of the packet layer, for any bytes: what decodes also encodes, to as
- * many bytes and the same meaning; a packet cut short asks for more and never
- * decodes as something else; bytes behind a packet do not matter; the PSB
- * search finds what a plain comparison finds; text fits where it is told to; a
- * batch, of any capacity and wherever its bytes end, is what decoding one by one is.
+ * Proves of the packet layer, for any bytes: a packet that was decoded is
+ * encoded to as many bytes with the same meaning; a packet that is cut short is
+ * incomplete, and never decoded as another one; bytes after a packet do not
+ * matter; the PSB search finds what a plain comparison finds; text stays within
+ * its buffer; a batch, of any capacity and with any end of its bytes, is what
+ * decoding one by one gives.
  */
 #include "fuzz.h"
 
@@ -24,7 +25,7 @@ static void check_text(const struct ptah_packet *packet)
 	CHECK(ptah_packet_name(packet->type));
 }
 
-/* decode(encode(packet)) is the packet: seen in the bytes it encodes to again. */
+/* decode(encode(packet)) is the packet: it is encoded to the same bytes again. */
 static void check_round_trip(const struct ptah_packet *packet, unsigned block)
 {
 	uint8_t first[PTAH_PACKET_MAX_SIZE], second[PTAH_PACKET_MAX_SIZE];
@@ -44,7 +45,7 @@ static void check_round_trip(const struct ptah_packet *packet, unsigned block)
 	CHECK(ptah_packet_block_state(packet, block) == ptah_packet_block_state(&again, block));
 }
 
-/* Exactly the packet's bytes suffice, and no prefix of them does. */
+/* The packet's bytes are enough, and no prefix of them is. */
 static void check_cuts(const struct ptah_packet *packet, const uint8_t *bytes, unsigned block)
 {
 	for (size_t n = 0; n <= packet->size; n++) {
@@ -58,8 +59,8 @@ static void check_cuts(const struct ptah_packet *packet, const uint8_t *bytes, u
 }
 
 /*
- * The bytes before a PSB may end in its pattern by chance, so that of a run
- * shorter than two of them the last 16 bytes are the packet.
+ * The bytes before a PSB may happen to end with its pattern. So if the pattern
+ * runs for less than two PSBs, the packet is the last 16 bytes.
  */
 static const uint8_t *settle(const uint8_t *first, const uint8_t *end)
 {
@@ -87,7 +88,7 @@ static void check_find(const uint8_t *data, size_t size)
 	CHECK(ptah_packet_find_last_psb(data, data + size) == last);
 }
 
-/* One call's worth: how far it came. */
+/* Checks one call and returns the number of bytes that it consumed. */
 static size_t check_batch(const uint8_t *data, size_t size, size_t capacity, unsigned *block)
 {
 	struct ptah_packet_record records[64];
@@ -114,7 +115,7 @@ static size_t check_batch(const uint8_t *data, size_t size, size_t capacity, uns
 	return at;
 }
 
-/* The whole in chunks and capacities that its first bytes choose. */
+/* Decodes all bytes in chunks and capacities that the first bytes choose. */
 static void check_batches(const uint8_t *data, size_t size)
 {
 	size_t chunk = size ? 1 + data[0] : 1, capacity = size > 1 ? 1 + data[1] % 64 : 1;
@@ -130,7 +131,7 @@ static void check_batches(const uint8_t *data, size_t size)
 			at += n;
 			if (n)
 				continue;
-			/* Damage, or cut by the end: of the chunk, or for good. */
+			/* Malformed, or cut by the end of the chunk or of the trace. */
 			if (have == size || have - at >= PTAH_PACKET_MAX_SIZE)
 				at += at < have;
 			if (at == have || have < size)

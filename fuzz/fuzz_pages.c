@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Proves of page dumps: any pair of files is loaded or refused; after loading,
- * the first page in the list reads as it is in the dump unless a later one
- * replaces it.
+ * the last page in the list reads as it is in the dump.
  *
  * Input: two bytes with the size of PREFIX.addr, that file, PREFIX.dump.
  */
@@ -42,7 +41,7 @@ static void write_file(const char *path, const uint8_t *data, size_t size)
 	CHECK(!fclose(f));
 }
 
-/* The last page of the list hides the others, so it must read as it is in the dump. */
+/* The last page of the list replaces earlier ones, so it must read as it is in the dump. */
 static void check_last_page(const struct ptah_image *image, const uint8_t *pages, size_t size,
 			    const uint8_t *list, size_t count)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Proves of recordings: any file is opened or refused with a sentence that
- * begins with its name; an open one answers every question, its streams'
- * pieces add up to their size, and decoding comes to an end. The seeds reach
- * pipe mode, compressed records, and a CPU's stream with context switches.
+ * Proves of recordings: any file is opened, or refused with a message that
+ * begins with its name. Every query of an open recording works, the pieces of a
+ * stream add up to its size, and decoding ends. The seeds include pipe mode,
+ * compressed records, and a CPU's stream with context switches.
  *
- * Input: a perf.data file. Binaries it names are looked for in an empty folder.
+ * Input: a perf.data file. The binaries that it names are searched for in an
+ * empty folder.
  */
 #include "fuzz.h"
 

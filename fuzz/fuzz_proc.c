@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Proves of what is told of running processes: whatever names they and their
- * files have, which anybody chooses, what comes out are whole records with the
- * process's number and names that end; a mapping is executable and lies where
- * it says.
+ * Proves of the records about running processes, whose names and file names
+ * anybody can choose: for any of these the records are whole, with the
+ * process's number and terminated names; a mapping is executable and has the
+ * address range of its line.
  *
  * Input: a byte with the length of the process's name; the name, then
  * /proc/PID/maps.

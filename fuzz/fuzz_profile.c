@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Proves that a profile counts what the flow tells, for any code and any trace,
- * whole and in chunks: every block, every outcome, every edge.
+ * Proves that a profile counts what the flow reports, for any code and any
+ * trace, whole and in chunks: every block, every outcome, every edge.
  *
  * Input: see fuzz_program().
  */
@@ -9,7 +9,10 @@
 
 #include "../tests/profile/compare_profile.h"
 
-/* A byte of trace may run a long chain of jumps, and all that runs is kept to be compared. */
+/*
+ * One byte of trace may lead through a long chain of jumps, and all items are
+ * kept for the comparison: so the trace is short.
+ */
 #define MAX_TRACE 1024
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

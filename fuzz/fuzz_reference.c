@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Proves that the flow is right, for any code and any trace, as far as two
- * decoders that share nothing but the instruction decoder can: it says what
- * the reference decoder says, entry by entry, and cut into chunks the same.
+ * Proves that the flow is right, for any code and any trace, by comparison with
+ * the reference decoder, which shares nothing but the instruction decoder with
+ * it: both report the same entries, and the flow does so in chunks of any size.
  *
- * Input: a byte of configuration (where the code lies, no_bdm70, iflags, address
+ * Input: a byte of configuration (the code's address, no_bdm70, iflags, address
  * spaces, ranges), two bytes with the code's size, the code, the trace.
  */
 #include "fuzz.h"
 
 #include "../tests/reference/compare_flow.h"
 
-/* So much of the answer is compared. */
+/* At most this many entries are compared. */
 #define LIMIT 20000
 
-/* Longer chains of direct branches than this code can hold are for the flow a
- * loop, and the reference knows better. */
+/*
+ * The flow takes a chain of direct branches that is longer than this code
+ * allows for a loop. The reference decoder would follow it.
+ */
 #define MAX_CODE 4096
 
 static void check(const uint8_t *trace, size_t size, struct ptah_image *image,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Proves of the kernel's ring of records: whatever bytes are in it, what is
- * handed out are whole records, one behind the other and byte for byte those of
- * the ring; all of them, or the ring is refused; and nothing stays behind.
+ * Proves of the reader of the kernel's ring of records: for any content, it
+ * returns whole records, in order and byte for byte those of the ring; it
+ * returns all of them or refuses the ring; and the ring is empty afterwards.
  *
- * Input: two bytes that say where in the ring it begins, then what is in it.
+ * Input: two bytes with the offset of the first byte in the ring, then the
+ * content.
  */
 #include "fuzz.h"
 
@@ -13,7 +14,7 @@
 #define SIZE 1024u
 
 struct taken {
-	const uint8_t *bytes; /* what must come */
+	const uint8_t *bytes; /* the expected bytes */
 	size_t size, at;
 };
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes the seeds the fuzzers begin with:
+ * Writes the seeds of the fuzzers:
  *
- *	fuzz-seeds fuzz/corpus
+ * 	fuzz-seeds fuzz/corpus
  *
- * Its output is checked in; a test compares it. And what holds one packet of every
- * type, the fuzzers' dictionary and a seed of some of them:
+ * This output is checked in, and a test compares it. With another option it
+ * writes what contains one packet of every type, the dictionary and a seed of
+ * some fuzzers:
  *
- *	fuzz-seeds --every-type build/fuzz/every-type
+ * 	fuzz-seeds --every-type build/fuzz/every-type
  *
- * The build writes that, so that a new packet in packets.def changes no file here.
+ * Every build does that, so that a new packet in packets.def changes no file in
+ * fuzz/.
  */
 #include "packet/table.h"
 
@@ -96,7 +98,7 @@ static void make_packets(struct buffer *b)
 			PUT(b, TIP, .u.ip = {.ipc = (uint8_t)ipc, .ip = ipc ? 0x1000 : 0});
 }
 
-/* Each kind of group that the event layer binds together. */
+/* Each kind of packet group that the event layer reports as one event. */
 static void make_events(struct buffer *b)
 {
 	put_psb(b, 0);
@@ -120,7 +122,7 @@ static void make_events(struct buffer *b)
 	put_psb(b, 0x401060);
 	IP(b, FUP, 0x401070);
 	PUT(b, TIP_PGD);
-	put_psb(b, 0x401000); /* BDM70: a FUP although packets are off */
+	put_psb(b, 0x401000); /* BDM70: a FUP although tracing is disabled */
 	IP(b, TIP_PGE, 0x401000);
 	PUT(b, TIP_PGD);
 	PUT(b, STOP);
@@ -161,7 +163,7 @@ static void make_flow(struct buffer *b)
 	IP(b, FUP, 0x401012);
 }
 
-/* Two programs at one address; `byte` is where the target is told so. */
+/* Two programs at one address; `byte` is the target's configuration, which says so. */
 static void put_spaces(struct buffer *b, uint8_t byte, uint8_t high)
 {
 	static const uint8_t code[] = {
@@ -194,7 +196,7 @@ static void make_reference_spaces(struct buffer *b)
 	put_spaces(b, 16, 0);
 }
 
-/* The program of make_flow() without outcomes. */
+/* The program of make_flow(), without TNT packets. */
 static void make_blind(struct buffer *b)
 {
 	make_flow(b);
@@ -203,15 +205,17 @@ static void make_blind(struct buffer *b)
 	put_psb(b, 0);
 	IP(b, TIP_PGE, 0x401000);
 	IP(b, TIP, 0x401000);
-	IP(b, FUP, 0x401009); /* an interrupt behind the loop */
+	IP(b, FUP, 0x401009); /* an interrupt after the loop */
 	IP(b, TIP, 0x40100e);
 	put_psb(b, 0x40100e);
 	IP(b, TIP, 0x401005);
 	PUT(b, TIP_PGD);
 }
 
-/* What the groups of make_events() need to be met by code: a row of instructions, then PTWRITE in
- * a loop, and a call that is filtered out. */
+/*
+ * The code that the groups of make_events() belong to: a sequence of
+ * instructions, then PTWRITE in a loop, and a call that is filtered out.
+ */
 static void make_reference(struct buffer *b)
 {
 	static const uint8_t code[] = {
@@ -235,12 +239,12 @@ static void make_reference(struct buffer *b)
 	PUT(b, PTW, .u.ptw = {.size = 4, .payload = 1});
 	PUT(b, PTW, .u.ptw = {.size = 8, .payload = 2});
 	put_psb(b, 0x401084);
-	IP(b, FUP, 0x401080); /* a page fault, told by Event Trace */
+	IP(b, FUP, 0x401080); /* a page fault, reported by Event Trace */
 	PUT(b, EVD, .u.evd = {.type = PTAH_EVD_CR2, .payload = 0x1000});
 	PUT(b, CFE, .u.cfe = {.type = PTAH_CFE_INTR, .vector = 14});
 	PUT(b, TIP_PGD);
 	IP(b, TIP_PGE, 0x401086);
-	IP(b, TIP_PGD, 0x401090); /* the filter hides what is called */
+	IP(b, TIP_PGD, 0x401090); /* the filter hides the called code */
 	IP(b, TIP_PGE, 0x40108b);
 	PUT(b, PIP, .u.pip.cr3 = 0x3000);
 	PUT(b, MODE_EXEC, .u.exec.mode = PTAH_EXEC_32);
@@ -287,7 +291,7 @@ static void make_pages(struct buffer *b)
 	static const uint64_t addresses[] = {0x401000, 0x402000, 0x401000};
 	const uint8_t head[2] = {sizeof(addresses), 0};
 
-	/* The dump is short: two pages' worth would blow up the seed. */
+	/* The dump is cut short, to keep the seed small. */
 	put_bytes(b, head, sizeof(head));
 	put_bytes(b, addresses, sizeof(addresses));
 	memset(b->bytes + b->size, 0xc3, 4096);
@@ -380,7 +384,7 @@ static void make_recording(struct buffer *b)
 	RECORD(b, 65, 0, ptah, PAIR(2, 26), PAIR(7, 2), 0x2000, 0x401000, 0xe0ff);
 	put_trace(b, 0, 0x1000, true);
 	put_trace(b, 48, 0x2000, false);
-	put_trace(b, 4096, 0x3000, false); /* behind a gap */
+	put_trace(b, 4096, 0x3000, false); /* after a gap */
 	RECORD(b, 11, 0, 0, 4096, 1, SAMPLE_ID(1002));
 	RECORD(b, 2, 0, 0, 3, SAMPLE_ID(1002));
 	RECORD(b, 65, 0, ptah, PAIR(1, 64), PAIR(0, 7), 7, 4, 0, 4, 0, 0x1234, 0);
@@ -395,7 +399,7 @@ static void make_recording(struct buffer *b)
 	put_bytes(b, "\x08\0\0\0x86_64\0", 12);
 }
 
-/* The same, of a recorder that was killed while it wrote. */
+/* The same, by a recorder that was killed while it wrote. */
 static void make_killed_recording(struct buffer *b)
 {
 	make_recording(b);
@@ -404,7 +408,7 @@ static void make_killed_recording(struct buffer *b)
 	b->size -= 60;
 }
 
-/* Two processes on CPU 0, which switches between them while packets are off. */
+/* Two processes on CPU 0, which switches between them while tracing is disabled. */
 static void make_cpu_recording(struct buffer *b)
 {
 	static const uint64_t ptah = PAIR(0x48415450, 1);
@@ -473,7 +477,7 @@ static void make_pipe(struct buffer *b)
 	RECORD(b, 68, 0, 0);
 }
 
-/* A piece of a zstd frame (RFC 8878): a block that is not compressed. */
+/* Part of a zstd frame (RFC 8878): a block that is not compressed. */
 static void put_piece(struct buffer *b, struct buffer *waiting, size_t n, bool first)
 {
 	static const uint8_t frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0, 0x58};
@@ -490,7 +494,7 @@ static void put_piece(struct buffer *b, struct buffer *waiting, size_t n, bool f
 	waiting->size -= n;
 }
 
-/* `perf record -z -o -`: a record's last bytes come with the next piece. */
+/* `perf record -z -o -`: the last bytes of a record are in the next part. */
 static void make_packed_pipe(struct buffer *b)
 {
 	struct buffer file = {.size = 0}, waiting = {.size = 0};
@@ -535,7 +539,7 @@ static void put_size_and_checksum(struct buffer *b)
 	memcpy(b->bytes + 24, &hash, 8);
 }
 
-/* Saved counts as docs/profile-file.md tells: two processes, the second without counts. */
+/* Saved counts as in docs/profile-file.md: two processes, the second without counts. */
 static void make_counts(struct buffer *b)
 {
 	put_bytes(b, "PTAHCNTS", 8);
@@ -608,7 +612,7 @@ static void make_events_with_everything(struct buffer *b)
 	make_events(b);
 }
 
-/* fuzz_libipt_query's first bytes: the configuration, and what begins the calls. */
+/* fuzz_libipt_query's first bytes: the configuration, and the seed of the calls. */
 static void make_queries(struct buffer *b)
 {
 	put_bytes(b, "\x0f\x01", 2);
@@ -621,7 +625,7 @@ static void make_plain_queries(struct buffer *b)
 	make_packets(b);
 }
 
-/* fuzz_libipt_walk's first bytes: the configuration, what begins the calls, the code's size. */
+/* fuzz_libipt_walk's first bytes: the configuration, the seed of the calls, the code's size. */
 static void make_walk(struct buffer *b, uint8_t bits, uint8_t seed)
 {
 	make_flow(b);
@@ -645,7 +649,7 @@ static void make_walk_with_everything(struct buffer *b)
 	make_walk(b, 0x3f, 3);
 }
 
-/* fuzz_engine's: the processor, the faults, and calls of three bytes by chance. */
+/* fuzz_engine's input: the processor, the faults, and random calls of three bytes. */
 static void make_play(struct buffer *b, uint32_t processor, unsigned calls)
 {
 	uint32_t state = 0x9e3779b9u * (processor + 1);
@@ -658,7 +662,7 @@ static void make_play(struct buffer *b, uint32_t processor, unsigned calls)
 
 		state = state * 1664525u + 1013904223u;
 		byte = (uint8_t)(state >> 24);
-		/* Three captures to begin with. */
+		/* First, three captures are created. */
 		if (i < 9 && i % 3 == 0)
 			byte = (uint8_t)(14 * 4 + i / 3);
 		put_bytes(b, &byte, 1);
@@ -695,7 +699,7 @@ static void make_play_of_a_range(struct buffer *b)
 	make_play(b, 0x80 + 4, 250);
 }
 
-/* Records of the kernel's: AUX, LOST, LOST_SAMPLES, and one of names behind them. */
+/* Records of the kernel: AUX, LOST, LOST_SAMPLES, and then one with names. */
 static void make_ring(struct buffer *b)
 {
 	static const uint64_t records[] = {
@@ -712,7 +716,7 @@ static void make_ring(struct buffer *b)
 	    0x200000001,
 	    0x656d616e,
 	};
-	/* Over the end of the ring. */
+	/* Across the end of the ring. */
 	const uint8_t start[2] = {124, 0};
 
 	put_bytes(b, start, sizeof(start));

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Text in which groff finds no commands: "\-" is a dash. */
+/* Prints text so that groff finds no commands in it: "\-" is a dash. */
 static void put_man(const char *text)
 {
 	for (; *text; text++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the recorder's plugin is measured against: the packets of a thread go
- * straight into its trace buffer. In the place of record/qemu/plugin/thread_output.c and
- * model/output.c; no ToPA, no PMI, no engine. Built as ptah-qemu-straight.so for
- * bench/run alone.
+ * The recorder's plugin without the capture engine, to measure what the engine
+ * costs: a thread's packets go directly into its trace buffer. Replaces
+ * record/qemu/plugin/thread_output.c and model/output.c; there is no ToPA and
+ * no PMI. Built as ptah-qemu-straight.so for bench/run alone.
  */
 #include "record/qemu/plugin/plugin.h"
 

@@ -107,20 +107,6 @@ static const struct field block_fields[] = {
 static const struct row_type edge_type = ROW_TYPE(edge_fields);
 static const struct row_type block_type = ROW_TYPE(block_fields);
 
-/* "main+0x10", or the address where nothing is known. */
-static const char *symbol_of(struct names *names, int32_t space, uint64_t ip, char text[1024])
-{
-	const struct name *name = names ? names_find(names, space, ip) : NULL;
-
-	if (!name || !name->symbol)
-		snprintf(text, 1024, "0x%" PRIx64, ip);
-	else if (name->offset)
-		snprintf(text, 1024, "%s+0x%" PRIx64, name->symbol, name->offset);
-	else
-		snprintf(text, 1024, "%s", name->symbol);
-	return text;
-}
-
 static void put_rows(struct out *out, struct names *names, const struct cover_rows *rows)
 {
 	const struct row_type *type = rows->edges ? &edge_type : &block_type;
@@ -140,9 +126,10 @@ static void put_rows(struct out *out, struct names *names, const struct cover_ro
 		if (!i || row->space != row[-1].space)
 			find_process(rows->session, row->space, &who);
 		shown.pid = who.pid;
-		shown.symbol = symbol_of(names, row->space, row->from, symbol);
+		shown.symbol = names_label(names, row->space, row->from, symbol, sizeof(symbol));
 		if (rows->edges)
-			shown.to_symbol = symbol_of(names, row->space, row->to, to_symbol);
+			shown.to_symbol =
+			    names_label(names, row->space, row->to, to_symbol, sizeof(to_symbol));
 		fields_tsv(out, type, 0, &shown);
 	}
 }
@@ -202,7 +189,7 @@ static const struct {
 	bool edges;  /* edges, not blocks */
 	bool binary; /* refused on a terminal */
 	bool names;  /* symbols, unless --no-symbols is given */
-	bool files;  /* the files behind the addresses, in any case */
+	bool files;  /* the files that the addresses belong to, in any case */
 	int (*put)(struct out *out, const struct options *o, struct names *names,
 		   const struct cover_rows *rows);
 } formats[] = {

@@ -41,35 +41,22 @@ static const struct option_def save_options[] = {
 
 /* Branches, blocks and edges */
 
-/* "main+0x10", or the address where nothing is known. */
-static const char *symbol_of(struct profile_view *v, const struct profile_row *row, uint64_t ip,
-			     char text[256])
-{
-	const struct name *name = v->names ? names_find(v->names, (int32_t)row->process, ip) : NULL;
-
-	if (!name || !name->symbol)
-		snprintf(text, 256, "0x%" PRIx64, ip);
-	else if (name->offset)
-		snprintf(text, 256, "%s+0x%" PRIx64, name->symbol, name->offset);
-	else
-		snprintf(text, 256, "%s", name->symbol);
-	return text;
-}
-
 static void show_row(struct profile_view *v, const struct profile_row *row)
 {
+	const int32_t space = (int32_t)row->process;
 	char from[256], to[256];
-	const struct profile_shown shown = {.pid = row->pid,
-					    .comm = row->comm,
-					    .from = row->from,
-					    .to = row->to,
-					    .count = row->count,
-					    .taken = row->taken,
-					    .unknown = row->unknown,
-					    .instructions = row->instructions,
-					    .insn_class = ptah_insn_class_name(row->insn_class),
-					    .from_symbol = symbol_of(v, row, row->from, from),
-					    .to_symbol = symbol_of(v, row, row->to, to)};
+	const struct profile_shown shown = {
+	    .pid = row->pid,
+	    .comm = row->comm,
+	    .from = row->from,
+	    .to = row->to,
+	    .count = row->count,
+	    .taken = row->taken,
+	    .unknown = row->unknown,
+	    .instructions = row->instructions,
+	    .insn_class = ptah_insn_class_name(row->insn_class),
+	    .from_symbol = names_label(v->names, space, row->from, from, sizeof(from)),
+	    .to_symbol = names_label(v->names, space, row->to, to, sizeof(to))};
 
 	v->renderer->row(v, &shown);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The version of the library, when a program is compiled and when it runs. */
 #ifndef PTAH_VERSION_H
 #define PTAH_VERSION_H
 

@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * The code cache: reads and decodes instructions of the image into nodes, finds nodes by place, and
+ * forgets those whose bytes have changed.
+ */
 #include "flow/code_cache.h"
 
 #include "base/compiler.h"

@@ -4,6 +4,7 @@
 
 #include "output/out.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,4 +205,17 @@ const struct name *names_find(struct names *n, int32_t pid, uint64_t ip)
 	look_up(n, ip, name);
 	n->count += name != &n->fallback;
 	return name;
+}
+
+const char *names_label(struct names *n, int32_t pid, uint64_t ip, char *text, size_t size)
+{
+	const struct name *name = n ? names_find(n, pid, ip) : NULL;
+
+	if (!name || !name->symbol)
+		snprintf(text, size, "0x%" PRIx64, ip);
+	else if (name->offset)
+		snprintf(text, size, "%s+0x%" PRIx64, name->symbol, name->offset);
+	else
+		snprintf(text, size, "%s", name->symbol);
+	return text;
 }

@@ -58,4 +58,10 @@ bool names_find_map(const struct names *names, int32_t pid, uint64_t ip, struct 
 /* The name of an address, never NULL. It is valid until the next call for another process. */
 const struct name *names_find(struct names *names, int32_t pid, uint64_t ip);
 
+/*
+ * Writes "main+0x10" into `text` and returns it; the address itself where no symbol is known.
+ * `names` may be NULL.
+ */
+const char *names_label(struct names *names, int32_t pid, uint64_t ip, char *text, size_t n);
+
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * IP compression, both ways, inline for the hot loops of decoder and model.
- * SDM, "IP Compression" and Table "FUP/TIP IP Reconstruction". Freestanding.
+ * IP compression and its inverse, inline for the hot loops of the decoder and the
+ * model. SDM, "IP Compression" and Table "FUP/TIP IP Reconstruction". Freestanding.
  */
 #ifndef PTAH_PACKET_IP_H
 #define PTAH_PACKET_IP_H
@@ -43,9 +43,10 @@ static inline uint64_t packet_expand_ip(uint64_t last_ip, unsigned ipc, uint64_t
 }
 
 /*
- * The address of the TIP or FUP at `pos` (9 bytes can be read) put over last_ip,
- * and the packet's size: branched on, not looked up, so that where the next
- * packet begins is predicted. 0: no address, or reserved.
+ * Reads the address of the TIP or FUP at `pos`, of which 9 bytes can be read. *ip is the last
+ * IP before and the address after. Returns the packet's size; 0, with *ip unchanged, when the
+ * packet has no address or a reserved compression. Branches on the compression instead of
+ * looking up the size, so that the processor predicts where the next packet begins.
  */
 static ALWAYS_INLINE unsigned packet_take_ip(const uint8_t *pos, uint64_t *ip)
 {
@@ -72,7 +73,7 @@ static ALWAYS_INLINE unsigned packet_take_ip(const uint8_t *pos, uint64_t *ip)
 	}
 }
 
-/* The shortest form of ip after last_ip. */
+/* The shortest compression of ip after last_ip. */
 static inline unsigned packet_compress_ip(uint64_t last_ip, uint64_t ip)
 {
 	uint64_t differs = ip ^ last_ip;

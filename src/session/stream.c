@@ -506,7 +506,7 @@ struct ptah_profile *ptah_stream_profile(struct ptah_stream *s)
 int ptah_stream_insns(const struct ptah_stream *s, const struct ptah_item *block,
 		      struct ptah_insn *insns, size_t capacity)
 {
-	return ptah_flow_insns(s->flow, block, insns, capacity);
+	return s ? ptah_flow_insns(s->flow, block, insns, capacity) : PTAH_E_INVAL;
 }
 
 int ptah_stream_thread(const struct ptah_stream *s, struct ptah_thread *thread)

@@ -67,6 +67,8 @@ int ptah_elf_segments(const char *path, uint64_t base, struct ptah_elf_segment *
 	uint64_t lowest;
 	size_t n;
 
+	if (!path || !segments)
+		return PTAH_E_INVAL;
 	*segments = NULL;
 	if (!symbol_elf_open(path, &elf))
 		return PTAH_E_BAD_MAGIC;

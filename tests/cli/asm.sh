@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Packet text to bytes: traces written by hand give the bytes of the SDM, and
-# what dump prints comes back byte for byte, whatever it was.
+# ptah asm: text written by hand gives the bytes that the SDM specifies, and the
+# output of ptah dump gives the dumped trace again, byte for byte.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 
-# round FILE [OPTION]...: dump | asm gives the file again.
+# round FILE [OPTION]...: checks that dump | asm gives the file again.
 round() {
 	file=$1
 	shift
@@ -15,7 +15,7 @@ round() {
 	cmp "$file" again || fail "$file ($* --raw-bytes --time) comes back changed"
 }
 
-# By hand, against the bytes that the packet definitions give (as in raw.sh).
+# Text written by hand, compared with the bytes of the SDM's packet definitions (as in raw.sh).
 cat >text <<'END'
 # a loop
 psb
@@ -38,7 +38,7 @@ cmp wanted hand || fail "by hand"
 cmp wanted hand || fail "from standard input to standard output"
 round hand
 
-# A mistake is told with its place, and no file is left or changed.
+# A mistake is reported with file, line and column, and no file is left or changed.
 printf 'psb\n\n  cbr 300\n' >wrong
 cp hand kept
 expect 1 "$PTAH" asm -o hand wrong
@@ -57,7 +57,7 @@ grep -q absent err || fail "$(cat err)"
 expect 2 "$PTAH" asm
 expect 2 "$PTAH" asm one two
 
-# Every packet, then the same in the middle of others, cut and damaged.
+# Every packet by itself, then in the middle of others, cut and damaged.
 every=$PTAH_BUILD/fuzz/every-type/packet
 groups=$PTAH_SOURCE/fuzz/corpus/packet/groups
 expect 0 "$PTAH" dump --no-sync --pt="$every"
@@ -68,7 +68,7 @@ cmp "$every" again || fail "every type"
 cat hand "$every" "$groups" >all
 size=$(wc -c <all)
 at=0
-# Hundreds of processes: what leaks is found by those above and below.
+# These are hundreds of processes: leaks are looked for in the other runs.
 sanitizer=${ASAN_OPTIONS-}
 export ASAN_OPTIONS="${sanitizer:+$sanitizer:}detect_leaks=0"
 while [ $at -lt "$size" ]; do
@@ -88,7 +88,7 @@ head -c 100000 /dev/urandom >chance
 round chance
 round chance --no-sync
 
-# Reserved bits and a CYC that is longer than it needs to be.
+# Reserved bits, and a CYC that is longer than necessary.
 {
 	cat hand
 	printf '\002\003\036\377\017\001\000\231\031'
@@ -98,7 +98,7 @@ grep -q 'CBR  *ratio 30 .bytes 02 03 1e ff' text || fail "reserved bits: $(cat t
 grep -q 'CYC  *cycles 1 .bytes 0f 01 00' text || fail "a long CYC: $(cat text)"
 expect 0 "$PTAH" dump --pt=reserved
 
-# Before the first PSB nothing is a packet, unless it is wanted; that is no damage.
+# Bytes before the first PSB are no packets, except with --no-sync; they are no damage either.
 {
 	printf '\001\001\001'
 	cat hand
@@ -113,7 +113,7 @@ printf '\001\001\001' >none
 expect 1 "$PTAH" dump --pt=none
 grep -q 'no PSB' err || fail "$(cat err)"
 
-# Filters.
+# Options that choose packets.
 expect 0 "$PTAH" dump --packets=tnt,Tip.Pge --pt=hand
 equal "--packets" "$(sed 's/^[0-9a-f]*  //; s/ .*//' out | tr '\n' ' ')" "TIP.PGE TNT-8 "
 expect 2 "$PTAH" dump --packets=tnt,tip.pgx --pt=hand
@@ -128,8 +128,8 @@ equal "last IP at --range" "$(cat out)" \
 expect 2 "$PTAH" dump --range=5 --pt=hand
 expect 2 "$PTAH" dump --range=a:b --pt=hand
 
-# Time: MTC counts the crystal (a tick is EBX / EAX = 2 of the TSC, a period
-# 2^3 ticks) from where TMA says it stood, fc TSC ticks before the TSC packet.
+# Time. MTC counts ticks of the crystal clock (one is EBX / EAX = 2 ticks of the
+# TSC, a period 2^3 of them) from the count in TMA, fc TSC ticks before the TSC packet.
 cat >text <<'END'
 psb
 tsc 0x1000
@@ -150,7 +150,7 @@ expect 0 "$PTAH" dump --format=json --time --raw-bytes --mtc-freq=3 --cpuid-0x15
 equal "tsc" "$(json "d['streams'][0]['packets'][-1]['tsc']")" $((0x1030))
 equal "bytes" "$(json "d['streams'][0]['packets'][-1]['bytes']")" 5905
 
-# Traces of hardware.
+# Traces of real processors.
 if [ -n "${PTAH_SHARED:-}" ] && [ -e "$PTAH_SHARED/traces/README.md" ]; then
 	for name in mruby foo unzip; do
 		round "$PTAH_SHARED/traces/$name.pt"
@@ -159,8 +159,8 @@ else
 	echo "no traces of hardware (PTAH_SHARED)"
 fi
 
-# The trace bytes of a recording: a dump of the recording assembles to what a
-# dump of these bytes assembles to.
+# A recording: the text of its dump assembles to the same bytes as the dump of its
+# trace bytes alone.
 if command -v qemu-x86_64 >/dev/null; then
 	record one.data true
 	"$PTAH" dump one.data >recording

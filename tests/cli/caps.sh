@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What `ptah caps` tells: of this machine, whatever it is, and of simulated
-# processors, whose numbers are worked out anew from CPUID's words.
+# ptah caps: on this machine, whatever it is, and for simulated processors, whose
+# values the test computes again from the words of CPUID.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 need python3
 
-# This machine: an answer in each format, status 0, and --check agrees.
+# This machine: there is output in each format, the status is 0, and --check agrees.
 expect 0 "$PTAH" caps --format=json
 possible=$(json 'd["possible"]')
 obstacle=$(json 'd["obstacle"]')
@@ -34,7 +34,7 @@ if [ -e /sys/bus/event_source/devices/intel_pt/type ]; then
 	[ "$possible" = True ] || equal "with a driver" "$obstacle" PERMISSION
 fi
 
-# Names of simulated processors, the same in each format.
+# The names of simulated processors are the same in each format.
 expect 0 "$PTAH" caps --model=list
 sed 's/ .*//' out >names
 [ "$(wc -l <names)" -ge 10 ] || fail "only $(wc -l <names) names"
@@ -87,7 +87,7 @@ while read -r name; do
 done <names
 python3 judge.py <checked || fail "what is told of a simulated processor"
 
-# A processor everybody knows (published CPUID dumps of Skylake).
+# A well-known processor (published CPUID dumps of Skylake).
 expect 0 "$PTAH" caps --model=skylake --format=tsv
 equal "MTC periods" "$(sed -n 's/^mtc_period\t\([0-9]*\)\t.*/\1/p' out | tr '\n' ' ')" "0 3 6 9 "
 equal "PSB periods" "$(sed -n 's/^psb_period\t\([0-9]*\)\t.*/\1/p' out | tr '\n' ' ')" "0 1 2 3 4 5 "
@@ -96,7 +96,7 @@ equal limits "$(sed -n 's/^branch_required\t\([0-9]*\)\t.*/\1/p' out)" 0
 expect 0 "$PTAH" caps --model=broadwell
 grep -q BDM106 out || fail "Broadwell's BranchEn: $(cat out)"
 
-# Into a file.
+# Output to a file.
 expect 0 "$PTAH" caps --model=skylake -o skylake.txt
 [ ! -s out ] || fail "-o also wrote to standard output"
 grep -q psb_period skylake.txt || fail "$(cat skylake.txt)"

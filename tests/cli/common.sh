@@ -13,7 +13,7 @@ skip() {
 	exit 77
 }
 
-# expect STATUS COMMAND...: runs it into the files out and err.
+# expect STATUS COMMAND...: runs it with its output in the files out and err, and checks its status.
 expect() {
 	wanted=$1
 	shift
@@ -25,7 +25,7 @@ $(head -5 out)
 $(head -5 err)"
 }
 
-# equal WHAT GOT WANTED
+# equal WHAT GOT WANTED: fails unless both values are the same.
 equal() {
 	[ "$2" = "$3" ] || fail "$1: got \"$2\", not \"$3\""
 }
@@ -46,7 +46,7 @@ record() {
 	[ -n "$recorded" ] || fail "no closing line: $(cat closing)"
 }
 
-# A member of the JSON document in `out`, by a Python expression over d.
+# json EXPRESSION: prints a Python expression over d, the JSON document in the file out.
 json() {
 	python3 -c "import json, sys; d = json.load(open('out')); print($1)" ||
 		fail "no JSON, or without $1: $(head -c 300 out)"

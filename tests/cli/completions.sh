@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# What bash offers behind some words; zsh and fish find nothing wrong with their
-# files, where they are installed.
+# What bash offers after some words. Where zsh and fish are installed, they must
+# find no error in their files.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 completions=$PTAH_SOURCE/completions
 
@@ -19,7 +19,7 @@ need bash
 bash -n "$completions/ptah.bash"
 
 cat >complete.bash <<'EOF'
-# complete.bash WORD...: what is offered for the last one, in one line.
+# complete.bash WORD...: prints what is offered for the last word, in one line.
 source "$PTAH_SOURCE/completions/ptah.bash"
 COMP_WORDS=("$@")
 COMP_CWORD=$(($# - 1))
@@ -51,7 +51,7 @@ offers "inside/file" stat -q -i inside/fi
 offers "" stat --jobs 1
 offers "" record --psb-period 4
 offers "--long-tnt" record --lo
-# What follows the program are its own arguments.
+# The arguments after the program are its own.
 offers "inside/file" record -o x.data cat inside/fi
 offers "inside/file" record --output = x.data -- cat inside/fi
 offers "inside/file" record --kcore cat inside/fi

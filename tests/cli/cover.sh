@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# ptah cover on a loop written by hand, whose edges are known, and on recordings
-# and traces of hardware, whose edges are added up from what ptah script prints.
+# ptah cover: on a loop written by hand, whose edges are known; and on recordings
+# and traces of real processors, whose edges are computed from what ptah script prints.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 need python3
 tab=$(printf '\t')
@@ -45,7 +45,7 @@ ip${tab}end${tab}count${tab}pid${tab}class${tab}instructions${tab}symbol${tab}co
 END
 diff wanted out || fail "blocks"
 
-# The bitmap that the edges above make by the formula of <ptah/coverage.h>.
+# The bitmap of the edges above, by the formula of <ptah/coverage.h>.
 cat >bitmap.py <<'END'
 import sys
 size, mask, bitmap = int(sys.argv[1]), 2**64 - 1, None
@@ -72,7 +72,7 @@ done
 expect 0 "$PTAH" cover --format=bitmap $input
 equal "bytes by default" "$(wc -c <out)" 65536
 
-# Reads a drcov file strictly; prints "path address size" for each block.
+# Reads a drcov file strictly, and prints "path address size" for each block.
 cat >drcov.py <<'END'
 import re, struct, sys
 data = open(sys.argv[1], 'rb').read()
@@ -106,7 +106,7 @@ path=$(realpath code)
 printf '%s\n' "$path 0x401000 9 0x0" "$path 0x401005 4 0x5" "$path 0x401009 1 0x9" >wanted
 diff wanted got || fail "blocks of drcov"
 
-# A page dump is no file that a tool could open: said, and left out.
+# A page dump is no file that a tool could open: its blocks are left out, and a note says so.
 python3 -c "
 import struct
 open('dump.addr', 'wb').write(struct.pack('<Q', 0x401000))
@@ -116,7 +116,7 @@ grep -q '^note: 3 blocks lie in no file' err || fail "left out: $(cat err)"
 python3 drcov.py pages.drcov >got || fail "drcov of pages"
 [ ! -s got ] || fail "blocks of pages: $(cat got)"
 
-# An error is told, and what ran all the same; and no command line makes nonsense.
+# A decoding error is reported, and the rest is shown. Senseless command lines are refused.
 cp trace broken
 printf '\231' >>broken
 expect 1 "$PTAH" cover --pt=broken --raw=code:401000
@@ -127,9 +127,9 @@ expect 2 "$PTAH" cover --format=json --pt=trace --raw=code:401000
 expect 1 "$PTAH" cover --pt=absent --raw=code:401000 -o absent.out
 [ ! -e absent.out ] || fail "a file of a failure"
 
-# The edges of what ptah script prints: outcomes of the conditional branches
-# among the instructions, taken ones from the list of branches; indirect ones
-# from there, but those at which tracing stopped.
+# Computes the edges from what ptah script prints: the outcomes of conditional
+# branches from the lists of instructions and of taken branches, and the targets of
+# indirect branches, except where tracing stopped.
 cat >add-up.py <<'END'
 import collections, re
 ran, behind = collections.Counter(), {}
@@ -200,7 +200,7 @@ END
 record perf.data ./program
 compare program --input=perf.data
 
-# Each block at its place in its file.
+# Each block is at its offset in its file.
 expect 0 "$PTAH" cover --format=drcov -o program.drcov
 python3 drcov.py program.drcov >got || fail "drcov of a recording"
 "$PTAH" script --blocks --format=tsv --no-symbols >blocks
@@ -213,6 +213,6 @@ awk '{ print $2, $3 }' got | LC_ALL=C sort -u >placed
 left=$(sed -n 's/^note: \([0-9]*\) blocks.*/\1/p' err)
 [ -z "$(comm -13 wanted placed)" ] || fail "blocks that did not run: $(comm -13 wanted placed)"
 equal "blocks" "$(($(wc -l <placed) + ${left:-0}))" "$(wc -l <wanted)"
-# main's offset in the file is what the linker says.
+# main's offset in the file is the one that the linker wrote.
 offset=$(nm program | sed -n 's/^0*\([0-9a-f]*\) T main$/0x\1/p')
 grep -q "program 0x[0-9a-f]* [0-9]* $offset\$" got || fail "main is not at $offset"

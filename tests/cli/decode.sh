@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A program whose counts are known, recorded and shown by every command.
+# Records a program whose counts are known, and compares what every command shows.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 need python3
 need "${CC:-cc}"
 
-# leaf is called 1000 times by a call and 300 times by a jump from `tail`, which
-# is called itself; no compiler may decide otherwise.
+# leaf is entered 1000 times by a call and 300 times by a jump from `tail`, which is
+# itself called. It is assembly, so that no compiler changes that.
 cat >program.s <<'END'
 	.globl _start
 	.type _start, @function
@@ -61,7 +61,7 @@ equal "rows" "$(wc -l <out)" 2
 equal "most calls" "$(awk -F '\t' 'NR == 2 { print $5 }' out)" leaf
 expect 0 "$PTAH" report --blocks --limit=0 --format=json r.data
 equal "blocks add up" "$(json "sum(b['instructions'] for b in d['hottest_blocks'])")" "$total"
-# The inner jnz goes back four times of five, so the block "dec; jnz" begins at dec.
+# The inner jnz is taken four times of five, so the block "dec; jnz" begins at dec.
 equal "the loop" "$(json "[b['executions'] for b in d['hottest_blocks'] if b['symbol'] == 'leaf'
 	and b['offset'] == 5]")" "[5200]"
 
@@ -74,7 +74,7 @@ expect 0 "$PTAH" script r.data
 equal "lines" "$(wc -l <out)" "$total"
 equal "first" "$(sed -n '1s/.*\t//p' out)" "mov ebx, 0x3e8"
 equal "last" "$(sed -n '$s/.*\t//p' out)" "syscall"
-# objdump is the judge of what an instruction is and where.
+# objdump decides which instruction is at which address.
 if command -v objdump >/dev/null; then
 	objdump -d program | sed -n 's/^ *\([0-9a-f]*\):\t.*/\1/p' | sort -u >wanted
 	awk '{ print $3 }' out | sort -u >got
@@ -85,7 +85,8 @@ equal "in JSON" "$(json "len(d['instructions']), d['instructions'][1]['symbol']"
 expect 0 "$PTAH" script --format=tsv r.data
 equal "in TSV" "$(awk -F '\t' 'NR > 1 && NF == 4' out | wc -l)" "$total"
 expect 0 "$PTAH" script --branches r.data
-# Taken: 4 of 5 inner jnz, all outer but the last, jumps, calls, returns, begin and end.
+# Taken: 4 of 5 inner jnz, all outer ones but the last, jumps, calls, returns; and the begin and end
+# of tracing.
 equal "branches taken" "$(wc -l <out)" $((1300 * 4 + 999 + 299 + 300 + 1300 + 1300 + 2))
 expect 0 "$PTAH" script --blocks --format=json r.data
 equal "blocks" "$(json "sum(b['instructions'] for b in d['blocks'])")" "$total"
@@ -109,7 +110,7 @@ equal "dump" "$(json "d['streams'][0]['packets'][0]['packet']")" PSB
 expect 0 "$PTAH" dump r.data
 equal "no bad packets" "$(grep -c bad out)" 0
 
-# A name made to move the cursor, or to add a row, does neither.
+# A name that contains control characters neither moves the cursor nor adds a row.
 odd=$(printf 'ab\t\033[2Jc')
 cp program "$odd"
 status=0

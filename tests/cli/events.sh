@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# script --events: what each event carries, in every format. The trace is
+# script --events: the fields of each event, in every format. The trace is
 # written by hand from the SDM's packet definitions.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 need python3
@@ -72,7 +72,7 @@ equal "interrupt" "$(json "[(e['ip'], e['vector'], e['cr2']) for e in d['instruc
 equal "pwrx" "$(json "[(e['last'], e['deepest'], e['store']) for e in d['instructions']
 	if e.get('event') == 'pwrx']")" "[(2, 6, True)]"
 
-# Rows have the columns of their table, whatever they are.
+# Rows of events have as many columns as the other rows of their table.
 for table in '' --branches --blocks; do
 	# shellcheck disable=SC2086
 	expect 0 "$PTAH" script --pt=trace --raw=code:0x401000 --events --format=tsv $table

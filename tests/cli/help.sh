@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Help that was asked for goes to standard output with status 0; a command line
-# that makes no sense is told of on standard error with status 2.
+# Help on request goes to standard output, with status 0. A command line that makes
+# no sense gives a message on standard error, and status 2.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 
 commands='record dump asm script report stat verify profile cover caps'
@@ -44,7 +44,7 @@ complains record
 complains record --
 complains record --psb-period=many -- true
 complains record --clock=sundial -- true
-# An unknown format is refused, and so is one that the command does not have: the valid ones are said.
+# A format that is unknown, or that the command does not offer, is refused with the valid ones.
 for command in dump script report stat verify profile cover caps; do
 	complains "$command" --format=xml
 	case $command in
@@ -65,13 +65,13 @@ complains script --branches --blocks
 complains caps a.data
 complains caps --model=no-such
 
-# Both spellings of a value, and of a letter, mean the same.
+# All ways to write an option and its value mean the same.
 for spelling in "--input=absent.data" "--input absent.data" "-i absent.data" "-iabsent.data" \
 	"absent.data" "-- absent.data"; do
 	# shellcheck disable=SC2086 # two words where there are two
 	expect 1 "$PTAH" stat $spelling
 	grep -q 'absent\.data' err || fail "$spelling: $(cat err)"
 done
-# perf.data is the default.
+# The default is perf.data.
 expect 1 "$PTAH" stat
 grep -q 'perf\.data' err || fail "no default: $(cat err)"

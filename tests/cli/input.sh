@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Input that is not as it should be: one clear sentence that names the file,
-# and a status that is not 0, from every command.
+# Damaged or unsuitable input: every command prints one clear sentence that names
+# the file, and its status is not 0.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 
 decoders='dump script report stat verify'
-refused() { # FILE WORDS: what every command must say of it
+refused() { # FILE WORDS: every command must fail with these words
 	for command in $decoders; do
 		expect 1 "$PTAH" "$command" "$1"
 		grep -q "$2" err || fail "$command $1: $(cat err)"
@@ -36,8 +36,8 @@ for command in $decoders; do
 	expect 0 "$PTAH" $command whole.data
 done
 
-# Cut short: what is there is shown, and nobody takes it for the whole.
-# (Behind the records, whose place stands at offset 40, only remarks follow.)
+# A recording that was cut: what exists is shown, and the status and a note say that
+# it is not all. (The offset of the records is at offset 40; only notes follow them.)
 # shellcheck disable=SC2046 # two numbers
 set -- $(od -An -t u8 -j 40 -N 16 whole.data)
 size=$(($1 + $2))
@@ -53,7 +53,7 @@ while [ $at -gt 0 ]; do
 	at=$((at - size / 10))
 done
 
-# Another program under the same name, then none: only on demand.
+# Another program under the same name, then none: decoding needs --force.
 cp program kept
 printf '.globl _start\n_start: nop\nmov $60, %%eax\nxor %%edi, %%edi\nsyscall\n' >program.s
 "${CC:-cc}" -nostdlib -static -no-pie -Wl,--build-id -o program program.s
@@ -67,10 +67,10 @@ grep -q instructions out || fail "--force: $(cat err)"
 rm program
 expect 1 "$PTAH" report whole.data
 grep -q 'program' err || fail "missing: $(cat err)"
-# Packets need no program.
+# ptah dump needs no program.
 expect 0 "$PTAH" dump whole.data
 
-# --symfs: the program below another root.
+# --symfs: the program is below another root.
 mkdir -p "root$PWD"
 cp kept "root$PWD/program"
 expect 0 "$PTAH" verify --symfs=root whole.data

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Each subcommand has a man page, with exactly the options that --help tells.
+# Each subcommand has a man page with exactly the options that --help lists.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 man=$PTAH_SOURCE/docs/man
 
-# Options by their long names. On a man page they stand at the beginning of a
-# line, in the paragraph's tag; dashes are written \-.
+# Print the long names of options. On a man page, a line that begins with an option
+# is the tag of its paragraph; a dash is written \-.
 of_help() {
 	grep -o '^ *\(-., \)\{0,1\}--[a-z-]*' "$1" | grep -o -e '--[a-z-]*' | LC_ALL=C sort
 }
@@ -32,7 +32,7 @@ for command in $commands; do
 	grep -q '^\.SH EXIT STATUS' "$page" || fail "ptah-$command.1 does not tell the exit status"
 done
 
-# Every page of section 1 is for a command, and groff has nothing against any page.
+# Every page of section 1 belongs to a command, and groff reports nothing for any page.
 for page in "$man"/*.1 "$man"/*.7; do
 	name=$(basename "$page" .1)
 	case "$name" in

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Where output goes: files that are whole or absent, readers that leave early,
-# full disks, Ctrl-C.
+# Output: files are complete or absent, consumers may end early, disks may be full,
+# and Ctrl-C may be pressed.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 seq 1 4000 >text
 record r.data gzip -k -f text
 
-# -o: the same text, nothing beside it, and an older file is replaced.
+# -o writes the same text, leaves no other file, and replaces an older one.
 "$PTAH" script --branches r.data >wanted
 echo old >branches
 expect 0 "$PTAH" script --branches -o branches r.data
@@ -17,7 +17,7 @@ expect 0 "$PTAH" stat -o - r.data
 [ -s out ] || fail "-o - is not standard output"
 rm wanted branches
 
-# Places that cannot be written: one sentence, status 1, nothing left.
+# Output that cannot be written: one sentence, status 1, and no file is left.
 expect 1 "$PTAH" report -o absent/report r.data
 grep -q 'absent/report' err || fail "$(cat err)"
 equal sentences "$(wc -l <err)" 1
@@ -32,7 +32,7 @@ if [ -w /dev/full ]; then
 	done
 fi
 
-# A reader that leaves is no reason to complain.
+# It is no error when the consumer of the output ends early.
 for command in dump script report stat; do
 	{ "$PTAH" $command r.data 2>err; echo $? >status; } | head -1 >/dev/null
 	[ ! -s err ] || fail "$command | head: $(cat err)"
@@ -42,8 +42,8 @@ for command in dump script report stat; do
 	esac
 done
 
-# Ctrl-C: what was printed stands and is whole lines; a file is not made. The
-# reader waits behind the first byte, so that the writer cannot be done before.
+# Ctrl-C: standard output has complete lines, and no file is left. The consumer waits
+# after the first byte, so that the command cannot be finished before the signal.
 mkfifo pipe
 interrupt() { # COMMAND...; the text goes to `partial`
 	rm -f begun sent
@@ -54,7 +54,7 @@ interrupt() { # COMMAND...; the text goes to `partial`
 		cat
 	} <pipe >partial &
 	reader=$!
-	# Shells start background commands with SIGINT ignored: env gives it back.
+	# Shells start background commands with SIGINT ignored: env resets it.
 	env --default-signal=INT "$@" >pipe 2>err &
 	writer=$!
 	while [ ! -e begun ] && kill -0 $writer; do sleep 0.05; done
@@ -77,7 +77,7 @@ if env --default-signal=INT true 2>/dev/null; then
 	if command -v python3 >/dev/null; then
 		python3 -c 'import json; json.load(open("partial"))' || fail "half a document"
 	fi
-	# A file grows for seconds here; on a very fast machine it may be done before.
+	# Writing this file takes seconds; on a very fast machine it may be complete before the signal.
 	env --default-signal=INT "$PTAH" script -o file r.data 2>err &
 	writer=$!
 	while [ ! -s file.tmp ] && kill -0 $writer 2>/dev/null; do

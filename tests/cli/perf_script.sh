@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# perf as the judge: Debian's perf decodes the same recording without an error,
-# and its list of taken branches and of instructions is ours, line for line.
+# perf as the judge: Debian's perf must decode the same recording without an error,
+# and its lists of taken branches and of instructions must equal Ptah's, line for line.
 set -eu
 . "$PTAH_SOURCE/tests/cli/common.sh"
 
@@ -11,7 +11,7 @@ command -v qemu-x86_64 >/dev/null || { echo "SKIP: no qemu-x86_64 (Debian: qemu-
 perf script --help >/dev/null 2>&1 || perf version >/dev/null 2>&1 ||
 	{ echo "SKIP: perf does not run"; exit 77; }
 
-# perf prints "from => to"; a 0 stands where tracing begins or ends, on our side too.
+# perf prints "from => to", with 0 where tracing begins or ends, as Ptah does.
 perf_branches() {
 	# ... branches:u: FROM symbol (file) => TO symbol (file)
 	perf script -i "$1" --itrace=b 2>perf.err | awk '
@@ -36,12 +36,12 @@ ptah_instructions() {
 	"$PTAH" script -q --no-symbols "$1" | awk '{ print $3 }'
 }
 
-# compare NAME OPTIONS -- COMMAND...: records, then both lists must be the same.
+# compare NAME OPTIONS -- COMMAND...: records the command, and compares both lists.
 compare() {
 	name=$1
 	shift
 	"$PTAH" record -q -o "$name.data" "$@" >/dev/null
-	# perf tells decoding errors as lines of their own.
+	# perf prints decoding errors as separate lines.
 	perf script -i "$name.data" --itrace=e >errors 2>&1 || fail "$name: perf ends with $?: $(cat errors)"
 	if grep -q "trace error" errors; then
 		head -5 errors

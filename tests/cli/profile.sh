@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# ptah profile on a loop written by hand: the counts are those of the program.
+# ptah profile on a loop written by hand, whose counts are known.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 
 # At 0x401000:		b9 03 00 00 00	mov ecx, 3
@@ -36,7 +36,7 @@ pid${tab}from${tab}to${tab}count${tab}class${tab}symbol${tab}to_symbol${tab}comm
 END
 sed 's/^-1/0/' out | diff wanted - || fail "edges"
 
-# Blocks begin where execution came in: at the top, behind the branch, at the ret.
+# Blocks begin where execution entered them: at the top, after the branch, at the ret.
 expect 0 "$PTAH" profile --pt=trace --raw=code:401000 --format=tsv --by=blocks
 cat >wanted <<END
 pid${tab}ip${tab}end${tab}executed${tab}instructions${tab}class${tab}symbol${tab}comm
@@ -53,7 +53,7 @@ grep -q ' 300 .* 200 *66.67%' out || fail "text: $(cat out)"
 expect 0 "$PTAH" stat --pt=trace --raw=code:401000
 grep -q '^  instructions  *800$' out || fail "stat: $(cat out)"
 
-# An error is told, and what was counted all the same.
+# A decoding error is reported, and the rest is counted.
 printf '\231' >>trace
 expect 1 "$PTAH" profile --pt=trace --raw=code:401000 --format=tsv
 grep -q '300' out || fail "with an error: $(cat out)"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# ptah profile: functions, and counts that are saved, read again and added up.
+# ptah profile: functions; and counts that are saved, read and added up.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 tab=$(printf '\t')
 views='branches blocks edges functions'
@@ -26,7 +26,7 @@ make_trace seven 7
 expect 0 "$PTAH" profile --save=c100 --pt=hundred --raw=code:401000
 expect 0 "$PTAH" profile --save=c7 --pt=seven --raw=code:401000
 
-# Together: the loop's branch 3 times and taken twice each round.
+# Both together: in each round the loop's branch is executed 3 times and taken twice.
 cat >wanted <<END
 pid${tab}ip${tab}to${tab}executed${tab}taken${tab}unknown${tab}symbol${tab}to_symbol${tab}comm
 -1${tab}0x401007${tab}0x401005${tab}321${tab}214${tab}0${tab}0x401007${tab}0x401005${tab}
@@ -42,13 +42,13 @@ expect 0 "$PTAH" profile --format=json --by=functions -i both
 equal instructions "$(json 'd["instructions"]')" 856 # eight each round
 equal functions "$(json 'sum(f["instructions"] for f in d["functions"])')" 856
 
-# Another program at the same address is another process, and stays one.
+# Another program at the same address is another process, and is not added to the first.
 printf '\271\003\000\000\000\377\311\165\374\303\220' >other
 expect 0 "$PTAH" profile --save=c_other --pt=seven --raw=other:401000
 expect 0 "$PTAH" profile --format=tsv c100 c_other
 equal "rows of two programs" "$(awk 'NR > 1 { print $4 }' out | tr '\n' ' ')" '300 21 '
 
-# Errors are saved, too.
+# Errors are saved too.
 cp hundred broken
 printf '\231' >>broken
 expect 1 "$PTAH" profile --save=c_broken --pt=broken --raw=code:401000
@@ -56,7 +56,7 @@ expect 1 "$PTAH" profile --format=tsv c_broken
 grep -q "${tab}300${tab}200${tab}" out || fail "with an error: $(cat out)"
 grep -q '1 decoding error' err || fail "with an error: $(cat err)"
 
-# What is damaged is refused, with file and offset; nothing is left of the output.
+# A damaged file is refused with its name and the offset, and no output is left.
 size=$(wc -c <c100)
 head -c $((size - 1)) c100 >cut
 expect 1 "$PTAH" profile -o shown --save=saved c7 cut
@@ -73,7 +73,7 @@ for file in shown shown.tmp saved saved.tmp; do
 	[ ! -e $file ] || fail "$file is left"
 done
 
-# What makes no sense, and places that cannot be written.
+# Senseless command lines, and files that cannot be written.
 expect 2 "$PTAH" profile --tid=1 c100
 expect 2 "$PTAH" profile -i c100 c7
 expect 2 "$PTAH" profile --pt=hundred c7
@@ -88,7 +88,7 @@ if [ -w /dev/full ]; then
 	grep -q 'No space left' err || fail "$(cat err)"
 fi
 
-# A recording: every view is the same from the saved counts, without the recording.
+# A recording: the saved counts give the same output as the recording, without it.
 seq 1 3000 >numbers
 record r.data gzip -k -f numbers
 expect 0 "$PTAH" profile --save=saved r.data
@@ -103,8 +103,8 @@ done
 expect 0 "$PTAH" profile --save=saved2 saved
 cmp saved saved2
 
-# Functions: the sums of `ptah script`, which goes by every block of the path (a block is its
-# first function's), and those of `ptah report`.
+# Functions: the sums equal those over the blocks that `ptah script` prints (a block counts for the
+# function where it begins), and those of `ptah report`.
 "$PTAH" script --blocks r.data >script
 awk '{ sub(/\+0x[0-9a-f]*$/, "", $6); n[$6] += $4 } END { for (f in n) print f, n[f] }' script |
 	LC_ALL=C sort >wanted
@@ -116,7 +116,7 @@ mv out direct
 expect 0 "$PTAH" report --format=tsv --limit=0 r.data
 cmp direct out || fail "functions are not those of report"
 
-# A file that is another one now gives no names, unless it is told to.
+# A file that has changed gives no names, except with --force.
 object=$(awk -F'\t' '$4 ~ /gzip$/ { print $4; exit }' direct)
 mkdir -p "root/$(dirname "$object")"
 cp "$(command -v dd)" "root$object"
@@ -128,7 +128,7 @@ expect 0 "$PTAH" profile --by=functions --format=tsv --limit=0 --symfs=root --fo
 [ ! -s err ] || fail "changed file, --force: $(cat err)"
 [ "$(cut -f4 out | grep -c "^$object$")" -gt 1 ] || fail "no names with --force"
 
-# Two recordings, or what was saved of one: every function's sum.
+# Two recordings, or one and the saved counts of the other: every function has the same sum.
 first=$recorded
 record r2.data gzip -k -f -9 numbers
 expect 0 "$PTAH" profile --by=functions --format=tsv --limit=0 r2.data

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A recording of several programs: chosen by pid and name, shown by both.
+# A recording of several programs: they are chosen and shown by pid and by name.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 
-# Two programs in one process, and a child that is a third.
+# Two programs in one process, and a third one in a child.
 record r.data sh -c '/bin/true; exec /bin/echo ran'
-# What the recorder counted itself, by name.
+# What the recorder counted, by name.
 expect 0 "$PTAH" verify --format=tsv r.data
 awk -F'\t' 'NR > 1 { print $1, $3, $4 }' out >ran
 ran_of() {
@@ -32,7 +32,7 @@ equal "a process" "$(json 'd["instructions"]')" \
 expect 1 "$PTAH" stat --pid=1 --comm=nobody r.data
 grep -q 'no stream of process 1 of a thread named nobody' err || fail "$(cat err)"
 
-# Pids are pids, here and in what is saved; added up, programs stay apart.
+# Output and saved counts have real pids, and programs stay separate when counts are added up.
 expect 0 "$PTAH" cover --format=blocks --no-symbols r.data
 equal "cover's processes" "$(awk -F'\t' 'NR > 1 { print $4, $8 }' out | sort -u)" \
 	"$(awk '{ print $1, $2 }' ran | sort -u)"
@@ -43,7 +43,7 @@ equal "saved processes" "$(awk -F'\t' 'NR > 1 { n[$1 " " $8] += $5 }
 	"$(awk '{ n[$1 " " $2] += $3 } END { for (k in n) print k, n[k] }' ran | sort)"
 expect 2 "$PTAH" profile --comm=sh one
 
-# Of threads that are equal, only the total is told to who wants it short.
+# With --quiet, equal threads appear only in the total.
 expect 0 "$PTAH" verify -q r.data
 equal "verify -q" "$(cat out)" \
 	"$(wc -l <ran) threads: decoded exactly what ran, $recorded instructions"

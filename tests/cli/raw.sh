@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# A trace and its code written by hand, byte by byte from the SDM: what the
-# commands say of it follows from the architecture.
+# A trace and its code, written by hand byte by byte from the SDM: what the commands
+# must print follows from the architecture.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 
 # At 0x401000:		b9 03 00 00 00	mov ecx, 3
@@ -77,7 +77,7 @@ code="--pt=trace --raw=code:401000"
 	equal conditional "$(json "d['branches']['conditional']")" 3
 }
 
-# The same with an ELF file: functions have names, wherever it is moved.
+# The same with an ELF file: its functions have names, whatever its base is.
 need "${CC:-cc}"
 printf '.globl spin\n.type spin, @function\nspin: mov $3, %%ecx\n1: dec %%ecx\njnz 1b\nret\n' >spin.s
 printf '.size spin, . - spin\n' >>spin.s
@@ -88,7 +88,7 @@ grep -q '401009 spin+0x9 (spin)' out || fail "no name: $(cat out)"
 expect 0 "$PTAH" report --format=tsv --pt=trace --elf=spin
 equal report "$(awk -F '\t' '$5 == "spin" { print $2 }' out)" 8
 
-# Bytes that are no packet: what comes before and behind is there.
+# Bytes that are no packet: what precedes and follows them is shown.
 {
 	cat trace
 	printf '\002\377\377\377' # no such opcode
@@ -101,12 +101,12 @@ expect 1 "$PTAH" script --pt=damaged --raw=code:401000
 equal "instructions around" "$(grep -c -v '#' out)" 16
 grep -q '# error' out || fail "the error is not shown"
 
-# Code that is not there is an error with its address, not a silence.
+# Missing code is reported as an error with its address.
 expect 1 "$PTAH" script --pt=trace
 grep -q '# error.*401000' out || fail "no code: $(cat out)"
 
-# Errata are worked around when the processor is told, one by one, or never. An
-# OVF that has overwritten the second byte of a CYC (SKD007); Skylake has it.
+# Errata are worked around by --processor or by --errata. Here an OVF has overwritten
+# the second byte of a CYC (SKD007), which happens on Skylake.
 {
 	printf 'psb\nmode.exec 64-bit\nfup.48 0x401000\npsbend\ntnt TT\n.bytes 0f 02 f3\n'
 	printf 'fup.48 0x401005\ntnt T\n'
@@ -118,7 +118,7 @@ for option in --processor=6/94/3 --processor=0x6/0x5e --errata=skd007 --errata=B
 	grep -q overflow out || fail "$option: no overflow: $(cat out)"
 done
 for option in --processor=none --processor=6/158 --errata=none --errata=SKL168; do
-	status=0 # a decoding error is as good as none here; anything else is not
+	status=0 # a decoding error is allowed here; any other failure is not
 	"$PTAH" script --events "$option" --pt=skd007 --raw=code:401000 >out 2>err || status=$?
 	[ $status -le 1 ] || fail "$option: status $status: $(cat err)"
 	grep -q psb out || fail "$option: nothing was decoded: $(cat out)"
@@ -130,8 +130,8 @@ done
 expect 2 "$PTAH" script --processor=Skylake --pt=skd007
 expect 2 "$PTAH" script --errata=SKD008 --pt=skd007
 
-# The same code traced without TNT packets (perf's notnt): up to the conditional
-# branch it is known, and again from the next address in a packet.
+# The same code traced without TNT packets (perf's notnt): the path is known up to the
+# conditional branch, and again from the next address in a packet.
 cat >text <<'END'
 PSB
 MODE.Exec 64-bit
@@ -147,5 +147,5 @@ grep -q '^  gaps without TNT packets  *2$' out || fail "gaps: $(cat out)"
 grep -q '^  instructions  *6$' out || fail "instructions: $(cat out)"
 expect 0 "$PTAH" script --pt=blind --raw=code:401000 --no-tnt --no-symbols
 grep -q '# gap 0x401007 to 0x401009' out || fail "gap: $(cat out)"
-# Without the word it is a trace that does not fit its code.
+# Without --no-tnt, the trace does not fit its code.
 expect 1 "$PTAH" stat --pt=blind --raw=code:401000

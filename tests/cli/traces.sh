@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Traces of real processors: packets and instructions are as libipt counts them
-# (the tables in the README beside the traces).
+# Traces of real processors: the numbers of packets and instructions are those that
+# libipt counted (the tables in the README of the traces).
 . "$PTAH_SOURCE/tests/cli/common.sh"
 need python3
 traces=${PTAH_SHARED:-}/traces
 [ -n "${PTAH_SHARED:-}" ] && [ -e "$traces/README.md" ] || skip "no traces of hardware (PTAH_SHARED)"
 
-# row NAME COLUMNS: the row of NAME in the table with that many columns
+# row NAME COLUMNS: prints the row of NAME in the table with that many columns
 row() {
 	awk -F '|' -v name="$1" -v columns="$2" '
 		{ gsub(/ /, "") }
@@ -26,13 +26,13 @@ for name in mruby foo unzip; do
 		' '.join(str(d['packets'].get(k, 0)) for k in ('pip', 'vmcs', 'cbr', 'ovf')) + ' '" |
 		tr -d '\n' >got
 	diff wanted got || fail "packets of $name"
-	# Column 2 of the second table is libipt 2.0.5, which has no errors in any.
+	# Column 2 of the second table is of libipt 2.0.5, which found no errors.
 	instructions=$(row "$name" 5 | head -1)
 	equal "instructions of $name" "$(json "d['instructions']")" "$instructions"
 	equal "errors of $name" "$(json "d['errors']")" 0
 	equal "bad bytes of $name" "$(json "d['bad_bytes']")" 0
 
-	# The dump has every packet, and the script every instruction.
+	# The dump contains every packet, and the script every instruction.
 	packets=$(json "sum(d['packets'].values())")
 	# shellcheck disable=SC2086
 	equal "dump of $name" "$("$PTAH" dump $input | wc -l)" "$packets"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One description of a table as TSV and as JSON: names, order, what is not asked for or not there.
+/* One description of a table as TSV and JSON: names, order, fields not requested, missing values.
  */
 #include "test.h"
 
@@ -35,7 +35,7 @@ static const struct row rows[] = {
     {12, UINT64_MAX, 0, 9, 100, false, NULL},
 };
 
-/* What is written for both rows, in `text`. */
+/* Writes both rows, and copies the result into `text`. */
 static void write_rows(bool json, unsigned asked, char *text, size_t n)
 {
 	char path[] = "/tmp/ptah-rows-XXXXXX";

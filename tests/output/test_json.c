@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What RFC 8259 and RFC 3629 say, byte for byte. */
+/* JSON strings and documents, byte for byte as RFC 8259 and RFC 3629 specify. */
 #include "../test.h"
 
 #include "output/json.h"
@@ -58,11 +58,12 @@ static void what_json_reserves_is_escaped(void **state)
 static void utf8_passes_and_the_rest_is_replaced(void **state)
 {
 	(void)state;
-	/* The first and last of each length. */
+	/* The first and last character of each length. */
 	expect_text("\xc2\x80\xdf\xbf", "\"\xc2\x80\xdf\xbf\"");
 	expect_text("\xe0\xa0\x80\xef\xbf\xbf", "\"\xe0\xa0\x80\xef\xbf\xbf\"");
 	expect_text("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\"");
-	/* Alone, cut, overlong, a surrogate, beyond U+10FFFF. */
+	/* A continuation byte alone, a cut sequence, an overlong one, a surrogate, beyond U+10FFFF.
+	 */
 	expect_text("\x80|", "\"\\ufffd|\"");
 	expect_text("\xc3", "\"\\ufffd\"");
 	expect_text("\xe2\x82", "\"\\ufffd\\ufffd\"");

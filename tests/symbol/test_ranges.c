@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Overlapping ranges become a disjoint table. The property is checked against
- * a model that colours a small address space byte by byte.
+ * Overlapping ranges become a disjoint table. The result is compared with a model
+ * that assigns each byte of a small address space by itself.
  */
 #include "../test.h"
 
@@ -82,17 +82,17 @@ static void global_beats_local_beats_weak(void **state)
 	assert_string_equal(best_of(SYMBOL_RANK_LOCAL, SYMBOL_RANK_GLOBAL), "b");
 	assert_string_equal(best_of(SYMBOL_RANK_WEAK, SYMBOL_RANK_LOCAL), "b");
 	assert_string_equal(best_of(SYMBOL_RANK_GLOBAL, SYMBOL_RANK_WEAK), "a");
-	/* A size says more than any binding, a type more than a binding. */
+	/* A known size ranks above any type and binding, a type above any binding. */
 	assert_string_equal(best_of(SYMBOL_RANK_GLOBAL + SYMBOL_RANK_FUNCTION,
 				    SYMBOL_RANK_WEAK + SYMBOL_RANK_SIZED),
 			    "b");
 	assert_string_equal(best_of(SYMBOL_RANK_GLOBAL, SYMBOL_RANK_WEAK + SYMBOL_RANK_FUNCTION),
 			    "b");
-	/* Equals are told apart by their names, not by their order. */
+	/* Of equal ranks the name decides, not the order. */
 	assert_string_equal(best_of(SYMBOL_RANK_WEAK, SYMBOL_RANK_WEAK), "a");
 }
 
-/* What flatten() promises: of the ranges that hold a byte, that which began last. */
+/* The promise of flatten(): of the ranges that hold a byte, the one that began last. */
 static size_t colour(const struct symbol_range *items, size_t n, uint64_t at)
 {
 	size_t best = 0;

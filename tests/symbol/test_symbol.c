@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names against independent judges: nm and objdump of binutils, over a small
- * library that this test has the compiler make; and no crash over what a
- * hostile file may hold.
+ * Names are compared with those of independent judges, nm and objdump of binutils,
+ * for a small library that the test compiles. Damaged and hostile files must do no
+ * harm.
  */
 #include "../test.h"
 
@@ -49,7 +49,8 @@ static int make_library(void **state)
 	f = fopen(path, "w");
 	if (!f || fputs(source, f) < 0 || fclose(f))
 		return -1;
-	/* The text segment where address and offset differ, so that mixing them up shows. */
+	/* The text segment has different addresses and offsets, so that confusing them is noticed.
+	 */
 	snprintf(command, sizeof(command),
 		 "%s -shared -fPIC -O1 -g0 -Wl,--build-id,-Ttext-segment=0x400000,-z,lazy "
 		 "-o lib.so lib.c && objcopy --only-keep-debug lib.so lib.debug && "
@@ -68,7 +69,7 @@ static int remove_library(void **state)
 	return chdir("/") || !shell(command) ? -1 : 0;
 }
 
-/* The file offset of an address, from readelf's list of segments. */
+/* Converts an address to a file offset, by readelf's list of segments. */
 static uint64_t offset_of(uint64_t address)
 {
 	char *list = shell("readelf -lW lib.so | grep LOAD");
@@ -153,7 +154,7 @@ static void names_are_found_where_nm_has_them(void **state)
 	expect_place("lib.so", "shown");
 	expect_place("lib.so", "alias");
 	expect_place("stripped.so", "other");
-	expect_place("./linked.so", "hidden"); /* by its debug file */
+	expect_place("./linked.so", "hidden"); /* named by its debug file */
 	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
 	assert_int_equal(ptah_symbols_find(symbols, "lib.so", "puts", 0, &symbol), 0);
 	assert_int_equal(ptah_symbols_find(symbols, "lib.so", "hidden", 1, &symbol), 1);
@@ -199,7 +200,7 @@ static void stripped_functions_have_their_frames(void **state)
 	(void)state;
 	snprintf(expected, sizeof(expected), "fn_%llx", (unsigned long long)address);
 	expect_name(NULL, "stripped.so", "hidden", expected, false);
-	/* Exported names survive strip. */
+	/* strip keeps exported names. */
 	expect_name(NULL, "stripped.so", "other", "other", true);
 }
 
@@ -222,11 +223,11 @@ static void plt_entries_are_named_as_objdump_does(void **state)
 		count++;
 	}
 	free(list);
-	/* puts, getenv and rand at least. */
+	/* At least puts, getenv and rand. */
 	assert_true(count >= 3);
 }
 
-/* As ld wrote it for years: .plt.got with entries of 8 bytes, and no word of that. */
+/* ld wrote .plt.got for years with entries of 8 bytes and sh_entsize 0. */
 static void plt_entries_are_found_where_the_linker_gave_no_size(void **state)
 {
 	static uint8_t bytes[1 << 18];
@@ -276,7 +277,7 @@ static void debug_files_are_found_by_link_if_the_build_id_agrees(void **state)
 {
 	(void)state;
 	expect_name(NULL, "./linked.so", "hidden", "hidden", true);
-	/* The same name, but of another build. */
+	/* A file of the same name from another build. */
 	assert_non_null(shell("mkdir -p foreign && cp linked.so foreign && "
 			      "objcopy --remove-section .note.gnu.build-id lib.debug "
 			      "foreign/lib.debug"));
@@ -288,7 +289,7 @@ static void debug_files_are_found_by_link_if_the_build_id_agrees(void **state)
 	assert_false(symbol.named);
 }
 
-/* The place of lib.so's hidden() by the name that `path` gives it. */
+/* Looks up hidden() of lib.so in `path`: is it named, or made up? */
 static void expect_hidden(const char *path, bool named)
 {
 	struct ptah_symbol symbol;
@@ -332,7 +333,7 @@ static void without_a_build_id_the_checksum_decides(void **state)
 	expect_hidden("plain/linked.so", false);
 }
 
-/* The file offset of a place in this program, from the kernel's list of mappings. */
+/* Converts an address of this program to a file offset, by the kernel's list of mappings. */
 static bool own_place(uintptr_t address, char *path, uint64_t *offset)
 {
 	FILE *f = fopen("/proc/self/maps", "r");
@@ -382,7 +383,7 @@ static void names_live_as_long_as_the_resolver(void **state)
 	assert_true(ptah_symbols_lookup(symbols, "lib.so", offset, &first));
 	assert_true(ptah_symbols_lookup(symbols, "./stripped.so", offset, &other));
 	assert_false(ptah_symbols_lookup(symbols, "absent.so", offset, &other));
-	/* What was read once is not read again, not even that there was nothing. */
+	/* A file is read once; that it does not exist is remembered too. */
 	assert_non_null(shell("cp lib.so absent.so && mv lib.so gone.so"));
 	still_absent = !ptah_symbols_lookup(symbols, "absent.so", offset, &other);
 	still_known = ptah_symbols_lookup(symbols, "lib.so", offset, &again);
@@ -412,7 +413,7 @@ static void what_is_no_code_has_no_name(void **state)
 	assert_false(look_up(NULL, ".", 8, name, &symbol));
 }
 
-/* Looks all over a file that may hold anything. */
+/* Looks up places all over a file, whose contents may be arbitrary. */
 static void probe(const char *path, size_t n)
 {
 	struct ptah_symbols *symbols;
@@ -425,7 +426,7 @@ static void probe(const char *path, size_t n)
 	ptah_symbols_free(symbols);
 }
 
-/* A sparse file backs any claim; believing this one would take 4 GiB. */
+/* A sparse file can back any claim; to trust this one would cost 4 GiB. */
 static void claims_beyond_reason_are_not_believed(void **state)
 {
 	static uint8_t bytes[1 << 18];
@@ -452,7 +453,7 @@ static void claims_beyond_reason_are_not_believed(void **state)
 	assert_false(look_up(NULL, "sparse.so", offset, name, &symbol));
 }
 
-/* The number of sections is in the first one's header when it does not fit elsewhere. */
+/* A number of sections that does not fit into the ELF header is in the first section header. */
 static void section_counts_beyond_reason_are_not_believed(void **state)
 {
 	static uint8_t bytes[1 << 18];
@@ -478,14 +479,14 @@ static void truncated_files_do_no_harm(void **state)
 	size_t n = read_library(bytes, sizeof(bytes));
 
 	(void)state;
-	/* Every length where headers are, others by a step that meets all alignments. */
+	/* Every length within the headers; beyond them, steps that reach all alignments. */
 	for (size_t size = 0; size < n; size += size < 600 ? 1 : 37) {
 		write_file("cut.so", bytes, size);
 		probe("cut.so", n);
 	}
 }
 
-/* Damaged copies: anything may be said, nothing may break (sanitizers watch). */
+/* Damaged copies: any answer is allowed, but no crash (the sanitizers watch). */
 static void damaged_files_do_no_harm(void **state)
 {
 	static uint8_t bytes[1 << 18], damaged[1 << 18];
@@ -498,7 +499,8 @@ static void damaged_files_do_no_harm(void **state)
 
 		memcpy(damaged, bytes, n);
 		for (unsigned k = 0; k < 1 + round % 32; k++) {
-			/* Headers at both ends are where damage matters most. */
+			/* The headers at both ends are damaged most often, as damage matters most
+			 * there. */
 			size_t at = (size_t)rand_r(&seed) % n;
 
 			if (k % 2)
@@ -510,7 +512,7 @@ static void damaged_files_do_no_harm(void **state)
 	}
 }
 
-/* No ELF file at all behind a good header. */
+/* A good header, followed by garbage. */
 static void garbage_does_no_harm(void **state)
 {
 	static uint8_t bytes[8192];
