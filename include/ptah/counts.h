@@ -3,7 +3,7 @@
  * Counts: what profiles have counted, without the profiles.
  *
  * A profile needs an image; its counts do not. Here they are kept by process,
- * with the address spaces and the files that their addresses lie in, so that
+ * with the address spaces, and the files that the addresses belong to, so that
  * they can be saved, and shown, compared or added to others later, without the
  * recording. Saved counts are a file of their own (docs/profile-file.md).
  *

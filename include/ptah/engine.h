@@ -182,8 +182,8 @@ PTAH_API int ptah_capture_new(struct ptah_engine *engine, const struct ptah_capt
 			      struct ptah_capture **capture, struct ptah_trace_problem *problem);
 
 /*
- * PASSIVE. Stops it if need be. PTAH_E_BUSY while it is mapped by somebody: unmap
- * first, or ptah_engine_release_owner(). NULL is fine.
+ * PASSIVE. Stops the capture if it is started. PTAH_E_BUSY while it is mapped:
+ * unmap first, or ptah_engine_release_owner(). NULL is fine.
  */
 PTAH_API int ptah_capture_free(struct ptah_capture *capture);
 
@@ -340,7 +340,7 @@ PTAH_API int ptah_capture_status(const struct ptah_capture *capture,
  * The consumer
  */
 
-/* What a record tells, several at once. */
+/* What a record reports; several flags may be set. */
 #define PTAH_CAPTURED_DATA	   0x0001u /* the trace has bytes up to `position` */
 #define PTAH_CAPTURED_STARTED	   0x0002u /* TraceEn was set: a slice begins at `position` */
 #define PTAH_CAPTURED_STOPPED	   0x0004u /* the slice ends at `position`: stop, pause, switch */
@@ -394,11 +394,11 @@ PTAH_API int ptah_capture_pieces(const struct ptah_capture *capture, uint64_t fr
 
 /*
  * PASSIVE, the consumer. The bytes up to `upto` have been read and may be
- * overwritten. *lost (may be NULL): how many of [tail, upto) had been
- * overwritten by now; they are always the first ones. For that, a
- * capture that runs and wraps is looked at (tracing is off for a moment). A
- * capture that waits for room goes on. PTAH_E_INVAL: beyond the position; less
- * than the tail: nothing happens.
+ * overwritten. *lost (may be NULL): how many of [tail, upto) had been overwritten
+ * by now; they are always the first ones. For that, a capture that runs and wraps
+ * is looked at (tracing is off for a moment). A capture that waits for room
+ * continues. PTAH_E_INVAL: `upto` is beyond the position. Does nothing when it is
+ * less than the tail.
  */
 PTAH_API int ptah_capture_consume(struct ptah_capture *capture, uint64_t upto, uint64_t *lost);
 

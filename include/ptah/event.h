@@ -19,7 +19,7 @@
  * (`last`), 0 from read() is the end of the trace.
  *
  * A decoder belongs to one thread at a time. Errors in the trace are items
- * (PTAH_ITEM_ERROR), after which the decoder goes on at the next PSB.
+ * (PTAH_ITEM_ERROR), after which the decoder continues at the next PSB.
  */
 #ifndef PTAH_EVENT_H
 #define PTAH_EVENT_H

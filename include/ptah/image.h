@@ -7,9 +7,9 @@
  * mapped, not read; buffers are copied.
  *
  * Each section belongs to an address space, or to any. Sections of different
- * spaces may lie at one address. Where several sections match the space that is
- * asked for, the one added last is used. A new section replaces what it overlaps
- * in the same space, and hides what it overlaps in others.
+ * spaces may overlap. Where several sections match the space that is asked for,
+ * the one added last is used. A new section replaces what it overlaps in the same
+ * space, and hides what it overlaps in others.
  *
  * An image has a generation number. It changes when visible bytes change or
  * vanish (not when new ones appear), so that decoders know when to forget code.

@@ -256,7 +256,7 @@ enum ptah_model_transfer_kind {
 	PTAH_MODEL_UINTR,     /* user interrupt */
 	PTAH_MODEL_UIRET,
 	PTAH_MODEL_INIT,      /* of the bootstrap processor */
-	PTAH_MODEL_INIT_WAIT, /* of another one: it stands still until PTAH_MODEL_SIPI */
+	PTAH_MODEL_INIT_WAIT, /* of another processor: it waits for PTAH_MODEL_SIPI */
 	PTAH_MODEL_SIPI,
 	PTAH_MODEL_TSX_ABORT,
 	PTAH_MODEL_ENCLAVE, /* EENTER, ERESUME, EEXIT, AEX */

@@ -40,9 +40,9 @@ struct ptah_profile_config {
 	/* Gives every packet to the flow: slow, and the same counts. For comparison. */
 	bool no_rows;
 	/*
-	 * Runs a plain flow over the same bytes beside it, and answers PTAH_E_INTERNAL
-	 * once the two differ: slow, for tests. Libraries built with PTAH_COMPARE
-	 * always do. Not where flow.on_missing is asked for code.
+	 * Also runs a plain flow over the same bytes, and returns PTAH_E_INTERNAL once
+	 * the two differ: slow, for tests. Libraries built with PTAH_COMPARE always do.
+	 * Not done where flow.on_missing is set.
 	 */
 	bool compare;
 	/* Called with every item that is no block (errors, overflows, ...), or NULL. */

@@ -3,7 +3,7 @@
  * Recording: what runs becomes Intel PT packets, in a perf.data file or passed to
  * the caller.
  *
- * Three recorders do it behind one interface:
+ * There are three recorders behind one interface:
  *
  *	hardware   the processor's own PT, through Linux' intel_pt driver (perf_event)
  *	qemu       a command under QEMU's user mode emulation, whose plugin feeds a
@@ -57,7 +57,7 @@ enum ptah_record_problem {
 	PTAH_RECORD_NO_DRIVER,	  /* the kernel offers no intel_pt */
 	PTAH_RECORD_PERMISSION,	  /* perf_event_paranoid, ptrace_scope, another user's process */
 	PTAH_RECORD_MLOCK,	  /* buffers of that size may not be locked in memory */
-	PTAH_RECORD_BUSY,	  /* somebody else uses it: a tracer, VMX, a debugger */
+	PTAH_RECORD_BUSY,	  /* in use by another: a tracer, VMX, a debugger */
 	PTAH_RECORD_NO_TARGET,	  /* no such command, process, thread or processor */
 	PTAH_RECORD_NOT_POSSIBLE, /* not by this recorder */
 	PTAH_RECORD_BAD_OPTION, /* a value that makes no sense, or that this processor does not have
