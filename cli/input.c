@@ -134,7 +134,7 @@ static int check_wanted(const struct command *command, const struct input *input
 		    input->comm ? input->comm : "");
 }
 
-/* Sets how to decode, as far as options say it: errata, and which packets the trace lacks. */
+/* Applies the options that determine how to decode: errata, and which packets the trace lacks. */
 static int set_flow(const struct command *command, const struct input *input,
 		    struct ptah_session *session)
 {

@@ -21,7 +21,7 @@ void record_erase(struct run *run)
 	run->shown = false;
 }
 
-void record_say(struct run *run, const char *format, ...)
+void record_remark(struct run *run, const char *format, ...)
 {
 	va_list args;
 
@@ -82,48 +82,49 @@ static const char *plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
-static void tell_losses(struct run *run)
+static void print_losses(struct run *run)
 {
 	const struct ptah_record_losses *l = &run->status.losses;
 
 	if (l->truncated)
-		record_say(run,
-			   "trace was lost %" PRIu64
-			   " time%s because the buffer was full: make it larger "
-			   "(-m ,SIZE) or trace less (--filter)",
-			   l->truncated, plural(l->truncated));
+		record_remark(run,
+			      "trace was lost %" PRIu64
+			      " time%s because the buffer was full: make it larger "
+			      "(-m ,SIZE) or trace less (--filter)",
+			      l->truncated, plural(l->truncated));
 	if (l->overwritten)
-		record_say(run,
-			   "%" PRIu64
-			   " byte%s of trace were overwritten before they were taken: make the "
-			   "buffer larger (-m ,SIZE)",
-			   l->overwritten, plural(l->overwritten));
+		record_remark(run,
+			      "%" PRIu64
+			      " byte%s of trace were overwritten before they were taken: make the "
+			      "buffer larger (-m ,SIZE)",
+			      l->overwritten, plural(l->overwritten));
 	if (l->partial)
-		record_say(run,
-			   "a virtual machine made %" PRIu64
-			   " gap%s: this processor does not trace while "
-			   "VMX is in use; stop the virtual machines",
-			   l->partial, plural(l->partial));
+		record_remark(run,
+			      "a virtual machine made %" PRIu64
+			      " gap%s: this processor does not trace while "
+			      "VMX is in use; stop the virtual machines",
+			      l->partial, plural(l->partial));
 	if (l->collisions)
-		record_say(run,
-			   "samples got in the way of the trace %" PRIu64 " time%s: end the other "
-			   "recordings on this machine",
-			   l->collisions, plural(l->collisions));
+		record_remark(run,
+			      "samples got in the way of the trace %" PRIu64
+			      " time%s: end the other "
+			      "recordings on this machine",
+			      l->collisions, plural(l->collisions));
 	if (l->lost_records)
-		record_say(run,
-			   "%" PRIu64
-			   " record%s of maps, names and switches were lost, and the code they "
-			   "told of may be missing: make their buffer larger (-m SIZE)",
-			   l->lost_records, plural(l->lost_records));
+		record_remark(run,
+			      "%" PRIu64
+			      " record%s of maps, names and switches were lost, and the code they "
+			      "told of may be missing: make their buffer larger (-m SIZE)",
+			      l->lost_records, plural(l->lost_records));
 	if (l->overflows)
-		record_say(run,
-			   "the processor had to leave packets out %" PRIu64
-			   " time%s (OVF): ask for fewer "
-			   "(no cyc, a --filter)",
-			   l->overflows, plural(l->overflows));
+		record_remark(run,
+			      "the processor had to leave packets out %" PRIu64
+			      " time%s (OVF): ask for fewer "
+			      "(no cyc, a --filter)",
+			      l->overflows, plural(l->overflows));
 }
 
-void record_tell_result(struct run *run)
+void record_print_result(struct run *run)
 {
 	const struct ptah_record_status *s = &run->status;
 	char counted[64] = "", processes[32] = "", snapshots[32] = "";
@@ -135,13 +136,13 @@ void record_tell_result(struct run *run)
 	if (s->snapshots)
 		snprintf(snapshots, sizeof(snapshots), ", %u snapshot%s", s->snapshots,
 			 plural(s->snapshots));
-	record_say(run, "%.3f MB of trace, %s%u %s%s%s%s written to %s%s",
-		   (double)s->trace_bytes / 1e6, counted, s->threads,
-		   run->config->target.kind == PTAH_RECORD_CPUS ? "stream" : "thread",
-		   plural(s->threads), processes, snapshots,
-		   run->config->output.path ? run->config->output.path : "perf.data",
-		   s->notes ? "; 'ptah report' tells what was left out" : "");
-	tell_losses(run);
+	record_remark(run, "%.3f MB of trace, %s%u %s%s%s%s written to %s%s",
+		      (double)s->trace_bytes / 1e6, counted, s->threads,
+		      run->config->target.kind == PTAH_RECORD_CPUS ? "stream" : "thread",
+		      plural(s->threads), processes, snapshots,
+		      run->config->output.path ? run->config->output.path : "perf.data",
+		      s->notes ? "; 'ptah report' tells what was left out" : "");
+	print_losses(run);
 }
 
 /* Prints the advice for a problem, unless the sentence contains it already. */
@@ -170,27 +171,27 @@ int record_failed(const struct run *run, int status, enum ptah_record_problem pr
 	return problem == PTAH_RECORD_BAD_OPTION ? EXIT_USAGE : EXIT_FAILED;
 }
 
-void record_tell_choice(struct run *run)
+void record_print_choice(struct run *run)
 {
 	const char *choice = ptah_recorder_choice(run->r);
 	const char *reason = strstr(choice, ": ");
 
 	if (reason)
-		record_say(run, "with the recorder %s", choice);
+		record_remark(run, "with the recorder %s", choice);
 	else
-		record_say(run, "with the recorder %s%s", choice,
-			   run->options->chosen ? ", as asked for" : ", the first choice");
+		record_remark(run, "with the recorder %s%s", choice,
+			      run->options->chosen ? ", as asked for" : ", the first choice");
 }
 
-void record_tell_metadata(struct run *run)
+void record_print_metadata(struct run *run)
 {
 	struct ptah_record_metadata m = {.size = sizeof(m)};
 
 	if (run->options->verbose && ptah_recorder_metadata(run->r, &m) >= 0 &&
 	    (*m.vendor || m.rtit_ctl))
-		record_say(run,
-			   "processor %s %u/%u/%u, IA32_RTIT_CTL 0x%" PRIx64
-			   ", time_shift %u, time_mult %" PRIu32 ", time_zero %" PRIu64,
-			   *m.vendor ? m.vendor : "(simulated)", m.cpu.family, m.cpu.model,
-			   m.cpu.stepping, m.rtit_ctl, m.time_shift, m.time_mult, m.time_zero);
+		record_remark(run,
+			      "processor %s %u/%u/%u, IA32_RTIT_CTL 0x%" PRIx64
+			      ", time_shift %u, time_mult %" PRIu32 ", time_zero %" PRIu64,
+			      *m.vendor ? m.vendor : "(simulated)", m.cpu.family, m.cpu.model,
+			      m.cpu.stepping, m.rtit_ctl, m.time_shift, m.time_mult, m.time_zero);
 }

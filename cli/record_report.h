@@ -20,15 +20,15 @@ struct run {
 void record_erase(struct run *run);
 
 /* Prints a remark in perf's form, "[ ptah record: ... ]", unless --quiet is given. */
-void record_say(struct run *run, const char *format, ...) PRINTF_LIKE(2, 3);
+void record_remark(struct run *run, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* Prints the progress line, if the last one is a quarter of a second old. */
 void record_draw(struct run *run);
 
 /* Print which recorder was chosen; its processor and clock; the result and what was lost. */
-void record_tell_choice(struct run *run);
-void record_tell_metadata(struct run *run);
-void record_tell_result(struct run *run);
+void record_print_choice(struct run *run);
+void record_print_metadata(struct run *run);
+void record_print_result(struct run *run);
 
 /* Prints why the recording failed and what to do about it. Returns an exit code. */
 int record_failed(const struct run *run, int status, enum ptah_record_problem problem,

@@ -92,7 +92,7 @@ static void take_snapshot(struct run *run)
 	int status = ptah_recorder_snapshot(run->r);
 
 	if (status >= 0 && run->options->verbose)
-		record_say(run, "snapshot");
+		record_remark(run, "snapshot");
 }
 
 static void on_snapshot(struct run *run)
@@ -114,14 +114,14 @@ static bool set_enabled(struct run *run, bool on)
 
 	run->resume_at = 0;
 	if (status >= 0 && run->options->verbose)
-		record_say(run, "tracing %s", on ? "enabled" : "disabled");
+		record_remark(run, "tracing %s", on ? "enabled" : "disabled");
 	return status >= 0;
 }
 
 static bool control_snapshot(struct run *run)
 {
 	if (run->config->buffer.policy != PTAH_RECORD_SNAPSHOT) {
-		record_say(run, "--control: snapshots need --snapshot");
+		record_remark(run, "--control: snapshots need --snapshot");
 		return false;
 	}
 	take_snapshot(run);
@@ -154,7 +154,7 @@ static void on_control(struct run *run)
 		case CONTROL_PING:
 			break;
 		default:
-			record_say(
+			record_remark(
 			    run, "--control: no such command; it takes enable, disable, snapshot, "
 				 "stop, ping and evlist");
 			done = false;
@@ -178,7 +178,7 @@ static void wait_for_command(struct run *run)
 	if (!records_command(run))
 		kill(run->status.pid, SIGTERM);
 	else if (run->end)
-		record_say(run, "the command goes on; Ctrl-C leaves it alone");
+		record_remark(run, "the command goes on; Ctrl-C leaves it alone");
 	run->end = false;
 	while (waitpid(run->status.pid, &run->status.wait_status, WNOHANG) == 0) {
 		const unsigned before = run->interrupts;
@@ -219,7 +219,7 @@ static int follow(struct run *run)
 	int status = ptah_recorder_start(run->r);
 
 	if (status >= 0)
-		record_tell_metadata(run);
+		record_print_metadata(run);
 	run->started = now();
 	if (run->options->delay_ms > 0)
 		run->resume_at = run->started + (double)run->options->delay_ms / 1000;
@@ -257,7 +257,7 @@ int recording_run(const struct ptah_record_config *config, const struct recordin
 	status = ptah_recorder_new(options->dry_run ? &dry : config, &run.r, &problem, &why);
 	if (status < 0)
 		return record_failed(&run, status, problem, why.text);
-	record_tell_choice(&run);
+	record_print_choice(&run);
 	if (options->dry_run || got_interrupt || got_termination) {
 		ptah_recorder_free(run.r);
 		return options->dry_run ? EXIT_OK : EXIT_INTERRUPTED;
@@ -268,7 +268,7 @@ int recording_run(const struct ptah_record_config *config, const struct recordin
 					  ptah_recorder_why(run.r))
 			  : EXIT_OK;
 	if (status >= 0)
-		record_tell_result(&run);
+		record_print_result(&run);
 	/* A failure ends the recording but not the command, which must not wait for its tracer. */
 	ptah_recorder_stop(run.r);
 	update(&run);

@@ -70,7 +70,7 @@ static int put(const struct options *o, const struct caps_subject *s)
 			    o->check && !s->possible ? EXIT_FAILED : EXIT_OK);
 }
 
-static int tell_of_host(const struct options *o)
+static int show_host(const struct options *o)
 {
 	struct ptah_host host = {.size = sizeof(host)};
 	struct caps_subject s = {.caps = &host.caps, .host = &host};
@@ -95,7 +95,7 @@ static int model_rdmsr(void *port, uint32_t msr, uint64_t *value)
 	return ptah_model_rdmsr(port, msr, value);
 }
 
-static int tell_of_model(const struct options *o, const struct ptah_model_processor *processor)
+static int show_model(const struct options *o, const struct ptah_model_processor *processor)
 {
 	static const struct ptah_hal hal = {
 	    .size = sizeof(hal), .rdmsr = model_rdmsr, .cpuid = model_cpuid};
@@ -212,12 +212,12 @@ static int run(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	if (!o.model)
-		return tell_of_host(&o);
+		return show_host(&o);
 	if (!strcmp(o.model, "list"))
 		return list_models(&o);
 	processor = ptah_model_find(o.model);
 	if (processor)
-		return tell_of_model(&o, processor);
+		return show_model(&o, processor);
 	fail(&command_caps,
 	     "--model=%s: there is no such processor; 'ptah caps --model=list' names them",
 	     o.model);

@@ -189,7 +189,7 @@ static const struct {
 	bool edges;  /* edges, not blocks */
 	bool binary; /* refused on a terminal */
 	bool names;  /* symbols, unless --no-symbols is given */
-	bool files;  /* the files behind the addresses, in any case */
+	bool files;  /* the files that the addresses belong to, in any case */
 	int (*put)(struct out *out, const struct options *o, struct names *names,
 		   const struct cover_rows *rows);
 } formats[] = {

@@ -3,7 +3,7 @@
  * libipt.so.2's interface, served by Ptah. Programs written for libipt 2.0.5
  * to 2.3 compile and link unchanged.
  *
- * Five decoders read one trace, each saying more than the one before:
+ * Five decoders read one trace, each giving more than the one before:
  *
  *	pt_pkt_*	packets, one by one
  *	pt_evt_*	events, with the packets that belong together joined
@@ -11,7 +11,7 @@
  *	pt_insn_*	instructions, from an image of the traced memory
  *	pt_blk_*	runs of instructions, the same in larger pieces
  *
- * and pt_enc_* writes packets. A decoder goes like this:
+ * and pt_enc_* writes packets. A decoder is used like this:
  *
  *	struct pt_config config;
  *
@@ -27,17 +27,17 @@
  *		status = pt_blk_next(decoder, &block, sizeof(block));
  *	}
  *
- * What holds throughout, and is not said again below:
+ * Rules for all functions, which are not repeated below:
  * - A function that returns int returns a negative enum pt_error_code when it
- *   fails: use pt_errcode() and pt_errstr(). NULL where an object is needed is
- *   -pte_invalid, and no memory is -pte_nomem.
+ *   fails: use pt_errcode() and pt_errstr(). NULL where an object is needed
+ *   gives -pte_invalid; running out of memory gives -pte_nomem.
  * - A position is an offset in bytes from pt_config's begin.
- * - A function that fills a struct is told its size by the caller and fills no
- *   more than that, so that programs built with an older header keep working;
- *   the part that this library does not know is zeroed.
+ * - A function that fills a struct gets its size from the caller and fills no
+ *   more than that, so that programs built with an older header keep working.
+ *   The part of a larger struct that this library does not know is zeroed.
  * - "Decoding errors" are -pte_bad_opc (unknown packet), -pte_bad_packet
  *   (impossible payload), -pte_bad_context (packet out of place), -pte_eos
- *   (the trace ends), and -pte_nosync (not synchronized: use *_sync_*).
+ *   (the trace ends), and -pte_nosync (not synchronised: use *_sync_*).
  * - Different objects may be used by different threads; one object by one
  *   thread at a time. A section cache may be shared by all.
  */
@@ -64,7 +64,7 @@ extern "C" {
 
 /* ---- Version ---- */
 
-/* The libipt whose interface this is. */
+/* The version of libipt whose interface this is. */
 #define LIBIPT_VERSION_MAJOR 2
 #define LIBIPT_VERSION_MINOR 3
 #define LIBIPT_VERSION_PATCH 0
@@ -76,10 +76,10 @@ struct pt_version {
 	uint8_t minor;
 	uint16_t patch;
 	uint32_t build;
-	const char *ext; /* who built it; static */
+	const char *ext; /* who built it; a static string */
 };
 
-/* Of the library that is loaded. */
+/* The version of the library that is loaded. */
 extern pt_export struct pt_version pt_library_version(void);
 
 /* ---- Errors ---- */
@@ -87,41 +87,41 @@ extern pt_export struct pt_version pt_library_version(void);
 enum pt_error_code {
 	pte_ok,
 	pte_internal,	       /* a bug in the library */
-	pte_invalid,	       /* an argument */
-	pte_nosync,	       /* not synchronized, or no PSB there */
+	pte_invalid,	       /* wrong argument */
+	pte_nosync,	       /* not synchronised, or no PSB there */
 	pte_bad_opc,	       /* unknown packet */
 	pte_bad_packet,	       /* impossible payload */
-	pte_bad_context,       /* packet in a place where it cannot be */
-	pte_eos,	       /* the trace ends */
-	pte_bad_query,	       /* the trace says something else than was asked for */
+	pte_bad_context,       /* packet where the SDM does not allow it */
+	pte_eos,	       /* end of the trace */
+	pte_bad_query,	       /* the trace has something else than was queried */
 	pte_nomem,	       /* out of memory */
 	pte_bad_config,	       /* pt_config */
 	pte_noip,	       /* no address is known */
-	pte_ip_suppressed,     /* the packet leaves the address out */
-	pte_nomap,	       /* code that the image lacks */
-	pte_bad_insn,	       /* bytes that are no instruction */
+	pte_ip_suppressed,     /* the packet suppresses the address */
+	pte_nomap,	       /* code that is not in the image */
+	pte_bad_insn,	       /* bytes that are not an instruction */
 	pte_no_time,	       /* no TSC so far */
 	pte_no_cbr,	       /* no core:bus ratio so far */
-	pte_bad_image,	       /* no such section, or nothing left of it */
+	pte_bad_image,	       /* no such section, or its file was changed or removed */
 	pte_bad_lock,	       /* a mutex failed */
 	pte_not_supported,     /* not in this library */
-	pte_retstack_empty,    /* a compressed return whose call was not seen */
-	pte_bad_retcomp,       /* a compressed return that was not taken */
-	pte_bad_status_update, /* PSB+ contradicts what is known */
-	pte_no_enable,	       /* tracing goes on without having been enabled */
-	pte_event_ignored,     /* events must be fetched first */
+	pte_retstack_empty,    /* a compressed return without a call before it */
+	pte_bad_retcomp,       /* a compressed return that is not taken */
+	pte_bad_status_update, /* a PSB+ contradicts the state */
+	pte_no_enable,	       /* packets need tracing to be on */
+	pte_event_ignored,     /* events must be fetched before */
 	pte_overflow,	       /* a number does not fit */
 	pte_bad_file,	       /* cannot be opened, read or mapped */
 	pte_bad_cpu	       /* not a known processor */
 };
 
-/* The code in what a function returned; pte_ok for success. */
+/* The error code of a function's result; pte_ok for success. */
 static inline enum pt_error_code pt_errcode(int status)
 {
 	return status < 0 ? (enum pt_error_code)(-status) : pte_ok;
 }
 
-/* A short text, static, for any number. */
+/* A short static text for any number. */
 extern pt_export const char *pt_errstr(enum pt_error_code code);
 
 /* ---- Configuration ---- */
@@ -131,7 +131,7 @@ enum pt_cpu_vendor {
 	pcv_intel
 };
 
-/* As CPUID.01H gives them, display family and display model. */
+/* The processor's identity as in CPUID.01H: display family and display model. */
 struct pt_cpu {
 	enum pt_cpu_vendor vendor;
 	uint16_t family;
@@ -139,7 +139,7 @@ struct pt_cpu {
 	uint8_t stepping;
 };
 
-/* Flaws of processors that decoding must allow for. Fill it with pt_cpu_errata(). */
+/* Errata of processors that decoding must allow for. Fill this with pt_cpu_errata(). */
 struct pt_errata {
 	uint32_t bdm70 : 1;  /* PSB+ before TIP.PGE holds a FUP and a MODE.Exec too many */
 	uint32_t bdm64 : 1;  /* a wrong target is traced when a branch is followed by an abort */
@@ -150,20 +150,22 @@ struct pt_errata {
 	uint32_t apl12 : 1;  /* a FUP after an OVF although the filter keeps tracing off */
 	uint32_t apl11 : 1;  /* a TIP.PGD after an OVF */
 	uint32_t skl168 : 1; /* a CYC, and its MTC, right before a PSB is lost */
-	uint32_t skz84 : 1;  /* TMA is wrong and one byte too long under TSC scaling */
+	uint32_t skz84 : 1;  /* under TSC scaling a TMA is wrong and one byte too long */
 
 	uint32_t reserved[15]; /* 0 */
 };
 
-/* What a decoder is asked to do besides; a member for each kind of decoder. */
+/* Options of decoders; a member for each kind of decoder. */
 struct pt_conf_flags {
 	union {
 		struct {
-			uint32_t end_on_call : 1;	   /* calls end blocks */
-			uint32_t enable_tick_events : 1;   /* ptev_tick */
-			uint32_t end_on_jump : 1;	   /* jumps end blocks */
-			uint32_t keep_tcal_on_ovf : 1;	   /* an overflow does not stop the clock */
-			uint32_t enable_iflags_events : 1; /* ptev_iflags; for event tracing */
+			uint32_t end_on_call : 1;	 /* calls end blocks */
+			uint32_t enable_tick_events : 1; /* report ptev_tick */
+			uint32_t end_on_jump : 1;	 /* jumps end blocks */
+			uint32_t
+			    keep_tcal_on_ovf : 1; /* keep the time calibration across an overflow */
+			uint32_t
+			    enable_iflags_events : 1; /* report ptev_iflags; needs event tracing */
 		} block;
 
 		struct {
@@ -213,30 +215,30 @@ struct pt_conf_addr_filter {
 
 struct pt_packet_unknown;
 
-/* Start with pt_config_init(); begin and end are all that must be set. */
+/* Call pt_config_init() first; only begin and end must be set then. */
 struct pt_config {
 	size_t size; /* of this struct as the caller knows it */
 
-	uint8_t *begin; /* the trace; stays the caller's and outlives the decoder */
-	uint8_t *end;	/* behind its last byte */
+	uint8_t *begin; /* the trace: owned by the caller, must outlive the decoder */
+	uint8_t *end;	/* after its last byte */
 
 	/*
-	 * What is asked about packets that the library does not know. The
-	 * callback returns the packet's size in bytes, at most 255, or an error
-	 * code, and may fill in `unknown`. NULL: -pte_bad_opc.
+	 * Called for packets that the library does not know. The callback returns the packet's size
+	 * in bytes, at most 255, or an error code, and may fill in `unknown`. NULL: such packets
+	 * are -pte_bad_opc.
 	 */
 	struct {
 		int (*callback)(struct pt_packet_unknown *unknown, const struct pt_config *config,
 				const uint8_t *pos, void *context);
-		void *context; /* passed to it */
+		void *context; /* passed to the callback */
 	} decode;
 
-	struct pt_cpu cpu; /* that was traced */
+	struct pt_cpu cpu; /* the processor that was traced */
 	struct pt_errata errata;
 
 	uint32_t cpuid_0x15_eax, cpuid_0x15_ebx; /* TSC:crystal ratio; for MTC */
 	uint8_t mtc_freq;			 /* IA32_RTIT_CTL.MTCFreq; for MTC */
-	uint8_t nom_freq; /* MSR_PLATFORM_INFO[15:8]; for CYC; 0: not known */
+	uint8_t nom_freq;			 /* MSR_PLATFORM_INFO[15:8]; for CYC; 0: unknown */
 
 	struct pt_conf_flags flags;
 	struct pt_conf_addr_filter addr_filter;
@@ -248,14 +250,14 @@ static inline void pt_config_init(struct pt_config *config)
 	config->size = sizeof(*config);
 }
 
-/* Sets `errata` to those of `cpu`. -pte_bad_cpu: not a processor with known errata. */
+/* Sets `errata` to those of `cpu`. -pte_bad_cpu: a processor without known errata. */
 extern pt_export int pt_cpu_errata(struct pt_errata *errata, const struct pt_cpu *cpu);
 
 /* ---- Packets (SDM vol. 3, "Packet Definitions") ---- */
 
 enum pt_packet_type {
 	ppt_invalid,
-	ppt_unknown, /* the callback knew it */
+	ppt_unknown, /* a packet that the callback knows */
 
 	ppt_pad,
 	ppt_psb,
@@ -296,10 +298,10 @@ enum pt_packet_type {
 	ppt_trig
 };
 
-/* IPBytes: what of the address a packet holds. */
+/* IPBytes: which part of the address a packet has. */
 enum pt_ip_compression {
 	pt_ipc_suppressed = 0,
-	pt_ipc_update_16 = 1, /* the low 16 bits, the rest from the last IP */
+	pt_ipc_update_16 = 1, /* the low 16 bits; the others are those of the last IP */
 	pt_ipc_update_32 = 2,
 	pt_ipc_sext_48 = 3, /* 48 bits, sign extended */
 	pt_ipc_update_48 = 4,
@@ -309,7 +311,7 @@ enum pt_ip_compression {
 /* FUP, TIP, TIP.PGE, TIP.PGD */
 struct pt_packet_ip {
 	enum pt_ip_compression ipc;
-	uint64_t ip; /* as in the packet: with what `ipc` leaves out being 0 */
+	uint64_t ip; /* as in the packet; bits that `ipc` leaves out are 0 */
 };
 
 struct pt_packet_tnt {
@@ -332,7 +334,7 @@ enum pt_mode_leaf {
 struct pt_packet_mode_exec {
 	uint32_t csl : 1;   /* CS.L and IA32_EFER.LMA */
 	uint32_t csd : 1;   /* CS.D */
-	uint32_t iflag : 1; /* RFLAGS.IF; with event tracing */
+	uint32_t iflag : 1; /* RFLAGS.IF; needs event tracing */
 };
 
 static inline enum pt_exec_mode pt_get_exec_mode(const struct pt_packet_mode_exec *packet)
@@ -360,7 +362,7 @@ struct pt_packet_mode_tsx {
 };
 
 struct pt_packet_mode {
-	enum pt_mode_leaf leaf; /* says which member of bits it is */
+	enum pt_mode_leaf leaf; /* which member of `bits` is used */
 	union {
 		struct pt_packet_mode_exec exec;
 		struct pt_packet_mode_tsx tsx;
@@ -440,7 +442,7 @@ static inline int pt_ptw_size(uint8_t plc)
 	return plc ? 8 : 4;
 }
 
-/* What a CFE tells (SDM vol. 3, "Control Flow Event (CFE)"). */
+/* The types of CFE (SDM vol. 3, "Control Flow Event (CFE)"). */
 enum pt_cfe_type {
 	pt_cfe_intr = 1,
 	pt_cfe_iret = 2,
@@ -484,11 +486,11 @@ enum pt_cfe_intr {
 
 struct pt_packet_cfe {
 	enum pt_cfe_type type;
-	uint8_t vector;	 /* for those types that have one */
+	uint8_t vector;	 /* of the types that have one */
 	uint32_t ip : 1; /* a FUP follows */
 };
 
-/* What an EVD adds to the CFE that follows it. */
+/* The data that an EVD adds to the CFE after it. */
 enum pt_evd_type {
 	pt_evd_cr2 = 0,	 /* the address of a page fault */
 	pt_evd_vmxq = 1, /* VM-exit qualification */
@@ -505,20 +507,20 @@ struct pt_packet_trig {
 	uint16_t icnt;	    /* instructions since the last branch */
 	uint32_t ip : 1;    /* a FUP follows */
 	uint32_t icntv : 1; /* icnt is valid */
-	uint32_t mult : 1;  /* more than one trigger was merged */
+	uint32_t mult : 1;  /* several triggers in one packet */
 };
 
-/* What the callback said. */
+/* A packet as the callback described it. */
 struct pt_packet_unknown {
 	const uint8_t *packet; /* set by the library */
-	void *priv;	       /* the callback's own */
+	void *priv;	       /* for the callback */
 };
 
 struct pt_packet {
 	enum pt_packet_type type;
-	uint8_t size; /* in bytes; set by the decoder, not looked at by the encoder */
+	uint8_t size; /* in bytes; set by the decoder, ignored by the encoder */
 
-	/* Named after the type; without payload: pad, psb, psbend, stop, ovf. */
+	/* Named after the type. No payload: pad, psb, psbend, stop, ovf. */
 	union {
 		struct pt_packet_tnt tnt;
 		struct pt_packet_ip ip;
@@ -547,14 +549,17 @@ struct pt_packet {
 
 struct pt_encoder;
 
-/* Writes to the configuration's buffer, from its beginning. NULL: bad configuration, no memory. */
+/*
+ * Writes to the buffer of the configuration, from its beginning. NULL: bad configuration or out of
+ * memory.
+ */
 extern pt_export struct pt_encoder *pt_alloc_encoder(const struct pt_config *config);
 extern pt_export void pt_free_encoder(struct pt_encoder *encoder);
 
 /* The encoder's own copy; NULL for NULL. */
 extern pt_export const struct pt_config *pt_enc_get_config(const struct pt_encoder *encoder);
 
-/* Where the next packet goes. Setting: -pte_eos outside of the buffer. */
+/* The position of the next packet. Setting it outside of the buffer is -pte_eos. */
 extern pt_export int pt_enc_sync_set(struct pt_encoder *encoder, uint64_t offset);
 extern pt_export int pt_enc_get_offset(const struct pt_encoder *encoder, uint64_t *offset);
 
@@ -568,7 +573,7 @@ extern pt_export int pt_enc_next(struct pt_encoder *encoder, const struct pt_pac
 
 struct pt_packet_decoder;
 
-/* NULL: bad configuration, no memory. */
+/* NULL: bad configuration or out of memory. */
 extern pt_export struct pt_packet_decoder *pt_pkt_alloc_decoder(const struct pt_config *config);
 extern pt_export void pt_pkt_free_decoder(struct pt_packet_decoder *decoder);
 
@@ -576,29 +581,28 @@ extern pt_export void pt_pkt_free_decoder(struct pt_packet_decoder *decoder);
 extern pt_export const struct pt_config *pt_pkt_get_config(const struct pt_packet_decoder *decoder);
 
 /*
- * Goes to the next PSB, the one before, or any place at all. The first search
- * begins at the trace's end that it leaves. -pte_eos: there is none, or the
- * place is outside.
+ * Moves to the next PSB, to the previous one, or to any offset. The first search begins at the
+ * trace's end from which it leads away. -pte_eos: there is no such PSB, or the offset is outside.
  */
 extern pt_export int pt_pkt_sync_forward(struct pt_packet_decoder *decoder);
 extern pt_export int pt_pkt_sync_backward(struct pt_packet_decoder *decoder);
 extern pt_export int pt_pkt_sync_set(struct pt_packet_decoder *decoder, uint64_t offset);
 
-/* The place of the next packet, and of the last synchronization. */
+/* The offset of the next packet, and that of the last synchronisation. */
 extern pt_export int pt_pkt_get_offset(const struct pt_packet_decoder *decoder, uint64_t *offset);
 extern pt_export int pt_pkt_get_sync_offset(const struct pt_packet_decoder *decoder,
 					    uint64_t *offset);
 
-/* Reads a packet and goes behind it; its size, or a decoding error, where it stays. */
+/* Reads a packet and moves past it. Returns its size, or a decoding error without moving. */
 extern pt_export int pt_pkt_next(struct pt_packet_decoder *decoder, struct pt_packet *packet,
 				 size_t size);
 
 /* ---- Events ---- */
 
 enum pt_event_type {
-	ptev_enabled,	     /* tracing began */
-	ptev_disabled,	     /* it ended, at a branch */
-	ptev_async_disabled, /* it ended, at any instruction */
+	ptev_enabled,	     /* tracing was turned on */
+	ptev_disabled,	     /* tracing was turned off, at a branch */
+	ptev_async_disabled, /* tracing was turned off, at any instruction */
 	ptev_async_branch,   /* interrupt, exception, abort, ... */
 	ptev_paging,	     /* CR3, by the current instruction */
 	ptev_async_paging,   /* CR3, at an address */
@@ -613,7 +617,7 @@ enum pt_event_type {
 	ptev_pwre, /* power state entered */
 	ptev_pwrx, /* power state left */
 	ptev_ptwrite,
-	ptev_tick, /* time went on */
+	ptev_tick, /* the time changed */
 	ptev_cbr,
 	ptev_mnt,
 	ptev_tip, /* pt_evt_* alone: an indirect branch */
@@ -639,21 +643,23 @@ enum pt_event_type {
 struct pt_event {
 	enum pt_event_type type;
 
-	uint32_t ip_suppressed : 1; /* the variant's ip (to, for a branch) is not known */
-	uint32_t status_update : 1; /* not a change: PSB+ says what is the case */
-	uint32_t has_tsc : 1;	    /* tsc is a TSC's value; otherwise it counts from the PSB */
+	uint32_t ip_suppressed : 1; /* the variant's ip (of a branch: to) is unknown */
+	uint32_t status_update : 1; /* no change: a PSB+ repeats the state */
+	uint32_t has_tsc : 1;	    /* tsc is TSC time; otherwise it counts from the PSB */
 
-	uint64_t tsc;	   /* the time, in TSC ticks */
-	uint32_t lost_mtc; /* packets that it could not use */
+	uint64_t tsc;	   /* in TSC ticks */
+	uint32_t lost_mtc; /* packets about time that were not used */
 	uint32_t lost_cyc;
 
 	uint64_t reserved[2];
 
-	/* Named after the type; stop has none. An `ip` is where the event takes effect. */
+	/*
+	 * Named after the type; stop has none. `ip` is the address at which the event takes effect.
+	 */
 	union {
 		struct {
 			uint64_t ip;
-			uint32_t resumed : 1; /* where tracing had ended */
+			uint32_t resumed : 1; /* at the address where tracing was turned off */
 		} enabled;
 
 		struct {
@@ -661,7 +667,7 @@ struct pt_event {
 		} disabled;
 
 		struct {
-			uint64_t at; /* the instruction that did not run any more */
+			uint64_t at; /* the instruction before which it happened */
 			uint64_t ip;
 		} async_disabled;
 
@@ -692,7 +698,7 @@ struct pt_event {
 
 		struct {
 			uint64_t ip;
-			uint32_t speculative : 1; /* inside of a transaction from here on */
+			uint32_t speculative : 1; /* inside a transaction from here on */
 			uint32_t aborted : 1;
 		} tsx;
 
@@ -817,7 +823,7 @@ struct pt_event {
 
 		struct {
 			uint8_t trbv;
-			uint16_t icnt; /* instructions that run before it, from here */
+			uint16_t icnt; /* instructions from here to the event */
 			uint64_t ip;
 			uint32_t mult : 1;
 		} trig;
@@ -837,12 +843,12 @@ struct pt_event {
 
 struct pt_event_decoder;
 
-/* NULL: bad configuration, no memory. */
+/* NULL: bad configuration or out of memory. */
 extern pt_export struct pt_event_decoder *pt_evt_alloc_decoder(const struct pt_config *config);
 extern pt_export void pt_evt_free_decoder(struct pt_event_decoder *decoder);
 extern pt_export const struct pt_config *pt_evt_get_config(const struct pt_event_decoder *decoder);
 
-/* As pt_pkt_sync_*, but there must be a PSB at `offset`: otherwise -pte_nosync. */
+/* Like pt_pkt_sync_*, but there must be a PSB at `offset`; otherwise -pte_nosync. */
 extern pt_export int pt_evt_sync_forward(struct pt_event_decoder *decoder);
 extern pt_export int pt_evt_sync_backward(struct pt_event_decoder *decoder);
 extern pt_export int pt_evt_sync_set(struct pt_event_decoder *decoder, uint64_t offset);
@@ -851,27 +857,30 @@ extern pt_export int pt_evt_get_offset(const struct pt_event_decoder *decoder, u
 extern pt_export int pt_evt_get_sync_offset(const struct pt_event_decoder *decoder,
 					    uint64_t *offset);
 
-/* Reads an event: 0 or more, or a decoding error. */
+/* Reads an event. Returns 0 or more, or a decoding error. */
 extern pt_export int pt_evt_next(struct pt_event_decoder *decoder, struct pt_event *event,
 				 size_t size);
 
-/* ---- Asking the trace ---- */
+/* ---- Querying the trace ---- */
 
 /* What the functions below return on success, or'ed together. */
 enum pt_status_flag {
-	pts_event_pending = 1 << 0, /* fetch it before going on */
-	pts_ip_suppressed = 1 << 1, /* the trace does not say the address */
+	pts_event_pending = 1 << 0, /* fetch the event before continuing */
+	pts_ip_suppressed = 1 << 1, /* the address is unknown */
 	pts_eos = 1 << 2	    /* nothing more follows */
 };
 
 struct pt_query_decoder;
 
-/* NULL: bad configuration, no memory. */
+/* NULL: bad configuration or out of memory. */
 extern pt_export struct pt_query_decoder *pt_qry_alloc_decoder(const struct pt_config *config);
 extern pt_export void pt_qry_free_decoder(struct pt_query_decoder *decoder);
 extern pt_export const struct pt_config *pt_qry_get_config(const struct pt_query_decoder *decoder);
 
-/* As pt_evt_sync_*. `ip` (may be NULL) receives where execution is, unless pts_ip_suppressed. */
+/*
+ * Like pt_evt_sync_*. `ip` (may be NULL) receives the current address, unless pts_ip_suppressed is
+ * set.
+ */
 extern pt_export int pt_qry_sync_forward(struct pt_query_decoder *decoder, uint64_t *ip);
 extern pt_export int pt_qry_sync_backward(struct pt_query_decoder *decoder, uint64_t *ip);
 extern pt_export int pt_qry_sync_set(struct pt_query_decoder *decoder, uint64_t *ip,
@@ -882,9 +891,9 @@ extern pt_export int pt_qry_get_sync_offset(const struct pt_query_decoder *decod
 					    uint64_t *offset);
 
 /*
- * The next conditional branch (1: taken), the next indirect branch's target,
- * the next event: in the trace's order. -pte_bad_query: something else comes
- * next. Otherwise pt_status_flag or a decoding error.
+ * The next conditional branch (1: taken), the next indirect branch's target, the next event: call
+ * them in the trace's order. -pte_bad_query: something else comes next. Otherwise pt_status_flag or
+ * a decoding error.
  */
 extern pt_export int pt_qry_cond_branch(struct pt_query_decoder *decoder, int *taken);
 extern pt_export int pt_qry_indirect_branch(struct pt_query_decoder *decoder, uint64_t *ip);
@@ -892,29 +901,29 @@ extern pt_export int pt_qry_event(struct pt_query_decoder *decoder, struct pt_ev
 				  size_t size);
 
 /*
- * The time in TSC ticks, and how many packets it could not use (each may be
- * NULL). -pte_no_time: `time` counts from the PSB, for there was no TSC yet.
+ * The time in TSC ticks, and how many MTC and CYC packets were not used (each may be NULL).
+ * -pte_no_time: there was no TSC yet, and `time` counts from the PSB.
  */
 extern pt_export int pt_qry_time(struct pt_query_decoder *decoder, uint64_t *time,
 				 uint32_t *lost_mtc, uint32_t *lost_cyc);
 
-/* The last CBR's ratio. -pte_no_cbr: there was none yet. */
+/* The ratio of the last CBR. -pte_no_cbr: there was none yet. */
 extern pt_export int pt_qry_core_bus_ratio(struct pt_query_decoder *decoder, uint32_t *cbr);
 
 /* ---- Traced memory ---- */
 
-/* An address space, told by what the trace says about it. */
+/* An address space, as far as the trace identifies it. */
 struct pt_asid {
 	size_t size; /* of this struct as the caller knows it */
 	uint64_t cr3;
 	uint64_t vmcs;
 };
 
-/* Any value. */
+/* Matches any value. */
 static const uint64_t pt_asid_no_cr3 = ~(uint64_t)0;
 static const uint64_t pt_asid_no_vmcs = ~(uint64_t)0;
 
-/* Any address space. */
+/* Matches any address space. */
 static inline void pt_asid_init(struct pt_asid *asid)
 {
 	asid->size = sizeof(*asid);
@@ -923,8 +932,8 @@ static inline void pt_asid_init(struct pt_asid *asid)
 }
 
 /*
- * A cache of sections: pieces of files at addresses. Images share them by
- * number (isid), 1 or more. May be freed while images still use its sections.
+ * A cache of sections: pieces of files, each at an address. Images share them by number (isid),
+ * from 1 on. The cache may be freed while images still use its sections.
  */
 struct pt_image_section_cache;
 
@@ -933,21 +942,21 @@ extern pt_export struct pt_image_section_cache *pt_iscache_alloc(const char *nam
 extern pt_export void pt_iscache_free(struct pt_image_section_cache *iscache);
 extern pt_export const char *pt_iscache_name(const struct pt_image_section_cache *iscache);
 
-/* About how many bytes of unused sections are kept in memory. */
+/* How many bytes of sections stay in memory when they are not used, about. */
 extern pt_export int pt_iscache_set_limit(struct pt_image_section_cache *iscache, uint64_t limit);
 
 /*
- * Adds `size` bytes at `offset` of a file, or what there is of them, to be seen
- * at `vaddr`. The isid; the same one for the same section. -pte_invalid: no such
- * file, or the offset is behind its end.
+ * Adds `size` bytes at `offset` of a file, or as many as it has, at `vaddr`. Returns the isid,
+ * which is the same for the same section. -pte_invalid: no such file, or the offset is after its
+ * end.
  */
 extern pt_export int pt_iscache_add_file(struct pt_image_section_cache *iscache,
 					 const char *filename, uint64_t offset, uint64_t size,
 					 uint64_t vaddr);
 
 /*
- * Copies memory of one section at `vaddr`. The number of bytes, which may be
- * less than `size`. -pte_bad_image (no such isid), -pte_nomap.
+ * Copies memory of one section at `vaddr`. Returns the number of bytes, which may be less than
+ * `size`. -pte_bad_image (no such isid), -pte_nomap.
  */
 extern pt_export int pt_iscache_read(struct pt_image_section_cache *iscache, uint8_t *buffer,
 				     uint64_t size, int isid, uint64_t vaddr);
@@ -961,8 +970,8 @@ extern pt_export void pt_image_free(struct pt_image *image);
 extern pt_export const char *pt_image_name(const struct pt_image *image);
 
 /*
- * Adds a section: of a file, as in pt_iscache_add_file(), or of a cache. What
- * it covers of others is cut away from them. NULL for `asid`: seen in any.
+ * Adds a section: of a file, as in pt_iscache_add_file(), or of a cache. Where it covers other
+ * sections, these are cut. NULL for `asid`: visible in any address space.
  */
 extern pt_export int pt_image_add_file(struct pt_image *image, const char *filename,
 				       uint64_t offset, uint64_t size, const struct pt_asid *asid,
@@ -971,22 +980,22 @@ extern pt_export int pt_image_add_cached(struct pt_image *image,
 					 struct pt_image_section_cache *iscache, int isid,
 					 const struct pt_asid *asid);
 
-/* Adds all sections of `src`; how many could not be added. */
+/* Adds all sections of `src`. Returns how many could not be added. */
 extern pt_export int pt_image_copy(struct pt_image *image, const struct pt_image *src);
 
-/* Take out what came from the file, or all, of matching address spaces; how many sections. */
+/* Removes the sections from one file, or all, in matching address spaces. Returns how many. */
 extern pt_export int pt_image_remove_by_filename(struct pt_image *image, const char *filename,
 						 const struct pt_asid *asid);
 extern pt_export int pt_image_remove_by_asid(struct pt_image *image, const struct pt_asid *asid);
 
 /*
- * Reads memory that no section has: up to `size` bytes at `ip` of `asid`. The
- * number of bytes read, or an error; must not change the image.
+ * Reads memory that no section has: up to `size` bytes at `ip` of `asid`. Returns the number of
+ * bytes or an error. Must not change the image.
  */
 typedef int(read_memory_callback_t)(uint8_t *buffer, size_t size, const struct pt_asid *asid,
 				    uint64_t ip, void *context);
 
-/* One for each image; NULL: none. */
+/* An image has one callback; NULL: none. */
 extern pt_export int pt_image_set_callback(struct pt_image *image, read_memory_callback_t *callback,
 					   void *context);
 
@@ -1004,7 +1013,7 @@ enum pt_insn_class {
 	ptic_far_return,
 	ptic_far_jump,
 	ptic_ptwrite,
-	ptic_indirect /* a branch whose class is not known */
+	ptic_indirect /* a branch of unknown class */
 };
 
 enum {
@@ -1013,35 +1022,37 @@ enum {
 
 struct pt_insn {
 	uint64_t ip;
-	int isid; /* of the section that it begins in; 0: not of a cache */
+	int isid; /* of the section with its first byte; 0: it is not in a cache */
 	enum pt_exec_mode mode;
 	enum pt_insn_class iclass;
 	uint8_t raw[pt_max_insn_size];
-	uint8_t size;		  /* of what is in raw */
+	uint8_t size;		  /* bytes in raw */
 	uint32_t speculative : 1; /* in a transaction */
-	uint32_t truncated : 1;	  /* goes on in another section */
+	uint32_t truncated : 1;	  /* continues in another section */
 };
 
 struct pt_insn_decoder;
 
-/* With an image of its own. NULL: bad configuration, no memory. */
+/* The decoder has an image of its own. NULL: bad configuration or out of memory. */
 extern pt_export struct pt_insn_decoder *pt_insn_alloc_decoder(const struct pt_config *config);
 extern pt_export void pt_insn_free_decoder(struct pt_insn_decoder *decoder);
 extern pt_export const struct pt_config *pt_insn_get_config(const struct pt_insn_decoder *decoder);
 
-/* The image that it reads. Setting: NULL for its own; the other stays the caller's. */
+/*
+ * The image that the decoder reads. Setting NULL restores its own; another one is owned by the
+ * caller.
+ */
 extern pt_export struct pt_image *pt_insn_get_image(struct pt_insn_decoder *decoder);
 extern pt_export int pt_insn_set_image(struct pt_insn_decoder *decoder, struct pt_image *image);
 
-/* As pt_evt_sync_*; return pt_status_flag. */
+/* Like pt_evt_sync_*, but these return pt_status_flag. */
 extern pt_export int pt_insn_sync_forward(struct pt_insn_decoder *decoder);
 extern pt_export int pt_insn_sync_backward(struct pt_insn_decoder *decoder);
 extern pt_export int pt_insn_sync_set(struct pt_insn_decoder *decoder, uint64_t offset);
 
 /*
- * After an error: goes on at the next address that the trace tells, with time
- * and modes kept. pts_ip_suppressed: tracing is off there.
- * -pte_event_ignored: fetch the event, then call again.
+ * After an error: continues at the next address in the trace, with time and modes kept.
+ * pts_ip_suppressed: tracing is off there. -pte_event_ignored: fetch the event, then call again.
  */
 extern pt_export int pt_insn_resync(struct pt_insn_decoder *decoder);
 
@@ -1049,7 +1060,7 @@ extern pt_export int pt_insn_get_offset(const struct pt_insn_decoder *decoder, u
 extern pt_export int pt_insn_get_sync_offset(const struct pt_insn_decoder *decoder,
 					     uint64_t *offset);
 
-/* As pt_qry_time() and pt_qry_core_bus_ratio(). */
+/* Like pt_qry_time() and pt_qry_core_bus_ratio(). */
 extern pt_export int pt_insn_time(struct pt_insn_decoder *decoder, uint64_t *time,
 				  uint32_t *lost_mtc, uint32_t *lost_cyc);
 extern pt_export int pt_insn_core_bus_ratio(struct pt_insn_decoder *decoder, uint32_t *cbr);
@@ -1059,36 +1070,36 @@ extern pt_export int pt_insn_asid(const struct pt_insn_decoder *decoder, struct 
 				  size_t size);
 
 /*
- * The next instruction: pt_status_flag, or a decoding error, or -pte_nomap,
- * -pte_bad_insn, -pte_bad_query (the code is not what ran), and
- * -pte_event_ignored. On an error the struct may still tell where it happened.
+ * Reads the next instruction: pt_status_flag, or a decoding error, or -pte_nomap, -pte_bad_insn,
+ * -pte_bad_query (the code is not what ran), and -pte_event_ignored. After an error the struct may
+ * have the address.
  */
 extern pt_export int pt_insn_next(struct pt_insn_decoder *decoder, struct pt_insn *insn,
 				  size_t size);
 
-/* The next event, at the current place. -pte_bad_query: there is none. */
+/* Reads the next event, at the current address. -pte_bad_query: there is none. */
 extern pt_export int pt_insn_event(struct pt_insn_decoder *decoder, struct pt_event *event,
 				   size_t size);
 
 /* ---- Blocks ---- */
 
-/* Instructions that ran one after another, direct branches among them. */
+/* Instructions that ran one after another, including direct branches. */
 struct pt_block {
 	uint64_t ip;	 /* of the first */
-	uint64_t end_ip; /* of the last: its first byte */
-	int isid;	 /* of the section that holds them all; 0: not of a cache */
+	uint64_t end_ip; /* of the last: the address of its first byte */
+	int isid;	 /* of the section that has all of them; 0: it is not in a cache */
 	enum pt_exec_mode mode;
-	enum pt_insn_class iclass; /* of the last; ptic_unknown: not told */
+	enum pt_insn_class iclass; /* of the last; ptic_unknown: not known */
 	uint16_t ninsn;
-	uint8_t raw[pt_max_insn_size]; /* the last one, if truncated */
+	uint8_t raw[pt_max_insn_size]; /* bytes of the last one, if truncated */
 	uint8_t size;
 	uint32_t speculative : 1; /* in a transaction */
-	uint32_t truncated : 1;	  /* the last one goes on in another section */
+	uint32_t truncated : 1;	  /* the last one continues in another section */
 };
 
 struct pt_block_decoder;
 
-/* All as pt_insn_* of the same name. */
+/* Like the pt_insn_* functions of the same name. */
 extern pt_export struct pt_block_decoder *pt_blk_alloc_decoder(const struct pt_config *config);
 extern pt_export void pt_blk_free_decoder(struct pt_block_decoder *decoder);
 extern pt_export const struct pt_config *pt_blk_get_config(const struct pt_block_decoder *decoder);
@@ -1107,7 +1118,10 @@ extern pt_export int pt_blk_core_bus_ratio(struct pt_block_decoder *decoder, uin
 extern pt_export int pt_blk_asid(const struct pt_block_decoder *decoder, struct pt_asid *asid,
 				 size_t size);
 
-/* The next block, as pt_insn_next(). One that fails in its midst has what ran before. */
+/*
+ * Reads the next block; see pt_insn_next(). After an error the block has the instructions that ran
+ * before it.
+ */
 extern pt_export int pt_blk_next(struct pt_block_decoder *decoder, struct pt_block *block,
 				 size_t size);
 extern pt_export int pt_blk_event(struct pt_block_decoder *decoder, struct pt_event *event,

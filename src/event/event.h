@@ -179,7 +179,8 @@ static ALWAYS_INLINE void event_settle_cycles(struct ptah_event_decoder *d, stru
  * Takes the packet at `pos`, after the cycles of `c`, if it is a TSC, TMA, MTC or CYC
  * that is whole in the window and only moves the time. The decoder's position is then
  * after the packet. To be called only while `plain`. Returns false when the packet is
- * another one, or when the time has reached `limit`. Leaves the caller's `c` alone.
+ * another one, or when the time has reached `limit`. The caller's `c` is used up: it has to be
+ * begun anew.
  */
 bool event_take_clock_at(struct ptah_event_decoder *d, const uint8_t *pos, struct event_cycles c,
 			 uint64_t limit);

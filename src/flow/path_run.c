@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Takes packets by remembered paths: copies the blocks, the steps or the items of each into the
- * caller's array, and goes on at the place that its path leads to.
+ * caller's array, and continues at the place that its path leads to.
  */
 #include "flow/path_tables.h"
 

@@ -78,7 +78,7 @@ enum {
  */
 struct path {
 	uint32_t ninsn;	   /* the sum over its nodes */
-	uint32_t steps_at; /* where the same path stands as steps, in words; 0: not asked for yet */
+	uint32_t steps_at; /* where its steps are, in words; 0: not asked for yet */
 	uint8_t blocks;
 	uint8_t pushes; /* calls it leaves open */
 	uint8_t reach;	/* how many more entries the stack had in between than before */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The build ids of the files behind names, and which files have changed since they were counted. */
+/* The build ids of files that have names, and which files have changed since they were counted. */
 #include "output/names_internal.h"
 
 #include <stdio.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Packets in batches. The packets that make up nearly all of a trace (PAD,
- * TNT-8 and TNT-64, the IP packets, TSC, MTC, CYC of one or two bytes) come from a table
- * over their first byte; everything else, and the last bytes of a buffer, is
- * ptah_packet_decode()'s, so that there is one meaning.
+ * Decodes packets in batches. The packets that make up nearly all of a trace (PAD, TNT-8 and
+ * TNT-64, the IP packets, TSC, MTC, CYC of one or two bytes) are decoded with a table over
+ * their first byte. All others, and the last bytes of a buffer, are left to
+ * ptah_packet_decode(), so that both ways of decoding mean the same.
  *
- * Sizes are branched on, not looked up: the next packet's address is then
- * predicted rather than waited for. With the size loaded and added the loop took
- * 1.2 times as long on mruby, a real trace, though less on random packets
+ * The loop branches on sizes instead of loading them from the table: the processor then
+ * predicts the address of the next packet and need not wait for the load. With loaded sizes
+ * the loop took 1.2 times as long on mruby, a real trace, though less on random packets
  * (gcc 12, Zen 5; docs/benchmarks.md).
  */
 #include "base/bits.h"
@@ -48,7 +48,7 @@ enum {
 	 : ((b)&OPCODE_IP_MASK) == OPCODE_TIP_PGE ? PTAH_PACKET_TIP_PGE                            \
 	 : ((b)&OPCODE_IP_MASK) == OPCODE_TIP_PGD ? PTAH_PACKET_TIP_PGD                            \
 						  : PTAH_PACKET_FUP)
-/* IPBytes are the opcode byte's bits 7:5; where they are reserved the decoder has the word. */
+/* IPBytes are bits 7:5 of the opcode byte. Reserved values are left to the decoder. */
 #define IP_SIZE(b) (PACKET_IP_BYTES((b) >> 5) > 8 ? CAREFUL : SIZE_TIP + PACKET_IP_BYTES((b) >> 5))
 #define IS_CYC(b)  (((b)&CYC_MASK) == OPCODE_CYC)
 
@@ -89,10 +89,12 @@ static const struct ptah_packet_record table[256] = {BYTES(RECORD)};
 
 _Static_assert(sizeof(struct ptah_packet_record) == 16, "a record is two words");
 
-/* A record as two words, the offset in the low half of the first; compilers take SSE2 or NEON. */
+/* A record as two words, with the offset in the low half of the first. Compilers use SSE2 or NEON.
+ */
 typedef uint64_t words __attribute__((vector_size(16)));
 
-/* The record of the packet `byte` begins, and what else is in it: the offset, the payload. */
+/* Writes the record of the packet that begins with `byte`: the table's, plus `more`, which has the
+ * offset and the rest of the payload. */
 static ALWAYS_INLINE void put(struct ptah_packet_record *record, unsigned byte, const words *more)
 {
 	words w;
@@ -108,7 +110,7 @@ static inline bool is_single(unsigned byte)
 	return !(byte & 1) && byte != OPCODE_EXT;
 }
 
-/* Not 0 if one of the 8 bytes is no such packet. */
+/* Not 0 if one of the 8 bytes is not a packet of one byte. */
 static inline uint64_t find_longer(uint64_t w)
 {
 	const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
@@ -144,7 +146,8 @@ static ALWAYS_INLINE void put_8(struct ptah_packet_record *record, uint64_t byte
 	put(record + 7, bytes >> 56, &more);
 }
 
-/* Up to a packet for the careful, or until bytes or records may not do for a step. */
+/* Decodes up to a packet that careful() has to decode, or until bytes or records may not be enough
+ * for a step. */
 static void fast(struct batch *batch)
 {
 	const words next = {1, 0};
@@ -200,7 +203,8 @@ static void fast(struct batch *batch)
 			uint64_t payload = load_le64(p) >> 16;
 			unsigned count;
 
-			/* Of these TNT-64 alone comes in numbers; a stop bit and more. */
+			/* Only TNT-64 is frequent among these. It needs a stop bit and an outcome.
+			 */
 			if (p[1] != EXT_TNT_64 || payload <= 1)
 				goto careful;
 			count = highest_bit(payload);
@@ -217,7 +221,7 @@ careful:
 	batch->r = r;
 }
 
-/* One packet the plain way: its size or an error. */
+/* Decodes one packet with ptah_packet_decode(). Returns its size or an error. */
 static NOINLINE int careful(struct batch *batch, unsigned *block)
 {
 	struct ptah_packet packet;
@@ -243,7 +247,7 @@ int ptah_packet_decode_batch(struct ptah_packet_cursor *cursor, struct ptah_pack
 	while (batch.r < batch.limit) {
 		if (cursor->block == PTAH_BLOCK_NONE)
 			fast(&batch);
-		/* Fewer records now are better than the last few the slow way. */
+		/* Returning fewer records is faster than filling the last few one by one. */
 		if (batch.r != records && batch.limit - batch.r < STEP_RECORDS)
 			break;
 		status = careful(&batch, &cursor->block);

@@ -9,8 +9,8 @@
 #include "packet/opcode.h"
 
 /*
- * A packet under construction, all 0 at first. There is room for the longest one and
- * a word behind it, so nothing below checks for room.
+ * A packet under construction, all 0 at first. There is room for the longest packet and a
+ * word after it, so the functions below do not check for room.
  */
 struct draft {
 	uint8_t bytes[24];
@@ -35,7 +35,7 @@ static ALWAYS_INLINE bool put_bits(struct draft *d, unsigned byte, unsigned bit,
 	return true;
 }
 
-/* SIZE_4_8: the bit stands for 4. */
+/* SIZE_4_8: the bit is set for a size of 4. */
 static ALWAYS_INLINE bool put_size(struct draft *d, unsigned byte, unsigned bit, unsigned size)
 {
 	return (size == 4 || size == 8) && put_bits(d, byte, bit, 1, 0, size == 4);
@@ -65,8 +65,8 @@ static ALWAYS_INLINE void put_opcode(struct draft *d, enum packet_page page, uns
 }
 
 /*
- * Shapes. encode_<shape>() completes a packet whose opcode and other fields are there,
- * and whose size is that of the table. False when the packet cannot be encoded.
+ * Shapes. encode_<shape>() completes a packet whose opcode and other fields have been written,
+ * and whose size is the smallest one. False when the packet cannot be encoded.
  */
 
 static bool encode_fixed(struct draft *d, const struct ptah_packet *packet)
@@ -169,7 +169,8 @@ static bool encode_ptw(struct draft *d, const struct ptah_packet *packet)
 
 static bool encode_bip(struct draft *d, const struct ptah_packet *packet)
 {
-	return encode_fixed(d, packet); /* how long its items are is said by BBP */
+	return encode_fixed(d,
+			    packet); /* the size of items is not in a BIP but in the BBP before */
 }
 
 static bool encode_trig(struct draft *d, const struct ptah_packet *packet)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * PSB search. A PSB (SDM "Packet Stream Boundary (PSB) Packet") is 16 bytes,
- * 02 82 eight times: so whoever looks at 4 bytes in every 12 meets each one.
- * Its bytes differ in bit 7 alone, so one AND and one comparison see either
- * phase. Only what passes is compared in full.
+ * The search for PSBs. A PSB (SDM "Packet Stream Boundary (PSB) Packet") is 16 bytes, 02 82
+ * eight times, so a search that looks at 4 bytes in every 12 finds each one. Its bytes differ
+ * in bit 7 alone: one AND and one comparison find either phase (02 first or 82 first). Only
+ * what passes is compared in full.
  */
 #include "packet/opcode.h"
 #include "base/bits.h"
@@ -21,7 +21,8 @@ static inline unsigned is_candidate(const uint8_t *p)
 	return (load_le32(p) & 0x7f7f7f7f) == 0x02020202;
 }
 
-/* Any of the UNROLL probes from p on; written out, as gcc -O2 unrolls no loop. */
+/* Whether one of the UNROLL probes from p on is a candidate. Written out because gcc -O2 does not
+ * unroll loops. */
 static inline unsigned has_candidate(const uint8_t *p)
 {
 	return is_candidate(p) | is_candidate(p + STRIDE) | is_candidate(p + 2 * STRIDE) |
@@ -38,8 +39,8 @@ static bool is_alternating(const uint8_t *p)
 }
 
 /*
- * The run of 02 82 02 82... through the probe at p, from its first 02 to behind
- * its last 82. It is short, or a PSB: a longer one would have been met before.
+ * The run of 02 82 02 82... around the probe at p: from its first 02 to the byte after its
+ * last 82.
  */
 struct run {
 	const uint8_t *begin, *end;
@@ -51,7 +52,7 @@ static struct run widen(const uint8_t *p, const uint8_t *begin, const uint8_t *e
 
 	while (run.begin > begin && (run.begin[-1] ^ run.begin[0]) == 0x80)
 		run.begin--;
-	/* Two PSBs say all there is to know: see settle(). */
+	/* A run as long as two PSBs need not be followed further: see settle(). */
 	while (run.end < end && run.end - run.begin <= 2 * PSB_SIZE &&
 	       (run.end[-1] ^ run.end[0]) == 0x80)
 		run.end++;
@@ -61,9 +62,9 @@ static struct run widen(const uint8_t *p, const uint8_t *begin, const uint8_t *e
 }
 
 /*
- * The bytes before a PSB may end with its pattern by chance (an IP payload
- * ...02 82), the bytes behind it cannot: so of a run of less than two PSBs the
- * last 16 bytes are the packet.
+ * The bytes before a PSB may end with its pattern by chance (an IP payload ...02 82), the
+ * bytes after it cannot. So in a run that is shorter than two PSBs the last 16 bytes are the
+ * packet.
  */
 static const uint8_t *settle(struct run run)
 {

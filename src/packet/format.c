@@ -33,7 +33,7 @@ static void put_string(struct text *text, const char *string)
 		put_char(text, *string++);
 }
 
-/* With zeros in front up to so many digits. */
+/* With leading zeros, at least so many digits. */
 static void put_number(struct text *text, uint64_t value, unsigned base, unsigned digits)
 {
 	char buffer[20]; /* of 2^64 in decimal */
@@ -154,14 +154,14 @@ int ptah_packet_format(const struct ptah_packet *packet, char *text, size_t n)
 	return end_text(&t);
 }
 
-/* Would the encoder write these very bytes? */
+/* Does the encoder write the same bytes for this packet? */
 static bool is_canonical(const struct ptah_packet *packet, const uint8_t *bytes)
 {
 	struct ptah_packet plain = *packet;
 	uint8_t ours[PTAH_PACKET_MAX_SIZE];
 	int size;
 
-	plain.size = 0; /* CYC: as short as can be */
+	plain.size = 0; /* CYC: the shortest form */
 	size = ptah_packet_encode(&plain, ours, sizeof(ours));
 	return size == packet->size && !memcmp(ours, bytes, (size_t)size);
 }

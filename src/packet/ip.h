@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * IP compression, both ways, inline for the hot loops of decoder and model.
- * SDM, "IP Compression" and Table "FUP/TIP IP Reconstruction". Freestanding.
+ * IP compression and its inverse, inline for the hot loops of the decoder and the
+ * model. SDM, "IP Compression" and Table "FUP/TIP IP Reconstruction". Freestanding.
  */
 #ifndef PTAH_PACKET_IP_H
 #define PTAH_PACKET_IP_H
@@ -11,14 +11,14 @@
 
 #include <ptah/packet.h>
 
-/* SDM Table "FUP/TIP IP Reconstruction": payload bytes by IPBytes; 0xff: reserved value. */
+/* SDM Table "FUP/TIP IP Reconstruction": payload bytes by IPBytes; 9: a reserved value. */
 #define PACKET_IP_BYTES(ipc)                                                                       \
 	((ipc) == PTAH_IPC_SUPPRESSED				    ? 0                            \
 	 : (ipc) == PTAH_IPC_UPDATE_16				    ? 2                            \
 	 : (ipc) == PTAH_IPC_UPDATE_32				    ? 4                            \
 	 : (ipc) == PTAH_IPC_SEXT_48 || (ipc) == PTAH_IPC_UPDATE_48 ? 6                            \
 	 : (ipc) == PTAH_IPC_FULL				    ? 8                            \
-								    : 0xff)
+								    : 9)
 
 static const uint8_t packet_ip_bytes[8] = {
     PACKET_IP_BYTES(0), PACKET_IP_BYTES(1), PACKET_IP_BYTES(2), PACKET_IP_BYTES(3),
@@ -43,9 +43,10 @@ static inline uint64_t packet_expand_ip(uint64_t last_ip, unsigned ipc, uint64_t
 }
 
 /*
- * The address of the TIP or FUP at `pos` (9 bytes can be read) put over last_ip,
- * and the packet's size: branched on, not looked up, so that where the next
- * packet begins is predicted. 0: no address, or reserved.
+ * Reads the address of the TIP or FUP at `pos`, of which 9 bytes can be read. *ip is the last
+ * IP before and the address after. Returns the packet's size; 0, with *ip unchanged, when the
+ * packet has no address or a reserved compression. Branches on the compression instead of
+ * looking up the size, so that the processor predicts where the next packet begins.
  */
 static ALWAYS_INLINE unsigned packet_take_ip(const uint8_t *pos, uint64_t *ip)
 {
@@ -72,7 +73,7 @@ static ALWAYS_INLINE unsigned packet_take_ip(const uint8_t *pos, uint64_t *ip)
 	}
 }
 
-/* The shortest form of ip after last_ip. */
+/* The shortest compression of ip after last_ip. */
 static inline unsigned packet_compress_ip(uint64_t last_ip, uint64_t ip)
 {
 	uint64_t differs = ip ^ last_ip;

@@ -6,11 +6,11 @@
 #include "packet/ip.h"
 #include "packet/table.h"
 
-/* A word of the line, and what is left behind it. */
+/* The current word of the line, and the rest of the line after it. */
 struct words {
 	const char *line, *rest;
 	const char *word;
-	size_t n; /* of the word; 0: there is none */
+	size_t n; /* length of the word; 0: there is none */
 };
 
 /* Words and numbers */
@@ -79,7 +79,7 @@ static bool is_hex(const struct words *w)
 	return w->n > 0;
 }
 
-/* Decimal, or hexadecimal behind 0x. */
+/* Decimal, or hexadecimal with 0x. */
 static bool parse_number(const struct words *w, uint64_t *value)
 {
 	if (begins(w->word, w->n, "0x"))
@@ -110,7 +110,7 @@ static bool is_number_field(const struct packet_field *f)
 	return f->kind == PACKET_FIELD_NUMBER || f->kind == PACKET_FIELD_OPTIONAL;
 }
 
-/* The field a number without a word belongs to. */
+/* The field of a number without a word: the first number that has not been given. */
 static const struct packet_field *next_field(const struct packet_entry *entry, unsigned given)
 {
 	for (unsigned i = 0; entry->fields[i].kind; i++)
@@ -119,13 +119,13 @@ static const struct packet_field *next_field(const struct packet_entry *entry, u
 	return NULL;
 }
 
-/* What the fields leave open: sizes that show in the digits of a number. */
+/* What has been parsed of the fields: needed afterwards for sizes and for optional fields. */
 struct shape {
-	unsigned given;	 /* fields, by index */
-	unsigned digits; /* most of any number */
+	unsigned given;	 /* the fields that the text has, a bit for each index */
+	unsigned digits; /* hexadecimal digits of the longest number */
 };
 
-/* One field; moves on over the number behind a word. */
+/* Parses one field. Moves on to the number when a word stands before it. */
 static int parse_field(struct ptah_packet_parser *parser, struct words *w,
 		       struct ptah_packet *packet, struct shape *shape)
 {
@@ -176,7 +176,7 @@ static int parse_fields(struct ptah_packet_parser *parser, struct words *w,
 	return 0;
 }
 
-/* T and N, or ! and . as libipt's ptdump prints them. */
+/* Outcomes as T and N, or as ! and ., which libipt's ptdump prints. */
 static int parse_outcomes(struct ptah_packet_parser *parser, struct words *w,
 			  struct ptah_packet *packet, bool choose)
 {
@@ -196,7 +196,8 @@ static int parse_outcomes(struct ptah_packet_parser *parser, struct words *w,
 	return 0;
 }
 
-/* "2: ????????00401000": the payload as sent, and behind it perhaps the address it means. */
+/* "2: ????????00401000": the payload as sent. The address that it means may follow and is not read.
+ */
 static int parse_sent_ip(struct ptah_packet_parser *parser, struct words *w,
 			 struct ptah_packet *packet)
 {
@@ -219,7 +220,7 @@ static int parse_sent_ip(struct ptah_packet_parser *parser, struct words *w,
 	return 0;
 }
 
-/* The compression for so many bits; -1: there is none. 48 bits are the sign-extended ones. */
+/* The compression that sends so many bits (48: sign-extended); -1 when there is none. */
 static int compression(unsigned bits)
 {
 	return bits == 0    ? PTAH_IPC_SUPPRESSED
@@ -232,7 +233,7 @@ static int compression(unsigned bits)
 
 #define NO_SUFFIX 255
 
-/* An address, which the last IP and the wanted number of bits turn into a payload. */
+/* An address, compressed to `bits` bits, or as far as the last IP allows. */
 static int parse_address(struct ptah_packet_parser *parser, struct words *w,
 			 struct ptah_packet *packet, unsigned bits)
 {
@@ -274,7 +275,8 @@ static int parse_ip(struct ptah_packet_parser *parser, struct words *w, struct p
 	return parse_address(parser, w, packet, bits);
 }
 
-/* Bytes of an operand or item: the suffix says, or what `chosen` is, or the digits. */
+/* Bytes of an operand or item: by the suffix; or 8 when the number needs them or has more than 8
+ * hexadecimal digits; or `chosen`, where that is known. */
 static int choose_size(struct ptah_packet_parser *parser, const struct words *name, unsigned suffix,
 		       unsigned digits, uint64_t payload, unsigned chosen)
 {
@@ -394,7 +396,7 @@ static int parse_bytes(struct ptah_packet_parser *parser, struct words *w, uint8
 	return (int)size;
 }
 
-/* The bytes a packet is to have: others than ours, but they must mean the same. */
+/* The bytes that a packet shall have instead of those of the encoder. They must mean the same. */
 static int parse_wire_bytes(struct ptah_packet_parser *parser, struct words *w,
 			    const struct ptah_packet *packet, uint8_t *bytes, size_t n)
 {
@@ -418,7 +420,7 @@ static int parse_wire_bytes(struct ptah_packet_parser *parser, struct words *w,
 	return expected(parser, &at, "bytes of the packet that stands before them");
 }
 
-/* What the packets that follow build upon. */
+/* Keeps what the following packets depend on: the last IP and the block state. */
 static void advance(struct ptah_packet_parser *parser, const struct ptah_packet *packet)
 {
 	uint64_t ip;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Two libipt in one process, and traces for both. */
+/* Two libraries of libipt's interface in one process, and traces to decode with both. */
 #ifndef PTAH_TESTS_COMPAT_BOTH_H
 #define PTAH_TESTS_COMPAT_BOTH_H
 
@@ -43,7 +43,7 @@ static inline void init_config(struct pt_config *config, const uint8_t *bytes, s
 	config->end = (uint8_t *)bytes + size;
 }
 
-/* The packets, so that a failure can be read. */
+/* Prints the packets of a failed comparison. */
 static inline void print_packets(const uint8_t *bytes, size_t size)
 {
 	for (size_t at = 0; at < size;) {
@@ -62,7 +62,7 @@ static inline void print_packets(const uint8_t *bytes, size_t size)
 	}
 }
 
-/* Time that goes on: Ptah's never goes back. */
+/* Writes packets whose times increase: Ptah's time never decreases. */
 static inline void assemble(struct story *story, char *text)
 {
 	unsigned now = 1;

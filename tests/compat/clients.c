@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The clients, and the calls that they make on both sides. */
+/*
+ * The clients of libipt's interface: which calls each makes, and the comparison of the two sides
+ * after every call.
+ */
 #include "twin.h"
 
 #include <inttypes.h>
@@ -7,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONTEXT 8      /* calls that are printed before a difference */
-#define JOINED	10000  /* blocks, at most */
-#define ALONE	100000 /* calls of one side to an error, at most */
+#define CONTEXT 8      /* calls printed before a difference */
+#define JOINED	10000  /* the most blocks that are joined */
+#define ALONE	100000 /* the most calls of one side alone until its error */
 
 const struct twin_client twin_clients[] = {
     {.name = "packet", .decoder = TWIN_PACKET},
@@ -87,18 +90,18 @@ struct side {
 struct twin {
 	const struct twin_run *run;
 	struct side side[2];
-	struct twin_call calls[CONTEXT]; /* the last ones, around */
+	struct twin_call calls[CONTEXT]; /* a ring of the last ones */
 	uint64_t random;
-	uint64_t made; /* calls */
+	uint64_t made; /* number of calls */
 	unsigned found;
 	bool since_2_1;
 	int last_class;
-	bool over;		 /* nothing more is to be learned */
-	bool astray;		 /* they stand apart, for which there must be an error ahead */
-	struct twin_call parted; /* where they parted */
+	bool over;		 /* there is nothing more to compare */
+	bool astray;		 /* the positions differ, and an error must follow for that */
+	struct twin_call parted; /* the call after which they differed */
 };
 
-/* The same call of whichever family. */
+/* Makes the same call in any of the families. */
 #define BY_FAMILY(s, result, decoder_type, function, ...)                                          \
 	do {                                                                                       \
 		switch (decoder_type) {                                                            \
@@ -323,7 +326,7 @@ static int invoke(const struct side *s, const struct twin_call *call, struct twi
 	return -pte_internal;
 }
 
-/* What the getters say. */
+/* Calls the getters of one side and keeps what they return. */
 static void look(const struct side *s, enum twin_decoder d, struct twin_seen *seen)
 {
 	struct pt_asid asid;
@@ -370,7 +373,10 @@ static void print_call(const struct twin_call *call, bool both)
 	printf("    judge:  %s\n", twin_words(call, 1, text, sizeof(text)));
 }
 
-/* As in tests/compat/libipt-2.3: a name, and what tells whether the trace is still the same. */
+/*
+ * Prints the input as in tests/compat/libipt-2.3: its name, and a checksum that shows whether the
+ * trace is still the same.
+ */
 static void print_input(const struct twin_run *run)
 {
 	const char *name = strrchr(run->input->name, '/');
@@ -433,15 +439,18 @@ static struct twin_call *make_call(struct twin *t, enum twin_op op, uint64_t arg
 	return call;
 }
 
-/* Both to the next PSB behind where either stands; the status, negative at the end. */
+/*
+ * Moves both sides to the next PSB after the positions of both. Returns the status, negative at the
+ * end.
+ */
 static int meet(struct twin *t, const struct twin_call *call)
 {
 	uint64_t at = 0;
 
 	if (call->side[0].status < 0 || call->side[1].status < 0)
-		t->astray = false; /* here is the error */
+		t->astray = false; /* the error that was expected */
 	if (t->run->client->walk == TWIN_BACKWARD) {
-		/* Here again: a way back that leads forward has no end. */
+		/* This PSB has been here before: going on would never end. */
 		call = make_call(t, TWIN_SYNC_SET, call->side[1].sync);
 		if (twin_equal(call))
 			return call->side[0].status;
@@ -467,8 +476,8 @@ static int meet(struct twin *t, const struct twin_call *call)
 }
 
 /*
- * One side has failed. The other goes on alone: it must fail, too, before it
- * comes to a PSB behind where the first stands.
+ * One side has failed. The other continues alone: it must fail, too, before it reaches a PSB after
+ * the position of the first.
  */
 static bool comes_to_error(struct twin *t, const struct twin_call *failed, unsigned side)
 {
@@ -503,24 +512,24 @@ static const struct twin_rule *find_rule(struct twin *t, const struct twin_call 
 	return NULL;
 }
 
-/* A walker's position is all that differs: it may, where an error lies ahead. */
+/* Only the position of an instruction or block decoder differs: allowed if an error follows. */
 static bool stands_apart(const struct twin *t, const struct twin_call *call)
 {
 	struct twin_call same = twin_comparable(t->run->input, call);
 
 	same.blind = true;
-	/* As class-from-cache has it. */
+	/* As in the rule class-from-cache. */
 	if (call->decoder == TWIN_BLOCK && call->op == TWIN_NEXT &&
 	    same.side[1].out.block.iclass == ptic_error)
 		same.side[1].out.block.iclass = same.side[0].out.block.iclass;
-	/* As isid-of-error has it. */
+	/* As in the rule isid-of-error. */
 	if (call->decoder == TWIN_INSN && call->op == TWIN_NEXT && call->side[0].status < 0)
 		same.side[1].out.insn.isid = same.side[0].out.insn.isid;
 	return call->decoder >= TWIN_INSN && (call->op >= TWIN_NEXT || call->side[0].status < 0) &&
 	       twin_equal(&same);
 }
 
-/* A difference without a rule. */
+/* There is a difference that no rule explains. */
 static int differ(struct twin *t, const struct twin_call *call)
 {
 	print_difference(t, call, "a difference");
@@ -547,7 +556,7 @@ static int disagree(struct twin *t, const struct twin_call *call)
 	return call->side[0].status;
 }
 
-/* They agree again: was there an error in between? */
+/* Both agree again: was there an error in between? */
 static int agree(struct twin *t, const struct twin_call *call)
 {
 	const bool apart = t->astray;
@@ -561,10 +570,10 @@ static int agree(struct twin *t, const struct twin_call *call)
 }
 
 /*
- * libipt's blocks end where its cache happened to: the same walk with what an
- * earlier one left in the cache has others. So the side that is behind goes on
- * until both have told as many instructions, of one kind, and nothing else.
- * Then `call` has what they have told together.
+ * libipt's blocks end where its cache happened to end them: the same walk over a cache with other
+ * contents has other blocks. So the side that has reported fewer instructions continues until both
+ * have reported the same number, all of one kind and nothing else. Then `call` has what they
+ * reported together.
  */
 static void join_blocks(struct twin *t, struct twin_call *call)
 {
@@ -602,8 +611,8 @@ static bool wants_ticks(const struct twin *t)
 }
 
 /*
- * A tick is told where the time has moved, and the time is an estimate of either
- * library's: one that only one side has is taken there.
+ * Ticks are reported where the time changes, and times are estimates of either library. A tick that
+ * only one side has is skipped there.
  */
 static void skip_ticks(struct twin *t, struct twin_call *call)
 {
@@ -611,7 +620,7 @@ static void skip_ticks(struct twin *t, struct twin_call *call)
 		const int mine = call->side[i].status, other = call->side[!i].status;
 		struct twin_call tick = *call;
 
-		/* Both have an event: is one a tick, and the other what comes behind it? */
+		/* Both have an event: is one a tick, and the other the event that follows it? */
 		if (mine >= 0 && mine & other & pts_event_pending)
 			call->blind = true;
 		if (call->op == TWIN_EVENT && mine >= 0 && mine & pts_event_pending && other >= 0 &&
@@ -634,7 +643,9 @@ static void skip_ticks(struct twin *t, struct twin_call *call)
 	}
 }
 
-/* One call on both sides, and what a client would go on with. */
+/*
+ * Makes one call on both sides and compares. Returns the status with which a client would continue.
+ */
 static int step(struct twin *t, enum twin_op op, uint64_t argument)
 {
 	struct twin_call *call;
@@ -660,7 +671,10 @@ static int step(struct twin *t, enum twin_op op, uint64_t argument)
 	if (twin_equal(call))
 		return call->quiet ? call->side[0].status : agree(t, call);
 	if (call->quiet)
-		/* What it is about may be seen from where they stand. */
+		/*
+		 * The reason for a difference may be found in the packets at the positions of both
+		 * sides.
+		 */
 		for (unsigned i = 0; i < 2; i++)
 			look(&t->side[i], call->decoder, &call->side[i]);
 	call->quiet = false;
@@ -675,7 +689,7 @@ size_t twin_size_of_next(enum twin_decoder d)
 	return sizes[d];
 }
 
-/* As code would ask, had we any: what the one does not answer, the other may. */
+/* Queries as a client with code would: what one query does not answer, the other may. */
 static int ask(struct twin *t)
 {
 	enum twin_op op = twin_random(&t->random) & 1 ? TWIN_COND : TWIN_INDIRECT;
@@ -695,7 +709,7 @@ static int advance(struct twin *t, int status)
 	return d == TWIN_QUERY ? ask(t) : step(t, TWIN_NEXT, twin_size_of_next(d));
 }
 
-/* Something that was not asked for. */
+/* Makes a call that a client should not make here. */
 static int misbehave(struct twin *t)
 {
 	const enum twin_decoder d = t->run->client->decoder;
@@ -714,7 +728,7 @@ static int misbehave(struct twin *t)
 			return step(t, TWIN_EVENT, sizeof(struct pt_event));
 		break;
 	case 5:
-		/* No room for half of it. */
+		/* A struct that is too small for what it must have. */
 		if (d != TWIN_QUERY)
 			return step(t, TWIN_NEXT, (choice >> 8) % (twin_size_of_next(d) + 1));
 		break;
@@ -729,7 +743,7 @@ static bool misbehaves(struct twin *t)
 	return t->run->client->walk == TWIN_WILD && twin_random(&t->random) % 16 == 0;
 }
 
-/* Up to the first error or `steps`. */
+/* Up to the first error, or `steps` calls. */
 static int walk(struct twin *t, int status, uint64_t steps)
 {
 	for (uint64_t i = 0; status >= 0 && i < steps; i++)
@@ -763,7 +777,7 @@ static void walk_forward(struct twin *t)
 		if (status == -pte_eos)
 			break;
 	}
-	/* And behind the end. */
+	/* And after the end. */
 	step(t, TWIN_SYNC_FORWARD, 0);
 	advance(t, 0);
 }
@@ -775,7 +789,7 @@ static void walk_backward(struct twin *t)
 
 		if (status == -pte_eos)
 			return;
-		/* It searches from the last PSB on, wherever the walk ends. */
+		/* libipt searches from the last PSB on, wherever the walk ended. */
 		walk(t, status, twin_random(&t->random) % 12);
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the packets about time let the time be: found from the packets alone, by
- * no library's clock. SDM "Tracking Time": TSC gives it, MTC counts
- * the crystal's ticks from where TMA says it stood, CYC the core's cycles.
+ * Which times the packets about time allow: computed from the packets alone, not with either
+ * library's clock. SDM "Tracking Time": TSC gives the time, MTC counts the crystal's ticks from the
+ * state that TMA gives, CYC counts the core's cycles.
  */
 #include "twin.h"
 
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* Packets that may have been read while what came before them is told. */
+/* The most packets that may have been read ahead of a report. */
 #define LAG 16
 
 #define WRAP (UINT64_C(1) << 56)
@@ -25,7 +25,7 @@ static bool has_crystal(const struct twin_input *input)
 	return input->config.cpuid_0x15_eax && input->config.cpuid_0x15_ebx;
 }
 
-/* The latest that it may be. */
+/* The latest time that is possible. */
 static uint64_t latest(const struct twin_input *input, const struct twin_clock *c)
 {
 	uint64_t most = c->anchor, cycles;
@@ -34,7 +34,7 @@ static uint64_t latest(const struct twin_input *input, const struct twin_clock *
 		return UINT64_MAX;
 	if (c->mtc)
 		most += in_tsc(input, (UINT64_C(1) << input->config.mtc_freq) + 3);
-	/* At the slowest the core was told to be, and CBR comes late. */
+	/* At the slowest ratio of the core so far, because a CBR comes late. */
 	if (c->cycles && (!c->slowest || !input->config.nom_freq))
 		return UINT64_MAX;
 	if (c->cycles) {
@@ -48,7 +48,7 @@ static uint64_t latest(const struct twin_input *input, const struct twin_clock *
 
 static void set_anchor(const struct twin_input *input, struct twin_clock *c, uint64_t tsc)
 {
-	/* The estimate does not run backwards. */
+	/* The estimate never decreases. */
 	if (c->known && latest(input, c) != UINT64_MAX)
 		c->high = latest(input, c);
 	c->before = c->known ? c->anchor : tsc;
@@ -66,7 +66,7 @@ static void take_mtc(const struct twin_input *input, struct twin_clock *c, uint8
 	uint64_t ctc = c->base_ctc + c->ticks;
 	unsigned passed = (uint8_t)(payload - (ctc >> freq));
 
-	if (!c->aligned || freq > 8) /* of TMA's CTC only 16 bits are known */
+	if (!c->aligned || freq > 8) /* TMA's CTC has only 16 bits */
 		return;
 	passed = passed ? passed : 256;
 	c->ticks = (((ctc >> freq) + passed) << freq) - c->base_ctc;
@@ -84,7 +84,7 @@ static void take(const struct twin_input *input, struct twin_clock *c,
 			c->tsc += WRAP;
 		c->awaits_tma = true;
 		c->most = c->tsc > c->most ? c->tsc : c->most;
-		/* Without a TMA of its own the crystal counts on from the last one. */
+		/* Without a new TMA the crystal's count continues from the last one. */
 		set_anchor(input, c, c->tsc);
 		break;
 	case PTAH_PACKET_TMA:
@@ -121,7 +121,7 @@ static void begin(struct twin_clock *c, uint64_t psb)
 	c->psb = c->at = psb;
 }
 
-/* What cannot be read is passed over, and how many crystal ticks went by is not known. */
+/* Skips what cannot be read: it is unknown how many ticks of the crystal passed. */
 static bool pass_over(const struct twin_input *input, struct twin_clock *c)
 {
 	const size_t psb = twin_find_psb(input, c->at + 1);
@@ -155,7 +155,7 @@ bool twin_time_limits(const struct twin_input *input, uint64_t psb, uint64_t end
 		c->block = ptah_packet_block_state(&packet, c->block);
 		c->at += (unsigned)size;
 	}
-	/* A sync_set() may have begun anew since, where the TSC is less. */
+	/* A sync_set() may have started at an earlier place, where the TSC is less. */
 	times->low = c->before;
 	for (unsigned i = 0; i < LAG; i++)
 		if (c->lows[i] < times->low)

@@ -19,7 +19,7 @@ twin=$PTAH_BUILD/tests/twin
 [ -x "$twin" ] || skip "no twin: libipt-dev is not installed"
 [ -e "$ours/libipt.so.2" ] || skip "libipt.so.2 is not built"
 
-# same ARGUMENTS...: no difference but those of the rules
+# same ARGUMENTS...: runs twin; no difference may remain that no rule explains
 same()
 {
 	status=0

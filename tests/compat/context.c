@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the packets of a trace contradict what the SDM says of their order:
- * found from the packets alone, by no library's events. SDM "Packet
- * Definitions" (what each depends on) and "Compound Packet Event Summary".
+ * Finds where the packets of a trace contradict what the SDM says about their order: from the
+ * packets alone, not from either library's events. SDM "Packet Definitions" (what each depends on)
+ * and "Compound Packet Event Summary".
  */
 #include "twin.h"
 
 #include <ptah/packet.h>
 
-/* As the decoders take it: SKD007's OVF stands where the second byte of a CYC should. */
+/* Decodes as the libraries do: by erratum SKD007 an OVF stands in place of a CYC's second byte. */
 static int decode(const struct twin_input *input, uint64_t at, unsigned block,
 		  struct ptah_packet *packet)
 {
@@ -31,26 +31,26 @@ struct order {
 		ON,
 		OFF
 	} phase;
-	bool has_ip;	      /* of the header */
-	bool fup;	      /* whose TIP is to come */
-	bool bound;	      /* a packet whose FUP is to come */
-	bool abort;	      /* it is a transaction's end: its FUP has a TIP */
-	bool pip;	      /* the PIP of this FUP's transfer has come */
-	bool vmcs;	      /* its VMCS */
-	bool mode;	      /* MODE.Exec: its TIP is to come */
-	bool early;	      /* it stood before the FUP */
-	bool mwait;	      /* its EXSTOP is to come */
-	bool stop;	      /* that EXSTOP has come, and its FUP is to come */
-	bool shared;	      /* packets that have nothing to do with each other wait for one FUP */
+	bool has_ip;	      /* the PSB+ has a FUP */
+	bool fup;	      /* a FUP whose TIP has not come yet */
+	bool bound;	      /* a packet whose FUP has not come yet */
+	bool abort;	      /* that packet ends a transaction: its FUP has a TIP */
+	bool pip;	      /* the PIP of this FUP's branch has come */
+	bool vmcs;	      /* so has its VMCS */
+	bool mode;	      /* a MODE.Exec whose TIP has not come yet */
+	bool early;	      /* which came before the FUP */
+	bool mwait;	      /* an MWAIT whose EXSTOP has not come yet */
+	bool stop;	      /* that EXSTOP has come, its FUP has not */
+	bool shared;	      /* packets that are unrelated wait for one FUP */
 	bool cfe;	      /* a CFE whose FUP is that of a branch */
-	bool data;	      /* EVD: its CFE is to come */
-	bool entry;	      /* PWRE: its PWRX is to come */
+	bool data;	      /* an EVD whose CFE has not come yet */
+	bool entry;	      /* a PWRE whose PWRX has not come yet */
 	uint64_t time;	      /* of the last TSC */
-	bool tsc;	      /* there was one */
-	bool lost;	      /* no FUP has come behind an OVF */
-	bool doubt;	      /* one has, and nothing else yet */
-	bool was_on, was_off; /* before this PSB+: it has a FUP, or none */
-	bool tx;	      /* a transaction is on */
+	bool tsc;	      /* there was a TSC */
+	bool lost;	      /* no FUP has come after an OVF */
+	bool doubt;	      /* a FUP has, and nothing else yet */
+	bool was_on, was_off; /* the last PSB+ had a FUP, or it had none */
+	bool tx;	      /* in a transaction */
 };
 
 static bool has_ip(const struct ptah_packet *packet)
@@ -65,11 +65,11 @@ static bool is_time(unsigned type)
 	       type == PTAH_PACKET_MNT;
 }
 
-/* Each of these false: the packet may not stand there. */
+/* Each of these functions returns false if the packet must not stand there. */
 static bool take_in_header(struct order *o, const struct ptah_packet *packet)
 {
 	switch (packet->type) {
-	case PTAH_PACKET_FUP: /* one */
+	case PTAH_PACKET_FUP: /* at most one */
 		o->has_ip = has_ip(packet);
 		o->fup = !o->fup;
 		return o->fup;
@@ -81,7 +81,7 @@ static bool take_in_header(struct order *o, const struct ptah_packet *packet)
 		return right;
 	}
 	case PTAH_PACKET_MODE_TSX: {
-		/* It repeats the state; what begins or ends has a packet of its own. */
+		/* A PSB+ repeats the state; a change of it has a packet of its own. */
 		const bool same = (!o->was_on && !o->was_off) || o->tx == packet->u.tsx.in_tx;
 
 		o->tx = packet->u.tsx.in_tx;
@@ -121,7 +121,7 @@ static bool take_branch(struct order *o, const struct ptah_packet *packet)
 	return true;
 }
 
-/* Does what a CFE tells come with a FUP and a TIP? */
+/* Does the event of this CFE have a FUP and a TIP? */
 static bool has_branch(const struct ptah_packet *packet)
 {
 	switch (packet->u.cfe.type) {
@@ -140,12 +140,12 @@ static bool has_branch(const struct ptah_packet *packet)
 	}
 }
 
-/* Packets that a FUP or EXSTOP follows; and those that may come at any time. */
+/* Packets that a FUP or EXSTOP follows, and those that may come at any time. */
 static bool take_event(struct order *o, const struct ptah_packet *packet)
 {
 	switch (packet->type) {
 	case PTAH_PACKET_MODE_EXEC: {
-		/* "Always immediately precedes" its branch: two of them do not. */
+		/* "Always immediately precedes" its branch: that is not true of two of them. */
 		const bool alone = !o->mode;
 
 		o->mode = true;
@@ -157,7 +157,7 @@ static bool take_event(struct order *o, const struct ptah_packet *packet)
 		o->shared = o->shared || (o->bound && o->phase == ON);
 		o->bound = o->bound || o->phase == ON;
 		return true;
-	case PTAH_PACKET_PIP: { /* of one transfer there is one */
+	case PTAH_PACKET_PIP: { /* one for each branch */
 		const bool first = !o->fup || !o->pip;
 
 		o->pip = o->fup;
@@ -210,7 +210,7 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 
 	if (packet->type == PTAH_PACKET_TSC)
 		o->time = packet->u.tsc.tsc;
-	/* "Always sent immediately following a TSC packet": one of them. */
+	/* "Always sent immediately following a TSC packet": at most one. */
 	if (packet->type == PTAH_PACKET_TMA && !has_tsc)
 		return false;
 	if (packet->type == PTAH_PACKET_PSB) {
@@ -238,7 +238,7 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 		return has_ip(packet);
 	}
 	o->doubt = o->doubt && is_time(packet->type);
-	/* Tracing is off, if it is no branch's. */
+	/* Tracing is off, if the packet belongs to no branch. */
 	if (o->phase == IN_OVERFLOW && !is_time(packet->type) &&
 	    packet->type != PTAH_PACKET_MODE_EXEC)
 		o->phase = OFF;
@@ -258,7 +258,7 @@ static bool take(struct order *o, const struct ptah_packet *packet)
 	}
 }
 
-/* Does its address need the one before? */
+/* Does the packet's address depend on the one before? */
 static bool is_compressed(const struct ptah_packet *packet)
 {
 	switch (packet->type) {
@@ -296,7 +296,7 @@ static bool waits_together(const struct order *o, const struct ptah_packet *pack
 	}
 }
 
-/* Before it is taken. */
+/* Called before the packet is taken. */
 static unsigned facts_of(const struct order *o, const struct ptah_packet *packet)
 {
 	const bool waits = o->bound || o->mwait || o->cfe;
@@ -379,7 +379,7 @@ bool twin_is_lost_in_tx(const struct twin_input *input, uint64_t psb, uint64_t e
 			lost = tx ? 2 : 0;
 		if (packet.type == PTAH_PACKET_MODE_TSX) {
 			tx = packet.u.tsx.in_tx;
-			lost -= lost != 0; /* may have been read ahead */
+			lost -= lost != 0; /* the OVF may have been read ahead */
 		}
 		block = ptah_packet_block_state(&packet, block);
 	}
@@ -395,7 +395,8 @@ uint64_t twin_contradiction(const struct twin_input *input, uint64_t psb)
 {
 	struct order o = {.phase = IN_HEADER};
 	struct ptah_packet packet;
-	uint64_t at = psb, begun = UINT64_MAX; /* what more packets belong to */
+	uint64_t at = psb,
+		 begun = UINT64_MAX; /* `begun`: the start of something that needs more packets */
 	unsigned block = 0;
 
 	while (at < input->size) {

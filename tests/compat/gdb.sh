@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# gdb, which decodes Intel PT with libipt: what it says of a program's past is the
-# same with this library as with Debian's, and what the program did.
+# gdb decodes Intel PT with libipt. What it prints about a program's past is the same
+# with this library as with Debian's, and it is what the program did.
 . "$PTAH_SOURCE/tests/record/common.sh"
 
 ours=$PTAH_BUILD/lib/libipt
@@ -14,7 +14,7 @@ case $PTAH_SANITIZE in *address*) skip "gdb cannot load a sanitized library" ;; 
 	-fno-asynchronous-unwind-tables -o program "$PTAH_SOURCE/tests/compat/gdb_program.c"
 record ./program >/dev/null
 
-# look COMMANDS: what gdb says
+# look COMMANDS: the output of gdb
 look()
 {
 	set -- "$@" -ex 'record stop'
@@ -37,18 +37,18 @@ whole >debian.txt || fail "gdb: $(tail -3 debian.txt)"
 LD_LIBRARY_PATH=$ours ldd "$(command -v gdb)" | grep -q "$ours/libipt" ||
 	fail "gdb would not take this library"
 LD_LIBRARY_PATH=$ours whole >ours.txt || fail "gdb with this library: $(tail -3 ours.txt)"
-# The version of the library is its own.
+# The versions of the two libraries differ.
 grep -v '^Version: ' debian.txt >debian-said.txt
 grep -v '^Version: ' ours.txt >ours-said.txt
 diff debian-said.txt ours-said.txt || fail "gdb says something else"
 grep -q '^Version: 2\.3\.0' ours.txt || fail "this library was not used: $(grep Version ours.txt)"
 
-# What ran: gdb has as many instructions as the recorder counted, and the calls of the source.
+# gdb finds as many instructions as the recorder counted, and the calls in the source.
 truth=$("$PTAH" verify --format=tsv perf.data | awk -F'\t' 'NR > 1 { print $4 }')
 grep -q "^Recorded $truth instructions .*(0 gaps)" ours.txt ||
 	fail "$truth instructions ran: $(grep Recorded ours.txt)"
 LD_LIBRARY_PATH=$ours look -ex 'record instruction-history 1,+1000' >insns.txt
-# called N FUNCTION: its first instruction ran so often
+# called N FUNCTION: its first instruction ran N times
 called()
 {
 	n=$(grep -c "<$2+0>:" insns.txt) || :
@@ -61,7 +61,7 @@ called 2 twice
 called 2 plus
 called 1 finish
 
-# And a gdb that is asked for nothing of the kind.
+# gdb also works when it is not asked about the past.
 LD_PRELOAD=$ours/libipt.so.2 gdb --version | grep -q 'GNU gdb' || fail "gdb --version"
 LD_PRELOAD=$ours/libipt.so.2 gdb -nx -batch -ex 'print 6 * 7' -ex 'info functions fib' \
 	-ex 'disassemble fib' program >plain.txt 2>&1 || fail "gdb: $(cat plain.txt)"

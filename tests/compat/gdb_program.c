@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What gdb looks back on: calls, returns, an indirect call, loops; no library. */
+/* A static program for gdb to look back on: calls, returns, an indirect call, loops. */
 static long twice(long x)
 {
 	return 2 * x;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gdb_stub PROGRAM RECORDING: a remote target for gdb on standard input and
- * output: a static program that has stopped at the end of a recording, with
- * Intel PT as gdb's remote protocol has it ("Branch Trace Format"). Only what
- * gdb asks is answered; what is written is refused.
+ * gdb_stub PROGRAM RECORDING: a remote target for gdb on standard input and output. It presents a
+ * static program that has stopped at the end of a recording, with Intel PT as in gdb's remote
+ * protocol ("Branch Trace Format"). It answers only what gdb asks in the test, and refuses to
+ * write.
  */
 #include <ptah/session.h>
 
@@ -43,7 +43,7 @@ static void read_program(struct stub *s, const char *path)
 	fclose(f);
 }
 
-/* Where the path ends: the last instruction's address. */
+/* The address of the last instruction of the path. */
 static uint64_t find_end(const struct ptah_session *session)
 {
 	struct ptah_stream *stream;
@@ -63,7 +63,7 @@ static uint64_t find_end(const struct ptah_session *session)
 
 static void read_recording(struct stub *s, const char *path)
 {
-	struct ptah_session *session; /* the bytes live in it: it stays open */
+	struct ptah_session *session; /* stays open, because it owns the bytes */
 	struct ptah_message why;
 	const size_t head = 400;
 	char *at;
@@ -85,7 +85,7 @@ static void read_recording(struct stub *s, const char *path)
 	strcpy(at, "</raw>\n</pt>\n</btrace>\n");
 }
 
-/* The segments as they were loaded, and a stack of zeros. */
+/* Reads the program's segments as loaded, and a stack of zeros. */
 static bool read_memory(const struct stub *s, uint64_t address, uint8_t *byte)
 {
 	const Elf64_Ehdr *header = (const Elf64_Ehdr *)s->program;
@@ -96,7 +96,7 @@ static bool read_memory(const struct stub *s, uint64_t address, uint8_t *byte)
 
 		memcpy(&p, s->program + header->e_phoff + i * sizeof(p), sizeof(p));
 		at = address - p.p_vaddr;
-		/* Memory comes in pages. */
+		/* Memory is mapped in whole pages. */
 		if (p.p_type != PT_LOAD ||
 		    at >= ((p.p_memsz + p.p_vaddr % 4096 + 4095) & ~UINT64_C(4095)) -
 			      p.p_vaddr % 4096)
@@ -118,7 +118,7 @@ static void reply(const char *text)
 	fflush(stdout);
 }
 
-/* rax..r15, rip, eflags, the segments; gdb takes what is missing for unavailable. */
+/* rax..r15, rip, eflags, the segments; gdb treats the missing ones as unavailable. */
 static void reply_registers(const struct stub *s)
 {
 	uint8_t registers[17 * 8 + 7 * 4] = {0};
@@ -150,7 +150,9 @@ static void reply_memory(const struct stub *s, const char *packet)
 	reply(n ? text : "E14");
 }
 
-/* OFFSET,LENGTH of a document; what qXfer needs to be escaped is not in ours. */
+/*
+ * Sends OFFSET,LENGTH of a document. None of these documents has characters that qXfer must escape.
+ */
 static void reply_part(const char *document, const char *range)
 {
 	static char text[0x4002];
@@ -241,7 +243,7 @@ static void answer(struct stub *s, const char *packet)
 	}
 }
 
-/* The next packet without its frame; false: gdb has gone. */
+/* Reads the next packet without its frame. False: gdb has closed the connection. */
 static bool read_packet(const struct stub *s, char *packet, size_t room)
 {
 	size_t n = 0;

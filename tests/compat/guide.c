@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guide RECORDING: runs the pairs of docs/migrating-from-libipt.md, which
- * guide.sh puts into guide.h, over the first stream of a recording. Both of a
- * pair must find the same, and whole_recording() what the recorder counted.
+ * guide RECORDING: runs the pairs of code in docs/migrating-from-libipt.md, which guide.sh puts
+ * into guide.h, over the first stream of a recording. Both of a pair must find the same, and
+ * whole_recording() must find what the recorder counted.
  */
 #include "guide.h"
 
@@ -40,7 +40,7 @@ static uint8_t *join(const struct ptah_session *session, size_t *size)
 	return bytes;
 }
 
-/* The files whose code ran, in both images. */
+/* Adds the files whose code ran to both images. */
 static void fill(const struct ptah_session *session, struct pt_image *old, struct ptah_image *new)
 {
 	struct ptah_stream_info info;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Every piece of code in docs/migrating-from-libipt.md builds and does what its
-# neighbour does: with Ptah's intel-pt.h and library, and with Debian's.
+# Every pair of code in docs/migrating-from-libipt.md builds, and both do the same: with
+# Ptah's intel-pt.h and library, and with Debian's.
 set -eu
 awk '/^```c$/ { on = 1; next } /^```$/ { on = 0 } on' \
 	"$PTAH_SOURCE/docs/migrating-from-libipt.md" >guide.h

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Both libraries in one process: Ptah's, which is judged, and Debian's. */
+/*
+ * Loads both libraries into one process: Ptah's, which is tested, and Debian's, which is the
+ * reference.
+ */
 #ifndef PTAH_TESTS_COMPAT_JUDGED_H
 #define PTAH_TESTS_COMPAT_JUDGED_H
 

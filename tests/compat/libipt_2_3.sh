@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
-# What libipt 2.3 answered for the golden cases, in libipt-2.3/, is what this library answers: all
-# of its event decoder (events.txt), and of the instruction decoder the events that are new and
-# where pt_insn_resync() goes on (walk.txt, without what 2.0.5 does otherwise). Cases that differ
-# are in differs.txt and walk-differs.txt, each with the reason.
+# This library answers for the golden cases what libipt 2.3 answered (libipt-2.3/): everything of
+# its event decoder (events.txt); of the instruction decoder, the events that are new and where
+# pt_insn_resync() continues (walk.txt, without what differs in 2.0.5). The cases that differ are
+# in differs.txt and walk-differs.txt, each with the reason.
 #
-# 2.3 is in no distribution that this runs on. With one that has been built
+# No distribution that this runs on has libipt 2.3. To compare with one that you have built:
 #	LIBIPT_2_3=/path/libipt.so.2 PTAH_SOURCE=... PTAH_BUILD=... sh libipt_2_3.sh
-# judges with it, rules and all, and leaves its answers as events.txt and walk.txt here.
+# This applies the rules, too, and writes its answers to events.txt and walk.txt here.
 . "$PTAH_SOURCE/tests/compat/common.sh"
 answers=$PTAH_SOURCE/tests/compat/libipt-2.3
 
-# said LIBRARY CLIENT CASE...: its answers
+# said LIBRARY CLIENT CASE...: the answers of the library
 said()
 {
 	library=$1
@@ -27,8 +27,8 @@ events()
 	sed -e 's/ | at=/ @/' -e 's/ sync=0$//' said.txt
 }
 
-# Without status, place and time, and what a PSB+ says of tracing. 2.3's resync
-# has no end in lost-then-ptwrite.
+# Without status, position and time, and without whether tracing is on at a PSB+. In
+# lost-then-ptwrite 2.3's resync never ends.
 walk()
 {
 	said "$1" insn-after "$PTAH_SOURCE"/tests/golden/event-*.txt \
@@ -39,7 +39,7 @@ walk()
 		-e 's/ tsc=[0-9a-f]* lost=[0-9/]*//' said.txt
 }
 
-# Cases whose trace has changed since are left out, those of differs.txt must differ.
+# Cases whose trace has changed since are left out. Those of differs.txt must differ.
 # shellcheck disable=SC2016 # awk's
 compare='
 function finish() {

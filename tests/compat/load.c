@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Inputs. Sections are files for every input, so that each way to add them can be gone. */
+/*
+ * Loads inputs. Sections are written to files for every input, so that each way of adding them can
+ * be tested.
+ */
 #include "twin.h"
 
 #include "bench/bench.h"
@@ -56,7 +59,7 @@ static struct twin_section *add_section(struct twin_input *input)
 	return s;
 }
 
-/* Ptah's settings as libipt has them. */
+/* Translates Ptah's settings to libipt's. */
 static void configure(struct pt_config *to, const struct ptah_flow_config *from)
 {
 	uint64_t *const first[] = {&to->addr_filter.addr0_a, &to->addr_filter.addr1_a,
@@ -68,7 +71,7 @@ static void configure(struct pt_config *to, const struct ptah_flow_config *from)
 	to->nom_freq = from->events.nominal_ratio;
 	to->cpuid_0x15_eax = from->events.tsc_d;
 	to->cpuid_0x15_ebx = from->events.tsc_n;
-	/* enum ptah_erratum begins with libipt's, in its order. */
+	/* enum ptah_erratum begins with libipt's errata in the same order. */
 	memcpy(&to->errata, &from->events.errata, sizeof(from->events.errata));
 	for (unsigned i = 0; i < 4; i++) {
 		to->addr_filter.config.addr_cfg |= (uint64_t)from->events.trace.ranges[i].mode
@@ -121,7 +124,7 @@ void twin_load_case(struct twin_input *input, const char *path)
 	free(c);
 }
 
-/* Takes the trace over. */
+/* Takes ownership of the trace. */
 static void take(struct twin_input *input, struct bench_trace *trace)
 {
 	input->bytes = trace->bytes;

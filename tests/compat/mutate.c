@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Damage of the kinds that traces suffer: bits, losses, repetitions, packets out of place. */
+/* Damages traces in the ways that happen: flipped bits, losses, repetitions, misplaced packets. */
 #include "twin.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define WINDOW 16384 /* of a long trace, so that many damaged ones take little time */
-#define MOST   4     /* mistakes in one */
+#define WINDOW 16384 /* bytes used of a long trace, to keep the test short */
+#define MOST   4     /* the most mistakes in one trace */
 
 static const struct {
 	uint8_t size;
@@ -49,7 +49,7 @@ static const struct {
     {2, {0x02, 0x62}},							/* EXSTOP */
     {2, {0x02, 0xe2}},							/* EXSTOP with a FUP */
     {11, {0x02, 0xc3, 0x88, 1, 2, 3, 4, 5, 6, 7, 8}},			/* MNT */
-    /* NEWER: those that libipt 2.0 does not know. */
+    /* NEWER: packets that libipt 2.0 does not know. */
     {4, {0x02, 0x13, 0x01, 0x0e}},		      /* CFE: interrupt */
     {4, {0x02, 0x13, 0x81, 0x0e}},		      /* CFE: interrupt with a FUP */
     {4, {0x02, 0x13, 0x02, 0x00}},		      /* CFE: IRET */
@@ -68,7 +68,7 @@ static const struct {
 #define COUNT (sizeof(packets) / sizeof(*packets))
 #define NEWER 14 /* the last ones */
 
-/* Puts `size` bytes in at `at`; there is room. */
+/* Inserts `size` bytes at `at`; there is room. */
 static void insert(struct twin_input *to, size_t at, const uint8_t *bytes, size_t size)
 {
 	memmove(to->bytes + at + size, to->bytes + at, to->size - at);

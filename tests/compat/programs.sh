@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-# The programs of this project that use libipt say the same with this library.
+# The programs of this project that use libipt give the same results with this library as with Debian's.
 . "$PTAH_SOURCE/tests/compat/common.sh"
 
 case $PTAH_SANITIZE in ?*) skip "the sanitizers' runtime comes first" ;; esac
 
-# uses COMMAND...: the program that is run takes this library from LD_LIBRARY_PATH
+# uses COMMAND...: checks that the program loads this library from LD_LIBRARY_PATH
 uses()
 {
 	LD_LIBRARY_PATH=$ours ldd "$1" | grep -q "$ours/libipt" || fail "$1 takes another libipt"
 	ldd "$1" | grep 'libipt' | grep -qv "$ours" || fail "$1 takes this libipt in any case"
 }
 
-# alike COMMAND...: same output and end
+# alike COMMAND...: the same output and exit status with both libraries
 alike()
 {
 	uses "$1"
@@ -27,7 +27,7 @@ alike()
 	echo "$1: $(wc -l <mine.txt) lines"
 }
 
-# The tests against libipt: where it differs from the SDM they know that Ptah's does not.
+# The tests that compare with libipt: they allow for Ptah following the SDM where libipt does not.
 for test in packet event model; do
 	test=$PTAH_BUILD/tests/$test-test_libipt
 	[ ! -x "$test" ] || alike "$test"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where this library deliberately differs from Debian's libipt. Each rule is
- * counted and printed, so that nothing is hidden; what no rule explains is a
- * failure.
+ * The deliberate differences between this library and Debian's libipt. Each use of a rule is
+ * counted and printed, so that nothing is hidden. A difference that no rule explains is a failure.
  */
 #include "twin.h"
 
@@ -27,7 +26,7 @@ static const uint8_t *bytes_at(const struct twin_input *input, const struct twin
 	return input->bytes + seen->offset;
 }
 
-/* Since 2.1 the packet decoder's place of synchronisation goes along with the PSBs it reads. */
+/* Since 2.1 the packet decoder's sync offset moves to each PSB that it reads. */
 static bool packet_sync(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = *call;
@@ -100,7 +99,7 @@ static bool is_row(const struct twin_input *input, uint64_t at)
 	       !memcmp(input->bytes + at, "\x02\x82", 2);
 }
 
-/* Does a PSB that goes on stand before either side's? */
+/* Is there a PSB longer than 16 bytes before either side's position? */
 static bool has_row(const struct twin_input *input, const struct twin_call *call)
 {
 	const uint64_t a = call->side[0].sync, b = call->side[1].sync, last = a > b ? a : b;
@@ -111,7 +110,7 @@ static bool has_row(const struct twin_input *input, const struct twin_call *call
 	return false;
 }
 
-/* One side has found a PSB that goes on, or what goes on from one. */
+/* One side has found such a PSB, or a packet after its first 16 bytes. */
 static bool psb_row(const struct twin_input *input, const struct twin_call *call)
 {
 	if (call->decoder == TWIN_EVENTS)
@@ -128,7 +127,7 @@ static bool psb_row(const struct twin_input *input, const struct twin_call *call
 	return false;
 }
 
-/* Of the walkers: those that follow code. */
+/* Is the decoder one that follows code? */
 static bool is_walker(const struct twin_call *call)
 {
 	return call->decoder >= TWIN_INSN;
@@ -139,7 +138,7 @@ static bool is_timed(const struct twin_input *input)
 	return input->config.mtc_freq || input->config.nom_freq;
 }
 
-/* How far either has read. */
+/* How far the side that is further ahead has read. */
 static uint64_t read_to(const struct twin_call *call)
 {
 	uint64_t at = 0;
@@ -150,7 +149,7 @@ static uint64_t read_to(const struct twin_call *call)
 	return at;
 }
 
-/* Is the time that is told one that the packets allow? `tsc` 0: none is. */
+/* Do the packets allow this time? `tsc` 0: they allow none. */
 static bool is_possible(const struct twin_times *times, uint64_t tsc)
 {
 	return !tsc || (tsc >= times->low && tsc <= times->high);
@@ -171,7 +170,7 @@ struct twin_call twin_comparable(const struct twin_input *input, const struct tw
 		to->out.event.lost_cyc = from->out.event.lost_cyc;
 	}
 	if (is_timed(input) && input->damaged) {
-		/* Where each synchronisation began anew is not to be seen from the packets. */
+		/* The packets do not show where the last synchronisation began. */
 		to->tsc = from->tsc;
 		if (event)
 			to->out.event.tsc = from->out.event.tsc;
@@ -186,7 +185,7 @@ struct twin_call twin_comparable(const struct twin_input *input, const struct tw
 	return same;
 }
 
-/* The same but for TSC values, whose packets both have seen. */
+/* The times differ, within what the TSC packets that both have read allow. */
 static bool estimated_time(const struct twin_input *input, const struct twin_call *call)
 {
 	const struct twin_call same = twin_comparable(input, call);
@@ -225,7 +224,7 @@ static bool backward_status(const struct twin_input *input, const struct twin_ca
 	       call->side[0].status >= 0 && call->side[1].status == 0;
 }
 
-/* Nothing further on or back: both say so, and stand where they stood. */
+/* There is no other PSB: both report that and keep their positions. */
 static bool backward_time(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = twin_comparable(input, call);
@@ -270,16 +269,16 @@ static bool gives_events(const struct twin_call *call)
 	return call->decoder != TWIN_PACKET;
 }
 
-/* Of those that give events: how far either has read. */
+/* Of decoders that report events: how far the side that is further ahead has read. */
 static uint64_t read_so_far(const struct twin_input *input, const struct twin_call *call)
 {
 	const uint64_t at = read_to(call);
 
-	/* To stand at a PSB may be to have read all of it. */
+	/* A decoder at a PSB may have read all of its PSB+. */
 	return twin_find_psb(input, at) == at ? twin_header_end(input, at) : at;
 }
 
-/* Where what is told began: event decoders name a PSB as soon as they stand at it. */
+/* Where the reported item began; event decoders report a PSB as soon as they are at it. */
 static uint64_t began(const struct twin_input *input, const struct twin_call *call)
 {
 	const uint64_t sync = call->side[0].sync;
@@ -292,7 +291,7 @@ static uint64_t began(const struct twin_input *input, const struct twin_call *ca
 	return before;
 }
 
-/* The packets, so far, contradict the SDM. */
+/* The packets read so far contradict the SDM. */
 static bool is_out_of_place(const struct twin_input *input, const struct twin_call *call)
 {
 	return gives_events(call) && !call->side[0].sync_status &&
@@ -303,7 +302,7 @@ static bool has_fact(const struct twin_input *input, const struct twin_call *cal
 {
 	uint64_t end = read_so_far(input, call);
 
-	/* 2.3 looks ahead there. */
+	/* libipt 2.3 looks ahead there. */
 	if (call->decoder == TWIN_EVENTS && call->side[1].status >= 0 && call->op == TWIN_NEXT &&
 	    call->side[1].out.event.type == ptev_overflow)
 		end += 16;
@@ -344,7 +343,7 @@ static bool mode_pgd(const struct twin_input *input, const struct twin_call *cal
 	return has_fact(input, call, TWIN_MODE_PGD);
 }
 
-/* In a PSB+, where both stand at the PSB. */
+/* In a PSB+, when both sides are at its PSB. */
 static bool tma_in_header(const struct twin_input *input, const struct twin_call *call)
 {
 	return call->side[1].status == -pte_bad_packet && has_fact(input, call, TWIN_TMA_RESERVED);
@@ -374,7 +373,7 @@ static bool skz84_at_end(const struct twin_input *input, const struct twin_call 
 	       call->side[1].offset == input->size + 1;
 }
 
-/* The clock of a trace without MTC and CYC: the latest TSC, or none where that is 0. */
+/* The time of a trace without MTC and CYC: the last TSC, or none if that is 0. */
 static bool plain_time(const struct twin_input *input, const struct twin_call *call)
 {
 	const bool event = call->op == TWIN_EVENT || call->decoder == TWIN_EVENTS;
@@ -411,20 +410,20 @@ static bool lost_address(const struct twin_input *input, const struct twin_call 
 	return has_fact(input, call, TWIN_LOST_ADDRESS);
 }
 
-/* Ptah says what is wrong, libipt goes on, or stops elsewhere. */
+/* Ptah reports an error; libipt continues, or fails elsewhere. */
 static bool out_of_place(const struct twin_input *input, const struct twin_call *call)
 {
 	return call->side[0].status < 0 && call->side[0].status != -pte_bad_query &&
 	       is_out_of_place(input, call);
 }
 
-/* Ptah goes on where it is certain, or tells what happened without its address. */
+/* Ptah continues only where it is certain, or reports the event without an address. */
 static bool refused(const struct twin_input *input, const struct twin_call *call)
 {
 	return call->side[1].status < 0 && is_out_of_place(input, call);
 }
 
-/* Neither says anything, but what they make of it is different. */
+/* Neither reports an error, but they interpret the packets differently. */
 static bool guessed(const struct twin_input *input, const struct twin_call *call)
 {
 	return is_out_of_place(input, call);
@@ -441,7 +440,7 @@ static bool counts_none(const struct twin_call *call)
 	       (!ours->out.event.lost_mtc && !ours->out.event.lost_cyc);
 }
 
-/* libipt counts packets that it had no use for; the drop-in does not. */
+/* libipt counts packets that it could not use; this library does not. */
 static bool lost_time(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = twin_comparable(input, call);
@@ -455,7 +454,7 @@ static bool lost_time(const struct twin_input *input, const struct twin_call *ca
 	return counts_none(call) && twin_equal(&same);
 }
 
-/* libipt 2.3's event decoder goes on behind a sync that has failed, from what lies there. */
+/* After a sync that failed, libipt 2.3's event decoder continues with what follows there. */
 static bool failed_sync(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
@@ -466,21 +465,23 @@ static bool failed_sync(const struct twin_input *input, const struct twin_call *
 	return call->side[1].status == call->side[0].status;
 }
 
-/* "A bug in the library", as its header says: 2.3 has it where an event waits across a branch. */
+/*
+ * "A bug in the library", as intel-pt.h says: 2.3 returns it where an event waits across a branch.
+ */
 static bool judge_internal(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
 	return call->decoder == TWIN_EVENTS && call->side[1].status == -pte_internal;
 }
 
-/* A PSB+ says what is the case: nothing of ours is this code. */
+/* A PSB+ gives the current state: this library never returns this code. */
 static bool bad_status_update(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
 	return call->decoder == TWIN_EVENTS && call->side[1].status == -pte_bad_status_update;
 }
 
-/* libipt 2.3 wants a TSC of its own before each TMA. */
+/* libipt 2.3 needs a new TSC before each TMA. */
 static bool tma_alone(const struct twin_input *input, const struct twin_call *call)
 {
 	const uint8_t *p = bytes_at(input, &call->side[1], 2);
@@ -489,7 +490,7 @@ static bool tma_alone(const struct twin_input *input, const struct twin_call *ca
 	       !memcmp(p, "\x02\x73", 2);
 }
 
-/* A C-state's entry without its exit: at the end, at a PSB, in an overflow. */
+/* The entry of a C-state without its exit: at the end, at a PSB, or in an overflow. */
 static bool entry_alone(const struct twin_input *input, const struct twin_call *call)
 {
 	return call->decoder == TWIN_EVENTS && call->op == TWIN_NEXT && call->side[0].status >= 0 &&
@@ -498,7 +499,7 @@ static bool entry_alone(const struct twin_input *input, const struct twin_call *
 	       has_fact(input, call, TWIN_ENTRY_ALONE);
 }
 
-/* libipt 2.3 cannot use it for its clock. */
+/* libipt 2.3's clock cannot use it. */
 static bool ratio_of_zero(const struct twin_input *input, const struct twin_call *call)
 {
 	const uint8_t *p = bytes_at(input, &call->side[1], 4);
@@ -507,7 +508,9 @@ static bool ratio_of_zero(const struct twin_input *input, const struct twin_call
 	       !memcmp(p, "\x02\x03\x00", 3);
 }
 
-/* Of several packets that wait for one FUP 2.3 has an order of its own; an MWAIT waits on. */
+/*
+ * For several packets that wait for one FUP, 2.3 has an order of its own; an MWAIT keeps waiting.
+ */
 static bool wait_together(const struct twin_input *input, const struct twin_call *call)
 {
 	return call->since_2_1 && has_fact(input, call, TWIN_WAIT_TOGETHER);
@@ -519,8 +522,8 @@ static bool mode_twice(const struct twin_input *input, const struct twin_call *c
 }
 
 /*
- * Errata of overflows make libipt 2.3 look far ahead, and fail with what it finds,
- * or go by a packet that says less of it.
+ * Errata of overflows make libipt 2.3 look far ahead. It fails with what it finds, or relies on a
+ * packet that proves less.
  */
 static bool erratum_ahead(const struct twin_input *input, const struct twin_call *call)
 {
@@ -539,7 +542,7 @@ static bool erratum_ahead(const struct twin_input *input, const struct twin_call
 		call->side[1].status == -pte_bad_context);
 }
 
-/* The time of a TSC that is behind the one before. */
+/* A TSC is less than the one before. */
 static bool time_back(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = twin_comparable(input, call);
@@ -551,7 +554,7 @@ static bool time_back(const struct twin_input *input, const struct twin_call *ca
 	return twin_equal(&same) && has_fact(input, call, TWIN_TIME_BACK);
 }
 
-/* Both at an event or an error of one kind, each with a position of its own. */
+/* Both sides are at an event or an error of the same kind, but at different positions. */
 static bool is_elsewhere(const struct twin_call *call)
 {
 	struct twin_call same = *call;
@@ -561,7 +564,7 @@ static bool is_elsewhere(const struct twin_call *call)
 	       call->side[0].offset != call->side[1].offset && twin_equal(&same);
 }
 
-/* An EVD without its CFE: Ptah stands at it, libipt 2.3 at the one that contradicts it. */
+/* An EVD without its CFE: Ptah is at the EVD, libipt 2.3 at the packet that contradicts it. */
 static bool lone_data(const struct twin_input *input, const struct twin_call *call)
 {
 	const uint8_t *mine = bytes_at(input, &call->side[0], 2);
@@ -572,7 +575,7 @@ static bool lone_data(const struct twin_input *input, const struct twin_call *ca
 	       (theirs[1] == 0x53 || theirs[1] == 0x13);
 }
 
-/* Ptah tells a C-state's entry at the next one, libipt 2.3 at the exit. */
+/* Ptah reports a C-state's entry at the next entry, libipt 2.3 at the exit. */
 static bool entered_twice(const struct twin_input *input, const struct twin_call *call)
 {
 	const uint8_t *mine = bytes_at(input, &call->side[0], 2);
@@ -585,7 +588,7 @@ static bool entered_twice(const struct twin_input *input, const struct twin_call
 	       !memcmp(theirs, "\x02\xa2", 2);
 }
 
-/* A count that is not valid: 2.3 leaves in the caller's struct what was there. */
+/* The count is not valid: 2.3 leaves the caller's struct unchanged there. */
 static bool trig_count(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = *call;
@@ -596,7 +599,7 @@ static bool trig_count(const struct twin_input *input, const struct twin_call *c
 	return twin_equal(&same) || packet_sync(input, &same);
 }
 
-/* perf reads all six bits of an EVD's type, libipt five. */
+/* perf reads six bits of an EVD's type, libipt five. */
 static bool evd_type(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = *call;
@@ -609,14 +612,14 @@ static bool evd_type(const struct twin_input *input, const struct twin_call *cal
 	return twin_equal(&same) || packet_sync(input, &same);
 }
 
-/* Erratum SKZ84: since 2.1 a bad TMA is no packet at all. */
+/* Erratum SKZ84: since 2.1 a corrupt TMA is not a packet. */
 static bool erratum_tma(const struct twin_input *input, const struct twin_call *call)
 {
 	return call->since_2_1 && input->config.errata.skz84 && is_packet_call(call) &&
 	       call->side[1].status == 8 && call->side[1].out.packet.type == ppt_invalid;
 }
 
-/* Erratum SKD007: since 2.1 the packet decoder makes it good, before others did. */
+/* Erratum SKD007: since 2.1 the packet decoder corrects it; before that, the other decoders did. */
 static bool erratum_cyc(const struct twin_input *input, const struct twin_call *call)
 {
 	return call->since_2_1 && input->config.errata.skd007 && is_packet_call(call) &&
@@ -624,13 +627,13 @@ static bool erratum_cyc(const struct twin_input *input, const struct twin_call *
 	       call->side[1].status >= 0 && call->side[1].out.packet.type == ppt_ovf;
 }
 
-/* SDM "MODE Packets": MODE.Exec goes with the TIP of an abort, not with its FUP. */
+/* SDM "MODE Packets": MODE.Exec belongs to the TIP of an abort, not to its FUP. */
 static bool abort_mode(const struct twin_input *input, const struct twin_call *call)
 {
 	return call->since_2_1 && has_fact(input, call, TWIN_ABORT_MODE);
 }
 
-/* Both say what is wrong; the clock is all that differs. */
+/* Both report the error; only the time differs. */
 static bool time_at_error(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = *call;
@@ -647,7 +650,7 @@ static bool time_at_error(const struct twin_input *input, const struct twin_call
 	return call->side[1].time_status < 0 && twin_equal(&same);
 }
 
-/* Of events that come with a branch libipt has the time of their own packet. */
+/* For events that belong to a branch, libipt reports the time of the event's own packet. */
 static bool event_time(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = *call;
@@ -676,7 +679,7 @@ static bool event_time(const struct twin_input *input, const struct twin_call *c
 	return twin_equal(&same);
 }
 
-/* PWRE's HW bit, as an event. */
+/* PWRE's HW bit in an event. */
 static bool pwre_hw_event(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = twin_comparable(input, call);
@@ -838,7 +841,7 @@ const struct twin_rule twin_rules[] = {
     {.name = "error-early",
      .why = "libipt 2.0 reads ahead and throws away the branch before a malformed packet",
      .applies = error_early},
-    /* From here on all packets so far are looked at: what is frequent comes before. */
+    /* The rules from here on look at all packets read so far, so the frequent ones are before. */
     {.name = "mode-fup",
      .why = "with event tracing a MODE.Exec for RFLAGS.IF has a FUP and no branch; without it SDM "
 	    "\"MODE.Exec Packet\" lets none but TIP and TIP.PGE follow",
@@ -889,7 +892,7 @@ const struct twin_rule twin_rules[] = {
 };
 const unsigned twin_rule_count = sizeof(twin_rules) / sizeof(*twin_rules);
 
-/* Behind all others: what the packets' contradiction leaves no more to be said of. */
+/* After all others: what follows packets that contradict the SDM. */
 const struct twin_rule twin_last_rules[] = {
     {.name = "out-of-place",
      .why = "SDM \"Compound Packet Event Summary\", \"Packet Definitions\": the packet may not be "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the instruction and the block decoder deliberately differ from Debian's,
- * beyond what rules.c has for all decoders.
+ * The deliberate differences of the instruction and the block decoder, besides those in rules.c for
+ * all decoders.
  */
 #include "twin.h"
 
@@ -50,7 +50,7 @@ static bool is_address(unsigned type)
 	       type == PTAH_PACKET_TIP_PGD;
 }
 
-/* The last packet before where the judge stands that is not about time; false: none. */
+/* The last packet before the reference's position that is not about time. False: there is none. */
 static bool last_packet(const struct twin_input *input, const struct twin_call *call,
 			struct ptah_packet *last)
 {
@@ -77,7 +77,7 @@ static bool last_packet(const struct twin_input *input, const struct twin_call *
 	return is;
 }
 
-/* Has the judge read a TIP.PGD without an address last? */
+/* Is a TIP.PGD without an address the last packet that the reference has read? */
 static bool behind_disable(const struct twin_input *input, const struct twin_call *call)
 {
 	struct ptah_packet last;
@@ -86,7 +86,7 @@ static bool behind_disable(const struct twin_input *input, const struct twin_cal
 	       last.u.ip.ipc == PTAH_IPC_SUPPRESSED;
 }
 
-/* An event of a PTW without an address, which libipt tells where it has found its instruction. */
+/* The event of a PTW without an address: libipt reports it where it has found its instruction. */
 static bool ptwrite_unbound(const struct twin_input *input, const struct twin_call *call)
 {
 	struct ptah_packet last;
@@ -127,7 +127,7 @@ static bool left_for_nowhere(const struct twin_input *input, const struct twin_c
 	       class_of(call, 0) == ptic_cond_jump;
 }
 
-/* Does the judge go on where the judged one says this? */
+/* Does the reference continue where this library returns the code? */
 static bool goes_on(const struct twin_call *call, int code)
 {
 	if (!is_next(call) || call->side[0].status != code)
@@ -162,7 +162,7 @@ static bool no_instruction(const struct twin_input *input, const struct twin_cal
 	return goes_on(call, -pte_bad_insn);
 }
 
-/* 16 and 32 bit code whose addresses do not fit. */
+/* In 16- and 32-bit code, addresses that do not fit. */
 static bool wraps(const struct twin_input *input, const struct twin_call *call)
 {
 	const struct twin_seen *theirs = &call->side[1];
@@ -174,13 +174,13 @@ static bool wraps(const struct twin_input *input, const struct twin_call *call)
 	mode = call->decoder == TWIN_INSN ? theirs->out.insn.mode : theirs->out.block.mode;
 	if (mode == ptem_64bit)
 		return false;
-	/* A block's next address is not told: it is the one that is not mapped. */
+	/* A block does not give the next address: it is the unmapped one. */
 	return ip_of(call, 1) >> 32 ||
 	       (call->decoder == TWIN_BLOCK && theirs->status == -pte_nomap &&
 		(theirs->out.block.iclass == ptic_jump || theirs->out.block.iclass == ptic_call));
 }
 
-/* Ptah has seen that no packet ends it; libipt goes around until its caller has had enough. */
+/* Ptah has found that no packet ends the loop; libipt repeats it until its caller stops. */
 static bool endless_loop(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
@@ -211,7 +211,7 @@ static bool error_ahead(const struct twin_input *input, const struct twin_call *
 static bool another_error(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
-	/* The first of two: that the mode is not known, or that the trace ends there. */
+	/* Which of two errors is first: that the mode is unknown, or that the trace ends. */
 	if (is_next(call) && call->side[0].status == -pte_eos &&
 	    call->side[1].status == -pte_bad_insn && mode_of(call, 1) == ptem_unknown)
 		return true;
@@ -229,7 +229,7 @@ static bool another_error(const struct twin_input *input, const struct twin_call
 	}
 }
 
-/* The address of the last FUP before where the judged one stands, and whether there is one. */
+/* The address of the last FUP before this library's position. False: there is none. */
 static bool last_fup(const struct twin_input *input, const struct twin_call *call, uint64_t *ip)
 {
 	const struct twin_seen *seen = &call->side[0];
@@ -260,7 +260,7 @@ static bool last_fup(const struct twin_input *input, const struct twin_call *cal
 	return is;
 }
 
-/* An event comes before the branch's packet, and its address is not this one. */
+/* An event precedes the branch's packet, and its address is not this one. */
 static bool event_in_the_way(const struct twin_input *input, const struct twin_call *call)
 {
 	uint64_t ip;
@@ -270,7 +270,7 @@ static bool event_in_the_way(const struct twin_input *input, const struct twin_c
 	       call->side[0].offset <= call->side[1].offset;
 }
 
-/* A change that comes with a far branch whose own packet is another. */
+/* A change that belongs to a far branch, but has another packet than the branch. */
 static bool event_of_far_branch(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
@@ -288,7 +288,9 @@ static bool change_unbound(const struct twin_input *input, const struct twin_cal
 	       !has_event(call, 1) && call->side[1].status >= 0 && twin_equal(&same);
 }
 
-/* A struct that is cut short does not say how many instructions: nothing to join blocks by. */
+/*
+ * A struct that is cut short does not have the number of instructions by which blocks are joined.
+ */
 static bool block_cut_short(const struct twin_input *input, const struct twin_call *call)
 {
 	(void)input;
@@ -312,7 +314,7 @@ static bool event_at_far_branch(const struct twin_input *input, const struct twi
 	return twin_equal(&same);
 }
 
-/* Of blocks, whose decoder has code of its own for it. */
+/* In blocks, because libipt's block decoder has its own code for this. */
 static bool jump_of_skl014(const struct twin_input *input, const struct twin_call *call)
 {
 	return input->config.errata.skl014 && call->decoder == TWIN_BLOCK && is_next(call) &&
@@ -338,7 +340,7 @@ static bool skd022_unread(const struct twin_input *input, const struct twin_call
 	       call->side[1].out.event.type == ptev_async_disabled;
 }
 
-/* The code at the end of what the judged one has told: is it this? */
+/* Is this the code at the end of the last block or instruction? */
 static bool is_code(const struct twin_input *input, const struct twin_call *call,
 		    const uint8_t *code, size_t size)
 {
@@ -362,7 +364,7 @@ static bool rsm(const struct twin_input *input, const struct twin_call *call)
 	       is_code(input, call, (const uint8_t *)"\x0f\xaa", 2);
 }
 
-/* A MODE.Exec whose branch goes to where the walk stands already. */
+/* A MODE.Exec whose branch goes to the place where the walk is already. */
 static bool mode_at_target(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = twin_comparable(input, call);
@@ -374,7 +376,7 @@ static bool mode_at_target(const struct twin_input *input, const struct twin_cal
 	       last_packet(input, call, &last) && last.type == PTAH_PACKET_MODE_EXEC;
 }
 
-/* Behind an overflow that came in a transaction. */
+/* After an overflow inside a transaction. */
 static bool speculative(const struct twin_input *input, const struct twin_call *call)
 {
 	struct twin_call same = twin_comparable(input, call);
@@ -388,7 +390,7 @@ static bool speculative(const struct twin_input *input, const struct twin_call *
 	return twin_equal(&same);
 }
 
-/* Golden cases that are about one difference each. */
+/* Golden cases, each about one difference. */
 static const struct {
 	const char *name, *why;
 } cases[] = {

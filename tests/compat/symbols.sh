@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# libipt.so.2 has its name, exports libipt 2.3's 87 functions, among them all of
-# Debian's, and nothing else; without versions, as the original.
+# libipt.so.2 has the right soname and exports libipt 2.3's 87 functions, which include
+# all of Debian's, and nothing else; without symbol versions, like the original.
 set -eu
 library=$PTAH_BUILD/lib/libipt/libipt.so.2
 [ -e "$library" ] || { echo "SKIP: no $library"; exit 77; }
@@ -14,7 +14,7 @@ if grep -v '^T pt_[a-z_]*$' exported; then
 fi
 cut -c3- exported >names
 sed -n 's/.*\(pt_[a-z_]*\)(.*/\1/p' "$PTAH_SOURCE/compat/libipt/intel-pt.h" | LC_ALL=C sort -u >said
-# The header's, without its inline functions.
+# The functions that the header declares, without its inline ones.
 LC_ALL=C comm -23 names said | sed 's/^/not in the header: /' >strays
 [ ! -s strays ] || { cat strays; exit 1; }
 [ "$(wc -l <names)" -eq 87 ] || { echo "$(wc -l <names) functions, not 87"; exit 1; }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Our intel-pt.h against Debian's: every size, offset and value that a compiler
- * makes of 2.0.5's is the same, but for struct pt_event, which has grown. What
- * was added later is compared with numbers measured with 2.3's header.
+ * Ptah's intel-pt.h compared with Debian's: every size, offset and value of 2.0.5's is the same for
+ * a compiler, except for struct pt_event, which has grown. What was added later is compared with
+ * numbers measured with 2.3's header.
  */
 #include "test.h"
 
@@ -14,7 +14,7 @@
 
 #define ROOM 1000
 
-/* 72 bytes since 2.1: those who know 64 say so in their size arguments. */
+/* 72 bytes since 2.1; older programs pass 64 as the size. */
 static const struct abi_fact grown[] = {{"pt_event", 72}};
 
 static long expected(const struct abi_fact *fact)
@@ -41,7 +41,7 @@ static void same_as_debian(void **state)
 	}
 }
 
-/* One bit, at `place`. */
+/* Is exactly the bit at `place` set? */
 static int is_bit(const void *object, size_t size, size_t place)
 {
 	const unsigned char *bytes = object;

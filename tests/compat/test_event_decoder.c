@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pt_evt_* of libipt.so.2 and of a libipt 2.3 that LIBIPT_2_3 names: the same
- * events, time, positions and errors.
+ * pt_evt_* of libipt.so.2 compared with a libipt 2.3 that LIBIPT_2_3 names: the same events, times,
+ * positions and errors.
  */
 #include "both.h"
 
@@ -69,7 +69,7 @@ static void call(const struct library *l, struct pt_event_decoder *d, enum call 
 	a->at_status = l->get_offset(d, &a->at);
 	a->sync_status = l->get_sync_offset(d, &a->sync);
 	a->event.lost_mtc = a->event.lost_cyc = 0; /* Ptah loses none */
-	/* libipt leaves in it what had been another event. */
+	/* libipt leaves the field of another event there. */
 	if (a->event.type == ptev_async_vmcs && a->event.ip_suppressed)
 		a->event.variant.async_vmcs.ip = 0;
 }
@@ -106,9 +106,11 @@ static bool compare(struct random *r, const uint8_t *bytes, size_t size, unsigne
 		offset = psb ? (uint64_t)(psb - bytes) : 0;
 		call(&judge, theirs, which, offset, &a);
 		call(&ours, mine, which, offset, &b);
-		/* Where libipt stands behind a failure to synchronize makes no sense. */
+		/* After a failure to synchronise, libipt's position makes no sense. */
 		lost = which != CALL_NEXT && a.status < 0;
-		/* SDM "MODE.Exec Packet": TIP.PGD may be its branch; libipt forgets that for IF. */
+		/*
+		 * SDM "MODE.Exec Packet": its branch may be a TIP.PGD; libipt forgets that for IF.
+		 */
 		if (a.status == -pte_bad_context && b.event.type == ptev_iflags)
 			break;
 		ok = lost ? a.status == b.status : !memcmp(&a, &b, sizeof(a));
@@ -144,7 +146,7 @@ static void check(const uint8_t *bytes, size_t size, uint64_t seed, unsigned wil
 	fail_msg("seed %" PRIu64 ": %s", seed, what);
 }
 
-/* A C-state is left before the next PSB; to libipt a PSB+ before that is an error. */
+/* Leaves the C-state before the next PSB; libipt treats a PSB+ in between as an error. */
 static void leave(struct random_story *random)
 {
 	static struct random_story old;

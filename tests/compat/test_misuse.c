@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What no program should do: each wrong argument and its documented error code,
- * structs of all sizes, callbacks that answer anything, traces of a few bytes.
- * Debian's library must say the same, unless it has no such function.
+ * What no program should do: wrong arguments and their documented error codes, structs of all
+ * sizes, callbacks that return anything, traces of a few bytes. Debian's library must return the
+ * same, unless it lacks the function.
  */
 #include "test.h"
 
@@ -19,14 +19,14 @@ static char path[64];
 /* 401000: jnz 401000; 401002: jmp rax; 401004: ud2 */
 static const uint8_t code[] = {0x75, 0xfe, 0xff, 0xe0, 0x0f, 0x0b};
 
-/* PSB, MODE.Exec, FUP, PSBEND; taken, not taken; TIP; what is no packet. */
+/* PSB, MODE.Exec, FUP, PSBEND; taken, not taken; TIP; a byte that is no packet. */
 static const uint8_t whole[] = {
     0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82, 0x02, 0x82,
     0x02, 0x82, 0x99, 0x01, 0x5d, 0x00, 0x10, 0x40, 0x00, 0x02, 0x23, 0x0c, 0x2d, 0x02,
     0x10, 0x05, 0x05, 0x05, 0x05, 0x05, 0x05, 0x05, 0x05, 0x05, 0x05, 0x05, 0x05,
 };
 
-/* Up to what is no packet. */
+/* Bytes before the one that is no packet. */
 #define WHOLE 29
 
 static int make_file(void **state)
@@ -52,14 +52,14 @@ static void init_config(struct pt_config *config, const uint8_t *bytes, size_t s
 	config->end = config->begin + size;
 }
 
-/* A decoder of each kind, all over one trace and one image. */
+/* A decoder of each kind over one trace and one image. */
 struct all {
 	const struct twin_api *api;
 	struct pt_config config;
 	struct pt_image *image;
 	struct pt_packet_decoder *pkt;
 	struct pt_query_decoder *qry;
-	struct pt_event_decoder *evt; /* NULL: Debian's library has none */
+	struct pt_event_decoder *evt; /* NULL: Debian's library does not have it */
 	struct pt_insn_decoder *insn;
 	struct pt_block_decoder *blk;
 };
@@ -83,7 +83,7 @@ static struct all all_new(const struct twin_api *a, const struct pt_config *conf
 
 static void all_free(struct all *all)
 {
-	/* The image first: nobody looks at it any more. */
+	/* The image first: freeing it while decoders use it must work. */
 	all->api->pt_image_free(all->image);
 	all->api->pt_pkt_free_decoder(all->pkt);
 	all->api->pt_qry_free_decoder(all->qry);
@@ -95,7 +95,7 @@ static void all_free(struct all *all)
 
 #define IS(code, call) assert_int_equal((call), -(code))
 
-/* Of pkt, qry, insn, blk, evt. */
+/* For the prefixes pkt, qry, insn, blk, evt. */
 #define NULLS_OF_DECODER(a, p, d)                                                                  \
 	do {                                                                                       \
 		uint64_t offset_;                                                                  \
@@ -290,7 +290,7 @@ static void nulls(void **state)
 	}
 }
 
-/* What a call has written into a struct of `size`, whose type has `known` bytes. */
+/* Checks what a call wrote into a struct of `size` bytes, whose type has `known` bytes. */
 static void check_written(const uint8_t *bytes, size_t size, size_t known, size_t all)
 {
 	for (size_t i = known; i < size; i++)
@@ -302,8 +302,8 @@ static void check_written(const uint8_t *bytes, size_t size, size_t known, size_
 #define ROOM 300
 
 /*
- * Debian's library only up to the size of each struct: where there is more, it writes
- * that far behind as if it counted structs instead of bytes.
+ * For Debian's library only up to the size of each struct: beyond that it writes too far, as if it
+ * counted structs instead of bytes.
  */
 static void sizes_of(const struct twin_api *a)
 {
@@ -366,7 +366,7 @@ static void sizes(void **state)
 	sizes_of(&theirs);
 }
 
-/* What a client sees. */
+/* What a client receives. */
 struct log {
 	uint64_t values[4096];
 	unsigned count;
@@ -387,7 +387,7 @@ static void compare(const struct log *a, const struct log *b, const char *what, 
 	assert_int_equal(a->count, b->count);
 }
 
-/* Queries asked again and again, in whatever state. */
+/* Repeats queries in whatever state. */
 static void stubborn(struct all *all, struct log *log)
 {
 	const struct twin_api *a = all->api;
@@ -405,8 +405,8 @@ static void stubborn(struct all *all, struct log *log)
 }
 
 /*
- * As the status says, up to an error: what comes if one goes on nevertheless is a
- * guess of Debian's library, and the same error again of Ptah's.
+ * Follows the status, up to an error. What comes after that is a guess in Debian's library, and the
+ * same error again in Ptah's.
  */
 static void walk(struct all *all, int insn, int blk, struct log *log)
 {
@@ -455,7 +455,7 @@ static void log_whole(const struct twin_api *a, const struct pt_config *config, 
 	all_free(&all);
 }
 
-/* The trace up to each of its bytes. */
+/* The trace, cut at each of its bytes. */
 static void short_traces(void **state)
 {
 	static struct log a, b;
@@ -475,7 +475,7 @@ static void short_traces(void **state)
 	}
 }
 
-/* Synchronizing anywhere, behind anything. */
+/* Synchronises anywhere, after any call. */
 static void log_syncs(const struct twin_api *a, const struct pt_config *config, struct log *log)
 {
 	static const uint64_t far[] = {UINT64_MAX, UINT64_MAX - 1, UINT64_C(1) << 63,
@@ -521,7 +521,10 @@ static int answer(struct pt_packet_unknown *packet, const struct pt_config *conf
 	return *(const int *)context;
 }
 
-/* Debian's walkers lose the branch before an error (twin's rule error-early). */
+/*
+ * Debian's instruction and block decoders lose the branch before an error (twin's rule
+ * error-early).
+ */
 static void unknown_packets(void **state)
 {
 	static struct log a, b;
@@ -535,10 +538,10 @@ static void unknown_packets(void **state)
 		config.decode.callback = answer;
 		config.decode.context = (void *)(uintptr_t)&answers[i];
 		log_whole(&ours, &config, true, &a);
-		if (answers[i] < 0) /* what the callback says is the end of the walk */
+		if (answers[i] < 0) /* the callback's answer ends the walk */
 			assert_int_equal(a.values[a.count - 1], answers[i]);
 		log_whole(&ours, &config, is_size, &a);
-		/* Of a packet without bytes Debian's library never comes to the end. */
+		/* With a packet of 0 bytes Debian's library never returns. */
 		if (!answers[i])
 			continue;
 		log_whole(&theirs, &config, is_size, &b);
@@ -546,7 +549,7 @@ static void unknown_packets(void **state)
 	}
 }
 
-/* As many bytes at once, or an error. Not 0: Debian's library calls that internal. */
+/* Returns so many bytes, or an error. Not 0: Debian's library calls that an internal error. */
 static int read_memory(uint8_t *buffer, size_t size, const struct pt_asid *asid, uint64_t ip,
 		       void *context)
 {
@@ -611,7 +614,7 @@ static void memory(void **state)
 	}
 }
 
-/* PSB+ behind PSB+, and nothing between: each step back is one, whatever is read ahead. */
+/* PSB+ after PSB+ with nothing between: each step backward is one PSB+, whatever was read ahead. */
 static void backward(void **state)
 {
 	enum {

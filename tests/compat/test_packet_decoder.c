@@ -29,7 +29,7 @@
 
 #define NOT_IN_2_0 STREAM_AFTER_LIBIPT_2_0
 
-/* One decoder of each library over the same bytes. */
+/* A decoder of each library over the same bytes. */
 struct pair {
 	struct pt_packet_decoder *a, *b;
 	const uint8_t *bytes;
@@ -79,7 +79,7 @@ static int same_sync_set(struct pair *p, uint64_t offset)
 	return status;
 }
 
-/* The bytes of a packet that are not the union's padding. */
+/* Compares the bytes of a packet that are not padding of the union. */
 static bool same_packet(const struct pt_packet *a, const struct pt_packet *b)
 {
 	if (a->type != b->type || a->size != b->size)
@@ -137,7 +137,7 @@ static bool same_packet(const struct pt_packet *a, const struct pt_packet *b)
 	}
 }
 
-/* One of the differences on top, at these bytes, where this library says `status`. */
+/* Is this one of the differences listed above? `status` is this library's for the bytes. */
 static bool is_known_difference(const uint8_t *p, size_t n, int status)
 {
 	if (stream_is_after_libipt_2_0(p, n))
@@ -147,7 +147,9 @@ static bool is_known_difference(const uint8_t *p, size_t n, int status)
 	return (p[0] & 3) == 3 && (status > 9 || (status == -pte_eos && n >= 9));
 }
 
-/* Both read on to an error or a difference; where that is, which is the size at the end. */
+/*
+ * Reads on with both to an error or a difference. Returns the offset, which is the size at the end.
+ */
 static size_t compare_from(struct pair *p, size_t at, uint64_t *packets)
 {
 	assert_int_equal(same_sync_set(p, at), 0);
@@ -175,7 +177,7 @@ static size_t compare_from(struct pair *p, size_t at, uint64_t *packets)
 	}
 }
 
-/* Both go on behind errors. */
+/* Both continue after errors. */
 static uint64_t compare_all(const struct pt_config *config, uint8_t *bytes, size_t size)
 {
 	struct pair p = pair_new(config, bytes, size);
@@ -224,7 +226,7 @@ static void cut_streams(void **state)
 	}
 }
 
-/* Takes some packets, of lengths that depend on their bytes, and refuses others. */
+/* Accepts some packets, with sizes that depend on their bytes, and refuses others. */
 static int take_some(struct pt_packet_unknown *unknown, const struct pt_config *config,
 		     const uint8_t *pos, void *context)
 {
@@ -278,7 +280,9 @@ static void random_bytes(void **state)
 	}
 }
 
-/* SKZ84: a corrupt TMA is an invalid packet, a byte longer. SKD007 is no packet decoder's matter.
+/*
+ * SKZ84: a corrupt TMA is an invalid packet, one byte longer. The packet decoder does not correct
+ * SKD007.
  */
 static void errata(void **state)
 {
@@ -304,7 +308,7 @@ static void errata(void **state)
 	}
 }
 
-/* Searching from everywhere, forward and backward, with packets read between. */
+/* Searches from everywhere, forward and backward, with packets read between. */
 static void synchronizing(void **state)
 {
 	static uint8_t bytes[4096];
@@ -321,7 +325,7 @@ static void synchronizing(void **state)
 		struct pair p;
 
 		stream_make(&s);
-		/* A PSB behind a PSB is a difference, and of no interest. */
+		/* A PSB right after a PSB is a known difference. */
 		for (size_t k = 0; k + 32 <= s.size; k++)
 			if (!memcmp(bytes + k, bytes + k + 16, 16) && bytes[k] == 0x02 &&
 			    bytes[k + 1] == 0x82)
@@ -394,7 +398,7 @@ static void sizes(void **state)
 	pair_free(&p);
 }
 
-/* PEBS: unknown packets, so that a block's items are not taken for branches. */
+/* PEBS: unknown packets, so that a block's items are not read as TNT packets. */
 static int take_bbp(struct pt_packet_unknown *unknown, const struct pt_config *config,
 		    const uint8_t *pos, void *context)
 {
@@ -468,7 +472,7 @@ static void hardware_traces(void **state)
 
 static uint64_t random_field(struct stream *s, unsigned bits)
 {
-	/* Now and then more than there is room for. */
+	/* Sometimes more bits than there is room for. */
 	return stream_random(s) % 8 ? stream_bits(s, bits) : stream_random(s);
 }
 
@@ -573,7 +577,7 @@ static void writing(void **state)
 	}
 }
 
-/* What 2.0.5 has no packets for is read as it was written. */
+/* Packets that 2.0.5 does not have are read as they were written. */
 static void later_packets(void **state)
 {
 	struct pt_packet packets[] = {{.type = ppt_cfe},  {.type = ppt_evd},  {.type = ppt_trig},

@@ -32,7 +32,7 @@ static void error_texts(void **state)
 				    theirs.pt_errstr((enum pt_error_code)i));
 }
 
-/* 2.3's, for every processor that 2.0.5 knows as well. */
+/* Changed by 2.3 for a processor that 2.0.5 knows as well. */
 static bool is_corrected(const struct pt_cpu *cpu)
 {
 	return cpu->family == 6 && (cpu->model == 0x8f || cpu->model == 0x97 ||
@@ -73,7 +73,7 @@ static void errata(void **state)
 	assert_int_equal(ours.pt_cpu_errata(&(struct pt_errata){0}, NULL), -pte_invalid);
 }
 
-/* A decoder's copy of a struct of any size. */
+/* A decoder's copy of a configuration of any size. */
 static void sizes(void **state)
 {
 	static uint8_t trace[16];

@@ -23,7 +23,7 @@ static char paths[FILES][64];
 static size_t lengths[FILES];
 static uint64_t seed = 31;
 
-/* Instructions of one byte, in 64-bit mode, so that each byte is one wherever one looks. */
+/* Instructions of one byte in 64-bit mode, so that every byte is an instruction. */
 static const uint8_t insns[] = {0x50, 0x51, 0x52, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58, 0x59, 0x5a,
 				0x5b, 0x5c, 0x5d, 0x5e, 0x5f, 0x90, 0x91, 0x92, 0x93, 0x94, 0x95,
 				0x96, 0x97, 0x98, 0x99, 0xf5, 0xf8, 0xf9, 0xfc, 0xfd};
@@ -62,7 +62,7 @@ static int remove_files(void **state)
 	return 0;
 }
 
-/* One side of what is done. */
+/* One of the two libraries and its objects. */
 struct side {
 	const struct twin_api *api;
 	struct pt_image_section_cache *cache;
@@ -88,7 +88,7 @@ static void side_free(struct side *s)
 	s->api->pt_image_free(s->other);
 }
 
-/* What an instruction decoder says of the first instruction at an address. */
+/* What an instruction decoder reports for the first instruction at an address. */
 struct sight {
 	int status, isid;
 	uint8_t byte;
@@ -101,7 +101,7 @@ static size_t put(uint8_t *p, uint64_t value, unsigned n)
 	return n;
 }
 
-/* PSB, PIP, MODE.Exec, FUP, PSBEND, and a TIP, so that something needs to be decoded. */
+/* PSB, PIP, MODE.Exec, FUP, PSBEND, and a TIP, so that something has to be decoded. */
 static size_t write_trace(uint8_t *p, uint64_t cr3, uint64_t ip)
 {
 	size_t n = 0;
@@ -162,7 +162,10 @@ static void same_sight(const struct side *a, const struct side *b)
 		return;
 	x = look(a, a->image, cr3, ip);
 	y = look(b, b->image, cr3, ip);
-	/* With no space told, which of those that do not match each other is seen differs. */
+	/*
+	 * Without a space, the libraries choose differently between sections whose spaces do not
+	 * match.
+	 */
 	if (cr3 == pt_asid_no_cr3 && x.status >= 0 && y.status >= 0)
 		return;
 	assert_int_equal(x.status, y.status);
@@ -270,7 +273,7 @@ static void random_calls(void **state)
 			case 4:
 				if (below(8))
 					break;
-				/* The sections of one that are not cut: see image.c. */
+				/* Only sections that are not cut: see pt_image.c. */
 				a.api->pt_image_remove_by_asid(a.other, NULL);
 				b.api->pt_image_remove_by_asid(b.other, NULL);
 				assert_int_equal(
@@ -300,7 +303,7 @@ static void random_calls(void **state)
 	}
 }
 
-/* A copy has of a section that was cut what the original has. */
+/* In a copy, a section that was cut has the bytes of the original. */
 static void copy_of_cut(void **state)
 {
 	struct side s = side_new(&ours);
@@ -324,7 +327,7 @@ static void copy_of_cut(void **state)
 	side_free(&s);
 }
 
-/* Sections outlive the cache that they came from, and are errors when their file has changed. */
+/* Sections outlive the cache that they came from, and fail when their file has changed. */
 static void freed_and_changed(void **state)
 {
 	struct side sides[] = {side_new(&ours), side_new(&theirs)};
@@ -346,7 +349,7 @@ static void freed_and_changed(void **state)
 
 		assert_int_equal(s->api->pt_iscache_read(s->cache, &byte, 1, 2, BASE),
 				 -pte_bad_image);
-		/* It is the same section all the same. */
+		/* It is the same section nevertheless. */
 		assert_int_equal(s->api->pt_iscache_add_file(s->cache, paths[1], 0, 100, BASE), 2);
 		s->api->pt_iscache_free(s->cache);
 		s->cache = NULL;
@@ -360,7 +363,7 @@ static void freed_and_changed(void **state)
 	write_file(1, FILE_MAX);
 }
 
-/* Threads that add and read the same sections of one cache get the same numbers and bytes. */
+/* Threads that add and read the same sections of one cache get the same isids and bytes. */
 struct worker {
 	struct pt_image_section_cache *cache;
 	int isids[16], bad;

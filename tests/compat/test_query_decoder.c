@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pt_qry_* of libipt.so.2 and of Debian's libipt in one process, driven through
- * the same calls: the same answers, statuses, events, errors and positions, on
- * random traces, on those of real processors, and on damaged ones. What may
- * differ is in docs/migrating-from-libipt.md.
+ * pt_qry_* of libipt.so.2 and of Debian's libipt in one process, with the same calls: the same
+ * answers, statuses, events, errors and positions, on random traces, on those of real processors,
+ * and on damaged ones. What may differ is in docs/migrating-from-libipt.md.
  */
 #include "both.h"
 
-/* What libipt 2.0 calls struct pt_event is so long. */
+/* The size of libipt 2.0's struct pt_event. */
 #define OLD_EVENT 64
 
 #define FUNCTIONS(X)                                                                               \
@@ -116,7 +115,7 @@ static void call(const struct library *l, struct pt_query_decoder *q, enum call 
 	a->event.lost_mtc = a->event.lost_cyc = 0; /* Ptah loses none */
 	if (a->event.type != ptev_async_vmcs)
 		return;
-	/* libipt forgets its time, and leaves in its address what had been another event. */
+	/* libipt does not set the time, and leaves the field of another event in the address. */
 	a->event.has_tsc = 0;
 	a->event.tsc = 0;
 	if (a->event.ip_suppressed)
@@ -141,7 +140,7 @@ struct run {
 	bool strict; /* compare the position after every call */
 };
 
-/* What a client would ask, or anything. */
+/* The call that a client would make, or any. */
 static enum call choose(struct run *r, int status, enum call last, unsigned wild)
 {
 	if (wild && !roll(&r->random, wild))
@@ -162,9 +161,9 @@ static bool same(const struct answer *a, const struct answer *b)
 }
 
 /*
- * Where Ptah does more: it finds packets where the SDM does not let them be,
- * which libipt 2.0 does not look for; and it tells events that have lost the
- * packet with their address, without it (libipt 2.0 gives an MWAIT another's).
+ * Where Ptah does more: it finds packets where the SDM does not allow them, which libipt 2.0 does
+ * not check; and it reports events without an address when the packet with the address was lost
+ * (libipt 2.0 gives an MWAIT that of another packet).
  */
 static bool is_more(const struct answer *mine)
 {
@@ -176,7 +175,7 @@ static bool is_more(const struct answer *mine)
 	       mine->status == -pte_bad_packet || mine->status == -pte_ip_suppressed;
 }
 
-/* The same of what comes next, which this answer's status may say already. */
+/* The same for what comes next, which this answer's status may already announce. */
 static bool will_be_more(struct pt_query_decoder *mine)
 {
 	static const enum call calls[] = {CALL_EVENT, CALL_COND, CALL_INDIRECT};
@@ -188,7 +187,7 @@ static bool will_be_more(struct pt_query_decoder *mine)
 			if (answer.status != -pte_bad_query)
 				break;
 		}
-		/* Of a branch that is cut libipt may still promise the event. */
+		/* For a branch that is cut, libipt may still announce the event. */
 		if (is_more(&answer) || (!i && answer.status == -pte_eos))
 			return true;
 		if (answer.status < 0)
@@ -253,7 +252,7 @@ static bool compare(struct run *r, const struct pt_config *config, unsigned wild
 	return ok;
 }
 
-/* What the callback says of unknown packets; 0: there is none. */
+/* What the callback returns for unknown packets; 0: there is no callback. */
 static int unknown_size;
 
 static int unknown(struct pt_packet_unknown *packet, const struct pt_config *config,
@@ -266,7 +265,7 @@ static int unknown(struct pt_packet_unknown *packet, const struct pt_config *con
 	return unknown_size;
 }
 
-/* Prints what led there when the two differ. */
+/* Prints the calls before a difference. */
 static void check(const uint8_t *bytes, size_t size, bool damaged, uint64_t seed, unsigned wild,
 		  const char *what)
 {
@@ -319,7 +318,7 @@ static void random_traces(void **state)
 	}
 }
 
-/* The trace ends anywhere, or there is a packet that nobody knows. */
+/* Cuts the trace anywhere, or adds an unknown packet. */
 static size_t damage(struct random *r, uint8_t *bytes, size_t size)
 {
 	const size_t at = 16 + roll(r, (unsigned)size - 16);

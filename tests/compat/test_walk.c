@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decoders read ahead, and their image may change at any time: sections go and
- * come again, cover each other, the decoder is given another image. As long as
- * the bytes are the same, so is what is told. Over traces of real processors.
+ * Decoders read ahead, and their image may change at any time: sections are removed and added
+ * again, cover each other, or the decoder gets another image. As long as the bytes are the same, so
+ * is everything that the decoder reports. Over traces of real processors.
  */
 #include "test.h"
 
@@ -14,7 +14,7 @@
 #define PAGE 4096
 
 struct memory {
-	char pages[4096]; /* the file */
+	char pages[4096]; /* the file's content */
 	uint64_t *addresses;
 	size_t count;
 	int *isids;
@@ -55,7 +55,7 @@ static void fill(struct pt_image *image, const struct memory *m)
 		assert_int_equal(ours.pt_image_add_cached(image, m->cache, m->isids[i], NULL), 0);
 }
 
-/* The trace `name` and what ran; false: it is not here. */
+/* Loads the trace `name` and its memory. False: it is not available. */
 static bool load(const char *name, struct pt_config *config, struct memory *m)
 {
 	const char *shared = getenv("PTAH_SHARED");
@@ -94,7 +94,7 @@ static void unload(struct pt_config *config, struct memory *m)
 	free(config->begin);
 }
 
-/* A decoder of either kind, the image it has of its own and another. */
+/* A decoder of either kind, its own image and another one. */
 struct client {
 	struct pt_insn_decoder *insn;
 	struct pt_block_decoder *block;
@@ -147,7 +147,10 @@ static int next(struct client *c, struct listing *l)
 	return status;
 }
 
-/* All that a decoder tells, with a change of its image before one call in `often`; 0: none. */
+/*
+ * Everything that a decoder reports, with a change of its image before one call in `often`; 0: no
+ * changes.
+ */
 static struct listing decode(const struct pt_config *config, const struct memory *m, bool blocks,
 			     unsigned often)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Between which instructions events are told that libipt 2.0 does not know, and
- * instructions it does not know. The places are those that Intel's engineers expect
- * in the tests of libipt 2.3 (test/src/: ptet-*, *-trig, *-eretu, *-jmpabs), said
- * there of other code.
+ * Between which instructions events are reported that libipt 2.0 does not know, and instructions
+ * that it does not know. The places are those that Intel's engineers expect in the tests of libipt
+ * 2.3 (test/src/: ptet-*, *-trig, *-eretu, *-jmpabs), for other code.
  */
 #include "test.h"
 
@@ -16,9 +15,9 @@
 #define CODE 0x401000
 
 struct example {
-	const char *trace; /* behind the PSB+, at CODE */
+	const char *trace; /* after the PSB+, at CODE */
 	uint8_t code[32];
-	/* How many instructions run between the events, and the addresses these have. */
+	/* The number of instructions between the events, and the events with their addresses. */
 	const char *expected;
 };
 
@@ -52,7 +51,7 @@ static const struct example examples[] = {
     {"TRIG trbv 1 icnt 0 ip; FUP 0x401002; FUP 0x401003; TIP.PGD",
      {0x90, 0x90, 0x90},
      "2 trig=401002 1 off"},
-    /* Counts further than the code runs, which libipt 2.3 then goes beyond. */
+    /* Counts more instructions than the code has; libipt 2.3 then runs past its end. */
     {"TRIG trbv 1 icnt 9; FUP 0x401002; TIP.PGD", {0x90, 0x90, 0x90}, "2 trig off"},
     {"TRIG trbv 1; FUP 0x401003; TIP.PGD", {0x90, 0x90, 0x90}, "trig 3 off"},
     /* There is no code on the way to the interrupt. */
@@ -206,7 +205,9 @@ static void places(void **state)
 	}
 }
 
-/* Going on at an overflow, tracing is on until that is told (test/src/ptxed-resync-bad_query-ovf).
+/*
+ * After resyncing at an overflow, tracing is on until the overflow is reported
+ * (test/src/ptxed-resync-bad_query-ovf).
  */
 static void resync_at_overflow(void **state)
 {

@@ -61,7 +61,7 @@ void twin_die(const char *what, const char *why)
 	exit(2);
 }
 
-/* What loads the benchmark's traces ends so. */
+/* Called by the benchmark's trace loader on an error. */
 void bench_die(const char *what, const char *why)
 {
 	twin_die(what, why);
@@ -130,7 +130,7 @@ static bool is_asked_for(const struct totals *t, const struct options *o,
 	       (input->nsections || client->decoder < TWIN_INSN);
 }
 
-/* Of the processor's time, however busy it is; then the run has hung. */
+/* Limits the processor time, so that a library that hangs is noticed on a busy machine, too. */
 static void limit_time(size_t size)
 {
 	const struct itimerval limit = {
@@ -166,7 +166,7 @@ static void run_client(struct totals *t, const struct options *o, const struct t
 	}
 }
 
-/* All that is left of an input, from result->next on: mutant by mutant, client by client. */
+/* Runs the rest of an input, from result->next on: mutant by mutant, client by client. */
 static void run_rest(struct totals *t, const struct options *o, const struct twin_input *input,
 		     uint64_t count)
 {
@@ -193,7 +193,7 @@ static void run_rest(struct totals *t, const struct options *o, const struct twi
 	free(mutant.bytes);
 }
 
-/* What the child was at when it ended. */
+/* Reports what the child was doing when it ended. */
 static void report_end(struct totals *t, const struct options *o, const struct twin_input *input,
 		       int status)
 {
@@ -213,8 +213,8 @@ static void report_end(struct totals *t, const struct options *o, const struct t
 }
 
 /*
- * In a process of its own: either library may crash, or not come back. What is
- * left of the input then goes into another.
+ * Runs an input in a process of its own, because either library may crash or hang. The rest of the
+ * input then runs in another one.
  */
 static void run_input(struct totals *t, const struct options *o, struct twin_input *input)
 {
@@ -298,7 +298,7 @@ static void parse_mutate(struct options *o, const char *text)
 		twin_die(text, "not SEED:N");
 }
 
-/* One argument; false: it is no option. */
+/* Parses one argument. False: it is no option. */
 static bool parse(struct options *o, char **argv, int argc, int *i)
 {
 	const char *name = argv[*i];
@@ -354,8 +354,10 @@ int main(int argc, char **argv)
 			-1, 0);
 	if (t.result == MAP_FAILED || twin_rule_total() > TWIN_RULES)
 		twin_die("twin", "no room for its result");
-	/* What a library reads before it is written is as in fresh memory: runs do not matter to
-	 * others. */
+	/*
+	 * Memory that a library reads before writing it has a fixed pattern, so that one run does
+	 * not influence another.
+	 */
 	mallopt(M_PERTURB, 0xff);
 	for (int i = 1; i < argc; i++) {
 		if (parse(&o, argv, argc, &i))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-# Every client over damaged traces: the same answers, errors and all. Those that
-# follow code make so many calls in each, from the beginning.
+# Every client over damaged traces gets the same answers, errors included. Clients that
+# follow code make a limited number of calls in each.
 . "$PTAH_SOURCE/tests/compat/common.sh"
 
 set -- "$PTAH_SOURCE"/tests/golden/*.txt

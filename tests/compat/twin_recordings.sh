@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Every client over recordings of programs, so many calls of each.
+# Every client over recordings of programs, with a limited number of calls each.
 . "$PTAH_SOURCE/tests/compat/common.sh"
 . "$PTAH_SOURCE/tests/record/common.sh"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Every client over the traces of real processors, as they are and with packets about time.
-# Of long traces the first part, which each client may make so many calls in.
+# Of long traces only the first part, as far as a limited number of calls gets.
 . "$PTAH_SOURCE/tests/compat/common.sh"
 
 [ -d "$PTAH_SHARED/traces" ] || skip "no traces of real processors here"

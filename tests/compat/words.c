@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls and what they left behind, in words. */
+/* Describes calls, and what they returned and wrote, in words. */
 #include "twin.h"
 
 #include <inttypes.h>
@@ -170,7 +170,7 @@ static void say_ip(struct words *w, const struct pt_event *e, const char *name, 
 		say(w, " %s=%" PRIx64, name, ip);
 }
 
-/* Events of a process' context, power and time. */
+/* Events about context, power and time. */
 static void say_state_event(struct words *w, const struct pt_event *e)
 {
 	switch (e->type) {
@@ -224,7 +224,7 @@ static void say_state_event(struct words *w, const struct pt_event *e)
 	}
 }
 
-/* Those of Event Trace and of the event decoder. */
+/* Events of Event Trace, and those that only the event decoder has. */
 static void say_traced_event(struct words *w, const struct pt_event *e)
 {
 	switch (e->type) {
@@ -277,7 +277,7 @@ static void say_traced_event(struct words *w, const struct pt_event *e)
 	case ptev_shutdown:
 	case ptev_uiret:
 	case ptev_syscall:
-		/* All of these are an address alone. */
+		/* These events have nothing but an address. */
 		say_ip(w, e, "ip", e->variant.iret.ip);
 		break;
 	default:
@@ -351,7 +351,7 @@ static void say_out(struct words *w, const struct twin_call *call, const struct 
 	} else if (call->op == TWIN_COND && s->status >= 0) {
 		say(w, " taken=%d", s->out.taken);
 	} else if (call->op != TWIN_NEXT) {
-		/* An address that is suppressed is none. */
+		/* A suppressed address has no meaning. */
 		if (call->decoder == TWIN_QUERY && s->status >= 0 &&
 		    !(s->status & pts_ip_suppressed))
 			say(w, " ip=%" PRIx64, s->out.ip);
@@ -376,7 +376,7 @@ static void say_out(struct words *w, const struct twin_call *call, const struct 
 	}
 }
 
-/* A struct that was told to be smaller: what is cut off is nobody's, and is not written. */
+/* The caller passed a smaller struct: the rest of it must not be written. */
 static void say_part(struct words *w, const struct twin_call *call, const struct twin_seen *s)
 {
 	struct twin_seen part = *s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts apart from their profiles: kept, located, saved, loaded, merged. */
+/* Counts without their profiles: kept, located, saved, loaded, merged. */
 #include "test.h"
 
 #include "../flow/random_machine.h"
@@ -25,7 +25,7 @@ static struct ptah_counts *loaded(const void *bytes, size_t n)
 	return counts;
 }
 
-/* Do both save as the same bytes? */
+/* Do both save to the same bytes? */
 static void assert_same(const struct ptah_counts *a, const struct ptah_counts *b)
 {
 	void *x, *y;
@@ -83,7 +83,7 @@ static const struct ptah_profile_block *find_block(const struct ptah_counts_proc
 	return NULL;
 }
 
-/* Each block and each edge of the profile is there, and no more. */
+/* The process has each block and each edge of the profile, and no more. */
 static void check_process(const struct ptah_counts_process *p, struct ptah_profile *profile)
 {
 	struct ptah_profile_block *blocks;
@@ -139,7 +139,7 @@ static void saved_and_loaded(void **state)
 	}
 }
 
-/* Added profile by profile, merged from files, or merged as profiles: all the same. */
+/* Added profile by profile, merged from files, or merged as profiles: the result is the same. */
 static void merged(void **state)
 {
 	(void)state;
@@ -149,7 +149,7 @@ static void merged(void **state)
 		struct run r;
 
 		run_begin(&r, seed);
-		/* The same code, another trace of it: the first third alone. */
+		/* The same code and the first third of its trace. */
 		assert_int_equal(ptah_profile_new(r.image, NULL, &other), 0);
 		assert_int_equal(ptah_profile_feed(other, r.w->trace, 5000, true), 0);
 		assert_int_equal(ptah_counts_add(all, 7, r.profile), 0);
@@ -172,7 +172,7 @@ static void merged(void **state)
 	}
 }
 
-/* Files as written down by hand; `size` 0 ends them. */
+/* Files written by hand; `size` 0 ends the list. */
 static bool find_in(void *context, int32_t pid, uint64_t address, struct ptah_counts_file *file)
 {
 	(void)pid;
@@ -185,7 +185,7 @@ static bool find_in(void *context, int32_t pid, uint64_t address, struct ptah_co
 	return false;
 }
 
-/* 0x400000: NOP; JMP RAX, and so on every 0x1000; each led to the next. */
+/* 0x400000: NOP; JMP RAX, and the same every 0x1000 bytes; each leads to the next. */
 static struct ptah_counts *five_places(const struct ptah_counts_file *files)
 {
 	struct ptah_counts *counts = counts_new();
@@ -229,7 +229,7 @@ static void check_file(const struct ptah_counts_file *f, uint64_t address, uint6
 	assert_string_equal(f->path, path);
 }
 
-/* A library in the middle of a program's mapping; nothing is known of the last place. */
+/* A library in the middle of a program's mapping; nothing is known about the last address. */
 static void located(void **state)
 {
 	static const struct ptah_counts_file files[] = {LIB, MAIN, {0}};
@@ -258,7 +258,7 @@ static void located(void **state)
 	ptah_counts_free(counts);
 }
 
-/* One pid, but another file at the same address: these are two processes. */
+/* One pid with different files at the same address: these are two processes. */
 static void same_pid_of_two_programs(void **state)
 {
 	static const struct ptah_counts_file ones[] = {MAIN, {0}}, others[] = {LIB, {0}};
@@ -282,7 +282,7 @@ static void same_pid_of_two_programs(void **state)
 	ptah_counts_free(other);
 }
 
-/* Merged with itself it doubles, until it does not fit; then nothing is added. */
+/* Merged with itself the sum doubles, until it does not fit; then nothing is added. */
 static void sums_that_do_not_fit(void **state)
 {
 	static const struct ptah_counts_file files[] = {MAIN, {0}};
@@ -355,7 +355,7 @@ static void refused(const uint8_t *bytes, size_t n, const char *said)
 		fail_msg("\"%s\", not \"%s\"", why.text, said);
 }
 
-/* Cut anywhere, or with any bit flipped: refused, with the offset. */
+/* Cut anywhere, or with any bit flipped, the file is refused with an offset. */
 static void damaged(void **state)
 {
 	static const struct ptah_counts_file files[] = {LIB, MAIN, {0}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Random programs on the model's clocks: what they write, and the true TSC of each packet. */
+/* Random programs on the model's clocks: the packets they write, and the true TSC of each. */
 #ifndef PTAH_TEST_RANDOM_CLOCK_H
 #define PTAH_TEST_RANDOM_CLOCK_H
 
@@ -25,7 +25,7 @@ enum kind {
 struct truth {
 	uint64_t offset, tsc;
 	enum kind kind;
-	unsigned bits; /* of TNT */
+	unsigned bits; /* outcomes of the TNT */
 };
 
 struct run {
@@ -35,8 +35,8 @@ struct run {
 	uint8_t *trace;
 	struct truth *truths;
 	size_t count;
-	bool lossy;	/* overflows */
-	bool loses_mtc; /* only MTCs */
+	bool lossy;	/* it has overflows */
+	bool loses_mtc; /* it only loses MTCs */
 	bool idle;
 };
 
@@ -48,7 +48,7 @@ static unsigned pick(struct run *r, unsigned n)
 	return (unsigned)(r->seed >> 11) % n;
 }
 
-/* What is generated now will be an item with this offset. */
+/* The packet that is generated next becomes an item with this offset. */
 static void note(struct run *r, enum kind kind, unsigned bits)
 {
 	clock_packet(&r->clock, &r->g);
@@ -103,7 +103,8 @@ static void step(struct run *r)
 			clock_sleep(&r->clock, &r->g, pick(r, 1000000));
 		break;
 	case 4:
-		if (r->loses_mtc) /* less than a round, of six bits behind TMA with MTCFreq 10 */
+		if (r->loses_mtc) /* less than a round of the counter: six bits after a TMA with
+				     MTCFreq 10 */
 			r->clock.lose_mtc = 1 + pick(r, 50);
 		break;
 	case 5:

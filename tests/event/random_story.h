@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random traces as packet text, well-formed by the SDM: groups of packets that
- * the state they stand in allows. A failing one can be read.
+ * Random traces as packet text, well-formed by the SDM: groups of packets that the
+ * current state allows. As text, so that a person can read a trace that fails.
  */
 #ifndef PTAH_TESTS_EVENT_RANDOM_STORY_H
 #define PTAH_TESTS_EVENT_RANDOM_STORY_H
@@ -27,7 +27,7 @@ static inline unsigned story_random(struct random_story *r, unsigned n)
 	return (unsigned)(r->seed >> 11) % n;
 }
 
-/* A user's address or a kernel's. */
+/* An address of user or kernel code. */
 static inline uint64_t story_ip(struct random_story *r)
 {
 	uint64_t ip = 0x401000 + story_random(r, 1 << 20);
@@ -63,7 +63,7 @@ static inline void story_say_vmcs(struct random_story *r)
 	story_say(r, "VMCS base 0x%x; ", (1 + story_random(r, 1000)) << 12);
 }
 
-/* MODE.Exec only where something changes: libipt tells each, Ptah the changes. */
+/* MODE.Exec only where something changes: libipt reports every packet, Ptah the changes. */
 static inline void story_say_mode(struct random_story *r)
 {
 	r->mode = r->mode == 64 ? 32 : 64;
@@ -94,7 +94,7 @@ static inline void story_say_psb(struct random_story *r)
 	story_say(r, "PSBEND; ");
 }
 
-/* What does not ask whether tracing is on. */
+/* Packets that come whether tracing is on or off. */
 static inline void story_say_anywhere(struct random_story *r)
 {
 	switch (story_random(r, 10)) {

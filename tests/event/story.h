@@ -21,11 +21,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Tracing is off, and on at an address, without a PSB's other state. */
+/* A PSB+ while tracing is off, and one while it is on at an address, without other state. */
 #define OFF "PSB; PSBEND; "
 #define ON  "PSB; FUP 0x401000; PSBEND; "
 
-/* What the two of them are as items. ON: the first PSB+ of a trace. */
+/* The items of these two. ON: as the first PSB+ of a trace. */
 #define IS_OFF "psb noip status; "
 #define IS_ON  "psb status ip=401000; "
 
@@ -36,7 +36,7 @@ struct story {
 	size_t length;
 };
 
-/* The bytes of a trace; "? 0c 0d" are bytes as they stand. */
+/* Makes the bytes of a trace; "? 0c 0d" stands for those bytes. */
 static inline void story_assemble(struct story *story, const char *trace)
 {
 	struct ptah_packet_parser parser = {0};
@@ -129,7 +129,7 @@ static inline void story_decode(struct story *story, const struct ptah_event_con
 			for (int i = 0; i < n; i++)
 				story_item(story, &items[i]);
 		assert_int_equal(n, 0);
-		memset(copy, 0xa5, size); /* the decoder has no business there any more */
+		memset(copy, 0xa5, size); /* the decoder must not read there any more */
 		if (size == left)
 			break;
 		at += size;
@@ -137,7 +137,7 @@ static inline void story_decode(struct story *story, const struct ptah_event_con
 	ptah_event_decoder_free(d);
 }
 
-/* The same items however the trace is cut. `config` may be NULL. */
+/* Expects the same items however the trace is cut. `config` may be NULL. */
 static inline void story_check(const struct ptah_event_config *config, const char *trace,
 			       const char *expected)
 {

@@ -10,7 +10,7 @@
 
 struct result {
 	uint64_t items, bounded, cycles;
-	double error; /* mean, over bounded items */
+	double error; /* the mean, over items with a bound */
 };
 
 static void check(const struct run *r, const struct ptah_item *item, size_t *at,
@@ -68,7 +68,7 @@ static struct result decode(const struct run *r, size_t chunk)
 	return result;
 }
 
-/* Runs a machine and decodes what it wrote, whole and in chunks. */
+/* Runs a machine and decodes its packets, whole and in chunks. */
 static struct result run(struct run *r, size_t chunk)
 {
 	struct result result;
@@ -107,7 +107,7 @@ static void cycles_and_crystal(void **state)
 	}
 }
 
-/* Between two MTCs anything may have passed; before the first nothing is known of the period. */
+/* Between two MTCs any time may have passed; before the first MTC the period is unknown. */
 static void crystal_alone(void **state)
 {
 	(void)state;
@@ -138,7 +138,8 @@ static void cycles_alone(void **state)
 	}
 }
 
-/* A TSC now and then: what lies between two may be any time between them, and no bound is given. */
+/* TSC packets now and then: an item between two may be at any time between them, without a bound.
+ */
 static void tsc_alone(void **state)
 {
 	(void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each erratum on a stream that shows it, with its bit and without: Intel's
- * specification updates have the symptoms. Which processor has which is
- * compared with libipt's list (pt_cpu_errata), in its order.
+ * Each erratum on a stream that shows it, with its bit set and clear. The symptoms are those
+ * of Intel's specification updates. The errata of each processor are compared with libipt's
+ * list (pt_cpu_errata), in its order.
  */
 #include "story.h"
 
@@ -39,10 +39,10 @@ static void bdm70(void **state)
 static void skd007(void **state)
 {
 	(void)state;
-	/* Otherwise they are two CYCs, and the FUP behind them is an interrupt's. */
+	/* Without the bit they are two CYCs, and the FUP after them is an interrupt's. */
 	check(BIT(SKD007), ON ".bytes 0f 02 f3; FUP 6: 0000000000402000; TNT T",
 	      IS_ON "overflow ip=402000; tnt value=1 count=1; ", IS_ON "error BAD_CONTEXT; ");
-	/* A true CYC of that look, and one of three bytes. */
+	/* A true CYC of the same bytes, and one of three bytes. */
 	check(BIT(SKD007), ON ".bytes 0f 02; TNT T; .bytes 0f 03 02; OVF",
 	      IS_ON "tnt value=1 count=1; overflow noip; ",
 	      IS_ON "tnt value=1 count=1; overflow noip; ");
@@ -64,7 +64,7 @@ static void skz84(void **state)
 	check(BIT(SKZ84), ON ".bytes 02 73 34 12 5a 10 00", IS_ON, NULL);
 }
 
-/* The FUP or TIP.PGE behind OVF is missing. */
+/* The FUP or TIP.PGE after the OVF is missing. */
 static void skd010(void **state)
 {
 	const char *lost = IS_ON "overflow noip; error BAD_CONTEXT; ";
@@ -75,7 +75,7 @@ static void skd010(void **state)
 	check(BIT(SKD010), ON "OVF; TIP.PGD; TIP.PGE 0x402000",
 	      IS_ON "overflow noip; enabled ip=402000; ", lost);
 	check(BIT(SKD010), ON "OVF; TNT T", lost, lost);
-	/* The FUP of a transaction, and state before what comes next. */
+	/* The FUP of a transaction; changes of state before the next address. */
 	check(BIT(SKD010), ON "OVF; MODE.TSX begin; FUP 0x402000; TNT T",
 	      IS_ON "overflow ip=402000; tsx spec ip=402000; tnt spec value=1 count=1; ", NULL);
 	check(BIT(SKD010), ON "OVF; MODE.TSX abort; FUP 0x402000; TIP 0x403000",
@@ -122,7 +122,7 @@ static void apl11(void **state)
 	      IS_ON "overflow ip=402000; disabled to=500000; ");
 }
 
-/* What follows the FUP decides. */
+/* The packets after the FUP decide whether it is true. */
 static void apl12(void **state)
 {
 	(void)state;
@@ -149,7 +149,7 @@ static void apl12(void **state)
 	check(BIT(APL12), ON "OVF; FUP 0x402000; PIP cr3 0x1000; TNT T",
 	      IS_ON "overflow ip=402000; paging noip value=1000; tnt value=1 count=1; ",
 	      IS_ON "overflow ip=402000; paging noip value=1000; tnt value=1 count=1; ");
-	/* True after all. */
+	/* The FUP is true. */
 	check(BIT(APL12), ON "OVF; FUP 0x402000; TNT T",
 	      IS_ON "overflow ip=402000; tnt value=1 count=1; ",
 	      IS_ON "overflow ip=402000; tnt value=1 count=1; ");
@@ -157,7 +157,7 @@ static void apl12(void **state)
 	      IS_ON "overflow ip=402000; disabled noip; ", NULL);
 	check(BIT(APL12), ON "OVF; FUP 0x402000; PSB; FUP 0x402000; PSBEND; TNT T",
 	      IS_ON "overflow ip=402000; psb status ip=402000; tnt value=1 count=1; ", NULL);
-	/* What stands between is told behind the overflow, whichever it was. */
+	/* Packets between OVF and the decision are reported after the overflow, either way. */
 	check(BIT(APL12), ON "OVF; FUP 0x402000; CBR ratio 4; PWRE state 1 sub 2; TNT T",
 	      IS_ON
 	      "overflow ip=402000; cbr value=4; pwre noip value=1 count=2; tnt value=1 count=1; ",
@@ -171,13 +171,13 @@ static void apl12(void **state)
 		    "enabled ip=403000; ",
 	      NULL);
 	check(BIT(APL12), ON "OVF; FUP 0x402000", IS_ON "overflow ip=402000; ", NULL);
-	/* Its branch has not come, here and where there is no doubt. */
+	/* The MODE.Exec belongs to a branch that has not come, with and without doubt. */
 	check(BIT(APL12), ON "OVF; FUP 0x402000; MODE.Exec 32-bit", IS_ON "overflow ip=402000; ",
 	      NULL);
 	check(0, ON "OVF; FUP 0x402000; MODE.Exec 32-bit", IS_ON "overflow ip=402000; ", NULL);
 }
 
-/* SKL168: the estimated TSC at the last item, 100 cycles behind an MTC at 1320. */
+/* SKL168: the estimated TSC at the last item, 100 cycles after an MTC at 1320. */
 static uint64_t skl168_tsc(uint32_t errata)
 {
 	static struct story story;
@@ -192,7 +192,7 @@ static uint64_t skl168_tsc(uint32_t errata)
 	int n;
 
 	/* One crystal tick is 10 TSC ticks, an MTC comes every 160; of the 160 cycles between
-	 * the MTCs only 10 are told. */
+	 * the MTCs CYC packets report only 10. */
 	story_assemble(&story, "PSB; TSC 1000; TMA ctc 0 fc 0; CBR ratio 20; FUP 0x401000; PSBEND; "
 			       "MTC 1; CYC 10; PSB; FUP 0x401000; PSBEND; MTC 2; CYC 100; TNT T");
 	assert_int_equal(ptah_event_decoder_new(&config, &d), 0);
@@ -273,12 +273,12 @@ static void flow_check(uint32_t errata, const char *trace, const char *handled,
 static void skl014(void **state)
 {
 	(void)state;
-	/* Without the erratum the TIP.PGD is of the first branch that has a packet. */
+	/* Without the erratum the TIP.PGD belongs to the first branch that has a packet. */
 	flow_check(BIT(SKL014), AT(0x401000) "TIP.PGD",
 		   IS_ON "block ip=401000 to=401006 count=2; disabled noip; ",
 		   IS_ON "block ip=401000 to=401006 count=2; block ip=402000 to=402001 count=1; "
 			 "disabled noip; ");
-	/* With its IP there is no question. */
+	/* A TIP.PGD with its IP leaves no doubt. */
 	flow_check(BIT(SKL014), AT(0x401000) "TIP.PGD 0x402000",
 		   IS_ON "block ip=401000 to=401006 count=2; disabled to=402000; ",
 		   IS_ON "block ip=401000 to=401006 count=2; disabled to=402000; ");
@@ -297,7 +297,7 @@ static void bdm64(void **state)
 		   "psb status ip=401100; block ip=401100 to=401102 count=1; "
 		   "error MISMATCH ip=500000; tsx aborted ip=401301; "
 		   "async-branch ip=401301 to=401300; disabled noip; ");
-	/* Where the abort can be reached the branch was right. */
+	/* Where the address of the abort can be reached, the branch's target was right. */
 	flow_check(BIT(BDM64), AT(0x401300) "MODE.TSX abort; FUP 0x401301; TIP 0x401300",
 		   "psb status ip=401300; block cut ip=401300 to=401301 count=1; "
 		   "tsx aborted ip=401301; async-branch ip=401301 to=401300; ",
@@ -313,7 +313,7 @@ static void skd022(void **state)
 		   "block ip=401201 to=401204 count=1; disabled noip; ",
 		   "psb status ip=401200; block cut ip=401200 to=401201 count=1; "
 		   "async-disabled noip ip=401201; ");
-	/* At any other instruction it is an interrupt. */
+	/* At any other instruction the FUP is an interrupt's. */
 	flow_check(BIT(SKD022), AT(0x401300) "FUP 0x401301; TIP.PGD",
 		   "psb status ip=401300; block cut ip=401300 to=401301 count=1; "
 		   "async-disabled noip ip=401301; ",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Packets bound into events, as the SDM's chapter on packet streams has it. Streams by hand. */
+/* How packets combine into events, after the SDM's chapter on packet streams. Streams made by hand.
+ */
 #include "story.h"
 
 #include "model/generator.h"
@@ -74,7 +75,7 @@ static void enable_and_disable(void **state)
 	assert_true(items[3].flags & PTAH_ITEM_IP_SUPPRESSED);
 }
 
-/* FUP and TIP: an interrupt. FUP and TIP.PGD: one that leaves what is traced. */
+/* FUP and TIP: an interrupt. FUP and TIP.PGD: an interrupt whose handler is not traced. */
 static void asynchronous(void **state)
 {
 	(void)state;
@@ -90,7 +91,7 @@ static void asynchronous(void **state)
 	expect(4, PTAH_ITEM_ASYNC_DISABLED, 0x403004, 0);
 }
 
-/* Tracing enabled and left at once: TIP.PGE, FUP of the same address, TIP.PGD. */
+/* Tracing is enabled and stops at once: TIP.PGE, FUP of the same address, TIP.PGD. */
 static void enabled_for_nothing(void **state)
 {
 	(void)state;
@@ -116,7 +117,7 @@ static void psb_while_tracing(void **state)
 	expect(3, PTAH_ITEM_TNT, 0, 0);
 }
 
-/* BDM70: a PSB+ with a FUP although tracing is off, seen by the TIP.PGE behind it. */
+/* BDM70: a PSB+ with a FUP although tracing is off, recognised by the TIP.PGE after it. */
 static void erratum_bdm70(void **state)
 {
 	(void)state;
@@ -126,7 +127,7 @@ static void erratum_bdm70(void **state)
 	assert_int_equal(decode(), 2);
 	expect(0, PTAH_ITEM_PSB, 0, 0);
 	expect(1, PTAH_ITEM_ENABLED, 0x401000, 0);
-	/* Without it the FUP is true. */
+	/* Without the TIP.PGE the FUP is true. */
 	begin(false);
 	generator_psb(&g, 1, 20, true, 0x401000);
 	generator_tip(&g, 0x402000);
@@ -141,9 +142,9 @@ static void overflow(void **state)
 	begin(true);
 	generator_enable(&g, 0x401000);
 	generator_overflow(&g);
-	generator_ip_packet(&g, OPCODE_FUP, 0x405000); /* resolved while tracing */
+	generator_ip_packet(&g, OPCODE_FUP, 0x405000); /* the overflow ends while tracing is on */
 	generator_overflow(&g);
-	generator_enable(&g, 0x406000); /* resolved while not */
+	generator_enable(&g, 0x406000); /* ... while it is off */
 	generator_overflow(&g);
 	generator_psb(&g, 300, 20, true, 0x407000); /* the PSB+ has the address */
 	generator_overflow(&g);
@@ -188,7 +189,7 @@ static void transactions(void **state)
 	expect(4, PTAH_ITEM_ASYNC_BRANCH, 0x401020, 0x401100);
 }
 
-/* The FUP behind a PTW with its IP bit is the PTWRITE's, not an interrupt's. */
+/* The FUP after a PTW with its IP bit belongs to the PTWRITE, not to an interrupt. */
 static void bound_fup(void **state)
 {
 	(void)state;
@@ -203,7 +204,7 @@ static void bound_fup(void **state)
 	expect(3, PTAH_ITEM_TIP, 0, 0x402000);
 }
 
-/* Bad bytes are told with their place, and the next PSB is where it goes on. */
+/* Bad bytes are reported with their offset, and decoding goes on at the next PSB. */
 static void damage(void **state)
 {
 	(void)state;
@@ -276,8 +277,8 @@ static void timing_packets(void **state)
 }
 
 /*
- * CBR alone: fewer than CycThresh cycles are longer at a lower frequency. 31 of
- * them at 8 bus clocks, with a TSC that runs at 34, are 131 ticks.
+ * CBR alone: cycles below the threshold take longer at a lower frequency. 31 of them at a
+ * ratio of 8, with a TSC that runs at 34, are 131 ticks.
  */
 static void lower_frequency_is_less_sure(void **state)
 {
@@ -325,7 +326,7 @@ static void feeding(void **state)
 	assert_int_equal(ptah_event_decoder_new(NULL, NULL), PTAH_E_INVAL);
 }
 
-/* What the callback was asked, and how much it skips. */
+/* What the callback was called with, and how much it skips. */
 struct unknown {
 	int64_t skip;
 	unsigned calls;
@@ -347,7 +348,7 @@ static int64_t skip_unknown(void *context, const uint8_t *bytes, size_t n, uint6
 	return u->skip;
 }
 
-/* An opcode in no table, and 39 bytes behind it. */
+/* An unknown opcode, and 39 bytes after it. */
 #define C9_40                                                                                      \
 	".bytes c9 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 "                      \
 	"04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04 04; "
@@ -365,10 +366,10 @@ static void unknown_opcodes(void **state)
 	assert_true(u.offset == 16 + 5 + 2); /* ON: PSB, FUP with four bytes, PSBEND */
 	u.skip = 5;
 	story_check(&config, ON ".bytes c9 c9 c9 c9 c9; TNT T", IS_ON "tnt value=1 count=1; ");
-	u.skip = 40; /* more than the callback sees, and in pieces */
+	u.skip = 40; /* more than the callback can see, so that it is skipped in pieces */
 	story_check(&config, ON C9_40 "TNT T", IS_ON "tnt value=1 count=1; ");
 	assert_true(u.n == PTAH_PACKET_MAX_SIZE);
-	/* Inside of what belongs together. */
+	/* Between packets that belong together. */
 	u.skip = 1;
 	story_check(&config, ON "PTW 5 ip; .bytes c9; FUP 0x401010",
 		    IS_ON "ptwrite ip=401010 value=5 count=4; ");
@@ -393,7 +394,7 @@ static void unknown_opcodes_refused(void **state)
 	story_check(NULL, ON ".bytes c9; TNT T; " ON, IS_ON "error BAD_OPCODE; " IS_ON);
 }
 
-/* The first item behind a jump to `offset`, and where the decoder then is. */
+/* Checks the first item after a jump to `offset`, and the decoder's position. */
 static void jump(struct ptah_event_decoder *d, const struct story *story, uint64_t offset,
 		 uint64_t psb, uint64_t ip)
 {
@@ -425,14 +426,14 @@ static void seeking(void **state)
 	assert_int_equal(ptah_event_sync_offset(d, &sync), PTAH_E_NO_SYNC);
 	assert_int_equal(ptah_event_sync_offset(d, NULL), PTAH_E_INVAL);
 	assert_int_equal(ptah_event_feed(d, story.bytes, 30, false), 0);
-	jump(d, &story, 48, 48, 0x403000); /* with a chunk half used */
+	jump(d, &story, 48, 48, 0x403000); /* while a chunk is half used */
 	jump(d, &story, 0, 0, 0x401000);
 	jump(d, &story, 1, 24, 0x402000); /* to the next PSB from anywhere */
-	/* Backward: the last PSB before a place. */
+	/* Backward: to the last PSB before a position. */
 	psb = ptah_packet_find_last_psb(story.bytes, story.bytes + 47);
 	assert_true(psb == story.bytes + 24);
 	jump(d, &story, (uint64_t)(psb - story.bytes), 24, 0x402000);
-	/* Behind the last one there is nothing, and it is said where that began. */
+	/* After the last PSB there is nothing; the error has the offset of the jump. */
 	ptah_event_seek(d, 49);
 	assert_int_equal(ptah_event_feed(d, story.bytes + 49, story.size - 49, true), 0);
 	assert_int_equal(ptah_event_read(d, items, 64), 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* PTWRITE, power, Event Trace, PEBS and triggers, as the SDM's "Packet Definitions" has them. */
+/* PTWRITE, power, Event Trace, PEBS and triggers, after the SDM's "Packet Definitions". */
 #include "story.h"
 
 /* SDM "PTW Packet": four or eight bytes, with the PTWRITE's address or without. */
@@ -12,20 +12,21 @@ static void ptwrites(void **state)
 	story_check(NULL, ON "PTW 0x11223344 ip; FUP 0x401010; PTW 0x55667788 ip; FUP 0x401020",
 		    IS_ON "ptwrite ip=401010 value=11223344 count=4; "
 			  "ptwrite ip=401020 value=55667788 count=4; ");
-	/* Time may stand between it and its FUP, and it needs no branch tracing. */
+	/* Timing packets may come between a PTW and its FUP; it needs no branch tracing. */
 	story_check(NULL, OFF "PTW 0x11223344 ip; CYC 5; MTC 1; FUP 0x401010",
 		    IS_OFF "ptwrite ip=401010 value=11223344 count=4; ");
-	/* The FUP that should have come. */
+	/* The FUP is missing. */
 	story_check(NULL, ON "PTW 0x11223344 ip; TNT T; " ON "TNT N",
 		    IS_ON "ptwrite noip value=11223344 count=4; error BAD_CONTEXT; " IS_ON
 			  "tnt count=1; ");
-	/* The PTWRITE's FUP, then an interrupt's. */
+	/* The FUP of the PTWRITE, then that of an interrupt. */
 	story_check(NULL, ON "PTW 0x11223344 ip; FUP 0x401010; FUP 0x401014; TIP 0x500000",
 		    IS_ON "ptwrite ip=401010 value=11223344 count=4; "
 			  "async-branch ip=401014 to=500000; ");
 }
 
-/* SDM "MWAIT Packet", "EXSTOP Packet", "PWRE Packet", "PWRX Packet", in the order they come. */
+/* SDM "MWAIT Packet", "EXSTOP Packet", "PWRE Packet", "PWRX Packet", in the order in which they
+ * come. */
 static void power(void **state)
 {
 	(void)state;
@@ -57,7 +58,7 @@ static void pebs(void **state)
 			  "pebs-item noip value=1122334455667788 count=8; "
 			  "pebs-item noip to=1f value=1 count=8; pebs-end ip=401010; "
 			  "tnt value=1 count=1; ");
-	/* Blocks of one record follow each other without a BEP between. */
+	/* The blocks of one record follow each other without a BEP between them. */
 	story_check(NULL,
 		    OFF "BBP type 4 size 8; BIP id 1 5; BBP type 16 size 4; BIP id 2 0xffffffff; "
 			"BEP",
@@ -79,10 +80,10 @@ static void triggers(void **state)
 static const struct {
 	unsigned type;
 	const char *name;
-	const char *vector; /* of 0x2a */
+	const char *vector; /* the item's text for vector 0x2a */
 	const char *detail;
-	bool follows; /* has, while tracing is on, the FUP of its branch */
-	bool nowhere; /* even then: its source is not traced */
+	bool follows; /* while tracing is on, its address is in the FUP of its branch */
+	bool nowhere; /* it has no address even then: its source is never traced */
 } cfes[] = {
     {PTAH_CFE_INTR, "interrupt", " count=2a", "", true, false},
     {PTAH_CFE_IRET, "iret", "", "", false, false},
@@ -101,9 +102,9 @@ static const struct {
 };
 
 /*
- * SDM "CFE Packet": with its IP bit the next FUP is the event's alone. Without
- * it, and while branches are traced, what interrupts has a FUP and a TIP, whose
- * FUP is its address.
+ * SDM "CFE Packet": with the IP bit the next FUP belongs to the event alone. Without it, and
+ * while branches are traced, an event that interrupts has a FUP and a TIP, and that FUP is its
+ * address.
  */
 static void control_flow_events(void **state)
 {
@@ -133,7 +134,7 @@ static void control_flow_events(void **state)
 			 IS_ON "%s%s%s%s; async-branch ip=401010 to=500000; ", name,
 			 cfes[i].follows ? ip : " noip", vector, cfes[i].detail);
 		story_check(NULL, trace, expected);
-		/* And where there is no FUP after all. */
+		/* The same without any FUP. */
 		snprintf(trace, sizeof(trace), ON "CFE type %u vector 0x2a; TIP 0x500000", type);
 		snprintf(expected, sizeof(expected), IS_ON "%s noip%s%s; tip to=500000; ", name,
 			 vector, cfes[i].detail);
@@ -141,7 +142,7 @@ static void control_flow_events(void **state)
 	}
 }
 
-/* SDM "EVD Packet": the data of the CFE behind it. */
+/* SDM "EVD Packet": the data of the CFE that follows. */
 static void event_data(void **state)
 {
 	(void)state;
@@ -157,12 +158,12 @@ static void event_data(void **state)
 	/* A page fault that led to a VM exit. */
 	story_check(NULL, ON "EVD type 2 0; CFE type 9 vector 14; FUP 0x401010; TIP.PGD",
 		    IS_ON "vmexit ip=401010 count=e detail=5; async-disabled noip ip=401010; ");
-	/* Time stamps stand anywhere. */
+	/* Timing packets may come anywhere. */
 	story_check(NULL, OFF "EVD type 0 1; TSC 100; CFE type 1 vector 14",
 		    IS_OFF "interrupt noip value=1 count=e detail=2; ");
 }
 
-/* Data that belongs to no event is told as an error; the event is told all the same. */
+/* Data that belongs to no event is reported as an error; the event is reported all the same. */
 static void event_data_unpaired(void **state)
 {
 	(void)state;
@@ -178,7 +179,7 @@ static void event_data_unpaired(void **state)
 	story_check(NULL, ON "EVD type 0 1; " ON, IS_ON "error BAD_CONTEXT; " IS_ON);
 }
 
-/* What no table knows yet is left out, with the FUP that is its own. */
+/* A CFE of a future type is left out, together with its own FUP. */
 static void unknown_events(void **state)
 {
 	(void)state;

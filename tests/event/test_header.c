@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* PSB+, as the SDM's "PSB Packet" has it, and what real processors make of it. */
+/* PSB+, after the SDM's "PSB Packet", and as real processors write it (BDM70). */
 #include "story.h"
 
 static void state_in_any_order(void **state)
@@ -20,19 +20,19 @@ static void wrong_headers(void **state)
 	(void)state;
 	story_check(NULL, "PSB; TNT T; PSBEND; " ON, "error BAD_CONTEXT; " IS_ON);
 	story_check(NULL, "PSB; CFE type 1; PSBEND; " ON, "error BAD_CONTEXT; " IS_ON);
-	/* One that PSBEND did not end. */
+	/* A PSB+ without a PSBEND. */
 	story_check(NULL, "PSB; FUP 0x402000; " ON "TNT T",
 		    "error BAD_CONTEXT; " IS_ON "tnt value=1 count=1; ");
-	/* No event may span it. */
+	/* No event may span a PSB+. */
 	story_check(NULL, ON "FUP 0x401010; " ON, IS_ON "error BAD_CONTEXT; " IS_ON);
 	story_check(NULL, ON "PTW 1 ip; " ON,
 		    IS_ON "error BAD_CONTEXT; ptwrite noip value=1 count=4; " IS_ON);
-	/* Tracing was off, and no TIP.PGE told that it is on. */
+	/* Tracing was off, and no TIP.PGE has switched it on. */
 	story_check(NULL, OFF ON "TNT T",
 		    IS_OFF "error BAD_CONTEXT; " IS_ON "tnt value=1 count=1; ");
 }
 
-/* BDM70, which real traces show on processors that do not list it: the TIP.PGE has the word. */
+/* BDM70, which real traces show on processors that do not list it: the TIP.PGE decides. */
 static void bdm70(void **state)
 {
 	const struct ptah_event_config strict = {.size = sizeof(strict), .no_bdm70 = true};
@@ -49,8 +49,8 @@ static void bdm70(void **state)
 }
 
 /*
- * A MOV CR3 right behind the first PSB+: the code up to it ran in the PSB+'s
- * address space. (Reported as the PSB+'s own once, which the decoder holds back.)
+ * A MOV CR3 right after the first PSB+: the code up to it ran in the address space of the
+ * PSB+. (The decoder holds the PIP back, and once reported it as the PSB+'s own.)
  */
 static void state_behind_a_header_in_doubt(void **state)
 {
@@ -60,7 +60,7 @@ static void state_behind_a_header_in_doubt(void **state)
 		    "paging noip value=2000; tnt value=1 count=1; ");
 	story_check(NULL, ON "MODE.Exec 32-bit; TIP 0x8000",
 		    IS_ON "tip to=8000; exec-mode 32-bit ip=8000; ");
-	/* More than can be held back: then the SDM's word is taken. */
+	/* More packets than can be held back: the FUP is taken as the SDM defines it. */
 	story_check(NULL,
 		    ON "PIP cr3 0x20; PIP cr3 0x40; PIP cr3 0x60; VMCS base 0x1000; PIP cr3 0x80; "
 		       "PIP cr3 0xa0; PIP cr3 0xc0; CBR ratio 8; MNT 5; PIP cr3 0xe0; TNT T",
@@ -72,7 +72,7 @@ static void state_behind_a_header_in_doubt(void **state)
 		    IS_OFF "mnt value=5; cbr value=8; enabled ip=402000; ");
 }
 
-/* What was held back is not lost with what comes behind it. */
+/* Packets that were held back are not lost when damage follows. */
 static void damage_behind_a_header_in_doubt(void **state)
 {
 	(void)state;

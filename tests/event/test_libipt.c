@@ -6,14 +6,14 @@
  *
  * libipt 2.0 has no Event Trace, PEBS and triggers. What differs:
  *
- * - A PSB+ is an item to Ptah; libipt tells of it what it calls status updates:
- *   enabled or disabled, the mode, the transaction state. SDM "PSB Packet": it
+ * - A PSB+ is an item to Ptah; libipt reports it as several status updates: enabled
+ *   or disabled, the mode, the transaction state. SDM "PSB Packet": it
  *   is state, not change. Compared are CR3 and VMCS.
- * - SDM "MODE.Exec Packet": sent when the mode may have changed. Ptah tells the
- *   changes, libipt each packet. Compared are the changes.
+ * - SDM "MODE.Exec Packet": sent when the mode may have changed. Ptah reports
+ *   the changes, libipt each packet. Compared are the changes.
  * - SDM "CBR Packet": in a PSB+ it repeats the ratio. As with MODE.Exec.
- * - libipt tells the mode of a TIP before it is asked for the TIP.
- * - libipt 2.0 does not know BDM70 unless told so, and takes a false FUP for the
+ * - libipt reports the mode of a TIP before it is asked for the TIP.
+ * - libipt 2.0 does not handle BDM70 unless configured to, and takes a false FUP for the
  *   address of the PSB+'s state, which is not compared.
  * - MWAIT with an EXSTOP that has no FUP: libipt 2.0 gives it the next FUP, which
  *   is another's (libipt 2.3 does as Ptah does). SDM "MWAIT Packet": left out.
@@ -29,14 +29,14 @@
 
 #include <stdlib.h>
 
-/* What a decoder said, a line per item. */
+/* What a decoder reported, a line per item. */
 struct sink {
 	char *text;
 	size_t length, capacity;
-	unsigned mode; /* of the last line that told one */
+	unsigned mode; /* of the last line with a mode */
 	unsigned ratio;
 	bool no_cbr;
-	/* Of libipt's: CR3 and VMCS of a PSB+ until both have come, and the mode of a TIP. */
+	/* libipt's: CR3 and VMCS of a PSB+ until both have come, and the mode of a TIP. */
 	char held[128], held_vmcs[128];
 	uint64_t held_ip;
 	bool held_mode;
@@ -44,7 +44,7 @@ struct sink {
 
 #define SINK_ROOM (32u << 20)
 
-/* `text` is one for all traces: new memory of that size each time takes longer than the rest. */
+/* All traces share `text`: new memory of that size each time would take longer than the rest. */
 static void sink_begin(struct sink *s, char *text, bool no_cbr)
 {
 	*s = (struct sink){.text = text, .capacity = SINK_ROOM, .no_cbr = no_cbr};
@@ -75,7 +75,7 @@ static void say_tnt(struct sink *s, const struct ptah_item *item)
 
 static void say_item(struct sink *s, const struct ptah_item *item)
 {
-	/* Of state that a PSB+ repeats the address is not compared. */
+	/* The address of state that a PSB+ repeats is not compared. */
 	bool status = item->flags & PTAH_ITEM_STATUS;
 	bool none = status || item->flags & PTAH_ITEM_IP_SUPPRESSED;
 
@@ -145,7 +145,7 @@ static void say_state(struct sink *s, const struct pt_event *e)
 {
 	bool nowhere = e->ip_suppressed || e->status_update;
 	const char *none = no_ip(nowhere), *status = e->status_update ? " status" : "";
-	/* One name for what a branch brings, another for a PSB+. */
+	/* libipt has one name for what a branch changes and another for what a PSB+ repeats. */
 	const char *async = e->status_update ? "" : "async-";
 
 	switch (e->type) {
@@ -296,7 +296,7 @@ static void say_event(struct sink *s, const struct pt_event *e)
 	}
 }
 
-/* One answer. Negative at an error; pts_eos at the end. */
+/* Reads one answer. Negative at an error; pts_eos at the end. */
 static int ask(struct sink *s, struct pt_query_decoder *q, int status)
 {
 	struct pt_event event;

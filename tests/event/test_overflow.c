@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* OVF and how tracing goes on behind it: SDM "Buffer Overflow", "OVF Packet". */
+/* OVF and how tracing goes on after it: SDM "Buffer Overflow", "OVF Packet". */
 #include "story.h"
 
 static void resumes(void **state)
@@ -25,20 +25,20 @@ static void resumes(void **state)
 static void with_psb(void **state)
 {
 	(void)state;
-	/* The PSB+ tells where execution goes on. */
+	/* The PSB+ has the address at which execution goes on. */
 	story_check(NULL, ON "OVF; PSB; PIP cr3 0x1000; FUP 0x402000; PSBEND; TNT T",
 		    IS_ON "overflow ip=402000; psb status ip=402000; "
 			  "paging status ip=402000 value=1000; tnt value=1 count=1; ");
-	/* Or that it goes on untraced. */
+	/* The PSB+ has no address: execution goes on untraced. */
 	story_check(NULL, ON "OVF; PSB; PIP cr3 0x1000; PSBEND; TIP.PGE 0x402000",
 		    IS_ON "overflow noip; psb noip status; paging noip status value=1000; "
 			  "enabled ip=402000; ");
-	/* SDM "PSB": OVF may come in place of PSBEND; the state before it is true. */
+	/* SDM "PSB": an OVF may come in place of the PSBEND; the state before it is true. */
 	story_check(NULL, "PSB; PIP cr3 0x1000; OVF; FUP 0x402000; TNT T",
 		    "paging noip status value=1000; overflow ip=402000; tnt value=1 count=1; ");
 }
 
-/* What waited for an address did happen. */
+/* Events that waited for an address did happen. */
 static void with_events_pending(void **state)
 {
 	(void)state;
@@ -54,7 +54,7 @@ static void with_events_pending(void **state)
 		    IS_ON "tsx noip spec; overflow spec ip=402000; ");
 }
 
-/* Damage behind an OVF does not hide that packets were lost before it. */
+/* Damage after an OVF does not hide the loss of packets before it. */
 static void with_damage(void **state)
 {
 	(void)state;

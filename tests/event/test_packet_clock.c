@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The packet clock, fed with every packet of a trace, stands at its end where the
- * event decoder's clock does, which test_clock.c compares with the truth.
+ * A packet clock that is fed with every packet of a trace has, at the end, the time of the
+ * event decoder's clock, which test_clock.c compares with the truth.
  */
 #include "random_clock.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Branches and the state that changes with them: SDM "Packet Definitions", "PT Packet Flow". */
+/* Branches, and changes of state that come with them: SDM "Packet Definitions", "PT Packet Flow".
+ */
 #include "story.h"
 
 static void asynchronous_branches(void **state)
@@ -8,14 +9,14 @@ static void asynchronous_branches(void **state)
 	story_check(NULL, ON "TNT TNT; FUP 0x401010; TIP 0x500000; TIP 0x500100; TIP.PGD 0x600000",
 		    IS_ON "tnt value=5 count=3; async-branch ip=401010 to=500000; tip to=500100; "
 			  "disabled to=600000; ");
-	/* Tracing is left before one instruction has run. */
+	/* Tracing stops before an instruction has run. */
 	story_check(NULL, OFF "TIP.PGE 0x401000; FUP 0x401000; TIP.PGD",
 		    IS_OFF "enabled ip=401000; async-disabled noip ip=401000; ");
 	story_check(NULL, ON "FUP 0x401010; TNT T; " ON, IS_ON "error BAD_CONTEXT; " IS_ON);
 	story_check(NULL, ON "FUP 0x401010; FUP 0x401020; " ON, IS_ON "error BAD_CONTEXT; " IS_ON);
 }
 
-/* What needs tracing to be on, and what needs it to be off. */
+/* Packets that need tracing to be on, and packets that need it to be off. */
 static void wrong_places(void **state)
 {
 	(void)state;
@@ -44,7 +45,7 @@ static void transactions(void **state)
 		    ON "MODE.TSX begin; FUP 0x401010; MODE.TSX abort; FUP 0x401020; TIP 0x401100",
 		    IS_ON "tsx spec ip=401010; tsx aborted ip=401020; "
 			  "async-branch ip=401020 to=401100; ");
-	/* Its handler is not traced. */
+	/* The abort's handler is not traced. */
 	story_check(NULL, ON "MODE.TSX abort; FUP 0x401020; TIP.PGD",
 		    IS_ON "tsx aborted ip=401020; async-disabled noip ip=401020; ");
 	/* An interrupt aborts: one FUP for both. */
@@ -57,7 +58,7 @@ static void transactions(void **state)
 		    "psb status spec ip=401000; tnt spec value=1 count=1; ");
 }
 
-/* SDM "PIP Packet", "VMCS Packet": alone, or of a branch that has a FUP. */
+/* SDM "PIP Packet", "VMCS Packet": alone, or as part of a branch that has a FUP. */
 static void address_spaces(void **state)
 {
 	(void)state;
@@ -76,7 +77,7 @@ static void address_spaces(void **state)
 		    "paging status ip=401000 value=1000; tnt value=1 count=1; ");
 }
 
-/* SDM "MODE.Exec Packet": right before the branch from which on it holds. */
+/* SDM "MODE.Exec Packet": right before the branch that changes the mode. */
 static void code_sizes(void **state)
 {
 	(void)state;
@@ -92,8 +93,8 @@ static void code_sizes(void **state)
 }
 
 /*
- * SDM "MODE.Exec Packet", with Event Trace: where CLI, STI, POPF... change IF a
- * FUP follows, which is the packet's own.
+ * SDM "MODE.Exec Packet", with Event Trace: where CLI, STI, POPF... change IF, a FUP of its
+ * own follows the packet.
  */
 static void interrupt_flag(void **state)
 {
@@ -125,7 +126,7 @@ static void other_packets(void **state)
 			  "enabled ip=401000; ");
 }
 
-/* Every packet that moves the time, where the caller wants to see it. */
+/* With `ticks`, every packet that moves the time is an item. */
 static void ticks(void **state)
 {
 	const struct ptah_event_config config = {
@@ -140,7 +141,7 @@ static void ticks(void **state)
 	story_check(NULL, trace, IS_ON "tnt value=1 count=1; tnt count=1; tnt value=1 count=1; ");
 }
 
-/* Each packet of a PSB+, and what changes nothing, for those who ask for it. */
+/* With `unchanged`, each packet of a PSB+ is reported, and packets that change nothing. */
 static void unchanged_state(void **state)
 {
 	const struct ptah_event_config all = {.size = sizeof(all), .unchanged = true};
@@ -160,7 +161,7 @@ static void unchanged_state(void **state)
 	story_check(&flags, "PSB; MODE.Exec 64-bit if; PSBEND; PSB; MODE.Exec 64-bit if; PSBEND",
 		    "psb noip status; exec-mode 64-bit noip status; iflags noip status value=1; "
 		    "psb noip status; exec-mode 64-bit noip status; iflags noip status value=1; ");
-	/* SDM "PSB": OVF may cut it; what it has said holds. */
+	/* SDM "PSB": an OVF may cut it; what it said so far is true. */
 	story_check(&all, ON "PSB; CBR 20; FUP 0x402000; PIP cr3 0x1000; OVF; FUP 0x403000",
 		    IS_ON "cbr status ip=402000 value=14; paging status ip=402000 value=1000; "
 			  "overflow ip=403000; ");

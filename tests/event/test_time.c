@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Time on a simulated processor whose true time is known: the estimate stays
- * within the bound that goes with it and never runs backwards.
+ * The clock on the packets of a simulated processor whose true time is known: the estimate
+ * stays within its bound and never runs backwards.
  */
 #include "test.h"
 
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* A core at a changing frequency, a crystal, and the packets they would send. */
+/* A core at a changing frequency, a crystal, and the packets that they send. */
 struct clockwork {
 	uint64_t seed;
 	double tsc;    /* truth */
@@ -54,7 +54,7 @@ static void check(const struct clockwork *c, const struct event_time *t, uint64_
 		assert_true(off <= (double)t->error && -off <= (double)t->error);
 }
 
-/* Time passes; MTCs are sent at their moments. */
+/* Lets time pass; MTCs are sent when they are due. */
 static void pass(struct clockwork *c, struct event_time *t, double ticks, uint64_t *before)
 {
 	double end = c->tsc + ticks;
@@ -72,7 +72,7 @@ static void pass(struct clockwork *c, struct event_time *t, double ticks, uint64
 	c->tsc = end;
 }
 
-/* What a PSB+ says: TSC, TMA, CBR. */
+/* The timing packets of a PSB+: TSC, TMA, CBR. */
 static void synchronise(struct clockwork *c, struct event_time *t)
 {
 	double ticks = crystal(c);
@@ -107,7 +107,7 @@ static void run(struct clockwork *c)
 		}
 		if (!pick(c, 1000))
 			event_time_overflow(&t);
-		/* An event: with CYC on, its packet has one before it. */
+		/* An event: while CYCs are sent, one precedes its packet. */
 		tell_cycles(c, &t);
 		if (c->cyc) {
 			check(c, &t, &before);
@@ -115,7 +115,7 @@ static void run(struct clockwork *c)
 		}
 	}
 	if (c->cyc && c->mtc)
-		assert_true(known > 10000); /* all but what lies between overflow and TSC */
+		assert_true(known > 10000); /* all but those between an overflow and a TSC */
 }
 
 static void cycles_and_crystal(void **state)
@@ -174,7 +174,7 @@ static void crystal_alone(void **state)
 	}
 }
 
-/* SDM "TSC Packet": 56 bits. The upper byte is remembered. */
+/* SDM "TSC Packet": 56 bits. The clock remembers the upper byte. */
 static void wrap(void **state)
 {
 	struct event_time t = {0};
@@ -183,7 +183,8 @@ static void wrap(void **state)
 	t.tsc = UINT64_C(0x12fffffffffffff0);
 	event_time_tsc(&t, 0x10);
 	assert_true(t.now == UINT64_C(0x1300000000000010));
-	event_time_tsc(&t, UINT64_C(0xfffffffffffff8)); /* a little back: time stands still */
+	event_time_tsc(
+	    &t, UINT64_C(0xfffffffffffff8)); /* a little earlier: the estimate does not move */
 	assert_true(t.tsc == UINT64_C(0x12fffffffffffff8));
 	assert_true(t.now == UINT64_C(0x1300000000000010));
 	assert_true(t.error >= 0x18);

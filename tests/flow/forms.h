@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * All ways to read a flow against the plainest one (no_paths): the same items,
- * blocks and steps, at the first pass and at a second one over what is known; and
- * the same again after going back to a mark, and event by event.
+ * Reads a flow in every form and compares with the plainest one (no_paths): the same items, blocks
+ * and steps, in a first pass and in a second one over code that is known by then; and the same
+ * again after returning to a mark, and event by event.
  */
 #ifndef PTAH_TESTS_FLOW_FORMS_H
 #define PTAH_TESTS_FLOW_FORMS_H
@@ -20,10 +20,10 @@ struct forms {
 	size_t size, chunk, capacity;
 	struct ptah_item *items;
 	size_t count, room;
-	size_t next;   /* of them, to be read again */
-	unsigned step; /* of its instructions, likewise */
+	size_t next;   /* the first of the expected items to be read again */
+	unsigned step; /* the first of its instructions to be read again */
 	struct ptah_insn insns[512];
-	struct ptah_flow *plain; /* knows the instructions */
+	struct ptah_flow *plain; /* another flow over the image, to ask for instructions */
 	bool same;
 };
 
@@ -57,7 +57,7 @@ static bool forms_is_next(struct forms *f, const struct ptah_item *item)
 	return f->next < f->count && !memcmp(item, &f->items[f->next], sizeof(*item));
 }
 
-/* One batch. How many they were. */
+/* Reads one batch and checks it. Returns the number of items. */
 static int forms_read(struct forms *f, struct ptah_flow *flow, size_t capacity)
 {
 	struct ptah_item items[300];
@@ -76,7 +76,7 @@ static void forms_items(struct forms *f, struct ptah_flow *flow)
 		;
 }
 
-/* One item that is no block, or none. */
+/* Reads one item, if it is not a block. False: there was none. */
 static bool forms_event(struct forms *f, struct ptah_flow *flow, const char *what)
 {
 	struct ptah_item item;
@@ -99,7 +99,7 @@ static bool forms_is_next_block(struct forms *f, const struct ptah_block *b)
 	       b->mode == x->mode && b->flags == x->flags;
 }
 
-/* One batch. How many they were. */
+/* Reads one batch of blocks and checks it. Returns their number. */
 static int forms_read_blocks(struct forms *f, struct ptah_flow *flow, size_t capacity)
 {
 	struct ptah_block blocks[300];
@@ -123,7 +123,7 @@ static void forms_blocks(struct forms *f, struct ptah_flow *flow)
 	} while (f->same && forms_event(f, flow, "blocks"));
 }
 
-/* Up to two batches on and back, in one form or the other, before each that counts. */
+/* Reads up to two batches in one form or another and rewinds, before each batch that counts. */
 static void forms_again(struct forms *f, struct ptah_flow *flow)
 {
 	unsigned chance = (unsigned)f->next;
@@ -184,7 +184,7 @@ static void forms_steps(struct forms *f, struct ptah_flow *flow)
 	} while (f->same && forms_event(f, flow, "steps"));
 }
 
-/* Feeds all in chunks from memory that is gone after each. */
+/* Feeds the trace in chunks, each from memory that is freed after the call. */
 static void forms_feed(struct forms *f, struct ptah_flow *flow, forms_drain *drain)
 {
 	size_t at = 0;
@@ -217,7 +217,7 @@ static struct ptah_flow *forms_new(struct forms *f, bool no_paths)
 	return flow;
 }
 
-/* `capacity`: of the arrays read into, 1 to 300. Chunk 0: all at once. */
+/* `capacity`: of the arrays that are read into, 1 to 300. Chunk 0: everything at once. */
 static inline bool forms_equal(const struct ptah_image *image,
 			       const struct ptah_flow_config *config, const uint8_t *trace,
 			       size_t size, size_t chunk, size_t capacity)

@@ -10,7 +10,7 @@ static unsigned pick(struct machine *m, unsigned n)
 	return (unsigned)(next_random(m) >> 11) % n;
 }
 
-/* Lays the blocks out one behind the other, then writes their branches. */
+/* Lays the blocks out one after the other, then writes their branches. */
 static void make_program(struct machine *m)
 {
 	static const uint8_t fillers[][4] = {
@@ -33,8 +33,10 @@ static void make_program(struct machine *m)
 		}
 		b->ending = (enum ending)pick(m, END_MAX);
 		b->target = (int)pick(m, BLOCKS);
-		/* A loop of direct branches alone leaves no packet: how often it ran before an
-		 * interrupt is in no trace. */
+		/*
+		 * A loop of direct branches alone leaves no packet: the trace does not show how
+		 * often it ran before an interrupt.
+		 */
 		if ((b->ending == END_JUMP || b->ending == END_CALL) && b->target <= i)
 			b->target = i + 1 < BLOCKS ? i + 1 : i;
 		if (i == BLOCKS - 1)
@@ -86,7 +88,7 @@ static void ran(struct machine *m, uint64_t from, uint64_t to, unsigned ninsn)
 	m->instructions += ninsn;
 }
 
-/* An interrupt inside block b, before one of its instructions; execution goes on there later. */
+/* An interrupt inside block b, before one of its instructions; execution continues there later. */
 static void interrupt(struct machine *m, const struct block *b)
 {
 	unsigned before = pick(m, b->ninsn);
@@ -116,7 +118,7 @@ static void do_call(struct machine *m, int i)
 	generator_call(&m->g, m->blocks[i].end);
 }
 
-/* Runs block i whole. Returns the next block. */
+/* Runs block i to its end. Returns the next block. */
 static int step(struct machine *m, int i)
 {
 	const struct block *b = &m->blocks[i];
@@ -176,7 +178,7 @@ static size_t run(struct machine *m, bool retcomp, bool long_tnt)
 		if (!pick(m, 100))
 			generator_psb(&m->g, ++m->tsc, 20, true, m->blocks[at].ip);
 		if (m->lossy && !pick(m, 400)) {
-			/* What is pending is lost, and what runs until the buffer is free. */
+			/* Pending packets are lost, and what runs until the buffer is free. */
 			generator_flush_tnt(&m->g);
 			generator_overflow(&m->g);
 			m->overflows++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random programs on the packet generator. What the trace must say is the
- * simulated execution's own path, kept as a hash and as counts.
+ * Random programs on the packet generator. The expected result is the simulated execution's own
+ * path, kept as a hash and as counts.
  */
 #ifndef PTAH_TESTS_FLOW_RANDOM_MACHINE_H
 #define PTAH_TESTS_FLOW_RANDOM_MACHINE_H
@@ -34,20 +34,20 @@ struct block {
 	unsigned ninsn;
 	uint8_t sizes[16];
 	enum ending ending;
-	int target; /* block */
+	int target; /* a block */
 };
 
 struct machine {
 	uint64_t seed;
 	uint8_t code[CODE];
 	struct block blocks[BLOCKS];
-	int stack[128], depth; /* the program's own: blocks to return to */
+	int stack[128], depth; /* the program's own stack: blocks to return to */
 	struct ptah_generator g;
 	uint8_t *trace;
 	uint64_t tsc;
 	struct path_hash path;
 	uint64_t instructions, conditional, overflows;
-	bool lossy; /* this run has overflows: the hash covers what the trace can tell */
+	bool lossy; /* this run has overflows: the hash covers only what the trace can show */
 };
 
 static inline uint64_t next_random(struct machine *m)
@@ -58,7 +58,7 @@ static inline uint64_t next_random(struct machine *m)
 	return m->seed;
 }
 
-/* A program and its trace, of *size bytes. Free with machine_free(). */
+/* A program and its trace of *size bytes. Free it with machine_free(). */
 struct machine *machine_new(unsigned seed, bool retcomp, bool long_tnt, bool lossy, size_t *size);
 void machine_free(struct machine *m);
 

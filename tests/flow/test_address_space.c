@@ -12,7 +12,7 @@ static void put(struct ptah_image *image, uint64_t address, const char *bytes, s
 	assert_int_equal(ptah_image_add_bytes(image, bytes, n, address, space), 0);
 }
 
-/* 0x401000 differs: NOP, JMP RAX in the one; NOP, NOP, NOP, JMP RAX in the other. */
+/* 0x401000 differs: NOP, JMP RAX in one space; NOP, NOP, NOP, JMP RAX in the other. */
 static struct ptah_image *two_programs(void)
 {
 	struct ptah_image *image;
@@ -20,13 +20,13 @@ static struct ptah_image *two_programs(void)
 	assert_int_equal(ptah_image_new(&image), 0);
 	put(image, 0x401000, "\x90\xff\xe0", 3, &one);
 	put(image, 0x401000, "\x90\x90\x90\xff\xe0", 5, &two);
-	/* SYSCALL in the one, JMP RAX in the other. */
+	/* SYSCALL in one space, JMP RAX in the other. */
 	put(image, 0x402000, "\x0f\x05", 2, &one);
 	put(image, 0x402000, "\xff\xe0", 2, &two);
-	/* The kernel's, in both: NOP; MOV CR3, RAX; JMP RAX. And with REX and R8. */
+	/* Kernel code, the same in both: NOP; MOV CR3, RAX; JMP RAX. And with REX and R8. */
 	put(image, 0x500000, "\x90\x0f\x22\xd8\xff\xe0", 6, NULL);
 	put(image, 0x501000, "\x41\x0f\x22\xd8\xff\xe0", 6, NULL);
-	/* MOV CR0, RAX is none of it. */
+	/* MOV CR0, RAX does not change the space. */
 	put(image, 0x502000, "\x0f\x22\xc0\x90\xff\xe0", 6, NULL);
 	return image;
 }
@@ -61,7 +61,7 @@ static void check(struct ptah_image *image, const char *trace, const char *expec
 #define IN_ONE "PSB; PIP cr3 0x1000; MODE.Exec 64-bit; FUP 0x401000; PSBEND; "
 #define IS_ONE "psb status ip=401000; paging status ip=401000 value=1000; "
 
-/* SDM "PIP Packet": MOV CR3 has no branch; what comes behind it is of the new space. */
+/* SDM "PIP Packet": MOV CR3 is no branch; what follows it is in the new space. */
 static void mov_cr3(void **state)
 {
 	(void)state;
@@ -77,7 +77,7 @@ static void mov_cr3(void **state)
 		     "block ip=401000 to=401005 count=4; disabled noip; ");
 }
 
-/* With no such instruction on the way it belongs to the branch: a task switch, a VM exit. */
+/* Without such an instruction ahead the PIP belongs to the branch: a task switch, a VM exit. */
 static void with_the_branch(void **state)
 {
 	(void)state;
@@ -100,7 +100,7 @@ static void with_the_branch(void **state)
 		     "block ip=401000 to=401005 count=4; disabled noip; ");
 }
 
-/* Items tell the space and the section. */
+/* Items carry the numbers of space and section. */
 static void numbers(void **state)
 {
 	static struct story story;
@@ -145,8 +145,8 @@ static void feed(struct ptah_flow *flow, struct story *story, const char *trace,
 }
 
 /*
- * 0x401000: JZ 0x401010; JMP 0x401020. 0x401010: JMP RAX. 0x401020: JMP RAX.
- * What is written over at 0x401020 is seen at once, and the rest stays.
+ * 0x401000: JZ 0x401010; JMP 0x401020. 0x401010: JMP RAX. 0x401020: JMP RAX. Code overwritten at
+ * 0x401020 is seen at once, and the rest stays known.
  */
 static void patched(void **state)
 {
@@ -172,7 +172,9 @@ static void patched(void **state)
 					"block taken ip=401000 to=401002 count=1; "
 					"block ip=401010 to=401012 count=1; "
 					"block ip=401000 to=401002 count=1; ");
-	/* Now it jumps back to the JMP before it: a loop that was none when it was looked at. */
+	/*
+	 * Now it jumps back to the JMP before it: a loop, where the chain was found to end before.
+	 */
 	put(image, 0x401020, "\xeb\xe0", 2, NULL);
 	feed(flow, &story, "tip.48 0x401000", true);
 	assert_string_equal(story.text, "error NO_PROGRESS ip=401002; ");

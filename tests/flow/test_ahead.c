@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the flow stands is where the program went on, and ahead of it lies what the code says. */
+/*
+ * The flow's place is where the program continued, and the blocks ahead of it are those of the
+ * code.
+ */
 #include "test.h"
 
 #include "world.h"
 
 #include <ptah/flow.h>
 
-/* An instruction of a world: of which place, and which of its. */
+/* An instruction of a world: the number of its place and its index there. */
 struct at {
 	int place;
 	unsigned k;
@@ -26,7 +29,7 @@ static struct at find(const struct world *w, uint64_t ip)
 	return (struct at){-1, 0, ip};
 }
 
-/* The instruction behind one that needs no packet; false: it needs one. SDM "COFI Type". */
+/* Moves to the next instruction, if that needs no packet. False: it needs one. SDM "COFI Type". */
 static bool step(const struct world *w, struct at *at)
 {
 	const struct place *p = &w->places[at->place];
@@ -46,7 +49,7 @@ static bool step(const struct world *w, struct at *at)
 	}
 }
 
-/* What is ahead of a place: up to the first branch that needs a packet, no more and no less. */
+/* The blocks ahead of a place reach the first branch that needs a packet, no more and no less. */
 static size_t check_ahead(const struct world *w, struct ptah_flow *flow, struct ptah_place place,
 			  size_t capacity)
 {
@@ -66,7 +69,7 @@ static size_t check_ahead(const struct world *w, struct ptah_flow *flow, struct 
 			assert_int_equal(blocks[i].ip, at.ip);
 			for (unsigned k = 0; k < blocks[i].ninsn; k++, ninsn++) {
 				assert_true(straight && insns[k].ip == at.ip);
-				/* What the filter hides is full of INT3. */
+				/* Code that the filter hides is full of INT3. */
 				straight = at.place >= 0 && step(w, &at);
 			}
 		}
@@ -96,7 +99,7 @@ static void worlds(void **state)
 		assert_int_equal(ptah_flow_feed(flow, w->trace, size, true), 0);
 		while (ptah_flow_read(flow, &item, 1) == 1) {
 			ran += item.type == PTAH_ITEM_BLOCK ? item.ninsn : 0;
-			/* Events that stop the program there, or change how it is read. */
+			/* Events that stop the program there, or change how its code is read. */
 			assert_true(item.type != PTAH_ITEM_BLOCK || !between);
 			between = false;
 			if (ptah_flow_place(flow, &place) < 0 || ran == w->ran_count)
@@ -118,7 +121,7 @@ static void worlds(void **state)
 	}
 }
 
-/* A flow that stands at 0x401000 in 64-bit mode behind the end of its trace. */
+/* A flow at 0x401000 in 64-bit mode, after the end of its trace. */
 static struct ptah_flow *stand(const struct ptah_image *image, const char *tail, size_t n)
 {
 	static const uint8_t begin[] = {
@@ -152,7 +155,7 @@ static void expect(struct ptah_flow *flow, uint64_t ip, int status)
 	assert_int_equal(ptah_flow_ahead(flow, &place, blocks, 4), status);
 }
 
-/* What cannot be gone on from, and why. */
+/* Places from which execution cannot continue, and the reason. */
 static void ends(void **state)
 {
 	struct ptah_image *image;
@@ -163,11 +166,11 @@ static void ends(void **state)
 	(void)state;
 	assert_int_equal(ptah_image_new(&image), 0);
 	put(image, 0x401000, "\x90\xeb\x00\xeb\xfe", 5, NULL); /* nop; jmp; to: jmp to */
-	put(image, 0x402000, "\x90\x90", 2, NULL);	       /* and nothing behind */
-	put(image, 0x403000, "\x90\x06", 2, NULL);	       /* push es: not in 64-bit mode */
+	put(image, 0x402000, "\x90\x90", 2, NULL);	       /* nothing follows */
+	put(image, 0x403000, "\x90\x06", 2, NULL);	       /* push es: invalid in 64-bit mode */
 	flow = stand(image, "", 0);
 
-	/* Behind the trace's end, too. */
+	/* Also after the trace's end. */
 	assert_int_equal(ptah_flow_place(flow, &place), 0);
 	assert_true(place.ip == 0x401000 && place.mode == PTAH_EXEC_64 && !place.space);
 	expect(flow, 0x401000, PTAH_E_NO_PROGRESS);
@@ -181,7 +184,7 @@ static void ends(void **state)
 	assert_true(place.ip == 0x402002 && place.mode);
 	assert_int_equal(ptah_flow_ahead(flow, &place, blocks, 4), PTAH_E_NO_CODE);
 
-	/* Of the image of now. */
+	/* The current image counts. */
 	put(image, 0x401003, "\xc3", 1, NULL);
 	place.ip = 0x401000;
 	assert_int_equal(ptah_flow_ahead(flow, &place, blocks, 0), 0);
@@ -204,7 +207,7 @@ static void ends(void **state)
 	ptah_image_free(image);
 }
 
-/* In the space of the place, and not in that of now. */
+/* Looks in the place's own space, not in the current one. */
 static void spaces(void **state)
 {
 	static const struct ptah_space one = {0x1000, PTAH_SPACE_ANY},
@@ -233,7 +236,7 @@ static void spaces(void **state)
 		assert_int_equal(ptah_flow_ahead(flow, &place, blocks, 4), 1);
 		assert_int_equal(blocks[0].ninsn, space.cr3 == one.cr3 ? 2 : 3);
 		assert_int_equal(space.cr3, i ? one.cr3 : two.cr3);
-		/* The flow stands where it stood. */
+		/* The flow's own place is unchanged. */
 		assert_int_equal(ptah_flow_place(flow, &place), 0);
 		assert_true(place.space == (i ? begin.space + 1 : begin.space));
 		place.space--;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers of address spaces: one each, the same each time, and so many that fit in a block. */
+/*
+ * Numbers of address spaces: one for each, always the same, and as many as fit in a block's field.
+ */
 #include "test.h"
 
 #include "flow/code_cache.h"
@@ -32,7 +34,7 @@ static void each_has_its_number(void **state)
 			assert_int_equal(cache.spaces[i].cr3, space.cr3);
 			assert_int_equal(cache.spaces[i].vmcs, space.vmcs);
 		}
-		/* No number is left: what was is as it was. */
+		/* All numbers are used; those given stay valid. */
 		space = space_of(UINT16_MAX + 1);
 		assert_int_equal(code_set_space(&cache, &space), PTAH_E_LIMIT);
 		assert_int_equal(cache.space, UINT16_MAX);

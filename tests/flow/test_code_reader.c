@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Code that a reader gives, and gives differently later. */
+/* Code that a reader callback gives, and gives differently later. */
 #include "../event/story.h"
 
 #include "flow/flow_machine.h"
 
-/* The bytes at 0x402000; `calls` counts how often they are asked for. */
+/* The bytes at 0x402000; `calls` counts how often they were read. */
 struct memory {
 	const char *bytes;
 	size_t n;
@@ -40,7 +40,7 @@ static void feed(struct ptah_flow *flow, struct story *story, const char *trace)
 			story_item(story, &items[i]);
 }
 
-/* A section: JMP 0x402000 at 0x401000, and at 0x401ffe NOPs that lead over the border. */
+/* A section with JMP 0x402000 at 0x401000, and with NOPs at 0x401ffe that lead across its end. */
 static struct ptah_image *image_of(struct memory *m)
 {
 	struct ptah_image *image;
@@ -73,14 +73,17 @@ static void changes_when_told(void **state)
 	nodes = flow->code.node_count;
 	memory = (struct memory){"\x90\xff\xe0", 3, 0}; /* NOP; JMP RAX */
 
-	/* Not told: what is known stays known. */
+	/* Without notice of the change, what is known stays known. */
 	feed(flow, &story, "tip.48 0x401ffe; tip.48 0x401000; ");
 	assert_string_equal(story.text, "block ip=401000 to=401005 count=1; "
 					"block ip=402000 to=402002 count=1; "
 					"block ip=401ffe to=402002 count=3; ");
 	assert_int_equal(memory.calls, 0);
 
-	/* Told: what lies in the reader's memory, even in part, is read anew, and nothing else. */
+	/*
+	 * After the notice, code that lies in the reader's memory, even in part, is read again, and
+	 * no other.
+	 */
 	ptah_image_reader_changed(image);
 	flow_follow_image(flow);
 	assert_int_equal(flow->code.node_count, nodes - 2);
@@ -90,7 +93,7 @@ static void changes_when_told(void **state)
 					"block ip=401ffe to=402003 count=4; ");
 	assert_true(memory.calls > 0);
 
-	/* Nothing there any more. */
+	/* The reader has nothing there any more. */
 	memory = (struct memory){NULL, 0, 0};
 	ptah_image_set_reader(image, read_memory, &memory);
 	feed(flow, &story, "tip.48 0x401ffe; ");
@@ -100,7 +103,10 @@ static void changes_when_told(void **state)
 	ptah_image_free(image);
 }
 
-/* Costs nothing where no code is the reader's: not even what return sites lead to is lost. */
+/*
+ * Where no code came from the reader, the notice costs nothing: not even links of return sites are
+ * lost.
+ */
 static void untouched(void **state)
 {
 	static struct story story;

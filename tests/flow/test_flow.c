@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Events at their places among the instructions. */
+/* Events are reported at their places among the instructions. */
 #include "../event/story.h"
 
 #include <ptah/flow.h>
@@ -12,7 +12,7 @@ static const uint8_t code[] = {0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90,
 			       0xf3, 0x0f, 0xae, 0xe0, 0x90, 0xff, 0xe0, 0x90,
 			       0x90, 0xf3, 0x0f, 0xae, 0xe0, 0xeb, 0xf8};
 
-/* The same items whole and in chunks of a byte, read one by one and many at once. */
+/* The same items, fed whole and in chunks of a byte, read one by one and many at once. */
 static void check(const struct ptah_event_config *events, const char *trace, const char *expected)
 {
 	struct ptah_flow_config config = {.size = sizeof(config), .events = *events};
@@ -62,7 +62,7 @@ static void at_their_address(void **state)
 		    "block ip=401003 to=40100f count=8; disabled noip; ");
 }
 
-/* A PTWRITE has retired where its packet stands; without a FUP it is the next one on the way. */
+/* A PTWRITE has retired when its packet is written; without a FUP it is the next one ahead. */
 static void ptwrite_without_address(void **state)
 {
 	(void)state;
@@ -71,7 +71,9 @@ static void ptwrite_without_address(void **state)
 		    "block ip=40100c to=40100f count=2; disabled noip; ");
 }
 
-/* From behind it, once round: cut at the same places when the reader has room for one item. */
+/*
+ * From after it, once round the loop: cut at the same places when the reader has room for one item.
+ */
 static void ptwrite_behind_us_in_a_loop(void **state)
 {
 	(void)state;
@@ -81,7 +83,7 @@ static void ptwrite_behind_us_in_a_loop(void **state)
 		    "ptwrite ip=401011 value=7 count=4; overflow noip; ");
 }
 
-/* CLI and STI: the flag's FUP is reached like any address. */
+/* CLI and STI: the FUP of the flag's packet is reached like any address. */
 static void interrupt_flag(void **state)
 {
 	const struct ptah_event_config config = {.size = sizeof(config), .trace.event_trace = true};
@@ -92,7 +94,7 @@ static void interrupt_flag(void **state)
 		    "iflags ip=401002 value=1; block ip=401002 to=40100f count=9; disabled noip; ");
 }
 
-/* A change of the code's size with a FUP of its own holds from there on, not before. */
+/* A change of the code's size with a FUP of its own is valid from that address on, not before. */
 static void code_size_with_address(void **state)
 {
 	(void)state;
@@ -101,7 +103,7 @@ static void code_size_with_address(void **state)
 		    "block ip=401002 to=40100f count=9; disabled noip; ");
 }
 
-/* A tick stands where the trace has proven that we are. */
+/* A tick has the address that the trace has proven. */
 static void ticks(void **state)
 {
 	const struct ptah_event_config config = {
@@ -113,7 +115,7 @@ static void ticks(void **state)
 		    "block ip=401000 to=40100f count=b; disabled noip; ");
 }
 
-/* An overflow's address may be in a PSB+, which is told behind it. */
+/* An overflow's address may be in a PSB+ that is reported after it. */
 static void overflow_with_psb(void **state)
 {
 	(void)state;
@@ -122,7 +124,7 @@ static void overflow_with_psb(void **state)
 		    "block ip=401004 to=40100f count=7; disabled noip; ");
 }
 
-/* What is told before a pause at a PSB does not depend on the reader's room. */
+/* What is reported before a pause at a PSB does not depend on the reader's room. */
 static void pause_at_a_psb(void **state)
 {
 	static const char trace[] = "PSB; TSC 1; MODE.Exec 64-bit; FUP 0x401000; PSBEND; "

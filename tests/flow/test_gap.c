@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Traces without TNT packets (IA32_RTIT_CTL.DisTNT): the same random programs,
- * the outcomes taken out of their traces. What is reported must be what ran,
- * in one piece between two gaps, and gaps may stand only where they must.
+ * Traces without TNT packets (IA32_RTIT_CTL.DisTNT): the same random programs, with the outcomes
+ * taken out of their traces. What is reported must be what ran, in one piece between two gaps, and
+ * gaps may be only where they are needed.
  */
 #include "test.h"
 
@@ -14,7 +14,7 @@ struct decoded {
 	uint64_t instructions, gaps;
 };
 
-/* Without its TNT packets, in place. Returns the new size. */
+/* Removes the TNT packets in place. Returns the new size. */
 static size_t take_outcomes_out(uint8_t *trace, size_t size)
 {
 	size_t kept = 0;
@@ -36,13 +36,14 @@ static size_t take_outcomes_out(uint8_t *trace, size_t size)
 }
 
 /*
- * Which instructions of what ran may come next, by their number: behind a gap
- * all from a first one on, and with each instruction those before which it is.
+ * Which instructions of the expected list may come next, by index. After a gap these are all from
+ * the first one on; each instruction reported reduces them to those that follow such an
+ * instruction.
  */
 struct places {
 	const struct world *w;
 	size_t *may, count;
-	bool open; /* a gap: from may[0] on */
+	bool open; /* after a gap: all from may[0] on */
 };
 
 static void places_gap(struct places *p)
@@ -67,7 +68,7 @@ static void places_insn(struct places *p, const struct ptah_insn *insn)
 	assert_true(p->count > 0);
 }
 
-/* Can all of what ran be behind us, or in the last gap? */
+/* Can everything that ran have been reported, or lie in the last gap? */
 static bool places_end(const struct places *p)
 {
 	return p->open || p->may[p->count - 1] == p->w->ran_count;
@@ -155,7 +156,7 @@ static void returns_compressed(void **state)
 	worlds(true);
 }
 
-/* A trace that has its outcomes is exact, whatever the configuration says. */
+/* A trace that has outcomes is decoded exactly, whatever the configuration says. */
 static void outcomes_all_the_same(void **state)
 {
 	struct decoded d;

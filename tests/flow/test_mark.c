@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Going back to a mark: what is read again is the same, or that of another image. */
+/* Returning to a mark: what is read again is the same, or that of another image. */
 #include "test.h"
 
 #include "timed_trace.h"
@@ -30,7 +30,7 @@ static struct ptah_flow *open_flow(const struct ptah_image *image,
 	return flow;
 }
 
-/* Sections are others in each image. */
+/* Numbers of sections differ from image to image. */
 static void add(struct items *items, const struct ptah_item *item)
 {
 	if (items->n == items->room) {
@@ -76,7 +76,7 @@ static void assert_same(const struct items *wanted, const struct items *got)
 	assert_int_equal(wanted->n, got->n);
 }
 
-/* Over code of another kind, and back: nothing of what was read there is left. */
+/* Reads over other code and returns: nothing of what was read there remains. */
 static void other_code(void **state)
 {
 	(void)state;
@@ -131,7 +131,7 @@ static void other_code(void **state)
 	}
 }
 
-/* What a mark is lost by, and what it is not. */
+/* What invalidates a mark, and what does not. */
 static void lost(void **state)
 {
 	size_t size;
@@ -151,7 +151,7 @@ static void lost(void **state)
 	assert_int_equal(ptah_flow_mark(flow), 0);
 	while (read_some(flow, &items, 512))
 		;
-	/* All read, and not fed yet. */
+	/* All chunks are read, and no new one is fed. */
 	assert_int_equal(ptah_flow_rewind(flow), 0);
 	assert_int_equal(ptah_flow_rewind(flow), 0);
 	assert_int_equal(ptah_flow_feed(flow, w->trace, size, true), PTAH_E_BUSY);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Code that comes when it is asked for: the items are those of a whole image. */
+/* Code that the caller adds when it is asked for: the items are those of a complete image. */
 #include "test.h"
 
 #include "world.h"
@@ -10,7 +10,7 @@ struct store {
 	struct ptah_image *full, *image;
 	uint64_t piece;
 	unsigned asked;
-	bool lies; /* says that it added what it did not */
+	bool lies; /* claims to have added code, and has not */
 };
 
 static bool bring(void *context, uint64_t address, const struct ptah_space *space)
@@ -43,7 +43,7 @@ static struct ptah_flow *open_flow(const struct ptah_image *image, struct store 
 	return flow;
 }
 
-/* All items; sections aside, of which the pieces have more. */
+/* All items, without their sections: pieces of an image have more of those. */
 static struct items read_all(struct ptah_flow *flow, size_t capacity)
 {
 	struct items items = {0};
@@ -79,7 +79,7 @@ static void compare(struct store *store, const struct ptah_image *wanted, struct
 	struct ptah_flow *b = open_flow(store->image, store, w, size);
 	struct items x = read_all(a, 256), y;
 
-	/* Twice: the second time everything is there, or refused again. */
+	/* Twice: the second time all code is there already, or refused again. */
 	for (unsigned i = 0; i < 2; i++) {
 		y = read_all(b, i ? 1 : 256);
 		assert_int_equal(x.n, y.n);
@@ -114,7 +114,7 @@ static void on_demand(void **state)
 	}
 }
 
-/* A yes that brings nothing is a no, and is not asked for over and over. */
+/* A caller that claims to have added code and has not is not asked again and again. */
 static void lies(void **state)
 {
 	size_t size;

@@ -90,9 +90,9 @@ static void chunks(void **state)
 }
 
 /*
- * With overflows: every one is reported, decoding goes on exactly where the
- * trace says, and nothing is an error. What ran directly before an overflow
- * without leaving a packet cannot be known, so less is decoded than ran.
+ * With overflows: each is reported, decoding continues exactly where the trace says, and nothing is
+ * an error. What ran right before an overflow without leaving a packet cannot be known, so less is
+ * decoded than ran.
  */
 static void overflows(void **state)
 {

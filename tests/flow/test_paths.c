@@ -49,7 +49,9 @@ static void worlds(void **state)
 	}
 }
 
-/* With clocks: paths add CYC packets up, and items have the times that each of them tells. */
+/*
+ * With clocks: paths add CYC packets up, and each item has the time after all of those before it.
+ */
 static void clocks(void **state)
 {
 	(void)state;
@@ -69,7 +71,7 @@ static void clocks(void **state)
 	}
 }
 
-/* Damage, anywhere: the same errors, at the same places. */
+/* Damage anywhere: the same errors at the same places. */
 static void damage(void **state)
 {
 	(void)state;
@@ -127,7 +129,7 @@ static void deep(void **state)
 	}
 }
 
-/* Code that changes under the paths: they are forgotten with it. */
+/* Code changes, and the paths over it are forgotten. */
 static void change(void **state)
 {
 	/* 100 rounds of: cmp-less jcc back to itself, 6 taken and then not, then jmp back. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The query protocol as its users speak it: an own instruction walk that asks
- * the trace at every branch, against the path that the simulated program took.
+ * The query interface as its users call it: a walk over the instructions of its own that queries
+ * the trace at every branch, compared with the path that the simulated program took.
  */
 #include "test.h"
 
@@ -19,11 +19,11 @@ struct walker {
 	unsigned top, depth;
 	struct path_hash path;
 	uint64_t instructions, conditional, answers;
-	/* Feeding. */
+	/* What has been fed so far. */
 	size_t size, fed, chunk;
 };
 
-/* An answer, or what is to be done first; feeds when asked to. */
+/* Calls a query function; feeds more and repeats when it asks for that. */
 #define ASK(w, call)                                                                               \
 	({                                                                                         \
 		int status_;                                                                       \
@@ -40,7 +40,7 @@ static void feed(struct walker *w)
 	w->fed += n;
 }
 
-/* Runs up to the next instruction that asks something (or to `stop`), which is not run yet. */
+/* Runs up to the next instruction that needs a query (or to `stop`), which is not run yet. */
 static struct x86_insn walk(struct walker *w, uint64_t stop)
 {
 	struct x86_insn insn;
@@ -184,8 +184,9 @@ static void chunks(void **state)
 	run_queries(13, false, false, 4096);
 }
 
-/* TSC 0x10 in the PSB+, outcomes, a later TSC and a ratio: each answer has the clocks of its
- * packet. */
+/*
+ * TSC 0x10 in the PSB+, outcomes, a later TSC and a ratio: each answer has the time of its packet.
+ */
 static void clocks(void **state)
 {
 	static uint8_t trace[256];
@@ -229,8 +230,10 @@ static void clocks(void **state)
 	ptah_query_free(q);
 }
 
-/* SDM Table "TNT Examples with Deferred TIPs": the indirect branch comes first, its TIP behind the
- * outcomes of the conditional branches that follow it. */
+/*
+ * SDM Table "TNT Examples with Deferred TIPs": the indirect branch comes first, its TIP after the
+ * outcomes of the conditional branches that follow it.
+ */
 static void deferred_tip(void **state)
 {
 	static uint8_t trace[256];

@@ -24,7 +24,7 @@ static void same_in_chunks(const struct ptah_image *image, const uint8_t *trace,
 	reference_free(&flow);
 }
 
-/* Both decode the trace; `reference` is what they agree on. Free it. */
+/* Decodes the trace with both; `reference` is what they agree on. The caller frees it. */
 static void agree(const struct ptah_image *image, const uint8_t *trace, size_t size, size_t chunk,
 		  struct reference *reference)
 {
@@ -103,7 +103,7 @@ static void ran_so(const struct world *w, const struct reference *r)
 	assert_int_equal(n, w->ran_count);
 }
 
-/* All that machine.h leaves out; what both say is what ran. */
+/* What random_machine.h leaves out; both decoders must report what ran. */
 static void worlds(void **state)
 {
 	static const uint8_t must_occur[] = {
@@ -138,7 +138,7 @@ static void worlds(void **state)
 		assert_true(occurred[must_occur[i]] > 0);
 }
 
-/* Bits flipped and bytes dropped, a few in each trace. */
+/* Flips bits and drops bytes, a few in each trace. */
 static size_t damage(uint8_t *trace, size_t size, uint64_t *seed)
 {
 	for (unsigned i = 0; i < 8; i++) {
@@ -192,7 +192,7 @@ static void damaged_worlds(void **state)
 	}
 }
 
-/* Small cases, once wrong. Each expects so many instructions and errors. */
+/* Small cases that failed once. Each expects a number of instructions and errors. */
 static void expect(struct world *w, size_t instructions, size_t errors)
 {
 	struct ptah_image *image = image_of(w->code, sizeof(w->code));
@@ -218,7 +218,7 @@ static struct world *begin(const void *code, size_t size)
 	return w;
 }
 
-/* Outcomes behind outcomes that an indirect branch leaves over: an error, and no TNT item. */
+/* More outcomes follow those that an indirect branch did not use: an error, and no TNT item. */
 static void outcomes_at_an_indirect_branch(void **state)
 {
 	static const uint8_t code[] = {0xff, 0xe0}; /* jmp rax */
@@ -230,7 +230,7 @@ static void outcomes_at_an_indirect_branch(void **state)
 	expect(w, 0, 1);
 }
 
-/* for (;;) ptwrite: each PTW is one round. */
+/* for (;;) ptwrite: each PTW stands for one round. */
 static void ptwrite_in_a_loop(void **state)
 {
 	static const uint8_t code[] = {0xf3, 0x0f, 0xae, 0xe0, 0xeb, 0xfa};
@@ -267,7 +267,7 @@ static void psb_behind_a_call(void **state)
 	expect(w, 1, 1);
 }
 
-/* A PSB+ that contradicts the code size: it is right. 48 89 C0 is one instruction or two. */
+/* A PSB+ that contradicts the code size is right. 48 89 C0 is one instruction or two. */
 static void code_size_of_a_psb(void **state)
 {
 	static const uint8_t code[] = {0x48, 0x89, 0xc0, 0xff, 0xe0};

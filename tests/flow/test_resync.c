@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Going on behind code that is missing: at the very next address in the trace,
- * and what is told from there is what ran.
+ * Continuing after missing code: at the very next address in the trace; what is reported from there
+ * on is what ran.
  */
 #include "test.h"
 
@@ -9,7 +9,7 @@
 
 #include <ptah/flow.h>
 
-/* Instructions that ran. */
+/* A list of instructions that ran. */
 struct list {
 	uint64_t *ip;
 	size_t n, room;
@@ -51,7 +51,7 @@ static struct ptah_flow *open_flow(const struct ptah_image *image, const struct 
 	return flow;
 }
 
-/* All that ran. */
+/* All instructions that ran. */
 static struct list read_whole(const struct world *w, size_t size)
 {
 	struct ptah_image *image = image_of(w);
@@ -70,7 +70,7 @@ static struct list read_whole(const struct world *w, size_t size)
 	return list;
 }
 
-/* Where the first packet at or behind `offset` that has an address leads; 0: there is none. */
+/* The target of the first packet at `offset` or after it that has an address; 0: there is none. */
 static uint64_t next_address(const struct ptah_item *events, size_t n, uint64_t offset)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -84,7 +84,7 @@ static uint64_t next_address(const struct ptah_item *events, size_t n, uint64_t 
 			return e->to;
 		case PTAH_ITEM_TNT:
 		case PTAH_ITEM_DISABLED:
-		case PTAH_ITEM_ASYNC_DISABLED: /* on, and off at once */
+		case PTAH_ITEM_ASYNC_DISABLED: /* turned on, and off at once */
 			break;
 		default:
 			if (!(e->flags & PTAH_ITEM_IP_SUPPRESSED) && e->ip)
@@ -111,7 +111,7 @@ static size_t read_events(const struct world *w, size_t size, struct ptah_item *
 	return n;
 }
 
-/* Does `part` stand in the whole from *at or later on, without a gap? *at moves behind it. */
+/* Is `part` contained in the whole without a gap, from *at or later? Moves *at after it. */
 static bool stands_in(const struct list *whole, const struct list *part, size_t *at)
 {
 	for (size_t from = *at; from + part->n <= whole->n; from++) {
@@ -127,7 +127,7 @@ struct counts {
 	size_t told, errors, resyncs;
 };
 
-/* Reads all there is of an image with holes. */
+/* Reads everything with an image that has holes. */
 static struct counts read_holes(const struct world *w, size_t size, const struct ptah_image *image,
 				bool resync)
 {
@@ -142,7 +142,7 @@ static struct counts read_holes(const struct world *w, size_t size, const struct
 	while (ptah_flow_read(flow, &item, 1) == 1) {
 		struct ptah_place place;
 
-		/* The first that shows where we are. */
+		/* The first item that shows where the flow is. */
 		if (item.type == PTAH_ITEM_BLOCK || item.type == PTAH_ITEM_ERROR)
 			assert_true(!expected || item.ip == expected);
 		if (item.ip == expected) {
@@ -180,10 +180,7 @@ static struct counts read_holes(const struct world *w, size_t size, const struct
 	return counts;
 }
 
-/*
- * Without deferred TIPs: which of them came before the outcomes that are lost, and
- * which behind, nobody can say.
- */
+/* Without deferred TIPs: nobody can tell which of them precede the outcomes that are lost. */
 static void worlds(void **state)
 {
 	size_t resyncs = 0;
@@ -210,7 +207,9 @@ static void worlds(void **state)
 	assert_true(resyncs > 1000);
 }
 
-/* One item by blocks where that goes, or up to `room`: all that comes, resynced at every error. */
+/*
+ * Reads up to `room` items one by one, through blocks where that works, and resyncs at every error.
+ */
 static size_t read_resynced(struct ptah_flow *flow, struct ptah_item *items, size_t capacity,
 			    size_t room)
 {
@@ -234,7 +233,7 @@ static size_t read_resynced(struct ptah_flow *flow, struct ptah_item *items, siz
 	return n;
 }
 
-/* An error ends what is read at once, so that it does not matter how much was asked for. */
+/* An error ends the batch, so that the capacity makes no difference. */
 static void batches(void **state)
 {
 	const size_t capacity = 1 << 17;

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* MTC or CYC or both, thresholds, a crystal of its own. */
+/* MTC or CYC or both, thresholds, and a crystal frequency. */
 static struct ptah_clock timed_clock(unsigned seed)
 {
 	struct ptah_clock clock = {.tsc_en = true,
@@ -37,7 +37,7 @@ static struct ptah_event_config timed_config(const struct ptah_clock *clock)
 					  .trace.cyc_threshold = clock->cyc_thresh};
 }
 
-/* Now and then, between two packets: another frequency, a sleep. */
+/* Sometimes, between two packets: another frequency, or a sleep. */
 static void timed_incident(struct ptah_retimer *t)
 {
 	switch (t->in_header || t->bound ? 99 : retime_random(t) % 100) {

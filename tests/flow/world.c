@@ -80,7 +80,7 @@ static void set_target(struct world *w, int i)
 	struct place *p = &w->places[i];
 	int last = (i / PER_REGION + 1) * PER_REGION - 1;
 
-	/* Direct branches go forward: a loop of them leaves no packet. */
+	/* Direct branches go forward: a loop of them would leave no packet. */
 	p->next = i + 1 + (int)world_pick(w, 20);
 	p->next = p->next > last ? last : p->next;
 	if (p->leave == LEAVE_COND)
@@ -106,7 +106,7 @@ void world_make(struct world *w)
 		p->ip = first ? WORLD_BASE + (uint64_t)(i / PER_REGION) * REGION : p[-1].end;
 		p->end = p->ip;
 		for (unsigned n = world_pick(w, 6); n > 0; n--) {
-			/* The plain ones are twice as likely. */
+			/* Plain fillers are twice as likely. */
 			p->fill[p->n] = (uint8_t)(world_pick(w, 2) ? world_pick(w, FILL_MAX)
 								   : world_pick(w, 3));
 			p->sizes[p->n] = (uint8_t)world_put_filler(
@@ -194,7 +194,7 @@ static void send_pge(struct world *w, int to)
 	generator_enable(&w->g, w->places[to].ip);
 }
 
-/* Packets stop at a branch to `to`; what follows is not traced until a TIP.PGE. */
+/* Tracing stops at a branch to `to`; what follows is not traced until a TIP.PGE. */
 static void send_pgd(struct world *w, uint64_t to)
 {
 	world_flush(w);
@@ -226,14 +226,14 @@ static int far_branch(struct world *w, int to)
 	return to;
 }
 
-/* A place to come back to by IRET. */
+/* Pushes a place to return to by IRET. */
 static void push_frame(struct world *w, int place)
 {
 	if (w->frame_count < FRAMES)
 		w->frames[w->frame_count++] = place;
 }
 
-/* An interrupt before the instruction at `ip` of a place that is begun anew later. */
+/* An interrupt before the instruction at `ip` of a place that starts again later. */
 static int world_interrupt(struct world *w, int i, uint64_t ip)
 {
 	if (world_pick(w, 2)) {
@@ -258,7 +258,7 @@ static void power(struct world *w, uint64_t ip)
 	SEND(w, PWRX, .u.pwrx = {.last = 2, .deepest = 3, .interrupt = true});
 }
 
-/* Begin or commit of a transaction; its abort is a branch: -1 when there is none. */
+/* A transaction begins or commits; an abort is a branch: -1 when there is none. */
 static int transaction(struct world *w, int i, uint64_t ip)
 {
 	bool aborts = w->in_tx && world_pick(w, 2);
@@ -273,7 +273,7 @@ static int transaction(struct world *w, int i, uint64_t ip)
 	return to;
 }
 
-/* An overflow behind something that tells where we were, so that nothing is missing. */
+/* An overflow after a packet that shows the address, so that nothing is missing. */
 static int world_overflow(struct world *w, uint64_t ip)
 {
 	int to = any_place(w);
@@ -291,7 +291,10 @@ static int world_overflow(struct world *w, uint64_t ip)
 	return to;
 }
 
-/* Something happens before the instruction at `ip`: where that leads, or -1. */
+/*
+ * Something happens before the instruction at `ip`. Returns the place where execution continues, or
+ * -1.
+ */
 static int happen(struct world *w, int i, uint64_t ip)
 {
 	switch (world_pick(w, 120)) {
@@ -336,7 +339,7 @@ static void do_call_in(struct world *w, int i)
 	generator_call(&w->g, w->places[i].end);
 }
 
-/* Back to the caller, seldom elsewhere; code of another size cannot be reached so. */
+/* Returns to the caller, rarely elsewhere; code of another size cannot be reached this way. */
 static int do_near_return(struct world *w, int i)
 {
 	int to = place_of_mode(w, mode_at(i));
@@ -352,7 +355,7 @@ static int do_near_return(struct world *w, int i)
 		g->depth--;
 		send_tnt(w, true);
 	} else {
-		/* Not deferred: an outcome at hand would say that the return is compressed. */
+		/* Not deferred: pending outcomes would mean that the return is compressed. */
 		g->depth = 0;
 		world_flush(w);
 		send_tip(w, w->places[to].ip);
@@ -429,7 +432,7 @@ static int do_branch(struct world *w, int i)
 	}
 }
 
-/* Runs one place. Returns the next. */
+/* Runs one place. Returns the next one. */
 static int visit(struct world *w, int i)
 {
 	const struct place *p = &w->places[i];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random programs that do what machine.h's do not: 16-, 32- and 64-bit code
- * with far branches between them, interrupts and IRET, transactions, filtered
- * regions, TraceStop, CR3, PTWRITE, power and Event Trace, deep calls, deferred
- * TIPs. Each executed instruction is written down: that is what the trace says.
+ * Random programs that do what those of random_machine.h do not: 16-, 32- and 64-bit code with far
+ * branches between them, interrupts and IRET, transactions, filtered regions, TraceStop, CR3,
+ * PTWRITE, power and Event Trace, deep calls, deferred TIPs. Each executed instruction is noted:
+ * this is the expected result.
  */
 #ifndef PTAH_TESTS_FLOW_WORLD_H
 #define PTAH_TESTS_FLOW_WORLD_H
@@ -16,8 +16,8 @@
 
 #define WORLD_BASE  UINT64_C(0x400000)
 #define WORLD_SIZE  0x30000u
-#define REGION	    0x10000u	       /* of one code size */
-#define OUTSIDE	    UINT64_C(0x404000) /* of each region, from here on: what the filter hides */
+#define REGION	    0x10000u	       /* for the code of one size */
+#define OUTSIDE	    UINT64_C(0x404000) /* of each region: hidden by the filter */
 #define PER_REGION  200
 #define PLACES	    (3 * PER_REGION)
 #define WORLD_STEPS 6000
@@ -44,7 +44,7 @@ enum leave {
 	LEAVE_MAX
 };
 
-/* What stands in a place besides its branch. */
+/* What a place has besides its branch. */
 enum filler {
 	FILL_NOP,
 	FILL_MOV,
@@ -57,9 +57,9 @@ enum filler {
 struct place {
 	uint64_t ip, end, target;
 	uint8_t sizes[8], fill[8];
-	unsigned n; /* instructions, the branch with them */
+	unsigned n; /* instructions, including the branch */
 	enum leave leave;
-	int next; /* of a direct branch */
+	int next; /* the target of a direct branch */
 };
 
 struct world {
@@ -73,7 +73,7 @@ struct world {
 	bool defer, in_tx;
 	int frames[FRAMES], calls[FRAMES];
 	unsigned frame_count, call_count, deepest;
-	unsigned mode; /* of MODE.Exec last sent */
+	unsigned mode; /* of the last MODE.Exec */
 	uint64_t cr3;
 	struct {
 		uint64_t ip;
@@ -105,7 +105,7 @@ static inline int place_of_mode(struct world *w, unsigned mode)
 	return (int)((PTAH_EXEC_64 - mode) * PER_REGION + world_pick(w, PER_REGION));
 }
 
-/* Parts of it, for other worlds. */
+/* Parts of worlds, for tests that make their own. */
 
 unsigned world_put_filler(struct world *w, uint8_t *code, uint8_t fill);
 void world_put_branch(struct world *w, struct place *p, unsigned mode);
@@ -118,16 +118,16 @@ void world_send(struct world *w, struct ptah_packet packet);
 #define SEND(w, name, ...)                                                                         \
 	world_send((w), (struct ptah_packet){.type = PTAH_PACKET_##name, ##__VA_ARGS__})
 
-/* Before the TIP or TIP.PGE of code of another size. */
+/* Sends MODE.Exec before the TIP or TIP.PGE that leads to code of another size. */
 void world_send_mode(struct world *w, unsigned mode);
 
 /* SDM "PSB+" */
 void world_send_psb(struct world *w, uint64_t ip);
 
-/* One without a program. */
+/* A world without a program. */
 struct world *world_empty(bool retcomp, bool long_tnt);
 
-/* A program and its trace, of *size bytes. Free with world_free(). */
+/* A program and its trace of *size bytes. Free it with world_free(). */
 struct world *world_new(unsigned seed, bool retcomp, bool long_tnt, bool defer, size_t *size);
 void world_free(struct world *w);
 

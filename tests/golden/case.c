@@ -128,7 +128,7 @@ static bool read_expected(struct reader *r, const char *text)
 	return c->length < sizeof(c->expected) || bad(r, "too long", text);
 }
 
-/* Without comment and blanks around it. */
+/* The line without its comment and without blanks around it. */
 static char *strip(char *line)
 {
 	char *hash = strchr(line, '#');

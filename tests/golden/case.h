@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A golden case: a small program, a trace as packet text, and what must come
- * out of it.
+ * A golden case: a small program, a trace as packet text, and the items
+ * that must come out of it.
  *
  *	# What it shows, and where the SDM says so.
  *	config errata=SKD010 iflags ticks no-tnt filter=401000-401fff (optional)
@@ -12,12 +12,12 @@
  *	  ...           (as `ptah asm` takes it)
  *	expect
  *	  psb noip status
- *	  401000 other  (an instruction: address, class, and what is not usual about it)
+ *	  401000 other  (an instruction: address, class, and flags)
  *	  async-branch ip=401001 to=402000
  *
- * Expected lines come from the SDM, never from the decoder. An error's ip is where
- * the path stands by then, which is behind all that the trace has proven to have run;
- * "noip": tracing was off, or the path had been lost.
+ * Expected lines come from the SDM, never from the decoder. An error's ip is
+ * the place of the path at that time, after everything that the trace has
+ * proven to have run; "noip": tracing was off, or the path had been lost.
  */
 #ifndef PTAH_TESTS_GOLDEN_CASE_H
 #define PTAH_TESTS_GOLDEN_CASE_H

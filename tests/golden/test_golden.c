@@ -98,7 +98,7 @@ static void decode(struct golden *g, size_t chunk, size_t capacity, char *text, 
 	ptah_flow_free(flow);
 }
 
-/* Where the first line differs. */
+/* Finds the first line that differs. */
 static bool compare(const struct golden *g, const char *got, const char *how)
 {
 	const char *a = g->c.expected, *b = got;

@@ -26,7 +26,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Reads n bytes and compares with the text; "" means that nothing is there. */
+/* Reads n bytes and compares them with the text; "" means that nothing is mapped. */
 static void expect(uint64_t address, size_t n, const char *text)
 {
 	char bytes[64] = {0};
@@ -71,7 +71,7 @@ static void overlaps(void **state)
 	expect(0x0f00, 1, "");
 }
 
-/* The generation tells of changes, not of additions. */
+/* The generation shows changes, not additions. */
 static void generations(void **state)
 {
 	uint64_t generation = ptah_image_generation(image);
@@ -155,7 +155,7 @@ static void files(void **state)
 	assert_int_equal(ptah_image_add_file(image, "image.bin", 2, 4, 0x1000, NULL), 0);
 	expect(0x1000, 8, "2345");
 	assert_int_equal(ptah_image_add_file(image, "image.bin", 8, 100, 0x2000, NULL), 0);
-	expect(0x2000, 8, "89"); /* a short file maps what it has */
+	expect(0x2000, 8, "89"); /* of a short file, what it has is mapped */
 	assert_int_equal(ptah_image_add_file(image, "image.bin", 10, 1, 0x3000, NULL),
 			 PTAH_E_BAD_FILE);
 	assert_int_equal(ptah_image_add_file(image, "no such file", 0, 1, 0, NULL), PTAH_E_MISSING);
@@ -176,7 +176,7 @@ static void pages(void **state)
 	write_file("p.dump", dump, sizeof(dump));
 	assert_int_equal(ptah_image_add_pages(image, "p", NULL), 0);
 	expect(0x3ffe, 4, "bb");
-	expect(0x5000, 2, "cc"); /* of a page given twice the later one counts */
+	expect(0x5000, 2, "cc"); /* if a page is given twice, the later one is used */
 	write_file("p.dump", dump, sizeof(dump) - 1);
 	assert_int_equal(ptah_image_add_pages(image, "p", NULL), PTAH_E_BAD_FILE);
 	unlink("p.dump");
@@ -189,7 +189,7 @@ static void elf(void **state)
 	char magic[4];
 
 	(void)state;
-	/* This very program: its code lies where we put it, in the order of its file. */
+	/* This very program: its code appears at the address given, as in the file. */
 	assert_int_equal(ptah_image_add_elf(image, "/proc/self/exe", 0x10000000, NULL), 0);
 	assert_int_equal(ptah_image_read(image, 0x10000000 - 4096, magic, 4, NULL), 0);
 	write_file("not.elf", "hello", 5);

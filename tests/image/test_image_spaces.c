@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Address spaces, clones and changes against a plain model: for every byte the
- * list of adds and removes, looked through from the last.
+ * Address spaces, clones and changes compared with a simple model: for every byte a list of adds
+ * and removes, searched from the last one.
  */
 #include "test.h"
 
@@ -21,7 +21,7 @@ static const struct ptah_space spaces[] = {
 };
 #define SPACES (sizeof(spaces) / sizeof(spaces[0]))
 
-/* What is at each byte of each space's own layer: the order of the add, 0: nothing. */
+/* What each space's own layer has at each byte: the number of the add, 0: nothing. */
 struct model {
 	unsigned order[SPACES][SIZE];
 	uint8_t value[SPACES][SIZE];
@@ -43,7 +43,7 @@ static bool agree(uint64_t a, uint64_t b)
 	return a == b || a == PTAH_SPACE_ANY || b == PTAH_SPACE_ANY;
 }
 
-/* The byte that is seen; -1: none. */
+/* The byte that is visible; -1: none. */
 static int seen(const struct model *m, const struct ptah_space *space, unsigned at)
 {
 	unsigned best = 0;
@@ -78,7 +78,7 @@ static void compare(const struct ptah_image *image, const struct model *m)
 				assert_int_equal(byte, value);
 			run = run == at && value >= 0 ? at + 1 : run;
 		}
-		/* Across borders of sections and layers. */
+		/* Across the borders of sections and layers. */
 		assert_int_equal(ptah_image_read(image, BASE, all, SIZE, &spaces[i]), run);
 		for (unsigned at = 0; at < run; at++)
 			assert_int_equal(all[at], seen(m, &spaces[i], at));
@@ -121,7 +121,7 @@ static void take(struct ptah_image *image, struct model *m)
 			memset(&m->order[k][at], 0, n * sizeof(m->order[k][0]));
 }
 
-/* Every byte that is seen now and was seen otherwise before lies in a change that was told. */
+/* Every byte that is visible now and was different before lies in a reported change. */
 static void check_changes(const struct ptah_image *image, uint64_t since,
 			  const struct model *before, const struct model *now)
 {
@@ -163,7 +163,7 @@ static void random_changes(void **state)
 			check_changes(image, since, &before, &m);
 			if (step % 16 == 0)
 				compare(image, &m);
-			if (!pick(20)) { /* what is done to the one does not show in the other */
+			if (!pick(20)) { /* a change of one does not show in the other */
 				if (clone)
 					compare(clone, &of_clone);
 				ptah_image_free(clone);
@@ -185,7 +185,10 @@ static void random_changes(void **state)
 	}
 }
 
-/* New bytes where nothing was are no change; more changes than are remembered are "all". */
+/*
+ * New bytes where there were none are no change; more changes than the image remembers are reported
+ * as "all".
+ */
 static void changes(void **state)
 {
 	struct image_change told[IMAGE_CHANGES];

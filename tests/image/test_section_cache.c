@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The section cache: one copy for all, within its limit, from many threads. */
+/* The section cache: one copy for all users, within its limit, from many threads. */
 #include "test.h"
 
 #include <ptah/image.h>
@@ -83,7 +83,7 @@ static void ids_and_reads(void **state)
 	ptah_cache_free(cache);
 }
 
-/* Two files fit; whatever is read, in any order, they never are three. */
+/* There is room for two files; whatever is read in any order, there are never three. */
 static void limit(void **state)
 {
 	struct ptah_cache *cache;
@@ -103,7 +103,7 @@ static void limit(void **state)
 	}
 	assert_int_equal(ptah_cache_mapped(cache), 2 * BYTES);
 	ptah_cache_free(cache);
-	/* Nothing fits: read all the same. */
+	/* Nothing fits, and reading works nevertheless. */
 	assert_int_equal(ptah_cache_new(100, &cache), 0);
 	ids[0] = add(cache, 0, 0, UINT64_MAX);
 	assert_int_equal(ptah_cache_read(cache, ids[0], 4000, contents[1], 200), 200);
@@ -129,7 +129,7 @@ static void changed_file(void **state)
 	ptah_cache_free(cache);
 }
 
-/* An image keeps the cache; the same section in two spaces is there once. */
+/* An image holds a reference to the cache; a section in two spaces is in it once. */
 static void images(void **state)
 {
 	const struct ptah_space one = {0x1000, PTAH_SPACE_ANY}, two = {0x2000, PTAH_SPACE_ANY};
@@ -196,7 +196,7 @@ static void threads(void **state)
 	struct ptah_image *image;
 
 	(void)state;
-	memset(contents[1], 1, BYTES); /* limit() has written there */
+	memset(contents[1], 1, BYTES); /* limit() has written to it */
 	write_file(1);
 	assert_int_equal(ptah_cache_new(3 * BYTES, &cache), 0);
 	assert_int_equal(ptah_image_new(&image), 0);

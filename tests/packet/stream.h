@@ -11,14 +11,16 @@ struct stream {
 	uint64_t seed; /* not 0 */
 	uint8_t *bytes;
 	size_t size, capacity;
-	/* The packets, each 1 << enum ptah_packet_type, that are to be in it. */
+	/* The packets that may be in it, each 1 << enum ptah_packet_type. */
 	uint64_t types;
 };
 
-/* Packets that libipt 2.0 does not know, nor its header: those that came after it. */
+/* Packets that libipt 2.0 and its header do not know, as a mask like `types`: the last in
+ * packets.def.
+ */
 #define STREAM_AFTER_LIBIPT_2_0 (UINT64_MAX << PTAH_PACKET_CFE)
 
-/* The type of the packet at p, even if it is cut behind its opcode; -1: there is none. */
+/* The type of the packet at p, which may be cut after its opcode; -1: there is none. */
 static inline int stream_type_at(const uint8_t *p, size_t n)
 {
 	uint8_t bytes[PTAH_PACKET_MAX_SIZE] = {0};
@@ -120,7 +122,7 @@ static inline void stream_fill(struct stream *s, struct ptah_packet *p)
 	}
 }
 
-/* Fills the stream: runs of one kind, of a length by chance, as real traces have them. */
+/* Fills the stream with runs of packets of one type, of random length, as real traces have them. */
 static inline void stream_make(struct stream *s)
 {
 	s->size = 0;

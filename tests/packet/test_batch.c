@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A batch is what one packet after the other is: at any capacity, in any chunks, damaged too. */
+/* Decoding in batches gives what decoding packet by packet gives: with any capacity, in any chunks,
+ * and for damaged traces. */
 #include "test.h"
 
 #include "packet/record.h"
@@ -10,7 +11,7 @@
 #define SIZE	   4096
 #define GUARD_BYTE 0xa5
 
-/* `n` bytes that end where their memory does, so that a sanitizer sees one too far. */
+/* A copy of `n` bytes at the end of its memory, so that a sanitizer sees a read beyond it. */
 static uint8_t *copy_of(const uint8_t *bytes, size_t n)
 {
 	uint8_t *copy = malloc(n ? n : 1);
@@ -76,7 +77,7 @@ static void check(const uint8_t *bytes, size_t size, size_t chunk, size_t capaci
 			assert_int_equal(n, plain(&expected, bytes, at, have, &expected_block));
 			assert_ptr_equal(cursor.next, copy);
 			if (n != PTAH_E_MORE)
-				at++; /* damage: on at the next byte */
+				at++; /* damage: go on at the next byte */
 		}
 		free(copy);
 		if (n == PTAH_E_MORE && have == size)
@@ -102,7 +103,7 @@ static void check_all(const uint8_t *bytes, size_t size)
 	check(bytes, size, size, 64, PTAH_BLOCK_ITEMS_8);
 }
 
-/* Every kind, and those alone that the fast loop takes (the last: CYC, MTC, TNT-8, TIP). */
+/* Packets of every type, and mixes of those that the fast loop decodes. */
 static const uint64_t mixes[] = {
     UINT64_MAX,
     UINT64_C(1) << PTAH_PACKET_TNT_8 | UINT64_C(1) << PTAH_PACKET_PAD,
@@ -154,7 +155,7 @@ static void random_bytes(void **state)
 	}
 }
 
-/* Each first byte, with second bytes that matter, in the middle of the fast loop. */
+/* Each first byte with some second bytes, in the middle of what the fast loop decodes. */
 static void every_first_byte(void **state)
 {
 	static const uint8_t seconds[] = {0x00, 0x01, 0x02, 0x03, 0x06, 0x21, 0xfe, 0xff};

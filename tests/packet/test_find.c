@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The PSB search against a plain comparison at every place. */
+/* The PSB search against a plain comparison at every offset. */
 #include "test.h"
 
 #include <ptah/packet.h>
@@ -21,7 +21,7 @@ static uint64_t random64(void)
 	return seed;
 }
 
-/* Of a run shorter than two PSBs the last 16 bytes are the packet: what stands before is chance. */
+/* In a run shorter than two PSBs the last 16 bytes are the packet: the bytes before are chance. */
 static void check(const uint8_t *bytes, size_t n)
 {
 	const uint8_t *first = NULL, *last = NULL, *end = bytes + n;
@@ -41,7 +41,7 @@ static void check(const uint8_t *bytes, size_t n)
 	assert_ptr_equal(ptah_packet_find_last_psb(bytes, end), last);
 }
 
-/* Pieces of PSBs, shorter and longer, in either phase, with something else between. */
+/* Pieces of PSBs, shorter and longer, in either phase, with other bytes between them. */
 static void near_misses(void **state)
 {
 	(void)state;
@@ -79,7 +79,7 @@ static void alone_at_every_place(void **state)
 	}
 }
 
-/* What nearly is a PSB everywhere costs no more than a constant a byte. */
+/* Bytes that are nearly a PSB everywhere take constant time per byte. */
 static void no_quadratic_time(void **state)
 {
 	static const uint8_t patterns[][17] = {
@@ -99,7 +99,7 @@ static void no_quadratic_time(void **state)
 			bytes[k] = patterns[i][k % 17];
 		assert_null(ptah_packet_find_psb(bytes, bytes + n));
 		assert_null(ptah_packet_find_last_psb(bytes, bytes + n));
-		/* Under a sanitizer on a busy machine, too; quadratic time would be days. */
+		/* Generous, for a sanitizer on a busy machine; quadratic time would be days. */
 		assert_true(clock() - begin < 30 * CLOCKS_PER_SEC);
 	}
 	free(bytes);

@@ -14,15 +14,15 @@
  * - "TMA Packet Definition": reserved bits must be ignored, as those of every
  *   packet; libipt refuses a TMA in which one is set.
  * - "MODE Packets", MODE.Exec and MODE.TSX: the combinations CS.L with CS.D and InTX
- *   with TXAbort do not exist; libipt hands them out, Ptah refuses them.
- * - "CYC Packet Definition" names no longest one; libipt takes 61 bits of count,
+ *   with TXAbort do not exist; libipt returns them, Ptah refuses them.
+ * - "CYC Packet Definition" sets no largest size; libipt takes up to 61 bits of count,
  *   in 9 bytes, Ptah 64 bits, in 10.
  * - "PSB Packet Definition": of PSBs that follow each other directly (which no
  *   processor sends) libipt's search finds the last, Ptah's the first. A PSB
- *   both damaged and cut by the end is the end to libipt, damage to Ptah.
+ *   that is both damaged and cut by the end is the end to libipt, damage to Ptah.
  *
- * Behind the same interface may be Ptah's own libipt.so.2, which tests/compat/programs.sh
- * puts there: it does in these what the SDM says, but for MODE, which it hands out, too.
+ * tests/compat/programs.sh runs this program with Ptah's own libipt.so.2 in libipt's place:
+ * that follows the SDM in all of these except MODE, where it does as libipt.
  */
 #include "test.h"
 
@@ -181,7 +181,7 @@ static bool is_in_libipt_2_3(unsigned type)
 	return type == PTAH_PACKET_CFE || type == PTAH_PACKET_EVD || type == PTAH_PACKET_TRIG;
 }
 
-/* One of the differences listed on top: the bytes at `p`, of which Ptah said `status`. */
+/* Is this one of the differences in the list above? Ptah returned `status` for the bytes at `p`. */
 static bool is_known_difference(const uint8_t *p, size_t n, int status,
 				const struct ptah_packet *packet)
 {
@@ -206,7 +206,7 @@ static bool is_known_difference(const uint8_t *p, size_t n, int status,
 	return p[0] == 0x99 && ((p[1] & 0xe3) == 0x03 || (p[1] & 0xe3) == 0x23);
 }
 
-/* What the end of decoding is called. */
+/* libipt's status for the same end of decoding. */
 static int libipt_status(int status)
 {
 	switch (status) {
@@ -232,8 +232,8 @@ static void print_bytes(const uint8_t *p, size_t n)
 }
 
 /*
- * Both decode from `at` to an error; Ptah's way is followed: returns where its
- * error is, or `size` at the end.
+ * Both decode from `at` on until Ptah finds an error. Returns the error's offset, or `size` at
+ * the end.
  */
 static size_t compare_from(struct pt_packet_decoder *decoder, const uint8_t *bytes, size_t size,
 			   size_t at, struct tally *tally)
@@ -298,7 +298,7 @@ static struct pt_packet_decoder *new_decoder(uint8_t *bytes, size_t size)
 	return decoder;
 }
 
-/* The whole buffer; behind an error both go on at the next byte, if there may be errors. */
+/* The whole buffer. After an error, where errors are allowed, both go on at the next byte. */
 static struct tally compare_all(uint8_t *bytes, size_t size, bool damaged)
 {
 	struct pt_packet_decoder *decoder = new_decoder(bytes, size);
@@ -376,7 +376,7 @@ static void random_bytes(void **state)
 	}
 }
 
-/* What the comment on top says of libipt, so that it stays true. */
+/* Checks what the comment at the top says about libipt, so that it stays true. */
 static void differences(void **state)
 {
 	static const struct {
@@ -412,7 +412,7 @@ static void differences(void **state)
 	}
 }
 
-/* The PSB that both find first; libipt's search is its own. */
+/* Both find the same first PSB. */
 static void sync_forward(void **state)
 {
 	uint8_t bytes[4096];

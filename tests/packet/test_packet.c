@@ -234,7 +234,7 @@ static uint64_t random64(void)
 	return seed;
 }
 
-/* Whatever was sent comes back, and never in more bytes than the full form. */
+/* Any address that is compressed is reconstructed, and takes at most 8 bytes. */
 static void ip_compression(void **state)
 {
 	uint64_t sent = 0, received = 0;
@@ -252,7 +252,9 @@ static void ip_compression(void **state)
 	}
 }
 
-/* Random bytes: what decodes has a size within bounds, and its encoding decodes to the same. */
+/* Random bytes: a packet that decodes has a valid size, and its encoding decodes to the same
+ * packet.
+ */
 static void random_bytes(void **state)
 {
 	(void)state;
@@ -294,10 +296,10 @@ static void find_psb(void **state)
 		memcpy(bytes + at, psb, sizeof(psb));
 		assert_ptr_equal(ptah_packet_find_psb(bytes, bytes + 128), bytes + at);
 		assert_ptr_equal(ptah_packet_find_last_psb(bytes, bytes + 128), bytes + at);
-		/* One that the end cuts does not count. */
+		/* A PSB that the end cuts does not count. */
 		assert_null(ptah_packet_find_psb(bytes, bytes + at + 15));
 		assert_null(ptah_packet_find_psb(bytes + at + 1, bytes + 128));
-		/* A payload that ends like a PSB is not its beginning. */
+		/* A payload that ends with a PSB's pattern is not the PSB's beginning. */
 		if (at >= 2) {
 			memcpy(bytes + at - 2, psb, 2);
 			assert_ptr_equal(ptah_packet_find_psb(bytes, bytes + 128), bytes + at);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Packet text against bytes written down by hand from the SDM's packet
- * definitions; and what is no packet text, with the place of the mistake.
+ * definitions; and text that is refused, with the position of the mistake.
  */
 #include "test.h"
 
@@ -29,7 +29,7 @@ static void check_line(const char *line, const uint8_t *wanted, size_t n, const 
 		check_line(text, bytes_, sizeof(bytes_), AT(__LINE__));                            \
 	} while (0)
 
-/* Refused at the place `at` of the line. */
+/* The line is refused, with the mistake at this position. */
 #define REFUSE(text, place)                                                                        \
 	do {                                                                                       \
 		uint8_t bytes_[64];                                                                \
@@ -115,7 +115,7 @@ static void addresses(void **state)
 	LINE("tip.pgd", 0x01);
 	LINE("tip 0x8000000000000001", 0x2d, 1, 0);
 	LINE("psb", 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82);
-	LINE("fup 0x10", 0x3d, 0x10, 0); /* the last IP is 0 behind a PSB */
+	LINE("fup 0x10", 0x3d, 0x10, 0); /* the last IP is 0 after a PSB */
 	REFUSE("fup.16 0x20000", 7);
 	REFUSE("fup.48 0x8000000000000000", 7);
 	REFUSE("fup.16", 6);
@@ -163,7 +163,7 @@ static void operand_sizes(void **state)
 	REFUSE("bbp 1 5", 0);
 }
 
-/* Reserved bits stay as they were, behind the packet they do not change. */
+/* Bytes after a packet keep its reserved bits; they must mean that packet. */
 static void bytes(void **state)
 {
 	(void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The entries of packets.def against the reference decoder, which knows packets from
- * the SDM alone; and against themselves: examples, text and bytes say the same.
+ * The entries of packets.def against the reference decoder, which is written from the SDM
+ * alone. Also each packet's example, and text and bytes of random packets, which must agree.
  */
 #include "test.h"
 
@@ -25,7 +25,7 @@ static void check_read(const uint8_t *p, size_t n, unsigned block)
 	}
 	assert_int_equal(size, expected.size);
 	assert_int_equal(packet.type, expected.type);
-	/* Cut anywhere, it lacks bytes. */
+	/* A packet that is cut does not decode. */
 	for (size_t i = 0; i < expected.size; i++)
 		assert_true(ptah_packet_decode(&packet, p, i, block) < 0);
 }

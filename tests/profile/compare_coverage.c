@@ -17,7 +17,7 @@
 /* A block (a: ip, b: end) or an edge. Compared byte by byte, so without padding. */
 struct thing {
 	uint64_t a, b, cr3, vmcs;
-	uint32_t kind; /* block: its form; edge: mode and class */
+	uint32_t kind; /* of a block: its form; of an edge: mode and class */
 	uint32_t is_edge;
 };
 
@@ -47,7 +47,7 @@ static int by_thing(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct thing));
 }
 
-/* Sorts, and makes one of the equal ones. */
+/* Sorts the list and joins equal entries. */
 static void merge(struct list *list)
 {
 	size_t last = 0;
@@ -81,14 +81,17 @@ static uint32_t form(unsigned ninsn, unsigned mode, unsigned insn_class, unsigne
 	return ninsn << 16 | mode << 12 | insn_class << 6 | last_size << 1 | cut;
 }
 
-/* The slow side */
+/* The expected result, from a plain flow */
 
 struct reference {
 	const struct ptah_coverage_config *config;
 	struct ptah_flow *flow;
 	struct list list; /* of this execution */
 	uint64_t errors, overflows, gaps;
-	/* The indirect branches that the flow told of last, now and in the read before. */
+	/*
+	 * The last two indirect branches that the flow reported: during this read and during the
+	 * one before.
+	 */
 	uint64_t branch, to, branch_before, to_before;
 	bool mistaken;
 };
@@ -126,7 +129,7 @@ static void on_indirect(void *context, const struct code_node *branch, uint64_t 
 		 branch->insn_class);
 }
 
-/* Where the conditional branch at a block's end goes when it is taken: from its bytes. */
+/* The target of the conditional branch at a block's end, from its bytes. */
 static uint64_t target_of(struct reference *r, const struct ptah_item *item)
 {
 	static struct ptah_insn insns[CODE_MAX_INSNS];
@@ -165,7 +168,7 @@ static void take(struct reference *r, const struct ptah_item *item, const struct
 	r->gaps += item->type == PTAH_ITEM_GAP;
 	if (item->type != PTAH_ITEM_BLOCK)
 		return;
-	/* What the hook tells is what the path shows. */
+	/* The branch that the hook reported must be the one on the path. */
 	if (before->type == PTAH_ITEM_BLOCK && before->insn_class >= PTAH_INSN_JUMP_IND &&
 	    before->insn_class <= PTAH_INSN_RETURN && r->branch_before == before->end &&
 	    r->to_before != item->ip)
@@ -173,7 +176,7 @@ static void take(struct reference *r, const struct ptah_item *item, const struct
 	add_block(r, item);
 }
 
-/* One by one, so that the hook's last word is about the block before. */
+/* Reads items one by one, so that the hook's last call is about the block before. */
 static void decode(struct reference *r, const struct ptah_image *image, const struct execution *e)
 {
 	struct ptah_item item, before = {.type = PTAH_ITEM_ERROR};
@@ -196,7 +199,7 @@ static void decode(struct reference *r, const struct ptah_image *image, const st
 	merge(&r->list);
 }
 
-/* As the header describes it. */
+/* As coverage.h describes it. */
 static size_t index_of(const struct thing *edge, size_t size)
 {
 	uint64_t h = edge->a * UINT64_C(0x9e3779b97f4a7c15) + edge->b;
@@ -319,7 +322,7 @@ static bool same_sets(struct ptah_coverage *coverage, const struct list *wanted)
 static void run(struct ptah_coverage *coverage, const struct execution *e, size_t chunk,
 		struct ptah_coverage_result *result)
 {
-	/* From memory that is gone after the call. */
+	/* Feeds from memory that is freed after the call. */
 	size_t at = 0;
 
 	if (ptah_coverage_begin(coverage) < 0)
@@ -341,7 +344,7 @@ static void run(struct ptah_coverage *coverage, const struct execution *e, size_
 		abort();
 }
 
-/* One execution on both sides; `all` is what all of them ran. */
+/* Runs one execution with both; `all` collects what all of them ran. */
 static bool compare(struct ptah_coverage *coverage, const struct ptah_coverage_config *config,
 		    const struct ptah_image *full, const struct execution *e, size_t chunk,
 		    struct list *all)
@@ -366,7 +369,7 @@ static bool compare(struct ptah_coverage *coverage, const struct ptah_coverage_c
 	return same;
 }
 
-/* A range around the middle of what is mapped at the lowest address that a block ran. */
+/* Chooses a range in the middle of what is mapped around the lowest address of a block. */
 static void choose_ranges(struct ptah_coverage_config *config, const struct ptah_image *full,
 			  const struct execution *e)
 {

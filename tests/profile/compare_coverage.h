@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Coverage against the flow it stands for: bitmap and sets are made a second
- * time, from the items of a plain flow over each trace, and must be the same.
+ * Coverage compared with a plain flow: bitmap and sets are computed a second time from the flow's
+ * items over each trace, and must be the same.
  */
 #ifndef PTAH_TESTS_PROFILE_COMPARE_COVERAGE_H
 #define PTAH_TESTS_PROFILE_COMPARE_COVERAGE_H
@@ -19,10 +19,9 @@ struct execution {
 #define COVERAGE_VARIANTS 4
 
 /*
- * Runs one coverage over n traces, twice, in chunks of up to `chunk` bytes (0:
- * whole), and a new flow over each. The coverage reads `image` and may be given
- * what is missing there; the flow reads `full`. True when they say the same;
- * otherwise the first difference is on stderr.
+ * Runs one coverage over n traces, twice, in chunks of up to `chunk` bytes (0: whole), and a new
+ * flow over each. The coverage reads `image`, to which missing code may be added on request; the
+ * flow reads `full`. True when both agree; otherwise the first difference is on stderr.
  */
 bool coverage_equals_flow(const struct ptah_image *full, const struct ptah_image *image,
 			  const struct ptah_flow_config *config, const struct execution *executions,

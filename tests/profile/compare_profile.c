@@ -68,7 +68,7 @@ static void add(struct counts *c, const struct ptah_item *item)
 	};
 }
 
-/* Sorts, and makes one of the equal ones. */
+/* Sorts the entries and joins equal ones. */
 static void merge(struct counts *c)
 {
 	size_t n = 0;
@@ -117,7 +117,10 @@ static void count_flow(const struct ptah_image *image, const struct ptah_flow_co
 	merge(c);
 }
 
-/* Feeds a profile in chunks, from memory that is gone after each call. Free it. */
+/*
+ * Feeds a profile in chunks, from memory that is freed after each call. The caller frees the
+ * profile.
+ */
 static struct ptah_profile *profile_of(const struct ptah_image *image,
 				       const struct ptah_profile_config *config,
 				       const uint8_t *trace, size_t size, size_t chunk)
@@ -194,7 +197,7 @@ static bool same_totals(const struct counts *c, struct ptah_profile *profile)
 	return false;
 }
 
-/* With rows and without: the flow tells of each indirect branch. */
+/* With rows and without: in the second case the flow reports each indirect branch. */
 static bool same_edges(struct ptah_profile *rows, struct ptah_profile *plain)
 {
 	struct ptah_profile_edge *a, *b;
@@ -224,7 +227,7 @@ static bool same_edges(struct ptah_profile *rows, struct ptah_profile *plain)
 bool profile_equals_flow(const struct ptah_image *image, const struct ptah_flow_config *config,
 			 const uint8_t *trace, size_t size, size_t chunk)
 {
-	/* By rows, by rows that are often forgotten, by the flow. */
+	/* By rows, by rows that are forgotten often, by the flow. */
 	struct ptah_profile_config configs[3] = {
 	    {.size = sizeof(*configs)},
 	    {.size = sizeof(*configs), .max_places = 1},

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* A profile that compares itself with a plain flow notices when the two differ, and only then. */
+/*
+ * A profile that compares itself with a second one (src/profile/beside.c) notices when the two
+ * differ, and only then.
+ */
 #include "test.h"
 
 #include "profile/profile_internal.h"
@@ -72,7 +75,7 @@ static void equal(void **state)
 	finish(&h);
 }
 
-/* One packet counted once too often. */
+/* Counts one packet too many. */
 static void wrong_count(void **state)
 {
 	struct ptah_profile_totals totals;
@@ -82,11 +85,11 @@ static void wrong_count(void **state)
 	begin(&h);
 	counted_entry(h.p)->count++;
 	assert_int_equal(ptah_profile_totals(h.p, &totals), PTAH_E_INTERNAL);
-	assert_int_equal(feed_rest(&h), PTAH_E_INTERNAL); /* and stays so */
+	assert_int_equal(feed_rest(&h), PTAH_E_INTERNAL); /* and keeps failing */
 	finish(&h);
 }
 
-/* An edge counted once too seldom, and one that was never taken. */
+/* Counts one edge too few, and one that was never taken. */
 static void wrong_edges(void **state)
 {
 	struct ptah_profile_edge *edges;
@@ -108,7 +111,7 @@ static void wrong_edges(void **state)
 	}
 }
 
-/* Lost while the other one goes on: seen before anything is counted up. */
+/* The place is wrong: noticed before counts are expanded. */
 static void wrong_place(void **state)
 {
 	struct half h;
@@ -120,7 +123,7 @@ static void wrong_place(void **state)
 	finish(&h);
 }
 
-/* All packets that come by an entry go on elsewhere. */
+/* All packets through one entry lead to the wrong state. */
 static void wrong_next(void **state)
 {
 	struct ptah_profile_totals totals;

@@ -30,7 +30,7 @@ static void same(const struct ptah_image *image, const struct ptah_flow_config *
 		    coverage_equals_flow(image, image, config, executions, n, chunk, variant));
 }
 
-/* The same program, its trace whole, cut short, and begun late. */
+/* The same program with its whole trace, its trace cut short, and its trace from the middle on. */
 static void parts(struct execution *e, const uint8_t *trace, size_t size)
 {
 	e[0] = (struct execution){trace, size};
@@ -76,7 +76,7 @@ static void worlds(void **state)
 	}
 }
 
-/* Whole, damaged, whole, damaged: what one execution breaks is whole in the next. */
+/* Whole, damaged, whole, damaged: a damaged execution has no effect on the next. */
 static void damage(void **state)
 {
 	(void)state;
@@ -122,7 +122,7 @@ static bool bring(void *context, uint64_t address, const struct ptah_space *spac
 	       ptah_image_add_bytes(store->image, bytes, n, first, NULL) >= 0;
 }
 
-/* From an empty image; `page` bytes come at a time. */
+/* Starts with an empty image; `page` bytes are added on each request. */
 static void on_demand(struct ptah_image *full, const struct execution *e, size_t n, uint64_t page)
 {
 	for (unsigned variant = 0; variant < COVERAGE_VARIANTS; variant++) {
@@ -158,8 +158,8 @@ static void pages_on_demand(void **state)
 /* Hardware */
 
 /*
- * A trace's segments, from one PSB to the next, as executions of their own: at
- * most so many, the last among them, where mruby's trace ends in an overflow.
+ * A trace's segments, from one PSB to the next, as executions of their own: at most `most`, and
+ * always the last, where mruby's trace ends in an overflow.
  */
 static size_t segments(struct execution *e, size_t most, const uint8_t *trace, size_t size)
 {
@@ -181,7 +181,7 @@ static void hardware(void **state)
 
 	(void)state;
 	if (!shared || !*shared)
-		skip(); /* no traces of hardware here */
+		skip(); /* no hardware traces here */
 	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
 		struct ptah_image *image;
 		size_t n, size;
@@ -197,7 +197,7 @@ static void hardware(void **state)
 		assert_int_equal(ptah_image_new(&image), 0);
 		assert_int_equal(ptah_image_add_pages(image, path, NULL), 0);
 		n = segments(e, 15, bytes, size);
-		if (size < 100000) /* more would take long where memory is checked */
+		if (size < 100000) /* more would take too long with memory checkers */
 			e[n++] = (struct execution){bytes, size};
 		same(image, NULL, e, n, 0);
 		on_demand(image, e, n, 4096);
@@ -205,12 +205,12 @@ static void hardware(void **state)
 	}
 }
 
-/* By hand */
+/* Traces written by hand */
 
 /* dec eax; jnz -4; ret */
 static const uint8_t loop[] = {0xff, 0xc8, 0x75, 0xfc, 0xc3};
 
-/* TIP.PGE to BASE, `n` times taken by TNT-8 of one outcome, TIP.PGD; a PSB+ before. */
+/* TIP.PGE to BASE, n times taken in TNT-8 packets of one outcome, TIP.PGD; a PSB+ before. */
 static size_t make_loop(uint8_t *trace, unsigned n)
 {
 	struct ptah_packet packet = {.type = PTAH_PACKET_PSB};
@@ -262,8 +262,8 @@ static void saturation(void **state)
 }
 
 /*
- * The TIP.PGD behind the loop has no address: the branch was taken, out of the
- * filter's range, or nobody knows.
+ * The TIP.PGD after the loop has no address: the branch was taken out of the filter's range, or its
+ * outcome is unknown.
  */
 static void left_without_address(void **state)
 {
@@ -293,7 +293,7 @@ static void left_without_address(void **state)
 	ptah_image_free(image);
 }
 
-/* After a reset all is new again, and counted from 0. */
+/* After a reset everything counts as new, from 0 on. */
 static void reset(void **state)
 {
 	struct ptah_image *image = image_of(loop, sizeof(loop));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Merged profiles say what one profile over all traces says. */
+/* Merged profiles report what one profile over all traces reports. */
 #include "test.h"
 
 #include "../flow/random_machine.h"
@@ -31,7 +31,10 @@ static void feed_piece(struct ptah_profile *p, const uint8_t *trace, size_t from
 	assert_int_equal(ptah_profile_feed(p, trace + from, to - from, true), 0);
 }
 
-/* Where the trace can be cut: before a PSB. The number of places, the end among them. */
+/*
+ * Where the trace can be cut: before each PSB. Returns the number of cuts, with the end as the
+ * last.
+ */
 static size_t cuts(const uint8_t *trace, size_t size, size_t *at, size_t n)
 {
 	static const uint8_t psb[16] = {2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82,
@@ -84,7 +87,7 @@ static uint64_t cr3_of(const struct ptah_profile *p, uint32_t number)
 	return space.cr3;
 }
 
-/* Blocks without their numbers of spaces, which may differ: the CR3 is in their place. */
+/* Blocks with their CR3 in place of the number of their space, which may differ. */
 static struct ptah_profile_block *blocks_of(struct ptah_profile *p, size_t *n)
 {
 	struct ptah_profile_block *blocks;
@@ -134,7 +137,7 @@ static void assert_same(struct ptah_profile *a, struct ptah_profile *b)
 	free(f);
 }
 
-/* The pieces between PSBs in turn to two profiles, or all to one. */
+/* Gives the pieces between PSBs to two profiles in turn, or all to one. */
 static void split(const struct ptah_image *image, const uint8_t *trace, size_t size)
 {
 	struct ptah_profile *all = profile_over(image), *half[2];
@@ -143,7 +146,7 @@ static void split(const struct ptah_image *image, const uint8_t *trace, size_t s
 	half[0] = profile_over(image);
 	half[1] = profile_over(image);
 	assert_true(n > 2);
-	/* From behind, so that the halves see the address spaces in other orders. */
+	/* In reverse order, so that the halves meet the address spaces in different orders. */
 	for (size_t i = 0; i + 1 < n; i++)
 		feed_piece(all, trace, at[i], at[i + 1]);
 	for (size_t i = n - 1; i-- > 0;)
@@ -169,7 +172,7 @@ static void halves_are_the_whole(void **state)
 	}
 }
 
-/* Merging in the middle of a trace does not disturb what comes behind. */
+/* Merging in the middle of a trace does not change what follows. */
 static void in_the_middle(void **state)
 {
 	(void)state;
@@ -206,7 +209,7 @@ static void merge_errors(void **state)
 			    *c = profile_over(image);
 
 	(void)state;
-	/* Not even a whole PSB: an error at its place. */
+	/* Starts inside a PSB: an error at that offset. */
 	ptah_profile_seek(b, 700);
 	assert_int_equal(ptah_profile_feed(b, w->trace, 3, true), 0);
 	ptah_profile_seek(c, 100);
@@ -217,7 +220,8 @@ static void merge_errors(void **state)
 	assert_int_equal(ptah_profile_merge(a, c), 0);
 	assert_int_equal(ptah_profile_totals(a, &totals), 0);
 	assert_true(totals.errors == 2);
-	assert_true(totals.first_error.offset >= 700); /* of the one merged first */
+	assert_true(totals.first_error.offset >=
+		    700); /* the first error of the profile merged first */
 	assert_int_equal(ptah_profile_merge(a, a), PTAH_E_INVAL);
 	assert_int_equal(ptah_profile_merge(a, NULL), PTAH_E_INVAL);
 	assert_int_equal(ptah_profile_merge(NULL, a), PTAH_E_INVAL);

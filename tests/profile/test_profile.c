@@ -52,7 +52,10 @@ static void machines(void **state)
 		machine(seed, seed & 1, seed & 2, seed & 4, chunks[(seed - 1) / 6]);
 }
 
-/* Returns are told not to be compressed: another way through the rows. */
+/*
+ * With the configuration that returns are not compressed, the rows work without a return address
+ * stack.
+ */
 static void no_return_compression(void **state)
 {
 	const struct ptah_flow_config config = {.size = sizeof(config),
@@ -61,7 +64,7 @@ static void no_return_compression(void **state)
 	(void)state;
 	for (unsigned seed = 1; seed <= 12; seed++) {
 		size_t size;
-		/* ... and half of the time the word is wrong: errors, the same ones. */
+		/* Half of the time the configuration is wrong: then both report the same errors. */
 		struct machine *m = machine_new(seed, seed & 1, false, false, &size);
 		struct ptah_image *image = image_of(m->code, sizeof(m->code));
 
@@ -88,7 +91,7 @@ static void worlds(void **state)
 	}
 }
 
-/* Damage, anywhere: the same errors, and the same counts around them. */
+/* Damage anywhere: the same errors, and the same counts around them. */
 static void damage(void **state)
 {
 	(void)state;
@@ -105,7 +108,7 @@ static void damage(void **state)
 	}
 }
 
-/* Events, as a profile and the plainest flow tell them. */
+/* The events that a profile and a plain flow report. */
 struct told {
 	struct ptah_item items[40000];
 	size_t count;
@@ -119,7 +122,7 @@ static void tell(void *context, const struct ptah_item *item)
 	told->items[told->count++] = *item;
 }
 
-/* Up to the pause or the end, whichever is first. */
+/* Reads up to the pause or the end, whichever comes first. */
 static void read_events(struct ptah_flow *flow, struct told *told)
 {
 	struct ptah_item items[64];
@@ -131,7 +134,7 @@ static void read_events(struct ptah_flow *flow, struct told *told)
 				tell(told, &items[i]);
 }
 
-/* Both pause at every `step` ticks. */
+/* Pauses both at every `step` ticks. */
 static void compare_times(const struct ptah_image *image, const struct ptah_flow_config *config,
 			  const uint8_t *trace, size_t size, uint64_t step)
 {
@@ -174,7 +177,9 @@ static void compare_times(const struct ptah_image *image, const struct ptah_flow
 	ptah_flow_free(flow);
 }
 
-/* CYC packets are added up between events: those have the times that each of them tells. */
+/*
+ * CYC packets are added up between events; each event has the time after all CYC packets before it.
+ */
 static void clocks(void **state)
 {
 	(void)state;
@@ -216,7 +221,10 @@ static void many_calls(void **state)
 	memcpy(code + 16 * 9, (uint8_t[]){0x75, 0x00, 0xc3}, 3); /* jne to ret */
 	memcpy(trace, psb, sizeof(psb));
 	memcpy(trace + sizeof(psb), begin, sizeof(begin));
-	/* 6 of: taken, or returned. A round is the branch and 9 returns. */
+	/*
+	 * Each packet: 6 outcomes, the branch taken or a return. A round is the branch and 9
+	 * returns.
+	 */
 	memset(trace + sizeof(psb) + sizeof(begin), 0xfe, 500);
 	image = image_of(code, sizeof(code));
 	assert_true(profile_equals_flow(image, NULL, trace, sizeof(psb) + sizeof(begin) + 500, 0));
@@ -230,7 +238,10 @@ static void many_calls(void **state)
 	ptah_image_free(image);
 }
 
-/* Other code at the same addresses, and a few packets passed, as at a segment's beginning. */
+/*
+ * Other code at the same addresses, and a few packets that are passed without counting, as at a
+ * segment's start.
+ */
 static void pass_some(struct ptah_profile *p, const struct machine *m, size_t size)
 {
 	struct ptah_item items[64];

@@ -111,6 +111,23 @@ static void poll_for(struct ptah_recorder *r, int ms)
 	assert_true(ptah_recorder_poll(r, ms) >= 0);
 }
 
+/*
+ * Counts the work of the recorded threads. A test that needs something recorded waits for the
+ * count, because how long 100 single steps take depends on what else the machine does.
+ */
+static void work(void)
+{
+	__atomic_fetch_add(&shared[2], 1, __ATOMIC_RELAXED);
+}
+
+static void poll_until_work(struct ptah_recorder *r)
+{
+	const int before = __atomic_load_n(&shared[2], __ATOMIC_RELAXED);
+
+	while (__atomic_load_n(&shared[2], __ATOMIC_RELAXED) - before < 200)
+		poll_for(r, 20);
+}
+
 static struct ptah_truth last_truth; /* truth of the last stream */
 
 /* Verifies that everything decodes as it was executed. Returns the number of instructions. */
@@ -181,8 +198,10 @@ static void *count(void *argument)
 	volatile uint64_t *n = argument;
 
 	while (!__atomic_load_n(&shared[1], __ATOMIC_RELAXED))
-		for (int i = 0; i < 100; i++)
+		for (int i = 0; i < 100; i++) {
 			(*n)++;
+			work();
+		}
 	return NULL;
 }
 
@@ -213,11 +232,11 @@ static void a_process_with_threads(void **state)
 	pid = begin(many_threads);
 	config = config_for(&pid);
 	r = attach(&config);
-	poll_for(r, 300);
+	poll_until_work(r);
 	assert_int_equal(ptah_recorder_pause(r), 0);
 	poll_for(r, 50);
 	assert_int_equal(ptah_recorder_resume(r), 0);
-	poll_for(r, 300);
+	poll_until_work(r);
 	assert_int_equal(ptah_recorder_stop(r), 0);
 	assert_int_equal(ptah_recorder_status(r, &status), 0);
 	assert_int_equal(status.threads, THREADS + 1);
@@ -242,7 +261,7 @@ static void a_thread(void **state)
 	config = config_for(&pid);
 	config.target.kind = PTAH_RECORD_THREADS;
 	r = attach(&config);
-	poll_for(r, 100);
+	poll_until_work(r);
 	shared[1] = 1;
 	while (ptah_recorder_poll(r, 100) > 0)
 		;
@@ -272,7 +291,7 @@ static int pending_signal(void)
 		return 1;
 	shared[0] = 1;
 	while (!__atomic_load_n(&shared[1], __ATOMIC_RELAXED))
-		;
+		work();
 	if (signals)
 		return 2;
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
@@ -290,7 +309,7 @@ static void a_pending_signal(void **state)
 	pid = begin(pending_signal);
 	config = config_for(&pid);
 	r = attach(&config);
-	poll_for(r, 100);
+	poll_until_work(r);
 	finish(r);
 	proven(1, true);
 	shared[1] = 1;
@@ -419,7 +438,7 @@ static void a_killed_program(void **state)
 	pid = begin(many_threads);
 	config = config_for(&pid);
 	r = attach(&config);
-	poll_for(r, 200);
+	poll_until_work(r);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	while (ptah_recorder_poll(r, 100) > 0)
 		;
@@ -480,11 +499,11 @@ static void snapshots(void **state)
 	config.buffer.policy = PTAH_RECORD_SNAPSHOT;
 	config.buffer.size = 64 << 10;
 	r = attach(&config);
-	poll_for(r, 200);
+	poll_until_work(r);
 	assert_int_equal(ptah_recorder_snapshot(r), 0);
 	assert_int_equal(ptah_recorder_status(r, &status), 0);
 	assert_true(status.trace_bytes > 0);
-	poll_for(r, 100);
+	poll_until_work(r);
 	finish(r);
 	assert_int_equal(errors_of(THREADS + 1), 0);
 	shared[1] = 1;

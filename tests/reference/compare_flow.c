@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Instructions in a block at most. */
+/* The most instructions in a block. */
 #define BLOCK_MAX 256
 
 static void add(struct reference *out, struct ptah_item item)
@@ -28,7 +28,7 @@ static void add(struct reference *out, struct ptah_item item)
 	item.tsc = 0;
 	item.tsc_error = 0;
 	if (item.type == PTAH_ITEM_ERROR)
-		item.code.space = 0; /* the reference has no numbers for spaces */
+		item.code.space = 0; /* the reference does not number spaces */
 	out->items[out->count++] = item;
 }
 
@@ -43,7 +43,7 @@ static void add_block(struct reference *out, const struct ptah_flow *flow,
 	for (int i = 0; i < n; i++) {
 		struct ptah_item item = *block;
 
-		item.value = 0; /* section and space, which the reference does not know */
+		item.value = 0; /* section and space, which the reference does not have */
 		item.ninsn = 1;
 		item.flags &=
 		    PTAH_ITEM_SPECULATIVE | (i == n - 1 ? PTAH_ITEM_TAKEN | PTAH_ITEM_UNKNOWN : 0);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The flow's answer in the reference's form, and the first difference. */
+/*
+ * Decodes with the library's flow into the reference's form, and finds the first difference between
+ * the two.
+ */
 #ifndef PTAH_TESTS_REFERENCE_COMPARE_FLOW_H
 #define PTAH_TESTS_REFERENCE_COMPARE_FLOW_H
 
@@ -7,7 +10,7 @@
 
 #include <ptah/flow.h>
 
-/* Decodes with the flow, in chunks of `chunk` bytes, each in memory of its own; 0: whole. */
+/* Decodes with the flow in chunks of `chunk` bytes, each in memory of its own; 0: whole. */
 void flow_decode(const uint8_t *trace, size_t size, size_t chunk, const struct ptah_image *image,
 		 const struct reference_config *config, struct reference *result);
 
@@ -16,8 +19,8 @@ size_t read_image(void *context, const struct ptah_space *space, uint64_t addres
 		  size_t n);
 
 /*
- * Are they the same, entry by entry? As far as both go when one was cut by its
- * limit. Otherwise the place is written to stderr.
+ * Are both the same, entry by entry? If one was cut by its limit, up to there. If not, the first
+ * difference is on stderr.
  */
 bool same_answer(const struct reference *flow, const struct reference *reference);
 

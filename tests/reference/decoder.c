@@ -4,16 +4,16 @@
 
 #include "decoder_parts.h"
 
-/* Events that may wait for one FUP; more of them is no trace that a processor wrote. */
+/* The most events that may wait for one FUP; no processor writes more. */
 #define WAITING 4
 
-/* BDM70: so many packets of state may stand between a PSB+ and the TIP.PGE behind it. */
+/* BDM70: the most packets of state between a PSB+ and the TIP.PGE after it. */
 #define STATE_PACKETS 8
 
 enum phase {
 	SEARCH, /* for a PSB */
 	HEADER, /* in a PSB+ */
-	LOST,	/* behind OVF, until we hear where execution is */
+	LOST,	/* after an OVF, until a packet says where execution is */
 	RUN,
 };
 
@@ -24,12 +24,12 @@ struct waiting {
 
 struct decoder {
 	const uint8_t *trace;
-	size_t size, at; /* `at`: behind the packet that is looked at */
+	size_t size, at; /* `at`: after the current packet */
 	const struct reference_config *config;
 	struct walk walk;
 
 	enum phase phase;
-	bool on, on_known; /* SDM "Packet Enable (PacketEn)", as the packets tell it */
+	bool on, on_known; /* SDM "Packet Enable (PacketEn)", as the packets have it */
 	unsigned mode, item_size;
 	int iflag; /* RFLAGS.IF, -1: not known */
 	bool in_tx;
@@ -38,16 +38,16 @@ struct decoder {
 	/* A FUP that waits for its TIP, and what waits for a FUP or a branch. */
 	bool has_fup, has_mwait, has_mode, has_pip, has_vmcs;
 	uint64_t fup, fup_offset;
-	struct waiting bound;  /* the next FUP is theirs */
-	struct waiting beside; /* so is the next FUP, if the branch they come with has one */
+	struct waiting bound;  /* the next FUP has their address */
+	struct waiting beside; /* so has the next FUP, if their branch has one */
 	struct ptah_item mwait, mode_change, pip, vmcs, data;
 
-	/* The PSB+ and the OVF that are not complete. */
+	/* The PSB+ and the OVF that are not complete yet. */
 	uint64_t psb_offset, header_ip, lost_offset;
 	bool header_has_ip, header_in_loss, header_has_tsx, header_in_tx;
 };
 
-/* Reports */
+/* Reporting events */
 
 static struct ptah_item event_of(const struct decoder *d, unsigned type, uint64_t offset)
 {
@@ -57,7 +57,7 @@ static struct ptah_item event_of(const struct decoder *d, unsigned type, uint64_
 				  .offset = offset};
 }
 
-/* An item that was made when its packet came, now that its place is known. */
+/* Reports an item that was made when its packet was read, now that its address is known. */
 static void tell_at(struct decoder *d, const struct ptah_item *made, const uint64_t *ip)
 {
 	struct ptah_item item = *made;
@@ -65,7 +65,8 @@ static void tell_at(struct decoder *d, const struct ptah_item *made, const uint6
 	if (item.type == PTAH_ITEM_TYPE_MAX)
 		return;
 	item.mode = (uint8_t)d->mode;
-	if (d->in_tx && item.type != PTAH_ITEM_TSX) /* whose flag says what it begins */
+	if (d->in_tx &&
+	    item.type != PTAH_ITEM_TSX) /* except a TSX item, whose own flag says what it begins */
 		item.flags |= PTAH_ITEM_SPECULATIVE;
 	if (ip)
 		item.ip = *ip;
@@ -86,7 +87,7 @@ static void tell_waiting(struct decoder *d, struct waiting *waiting, const uint6
 {
 	for (unsigned i = 0; i < waiting->count; i++) {
 		unsigned type = waiting->items[i].type;
-		/* The FUP is of a branch from where nothing is traced. */
+		/* The FUP has the address of a branch in code that is not traced. */
 		bool elsewhere = type == PTAH_ITEM_RSM || type == PTAH_ITEM_SIPI;
 
 		tell_at(d, &waiting->items[i], elsewhere ? NULL : ip);
@@ -111,7 +112,7 @@ static void forget(struct decoder *d)
 	d->item_size = 0;
 }
 
-/* SDM "Buffer Overflow": the loss is over. */
+/* SDM "Buffer Overflow": the loss has ended. */
 static void tell_loss(struct decoder *d, const uint64_t *ip)
 {
 	struct ptah_item item = event_of(d, PTAH_ITEM_OVERFLOW, d->lost_offset);
@@ -125,7 +126,7 @@ static void tell_loss(struct decoder *d, const uint64_t *ip)
 	walk_event(&d->walk, &item);
 }
 
-/* What is not complete stays so. */
+/* Ends what is incomplete. */
 static void conclude(struct decoder *d)
 {
 	if (d->phase == LOST || (d->phase == HEADER && d->header_in_loss))
@@ -134,7 +135,7 @@ static void conclude(struct decoder *d)
 		tell_all_waiting(d);
 }
 
-/* The trace cannot be understood here. It can be again at the next PSB. */
+/* The trace cannot be understood from here to the next PSB. */
 static void fail(struct decoder *d, int status, uint64_t offset)
 {
 	conclude(d);
@@ -154,7 +155,7 @@ static bool wait_in(struct decoder *d, struct waiting *waiting, const struct pta
 	return true;
 }
 
-/* An event that says whether a FUP with its address follows. */
+/* Reports an event, or keeps it for the FUP that follows, as the packet says. */
 static bool tell_or_wait(struct decoder *d, const struct ptah_item *item, bool fup)
 {
 	if (fup)
@@ -163,7 +164,7 @@ static bool tell_or_wait(struct decoder *d, const struct ptah_item *item, bool f
 	return true;
 }
 
-/* NULL: suppressed. */
+/* NULL: the address is suppressed. */
 static const uint64_t *take_ip(struct decoder *d, const struct packet *k)
 {
 	if (!k->count)
@@ -172,7 +173,7 @@ static const uint64_t *take_ip(struct decoder *d, const struct packet *k)
 	return &d->last_ip;
 }
 
-/* "MODE.Exec Packet": what it says holds from the branch or FUP it comes with. */
+/* "MODE.Exec Packet": the mode is valid from the branch or FUP that it belongs to. */
 static void change_mode(struct decoder *d, const uint64_t *ip)
 {
 	int iflag = d->mode_change.value ? 1 : 0;
@@ -191,7 +192,7 @@ static void change_mode(struct decoder *d, const uint64_t *ip)
 	d->iflag = iflag;
 }
 
-/* A branch, or what came in place of one: changes that came with it are made there. */
+/* At a branch, or what replaces one: changes that belong to it take effect. */
 static void change_state(struct decoder *d, const uint64_t *ip)
 {
 	uint64_t copy = ip ? *ip : 0;
@@ -220,7 +221,7 @@ static void take_tnt(struct decoder *d, const struct packet *k, uint64_t offset)
 	walk_event(&d->walk, &item);
 }
 
-/* "Target IP (TIP) Packet": a branch's target; behind a FUP, an asynchronous event's. */
+/* "Target IP (TIP) Packet": a branch's target; after a FUP, that of an asynchronous event. */
 static void take_tip(struct decoder *d, const struct packet *k, uint64_t offset)
 {
 	const uint64_t *ip = take_ip(d, k);
@@ -251,7 +252,7 @@ static void take_pge(struct decoder *d, const struct packet *k, uint64_t offset)
 		fail(d, PTAH_E_NO_IP, offset);
 		return;
 	}
-	/* It was on: something is missing. But the address is sure. */
+	/* Tracing was on, so something is missing; but this address is sure. */
 	if ((d->on && d->on_known) || d->has_fup)
 		tell_error(d, PTAH_E_BAD_CONTEXT, offset);
 	d->has_fup = false;
@@ -287,7 +288,10 @@ static void take_pgd(struct decoder *d, const struct packet *k, uint64_t offset)
 	change_state(d, NULL);
 }
 
-/* A transaction's abort waits: "MODE.TSX Packet": its FUP has a TIP, as an interrupt's has. */
+/*
+ * Does a transaction's abort wait? "MODE.TSX Packet": its FUP is followed by a TIP, like an
+ * interrupt's.
+ */
 static bool abort_waits(const struct decoder *d)
 {
 	for (unsigned i = 0; i < d->bound.count; i++)
@@ -297,12 +301,12 @@ static bool abort_waits(const struct decoder *d)
 	return false;
 }
 
-/* "Flow Update (FUP) Packet": the address of what came before it, or the source of a branch. */
+/* "Flow Update (FUP) Packet": the address of what precedes it, or the source of a branch. */
 static void take_fup(struct decoder *d, const struct packet *k, uint64_t offset)
 {
 	const uint64_t *ip = take_ip(d, k);
 	bool abort = abort_waits(d);
-	/* "MODE.Exec Packet": the mode is that of a branch's target, and an abort is one. */
+	/* "MODE.Exec Packet": the mode belongs to a branch's target, and an abort is a branch. */
 	bool for_mode = d->has_mode && !d->has_fup && !abort;
 	bool for_others = d->bound.count || for_mode;
 	bool for_branch = !for_others || abort;
@@ -326,7 +330,7 @@ static void take_fup(struct decoder *d, const struct packet *k, uint64_t offset)
 	d->fup_offset = offset;
 }
 
-/* "Paging Information (PIP) Packet": of the branch it stands before, or of a MOV to CR3. */
+/* "Paging Information (PIP) Packet": of the branch that follows, or of a MOV to CR3. */
 static void take_pip(struct decoder *d, const struct packet *k, uint64_t offset, bool wait)
 {
 	d->pip = (struct ptah_item){.type = d->has_fup ? PTAH_ITEM_ASYNC_PAGING : PTAH_ITEM_PAGING,
@@ -372,7 +376,7 @@ static void take_cbr(struct decoder *d, const struct packet *k, uint64_t offset)
 	d->ratio = k->value;
 }
 
-/* Only a PSB+ that is whole, or that an OVF cuts, says whether a transaction is open. */
+/* Only a complete PSB+, or one that an OVF cuts, says whether a transaction is open. */
 static void take_header_tsx(struct decoder *d)
 {
 	if (d->header_has_tsx)
@@ -380,7 +384,7 @@ static void take_header_tsx(struct decoder *d)
 	d->header_has_tsx = false;
 }
 
-/* "Overflow (OVF) Packet": what waited did happen, its address is lost. */
+/* "Overflow (OVF) Packet": events that waited did happen, but their address is lost. */
 static void take_ovf(struct decoder *d, uint64_t offset)
 {
 	if (d->phase == RUN)
@@ -391,7 +395,7 @@ static void take_ovf(struct decoder *d, uint64_t offset)
 		d->mode_change.flags |= PTAH_ITEM_STATUS;
 		take_header_tsx(d);
 	} else {
-		d->has_mode = false; /* of a branch that is lost */
+		d->has_mode = false; /* its branch is lost */
 	}
 	change_state(d, NULL);
 	forget(d);
@@ -416,7 +420,7 @@ static void take_psb(struct decoder *d, uint64_t offset)
 	d->phase = HEADER;
 }
 
-/* "PSB+": the state that it tells. */
+/* "PSB+": reports the state that it carries. */
 static void tell_header(struct decoder *d, const uint64_t *ip)
 {
 	int before = d->iflag;
@@ -454,8 +458,8 @@ static void tell_header(struct decoder *d, const uint64_t *ip)
 }
 
 /*
- * Erratum BDM70: a PSB+ that has a FUP although packets are disabled; a TIP.PGE
- * comes next, with nothing but state and time before it.
+ * Erratum BDM70: a PSB+ has a FUP although packets are disabled; then a TIP.PGE follows, with
+ * nothing but state and time between.
  */
 static bool is_bdm70(const struct decoder *d)
 {
@@ -489,14 +493,14 @@ static void take_psbend(struct decoder *d)
 {
 	const uint64_t *ip = d->header_has_ip ? &d->header_ip : NULL;
 
-	if (d->header_in_loss) /* "Buffer Overflow": this FUP says where it ended */
+	if (d->header_in_loss) /* "Buffer Overflow": this FUP says where the loss ended */
 		tell_loss(d, ip);
 	else if (ip && !d->config->no_bdm70 && !(d->on_known && d->on) && is_bdm70(d))
 		ip = NULL;
 	tell_header(d, ip);
 }
 
-/* Table "PSB+": what may stand in one. */
+/* Table "PSB+": the packets that may be in one. */
 static void take_in_header(struct decoder *d, const struct packet *k, uint64_t offset)
 {
 	const uint64_t *ip;
@@ -529,7 +533,7 @@ static void take_in_header(struct decoder *d, const struct packet *k, uint64_t o
 	}
 }
 
-/* "MWAIT Packet": told with the EXSTOP it leads to. "EXSTOP Packet" */
+/* "MWAIT Packet": reported with the EXSTOP that it leads to. "EXSTOP Packet" */
 static void take_exstop(struct decoder *d, const struct packet *k, uint64_t offset)
 {
 	const struct ptah_item item = {.type = PTAH_ITEM_EXSTOP, .offset = offset};
@@ -548,7 +552,7 @@ static uint8_t wake_reason(const struct packet *k)
 			 (k->third ? PTAH_DETAIL_AUTONOMOUS : 0));
 }
 
-/* PTWRITE, power, PEBS, triggers: the packet alone says it all. False: none of them. */
+/* PTWRITE, power, PEBS, triggers: one packet is one event. False: it is none of these. */
 static bool take_simple(struct decoder *d, const struct packet *k, uint64_t offset)
 {
 	struct ptah_item item = {.value = k->value, .offset = offset};
@@ -607,7 +611,7 @@ static void take_evd(struct decoder *d, const struct packet *k, uint64_t offset)
 	uint8_t type = k->other ? PTAH_ITEM_VMEXIT : PTAH_ITEM_INTERRUPT;
 	uint8_t detail = k->other == 2 ? PTAH_DETAIL_REASON : PTAH_DETAIL_CR2;
 
-	if (k->other > 2) /* a type that is not defined yet */
+	if (k->other > 2) /* a type that the SDM does not define */
 		return;
 	if (d->data.type && (d->data.type != type || d->data.detail & detail))
 		drop_data(d);
@@ -623,8 +627,8 @@ static void take_evd(struct decoder *d, const struct packet *k, uint64_t offset)
 /* "Control Flow Event (CFE) Packet", Table "CFE Packet Type and Vector Fields" */
 static const struct {
 	uint8_t event;
-	char branch; /* 'b': the branch it comes with has a FUP, while packets are enabled */
-	char vector; /* 'v': has one */
+	char branch; /* 'b': while packets are enabled, its branch has a FUP */
+	char vector; /* 'v': has a vector */
 } cfe_table[32] = {
     [1] = {PTAH_ITEM_INTERRUPT, 'b', 'v'}, [2] = {PTAH_ITEM_IRET, 0, 0},
     [3] = {PTAH_ITEM_SMI, 'b', 0},	   [4] = {PTAH_ITEM_RSM, 'b', 0},
@@ -640,7 +644,7 @@ static void take_cfe(struct decoder *d, const struct packet *k, uint64_t offset)
 	struct ptah_item item = {.type = cfe_table[k->value].event, .offset = offset};
 	bool with_branch = cfe_table[k->value].branch && !k->ip && d->on;
 
-	if (!item.type) /* not defined yet: it takes its FUP along */
+	if (!item.type) /* not defined: its FUP is skipped with it */
 		item.type = PTAH_ITEM_TYPE_MAX;
 	if (cfe_table[k->value].vector)
 		item.count = (uint16_t)k->other;
@@ -662,8 +666,8 @@ static void take_cfe(struct decoder *d, const struct packet *k, uint64_t offset)
 }
 
 /*
- * A packet of the branches: what waited for a FUP should have had it by now,
- * and what could have had one with its branch has none. False: it should have.
+ * A packet of branches ends the wait for a FUP. False: something should have had its FUP by now.
+ * What could have had one only with its branch has none.
  */
 static bool ends_waiting(struct decoder *d, const struct packet *k, uint64_t offset)
 {
@@ -676,7 +680,7 @@ static bool ends_waiting(struct decoder *d, const struct packet *k, uint64_t off
 	case PTAH_PACKET_STOP:
 	case PTAH_PACKET_PSBEND:
 		break;
-	case PTAH_PACKET_MWAIT: /* not with another waiting */
+	case PTAH_PACKET_MWAIT: /* not while another one waits */
 		break;
 	default:
 		return true;
@@ -743,13 +747,16 @@ static void take_in_run(struct decoder *d, const struct packet *k, uint64_t offs
 		take_cfe(d, k, offset);
 		break;
 	default:
-		if (!take_simple(d, k, offset)) /* a PSBEND without its PSB */
+		if (!take_simple(d, k, offset)) /* a PSBEND without a PSB */
 			fail(d, PTAH_E_BAD_CONTEXT, offset);
 		break;
 	}
 }
 
-/* "Buffer Overflow": a FUP says where execution is; anything else, that packets are disabled. */
+/*
+ * "Buffer Overflow": a FUP says where execution is; any other packet says that packets are
+ * disabled.
+ */
 static void take_in_loss(struct decoder *d, const struct packet *k, uint64_t offset)
 {
 	if (k->type == PTAH_PACKET_FUP) {
@@ -771,7 +778,7 @@ static void take_in_loss(struct decoder *d, const struct packet *k, uint64_t off
 	}
 }
 
-/* SDM "Block Begin Packet (BBP)": which packets do not end a block. */
+/* SDM "Block Begin Packet (BBP)": the packets that do not end a block. */
 static void follow_block(struct decoder *d, const struct packet *k)
 {
 	static const uint8_t inside[] = {

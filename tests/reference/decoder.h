@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reference decoder: what a trace says, by the SDM's chapter "Intel
- * Processor Trace" and nothing else. The whole trace in memory, one pass, no
- * cache, no trick. It has its own packets, IP reconstruction, call stack and
- * walk over the code; of the library it uses only the instruction decoder and
- * the names of things. Where it and the library differ, one of them is wrong.
+ * The reference decoder: what a trace means, by the SDM's chapter "Intel Processor Trace" and
+ * nothing else. It has the whole trace in memory and makes one pass, without caches or tricks. It
+ * has its own packets, IP reconstruction, return address stack and walk over the code; of the
+ * library it uses only the instruction decoder and the names of things. Where it and the library
+ * differ, one of them is wrong.
  *
  * reference_packet.c: bytes to packets. decoder.c: packets to events. reference_walk.c: events to
- * instructions. Time is left out, and so are errata except BDM70, which the
- * library works around on every processor.
+ * instructions. Time is left out, and so are errata except BDM70, which the library works around on
+ * every processor.
  */
 #ifndef PTAH_TESTS_REFERENCE_DECODER_H
 #define PTAH_TESTS_REFERENCE_DECODER_H
@@ -26,15 +26,14 @@ struct reference_config {
 };
 
 /*
- * What came out, in order. An instruction is an item of type BLOCK with one
- * instruction: ip, end, last_size, class, mode, TAKEN, SPECULATIVE, and the
- * offset of the packet that proves it. Everything else is as the flow reports
- * it; `tsc` and `tsc_error` are 0.
+ * The result, in order. An instruction is an item of type BLOCK with one instruction: ip, end,
+ * last_size, class, mode, TAKEN, SPECULATIVE, and the offset of the packet that proves it.
+ * Everything else is as the flow reports it; `tsc` and `tsc_error` are 0.
  */
 struct reference {
 	struct ptah_item *items;
 	size_t count, capacity, limit;
-	bool cut; /* the limit was met: the rest is missing */
+	bool cut; /* stopped at the limit: the rest is missing */
 };
 
 void reference_decode(const uint8_t *trace, size_t size, const struct reference_config *config,

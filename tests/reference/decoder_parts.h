@@ -13,13 +13,13 @@ struct packet {
 	unsigned type; /* enum ptah_packet_type */
 	size_t size;
 	uint64_t value; /* the payload, or its main part */
-	uint64_t other; /* what else it holds */
+	uint64_t other; /* the rest of the payload */
 	unsigned count; /* TNT: outcomes; IP packets: IPBytes; PTW, BBP, BIP: operand bytes */
 	bool ip;	/* a FUP with its address follows */
 	bool first, second, third; /* single bits, in the order of the SDM's figure */
 };
 
-/* In a PEBS block, how long its items are; 0 outside. */
+/* Reads a packet. `item_size`: of the items in a PEBS block; 0 outside of one. */
 int packet_read(struct packet *packet, const uint8_t *p, size_t n, unsigned item_size);
 
 /* The first PSB in [at, size); `size` when there is none. */
@@ -31,7 +31,7 @@ uint64_t packet_ip(const struct packet *packet, uint64_t last_ip);
 /* SDM "Indirect Transfer Compression for Returns (RET)": 64 entries. */
 #define CALL_STACK 64
 
-/* The executing side: where we are in the code. */
+/* The executing side: the place in the code. */
 struct walk {
 	const struct reference_config *config;
 	struct reference *out;
@@ -39,14 +39,15 @@ struct walk {
 	uint64_t ip; /* of the next instruction, not yet reported */
 	unsigned mode;
 	bool speculative;
-	uint64_t tnt; /* outcomes that wait; the oldest is bit tnt_count - 1 */
+	uint64_t tnt; /* not used yet; the oldest is bit tnt_count - 1 */
 	unsigned tnt_count;
-	uint64_t offset; /* of the packet that moves us */
+	uint64_t offset; /* of the packet that moves the place */
 	struct ptah_space space, next_space;
-	bool space_waits; /* for the branch that leads to next_space */
+	bool space_waits; /* next_space becomes valid at the next branch */
 	uint64_t calls[CALL_STACK];
 	unsigned depth;
-	unsigned forgotten; /* calls ahead, on the way to where a PSB was */
+	unsigned
+	    forgotten; /* calls ahead, before the address of the last PSB, that are not pushed */
 };
 
 void walk_put(struct walk *w, const struct ptah_item *item);

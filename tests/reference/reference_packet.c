@@ -18,7 +18,7 @@ static int sized(struct packet *k, unsigned type, size_t size, size_t n)
 	return n < size ? PTAH_E_MORE : 0;
 }
 
-/* The outcomes are those below the highest bit that is set. */
+/* The outcomes are the bits below the highest one that is set. */
 static int outcomes(struct packet *k, uint64_t payload)
 {
 	if (payload < 2)
@@ -80,7 +80,7 @@ static int mode(struct packet *k, const uint8_t *p, size_t n)
 	k->first = p[1] & 1;
 	k->second = p[1] & 2;
 	k->third = p[1] & 4;
-	if (k->first && k->second) /* both leaves: no such state */
+	if (k->first && k->second) /* both are set: there is no such state */
 		return PTAH_E_BAD_PACKET;
 	if (p[1] / 32 == 1)
 		k->type = PTAH_PACKET_MODE_TSX;
@@ -165,7 +165,7 @@ static int trig(struct packet *k, const uint8_t *p, size_t n)
 	return 0;
 }
 
-/* The packets of two opcode bytes whose size the second one says; 0: none of them. */
+/* The size of a packet of two opcode bytes, by the second; 0: it is none of these. */
 static size_t size_of_extended(uint8_t opcode, unsigned *type)
 {
 	static const struct {
@@ -302,7 +302,7 @@ int packet_read(struct packet *k, const uint8_t *p, size_t n, unsigned item_size
 		return odd(k, p, n);
 	if (p[0] == 0x02)
 		return extended(k, p, n);
-	/* "Block Item Packet (BIP)": its opcode is a TNT's outside of a block. */
+	/* "Block Item Packet (BIP)": outside of a block its opcode is that of a TNT. */
 	if (item_size && p[0] % 8 == 4) {
 		if (sized(k, PTAH_PACKET_BIP, 1 + item_size, n))
 			return PTAH_E_MORE;
@@ -318,9 +318,9 @@ int packet_read(struct packet *k, const uint8_t *p, size_t n, unsigned item_size
 }
 
 /*
- * Behind a PSB its pattern cannot go on, before it it can (the end of an IP
- * that reads 02 82): in a longer run the last 16 bytes are the packet, unless
- * there is room for two.
+ * A PSB's pattern cannot continue after the PSB, but it can begin before it (when an IP ends with
+ * 02 82). So in a longer run of the pattern the last 16 bytes are the PSB, unless there is room for
+ * two.
  */
 size_t packet_find_psb(const uint8_t *trace, size_t at, size_t size)
 {
@@ -348,7 +348,7 @@ uint64_t packet_ip(const struct packet *k, uint64_t last_ip)
 		return last_ip >> 16 << 16 | k->value;
 	case 2:
 		return last_ip >> 32 << 32 | k->value;
-	case 3: /* the sign of bit 47 */
+	case 3: /* bit 47 is extended */
 		return (k->value ^ high_bit) - high_bit;
 	case 4:
 		return last_ip >> 48 << 48 | k->value;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events to instructions. What the trace leaves out (SDM "Change of Flow
- * Instruction (COFI) Tracing": direct jumps and calls, and everything that is
- * not a branch) is walked through; what it says decides the other branches.
+ * Events to instructions. What needs no packet (SDM "Change of Flow Instruction (COFI) Tracing":
+ * direct jumps and calls, and everything that is not a branch) is walked through; the trace decides
+ * the other branches.
  */
 #include "decoder_parts.h"
 
 #include "x86/x86.h"
 
-/* A run is cut here at the latest, as the flow's blocks are. */
+/* The most instructions in a run, as in the flow's blocks. */
 #define RUN_MAX 256
 
-/* Instructions in a row: up to the first branch, or to what cannot be read. */
+/* Instructions in a row, up to the first branch or to code that cannot be read. */
 struct run {
 	struct x86_insn insns[RUN_MAX];
 	uint64_t ips[RUN_MAX];
@@ -56,14 +56,14 @@ static bool is_branch(const struct x86_insn *insn)
 	return insn->insn_class != PTAH_INSN_OTHER && insn->insn_class != PTAH_INSN_PTWRITE;
 }
 
-/* SDM "COFI Type": what needs no packet, so that we know where it goes. */
+/* SDM "COFI Type": needs no packet, because its successor is known. */
 static bool is_direct(const struct x86_insn *insn)
 {
 	return !is_branch(insn) || insn->insn_class == PTAH_INSN_JUMP ||
 	       insn->insn_class == PTAH_INSN_CALL;
 }
 
-/* Where a direct instruction goes. */
+/* The address after a direct instruction. */
 static uint64_t successor(uint64_t ip, const struct x86_insn *insn)
 {
 	return is_branch(insn) ? insn->target : ip + insn->size;
@@ -96,10 +96,10 @@ static uint64_t target_of(const struct run *run)
 }
 
 /*
- * The way ahead: the instructions from here along direct branches, each once.
- * It ends at a branch that the trace decides, at what cannot be read, or where
- * it comes back to itself (Brent's algorithm: a mark that is moved up to where
- * we are after 1, 2, 4, 8... steps is met again in any loop).
+ * The way ahead: the instructions from the current place along direct branches, each once. It ends
+ * at a branch that the trace decides, at code that cannot be read, or where it returns to itself.
+ * That is found by Brent's algorithm: a mark that moves to the current instruction after 1, 2, 4,
+ * 8... steps is met again in any loop.
  */
 struct way {
 	uint64_t at, mark;
@@ -108,7 +108,7 @@ struct way {
 	struct x86_insn insn; /* the one at `at` */
 };
 
-/* True while `at` is an instruction that may be passed. A loop is gone round more than once. */
+/* True while `at` is an instruction that may be passed. A loop is passed more than once. */
 static bool way_step(const struct walk *w, struct way *way)
 {
 	if (way->steps++) {
@@ -130,7 +130,7 @@ static struct way way_from(const struct walk *w)
 	return (struct way){.at = w->ip, .mark = w->ip, .next_mark = 2};
 }
 
-/* Do we get to `ip`, which may be the end of the way? */
+/* Does the way lead to `ip`, which may be its end? */
 static bool is_on_way(const struct walk *w, uint64_t ip)
 {
 	struct way way = way_from(w);
@@ -141,7 +141,7 @@ static bool is_on_way(const struct walk *w, uint64_t ip)
 	return way.at == ip;
 }
 
-/* Is there no branch ahead that the trace could say something of? */
+/* Does the way lead to no branch that the trace could decide? */
 static bool is_endless(const struct walk *w)
 {
 	struct way way = way_from(w);
@@ -155,7 +155,7 @@ static bool is_endless(const struct walk *w)
 
 static void push_call(struct walk *w, uint64_t next)
 {
-	if (w->depth == CALL_STACK) { /* the oldest is lost */
+	if (w->depth == CALL_STACK) { /* the oldest entry is dropped */
 		memmove(w->calls, w->calls + 1, (CALL_STACK - 1) * sizeof(*w->calls));
 		w->depth--;
 	}
@@ -184,7 +184,7 @@ static void pass_call(struct walk *w, uint64_t ip, const struct x86_insn *insn)
 		push_call(w, ip + insn->size);
 }
 
-/* Reports */
+/* Reporting */
 
 /* `outcome`: PTAH_ITEM_TAKEN, PTAH_ITEM_UNKNOWN or 0. */
 static void report(struct walk *w, uint64_t ip, const struct x86_insn *insn, unsigned outcome)
@@ -245,8 +245,8 @@ static void stand_at(struct walk *w, uint64_t ip)
 /* Walking */
 
 /*
- * Through the direct branches, reporting, to the run whose last instruction
- * needs the trace; that run is not reported. False when there is an error.
+ * Walks along direct branches and reports, up to the run whose last instruction needs the trace,
+ * which is not reported yet. False when there is an error.
  */
 static bool walk_to_branch(struct walk *w, struct run *run)
 {
@@ -268,7 +268,7 @@ static bool walk_to_branch(struct walk *w, struct run *run)
 	}
 }
 
-/* To the instruction at `ip`; all before it ran. False when that is not on the way. */
+/* Walks to the instruction at `ip`; everything before it ran. False when it is not on the way. */
 static bool walk_to(struct walk *w, uint64_t ip)
 {
 	if (!is_on_way(w, ip)) {
@@ -279,7 +279,7 @@ static bool walk_to(struct walk *w, uint64_t ip)
 		struct x86_insn insn;
 
 		if (fetch(w, w->ip, &insn) < 0)
-			abort(); /* it is on the way */
+			abort(); /* cannot happen: it is on the way */
 		report(w, w->ip, &insn, 0);
 		pass_call(w, w->ip, &insn);
 		w->ip = successor(w->ip, &insn);
@@ -302,7 +302,7 @@ static void take_outcome(struct walk *w, const struct run *run)
 		report_run(w, run, taken ? PTAH_ITEM_TAKEN : 0);
 		w->ip = taken ? last_of(run)->target : run->end;
 	} else if (!taken || !w->depth) {
-		/* A compressed return is always a taken one, of an address on the stack. */
+		/* A compressed return is a taken outcome, with an entry on the stack. */
 		fail_as(w, PTAH_E_BAD_RETCOMP, w->ip, taken ? PTAH_ITEM_TAKEN : 0);
 	} else {
 		report_run(w, run, 0);
@@ -311,8 +311,8 @@ static void take_outcome(struct walk *w, const struct run *run)
 }
 
 /*
- * As far as the outcomes at hand lead. They may be left over at an indirect
- * branch, whose TIP comes behind them (SDM "Deferred TIPs").
+ * Walks as far as the available outcomes lead. Some may be left at an indirect branch, whose TIP
+ * follows them (SDM "Deferred TIPs").
  */
 static void use_outcomes(struct walk *w)
 {
@@ -330,7 +330,7 @@ static void use_outcomes(struct walk *w)
 	}
 }
 
-/* A branch, or what stands for one: the space that waited for it is entered. */
+/* At a branch, or what replaces one: the address space that waited for it becomes valid. */
 static void enter_space(struct walk *w, unsigned type)
 {
 	switch (type) {
@@ -351,7 +351,9 @@ static void enter_space(struct walk *w, unsigned type)
 	}
 }
 
-/* SDM "Target IP (TIP) Packet": where an indirect or far branch, or an uncompressed return, went.
+/*
+ * SDM "Target IP (TIP) Packet": the target of an indirect or far branch or of an uncompressed
+ * return.
  */
 static void take_target(struct walk *w, uint64_t to)
 {
@@ -382,7 +384,7 @@ static bool is_mov_cr3(const struct walk *w, uint64_t ip, const struct x86_insn 
 	return insn->writes_cr3;
 }
 
-/* 0F C7 /6 of memory without 66 and F3, which are VMCLEAR and VMXON. */
+/* 0F C7 /6 with a memory operand, without 66 and F3, which make it VMCLEAR and VMXON. */
 static bool is_vmptrld(const struct walk *w, uint64_t ip, const struct x86_insn *insn)
 {
 	uint8_t bytes[X86_MAX_SIZE];
@@ -403,7 +405,7 @@ static bool is_ptwrite(const struct walk *w, uint64_t ip, const struct x86_insn 
 	return insn->insn_class == PTAH_INSN_PTWRITE;
 }
 
-/* Behind the next instruction of a kind, which has run. False when none is on the way. */
+/* Walks past the next instruction of a kind, which has run. False when there is none on the way. */
 static bool walk_behind(struct walk *w,
 			bool (*is_it)(const struct walk *, uint64_t, const struct x86_insn *),
 			uint64_t *ip)
@@ -424,8 +426,8 @@ static bool walk_behind(struct walk *w,
 /* SDM "Packet Generation Disable (TIP.PGD) Packet" */
 
 /*
- * Is the target of a taken branch where packets are enabled? SDM "Filtering by IP",
- * "TraceStop": in a range of the one kind, if there is any, and in none of the other.
+ * Are packets enabled at the target of a taken branch? SDM "Filtering by IP", "TraceStop": yes in a
+ * filter range or when there is none, and not in a stop range.
  */
 static bool is_let_through(const struct walk *w, uint64_t ip)
 {
@@ -451,9 +453,9 @@ static bool has_ranges(const struct walk *w)
 }
 
 /*
- * Table "TIP.PGD Packet Definition": no IP when a conditional branch leaves a
- * range, as "the destination can be inferred": a branch not taken leaves none.
- * Who does not know the ranges does not know that there is one either.
+ * Table "TIP.PGD Packet Definition": no IP when a conditional branch leaves a range, as "the
+ * destination can be inferred": a branch that is not taken leaves none. Without knowing the ranges
+ * the outcome is unknown.
  */
 static void leave_by_conditional(struct walk *w, const struct run *run)
 {
@@ -465,7 +467,9 @@ static void leave_by_conditional(struct walk *w, const struct run *run)
 		report_run(w, run, PTAH_ITEM_TAKEN);
 }
 
-/* Without an IP: a MOV CR3, or the next branch that would have had a packet. */
+/*
+ * Without an IP: tracing stopped at a MOV CR3, or at the next branch that would have had a packet.
+ */
 static void leave_unknown(struct walk *w)
 {
 	struct run run;
@@ -480,8 +484,8 @@ static void leave_unknown(struct walk *w)
 }
 
 /*
- * With an IP: a direct branch there, falling into it, or the next branch that
- * the trace decides. A way that loops before that proves nothing.
+ * With an IP: tracing stopped at a direct branch to it, by falling through to it, or at the next
+ * branch that the trace decides. A loop without such a branch proves nothing.
  */
 static void leave_to(struct walk *w, uint64_t to)
 {
@@ -523,9 +527,8 @@ static void take_ptwrite(struct walk *w, struct ptah_item *event)
 }
 
 /*
- * SDM "Paging Information (PIP) Packet", "VMCS Packet": one that comes
- * without an address belongs to a MOV CR3 or VMPTRLD on the way, which has run,
- * or else to the next branch.
+ * SDM "Paging Information (PIP) Packet", "VMCS Packet": one without an address belongs to a MOV CR3
+ * or VMPTRLD on the way, which has run, or else to the next branch.
  */
 static void take_space(struct walk *w, const struct ptah_item *event)
 {
@@ -544,9 +547,9 @@ static void take_space(struct walk *w, const struct ptah_item *event)
 }
 
 /*
- * SDM "Packet Stream Boundary (PSB) Packet" and "PSB+": the state that holds
- * here. If it cannot be the state we are in, what came before was misread; its
- * own address is sure. The call stack begins anew.
+ * SDM "Packet Stream Boundary (PSB) Packet" and "PSB+": the state at this point. If it contradicts
+ * the current state, what came before was misread; the address in the PSB+ is sure. The return
+ * address stack is empty again.
  */
 static void take_psb(struct walk *w, const struct ptah_item *event)
 {
@@ -558,7 +561,7 @@ static void take_psb(struct walk *w, const struct ptah_item *event)
 	w->speculative = event->flags & PTAH_ITEM_SPECULATIVE;
 	if (!w->positioned && on)
 		stand_at(w, event->ip);
-	/* The calls on the way to here are forgotten with those before. */
+	/* Calls on the way to this address are not on the processor's stack either. */
 	w->depth = 0;
 	w->forgotten = 0;
 	for (struct way way = way_from(w); on && way_step(w, &way) && way.at != event->ip;)
@@ -566,8 +569,8 @@ static void take_psb(struct walk *w, const struct ptah_item *event)
 }
 
 /*
- * Events with an address happen before the instruction there (SDM "Flow Update
- * Packet (FUP)"); those without have no place, those of a PSB+ no time.
+ * Events with an address happen before the instruction there (SDM "Flow Update Packet (FUP)");
+ * those without have no place.
  */
 static void take_placed(struct walk *w, const struct ptah_item *event)
 {
@@ -588,7 +591,7 @@ static void take_event(struct walk *w, struct ptah_item *event)
 {
 	switch (event->type) {
 	case PTAH_ITEM_ENABLED:
-	case PTAH_ITEM_OVERFLOW: /* with an IP it is as if tracing began there */
+	case PTAH_ITEM_OVERFLOW: /* with an IP, tracing begins there */
 		lose(w);
 		if (!(event->flags & PTAH_ITEM_IP_SUPPRESSED))
 			stand_at(w, event->ip);
@@ -599,12 +602,12 @@ static void take_event(struct walk *w, struct ptah_item *event)
 	case PTAH_ITEM_PSB:
 		take_psb(w, event);
 		break;
-	case PTAH_ITEM_EXEC_MODE: /* at a branch's target we are there already */
+	case PTAH_ITEM_EXEC_MODE: /* at a branch's target, the place is reached already */
 		if (w->positioned && !(event->flags & PTAH_ITEM_IP_SUPPRESSED))
 			walk_to(w, event->ip);
 		w->mode = event->mode;
 		break;
-	case PTAH_ITEM_ERROR: /* of the packets: where it has met us */
+	case PTAH_ITEM_ERROR: /* an error in the packets: reported at the current place */
 		event->mode = (uint8_t)w->mode;
 		if (w->positioned)
 			event->ip = w->ip;
@@ -640,7 +643,7 @@ void walk_event(struct walk *w, const struct ptah_item *event)
 	struct ptah_item copy = *event;
 
 	w->offset = event->offset;
-	if (w->tnt_count && event->type != PTAH_ITEM_TIP) /* outcomes that no branch wants */
+	if (w->tnt_count && event->type != PTAH_ITEM_TIP) /* outcomes that no branch used */
 		fail(w, PTAH_E_MISMATCH, w->ip);
 	if (event->type == PTAH_ITEM_TNT) {
 		if (!w->positioned)
