@@ -267,7 +267,7 @@ static void make_reference(struct buffer *b)
 	PUT(b, STOP);
 }
 
-/* Every packet while tracing is on: alone, then with a FUP and a TIP behind it. */
+/* Every packet while tracing is enabled: alone, then followed by a FUP and a TIP. */
 static void make_reference_every_type(struct buffer *b)
 {
 	const uint8_t head[3] = {8, 16, 0};

@@ -320,10 +320,10 @@ static int run(int argc, char **argv)
 		status = fail(&command_dump, "%s", ptah_strerror(PTAH_E_NOMEM));
 	} else {
 		dump_streams(&d, session);
+		input_notes(&o.input, session);
 		status = complain(&d);
 	}
 	ptah_packet_clock_free(d.clock);
-	input_notes(&o.input, session);
 	if (ptah_session_truncated(session))
 		status = EXIT_FAILED;
 	ptah_session_close(session);

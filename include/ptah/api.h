@@ -9,7 +9,7 @@
 #define PTAH_API
 #endif
 
-/* Around the declarations of a header, behind its includes. */
+/* They enclose the declarations of a header, after its includes. */
 #ifdef __cplusplus
 #define PTAH_BEGIN_DECLS extern "C" {
 #define PTAH_END_DECLS	 }

@@ -32,26 +32,26 @@ PTAH_BEGIN_DECLS
 /* Why a processor cannot be traced. */
 enum ptah_caps_obstacle {
 	PTAH_CAPS_NONE = 0,
-	PTAH_CAPS_NOT_INTEL, /* another vendor: no leaf 14H to believe in */
+	PTAH_CAPS_NOT_INTEL, /* another vendor: leaf 14H means nothing */
 	PTAH_CAPS_NO_PT,     /* CPUID.07H.0:EBX[25] is 0 */
-	PTAH_CAPS_NO_LEAF,   /* said to be there, but leaf 14H is beyond the highest */
+	PTAH_CAPS_NO_LEAF,   /* CPUID.07H announces PT, but leaf 14H is beyond the highest */
 	PTAH_CAPS_BAD_LEAF,  /* leaf 14H announces a feature and no valid value for it */
 	PTAH_CAPS_NO_OUTPUT, /* neither ToPA nor a single range */
-	PTAH_CAPS_NO_MSR,    /* said to be there, but reading IA32_RTIT_CTL raises #GP */
+	PTAH_CAPS_NO_MSR,    /* CPUID announces PT, but reading IA32_RTIT_CTL raises #GP */
 	PTAH_CAPS_VMX,	     /* in VMX operation and IA32_VMX_MISC[14] is 0 */
-	PTAH_CAPS_IN_USE,    /* IA32_RTIT_CTL.TraceEn is 1: somebody else traces */
+	PTAH_CAPS_IN_USE,    /* IA32_RTIT_CTL.TraceEn is 1: another tracer is active */
 	PTAH_CAPS_OBSTACLE_MAX
 };
 
 struct ptah_caps {
 	size_t size;	  /* sizeof(struct ptah_caps) */
 	uint8_t obstacle; /* enum ptah_caps_obstacle */
-	bool hypervisor;  /* CPUID.01H:ECX[31]: what follows is what it lets us see */
+	bool hypervisor;  /* CPUID.01H:ECX[31]: the hypervisor decides what the fields below show */
 	struct ptah_cpu cpu;
 	uint8_t physical_bits; /* MAXPHYADDR */
 	/*
-	 * 57 where the processor knows 5-level paging, used or not, else 48: what
-	 * WRMSR and XRSTORS hold an address to be canonical by.
+	 * 57 where the processor has 5-level paging, in use or not, else 48. WRMSR and
+	 * XRSTORS decide by this width whether an address is canonical.
 	 */
 	uint8_t linear_bits;
 
@@ -67,9 +67,9 @@ struct ptah_caps {
 	uint8_t ranges; /* at most PTAH_RANGES; 0 without ip_filter */
 	uint16_t mtc_periods, cyc_thresholds, psb_periods;
 	/*
-	 * CPUID.15H: TSC ticks per crystal tick are tsc_n / tsc_d; 0: not told. Where
-	 * the leaf leaves crystal_hz open it is what the SDM says of the model, if
-	 * anything ("Determining the Processor Base Frequency").
+	 * CPUID.15H: TSC ticks per crystal tick are tsc_n / tsc_d; 0: CPUID does not say.
+	 * Where it leaves crystal_hz 0, the value is the one that the SDM gives for the
+	 * model, if it gives one ("Determining the Processor Base Frequency").
 	 */
 	uint32_t tsc_n, tsc_d, crystal_hz;
 	uint8_t nominal_ratio; /* MSR_PLATFORM_INFO[15:8]; 0: could not be read */
@@ -86,16 +86,16 @@ struct ptah_caps {
 };
 
 /*
- * Asks the processor that it runs on. Reads only: CPUID, and where that
- * announces Intel PT, MSRs that it announces and MSR_PLATFORM_INFO; one that
- * raises #GP all the same is survived. Uses cpuid, rdmsr and in_vmx of the HAL.
- * rdmsr may be NULL here, for a look from user mode: then NO_MSR, VMX and
- * IN_USE are not found out, vmx_pt stays false and nominal_ratio is 0.
+ * Asks the processor that it runs on. Reads only: CPUID, and where that announces
+ * Intel PT, MSRs that it announces and MSR_PLATFORM_INFO; an MSR that raises #GP
+ * nevertheless does no harm. Uses cpuid, rdmsr and in_vmx of the HAL. rdmsr may
+ * be NULL here, for a look from user mode: then the obstacles NO_MSR, VMX and
+ * IN_USE are not found, vmx_pt stays false and nominal_ratio is 0.
  *
- * NMI (hal.h), but on one processor from the beginning to the end. PTAH_OK, or
- * PTAH_E_UNSUPPORTED when it cannot be traced: obstacle says why, and what
- * could be found out is filled in. PTAH_E_INVAL: no HAL. Fills in *caps, its
- * size included, in each case but the last.
+ * Context NMI (hal.h); the caller stays on one processor throughout. PTAH_OK, or
+ * PTAH_E_UNSUPPORTED when the processor cannot be traced: `obstacle` says why.
+ * Both fill in *caps with what could be found out, its size included.
+ * PTAH_E_INVAL, and *caps untouched: no HAL.
  */
 PTAH_API int ptah_caps_discover(const struct ptah_hal *hal, void *port, struct ptah_caps *caps);
 
@@ -128,18 +128,18 @@ struct ptah_trace_problem {
 };
 
 /*
- * User and kernel, branches, TSC; all else off, with encodings that are valid
- * here. Any context.
+ * Fills in *config: user and kernel, branches, TSC; everything else is off, with
+ * encodings that are valid on this processor. Any context.
  */
 PTAH_API void ptah_trace_config_default(const struct ptah_caps *caps,
 					struct ptah_trace_config *config);
 
 /*
- * PTAH_OK when a processor of these capabilities accepts it (no #GP)
- * and it traces something. Else *problem (may be NULL) says why: PTAH_E_INVAL
- * for the configuration, PTAH_E_UNSUPPORTED for a processor with an obstacle.
- * `threaded`: for a capture that follows a thread by XSAVES, which keeps two
- * ranges. Any context.
+ * PTAH_OK when a processor of these capabilities accepts it (no #GP) and it
+ * traces something. Else *problem (may be NULL) says why: PTAH_E_INVAL for the
+ * configuration, PTAH_E_UNSUPPORTED for a processor with an obstacle. `threaded`:
+ * for a capture that follows a thread by XSAVES, which saves only two ranges. Any
+ * context.
  */
 PTAH_API int ptah_trace_config_check(const struct ptah_caps *caps,
 				     const struct ptah_trace_config *config, bool threaded,

@@ -19,29 +19,32 @@
  *	ptah_engine_free(engine);
  *
  * A capture is one configuration and one buffer. It traces one processor, or
- * follows one thread. What it has written is counted by one number, its
- * position: bytes since it was created, laps of the buffer included. It never
- * goes back: not by stop, start, pause, reconfiguration, loss or a thread's
- * moves. Bytes have the same address in all functions here: a position.
+ * follows one thread. One number counts what it has written, its position: bytes
+ * since it was created, laps of the buffer included. The position never goes
+ * back, whatever happens (stop, start, pause, reconfiguration, loss, a thread
+ * that moves). All functions here address bytes of the trace by their position.
  *
- * Exactness. OUTPUT_BASE, the table index and the offset tell the position
- * modulo one cycle of the ToPA tables, which name the buffer's regions as many
- * times over as fit. The engine looks at them whenever it stops the processor
- * for a moment: at a PMI, a switch, a call from here. So the position is exact
- * while less than a cycle passes between two looks; merged, late and skidding
- * PMIs make no difference. At least two PMIs are asked for per cycle; where
- * there are none, a STOP mark ends the cycle and the engine moves it at every
- * look: the trace then ends early and says so, but never wraps unseen. Single
- * range output has neither: there a full lap between two looks is noticed but
- * several count as one, and the record says UNSURE.
+ * Exactness. The ToPA tables name the buffer's regions as many times over as they
+ * have entries for: that is one cycle. OUTPUT_BASE, the table index and the
+ * offset tell the position modulo one cycle. The engine looks at these registers
+ * whenever it stops the processor for a moment: at a PMI, at a thread switch, in
+ * a function of this header. So the position is exact as long as less than a
+ * cycle passes between two looks; PMIs that are merged, late or skid make no
+ * difference. The engine asks for at least two PMIs per cycle. Where PMIs cannot
+ * be had, a STOP bit ends the cycle and the engine moves it at every look: the
+ * trace may then end early, which is reported, but it never wraps unnoticed.
+ * Single-range output has neither PMIs nor STOP bits: there a full lap between
+ * two looks is noticed, but several laps count as one, and the record says
+ * UNSURE.
  *
  * Threads. The functions that control a capture (PASSIVE) are called by one
- * thread at a time for each capture, its owner's; those of its consumer
- * (pieces, consume, records) by one other thread at a time; those marked NMI or
- * PINNED by anyone, there. The contexts are those of hal.h.
+ * thread at a time for each capture, its owner's. The functions of its consumer
+ * (pieces, consume, records) are called by one other thread at a time. Functions
+ * marked NMI or PINNED may be called by any code in that context. The contexts
+ * are those of hal.h.
  *
- * The engine touches the registers of PT on a processor only while a capture
- * is started there, and leaves TraceEn = 0 behind.
+ * The engine writes a processor's PT registers only while a capture is started
+ * there, and leaves TraceEn = 0 when it is done.
  *
  * Source: SDM volume 3, "Intel Processor Trace": "Table of Physical Addresses
  * (ToPA)", "ToPA PMI", "ToPA Errors", "Disabling Packet Generation", "Trace
@@ -62,10 +65,10 @@ struct ptah_capture;
  */
 
 /*
- * PASSIVE. Looks at every processor that is online. `hal` and `port` stay
- * the caller's and must outlive the engine. PTAH_E_INVAL: a callback is
- * missing; PTAH_E_NOMEM; PTAH_E_LIMIT: hal->cpus() says 0 or more than 65536.
- * A processor that cannot be traced is no error: ptah_engine_caps() tells.
+ * PASSIVE. Looks at every processor that is online. `hal` and `port` stay the
+ * caller's and must outlive the engine. PTAH_E_INVAL: a callback is missing;
+ * PTAH_E_NOMEM; PTAH_E_LIMIT: hal->cpus() says 0 or more than 65536. A processor
+ * that cannot be traced is not an error here: ptah_engine_caps() says why.
  */
 PTAH_API int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine **engine);
 
@@ -76,39 +79,40 @@ PTAH_API int ptah_engine_free(struct ptah_engine *engine);
 PTAH_API const struct ptah_caps *ptah_engine_caps(const struct ptah_engine *engine, unsigned cpu);
 
 /*
- * PASSIVE. Stops every capture of this owner, takes its mappings away (in
- * captures of others too), then frees: what a port calls when the owner dies,
- * or closes its file. The pointers to them are invalid from then on. Returns how
- * many captures there were.
+ * PASSIVE. Stops every capture of this owner, removes the owner's mappings (of
+ * other owners' captures, too) and frees the captures. A port calls it when the
+ * owner dies or closes its file. Pointers to these captures are invalid
+ * afterwards. Returns how many captures were freed.
  */
 PTAH_API int ptah_engine_release_owner(struct ptah_engine *engine, uint64_t owner);
 
 enum ptah_pmi {
-	PTAH_PMI_NONE = 0, /* not PT's, or another tracer's: nothing was touched */
+	PTAH_PMI_NONE = 0, /* not from PT, or from another tracer: nothing was touched */
 	PTAH_PMI_OURS,	   /* dealt with */
-	PTAH_PMI_LATE,	   /* dealt with before it came: claim it when nobody else does */
+	PTAH_PMI_LATE, /* its cause was dealt with before it came: claim it when nobody else does */
 };
 
 /*
- * NMI. A PMI has come on this processor; returns an enum ptah_pmi. Lock-free;
- * may interrupt any instruction of the engine itself on the same processor:
- * then it is only noted, and what it interrupted deals with it.
- * Unmasks the LVT entry as its last action when it was ours or late.
+ * NMI. A PMI has come on this processor; returns an enum ptah_pmi. Lock-free. It
+ * may interrupt the engine itself at any instruction on the same processor; then
+ * it is only noted, and the interrupted function deals with it. Unmasks the LVT
+ * entry as its last action when the result is OURS or LATE.
  */
 PTAH_API int ptah_engine_pmi(struct ptah_engine *engine);
 
 /*
- * PINNED, on the processor in question. Before it goes offline or the system
- * sleeps, and after it came back: what is traced there is stopped with its
- * position kept, and goes on afterwards. The records say PARTIAL.
+ * PINNED, on the processor in question. Called before the processor goes offline
+ * or the system sleeps, and after it came back. A capture there stops with its
+ * position kept and continues afterwards; its records say PARTIAL.
  */
 PTAH_API void ptah_engine_cpu_offline(struct ptah_engine *engine);
 PTAH_API void ptah_engine_cpu_online(struct ptah_engine *engine);
 
 /*
- * PINNED, before VMXON and after VMXOFF on this processor. Where IA32_VMX_MISC[14]
- * is 0, PT does not work in between: the trace stops cleanly, and goes on
- * afterwards; the records say PARTIAL. Elsewhere nothing happens.
+ * PINNED, before VMXON and after VMXOFF on this processor. Where
+ * IA32_VMX_MISC[14] is 0, PT does not work between the two: the trace stops
+ * cleanly and continues afterwards, and the records say PARTIAL. On other
+ * processors the calls do nothing.
  */
 PTAH_API void ptah_engine_vmxon(struct ptah_engine *engine);
 PTAH_API void ptah_engine_vmxoff(struct ptah_engine *engine);
@@ -122,28 +126,31 @@ PTAH_API void ptah_engine_vmxoff(struct ptah_engine *engine);
 enum ptah_capture_shape {
 	PTAH_SHAPE_AUTO = 0, /* a ring where there is ToPA, else a single range */
 	PTAH_SHAPE_RING,     /* equal regions; with single-entry ToPA one at a time */
-	PTAH_SHAPE_OVERFLOW, /* one large region, and a page for what a late PMI lets through */
+	PTAH_SHAPE_OVERFLOW, /* one large region, and a page that takes what is written until a late
+				PMI comes */
 	PTAH_SHAPE_SINGLE,   /* single range output: no tables, no PMI, WRAP alone */
 	PTAH_SHAPE_MAX
 };
 
 enum ptah_capture_policy {
-	PTAH_POLICY_WRAP = 0, /* the newest bytes stay (a snapshot) */
-	PTAH_POLICY_STOP,     /* the first bytes stay: stops when the buffer is full */
-	PTAH_POLICY_DRAIN,    /* what has not been consumed is not overwritten: waits when full */
+	PTAH_POLICY_WRAP = 0, /* keeps the newest bytes (a snapshot) */
+	PTAH_POLICY_STOP,     /* keeps the first bytes: tracing stops when the buffer is full */
+	PTAH_POLICY_DRAIN, /* never overwrites what has not been consumed: tracing waits when full
+			    */
 	PTAH_POLICY_MAX
 };
 
 /*
- * NMI, with tracing off on this processor: take the bytes [tail, position) away
- * (ptah_capture_pieces() says where they lie) and return up to where, between
- * the two. For ports that empty the buffer inside the PMI. Tracing goes on when
- * it returns; waiting for room here stalls the processor but loses nothing.
+ * NMI, with tracing off on this processor. For ports that empty the buffer inside
+ * the PMI: the callback copies the bytes [tail, position) away
+ * (ptah_capture_pieces() says where they are) and returns the position up to
+ * which it has done so. Tracing continues when it returns; waiting for room in
+ * here stalls the processor but loses nothing.
  */
 typedef uint64_t ptah_capture_drain(void *cookie, struct ptah_capture *capture, uint64_t tail,
 				    uint64_t position);
 
-/* Zero is the engine's choice, wherever a number may be 0. */
+/* Wherever a number may be 0, the engine chooses. */
 struct ptah_capture_config {
 	size_t size;			       /* sizeof(struct ptah_capture_config) */
 	const struct ptah_trace_config *trace; /* what to trace; copied */
@@ -156,35 +163,35 @@ struct ptah_capture_config {
 	bool no_xsaves;	  /* switch threads by MSR where the port has XSAVES */
 	size_t buffer;	  /* bytes; a multiple of 4096. 0: 4 MB */
 	size_t region;	  /* bytes of a region, a power of two, 4 KB to 128 MB */
-	unsigned pages;	  /* most pages for tables: more make the cycle longer */
+	unsigned pages;	  /* at most so many pages for tables: more pages make the cycle longer */
 	unsigned pmis;	  /* per lap, at most one per region. 0: two per cycle, DRAIN 16 per lap */
-	unsigned records; /* that can wait for their reader, a power of two. 0: 64 */
+	unsigned records; /* records that can wait for their reader, a power of two. 0: 64 */
 	void *cookie;	  /* for drain and hal->wake */
 	ptah_capture_drain *drain; /* for PTAH_POLICY_DRAIN; may be NULL */
 };
 
 /*
- * PASSIVE. Allocates the buffer and its tables; no register is touched.
- * PTAH_E_INVAL: *problem (may be NULL) names the field, the reason and what would be valid;
- * the request is never changed silently. PTAH_E_UNSUPPORTED: the processor cannot
- * be traced. PTAH_E_MISSING: no such processor, or it is offline.
- * PTAH_E_NOMEM: nothing is left behind. A capture that follows a thread has to be
- * valid on every processor that has been online.
+ * PASSIVE. Allocates the buffer and its tables; touches no register.
+ * PTAH_E_INVAL: *problem (may be NULL) names the field, the reason and what would
+ * be valid; the request is never changed silently. PTAH_E_UNSUPPORTED: the
+ * processor cannot be traced. PTAH_E_MISSING: no such processor, or it is
+ * offline. PTAH_E_NOMEM: nothing is left behind. A capture that follows a thread
+ * has to be valid on every processor that has been online.
  */
 PTAH_API int ptah_capture_new(struct ptah_engine *engine, const struct ptah_capture_config *config,
 			      struct ptah_capture **capture, struct ptah_trace_problem *problem);
 
 /*
- * PASSIVE. Stops it if need be. PTAH_E_BUSY while it is mapped by somebody: unmap
- * first, or ptah_engine_release_owner(). NULL is fine.
+ * PASSIVE. Stops the capture if it is started. PTAH_E_BUSY while it is mapped:
+ * unmap first, or ptah_engine_release_owner(). NULL is fine.
  */
 PTAH_API int ptah_capture_free(struct ptah_capture *capture);
 
 /*
- * PASSIVE. Begins to trace, behind what is there: nothing is overwritten that
- * the policy keeps. Sticky STATUS bits are cleared. Walks the tables as the
- * processor will, before TraceEn is set. For a thread: from its next
- * ptah_capture_switch_in() on. Started already: PTAH_OK.
+ * PASSIVE. Starts tracing at the current position: nothing that the policy keeps
+ * is overwritten. Clears sticky STATUS bits and, before it sets TraceEn, walks
+ * the tables as the processor will. A capture that follows a thread begins with
+ * the next ptah_capture_switch_in(). PTAH_OK when it is started already.
  *
  *	PTAH_E_BUSY	   TraceEn was 1 already, by another tracer; or another
  *			   capture is started on this processor. Nothing was touched.
@@ -197,13 +204,15 @@ PTAH_API int ptah_capture_free(struct ptah_capture *capture);
  */
 PTAH_API int ptah_capture_start(struct ptah_capture *capture);
 
-/* PASSIVE. Ends with all bytes visible and the position exact. Stopped already: PTAH_OK. */
+/* PASSIVE. Afterwards all bytes are visible and the position is exact. PTAH_OK when it is stopped
+ * already. */
 PTAH_API int ptah_capture_stop(struct ptah_capture *capture);
 
 /*
- * PASSIVE. As stop and start, but the capture keeps its processor: nobody else
- * can start there. PTAH_E_INVAL when it is not started. Resuming
- * clears a stop by range, and errors; it fails as start does, and stays paused.
+ * PASSIVE. Like stop and start, but the capture keeps its processor: no other
+ * capture can start there meanwhile. PTAH_E_INVAL when it is not started.
+ * Resuming also clears a stop by range, and errors. When it fails, for a reason
+ * of ptah_capture_start(), the capture stays paused.
  */
 PTAH_API int ptah_capture_pause(struct ptah_capture *capture);
 PTAH_API int ptah_capture_resume(struct ptah_capture *capture);
@@ -213,21 +222,22 @@ PTAH_API int ptah_capture_pause_here(struct ptah_capture *capture);
 PTAH_API int ptah_capture_resume_here(struct ptah_capture *capture);
 
 /*
- * PASSIVE. What was traced until now becomes visible, and the position exact:
- * tracing is off for a moment where it was on. *position may be NULL.
+ * PASSIVE. Makes everything traced so far visible and the position exact. Tracing
+ * is off for a moment. *position may be NULL.
  */
 PTAH_API int ptah_capture_flush(struct ptah_capture *capture, uint64_t *position);
 
 /*
- * PASSIVE. Other options, filters or ranges, from now on; the position and the
- * bytes stay, a paused capture stays paused. PTAH_E_INVAL as in ptah_capture_new(),
- * and nothing has changed.
+ * PASSIVE. Applies other options, filters or ranges from now on. The position and
+ * the bytes stay, and a paused capture stays paused. PTAH_E_INVAL as in
+ * ptah_capture_new(), and nothing has changed.
  */
 PTAH_API int ptah_capture_reconfigure(struct ptah_capture *capture,
 				      const struct ptah_trace_config *trace,
 				      struct ptah_trace_problem *problem);
 
-/* NMI. The position at the last look: exact when it does not trace, else a lower bound. */
+/* NMI. The position at the last look: exact while the capture does not trace, else a lower bound.
+ */
 PTAH_API uint64_t ptah_capture_position(const struct ptah_capture *capture);
 
 /*
@@ -240,32 +250,36 @@ PTAH_API uint64_t ptah_capture_position(const struct ptah_capture *capture);
 
 /*
  * PINNED. PTAH_OK also when the capture is not started, is paused or waits for
- * room. PTAH_E_BUSY when this processor is taken; the gap is told as PARTIAL.
- * Others as ptah_capture_start().
+ * room. PTAH_E_BUSY when another capture has this processor; the gap is reported
+ * as PARTIAL. Other failures are those of ptah_capture_start().
  */
 PTAH_API int ptah_capture_switch_in(struct ptah_capture *capture);
 
-/* PINNED. The bytes are visible and the position is exact. Not here: nothing happens. */
+/* PINNED. Afterwards the bytes are visible and the position is exact. Does nothing when the capture
+ * is not on this processor. */
 PTAH_API void ptah_capture_switch_out(struct ptah_capture *capture);
 
 /*
  * Virtual machines
  *
  * For a hypervisor that uses the VM-entry control "load IA32_RTIT_CTL" and the
- * VM-exit control "clear IA32_RTIT_CTL": the capture is the guest's (one that
- * follows a thread, started). What traces the host on this processor rests in
- * between. A hypervisor without these controls uses switch_in and switch_out.
+ * VM-exit control "clear IA32_RTIT_CTL": the capture is the guest's; it must be
+ * one that follows a thread, and started. A capture of the host on this processor
+ * pauses between the two calls. A hypervisor without these controls uses
+ * switch_in and switch_out.
  */
 
 /*
- * PINNED, before VM entry. All registers but IA32_RTIT_CTL are set, TraceEn is 0;
- * *ctl is for the VMCS. PTAH_OK with *ctl = 0 when there is nothing to trace.
- * When it fails nothing has changed, the host's trace included: enter without
- * the control that loads IA32_RTIT_CTL. PTAH_E_INVAL: it is switched in here.
+ * PINNED, before VM entry. Sets all registers but IA32_RTIT_CTL, with TraceEn =
+ * 0; *ctl is the value for the VMCS. PTAH_OK with *ctl = 0 when there is nothing
+ * to trace. On failure nothing has changed, the host's trace included: enter the
+ * guest without the control that loads IA32_RTIT_CTL. PTAH_E_INVAL: the capture
+ * is switched in on this processor.
  */
 PTAH_API int ptah_capture_vmentry(struct ptah_capture *capture, uint64_t *ctl);
 
-/* PINNED, after VM exit, TraceEn cleared by it or not. Not in here: nothing happens. */
+/* PINNED, after VM exit, whether or not the exit cleared TraceEn. Does nothing when the capture was
+ * not entered here. */
 PTAH_API void ptah_capture_vmexit(struct ptah_capture *capture);
 
 /*
@@ -277,9 +291,9 @@ enum ptah_capture_state {
 	PTAH_CAPTURE_RUNNING,  /* TraceEn is 1 on processor `cpu` */
 	PTAH_CAPTURE_OUT,      /* started, and its thread is on no processor */
 	PTAH_CAPTURE_PAUSED,
-	PTAH_CAPTURE_FULL,    /* no room: DRAIN goes on by itself when there is some */
-	PTAH_CAPTURE_RANGE,   /* a stop range was reached: resume or start */
-	PTAH_CAPTURE_ERROR,   /* why: `error`. What was written is valid. resume or start */
+	PTAH_CAPTURE_FULL,    /* no room: DRAIN continues by itself once there is some */
+	PTAH_CAPTURE_RANGE,   /* execution reached a stop range. Resume or start */
+	PTAH_CAPTURE_ERROR,   /* `error` says why. What was written is valid. Resume or start */
 	PTAH_CAPTURE_BLOCKED, /* the processor is offline, or in VMX operation */
 	PTAH_CAPTURE_STATE_MAX
 };
@@ -306,7 +320,7 @@ struct ptah_capture_status {
 	uint32_t laps;	  /* of a cycle */
 	uint64_t cycle;	  /* bytes */
 
-	/* The registers at the last look, and the place they name. */
+	/* The registers at the last look, and the entry and offset that they name. */
 	uint64_t rtit_ctl, rtit_status, output_base, mask_ptrs;
 	uint32_t table, index, offset;
 
@@ -315,8 +329,9 @@ struct ptah_capture_status {
 };
 
 /*
- * Any. A copy of everything that is known; consistent while the capture does not
- * run, else each number by itself. PTAH_E_INVAL: status->size.
+ * Any. Copies everything that is known. The numbers fit together while the
+ * capture does not run; else each is right only by itself. PTAH_E_INVAL:
+ * status->size.
  */
 PTAH_API int ptah_capture_status(const struct ptah_capture *capture,
 				 struct ptah_capture_status *status);
@@ -325,20 +340,20 @@ PTAH_API int ptah_capture_status(const struct ptah_capture *capture,
  * The consumer
  */
 
-/* What a record tells, several at once. */
-#define PTAH_CAPTURED_DATA	   0x0001u /* there are bytes up to `position` */
+/* What a record reports; several flags may be set. */
+#define PTAH_CAPTURED_DATA	   0x0001u /* the trace has bytes up to `position` */
 #define PTAH_CAPTURED_STARTED	   0x0002u /* TraceEn was set: a slice begins at `position` */
-#define PTAH_CAPTURED_STOPPED	   0x0004u /* and it ends there: stop, pause, switch */
-#define PTAH_CAPTURED_FULL	   0x0008u /* ends there: no room was left */
-#define PTAH_CAPTURED_RANGE	   0x0010u /* ends there: a stop range was reached */
+#define PTAH_CAPTURED_STOPPED	   0x0004u /* the slice ends at `position`: stop, pause, switch */
+#define PTAH_CAPTURED_FULL	   0x0008u /* the slice ends there: no room was left */
+#define PTAH_CAPTURED_RANGE	   0x0010u /* the slice ends there: a stop range was reached */
 #define PTAH_CAPTURED_TRUNCATED	   0x0020u /* the last packet before it may be cut */
 #define PTAH_CAPTURED_ERROR	   0x0040u /* STATUS.Error: bytes before it may be missing */
 #define PTAH_CAPTURED_PARTIAL	   0x0080u /* something ran untraced before this position */
 #define PTAH_CAPTURED_LOST	   0x0100u /* `lost` bytes were overwritten unconsumed */
 #define PTAH_CAPTURED_WRAPPED	   0x0200u /* from now on bytes are overwritten */
 #define PTAH_CAPTURED_RECONFIGURED 0x0400u /* other options from here on */
-#define PTAH_CAPTURED_UNSURE	   0x0800u /* a whole number of cycles may be missing in `position` */
-#define PTAH_CAPTURED_DROPPED	   0x1000u /* stands for others too, which found no room */
+#define PTAH_CAPTURED_UNSURE	   0x0800u /* `position` may be too small by a whole number of cycles */
+#define PTAH_CAPTURED_DROPPED	   0x1000u /* merged with records that found no room */
 
 struct ptah_capture_record {
 	uint64_t position;
@@ -349,10 +364,10 @@ struct ptah_capture_record {
 };
 
 /*
- * Any but NMI; the consumer alone. Copies at most n of the records that wait,
- * the oldest first, and returns how many. Records that found no room are one
- * (DROPPED): the next that did, or the last that is returned here; so no flag is
- * ever forgotten.
+ * Any but NMI; the consumer alone. Copies at most n of the waiting records, the
+ * oldest first, and returns how many. Records that found no room are merged into
+ * one with the flag DROPPED: the next record that found room, or the last one
+ * that is returned here. So no flag is ever forgotten.
  */
 PTAH_API int ptah_capture_records(struct ptah_capture *capture, struct ptah_capture_record *records,
 				  size_t n);
@@ -364,25 +379,26 @@ struct ptah_piece {
 };
 
 /*
- * NMI. Where the bytes [from, to) lie, in order; `to` at most the position.
- * Returns how many pieces; what does not fit in n is left out: go on at `from`
- * plus their sizes. Regions that follow one another in memory are one piece:
- * two are enough where the system gave one block. PTAH_E_INVAL: from > to, or to
- * beyond the position. PTAH_E_LOST: `from` is older than the oldest byte. While it
- * runs and wraps, bytes may be overwritten as they are read:
- * ptah_capture_consume() tells. And while a single range is traced, a mark that
- * a lap would wipe out lies over its newest 64 bytes: pause it to read them.
+ * NMI. Says where the bytes [from, to) are in memory, in order; `to` is at most
+ * the position. Returns how many pieces; what does not fit in n pieces is left
+ * out, and the caller asks again from `from` plus their sizes. Regions that are
+ * adjacent in memory are one piece: two are enough where the system allocated one
+ * block. PTAH_E_INVAL: from > to, or to beyond the position. PTAH_E_LOST: `from`
+ * is older than the oldest byte. While the capture runs and wraps, bytes may be
+ * overwritten as they are read: ptah_capture_consume() reports that. While a
+ * capture with single-range output traces, a pattern by which the engine notices
+ * a lap covers the newest 64 bytes: pause it to read them.
  */
 PTAH_API int ptah_capture_pieces(const struct ptah_capture *capture, uint64_t from, uint64_t to,
 				 struct ptah_piece *pieces, size_t n);
 
 /*
  * PASSIVE, the consumer. The bytes up to `upto` have been read and may be
- * overwritten. *lost (may be NULL): how many of [tail, upto) had been
- * overwritten by now; they are always the first ones. For that, a
- * capture that runs and wraps is looked at (tracing is off for a moment). A
- * capture that waits for room goes on. PTAH_E_INVAL: beyond the position; less
- * than the tail: nothing happens.
+ * overwritten. *lost (may be NULL): how many of [tail, upto) had been overwritten
+ * by now; they are always the first ones. For that, a capture that runs and wraps
+ * is looked at (tracing is off for a moment). A capture that waits for room
+ * continues. PTAH_E_INVAL: `upto` is beyond the position. Does nothing when it is
+ * less than the tail.
  */
 PTAH_API int ptah_capture_consume(struct ptah_capture *capture, uint64_t upto, uint64_t *lost);
 

@@ -3,10 +3,9 @@
  * Events: what packets mean together.
  *
  * Packets come in groups (a FUP and the TIP that belongs to it, a PSB+ header
- * with its state); this layer puts them together and needs no code image. Its
- * stream is ordered and complete: branches (TNT, TIP) and events in one
- * sequence, each with the offset of the packet that began it and an estimated
- * time.
+ * with its state). This layer combines each group into one item; it needs no code
+ * image. Its stream is ordered and complete: branches (TNT, TIP) and events in
+ * one sequence, each with the offset of its first packet and an estimated time.
  *
  *	ptah_event_decoder_new(NULL, &d);
  *	ptah_event_feed(d, bytes, n, true);
@@ -15,12 +14,12 @@
  *	ptah_event_decoder_free(d);
  *
  * Chunks: feed() lends the decoder n bytes, which must stay unchanged until
- * read() returns 0 ("all of it is used, feed me") or the decoder is freed. Any
- * cut gives the same items. After the last chunk (`last`), read() returning 0
- * is the end of the trace.
+ * read() returns 0 (the chunk is used up) or the decoder is freed. The items do
+ * not depend on where the trace is cut into chunks. After the last chunk
+ * (`last`), 0 from read() is the end of the trace.
  *
  * A decoder belongs to one thread at a time. Errors in the trace are items
- * (PTAH_ITEM_ERROR), after which the decoder goes on at the next PSB.
+ * (PTAH_ITEM_ERROR), after which the decoder continues at the next PSB.
  */
 #ifndef PTAH_EVENT_H
 #define PTAH_EVENT_H
@@ -55,14 +54,15 @@ enum ptah_insn_class {
 };
 
 enum ptah_item_flags {
-	PTAH_ITEM_IP_SUPPRESSED = 1 << 0, /* the trace does not say the address */
+	PTAH_ITEM_IP_SUPPRESSED = 1 << 0, /* the trace does not give the address */
 	PTAH_ITEM_STATUS = 1 << 1,	  /* state repeated by a PSB+, not a change */
-	PTAH_ITEM_TRUNCATED = 1 << 2,	  /* block: cut by an event before its branch */
-	PTAH_ITEM_TAKEN = 1 << 3,	  /* block: its branch was taken; BAD_RETCOMP: so it said */
-	PTAH_ITEM_SPECULATIVE = 1 << 4,	  /* inside a transaction */
-	PTAH_ITEM_ABORTED = 1 << 5,	  /* tsx: aborted */
-	PTAH_ITEM_NON_ROOT = 1 << 6,	  /* paging: VMX non-root operation */
-	PTAH_ITEM_UNKNOWN = 1 << 7,	  /* block: where its branch went is in no packet */
+	PTAH_ITEM_TRUNCATED = 1 << 2,	  /* block: an event cut it before its branch */
+	PTAH_ITEM_TAKEN =
+	    1 << 3, /* block: its branch was taken; error BAD_RETCOMP: the outcome was "taken" */
+	PTAH_ITEM_SPECULATIVE = 1 << 4, /* inside a transaction */
+	PTAH_ITEM_ABORTED = 1 << 5,	/* tsx: aborted */
+	PTAH_ITEM_NON_ROOT = 1 << 6,	/* paging: VMX non-root operation */
+	PTAH_ITEM_UNKNOWN = 1 << 7,	/* block: no packet says where its branch went */
 };
 
 /* `detail` of an event: which of its members are known, and how it came about. */
@@ -79,7 +79,8 @@ enum ptah_item_detail {
 	PTAH_DETAIL_AUTONOMOUS = 1 << 2,    /* pwrx: woken by the hardware on its own */
 };
 
-/* `tsc_error` where no bound can be given: TSC packets alone, or packets lost since the last one.
+/* `tsc_error` where no bound can be given: there are only TSC packets, or packets were lost since
+ * the last one.
  */
 #define PTAH_TSC_UNBOUNDED 255
 
@@ -190,17 +191,19 @@ struct ptah_item {
 
 /*
  * Called for an opcode that is in no table (SDM: reserved), and for a malformed
- * packet: n bytes from there (at least 16 unless the trace ends), `status` says
- * why. Returns how many bytes to skip, 1 or more (it may be more than n), after
- * which decoding goes on as if they had not been; 0 or less: an error item, and
- * on to the next PSB.
+ * packet. `bytes` are the n bytes from there on (at least 16 unless the trace
+ * ends), and `status` says what is wrong. A result of 1 or more is a number of
+ * bytes to skip (perhaps more than n): decoding continues after them as if they
+ * had not been there. 0 or less: the decoder reports an error item and continues
+ * at the next PSB.
  */
 typedef int64_t ptah_event_unknown(void *context, const uint8_t *bytes, size_t n, uint64_t offset,
 				   int status);
 
 struct ptah_event_config {
 	size_t size;   /* sizeof(struct ptah_event_config) */
-	bool no_bdm70; /* report a PSB+ FUP that a TIP.PGE contradicts (default: see errata.def) */
+	bool no_bdm70; /* believe the FUP of a PSB+ that a TIP.PGE contradicts (see BDM70 in
+			  errata.def) */
 	/*
 	 * What the processor was asked to trace; all 0: not known. Of it are used
 	 * mtc_period and cyc_threshold (time), event_trace (changes of RFLAGS.IF are
@@ -220,10 +223,11 @@ struct ptah_event_config {
 	void *unknown_context;
 
 	/*
-	 * Report MODE.Exec (with trace.event_trace: both of what it says) and CBR also where they
-	 * change nothing, and a PSB+ packet by packet: behind its PSB item what MODE, PIP, VMCS,
-	 * CBR and MNT in it say, in their order, each with PTAH_ITEM_STATUS. One that an OVF cuts
-	 * has no PSB item. Report each OVF of several. OVERFLOW, ASYNC_BRANCH and ASYNC_DISABLED
+	 * Report MODE.Exec (with trace.event_trace: both of what it says) and CBR also
+	 * where they change nothing, and a PSB+ packet by packet: its PSB item is
+	 * followed by an item for each MODE, PIP, VMCS, CBR and MNT in it, in their
+	 * order, with PTAH_ITEM_STATUS. A PSB+ that an OVF cuts has no PSB item. Of
+	 * several OVFs in a row report each. OVERFLOW, ASYNC_BRANCH and ASYNC_DISABLED
 	 * have packet_tsc: the time of the packet at their offset.
 	 */
 	bool unchanged;
@@ -246,9 +250,9 @@ PTAH_API int ptah_event_read(struct ptah_event_decoder *decoder, struct ptah_ite
 			     size_t capacity);
 
 /*
- * Forgets everything but the configuration: the next bytes to be fed are those
- * at `offset` of the stream, and decoding begins at the first PSB in them. To
- * go forward or backward, find the PSB in the bytes (ptah_packet_find_psb,
+ * Forgets everything but the configuration. The next bytes to be fed are those at
+ * `offset` of the stream, and decoding begins at the first PSB in them. To go
+ * forward or backward, find the PSB in the bytes (ptah_packet_find_psb,
  * ptah_packet_find_last_psb), seek there and feed from there.
  */
 PTAH_API void ptah_event_seek(struct ptah_event_decoder *decoder, uint64_t offset);
@@ -256,11 +260,11 @@ PTAH_API void ptah_event_seek(struct ptah_event_decoder *decoder, uint64_t offse
 /* Stream offset of the last PSB that was decoded; PTAH_E_NO_SYNC before the first. */
 PTAH_API int ptah_event_sync_offset(const struct ptah_event_decoder *decoder, uint64_t *offset);
 
-/* The clocks where the decoder stands now. */
+/* The clocks at the decoder's position. */
 struct ptah_time {
 	uint64_t tsc;	 /* estimate; 0 while not known */
 	uint64_t error;	 /* |tsc - truth| at most; UINT64_MAX: no bound */
-	uint64_t cycles; /* core cycles told by CYC packets since the beginning */
+	uint64_t cycles; /* core cycles that CYC packets have counted since the beginning */
 	uint32_t ratio;	 /* core:bus ratio of the last CBR, 0 while not known */
 };
 

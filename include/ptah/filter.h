@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Filters: perf's text of address filters, taken apart.
+ * Filters: parses perf's text of address filters.
  *
- * The text is what `perf record --filter` takes, and what a recording keeps:
+ * The text is what `perf record --filter` accepts, and what a recording stores:
  *
  *	ACTION START[/SIZE or /END] [@FILE]
  *
- * several of them with commas or blanks between. ACTION is filter, stop or
+ * Several filters are separated by commas or blanks. ACTION is filter, stop or
  * tracestop. A place is a number (decimal, 0x or octal), the name of a function
  * ("main", "main#2" for the second of that name), or "*" for all of a file.
  *
@@ -17,7 +17,7 @@
  *		at += strspn(at, ", ");
  *	}
  *
- * Nothing is looked up: names and files are as they stand in the text.
+ * Nothing is looked up: names and files are returned as they are in the text.
  */
 #ifndef PTAH_FILTER_H
 #define PTAH_FILTER_H
@@ -34,10 +34,10 @@ PTAH_BEGIN_DECLS
 #define PTAH_FILTER_NAME_MAX 1024 /* bytes, with the NUL */
 #define PTAH_FILTER_FILE_MAX 4096
 
-/* One end of a range: a number, or a name and which of those that bear it. */
+/* One end of a range: a number, or a function's name and its number among those of that name. */
 struct ptah_filter_place {
 	char name[PTAH_FILTER_NAME_MAX]; /* "": a number; "*": the whole file */
-	uint64_t number;		 /* or which one of that name, from 1; 0: the only one */
+	uint64_t number; /* or, with a name, which function of that name, from 1; 0: the only one */
 };
 
 struct ptah_filter {
@@ -49,8 +49,9 @@ struct ptah_filter {
 };
 
 /*
- * Takes one filter from *at, which then points behind it. PTAH_E_INVAL: *at
- * points at what is wrong, and *problem (may be NULL) says what that is.
+ * Parses one filter at *at, which afterwards points at the text after it.
+ * PTAH_E_INVAL: *at points at the mistake, and *problem (may be NULL) says what
+ * it is.
  */
 PTAH_API int ptah_filter_parse(const char **at, struct ptah_filter *filter, const char **problem);
 

@@ -15,12 +15,13 @@
  *				total += items[i].ninsn;
  *	ptah_flow_free(flow);
  *
- * Feeding and threads as in event.h. The image must live as long as the flow
- * and may change between two calls of read, or by on_missing. Memory is a function of the
- * distinct code that ran, never of the trace's length.
+ * Feeding and threads are as in event.h. The image must live as long as the flow.
+ * The caller may change it between two calls of read, or in on_missing. The
+ * memory that a flow takes grows with the distinct code that ran, not with the
+ * length of the trace.
  *
- * Only what the trace proves is reported: instructions behind the last packet
- * are not guessed, unless asked for (ptah_flow_ahead).
+ * Only what the trace proves is reported. The instructions after the last packet
+ * are not guessed; ptah_flow_ahead() does that for those who ask.
  */
 #ifndef PTAH_FLOW_H
 #define PTAH_FLOW_H
@@ -31,12 +32,13 @@
 PTAH_BEGIN_DECLS
 
 /*
- * Code that is not in the image: the byte at `address` is needed to go on. May
- * add it, and more, to the flow's image, where nothing is mapped yet; true says
- * that it did. Code is read a block ahead of what has run, so an address may be
- * asked for that the trace does not come to. What is refused stays an error at
- * the place that needs it, and is seldom asked for again before the next seek.
- * `space` is where the code is looked up in. Must not use the flow itself.
+ * Called for code that is not in the image: the byte at `address` is needed to
+ * continue. The callback may add this and more code to the flow's image, where
+ * nothing is mapped yet; true says that it did. Code is read a block ahead of
+ * what has run, so it may be asked for an address that the trace does not reach.
+ * What it refuses stays an error where it is needed, and is seldom asked for
+ * again before the next seek. `space` is the address space in which the code is
+ * looked up. The callback must not use the flow itself.
  */
 typedef bool ptah_missing_code(void *context, uint64_t address, const struct ptah_space *space);
 
@@ -55,12 +57,13 @@ struct ptah_flow_config {
 	 *	no_retcomp  An outcome at a return is an error.
 	 */
 	struct ptah_event_config events;
-	/* Follows every branch anew, and remembers no paths: slow, and the same items. */
+	/* Follows every branch anew instead of remembering paths: slow, and the same items. */
 	bool no_paths;
-	bool no_huge_pages; /* does not ask the system for large pages */
+	bool no_huge_pages; /* do not ask the system for large pages */
 	/*
-	 * ptah_flow_read() returns behind every item that is no block, so that the image
-	 * can be changed there: all that is told later is read from the image of then.
+	 * ptah_flow_read() returns after every item that is no block, so that the caller
+	 * can change the image there: everything reported later is decoded from the
+	 * changed image.
 	 */
 	bool stop_at_events;
 	ptah_missing_code *on_missing; /* or NULL */
@@ -75,25 +78,25 @@ PTAH_API void ptah_flow_free(struct ptah_flow *flow);
 PTAH_API int ptah_flow_feed(struct ptah_flow *flow, const void *bytes, size_t n, bool last);
 PTAH_API int ptah_flow_read(struct ptah_flow *flow, struct ptah_item *items, size_t capacity);
 
-/* As ptah_event_seek(): the next bytes fed are those at `offset`. Code that is known stays known.
- */
+/* As ptah_event_seek(). The flow keeps what it knows of the code. */
 PTAH_API void ptah_flow_seek(struct ptah_flow *flow, uint64_t offset);
 
-/* The clocks where the flow stands now. */
+/* The clocks at the flow's position. */
 PTAH_API void ptah_flow_time(const struct ptah_flow *flow, struct ptah_time *time);
 
 /*
- * Pauses before time `tsc`: read() returns 0 and ptah_flow_paused() is true
- * once the trace reaches a time stamp at or after it, with everything before
- * reported. Set a later limit (UINT64_MAX: none) to go on. This is where the
- * caller changes the image to what it was at that time.
+ * Makes the flow pause before time `tsc`: once the trace reaches a time stamp at
+ * or after it, and everything before has been reported, read() returns 0 and
+ * ptah_flow_paused() is true. There the caller changes the image to what it was
+ * at that time, and sets a later limit (UINT64_MAX: none) to continue.
  */
 PTAH_API void ptah_flow_set_time_limit(struct ptah_flow *flow, uint64_t tsc);
 PTAH_API bool ptah_flow_paused(const struct ptah_flow *flow);
 
 /*
- * The address space that a block's `space` stands for, as PIP and VMCS packets
- * have told it; 0 is any: none was told. PTAH_E_INVAL for another number.
+ * The address space that a block's `space` stands for, from PIP and VMCS packets.
+ * 0 is any space: no packet has named one. PTAH_E_INVAL for a number that is not
+ * in use.
  */
 PTAH_API int ptah_flow_space(const struct ptah_flow *flow, unsigned number,
 			     struct ptah_space *space);
@@ -115,7 +118,7 @@ struct ptah_insn {
 PTAH_API int ptah_flow_insns(const struct ptah_flow *flow, const struct ptah_item *block,
 			     struct ptah_insn *insns, size_t capacity);
 
-/* A block without its time and place in the trace: what the item of the same names says. */
+/* A block without its time and offset. The fields mean what they mean in struct ptah_item. */
 struct ptah_block {
 	uint64_t ip;
 	uint16_t size; /* in bytes */
@@ -136,11 +139,12 @@ struct ptah_step {
 };
 
 /*
- * Reads on by blocks, or by instructions, up to the next item that is no block:
- * several times as quick as ptah_flow_read(). Writes up to `capacity` of them
- * (PTAH_FLOW_MIN_BLOCKS, PTAH_FLOW_MIN_STEPS at least) and returns how many. 0:
- * what comes next is no block, or nothing, and ptah_flow_read() returns it. What
- * lies in the array behind them may have been written over.
+ * Reads on by blocks, or by instructions, up to the next item that is no block;
+ * several times as fast as ptah_flow_read(). Writes up to `capacity` of them (the
+ * capacity must be at least PTAH_FLOW_MIN_BLOCKS, PTAH_FLOW_MIN_STEPS) and
+ * returns how many. 0: the next item is no block, or there is none; call
+ * ptah_flow_read(). The array after the returned entries may have been
+ * overwritten.
  *
  *	do {
  *		while ((k = ptah_flow_read_blocks(flow, blocks, 1024)) > 0)
@@ -156,28 +160,29 @@ PTAH_API int ptah_flow_read_blocks(struct ptah_flow *flow, struct ptah_block *bl
 PTAH_API int ptah_flow_read_steps(struct ptah_flow *flow, struct ptah_step *steps, size_t capacity);
 
 /*
- * The last of the blocks that ptah_flow_read_blocks() has just written, as the item
- * that ptah_flow_read() would have made of it: with its time and offset. False: that
- * is not known, as it came with others at once, or nothing was written. It is known
- * mostly where an event comes next.
+ * The last of the blocks that ptah_flow_read_blocks() has just written, as the
+ * item that ptah_flow_read() would have returned for it, with its time and
+ * offset. False when these are not known, because the block came together with
+ * others, or when nothing was written. Mostly they are known where an event
+ * follows.
  */
 PTAH_API bool ptah_flow_last_block(const struct ptah_flow *flow, struct ptah_item *item);
 
 /*
- * Marks where the flow stands, and goes back there: for those who read ahead and
- * are told that the image changes before what they have read. There is one mark,
- * a copy of a few kilobytes. It holds until the next feed() or seek(), for any
- * number of rewinds, and the bytes fed must stay as long. What is read again over
- * the same image is the same; the callbacks are called again for it, and
- * on_missing for what it has refused, too. A time limit stays as it is.
+ * Marks the flow's position, and goes back to it. For callers that have read
+ * ahead and learn that the image changes before what they have read. There is one
+ * mark, a copy of a few kilobytes. It is valid until the next feed() or seek(),
+ * for any number of rewinds, and the bytes fed must stay as long. Reading again
+ * over the same image gives the same items; the callbacks are called again for
+ * them, on_missing also for what it has refused. A time limit stays as it is.
  *
- * mark: PTAH_E_NOMEM, the first time only. rewind: PTAH_E_INVAL without a mark;
- * the flow stays where it is.
+ * mark: PTAH_E_NOMEM, the first time only. rewind: PTAH_E_INVAL when there is no
+ * mark; the flow stays where it is.
  */
 PTAH_API int ptah_flow_mark(struct ptah_flow *flow);
 PTAH_API int ptah_flow_rewind(struct ptah_flow *flow);
 
-/* A place in the code, and how the code there is read. */
+/* A place in the code: an address, and how the code there is decoded. */
 struct ptah_place {
 	uint64_t ip;
 	uint8_t mode; /* enum ptah_exec_mode; 0: no place */
@@ -186,44 +191,48 @@ struct ptah_place {
 };
 
 /*
- * Where the flow stands behind what ptah_flow_read() has returned last: what it has
- * not told yet begins here. PTAH_E_NO_IP: nowhere, because tracing is off or has lost
- * its way. Items that come before the next block (exec-mode, paging) may change how
- * the code there is read. An error item's ip, mode
- * and space are the place where the flow stood when it met the error.
+ * The flow's position in the code after the last item that ptah_flow_read()
+ * returned: what it has not reported yet begins here. PTAH_E_NO_IP when it has no
+ * position, because tracing is off or the way is lost. Items before the next
+ * block (exec-mode, paging) may change how the code here is decoded. An error
+ * item's ip, mode and code.space are the flow's position when it met the error.
  */
 PTAH_API int ptah_flow_place(const struct ptah_flow *flow, struct ptah_place *place);
 
 /*
- * What runs from a place on if nothing interrupts it: blocks up to the first whose
- * branch needs a packet, that one included. The trace proves none of them; it is
- * what lies behind its last packet, or before an error. Over the image of now, and
- * the flow stays where it is. Writes up to `capacity` and returns how many; *place
- * moves behind them, and is no place behind a branch that needs a packet. 0: it is
- * no place. PTAH_E_NO_CODE, PTAH_E_BAD_INSN: nothing can be read there.
- * PTAH_E_NO_PROGRESS: a loop that needs no packet begins there, or leads there.
+ * What runs from a place on if nothing interrupts it: blocks up to the first
+ * whose branch needs a packet, that one included. The trace does not prove them:
+ * they come after its last packet, or before an error. They are decoded from the
+ * image as it is now, and the flow stays where it is. Writes up to `capacity`
+ * blocks and returns how many; *place moves to the end of the last one, and
+ * becomes no place after a branch that needs a packet. 0: *place is no place.
+ * PTAH_E_NO_CODE, PTAH_E_BAD_INSN: nothing can be decoded there.
+ * PTAH_E_NO_PROGRESS: the code there is, or leads to, a loop that needs no
+ * packet.
  */
 PTAH_API int ptah_flow_ahead(struct ptah_flow *flow, struct ptah_place *place,
 			     struct ptah_item *blocks, size_t capacity);
 
 /*
  * After an error of the code (PTAH_E_NO_CODE, PTAH_E_BAD_INSN, PTAH_E_MISMATCH,
- * PTAH_E_BAD_RETCOMP, PTAH_E_NO_PROGRESS), which ptah_flow_read() returns last of a
- * batch, and before anything else is read: goes on at the next packet that tells an
- * address, with the time, the mode and the address space of now, instead of at the
- * next PSB. That may be the packet that was being carried out; and events without an
- * address, that one among them, are told in between as ever. Outcomes up to there and
- * the return stack are dropped. PTAH_E_INVAL when the last item was no such error:
- * packets that cannot be understood tell no address either.
+ * PTAH_E_BAD_RETCOMP, PTAH_E_NO_PROGRESS), which ptah_flow_read() returns last of
+ * a batch, and before anything else is read: continues at the next packet that
+ * has an address, with the present time, mode and address space, instead of at
+ * the next PSB. That may be the packet at which the error occurred. Events
+ * without an address are reported in between as usual. Outcomes up to there and
+ * the return address stack are dropped. PTAH_E_INVAL when the last item was no
+ * such error: after packets that cannot be understood, addresses cannot be
+ * trusted either.
  *
- * Where TIPs stand behind outcomes that are lost (SDM "Deferred TIPs") it goes on at
- * the first of them, and may have to be asked again.
+ * Where TIPs follow outcomes that are dropped (SDM "Deferred TIPs") the flow
+ * continues at the first TIP, and may have to be resynchronised again.
  */
 PTAH_API int ptah_flow_resync(struct ptah_flow *flow);
 
 /*
- * Reads code out of another image from now on, which must live as long as the flow
- * or until the next such call. Where the flow stands stays; the mark goes.
+ * Decodes code from another image from now on, which must live as long as the
+ * flow or until the next such call. The flow keeps its position; a mark becomes
+ * invalid.
  */
 PTAH_API int ptah_flow_set_image(struct ptah_flow *flow, const struct ptah_image *image);
 

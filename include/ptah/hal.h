@@ -14,8 +14,9 @@
  *	PASSIVE	an ordinary thread: may sleep
  *
  * Every callback gets the `port` that was given to the engine. Those that are
- * marked optional may be NULL. What they return is not trusted: a physical
- * address that is out of range or not aligned is refused, not programmed.
+ * marked optional may be NULL. The engine checks what they return: a physical
+ * address that is out of range or not aligned is refused and never written to a
+ * register.
  *
  * Source: SDM volume 3, "Intel Processor Trace"; volume 1, "XSAVE-Supported
  * Features and State-Component Bitmaps".
@@ -33,10 +34,10 @@ PTAH_BEGIN_DECLS
 
 /* Memory that the processor can write to without translation. */
 struct ptah_hal_memory {
-	void *address;	   /* for the engine */
+	void *address;	   /* the same memory for the engine */
 	uint64_t physical; /* contiguous from here on */
 	size_t size;
-	void *port; /* the port's, kept for release() */
+	void *port; /* for the port's use in release() */
 };
 
 struct ptah_hal {
@@ -52,10 +53,12 @@ struct ptah_hal {
 	/* NMI. registers: EAX, EBX, ECX, EDX. */
 	void (*cpuid)(void *port, uint32_t leaf, uint32_t subleaf, uint32_t registers[4]);
 
-	/* NMI. A store fence: trace that was output before is visible to all after. */
+	/* NMI. A store fence: trace that was output before it is visible to all processors
+	 * afterwards. */
 	void (*fence)(void *port);
 
-	/* NMI. Number of this processor, 0 to cpus - 1; and how many there may be. */
+	/* NMI. cpu(): the number of this processor, 0 to cpus() - 1. cpus(): how many processors
+	 * there may be. */
 	unsigned (*cpu)(void *port);
 	unsigned (*cpus)(void *port);
 
@@ -66,7 +69,7 @@ struct ptah_hal {
 	uint64_t (*irq_save)(void *port);
 	void (*irq_restore)(void *port, uint64_t state);
 
-	/* PASSIVE. A mutex of the engine's: calls come in pairs and do not nest. */
+	/* PASSIVE. A mutex for the engine: calls come in pairs and do not nest. */
 	void (*lock)(void *port);
 	void (*unlock)(void *port);
 
@@ -80,7 +83,8 @@ struct ptah_hal {
 
 	/*
 	 * PASSIVE. Runs work(argument) PINNED on that processor and returns when it is
-	 * done; in place when it is this one. PTAH_E_MISSING when it is offline.
+	 * done; on this processor it calls it directly. PTAH_E_MISSING when the processor
+	 * is offline.
 	 */
 	int (*run_on)(void *port, unsigned cpu, void (*work)(void *argument), void *argument);
 
@@ -88,25 +92,26 @@ struct ptah_hal {
 	 * Optional, both or none. Without them the engine asks for no PMI: no entry
 	 * of a table gets its INT bit.
 	 *
-	 * PASSIVE: from now on (or no longer) PMIs on all processors end in
-	 * ptah_engine_pmi(). NMI: clear the mask bit of this processor's LVT entry
-	 * for performance monitoring, which its delivery has set.
+	 * pmi_enable(), PASSIVE: from now on PMIs on all processors call
+	 * ptah_engine_pmi(), or no longer do. pmi_unmask(), NMI: clears the mask bit of
+	 * this processor's LVT entry for performance monitoring, which the delivery of a
+	 * PMI has set.
 	 */
 	int (*pmi_enable)(void *port, bool on);
 	void (*pmi_unmask)(void *port);
 
 	/*
-	 * Optional, NMI. A capture has a new record, and somebody may want to
-	 * look. `cookie` is the capture's. Must not wait: raise a software interrupt.
+	 * Optional, NMI. A capture has a new record for its consumer. `cookie` is the
+	 * capture's. Must not wait: it should raise a software interrupt or the like.
 	 */
 	void (*wake)(void *port, void *cookie);
 
 	/*
 	 * Optional, both or none, PINNED. XSAVES and XRSTORS of the components given,
 	 * into an area of 64-byte alignment, compacted format. Component 8 has been
-	 * enabled in IA32_XSS, on every processor, by the port. PTAH_E_UNSUPPORTED
-	 * when the instruction faulted. Without them the engine saves and restores
-	 * the MSRs one by one.
+	 * enabled in IA32_XSS, on every processor, by the port. PTAH_E_UNSUPPORTED when
+	 * the instruction faulted. Without these two the engine saves and restores the
+	 * MSRs one by one.
 	 */
 	int (*xsaves)(void *port, void *area, uint64_t components);
 	int (*xrstors)(void *port, void *area, uint64_t components);
@@ -115,9 +120,9 @@ struct ptah_hal {
 	bool (*in_vmx)(void *port);
 
 	/*
-	 * Optional, both or none, PASSIVE. Maps pieces one after another into the
-	 * address space of `owner`, read-only unless `writable`. user_unmap() must
-	 * work when the owner is dying, and returns when no access is possible any more.
+	 * Optional, both or none, PASSIVE. Maps pieces one after another into the address
+	 * space of `owner`, read-only unless `writable`. user_unmap() must also work
+	 * while the owner is dying, and returns once no access is possible any more.
 	 */
 	int (*user_map)(void *port, uint64_t owner, const struct ptah_hal_memory *pieces, size_t n,
 			bool writable, uint64_t *address);

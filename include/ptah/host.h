@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Can this machine record with its own Intel PT, by way of Linux' intel_pt
- * driver, and if not, why not and what is to be done?
+ * Can this machine record with its own Intel PT, through Linux' intel_pt driver?
+ * If not, why not, and what can be done?
  *
  *	struct ptah_host host = {.size = sizeof(host)};
  *
@@ -28,26 +28,26 @@ enum ptah_host_obstacle {
 
 struct ptah_host {
 	size_t size; /* sizeof(struct ptah_host) */
-	/* The processor. Its MSRs are out of reach; what sysfs tells instead is filled in. */
+	/* The processor. Its MSRs cannot be read here; what sysfs has of them is filled in. */
 	struct ptah_caps caps;
 	unsigned cpus;	   /* processors that were looked at: those this thread may run on */
-	unsigned differs;  /* of them, how many offer something else than caps says */
-	uint8_t obstacle;  /* enum ptah_host_obstacle, the first on the way */
+	unsigned differs;  /* how many of them differ from what `caps` says */
+	uint8_t obstacle;  /* enum ptah_host_obstacle, the first that was found */
 	bool driver;	   /* /sys/bus/event_source/devices/intel_pt is there */
 	uint32_t pmu_type; /* what perf_event_attr.type must be; 0: not known */
 	int paranoid;	   /* kernel.perf_event_paranoid; INT32_MIN: could not be read */
-	bool privileged;   /* CAP_PERFMON or CAP_SYS_ADMIN: perf_event_paranoid does not count */
-	/* What this user may trace, once the processor and the driver are there. */
+	bool privileged;   /* CAP_PERFMON or CAP_SYS_ADMIN: perf_event_paranoid does not apply */
+	/* What this user may trace, if there are processor and driver. */
 	bool may_user;	 /* user code of their own processes */
 	bool may_kernel; /* the kernel's part of them */
-	bool may_cpu;	 /* all that runs on a processor, whoever's it is */
+	bool may_cpu;	 /* everything that runs on a processor, other users' processes too */
 };
 
 /*
- * caps: of another processor, for a look at what the rest would say; NULL: this
- * machine's, for which the calling thread visits the processors that it may run
- * on, and returns. root: what stands before /proc and /sys; NULL: nothing.
- * PTAH_OK; PTAH_E_UNSUPPORTED when there is an obstacle; PTAH_E_INVAL.
+ * caps: pretend that the processor has these capabilities; NULL: ask this
+ * machine's processors, for which the calling thread moves to each one that it
+ * may run on, and back. root: a prefix for /proc and /sys; NULL: none. PTAH_OK;
+ * PTAH_E_UNSUPPORTED when there is an obstacle; PTAH_E_INVAL.
  */
 PTAH_API int ptah_host_look(const struct ptah_caps *caps, const char *root, struct ptah_host *host);
 

@@ -7,14 +7,14 @@
  * mapped, not read; buffers are copied.
  *
  * Each section belongs to an address space, or to any. Sections of different
- * spaces may lie at one address. Where several match the space that is asked
- * for, the one that was added last is seen; an add replaces what it overlaps in
- * the very same space, and shadows the rest.
+ * spaces may overlap. Where several sections match the space that is asked for,
+ * the one added last is used. A new section replaces what it overlaps in the same
+ * space, and hides what it overlaps in others.
  *
- * An image has a generation that changes when bytes that were visible change
- * or vanish (not when new ones appear), so that decoders know what code to
- * forget. Reading is safe from several threads as long as nobody changes it;
- * clones are independent and may live in different threads.
+ * An image has a generation number. It changes when visible bytes change or
+ * vanish (not when new ones appear), so that decoders know when to forget code.
+ * Reading is safe from several threads as long as nobody changes it; clones are
+ * independent and may live in different threads.
  */
 #ifndef PTAH_IMAGE_H
 #define PTAH_IMAGE_H
@@ -39,15 +39,16 @@ struct ptah_space {
 	uint64_t vmcs; /* the same */
 };
 
-/* In all that follows a space of NULL is any. */
+/* In all functions below, a `space` of NULL means any space. */
 
 PTAH_API int ptah_image_new(struct ptah_image **image);
 PTAH_API void ptah_image_free(struct ptah_image *image);
 
-/* An independent copy that shares all there is until one of them changes it. */
+/* An independent copy; what the two have in common is shared until one of them changes it. */
 PTAH_API int ptah_image_clone(const struct ptah_image *image, struct ptah_image **copy);
 
-/* Maps file bytes [offset, offset+size) at `address`. Short files map what they have. */
+/* Maps the bytes [offset, offset+size) of a file at `address`. Of a shorter file, as many as it
+ * has. */
 PTAH_API int ptah_image_add_file(struct ptah_image *image, const char *path, uint64_t offset,
 				 uint64_t size, uint64_t address, const struct ptah_space *space);
 
@@ -71,14 +72,14 @@ PTAH_API int ptah_image_add_elf_bytes(struct ptah_image *image, const void *byte
 PTAH_API int ptah_image_add_pages(struct ptah_image *image, const char *prefix,
 				  const struct ptah_space *space);
 
-/* A section of the cache, which lives on as long as an image uses it. */
+/* Adds a section of the cache; it exists as long as an image uses it. */
 PTAH_API int ptah_image_add_cached(struct ptah_image *image, struct ptah_cache *cache, uint32_t id,
 				   const struct ptah_space *space);
 
 /*
- * Forgets [address, address+size), the sections that came from a file, or all,
- * of the spaces that `space` matches: with NULL of all. What was added for any
- * space is not taken from one.
+ * Removes [address, address+size), the sections of a file, or everything, from
+ * the spaces that `space` matches; NULL matches all. Removing from one space
+ * leaves what was added for any space.
  */
 PTAH_API int ptah_image_remove(struct ptah_image *image, uint64_t address, uint64_t size,
 			       const struct ptah_space *space);
@@ -87,9 +88,9 @@ PTAH_API int ptah_image_remove_file(struct ptah_image *image, const char *path,
 PTAH_API int ptah_image_remove_space(struct ptah_image *image, const struct ptah_space *space);
 
 /*
- * Memory nobody added: `read` is asked for up to n bytes at `address` and
- * returns how many it gave (0: none). Must be repeatable, or see below, and
- * thread-safe if the image is shared.
+ * For memory that was not added: `read` is called for up to n bytes at `address`
+ * and returns how many it provided (0: none). It must return the same bytes every
+ * time (or see below), and be thread-safe if the image is shared.
  */
 typedef size_t ptah_image_reader(void *context, const struct ptah_space *space, uint64_t address,
 				 void *bytes, size_t n);
@@ -97,22 +98,23 @@ PTAH_API void ptah_image_set_reader(struct ptah_image *image, ptah_image_reader 
 				    void *context);
 
 /*
- * The reader may answer differently from now on: decoders forget the code that it
- * has given them, and no other. For readers that are not repeatable; next to nothing
- * for a decoder that has read none.
+ * For readers that do not return the same bytes every time: from now on the
+ * reader may return others. Decoders forget the code that came from the reader,
+ * and only that; for a decoder that has read none of it the call costs next to
+ * nothing.
  */
 PTAH_API void ptah_image_reader_changed(struct ptah_image *image);
 
-/* Copies up to n bytes from `address`, over section borders. Returns how many; 0 when unmapped. */
+/* Copies up to n bytes from `address`, across sections. Returns how many; 0 when unmapped. */
 PTAH_API size_t ptah_image_read(const struct ptah_image *image, uint64_t address, void *bytes,
 				size_t n, const struct ptah_space *space);
 
-/* What is seen at an address. */
+/* The section that is visible at an address. */
 struct ptah_section {
-	uint32_t id;	      /* unique in the image and its clones, 1 or more */
-	uint64_t address;     /* where this piece begins: a section that was cut is several */
-	uint64_t size;	      /* of the piece */
-	const char *path;     /* of the file; NULL: bytes. Lives as long as the section */
+	uint32_t id;	  /* unique in the image and its clones, 1 or more */
+	uint64_t address; /* where this piece begins: a section may have been cut into several */
+	uint64_t size;	  /* of the piece */
+	const char *path; /* of the file; NULL: bytes. Lives as long as the section */
 	uint64_t file_offset; /* of `address` */
 	struct ptah_space space;
 };
@@ -124,18 +126,19 @@ PTAH_API int ptah_image_find(const struct ptah_image *image, uint64_t address,
 PTAH_API uint64_t ptah_image_generation(const struct ptah_image *image);
 
 /*
- * The section cache: pieces of files that many images share, thread-safe.
- * Mapped are at most `limit` bytes (0: no limit); the least recently used go
- * first. A file that has changed since it was added is an error, and not other
- * bytes. Free it when you like: images keep what they use.
+ * The section cache: pieces of files that many images share, thread-safe. At most
+ * `limit` bytes are mapped (0: no limit); the least recently used sections are
+ * unmapped first. Reading a file that has changed since it was added is an error;
+ * it does not return other bytes. The cache may be freed at any time: images keep
+ * what they use.
  */
 PTAH_API int ptah_cache_new(uint64_t limit, struct ptah_cache **cache);
 PTAH_API void ptah_cache_free(struct ptah_cache *cache);
 
-/* From now on; what is mapped beyond it goes at once. */
+/* Sets the limit; what is mapped beyond it is unmapped at once. */
 PTAH_API void ptah_cache_set_limit(struct ptah_cache *cache, uint64_t limit);
 
-/* The id of a piece; the same piece has the same id. */
+/* Adds a piece of a file and returns its id in *id; the same piece always has the same id. */
 PTAH_API int ptah_cache_add_file(struct ptah_cache *cache, const char *path, uint64_t offset,
 				 uint64_t size, uint64_t address, uint32_t *id);
 

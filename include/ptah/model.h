@@ -2,8 +2,9 @@
 /*
  * A simulated logical processor with Intel PT, as strict as the SDM: CPUID, the
  * MSRs with every #GP, ToPA and single-range output, PMIs, XSAVES, SMM, VMX,
- * reset; and faults that one can ask for. Freestanding, in memory that the
- * caller gives, no state beside it: each processor is its caller's thread's own.
+ * reset; and faults that can be switched on. Freestanding, in memory that the
+ * caller provides, without other state: each processor belongs to the thread that
+ * uses it.
  *
  *	struct ptah_model *m = malloc(ptah_model_size());
  *
@@ -11,8 +12,8 @@
  *	ptah_model_wrmsr(m, PTAH_IA32_RTIT_OUTPUT_BASE, table);
  *	...
  *
- * Instructions that may fault return PTAH_OK, or PTAH_E_UNSUPPORTED for a #GP;
- * a faulting one has changed nothing.
+ * Functions for instructions that may fault return PTAH_OK, or PTAH_E_UNSUPPORTED
+ * for a #GP; then nothing has changed.
  *
  * Source: SDM volume 3, "Intel Processor Trace".
  */
@@ -32,8 +33,8 @@ PTAH_BEGIN_DECLS
 struct ptah_model;
 
 /*
- * What a processor is: what CPUID and the read-only MSRs say. A table of named
- * ones comes with the library; a caller may make others.
+ * What a processor is: what CPUID and the read-only MSRs say. The library has a
+ * table of named processors; a caller may define others.
  */
 struct ptah_model_processor {
 	const char *name; /* "skylake" */
@@ -50,37 +51,38 @@ struct ptah_model_processor {
 	bool vmx, vmx_pt;      /* CPUID.01H:ECX[5], IA32_VMX_MISC[14] */
 	bool hypervisor;       /* CPUID.01H:ECX[31] */
 	bool branch_required;  /* erratum BDM106: TraceEn without BranchEn raises #GP */
-	uint8_t pmi_margin;    /* single-entry ToPA: so many bytes early comes the PMI */
+	uint8_t pmi_margin;    /* single-entry ToPA: the PMI comes so many bytes early */
 	uint32_t leaf_14_0[4]; /* CPUID.14H.0: EAX to EDX */
 	uint32_t leaf_14_1[4];
 	uint32_t tsc_n, tsc_d, crystal_hz; /* CPUID.15H: EBX, EAX, ECX */
-	uint32_t errata; /* 1 << enum ptah_erratum (errata.h): what it suffers from */
+	uint32_t errata; /* 1 << enum ptah_erratum (errata.h): those that it has */
 };
 
-/* What can be made to go wrong, or to come late. All 0: nothing. Any time. */
+/* Faults and delays that can be switched on, at any time. All 0: none. */
 struct ptah_model_faults {
 	/* While TraceEn is 1, RDMSR of STATUS, OUTPUT_BASE and OUTPUT_MASK_PTRS lags by so many
 	 * bytes. SDM: their values are stable only when it is 0. */
 	uint32_t stale_bytes;
-	/* An operational error shows after so many more bytes, all of which are lost. */
+	/* An operational error becomes visible after so many more bytes, all of which are lost. */
 	uint32_t error_delay;
 	/* A PMI comes so many bytes, and so many instruction boundaries, after its region is full.
 	 */
 	uint32_t pmi_skid_bytes, pmi_skid_boundaries;
-	/* A PMI that finds the LVT entry masked is lost; else it comes when the mask goes. */
+	/* A PMI that finds the LVT entry masked is lost; else it comes when the mask is cleared. */
 	bool pmi_lost_when_masked;
-	/* The entry after the current one is read with it, and later changes are not seen. */
+	/* The ToPA entry after the current one is read together with it, so that later changes have
+	 * no effect. */
 	bool cache_next;
-	/* So many bytes (at most 64) before a stop are not in memory until a fence. */
+	/* The last bytes before a stop (so many, at most 64) are not in memory until a fence. */
 	uint32_t withhold;
 	/* Single-range output above 4 KB has wrong data there (errata TGL052, ADL037, RPL017). */
 	bool single_range_4k_only;
-	/* No packets are made: what ptah_model_put() brings is all that is output. */
+	/* No packets are generated: only the bytes of ptah_model_put() are output. */
 	bool silent;
 	/* Bit 55 of IA32_PERF_GLOBAL_STATUS_RESET is reserved while CTL.ToPA is 0. */
 	bool ack_needs_topa;
-	/* The internal buffer overflows each time so many bytes have been generated, and resolves
-	 * so many branches or events later. 0: ptah_model_overflow() alone. */
+	/* The internal buffer overflows each time so many bytes have been generated, until so many
+	 * branches or events later. 0: only ptah_model_overflow() makes it overflow. */
 	uint32_t overflow_after, overflow_events;
 	/* 1 << enum ptah_erratum (errata.h). */
 	uint32_t errata;
@@ -91,23 +93,25 @@ struct ptah_model_config {
 	const struct ptah_model_processor *processor;
 	unsigned cpu; /* its number, for pmi() */
 	/*
-	 * Physical memory: the host's pointer to `physical`, and how many bytes
-	 * follow it there. NULL: stores are dropped, loads give ones (SMRAM).
+	 * Physical memory: returns the host's pointer to the address `physical`, and in
+	 * *bytes how many bytes follow there. NULL: stores are dropped, loads give ones
+	 * (SMRAM).
 	 */
 	uint8_t *(*memory)(void *port, uint64_t physical, uint64_t *bytes);
-	/* The handler of PMIs runs, at an instruction boundary. It may do anything to the
-	 * processor. May be NULL. */
+	/* Called for a PMI, at an instruction boundary. It may do anything to the processor. May be
+	 * NULL. */
 	void (*pmi)(void *port, unsigned cpu);
 	void *port;
 };
 
-/* The named processors: by name, NULL if there is none; and the i-th, NULL behind the last. */
+/* The named processors: by name, NULL if there is none; and by number, NULL after the last. */
 PTAH_API const struct ptah_model_processor *ptah_model_find(const char *name);
 PTAH_API const struct ptah_model_processor *ptah_model_named(size_t i);
 
-/* Bytes that a processor takes, of any alignment that malloc() gives. */
+/* Bytes that a processor takes, with the alignment that malloc() gives. */
 PTAH_API size_t ptah_model_size(void);
-/* As after a cold reset. It lies in the memory at m until that is freed, and is not moved. */
+/* Makes a processor in the memory at m, as after a cold reset. It must not be moved; there is
+ * nothing to free but its memory. */
 PTAH_API int ptah_model_init(struct ptah_model *m, const struct ptah_model_config *config);
 PTAH_API const struct ptah_model_processor *ptah_model_processor(const struct ptah_model *m);
 PTAH_API void ptah_model_set_faults(struct ptah_model *m, const struct ptah_model_faults *faults);
@@ -122,11 +126,11 @@ PTAH_API int ptah_model_xrstors(struct ptah_model *m, const void *area, uint64_t
 PTAH_API void ptah_model_fence(struct ptah_model *m);
 
 /*
- * Interrupts. A PMI that is due comes at ptah_model_boundary(), which stands for
- * the end of an instruction, unless the LVT entry (MSR 834H, masked after reset
- * and after each delivery) is masked, an NMI handler runs, or, where it is not
- * an NMI (834H[10:8] = 100b), interrupts are off. ptah_model_nmi(): one from
- * elsewhere arrives; false when it is blocked.
+ * Interrupts. A pending PMI is delivered at ptah_model_boundary(), which is the
+ * end of an instruction, unless the LVT entry (MSR 834H, masked after reset and
+ * after each delivery) is masked, an NMI handler runs, or, where the PMI is
+ * delivered as an interrupt (834H[10:8] is not 100b), interrupts are off.
+ * ptah_model_nmi(): an NMI from another source arrives; false when it is blocked.
  */
 PTAH_API void ptah_model_boundary(struct ptah_model *m);
 PTAH_API bool ptah_model_nmi(struct ptah_model *m);
@@ -144,7 +148,7 @@ struct ptah_model_msr {
 	uint64_t value;
 };
 
-/* The part of a VMCS that Intel PT knows. */
+/* The part of a VMCS that matters to Intel PT. */
 struct ptah_model_vmcs {
 	bool load_rtit_ctl;  /* VM-entry control 18 */
 	bool clear_rtit_ctl; /* VM-exit control 25 */
@@ -171,25 +175,27 @@ PTAH_API void ptah_model_senter(struct ptah_model *m);
 /* A warm reset keeps PT's registers but TraceEn where CPUID.14H.0:EBX[2] says so. */
 PTAH_API void ptah_model_reset(struct ptah_model *m, bool cold);
 
-/* Bytes that have gone to memory since the beginning, and those that have gone nowhere. */
+/* Bytes that were written to memory since the beginning, and bytes that were dropped. */
 PTAH_API uint64_t ptah_model_output_bytes(struct ptah_model *m, uint64_t *dropped);
-/* Bytes that are no packets, put out as if they were: for tests of whatever reads them. */
+/* Outputs bytes as if they were packets: for tests of what reads them. */
 PTAH_API void ptah_model_put(struct ptah_model *m, const uint8_t *bytes, size_t n);
 
-/* What the SDM leaves to the processor. All 0: the plainest. While TraceEn is 0. */
+/* What the SDM leaves to the processor. All 0: the simplest choices. To be set while TraceEn is 0.
+ */
 struct ptah_model_choices {
-	bool long_tnt;	       /* TNT-64, as soon as 47 outcomes are there */
-	uint8_t deferred_tips; /* so many TIPs, at most 4, wait for the TNT to be full */
+	bool long_tnt;	       /* TNT-64, as soon as there are 47 outcomes */
+	uint8_t deferred_tips; /* so many TIPs, at most 4, wait until the TNT is full */
 	/*
-	 * A conditional branch that leaves the filter's range: TIP.PGD without its
-	 * target, as Table "TIP.PGD Packet Definition" says; else with it, which libipt
-	 * counts on.
+	 * The TIP.PGD of a conditional branch that leaves the filter's range has no
+	 * target, as the Table "TIP.PGD Packet Definition" says; else it has one, which
+	 * libipt relies on.
 	 */
 	bool conditional_bare;
 	/*
-	 * The first IP behind a PSB is sent whole, though the last IP is 0 there (SDM "IP
-	 * Compression"). Traces of processors have it so, at 0x421ddd too, and perf 6.1, for
-	 * which the last IP goes on, counts on it.
+	 * The first IP after a PSB is sent whole, although the last IP is 0 there (SDM
+	 * "IP Compression") and a compressed one would do. Traces of real processors are
+	 * like that, also for addresses like 0x421ddd, and perf 6.1, which does not reset
+	 * the last IP, relies on it.
 	 */
 	bool whole_ip;
 };
@@ -197,11 +203,11 @@ struct ptah_model_choices {
 PTAH_API void ptah_model_choose(struct ptah_model *m, const struct ptah_model_choices *choices);
 
 /*
- * The program. What it does is told as it happens, in order; the processor
- * generates the packets that its registers ask for and delivers PMIs between
- * two such calls. Instructions that are not told of leave no packet: of those,
- * only the time they take (ptah_model_pass) and where the program stands
- * (ptah_model_stand) may matter. No function fails.
+ * The program. The caller reports what the program does, in order; the processor
+ * generates the packets that its registers ask for and delivers PMIs between two
+ * such calls. Instructions that leave no packet need not be reported; only the
+ * time they take (ptah_model_pass) and the program's position (ptah_model_stand)
+ * may matter. None of these functions can fail.
  */
 struct ptah_model_context {
 	uint64_t cr3;
@@ -214,12 +220,12 @@ struct ptah_model_context {
 PTAH_API void ptah_model_context(const struct ptah_model *m, struct ptah_model_context *context);
 
 /*
- * Where the program stands: the address of the next instruction. It is what the
- * packets of TraceEn, PSB+ and overflows have. Branches and transfers set it.
+ * The program's position: the address of the next instruction. The packets for
+ * TraceEn, PSB+ and overflows contain it. Branches and transfers set it.
  */
 PTAH_API void ptah_model_stand(struct ptah_model *m, uint64_t ip);
 
-/* To begin with, and while TraceEn is 0: the program is here, and so. */
+/* Sets the program's position and context: at the beginning, and while TraceEn is 0. */
 PTAH_API void ptah_model_begin(struct ptah_model *m, uint64_t ip,
 			       const struct ptah_model_context *context);
 
@@ -233,14 +239,14 @@ PTAH_API void ptah_model_pass(struct ptah_model *m, uint64_t cycles);
 /* A near branch has retired. `kind`: PTAH_INSN_COND to PTAH_INSN_RETURN (event.h). */
 struct ptah_model_branch {
 	uint64_t ip, end; /* the instruction is [ip, end) */
-	uint64_t to;	  /* where it went; of no meaning when not taken */
+	uint64_t to;	  /* where it went; not used when it was not taken */
 	uint8_t kind;
-	bool taken; /* of a conditional one */
+	bool taken; /* of a conditional branch */
 };
 
 PTAH_API void ptah_model_branch(struct ptah_model *m, const struct ptah_model_branch *branch);
 
-/* How control went elsewhere, in other ways than by a near branch. */
+/* How control was transferred other than by a near branch. */
 enum ptah_model_transfer_kind {
 	PTAH_MODEL_FAR = 0, /* far jump, call, return; SYSCALL, SYSENTER, SYSRET, SYSEXIT */
 	PTAH_MODEL_INT,	    /* INT n, INT3, INTO */
@@ -250,7 +256,7 @@ enum ptah_model_transfer_kind {
 	PTAH_MODEL_UINTR,     /* user interrupt */
 	PTAH_MODEL_UIRET,
 	PTAH_MODEL_INIT,      /* of the bootstrap processor */
-	PTAH_MODEL_INIT_WAIT, /* of another one: it stands still until PTAH_MODEL_SIPI */
+	PTAH_MODEL_INIT_WAIT, /* of another processor: it waits for PTAH_MODEL_SIPI */
 	PTAH_MODEL_SIPI,
 	PTAH_MODEL_TSX_ABORT,
 	PTAH_MODEL_ENCLAVE, /* EENTER, ERESUME, EEXIT, AEX */
@@ -273,12 +279,12 @@ struct ptah_model_transfer {
 PTAH_API void ptah_model_transfer(struct ptah_model *m, const struct ptah_model_transfer *transfer);
 
 /*
- * Where the next ptah_model_vm_entry() or ptah_model_vm_exit() leads to. Without
- * it they stay where they are.
+ * Where the next ptah_model_vm_entry() or ptah_model_vm_exit() leads. Without
+ * this call the program stays where it is.
  */
 PTAH_API void ptah_model_vm_target(struct ptah_model *m, const struct ptah_model_transfer *target);
 
-/* MOV CR3, VMPTRLD, and CLI, STI or POPF; `next`: the address behind the instruction. */
+/* MOV CR3, VMPTRLD, and CLI, STI or POPF; `next`: the address of the instruction after it. */
 PTAH_API void ptah_model_mov_cr3(struct ptah_model *m, uint64_t next, uint64_t cr3);
 PTAH_API void ptah_model_vmptrld(struct ptah_model *m, uint64_t next, uint64_t vmcs);
 PTAH_API void ptah_model_interrupt_flag(struct ptah_model *m, uint64_t next, bool on);
@@ -290,7 +296,7 @@ PTAH_API void ptah_model_tsx(struct ptah_model *m, uint64_t ip, uint64_t next, b
 PTAH_API void ptah_model_ptwrite(struct ptah_model *m, uint64_t ip, uint64_t next, uint64_t value,
 				 unsigned size);
 
-/* A state deeper than C0.0 is entered, before the instruction at `ip` or by it. */
+/* The thread enters a state deeper than C0.0, before the instruction at `ip` or by it. */
 struct ptah_model_sleep {
 	uint64_t ip;
 	bool mwait; /* by MWAIT with these: */
@@ -301,7 +307,7 @@ struct ptah_model_sleep {
 };
 
 struct ptah_model_wake {
-	uint64_t ticks; /* of the TSC; the core's clock stood still */
+	uint64_t ticks; /* TSC ticks that have passed; the core's clock was stopped */
 	uint8_t last, deepest;
 	bool interrupt, store, autonomous;
 };
@@ -309,7 +315,8 @@ struct ptah_model_wake {
 PTAH_API void ptah_model_sleep(struct ptah_model *m, const struct ptah_model_sleep *sleep);
 PTAH_API void ptah_model_wake(struct ptah_model *m, const struct ptah_model_wake *wake);
 
-/* The core goes on at `ratio` bus clocks, after a stop before the instruction at `ip`. */
+/* The core continues at `ratio` times the bus clock, after a stop before the instruction at `ip`.
+ */
 PTAH_API void ptah_model_frequency(struct ptah_model *m, uint64_t ip, uint8_t ratio);
 
 /* Model-specific: MNT. */
@@ -333,7 +340,7 @@ PTAH_API void ptah_model_pebs(struct ptah_model *m, const struct ptah_model_pebs
 PTAH_API void ptah_model_trigger(struct ptah_model *m, uint64_t ip, uint8_t bits, bool multiple,
 				 int icnt);
 
-/* The internal buffer overflows from now on, or it is empty again: OVF. */
+/* The internal buffer overflows from now on, or (lost false) is empty again, and OVF is sent. */
 PTAH_API void ptah_model_overflow(struct ptah_model *m, bool lost);
 
 PTAH_END_DECLS

@@ -2,10 +2,10 @@
 /*
  * Packets: the wire format, both ways.
  *
- * The lowest layer. It knows bytes and nothing of what they mean together:
- * IP compression state and PEBS block state are small structs the caller owns.
- * Freestanding: no allocation, no global state, usable from any context and
- * any number of threads.
+ * The lowest layer. It knows single packets, not what they mean together: the
+ * states of IP compression and of PEBS blocks are small values that the caller
+ * keeps. Freestanding: no allocation, no global state, usable from any context
+ * and any number of threads.
  *
  *	const uint8_t *p = ptah_packet_find_psb(trace, end);
  *	struct ptah_packet pkt;
@@ -230,15 +230,16 @@ struct ptah_packet_record {
 	uint64_t payload;
 };
 
-/* Where a batch begins; the caller sets it once, then it moves behind what was decoded. */
+/* Where a batch begins. The caller sets it once; each call moves it to the end of what was decoded.
+ */
 struct ptah_packet_cursor {
 	const uint8_t *next, *end;
 	unsigned block; /* enum ptah_packet_block */
 };
 
 /*
- * Decodes packets from cursor->next on, exactly those that ptah_packet_decode()
- * and ptah_packet_block_state() would find one by one, several times faster:
+ * Decodes packets from cursor->next on: the same that ptah_packet_decode() and
+ * ptah_packet_block_state() find one by one, several times faster.
  *
  *	struct ptah_packet_cursor c = {p, end, PTAH_BLOCK_NONE};
  *	struct ptah_packet_record r[1024];
@@ -248,9 +249,10 @@ struct ptah_packet_cursor {
  *		use(r, n);
  *
  * Returns how many, at least one and perhaps fewer than the capacity (a few
- * hundred are wanted for speed); when the first does not decode, what
- * ptah_packet_decode() says of it, PTAH_E_MORE at the end; 0 when the capacity
- * is 0. Records' offsets count from where cursor->next was before the call.
+ * hundred are needed for speed). When the first packet cannot be decoded, it
+ * returns what ptah_packet_decode() returns for it, PTAH_E_MORE at the end of the
+ * bytes. 0 when the capacity is 0. The offsets of the records count from where
+ * cursor->next was before the call.
  */
 PTAH_API int ptah_packet_decode_batch(struct ptah_packet_cursor *cursor,
 				      struct ptah_packet_record *records, size_t capacity);
@@ -261,69 +263,70 @@ PTAH_API void ptah_packet_unpack(struct ptah_packet *packet,
 
 /*
  * Writes a packet. Returns its size; PTAH_E_NOSPACE when n is too small;
- * PTAH_E_INVAL when a field does not fit the packet. `packet->size` is not
- * read, except for CYC, where it asks for that many bytes if it is larger
- * than needed.
+ * PTAH_E_INVAL when a field does not fit the packet. `packet->size` is only read
+ * for a CYC, which gets that many bytes if that is more than it needs.
  */
 PTAH_API int ptah_packet_encode(const struct ptah_packet *packet, uint8_t *bytes, size_t n);
 
 /* The PEBS block state after `packet`. */
 PTAH_API unsigned ptah_packet_block_state(const struct ptah_packet *packet, unsigned block);
 
-/* First PSB that begins in [begin, end), or NULL. A PSB cut by `end` does not count. */
+/* The first PSB that is whole in [begin, end), or NULL. */
 PTAH_API const uint8_t *ptah_packet_find_psb(const uint8_t *begin, const uint8_t *end);
 
-/* Last PSB that lies in [begin, end), or NULL. */
+/* The last one, or NULL. */
 PTAH_API const uint8_t *ptah_packet_find_last_psb(const uint8_t *begin, const uint8_t *end);
 
 /*
- * IP reconstruction: the address that (ipc, payload) means after *last_ip,
- * which is updated. A suppressed IP leaves it alone and returns false. Reset
- * *last_ip to 0 at a PSB; it stays over an OVF (SDM "Overflow (OVF) Packet").
+ * Reconstructs the address of an IP packet (ipc, payload) from *last_ip, and
+ * updates *last_ip. For a suppressed IP it leaves *last_ip alone and returns
+ * false. The caller sets *last_ip to 0 at a PSB; an OVF does not change it (SDM
+ * "Overflow (OVF) Packet").
  */
 PTAH_API bool ptah_packet_ip(uint64_t *last_ip, unsigned ipc, uint64_t payload, uint64_t *ip);
 
-/* The shortest compression of `ip` against *last_ip, which is updated. */
+/* The shortest compression of `ip` given *last_ip, which is updated. */
 PTAH_API unsigned ptah_packet_compress_ip(uint64_t *last_ip, uint64_t ip, uint64_t *payload);
 
 /* The SDM's name of a packet ("TIP.PGE"), NULL when `type` is out of range. */
 PTAH_API const char *ptah_packet_name(unsigned type);
 
 /*
- * The payload in words, without the name: "TNNT", "cr3 0x1000 nr", "2: ????????00401000",
- * ... Writes at most n bytes with a NUL. IP packets print the payload as sent
- * with its compression; use ptah_packet_ip() for the address. Returns the
- * length the text has, as snprintf does.
+ * The payload as text, without the packet's name: "TNNT", "cr3 0x1000 nr", "2:
+ * ????????00401000", ... Writes at most n bytes with a NUL. IP packets print the
+ * payload as sent with its compression; use ptah_packet_ip() for the address.
+ * Returns the length the text has, as snprintf does.
  */
 PTAH_API int ptah_packet_format(const struct ptah_packet *packet, char *text, size_t n);
 
 /*
- * The packet as a line of the text that ptah_packet_parse() takes: its name and
- * payload, and behind them, where the bytes on the wire are not those that
- * ptah_packet_encode() writes (reserved bits, a CYC that is longer than it
- * needs to be), ".bytes 02 03 1e ff". `packet` NULL: bytes that are none, and
- * nothing but ".bytes ...". Otherwise `size` is packet->size. Returns as
- * ptah_packet_format() does.
+ * The packet as a line of the text that ptah_packet_parse() accepts: its name and
+ * payload, followed by ".bytes 02 03 1e ff" where the bytes on the wire are not
+ * those that ptah_packet_encode() writes (reserved bits, a CYC that is longer
+ * than needed). `packet` NULL: the bytes are no packet, and the line is only
+ * ".bytes ...". Otherwise `size` is packet->size. Returns what
+ * ptah_packet_format() returns.
  */
 PTAH_API int ptah_packet_format_line(const struct ptah_packet *packet, const uint8_t *bytes,
 				     size_t size, char *text, size_t n);
 
-/* What a line of packet text builds upon. All 0 to begin with. */
+/* The state that ptah_packet_parse() keeps from line to line. All 0 at the beginning. */
 struct ptah_packet_parser {
 	uint64_t last_ip;
-	unsigned block;	      /* enum ptah_packet_block */
-	bool whole_ip;	      /* behind OVF, where decoders differ: do not compress by itself */
-	size_t at;	      /* after PTAH_E_INVAL: the place in the line ... */
-	const char *expected; /* ... where this should stand */
+	unsigned block; /* enum ptah_packet_block */
+	bool whole_ip; /* the next IP is sent whole: after an OVF, where decoders disagree about the
+			  last IP */
+	size_t at;     /* after PTAH_E_INVAL: the index of the mistake in the line, */
+	const char *expected; /* and what was expected there */
 };
 
 /*
- * Assembles one line (NUL-terminated, without its end) of packet text to
- * bytes: what ptah_packet_format_line() and `ptah dump` print, or what
- * ptah-asm(1) describes. Returns how many bytes that makes, 0 for a blank line
- * or a comment; PTAH_E_INVAL, and parser->expected says of what;
- * PTAH_E_NOSPACE when n bytes are not enough (PTAH_PACKET_MAX_SIZE, or half
- * the length of a .bytes line). After a failure the parser can go on.
+ * Assembles one line of packet text (NUL-terminated, without a newline) to bytes:
+ * what ptah_packet_format_line() and `ptah dump` print, or what ptah-asm(1)
+ * describes. Returns how many bytes there are, 0 for a blank line or a comment;
+ * PTAH_E_INVAL, and parser->expected says what is wrong; PTAH_E_NOSPACE when n
+ * bytes are not enough (PTAH_PACKET_MAX_SIZE, or half the length of a .bytes
+ * line). After a failure the parser can be used for the next line.
  */
 PTAH_API int ptah_packet_parse(struct ptah_packet_parser *parser, const char *line, uint8_t *bytes,
 			       size_t n);

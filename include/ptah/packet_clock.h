@@ -4,7 +4,7 @@
  *
  * TSC, TMA, MTC, CYC and CBR packets together give an estimate of the TSC and a
  * bound on its error. The event decoder keeps such a clock by itself
- * (ptah_event_time()); this one is fed with packets by the caller.
+ * (ptah_event_time()); this one is for callers that read packets, and feed it.
  *
  *	ptah_packet_clock_new(&config, &clock);
  *	while ((n = ptah_packet_decode(&packet, p, end - p, block)) > 0) {
@@ -27,17 +27,19 @@ PTAH_BEGIN_DECLS
 struct ptah_packet_clock;
 
 /*
- * Of `config` are used what MTC, CYC and CBR packets are counted in, and erratum
- * SKL168. NULL: nothing of that is known, and TSC packets alone move the clock.
+ * Uses from `config` what MTC, CYC and CBR packets need to become time
+ * (trace.mtc_period, trace.cyc_threshold, tsc_n, tsc_d, nominal_ratio), and
+ * erratum SKL168. NULL: nothing of that is known, and only TSC packets move the
+ * clock.
  */
 PTAH_API int ptah_packet_clock_new(const struct ptah_event_config *config,
 				   struct ptah_packet_clock **clock);
 PTAH_API void ptah_packet_clock_free(struct ptah_packet_clock *clock);
 
-/* Forgets everything but the configuration: the next packet is the first of another stream. */
+/* Forgets everything but the configuration; the next packet is the first of another stream. */
 PTAH_API void ptah_packet_clock_reset(struct ptah_packet_clock *clock);
 
-/* The next packet of the stream, of whatever type. */
+/* The next packet of the stream, of any type. */
 PTAH_API void ptah_packet_clock_feed(struct ptah_packet_clock *clock,
 				     const struct ptah_packet *packet);
 

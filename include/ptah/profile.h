@@ -2,12 +2,12 @@
 /*
  * Profile: how often everything ran.
  *
- * Feeds on trace bytes as a flow does and keeps counts instead of telling the
- * path: of every block, of every branch's outcomes, of every indirect edge. The
- * counts are exact, equal to what a flow over the same bytes adds up to, and
- * come many times faster: what a TNT packet does at one place of the code is
- * found out once and counted from then on. Everything that is not a TNT, TIP or
- * timing packet is the flow's.
+ * A profile is fed trace bytes as a flow is, and counts instead of returning the
+ * path: every block, every branch's outcomes, every indirect edge. The counts are
+ * exact, the same as those that a flow over the same bytes adds up to, and many
+ * times faster: what a TNT packet does at one place in the code is found out once
+ * and only counted from then on. Packets other than TNT, TIP and timing packets
+ * are left to a flow inside.
  *
  *	ptah_profile_new(image, NULL, &profile);
  *	ptah_profile_feed(profile, bytes, n, true);
@@ -17,8 +17,8 @@
  *	free(blocks);
  *	ptah_profile_free(profile);
  *
- * Memory is a function of the distinct code that ran. The image must live as
- * long as the profile. A profile belongs to one thread at a time.
+ * Memory grows with the distinct code that ran. The image must live as long as
+ * the profile. A profile belongs to one thread at a time.
  */
 #ifndef PTAH_PROFILE_H
 #define PTAH_PROFILE_H
@@ -31,17 +31,18 @@ struct ptah_profile_config {
 	size_t size;		      /* sizeof(struct ptah_profile_config) */
 	struct ptah_flow_config flow; /* its size 0: the defaults */
 	/*
-	 * Places in the code that are remembered at once, 1 KB each, before they are
-	 * counted up and forgotten. 0: 524288; 256 at least.
+	 * So many places in the code are remembered at a time, 1 KB each; when there are
+	 * more, their counts are added up and they are forgotten. 0: 524288; at least
+	 * 256.
 	 */
 	uint32_t max_places;
-	bool no_huge_pages; /* does not ask the system for large pages */
-	/* Takes every packet the flow's way: slow, and the same counts. For comparison. */
+	bool no_huge_pages; /* do not ask the system for large pages */
+	/* Gives every packet to the flow: slow, and the same counts. For comparison. */
 	bool no_rows;
 	/*
-	 * Runs a plain flow over the same bytes beside it, and answers PTAH_E_INTERNAL
-	 * once the two differ: slow, for tests. Libraries built with PTAH_COMPARE
-	 * always do. Not where flow.on_missing is asked for code.
+	 * Also runs a plain flow over the same bytes, and returns PTAH_E_INTERNAL once
+	 * the two differ: slow, for tests. Libraries built with PTAH_COMPARE always do.
+	 * Not done where flow.on_missing is set.
 	 */
 	bool compare;
 	/* Called with every item that is no block (errors, overflows, ...), or NULL. */
@@ -57,35 +58,38 @@ PTAH_API int ptah_profile_new(const struct ptah_image *image,
 PTAH_API void ptah_profile_free(struct ptah_profile *profile);
 
 /*
- * Counts what n bytes tell; they need not outlive the call, unless it returns
- * PTAH_PROFILE_PAUSED. 0, PTAH_PROFILE_PAUSED, PTAH_E_NOMEM, PTAH_E_INTERNAL.
+ * Counts what n bytes of trace contain. They need not outlive the call, unless it
+ * returns PTAH_PROFILE_PAUSED. 0, PTAH_PROFILE_PAUSED, PTAH_E_NOMEM,
+ * PTAH_E_INTERNAL.
  */
 PTAH_API int ptah_profile_feed(struct ptah_profile *profile, const void *bytes, size_t n,
 			       bool last);
 
-/* The trace has come to the time limit (see flow.h): set a later one and go on. */
+/* The trace has reached the time limit (see flow.h): set a later one and call
+ * ptah_profile_resume(). */
 #define PTAH_PROFILE_PAUSED 1
 
 PTAH_API void ptah_profile_set_time_limit(struct ptah_profile *profile, uint64_t tsc);
 
-/* Goes on with the bytes that are left. As feed. */
+/* Continues with the rest of the bytes. Returns what feed returns. */
 PTAH_API int ptah_profile_resume(struct ptah_profile *profile);
 
-/* The next bytes fed are those at `offset`, of this trace or of another one. Counts stay. */
+/* The next bytes fed are those at `offset` of this trace or of another one. The counts stay. */
 PTAH_API void ptah_profile_seek(struct ptah_profile *profile, uint64_t offset);
 
-/* All counts become 0; what is known of the code stays. */
+/* Sets all counts to 0; what the profile knows of the code stays. */
 PTAH_API int ptah_profile_reset(struct ptah_profile *profile);
 
 /*
- * Adds what `from` has counted, as if its bytes had been fed to `into`, too;
- * `from` keeps its counts, and where `into` stands in its trace stays. Address
- * spaces are told apart by their CR3 and VMCS values. Both profiles should have
- * one image, or clones of it: blocks are one when their space, addresses and
- * shape are, whatever bytes they had, and keep the section that `into` knew
- * first. first_error is that of `into`, if it had errors. PTAH_E_NOMEM,
- * PTAH_E_LIMIT (too many address spaces): nothing was added. PTAH_E_INVAL for
- * a profile with itself. Sums do not overflow: 2^64 blocks take a century.
+ * Adds what `from` has counted, as if its bytes had been fed to `into`, too.
+ * `from` keeps its counts, and `into` its position in its trace. Address spaces
+ * are distinguished by their CR3 and VMCS values. Both profiles should have the
+ * same image, or clones of it: blocks count as the same when their space,
+ * addresses and shape are the same, whatever bytes they had, and keep the section
+ * that `into` knew first. first_error stays that of `into`, if it had errors.
+ * PTAH_E_NOMEM, PTAH_E_LIMIT (too many address spaces): nothing was added.
+ * PTAH_E_INVAL for a profile with itself. Sums do not overflow: 2^64 blocks take
+ * a century.
  */
 PTAH_API int ptah_profile_merge(struct ptah_profile *into, struct ptah_profile *from);
 
@@ -100,16 +104,16 @@ struct ptah_profile_totals {
 PTAH_API int ptah_profile_totals(struct ptah_profile *profile, struct ptah_profile_totals *totals);
 
 /*
- * A block and how often it ran. The same instructions are one block each for
- * every address at which execution came in, and for every event that cut it:
- * the counts of an instruction's blocks add up to its own.
+ * A block and how often it ran. The same instructions belong to several blocks
+ * when execution entered them at several addresses, or when events cut them: an
+ * instruction ran as often as all blocks together that contain it.
  */
 struct ptah_profile_block {
 	uint64_t ip, end;
-	uint64_t target; /* of its direct branch, 0: it has none */
+	uint64_t target; /* of its direct branch; 0: it has none */
 	uint64_t count;
-	uint64_t taken;	  /* of them, with the conditional branch taken */
-	uint64_t unknown; /* of them, with its outcome in no packet: see PTAH_ITEM_UNKNOWN */
+	uint64_t taken;	  /* times the conditional branch was taken */
+	uint64_t unknown; /* times no packet had its outcome: see PTAH_ITEM_UNKNOWN */
 	uint32_t space;	  /* see ptah_profile_space() */
 	uint32_t section; /* of the image */
 	uint16_t ninsn;

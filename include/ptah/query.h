@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queries: the trace asked branch by branch, for those who bring their own
- * instruction decoder (debuggers, emulators, binary translators). Needs no
- * image: the caller knows the code, walks it, and asks wherever it cannot know
- * by itself where execution went.
+ * Queries: the trace answers branch by branch, for callers that have their own
+ * instruction decoder (debuggers, emulators, binary translators). A query needs
+ * no image: the caller knows the code, walks through it, and asks wherever the
+ * code alone does not say where execution went.
  *
  *	ptah_query_new(NULL, &q);
  *	ptah_query_feed(q, bytes, n, true);
@@ -22,23 +22,23 @@
  *	}
  *
  * Return compression (SDM "Indirect Transfer Compression for Returns"): keep a
- * stack of the 64 last return addresses; push at near calls, except direct
- * calls to the next instruction; empty it at PTAH_ITEM_PSB, ENABLED and
- * OVERFLOW. At a near return ask ptah_query_return(): a compressed return is a
- * taken outcome and goes to the address on the stack's top, any other brings
- * its address along. Pop in both cases.
+ * stack of the 64 last return addresses; push at near calls, except direct calls
+ * to the next instruction; empty it at PTAH_ITEM_PSB, ENABLED and OVERFLOW. At a
+ * near return call ptah_query_return(): a compressed return is a taken outcome
+ * and goes to the address on top of the stack; any other return has its address
+ * in the trace. Pop in both cases.
  *
  * Deferred TIPs (SDM "Deferred TIPs"): an indirect branch may be answered by a
- * TIP that stands behind outcomes of later conditional branches.
+ * TIP that comes after the outcomes of later conditional branches in the trace.
  *
- * Every function returns 0 or more on success, and when it has no answer:
+ * Every function returns 0 or more on success. When it has no answer:
  *   PTAH_E_MORE   feed the next chunk and ask again
  *   PTAH_E_END    the last chunk is used up
  *   PTAH_E_EVENT  an event comes first: ptah_query_event()
- *   PTAH_E_QUERY  the trace answers another kind of branch: either the code is
- *                 not what ran or the walk went wrong. Nothing is used up.
+ *   PTAH_E_QUERY  the trace answers another kind of branch: the code is not the
+ *                 code that ran, or the walk went wrong. Nothing is consumed.
  * Errors in the trace are events (PTAH_ITEM_ERROR), after which the next event
- * says where to go on.
+ * says where to continue.
  */
 #ifndef PTAH_QUERY_H
 #define PTAH_QUERY_H
@@ -54,14 +54,14 @@ PTAH_API int ptah_query_new(const struct ptah_event_config *config, struct ptah_
 PTAH_API void ptah_query_free(struct ptah_query *query);
 PTAH_API int ptah_query_feed(struct ptah_query *query, const void *bytes, size_t n, bool last);
 
-/* What can be asked for next. */
+/* What the next answer is. */
 enum ptah_query_kind {
 	PTAH_QUERY_EVENT = 1,
-	PTAH_QUERY_COND,     /* outcomes are at hand */
-	PTAH_QUERY_INDIRECT, /* an address is */
+	PTAH_QUERY_COND,     /* the outcome of a conditional branch */
+	PTAH_QUERY_INDIRECT, /* the target of an indirect branch */
 };
 
-/* The kind, or PTAH_E_MORE, PTAH_E_END. Uses nothing up. */
+/* An enum ptah_query_kind, or PTAH_E_MORE, PTAH_E_END. Consumes nothing. */
 PTAH_API int ptah_query_next(struct ptah_query *query);
 
 /* Whether the next conditional branch was taken. */
@@ -71,12 +71,12 @@ PTAH_API int ptah_query_cond(struct ptah_query *query, bool *taken);
 PTAH_API int ptah_query_indirect(struct ptah_query *query, uint64_t *ip);
 
 /*
- * Where the next near return went: 0 and *ip; or 1 when it is compressed: to
- * the top of the caller's stack.
+ * Where the next near return went: 0 and *ip, or 1 when it is compressed and went
+ * to the top of the caller's stack.
  */
 PTAH_API int ptah_query_return(struct ptah_query *query, uint64_t *ip);
 
-/* The event that comes before the next branch: 1; 0 when a branch comes first. */
+/* Copies the event that precedes the next branch: 1; 0 when a branch is next. */
 PTAH_API int ptah_query_event(struct ptah_query *query, struct ptah_item *event);
 
 /* The clocks at the last answer. PTAH_E_NO_SYNC before the first time stamp. */

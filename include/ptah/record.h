@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Recording: what runs becomes Intel PT packets, in a perf.data file or in the
- * caller's hands.
+ * Recording: what runs becomes Intel PT packets, in a perf.data file or passed to
+ * the caller.
  *
- * Three recorders do it behind one interface:
+ * There are three recorders behind one interface:
  *
- *	hardware   the processor's own PT, by Linux' intel_pt driver (perf_event)
+ *	hardware   the processor's own PT, through Linux' intel_pt driver (perf_event)
  *	qemu       a command under QEMU's user mode emulation, whose plugin feeds a
  *	           simulated PT processor: no hardware and no privileges
  *	ptrace     single steps of a command or of a running process, for the same
@@ -20,9 +20,9 @@
  *	ptah_recorder_finish(r);   (the file is complete)
  *	ptah_recorder_free(r);     (without finish: nothing is left of it)
  *
- * ptah_record() does them all. What the calls return is 0 or a negative enum
- * ptah_error; ptah_recorder_why() has the sentence for people, and
- * ptah_recorder_problem() the reason for programs.
+ * ptah_record() does them all. The calls return 0 or a negative enum ptah_error.
+ * ptah_recorder_why() has a sentence for people, ptah_recorder_problem() a reason
+ * for programs.
  */
 #ifndef PTAH_RECORD_H
 #define PTAH_RECORD_H
@@ -50,21 +50,22 @@ enum ptah_record_target {
 	PTAH_RECORD_TARGET_MAX
 };
 
-/* What is in the way, or went wrong. ptah_record_advice() tells what to do about it. */
+/* What prevents a recording, or went wrong. ptah_record_advice() says what to do about it. */
 enum ptah_record_problem {
 	PTAH_RECORD_FINE = 0,
 	PTAH_RECORD_NO_PROCESSOR, /* this processor has no Intel PT */
 	PTAH_RECORD_NO_DRIVER,	  /* the kernel offers no intel_pt */
 	PTAH_RECORD_PERMISSION,	  /* perf_event_paranoid, ptrace_scope, another user's process */
 	PTAH_RECORD_MLOCK,	  /* buffers of that size may not be locked in memory */
-	PTAH_RECORD_BUSY,	  /* somebody else uses it: a tracer, VMX, a debugger */
+	PTAH_RECORD_BUSY,	  /* in use by another: a tracer, VMX, a debugger */
 	PTAH_RECORD_NO_TARGET,	  /* no such command, process, thread or processor */
 	PTAH_RECORD_NOT_POSSIBLE, /* not by this recorder */
-	PTAH_RECORD_BAD_OPTION,	  /* a value that makes no sense, or this processor does not know */
-	PTAH_RECORD_NO_EMULATOR,  /* qemu-x86_64 or its plugin is missing, or does not work */
-	PTAH_RECORD_NO_MEMORY,	  /* memory, descriptors, processes */
-	PTAH_RECORD_OUTPUT,	  /* the file could not be written, or the callback refused */
-	PTAH_RECORD_BROKEN,	  /* the recorder was disturbed: see the sentence */
+	PTAH_RECORD_BAD_OPTION, /* a value that makes no sense, or that this processor does not have
+				 */
+	PTAH_RECORD_NO_EMULATOR, /* qemu-x86_64 or its plugin is missing, or does not work */
+	PTAH_RECORD_NO_MEMORY,	 /* memory, descriptors, processes */
+	PTAH_RECORD_OUTPUT,	 /* the file could not be written, or the sink refused */
+	PTAH_RECORD_BROKEN,	 /* the recorder was disturbed: see the sentence */
 	PTAH_RECORD_PROBLEM_MAX
 };
 
@@ -73,16 +74,17 @@ enum ptah_record_clock {
 	PTAH_CLOCK_HOST = 1, /* TSC is nanoseconds of CLOCK_MONOTONIC */
 };
 
-/* What becomes of the trace when the buffer is full. */
+/* What happens when the buffer is full. */
 enum ptah_record_buffer {
-	PTAH_RECORD_DRAIN = 0,	    /* emulated: the program waits, nothing is lost; hardware: as
-				       fast as it can, and what is lost is counted */
-	PTAH_RECORD_SNAPSHOT,	    /* the oldest goes: the end, or what each snapshot finds */
+	PTAH_RECORD_DRAIN = 0, /* simulated: the program waits, nothing is lost; hardware: the
+				  recorder reads as fast as it can and counts what is lost */
+	PTAH_RECORD_SNAPSHOT,  /* the oldest trace is overwritten: the end is kept, or what each
+				  snapshot finds */
 	PTAH_RECORD_STOP_WHEN_FULL, /* tracing stops: the beginning is kept */
 	PTAH_RECORD_BUFFER_MAX
 };
 
-/* An address range of the processor, by file where addresses are not known yet. */
+/* An address range, by file where the addresses are not known before the program runs. */
 struct ptah_record_filter {
 	enum ptah_range_mode mode; /* FILTER or STOP */
 	const char *path; /* a file that the program maps, as in /proc/PID/maps; NULL: none */
@@ -90,9 +92,9 @@ struct ptah_record_filter {
 	uint64_t size;	  /* UINT64_MAX: to the end */
 };
 
-/* What a caller that owns the output is given, piece by piece. */
+/* What a sink receives, piece by piece. */
 enum ptah_record_piece_kind {
-	PTAH_RECORD_PIECE_TRACE = 1, /* packets: the next ones of `stream` */
+	PTAH_RECORD_PIECE_TRACE = 1, /* the next packets of `stream` */
 	PTAH_RECORD_PIECE_RECORD,    /* a record as in a perf.data file: maps, names, losses */
 };
 
@@ -101,15 +103,15 @@ struct ptah_record_piece {
 	uint32_t stream; /* TRACE: its stream, one for each thread or processor */
 	int32_t tid;	 /* TRACE: the thread; -1: a processor's stream */
 	int32_t cpu;	 /* TRACE: the processor; -1: a thread's stream */
-	uint64_t offset; /* TRACE: place in the stream: a gap is what was lost */
+	uint64_t offset; /* TRACE: offset in the stream; a gap between pieces was lost */
 	const void *bytes;
 	size_t size;
 };
 
 struct ptah_record_sink {
-	/* By the thread that polls; the bytes are there until it returns. Negative: an error,
-	 * with which the recording ends. NULL: everything is dropped. That is for who asks
-	 * whether it can be done, with all that a file allows (kcore). */
+	/* Called by the thread that polls; the bytes are valid until it returns. A negative result
+	 * is an error, with which the recording ends. NULL: everything is dropped, for callers that
+	 * only ask whether a recording is possible, with all that a file allows (kcore). */
 	int (*take)(void *context, const struct ptah_record_piece *piece);
 	void *context;
 };
@@ -185,28 +187,30 @@ struct ptah_record_config {
  */
 PTAH_API void ptah_record_trace_default(struct ptah_trace_config *trace);
 
-/* What was lost. Each is told in the recording too, where it happened. */
+/* What was lost. The recording has each loss too, where it happened. */
 struct ptah_record_losses {
-	uint64_t truncated;    /* times the trace buffer was full: what came then is missing */
-	uint64_t overwritten;  /* bytes of trace that newer ones replaced before they were taken */
-	uint64_t partial;      /* times a VMX guest, or its entry and exit, made a gap */
-	uint64_t collisions;   /* times samples got in the way */
+	uint64_t truncated;    /* times the trace buffer was full, and the trace that came then is
+				  missing */
+	uint64_t overwritten;  /* bytes of trace that were overwritten before they were read */
+	uint64_t partial;      /* gaps because of a VMX guest, or its entry and exit */
+	uint64_t collisions;   /* times samples disturbed the trace */
 	uint64_t lost_records; /* records of maps, names and switches (PERF_RECORD_LOST) */
-	uint64_t overflows;    /* packets an emulated processor had to leave out (OVF) */
+	uint64_t overflows;    /* overflows (OVF) of a simulated processor */
 };
 
-/* Where a recording is, or came to. */
+/* The state of a recording, or its result. */
 struct ptah_record_status {
 	size_t size;	 /* sizeof(struct ptah_record_status) */
 	int wait_status; /* of the command, as waitpid() gives it; -1: it runs, or there is none */
 	int32_t pid;	 /* of the command that was started; 0: none, or it has ended */
-	bool running;	 /* something is traced, or may be soon */
+	bool running;	 /* something is traced, or may be traced later */
 	bool paused;
 	uint64_t trace_bytes;
 	uint64_t sideband_bytes; /* of records around it */
-	uint64_t instructions;	 /* of threads that have ended; 0 where nobody counts them */
-	/* Threads that were traced, as far as they are known: those there were and those that
-	 * began. Of whole processors: the processors with trace. */
+	uint64_t
+	    instructions; /* of threads that have ended; 0 where the recorder does not count them */
+	/* Threads that were traced, as far as known: those that existed and those that began. With
+	 * PTAH_RECORD_CPUS: processors that have trace. */
 	uint32_t threads;
 	uint32_t processes;
 	uint32_t snapshots;
@@ -214,7 +218,7 @@ struct ptah_record_status {
 	struct ptah_record_losses losses;
 };
 
-/* What a decoder needs besides packets; 0 where there is none. Also in the file. */
+/* What a decoder needs besides packets; 0 where there is none. The file has it too. */
 struct ptah_record_metadata {
 	size_t size;	 /* sizeof(struct ptah_record_metadata) */
 	char vendor[13]; /* "GenuineIntel" */
@@ -224,7 +228,7 @@ struct ptah_record_metadata {
 	uint64_t time_zero;
 	uint32_t cpuid_14[2][4]; /* leaf 14H, sub-leaves 0 and 1: EAX, EBX, ECX, EDX */
 	uint32_t cpuid_15[4];
-	uint64_t rtit_ctl;     /* IA32_RTIT_CTL as it is set, as far as it is known */
+	uint64_t rtit_ctl;     /* IA32_RTIT_CTL as it is set, as far as known */
 	uint32_t pmu_type;     /* hardware: perf_event_attr.type */
 	uint8_t nominal_ratio; /* MSR_PLATFORM_INFO[15:8]; 0: not known */
 };
@@ -243,41 +247,42 @@ PTAH_API int ptah_recorder_new(const struct ptah_record_config *config, struct p
 PTAH_API int ptah_recorder_start(struct ptah_recorder *r);
 
 /*
- * Takes what there is, and waits up to timeout_ms for more. 1: it goes on; 0:
- * what was traced has ended. Call it often: the buffers are finite.
+ * Reads what there is, and waits up to timeout_ms for more. 1: the recording
+ * continues; 0: what was traced has ended. Call it often: the buffers are finite.
  */
 PTAH_API int ptah_recorder_poll(struct ptah_recorder *r, int timeout_ms);
 
-/* Nothing is traced until resume; what has been traced is kept. Both may be repeated. */
+/* Between pause and resume nothing is traced; what has been traced is kept. Both may be repeated.
+ */
 PTAH_API int ptah_recorder_pause(struct ptah_recorder *r);
 PTAH_API int ptah_recorder_resume(struct ptah_recorder *r);
 
-/* With PTAH_RECORD_SNAPSHOT: takes what the buffers hold now. Else PTAH_E_INVAL. */
+/* With PTAH_RECORD_SNAPSHOT: reads what the buffers hold now. Else PTAH_E_INVAL. */
 PTAH_API int ptah_recorder_snapshot(struct ptah_recorder *r);
 
 /*
- * Ends the recording and takes the rest. What still runs goes on, untraced; a
- * command that still does (status.pid) is the caller's to wait for. May be
- * repeated.
+ * Ends the recording and reads the rest of the buffers. Programs that still run
+ * continue untraced; if the command does (status.pid), the caller must wait for
+ * it. May be repeated.
  */
 PTAH_API int ptah_recorder_stop(struct ptah_recorder *r);
 
-/* Stops, and completes the file. Nothing but status, why and free may follow. */
+/* Stops, and completes the file. Afterwards only status, why and free may be called. */
 PTAH_API int ptah_recorder_finish(struct ptah_recorder *r);
 
-/* NULL does nothing. What was not finished is removed, and FILE.old put back. */
+/* NULL does nothing. A file that was not finished is removed, and FILE.old put back. */
 PTAH_API void ptah_recorder_free(struct ptah_recorder *r);
 
-/* Which it is, and in one line why: "qemu: this processor has no Intel PT". */
+/* Which recorder was chosen, and in one line why: "qemu: this processor has no Intel PT". */
 PTAH_API enum ptah_recorder_kind ptah_recorder_kind(const struct ptah_recorder *r);
 PTAH_API const char *ptah_recorder_choice(const struct ptah_recorder *r);
 
 PTAH_API int ptah_recorder_status(const struct ptah_recorder *r, struct ptah_record_status *status);
-/* Complete once it was started. */
+/* Complete once the recorder has been started. */
 PTAH_API int ptah_recorder_metadata(const struct ptah_recorder *r,
 				    struct ptah_record_metadata *metadata);
 
-/* Of the first failure: the reason, and the sentence ("" before). */
+/* The reason of the first failure, and the sentence ("" without a failure). */
 PTAH_API enum ptah_record_problem ptah_recorder_problem(const struct ptah_recorder *r);
 PTAH_API const char *ptah_recorder_why(const struct ptah_recorder *r);
 
@@ -288,27 +293,29 @@ PTAH_API const char *ptah_record_problem_name(unsigned problem);
 PTAH_API const char *ptah_record_advice(unsigned problem);
 
 /*
- * All of it: records to the end, as the configuration says. 0 when the recording
- * is whole, whatever the command's exit status. On failure nothing is left at
- * `output`. result and why may be NULL. Signals are the caller's affair: one
- * that is to reach the command alone has a handler here, which a command does
- * not inherit.
+ * All calls in one: records to the end, as the configuration says. 0 when the
+ * recording is complete, whatever the command's exit status. On failure no file
+ * is left at output.path. result and why may be NULL. Signals are left to the
+ * caller: for one that is meant for the command alone (Ctrl-C), install a
+ * handler, which the command does not inherit.
  */
 PTAH_API int ptah_record(const struct ptah_record_config *config, struct ptah_record_status *result,
 			 struct ptah_message *why);
 
 /*
  * "intel_pt/TERM=VALUE,.../MODIFIERS", as perf record's -e has it, into *config.
- * The terms are those of perf-intel-pt(1); what else the driver of this machine
- * knows goes to pmu_config. Modifiers: u, k.
+ * The terms are those of perf-intel-pt(1), and set config->trace; other terms
+ * that the driver of this machine has set bits of backend.pmu_config. Modifiers:
+ * u, k.
  */
 PTAH_API int ptah_record_parse_event(const char *text, struct ptah_record_config *config,
 				     struct ptah_message *why);
 
 /*
- * The file that runs when `argv` is a command: argv[0] found in PATH, "#!"
- * lines followed. Its path as the system lists it in /proc/PID/maps.
- * PTAH_E_MISSING and the like when there is none; PTAH_E_NOSPACE.
+ * The file that is executed when `argv` is run as a command: argv[0] is looked up
+ * in PATH, and "#!" lines are followed. The path is the one that /proc/PID/maps
+ * would show. PTAH_E_MISSING or another error when there is no such program;
+ * PTAH_E_NOSPACE.
  */
 PTAH_API int ptah_record_program(char *const *argv, char *path, size_t size);
 

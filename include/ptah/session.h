@@ -3,9 +3,9 @@
  * Sessions: a recording as a whole.
  *
  * A session is a perf.data file (from `ptah record` or `perf record -e
- * intel_pt//`) or a raw packet stream with an image. It knows the trace
- * streams (one per thread or per CPU), the processes and what they had mapped
- * when, and decodes each stream over the memory of its time.
+ * intel_pt//`) or a raw packet stream with an image. It knows the trace streams
+ * (one per thread or per CPU), the processes, and what they had mapped at which
+ * time, and it decodes each stream over the memory as it was then.
  *
  *	struct ptah_message why;
  *	struct ptah_session *s;
@@ -20,8 +20,8 @@
  *	}
  *	ptah_session_close(s);
  *
- * After open a session is read-only: streams of one session may be decoded by
- * different threads.
+ * An open session does not change: different threads may decode its streams at
+ * the same time.
  */
 #ifndef PTAH_SESSION_H
 #define PTAH_SESSION_H
@@ -47,17 +47,17 @@ PTAH_API int ptah_system_message(struct ptah_message *why, int error, const char
 struct ptah_session_config {
 	size_t size;	   /* sizeof(struct ptah_session_config) */
 	const char *symfs; /* look for binaries below this folder (as perf --symfs); NULL: "/" */
-	bool ignore_build_ids; /* decode over changed binaries all the same */
-	bool no_images;	       /* packets only: do not look for the binaries at all */
+	bool ignore_build_ids; /* decode over binaries that have changed since */
+	bool no_images;	       /* packets only: do not look for binaries */
 };
 
 struct ptah_session;
 
 /*
- * `path`: a perf.data file, a folder that perf wrote (--threads, --kcore), a pipe,
- * or "-" for standard input. What comes through a pipe, and what is compressed
- * in the recording, is kept in a file without a name in /var/tmp as long as the
- * session is open.
+ * `path`: a perf.data file, a folder that perf wrote (--threads, --kcore), a
+ * pipe, or "-" for standard input. Data from a pipe, and data that is compressed
+ * in the recording, is kept in an unlinked file in /var/tmp while the session is
+ * open.
  */
 PTAH_API int ptah_session_open(const char *path, const struct ptah_session_config *config,
 			       struct ptah_session **session, struct ptah_message *why);
@@ -86,8 +86,9 @@ struct ptah_stream_info {
 	uint64_t lost;	/* bytes the recorder says were lost */
 	bool has_truth;
 	struct ptah_truth truth;
-	/* Whose memory it ran over: its pid or, where that process became another program later or
-	 * the number was used again, a number of its own below -1. For ptah_session_find_map(). */
+	/* Identifies the memory that the stream ran over, for ptah_session_find_map(): the pid, or
+	 * a number below -1 where that process executed another program later or its pid was used
+	 * again. */
 	int32_t space;
 };
 
@@ -111,8 +112,8 @@ struct ptah_map {
 	    *path; /* "[vdso]", "//anon", ... for what is no file; lives as long as the session */
 };
 
-/* What process `space` had mapped at `address` at time `tsc` (0: at the end). It is a pid, or a
- * stream's space. false: nothing known. */
+/* What `space` had mapped at `address` at time `tsc` (0: at the end). `space` is a pid, or that of
+ * a stream. false: nothing is known. */
 PTAH_API bool ptah_session_find_map(const struct ptah_session *session, int32_t space,
 				    uint64_t address, uint64_t tsc, struct ptah_map *map);
 
@@ -132,11 +133,12 @@ PTAH_API int ptah_build_id_read(const char *path, uint8_t id[PTAH_BUILD_ID_MAX])
 PTAH_API uint64_t ptah_session_time(const struct ptah_session *session, uint64_t tsc);
 
 /*
- * What its packets are decoded with. From the recording come what MTC, CYC and
- * CBR packets are counted in, the errata of its processor, whether changes of
- * RFLAGS.IF are in it and TNT packets are not; 0 where it does not say, and for
- * raw traces. set changes it for the streams that are made from then on, whose
- * address filter the recording tells in any case.
+ * The configuration that the streams are decoded with. The recording gives the
+ * frequencies for MTC, CYC and CBR packets, the errata of its processor, and
+ * whether Event Trace was on, TNT or return compression off. These fields are 0
+ * where it does not say, and for raw traces. set changes the configuration for
+ * the streams that are opened afterwards; their address ranges always come from
+ * the recording.
  */
 PTAH_API void ptah_session_get_flow(const struct ptah_session *session,
 				    struct ptah_flow_config *config);
@@ -146,11 +148,11 @@ PTAH_API int ptah_session_set_flow(struct ptah_session *session,
 /* The recorder's command line, NULL if the recording has none. */
 PTAH_API const char *ptah_session_command(const struct ptah_session *session);
 
-/* The recording was cut short (a copy that stopped, a full disk): its end is lost. */
+/* The recording is incomplete (an interrupted copy, a full disk): its end is lost. */
 PTAH_API bool ptah_session_truncated(const struct ptah_session *session);
 
-/* Remarks of the recorder ("child 123 was not recorded"), and about the file. NULL when i is out of
- * range. */
+/* Remarks of the recorder ("child 123 was not recorded"), and remarks about the file. NULL when i
+ * is out of range. */
 PTAH_API const char *ptah_session_note(const struct ptah_session *session, size_t i);
 
 /* The decoder of one stream: a flow whose image follows the recording. */
@@ -164,8 +166,8 @@ PTAH_API void ptah_stream_free(struct ptah_stream *stream);
 PTAH_API int ptah_stream_read(struct ptah_stream *stream, struct ptah_item *items, size_t capacity);
 
 /*
- * Counts instead of telling the path, and much faster (see profile.h): takes the
- * next piece of the stream, a megabyte or so. 1 when there is more, 0 at the
+ * Counts instead of returning the path, much faster (see profile.h): processes
+ * the next piece of the stream, about a megabyte. 1 when there is more, 0 at the
  * end. A stream is either read or counted.
  */
 PTAH_API int ptah_stream_count(struct ptah_stream *stream);
@@ -173,49 +175,53 @@ PTAH_API int ptah_stream_count(struct ptah_stream *stream);
 /* What was counted so far; it lives as long as the stream. NULL before the first count. */
 PTAH_API struct ptah_profile *ptah_stream_profile(struct ptah_stream *stream);
 
-/* As ptah_flow_read_blocks(): 0 says that ptah_stream_read() goes on, or ends. */
+/* As ptah_flow_read_blocks(): after 0, call ptah_stream_read(). */
 PTAH_API int ptah_stream_read_blocks(struct ptah_stream *stream, struct ptah_block *blocks,
 				     size_t capacity);
 
 /*
- * What is known of the code that ran, kept from one ptah_session_count() to the
- * next, and from one reader or ptah_session_verify() to the next: the tables that each job has
- * made, which take longer to make than a short trace to count. For who counts a session's streams
- * again, or some now and some later, or reads many; within one count they are kept in any case.
- * Streams of one process, and of processes that had the same memory (a thousand
- * runs of one program), share what is known; where its code changed while it ran, or the
- * trace tells of address spaces, and after ptah_session_set_flow(), it is made
- * anew. Free it before the session is closed, and after its readers; one count
- * or reader at a time uses it, by whatever thread. Its memory is that of the tables
- * and images of each job, of the last few programs.
+ * Keeps what the jobs know of the code that ran from one ptah_session_count(),
+ * reader or ptah_session_verify() to the next. Making these tables takes longer
+ * than counting a short trace, so it pays for callers that count a session's
+ * streams several times or in several calls, or read many streams; within one
+ * count the tables are kept in any case. Streams of one process, and of processes
+ * with the same memory (a thousand runs of one program), share them. They are
+ * made anew where code changed while it ran, where the trace names address
+ * spaces, and after ptah_session_set_flow(). Free the workers before the session
+ * is closed and after their readers. One count or reader at a time may use them,
+ * on any thread. They take the memory of the tables and images of each job, for
+ * the last few programs.
  */
 struct ptah_workers;
 
 PTAH_API int ptah_workers_new(const struct ptah_session *session, struct ptah_workers **workers);
 PTAH_API void ptah_workers_free(struct ptah_workers *workers);
 
-/* How to share work out to threads, and who is told of the progress. */
+/* How many threads share the work, and a callback for the progress. */
 struct ptah_jobs {
-	size_t size;	  /* sizeof(struct ptah_jobs) */
-	unsigned jobs;	  /* threads besides the caller's; 0 and 1: the caller does it all */
-	uint64_t segment; /* cut streams into parts of at least so many bytes; 0: as is best */
-	/* Called by the caller's thread now and then with the bytes of trace that are done; false
-	 * ends everything early: the stream at hand is handed out as far as it has been counted,
-	 * and no other one. Or NULL. */
+	size_t size;   /* sizeof(struct ptah_jobs) */
+	unsigned jobs; /* threads that work for the caller; with 0 and 1 the caller's thread does
+			  everything */
+	uint64_t
+	    segment; /* cut streams into parts of at least so many bytes; 0: the library chooses */
+	/* Or NULL. Called now and then, on the caller's thread, with the number of trace bytes
+	 * done. False ends the work early: the present stream is handed out as far as it has been
+	 * counted, and no other one is. */
 	bool (*progress)(void *context, uint64_t bytes);
 	void *context;
 	struct ptah_workers *workers; /* of this session, or NULL */
 };
 
 /*
- * Counts streams, each as ptah_stream_count() would, and hands them to `take` in
- * their order; the profile lives until it returns, and a negative result ends
- * everything. With jobs a stream is cut at PSBs into segments that are counted
- * side by side, and where a segment does not begin in the very state that the
- * one before it ended in, it is counted again from there: the counts are those
- * of one thread. Streams that `wants` refuses are left out (NULL: none are).
- * Memory: a few segments' counts, and tables and image for each job. 0, an
- * error, or what `take` said.
+ * Counts streams, each as ptah_stream_count() would, and passes their profiles to
+ * `take` in the order of the streams. A profile lives until `take` returns; a
+ * negative result ends the work. With jobs a stream is cut at PSBs into segments
+ * that are counted in parallel. A segment that does not begin in exactly the
+ * state in which the previous one ended is counted again from there, so the
+ * counts are those of one thread. Streams for which `wants` returns false are
+ * left out (NULL: all are counted). Memory: the counts of a few segments, and
+ * tables and an image for each job. Returns 0, an error, or the negative result
+ * of `take`.
  */
 PTAH_API int ptah_session_count(const struct ptah_session *session, const struct ptah_jobs *jobs,
 				bool (*wants)(void *context, size_t stream),
@@ -228,11 +234,12 @@ PTAH_API int ptah_stream_insns(const struct ptah_stream *stream, const struct pt
 			       struct ptah_insn *insns, size_t capacity);
 
 /*
- * Who ran what the last read returned. Of a stream per thread it is always that
- * thread; a stream per CPU that several processes share is followed from thread
- * to thread by the recording's context switches, and one read returns items of
- * one thread. Where a switch cannot be placed to the branch, PTAH_E_NO_THREAD is
- * reported, and up to the next one nothing is decoded.
+ * The thread that ran what the last read returned. In a stream per thread it is
+ * always the same. A stream per CPU that several processes share is followed from
+ * thread to thread by the context switches in the recording, and one read returns
+ * items of one thread only. Where the exact branch of a switch cannot be found,
+ * an error item with PTAH_E_NO_THREAD is reported, and nothing is decoded up to
+ * the next switch.
  */
 struct ptah_thread {
 	int32_t pid, tid; /* 0: the CPU is idle; -1: not known */
@@ -242,17 +249,19 @@ struct ptah_thread {
 PTAH_API int ptah_stream_thread(const struct ptah_stream *stream, struct ptah_thread *thread);
 
 /*
- * Who a space is (struct ptah_stream_info, ptah_session_profile_pid()): the
- * process, tid -1, and the name that its first thread had last while it was that
- * program; "" if none is known. PTAH_E_INVAL: no stream's space.
+ * The process that a space stands for (struct ptah_stream_info,
+ * ptah_session_profile_pid()): its pid, tid -1, and the last name that its first
+ * thread had while it was that program, "" if none is known. PTAH_E_INVAL: no
+ * stream has this space.
  */
 PTAH_API int ptah_session_space(const struct ptah_session *session, int32_t space,
 				struct ptah_thread *who);
 
 /*
  * The process that blocks and edges of a stream's profile belong to, by their
- * `space`: the stream's own space (struct ptah_stream_info) or, where several
- * processes share a CPU's stream, the pid of the one that ran; -1: not known.
+ * `space`. The result is the stream's own space (struct ptah_stream_info) or,
+ * where several processes share a CPU's stream, the pid of the process that ran;
+ * -1: not known.
  */
 PTAH_API int32_t ptah_session_profile_pid(const struct ptah_session *session, size_t stream,
 					  const struct ptah_profile *profile, unsigned space);
@@ -268,10 +277,10 @@ PTAH_API size_t ptah_session_stream_like(const struct ptah_session *session, siz
 PTAH_API uint64_t ptah_stream_offset(const struct ptah_stream *stream);
 
 /*
- * Reads a stream with threads: the same items as ptah_stream_read() in the same
- * order, decoded ahead by the jobs in segments as above. (Streams whose code
- * changed while they ran are read by the caller alone.) jobs->progress is not
- * called.
+ * Reads a stream with threads: the same items as ptah_stream_read() returns, in
+ * the same order, decoded ahead by the jobs in segments as above. (Streams whose
+ * code changed while they ran are decoded by the caller's thread alone.)
+ * jobs->progress is not called.
  */
 struct ptah_reader;
 

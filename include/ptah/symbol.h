@@ -2,11 +2,11 @@
 /*
  * Symbols: function names for places in files.
  *
- * A place is a path and an offset in that file, so that nothing here depends
- * on where a process mapped it. Names come from .symtab, .dynsym, PLT
- * relocations and separate debug files (by build id or debug link, from the
- * local machine only). In stripped files the function ranges of .eh_frame
- * bound functions without a name: those are reported with `named` false.
+ * A place is a path and an offset in that file; it does not depend on where a
+ * process mapped the file. Names come from .symtab, .dynsym, PLT relocations and
+ * separate debug files (by build id or debug link, from the local machine only).
+ * In stripped files .eh_frame gives the bounds of functions but no names: these
+ * are reported with `named` false.
  *
  * One resolver per thread.
  */
@@ -25,7 +25,7 @@ PTAH_BEGIN_DECLS
 struct ptah_symbols;
 
 struct ptah_symbol {
-	const char *name; /* demangling is the caller's; lives as long as the resolver */
+	const char *name; /* not demangled; lives as long as the resolver */
 	uint64_t start;	  /* file offset of the function's first byte */
 	uint64_t size;	  /* 0: unknown */
 	bool named;	  /* false: bounds from .eh_frame or section, `name` is made up (fn_5a20) */
@@ -40,11 +40,11 @@ PTAH_API bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path
 				  uint64_t file_offset, struct ptah_symbol *symbol);
 
 /*
- * Functions by name, aliases and static ones too: the one numbered `which` of
- * those, in the order of their places. Returns how many there are (0: none, and
- * *symbol is not touched; nor is it when `which` is too large), or a negative
- * enum ptah_error: PTAH_E_BAD_MAGIC when the path leads to no x86-64 ELF file.
- * symbol->name is `name`.
+ * Finds functions by name, including aliases and static functions: *symbol is
+ * number `which` of those with that name, in the order of their offsets. Returns
+ * how many there are, or a negative enum ptah_error. *symbol is not written when
+ * there is none, or when `which` is too large. PTAH_E_BAD_MAGIC when the path
+ * leads to no x86-64 ELF file. symbol->name is `name`.
  */
 PTAH_API int ptah_symbols_find(struct ptah_symbols *symbols, const char *path, const char *name,
 			       unsigned which, struct ptah_symbol *symbol);

@@ -6,7 +6,7 @@
  */
 #include "model/trace.h"
 
-/* Case 5: PIP; ContextEn may change, and a TraceStop range may have been walked into. */
+/* Case 5: a PIP. ContextEn may change, and execution may have reached a TraceStop range. */
 void ptah_model_mov_cr3(struct ptah_model *m, uint64_t next, uint64_t cr3)
 {
 	const bool before = m->packet_en, context = m->context_en, filter = m->filter_en;
@@ -16,7 +16,7 @@ void ptah_model_mov_cr3(struct ptah_model *m, uint64_t next, uint64_t cr3)
 	m->program.ip = next;
 	if (model_trigger_en(m)) {
 		model_trace_arrive(m);
-		/* No branch: FilterEn stays what it was while ContextEn does. */
+		/* Not a branch: while ContextEn stays the same, so does FilterEn. */
 		if (context && m->context_en && !m->trace_stop) {
 			m->filter_en = filter;
 			m->packet_en = filter && m->ctl & PTAH_RTIT_CTL_BRANCH_EN;
@@ -37,7 +37,8 @@ void ptah_model_vmptrld(struct ptah_model *m, uint64_t next, uint64_t vmcs)
 	model_emit_end(m);
 }
 
-/* SDM "MODE.Exec Packet": with Event Trace a change of IF is told, bound to where it is in force.
+/* SDM "MODE.Exec Packet": with Event Trace a change of IF is a packet, with a FUP for the
+ * instruction from which on it applies.
  */
 void ptah_model_interrupt_flag(struct ptah_model *m, uint64_t next, bool on)
 {
@@ -84,7 +85,7 @@ void ptah_model_ptwrite(struct ptah_model *m, uint64_t ip, uint64_t next, uint64
 
 /* Power */
 
-/* EXSTOP, with a FUP where the context may be seen. */
+/* EXSTOP, with a FUP if the context may be traced. */
 static void execution_stops(struct ptah_model *m, uint64_t ip)
 {
 	const struct ptah_packet exstop = {.type = PTAH_PACKET_EXSTOP,

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The clocks of the simulated processor and the packets that tell of them: a
- * core that runs at `ratio` bus clocks, a TSC that runs at `nominal_ratio`, and a
- * crystal of which the TSC makes n / d ticks each. SDM "TSC Packet", "TMA
- * Packet", "MTC Packet", "CYC Packet" and "CBR Packet". Freestanding.
+ * The clocks of the simulated processor and the packets that report them: a core
+ * that runs at `ratio` bus clocks, a TSC that runs at `nominal_ratio`, and a
+ * crystal; for each of its ticks the TSC makes n / d ticks. SDM "TSC Packet",
+ * "TMA Packet", "MTC Packet", "CYC Packet" and "CBR Packet". Freestanding.
  *
- * The caller lets core cycles pass (clock_pass), which sends the MTCs that fall
+ * The caller lets core cycles pass (clock_pass), which sends the MTCs that become
  * due, and calls clock_packet() before it generates a packet that is not about
- * time. Room: CLOCK_BURST bytes for a packet, and as many for every MTC.
+ * time. The caller provides room: CLOCK_BURST bytes for each packet and for each
+ * MTC.
  */
 #ifndef PTAH_MODEL_CLOCK_H
 #define PTAH_MODEL_CLOCK_H
@@ -25,14 +26,14 @@ struct ptah_clock {
 	uint32_t n, d;
 
 	uint64_t tsc;
-	uint64_t part;	   /* of the next TSC tick, in 1/ratio */
+	uint64_t part;	   /* how much of the next TSC tick has passed, in units of 1/ratio */
 	uint64_t cycles;   /* since the beginning */
-	uint64_t told;	   /* of them, by CYC packets */
+	uint64_t told;	   /* cycles that CYC packets have reported */
 	uint64_t next_mtc; /* crystal ticks >> mtc_freq */
-	uint32_t lose_mtc; /* a fault: so many that fall due are not sent */
+	uint32_t lose_mtc; /* a fault: so many MTCs that become due are not sent */
 };
 
-/* Crystal ticks by now. */
+/* Crystal ticks so far. */
 static inline uint64_t clock_crystal(const struct ptah_clock *c)
 {
 	return c->tsc / c->n * c->d + c->tsc % c->n * c->d / c->n;
@@ -44,7 +45,7 @@ static inline uint64_t clock_tsc_of(const struct ptah_clock *c, uint64_t crystal
 	return crystal / c->d * c->n + (crystal % c->d * c->n + c->d - 1) / c->d;
 }
 
-/* After the fields up to `tsc` have been set. */
+/* To be called after the fields up to `tsc` have been set. */
 static inline void clock_init(struct ptah_clock *c)
 {
 	c->part = c->cycles = c->told = 0;
@@ -60,7 +61,7 @@ static inline void clock_tick(struct ptah_clock *c, uint64_t cycles)
 	c->part = part % c->ratio;
 }
 
-/* CYC with all cycles so far, if there are so many. */
+/* A CYC with all cycles that have not been reported, if there are at least so many. */
 static inline void clock_cycles(struct ptah_clock *c, struct ptah_generator *g, unsigned threshold)
 {
 	uint64_t cycles = c->cycles - c->told;
@@ -73,7 +74,7 @@ static inline void clock_cycles(struct ptah_clock *c, struct ptah_generator *g, 
 		*g->out++ = (uint8_t)((cycles & 0x7f) << 1 | (cycles > 0x7f));
 }
 
-/* CYC, where one is due: before packets that are CYC-eligible, once the threshold is reached. */
+/* A CYC where one is due: before CYC-eligible packets, once the threshold is reached. */
 static inline void clock_packet(struct ptah_clock *c, struct ptah_generator *g)
 {
 	clock_cycles(c, g, c->cyc_thresh ? 1u << (c->cyc_thresh - 1) : 1);
@@ -92,7 +93,7 @@ static inline void clock_mtc(struct ptah_clock *c, struct ptah_generator *g)
 	*g->out++ = (uint8_t)count;
 }
 
-/* MTCs before the next `cycles` are over. */
+/* How many MTCs become due within the next `cycles`. */
 static inline uint64_t clock_mtcs_due(const struct ptah_clock *c, uint64_t cycles)
 {
 	struct ptah_clock then = *c;
@@ -103,7 +104,8 @@ static inline uint64_t clock_mtcs_due(const struct ptah_clock *c, uint64_t cycle
 	return (clock_crystal(&then) >> c->mtc_freq) + 1 - c->next_mtc;
 }
 
-/* Lets up to *cycles pass. True: an MTC is due now, and *cycles are left; false: none are. */
+/* Lets up to *cycles pass. True: an MTC is due now, and *cycles are left. False: all have passed.
+ */
 static inline bool clock_reach(struct ptah_clock *c, uint64_t *cycles)
 {
 	uint64_t until = UINT64_MAX;
@@ -130,7 +132,7 @@ static inline void clock_pass(struct ptah_clock *c, struct ptah_generator *g, ui
 		clock_mtc(c, g);
 }
 
-/* TSC, and with MTCs in use TMA: where the crystal stood when the TSC was read. */
+/* TSC, and if MTCs are in use TMA: the crystal's count when the TSC was read. */
 static inline void clock_tell(struct ptah_clock *c, struct ptah_generator *g)
 {
 	uint64_t crystal = clock_crystal(c);
@@ -160,8 +162,8 @@ static inline void clock_psb(struct ptah_clock *c, struct ptah_generator *g, boo
 }
 
 /*
- * The core runs at another frequency from now on. Where a CYC precedes the CBR
- * the caller has called clock_packet().
+ * The core runs at another frequency from now on. If a CYC is to precede the CBR,
+ * the caller calls clock_packet() first.
  */
 static inline void clock_set_ratio(struct ptah_clock *c, struct ptah_generator *g, uint8_t ratio)
 {
@@ -172,7 +174,7 @@ static inline void clock_set_ratio(struct ptah_clock *c, struct ptah_generator *
 
 /*
  * A sleep of so many TSC ticks: cycles and MTCs stop. SDM "TSC Packet": one is
- * sent after any event that stops them; "Cycle Counter": it stands still.
+ * sent after any event that stops them; "Cycle Counter": it stops.
  */
 static inline void clock_sleep(struct ptah_clock *c, struct ptah_generator *g, uint64_t ticks)
 {
@@ -184,8 +186,8 @@ static inline void clock_sleep(struct ptah_clock *c, struct ptah_generator *g, u
 }
 
 /*
- * Packets are lost for so many cycles. SDM "Internal Buffer Overflow": no CYC
- * while it lasts, and the one before OVF tells of all of it.
+ * Packets are lost for so many cycles. SDM "Internal Buffer Overflow": there is
+ * no CYC while it lasts, and the one before OVF has all its cycles.
  */
 static inline void clock_overflow(struct ptah_clock *c, struct ptah_generator *g, uint64_t cycles)
 {

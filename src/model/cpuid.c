@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CPUID, as far as somebody who traces reads it. SDM volume 2, "CPUID"; volume
- * 3, "Enumeration of Intel PT". Freestanding.
+ * CPUID: the leaves that a tracer reads. SDM volume 2, "CPUID"; volume 3,
+ * "Enumeration of Intel PT". Freestanding.
  */
 #include "model/processor.h"
 
@@ -29,7 +29,7 @@ static void set(uint32_t r[4], uint32_t eax, uint32_t ebx, uint32_t ecx, uint32_
 	r[EDX] = edx;
 }
 
-/* Leaf 01H. Families above 0FH and all models are spread over two fields each. */
+/* Leaf 01H. Families above 0FH, and all models, are divided into two fields each. */
 static void signature(const struct ptah_model_processor *p, uint32_t r[4])
 {
 	const uint32_t family = p->cpu.family < 15 ? p->cpu.family : 15;
@@ -42,7 +42,8 @@ static void signature(const struct ptah_model_processor *p, uint32_t r[4])
 	    BIT(4) | BIT(5) | BIT(9));
 }
 
-/* Leaf 0DH: a standard image ends behind AVX; component 8 is a supervisor's, compacted only. */
+/* Leaf 0DH: a standard image ends after AVX; component 8 is a supervisor component, in compacted
+ * images only. */
 static void xsave_state(const struct ptah_model_processor *p, uint32_t subleaf, uint32_t r[4])
 {
 	const bool pt = p->xsaves && p->pt;
@@ -120,6 +121,6 @@ void ptah_model_cpuid(const struct ptah_model *m, uint32_t leaf, uint32_t sublea
 		registers[EAX] = p->physical_bits | (uint32_t)p->linear_bits << 8;
 	else if (leaf > EXTENDED && leaf < LAST_EXTENDED)
 		return;
-	else /* a leaf that is too high answers as the highest basic one does */
+	else /* a leaf that is too high returns the values of the highest basic one */
 		basic(p, leaf <= p->max_leaf ? leaf : p->max_leaf, subleaf, registers);
 }

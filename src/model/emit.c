@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See emit.h. SDM "Packet Definitions", "Cycle-Accurate Mode", "Decoder
- * Synchronization (PSB+)", "Internal Buffer Overflow".
+ * Packets with what comes before them (emit.h). SDM "Packet Definitions",
+ * "Cycle-Accurate Mode", "Decoder Synchronization (PSB+)", "Internal Buffer
+ * Overflow".
  */
 #include "model/emit.h"
 
 #define TOLD 0x80
 
-/* The byte of MODE.Exec. IF is in it where Event Trace is in use. */
+/* The byte of MODE.Exec. It contains IF if Event Trace is in use. */
 static unsigned exec_mode(const struct ptah_model *m)
 {
 	bool told_if = m->ctl & PTAH_RTIT_CTL_EVENT_EN && m->program.interrupts;
@@ -37,7 +38,7 @@ void model_emit_outcome(struct ptah_model *m, bool taken)
 	if (m->ctl & PTAH_RTIT_CTL_DIS_TNT)
 		return;
 	if (m->g.tnt == 1)
-		cycles(m); /* a TNT's time is that of its first branch */
+		cycles(m); /* the time of a TNT is that of its first branch */
 	generator_tnt(&m->g, taken);
 	if (m->g.tnt == 1)
 		model_emit_flush(m);
@@ -52,8 +53,8 @@ void model_emit_ip(struct ptah_model *m, unsigned opcode, uint64_t ip)
 }
 
 /*
- * With CYC each TIP has a time of its own, so there none waits. Nor does one
- * with no outcome to wait for.
+ * With CYC each TIP has its own time, so none is deferred. Nor is a TIP without
+ * pending outcomes before it.
  */
 void model_emit_tip(struct ptah_model *m, uint64_t ip)
 {
@@ -110,13 +111,14 @@ void model_emit_tsx(struct ptah_model *m, bool aborted)
 	generator_mode_tsx(&m->g, m->program.tsx, aborted);
 }
 
-/* Guests may be kept from knowing that they are: "VMX-Specific Packets and VMCS Controls". */
+/* VMX controls may conceal from a guest that it is one: "VMX-Specific Packets and VMCS Controls".
+ */
 static bool shows_guest(const struct ptah_model *m)
 {
 	return m->program.vmx == MODEL_VMX_GUEST && !m->program.conceal;
 }
 
-/* CR3[11:5] are part of the address with PAE paging alone. */
+/* CR3[11:5] are part of the address only with PAE paging. */
 static void pip(struct ptah_model *m)
 {
 	uint64_t low = m->program.paging == MODEL_PAGING_PAE ? 0x1f : 0xfff;
@@ -164,7 +166,7 @@ void model_emit_time(struct ptah_model *m)
 {
 	m->state_lost = true;
 	model_emit_flush(m);
-	/* "Cycle Packet Semantics": behind a stop a CYC, whatever the threshold, then TSC. */
+	/* "Cycle Packet Semantics": after a stop comes a CYC, whatever the threshold, then TSC. */
 	clock_cycles(&m->clock, &m->g, 1);
 	tell(m);
 	generator_cbr(&m->g, m->clock.ratio);
@@ -220,7 +222,7 @@ static void cycles_before_overflow(struct ptah_model *m)
 		m->g.out--;
 }
 
-/* What goes on behind OVF, or in its PSB+, when the overflow resolves with PacketEn 0. */
+/* The state after OVF, or in its PSB+, when the overflow resolves with PacketEn 0. */
 static void resume_disabled(struct ptah_model *m)
 {
 	if (model_has_erratum(m, PTAH_ERRATUM_APL12))
@@ -244,16 +246,16 @@ void model_emit_overflow(struct ptah_model *m)
 	else if (!model_has_erratum(m, PTAH_ERRATUM_SKD010))
 		generator_ip_packet(&m->g, OPCODE_FUP, m->program.ip);
 	/*
-	 * An extra PSB+, as there may be any time, tells the state that was lost, as soon
-	 * as it may be told. Not before the FUP: decoders take that of the PSB+ for
-	 * it and are left with another.
+	 * An extra PSB+, which may come at any time, reports the state that was lost, as
+	 * early as possible. Not before the FUP of the OVF: decoders would take the FUP
+	 * in the PSB+ for it, and then meet a second one.
 	 */
 	if (m->packet_en && m->told_mode != (exec_mode(m) | TOLD))
 		m->psb_owed = true;
 	m->overflow_from = model_generated(m);
 }
 
-/* What was generated since model_emit_begin() is lost; the cycles are still to be told. */
+/* Drops what was generated since model_emit_begin(); the cycles remain to be reported. */
 static void drop(struct ptah_model *m)
 {
 	m->g.out = m->kept;
@@ -273,12 +275,12 @@ void model_emit_begin(struct ptah_model *m)
 		m->state_lost = false;
 }
 
-/* SDM "Internal Buffer Overflow", as the fault asks for it, event by event. */
+/* SDM "Internal Buffer Overflow", as the fault demands, event by event. */
 static void overflow_step(struct ptah_model *m)
 {
 	if (m->overflowing) {
 		drop(m);
-		/* "TraceStop": it is signalled once the overflow has resolved. */
+		/* "TraceStop": it is reported once the overflow has resolved. */
 		if (m->trace_stop) {
 			model_emit_overflow(m);
 			generator_trace_stop(&m->g);
@@ -292,7 +294,7 @@ static void overflow_step(struct ptah_model *m)
 	}
 }
 
-/* Stopped, with everything out that was generated before. */
+/* Sets Stopped, after everything that was generated before has been output. */
 static void stop(struct ptah_model *m)
 {
 	m->trace_stop = false;

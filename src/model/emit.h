@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Packets with what comes before them: the pending outcomes, deferred TIPs, a
- * CYC; and the frame that every change of the program's state is put in.
+ * CYC; and the pair of calls around every change of the program's state.
  * Freestanding.
  *
  *	model_emit_begin(m);
@@ -20,16 +20,17 @@ static inline bool model_has_erratum(const struct ptah_model *m, unsigned erratu
 	return m->faults.errata >> erratum & 1;
 }
 
-/* Bytes that were generated since the beginning, sent or not. */
+/* Bytes that were generated since the beginning, whether output or lost. */
 static inline uint64_t model_generated(const struct ptah_model *m)
 {
 	return m->bytes + m->dropped + (uint64_t)(m->g.out - m->staging);
 }
 
-/* Room for a burst. While packets are lost, all that will be are dropped at the end. */
+/* Makes room for a burst. While packets are lost, model_emit_end() drops what was generated in
+ * between. */
 void model_emit_begin(struct ptah_model *m);
 
-/* In between: room for another burst. */
+/* Between begin and end: makes room for another burst. */
 static inline void model_emit_room(struct ptah_model *m)
 {
 	if (UNLIKELY(m->overflowing)) {
@@ -40,10 +41,10 @@ static inline void model_emit_room(struct ptah_model *m)
 	m->kept = m->g.out;
 }
 
-/* A PSB+ where one is due, overflows where they are asked for, PMIs. */
+/* Sends a PSB+ if one is due, makes overflows happen where a fault demands them, delivers PMIs. */
 void model_emit_end(struct ptah_model *m);
 
-/* Outcomes first, then the TIPs that waited for them. SDM "Deferred TIPs". */
+/* Sends pending outcomes, then the TIPs that were deferred. SDM "Deferred TIPs". */
 void model_emit_flush(struct ptah_model *m);
 
 /* A conditional branch, or a compressed return. */
@@ -52,16 +53,16 @@ void model_emit_outcome(struct ptah_model *m, bool taken);
 /* TIP of an indirect branch, which may be deferred. */
 void model_emit_tip(struct ptah_model *m, uint64_t ip);
 
-/* FUP, or a packet of the others' kind that is not. */
+/* FUP, TIP, TIP.PGE or TIP.PGD, which is not deferred. */
 void model_emit_ip(struct ptah_model *m, unsigned opcode, uint64_t ip);
 
-/* TIP.PGD; no address: *ip is NULL. */
+/* TIP.PGD; without an address if `ip` is NULL. */
 void model_emit_disable(struct ptah_model *m, const uint64_t *ip);
 
-/* MODE.Exec where a decoder does not know the mode, TIP.PGE. */
+/* MODE.Exec if a decoder does not know the mode, then TIP.PGE. */
 void model_emit_enable(struct ptah_model *m, uint64_t ip);
 
-/* MODE.Exec if it is not what was told last. True: it was sent. */
+/* MODE.Exec, unless the last one was the same. True: it was sent. */
 bool model_emit_mode(struct ptah_model *m);
 
 void model_emit_tsx(struct ptah_model *m, bool aborted);
@@ -69,16 +70,16 @@ void model_emit_pip(struct ptah_model *m);
 void model_emit_vmcs(struct ptah_model *m);
 void model_emit_trace_stop(struct ptah_model *m);
 
-/* TSC and TMA as enabled, CBR: after all that stops a clock. */
+/* TSC and TMA as enabled, and CBR: after everything that stops a clock. */
 void model_emit_time(struct ptah_model *m);
 
-/* Any other packet. `cyc`: it is one that a CYC comes before. */
+/* Any other packet. `cyc`: a CYC may precede it. */
 void model_emit(struct ptah_model *m, const struct ptah_packet *packet, bool cyc);
 
 /* PSB+. `fup`: with MODE.Exec and FUP, as PacketEn says. */
 void model_emit_psb(struct ptah_model *m, bool fup);
 
-/* The overflow is over, the program stands at program.ip. */
+/* The overflow has ended; the program is at program.ip. */
 void model_emit_overflow(struct ptah_model *m);
 
 #endif

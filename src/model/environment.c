@@ -73,7 +73,7 @@ static bool load_msrs(struct ptah_model *m, const struct ptah_model_msr *list, s
 	return true;
 }
 
-/* Is TraceEn 0 behind this list, and 1 before it? */
+/* Does this list change TraceEn from 1 to 0? */
 static bool stops_trace(const struct ptah_model *m, const struct ptah_model_msr *list, size_t n)
 {
 	bool on = model_trace_en(m);
@@ -142,7 +142,7 @@ int ptah_model_vm_exit(struct ptah_model *m, struct ptah_model_vmcs *v)
 	return leave_guest(m, v);
 }
 
-/* TraceEn falls without the packets and the flush that a WRMSR makes sure of. */
+/* TraceEn is cleared without the packets and the flush that a WRMSR causes. */
 void ptah_model_senter(struct ptah_model *m)
 {
 	if (!model_trace_en(m))

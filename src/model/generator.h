@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The packet generator of the simulated processor: branch outcomes in, the
- * bytes that a PT processor writes out. Freestanding, one per logical
+ * The packet generator of the simulated processor: it is given branches and
+ * writes the bytes that a PT processor would. Freestanding, one per logical
  * processor or thread, everything inline because a software recorder calls it
  * once per executed block.
  *
- * Room: the caller makes sure, before a branch or event, that
- * GENERATOR_BURST bytes can be written at `out`. Every function here writes at
- * most that.
+ * Room: before each branch or event the caller makes sure that GENERATOR_BURST
+ * bytes can be written at `out`. No function here writes more.
  *
- * Return compression follows SDM "Indirect Transfer Compression for Returns":
- * 64 entries, the oldest dropped; emptied at PSB, OVF and when packet
- * generation stops; zero-length direct calls are not pushed. One thing goes
- * further: a return whose popped entry does not match empties the stack. The
- * SDM lets a decoder pop at every near return, while libipt and perf pop at
- * compressed returns only; with this rule all of them decode the same path.
+ * Return compression follows SDM "Indirect Transfer Compression for Returns": the
+ * stack has 64 entries and drops the oldest; it is emptied at PSB, at OVF and
+ * when packet generation stops; direct calls to the next instruction are not
+ * pushed. One rule is added: a return that does not match the entry it pops
+ * empties the stack. By the SDM a decoder pops at every near return, while libipt
+ * and perf pop at compressed returns only; with this rule all of them decode the
+ * same path.
  */
 #ifndef PTAH_MODEL_GENERATOR_H
 #define PTAH_MODEL_GENERATOR_H
@@ -27,8 +27,8 @@
 #define GENERATOR_STACK 64
 
 /*
- * For last_ip, where decoders do not agree on what it is, or cannot know: an
- * address in no canonical half makes the next IP packet a full one.
+ * A value for last_ip where decoders disagree about it or cannot know it: this
+ * address is not canonical, so that the next IP packet is sent in full.
  */
 #define GENERATOR_NO_IP UINT64_C(0x5555555500000000)
 
@@ -37,7 +37,7 @@ struct ptah_generator {
 	uint64_t tnt;	   /* pending outcomes below a stop bit; 1: none */
 	uint64_t tnt_full; /* tnt value from which the packet is sent: 1 << 6 or 1 << 47 */
 	uint64_t last_ip;
-	uint64_t psb_ip; /* last_ip behind a PSB: 0, or GENERATOR_NO_IP */
+	uint64_t psb_ip; /* last_ip after a PSB: 0, or GENERATOR_NO_IP */
 	bool retcomp;
 	uint32_t top;	/* pushes so far, modulo 2^32 */
 	uint32_t depth; /* valid entries, at most GENERATOR_STACK */
@@ -104,7 +104,7 @@ static inline void generator_call(struct ptah_generator *g, uint64_t next)
 	g->depth += g->depth < GENERATOR_STACK;
 }
 
-/* A near return to `ip`, on the stack alone. Is it compressed? */
+/* Pops the stack for a near return to `ip`. Is the return compressed? */
 static inline bool generator_pop(struct ptah_generator *g, uint64_t ip)
 {
 	if (g->depth && g->stack[(g->top - 1) % GENERATOR_STACK] == ip) {
@@ -131,7 +131,8 @@ static inline void generator_enable(struct ptah_generator *g, uint64_t ip)
 	generator_ip_packet(g, OPCODE_TIP_PGE, ip);
 }
 
-/* Packet generation stops and the trace may not say where (a system call under user-only tracing).
+/* Packet generation stops, and the trace must not say where (a system call when only user code is
+ * traced).
  */
 static inline void generator_disable(struct ptah_generator *g)
 {
@@ -149,7 +150,7 @@ static inline void generator_async_disable(struct ptah_generator *g, uint64_t ip
 	generator_disable(g);
 }
 
-/* Packets were lost. What last IP is after OVF decoders disagree on (libipt: 0, perf: not known).
+/* Packets were lost. Decoders disagree about last IP after an OVF (libipt: 0; perf: unknown).
  */
 static inline void generator_overflow(struct ptah_generator *g)
 {
@@ -166,7 +167,7 @@ static inline void generator_tsc(struct ptah_generator *g, uint64_t tsc)
 	g->out += SIZE_TSC;
 }
 
-/* PSB, where state that packets build on begins anew. */
+/* PSB: the state that packets depend on is reset. */
 static inline void generator_psb_begin(struct ptah_generator *g)
 {
 	generator_flush_tnt(g);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Processors and memory behind hal.h. See machine.h. Freestanding.
+ * The machine of machine.h: processors and memory that are used through hal.h.
+ * Freestanding.
  *
- * The arena begins with a map of one byte a page. Released memory is filled
- * with something that is neither a packet nor a table.
+ * The arena begins with a map that has a byte for each page. Released memory is
+ * filled with bytes that are neither packets nor tables.
  */
 #include <ptah/machine.h>
 
@@ -27,7 +28,7 @@ enum page_use {
 	PAGE_MORE,
 };
 
-/* hal.h's, from the least restricted. */
+/* The contexts of hal.h, from the least restricted. */
 enum context {
 	PASSIVE,
 	PINNED,
@@ -67,7 +68,7 @@ struct ptah_machine {
 	char log[LOG_BYTES];
 	uint64_t next_user;
 	struct mapping mappings[MAPPINGS];
-	/* And behind it: cpus times struct machine_cpu, then cpus models. */
+	/* The memory after the struct: `cpus` times struct machine_cpu, then as many models. */
 	struct machine_cpu cpus[];
 };
 
@@ -151,7 +152,7 @@ static void need(struct ptah_machine *machine, enum context most, const char *ob
 		object(machine, objection);
 }
 
-/* An instruction begins: something may have come before it. */
+/* An instruction begins: before it is the gap in which a test lets things happen. */
 static struct ptah_model *enter(struct ptah_machine *machine, const char *callback)
 {
 	if (machine->gap && !machine->in_gap) {
@@ -329,7 +330,8 @@ void ptah_machine_on_gap(struct ptah_machine *machine,
 	machine->gap_argument = argument;
 }
 
-/* From a processor. It may be another than the one thread that there is was on. */
+/* A model delivers a PMI. With one thread for all processors, the thread switches to that processor
+ * for the handler, and back. */
 static void deliver(void *port, unsigned cpu)
 {
 	struct ptah_machine *machine = port;
@@ -421,7 +423,7 @@ size_t ptah_machine_allocated(const struct ptah_machine *machine)
 	return machine->allocated;
 }
 
-/* The first of n free pages in a row, the first aligned; machine->pages if there are none. */
+/* The first of n consecutive free pages, aligned as requested; machine->pages if there are none. */
 static size_t find_pages(const struct ptah_machine *machine, size_t n, size_t align)
 {
 	const uint64_t first_frame = machine->config.physical / PAGE;
@@ -553,7 +555,7 @@ static int hal_user_map(void *port, uint64_t owner, const struct ptah_hal_memory
 	map->address = *address = machine->next_user;
 	for (size_t i = 0; i < n; i++)
 		map->size += pieces[i].size;
-	/* A page between two mappings, which nobody may touch. */
+	/* A page between two mappings that must not be accessed. */
 	machine->next_user += (map->size + 2 * PAGE - 1) & ~(uint64_t)(PAGE - 1);
 	return PTAH_OK;
 }

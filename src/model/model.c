@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A processor's beginning, and its owner's part of the public interface. Freestanding. */
+/* Initialises a processor, and the part of the public interface that is for its owner.
+ * Freestanding. */
 #include "model/processor.h"
 
 #define PUBLIC_STAGING 1024u
@@ -17,7 +18,7 @@ void model_init(struct ptah_model *m, const struct ptah_model_processor *is, uin
 	m->clock.d = is->tsc_d ? is->tsc_d : 1;
 	clock_init(&m->clock);
 	ptah_model_reset(m, true);
-	/* Where a program runs that an operating system has set up. */
+	/* The state in which an operating system starts a program. */
 	m->program.paging = is->linear_bits > 48 ? MODEL_PAGING_5_LEVEL : MODEL_PAGING_4_LEVEL;
 	m->program.cs_l = true;
 	m->program.interrupts = true;
@@ -25,14 +26,14 @@ void model_init(struct ptah_model *m, const struct ptah_model_processor *is, uin
 
 void model_rebind(struct ptah_model *m, const struct ptah_model_processor *is, uint8_t *staging)
 {
-	/* By number: the old pointers may be another process's. */
+	/* As numbers: the old pointers may belong to another process. */
 	const uintptr_t old = (uintptr_t)m->staging;
 
 	m->g.out = staging + ((uintptr_t)m->g.out - old);
 	m->limit = staging + ((uintptr_t)m->limit - old);
 	m->staging = staging;
 	m->is = is;
-	/* Mapped anew with the next byte. */
+	/* It is mapped again for the next byte. */
 	m->region.host = NULL;
 	m->region.first = m->region.end = m->offset;
 }
@@ -120,7 +121,7 @@ uint64_t ptah_model_output_bytes(struct ptah_model *m, uint64_t *dropped)
 	return m->bytes;
 }
 
-/* Through the generator's window, as packets go, a burst at a time. */
+/* Bytes take the way of packets: through the generator's buffer, a burst at a time. */
 void ptah_model_put(struct ptah_model *m, const uint8_t *bytes, size_t n)
 {
 	while (n) {

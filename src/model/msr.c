@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The registers, and every #GP that a write of one can raise. SDM "Trace
+ * The registers, and every #GP that writing one can raise. SDM "Trace
  * Configuration MSRs", its subsections on each MSR, and "General Rules of the
  * Intel PT Configuration MSRs". Freestanding.
  */
@@ -11,7 +11,7 @@
 #define LVT_NMI	       UINT64_C(0x400) /* delivery mode 100b */
 #define LVT_FIELDS     (LVT_MASKED | UINT64_C(0x17ff))
 #define DEBUGCTL_BITS  UINT64_C(0xffc3)
-/* Fixed and general counters, and the flags that other features have there. */
+/* Fixed and general counters, and the flags of other features. */
 #define GLOBAL_BITS UINT64_C(0xe0000007000000ff)
 
 /* CPUID.14H.0:EBX */
@@ -40,13 +40,13 @@ static bool outputs(const struct ptah_model *m, unsigned bit)
 	return m->is->leaf_14_0[2] >> bit & 1;
 }
 
-/* Sub-leaf 1 exists only as CPUID.14H.0:EAX says. */
+/* Sub-leaf 1 exists only if CPUID.14H.0:EAX says so. */
 static uint32_t sub_leaf_1(const struct ptah_model *m, unsigned reg)
 {
 	return m->is->leaf_14_0[0] >= 1 ? m->is->leaf_14_1[reg] : 0;
 }
 
-/* CPUID.14H.1:EAX[2:0]; no more than there are registers for. */
+/* CPUID.14H.1:EAX[2:0]; at most as many as there are registers. */
 static unsigned ranges(const struct ptah_model *m)
 {
 	unsigned n = sub_leaf_1(m, 0) & 7;
@@ -95,8 +95,8 @@ static uint64_t ctl_reserved(const struct ptah_model *m)
 
 /*
  * Is the encoding in the bitmap of CPUID.14H.1? Every known processor has bit 0
- * set; where it is not, 0 is let pass as long as nothing uses the field, for
- * IA32_RTIT_CTL can always be cleared.
+ * set. Where it is not set, 0 is accepted as long as nothing uses the field,
+ * because IA32_RTIT_CTL can always be cleared.
  */
 static bool encoding_valid(uint64_t ctl, unsigned field, uint32_t bitmap, uint64_t user)
 {
@@ -123,7 +123,7 @@ static bool ctl_encodings_valid(const struct ptah_model *m, uint64_t ctl)
 
 static bool ctl_faults(const struct ptah_model *m, uint64_t ctl)
 {
-	/* While TraceEn is 1 only the same value, or one with TraceEn 0, can be written. */
+	/* While TraceEn is 1, only the same value or one with TraceEn 0 may be written. */
 	if (model_trace_en(m) && ctl & PTAH_RTIT_CTL_TRACE_EN)
 		return ctl != m->ctl;
 	if (ctl & ctl_reserved(m) || !ctl_encodings_valid(m, ctl))
@@ -158,7 +158,7 @@ static bool is_address_msr(uint32_t msr)
 	return msr >= PTAH_IA32_RTIT_ADDR0_A && msr < PTAH_IA32_RTIT_ADDR(PTAH_RANGES);
 }
 
-/* One of PT's own that this processor has. */
+/* An MSR of Intel PT that this processor has. */
 static bool is_rtit_msr(const struct ptah_model *m, uint32_t msr)
 {
 	if (!m->is->pt)
@@ -233,7 +233,7 @@ bool model_msr_faults(const struct ptah_model *m, uint32_t msr, uint64_t value)
 	case X2APIC_LVT_PMI:
 		allowed = LVT_FIELDS;
 		break;
-	default: /* read-only, or not there */
+	default: /* read-only, or does not exist */
 		return true;
 	}
 	return value & ~allowed;
@@ -245,8 +245,9 @@ uint64_t model_mask_ptrs(const struct ptah_model *m)
 }
 
 /*
- * PacketByteCnt has 17 bits, and a PSB period up to 26: with a long one it counts
- * in larger steps. 0 says that a PSB comes next, so no other count is told as 0.
+ * PacketByteCnt has 17 bits, and a PSB period up to 26: with a long period it
+ * counts in larger steps. 0 means that a PSB is next, so that no other count may
+ * read as 0.
  */
 static unsigned bytecnt_shift(const struct ptah_model *m)
 {
@@ -287,7 +288,7 @@ static void start(struct ptah_model *m)
 	m->psb_count %= model_psb_period(m);
 	m->psb_due = false;
 	model_output_start(m);
-	/* SDM "IA32_RTIT_STATUS MSR", PendTopaPMI: lost by a disable, it comes now. */
+	/* SDM "IA32_RTIT_STATUS MSR", PendTopaPMI: a PMI that the disable prevented comes now. */
 	if (m->ctl & PTAH_RTIT_CTL_INJECT_PSBPMI && m->status & PTAH_RTIT_STATUS_PEND_TOPA_PMI) {
 		m->status &= ~PTAH_RTIT_STATUS_PEND_TOPA_PMI;
 		model_pmi_raise(m);
@@ -322,7 +323,7 @@ static void write_rtit(struct ptah_model *m, uint32_t msr, uint64_t value)
 	case PTAH_IA32_RTIT_CTL:
 		model_set_ctl(m, value);
 		break;
-	case PTAH_IA32_RTIT_STATUS: /* what the processor alone writes stays 0 */
+	case PTAH_IA32_RTIT_STATUS: /* bits that only the processor writes stay 0 */
 		m->status = value & ~(PTAH_RTIT_STATUS_FILTER_EN | PTAH_RTIT_STATUS_CONTEXT_EN |
 				      PTAH_RTIT_STATUS_TRIGGER_EN);
 		break;
@@ -369,8 +370,8 @@ int ptah_model_wrmsr(struct ptah_model *m, uint32_t msr, uint64_t value)
 }
 
 /*
- * SDM "IA32_RTIT_OUTPUT_MASK_PTRS MSR" and "ToPA Tables and Related MSRs": these
- * three are updated by output, which instructions do not wait for.
+ * SDM "IA32_RTIT_OUTPUT_MASK_PTRS MSR" and "ToPA Tables and Related MSRs": output
+ * updates these three, and instructions do not wait for output.
  */
 static uint64_t read_output_msr(struct ptah_model *m, uint32_t msr)
 {
@@ -432,7 +433,7 @@ int ptah_model_rdmsr(struct ptah_model *m, uint32_t msr, uint64_t *value)
 	case PTAH_IA32_DEBUGCTL:
 		*value = m->debugctl;
 		break;
-	case PTAH_MSR_PLATFORM_INFO: /* hypervisors that hide it are the rule */
+	case PTAH_MSR_PLATFORM_INFO: /* hypervisors usually hide it */
 		there = m->is->nominal_ratio;
 		*value = (uint64_t)m->is->nominal_ratio << 8;
 		break;

@@ -4,9 +4,10 @@
  * "Trace Output", "Table of Physical Addresses (ToPA)", "ToPA Errors", "ToPA
  * STOP", "ToPA PMI", "Operational Errors". Freestanding.
  *
- * An entry is read when the one before it is full, not when the first byte for
- * it comes: so an error shows, and a table is left by its END, as early as the
- * SDM allows, and the registers never point behind a region unless it has STOP.
+ * An entry is read when the region before it is full, not when the first byte for
+ * its own region comes. So an error shows, and an END is followed, as early as
+ * the SDM allows, and the registers never point beyond a region unless it has
+ * STOP.
  */
 #include "model/processor.h"
 
@@ -44,7 +45,8 @@ static void show_error(struct ptah_model *m)
 	lose_trigger(m, PTAH_RTIT_STATUS_ERROR);
 }
 
-/* SDM "Operational Errors": when Error is set is the processor's choice; from now on all is lost.
+/* SDM "Operational Errors": the processor chooses when to set Error; from now on all bytes are
+ * lost.
  */
 static void meet_error(struct ptah_model *m)
 {
@@ -57,7 +59,7 @@ static void meet_error(struct ptah_model *m)
 
 /* Memory */
 
-/* Where no memory is, or where SMM hides it, loads give ones. */
+/* Where there is no memory, or SMM hides it, loads give ones. */
 static uint64_t load_entry(const struct ptah_model *m, uint64_t physical)
 {
 	uint64_t bytes = 0;
@@ -92,7 +94,8 @@ static void store(struct ptah_model *m, const uint8_t *from, uint64_t n)
 
 /* Tables and ranges */
 
-/* SDM "ToPA Errors". The entry that `index` names in the table at `base`, followed if it is END. */
+/* SDM "ToPA Errors". Reads the entry that `index` names in the table at `base`, and follows it if
+ * it is END. */
 static bool is_malformed(const struct ptah_model *m, uint64_t entry, bool first, bool single)
 {
 	if (entry & ENTRY_RESERVED || entry >> m->is->physical_bits)
@@ -100,7 +103,7 @@ static bool is_malformed(const struct ptah_model *m, uint64_t entry, bool first,
 	if (!(entry & PTAH_TOPA_END)) {
 		uint64_t size = SMALLEST << (entry >> PTAH_TOPA_SIZE & 15);
 
-		/* A processor with single-entry tables wants END second. */
+		/* With single-entry tables the second entry must be END. */
 		return (single && !first) || (entry & ~UINT64_C(0xfff) & (size - 1));
 	}
 	if (entry & (PTAH_TOPA_INT | PTAH_TOPA_STOP) || first)
@@ -139,7 +142,7 @@ static void read_entry(struct ptah_model *m)
 			m->region.interrupt = entry & PTAH_TOPA_INT;
 			break;
 		}
-		/* Once round at most: END in entry 0 is an error. */
+		/* The loop runs at most twice, because END in entry 0 is an error. */
 		m->base = entry & ~UINT64_C(0xfff);
 		m->index = 0x7f;
 		m->offset = 0;
@@ -186,7 +189,8 @@ static void leave_region(struct ptah_model *m)
 {
 	const bool interrupt = m->region.interrupt && !m->early_pmi;
 
-	if (m->region.stop) { /* the registers stay, offset as large as the region */
+	if (m->region.stop) { /* the registers stay as they are, with an offset equal to the
+				 region's size */
 		m->region_known = false;
 		lose_trigger(m, PTAH_RTIT_STATUS_STOPPED);
 		if (interrupt)
@@ -200,16 +204,17 @@ static void leave_region(struct ptah_model *m)
 		m->region.first = m->region.end = 0;
 		return;
 	}
-	m->index += 0x80; /* behind the last one it is 0 again, in the same table */
+	m->index += 0x80; /* after the last entry it is 0 again, in the same table */
 	take_region(m);
 }
 
-/* Bytes until something has to be done about the region. */
+/* Bytes that can be written before the region needs attention. */
 static uint64_t region_room(const struct ptah_model *m)
 {
 	uint64_t room = m->region.size - m->offset;
 
-	/* SDM "Single Output Region ToPA Implementation": there the PMI comes before it is full. */
+	/* SDM "Single Output Region ToPA Implementation": the PMI comes before the region is full.
+	 */
 	if (m->region.interrupt && !m->early_pmi && m->is->pmi_margin && room > m->is->pmi_margin)
 		room -= m->is->pmi_margin;
 	return room;
@@ -229,7 +234,7 @@ static void count_bytes(struct ptah_model *m, uint64_t n)
 		m->status |= PTAH_RTIT_STATUS_PEND_PSB;
 }
 
-/* Takes at least one of n bytes. */
+/* Writes at least one of n bytes, and returns how many. */
 static uint64_t put(struct ptah_model *m, const uint8_t *from, uint64_t n)
 {
 	uint64_t room;
@@ -321,7 +326,7 @@ void model_output_start(struct ptah_model *m)
 	set_limit(m);
 }
 
-/* The last bytes are not seen yet: what stands in their place is something else. */
+/* The last bytes are not visible yet: memory has other bytes in their place. */
 static void withhold(struct ptah_model *m)
 {
 	uint64_t n = least(least(m->faults.withhold, MODEL_WITHHOLD), m->bytes - m->started_at);
@@ -352,12 +357,12 @@ void model_output_fence(struct ptah_model *m)
 	m->held = 0;
 }
 
-/* From now on nothing is output; an error that has been met is told at the latest here. */
+/* From now on nothing is output. An error that has been met is reported here at the latest. */
 static void close_output(struct ptah_model *m)
 {
 	if (m->dead)
 		m->status |= PTAH_RTIT_STATUS_ERROR;
-	/* SDM "IA32_RTIT_STATUS MSR", PendTopaPMI: it is not lost by a disable, it waits. */
+	/* SDM "IA32_RTIT_STATUS MSR", PendTopaPMI: a disable does not lose the PMI: it waits. */
 	if (m->ctl & PTAH_RTIT_CTL_INJECT_PSBPMI && m->pmi_pending &&
 	    (m->bytes < m->pmi_bytes || m->pmi_boundaries)) {
 		m->pmi_pending = false;

@@ -7,7 +7,8 @@
  */
 #include "model/processor.h"
 
-/* A second one before the first is acknowledged makes no second interrupt: the bit is set already.
+/* A second full region before the first is acknowledged raises no second interrupt, because the bit
+ * is already set.
  */
 void model_pmi_raise(struct ptah_model *m)
 {
@@ -20,7 +21,7 @@ void model_pmi_raise(struct ptah_model *m)
 	m->attention = true;
 }
 
-/* Is it on its way still? Once it is, the local APIC decides. */
+/* Is the PMI still delayed? Once it is not, the local APIC decides. */
 static bool skids(struct ptah_model *m)
 {
 	if (model_trigger_en(m) && m->bytes < m->pmi_bytes)
@@ -41,7 +42,7 @@ void model_pmi_deliver(struct ptah_model *m)
 		return;
 	if (m->lvt_masked) {
 		m->pmi_pending = !m->faults.pmi_lost_when_masked;
-		m->attention = false; /* model_pmi_mask() looks again */
+		m->attention = false; /* model_pmi_mask() will look again */
 		return;
 	}
 	if (m->lvt_nmi ? m->in_nmi : m->irqs_off)

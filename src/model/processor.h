@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One logical processor: everything that it is, in one struct without pointers
- * into itself, so that it can lie in shared memory and be copied.
+ * One logical processor: its whole state in one struct without pointers into
+ * itself, so that it can be in shared memory and can be copied.
  *
- * Output. The generator writes into a staging area of the owner's, which stands
- * for the processor's internal buffer:
+ * Output. The generator writes into a staging area that the owner provides; it
+ * stands for the processor's internal buffer:
  *
  *	staging          g.out          limit         staging + staging_size
  *	   | not settled   |              |  GENERATOR_BURST     |
  *
- * While g.out < limit a burst may be written. When it is not so the writer calls
- * model_output_settle(), which carries the bytes to memory, does what a full
- * region asks for, and sets g.out and limit anew. limit is where the next thing
- * can happen: the region full, a PSB due, the staging area full. Anyone may
- * lower it to be called sooner. Why not write to memory directly: generator.h
- * stores whole words, and what lies behind the last byte of a ring is its oldest
- * data.
+ * While g.out < limit, a burst may be written. Otherwise the writer calls
+ * model_output_settle(), which copies the bytes to memory, deals with full
+ * regions, and sets g.out and limit anew. limit is where something happens next:
+ * the region is full, a PSB is due, or the staging area is full. Any code may
+ * lower it to be called sooner. The generator does not write to memory directly
+ * because it stores whole words, and the bytes after the last one of a ring are
+ * its oldest data.
  *
- * model_boundary() belongs at the end of every instruction: PMIs are delivered
- * there and nowhere else, and the handler they call may do anything to the
- * processor.
+ * model_boundary() is called at the end of every instruction: PMIs are delivered
+ * only there, and their handler may do anything to the processor.
  */
 #ifndef PTAH_MODEL_PROCESSOR_H
 #define PTAH_MODEL_PROCESSOR_H
@@ -29,7 +28,7 @@
 
 #include "model/clock.h"
 
-/* The least staging area: a region's last bytes and a burst over its end. */
+/* The smallest staging area: the last bytes of a region and a burst beyond its end. */
 #define MODEL_STAGING_MIN (4 * GENERATOR_BURST)
 #define MODEL_WITHHOLD	  64
 #define MODEL_DEFERRED	  4
@@ -48,7 +47,8 @@ enum model_paging {
 	MODEL_PAGING_5_LEVEL,
 };
 
-/* What the program is doing. Told by model.h's functions; the MSRs' rules look at it. */
+/* What the program is doing. The functions of model.h set it; the rules of the MSRs depend on it.
+ */
 struct model_program {
 	uint64_t ip; /* of the next instruction */
 	uint64_t cr3;
@@ -60,7 +60,7 @@ struct model_program {
 	bool interrupts; /* RFLAGS.IF */
 	uint8_t vmx;	 /* enum model_vmx */
 	bool smm;
-	bool enclave; /* a production enclave: no trace of it */
+	bool enclave; /* in a production enclave, which is not traced */
 	bool tsx;     /* inside a transaction */
 	bool conceal; /* VM controls that conceal VMX from PT: no PIP, no NR */
 };
@@ -68,9 +68,9 @@ struct model_program {
 /* An entry of the table of regions, as it was when it was read. */
 struct model_region {
 	uint64_t base;	/* physical */
-	uint64_t size;	/* 0: nothing can be written, see `dead` */
+	uint64_t size;	/* 0: nothing can be written; see `dead` */
 	uint8_t *host;	/* the byte at `base` + `mapped`; NULL: stores are dropped */
-	uint64_t first; /* `host` stands for [first, end) of the region */
+	uint64_t first; /* `host` points to [first, end) of the region */
 	uint64_t end;
 	bool stop, interrupt;
 };
@@ -84,11 +84,11 @@ struct ptah_model {
 
 	const struct ptah_model_processor *is;
 	/*
-	 * Physical memory: the host's pointer to it, and how many bytes follow it
-	 * there. NULL: nothing is there; stores are dropped and loads give ones.
+	 * Physical memory: returns the host's pointer to it, and how many bytes follow
+	 * there. NULL: there is no memory; stores are dropped and loads give ones.
 	 */
 	uint8_t *(*memory)(void *port, uint64_t physical, uint64_t *bytes);
-	/* At an instruction boundary: the PMI handler runs. May be NULL. */
+	/* Runs the PMI handler, at an instruction boundary. May be NULL. */
 	void (*pmi)(void *port, unsigned cpu);
 	void *port;
 
@@ -108,15 +108,16 @@ struct ptah_model {
 	uint64_t next_entry; /* faults.cache_next: the entry after */
 	bool next_cached;
 	bool region_known;   /* `region` is that of base and index */
-	bool dead;	     /* an operational error was met: nothing goes out any more */
-	bool psb_due;	     /* a PSB+ is to be inserted; whoever does clears it */
-	bool early_pmi;	     /* single entry: this lap's was raised */
-	uint64_t psb_count;  /* bytes since the last PSB fell due */
-	uint64_t bytes;	     /* that have gone to memory, since the beginning */
-	uint64_t dropped;    /* that have gone nowhere */
+	bool dead;	     /* an operational error was met: nothing is output any more */
+	bool psb_due;	     /* a PSB+ is due; cleared by the code that sends it */
+	bool early_pmi;	     /* single-entry ToPA: the PMI of this lap was raised */
+	uint64_t psb_count;  /* bytes since the last PSB was due */
+	uint64_t bytes;	     /* bytes written to memory since the beginning */
+	uint64_t dropped;    /* bytes that were dropped */
 	uint64_t started_at; /* `bytes` when TraceEn became 1 */
 	uint64_t dead_at;    /* `dropped` when the error was met */
-	uint64_t seen_at;    /* faults.stale_bytes: what RDMSR shows, and when it was so */
+	uint64_t
+	    seen_at; /* faults.stale_bytes: the values that RDMSR shows, and when they were right */
 	uint64_t seen_status, seen_base, seen_ptrs;
 	uint64_t held_at; /* faults.withhold: physical */
 	uint32_t held;	  /* bytes */
@@ -126,11 +127,11 @@ struct ptah_model {
 	bool attention;	  /* model_boundary() has something to do */
 	bool pmi_pending; /* raised, not delivered */
 	bool lvt_masked;  /* bit 16 of the APIC's LVT entry for performance monitoring */
-	bool lvt_nmi;	  /* delivered as NMI: program.interrupts does not hold it back */
+	bool lvt_nmi;	  /* delivered as NMI: program.interrupts does not delay it */
 	bool in_nmi;	  /* inside a handler: no NMI nests */
 	uint32_t pmi_boundaries;
-	uint64_t pmi_bytes; /* not before so many `bytes` */
-	bool irqs_off;	    /* a PMI that is no NMI waits (RFLAGS.IF of the code that traces) */
+	uint64_t pmi_bytes; /* the PMI does not come before so many `bytes` */
+	bool irqs_off;	    /* a PMI that is no NMI waits (RFLAGS.IF of the tracing code) */
 
 	/* SMM and VMX */
 	bool smram_trace_en;
@@ -139,23 +140,26 @@ struct ptah_model {
 	/* Packet generation (trace.c) */
 	struct ptah_model_choices choices;
 	bool context_en, filter_en, packet_en;
-	bool ranged;		/* an ADDRn_CFG is not 0 */
-	bool waiting;		/* for a SIPI, behind INIT: nothing may come between FUP and TIP */
-	bool trace_stop;	/* a TraceStop region was entered: Stopped is set when all is out */
-	bool overflowing;	/* internal buffer overflow: what is generated is lost */
-	bool state_lost;	/* and with it a change of what a PSB+ tells */
-	bool psb_owed;		/* so a PSB+ is to come when ContextEn is 1 */
+	bool ranged;	  /* an ADDRn_CFG is not 0 */
+	bool waiting;	  /* for a SIPI, after INIT: nothing may come between FUP and TIP */
+	bool trace_stop;  /* a TraceStop range was entered: Stopped is set when everything is output
+			   */
+	bool overflowing; /* internal buffer overflow: generated packets are lost */
+	bool state_lost;  /* and with them a change of state that a PSB+ reports */
+	bool psb_owed;	  /* so a PSB+ is due when ContextEn is 1 */
 	uint8_t told_mode;	/* byte of the last MODE.Exec | 0x80; 0: none since PSB */
 	uint8_t deferred_count; /* TIPs that wait for the outcomes before them */
 	uint64_t deferred[MODEL_DEFERRED];
-	uint8_t *kept;		 /* overflowing: g.out, which stays */
-	uint64_t kept_told;	 /* and clock.told */
-	uint8_t kept_mode;	 /* and told_mode */
-	uint64_t overflow_from;	 /* faults.overflow_after: generated when it last ended */
-	uint32_t overflow_count; /* faults.overflow_events: so far */
-	uint64_t tip_end;	 /* erratum BDM64: behind the last TIP, bytes generated */
+	uint8_t *kept;	    /* while overflowing: g.out, which does not move */
+	uint64_t kept_told; /* and clock.told */
+	uint8_t kept_mode;  /* and told_mode */
+	uint64_t
+	    overflow_from; /* faults.overflow_after: bytes generated when the last overflow ended */
+	uint32_t overflow_count; /* faults.overflow_events: events so far */
+	uint64_t tip_end;	 /* erratum BDM64: bytes generated up to the end of the last TIP */
 	uint8_t tip_size;
-	uint8_t cause; /* enum ptah_cfe_type of what changes TraceEn: SMI, RSM; 0: software */
+	uint8_t
+	    cause; /* enum ptah_cfe_type of the event that changes TraceEn: SMI, RSM; 0: software */
 	bool vm_targeted;
 	struct ptah_model_transfer vm_target;
 };
@@ -163,22 +167,24 @@ struct ptah_model {
 _Static_assert(sizeof(struct ptah_model) <= 3072, "recorders keep two in a few pages");
 
 /*
- * Cold reset, and the owner's part. `staging` has staging_size bytes, at least
- * MODEL_STAGING_MIN; memory, pmi, port and cpu are set by the owner afterwards.
+ * Resets the processor (cold reset) and connects its owner. `staging` has
+ * staging_size bytes, at least MODEL_STAGING_MIN; the owner sets memory, pmi,
+ * port and cpu afterwards.
  */
 void model_init(struct ptah_model *m, const struct ptah_model_processor *is, uint8_t *staging,
 		uint32_t staging_size);
 /*
- * The struct has been copied, or the memory that it lies in is seen at another
- * address by another process. `staging` holds what the old one held, of the same
- * size (after model_output_settle(): nothing). Then memory, pmi and port as above.
+ * For a struct that has been copied, or that another process sees at another
+ * address. `staging` has the same size and contents as the old one (after
+ * model_output_settle(): no contents). Then the owner sets memory, pmi and port
+ * as above.
  */
 void model_rebind(struct ptah_model *m, const struct ptah_model_processor *is, uint8_t *staging);
 
 /* msr.c */
 /* Would WRMSR raise #GP? */
 bool model_msr_faults(const struct ptah_model *m, uint32_t msr, uint64_t value);
-/* Changes IA32_RTIT_CTL, with all that TraceEn brings about. */
+/* Changes IA32_RTIT_CTL, with everything that a change of TraceEn causes. */
 void model_set_ctl(struct ptah_model *m, uint64_t value);
 /* IA32_RTIT_STATUS and IA32_RTIT_OUTPUT_MASK_PTRS as they are now. */
 uint64_t model_status(const struct ptah_model *m);
@@ -186,13 +192,14 @@ uint64_t model_mask_ptrs(const struct ptah_model *m);
 
 /* output.c */
 void model_output_settle(struct ptah_model *m);
-/* TraceEn becomes 1: reads the entry that the registers point to, at the latest when bytes come. */
+/* TraceEn becomes 1: reads the entry that the registers point to, before the first byte at the
+ * latest. */
 void model_output_start(struct ptah_model *m);
-/* TraceEn becomes 0: all bytes go out and the registers are exact. */
+/* TraceEn becomes 0: outputs all bytes and makes the registers exact. */
 void model_output_stop(struct ptah_model *m);
 /* TraceEn becomes 0 and internal bytes are lost (SENTER, reset). */
 void model_output_discard(struct ptah_model *m);
-/* What was output before is in memory from now on. */
+/* Bytes that were output before are in memory from now on. */
 void model_output_fence(struct ptah_model *m);
 /* Bytes from one PSB to the next: 2 KB << PSBFreq. */
 uint64_t model_psb_period(const struct ptah_model *m);
@@ -229,19 +236,19 @@ static inline bool model_trigger_en(const struct ptah_model *m)
 }
 
 /*
- * What the output and the registers ask of packet generation (trace.c). The
- * registers have their new values when started() and lost() are called, the old
- * ones when stopping() is.
+ * The functions of packet generation (trace.c) that the output and the registers
+ * call. The registers have their new values when started() and lost() are called,
+ * and the old ones when stopping() is.
  */
-/* TraceEn 0 -> 1, the output is ready. PacketByteCnt 0 (psb_count): PSB+ first. */
+/* TraceEn 0 -> 1, and the output is ready. With PacketByteCnt 0 (psb_count) a PSB+ comes first. */
 void model_trace_started(struct ptah_model *m);
 /* TraceEn 1 -> 0 is about to happen: FUP, TIP.PGD. The output is emptied afterwards. */
 void model_trace_stopping(struct ptah_model *m);
-/* TriggerEn has fallen by a STOP or an error inside model_output_settle(): no packet any more. */
+/* A STOP or an error inside model_output_settle() has cleared TriggerEn: no packets any more. */
 void model_trace_lost(struct ptah_model *m);
 /*
- * VM entry (to the guest) or VM exit, between the two contexts' registers. `stops`: the MSR
- * list will clear TraceEn.
+ * VM entry (`entry`) or VM exit, after the registers of the old context and
+ * before those of the new one. `stops`: the MSR list will clear TraceEn.
  */
 void model_trace_vm(struct ptah_model *m, bool entry, bool stops);
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Processors by name. Leaf 14H of Broadwell, Skylake, Tiger Lake and Arrow Lake
- * is what published dumps show; that of the others is a typical part of its
- * generation, as far as public sources tell: steppings, and hypervisors above
- * all, differ.
- * Freestanding.
+ * is what published dumps show; that of the others is typical of their
+ * generation, as far as public sources say; steppings differ, and hypervisors
+ * even more. Freestanding.
  */
 #include "model/processor.h"
 
@@ -28,7 +27,7 @@
 #define FABRIC	(1u << 3)
 #define LIP	(1u << 31)
 #define ALL_OUT (TOPA | MULTI | SINGLE)
-/* CPUID.14H.1 as every Core processor since Skylake has it: 2 ranges, MTC 0 3 6 9. */
+/* CPUID.14H.1 of every Core processor since Skylake: 2 ranges, MTC 0 3 6 9. */
 #define CORE_14_1                                                                                  \
 	{                                                                                          \
 		0x02490002, 0x003f3fff, 0, 0                                                       \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A trace again, with what a processor at other settings would have sent beside
- * it: TSC and TMA in each PSB+, MTC as the crystal goes, CYC before branches. The
- * branches stay what they were. Freestanding.
+ * Adds timing packets to a trace, as a processor with other settings would have
+ * sent them: TSC and TMA in each PSB+, MTC as the crystal ticks, CYC before
+ * branches. The branches stay the same. Freestanding.
  *
- * Packets go through retime_packet(), one by one; room for what it writes is the
- * caller's, as retime_room() says.
+ * The caller passes the packets one by one to retime_packet(), and provides the
+ * room that retime_room() asks for.
  */
 #ifndef PTAH_MODEL_RETIME_H
 #define PTAH_MODEL_RETIME_H
@@ -16,9 +16,9 @@ struct ptah_retimer {
 	struct ptah_clock clock; /* after clock_init() */
 	struct ptah_generator g; /* for its `out` */
 	uint64_t seed;		 /* not 0 */
-	uint64_t cycles;	 /* that the next packet takes */
+	uint64_t cycles;	 /* core cycles before the next packet */
 	bool in_header;		 /* between PSB and PSBEND */
-	bool bound;		 /* the packet before and the next are one event */
+	bool bound;		 /* the previous and the next packet belong to one event */
 };
 
 static inline uint64_t retime_random(struct ptah_retimer *t)
@@ -30,9 +30,9 @@ static inline uint64_t retime_random(struct ptah_retimer *t)
 }
 
 /*
- * Core cycles since the packet before: one to three for a conditional branch and
- * what is around it, more for an indirect one; now and then a misprediction, and
- * seldom a miss of the caches.
+ * Random core cycles since the previous packet: one to three for a conditional
+ * branch and the code around it, more for an indirect one; sometimes the cycles
+ * of a misprediction, rarely those of a cache miss.
  */
 static inline uint64_t retime_cycles(struct ptah_retimer *t, const struct ptah_packet *packet)
 {
@@ -59,7 +59,7 @@ static inline uint64_t retime_cycles(struct ptah_retimer *t, const struct ptah_p
 	return cycles;
 }
 
-/* SDM "Cycle Count (CYC) Packet": those that one may come before. */
+/* SDM "Cycle Count (CYC) Packet": packets that a CYC may precede. */
 static inline bool retime_is_cyc_eligible(unsigned type)
 {
 	switch (type) {
@@ -87,7 +87,8 @@ static inline bool retime_is_about_time(unsigned type)
 	       type == PTAH_PACKET_CYC || type == PTAH_PACKET_CBR;
 }
 
-/* Lets the time before a packet pass, later. Returns how many bytes there must be room for. */
+/* Chooses the time before a packet; retime_packet() lets it pass. Returns how many bytes of room
+ * are needed. */
 static inline size_t retime_room(struct ptah_retimer *t, const struct ptah_packet *packet)
 {
 	t->cycles = t->in_header || t->bound ? 0 : retime_cycles(t, packet);
@@ -95,7 +96,8 @@ static inline size_t retime_room(struct ptah_retimer *t, const struct ptah_packe
 	       PTAH_PACKET_MAX_SIZE;
 }
 
-/* The state behind a packet. SDM "Packet Definitions": these come with another that they are for.
+/* The state after a packet. SDM "Packet Definitions": the packets below belong to one that follows
+ * them.
  */
 static inline void retime_follow(struct ptah_retimer *t, unsigned type)
 {
@@ -105,7 +107,8 @@ static inline void retime_follow(struct ptah_retimer *t, unsigned type)
 				     type == PTAH_PACKET_VMCS);
 }
 
-/* Writes the packet, and before it what its time brings. After retime_room() of the same packet. */
+/* Writes the packet, and before it the timing packets that are due. Call retime_room() for the same
+ * packet first. */
 static inline void retime_packet(struct ptah_retimer *t, const struct ptah_packet *packet,
 				 const uint8_t *bytes)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * See trace.h. Enables, TraceEn, near branches. SDM "Packet Generation Enable
- * Controls", "Enabling and Disabling Packet Generation with TraceEn", Table
- * "Packet Generation under Different Enable Conditions".
+ * Packet generation (trace.h): the enables, TraceEn, near branches. SDM "Packet
+ * Generation Enable Controls", "Enabling and Disabling Packet Generation with
+ * TraceEn", Table "Packet Generation under Different Enable Conditions".
  */
 #include "model/trace.h"
 
@@ -26,7 +26,7 @@ static unsigned range_config(const struct ptah_model *m, unsigned n)
 	return m->ctl >> PTAH_RTIT_CTL_ADDR_CFG(n) & 0xf;
 }
 
-/* Is ip in a range of this kind? *any: there is such a range. Both ends are inclusive. */
+/* Is ip in a range with this mode? *any: is there such a range? Both ends are inclusive. */
 static bool in_range(const struct ptah_model *m, uint64_t ip, unsigned config, bool *any)
 {
 	bool in = false;
@@ -58,7 +58,7 @@ void model_trace_arrive(struct ptah_model *m)
 
 /* Transfers */
 
-/* TIP.PGD says where tracing ended while ContextEn is 1: Table "TIP.PGD Packet Definition". */
+/* TIP.PGD has a target while ContextEn is 1: Table "TIP.PGD Packet Definition". */
 static bool tells_target(const struct ptah_model *m, enum model_shows shows)
 {
 	if (!m->context_en)
@@ -79,7 +79,8 @@ static void show(struct ptah_model *m, enum model_shows shows)
 			model_emit_outcome(m, true);
 			break;
 		}
-		/* Not deferred: an outcome at hand would say that it is compressed. */
+		/* Not deferred: a decoder would take a pending outcome for the compressed return.
+		 */
 		model_emit_flush(m);
 		model_emit_tip(m, m->program.ip);
 		break;
@@ -152,7 +153,7 @@ void ptah_model_branch(struct ptah_model *m, const struct ptah_model_branch *b)
 	m->program.ip = b->to;
 	if (m->ranged)
 		model_trace_arrive(m);
-	/* A direct call to the next instruction is none that a return belongs to. */
+	/* No return belongs to a direct call to the next instruction. */
 	if (before && m->packet_en &&
 	    (b->kind == PTAH_INSN_CALL_IND || (b->kind == PTAH_INSN_CALL && b->to != b->end)))
 		generator_call(&m->g, b->end);
@@ -172,14 +173,14 @@ static void configure(struct ptah_model *m)
 	c->cyc_en = m->ctl & PTAH_RTIT_CTL_CYC_EN;
 	c->mtc_freq = m->ctl >> PTAH_RTIT_CTL_MTC_FREQ & 0xf;
 	c->cyc_thresh = m->ctl >> PTAH_RTIT_CTL_CYC_THRESH & 0xf;
-	c->told = c->cycles; /* the counter is 0 while TriggerEn is */
+	c->told = c->cycles; /* the counter is 0 while TriggerEn is 0 */
 	c->next_mtc = (clock_crystal(c) >> c->mtc_freq) + 1;
 	m->g.retcomp = !(m->ctl & PTAH_RTIT_CTL_DIS_RETC);
 	m->g.tnt_full = UINT64_C(1) << (m->choices.long_tnt ? 47 : 6);
 	m->g.psb_ip = m->choices.whole_ip ? GENERATOR_NO_IP : 0;
 	m->g.tnt = 1;
 	m->g.depth = 0;
-	/* The stream may have been another's meanwhile (XRSTORS). */
+	/* Meanwhile the registers may have been those of another stream (XRSTORS). */
 	m->g.last_ip = GENERATOR_NO_IP;
 	m->told_mode = 0;
 	m->deferred_count = 0;
@@ -192,7 +193,8 @@ static void configure(struct ptah_model *m)
 	m->filter_en = !filters;
 }
 
-/* Is PSB+ the first thing? Always where PSBs cannot be configured: PacketByteCnt does not last. */
+/* Does the slice begin with a PSB+? Always where PSBs cannot be configured, because PacketByteCnt
+ * is not kept there. */
 static bool begins_with_psb(const struct ptah_model *m)
 {
 	return !m->psb_count || !(m->is->leaf_14_0[1] & 1u << 1) ||
@@ -209,8 +211,8 @@ static void cause(struct ptah_model *m)
 }
 
 /*
- * The table has TIP.PGE in front of the PSB+ (case 2e). A decoder begins at
- * the PSB, and erratum BDM70 says that the PSB+ has no FUP yet: TIP.PGE follows.
+ * The table has TIP.PGE before the PSB+ (case 2e). But a decoder begins at the
+ * PSB, and by erratum BDM70 the PSB+ has no FUP here and TIP.PGE follows it.
  */
 void model_trace_started(struct ptah_model *m)
 {
@@ -261,7 +263,7 @@ void model_trace_lost(struct ptah_model *m)
 	m->deferred_count = 0;
 }
 
-/* The program's place and time */
+/* The program's position and time */
 
 void ptah_model_choose(struct ptah_model *m, const struct ptah_model_choices *choices)
 {
@@ -304,7 +306,8 @@ uint64_t ptah_model_tsc(const struct ptah_model *m)
 	return m->clock.tsc;
 }
 
-/* SDM "MTC Packet": all packets before one are of what ran before it, so outcomes are sent. */
+/* SDM "MTC Packet": the packets before an MTC are about what ran before it, so pending outcomes are
+ * sent first. */
 void ptah_model_pass(struct ptah_model *m, uint64_t cycles)
 {
 	if (!model_trigger_en(m) || !m->clock.mtc_en) {

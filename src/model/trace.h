@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Packet generation: the enables, and what a program's transfers of control
- * leave in the trace. SDM "Packet Generation Enable Controls" and Table "Packet
+ * Packet generation: the enables, and the packets that a program's transfers of
+ * control cause. SDM "Packet Generation Enable Controls" and Table "Packet
  * Generation under Different Enable Conditions". Freestanding.
  *
- * A software recorder whose branches are plain may do without these functions:
- * while model_trace_is_plain() it calls those of generator.h on m->g itself,
- * and model_trace_attend() whenever m->g.out >= m->limit; the bytes are the same.
+ * A software recorder can avoid these functions for plain branches: while
+ * model_trace_is_plain() is true it may call the functions of generator.h on m->g
+ * itself, and model_trace_attend() whenever m->g.out >= m->limit. The bytes are
+ * the same.
  */
 #ifndef PTAH_MODEL_TRACE_H
 #define PTAH_MODEL_TRACE_H
@@ -14,8 +15,8 @@
 #include "model/emit.h"
 
 /*
- * PacketEn is 1 and no branch can change that, no packet has a time, and nothing
- * else is asked for that a branch alone does not say.
+ * PacketEn is 1 and no branch can change that, no packet has a time, and no
+ * packets are enabled that need more than the branch itself.
  */
 static inline bool model_trace_is_plain(const struct ptah_model *m)
 {
@@ -25,7 +26,8 @@ static inline bool model_trace_is_plain(const struct ptah_model *m)
 	       !m->overflowing && !m->faults.overflow_after;
 }
 
-/* Between two instructions, the next at `ip`: settles, PSB+ where one is due, PMIs. */
+/* Called between two instructions, the next one at `ip`: settles the output, sends a PSB+ where one
+ * is due, delivers PMIs. */
 static inline void model_trace_attend(struct ptah_model *m, uint64_t ip)
 {
 	m->program.ip = ip;
@@ -34,13 +36,13 @@ static inline void model_trace_attend(struct ptah_model *m, uint64_t ip)
 }
 
 /*
- * The program's state is what it is now and control has come to program.ip by
- * a taken branch, an event, or TraceEn: ContextEn, FilterEn, PacketEn and
- * m->trace_stop follow. SDM: FilterEn toggles at these alone.
+ * Control has reached program.ip by a taken branch, an event, or because TraceEn
+ * was set: computes ContextEn, FilterEn, PacketEn and m->trace_stop from the
+ * program's present state. SDM: FilterEn changes only at these points.
  */
 void model_trace_arrive(struct ptah_model *m);
 
-/* How a branch shows when PacketEn is 1 before and after it. */
+/* Which packet a branch causes when PacketEn is 1 before and after it. */
 enum model_shows {
 	MODEL_SHOWS_NOTHING,
 	MODEL_SHOWS_TNT,
@@ -52,7 +54,7 @@ enum model_shows {
 /* The end of a transfer to program.ip; PacketEn was `before`. */
 void model_trace_transfer(struct ptah_model *m, bool before, enum model_shows shows);
 
-/* Takes over what a transfer changes. Returns whether CR3 is another one. */
+/* Applies the state that a transfer changes. Returns whether CR3 has changed. */
 bool model_trace_enter(struct ptah_model *m, const struct ptah_model_context *after);
 
 #endif

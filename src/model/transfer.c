@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Far transfers, interrupts, exceptions and the like, VM transitions: FUP where
- * the source is not clear from the code, state that changes, TIP; with Event
- * Trace also CFE and EVD. SDM "Far Transfer COFI", Tables "FUP Cases and IP
- * Payload" and "CFE Packet Type and Vector Fields Details".
+ * Far transfers, interrupts, exceptions and the like, VM transitions. Their
+ * packets: a FUP where the source does not follow from the code, packets for
+ * changed state, a TIP; with Event Trace also CFE and EVD. SDM "Far Transfer
+ * COFI", Tables "FUP Cases and IP Payload" and "CFE Packet Type and Vector Fields
+ * Details".
  */
 #include "model/trace.h"
 
-/* What each kind has. */
+/* The packets of each kind. */
 struct kind {
-	bool fup;     /* its source is not clear from the code */
+	bool fup;     /* the source does not follow from the code */
 	bool cr3;     /* PIP even when CR3 stays the same */
 	uint8_t cfe;  /* enum ptah_cfe_type; 0: none */
-	bool cfe_fup; /* its CFE has a FUP although it has none itself */
+	bool cfe_fup; /* the CFE has a FUP although the transfer has none */
 };
 
 static const struct kind kinds[PTAH_MODEL_TRANSFER_MAX] = {
@@ -52,8 +53,8 @@ static void event_data(struct ptah_model *m, uint8_t type, uint64_t payload)
 }
 
 /*
- * CFE and its EVDs. With a FUP of its own where the transfer has none that it
- * could share, and the context and the filter allow one.
+ * The CFE and its EVDs. The CFE has a FUP of its own where the transfer has none
+ * to share and the context and the filter allow one.
  */
 static void event_packets(struct ptah_model *m, const struct ptah_model_transfer *t,
 			  struct enables before)
@@ -77,8 +78,8 @@ static void event_packets(struct ptah_model *m, const struct ptah_model_transfer
 }
 
 /*
- * Erratum BDM64: the target of a branch right before an abort is wrong. Where
- * that TIP is still in the internal buffer its lowest byte becomes another.
+ * Erratum BDM64: the target of a branch right before an abort is wrong. If that
+ * TIP is still in the internal buffer, this changes its lowest byte.
  */
 static void spoil_target(struct ptah_model *m)
 {
@@ -102,7 +103,7 @@ static void abort_transaction(struct ptah_model *m, bool context)
 	model_emit_tsx(m, true);
 }
 
-/* All that comes before the TIP, TIP.PGE or TIP.PGD. */
+/* Everything before the TIP, TIP.PGE or TIP.PGD. */
 static void prelude(struct ptah_model *m, const struct ptah_model_transfer *t,
 		    struct enables before, bool cr3)
 {
@@ -118,8 +119,8 @@ static void prelude(struct ptah_model *m, const struct ptah_model_transfer *t,
 }
 
 /*
- * INIT makes a processor other than the first wait for a SIPI: case 31b, FUP and
- * PIP, and the TIP is the SIPI's. Nothing is sent in between.
+ * INIT makes a processor other than the first wait for a SIPI: case 31b. FUP and
+ * PIP are sent now, the TIP with the SIPI, and nothing in between.
  */
 static void init_wait(struct ptah_model *m, const struct ptah_model_transfer *t)
 {
@@ -172,8 +173,9 @@ void ptah_model_vm_target(struct ptah_model *m, const struct ptah_model_transfer
 }
 
 /*
- * The MSR list is about to clear TraceEn: cases 16f and 17g, no address and
- * nothing of where it goes. Erratum SKD022: a VM entry has a FUP as well.
+ * The MSR list is about to clear TraceEn: cases 16f and 17g, without an address
+ * and without packets for the new state. Erratum SKD022: a VM entry has a FUP as
+ * well.
  */
 static void stop_at_transition(struct ptah_model *m, const struct ptah_model_transfer *t,
 			       bool entry)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * XSAVES and XRSTORS of the state that this processor has beside its legacy
- * area: AVX, whose values are not simulated, and Intel PT. SDM volume 1,
- * "Operation of XSAVES" and "Operation of XRSTORS"; volume 3, "Context Switch
- * Consideration" and "Intel PT and XSAVES/XRSTORS". Freestanding.
+ * XSAVES and XRSTORS of the state components of this processor: AVX, whose values
+ * are not simulated, and Intel PT. SDM volume 1, "Operation of XSAVES" and
+ * "Operation of XRSTORS"; volume 3, "Context Switch Consideration" and "Intel PT
+ * and XSAVES/XRSTORS". Freestanding.
  */
 #include "model/processor.h"
 
@@ -29,7 +29,7 @@ static uint64_t components_of(const struct ptah_model *m)
 	return XCR0 | m->xss;
 }
 
-/* Component 8 in an image that holds these. */
+/* The offset of component 8 in an image with these components. */
 static size_t pt_offset(uint64_t xcomp)
 {
 	return FIRST + (xcomp & AVX ? AVX_BYTES : 0);
@@ -42,7 +42,7 @@ static void read_pt(struct ptah_model *m, uint64_t values[PT_MSRS])
 		ptah_model_rdmsr(m, pt_msrs[i], &values[i]);
 }
 
-/* Does it differ from the initial configuration? */
+/* Do the values differ from the initial configuration? */
 static bool in_use(const uint64_t values[PT_MSRS])
 {
 	for (unsigned i = 0; i < PT_MSRS; i++)
@@ -52,8 +52,8 @@ static bool in_use(const uint64_t values[PT_MSRS])
 }
 
 /*
- * IA32_RTIT_CTL is saved as it was, and TraceEn cleared before the rest is
- * saved: so the position in the image is exact.
+ * IA32_RTIT_CTL is saved first, then TraceEn is cleared, then the rest is saved;
+ * so the position in the image is exact.
  */
 static bool save_pt(struct ptah_model *m, uint8_t *to)
 {
@@ -88,8 +88,8 @@ int ptah_model_xsaves(struct ptah_model *m, void *area, uint64_t components)
 }
 
 /*
- * The same checks as WRMSR makes, all of them before anything changes. A
- * register that is not there takes 0.
+ * Makes the same checks as WRMSR, all of them before anything changes. A register
+ * that does not exist accepts only 0.
  */
 static bool pt_faults(const struct ptah_model *m, const uint64_t values[PT_MSRS])
 {
@@ -106,7 +106,8 @@ static int restore_pt(struct ptah_model *m, const uint64_t values[PT_MSRS])
 	for (unsigned i = 1; i < PT_MSRS; i++)
 		if (!model_msr_faults(m, pt_msrs[i], values[i]))
 			ptah_model_wrmsr(m, pt_msrs[i], values[i]);
-	model_set_ctl(m, values[0]); /* last: with TraceEn all the others count */
+	model_set_ctl(m,
+		      values[0]); /* last, because once TraceEn is set the other registers apply */
 	return PTAH_OK;
 }
 

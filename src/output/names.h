@@ -62,6 +62,6 @@ const struct name *names_find(struct names *names, int32_t pid, uint64_t ip);
  * Writes "main+0x10" into `text` and returns it; the address itself where no symbol is known.
  * `names` may be NULL.
  */
-const char *names_label(struct names *names, int32_t pid, uint64_t ip, char *text, size_t n);
+const char *names_label(struct names *names, int32_t pid, uint64_t ip, char *text, size_t size);
 
 #endif

@@ -11,14 +11,14 @@
 
 #include <ptah/packet.h>
 
-/* SDM Table "FUP/TIP IP Reconstruction": payload bytes by IPBytes; 0xff: reserved value. */
+/* SDM Table "FUP/TIP IP Reconstruction": payload bytes by IPBytes; 9: a reserved value. */
 #define PACKET_IP_BYTES(ipc)                                                                       \
 	((ipc) == PTAH_IPC_SUPPRESSED				    ? 0                            \
 	 : (ipc) == PTAH_IPC_UPDATE_16				    ? 2                            \
 	 : (ipc) == PTAH_IPC_UPDATE_32				    ? 4                            \
 	 : (ipc) == PTAH_IPC_SEXT_48 || (ipc) == PTAH_IPC_UPDATE_48 ? 6                            \
 	 : (ipc) == PTAH_IPC_FULL				    ? 8                            \
-								    : 0xff)
+								    : 9)
 
 static const uint8_t packet_ip_bytes[8] = {
     PACKET_IP_BYTES(0), PACKET_IP_BYTES(1), PACKET_IP_BYTES(2), PACKET_IP_BYTES(3),

@@ -56,11 +56,10 @@ struct perfdata_file {
 	uint64_t first_compressed; /* in the current part */
 	const uint8_t *spool;
 	uint64_t spool_size, spool_at; /* spool_at: the next record's */
-	uint64_t chunk_at,
-	    chunk_end;	 /* the records of the current compressed record, in the spool */
-	bool compressed; /* the header says that records are compressed ... */
-	uint32_t compress_kind,
-	    unpacked_most; /* ... how, and the largest size of an unpacked record */
+	uint64_t chunk_at, chunk_end;  /* those of the current compressed record, in the spool */
+	/* The header: whether records are compressed, how, and the largest size of one unpacked. */
+	bool compressed;
+	uint32_t compress_kind, unpacked_most;
 
 	uint32_t auxtrace; /* kind in AUXTRACE_INFO; 0: none was read yet */
 	bool has_clock, snapshot, aux_samples;

@@ -21,8 +21,8 @@ struct perfdata_record {
 	uint32_t tag;  /* PERFDATA_PTAH_*, of Ptah's records */
 	uint64_t offset; /* of the record in the file */
 	uint64_t time;	 /* by perf's clock; 0: none */
-	int32_t pid, tid, ppid, ptid,
-	    cpu; /* context switches: ppid and ptid are the other thread's; -1: unknown */
+	/* -1: unknown. Of context switches ppid and ptid are the other thread's. */
+	int32_t pid, tid, ppid, ptid, cpu;
 	uint64_t address, size, file_offset; /* mappings; code: address, size */
 	const char *text;		     /* comm, path, note (not terminated: see text_size) */
 	size_t text_size;

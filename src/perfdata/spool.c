@@ -28,8 +28,8 @@ struct unpack {
 	int fd;
 	uint64_t written; /* bytes written to the spool */
 	uint64_t in, out; /* bytes so far: compressed, unpacked */
-	uint8_t *
-	    bytes; /* the beginning of a record that is not complete, and room for OUT_BYTES more */
+	/* The beginning of a record that is not complete, and room for OUT_BYTES more. */
+	uint8_t *bytes;
 	size_t have;
 };
 

@@ -44,23 +44,26 @@ struct perfdata_event {
 
 /* What a recording by the kernel's driver has beyond that of a simulated processor. */
 struct perfdata_driver {
-	const struct perfdata_event
-	    *events; /* the events; without a driver the writer makes one up */
+	/* The events; without a driver the writer makes one up. */
+	const struct perfdata_event *events;
 	size_t event_count;
 	uint32_t pmu_type; /* 0: no trace, and no AUXTRACE_INFO */
 	const char *pmus;  /* all PMUs of the machine, "TYPE NAME\n" each; NULL: intel_pt alone */
 	const char *cpuid; /* "GenuineIntel,6,158,10"; NULL: left out */
 	/* Bits of attr.config, for the fields of the same names in enum perfdata_pt_info. */
 	uint64_t tsc_bit, noretcomp_bit, mtc_bit, mtc_freq_bits, cyc_bit;
-	uint8_t sched_switch; /* 0: no SWITCH records; 2: of the traced threads; 3: of whole
-				 processors */
+	/* 0: no SWITCH records; 2: of the traced threads; 3: of whole processors. */
+	uint8_t sched_switch;
 	bool snapshot, per_cpu, time_zero;
 };
 
 struct perfdata_writer_config {
 	const char *path;
-	char *const *command; /* argv of the recorded command, NULL-terminated (HEADER_CMDLINE
-				 becomes "ptah record --" and these) */
+	/*
+	 * argv of the recorded command, NULL-terminated (HEADER_CMDLINE becomes "ptah record --"
+	 * and these).
+	 */
+	char *const *command;
 	struct perfdata_clock clock;
 	bool retcomp;				       /* the trace has compressed returns */
 	bool tsc;				       /* the trace has TSC packets */
@@ -68,11 +71,11 @@ struct perfdata_writer_config {
 	uint8_t mtc_period, cyc_threshold, psb_period; /* IA32_RTIT_CTL's fields */
 	uint32_t tsc_n, tsc_d;			       /* TSC ticks per crystal tick (CPUID.15H) */
 	uint32_t nominal_ratio;
-	bool
-	    snapshot; /* the trace consists of snapshots: what is missing between them is no loss */
+	/* The trace consists of snapshots: what is missing between them is no loss. */
+	bool snapshot;
 	const char *filter; /* address filters in perf's syntax, with numbers; NULL: none */
-	const struct perfdata_driver
-	    *driver; /* NULL: a simulated processor, described by the members above */
+	/* NULL: a simulated processor, described by the members above */
+	const struct perfdata_driver *driver;
 	/*
 	 * A callback that takes all pieces instead of a file; NULL: write a file. If it returns a
 	 * negative status, the writer fails. The first pieces are those of a recording made through

@@ -40,8 +40,8 @@ struct joint {
 	struct pool *pool;
 	const struct ptah_jobs *jobs;
 	struct ptah_stream *s; /* its profile has the sum of the segments; NULL: no stream yet */
-	struct ptah_stream
-	    *again;	  /* the decoder that counts segments again; NULL: not needed yet */
+	/* The decoder that counts segments again; NULL: not needed yet. */
+	struct ptah_stream *again;
 	bool stands;	  /* `again` is at the end of `last` */
 	bool exact;	  /* the time at the end of `last` is that of a decode by one thread, too */
 	struct task last; /* the last joined segment, without its counts */

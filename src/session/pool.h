@@ -40,8 +40,8 @@ struct task {
 	/* Reading */
 	struct chunk *chunks, **last_chunk;
 	unsigned chunk_count;
-	bool unfit; /* the results are incomplete, or would mean something else in the whole stream
-		     */
+	/* The results are incomplete, or would mean something else in the whole stream. */
+	bool unfit;
 	/* Verifying */
 	struct ptah_verify sum;	       /* sum of the segment */
 	uint64_t open_start, open_end; /* the run in which the segment ends; equal: none */

@@ -24,8 +24,8 @@ struct change {
 	uint8_t type;
 	uint64_t tsc;
 	uint64_t address, size, file_offset;
-	const char
-	    *path; /* MAP: the path as recorded, without symfs; equal paths are the same pointer */
+	/* MAP: the path as recorded, without symfs; equal paths are the same pointer */
+	const char *path;
 	const uint8_t *bytes; /* CODE */
 	struct perfdata_build_id id;
 	size_t execs_at; /* how many of its process's changes precede the last EXEC */
@@ -55,9 +55,9 @@ struct process {
 struct thread {
 	int32_t pid, tid;
 	char comm[16];
-	size_t first, last; /* its begins that no stream has used yet, and its last begin;
-			       SESSION_NONE: none */
-	bool begun;	    /* the last begin is of the thread that has this number now */
+	/* Its begins that no stream has used yet, and its last begin; SESSION_NONE: none. */
+	size_t first, last;
+	bool begun; /* the last begin is of the thread that has this number now */
 };
 
 /* What a process ran between two execve. */
@@ -89,10 +89,13 @@ struct turn {
 struct cpu {
 	struct turn *turns; /* in the order of time */
 	size_t count, capacity;
-	bool comes; /* the last turn is known from the record of the thread before it, and its own
-		       record follows */
-	bool has_left; /* the thread of the last turn has left, and the next thread is not known yet
-			*/
+	/*
+	 * The last turn is known from the record of the thread before it, and its own record
+	 * follows.
+	 */
+	bool comes;
+	/* The thread of the last turn has left, and the next thread is not known yet. */
+	bool has_left;
 	uint64_t left; /* time at which it left */
 };
 
@@ -106,11 +109,11 @@ struct piece {
 struct stream {
 	uint32_t index;
 	struct ptah_stream_info info;
-	size_t process;	    /* index; SESSION_NONE: unknown */
-	size_t first, last; /* the part of the process's changes that the stream ran over, as in
-			       struct program */
-	size_t like;	    /* the first stream that ran over the same memory, or this one itself */
-	size_t cpu;	    /* the CPU whose turns are followed; SESSION_NONE: none */
+	size_t process; /* index; SESSION_NONE: unknown */
+	/* The part of the process's changes that the stream ran over, as in struct program. */
+	size_t first, last;
+	size_t like; /* the first stream that ran over the same memory, or this one itself */
+	size_t cpu;  /* the CPU whose turns are followed; SESSION_NONE: none */
 	struct piece *pieces;
 	size_t count, capacity;
 	uint64_t expected;	 /* trace_offset that the next piece has if nothing is missing */

@@ -29,8 +29,8 @@ struct ptah_stream {
 	const struct change **later;
 	size_t later_count, next_later;
 	uint64_t offset;
-	struct ptah_stream
-	    *shelf; /* other decoders, for streams with other memory: see stream_renew() */
+	/* Other decoders, for streams with other memory: see stream_renew(). */
+	struct ptah_stream *shelf;
 };
 
 /* The flow, wherever it is. */
@@ -112,8 +112,8 @@ struct segment {
 /* Finds the segments of one stream after the other. */
 struct segment_finder {
 	const struct ptah_session *session;
-	struct ptah_stream
-	    *probe; /* a decoder of the stream that is being cut into segments; NULL: none yet */
+	/* A decoder of the stream that is being cut into segments; NULL: none yet. */
+	struct ptah_stream *probe;
 	struct segment next; /* the segment that is returned next */
 	bool has_next;
 	uint64_t size; /* least size of a segment */

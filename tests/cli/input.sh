@@ -53,6 +53,16 @@ while [ $at -gt 0 ]; do
 	at=$((at - size / 10))
 done
 
+# Cut inside a packet: dump says first that bytes are missing, then that some are bad.
+at=$size
+until grep -q 'bad bytes' err; do
+	at=$((at - 5))
+	[ $at -gt 0 ] || fail 'no cut makes bad bytes'
+	head -c $at whole.data >cut.data
+	expect 1 "$PTAH" dump cut.data
+done
+head -n 1 err | grep -q '^note: cut.data is cut short' || fail "dump of $at bytes: $(cat err)"
+
 # Another program under the same name, then none: decoding needs --force.
 cp program kept
 printf '.globl _start\n_start: nop\nmov $60, %%eax\nxor %%edi, %%edi\nsyscall\n' >program.s

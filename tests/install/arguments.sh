@@ -8,7 +8,7 @@ command -v python3 >/dev/null || { echo "SKIP: no python3"; exit 77; }
 . "$PTAH_SOURCE/tests/install/common.sh"
 
 # Functions that return an int. Those of packets, of the simulated processor, and of the engine's
-# interrupt check nothing: they are called too often, or where nobody could be told.
+# interrupt check nothing: they are called too often, or where no error can be reported.
 for header in root/usr/include/ptah/*.h; do
 	tr '\n' ' ' <"$header"
 	echo

@@ -439,7 +439,7 @@ static void test_withheld_bytes(void **state)
 	rig_close(&rig);
 }
 
-/* SDM "Behavior on Restricted Memory Access": stores are dropped, and output goes on. */
+/* SDM "Behavior on Restricted Memory Access": stores are dropped, and output continues. */
 static void test_hidden_region(void **state)
 {
 	struct rig rig;

@@ -7,8 +7,8 @@
 
 #define FLUSH_INTERVAL 1 /* seconds */
 
-#define PERFDATA_FINISHED_ROUND                                                                    \
-	68 /* all records after it are later than those before: perf sorts up to here */
+/* All records after it are later than those before: perf sorts up to here. */
+#define PERFDATA_FINISHED_ROUND 68
 
 static int take_record(void *context, const uint8_t *record, size_t size)
 {

@@ -53,8 +53,8 @@ static int open_event(struct events *e, const struct perf_event_attr *attr, int3
 	int fd;
 
 	do {
-		struct perf_event_attr copy =
-		    *attr; /* perf_event_open() writes the size it expects into it */
+		/* perf_event_open() writes the size that it expects into it. */
+		struct perf_event_attr copy = *attr;
 
 		fd = (int)syscall(SYS_perf_event_open, &copy, tid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 	} while (fd < 0 && errno == EMFILE && raise_file_limit(e));

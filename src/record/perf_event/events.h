@@ -47,8 +47,11 @@ struct event_targets {
 	size_t tid_count;
 	const int32_t *cpus;
 	size_t cpu_count;
-	bool strict; /* each thread was named by the user, so that it is an error if one has ended;
-			else those that have ended are left out */
+	/*
+	 * Each thread was named by the user, so that it is an error if one has ended; else those
+	 * that have ended are left out.
+	 */
+	bool strict;
 };
 
 /* Bytes of each ring of records and each trace buffer. */

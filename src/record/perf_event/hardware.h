@@ -32,8 +32,8 @@ struct hardware {
 	struct pollfd *polled; /* the events of the records, then the pidfd of the command */
 	size_t left;	       /* how many of those events belong to what still runs */
 	char *filters;
-	char *folder, *file; /* OUTPUT and OUTPUT/data, where the recording is a folder with a copy
-				of the kernel */
+	/* OUTPUT and OUTPUT/data, where the recording is a folder with a copy of the kernel. */
+	char *folder, *file;
 	char *old_folder;
 	bool made_folder;
 	bool tracing; /* between start() and stop(), also while paused */

@@ -14,9 +14,9 @@
 
 #define DEFAULT_DATA (UINT64_C(512) << 10)
 #define DEFAULT_AUX  (UINT64_C(4) << 20)
-#define SMALL_DATA                                                                                 \
-	(UINT64_C(256) << 10) /* both fit into what a user may lock in memory by default */
-#define SMALL_AUX (UINT64_C(128) << 10)
+/* Both fit into what a user may lock in memory by default. */
+#define SMALL_DATA (UINT64_C(256) << 10)
+#define SMALL_AUX  (UINT64_C(128) << 10)
 
 static struct pmu_layout layout_of(const struct ptah_record_config *config)
 {

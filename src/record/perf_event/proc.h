@@ -13,8 +13,8 @@
 struct proc_reporter {
 	const char *root; /* prefix of /proc and /lib/modules; "" outside tests */
 	uint64_t id;	  /* of the event that the records belong to */
-	bool build_ids; /* mappings have their file's build id, if the path still leads to that file
-			 */
+	/* Mappings have their file's build id, if the path still leads to that file. */
+	bool build_ids;
 	/* Takes each record, in order. A negative result ends the call. */
 	int (*take)(void *context, const uint8_t *record, size_t size);
 	void *context;

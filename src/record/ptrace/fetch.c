@@ -16,8 +16,8 @@
 
 /* A cached instruction, with the bytes that it had when it was read. */
 struct cached {
-	uint16_t run; /* bytes from its beginning to the end of the next branch; 0: the entry is
-			 unused */
+	/* Bytes from its beginning to the end of the next branch; 0: the entry is unused. */
+	uint16_t run;
 	struct insn insn;
 };
 

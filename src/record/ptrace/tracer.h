@@ -27,9 +27,9 @@ enum tracer_message_type {
 	TRACER_TRACE,  /* packets */
 	TRACER_TRUTH,  /* struct ptah_truth; value: overflows */
 	TRACER_NOTE,   /* text */
-	TRACER_LOST, /* value: bytes of lost trace; address: number of times that a buffer was full
-		      */
-	TRACER_DONE, /* an order was carried out */
+	/* value: bytes of lost trace; address: number of times that a buffer was full. */
+	TRACER_LOST,
+	TRACER_DONE,   /* an order was carried out */
 	TRACER_FAILED, /* value: enum ptah_record_problem; text */
 	TRACER_END,    /* nothing is traced any more, and the tracer ends */
 };
@@ -85,11 +85,14 @@ struct process {
 	struct process *next;
 	int32_t pid;
 	unsigned threads;
-	int memory;	  /* /proc/PID/mem; -1: not open */
-	bool stale;	  /* its mappings may have changed: read them again */
-	uint64_t born;	  /* time at which this program began */
-	uint64_t changed; /* time of the last change of code. A thread that runs code later emits a
-			     PSB+ with a later time first */
+	int memory;    /* /proc/PID/mem; -1: not open */
+	bool stale;    /* its mappings may have changed: read them again */
+	uint64_t born; /* time at which this program began */
+	/*
+	 * Time of the last change of code. A thread that runs code later emits a PSB+ with a later
+	 * time first.
+	 */
+	uint64_t changed;
 	struct code_map *maps, *told;
 	struct code_map nowhere; /* for addresses in no mapping */
 	size_t map_count, told_count, told_capacity;

@@ -15,8 +15,8 @@ struct process {
 	int fd; /* pidfd; -1: the system gave none */
 	bool dead;
 	char name[16];
-	char *native; /* the program it may have become by an execve that could not be followed;
-			 NULL: none */
+	/* The program it may have become by an execve that could not be followed; NULL: none. */
+	char *native;
 };
 
 struct processes {

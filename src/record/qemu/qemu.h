@@ -20,8 +20,8 @@ struct slot {
 	bool claimed; /* its thread waits until the recorder releases it */
 	uint32_t stream;
 	int32_t pid, tid;
-	uint64_t
-	    snapped; /* offset in its trace up to which snapshots have taken or skipped bytes */
+	/* Offset in its trace up to which snapshots have taken or skipped bytes. */
+	uint64_t snapped;
 };
 
 struct recording {

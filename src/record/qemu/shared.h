@@ -45,8 +45,8 @@ struct shared_state {
 	uint64_t counts[KIND_MAX];
 	uint64_t hash;	    /* path hash of the runs that are complete */
 	uint64_t run_start; /* the current run is [run_start, next_ip) */
-	uint64_t
-	    next_ip; /* while tracing: start of the block that runs now, which is not counted yet */
+	/* While tracing: start of the block that runs now, which is not counted yet. */
+	uint64_t next_ip;
 	uint64_t lift; /* the thread's clock is instructions + lift */
 	uint64_t lost; /* overflows reported because the recorder could not follow */
 };
@@ -85,8 +85,8 @@ struct shared_thread {
 	 * `checkpoint`, which is never older than `published`.
 	 */
 	volatile uint32_t busy;
-	uint32_t general;  /* every branch is reported to the processor, instead of only those that
-			      need it */
+	/* Every branch is reported to the processor, instead of only those that need it. */
+	uint32_t general;
 	bool paused;	   /* the value of the header's `paused` that the thread acts on */
 	bool timed;	   /* how much time has passed is reported to the processor too */
 	uint64_t before;   /* time at which the last block began */
@@ -115,11 +115,11 @@ enum shared_message_type {
 	MESSAGE_COMM,	    /* text: its new name */
 	MESSAGE_MAP,	    /* address, size, value: file offset; text: path */
 	MESSAGE_CODE,	    /* address; bytes */
-	MESSAGE_FORK,	/* from a child that begins; value: pid of its parent; address: tid of its
-			   parent */
-	MESSAGE_EXEC,	/* the process runs another program; text: its name */
-	MESSAGE_NATIVE, /* about to call execve for a program that cannot be recorded; text: which,
-			   and why */
+	/* From a child that begins; value: pid of its parent; address: tid of its parent. */
+	MESSAGE_FORK,
+	MESSAGE_EXEC, /* the process runs another program; text: its name */
+	/* About to call execve for a program that cannot be recorded; text: which, and why. */
+	MESSAGE_NATIVE,
 	MESSAGE_NATIVE_FAILED, /* that execve failed */
 	MESSAGE_NOTE,	       /* text */
 };
@@ -143,9 +143,9 @@ struct shared_header {
 	uint32_t filter_count;
 	struct shared_filter filters[SHARED_FILTERS];
 	_Atomic int32_t recorder; /* pid of the recorder; 0: it takes nothing any more */
-	uint64_t recorder_start;  /* its start time, as shared_process_start() returns it, because
-				     pids are used again */
-	_Atomic uint64_t clock;	  /* the latest time that any thread has published */
+	/* Its start time, as shared_process_start() returns it, because pids are used again. */
+	uint64_t recorder_start;
+	_Atomic uint64_t clock; /* the latest time that any thread has published */
 	/*
 	 * What the recorder wants of all threads. A thread that is not parked looks at it when its
 	 * output reaches `live.m.limit`, which the recorder sets to NULL to make that happen at the
@@ -154,10 +154,10 @@ struct shared_header {
 	_Atomic bool stop;   /* end their traces */
 	_Atomic bool hold;   /* park until this is false again */
 	_Atomic bool paused; /* do not trace */
-	_Atomic bool
-	    crowded; /* there were more than SHARED_THREADS threads at a time, and a note says so */
-	_Atomic bool
-	    left_out; /* SHARED_NO_INHERIT: a thread or child was left out, and a note says so */
+	/* There were more than SHARED_THREADS threads at a time, and a note says so. */
+	_Atomic bool crowded;
+	/* SHARED_NO_INHERIT: a thread or child was left out, and a note says so */
+	_Atomic bool left_out;
 	/* Paths for programs that execve starts: of QEMU, of the plugin and of this memory. */
 	char qemu[SHARED_PATH], plugin[SHARED_PATH], memory[64];
 	/* A robust mutex: if a process is killed while it holds the lock, no message was added. */

@@ -7,10 +7,10 @@
 
 /* Kinds: those of enum ptah_insn_class, and these. */
 enum insn_kind {
-	KIND_REP = PTAH_INSN_CLASS_MAX, /* an instruction with a rep prefix, which is observed once
-					   per iteration */
-	KIND_ZERO_CALL,			/* a direct call to the next instruction */
-	KIND_KERNEL,			/* INT n and the like: leaves user mode */
+	/* An instruction with a rep prefix, which is observed once per iteration. */
+	KIND_REP = PTAH_INSN_CLASS_MAX,
+	KIND_ZERO_CALL, /* a direct call to the next instruction */
+	KIND_KERNEL,	/* INT n and the like: leaves user mode */
 	KIND_MAX
 };
 

@@ -20,8 +20,8 @@
 #pragma GCC visibility push(hidden)
 /* threads.c: the thread of each vcpu; NULL: it has not begun */
 extern struct shared_thread *plugin_threads[PLUGIN_VCPUS];
-extern struct shared_thread
-    plugin_untraced; /* stands for threads that are not traced; its `prev` is always the sentinel */
+/* Stands for threads that are not traced; its `prev` is always the sentinel. */
+extern struct shared_thread plugin_untraced;
 extern const struct block plugin_sentinel; /* `prev` of a thread in the kernel */
 #pragma GCC visibility pop
 

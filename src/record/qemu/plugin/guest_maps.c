@@ -18,8 +18,8 @@
 #define BUCKETS 65536
 
 struct guest_map {
-	struct code_map
-	    code;      /* in guest addresses; it is reported when its first code is translated */
+	/* In guest addresses; it is reported when its first code is translated. */
+	struct code_map code;
 	uint64_t time; /* when it was mapped; 0: before any thread ran */
 	bool live;     /* false: it has been unmapped */
 };
