@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Room and position: which part of the buffer may be written to now, which position the registers
- * stand for after a slice, and from which position on bytes can still be read. This is the file
- * that knows the kinds of output apart: ToPA rings, single-entry ToPA ("swap"), a single range.
+ * Room and position: which part of the buffer may be written to now, which position follows from
+ * the output registers after a slice, and from which position on bytes can still be read. This is
+ * the file that knows the kinds of output apart: ToPA rings, single-entry ToPA ("swap"), a single
+ * range.
  */
 #include "engine/internal.h"
 

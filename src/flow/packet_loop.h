@@ -15,8 +15,8 @@
  *				LOOP_LOOK bytes before the end of the window. A function below may
  *				lower it to stop the loop.
  *
- * A place is a number of the including file's own for where the flow stands; 0 stops the loop,
- * after the function that returned it has put the flow where it has to go on.
+ * A place_number is the including file's own number for a place in the code. 0 stops the loop: the
+ * function that returns it has first set the flow to the place where decoding has to continue.
  */
 #ifndef PTAH_FLOW_PACKET_LOOP_H
 #define PTAH_FLOW_PACKET_LOOP_H
