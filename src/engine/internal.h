@@ -199,8 +199,8 @@ bool room_find(struct ptah_capture *c);
 uint64_t room_oldest(const struct ptah_capture *c, uint64_t position);
 bool room_near(const struct ptah_capture *c);
 struct topa_place room_place(const struct ptah_capture *c, uint64_t position);
-/* Sets c->place and the position it stands for. False: the registers name no place of this
- * capture's tables. */
+/* Sets c->place from the output registers, and *position from the place. False: the registers name
+ * no place in this capture's tables. */
 bool room_position(struct ptah_capture *c, const struct registers *r, uint64_t *position);
 /* After room_position(): did tracing stop at the end of a region with STOP? */
 bool room_at_stop(const struct ptah_capture *c);

@@ -297,7 +297,7 @@ static unsigned item_size(const struct ptah_packet_parser *parser)
 						     : 0;
 }
 
-/* Fills in what follows from the fields: which are there, and how many bytes a number has. */
+/* Sets what follows from the text: which optional fields exist, how many bytes a number has. */
 static int finish(struct ptah_packet_parser *parser, const struct words *name, unsigned suffix,
 		  struct ptah_packet *packet, const struct shape *shape)
 {

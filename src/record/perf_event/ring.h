@@ -58,7 +58,7 @@ struct ring_trace {
 	uint64_t offset; /* offset in the whole trace: a gap in the offsets is lost trace */
 };
 
-/* Takes the trace that is there, and frees its room in the ring. False: there is none. */
+/* Takes all trace that is in the ring, and frees its room. False: the ring has none. */
 bool ring_read_trace(struct ring *ring, struct ring_trace *trace);
 
 /*
