@@ -223,7 +223,7 @@ int buffer_refuse(struct ptah_trace_problem *problem, const char *field, const c
  * none does, it runs where the caller is, with `cpu` NULL. */
 typedef int capture_work(struct ptah_capture *c, struct engine_cpu *cpu, void *argument);
 int capture_at_holder(struct ptah_capture *c, capture_work *work, void *argument);
-/* A work: asks for a look, after which the capture runs or not, as is wanted by then. */
+/* A capture_work: requests a look. After it the capture runs or not, as is wanted by then. */
 int capture_look(struct ptah_capture *c, struct engine_cpu *cpu, void *argument);
 /* Prepares a start at the current position: clears `halt` and `error`, and checks the tables. */
 int capture_arm(struct ptah_capture *c);

@@ -150,7 +150,7 @@ static bool position_swap(struct ptah_capture *c, const struct registers *r, uin
 /*
  * Notices a whole cycle between two looks, which the registers do not show. The PMI bit says that a
  * region with INT was filled; if none ends in the bytes that seem to have been written, a cycle
- * more was written. Unless the bit is late, and belongs to the slice before (`owed`).
+ * more was written. The exception is a late bit, which belongs to the slice before (`owed`).
  */
 static void count_cycle(struct ptah_capture *c, const struct registers *r, uint64_t *position)
 {

@@ -141,7 +141,7 @@ static void end_header(struct ptah_event_decoder *d)
 		event_deliver_header(d, d->header.has_ip);
 }
 
-/* Keeps the state that a packet of the PSB+ says, for `unchanged`. */
+/* Keeps the state from a packet of the PSB+, for `unchanged`. */
 static void keep_state(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 		       uint64_t offset)
 {

@@ -490,7 +490,7 @@ int ptah_packet_parse(struct ptah_packet_parser *parser, const char *line, uint8
 		return 0;
 	if (is_offset(&w)) {
 		next(&w);
-		/* The column of `ptah dump --raw-bytes`: what it shows, the text says, too. */
+		/* The column of `ptah dump --raw-bytes` is skipped: the text has the same bytes. */
 		if (w.n && w.n % 2 == 0 && is_hex(&w))
 			next(&w);
 	}
