@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loop over packets of which nearly all of a trace consists: TNT, TIP, CYC, PAD and the other
- * packets about time. Two files include it, each with its own idea of what a packet does:
- * flow/path_run.c copies remembered blocks, profile/row_loop.c counts.
+ * The loop over the packets of which nearly all of a trace consists: TNT, TIP, PAD, and those about
+ * time. Two files include it and say what a packet does: flow/path_run.c copies remembered blocks,
+ * profile/row_loop.c counts.
  *
- * The including file defines struct packet_taker and the functions declared below before it
- * includes this header. All of it is inlined, and the including file makes a copy of the loop for
- * each of its cases (zstd's way), so that a case pays for nothing that it does not need.
+ * The including file defines struct packet_taker, the type place_number and the functions declared
+ * below before it includes this header. All of it is inlined, and the including file instantiates
+ * the loop once for each of its cases (as zstd does), so that no case pays for what it does not
+ * need.
  *
- * struct packet_taker holds what the including file keeps in registers, and at least
+ * struct packet_taker is what the including file keeps in registers, and at least
  *
  *	struct ptah_flow *flow;
  *	const uint8_t *end;	the last position at which a packet may begin: at least
  *				LOOP_LOOK bytes before the end of the window. A function below may
  *				lower it to stop the loop.
  *
- * A place_number is the including file's own number for a place in the code. 0 stops the loop: the
- * function that returns it has first set the flow to the place where decoding has to continue.
+ * A place_number is the including file's number of a place in the code. 0 ends the loop: the
+ * function that returned it has put the flow at the place where it has to continue.
  */
 #ifndef PTAH_FLOW_PACKET_LOOP_H
 #define PTAH_FLOW_PACKET_LOOP_H
