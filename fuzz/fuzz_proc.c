@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Proves of the records about running processes, whose names and file names
- * anybody can choose: for any of these the records are whole, with the
- * process's number and terminated names; a mapping is executable and has the
- * address range of its line.
+ * Proves of the records about running processes that they are whole, whatever
+ * the process and its files are called (anybody can choose these names): each
+ * record has the process's number, each name ends with a zero, and each mmap
+ * record is that of an executable mapping that is not empty.
  *
  * Input: a byte with the length of the process's name; the name, then
  * /proc/PID/maps.

@@ -94,7 +94,7 @@ static int start(struct pt_event_decoder *d, uint64_t offset)
 	return item ? stream_error(&d->stream, item) : -pte_eos;
 }
 
-/* The decoder's offset. *behind: the offset after the packet there. */
+/* The decoder's offset. *behind: the offset of the byte after the packet there. */
 static uint64_t current_offset(struct pt_event_decoder *d, uint64_t *behind)
 {
 	const struct ptah_item *item = d->failed ? stream_peek(&d->stream, 0) : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What images use of the section cache. */
+/* The section cache as images use it: the shared store, and the file and address of an isid. */
 #ifndef PTAH_LIBIPT_ISCACHE_H
 #define PTAH_LIBIPT_ISCACHE_H
 

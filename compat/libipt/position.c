@@ -75,7 +75,7 @@ static bool ends(const struct walker *w, unsigned end)
 }
 
 /*
- * Can the packet stand between an OVF and the packet that resolves it? SDM "Internal Buffer
+ * Can the packet be between an OVF and the packet that resolves it? SDM "Internal Buffer
  * Overflow".
  */
 static bool is_of_overflow(const struct ptah_packet *packet)
@@ -211,7 +211,7 @@ static bool is_asked_for(const struct ptah_packet *packet)
 	}
 }
 
-/* Can the packet stand in a PSB+, and does it become an event there? */
+/* Can the packet be in a PSB+, and does it become an event there? */
 static bool is_of_header(const struct ptah_packet *packet, bool *event)
 {
 	switch (packet->type) {

@@ -259,8 +259,8 @@ static bool make_traced(struct pt_event *event, const struct ptah_item *item)
 		event->variant.trig.ip = item->ip;
 		event->variant.trig.icnt = suppressed ? item->icnt : 0;
 		/*
-		 * The trigger's address counts from the last one in the trace, so it is not
-		 * suppressed, though unknown here.
+		 * libipt finds the trigger's address by counting instructions from the last address
+		 * in the trace. So the address is not suppressed, although it is unknown here.
 		 */
 		event->ip_suppressed = suppressed && !(item->detail & PTAH_DETAIL_ICNT);
 		return true;

@@ -39,8 +39,8 @@ struct pt_query_decoder {
 	int error;     /* for AHEAD_ERROR and AHEAD_BAD_* */
 	uint64_t error_offset;
 	/*
-	 * Before the error or the end there is a packet that would begin an event if more followed:
-	 * libipt announces one. What really comes next, and where.
+	 * libipt announces an event here, for a packet that would begin one if more followed. An
+	 * error or the end of the trace follows instead: `behind` is which, `behind_offset` where.
 	 */
 	bool promised;
 	uint8_t behind;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Makes events of items, and finds where libipt reports them. */
+/* Converts the flow's items to libipt's events, and finds the place where libipt reports each. */
 #include "walk_parts.h"
 
 /* The address at which libipt reports a status update or the like. False: it has none. */

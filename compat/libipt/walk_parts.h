@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What only the files of the walk share. */
+/* Functions that only the files walk*.c share: reading, events, errors, the beginning of a walk. */
 #ifndef PTAH_LIBIPT_WALK_PARTS_H
 #define PTAH_LIBIPT_WALK_PARTS_H
 

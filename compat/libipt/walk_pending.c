@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hands pending events to the caller, and applies them to what libipt reports about the processor.
+ * Returns pending events to the caller, and applies each to the processor's state that libipt
+ * reports (tracing on, mode, address space). Also makes tick events, for branches at a new time.
  */
 #include "walk_parts.h"
 
@@ -82,7 +83,10 @@ static int apply_event(struct walk *w, struct walk_event *e)
 	return 0;
 }
 
-/* The instructions that the trigger counts have run: it is here. Or they never do. */
+/*
+ * Sets the address of a trigger that counts instructions: the current one if all of them have run.
+ * If they never will, the address is suppressed.
+ */
 static void place_trigger(struct walk *w, struct walk_event *e)
 {
 	e->event.ip_suppressed = e->count != 0;
@@ -108,7 +112,10 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 	w->position.backward = w->position.backward && e->item.flags & PTAH_ITEM_STATUS;
 	w->position.was = e->item;
 	w->position.was_at_last = e->at_last;
-	/* What else waits for the branch of this event has been passed by it as well. */
+	/*
+	 * Whether the walk has passed the branch or the instruction that this event waited for.
+	 * Then the events that wait for the same one are due as well.
+	 */
 	w->pending.passed = (e->place == WALK_BEHIND_BRANCH && e->event.type != ptev_paging &&
 			     e->event.type != ptev_vmcs) ||
 			    (e->place == WALK_BEHIND_IP && w->position.now &&

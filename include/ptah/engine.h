@@ -26,7 +26,7 @@
  *
  * Exactness. The ToPA tables name the buffer's regions as many times over as they
  * have entries for: that is one cycle. OUTPUT_BASE, the table index and the
- * offset tell the position modulo one cycle. The engine looks at these registers
+ * offset give the position modulo one cycle. The engine looks at these registers
  * whenever it stops the processor for a moment: at a PMI, at a thread switch, in
  * a function of this header. So the position is exact as long as less than a
  * cycle passes between two looks; PMIs that are merged, late or skid make no
@@ -175,7 +175,7 @@ struct ptah_capture_config {
  * PTAH_E_INVAL: *problem (may be NULL) names the field, the reason and what would
  * be valid; the request is never changed silently. PTAH_E_UNSUPPORTED: the
  * processor cannot be traced. PTAH_E_MISSING: no such processor, or it is
- * offline. PTAH_E_NOMEM: nothing is left behind. A capture that follows a thread
+ * offline. PTAH_E_NOMEM: nothing remains allocated. A capture that follows a thread
  * has to be valid on every processor that has been online.
  */
 PTAH_API int ptah_capture_new(struct ptah_engine *engine, const struct ptah_capture_config *config,

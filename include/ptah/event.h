@@ -133,10 +133,10 @@ struct ptah_item_mwait {
  *	tick                             ip (flow), cycles
  *	gap                              ip, to
  *
- * An `ip` that the trace leaves out is 0, with PTAH_ITEM_IP_SUPPRESSED; that flag
- * speaks of `to` where tracing stops. What an item does not have is 0. Code that
- * copies items or goes through them by a table may use `count`, `to` and `value`
- * for whatever their unions hold.
+ * An `ip` that the trace leaves out is 0, with PTAH_ITEM_IP_SUPPRESSED; where
+ * tracing stops, that flag is about `to`. What an item does not have is 0. Code
+ * that copies items or goes through them by a table may use `count`, `to` and
+ * `value` for whatever their unions hold.
  */
 struct ptah_item {
 	uint8_t type;  /* enum ptah_item_type */

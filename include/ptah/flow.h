@@ -21,7 +21,7 @@
  * length of the trace.
  *
  * Only what the trace proves is reported. The instructions after the last packet
- * are not guessed; ptah_flow_ahead() does that for those who ask.
+ * are not guessed; ptah_flow_ahead() does that on request.
  */
 #ifndef PTAH_FLOW_H
 #define PTAH_FLOW_H
@@ -57,7 +57,7 @@ struct ptah_flow_config {
 	 *	no_retcomp  An outcome at a return is an error.
 	 */
 	struct ptah_event_config events;
-	/* Follows every branch anew instead of remembering paths: slow, and the same items. */
+	/* Follows every branch every time, remembers no paths: slow, and the same items. */
 	bool no_paths;
 	bool no_huge_pages; /* do not ask the system for large pages */
 	/*

@@ -179,7 +179,7 @@ struct ptah_record_config {
 };
 
 /*
- * What a recorder traces when it is not told otherwise, for callers that want to
+ * Fills in what a recorder traces by default, for callers that want to
  * change one thing: user code, branches, TSC; PSBs and MTCs as the recorder
  * chooses (PTAH_RECORD_CHOOSE). The recorder for hardware then takes an MTC
  * every 8 crystal ticks, or as near to it as the processor allows, and the

@@ -186,7 +186,7 @@ PTAH_API int ptah_stream_read_blocks(struct ptah_stream *stream, struct ptah_blo
  * streams several times or in several calls, or read many streams; within one
  * count the tables are kept in any case. Streams of one process, and of processes
  * with the same memory (a thousand runs of one program), share them. They are
- * made anew where code changed while it ran, where the trace names address
+ * made again where code changed while it ran, where the trace names address
  * spaces, and after ptah_session_set_flow(). Free the workers before the session
  * is closed and after their readers. One count or reader at a time may use them,
  * on any thread. They take the memory of the tables and images of each job, for

@@ -52,7 +52,7 @@ int counts_compare_spaces(const void *a, const void *b);
 int counts_compare_blocks(const void *a, const void *b);
 int counts_compare_edges(const void *a, const void *b);
 
-/* Where both lie, is it the same piece of the same file? */
+/* Do both map the same bytes of the same file to an address that they share? */
 bool counts_same_mapping(const struct ptah_counts_file *a, const struct ptah_counts_file *b);
 
 /* The address of its last byte, which may be the last of the address space. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The engine as a whole: finds out what each processor can do, keeps the list of captures, releases
- * those of an owner, and is told when a processor goes offline or enters VMX operation.
+ * those of an owner, and acts when a processor goes offline or online, or enters or leaves VMX
+ * operation.
  */
 #include "engine/internal.h"
 

@@ -390,9 +390,9 @@ static int program(struct ptah_capture *c, struct engine_cpu *cpu)
 }
 
 /*
- * True: there is no room, so the capture waits (HALT_FULL). With DRAIN room is looked for again
- * once `halt` is set: a consumer that has made some just before that saw no reason to ask for a
- * look.
+ * True: there is no room, so the capture waits (HALT_FULL). With DRAIN this function searches for
+ * room again after it has set `halt`: a consumer that made room just before did not see `halt` and
+ * so requested no look.
  */
 static bool wait_for_room(struct ptah_capture *c)
 {

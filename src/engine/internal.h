@@ -199,8 +199,8 @@ bool room_find(struct ptah_capture *c);
 uint64_t room_oldest(const struct ptah_capture *c, uint64_t position);
 bool room_near(const struct ptah_capture *c);
 struct topa_place room_place(const struct ptah_capture *c, uint64_t position);
-/* Sets c->place and the position it stands for. False: the registers name no place of this
- * capture's tables. */
+/* Sets c->place from the output registers, and *position from the place. False: the registers name
+ * no place in this capture's tables. */
 bool room_position(struct ptah_capture *c, const struct registers *r, uint64_t *position);
 /* After room_position(): did tracing stop at the end of a region with STOP? */
 bool room_at_stop(const struct ptah_capture *c);
@@ -223,7 +223,7 @@ int buffer_refuse(struct ptah_trace_problem *problem, const char *field, const c
  * none does, it runs where the caller is, with `cpu` NULL. */
 typedef int capture_work(struct ptah_capture *c, struct engine_cpu *cpu, void *argument);
 int capture_at_holder(struct ptah_capture *c, capture_work *work, void *argument);
-/* A work: asks for a look, after which the capture runs or not, as is wanted by then. */
+/* A capture_work: requests a look. After it the capture runs or not, as is wanted by then. */
 int capture_look(struct ptah_capture *c, struct engine_cpu *cpu, void *argument);
 /* Prepares a start at the current position: clears `halt` and `error`, and checks the tables. */
 int capture_arm(struct ptah_capture *c);

@@ -67,8 +67,8 @@ static void serve_once(struct engine_cpu *cpu, unsigned number)
 			count_up(&c->pmis);
 		hardware_look(c, cpu, leave);
 		/*
-		 * An NMI between VM entry and exit. What the guest runs is one slice: it goes on,
-		 * and the look at its end is that of the VM exit.
+		 * The NMI came between VM entry and VM exit. All that the guest runs in between is
+		 * one slice: the slice continues, and the look at the VM exit ends it.
 		 */
 		if (c == cpu->guest && !leave && !c->program)
 			atomic_store(&c->running, true);

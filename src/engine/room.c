@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Room and position: which part of the buffer may be written to now, which position the registers
- * stand for after a slice, and from which position on bytes can still be read. This is the file
- * that knows the kinds of output apart: ToPA rings, single-entry ToPA ("swap"), a single range.
+ * Room and position: which part of the buffer may be written to now, which position follows from
+ * the output registers after a slice, and from which position on bytes can still be read. This is
+ * the file that knows the kinds of output apart: ToPA rings, single-entry ToPA ("swap"), a single
+ * range.
  */
 #include "engine/internal.h"
 
@@ -149,7 +150,7 @@ static bool position_swap(struct ptah_capture *c, const struct registers *r, uin
 /*
  * Notices a whole cycle between two looks, which the registers do not show. The PMI bit says that a
  * region with INT was filled; if none ends in the bytes that seem to have been written, a cycle
- * more was written. Unless the bit is late, and belongs to the slice before (`owed`).
+ * more was written. The exception is a late bit, which belongs to the slice before (`owed`).
  */
 static void count_cycle(struct ptah_capture *c, const struct registers *r, uint64_t *position)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tables of Physical Addresses: how a buffer is laid out in them, which
- * position a place in them stands for, and whether a processor would walk them without
- * an error. Arithmetic on memory alone, no registers. Freestanding.
+ * Tables of Physical Addresses: lays out a buffer in them, converts a place in them (page, entry,
+ * offset) to a position in the trace and back, and checks whether a processor would walk them
+ * without an error. Arithmetic on memory alone, no registers. Freestanding.
  *
  * The tables are a chain of pages with 511 entries and an END each; the END of the last page leads
  * to the first. The entries name the buffer's regions in order, again and again, as many laps as
@@ -74,10 +74,10 @@ struct topa_place topa_locate(const struct topa *t, uint64_t position);
 int topa_find(const struct topa *t, uint64_t physical, uint32_t hint);
 
 /*
- * The position that a place stands for, if it was `before` at the last look and less than a cycle
- * has been written since. `stopped`: the processor stopped at an entry with STOP, so that the same
- * place as before means that a whole cycle was written, and not nothing. False: the tables have no
- * such place.
+ * Converts a place to a position, given that the position was `before` at the last look and that
+ * less than a cycle has been written since. `stopped`: the processor stopped at an entry with STOP,
+ * so that the same place as before means that a whole cycle was written, and not nothing. False:
+ * the tables have no such place.
  */
 bool topa_position(const struct topa *t, struct topa_place place, uint64_t before, bool stopped,
 		   uint64_t *position);

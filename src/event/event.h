@@ -35,7 +35,7 @@ enum event_phase {
 	EVENT_UNSYNCED = 0, /* looking for a PSB */
 	EVENT_HEADER,	    /* between PSB and PSBEND */
 	EVENT_SETTLE,	    /* after a PSBEND: is the PSB+'s FUP true? (erratum BDM70) */
-	EVENT_OVERFLOW,	    /* after an OVF, until an IP says where execution goes on */
+	EVENT_OVERFLOW,	    /* after an OVF, until an IP packet: execution continues there */
 	EVENT_DOUBT,	    /* after an OVF and a FUP: is the FUP true? (erratum APL12) */
 	EVENT_RUN,
 	EVENT_DONE, /* the trace has ended */
@@ -48,12 +48,12 @@ enum event_iflag {
 	EVENT_IF_UNKNOWN,
 };
 
-/* What the packets of the PSB+ said so far. */
+/* What the packets of the PSB+ have carried so far. */
 struct event_header {
 	uint64_t offset;
 	uint64_t ip;
 	bool has_ip;
-	bool overflow; /* the PSB+ stands between an OVF and the address that should follow it */
+	bool overflow; /* the PSB+ is between an OVF and the address that should follow it */
 	bool doubt;    /* the address after that OVF is in doubt (erratum APL12) */
 	bool has_tsx, in_tx;
 };
@@ -160,12 +160,12 @@ struct event_cycles {
 	bool any;      /* a CYC has been added, perhaps of 0 cycles */
 };
 
-/* Gives the clock a CYC of so many cycles, if there was `any`. Returns the room for the next sum.
- */
+/* Adds the cycles to the clock as those of one CYC, if `any`. Returns the room for the next sum:
+ * while it stays below, the decoder's time stays below `limit`. */
 uint64_t event_tell_cycles(struct ptah_event_decoder *d, uint64_t cycles, bool any, uint64_t limit);
 
-/* Gives the clock the sum and begins a new one. While the new sum stays below the room, the
- * decoder's time stays below `limit`. */
+/* Adds the sum to the clock and begins a new sum. While that stays below the room, the decoder's
+ * time stays below `limit`. */
 static ALWAYS_INLINE void event_settle_cycles(struct ptah_event_decoder *d, struct event_cycles *c,
 					      uint64_t limit)
 {
@@ -179,8 +179,8 @@ static ALWAYS_INLINE void event_settle_cycles(struct ptah_event_decoder *d, stru
  * Takes the packet at `pos`, after the cycles of `c`, if it is a TSC, TMA, MTC or CYC
  * that is whole in the window and only moves the time. The decoder's position is then
  * after the packet. To be called only while `plain`. Returns false when the packet is
- * another one, or when the time has reached `limit`. The caller's `c` is used up: it has to be
- * begun anew.
+ * another one, or when the time has reached `limit`. The cycles of the caller's `c` have been
+ * added in each case: the caller begins a new sum.
  */
 bool event_take_clock_at(struct ptah_event_decoder *d, const uint8_t *pos, struct event_cycles c,
 			 uint64_t limit);
@@ -219,7 +219,10 @@ void event_push_pending(struct ptah_event_decoder *d, const struct ptah_item *pe
 /* An error item. */
 void event_push_error(struct ptah_event_decoder *d, int status, uint64_t offset);
 
-/* No more packets come before the next PSB: reports what was held back or waited as it stands. */
+/*
+ * No more packets come before the next PSB: reports what was held back, and without an address what
+ * waits for one. An incomplete PSB+ is dropped.
+ */
 void event_conclude(struct ptah_event_decoder *d);
 
 /* Reports an error and looks for the next PSB. */
@@ -281,22 +284,21 @@ void event_take_in_header(struct ptah_event_decoder *d, const struct ptah_packet
 bool event_settle_header(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			 uint64_t offset);
 
-/* It is decided whether the PSB+'s FUP is true (`on`): reports the PSB+ and then what was held
- * back.
- */
+/* Called when it is known whether the PSB+'s FUP is true (`on`). Reports the PSB+, and then what
+ * was held back. */
 void event_settle(struct ptah_event_decoder *d, bool on);
 void event_take_held(struct ptah_event_decoder *d);
 
 /* Reports a complete PSB+; `on`: tracing is on and its FUP is the address. */
 void event_deliver_header(struct ptah_event_decoder *d, bool on);
 
-/* Takes over what the PSB+ said about a transaction. */
+/* Sets the state of the transaction from the PSB+. */
 void event_set_tsx(struct ptah_event_decoder *d);
 
 /* An OVF cuts the PSB+: reports the packets that it had until then (with `unchanged`). */
 void event_cut_header(struct ptah_event_decoder *d);
 
-/* Keeps the state that a packet of the PSB+ says until the PSB item is reported (`unchanged`). */
+/* Keeps the state from a packet of the PSB+ until the PSB item is reported (`unchanged`). */
 void event_keep_state(struct ptah_event_decoder *d, const struct ptah_item *state);
 
 /* overflow.c: OVF and what follows it. */
@@ -310,7 +312,7 @@ bool event_hold_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet 
 void event_take_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 			 uint64_t offset);
 
-/* Ends the overflow: reports it; execution goes on at `ip` (`on`), or tracing is off. */
+/* Ends the overflow: reports it; execution continues at `ip` (`on`), or tracing is off. */
 void event_resume(struct ptah_event_decoder *d, bool on, uint64_t ip);
 
 /* Ends the overflow at the FUP that was in doubt. A MODE.Exec after that FUP belongs to a branch

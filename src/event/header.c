@@ -128,7 +128,7 @@ void event_deliver_header(struct ptah_event_decoder *d, bool on)
 static void end_header(struct ptah_event_decoder *d)
 {
 	if (d->header.overflow || d->header.doubt) {
-		/* SDM "Buffer Overflow": execution goes on at the FUP in the PSB+; without a FUP
+		/* SDM "Buffer Overflow": execution continues at the FUP in the PSB+; without one
 		 * tracing is off until a TIP.PGE. This also decides about the FUP that APL12
 		 * leaves in doubt. */
 		event_resume(d, d->header.has_ip, d->header.doubt ? d->fup_ip : d->header.ip);
@@ -141,7 +141,7 @@ static void end_header(struct ptah_event_decoder *d)
 		event_deliver_header(d, d->header.has_ip);
 }
 
-/* Keeps the state that a packet of the PSB+ says, for `unchanged`. */
+/* Keeps the state from a packet of the PSB+, for `unchanged`. */
 static void keep_state(struct ptah_event_decoder *d, const struct ptah_packet *packet,
 		       uint64_t offset)
 {
@@ -242,7 +242,7 @@ void event_settle(struct ptah_event_decoder *d, bool on)
 
 /*
  * BDM70: a PSB+ right before a TIP.PGE may contain a FUP although tracing is off. State
- * packets may stand between the two: those of the TIP.PGE, or those of instructions that
+ * packets may come between the two: those of the TIP.PGE, or those of instructions that
  * ran untraced (MOV CR3, VMPTRLD). They are held back, and taken once the PSB+ has
  * been reported.
  */

@@ -69,7 +69,7 @@ bool event_hold_in_doubt(struct ptah_event_decoder *d, const struct ptah_packet 
 }
 
 /* SKD010: takes the packets that were held back where the FUP should have come. Changes of state
- * get the address `ip`, at which execution goes on. */
+ * get the address `ip`, at which execution continues. */
 static void take_held_at(struct ptah_event_decoder *d, uint64_t ip)
 {
 	const unsigned count = d->held_count;
@@ -174,7 +174,7 @@ static bool take_erratum(struct ptah_event_decoder *d, const struct ptah_packet 
 		event_resume(d, true, ip);
 		event_deliver(d, &d->bound, true, ip);
 		return true;
-	case PTAH_PACKET_MODE_TSX: /* execution goes on at its FUP; there is no FUP for a second */
+	case PTAH_PACKET_MODE_TSX: /* execution continues at its FUP; a second has no FUP */
 		return skd010 && !holds_tsx(d) && hold(d, packet, offset);
 	case PTAH_PACKET_PIP: /* these come whether tracing is on or off */
 	case PTAH_PACKET_VMCS:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Queries (query.h): a caller that follows the code itself asks for the next outcome or target. */
+/* Queries (query.h): a caller that follows the code itself requests the next outcome or target. */
 #include <ptah/query.h>
 
 #include "event/event.h"

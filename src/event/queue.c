@@ -53,7 +53,7 @@ void event_conclude(struct ptah_event_decoder *d)
 {
 	switch (d->phase) {
 	case EVENT_HEADER:
-		/* What an incomplete PSB+ said is dropped; the overflow before it is reported. */
+		/* An incomplete PSB+ is dropped; the overflow before it is reported. */
 		if (d->header.overflow || d->header.doubt)
 			event_resume(d, d->header.doubt, d->fup_ip);
 		break;

@@ -55,7 +55,7 @@ static void take_pge(struct ptah_event_decoder *d, const struct ptah_packet *pac
 		return;
 	}
 	if ((d->enabled && d->enabled_known) || d->has_fup) {
-		/* The address of a TIP.PGE is certain all the same: decoding goes on there. */
+		/* The address of a TIP.PGE is certain all the same: continue there. */
 		event_push_error(d, PTAH_E_BAD_CONTEXT, offset);
 		d->has_fup = false;
 	}
@@ -297,7 +297,7 @@ static bool complete(struct ptah_event_decoder *d, const struct ptah_packet *pac
 	case PTAH_PACKET_MWAIT:
 	case PTAH_PACKET_PSBEND:
 		break;
-	default: /* stands between an event and its FUP, or begins another */
+	default: /* may come between an event and its FUP, or begins another */
 		return true;
 	}
 	if (d->bound.count || d->data.type) {

@@ -276,8 +276,8 @@ void event_time_psb(struct event_time *t)
 }
 
 /*
- * The estimate goes on during an overflow: the crystal runs, and the CYC before the OVF says
- * how long it took (SDM "Internal Buffer Overflow"). But its error is unknown up to the
+ * The estimate continues during an overflow: the crystal runs, and the CYC before the OVF
+ * gives its duration (SDM "Internal Buffer Overflow"). But its error is unknown up to the
  * next TSC.
  */
 void event_time_overflow(struct event_time *t)

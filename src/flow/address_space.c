@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The address space that code is looked up in: which one PIP and VMCS packets name, and from when
- * on it holds.
+ * Changes the address space in which the flow looks up code. PIP and VMCS packets carry the new
+ * one; it holds at once, after the MOV CR3 or VMPTRLD that loaded it, or after the next branch.
  */
 #include "flow/address_space.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an event does to the flow: which blocks it proves to have run, and what it changes. Every
- * function returns true when the event is done. False means that the caller's array is full: the
- * event is applied again, from the place that the flow has reached by then.
+ * Applies events to the flow: reports the blocks that an event proves to have run, and changes the
+ * flow's place and state. Every function returns true when the event is done. False means that the
+ * caller's array is full: the event is applied again, from the place that the flow has reached by
+ * then.
  */
 #include "flow/apply.h"
 

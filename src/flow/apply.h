@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What an event does to the flow: which blocks it proves to have run, and what it changes. */
+/*
+ * Applies an event to the flow: reports the blocks that the event proves to have run, and changes
+ * the flow's place and state.
+ */
 #ifndef PTAH_FLOW_APPLY_H
 #define PTAH_FLOW_APPLY_H
 

@@ -23,7 +23,7 @@ _Static_assert(sizeof(struct code_chunk) <= CODE_CHUNK_BYTES, "fewer CODE_CHUNK_
 struct code_reader {
 	const struct ptah_image *image;
 	const struct ptah_space *space;
-	struct code_cache *asks; /* where to ask for missing code; NULL: do not ask */
+	struct code_cache *asks; /* its on_missing is called for missing code; NULL: none is */
 	uint64_t ip;
 	size_t pos, size;
 	uint8_t bytes[256];

@@ -72,7 +72,7 @@ struct code_chunk {
 	struct code_chunk *next;
 };
 
-/* Addresses for which the caller had no code, so that the caller is not asked again each time. */
+/* Addresses for which on_missing had no code, so that it is not called for them each time. */
 #define CODE_REFUSALS 64
 
 struct code_refusal {
@@ -107,7 +107,7 @@ struct code_cache {
 int code_init(struct code_cache *cache, const struct ptah_image *image);
 void code_fini(struct code_cache *cache);
 
-/* The caller is asked again for code that it refused. */
+/* Forgets the refused addresses: on_missing is called for them again. */
 void code_forget_refusals(struct code_cache *cache);
 
 /* Forgets all nodes. */

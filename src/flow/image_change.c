@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What happens when the image changes under a flow, or when another image takes its place. */
+/* Forgets what a flow has learnt from its image, when the image changes or is replaced. */
 #include "flow/paths.h"
 
 /* Forgets the nodes whose bytes have changed, and no others. */

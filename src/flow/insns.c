@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The instructions of a block, as items and as steps. */
+/* Lists the instructions of a block, and turns them into steps. */
 #include "flow/flow_machine.h"
 
 struct ptah_step *flow_put_steps(struct ptah_step *step, const struct ptah_insn *insns, unsigned n,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where tracing stops at a branch (TIP.PGD without a FUP): finds that branch by the packet's
- * address, by the address filter, or by what follows in the code.
+ * Finds the branch at which tracing stopped (TIP.PGD without a FUP): by the packet's address, by
+ * the address filter, or by the code that follows.
  */
 #include "flow/leave.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where tracing stops at a branch (TIP.PGD without a FUP). */
+/* Finds the branch at which tracing stopped (TIP.PGD without a FUP). */
 #ifndef PTAH_FLOW_LEAVE_H
 #define PTAH_FLOW_LEAVE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Marks: saves the state of a flow and returns to it. Saved is what the trace has led to; what is
- * known about code and paths stays as it is.
+ * Marks: saves the state of a flow and returns to it. The saved part is what the packets have
+ * led to so far; code cache and paths are not saved and stay as they are.
  */
 #include "flow/flow_machine.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Takes packets by remembered paths: copies the blocks, the steps or the items of each into the
- * caller's array, and continues at the place that its path leads to.
+ * Carries out packets whose paths are remembered (path_tables.h): copies the blocks, steps or items
+ * of a packet's path into the caller's array, and continues at the place that the path leads to.
  */
 #include "flow/path_tables.h"
 
@@ -64,8 +64,8 @@ static ALWAYS_INLINE void put_items(struct packet_taker *to, const struct path *
 }
 
 /*
- * Copies whole groups: their number is easier to predict than that of blocks. What is copied too
- * much is overwritten later.
+ * Copies whole groups: their number is easier to predict than that of blocks. What was
+ * copied beyond the path is overwritten later.
  */
 static ALWAYS_INLINE void put_blocks(struct packet_taker *to, const struct path *p, unsigned n)
 {

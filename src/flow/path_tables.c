@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tables of paths: made, grown, emptied when they are full or when code changes. */
+/* Creates, grows and empties the tables of paths. Full tables and changes of code empty them. */
 #include "flow/path_tables.h"
 
 #include "flow/large_table.h"

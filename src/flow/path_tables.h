@@ -30,9 +30,9 @@
 _Static_assert(PTAH_ITEM_TAKEN == 1 << TAKEN_BIT, "TAKEN_BIT");
 
 /*
- * What a place knows of a payload; [0] is for the TIP. [1], which no payload has, holds the place's
- * node. A place's number is the index of its row, so that one load from this entry finds the next
- * entry; nothing else is on that chain of loads.
+ * What a place's row has for a payload; [0] is for the TIP. [1], which no payload has, holds the
+ * place's node. A place's number is the index of its row, so that one load from this entry finds
+ * the next entry; nothing else is on that chain of loads.
  */
 union entry {
 	struct {
@@ -164,7 +164,8 @@ static ALWAYS_INLINE unsigned count_of(union entry entry)
 }
 
 /*
- * Learns what a payload does, the second time it is asked for. False: the flow has to carry it out.
+ * Learns what a payload does at a place, when it is met there for the second time. False: the flow
+ * has to carry it out.
  */
 bool paths_learn(struct ptah_flow *f, uint32_t place, unsigned payload);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Follows the outcomes of one packet from node to node; route.h says for whom. */
+/* Follows the outcomes of one packet from node to node (route.h). */
 #include "flow/route.h"
 
 static void visit(const struct route *r, bool taken, const uint64_t *to)

@@ -13,7 +13,7 @@
 
 enum route_stop {
 	ROUTE_SPENT,  /* all outcomes are used */
-	ROUTE_RETURN, /* at a compressed return from before the packet */
+	ROUTE_RETURN, /* at a compressed return to a call from before the packet */
 	ROUTE_BRANCH, /* at a branch that needs a TIP */
 	ROUTE_LOST,   /* unmapped code, a loop without packets, or too many calls */
 };
@@ -50,8 +50,9 @@ bool route_pass_chain(struct route *r);
 enum route_stop route_spend(struct route *r, unsigned payload);
 
 /*
- * A TIP belongs to the branch at the end of the chain: what it does to the stack. False: the flow
- * has to carry it out.
+ * Applies a TIP to the route's stack. The TIP belongs to the branch at the end of the chain: a call
+ * pushes, a return pops. *pops: the return pops a call from before the packet. False: the flow has
+ * to carry out the TIP.
  */
 bool route_take_tip(struct route *r, bool *pops);
 

@@ -147,7 +147,10 @@ bool image_overlaps(const struct ptah_image *image, uint64_t address, uint64_t s
 	return false;
 }
 
-/* Adding the bytes that are there already, as when a program maps a file again, is no change. */
+/*
+ * Whether the address has exactly these bytes already. Adding them, as when a program maps a file
+ * again, is no change.
+ */
 static bool already_there(const struct ptah_image *image, const struct layer *layer,
 			  uint64_t address, const struct backing *backing, uint64_t at,
 			  uint64_t size)

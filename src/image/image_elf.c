@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-/* The lowest PT_LOAD address; `base` is where that one goes. */
+/* Finds the lowest address of a PT_LOAD. The caller's `base` is the address that replaces it. */
 static bool lowest_address(Elf *elf, size_t segments, uint64_t *lowest)
 {
 	bool found = false;

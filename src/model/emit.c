@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Packets with what comes before them (emit.h). SDM "Packet Definitions",
+ * Writes packets, and what has to precede them (emit.h). SDM "Packet Definitions",
  * "Cycle-Accurate Mode", "Decoder Synchronization (PSB+)", "Internal Buffer
  * Overflow".
  */

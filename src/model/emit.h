@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Packets with what comes before them: the pending outcomes, deferred TIPs, a
- * CYC; and the pair of calls around every change of the program's state.
+ * Writes packets, and before each the packets that have to precede it: pending
+ * outcomes, deferred TIPs, a CYC. Also has the pair of calls that surrounds
+ * every change of the program's state.
  * Freestanding.
  *
  *	model_emit_begin(m);

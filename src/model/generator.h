@@ -131,9 +131,8 @@ static inline void generator_enable(struct ptah_generator *g, uint64_t ip)
 	generator_ip_packet(g, OPCODE_TIP_PGE, ip);
 }
 
-/* Packet generation stops, and the trace must not say where (a system call when only user code is
- * traced).
- */
+/* Packet generation stops, at an address that the trace must not carry (a system call when only
+ * user code is traced). */
 static inline void generator_disable(struct ptah_generator *g)
 {
 	generator_flush_tnt(g);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Initialises a processor, and the part of the public interface that is for its owner.
- * Freestanding. */
+/*
+ * Initialises a simulated processor; and the public functions with which its owner, not the traced
+ * program, controls it: faults, interrupts, NMIs, the count of output bytes. Freestanding.
+ */
 #include "model/processor.h"
 
 #define PUBLIC_STAGING 1024u
@@ -121,7 +123,7 @@ uint64_t ptah_model_output_bytes(struct ptah_model *m, uint64_t *dropped)
 	return m->bytes;
 }
 
-/* Bytes take the way of packets: through the generator's buffer, a burst at a time. */
+/* Writes the bytes as packets are written: into the staging area, a burst at a time. */
 void ptah_model_put(struct ptah_model *m, const uint8_t *bytes, size_t n)
 {
 	while (n) {

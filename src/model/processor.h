@@ -11,7 +11,7 @@
  *
  * While g.out < limit, a burst may be written. Otherwise the writer calls
  * model_output_settle(), which copies the bytes to memory, deals with full
- * regions, and sets g.out and limit anew. limit is where something happens next:
+ * regions, and sets g.out and limit again. limit is where something happens next:
  * the region is full, a PSB is due, or the staging area is full. Any code may
  * lower it to be called sooner. The generator does not write to memory directly
  * because it stores whole words, and the bytes after the last one of a ring are

@@ -164,7 +164,7 @@ static ALWAYS_INLINE uint64_t bits_at(const uint8_t *p, unsigned byte, unsigned 
 	return width < 64 ? value & ((UINT64_C(1) << width) - 1) : value;
 }
 
-/* take_<NAME>(): the packet at p, of whose opcode all bytes are there. Its size or an error. */
+/* take_<NAME>(): decodes the packet at p, whose opcode is complete. Its size or an error. */
 #define FROM_AT(byte, bit, width)	      = bits_at(p, byte, bit, width)
 #define FROM_SHIFTED(byte, bit, width, shift) = bits_at(p, byte, bit, width) << (shift)
 #define FROM_SIZE_4_8(byte, bit)	      = bits_at(p, byte, bit, 1) ? 4 : 8
@@ -312,7 +312,7 @@ unsigned ptah_packet_block_state(const struct ptah_packet *packet, unsigned bloc
 	switch (packet->type) {
 	case PTAH_PACKET_BBP:
 		return packet->u.bbp.item_size == 4 ? PTAH_BLOCK_ITEMS_4 : PTAH_BLOCK_ITEMS_8;
-	/* These may stand between BBP and BEP. */
+	/* These may come between BBP and BEP. */
 	case PTAH_PACKET_PAD:
 	case PTAH_PACKET_TSC:
 	case PTAH_PACKET_TMA:

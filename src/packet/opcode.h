@@ -56,7 +56,7 @@ enum packet_size {
 #include <ptah/packets.def>
 };
 
-/* A CYC goes on in another byte: this bit of its first byte, and this one of those that follow. */
+/* A CYC continues in another byte if this bit is set, in its first byte or in one that follows. */
 enum packet_cyc {
 	CYC_MORE = 0x04,
 	CYC_MORE_STILL = 0x01,

@@ -297,7 +297,7 @@ static unsigned item_size(const struct ptah_packet_parser *parser)
 						     : 0;
 }
 
-/* Fills in what follows from the fields: which are there, and how many bytes a number has. */
+/* Sets what follows from the text: which optional fields exist, how many bytes a number has. */
 static int finish(struct ptah_packet_parser *parser, const struct words *name, unsigned suffix,
 		  struct ptah_packet *packet, const struct shape *shape)
 {
@@ -490,7 +490,7 @@ int ptah_packet_parse(struct ptah_packet_parser *parser, const char *line, uint8
 		return 0;
 	if (is_offset(&w)) {
 		next(&w);
-		/* The column of `ptah dump --raw-bytes`: what it shows, the text says, too. */
+		/* The column of `ptah dump --raw-bytes` is skipped: the text has the same bytes. */
 		if (w.n && w.n % 2 == 0 && is_hex(&w))
 			next(&w);
 	}

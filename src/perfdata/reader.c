@@ -91,8 +91,8 @@ void perfdata_forget(const uint8_t *begin, const uint8_t *end)
 
 /*
  * Reading records touches pages all over the file. With each, the kernel also maps some pages
- * around it, some of them behind those that were released already; these are released with the next
- * ones.
+ * around it, and some of these had been released already. So each release begins FORGET_AGAIN bytes
+ * before the end of the last one.
  */
 #define FORGET_EVERY ((uint64_t)1 << 20)
 #define FORGET_AGAIN ((uint64_t)1 << 16)

@@ -17,7 +17,7 @@
 
 struct perfdata_writer;
 
-/* What a callback is given instead of a file being written. */
+/* What the writer passes to the callback `take`, when it writes no file. */
 struct perfdata_piece {
 	bool trace;	 /* packets; false: a whole record, with its header */
 	uint32_t stream; /* of packets: AUXTRACE index, thread, processor and offset */

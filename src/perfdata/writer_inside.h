@@ -83,7 +83,7 @@ int perfdata_end(struct perfdata_writer *w);
 void perfdata_put_padded(struct perfdata_writer *w, const void *bytes, size_t n);
 
 /* writer_header.c */
-/* Copies what the header will say of the events. False: out of memory. */
+/* Copies what the header will contain about the events. False: out of memory. */
 bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_writer_config *config);
 /* The header, all ids, then the attributes with their sections of ids. */
 int perfdata_write_header(struct perfdata_writer *w);

@@ -176,7 +176,10 @@ NOINLINE static void refuse_return(struct ptah_profile *p, int32_t state, int32_
 {
 	const unsigned rest = RETURN_REST(code);
 
-	/* The return's own outcome is 1 and stands where the stop bit of the rest does. */
+	/*
+	 * `rest` has its stop bit, a 1, at the bit where the return's own outcome belongs. That is
+	 * 1 as well: with one outcome more, the stop bit serves as it.
+	 */
 	leave_with(p, state, rest, highest_bit(rest) + 1, pos);
 	p->flow->node = p->states[RETURN_BRANCH(code)].node;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Takes the bytes that were fed: rows and flow take turns. The rows take packets as long as they
- * know them (row_loop.c), then the flow carries out one packet, until it is at rest again.
+ * profile_run(): counts the bytes that were fed. Rows and flow take turns: the rows count packets
+ * as long as they know them (row_loop.c), then the flow carries out packets, one at a time, until
+ * it is at rest again.
  */
 #include "profile/profile_internal.h"
 

@@ -14,8 +14,8 @@
 struct recorder_backend {
 	enum ptah_recorder_kind kind;
 	/*
-	 * Says whether the recorder can do what is asked, here and now; changes nothing. If it
-	 * cannot, *why is a sentence that stands by itself.
+	 * Reports whether the recorder can do what the configuration requests, here and now;
+	 * changes nothing. If it cannot, *why is a complete sentence.
 	 */
 	enum ptah_record_problem (*check)(const struct ptah_record_config *config,
 					  struct ptah_message *why);

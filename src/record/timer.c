@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The command that only says how long to record: other processes, or whole processors, are recorded
- * until it ends.
+ * Starts the command that only sets how long to record, and notices its end: other processes, or
+ * whole processors, are recorded until then (ptah record -p 123 -- sleep 10).
  */
 #include "record/command.h"
 #include "record/recorder.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory of processes over time.
+ * Lists what a process had mapped, and which of these changes must wait for their time.
  *
  * Most of what a process maps replaces nothing. It can be in the image from the beginning, because
  * no instruction can have been executed there before; so coarse time stamps do no harm. Only what

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Goes through the segments of one stream. Shared by ptah_reader and verify.c. */
+/*
+ * Reads one stream segment by segment, in order, while jobs decode the segments ahead. The public
+ * reader (parallel_reader.c) and verify.c use it, each with a function of its own for the jobs.
+ */
 #ifndef PTAH_SESSION_PARALLEL_READER_H
 #define PTAH_SESSION_PARALLEL_READER_H
 

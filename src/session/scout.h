@@ -3,7 +3,7 @@
  * Finds where in the trace of a CPU one thread follows another. The kernel records when it
  * switched. It switches in the kernel, so between a time stamp before that moment and one after it
  * there is a stay away from user code: packets off (TIP.PGD to TIP.PGE) or kernel addresses. If
- * there is one such stay, the switch is there, however coarse the time stamps are. If there are
+ * there is one such stay, the switch is in it, however coarse the time stamps are. If there are
  * several, and CR3 does not distinguish them, the user code between them belongs to an unknown
  * thread. A scout reads the packets ahead of the decoder and finds these places.
  */

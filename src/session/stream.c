@@ -11,8 +11,8 @@
 #define USER_HALF (UINT64_C(1) << 63)
 
 /*
- * Whether the address has code already. Bytes are added only where nothing is: what is there
- * belongs to the same time, or will be replaced later.
+ * Whether the address has code already. Bytes are added only to addresses without code: code that
+ * the image has belongs to the same time, or will be replaced later.
  */
 static bool is_taken(const struct ptah_stream *s, uint64_t address)
 {

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The decoders that count or read, kept between calls together with what they know of the code. */
+/*
+ * The decoders that count or read a session's streams: the caller's and those of the jobs. They are
+ * kept from one call to the next, because making their tables of the code takes longer than
+ * counting a short trace.
+ */
 #ifndef PTAH_SESSION_WORKERS_H
 #define PTAH_SESSION_WORKERS_H
 

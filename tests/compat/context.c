@@ -65,7 +65,7 @@ static bool is_time(unsigned type)
 	       type == PTAH_PACKET_MNT;
 }
 
-/* Each of these functions returns false if the packet must not stand there. */
+/* Each of these functions returns false if the packet must not come there. */
 static bool take_in_header(struct order *o, const struct ptah_packet *packet)
 {
 	switch (packet->type) {

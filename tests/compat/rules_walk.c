@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The deliberate differences of the instruction and the block decoder, besides those in rules.c for
- * all decoders.
+ * The table of deliberate differences between Ptah's and libipt's instruction and block decoders,
+ * each with its reason and a function that recognises it. rules.c has those of all decoders.
  */
 #include "twin.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * pt_evt_* of libipt.so.2 compared with a libipt 2.3 that LIBIPT_2_3 names: the same events, times,
- * positions and errors.
+ * pt_evt_* of libipt.so.2 compared with the libipt 2.3 whose file the environment variable
+ * LIBIPT_2_3 names: the same events, times, positions and errors.
  */
 #include "both.h"
 

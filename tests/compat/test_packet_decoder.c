@@ -18,7 +18,7 @@
  * - A search forward from the trace's end is -pte_eos, as the header says; to
  *   libipt it is -pte_internal.
  * - The encoder writes what is a packet by the SDM: no TNT without branches, no
- *   bits behind the last branch.
+ *   bits after the last branch.
  */
 #include "test.h"
 

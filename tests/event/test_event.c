@@ -204,7 +204,7 @@ static void bound_fup(void **state)
 	expect(3, PTAH_ITEM_TIP, 0, 0x402000);
 }
 
-/* Bad bytes are reported with their offset, and decoding goes on at the next PSB. */
+/* Bad bytes are reported with their offset, and decoding continues at the next PSB. */
 static void damage(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* OVF and how tracing goes on after it: SDM "Buffer Overflow", "OVF Packet". */
+/* OVF and how tracing continues after it: SDM "Buffer Overflow", "OVF Packet". */
 #include "story.h"
 
 static void resumes(void **state)
@@ -25,11 +25,11 @@ static void resumes(void **state)
 static void with_psb(void **state)
 {
 	(void)state;
-	/* The PSB+ has the address at which execution goes on. */
+	/* The PSB+ has the address at which execution continues. */
 	story_check(NULL, ON "OVF; PSB; PIP cr3 0x1000; FUP 0x402000; PSBEND; TNT T",
 		    IS_ON "overflow ip=402000; psb status ip=402000; "
 			  "paging status ip=402000 value=1000; tnt value=1 count=1; ");
-	/* The PSB+ has no address: execution goes on untraced. */
+	/* The PSB+ has no address: execution continues untraced. */
 	story_check(NULL, ON "OVF; PSB; PIP cr3 0x1000; PSBEND; TIP.PGE 0x402000",
 		    IS_ON "overflow noip; psb noip status; paging noip status value=1000; "
 			  "enabled ip=402000; ");

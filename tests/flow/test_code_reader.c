@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Code that a reader callback gives, and gives differently later. */
+/*
+ * Code that comes from an image's reader callback and changes later: the flow reads it again after
+ * ptah_image_reader_changed(), and not before.
+ */
 #include "../event/story.h"
 
 #include "flow/flow_machine.h"
@@ -93,7 +96,7 @@ static void changes_when_told(void **state)
 					"block ip=401ffe to=402003 count=4; ");
 	assert_true(memory.calls > 0);
 
-	/* The reader has nothing there any more. */
+	/* The callback returns no bytes any more. */
 	memory = (struct memory){NULL, 0, 0};
 	ptah_image_set_reader(image, read_memory, &memory);
 	feed(flow, &story, "tip.48 0x401ffe; ");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Traces without TNT packets (IA32_RTIT_CTL.DisTNT): the same random programs, with the outcomes
- * taken out of their traces. What is reported must be what ran, in one piece between two gaps, and
- * gaps may be only where they are needed.
+ * taken out of their traces. The instructions reported between two gaps must have run in this
+ * order, one right after the other, and gaps may be only where they are needed.
  */
 #include "test.h"
 

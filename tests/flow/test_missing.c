@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Code that the caller adds when it is asked for: the items are those of a complete image. */
+/*
+ * Code that the caller adds in on_missing, during a decode: the items are those of a complete
+ * image.
+ */
 #include "test.h"
 
 #include "world.h"
@@ -79,7 +82,7 @@ static void compare(struct store *store, const struct ptah_image *wanted, struct
 	struct ptah_flow *b = open_flow(store->image, store, w, size);
 	struct items x = read_all(a, 256), y;
 
-	/* Twice: the second time all code is there already, or refused again. */
+	/* Twice: the second time all code has been added, or is refused again. */
 	for (unsigned i = 0; i < 2; i++) {
 		y = read_all(b, i ? 1 : 256);
 		assert_int_equal(x.n, y.n);
@@ -114,7 +117,7 @@ static void on_demand(void **state)
 	}
 }
 
-/* A caller that claims to have added code and has not is not asked again and again. */
+/* If on_missing claims to have added code and has not, the flow does not call it without end. */
 static void lies(void **state)
 {
 	size_t size;

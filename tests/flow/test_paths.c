@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Remembered paths change nothing: random programs, read in every form. */
+/*
+ * Flows with and without remembered paths return the same: random programs, read as items, blocks
+ * and steps.
+ */
 #include "forms.h"
 #include "random_machine.h"
 #include "test.h"

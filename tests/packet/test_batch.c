@@ -77,7 +77,7 @@ static void check(const uint8_t *bytes, size_t size, size_t chunk, size_t capaci
 			assert_int_equal(n, plain(&expected, bytes, at, have, &expected_block));
 			assert_ptr_equal(cursor.next, copy);
 			if (n != PTAH_E_MORE)
-				at++; /* damage: go on at the next byte */
+				at++; /* malformed: continue at the next byte */
 		}
 		free(copy);
 		if (n == PTAH_E_MORE && have == size)

@@ -21,7 +21,10 @@ static uint64_t random64(void)
 	return seed;
 }
 
-/* In a run shorter than two PSBs the last 16 bytes are the packet: the bytes before are chance. */
+/*
+ * A run of PSB bytes that is longer than one PSB and shorter than two has one PSB, its last 16
+ * bytes: what comes before only looks like a part of one.
+ */
 static void check(const uint8_t *bytes, size_t n)
 {
 	const uint8_t *first = NULL, *last = NULL, *end = bytes + n;

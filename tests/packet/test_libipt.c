@@ -298,7 +298,10 @@ static struct pt_packet_decoder *new_decoder(uint8_t *bytes, size_t size)
 	return decoder;
 }
 
-/* The whole buffer. After an error, where errors are allowed, both go on at the next byte. */
+/*
+ * Compares both decoders over the whole buffer. After an error, where errors are allowed, both
+ * continue at the next byte.
+ */
 static struct tally compare_all(uint8_t *bytes, size_t size, bool damaged)
 {
 	struct pt_packet_decoder *decoder = new_decoder(bytes, size);

@@ -48,13 +48,13 @@ static const struct example examples[] = {
     {PTAH_EXEC_64, PTAH_INSN_JUMP_IND, 11, {0xd5, 0x00, 0xa1, 0x0d, 0x10}, 0},
     {PTAH_EXEC_64, PTAH_INSN_JUMP_IND, 12, {0x2e, 0xd5, 0x00, 0xa1, 0x0d, 0x10}, 0},
     {PTAH_EXEC_64, PTAH_INSN_JUMP_IND, 11, {0xd5, 0x62, 0xa1, 0x0d, 0x10}, 0}, /* R, X, B */
-    /* REX in front of another prefix means nothing. */
+    /* REX before another prefix means nothing. */
     {PTAH_EXEC_64, PTAH_INSN_FAR_RETURN, 5, {0x40, 0xf2, 0x0f, 0x01, 0xca}, 0},
     {PTAH_EXEC_64, PTAH_INSN_FAR_RETURN, 5, {0xf2, 0x40, 0x0f, 0x01, 0xca}, 0},
     {PTAH_EXEC_64, PTAH_INSN_JUMP_IND, 13, {0x48, 0x2e, 0xd5, 0x00, 0xa1, 0x0d}, 0},
     {PTAH_EXEC_64, PTAH_INSN_PTWRITE, 5, {0xf3, 0x48, 0x0f, 0xae, 0x20}, 0},
     {PTAH_EXEC_64, PTAH_INSN_OTHER, 3, {0x0f, 0xae, 0xf0}, 0}, /* MFENCE */
-    {PTAH_EXEC_64, PTAH_INSN_OTHER, 6, {0xc7, 0xf8}, 0},       /* XBEGIN goes on behind itself */
+    {PTAH_EXEC_64, PTAH_INSN_OTHER, 6, {0xc7, 0xf8}, 0},       /* XBEGIN falls through */
     {PTAH_EXEC_64, PTAH_INSN_OTHER, 2, {0x0f, 0x0b}, 0},       /* UD2 */
     {PTAH_EXEC_64, PTAH_INSN_OTHER, 3, {0xc5, 0xf8, 0x77}, 0}, /* VEX */
     {PTAH_EXEC_64, PTAH_INSN_OTHER, 6, {0x62, 0xf1, 0x7c, 0x48, 0x28, 0xc0}, 0}, /* EVEX */
@@ -132,7 +132,7 @@ static unsigned compare(const uint8_t bytes[X86_MAX_SIZE])
 	return 0;
 }
 
-/* All ModRM, with a SIB of a base and of none, behind these bytes. */
+/* Compares every ModRM byte after these bytes; with a SIB that has a base, and one without. */
 static unsigned compare_forms(const uint8_t *begin, size_t n)
 {
 	static const uint8_t sibs[] = {0x24, 0x65};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the recorder hardware can do on this machine, for this user. */
+/* Checks whether the recorder hardware can do what is requested, on this machine, for this user. */
 #include "record/perf_event/hardware.h"
 
 #include "record/command.h"

@@ -379,8 +379,8 @@ bool events_clock(const struct events *e, uint16_t *shift, uint32_t *mult, uint6
 
 	/*
 	 * The kernel increments `lock` before and after it changes the values, so that it is odd
-	 * meanwhile (perf_event_mmap_page). The processor keeps loads in order; the compiler has to
-	 * be told.
+	 * meanwhile (perf_event_mmap_page). The processor keeps loads in order; the empty asm
+	 * statement makes the compiler keep them, too.
 	 */
 	do {
 		before = __atomic_load_n(&page->lock, __ATOMIC_ACQUIRE);

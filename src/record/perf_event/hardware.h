@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the recorder hardware share: perf_event.c answers the calls of
- * the interface, check.c says what is possible, held_command.c starts the command,
- * targets.c finds what is to be recorded, recording_file.c opens the output, and
- * drain.c brings records and trace from the kernel's rings into it.
+ * the interface, check.c finds out whether the recording is possible, held_command.c starts the
+ * command, targets.c finds what is to be recorded, recording_file.c opens the output, and drain.c
+ * brings records and trace from the kernel's rings into it.
  */
 #ifndef PTAH_RECORD_PERF_EVENT_HARDWARE_H
 #define PTAH_RECORD_PERF_EVENT_HARDWARE_H

@@ -58,14 +58,14 @@ struct ring_trace {
 	uint64_t offset; /* offset in the whole trace: a gap in the offsets is lost trace */
 };
 
-/* Takes the trace that is there, and frees its room in the ring. False: there is none. */
+/* Takes all trace that is in the ring, and frees its room. False: the ring has none. */
 bool ring_read_trace(struct ring *ring, struct ring_trace *trace);
 
 /*
  * Overwrite mode, while the trace is switched off: takes what is new since the last snapshot, at
- * most a buffer. aux_head shows where the kernel stopped but not how often it went round. It did at
- * least once if a byte has changed that it could not have reached otherwise. What it overwrote then
- * is counted as one round less than that, so losses.overwritten is a lower bound.
+ * most a buffer. aux_head shows the byte at which the kernel stopped, but not how often it wrote
+ * around the whole buffer. It did so at least once if a byte has changed that it could not have
+ * reached otherwise. Then exactly once is assumed, so losses.overwritten is a lower bound.
  */
 bool ring_read_snapshot(struct ring *ring, struct ring_trace *trace);
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Builds the command line and the environment of QEMU so that the recorded program sees its own. */
+/*
+ * Builds the command line and the environment for QEMU, so that the recorded program gets the
+ * arguments and the environment that it would get without QEMU.
+ */
 #include "record/qemu/launch.h"
 
 #include "base/compiler.h"

@@ -4,12 +4,12 @@
  * files, and the bytes that the recorder has written into the recording itself. A
  * recorder compares the code that is about to run with its shadow:
  *
- *	bytes at places that the shadow does not know	are written into the recording
+ *	bytes at addresses not in the shadow		are written into the recording
  *	bytes that differ from the shadow's		have changed: they are written
  *							with a time of their own, at which
  *							the decoder replaces the old ones
  *
- * and then calls code_shadow_keep(), so that the shadow knows them too.
+ * and then calls code_shadow_keep(), so that the shadow has them too.
  */
 #ifndef PTAH_RECORD_SIMULATED_CODE_SHADOW_H
 #define PTAH_RECORD_SIMULATED_CODE_SHADOW_H
@@ -27,7 +27,7 @@ struct code_shadow {
 };
 
 struct code_difference {
-	bool fresh;	 /* some bytes are at places that the shadow did not know */
+	bool fresh;	 /* some bytes are at addresses that were not in the shadow */
 	bool changed;	 /* some bytes are not those of the shadow */
 	uint64_t change; /* time of the last change of these pages; 0: none */
 };

@@ -124,7 +124,7 @@ static int write_xor_execute(unsigned char *code)
 	return 0;
 }
 
-/* The same address, mapped anew; and the same bytes, moved to another address. */
+/* The same address, mapped again; and the same bytes, moved to another address. */
 static int mapped_again(unsigned char *code)
 {
 	for (unsigned i = 0; i < 10; i++) {

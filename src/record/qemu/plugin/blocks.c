@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The blocks that QEMU has translated, and the addresses of signal handlers.
+ * Describes each block that QEMU translates: its instructions, how it ends, and flags for what is
+ * special about it. Also keeps the addresses of the program's signal handlers, because a block at
+ * which a handler begins has such a flag.
  *
- * QEMU calls plugin_block() with its translation lock held. Signal handlers and mappings also
- * arrive from system calls, without that lock, so there is a lock of this file's own.
+ * The lock: QEMU calls plugin_block() with its translation lock held. Signal handlers and mappings
+ * are reported during system calls, when that lock is not held, so this file has a lock of its own.
  */
 #include "record/qemu/plugin/plugin.h"
 #include "record/simulated/insn.h"

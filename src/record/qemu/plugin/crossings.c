@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Entering and leaving the kernel, which is not traced, by system calls and signals; and what the
- * recorder wants of a thread in between (to end, to wait, to pause).
+ * Writes the packets of system calls and signals, where a thread leaves traced code for the kernel
+ * and returns to it. Also does what the recorder requests of a thread: end, wait, pause.
  */
 #include "record/qemu/plugin/block_trace.h"
 
@@ -64,7 +64,7 @@ void plugin_leave_by(struct shared_thread *t, const struct block *b)
 
 /*
  * Emits a PSB+ with exactly this time, that of a change of code: a decoder must apply this change
- * before what follows, and no later one.
+ * before the trace that follows, and must not apply a later one yet.
  */
 void plugin_reach(struct shared_thread *t, uint64_t time)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Finds where the program was interrupted when a signal handler begins: the kernel's frame on the
- * stack says it, and QEMU's copy of the registers says where the frame is.
+ * Finds the address at which the program was interrupted when a signal handler begins. The kernel's
+ * frame on the stack holds it, and QEMU's copy of the registers leads to the frame.
  */
 #include "record/qemu/plugin/block_trace.h"
 
@@ -61,7 +61,7 @@ static bool read_frame(const struct handler_entry *entry, struct signal_frame *f
  * Whether the kernel called the handler that begins now. QEMU's plugin interface cannot read
  * registers, but its code generator keeps a pointer to the CPU state, which begins with them, in
  * rbp. If several signals came at once, each handler but the first interrupts another before its
- * first instruction; the frame of the first says where the program was.
+ * first instruction; the frame of the first holds the program's address.
  */
 bool plugin_signal_frame(const uint64_t *env, struct signal_frame *frame)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The capture of each thread: its simulated processor and engine (record/simulated/trace_output.h)
- * write to its trace buffer in shared memory. In the PMI the new bytes are published to the
- * recorder, and the thread waits until there is room, so that nothing is lost.
+ * Begins, pauses and ends the capture of each thread. The thread's simulated processor and its
+ * engine (record/simulated/trace_output.h) write to the thread's trace buffer in shared memory. In
+ * the PMI, drain() publishes the new bytes to the recorder and waits until the recorder has made
+ * room, so that nothing is lost. Also moves the address filters to where their files are mapped.
  */
 #include "record/qemu/plugin/plugin.h"
 
