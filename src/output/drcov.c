@@ -3,6 +3,7 @@
 #include "output/drcov.h"
 
 #include "base/bits.h"
+#include "base/path.h"
 
 #include <ptah/symbol.h>
 #include <inttypes.h>
@@ -104,6 +105,8 @@ static void place(const struct drcov *d, const struct ptah_map *map, struct modu
 
 	*m = (struct module){.path = map->path};
 	snprintf(path, sizeof(path), "%s%s", d->symfs ? d->symfs : "", map->path);
+	if (d->symfs && strlen(d->symfs) < sizeof(path))
+		path_resolve(path + strlen(d->symfs));
 	if (!ptah_elf_extent(path, map->file_offset, &e) &&
 	    !ptah_elf_extent(map->path, map->file_offset, &e)) {
 		place_plain(map->path, map, m);

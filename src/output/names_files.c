@@ -2,6 +2,8 @@
 /* The build ids of files that have names, and which files have changed since they were counted. */
 #include "output/names_internal.h"
 
+#include "base/path.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,8 @@ static void read_id(const struct names *n, const char *path, struct build_id *id
 	memset(id, 0, sizeof(*id));
 	if (!ptah_path_is_file(path) || asprintf(&full, "%s%s", n->symfs, path) < 0)
 		return;
+	if (*n->symfs)
+		path_resolve(full + strlen(n->symfs));
 	id->size = ptah_build_id_read(full, id->bytes);
 	if (id->size < 0)
 		id->size = 0;

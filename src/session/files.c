@@ -5,6 +5,7 @@
  */
 #include "session/session.h"
 
+#include "base/path.h"
 #include "perfdata/message.h"
 
 #include <errno.h>
@@ -48,7 +49,10 @@ char *session_path(const struct ptah_session *s, const char *path)
 
 	if (!s->symfs)
 		return strdup(path);
-	return asprintf(&full, "%s%s", s->symfs, path) < 0 ? NULL : full;
+	if (asprintf(&full, "%s%s", s->symfs, path) < 0)
+		return NULL;
+	path_resolve(full + strlen(s->symfs));
+	return full;
 }
 
 int session_add_kernel(const struct ptah_session *s, struct ptah_image *image)

@@ -2,6 +2,7 @@
 /* The public resolver: reads each file once and answers from its table. */
 #include <ptah/symbol.h>
 
+#include "base/path.h"
 #include "symbol/elf.h"
 
 #include <search.h>
@@ -73,7 +74,11 @@ static char *local_path(const struct ptah_symbols *symbols, const char *path)
 
 	if (path[0] != '/' && *symbols->root)
 		return NULL;
-	return asprintf(&local, "%s%s", symbols->root, path) < 0 ? NULL : local;
+	if (asprintf(&local, "%s%s", symbols->root, path) < 0)
+		return NULL;
+	if (*symbols->root)
+		path_resolve(local + strlen(symbols->root));
+	return local;
 }
 
 static void read_entry(struct ptah_symbols *symbols, struct binary *entry)
