@@ -8,6 +8,8 @@
 
 #include <ptah/ptah.h>
 
+#include <stdarg.h>
+
 /* Exit codes. 2 is for a command line that makes no sense, as in other Unix tools. */
 enum {
 	EXIT_OK = 0,
@@ -103,11 +105,22 @@ int options_dump(void);
  */
 bool parse_size(const char *text, const char *units, uint64_t *value, bool *bare);
 
+/*
+ * Prints `head` and a line of text on standard error. In the text, which may contain names from
+ * untrusted files, characters that a terminal would obey (base/text.h) become "?".
+ */
+void print_clean(const char *head, const char *format, ...) PRINTF_LIKE(2, 3);
+void vprint_clean(const char *head, const char *format, va_list args);
+
 /* Prints "ptah NAME: message" on standard error. Returns EXIT_FAILED. */
 int fail(const struct command *command, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* The same, for a command line that makes no sense. Returns EXIT_USAGE. */
 int fail_usage(const struct command *command, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* The same, with a second line that names --help. */
+int fail_options(const struct command *command, const char *format, ...) PRINTF_LIKE(2, 3);
+int vfail_options(const struct command *command, const char *format, va_list args);
 
 /* Reports that decoding errors left parts of the path out of the output. Returns EXIT_FAILED. */
 int fail_errors(const struct command *command, uint64_t errors);

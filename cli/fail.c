@@ -1,16 +1,40 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints error messages on standard error, each with the command's name. */
+/* Prints error messages and remarks on standard error. */
 #include "command.h"
+
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+void vprint_clean(const char *head, const char *format, va_list args)
+{
+	char *text;
+
+	if (vasprintf(&text, format, args) < 0)
+		return;
+	text_clean(text);
+	fprintf(stderr, "%s%s\n", head, text);
+	free(text);
+}
+
+void print_clean(const char *head, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vprint_clean(head, format, args);
+	va_end(args);
+}
 
 static void put_message(const struct command *command, const char *format, va_list args)
 {
-	fprintf(stderr, "ptah %s: ", command->name);
-	vfprintf(stderr, format, args);
-	fputc('\n', stderr);
+	char head[32];
+
+	snprintf(head, sizeof(head), "ptah %s: ", command->name);
+	vprint_clean(head, format, args);
 }
 
 int fail(const struct command *command, const char *format, ...)
@@ -29,6 +53,23 @@ int fail_usage(const struct command *command, const char *format, ...)
 
 	va_start(args, format);
 	put_message(command, format, args);
+	va_end(args);
+	return EXIT_USAGE;
+}
+
+int vfail_options(const struct command *command, const char *format, va_list args)
+{
+	put_message(command, format, args);
+	fprintf(stderr, "Try 'ptah %s --help'.\n", command->name);
+	return EXIT_USAGE;
+}
+
+int fail_options(const struct command *command, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vfail_options(command, format, args);
 	va_end(args);
 	return EXIT_USAGE;
 }

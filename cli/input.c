@@ -2,11 +2,15 @@
 /* Opens the recording or raw trace that a decoding command reads, and its output. */
 #include "input.h"
 
+#include "base/text.h"
+
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t was_interrupted;
@@ -222,7 +226,7 @@ void input_stream_info(const struct ptah_session *session, size_t i, struct ptah
 	if (ptah_session_stream_info(session, i, info) < 0)
 		memset(info, 0, sizeof(*info));
 	info->comm[sizeof(info->comm) - 1] = '\0';
-	clean_text(info->comm);
+	text_clean(info->comm);
 }
 
 bool input_wants(const struct input *input, const struct ptah_session *session, size_t i)
@@ -245,12 +249,8 @@ void input_notes(const struct input *input, const struct ptah_session *session)
 {
 	const char *note;
 
-	for (size_t i = 0; !input->quiet && (note = ptah_session_note(session, i)); i++) {
-		fputs("note: ", stderr);
-		for (; *note; note++)
-			putc((unsigned char)*note < 0x20 || *note == 0x7f ? '?' : *note, stderr);
-		putc('\n', stderr);
-	}
+	for (size_t i = 0; !input->quiet && (note = ptah_session_note(session, i)); i++)
+		print_clean("note: ", "%s", note);
 }
 
 size_t input_shown(const struct input *input, size_t count)

@@ -83,7 +83,7 @@ int input_count(const struct input *input, const struct ptah_session *session,
 int input_names(const struct input *input, const struct ptah_session *session,
 		struct names **names);
 
-/* What stream i is. Control characters in its comm are replaced. */
+/* What stream i is. Characters of its comm that must not reach a terminal are replaced. */
 void input_stream_info(const struct ptah_session *session, size_t i, struct ptah_stream_info *info);
 
 /* Do --pid, --tid, --comm and --cpu choose stream i? */

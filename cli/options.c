@@ -15,11 +15,9 @@ static int complain(const struct command *command, int *status, const char *form
 {
 	va_list args;
 
-	fprintf(stderr, "ptah %s: ", command->name);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	vfail_options(command, format, args);
 	va_end(args);
-	fprintf(stderr, "\nTry 'ptah %s --help'.\n", command->name);
 	*status = EXIT_USAGE;
 	return -1;
 }

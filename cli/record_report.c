@@ -24,15 +24,15 @@ void record_erase(struct run *run)
 void record_remark(struct run *run, const char *format, ...)
 {
 	va_list args;
+	char text[1536];
 
 	if (run->options->quiet)
 		return;
 	record_erase(run);
-	fputs("[ ptah record: ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	fputs(" ]\n", stderr);
+	print_clean("[ ptah record: ", "%s ]", text);
 }
 
 /*

@@ -68,7 +68,6 @@ static int complain(const struct source *s, const struct ptah_packet_parser *par
 	size_t n = strcspn(s->text + parser->at, " \t\r,#");
 
 	snprintf(word, sizeof(word), "%.*s", (int)(n < 48 ? n : 48), s->text + parser->at);
-	clean_text(word);
 	return fail(&command_asm, "%s:%" PRIu64 ":%zu: expected %s; there is %s%s%s", s->name,
 		    s->line, parser->at + 1, parser->expected, word[0] ? "\"" : "",
 		    word[0] ? word : "nothing", word[0] ? "\"" : "");
@@ -95,8 +94,7 @@ static int assemble(struct source *s, struct out *out)
 
 static int usage(const char *what)
 {
-	fail(&command_asm, "%s\nTry 'ptah asm --help'.", what);
-	return EXIT_USAGE;
+	return fail_options(&command_asm, "%s", what);
 }
 
 static int run(int argc, char **argv)

@@ -207,10 +207,8 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return status;
-	if (first < argc) {
-		fail(&command_caps, "%s: it takes no file\nTry 'ptah caps --help'.", argv[first]);
-		return EXIT_USAGE;
-	}
+	if (first < argc)
+		return fail_options(&command_caps, "%s: it takes no file", argv[first]);
 	if (!o.model)
 		return show_host(&o);
 	if (!strcmp(o.model, "list"))

@@ -205,7 +205,7 @@ static int configure(const struct record_options *o, char **argv, struct ptah_re
 	if (status == EXIT_OK)
 		status = target_parse(&command_record, &o->target, config);
 	if (status == EXIT_OK && config->target.kind == PTAH_RECORD_COMMAND && !config->target.argv)
-		status = wrong("no command to record\nTry 'ptah record --help'.");
+		status = fail_options(&command_record, "no command to record");
 	/* The variable only says where the plugin is; it does not choose the recorder qemu. */
 	if (!config->backend.plugin && config->target.kind == PTAH_RECORD_COMMAND &&
 	    config->backend.kind <= PTAH_RECORDER_QEMU)

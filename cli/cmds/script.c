@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah script: every instruction, branch, block or call of each thread, in order. */
+#include "base/text.h"
 #include "progress.h"
 #include "script_view.h"
 
@@ -144,7 +145,7 @@ static void follow_thread(struct script *s)
 	info.pid = info.space = thread.pid;
 	info.tid = thread.tid;
 	memcpy(info.comm, thread.comm, sizeof(info.comm));
-	clean_text(info.comm);
+	text_clean(info.comm);
 	begin_thread(s, &info);
 }
 

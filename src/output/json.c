@@ -2,6 +2,9 @@
 /* Writes JSON values, with the commas and the indentation between them. */
 #include "output/json.h"
 
+#include "base/text.h"
+
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -18,25 +21,6 @@ static void indent(struct json *j)
 		out_text(j->out, "  ");
 }
 
-/* The length of the valid UTF-8 sequence at s; 0 when there is none. */
-static size_t utf8_length(const unsigned char *s)
-{
-	size_t n = s[0] < 0x80	 ? 1
-		   : s[0] < 0xc2 ? 0
-		   : s[0] < 0xe0 ? 2
-		   : s[0] < 0xf0 ? 3
-		   : s[0] < 0xf5 ? 4
-				 : 0;
-
-	for (size_t i = 1; i < n; i++)
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-		return 0; /* overlong, a surrogate, or beyond Unicode */
-	return n;
-}
-
 /* The number of bytes at s that need no escape: nearly always all of them. */
 static size_t plain_length(const unsigned char *s)
 {
@@ -47,30 +31,29 @@ static size_t plain_length(const unsigned char *s)
 	return n;
 }
 
-/* Bytes that are no valid UTF-8 become U+FFFD. */
+/* Bytes that are no valid UTF-8 become U+FFFD. What a terminal would obey is escaped. */
 static void put_string(struct json *j, const char *value)
 {
-	const unsigned char *s = (const unsigned char *)value;
+	size_t n;
 
 	out_char(j->out, '"');
-	for (;;) {
-		size_t plain = plain_length(s), n;
+	for (;; value += n) {
+		uint32_t c;
 
-		out_bytes(j->out, (const char *)s, plain);
-		s += plain;
-		if (!*s)
+		n = plain_length((const unsigned char *)value);
+		out_bytes(j->out, value, n);
+		value += n;
+		if (!*value)
 			break;
-		n = utf8_length(s);
-
-		if (*s == '"' || *s == '\\')
-			out_format(j->out, "\\%c", *s);
-		else if (*s < 0x20 || *s == 0x7f)
-			out_format(j->out, "\\u%04x", *s);
-		else if (n)
-			out_bytes(j->out, (const char *)s, n);
-		else
+		c = text_character(value, &n);
+		if (c == '"' || c == '\\')
+			out_format(j->out, "\\%c", (char)c);
+		else if (c == TEXT_INVALID)
 			out_text(j->out, "\\ufffd");
-		s += n ? n : 1;
+		else if (text_is_harmful(c))
+			out_format(j->out, "\\u%04" PRIx32, c);
+		else
+			out_bytes(j->out, value, n);
 	}
 	out_char(j->out, '"');
 }

@@ -2,7 +2,7 @@
 /* Names for addresses, looked up once each (names.h). */
 #include "output/names_internal.h"
 
-#include "output/out.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -124,9 +124,7 @@ const char *names_shown(struct names *n, const char *path)
 {
 	struct clean *c;
 
-	if (!path[strcspn(path,
-			  "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10"
-			  "\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f\x7f")])
+	if (text_is_clean(path))
 		return path;
 	for (c = n->cleaned; c; c = c->next)
 		if (c->path == path)
@@ -136,7 +134,7 @@ const char *names_shown(struct names *n, const char *path)
 		return "?";
 	*c = (struct clean){n->cleaned, path};
 	strcpy(c->text, path);
-	clean_text(c->text);
+	text_clean(c->text);
 	n->cleaned = c;
 	return c->text;
 }

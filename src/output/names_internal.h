@@ -37,14 +37,14 @@ struct known_id {
 	struct build_id id;
 };
 
-/* A path with control characters, and the text that is shown for it. */
+/* A path with characters that must not reach a terminal, and the text that is shown for it. */
 struct clean {
 	struct clean *next;
 	const char *path;
 	char text[];
 };
 
-/* `path` without control characters: nearly always `path` itself. */
+/* `path` without characters that must not reach a terminal: nearly always `path` itself. */
 const char *names_shown(struct names *names, const char *path);
 
 /* Has this file of the counts changed since it ran? */

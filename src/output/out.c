@@ -2,6 +2,8 @@
 /* Buffered output to a file, a pipe or standard output (out.h). */
 #include "output/out.h"
 
+#include "base/text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -148,22 +150,16 @@ void out_char(struct out *o, char c)
 	out_bytes(o, &c, 1);
 }
 
-static bool is_control(char c)
-{
-	return (unsigned char)c < 0x20 || c == 0x7f;
-}
-
 void out_clean(struct out *o, const char *text)
 {
-	for (; *text; text++)
-		out_char(o, is_control(*text) ? '?' : *text);
-}
+	size_t n;
 
-void clean_text(char *text)
-{
-	for (; *text; text++)
-		if (is_control(*text))
-			*text = '?';
+	for (; *text; text += n) {
+		if (text_is_harmful(text_character(text, &n)))
+			out_char(o, '?');
+		else
+			out_bytes(o, text, n);
+	}
 }
 
 void out_decimal(struct out *o, uint64_t value)

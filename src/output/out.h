@@ -26,10 +26,9 @@ void out_bytes(struct out *out, const char *bytes, size_t n);
 void out_text(struct out *out, const char *text);
 void out_char(struct out *out, char c);
 
-/* Writes text from an untrusted file. Control characters, which could move a terminal's cursor or
- * break a row, become "?". */
+/* Writes text from an untrusted file. Characters that a terminal would obey, or that break a row
+ * (base/text.h), become "?". */
 void out_clean(struct out *out, const char *text);
-void clean_text(char *text); /* replaces them in place */
 void out_decimal(struct out *out, uint64_t value);
 void out_signed(struct out *out, int64_t value);
 void out_hex(struct out *out, uint64_t value); /* without 0x */

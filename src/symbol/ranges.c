@@ -2,6 +2,8 @@
 /* Sorts, flattens and merges address ranges with names (ranges.h). */
 #include "symbol/ranges.h"
 
+#include "base/text.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -207,12 +209,9 @@ size_t symbol_names_add(struct symbol_names *names, const char *prefix, const ch
 	}
 	memcpy(names->bytes + at, prefix, n);
 	memcpy(names->bytes + at + n, suffix, m);
-	/* Control characters: no compiler writes them into names, and a terminal would obey them.
-	 */
-	for (size_t i = at; i < at + n + m; i++)
-		if ((unsigned char)names->bytes[i] < 0x20 || names->bytes[i] == 0x7f)
-			names->bytes[i] = '?';
 	names->bytes[at + n + m] = '\0';
+	/* No compiler writes control characters into names, and a terminal would obey them. */
+	text_clean(names->bytes + at);
 	names->used += n + m + 1;
 	return at;
 }

@@ -59,7 +59,7 @@ static void utf8_passes_and_the_rest_is_replaced(void **state)
 {
 	(void)state;
 	/* The first and last character of each length. */
-	expect_text("\xc2\x80\xdf\xbf", "\"\xc2\x80\xdf\xbf\"");
+	expect_text("\xc2\xa0\xdf\xbf", "\"\xc2\xa0\xdf\xbf\"");
 	expect_text("\xe0\xa0\x80\xef\xbf\xbf", "\"\xe0\xa0\x80\xef\xbf\xbf\"");
 	expect_text("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\"");
 	/* A continuation byte alone, a cut sequence, an overlong one, a surrogate, beyond U+10FFFF.
@@ -72,6 +72,16 @@ static void utf8_passes_and_the_rest_is_replaced(void **state)
 	expect_text("\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\"");
 	expect_text("\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\"");
 	expect_text("\xff", "\"\\ufffd\"");
+}
+
+/* RFC 8259 allows an escape for every character. Documents are also read on terminals. */
+static void what_a_terminal_obeys_is_escaped(void **state)
+{
+	(void)state;
+	expect_text("\x7f", "\"\\u007f\"");
+	expect_text("\xc2\x80\xc2\x9b\xc2\x9f", "\"\\u0080\\u009b\\u009f\"");
+	expect_text("a\xe2\x80\xae", "\"a\\u202e\"");
+	expect_text("\xd8\x9c\xe2\x81\xa6", "\"\\u061c\\u2066\"");
 }
 
 static void numbers_are_exact(void **state)
@@ -138,6 +148,7 @@ int main(void)
 	    cmocka_unit_test(utf8_passes_and_the_rest_is_replaced),
 	    cmocka_unit_test(numbers_are_exact),
 	    cmocka_unit_test(lists_have_a_line_for_each_row),
+	    cmocka_unit_test(what_a_terminal_obeys_is_escaped),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);
