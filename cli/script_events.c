@@ -4,6 +4,7 @@
 #include "script_view.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 bool script_is_loss(const struct ptah_item *item)
 {
@@ -36,8 +37,8 @@ void script_event_json(void *view, const void *event)
 
 	json_object(&s->json, NULL, true);
 	json_signed(&s->json, "tid", s->info.tid);
-	if (s->time)
-		json_number(&s->json, "time", script_time(s));
+	if (s->now.known)
+		json_seconds(&s->json, "time_s", s->now.ns);
 	json_string(&s->json, "event", ptah_item_name(item->type));
 	json_number(&s->json, "offset", item->offset);
 	if (item->type == PTAH_ITEM_ERROR)
@@ -50,26 +51,38 @@ void script_event_json(void *view, const void *event)
 	json_end_object(&s->json);
 }
 
-/* A row of the mode's columns: "# interrupt vector 14" in the column of words, the address in that
- * of addresses. */
-void script_event_tsv(void *view, const void *event)
+static void put_words(struct script *s, const struct ptah_item *item)
 {
-	struct script *s = view;
-	const struct ptah_item *item = event;
-	const bool branches = s->mode == &script_branches;
-
-	if (!s->events) /* programs get rows of another kind only on request */
-		return;
-	out_format(s->out, "%d\t", s->info.tid);
-	if (!branches) {
-		out_format(s->out, "0x%" PRIx64 "\t", item->ip);
-		out_text(s->out, s->mode == &script_blocks ? "\t\t" : "\t");
-	}
 	out_format(s->out, "# %s", ptah_item_name(item->type));
 	if (item->type == PTAH_ITEM_ERROR)
 		out_format(s->out, " %s", ptah_error_name(item->status));
 	item_fields_text(s->out, item);
-	if (branches)
-		out_format(s->out, "\t0x%" PRIx64 "\t", item->ip);
+}
+
+/* A row of the mode's columns: those that an event has no value for stay empty. */
+void script_event_tsv(void *view, const void *event)
+{
+	struct script *s = view;
+	const struct ptah_item *item = event;
+	const struct row_type *type = s->mode->type;
+
+	if (!s->events) /* programs get rows of another kind only on request */
+		return;
+	for (size_t i = 0; i < type->count; i++) {
+		const char *column = type->fields[i].tsv;
+
+		if (!fields_has_column(&type->fields[i], s->asked))
+			continue;
+		if (i)
+			out_char(s->out, '\t');
+		if (!strcmp(column, "tid"))
+			out_signed(s->out, s->info.tid);
+		else if (!strcmp(column, "time_s") && s->now.known)
+			out_seconds(s->out, s->now.ns);
+		else if (!strcmp(column, s->mode->event_ip))
+			out_format(s->out, "0x%" PRIx64, item->ip);
+		else if (!strcmp(column, s->mode->event_words))
+			put_words(s, item);
+	}
 	out_char(s->out, '\n');
 }

@@ -12,7 +12,8 @@
 #define SHARED_TSV .begin = script_begin_tsv, .event = script_event_tsv, .offered = true
 #define TIME(type)                                                                                 \
 	{                                                                                          \
-		NULL, "time", FIELD_NUMBER, offsetof(type, time), SCRIPT_TIME, 0                   \
+		"time_s", "time_s", FIELD_SECONDS, offsetof(type, time.ns), SCRIPT_TIME,           \
+		    offsetof(type, time.known)                                                     \
 	}
 #define SYMBOL(type, key, member)                                                                  \
 	{                                                                                          \
@@ -44,7 +45,7 @@ void script_begin_tsv(void *view)
 	fields_tsv_head(s->out, s->mode->type, s->asked);
 }
 
-/* Writes a row of any mode as TSV. The members that only JSON shows are not filled in. */
+/* Writes a row as TSV. The members that only JSON shows are not filled in. */
 static void put_tsv(void *view, const void *row)
 {
 	struct script *s = view;
@@ -56,7 +57,8 @@ static void put_tsv(void *view, const void *row)
 
 struct branch {
 	int32_t tid;
-	uint64_t time, from, to;
+	struct script_time time;
+	uint64_t from, to;
 	const char *kind, *from_symbol, *to_symbol;
 };
 
@@ -95,7 +97,6 @@ static void put_branch_json(void *view, const void *row)
 	struct script *s = view;
 	char from[512], to[512];
 
-	b.time = script_time(s);
 	b.from_symbol = script_symbol(s, b.from, from, sizeof(from));
 	b.to_symbol = script_symbol(s, b.to, to, sizeof(to));
 	fields_json(&s->json, &branch_type, s->asked, &b);
@@ -103,7 +104,8 @@ static void put_branch_json(void *view, const void *row)
 
 static void put_branch(struct script *s, uint64_t from, uint64_t to, const char *kind)
 {
-	const struct branch b = {.tid = s->info.tid, .from = from, .to = to, .kind = kind};
+	const struct branch b = {
+	    .tid = s->info.tid, .time = s->now, .from = from, .to = to, .kind = kind};
 
 	s->renderer->row(s, &b);
 }
@@ -161,6 +163,8 @@ const struct script_mode script_branches = {
     .option = "--branches",
     .array = "branches",
     .type = &branch_type,
+    .event_ip = "from",
+    .event_words = "kind",
     .take = take_branches,
     .renderers = {[FORMAT_TEXT] = {.row = put_branch_text,
 				   .event = script_event_text,
@@ -173,15 +177,17 @@ const struct script_mode script_branches = {
 
 struct call {
 	int32_t tid;
-	uint64_t time, depth, ip;
+	struct script_time time;
+	uint64_t depth, ip;
 	const char *symbol;
 };
 
 static const struct field call_fields[] = {
-    FIELD_JSON(struct call, "tid", FIELD_SIGNED, tid),
+    FIELD(struct call, "tid", FIELD_SIGNED, tid),
     TIME(struct call),
-    FIELD_JSON(struct call, "depth", FIELD_NUMBER, depth),
-    FIELD_JSON(struct call, "ip", FIELD_ADDRESS, ip),
+    FIELD(struct call, "depth", FIELD_NUMBER, depth),
+    FIELD(struct call, "ip", FIELD_ADDRESS, ip),
+    FIELD_TSV(struct call, "symbol", FIELD_STRING, symbol),
     SYMBOL(struct call, "symbol", symbol),
 };
 
@@ -206,9 +212,18 @@ static void put_call_json(void *view, const void *row)
 	struct script *s = view;
 	char text[512];
 
-	c.time = script_time(s);
 	c.symbol = script_symbol(s, c.ip, text, sizeof(text));
 	fields_json(&s->json, &call_type, s->asked, &c);
+}
+
+static void put_call_tsv(void *view, const void *row)
+{
+	struct call c = *(const struct call *)row;
+	struct script *s = view;
+	char text[512];
+
+	c.symbol = script_symbol(s, c.ip, text, sizeof(text));
+	fields_tsv(s->out, &call_type, s->asked, &c);
 }
 
 static void take_calls(struct script *s, const struct ptah_item *item)
@@ -216,7 +231,7 @@ static void take_calls(struct script *s, const struct ptah_item *item)
 	if (item->type == PTAH_ITEM_BLOCK) {
 		if (s->before == PTAH_INSN_CALL || s->before == PTAH_INSN_CALL_IND) {
 			const struct call c = {
-			    .tid = s->info.tid, .depth = s->depth, .ip = item->ip};
+			    .tid = s->info.tid, .time = s->now, .depth = s->depth, .ip = item->ip};
 
 			s->renderer->row(s, &c);
 			s->depth++;
@@ -233,18 +248,22 @@ const struct script_mode script_calls = {
     .option = "--calls",
     .array = "calls",
     .type = &call_type,
+    .event_ip = "ip",
+    .event_words = "symbol",
     .take = take_calls,
     .renderers = {[FORMAT_TEXT] = {.row = put_call_text,
 				   .event = script_event_text,
 				   .offered = true},
-		  [FORMAT_JSON] = {.row = put_call_json, SHARED_JSON}},
+		  [FORMAT_JSON] = {.row = put_call_json, SHARED_JSON},
+		  [FORMAT_TSV] = {.row = put_call_tsv, SHARED_TSV}},
 };
 
 /* Blocks */
 
 struct block {
 	int32_t tid;
-	uint64_t time, ip, end, instructions;
+	struct script_time time;
+	uint64_t ip, end, instructions;
 	const char *insn_class, *symbol;
 };
 
@@ -283,7 +302,6 @@ static void put_block_json(void *view, const void *row)
 	struct script *s = view;
 	char text[512];
 
-	b.time = script_time(s);
 	b.symbol = script_symbol(s, b.ip, text, sizeof(text));
 	fields_json(&s->json, &block_type, s->asked, &b);
 }
@@ -295,6 +313,7 @@ static void take_blocks(struct script *s, const struct ptah_item *item)
 	if (item->type != PTAH_ITEM_BLOCK)
 		return;
 	b = (struct block){.tid = s->info.tid,
+			   .time = s->now,
 			   .ip = item->ip,
 			   .end = item->end,
 			   .instructions = item->ninsn,
@@ -306,6 +325,8 @@ const struct script_mode script_blocks = {
     .option = "--blocks",
     .array = "blocks",
     .type = &block_type,
+    .event_ip = "ip",
+    .event_words = "class",
     .take = take_blocks,
     .renderers = {[FORMAT_TEXT] = {.row = put_block_text,
 				   .event = script_event_text,
@@ -318,7 +339,8 @@ const struct script_mode script_blocks = {
 
 struct instruction {
 	int32_t tid;
-	uint64_t time, ip, size;
+	struct script_time time;
+	uint64_t ip, size;
 	const char *text, *symbol;
 };
 
@@ -352,7 +374,7 @@ static struct instruction make_instruction(struct script *s, const struct ptah_i
 	memcpy(text, s->pool + line->text + line->code, n);
 	text[n] = '\0';
 	return (struct instruction){
-	    .tid = s->info.tid, .ip = insn->ip, .size = insn->size, .text = text};
+	    .tid = s->info.tid, .time = s->now, .ip = insn->ip, .size = insn->size, .text = text};
 }
 
 static void put_insn_json(void *view, const void *row)
@@ -361,7 +383,6 @@ static void put_insn_json(void *view, const void *row)
 	struct script *s = view;
 	struct instruction i = make_instruction(s, row, text);
 
-	i.time = script_time(s);
 	i.symbol = script_symbol(s, i.ip, symbol, sizeof(symbol));
 	fields_json(&s->json, &instruction_type, s->asked, &i);
 }
@@ -391,6 +412,8 @@ const struct script_mode script_instructions = {
     .option = "",
     .array = "instructions",
     .type = &instruction_type,
+    .event_ip = "ip",
+    .event_words = "instruction",
     .take = take_instructions,
     .renderers = {[FORMAT_TEXT] = {.row = put_insn_text,
 				   .event = script_event_text,

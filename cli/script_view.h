@@ -10,11 +10,19 @@
 
 struct script;
 
+/* Perf's time, in nanoseconds. */
+struct script_time {
+	uint64_t ns;
+	bool known;
+};
+
 /* A mode: instructions, or one of --branches, --blocks and --calls. */
 struct script_mode {
 	const char *option; /* "" for instructions */
 	const char *array;  /* of the JSON document */
 	const struct row_type *type;
+	/* The columns of TSV that get an event's address and its words. */
+	const char *event_ip, *event_words;
 	void (*take)(struct script *s, const struct ptah_item *item);
 	struct renderer renderers[FORMAT_MAX];
 };
@@ -49,7 +57,9 @@ struct script {
 	struct ptah_stream_info info; /* of the current thread */
 	char prefix[96];	      /* comm, tid, time */
 	size_t prefix_length, thread_length;
-	uint64_t tsc; /* the time in the prefix */
+	uint64_t tsc;		/* the time in the prefix */
+	struct script_time now; /* the same; unknown without --time */
+	bool timed;		/* a time was known somewhere */
 
 	/* --branches: a branch whose target is not known yet. */
 	bool has_branch;
@@ -79,9 +89,6 @@ void script_put_name(struct script *s, uint64_t ip);
 
 /* Writes "symbol+0x10" into `text`. NULL: no symbol is known, or --no-symbols. */
 const char *script_symbol(struct script *s, uint64_t ip, char *text, size_t n);
-
-/* The current time in nanoseconds of perf's clock, if --time is given. */
-uint64_t script_time(const struct script *s);
 
 /* The line of an instruction, from the cache or made now. Its text is in s->pool. */
 const struct script_line *script_find_line(struct script *s, const struct ptah_insn *insn);

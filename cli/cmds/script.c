@@ -38,13 +38,16 @@ static const struct option_def script_options[] = {
      .help = "show events (tracing on, off, PSB, ...) at their places",
      .man = "Also show the events of the trace (tracing on and off, PSB, time and "
 	    "mode changes, interrupts, ...) at their places, with their fields: "
-	    "vector, CR2, exit reason, C-state and so on. In TSV they are rows whose "
-	    "last column (with `--branches` the second) begins with \"#\"."},
+	    "vector, CR2, exit reason, C-state and so on. In TSV they are rows of the "
+	    "same columns, and \"#\" and the event stand in the last one (with "
+	    "`--branches` in *kind*)."},
     {.name = "time",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, time),
-     .help = "show perf's time, as far as the trace tells it",
-     .man = "Show perf's time in seconds, where the trace has time stamps."},
+     .help = "show perf's time in seconds, as far as the trace has it",
+     .man = "Show perf's time, where the trace has time stamps: in seconds with nine "
+	    "decimals in every format. In JSON and TSV its name is *time_s*; where no "
+	    "time is known, text has a dash, TSV an empty column, and JSON no such key."},
     {.name = "att",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, att),
@@ -92,11 +95,6 @@ const char *script_symbol(struct script *s, uint64_t ip, char *text, size_t n)
 	return text;
 }
 
-uint64_t script_time(const struct script *s)
-{
-	return s->time ? ptah_session_time(s->session, s->tsc) : 0;
-}
-
 /* Puts the time into the prefix, as perf's seconds.nanoseconds; a dash while it is unknown. */
 static void set_time(struct script *s, uint64_t tsc)
 {
@@ -105,10 +103,12 @@ static void set_time(struct script *s, uint64_t tsc)
 	size_t room = sizeof(s->prefix) - s->thread_length;
 
 	s->tsc = tsc;
+	s->now = (struct script_time){ns, tsc && ns};
+	s->timed |= s->now.known;
 	s->prefix_length = s->thread_length +
-			   (size_t)(tsc && ns ? snprintf(at, room, "%" PRIu64 ".%09" PRIu64 ": ",
-							 ns / 1000000000, ns % 1000000000)
-					      : snprintf(at, room, "-: "));
+			   (size_t)(s->now.known ? snprintf(at, room, "%" PRIu64 ".%09" PRIu64 ": ",
+							    ns / 1000000000, ns % 1000000000)
+						 : snprintf(at, room, "-: "));
 }
 
 void script_put_prefix(struct script *s)
@@ -264,6 +264,10 @@ static int run(int argc, char **argv)
 	else if (s.errors)
 		status = fail_errors(&command_script, s.errors);
 	input_notes(&o.input, session);
+	if (s.time && !s.timed && !o.input.quiet)
+		print_clean("note: ",
+			    "--time: no time is known, because the trace has no time stamps "
+			    "or the recording no perf clock");
 	ptah_workers_free(s.workers);
 	names_free(s.names);
 	script_free_lines(&s);
@@ -283,7 +287,6 @@ const struct command command_script = {
 						  ordered_jobs_options, input_options, raw_options,
 						  decode_options, output_options, format_options,
 						  quiet_options, help_options, NULL},
-    .notes = (const struct option_note[]){{"format", "With `--calls` there is no *tsv*."}, {0}},
     .operand = COMPLETE_FILE,
     .run = run,
 };

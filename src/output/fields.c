@@ -7,6 +7,11 @@ static bool is_asked(const struct field *f, unsigned asked)
 	return !f->asked || f->asked & asked;
 }
 
+bool fields_has_column(const struct field *f, unsigned asked)
+{
+	return f->tsv && is_asked(f, asked);
+}
+
 static bool has_value(const struct field *f, const void *row)
 {
 	return !f->has || *(const bool *)((const char *)row + f->has);
@@ -19,7 +24,7 @@ void fields_tsv_head(struct out *out, const struct row_type *type, unsigned aske
 	for (size_t i = 0; i < type->count; i++) {
 		const struct field *f = &type->fields[i];
 
-		if (!f->tsv || !is_asked(f, asked))
+		if (!fields_has_column(f, asked))
 			continue;
 		if (!first)
 			out_char(out, '\t');
@@ -49,6 +54,9 @@ static void put_tsv(struct out *out, const struct field *f, const void *at)
 	case FIELD_REAL:
 		out_format(out, "%.3f", *(const double *)at);
 		break;
+	case FIELD_SECONDS:
+		out_seconds(out, *(const uint64_t *)at);
+		break;
 	}
 }
 
@@ -59,7 +67,7 @@ void fields_tsv(struct out *out, const struct row_type *type, unsigned asked, co
 	for (size_t i = 0; i < type->count; i++) {
 		const struct field *f = &type->fields[i];
 
-		if (!f->tsv || !is_asked(f, asked))
+		if (!fields_has_column(f, asked))
 			continue;
 		if (!first)
 			out_char(out, '\t');
@@ -87,6 +95,9 @@ static void put_json(struct json *json, const struct field *f, const void *at)
 		break;
 	case FIELD_REAL:
 		json_real(json, f->json, *(const double *)at);
+		break;
+	case FIELD_SECONDS:
+		json_seconds(json, f->json, *(const uint64_t *)at);
 		break;
 	}
 }

@@ -19,6 +19,7 @@ enum field_kind {
 	FIELD_ADDRESS, /* uint64_t, as 0x401000 */
 	FIELD_STRING,  /* const char *; NULL: nothing in TSV, null in JSON */
 	FIELD_REAL,    /* double, with three decimals */
+	FIELD_SECONDS, /* uint64_t of nanoseconds, written as seconds with nine decimals */
 };
 
 struct field {
@@ -58,6 +59,9 @@ struct row_type {
 	{                                                                                          \
 		fields, sizeof(fields) / sizeof(*(fields))                                         \
 	}
+
+/* Is the field a column of TSV? */
+bool fields_has_column(const struct field *field, unsigned asked);
 
 /* Write the line of column names, and a row. `asked`: the bits of the fields to include. */
 void fields_tsv_head(struct out *out, const struct row_type *type, unsigned asked);

@@ -150,6 +150,12 @@ void json_real(struct json *j, const char *key, double value)
 		out_text(j->out, "null");
 }
 
+void json_seconds(struct json *j, const char *key, uint64_t nanoseconds)
+{
+	begin_value(j, key);
+	out_seconds(j->out, nanoseconds);
+}
+
 void json_address(struct json *j, const char *key, uint64_t value)
 {
 	begin_value(j, key);

@@ -31,7 +31,8 @@ void json_number(struct json *j, const char *key, uint64_t value);
 void json_signed(struct json *j, const char *key, int64_t value);
 void json_real(struct json *j, const char *key,
 	       double value); /* three decimals; null if not finite */
-void json_address(struct json *j, const char *key, uint64_t value); /* "0x..." */
+void json_seconds(struct json *j, const char *key, uint64_t nanoseconds); /* nine decimals */
+void json_address(struct json *j, const char *key, uint64_t value);	  /* "0x..." */
 void json_bool(struct json *j, const char *key, bool value);
 
 /* Ends the document with a newline. */

@@ -193,6 +193,11 @@ void out_hex(struct out *o, uint64_t value)
 	out_bytes(o, digits + at, sizeof(digits) - at);
 }
 
+void out_seconds(struct out *o, uint64_t nanoseconds)
+{
+	out_format(o, "%" PRIu64 ".%09" PRIu64, nanoseconds / 1000000000, nanoseconds % 1000000000);
+}
+
 void out_format(struct out *o, const char *format, ...)
 {
 	char text[1024];

@@ -31,7 +31,8 @@ void out_char(struct out *out, char c);
 void out_clean(struct out *out, const char *text);
 void out_decimal(struct out *out, uint64_t value);
 void out_signed(struct out *out, int64_t value);
-void out_hex(struct out *out, uint64_t value); /* without 0x */
+void out_hex(struct out *out, uint64_t value);		 /* without 0x */
+void out_seconds(struct out *out, uint64_t nanoseconds); /* 12.000000345 */
 void out_format(struct out *out, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* Has the consumer of the output gone (EPIPE)? Then the command stops; it is no error. */

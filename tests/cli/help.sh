@@ -52,8 +52,6 @@ for command in dump script report stat verify profile cover caps; do
 	*) grep -q 'text, json or tsv' err || fail "$command --format=xml: $(cat err)" ;;
 	esac
 done
-complains script --calls --format=tsv
-grep -q 'it takes text or json' err || fail "script --calls --format=tsv: $(cat err)"
 complains report --limit=few
 complains report --sort=luck
 complains report a.data b.data

@@ -12,7 +12,7 @@
 
 struct row {
 	int32_t pid;
-	uint64_t count, ip, extra;
+	uint64_t count, ip, extra, time;
 	double share;
 	bool has_ip;
 	const char *name;
@@ -25,14 +25,15 @@ static const struct field fields[] = {
     {"ip", "ip", FIELD_ADDRESS, offsetof(struct row, ip), 0, offsetof(struct row, has_ip)},
     {"extra", "extra", FIELD_NUMBER, offsetof(struct row, extra), 4, 0},
     FIELD(struct row, "share", FIELD_REAL, share),
+    {"time_s", "time_s", FIELD_SECONDS, offsetof(struct row, time), 8, 0},
     FIELD_TSV(struct row, "name", FIELD_STRING, name),
 };
 
 static const struct row_type type = ROW_TYPE(fields);
 
 static const struct row rows[] = {
-    {-1, 7, 0x401000, 9, 0.5, true, "a\tb"},
-    {12, UINT64_MAX, 0, 9, 100, false, NULL},
+    {-1, 7, 0x401000, 9, 1, 0.5, true, "a\tb"},
+    {12, UINT64_MAX, 0, 9, UINT64_MAX, 100, false, NULL},
 };
 
 /* Writes both rows, and copies the result into `text`. */
@@ -93,11 +94,26 @@ static void test_json(void **state)
 	assert_non_null(strstr(text, "\"extra\": 9"));
 }
 
+/* Nanoseconds are shown as seconds, without rounding. */
+static void test_seconds(void **state)
+{
+	char text[512];
+
+	(void)state;
+	write_rows(false, 8, text, sizeof(text));
+	assert_non_null(strstr(text, "\ttime_s\t"));
+	assert_non_null(strstr(text, "\t0.000000001\t"));
+	assert_non_null(strstr(text, "\t18446744073.709551615\t"));
+	write_rows(true, 8, text, sizeof(text));
+	assert_non_null(strstr(text, "\"time_s\": 18446744073.709551615"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_tsv),
 	    cmocka_unit_test(test_json),
+	    cmocka_unit_test(test_seconds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,14 +95,16 @@ static void numbers_are_exact(void **state)
 	json_signed(&json, "least", INT64_MIN);
 	json_address(&json, "ip", 0x7fff00401000);
 	json_real(&json, "half", 0.5);
+	json_seconds(&json, "s", 12000000345);
 	json_real(&json, "none", NAN);
 	json_real(&json, "endless", INFINITY);
 	json_bool(&json, "yes", true);
 	json_end_object(&json);
-	assert_string_equal(end(), "{\"most\": 18446744073709551615, "
-				   "\"least\": -9223372036854775808, \"ip\": \"0x7fff00401000\", "
-				   "\"half\": 0.500, \"none\": null, \"endless\": null, "
-				   "\"yes\": true}");
+	assert_string_equal(
+	    end(), "{\"most\": 18446744073709551615, "
+		   "\"least\": -9223372036854775808, \"ip\": \"0x7fff00401000\", "
+		   "\"half\": 0.500, \"s\": 12.000000345, \"none\": null, \"endless\": null, "
+		   "\"yes\": true}");
 }
 
 static void lists_have_a_line_for_each_row(void **state)
@@ -146,9 +148,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(what_json_reserves_is_escaped),
 	    cmocka_unit_test(utf8_passes_and_the_rest_is_replaced),
+	    cmocka_unit_test(what_a_terminal_obeys_is_escaped),
 	    cmocka_unit_test(numbers_are_exact),
 	    cmocka_unit_test(lists_have_a_line_for_each_row),
-	    cmocka_unit_test(what_a_terminal_obeys_is_escaped),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);

@@ -1,0 +1,82 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The rows of script: TSV has one header and one kind of row in every mode, and time is
+# in seconds in every format.
+. "$PTAH_SOURCE/tests/cli/common.sh"
+need python3
+need "${CC:-cc}"
+
+# leaf is called 20000 times; _start: 2 + 20000 * 3 + 3; leaf: 20000 * 2 instructions.
+cat >program.s <<'END'
+	.globl _start
+	.type _start, @function
+_start:	nop
+	mov $20000, %ebx
+1:	call leaf
+	dec %ebx
+	jnz 1b
+	mov $60, %eax
+	xor %edi, %edi
+	syscall
+	.size _start, . - _start
+	.type leaf, @function
+leaf:	nop
+	ret
+	.size leaf, . - leaf
+END
+total=100005
+"${CC:-cc}" -nostdlib -static -no-pie -o program program.s
+need qemu-x86_64
+"$PTAH" record -e intel_pt/mtc=1,cyc=1/u -o r.data -- ./program 2>/dev/null
+
+# Every row has the columns of the header, in every mode, with and without time and events.
+for mode in '' --branches --blocks --calls; do
+	for time in '' --time; do
+		for events in '' --events; do
+			# shellcheck disable=SC2086 # words
+			expect 0 "$PTAH" script --format=tsv $mode $time $events r.data
+			equal "columns: $mode $time $events" \
+				"$(awk -F '\t' '{ print NF }' out | sort -u | wc -l)" 1
+			equal "headers: $mode $time $events" "$(grep -c '^tid' out)" 1
+			case "$time $(head -1 out | cut -f 2)" in
+			'--time time_s') ;;
+			' time_s' | --time*) fail "$mode $time $events: $(head -1 out)" ;;
+			esac
+		done
+	done
+done
+expect 0 "$PTAH" script --calls --format=tsv r.data
+equal "columns of calls" "$(head -1 out)" "$(printf 'tid\tdepth\tip\tsymbol')"
+equal "calls" "$(awk -F '\t' 'NR > 1 { n[$2 " " $4]++ } END { for (k in n) print k, n[k] }' out)" \
+	"0 leaf 20000"
+expect 0 "$PTAH" script --calls --format=tsv --no-symbols r.data
+equal "calls without names" "$(awk -F '\t' 'NR > 1 && NF == 4 && $4 == ""' out | wc -l)" 20000
+
+# An instruction takes a nanosecond: the recorder's clock. So the last row's time is
+# the number of instructions, whatever the format.
+near() { # WHAT SECONDS
+	echo "$2" | grep -q -x '[0-9]*\.[0-9]\{9\}' || fail "$1: \"$2\" are no seconds"
+	awk -v got="$2" -v wanted=$total 'BEGIN {
+		exit !(got * 1e9 > wanted * .99 && got * 1e9 < wanted * 1.01) }' ||
+		fail "$1: $2 s at the end of $total instructions"
+}
+expect 0 "$PTAH" script --time r.data
+near text "$(tail -1 out | awk '{ sub(/:$/, "", $3); print $3 }')"
+for mode in '' --branches --blocks --calls; do
+	# shellcheck disable=SC2086 # words
+	expect 0 "$PTAH" script --time --format=tsv $mode r.data
+	near "TSV $mode" "$(tail -1 out | cut -f 2)"
+	# shellcheck disable=SC2086 # words
+	expect 0 "$PTAH" script --time --format=json $mode r.data
+	near "JSON $mode" "$(sed -n 's/.*"time_s": \([0-9.]*\).*/\1/p' out | tail -1)"
+	equal "JSON $mode" "$(json "any('time' in row for row in list(d.values())[0])")" False
+done
+
+# Where no time is known, that is said: here the trace has no time stamps.
+printf 'psb\npsbend\ntip.pge 0x401000\ntip.pgd 0x401001\n' >text
+printf '\220\220\220\303' >code
+expect 0 "$PTAH" asm -o trace text
+"$PTAH" script --time --pt=trace --raw=code:401000 >out 2>err || :
+grep -q 'no time is known' err || fail "no word about missing time: $(cat out err)"
+expect 0 "$PTAH" script --time r.data
+! grep -q 'no time is known' err || fail "time is known: $(cat err)"
