@@ -124,8 +124,32 @@ static void print_losses(struct run *run)
 			      l->overflows, plural(l->overflows));
 }
 
+/* The most notes that are printed after a recording. */
+#define MOST_NOTES 10
+
+/* Prints what was not recorded, which is in the recording's notes. */
+static void print_notes(struct run *run, const char *path)
+{
+	const struct ptah_session_config config = {.size = sizeof(config), .no_images = true};
+	struct ptah_message why = {""};
+	struct ptah_session *session;
+	const char *note;
+	size_t n = 0;
+
+	if (!run->status.notes || run->options->quiet ||
+	    ptah_session_open(path, &config, &session, &why) < 0)
+		return;
+	for (; (note = ptah_session_note(session, n)); n++)
+		if (n < MOST_NOTES)
+			record_remark(run, "note: %s", note);
+	if (n > MOST_NOTES)
+		record_remark(run, "%zu more notes: 'ptah stat' shows them", n - MOST_NOTES);
+	ptah_session_close(session);
+}
+
 void record_print_result(struct run *run)
 {
+	const char *path = run->config->output.path ? run->config->output.path : "perf.data";
 	const struct ptah_record_status *s = &run->status;
 	char counted[64] = "", processes[32] = "", snapshots[32] = "";
 
@@ -136,13 +160,12 @@ void record_print_result(struct run *run)
 	if (s->snapshots)
 		snprintf(snapshots, sizeof(snapshots), ", %u snapshot%s", s->snapshots,
 			 plural(s->snapshots));
-	record_remark(run, "%.3f MB of trace, %s%u %s%s%s%s written to %s%s",
+	record_remark(run, "%.3f MB of trace, %s%u %s%s%s%s written to %s",
 		      (double)s->trace_bytes / 1e6, counted, s->threads,
 		      run->config->target.kind == PTAH_RECORD_CPUS ? "stream" : "thread",
-		      plural(s->threads), processes, snapshots,
-		      run->config->output.path ? run->config->output.path : "perf.data",
-		      s->notes ? "; 'ptah report' tells what was left out" : "");
+		      plural(s->threads), processes, snapshots, path);
 	print_losses(run);
+	print_notes(run, path);
 }
 
 /* Prints the advice for a problem, unless the sentence contains it already. */

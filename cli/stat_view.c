@@ -6,6 +6,8 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 bool stat_is_shared(const struct ptah_stream_info *info)
 {
@@ -98,6 +100,10 @@ static void end_json(void *view)
 
 	json_end_array(&s->json);
 	put_counts_json(&s->json, &s->sum);
+	json_array(&s->json, "notes");
+	for (size_t i = 0; ptah_session_note(s->session, i); i++)
+		json_string(&s->json, NULL, ptah_session_note(s->session, i));
+	json_end_array(&s->json);
 	json_end_object(&s->json);
 	json_finish(&s->json);
 }
@@ -144,6 +150,14 @@ static void put_tsv(void *view, const void *stream)
 	fields_tsv(((struct stat_view *)view)->out, &row_type, 0, &tsv);
 }
 
+/* There is no place for notes in a table. */
+static void end_tsv(void *view)
+{
+	const struct stat_view *s = view;
+
+	input_notes(s->input, s->session);
+}
+
 /* Text */
 
 static void put_line(struct out *out, const char *what, uint64_t value)
@@ -151,7 +165,18 @@ static void put_line(struct out *out, const char *what, uint64_t value)
 	out_format(out, "  %-24s %16" PRIu64 "\n", what, value);
 }
 
-static void put_counts_text(struct out *out, const struct stat_counts *c)
+static void put_name(struct out *out, const struct ptah_stream_info *info)
+{
+	if (stat_is_shared(info))
+		out_format(out, "CPU %d", info->cpu);
+	else
+		out_format(out, "%s %d/%d", info->comm[0] ? info->comm : "trace", info->pid,
+			   info->tid);
+}
+
+/* `bad`: the stream with the first error, or NULL if there is only one. */
+static void put_counts_text(struct out *out, const struct stat_counts *c,
+			    const struct ptah_stream_info *bad)
 {
 	put_line(out, "bytes", c->bytes);
 	if (c->bad_bytes)
@@ -167,10 +192,17 @@ static void put_counts_text(struct out *out, const struct stat_counts *c)
 	out_format(out, "  %-24s %16.3f\n", "bits per instruction",
 		   ratio(8.0 * (double)c->bytes, (double)c->instructions));
 	put_line(out, "errors", c->errors);
-	if (c->errors)
-		out_format(out, "    the first at offset 0x%" PRIx64 ", ip 0x%" PRIx64 ": %s\n",
+	if (c->errors) {
+		out_text(out, "    the first ");
+		if (bad) {
+			out_text(out, "in ");
+			put_name(out, bad);
+			out_char(out, ' ');
+		}
+		out_format(out, "at offset 0x%" PRIx64 ", ip 0x%" PRIx64 ": %s\n",
 			   c->first_error.offset, c->first_error.ip,
 			   ptah_strerror(c->first_error.status));
+	}
 	put_line(out, "overflows", c->overflows);
 	if (c->gaps)
 		put_line(out, "gaps without TNT packets", c->gaps);
@@ -184,34 +216,85 @@ static void put_counts_text(struct out *out, const struct stat_counts *c)
 				   c->packets[i]);
 }
 
+struct stat_kept {
+	struct ptah_stream_info info;
+	struct stat_counts counts;
+	size_t share_count;
+	struct stat_share shares[];
+};
+
+static int keep(struct stat_view *s, const struct stat_row *row)
+{
+	const size_t size = row->share_count * sizeof(*row->shares);
+	struct stat_kept **kept = reallocarray(s->kept, s->kept_count + 1, sizeof(*kept));
+	struct stat_kept *copy = kept ? malloc(sizeof(*copy) + size) : NULL;
+
+	if (kept)
+		s->kept = kept;
+	if (!copy)
+		return PTAH_E_NOMEM;
+	copy->info = *row->info;
+	copy->counts = *row->counts;
+	copy->share_count = row->share_count;
+	if (size)
+		memcpy(copy->shares, row->shares, size);
+	s->kept[s->kept_count++] = copy;
+	return 0;
+}
+
+void stat_view_free(struct stat_view *s)
+{
+	for (size_t i = 0; i < s->kept_count; i++)
+		free(s->kept[i]);
+	free(s->kept);
+}
+
+/* A stream that is alone is the summary, and is kept for it. */
 static void put_text(void *view, const void *stream)
 {
-	struct out *out = ((struct stat_view *)view)->out;
-	const struct stat_row *row = stream;
+	struct stat_view *s = view;
 
-	if (stat_is_shared(row->info))
-		out_format(out, "CPU %d\n", row->info->cpu);
-	else
-		out_format(out, "%s %d/%d\n", row->info->comm[0] ? row->info->comm : "trace",
-			   row->info->pid, row->info->tid);
-	put_counts_text(out, row->counts);
-	for (size_t i = 0; i < row->share_count; i++)
-		out_format(out, "  process %-16d %16" PRIu64 " instructions\n", row->shares[i].pid,
-			   row->shares[i].instructions);
+	if (s->status >= 0 && (s->per_thread || s->streams == 1))
+		s->status = keep(s, stream);
+}
+
+static void put_stream_text(struct out *out, const struct stat_kept *k)
+{
+	put_name(out, &k->info);
+	out_char(out, '\n');
+	put_counts_text(out, &k->counts, NULL);
+	for (size_t i = 0; i < k->share_count; i++)
+		out_format(out, "  process %-16d %16" PRIu64 " instructions\n", k->shares[i].pid,
+			   k->shares[i].instructions);
+}
+
+static void put_notes_text(const struct stat_view *s)
+{
+	const char *note;
+
+	for (size_t i = 0; (note = ptah_session_note(s->session, i)); i++) {
+		out_text(s->out, "note: ");
+		out_clean(s->out, note);
+		out_char(s->out, '\n');
+	}
 }
 
 static void end_text(void *view)
 {
 	struct stat_view *s = view;
 
-	if (s->streams < 2)
-		return;
-	out_format(s->out, "all %u streams\n", s->streams);
-	put_counts_text(s->out, &s->sum);
+	put_notes_text(s);
+	if (s->streams > 1) {
+		out_format(s->out, "all %u streams%s\n", s->streams,
+			   s->per_thread ? "" : " (--per-thread shows each)");
+		put_counts_text(s->out, &s->sum, &s->first_bad);
+	}
+	for (size_t i = 0; i < s->kept_count && (s->per_thread || s->streams == 1); i++)
+		put_stream_text(s->out, s->kept[i]);
 }
 
 const struct renderer stat_renderers[FORMAT_MAX] = {
     [FORMAT_TEXT] = {.row = put_text, .end = end_text, .offered = true},
     [FORMAT_JSON] = {.begin = begin_json, .row = put_json, .end = end_json, .offered = true},
-    [FORMAT_TSV] = {.begin = begin_tsv, .row = put_tsv, .offered = true},
+    [FORMAT_TSV] = {.begin = begin_tsv, .row = put_tsv, .end = end_tsv, .offered = true},
 };

@@ -29,17 +29,28 @@ struct stat_row {
 	size_t share_count;
 };
 
+/* A copy of a row, with the shares after it in memory. */
+struct stat_kept;
+
 struct stat_view {
+	const struct input *input;
 	const struct renderer *renderer;
+	bool per_thread; /* text shows each stream, after the summary */
 	const struct ptah_session *session;
 	struct out *out;
 	struct json json;
 	struct stat_counts sum;
+	struct ptah_stream_info first_bad; /* the stream of sum.first_error */
+	struct stat_kept **kept;	   /* text is printed at the end: the summary comes first */
+	size_t kept_count;
+	int status; /* negative: a row could not be kept */
 	unsigned streams;
 	double since; /* when the last stream was finished */
 };
 
 extern const struct renderer stat_renderers[FORMAT_MAX];
+
+void stat_view_free(struct stat_view *s);
 
 /* Is it the stream of a CPU that several processes share? */
 bool stat_is_shared(const struct ptah_stream_info *info);

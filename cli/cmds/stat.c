@@ -9,6 +9,18 @@
 
 struct options {
 	struct input input;
+	bool per_thread;
+};
+
+static const struct option_def stat_options[] = {
+    {.name = "per-thread",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct options, per_thread),
+     .help = "after the summary, each thread's own counts",
+     .man = "After the summary, show the counts of each thread or, where a stream is that "
+	    "of a CPU which several processes share, of each CPU and the instructions of its "
+	    "processes. JSON and TSV have them in any case."},
+    {0},
 };
 
 static int take_totals(struct ptah_profile *profile, struct stat_counts *c)
@@ -97,6 +109,8 @@ static int take_stream(void *stat, const struct ptah_stream_info *info, size_t s
 	if (status < 0)
 		return status;
 	c.seconds = now() - s->since;
+	if (!s->sum.errors && c.errors)
+		s->first_bad = *info;
 	c.bad_bytes = packets_count(s->session, stream, c.packets);
 	s->since = now();
 	add(&s->sum, &c);
@@ -108,7 +122,7 @@ static int take_stream(void *stat, const struct ptah_stream_info *info, size_t s
 	row.shares = shares;
 	s->renderer->row(s, &row);
 	free(shares);
-	return 0;
+	return s->status;
 }
 
 static int run(int argc, char **argv)
@@ -132,11 +146,13 @@ static int run(int argc, char **argv)
 		return status;
 	}
 	s.session = session;
+	s.input = &o.input;
+	s.per_thread = o.per_thread;
 	RENDER(s.renderer, begin, &s);
 	s.since = now();
 	problem = input_count(&o.input, session, take_stream, &s);
 	RENDER(s.renderer, end, &s);
-	input_notes(&o.input, session);
+	stat_view_free(&s);
 	ptah_session_close(session);
 	if (problem < 0)
 		status = fail(&command_stat, "%s", ptah_strerror(problem));
@@ -150,12 +166,13 @@ const struct command command_stat = {
     .usage = "[OPTIONS] [FILE]",
     .summary = "what a trace consists of, and what was lost",
     .details =
-	"Counts packets by type, blocks, instructions, branches by kind, errors and losses, for\n"
-	"each stream and all together, and tells how fast they were decoded; for a CPU that\n"
-	"several processes share, also what each of them ran.",
-    .options = (const struct option_def *const[]){jobs_options, input_options, raw_options,
-						  decode_options, output_options, format_options,
-						  quiet_options, help_options, NULL},
+	"Counts packets by type, blocks, instructions, branches by kind, errors and losses of\n"
+	"all streams together, and how fast they were decoded. Remarks about the recording come\n"
+	"first: what was not recorded, and whether it was cut. --per-thread shows each stream.",
+    .options =
+	(const struct option_def *const[]){stat_options, jobs_options, input_options, raw_options,
+					   decode_options, output_options, format_options,
+					   quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,
 };

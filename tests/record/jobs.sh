@@ -25,6 +25,6 @@ same script --calls --time
 "$PTAH" script --blocks --no-symbols -j 1 | head -c 100000000 | md5sum >one.txt
 "$PTAH" script --blocks --no-symbols -j 3 | head -c 100000000 | md5sum >three.txt
 cmp one.txt three.txt || fail "script --blocks: not the same with threads"
-"$PTAH" stat -q -j 1 | grep -v decoded, >one.txt
-"$PTAH" stat -q -j 3 | grep -v decoded, >three.txt
+"$PTAH" stat -q --per-thread -j 1 | grep -v decoded, >one.txt
+"$PTAH" stat -q --per-thread -j 3 | grep -v decoded, >three.txt
 cmp one.txt three.txt || fail "stat: not the same with threads"
