@@ -65,33 +65,68 @@ int input_names(const struct input *input, const struct ptah_session *session, s
 	return status;
 }
 
+/* Reports why the image of an option cannot be read. `path`: the option's value without an address.
+ */
+static int fail_image(const struct command *command, const struct image_option *option,
+		      const char *path, int status)
+{
+	if (option->kind == 'p')
+		return fail(command, "--pages=%s: %s%s", path,
+			    status == PTAH_E_MISSING ? "PREFIX.addr or PREFIX.dump: " : "",
+			    status == PTAH_E_MISSING ? strerror(ENOENT) : ptah_strerror(status));
+	return fail(command, "--%s=%s: %s: %s", option->kind == 'e' ? "elf" : "raw", option->value,
+		    path,
+		    access(path, R_OK) < 0	 ? strerror(errno)
+		    : status == PTAH_E_BAD_MAGIC ? "it is no ELF file"
+						 : ptah_strerror(status));
+}
+
+/* Splits an option's value into a file and an address. Returns an exit code. */
+static int split_image(const struct command *command, const struct image_option *option, char *path,
+		       size_t n, uint64_t *address)
+{
+	if (option->kind != 'p' && split_address(option->value, path, n, address))
+		return EXIT_OK;
+	if (option->kind == 'r')
+		return fail_usage(command, "--raw=%s: it takes FILE:ADDRESS (hexadecimal)",
+				  option->value);
+	/* A colon may also belong to the file's name. */
+	if (option->kind == 'e' && strchr(option->value, ':') && access(option->value, F_OK) < 0)
+		return fail_usage(command, "--elf=%s: it takes FILE or FILE:BASE (hexadecimal)",
+				  option->value);
+	snprintf(path, n, "%s", option->value);
+	*address = 0;
+	return EXIT_OK;
+}
+
 static int add_image(const struct command *command, struct ptah_image *image,
 		     const struct image_option *option)
 {
-	uint64_t address = 0;
+	uint64_t address;
 	char path[4096];
-	int status;
+	int status = split_image(command, option, path, sizeof(path), &address);
 
-	switch (option->kind) {
-	case 'p':
-		status = ptah_image_add_pages(image, option->value, NULL);
-		break;
-	case 'e':
-		if (split_address(option->value, path, sizeof(path), &address))
-			status = ptah_image_add_elf(image, path, address, NULL);
-		else
-			status = ptah_image_add_elf(image, option->value, 0, NULL);
-		break;
-	default:
-		if (!split_address(option->value, path, sizeof(path), &address))
-			return fail(command, "--raw=%s: it takes FILE:ADDRESS (hexadecimal)",
-				    option->value);
+	if (status)
+		return status;
+	if (option->kind == 'p')
+		status = ptah_image_add_pages(image, path, NULL);
+	else if (option->kind == 'e')
+		status = ptah_image_add_elf(image, path, address, NULL);
+	else
 		status = ptah_image_add_file(image, path, 0, UINT64_MAX - address, address, NULL);
-		break;
-	}
-	if (status < 0)
-		return fail(command, "%s: %s", option->value, ptah_strerror(status));
-	return 0;
+	return status < 0 ? fail_image(command, option, path, status) : EXIT_OK;
+}
+
+/* Is the file a recording, and no raw trace? */
+static bool is_recording(const char *path)
+{
+	char magic[8] = "";
+	FILE *f = fopen(path, "re");
+	size_t n = f ? fread(magic, 1, sizeof(magic), f) : 0;
+
+	if (f)
+		fclose(f);
+	return n == sizeof(magic) && !memcmp(magic, "PERFILE2", sizeof(magic));
 }
 
 static int open_raw(const struct command *command, const struct input *input,
@@ -99,14 +134,22 @@ static int open_raw(const struct command *command, const struct input *input,
 {
 	struct ptah_message why = {""};
 	struct ptah_image *image;
+	struct stat st;
 	int status;
 
+	/* Reading the first bytes of a pipe would take them away. */
+	if (!stat(input->pt, &st) && S_ISREG(st.st_mode) && is_recording(input->pt))
+		return fail_usage(command,
+				  "--pt=%s: this is a recording (perf.data), not a raw trace; read "
+				  "it without --pt",
+				  input->pt);
 	if (ptah_image_new(&image) < 0)
 		return fail(command, "out of memory");
 	for (unsigned i = 0; i < input->image_count; i++) {
-		if (add_image(command, image, &input->images[i])) {
+		status = add_image(command, image, &input->images[i]);
+		if (status) {
 			ptah_image_free(image);
-			return EXIT_FAILED;
+			return status;
 		}
 	}
 	status = ptah_session_open_raw(input->pt, image, session, &why);

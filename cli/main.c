@@ -2,6 +2,7 @@
 /* The entry point: finds the subcommand and runs it, or lists the subcommands. */
 #include "command.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,29 +30,100 @@ static void usage(FILE *to)
 	fprintf(to, "\nOptions:\n"
 		    "  --help     show this help\n"
 		    "  --version  show the version\n\n"
-		    "'ptah COMMAND --help' tells what a command can do. To begin with:\n"
+		    "'ptah help COMMAND' shows what a command can do. To begin with:\n"
 		    "  ptah record -- gzip -k FILE && ptah report\n");
+}
+
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; commands[i]; i++)
+		if (!strcmp(name, commands[i]->name))
+			return commands[i];
+	return NULL;
+}
+
+#define LONGEST 16 /* a longer word is not compared */
+
+static unsigned least(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+/* The number of slips of the keyboard between two words: a letter too many, too few or wrong, or
+ * two in the wrong order (the distance of Damerau and Levenshtein). */
+static unsigned count_slips(const char *a, const char *b)
+{
+	const size_t n = strlen(a), m = strlen(b);
+	unsigned d[LONGEST + 1][LONGEST + 1];
+
+	if (n > LONGEST || m > LONGEST)
+		return UINT_MAX;
+	for (size_t i = 0; i <= n; i++) {
+		for (size_t k = 0; k <= m; k++) {
+			if (!i || !k) {
+				d[i][k] = (unsigned)(i + k);
+				continue;
+			}
+			d[i][k] = d[i - 1][k - 1] + (a[i - 1] != b[k - 1]);
+			d[i][k] = least(d[i][k], least(d[i - 1][k], d[i][k - 1]) + 1);
+			if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+				d[i][k] = least(d[i][k], d[i - 2][k - 2] + 1);
+		}
+	}
+	return d[n][m];
+}
+
+/* Reports a wrong name, with the command that is most like it if there is one. */
+static int no_command(const char *name)
+{
+	const char *nearest = NULL;
+	unsigned slips = 3; /* with so many it is another word */
+
+	for (size_t i = 0; commands[i]; i++) {
+		unsigned n = count_slips(name, commands[i]->name);
+
+		if (n < slips && n < strlen(commands[i]->name) / 2 + 1) {
+			slips = n;
+			nearest = commands[i]->name;
+		}
+	}
+	print_clean("ptah: ", "there is no command \"%s\"%s%s%s", name,
+		    nearest ? "; did you mean \"" : "", nearest ? nearest : "",
+		    nearest ? "\"?" : "");
+	fputs("Try 'ptah --help'.\n", stderr);
+	return EXIT_USAGE;
+}
+
+/* ptah help [COMMAND] */
+static int help(const char *name)
+{
+	const struct command *command = name ? find_command(name) : NULL;
+	char option[] = "--help";
+
+	if (!name) {
+		usage(stdout);
+		return EXIT_OK;
+	}
+	return command ? command->run(2, (char *[]){(char *)(uintptr_t)name, option, NULL})
+		       : no_command(name);
 }
 
 int main(int argc, char **argv)
 {
+	const struct command *command;
+
 	if (argc < 2) {
 		usage(stderr);
 		return EXIT_USAGE;
 	}
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-		usage(stdout);
-		return EXIT_OK;
-	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+		return help(argv[2]);
 	if (!strcmp(argv[1], "--version")) {
 		printf("ptah %s\n", ptah_version());
 		return EXIT_OK;
 	}
 	if (!strcmp(argv[1], "--dump-options")) /* for tools/option-docs */
 		return options_dump();
-	for (size_t i = 0; commands[i]; i++)
-		if (!strcmp(argv[1], commands[i]->name))
-			return commands[i]->run(argc - 1, argv + 1);
-	fprintf(stderr, "ptah: there is no command \"%s\"\nTry 'ptah --help'.\n", argv[1]);
-	return EXIT_USAGE;
+	command = find_command(argv[1]);
+	return command ? command->run(argc - 1, argv + 1) : no_command(argv[1]);
 }

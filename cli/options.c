@@ -199,6 +199,10 @@ static int parse_letters(const struct command *command, int argc, char **argv, i
 		bool with_value = o && takes_value(o);
 		const char *value = with_value && at[1] ? at + 1 : NULL;
 
+		/* Nobody means a value that begins with "=". */
+		if (value && *value == '=' && o->kind != OPTION_REFUSED)
+			return complain(command, status, "%s: write -%c%s or --%s=%s", arg, *at,
+					value + 1, o->name, value + 1);
 		if (!o && at == arg + 1)
 			return complain(command, status, "unknown option %s", arg);
 		if (!o)

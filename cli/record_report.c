@@ -169,7 +169,7 @@ void record_print_result(struct run *run)
 }
 
 /* Prints the advice for a problem, unless the sentence contains it already. */
-static void advise(enum ptah_record_problem problem, const char *sentence)
+static void advise(const struct run *run, enum ptah_record_problem problem, const char *sentence)
 {
 	static const char *const said[PTAH_RECORD_PROBLEM_MAX] = {
 	    [PTAH_RECORD_NO_PROCESSOR] = "--recorder",
@@ -181,8 +181,15 @@ static void advise(enum ptah_record_problem problem, const char *sentence)
 	    [PTAH_RECORD_NO_MEMORY] = "ulimit",
 	};
 
-	if ((unsigned)problem < PTAH_RECORD_PROBLEM_MAX && said[problem] &&
-	    !strstr(sentence, said[problem]))
+	/* Recorders that need no hardware cannot record processors. */
+	if (run->config->target.kind == PTAH_RECORD_CPUS &&
+	    (problem == PTAH_RECORD_NO_PROCESSOR || problem == PTAH_RECORD_NO_DRIVER))
+		fputs(
+		    "Processors (-a, -C) can only be recorded with Intel PT hardware; without it, "
+		    "record a command or a process (-p) of your own.\n",
+		    stderr);
+	else if ((unsigned)problem < PTAH_RECORD_PROBLEM_MAX && said[problem] &&
+		 !strstr(sentence, said[problem]))
 		fprintf(stderr, "%s\n", ptah_record_advice(problem));
 }
 
@@ -190,7 +197,7 @@ int record_failed(const struct run *run, int status, enum ptah_record_problem pr
 		  const char *sentence)
 {
 	fail(run->options->command, "%s", *sentence ? sentence : ptah_strerror(status));
-	advise(problem, sentence);
+	advise(run, problem, sentence);
 	return problem == PTAH_RECORD_BAD_OPTION ? EXIT_USAGE : EXIT_FAILED;
 }
 

@@ -6,15 +6,15 @@
 _ptah_options() {
 	case $1 in
 	record) echo "--output= -o --event= -e --filter= --recorder= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-inherit -i --kcore --mmap-pages= -m --snapshot -S --stop-when-full --buffer= --delay= -D --control= --switch-events --no-retcomp --long-tnt --psb-period= --clock= --qemu= --plugin= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
-	report) echo "--blocks --limit= -n --sort= -s --jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
+	report) echo "--blocks --sort= -s --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
 	script) echo "--branches --blocks --calls --events --time --att --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
-	stat) echo "--jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
+	stat) echo "--per-thread --jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
 	verify) echo "--jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
 	dump) echo "--no-pad --no-timing --packets= --range= --raw-bytes --no-sync --time --mtc-freq= --nom-freq= --cpuid-0x15= --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
 	asm) echo "--output= -o --help -h" ;;
-	profile) echo "--by= --limit= -n --no-symbols --save= --jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
-	cover) echo "--input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --map-size= --no-symbols --jobs= -j --no-progress --quiet -q --help -h" ;;
-	caps) echo "--model= -m --check --output= -o --format= --help -h" ;;
+	profile) echo "--by= --save= --limit= -n --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
+	cover) echo "--format= --map-size= --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --no-progress --quiet -q --help -h" ;;
+	caps) echo "--model= -m --check --format= --output= -o --help -h" ;;
 	esac
 }
 
@@ -43,9 +43,9 @@ _ptah_value() {
 		verify:--processor | dump:--range | dump:--mtc-freq | dump:--nom-freq | dump:--cpuid-0x15 | \
 		dump:--pid | dump:--tid | dump:--comm | dump:--cpu | dump:-C | dump:--processor | \
 		profile:--limit | profile:-n | profile:--jobs | profile:-j | profile:--pid | profile:--tid | \
-		profile:--comm | profile:--cpu | profile:-C | profile:--processor | cover:--pid | cover:--tid | \
-		cover:--comm | cover:--cpu | cover:-C | cover:--processor | cover:--map-size | cover:--jobs | \
-		cover:-j) echo "nothing" ;;
+		profile:--comm | profile:--cpu | profile:-C | profile:--processor | cover:--map-size | \
+		cover:--jobs | cover:-j | cover:--pid | cover:--tid | cover:--comm | cover:--cpu | cover:-C | \
+		cover:--processor) echo "nothing" ;;
 	record:--recorder) echo "words best hardware qemu ptrace" ;;
 	record:--clock) echo "words insn host" ;;
 	report:--sort | report:-s) echo "words instructions calls name" ;;

@@ -41,8 +41,8 @@ complete -c ptah -n '__fish_seen_subcommand_from record' -s h -l help -d 'show t
 complete -c ptah -n __fish_use_subcommand -a report -d 'where the program spent its instructions'
 complete -c ptah -n '__fish_seen_subcommand_from report' -F
 complete -c ptah -n '__fish_seen_subcommand_from report' -l blocks -d 'the hottest blocks instead of functions'
-complete -c ptah -n '__fish_seen_subcommand_from report' -s n -l limit -x -d 'rows to show (default: 20; 0: all)'
 complete -c ptah -n '__fish_seen_subcommand_from report' -s s -l sort -x -a 'instructions calls name' -d 'instructions, calls or name (default: instructions)'
+complete -c ptah -n '__fish_seen_subcommand_from report' -s n -l limit -x -d 'rows to show (default: 20; 0: all)'
 complete -c ptah -n '__fish_seen_subcommand_from report' -s j -l jobs -x -d 'decode with N threads (default: one for each processor)'
 complete -c ptah -n '__fish_seen_subcommand_from report' -s i -l input -r -F -d 'the recording (default: perf.data)'
 complete -c ptah -n '__fish_seen_subcommand_from report' -l pt -r -F -d 'read raw packets instead of a recording'
@@ -71,7 +71,7 @@ complete -c ptah -n '__fish_seen_subcommand_from script' -l branches -d 'taken b
 complete -c ptah -n '__fish_seen_subcommand_from script' -l blocks -d 'blocks instead of instructions'
 complete -c ptah -n '__fish_seen_subcommand_from script' -l calls -d 'calls and returns, indented, instead of instructions'
 complete -c ptah -n '__fish_seen_subcommand_from script' -l events -d 'show events (tracing on, off, PSB, ...) at their places'
-complete -c ptah -n '__fish_seen_subcommand_from script' -l time -d 'show perf\'s time, as far as the trace tells it'
+complete -c ptah -n '__fish_seen_subcommand_from script' -l time -d 'show perf\'s time in seconds, as far as the trace has it'
 complete -c ptah -n '__fish_seen_subcommand_from script' -l att -d 'AT&T syntax'
 complete -c ptah -n '__fish_seen_subcommand_from script' -l no-symbols -d 'addresses only: quicker'
 complete -c ptah -n '__fish_seen_subcommand_from script' -s j -l jobs -x -d 'decode with N threads (default: 1)'
@@ -98,6 +98,7 @@ complete -c ptah -n '__fish_seen_subcommand_from script' -s h -l help -d 'show t
 
 complete -c ptah -n __fish_use_subcommand -a stat -d 'what a trace consists of, and what was lost'
 complete -c ptah -n '__fish_seen_subcommand_from stat' -F
+complete -c ptah -n '__fish_seen_subcommand_from stat' -l per-thread -d 'after the summary, each thread\'s own counts'
 complete -c ptah -n '__fish_seen_subcommand_from stat' -s j -l jobs -x -d 'decode with N threads (default: one for each processor)'
 complete -c ptah -n '__fish_seen_subcommand_from stat' -s i -l input -r -F -d 'the recording (default: perf.data)'
 complete -c ptah -n '__fish_seen_subcommand_from stat' -l pt -r -F -d 'read raw packets instead of a recording'
@@ -185,9 +186,9 @@ complete -c ptah -n '__fish_seen_subcommand_from asm' -s h -l help -d 'show this
 complete -c ptah -n __fish_use_subcommand -a profile -d 'how often each branch, block, edge or function ran'
 complete -c ptah -n '__fish_seen_subcommand_from profile' -F
 complete -c ptah -n '__fish_seen_subcommand_from profile' -l by -x -a 'branches blocks edges functions' -d 'branches, blocks, edges or functions (default: branches)'
+complete -c ptah -n '__fish_seen_subcommand_from profile' -l save -r -F -d 'save all counts as FILE, to be read as a recording is'
 complete -c ptah -n '__fish_seen_subcommand_from profile' -s n -l limit -x -d 'rows to show (default: 20; 0: all)'
 complete -c ptah -n '__fish_seen_subcommand_from profile' -l no-symbols -d 'addresses only: quicker'
-complete -c ptah -n '__fish_seen_subcommand_from profile' -l save -r -F -d 'save all counts as FILE, to be read as a recording is'
 complete -c ptah -n '__fish_seen_subcommand_from profile' -s j -l jobs -x -d 'decode with N threads (default: one for each processor)'
 complete -c ptah -n '__fish_seen_subcommand_from profile' -s i -l input -r -F -d 'the recording (default: perf.data)'
 complete -c ptah -n '__fish_seen_subcommand_from profile' -l pt -r -F -d 'read raw packets instead of a recording'
@@ -212,6 +213,10 @@ complete -c ptah -n '__fish_seen_subcommand_from profile' -s h -l help -d 'show 
 
 complete -c ptah -n __fish_use_subcommand -a cover -d 'what ran, for fuzzers and coverage tools'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -F
+complete -c ptah -n '__fish_seen_subcommand_from cover' -l format -x -a 'edges blocks drcov bitmap' -d 'edges, blocks, drcov or bitmap (default: edges)'
+complete -c ptah -n '__fish_seen_subcommand_from cover' -l map-size -x -d 'bytes of the bitmap, a power of two (default: 65536)'
+complete -c ptah -n '__fish_seen_subcommand_from cover' -l no-symbols -d 'addresses only: quicker'
+complete -c ptah -n '__fish_seen_subcommand_from cover' -s j -l jobs -x -d 'decode with N threads (default: one for each processor)'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -s i -l input -r -F -d 'the recording (default: perf.data)'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -l pt -r -F -d 'read raw packets instead of a recording'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -l raw -r -F -d 'with --pt: the bytes of FILE lie at ADDR (hexadecimal)'
@@ -228,10 +233,6 @@ complete -c ptah -n '__fish_seen_subcommand_from cover' -l errata -x -a '(__fish
 complete -c ptah -n '__fish_seen_subcommand_from cover' -l no-tnt -d 'the trace has no TNT packets (a recording says so itself)'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -l no-retcomp -d 'with --no-tnt: it has no compressed returns either'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -s o -l output -r -F -d 'write to FILE instead of standard output'
-complete -c ptah -n '__fish_seen_subcommand_from cover' -l format -x -a 'edges blocks drcov bitmap' -d 'edges, blocks, drcov or bitmap (default: edges)'
-complete -c ptah -n '__fish_seen_subcommand_from cover' -l map-size -x -d 'bytes of the bitmap, a power of two (default: 65536)'
-complete -c ptah -n '__fish_seen_subcommand_from cover' -l no-symbols -d 'addresses only: quicker'
-complete -c ptah -n '__fish_seen_subcommand_from cover' -s j -l jobs -x -d 'decode with N threads (default: one for each processor)'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -l no-progress -d 'no progress line on a terminal'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -s q -l quiet -d 'no progress and no remarks on stderr'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -s h -l help -d 'show this help'
@@ -239,6 +240,6 @@ complete -c ptah -n '__fish_seen_subcommand_from cover' -s h -l help -d 'show th
 complete -c ptah -n __fish_use_subcommand -a caps -d 'what this processor\'s Intel PT offers'
 complete -c ptah -n '__fish_seen_subcommand_from caps' -s m -l model -x -a 'list broadwell skylake goldmont goldmont-plus ice-lake tiger-lake tremont alder-lake-p alder-lake-e arrow-lake-p arrow-lake-e sapphire-rapids minimal minimal-range maximal none' -d 'of a simulated processor instead of this one; \'list\' names them'
 complete -c ptah -n '__fish_seen_subcommand_from caps' -l check -d 'exit with 1 when tracing is not possible'
-complete -c ptah -n '__fish_seen_subcommand_from caps' -s o -l output -r -F -d 'write to FILE instead of standard output'
 complete -c ptah -n '__fish_seen_subcommand_from caps' -l format -x -a 'text json tsv' -d 'text, json or tsv (default: text)'
+complete -c ptah -n '__fish_seen_subcommand_from caps' -s o -l output -r -F -d 'write to FILE instead of standard output'
 complete -c ptah -n '__fish_seen_subcommand_from caps' -s h -l help -d 'show this help'

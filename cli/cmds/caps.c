@@ -230,7 +230,7 @@ const struct command command_caps = {
 	"Tells what the Intel PT of this processor can do, with each value that may be asked\n"
 	"for, or why it cannot be used here and what to do about it. Exits with 0 either way,\n"
 	"unless --check is given.",
-    .options = (const struct option_def *const[]){caps_options, output_options, caps_format_options,
+    .options = (const struct option_def *const[]){caps_options, caps_format_options, output_options,
 						  help_options, NULL},
     .run = run,
 };

@@ -282,9 +282,10 @@ const struct command command_cover = {
 	"Which edges or blocks ran and how often, as text; as the file of DynamoRIO's drcov,\n"
 	"which Lighthouse and other tools read; or as the bitmap of hit counts that fuzzers\n"
 	"keep (<ptah/coverage.h> tells which edges count, and where).",
-    .options = (const struct option_def *const[]){input_options, raw_options, decode_options,
-						  output_options, cover_options, symbols_options,
-						  jobs_options, quiet_options, help_options, NULL},
+    .options =
+	(const struct option_def *const[]){cover_options, symbols_options, jobs_options,
+					   input_options, raw_options, decode_options,
+					   output_options, quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,
 };

@@ -218,7 +218,7 @@ const struct command command_profile = {
 	"taken, blocks, indirect branches with their targets, or functions. --save keeps the\n"
 	"counts; saved ones are read in a recording's place, and several files are added up.",
     .options =
-	(const struct option_def *const[]){by_options, limit_options, symbols_options, save_options,
+	(const struct option_def *const[]){by_options, save_options, limit_options, symbols_options,
 					   jobs_options, input_options, raw_options, decode_options,
 					   output_options, format_options, quiet_options,
 					   help_options, NULL},

@@ -314,7 +314,7 @@ const struct command command_report = {
 	"The hottest functions, or blocks, with exact counts: every instruction that ran is\n"
 	"counted, none is sampled. Functions of stripped files are bounded by their unwind\n"
 	"tables and named by their address. Calls are entries by a call or a tail jump.",
-    .options = (const struct option_def *const[]){blocks_options, limit_options, sort_options,
+    .options = (const struct option_def *const[]){blocks_options, sort_options, limit_options,
 						  jobs_options, input_options, raw_options,
 						  decode_options, output_options, format_options,
 						  quiet_options, help_options, NULL},

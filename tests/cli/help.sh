@@ -63,6 +63,68 @@ complains script --branches --blocks
 complains caps a.data
 complains caps --model=no-such
 
+# Wrong usages, each with an answer that names the mistake.
+says() { # WORDS ARGUMENTS...
+	words=$1
+	shift
+	complains "$@"
+	grep -q -e "$words" err || fail "$*: $(cat err)"
+}
+says 'did you mean "record"' recrod
+says 'did you mean "report"' reprot
+says 'did you mean "stat"' stats
+says 'there is no command "banana"$' banana
+says 'there is no command "banana"$' help banana
+says 'did you mean "record"' help recrod
+says 'write -Sabc or --snapshot=abc' record -S=abc -- true
+says 'write -oabc or --output=abc' report -o=abc
+says '^ptah record: --snapshot=abc:' record -Sabc -- true
+says '^ptah report: --elf=f:zz: it takes FILE or FILE:BASE' report --pt=a.pt --elf=f:zz
+says '^ptah report: --raw=f:zz: it takes FILE:ADDRESS' report --pt=a.pt --raw=f:zz
+printf 'PERFILE2 and so on' >some.data
+says '^ptah report: --pt=some.data: this is a recording' report --pt=some.data
+expect 1 "$PTAH" report --pt=some.data.pt --elf=absent
+grep -q -e '--elf=absent: absent: No such file' err || fail "--elf=absent: $(cat err)"
+expect 1 "$PTAH" report --pt=some.data.pt --elf=absent:401000
+grep -q -e '--elf=absent:401000: absent: No such file' err || fail "--elf=absent:401000: $(cat err)"
+expect 1 "$PTAH" report --pt=some.data.pt --pages=absent
+grep -q -e '--pages=absent: .*No such file' err || fail "--pages=absent: $(cat err)"
+
+# Without Intel PT hardware, processors cannot be recorded; no other recorder does it.
+status=0
+"$PTAH" record -a --dry-run -- true >out 2>err || status=$?
+if grep -q 'no Intel PT\|no intel_pt' err; then
+	equal "record -a" "$status" 1
+	! grep -q 'recorder qemu' err || fail "record -a: an advice that does not help: $(cat err)"
+	grep -q 'only be recorded with Intel PT hardware' err || fail "record -a: $(cat err)"
+fi
+
+# ptah help COMMAND is the help of the command.
+expect 0 "$PTAH" help
+grep -q '^  record ' out || fail "ptah help lists no commands"
+for command in $commands; do
+	"$PTAH" "$command" --help >wanted
+	expect 0 "$PTAH" help "$command"
+	cmp -s wanted out || fail "help $command is not $command --help"
+done
+
+# A command's own options come before those that it shares with others: --input and
+# --output, which every decoding command has, stand after all options that no other has.
+for command in $commands; do
+	"$PTAH" "$command" --help | grep -o '^ *\(-., \)\{0,1\}--[a-z0-9-]*' |
+		grep -o -e '--[a-z0-9-]*' >"options.$command"
+done
+# (ptah record has no shared options; some of its names are those of others.)
+rm options.record
+for command in dump script report stat profile cover caps; do
+	last=$(for option in $(cat "options.$command"); do
+		[ "$(grep -l -x -e "$option" options.* | wc -l)" != 1 ] || echo "$option"
+	done | tail -1)
+	[ -n "$last" ] || fail "$command has no option of its own"
+	awk -v last="$last" '$0 == "--output" || $0 == "--input" { early = 1 } $0 == last { exit early }' \
+		"options.$command" || fail "$command --help: $last stands after a shared option"
+done
+
 # All ways to write an option and its value mean the same.
 for spelling in "--input=absent.data" "--input absent.data" "-i absent.data" "-iabsent.data" \
 	"absent.data" "-- absent.data"; do
