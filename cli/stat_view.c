@@ -169,6 +169,9 @@ static void put_name(struct out *out, const struct ptah_stream_info *info)
 {
 	if (stat_is_shared(info))
 		out_format(out, "CPU %d", info->cpu);
+	else if (info->tid < 0 && info->cpu >= 0)
+		out_format(out, "%s %d, CPU %d", info->comm[0] ? info->comm : "trace", info->pid,
+			   info->cpu);
 	else
 		out_format(out, "%s %d/%d", info->comm[0] ? info->comm : "trace", info->pid,
 			   info->tid);

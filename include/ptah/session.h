@@ -79,9 +79,9 @@ struct ptah_truth {
 
 struct ptah_stream_info {
 	int32_t pid;	/* -1: unknown, or of several processes: see ptah_stream_thread() */
-	int32_t tid;	/* -1: per-CPU stream */
+	int32_t tid;	/* -1: per-CPU stream: see ptah_stream_thread() */
 	int32_t cpu;	/* -1: per-thread stream */
-	char comm[16];	/* the thread's last name, "" if unknown */
+	char comm[16];	/* the last name of the thread, or of the process; "" if unknown */
 	uint64_t bytes; /* of trace */
 	uint64_t lost;	/* bytes the recorder says were lost */
 	bool has_truth;
@@ -235,11 +235,12 @@ PTAH_API int ptah_stream_insns(const struct ptah_stream *stream, const struct pt
 
 /*
  * The thread that ran what the last read returned. In a stream per thread it is
- * always the same. A stream per CPU that several processes share is followed from
- * thread to thread by the context switches in the recording, and one read returns
- * items of one thread only. Where the exact branch of a switch cannot be found,
- * an error item with PTAH_E_NO_THREAD is reported, and nothing is decoded up to
- * the next switch.
+ * always the same. A stream per CPU is followed from thread to thread by the
+ * context switches in the recording, and one read returns items of one thread
+ * only. Where the exact branch of a switch cannot be found, the thread is not
+ * known up to the next switch. If all threads are of one process, the trace is
+ * decoded all the same. If several processes share the CPU, an error item with
+ * PTAH_E_NO_THREAD is reported, and nothing is decoded up to the next switch.
  */
 struct ptah_thread {
 	int32_t pid, tid; /* 0: the CPU is idle; -1: not known */

@@ -543,7 +543,7 @@ int ptah_counts_add_stream(struct ptah_counts *c, const struct ptah_session *ses
 		return PTAH_E_INVAL;
 	all = process_of_space(session, session->streams[stream].info.space);
 	status = take_profile(&all, profile);
-	if (status >= 0 && session->streams[stream].cpu == SESSION_NONE)
+	if (status >= 0 && !stream_is_shared(&session->streams[stream]))
 		return add_process(c, &all);
 	if (status >= 0)
 		status = add_spaces(c, session, &all);

@@ -155,7 +155,7 @@ int session_check_files(const struct ptah_session *s, struct ptah_message *why)
 
 	for (size_t i = 0; i < s->stream_count && status >= 0; i++) {
 		const struct stream *stream = &s->streams[i];
-		const struct cpu *cpu = stream->cpu != SESSION_NONE ? &s->cpus[stream->cpu] : NULL;
+		const struct cpu *cpu = stream_is_shared(stream) ? &s->cpus[stream->cpu] : NULL;
 
 		status = check_process(s, stream->process, checked, why);
 		for (size_t k = 0; cpu && k < cpu->count && status >= 0; k++)

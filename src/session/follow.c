@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Decodes the trace of a CPU over the memory of the threads that ran there, one after the other.
- * Each process has an address space of its own in the image, which is filled when the process first
- * runs. The flow looks code up in the space of the current thread, so that what it has learnt about
- * one process is kept while another runs. CR3 values in the trace are not needed for that.
+ * Follows the threads that ran on a CPU, one after the other. If all of them are of one process,
+ * its trace is decoded as that of a thread, and only the thread's name changes. Otherwise each
+ * piece is decoded over the memory of the process that ran then: each process has an address space
+ * of its own in the image, which is filled when the process first runs. The flow looks code up in
+ * the space of the current thread, so that what it has learnt about one process is kept while
+ * another runs. CR3 values in the trace are not needed for that.
  */
 #include "session/scout.h"
 #include "session/stream.h"
@@ -48,24 +50,12 @@ int32_t follow_pid(const struct ptah_session *session, const struct ptah_space *
 	return session->processes[process].pid;
 }
 
-int follow_new(struct ptah_stream *s)
-{
-	struct follow *f = calloc(1, sizeof(*f));
-	int status = f ? scout_new(s->session, s->stream, &f->scout) : PTAH_E_NOMEM;
-
-	if (status < 0) {
-		free(f);
-		return status;
-	}
-	f->now = SESSION_NONE;
-	s->follow = f;
-	return 0;
-}
-
 void follow_free(struct ptah_stream *s)
 {
 	struct follow *f = s->follow;
 
+	s->turn = NULL;
+	s->feed_limit = UINT64_MAX;
 	if (!f)
 		return;
 	/* The stream frees the changes of the current resident, which it has taken over. */
@@ -143,18 +133,35 @@ static int enter_process(struct ptah_stream *s, size_t process, uint64_t tsc)
 
 static int enter_turn(struct ptah_stream *s, const struct turn *turn)
 {
-	int status = enter_process(s, turn ? turn->process : SESSION_NONE, turn ? turn->tsc : 0);
+	int status;
 
 	s->turn = turn;
+	if (!stream_is_shared(s->stream))
+		return 0;
+	status = enter_process(s, turn ? turn->process : SESSION_NONE, turn ? turn->tsc : 0);
 	if (status < 0)
 		return status;
 	return s->profile ? profile_set_space(s->profile, s->space)
 			  : flow_set_space(s->flow, s->space);
 }
 
-/* The thread at the beginning of the stream is unknown until the first cut. */
-int follow_begin(struct ptah_stream *s)
+int follow_restart(struct ptah_stream *s)
 {
+	struct follow *f;
+	int status;
+
+	follow_free(s);
+	if (s->stream->cpu == SESSION_NONE)
+		return 0;
+	f = calloc(1, sizeof(*f));
+	status = f ? scout_new(s->session, s->stream, &f->scout) : PTAH_E_NOMEM;
+	if (status < 0) {
+		free(f);
+		return status;
+	}
+	f->now = SESSION_NONE;
+	s->follow = f;
+	/* The thread at the beginning of the stream is unknown until the first cut. */
 	return enter_turn(s, NULL);
 }
 
@@ -175,7 +182,7 @@ int follow_go_on(struct ptah_stream *s, uint64_t at, bool *unknown)
 		return 0;
 	f->has_cut = false;
 	f->safe = at; /* search again from here */
-	*unknown = !f->cut.turn || f->cut.late;
+	*unknown = stream_is_shared(s->stream) && (!f->cut.turn || f->cut.late);
 	n = enter_turn(s, f->cut.turn);
 	s->feed_limit = at;
 	return n;

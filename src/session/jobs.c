@@ -218,13 +218,13 @@ static uint64_t all_bytes(const struct pool *pool)
 }
 
 /*
- * Whether a stream of a CPU is among them. Which thread ran when is found out from the beginning to
- * the end of such a stream, not in segments.
+ * Whether a stream that several processes share is among them. Which of them ran when is found out
+ * from the beginning to the end of such a stream, not in segments.
  */
 static bool is_followed(const struct pool *pool)
 {
 	for (size_t i = 0; i < pool->session->stream_count; i++)
-		if (pool->session->streams[i].cpu != SESSION_NONE &&
+		if (stream_is_shared(&pool->session->streams[i]) &&
 		    (!pool->wants || pool->wants(pool->context, i)))
 			return true;
 	return false;

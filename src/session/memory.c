@@ -302,7 +302,7 @@ static int find_alike(struct ptah_session *s, size_t i, struct table *by_hash)
 	int status;
 
 	stream->like = i;
-	if (stream->process == SESSION_NONE || stream->cpu != SESSION_NONE)
+	if (stream->process == SESSION_NONE)
 		return 0;
 	status = memory_init(&m, s, stream);
 	if (status < 0)

@@ -24,8 +24,12 @@ static struct stream *stream_of(struct ptah_session *s, uint32_t index, int32_t 
 		return NULL;
 	streams[s->stream_count] = (struct stream){
 	    .index = index, .process = SESSION_NONE, .last = SESSION_NONE, .cpu = SESSION_NONE};
-	streams[s->stream_count].info =
-	    (struct ptah_stream_info){.pid = -1, .tid = tid, .cpu = cpu, .space = -1};
+	/*
+	 * In the record of a CPU's buffer perf names the first thread that it was told to trace,
+	 * not one that ran there (auxtrace_mmap_params__set_idx() in tools/perf/util/auxtrace.c).
+	 */
+	streams[s->stream_count].info = (struct ptah_stream_info){
+	    .pid = -1, .tid = cpu < 0 ? tid : -1, .cpu = cpu, .space = -1};
 	return &streams[s->stream_count++];
 }
 

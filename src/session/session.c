@@ -243,7 +243,7 @@ int32_t ptah_session_profile_pid(const struct ptah_session *s, size_t stream,
 
 	if (!s || stream >= s->stream_count)
 		return -1;
-	if (s->streams[stream].cpu == SESSION_NONE)
+	if (!stream_is_shared(&s->streams[stream]))
 		return s->streams[stream].info.space;
 	return ptah_profile_space(profile, space, &value) < 0 ? -1 : follow_pid(s, &value);
 }

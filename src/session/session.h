@@ -113,13 +113,23 @@ struct stream {
 	/* The part of the process's changes that the stream ran over, as in struct program. */
 	size_t first, last;
 	size_t like; /* the first stream that ran over the same memory, or this one itself */
-	size_t cpu;  /* the CPU whose turns are followed; SESSION_NONE: none */
+	/*
+	 * The CPU whose turns are followed; SESSION_NONE: none. With a `process` the turns say
+	 * which thread ran; without, they also say whose memory it ran over.
+	 */
+	size_t cpu;
 	struct piece *pieces;
 	size_t count, capacity;
 	uint64_t expected;	 /* trace_offset that the next piece has if nothing is missing */
 	const uint8_t *snapshot; /* the trace of the last record */
 	uint64_t snapshot_size;
 };
+
+/* Whether several processes share the stream, each with memory of its own. */
+static inline bool stream_is_shared(const struct stream *stream)
+{
+	return stream->cpu != SESSION_NONE && stream->process == SESSION_NONE;
+}
 
 /* The offset at which a piece ends, and its size. */
 static inline uint64_t piece_end(const struct stream *stream, size_t i)

@@ -156,11 +156,9 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 		    session_filters(session, s->stream->process, s->config.events.trace.ranges);
 	if (status >= 0)
 		status = ptah_flow_new(s->image, &s->config, &s->flow);
-	s->stop = s->feed_limit = UINT64_MAX;
-	if (status >= 0 && s->stream->cpu != SESSION_NONE)
-		status = follow_new(s);
-	if (status >= 0 && s->follow)
-		status = follow_begin(s);
+	s->stop = UINT64_MAX;
+	if (status >= 0)
+		status = follow_restart(s);
 	if (status < 0) {
 		ptah_stream_free(s);
 		return status;
@@ -372,7 +370,10 @@ int stream_begin_to_count(struct ptah_stream *s)
 	if (status < 0)
 		return status;
 	set_limit(s);
-	return s->follow ? profile_set_space(s->profile, s->space) : 0;
+	if (stream_is_shared(s->stream))
+		return profile_set_space(s->profile, s->space);
+	follow_free(s); /* counts are not kept by thread */
+	return 0;
 }
 
 int ptah_stream_count(struct ptah_stream *s)
@@ -403,10 +404,10 @@ static bool is_reusable(const struct ptah_stream *s, const struct ptah_session *
 
 	return s->session == session && s->stream->like == stream->like && !s->later_count &&
 	       session_filters(session, stream->process, ranges) >= 0 &&
-	       !memcmp(ranges, s->config.events.trace.ranges, sizeof(ranges)) && !s->follow &&
-	       stream->cpu == SESSION_NONE && s->flow_set == session->flow_set &&
-	       !s->config.on_missing && stream_flow(s)->code.space_count == 1 &&
-	       (!s->profile || s->profile->status >= 0);
+	       !memcmp(ranges, s->config.events.trace.ranges, sizeof(ranges)) &&
+	       !stream_is_shared(s->stream) && !stream_is_shared(stream) &&
+	       s->flow_set == session->flow_set && !s->config.on_missing &&
+	       stream_flow(s)->code.space_count == 1 && (!s->profile || s->profile->status >= 0);
 }
 
 /* This many decoders are kept: programs that start each other in turn find theirs again. */
@@ -482,7 +483,13 @@ int stream_renew(const struct ptah_session *session, size_t index, struct ptah_s
 	s->fed = s->offset = 0;
 	s->stop = UINT64_MAX;
 	stream_seek(s, 0);
-	return 0;
+	/* A stream that several processes share is new, and so is what follows them. */
+	status = s->profile || stream_is_shared(s->stream) ? 0 : follow_restart(s);
+	if (status < 0) {
+		ptah_stream_free(s);
+		*stream = NULL;
+	}
+	return status;
 }
 
 int stream_renew_counted(const struct ptah_session *session, size_t index, struct ptah_stream **s)
@@ -521,8 +528,11 @@ int ptah_stream_thread(const struct ptah_stream *s, struct ptah_thread *thread)
 	memcpy(thread->comm, s->stream->info.comm, sizeof(thread->comm));
 	if (!s->follow)
 		return 0;
-	thread->pid = s->turn ? s->turn->pid : -1;
-	thread->tid = s->turn ? s->turn->tid : -1;
+	if (s->turn || stream_is_shared(s->stream)) {
+		thread->pid = s->turn ? s->turn->pid : -1;
+		thread->tid = s->turn ? s->turn->tid : -1;
+		thread->comm[0] = '\0';
+	}
 	i = thread->tid > 0 ? table_get(&session->threads_by_tid, (uint32_t)thread->tid)
 			    : SESSION_NONE;
 	if (i != SESSION_NONE)

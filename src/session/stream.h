@@ -20,11 +20,12 @@ struct ptah_stream {
 	uint64_t fed;  /* bytes of the current piece that were fed */
 	uint64_t stop; /* nothing from this offset on is fed */
 	bool ended;
-	/* For a CPU's stream that several processes share; otherwise NULL, NULL and no limit. */
+	/* For a CPU's stream whose threads are followed; otherwise NULL, NULL and no limit. */
 	struct follow *follow;
-	const struct ptah_space *space; /* the space of the current thread */
-	const struct turn *turn;	/* the current turn; NULL: unknown */
-	uint64_t feed_limit;		/* the thread from this offset on is not known yet */
+	const struct turn *turn; /* the current turn; NULL: unknown */
+	uint64_t feed_limit;	 /* the thread from this offset on is not known yet */
+	/* The space of the current thread, if several processes share the stream; or NULL. */
+	const struct ptah_space *space;
 	/* Changes that wait for their time. */
 	const struct change **later;
 	size_t later_count, next_later;
@@ -39,10 +40,12 @@ static inline struct ptah_flow *stream_flow(const struct ptah_stream *s)
 	return s->profile ? s->profile->flow : s->flow;
 }
 
-/* follow.c: the threads that run on the stream's CPU */
-int follow_new(struct ptah_stream *s);
+/*
+ * follow.c: the threads that run on the stream's CPU. follow_restart() begins with the stream's
+ * first byte; it does nothing for a stream of one thread.
+ */
+int follow_restart(struct ptah_stream *s);
 void follow_free(struct ptah_stream *s);
-int follow_begin(struct ptah_stream *s);
 
 /*
  * Called before the byte at `at` is fed: changes threads if necessary, and sets how far to feed,

@@ -18,6 +18,15 @@ static size_t only_process_with_maps(const struct ptah_session *s)
 	return found;
 }
 
+/* A stream of which only the process is known gets the name of that process's first thread. */
+static void name_by_process(const struct ptah_session *s, struct ptah_stream_info *info)
+{
+	const size_t i = table_get(&s->threads_by_tid, (uint32_t)info->pid);
+
+	if (i != SESSION_NONE)
+		memcpy(info->comm, s->threads[i].comm, sizeof(info->comm));
+}
+
 /*
  * Makes the stream follow the threads that ran on its CPU. False: the recording has no switches, or
  * no times.
@@ -90,6 +99,8 @@ int session_name_streams(struct ptah_session *s)
 			name_stream(s, stream, &s->threads[thread]);
 		} else if (info->pid < 0 && only != SESSION_NONE) {
 			info->pid = s->processes[only].pid;
+			name_by_process(s, info);
+			follow_cpu(s, stream);
 		}
 		if (info->space == -1)
 			info->space = info->pid;

@@ -57,9 +57,9 @@ static inline bool build_has_cpus(const struct perfdata_buffer *b)
 }
 
 /* Appends a record: its body, and the sample id that ends it. */
-static inline void build_record(struct perfdata_buffer *b, uint32_t type, uint16_t misc,
-				const struct perfdata_buffer *body, int32_t pid, int32_t tid,
-				uint64_t time)
+static inline void build_record_on(struct perfdata_buffer *b, uint32_t cpu, uint32_t type,
+				   uint16_t misc, const struct perfdata_buffer *body, int32_t pid,
+				   int32_t tid, uint64_t time)
 {
 	perfdata_put32(b, type);
 	perfdata_put16(b, misc);
@@ -74,7 +74,15 @@ static inline void build_record(struct perfdata_buffer *b, uint32_t type, uint16
 	perfdata_put32(b, (uint32_t)tid);
 	perfdata_put64(b, time);
 	if (build_has_cpus(b))
-		perfdata_put64(b, 0); /* the CPU */
+		perfdata_put64(b, cpu);
+}
+
+/* The same, on CPU 0. */
+static inline void build_record(struct perfdata_buffer *b, uint32_t type, uint16_t misc,
+				const struct perfdata_buffer *body, int32_t pid, int32_t tid,
+				uint64_t time)
+{
+	build_record_on(b, 0, type, misc, body, pid, tid, time);
 }
 
 /* Appends AUXTRACE_INFO with a clock: perf's time = 1000 + TSC / 4. */
@@ -154,11 +162,11 @@ static inline void build_fork(struct perfdata_buffer *b, int32_t pid, int32_t ti
 }
 
 /*
- * A context switch on CPU 0: (pid, tid) arrives or leaves. other_tid -1: without the other thread,
- * as in records that are not of a whole CPU.
+ * A context switch: (pid, tid) arrives or leaves. other_tid -1: without the other thread, as in
+ * records that are not of a whole CPU.
  */
-static inline void build_switch(struct perfdata_buffer *b, bool out, int32_t pid, int32_t tid,
-				int32_t other_pid, int32_t other_tid, uint64_t tsc)
+static inline void build_switch_on(struct perfdata_buffer *b, uint32_t cpu, bool out, int32_t pid,
+				   int32_t tid, int32_t other_pid, int32_t other_tid, uint64_t tsc)
 {
 	struct perfdata_buffer body = {0};
 
@@ -166,9 +174,16 @@ static inline void build_switch(struct perfdata_buffer *b, bool out, int32_t pid
 		perfdata_put32(&body, (uint32_t)other_pid);
 		perfdata_put32(&body, (uint32_t)other_tid);
 	}
-	build_record(b, other_tid >= 0 ? PERFDATA_SWITCH_CPU_WIDE : PERFDATA_SWITCH,
-		     out ? PERFDATA_MISC_SWITCH_OUT : 0, &body, pid, tid, build_time(tsc));
+	build_record_on(b, cpu, other_tid >= 0 ? PERFDATA_SWITCH_CPU_WIDE : PERFDATA_SWITCH,
+			out ? PERFDATA_MISC_SWITCH_OUT : 0, &body, pid, tid, build_time(tsc));
 	perfdata_buffer_free(&body);
+}
+
+/* The same, on CPU 0. */
+static inline void build_switch(struct perfdata_buffer *b, bool out, int32_t pid, int32_t tid,
+				int32_t other_pid, int32_t other_tid, uint64_t tsc)
+{
+	build_switch_on(b, 0, out, pid, tid, other_pid, other_tid, tsc);
 }
 
 static inline void build_itrace_start(struct perfdata_buffer *b, int32_t pid, int32_t tid,

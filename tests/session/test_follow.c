@@ -75,14 +75,26 @@ static void switches(struct made *m, int32_t from, int32_t to, uint64_t tsc)
 	build_switch(&m->file, false, to, to, from, from, tsc);
 }
 
+/*
+ * The trace of a CPU. perf writes the number of the first thread that it was told to trace into the
+ * record of every CPU's buffer, whichever threads ran there.
+ */
+#define NAMED_BY_PERF 7
+
+static void put_trace(struct made *m, uint32_t cpu, const struct made *of)
+{
+	const size_t n = (size_t)(of->g.out - of->trace);
+
+	build_auxtrace(&m->file, cpu, NAMED_BY_PERF, (int32_t)cpu, 0, of->trace, n, n);
+}
+
 static struct ptah_session *finish(struct made *m)
 {
-	const size_t n = (size_t)(m->g.out - m->trace);
 	struct ptah_message why = {""};
 	struct ptah_session *s = NULL;
 	char path[32];
 
-	build_auxtrace(&m->file, 0, -1, 0, 0, m->trace, n, n);
+	put_trace(m, 0, m);
 	build_end(&m->file, PERFDATA_FEATURE_ARCH, "x86_64");
 	build_file(path, m->file.bytes, m->file.size);
 	if (ptah_session_open(path, NULL, &s, &why) < 0)
@@ -97,7 +109,7 @@ struct ran {
 	uint64_t insns[16], errors, nobody;
 };
 
-static struct ran decode(const struct ptah_session *s)
+static struct ran decode_stream(const struct ptah_session *s, size_t index)
 {
 	struct ran ran = {0};
 	struct ptah_item items[5];
@@ -105,7 +117,7 @@ static struct ran decode(const struct ptah_session *s)
 	struct ptah_stream *st;
 	int n;
 
-	assert_int_equal(ptah_stream_new(s, 0, &st), 0);
+	assert_int_equal(ptah_stream_new(s, index, &st), 0);
 	while ((n = ptah_stream_read(st, items, 5)) > 0) {
 		assert_int_equal(ptah_stream_thread(st, &thread), 0);
 		if (thread.tid == 7)
@@ -122,6 +134,11 @@ static struct ran decode(const struct ptah_session *s)
 	assert_int_equal(n, 0);
 	ptah_stream_free(st);
 	return ran;
+}
+
+static struct ran decode(const struct ptah_session *s)
+{
+	return decode_stream(s, 0);
 }
 
 struct counted {
@@ -642,6 +659,120 @@ static void by_chance(void **state)
 	assert_true(exact >= 60 && told > 60);
 }
 
+/* Thread `tid` of process 7 arrives at a CPU, or leaves it. */
+static void comes(struct made *m, uint32_t cpu, int32_t tid, uint64_t tsc)
+{
+	build_switch_on(&m->file, cpu, false, 7, tid, -1, -1, tsc);
+}
+
+static void leaves(struct made *m, uint32_t cpu, int32_t tid, uint64_t tsc)
+{
+	build_switch_on(&m->file, cpu, true, 7, tid, -1, -1, tsc);
+}
+
+/* A thread runs from `tsc` on: tracing begins with a PSB. */
+static void runs(struct made *m, uint64_t tsc, unsigned n)
+{
+	stamp(m, tsc);
+	jumps_at(m, tsc + 1, n);
+}
+
+/*
+ * `perf record -- program`: process 7 begins as perf-exec, and becomes the program by execve. Its
+ * two threads move between two CPUs.
+ */
+static void begin_program(struct made *m)
+{
+	memset(m, 0, sizeof(*m));
+	build_begin(&m->file);
+	build_with_cpus(&m->file);
+	build_info(&m->file, PERFDATA_AUXTRACE_INTEL_PT, false);
+	build_comm(&m->file, 7, 7, false, "perf-exec", 0);
+	build_code(&m->file, 7, 0, BASE, two, sizeof(two));
+	build_comm(&m->file, 7, 7, true, "seven", 150);
+	build_mmap2(&m->file, 7, 0x50000, 4096, 0, "//anon", 151, NULL);
+	build_code(&m->file, 7, 152, BASE, three, sizeof(three));
+	build_fork(&m->file, 7, 9, 7, 7, 230);
+	generator_init(&m->g, m->trace, false, false);
+}
+
+static void threads_of_one_program_move(void **state)
+{
+	struct ptah_stream_info info;
+	struct ptah_session *s;
+	struct made m, other = {.trace = {0}};
+	struct ran first, second;
+
+	(void)state;
+	begin_program(&m);
+	generator_init(&other.g, other.trace, false, false);
+	comes(&m, 0, 7, 110);
+	runs(&m, 120, 3);
+	runs(&m, 200, 5);
+	leaves(&m, 0, 7, 300);
+	comes(&m, 0, 9, 310);
+	runs(&m, 320, 7);
+	comes(&m, 1, 7, 350);
+	runs(&other, 360, 11);
+	leaves(&m, 0, 9, 400);
+	leaves(&m, 1, 7, 450);
+	comes(&m, 1, 9, 460);
+	runs(&other, 470, 13);
+	leaves(&m, 1, 9, 500);
+	comes(&m, 0, 7, 600);
+	runs(&m, 610, 2);
+	put_trace(&m, 1, &other);
+	s = finish(&m);
+	assert_int_equal(ptah_session_streams(s), 2);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(ptah_session_stream_info(s, i, &info), 0);
+		assert_int_equal(info.pid, 7);
+		assert_int_equal(info.tid, -1);
+		assert_int_equal(info.cpu, 1 - i);
+		assert_string_equal(info.comm, "seven");
+	}
+	second = decode_stream(s, 0); /* the streams are in the order of the file */
+	first = decode_stream(s, 1);
+	assert_int_equal(first.errors + second.errors, 0);
+	assert_int_equal(first.insns[7], 2 * 3 + 3 * (5 + 2));
+	assert_int_equal(first.insns[9], 3 * 7);
+	assert_int_equal(second.insns[7], 3 * 11);
+	assert_int_equal(second.insns[9], 3 * 13);
+	for (size_t i = 0; i < 16; i++)
+		first.insns[i] += second.insns[i];
+	check_counts(s, &first);
+	check_kept(s, &first);
+	ptah_session_close(s);
+}
+
+/* Where the place of a switch is not known, the thread is not; the code is. */
+static void unknown_thread_of_one_program(void **state)
+{
+	struct ptah_session *s;
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin_program(&m);
+	comes(&m, 0, 7, 170);
+	leaves(&m, 0, 7, 250);
+	comes(&m, 0, 9, 250);
+	stamp(&m, 200);
+	jumps_at(&m, 201, 5);
+	jumps(&m, 9);
+	jumps(&m, 7);
+	stamp(&m, 300);
+	jumps_at(&m, 301, 6);
+	s = finish(&m);
+	ran = decode(s);
+	assert_int_equal(ran.errors, 0);
+	assert_int_equal(ran.insns[7], 3 * 5);
+	assert_int_equal(ran.insns[0], 3 * (9 + 7));
+	assert_int_equal(ran.insns[9], 3 * 6);
+	check_counts(s, &(struct ran){.insns[7] = 3 * (5 + 9 + 7 + 6)});
+	ptah_session_close(s);
+}
+
 /* The kernel's code (nop; nop; iretq) is in every address space. User code: nop; syscall. */
 #define KERNEL UINT64_C(0xffffffff81000000)
 
@@ -778,6 +909,8 @@ int main(void)
 	    cmocka_unit_test(no_switches_are_told),
 	    cmocka_unit_test(threads_that_come_alone),
 	    cmocka_unit_test(by_chance),
+	    cmocka_unit_test(threads_of_one_program_move),
+	    cmocka_unit_test(unknown_thread_of_one_program),
 	    cmocka_unit_test(traced_kernel),
 	};
 
