@@ -118,9 +118,11 @@ static uint64_t to_tsc(const struct ptah_session *s, uint64_t time)
 	const struct perfdata_clock *c = &s->clock;
 	uint64_t t;
 
-	if (!s->has_clock || time < c->zero)
-		return 0;
+	/* Where the TSC began before perf's clock did, as in a guest, `zero` is a negative number.
+	 */
 	t = time - c->zero;
+	if (!s->has_clock || !time || t > INT64_MAX)
+		return 0;
 	/* (t << shift) / mult, without losing the high bits */
 	return ((t / c->mult) << c->shift) + (((t % c->mult) << c->shift) / c->mult);
 }
