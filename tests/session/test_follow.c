@@ -260,6 +260,40 @@ static void stamps_on_both_sides_of_a_switch(void **state)
 	assert_int_equal(ran.insns[8], 2 * (7 + 11 + 17));
 }
 
+/*
+ * perf's clock may have begun after the TSC, as in a guest: TIME_ZERO is negative. With -1000 in
+ * place of 1000 the records have the times of TSC values that are 8000 larger.
+ */
+static void clock_that_began_after_the_tsc(void **state)
+{
+	const uint64_t more = 8000;
+	struct ptah_session *s;
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	store_le64(m.file.bytes + BUILD_INFO + 8 * PERFDATA_INFO_TIME_ZERO, (uint64_t)-1000);
+	switches(&m, 7, 8, 250);
+	switches(&m, 8, 7, 450);
+	stamp(&m, more + 200);
+	jumps_at(&m, more + 201, 5);
+	stamp(&m, more + 300);
+	jumps_at(&m, more + 301, 7);
+	stamp(&m, more + 400);
+	jumps_at(&m, more + 401, 11);
+	stamp(&m, more + 500);
+	jumps_at(&m, more + 501, 13);
+	s = finish(&m);
+	ran = decode(s);
+	assert_int_equal(ran.errors, 0);
+	assert_int_equal(ran.insns[7], 3 * (5 + 13));
+	assert_int_equal(ran.insns[8], 2 * (7 + 11));
+	assert_int_equal(ptah_session_time(s, more + 200), 1000 + 200 / 4);
+	check_counts(s, &ran);
+	ptah_session_close(s);
+}
+
 /* Between the time stamps packets are off only once: the switch is there. */
 static void one_stay_between_stamps(void **state)
 {
@@ -896,6 +930,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(stamps_on_both_sides_of_a_switch),
+	    cmocka_unit_test(clock_that_began_after_the_tsc),
 	    cmocka_unit_test(one_stay_between_stamps),
 	    cmocka_unit_test(two_stays_between_stamps),
 	    cmocka_unit_test(switch_behind_the_last_stamp),
