@@ -730,6 +730,37 @@ static void begin_program(struct made *m)
 	generator_init(&m->g, m->trace, false, false);
 }
 
+/* The threads of begin_program() have the names of their time, and ran on both CPUs. */
+static void check_threads(const struct ptah_session *s, size_t stream)
+{
+	static const struct {
+		int32_t tid;
+		uint64_t tsc, until;
+		const char *comm;
+	} names[] = {
+	    {7, 120, 148, "perf-exec"}, /* the record's time is that of TSC 148 */
+	    {7, 148, UINT64_MAX, "seven"},
+	    {9, 320, UINT64_MAX, "seven"},
+	};
+	struct ptah_thread thread;
+	char comm[16] = "";
+	uint64_t until;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		assert_true(ptah_session_thread_name(s, names[i].tid, names[i].tsc, comm, &until));
+		assert_string_equal(comm, names[i].comm);
+		assert_int_equal(until, names[i].until);
+	}
+	assert_false(ptah_session_thread_name(s, 8, 320, comm, &until));
+	assert_int_equal(ptah_session_stream_thread(s, stream, 0, &thread), 0);
+	assert_int_equal(thread.tid, 7);
+	assert_string_equal(thread.comm, "seven");
+	assert_int_equal(ptah_session_stream_thread(s, stream, 1, &thread), 0);
+	assert_int_equal(thread.pid, 7);
+	assert_int_equal(thread.tid, 9);
+	assert_int_equal(ptah_session_stream_thread(s, stream, 2, &thread), PTAH_E_MISSING);
+}
+
 static void threads_of_one_program_move(void **state)
 {
 	struct ptah_stream_info info;
@@ -764,6 +795,7 @@ static void threads_of_one_program_move(void **state)
 		assert_int_equal(info.tid, -1);
 		assert_int_equal(info.cpu, 1 - i);
 		assert_string_equal(info.comm, "seven");
+		check_threads(s, i);
 	}
 	second = decode_stream(s, 0); /* the streams are in the order of the file */
 	first = decode_stream(s, 1);

@@ -229,7 +229,7 @@ void stops_report_name(struct thread *t, bool exec)
 	struct tracer_message message = {.type = TRACER_COMM,
 					 .pid = t->process->pid,
 					 .tid = t->tid,
-					 .tsc = tracer_time(t->r),
+					 .tsc = exec ? tracer_time(t->r) : tracer_change_time(t->r),
 					 .value = exec};
 	char path[64], name[32] = "";
 	FILE *f;
@@ -242,6 +242,8 @@ void stops_report_name(struct thread *t, bool exec)
 	fclose(f);
 	if (message.size && name[message.size - 1] == '\n')
 		message.size--;
+	if (!exec)
+		t->named = message.tsc;
 	tracer_send(t->r, &message, name);
 }
 

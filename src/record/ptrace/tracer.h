@@ -135,9 +135,11 @@ struct thread {
 	struct ptah_model m;
 	struct trace_output output;
 	unsigned ranges_seen;
-	uint8_t *memory;   /* staging area and trace buffer */
-	uint64_t sent;	   /* bytes of trace that were sent */
-	uint64_t psb_time; /* time of the last change of code that a PSB+ has covered */
+	uint8_t *memory; /* staging area and trace buffer */
+	uint64_t sent;	 /* bytes of trace that were sent */
+	/* Time of the last change, of code or of the thread's name, that a PSB+ has covered. */
+	uint64_t psb_time;
+	uint64_t named; /* time at which the thread last changed its name */
 	uint64_t instructions, lost;
 	uint64_t counts[KIND_MAX];
 	struct path_hash path;

@@ -96,7 +96,8 @@ struct shared_thread {
 	const void *prev;  /* for the plugin: the block that runs now */
 	void *output;	   /* for the plugin: struct thread_output */
 	struct shared_mapping mapping; /* for the plugin */
-	uint64_t maps; /* for the plugin: map_time at the last return from a system call */
+	uint64_t maps;	/* for the plugin: map_time at the last return from a system call */
+	uint64_t named; /* for the plugin: time at which the thread last changed its name */
 	struct shared_state live;
 	struct shared_state checkpoint;
 };

@@ -78,11 +78,21 @@ static void on_mapped(unsigned vcpu, int64_t number, int64_t result)
 		plugin_add_executable(m->address, m->size);
 }
 
+/* The thread gives itself the name at `address`. */
+static void on_name(unsigned vcpu, uint64_t address)
+{
+	const uint64_t time = plugin_exec_time();
+	char text[16];
+
+	guest_string(address, text, sizeof(text));
+	plugin_stamp_name(vcpu, time);
+	plugin_send_text_at(MESSAGE_COMM, plugin_thread_id(vcpu), text, time);
+}
+
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
 		       uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
 	const struct shared_mapping mapping = {a1, a2, a6};
-	char text[16];
 
 	(void)id, (void)a5, (void)a7, (void)a8;
 	if (plugin.recorder_gone)
@@ -108,10 +118,8 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 		on_mapping(vcpu, number, &mapping, a3, 0);
 		break;
 	case SYS_prctl:
-		if (a1 == PR_SET_NAME) {
-			guest_string(a2, text, sizeof(text));
-			plugin_send_text(MESSAGE_COMM, plugin_thread_id(vcpu), text);
-		}
+		if (a1 == PR_SET_NAME)
+			on_name(vcpu, a2);
 		break;
 	case SYS_execve:
 		plugin_before_exec(vcpu, a1, a2, a3);

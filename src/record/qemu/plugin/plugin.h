@@ -55,6 +55,7 @@ void plugin_send(const struct shared_message *message, const void *payload);
 void plugin_note(const char *text);
 /* Sends a message that consists of text. */
 void plugin_send_text(unsigned type, int32_t tid, const char *text);
+void plugin_send_text_at(unsigned type, int32_t tid, const char *text, uint64_t time);
 void plugin_wait(_Atomic uint64_t *word, uint64_t old);
 /*
  * Sleeps a short while; n counts the calls in a row. Sets plugin.recorder_gone when the recorder
@@ -112,6 +113,7 @@ qemu_exec_fn plugin_on_block;
 void plugin_on_exit(qemu_plugin_id_t id, unsigned vcpu);
 void plugin_before_syscall(unsigned vcpu);
 void plugin_after_syscall(unsigned vcpu);
+void plugin_stamp_name(unsigned vcpu, uint64_t time);
 /* What the current system call maps, until it returns. NULL: the thread is not traced. */
 struct shared_mapping *plugin_mapping(unsigned vcpu);
 int32_t plugin_thread_id(unsigned vcpu);
