@@ -240,7 +240,8 @@ bool flow_apply_event(struct ptah_flow *f, struct flow_output *out)
 	/* A TIP after an error only gives the place to continue at: its target. */
 	const bool done = (found && f->event.type == PTAH_ITEM_TIP) || carry_out(f, out);
 
-	f->seeks_place = f->seeks_place && !f->positioned;
+	/* Found once is enough: an event that is applied in two calls must not seek again. */
+	f->seeks_place = f->seeks_place && !found && !f->positioned;
 	if (UNLIKELY(f->space_waits) && done && ends_wait(&f->event))
 		flow_enter_space(f, out);
 	return done;
