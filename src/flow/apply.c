@@ -172,11 +172,11 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 	case PTAH_ITEM_EXEC_MODE:
 		/*
 		 * With a branch the flow is at the address already; with a FUP alone it has to walk
-		 * there.
+		 * there, and what comes at its end (a gap) comes in a second call, too.
 		 */
+		f->walks = f->walks || (f->node ? f->node->ip : f->ip) != f->event.ip;
 		if (f->positioned &&
-		    !(f->event.flags & (PTAH_ITEM_IP_SUPPRESSED | PTAH_ITEM_STATUS)) &&
-		    (f->node ? f->node->ip : f->ip) != f->event.ip &&
+		    !(f->event.flags & (PTAH_ITEM_IP_SUPPRESSED | PTAH_ITEM_STATUS)) && f->walks &&
 		    flow_walk_to_ip(f, out, f->event.ip) == WALK_FULL)
 			return false;
 		if (flow_is_full(out))
