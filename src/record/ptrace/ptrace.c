@@ -42,9 +42,13 @@ struct recording {
 
 static void on_map(struct recording *r, const struct tracer_message *m)
 {
-	recorder_wrote(r->r, perfdata_write_mmap2(r->r->writer, m->pid, m->tid, m->tsc, m->address,
-						  m->length, m->value, PROT_READ | PROT_EXEC,
-						  (const char *)r->payload));
+	struct perfdata_mapping mapping;
+
+	if (m->size < sizeof(mapping))
+		return;
+	memcpy(&mapping, r->payload, sizeof(mapping));
+	recorder_wrote(r->r, perfdata_write_mmap2(r->r->writer, m->pid, m->tid, m->tsc, &mapping,
+						  (const char *)r->payload + sizeof(mapping)));
 }
 
 static void on_exit_of(struct recording *r, const struct tracer_message *m)

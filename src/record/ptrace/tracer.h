@@ -22,7 +22,7 @@ enum tracer_message_type {
 	TRACER_FORK,	 /* value: the parent's pid; address: its tid */
 	TRACER_EXIT,
 	TRACER_THREAD, /* a thread's stream begins */
-	TRACER_MAP,    /* address, length, value: file offset; text: path */
+	TRACER_MAP,    /* struct perfdata_mapping; text: path */
 	TRACER_CODE,   /* address; bytes */
 	TRACER_TRACE,  /* packets */
 	TRACER_TRUTH,  /* struct ptah_truth; value: overflows */
@@ -37,7 +37,7 @@ enum tracer_message_type {
 struct tracer_message {
 	uint32_t type, size, stream;
 	int32_t pid, tid;
-	uint64_t tsc, address, length, value;
+	uint64_t tsc, address, value;
 };
 
 /* Orders to the tracer. Each is answered by TRACER_DONE or TRACER_FAILED. */

@@ -71,8 +71,8 @@ bool plugin_is_restorer(uint64_t address);
 /* guest_maps.c: what is mapped, and which part of it the recording has */
 void plugin_forget_maps(uint64_t address, uint64_t size);
 /* Called when the program has mapped code of a file, or made it executable. */
-void plugin_add_map(uint64_t address, uint64_t size, uint64_t file_offset);
-void plugin_add_executable(uint64_t address, uint64_t size);
+void plugin_add_map(const struct shared_mapping *mapping);
+void plugin_add_executable(const struct shared_mapping *mapping);
 /*
  * Makes sure that a decoder of the recording will know these bytes. Returns the time from which on
  * it does; 0: from the beginning. The caller holds plugin_code_lock().
