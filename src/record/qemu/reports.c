@@ -5,6 +5,7 @@
  */
 #include "record/qemu/qemu.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +138,20 @@ static void on_map(struct recording *r, const struct shared_message *m, const ch
 						 payload + sizeof(mapping)));
 }
 
+static void on_fatal(struct recording *r, const struct shared_message *m)
+{
+	const struct recorder_end end = {
+	    .signal = m->value < NSIG ? (int)m->value : 0,
+	    .pid = m->pid,
+	    .tid = m->tid,
+	    .comm = name_of(r, m->pid),
+	    .placed = m->size,
+	    .ip = m->address,
+	};
+
+	recorder_note_end(r->r, &end);
+}
+
 static void on_message(struct recording *r, const struct shared_message *m, const char *payload)
 {
 	if (m->tsc > r->last_tsc)
@@ -169,6 +184,9 @@ static void on_message(struct recording *r, const struct shared_message *m, cons
 		break;
 	case MESSAGE_NOTE:
 		qemu_add_note(r, payload);
+		break;
+	case MESSAGE_FATAL:
+		on_fatal(r, m);
 		break;
 	default:
 		break;

@@ -123,6 +123,11 @@ enum shared_message_type {
 	MESSAGE_NATIVE,
 	MESSAGE_NATIVE_FAILED, /* that execve failed */
 	MESSAGE_NOTE,	       /* text */
+	/*
+	 * A signal ends the process. value: the signal; tid: the thread that it came to; address:
+	 * the instruction at which the trace of this thread ends, if size is not 0.
+	 */
+	MESSAGE_FATAL,
 };
 
 /* Followed by `bytes` bytes of payload, and padding to a multiple of 8. */

@@ -180,6 +180,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
 	plugin.api = info->version.cur;
 	*(void **)&plugin.copy_insn = dlsym(RTLD_DEFAULT, "qemu_plugin_insn_data");
 	plugin_trace_init();
+	plugin_watch_end();
 	if (name)
 		plugin_after_exec(name);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);

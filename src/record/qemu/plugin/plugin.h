@@ -106,6 +106,9 @@ void plugin_before_exec(unsigned vcpu, uint64_t path, uint64_t argv, uint64_t en
 /* Called when the program that execve started has begun. */
 void plugin_after_exec(const char *name);
 
+/* fatal_signal.c: lets the plugin know of a signal that ends the process */
+void plugin_watch_end(void);
+
 /* threads.c, block_trace.c, crossings.c: threads and their traces */
 void plugin_trace_init(void);
 qemu_exec_fn plugin_on_block;
