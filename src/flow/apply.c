@@ -105,9 +105,21 @@ static bool apply_at_ip(struct ptah_flow *f, struct flow_output *out)
 	return true;
 }
 
+/* The flow cannot reach the address of a PSB+: reports why, and what has run. */
+static void miss_psb(struct ptah_flow *f, struct flow_output *out, bool on)
+{
+	struct code_node *node;
+
+	if (on && flow_leads_to_hole(f))
+		flow_walk_to_branch(f, out, &node);
+	else
+		flow_emit_error(f, out, PTAH_E_MISMATCH);
+}
+
 /*
- * A PSB+ carries the address that the flow should have reached. If the flow cannot reach it,
- * something before was misread: report an error and continue from the PSB+, whose address is sure.
+ * A PSB+ carries the address that the flow should have reached. If the flow cannot reach it, code
+ * is missing or something before was misread: report an error and continue from the PSB+, whose
+ * address is sure.
  */
 static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 {
@@ -117,7 +129,7 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 	    flow_walk_to_ip(f, out, f->event.ip) == WALK_FULL)
 		return false;
 	if (f->positioned && (!on || !flow_can_reach(f, f->event.ip))) {
-		flow_emit_error(f, out, PTAH_E_MISMATCH);
+		miss_psb(f, out, on);
 		return false;
 	}
 	if (f->node &&
