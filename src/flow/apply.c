@@ -105,9 +105,21 @@ static bool apply_at_ip(struct ptah_flow *f, struct flow_output *out)
 	return true;
 }
 
+/* The flow cannot reach the address of a PSB+: reports why, and what has run. */
+static void miss_psb(struct ptah_flow *f, struct flow_output *out, bool on)
+{
+	struct code_node *node;
+
+	if (on && flow_leads_to_hole(f))
+		flow_walk_to_branch(f, out, &node);
+	else
+		flow_emit_error(f, out, PTAH_E_MISMATCH);
+}
+
 /*
- * A PSB+ carries the address that the flow should have reached. If the flow cannot reach it,
- * something before was misread: report an error and continue from the PSB+, whose address is sure.
+ * A PSB+ carries the address that the flow should have reached. If the flow cannot reach it, code
+ * is missing or something before was misread: report an error and continue from the PSB+, whose
+ * address is sure.
  */
 static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 {
@@ -117,7 +129,7 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 	    flow_walk_to_ip(f, out, f->event.ip) == WALK_FULL)
 		return false;
 	if (f->positioned && (!on || !flow_can_reach(f, f->event.ip))) {
-		flow_emit_error(f, out, PTAH_E_MISMATCH);
+		miss_psb(f, out, on);
 		return false;
 	}
 	if (f->node &&
@@ -172,11 +184,11 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 	case PTAH_ITEM_EXEC_MODE:
 		/*
 		 * With a branch the flow is at the address already; with a FUP alone it has to walk
-		 * there.
+		 * there, and what comes at its end (a gap) comes in a second call, too.
 		 */
+		f->walks = f->walks || (f->node ? f->node->ip : f->ip) != f->event.ip;
 		if (f->positioned &&
-		    !(f->event.flags & (PTAH_ITEM_IP_SUPPRESSED | PTAH_ITEM_STATUS)) &&
-		    (f->node ? f->node->ip : f->ip) != f->event.ip &&
+		    !(f->event.flags & (PTAH_ITEM_IP_SUPPRESSED | PTAH_ITEM_STATUS)) && f->walks &&
 		    flow_walk_to_ip(f, out, f->event.ip) == WALK_FULL)
 			return false;
 		if (flow_is_full(out))
@@ -240,7 +252,8 @@ bool flow_apply_event(struct ptah_flow *f, struct flow_output *out)
 	/* A TIP after an error only gives the place to continue at: its target. */
 	const bool done = (found && f->event.type == PTAH_ITEM_TIP) || carry_out(f, out);
 
-	f->seeks_place = f->seeks_place && !f->positioned;
+	/* Found once is enough: an event that is applied in two calls must not seek again. */
+	f->seeks_place = f->seeks_place && !found && !f->positioned;
 	if (UNLIKELY(f->space_waits) && done && ends_wait(&f->event))
 		flow_enter_space(f, out);
 	return done;

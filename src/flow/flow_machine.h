@@ -93,6 +93,7 @@ struct ptah_flow {
 	struct ptah_item event;
 	bool placed; /* its place has been reached */
 	bool around; /* the flow is going round a loop to reach it again */
+	bool walks;  /* the flow was not at its place when it came */
 
 	/* After an error about the code: see resync.c. */
 	bool at_error;	  /* the last item returned was such an error */

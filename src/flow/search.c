@@ -35,14 +35,27 @@ bool flow_can_reach(struct ptah_flow *f, uint64_t ip)
 	return false;
 }
 
-bool flow_leads_to_unseen(struct ptah_flow *f)
+/* The node after the direct branches from here; NULL: no code can be read there. */
+static const struct code_node *find_chain_end(struct ptah_flow *f)
 {
 	int status = 0;
 	struct code_node *node = flow_here(f, &status);
 
 	for (unsigned i = 0; node && i < MAX_CHAIN && flow_is_direct(node); i++)
 		node = flow_chain_next(f, node);
+	return node;
+}
+
+bool flow_leads_to_unseen(struct ptah_flow *f)
+{
+	const struct code_node *node = find_chain_end(f);
+
 	return !node || flow_is_unseen(f, node);
+}
+
+bool flow_leads_to_hole(struct ptah_flow *f)
+{
+	return !find_chain_end(f);
 }
 
 bool flow_find_insn(struct ptah_flow *f, bool (*is_it)(const struct ptah_insn *), uint64_t *ip,

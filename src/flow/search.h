@@ -16,6 +16,9 @@ bool flow_can_reach(struct ptah_flow *f, uint64_t ip);
  */
 bool flow_leads_to_unseen(struct ptah_flow *f);
 
+/* Do direct branches from here lead to an address without code, or to no valid instruction? */
+bool flow_leads_to_hole(struct ptah_flow *f);
+
 /* Finds the next instruction of a kind that the flow will reach: its address and where it ends. */
 bool flow_find_insn(struct ptah_flow *f, bool (*is_it)(const struct ptah_insn *), uint64_t *ip,
 		    uint64_t *end);

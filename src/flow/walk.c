@@ -65,13 +65,16 @@ static enum flow_walk arrive(struct ptah_flow *f, struct flow_output *out, uint6
 	return WALK_ARRIVED;
 }
 
-/* The instruction at `ip` cannot be reached along direct branches: is it after an unseen branch? */
+/*
+ * The instruction at `ip` cannot be reached along direct branches: is it after an unseen branch, or
+ * after missing code? Everything up to there has run.
+ */
 static enum flow_walk walk_beyond(struct ptah_flow *f, struct flow_output *out, uint64_t ip)
 {
 	struct code_node *node = NULL;
 	enum flow_walk walk = WALK_ARRIVED;
 
-	if (f->no_tnt)
+	if (f->no_tnt || flow_leads_to_hole(f))
 		walk = flow_walk_to_branch(f, out, &node);
 	if (walk != WALK_ARRIVED)
 		return walk;

@@ -2,7 +2,10 @@
 /* Implements ptah/record.h: chooses a recorder and keeps the calls in their order. */
 #include "record/recorder.h"
 
+#include "base/compiler.h"
+
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -98,6 +101,53 @@ void recorder_note(struct ptah_recorder *r, const char *format, ...)
 	va_end(args);
 	recorder_wrote(r, perfdata_add_note(r->writer, text));
 	r->status.notes++;
+}
+
+/* NULL: a signal by which programs are ended as a matter of course. */
+static const char *name_of_end(int signal)
+{
+	static const struct {
+		int number;
+		const char *name;
+	} list[] = {
+	    {SIGILL, "SIGILL"},	  {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},
+	    {SIGFPE, "SIGFPE"},	  {SIGKILL, "SIGKILL"}, {SIGSEGV, "SIGSEGV"}, {SIGXCPU, "SIGXCPU"},
+	    {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+		if (list[i].number == signal)
+			return list[i].name;
+	return NULL;
+}
+
+void recorder_note_end(struct ptah_recorder *r, const struct recorder_end *end)
+{
+	const char *name = name_of_end(end->signal);
+	char comm[32] = "", thread[32] = "", place[32] = "";
+
+	if (!name)
+		return;
+	if (*end->comm)
+		snprintf(comm, sizeof(comm), " (%.15s)", end->comm);
+	if (end->tid != end->pid)
+		snprintf(thread, sizeof(thread), " in its thread %d", end->tid);
+	if (end->placed)
+		snprintf(place, sizeof(place), " at 0x%" PRIx64, end->ip);
+	recorder_note(r, "%s ended process %d%s%s%s", name, end->pid, comm, thread, place);
+	r->end_noted = r->end_noted || end->pid == r->command;
+}
+
+/* The backend may not know it. */
+static void note_end_of_command(struct ptah_recorder *r)
+{
+	const int status = r->status.wait_status;
+	const struct recorder_end end = {
+	    .signal = WTERMSIG(status), .pid = r->command, .tid = r->command, .comm = ""};
+
+	if (r->config.target.kind == PTAH_RECORD_COMMAND && !r->status.pid && status != -1 &&
+	    WIFSIGNALED(status) && !r->end_noted)
+		recorder_note_end(r, &end);
 }
 
 /* Configurations that no recorder accepts */
@@ -304,6 +354,7 @@ int ptah_recorder_start(struct ptah_recorder *r)
 		return PTAH_E_INVAL;
 	r->state = RECORDER_STARTED;
 	status = r->backend->start(r);
+	r->command = r->status.pid;
 	if (status >= 0)
 		status = timer_start(r);
 	r->status.running = status >= 0;
@@ -388,6 +439,7 @@ int ptah_recorder_finish(struct ptah_recorder *r)
 	if (status < 0 || r->state == RECORDER_FINISHED)
 		return status;
 	r->state = RECORDER_FINISHED;
+	note_end_of_command(r);
 	status = perfdata_writer_finish(r->writer, &why);
 	r->writer = NULL;
 	if (status < 0)

@@ -295,7 +295,7 @@ static void bdm64(void **state)
 		   "tsx aborted ip=401301; async-branch ip=401301 to=401300; "
 		   "block ip=401300 to=401303 count=3; disabled noip; ",
 		   "psb status ip=401100; block ip=401100 to=401102 count=1; "
-		   "error MISMATCH ip=500000; tsx aborted ip=401301; "
+		   "error NO_CODE ip=500000; tsx aborted ip=401301; "
 		   "async-branch ip=401301 to=401300; disabled noip; ");
 	/* Where the address of the abort can be reached, the branch's target was right. */
 	flow_check(BIT(BDM64), AT(0x401300) "MODE.TSX abort; FUP 0x401301; TIP 0x401300",

@@ -192,6 +192,32 @@ static void damaged_worlds(void **state)
 	}
 }
 
+/* Parts of the code are missing. */
+static void worlds_with_holes(void **state)
+{
+	uint64_t missing = 0;
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 40; seed++) {
+		struct reference r;
+		size_t size;
+		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_image *image = image_of(w->code, sizeof(w->code));
+
+		for (unsigned i = 0; i < 1 + seed % 4; i++)
+			assert_int_equal(
+			    ptah_image_remove(image, w->places[any_place(w)].ip + world_pick(w, 8),
+					      20 + world_pick(w, 300), NULL),
+			    0);
+		agree(image, w->trace, size, seed % 9, &r);
+		missing += count(&r, PTAH_ITEM_ERROR);
+		reference_free(&r);
+		ptah_image_free(image);
+		world_free(w);
+	}
+	assert_true(missing > 100);
+}
+
 /* Small cases that failed once. Each expects a number of instructions and errors. */
 static void expect(struct world *w, size_t instructions, size_t errors)
 {
@@ -308,6 +334,7 @@ int main(void)
 	    cmocka_unit_test(worlds),
 	    cmocka_unit_test(damaged),
 	    cmocka_unit_test(damaged_worlds),
+	    cmocka_unit_test(worlds_with_holes),
 	    cmocka_unit_test(outcomes_at_an_indirect_branch),
 	    cmocka_unit_test(ptwrite_in_a_loop),
 	    cmocka_unit_test(jump_out_of_the_filter_and_back),

@@ -141,6 +141,17 @@ static bool is_on_way(const struct walk *w, uint64_t ip)
 	return way.at == ip;
 }
 
+/* Does the way lead to bytes that are not there, or are no instruction? */
+static bool ends_in_nothing(const struct walk *w)
+{
+	struct way way = way_from(w);
+	struct x86_insn insn;
+
+	while (way_step(w, &way))
+		;
+	return !way.loops && fetch(w, way.at, &insn) < 0;
+}
+
 /* Does the way lead to no branch that the trace could decide? */
 static bool is_endless(const struct walk *w)
 {
@@ -268,11 +279,22 @@ static bool walk_to_branch(struct walk *w, struct run *run)
 	}
 }
 
+/* `ip` is not on the way: what is known of the way ran, and then the code or the trace fails. */
+static void fail_to_reach(struct walk *w)
+{
+	struct run run;
+
+	if (ends_in_nothing(w))
+		walk_to_branch(w, &run);
+	else
+		fail(w, PTAH_E_MISMATCH, w->ip);
+}
+
 /* Walks to the instruction at `ip`; everything before it ran. False when it is not on the way. */
 static bool walk_to(struct walk *w, uint64_t ip)
 {
 	if (!is_on_way(w, ip)) {
-		fail(w, PTAH_E_MISMATCH, w->ip);
+		fail_to_reach(w);
 		return false;
 	}
 	while (w->ip != ip) {
@@ -555,8 +577,10 @@ static void take_psb(struct walk *w, const struct ptah_item *event)
 {
 	bool on = !(event->flags & PTAH_ITEM_IP_SUPPRESSED);
 
-	if (w->positioned && (!on || !is_on_way(w, event->ip)))
+	if (w->positioned && !on)
 		fail(w, PTAH_E_MISMATCH, w->ip);
+	else if (w->positioned && !is_on_way(w, event->ip))
+		fail_to_reach(w);
 	w->mode = event->mode;
 	w->speculative = event->flags & PTAH_ITEM_SPECULATIVE;
 	if (!w->positioned && on)

@@ -5,10 +5,10 @@
  */
 #include "record/qemu/qemu.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* Processes */
 
@@ -127,6 +127,31 @@ static void on_comm(struct recording *r, const struct shared_message *m, const c
 	qemu_keep_status(r, perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, false, name));
 }
 
+static void on_map(struct recording *r, const struct shared_message *m, const char *payload)
+{
+	struct perfdata_mapping mapping;
+
+	if (m->bytes < sizeof(mapping))
+		return;
+	memcpy(&mapping, payload, sizeof(mapping));
+	qemu_keep_status(r, perfdata_write_mmap2(r->writer, m->pid, m->pid, m->tsc, &mapping,
+						 payload + sizeof(mapping)));
+}
+
+static void on_fatal(struct recording *r, const struct shared_message *m)
+{
+	const struct recorder_end end = {
+	    .signal = m->value < NSIG ? (int)m->value : 0,
+	    .pid = m->pid,
+	    .tid = m->tid,
+	    .comm = name_of(r, m->pid),
+	    .placed = m->size,
+	    .ip = m->address,
+	};
+
+	recorder_note_end(r->r, &end);
+}
+
 static void on_message(struct recording *r, const struct shared_message *m, const char *payload)
 {
 	if (m->tsc > r->last_tsc)
@@ -139,9 +164,7 @@ static void on_message(struct recording *r, const struct shared_message *m, cons
 		on_comm(r, m, payload);
 		break;
 	case MESSAGE_MAP:
-		qemu_keep_status(r, perfdata_write_mmap2(r->writer, m->pid, m->pid, m->tsc,
-							 m->address, m->size, m->value,
-							 PROT_READ | PROT_EXEC, payload));
+		on_map(r, m, payload);
 		break;
 	case MESSAGE_CODE:
 		qemu_keep_status(
@@ -161,6 +184,9 @@ static void on_message(struct recording *r, const struct shared_message *m, cons
 		break;
 	case MESSAGE_NOTE:
 		qemu_add_note(r, payload);
+		break;
+	case MESSAGE_FATAL:
+		on_fatal(r, m);
 		break;
 	default:
 		break;

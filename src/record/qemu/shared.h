@@ -61,6 +61,7 @@ enum shared_thread_state {
 /* What a system call is about to map; size 0: nothing that can be executed. */
 struct shared_mapping {
 	uint64_t address, size, file_offset;
+	uint32_t prot;
 };
 
 /*
@@ -114,7 +115,7 @@ _Static_assert(sizeof(struct shared_thread) <= SHARED_THREAD_BYTES, "raise SHARE
 enum shared_message_type {
 	MESSAGE_THREAD = 1, /* a thread began; value: its slot */
 	MESSAGE_COMM,	    /* text: its new name */
-	MESSAGE_MAP,	    /* address, size, value: file offset; text: path */
+	MESSAGE_MAP,	    /* struct perfdata_mapping; text: path */
 	MESSAGE_CODE,	    /* address; bytes */
 	/* From a child that begins; value: pid of its parent; address: tid of its parent. */
 	MESSAGE_FORK,
@@ -123,6 +124,11 @@ enum shared_message_type {
 	MESSAGE_NATIVE,
 	MESSAGE_NATIVE_FAILED, /* that execve failed */
 	MESSAGE_NOTE,	       /* text */
+	/*
+	 * A signal ends the process. value: the signal; tid: the thread that it came to; address:
+	 * the instruction at which the trace of this thread ends, if size is not 0.
+	 */
+	MESSAGE_FATAL,
 };
 
 /* Followed by `bytes` bytes of payload, and padding to a multiple of 8. */

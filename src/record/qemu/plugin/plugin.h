@@ -72,8 +72,8 @@ bool plugin_is_restorer(uint64_t address);
 /* guest_maps.c: what is mapped, and which part of it the recording has */
 void plugin_forget_maps(uint64_t address, uint64_t size);
 /* Called when the program has mapped code of a file, or made it executable. */
-void plugin_add_map(uint64_t address, uint64_t size, uint64_t file_offset);
-void plugin_add_executable(uint64_t address, uint64_t size);
+void plugin_add_map(const struct shared_mapping *mapping);
+void plugin_add_executable(const struct shared_mapping *mapping);
 /*
  * Makes sure that a decoder of the recording will know these bytes. Returns the time from which on
  * it does; 0: from the beginning. The caller holds plugin_code_lock().
@@ -106,6 +106,9 @@ void plugin_output_unlock(bool in_child);
 void plugin_before_exec(unsigned vcpu, uint64_t path, uint64_t argv, uint64_t environment);
 /* Called when the program that execve started has begun. */
 void plugin_after_exec(const char *name);
+
+/* fatal_signal.c: lets the plugin know of a signal that ends the process */
+void plugin_watch_end(void);
 
 /* threads.c, block_trace.c, crossings.c: threads and their traces */
 void plugin_trace_init(void);
