@@ -243,6 +243,27 @@ static unsigned weight(enum ptah_record_problem problem)
 }
 
 /*
+ * Whether the recorder would slow down, thousands of times, what already runs and perhaps serves
+ * others. This is done only on demand.
+ */
+static bool would_slow_down(const struct recorder_backend *backend,
+			    const struct ptah_record_config *config)
+{
+	return backend->kind == PTAH_RECORDER_PTRACE && config->target.kind != PTAH_RECORD_COMMAND;
+}
+
+/* why: on entry, why no recorder before the one by single steps was taken. */
+static enum ptah_record_problem refuse_slow(struct ptah_message *why)
+{
+	const struct ptah_message before = *why;
+
+	return recorder_refuse(why, PTAH_RECORD_TOO_SLOW,
+			       "%.300s: what runs already could be recorded by single steps alone, "
+			       "which make it thousands of times slower",
+			       before.text);
+}
+
+/*
  * Sets r->backend to the first suitable recorder. If there is none, returns the most helpful
  * problem.
  */
@@ -258,6 +279,8 @@ static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_mess
 		if (kind && kind != backends[i]->kind)
 			continue;
 		problem = backends[i]->check(&r->config, &reason);
+		if (!problem && !kind && would_slow_down(backends[i], &r->config))
+			return refuse_slow(why);
 		if (problem == PTAH_RECORD_FINE)
 			r->backend = backends[i];
 		else if (weight(problem) > weight(worst)) {

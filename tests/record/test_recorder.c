@@ -243,7 +243,8 @@ static void a_sink(void **state)
 }
 
 /* A command with branches that runs until it is killed. */
-static char *endless[] = {"sh", "-c", "while :; do i=$((i + 1)); done", NULL};
+/* Endless until it is killed, or, when a test fails before that, has computed for two minutes. */
+static char *endless[] = {"sh", "-c", "ulimit -t 120; while :; do i=$((i + 1)); done", NULL};
 
 static struct ptah_record_config small_buffers(char *const *argv)
 {
@@ -395,7 +396,8 @@ static void stopped_while_it_runs(void **state)
 /* During a pause neither a thread that computes nor one that sleeps in a system call is traced. */
 static void paused(void **state)
 {
-	char *sleeper[] = {"sh", "-c", "sleep 5 & while :; do i=$((i + 1)); done", NULL};
+	char *sleeper[] = {"sh", "-c", "ulimit -t 120; sleep 5 & while :; do i=$((i + 1)); done",
+			   NULL};
 	struct ptah_record_config config = small_buffers(sleeper);
 	struct ptah_recorder *r = start(&config);
 	uint64_t bytes;
