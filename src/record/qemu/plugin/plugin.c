@@ -152,6 +152,7 @@ static bool map_shared(int fd)
 
 	if (header != MAP_FAILED && header->magic == SHARED_MAGIC) {
 		plugin.buffer = header->buffer;
+		plugin.guard = header->guard;
 		memory = mmap(NULL, shared_bytes(plugin.buffer), PROT_READ | PROT_WRITE,
 			      MAP_SHARED | MAP_NORESERVE, fd, 0);
 	}

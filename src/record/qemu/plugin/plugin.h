@@ -33,6 +33,7 @@ enum block_flags {
 struct plugin {
 	struct shared_header *shared;
 	uint64_t buffer; /* shared->buffer */
+	uint64_t guard;	 /* shared->guard */
 	int api;
 	/* qemu_plugin_insn_data() of version 3, which copies up to n bytes. */
 	size_t (*copy_insn)(const struct qemu_plugin_insn *insn, void *bytes, size_t n);

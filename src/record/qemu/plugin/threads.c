@@ -33,6 +33,8 @@ static struct shared_thread *take_slot(unsigned *number)
 		if (atomic_load(&t->state) == THREAD_FREE &&
 		    atomic_compare_exchange_strong(&t->state, &free_slot, THREAD_TAKEN)) {
 			memset((uint8_t *)t + sizeof(t->state), 0, sizeof(*t) - sizeof(t->state));
+			t->guard = plugin.guard;
+			t->live.first_guard = t->live.last_guard = plugin.guard;
 			t->pid = getpid();
 			*number = i;
 			return t;
