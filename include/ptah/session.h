@@ -318,7 +318,17 @@ struct ptah_verify {
 	uint64_t errors;	/* error items */
 	uint64_t overflows;	/* overflow items */
 	struct ptah_item first; /* the first error, if errors > 0 */
-	bool equal;		/* no error and decoded equals the recorder's truth */
+	/*
+	 * How often a silent loop was interrupted: one whose branches are all jumps and
+	 * calls to fixed addresses, which have no packet. How often it ran is not in the
+	 * trace. These are looked for when instructions are missing and the counts of
+	 * branches agree; then they are the cause, or one of the causes.
+	 */
+	uint64_t silent_loops;
+	struct ptah_item silent; /* the first such interruption, if silent_loops > 0 */
+	/* With so many more passes there, the decode equals the truth. 0: that is not so. */
+	uint64_t silent_passes;
+	bool equal; /* no error and decoded equals the recorder's truth */
 };
 
 /*
