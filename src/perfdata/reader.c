@@ -74,6 +74,7 @@ void perfdata_close(struct perfdata_file *f)
 	free(f->places);
 	free(f->more_build_ids);
 	free(f->kcore);
+	free(f->kallsyms);
 	perfdata_buffer_free(&f->command);
 	free((void *)(uintptr_t)f->path);
 	free(f);
@@ -365,6 +366,21 @@ uint64_t perfdata_size(const struct perfdata_file *f)
 const char *perfdata_kcore(const struct perfdata_file *f)
 {
 	return f->kcore;
+}
+
+const char *perfdata_kallsyms(const struct perfdata_file *f)
+{
+	return f->kallsyms;
+}
+
+bool perfdata_has_kernel(const struct perfdata_file *f)
+{
+	return f->kernel;
+}
+
+const char *perfdata_osrelease(const struct perfdata_file *f)
+{
+	return f->osrelease;
 }
 
 const char *perfdata_command(const struct perfdata_file *f)
