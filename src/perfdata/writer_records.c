@@ -91,9 +91,10 @@ static const struct written_file *file_of(struct perfdata_writer *w, const char 
 	for (f = w->files; f; f = f->next)
 		if (!strcmp(f->path, path))
 			return f;
-	f = malloc(sizeof(*f) + n);
+	f = w->file_count < MAX_FILES ? malloc(sizeof(*f) + n) : NULL;
 	if (!f)
 		return NULL;
+	w->file_count++;
 	memcpy(f->path, path, n);
 	f->pid = pid;
 	/*
