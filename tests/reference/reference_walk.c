@@ -442,6 +442,7 @@ static bool walk_behind(struct walk *w,
 	walk_to(w, way.at);
 	report(w, way.at, &way.insn, 0);
 	stand_at(w, way.at + way.insn.size);
+	w->is_behind = false;
 	*ip = way.at;
 	return true;
 }
