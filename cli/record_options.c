@@ -160,6 +160,14 @@ const struct option_def record_options[] = {
      .man = "The same as `-m ,SIZE`, but not rounded: emulated processors take a "
 	    "multiple of 64K up to 64M. Default: 4M. An emulated program waits when "
 	    "the buffer is full."},
+    {.name = "max-size",
+     .kind = OPTION_TEXT,
+     .at = AT(max_size),
+     .arg = "SIZE",
+     .help = "end the recording when the file is this large (B, K, M or G)",
+     .man = "End the recording when the file has this size, a number with B, K, M or G. What "
+	    "the buffers hold then is written too, so that the file becomes a little larger. "
+	    "The command is not ended, as perf does: it runs on unrecorded."},
     {.name = "delay",
      .letter = 'D',
      .kind = OPTION_TEXT,

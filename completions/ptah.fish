@@ -23,6 +23,7 @@ complete -c ptah -n '__fish_seen_subcommand_from record' -s m -l mmap-pages -x -
 complete -c ptah -n '__fish_seen_subcommand_from record' -s S -l snapshot -d 'keep the last SIZE bytes of each trace; SIGUSR2 saves them'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l stop-when-full -d 'end each thread\'s trace when its buffer is full'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l buffer -x -d 'room for trace, as -m ,SIZE (default: 4M)'
+complete -c ptah -n '__fish_seen_subcommand_from record' -l max-size -x -d 'end the recording when the file is this large (B, K, M or G)'
 complete -c ptah -n '__fish_seen_subcommand_from record' -s D -l delay -x -d 'begin to trace after so long; -1: when --control says enable'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l control -x -d 'fd:N[,ACK] or fifo:PATH[,ACK]: take enable, disable, snapshot, stop'
 complete -c ptah -n '__fish_seen_subcommand_from record' -l switch-events -d 'nothing: context switches are always recorded'

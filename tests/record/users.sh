@@ -5,12 +5,14 @@
 
 [ "$(id -u)" = 0 ] || skip "only root can change its user"
 
-# A folder, and a plugin in it, that other users can read, wherever the build is.
+# A folder that other users can read, wherever the build is, and a plugin that they cannot find.
 place=$(mktemp -d /tmp/ptah-users-XXXXXX)
 trap 'rm -rf "$place"' EXIT
 build children
-cp children "$PTAH_BUILD/lib/ptah-qemu.so" "$place"
-chmod 755 "$place"
+mkdir -m 700 "$place/private"
+cp children "$place"
+cp "$PTAH_BUILD/lib/ptah-qemu.so" "$place/private"
+chmod 755 "$place" "$place/private/ptah-qemu.so"
 here=$PWD
 cd "$place"
 
@@ -21,7 +23,7 @@ same()
 	shift
 	env -i A=1 PATH="$PATH" "$@" >native.txt 2>native-errors.txt </dev/null || :
 	rm -f perf.data perf.data.old
-	env -i A=1 PATH="$PATH" "$PTAH" record -q --plugin=./ptah-qemu.so -- "$@" \
+	env -i A=1 PATH="$PATH" "$PTAH" record -q --plugin=./private/ptah-qemu.so -- "$@" \
 		>recorded.txt 2>recorded-errors.txt </dev/null || :
 	cmp -s native.txt recorded.txt || fail "$*: $(diff native.txt recorded.txt | head -20)"
 	cmp -s native-errors.txt recorded-errors.txt ||

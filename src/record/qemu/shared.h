@@ -195,6 +195,13 @@ struct shared_header {
 	_Atomic uint64_t message_tail; /* written by the recorder, which never reads it */
 };
 
+/* The descriptors that the recorder passes to a process that asks for them. */
+enum shared_descriptor {
+	PASSED_MEMORY = 0,
+	PASSED_PLUGIN, /* the plugin's file */
+	PASSED_MAX
+};
+
 #define SHARED_HEADER_BYTES (32u << 10)
 
 _Static_assert(sizeof(struct shared_header) <= SHARED_HEADER_BYTES, "raise SHARED_HEADER_BYTES");
