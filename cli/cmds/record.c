@@ -191,6 +191,7 @@ static int set_plain(const struct record_options *o, char **argv, struct ptah_re
 		config->trace.psb_period = (uint8_t)(__builtin_ctzll(period) - 11);
 	config->trace.no_retcomp = o->no_retcomp;
 	config->backend.long_tnt = o->long_tnt;
+	config->backend.mark_loops = o->mark_loops;
 	config->target.no_inherit = o->no_inherit;
 	config->output.kcore = o->kcore;
 	config->target.per_thread = o->target.per_thread;
