@@ -30,40 +30,60 @@
 #define PERFDATA_AUXTRACE_HEADER 48
 
 /* struct perf_event_attr as of Linux 5.13: its size, and fields by offset. */
-#define PERFDATA_ATTR_SIZE	     120
-#define PERFDATA_ATTR_SIZE_MIN	     64
-#define PERFDATA_ATTR_AT_TYPE	     0
-#define PERFDATA_ATTR_AT_SIZE	     4
-#define PERFDATA_ATTR_AT_CONFIG	     8
-#define PERFDATA_ATTR_AT_PERIOD	     16
-#define PERFDATA_ATTR_AT_SAMPLE_TYPE 24
-#define PERFDATA_ATTR_AT_READ_FORMAT 32
-#define PERFDATA_ATTR_AT_FLAGS	     40
-#define PERFDATA_ATTR_INHERIT	     (UINT64_C(1) << 1)
-#define PERFDATA_ATTR_EXCLUDE_KERNEL (UINT64_C(1) << 5)
-#define PERFDATA_ATTR_EXCLUDE_HV     (UINT64_C(1) << 6)
-#define PERFDATA_ATTR_MMAP	     (UINT64_C(1) << 8)
-#define PERFDATA_ATTR_COMM	     (UINT64_C(1) << 9)
-#define PERFDATA_ATTR_TASK	     (UINT64_C(1) << 13)
-#define PERFDATA_ATTR_SAMPLE_ID_ALL  (UINT64_C(1) << 18)
-#define PERFDATA_ATTR_MMAP2	     (UINT64_C(1) << 23)
-#define PERFDATA_ATTR_COMM_EXEC	     (UINT64_C(1) << 24)
-#define PERFDATA_ATTR_BUILD_ID	     (UINT64_C(1) << 34)
-#define PERFDATA_READ_FORMAT_ID	     4
-#define PERFDATA_SAMPLE_IP	     (1u << 0)
-#define PERFDATA_SAMPLE_TID	     (1u << 1)
-#define PERFDATA_SAMPLE_TIME	     (1u << 2)
-#define PERFDATA_SAMPLE_ADDR	     (1u << 3)
-#define PERFDATA_SAMPLE_READ	     (1u << 4)
-#define PERFDATA_SAMPLE_CALLCHAIN    (1u << 5)
-#define PERFDATA_SAMPLE_ID	     (1u << 6)
-#define PERFDATA_SAMPLE_CPU	     (1u << 7)
-#define PERFDATA_SAMPLE_PERIOD	     (1u << 8)
-#define PERFDATA_SAMPLE_STREAM_ID    (1u << 9)
-#define PERFDATA_SAMPLE_RAW	     (1u << 10)
-#define PERFDATA_SAMPLE_IDENTIFIER   (1u << 16)
-#define PERFDATA_SAMPLE_AUX	     (1u << 20)
-#define PERFDATA_TYPE_TRACEPOINT     2
+#define PERFDATA_ATTR_SIZE	      120
+#define PERFDATA_ATTR_SIZE_MIN	      64
+#define PERFDATA_ATTR_AT_TYPE	      0
+#define PERFDATA_ATTR_AT_SIZE	      4
+#define PERFDATA_ATTR_AT_CONFIG	      8
+#define PERFDATA_ATTR_AT_PERIOD	      16
+#define PERFDATA_ATTR_AT_SAMPLE_TYPE  24
+#define PERFDATA_ATTR_AT_READ_FORMAT  32
+#define PERFDATA_ATTR_AT_FLAGS	      40
+#define PERFDATA_ATTR_AT_BRANCH_TYPE  72
+#define PERFDATA_ATTR_AT_REGS_USER    80
+#define PERFDATA_ATTR_AT_REGS_INTR    96
+#define PERFDATA_ATTR_INHERIT	      (UINT64_C(1) << 1)
+#define PERFDATA_ATTR_EXCLUDE_KERNEL  (UINT64_C(1) << 5)
+#define PERFDATA_ATTR_EXCLUDE_HV      (UINT64_C(1) << 6)
+#define PERFDATA_ATTR_MMAP	      (UINT64_C(1) << 8)
+#define PERFDATA_ATTR_COMM	      (UINT64_C(1) << 9)
+#define PERFDATA_ATTR_TASK	      (UINT64_C(1) << 13)
+#define PERFDATA_ATTR_SAMPLE_ID_ALL   (UINT64_C(1) << 18)
+#define PERFDATA_ATTR_MMAP2	      (UINT64_C(1) << 23)
+#define PERFDATA_ATTR_COMM_EXEC	      (UINT64_C(1) << 24)
+#define PERFDATA_ATTR_BUILD_ID	      (UINT64_C(1) << 34)
+#define PERFDATA_READ_ENABLED	      1
+#define PERFDATA_READ_RUNNING	      2
+#define PERFDATA_READ_FORMAT_ID	      4
+#define PERFDATA_READ_GROUP	      8
+#define PERFDATA_READ_LOST	      16
+#define PERFDATA_BRANCH_HW_INDEX      (UINT64_C(1) << 17)
+#define PERFDATA_SAMPLE_IP	      (1u << 0)
+#define PERFDATA_SAMPLE_TID	      (1u << 1)
+#define PERFDATA_SAMPLE_TIME	      (1u << 2)
+#define PERFDATA_SAMPLE_ADDR	      (1u << 3)
+#define PERFDATA_SAMPLE_READ	      (1u << 4)
+#define PERFDATA_SAMPLE_CALLCHAIN     (1u << 5)
+#define PERFDATA_SAMPLE_ID	      (1u << 6)
+#define PERFDATA_SAMPLE_CPU	      (1u << 7)
+#define PERFDATA_SAMPLE_PERIOD	      (1u << 8)
+#define PERFDATA_SAMPLE_STREAM_ID     (1u << 9)
+#define PERFDATA_SAMPLE_RAW	      (1u << 10)
+#define PERFDATA_SAMPLE_BRANCH_STACK  (1u << 11)
+#define PERFDATA_SAMPLE_REGS_USER     (1u << 12)
+#define PERFDATA_SAMPLE_STACK_USER    (1u << 13)
+#define PERFDATA_SAMPLE_WEIGHT	      (1u << 14)
+#define PERFDATA_SAMPLE_DATA_SRC      (1u << 15)
+#define PERFDATA_SAMPLE_IDENTIFIER    (1u << 16)
+#define PERFDATA_SAMPLE_TRANSACTION   (1u << 17)
+#define PERFDATA_SAMPLE_REGS_INTR     (1u << 18)
+#define PERFDATA_SAMPLE_PHYS_ADDR     (1u << 19)
+#define PERFDATA_SAMPLE_AUX	      (1u << 20)
+#define PERFDATA_SAMPLE_CGROUP	      (1u << 21)
+#define PERFDATA_SAMPLE_DATA_PAGE     (1u << 22)
+#define PERFDATA_SAMPLE_CODE_PAGE     (1u << 23)
+#define PERFDATA_SAMPLE_WEIGHT_STRUCT (1u << 24)
+#define PERFDATA_TYPE_TRACEPOINT      2
 
 /* attr.config of intel_pt (the format folder of the PMU in sysfs). */
 #define PERFDATA_PT_PT	       (UINT64_C(1) << 0)
@@ -91,6 +111,9 @@ enum perfdata_type {
 	PERFDATA_LOST_SAMPLES = 13,
 	PERFDATA_SWITCH = 14,
 	PERFDATA_SWITCH_CPU_WIDE = 15,
+	PERFDATA_KSYMBOL = 17,
+	PERFDATA_BPF_EVENT = 18,
+	PERFDATA_TEXT_POKE = 20,
 	PERFDATA_USER = 64,
 	PERFDATA_HEADER_ATTR = 64,
 	/*
@@ -101,6 +124,7 @@ enum perfdata_type {
 	PERFDATA_HEADER_TRACING_DATA = 66, /* followed by as many bytes as its first field says */
 	PERFDATA_HEADER_BUILD_ID = 67,
 	PERFDATA_FINISHED_ROUND = 68,
+	PERFDATA_ID_INDEX = 69,
 	PERFDATA_AUXTRACE_INFO = 70,
 	PERFDATA_AUXTRACE = 71,
 	PERFDATA_EVENT_UPDATE = 78,
@@ -124,6 +148,28 @@ enum perfdata_type {
 /* Flags of PERF_RECORD_AUX. */
 #define PERFDATA_AUX_TRUNCATED 1u
 #define PERFDATA_AUX_PARTIAL   4u
+
+/* KSYMBOL: a flag; BPF_EVENT: its types. */
+#define PERFDATA_KSYMBOL_UNREGISTER 1u
+#define PERFDATA_BPF_LOAD	    1
+#define PERFDATA_BPF_UNLOAD	    2
+
+/*
+ * The feature BPF_PROG_INFO: u32 number of programs; for each one u32 size of the info, u32 size of
+ * the data, u64 bits of the arrays that the data contains, struct bpf_prog_info (linux/bpf.h), the
+ * data. In place of addresses, the info has offsets in the data (tools/perf/util/bpf-utils.h).
+ */
+#define PERFDATA_BPF_ARRAY_CODE	      (1u << 0)
+#define PERFDATA_BPF_ARRAY_KSYMS      (1u << 3)
+#define PERFDATA_BPF_ARRAY_LENGTHS    (1u << 4)
+#define PERFDATA_BPF_AT_ID	      4
+#define PERFDATA_BPF_AT_CODE_SIZE     16
+#define PERFDATA_BPF_AT_CODE	      24
+#define PERFDATA_BPF_AT_KSYM_COUNT    104
+#define PERFDATA_BPF_AT_LENGTHS_COUNT 108
+#define PERFDATA_BPF_AT_KSYMS	      112
+#define PERFDATA_BPF_AT_LENGTHS	      120
+#define PERFDATA_BPF_INFO_MIN	      128
 
 /* HEADER_COMPRESSED: the kind of compression. */
 #define PERFDATA_COMPRESS_ZSTD 1
@@ -170,6 +216,7 @@ enum perfdata_feature {
 	PERFDATA_FEATURE_EVENT_DESC = 12,
 	PERFDATA_FEATURE_PMU_MAPPINGS = 16,
 	PERFDATA_FEATURE_AUXTRACE = 18,
+	PERFDATA_FEATURE_BPF_PROG_INFO = 25,
 	PERFDATA_FEATURE_COMPRESSED = 27,
 	PERFDATA_FEATURE_MAX = 256
 };
