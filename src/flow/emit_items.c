@@ -54,7 +54,8 @@ void flow_emit_error(struct ptah_flow *f, struct flow_output *out, int status)
 	item->offset = f->offset;
 	flow_put_place(f, item);
 	flow_lose_position(f);
-	f->tip_lost = f->seeks_place = false;
+	f->tip_lost = false;
+	f->seeks_place = f->resync && status == PTAH_E_NO_CODE;
 	flow_end_batch(out); /* the caller may want to call ptah_flow_resync() */
 }
 

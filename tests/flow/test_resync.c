@@ -5,6 +5,8 @@
  */
 #include "test.h"
 
+#include "../profile/compare_profile.h"
+#include "forms.h"
 #include "world.h"
 
 #include <ptah/flow.h>
@@ -272,11 +274,118 @@ static void batches(void **state)
 	free(got);
 }
 
+/*
+ * A recording with a kernel whose code is not there: the code of one size is the program, all other
+ * code is the kernel. They reach each other by far branches, interrupts and IRET only.
+ */
+#define USER_END (WORLD_BASE + REGION)
+
+static bool is_user(uint64_t ip)
+{
+	return ip < USER_END;
+}
+
+/* How often the kernel was entered, or traced again after it had not been. */
+static size_t kernel_visits(const struct world *w, size_t size)
+{
+	struct ptah_item *events;
+	const size_t n = read_events(w, size, &events);
+	size_t visits = 0;
+
+	for (size_t i = 0; i < w->ran_count; i++)
+		visits += !is_user(w->ran[i].ip) && (!i || is_user(w->ran[i - 1].ip));
+	for (size_t i = 0; i < n; i++)
+		visits +=
+		    (events[i].type == PTAH_ITEM_ENABLED || events[i].type == PTAH_ITEM_OVERFLOW) &&
+		    !is_user(events[i].ip);
+	free(events);
+	return visits;
+}
+
+/* Reads with a flow that continues by itself, or does not. Returns the number of errors. */
+static size_t read_user_code(const struct world *w, size_t size, const struct ptah_image *image,
+			     bool resync, struct list *told)
+{
+	const struct ptah_flow_config config = {.size = sizeof(config), .resync = resync};
+	struct ptah_flow *flow;
+	struct ptah_item item;
+	size_t errors = 0;
+
+	assert_int_equal(ptah_flow_new(image, &config, &flow), 0);
+	assert_int_equal(ptah_flow_feed(flow, w->trace, size, true), 0);
+	while (ptah_flow_read(flow, &item, 1) == 1) {
+		if (item.type == PTAH_ITEM_BLOCK)
+			add_block(told, flow, &item);
+		if (item.type != PTAH_ITEM_ERROR)
+			continue;
+		assert_int_equal(item.status, PTAH_E_NO_CODE);
+		assert_true(!resync || !is_user(item.ip));
+		errors++;
+	}
+	ptah_flow_free(flow);
+	return errors;
+}
+
+static struct ptah_image *user_image(const struct world *w)
+{
+	struct ptah_image *image = image_of(w);
+
+	assert_int_equal(ptah_image_remove(image, USER_END, WORLD_SIZE - REGION, NULL), 0);
+	return image;
+}
+
+/* Every instruction that the program ran is reported, and each visit of the kernel is one error. */
+static void all_user_code(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 24; seed++) {
+		size_t size, ran = 0;
+		struct world *w = world_new(seed, false, seed & 2, false, &size);
+		struct ptah_image *image = user_image(w);
+		struct list told = {0}, less = {0};
+
+		assert_true(read_user_code(w, size, image, true, &told) <= kernel_visits(w, size));
+		for (size_t i = 0; i < w->ran_count; i++) {
+			if (!is_user(w->ran[i].ip))
+				continue;
+			assert_true(ran < told.n);
+			assert_int_equal(told.ip[ran++], w->ran[i].ip);
+		}
+		assert_int_equal(told.n, ran);
+		read_user_code(w, size, image, false, &less);
+		assert_true(less.n < told.n);
+		free(told.ip);
+		free(less.ip);
+		ptah_image_free(image);
+		world_free(w);
+	}
+}
+
+/* Paths, blocks and steps, profiles and marks: the same items in every form, in chunks too. */
+static void all_forms(void **state)
+{
+	const struct ptah_flow_config config = {.size = sizeof(config), .resync = true};
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 8; seed++) {
+		size_t size;
+		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_image *image = user_image(w);
+
+		assert_true(forms_equal(image, &config, w->trace, size, seed % 3 * 50, seed * 30));
+		assert_true(profile_equals_flow(image, &config, w->trace, size, seed % 3 * 70));
+		ptah_image_free(image);
+		world_free(w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(worlds),
 	    cmocka_unit_test(batches),
+	    cmocka_unit_test(all_user_code),
+	    cmocka_unit_test(all_forms),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,6 +46,9 @@ struct walk {
 	bool space_waits; /* next_space becomes valid at the next branch */
 	uint64_t calls[CALL_STACK];
 	unsigned depth;
+	/* After missing code: the next address with code is the place; calls may have been there.
+	 */
+	bool seeks, calls_lost;
 	unsigned
 	    forgotten; /* calls ahead, before the address of the last PSB, that are not pushed */
 };
