@@ -76,6 +76,12 @@ static bool apply_ptwrite(struct ptah_flow *f, struct flow_output *out)
 	return true;
 }
 
+static void interrupt(struct ptah_flow *f)
+{
+	flow_note_far(f, f->event.ip, f->event.to);
+	flow_stand_at(f, f->event.to);
+}
+
 /*
  * Every other event: FUP + TIP.PGD, FUP + TIP, FUP + an event packet, all of which happen at an
  * address; and events without an address or with one that is known already.
@@ -98,7 +104,7 @@ static bool apply_at_ip(struct ptah_flow *f, struct flow_output *out)
 	if (f->event.type == PTAH_ITEM_ASYNC_DISABLED)
 		flow_lose_position(f);
 	else if (f->event.type == PTAH_ITEM_ASYNC_BRANCH && f->positioned)
-		flow_stand_at(f, f->event.to);
+		interrupt(f);
 	else if (f->event.type == PTAH_ITEM_TSX)
 		set_speculative(f);
 	flow_emit_event(f, out, &f->event);
@@ -157,7 +163,7 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 	 * address are not pushed either.
 	 */
 	f->stack_depth = 0;
-	f->calls_lost = false;
+	f->calls_lost = f->keeps_stack = f->far_known = false;
 	f->old_calls = f->positioned && on ? flow_calls_before(f, f->event.ip) : 0;
 	flow_emit_event(f, out, &f->event);
 	return true;

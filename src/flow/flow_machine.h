@@ -104,6 +104,16 @@ struct ptah_flow {
 	bool return_told; /* the return to one of them was reported, and the error comes next */
 
 	/*
+	 * The last far transfer or interrupt: where it went, where execution returns to from there,
+	 * and the address space there.
+	 */
+	bool far_known;
+	uint16_t far_space;
+	uint64_t far_to, far_back;
+	bool keeps_stack; /* the code at far_to is missing; so many calls are kept meanwhile: */
+	unsigned kept_depth;
+
+	/*
 	 * The address space that the trace has named, and whether it holds only after the next
 	 * branch.
 	 */

@@ -39,11 +39,24 @@ bool flow_is_place(struct ptah_flow *f, uint64_t ip)
 	return !f->resync || code_find(&f->code, ip, f->mode, &status) || status != PTAH_E_NO_CODE;
 }
 
+/*
+ * A system call or an interrupt that led into missing code has returned when the program continues
+ * where it was: its calls are still open. (A kernel returns from its own calls, so the processor's
+ * return address stack has the program's calls on top again. What the kernel does to that stack
+ * besides makes returns uncompressed.) Anywhere else the calls are not known.
+ */
+static bool has_come_back(const struct ptah_flow *f, uint64_t ip)
+{
+	return f->keeps_stack && ip == f->far_back && f->code.space == f->far_space;
+}
+
 static bool continue_at(struct ptah_flow *f, uint64_t ip)
 {
 	if (!flow_is_place(f, ip))
 		return false;
 	flow_stand_at(f, ip);
+	f->stack_depth = has_come_back(f, ip) ? f->kept_depth : 0;
+	f->keeps_stack = false;
 	f->calls_lost = f->resync;
 	return true;
 }

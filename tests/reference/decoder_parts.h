@@ -49,6 +49,14 @@ struct walk {
 	/* After missing code: the next address with code is the place; calls may have been there.
 	 */
 	bool seeks, calls_lost;
+	/*
+	 * The last far transfer: from where it is returned, and in which space. While the code at
+	 * its target is missing, `kept` calls wait for the return.
+	 */
+	bool far, waits;
+	uint64_t far_target, far_return;
+	struct ptah_space far_space;
+	unsigned kept;
 	unsigned
 	    forgotten; /* calls ahead, before the address of the last PSB, that are not pushed */
 };

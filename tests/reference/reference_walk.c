@@ -63,6 +63,12 @@ static bool is_direct(const struct x86_insn *insn)
 	       insn->insn_class == PTAH_INSN_CALL;
 }
 
+static bool is_far(const struct x86_insn *insn)
+{
+	return insn->insn_class == PTAH_INSN_FAR_CALL || insn->insn_class == PTAH_INSN_FAR_RETURN ||
+	       insn->insn_class == PTAH_INSN_FAR_JUMP;
+}
+
 /* The address after a direct instruction. */
 static uint64_t successor(uint64_t ip, const struct x86_insn *insn)
 {
@@ -227,6 +233,8 @@ static void lose(struct walk *w)
 	w->tnt_count = 0;
 	w->depth = 0;
 	w->forgotten = 0;
+	w->far = false;
+	w->waits = false;
 }
 
 static void fail_as(struct walk *w, int status, uint64_t ip, unsigned flags)
@@ -238,9 +246,14 @@ static void fail_as(struct walk *w, int status, uint64_t ip, unsigned flags)
 				       .ip = ip,
 				       .offset = w->offset};
 
+	const bool waits = w->far && w->ip == w->far_target;
+	const unsigned kept = w->depth;
+
 	walk_put(w, &item);
 	lose(w);
 	w->seeks = w->config->resync && status == PTAH_E_NO_CODE;
+	w->waits = waits && w->seeks;
+	w->kept = kept;
 }
 
 static void fail(struct walk *w, int status, uint64_t ip)
@@ -269,8 +282,21 @@ static void resume_at(struct walk *w, uint64_t ip)
 	if (!w->seeks || !has_code(w, ip))
 		return;
 	stand_at(w, ip);
+	if (w->waits && ip == w->far_return && w->space.cr3 == w->far_space.cr3 &&
+	    w->space.vmcs == w->far_space.vmcs)
+		w->depth = w->kept;
+	w->waits = false;
 	w->seeks = false;
 	w->calls_lost = true;
+}
+
+static void go_far(struct walk *w, uint64_t from, uint64_t to)
+{
+	stand_at(w, to);
+	w->far = true;
+	w->far_target = to;
+	w->far_return = from;
+	w->far_space = w->space;
 }
 
 /* Is there a FUP with the address of the instruction before which the event happened? */
@@ -467,7 +493,10 @@ static void take_target(struct walk *w, uint64_t to)
 		push_call(w, run.end);
 	else if (last_of(&run)->insn_class == PTAH_INSN_RETURN)
 		pop_call(w);
-	stand_at(w, to);
+	if (is_far(last_of(&run)))
+		go_far(w, run.end, to);
+	else
+		stand_at(w, to);
 	enter_space(w, PTAH_ITEM_TIP);
 	use_outcomes(w);
 }
@@ -662,6 +691,8 @@ static void take_psb(struct walk *w, const struct ptah_item *event)
 		stand_at(w, event->ip);
 	w->seeks = w->seeks && !w->positioned;
 	w->calls_lost = false;
+	w->far = false;
+	w->waits = false;
 	/* Calls on the way to this address are not on the processor's stack either. */
 	w->depth = 0;
 	w->forgotten = 0;
@@ -685,7 +716,7 @@ static void take_placed(struct walk *w, const struct ptah_item *event)
 	if (event->type == PTAH_ITEM_ASYNC_DISABLED)
 		lose(w);
 	else if (event->type == PTAH_ITEM_ASYNC_BRANCH && w->positioned)
-		stand_at(w, event->to);
+		go_far(w, event->ip, event->to);
 	else if (event->type == PTAH_ITEM_TSX)
 		w->speculative = event->flags & PTAH_ITEM_SPECULATIVE;
 }
