@@ -75,7 +75,9 @@ const struct option_def record_options[] = {
      .choices = recorders,
      .help = "best, hardware, qemu or ptrace (default: best)",
      .man = "`hardware`, `qemu`, `ptrace`, or `best` (the default): the first of "
-	    "them that can record what is requested."},
+	    "them that can record what is requested. For a running process (`-p`, "
+	    "`-t`) `best` never is `ptrace`, which makes it thousands of times slower: "
+	    "that has to be named."},
     {.name = "pid",
      .letter = 'p',
      .kind = OPTION_TEXT,

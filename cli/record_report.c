@@ -11,8 +11,9 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define REDRAW	    0.25 /* seconds */
-#define FIRST_DRAWN 1.0	 /* seconds: a shorter recording shows no progress */
+#define REDRAW	      0.25 /* seconds */
+#define SLOW_RECORDER "ptrace"
+#define FIRST_DRAWN   1.0 /* seconds: a shorter recording shows no progress */
 
 void record_erase(struct run *run)
 {
@@ -179,6 +180,7 @@ static void advise(const struct run *run, enum ptah_record_problem problem, cons
 	    [PTAH_RECORD_BUSY] = "end the other",
 	    [PTAH_RECORD_NOT_POSSIBLE] = "--recorder",
 	    [PTAH_RECORD_NO_MEMORY] = "ulimit",
+	    [PTAH_RECORD_TOO_SLOW] = "--recorder",
 	};
 
 	/* Recorders that need no hardware cannot record processors. */
@@ -211,6 +213,9 @@ void record_print_choice(struct run *run)
 	else
 		record_remark(run, "with the recorder %s%s", choice,
 			      run->options->chosen ? ", as asked for" : ", the first choice");
+	if (!strncmp(choice, SLOW_RECORDER, strlen(SLOW_RECORDER)))
+		record_remark(run, "it stops the program after each instruction, which makes it "
+				   "thousands of times slower");
 }
 
 void record_print_metadata(struct run *run)

@@ -12,6 +12,14 @@ bool script_is_loss(const struct ptah_item *item)
 	       item->type == PTAH_ITEM_GAP;
 }
 
+/* An address of 0 means that there is none, but not where the program was interrupted: at 0, too.
+ */
+static bool has_ip(const struct ptah_item *item)
+{
+	return item->ip || item->type == PTAH_ITEM_ASYNC_DISABLED ||
+	       item->type == PTAH_ITEM_ASYNC_BRANCH;
+}
+
 void script_event_text(void *view, const void *event)
 {
 	struct script *s = view;
@@ -25,7 +33,7 @@ void script_event_text(void *view, const void *event)
 	else if (item->type == PTAH_ITEM_ERROR)
 		out_format(s->out, ": %s; last at 0x%" PRIx64, ptah_strerror(item->status),
 			   item->ip);
-	else if (item->ip)
+	else if (has_ip(item))
 		out_format(s->out, " 0x%" PRIx64, item->ip);
 	item_fields_text(s->out, item);
 	if (item->tsc)
@@ -46,7 +54,7 @@ void script_event_json(void *view, const void *event)
 	json_number(&s->json, "offset", item->offset);
 	if (item->type == PTAH_ITEM_ERROR)
 		json_string(&s->json, "error", ptah_error_name(item->status));
-	if (item->ip)
+	if (has_ip(item))
 		json_address(&s->json, "ip", item->ip);
 	item_fields_json(&s->json, item);
 	if (item->tsc)

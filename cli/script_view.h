@@ -57,7 +57,9 @@ struct script {
 	struct ptah_stream_info info; /* of the current thread */
 	char prefix[96];	      /* comm, tid, time */
 	size_t prefix_length, thread_length;
-	uint64_t tsc;		/* the time in the prefix */
+	uint64_t tsc; /* the time in the prefix */
+	/* The name in the prefix is that of this time: [named, renamed). */
+	uint64_t named, renamed;
 	struct script_time now; /* the same; unknown without --time */
 	bool timed;		/* a time was known somewhere */
 

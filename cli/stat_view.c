@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool stat_is_shared(const struct ptah_stream_info *info)
-{
-	return info->pid < 0 && info->tid < 0 && info->cpu >= 0;
-}
-
 static double ratio(double a, double b)
 {
 	return b > 0 ? a / b : 0;
@@ -81,7 +76,7 @@ static void put_json(void *view, const void *stream)
 	json_signed(&s->json, "tid", row->info->tid);
 	json_signed(&s->json, "cpu", row->info->cpu);
 	put_counts_json(&s->json, row->counts);
-	if (stat_is_shared(row->info))
+	if (shares_has(row->info))
 		json_array(&s->json, "processes");
 	for (size_t i = 0; i < row->share_count; i++) {
 		json_object(&s->json, NULL, true);
@@ -89,7 +84,7 @@ static void put_json(void *view, const void *stream)
 		json_number(&s->json, "instructions", row->shares[i].instructions);
 		json_end_object(&s->json);
 	}
-	if (stat_is_shared(row->info))
+	if (shares_has(row->info))
 		json_end_array(&s->json);
 	json_end_object(&s->json);
 }
@@ -167,7 +162,7 @@ static void put_line(struct out *out, const char *what, uint64_t value)
 
 static void put_name(struct out *out, const struct ptah_stream_info *info)
 {
-	if (stat_is_shared(info))
+	if (shares_has(info))
 		out_format(out, "CPU %d", info->cpu);
 	else if (info->tid < 0 && info->cpu >= 0)
 		out_format(out, "%s %d, CPU %d", info->comm[0] ? info->comm : "trace", info->pid,
@@ -223,7 +218,7 @@ struct stat_kept {
 	struct ptah_stream_info info;
 	struct stat_counts counts;
 	size_t share_count;
-	struct stat_share shares[];
+	struct process_share shares[];
 };
 
 static int keep(struct stat_view *s, const struct stat_row *row)

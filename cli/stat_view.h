@@ -5,6 +5,7 @@
 
 #include "input.h"
 #include "output/json.h"
+#include "process_shares.h"
 #include "render.h"
 
 struct stat_counts {
@@ -15,17 +16,11 @@ struct stat_counts {
 	double seconds;
 };
 
-/* What one of the processes that share a CPU executed there. */
-struct stat_share {
-	int32_t pid;
-	uint64_t instructions;
-};
-
 /* A row: a stream and its counts. */
 struct stat_row {
 	const struct ptah_stream_info *info;
 	const struct stat_counts *counts;
-	const struct stat_share *shares; /* of a CPU that several processes share */
+	const struct process_share *shares; /* of a CPU that several processes share */
 	size_t share_count;
 };
 
@@ -51,8 +46,5 @@ struct stat_view {
 extern const struct renderer stat_renderers[FORMAT_MAX];
 
 void stat_view_free(struct stat_view *s);
-
-/* Is it the stream of a CPU that several processes share? */
-bool stat_is_shared(const struct ptah_stream_info *info);
 
 #endif

@@ -2,6 +2,8 @@
 /* ptah report: where the program spent its instructions. */
 #include "function_table.h"
 #include "input.h"
+#include "base/text.h"
+#include "process_shares.h"
 #include "render.h"
 
 #include <inttypes.h>
@@ -43,11 +45,20 @@ struct program {
 	uint64_t threads, instructions;
 };
 
+/* A thread that ran in a stream of a CPU, and perhaps in others. */
+struct ran {
+	int32_t pid, tid;
+	char comm[PTAH_COMM_SIZE]; /* of its program */
+};
+
 struct reporting {
 	struct hotspots *counter;
 	const struct ptah_session *session;
-	struct program *programs; /* one for each stream, until sum_programs() */
+	struct program *programs; /* until sum_programs() one for each stream and process in it */
 	size_t count;
+	struct ran *ran;
+	size_t ran_count;
+	uint64_t threads; /* known after sum_programs() */
 };
 
 static int by_comm(const void *a, const void *b)
@@ -64,13 +75,54 @@ static int by_instructions(const void *a, const void *b)
 	return by_comm(a, b);
 }
 
-/* Adds up programs of the same name, and sorts: the most instructions first. */
-static void sum_programs(struct reporting *r)
+static int add_program(struct reporting *r, const struct program *program)
 {
+	struct program *programs = reallocarray(r->programs, r->count + 1, sizeof(*programs));
+
+	if (!programs)
+		return PTAH_E_NOMEM;
+	r->programs = programs;
+	programs[r->count++] = *program;
+	return 0;
+}
+
+static int by_thread(const void *a, const void *b)
+{
+	const struct ran *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+/* A thread that ran on several CPUs counts once, for its program. */
+static int sum_threads(struct reporting *r)
+{
+	int status = 0;
+
+	if (r->ran_count)
+		qsort(r->ran, r->ran_count, sizeof(*r->ran), by_thread);
+	for (size_t i = 0; i < r->ran_count && status >= 0; i++) {
+		struct program one = {.threads = 1};
+
+		if (i && !by_thread(&r->ran[i - 1], &r->ran[i]))
+			continue;
+		memcpy(one.comm, r->ran[i].comm, sizeof(one.comm));
+		status = add_program(r, &one);
+	}
+	return status;
+}
+
+/* Adds up programs of the same name, and sorts: the most instructions first. 0 or an error. */
+static int sum_programs(struct reporting *r)
+{
+	int status = sum_threads(r);
 	size_t last = 0;
 
-	if (!r->count)
-		return;
+	for (size_t i = 0; i < r->count; i++)
+		r->threads += r->programs[i].threads;
+	if (!r->count || status < 0)
+		return status;
 	qsort(r->programs, r->count, sizeof(*r->programs), by_comm);
 	for (size_t i = 1; i < r->count; i++) {
 		if (by_comm(&r->programs[last], &r->programs[i])) {
@@ -82,6 +134,7 @@ static void sum_programs(struct reporting *r)
 	}
 	r->count = last + 1;
 	qsort(r->programs, r->count, sizeof(*r->programs), by_instructions);
+	return 0;
 }
 
 static void put_programs_json(struct json *j, const struct reporting *r)
@@ -124,7 +177,7 @@ static void put_summary_json(struct json *j, const struct ptah_session *session,
 			     const struct hotspot_totals *t, const struct reporting *r)
 {
 	json_string(j, "command", ptah_session_command(session));
-	json_number(j, "threads", t->streams);
+	json_number(j, "threads", r->threads);
 	json_number(j, "bytes", t->bytes);
 	json_number(j, "instructions", t->instructions);
 	json_number(j, "blocks", t->blocks);
@@ -157,8 +210,8 @@ static void put_summary_text(struct out *out, const struct ptah_session *session
 		put_remark(out, "# ", command);
 	out_format(out, "# %s instructions, %s branches, ", grouped(t->instructions, a),
 		   grouped(t->branches, b));
-	out_format(out, "%u thread%s, %.2f MB of trace (%.3f bits per instruction)\n",
-		   (unsigned)t->streams, t->streams == 1 ? "" : "s", (double)t->bytes / 1e6,
+	out_format(out, "%" PRIu64 " thread%s, %.2f MB of trace (%.3f bits per instruction)\n",
+		   r->threads, r->threads == 1 ? "" : "s", (double)t->bytes / 1e6,
 		   t->instructions ? 8.0 * (double)t->bytes / (double)t->instructions : 0.0);
 	put_programs_text(out, r, t->instructions);
 	if (t->errors)
@@ -239,20 +292,73 @@ static void put_report(struct out *out, const struct options *o, const struct re
 	renderer->begin(&view);
 }
 
+/* Notes the threads of process `pid` (-1: of the stream's) that ran in a stream of a CPU. */
+static int add_threads(struct reporting *r, size_t stream, int32_t pid, const char *comm)
+{
+	struct ptah_thread thread;
+
+	for (size_t i = 0; !ptah_session_stream_thread(r->session, stream, i, &thread); i++) {
+		struct ran *ran;
+
+		if (pid >= 0 && thread.pid != pid)
+			continue;
+		ran = reallocarray(r->ran, r->ran_count + 1, sizeof(*ran));
+		if (!ran)
+			return PTAH_E_NOMEM;
+		r->ran = ran;
+		ran[r->ran_count] = (struct ran){.pid = thread.pid, .tid = thread.tid};
+		memcpy(ran[r->ran_count++].comm, comm, sizeof(ran->comm));
+	}
+	return 0;
+}
+
+/* What each process executed on a CPU that several share. */
+static int add_shares(struct reporting *r, size_t stream, struct ptah_profile *profile)
+{
+	struct process_share *shares = NULL;
+	size_t n = 0;
+	int status = shares_list(r->session, stream, profile, &shares, &n);
+
+	for (size_t i = 0; status >= 0 && i < n; i++) {
+		struct program program = {.instructions = shares[i].instructions};
+		struct ptah_thread who = {.comm = ""};
+
+		ptah_session_space(r->session, shares[i].pid, &who);
+		memcpy(program.comm, who.comm, sizeof(program.comm));
+		program.comm[sizeof(program.comm) - 1] = '\0';
+		text_clean(program.comm);
+		status = add_program(r, &program);
+		if (status >= 0 && shares[i].pid >= 0)
+			status = add_threads(r, stream, shares[i].pid, program.comm);
+	}
+	free(shares);
+	return status;
+}
+
 static int add_profile(void *reporting, const struct ptah_stream_info *info, size_t stream,
 		       struct ptah_profile *profile)
 {
 	struct reporting *r = reporting;
 	const struct hotspot_source source = {r->session, stream};
-	struct program *program = &r->programs[r->count++];
+	struct program program = {.threads = 1};
 	struct ptah_profile_totals totals;
+	struct ptah_thread thread;
 	int status = ptah_profile_totals(profile, &totals);
+	/* Otherwise the stream counts as one thread. */
+	const bool known =
+	    info->tid < 0 && !ptah_session_stream_thread(r->session, stream, 0, &thread);
 
-	if (status < 0)
-		return status;
-	*program = (struct program){.threads = 1, .instructions = totals.instructions};
-	memcpy(program->comm, info->comm, sizeof(info->comm));
-	return hotspots_add(r->counter, &source, info, profile);
+	if (status >= 0 && known && shares_has(info)) {
+		status = add_shares(r, stream, profile);
+	} else if (status >= 0) {
+		program.threads = !known;
+		program.instructions = totals.instructions;
+		memcpy(program.comm, info->comm, sizeof(info->comm));
+		status = add_program(r, &program);
+		if (status >= 0 && known)
+			status = add_threads(r, stream, -1, program.comm);
+	}
+	return status < 0 ? status : hotspots_add(r->counter, &source, info, profile);
 }
 
 static int run(int argc, char **argv)
@@ -284,14 +390,13 @@ static int run(int argc, char **argv)
 	if (problem >= 0)
 		problem = hotspots_new(&r.counter);
 	r.session = session;
-	r.programs = calloc(ptah_session_streams(session) + 1, sizeof(*r.programs));
 	if (problem >= 0)
-		problem =
-		    r.programs ? input_count(&o.input, session, add_profile, &r) : PTAH_E_NOMEM;
+		problem = input_count(&o.input, session, add_profile, &r);
 	if (problem >= 0)
 		problem = o.blocks ? hotspots_blocks(r.counter, names, &rows, &n)
 				   : hotspots_functions(r.counter, names, &rows, &n);
-	sum_programs(&r);
+	if (problem >= 0)
+		problem = sum_programs(&r);
 	if (problem >= 0)
 		put_report(out, &o, renderer, &r, rows, n);
 	else
@@ -300,6 +405,7 @@ static int run(int argc, char **argv)
 		status = fail_errors(&command_report, hotspots_totals(r.counter)->errors);
 	free(rows);
 	free(r.programs);
+	free(r.ran);
 	hotspots_free(r.counter);
 	names_free(names);
 	ptah_session_close(session);

@@ -116,6 +116,30 @@ void script_put_prefix(struct script *s)
 	out_bytes(s->out, s->prefix, s->prefix_length);
 }
 
+/* Begins the prefix with the thread's name and number. */
+static void set_name(struct script *s, const char *comm)
+{
+	s->thread_length = s->prefix_length = (size_t)snprintf(
+	    s->prefix, sizeof(s->prefix), "%.16s %d ", comm[0] ? comm : "trace", s->info.tid);
+	if (s->time)
+		set_time(s, s->tsc);
+}
+
+/* Threads have the names that they had at the time of each item, as perf shows them. */
+static void follow_name(struct script *s, uint64_t tsc)
+{
+	char comm[sizeof(s->info.comm) + 1] = "";
+
+	s->named = tsc;
+	if (!ptah_session_thread_name(s->session, s->info.tid, tsc, comm, &s->renamed)) {
+		s->named = 0;
+		s->renamed = UINT64_MAX;
+		return;
+	}
+	text_clean(comm);
+	set_name(s, comm);
+}
+
 /* The next items belong to this thread. */
 static void begin_thread(struct script *s, const struct ptah_stream_info *info)
 {
@@ -126,11 +150,9 @@ static void begin_thread(struct script *s, const struct ptah_stream_info *info)
 	s->has_branch = false;
 	s->depth = 0;
 	s->before = PTAH_INSN_OTHER;
-	s->thread_length = s->prefix_length =
-	    (size_t)snprintf(s->prefix, sizeof(s->prefix), "%.16s %d ",
-			     info->comm[0] ? info->comm : "trace", info->tid);
-	if (s->time)
-		set_time(s, s->tsc);
+	s->named = 1;
+	s->renamed = 0;
+	set_name(s, info->comm);
 }
 
 /* In a CPU's stream, the last read may have returned items of another thread. */
@@ -153,6 +175,8 @@ static void follow_thread(struct script *s)
 
 static void take_item(struct script *s, const struct ptah_item *item)
 {
+	if (item->tsc && (item->tsc < s->named || item->tsc >= s->renamed))
+		follow_name(s, item->tsc);
 	if (s->time && item->tsc != s->tsc)
 		set_time(s, item->tsc);
 	s->errors += item->type == PTAH_ITEM_ERROR;

@@ -59,50 +59,13 @@ static void add(struct stat_counts *sum, const struct stat_counts *c)
 		sum->classes[i] += c->classes[i];
 }
 
-static int by_pid(const void *a, const void *b)
-{
-	const struct stat_share *x = a, *y = b;
-
-	return x->pid < y->pid ? -1 : x->pid > y->pid;
-}
-
-/* Lists what each process ran, each process once. The caller frees *shares. */
-static int list_shares(const struct stat_view *s, size_t stream, struct ptah_profile *profile,
-		       struct stat_share **shares, size_t *count)
-{
-	struct ptah_profile_block *blocks;
-	size_t n, last = 0;
-	int status = ptah_profile_blocks(profile, &blocks, &n);
-
-	if (status < 0)
-		return status;
-	*count = 0;
-	*shares = calloc(n + 1, sizeof(**shares));
-	for (size_t i = 0; *shares && i < n; i++)
-		(*shares)[i] = (struct stat_share){
-		    ptah_session_profile_pid(s->session, stream, profile, blocks[i].space),
-		    blocks[i].count * blocks[i].ninsn};
-	free(blocks);
-	if (!*shares)
-		return PTAH_E_NOMEM;
-	qsort(*shares, n, sizeof(**shares), by_pid);
-	for (size_t i = 1; i < n; i++) {
-		if ((*shares)[last].pid == (*shares)[i].pid)
-			(*shares)[last].instructions += (*shares)[i].instructions;
-		else
-			(*shares)[++last] = (*shares)[i];
-	}
-	*count = n ? last + 1 : 0;
-	return 0;
-}
-
 /* A callback of input_count(): counts the packets too, and shows the stream. */
 static int take_stream(void *stat, const struct ptah_stream_info *info, size_t stream,
 		       struct ptah_profile *profile)
 {
 	struct stat_view *s = stat;
 	struct stat_counts c = {.bytes = info->bytes, .lost_bytes = info->lost};
-	struct stat_share *shares = NULL;
+	struct process_share *shares = NULL;
 	struct stat_row row = {.info = info, .counts = &c};
 	int status = take_totals(profile, &c);
 
@@ -115,8 +78,8 @@ static int take_stream(void *stat, const struct ptah_stream_info *info, size_t s
 	s->since = now();
 	add(&s->sum, &c);
 	s->streams++;
-	if (stat_is_shared(info))
-		status = list_shares(s, stream, profile, &shares, &row.share_count);
+	if (shares_has(info))
+		status = shares_list(s->session, stream, profile, &shares, &row.share_count);
 	if (status < 0)
 		return status;
 	row.shares = shares;

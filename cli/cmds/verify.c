@@ -3,6 +3,7 @@
 #include "input.h"
 #include "output/json.h"
 #include "output/fields.h"
+#include "output/names.h"
 #include "render.h"
 
 #include <inttypes.h>
@@ -13,6 +14,7 @@ struct options {
 
 struct verify {
 	const struct input *input;
+	const struct ptah_session *session;
 	const struct renderer *renderer;
 	struct out *out;
 	struct json json;
@@ -55,6 +57,17 @@ static void put_truth_json(struct json *j, const char *key, const struct ptah_tr
 	json_end_object(j);
 }
 
+static void put_silent_json(struct json *j, const struct ptah_verify *r)
+{
+	json_object(j, "silent_loops", true);
+	json_number(j, "interruptions", r->silent_loops);
+	json_address(j, "ip", r->silent.ip);
+	json_number(j, "offset", r->silent.offset);
+	if (r->silent_passes)
+		json_number(j, "passes", r->silent_passes);
+	json_end_object(j);
+}
+
 static void put_json(void *view, const void *row)
 {
 	struct verify *v = view;
@@ -73,6 +86,8 @@ static void put_json(void *view, const void *row)
 		json_number(&v->json, "overflows", r->overflows);
 		put_truth_json(&v->json, "decoded", &r->decoded);
 		put_truth_json(&v->json, "recorded", &verdict->info->truth);
+		if (r->silent_loops)
+			put_silent_json(&v->json, r);
 	}
 	json_end_object(&v->json);
 }
@@ -138,6 +153,44 @@ static void compare(struct out *out, const char *what, uint64_t decoded, uint64_
 			   decoded, recorded);
 }
 
+/* " in symbol+0x10", if the symbol is known. */
+static void put_place(struct verify *v, const struct ptah_stream_info *info, uint64_t ip)
+{
+	struct names *names;
+	char text[256];
+
+	if (names_new(v->session, v->input->symfs, &names) < 0)
+		return;
+	if (names_find(names, info->space, ip)->symbol) {
+		out_text(v->out, ", ");
+		out_clean(v->out, names_label(names, info->space, ip, text, sizeof(text)));
+		out_char(v->out, ',');
+	}
+	names_free(names);
+}
+
+/* Why the decode lacks instructions although nothing else is wrong. */
+static void put_silent_text(struct verify *v, const struct ptah_stream_info *info,
+			    const struct ptah_verify *r)
+{
+	if (!r->silent_loops)
+		return;
+	out_format(v->out, "    the loop at 0x%" PRIx64, r->silent.ip);
+	put_place(v, info, r->silent.ip);
+	out_format(
+	    v->out,
+	    " was interrupted at offset 0x%" PRIx64 ": it has only jumps and calls to fixed\n"
+	    "    addresses, for which Intel PT has no packet, so the trace does not contain how "
+	    "often it ran\n",
+	    r->silent.offset);
+	if (r->silent_passes)
+		out_format(v->out, "    with %" PRIu64 " more passes there the decode is equal\n",
+			   r->silent_passes);
+	if (r->silent_loops > 1)
+		out_format(v->out, "    such loops were interrupted %" PRIu64 " times\n",
+			   r->silent_loops);
+}
+
 static void put_result_text(struct verify *v, const struct ptah_stream_info *info,
 			    const struct ptah_verify *r)
 {
@@ -165,6 +218,7 @@ static void put_result_text(struct verify *v, const struct ptah_stream_info *inf
 			   "    %" PRIu64 " errors; the first at offset 0x%" PRIx64
 			   ", ip 0x%" PRIx64 ": %s\n",
 			   r->errors, r->first.offset, r->first.ip, ptah_strerror(r->first.status));
+	put_silent_text(v, info, r);
 }
 
 /* With --quiet, a stream that is equal and lost nothing gets no line. */
@@ -248,6 +302,7 @@ static int run(int argc, char **argv)
 		ptah_session_close(session);
 		return status;
 	}
+	v.session = session;
 	RENDER(v.renderer, begin, &v);
 	if (ptah_workers_new(session, &v.workers) < 0)
 		v.workers = NULL; /* verifying works without them, only slower */

@@ -34,7 +34,11 @@
 PTAH_BEGIN_DECLS
 
 enum ptah_recorder_kind {
-	PTAH_RECORDER_BEST = 0, /* the first of these that can do what is asked */
+	/*
+	 * The first of these that can do what is asked; for what already runs, never single steps,
+	 * which would slow it down thousands of times.
+	 */
+	PTAH_RECORDER_BEST = 0,
 	PTAH_RECORDER_HARDWARE,
 	PTAH_RECORDER_QEMU,
 	PTAH_RECORDER_PTRACE,
@@ -66,6 +70,7 @@ enum ptah_record_problem {
 	PTAH_RECORD_NO_MEMORY,	 /* memory, descriptors, processes */
 	PTAH_RECORD_OUTPUT,	 /* the file could not be written, or the sink refused */
 	PTAH_RECORD_BROKEN,	 /* the recorder was disturbed: see the sentence */
+	PTAH_RECORD_TOO_SLOW,	 /* single steps alone can do it, and they were not asked for */
 	PTAH_RECORD_PROBLEM_MAX
 };
 

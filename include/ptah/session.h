@@ -96,6 +96,28 @@ PTAH_API size_t ptah_session_streams(const struct ptah_session *session);
 PTAH_API int ptah_session_stream_info(const struct ptah_session *session, size_t stream,
 				      struct ptah_stream_info *info);
 
+/* A thread of a recording. */
+struct ptah_thread {
+	int32_t pid, tid; /* 0: the CPU is idle; -1: not known */
+	char comm[16];	  /* its last name, "" if unknown */
+};
+
+/*
+ * The i-th thread that may have run in a stream: the stream's own or, in a stream per CPU, one of
+ * those that the context switches in the recording name for that CPU and, if the stream has a pid,
+ * for that process. A CPU's threads are sorted by pid and tid. PTAH_E_MISSING: there are no more,
+ * or none is known.
+ */
+PTAH_API int ptah_session_stream_thread(const struct ptah_session *session, size_t stream, size_t i,
+					struct ptah_thread *thread);
+
+/*
+ * The name that a thread had at time `tsc`. It kept the name until *until, UINT64_MAX: the end.
+ * False: its names, or their times, are not known.
+ */
+PTAH_API bool ptah_session_thread_name(const struct ptah_session *session, int32_t tid,
+				       uint64_t tsc, char comm[16], uint64_t *until);
+
 /*
  * The bytes of a stream from `offset`: *bytes points at a contiguous piece
  * that lives as long as the session. Returns its length, 0 at the end.
@@ -242,11 +264,6 @@ PTAH_API int ptah_stream_insns(const struct ptah_stream *stream, const struct pt
  * decoded all the same. If several processes share the CPU, an error item with
  * PTAH_E_NO_THREAD is reported, and nothing is decoded up to the next switch.
  */
-struct ptah_thread {
-	int32_t pid, tid; /* 0: the CPU is idle; -1: not known */
-	char comm[16];	  /* its last name, "" if unknown */
-};
-
 PTAH_API int ptah_stream_thread(const struct ptah_stream *stream, struct ptah_thread *thread);
 
 /*
@@ -301,7 +318,17 @@ struct ptah_verify {
 	uint64_t errors;	/* error items */
 	uint64_t overflows;	/* overflow items */
 	struct ptah_item first; /* the first error, if errors > 0; code.space is always 0 */
-	bool equal;		/* no error and decoded equals the recorder's truth */
+	/*
+	 * How often a silent loop was interrupted: one whose branches are all jumps and
+	 * calls to fixed addresses, which have no packet. How often it ran is not in the
+	 * trace. These are looked for when instructions are missing and the counts of
+	 * branches agree; then they are the cause, or one of the causes.
+	 */
+	uint64_t silent_loops;
+	struct ptah_item silent; /* the first such interruption, if silent_loops > 0 */
+	/* With so many more passes there, the decode equals the truth. 0: that is not so. */
+	uint64_t silent_passes;
+	bool equal; /* no error and decoded equals the recorder's truth */
 };
 
 /*

@@ -98,10 +98,20 @@ int perfdata_write_exit(struct perfdata_writer *w, int32_t pid, int32_t tid, int
 			int32_t ptid, uint64_t tsc);
 int perfdata_write_itrace_start(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc);
 
-/* An executable mapping. The writer reads the file's build id, once for each path. */
+/* An executable mapping, as /proc/PID/maps shows it. */
+struct perfdata_mapping {
+	uint64_t address, size, file_offset;
+	uint64_t inode; /* with its device; 0: of no file */
+	uint32_t major, minor;
+	uint32_t prot, flags; /* as for mmap() */
+};
+
+/*
+ * Writes a mapping. The writer reads the file's build id, once for each path; a record that has one
+ * has no device and inode.
+ */
 int perfdata_write_mmap2(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc,
-			 uint64_t address, uint64_t size, uint64_t file_offset, uint32_t prot,
-			 const char *path);
+			 const struct perfdata_mapping *mapping, const char *path);
 
 /* The next `size` bytes of trace of stream `index`. They must end with a whole packet. */
 int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t tid,

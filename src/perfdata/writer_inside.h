@@ -12,6 +12,7 @@
 #include "perfdata/message.h"
 #include "perfdata/writer.h"
 
+#define MAX_FILES  10000 /* mapped files whose build ids are read; the list is searched */
 #define MAX_RECORD 65528 /* a record's size is a u16, and here a multiple of 8 */
 
 /* A mapped file. Its build id is read once, and listed in the header. */
@@ -45,6 +46,7 @@ struct perfdata_writer {
 	uint64_t size; /* bytes of the data section, written or buffered */
 	struct perfdata_buffer pending;
 	struct written_file *files;
+	size_t file_count;
 	struct written_stream *streams;
 	size_t stream_count;
 	char **command;

@@ -91,9 +91,10 @@ static const struct written_file *file_of(struct perfdata_writer *w, const char 
 	for (f = w->files; f; f = f->next)
 		if (!strcmp(f->path, path))
 			return f;
-	f = malloc(sizeof(*f) + n);
+	f = w->file_count < MAX_FILES ? malloc(sizeof(*f) + n) : NULL;
 	if (!f)
 		return NULL;
+	w->file_count++;
 	memcpy(f->path, path, n);
 	f->pid = pid;
 	/*
@@ -108,8 +109,7 @@ static const struct written_file *file_of(struct perfdata_writer *w, const char 
 }
 
 int perfdata_write_mmap2(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc,
-			 uint64_t address, uint64_t size, uint64_t file_offset, uint32_t prot,
-			 const char *path)
+			 const struct perfdata_mapping *mapping, const char *path)
 {
 	const struct written_file *file = file_of(w, path, pid);
 	bool id = file && file->id.size;
@@ -123,17 +123,20 @@ int perfdata_write_mmap2(struct perfdata_writer *w, int32_t pid, int32_t tid, ui
 		       8 + 8 + 24 + 24 + 8 + string_size(path) + SAMPLE_ID_SIZE);
 	perfdata_put32(&w->pending, (uint32_t)pid);
 	perfdata_put32(&w->pending, (uint32_t)tid);
-	perfdata_put64(&w->pending, address);
-	perfdata_put64(&w->pending, size);
-	perfdata_put64(&w->pending, file_offset);
+	perfdata_put64(&w->pending, mapping->address);
+	perfdata_put64(&w->pending, mapping->size);
+	perfdata_put64(&w->pending, mapping->file_offset);
 	if (id) {
 		perfdata_put32(&w->pending, file->id.size);
 		perfdata_put(&w->pending, file->id.bytes, sizeof(file->id.bytes));
 	} else {
-		perfdata_put(&w->pending, NULL, 24); /* device and inode are unknown */
+		perfdata_put32(&w->pending, mapping->major);
+		perfdata_put32(&w->pending, mapping->minor);
+		perfdata_put64(&w->pending, mapping->inode);
+		perfdata_put64(&w->pending, 0); /* the inode's generation is unknown */
 	}
-	perfdata_put32(&w->pending, prot);
-	perfdata_put32(&w->pending, 2); /* MAP_PRIVATE */
+	perfdata_put32(&w->pending, mapping->prot);
+	perfdata_put32(&w->pending, mapping->flags);
 	perfdata_put_string(&w->pending, path, 8);
 	put_sample_id(w, pid, tid, tsc);
 	return perfdata_end(w);

@@ -54,6 +54,10 @@ static const struct {
 	 "another file (-o)."},
     [PTAH_RECORD_BROKEN] = {"BROKEN", PTAH_E_SYSTEM,
 			    "Record again; if it stays, it is a bug: report it."},
+    [PTAH_RECORD_TOO_SLOW] =
+	{"TOO_SLOW", PTAH_E_UNSUPPORTED,
+	 "Ask for single steps (--recorder=ptrace) if the process may become thousands of times "
+	 "slower, or record on a machine with Intel PT."},
 };
 
 const char *ptah_record_problem_name(unsigned problem)

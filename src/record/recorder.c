@@ -2,7 +2,10 @@
 /* Implements ptah/record.h: chooses a recorder and keeps the calls in their order. */
 #include "record/recorder.h"
 
+#include "base/compiler.h"
+
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -100,6 +103,53 @@ void recorder_note(struct ptah_recorder *r, const char *format, ...)
 	r->status.notes++;
 }
 
+/* NULL: a signal by which programs are ended as a matter of course. */
+static const char *name_of_end(int signal)
+{
+	static const struct {
+		int number;
+		const char *name;
+	} list[] = {
+	    {SIGILL, "SIGILL"},	  {SIGTRAP, "SIGTRAP"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},
+	    {SIGFPE, "SIGFPE"},	  {SIGKILL, "SIGKILL"}, {SIGSEGV, "SIGSEGV"}, {SIGXCPU, "SIGXCPU"},
+	    {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+		if (list[i].number == signal)
+			return list[i].name;
+	return NULL;
+}
+
+void recorder_note_end(struct ptah_recorder *r, const struct recorder_end *end)
+{
+	const char *name = name_of_end(end->signal);
+	char comm[32] = "", thread[32] = "", place[32] = "";
+
+	if (!name)
+		return;
+	if (*end->comm)
+		snprintf(comm, sizeof(comm), " (%.15s)", end->comm);
+	if (end->tid != end->pid)
+		snprintf(thread, sizeof(thread), " in its thread %d", end->tid);
+	if (end->placed)
+		snprintf(place, sizeof(place), " at 0x%" PRIx64, end->ip);
+	recorder_note(r, "%s ended process %d%s%s%s", name, end->pid, comm, thread, place);
+	r->end_noted = r->end_noted || end->pid == r->command;
+}
+
+/* The backend may not know it. */
+static void note_end_of_command(struct ptah_recorder *r)
+{
+	const int status = r->status.wait_status;
+	const struct recorder_end end = {
+	    .signal = WTERMSIG(status), .pid = r->command, .tid = r->command, .comm = ""};
+
+	if (r->config.target.kind == PTAH_RECORD_COMMAND && !r->status.pid && status != -1 &&
+	    WIFSIGNALED(status) && !r->end_noted)
+		recorder_note_end(r, &end);
+}
+
 /* Configurations that no recorder accepts */
 
 static enum ptah_record_problem check_filters(const struct ptah_record_config *config,
@@ -193,6 +243,27 @@ static unsigned weight(enum ptah_record_problem problem)
 }
 
 /*
+ * Whether the recorder would slow down, thousands of times, what already runs and perhaps serves
+ * others. This is done only on demand.
+ */
+static bool would_slow_down(const struct recorder_backend *backend,
+			    const struct ptah_record_config *config)
+{
+	return backend->kind == PTAH_RECORDER_PTRACE && config->target.kind != PTAH_RECORD_COMMAND;
+}
+
+/* why: on entry, why no recorder before the one by single steps was taken. */
+static enum ptah_record_problem refuse_slow(struct ptah_message *why)
+{
+	const struct ptah_message before = *why;
+
+	return recorder_refuse(why, PTAH_RECORD_TOO_SLOW,
+			       "%.300s: what runs already could be recorded by single steps alone, "
+			       "which make it thousands of times slower",
+			       before.text);
+}
+
+/*
  * Sets r->backend to the first suitable recorder. If there is none, returns the most helpful
  * problem.
  */
@@ -208,6 +279,8 @@ static enum ptah_record_problem choose(struct ptah_recorder *r, struct ptah_mess
 		if (kind && kind != backends[i]->kind)
 			continue;
 		problem = backends[i]->check(&r->config, &reason);
+		if (!problem && !kind && would_slow_down(backends[i], &r->config))
+			return refuse_slow(why);
 		if (problem == PTAH_RECORD_FINE)
 			r->backend = backends[i];
 		else if (weight(problem) > weight(worst)) {
@@ -304,6 +377,7 @@ int ptah_recorder_start(struct ptah_recorder *r)
 		return PTAH_E_INVAL;
 	r->state = RECORDER_STARTED;
 	status = r->backend->start(r);
+	r->command = r->status.pid;
 	if (status >= 0)
 		status = timer_start(r);
 	r->status.running = status >= 0;
@@ -388,6 +462,7 @@ int ptah_recorder_finish(struct ptah_recorder *r)
 	if (status < 0 || r->state == RECORDER_FINISHED)
 		return status;
 	r->state = RECORDER_FINISHED;
+	note_end_of_command(r);
 	status = perfdata_writer_finish(r->writer, &why);
 	r->writer = NULL;
 	if (status < 0)

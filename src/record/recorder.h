@@ -54,8 +54,10 @@ struct ptah_recorder {
 	struct ptah_record_status status;
 	struct ptah_record_metadata metadata;
 	enum recorder_state state;
-	int32_t timer; /* pid of the command of timer.c; 0: none runs */
-	int error;     /* status of the first failure */
+	int32_t timer;	 /* pid of the command of timer.c; 0: none runs */
+	int32_t command; /* pid that the command had; 0: it has not begun */
+	bool end_noted;	 /* a note says which signal ended the command */
+	int error;	 /* status of the first failure */
 	enum ptah_record_problem problem;
 	struct ptah_message why;
 	char choice[1200];
@@ -80,6 +82,18 @@ int recorder_open_writer(struct ptah_recorder *r, struct perfdata_writer_config 
 
 /* Writes a remark for the user into the recording. */
 void recorder_note(struct ptah_recorder *r, const char *format, ...) PRINTF_LIKE(2, 3);
+
+/* A signal that ended a process. */
+struct recorder_end {
+	int signal;
+	int32_t pid, tid; /* tid: the thread that it came to */
+	const char *comm; /* of the process; "": not known */
+	bool placed;	  /* `ip` is known */
+	uint64_t ip;	  /* the instruction that faulted, or would have been the next */
+};
+
+/* Notes the end of a process, if the signal is one that nobody sends to end a program. */
+void recorder_note_end(struct ptah_recorder *r, const struct recorder_end *end);
 
 /* For check(): puts the sentence into *why and returns the problem. */
 enum ptah_record_problem recorder_refuse(struct ptah_message *why, enum ptah_record_problem problem,

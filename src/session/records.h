@@ -2,7 +2,8 @@
 /*
  * What the files share that read a recording's records into a session: records.c goes through the
  * records; tasks.c handles those about processes and threads, turns.c context switches, pieces.c
- * trace; in the end stream_names.c finds out whose trace each stream is.
+ * trace; in the end stream_names.c finds out whose trace each stream is, and threads.c who ran
+ * there.
  */
 #ifndef PTAH_SESSION_RECORDS_H
 #define PTAH_SESSION_RECORDS_H
@@ -28,6 +29,12 @@ struct thread *session_thread_of(struct ptah_session *s, int32_t pid, int32_t ti
 int session_on_switch(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 /* Handles ITRACE_START: tracing begins on a CPU while a thread runs there. */
 int session_on_start(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+
+/*
+ * threads.c: lists the threads that ran on the CPU that the stream follows; if the stream is of one
+ * process, those of that process.
+ */
+int session_list_runners(const struct ptah_session *s, struct stream *stream);
 
 /* pieces.c */
 int session_on_truth(struct ptah_session *s, const struct perfdata_record *r);

@@ -190,8 +190,10 @@ void ptah_session_close(struct ptah_session *s)
 {
 	if (!s)
 		return;
-	for (size_t i = 0; i < s->stream_count; i++)
+	for (size_t i = 0; i < s->stream_count; i++) {
 		free(s->streams[i].pieces);
+		free(s->streams[i].runners);
+	}
 	for (size_t i = 0; i < s->process_count; i++) {
 		free(s->processes[i].changes);
 		free(s->processes[i].by_address);
@@ -205,6 +207,8 @@ void ptah_session_close(struct ptah_session *s)
 		free(s->notes[i]);
 	free(s->streams);
 	free(s->processes);
+	for (size_t i = 0; i < s->thread_count; i++)
+		free(s->threads[i].names);
 	free(s->threads);
 	free(s->begins);
 	free(s->programs);

@@ -52,9 +52,18 @@ struct process {
 	size_t indexed;
 };
 
+/* The name that a thread had from `tsc` on. */
+struct thread_name {
+	uint64_t tsc;
+	char comm[16];
+};
+
 struct thread {
 	int32_t pid, tid;
-	char comm[16];
+	char comm[16]; /* the last name */
+	/* All of its names, in the order of time; of those at one time, the last one is valid. */
+	struct thread_name *names;
+	size_t name_count, name_capacity;
 	/* Its begins that no stream has used yet, and its last begin; SESSION_NONE: none. */
 	size_t first, last;
 	bool begun; /* the last begin is of the thread that has this number now */
@@ -99,6 +108,11 @@ struct cpu {
 	uint64_t left; /* time at which it left */
 };
 
+/* A thread that ran on a CPU. */
+struct runner {
+	int32_t pid, tid;
+};
+
 /* A piece of a stream: trace that is contiguous in the file. */
 struct piece {
 	const uint8_t *bytes;
@@ -118,6 +132,9 @@ struct stream {
 	 * which thread ran; without, they also say whose memory it ran over.
 	 */
 	size_t cpu;
+	/* If a CPU is followed: the threads that ran there, each once, sorted. */
+	struct runner *runners;
+	size_t runner_count;
 	struct piece *pieces;
 	size_t count, capacity;
 	uint64_t expected;	 /* trace_offset that the next piece has if nothing is missing */

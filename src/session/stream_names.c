@@ -108,6 +108,8 @@ int session_name_streams(struct ptah_session *s)
 			stream->process = table_get(&s->processes_by_pid, (uint32_t)info->pid);
 		else if (info->tid < 0 && info->bytes && s->file && !follow_cpu(s, stream))
 			unknown = true;
+		if (stream->cpu != SESSION_NONE && session_list_runners(s, stream) < 0)
+			return PTAH_E_NOMEM;
 	}
 	return unknown
 		   ? session_note_format(s,

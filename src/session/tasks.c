@@ -127,16 +127,30 @@ static void name_program(struct program *program, const struct thread *t)
 		memcpy(program->comm, t->comm, sizeof(program->comm));
 }
 
+/* From now on the thread has this name, of `n` characters. */
+static int rename_thread(struct thread *t, const char *name, size_t n, uint64_t tsc)
+{
+	struct thread_name *names =
+	    session_grow(t->names, t->name_count, &t->name_capacity, sizeof(*names));
+
+	if (!names)
+		return PTAH_E_NOMEM;
+	t->names = names;
+	n = n < sizeof(t->comm) ? n : sizeof(t->comm) - 1;
+	memmove(t->comm, name, n);
+	memset(t->comm + n, 0, sizeof(t->comm) - n);
+	names[t->name_count].tsc = tsc;
+	memcpy(names[t->name_count++].comm, t->comm, sizeof(t->comm));
+	return 0;
+}
+
 int session_on_comm(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
 {
 	struct thread *t = session_thread_of(s, r->pid, r->tid);
-	size_t n = r->text_size;
+	int status = t ? rename_thread(t, r->text, r->text_size, tsc) : PTAH_E_NOMEM;
 
-	if (!t)
-		return PTAH_E_NOMEM;
-	n = n < sizeof(t->comm) ? n : sizeof(t->comm) - 1;
-	memset(t->comm, 0, sizeof(t->comm));
-	memcpy(t->comm, r->text, n);
+	if (status < 0)
+		return status;
 	if (!r->exec && t->begun) {
 		memcpy(s->begins[t->last].comm, t->comm, sizeof(t->comm));
 		name_program(&s->programs[s->begins[t->last].program], t);
@@ -155,8 +169,12 @@ int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uin
 	if (!t)
 		return PTAH_E_NOMEM;
 	t->begun = false;
-	if (parent_thread != SESSION_NONE)
-		memmove(t->comm, s->threads[parent_thread].comm, sizeof(t->comm));
+	if (parent_thread != SESSION_NONE) {
+		const char *name = s->threads[parent_thread].comm;
+
+		if (rename_thread(t, name, strlen(name), tsc) < 0)
+			return PTAH_E_NOMEM;
+	}
 	if (r->pid == r->ppid)
 		return 0;
 	/* The parent is unknown. The pid may still have belonged to another process before. */

@@ -4,6 +4,7 @@
 
 #include "base/compiler.h"
 #include "base/path_hash.h"
+#include "flow/silent_loop.h"
 
 #include <string.h>
 
@@ -279,6 +280,68 @@ static int verify_stream(const struct ptah_session *session, size_t index,
 	return status;
 }
 
+/* Silent loops */
+
+static bool is_interruption(const struct ptah_item *item)
+{
+	return item->type == PTAH_ITEM_ASYNC_DISABLED || item->type == PTAH_ITEM_ASYNC_BRANCH;
+}
+
+/* Adds `missing` instructions as passes through the loop, if they are whole passes. */
+static uint64_t add_passes(struct account *a, const struct silent_loop *loop, uint64_t missing)
+{
+	const uint64_t passes = missing % loop->instructions ? 0 : missing / loop->instructions;
+
+	for (uint64_t i = 0; i < passes; i++)
+		for (size_t k = 0; k < loop->run_count; k++)
+			add_run(a, loop->runs[k].start, loop->runs[k].end);
+	return passes;
+}
+
+/*
+ * Decodes once more, and looks at the place of each interruption. At the first that is in a silent
+ * loop, the instructions that the decode lacks are added as passes through it: if the path hash is
+ * the recorder's then, they are what was missing.
+ */
+static void find_silent_loops(struct ptah_stream *s, const struct ptah_truth *truth,
+			      struct ptah_verify *result)
+{
+	const uint64_t missing = truth->instructions - result->decoded.instructions;
+	struct ptah_verify again = {.equal = false};
+	struct account a = {.result = &again};
+	struct silent_loop loop;
+	struct ptah_item item;
+	uint64_t passes = 0;
+
+	while (ptah_stream_read(s, &item, 1) > 0) {
+		add_item(&a, &item);
+		if (!is_interruption(&item) ||
+		    !silent_loop_find(s->image, s->space, item.ip, item.mode, &loop))
+			continue;
+		if (result->silent_loops++)
+			continue;
+		result->silent = item;
+		passes = add_passes(&a, &loop, missing);
+	}
+	if (path_hash_value(&a.path) == truth->path_hash)
+		result->silent_passes = passes;
+}
+
+/* Looks for silent loops, unless something else differs that they cannot explain. */
+static void explain(const struct ptah_session *session, size_t index,
+		    const struct ptah_truth *truth, struct ptah_verify *result)
+{
+	const struct ptah_truth *d = &result->decoded;
+	struct ptah_stream *s;
+
+	if (result->errors || result->overflows || d->instructions >= truth->instructions ||
+	    d->conditional != truth->conditional || d->indirect != truth->indirect ||
+	    d->returns != truth->returns || ptah_stream_new(session, index, &s) < 0)
+		return;
+	find_silent_loops(s, truth, result);
+	ptah_stream_free(s);
+}
+
 int ptah_session_verify(const struct ptah_session *session, size_t index,
 			const struct ptah_jobs *jobs, struct ptah_verify *result)
 {
@@ -296,5 +359,7 @@ int ptah_session_verify(const struct ptah_session *session, size_t index,
 	truth = &session->streams[index].info.truth;
 	result->equal =
 	    n >= 0 && !result->errors && !memcmp(truth, &result->decoded, sizeof(*truth));
+	if (n >= 0 && !result->equal)
+		explain(session, index, truth, result);
 	return n < 0 ? n : 0;
 }

@@ -20,7 +20,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BUILD_DATA 248 /* offset of the first record */
+#define BUILD_DATA 248		     /* offset of the first record */
+#define BUILD_INFO (BUILD_DATA + 16) /* of the fields of AUXTRACE_INFO, if it is that record */
 
 /*
  * Begins a file: the header and one attribute. Records end with a sample id of tid and time (16

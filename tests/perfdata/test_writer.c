@@ -73,6 +73,8 @@ static void new_path(char *path)
 
 static void written_and_read(void **state)
 {
+	static const struct perfdata_mapping mapping = {
+	    .address = 0x1000, .size = 0x2000, .file_offset = 0x3000, .prot = 5, .flags = 2};
 	struct ptah_truth truth = {1, 2, 3, 4, 5};
 	struct perfdata_build_id id, own;
 	struct perfdata_clock clock;
@@ -85,10 +87,8 @@ static void written_and_read(void **state)
 	new_path(path);
 	w = open_writer(path);
 	assert_int_equal(perfdata_write_comm(w, 7, 8, 10, true, "a name that is far too long"), 0);
-	assert_int_equal(
-	    perfdata_write_mmap2(w, 7, 8, 20, 0x1000, 0x2000, 0x3000, 5, "/proc/self/exe"), 0);
-	assert_int_equal(
-	    perfdata_write_mmap2(w, 7, 8, 20, 0x1000, 0x2000, 0x3000, 5, "/no/such/file"), 0);
+	assert_int_equal(perfdata_write_mmap2(w, 7, 8, 20, &mapping, "/proc/self/exe"), 0);
+	assert_int_equal(perfdata_write_mmap2(w, 7, 8, 20, &mapping, "/no/such/file"), 0);
 	assert_int_equal(perfdata_write_fork(w, 9, 10, 7, 8, 30), 0);
 	assert_int_equal(perfdata_write_itrace_start(w, 7, 8, 40), 0);
 	assert_int_equal(perfdata_write_auxtrace(w, 3, 8, "0123456789", 10), 0);
@@ -247,6 +247,7 @@ static void places_that_do_not_do(void **state)
 /* Fields that are longer than a record can hold. */
 static void too_long(void **state)
 {
+	static const struct perfdata_mapping mapping = {.size = 1, .prot = 5};
 	static char text[70000];
 	struct perfdata_writer *w;
 	bool unfinished;
@@ -258,7 +259,7 @@ static void too_long(void **state)
 	w = open_writer(path);
 	assert_int_equal(perfdata_add_note(w, text), 0); /* cut */
 	assert_int_equal(perfdata_write_comm(w, 7, 7, 1, false, text), 0);
-	assert_int_equal(perfdata_write_mmap2(w, 7, 7, 1, 0, 1, 0, 5, text), PTAH_E_LIMIT);
+	assert_int_equal(perfdata_write_mmap2(w, 7, 7, 1, &mapping, text), PTAH_E_LIMIT);
 	assert_int_equal(perfdata_write_comm(w, 7, 7, 1, false, "x"),
 			 PTAH_E_LIMIT); /* the writer stays failed */
 	assert_non_null(perfdata_writer_why(w));

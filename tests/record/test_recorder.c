@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/ptah-test-record-XXXXXX";
@@ -242,7 +243,8 @@ static void a_sink(void **state)
 }
 
 /* A command with branches that runs until it is killed. */
-static char *endless[] = {"sh", "-c", "while :; do i=$((i + 1)); done", NULL};
+/* Endless until it is killed, or, when a test fails before that, has computed for two minutes. */
+static char *endless[] = {"sh", "-c", "ulimit -t 120; while :; do i=$((i + 1)); done", NULL};
 
 static struct ptah_record_config small_buffers(char *const *argv)
 {
@@ -283,10 +285,45 @@ static void poll_for(struct ptah_recorder *r, int ms)
 		assert_int_equal(ptah_recorder_poll(r, 20), 1);
 }
 
+/* Polls until the command has computed for so long: other work on the machine does not matter. */
+static void poll_while_it_computes(struct ptah_recorder *r, int ms)
+{
+	struct timespec now;
+	clockid_t clock;
+	int64_t end = 0;
+
+	assert_int_equal(clock_getcpuclockid(status_of(r).pid, &clock), 0);
+	for (int i = 0; i < 3000; i++) {
+		int64_t ns;
+
+		assert_int_equal(clock_gettime(clock, &now), 0);
+		ns = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+		end = end ? end : ns + ms * INT64_C(1000000);
+		if (ns >= end)
+			return;
+		assert_int_equal(ptah_recorder_poll(r, 20), 1);
+	}
+	fail_msg("the command does not run");
+}
+
+/* Polls until there is no new trace for a fifth of a second. Returns how much there is. */
+static uint64_t poll_until_quiet(struct ptah_recorder *r)
+{
+	for (int i = 0; i < 20; i++) {
+		const uint64_t bytes = status_of(r).trace_bytes;
+
+		poll_for(r, 200);
+		if (status_of(r).trace_bytes == bytes)
+			return bytes;
+	}
+	fail_msg("the trace does not pause");
+	return 0;
+}
+
 /* Polls until there are this many bytes of trace, but not for ever. */
 static void poll_until(struct ptah_recorder *r, uint64_t bytes)
 {
-	for (int i = 0; i < 500 && status_of(r).trace_bytes < bytes; i++)
+	for (int i = 0; i < 3000 && status_of(r).trace_bytes < bytes; i++)
 		assert_int_equal(ptah_recorder_poll(r, 20), 1);
 	assert_true(status_of(r).trace_bytes >= bytes);
 }
@@ -359,7 +396,8 @@ static void stopped_while_it_runs(void **state)
 /* During a pause neither a thread that computes nor one that sleeps in a system call is traced. */
 static void paused(void **state)
 {
-	char *sleeper[] = {"sh", "-c", "sleep 5 & while :; do i=$((i + 1)); done", NULL};
+	char *sleeper[] = {"sh", "-c", "ulimit -t 120; sleep 5 & while :; do i=$((i + 1)); done",
+			   NULL};
 	struct ptah_record_config config = small_buffers(sleeper);
 	struct ptah_recorder *r = start(&config);
 	uint64_t bytes;
@@ -369,10 +407,7 @@ static void paused(void **state)
 	assert_int_equal(ptah_recorder_pause(r), 0);
 	assert_int_equal(ptah_recorder_pause(r), 0);
 	assert_true(status_of(r).paused);
-	poll_for(r, 40);
-	bytes = status_of(r).trace_bytes;
-	poll_for(r, 200);
-	assert_int_equal(status_of(r).trace_bytes, bytes);
+	bytes = poll_until_quiet(r);
 	assert_int_equal(ptah_recorder_resume(r), 0);
 	poll_until(r, bytes + 100000);
 	assert_int_equal(ptah_recorder_pause(r), 0);
@@ -410,7 +445,7 @@ static void snapshots(void **state)
 	for (int i = 0; i < 3; i++) {
 		uint64_t bytes;
 
-		poll_for(r, 300);
+		poll_while_it_computes(r, 250);
 		assert_int_equal(ptah_recorder_snapshot(r), 0);
 		bytes = status_of(r).trace_bytes - before;
 		before += bytes;

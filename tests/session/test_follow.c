@@ -260,6 +260,40 @@ static void stamps_on_both_sides_of_a_switch(void **state)
 	assert_int_equal(ran.insns[8], 2 * (7 + 11 + 17));
 }
 
+/*
+ * perf's clock may have begun after the TSC, as in a guest: TIME_ZERO is negative. With -1000 in
+ * place of 1000 the records have the times of TSC values that are 8000 larger.
+ */
+static void clock_that_began_after_the_tsc(void **state)
+{
+	const uint64_t more = 8000;
+	struct ptah_session *s;
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	store_le64(m.file.bytes + BUILD_INFO + 8 * PERFDATA_INFO_TIME_ZERO, (uint64_t)-1000);
+	switches(&m, 7, 8, 250);
+	switches(&m, 8, 7, 450);
+	stamp(&m, more + 200);
+	jumps_at(&m, more + 201, 5);
+	stamp(&m, more + 300);
+	jumps_at(&m, more + 301, 7);
+	stamp(&m, more + 400);
+	jumps_at(&m, more + 401, 11);
+	stamp(&m, more + 500);
+	jumps_at(&m, more + 501, 13);
+	s = finish(&m);
+	ran = decode(s);
+	assert_int_equal(ran.errors, 0);
+	assert_int_equal(ran.insns[7], 3 * (5 + 13));
+	assert_int_equal(ran.insns[8], 2 * (7 + 11));
+	assert_int_equal(ptah_session_time(s, more + 200), 1000 + 200 / 4);
+	check_counts(s, &ran);
+	ptah_session_close(s);
+}
+
 /* Between the time stamps packets are off only once: the switch is there. */
 static void one_stay_between_stamps(void **state)
 {
@@ -696,6 +730,37 @@ static void begin_program(struct made *m)
 	generator_init(&m->g, m->trace, false, false);
 }
 
+/* The threads of begin_program() have the names of their time, and ran on both CPUs. */
+static void check_threads(const struct ptah_session *s, size_t stream)
+{
+	static const struct {
+		int32_t tid;
+		uint64_t tsc, until;
+		const char *comm;
+	} names[] = {
+	    {7, 120, 148, "perf-exec"}, /* the record's time is that of TSC 148 */
+	    {7, 148, UINT64_MAX, "seven"},
+	    {9, 320, UINT64_MAX, "seven"},
+	};
+	struct ptah_thread thread;
+	char comm[16] = "";
+	uint64_t until;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		assert_true(ptah_session_thread_name(s, names[i].tid, names[i].tsc, comm, &until));
+		assert_string_equal(comm, names[i].comm);
+		assert_int_equal(until, names[i].until);
+	}
+	assert_false(ptah_session_thread_name(s, 8, 320, comm, &until));
+	assert_int_equal(ptah_session_stream_thread(s, stream, 0, &thread), 0);
+	assert_int_equal(thread.tid, 7);
+	assert_string_equal(thread.comm, "seven");
+	assert_int_equal(ptah_session_stream_thread(s, stream, 1, &thread), 0);
+	assert_int_equal(thread.pid, 7);
+	assert_int_equal(thread.tid, 9);
+	assert_int_equal(ptah_session_stream_thread(s, stream, 2, &thread), PTAH_E_MISSING);
+}
+
 static void threads_of_one_program_move(void **state)
 {
 	struct ptah_stream_info info;
@@ -730,6 +795,7 @@ static void threads_of_one_program_move(void **state)
 		assert_int_equal(info.tid, -1);
 		assert_int_equal(info.cpu, 1 - i);
 		assert_string_equal(info.comm, "seven");
+		check_threads(s, i);
 	}
 	second = decode_stream(s, 0); /* the streams are in the order of the file */
 	first = decode_stream(s, 1);
@@ -896,6 +962,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(stamps_on_both_sides_of_a_switch),
+	    cmocka_unit_test(clock_that_began_after_the_tsc),
 	    cmocka_unit_test(one_stay_between_stamps),
 	    cmocka_unit_test(two_stays_between_stamps),
 	    cmocka_unit_test(switch_behind_the_last_stamp),

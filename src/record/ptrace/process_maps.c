@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-#define MAX_MAPS 65536
+#define MAX_MAPS    65536
+#define MAX_MESSAGE 8192
 
 /* Maps */
 
@@ -26,20 +28,23 @@ static void free_maps(struct code_map *maps, size_t n)
 /* Parses a line of /proc/PID/maps. False: the mapping is not executable. */
 static bool parse_map(char *line, struct code_map *map)
 {
-	char access[5] = "";
-	const char *name = code_map_parse(line, map, access);
+	const char *name = code_map_parse(line, map);
 
-	if (!name || access[2] != 'x')
+	if (!name || !(map->prot & PROT_EXEC))
 		return false;
 	if (code_map_leads_to(name, map->inode) || !strcmp(name, "[vdso]"))
 		map->path = strdup(name);
 	return true;
 }
 
-static bool same_map(const struct code_map *a, const struct code_map *b)
+/* Whether b is a, or what is left of it after a part was unmapped or got other rights. */
+static bool is_part(const struct code_map *a, const struct code_map *b)
 {
-	return a->start == b->start && a->end == b->end && a->offset == b->offset &&
-	       !a->path == !b->path && (!a->path || !strcmp(a->path, b->path));
+	if (!a->path || !b->path)
+		return !a->path == !b->path && a->start == b->start && a->end == b->end;
+	return a->start <= b->start && b->end <= a->end &&
+	       a->offset + (b->start - a->start) == b->offset && a->prot == b->prot &&
+	       !strcmp(a->path, b->path);
 }
 
 static void note_filters(struct process *p, const struct code_map *map)
@@ -122,24 +127,18 @@ static void add_map(struct process *p, struct code_map *map, uint64_t time)
  */
 static void report_map(struct process *p, struct code_map *map)
 {
-	struct tracer_message message = {
-	    .type = TRACER_MAP,
-	    .pid = p->pid,
-	    .tid = p->pid,
-	    .address = map->start,
-	    .length = map->end - map->start,
-	    .value = map->offset,
-	};
+	struct tracer_message message = {.type = TRACER_MAP, .pid = p->pid, .tid = p->pid};
+	uint8_t payload[MAX_MESSAGE];
 
 	map->told = true;
 	code_map_check_path(map);
-	if (!map->path)
+	message.size = (uint32_t)code_map_pack(map, payload, sizeof(payload));
+	if (!message.size)
 		return;
-	message.size = (uint32_t)strlen(map->path);
 	message.tsc = p->changed = tracer_change_time(p->r);
 	if (was_told(p, map->start, map->end))
 		map->change = message.tsc;
-	tracer_send(p->r, &message, map->path);
+	tracer_send(p->r, &message, payload);
 	keep_told(p, map->start, map->end);
 }
 
@@ -147,7 +146,7 @@ static void report_map(struct process *p, struct code_map *map)
 static bool keep_known(const struct process *p, struct code_map *map)
 {
 	for (size_t i = 0; i < p->map_count; i++) {
-		if (same_map(&p->maps[i], map)) {
+		if (is_part(&p->maps[i], map)) {
 			map->change = p->maps[i].change;
 			map->told = p->maps[i].told;
 			return true;

@@ -42,9 +42,13 @@ struct recording {
 
 static void on_map(struct recording *r, const struct tracer_message *m)
 {
-	recorder_wrote(r->r, perfdata_write_mmap2(r->r->writer, m->pid, m->tid, m->tsc, m->address,
-						  m->length, m->value, PROT_READ | PROT_EXEC,
-						  (const char *)r->payload));
+	struct perfdata_mapping mapping;
+
+	if (m->size < sizeof(mapping))
+		return;
+	memcpy(&mapping, r->payload, sizeof(mapping));
+	recorder_wrote(r->r, perfdata_write_mmap2(r->r->writer, m->pid, m->tid, m->tsc, &mapping,
+						  (const char *)r->payload + sizeof(mapping)));
 }
 
 static void on_exit_of(struct recording *r, const struct tracer_message *m)
@@ -64,6 +68,20 @@ static void on_truth(struct recording *r, const struct tracer_message *m)
 	r->r->status.losses.overflows += m->value;
 	recorder_wrote(
 	    r->r, perfdata_add_truth(r->r->writer, m->stream, m->pid, m->tid, &truth, m->value));
+}
+
+static void on_fatal(struct recording *r, const struct tracer_message *m)
+{
+	const struct recorder_end end = {
+	    .signal = m->value < NSIG ? (int)m->value : 0,
+	    .pid = m->pid,
+	    .tid = m->tid,
+	    .comm = "",
+	    .placed = true,
+	    .ip = m->address,
+	};
+
+	recorder_note_end(r->r, &end);
 }
 
 static void on_trace(struct recording *r, const struct tracer_message *m)
@@ -115,6 +133,9 @@ static void on_message(struct recording *r, const struct tracer_message *m)
 		break;
 	case TRACER_NOTE:
 		recorder_note(r->r, "%s", text);
+		break;
+	case TRACER_FATAL:
+		on_fatal(r, m);
 		break;
 	case TRACER_LOST:
 		r->r->status.losses.overwritten += m->value;

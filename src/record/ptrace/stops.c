@@ -125,6 +125,7 @@ void stops_resume(struct thread *t)
 	if (caught || how != PTRACE_SINGLESTEP)
 		restore_block(t);
 	t->signal = 0;
+	t->delivered = signal;
 	t->running = !ptrace(how, t->tid, NULL, (void *)(intptr_t)signal);
 	if (!t->running)
 		t->running = errno == ESRCH; /* killed: its end will be reported */
@@ -229,7 +230,7 @@ void stops_report_name(struct thread *t, bool exec)
 	struct tracer_message message = {.type = TRACER_COMM,
 					 .pid = t->process->pid,
 					 .tid = t->tid,
-					 .tsc = tracer_time(t->r),
+					 .tsc = exec ? tracer_time(t->r) : tracer_change_time(t->r),
 					 .value = exec};
 	char path[64], name[32] = "";
 	FILE *f;
@@ -242,6 +243,8 @@ void stops_report_name(struct thread *t, bool exec)
 	fclose(f);
 	if (message.size && name[message.size - 1] == '\n')
 		message.size--;
+	if (!exec)
+		t->named = message.tsc;
 	tracer_send(t->r, &message, name);
 }
 
@@ -486,6 +489,24 @@ static void forget_step(struct thread *t)
 		     !ptrace(PTRACE_CONT, t->tid, NULL, NULL);
 }
 
+/* status: of the thread, which has ended. */
+static void on_end(struct thread *t, int status)
+{
+	const struct tracer_message message = {
+	    .type = TRACER_FATAL,
+	    .pid = t->process->pid,
+	    .tid = t->tid,
+	    .address = t->ip,
+	    .value = (uint64_t)t->delivered,
+	};
+
+	/* The other threads of the process end with the same status. */
+	if (WIFSIGNALED(status) && WTERMSIG(status) == t->delivered)
+		tracer_send(t->r, &message, "");
+	trace_end(t);
+	t->gone = true;
+}
+
 void stops_handle(struct thread *t, int status)
 {
 	const int signal = WSTOPSIG(status), event = status >> 16;
@@ -493,12 +514,10 @@ void stops_handle(struct thread *t, int status)
 
 	t->running = t->listening = false;
 	if (!WIFSTOPPED(status) || ptrace(PTRACE_GETREGS, t->tid, NULL, &regs)) {
-		if (!WIFSTOPPED(status)) {
-			trace_end(t);
-			t->gone = true;
-		} else {
+		if (!WIFSTOPPED(status))
+			on_end(t, status);
+		else
 			t->running = true; /* killed: its end will be reported */
-		}
 		return;
 	}
 	if (t->fresh && event != PTRACE_EVENT_EXEC)

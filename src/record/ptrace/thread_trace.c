@@ -150,18 +150,19 @@ static void report_time(struct thread *t, uint64_t time)
 }
 
 /*
- * If code has changed since the last PSB+ of this thread, emits one with a later time: a decoder
- * must apply the change before it decodes what runs now.
+ * If code or the thread's name has changed since the last PSB+ of this thread, emits one with a
+ * later time: a decoder must apply the change before it decodes what runs now.
  */
 static void report_change(struct thread *t)
 {
+	const uint64_t changed = t->process->changed > t->named ? t->process->changed : t->named;
 	struct ptah_model *m = &t->m;
 
-	if (t->psb_time >= t->process->changed)
+	if (t->psb_time >= changed)
 		return;
-	t->psb_time = t->process->changed;
-	if (m->clock.tsc < t->process->changed)
-		ptah_model_set_tsc(m, t->process->changed);
+	t->psb_time = changed;
+	if (m->clock.tsc < changed)
+		ptah_model_set_tsc(m, changed);
 	m->psb_due = true;
 	model_emit_begin(m);
 	model_emit_end(m);

@@ -22,11 +22,13 @@ enum tracer_message_type {
 	TRACER_FORK,	 /* value: the parent's pid; address: its tid */
 	TRACER_EXIT,
 	TRACER_THREAD, /* a thread's stream begins */
-	TRACER_MAP,    /* address, length, value: file offset; text: path */
+	TRACER_MAP,    /* struct perfdata_mapping; text: path */
 	TRACER_CODE,   /* address; bytes */
 	TRACER_TRACE,  /* packets */
 	TRACER_TRUTH,  /* struct ptah_truth; value: overflows */
 	TRACER_NOTE,   /* text */
+	/* A signal ended the process. value: it; tid: the thread that it came to; address: where */
+	TRACER_FATAL,
 	/* value: bytes of lost trace; address: number of times that a buffer was full. */
 	TRACER_LOST,
 	TRACER_DONE,   /* an order was carried out */
@@ -37,7 +39,7 @@ enum tracer_message_type {
 struct tracer_message {
 	uint32_t type, size, stream;
 	int32_t pid, tid;
-	uint64_t tsc, address, length, value;
+	uint64_t tsc, address, value;
 };
 
 /* Orders to the tracer. Each is answered by TRACER_DONE or TRACER_FAILED. */
@@ -127,6 +129,7 @@ struct thread {
 	bool unblocked;	 /* the tracer has unblocked SIGTRAP, which the program blocks */
 	bool held;	 /* a SIGTRAP was sent to it while `unblocked` */
 	int signal;	 /* signal to deliver when it is resumed */
+	int delivered;	 /* signal with which it was resumed last */
 	uint64_t call;	 /* number of the system call */
 
 	/* Its trace */
@@ -135,9 +138,11 @@ struct thread {
 	struct ptah_model m;
 	struct trace_output output;
 	unsigned ranges_seen;
-	uint8_t *memory;   /* staging area and trace buffer */
-	uint64_t sent;	   /* bytes of trace that were sent */
-	uint64_t psb_time; /* time of the last change of code that a PSB+ has covered */
+	uint8_t *memory; /* staging area and trace buffer */
+	uint64_t sent;	 /* bytes of trace that were sent */
+	/* Time of the last change, of code or of the thread's name, that a PSB+ has covered. */
+	uint64_t psb_time;
+	uint64_t named; /* time at which the thread last changed its name */
 	uint64_t instructions, lost;
 	uint64_t counts[KIND_MAX];
 	struct path_hash path;

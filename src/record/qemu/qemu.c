@@ -20,13 +20,37 @@
 #include <unistd.h>
 
 #define POLL_MS	       2
-#define FLUSH_INTERVAL 1   /* seconds */
+#define FLUSH_INTERVAL 100 /* milliseconds */
 #define CLAIM_POLLS    100 /* polls of threads that do not respond */
+
+/*
+ * A thread without a slot in use has not been reported yet, or its report was lost when the program
+ * damaged the memory. Then it would wait for ever.
+ */
+static void take_trace(struct recording *r, unsigned i, bool ended)
+{
+	if (r->damaged && (!r->slots[i].used || r->slots[i].damaged))
+		qemu_leave_alone(r, i);
+	if (!r->slots[i].used)
+		return;
+	if (ended)
+		qemu_finish_thread(r, i);
+	else if (!r->slots[i].damaged)
+		qemu_drain_published(r, i);
+}
+
+static int64_t milliseconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
 
 /* Waits up to timeout_ms for a process to end, and takes all messages and all published trace. */
 static void drain(struct recording *r, int timeout_ms)
 {
-	time_t now = time(NULL);
+	int64_t now = milliseconds();
 	bool ended[SHARED_THREADS];
 
 	/*
@@ -35,15 +59,10 @@ static void drain(struct recording *r, int timeout_ms)
 	processes_wait(&r->processes, timeout_ms);
 	for (unsigned i = 0; i < SHARED_THREADS; i++)
 		ended[i] = atomic_load(&qemu_slot_thread(r, i)->state) == THREAD_ENDED;
+	qemu_check_constants(r);
 	qemu_drain_messages(r);
-	for (unsigned i = 0; i < SHARED_THREADS; i++) {
-		if (!r->slots[i].used)
-			continue;
-		if (ended[i])
-			qemu_finish_thread(r, i);
-		else
-			qemu_drain_published(r, i);
-	}
+	for (unsigned i = 0; i < SHARED_THREADS; i++)
+		take_trace(r, i, ended[i]);
 	qemu_bury_dead(r);
 	if (now - r->flushed >= FLUSH_INTERVAL) {
 		qemu_keep_status(r, perfdata_writer_flush(r->writer));
@@ -144,13 +163,19 @@ static void end_the_living(struct recording *r)
 			qemu_finish_thread(r, i);
 }
 
+/* The plugin stops waiting for the recorder, which takes nothing any more. */
+static void leave(struct recording *r)
+{
+	r->constants->recorder = r->shared->recorder = 0;
+}
+
 /* Takes the rest of all threads: the command has ended or the recording is stopped. */
 static void take_rest(struct recording *r)
 {
 	drain(r, 0);
 	drain(r, 0); /* again, for processes that died during the first */
 	end_the_living(r);
-	r->shared->recorder = 0;
+	leave(r);
 	if (!r->streams && r->r->error >= 0)
 		recorder_fail(r->r, PTAH_RECORD_NO_EMULATOR, PTAH_E_EMPTY,
 			      "nothing was recorded: %s did not start the program with the "
@@ -158,13 +183,10 @@ static void take_rest(struct recording *r)
 			      r->qemu);
 }
 
-/*
- * After a failure of the writer the command runs on untraced: the plugin stops waiting for the
- * recorder.
- */
+/* After a failure of the writer the command runs on untraced. */
 static int give_up(struct recording *r)
 {
-	r->shared->recorder = 0;
+	leave(r);
 	return r->r->error;
 }
 
@@ -229,10 +251,11 @@ static int set_paused(struct ptah_recorder *recorder, bool on)
 
 static void snap(struct recording *r, unsigned i)
 {
-	struct shared_thread *t = qemu_slot_thread(r, i);
-	struct shared_state s = t->live;
+	struct shared_state s;
 
-	qemu_write_rest(r, t, &r->slots[i], &s);
+	if (!qemu_take_state(r, i, false, &s))
+		qemu_damage(r);
+	qemu_write_rest(r, qemu_slot_thread(r, i), &r->slots[i], &s);
 }
 
 /*
@@ -286,12 +309,13 @@ static int open_recorder(struct ptah_recorder *recorder)
 		return PTAH_E_NOMEM;
 	r->r = recorder;
 	r->memory = -1;
+	r->constants = calloc(1, sizeof(*r->constants));
 	r->policy = config->buffer.policy;
 	r->buffer = config->buffer.size ? config->buffer.size : SIMULATED_DEFAULT_BUFFER;
 	r->joined = malloc(r->buffer + SIMULATED_STAGING + 2 * GENERATOR_BURST);
 	r->qemu = command_find(config->backend.qemu ? config->backend.qemu : "qemu-x86_64");
 	r->plugin = config->backend.plugin ? strdup(config->backend.plugin) : qemu_find_plugin();
-	if (!r->joined || !r->qemu || !r->plugin)
+	if (!r->constants || !r->joined || !r->qemu || !r->plugin)
 		return PTAH_E_NOMEM;
 	status = command_resolve(config->target.argv, &r->command, &why);
 	if (status < 0)
@@ -316,6 +340,7 @@ static void close_recorder(struct ptah_recorder *recorder)
 		close(r->memory);
 	command_free(&r->command);
 	processes_free(&r->processes);
+	free(r->constants);
 	free(r->joined);
 	free(r->qemu);
 	free(r->plugin);

@@ -12,20 +12,29 @@
 #include "record/qemu/shared.h"
 #include "record/recorder.h"
 
-#include <time.h>
-
 /* A slot of the shared memory, which holds the stream of one thread. */
 struct slot {
 	bool used;
 	bool claimed; /* its thread waits until the recorder releases it */
+	bool damaged; /* its positions make no sense: nothing is taken any more */
 	uint32_t stream;
 	int32_t pid, tid;
+	/* Offset in its trace up to which it has been taken; a buffer that is drained. */
+	uint64_t tail;
 	/* Offset in its trace up to which snapshots have taken or skipped bytes. */
 	uint64_t snapped;
 };
 
 struct recording {
 	struct shared_header *shared;
+	/*
+	 * The recorder's own copies of what it has put into the shared memory, where the program
+	 * could change it: the constants, and how far the messages have been read.
+	 */
+	struct shared_header *constants;
+	uint64_t message_tail;
+	/* The program has written to the shared memory: no truth is believed any more. */
+	bool damaged;
 	uint64_t buffer; /* bytes of each thread's trace buffer */
 	enum ptah_record_buffer policy;
 	int memory; /* file descriptor of the shared memory */
@@ -40,7 +49,7 @@ struct recording {
 	int32_t pid;	  /* pid of the command */
 	const char *name; /* its basename */
 	uint64_t last_tsc;
-	time_t flushed;
+	int64_t flushed; /* milliseconds of CLOCK_MONOTONIC */
 	uint8_t *joined; /* room for a trace buffer and a staging area */
 };
 
@@ -69,6 +78,13 @@ int qemu_fail_system(struct recording *r, const char *path, const char *what);
 char *qemu_find_plugin(void);
 /* Creates the memory that the plugin maps (r->memory, r->shared). */
 int qemu_create_shared(struct recording *r, const struct ptah_record_config *config);
+/* Reports damage if the constants in the shared memory are no longer what they were. */
+void qemu_check_constants(struct recording *r);
+/*
+ * Called when something in the shared memory cannot be the plugin's: the first time, a note says
+ * so. From then on the recording gets no truth, with which trace could agree by chance.
+ */
+void qemu_damage(struct recording *r);
 
 /* reports.c */
 void qemu_add_process(struct recording *r, int32_t pid, int32_t parent, const char *name);
@@ -80,6 +96,8 @@ void qemu_bury_dead(struct recording *r);
 /* thread_traces.c */
 /* Takes what a running thread has published, which ends with a whole packet. */
 void qemu_drain_published(struct recording *r, unsigned i);
+/* Lets a thread run on whose trace cannot be taken because the shared memory was damaged. */
+void qemu_leave_alone(struct recording *r, unsigned i);
 /*
  * Writes what is left of a thread's trace, or what exists when a snapshot is taken: the bytes in
  * the buffer, then those in the processor's staging area, then the packets that end it. The program
@@ -87,6 +105,11 @@ void qemu_drain_published(struct recording *r, unsigned i);
  */
 void qemu_write_rest(struct recording *r, struct shared_thread *t, struct slot *slot,
 		     struct shared_state *s);
+/*
+ * Copies a thread's state out of the shared memory: the live one or, when the thread died while it
+ * changed that, the one of its checkpoint. False: something else than the plugin has written there.
+ */
+bool qemu_take_state(const struct recording *r, unsigned i, bool torn, struct shared_state *s);
 /* Ends a thread's trace, from the state that the thread left in shared memory. */
 void qemu_finish_thread(struct recording *r, unsigned i);
 

@@ -5,10 +5,10 @@
  */
 #include "record/qemu/qemu.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* Processes */
 
@@ -57,8 +57,10 @@ static void on_thread(struct recording *r, const struct shared_message *m)
 {
 	struct slot *slot;
 
-	if (m->value >= SHARED_THREADS)
+	if (m->value >= SHARED_THREADS || r->slots[m->value].used) {
+		qemu_damage(r);
 		return;
+	}
 	slot = &r->slots[m->value];
 	*slot = (struct slot){.used = true, .stream = r->streams++, .pid = m->pid, .tid = m->tid};
 	r->r->status.threads++;
@@ -127,8 +129,45 @@ static void on_comm(struct recording *r, const struct shared_message *m, const c
 	qemu_keep_status(r, perfdata_write_comm(r->writer, m->pid, m->tid, m->tsc, false, name));
 }
 
+static void on_map(struct recording *r, const struct shared_message *m, const char *payload)
+{
+	struct perfdata_mapping mapping;
+
+	memcpy(&mapping, payload, sizeof(mapping));
+	qemu_keep_status(r, perfdata_write_mmap2(r->writer, m->pid, m->pid, m->tsc, &mapping,
+						 payload + sizeof(mapping)));
+}
+
+static void on_fatal(struct recording *r, const struct shared_message *m)
+{
+	const struct recorder_end end = {
+	    .signal = m->value < NSIG ? (int)m->value : 0,
+	    .pid = m->pid,
+	    .tid = m->tid,
+	    .comm = name_of(r, m->pid),
+	    .placed = m->size,
+	    .ip = m->address,
+	};
+
+	recorder_note_end(r->r, &end);
+}
+
+/* False: the plugin sends no such message, or the writer would refuse what it contains. */
+static bool is_sound(const struct shared_message *m, const char *payload)
+{
+	const size_t before_path = sizeof(struct perfdata_mapping);
+
+	return m->pid > 0 && (m->type != MESSAGE_CODE || m->bytes) &&
+	       (m->type != MESSAGE_MAP ||
+		(m->bytes >= before_path && strlen(payload + before_path) < SHARED_PATH));
+}
+
 static void on_message(struct recording *r, const struct shared_message *m, const char *payload)
 {
+	if (!is_sound(m, payload)) {
+		qemu_damage(r);
+		return;
+	}
 	if (m->tsc > r->last_tsc)
 		r->last_tsc = m->tsc;
 	switch (m->type) {
@@ -139,9 +178,7 @@ static void on_message(struct recording *r, const struct shared_message *m, cons
 		on_comm(r, m, payload);
 		break;
 	case MESSAGE_MAP:
-		qemu_keep_status(r, perfdata_write_mmap2(r->writer, m->pid, m->pid, m->tsc,
-							 m->address, m->size, m->value,
-							 PROT_READ | PROT_EXEC, payload));
+		on_map(r, m, payload);
 		break;
 	case MESSAGE_CODE:
 		qemu_keep_status(
@@ -162,6 +199,9 @@ static void on_message(struct recording *r, const struct shared_message *m, cons
 	case MESSAGE_NOTE:
 		qemu_add_note(r, payload);
 		break;
+	case MESSAGE_FATAL:
+		on_fatal(r, m);
+		break;
 	default:
 		break;
 	}
@@ -177,28 +217,41 @@ static void take(struct recording *r, uint64_t position, void *bytes, size_t n)
 	memcpy((uint8_t *)bytes + first, ring, n - first);
 }
 
+static uint64_t padded_size(const struct shared_message *m)
+{
+	return (sizeof(*m) + m->bytes + 7) & ~UINT64_C(7);
+}
+
+/*
+ * The next message is found by the size of the one before. So when one makes no sense, all that
+ * have been sent are dropped, and reading continues with what is sent from now on.
+ */
 void qemu_drain_messages(struct recording *r)
 {
 	uint64_t head = atomic_load_explicit(&r->shared->message_head, memory_order_acquire);
-	uint64_t tail = atomic_load_explicit(&r->shared->message_tail, memory_order_relaxed);
+	uint64_t tail = r->message_tail;
 	char payload[SHARED_MESSAGE_MAX + 1];
 
-	while (tail < head) {
+	while (tail != head) {
 		struct shared_message m;
 
+		if (head - tail < sizeof(m) || head - tail > SHARED_MESSAGES) {
+			qemu_damage(r);
+			tail = head;
+			break;
+		}
 		take(r, tail, &m, sizeof(m));
-		/* The program can write to this memory too, so nothing in it is trusted. */
-		if (head - tail > SHARED_MESSAGES || m.bytes > SHARED_MESSAGE_MAX ||
-		    head - tail < sizeof(m) + m.bytes) {
-			recorder_fail(r->r, PTAH_RECORD_BROKEN, PTAH_E_BAD_FILE,
-				      "the program damaged the recorder's memory");
+		atomic_signal_fence(memory_order_seq_cst); /* m is what is checked and used */
+		if (m.bytes > SHARED_MESSAGE_MAX || head - tail < padded_size(&m)) {
+			qemu_damage(r);
 			tail = head;
 			break;
 		}
 		take(r, tail + sizeof(m), payload, m.bytes);
 		payload[m.bytes] = '\0';
 		on_message(r, &m, payload);
-		tail += (sizeof(m) + m.bytes + 7) & ~UINT64_C(7);
+		tail += padded_size(&m);
 	}
+	r->message_tail = tail;
 	atomic_store_explicit(&r->shared->message_tail, tail, memory_order_release);
 }

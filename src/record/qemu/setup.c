@@ -9,10 +9,12 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #ifndef PTAH_PLUGIN_INSTALL_DIR
@@ -104,19 +106,59 @@ static void put_paths(const struct recording *r)
 	snprintf(h->qemu, sizeof(h->qemu), "%s", qemu ? qemu : r->qemu);
 	snprintf(h->plugin, sizeof(h->plugin), "%s", plugin ? plugin : r->plugin);
 	snprintf(h->memory, sizeof(h->memory), "/proc/%d/fd/%d", getpid(), r->memory);
-	h->recorder = getpid();
 	h->recorder_start = shared_process_start(getpid());
 	free(qemu);
 	free(plugin);
 }
 
+/* Copies the constants, once they are complete. */
+static int keep_constants(struct recording *r)
+{
+	struct shared_header *h = r->shared;
+
+	if (getrandom(&h->guard, sizeof(h->guard), 0) != sizeof(h->guard))
+		return qemu_fail_system(r, "shared memory", "get a random number for");
+	memcpy(r->constants, h, offsetof(struct shared_header, recorder));
+	r->constants->recorder = h->recorder = getpid();
+	return 0;
+}
+
+void qemu_check_constants(struct recording *r)
+{
+	if (memcmp(r->shared, r->constants, offsetof(struct shared_header, recorder)) != 0 ||
+	    atomic_load(&r->shared->recorder) != r->constants->recorder)
+		qemu_damage(r);
+}
+
+void qemu_damage(struct recording *r)
+{
+	if (!r->damaged)
+		qemu_add_note(r, "the program wrote to the recorder's memory: what was recorded "
+				 "from then on may be false or missing");
+	r->damaged = true;
+}
+
+/*
+ * The memory can neither shrink, which would make every access to it fatal, nor grow, nor be sealed
+ * against the plugins of later processes.
+ */
+static int create_memory(struct recording *r, uint64_t bytes)
+{
+	r->memory = memfd_create("ptah-record", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (r->memory < 0 || ftruncate(r->memory, (off_t)bytes))
+		return qemu_fail_system(r, "shared memory", "create");
+	if (fcntl(r->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return qemu_fail_system(r, "shared memory", "seal");
+	return 0;
+}
+
 int qemu_create_shared(struct recording *r, const struct ptah_record_config *config)
 {
 	uint64_t bytes = shared_bytes(r->buffer);
+	int status = create_memory(r, bytes);
 
-	r->memory = memfd_create("ptah-record", MFD_CLOEXEC);
-	if (r->memory < 0 || ftruncate(r->memory, (off_t)bytes))
-		return qemu_fail_system(r, "shared memory", "create");
+	if (status < 0)
+		return status;
 	r->shared =
 	    mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, r->memory, 0);
 	if (r->shared == MAP_FAILED) {
@@ -143,5 +185,5 @@ int qemu_create_shared(struct recording *r, const struct ptah_record_config *con
 	put_paths(r);
 	/* Time begins at 1: a TSC of 0 means "no time known", also to perf. */
 	atomic_store(&r->shared->clock, 1);
-	return 0;
+	return keep_constants(r);
 }

@@ -8,6 +8,11 @@
  * recorder finishes it whichever way the process ended. Children have the
  * memory from their parents, the programs that execve starts open it by name.
  *
+ * The program can reach this memory, and write to it. The recorder believes nothing that it reads
+ * here: it reads a number once, checks it, and uses its own copy. It keeps the positions up to
+ * which it has read for itself, and only reports them here. Constants and guard words show that
+ * something else than the plugin has written (docs/security.md).
+ *
  *	struct shared_header
  *	message ring (bytes, wrapping)
  *	SHARED_THREADS times: struct shared_thread, staging area, trace buffer
@@ -37,9 +42,12 @@
 #define SHARED_THREAD_BYTES 8192
 #define SHARED_CLOCK_HOST   1u
 #define SHARED_NO_INHERIT   2u
+/* As shared_thread.tail: nothing is taken any more, and the thread does not wait for that. */
+#define SHARED_LEFT_ALONE UINT64_MAX
 
 /* The state of one thread's recording, between two blocks. */
 struct shared_state {
+	uint64_t first_guard; /* the recording's guard word, as is last_guard */
 	struct ptah_model m;
 	uint64_t instructions;
 	uint64_t counts[KIND_MAX];
@@ -49,6 +57,7 @@ struct shared_state {
 	uint64_t next_ip;
 	uint64_t lift; /* the thread's clock is instructions + lift */
 	uint64_t lost; /* overflows reported because the recorder could not follow */
+	uint64_t last_guard;
 };
 
 enum shared_thread_state {
@@ -61,6 +70,7 @@ enum shared_thread_state {
 /* What a system call is about to map; size 0: nothing that can be executed. */
 struct shared_mapping {
 	uint64_t address, size, file_offset;
+	uint32_t prot;
 };
 
 /*
@@ -76,8 +86,12 @@ enum shared_park {
 struct shared_thread {
 	_Atomic uint32_t state;
 	_Atomic uint32_t park;
+	uint64_t guard; /* the recording's guard word */
 	int32_t pid, tid;
-	/* tail: bytes of trace that the recorder has taken. published: bytes that it may take. */
+	/*
+	 * tail: bytes of trace that the recorder has taken; it writes this for the plugin and never
+	 * reads it. published: bytes that it may take.
+	 */
 	_Atomic uint64_t tail;
 	_Atomic uint64_t published;
 	/*
@@ -96,7 +110,8 @@ struct shared_thread {
 	const void *prev;  /* for the plugin: the block that runs now */
 	void *output;	   /* for the plugin: struct thread_output */
 	struct shared_mapping mapping; /* for the plugin */
-	uint64_t maps; /* for the plugin: map_time at the last return from a system call */
+	uint64_t maps;	/* for the plugin: map_time at the last return from a system call */
+	uint64_t named; /* for the plugin: time at which the thread last changed its name */
 	struct shared_state live;
 	struct shared_state checkpoint;
 };
@@ -113,7 +128,7 @@ _Static_assert(sizeof(struct shared_thread) <= SHARED_THREAD_BYTES, "raise SHARE
 enum shared_message_type {
 	MESSAGE_THREAD = 1, /* a thread began; value: its slot */
 	MESSAGE_COMM,	    /* text: its new name */
-	MESSAGE_MAP,	    /* address, size, value: file offset; text: path */
+	MESSAGE_MAP,	    /* struct perfdata_mapping; text: path */
 	MESSAGE_CODE,	    /* address; bytes */
 	/* From a child that begins; value: pid of its parent; address: tid of its parent. */
 	MESSAGE_FORK,
@@ -122,6 +137,11 @@ enum shared_message_type {
 	MESSAGE_NATIVE,
 	MESSAGE_NATIVE_FAILED, /* that execve failed */
 	MESSAGE_NOTE,	       /* text */
+	/*
+	 * A signal ends the process. value: the signal; tid: the thread that it came to; address:
+	 * the instruction at which the trace of this thread ends, if size is not 0.
+	 */
+	MESSAGE_FATAL,
 };
 
 /* Followed by `bytes` bytes of payload, and padding to a multiple of 8. */
@@ -134,6 +154,7 @@ struct shared_message {
 };
 
 struct shared_header {
+	/* Up to `recorder`: constant from the start of the recording on. */
 	uint32_t magic;
 	uint32_t flags;	 /* SHARED_CLOCK_HOST, SHARED_NO_INHERIT */
 	uint32_t policy; /* enum ptah_capture_policy */
@@ -142,10 +163,15 @@ struct shared_header {
 	bool long_tnt;
 	uint32_t filter_count;
 	struct shared_filter filters[SHARED_FILTERS];
-	_Atomic int32_t recorder; /* pid of the recorder; 0: it takes nothing any more */
-	/* Its start time, as shared_process_start() returns it, because pids are used again. */
+	/* A random word. Where it stands and is no longer this, the program has written. */
+	uint64_t guard;
+	/* The recorder's start time (shared_process_start()), because pids are used again. */
 	uint64_t recorder_start;
-	_Atomic uint64_t clock; /* the latest time that any thread has published */
+	/* Paths for programs that execve starts: of QEMU, of the plugin and of this memory. */
+	char qemu[SHARED_PATH], plugin[SHARED_PATH], memory[64];
+
+	_Atomic int32_t recorder; /* pid of the recorder; 0: it takes nothing any more */
+	_Atomic uint64_t clock;	  /* the latest time that any thread has published */
 	/*
 	 * What the recorder wants of all threads. A thread that is not parked looks at it when its
 	 * output reaches `live.m.limit`, which the recorder sets to NULL to make that happen at the
@@ -158,11 +184,10 @@ struct shared_header {
 	_Atomic bool crowded;
 	/* SHARED_NO_INHERIT: a thread or child was left out, and a note says so */
 	_Atomic bool left_out;
-	/* Paths for programs that execve starts: of QEMU, of the plugin and of this memory. */
-	char qemu[SHARED_PATH], plugin[SHARED_PATH], memory[64];
 	/* A robust mutex: if a process is killed while it holds the lock, no message was added. */
 	pthread_mutex_t message_lock;
-	_Atomic uint64_t message_head, message_tail;
+	_Atomic uint64_t message_head;
+	_Atomic uint64_t message_tail; /* written by the recorder, which never reads it */
 };
 
 #define SHARED_HEADER_BYTES (32u << 10)

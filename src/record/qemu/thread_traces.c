@@ -34,16 +34,27 @@ static void copy_trace(const struct recording *r, struct shared_thread *t, uint6
 	memcpy(bytes + first, buffer, n - first);
 }
 
+void qemu_leave_alone(struct recording *r, unsigned i)
+{
+	atomic_store(&qemu_slot_thread(r, i)->tail, SHARED_LEFT_ALONE);
+}
+
 void qemu_drain_published(struct recording *r, unsigned i)
 {
 	struct shared_thread *t = qemu_slot_thread(r, i);
+	struct slot *slot = &r->slots[i];
 	uint64_t position = atomic_load_explicit(&t->published, memory_order_acquire);
-	uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed);
 
-	if (position <= tail || position - tail > r->buffer)
+	if (position == slot->tail)
 		return;
-	copy_trace(r, t, tail, position, r->joined);
-	write_trace(r, &r->slots[i], r->joined, position - tail);
+	if (position < slot->tail || position - slot->tail > r->buffer) {
+		qemu_damage(r);
+		slot->damaged = true;
+		return;
+	}
+	copy_trace(r, t, slot->tail, position, r->joined);
+	write_trace(r, slot, r->joined, position - slot->tail);
+	slot->tail = position;
 	atomic_store_explicit(&t->tail, position, memory_order_release);
 }
 
@@ -65,7 +76,7 @@ static size_t whole_packets(const uint8_t *at, size_t n)
 void qemu_write_rest(struct recording *r, struct shared_thread *t, struct slot *slot,
 		     struct shared_state *s)
 {
-	uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed), staged;
+	uint64_t tail = slot->tail, staged;
 	bool stopped =
 	    s->m.status &
 	    PTAH_RTIT_STATUS_STOPPED; /* the staged bytes were dropped by the processor */
@@ -76,9 +87,8 @@ void qemu_write_rest(struct recording *r, struct shared_thread *t, struct slot *
 
 	if (r->policy == PTAH_RECORD_SNAPSHOT && position > r->buffer)
 		tail = position - r->buffer;
-	if (position < tail || position - tail > r->buffer) {
-		qemu_add_note(r, "the program damaged the recorder's memory: the end of a thread's "
-				 "trace is missing");
+	if (slot->damaged || position < tail || position - tail > r->buffer) {
+		qemu_damage(r);
 		return;
 	}
 	copy_trace(r, t, tail, position, r->joined);
@@ -120,7 +130,7 @@ static uint64_t end_time(const struct recording *r, const struct shared_state *s
 {
 	struct timespec now;
 
-	if (!(r->shared->flags & SHARED_CLOCK_HOST))
+	if (!(r->constants->flags & SHARED_CLOCK_HOST))
 		return s->instructions + s->lift;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
@@ -159,21 +169,38 @@ static void write_exit(struct recording *r, const struct slot *slot)
 	    r, perfdata_write_exit(r->writer, slot->pid, slot->tid, parent, parent, r->last_tsc));
 }
 
+bool qemu_take_state(const struct recording *r, unsigned i, bool torn, struct shared_state *s)
+{
+	const struct shared_thread *t = qemu_slot_thread(r, i);
+	const uint64_t guard = r->constants->guard;
+	uint8_t enabled;
+
+	memcpy(s, torn ? &t->checkpoint : &t->live, sizeof(*s));
+	atomic_signal_fence(memory_order_seq_cst); /* *s is what is checked and used from here on */
+	memcpy(&enabled, &s->m.packet_en, 1);
+	s->m.packet_en = enabled != 0;
+	return t->guard == guard && s->first_guard == guard && s->last_guard == guard;
+}
+
 void qemu_finish_thread(struct recording *r, unsigned i)
 {
 	struct shared_thread *t = qemu_slot_thread(r, i);
 	struct slot *slot = &r->slots[i];
 	bool part = slot->snapped; /* snapshots have taken parts of it */
 	bool torn = t->busy && !slot->claimed;
-	struct shared_state s = torn ? t->checkpoint : t->live;
-	struct ptah_truth truth = {
+	struct shared_state s;
+	struct ptah_truth truth;
+	struct path_hash path;
+
+	if (!qemu_take_state(r, i, torn, &s))
+		qemu_damage(r);
+	truth = (struct ptah_truth){
 	    .instructions = s.instructions,
 	    .conditional = s.counts[PTAH_INSN_COND],
 	    .indirect = s.counts[PTAH_INSN_JUMP_IND] + s.counts[PTAH_INSN_CALL_IND],
 	    .returns = s.counts[PTAH_INSN_RETURN],
 	};
-	struct path_hash path = {s.hash, s.run_start, s.next_ip};
-
+	path = (struct path_hash){s.hash, s.run_start, s.next_ip};
 	qemu_write_rest(r, t, slot, &s);
 	if (torn)
 		qemu_add_note(
@@ -183,7 +210,7 @@ void qemu_finish_thread(struct recording *r, unsigned i)
 		r->last_tsc = end_time(r, &s);
 	truth.path_hash = path_hash_value(&path);
 	r->r->status.instructions += s.instructions;
-	if (!is_part(r, &s) && !part)
+	if (!is_part(r, &s) && !part && !r->damaged)
 		qemu_keep_status(r, perfdata_add_truth(r->writer, slot->stream, slot->pid,
 						       slot->tid, &truth, s.lost));
 	if (!r->exec || slot->tid != slot->pid)

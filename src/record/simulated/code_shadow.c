@@ -24,7 +24,8 @@ static struct code_page **bucket_of(const struct code_shadow *shadow, uint64_t a
 static void fill_from_file(struct code_page *page, const struct code_map *map)
 {
 	uint64_t offset = map->offset + (page->address - map->start);
-	int fd = open(map->path, O_RDONLY | O_CLOEXEC);
+	/* Non-blocking, because the path of a mapped file may be a fifo by now. */
+	int fd = open(map->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	ssize_t n;
 
 	if (fd < 0)

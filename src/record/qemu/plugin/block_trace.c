@@ -228,19 +228,51 @@ static void on_loss(struct shared_thread *t, const struct block *prev, const str
 	plugin_enter(t, cur);
 }
 
-static void on_signal(struct shared_thread *t, const struct block *prev,
-		      const struct signal_frame *frame, const struct block *cur)
+/*
+ * Whether prev can have led to where the program was interrupted. If so, prev goes into the trace
+ * as far as it ran.
+ */
+static bool interrupt(struct shared_thread *t, const struct block *prev,
+		      const struct signal_frame *frame)
 {
 	if (prev->kind == KIND_KERNEL && frame->ip == prev->end) { /* INT3, which is a trap */
 		plugin_leave_by(t, prev);
-	} else if ((frame->synchronous && pass_part(t, prev, frame->ip)) ||
-		   pass_to_nothing(t, prev, frame->ip) || pass_part(t, prev, frame->ip)) {
-		plugin_leave(t, PTAH_MODEL_INTERRUPT, frame->ip);
-	} else { /* prev cannot have led to where the program was interrupted */
-		on_loss(t, prev, cur);
-		return;
+		return true;
 	}
-	plugin_enter(t, cur);
+	if ((frame->synchronous && pass_part(t, prev, frame->ip)) ||
+	    pass_to_nothing(t, prev, frame->ip) || pass_part(t, prev, frame->ip)) {
+		plugin_leave(t, PTAH_MODEL_INTERRUPT, frame->ip);
+		return true;
+	}
+	return false;
+}
+
+static void on_signal(struct shared_thread *t, const struct block *prev,
+		      const struct signal_frame *frame, const struct block *cur)
+{
+	if (interrupt(t, prev, frame))
+		plugin_enter(t, cur);
+	else
+		on_loss(t, prev, cur);
+}
+
+/*
+ * A signal ends the process, and no block follows. False: it is not known how the thread got there;
+ * its trace ends at the block before.
+ */
+bool plugin_end_by_signal(struct shared_thread *t, const struct signal_frame *frame)
+{
+	bool known;
+
+	t->busy = 1;
+	atomic_signal_fence(memory_order_seq_cst);
+	if (t->general)
+		plugin_output_refresh(t);
+	known = interrupt(t, t->prev, frame);
+	plugin_publish_clock(plugin_clock(t));
+	atomic_signal_fence(memory_order_seq_cst);
+	t->busy = 0;
+	return known;
 }
 
 /* The slow path */
@@ -322,7 +354,7 @@ __attribute__((used)) static void on_block(unsigned vcpu, const struct block *cu
 	const struct block *prev;
 
 	if (UNLIKELY(!t)) {
-		plugin_begin_thread(vcpu, env);
+		plugin_begin_thread(vcpu, env, cur->start);
 		t = plugin_threads[vcpu % PLUGIN_VCPUS];
 	}
 	if (UNLIKELY(t == &plugin_untraced))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files that make the trace share: block_trace.c, crossings.c, thread_clock.c, threads.c
- * and signal_frame.c.
+ * What the files that make the trace share: block_trace.c, crossings.c, fatal_signal.c,
+ * thread_clock.c, threads.c and signal_frame.c.
  */
 #ifndef PTAH_RECORD_QEMU_PLUGIN_BLOCK_TRACE_H
 #define PTAH_RECORD_QEMU_PLUGIN_BLOCK_TRACE_H
@@ -35,8 +35,8 @@ static inline bool plugin_in_kernel(const struct shared_thread *t)
 	return t->prev == &plugin_sentinel;
 }
 
-/* Begins the thread's trace. env: QEMU's CPU state. */
-void plugin_begin_thread(unsigned vcpu, const uint64_t *env);
+/* Begins the thread's trace at `ip`. env: QEMU's CPU state. */
+void plugin_begin_thread(unsigned vcpu, const uint64_t *env, uint64_t ip);
 /* The thread continues untraced. */
 void plugin_end_trace(struct shared_thread *t, unsigned vcpu);
 bool plugin_unpark(struct shared_thread *t);
@@ -60,7 +60,7 @@ struct signal_frame {
 	bool synchronous;
 };
 
-void plugin_check_registers(const uint64_t *env);
+bool plugin_check_registers(const uint64_t *env);
 bool plugin_signal_frame(const uint64_t *env, struct signal_frame *frame);
 
 /* crossings.c */
@@ -74,6 +74,15 @@ bool plugin_heed(struct shared_thread *t);
 
 /* block_trace.c */
 void plugin_account_part(struct shared_thread *t, unsigned n, uint64_t ip);
+bool plugin_end_by_signal(struct shared_thread *t, const struct signal_frame *frame);
+
+/*
+ * fatal_signal.c. The process begins with the instruction at `ip`; trusted: `env` leads to the
+ * registers.
+ */
+void plugin_check_end(const uint64_t *env, uint64_t ip, bool trusted);
+/* Keeps the CPU state of the thread that runs. */
+void plugin_own_thread(unsigned vcpu, const uint64_t *env);
 
 /* Closes the current run if execution does not continue at its end. */
 static ALWAYS_INLINE void plugin_account_run(struct shared_state *s, uint64_t end, uint64_t next)

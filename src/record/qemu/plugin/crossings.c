@@ -83,6 +83,9 @@ void plugin_enter(struct shared_thread *t, const struct block *b)
 	plugin_lift_clock(t, atomic_load_explicit(&plugin.shared->clock, memory_order_relaxed));
 	if (maps < b->change)
 		maps = b->change;
+	/* A decoder names what runs from here on by the new name. */
+	if (maps < t->named)
+		maps = t->named;
 	if (t->told < maps)
 		plugin_reach(t, maps);
 	plugin_pass_time(t);
@@ -194,6 +197,15 @@ void plugin_before_syscall(unsigned vcpu)
 	atomic_signal_fence(memory_order_seq_cst);
 	t->busy = 0;
 	atomic_store(&t->park, PARK_PARKED);
+}
+
+/* The thread has changed its name: the trace gets a time stamp, which shows decoders the place. */
+void plugin_stamp_name(unsigned vcpu, uint64_t time)
+{
+	struct shared_thread *t = plugin_thread(vcpu);
+
+	if (t && t != &plugin_untraced)
+		t->named = time;
 }
 
 /*

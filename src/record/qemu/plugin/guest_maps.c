@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define PAGE	UINT64_C(4096)
@@ -37,79 +38,6 @@ static uint64_t time_of_report(uint64_t change)
 
 /* Maps */
 
-void plugin_forget_maps(uint64_t address, uint64_t size)
-{
-	plugin_code_lock();
-	for (size_t i = 0; i < map_count; i++)
-		if (maps[i].code.start < address + size && address < maps[i].code.end)
-			maps[i].live = false;
-	plugin_code_unlock(false);
-}
-
-static struct guest_map *find_map(uint64_t address)
-{
-	for (size_t i = map_count; i-- > 0;)
-		if (maps[i].live && address >= maps[i].code.start && address < maps[i].code.end)
-			return &maps[i];
-	return NULL;
-}
-
-/*
- * Reads the line of /proc/self/maps for a host address. False: there is none, and *map is
- * unchanged.
- */
-static bool read_map(uint64_t host, struct guest_map *map)
-{
-	FILE *file = fopen("/proc/self/maps", "re");
-	char *line = NULL, access[5];
-	size_t size = 0;
-	bool found = false;
-
-	if (!file)
-		return false;
-	while (!found && getline(&line, &size, file) > 0) {
-		struct code_map code;
-		const char *name = code_map_parse(line, &code, access);
-
-		if (!name || host < code.start || host >= code.end)
-			continue;
-		code.start -= plugin.guest_base;
-		code.end -= plugin.guest_base;
-		*map = (struct guest_map){.code = code, .live = true};
-		if (code_map_leads_to(name, code.inode))
-			map->code.path = strdup(name);
-		found = true;
-	}
-	free(line);
-	fclose(file);
-	return found;
-}
-
-/*
- * Reports a mapping, the first time that its code is translated. If its file has been deleted by
- * then, its code counts as in no file.
- */
-static void report_map(struct guest_map *map)
-{
-	struct shared_message message = {
-	    .type = MESSAGE_MAP,
-	    .pid = getpid(),
-	    .tsc = time_of_report(map->time),
-	    .address = map->code.start,
-	    .size = map->code.end - map->code.start,
-	    .value = map->code.offset,
-	};
-
-	if (map->code.told)
-		return;
-	map->code.told = true;
-	code_map_check_path(&map->code);
-	if (!map->code.path)
-		return;
-	message.bytes = (uint32_t)strlen(map->code.path);
-	plugin_send(&message, map->code.path);
-}
-
 static struct guest_map *keep_map(const struct guest_map *map)
 {
 	if (map_count == map_capacity) {
@@ -123,6 +51,117 @@ static struct guest_map *keep_map(const struct guest_map *map)
 	}
 	maps[map_count] = *map;
 	return &maps[map_count++];
+}
+
+/* Keeps [start, end) of a mapping that is about to be forgotten. */
+static void keep_part(const struct guest_map *map, uint64_t start, uint64_t end)
+{
+	struct guest_map part = *map;
+
+	if (start >= end)
+		return;
+	part.code.offset += start - part.code.start;
+	part.code.start = start;
+	part.code.end = end;
+	part.code.path = map->code.path ? strdup(map->code.path) : NULL;
+	if (!keep_map(&part))
+		free(part.code.path);
+}
+
+void plugin_forget_maps(uint64_t address, uint64_t size)
+{
+	const uint64_t end = address + ((size + PAGE - 1) & ~(PAGE - 1));
+
+	plugin_code_lock();
+	for (size_t i = 0, n = map_count; i < n; i++) {
+		const struct guest_map map = maps[i];
+
+		if (!map.live || map.code.start >= end || address >= map.code.end)
+			continue;
+		maps[i].live = false;
+		keep_part(&map, map.code.start, address);
+		keep_part(&map, end, map.code.end);
+	}
+	plugin_code_unlock(false);
+}
+
+static struct guest_map *find_map(uint64_t address)
+{
+	for (size_t i = map_count; i-- > 0;)
+		if (maps[i].live && address >= maps[i].code.start && address < maps[i].code.end)
+			return &maps[i];
+	return NULL;
+}
+
+/* Whether a line of /proc/self/maps continues the mapping of the line before it. */
+static bool continues(const struct code_map *before, const struct code_map *line)
+{
+	return before->inode && before->inode == line->inode && before->flags == line->flags &&
+	       before->end == line->start &&
+	       before->offset + (before->end - before->start) == line->offset;
+}
+
+/*
+ * Reads what /proc/self/maps has around a host address: the lines of one file that follow each
+ * other, because QEMU protects pages one by one. False: nothing is mapped there, and *map is
+ * unchanged.
+ */
+static bool read_map(uint64_t host, struct guest_map *map)
+{
+	FILE *file = fopen("/proc/self/maps", "re");
+	struct code_map code = {0}, next;
+	char *line = NULL;
+	size_t size = 0;
+	bool found = false;
+
+	while (file && getline(&line, &size, file) > 0) {
+		const char *name = code_map_parse(line, &next);
+
+		if (name && continues(&code, &next)) {
+			code.end = next.end;
+		} else if (found) {
+			break;
+		} else if (name) {
+			free(code.path);
+			code = next;
+			code.path = code_map_leads_to(name, next.inode) ? strdup(name) : NULL;
+		}
+		found = found || (host >= code.start && host < code.end);
+	}
+	free(line);
+	if (file)
+		fclose(file);
+	if (!found) {
+		free(code.path);
+		return false;
+	}
+	code.start -= plugin.guest_base;
+	code.end -= plugin.guest_base;
+	code.prot |= PROT_EXEC; /* QEMU itself need not execute it */
+	*map = (struct guest_map){.code = code, .live = true};
+	return true;
+}
+
+/*
+ * Reports a mapping, the first time that its code is translated. If its file has been deleted by
+ * then, its code counts as in no file.
+ */
+static void report_map(struct guest_map *map)
+{
+	struct shared_message message = {
+	    .type = MESSAGE_MAP,
+	    .pid = getpid(),
+	    .tsc = time_of_report(map->time),
+	};
+	uint8_t payload[SHARED_MESSAGE_MAX];
+
+	if (map->code.told)
+		return;
+	map->code.told = true;
+	code_map_check_path(&map->code);
+	message.bytes = (uint32_t)code_map_pack(&map->code, payload, sizeof(payload));
+	if (message.bytes)
+		plugin_send(&message, payload);
 }
 
 /* Adds a mapping that was made at `time`. Takes over map->code.path. NULL: out of memory. */
@@ -165,18 +204,22 @@ static struct guest_map *require_map(uint64_t address)
 	struct guest_map *map = find_map(address);
 	struct guest_map fresh = {0};
 
-	if (!map && read_map(address + plugin.guest_base, &fresh))
+	if (!map && read_map(address + plugin.guest_base, &fresh)) {
+		code_map_narrow(&fresh.code, address);
 		map = add_map(&fresh, 0);
+	}
 	if (map)
 		report_map(map);
 	return map;
 }
 
 /*
- * Adds the file mapping at `address`, or with file_offset only the part [address, end) of it.
- * Returns the end of the mapping; 0: there is none.
+ * Adds what is mapped of a file in [address, end), from `address` on. file_offset: where the
+ * mapping at `address` begins in the file; NULL: not known. Returns the end of the mapping; 0:
+ * nothing is mapped there.
  */
-static uint64_t add_mapped(uint64_t address, uint64_t end, const uint64_t *file_offset)
+static uint64_t add_mapped(uint64_t address, uint64_t end, uint32_t prot,
+			   const uint64_t *file_offset)
 {
 	struct guest_map fresh = {0};
 	uint64_t time;
@@ -186,12 +229,14 @@ static uint64_t add_mapped(uint64_t address, uint64_t end, const uint64_t *file_
 		free(fresh.code.path);
 		return fresh.code.end;
 	}
-	/* The system may merge it with neighbours that QEMU maps in the same way. */
-	if (file_offset) {
-		fresh.code.start = address;
+	/* /proc/self/maps may have joined it with its neighbours, which QEMU maps in the same way.
+	 */
+	fresh.code.offset =
+	    file_offset ? *file_offset : fresh.code.offset + (address - fresh.code.start);
+	fresh.code.start = address;
+	if (file_offset || end < fresh.code.end)
 		fresh.code.end = end;
-		fresh.code.offset = *file_offset;
-	}
+	fresh.code.prot = prot;
 	time = plugin_change_time();
 	end = fresh.code.end;
 	if (add_map(&fresh, time))
@@ -199,21 +244,27 @@ static uint64_t add_mapped(uint64_t address, uint64_t end, const uint64_t *file_
 	return end;
 }
 
-void plugin_add_map(uint64_t address, uint64_t size, uint64_t file_offset)
+static uint64_t end_of(const struct shared_mapping *m)
+{
+	return m->address + ((m->size + PAGE - 1) & ~(PAGE - 1));
+}
+
+void plugin_add_map(const struct shared_mapping *m)
 {
 	plugin_code_lock();
-	add_mapped(address, (address + size + PAGE - 1) & ~(PAGE - 1), &file_offset);
+	add_mapped(m->address, end_of(m), m->prot, &m->file_offset);
 	plugin_code_unlock(false);
 }
 
-void plugin_add_executable(uint64_t address, uint64_t size)
+void plugin_add_executable(const struct shared_mapping *m)
 {
-	const uint64_t end = address + size;
+	const uint64_t end = end_of(m);
+	uint64_t address = m->address;
 
 	plugin_code_lock();
 	while (address < end) {
 		const struct guest_map *known = find_map(address);
-		uint64_t next = known ? known->code.end : add_mapped(address, end, NULL);
+		uint64_t next = known ? known->code.end : add_mapped(address, end, m->prot, NULL);
 
 		if (next <= address)
 			break;

@@ -94,7 +94,7 @@ void plugin_note(const char *text)
 	plugin_send(&message, text);
 }
 
-void plugin_send_text(unsigned type, int32_t tid, const char *text)
+void plugin_send_text_at(unsigned type, int32_t tid, const char *text, uint64_t time)
 {
 	size_t n = strlen(text);
 	struct shared_message message = {
@@ -102,10 +102,15 @@ void plugin_send_text(unsigned type, int32_t tid, const char *text)
 	    .bytes = (uint32_t)(n < SHARED_MESSAGE_MAX ? n : SHARED_MESSAGE_MAX),
 	    .pid = getpid(),
 	    .tid = tid,
-	    .tsc = atomic_load(&plugin.shared->clock),
+	    .tsc = time,
 	};
 
 	plugin_send(&message, text);
+}
+
+void plugin_send_text(unsigned type, int32_t tid, const char *text)
+{
+	plugin_send_text_at(type, tid, text, atomic_load(&plugin.shared->clock));
 }
 
 bool plugin_read(uint64_t address, void *bytes, size_t n)

@@ -54,7 +54,7 @@ static void on_sigaction(uint64_t action)
 }
 
 /* Remembers what the call maps, if it will be executable once the call has returned. */
-static void on_mapping(unsigned vcpu, int64_t number, const struct shared_mapping *m, uint64_t prot,
+static void on_mapping(unsigned vcpu, int64_t number, const struct shared_mapping *m,
 		       uint64_t flags)
 {
 	struct shared_mapping *mapping = plugin_mapping(vcpu);
@@ -62,27 +62,39 @@ static void on_mapping(unsigned vcpu, int64_t number, const struct shared_mappin
 	if (!mapping)
 		return;
 	mapping->size = 0;
-	if (prot & PROT_EXEC && (number != SYS_mmap || !(flags & MAP_ANONYMOUS)))
+	if (m->prot & PROT_EXEC && (number != SYS_mmap || !(flags & MAP_ANONYMOUS)))
 		*mapping = *m;
 }
 
 static void on_mapped(unsigned vcpu, int64_t number, int64_t result)
 {
-	const struct shared_mapping *m = plugin_mapping(vcpu);
+	struct shared_mapping *m = plugin_mapping(vcpu);
 
 	if (!m || !m->size || (result < 0 && result > -4096))
 		return;
-	if (number == SYS_mmap)
-		plugin_add_map((uint64_t)result, m->size, m->file_offset);
-	else
-		plugin_add_executable(m->address, m->size);
+	if (number == SYS_mmap) {
+		m->address = (uint64_t)result;
+		plugin_add_map(m);
+	} else {
+		plugin_add_executable(m);
+	}
+}
+
+/* The thread gives itself the name at `address`. */
+static void on_name(unsigned vcpu, uint64_t address)
+{
+	const uint64_t time = plugin_exec_time();
+	char text[16];
+
+	guest_string(address, text, sizeof(text));
+	plugin_stamp_name(vcpu, time);
+	plugin_send_text_at(MESSAGE_COMM, plugin_thread_id(vcpu), text, time);
 }
 
 static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1, uint64_t a2,
 		       uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
 {
-	const struct shared_mapping mapping = {a1, a2, a6};
-	char text[16];
+	const struct shared_mapping mapping = {a1, a2, a6, (uint32_t)a3};
 
 	(void)id, (void)a5, (void)a7, (void)a8;
 	if (plugin.recorder_gone)
@@ -102,16 +114,14 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 	case SYS_mmap:
 		if (a4 & MAP_FIXED)
 			plugin_forget_maps(a1, a2);
-		on_mapping(vcpu, number, &mapping, a3, a4);
+		on_mapping(vcpu, number, &mapping, a4);
 		break;
 	case SYS_mprotect:
-		on_mapping(vcpu, number, &mapping, a3, 0);
+		on_mapping(vcpu, number, &mapping, 0);
 		break;
 	case SYS_prctl:
-		if (a1 == PR_SET_NAME) {
-			guest_string(a2, text, sizeof(text));
-			plugin_send_text(MESSAGE_COMM, plugin_thread_id(vcpu), text);
-		}
+		if (a1 == PR_SET_NAME)
+			on_name(vcpu, a2);
 		break;
 	case SYS_execve:
 		plugin_before_exec(vcpu, a1, a2, a3);
@@ -142,6 +152,7 @@ static bool map_shared(int fd)
 
 	if (header != MAP_FAILED && header->magic == SHARED_MAGIC) {
 		plugin.buffer = header->buffer;
+		plugin.guard = header->guard;
 		memory = mmap(NULL, shared_bytes(plugin.buffer), PROT_READ | PROT_WRITE,
 			      MAP_SHARED | MAP_NORESERVE, fd, 0);
 	}
@@ -178,6 +189,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
 	plugin.api = info->version.cur;
 	*(void **)&plugin.copy_insn = dlsym(RTLD_DEFAULT, "qemu_plugin_insn_data");
 	plugin_trace_init();
+	plugin_watch_end();
 	if (name)
 		plugin_after_exec(name);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translate);

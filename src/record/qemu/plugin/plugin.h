@@ -33,6 +33,7 @@ enum block_flags {
 struct plugin {
 	struct shared_header *shared;
 	uint64_t buffer; /* shared->buffer */
+	uint64_t guard;	 /* shared->guard */
 	int api;
 	/* qemu_plugin_insn_data() of version 3, which copies up to n bytes. */
 	size_t (*copy_insn)(const struct qemu_plugin_insn *insn, void *bytes, size_t n);
@@ -55,6 +56,7 @@ void plugin_send(const struct shared_message *message, const void *payload);
 void plugin_note(const char *text);
 /* Sends a message that consists of text. */
 void plugin_send_text(unsigned type, int32_t tid, const char *text);
+void plugin_send_text_at(unsigned type, int32_t tid, const char *text, uint64_t time);
 void plugin_wait(_Atomic uint64_t *word, uint64_t old);
 /*
  * Sleeps a short while; n counts the calls in a row. Sets plugin.recorder_gone when the recorder
@@ -71,8 +73,8 @@ bool plugin_is_restorer(uint64_t address);
 /* guest_maps.c: what is mapped, and which part of it the recording has */
 void plugin_forget_maps(uint64_t address, uint64_t size);
 /* Called when the program has mapped code of a file, or made it executable. */
-void plugin_add_map(uint64_t address, uint64_t size, uint64_t file_offset);
-void plugin_add_executable(uint64_t address, uint64_t size);
+void plugin_add_map(const struct shared_mapping *mapping);
+void plugin_add_executable(const struct shared_mapping *mapping);
 /*
  * Makes sure that a decoder of the recording will know these bytes. Returns the time from which on
  * it does; 0: from the beginning. The caller holds plugin_code_lock().
@@ -106,12 +108,16 @@ void plugin_before_exec(unsigned vcpu, uint64_t path, uint64_t argv, uint64_t en
 /* Called when the program that execve started has begun. */
 void plugin_after_exec(const char *name);
 
+/* fatal_signal.c: lets the plugin know of a signal that ends the process */
+void plugin_watch_end(void);
+
 /* threads.c, block_trace.c, crossings.c: threads and their traces */
 void plugin_trace_init(void);
 qemu_exec_fn plugin_on_block;
 void plugin_on_exit(qemu_plugin_id_t id, unsigned vcpu);
 void plugin_before_syscall(unsigned vcpu);
 void plugin_after_syscall(unsigned vcpu);
+void plugin_stamp_name(unsigned vcpu, uint64_t time);
 /* What the current system call maps, until it returns. NULL: the thread is not traced. */
 struct shared_mapping *plugin_mapping(unsigned vcpu);
 int32_t plugin_thread_id(unsigned vcpu);

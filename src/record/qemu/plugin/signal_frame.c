@@ -83,12 +83,12 @@ bool plugin_signal_frame(const uint64_t *env, struct signal_frame *frame)
 }
 
 /* rbp is only trusted if the stack pointer of the first block leads to the program's arguments. */
-void plugin_check_registers(const uint64_t *env)
+bool plugin_check_registers(const uint64_t *env)
 {
 	uint64_t argc, first = 0, last = 0;
 
 	if (!plugin_read((uint64_t)(uintptr_t)env - plugin.guest_base, &argc, 8))
-		return;
+		return false;
 #ifndef PTAH_NO_REGISTERS /* a test builds the plugin without this */
 	env_trusted = plugin_read(env[ENV_RSP], &argc, 8) && argc > 0 && argc < 1u << 24 &&
 		      plugin_read(env[ENV_RSP] + 8, &first, 8) && first != 0 &&
@@ -96,4 +96,5 @@ void plugin_check_registers(const uint64_t *env)
 #endif
 	if (!env_trusted)
 		plugin_note("this QEMU does not show its registers: signals appear as lost trace");
+	return env_trusted;
 }

@@ -93,8 +93,8 @@ uint64_t plugin_perf_guess(const struct shared_thread *t, uint64_t now)
 }
 
 /*
- * plugin_change_time() for a program that execve has started. At this time perf must have decoded
- * everything of the program before.
+ * plugin_change_time() for a program that execve has started, or a thread's new name. At this time
+ * perf must have decoded everything that ran before.
  */
 uint64_t plugin_exec_time(void)
 {

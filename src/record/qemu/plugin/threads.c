@@ -33,6 +33,8 @@ static struct shared_thread *take_slot(unsigned *number)
 		if (atomic_load(&t->state) == THREAD_FREE &&
 		    atomic_compare_exchange_strong(&t->state, &free_slot, THREAD_TAKEN)) {
 			memset((uint8_t *)t + sizeof(t->state), 0, sizeof(*t) - sizeof(t->state));
+			t->guard = plugin.guard;
+			t->live.first_guard = t->live.last_guard = plugin.guard;
 			t->pid = getpid();
 			*number = i;
 			return t;
@@ -41,13 +43,13 @@ static struct shared_thread *take_slot(unsigned *number)
 	return NULL;
 }
 
-/* Called at the first block of the process. */
-static void begin_process(const uint64_t *env)
+/* Called at the first block of the process, which begins at `ip`. */
+static void begin_process(const uint64_t *env, uint64_t ip)
 {
 	const char *(*path)(void);
 
 	env_checked = true;
-	plugin_check_registers(env);
+	plugin_check_end(env, ip, plugin_check_registers(env));
 	*(void **)&path = dlsym(RTLD_DEFAULT, "qemu_plugin_path_to_binary");
 	plugin.program = path ? realpath(path(), NULL) : NULL;
 }
@@ -59,7 +61,7 @@ static void report_left_out(void)
 		plugin_note("children and threads of the command were left out, as was asked");
 }
 
-void plugin_begin_thread(unsigned vcpu, const uint64_t *env)
+void plugin_begin_thread(unsigned vcpu, const uint64_t *env, uint64_t ip)
 {
 	struct shared_message message = {.type = MESSAGE_THREAD};
 	const struct shared_header *h = plugin.shared;
@@ -67,7 +69,8 @@ void plugin_begin_thread(unsigned vcpu, const uint64_t *env)
 	unsigned slot = 0;
 
 	if (!env_checked)
-		begin_process(env);
+		begin_process(env, ip);
+	plugin_own_thread(vcpu, env);
 	plugin_threads[vcpu % PLUGIN_VCPUS] = &plugin_untraced;
 	if (atomic_load(&h->stop))
 		return;

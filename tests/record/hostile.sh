@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+# A program that attacks its recorder through everything that it can reach: whatever it does, the
+# recorder comes to its end, the file can be read by Ptah and by perf, and `ptah verify` does not
+# say that the decode is what ran unless it is. docs/security.md says what is promised.
+. "$PTAH_SOURCE/tests/record/common.sh"
+
+build hostile -I"$PTAH_SOURCE/src" -I"$PTAH_SOURCE/include"
+
+# attack HOW: records the attack. Leaves the recorder's exit status in `status`, what it printed in
+# closing.txt, and the result of verify in verify.txt.
+attack()
+{
+	rm -f perf.data perf.data.old pipe code
+	status=0
+	timeout -s INT 60 "$PTAH" record --buffer 64K -- ./hostile "$1" >/dev/null 2>closing.txt ||
+		status=$?
+	[ "$status" != 1 ] || fail "$1: the attack failed: $(cat closing.txt)"
+	# A false record may hide code, so that decoding has errors. That is status 1 as well.
+	"$PTAH" stat --force --format=tsv perf.data >stat.txt 2>&1 || [ $? = 1 ] ||
+		fail "$1: stat: $(cat stat.txt)"
+	awk -F'\t' 'NR > 1 { bytes += $4 } END { exit bytes < 50000 }' stat.txt ||
+		fail "$1: no trace: $(cat stat.txt)"
+	if command -v perf >/dev/null; then
+		perf script -D -i perf.data >perf.txt 2>&1 || fail "$1: perf: $(tail -3 perf.txt)"
+	fi
+	"$PTAH" verify --force perf.data >verify.txt 2>&1 || :
+}
+
+finished()
+{
+	grep -q 'written to perf.data' closing.txt || fail "$1: the recorder died: $(cat closing.txt)"
+}
+
+# Attacks that the system refuses: all is recorded.
+for how in nothing truncate grow seal close; do
+	attack $how
+	finished $how
+	[ "$status" = 7 ] || fail "$how: status $status"
+	grep -q 'decoded exactly what ran' verify.txt || fail "$how: $(cat verify.txt)"
+done
+
+# Attacks that change what the recorder reads: that is seen, and nothing is verified.
+for how in punch zero ones random header ring threads positions back messages paths flood forget \
+	own forks; do
+	attack $how
+	finished $how
+	grep -q "note: the program wrote to the recorder's memory" closing.txt ||
+		fail "$how: no note: $(cat closing.txt)"
+	! grep -q 'decoded exactly what ran' verify.txt || fail "$how: $(cat verify.txt)"
+done
+
+# What was recorded before the recorder was killed is kept.
+attack kill
+[ "$status" = 137 ] || fail "kill: status $status"
+! grep -q 'decoded exactly what ran' verify.txt || fail "kill: $(cat verify.txt)"
+[ "$(wc -c <perf.data)" -gt 50000 ] || fail "kill: hardly anything is left"
+
+# A mapped file that is a pipe by now.
+for recorder in qemu ptrace; do
+	rm -f perf.data code
+	status=0
+	timeout -s KILL 60 "$PTAH" record -q --recorder=$recorder -- ./hostile fifo || status=$?
+	[ "$status" = 7 ] || fail "fifo, $recorder: status $status"
+done

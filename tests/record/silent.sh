@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT
+# Silent loops: their branches have no packet, so the trace does not contain how often they ran.
+# `ptah verify` names them and the place, and what it says is missing is what the program did not
+# have mapped: one pass for each byte.
+. "$PTAH_SOURCE/tests/record/common.sh"
+
+build silent -static -no-pie
+
+address_of() # FUNCTION OFFSET
+{
+	echo "0x$(printf '%x' $((0x$(nm silent | sed -n "s/^\([0-9a-f]*\) . $1\$/\1/p") + $2)))"
+}
+
+# lacks PASSES PLACE HOW...: the decode lacks that many passes, through the loop at that address, and
+# nothing else
+lacks()
+{
+	passes=$1
+	place=$2
+	shift 2
+	record ./silent "$@" 2>errors.txt || :
+	! "$PTAH" verify perf.data >verify.txt 2>notes.txt || fail "$*: equal"
+	grep -q "^    the loop at $place, " verify.txt || fail "$*: not at $place: $(cat verify.txt)"
+	grep -q "^    with $passes more passes there the decode is equal\$" verify.txt ||
+		fail "$*: not $passes passes: $(cat verify.txt)"
+	"$PTAH" verify --format=json perf.data 2>/dev/null | grep -q "\"passes\": $passes}" ||
+		fail "$*: JSON"
+}
+
+for handled in "" handled; do
+	# shellcheck disable=SC2086
+	lacks 1000 "$(address_of walk 0)" walk $handled
+	lacks 1 "$(address_of walk 0)" one $handled
+	lacks 1000 "$(address_of bounce 9)" bounce $handled
+	# The page has room for 512 words: the first by the call in descend, then one by each push and
+	# one by each call but the last, which faults: the 256th call of sink, while the decode stops
+	# at the first.
+	lacks 255 "$(address_of sink 1)" descend $handled
+	record ./silent none $handled 2>errors.txt || :
+	exact
+done
+
+# However often they ran, here: nobody knows but the recorder.
+lacks "[1-9][0-9]*" "$(address_of spin 0)" spin
+lacks "[1-9][0-9]*" "$(address_of stay 0)" stay
