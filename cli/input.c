@@ -45,6 +45,12 @@ static bool split_address(const char *value, char *path, size_t n, uint64_t *add
 int input_names(const struct input *input, const struct ptah_session *session, struct names **names)
 {
 	int status = names_new(session, input->symfs, names);
+	struct names_kernel kernel = {.symbol = "_text"};
+
+	if (status >= 0 && input->pt && input->kallsyms) {
+		snprintf(kernel.kallsyms, sizeof(kernel.kallsyms), "%s", input->kallsyms);
+		names_use_kernel(*names, &kernel);
+	}
 
 	for (unsigned i = 0; status >= 0 && i < input->image_count; i++) {
 		const struct image_option *image = &input->images[i];
@@ -211,12 +217,26 @@ static int set_flow(const struct command *command, const struct input *input,
 	return 0;
 }
 
+/* perf's cache of binaries, where it is by default (perf-buildid-cache(1)). NULL: there is none. */
+static const char *build_id_cache(char *path, size_t n)
+{
+	const char *home = getenv("HOME");
+
+	if (!home || snprintf(path, n, "%s/.debug", home) >= (int)n)
+		return NULL;
+	return path;
+}
+
 int input_open(const struct command *command, struct input *input, int argc, char **argv,
 	       bool images, struct ptah_session **session)
 {
+	char cache[4096];
 	struct ptah_session_config config = {
 	    .size = sizeof(config),
 	    .symfs = input->symfs,
+	    .vmlinux = input->vmlinux,
+	    .kallsyms = input->kallsyms,
+	    .build_id_cache = build_id_cache(cache, sizeof(cache)),
 	    .ignore_build_ids = input->force,
 	    .no_images = !images,
 	};
@@ -242,6 +262,9 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 		fail(command, "a recording or --pt, not both");
 		return EXIT_USAGE;
 	}
+	if (input->pt && input->vmlinux)
+		return fail_usage(command, "--vmlinux=%s: with --pt, code is given by --elf",
+				  input->vmlinux);
 	if (!input->pt && input->image_count) {
 		fail(command, "--raw, --elf and --pages belong to --pt");
 		return EXIT_USAGE;

@@ -37,6 +37,7 @@ struct input {
 	const char *processor, *errata;
 	bool no_tnt, no_retcomp;
 	uint64_t jobs; /* 0: the command's default */
+	const char *vmlinux, *kallsyms;
 };
 
 /* The tables of shared options. Their values go into a struct input. */

@@ -21,6 +21,7 @@ struct profile_view {
 	struct out *out;
 	struct json json;
 	struct names *names;
+	struct names_kernel kernel;
 	const struct ptah_counts *counts;
 	struct ptah_profile_totals totals;
 	size_t row_count, shown_count;

@@ -3,6 +3,7 @@
 #include "saved_counts.h"
 #include "output/names.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 struct counting {
@@ -36,7 +37,7 @@ static int count_session(const struct input *input, const struct ptah_session *s
 }
 
 static int count_recording(const struct command *command, struct input *input,
-			   struct ptah_counts **counts)
+			   struct ptah_counts **counts, struct names_kernel *kernel)
 {
 	struct ptah_session *session;
 	int status = input_open(command, input, 0, NULL, true, &session), problem;
@@ -49,6 +50,7 @@ static int count_recording(const struct command *command, struct input *input,
 		if (problem < 0)
 			ptah_counts_free(*counts);
 	}
+	names_kernel_of(session, kernel);
 	input_notes(input, session);
 	ptah_session_close(session);
 	return problem < 0 ? fail(command, "%s", ptah_strerror(problem)) : 0;
@@ -71,17 +73,22 @@ static int open_saved(const struct command *command, const struct input *input,
 	return 0;
 }
 
-static int read_one(const struct command *command, struct input *input, struct ptah_counts **counts)
+static int read_one(const struct command *command, struct input *input, struct ptah_counts **counts,
+		    struct names_kernel *kernel)
 {
-	if (!input->pt && input->path && ptah_counts_recognise(input->path))
-		return open_saved(command, input, counts);
-	return count_recording(command, input, counts);
+	if (input->pt || !input->path || !ptah_counts_recognise(input->path))
+		return count_recording(command, input, counts, kernel);
+	if (input->kallsyms && !kernel->kallsyms[0])
+		snprintf(kernel->kallsyms, sizeof(kernel->kallsyms), "%s", input->kallsyms);
+	kernel->no_modules = true;
+	return open_saved(command, input, counts);
 }
 
-static int add_file(const struct command *command, struct input *input, struct ptah_counts *into)
+static int add_file(const struct command *command, struct input *input, struct ptah_counts *into,
+		    struct names_kernel *kernel)
 {
 	struct ptah_counts *more;
-	int status = read_one(command, input, &more), problem;
+	int status = read_one(command, input, &more, kernel), problem;
 
 	if (status)
 		return status;
@@ -95,10 +102,11 @@ static int add_file(const struct command *command, struct input *input, struct p
 }
 
 int counts_read(const struct command *command, struct input *input, int argc, char **argv,
-		struct ptah_counts **counts)
+		struct ptah_counts **counts, struct names_kernel *kernel)
 {
 	int status;
 
+	*kernel = (struct names_kernel){0};
 	if (argc && (input->path || input->pt)) {
 		fail(command, "--input, --pt or names of files: one of them; \"%s\" is too much",
 		     argv[0]);
@@ -106,13 +114,14 @@ int counts_read(const struct command *command, struct input *input, int argc, ch
 	}
 	if (argc)
 		input->path = argv[0];
-	status = read_one(command, input, counts);
+	status = read_one(command, input, counts, kernel);
 	for (int i = 1; i < argc && !status && !interrupted(); i++) {
 		input->path = argv[i];
-		status = add_file(command, input, *counts);
+		status = add_file(command, input, *counts, kernel);
 		if (status)
 			ptah_counts_free(*counts);
 	}
+	kernel->no_modules |= argc > 1;
 	return status;
 }
 

@@ -7,11 +7,12 @@
 
 /*
  * Adds up the counts of the files argv[0..argc) or, if there are none, of the
- * input's options. Returns an exit code: 0, and the caller frees *counts; or
+ * input's options. *kernel is where the names of the last recording's kernel come
+ * from, or --kallsyms. Returns an exit code: 0, and the caller frees *counts; or
  * another one, and a message has been printed.
  */
 int counts_read(const struct command *command, struct input *input, int argc, char **argv,
-		struct ptah_counts **counts);
+		struct ptah_counts **counts, struct names_kernel *kernel);
 
 /*
  * Creates the file that counts are saved to, and writes it. If not `keep`, or

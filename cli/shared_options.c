@@ -62,6 +62,31 @@ const struct option_def decode_options[] = {
      .help = "look for binaries below DIR",
      .man = "Search the binaries of the recording, and their debug files, below "
 	    "*DIR*."},
+    {.name = "vmlinux",
+     .letter = 'k',
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct input, vmlinux),
+     .arg = "FILE",
+     .complete = COMPLETE_FILE,
+     .help = "the kernel's code and symbols, as an ELF file",
+     .man = "For a recording with the kernel's code: take it from this ELF file, and the "
+	    "names of functions too. The path is not below `--symfs`. The build id must be "
+	    "the recorded one (see `--force`). Without this option the code is that of the "
+	    "copy beside the recording (`perf record --kcore`), of the running kernel if it "
+	    "is the one that was recorded, or of a vmlinux with the recorded build id: in "
+	    "perf's cache (*~/.debug*), below */usr/lib/debug*, */boot* or "
+	    "*/lib/modules*."},
+    {.name = "kallsyms",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct input, kallsyms),
+     .arg = "FILE",
+     .complete = COMPLETE_FILE,
+     .help = "the names of the kernel's functions, as in /proc/kallsyms",
+     .man = "For a recording with the kernel's code: the names of its functions, in the "
+	    "format of */proc/kallsyms*. The path is not below `--symfs`. If the kernel lay "
+	    "elsewhere when it was recorded, the addresses are moved, and modules have no "
+	    "names. Without this option the names are those beside the recording, those of "
+	    "the running kernel if it has the recorded build id, or those of vmlinux."},
     {.name = "force",
      .letter = 'f',
      .kind = OPTION_FLAG,

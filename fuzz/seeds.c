@@ -321,6 +321,52 @@ static void make_elf(struct buffer *b)
 	put_bytes(b, elf, sizeof(elf));
 }
 
+/* A kernel that is moved by 16 MiB, with data, a weak alias and a module. */
+static void make_kallsyms(struct buffer *b)
+{
+	static const uint8_t address[] = {0, 0, 0, 0x82, 0xff, 0xff, 0xff, 0xff};
+	static const char lines[] = "0000000000000000 A fixed_percpu_data\n"
+				    "ffffffff81000000 T _text\n"
+				    "ffffffff81000000 T _stext\n"
+				    "ffffffff81000040 t do_one_initcall\n"
+				    "ffffffff81000080 W weak_one\n"
+				    "ffffffff81000080 T strong_one\n"
+				    "ffffffff82000000 D sys_call_table\n"
+				    "ffffffffc0000000 t init_once\t[ext4]\n"
+				    "ffffffffc0200000 T other\t[xfs]\n";
+
+	put_bytes(b, address, sizeof(address));
+	put_bytes(b, lines, sizeof(lines) - 1);
+}
+
+/* What fits the recording of fuzz_kernel.c: the notes, the modules. */
+static void make_kernel_notes(struct buffer *b)
+{
+	static const char notes[] = "\0\4\0\0\0\4\0\0\0\3\0\0\0GNU\0abcd";
+
+	put_bytes(b, notes, sizeof(notes) - 1);
+}
+
+static void make_kernel_modules(struct buffer *b)
+{
+	static const char modules[] = "\2m 4096 0 - Live 0xffffffffc0000000\n";
+
+	put_bytes(b, modules, sizeof(modules) - 1);
+}
+
+/* ... and the kernel's memory: the smallest ELF file, at the kernel's address. */
+static void make_kernel_core(struct buffer *b)
+{
+	static const uint8_t text[] = {0, 0, 0, 0x81, 0xff, 0xff, 0xff, 0xff};
+	const size_t at = b->size;
+
+	make_elf(b);
+	memmove(b->bytes + at + 1, b->bytes + at + 8, b->size - at - 8);
+	b->size -= 7;
+	b->bytes[at] = 3;
+	memcpy(b->bytes + at + 1 + 64 + 16, text, sizeof(text));
+}
+
 /* A record of perf.data: type, misc, then u64 words. */
 static void put_record(struct buffer *b, uint32_t type, uint16_t misc, const uint64_t *words,
 		       size_t n)
@@ -781,6 +827,10 @@ int main(int argc, char **argv)
 	    {"reference/groups", make_reference},
 	    {"pages/three", make_pages},
 	    {"elf/smallest", make_elf},
+	    {"kallsyms/moved", make_kallsyms},
+	    {"kernel/notes", make_kernel_notes},
+	    {"kernel/modules", make_kernel_modules},
+	    {"kernel/core", make_kernel_core},
 	    {"perfdata/recording", make_recording},
 	    {"perfdata/killed", make_killed_recording},
 	    {"perfdata/cpu", make_cpu_recording},

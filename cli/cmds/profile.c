@@ -124,6 +124,8 @@ static int show(struct profile_view *v)
 	if (status >= 0 && !v->input->no_symbols) {
 		status = names_new(NULL, v->input->symfs, &v->names);
 		if (status >= 0)
+			names_use_kernel(v->names, &v->kernel);
+		if (status >= 0)
 			status = names_use_counts(v->names, v->counts, v->input->force);
 	}
 	for (size_t i = 0; status >= 0 && !v->input->quiet && v->names &&
@@ -197,7 +199,8 @@ static int run(int argc, char **argv)
 		out_abort(view.out);
 		return status;
 	}
-	status = counts_read(&command_profile, &o.input, argc - first, argv + first, &counts);
+	status = counts_read(&command_profile, &o.input, argc - first, argv + first, &counts,
+			     &view.kernel);
 	if (status) {
 		out_abort(save);
 		out_abort(view.out);

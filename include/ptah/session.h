@@ -49,6 +49,13 @@ struct ptah_session_config {
 	const char *symfs; /* look for binaries below this folder (as perf --symfs); NULL: "/" */
 	bool ignore_build_ids; /* decode over binaries that have changed since */
 	bool no_images;	       /* packets only: do not look for binaries */
+	/*
+	 * For recordings with the kernel's code: the kernel's ELF file and its symbols in the
+	 * format of /proc/kallsyms (as perf's options of these names), and perf's cache of files by
+	 * their build id ("/root/.debug"). The paths are taken as they are, without symfs. NULL:
+	 * what lies beside the recording, what fits of the running kernel, or in the usual places.
+	 */
+	const char *vmlinux, *kallsyms, *build_id_cache;
 };
 
 struct ptah_session;
@@ -134,10 +141,30 @@ struct ptah_map {
 	    *path; /* "[vdso]", "//anon", ... for what is no file; lives as long as the session */
 };
 
-/* What `space` had mapped at `address` at time `tsc` (0: at the end). `space` is a pid, or that of
- * a stream. false: nothing is known. */
+/*
+ * What `space` had mapped at `address` at time `tsc` (0: at the end). `space` is a
+ * pid, or that of a stream. The kernel's code belongs to every space: its path is
+ * "[kernel.kallsyms]", with the offset from the symbol of ptah_session_kernel(), or
+ * that of a module's file, or a name like "bpf_prog_..." without "/" and "[".
+ * false: nothing is known.
+ */
 PTAH_API bool ptah_session_find_map(const struct ptah_session *session, int32_t space,
 				    uint64_t address, uint64_t tsc, struct ptah_map *map);
+
+/*
+ * Where the names of the kernel's code come from, for ptah_symbols_add_kallsyms()
+ * and ptah_symbols_add_vmlinux(). Paths live as long as the session.
+ */
+struct ptah_kernel {
+	uint8_t build_id[20];		/* PTAH_BUILD_ID_MAX */
+	uint8_t build_id_size;		/* 0: unknown */
+	const char *kallsyms, *vmlinux; /* NULL: none that fits is known */
+	const char *symbol;		/* the symbol whose address is recorded, "_text" */
+	uint64_t address;		/* its address; 0: unknown */
+	uint64_t slide; /* how far the kernel was moved up from vmlinux's addresses */
+};
+
+PTAH_API void ptah_session_kernel(const struct ptah_session *session, struct ptah_kernel *kernel);
 
 /* Is a mapping's path that of a file, and not "[vdso]", "//anon", a device or a deleted file? */
 PTAH_API bool ptah_path_is_file(const char *path);

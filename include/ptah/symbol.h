@@ -49,6 +49,36 @@ PTAH_API bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path
 PTAH_API int ptah_symbols_find(struct ptah_symbols *symbols, const char *path, const char *name,
 			       unsigned which, struct ptah_symbol *symbol);
 
+/* A function of the kernel, or of one of its modules. */
+struct ptah_kernel_symbol {
+	const char *name;   /* lives until other names are added */
+	const char *module; /* "[ext4]"; "": the kernel itself */
+	uint64_t start, size;
+};
+
+/*
+ * Reads the names of the kernel's functions from a file in the format of
+ * /proc/kallsyms; `path` is taken as it is, without symfs. The kernel may have run
+ * at other addresses than the file has (KASLR): *address is where it had the symbol
+ * `reference` ("_text"), 0 for as in the file, and receives what is used. Modules
+ * are left out if the addresses differ. What was added before is forgotten.
+ * PTAH_E_SYSTEM (errno) when the file cannot be opened, PTAH_E_BAD_FILE when it does
+ * not have the symbol, PTAH_E_EMPTY when it hides the addresses.
+ */
+PTAH_API int ptah_symbols_add_kallsyms(struct ptah_symbols *symbols, const char *path,
+				       const char *reference, uint64_t *address);
+
+/*
+ * The same from the symbols of an ELF file (vmlinux), whose addresses are moved up
+ * by `slide`. PTAH_E_BAD_MAGIC when it is no x86-64 ELF file.
+ */
+PTAH_API int ptah_symbols_add_vmlinux(struct ptah_symbols *symbols, const char *path,
+				      uint64_t slide);
+
+/* The function of the kernel that holds the byte at `address`. false: not known. */
+PTAH_API bool ptah_symbols_lookup_kernel(const struct ptah_symbols *symbols, uint64_t address,
+					 struct ptah_kernel_symbol *symbol);
+
 /* An executable segment of an ELF file: `size` bytes from `offset` on are mapped at `address`. */
 struct ptah_elf_segment {
 	uint64_t offset, address, size;

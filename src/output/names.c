@@ -25,6 +25,8 @@ int names_new(const struct ptah_session *session, const char *symfs, struct name
 		names_free(n);
 		return status;
 	}
+	if (session)
+		names_kernel_of(session, &n->kernel);
 	*names = n;
 	return 0;
 }
@@ -156,7 +158,7 @@ static bool find_map(const struct names *n, uint64_t ip, struct ptah_map *map, b
 	if (!file)
 		return false;
 	*map = (struct ptah_map){file->address, file->size, file->file_offset, file->path};
-	*changed = names_is_changed(n, file);
+	*changed = names_is_changed(n, file) || names_is_other_kernel(n, file);
 	return true;
 }
 
@@ -169,15 +171,22 @@ static void look_up(struct names *n, uint64_t ip, struct name *name)
 	bool changed;
 
 	*name = (struct name){.ip = ip, .start = ip, .dso = "[unknown]"};
-	if (!find_map(n, ip, &map, &changed))
+	if (!find_map(n, ip, &map, &changed)) {
+		if (ip >= NAMES_KERNEL_HALF)
+			names_look_up_kernel(n, NULL, name);
 		return;
+	}
 	name->path = names_shown(n, map.path);
 	slash = strrchr(name->path, '/');
 	name->dso = slash && slash[1] ? slash + 1 : name->path;
 	offset = map.file_offset + (ip - map.address);
-	if (map.path[0] != '/' || changed ||
-	    !ptah_symbols_lookup(n->symbols, map.path, offset, &symbol))
+	if (changed)
 		return;
+	if (map.path[0] != '/' || !ptah_symbols_lookup(n->symbols, map.path, offset, &symbol)) {
+		if (ip >= NAMES_KERNEL_HALF)
+			names_look_up_kernel(n, &map, name);
+		return;
+	}
 	name->symbol = symbol.name;
 	name->named = symbol.named;
 	name->offset = offset - symbol.start;

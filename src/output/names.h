@@ -22,6 +22,25 @@ struct name {
 
 struct names;
 
+/*
+ * Where the names of a kernel come from: the answer of ptah_session_kernel(), kept for when the
+ * session is closed. All 0: nowhere.
+ */
+struct names_kernel {
+	char kallsyms[4096], vmlinux[4096]; /* "": none */
+	char symbol[64];
+	uint64_t address, slide;
+	uint8_t build_id[PTAH_BUILD_ID_MAX];
+	uint8_t build_id_size; /* 0: unknown */
+	/* What has names may be of other runs of this kernel, in which modules lay elsewhere. */
+	bool no_modules;
+};
+
+void names_kernel_of(const struct ptah_session *session, struct names_kernel *kernel);
+
+/* For names without a session. */
+void names_use_kernel(struct names *names, const struct names_kernel *kernel);
+
 /* `session` may be NULL: then only the maps and counts that are added below are known. */
 int names_new(const struct ptah_session *session, const char *symfs, struct names **names);
 void names_free(struct names *names);

@@ -57,6 +57,7 @@ bool names_find_file(void *names, int32_t pid, uint64_t address, struct ptah_cou
 					  .path = map.path,
 					  .build_id_size = (uint8_t)id.size};
 	memcpy(file->build_id, id.bytes, sizeof(id.bytes));
+	names_set_kernel_id(n, file);
 	return true;
 }
 

@@ -23,7 +23,21 @@ struct names {
 	size_t changed_count;
 	const char **changed_paths;
 	size_t changed_path_count;
+	struct names_kernel kernel;
+	bool kernel_read; /* its symbols have been read, or cannot be read */
 };
+
+/* Linux on x86-64 uses the upper half of the addresses. */
+#define NAMES_KERNEL_HALF (UINT64_C(1) << 63)
+
+/* names_kernel.c: gives an address of the kernel its name. `map` is NULL if it is in none. */
+void names_look_up_kernel(struct names *n, const struct ptah_map *map, struct name *name);
+
+/* Sets the build id of a file of counts, if it is the kernel. */
+void names_set_kernel_id(const struct names *n, struct ptah_counts_file *file);
+
+/* Was this file of the counts another kernel than the one whose symbols are known? */
+bool names_is_other_kernel(const struct names *n, const struct ptah_counts_file *file);
 
 struct build_id {
 	int size; /* 0: none */

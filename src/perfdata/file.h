@@ -73,7 +73,10 @@ struct perfdata_file {
 	const uint8_t *filter; /* in AUXTRACE_INFO */
 	size_t filter_size;
 	struct perfdata_buffer command;
-	char *kcore; /* path of the copy of the kernel's memory beside the recording, or NULL */
+	/* Paths of the copies of the kernel's memory and symbols beside the recording, or NULL. */
+	char *kcore, *kallsyms;
+	bool kernel;	    /* an event of Intel PT does not exclude the kernel */
+	char osrelease[65]; /* the kernel's release according to the header; "": not in there */
 };
 
 /* Returns PTAH_E_BAD_FILE with the sentence "FILE: `what` at offset N". */

@@ -71,13 +71,17 @@ static void read_event_names(struct perfdata_file *f, struct reader r)
 	}
 }
 
-static void read_cpuid(struct perfdata_file *f, struct reader r)
+/* Reads a string of at most size - 1 bytes; a longer one is not used. */
+static void read_string(struct reader r, char *into, size_t size)
 {
 	uint32_t n = reader_u32(&r);
 	const char *text = (const char *)reader_bytes(&r, n);
+	size_t length = text ? strnlen(text, n) : size;
 
-	if (text && strnlen(text, n) < sizeof(f->cpuid))
-		memcpy(f->cpuid, text, strnlen(text, n));
+	if (length >= size)
+		return;
+	memcpy(into, text, length);
+	into[length] = '\0';
 }
 
 static int read_architecture(const struct perfdata_file *f, struct reader r,
@@ -116,7 +120,10 @@ int perfdata_read_feature(struct perfdata_file *f, unsigned feature, struct read
 		read_command(f, r);
 		break;
 	case PERFDATA_FEATURE_CPUID:
-		read_cpuid(f, r);
+		read_string(r, f->cpuid, sizeof(f->cpuid));
+		break;
+	case PERFDATA_FEATURE_OSRELEASE:
+		read_string(r, f->osrelease, sizeof(f->osrelease));
 		break;
 	case PERFDATA_FEATURE_EVENT_DESC:
 		read_event_names(f, r);

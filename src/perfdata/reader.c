@@ -73,6 +73,7 @@ void perfdata_close(struct perfdata_file *f)
 	free(f->ids);
 	free(f->more_build_ids);
 	free(f->kcore);
+	free(f->kallsyms);
 	perfdata_buffer_free(&f->command);
 	free((void *)(uintptr_t)f->path);
 	free(f);
@@ -369,6 +370,21 @@ bool perfdata_aux_samples(const struct perfdata_file *f)
 const char *perfdata_kcore(const struct perfdata_file *f)
 {
 	return f->kcore;
+}
+
+const char *perfdata_kallsyms(const struct perfdata_file *f)
+{
+	return f->kallsyms;
+}
+
+bool perfdata_has_kernel(const struct perfdata_file *f)
+{
+	return f->kernel;
+}
+
+const char *perfdata_osrelease(const struct perfdata_file *f)
+{
+	return f->osrelease;
 }
 
 const char *perfdata_command(const struct perfdata_file *f)

@@ -34,7 +34,7 @@ struct perfdata_record {
 	uint64_t tsc;	       /* code */
 	bool exec;	       /* COMM */
 	bool out;	       /* context switches: the thread leaves the CPU; false: it arrives */
-	bool executable;       /* mappings */
+	bool executable;       /* mappings; those of the kernel, with pid -1, always are */
 	struct perfdata_build_id id; /* mappings; size 0: unknown */
 	struct ptah_truth truth;
 };
@@ -104,6 +104,15 @@ bool perfdata_aux_samples(const struct perfdata_file *file);
  * NULL.
  */
 const char *perfdata_kcore(const struct perfdata_file *file);
+
+/* The same for the copy of /proc/kallsyms. */
+const char *perfdata_kallsyms(const struct perfdata_file *file);
+
+/* Whether the kernel was traced too. */
+bool perfdata_has_kernel(const struct perfdata_file *file);
+
+/* The release of the kernel ("6.1.0-32-amd64"); "": the header does not contain it. */
+const char *perfdata_osrelease(const struct perfdata_file *file);
 
 /* True when the recorder did not end properly: the last records may be missing. */
 bool perfdata_unfinished(const struct perfdata_file *file);

@@ -61,6 +61,9 @@ static void read_map(struct reader *r, struct perfdata_record *record, uint16_t 
 		record->executable = reader_u32(r) & 4;
 		reader_u32(r);
 	}
+	/* perf writes the kernel's own without a protection. */
+	if (record->pid == -1)
+		record->executable = true;
 	/* Memory of a virtual machine's guest is not the process's. */
 	if ((misc & PERFDATA_MISC_CPUMODE) == PERFDATA_MISC_GUEST_KERNEL ||
 	    (misc & PERFDATA_MISC_CPUMODE) == PERFDATA_MISC_GUEST_USER)
@@ -84,6 +87,15 @@ static uint64_t pt_config(const struct perfdata_file *f, uint64_t pmu_type)
 		if (f->attrs[i].type == pmu_type)
 			return f->attrs[i].config;
 	return 0;
+}
+
+static bool traces_kernel(const struct perfdata_file *f, uint64_t pmu_type)
+{
+	for (size_t i = 0; i < f->attr_count; i++)
+		if (f->attrs[i].type == pmu_type &&
+		    !(f->attrs[i].flags & PERFDATA_ATTR_EXCLUDE_KERNEL))
+			return true;
+	return false;
 }
 
 /* The value of the field that consists of these bits of config. */
@@ -123,6 +135,7 @@ static void read_info(struct perfdata_file *f, struct reader *r)
 	for (unsigned i = 0; i < PERFDATA_INFO_MAX && (size_t)(r->end - r->p) >= 8; i++)
 		info[i] = reader_u64(r);
 	f->snapshot = info[PERFDATA_INFO_SNAPSHOT];
+	f->kernel = traces_kernel(f, info[PERFDATA_INFO_PMU_TYPE]);
 	read_timing(f, info);
 	f->filter = r->p;
 	f->filter_size = info[PERFDATA_INFO_FILTER_LENGTH] <= (size_t)(r->end - r->p)

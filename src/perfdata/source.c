@@ -183,19 +183,28 @@ static char *join(const char *folder, const char *name)
 	return asprintf(&path, "%s/%s", folder, name) < 0 ? NULL : path;
 }
 
+/* The same for a file that can be read; NULL: there is none. */
+static char *join_readable(const char *folder, const char *name)
+{
+	char *path = join(folder, name);
+
+	if (path && access(path, R_OK) == 0)
+		return path;
+	free(path);
+	return NULL;
+}
+
 /*
  * A folder of perf's: `data` is the file, data.0 and so on were written by perf's threads
  * (perf.data-directory-format.txt), kcore_dir is made by --kcore.
  */
 static int map_folder(struct perfdata_file *f, const char *folder, struct ptah_message *why)
 {
-	char *kcore = join(folder, "kcore_dir/kcore"), *data = join(folder, "data");
+	char *data = join(folder, "data");
 	int status;
 
-	if (kcore && access(kcore, R_OK) == 0)
-		f->kcore = kcore;
-	else
-		free(kcore);
+	f->kcore = join_readable(folder, "kcore_dir/kcore");
+	f->kallsyms = join_readable(folder, "kcore_dir/kallsyms");
 	if (!data)
 		return PTAH_E_NOMEM;
 	if (access(data, F_OK) != 0) {

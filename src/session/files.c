@@ -55,13 +55,12 @@ char *session_path(const struct ptah_session *s, const char *path)
 	return full;
 }
 
-int session_add_kernel(const struct ptah_session *s, struct ptah_image *image)
+bool session_has_id(const char *path, const struct perfdata_build_id *id)
 {
-	const char *kcore = s->file && !s->config.no_images ? perfdata_kcore(s->file) : NULL;
-	int status = kcore ? ptah_image_add_elf(image, kcore, 0, NULL) : 0;
+	struct perfdata_build_id is;
 
-	/* A file that is no ELF file counts as missing: its addresses have no code. */
-	return status == PTAH_E_NOMEM ? status : 0;
+	return perfdata_build_id_read(path, &is) >= 0 && id->size && is.size == id->size &&
+	       !memcmp(is.bytes, id->bytes, is.size);
 }
 
 static int report_changed(struct ptah_message *why, const char *path,

@@ -378,7 +378,7 @@ int session_index_maps(struct ptah_session *s)
 		if (status < 0)
 			return status;
 	}
-	return 0;
+	return index_process(&s->kernel.maps);
 }
 
 /* How many of the first n changes had happened by `tsc`; a tsc of 0 stands for the end. */
@@ -443,14 +443,30 @@ static size_t process_of_space(const struct ptah_session *s, int32_t space, uint
 	return process;
 }
 
-bool ptah_session_find_map(const struct ptah_session *s, int32_t space, uint64_t address,
-			   uint64_t tsc, struct ptah_map *map)
+static void describe_change(const struct change *c, struct ptah_map *map)
 {
-	size_t process, count = SIZE_MAX;
+	const bool code = c->type == CHANGE_CODE;
 
-	if (!s || !map)
-		return false;
-	process = process_of_space(s, space, &tsc);
+	*map = (struct ptah_map){c->address, c->size, code ? c->address : c->file_offset,
+				 code ? "[code]" : c->path};
+}
+
+static bool find_kernel_map(const struct ptah_session *s, uint64_t address, uint64_t tsc,
+			    struct ptah_map *map)
+{
+	const struct process *maps = &s->kernel.maps;
+	const struct change *c = last_change(maps, 0, count_until(maps, maps->count, tsc), address);
+
+	if (c)
+		describe_change(c, map);
+	return c;
+}
+
+static bool find_process_map(const struct ptah_session *s, int32_t space, uint64_t address,
+			     uint64_t tsc, struct ptah_map *map)
+{
+	size_t process = process_of_space(s, space, &tsc), count = SIZE_MAX;
+
 	while (process != SESSION_NONE) {
 		const struct process *p = &s->processes[process];
 		size_t n = count_until(p, count < p->count ? count : p->count, tsc);
@@ -458,11 +474,7 @@ bool ptah_session_find_map(const struct ptah_session *s, int32_t space, uint64_t
 		const struct change *c = last_change(p, first, n, address);
 
 		if (c) {
-			bool code = c->type == CHANGE_CODE;
-
-			*map = (struct ptah_map){c->address, c->size,
-						 code ? c->address : c->file_offset,
-						 code ? "[code]" : c->path};
+			describe_change(c, map);
 			return true;
 		}
 		if (first)
@@ -471,4 +483,13 @@ bool ptah_session_find_map(const struct ptah_session *s, int32_t space, uint64_t
 		process = p->parent;
 	}
 	return false;
+}
+
+bool ptah_session_find_map(const struct ptah_session *s, int32_t space, uint64_t address,
+			   uint64_t tsc, struct ptah_map *map)
+{
+	if (!s || !map)
+		return false;
+	return find_process_map(s, space, address, tsc, map) ||
+	       (address >= KERNEL_HALF && find_kernel_map(s, address, tsc, map));
 }

@@ -17,6 +17,8 @@ int session_note_format(struct ptah_session *s, const char *format, ...) PRINTF_
 
 /* tasks.c. Each takes a record of its type; tsc is the record's time. */
 int session_on_map(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+/* A mapping of the kernel's. */
+int session_on_kernel_map(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 int session_on_code(struct ptah_session *s, const struct perfdata_record *r);
 int session_on_comm(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);

@@ -111,9 +111,10 @@ static int open_recording(struct ptah_session *s, const char *path, struct ptah_
 		bytes += s->streams[i].info.bytes;
 	if (!bytes || perfdata_auxtrace(s->file) != PERFDATA_AUXTRACE_INTEL_PT)
 		return explain_empty(s, path, why);
-	if (s->config.no_images || s->config.ignore_build_ids)
+	if (s->config.no_images)
 		return 0;
-	return session_check_files(s, why);
+	status = session_find_kernel(s, why);
+	return status < 0 || s->config.ignore_build_ids ? status : session_check_files(s, why);
 }
 
 int ptah_session_open(const char *path, const struct ptah_session_config *config,
@@ -201,6 +202,7 @@ void ptah_session_close(struct ptah_session *s)
 	}
 	for (size_t i = 0; i < s->cpu_count; i++)
 		free(s->cpus[i].turns);
+	session_forget_kernel(&s->kernel);
 	free(s->cpus);
 	table_free(&s->cpus_by_number);
 	for (size_t i = 0; i < s->note_count; i++)

@@ -88,6 +88,24 @@ struct begin {
 	size_t next; /* the thread's next begin; SESSION_NONE: none */
 };
 
+/* The addresses of the kernel: the upper half. */
+#define KERNEL_HALF (UINT64_C(1) << 63)
+
+/*
+ * The kernel: what the recording contains about it, and the files of this machine that fit.
+ * Everything is 0 or NULL if it is not known.
+ */
+struct kernel {
+	struct process maps; /* the kernel, its modules and other named code, over time */
+	/* A symbol ("_text") and its address, from which the kernel's addresses are known. */
+	char symbol[32];
+	uint64_t address;
+	struct perfdata_build_id id;
+	struct ptah_image *image; /* its code */
+	char *kallsyms, *vmlinux; /* where the names come from; paths without symfs */
+	uint64_t slide;		  /* how far it was moved up from vmlinux's addresses */
+};
+
 /* From `tsc` on this thread runs on a CPU. The thread before it left at `from`. */
 struct turn {
 	uint64_t from, tsc;
@@ -184,6 +202,7 @@ struct ptah_session {
 	size_t cpu_count, cpu_capacity;
 	struct table streams_by_index, processes_by_pid, threads_by_tid, cpus_by_number;
 	struct strings paths;
+	struct kernel kernel;
 	char **notes;
 	size_t note_count, note_capacity;
 };
@@ -247,8 +266,24 @@ char *session_path(const struct ptah_session *session, const char *path);
 /* Whether a recorded path is that of a file, not "[vdso]", "//anon" and the like. */
 bool session_is_file(const char *path);
 
-/* Adds the kernel's code to an image, if it was copied beside the recording. */
-int session_add_kernel(const struct ptah_session *session, struct ptah_image *image);
+/* Whether the file at this path of this machine has the build id. */
+bool session_has_id(const char *path, const struct perfdata_build_id *id);
+
+/*
+ * kernel_files.c: finds the kernel's code and its names on this machine. What is found but does not
+ * fit is refused with a note, or with a message if the caller named it.
+ */
+int session_find_kernel(struct ptah_session *session, struct ptah_message *why);
+void session_forget_kernel(struct kernel *kernel);
+
+/*
+ * running_kernel.c: whether the recorded kernel is the one that runs here, so that its files below
+ * /proc fit: has it the same build id or, where the recording has none, the same release?
+ */
+bool running_kernel_fits(const struct ptah_session *session);
+
+/* Adds the code of the running kernel from /proc/kcore. The number of mappings, or an error. */
+int running_kernel_add_code(const struct ptah_session *session, struct ptah_image *image);
 
 /* Checks that the files that the streams ran over exist and are unchanged. */
 int session_check_files(const struct ptah_session *session, struct ptah_message *why);

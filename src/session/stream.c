@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USER_HALF (UINT64_C(1) << 63)
-
 /*
  * Whether the address has code already. Bytes are added only to addresses without code: code that
  * the image has belongs to the same time, or will be replaced later.
@@ -82,10 +80,9 @@ static int apply(struct ptah_stream *s, const struct change *change)
 	switch (change->type) {
 	case CHANGE_EXEC:
 		/* The kernel's code, if the image has it, stays. */
-		return ptah_image_remove(
-		    s->image, change->address,
-		    s->session->file && perfdata_kcore(s->session->file) ? USER_HALF : change->size,
-		    s->space);
+		return ptah_image_remove(s->image, change->address,
+					 s->session->kernel.image ? KERNEL_HALF : change->size,
+					 s->space);
 	case CHANGE_CODE:
 		return add_code(s, change);
 	default:
@@ -145,9 +142,8 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 	if (session->image) {
 		status = ptah_image_clone(session->image, &s->image);
 	} else {
-		status = ptah_image_new(&s->image);
-		if (status >= 0)
-			status = session_add_kernel(session, s->image);
+		status = session->kernel.image ? ptah_image_clone(session->kernel.image, &s->image)
+					       : ptah_image_new(&s->image);
 		if (status >= 0)
 			status = stream_build_image(s, s->stream->process);
 	}

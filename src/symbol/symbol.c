@@ -3,7 +3,7 @@
 #include <ptah/symbol.h>
 
 #include "base/path.h"
-#include "symbol/elf.h"
+#include "symbol/kernel.h"
 
 #include <search.h>
 #include <stdio.h>
@@ -19,6 +19,7 @@ struct ptah_symbols {
 	char *root;	     /* symfs, "" for "/" */
 	void *entries;	     /* tsearch() tree of struct binary by path */
 	struct binary *last; /* callers look up one file many times in a row */
+	struct symbol_kernel kernel;
 };
 
 int ptah_symbols_new(const char *symfs, struct ptah_symbols **symbols)
@@ -57,6 +58,7 @@ void ptah_symbols_free(struct ptah_symbols *symbols)
 	if (!symbols)
 		return;
 	tdestroy(symbols->entries, free_entry);
+	symbol_kernel_free(&symbols->kernel);
 	free(symbols->root);
 	free(symbols);
 }
@@ -170,4 +172,25 @@ int ptah_symbols_find(struct ptah_symbols *symbols, const char *path, const char
 	if (!symbol->size && ptah_symbols_lookup(symbols, path, symbol->start, &around))
 		symbol->size = around.start + around.size - symbol->start;
 	return n;
+}
+
+int ptah_symbols_add_kallsyms(struct ptah_symbols *symbols, const char *path, const char *reference,
+			      uint64_t *address)
+{
+	if (!symbols || !path || !reference || !address)
+		return PTAH_E_INVAL;
+	return symbol_kernel_read_kallsyms(&symbols->kernel, path, reference, address);
+}
+
+int ptah_symbols_add_vmlinux(struct ptah_symbols *symbols, const char *path, uint64_t slide)
+{
+	if (!symbols || !path)
+		return PTAH_E_INVAL;
+	return symbol_kernel_read_vmlinux(&symbols->kernel, path, slide);
+}
+
+bool ptah_symbols_lookup_kernel(const struct ptah_symbols *symbols, uint64_t address,
+				struct ptah_kernel_symbol *symbol)
+{
+	return symbols && symbol && symbol_kernel_find(&symbols->kernel, address, symbol);
 }

@@ -61,6 +61,7 @@ static void drain(struct recording *r, int timeout_ms)
 		ended[i] = atomic_load(&qemu_slot_thread(r, i)->state) == THREAD_ENDED;
 	qemu_check_constants(r);
 	qemu_drain_messages(r);
+	qemu_hand_over(r);
 	for (unsigned i = 0; i < SHARED_THREADS; i++)
 		take_trace(r, i, ended[i]);
 	qemu_bury_dead(r);
@@ -152,7 +153,9 @@ static void end_the_living(struct recording *r)
 	for (size_t i = 0; i < r->processes.count; i++) {
 		const struct process *process = &r->processes.list[i];
 
-		if (process->pid != r->pid)
+		if (process->native)
+			recorder_note(r->r, "process %d became %s", process->pid, process->native);
+		else if (process->pid != r->pid)
 			recorder_note(r->r,
 				      "process %d (%s) still ran when the recording ended: what "
 				      "followed was not recorded",
@@ -308,7 +311,7 @@ static int open_recorder(struct ptah_recorder *recorder)
 	if (!r)
 		return PTAH_E_NOMEM;
 	r->r = recorder;
-	r->memory = -1;
+	r->memory = r->socket = -1;
 	r->constants = calloc(1, sizeof(*r->constants));
 	r->policy = config->buffer.policy;
 	r->buffer = config->buffer.size ? config->buffer.size : SIMULATED_DEFAULT_BUFFER;
@@ -338,6 +341,8 @@ static void close_recorder(struct ptah_recorder *recorder)
 		munmap(r->shared, shared_bytes(r->buffer));
 	if (r->memory >= 0)
 		close(r->memory);
+	if (r->socket >= 0)
+		close(r->socket);
 	command_free(&r->command);
 	processes_free(&r->processes);
 	free(r->constants);

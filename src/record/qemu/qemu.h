@@ -38,6 +38,7 @@ struct recording {
 	uint64_t buffer; /* bytes of each thread's trace buffer */
 	enum ptah_record_buffer policy;
 	int memory; /* file descriptor of the shared memory */
+	int socket; /* where processes ask for it; -1: none */
 	struct ptah_recorder *r;
 	struct perfdata_writer *writer; /* r->writer */
 	struct command command;
@@ -85,6 +86,12 @@ void qemu_check_constants(struct recording *r);
  * so. From then on the recording gets no truth, with which trace could agree by chance.
  */
 void qemu_damage(struct recording *r);
+
+/* handover.c */
+/* Opens the socket. Without one, processes that change their user are lost at their execve. */
+void qemu_listen(struct recording *r);
+/* Answers the processes that have asked. */
+void qemu_hand_over(struct recording *r);
 
 /* reports.c */
 void qemu_add_process(struct recording *r, int32_t pid, int32_t parent, const char *name);

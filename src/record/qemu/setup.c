@@ -183,6 +183,7 @@ int qemu_create_shared(struct recording *r, const struct ptah_record_config *con
 		put_filter(&r->shared->filters[i], &config->filters[i]);
 	r->shared->paused = config->target.start_paused;
 	put_paths(r);
+	qemu_listen(r);
 	/* Time begins at 1: a TSC of 0 means "no time known", also to perf. */
 	atomic_store(&r->shared->clock, 1);
 	return keep_constants(r);

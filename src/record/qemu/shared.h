@@ -6,7 +6,8 @@
  * descriptors, be killed, or fork; the recorder alone writes the recording.
  * So everything that is needed to finish a thread's trace lies here, and the
  * recorder finishes it whichever way the process ended. Children have the
- * memory from their parents, the programs that execve starts open it by name.
+ * memory from their parents, the programs that execve starts open it by name or, if
+ * the process has another user by then, get it from the recorder (handover.c).
  *
  * The program can reach this memory, and write to it. The recorder believes nothing that it reads
  * here: it reads a number once, checks it, and uses its own copy. It keeps the positions up to
@@ -169,6 +170,10 @@ struct shared_header {
 	uint64_t recorder_start;
 	/* Paths for programs that execve starts: of QEMU, of the plugin and of this memory. */
 	char qemu[SHARED_PATH], plugin[SHARED_PATH], memory[64];
+	/* Address of the recorder's socket (handover.c), for processes that cannot open `memory`.
+	 */
+	char socket[16];
+	uint32_t socket_size; /* 0: there is none */
 
 	_Atomic int32_t recorder; /* pid of the recorder; 0: it takes nothing any more */
 	_Atomic uint64_t clock;	  /* the latest time that any thread has published */

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
@@ -223,6 +224,11 @@ static void run(const char *what)
 	} else if (!strcmp(what, "close-all")) {
 		for (int fd = 3; fd < 1024; fd++)
 			close(fd);
+	} else if (!strcmp(what, "drop")) {
+		if (setgroups(0, NULL) || setresgid(65534, 65534, 65534) ||
+		    setresuid(65534, 65534, 65534))
+			exit(92);
+		printf("user %d %d\n", (int)getuid(), (int)geteuid());
 	} else if (!strcmp(what, "deep")) {
 		printf("depth %d\n", deep(20));
 	} else if (!strcmp(what, "many")) {

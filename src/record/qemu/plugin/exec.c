@@ -151,10 +151,10 @@ static bool changes_rights(const char *program)
 }
 
 /*
- * Why the process cannot open QEMU, the plugin or the shared memory any more (it may have another
- * root or other rights by now). NULL: it can.
+ * Why the process cannot open QEMU or the plugin any more (it may have another root or other rights
+ * by now). NULL: it can. *memory: whether it can open the shared memory by its name.
  */
-static const char *find_out_of_reach(void)
+static const char *find_out_of_reach(bool *memory)
 {
 	const struct shared_header *h = plugin.shared;
 
@@ -162,8 +162,7 @@ static const char *find_out_of_reach(void)
 		return "the emulator cannot be reached from there";
 	if (faccessat(AT_FDCWD, h->plugin, R_OK, AT_EACCESS))
 		return "the recorder's plugin cannot be reached from there";
-	if (faccessat(AT_FDCWD, h->memory, R_OK | W_OK, AT_EACCESS))
-		return "the recorder cannot be reached from there";
+	*memory = !faccessat(AT_FDCWD, h->memory, R_OK | W_OK, AT_EACCESS);
 	return NULL;
 }
 
@@ -172,19 +171,19 @@ static const char *find_out_of_reach(void)
  * loses all capabilities but the ambient ones, which are ignored here. Capabilities are per thread,
  * so this changes no other thread's.
  */
-static const char *out_of_reach(void)
+static const char *out_of_reach(bool *memory)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct before[2], fewer[2];
 	const char *why;
 
 	if (!getuid() || !geteuid() || syscall(SYS_capget, &header, before))
-		return find_out_of_reach();
+		return find_out_of_reach(memory);
 	memcpy(fewer, before, sizeof(fewer));
 	fewer[0].effective = fewer[1].effective = 0;
 	if (syscall(SYS_capset, &header, fewer))
-		return find_out_of_reach();
-	why = find_out_of_reach();
+		return find_out_of_reach(memory);
+	why = find_out_of_reach(memory);
 	syscall(SYS_capset, &header, before);
 	return why;
 }
@@ -204,24 +203,39 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
+/*
+ * How the plugin of the new program opens the shared memory. memory: the descriptor of it that is
+ * passed on; -1: none is needed.
+ */
+static char *memory_option(int memory)
+{
+	char *option = NULL;
+	int n = memory < 0 ? asprintf(&option, "memory=%s", plugin.shared->memory)
+			   : asprintf(&option, "fd=%d", memory);
+
+	return n < 0 ? NULL : option;
+}
+
 /* Does not return when it succeeds. */
-static void start(const struct request *r, const struct command *command)
+static void start(const struct request *r, const struct command *command, int memory)
 {
 	const struct shared_header *h = plugin.shared;
 	char *file = launch_quote(h->plugin), *name = launch_quote(base_name(r->path));
-	char *option = NULL, **argv = NULL, **environment = launch_environment(r->environment);
+	char *option = NULL, *where = memory_option(memory);
+	char **argv = NULL, **environment = launch_environment(r->environment);
 
-	if (file && name && environment &&
-	    asprintf(&option, "file=%s,memory=%s,name=%s", file, h->memory, name) > 0)
+	if (file && name && environment && where &&
+	    asprintf(&option, "file=%s,%s,name=%s", file, where, name) > 0)
 		argv = launch_arguments(h->qemu, option, command, r->environment,
 					!(h->flags & SHARED_CLOCK_HOST));
-	if (argv)
+	if (argv && (memory < 0 || !fcntl(memory, F_SETFD, 0)))
 		execve(h->qemu, argv, environment);
-	else
+	else if (!argv)
 		errno = ENOMEM;
 	free(argv);
 	free(environment);
 	free(option);
+	free(where);
 	free(name);
 	free(file);
 }
@@ -232,6 +246,8 @@ static void try_to_start(unsigned vcpu, const struct request *r)
 	struct ptah_message why = {""};
 	struct command command = {0};
 	const char *unreachable;
+	bool by_name = true;
+	int memory = -1;
 
 	if (!path) {
 		report_native(vcpu, r->path, "its file has no name");
@@ -240,12 +256,16 @@ static void try_to_start(unsigned vcpu, const struct request *r)
 	} else if (changes_rights(command.program)) {
 		report_native(vcpu, r->path,
 			      "it runs with other rights (set-user-ID and the like)");
-	} else if ((unreachable = out_of_reach())) {
+	} else if ((unreachable = out_of_reach(&by_name))) {
 		report_native(vcpu, r->path, unreachable);
+	} else if (!by_name && (memory = plugin_request_memory()) < 0) {
+		report_native(vcpu, r->path, "the recorder cannot be reached from there");
 	} else {
-		start(r, &command);
+		start(r, &command, memory);
 		report_native(vcpu, r->path, strerror_r(errno, text, sizeof(text)));
 	}
+	if (memory >= 0)
+		close(memory);
 	command_free(&command);
 	free(path);
 }

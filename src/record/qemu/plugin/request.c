@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* Asks the recorder for a descriptor of the shared memory, which it passes on (handover.c). */
+#include "record/qemu/plugin/plugin.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/* Whether it is the recorder that listens, and not another process that took its address since. */
+static bool is_recorder(int fd)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) &&
+	       peer.pid == atomic_load(&plugin.shared->recorder);
+}
+
+static bool connect_to_recorder(int fd)
+{
+	const struct shared_header *h = plugin.shared;
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	const socklen_t size = (socklen_t)offsetof(struct sockaddr_un, sun_path) + h->socket_size;
+
+	if (!h->socket_size || h->socket_size > sizeof(h->socket))
+		return false;
+	memcpy(address.sun_path, h->socket, h->socket_size);
+	for (unsigned n = 0; !plugin.recorder_gone; n++) {
+		if (!connect(fd, (struct sockaddr *)&address, size))
+			return is_recorder(fd);
+		if (errno != EAGAIN) /* others wait too */
+			return false;
+		plugin_doze(n);
+	}
+	return false;
+}
+
+/* -1: the recorder refused. */
+static int receive(int fd)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	int memory = -1;
+
+	for (unsigned n = 0; !plugin.recorder_gone; n++) {
+		char byte;
+		struct iovec part = {&byte, 1};
+		struct msghdr message = {.msg_iov = &part,
+					 .msg_iovlen = 1,
+					 .msg_control = &control,
+					 .msg_controllen = sizeof(control)};
+		ssize_t got = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+
+		if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+			plugin_doze(n);
+			continue;
+		}
+		if (got == 1 && message.msg_controllen >= CMSG_LEN(sizeof(int)) &&
+		    control.header.cmsg_level == SOL_SOCKET &&
+		    control.header.cmsg_type == SCM_RIGHTS)
+			memcpy(&memory, CMSG_DATA(&control.header), sizeof(int));
+		break;
+	}
+	return memory;
+}
+
+int plugin_request_memory(void)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	int memory = fd >= 0 && connect_to_recorder(fd) ? receive(fd) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	return memory;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* The recorder passes its memory to the processes that it records, and to no other. */
+#include "test.h"
+
+#include "record/qemu/qemu.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static struct recording *open_recording(void)
+{
+	struct recording *r = calloc(1, sizeof(*r));
+
+	assert_non_null(r);
+	r->shared = calloc(1, sizeof(*r->shared));
+	r->memory = memfd_create("test", MFD_CLOEXEC);
+	assert_true(r->shared && r->memory >= 0 && write(r->memory, "mine", 4) == 4);
+	qemu_listen(r);
+	if (!r->shared->socket_size)
+		skip();
+	return r;
+}
+
+static void close_recording(struct recording *r)
+{
+	close(r->socket);
+	close(r->memory);
+	processes_free(&r->processes);
+	free(r->shared);
+	free(r);
+}
+
+static int connect_to(const struct recording *r)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	memcpy(address.sun_path, r->shared->socket, r->shared->socket_size);
+	assert_int_equal(
+	    connect(fd, (struct sockaddr *)&address,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + r->shared->socket_size)),
+	    0);
+	return fd;
+}
+
+/* The descriptor that was passed on; -1: none was. */
+static int receive(int fd)
+{
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	char byte;
+	struct iovec part = {&byte, 1};
+	struct msghdr message = {.msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control)};
+	int passed = -1;
+
+	if (recvmsg(fd, &message, 0) == 1)
+		memcpy(&passed, CMSG_DATA(&control.header), sizeof(passed));
+	close(fd);
+	return passed;
+}
+
+static void test_recorded_processes_get_the_memory(void **state)
+{
+	struct recording *r = open_recording();
+	char text[5] = "";
+	int fd, passed;
+
+	(void)state;
+	assert_non_null(processes_add(&r->processes, getpid(), getppid(), "test"));
+	fd = connect_to(r);
+	qemu_hand_over(r);
+	passed = receive(fd);
+	assert_true(passed >= 0 && pread(passed, text, 4, 0) == 4);
+	assert_string_equal(text, "mine");
+	close(passed);
+	close_recording(r);
+}
+
+static void test_others_get_nothing(void **state)
+{
+	struct recording *r = open_recording();
+	int fd;
+
+	(void)state;
+	assert_non_null(processes_add(&r->processes, getppid(), 1, "another"));
+	fd = connect_to(r);
+	qemu_hand_over(r);
+	assert_int_equal(receive(fd), -1);
+	close_recording(r);
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_recorded_processes_get_the_memory),
+	    cmocka_unit_test(test_others_get_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+# Processes that change their user, as daemons do, and the programs that they execute then, are
+# recorded exactly and behave as they do unrecorded.
+. "$PTAH_SOURCE/tests/record/common.sh"
+
+[ "$(id -u)" = 0 ] || skip "only root can change its user"
+
+# A folder, and a plugin in it, that other users can read, wherever the build is.
+place=$(mktemp -d /tmp/ptah-users-XXXXXX)
+trap 'rm -rf "$place"' EXIT
+build children
+cp children "$PTAH_BUILD/lib/ptah-qemu.so" "$place"
+chmod 755 "$place"
+here=$PWD
+cd "$place"
+
+# same STREAMS COMMAND...: recorded in so many streams (a pattern), it prints the same and exits with the same status as unrecorded
+same()
+{
+	streams=$1
+	shift
+	env -i A=1 PATH="$PATH" "$@" >native.txt 2>native-errors.txt </dev/null || :
+	rm -f perf.data perf.data.old
+	env -i A=1 PATH="$PATH" "$PTAH" record -q --plugin=./ptah-qemu.so -- "$@" \
+		>recorded.txt 2>recorded-errors.txt </dev/null || :
+	cmp -s native.txt recorded.txt || fail "$*: $(diff native.txt recorded.txt | head -20)"
+	cmp -s native-errors.txt recorded-errors.txt ||
+		fail "$*: $(diff native-errors.txt recorded-errors.txt | head -20)"
+	exact
+	! grep -v 'killed while it wrote' notes.txt || fail "$*: a note"
+	grep -q "^$streams threads\{0,1\}: " verify.txt || fail "not $streams streams: $(cat verify.txt)"
+	perf_agrees
+	echo "$*: exact"
+}
+
+same 1 ./children drop
+same 2 ./children drop exec
+same 2 ./children drop descriptors exec
+same 2 ./children drop close-all exec
+same 2 ./children drop signals exec
+same 2 ./children drop exec-self
+same 2 ./children drop exec-open
+same 3 ./children drop vfork
+same 3 ./children drop spawn
+same 4 ./children drop exec-in-thread
+same 23 ./children deep drop parent exec
+
+# initdb and its like: a script of root's that starts everything as another user.
+command -v setpriv >/dev/null || skip "setpriv is not installed (Debian: util-linux)"
+same "[0-9]*" setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'id -u; printf "b\na\n" | sort'
+for name in setpriv sh id sort; do
+	grep -q "^$name " verify.txt || fail "no stream of $name: $(cat verify.txt)"
+done
+same "[0-9]*" sh -c 'setpriv --reuid=65534 --clear-groups id -u; exec id -u'
+[ "$(tr '\n' , <recorded.txt)" = "65534,0," ] || fail "users: $(cat recorded.txt)"
+
+# Capabilities that the program does not get do not open the memory for it.
+same 2 setpriv --reuid=65534 --inh-caps=+sys_ptrace --bounding-set=+all id -u
+cp perf.data* verify.txt "$here"
