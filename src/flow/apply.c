@@ -165,8 +165,61 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 	f->stack_depth = 0;
 	f->calls_lost = f->keeps_stack = f->far_known = false;
 	f->old_calls = f->positioned && on ? flow_calls_before(f, f->event.ip) : 0;
+	f->has_proven =
+	    f->positioned && on && !f->no_tnt && (f->node ? f->node->ip : f->ip) != f->event.ip;
+	f->proven = f->event;
 	flow_emit_event(f, out, &f->event);
 	return true;
+}
+
+/*
+ * Does the pending event leave the place as it is? One that belongs to an instruction or a branch
+ * still to be found does, too.
+ */
+static bool leaves_place(const struct ptah_item *event)
+{
+	switch (event->type) {
+	case PTAH_ITEM_CBR:
+	case PTAH_ITEM_MNT:
+	case PTAH_ITEM_STOP:
+	case PTAH_ITEM_TICK:
+	case PTAH_ITEM_PAGING:
+	case PTAH_ITEM_VMCS:
+	case PTAH_ITEM_ASYNC_PAGING:
+	case PTAH_ITEM_ASYNC_VMCS:
+		return true;
+	default:
+		return event->flags & PTAH_ITEM_STATUS && event->type != PTAH_ITEM_PSB;
+	}
+}
+
+/* Does the code lead to the branch that the pending packet belongs to? */
+static bool leads_to_branch(struct ptah_flow *f)
+{
+	int status;
+	struct code_node *node = flow_here(f, &status);
+
+	return node && flow_chain_ok(f, node);
+}
+
+bool flow_settle_proven(struct ptah_flow *f, struct flow_output *out)
+{
+	const struct ptah_item *psb = &f->proven;
+	const uint64_t tsc = f->tsc, offset = f->offset;
+	const uint8_t tsc_error = f->tsc_error;
+	const bool branch = f->tnt_count || (f->has_event && f->event.type == PTAH_ITEM_TIP);
+	enum flow_walk walk;
+
+	if (!branch && f->has_event && leaves_place(&f->event))
+		return true;
+	if (branch && leads_to_branch(f)) {
+		f->has_proven = false;
+		return true;
+	}
+	flow_set_now(f, psb->tsc, psb->tsc_error, psb->offset);
+	walk = flow_walk_to_ip(f, out, psb->ip);
+	flow_set_now(f, tsc, tsc_error, offset);
+	return walk != WALK_FULL;
 }
 
 static bool carry_out(struct ptah_flow *f, struct flow_output *out)

@@ -120,6 +120,13 @@ struct ptah_flow {
 	struct ptah_space space;
 	bool space_waits;
 
+	/*
+	 * The flow has not moved since this PSB+, and has not reached its address yet: what is on
+	 * the way there has run. Nearly always the next packet leads beyond it.
+	 */
+	bool has_proven;
+	struct ptah_item proven;
+
 	bool gap_begun; /* the branch before the gap has been reported */
 	bool gap_told;	/* the gap before the event has been reported, too */
 

@@ -11,6 +11,7 @@
 static inline void flow_stand_at(struct ptah_flow *f, uint64_t ip)
 {
 	f->positioned = true;
+	f->has_proven = false;
 	f->ip = ip;
 	f->node = NULL;
 }

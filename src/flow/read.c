@@ -57,6 +57,7 @@ static ALWAYS_INLINE bool take_quick(struct ptah_flow *f, struct flow_output *ou
 
 			flow_set_now(f, d->tsc, d->tsc_error, event_offset(d, p));
 			d->pos = p + 1 + bytes;
+			f->has_proven = false;
 			flow_emit_block(f, out, node);
 			flow_go_indirect(f, node, d->last_ip);
 			return true;
@@ -121,8 +122,17 @@ static ALWAYS_INLINE bool can_run_paths(const struct ptah_flow *f)
 	const struct ptah_event_decoder *d = f->events;
 
 	return d->plain && f->positioned && d->end - d->pos > PATHS_MIN_BYTES && !f->no_paths &&
-	       !f->on_indirect && !f->space_waits && !f->old_calls && !f->no_tnt &&
-	       d->tsc < f->time_limit;
+	       !f->on_indirect && !f->space_waits && !f->old_calls && !f->has_proven &&
+	       !f->no_tnt && d->tsc < f->time_limit;
+}
+
+/* At the end of the trace. False: all is reported, or more bytes are needed. */
+static bool finish(struct ptah_flow *f, struct flow_output *out)
+{
+	if (LIKELY(!f->has_proven) || f->events->phase != EVENT_DONE)
+		return false;
+	flow_settle_proven(f, out);
+	return true;
 }
 
 /* One step, or many by paths. False when more bytes are needed. */
@@ -130,6 +140,9 @@ static ALWAYS_INLINE bool advance(struct ptah_flow *f, struct flow_output *out, 
 {
 	bool wants_tip;
 
+	if (UNLIKELY(f->has_proven) && (f->tnt_count || f->has_event) &&
+	    (!flow_settle_proven(f, out) || flow_is_full(out)))
+		return true;
 	if (f->tnt_count) {
 		flow_run_tnt(f, out, &wants_tip);
 		return !wants_tip || take_deferred_tip(f, out);
@@ -145,7 +158,7 @@ static ALWAYS_INLINE bool advance(struct ptah_flow *f, struct flow_output *out, 
 		if (f->tnt_count || flow_is_full(out))
 			return true;
 	}
-	return take_next(f, out);
+	return take_next(f, out) || finish(f, out);
 }
 
 int ptah_flow_read(struct ptah_flow *f, struct ptah_item *items, size_t capacity)

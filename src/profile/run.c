@@ -11,7 +11,8 @@ static bool can_enter(const struct ptah_profile *p)
 	const struct ptah_flow *f = p->flow;
 
 	return f->events->plain && f->positioned && flow_is_at_rest(f) && !f->space_waits &&
-	       !f->old_calls && !f->no_tnt && f->events->tsc < f->time_limit && !p->config.no_rows;
+	       !f->old_calls && !f->has_proven && !f->no_tnt && f->events->tsc < f->time_limit &&
+	       !p->config.no_rows;
 }
 
 /* Takes the place and the return address stack from the flow. False when out of memory. */

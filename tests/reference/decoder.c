@@ -841,6 +841,7 @@ static void finish(struct decoder *d, bool synced)
 		tell_error(d, PTAH_E_TRUNCATED, d->at);
 	else if (!synced && d->size)
 		tell_error(d, PTAH_E_NO_SYNC, 0);
+	walk_end(&d->walk);
 }
 
 void reference_decode(const uint8_t *trace, size_t size, const struct reference_config *config,

@@ -58,12 +58,17 @@ struct walk {
 	struct ptah_space far_space;
 	unsigned kept;
 	unsigned
-	    forgotten; /* calls ahead, before the address of the last PSB, that are not pushed */
+	    forgotten;	/* calls ahead, before the address of the last PSB, that are not pushed */
+	bool is_behind; /* nothing has been walked since the last PSB, which had this address */
+	uint64_t psb_ip, psb_offset;
 };
 
 void walk_put(struct walk *w, const struct ptah_item *item);
 
 /* Carries out one event and reports it, with the instructions it proves. */
 void walk_event(struct walk *w, const struct ptah_item *event);
+
+/* The trace has ended: reports the instructions that are known to have run before. */
+void walk_end(struct walk *w);
 
 #endif

@@ -235,6 +235,7 @@ static void lose(struct walk *w)
 	w->forgotten = 0;
 	w->far = false;
 	w->waits = false;
+	w->is_behind = false;
 }
 
 static void fail_as(struct walk *w, int status, uint64_t ip, unsigned flags)
@@ -545,6 +546,7 @@ static bool walk_behind(struct walk *w,
 	walk_to(w, way.at);
 	report(w, way.at, &way.insn, 0);
 	stand_at(w, way.at + way.insn.size);
+	w->is_behind = false;
 	*ip = way.at;
 	return true;
 }
@@ -699,6 +701,45 @@ static void take_psb(struct walk *w, const struct ptah_item *event)
 	for (struct way way = way_from(w);
 	     w->positioned && on && way_step(w, &way) && way.at != event->ip;)
 		w->forgotten += is_pushed(way.at, &way.insn);
+	w->is_behind = on && w->positioned;
+	w->psb_ip = event->ip;
+	w->psb_offset = event->offset;
+}
+
+/*
+ * The processor was at the address of the last PSB+: before anything else happens, it got there. It
+ * has still to be found which instruction a PIP or VMCS belongs to, and the ratio, ticks and the
+ * rest of a PSB+ have no place.
+ */
+static void catch_up(struct walk *w, unsigned type, bool status)
+{
+	uint64_t offset = w->offset;
+
+	if (!w->is_behind || (status && type != PTAH_ITEM_PSB))
+		return;
+	switch (type) {
+	case PTAH_ITEM_CBR:
+	case PTAH_ITEM_MNT:
+	case PTAH_ITEM_STOP:
+	case PTAH_ITEM_PAGING:
+	case PTAH_ITEM_VMCS:
+	case PTAH_ITEM_ASYNC_PAGING:
+	case PTAH_ITEM_ASYNC_VMCS:
+		return;
+	default:
+		break;
+	}
+	w->is_behind = false;
+	if ((type == PTAH_ITEM_TNT || type == PTAH_ITEM_TIP) && !is_endless(w))
+		return; /* the way to the packet's branch leads past it */
+	w->offset = w->psb_offset;
+	walk_to(w, w->psb_ip);
+	w->offset = offset;
+}
+
+void walk_end(struct walk *w)
+{
+	catch_up(w, PTAH_ITEM_TYPE_MAX, false);
 }
 
 /*
@@ -783,6 +824,7 @@ void walk_event(struct walk *w, const struct ptah_item *event)
 	struct ptah_item copy = *event;
 
 	w->offset = event->offset;
+	catch_up(w, event->type, event->flags & PTAH_ITEM_STATUS);
 	if (w->tnt_count && event->type != PTAH_ITEM_TIP) /* outcomes that no branch used */
 		fail(w, PTAH_E_MISMATCH, w->ip);
 	if (event->type == PTAH_ITEM_TNT) {
