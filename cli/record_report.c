@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -22,18 +23,35 @@ void record_erase(struct run *run)
 	run->shown = false;
 }
 
+static void remark(struct run *run, const char *format, va_list args)
+{
+	char text[1536];
+
+	record_erase(run);
+	vsnprintf(text, sizeof(text), format, args);
+	print_clean("[ ptah record: ", "%s ]", text);
+}
+
 void record_remark(struct run *run, const char *format, ...)
 {
 	va_list args;
-	char text[1536];
 
-	if (run->options->quiet)
-		return;
-	record_erase(run);
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	if (!run->options->quiet)
+		remark(run, format, args);
 	va_end(args);
-	print_clean("[ ptah record: ", "%s ]", text);
+}
+
+/* Prints a remark with --quiet too, because something is wrong. */
+static void warn(struct run *run, const char *format, ...) PRINTF_LIKE(2, 3);
+
+static void warn(struct run *run, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	remark(run, format, args);
+	va_end(args);
 }
 
 /*
@@ -76,6 +94,30 @@ void record_draw(struct run *run)
 	if (s->snapshots)
 		fprintf(stderr, ", %u snapshot%s", s->snapshots, s->snapshots == 1 ? "" : "s");
 	fputs(losses(&s->losses) ? ", losses\033[K\r" : "\033[K\r", stderr);
+}
+
+static const char *output_path(const struct run *run)
+{
+	return run->config->output.path ? run->config->output.path : "perf.data";
+}
+
+void record_watch_space(struct run *run)
+{
+	struct statvfs s;
+	uint64_t left;
+
+	if (run->warned || statvfs(output_path(run), &s))
+		return;
+	left = (uint64_t)s.f_bavail * s.f_frsize;
+	if (!run->space)
+		run->space = left;
+	if (left > run->space / 10 || left == run->space)
+		return;
+	run->warned = true;
+	warn(run,
+	     "%.1f MB of space are left for %s, a tenth of what was free at the beginning: the "
+	     "recording ends when the disk is full; --max-size limits it",
+	     (double)left / 1e6, output_path(run));
 }
 
 static const char *plural(uint64_t n)
@@ -150,7 +192,7 @@ static void print_notes(struct run *run, const char *path)
 
 void record_print_result(struct run *run)
 {
-	const char *path = run->config->output.path ? run->config->output.path : "perf.data";
+	const char *path = output_path(run);
 	const struct ptah_record_status *s = &run->status;
 	char counted[64] = "", processes[32] = "", snapshots[32] = "";
 
@@ -161,12 +203,27 @@ void record_print_result(struct run *run)
 	if (s->snapshots)
 		snprintf(snapshots, sizeof(snapshots), ", %u snapshot%s", s->snapshots,
 			 plural(s->snapshots));
+	if (s->full)
+		record_remark(run, "the size limit is reached (--max-size): the recording ends");
 	record_remark(run, "%.3f MB of trace, %s%u %s%s%s%s written to %s",
 		      (double)s->trace_bytes / 1e6, counted, s->threads,
 		      run->config->target.kind == PTAH_RECORD_CPUS ? "stream" : "thread",
 		      plural(s->threads), processes, snapshots, path);
 	print_losses(run);
 	print_notes(run, path);
+}
+
+void record_print_kept(struct run *run)
+{
+	const struct ptah_record_status *s = &run->status;
+
+	if (!s->trace_bytes)
+		return;
+	warn(
+	    run,
+	    "%s has the %.3f MB of trace that were written before, and can be decoded; %.3f MB are "
+	    "lost, and what ran later was not recorded",
+	    output_path(run), (double)s->trace_bytes / 1e6, (double)s->losses.unwritten / 1e6);
 }
 
 /* Prints the advice for a problem, unless the sentence contains it already. */

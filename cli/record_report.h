@@ -12,8 +12,11 @@ struct run {
 	struct ptah_record_status status;
 	double started, drawn, interrupted, resume_at; /* seconds; resume_at 0: never */
 	unsigned interrupts;
-	bool shown; /* the progress line is on the screen */
-	bool end;   /* the recording is to end now */
+	bool shown;	  /* the progress line is on the screen */
+	bool end;	  /* the recording is to end now */
+	bool end_command; /* the recorded command is to end too */
+	uint64_t space;	  /* bytes that were free for the file at the beginning; 0: not known */
+	bool warned;	  /* that little space is left */
 };
 
 /* Removes the progress line. */
@@ -24,6 +27,12 @@ void record_remark(struct run *run, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* Prints the progress line, if the last one is a quarter of a second old. */
 void record_draw(struct run *run);
+
+/* Warns once, when a tenth of the space that was free for the file at the beginning is left. */
+void record_watch_space(struct run *run);
+
+/* After a failure: prints how much the file has, if there is one. */
+void record_print_kept(struct run *run);
 
 /* Print which recorder was chosen; its processor and clock; the result and what was lost. */
 void record_print_choice(struct run *run);

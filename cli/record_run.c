@@ -5,6 +5,7 @@
 #include "progress.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,26 +18,47 @@
 /* Signals that have arrived and are not handled yet: the handlers only note them. */
 static volatile sig_atomic_t got_interrupt, got_termination, got_snapshot;
 
-static void note_signal(int signal)
+/* Values of got_interrupt. */
+enum {
+	INTERRUPT_TYPED = 1, /* Ctrl-C: the terminal has sent it to the command as well */
+	INTERRUPT_SENT,	     /* by a process, to this one: kill -INT */
+};
+
+/* Whether SIGINT was to be ignored, as shells want it of what they start in the background. */
+static bool interrupts_ignored;
+
+static void note_signal(int signal, siginfo_t *info, void *context)
 {
-	if (signal == SIGINT)
-		got_interrupt = 1;
+	(void)context;
+	if (signal == SIGINT && got_interrupt != INTERRUPT_SENT)
+		got_interrupt = info->si_code > 0 ? INTERRUPT_TYPED : INTERRUPT_SENT;
 	else if (signal == SIGTERM || signal == SIGHUP)
 		got_termination = signal;
 	else if (signal == SIGUSR2)
 		got_snapshot = 1;
 }
 
-/* Installs handlers. Signals are never set to be ignored, because the command would inherit that.
+/* In the command, which gets SIGINT as this process got it. */
+static void ignore_interrupts(void)
+{
+	signal(SIGINT, SIG_IGN);
+}
+
+/*
+ * Installs handlers. Signals are never set to be ignored, because the command would inherit that.
+ * SIGXFSZ is the limit of a file's size (ulimit -f), of which the writer hears by its error.
  */
 static void hold_signals(bool command)
 {
-	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGPIPE, SIGQUIT};
-	struct sigaction old, note = {.sa_handler = note_signal};
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR2, SIGPIPE, SIGXFSZ, SIGQUIT};
+	struct sigaction old, note = {.sa_sigaction = note_signal, .sa_flags = SA_SIGINFO};
 
+	if (!sigaction(SIGINT, NULL, &old) && old.sa_handler == SIG_IGN)
+		interrupts_ignored = !pthread_atfork(NULL, NULL, ignore_interrupts);
 	/* Ctrl-\ is meant for the command. Without a command it ends this process, as usual. */
 	for (size_t i = 0; i < ARRAY_SIZE(signals) - (command ? 0 : 1); i++)
-		if (!sigaction(signals[i], NULL, &old) && old.sa_handler != SIG_IGN)
+		if (!sigaction(signals[i], NULL, &old) &&
+		    (old.sa_handler != SIG_IGN || (signals[i] == SIGINT && interrupts_ignored)))
 			sigaction(signals[i], &note, NULL);
 }
 
@@ -56,10 +78,13 @@ static bool records_command(const struct run *run)
 /*
  * The terminal sends Ctrl-C also to the command, which may handle it; so the first
  * one is left to the command, and the second one ends the recording. When no
- * command is recorded, the first one ends the recording.
+ * command is recorded, the first one ends the recording. So does one that was sent
+ * to this process alone, or that the command ignores; then the command is ended
+ * too, as by perf.
  */
 static void on_interrupt(struct run *run)
 {
+	const bool sent = got_interrupt == INTERRUPT_SENT || interrupts_ignored;
 	double t = now();
 
 	if (!got_interrupt)
@@ -69,7 +94,8 @@ static void on_interrupt(struct run *run)
 		return;
 	run->interrupted = t;
 	run->interrupts++;
-	if (run->interrupts > 1 || !records_command(run))
+	run->end_command = run->end_command || (sent && !run->end);
+	if (run->interrupts > 1 || sent || !records_command(run))
 		run->end = true;
 }
 
@@ -175,9 +201,9 @@ static void wait_for_command(struct run *run)
 {
 	if (!run->status.pid)
 		return;
-	if (!records_command(run))
+	if (!records_command(run) || run->end_command)
 		kill(run->status.pid, SIGTERM);
-	else if (run->end)
+	else if (run->end || run->status.full)
 		record_remark(run, "the command goes on; Ctrl-C leaves it alone");
 	run->end = false;
 	while (waitpid(run->status.pid, &run->status.wait_status, WNOHANG) == 0) {
@@ -226,6 +252,7 @@ static int follow(struct run *run)
 	while (status >= 0) {
 		update(run);
 		record_draw(run);
+		record_watch_space(run);
 		on_interrupt(run);
 		on_termination(run);
 		if (run->end)
@@ -240,7 +267,10 @@ static int follow(struct run *run)
 			break;
 	}
 	record_erase(run);
-	return status < 0 ? status : ptah_recorder_finish(run->r);
+	if (status >= 0)
+		return ptah_recorder_finish(run->r);
+	ptah_recorder_finish(run->r); /* keeps what there is */
+	return status;
 }
 
 int recording_run(const struct ptah_record_config *config, const struct recording_options *options)
@@ -269,10 +299,14 @@ int recording_run(const struct ptah_record_config *config, const struct recordin
 			  : EXIT_OK;
 	if (status >= 0)
 		record_print_result(&run);
+	else
+		record_print_kept(&run);
 	/* A failure ends the recording but not the command, which must not wait for its tracer. */
 	ptah_recorder_stop(run.r);
 	update(&run);
 	wait_for_command(&run);
 	ptah_recorder_free(run.r);
+	if (status >= 0 && run.end_command && records_command(&run))
+		return EXIT_INTERRUPTED;
 	return status < 0 ? code : exit_code(&run);
 }

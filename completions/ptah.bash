@@ -5,7 +5,7 @@
 # The options of a command.
 _ptah_options() {
 	case $1 in
-	record) echo "--output= -o --event= -e --filter= --recorder= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-inherit -i --kcore --mmap-pages= -m --snapshot -S --stop-when-full --buffer= --delay= -D --control= --switch-events --no-retcomp --long-tnt --psb-period= --clock= --qemu= --plugin= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
+	record) echo "--output= -o --event= -e --filter= --recorder= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-inherit -i --kcore --mmap-pages= -m --snapshot -S --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --no-retcomp --long-tnt --mark-loops --psb-period= --clock= --qemu= --plugin= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
 	report) echo "--blocks --sort= -s --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
 	script) echo "--branches --blocks --calls --events --time --att --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
 	stat) echo "--per-thread --jobs= -j --input= -i --pt= --raw= --elf= --pages= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
@@ -39,18 +39,18 @@ _ptah_value() {
 		caps:-o) echo "file" ;;
 	record:--event | record:-e | record:--filter | record:--pid | record:-p | record:--tid | \
 		record:-t | record:--cpu | record:-C | record:--mmap-pages | record:-m | record:--buffer | \
-		record:--delay | record:-D | record:--control | record:--psb-period | report:--limit | report:-n | \
-		report:--jobs | report:-j | report:--pid | report:--tid | report:--comm | report:--cpu | \
-		report:-C | report:--processor | script:--jobs | script:-j | script:--pid | script:--tid | \
-		script:--comm | script:--cpu | script:-C | script:--processor | stat:--jobs | stat:-j | \
-		stat:--pid | stat:--tid | stat:--comm | stat:--cpu | stat:-C | stat:--processor | verify:--jobs | \
-		verify:-j | verify:--pid | verify:--tid | verify:--comm | verify:--cpu | verify:-C | \
-		verify:--processor | dump:--range | dump:--mtc-freq | dump:--nom-freq | dump:--cpuid-0x15 | \
-		dump:--pid | dump:--tid | dump:--comm | dump:--cpu | dump:-C | dump:--processor | \
-		profile:--limit | profile:-n | profile:--jobs | profile:-j | profile:--pid | profile:--tid | \
-		profile:--comm | profile:--cpu | profile:-C | profile:--processor | cover:--map-size | \
-		cover:--jobs | cover:-j | cover:--pid | cover:--tid | cover:--comm | cover:--cpu | cover:-C | \
-		cover:--processor) echo "nothing" ;;
+		record:--max-size | record:--delay | record:-D | record:--control | record:--psb-period | \
+		report:--limit | report:-n | report:--jobs | report:-j | report:--pid | report:--tid | \
+		report:--comm | report:--cpu | report:-C | report:--processor | script:--jobs | script:-j | \
+		script:--pid | script:--tid | script:--comm | script:--cpu | script:-C | script:--processor | \
+		stat:--jobs | stat:-j | stat:--pid | stat:--tid | stat:--comm | stat:--cpu | stat:-C | \
+		stat:--processor | verify:--jobs | verify:-j | verify:--pid | verify:--tid | verify:--comm | \
+		verify:--cpu | verify:-C | verify:--processor | dump:--range | dump:--mtc-freq | dump:--nom-freq | \
+		dump:--cpuid-0x15 | dump:--pid | dump:--tid | dump:--comm | dump:--cpu | dump:-C | \
+		dump:--processor | profile:--limit | profile:-n | profile:--jobs | profile:-j | profile:--pid | \
+		profile:--tid | profile:--comm | profile:--cpu | profile:-C | profile:--processor | \
+		cover:--map-size | cover:--jobs | cover:-j | cover:--pid | cover:--tid | cover:--comm | \
+		cover:--cpu | cover:-C | cover:--processor) echo "nothing" ;;
 	record:--recorder) echo "words best hardware qemu ptrace" ;;
 	record:--clock) echo "words insn host" ;;
 	report:--sort | report:-s) echo "words instructions calls name" ;;

@@ -157,6 +157,16 @@ static int set_filters(const struct record_options *o, struct ptah_record_config
 	return status;
 }
 
+static int set_max_size(const struct record_options *o, struct ptah_record_config *config)
+{
+	bool bare;
+
+	if (o->max_size && (!parse_size(o->max_size, "BKMG", &config->output.max_size, &bare) ||
+			    !config->output.max_size))
+		return wrong("--max-size=%s: it is a number with B, K, M or G", o->max_size);
+	return EXIT_OK;
+}
+
 /* Sets what depends on no other option. Returns an exit code. */
 static int set_plain(const struct record_options *o, char **argv, struct ptah_record_config *config)
 {
@@ -181,6 +191,7 @@ static int set_plain(const struct record_options *o, char **argv, struct ptah_re
 		config->trace.psb_period = (uint8_t)(__builtin_ctzll(period) - 11);
 	config->trace.no_retcomp = o->no_retcomp;
 	config->backend.long_tnt = o->long_tnt;
+	config->backend.mark_loops = o->mark_loops;
 	config->target.no_inherit = o->no_inherit;
 	config->output.kcore = o->kcore;
 	config->target.per_thread = o->target.per_thread;
@@ -196,6 +207,8 @@ static int configure(const struct record_options *o, char **argv, struct ptah_re
 	struct ptah_message why = {""};
 	int status = set_plain(o, argv, config);
 
+	if (status == EXIT_OK)
+		status = set_max_size(o, config);
 	if (status == EXIT_OK)
 		status = set_buffer(o, config);
 	if (status == EXIT_OK)

@@ -170,6 +170,11 @@ struct ptah_record_config {
 		const char *path;		     /* a file; NULL: "perf.data" */
 		const struct ptah_record_sink *sink; /* instead of a file; `path` is not used */
 		bool kcore; /* hardware: add a copy of the kernel's code, as perf --kcore */
+		/*
+		 * The recording ends when the file has this many bytes, and ptah_recorder_poll()
+		 * returns 0; 0: no limit. What the buffers hold then is written too.
+		 */
+		uint64_t max_size;
 	} output;
 
 	/* Which recorder does it, and what belongs to one of them alone. */
@@ -179,7 +184,9 @@ struct ptah_record_config {
 		const char *plugin;	      /* NULL: beside the library */
 		enum ptah_record_clock clock; /* of simulated processors */
 		bool long_tnt;		      /* simulated: TNT-64 packets */
-		uint64_t pmu_config;	      /* hardware: further bits of perf_event_attr.config */
+		/* simulated: counts silent loops (model.h, ptah_model_choices) */
+		bool mark_loops;
+		uint64_t pmu_config; /* hardware: further bits of perf_event_attr.config */
 	} backend;
 };
 
@@ -201,6 +208,7 @@ struct ptah_record_losses {
 	uint64_t collisions;   /* times samples disturbed the trace */
 	uint64_t lost_records; /* records of maps, names and switches (PERF_RECORD_LOST) */
 	uint64_t overflows;    /* overflows (OVF) of a simulated processor */
+	uint64_t unwritten;    /* bytes of trace that were recorded and could not be written */
 };
 
 /* The state of a recording, or its result. */
@@ -210,6 +218,7 @@ struct ptah_record_status {
 	int32_t pid;	 /* of the command that was started; 0: none, or it has ended */
 	bool running;	 /* something is traced, or may be traced later */
 	bool paused;
+	bool full; /* config.output.max_size ended the recording */
 	uint64_t trace_bytes;
 	uint64_t sideband_bytes; /* of records around it */
 	uint64_t
@@ -272,7 +281,12 @@ PTAH_API int ptah_recorder_snapshot(struct ptah_recorder *r);
  */
 PTAH_API int ptah_recorder_stop(struct ptah_recorder *r);
 
-/* Stops, and completes the file. Afterwards only status, why and free may be called. */
+/*
+ * Stops, and completes the file. Afterwards only status, why and free may be called. When the
+ * recording has failed, or the file cannot be completed (the disk is full), this returns the first
+ * failure, and the file has what could be written before, with a note that says why it ends there:
+ * status.trace_bytes of trace are in it. With 0 of them no file is left.
+ */
 PTAH_API int ptah_recorder_finish(struct ptah_recorder *r);
 
 /* NULL does nothing. A file that was not finished is removed, and FILE.old put back. */
@@ -299,9 +313,9 @@ PTAH_API const char *ptah_record_advice(unsigned problem);
 
 /*
  * All calls in one: records to the end, as the configuration says. 0 when the
- * recording is complete, whatever the command's exit status. On failure no file
- * is left at output.path. result and why may be NULL. Signals are left to the
- * caller: for one that is meant for the command alone (Ctrl-C), install a
+ * recording is complete, whatever the command's exit status. On failure the file
+ * has what was recorded before, as after ptah_recorder_finish(). result and why may be NULL.
+ * Signals are left to the caller: for one that is meant for the command alone (Ctrl-C), install a
  * handler, which the command does not inherit.
  */
 PTAH_API int ptah_record(const struct ptah_record_config *config, struct ptah_record_status *result,

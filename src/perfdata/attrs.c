@@ -22,7 +22,16 @@ uint64_t perfdata_sample_bits(const struct perfdata_attr *attr)
 		PERFDATA_SAMPLE_CPU | PERFDATA_SAMPLE_STREAM_ID | PERFDATA_SAMPLE_IDENTIFIER);
 }
 
-static int add_attr(struct perfdata_file *f, const uint8_t *attr)
+/* A field that older and shorter attributes lack. */
+static uint64_t late_field(const uint8_t *attr, size_t room, size_t at)
+{
+	const size_t size = load_le32(attr + PERFDATA_ATTR_AT_SIZE);
+
+	return at + 8 <= room && at + 8 <= size ? load_le64(attr + at) : 0;
+}
+
+/* `room`: bytes at `attr`, PERFDATA_ATTR_SIZE_MIN at least. */
+static int add_attr(struct perfdata_file *f, const uint8_t *attr, size_t room)
 {
 	struct perfdata_attr *a;
 
@@ -35,6 +44,9 @@ static int add_attr(struct perfdata_file *f, const uint8_t *attr)
 	    .sample_type = load_le64(attr + PERFDATA_ATTR_AT_SAMPLE_TYPE),
 	    .read_format = load_le64(attr + PERFDATA_ATTR_AT_READ_FORMAT),
 	    .flags = load_le64(attr + PERFDATA_ATTR_AT_FLAGS),
+	    .branch_type = late_field(attr, room, PERFDATA_ATTR_AT_BRANCH_TYPE),
+	    .regs_user = late_field(attr, room, PERFDATA_ATTR_AT_REGS_USER),
+	    .regs_intr = late_field(attr, room, PERFDATA_ATTR_AT_REGS_INTR),
 	};
 	f->same_sample_ids = (f->attr_count == 1 || f->same_sample_ids) &&
 			     perfdata_sample_bits(a) == perfdata_sample_bits(f->attrs);
@@ -50,7 +62,7 @@ int perfdata_add_attr(struct perfdata_file *f, struct reader r)
 
 	if (size < PERFDATA_ATTR_SIZE_MIN || !(attr = reader_bytes(&r, size)))
 		return PTAH_E_BAD_FILE;
-	status = add_attr(f, attr);
+	status = add_attr(f, attr, size);
 	while (status >= 0 && r.end - r.p >= 8)
 		status = add_id(f, reader_u64(&r), f->attr_count - 1);
 	return status;
@@ -75,7 +87,7 @@ int perfdata_read_attrs(struct perfdata_file *f, struct ptah_message *why)
 		const uint8_t *section = attr + entry - PERFDATA_SECTION_SIZE;
 		uint64_t ids = load_le64(section), n = load_le64(section + 8) / 8;
 
-		status = add_attr(f, attr);
+		status = add_attr(f, attr, (size_t)(section - attr));
 		if (!perfdata_in(part, ids, 8 * n))
 			continue;
 		/* Sections may overlap, but must not make the list of ids larger than the file. */

@@ -2,7 +2,8 @@
 /*
  * What the files that read a recording share: source.c maps its bytes, file_header.c reads what
  * precedes the records, attrs.c says which event a record belongs to, spool.c unpacks compressed
- * records, reader.c goes from record to record, and record_fields.c reads the fields of each.
+ * records, reader.c goes from record to record, record_fields.c reads the fields of each, and
+ * sample.c those of samples.
  */
 #ifndef PTAH_PERFDATA_FILE_H
 #define PTAH_PERFDATA_FILE_H
@@ -29,12 +30,20 @@ struct perfdata_part {
 struct perfdata_attr {
 	uint32_t type;
 	uint64_t config, sample_type, read_format, flags;
-	bool sched_switch; /* the tracepoint sched:sched_switch */
+	uint64_t branch_type, regs_user, regs_intr; /* what samples have of branches, registers */
+	bool sched_switch;			    /* the tracepoint sched:sched_switch */
 };
 
 struct perfdata_id {
 	uint64_t id;
 	uint32_t attr;
+};
+
+/* The buffer that an event writes to, from ID_INDEX. */
+struct perfdata_place {
+	uint64_t id;
+	uint32_t index;
+	int32_t cpu, tid; /* -1: any */
 };
 
 struct perfdata_file {
@@ -49,6 +58,9 @@ struct perfdata_file {
 	struct perfdata_id *ids; /* sorted before the first search */
 	size_t id_count, id_capacity;
 	bool ids_sorted;
+	struct perfdata_place *places; /* sorted before the first search */
+	size_t place_count, place_capacity;
+	bool places_sorted;
 	bool same_sample_ids; /* the records of all events end in the same way */
 
 	/* Unpacked records: for each compressed one their size, a u64, and the records. */
@@ -129,6 +141,12 @@ bool perfdata_read_record(struct perfdata_file *f, struct reader *r, uint16_t mi
  */
 int perfdata_read_piped(struct perfdata_file *f, struct reader *r, const uint8_t *begin,
 			uint32_t type, struct ptah_message *why);
+
+/* sample.c */
+/* Reads a sample. False: it is not used. */
+bool perfdata_read_sample(struct perfdata_file *f, struct reader *r,
+			  struct perfdata_record *record);
+void perfdata_read_id_index(struct perfdata_file *f, struct reader *r);
 
 /* spool.c: unpacks all compressed records from the current one to the end. */
 int perfdata_unpack(struct perfdata_file *f, struct ptah_message *why);

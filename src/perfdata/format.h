@@ -30,40 +30,60 @@
 #define PERFDATA_AUXTRACE_HEADER 48
 
 /* struct perf_event_attr as of Linux 5.13: its size, and fields by offset. */
-#define PERFDATA_ATTR_SIZE	     120
-#define PERFDATA_ATTR_SIZE_MIN	     64
-#define PERFDATA_ATTR_AT_TYPE	     0
-#define PERFDATA_ATTR_AT_SIZE	     4
-#define PERFDATA_ATTR_AT_CONFIG	     8
-#define PERFDATA_ATTR_AT_PERIOD	     16
-#define PERFDATA_ATTR_AT_SAMPLE_TYPE 24
-#define PERFDATA_ATTR_AT_READ_FORMAT 32
-#define PERFDATA_ATTR_AT_FLAGS	     40
-#define PERFDATA_ATTR_INHERIT	     (UINT64_C(1) << 1)
-#define PERFDATA_ATTR_EXCLUDE_KERNEL (UINT64_C(1) << 5)
-#define PERFDATA_ATTR_EXCLUDE_HV     (UINT64_C(1) << 6)
-#define PERFDATA_ATTR_MMAP	     (UINT64_C(1) << 8)
-#define PERFDATA_ATTR_COMM	     (UINT64_C(1) << 9)
-#define PERFDATA_ATTR_TASK	     (UINT64_C(1) << 13)
-#define PERFDATA_ATTR_SAMPLE_ID_ALL  (UINT64_C(1) << 18)
-#define PERFDATA_ATTR_MMAP2	     (UINT64_C(1) << 23)
-#define PERFDATA_ATTR_COMM_EXEC	     (UINT64_C(1) << 24)
-#define PERFDATA_ATTR_BUILD_ID	     (UINT64_C(1) << 34)
-#define PERFDATA_READ_FORMAT_ID	     4
-#define PERFDATA_SAMPLE_IP	     (1u << 0)
-#define PERFDATA_SAMPLE_TID	     (1u << 1)
-#define PERFDATA_SAMPLE_TIME	     (1u << 2)
-#define PERFDATA_SAMPLE_ADDR	     (1u << 3)
-#define PERFDATA_SAMPLE_READ	     (1u << 4)
-#define PERFDATA_SAMPLE_CALLCHAIN    (1u << 5)
-#define PERFDATA_SAMPLE_ID	     (1u << 6)
-#define PERFDATA_SAMPLE_CPU	     (1u << 7)
-#define PERFDATA_SAMPLE_PERIOD	     (1u << 8)
-#define PERFDATA_SAMPLE_STREAM_ID    (1u << 9)
-#define PERFDATA_SAMPLE_RAW	     (1u << 10)
-#define PERFDATA_SAMPLE_IDENTIFIER   (1u << 16)
-#define PERFDATA_SAMPLE_AUX	     (1u << 20)
-#define PERFDATA_TYPE_TRACEPOINT     2
+#define PERFDATA_ATTR_SIZE	      120
+#define PERFDATA_ATTR_SIZE_MIN	      64
+#define PERFDATA_ATTR_AT_TYPE	      0
+#define PERFDATA_ATTR_AT_SIZE	      4
+#define PERFDATA_ATTR_AT_CONFIG	      8
+#define PERFDATA_ATTR_AT_PERIOD	      16
+#define PERFDATA_ATTR_AT_SAMPLE_TYPE  24
+#define PERFDATA_ATTR_AT_READ_FORMAT  32
+#define PERFDATA_ATTR_AT_FLAGS	      40
+#define PERFDATA_ATTR_AT_BRANCH_TYPE  72
+#define PERFDATA_ATTR_AT_REGS_USER    80
+#define PERFDATA_ATTR_AT_REGS_INTR    96
+#define PERFDATA_ATTR_INHERIT	      (UINT64_C(1) << 1)
+#define PERFDATA_ATTR_EXCLUDE_KERNEL  (UINT64_C(1) << 5)
+#define PERFDATA_ATTR_EXCLUDE_HV      (UINT64_C(1) << 6)
+#define PERFDATA_ATTR_MMAP	      (UINT64_C(1) << 8)
+#define PERFDATA_ATTR_COMM	      (UINT64_C(1) << 9)
+#define PERFDATA_ATTR_TASK	      (UINT64_C(1) << 13)
+#define PERFDATA_ATTR_SAMPLE_ID_ALL   (UINT64_C(1) << 18)
+#define PERFDATA_ATTR_MMAP2	      (UINT64_C(1) << 23)
+#define PERFDATA_ATTR_COMM_EXEC	      (UINT64_C(1) << 24)
+#define PERFDATA_ATTR_BUILD_ID	      (UINT64_C(1) << 34)
+#define PERFDATA_READ_ENABLED	      1
+#define PERFDATA_READ_RUNNING	      2
+#define PERFDATA_READ_FORMAT_ID	      4
+#define PERFDATA_READ_GROUP	      8
+#define PERFDATA_READ_LOST	      16
+#define PERFDATA_BRANCH_HW_INDEX      (UINT64_C(1) << 17)
+#define PERFDATA_SAMPLE_IP	      (1u << 0)
+#define PERFDATA_SAMPLE_TID	      (1u << 1)
+#define PERFDATA_SAMPLE_TIME	      (1u << 2)
+#define PERFDATA_SAMPLE_ADDR	      (1u << 3)
+#define PERFDATA_SAMPLE_READ	      (1u << 4)
+#define PERFDATA_SAMPLE_CALLCHAIN     (1u << 5)
+#define PERFDATA_SAMPLE_ID	      (1u << 6)
+#define PERFDATA_SAMPLE_CPU	      (1u << 7)
+#define PERFDATA_SAMPLE_PERIOD	      (1u << 8)
+#define PERFDATA_SAMPLE_STREAM_ID     (1u << 9)
+#define PERFDATA_SAMPLE_RAW	      (1u << 10)
+#define PERFDATA_SAMPLE_BRANCH_STACK  (1u << 11)
+#define PERFDATA_SAMPLE_REGS_USER     (1u << 12)
+#define PERFDATA_SAMPLE_STACK_USER    (1u << 13)
+#define PERFDATA_SAMPLE_WEIGHT	      (1u << 14)
+#define PERFDATA_SAMPLE_DATA_SRC      (1u << 15)
+#define PERFDATA_SAMPLE_IDENTIFIER    (1u << 16)
+#define PERFDATA_SAMPLE_TRANSACTION   (1u << 17)
+#define PERFDATA_SAMPLE_REGS_INTR     (1u << 18)
+#define PERFDATA_SAMPLE_PHYS_ADDR     (1u << 19)
+#define PERFDATA_SAMPLE_AUX	      (1u << 20)
+#define PERFDATA_SAMPLE_CGROUP	      (1u << 21)
+#define PERFDATA_SAMPLE_DATA_PAGE     (1u << 22)
+#define PERFDATA_SAMPLE_CODE_PAGE     (1u << 23)
+#define PERFDATA_SAMPLE_WEIGHT_STRUCT (1u << 24)
+#define PERFDATA_TYPE_TRACEPOINT      2
 
 /* attr.config of intel_pt (the format folder of the PMU in sysfs). */
 #define PERFDATA_PT_PT	       (UINT64_C(1) << 0)
@@ -101,6 +121,7 @@ enum perfdata_type {
 	PERFDATA_HEADER_TRACING_DATA = 66, /* followed by as many bytes as its first field says */
 	PERFDATA_HEADER_BUILD_ID = 67,
 	PERFDATA_FINISHED_ROUND = 68,
+	PERFDATA_ID_INDEX = 69,
 	PERFDATA_AUXTRACE_INFO = 70,
 	PERFDATA_AUXTRACE = 71,
 	PERFDATA_EVENT_UPDATE = 78,

@@ -71,6 +71,7 @@ void perfdata_close(struct perfdata_file *f)
 	free(f->parts);
 	free(f->attrs);
 	free(f->ids);
+	free(f->places);
 	free(f->more_build_ids);
 	free(f->kcore);
 	free(f->kallsyms);
@@ -344,7 +345,7 @@ uint32_t perfdata_auxtrace(const struct perfdata_file *f)
 
 bool perfdata_snapshot(const struct perfdata_file *f)
 {
-	return f->snapshot;
+	return f->snapshot || f->aux_samples;
 }
 
 bool perfdata_unfinished(const struct perfdata_file *f)
@@ -360,11 +361,6 @@ bool perfdata_truncated(const struct perfdata_file *f)
 uint64_t perfdata_size(const struct perfdata_file *f)
 {
 	return f->parts[0].size;
-}
-
-bool perfdata_aux_samples(const struct perfdata_file *f)
-{
-	return f->aux_samples;
 }
 
 const char *perfdata_kcore(const struct perfdata_file *f)

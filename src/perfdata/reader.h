@@ -26,10 +26,10 @@ struct perfdata_record {
 	uint64_t address, size, file_offset; /* mappings; code: address, size */
 	const char *text;		     /* comm, path, note (not terminated: see text_size) */
 	size_t text_size;
-	const uint8_t *bytes; /* AUXTRACE: the trace; code: its bytes */
+	const uint8_t *bytes; /* AUXTRACE and samples: the trace; code: its bytes */
 	uint64_t trace_size;
 	uint64_t trace_offset; /* AUXTRACE: offset in its stream */
-	uint32_t index;	       /* AUXTRACE and truth: stream */
+	uint32_t index;	       /* AUXTRACE, samples and truth: stream */
 	uint64_t lost;	       /* AUX: bytes; LOST: events; truth: overflows */
 	uint64_t tsc;	       /* code */
 	bool exec;	       /* COMM */
@@ -93,11 +93,11 @@ void perfdata_forget(const uint8_t *begin, const uint8_t *end);
  */
 uint32_t perfdata_auxtrace(const struct perfdata_file *file);
 
-/* True for snapshots (perf record --snapshot): what is missing between them is no loss. */
+/*
+ * True for snapshots (perf record --snapshot), and for samples with trace (--aux-sample), once one
+ * was read: what is missing between them is no loss.
+ */
 bool perfdata_snapshot(const struct perfdata_file *file);
-
-/* True when samples contained trace (perf record --aux-sample). Known once they have been read. */
-bool perfdata_aux_samples(const struct perfdata_file *file);
 
 /*
  * The path of perf's copy of the kernel's code beside the recording (--kcore), an ELF file; or

@@ -209,47 +209,6 @@ static void read_switch(struct reader *r, struct perfdata_record *record, uint16
 	record->ptid = (int32_t)reader_u32(r);
 }
 
-/*
- * A sample of the tracepoint sched:sched_switch, which recordings without context switch records
- * have. Its raw data are the tracepoint's fields (8 bytes of common ones, char prev_comm[16], s32
- * prev_pid, prio, s64 state, next_comm[16], s32 next_pid), and these "pids" are thread ids. False:
- * another sample, or one without the necessary fields.
- */
-static bool read_sample(struct perfdata_file *f, struct reader *r, struct perfdata_record *record)
-{
-	const struct perfdata_attr *attr = perfdata_attr_of_sample(f, r);
-	const uint64_t type = attr ? attr->sample_type : 0;
-	const uint8_t *raw;
-	uint32_t n;
-
-	f->aux_samples = f->aux_samples || type & PERFDATA_SAMPLE_AUX;
-	if (!attr || !attr->sched_switch || !(type & PERFDATA_SAMPLE_RAW) ||
-	    type & (PERFDATA_SAMPLE_READ | PERFDATA_SAMPLE_CALLCHAIN))
-		return false;
-	reader_bytes(r, 8u * (unsigned)__builtin_popcountll(
-				 type & (PERFDATA_SAMPLE_IDENTIFIER | PERFDATA_SAMPLE_IP)));
-	if (type & PERFDATA_SAMPLE_TID)
-		reader_u64(r);
-	if (type & PERFDATA_SAMPLE_TIME)
-		record->time = reader_u64(r);
-	reader_bytes(r, 8u * (unsigned)__builtin_popcountll(type & (PERFDATA_SAMPLE_ADDR |
-								    PERFDATA_SAMPLE_ID |
-								    PERFDATA_SAMPLE_STREAM_ID)));
-	if (type & PERFDATA_SAMPLE_CPU)
-		record->cpu = (int32_t)reader_u64(r);
-	if (type & PERFDATA_SAMPLE_PERIOD)
-		reader_u64(r);
-	n = reader_u32(r);
-	raw = reader_bytes(r, n);
-	if (!raw || n < 60)
-		return false;
-	record->type = PERFDATA_SWITCH_CPU_WIDE;
-	record->out = true;
-	record->tid = (int32_t)load_le32(raw + 24);
-	record->ptid = (int32_t)load_le32(raw + 56);
-	return true;
-}
-
 int perfdata_read_piped(struct perfdata_file *f, struct reader *r, const uint8_t *begin,
 			uint32_t type, struct ptah_message *why)
 {
@@ -307,7 +266,10 @@ bool perfdata_read_record(struct perfdata_file *f, struct reader *r, uint16_t mi
 		read_switch(r, record, misc, record->type == PERFDATA_SWITCH_CPU_WIDE);
 		break;
 	case PERFDATA_SAMPLE:
-		return read_sample(f, r, record);
+		return perfdata_read_sample(f, r, record);
+	case PERFDATA_ID_INDEX:
+		perfdata_read_id_index(f, r);
+		return false;
 	case PERFDATA_AUX:
 		reader_u64(r);
 		record->size = reader_u64(r);

@@ -3,6 +3,7 @@
 #include "perfdata/writer_inside.h"
 
 #include "base/bits.h"
+#include "base/compiler.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,7 +58,24 @@ bool perfdata_write_at(int fd, const void *bytes, size_t n, uint64_t offset)
 	return true;
 }
 
+/* Everything before the mark is in the file. */
+static void set_mark(struct perfdata_writer *w, const struct written_mark *mark)
+{
+	w->last = *mark;
+	if (w->last.size - w->next.size < MARK_DISTANCE)
+		return;
+	w->before = w->next;
+	w->next = w->last;
+}
+
 int perfdata_write_pending(struct perfdata_writer *w)
+{
+	const struct written_mark end = {w->size, w->trace_size};
+
+	return perfdata_write_part(w, &end);
+}
+
+int perfdata_write_part(struct perfdata_writer *w, const struct written_mark *complete)
 {
 	if (w->status < 0)
 		return w->status;
@@ -69,6 +87,7 @@ int perfdata_write_pending(struct perfdata_writer *w)
 						  w->data_offset + w->size - w->pending.size))
 		return perfdata_writer_fail_system(w, "write");
 	w->pending.size = 0;
+	set_mark(w, complete);
 	return 0;
 }
 
@@ -236,25 +255,74 @@ const char *perfdata_writer_why(const struct perfdata_writer *w)
 	return w->status < 0 ? w->why.text : NULL;
 }
 
-int perfdata_writer_finish(struct perfdata_writer *w, struct ptah_message *why)
+/* Writes what follows the data, and closes the file. */
+static int complete(struct perfdata_writer *w)
 {
-	int status = perfdata_writer_flush(w);
+	int fd = w->fd;
 
-	if (status >= 0 && !w->take)
-		status = perfdata_write_features(w);
-	if (status >= 0 && !w->take && close(w->fd)) {
-		w->fd = -1;
-		status = perfdata_writer_fail_system(w, "close");
-	}
-	if (status < 0) {
-		if (why)
-			*why = w->why;
-		perfdata_writer_abort(w);
-		return status;
-	}
+	if (perfdata_writer_flush(w) < 0 || w->take)
+		return w->status;
+	if (perfdata_write_features(w) < 0)
+		return w->status;
 	w->fd = -1;
-	writer_free(w);
-	return 0;
+	return close(fd) ? perfdata_writer_fail_system(w, "close") : 0;
+}
+
+/* Cuts the file after the mark, so that writing can continue there. */
+static bool cut(struct perfdata_writer *w, const struct written_mark *mark)
+{
+	w->status = 0;
+	w->size = mark->size;
+	w->trace_size = mark->trace_size;
+	w->pending.size = 0;
+	w->pending.failed = false;
+	while (w->index.size >= 16 &&
+	       load_le64(w->index.bytes + w->index.size - 16) >= w->data_offset + w->size)
+		w->index.size -= 16;
+	return w->fd >= 0 && ftruncate(w->fd, (off_t)(w->data_offset + w->size)) == 0;
+}
+
+/*
+ * Keeps what was written before the writer failed. The file cannot become larger: the disk is full,
+ * or a limit is reached. So if there is no room for the note and the features after the last whole
+ * record, the file is cut further back. It can be read without them too.
+ */
+static bool keep(struct perfdata_writer *w)
+{
+	const struct written_mark marks[] = {w->last, w->before};
+	char note[sizeof(w->why.text) + 64];
+
+	if (!w->regular || !w->last.trace_size)
+		return false;
+	snprintf(note, sizeof(note), "the recording is not complete: %s", w->why.text);
+	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
+		if (marks[i].trace_size && cut(w, &marks[i]) && perfdata_add_note(w, note) >= 0 &&
+		    complete(w) >= 0)
+			return true;
+	return cut(w, marks[1].trace_size ? &marks[1] : &marks[0]) && perfdata_writer_flush(w) >= 0;
+}
+
+int perfdata_writer_finish(struct perfdata_writer *w, uint64_t *trace_size,
+			   struct ptah_message *why)
+{
+	int status = complete(w);
+	bool kept;
+
+	if (status < 0 && why)
+		*why = w->why;
+	kept = status >= 0 || keep(w);
+	if (trace_size)
+		*trace_size = kept ? w->trace_size : 0;
+	if (kept)
+		writer_free(w);
+	else
+		perfdata_writer_abort(w);
+	return status;
+}
+
+uint64_t perfdata_writer_size(const struct perfdata_writer *w)
+{
+	return w->data_offset + w->size;
 }
 
 void perfdata_writer_abort(struct perfdata_writer *w)

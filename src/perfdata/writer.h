@@ -149,8 +149,17 @@ int perfdata_add_note(struct perfdata_writer *w, const char *text);
 int perfdata_writer_flush(struct perfdata_writer *w);
 const char *perfdata_writer_why(const struct perfdata_writer *w);
 
-/* Completes the file and frees the writer. */
-int perfdata_writer_finish(struct perfdata_writer *w, struct ptah_message *why);
+/* The size of the file so far, or of what the callback has taken. */
+uint64_t perfdata_writer_size(const struct perfdata_writer *w);
+
+/*
+ * Completes the file and frees the writer. If the writer has failed, or fails now (the disk is
+ * full), this returns its status, and the file ends with the last record that could be written and
+ * a note that says why. A file without any trace is removed then, as by perfdata_writer_abort().
+ * *trace_size: bytes of trace in the file. trace_size and why may be NULL.
+ */
+int perfdata_writer_finish(struct perfdata_writer *w, uint64_t *trace_size,
+			   struct ptah_message *why);
 
 /* Removes the file, renames PATH.old back, and frees the writer. */
 void perfdata_writer_abort(struct perfdata_writer *w);

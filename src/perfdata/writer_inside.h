@@ -12,8 +12,9 @@
 #include "perfdata/message.h"
 #include "perfdata/writer.h"
 
-#define MAX_FILES  10000 /* mapped files whose build ids are read; the list is searched */
-#define MAX_RECORD 65528 /* a record's size is a u16, and here a multiple of 8 */
+#define MAX_FILES     10000 /* mapped files whose build ids are read; the list is searched */
+#define MARK_DISTANCE (64u << 10)
+#define MAX_RECORD    65528 /* a record's size is a u16, and here a multiple of 8 */
 
 /* A mapped file. Its build id is read once, and listed in the header. */
 struct written_file {
@@ -21,6 +22,11 @@ struct written_file {
 	int32_t pid;
 	struct perfdata_build_id id;
 	char path[];
+};
+
+/* A place between two records. */
+struct written_mark {
+	uint64_t size, trace_size; /* of the data section before it */
 };
 
 /* How many bytes of a stream were written, padding included. */
@@ -43,7 +49,14 @@ struct perfdata_writer {
 	bool regular, renamed;
 	char *path, *old_path;
 	struct perfdata_clock clock;
-	uint64_t size; /* bytes of the data section, written or buffered */
+	uint64_t size;	     /* bytes of the data section, written or buffered */
+	uint64_t trace_size; /* bytes of trace among them, without padding */
+	/*
+	 * Where the file can be cut when no more can be written: after the last record that is
+	 * complete in the file, and at least MARK_DISTANCE before that, which makes room for the
+	 * features. `next` will become `before`.
+	 */
+	struct written_mark last, next, before;
 	struct perfdata_buffer pending;
 	struct written_file *files;
 	size_t file_count;
@@ -73,8 +86,10 @@ int perfdata_writer_no_memory(struct perfdata_writer *w);
 int perfdata_writer_fail_system(struct perfdata_writer *w, const char *what);
 /* Writes all n bytes. False with errno on failure. */
 bool perfdata_write_at(int fd, const void *bytes, size_t n, uint64_t offset);
-/* Writes what is buffered. w->size already counts it. */
+/* Writes what is buffered, which ends with a whole record. w->size already counts it. */
 int perfdata_write_pending(struct perfdata_writer *w);
+/* The same for a record whose end is not buffered yet; the last whole record ends at *complete. */
+int perfdata_write_part(struct perfdata_writer *w, const struct written_mark *complete);
 /* Begins a record of `size` bytes, which is a multiple of 8. */
 void perfdata_begin(struct perfdata_writer *w, uint32_t type, uint16_t misc, size_t size);
 /* Passes a piece to the callback. If that returns a negative status, the writer fails with it. */

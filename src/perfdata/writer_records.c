@@ -174,12 +174,15 @@ int perfdata_write_aux(struct perfdata_writer *w, const struct perfdata_aux *aux
 	    .bytes = aux->bytes,
 	    .size = aux->size,
 	};
+	const struct written_mark start = {w->size, w->trace_size};
 	size_t padding = -aux->size & 7;
 
 	if (w->status < 0 || !aux->size)
 		return w->status;
-	if (w->take)
+	if (w->take) {
+		w->size += aux->size;
 		return perfdata_hand_over(w, &piece);
+	}
 	if (w->indexed) {
 		perfdata_put64(&w->index, w->data_offset + w->size);
 		perfdata_put64(&w->index, PERFDATA_AUXTRACE_HEADER);
@@ -192,11 +195,12 @@ int perfdata_write_aux(struct perfdata_writer *w, const struct perfdata_aux *aux
 	perfdata_put32(&w->pending, (uint32_t)aux->tid);
 	perfdata_put32(&w->pending, (uint32_t)aux->cpu);
 	perfdata_put32(&w->pending, 0);
-	if (perfdata_write_pending(w) < 0)
+	if (perfdata_write_part(w, &start) < 0)
 		return w->status;
 	if (!perfdata_write_at(w->fd, aux->bytes, aux->size, w->data_offset + w->size))
 		return perfdata_writer_fail_system(w, "write");
 	w->size += aux->size;
+	w->trace_size += aux->size;
 	perfdata_put(&w->pending, NULL, padding);
 	w->size += padding;
 	return perfdata_end(w);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -73,6 +74,12 @@ static int hand_over(void *context, const struct perfdata_piece *p)
 	return r->config.output.sink->take
 		   ? r->config.output.sink->take(r->config.output.sink->context, &piece)
 		   : 0;
+}
+
+bool recorder_is_full(const struct ptah_recorder *r)
+{
+	return r->config.output.max_size && r->writer &&
+	       perfdata_writer_size(r->writer) >= r->config.output.max_size;
 }
 
 int recorder_open_writer(struct ptah_recorder *r, struct perfdata_writer_config *config)
@@ -384,6 +391,16 @@ int ptah_recorder_start(struct ptah_recorder *r)
 	return status < 0 ? status : r->error;
 }
 
+static bool end_if_full(struct ptah_recorder *r)
+{
+	if (!recorder_is_full(r))
+		return false;
+	r->status.full = true;
+	recorder_note(r, "the recording ended at its greatest size, %" PRIu64 " bytes",
+		      r->config.output.max_size);
+	return true;
+}
+
 int ptah_recorder_poll(struct ptah_recorder *r, int timeout_ms)
 {
 	int status;
@@ -394,7 +411,7 @@ int ptah_recorder_poll(struct ptah_recorder *r, int timeout_ms)
 		return r->error;
 	if (r->state != RECORDER_STARTED || !r->status.running)
 		return 0;
-	status = timer_is_over(r) ? 0 : r->backend->poll(r, timeout_ms);
+	status = timer_is_over(r) || end_if_full(r) ? 0 : r->backend->poll(r, timeout_ms);
 	r->status.running = status > 0;
 	return r->error < 0 ? r->error : status;
 }
@@ -458,16 +475,27 @@ int ptah_recorder_finish(struct ptah_recorder *r)
 {
 	struct ptah_message why = {""};
 	int status = ptah_recorder_stop(r);
+	uint64_t kept = 0;
 
-	if (status < 0 || r->state == RECORDER_FINISHED)
+	if (!r || r->state == RECORDER_NEW || r->state == RECORDER_FINISHED)
 		return status;
+	if (status < 0 && !r->status.trace_bytes)
+		return status; /* nothing is worth keeping */
+	if (status < 0 && !perfdata_writer_why(r->writer))
+		recorder_note(r, "the recording is not complete: %s", r->why.text);
 	r->state = RECORDER_FINISHED;
 	note_end_of_command(r);
-	status = perfdata_writer_finish(r->writer, &why);
+	status = perfdata_writer_finish(r->writer, &kept, &why);
 	r->writer = NULL;
-	if (status < 0)
-		recorder_fail(r, PTAH_RECORD_OUTPUT, status, "%s", why.text);
-	return status;
+	r->kept = status >= 0 || kept;
+	if (status >= 0)
+		return r->error;
+	recorder_fail(r, PTAH_RECORD_OUTPUT, status, "%s", why.text);
+	if (!r->config.output.sink) {
+		r->status.losses.unwritten += r->status.trace_bytes - kept;
+		r->status.trace_bytes = kept;
+	}
+	return r->error;
 }
 
 void ptah_recorder_free(struct ptah_recorder *r)
@@ -537,6 +565,8 @@ int ptah_record(const struct ptah_record_config *config, struct ptah_record_stat
 		;
 	if (status >= 0)
 		status = ptah_recorder_finish(r);
+	else
+		ptah_recorder_finish(r); /* keeps what there is */
 	/*
 	 * After a failure the recorded command runs on. A command that only says how long to record
 	 * is ended.

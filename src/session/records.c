@@ -88,6 +88,7 @@ static int first_pass(struct pass *pass, const struct perfdata_record *r)
 
 	switch (r->type) {
 	case PERFDATA_AUXTRACE:
+	case PERFDATA_SAMPLE:
 		return session_add_trace(s, r->index, r->tid, r->cpu, r->trace_offset, r->bytes,
 					 r->trace_size);
 	case PERFDATA_AUX:

@@ -53,12 +53,6 @@ static int explain_empty(const struct ptah_session *s, const char *path, struct 
 	if (kind && kind != PERFDATA_AUXTRACE_INTEL_PT)
 		return perfdata_message(why, PTAH_E_FOREIGN, "%s: a trace of %s, not of Intel PT",
 					path, auxtrace_name(kind));
-	if (perfdata_aux_samples(s->file))
-		return perfdata_message(why, PTAH_E_UNSUPPORTED,
-					"%s: its trace lies in samples (perf record --aux-sample), "
-					"which are not decoded; record with `perf record -e "
-					"intel_pt//`, or with --snapshot for moments alone",
-					path);
 	if (perfdata_truncated(s->file))
 		return perfdata_message(why, PTAH_E_TRUNCATED,
 					"%s: the file ends at offset %" PRIu64

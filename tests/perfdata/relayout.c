@@ -6,6 +6,10 @@
  * relayout records FILE: prints the records that Ptah's reader finds in a recording, as perf script
  * --show-task-events --show-mmap-events --show-switch-events does.
  *
+ * relayout samples IN OUT SIZE AGAIN: puts the trace of a recording of one thread into samples of
+ * SIZE bytes, as `perf record --aux-sample` does. Each begins with the last AGAIN bytes of the one
+ * before, or with a negative number that many bytes after its end.
+ *
  * relayout merge IN1 IN2 OUT: joins the threads' streams of two recordings, made one after the
  * other with one clock, into the stream of CPU 0, with a context switch between them.
  */
@@ -176,6 +180,123 @@ static void merge(struct layout a, struct layout b, const char *path)
 	write_file(path, &out);
 }
 
+/* Samples: the second event takes them. */
+
+#define SAMPLE_TYPE                                                                                \
+	(PERFDATA_SAMPLE_IDENTIFIER | PERFDATA_SAMPLE_IP | PERFDATA_SAMPLE_TID |                   \
+	 PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_CPU | PERFDATA_SAMPLE_READ |                       \
+	 PERFDATA_SAMPLE_CALLCHAIN | PERFDATA_SAMPLE_REGS_USER | PERFDATA_SAMPLE_WEIGHT |          \
+	 PERFDATA_SAMPLE_PHYS_ADDR | PERFDATA_SAMPLE_AUX)
+#define SAMPLE_EVENT 2 /* its id; Ptah's own event has the id 1 */
+#define ATTR_ENTRY   136
+
+/* A header with two events. */
+static void put_sampling_header(struct perfdata_buffer *out, struct layout in)
+{
+	const uint8_t *attr = in.bytes + load_le64(in.bytes + PERFDATA_AT_ATTRS);
+	uint8_t head[PERFDATA_HEADER_SIZE + 16 + 2 * ATTR_ENTRY] = {0};
+	uint8_t *second = head + PERFDATA_HEADER_SIZE + 16 + ATTR_ENTRY;
+
+	memcpy(head, in.bytes, PERFDATA_HEADER_SIZE);
+	store_le64(head + PERFDATA_AT_ATTRS, PERFDATA_HEADER_SIZE + 16);
+	store_le64(head + PERFDATA_AT_ATTRS + 8, 2 * ATTR_ENTRY);
+	store_le64(head + PERFDATA_AT_DATA, sizeof(head));
+	for (unsigned i = 0; i < 2; i++) {
+		uint8_t *at = head + PERFDATA_HEADER_SIZE + 16 + i * ATTR_ENTRY;
+
+		store_le64(head + PERFDATA_HEADER_SIZE + 8 * i, 1 + i);
+		memcpy(at, attr, ATTR_ENTRY);
+		store_le64(at + ATTR_ENTRY - 16, PERFDATA_HEADER_SIZE + 8 * i);
+		store_le64(at + ATTR_ENTRY - 8, 8);
+	}
+	store_le32(second, 1); /* PERF_TYPE_SOFTWARE: cpu-clock */
+	store_le64(second + PERFDATA_ATTR_AT_CONFIG, 0);
+	store_le64(second + PERFDATA_ATTR_AT_SAMPLE_TYPE, SAMPLE_TYPE);
+	store_le64(second + PERFDATA_ATTR_AT_READ_FORMAT,
+		   PERFDATA_READ_ENABLED | PERFDATA_READ_FORMAT_ID);
+	store_le64(second + PERFDATA_ATTR_AT_REGS_USER, 1 << 7 | 1 << 8); /* SP, IP */
+	store_le32(second + 112, 65528);				  /* aux_sample_size */
+	perfdata_put(out, head, sizeof(head));
+}
+
+/* Both events write to the buffer of the thread. */
+static void put_id_index(struct perfdata_buffer *out, uint32_t tid)
+{
+	layout_record(out, PERFDATA_ID_INDEX, 8 + 2 * 32);
+	perfdata_put64(out, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		perfdata_put64(out, 1 + i);
+		perfdata_put64(out, 0);		 /* the buffer */
+		perfdata_put64(out, UINT64_MAX); /* the CPU */
+		perfdata_put64(out, tid);
+	}
+}
+
+/* In the order of perf_output_sample(). */
+static void put_aux_sample(struct perfdata_buffer *out, uint32_t tid, uint64_t time,
+			   const uint8_t *trace, size_t n)
+{
+	const size_t whole = n + (-n & 7);
+
+	perfdata_put32(out, PERFDATA_SAMPLE);
+	perfdata_put16(out, PERFDATA_MISC_USER);
+	perfdata_put16(out, (uint16_t)(8 + 5 * 8 + 24 + 24 + 24 + 8 + 8 + 8 + whole));
+	perfdata_put64(out, SAMPLE_EVENT);
+	perfdata_put64(out, 0x1000); /* IP */
+	perfdata_put32(out, tid);
+	perfdata_put32(out, tid);
+	perfdata_put64(out, time);
+	perfdata_put64(out, 0); /* CPU */
+	perfdata_put64(out, 5); /* the counter's value, the time it ran, and its id */
+	perfdata_put64(out, 6);
+	perfdata_put64(out, SAMPLE_EVENT);
+	perfdata_put64(out, 2); /* callers */
+	perfdata_put64(out, UINT64_MAX - 511);
+	perfdata_put64(out, 0x1000);
+	perfdata_put64(out, 2); /* registers of 64 bits */
+	perfdata_put64(out, 0x2000);
+	perfdata_put64(out, 0x1000);
+	perfdata_put64(out, 7); /* weight */
+	perfdata_put64(out, 8); /* physical address */
+	perfdata_put64(out, whole);
+	perfdata_put(out, trace, n);
+	perfdata_put(out, NULL, whole - n);
+}
+
+static void write_samples(struct layout in, const char *path, size_t size, long again)
+{
+	const uint8_t *end = in.bytes + layout_end(in);
+	const uint32_t tid = load_le32(first_of(in, PERFDATA_AUXTRACE) + 36);
+	struct perfdata_buffer trace = {0}, records = {0}, out = {0};
+	uint64_t time = 1;
+	size_t from = 0;
+
+	for (const uint8_t *at = in.bytes + layout_data(in); at < end; at += layout_whole(at)) {
+		const uint32_t type = load_le32(at);
+
+		if (type == PERFDATA_AUXTRACE) {
+			perfdata_put(&trace, at + PERFDATA_AUXTRACE_HEADER,
+				     (size_t)load_le64(at + 8));
+			continue;
+		}
+		if (type == PERFDATA_EXIT)
+			time = load_le64(at + 24);
+		/* perf looks for samples as soon as it reads AUXTRACE_INFO. */
+		if (type == PERFDATA_AUXTRACE_INFO)
+			put_id_index(&records, tid);
+		perfdata_put(&records, at, (size_t)layout_whole(at));
+	}
+	while (from < trace.size) {
+		const size_t n = trace.size - from < size ? trace.size - from : size;
+
+		put_aux_sample(&records, tid, time, trace.bytes + from, n);
+		from += n == trace.size - from ? n : (size_t)((long)n - again);
+	}
+	put_sampling_header(&out, in);
+	layout_finish(&out, in, &records, 0);
+	write_file(path, &out);
+}
+
 static void show(const struct perfdata_record *r)
 {
 	switch (r->type) {
@@ -232,6 +353,10 @@ int main(int argc, char **argv)
 
 	if (argc == 5 && !strcmp(argv[1], "merge")) {
 		merge(read_file(argv[2]), read_file(argv[3]), argv[4]);
+		return 0;
+	}
+	if (argc == 6 && !strcmp(argv[1], "samples")) {
+		write_samples(read_file(argv[2]), argv[3], (size_t)atol(argv[4]), atol(argv[5]));
 		return 0;
 	}
 	if (argc == 3 && !strcmp(argv[1], "records"))

@@ -181,8 +181,11 @@ static inline void layout_pack(struct perfdata_buffer *out, const uint8_t *at, c
 	ZSTD_freeCStream(p.stream);
 }
 
-/* Writes the same header and features around other records, with the feature COMPRESSED. */
-static inline void layout_around(struct perfdata_buffer *out, struct layout in,
+/*
+ * Writes the features of `in`, and the feature COMPRESSED unless `most` is 0, around other records.
+ * `out` has the header already.
+ */
+static inline void layout_finish(struct perfdata_buffer *out, struct layout in,
 				 const struct perfdata_buffer *records, uint32_t most)
 {
 	uint8_t compressed[20] = {0};
@@ -195,7 +198,6 @@ static inline void layout_around(struct perfdata_buffer *out, struct layout in,
 	store_le32(compressed + 4, PERFDATA_COMPRESS_ZSTD);
 	store_le32(compressed + 8, 3);
 	store_le32(compressed + 16, most);
-	perfdata_put(out, in.bytes, (size_t)layout_data(in));
 	perfdata_put(out, records->bytes, records->size);
 	end = out->size;
 	store_le64(out->bytes + PERFDATA_AT_DATA_SIZE, records->size);
@@ -216,6 +218,14 @@ static inline void layout_around(struct perfdata_buffer *out, struct layout in,
 		at += 16;
 		perfdata_put(out, section.bytes, section.size);
 	}
+}
+
+/* The same, with the header of `in`. */
+static inline void layout_around(struct perfdata_buffer *out, struct layout in,
+				 const struct perfdata_buffer *records, uint32_t most)
+{
+	perfdata_put(out, in.bytes, (size_t)layout_data(in));
+	layout_finish(out, in, records, most);
 }
 
 static inline void layout_to_packed(struct perfdata_buffer *out, struct layout in, size_t piece,

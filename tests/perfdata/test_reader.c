@@ -352,28 +352,87 @@ static void samples_of_sched_switch(void **state)
 	assert_int_equal(r.pid, -1);
 	assert_int_equal(r.ppid, -1);
 	assert_int_equal(perfdata_next(f, &r, &why), 0);
-	assert_false(perfdata_aux_samples(f));
+	assert_false(perfdata_snapshot(f));
 	perfdata_close(f);
 	perfdata_buffer_free(&b);
 }
 
-/* perf record --aux-sample: the trace is in the samples of another event. */
-static void trace_in_samples_is_seen(void **state)
+/* The body of a sample with every field before the trace, in the order of perf_output_sample(). */
+static void put_full_sample(struct perfdata_buffer *body, uint64_t id)
 {
-	struct perfdata_buffer b = {0};
+	perfdata_put64(body, id);
+	perfdata_put64(body, 0x1000); /* IP */
+	perfdata_put32(body, 10);
+	perfdata_put32(body, 11);
+	perfdata_put64(body, 1234); /* time */
+	perfdata_put64(body, 0x2000);
+	perfdata_put64(body, id);
+	perfdata_put64(body, 77); /* stream */
+	perfdata_put64(body, 3);  /* CPU */
+	perfdata_put64(body, 1);  /* period */
+	perfdata_put64(body, 2);  /* a group of two: time enabled, running, values and ids */
+	perfdata_put(body, NULL, 16 + 2 * 24);
+	perfdata_put64(body, 1); /* callers */
+	perfdata_put64(body, 0x1000);
+	perfdata_put32(body, 4); /* raw */
+	perfdata_put32(body, 0);
+	perfdata_put64(body, 2); /* branches */
+	perfdata_put(body, NULL, 8 + 2 * 24);
+	perfdata_put64(body, 2); /* registers */
+	perfdata_put(body, NULL, 3 * 8);
+	perfdata_put64(body, 16); /* stack */
+	perfdata_put(body, NULL, 16 + 8);
+	perfdata_put64(body, 5); /* weight */
+	perfdata_put64(body, 6); /* source */
+	perfdata_put64(body, 7); /* transaction */
+	perfdata_put64(body, 0); /* no registers */
+	perfdata_put(body, NULL, 4 * 8);
+	perfdata_put64(body, 8); /* trace */
+	perfdata_put(body, "\1\2\3\4\5\6\7", 8);
+}
+
+/* perf record --aux-sample: trace after all other fields. ID_INDEX names the buffer. */
+static void trace_in_a_sample(void **state)
+{
+	struct perfdata_buffer b = {0}, body = {0};
 	struct ptah_message why = {""};
 	struct perfdata_record r;
 	struct perfdata_file *f;
+	uint8_t *attr;
 
 	(void)state;
-	build_two_events(&b,
-			 PERFDATA_SAMPLE_IDENTIFIER | PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_AUX);
-	put_sample(&b, 50, 0, false);
+	build_two_events(&b, PERFDATA_SAMPLE_IDENTIFIER | 0x1fffff | 0xe00000);
+	attr = b.bytes + 120;
+	store_le64(attr + 32, 1 | 2 | 4 | 8 | 16); /* read_format */
+	store_le64(attr + 72, PERFDATA_BRANCH_HW_INDEX);
+	store_le64(attr + 80, 7); /* sample_regs_user */
+	store_le64(attr + 96, 3);
+	perfdata_put64(&body, 1);
+	perfdata_put64(&body, 50); /* id, buffer, CPU, thread */
+	perfdata_put64(&body, 6);
+	perfdata_put64(&body, 4);
+	perfdata_put64(&body, UINT64_MAX);
+	build_record(&b, PERFDATA_ID_INDEX, 0, &body, 0, 0, 0);
+	perfdata_buffer_free(&body);
+	body = (struct perfdata_buffer){0};
+	put_full_sample(&body, 50);
+	perfdata_put32(&b, PERFDATA_SAMPLE);
+	perfdata_put32(&b, (uint32_t)(8 + body.size) << 16);
+	perfdata_put(&b, body.bytes, body.size);
 	end_two_events(&b);
 	f = open_bytes(&b);
+	assert_false(perfdata_snapshot(f));
+	next(f, &r, PERFDATA_SAMPLE);
+	assert_int_equal(r.trace_size, 8);
+	assert_memory_equal(r.bytes, "\1\2\3\4\5\6\7", 8);
+	assert_int_equal(r.index, 6);
+	assert_int_equal(r.cpu, 4);
+	assert_int_equal(r.tid, -1);
+	assert_int_equal(r.time, 1234);
 	assert_int_equal(perfdata_next(f, &r, &why), 0);
-	assert_true(perfdata_aux_samples(f));
+	assert_true(perfdata_snapshot(f));
 	perfdata_close(f);
+	perfdata_buffer_free(&body);
 	perfdata_buffer_free(&b);
 }
 
@@ -467,7 +526,7 @@ int main(void)
 	    cmocka_unit_test(timing),
 	    cmocka_unit_test(records_of_different_events),
 	    cmocka_unit_test(samples_of_sched_switch),
-	    cmocka_unit_test(trace_in_samples_is_seen),
+	    cmocka_unit_test(trace_in_a_sample),
 	    cmocka_unit_test(mapping_of_the_kernel),
 	    cmocka_unit_test(other_files),
 	    cmocka_unit_test(compressed_and_broken_records),

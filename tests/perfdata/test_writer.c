@@ -97,7 +97,7 @@ static void written_and_read(void **state)
 	assert_int_equal(perfdata_add_note(w, "a note"), 0);
 	assert_int_equal(perfdata_add_truth(w, 3, 7, 8, &truth, 6), 0);
 	assert_int_equal(perfdata_write_exit(w, 7, 8, 7, 7, 60), 0);
-	assert_int_equal(perfdata_writer_finish(w, NULL), 0);
+	assert_int_equal(perfdata_writer_finish(w, NULL, NULL), 0);
 
 	f = open_reader(path);
 	assert_false(perfdata_unfinished(f));
@@ -183,7 +183,7 @@ static void readable_at_every_flush(void **state)
 	/* What was written after the last flush does no harm. */
 	assert_int_equal(perfdata_write_auxtrace(w, 0, 7, "12345", 5), 0);
 	assert_int_equal(count_records(path, &unfinished), 40);
-	assert_int_equal(perfdata_writer_finish(w, NULL), 0);
+	assert_int_equal(perfdata_writer_finish(w, NULL, NULL), 0);
 	assert_int_equal(count_records(path, &unfinished), 41);
 	assert_false(unfinished);
 	unlink(path);
@@ -207,7 +207,7 @@ static void old_recording_is_kept(void **state)
 	assert_int_equal(st.st_size, 8);
 
 	w = open_writer(path);
-	assert_int_equal(perfdata_writer_finish(w, NULL), 0);
+	assert_int_equal(perfdata_writer_finish(w, NULL, NULL), 0);
 	assert_int_equal(stat(old, &st), 0);
 	assert_int_equal(st.st_size, 8);
 	unlink(path);
@@ -267,7 +267,7 @@ static void too_long(void **state)
 
 	w = open_writer(path);
 	assert_int_equal(perfdata_add_code(w, 7, 1, 0, text, 60000), 0);
-	assert_int_equal(perfdata_writer_finish(w, NULL), 0);
+	assert_int_equal(perfdata_writer_finish(w, NULL, NULL), 0);
 	assert_int_equal(count_records(path, &unfinished), 1);
 	w = open_writer(path);
 	assert_int_equal(perfdata_add_code(w, 7, 1, 0, text, 66000), PTAH_E_LIMIT);

@@ -17,6 +17,7 @@ static struct recording *open_recording(void)
 	struct recording *r = calloc(1, sizeof(*r));
 
 	assert_non_null(r);
+	r->plugin = strdup("/proc/self/exe");
 	r->shared = calloc(1, sizeof(*r->shared));
 	r->memory = memfd_create("test", MFD_CLOEXEC);
 	assert_true(r->shared && r->memory >= 0 && write(r->memory, "mine", 4) == 4);
@@ -31,6 +32,7 @@ static void close_recording(struct recording *r)
 	close(r->socket);
 	close(r->memory);
 	processes_free(&r->processes);
+	free(r->plugin);
 	free(r->shared);
 	free(r);
 }
@@ -48,12 +50,12 @@ static int connect_to(const struct recording *r)
 	return fd;
 }
 
-/* The descriptor that was passed on; -1: none was. */
+/* The descriptor of the memory that was passed on; -1: none was. */
 static int receive(int fd)
 {
 	union {
 		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int))];
+		char room[CMSG_SPACE(PASSED_MAX * sizeof(int))];
 	} control;
 	char byte;
 	struct iovec part = {&byte, 1};
@@ -61,12 +63,14 @@ static int receive(int fd)
 				 .msg_iovlen = 1,
 				 .msg_control = &control,
 				 .msg_controllen = sizeof(control)};
-	int passed = -1;
+	int passed[PASSED_MAX] = {-1, -1};
 
 	if (recvmsg(fd, &message, 0) == 1)
-		memcpy(&passed, CMSG_DATA(&control.header), sizeof(passed));
+		memcpy(passed, CMSG_DATA(&control.header), sizeof(passed));
 	close(fd);
-	return passed;
+	if (passed[PASSED_PLUGIN] >= 0)
+		close(passed[PASSED_PLUGIN]);
+	return passed[PASSED_MEMORY];
 }
 
 static void test_recorded_processes_get_the_memory(void **state)

@@ -5,12 +5,14 @@
 
 [ "$(id -u)" = 0 ] || skip "only root can change its user"
 
-# A folder, and a plugin in it, that other users can read, wherever the build is.
+# A folder that other users can read, wherever the build is, and a plugin that they cannot find.
 place=$(mktemp -d /tmp/ptah-users-XXXXXX)
 trap 'rm -rf "$place"' EXIT
 build children
-cp children "$PTAH_BUILD/lib/ptah-qemu.so" "$place"
-chmod 755 "$place"
+mkdir -m 700 "$place/private"
+cp children "$place"
+cp "$PTAH_BUILD/lib/ptah-qemu.so" "$place/private"
+chmod 755 "$place" "$place/private/ptah-qemu.so"
 here=$PWD
 cd "$place"
 
@@ -21,7 +23,7 @@ same()
 	shift
 	env -i A=1 PATH="$PATH" "$@" >native.txt 2>native-errors.txt </dev/null || :
 	rm -f perf.data perf.data.old
-	env -i A=1 PATH="$PATH" "$PTAH" record -q --plugin=./ptah-qemu.so -- "$@" \
+	env -i A=1 PATH="$PATH" "$PTAH" record -q --plugin=./private/ptah-qemu.so -- "$@" \
 		>recorded.txt 2>recorded-errors.txt </dev/null || :
 	cmp -s native.txt recorded.txt || fail "$*: $(diff native.txt recorded.txt | head -20)"
 	cmp -s native-errors.txt recorded-errors.txt ||
@@ -44,6 +46,21 @@ same 3 ./children drop vfork
 same 3 ./children drop spawn
 same 4 ./children drop exec-in-thread
 same 23 ./children deep drop parent exec
+
+# A process that cannot be followed and still runs when the recording ends is named with the reason.
+mkdir root
+cat >sleeper.c <<'X'
+#include <fcntl.h>
+#include <unistd.h>
+int main(void) { return open("/begun", O_CREAT | O_WRONLY, 0600) < 0 || sleep(20) == 0; }
+X
+if "$CC" -static -o root/sleeper sleeper.c 2>/dev/null; then
+	"$PTAH" record -q -- sh -c 'chroot root /sleeper & while [ ! -e root/begun ]; do :; done; echo $!' >pid.txt
+	exact
+	kill "$(cat pid.txt)"
+	grep -q "process $(cat pid.txt) became /sleeper, which was not recorded: the emulator" notes.txt ||
+		fail "it still runs: $(cat notes.txt)"
+fi
 
 # initdb and its like: a script of root's that starts everything as another user.
 command -v setpriv >/dev/null || skip "setpriv is not installed (Debian: util-linux)"

@@ -213,7 +213,7 @@ static inline void end_recording(struct recorded *r)
 
 	assert_int_equal(perfdata_write_itrace_start(r->w, 7, 7, 50), 0);
 	assert_int_equal(perfdata_write_aux(r->w, &aux), 0);
-	if (perfdata_writer_finish(r->w, &why) < 0)
+	if (perfdata_writer_finish(r->w, NULL, &why) < 0)
 		fail_msg("%s", why.text);
 }
 

@@ -505,31 +505,67 @@ static void snapshots_that_overlap(void **state)
 	ptah_session_close(s);
 }
 
-/*
- * A recording of perf record --aux-sample is refused with that reason, not because it has no trace.
- */
-static void trace_in_samples_is_refused(void **state)
+/* A sample of perf record --aux-sample, with the `n` bytes of trace at `from`. */
+static void put_aux_sample(struct made *m, uint32_t cpu, size_t from, size_t n)
 {
-	struct ptah_session *s = NULL;
-	struct ptah_message why = {""};
 	struct perfdata_buffer body = {0};
+	const size_t whole = (n + 7) & ~(size_t)7;
+
+	perfdata_put32(&body, 7); /* pid, tid */
+	perfdata_put32(&body, 7);
+	perfdata_put64(&body, 1100); /* time */
+	perfdata_put64(&body, cpu);
+	perfdata_put64(&body, whole);
+	perfdata_put(&body, m->trace + from, n);
+	perfdata_put(&body, NULL, whole - n);
+	build_record(&m->file, PERFDATA_SAMPLE, 0, &body, 7, 7, 1100);
+	perfdata_buffer_free(&body);
+}
+
+/*
+ * perf record --aux-sample: the trace lies in samples, each of which decodes by itself. Those of a
+ * CPU overlap as snapshots do.
+ */
+static void trace_in_samples(void **state)
+{
 	struct made m;
+	struct ptah_session *s;
+	struct ptah_stream_info info;
+	size_t places[4];
 
 	(void)state;
 	begin(&m);
-	store_le64(m.file.bytes + 112 + 24,
-		   PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME | PERFDATA_SAMPLE_AUX);
-	perfdata_put64(&body, 8);
-	perfdata_put64(&body, 0);
-	build_record(&m.file, PERFDATA_SAMPLE, 0, &body, 7, 7, 1100);
-	build_end(&m.file, PERFDATA_FEATURE_ARCH, "x86_64");
-	build_file(m.path, m.file.bytes, m.file.size);
-	assert_int_equal(ptah_session_open(m.path, NULL, &s, &why), PTAH_E_UNSUPPORTED);
-	assert_non_null(strstr(why.text, m.path));
-	assert_non_null(strstr(why.text, "--aux-sample"));
-	unlink(m.path);
-	perfdata_buffer_free(&body);
-	perfdata_buffer_free(&m.file);
+	m.file.size = BUILD_DATA;
+	build_with_cpus(&m.file);
+	store_le64(m.file.bytes + 112 + 24, PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME |
+						PERFDATA_SAMPLE_CPU | PERFDATA_SAMPLE_AUX);
+	build_info(&m.file, PERFDATA_AUXTRACE_INTEL_PT, false);
+	build_comm(&m.file, 7, 7, false, "prog", 0);
+	build_mmap2(&m.file, 7, 0x50000, 4096, 0, "//anon", 0, NULL);
+	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+	for (unsigned i = 0; i < 4; i++) {
+		places[i] = trace_size(&m);
+		jumps(&m, 100 + 100 * i, i > 0, 5 + i);
+	}
+	generator_async_disable(&m.g, BASE);
+	put_aux_sample(&m, 1, 0, places[2]);
+	put_aux_sample(&m, 2, places[2], places[3] - places[2]);
+	put_aux_sample(&m, 1, places[1], trace_size(&m) - places[1]);
+	put_aux_sample(&m, 1, 0, 0); /* where there was no trace */
+	s = finish(&m, NULL);
+	assert_int_equal(ptah_session_streams(s), 2);
+	for (size_t i = 0; i < 2; i++) {
+		const struct sums sums = decode(s, i);
+
+		assert_int_equal(ptah_session_stream_info(s, i, &info), 0);
+		assert_int_equal(info.cpu, 1 + i);
+		assert_int_equal(info.tid, -1);
+		assert_int_equal(info.pid, 7);
+		assert_int_equal(info.lost, 0);
+		assert_int_equal(sums.errors, 0);
+		assert_int_equal(sums.insns, i ? 3 * 7 : 3 * (5 + 6 + 7 + 8));
+	}
+	ptah_session_close(s);
 }
 
 static void missing_piece_is_told(void **state)
@@ -759,7 +795,7 @@ int main(void)
 	    cmocka_unit_test(fork_inherits_memory),
 	    cmocka_unit_test(padding_inside_a_packet_is_taken_out),
 	    cmocka_unit_test(snapshots_that_overlap),
-	    cmocka_unit_test(trace_in_samples_is_refused),
+	    cmocka_unit_test(trace_in_samples),
 	    cmocka_unit_test(missing_piece_is_told),
 	    cmocka_unit_test(file_cut_short),
 	    cmocka_unit_test(foreign_and_empty_recordings),

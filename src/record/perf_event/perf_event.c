@@ -151,7 +151,7 @@ static void close_recorder(struct ptah_recorder *r)
 		return;
 	hardware_close_command(&h->command, r->status.pid != 0);
 	events_close(&h->events);
-	if ((r->state != RECORDER_FINISHED || r->error < 0) && h->made_folder) {
+	if (!r->kept && h->made_folder) {
 		if (r->writer)
 			perfdata_writer_abort(r->writer);
 		r->writer = NULL;

@@ -352,7 +352,7 @@ static int poll_tracer(struct ptah_recorder *recorder, int timeout_ms)
 			take_message(r);
 		flush_at_times(r);
 		left = end - now_ms();
-	} while (left > 0 && !r->ended && recorder->error >= 0);
+	} while (left > 0 && !r->ended && recorder->error >= 0 && !recorder_is_full(recorder));
 	if (!r->ended && recorder->error >= 0)
 		return 1;
 	hang_up(r);

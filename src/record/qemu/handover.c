@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Passes the shared memory to recorded processes that may not open it by its name any more because
- * they have changed their user. Such a process, before it calls execve, connects to a socket whose
- * address is in the shared memory, and gets a descriptor. Only processes of the recording get one.
+ * Passes the shared memory and the plugin to recorded processes that may not open them by their
+ * names any more because they have changed their user. Such a process, before it calls execve,
+ * connects to a socket whose address is in the shared memory, and gets descriptors. Only processes
+ * of the recording get them.
  */
 #include "record/qemu/qemu.h"
 
+#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -42,11 +44,12 @@ static bool is_recorded(struct recording *r, int32_t pid)
 	return processes_find(&r->processes, pid);
 }
 
-static void send_memory(const struct recording *r, int to)
+static void send_descriptors(int to, const int descriptors[PASSED_MAX])
 {
+	const size_t size = PASSED_MAX * sizeof(int);
 	union {
 		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int))];
+		char room[CMSG_SPACE(PASSED_MAX * sizeof(int))];
 	} control = {.room = {0}};
 	char byte = 0;
 	struct iovec part = {&byte, 1};
@@ -57,9 +60,20 @@ static void send_memory(const struct recording *r, int to)
 
 	control.header.cmsg_level = SOL_SOCKET;
 	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&control.header), &r->memory, sizeof(int));
+	control.header.cmsg_len = CMSG_LEN(size);
+	memcpy(CMSG_DATA(&control.header), descriptors, size);
 	sendmsg(to, &message, MSG_NOSIGNAL);
+}
+
+static void answer(const struct recording *r, int peer)
+{
+	int descriptors[PASSED_MAX] = {[PASSED_MEMORY] = r->memory};
+
+	descriptors[PASSED_PLUGIN] = open(r->plugin, O_RDONLY | O_CLOEXEC);
+	if (descriptors[PASSED_PLUGIN] < 0)
+		return;
+	send_descriptors(peer, descriptors);
+	close(descriptors[PASSED_PLUGIN]);
 }
 
 void qemu_hand_over(struct recording *r)
@@ -73,7 +87,7 @@ void qemu_hand_over(struct recording *r)
 			break;
 		if (!getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &who, &size) &&
 		    is_recorded(r, who.pid))
-			send_memory(r, peer);
+			answer(r, peer);
 		close(peer);
 	}
 }

@@ -209,6 +209,8 @@ static int poll_command(struct ptah_recorder *recorder, int timeout_ms)
 		drain(r, POLL_MS);
 		if (recorder->error < 0)
 			return give_up(r);
+		if (recorder_is_full(recorder))
+			return 1; /* ptah_recorder_poll() ends the recording */
 		waited += POLL_MS;
 	} while (waited < timeout_ms);
 	return 1;

@@ -162,6 +162,7 @@ struct shared_header {
 	uint64_t buffer; /* bytes of a trace buffer */
 	struct ptah_trace_config trace;
 	bool long_tnt;
+	bool mark_loops;
 	uint32_t filter_count;
 	struct shared_filter filters[SHARED_FILTERS];
 	/* A random word. Where it stands and is no longer this, the program has written. */
@@ -193,6 +194,13 @@ struct shared_header {
 	pthread_mutex_t message_lock;
 	_Atomic uint64_t message_head;
 	_Atomic uint64_t message_tail; /* written by the recorder, which never reads it */
+};
+
+/* The descriptors that the recorder passes to a process that asks for them. */
+enum shared_descriptor {
+	PASSED_MEMORY = 0,
+	PASSED_PLUGIN, /* the plugin's file */
+	PASSED_MAX
 };
 
 #define SHARED_HEADER_BYTES (32u << 10)

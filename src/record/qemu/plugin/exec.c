@@ -150,20 +150,20 @@ static bool changes_rights(const char *program)
 	       (geteuid() && getxattr(program, "security.capability", NULL, 0) > 0);
 }
 
-/*
- * Why the process cannot open QEMU or the plugin any more (it may have another root or other rights
- * by now). NULL: it can. *memory: whether it can open the shared memory by its name.
- */
-static const char *find_out_of_reach(bool *memory)
+/* What the process can still open by name. It may have another root or other rights by now. */
+struct reach {
+	bool emulator, plugin, memory;
+};
+
+static struct reach find_reach(void)
 {
 	const struct shared_header *h = plugin.shared;
 
-	if (faccessat(AT_FDCWD, h->qemu, X_OK, AT_EACCESS))
-		return "the emulator cannot be reached from there";
-	if (faccessat(AT_FDCWD, h->plugin, R_OK, AT_EACCESS))
-		return "the recorder's plugin cannot be reached from there";
-	*memory = !faccessat(AT_FDCWD, h->memory, R_OK | W_OK, AT_EACCESS);
-	return NULL;
+	return (struct reach){
+	    .emulator = !faccessat(AT_FDCWD, h->qemu, X_OK, AT_EACCESS),
+	    .plugin = !faccessat(AT_FDCWD, h->plugin, R_OK, AT_EACCESS),
+	    .memory = !faccessat(AT_FDCWD, h->memory, R_OK | W_OK, AT_EACCESS),
+	};
 }
 
 /*
@@ -171,21 +171,21 @@ static const char *find_out_of_reach(bool *memory)
  * loses all capabilities but the ambient ones, which are ignored here. Capabilities are per thread,
  * so this changes no other thread's.
  */
-static const char *out_of_reach(bool *memory)
+static struct reach reach_after_exec(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct before[2], fewer[2];
-	const char *why;
+	struct reach reach;
 
 	if (!getuid() || !geteuid() || syscall(SYS_capget, &header, before))
-		return find_out_of_reach(memory);
+		return find_reach();
 	memcpy(fewer, before, sizeof(fewer));
 	fewer[0].effective = fewer[1].effective = 0;
 	if (syscall(SYS_capset, &header, fewer))
-		return find_out_of_reach(memory);
-	why = find_out_of_reach(memory);
+		return find_reach();
+	reach = find_reach();
 	syscall(SYS_capset, &header, before);
-	return why;
+	return reach;
 }
 
 static void report_native(unsigned vcpu, const char *path, const char *why)
@@ -204,40 +204,77 @@ static const char *base_name(const char *path)
 }
 
 /*
- * How the plugin of the new program opens the shared memory. memory: the descriptor of it that is
- * passed on; -1: none is needed.
+ * QEMU's option for the plugin. passed: descriptors for what cannot be opened by name; -1: not
+ * needed.
  */
-static char *memory_option(int memory)
+static char *plugin_option(const char *name, const int passed[PASSED_MAX])
 {
-	char *option = NULL;
-	int n = memory < 0 ? asprintf(&option, "memory=%s", plugin.shared->memory)
-			   : asprintf(&option, "fd=%d", memory);
+	const struct shared_header *h = plugin.shared;
+	char *file = launch_quote(h->plugin), *program = launch_quote(name), *option = NULL;
+	char descriptor[32], memory[80];
 
-	return n < 0 ? NULL : option;
+	snprintf(descriptor, sizeof(descriptor), "/proc/self/fd/%d", passed[PASSED_PLUGIN]);
+	if (passed[PASSED_MEMORY] < 0)
+		snprintf(memory, sizeof(memory), "memory=%s", h->memory);
+	else
+		snprintf(memory, sizeof(memory), "fd=%d", passed[PASSED_MEMORY]);
+	if (file && program &&
+	    asprintf(&option, "file=%s,%s,close=%d,name=%s",
+		     passed[PASSED_PLUGIN] < 0 ? file : descriptor, memory, passed[PASSED_PLUGIN],
+		     program) < 0)
+		option = NULL;
+	free(file);
+	free(program);
+	return option;
 }
 
 /* Does not return when it succeeds. */
-static void start(const struct request *r, const struct command *command, int memory)
+static void start(const struct request *r, const struct command *command,
+		  const int passed[PASSED_MAX])
 {
 	const struct shared_header *h = plugin.shared;
-	char *file = launch_quote(h->plugin), *name = launch_quote(base_name(r->path));
-	char *option = NULL, *where = memory_option(memory);
+	char *option = plugin_option(base_name(r->path), passed);
 	char **argv = NULL, **environment = launch_environment(r->environment);
 
-	if (file && name && environment && where &&
-	    asprintf(&option, "file=%s,%s,name=%s", file, where, name) > 0)
+	if (option && environment)
 		argv = launch_arguments(h->qemu, option, command, r->environment,
 					!(h->flags & SHARED_CLOCK_HOST));
-	if (argv && (memory < 0 || !fcntl(memory, F_SETFD, 0)))
+	for (unsigned i = 0; i < PASSED_MAX; i++)
+		if (passed[i] >= 0)
+			fcntl(passed[i], F_SETFD, 0);
+	if (argv)
 		execve(h->qemu, argv, environment);
-	else if (!argv)
+	else
 		errno = ENOMEM;
 	free(argv);
 	free(environment);
 	free(option);
-	free(where);
-	free(name);
-	free(file);
+}
+
+static void close_passed(int passed[PASSED_MAX])
+{
+	for (unsigned i = 0; i < PASSED_MAX; i++) {
+		if (passed[i] >= 0)
+			close(passed[i]);
+		passed[i] = -1;
+	}
+}
+
+/*
+ * Gets descriptors for what the process cannot open by name. Returns why it cannot be recorded any
+ * further; NULL: it can.
+ */
+static const char *get_passed(int passed[PASSED_MAX])
+{
+	const struct reach reach = reach_after_exec();
+
+	if (!reach.emulator)
+		return "the emulator cannot be reached from there";
+	if (reach.plugin && reach.memory)
+		return NULL;
+	if (!plugin_request(passed))
+		return "the recorder cannot be reached from there";
+	return NULL;
 }
 
 static void try_to_start(unsigned vcpu, const struct request *r)
@@ -245,9 +282,8 @@ static void try_to_start(unsigned vcpu, const struct request *r)
 	char *path = lasting_path(r->path), text[128];
 	struct ptah_message why = {""};
 	struct command command = {0};
+	int passed[PASSED_MAX] = {-1, -1};
 	const char *unreachable;
-	bool by_name = true;
-	int memory = -1;
 
 	if (!path) {
 		report_native(vcpu, r->path, "its file has no name");
@@ -256,16 +292,13 @@ static void try_to_start(unsigned vcpu, const struct request *r)
 	} else if (changes_rights(command.program)) {
 		report_native(vcpu, r->path,
 			      "it runs with other rights (set-user-ID and the like)");
-	} else if ((unreachable = out_of_reach(&by_name))) {
+	} else if ((unreachable = get_passed(passed))) {
 		report_native(vcpu, r->path, unreachable);
-	} else if (!by_name && (memory = plugin_request_memory()) < 0) {
-		report_native(vcpu, r->path, "the recorder cannot be reached from there");
 	} else {
-		start(r, &command, memory);
+		start(r, &command, passed);
 		report_native(vcpu, r->path, strerror_r(errno, text, sizeof(text)));
 	}
-	if (memory >= 0)
-		close(memory);
+	close_passed(passed);
 	command_free(&command);
 	free(path);
 }

@@ -178,6 +178,8 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
 			fd = atoi(argv[i] + 3);
 		if (!strncmp(argv[i], "memory=", 7))
 			fd = open(argv[i] + 7, O_RDWR | O_CLOEXEC);
+		if (!strncmp(argv[i], "close=", 6)) /* the descriptor of this file */
+			close(atoi(argv[i] + 6));
 		if (!strncmp(argv[i], "name=", 5))
 			name = argv[i] + 5;
 	}

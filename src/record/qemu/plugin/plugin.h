@@ -83,10 +83,10 @@ uint64_t plugin_account_for(uint64_t address, const uint8_t *bytes, size_t n);
 
 /* request.c */
 /*
- * A descriptor of the shared memory from the recorder, for a process that cannot open it. It is
- * closed by execve. -1: the recorder has ended, or cannot be reached.
+ * Gets descriptors from the recorder, for a process that cannot open these files. They are closed
+ * by execve. False: the recorder has ended, or cannot be reached.
  */
-int plugin_request_memory(void);
+bool plugin_request(int descriptors[PASSED_MAX]);
 
 /* thread_output.c: the engine between a thread's processor and its trace buffer */
 bool plugin_output_begin(struct shared_thread *t, uint64_t time);

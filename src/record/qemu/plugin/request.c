@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Asks the recorder for a descriptor of the shared memory, which it passes on (handover.c). */
+/* Asks the recorder for descriptors of the shared memory and the plugin's file (handover.c). */
 #include "record/qemu/plugin/plugin.h"
 
 #include <errno.h>
@@ -38,14 +38,14 @@ static bool connect_to_recorder(int fd)
 	return false;
 }
 
-/* -1: the recorder refused. */
-static int receive(int fd)
+/* False: the recorder refused. */
+static bool receive(int fd, int descriptors[PASSED_MAX])
 {
+	const size_t size = PASSED_MAX * sizeof(int);
 	union {
 		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int))];
+		char room[CMSG_SPACE(PASSED_MAX * sizeof(int))];
 	} control;
-	int memory = -1;
 
 	for (unsigned n = 0; !plugin.recorder_gone; n++) {
 		char byte;
@@ -60,21 +60,22 @@ static int receive(int fd)
 			plugin_doze(n);
 			continue;
 		}
-		if (got == 1 && message.msg_controllen >= CMSG_LEN(sizeof(int)) &&
-		    control.header.cmsg_level == SOL_SOCKET &&
-		    control.header.cmsg_type == SCM_RIGHTS)
-			memcpy(&memory, CMSG_DATA(&control.header), sizeof(int));
-		break;
+		if (got != 1 || message.msg_controllen < CMSG_LEN(size) ||
+		    control.header.cmsg_level != SOL_SOCKET ||
+		    control.header.cmsg_type != SCM_RIGHTS)
+			break;
+		memcpy(descriptors, CMSG_DATA(&control.header), size);
+		return true;
 	}
-	return memory;
+	return false;
 }
 
-int plugin_request_memory(void)
+bool plugin_request(int descriptors[PASSED_MAX])
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	int memory = fd >= 0 && connect_to_recorder(fd) ? receive(fd) : -1;
+	bool received = fd >= 0 && connect_to_recorder(fd) && receive(fd, descriptors);
 
 	if (fd >= 0)
 		close(fd);
-	return memory;
+	return received;
 }

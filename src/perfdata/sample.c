@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads samples: those of the tracepoint sched:sched_switch, which recordings without context
+ * switch records have, and those that contain a piece of trace (perf record --aux-sample).
+ */
+#include "perfdata/file.h"
+
+#include <stdlib.h>
+
+#define FIXED_LAST                                                                                 \
+	(PERFDATA_SAMPLE_PHYS_ADDR | PERFDATA_SAMPLE_CGROUP | PERFDATA_SAMPLE_DATA_PAGE |          \
+	 PERFDATA_SAMPLE_CODE_PAGE)
+
+/* Steps over those of these fields of eight bytes that the samples of an event have. */
+static void skip_fixed(struct reader *r, uint64_t type, uint64_t fields)
+{
+	reader_bytes(r, 8u * (unsigned)__builtin_popcountll(type & fields));
+}
+
+/* Steps over a count of elements, and the elements. */
+static void skip_list(struct reader *r, uint64_t extra, size_t size)
+{
+	const uint64_t n = reader_u64(r);
+
+	/* More elements than bytes: the product could overflow. */
+	reader_bytes(r, extra);
+	reader_bytes(r, n <= (size_t)(r->end - r->p) ? n * size : UINT64_MAX);
+}
+
+/* PERF_SAMPLE_READ: a counter's value, or those of a group. */
+static void skip_read(struct reader *r, uint64_t format)
+{
+	const unsigned times = (unsigned)__builtin_popcountll(
+	    format & (PERFDATA_READ_ENABLED | PERFDATA_READ_RUNNING));
+	const unsigned each = 1 + (unsigned)__builtin_popcountll(
+				      format & (PERFDATA_READ_FORMAT_ID | PERFDATA_READ_LOST));
+
+	if (format & PERFDATA_READ_GROUP)
+		skip_list(r, 8u * times, 8u * each);
+	else
+		reader_bytes(r, 8u * (times + each));
+}
+
+static void skip_registers(struct reader *r, uint64_t mask)
+{
+	/* The ABI; 0: there are no registers. */
+	if (reader_u64(r))
+		reader_bytes(r, 8u * (unsigned)__builtin_popcountll(mask));
+}
+
+static void skip_stack(struct reader *r)
+{
+	const uint64_t size = reader_u64(r);
+
+	reader_bytes(r, size);
+	if (size)
+		reader_u64(r);
+}
+
+/* The fields between the raw data and the trace, in the order of perf_output_sample(). */
+static void skip_to_aux(struct reader *r, const struct perfdata_attr *attr)
+{
+	const uint64_t type = attr->sample_type;
+
+	if (type & PERFDATA_SAMPLE_BRANCH_STACK)
+		skip_list(r, attr->branch_type & PERFDATA_BRANCH_HW_INDEX ? 8 : 0, 24);
+	if (type & PERFDATA_SAMPLE_REGS_USER)
+		skip_registers(r, attr->regs_user);
+	if (type & PERFDATA_SAMPLE_STACK_USER)
+		skip_stack(r);
+	if (type & (PERFDATA_SAMPLE_WEIGHT | PERFDATA_SAMPLE_WEIGHT_STRUCT))
+		reader_u64(r);
+	skip_fixed(r, type, PERFDATA_SAMPLE_DATA_SRC | PERFDATA_SAMPLE_TRANSACTION);
+	if (type & PERFDATA_SAMPLE_REGS_INTR)
+		skip_registers(r, attr->regs_intr);
+	skip_fixed(r, type, FIXED_LAST);
+}
+
+/*
+ * The raw data of sched:sched_switch are the tracepoint's fields (8 bytes of common ones, char
+ * prev_comm[16], s32 prev_pid, prio, s64 state, next_comm[16], s32 next_pid), and these "pids" are
+ * thread ids. False: some of them are missing.
+ */
+static bool take_switch(struct perfdata_record *record, const uint8_t *raw, uint32_t n)
+{
+	if (!raw || n < 60)
+		return false;
+	record->type = PERFDATA_SWITCH_CPU_WIDE;
+	record->out = true;
+	record->pid = -1;
+	record->tid = (int32_t)load_le32(raw + 24);
+	record->ptid = (int32_t)load_le32(raw + 56);
+	return true;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+	const struct perfdata_place *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Sets the buffer that the trace is from: that of the sample's event, by ID_INDEX. */
+static void place_trace(struct perfdata_file *f, struct perfdata_record *record, uint64_t id)
+{
+	const struct perfdata_place key = {.id = id}, *place;
+
+	if (!f->places_sorted && f->place_count)
+		qsort(f->places, f->place_count, sizeof(*f->places), compare_places);
+	f->places_sorted = true;
+	place = f->place_count
+		    ? bsearch(&key, f->places, f->place_count, sizeof(*f->places), compare_places)
+		    : NULL;
+	if (place) {
+		record->index = place->index;
+		record->cpu = place->cpu;
+		record->tid = place->tid;
+	} else {
+		record->index = (uint32_t)(record->cpu >= 0 ? record->cpu : record->tid);
+	}
+}
+
+static bool take_aux(struct perfdata_file *f, struct reader *r, struct perfdata_record *record,
+		     uint64_t id)
+{
+	record->trace_size = reader_u64(r);
+	record->bytes = reader_bytes(r, record->trace_size);
+	if (r->failed || !record->trace_size)
+		return false;
+	f->aux_samples = true;
+	place_trace(f, record, id);
+	return true;
+}
+
+bool perfdata_read_sample(struct perfdata_file *f, struct reader *r, struct perfdata_record *record)
+{
+	const struct perfdata_attr *attr = perfdata_attr_of_sample(f, r);
+	const uint64_t type = attr ? attr->sample_type : 0;
+	const bool is_switch = attr && attr->sched_switch && type & PERFDATA_SAMPLE_RAW;
+	const uint8_t *raw = NULL;
+	uint64_t id = 0;
+	uint32_t n = 0;
+
+	if (!is_switch && !(type & PERFDATA_SAMPLE_AUX))
+		return false;
+	if (type & PERFDATA_SAMPLE_IDENTIFIER)
+		id = reader_u64(r);
+	skip_fixed(r, type, PERFDATA_SAMPLE_IP);
+	if (type & PERFDATA_SAMPLE_TID) {
+		record->pid = (int32_t)reader_u32(r);
+		record->tid = (int32_t)reader_u32(r);
+	}
+	if (type & PERFDATA_SAMPLE_TIME)
+		record->time = reader_u64(r);
+	skip_fixed(r, type, PERFDATA_SAMPLE_ADDR);
+	if (type & PERFDATA_SAMPLE_ID)
+		id = reader_u64(r);
+	skip_fixed(r, type, PERFDATA_SAMPLE_STREAM_ID);
+	if (type & PERFDATA_SAMPLE_CPU)
+		record->cpu = (int32_t)reader_u64(r);
+	skip_fixed(r, type, PERFDATA_SAMPLE_PERIOD);
+	if (type & PERFDATA_SAMPLE_READ)
+		skip_read(r, attr->read_format);
+	if (type & PERFDATA_SAMPLE_CALLCHAIN)
+		skip_list(r, 0, 8);
+	if (type & PERFDATA_SAMPLE_RAW) {
+		n = reader_u32(r);
+		raw = reader_bytes(r, n);
+	}
+	if (is_switch)
+		return take_switch(record, raw, n);
+	skip_to_aux(r, attr);
+	return take_aux(f, r, record, id);
+}
+
+void perfdata_read_id_index(struct perfdata_file *f, struct reader *r)
+{
+	uint64_t n = reader_u64(r);
+
+	for (; n && (size_t)(r->end - r->p) >= 32; n--) {
+		if (!perfdata_room((void **)&f->places, f->place_count, &f->place_capacity,
+				   sizeof(*f->places)))
+			return;
+		f->places[f->place_count] = (struct perfdata_place){.id = reader_u64(r)};
+		f->places[f->place_count].index = (uint32_t)reader_u64(r);
+		f->places[f->place_count].cpu = (int32_t)reader_u64(r);
+		f->places[f->place_count++].tid = (int32_t)reader_u64(r);
+		f->places_sorted = false;
+	}
+}
