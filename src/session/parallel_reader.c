@@ -110,7 +110,7 @@ int reader_open(const struct ptah_session *session, size_t index, const struct p
 	 * Only one thread reads where code changes: ptah_reader_insns() needs the code as of the
 	 * item at which the reader is.
 	 */
-	r->alone = r->pool.jobs < 2 || r->s->later_count || r->s->follow ||
+	r->alone = r->pool.jobs < 2 || stream_later(r->s) || r->s->follow ||
 		   the_stream(r) < 2 * r->pool.segment || pool_begin(&r->pool) < 0;
 	*reader = r;
 	return 0;
