@@ -16,7 +16,8 @@
 static bool has_space(const struct ptah_item *items, int n)
 {
 	for (int i = 0; i < n; i++)
-		if (items[i].type == PTAH_ITEM_BLOCK && items[i].code.space)
+		if ((items[i].type == PTAH_ITEM_BLOCK || items[i].type == PTAH_ITEM_ERROR) &&
+		    items[i].code.space)
 			return true;
 	return false;
 }
