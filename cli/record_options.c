@@ -203,6 +203,15 @@ const struct option_def record_options[] = {
      .help = "send TNT-64 packets instead of TNT-8",
      .man = "Collect up to 47 conditional branches in a TNT-64 packet instead of 6 "
 	    "in a TNT-8."},
+    {.name = "mark-loops",
+     .kind = OPTION_FLAG,
+     .at = AT(mark_loops),
+     .help = "simulated: make loops of plain jumps and calls countable",
+     .man = "For simulated processors: a loop whose branches are all jumps and calls to fixed "
+	    "addresses leaves no packets, so that a trace does not contain how often it ran "
+	    "before an interrupt ended it. With this option the processor is interrupted twice "
+	    "in each pass, which takes about 14 bytes of trace. Decoders need to know nothing "
+	    "about it. An instruction that jumps to itself remains uncounted."},
     {.name = "psb-period",
      .kind = OPTION_NUMBER,
      .at = AT(psb_period),

@@ -10,8 +10,8 @@ struct record_options {
 	const char *output, *qemu, *plugin, *event, *filter, *snapshot, *pages, *delay, *control,
 	    *max_size;
 	struct target_options target;
-	bool no_retcomp, long_tnt, quiet, verbose, no_progress, stop_when_full, no_inherit, kcore,
-	    switch_events, dry_run;
+	bool no_retcomp, long_tnt, mark_loops, quiet, verbose, no_progress, stop_when_full,
+	    no_inherit, kcore, switch_events, dry_run;
 	uint64_t psb_period, buffer;
 	int clock, recorder;
 };

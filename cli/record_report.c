@@ -245,7 +245,7 @@ static void advise(const struct run *run, enum ptah_record_problem problem, cons
 	    (problem == PTAH_RECORD_NO_PROCESSOR || problem == PTAH_RECORD_NO_DRIVER))
 		fputs(
 		    "Processors (-a, -C) can only be recorded with Intel PT hardware; without it, "
-		    "record a command or a process (-p) of your own.\n",
+		    "record a command, or by single steps a process (--recorder=ptrace -p).\n",
 		    stderr);
 	else if ((unsigned)problem < PTAH_RECORD_PROBLEM_MAX && said[problem] &&
 		 !strstr(sentence, said[problem]))

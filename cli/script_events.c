@@ -27,7 +27,9 @@ void script_event_text(void *view, const void *event)
 
 	script_put_prefix(s);
 	out_format(s->out, "# %s", ptah_item_name(item->type));
-	if (item->type == PTAH_ITEM_ERROR)
+	if (item->type == PTAH_ITEM_ERROR && item->flags & PTAH_ITEM_IP_SUPPRESSED)
+		out_format(s->out, ": %s; last at an unknown address", ptah_strerror(item->status));
+	else if (item->type == PTAH_ITEM_ERROR)
 		out_format(s->out, ": %s; last at 0x%" PRIx64, ptah_strerror(item->status),
 			   item->ip);
 	else if (has_ip(item))

@@ -6,7 +6,7 @@
  * and instructions, with remembered paths or without, and again from a mark,
  * are the same. Resynchronised at every error, decoding ends as well, with the
  * same items for room for one and for many. And the blocks ahead of a place are
- * a chain.
+ * a chain. All this also of a flow that continues after missing code by itself.
  *
  * Input: see fuzz_program().
  */
@@ -126,27 +126,33 @@ static struct fuzz_items resync(const struct fuzz_program *p, size_t capacity)
 	return sum;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void check(const struct fuzz_program *p, uint64_t seed, size_t chunk, size_t capacity)
 {
-	uint64_t seed = fuzz_hash(1, data, size) | 1;
-	struct fuzz_program program;
 	struct fuzz_items whole, cut;
 
-	if (!fuzz_program(&program, data, size))
-		return 0;
-	whole =
-	    decode(program.image, &program.config, program.trace, program.size, program.size, seed);
+	whole = decode(p->image, &p->config, p->trace, p->size, p->size, seed);
 	for (size_t max_chunk = 1; max_chunk < 200; max_chunk *= 12) {
-		cut = decode(program.image, &program.config, program.trace, program.size, max_chunk,
+		cut = decode(p->image, &p->config, p->trace, p->size, max_chunk,
 			     seed + 2 * max_chunk);
 		CHECK(cut.count == whole.count && cut.hash == whole.hash);
 	}
-	whole = resync(&program, 16);
-	cut = resync(&program, 1);
+	whole = resync(p, 16);
+	cut = resync(p, 1);
 	CHECK(cut.count == whole.count && cut.hash == whole.hash);
-	if (program.size <= MAX_COMPARED)
-		CHECK(forms_equal(program.image, &program.config, program.trace, program.size,
-				  size % 3 ? 0 : 41, size % 300 + 1));
+	if (p->size <= MAX_COMPARED)
+		CHECK(forms_equal(p->image, &p->config, p->trace, p->size, chunk, capacity));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	const uint64_t seed = fuzz_hash(1, data, size) | 1;
+	struct fuzz_program program;
+
+	if (!fuzz_program(&program, data, size))
+		return 0;
+	check(&program, seed, size % 3 ? 0 : 41, size % 300 + 1);
+	program.config.resync = true;
+	check(&program, seed, size % 3 ? 0 : 41, size % 300 + 1);
 	ptah_image_free(program.image);
 	return 0;
 }

@@ -23,9 +23,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	if (program.size > MAX_TRACE)
 		program.size = MAX_TRACE;
-	for (size_t chunk = 0; chunk < 200; chunk = 8 * chunk + 19)
+	for (size_t chunk = 0; chunk < 200; chunk = 8 * chunk + 19) {
+		program.config.resync = chunk & 1;
 		CHECK(profile_equals_flow(program.image, &program.config, program.trace,
 					  program.size, chunk));
+	}
 	ptah_image_free(program.image);
 	return 0;
 }

@@ -5,7 +5,7 @@
  * it: both report the same entries, and the flow does so in chunks of any size.
  *
  * Input: a byte of configuration (the code's address, no_bdm70, iflags, address
- * spaces, ranges), two bytes with the code's size, the code, the trace.
+ * spaces, ranges, resync), two bytes with the code's size, the code, the trace.
  */
 #include "fuzz.h"
 
@@ -51,6 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	config.context = image;
 	config.no_bdm70 = data[0] & 4;
 	config.iflags = data[0] & 8;
+	config.resync = data[0] & 128;
 	config.ranges[0] = (struct ptah_range){.first = bases[data[0] & 3],
 					       .last = bases[data[0] & 3] + code / 2,
 					       .mode = (data[0] >> 5 & 3) % 3};

@@ -499,6 +499,66 @@ static void make_cpu_recording(struct buffer *b)
 	put_bytes(b, "\x08\0\0\0x86_64\0", 12);
 }
 
+/* The feature BPF_PROG_INFO: program 5 with `nop; jmp *%rax` at JIT_ADDRESS. */
+#define JIT_ADDRESS 0xffffffffc0100000
+
+static void put_programs(struct buffer *b)
+{
+	const uint64_t head[] = {PAIR(128, 24), 1 | 8 | 16};
+	const uint64_t info[16] = {PAIR(0, 5), 0, 3, 0, 0, 0,	       0, 0,
+				   0,	       0, 0, 0, 0, PAIR(1, 1), 8, 16};
+
+	put_bytes(b, "\1\0\0\0", 4);
+	put_bytes(b, head, sizeof(head));
+	put_bytes(b, info, sizeof(info));
+	put_bytes(b, (const uint64_t[]){0xe0ff90, JIT_ADDRESS, 3}, 24);
+}
+
+/* The kernel's code, which comes from BPF and is poked at last. */
+static void make_kernel_recording(struct buffer *b)
+{
+	struct buffer one = {.size = 0}, trace = {.size = 0}, programs = {.size = 0};
+	uint64_t sizes[4];
+
+	make_recording(&one);
+	put_bytes(b, one.bytes, 248);
+	b->bytes[72 + 3] = 1 << 1; /* the programs */
+	b->bytes[112] = 8;	   /* attr: type */
+	RECORD(b, 70, 0, 1, 8, 3, 2, 1000, 1, 1 << 10, 1 << 11, 0, 0, 0, 0, 0, 0, 0, 0, 20, 0);
+	RECORD(b, 3, 0, PAIR(7, 7), 0x676f7270, SAMPLE_ID(0));
+	RECORD(b, 1, 1, PAIR(-1, 0), 0xffffffff81000000, 0x1000, 0xffffffff81000000,
+	       0x6c656e72656b5b /* "[kernel" */ | UINT64_C(0x2e) << 56, 0x736d79736c6c616b,
+	       0x747865745f5d /* "]_text" */, SAMPLE_ID(0));
+	RECORD(b, 17, 1, JIT_ADDRESS, PAIR(3, 1), 0x616263, SAMPLE_ID(0));
+	RECORD(b, 18, 1, PAIR(1, 5), 0, SAMPLE_ID(0));
+	RECORD(b, 20, 1, JIT_ADDRESS, PAIR(1 | 1 << 16, 0x6690), SAMPLE_ID(1000 + 0x1800 / 4));
+	RECORD(b, 18, 1, PAIR(2, 5), 0, SAMPLE_ID(1000 + 0x2800 / 4));
+	RECORD(b, 17, 1, JIT_ADDRESS, PAIR(3, 1 | 1 << 16), 0x616263, SAMPLE_ID(1000 + 0x2800 / 4));
+	for (uint64_t tsc = 0x1000; tsc <= 0x3000; tsc += 0x1000) {
+		PUT(&trace, PSB);
+		PUT(&trace, TSC, .u.tsc.tsc = tsc);
+		PUT(&trace, MODE_EXEC, .u.exec.mode = PTAH_EXEC_64);
+		PUT(&trace, PSBEND);
+		IP(&trace, TIP_PGE, JIT_ADDRESS & 0xffffffffffff);
+		IP(&trace, TIP, JIT_ADDRESS & 0xffffffffffff);
+		PUT(&trace, TIP_PGD, .u.ip.ipc = 0);
+	}
+	while (trace.size % 8)
+		trace.bytes[trace.size++] = 0;
+	RECORD(b, 71, 0, trace.size, 0, 1, PAIR(0, 7), PAIR(-1, 0));
+	put_bytes(b, trace.bytes, trace.size);
+	sizes[0] = b->size - 248;
+	memcpy(b->bytes + 48, sizes, 8);
+	put_programs(&programs);
+	sizes[0] = b->size + 32;
+	sizes[1] = 12;
+	sizes[2] = sizes[0] + 12;
+	sizes[3] = programs.size;
+	put_bytes(b, sizes, sizeof(sizes));
+	put_bytes(b, "\x08\0\0\0x86_64\0", 12);
+	put_bytes(b, programs.bytes, programs.size);
+}
+
 static void put_pipe_head(struct buffer *b, const struct buffer *file)
 {
 	static const uint64_t head[] = {16};
@@ -834,6 +894,7 @@ int main(int argc, char **argv)
 	    {"perfdata/recording", make_recording},
 	    {"perfdata/killed", make_killed_recording},
 	    {"perfdata/cpu", make_cpu_recording},
+	    {"perfdata/kernel", make_kernel_recording},
 	    {"perfdata/pipe", make_pipe},
 	    {"perfdata/packed-pipe", make_packed_pipe},
 	    {"counts/two-processes", make_counts},

@@ -191,6 +191,7 @@ static int set_plain(const struct record_options *o, char **argv, struct ptah_re
 		config->trace.psb_period = (uint8_t)(__builtin_ctzll(period) - 11);
 	config->trace.no_retcomp = o->no_retcomp;
 	config->backend.long_tnt = o->long_tnt;
+	config->backend.mark_loops = o->mark_loops;
 	config->target.no_inherit = o->no_inherit;
 	config->output.kcore = o->kcore;
 	config->target.per_thread = o->target.per_thread;
@@ -261,8 +262,9 @@ const struct command command_record = {
 	"Runs COMMAND and writes its Intel PT trace into a perf.data file; or records what runs\n"
 	"already (-p, -t, -a, -C) until it ends, COMMAND does, or Ctrl-C is pressed. Without PT\n"
 	"hardware the program runs under qemu-user, whose plugin feeds a simulated PT processor:\n"
-	"no privileges are needed. ptah ends with COMMAND's exit status (128 + N when signal N\n"
-	"killed it).",
+	"no privileges are needed; what runs already needs --recorder=ptrace then, which makes\n"
+	"it thousands of times slower. ptah ends with COMMAND's exit status (128 + N when signal\n"
+	"N killed it).",
     .options = (const struct option_def *const[]){record_options, NULL},
     .operand = COMPLETE_COMMAND,
     .run = run,

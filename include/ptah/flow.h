@@ -66,6 +66,16 @@ struct ptah_flow_config {
 	 * changed image.
 	 */
 	bool stop_at_events;
+	/*
+	 * After PTAH_E_NO_CODE, continues at the next address in the trace that has code,
+	 * as after ptah_flow_resync(), instead of at the next PSB. The error's ip is where
+	 * the missing code begins, and what is reported next is where it ends: a kernel
+	 * that is not in the image is one error from its entry to its exit. Where a system
+	 * call or an interrupt led into missing code and the program continues where it
+	 * was, its calls are still known. Anywhere else they are not: a compressed return
+	 * to an unknown call is reported, and then PTAH_E_NO_CODE without an ip.
+	 */
+	bool resync;
 	ptah_missing_code *on_missing; /* or NULL */
 	void *missing_context;
 };

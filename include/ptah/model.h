@@ -198,6 +198,15 @@ struct ptah_model_choices {
 	 * the last IP, relies on it.
 	 */
 	bool whole_ip;
+	/*
+	 * User code, without Event Trace: makes silent loops countable, whose branches
+	 * are all jumps and calls to fixed addresses and have no packet. Whenever such
+	 * a branch went backwards and no packet shows that before the next one, or
+	 * before an interrupt, the packets of two interrupts are sent, one before the
+	 * branch and one after it: FUP, TIP.PGD, TIP.PGE each. A branch to itself has
+	 * one address only, so its passes cannot be told apart.
+	 */
+	bool mark_loops;
 };
 
 PTAH_API void ptah_model_choose(struct ptah_model *m, const struct ptah_model_choices *choices);

@@ -184,7 +184,9 @@ struct ptah_record_config {
 		const char *plugin;	      /* NULL: beside the library */
 		enum ptah_record_clock clock; /* of simulated processors */
 		bool long_tnt;		      /* simulated: TNT-64 packets */
-		uint64_t pmu_config;	      /* hardware: further bits of perf_event_attr.config */
+		/* simulated: counts silent loops (model.h, ptah_model_choices) */
+		bool mark_loops;
+		uint64_t pmu_config; /* hardware: further bits of perf_event_attr.config */
 	} backend;
 };
 

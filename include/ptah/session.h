@@ -185,9 +185,9 @@ PTAH_API uint64_t ptah_session_time(const struct ptah_session *session, uint64_t
  * The configuration that the streams are decoded with. The recording gives the
  * frequencies for MTC, CYC and CBR packets, the errata of its processor, and
  * whether Event Trace was on, TNT or return compression off. These fields are 0
- * where it does not say, and for raw traces. set changes the configuration for
- * the streams that are opened afterwards; their address ranges always come from
- * the recording.
+ * where it does not say, and for raw traces. `resync` is true. set changes the
+ * configuration for the streams that are opened afterwards; their address ranges
+ * always come from the recording.
  */
 PTAH_API void ptah_session_get_flow(const struct ptah_session *session,
 				    struct ptah_flow_config *config);
@@ -344,7 +344,7 @@ struct ptah_verify {
 	struct ptah_truth decoded;
 	uint64_t errors;	/* error items */
 	uint64_t overflows;	/* overflow items */
-	struct ptah_item first; /* the first error, if errors > 0 */
+	struct ptah_item first; /* the first error, if errors > 0; code.space is always 0 */
 	/*
 	 * How often a silent loop was interrupted: one whose branches are all jumps and
 	 * calls to fixed addresses, which have no packet. How often it ran is not in the

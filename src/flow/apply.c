@@ -76,6 +76,12 @@ static bool apply_ptwrite(struct ptah_flow *f, struct flow_output *out)
 	return true;
 }
 
+static void interrupt(struct ptah_flow *f)
+{
+	flow_note_far(f, f->event.ip, f->event.to);
+	flow_stand_at(f, f->event.to);
+}
+
 /*
  * Every other event: FUP + TIP.PGD, FUP + TIP, FUP + an event packet, all of which happen at an
  * address; and events without an address or with one that is known already.
@@ -98,7 +104,7 @@ static bool apply_at_ip(struct ptah_flow *f, struct flow_output *out)
 	if (f->event.type == PTAH_ITEM_ASYNC_DISABLED)
 		flow_lose_position(f);
 	else if (f->event.type == PTAH_ITEM_ASYNC_BRANCH && f->positioned)
-		flow_stand_at(f, f->event.to);
+		interrupt(f);
 	else if (f->event.type == PTAH_ITEM_TSX)
 		set_speculative(f);
 	flow_emit_event(f, out, &f->event);
@@ -149,7 +155,7 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 	if (flow_is_full(out))
 		return false;
 	f->paused = f->event.tsc >= f->time_limit;
-	if (!f->positioned && on)
+	if (!f->positioned && on && (!f->seeks_place || flow_is_place(f, f->event.ip)))
 		flow_stand_at(f, f->event.ip);
 	set_speculative(f);
 	/*
@@ -157,8 +163,10 @@ static bool apply_psb(struct ptah_flow *f, struct flow_output *out)
 	 * address are not pushed either.
 	 */
 	f->stack_depth = 0;
+	f->calls_lost = f->keeps_stack = f->far_known = false;
 	f->old_calls = f->positioned && on ? flow_calls_before(f, f->event.ip) : 0;
-	f->has_proven = on && !f->no_tnt && (f->node ? f->node->ip : f->ip) != f->event.ip;
+	f->has_proven =
+	    f->positioned && on && !f->no_tnt && (f->node ? f->node->ip : f->ip) != f->event.ip;
 	f->proven = f->event;
 	flow_emit_event(f, out, &f->event);
 	return true;
@@ -226,10 +234,12 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 	case PTAH_ITEM_ENABLED:
 		/* The processor compresses nothing across this gap: all state begins again. */
 		flow_lose_position(f);
+		f->calls_lost = false;
 		flow_stand_at(f, f->event.ip);
 		break;
 	case PTAH_ITEM_OVERFLOW:
 		flow_lose_position(f);
+		f->calls_lost = false;
 		if (!(f->event.flags & PTAH_ITEM_IP_SUPPRESSED))
 			flow_stand_at(f, f->event.ip);
 		break;
@@ -252,7 +262,8 @@ static bool carry_out(struct ptah_flow *f, struct flow_output *out)
 	case PTAH_ITEM_ERROR:
 		flow_put_place(f, &f->event);
 		flow_lose_position(f);
-		f->seeks_place = false; /* only a PSB is a safe place to continue now */
+		/* Only a PSB is a safe place to continue now. */
+		f->seeks_place = f->calls_lost = false;
 		break;
 	case PTAH_ITEM_TICK:
 		/* The place that the trace has proven; instructions after it may have run. */
@@ -300,13 +311,17 @@ static bool ends_wait(const struct ptah_item *event)
 
 bool flow_apply_event(struct ptah_flow *f, struct flow_output *out)
 {
-	const bool found = UNLIKELY(f->seeks_place) && !f->positioned && flow_find_place(f);
-	/* A TIP after an error only gives the place to continue at: its target. */
-	const bool done = (found && f->event.type == PTAH_ITEM_TIP) || carry_out(f, out);
+	bool done;
 
 	/* Found once is enough: an event that is applied in two calls must not seek again. */
-	f->seeks_place = f->seeks_place && !found && !f->positioned;
+	if (UNLIKELY(f->seeks_place) && !f->positioned && flow_find_place(f))
+		f->seeks_place = false;
+	done = carry_out(f, out);
+	if (f->positioned)
+		f->seeks_place = false;
 	if (UNLIKELY(f->space_waits) && done && ends_wait(&f->event))
 		flow_enter_space(f, out);
+	if (UNLIKELY(f->seeks_place) && done && flow_find_target(f))
+		f->seeks_place = false;
 	return done;
 }

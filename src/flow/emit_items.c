@@ -45,6 +45,9 @@ void flow_put_place(const struct ptah_flow *f, struct ptah_item *error)
 void flow_emit_error(struct ptah_flow *f, struct flow_output *out, int status)
 {
 	struct ptah_item *item = &out->items[out->count++];
+	const unsigned depth = f->stack_depth;
+	const bool seeks = f->resync && status == PTAH_E_NO_CODE;
+	const bool keeps = seeks && f->positioned && f->far_known && !f->node && f->ip == f->far_to;
 
 	memset(item, 0, sizeof(*item));
 	item->type = PTAH_ITEM_ERROR;
@@ -54,7 +57,10 @@ void flow_emit_error(struct ptah_flow *f, struct flow_output *out, int status)
 	item->offset = f->offset;
 	flow_put_place(f, item);
 	flow_lose_position(f);
-	f->tip_lost = f->seeks_place = false;
+	f->tip_lost = false;
+	f->seeks_place = seeks;
+	f->keeps_stack = keeps;
+	f->kept_depth = depth;
 	flow_end_batch(out); /* the caller may want to call ptah_flow_resync() */
 }
 

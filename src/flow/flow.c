@@ -36,6 +36,7 @@ int ptah_flow_new(const struct ptah_image *image, const struct ptah_flow_config 
 	f->no_retcomp = events.trace.no_retcomp;
 	f->no_paths = config && config->no_paths;
 	f->stop_at_events = config && config->stop_at_events;
+	f->resync = config && config->resync;
 	f->no_huge_pages = config && config->no_huge_pages;
 	f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 	f->generation = ptah_image_generation(image);
@@ -85,7 +86,7 @@ void ptah_flow_seek(struct ptah_flow *f, uint64_t offset)
 	f->mode = f->speculative = 0;
 	flow_set_head(f, PTAH_TSC_UNBOUNDED);
 	f->has_event = f->paused = f->space_waits = f->has_held = false;
-	f->at_error = f->seeks_place = false;
+	f->at_error = f->seeks_place = f->calls_lost = false;
 	if (!f->space_fixed) {
 		f->space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
 		f->code.space = 0;

@@ -53,6 +53,7 @@ struct ptah_flow {
 	/* A trace without outcomes: see struct ptah_flow_config. */
 	bool no_tnt, no_retcomp;
 	bool stop_at_events;
+	bool resync;	  /* continues after missing code by itself: see resync.c */
 	bool space_fixed; /* the caller has set the address space with flow_set_space() */
 	struct ptah_range ranges[PTAH_RANGES];
 	uint64_t time_limit;
@@ -99,6 +100,18 @@ struct ptah_flow {
 	bool at_error;	  /* the last item returned was such an error */
 	bool tip_lost;	  /* it came before the branch that the TIP in `event` belongs to */
 	bool seeks_place; /* the next address in the trace is the place to continue at */
+	bool calls_lost;  /* calls in missing code are not on the return address stack */
+	bool return_told; /* the return to one of them was reported, and the error comes next */
+
+	/*
+	 * The last far transfer or interrupt: where it went, where execution returns to from there,
+	 * and the address space there.
+	 */
+	bool far_known;
+	uint16_t far_space;
+	uint64_t far_to, far_back;
+	bool keeps_stack; /* the code at far_to is missing; so many calls are kept meanwhile: */
+	unsigned kept_depth;
 
 	/*
 	 * The address space that the trace has named, and whether it holds only after the next
@@ -220,8 +233,15 @@ int flow_set_space(struct ptah_flow *f, const struct ptah_space *space);
 /* The code will be read again at the same place: in another space, or over other bytes. */
 void flow_forget_nodes(struct ptah_flow *f);
 
-/* resync.c: continues at the address that the pending event carries. False: it carries none. */
+/*
+ * resync.c: continues at the address that the pending event carries, before it is applied or after
+ * it was. False: it carries none, or the flow cannot continue there.
+ */
 bool flow_find_place(struct ptah_flow *f);
+bool flow_find_target(struct ptah_flow *f);
+
+/* Can the flow continue at `ip` after an error? */
+bool flow_is_place(struct ptah_flow *f, uint64_t ip);
 
 /* Is this an error after which ptah_flow_resync() can continue? */
 bool flow_can_resync(const struct ptah_item *item);

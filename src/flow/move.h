@@ -84,6 +84,15 @@ static inline bool is_far(const struct code_node *node)
 	       node->insn_class == PTAH_INSN_FAR_JUMP;
 }
 
+/* Execution goes to `to` by a far transfer or an interrupt, and returns to `back` from there. */
+static inline void flow_note_far(struct ptah_flow *f, uint64_t back, uint64_t to)
+{
+	f->far_known = true;
+	f->far_space = f->code.space;
+	f->far_to = to;
+	f->far_back = back;
+}
+
 /*
  * Carries out an uncompressed indirect branch of `node` to `ip`. The node remembers its last
  * target.
@@ -104,7 +113,9 @@ static ALWAYS_INLINE void flow_go_indirect(struct ptah_flow *f, struct code_node
 		return;
 	}
 	flow_stand_at(f, ip);
-	if (!is_far(node)) { /* a far branch may change the mode: its target is looked up later */
+	if (is_far(node)) { /* it may change the mode: its target is looked up later */
+		flow_note_far(f, node->end, ip);
+	} else {
 		int status;
 
 		f->node = node->next[1] = code_find(&f->code, ip, f->mode, &status);

@@ -51,6 +51,28 @@ static void run_simple(struct ptah_flow *f, struct flow_output *out)
 	out->count = (size_t)(item - out->items);
 }
 
+/*
+ * A compressed return to a call that is not on the stack. After missing code the call may have been
+ * there: then the return has run, and the code that it returned to is missing, too. False: the
+ * return was reported, and the error is to follow.
+ */
+static bool fail_return(struct ptah_flow *f, struct flow_output *out, const struct code_node *node)
+{
+	if (!f->calls_lost || f->no_retcomp) {
+		flow_emit_error(f, out, PTAH_E_BAD_RETCOMP);
+		out->items[out->count - 1].flags |= PTAH_ITEM_TAKEN;
+		return true;
+	}
+	if (!f->return_told) {
+		flow_emit_block(f, out, node);
+		f->return_told = true;
+		return false;
+	}
+	flow_lose_position(f); /* no packet says where the call was */
+	flow_emit_error(f, out, PTAH_E_NO_CODE);
+	return true;
+}
+
 void flow_run_tnt(struct ptah_flow *f, struct flow_output *out, bool *wants_tip)
 {
 	*wants_tip = false;
@@ -92,9 +114,9 @@ void flow_run_tnt(struct ptah_flow *f, struct flow_output *out, bool *wants_tip)
 				return;
 			}
 			if (UNLIKELY(!f->stack_depth || f->no_retcomp)) {
-				flow_emit_error(f, out, PTAH_E_BAD_RETCOMP);
-				out->items[out->count - 1].flags |= PTAH_ITEM_TAKEN;
-				return;
+				if (fail_return(f, out, node))
+					return;
+				break;
 			}
 			f->tnt_count--;
 			flow_emit_block(f, out, node);

@@ -12,6 +12,7 @@ void flow_save_state(const struct ptah_flow *f, struct flow_state *state)
 	state->in_tx = d->in_tx;
 	state->enabled_known = d->enabled_known;
 	state->enabled = d->enabled;
+	state->calls_lost = f->calls_lost;
 	state->mode = f->mode;
 	state->speculative = f->speculative;
 	state->event_mode = d->mode;
@@ -22,6 +23,7 @@ void flow_save_state(const struct ptah_flow *f, struct flow_state *state)
 	state->stack_depth = f->stack_depth;
 	state->offset = event_offset(d, d->pos);
 	state->ip = f->node ? f->node->ip : f->ip;
+	state->far_back = f->far_known && f->far_to == state->ip ? f->far_back : 0;
 	state->last_ip = d->last_ip;
 	state->tsc = d->tsc;
 	state->told = f->space;
@@ -47,10 +49,11 @@ bool flow_same_state(const struct flow_state *a, const struct flow_state *b, boo
 		      memcmp(&a->time, &b->time, sizeof(a->time)) != 0))
 		return false;
 	return a->in_tx == b->in_tx && a->enabled_known == b->enabled_known &&
-	       a->enabled == b->enabled && a->mode == b->mode && a->speculative == b->speculative &&
-	       a->event_mode == b->event_mode && a->iflag == b->iflag && a->ratio == b->ratio &&
-	       a->old_calls == b->old_calls && a->stack_depth == b->stack_depth &&
-	       a->offset == b->offset && a->ip == b->ip && a->last_ip == b->last_ip &&
+	       a->enabled == b->enabled && a->calls_lost == b->calls_lost && a->mode == b->mode &&
+	       a->speculative == b->speculative && a->event_mode == b->event_mode &&
+	       a->iflag == b->iflag && a->ratio == b->ratio && a->old_calls == b->old_calls &&
+	       a->stack_depth == b->stack_depth && a->offset == b->offset && a->ip == b->ip &&
+	       a->far_back == b->far_back && a->last_ip == b->last_ip &&
 	       same_space(&a->told, &b->told) && same_space(&a->space, &b->space) &&
 	       !memcmp(a->sites, b->sites, sizeof(a->sites));
 }

@@ -11,12 +11,13 @@
 struct flow_state {
 	/* At rest and nothing pending: otherwise states cannot be compared. */
 	bool plain;
-	bool in_tx, enabled_known, enabled;
+	bool in_tx, enabled_known, enabled, calls_lost;
 	uint8_t mode, speculative, event_mode, iflag, ratio;
 	uint8_t tsc_error;
 	unsigned old_calls, stack_depth;
 	uint64_t offset;
 	uint64_t ip, last_ip, tsc;
+	uint64_t far_back;	       /* 0, unless the place was reached by a far transfer */
 	struct ptah_space told, space; /* as packets named it; in which code is looked up */
 	struct event_time time;
 	uint64_t sites[STACK_SIZE];

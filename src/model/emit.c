@@ -183,6 +183,28 @@ void model_emit(struct ptah_model *m, const struct ptah_packet *packet, bool cyc
 	m->g.out += n > 0 ? n : 0;
 }
 
+/* An interrupt whose handler is not traced. */
+static void mark(struct ptah_model *m, uint64_t ip)
+{
+	model_emit_room(m);
+	model_emit_ip(m, OPCODE_FUP, ip);
+	model_emit_disable(m, NULL);
+	model_emit_enable(m, ip);
+}
+
+void model_emit_marks(struct ptah_model *m)
+{
+	if (LIKELY(!m->unmarked))
+		return;
+	m->unmarked = false;
+	if (!m->packet_en || m->overflowing)
+		return;
+	model_emit_flush(m);
+	mark(m, m->unmarked_ip);
+	mark(m, m->unmarked_to);
+	model_emit_room(m);
+}
+
 void model_emit_psb(struct ptah_model *m, bool fup)
 {
 	bool vmcs = m->program.vmx == MODEL_VMX_ROOT || shows_guest(m);
@@ -315,6 +337,7 @@ void model_emit_end(struct ptah_model *m)
 	if (UNLIKELY(m->psb_due) && !m->overflowing && !m->waiting && model_trigger_en(m)) {
 		model_emit_flush(m);
 		model_room(m);
+		model_emit_marks(m);
 		model_emit_psb(m, m->packet_en);
 		model_room(m);
 	}

@@ -77,6 +77,12 @@ void model_emit_time(struct ptah_model *m);
 /* Any other packet. `cyc`: a CYC may precede it. */
 void model_emit(struct ptah_model *m, const struct ptah_packet *packet, bool cyc);
 
+/*
+ * choices.mark_loops: sends what an interrupt before the unmarked branch and one after it would
+ * cause, in bursts of its own.
+ */
+void model_emit_marks(struct ptah_model *m);
+
 /* PSB+. `fup`: with MODE.Exec and FUP, as PacketEn says. */
 void model_emit_psb(struct ptah_model *m, bool fup);
 

@@ -150,6 +150,10 @@ struct ptah_model {
 	uint8_t told_mode;	/* byte of the last MODE.Exec | 0x80; 0: none since PSB */
 	uint8_t deferred_count; /* TIPs that wait for the outcomes before them */
 	uint64_t deferred[MODEL_DEFERRED];
+	/* choices.mark_loops: the last branch backwards, if no packet shows yet that it was taken
+	 */
+	bool unmarked;
+	uint64_t unmarked_ip, unmarked_to;
 	uint8_t *kept;	    /* while overflowing: g.out, which does not move */
 	uint64_t kept_told; /* and clock.told */
 	uint8_t kept_mode;  /* and told_mode */

@@ -138,11 +138,33 @@ static enum model_shows near_shows(const struct ptah_model_branch *b)
 	}
 }
 
+/*
+ * choices.mark_loops. A decoder that follows the code from the last packet cannot go wrong before
+ * the next branch that has a packet; but an interrupt's address may be reached more than once. A
+ * branch backwards is therefore marked before the next one and before an interrupt.
+ */
+static void keep_unmarked(struct ptah_model *m, const struct ptah_model_branch *b)
+{
+	const bool silent = b->kind == PTAH_INSN_JUMP || b->kind == PTAH_INSN_CALL;
+
+	if (!silent) {
+		m->unmarked = false;
+	} else if (b->to <= b->ip) {
+		model_emit_marks(m);
+		m->unmarked = b->to != b->ip && m->packet_en &&
+			      !(m->ctl & (PTAH_RTIT_CTL_OS | PTAH_RTIT_CTL_EVENT_EN));
+		m->unmarked_ip = b->ip;
+		m->unmarked_to = b->to;
+	}
+}
+
 void ptah_model_branch(struct ptah_model *m, const struct ptah_model_branch *b)
 {
 	const bool before = m->packet_en;
 
 	model_emit_begin(m);
+	if (UNLIKELY(m->choices.mark_loops))
+		keep_unmarked(m, b);
 	if (b->kind == PTAH_INSN_COND && !b->taken) {
 		m->program.ip = b->end;
 		if (before)
@@ -153,6 +175,7 @@ void ptah_model_branch(struct ptah_model *m, const struct ptah_model_branch *b)
 	m->program.ip = b->to;
 	if (m->ranged)
 		model_trace_arrive(m);
+	m->unmarked = m->unmarked && m->packet_en;
 	/* No return belongs to a direct call to the next instruction. */
 	if (before && m->packet_en &&
 	    (b->kind == PTAH_INSN_CALL_IND || (b->kind == PTAH_INSN_CALL && b->to != b->end)))
@@ -184,7 +207,7 @@ static void configure(struct ptah_model *m)
 	m->g.last_ip = GENERATOR_NO_IP;
 	m->told_mode = 0;
 	m->deferred_count = 0;
-	m->overflowing = m->waiting = m->trace_stop = false;
+	m->overflowing = m->waiting = m->trace_stop = m->unmarked = false;
 	m->overflow_from = model_generated(m);
 	m->ranged = false;
 	for (unsigned n = 0; n < PTAH_RANGES; n++)
@@ -245,6 +268,7 @@ void model_trace_stopping(struct ptah_model *m)
 			model_emit_overflow(m);
 		}
 		cause(m);
+		model_emit_marks(m);
 		if (m->packet_en) {
 			model_emit_ip(m, OPCODE_FUP, m->program.ip);
 			model_emit_disable(m, NULL);
@@ -335,6 +359,7 @@ void ptah_model_overflow(struct ptah_model *m, bool lost)
 		m->state_lost = false;
 		m->g.tnt = 1;
 		m->deferred_count = 0;
+		m->unmarked = false;
 		return;
 	}
 	model_emit_begin(m);

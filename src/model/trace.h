@@ -23,7 +23,7 @@ static inline bool model_trace_is_plain(const struct ptah_model *m)
 	const uint64_t special = PTAH_RTIT_CTL_CYC_EN | PTAH_RTIT_CTL_DIS_TNT;
 
 	return m->packet_en && !m->ranged && !(m->ctl & special) && !m->choices.deferred_tips &&
-	       !m->overflowing && !m->faults.overflow_after;
+	       !m->choices.mark_loops && !m->overflowing && !m->faults.overflow_after;
 }
 
 /* Called between two instructions, the next one at `ip`: settles the output, sends a PSB+ where one

@@ -142,7 +142,10 @@ static void go(struct ptah_model *m, const struct ptah_model_transfer *t, bool t
 	if (trigger) {
 		model_emit_flush(m);
 		model_emit_room(m);
+		if (kinds[t->kind].fup)
+			model_emit_marks(m);
 	}
+	m->unmarked = false;
 	if (t->kind == PTAH_MODEL_INIT_WAIT) {
 		init_wait(m, t);
 	} else {

@@ -87,8 +87,9 @@ struct perfdata_file {
 	struct perfdata_buffer command;
 	/* Paths of the copies of the kernel's memory and symbols beside the recording, or NULL. */
 	char *kcore, *kallsyms;
-	bool kernel;	    /* an event of Intel PT does not exclude the kernel */
-	char osrelease[65]; /* the kernel's release according to the header; "": not in there */
+	struct reader programs; /* of BPF, in the header */
+	bool kernel;		/* an event of Intel PT does not exclude the kernel */
+	char osrelease[65];	/* the kernel's release according to the header; "": not in there */
 };
 
 /* Returns PTAH_E_BAD_FILE with the sentence "FILE: `what` at offset N". */

@@ -111,6 +111,9 @@ enum perfdata_type {
 	PERFDATA_LOST_SAMPLES = 13,
 	PERFDATA_SWITCH = 14,
 	PERFDATA_SWITCH_CPU_WIDE = 15,
+	PERFDATA_KSYMBOL = 17,
+	PERFDATA_BPF_EVENT = 18,
+	PERFDATA_TEXT_POKE = 20,
 	PERFDATA_USER = 64,
 	PERFDATA_HEADER_ATTR = 64,
 	/*
@@ -145,6 +148,28 @@ enum perfdata_type {
 /* Flags of PERF_RECORD_AUX. */
 #define PERFDATA_AUX_TRUNCATED 1u
 #define PERFDATA_AUX_PARTIAL   4u
+
+/* KSYMBOL: a flag; BPF_EVENT: its types. */
+#define PERFDATA_KSYMBOL_UNREGISTER 1u
+#define PERFDATA_BPF_LOAD	    1
+#define PERFDATA_BPF_UNLOAD	    2
+
+/*
+ * The feature BPF_PROG_INFO: u32 number of programs; for each one u32 size of the info, u32 size of
+ * the data, u64 bits of the arrays that the data contains, struct bpf_prog_info (linux/bpf.h), the
+ * data. In place of addresses, the info has offsets in the data (tools/perf/util/bpf-utils.h).
+ */
+#define PERFDATA_BPF_ARRAY_CODE	      (1u << 0)
+#define PERFDATA_BPF_ARRAY_KSYMS      (1u << 3)
+#define PERFDATA_BPF_ARRAY_LENGTHS    (1u << 4)
+#define PERFDATA_BPF_AT_ID	      4
+#define PERFDATA_BPF_AT_CODE_SIZE     16
+#define PERFDATA_BPF_AT_CODE	      24
+#define PERFDATA_BPF_AT_KSYM_COUNT    104
+#define PERFDATA_BPF_AT_LENGTHS_COUNT 108
+#define PERFDATA_BPF_AT_KSYMS	      112
+#define PERFDATA_BPF_AT_LENGTHS	      120
+#define PERFDATA_BPF_INFO_MIN	      128
 
 /* HEADER_COMPRESSED: the kind of compression. */
 #define PERFDATA_COMPRESS_ZSTD 1
@@ -191,6 +216,7 @@ enum perfdata_feature {
 	PERFDATA_FEATURE_EVENT_DESC = 12,
 	PERFDATA_FEATURE_PMU_MAPPINGS = 16,
 	PERFDATA_FEATURE_AUXTRACE = 18,
+	PERFDATA_FEATURE_BPF_PROG_INFO = 25,
 	PERFDATA_FEATURE_COMPRESSED = 27,
 	PERFDATA_FEATURE_MAX = 256
 };

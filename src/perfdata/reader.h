@@ -23,15 +23,18 @@ struct perfdata_record {
 	uint64_t time;	 /* by perf's clock; 0: none */
 	/* -1: unknown. Of context switches ppid and ptid are the other thread's. */
 	int32_t pid, tid, ppid, ptid, cpu;
-	uint64_t address, size, file_offset; /* mappings; code: address, size */
-	const char *text;		     /* comm, path, note (not terminated: see text_size) */
+	uint64_t address, size, file_offset; /* mappings; code, KSYMBOL: address, size */
+	const char *text; /* comm, path, name, note (not terminated: see text_size) */
 	size_t text_size;
-	const uint8_t *bytes; /* AUXTRACE and samples: the trace; code: its bytes */
+	const uint8_t *bytes; /* AUXTRACE and samples: the trace; code, TEXT_POKE: its bytes */
 	uint64_t trace_size;
 	uint64_t trace_offset; /* AUXTRACE: offset in its stream */
 	uint32_t index;	       /* AUXTRACE, samples and truth: stream */
 	uint64_t lost;	       /* AUX: bytes; LOST: events; truth: overflows */
 	uint64_t tsc;	       /* code */
+	uint32_t program;      /* BPF_EVENT: id */
+	uint32_t old_size;     /* TEXT_POKE: bytes[] has the old bytes, then `size` new ones */
+	bool removed;	       /* KSYMBOL, BPF_EVENT: from now on it does not exist */
 	bool exec;	       /* COMM */
 	bool out;	       /* context switches: the thread leaves the CPU; false: it arrives */
 	bool executable;       /* mappings; those of the kernel, with pid -1, always are */
@@ -107,6 +110,23 @@ const char *perfdata_kcore(const struct perfdata_file *file);
 
 /* The same for the copy of /proc/kallsyms. */
 const char *perfdata_kallsyms(const struct perfdata_file *file);
+
+/* A program of BPF that was loaded: its functions lie one after the other in `code`. */
+struct perfdata_program {
+	uint32_t id;
+	size_t count;		  /* of functions */
+	const uint8_t *addresses; /* u64 each */
+	const uint8_t *sizes;	  /* u32 each; NULL: one function is all of the code */
+	const uint8_t *code;
+	size_t code_size;
+};
+
+/*
+ * The next program in the header, from *at on, which is 0 at first. False: there are no more. Known
+ * once all records have been read.
+ */
+bool perfdata_next_program(const struct perfdata_file *file, size_t *at,
+			   struct perfdata_program *program);
 
 /* Whether the kernel was traced too. */
 bool perfdata_has_kernel(const struct perfdata_file *file);

@@ -239,6 +239,34 @@ int perfdata_read_piped(struct perfdata_file *f, struct reader *r, const uint8_t
 	}
 }
 
+static void read_ksymbol(struct reader *r, struct perfdata_record *record)
+{
+	record->address = reader_u64(r);
+	record->size = reader_u32(r);
+	reader_u16(r); /* the kind: BPF, or code that the kernel has copied elsewhere */
+	record->removed = reader_u16(r) & PERFDATA_KSYMBOL_UNREGISTER;
+	record->text = reader_string(r, &record->text_size);
+}
+
+/* False: neither loaded nor unloaded. */
+static bool read_bpf_event(struct reader *r, struct perfdata_record *record)
+{
+	const uint16_t type = reader_u16(r);
+
+	reader_u16(r);
+	record->program = reader_u32(r);
+	record->removed = type == PERFDATA_BPF_UNLOAD;
+	return type == PERFDATA_BPF_LOAD || type == PERFDATA_BPF_UNLOAD;
+}
+
+static void read_text_poke(struct reader *r, struct perfdata_record *record)
+{
+	record->address = reader_u64(r);
+	record->old_size = reader_u16(r);
+	record->size = reader_u16(r);
+	record->bytes = reader_bytes(r, record->old_size + record->size);
+}
+
 bool perfdata_read_record(struct perfdata_file *f, struct reader *r, uint16_t misc,
 			  struct perfdata_record *record)
 {
@@ -270,6 +298,19 @@ bool perfdata_read_record(struct perfdata_file *f, struct reader *r, uint16_t mi
 	case PERFDATA_ID_INDEX:
 		perfdata_read_id_index(f, r);
 		return false;
+	case PERFDATA_KSYMBOL:
+		read_ksymbol(r, record);
+		break;
+	case PERFDATA_BPF_EVENT:
+		if (!read_bpf_event(r, record))
+			return false;
+		break;
+	case PERFDATA_TEXT_POKE:
+		/* Not that of a virtual machine's guest. */
+		if ((misc & PERFDATA_MISC_CPUMODE) != PERFDATA_MISC_KERNEL)
+			return false;
+		read_text_poke(r, record);
+		break;
 	case PERFDATA_AUX:
 		reader_u64(r);
 		record->size = reader_u64(r);

@@ -55,10 +55,13 @@ static void add_edges(struct ptah_profile *into, const struct tally *from, const
 	}
 }
 
-static void add_totals(struct ptah_profile_totals *into, const struct ptah_profile_totals *from)
+static void add_totals(struct ptah_profile_totals *into, const struct ptah_profile_totals *from,
+		       const uint32_t *numbers)
 {
-	if (!into->errors)
+	if (!into->errors && from->errors) {
 		into->first_error = from->first_error;
+		into->first_error.code.space = numbers[from->first_error.code.space];
+	}
 	into->errors += from->errors;
 	into->overflows += from->overflows;
 	into->gaps += from->gaps;
@@ -78,7 +81,7 @@ int profile_add_part(struct ptah_profile *into, const struct profile_part *part)
 	if (status >= 0) {
 		add_blocks(into, &part->blocks, numbers);
 		add_edges(into, &part->edges, numbers);
-		add_totals(&into->totals, &part->totals);
+		add_totals(&into->totals, &part->totals, numbers);
 	}
 	free(numbers);
 	if (status >= 0 && into->beside && profile_add_part(into->beside, part) < 0)

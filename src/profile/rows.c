@@ -389,6 +389,9 @@ bool profile_make_tip(struct ptah_profile *p, int32_t state)
 
 	if (!route_take_tip(&r, &pops))
 		return false;
+	/* The flow notes far transfers, for the case that they lead into missing code. */
+	if (p->flow->resync && !flow_is_near_indirect(r.node))
+		return false;
 	if (r.reach || pops) {
 		next = make_effect(p, &r, &e);
 		if (!next)

@@ -71,7 +71,7 @@ static int stand_behind(struct joint *j)
 		 * Changes of the image cannot be undone: if it is too far ahead, begin with a new
 		 * stream.
 		 */
-		if (j->again->next_later > passed.segment.changes) {
+		if (stream_applied(j->again) > passed.segment.changes) {
 			ptah_stream_free(j->again);
 			j->again = NULL;
 			return stand_behind(j);
@@ -114,7 +114,7 @@ static int finish_stream(struct joint *j)
  */
 static bool fits(const struct joint *j, const struct task *task)
 {
-	const bool timed = task->part.totals.errors || j->s->later_count > task->segment.changes;
+	const bool timed = task->part.totals.errors || stream_later(j->s) > task->segment.changes;
 
 	return task_fits(task, &j->last, timed) &&
 	       (!timed || j->exact || task->segment.whole_start);

@@ -18,9 +18,14 @@
 
 void session_forget_kernel(struct kernel *k)
 {
-	free(k->maps.changes);
-	free(k->maps.by_address);
-	free(k->maps.reach);
+	struct process *lists[] = {&k->maps, &k->functions, &k->code};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		free(lists[i]->changes);
+		free(lists[i]->by_address);
+		free(lists[i]->reach);
+	}
+	table_free(&k->programs);
 	ptah_image_free(k->image);
 	free(k->kallsyms);
 	free(k->vmlinux);
@@ -345,5 +350,7 @@ int session_find_kernel(struct ptah_session *s, struct ptah_message *why)
 	if (!s->kernel.id.size)
 		perfdata_find_build_id(s->file, "[kernel.kallsyms]", &s->kernel.id);
 	status = find_code(s, why);
-	return status < 0 ? status : find_names(s, why);
+	if (status >= 0)
+		status = find_names(s, why);
+	return status < 0 || !perfdata_has_kernel(s->file) ? status : kernel_begin(&s->kernel);
 }

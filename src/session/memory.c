@@ -8,6 +8,8 @@
  */
 #include "session/session.h"
 
+#include "base/compiler.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -307,7 +309,7 @@ static int find_alike(struct ptah_session *s, size_t i, struct table *by_hash)
 	status = memory_init(&m, s, stream);
 	if (status < 0)
 		return status;
-	if (!m.changes_later) {
+	if (!m.changes_later && !kernel_later(&s->kernel)) {
 		other = table_get(by_hash, (uint32_t)m.hash);
 		if (other == SESSION_NONE)
 			status = table_set(by_hash, (uint32_t)m.hash, i);
@@ -372,13 +374,15 @@ static int index_process(struct process *p)
 
 int session_index_maps(struct ptah_session *s)
 {
-	for (size_t i = 0; i < s->process_count; i++) {
-		int status = index_process(&s->processes[i]);
+	int status;
 
+	for (size_t i = 0; i < s->process_count; i++) {
+		status = index_process(&s->processes[i]);
 		if (status < 0)
 			return status;
 	}
-	return index_process(&s->kernel.maps);
+	status = index_process(&s->kernel.maps);
+	return status < 0 ? status : index_process(&s->kernel.functions);
 }
 
 /* How many of the first n changes had happened by `tsc`; a tsc of 0 stands for the end. */
@@ -399,9 +403,9 @@ static size_t count_until(const struct process *p, size_t n, uint64_t tsc)
 	return low;
 }
 
-/* The last of the changes [first, n) that covers `address`. */
+/* The last of the changes [first, n) that covers `address`; with `gone` also one that unmaps it. */
 static const struct change *last_change(const struct process *p, size_t first, size_t n,
-					uint64_t address)
+					uint64_t address, bool gone)
 {
 	const struct change *found = NULL;
 	size_t low = 0, high = p->indexed;
@@ -418,7 +422,8 @@ static const struct change *last_change(const struct process *p, size_t first, s
 		const struct change *c = &p->changes[p->by_address[low]];
 
 		if (p->by_address[low] >= first && p->by_address[low] < n &&
-		    address - c->address < c->size && (!found || c > found))
+		    address - c->address < c->size && (gone || c->type != CHANGE_GONE) &&
+		    (!found || c > found))
 			found = c;
 	}
 	return found;
@@ -451,15 +456,26 @@ static void describe_change(const struct change *c, struct ptah_map *map)
 				 code ? "[code]" : c->path};
 }
 
+/*
+ * At the end (tsc 0) the last code that was at the address counts, although it may have been
+ * removed before: it has counts that want a name.
+ */
 static bool find_kernel_map(const struct ptah_session *s, uint64_t address, uint64_t tsc,
 			    struct ptah_map *map)
 {
-	const struct process *maps = &s->kernel.maps;
-	const struct change *c = last_change(maps, 0, count_until(maps, maps->count, tsc), address);
+	const struct process *lists[] = {&s->kernel.functions, &s->kernel.maps};
 
-	if (c)
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		const struct process *p = lists[i];
+		const struct change *c =
+		    last_change(p, 0, count_until(p, p->count, tsc), address, tsc != 0);
+
+		if (!c || c->type == CHANGE_GONE)
+			continue;
 		describe_change(c, map);
-	return c;
+		return true;
+	}
+	return false;
 }
 
 static bool find_process_map(const struct ptah_session *s, int32_t space, uint64_t address,
@@ -471,7 +487,7 @@ static bool find_process_map(const struct ptah_session *s, int32_t space, uint64
 		const struct process *p = &s->processes[process];
 		size_t n = count_until(p, count < p->count ? count : p->count, tsc);
 		size_t first = n ? p->changes[n - 1].execs_at : 0;
-		const struct change *c = last_change(p, first, n, address);
+		const struct change *c = last_change(p, first, n, address, false);
 
 		if (c) {
 			describe_change(c, map);

@@ -16,7 +16,8 @@
 static bool has_space(const struct ptah_item *items, int n)
 {
 	for (int i = 0; i < n; i++)
-		if (items[i].type == PTAH_ITEM_BLOCK && items[i].code.space)
+		if ((items[i].type == PTAH_ITEM_BLOCK || items[i].type == PTAH_ITEM_ERROR) &&
+		    items[i].code.space)
 			return true;
 	return false;
 }
@@ -109,7 +110,7 @@ int reader_open(const struct ptah_session *session, size_t index, const struct p
 	 * Only one thread reads where code changes: ptah_reader_insns() needs the code as of the
 	 * item at which the reader is.
 	 */
-	r->alone = r->pool.jobs < 2 || r->s->later_count || r->s->follow ||
+	r->alone = r->pool.jobs < 2 || stream_later(r->s) || r->s->follow ||
 		   the_stream(r) < 2 * r->pool.segment || pool_begin(&r->pool) < 0;
 	*reader = r;
 	return 0;

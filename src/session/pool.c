@@ -210,14 +210,14 @@ int task_enter(struct task *task, struct ptah_stream *s)
 	flow_save_state(stream_flow(s), &state);
 	task->entered =
 	    task->segment.whole_start || (flow_same_state(&state, &task->segment.state, true) &&
-					  s->next_later == task->segment.changes);
+					  stream_applied(s) == task->segment.changes);
 	return status;
 }
 
 void task_leave(struct task *task, const struct ptah_stream *s)
 {
 	flow_save_state(stream_flow(s), &task->end);
-	task->changes = s->next_later;
+	task->changes = stream_applied(s);
 }
 
 bool task_fits(const struct task *task, const struct task *before, bool timed)

@@ -179,6 +179,12 @@ static int second_pass(struct ptah_session *s, const struct mark *m)
 	case PERFDATA_SWITCH:
 	case PERFDATA_SWITCH_CPU_WIDE:
 		return session_on_switch(s, &r, m->time);
+	case PERFDATA_KSYMBOL:
+		return session_on_ksymbol(s, &r, m->time);
+	case PERFDATA_BPF_EVENT:
+		return session_on_bpf(s, &r, m->time);
+	case PERFDATA_TEXT_POKE:
+		return session_on_poke(s, &r, m->time);
 	case PERFDATA_HEADER_EVENT_TYPE:
 		return session_on_code(s, &r);
 	default:
@@ -242,6 +248,7 @@ int session_read_records(struct ptah_session *s, const char *path, struct ptah_m
 		status = note_losses(&pass, path);
 	if (status >= 0)
 		status = session_name_streams(s);
+	kernel_find_later(&s->kernel);
 	if (status >= 0)
 		status = session_index_maps(s);
 	if (status >= 0)

@@ -17,8 +17,8 @@ int session_note_format(struct ptah_session *s, const char *format, ...) PRINTF_
 
 /* tasks.c. Each takes a record of its type; tsc is the record's time. */
 int session_on_map(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
-/* A mapping of the kernel's. */
-int session_on_kernel_map(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+int session_append_change(struct process *p, const struct change *change);
+bool session_is_range(uint64_t address, uint64_t size);
 int session_on_code(struct ptah_session *s, const struct perfdata_record *r);
 int session_on_comm(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
@@ -26,6 +26,12 @@ int session_on_begin(struct ptah_session *s, const struct perfdata_record *r);
 /* The process or thread with this number; it is created if it is unknown. NULL: out of memory. */
 struct process *session_process_of(struct ptah_session *s, int32_t pid);
 struct thread *session_thread_of(struct ptah_session *s, int32_t pid, int32_t tid);
+
+/* kernel.c: the kernel's mappings and changes of its code */
+int session_on_kernel_map(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+int session_on_ksymbol(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+int session_on_bpf(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+int session_on_poke(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 
 /* turns.c */
 int session_on_switch(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);

@@ -79,7 +79,7 @@ static bool probe(struct segment_finder *finder, uint64_t psb, struct segment *s
 		if (blocks && segment->state.plain) {
 			segment->psb = psb;
 			segment->start = segment->state.offset;
-			segment->changes = s->next_later;
+			segment->changes = stream_applied(s);
 			return true;
 		}
 		if (segment->state.offset > psb + REACH)

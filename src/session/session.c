@@ -73,6 +73,7 @@ static void read_events(struct ptah_session *s)
 	struct ptah_cpu cpu;
 
 	s->flow.size = sizeof(s->flow);
+	s->flow.resync = true;
 	events->size = sizeof(*events);
 	if (!s->file)
 		return;

@@ -18,6 +18,9 @@ enum change_type {
 	CHANGE_MAP,  /* a file is mapped */
 	CHANGE_CODE, /* bytes that are in no file */
 	CHANGE_EXEC, /* execve: everything is unmapped */
+	/* Of the kernel: */
+	CHANGE_POKE, /* old_size bytes become `size` others */
+	CHANGE_GONE, /* what was there does not exist any longer */
 };
 
 struct change {
@@ -26,7 +29,8 @@ struct change {
 	uint64_t address, size, file_offset;
 	/* MAP: the path as recorded, without symfs; equal paths are the same pointer */
 	const char *path;
-	const uint8_t *bytes; /* CODE */
+	const uint8_t *bytes; /* CODE; POKE: the new ones, after the old ones */
+	uint16_t old_size;    /* POKE */
 	struct perfdata_build_id id;
 	size_t execs_at; /* how many of its process's changes precede the last EXEC */
 };
@@ -96,7 +100,12 @@ struct begin {
  * Everything is 0 or NULL if it is not known.
  */
 struct kernel {
-	struct process maps; /* the kernel, its modules and other named code, over time */
+	struct process maps;	  /* the kernel itself and its modules */
+	struct process functions; /* code that comes and goes, each with a name: KSYMBOL */
+	struct process code;	  /* changes of its code */
+	size_t later;		  /* the first of these that has a time: see kernel.c */
+	struct table programs;	  /* of BPF: where perfdata_next_program() finds an id; */
+	bool has_programs;	  /* it is filled in */
 	/* A symbol ("_text") and its address, from which the kernel's addresses are known. */
 	char symbol[32];
 	uint64_t address;
@@ -275,6 +284,18 @@ bool session_has_id(const char *path, const struct perfdata_build_id *id);
  */
 int session_find_kernel(struct ptah_session *session, struct ptah_message *why);
 void session_forget_kernel(struct kernel *kernel);
+
+/* kernel.c: sets `later`, when all changes are known. */
+void kernel_find_later(struct kernel *kernel);
+/* Completes the image: the kernel's code before the first change that has a time. */
+int kernel_begin(struct kernel *kernel);
+/* Makes a change of the kernel's code in an image. */
+int kernel_apply(struct ptah_image *image, const struct change *change);
+/* The number of changes that have a time. */
+static inline size_t kernel_later(const struct kernel *kernel)
+{
+	return kernel->code.count - kernel->later;
+}
 
 /*
  * running_kernel.c: whether the recorded kernel is the one that runs here, so that its files below

@@ -114,15 +114,30 @@ int stream_build_image(struct ptah_stream *s, size_t process)
 	return status;
 }
 
+/* The next change of the kernel's code; NULL: there are no more. */
+static const struct change *next_of_kernel(const struct ptah_stream *s)
+{
+	const struct kernel *k = &s->session->kernel;
+
+	return s->kernel_changes < kernel_later(k) ? &k->code.changes[k->later + s->kernel_changes]
+						   : NULL;
+}
+
+/* The time of the next change. UINT64_MAX: there is none. */
+static uint64_t next_change(const struct ptah_stream *s)
+{
+	const struct change *kernel = next_of_kernel(s);
+	uint64_t tsc = s->next_later < s->later_count ? s->later[s->next_later]->tsc : UINT64_MAX;
+
+	return kernel && kernel->tsc < tsc ? kernel->tsc : tsc;
+}
+
 static void set_limit(struct ptah_stream *s)
 {
-	const uint64_t limit =
-	    s->next_later < s->later_count ? s->later[s->next_later]->tsc : UINT64_MAX;
-
 	if (s->profile)
-		ptah_profile_set_time_limit(s->profile, limit);
+		ptah_profile_set_time_limit(s->profile, next_change(s));
 	else
-		ptah_flow_set_time_limit(s->flow, limit);
+		ptah_flow_set_time_limit(s->flow, next_change(s));
 }
 
 int ptah_stream_new(const struct ptah_session *session, size_t index, struct ptah_stream **stream)
@@ -186,30 +201,25 @@ static int pause_or(struct ptah_stream *s, int status)
 	return s->paused ? 0 : status;
 }
 
-int stream_apply_changes(struct ptah_stream *s)
-{
-	uint64_t tsc = s->later[s->next_later]->tsc;
-
-	while (s->next_later < s->later_count && s->later[s->next_later]->tsc == tsc) {
-		int status = apply(s, s->later[s->next_later++]);
-
-		if (status < 0)
-			return status;
-	}
-	set_limit(s);
-	return 0;
-}
-
 int stream_catch_up(struct ptah_stream *s, uint64_t tsc)
 {
-	while (s->next_later < s->later_count && s->later[s->next_later]->tsc <= tsc) {
-		int status = apply(s, s->later[s->next_later++]);
+	const struct change *kernel;
+	int status = 0;
 
-		if (status < 0)
-			return status;
+	while (s->next_later < s->later_count && s->later[s->next_later]->tsc <= tsc && status >= 0)
+		status = apply(s, s->later[s->next_later++]);
+	while (status >= 0 && (kernel = next_of_kernel(s)) && kernel->tsc <= tsc) {
+		status = kernel_apply(s->image, kernel);
+		s->kernel_changes++;
 	}
-	set_limit(s);
-	return 0;
+	if (status >= 0)
+		set_limit(s);
+	return status;
+}
+
+int stream_apply_changes(struct ptah_stream *s)
+{
+	return stream_catch_up(s, next_change(s));
 }
 
 /* The flow has reached the time of the next change: applies it. */
@@ -398,7 +408,7 @@ static bool is_reusable(const struct ptah_stream *s, const struct ptah_session *
 {
 	struct ptah_range ranges[PTAH_RANGES];
 
-	return s->session == session && s->stream->like == stream->like && !s->later_count &&
+	return s->session == session && s->stream->like == stream->like && !stream_later(s) &&
 	       session_filters(session, stream->process, ranges) >= 0 &&
 	       !memcmp(ranges, s->config.events.trace.ranges, sizeof(ranges)) &&
 	       !stream_is_shared(s->stream) && !stream_is_shared(stream) &&

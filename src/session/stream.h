@@ -29,10 +29,23 @@ struct ptah_stream {
 	/* Changes that wait for their time. */
 	const struct change **later;
 	size_t later_count, next_later;
+	size_t kernel_changes; /* how many of the kernel's changes that have a time are applied */
 	uint64_t offset;
 	/* Other decoders, for streams with other memory: see stream_renew(). */
 	struct ptah_stream *shelf;
 };
+
+/* How many changes wait for their time, of the process and of the kernel, from the beginning on. */
+static inline size_t stream_later(const struct ptah_stream *s)
+{
+	return s->later_count + kernel_later(&s->session->kernel);
+}
+
+/* How many of these have been applied. */
+static inline size_t stream_applied(const struct ptah_stream *s)
+{
+	return s->next_later + s->kernel_changes;
+}
 
 /* The flow, wherever it is. */
 static inline struct ptah_flow *stream_flow(const struct ptah_stream *s)

@@ -51,7 +51,7 @@ struct thread *session_thread_of(struct ptah_session *s, int32_t pid, int32_t ti
 	return &threads[s->thread_count++];
 }
 
-static int append_change(struct process *p, const struct change *change)
+int session_append_change(struct process *p, const struct change *change)
 {
 	struct change *changes = session_grow(p->changes, p->count, &p->capacity, sizeof(*changes));
 	if (!changes)
@@ -66,10 +66,10 @@ static int add_change(struct ptah_session *s, int32_t pid, const struct change *
 {
 	struct process *p = session_process_of(s, pid);
 
-	return p ? append_change(p, change) : PTAH_E_NOMEM;
+	return p ? session_append_change(p, change) : PTAH_E_NOMEM;
 }
 
-static bool is_range(uint64_t address, uint64_t size)
+bool session_is_range(uint64_t address, uint64_t size)
 {
 	return size && size - 1 <= UINT64_MAX - address;
 }
@@ -85,41 +85,12 @@ int session_on_map(struct ptah_session *s, const struct perfdata_record *r, uint
 	    .id = r->id,
 	};
 
-	if (!r->executable || !is_range(r->address, r->size))
+	if (!r->executable || !session_is_range(r->address, r->size))
 		return 0;
 	if (r->pid < 0)
 		return session_on_kernel_map(s, r, tsc);
 	change.path = strings_keep(&s->paths, r->text, r->text_size);
 	return change.path ? add_change(s, r->pid, &change) : PTAH_E_NOMEM;
-}
-
-/*
- * The kernel itself is "[kernel.kallsyms]_text": its name, and a symbol whose address is in the
- * place of the file offset (tools/perf/util/synthetic-events.c, "kernel mmap").
- */
-int session_on_kernel_map(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
-{
-	static const char name[] = "[kernel.kallsyms]";
-	const size_t n = sizeof(name) - 1;
-	struct change change = {
-	    .type = CHANGE_MAP, .tsc = tsc, .address = r->address, .size = r->size, .id = r->id};
-
-	if (r->address < KERNEL_HALF || r->pid != -1)
-		return 0;
-	if (r->text_size < n || memcmp(r->text, name, n) != 0) {
-		change.path = strings_keep(&s->paths, r->text, r->text_size);
-		return change.path ? append_change(&s->kernel.maps, &change) : PTAH_E_NOMEM;
-	}
-	/* An offset from the symbol is the same whenever this kernel runs, wherever it lies. */
-	change.file_offset = r->address >= r->file_offset ? r->address - r->file_offset : 0;
-	change.path = strings_keep(&s->paths, name, n);
-	if (r->text_size - n < sizeof(s->kernel.symbol) && r->file_offset >= KERNEL_HALF) {
-		memset(s->kernel.symbol, 0, sizeof(s->kernel.symbol));
-		memcpy(s->kernel.symbol, r->text + n, r->text_size - n);
-		s->kernel.address = r->file_offset;
-		s->kernel.id = r->id;
-	}
-	return change.path ? append_change(&s->kernel.maps, &change) : PTAH_E_NOMEM;
 }
 
 int session_on_code(struct ptah_session *s, const struct perfdata_record *r)
@@ -132,7 +103,7 @@ int session_on_code(struct ptah_session *s, const struct perfdata_record *r)
 	    .bytes = r->bytes,
 	};
 
-	return is_range(r->address, r->size) ? add_change(s, r->pid, &change) : 0;
+	return session_is_range(r->address, r->size) ? add_change(s, r->pid, &change) : 0;
 }
 
 /* From now on the process runs another program. */

@@ -113,8 +113,10 @@ static void add_item(struct account *a, const struct ptah_item *item)
 		v->overflows++;
 		break;
 	case PTAH_ITEM_ERROR:
-		if (!v->errors++)
-			v->first = *item;
+		if (v->errors++)
+			break;
+		v->first = *item;
+		v->first.code.space = 0;
 		break;
 	default:
 		break;

@@ -5,6 +5,8 @@
  */
 #include "test.h"
 
+#include "../profile/compare_profile.h"
+#include "forms.h"
 #include "world.h"
 
 #include <ptah/flow.h>
@@ -272,11 +274,280 @@ static void batches(void **state)
 	free(got);
 }
 
+/*
+ * A recording with a kernel whose code is not there: the code of one size is the program, all other
+ * code is the kernel. They reach each other by far branches, interrupts and IRET only.
+ */
+#define USER_END (WORLD_BASE + REGION)
+
+static bool is_user(uint64_t ip)
+{
+	return ip < USER_END;
+}
+
+/* How often the kernel was entered, or traced again after it had not been. */
+static size_t kernel_visits(const struct world *w, size_t size)
+{
+	struct ptah_item *events;
+	const size_t n = read_events(w, size, &events);
+	size_t visits = 0;
+
+	for (size_t i = 0; i < w->ran_count; i++)
+		visits += !is_user(w->ran[i].ip) && (!i || is_user(w->ran[i - 1].ip));
+	for (size_t i = 0; i < n; i++)
+		visits +=
+		    (events[i].type == PTAH_ITEM_ENABLED || events[i].type == PTAH_ITEM_OVERFLOW) &&
+		    !is_user(events[i].ip);
+	free(events);
+	return visits;
+}
+
+/* The instructions of the program, without the kernel's. */
+static struct list user_code(const struct world *w)
+{
+	struct list list = {.ip = calloc(w->ran_count, sizeof(*list.ip)), .room = w->ran_count};
+
+	assert_non_null(list.ip);
+	for (size_t i = 0; i < w->ran_count; i++)
+		if (is_user(w->ran[i].ip))
+			list.ip[list.n++] = w->ran[i].ip;
+	return list;
+}
+
+/*
+ * Reads with a flow that continues by itself, or does not. What is reported between two errors must
+ * have run without a gap. Returns the number of errors.
+ */
+static size_t read_user_code(const struct world *w, size_t size, const struct ptah_image *image,
+			     bool resync, const struct list *ran, struct list *told)
+{
+	const struct ptah_flow_config config = {.size = sizeof(config), .resync = resync};
+	size_t errors = 0, at = 0, from = 0;
+	struct ptah_flow *flow;
+	struct list part;
+	int n;
+
+	assert_int_equal(ptah_flow_new(image, &config, &flow), 0);
+	assert_int_equal(ptah_flow_feed(flow, w->trace, size, true), 0);
+	do {
+		struct ptah_item item = {0};
+
+		n = ptah_flow_read(flow, &item, 1);
+		if (n && item.type == PTAH_ITEM_BLOCK)
+			add_block(told, flow, &item);
+		if (n && item.type != PTAH_ITEM_ERROR)
+			continue;
+		part = (struct list){.ip = told->ip + from, .n = told->n - from};
+		assert_true(stands_in(ran, &part, &at));
+		from = told->n;
+		if (!n)
+			break;
+		assert_int_equal(item.status, PTAH_E_NO_CODE);
+		assert_true(!resync || item.flags & PTAH_ITEM_IP_SUPPRESSED || !is_user(item.ip));
+		errors++;
+	} while (n);
+	ptah_flow_free(flow);
+	return errors;
+}
+
+static struct ptah_image *user_image(const struct world *w)
+{
+	struct ptah_image *image = image_of(w);
+
+	assert_int_equal(ptah_image_remove(image, USER_END, WORLD_SIZE - REGION, NULL), 0);
+	return image;
+}
+
+/*
+ * Every instruction that the program ran is reported, and each visit of the kernel is one error.
+ * With return compression some returns are not known: this kernel does not come back to where it
+ * was entered.
+ */
+static void all_user_code(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 24; seed++) {
+		size_t size, errors;
+		struct world *w = world_new(seed, seed & 1, seed & 2, false, &size);
+		struct ptah_image *image = user_image(w);
+		struct list ran = user_code(w), told = {0}, less = {0};
+
+		errors = read_user_code(w, size, image, true, &ran, &told);
+		if (!(seed & 1)) {
+			assert_true(errors <= kernel_visits(w, size));
+			assert_int_equal(told.n, ran.n);
+		}
+		read_user_code(w, size, image, false, &ran, &less);
+		assert_true(less.n < told.n);
+		free(ran.ip);
+		free(told.ip);
+		free(less.ip);
+		ptah_image_free(image);
+		world_free(w);
+	}
+}
+
+/*
+ * A program of functions that call each other, with a system call and an interrupt in each, over a
+ * kernel with calls of its own: it returns from them before it returns to the program.
+ */
+#define FUNCTIONS     8
+#define FUNCTION_SIZE 0x20
+#define KERNEL	      UINT64_C(0xffffffff81000000)
+
+static const uint8_t function[] = {
+    0x90,				/* nop */
+    0xe8, 0x1a, 0,    0,    0,		/* call the next function */
+    0x89, 0xc0,				/* mov eax, eax */
+    0x0f, 0x05,				/* syscall */
+    0x0f, 0x84, 0xf6, 0xff, 0xff, 0xff, /* je to the mov */
+    0xc3,				/* ret */
+};
+
+/* Calls and returns in the kernel, some of them not compressed, and what else leaves packets. */
+static void run_kernel(struct world *w, unsigned depth)
+{
+	const uint64_t site = KERNEL + world_pick(w, 1000);
+
+	generator_tnt(&w->g, world_pick(w, 2));
+	if (depth < 20 && world_pick(w, 3)) {
+		generator_call(&w->g, site);
+		if (!world_pick(w, 3))
+			generator_tip(&w->g, KERNEL + 0x2000 + world_pick(w, 100));
+		run_kernel(w, depth + 1);
+		generator_return(&w->g, site);
+	}
+	if (!world_pick(w, 20)) {
+		SEND(w, CBR, .u.cbr.ratio = 20);
+		world_send_psb(w, site);
+	}
+}
+
+static void visit_kernel(struct world *w, uint64_t back)
+{
+	generator_tip(&w->g, KERNEL);
+	run_kernel(w, 0);
+	generator_tip(&w->g, back);
+}
+
+static void ran_user(struct world *w, uint64_t ip)
+{
+	assert_true(w->ran_count < RAN_MAX);
+	w->ran[w->ran_count++].ip = ip;
+}
+
+/* Runs a function; returns when it has returned. */
+static void run_function(struct world *w, unsigned number, uint64_t back, unsigned *visits)
+{
+	const uint64_t ip = WORLD_BASE + number * FUNCTION_SIZE;
+	bool again;
+
+	ran_user(w, ip);
+	ran_user(w, ip + 1);
+	generator_call(&w->g, ip + 6);
+	if (number + 1 < FUNCTIONS) {
+		run_function(w, number + 1, ip + 6, visits);
+	} else { /* the last one calls a lone ret */
+		ran_user(w, ip + FUNCTION_SIZE);
+		generator_return(&w->g, ip + 6);
+	}
+	do {
+		if (!world_pick(w, 3)) {
+			generator_flush_tnt(&w->g);
+			generator_ip_packet(&w->g, OPCODE_FUP, ip + 6);
+			visit_kernel(w, ip + 6);
+			++*visits;
+		}
+		ran_user(w, ip + 6);
+		ran_user(w, ip + 8);
+		visit_kernel(w, ip + 10);
+		++*visits;
+		ran_user(w, ip + 10);
+		again = world_pick(w, 2);
+		generator_tnt(&w->g, again);
+	} while (again);
+	ran_user(w, ip + 16);
+	generator_return(&w->g, back);
+}
+
+#define MAIN (WORLD_BASE + 0x200)
+
+static struct world *calling_world(unsigned seed, bool retcomp, size_t *size, unsigned *visits)
+{
+	static const uint8_t code[] = {0xe8, 0xfb, 0xfd, 0xff, 0xff, /* call the first function */
+				       0xff, 0xe0};		     /* jmp rax */
+	struct world *w = world_empty(retcomp, seed & 1);
+
+	w->seed = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+	*visits = 0;
+	for (unsigned i = 0; i < FUNCTIONS; i++)
+		memcpy(w->code + i * FUNCTION_SIZE, function, sizeof(function));
+	w->code[FUNCTIONS * FUNCTION_SIZE] = 0xc3;
+	memcpy(w->code + (MAIN - WORLD_BASE), code, sizeof(code));
+	world_send_psb(w, 0);
+	generator_enable(&w->g, MAIN);
+	for (unsigned i = 0; i < 30; i++) {
+		ran_user(w, MAIN);
+		run_function(w, 0, MAIN + 5, visits);
+		ran_user(w, MAIN + 5);
+		generator_tip(&w->g, MAIN);
+	}
+	generator_async_disable(&w->g, MAIN);
+	*size = (size_t)(w->g.out - w->trace);
+	return w;
+}
+
+/*
+ * The program's calls are known after the kernel, too: with return compression its returns have no
+ * address.
+ */
+static void returns_after_the_kernel(void **state)
+{
+	const struct ptah_flow_config config = {.size = sizeof(config), .resync = true};
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 20; seed++) {
+		size_t size;
+		unsigned visits;
+		struct world *w = calling_world(seed, seed & 2, &size, &visits);
+		struct ptah_image *image = image_of(w);
+		struct list ran = user_code(w), told = {0};
+
+		assert_int_equal(read_user_code(w, size, image, true, &ran, &told), visits);
+		assert_int_equal(told.n, w->ran_count);
+		assert_true(forms_equal(image, &config, w->trace, size, seed % 3 * 50, seed * 10));
+		assert_true(profile_equals_flow(image, &config, w->trace, size, seed % 3 * 70));
+		free(ran.ip);
+		free(told.ip);
+		ptah_image_free(image);
+		world_free(w);
+	}
+}
+
+/* Paths, blocks and steps, profiles and marks: the same items in every form, in chunks too. */
+static void all_forms(void **state)
+{
+	const struct ptah_flow_config config = {.size = sizeof(config), .resync = true};
+
+	(void)state;
+	for (unsigned seed = 1; seed <= 8; seed++) {
+		size_t size;
+		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_image *image = user_image(w);
+
+		assert_true(forms_equal(image, &config, w->trace, size, seed % 3 * 50, seed * 30));
+		assert_true(profile_equals_flow(image, &config, w->trace, size, seed % 3 * 70));
+		ptah_image_free(image);
+		world_free(w);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(worlds),
-	    cmocka_unit_test(batches),
+	    cmocka_unit_test(worlds),	     cmocka_unit_test(batches),
+	    cmocka_unit_test(all_user_code), cmocka_unit_test(returns_after_the_kernel),
+	    cmocka_unit_test(all_forms),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,6 +94,8 @@ static bool read_config(struct reader *r, char *text)
 			config->events.trace.no_tnt = true;
 		else if (!strcmp(word, "no-retcomp"))
 			config->events.trace.no_retcomp = true;
+		else if (!strcmp(word, "resync"))
+			config->resync = true;
 		else if (!strcmp(word, "no-bdm70"))
 			config->events.no_bdm70 = true;
 		else if (!strncmp(word, "filter=", 7))

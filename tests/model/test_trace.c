@@ -444,6 +444,41 @@ static void long_tnt(void **state)
 				  "TNT-64 NTNNTNNT;TIP 0x401000");
 }
 
+/* The packets of an interrupt, whose handler is not traced, before the instruction at the address.
+ */
+#define AT(ip) ";FUP " ip ";TIP.PGD;TIP.PGE " ip
+
+/*
+ * choices.mark_loops: a decoder follows the code from one address to the next, so that each way
+ * from one to the other is unique. A branch backwards that a packet shows anyway is not marked, nor
+ * one forwards, nor one to itself.
+ */
+static void mark_loops(void **state)
+{
+	struct rig *rig = new_rig(0);
+
+	(void)state;
+	ptah_model_choose(rig->m, &(struct ptah_model_choices){.mark_loops = true});
+	rig_start(rig);
+	for (unsigned i = 0; i < 2; i++)
+		near_branch(rig, PTAH_INSN_JUMP, IP + 8, IP + 10, IP);
+	near_branch(rig, PTAH_INSN_JUMP, IP + 2, IP + 4, IP + 8);
+	ptah_model_stand(rig->m, IP + 4);
+	transfer(rig, PTAH_MODEL_INTERRUPT, 0xcc00, 0);
+	transfer(rig, PTAH_MODEL_IRET, IP + 4, 3);
+	near_branch(rig, PTAH_INSN_CALL, IP + 8, IP + 13, IP);
+	cond(rig, IP + 8);
+	near_branch(rig, PTAH_INSN_JUMP, IP + 8, IP + 10, IP);
+	jump_ind(rig, IP);
+	near_branch(rig, PTAH_INSN_JUMP, IP, IP + 2, IP);
+	near_branch(rig, PTAH_INSN_JUMP, IP, IP + 2, IP);
+	ptah_model_stand(rig->m, IP);
+	transfer(rig, PTAH_MODEL_INTERRUPT, 0xcc00, 0);
+	expect_and_free(rig, USER AT("0x401008") AT("0x401000") AT("0x401008") AT("0x401000")
+				 AT("0x401004") ";TNT-8 T;TIP 0x401000;FUP 0x401000;"
+						"TIP.PGD");
+}
+
 static void no_tnt(void **state)
 {
 	struct rig *rig = started(PTAH_RTIT_CTL_DIS_TNT);
@@ -1337,6 +1372,7 @@ int main(void)
 	    cmocka_unit_test(returns_behind_a_gap),
 	    cmocka_unit_test(deferred_tips),
 	    cmocka_unit_test(long_tnt),
+	    cmocka_unit_test(mark_loops),
 	    cmocka_unit_test(no_tnt),
 	    cmocka_unit_test(no_branches),
 	    cmocka_unit_test(far_branches),

@@ -8,6 +8,8 @@
 
 #include "output/names.h"
 
+#define JIT UINT64_C(0xffffffffc0100000)
+
 static void record(const char *path)
 {
 	struct perfdata_build_id id;
@@ -17,6 +19,7 @@ static void record(const char *path)
 	begin_recording(&r, path);
 	put_kernel(&r, &id);
 	put_kernel_map(&r, "/lib/modules/1/m.ko", ETEXT, 4096, 0, NULL);
+	put_ksymbol(&r, 0, JIT, 64, false, "bpf_prog_1_a");
 	visit(&r, 200);
 	end_recording(&r);
 }
@@ -53,6 +56,8 @@ static void names_of(const char *kallsyms, const char *vmlinux, bool modules)
 	expect(names, WORK, "work", "[kernel.kallsyms]");
 	expect(names, SITE + 5, "site+0x5", "[kernel.kallsyms]");
 	expect(names, ETEXT + 1, modules ? "in_module+0x1" : "0xffffffffad001001", "m.ko");
+	expect(names, JIT, "bpf_prog_1_a", "bpf_prog_1_a");
+	expect(names, JIT + 63, "bpf_prog_1_a+0x3f", "bpf_prog_1_a");
 	expect(names, 0xffffffffc0000000, "0xffffffffc0000000", "[unknown]");
 	names_free(names);
 	ptah_session_close(s);

@@ -43,3 +43,55 @@ done
 # However often they ran, here: nobody knows but the recorder.
 lacks "[1-9][0-9]*" "$(address_of spin 0)" spin
 lacks "[1-9][0-9]*" "$(address_of stay 0)" stay
+
+# The simulated processor can mark each pass: then every decoder counts them, however the program
+# ends. Only a jump to itself has no second address.
+marked() # INSTRUCTIONS HOW...: so many of the function were executed
+{
+	count=$1
+	shift
+	for options in "" "--clock=host -e intel_pt/cyc,mtc/u" "--psb-period=2048 --no-retcomp"; do
+		# shellcheck disable=SC2086
+		record --mark-loops $options ./silent "$@" 2>errors.txt || :
+		exact
+		"$PTAH" verify --jobs=1 perf.data >/dev/null 2>&1 || fail "$* $options: --jobs=1"
+		n=$("$PTAH" script perf.data 2>/dev/null | grep -c " $symbol+0x") || :
+		[ "$n" = "$count" ] || fail "$* $options: $n instructions, not $count"
+	done
+	perf_agrees
+	command -v perf >/dev/null || return 0
+	n=$(perf script -i perf.data --itrace=i0ns -F ip,sym 2>/dev/null | grep -c " $symbol\$") || :
+	[ "$n" = "$count" ] || fail "$*: perf counts $n instructions, not $count"
+}
+
+# walk has three instructions in a pass, and bounce seven, after two. Of sink the 512 words on the
+# stack are all but one.
+for handled in "" handled; do
+	symbol=walk
+	marked 3000 walk $handled
+	marked 3 one $handled
+	marked 6 two $handled
+	symbol=bounce
+	marked 7002 bounce $handled
+	symbol=sink
+	marked 511 descend $handled
+done
+record --mark-loops ./silent spin
+exact
+record --mark-loops ./silent stay
+! "$PTAH" verify perf.data >verify.txt 2>&1 || fail "a jump to itself was counted"
+
+# SIGKILL in the middle.
+"$PTAH" record -q --mark-loops ./silent forever &
+recorder=$!
+sleep 0.5
+child=$(cat "/proc/$recorder/task/$recorder/children")
+kill -KILL $child
+wait $recorder || :
+exact
+echo "marked: $(tail -1 verify.txt)"
+
+# With single steps. They take long, so there are few passes.
+if "$PTAH" record -q --recorder=ptrace --mark-loops ./silent two 2>errors.txt || [ $? = 139 ]; then
+	exact
+fi

@@ -47,6 +47,21 @@ same 3 ./children drop spawn
 same 4 ./children drop exec-in-thread
 same 23 ./children deep drop parent exec
 
+# A process that cannot be followed and still runs when the recording ends is named with the reason.
+mkdir root
+cat >sleeper.c <<'X'
+#include <fcntl.h>
+#include <unistd.h>
+int main(void) { return open("/begun", O_CREAT | O_WRONLY, 0600) < 0 || sleep(20) == 0; }
+X
+if "$CC" -static -o root/sleeper sleeper.c 2>/dev/null; then
+	"$PTAH" record -q -- sh -c 'chroot root /sleeper & while [ ! -e root/begun ]; do :; done; echo $!' >pid.txt
+	exact
+	kill "$(cat pid.txt)"
+	grep -q "process $(cat pid.txt) became /sleeper, which was not recorded: the emulator" notes.txt ||
+		fail "it still runs: $(cat notes.txt)"
+fi
+
 # initdb and its like: a script of root's that starts everything as another user.
 command -v setpriv >/dev/null || skip "setpriv is not installed (Debian: util-linux)"
 same "[0-9]*" setpriv --reuid=65534 --regid=65534 --clear-groups sh -c 'id -u; printf "b\na\n" | sort'

@@ -79,6 +79,7 @@ void flow_decode(const uint8_t *trace, size_t size, size_t chunk, const struct p
 	size_t at = 0;
 	bool last;
 
+	flow_config.resync = config->resync;
 	flow_config.events.size = sizeof(flow_config.events);
 	flow_config.events.no_bdm70 = config->no_bdm70;
 	flow_config.events.trace.event_trace = config->iflags;

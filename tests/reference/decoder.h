@@ -21,6 +21,7 @@ struct reference_config {
 		       size_t n);
 	void *context;
 	bool no_bdm70, iflags; /* as in struct ptah_event_config */
+	bool resync;	       /* as in struct ptah_flow_config */
 	struct ptah_range ranges[PTAH_RANGES];
 	size_t limit; /* entries at most; 0: no limit */
 };

@@ -46,6 +46,17 @@ struct walk {
 	bool space_waits; /* next_space becomes valid at the next branch */
 	uint64_t calls[CALL_STACK];
 	unsigned depth;
+	/* After missing code: the next address with code is the place; calls may have been there.
+	 */
+	bool seeks, calls_lost;
+	/*
+	 * The last far transfer: from where it is returned, and in which space. While the code at
+	 * its target is missing, `kept` calls wait for the return.
+	 */
+	bool far, waits;
+	uint64_t far_target, far_return;
+	struct ptah_space far_space;
+	unsigned kept;
 	unsigned
 	    forgotten;	/* calls ahead, before the address of the last PSB, that are not pushed */
 	bool is_behind; /* nothing has been walked since the last PSB, which had this address */

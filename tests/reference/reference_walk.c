@@ -63,6 +63,12 @@ static bool is_direct(const struct x86_insn *insn)
 	       insn->insn_class == PTAH_INSN_CALL;
 }
 
+static bool is_far(const struct x86_insn *insn)
+{
+	return insn->insn_class == PTAH_INSN_FAR_CALL || insn->insn_class == PTAH_INSN_FAR_RETURN ||
+	       insn->insn_class == PTAH_INSN_FAR_JUMP;
+}
+
 /* The address after a direct instruction. */
 static uint64_t successor(uint64_t ip, const struct x86_insn *insn)
 {
@@ -227,6 +233,8 @@ static void lose(struct walk *w)
 	w->tnt_count = 0;
 	w->depth = 0;
 	w->forgotten = 0;
+	w->far = false;
+	w->waits = false;
 	w->is_behind = false;
 }
 
@@ -239,8 +247,14 @@ static void fail_as(struct walk *w, int status, uint64_t ip, unsigned flags)
 				       .ip = ip,
 				       .offset = w->offset};
 
+	const bool waits = w->far && w->ip == w->far_target;
+	const unsigned kept = w->depth;
+
 	walk_put(w, &item);
 	lose(w);
+	w->seeks = w->config->resync && status == PTAH_E_NO_CODE;
+	w->waits = waits && w->seeks;
+	w->kept = kept;
 }
 
 static void fail(struct walk *w, int status, uint64_t ip)
@@ -252,6 +266,86 @@ static void stand_at(struct walk *w, uint64_t ip)
 {
 	w->positioned = true;
 	w->ip = ip;
+}
+
+/* After missing code */
+
+static bool has_code(const struct walk *w, uint64_t ip)
+{
+	struct x86_insn insn;
+
+	return fetch(w, ip, &insn) != PTAH_E_NO_CODE;
+}
+
+/* The trace says that `ip` was reached; which calls were made before is not known. */
+static void resume_at(struct walk *w, uint64_t ip)
+{
+	if (!w->seeks || !has_code(w, ip))
+		return;
+	stand_at(w, ip);
+	if (w->waits && ip == w->far_return && w->space.cr3 == w->far_space.cr3 &&
+	    w->space.vmcs == w->far_space.vmcs)
+		w->depth = w->kept;
+	w->waits = false;
+	w->seeks = false;
+	w->calls_lost = true;
+}
+
+static void go_far(struct walk *w, uint64_t from, uint64_t to)
+{
+	stand_at(w, to);
+	w->far = true;
+	w->far_target = to;
+	w->far_return = from;
+	w->far_space = w->space;
+}
+
+/* Is there a FUP with the address of the instruction before which the event happened? */
+static bool names_place(const struct ptah_item *event)
+{
+	switch (event->type) {
+	case PTAH_ITEM_ASYNC_DISABLED:
+		return true; /* its flag is about the target */
+	case PTAH_ITEM_PSB:
+	case PTAH_ITEM_ENABLED:
+	case PTAH_ITEM_DISABLED:
+	case PTAH_ITEM_OVERFLOW:
+	case PTAH_ITEM_EXEC_MODE:
+	case PTAH_ITEM_ERROR:
+	case PTAH_ITEM_CBR:
+	case PTAH_ITEM_MNT:
+	case PTAH_ITEM_STOP:
+	case PTAH_ITEM_TRIGGER:
+		return false;
+	default:
+		return !(event->flags & PTAH_ITEM_IP_SUPPRESSED) &&
+		       !(event->flags & PTAH_ITEM_STATUS);
+	}
+}
+
+/* The event has happened: is the place after it known now? */
+static void resume_behind(struct walk *w, const struct ptah_item *event)
+{
+	const bool has_ip = !(event->flags & PTAH_ITEM_IP_SUPPRESSED);
+
+	switch (event->type) {
+	case PTAH_ITEM_ASYNC_BRANCH:
+		resume_at(w, event->to);
+		break;
+	case PTAH_ITEM_EXEC_MODE:
+		if (has_ip)
+			resume_at(w, event->ip);
+		break;
+	case PTAH_ITEM_PAGING:
+	case PTAH_ITEM_VMCS: /* in a PSB+, at its address */
+		if (has_ip && event->flags & PTAH_ITEM_STATUS) {
+			resume_at(w, event->ip);
+			w->calls_lost = false;
+		}
+		break;
+	default:
+		break;
+	}
 }
 
 /* Walking */
@@ -324,6 +418,10 @@ static void take_outcome(struct walk *w, const struct run *run)
 	if (last_of(run)->insn_class == PTAH_INSN_COND) {
 		report_run(w, run, taken ? PTAH_ITEM_TAKEN : 0);
 		w->ip = taken ? last_of(run)->target : run->end;
+	} else if (taken && !w->depth && w->calls_lost) {
+		/* The call was in missing code, and so is what it returns to. */
+		report_run(w, run, 0);
+		fail_as(w, PTAH_E_NO_CODE, 0, PTAH_ITEM_IP_SUPPRESSED);
 	} else if (!taken || !w->depth) {
 		/* A compressed return is a taken outcome, with an entry on the stack. */
 		fail_as(w, PTAH_E_BAD_RETCOMP, w->ip, taken ? PTAH_ITEM_TAKEN : 0);
@@ -382,8 +480,11 @@ static void take_target(struct walk *w, uint64_t to)
 {
 	struct run run;
 
-	if (!walk_to_branch(w, &run))
+	if (!w->positioned || !walk_to_branch(w, &run)) {
+		enter_space(w, PTAH_ITEM_TIP);
+		resume_at(w, to);
 		return;
+	}
 	if (last_of(&run)->insn_class == PTAH_INSN_COND) {
 		fail(w, PTAH_E_MISMATCH, w->ip);
 		return;
@@ -393,7 +494,10 @@ static void take_target(struct walk *w, uint64_t to)
 		push_call(w, run.end);
 	else if (last_of(&run)->insn_class == PTAH_INSN_RETURN)
 		pop_call(w);
-	stand_at(w, to);
+	if (is_far(last_of(&run)))
+		go_far(w, run.end, to);
+	else
+		stand_at(w, to);
 	enter_space(w, PTAH_ITEM_TIP);
 	use_outcomes(w);
 }
@@ -585,14 +689,19 @@ static void take_psb(struct walk *w, const struct ptah_item *event)
 		fail_to_reach(w);
 	w->mode = event->mode;
 	w->speculative = event->flags & PTAH_ITEM_SPECULATIVE;
-	if (!w->positioned && on)
+	if (!w->positioned && on && (!w->seeks || has_code(w, event->ip)))
 		stand_at(w, event->ip);
+	w->seeks = w->seeks && !w->positioned;
+	w->calls_lost = false;
+	w->far = false;
+	w->waits = false;
 	/* Calls on the way to this address are not on the processor's stack either. */
 	w->depth = 0;
 	w->forgotten = 0;
-	for (struct way way = way_from(w); on && way_step(w, &way) && way.at != event->ip;)
+	for (struct way way = way_from(w);
+	     w->positioned && on && way_step(w, &way) && way.at != event->ip;)
 		w->forgotten += is_pushed(way.at, &way.insn);
-	w->is_behind = on;
+	w->is_behind = on && w->positioned;
 	w->psb_ip = event->ip;
 	w->psb_offset = event->offset;
 }
@@ -642,24 +751,30 @@ static void take_placed(struct walk *w, const struct ptah_item *event)
 	bool has_ip =
 	    event->type == PTAH_ITEM_ASYNC_DISABLED || !(event->flags & PTAH_ITEM_IP_SUPPRESSED);
 
-	if (w->positioned && has_ip && !(event->flags & PTAH_ITEM_STATUS))
-		walk_to(w, event->ip);
+	if (w->positioned && has_ip && !(event->flags & PTAH_ITEM_STATUS) &&
+	    !walk_to(w, event->ip) && names_place(event))
+		resume_at(w, event->ip);
 	if (event->type == PTAH_ITEM_ASYNC_DISABLED)
 		lose(w);
 	else if (event->type == PTAH_ITEM_ASYNC_BRANCH && w->positioned)
-		stand_at(w, event->to);
+		go_far(w, event->ip, event->to);
 	else if (event->type == PTAH_ITEM_TSX)
 		w->speculative = event->flags & PTAH_ITEM_SPECULATIVE;
 }
 
 static void take_event(struct walk *w, struct ptah_item *event)
 {
+	if (!w->positioned && names_place(event))
+		resume_at(w, event->ip);
 	switch (event->type) {
 	case PTAH_ITEM_ENABLED:
 	case PTAH_ITEM_OVERFLOW: /* with an IP, tracing begins there */
 		lose(w);
-		if (!(event->flags & PTAH_ITEM_IP_SUPPRESSED))
-			stand_at(w, event->ip);
+		w->calls_lost = false;
+		if (event->flags & PTAH_ITEM_IP_SUPPRESSED)
+			break;
+		stand_at(w, event->ip);
+		w->seeks = false;
 		break;
 	case PTAH_ITEM_DISABLED:
 		take_disabled(w, event);
@@ -679,6 +794,7 @@ static void take_event(struct walk *w, struct ptah_item *event)
 		else
 			event->flags |= PTAH_ITEM_IP_SUPPRESSED;
 		lose(w);
+		w->seeks = w->calls_lost = false;
 		break;
 	case PTAH_ITEM_CBR:
 	case PTAH_ITEM_MNT:
@@ -718,10 +834,11 @@ void walk_event(struct walk *w, const struct ptah_item *event)
 		w->tnt_count = event->count;
 		use_outcomes(w);
 	} else if (event->type == PTAH_ITEM_TIP) {
-		if (w->positioned)
-			take_target(w, event->to);
+		take_target(w, event->to);
 	} else {
 		take_event(w, &copy);
 	}
 	enter_space(w, event->type);
+	if (!w->positioned)
+		resume_behind(w, event);
 }

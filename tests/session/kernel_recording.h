@@ -25,6 +25,7 @@
 #include <ptah/session.h>
 
 #include <inttypes.h>
+#include <linux/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,6 +191,121 @@ static inline void put_kernel_map(struct recorded *r, const char *name, uint64_t
 static inline void put_kernel(struct recorded *r, const struct perfdata_build_id *id)
 {
 	put_kernel_map(r, "[kernel.kallsyms]_text", TEXT, 4096, TEXT, id);
+}
+
+/* bytes: the old ones, then the new ones. */
+static inline void put_poke(struct recorded *r, uint64_t tsc, uint64_t address, uint16_t old_size,
+			    uint16_t new_size, const void *bytes)
+{
+	struct perfdata_buffer body = {0};
+
+	perfdata_put64(&body, address);
+	perfdata_put16(&body, old_size);
+	perfdata_put16(&body, new_size);
+	perfdata_put(&body, bytes, (size_t)old_size + new_size);
+	put_record(r, PERFDATA_TEXT_POKE, PERFDATA_MISC_KERNEL, &body, tsc);
+	perfdata_buffer_free(&body);
+}
+
+static inline void put_ksymbol(struct recorded *r, uint64_t tsc, uint64_t address, uint32_t size,
+			       bool removed, const char *name)
+{
+	struct perfdata_buffer body = {0};
+
+	perfdata_put64(&body, address);
+	perfdata_put32(&body, size);
+	perfdata_put16(&body, 1); /* PERF_RECORD_KSYMBOL_TYPE_BPF */
+	perfdata_put16(&body, removed);
+	perfdata_put_string(&body, name, 8);
+	put_record(r, PERFDATA_KSYMBOL, PERFDATA_MISC_KERNEL, &body, tsc);
+	perfdata_buffer_free(&body);
+}
+
+static inline void put_bpf_event(struct recorded *r, uint64_t tsc, uint32_t id, bool removed)
+{
+	struct perfdata_buffer body = {0};
+
+	perfdata_put16(&body, removed ? 2 : 1);
+	perfdata_put16(&body, 0);
+	perfdata_put32(&body, id);
+	perfdata_put64(&body, UINT64_C(0x1122334455667788)); /* tag */
+	put_record(r, PERFDATA_BPF_EVENT, PERFDATA_MISC_KERNEL, &body, tsc);
+	perfdata_buffer_free(&body);
+}
+
+/* Adds a header feature to a file that has been written. */
+static inline void add_feature(const char *path, unsigned feature,
+			       const struct perfdata_buffer *content)
+{
+	static uint8_t bytes[1 << 16];
+	struct perfdata_buffer out = {0};
+	FILE *f = fopen(path, "r");
+	size_t n = f ? fread(bytes, 1, sizeof(bytes), f) : 0;
+	uint64_t table = load_le64(bytes + 40) + load_le64(bytes + 48);
+	unsigned count = 0, before = 0;
+
+	assert_int_equal(fclose(f), 0);
+	assert_in_range(n, 104, sizeof(bytes) - 1);
+	for (unsigned i = 0; i < 256; i++) {
+		count += bytes[72 + i / 8] >> i % 8 & 1;
+		before += i < feature && bytes[72 + i / 8] >> i % 8 & 1;
+	}
+	bytes[72 + feature / 8] |= (uint8_t)(1 << feature % 8);
+	perfdata_put(&out, bytes, table);
+	for (unsigned i = 0; i <= count; i++) {
+		if (i == before) {
+			perfdata_put64(&out, n + 16);
+			perfdata_put64(&out, content->size);
+		}
+		if (i < count) {
+			perfdata_put64(&out, load_le64(bytes + table + (size_t)16 * i) + 16);
+			perfdata_put64(&out, load_le64(bytes + table + (size_t)16 * i + 8));
+		}
+	}
+	perfdata_put(&out, bytes + table + (size_t)16 * count, n - table - (size_t)16 * count);
+	perfdata_put(&out, content->bytes, content->size);
+	f = fopen(path, "w");
+	assert_int_equal(fwrite(out.bytes, out.size, 1, f), 1);
+	assert_int_equal(fclose(f), 0);
+	perfdata_buffer_free(&out);
+}
+
+/*
+ * A program of BPF as the feature BPF_PROG_INFO has it, by struct bpf_prog_info of linux/bpf.h and
+ * struct perf_bpil of perf: its functions lie at `addresses`.
+ */
+static inline void put_program(struct perfdata_buffer *b, uint32_t id, unsigned count,
+			       const uint64_t *addresses, const uint32_t *sizes, const void *code)
+{
+	struct bpf_prog_info info = {.id = id};
+	struct perfdata_buffer data = {0};
+
+	for (unsigned i = 0; i < count; i++)
+		info.jited_prog_len += sizes[i];
+	perfdata_put(&data, code, info.jited_prog_len);
+	perfdata_put(&data, NULL, -data.size & 7);
+	info.nr_jited_ksyms = info.nr_jited_func_lens = count;
+	info.jited_ksyms = data.size;
+	for (unsigned i = 0; i < count; i++)
+		perfdata_put64(&data, addresses[i]);
+	info.jited_func_lens = data.size;
+	for (unsigned i = 0; i < count; i++)
+		perfdata_put32(&data, sizes[i]);
+	perfdata_put(&data, NULL, -data.size & 7);
+	perfdata_put32(b, sizeof(info));
+	perfdata_put32(b, (uint32_t)data.size);
+	perfdata_put64(b, 1u << 0 | 1u << 3 | 1u << 4);
+	perfdata_put(b, &info, sizeof(info));
+	perfdata_put(b, data.bytes, data.size);
+	perfdata_buffer_free(&data);
+}
+
+/* Code is entered at `address` and left before the next deciding branch, at the time `tsc`. */
+static inline void visit_at(struct recorded *r, uint64_t tsc, uint64_t address)
+{
+	generator_tsc(&r->g, tsc);
+	generator_enable(&r->g, address);
+	generator_disable(&r->g);
 }
 
 /* The kernel is entered, and left by the jump, at the time `tsc`. */

@@ -97,6 +97,9 @@ static enum ptah_record_problem check_wishes(const char *root,
 	if (!problem && config->backend.long_tnt)
 		problem = recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
 					  "a processor chooses between TNT-8 and TNT-64 by itself");
+	if (!problem && config->backend.mark_loops)
+		problem = recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
+					  "only a simulated processor can mark silent loops");
 	if (!problem && config->output.kcore && config->output.sink && config->output.sink->take)
 		problem =
 		    recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,

@@ -289,6 +289,7 @@ bool trace_begin(struct thread *t)
 	    .policy = policy_of(t->r->config),
 	    .cookie = t,
 	    .long_tnt = t->r->config->backend.long_tnt,
+	    .mark_loops = t->r->config->backend.mark_loops,
 	    .pid = t->process->pid,
 	    .time = message.tsc,
 	};

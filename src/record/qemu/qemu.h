@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files of the recorder qemu share: qemu.c starts and steers the command,
- * setup.c prepares what it needs, reports.c takes the plugin's messages, and
- * thread_traces.c its traces.
+ * setup.c prepares what it needs, handover.c passes it on, reports.c takes the
+ * plugin's messages, and thread_traces.c its traces.
  */
 #ifndef PTAH_RECORD_QEMU_QEMU_H
 #define PTAH_RECORD_QEMU_QEMU_H

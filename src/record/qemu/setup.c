@@ -177,6 +177,7 @@ int qemu_create_shared(struct recording *r, const struct ptah_record_config *con
 				: PTAH_POLICY_DRAIN;
 	r->shared->buffer = r->buffer;
 	r->shared->long_tnt = config->backend.long_tnt;
+	r->shared->mark_loops = config->backend.mark_loops;
 	r->shared->trace = simulated_trace(config);
 	r->shared->filter_count = (uint32_t)config->filter_count;
 	for (size_t i = 0; i < config->filter_count; i++)

@@ -162,6 +162,7 @@ struct shared_header {
 	uint64_t buffer; /* bytes of a trace buffer */
 	struct ptah_trace_config trace;
 	bool long_tnt;
+	bool mark_loops;
 	uint32_t filter_count;
 	struct shared_filter filters[SHARED_FILTERS];
 	/* A random word. Where it stands and is no longer this, the program has written. */

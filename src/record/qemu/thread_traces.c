@@ -73,6 +73,20 @@ static size_t whole_packets(const uint8_t *at, size_t n)
 	return done;
 }
 
+/* The packets of an interruption before the block that was to run next. */
+static void end_packets(struct shared_state *s)
+{
+	struct ptah_generator *g = &s->m.g;
+
+	if (s->m.unmarked) { /* as model_emit_marks() */
+		generator_async_disable(g, s->m.unmarked_ip);
+		generator_enable(g, s->m.unmarked_ip);
+		generator_async_disable(g, s->m.unmarked_to);
+		generator_enable(g, s->m.unmarked_to);
+	}
+	generator_async_disable(g, s->next_ip);
+}
+
 void qemu_write_rest(struct recording *r, struct shared_thread *t, struct slot *slot,
 		     struct shared_state *s)
 {
@@ -102,7 +116,7 @@ void qemu_write_rest(struct recording *r, struct shared_thread *t, struct slot *
 	whole = tail + n;
 	s->m.g.out = end;
 	if (s->m.packet_en && !stopped)
-		generator_async_disable(&s->m.g, s->next_ip);
+		end_packets(s);
 	n += (size_t)(s->m.g.out - end);
 	if (r->policy == PTAH_RECORD_SNAPSHOT && (tail || slot->snapped)) {
 		/*

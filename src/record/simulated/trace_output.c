@@ -242,7 +242,8 @@ static bool begin_capture(struct trace_output *o, bool paused)
 
 static bool begin(struct trace_output *o, bool paused)
 {
-	const struct ptah_model_choices choices = {.long_tnt = o->long_tnt, .whole_ip = true};
+	const struct ptah_model_choices choices = {
+	    .long_tnt = o->long_tnt, .whole_ip = true, .mark_loops = o->mark_loops};
 	const struct ptah_model_context kernel = {
 	    .cr3 = (uint64_t)o->pid << 12, .mode = PTAH_EXEC_64, .interrupts = true};
 	struct ptah_model *m = o->m;

@@ -33,6 +33,7 @@ struct trace_output {
 	ptah_capture_drain *drain; /* for PTAH_POLICY_DRAIN */
 	void *cookie;		   /* argument of `drain` */
 	bool long_tnt;
+	bool mark_loops;
 	int32_t pid;
 	uint64_t time; /* TSC */
 

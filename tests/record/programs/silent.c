@@ -99,6 +99,8 @@ int main(int argc, char **argv)
 		bounce(BYTES + PAGE - 1000);
 	if (!strcmp(how, "descend"))
 		descend(BYTES + PAGE);
+	if (!strcmp(how, "forever"))
+		spin();
 	setitimer(ITIMER_REAL, &soon, NULL);
 	if (!strcmp(how, "spin"))
 		spin();

@@ -11,7 +11,7 @@
  * nanoseconds: it calls the processor's packet generator directly, tests the flags of `prev` and of
  * this block at once, and needs one comparison for room, PSB+ and PMI together. Everything but an
  * ordinary branch is reported to the processor, which decides what packets there are; so is every
- * branch while address ranges or timing packets are on (`general`).
+ * branch while address ranges, timing packets or marks of loops are on (`general`).
  */
 #include "record/qemu/plugin/block_trace.h"
 

@@ -30,6 +30,14 @@ static inline struct shared_thread *plugin_thread(unsigned vcpu)
 	return plugin_threads[vcpu % PLUGIN_VCPUS];
 }
 
+/* Whether the processor has to see every branch. */
+static inline bool plugin_is_general(const struct shared_thread *t)
+{
+	const struct shared_header *h = plugin.shared;
+
+	return t->timed || h->filter_count || h->mark_loops;
+}
+
 static inline bool plugin_in_kernel(const struct shared_thread *t)
 {
 	return t->prev == &plugin_sentinel;

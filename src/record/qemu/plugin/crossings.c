@@ -117,7 +117,7 @@ static void follow_pause(struct shared_thread *t, bool paused)
 	}
 	t->paused = paused;
 	plugin_output_pause(t, paused);
-	t->general = paused || t->timed || plugin.shared->filter_count;
+	t->general = paused || plugin_is_general(t);
 }
 
 /*

@@ -142,6 +142,7 @@ bool plugin_output_begin(struct shared_thread *t, uint64_t time)
 	    .drain = plugin.shared->policy == PTAH_POLICY_DRAIN ? drain : NULL,
 	    .cookie = t,
 	    .long_tnt = plugin.shared->long_tnt,
+	    .mark_loops = plugin.shared->mark_loops,
 	    .pid = t->pid,
 	    .time = time,
 	};

@@ -87,7 +87,7 @@ void plugin_begin_thread(unsigned vcpu, const uint64_t *env, uint64_t ip)
 	t->tid = (int32_t)syscall(SYS_gettid);
 	t->prev = &plugin_sentinel;
 	t->timed = h->trace.mtc || h->trace.cyc;
-	t->general = t->timed || h->filter_count;
+	t->general = plugin_is_general(t);
 	plugin_lift_clock(t, atomic_load(&plugin.shared->clock));
 	t->told = plugin_clock(t);
 	if (t->told < plugin.birth) /* the host's clock may lag by a tick or two */
