@@ -89,6 +89,37 @@ static void put_json(void *view, const void *stream)
 	json_end_object(&s->json);
 }
 
+static void put_namespaces_json(struct json *j, const struct ptah_session *session)
+{
+	struct ptah_namespaces n;
+	struct ptah_cgroup cgroup;
+
+	json_array(j, "namespaces");
+	for (size_t i = 0; ptah_session_namespaces(session, i, &n); i++) {
+		const uint64_t ns = n.tsc ? ptah_session_time(session, n.tsc) : 0;
+
+		json_object(j, NULL, true);
+		json_signed(j, "pid", n.pid);
+		json_signed(j, "tid", n.tid);
+		json_seconds(j, "time_s", ns);
+		json_object(j, "inodes", true);
+		for (unsigned k = 0; k < PTAH_NAMESPACE_MAX; k++)
+			if (n.of[k].inode)
+				json_number(j, ptah_namespace_name(k), n.of[k].inode);
+		json_end_object(j);
+		json_end_object(j);
+	}
+	json_end_array(j);
+	json_array(j, "cgroups");
+	for (size_t i = 0; ptah_session_cgroup(session, i, &cgroup); i++) {
+		json_object(j, NULL, true);
+		json_number(j, "id", cgroup.id);
+		json_string(j, "path", cgroup.path);
+		json_end_object(j);
+	}
+	json_end_array(j);
+}
+
 static void end_json(void *view)
 {
 	struct stat_view *s = view;
@@ -99,6 +130,7 @@ static void end_json(void *view)
 	for (size_t i = 0; ptah_session_note(s->session, i); i++)
 		json_string(&s->json, NULL, ptah_session_note(s->session, i));
 	json_end_array(&s->json);
+	put_namespaces_json(&s->json, s->session);
 	json_end_object(&s->json);
 	json_finish(&s->json);
 }
@@ -277,6 +309,26 @@ static void put_notes_text(const struct stat_view *s)
 	}
 }
 
+static void put_namespaces_text(struct out *out, const struct ptah_session *session)
+{
+	struct ptah_namespaces n;
+	struct ptah_cgroup cgroup;
+
+	for (size_t i = 0; ptah_session_namespaces(session, i, &n); i++) {
+		out_format(out, "namespaces of %d/%d", n.pid, n.tid);
+		for (unsigned k = 0; k < PTAH_NAMESPACE_MAX; k++)
+			if (n.of[k].inode)
+				out_format(out, "  %s %" PRIu64, ptah_namespace_name(k),
+					   n.of[k].inode);
+		out_char(out, '\n');
+	}
+	for (size_t i = 0; ptah_session_cgroup(session, i, &cgroup); i++) {
+		out_format(out, "cgroup %" PRIu64 "  ", cgroup.id);
+		out_clean(out, cgroup.path);
+		out_char(out, '\n');
+	}
+}
+
 static void end_text(void *view)
 {
 	struct stat_view *s = view;
@@ -289,6 +341,8 @@ static void end_text(void *view)
 	}
 	for (size_t i = 0; i < s->kept_count && (s->per_thread || s->streams == 1); i++)
 		put_stream_text(s->out, s->kept[i]);
+	if (s->per_thread)
+		put_namespaces_text(s->out, s->session);
 }
 
 const struct renderer stat_renderers[FORMAT_MAX] = {

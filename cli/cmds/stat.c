@@ -19,7 +19,9 @@ static const struct option_def stat_options[] = {
      .help = "after the summary, each thread's own counts",
      .man = "After the summary, show the counts of each thread or, where a stream is that "
 	    "of a CPU which several processes share, of each CPU and the instructions of its "
-	    "processes. JSON and TSV have them in any case."},
+	    "processes; then the namespaces that threads were in and the control groups, where "
+	    "perf recorded them (`--namespaces`, `--all-cgroups`). JSON has all of it in any case, "
+	    "TSV the streams."},
     {0},
 };
 

@@ -125,6 +125,46 @@ PTAH_API int ptah_session_stream_thread(const struct ptah_session *session, size
 PTAH_API bool ptah_session_thread_name(const struct ptah_session *session, int32_t tid,
 				       uint64_t tsc, char comm[16], uint64_t *until);
 
+/* The kinds of namespace that the kernel records, in its order. */
+enum ptah_namespace {
+	PTAH_NAMESPACE_NET,
+	PTAH_NAMESPACE_UTS,
+	PTAH_NAMESPACE_IPC,
+	PTAH_NAMESPACE_PID,
+	PTAH_NAMESPACE_USER,
+	PTAH_NAMESPACE_MNT,
+	PTAH_NAMESPACE_CGROUP,
+	PTAH_NAMESPACE_MAX
+};
+
+/* The namespaces that a thread was in from a time on: device and inode as in /proc/PID/ns. */
+struct ptah_namespaces {
+	int32_t pid, tid;
+	uint64_t tsc; /* 0: from the beginning */
+	struct {
+		uint64_t device, inode; /* 0: not recorded */
+	} of[PTAH_NAMESPACE_MAX];
+};
+
+/*
+ * What the recording says of namespaces (perf record --namespaces), one entry for each thread and
+ * each time that it entered others, in the order of time. False: there is no i-th.
+ */
+PTAH_API bool ptah_session_namespaces(const struct ptah_session *session, size_t i,
+				      struct ptah_namespaces *namespaces);
+
+/* "net", "uts" and so on, as in /proc/PID/ns. */
+PTAH_API const char *ptah_namespace_name(enum ptah_namespace kind);
+
+/* A control group that existed (perf record --all-cgroups). */
+struct ptah_cgroup {
+	uint64_t id;
+	const char *path; /* below the mount point of cgroup2; lives as long as the session */
+};
+
+PTAH_API bool ptah_session_cgroup(const struct ptah_session *session, size_t i,
+				  struct ptah_cgroup *cgroup);
+
 /*
  * The bytes of a stream from `offset`: *bytes points at a contiguous piece
  * that lives as long as the session. Returns its length, 0 at the end.

@@ -35,9 +35,11 @@ struct perfdata_record {
 	uint32_t program;      /* BPF_EVENT: id */
 	uint32_t old_size;     /* TEXT_POKE: bytes[] has the old bytes, then `size` new ones */
 	bool removed;	       /* KSYMBOL, BPF_EVENT: from now on it does not exist */
-	bool exec;	       /* COMM */
-	bool out;	       /* context switches: the thread leaves the CPU; false: it arrives */
-	bool executable;       /* mappings; those of the kernel, with pid -1, always are */
+	/* CGROUP: its id. NAMESPACES: how many; `bytes` are a u64 device and inode for each. */
+	uint64_t number;
+	bool exec;	 /* COMM */
+	bool out;	 /* context switches: the thread leaves the CPU; false: it arrives */
+	bool executable; /* mappings; those of the kernel, with pid -1, always are */
 	struct perfdata_build_id id; /* mappings; size 0: unknown */
 	struct ptah_truth truth;
 };

@@ -298,6 +298,16 @@ bool perfdata_read_record(struct perfdata_file *f, struct reader *r, uint16_t mi
 	case PERFDATA_ID_INDEX:
 		perfdata_read_id_index(f, r);
 		return false;
+	case PERFDATA_NAMESPACES:
+		read_ids(r, record);
+		record->number = reader_u64(r);
+		record->bytes = reader_bytes(r, record->number <= UINT16_MAX ? 16 * record->number
+									     : UINT64_MAX);
+		break;
+	case PERFDATA_CGROUP:
+		record->number = reader_u64(r);
+		record->text = reader_string(r, &record->text_size);
+		break;
 	case PERFDATA_KSYMBOL:
 		read_ksymbol(r, record);
 		break;

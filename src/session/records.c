@@ -179,6 +179,10 @@ static int second_pass(struct ptah_session *s, const struct mark *m)
 	case PERFDATA_SWITCH:
 	case PERFDATA_SWITCH_CPU_WIDE:
 		return session_on_switch(s, &r, m->time);
+	case PERFDATA_NAMESPACES:
+		return session_on_namespaces(s, &r, m->time);
+	case PERFDATA_CGROUP:
+		return session_on_cgroup(s, &r);
 	case PERFDATA_KSYMBOL:
 		return session_on_ksymbol(s, &r, m->time);
 	case PERFDATA_BPF_EVENT:

@@ -44,6 +44,10 @@ int session_on_start(struct ptah_session *s, const struct perfdata_record *r, ui
  */
 int session_list_runners(const struct ptah_session *s, struct stream *stream);
 
+/* namespaces.c */
+int session_on_namespaces(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+int session_on_cgroup(struct ptah_session *s, const struct perfdata_record *r);
+
 /* pieces.c */
 int session_on_truth(struct ptah_session *s, const struct perfdata_record *r);
 

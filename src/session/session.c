@@ -207,6 +207,8 @@ void ptah_session_close(struct ptah_session *s)
 		free(s->threads[i].names);
 	free(s->threads);
 	free(s->begins);
+	free(s->namespaces);
+	free(s->cgroups);
 	free(s->programs);
 	free(s->notes);
 	table_free(&s->streams_by_index);

@@ -212,6 +212,10 @@ struct ptah_session {
 	struct table streams_by_index, processes_by_pid, threads_by_tid, cpus_by_number;
 	struct strings paths;
 	struct kernel kernel;
+	struct ptah_namespaces *namespaces; /* in the order of time */
+	size_t namespaces_count, namespaces_capacity;
+	struct ptah_cgroup *cgroups;
+	size_t cgroup_count, cgroup_capacity;
 	char **notes;
 	size_t note_count, note_capacity;
 };

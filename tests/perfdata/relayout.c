@@ -10,12 +10,16 @@
  * SIZE bytes, as `perf record --aux-sample` does. Each begins with the last AGAIN bytes of the one
  * before, or with a negative number that many bytes after its end.
  *
+ * relayout also IN FROM OUT: adds the records of namespaces and control groups in FROM to IN.
+ *
  * relayout merge IN1 IN2 OUT: joins the threads' streams of two recordings, made one after the
  * other with one clock, into the stream of CPU 0, with a context switch between them.
  */
 #include "perfdata/relayout.h"
 
 #include "perfdata/reader.h"
+
+#include <ptah/session.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -180,6 +184,65 @@ static void merge(struct layout a, struct layout b, const char *path)
 	write_file(path, &out);
 }
 
+/* The first bytes of a record, which ends with the sample id of Ptah's recordings. */
+static void put_kernel_record(struct perfdata_buffer *out, const struct perfdata_record *r,
+			      const struct perfdata_buffer *body)
+{
+	perfdata_put32(out, r->type);
+	perfdata_put16(out, 0);
+	perfdata_put16(out, (uint16_t)(8 + body->size + ID_SIZE));
+	perfdata_put(out, body->bytes, body->size);
+	perfdata_put32(out, (uint32_t)r->pid);
+	perfdata_put32(out, (uint32_t)r->tid);
+	perfdata_put64(out, 0); /* time */
+	perfdata_put64(out, 0); /* CPU */
+	perfdata_put64(out, 1); /* id */
+}
+
+static void put_also(struct perfdata_buffer *out, const char *from)
+{
+	struct ptah_message why = {""};
+	struct perfdata_record r;
+	struct perfdata_file *f;
+
+	if (perfdata_open(from, &f, &why) < 0) {
+		fprintf(stderr, "%s\n", why.text);
+		exit(1);
+	}
+	while (perfdata_next(f, &r, &why) > 0) {
+		struct perfdata_buffer body = {0};
+
+		if (r.type != PERFDATA_NAMESPACES && r.type != PERFDATA_CGROUP)
+			continue;
+		if (r.type == PERFDATA_NAMESPACES) {
+			perfdata_put32(&body, (uint32_t)r.pid);
+			perfdata_put32(&body, (uint32_t)r.tid);
+		}
+		perfdata_put64(&body, r.number);
+		if (r.type == PERFDATA_NAMESPACES)
+			perfdata_put(&body, r.bytes, 16 * (size_t)r.number);
+		else
+			perfdata_put_string(&body, r.text, 8);
+		put_kernel_record(out, &r, &body);
+		perfdata_buffer_free(&body);
+	}
+	perfdata_close(f);
+}
+
+static void write_also(struct layout in, const char *from, const char *path)
+{
+	const uint8_t *begin = in.bytes + layout_data(in), *end = in.bytes + layout_end(in);
+	struct perfdata_buffer records = {0}, out = {0};
+
+	/* AUXTRACE_INFO stays the first. */
+	perfdata_put(&records, begin, (size_t)layout_whole(begin));
+	put_also(&records, from);
+	begin += layout_whole(begin);
+	perfdata_put(&records, begin, (size_t)(end - begin));
+	layout_around(&out, in, &records, 0);
+	write_file(path, &out);
+}
+
 /* Samples: the second event takes them. */
 
 #define SAMPLE_TYPE                                                                                \
@@ -318,6 +381,18 @@ static void show(const struct perfdata_record *r)
 		       r->type == PERFDATA_FORK ? "FORK" : "EXIT", r->pid, r->tid, r->ppid,
 		       r->ptid);
 		break;
+	case PERFDATA_NAMESPACES:
+		printf("PERF_RECORD_NAMESPACES %d/%d - nr_namespaces: %" PRIu64 "\n", r->pid,
+		       r->tid, r->number);
+		for (uint64_t i = 0; i < r->number; i++)
+			printf("%" PRIu64 "/%s: %" PRIu64 "/0x%" PRIx64 "\n", i,
+			       ptah_namespace_name((enum ptah_namespace)i),
+			       load_le64(r->bytes + 16 * i), load_le64(r->bytes + 16 * i + 8));
+		break;
+	case PERFDATA_CGROUP:
+		printf("PERF_RECORD_CGROUP cgroup: %" PRIu64 " %.*s\n", r->number,
+		       (int)r->text_size, r->text);
+		break;
 	case PERFDATA_SWITCH:
 		printf("PERF_RECORD_SWITCH %s\n", r->out ? "OUT" : "IN");
 		break;
@@ -353,6 +428,10 @@ int main(int argc, char **argv)
 
 	if (argc == 5 && !strcmp(argv[1], "merge")) {
 		merge(read_file(argv[2]), read_file(argv[3]), argv[4]);
+		return 0;
+	}
+	if (argc == 5 && !strcmp(argv[1], "also")) {
+		write_also(read_file(argv[2]), argv[3], argv[4]);
 		return 0;
 	}
 	if (argc == 6 && !strcmp(argv[1], "samples")) {

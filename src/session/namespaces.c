@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* Keeps what the recording says of the threads' namespaces and of control groups. */
+#include "session/records.h"
+
+#include "base/bits.h"
+
+int session_on_namespaces(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
+{
+	struct ptah_namespaces *all =
+	    session_grow(s->namespaces, s->namespaces_count, &s->namespaces_capacity, sizeof(*all));
+	struct ptah_namespaces *n;
+
+	if (!all)
+		return PTAH_E_NOMEM;
+	s->namespaces = all;
+	n = &all[s->namespaces_count++];
+	*n = (struct ptah_namespaces){.pid = r->pid, .tid = r->tid, .tsc = tsc};
+	for (size_t i = 0; i < r->number && i < PTAH_NAMESPACE_MAX; i++) {
+		n->of[i].device = load_le64(r->bytes + 16 * i);
+		n->of[i].inode = load_le64(r->bytes + 16 * i + 8);
+	}
+	return 0;
+}
+
+int session_on_cgroup(struct ptah_session *s, const struct perfdata_record *r)
+{
+	struct ptah_cgroup *all =
+	    session_grow(s->cgroups, s->cgroup_count, &s->cgroup_capacity, sizeof(*all));
+	const char *path = strings_keep(&s->paths, r->text, r->text_size);
+
+	if (all)
+		s->cgroups = all;
+	if (!all || !path)
+		return PTAH_E_NOMEM;
+	all[s->cgroup_count++] = (struct ptah_cgroup){r->number, path};
+	return 0;
+}
+
+bool ptah_session_namespaces(const struct ptah_session *s, size_t i,
+			     struct ptah_namespaces *namespaces)
+{
+	if (!s || !namespaces || i >= s->namespaces_count)
+		return false;
+	*namespaces = s->namespaces[i];
+	return true;
+}
+
+const char *ptah_namespace_name(enum ptah_namespace kind)
+{
+	static const char *const names[PTAH_NAMESPACE_MAX] = {"net",  "uts", "ipc",   "pid",
+							      "user", "mnt", "cgroup"};
+
+	return (unsigned)kind < PTAH_NAMESPACE_MAX ? names[kind] : "unknown";
+}
+
+bool ptah_session_cgroup(const struct ptah_session *s, size_t i, struct ptah_cgroup *cgroup)
+{
+	if (!s || !cgroup || i >= s->cgroup_count)
+		return false;
+	*cgroup = s->cgroups[i];
+	return true;
+}
