@@ -4,7 +4,8 @@
  * caches, for any trace, any code, any calls and any behaviour of callbacks: no
  * crash, no read outside of the trace, every call returns; the bytes of
  * reported instructions are those of the image; and a caller that makes the
- * calls which the status announces reaches the end.
+ * calls which the status announces reaches the end, also one that resynchronises
+ * after each error.
  *
  * Input: a byte of configuration, a byte that seeds the calls, a byte with the
  * code's size, the code, the trace.
@@ -21,6 +22,9 @@
 
 /* The bound on results: some for each byte of the trace and each byte of the code. */
 #define ANSWERS_PER_BYTE 80
+
+/* The bound on resynchronisations: each passes an error, and no packet has more than two. */
+#define RESYNCS_PER_BYTE 4
 
 /* The input of both decoders. All sections have the same bytes at an address: those of `code`. */
 struct world {
@@ -298,12 +302,13 @@ static void ask_block(struct world *w)
 }
 
 /*
- * As tools do: makes the calls that the status announces, up to an error; then
- * synchronises at the next PSB.
+ * As tools do: makes the calls that the status announces, up to an error; then resynchronises, if
+ * asked to and as long as that succeeds, or synchronises at the next PSB.
  */
-static void run_insns(struct world *w)
+static void run_insns(struct world *w, bool resync)
 {
 	size_t n = 0, most = (w->size + 1) * (w->code_size + 2) * ANSWERS_PER_BYTE;
+	size_t resyncs = 0, most_resyncs = (w->size + 1) * RESYNCS_PER_BYTE;
 	struct pt_event event;
 	int status;
 
@@ -315,12 +320,17 @@ static void run_insns(struct world *w)
 				status = pt_insn_event(w->insn, &event, sizeof(event));
 			else
 				status = next_insn(w);
+			if (status < 0 && resync) {
+				CHECK(resyncs++ <= most_resyncs);
+				status = pt_insn_resync(w->insn);
+			}
 		}
 }
 
-static void run_blocks(struct world *w)
+static void run_blocks(struct world *w, bool resync)
 {
 	size_t n = 0, most = (w->size + 1) * (w->code_size + 2) * ANSWERS_PER_BYTE;
+	size_t resyncs = 0, most_resyncs = (w->size + 1) * RESYNCS_PER_BYTE;
 	struct pt_event event;
 	int status;
 
@@ -332,6 +342,10 @@ static void run_blocks(struct world *w)
 				status = pt_blk_event(w->block, &event, sizeof(event));
 			else
 				status = next_block(w);
+			if (status < 0 && resync) {
+				CHECK(resyncs++ <= most_resyncs);
+				status = pt_blk_resync(w->block);
+			}
 		}
 }
 
@@ -386,7 +400,7 @@ static const char *put_code(const uint8_t *code, size_t size)
 	return path;
 }
 
-static void make_world(struct world *w, const struct pt_config *config)
+static void make_decoders(struct world *w, const struct pt_config *config)
 {
 	struct pt_config other = *config;
 
@@ -395,10 +409,21 @@ static void make_world(struct world *w, const struct pt_config *config)
 	    config->flags.variant.block.enable_tick_events;
 	w->insn = pt_insn_alloc_decoder(&other);
 	w->block = pt_blk_alloc_decoder(config);
+	CHECK(w->insn && w->block);
+}
+
+static void free_decoders(struct world *w)
+{
+	pt_insn_free_decoder(w->insn);
+	pt_blk_free_decoder(w->block);
+}
+
+static void make_world(struct world *w)
+{
 	w->cache = pt_iscache_alloc("cache");
 	w->images[0] = pt_image_alloc("one");
 	w->images[1] = pt_image_alloc(NULL);
-	CHECK(w->insn && w->block && w->cache && w->images[0] && w->images[1]);
+	CHECK(w->cache && w->images[0] && w->images[1]);
 }
 
 static void free_world(struct world *w)
@@ -433,13 +458,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	w.path = put_code(w.code, w.code_size);
 	trace = fuzz_copy(w.code + w.code_size, w.size);
 	set_config(&config, trace, w.size, data[0]);
-	make_world(&w, &config);
+	make_world(&w);
 	(void)pt_image_add_file(w.images[0], w.path, 0, UINT64_MAX, NULL, BASE);
 	(void)pt_image_set_callback(w.images[1], read_memory, &w);
-	(void)pt_insn_set_image(w.insn, w.images[data[0] >> 7]);
-	(void)pt_blk_set_image(w.block, w.images[data[0] >> 7]);
-	run_insns(&w);
-	run_blocks(&w);
+	for (unsigned resync = 0; resync < 2; resync++) {
+		make_decoders(&w, &config);
+		(void)pt_insn_set_image(w.insn, w.images[data[0] >> 7]);
+		(void)pt_blk_set_image(w.block, w.images[data[0] >> 7]);
+		run_insns(&w, resync);
+		run_blocks(&w, resync);
+		if (!resync)
+			free_decoders(&w);
+	}
 	(void)pt_insn_sync_set(w.insn, 0);
 	(void)pt_blk_sync_set(w.block, 0);
 	for (unsigned i = 0; i < CALLS; i++) {
@@ -457,8 +487,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		(void)pt_insn_set_image(w.insn, w.images[0]);
 		(void)pt_blk_set_image(w.block, w.images[1]);
 	}
-	run_insns(&w);
-	run_blocks(&w);
+	run_insns(&w, false);
+	run_blocks(&w, false);
 	free_world(&w);
 	free(trace);
 	return 0;

@@ -158,7 +158,7 @@ void walk_pass_insn(struct walk *w)
 {
 	const struct ptah_item *item = w->items.next;
 
-	w->position.backward = false;
+	w->position.backward = w->position.resynced = false;
 	if (UNLIKELY(w->pending.count))
 		pass_pending(w);
 	if (++w->insns.pos < w->insns.count)
@@ -188,7 +188,7 @@ int walk_status(struct walk *w)
 		return off | pts_event_pending;
 	case WALK_BLOCK:
 		w->quick = !off && !w->pending.count && !w->items.skip && !w->stop.ahead &&
-			   !w->ticks && !w->position.backward &&
+			   !w->ticks && !w->position.backward && !w->position.resynced &&
 			   (!w->insns.loaded || (w->by_insn && walk_in_section(w, w->items.next)));
 		return off | (w->stop.ahead && w->stop.eos_told ? pts_eos : 0);
 	default:

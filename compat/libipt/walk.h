@@ -122,6 +122,7 @@ struct walk_pending {
 			for */
 	bool after_cut; /* the last block was cut at an event */
 	bool forced;	/* the first one does not wait any longer: its place cannot be reached */
+	int refused;	/* the error with which walk_event() refuses the first one, or 0 */
 	struct event_state conversion;
 	struct walk_event events[WALK_PENDING];
 };
@@ -132,6 +133,7 @@ struct walk_position {
 	bool synced;
 	bool running;	      /* the items are those of the PSB at `sync` */
 	bool backward;	      /* sync_backward led here, and only the PSB+ was reported since */
+	bool resynced;	      /* nothing was reported since walk_resync() succeeded */
 	uint64_t sync;	      /* offset of the PSB */
 	uint64_t stop_offset; /* while not running: the last offset */
 	struct ptah_item

@@ -104,8 +104,10 @@ int walk_event(struct walk *w, struct pt_event *event, size_t size)
 	if (!w->pending.count || walk_look(w) != WALK_EVENT)
 		return -pte_bad_query;
 	status = apply_event(w, e);
+	w->pending.refused = status;
 	if (status < 0)
 		return status;
+	w->position.resynced = false;
 	if (e->place == WALK_BEHIND_COUNT)
 		place_trigger(w, e);
 	event_copy_out(event, size, &e->event);

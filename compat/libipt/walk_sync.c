@@ -18,6 +18,8 @@ void walk_reset(struct walk *w)
 	w->state.ratio = 0;
 	w->pending.first = w->pending.count = 0;
 	w->pending.passed = w->pending.forced = w->pending.after_cut = w->position.backward = false;
+	w->position.resynced = false;
+	w->pending.refused = 0;
 	w->pending.conversion = (struct event_state){0};
 	w->position.was = (struct ptah_item){.type = PTAH_ITEM_PSB, .flags = PTAH_ITEM_STATUS};
 	w->position.was_at_last = false;
@@ -165,29 +167,66 @@ int walk_sync_set(struct walk *w, uint64_t offset)
 	return status < 0 ? stop(w, status) : start(w, offset);
 }
 
-/* Is tracing on at an item that is the first after an error? */
-static bool begins_enabled(const struct ptah_item *item)
+/*
+ * Is tracing on after an error, at which it was? The first item that depends on it decides. Events
+ * without an address do not: a PTW without a FUP, for example, is sent while tracing is on.
+ */
+static bool begins_enabled(struct walk *w)
 {
-	switch (item->type) {
-	case PTAH_ITEM_ENABLED:
-		return false;
-	case PTAH_ITEM_OVERFLOW: /* reports it itself */
-	case PTAH_ITEM_BLOCK:
-	case PTAH_ITEM_ASYNC_BRANCH:
-	case PTAH_ITEM_ASYNC_DISABLED:
-	case PTAH_ITEM_DISABLED:
-		return true;
-	default:
-		return !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
+	for (const struct ptah_item *item = w->items.next; walk_is_item(w, &item); item++) {
+		switch (item->type) {
+		case PTAH_ITEM_ENABLED:
+			return false;
+		case PTAH_ITEM_PSB:
+			return !(item->flags & PTAH_ITEM_IP_SUPPRESSED);
+		case PTAH_ITEM_OVERFLOW: /* reports it itself */
+		case PTAH_ITEM_BLOCK:
+		case PTAH_ITEM_ASYNC_BRANCH:
+		case PTAH_ITEM_ASYNC_DISABLED:
+		case PTAH_ITEM_DISABLED:
+		case PTAH_ITEM_ERROR:
+			return true;
+		default:
+			break;
+		}
 	}
+	return true;
 }
 
+/*
+ * The caller could not read the pending event, because it contradicts the state. Like libipt 2.3,
+ * this believes the event where it says whether tracing is on, and then the caller can read it. A
+ * PSB+ with another state is an error again.
+ */
+static int believe_event(struct walk *w)
+{
+	const struct pt_event *event = &walk_first_pending(w)->event;
+
+	if (event->status_update)
+		return w->pending.refused;
+	w->state.enabled = event->type != ptev_enabled && event->type != ptev_stop;
+	w->pending.refused = 0;
+	w->position.resynced = true;
+	return walk_status(w);
+}
+
+/*
+ * Each call that succeeds has moved: it has passed an error of the trace, it has made an event
+ * readable that was not, or something has been reported since the last one that succeeded. A
+ * caller that calls it after every error therefore reaches the end.
+ */
 int walk_resync(struct walk *w)
 {
 	if (!w->position.synced || !w->position.running)
 		return -pte_nosync;
-	if (!w->stop.error)
+	if (!w->stop.error) {
+		if (w->pending.count && w->pending.refused)
+			return believe_event(w);
+		if (w->position.resynced)
+			return -pte_nosync;
+		w->position.resynced = true;
 		return walk_status(w);
+	}
 	if (!w->stop.is_item)
 		return w->stop.error;
 	walk_keep_now(w);
@@ -201,17 +240,18 @@ int walk_resync(struct walk *w)
 		    w->pending.events[(w->pending.first + w->pending.count - 1) % WALK_PENDING]
 			.ratio;
 	w->pending.count = 0;
+	w->pending.refused = 0;
 	w->pending.after_cut = false;
 	walk_refill(w);
 	if (w->items.next == w->items.end)
 		return w->stop.error;
 	w->state.ip = 0;
+	w->state.enabled = begins_enabled(w);
 	if (w->items.next->type ==
 	    PTAH_ITEM_DISABLED) { /* reported by the status, not by an event */
 		w->state.enabled = false;
 		w->position.now = w->items.next++;
-	} else {
-		w->state.enabled = begins_enabled(w->items.next);
 	}
+	w->position.resynced = true;
 	return walk_status(w);
 }
