@@ -149,8 +149,13 @@ static void take_branches(struct script *s, const struct ptah_item *item)
 		resolve_branch(s, item->ip);
 		put_branch(s, item->ip, item->to, "async");
 		break;
-	case PTAH_ITEM_GAP:
 	case PTAH_ITEM_ERROR:
+		/* Only the code there is missing: the branch to it is known. */
+		if (item->status == PTAH_E_NO_CODE && !(item->flags & PTAH_ITEM_IP_SUPPRESSED))
+			resolve_branch(s, item->ip);
+		s->has_branch = false;
+		break;
+	case PTAH_ITEM_GAP:
 	case PTAH_ITEM_OVERFLOW:
 		s->has_branch = false;
 		break;

@@ -221,8 +221,8 @@ struct ptah_record_status {
 	bool full; /* config.output.max_size ended the recording */
 	uint64_t trace_bytes;
 	uint64_t sideband_bytes; /* of records around it */
-	uint64_t
-	    instructions; /* of threads that have ended; 0 where the recorder does not count them */
+	/* Executed so far, as far as known; 0 where the recorder does not count them. */
+	uint64_t instructions;
 	/* Threads that were traced, as far as known: those that existed and those that began. With
 	 * PTAH_RECORD_CPUS: processors that have trace. */
 	uint32_t threads;

@@ -12,8 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 
-#define POLL_MS 100
+#define POLL_MS	 100
+#define FLUSH_MS 100
 
 /* In order of preference. */
 static const struct recorder_backend *const backends[] = {&recorder_hardware, &recorder_qemu,
@@ -80,6 +82,19 @@ bool recorder_is_full(const struct ptah_recorder *r)
 {
 	return r->config.output.max_size && r->writer &&
 	       perfdata_writer_size(r->writer) >= r->config.output.max_size;
+}
+
+void recorder_flush(struct ptah_recorder *r)
+{
+	struct timespec t;
+	int64_t now;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	now = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	if (now - r->flushed < FLUSH_MS)
+		return;
+	recorder_wrote(r, perfdata_writer_flush(r->writer));
+	r->flushed = now;
 }
 
 int recorder_open_writer(struct ptah_recorder *r, struct perfdata_writer_config *config)

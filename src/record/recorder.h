@@ -58,6 +58,7 @@ struct ptah_recorder {
 	int32_t command; /* pid that the command had; 0: it has not begun */
 	bool end_noted;	 /* a note says which signal ended the command */
 	int error;	 /* status of the first failure */
+	int64_t flushed; /* milliseconds of CLOCK_MONOTONIC */
 	bool kept;	 /* the file is complete, as far as it could be written */
 	enum ptah_record_problem problem;
 	struct ptah_message why;
@@ -80,6 +81,11 @@ int recorder_wrote(struct ptah_recorder *r, int status);
 
 /* Whether the output has reached config.output.max_size. */
 bool recorder_is_full(const struct ptah_recorder *r);
+
+/*
+ * Called again and again while recording: makes the file valid up to here, every tenth of a second.
+ */
+void recorder_flush(struct ptah_recorder *r);
 
 /* Opens r->writer for the output file or the sink. The backend fills in the rest of *config. */
 int recorder_open_writer(struct ptah_recorder *r, struct perfdata_writer_config *config);

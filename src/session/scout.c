@@ -143,17 +143,29 @@ static void add_stay(struct scout *s, uint64_t end)
 	}
 }
 
-/* At `offset` the time is at least `time`. */
-static void on_time(struct scout *s, uint64_t time, uint64_t offset)
+/*
+ * Whether a switch that is due, and no other is, was before the current stay, so that it can be
+ * assigned before this stay ends.
+ */
+static bool is_decided(const struct scout *s, uint64_t time)
+{
+	const struct turn *turn = &s->turns[s->next_turn];
+
+	return s->stays.count && s->left > turn->from &&
+	       (s->next_turn + 1 == s->turn_count || turn[1].tsc > time);
+}
+
+/* At `offset` the time is at least `time`; what precedes the last time stamp was before `most`. */
+static void on_time(struct scout *s, uint64_t time, uint64_t most, uint64_t offset)
 {
 	const bool later = time > s->now;
 
 	if (later)
 		s->now = time;
-	/* This time stamp is before the switch, so the stays up to here are, too. */
-	if (later && !is_due(s, time))
+	/* The last time stamp is before the switch, so the stays up to it are, too. */
+	if (later && !is_due(s, most))
 		s->stays = (struct stays){0};
-	if (!is_due(s, time) || (s->away && !s->kernel))
+	if (!is_due(s, time) || (s->away && !s->kernel && !is_decided(s, time)))
 		return;
 	if (s->kernel)
 		add_stay(s, offset);
@@ -205,12 +217,16 @@ static void on_paging(struct scout *s, uint64_t cr3)
 	s->cr3 = cr3;
 }
 
+/* How far an item's time may be wrong; 0: it is that of the last TSC packet. */
+static uint64_t error_of(const struct ptah_item *item)
+{
+	return item->tsc_error < 64 ? UINT64_C(1) << item->tsc_error : 0;
+}
+
 /* The time that has certainly been reached at an item. */
 static uint64_t time_of(const struct ptah_item *item)
 {
-	const uint64_t error = item->tsc_error < 64
-				   ? UINT64_C(1) << item->tsc_error
-				   : 0; /* otherwise the time is that of a TSC packet */
+	const uint64_t error = error_of(item);
 
 	return item->tsc > error ? item->tsc - error : 0;
 }
@@ -219,7 +235,7 @@ static void on_item(struct scout *s, const struct ptah_item *item)
 {
 	const uint64_t time = time_of(item);
 
-	on_time(s, time, item->offset);
+	on_time(s, time, item->tsc + error_of(item), item->offset);
 	switch (item->type) {
 	case PTAH_ITEM_ENABLED:
 		go_to(s, item, item->ip, time);
@@ -273,9 +289,17 @@ static int feed(struct scout *s)
 			       s->next_piece == stream->count || piece[1].gap);
 }
 
-/* There are no more time stamps: it is unknown whether the next switch happened before the end. */
+/*
+ * There are no more time stamps. If the last one, during a stay that lasts up to the end, was after
+ * the next switch, the switch has happened, perhaps in that stay. Otherwise it is unknown whether
+ * it happened before the end.
+ */
 static void finish(struct scout *s)
 {
+	if (s->away && is_due(s, s->now)) {
+		add_stay(s, UINT64_MAX);
+		decide(s, s->now, UINT64_MAX);
+	}
 	if (s->stays.count || s->stays.others)
 		add_cut(s, s->stays.first, NULL, false);
 	s->stays = (struct stays){0};

@@ -87,8 +87,15 @@ static int on_leave(struct ptah_session *s, struct cpu *cpu, const struct perfda
 static int on_come(struct ptah_session *s, struct cpu *cpu, const struct perfdata_record *r,
 		   uint64_t tsc)
 {
-	const uint64_t from = cpu->has_left ? cpu->left : tsc;
+	uint64_t from = cpu->has_left ? cpu->left : tsc;
 	int status = 0;
+
+	/*
+	 * The first thread of which a record exists. Without the other thread's number only threads
+	 * that are traced have records, so none of them ran here before: all trace is this one's.
+	 */
+	if (!cpu->count && !cpu->has_left && r->ptid < 0)
+		from = tsc = 0;
 
 	if (!cpu->count && r->ptid >= 0)
 		status = add_turn(s, cpu, (struct turn){.pid = r->ppid, .tid = r->ptid});

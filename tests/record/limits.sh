@@ -82,6 +82,26 @@ else
 	echo "no full disk: unshare -rm is not possible here"
 fi
 
+# The limit of the stack's size, as the program has it without the recorder: none, set outside and
+# inside the recording, and one of 64 MB.
+build deep
+for limit in unlimited 65536; do
+	depth=2000
+	[ $limit = unlimited ] || depth=900
+	if ! (ulimit -s $limit) 2>/dev/null; then
+		echo "no ulimit -s $limit here"
+		continue
+	fi
+	(ulimit -s $limit && ./deep $depth) >expected.txt
+	(ulimit -s $limit && record -- ./deep $depth) >output.txt || fail "ulimit -s $limit: status $?"
+	cmp output.txt expected.txt || fail "ulimit -s $limit: $(cat output.txt)"
+	exact
+	record -- sh -c "ulimit -s $limit && exec ./deep $depth" >output.txt ||
+		fail "ulimit -s $limit inside: status $?"
+	cmp output.txt expected.txt || fail "ulimit -s $limit inside: $(cat output.txt)"
+	exact
+done
+
 # --max-size: the recording ends, the command does not.
 for recorder in qemu ptrace; do
 	status=0

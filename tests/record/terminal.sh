@@ -28,7 +28,7 @@ class Terminal:
             except OSError:  # EIO: everybody has closed it
                 time.sleep(min(seconds, 0.02))
 
-    def until(self, what, seconds=20):
+    def until(self, what, seconds=60):
         """Waits for a text, or for a function to be true."""
         end = time.time() + seconds
         while not (what() if callable(what) else re.search(what, self.text)):
@@ -130,7 +130,7 @@ def stopped():
 
 def progress():
     t = record("./waits")
-    t.until(rb"\r\d+ s: [\d.]+ MB of trace, 1 thread[^\n]*\033\[K\r")
+    t.until(rb"\r\d+ s: [\d.]+ MB of trace, \d+ instructions, 1 thread[^\n]*\033\[K\r")
     first = len(t.text)
     t.until(lambda: re.search(rb"\r\d+ s: ", t.text[first:]))
     open("end", "w")
@@ -138,6 +138,19 @@ def progress():
     # The progress line is erased before the closing line.
     if not re.search(rb"\r\033\[K\[ ptah record: [\d.]+ MB of trace", t.text):
         t.fail("the progress line was not erased")
+
+def counts():
+    """The count of instructions grows while a thread runs."""
+    for recorder in ("qemu", "ptrace"):
+        t = record("--recorder=" + recorder, "sh", "-c",
+                   ": >ready; while [ ! -e end ]; do :; done")
+        numbers = lambda: [int(n) for n in re.findall(rb"MB of trace, (\d+) instructions, 1 thread",
+                                                      t.text)]
+        t.until(lambda: len(set(numbers())) >= 3)
+        open("end", "w")
+        equal(t, t.status(), 0)
+        if numbers() != sorted(numbers()):
+            t.fail("a count shrinks")
 
 def no_progress():
     for option in ("-q", "--no-progress"):
@@ -185,7 +198,7 @@ def unasked():
 globals()[sys.argv[1]]()
 X
 
-for case in once killed twice thrice reads stopped progress no_progress raw terminated unasked; do
+for case in once killed twice thrice reads stopped progress counts no_progress raw terminated unasked; do
 	rm -f perf.data perf.data.old
 	timeout 90 python3 terminal.py $case || fail "$case"
 	"$PTAH" report >report.txt 2>notes.txt || fail "$case: no valid file: $(cat report.txt notes.txt)"

@@ -3,9 +3,6 @@
 #include "record/perf_event/hardware.h"
 
 #include <string.h>
-#include <time.h>
-
-#define FLUSH_INTERVAL 1 /* seconds */
 
 /* All records after it are later than those before: perf sorts up to here. */
 #define PERFDATA_FINISHED_ROUND 68
@@ -93,7 +90,6 @@ static void read_trace(struct hardware *h, size_t i)
 void hardware_drain(struct hardware *h, bool traces)
 {
 	static const uint32_t round[2] = {PERFDATA_FINISHED_ROUND, 8u << 16};
-	time_t now = time(NULL);
 
 	for (size_t i = 0; i < h->events.ring_count && h->r->error >= 0; i++) {
 		hardware_read_records(h, i);
@@ -104,10 +100,8 @@ void hardware_drain(struct hardware *h, bool traces)
 		recorder_wrote(h->r, perfdata_write_raw(h->r->writer, round, sizeof(round)));
 	h->wrote = false;
 	hardware_sum_losses(h);
-	if (now - h->flushed >= FLUSH_INTERVAL && h->r->error >= 0) {
-		recorder_wrote(h->r, perfdata_writer_flush(h->r->writer));
-		h->flushed = now;
-	}
+	if (h->r->error >= 0)
+		recorder_flush(h->r);
 }
 
 void hardware_read_snapshots(struct hardware *h)

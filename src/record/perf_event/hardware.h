@@ -13,7 +13,6 @@
 
 #include <poll.h>
 #include <sys/types.h>
-#include <time.h>
 
 /* A command that waits before its execve(). */
 struct waiting {
@@ -38,7 +37,6 @@ struct hardware {
 	bool made_folder;
 	bool tracing; /* between start() and stop(), also while paused */
 	bool wrote;   /* records were written since the last FINISHED_ROUND */
-	time_t flushed;
 };
 
 /* check.c */

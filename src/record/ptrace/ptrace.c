@@ -23,8 +23,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FLUSH_INTERVAL 1 /* seconds */
-
 struct recording {
 	struct ptah_recorder *r;
 	struct tracer_setup setup;
@@ -33,9 +31,9 @@ struct recording {
 	pid_t command;	  /* 0: there is none, or it has ended */
 	uint8_t *payload; /* payload of the current message */
 	size_t capacity;
-	bool answered; /* the tracer has carried out the order, or refused it */
-	bool ended;    /* nothing more will come */
-	time_t flushed;
+	bool answered;	       /* the tracer has carried out the order, or refused it */
+	bool ended;	       /* nothing more will come */
+	uint64_t instructions; /* of the threads that have ended */
 };
 
 /* Messages */
@@ -51,9 +49,17 @@ static void on_map(struct recording *r, const struct tracer_message *m)
 						  (const char *)r->payload + sizeof(mapping)));
 }
 
+/* The counts of threads that have ended may be older than the last report of progress. */
+static void report_instructions(struct recording *r, uint64_t n)
+{
+	if (n > r->r->status.instructions)
+		r->r->status.instructions = n;
+}
+
 static void on_exit_of(struct recording *r, const struct tracer_message *m)
 {
-	r->r->status.instructions += m->value;
+	r->instructions += m->value;
+	report_instructions(r, r->instructions);
 	recorder_wrote(r->r,
 		       perfdata_write_exit(r->r->writer, m->pid, m->tid, m->pid, m->pid, m->tsc));
 }
@@ -140,6 +146,9 @@ static void on_message(struct recording *r, const struct tracer_message *m)
 	case TRACER_LOST:
 		r->r->status.losses.overwritten += m->value;
 		r->r->status.losses.truncated += m->address;
+		break;
+	case TRACER_PROGRESS:
+		report_instructions(r, m->value);
 		break;
 	case TRACER_FAILED:
 		recorder_fail(r->r, (enum ptah_record_problem)m->value, PTAH_E_SYSTEM, "%s", text);
@@ -318,16 +327,6 @@ static int64_t now_ms(void)
 	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void flush_at_times(struct recording *r)
-{
-	const time_t now = time(NULL);
-
-	if (now - r->flushed < FLUSH_INTERVAL)
-		return;
-	recorder_wrote(r->r, perfdata_writer_flush(r->r->writer));
-	r->flushed = now;
-}
-
 static void look_at_command(struct recording *r, int options)
 {
 	pid_t pid = r->command;
@@ -350,7 +349,7 @@ static int poll_tracer(struct ptah_recorder *recorder, int timeout_ms)
 
 		if (!r->ended && poll(&wait, 1, left > 0 ? (int)left : 0) > 0)
 			take_message(r);
-		flush_at_times(r);
+		recorder_flush(recorder);
 		left = end - now_ms();
 	} while (left > 0 && !r->ended && recorder->error >= 0 && !recorder_is_full(recorder));
 	if (!r->ended && recorder->error >= 0)

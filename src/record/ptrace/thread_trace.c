@@ -18,8 +18,9 @@
 #include <string.h>
 
 /* TSC ticks after which the processor is taken to have slept, without MTC packets. */
-#define SLEEP  (UINT64_C(1) << 16)
-#define PIECES 64
+#define SLEEP	 (UINT64_C(1) << 16)
+#define PIECES	 64
+#define PROGRESS 16384 /* instructions between two reports of progress */
 
 /* Output */
 
@@ -220,9 +221,18 @@ static void arrive(struct thread *t, uint64_t ip)
 
 /* Instructions */
 
+static void report_progress(struct tracer *r)
+{
+	const struct tracer_message message = {.type = TRACER_PROGRESS, .value = r->instructions};
+
+	tracer_send(r, &message, NULL);
+}
+
 static void count(struct thread *t, const struct insn *insn)
 {
 	t->instructions++;
+	if (++t->r->instructions % PROGRESS == 0)
+		report_progress(t->r);
 	t->counts[insn->kind]++;
 	path_hash_add(&t->path, insn->ip, insn->end);
 }

@@ -31,9 +31,10 @@ enum tracer_message_type {
 	TRACER_FATAL,
 	/* value: bytes of lost trace; address: number of times that a buffer was full. */
 	TRACER_LOST,
-	TRACER_DONE,   /* an order was carried out */
-	TRACER_FAILED, /* value: enum ptah_record_problem; text */
-	TRACER_END,    /* nothing is traced any more, and the tracer ends */
+	TRACER_PROGRESS, /* value: instructions of all threads so far */
+	TRACER_DONE,	 /* an order was carried out */
+	TRACER_FAILED,	 /* value: enum ptah_record_problem; text */
+	TRACER_END,	 /* nothing is traced any more, and the tracer ends */
 };
 
 struct tracer_message {
@@ -156,7 +157,8 @@ struct tracer {
 	struct process *processes;
 	struct thread *threads;
 	uint32_t streams;
-	uint64_t clock; /* instructions so far, plus 1 for each change of code */
+	uint64_t clock;	       /* instructions so far, plus 1 for each change of code */
+	uint64_t instructions; /* those that are traced */
 	bool paused, leaving;
 	bool hung_up; /* the recorder has ended */
 };

@@ -16,12 +16,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#define POLL_MS	       2
-#define FLUSH_INTERVAL 100 /* milliseconds */
-#define CLAIM_POLLS    100 /* polls of threads that do not respond */
+#define POLL_MS	    2
+#define CLAIM_POLLS 100 /* polls of threads that do not respond */
 
 /*
  * A thread without a slot in use has not been reported yet, or its report was lost when the program
@@ -39,18 +37,21 @@ static void take_trace(struct recording *r, unsigned i, bool ended)
 		qemu_drain_published(r, i);
 }
 
-static int64_t milliseconds(void)
+/* What has run so far, for the caller's progress: the threads that run count, too. */
+static void count_progress(struct recording *r)
 {
-	struct timespec t;
+	uint64_t n = r->instructions;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	for (unsigned i = 0; i < SHARED_THREADS; i++)
+		if (r->slots[i].used && !r->damaged)
+			n += __atomic_load_n(&qemu_slot_thread(r, i)->live.instructions,
+					     __ATOMIC_RELAXED);
+	r->r->status.instructions = n;
 }
 
 /* Waits up to timeout_ms for a process to end, and takes all messages and all published trace. */
 static void drain(struct recording *r, int timeout_ms)
 {
-	int64_t now = milliseconds();
 	bool ended[SHARED_THREADS];
 
 	/*
@@ -65,10 +66,8 @@ static void drain(struct recording *r, int timeout_ms)
 	for (unsigned i = 0; i < SHARED_THREADS; i++)
 		take_trace(r, i, ended[i]);
 	qemu_bury_dead(r);
-	if (now - r->flushed >= FLUSH_INTERVAL) {
-		qemu_keep_status(r, perfdata_writer_flush(r->writer));
-		r->flushed = now;
-	}
+	count_progress(r);
+	recorder_flush(r->r);
 }
 
 /* The command */

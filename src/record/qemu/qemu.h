@@ -50,8 +50,8 @@ struct recording {
 	int32_t pid;	  /* pid of the command */
 	const char *name; /* its basename */
 	uint64_t last_tsc;
-	int64_t flushed; /* milliseconds of CLOCK_MONOTONIC */
-	uint8_t *joined; /* room for a trace buffer and a staging area */
+	uint64_t instructions; /* of the threads that have ended */
+	uint8_t *joined;       /* room for a trace buffer and a staging area */
 };
 
 static inline struct shared_thread *qemu_slot_thread(const struct recording *r, unsigned i)

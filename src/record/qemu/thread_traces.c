@@ -223,7 +223,8 @@ void qemu_finish_thread(struct recording *r, unsigned i)
 	if (end_time(r, &s) > r->last_tsc)
 		r->last_tsc = end_time(r, &s);
 	truth.path_hash = path_hash_value(&path);
-	r->r->status.instructions += s.instructions;
+	r->instructions += s.instructions;
+	r->r->status.instructions = r->instructions;
 	if (!is_part(r, &s) && !part && !r->damaged)
 		qemu_keep_status(r, perfdata_add_truth(r->writer, slot->stream, slot->pid,
 						       slot->tid, &truth, s.lost));

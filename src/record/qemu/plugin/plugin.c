@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -126,6 +127,14 @@ static void on_syscall(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint6
 	case SYS_execve:
 		plugin_before_exec(vcpu, a1, a2, a3);
 		break;
+	case SYS_setrlimit:
+		if (a1 == RLIMIT_STACK)
+			plugin_before_stack_limit(a2);
+		break;
+	case SYS_prlimit64:
+		if ((!a1 || a1 == (uint64_t)getpid()) && a2 == RLIMIT_STACK)
+			plugin_before_stack_limit(a3);
+		break;
 	default:
 		break;
 	}
@@ -138,6 +147,8 @@ static void on_syscall_return(qemu_plugin_id_t id, unsigned vcpu, int64_t number
 		return;
 	if (number == SYS_mmap || number == SYS_mprotect)
 		on_mapped(vcpu, number, result);
+	else if (number == SYS_setrlimit || number == SYS_prlimit64)
+		plugin_after_stack_limit(result);
 	else if (number == SYS_execve)
 		plugin_send_text(MESSAGE_NATIVE_FAILED, plugin_thread_id(vcpu), "");
 	plugin_after_syscall(vcpu);

@@ -110,6 +110,13 @@ void plugin_code_unlock(bool in_child);
 void plugin_output_lock(void);
 void plugin_output_unlock(bool in_child);
 
+/*
+ * stack_limit.c: the limit of the stack's size. QEMU does not pass a new one on to the system.
+ * `limit`: address of the program's struct rlimit.
+ */
+void plugin_before_stack_limit(uint64_t limit);
+void plugin_after_stack_limit(int64_t result);
+
 /* exec.c: execve */
 void plugin_before_exec(unsigned vcpu, uint64_t path, uint64_t argv, uint64_t environment);
 /* Called when the program that execve started has begun. */
