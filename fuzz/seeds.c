@@ -15,6 +15,7 @@
  */
 #include "packet/table.h"
 
+#include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -365,6 +366,60 @@ static void make_kernel_core(struct buffer *b)
 	b->size -= 7;
 	b->bytes[at] = 3;
 	memcpy(b->bytes + at + 1 + 64 + 16, text, sizeof(text));
+}
+
+/*
+ * A module's file: call inside; call missing; ret. Its sections: none, .text, relocations, symbols,
+ * their names, which are those of the sections as well.
+ */
+static void make_module(struct buffer *b)
+{
+	static const char names[] = "\0.text\0.rela\0f\0missing\0";
+	static const uint8_t code[16] = {0xe8, 0, 0, 0, 0, 0xe8, 0, 0, 0, 0, 0xc3};
+	const Elf64_Rela relas[] = {{1, ELF64_R_INFO(1, R_X86_64_PLT32), -4},
+				    {6, ELF64_R_INFO(2, R_X86_64_PLT32), -4}};
+	const Elf64_Sym symbols[] = {{0},
+				     {13, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), 0, 1, 10, 1},
+				     {15, ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE), 0, 0, 0, 0}};
+	const uint64_t at[] = {64, 80, 80 + sizeof(relas), 80 + sizeof(relas) + sizeof(symbols)};
+	const Elf64_Ehdr head = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, 1},
+				 .e_type = ET_REL,
+				 .e_machine = EM_X86_64,
+				 .e_version = 1,
+				 .e_shoff = at[3] + sizeof(names),
+				 .e_ehsize = sizeof(head),
+				 .e_shentsize = sizeof(Elf64_Shdr),
+				 .e_shnum = 5,
+				 .e_shstrndx = 4};
+	const Elf64_Shdr sections[] = {
+	    {0},
+	    {1, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, 0, at[0], sizeof(code), 0, 0, 16, 0},
+	    {7, SHT_RELA, 0, 0, at[1], sizeof(relas), 3, 1, 8, sizeof(*relas)},
+	    {7, SHT_SYMTAB, 0, 0, at[2], sizeof(symbols), 4, 1, 8, sizeof(*symbols)},
+	    {7, SHT_STRTAB, 0, 0, at[3], sizeof(names), 0, 0, 1, 0}};
+
+	put_bytes(b, "\0", 1);
+	put_bytes(b, &head, sizeof(head));
+	put_bytes(b, code, sizeof(code));
+	put_bytes(b, relas, sizeof(relas));
+	put_bytes(b, symbols, sizeof(symbols));
+	put_bytes(b, names, sizeof(names));
+	put_bytes(b, sections, sizeof(sections));
+}
+
+/* The same in a zstd frame (RFC 8878): one block, the last, that is not compressed. */
+static void make_packed_module(struct buffer *b)
+{
+	static const uint8_t frame[] = {1, 0x28, 0xb5, 0x2f, 0xfd, 0, 0x58};
+	struct buffer file = {.size = 0};
+	uint8_t block[3] = {0};
+
+	make_module(&file);
+	block[0] = (uint8_t)((file.size - 1) << 3 | 1);
+	block[1] = (uint8_t)((file.size - 1) >> 5);
+	put_bytes(b, frame, sizeof(frame));
+	put_bytes(b, block, sizeof(block));
+	put_bytes(b, file.bytes + 1, file.size - 1);
 }
 
 /* A record of perf.data: type, misc, then u64 words. */
@@ -888,6 +943,8 @@ int main(int argc, char **argv)
 	    {"pages/three", make_pages},
 	    {"elf/smallest", make_elf},
 	    {"kallsyms/moved", make_kallsyms},
+	    {"module/file", make_module},
+	    {"module/packed", make_packed_module},
 	    {"kernel/notes", make_kernel_notes},
 	    {"kernel/modules", make_kernel_modules},
 	    {"kernel/core", make_kernel_core},

@@ -6,6 +6,7 @@
 #include "session/records.h"
 
 #include "perfdata/message.h"
+#include "session/module_file.h"
 #include "symbol/kallsyms.h"
 
 #include <ptah/symbol.h>
@@ -206,6 +207,86 @@ static int search_vmlinux(struct ptah_session *s)
 	return status;
 }
 
+/* Modules */
+
+/* More than any kernel has. */
+#define MODULES_MAX 4096
+
+/* The file of a module, and where it lay. 1: it is used. */
+static int add_module(struct ptah_session *s, const struct change *c,
+		      const struct kernel_exports *exports)
+{
+	struct perfdata_build_id id = c->id;
+	const struct module_place place = {c->address, c->size, &id};
+	const char *release = perfdata_osrelease(s->file);
+	char *path;
+	int status;
+
+	if (!id.size)
+		perfdata_find_build_id(s->file, c->path, &id);
+	/* Without a build id the release in the path decides, as for vmlinux. */
+	if (!id.size && (!*release || !strstr(c->path, release)))
+		return 0;
+	if (s->config.ignore_build_ids)
+		id.size = 0;
+	path = session_path(s, c->path);
+	status = path ? module_file_add(s->kernel.image, path, &place, exports) : PTAH_E_NOMEM;
+	free(path);
+	return status;
+}
+
+static int read_exports(const struct kernel *k, struct kernel_exports *exports)
+{
+	int status = PTAH_E_BAD_FILE;
+
+	if (k->kallsyms)
+		status = kernel_exports_read(exports, k->kallsyms, NULL, k->symbol, k->address, 0);
+	if (status < 0 && status != PTAH_E_NOMEM) {
+		kernel_exports_free(exports);
+		status = kernel_exports_read(exports, NULL, k->vmlinux, NULL, 0, k->slide);
+	}
+	return status;
+}
+
+/* Whether an earlier record has the same path, which is the same pointer. */
+static bool is_repeated(const struct process *maps, size_t i)
+{
+	size_t k = 0;
+
+	while (maps->changes[k].path != maps->changes[i].path)
+		k++;
+	return k < i;
+}
+
+/* Adds the modules to the code of vmlinux. */
+static int add_modules(struct ptah_session *s)
+{
+	const struct kernel *k = &s->kernel;
+	struct kernel_exports exports = {0};
+	size_t missing = 0, tried = 0;
+	int status = 0;
+
+	for (size_t i = 0; i < k->maps.count && i < MODULES_MAX && status >= 0; i++) {
+		const struct change *c = &k->maps.changes[i];
+
+		if (strncmp(c->path, "/lib/modules/", 13) != 0 || is_repeated(&k->maps, i))
+			continue;
+		if (!tried++)
+			status = read_exports(k, &exports);
+		if (status >= 0)
+			status = add_module(s, c, &exports);
+		missing += !status;
+	}
+	kernel_exports_free(&exports);
+	if (status >= 0 && missing)
+		return session_note_format(
+		    s,
+		    "%zu of %zu modules have no code: their files are missing, of another "
+		    "build, or not .ko or .ko.zst",
+		    missing, tried);
+	return status == PTAH_E_NOMEM ? status : 0;
+}
+
 /* Code */
 
 /* The copy beside the recording. A file that is no ELF file counts as missing. */
@@ -352,5 +433,7 @@ int session_find_kernel(struct ptah_session *s, struct ptah_message *why)
 	status = find_code(s, why);
 	if (status >= 0)
 		status = find_names(s, why);
+	if (status >= 0 && s->kernel.vmlinux)
+		status = add_modules(s);
 	return status < 0 || !perfdata_has_kernel(s->file) ? status : kernel_begin(&s->kernel);
 }
