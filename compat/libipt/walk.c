@@ -190,7 +190,7 @@ int walk_status(struct walk *w)
 		w->quick = !off && !w->pending.count && !w->items.skip && !w->stop.ahead &&
 			   !w->ticks && !w->position.backward && !w->position.resynced &&
 			   (!w->insns.loaded || (w->by_insn && walk_in_section(w, w->items.next)));
-		return off | (w->stop.ahead && w->stop.eos_told ? pts_eos : 0);
+		return off | (w->stop.ahead && w->stop.eos_told && !w->pending.count ? pts_eos : 0);
 	default:
 		w->quick = false;
 		return off | (w->stop.eos_told && !w->pending.count ? pts_eos : 0);

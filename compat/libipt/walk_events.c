@@ -241,8 +241,7 @@ void walk_take_item(struct walk *w)
 		e->place = WALK_HERE;
 	if (item->type == PTAH_ITEM_DISABLED || item->type == PTAH_ITEM_ASYNC_DISABLED)
 		e->ip = resume_ip(w, item);
-	if (item->type != PTAH_ITEM_PAGING && item->type != PTAH_ITEM_VMCS)
-		w->pending.after_cut = false;
+	w->pending.after_cut = false;
 	if (e->event.has_tsc)
 		w->state.event_tsc = e->event.tsc;
 	if (!w->pending.count++)
