@@ -393,7 +393,10 @@ struct ptah_verify {
 	 */
 	uint64_t silent_loops;
 	struct ptah_item silent; /* the first such interruption, if silent_loops > 0 */
-	/* With so many more passes there, the decode equals the truth. 0: that is not so. */
+	/*
+	 * With so many more passes there, the decode equals the truth. 0: that is not so, or
+	 * there are too many to find out (more than a hundred million).
+	 */
 	uint64_t silent_passes;
 	bool equal; /* no error and decoded equals the recorder's truth */
 };

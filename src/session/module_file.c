@@ -127,12 +127,17 @@ void kernel_exports_free(struct kernel_exports *e)
  */
 static uint64_t find_export(const struct kernel_exports *e, const char *name)
 {
-	const struct kernel_export key = {.name = name}, *end = e->items + e->count;
-	const struct kernel_export *found =
-	    e->count ? bsearch(&key, e->items, e->count, sizeof(key), compare_exports) : NULL;
+	const struct kernel_export key = {.name = name}, *found;
+	size_t i;
 
-	if (!found || (found > e->items && !strcmp(found[-1].name, name)) ||
-	    (found + 1 < end && !strcmp(found[1].name, name)))
+	if (!e->count)
+		return 0;
+	found = bsearch(&key, e->items, e->count, sizeof(key), compare_exports);
+	if (!found)
+		return 0;
+	i = (size_t)(found - e->items);
+	if ((i && !strcmp(found[-1].name, name)) ||
+	    (i + 1 < e->count && !strcmp(found[1].name, name)))
 		return 0;
 	return found->address;
 }

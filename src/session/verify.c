@@ -15,6 +15,8 @@
 #define SEGMENT (UINT64_C(32) << 10)
 
 #define MANY_BLOCKS 512
+/* So many runs are added within a second: one takes 3 ns. */
+#define MANY_RUNS (UINT64_C(1) << 28)
 
 /* The counts of a decode in progress. */
 struct account {
@@ -287,11 +289,16 @@ static bool is_interruption(const struct ptah_item *item)
 	return item->type == PTAH_ITEM_ASYNC_DISABLED || item->type == PTAH_ITEM_ASYNC_BRANCH;
 }
 
-/* Adds `missing` instructions as passes through the loop, if they are whole passes. */
+/*
+ * Adds `missing` instructions as passes through the loop, if they are whole passes and so few that
+ * this takes a second at most.
+ */
 static uint64_t add_passes(struct account *a, const struct silent_loop *loop, uint64_t missing)
 {
-	const uint64_t passes = missing % loop->instructions ? 0 : missing / loop->instructions;
+	const uint64_t passes = missing / loop->instructions;
 
+	if (missing % loop->instructions || passes > MANY_RUNS / loop->run_count)
+		return 0;
 	for (uint64_t i = 0; i < passes; i++)
 		for (size_t k = 0; k < loop->run_count; k++)
 			add_run(a, loop->runs[k].start, loop->runs[k].end);

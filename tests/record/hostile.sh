@@ -6,13 +6,13 @@
 
 build hostile -I"$PTAH_SOURCE/src" -I"$PTAH_SOURCE/include"
 
-# attack HOW: records the attack. Leaves the recorder's exit status in `status`, what it printed in
+# attack HOW [SEED]: records the attack. Leaves the recorder's exit status in `status`, what it printed in
 # closing.txt, and the result of verify in verify.txt.
 attack()
 {
 	rm -f perf.data perf.data.old pipe code
 	status=0
-	timeout -s INT 60 "$PTAH" record --buffer 64K -- ./hostile "$1" >/dev/null 2>closing.txt ||
+	timeout -s INT 60 "$PTAH" record --buffer 64K -- ./hostile "$@" >/dev/null 2>closing.txt ||
 		status=$?
 	[ "$status" != 1 ] || fail "$1: the attack failed: $(cat closing.txt)"
 	# A false record may hide code, so that decoding has errors. That is status 1 as well.
@@ -48,6 +48,10 @@ for how in punch zero ones random header ring threads positions back messages pa
 		fail "$how: no note: $(cat closing.txt)"
 	! grep -q 'decoded exactly what ran' verify.txt || fail "$how: $(cat verify.txt)"
 done
+
+# A parent thread -1 in a fork, of which perf dies.
+attack messages 2
+finished messages
 
 # What was recorded before the recorder was killed is kept.
 attack kill

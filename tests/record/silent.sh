@@ -40,6 +40,26 @@ for handled in "" handled; do
 	exact
 done
 
+# More passes than can be added up: the loop is named all the same, and at once. (The recorder's
+# count is made larger by ten million million passes.)
+if command -v python3 >/dev/null; then
+	lacks 1000 "$(address_of walk 0)" walk
+	python3 - <<'END'
+import json, struct, subprocess, os
+ptah = os.environ["PTAH"]
+shown = json.loads(subprocess.run([ptah, "verify", "--format=json", "perf.data"], stdout=subprocess.PIPE).stdout)
+n = shown["threads"][0]["recorded"]["instructions"]
+with open("perf.data", "rb") as f:
+    data = f.read()
+assert data.count(struct.pack("<Q", n)) == 1
+with open("perf.data", "wb") as f:
+    f.write(data.replace(struct.pack("<Q", n), struct.pack("<Q", n + 3 * 10**13)))
+END
+	! timeout 60 "$PTAH" verify perf.data >verify.txt 2>&1 || fail "equal"
+	grep -q "^    the loop at $(address_of walk 0), " verify.txt || fail "$(cat verify.txt)"
+	! grep -q 'more passes' verify.txt || fail "$(cat verify.txt)"
+fi
+
 # However often they ran, here: nobody knows but the recorder.
 lacks "[1-9][0-9]*" "$(address_of spin 0)" spin
 lacks "[1-9][0-9]*" "$(address_of stay 0)" stay

@@ -152,14 +152,33 @@ static void on_fatal(struct recording *r, const struct shared_message *m)
 	recorder_note_end(r->r, &end);
 }
 
-/* False: the plugin sends no such message, or the writer would refuse what it contains. */
+static bool is_id(uint64_t value)
+{
+	return value > 0 && value <= INT32_MAX;
+}
+
+/*
+ * False: the plugin sends no such message, or what it contains would be refused by the writer, or
+ * is more than perf can take: perf 6.1 dies of a parent whose thread id is -1.
+ */
 static bool is_sound(const struct shared_message *m, const char *payload)
 {
 	const size_t before_path = sizeof(struct perfdata_mapping);
 
-	return m->pid > 0 && (m->type != MESSAGE_CODE || m->bytes) &&
-	       (m->type != MESSAGE_MAP ||
-		(m->bytes >= before_path && strlen(payload + before_path) < SHARED_PATH));
+	if (m->pid <= 0 || m->tid < 0) /* 0: a thread that is not traced */
+		return false;
+	switch (m->type) {
+	case MESSAGE_THREAD:
+		return m->tid > 0;
+	case MESSAGE_CODE:
+		return m->bytes > 0;
+	case MESSAGE_MAP:
+		return m->bytes >= before_path && strlen(payload + before_path) < SHARED_PATH;
+	case MESSAGE_FORK:
+		return is_id(m->value) && is_id(m->address);
+	default:
+		return true;
+	}
 }
 
 static void on_message(struct recording *r, const struct shared_message *m, const char *payload)
