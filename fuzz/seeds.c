@@ -509,8 +509,24 @@ static void make_killed_recording(struct buffer *b)
 	b->size -= 60;
 }
 
+/* Trace in a sample, whose buffer ID_INDEX names; and namespaces, and a control group. */
+static void put_sampled_trace(struct buffer *b, const struct buffer *trace)
+{
+	const uint32_t type = 9;
+	const uint16_t tail[] = {2, (uint16_t)(8 + 4 * 8 + trace->size)};
+	const uint64_t body[] = {PAIR(7, 7), 9000, 0, trace->size};
+
+	RECORD(b, 69, 0, 1, 0, 0, 0, -1);
+	RECORD(b, 16, 0, PAIR(7, 7), 2, 4, 0xf0000075, 4, 0xeffffffe, PAIR(7, 7), 0, 0);
+	RECORD(b, 19, 0, 1, '/', PAIR(7, 7), 0, 0);
+	put_bytes(b, &type, sizeof(type));
+	put_bytes(b, tail, sizeof(tail));
+	put_bytes(b, body, sizeof(body));
+	put_bytes(b, trace->bytes, trace->size);
+}
+
 /* Two processes on CPU 0, which switches between them while tracing is disabled. */
-static void make_cpu_recording(struct buffer *b)
+static void put_cpu_recording(struct buffer *b, bool sampled)
 {
 	static const uint64_t ptah = PAIR(0x48415450, 1);
 	struct buffer one = {.size = 0}, trace = {.size = 0};
@@ -518,7 +534,8 @@ static void make_cpu_recording(struct buffer *b)
 
 	make_recording(&one);
 	put_bytes(b, one.bytes, 248);
-	b->bytes[112 + 24] = 2 | 4 | 128; /* tid, time, cpu */
+	b->bytes[112 + 24] = 2 | 4 | 128;	       /* tid, time, cpu */
+	b->bytes[112 + 24 + 2] = sampled ? 1 << 4 : 0; /* trace */
 	RECORD(b, 70, 0, 1, 8, 3, 2, 1000, 1, 1 << 10, 1 << 11, 3, 0, 1, 0, 0, 0, 0, 0, 20, 0);
 	for (uint32_t pid = 7; pid < 9; pid++) {
 		RECORD(b, 3, 1 << 13, PAIR(pid, pid), 0x676f7270, PAIR(pid, pid), 0, 0);
@@ -543,8 +560,12 @@ static void make_cpu_recording(struct buffer *b)
 	}
 	while (trace.size % 8)
 		trace.bytes[trace.size++] = 0;
-	RECORD(b, 71, 0, trace.size, 0, 1, PAIR(0, -1), PAIR(0, 0));
-	put_bytes(b, trace.bytes, trace.size);
+	if (sampled) {
+		put_sampled_trace(b, &trace);
+	} else {
+		RECORD(b, 71, 0, trace.size, 0, 1, PAIR(0, -1), PAIR(0, 0));
+		put_bytes(b, trace.bytes, trace.size);
+	}
 	size = b->size - 248;
 	memcpy(b->bytes + 48, &size, sizeof(size));
 	size = b->size + 16;
@@ -552,6 +573,17 @@ static void make_cpu_recording(struct buffer *b)
 	size = 12;
 	put_bytes(b, &size, sizeof(size));
 	put_bytes(b, "\x08\0\0\0x86_64\0", 12);
+}
+
+static void make_cpu_recording(struct buffer *b)
+{
+	put_cpu_recording(b, false);
+}
+
+/* As perf record --aux-sample makes it. */
+static void make_sampled_recording(struct buffer *b)
+{
+	put_cpu_recording(b, true);
 }
 
 /* The feature BPF_PROG_INFO: program 5 with `nop; jmp *%rax` at JIT_ADDRESS. */
@@ -951,6 +983,7 @@ int main(int argc, char **argv)
 	    {"perfdata/recording", make_recording},
 	    {"perfdata/killed", make_killed_recording},
 	    {"perfdata/cpu", make_cpu_recording},
+	    {"perfdata/samples", make_sampled_recording},
 	    {"perfdata/kernel", make_kernel_recording},
 	    {"perfdata/pipe", make_pipe},
 	    {"perfdata/packed-pipe", make_packed_pipe},
