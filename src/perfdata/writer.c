@@ -62,10 +62,12 @@ bool perfdata_write_at(int fd, const void *bytes, size_t n, uint64_t offset)
 static void set_mark(struct perfdata_writer *w, const struct written_mark *mark)
 {
 	w->last = *mark;
-	if (w->last.size - w->next.size < MARK_DISTANCE)
-		return;
-	w->before = w->next;
-	w->next = w->last;
+	for (unsigned i = 0; i < MARKS; i++) {
+		if (w->last.size - w->next[i].size < UINT64_C(4096) << 4 * i)
+			continue;
+		w->before[i] = w->next[i];
+		w->next[i] = w->last;
+	}
 }
 
 int perfdata_write_pending(struct perfdata_writer *w)
@@ -289,17 +291,22 @@ static bool cut(struct perfdata_writer *w, const struct written_mark *mark)
  */
 static bool keep(struct perfdata_writer *w)
 {
-	const struct written_mark marks[] = {w->last, w->before};
+	struct written_mark marks[MARKS + 1], end = w->last;
 	char note[sizeof(w->why.text) + 64];
 
-	if (!w->regular || !w->last.trace_size)
+	if (!w->regular || !end.trace_size)
 		return false;
 	snprintf(note, sizeof(note), "the recording is not complete: %s", w->why.text);
-	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
-		if (marks[i].trace_size && cut(w, &marks[i]) && perfdata_add_note(w, note) >= 0 &&
-		    complete(w) >= 0)
+	marks[0] = end;
+	memcpy(marks + 1, w->before, sizeof(w->before));
+	for (size_t i = 0; i < ARRAY_SIZE(marks); i++) {
+		if (!marks[i].trace_size || marks[i].size > end.size)
+			continue;
+		end = marks[i];
+		if (cut(w, &end) && perfdata_add_note(w, note) >= 0 && complete(w) >= 0)
 			return true;
-	return cut(w, marks[1].trace_size ? &marks[1] : &marks[0]) && perfdata_writer_flush(w) >= 0;
+	}
+	return cut(w, &end) && perfdata_writer_flush(w) >= 0;
 }
 
 int perfdata_writer_finish(struct perfdata_writer *w, uint64_t *trace_size,

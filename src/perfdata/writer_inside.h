@@ -12,9 +12,9 @@
 #include "perfdata/message.h"
 #include "perfdata/writer.h"
 
-#define MAX_FILES     10000 /* mapped files whose build ids are read; the list is searched */
-#define MARK_DISTANCE (64u << 10)
-#define MAX_RECORD    65528 /* a record's size is a u16, and here a multiple of 8 */
+#define MAX_FILES  10000 /* mapped files whose build ids are read; the list is searched */
+#define MARKS	   4
+#define MAX_RECORD 65528 /* a record's size is a u16, and here a multiple of 8 */
 
 /* A mapped file. Its build id is read once, and listed in the header. */
 struct written_file {
@@ -53,10 +53,10 @@ struct perfdata_writer {
 	uint64_t trace_size; /* bytes of trace among them, without padding */
 	/*
 	 * Where the file can be cut when no more can be written: after the last record that is
-	 * complete in the file, and at least MARK_DISTANCE before that, which makes room for the
-	 * features. `next` will become `before`.
+	 * complete in the file, or some way before that, which makes room for the features.
+	 * before[i] is at least 4 KB << 4 * i away, and next[i] will become before[i].
 	 */
-	struct written_mark last, next, before;
+	struct written_mark last, next[MARKS], before[MARKS];
 	struct perfdata_buffer pending;
 	struct written_file *files;
 	size_t file_count;

@@ -5,6 +5,8 @@
 #include "perfdata/reader.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 static char *const command[] = {(char *)"prog", (char *)"an argument", NULL};
@@ -275,6 +277,114 @@ static void too_long(void **state)
 	unlink(path);
 }
 
+/* Writes until no more fits into the file. Returns how much trace was kept. */
+static uint64_t fill(const char *path, uint64_t limit, uint64_t *given)
+{
+	static const uint64_t id = 1;
+	static uint8_t attr[PERFDATA_ATTR_SIZE], trace[5000];
+	const struct perfdata_event event = {"intel_pt//u", attr, &id, 1};
+	const struct perfdata_driver driver = {.events = &event, .event_count = 1, .pmu_type = 8};
+	struct perfdata_writer_config config = config_of(path);
+	struct perfdata_writer *w = NULL;
+	struct ptah_message why = {""};
+	struct rlimit old, small;
+	uint64_t kept = UINT64_MAX;
+
+	config.driver = &driver;
+	assert_int_equal(perfdata_writer_open(&config, &w, &why), 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	small = (struct rlimit){limit, old.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	*given = 0;
+	for (unsigned i = 1; !perfdata_writer_why(w); i++) {
+		const struct perfdata_aux aux = {.index = 0,
+						 .tid = 7,
+						 .cpu = -1,
+						 .offset = *given,
+						 .bytes = trace,
+						 .size = 8 * (i * 37 % 600 + 1)};
+
+		perfdata_write_comm(w, 7, 7, i, false, "name");
+		if (perfdata_write_aux(w, &aux) >= 0)
+			*given += aux.size;
+	}
+	assert_int_equal(perfdata_writer_finish(w, &kept, &why), PTAH_E_SYSTEM);
+	assert_non_null(strstr(why.text, strerror(EFBIG)));
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	return kept;
+}
+
+/* The header's list of the AUXTRACE records, against the records. Returns their number. */
+static uint64_t check_index(const char *path)
+{
+	static uint8_t bytes[1 << 20];
+	int fd = open(path, O_RDONLY);
+	ssize_t n = read(fd, bytes, sizeof(bytes));
+	uint64_t data, end, section = 0, entries;
+
+	close(fd);
+	assert_in_range(n, PERFDATA_HEADER_SIZE, sizeof(bytes));
+	data = load_le64(bytes + PERFDATA_AT_DATA);
+	end = data + load_le64(bytes + PERFDATA_AT_DATA_SIZE);
+	for (unsigned i = 0; i < PERFDATA_FEATURE_AUXTRACE; i++)
+		section += bytes[PERFDATA_AT_FEATURES + i / 8] >> i % 8 & 1;
+	section = load_le64(bytes + end + section * PERFDATA_SECTION_SIZE);
+	entries = load_le64(bytes + section);
+	for (uint64_t i = 0; i < entries; i++) {
+		const uint64_t at = load_le64(bytes + section + 8 + 16 * i);
+
+		assert_in_range(at, data, end - PERFDATA_AUXTRACE_HEADER);
+		assert_int_equal(load_le32(bytes + at), PERFDATA_AUXTRACE);
+	}
+	return entries;
+}
+
+/* A file that cannot grow any more keeps what is complete, and says why it ends. */
+static void a_full_disk(void **state)
+{
+	char path[32];
+
+	(void)state;
+	signal(SIGXFSZ, SIG_IGN);
+	for (uint64_t limit = 2000; limit < 400000; limit += 9973) {
+		struct perfdata_file *f;
+		struct perfdata_record r;
+		uint64_t kept, given, found = 0, pieces = 0;
+		bool noted = false, unfinished;
+		struct stat st;
+
+		new_path(path);
+		kept = fill(path, limit, &given);
+		assert_in_range(kept, 0, given);
+		if (!kept) {
+			assert_int_equal(stat(path, &st), -1);
+			assert_in_range(limit, 0, 70000);
+			continue;
+		}
+		f = open_reader(path);
+		while (next(f, &r)) {
+			found += r.type == PERFDATA_AUXTRACE ? r.trace_size : 0;
+			pieces += r.type == PERFDATA_AUXTRACE;
+			noted = noted || (r.type == PERFDATA_HEADER_EVENT_TYPE &&
+					  r.tag == PERFDATA_PTAH_NOTE);
+		}
+		unfinished = perfdata_unfinished(f);
+		perfdata_close(f);
+		assert_int_equal(found, kept);
+		/* At most what makes room for the features is cut off. */
+		assert_in_range(given - kept, 0, 150000);
+		assert_int_equal(stat(path, &st), 0);
+		assert_in_range(st.st_size, 0, limit);
+		assert_true(noted != unfinished);
+		if (limit > 80000)
+			assert_false(unfinished);
+		if (!unfinished) {
+			assert_int_equal(check_index(path), pieces);
+		}
+		unlink(path);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -283,6 +393,7 @@ int main(void)
 	    cmocka_unit_test(old_recording_is_kept),
 	    cmocka_unit_test(places_that_do_not_do),
 	    cmocka_unit_test(too_long),
+	    cmocka_unit_test(a_full_disk),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
