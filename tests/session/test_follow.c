@@ -895,7 +895,23 @@ static void call(struct made *m, uint64_t back)
 	generator_tip(&m->g, back);
 }
 
-static void traced_kernel(void **state)
+/* At this time the kernel's two nops become one: a record TEXT_POKE. */
+static void poke(struct made *m, uint64_t tsc)
+{
+	static const uint8_t bytes[] = {0x90, 0x90, 0x66, 0x90};
+	struct perfdata_buffer body = {0};
+
+	store_le32(m->file.bytes + 112, 0); /* the event of AUXTRACE_INFO: the kernel is traced */
+	perfdata_put64(&body, KERNEL);
+	perfdata_put16(&body, 2);
+	perfdata_put16(&body, 2);
+	perfdata_put(&body, bytes, sizeof(bytes));
+	build_record(&m->file, PERFDATA_TEXT_POKE, PERFDATA_MISC_KERNEL, &body, 0, 0,
+		     build_time(tsc));
+	perfdata_buffer_free(&body);
+}
+
+static void trace_kernel(bool poked)
 {
 	struct made m = {.file = {0}};
 	struct ptah_message why = {""};
@@ -903,7 +919,6 @@ static void traced_kernel(void **state)
 	struct ran ran;
 	size_t n;
 
-	(void)state;
 	build_begin(&m.file);
 	build_with_cpus(&m.file);
 	build_info(&m.file, PERFDATA_AUXTRACE_INTEL_PT, false);
@@ -913,6 +928,8 @@ static void traced_kernel(void **state)
 	build_comm(&m.file, 8, 8, true, "eight", 0);
 	build_mmap2(&m.file, 8, 0x50000, 4096, 0, "//anon", 0, NULL);
 	build_code(&m.file, 8, 0, BASE, other_code, sizeof(other_code));
+	if (poked)
+		poke(&m, 350);
 	switches(&m, 7, 8, 250);
 	switches(&m, 8, 7, 450);
 	generator_init(&m.g, m.trace, false, false);
@@ -950,12 +967,26 @@ static void traced_kernel(void **state)
 	 * 5 calls and the way into the kernel. The rest of the kernel's code counts for the next
 	 * thread.
 	 */
-	assert_int_equal(ran.insns[7], 5 * (2 + 3) + 2 + 3 + 2 * (2 + 3));
-	assert_int_equal(ran.insns[8], 3 + 6 * (3 + 3) + (3 + 3) + 3);
+	n = poked ? 2 : 3; /* from 400 on */
+	assert_int_equal(ran.insns[7], 5 * (2 + 3) + 2 + n + 2 * (2 + n));
+	assert_int_equal(ran.insns[8], 3 + 6 * (3 + 3) + (3 + n) + 3);
 	check_counts(s, &ran);
 	ptah_session_close(s);
 	remove_folder();
 	perfdata_buffer_free(&m.file);
+}
+
+static void traced_kernel(void **state)
+{
+	(void)state;
+	trace_kernel(false);
+}
+
+/* The kernel's code changes for all processes that share the CPU. */
+static void kernel_changes_while_processes_run(void **state)
+{
+	(void)state;
+	trace_kernel(true);
 }
 
 int main(void)
@@ -979,6 +1010,7 @@ int main(void)
 	    cmocka_unit_test(threads_of_one_program_move),
 	    cmocka_unit_test(unknown_thread_of_one_program),
 	    cmocka_unit_test(traced_kernel),
+	    cmocka_unit_test(kernel_changes_while_processes_run),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
