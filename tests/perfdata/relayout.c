@@ -241,6 +241,8 @@ static void write_also(struct layout in, const char *from, const char *path)
 	perfdata_put(&records, begin, (size_t)(end - begin));
 	layout_around(&out, in, &records, 0);
 	write_file(path, &out);
+	perfdata_buffer_free(&records);
+	perfdata_buffer_free(&out);
 }
 
 /* Samples: the second event takes them. */
@@ -358,6 +360,9 @@ static void write_samples(struct layout in, const char *path, size_t size, long 
 	put_sampling_header(&out, in);
 	layout_finish(&out, in, &records, 0);
 	write_file(path, &out);
+	perfdata_buffer_free(&trace);
+	perfdata_buffer_free(&records);
+	perfdata_buffer_free(&out);
 }
 
 static void show(const struct perfdata_record *r)
@@ -425,17 +430,22 @@ static int show_records(const char *path)
 int main(int argc, char **argv)
 {
 	struct perfdata_buffer out = {0};
+	struct layout in;
 
 	if (argc == 5 && !strcmp(argv[1], "merge")) {
 		merge(read_file(argv[2]), read_file(argv[3]), argv[4]);
 		return 0;
 	}
 	if (argc == 5 && !strcmp(argv[1], "also")) {
-		write_also(read_file(argv[2]), argv[3], argv[4]);
+		in = read_file(argv[2]);
+		write_also(in, argv[3], argv[4]);
+		free((void *)in.bytes);
 		return 0;
 	}
 	if (argc == 6 && !strcmp(argv[1], "samples")) {
-		write_samples(read_file(argv[2]), argv[3], (size_t)atol(argv[4]), atol(argv[5]));
+		in = read_file(argv[2]);
+		write_samples(in, argv[3], (size_t)atol(argv[4]), atol(argv[5]));
+		free((void *)in.bytes);
 		return 0;
 	}
 	if (argc == 3 && !strcmp(argv[1], "records"))

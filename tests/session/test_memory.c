@@ -153,6 +153,7 @@ static void agrees_with_plain_loops(void **state)
 			free(processes[i].reach);
 		}
 		table_free(&s.processes_by_pid);
+		session_forget_kernel(&s.kernel);
 	}
 }
 
