@@ -23,7 +23,8 @@ void flow_save_state(const struct ptah_flow *f, struct flow_state *state)
 	state->stack_depth = f->stack_depth;
 	state->offset = event_offset(d, d->pos);
 	state->ip = f->node ? f->node->ip : f->ip;
-	/* Only a flow that continues after missing code uses it, and only then all paths keep it. */
+	/* Only a flow that continues after missing code uses it, and only then all paths keep it.
+	 */
 	if (f->resync && f->far_known && f->far_to == state->ip)
 		state->far_back = f->far_back;
 	state->last_ip = d->last_ip;
