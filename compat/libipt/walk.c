@@ -61,6 +61,8 @@ static bool skip_told(struct walk *w)
 
 enum walk_next walk_look(struct walk *w)
 {
+	unsigned in_loss;
+
 	if (UNLIKELY(walk_has_blocks(w)))
 		walk_leave_blocks(w);
 	for (;;) {
@@ -85,12 +87,16 @@ enum walk_next walk_look(struct walk *w)
 				walk_meet_error(w);
 			continue;
 		}
-		if (w->pending.count &&
-		    (w->pending.count == WALK_PENDING || !walk_can_follow(w->items.next))) {
+		in_loss = walk_count_in_loss(w);
+		if (w->pending.count && (w->pending.count == WALK_PENDING || in_loss ||
+					 !walk_can_follow(w->items.next))) {
 			w->pending.forced = true;
 			continue;
 		}
-		walk_take_item(w);
+		if (in_loss)
+			walk_take_loss(w, in_loss);
+		else
+			walk_take_item(w);
 	}
 }
 

@@ -248,6 +248,34 @@ void walk_take_item(struct walk *w)
 		w->pending.passed = w->pending.forced = false;
 }
 
+unsigned walk_count_in_loss(struct walk *w)
+{
+	const struct ptah_item *item = w->items.next;
+	unsigned n = 0;
+
+	for (; item->type == PTAH_ITEM_CBR || item->type == PTAH_ITEM_MNT; n++) {
+		item++;
+		if (n + 2 > WALK_PENDING || !walk_is_item(w, &item))
+			return 0;
+	}
+	/* With a FUP libipt reads on before it reports the overflow, as Ptah does. */
+	if (item->type != PTAH_ITEM_OVERFLOW || !(item->flags & PTAH_ITEM_IP_SUPPRESSED))
+		return 0;
+	return n && item->offset < item[-1].offset ? n : 0;
+}
+
+void walk_take_loss(struct walk *w, unsigned in_loss)
+{
+	struct ptah_item *first = w->item_room + (w->items.next - w->item_room);
+	struct ptah_item overflow = first[in_loss];
+
+	overflow.tsc = overflow.packet_tsc; /* the time before what followed the OVF */
+	memmove(first + 1, first, in_loss * sizeof(*first));
+	*first = overflow;
+	for (unsigned i = 0; i <= in_loss; i++)
+		walk_take_item(w);
+}
+
 bool walk_can_follow(const struct ptah_item *item)
 {
 	switch (item->type) {

@@ -72,6 +72,15 @@ bool walk_is_tied(struct walk *walk, const struct ptah_item **item);
  */
 void walk_take_item(struct walk *walk);
 
+/*
+ * The number of items from the next one on that follow an OVF in the trace, where libipt reports
+ * the OVF first: if tracing is off, so that no FUP belongs to the OVF.
+ */
+unsigned walk_count_in_loss(struct walk *walk);
+
+/* Takes the OVF's item first, and then those, so that what was taken is a number of items. */
+void walk_take_loss(struct walk *walk, unsigned in_loss);
+
 /* May this item's event wait while an earlier event waits for its place? */
 bool walk_can_follow(const struct ptah_item *item);
 
