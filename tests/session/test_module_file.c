@@ -55,7 +55,7 @@ static int make_module(void **state)
 	write_text("m.s", source);
 	write_text("m.lds", script);
 	snprintf(command, sizeof(command),
-		 "${CC:-cc} -c -Wa,--generate-missing-build-notes=no -o plain.o m.s && "
+		 "as --generate-missing-build-notes=no -o plain.o m.s && "
 		 "ld -r --build-id=0x0102030405060708090a0b0c0d0e0f1011121314 -o m.ko plain.o && "
 		 "ld --build-id=none -T m.lds --defsym work=0x%" PRIx64
 		 " --defsym unknown=0x%" PRIx64 " --defsym __fentry__=0x%" PRIx64
