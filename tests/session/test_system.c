@@ -12,13 +12,16 @@
 #define PAGE  UINT64_C(4096)
 #define CPUS  3
 #define STEPS 400
+#define RATIO 20 /* of the core's frequency and of the TSC's to the bus's */
 
 /* How the trace is made. */
 enum kind {
 	/* A command and its children: tracing begins with a PSB when a thread arrives. */
 	KIND_TASK,
-	/* A whole machine, with MTC and CYC packets, also while packets are off. */
+	/* A whole machine, with MTC packets, also while packets are off. */
 	KIND_MTC,
+	/* The same with CYC packets, of a core that runs at the TSC's frequency. */
+	KIND_CYC,
 	KIND_MAX
 };
 
@@ -42,6 +45,7 @@ struct processor {
 	struct task *runs; /* NULL: idle */
 	uint64_t asleep;   /* until then nothing happens */
 	uint64_t mtc;	   /* time of the last MTC, or of the TSC that came later */
+	uint64_t cyc;	   /* time up to which CYC packets have counted */
 	uint64_t insns[16];
 };
 
@@ -77,13 +81,27 @@ static void put_byte(struct ptah_generator *g, unsigned byte)
 	*g->out++ = (uint8_t)byte;
 }
 
-/* The MTCs that are due; with CYC packets before them, which change no time here. */
+/* CYC: five bits in the first byte, seven in the others; a bit says that another byte follows. */
+static void count_cycles(struct machine *m, struct processor *cpu, uint64_t until)
+{
+	uint64_t n = until - cpu->cyc;
+
+	if (m->kind != KIND_CYC || !n)
+		return;
+	put_byte(&cpu->g, (unsigned)((n & 0x1f) << 3 | (n > 0x1f ? 4 : 0) | 3));
+	for (n >>= 5; n; n >>= 7)
+		put_byte(&cpu->g, (unsigned)((n & 0x7f) << 1 | (n > 0x7f)));
+	cpu->cyc = until;
+}
+
+/* The MTCs that are due. */
 static void tick(struct machine *m, struct processor *cpu)
 {
-	if (m->kind != KIND_MTC)
+	if (m->kind == KIND_TASK)
 		return;
 	generator_flush_tnt(&cpu->g);
 	for (uint64_t t = (cpu->mtc / MTC_TICKS + 1) * MTC_TICKS; t <= m->now; t += MTC_TICKS) {
+		count_cycles(m, cpu, t);
 		put_byte(&cpu->g, 0x59);
 		put_byte(&cpu->g, (unsigned)(t / MTC_TICKS) & 0xff);
 		cpu->mtc = t;
@@ -95,15 +113,16 @@ static void stamp(struct machine *m, struct processor *cpu, bool enabled)
 {
 	struct ptah_generator *g = &cpu->g;
 
+	count_cycles(m, cpu, m->now);
 	generator_psb_begin(g);
 	generator_tsc(g, m->now);
-	if (m->kind == KIND_MTC) {
+	if (m->kind != KIND_TASK) {
 		const uint64_t crystal = m->now / 2;
 
 		store_le64(g->out, 0x7302 | (crystal & 0xffff) << 16 | (m->now & 1) << 40);
 		g->out += 7;
 	}
-	generator_cbr(g, 20);
+	generator_cbr(g, RATIO);
 	generator_psb_end(g, enabled, BASE);
 	cpu->mtc = m->now;
 }
@@ -114,17 +133,20 @@ static void run(struct machine *m, struct processor *cpu)
 {
 	struct task *t = cpu->runs;
 
+	count_cycles(m, cpu, m->now);
 	generator_enable(&cpu->g, BASE);
 	for (unsigned n = 1 + random_below(m, 4); n--;) {
 		for (unsigned k = random_below(m, 4); k--;) {
+			count_cycles(m, cpu, m->now);
 			generator_tip(&cpu->g, BASE);
 			cpu->insns[t->tid] += 2 + t->code;
 		}
 		pass(m, 6);
 		tick(m, cpu);
-		if (m->kind == KIND_MTC && !random_below(m, 30))
+		if (m->kind != KIND_TASK && !random_below(m, 30))
 			stamp(m, cpu, true);
 	}
+	count_cycles(m, cpu, m->now);
 	generator_async_disable(&cpu->g, BASE);
 	pass(m, 3);
 	tick(m, cpu);
@@ -139,7 +161,7 @@ static uint32_t number(const struct machine *m, const struct processor *cpu)
 static void record_switch(struct machine *m, struct processor *cpu, bool out,
 			  const struct task *task, const struct task *other)
 {
-	const bool wide = m->kind == KIND_MTC;
+	const bool wide = m->kind != KIND_TASK;
 
 	if (!wide && !task)
 		return;
@@ -155,7 +177,7 @@ static void record_switch(struct machine *m, struct processor *cpu, bool out,
 static void wait_in_kernel(struct machine *m, struct processor *cpu)
 {
 	pass(m, 3);
-	if (m->kind == KIND_MTC && random_below(m, 8))
+	if (m->kind != KIND_TASK && random_below(m, 8))
 		m->now += 4 * MTC_TICKS;
 	tick(m, cpu);
 }
@@ -280,7 +302,7 @@ static void step(struct machine *m)
 		/* Deep sleep: not even MTCs, and a time stamp at its end. */
 		if (!random_below(m, 3)) {
 			cpu->asleep = m->now + 40000;
-			cpu->mtc = cpu->asleep;
+			cpu->mtc = cpu->cyc = cpu->asleep;
 		}
 		break;
 	case 4:
@@ -310,15 +332,19 @@ static void wake(struct machine *m)
 
 /* The recording */
 
-static void put_info(struct perfdata_buffer *b, bool mtc)
+static void put_info(struct perfdata_buffer *b, enum kind kind)
 {
 	build_info(b, PERFDATA_AUXTRACE_INTEL_PT, false);
-	store_le64(b->bytes + 112 + 8, PERFDATA_PT_PT | PERFDATA_PT_TSC | PERFDATA_PT_BRANCH |
-					   (mtc ? PERFDATA_PT_MTC | MTC_FREQ << 14 : 0));
+	store_le64(b->bytes + 112 + 8,
+		   PERFDATA_PT_PT | PERFDATA_PT_TSC | PERFDATA_PT_BRANCH |
+		       (kind != KIND_TASK ? PERFDATA_PT_MTC | MTC_FREQ << 14 : 0) |
+		       (kind == KIND_CYC ? PERFDATA_PT_CYC : 0));
 	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_PMU_TYPE, 8);
 	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_TSC_BIT, PERFDATA_PT_TSC);
 	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_MTC_BIT, PERFDATA_PT_MTC);
 	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_MTC_FREQ_BITS, PERFDATA_PT_MTC_PERIOD);
+	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_CYC_BIT, PERFDATA_PT_CYC);
+	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_MAX_NONTURBO, RATIO);
 	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_TSC_CTC_N, 2);
 	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_TSC_CTC_D, 1);
 	store_le64(b->bytes + BUILD_INFO + 8 * PERFDATA_INFO_PER_CPU, 1);
@@ -380,7 +406,7 @@ static void write_recording(struct machine *m, const char *path, bool alone)
 
 	build_begin(&file);
 	build_with_cpus(&file);
-	put_info(&file, m->kind == KIND_MTC);
+	put_info(&file, m->kind);
 	for (unsigned i = alone; i < 2; i++) {
 		const struct task *t = &first_tasks[i];
 
@@ -506,13 +532,12 @@ static void threads_of_one_program(void **state)
 }
 
 /* With MTC packets only few are in doubt, and none is wrong. */
-static void whole_machine(void **state)
+static void whole_machine(enum kind kind)
 {
 	struct score sum = {0};
 
-	(void)state;
 	for (unsigned seed = 0; seed < 200; seed++) {
-		const struct score score = check(seed, KIND_MTC, seed & 1, false);
+		const struct score score = check(seed, kind, seed & 1, false);
 
 		sum.ran += score.ran;
 		sum.found += score.found;
@@ -522,12 +547,25 @@ static void whole_machine(void **state)
 	assert_true(sum.found > sum.ran / 10 * 9);
 }
 
+static void whole_machine_with_mtc(void **state)
+{
+	(void)state;
+	whole_machine(KIND_MTC);
+}
+
+static void whole_machine_with_cyc(void **state)
+{
+	(void)state;
+	whole_machine(KIND_CYC);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(programs_that_are_followed),
 	    cmocka_unit_test(threads_of_one_program),
-	    cmocka_unit_test(whole_machine),
+	    cmocka_unit_test(whole_machine_with_mtc),
+	    cmocka_unit_test(whole_machine_with_cyc),
 	};
 
 	write_code();
