@@ -99,7 +99,8 @@ const struct option_def record_options[] = {
      .kind = OPTION_FLAG,
      .at = AT(target.all_cpus),
      .help = "record whatever runs",
-     .man = "Record whatever runs, on all processors."},
+     .man = "Record whatever runs, on all processors; also on those that come online while "
+	    "recording."},
     {.name = "cpu",
      .letter = 'C',
      .kind = OPTION_TEXT,

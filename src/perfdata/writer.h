@@ -40,6 +40,7 @@ struct perfdata_event {
 	const void *attr; /* struct perf_event_attr, PERFDATA_ATTR_SIZE bytes */
 	const uint64_t *ids;
 	size_t id_count;
+	size_t id_room; /* so many more ids can be added later: perfdata_add_id() */
 };
 
 /* What a recording by the kernel's driver has beyond that of a simulated processor. */
@@ -135,6 +136,11 @@ int perfdata_write_aux(struct perfdata_writer *w, const struct perfdata_aux *aux
  * without a build id, the id of its file goes into the header.
  */
 int perfdata_write_raw(struct perfdata_writer *w, const void *record, size_t size);
+/*
+ * Another id of the driver's event `event`, before the first record that has it. A callback gets it
+ * as a HEADER_ATTR. PTAH_E_LIMIT when id_room ids were added; the writer does not fail then.
+ */
+int perfdata_add_id(struct perfdata_writer *w, size_t event, uint64_t id);
 /* `size` bytes of the stream are missing. The next trace begins with a PSB. */
 int perfdata_skip_auxtrace(struct perfdata_writer *w, uint32_t index, uint64_t size);
 

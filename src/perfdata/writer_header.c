@@ -53,8 +53,9 @@ static bool copy_event(struct written_event *to, const struct perfdata_event *fr
 {
 	memcpy(to->attr, from->attr, sizeof(to->attr));
 	to->name = strdup(from->name);
-	to->ids = calloc(from->id_count ? from->id_count : 1, sizeof(*to->ids));
 	to->id_count = from->id_count;
+	to->id_room = from->id_count + from->id_room;
+	to->ids = calloc(to->id_room ? to->id_room : 1, sizeof(*to->ids));
 	if (to->ids && from->id_count)
 		memcpy(to->ids, from->ids, from->id_count * sizeof(*to->ids));
 	return to->name && to->ids;
@@ -65,7 +66,7 @@ bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_write
 	static const uint64_t id = EVENT_ID;
 	const struct perfdata_driver *driver = config->driver;
 	uint8_t attr[PERFDATA_ATTR_SIZE] = {0};
-	const struct perfdata_event emulated = {EVENT_NAME, attr, &id, 1};
+	const struct perfdata_event emulated = {EVENT_NAME, attr, &id, 1, 0};
 	size_t n = driver ? driver->event_count : 1, ids = 0;
 
 	build_attr(attr, config);
@@ -76,7 +77,7 @@ bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_write
 		w->event_count++;
 		if (!copy_event(&w->events[i], driver ? &driver->events[i] : &emulated))
 			return false;
-		ids += w->events[i].id_count;
+		ids += w->events[i].id_room;
 	}
 	w->data_offset = PERFDATA_HEADER_SIZE + 8 * ids + ATTR_ENTRY * n;
 	w->event_id = w->events && w->events[0].id_count ? w->events[0].ids[0] : 0;
@@ -88,25 +89,29 @@ bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_write
 	       (!driver || !driver->cpuid || w->cpuid);
 }
 
+/* Passes an event on as a HEADER_ATTR, with its ids from the first-th on. */
+static int hand_over_event(struct perfdata_writer *w, const struct written_event *e, size_t first)
+{
+	const size_t size = 8 + sizeof(e->attr) + 8 * (e->id_count - first);
+
+	if (size > MAX_RECORD)
+		return perfdata_writer_fail(
+		    w, perfdata_message(&w->why, PTAH_E_LIMIT, "too many events for one record"));
+	perfdata_begin(w, PERFDATA_HEADER_ATTR, 0, size);
+	perfdata_put(&w->pending, e->attr, sizeof(e->attr));
+	for (size_t k = first; k < e->id_count; k++)
+		perfdata_put64(&w->pending, e->ids[k]);
+	return perfdata_end(w);
+}
+
 /*
  * Passes the events on as records, as a file made through a pipe begins: HEADER_ATTR with the ids.
  */
 static int hand_over_events(struct perfdata_writer *w)
 {
-	for (size_t i = 0; i < w->event_count; i++) {
-		const struct written_event *e = &w->events[i];
-
-		if (8 + sizeof(e->attr) + 8 * e->id_count > MAX_RECORD)
-			return perfdata_writer_fail(
-			    w, perfdata_message(&w->why, PTAH_E_LIMIT,
-						"too many events for one record"));
-		perfdata_begin(w, PERFDATA_HEADER_ATTR, 0, 8 + sizeof(e->attr) + 8 * e->id_count);
-		perfdata_put(&w->pending, e->attr, sizeof(e->attr));
-		for (size_t k = 0; k < e->id_count; k++)
-			perfdata_put64(&w->pending, e->ids[k]);
-		if (perfdata_end(w) < 0)
+	for (size_t i = 0; i < w->event_count; i++)
+		if (hand_over_event(w, &w->events[i], 0) < 0)
 			return w->status;
-	}
 	return 0;
 }
 
@@ -128,13 +133,13 @@ int perfdata_write_header(struct perfdata_writer *w)
 	store_le64(head + PERFDATA_AT_DATA, w->data_offset);
 	perfdata_put(&b, head, sizeof(head));
 	for (size_t i = 0; i < w->event_count; i++)
-		for (size_t k = 0; k < w->events[i].id_count; k++)
+		for (size_t k = 0; k < w->events[i].id_room; k++)
 			perfdata_put64(&b, w->events[i].ids[k]);
 	for (size_t i = 0; i < w->event_count; i++) {
 		perfdata_put(&b, w->events[i].attr, PERFDATA_ATTR_SIZE);
 		perfdata_put64(&b, ids);
 		perfdata_put64(&b, 8 * w->events[i].id_count);
-		ids += 8 * w->events[i].id_count;
+		ids += 8 * w->events[i].id_room;
 	}
 	if (b.failed) {
 		perfdata_buffer_free(&b);
@@ -143,6 +148,39 @@ int perfdata_write_header(struct perfdata_writer *w)
 	ok = perfdata_write_at(w->fd, b.bytes, b.size, 0);
 	perfdata_buffer_free(&b);
 	return ok ? 0 : perfdata_writer_fail_system(w, "write");
+}
+
+/*
+ * The id goes into the room after the event's other ids, and then the section that the attribute
+ * names becomes longer: the file can be read at each moment.
+ */
+static bool put_late_id(const struct perfdata_writer *w, size_t event)
+{
+	const struct written_event *e = &w->events[event];
+	const uint64_t attrs = w->data_offset - ATTR_ENTRY * w->event_count;
+	uint64_t place = PERFDATA_HEADER_SIZE + 8 * (e->id_count - 1);
+	uint8_t id[8], size[8];
+
+	for (size_t i = 0; i < event; i++)
+		place += 8 * w->events[i].id_room;
+	store_le64(id, e->ids[e->id_count - 1]);
+	store_le64(size, 8 * e->id_count);
+	return perfdata_write_at(w->fd, id, sizeof(id), place) &&
+	       perfdata_write_at(w->fd, size, sizeof(size), attrs + ATTR_ENTRY * (event + 1) - 8);
+}
+
+int perfdata_add_id(struct perfdata_writer *w, size_t event, uint64_t id)
+{
+	struct written_event *e = &w->events[event];
+
+	if (w->status < 0)
+		return w->status;
+	if (e->id_count == e->id_room)
+		return PTAH_E_LIMIT;
+	e->ids[e->id_count++] = id;
+	if (w->take)
+		return hand_over_event(w, e, e->id_count - 1);
+	return put_late_id(w, event) ? 0 : perfdata_writer_fail_system(w, "write");
 }
 
 static void fill_driver(uint64_t *info, const struct perfdata_driver *driver)
@@ -290,7 +328,6 @@ static bool has_feature(const struct perfdata_writer *w, unsigned feature)
 static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer *b,
 			unsigned feature, const struct utsname *system)
 {
-	uint32_t cpus = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
 
 	switch (feature) {
 	case PERFDATA_FEATURE_BUILD_ID:
@@ -309,8 +346,8 @@ static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer 
 		perfdata_put_header_string(b, "x86_64");
 		break;
 	case PERFDATA_FEATURE_NRCPUS:
-		perfdata_put32(b, cpus);
-		perfdata_put32(b, cpus);
+		perfdata_put32(b, (uint32_t)sysconf(_SC_NPROCESSORS_CONF));
+		perfdata_put32(b, (uint32_t)sysconf(_SC_NPROCESSORS_ONLN));
 		break;
 	case PERFDATA_FEATURE_CMDLINE:
 		put_command_line(w, b);

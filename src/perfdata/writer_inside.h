@@ -39,7 +39,7 @@ struct written_stream {
 struct written_event {
 	char *name;
 	uint64_t *ids;
-	size_t id_count;
+	size_t id_count, id_room; /* used, and in the file in all */
 	uint8_t attr[PERFDATA_ATTR_SIZE];
 };
 

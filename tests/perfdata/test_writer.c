@@ -277,12 +277,49 @@ static void too_long(void **state)
 	unlink(path);
 }
 
+/* An event that is opened later: as many ids as there is room for. */
+static void late_ids(void **state)
+{
+	static const uint64_t first[] = {11, 12}, expected[] = {11, 12, 13}, other = 21;
+	static uint8_t attr[PERFDATA_ATTR_SIZE] = {[PERFDATA_ATTR_AT_SIZE] = PERFDATA_ATTR_SIZE};
+	const struct perfdata_event events[] = {{"intel_pt//u", attr, first, 2, 1},
+						{"dummy:u", attr, &other, 1, 1}};
+	const struct perfdata_driver driver = {.events = events, .event_count = 2, .pmu_type = 8};
+	const char *path = "/tmp/ptah-test-late-ids";
+	struct perfdata_writer_config config = config_of(path);
+	struct perfdata_writer *w = NULL;
+	struct ptah_message why = {""};
+	uint8_t bytes[4096];
+	uint64_t attrs, entry, ids;
+	int fd;
+
+	(void)state;
+	config.driver = &driver;
+	assert_int_equal(perfdata_writer_open(&config, &w, &why), 0);
+	assert_int_equal(perfdata_add_id(w, 0, 13), 0);
+	assert_int_equal(perfdata_add_id(w, 0, 14), PTAH_E_LIMIT);
+	assert_int_equal(perfdata_writer_finish(w, NULL, &why), 0);
+	fd = open(path, O_RDONLY);
+	assert_true(read(fd, bytes, sizeof(bytes)) > 512);
+	close(fd);
+	unlink(path);
+	attrs = load_le64(bytes + PERFDATA_AT_ATTRS);
+	entry = load_le64(bytes + PERFDATA_AT_ATTR_SIZE);
+	ids = load_le64(bytes + attrs + entry - 16);
+	assert_int_equal(load_le64(bytes + attrs + entry - 8), sizeof(expected));
+	assert_memory_equal(bytes + ids, expected, sizeof(expected));
+	/* The other event's id is where it was. */
+	ids = load_le64(bytes + attrs + 2 * entry - 16);
+	assert_int_equal(load_le64(bytes + attrs + 2 * entry - 8), 8);
+	assert_int_equal(load_le64(bytes + ids), other);
+}
+
 /* Writes until no more fits into the file. Returns how much trace was kept. */
 static uint64_t fill(const char *path, uint64_t limit, uint64_t *given)
 {
 	static const uint64_t id = 1;
 	static uint8_t attr[PERFDATA_ATTR_SIZE], trace[5000];
-	const struct perfdata_event event = {"intel_pt//u", attr, &id, 1};
+	const struct perfdata_event event = {"intel_pt//u", attr, &id, 1, 0};
 	const struct perfdata_driver driver = {.events = &event, .event_count = 1, .pmu_type = 8};
 	struct perfdata_writer_config config = config_of(path);
 	struct perfdata_writer *w = NULL;
@@ -388,6 +425,7 @@ static void a_full_disk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(late_ids),
 	    cmocka_unit_test(written_and_read),
 	    cmocka_unit_test(readable_at_every_flush),
 	    cmocka_unit_test(old_recording_is_kept),

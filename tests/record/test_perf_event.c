@@ -25,6 +25,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 /* The simulated kernel */
 
@@ -46,9 +47,10 @@ struct fake {
 
 static struct fake fakes[FAKES];
 static unsigned fake_count;
-static int refuse_with;	       /* errno that the next perf_event_open() returns */
-static rlim_t wanted_files;    /* EMFILE if the limit of open files is lower */
-static uint64_t unknown_flags; /* flags of attr that cause EINVAL, as with an older kernel */
+static int refuse_with;		/* errno that the next perf_event_open() returns */
+static int32_t absent_cpu = -1; /* perf_event_open() says that it is not online */
+static rlim_t wanted_files;	/* EMFILE if the limit of open files is lower */
+static uint64_t unknown_flags;	/* flags of attr that cause EINVAL, as with an older kernel */
 
 static uint64_t flags_of(const struct perf_event_attr *attr)
 {
@@ -58,9 +60,10 @@ static uint64_t flags_of(const struct perf_event_attr *attr)
 	return flags;
 }
 
+/* The newest: the number of an event that was closed may be used again. */
 static struct fake *fake_of(int fd)
 {
-	for (unsigned i = 0; i < fake_count; i++)
+	for (unsigned i = fake_count; i--;)
 		if (fakes[i].fd == fd)
 			return &fakes[i];
 	return NULL;
@@ -79,6 +82,10 @@ static long fake_open(const struct perf_event_attr *attr, int tid, int cpu)
 	struct fake *f = &fakes[fake_count];
 
 	assert_true(fake_count < FAKES);
+	if (cpu >= 0 && cpu == absent_cpu) {
+		errno = ENODEV;
+		return -1;
+	}
 	if (refuse_with || flags_of(attr) & unknown_flags) {
 		errno = refuse_with ? refuse_with : EINVAL;
 		return -1;
@@ -173,17 +180,31 @@ int ioctl(int fd, unsigned long request, ...)
 	}
 }
 
+static int64_t ahead; /* seconds that this test's clock is ahead of the real one */
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	long status = real_syscall(SYS_clock_gettime, id, (long)(uintptr_t)t, 0, 0, 0);
+
+	t->tv_sec += id == CLOCK_MONOTONIC ? ahead : 0;
+	return (int)status;
+}
+
+#define PROCESSORS "/sys/devices/system/cpu/"
+
 /* The driver's files are those of the simulated machine. */
 static void *real(const char *name)
 {
 	return dlsym(RTLD_NEXT, name);
 }
 
-static bool own_kernel; /* the kernel's code is that of the simulated machine, too */
+static bool own_processors; /* which of them are online: as put_online() says */
+static bool own_kernel;	    /* the kernel's code is that of the simulated machine, too */
 
 static const char *place_of(const char *path, char *text, size_t size)
 {
 	if (strncmp(path, PMU, strlen(PMU)) != 0 &&
+	    !(own_processors && !strncmp(path, PROCESSORS, strlen(PROCESSORS))) &&
 	    !(own_kernel && (!strcmp(path, "/proc/kcore") || !strcmp(path, "/proc/kallsyms") ||
 			     !strcmp(path, "/proc/modules"))))
 		return path;
@@ -232,8 +253,10 @@ static void reset(void)
 		munmap(fakes[i].page, 4096);
 	fake_count = 0;
 	refuse_with = 0;
+	absent_cpu = -1;
 	wanted_files = 0;
 	unknown_flags = 0;
+	own_processors = false;
 }
 
 /* The driver's part */
@@ -265,6 +288,16 @@ static bool put_record(struct fake *f, const void *record, size_t size)
 	return true;
 }
 
+static uint64_t id_of(const struct fake *f)
+{
+	return (uint64_t)(f - fakes) + 1;
+}
+
+static uint64_t cpu_of(const struct fake *f)
+{
+	return f->cpu < 0 ? 0 : (uint64_t)f->cpu;
+}
+
 /* Sample id: pid and tid, time, processor, event. */
 static void put_aux_record(struct fake *f, uint64_t at, uint64_t size, uint64_t flags)
 {
@@ -274,8 +307,8 @@ static void put_aux_record(struct fake *f, uint64_t at, uint64_t size, uint64_t 
 				    flags,
 				    (uint64_t)(uint32_t)f->tid << 32 | (uint32_t)f->tid,
 				    0,
-				    0,
-				    1};
+				    cpu_of(f),
+				    id_of(f)};
 
 	while (!put_record(f, record, sizeof(record)))
 		sched_yield();
@@ -1092,6 +1125,367 @@ static void a_processor_that_plays(void **state)
 	free(p.trace);
 }
 
+/* Processors that come and go */
+
+static void put_online(const char *list)
+{
+	own_processors = true;
+	put_file(PROCESSORS "possible", "0-7\n");
+	put_file(PROCESSORS "online", list);
+	ahead++;
+}
+
+static struct ptah_record_config all_cpus_config(void)
+{
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+
+	config.target.kind = PTAH_RECORD_CPUS;
+	config.buffer.size = 1 << 20;
+	config.buffer.sideband = 1 << 18;
+	put_online("0-1\n");
+	return config;
+}
+
+static bool is_open(const struct fake *f)
+{
+	return fcntl(f->fd, F_GETFD) >= 0;
+}
+
+/* The process is switched in on the processor, at time 1, and its records follow. */
+static void put_process(const struct play *p, struct fake *f, int32_t pid)
+{
+	const uint64_t in[6] = {PERF_RECORD_SWITCH_CPU_WIDE |
+				    (uint64_t)PERF_RECORD_MISC_SWITCH_OUT << 32 |
+				    UINT64_C(48) << 48,
+				(uint64_t)(uint32_t)pid << 32 | (uint32_t)pid,
+				0,
+				1,
+				cpu_of(f),
+				id_of(f + 1)};
+
+	assert_true(put_record(f, in, sizeof(in)));
+	for (size_t at = 0; at < p->records_size;) {
+		const uint64_t cpu = cpu_of(f), id = id_of(f + 1);
+		uint8_t record[1 << 16];
+		uint16_t size;
+
+		memcpy(&size, p->records + at + 6, 2);
+		memcpy(record, p->records + at, size);
+		rename_process(record, size, p->pid, pid);
+		memcpy(record + size - 16, &cpu, sizeof(cpu));
+		memcpy(record + size - 8, &id, sizeof(id));
+		assert_true(put_record(f, record, size));
+		at += size;
+	}
+}
+
+static void put_part(const struct play *p, struct fake *f, size_t from, size_t to)
+{
+	const uint64_t at = f->aux_head;
+
+	assert_int_equal(put_trace(f, p->trace + from, to - from), to - from);
+	put_aux_record(f, at, to - from, 0);
+}
+
+/* The ids that the file's header has for an event, as format.h describes them. */
+static size_t ids_in_file(const char *path, unsigned event, uint64_t *ids, size_t room)
+{
+	uint64_t attrs, entry, section[2];
+	FILE *f = fopen(path, "r");
+	size_t n;
+
+	assert_non_null(f);
+	assert_int_equal(fseek(f, PERFDATA_AT_ATTRS, SEEK_SET), 0);
+	assert_int_equal(fread(&attrs, 8, 1, f), 1);
+	assert_int_equal(fseek(f, PERFDATA_AT_ATTR_SIZE, SEEK_SET), 0);
+	assert_int_equal(fread(&entry, 8, 1, f), 1);
+	assert_int_equal(fseek(f, (long)(attrs + (event + 1) * entry - 16), SEEK_SET), 0);
+	assert_int_equal(fread(section, sizeof(section), 1, f), 1);
+	assert_true(section[1] / 8 <= room);
+	assert_int_equal(fseek(f, (long)section[0], SEEK_SET), 0);
+	n = fread(ids, 8, section[1] / 8, f);
+	assert_int_equal(n, section[1] / 8);
+	fclose(f);
+	return n;
+}
+
+/*
+ * Of all processors: two come online while recording and run the program, and one of them goes
+ * offline in its middle and comes back.
+ */
+static struct ptah_recorder *let_them_come(const struct play *p,
+					   const struct ptah_record_config *config)
+{
+	const size_t half = whole_packets(p->trace, p->trace_size, p->trace_size / 2);
+	struct ptah_recorder *r = start(config);
+
+	assert_int_equal(fake_count, 4);
+	put_online("0-1,3,5\n");
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_int_equal(fake_count, 8);
+	assert_int_equal(fakes[4].cpu, 3);
+	assert_int_equal(fakes[7].cpu, 5);
+	for (unsigned i = 4; i < 8; i++)
+		assert_true(fakes[i].on && fakes[i].tid == -1);
+	map_as_recorder(&fakes[4]);
+	map_as_recorder(&fakes[6]);
+	put_process(p, &fakes[4], 4343);
+	put_part(p, &fakes[4], 0, p->trace_size);
+	put_process(p, &fakes[6], 4242);
+	put_part(p, &fakes[6], 0, half);
+	/* Nothing was taken since: it is when the processor has gone. */
+	put_online("0-1,3\n");
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_false(is_open(&fakes[6]) || is_open(&fakes[7]));
+	assert_int_equal(status_of(r).trace_bytes, p->trace_size + half);
+	put_online("0-1,3,5\n");
+	absent_cpu = 5; /* a moment before perf_event_open() has it */
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_int_equal(fake_count, 8);
+	absent_cpu = -1;
+	put_online("0-1,3,5\n");
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_int_equal(fake_count, 10);
+	map_as_recorder(&fakes[8]);
+	put_part(p, &fakes[8], half, p->trace_size);
+	ahead++;
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	/* online, online, offline, online */
+	assert_int_equal(status_of(r).notes, 4);
+	return r;
+}
+
+static void finish(const struct play *p, struct ptah_recorder *r)
+{
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	assert_int_equal(status_of(r).trace_bytes, 2 * p->trace_size);
+	ptah_recorder_free(r);
+}
+
+/* The stream of the processor that came back has no gap, and nothing twice. */
+static void check_stream(const struct play *p)
+{
+	struct ptah_message why = {""};
+	struct perfdata_record record;
+	struct perfdata_file *f;
+	uint64_t end = 0;
+
+	if (perfdata_open("h.data", &f, &why) < 0)
+		fail_msg("%s", why.text);
+	while (perfdata_next(f, &record, &why) > 0) {
+		if (record.type != PERFDATA_AUXTRACE || record.cpu != 5)
+			continue;
+		assert_int_equal(record.index, 3);
+		assert_true(record.trace_offset <= end && end - record.trace_offset < 8);
+		end = record.trace_offset + record.trace_size;
+	}
+	assert_true(end >= p->trace_size && end - p->trace_size < 8);
+	perfdata_close(f);
+}
+
+static void check_with_perf(const struct play *p)
+{
+	const size_t half = whole_packets(p->trace, p->trace_size, p->trace_size / 2);
+
+	if (system("command -v perf >/dev/null") != 0)
+		return;
+	assert_int_equal(
+	    number_from("perf script -i h.data --itrace=i0ns -F ip 2>/dev/null | wc -l"),
+	    2 * p->instructions);
+	assert_int_equal(number_from("perf script -i h.data --itrace=e 2>&1 | "
+				     "grep -c 'trace error type'"),
+			 0);
+	assert_int_equal(number_from("perf script -i h.data --header-only 2>/dev/null | "
+				     "grep -c 'id = { 1, 3, 5, 7, 9 }'"),
+			 1);
+	/* The last of the records of AUX continues where its processor's first one ended. */
+	assert_int_equal(number_from("perf report -i h.data -D 2>/dev/null | "
+				     "sed -n 's/.*PERF_RECORD_AUX offset: \\(0x[^ ]*\\).*/\\1/p' | "
+				     "tail -1 | xargs printf '%d\\n'"),
+			 half);
+}
+
+static void processors_that_come_online(void **state)
+{
+	static struct play p;
+	struct ptah_record_config config;
+	struct ptah_recorder *r;
+	uint64_t ids[16];
+
+	(void)state;
+	if (!record_with_qemu(&p))
+		skip();
+	config = all_cpus_config();
+	config.output.sink = NULL;
+	config.output.path = "h.data";
+	r = let_them_come(&p, &config);
+	/* A file whose recorder is killed now has the ids as well. */
+	for (unsigned event = 0; event < 2; event++) {
+		assert_int_equal(ids_in_file("h.data", event, ids, 16), 5);
+		for (unsigned i = 0; i < 5; i++)
+			assert_int_equal(ids[i], 2 * i + event + 1);
+	}
+	finish(&p, r);
+	check_stream(&p);
+	check_with_perf(&p);
+	if (getenv("PTAH"))
+		assert_int_equal(number_from("\"$PTAH\" stat h.data 2>/dev/null | "
+					     "awk '$1 == \"instructions\" { print $2 }'"),
+				 2 * p.instructions);
+	free(p.trace);
+	p = (struct play){NULL};
+}
+
+/* As a file that was made through a pipe: 16 bytes, then the pieces, those of trace with a head. */
+static int take_as_pipe(void *context, const struct ptah_record_piece *piece)
+{
+	const size_t padding = -piece->size & 7;
+	const uint64_t head[6] = {PERFDATA_AUXTRACE | UINT64_C(48) << 48,
+				  piece->size + padding,
+				  piece->offset,
+				  1,
+				  piece->stream | (uint64_t)(uint32_t)piece->tid << 32,
+				  (uint32_t)piece->cpu};
+	FILE *f = context;
+
+	if (piece->kind == PTAH_RECORD_PIECE_TRACE)
+		fwrite(head, sizeof(head), 1, f);
+	fwrite(piece->bytes, piece->size, 1, f);
+	fwrite("\0\0\0\0\0\0\0", padding, 1, f);
+	return 0;
+}
+
+static void processors_that_come_online_into_a_sink(void **state)
+{
+	static struct play p;
+	const uint64_t size = 16;
+	FILE *f = fopen("h.pipe", "w");
+	const struct ptah_record_sink to = {take_as_pipe, f};
+	struct ptah_record_config config;
+
+	(void)state;
+	assert_non_null(f);
+	if (!record_with_qemu(&p))
+		skip();
+	fwrite("PERFILE2", 8, 1, f);
+	fwrite(&size, 8, 1, f);
+	config = all_cpus_config();
+	config.output.sink = &to;
+	finish(&p, let_them_come(&p, &config));
+	assert_int_equal(fclose(f), 0);
+	if (system("command -v perf >/dev/null") == 0)
+		assert_int_equal(
+		    number_from(
+			"cat h.pipe | perf script -i - --itrace=i0ns -F ip 2>/dev/null | wc -l"),
+		    2 * p.instructions);
+	if (getenv("PTAH"))
+		assert_int_equal(number_from("\"$PTAH\" stat h.pipe 2>/dev/null | "
+					     "awk '$1 == \"instructions\" { print $2 }'"),
+				 2 * p.instructions);
+	free(p.trace);
+}
+
+/*
+ * Threads with an event for each processor: their processors that come online later are noted.
+ * Those with one event for all of them miss nothing.
+ */
+static void threads_on_processors_that_come_online(void **state)
+{
+	const int32_t pid = getpid();
+
+	(void)state;
+	for (int per_thread = 0; per_thread < 2; per_thread++) {
+		struct ptah_record_config config = all_cpus_config();
+		struct ptah_recorder *r;
+		unsigned events;
+
+		config.target.kind = PTAH_RECORD_PROCESSES;
+		config.target.ids = &pid;
+		config.target.id_count = 1;
+		config.target.per_thread = per_thread;
+		r = start(&config);
+		events = fake_count;
+		put_online("0-1,3\n");
+		assert_int_equal(ptah_recorder_poll(r, 0), 1);
+		ahead++;
+		assert_int_equal(ptah_recorder_poll(r, 0), 1);
+		assert_int_equal(fake_count, events);
+		assert_int_equal(status_of(r).notes, !per_thread);
+		assert_int_equal(ptah_recorder_finish(r), 0);
+		ptah_recorder_free(r);
+	}
+}
+
+static unsigned late_attrs;
+
+static int count_attrs(void *context, const struct ptah_record_piece *piece)
+{
+	uint32_t type;
+
+	(void)context;
+	if (piece->kind == PTAH_RECORD_PIECE_TRACE)
+		return 0;
+	memcpy(&type, piece->bytes, sizeof(type));
+	late_attrs +=
+	    type == PERFDATA_HEADER_ATTR && piece->size == 8 + PERFDATA_ATTR_SIZE + 8; /* one id */
+	return 0;
+}
+
+/* With a pause, of chosen processors, into a sink; and what cannot be recorded is noted. */
+static void processors_by_choice(void **state)
+{
+	static const struct ptah_record_sink counting = {count_attrs, NULL};
+	const int32_t chosen[] = {1};
+	struct ptah_record_config config = all_cpus_config();
+	struct ptah_recorder *r;
+
+	(void)state;
+	late_attrs = 0;
+	config.output.sink = &counting;
+	r = start(&config);
+	assert_int_equal(ptah_recorder_pause(r), 0);
+	put_online("0-2\n");
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_int_equal(fake_count, 6);
+	assert_true(!fakes[4].on && fakes[5].on);
+	assert_int_equal(late_attrs, 2);
+	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_true(fakes[4].on);
+	/* Nothing changes: no further events. */
+	ahead++;
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_int_equal(fake_count, 6);
+	/* While a processor is offline, the others are switched off and on. */
+	put_online("0,2\n");
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_int_equal(ptah_recorder_pause(r), 0);
+	assert_int_equal(ptah_recorder_resume(r), 0);
+	assert_true(fakes[0].on && fakes[4].on);
+	/* Another tracer has the next one: noted once. */
+	refuse_with = EBUSY;
+	put_online("0,2-3\n");
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	ahead++;
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_int_equal(status_of(r).notes, 3);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	ptah_recorder_free(r);
+
+	config = all_cpus_config();
+	config.target.ids = chosen;
+	config.target.id_count = 1;
+	r = start(&config);
+	put_online("0,2\n");
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_int_equal(fake_count, 2);
+	put_online("0-2\n");
+	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	assert_int_equal(fake_count, 4);
+	assert_int_equal(fakes[2].cpu, 1);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	ptah_recorder_free(r);
+}
+
 static int enter(void **state)
 {
 	return make_root(state) || chdir(root);
@@ -1117,6 +1511,10 @@ int main(void)
 	    cmocka_unit_test(metadata),
 	    cmocka_unit_test(a_copy_of_the_kernel),
 	    cmocka_unit_test(a_processor_that_plays),
+	    cmocka_unit_test(processors_that_come_online),
+	    cmocka_unit_test(processors_that_come_online_into_a_sink),
+	    cmocka_unit_test(threads_on_processors_that_come_online),
+	    cmocka_unit_test(processors_by_choice),
 	};
 
 	return cmocka_run_group_tests(tests, enter, leave);

@@ -178,7 +178,11 @@ static void processors(void **state)
 	assert_int_equal(proc_cpus(root, &cpus), 6);
 	assert_memory_equal(cpus, expected, sizeof(expected));
 	free(cpus);
+	put_file("/sys/devices/system/cpu/possible", "0-2,5,8-9\n");
 	put_file("/sys/devices/system/cpu/online", "what\n");
+	assert_int_equal(proc_possible_cpus(root, &cpus), 6);
+	assert_memory_equal(cpus, expected, sizeof(expected));
+	free(cpus);
 	assert_int_equal(proc_cpus(root, &cpus), 0);
 	free(cpus);
 }

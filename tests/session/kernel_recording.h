@@ -108,7 +108,7 @@ static inline void begin_recording(struct recorded *r, const char *path)
 {
 	static const uint64_t id = 1;
 	uint8_t attr[PERFDATA_ATTR_SIZE] = {0};
-	const struct perfdata_event event = {"intel_pt//k", attr, &id, 1};
+	const struct perfdata_event event = {"intel_pt//k", attr, &id, 1, 0};
 	const struct perfdata_driver driver = {.events = &event,
 					       .event_count = 1,
 					       .pmu_type = 8,

@@ -7,9 +7,32 @@
 /* All records after it are later than those before: perf sorts up to here. */
 #define PERFDATA_FINISHED_ROUND 68
 
+/* Whose records are taken. */
+struct source {
+	struct hardware *h;
+	const struct event_ring *ring;
+};
+
+/*
+ * Writes a record of AUX with its offset in the stream: it counts from the beginning of the ring,
+ * which is not the first one of its processor.
+ */
+static int write_moved_aux(const struct source *s, const uint8_t *record, size_t size)
+{
+	uint8_t copy[256];
+	uint64_t offset;
+
+	memcpy(copy, record, size);
+	memcpy(&offset, copy + 8, sizeof(offset));
+	offset += s->ring->base;
+	memcpy(copy + 8, &offset, sizeof(offset));
+	return recorder_wrote(s->h->r, perfdata_write_raw(s->h->r->writer, copy, size));
+}
+
 static int take_record(void *context, const uint8_t *record, size_t size)
 {
-	struct hardware *h = context;
+	const struct source *s = context;
+	struct hardware *h = s->h;
 	uint32_t type, pid, ppid;
 
 	memcpy(&type, record, sizeof(type));
@@ -21,6 +44,8 @@ static int take_record(void *context, const uint8_t *record, size_t size)
 	}
 	h->r->status.sideband_bytes += size;
 	h->wrote = true;
+	if (type == PERF_RECORD_AUX && s->ring->base && size >= 16 && size <= 256)
+		return write_moved_aux(s, record, size);
 	return recorder_wrote(h->r, perfdata_write_raw(h->r->writer, record, size));
 }
 
@@ -31,7 +56,7 @@ static void write_trace(struct hardware *h, size_t ring, const struct ring_trace
 	    .index = (uint32_t)ring,
 	    .tid = r->tid,
 	    .cpu = r->cpu,
-	    .offset = trace->offset,
+	    .offset = r->base + trace->offset,
 	    .reference = __builtin_ia32_rdtsc(),
 	    .bytes = trace->bytes,
 	    .size = trace->size,
@@ -40,6 +65,7 @@ static void write_trace(struct hardware *h, size_t ring, const struct ring_trace
 	/* A processor's buffer holds many threads, which take_record() counts as they begin. */
 	h->r->status.threads += !h->events.layout.inherit && !r->traced;
 	r->traced = true;
+	r->end = aux.offset + aux.size;
 	h->r->status.trace_bytes += trace->size;
 	recorder_wrote(h->r, perfdata_write_aux(h->r->writer, &aux));
 }
@@ -62,7 +88,8 @@ void hardware_sum_losses(struct hardware *h)
 
 void hardware_read_records(struct hardware *h, size_t i)
 {
-	int status = ring_read_records(&h->events.rings[i].ring, take_record, h);
+	struct source source = {h, &h->events.rings[i]};
+	int status = ring_read_records(&h->events.rings[i].ring, take_record, &source);
 
 	if (status == PTAH_E_BAD_FILE)
 		recorder_fail(h->r, PTAH_RECORD_BROKEN, status,
@@ -102,6 +129,18 @@ void hardware_drain(struct hardware *h, bool traces)
 	hardware_sum_losses(h);
 	if (h->r->error >= 0)
 		recorder_flush(h->r);
+}
+
+void hardware_read_rest(struct hardware *h, size_t i)
+{
+	struct ring *ring = &h->events.rings[i].ring;
+	struct ring_trace trace;
+
+	hardware_read_records(h, i);
+	if (h->r->error >= 0 &&
+	    (ring->overwrite ? ring_read_snapshot(ring, &trace) : ring_read_trace(ring, &trace)))
+		write_trace(h, i, &trace);
+	ring->cut = false;
 }
 
 void hardware_read_snapshots(struct hardware *h)

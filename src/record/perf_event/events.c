@@ -299,12 +299,15 @@ enum ptah_record_problem events_open(struct events *e, const struct event_target
 	const int32_t *tids = targets->tid_count ? targets->tids : &any;
 	const size_t tid_count = targets->tid_count ? targets->tid_count : 1;
 	const size_t rings = e->layout.per_cpu ? targets->cpu_count : tid_count;
-	const size_t pairs = e->layout.per_cpu ? rings * tid_count : tid_count;
+	/* A place more, for events_open_cpu() to open them in. */
+	const size_t more = targets->late_cpus + 1;
+	const size_t pairs = (e->layout.per_cpu ? rings * tid_count : tid_count) + more;
 	enum ptah_record_problem problem = PTAH_RECORD_FINE;
 
-	e->traces = calloc(pairs ? pairs : 1, sizeof(*e->traces));
-	e->sidebands = calloc(pairs ? pairs : 1, sizeof(*e->sidebands));
-	e->rings = calloc(rings ? rings : 1, sizeof(*e->rings));
+	e->traces = calloc(pairs, sizeof(*e->traces));
+	e->sidebands = calloc(pairs, sizeof(*e->sidebands));
+	e->rings = calloc(rings + more, sizeof(*e->rings));
+	e->ring_room = rings + targets->late_cpus;
 	if (!e->traces || !e->sidebands || !e->rings)
 		return recorder_refuse(why, PTAH_RECORD_NO_MEMORY, "out of memory");
 	for (size_t i = 0; i < rings && !problem; i++)
@@ -318,28 +321,102 @@ enum ptah_record_problem events_open(struct events *e, const struct event_target
 	return problem;
 }
 
+static void close_ring(struct event_ring *r)
+{
+	ring_fini(&r->ring);
+	if (r->aux && r->aux != MAP_FAILED)
+		munmap(r->aux, r->aux_size);
+	if (r->map && r->map != MAP_FAILED)
+		munmap(r->map, r->map_size);
+	r->aux = r->map = NULL;
+}
+
+static void close_event(struct event *event)
+{
+	if (event->fd >= 0)
+		close(event->fd);
+	event->fd = -1;
+}
+
+/* Closes what was opened after there were so many. */
+static void close_after(struct events *e, size_t traces, size_t sidebands, size_t rings)
+{
+	while (e->ring_count > rings)
+		close_ring(&e->rings[--e->ring_count]);
+	while (e->trace_count > traces)
+		close_event(&e->traces[--e->trace_count]);
+	while (e->sideband_count > sidebands)
+		close_event(&e->sidebands[--e->sideband_count]);
+}
+
 void events_close(struct events *e)
 {
-	for (size_t i = 0; i < e->ring_count; i++) {
-		struct event_ring *r = &e->rings[i];
-
-		ring_fini(&r->ring);
-		if (r->aux && r->aux != MAP_FAILED)
-			munmap(r->aux, r->aux_size);
-		if (r->map && r->map != MAP_FAILED)
-			munmap(r->map, r->map_size);
-	}
-	for (size_t i = 0; i < e->trace_count; i++)
-		close(e->traces[i].fd);
-	for (size_t i = 0; i < e->sideband_count; i++)
-		close(e->sidebands[i].fd);
+	close_after(e, 0, 0, 0);
 	restore_file_limit(e);
 	free(e->traces);
 	free(e->sidebands);
 	free(e->rings);
 	e->traces = e->sidebands = NULL;
 	e->rings = NULL;
-	e->trace_count = e->sideband_count = e->ring_count = 0;
+}
+
+/* Processors that come and go */
+
+bool events_cpu_is_open(const struct events *e, size_t place)
+{
+	return e->rings[place].map != NULL;
+}
+
+void events_close_cpu(struct events *e, size_t place)
+{
+	close_ring(&e->rings[place]);
+	if (e->has_trace)
+		close_event(&e->traces[place]);
+	close_event(&e->sidebands[place]);
+}
+
+/* Moves what was opened last to the place that the processor had before. */
+static void move_last(struct events *e, size_t place)
+{
+	const struct event_ring before = e->rings[place];
+	struct event_ring *r = &e->rings[place];
+
+	*r = e->rings[--e->ring_count];
+	r->traced = before.traced;
+	r->base = r->end = before.end;
+	r->ring.losses = before.ring.losses;
+	r->ring.records = before.ring.records;
+	if (e->has_trace) {
+		e->traces[place] = e->traces[--e->trace_count];
+		e->traces[place].ring = place;
+	}
+	e->sidebands[place] = e->sidebands[--e->sideband_count];
+	e->sidebands[place].ring = place;
+}
+
+enum ptah_record_problem events_open_cpu(struct events *e, int32_t cpu,
+					 const struct event_sizes *sizes, const char *filters,
+					 size_t *place, struct ptah_message *why)
+{
+	static const struct event_targets targets = {.strict = true};
+	static const int32_t any = -1;
+	const size_t traces = e->trace_count, sidebands = e->sideband_count, rings = e->ring_count;
+	enum ptah_record_problem problem;
+
+	for (*place = 0; *place < rings && e->rings[*place].cpu != cpu; (*place)++)
+		;
+	if (*place >= e->ring_room)
+		return recorder_refuse(why, PTAH_RECORD_NO_MEMORY,
+				       "there are more processors than the system promised");
+	e->rings[rings] = (struct event_ring){0};
+	problem = open_ring(e, &targets, &any, 1, cpu, sizes, filters, why);
+	if (problem) {
+		close_after(e, traces, sidebands, rings);
+		return problem;
+	}
+	if (*place < rings)
+		move_last(e, *place);
+	return PTAH_RECORD_FINE;
 }
 
 /* Running */
@@ -349,7 +426,8 @@ static bool switch_all(const struct event *events, size_t count, bool on)
 	bool ok = true;
 
 	for (size_t i = 0; i < count; i++)
-		if (ioctl(events[i].fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0))
+		if (events[i].fd >= 0 &&
+		    ioctl(events[i].fd, on ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0))
 			ok = false;
 	return ok;
 }
@@ -364,10 +442,16 @@ bool events_sideband(const struct events *e, bool on)
 	return switch_all(e->sidebands, e->sideband_count, on);
 }
 
+bool events_start_cpu(const struct events *e, size_t place, bool trace)
+{
+	return switch_all(&e->sidebands[place], 1, true) &&
+	       (!trace || !e->has_trace || switch_all(&e->traces[place], 1, true));
+}
+
 void events_resume_ring(const struct events *e, size_t ring)
 {
 	for (size_t i = 0; i < e->trace_count; i++)
-		if (e->traces[i].ring == ring)
+		if (e->traces[i].ring == ring && e->traces[i].fd >= 0)
 			ioctl(e->traces[i].fd, PERF_EVENT_IOC_ENABLE, 0);
 }
 

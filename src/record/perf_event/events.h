@@ -14,7 +14,7 @@
 #include "record/perf_event/ring.h"
 
 struct event {
-	int fd;
+	int fd;		  /* -1: closed by events_close_cpu() */
 	int32_t tid, cpu; /* -1: any */
 	uint64_t id;
 	size_t ring;
@@ -26,6 +26,12 @@ struct event_ring {
 	size_t map_size, aux_size;
 	int32_t tid, cpu;
 	bool traced; /* trace was taken from it */
+	/*
+	 * A processor that goes offline and comes back gets another ring in the place of the first.
+	 * Its trace continues the same stream, at this offset.
+	 */
+	uint64_t base;
+	uint64_t end; /* of the stream so far */
 };
 
 struct events {
@@ -35,7 +41,7 @@ struct events {
 	struct event *traces, *sidebands;
 	size_t trace_count, sideband_count;
 	struct event_ring *rings;
-	size_t ring_count;
+	size_t ring_count, ring_room;
 	const char *less[8]; /* kinds of records that this kernel does not support */
 	size_t less_count;
 	uint64_t files; /* the soft limit of open files before it was raised; 0: it was not */
@@ -47,6 +53,7 @@ struct event_targets {
 	size_t tid_count;
 	const int32_t *cpus;
 	size_t cpu_count;
+	size_t late_cpus; /* so many more may come online: events_open_cpu() */
 	/*
 	 * Each thread was named by the user, so that it is an error if one has ended; else those
 	 * that have ended are left out.
@@ -68,6 +75,22 @@ enum ptah_record_problem events_open(struct events *e, const struct event_target
 				     const struct event_sizes *sizes, const char *filters,
 				     struct ptah_message *why);
 void events_close(struct events *e);
+
+/*
+ * For a recording of everything that runs on processors, where traces[i], sidebands[i] and rings[i]
+ * are those of one processor: opens them for a processor that came online, in the place that it had
+ * before, or else after the others. The events are not switched on yet. Afterwards *place is that
+ * i. On failure everything is as before.
+ */
+enum ptah_record_problem events_open_cpu(struct events *e, int32_t cpu,
+					 const struct event_sizes *sizes, const char *filters,
+					 size_t *place, struct ptah_message *why);
+
+/* Closes the events and the ring of a processor that went offline. Its place remains. */
+void events_close_cpu(struct events *e, size_t place);
+/* Switches its records on, and with `trace` its trace. */
+bool events_start_cpu(const struct events *e, size_t place, bool trace);
+bool events_cpu_is_open(const struct events *e, size_t place);
 
 /* Switches the trace, or the records, on or off. False with errno on failure. */
 bool events_trace(const struct events *e, bool on);

@@ -2,8 +2,9 @@
 /*
  * What the files of the recorder hardware share: perf_event.c answers the calls of
  * the interface, check.c finds out whether the recording is possible, held_command.c starts the
- * command, targets.c finds what is to be recorded, recording_file.c opens the output, and drain.c
- * brings records and trace from the kernel's rings into it.
+ * command, targets.c finds what is to be recorded, recording_file.c opens the output, drain.c
+ * brings records and trace from the kernel's rings into it, and hotplug.c follows processors that
+ * come online and go offline.
  */
 #ifndef PTAH_RECORD_PERF_EVENT_HARDWARE_H
 #define PTAH_RECORD_PERF_EVENT_HARDWARE_H
@@ -28,8 +29,13 @@ struct hardware {
 	struct waiting command;
 	int32_t *tids, *cpus;
 	size_t tid_count, cpu_count;
-	struct pollfd *polled; /* the events of the records, then the pidfd of the command */
+	struct pollfd *polled; /* the pidfd of the command, then the events of the records */
 	size_t left;	       /* how many of those events belong to what still runs */
+	struct event_sizes sizes;
+	/* How many processors may come online later, and how many events they may need. */
+	size_t late_cpus, late_events;
+	int64_t began, looked; /* milliseconds: the recording, and the last look at processors */
+	uint8_t *attempts;     /* of HARDWARE_CPUS: how often an event was refused there */
 	char *filters;
 	/* OUTPUT and OUTPUT/data, where the recording is a folder with a copy of the kernel. */
 	char *folder, *file;
@@ -44,6 +50,20 @@ enum ptah_record_problem hardware_check(const struct ptah_record_config *config,
 					struct ptah_message *why);
 enum ptah_record_problem hardware_check_sideband(const struct ptah_record_config *config,
 						 struct ptah_message *why);
+
+/* hotplug.c */
+#define HARDWARE_CPUS 4096 /* processors with higher numbers are not followed */
+/* How long a change remains unnoticed, in milliseconds. */
+#define HARDWARE_LOOK_MS 100
+/* Whether the recording depends on which processors are online. */
+bool hardware_follows_cpus(const struct hardware *h);
+/* Finds out how many processors may come online later. */
+int hardware_prepare_cpus(struct hardware *h);
+/*
+ * Records processors that have come online, and takes what there is of those that went offline. To
+ * be called again and again; looks at the processors every HARDWARE_LOOK_MS.
+ */
+void hardware_follow_cpus(struct hardware *h);
 
 /* held_command.c */
 /* Forks h->command, which waits before its execve(). */
@@ -74,6 +94,8 @@ void hardware_write_notes(struct hardware *h, bool small);
 /* Takes all records, and with `traces` all trace, out of the rings. */
 void hardware_drain(struct hardware *h, bool traces);
 void hardware_read_records(struct hardware *h, size_t ring);
+/* Takes everything out of a ring that the kernel no longer writes to. */
+void hardware_read_rest(struct hardware *h, size_t ring);
 /* Takes the newest trace of each ring that overwrites its oldest. The trace is switched off. */
 void hardware_read_snapshots(struct hardware *h);
 void hardware_sum_losses(struct hardware *h);

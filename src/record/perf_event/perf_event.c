@@ -50,9 +50,11 @@ static enum ptah_record_problem try_events(struct hardware *h, uint64_t word,
 	    .tid_count = h->tid_count,
 	    .cpus = h->cpus,
 	    .cpu_count = h->cpu_count,
+	    .late_cpus = h->late_cpus,
 	    .strict = config->target.kind != PTAH_RECORD_PROCESSES,
 	};
 
+	h->sizes = *sizes;
 	h->events.less_count = 0;
 	pmu_trace_attr(&h->pmu, config, &h->events.layout, word, sizes->aux, &h->events.trace_attr);
 	pmu_sideband_attr(config, &h->events.layout, sizes->data, &h->events.sideband_attr);
@@ -81,6 +83,8 @@ static int open_events(struct hardware *h, bool *small)
 	uint64_t word = 0;
 
 	h->events.layout = layout_of(config);
+	if (hardware_prepare_cpus(h) < 0)
+		return PTAH_E_NOMEM;
 	if (h->events.has_trace) {
 		if (pmu_read("", &h->pmu) < 0)
 			return PTAH_E_UNSUPPORTED;
@@ -121,12 +125,13 @@ static int open_with(struct ptah_recorder *r, bool has_trace)
 		return status;
 	hardware_fill_metadata(h);
 	h->left = h->events.sideband_count;
-	h->polled = calloc(h->left + 1, sizeof(*h->polled));
+	h->polled = calloc(1 + h->left + h->late_cpus, sizeof(*h->polled));
 	if (!h->polled)
 		return PTAH_E_NOMEM;
+	h->polled[0] = (struct pollfd){.fd = h->command.ended, .events = POLLIN};
 	for (size_t i = 0; i < h->left; i++)
-		h->polled[i] = (struct pollfd){.fd = h->events.sidebands[i].fd, .events = POLLIN};
-	h->polled[h->left] = (struct pollfd){.fd = h->command.ended, .events = POLLIN};
+		h->polled[1 + i] =
+		    (struct pollfd){.fd = h->events.sidebands[i].fd, .events = POLLIN};
 	status = hardware_open_writer(h);
 	if (status >= 0)
 		hardware_write_notes(h, small);
@@ -160,6 +165,7 @@ static void close_recorder(struct ptah_recorder *r)
 	free(h->tids);
 	free(h->cpus);
 	free(h->polled);
+	free(h->attempts);
 	free(h->filters);
 	free(h->folder);
 	free(h->file);
@@ -189,6 +195,7 @@ static int start(struct ptah_recorder *r)
 		return recorder_fail(r, PTAH_RECORD_BUSY, PTAH_E_BUSY,
 				     "the kernel does not switch the trace on");
 	h->tracing = true;
+	hardware_follow_cpus(h); /* the first look: what came online since they were counted */
 	return hardware_release_command(h);
 }
 
@@ -198,7 +205,7 @@ static int start(struct ptah_recorder *r)
  */
 static void leave_out_ended(struct hardware *h)
 {
-	for (size_t i = 0; i < h->events.sideband_count; i++)
+	for (size_t i = 1; i <= h->events.sideband_count; i++)
 		if (h->polled[i].fd >= 0 && h->polled[i].revents & (POLLHUP | POLLERR)) {
 			h->polled[i].fd = -1;
 			h->left--;
@@ -221,10 +228,13 @@ static int poll_events(struct ptah_recorder *r, int timeout_ms)
 	const bool commanded = h->command.pid != 0;
 	bool ended;
 
+	if (hardware_follows_cpus(h) && (timeout_ms < 0 || timeout_ms > HARDWARE_LOOK_MS))
+		timeout_ms = HARDWARE_LOOK_MS;
 	if (poll(h->polled, h->events.sideband_count + 1, timeout_ms) > 0)
 		leave_out_ended(h);
 	/* The end is detected first, so that the drain below has everything up to it. */
-	ended = commanded ? command_has_ended(h) : !h->left;
+	ended = commanded ? command_has_ended(h) : !h->left && !h->events.layout.system;
+	hardware_follow_cpus(h);
 	hardware_drain(h, r->config.buffer.policy == PTAH_RECORD_DRAIN);
 	return r->error < 0 ? r->error : !ended;
 }

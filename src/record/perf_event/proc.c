@@ -280,7 +280,7 @@ size_t proc_threads(const char *root, int32_t pid, int32_t **tids)
 	return list_numbers(path, tids);
 }
 
-size_t proc_cpus(const char *root, int32_t **cpus)
+static size_t list_cpus(const char *root, const char *file, int32_t **cpus)
 {
 	char path[MAX_PATH], text[4096] = "";
 	size_t n = 0;
@@ -288,7 +288,7 @@ size_t proc_cpus(const char *root, int32_t **cpus)
 
 	/* Room for all processors with numbers below 4096. */
 	*cpus = calloc(4096, sizeof(**cpus));
-	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/online", root);
+	snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/%s", root, file);
 	f = fopen(path, "re");
 	if (f && !fgets(text, sizeof(text), f))
 		text[0] = '\0';
@@ -303,6 +303,16 @@ size_t proc_cpus(const char *root, int32_t **cpus)
 		p += *p == ',';
 	}
 	return n;
+}
+
+size_t proc_cpus(const char *root, int32_t **cpus)
+{
+	return list_cpus(root, "online", cpus);
+}
+
+size_t proc_possible_cpus(const char *root, int32_t **cpus)
+{
+	return list_cpus(root, "possible", cpus);
 }
 
 int proc_report(const struct proc_reporter *reporter, int32_t pid, int32_t tid)

@@ -48,6 +48,9 @@ size_t proc_threads(const char *root, int32_t pid, int32_t **tids);
 /* The processors that are online, in the same way. */
 size_t proc_cpus(const char *root, int32_t **cpus);
 
+/* Those that can ever be online on this machine until it is booted again. */
+size_t proc_possible_cpus(const char *root, int32_t **cpus);
+
 /* The address of a symbol in /proc/kallsyms; 0: it is not there, or hidden. */
 uint64_t proc_symbol(const char *root, const char *name);
 

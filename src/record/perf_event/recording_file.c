@@ -151,9 +151,10 @@ int hardware_open_writer(struct hardware *h)
 	uint64_t *sidebands = ids_of(h->events.sidebands, h->events.sideband_count);
 	char *pmus = pmu_list(""), cpuid[64];
 	const struct perfdata_event events[] = {
-	    {event_name(config, true), &h->events.trace_attr, traces, h->events.trace_count},
+	    {event_name(config, true), &h->events.trace_attr, traces, h->events.trace_count,
+	     h->late_events},
 	    {event_name(config, false), &h->events.sideband_attr, sidebands,
-	     h->events.sideband_count},
+	     h->events.sideband_count, h->late_events},
 	};
 	struct perfdata_driver driver = {
 	    .events = h->events.has_trace ? events : events + 1,

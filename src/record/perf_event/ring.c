@@ -42,6 +42,7 @@ void ring_fini(struct ring *ring)
 	free(ring->copy);
 	free(ring->linear);
 	ring->joined = ring->copy = ring->linear = NULL;
+	ring->page = NULL;
 }
 
 /* Copies the n bytes from `at` on out of a ring of `size` bytes. */
@@ -85,10 +86,14 @@ static void count_losses(struct ring *ring, const uint8_t *record, size_t size)
 int ring_read_records(struct ring *ring,
 		      int (*take)(void *context, const uint8_t *record, size_t size), void *context)
 {
-	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
-	uint64_t tail = ring->page->data_tail; /* only this process writes it */
-	int status = head - tail > ring->data_size ? PTAH_E_BAD_FILE : 0;
+	uint64_t head, tail;
+	int status;
 
+	if (!ring->page)
+		return 0;
+	head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
+	tail = ring->page->data_tail; /* only this process writes it */
+	status = head - tail > ring->data_size ? PTAH_E_BAD_FILE : 0;
 	while (status >= 0 && tail != head) {
 		const uint8_t *record = ring->data + tail % ring->data_size;
 		/* The size of a record is a multiple of eight, so its header never wraps. */
@@ -114,16 +119,20 @@ int ring_read_records(struct ring *ring,
 
 bool ring_is_filling(const struct ring *ring)
 {
-	return __atomic_load_n(&ring->page->data_head, __ATOMIC_RELAXED) - ring->page->data_tail >=
-	       ring->data_size / 4;
+	return ring->page &&
+	       __atomic_load_n(&ring->page->data_head, __ATOMIC_RELAXED) - ring->page->data_tail >=
+		   ring->data_size / 4;
 }
 
 bool ring_read_trace(struct ring *ring, struct ring_trace *trace)
 {
-	uint64_t head = __atomic_load_n(&ring->page->aux_head, __ATOMIC_ACQUIRE);
-	uint64_t tail = ring->page->aux_tail;
+	uint64_t head, tail;
 
-	if (!ring->aux || head == tail)
+	if (!ring->page || !ring->aux)
+		return false;
+	head = __atomic_load_n(&ring->page->aux_head, __ATOMIC_ACQUIRE);
+	tail = ring->page->aux_tail;
+	if (head == tail)
 		return false;
 	/* The kernel stops at the tail. If it ever did not, only the newest aux_size bytes exist.
 	 */
@@ -150,7 +159,7 @@ bool ring_read_snapshot(struct ring *ring, struct ring_trace *trace)
 {
 	uint64_t head, on, size;
 
-	if (!ring->aux)
+	if (!ring->page || !ring->aux)
 		return false;
 	head = __atomic_load_n(&ring->page->aux_head, __ATOMIC_ACQUIRE) % ring->aux_size;
 	/* The kernel has written this many bytes since the last snapshot, or whole rounds more. */

@@ -37,6 +37,7 @@ struct ring {
  */
 int ring_init(struct ring *ring, void *page, const void *data, uint64_t data_size, const void *aux,
 	      uint64_t aux_size, bool overwrite);
+/* Nothing can be read from the ring afterwards; the losses stay. */
 void ring_fini(struct ring *ring);
 
 /*
