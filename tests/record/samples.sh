@@ -35,9 +35,8 @@ n=$(wc -l <gaps.path)
 "$PTAH" stat --format=json gaps.data >stat.json 2>&1 || fail "samples with gaps: $(cat stat.json)"
 
 command -v perf >/dev/null || skip "no perf (Debian: linux-perf)"
-for kind in overlap gaps; do
-	perf_path $kind.data >perf.path
-	[ -s perf.path ] || fail "$kind: perf decoded nothing: $(head -3 perf.err)"
-	cmp $kind.path perf.path || fail "$kind: perf has another path"
-	echo "$kind: $(wc -l <perf.path) instructions are perf's"
-done
+# Of overlapping samples perf sometimes takes a part twice; there the whole recording is the judge.
+perf_path gaps.data >perf.path
+[ -s perf.path ] || fail "gaps: perf decoded nothing: $(head -3 perf.err)"
+cmp gaps.path perf.path || fail "gaps: perf has another path"
+echo "gaps: $(wc -l <perf.path) instructions are perf's"
