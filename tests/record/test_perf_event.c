@@ -1333,7 +1333,7 @@ static void processors_that_come_online(void **state)
 					     "awk '$1 == \"instructions\" { print $2 }'"),
 				 2 * p.instructions);
 	free(p.trace);
-	p = (struct play){NULL};
+	p = (struct play){0};
 }
 
 /* As a file that was made through a pipe: 16 bytes, then the pieces, those of trace with a head. */
