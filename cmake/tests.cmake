@@ -22,6 +22,9 @@ add_custom_target(thread-tests DEPENDS ptah-cli ptah-qemu)
 #   ONCE          scripts/check runs the test in the release build only, because it looks at files
 #                 rather than at compiled code, or because it spends most of its time in perf,
 #                 libipt or another program and other tests run the same code with sanitizers
+#   SANITIZED     scripts/check runs the test in the build with sanitizers only, because the test is
+#                 long and its inputs are the same in the release build, where less is noticed.
+#                 scripts/check --quick has the release build alone and runs the test there
 #   THREADS       scripts/check runs the test with ThreadSanitizer as well
 #   COST seconds  about how much CPU time the test takes with sanitizers (ONCE: without). ctest starts
 #                 the longest first, so that none of them runs alone at the end. Below 8 it is left out
@@ -29,7 +32,7 @@ add_custom_target(thread-tests DEPENDS ptah-cli ptah-qemu)
 #   NEEDS         targets that may not exist; the test is left out unless all of them do
 #   SOURCES, INCLUDES, DEFINITIONS, LIBRARIES, DEPENDS
 function(ptah_add_test file)
-  cmake_parse_arguments(PARSE_ARGV 1 test "LAYER;ONCE;THREADS" "COST"
+  cmake_parse_arguments(PARSE_ARGV 1 test "LAYER;ONCE;SANITIZED;THREADS" "COST"
     "NEEDS;SOURCES;INCLUDES;DEFINITIONS;LIBRARIES;DEPENDS")
   if(test_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${file}: what is ${test_UNPARSED_ARGUMENTS}?")
@@ -70,6 +73,9 @@ function(ptah_add_test file)
 
   if(test_ONCE)
     list(APPEND labels once)
+  endif()
+  if(test_SANITIZED)
+    list(APPEND labels sanitized)
   endif()
   if(test_THREADS)
     list(APPEND labels threads)

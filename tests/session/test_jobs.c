@@ -215,11 +215,11 @@ static size_t segments(const struct ptah_session *session, uint64_t size)
 	return n;
 }
 
-/* A build with ThreadSanitizer is slow, and runs fewer programs. */
+/* Builds with sanitizers are slow. */
 #ifdef __SANITIZE_THREAD__
 #define SEEDS 3
 #else
-#define SEEDS 12
+#define SEEDS 8
 #endif
 
 static void machines(void **state)
