@@ -714,6 +714,18 @@ static void make_packed_pipe(struct buffer *b)
 	}
 }
 
+/* The records of a recording as they were in perf's buffer. */
+static void make_bare_records(struct buffer *b)
+{
+	struct buffer file = {.size = 0};
+
+	make_cpu_recording(&file);
+	/* tid, time and CPU; the event 7 has no CPU. */
+	put_bytes(b, (const uint64_t[]){0x86, 7, 6}, 24);
+	put_bytes(b, "\200", 1);
+	put_bytes(b, file.bytes + 248, file.size - 28 - 248);
+}
+
 static void put_words(struct buffer *b, const uint64_t *words, size_t n)
 {
 	put_bytes(b, words, 8 * n);
@@ -987,6 +999,7 @@ int main(int argc, char **argv)
 	    {"perfdata/kernel", make_kernel_recording},
 	    {"perfdata/pipe", make_pipe},
 	    {"perfdata/packed-pipe", make_packed_pipe},
+	    {"records/cpu", make_bare_records},
 	    {"counts/two-processes", make_counts},
 	    {"counts/none", make_no_counts},
 	    {"engine/threads", make_play_of_threads},

@@ -30,15 +30,20 @@ static uint64_t late_field(const uint8_t *attr, size_t room, size_t at)
 	return at + 8 <= room && at + 8 <= size ? load_le64(attr + at) : 0;
 }
 
+static int append_attr(struct perfdata_file *f, const struct perfdata_attr *attr)
+{
+	if (!perfdata_room((void **)&f->attrs, f->attr_count, &f->attr_capacity, sizeof(*f->attrs)))
+		return PTAH_E_NOMEM;
+	f->attrs[f->attr_count++] = *attr;
+	f->same_sample_ids = (f->attr_count == 1 || f->same_sample_ids) &&
+			     perfdata_sample_bits(attr) == perfdata_sample_bits(f->attrs);
+	return 0;
+}
+
 /* `room`: bytes at `attr`, PERFDATA_ATTR_SIZE_MIN at least. */
 static int add_attr(struct perfdata_file *f, const uint8_t *attr, size_t room)
 {
-	struct perfdata_attr *a;
-
-	if (!perfdata_room((void **)&f->attrs, f->attr_count, &f->attr_capacity, sizeof(*f->attrs)))
-		return PTAH_E_NOMEM;
-	a = &f->attrs[f->attr_count++];
-	*a = (struct perfdata_attr){
+	const struct perfdata_attr a = {
 	    .type = load_le32(attr + PERFDATA_ATTR_AT_TYPE),
 	    .config = load_le64(attr + PERFDATA_ATTR_AT_CONFIG),
 	    .sample_type = load_le64(attr + PERFDATA_ATTR_AT_SAMPLE_TYPE),
@@ -48,9 +53,17 @@ static int add_attr(struct perfdata_file *f, const uint8_t *attr, size_t room)
 	    .regs_user = late_field(attr, room, PERFDATA_ATTR_AT_REGS_USER),
 	    .regs_intr = late_field(attr, room, PERFDATA_ATTR_AT_REGS_INTR),
 	};
-	f->same_sample_ids = (f->attr_count == 1 || f->same_sample_ids) &&
-			     perfdata_sample_bits(a) == perfdata_sample_bits(f->attrs);
-	return 0;
+
+	return append_attr(f, &a);
+}
+
+int perfdata_add_bare_attr(struct perfdata_file *f, uint64_t sample_type, const uint64_t *id)
+{
+	const struct perfdata_attr attr = {.sample_type = sample_type,
+					   .flags = PERFDATA_ATTR_SAMPLE_ID_ALL};
+	int status = append_attr(f, &attr);
+
+	return status < 0 || !id ? status : add_id(f, *id, f->attr_count - 1);
 }
 
 int perfdata_add_attr(struct perfdata_file *f, struct reader r)
@@ -170,18 +183,19 @@ static unsigned id_from_begin(uint64_t type)
  */
 const struct perfdata_attr *perfdata_attr_of(struct perfdata_file *f, const struct reader *body)
 {
-	const struct perfdata_attr *attr;
+	const struct perfdata_attr *attr, *first;
 	unsigned words;
 
 	if (!f->attr_count)
 		return NULL;
+	first = &f->attrs[f->first_attr];
 	if (f->same_sample_ids)
-		return f->attrs;
-	words = id_from_end(perfdata_sample_bits(f->attrs));
+		return first;
+	words = id_from_end(perfdata_sample_bits(first));
 	if (!words || (size_t)(body->end - body->p) < 8 * words)
-		return f->attrs;
+		return first;
 	attr = find(f, load_le64(body->end - 8 * words));
-	return attr && id_from_end(perfdata_sample_bits(attr)) == words ? attr : f->attrs;
+	return attr && id_from_end(perfdata_sample_bits(attr)) == words ? attr : first;
 }
 
 const struct perfdata_attr *perfdata_attr_of_sample(struct perfdata_file *f,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the files that read a recording share: source.c maps its bytes, file_header.c reads what
- * precedes the records, attrs.c says which event a record belongs to, spool.c unpacks compressed
- * records, reader.c goes from record to record, record_fields.c reads the fields of each, and
- * sample.c those of samples.
+ * precedes the records, bare_records.c opens files that have records and nothing else, attrs.c says
+ * which event a record belongs to, spool.c unpacks compressed records, reader.c goes from record to
+ * record, record_fields.c reads the fields of each, and sample.c those of samples.
  */
 #ifndef PTAH_PERFDATA_FILE_H
 #define PTAH_PERFDATA_FILE_H
@@ -22,6 +22,11 @@ struct perfdata_part {
 	uint64_t base; /* added to its offsets, so that offsets of different parts differ */
 	uint64_t start, at, end; /* the records are [start, end); the next one is `at` */
 	uint64_t forgotten;	 /* up to here pages may have been released (perfdata_forget) */
+	bool shared;		 /* the mapping is an earlier part's */
+	/* Of bare records: how they end, and what they lack themselves. */
+	size_t attr;
+	int32_t cpu, pid, tid;
+	int64_t earlier; /* nanoseconds that are subtracted from their times */
 };
 
 /* Offsets of unpacked records begin here. */
@@ -51,10 +56,13 @@ struct perfdata_file {
 	struct perfdata_part *parts;
 	size_t part_count, part; /* part: the one that is being read */
 	bool pipe;		 /* written through a pipe: no header but the magic */
+	bool bare;		 /* records without a header: perfdata_open_records() */
 	bool unfinished, truncated;
+	size_t cut; /* truncated: the part that was cut */
 
 	struct perfdata_attr *attrs;
 	size_t attr_count, attr_capacity;
+	size_t first_attr;	 /* records whose id is unknown end as those of this event */
 	struct perfdata_id *ids; /* sorted before the first search */
 	size_t id_count, id_capacity;
 	bool ids_sorted;
@@ -106,6 +114,8 @@ bool perfdata_room(void **array, size_t count, size_t *capacity, size_t size);
 
 /* source.c: maps what `path` names: a file, a folder of perf's, a pipe, "-" for standard input. */
 int perfdata_map(struct perfdata_file *f, const char *path, struct ptah_message *why);
+/* Adds a part: the file `path`, which must be a regular one. */
+int perfdata_map_bare(struct perfdata_file *f, const char *path, struct ptah_message *why);
 
 /*
  * Creates a file without a name, which vanishes when it is closed. Returns its descriptor, or -1
@@ -120,6 +130,11 @@ int perfdata_read_feature(struct perfdata_file *f, unsigned feature, struct read
 
 /* attrs.c */
 int perfdata_read_attrs(struct perfdata_file *f, struct ptah_message *why);
+/*
+ * Adds an event of bare records, whose ends have the fields in `sample_type`. `id` NULL: it is
+ * recognised by the part alone.
+ */
+int perfdata_add_bare_attr(struct perfdata_file *f, uint64_t sample_type, const uint64_t *id);
 /* Takes the body of a HEADER_ATTR record. */
 int perfdata_add_attr(struct perfdata_file *f, struct reader r);
 /* Takes an event's name, from EVENT_DESC or EVENT_UPDATE. */

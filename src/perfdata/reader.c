@@ -62,7 +62,7 @@ void perfdata_close(struct perfdata_file *f)
 	if (!f)
 		return;
 	for (size_t i = 0; i < f->part_count; i++) {
-		if (f->parts[i].bytes)
+		if (f->parts[i].bytes && !f->parts[i].shared)
 			munmap((void *)(uintptr_t)f->parts[i].bytes, f->parts[i].size);
 		free(f->parts[i].path);
 	}
@@ -114,19 +114,21 @@ struct window {
 	const uint8_t *bytes;
 	uint64_t base; /* added to them for the offsets in records and messages */
 	uint64_t *at, end;
-	bool spooled;
+	const struct perfdata_part *part; /* NULL: they were unpacked */
 };
 
 /*
  * The records end here although the header promised more. False: that is an error, because the
- * recorder ended properly. A pipe has no header that could say how much there is.
+ * recorder ended properly. A pipe and bare records have no header that could say how much there is.
  */
 static bool is_cut(struct perfdata_file *f, const struct window *w)
 {
-	if (w->spooled)
+	if (!w->part)
 		return false;
-	f->truncated = f->truncated || f->pipe;
-	return f->unfinished || f->pipe;
+	if (f->bare && !f->truncated)
+		f->cut = (size_t)(w->part - f->parts);
+	f->truncated = f->truncated || f->pipe || f->bare;
+	return f->unfinished || f->pipe || f->bare;
 }
 
 /* Takes the trace after a record, which belongs to it. PTAH_E_BAD_FILE: it is not complete. */
@@ -135,7 +137,7 @@ static int take_trace(struct perfdata_file *f, const struct window *w, uint64_t 
 {
 	const uint64_t left = w->end - *w->at;
 
-	if (w->spooled)
+	if (!w->part)
 		return perfdata_bad(f, why, record->offset, "trace data in a compressed record");
 	if (size > left) {
 		if (!is_cut(f, w))
@@ -158,6 +160,9 @@ static int enter_spool(struct perfdata_file *f, uint64_t offset, struct ptah_mes
 	uint64_t size;
 	int status = 0;
 
+	if (f->bare)
+		return perfdata_bad(f, why, offset,
+				    "a compressed record, which only its recording can unpack,");
 	if (!f->unpacked) {
 		f->first_compressed = offset - f->parts[f->part].base;
 		status = perfdata_unpack(f, why);
@@ -176,6 +181,45 @@ static int enter_spool(struct perfdata_file *f, uint64_t offset, struct ptah_mes
 }
 
 /*
+ * Bare records say what the kernel saw. Trace, and what belongs to streams of trace or to the whole
+ * recording, is the business of the set that they are a part of.
+ */
+static bool is_read(const struct perfdata_file *f, uint32_t type)
+{
+	return !f->bare || type == PERFDATA_HEADER_EVENT_TYPE || type == PERFDATA_AUXTRACE ||
+	       (type < PERFDATA_USER && type != PERFDATA_SAMPLE);
+}
+
+/* Adds what a bare record lacks. False: it is not used. */
+static bool complete_bare(const struct perfdata_part *part, struct perfdata_record *record)
+{
+	if (record->type == PERFDATA_AUXTRACE || record->tag == PERFDATA_PTAH_TRUTH)
+		return false;
+	if (record->cpu < 0)
+		record->cpu = part->cpu;
+	/* A mapping of pid -1 is the kernel's. */
+	if (record->pid < 0 && record->type != PERFDATA_MMAP && record->type != PERFDATA_MMAP2) {
+		record->pid = part->pid;
+		record->tid = part->tid;
+	}
+	/* Time 0 is that of a record which is valid from the beginning. */
+	if (part->earlier > 0 && record->time <= (uint64_t)part->earlier)
+		record->time = 0;
+	else if (record->time)
+		record->time -= (uint64_t)part->earlier;
+	return true;
+}
+
+/* A file that got its size before its content ends with zeros, which are no record. */
+static bool is_filling(const uint8_t *p, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++)
+		if (p[i])
+			return false;
+	return true;
+}
+
+/*
  * Reads one record. 1: *record is filled in, 0: the record is not used, PTAH_E_END: there is none.
  */
 static int step(struct perfdata_file *f, const struct window *w, struct perfdata_record *record,
@@ -188,6 +232,8 @@ static int step(struct perfdata_file *f, const struct window *w, struct perfdata
 	bool useful;
 	int status;
 
+	if (f->bare && is_filling(p, left))
+		return PTAH_E_END;
 	if (left < PERFDATA_RECORD_HEADER || load_le16(p + 6) > left)
 		/* cut, because the recorder was killed */
 		return is_cut(f, w) ? PTAH_E_END
@@ -201,7 +247,8 @@ static int step(struct perfdata_file *f, const struct window *w, struct perfdata
 	record->offset = offset;
 	record->pid = record->tid = record->ppid = record->ptid = record->cpu = -1;
 	r = (struct reader){p + PERFDATA_RECORD_HEADER, p + size, false};
-	useful = perfdata_read_record(f, &r, load_le16(p + 4), record);
+	f->first_attr = w->part ? w->part->attr : 0;
+	useful = is_read(f, record->type) && perfdata_read_record(f, &r, load_le16(p + 4), record);
 	status = f->pipe && !r.failed ? perfdata_read_piped(f, &r, p, record->type, why) : 0;
 	if (status < 0 && status != PTAH_E_BAD_FILE)
 		return status;
@@ -211,9 +258,8 @@ static int step(struct perfdata_file *f, const struct window *w, struct perfdata
 	switch (record->type) {
 	case PERFDATA_COMPRESSED:
 	case PERFDATA_COMPRESSED2:
-		return w->spooled
-			   ? perfdata_bad(f, why, offset, "a compressed record in another one")
-			   : enter_spool(f, offset, why);
+		return !w->part ? perfdata_bad(f, why, offset, "a compressed record in another one")
+				: enter_spool(f, offset, why);
 	case PERFDATA_AUXTRACE:
 		status = take_trace(f, w, record->trace_size, record, why);
 		break;
@@ -226,6 +272,8 @@ static int step(struct perfdata_file *f, const struct window *w, struct perfdata
 	default:
 		break;
 	}
+	if (useful && f->bare)
+		useful = complete_bare(w->part, record);
 	return status < 0 ? status : useful;
 }
 
@@ -233,12 +281,12 @@ int perfdata_next(struct perfdata_file *f, struct perfdata_record *record, struc
 {
 	while (f->part < f->part_count) {
 		struct perfdata_part *part = &f->parts[f->part];
-		struct window w = {part->bytes, part->base, &part->at, part->end, false};
+		struct window w = {part->bytes, part->base, &part->at, part->end, part};
 		int status;
 
 		if (f->chunk_at < f->chunk_end) {
 			w = (struct window){f->spool, PERFDATA_SPOOL_BASE, &f->chunk_at,
-					    f->chunk_end, true};
+					    f->chunk_end, NULL};
 		} else if (part->at >= part->end) {
 			f->part++;
 			continue;
@@ -282,7 +330,7 @@ static struct window window_of(const struct perfdata_file *f, uint64_t offset, u
 {
 	if (offset >= PERFDATA_SPOOL_BASE) {
 		*at = offset - PERFDATA_SPOOL_BASE;
-		return (struct window){f->spool, PERFDATA_SPOOL_BASE, at, f->spool_size, true};
+		return (struct window){f->spool, PERFDATA_SPOOL_BASE, at, f->spool_size, NULL};
 	}
 	for (size_t i = f->part_count; i-- > 0;) {
 		const struct perfdata_part *part = &f->parts[i];
@@ -291,7 +339,7 @@ static struct window window_of(const struct perfdata_file *f, uint64_t offset, u
 			continue;
 		*at = offset - part->base;
 		return (struct window){part->bytes, part->base, at,
-				       *at < part->start ? 0 : part->end, false};
+				       *at < part->start ? 0 : part->end, part};
 	}
 	return (struct window){0};
 }
@@ -360,7 +408,12 @@ bool perfdata_truncated(const struct perfdata_file *f)
 
 uint64_t perfdata_size(const struct perfdata_file *f)
 {
-	return f->parts[0].size;
+	return f->bare ? f->parts[f->cut].end : f->parts[0].size;
+}
+
+const char *perfdata_cut_path(const struct perfdata_file *f)
+{
+	return f->bare ? f->parts[f->cut].path : f->path;
 }
 
 const char *perfdata_kcore(const struct perfdata_file *f)

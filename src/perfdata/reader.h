@@ -51,6 +51,45 @@ struct perfdata_record {
 int perfdata_open(const char *path, struct perfdata_file **file, struct ptah_message *why);
 void perfdata_close(struct perfdata_file *file);
 
+/*
+ * A file of bare records, or a part of one: records as they are in a buffer of perf_event_open(2),
+ * one after the other, without a file header.
+ */
+struct perfdata_records_part {
+	const char *path;
+	uint64_t from, to; /* its bytes [from, to); to 0: to the end */
+	/*
+	 * perf_event_attr.sample_type: which fields end a record that no event's id identifies
+	 * (sample_id_all is 1). 0: those of the first event below, or of the event 0.
+	 */
+	uint64_t sample_type;
+	int32_t cpu, pid, tid; /* of the records that do not have them; -1: unknown */
+	int64_t tsc_offset;    /* the records are valid by so many TSC ticks earlier */
+};
+
+/* Where the records of several events end in different ways: the event with this id. */
+struct perfdata_records_event {
+	uint64_t id, sample_type;
+};
+
+struct perfdata_records {
+	const struct perfdata_records_part *parts;
+	size_t count;
+	const struct perfdata_records_event *events;
+	size_t event_count;
+	struct perfdata_clock clock; /* mult 0: there is none, so that times are not known */
+	bool kernel;		     /* the kernel was traced too */
+};
+
+/*
+ * Opens files of bare records as one recording without trace: perfdata_next(), perfdata_read_at()
+ * and the functions below work as for a recording. Of Ptah's own records code and notes are
+ * returned. A file that ends inside a record is truncated, and so is one that ends before `to`.
+ * Nothing in `config` is needed after the call.
+ */
+int perfdata_open_records(const struct perfdata_records *config, struct perfdata_file **file,
+			  struct ptah_message *why);
+
 /* Reads the next record that is used. Returns 1, 0 at the end, or an error. */
 int perfdata_next(struct perfdata_file *file, struct perfdata_record *record,
 		  struct ptah_message *why);
@@ -142,7 +181,11 @@ bool perfdata_unfinished(const struct perfdata_file *file);
 /* True when the file was cut after it had been written. */
 bool perfdata_truncated(const struct perfdata_file *file);
 
+/* The file's size; of one that was cut, the offset at which it ends. */
 uint64_t perfdata_size(const struct perfdata_file *file);
+
+/* The path of the file that was cut. */
+const char *perfdata_cut_path(const struct perfdata_file *file);
 
 /* The build id that the header lists for a path. */
 bool perfdata_find_build_id(const struct perfdata_file *file, const char *path,

@@ -229,6 +229,32 @@ static int map_folder(struct perfdata_file *f, const char *folder, struct ptah_m
 	return status;
 }
 
+int perfdata_map_bare(struct perfdata_file *f, const char *path, struct ptah_message *why)
+{
+	struct perfdata_part *part = new_part(f, strdup(path)), *last;
+	struct stat st;
+	int fd, status = 0;
+
+	if (!part)
+		return PTAH_E_NOMEM;
+	last = f->part_count > 1 ? part - 1 : NULL;
+	if (last && !strcmp(last->path, path)) {
+		part->bytes = last->bytes;
+		part->size = last->size;
+		part->shared = true;
+		return 0;
+	}
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return perfdata_system_message(why, errno, path, "open");
+	if (!fstat(fd, &st) && !S_ISREG(st.st_mode))
+		status = perfdata_message(why, PTAH_E_BAD_FILE, "%s: not a regular file", path);
+	if (status >= 0)
+		status = map_fd(part, fd, why);
+	close(fd);
+	return status;
+}
+
 int perfdata_map(struct perfdata_file *f, const char *path, struct ptah_message *why)
 {
 	struct stat st;

@@ -216,7 +216,7 @@ static int read_twice(struct pass *pass, struct ptah_message *why)
 	return status;
 }
 
-static int note_losses(const struct pass *pass, const char *path)
+static int note_losses(const struct pass *pass)
 {
 	struct ptah_session *s = pass->session;
 	int status = 0;
@@ -231,7 +231,7 @@ static int note_losses(const struct pass *pass, const char *path)
 	if (perfdata_truncated(s->file) && status >= 0)
 		status =
 		    session_note_format(s, "%s is cut short at offset %" PRIu64 ": its end is lost",
-					path, perfdata_size(s->file));
+					perfdata_cut_path(s->file), perfdata_size(s->file));
 	else if (perfdata_unfinished(s->file) && status >= 0)
 		status =
 		    session_note_format(s, "the recorder did not end properly: this is what it had "
@@ -249,7 +249,7 @@ int session_read_records(struct ptah_session *s, const char *path, struct ptah_m
 	status = read_twice(&pass, why);
 	free(pass.marks);
 	if (status >= 0)
-		status = note_losses(&pass, path);
+		status = note_losses(&pass);
 	if (status >= 0)
 		status = session_name_streams(s);
 	kernel_find_later(&s->kernel);
