@@ -75,7 +75,13 @@ PTAH_API int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah
 /* PASSIVE. PTAH_E_BUSY while a capture exists. NULL is fine. */
 PTAH_API int ptah_engine_free(struct ptah_engine *engine);
 
-/* Any. NULL when there is no such processor, or it has not been online yet. */
+/*
+ * Any. NULL when there is no such processor, or it has not been online yet. The
+ * obstacles VMX and IN_USE may pass: they are as of the last time that the engine
+ * looked. It looks when a capture is created if there was one, at each start, and
+ * when it is called for VMXOFF or for a processor that is online again. So call
+ * this function again then: what a pointer that it returned points to never changes.
+ */
 PTAH_API const struct ptah_caps *ptah_engine_caps(const struct ptah_engine *engine, unsigned cpu);
 
 /*
@@ -174,9 +180,11 @@ struct ptah_capture_config {
  * PASSIVE. Allocates the buffer and its tables; touches no register.
  * PTAH_E_INVAL: *problem (may be NULL) names the field, the reason and what would
  * be valid; the request is never changed silently. PTAH_E_UNSUPPORTED: the
- * processor cannot be traced. PTAH_E_MISSING: no such processor, or it is
- * offline. PTAH_E_NOMEM: nothing remains allocated. A capture that follows a thread
- * has to be valid on every processor that has been online.
+ * processor cannot be traced. Another tracer, or VMX operation without
+ * IA32_VMX_MISC[14], does not prevent this call: both may pass, and
+ * ptah_capture_start() reports them. PTAH_E_MISSING: no such processor, or it has
+ * not been online yet. PTAH_E_NOMEM: nothing remains allocated. A capture that
+ * follows a thread has to be valid on every processor that has been online.
  */
 PTAH_API int ptah_capture_new(struct ptah_engine *engine, const struct ptah_capture_config *config,
 			      struct ptah_capture **capture, struct ptah_trace_problem *problem);

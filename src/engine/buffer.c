@@ -55,7 +55,7 @@ static bool common_caps(const struct ptah_engine *engine, int cpu, struct ptah_c
 	bool any = false;
 
 	for (n = from; n < to; n++) {
-		const struct ptah_caps *caps = ptah_engine_caps(engine, n);
+		const struct ptah_caps *caps = engine_caps_of(engine, n);
 
 		if (!caps)
 			continue;
@@ -85,7 +85,7 @@ int buffer_check_trace(const struct ptah_engine *engine, int cpu, bool xsaves,
 	int status = PTAH_OK;
 
 	for (n = from; n < to && status >= 0; n++) {
-		const struct ptah_caps *caps = ptah_engine_caps(engine, n);
+		const struct ptah_caps *caps = engine_caps_of(engine, n);
 
 		if (caps)
 			status = ptah_trace_config_check(caps, trace, xsaves, problem);
@@ -396,6 +396,17 @@ static int allocate(struct ptah_engine *engine, const struct ptah_capture_config
 	return PTAH_OK;
 }
 
+/* What prevented tracing when the engine was created may have passed since then. */
+static void look_again(struct ptah_engine *engine, int cpu)
+{
+	unsigned n, from = cpu < 0 ? 0 : (unsigned)cpu;
+
+	for (n = from; n < engine->cpus && (cpu < 0 || n == from); n++) {
+		if (ptah_engine_caps(engine, n))
+			engine_look(engine, n);
+	}
+}
+
 int buffer_new(struct ptah_engine *engine, const struct ptah_capture_config *config,
 	       struct ptah_capture **capture, struct ptah_trace_problem *problem)
 {
@@ -406,9 +417,10 @@ int buffer_new(struct ptah_engine *engine, const struct ptah_capture_config *con
 
 	if (status < 0)
 		return status;
+	look_again(engine, config->cpu);
 	if (config->cpu < PTAH_CAPTURE_THREAD || !common_caps(engine, config->cpu, &caps))
 		return PTAH_E_MISSING;
-	if (caps.obstacle && caps.obstacle != PTAH_CAPS_VMX && caps.obstacle != PTAH_CAPS_IN_USE)
+	if (caps.obstacle)
 		return PTAH_E_UNSUPPORTED;
 	status = buffer_check_trace(engine, config->cpu, wants_xsaves(engine, config, &caps),
 				    config->trace, problem);

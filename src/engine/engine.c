@@ -15,19 +15,50 @@ static bool hal_complete(const struct ptah_hal *hal)
 	       !hal->user_map == !hal->user_unmap;
 }
 
-/* PINNED, on the processor. */
-static void discover(void *argument)
+static void discover(const struct ptah_engine *engine, struct engine_cpu *cpu)
+{
+	const struct ptah_caps *shown = &cpu->caps;
+
+	ptah_caps_discover(engine->hal, engine->port, &cpu->caps);
+	cpu->caps_in_vmx = cpu->caps_in_use = cpu->caps;
+	cpu->caps_in_vmx.obstacle = PTAH_CAPS_VMX;
+	cpu->caps_in_use.obstacle = PTAH_CAPS_IN_USE;
+	if (cpu->caps.obstacle == PTAH_CAPS_VMX)
+		shown = &cpu->caps_in_vmx;
+	if (cpu->caps.obstacle == PTAH_CAPS_IN_USE)
+		shown = &cpu->caps_in_use;
+	if (shown != &cpu->caps)
+		cpu->caps.obstacle = PTAH_CAPS_NONE;
+	atomic_store(&cpu->shown, shown);
+}
+
+/* PINNED, on the processor. The first time: what it can do. Later: whether an obstacle that may
+ * pass has passed. */
+static void look(void *argument)
 {
 	struct ptah_engine *engine = argument;
+	const struct ptah_caps *shown;
 	struct engine_cpu *cpu;
 	unsigned number;
 
 	cpu = engine_here(engine, &number);
-	if (!cpu || atomic_load(&cpu->known))
+	if (!cpu)
 		return;
-	cpu->caps.size = sizeof(cpu->caps);
-	ptah_caps_discover(engine->hal, engine->port, &cpu->caps);
-	atomic_store(&cpu->known, true);
+	shown = atomic_load(&cpu->shown);
+	if (!shown) {
+		discover(engine, cpu);
+	} else if (shown != &cpu->caps) {
+		/* No capture is traced here: its start would have removed the obstacle. */
+		engine_hold(cpu);
+		hardware_obstacle(engine, cpu);
+		engine_release(engine, cpu, number);
+	}
+}
+
+void engine_look(struct ptah_engine *engine, unsigned cpu)
+{
+	if (cpu < engine->cpus && atomic_load(&engine->cpu[cpu].shown) != &engine->cpu[cpu].caps)
+		engine->hal->run_on(engine->port, cpu, look, engine);
 }
 
 int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine **engine)
@@ -52,7 +83,7 @@ int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine *
 	e->memory = memory;
 	e->cpus = cpus;
 	for (n = 0; n < cpus; n++)
-		hal->run_on(port, n, discover, e);
+		engine_look(e, n);
 	/* If the port cannot deliver PMIs now, the engine works without them. */
 	e->pmi = hal->pmi_enable && hal->pmi_enable(port, true) >= 0;
 	*engine = e;
@@ -84,9 +115,12 @@ int ptah_engine_free(struct ptah_engine *engine)
 
 const struct ptah_caps *ptah_engine_caps(const struct ptah_engine *engine, unsigned cpu)
 {
-	if (!engine || cpu >= engine->cpus || !atomic_load(&engine->cpu[cpu].known))
-		return NULL;
-	return &engine->cpu[cpu].caps;
+	return engine && cpu < engine->cpus ? atomic_load(&engine->cpu[cpu].shown) : NULL;
+}
+
+const struct ptah_caps *engine_caps_of(const struct ptah_engine *engine, unsigned cpu)
+{
+	return ptah_engine_caps(engine, cpu) ? &engine->cpu[cpu].caps : NULL;
 }
 
 void engine_link(struct ptah_capture *c)
@@ -202,7 +236,7 @@ void ptah_engine_cpu_online(struct ptah_engine *engine)
 	struct engine_cpu *cpu;
 	unsigned number;
 
-	discover(engine);
+	look(engine);
 	cpu = engine_here(engine, &number);
 	c = cpu ? atomic_load(&cpu->target) : NULL;
 	if (c && !capture_take(c, (int)number))
@@ -234,4 +268,5 @@ void ptah_engine_vmxoff(struct ptah_engine *engine)
 	cpu = engine_here(engine, &number);
 	if (cpu && atomic_load(&cpu->blocked) & BLOCKED_VMX)
 		block(engine, BLOCKED_VMX, false);
+	look(engine);
 }

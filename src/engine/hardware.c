@@ -352,20 +352,37 @@ static int program_by_xrstors(struct ptah_capture *c, const struct registers *r)
 	return PTAH_OK;
 }
 
+unsigned hardware_obstacle(const struct ptah_engine *engine, struct engine_cpu *cpu)
+{
+	const struct ptah_hal *hal = engine->hal;
+	const struct ptah_caps *shown = &cpu->caps;
+	uint64_t ctl;
+
+	if (hal->in_vmx && !cpu->caps.vmx_pt && hal->in_vmx(engine->port))
+		shown = &cpu->caps_in_vmx;
+	else if (hal->rdmsr(engine->port, PTAH_IA32_RTIT_CTL, &ctl) < 0)
+		return PTAH_CAPS_NO_MSR;
+	else if (ctl & PTAH_RTIT_CTL_TRACE_EN)
+		shown = &cpu->caps_in_use;
+	atomic_store(&cpu->shown, shown);
+	return shown->obstacle;
+}
+
 /* Can a capture be loaded here? PTAH_E_BUSY: another tracer is tracing. PTAH_E_UNSUPPORTED: the
  * processor does not allow tracing now. */
 static int may_load(struct ptah_capture *c, struct engine_cpu *cpu)
 {
-	const struct ptah_hal *hal = c->engine->hal;
-	uint64_t ctl;
-
-	if (hal->in_vmx && !cpu->caps.vmx_pt && hal->in_vmx(c->engine->port))
+	switch (hardware_obstacle(c->engine, cpu)) {
+	case PTAH_CAPS_VMX:
 		return PTAH_E_UNSUPPORTED;
-	if (read_register(c, PTAH_IA32_RTIT_CTL, &ctl) < 0) {
+	case PTAH_CAPS_NO_MSR:
 		c->msr = PTAH_IA32_RTIT_CTL;
 		return PTAH_E_UNSUPPORTED;
+	case PTAH_CAPS_IN_USE:
+		return PTAH_E_BUSY;
+	default:
+		return PTAH_OK;
 	}
-	return ctl & PTAH_RTIT_CTL_TRACE_EN ? PTAH_E_BUSY : PTAH_OK;
 }
 
 /* Writes all registers, TraceEn last. */

@@ -60,8 +60,14 @@ struct engine_cpu {
 	_Atomic(struct ptah_capture *) target;
 	struct ptah_capture *loaded; /* its values are in the registers. Busy */
 	struct ptah_capture *guest;  /* between VM entry and exit. PINNED */
-	atomic_bool known;
-	struct ptah_caps caps;
+	/*
+	 * What ptah_engine_caps() returns: one of the three below, which are never written again
+	 * once this is set, so that readers need no lock. NULL: it has not been online yet.
+	 */
+	_Atomic(const struct ptah_caps *) shown;
+	/* `caps.obstacle` is one that stays, or NONE. The others are the same with one that may
+	 * pass: see engine_look(). */
+	struct ptah_caps caps, caps_in_vmx, caps_in_use;
 };
 
 struct ptah_engine {
@@ -190,6 +196,9 @@ int engine_outcome(struct ptah_capture *c, struct engine_cpu *cpu);
 void engine_forget_guest(struct engine_cpu *cpu);
 
 /* hardware.c: busy, on this processor. */
+/* Why nothing can be loaded here now, as an enum ptah_caps_obstacle; afterwards ptah_engine_caps()
+ * shows it. Not for a processor that traces a capture: it would be taken for another tracer. */
+unsigned hardware_obstacle(const struct ptah_engine *engine, struct engine_cpu *cpu);
 void hardware_look(struct ptah_capture *c, struct engine_cpu *cpu, bool leave);
 int hardware_run(struct ptah_capture *c, struct engine_cpu *cpu);
 void hardware_record(struct ptah_capture *c, unsigned number);
@@ -231,7 +240,13 @@ int capture_arm(struct ptah_capture *c);
  * processor holds it. */
 bool capture_take(struct ptah_capture *c, int number);
 
-/* engine.c: PASSIVE. The engine's list of captures. */
+/* engine.c */
+/* Any. What the processor can do, whatever prevents it at the moment. NULL as in
+ * ptah_engine_caps(). */
+const struct ptah_caps *engine_caps_of(const struct ptah_engine *engine, unsigned cpu);
+/* PASSIVE. Has the processor look again, if it could not be traced for a reason that may pass. */
+void engine_look(struct ptah_engine *engine, unsigned cpu);
+/* PASSIVE. The engine's list of captures. */
 void engine_link(struct ptah_capture *c);
 bool engine_unlink(struct ptah_capture *c);
 
