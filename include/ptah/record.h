@@ -101,6 +101,13 @@ struct ptah_record_filter {
 enum ptah_record_piece_kind {
 	PTAH_RECORD_PIECE_TRACE = 1, /* the next packets of `stream` */
 	PTAH_RECORD_PIECE_RECORD,    /* a record as in a perf.data file: maps, names, losses */
+	/*
+	 * With output.kcore: the next bytes of a file that belongs beside the recording. All of
+	 * them come from ptah_recorder_start(), before any trace, and each file is complete before
+	 * the next begins. A recording whose packets and records are in FOLDER/data has them as
+	 * FOLDER/NAME.
+	 */
+	PTAH_RECORD_PIECE_FILE,
 };
 
 struct ptah_record_piece {
@@ -108,15 +115,19 @@ struct ptah_record_piece {
 	uint32_t stream; /* TRACE: its stream, one for each thread or processor */
 	int32_t tid;	 /* TRACE: the thread; -1: a processor's stream */
 	int32_t cpu;	 /* TRACE: the processor; -1: a thread's stream */
-	uint64_t offset; /* TRACE: offset in the stream; a gap between pieces was lost */
+	/* TRACE: offset in the stream; a gap between pieces was lost. FILE: offset in the file; 0
+	 * begins the next file */
+	uint64_t offset;
 	const void *bytes;
-	size_t size;
+	size_t size;	  /* FILE: 0 for a file that is empty */
+	const char *name; /* FILE: "kcore_dir/kcore", "kcore_dir/kallsyms", "kcore_dir/modules";
+			     otherwise NULL */
 };
 
 struct ptah_record_sink {
 	/* Called by the thread that polls; the bytes are valid until it returns. A negative result
 	 * is an error, with which the recording ends. NULL: everything is dropped, for callers that
-	 * only ask whether a recording is possible, with all that a file allows (kcore). */
+	 * only ask whether a recording is possible. */
 	int (*take)(void *context, const struct ptah_record_piece *piece);
 	void *context;
 };
@@ -169,7 +180,9 @@ struct ptah_record_config {
 	struct {
 		const char *path;		     /* a file; NULL: "perf.data" */
 		const struct ptah_record_sink *sink; /* instead of a file; `path` is not used */
-		bool kcore; /* hardware: add a copy of the kernel's code, as perf --kcore */
+		/* hardware: add a copy of the kernel's code, as perf --kcore: the file is then a
+		 * folder, and a sink gets it as PTAH_RECORD_PIECE_FILE */
+		bool kcore;
 		/*
 		 * The recording ends when the file has this many bytes, and ptah_recorder_poll()
 		 * returns 0; 0: no limit. What the buffers hold then is written too.

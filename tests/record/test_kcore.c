@@ -96,6 +96,74 @@ static void the_code_is_copied(void **state)
 	assert_int_equal(access(folder, F_OK), -1);
 }
 
+/* Puts the pieces together in memory: three files, one after the other. */
+struct received {
+	uint8_t bytes[3][16 * PAGE];
+	size_t size[3];
+	const char *names[3];
+	unsigned files, refuse_at; /* refuse_at: the file that is refused; 0: none */
+};
+
+static int receive(void *context, const struct kcore_piece *piece, struct ptah_message *why)
+{
+	struct received *r = context;
+
+	(void)why;
+	if (!piece->offset) {
+		assert_true(r->files < 3);
+		r->names[r->files++] = piece->name;
+	}
+	if (r->files == r->refuse_at)
+		return PTAH_E_NOSPACE;
+	assert_string_equal(piece->name, r->names[r->files - 1]);
+	assert_int_equal(piece->offset, r->size[r->files - 1]);
+	assert_true(piece->size <= sizeof(r->bytes[0]) - piece->offset);
+	memcpy(r->bytes[r->files - 1] + piece->offset, piece->bytes, piece->size);
+	r->size[r->files - 1] += piece->size;
+	return 0;
+}
+
+static void the_code_is_passed_on(void **state)
+{
+	/* The pages that the_code_is_copied() expects, in the order of the addresses. */
+	static const uint8_t expected[] = {1, 2, 5, 7};
+	static const char symbols[] = "ffffffff81000000 T _stext\nffffffff81001800 T _etext\n";
+	static struct received r;
+	struct kcore_sink sink = {receive, &r};
+	struct ptah_message why = {""};
+	Elf64_Phdr headers[3];
+
+	(void)state;
+	put_kcore();
+	assert_int_equal(kcore_send(root, &sink, &why), 0);
+	assert_int_equal(r.files, 3);
+	assert_string_equal(r.names[0], "kcore");
+	assert_string_equal(r.names[1], "kallsyms");
+	assert_string_equal(r.names[2], "modules");
+	assert_memory_equal(r.bytes[0], ELFMAG, SELFMAG);
+	memcpy(headers, r.bytes[0] + sizeof(Elf64_Ehdr), sizeof(headers));
+	for (unsigned i = 0, page = 0; i < 3; i++)
+		for (uint64_t at = 0; at < headers[i].p_filesz; at += PAGE, page++)
+			for (unsigned k = 0; k < PAGE; k++)
+				assert_int_equal(r.bytes[0][headers[i].p_offset + at + k],
+						 expected[page]);
+	assert_int_equal(r.size[0], headers[2].p_offset + headers[2].p_filesz);
+	assert_int_equal(r.size[1], strlen(symbols));
+	assert_memory_equal(r.bytes[1], symbols, r.size[1]);
+	/* A file without bytes comes all the same, also one that does not exist. */
+	put_file("/proc/modules", "");
+	r = (struct received){.files = 0};
+	assert_int_equal(kcore_send(root, &sink, &why), 0);
+	assert_int_equal(r.files, 3);
+	assert_int_equal(r.size[2], 0);
+	/* Whoever refuses a piece gets no more. */
+	for (unsigned i = 1; i <= 3; i++) {
+		r = (struct received){.refuse_at = i};
+		assert_int_equal(kcore_send(root, &sink, &why), PTAH_E_NOSPACE);
+		assert_int_equal(r.files, i);
+	}
+}
+
 static void refused(const char *words)
 {
 	struct ptah_message why = {""};
@@ -129,6 +197,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(the_code_is_copied),
+	    cmocka_unit_test(the_code_is_passed_on),
 	    cmocka_unit_test(what_cannot_be_read),
 	};
 

@@ -505,6 +505,89 @@ static void a_copy_of_the_kernel(void **state)
 	own_kernel = false;
 }
 
+/* What a sink receives with output.kcore: the files first, then everything else. */
+struct delivered {
+	char name[64];
+	uint64_t size;
+	unsigned files, others;
+	bool refuse;
+};
+
+static int take_files(void *context, const struct ptah_record_piece *piece)
+{
+	struct delivered *d = context;
+	char path[64];
+	FILE *f;
+
+	if (piece->kind != PTAH_RECORD_PIECE_FILE) {
+		d->others += piece->kind == PTAH_RECORD_PIECE_TRACE;
+		assert_null(piece->name);
+		return 0;
+	}
+	if (d->refuse)
+		return PTAH_E_NOSPACE;
+	assert_int_equal(d->others, 0);
+	if (!piece->offset) {
+		snprintf(d->name, sizeof(d->name), "%s", piece->name);
+		d->files++;
+		d->size = 0;
+	}
+	assert_string_equal(piece->name, d->name);
+	assert_int_equal(piece->offset, d->size);
+	assert_int_equal(strncmp(piece->name, "kcore_dir/", 10), 0);
+	snprintf(path, sizeof(path), "sink-%s", piece->name + 10);
+	f = fopen(path, piece->offset ? "a" : "w");
+	assert_non_null(f);
+	assert_int_equal(fwrite(piece->bytes, 1, piece->size, f), piece->size);
+	assert_int_equal(fclose(f), 0);
+	d->size += piece->size;
+	return 0;
+}
+
+/* A sink gets the files that the folder of a recording with --kcore has. */
+static void a_copy_of_the_kernel_into_a_sink(void **state)
+{
+	struct delivered delivered = {.files = 0};
+	const struct ptah_record_sink to = {take_files, &delivered};
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	struct ptah_message why = {""};
+	struct ptah_recorder *r = NULL;
+
+	(void)state;
+	put_kernel();
+	config.output.path = "k.folder";
+	config.output.sink = NULL;
+	ptah_record_trace_default(&config.trace);
+	config.output.kcore = config.trace.os = true;
+	r = start(&config);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	ptah_recorder_free(r);
+	reset();
+	config.output.sink = &to;
+	r = start(&config);
+	assert_int_equal(delivered.files, 3);
+	map_as_recorder(&fakes[0]);
+	put_trace(&fakes[0], pattern(), 8);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	ptah_recorder_free(r);
+	assert_int_equal(delivered.files, 3);
+	assert_int_equal(delivered.others, 1);
+	assert_int_equal(system("cmp sink-kcore k.folder/kcore_dir/kcore && "
+				"cmp sink-kallsyms k.folder/kcore_dir/kallsyms && "
+				"cmp sink-modules k.folder/kcore_dir/modules"),
+			 0);
+
+	/* A sink that refuses ends the recording before it begins. */
+	reset();
+	delivered = (struct delivered){.refuse = true};
+	assert_int_equal(open_recorder(&config, &r, NULL, &why), 0);
+	assert_int_equal(ptah_recorder_start(r), PTAH_E_NOSPACE);
+	assert_int_equal(ptah_recorder_problem(r), PTAH_RECORD_OUTPUT);
+	assert_non_null(strstr(ptah_recorder_why(r), "kcore_dir/kcore"));
+	ptah_recorder_free(r);
+	own_kernel = false;
+}
+
 /* A recording made by QEMU, replayed as if by a processor and its driver. */
 
 struct play {
@@ -1142,6 +1225,7 @@ int main(void)
 	    cmocka_unit_test(what_is_named_twice),
 	    cmocka_unit_test(metadata),
 	    cmocka_unit_test(a_copy_of_the_kernel),
+	    cmocka_unit_test(a_copy_of_the_kernel_into_a_sink),
 	    cmocka_unit_test(a_processor_that_plays),
 	    cmocka_unit_test(processors_that_come_online),
 	    cmocka_unit_test(processors_that_come_online_into_a_sink),

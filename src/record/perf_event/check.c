@@ -100,11 +100,6 @@ static enum ptah_record_problem check_wishes(const char *root,
 	if (!problem && config->backend.mark_loops)
 		problem = recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
 					  "only a simulated processor can mark silent loops");
-	if (!problem && config->output.kcore && config->output.sink && config->output.sink->take)
-		problem =
-		    recorder_refuse(why, PTAH_RECORD_NOT_POSSIBLE,
-				    "a copy of the kernel's code needs a folder to go to, not a "
-				    "callback");
 	if (!problem && config->output.kcore)
 		status = kcore_check(root, why);
 	if (status < 0)

@@ -83,7 +83,7 @@ void hardware_report_existing(struct hardware *h);
 /* Makes OUTPUT a folder, for the recording and the copy of the kernel. */
 int hardware_make_folder(struct hardware *h);
 void hardware_remove_folder(struct hardware *h);
-/* Copies the kernel into that folder, if there is one. */
+/* Copies the kernel into that folder, or passes the copy to the sink, if one was requested. */
 int hardware_copy_kernel(struct hardware *h);
 void hardware_fill_metadata(struct hardware *h);
 int hardware_open_writer(struct hardware *h);

@@ -162,19 +162,22 @@ int kcore_check(const char *root, struct ptah_message *why)
 	return status;
 }
 
-static bool copy_piece(const struct kcore *k, const struct piece *p, FILE *out)
-{
-	uint8_t page[PAGE];
+/* Passing the files on */
 
-	for (uint64_t at = p->start; at < p->end; at += PAGE)
-		if (!read_at(k->fd, page, sizeof(page), p->offset + (at - p->start)) ||
-		    fwrite(page, sizeof(page), 1, out) != 1)
-			return false;
-	return true;
+#define CHUNK ((size_t)64 << 10)
+
+/* Passes the next bytes of the file to the sink. */
+static int pass(const struct kcore_sink *sink, const char *name, uint64_t *offset,
+		const void *bytes, size_t size, struct ptah_message *why)
+{
+	const struct kcore_piece piece = {name, *offset, bytes, size};
+
+	*offset += size;
+	return sink->take(sink->context, &piece, why);
 }
 
-/* An ELF core file of the pieces, each at a page of its own. */
-static int write_kcore(const struct kcore *k, const char *path, struct ptah_message *why)
+/* The headers of an ELF core file of the pieces, each at a page of its own: *size bytes. */
+static uint8_t *make_headers(const struct kcore *k, size_t *size)
 {
 	const Elf64_Ehdr head = {
 	    .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
@@ -187,11 +190,13 @@ static int write_kcore(const struct kcore *k, const char *path, struct ptah_mess
 	    .e_phnum = (Elf64_Half)k->count,
 	};
 	uint64_t offset = (sizeof(head) + k->count * sizeof(Elf64_Phdr) + PAGE - 1) & ~(PAGE - 1);
-	const uint64_t first = offset;
-	FILE *out = fopen(path, "we");
-	bool ok = out && fwrite(&head, sizeof(head), 1, out) == 1;
+	uint8_t *bytes = calloc(1, offset);
 
-	for (size_t i = 0; ok && i < k->count; i++) {
+	*size = offset;
+	if (!bytes)
+		return NULL;
+	memcpy(bytes, &head, sizeof(head));
+	for (size_t i = 0; i < k->count; i++) {
 		const struct piece *p = &k->pieces[i];
 		const Elf64_Phdr h = {
 		    .p_type = PT_LOAD,
@@ -203,42 +208,69 @@ static int write_kcore(const struct kcore *k, const char *path, struct ptah_mess
 		    .p_align = PAGE,
 		};
 
-		ok = fwrite(&h, sizeof(h), 1, out) == 1;
+		memcpy(bytes + sizeof(head) + i * sizeof(h), &h, sizeof(h));
 		offset += p->end - p->start;
 	}
-	ok = ok && !fseeko(out, (off_t)first, SEEK_SET);
-	for (size_t i = 0; ok && i < k->count; i++)
-		ok = copy_piece(k, &k->pieces[i], out);
-	if (out && fclose(out))
-		ok = false;
-	return ok ? 0 : perfdata_system_message(why, errno, path, "write");
+	return bytes;
 }
 
-static int copy_text(const char *root, const char *from, const char *path, struct ptah_message *why)
+static int send_piece(const struct kcore *k, const char *root, const struct piece *p,
+		      const struct kcore_sink *sink, uint64_t *offset, struct ptah_message *why)
+{
+	uint8_t *bytes = malloc(CHUNK);
+	int status = bytes ? 0 : PTAH_E_NOMEM;
+
+	for (uint64_t at = p->start; status >= 0 && at < p->end; at += CHUNK) {
+		size_t n = p->end - at < CHUNK ? p->end - at : CHUNK;
+
+		if (!read_at(k->fd, bytes, n, p->offset + (at - p->start)))
+			status = perfdata_message(why, PTAH_E_SYSTEM,
+						  "%s/proc/kcore: the code at 0x%" PRIx64
+						  " cannot be read; leave --kcore out",
+						  root, at);
+		else
+			status = pass(sink, "kcore", offset, bytes, n, why);
+	}
+	free(bytes);
+	return status;
+}
+
+static int send_kcore(const struct kcore *k, const char *root, const struct kcore_sink *sink,
+		      struct ptah_message *why)
+{
+	uint64_t offset = 0;
+	size_t size;
+	uint8_t *headers = make_headers(k, &size);
+	int status = headers ? pass(sink, "kcore", &offset, headers, size, why) : PTAH_E_NOMEM;
+
+	for (size_t i = 0; status >= 0 && i < k->count; i++)
+		status = send_piece(k, root, &k->pieces[i], sink, &offset, why);
+	free(headers);
+	return status;
+}
+
+/* A file that is empty, or that is not there, is one piece without bytes. */
+static int send_text(const char *root, const char *name, const struct kcore_sink *sink,
+		     struct ptah_message *why)
 {
 	char source[4096], bytes[8192];
-	FILE *in, *out;
+	uint64_t offset = 0;
+	int status = 0;
+	FILE *in;
 	size_t n;
-	bool ok;
 
-	snprintf(source, sizeof(source), "%s%s", root, from);
+	snprintf(source, sizeof(source), "%s/proc/%s", root, name);
 	in = fopen(source, "re");
-	out = fopen(path, "we");
-	ok = out != NULL;
-	while (ok && in && (n = fread(bytes, 1, sizeof(bytes), in)) > 0)
-		ok = fwrite(bytes, 1, n, out) == n;
+	while (status >= 0 && in && (n = fread(bytes, 1, sizeof(bytes), in)) > 0)
+		status = pass(sink, name, &offset, bytes, n, why);
 	if (in)
 		fclose(in);
-	if (out && fclose(out))
-		ok = false;
-	return ok ? 0 : perfdata_system_message(why, errno, path, "write");
+	return status < 0 || offset ? status : pass(sink, name, &offset, bytes, 0, why);
 }
 
-/* Only its owner may read the folder, because the files show the kernel's addresses. */
-int kcore_copy(const char *root, const char *folder, struct ptah_message *why)
+int kcore_send(const char *root, const struct kcore_sink *sink, struct ptah_message *why)
 {
 	struct kcore *k = calloc(1, sizeof(*k));
-	char path[4096];
 	int status;
 
 	if (!k)
@@ -246,19 +278,61 @@ int kcore_copy(const char *root, const char *folder, struct ptah_message *why)
 	status = open_kcore(k, root, why);
 	if (status >= 0)
 		status = find_code(k, root, why);
-	if (status >= 0 && mkdir(folder, 0700) && errno != EEXIST)
-		status = perfdata_system_message(why, errno, folder, "create");
-	snprintf(path, sizeof(path), "%s/kcore", folder);
 	if (status >= 0)
-		status = write_kcore(k, path, why);
-	snprintf(path, sizeof(path), "%s/kallsyms", folder);
+		status = send_kcore(k, root, sink, why);
 	if (status >= 0)
-		status = copy_text(root, "/proc/kallsyms", path, why);
-	snprintf(path, sizeof(path), "%s/modules", folder);
+		status = send_text(root, "kallsyms", sink, why);
 	if (status >= 0)
-		status = copy_text(root, "/proc/modules", path, why);
+		status = send_text(root, "modules", sink, why);
 	close_kcore(k);
 	free(k);
+	return status;
+}
+
+/* Writing them into a folder */
+
+struct copy {
+	const char *folder;
+	FILE *file; /* the one that is being written; NULL: none */
+	char path[4096];
+};
+
+static int close_file(struct copy *c, struct ptah_message *why)
+{
+	FILE *file = c->file;
+
+	c->file = NULL;
+	return file && fclose(file) ? perfdata_system_message(why, errno, c->path, "write") : 0;
+}
+
+static int write_piece(void *context, const struct kcore_piece *piece, struct ptah_message *why)
+{
+	struct copy *c = context;
+
+	if (!piece->offset) {
+		int status = close_file(c, why);
+
+		if (status < 0)
+			return status;
+		/* Only its owner may read the folder, as the files show the kernel's addresses. */
+		if (mkdir(c->folder, 0700) && errno != EEXIST)
+			return perfdata_system_message(why, errno, c->folder, "create");
+		snprintf(c->path, sizeof(c->path), "%s/%s", c->folder, piece->name);
+		c->file = fopen(c->path, "we");
+	}
+	return c->file && fwrite(piece->bytes, 1, piece->size, c->file) == piece->size
+		   ? 0
+		   : perfdata_system_message(why, errno, c->path, "write");
+}
+
+int kcore_copy(const char *root, const char *folder, struct ptah_message *why)
+{
+	struct copy copy = {.folder = folder};
+	const struct kcore_sink sink = {write_piece, &copy};
+	int status = kcore_send(root, &sink, why), closed = close_file(&copy, why);
+
+	if (status >= 0)
+		status = closed;
 	if (status < 0)
 		kcore_remove(folder);
 	return status;

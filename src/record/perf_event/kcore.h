@@ -11,10 +11,27 @@
  */
 int kcore_check(const char *root, struct ptah_message *why);
 
+/* The next bytes of one of the copy's files. */
+struct kcore_piece {
+	const char *name; /* "kcore", "kallsyms" or "modules" */
+	uint64_t offset;  /* of the bytes in the file; 0: the file begins */
+	const void *bytes;
+	size_t size; /* 0: the file is empty */
+};
+
+/* Takes a piece; a negative result ends the copy, with *why as the sentence if it is set. */
+struct kcore_sink {
+	int (*take)(void *context, const struct kcore_piece *piece, struct ptah_message *why);
+	void *context;
+};
+
 /*
- * Makes FOLDER with kcore (an ELF core file of the code of the kernel and its
- * modules), kallsyms and modules.
+ * Passes on the files of a copy, each from its first byte to its last: kcore (an ELF core file of
+ * the code of the kernel and its modules), kallsyms, modules.
  */
+int kcore_send(const char *root, const struct kcore_sink *sink, struct ptah_message *why);
+
+/* Makes FOLDER with these files. On failure nothing is left of it. */
 int kcore_copy(const char *root, const char *folder, struct ptah_message *why);
 
 /* Removes what kcore_copy() made. */

@@ -65,17 +65,46 @@ void hardware_remove_folder(struct hardware *h)
 		return; /* the old recording stays as OUTPUT.old */
 }
 
-int hardware_copy_kernel(struct hardware *h)
+static int pass_file(void *context, const struct kcore_piece *piece, struct ptah_message *why)
 {
-	struct ptah_message why = {""};
-	char path[4096];
+	const struct ptah_recorder *r = context;
+	const struct ptah_record_sink *sink = r->config.output.sink;
+	char name[64];
+	const struct ptah_record_piece to = {
+	    .kind = PTAH_RECORD_PIECE_FILE,
+	    .tid = -1,
+	    .cpu = -1,
+	    .offset = piece->offset,
+	    .bytes = piece->bytes,
+	    .size = piece->size,
+	    .name = name,
+	};
 	int status;
 
-	if (!h->made_folder)
-		return 0;
-	snprintf(path, sizeof(path), "%s/kcore_dir", h->folder);
-	status = kcore_copy("", path, &why);
-	return status < 0 ? recorder_fail(h->r, PTAH_RECORD_OUTPUT, status, "%s", why.text) : 0;
+	snprintf(name, sizeof(name), "kcore_dir/%s", piece->name);
+	status = sink->take(sink->context, &to);
+	return status < 0
+		   ? perfdata_message(why, status, "the caller's sink refused a piece of %s: %s",
+				      name, ptah_strerror(status))
+		   : 0;
+}
+
+int hardware_copy_kernel(struct hardware *h)
+{
+	const struct ptah_record_config *config = &h->r->config;
+	const struct kcore_sink sink = {pass_file, h->r};
+	struct ptah_message why = {""};
+	char path[4096];
+	int status = 0;
+
+	if (h->made_folder) {
+		snprintf(path, sizeof(path), "%s/kcore_dir", h->folder);
+		status = kcore_copy("", path, &why);
+	} else if (config->output.kcore && config->output.sink && config->output.sink->take)
+		status = kcore_send("", &sink, &why);
+	return status < 0 ? recorder_fail(h->r, PTAH_RECORD_OUTPUT, status, "%s",
+					  why.text[0] ? why.text : ptah_strerror(status))
+			  : 0;
 }
 
 void hardware_fill_metadata(struct hardware *h)
