@@ -279,7 +279,9 @@ PTAH_API int ptah_recorder_start(struct ptah_recorder *r);
  */
 PTAH_API int ptah_recorder_poll(struct ptah_recorder *r, int timeout_ms);
 
-/* Between pause and resume nothing is traced; what has been traced is kept. Both may be repeated.
+/*
+ * Between pause and resume nothing is traced; what has been traced is kept. With PTAH_RECORD_DRAIN
+ * one ptah_recorder_poll() after the pause delivers all of it. Both may be repeated.
  */
 PTAH_API int ptah_recorder_pause(struct ptah_recorder *r);
 PTAH_API int ptah_recorder_resume(struct ptah_recorder *r);
