@@ -154,6 +154,10 @@ struct ptah_record_config {
 		bool no_inherit;   /* leave out children, and threads that begin later */
 		bool per_thread;   /* hardware: a buffer for each thread, not processor */
 		bool start_paused; /* trace nothing before ptah_recorder_resume() */
+		/* hardware: no records of the names and mappings that existed before, nor of the
+		 * kernel's, for who knows them and records often. Reading them takes milliseconds
+		 */
+		bool no_existing;
 	} target;
 
 	/*

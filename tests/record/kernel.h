@@ -190,6 +190,15 @@ int clock_gettime(clockid_t id, struct timespec *t)
 	return (int)status;
 }
 
+static unsigned moves; /* number of times that a thread was bound to processors */
+
+int sched_setaffinity(pid_t tid, size_t size, const cpu_set_t *set)
+{
+	moves++;
+	return (int)real_syscall(SYS_sched_setaffinity, tid, (long)size, (long)(uintptr_t)set, 0,
+				 0);
+}
+
 #define PROCESSORS "/sys/devices/system/cpu/"
 
 /* The driver's files are those of the simulated machine. */

@@ -258,6 +258,51 @@ static void what_a_thread_had_mapped(void **state)
 	pthread_join(thread, NULL);
 }
 
+/* A look at each processor moves the thread there. One that records itself stays where it is. */
+static void a_thread_that_stays(void **state)
+{
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	struct ptah_message why = {""};
+	struct ptah_recorder *r;
+
+	(void)state;
+	moves = 0;
+	recorder_hardware.check(&config, &why);
+	r = start(&config);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	ptah_recorder_free(r);
+	assert_int_equal(moves, 0);
+	config.target.kind = PTAH_RECORD_CPUS;
+	recorder_hardware.check(&config, &why);
+	assert_true(moves > 0);
+}
+
+static void without_what_existed(void **state)
+{
+	static struct kept kept;
+	const struct ptah_record_sink to = {keep, &kept};
+	struct ptah_record_config config = self_config(PTAH_RECORD_DRAIN);
+	struct ptah_recorder *r;
+	size_t at = 0;
+
+	(void)state;
+	config.output.sink = &to;
+	config.target.no_existing = true;
+	r = start(&config);
+	map_as_recorder(&fakes[0]);
+	put_trace(&fakes[0], pattern(), 100);
+	put_aux_record(&fakes[0], 0, 100, 0);
+	assert_int_equal(ptah_recorder_finish(r), 0);
+	ptah_recorder_free(r);
+	assert_int_equal(kept.trace, 100);
+	assert_null(next_record(&kept, kept.size, &at, PERF_RECORD_MMAP2));
+	at = 0;
+	assert_null(next_record(&kept, kept.size, &at, PERF_RECORD_COMM));
+	/* What the kernel reports comes as ever. */
+	at = 0;
+	assert_non_null(next_record(&kept, kept.size, &at, PERF_RECORD_AUX));
+}
+
 /*
  * A thread that records itself reads nothing while it is traced. After a pause, one poll delivers
  * everything up to the pause, and nothing of what follows the next resume.
@@ -1395,6 +1440,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(full_trace),
 	    cmocka_unit_test(what_a_thread_had_mapped),
+	    cmocka_unit_test(a_thread_that_stays),
+	    cmocka_unit_test(without_what_existed),
 	    cmocka_unit_test(delivery_after_a_pause),
 	    cmocka_unit_test(snapshots),
 	    cmocka_unit_test(stop_when_full),

@@ -132,10 +132,19 @@ enum ptah_record_problem perf_event_check(const struct ptah_caps *caps, const ch
 	return check_wishes(root ? root : "", config, why);
 }
 
+/*
+ * A thread that records itself may do so thousands of times a second, and the place where it runs
+ * may matter to it: it is not moved to each processor for a look.
+ */
 enum ptah_record_problem hardware_check(const struct ptah_record_config *config,
 					struct ptah_message *why)
 {
-	return perf_event_check(NULL, NULL, config, why);
+	const bool here = config->target.kind == PTAH_RECORD_SELF;
+	struct ptah_caps caps;
+
+	if (here)
+		hardware_caps(&caps);
+	return perf_event_check(here ? &caps : NULL, NULL, config, why);
 }
 
 enum ptah_record_problem hardware_check_sideband(const struct ptah_record_config *config,

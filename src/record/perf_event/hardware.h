@@ -45,6 +45,9 @@ struct hardware {
 	bool wrote;   /* records were written since the last FINISHED_ROUND */
 };
 
+/* host.c: the processor that the caller runs on. The calling thread is not moved. */
+void hardware_caps(struct ptah_caps *caps);
+
 /* check.c */
 enum ptah_record_problem hardware_check(const struct ptah_record_config *config,
 					struct ptah_message *why);

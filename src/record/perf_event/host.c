@@ -6,7 +6,7 @@
  */
 #include <ptah/host.h>
 
-#include "record/perf_event/pmu.h"
+#include "record/perf_event/hardware.h"
 
 #include <cpuid.h>
 #include <sched.h>
@@ -28,6 +28,11 @@ static void host_cpuid(void *port, uint32_t leaf, uint32_t subleaf, uint32_t r[4
 
 /* What can be found out in user mode, without reading MSRs. */
 static const struct ptah_hal host_hal = {.size = sizeof(host_hal), .cpuid = host_cpuid};
+
+void hardware_caps(struct ptah_caps *caps)
+{
+	ptah_caps_discover(&host_hal, NULL, caps);
+}
 
 /*
  * A hybrid machine has processors of several kinds. Only what PT offers is compared: a different

@@ -110,10 +110,14 @@ int hardware_copy_kernel(struct hardware *h)
 void hardware_fill_metadata(struct hardware *h)
 {
 	struct ptah_record_metadata *m = &h->r->metadata;
+	const bool here = h->r->config.target.kind == PTAH_RECORD_SELF;
 	struct ptah_host host = {.size = sizeof(host)};
+	struct ptah_caps caps;
 	uint32_t r[4] = {0};
 
-	ptah_host_look(NULL, NULL, &host);
+	if (here)
+		hardware_caps(&caps);
+	ptah_host_look(here ? &caps : NULL, NULL, &host);
 	__cpuid(0, r[0], r[1], r[2], r[3]);
 	memcpy(m->vendor, &r[1], 4);
 	memcpy(m->vendor + 4, &r[3], 4);

@@ -186,6 +186,8 @@ void hardware_report_existing(struct hardware *h)
 	    .context = h,
 	};
 
+	if (config->target.no_existing)
+		return;
 	if (config->trace.os && proc_report_kernel(&reporter) == PTAH_E_MISSING)
 		recorder_note(h->r, "the kernel's addresses are hidden (kernel.kptr_restrict): its "
 				    "code is not in the recording");

@@ -65,6 +65,10 @@ enum ptah_record_problem simulated_check(const struct ptah_record_config *config
 		return recorder_refuse(why, no,
 				       "a simulated processor has no such packets (ptw, "
 				       "fup_on_ptw, pwr_evt, event, notnt)");
+	if (config->target.no_existing)
+		return recorder_refuse(why, no,
+				       "the recording of a simulated processor cannot leave out "
+				       "names and mappings");
 	if (config->buffer.size && (config->buffer.size < SIMULATED_MIN_BUFFER ||
 				    config->buffer.size > SIMULATED_MAX_BUFFER ||
 				    config->buffer.size % SIMULATED_MIN_BUFFER))
