@@ -128,7 +128,16 @@ struct ptah_hal {
 			bool writable, uint64_t *address);
 	void (*user_unmap)(void *port, uint64_t owner, uint64_t address, size_t size);
 
-	/* Optional, NMI. One line without a newline, for the system's log. */
+	/*
+	 * Optional, NMI. One line for the system's log, of at most 120 characters, without
+	 * a newline, valid during the call: why a processor is not traced, or what a
+	 * capture lost (docs/porting.md has the list). Nothing is logged in normal
+	 * operation. A capture logs each kind of line at most once after each
+	 * ptah_capture_start(), and ptah_engine_new() one line for each kind of obstacle.
+	 * The call may come in the middle of a PMI, and at any instruction of the system,
+	 * its logging included: a port whose log cannot be written there keeps a copy and
+	 * writes it later.
+	 */
 	void (*log)(void *port, const char *text);
 };
 

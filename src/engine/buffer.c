@@ -42,6 +42,7 @@ int buffer_alloc(const struct ptah_hal *hal, void *port, unsigned physical_bits,
 	if (memory->address && memory->size >= size && !(memory->physical & (align - 1)) &&
 	    memory->physical < limit && memory->size <= limit - memory->physical)
 		return PTAH_OK;
+	log_port(hal, port, LOG_BAD_MEMORY, memory->physical);
 	hal->release(port, memory);
 	*memory = (struct ptah_hal_memory){0};
 	return PTAH_E_SYSTEM;

@@ -119,6 +119,7 @@ int capture_arm(struct ptah_capture *c)
 	    !topa_check(c->topa.tables, c->topa.pages, c->physical_bits, c->topa.multi,
 			room_place(c, atomic_load(&c->position)), &fault)) {
 		atomic_store(&c->halt, HALT_ERROR);
+		log_capture(c, LOG_TABLES, fault.page);
 		return PTAH_E_INVAL;
 	}
 	return PTAH_OK;
@@ -196,6 +197,7 @@ int ptah_capture_start(struct ptah_capture *c)
 		return PTAH_E_INVAL;
 	if (atomic_load(&c->started) && (atomic_load(&c->paused) || is_running(c)))
 		return PTAH_OK;
+	atomic_store(&c->logged, 0);
 	if (c->cpu < 0)
 		return capture_at_holder(c, arm, c->start_paused ? c : NULL);
 	call.argument = c->start_paused ? c : NULL;

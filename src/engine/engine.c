@@ -84,8 +84,11 @@ int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine *
 	e->cpus = cpus;
 	for (n = 0; n < cpus; n++)
 		engine_look(e, n);
+	log_obstacles(e);
 	/* If the port cannot deliver PMIs now, the engine works without them. */
 	e->pmi = hal->pmi_enable && hal->pmi_enable(port, true) >= 0;
+	if (hal->pmi_enable && !e->pmi)
+		log_port(hal, port, LOG_NO_PMI, 0);
 	*engine = e;
 	return PTAH_OK;
 }
@@ -201,8 +204,10 @@ static void block(struct ptah_engine *engine, unsigned why, bool on)
 	if (!cpu)
 		return;
 	c = atomic_load(&cpu->target);
-	if (on && c)
+	if (on && c) {
 		atomic_store(&c->gap, true);
+		log_capture(c, why == BLOCKED_VMX ? LOG_VMX : LOG_OFFLINE, 0);
+	}
 	engine_hold(cpu);
 	if (on)
 		atomic_fetch_or(&cpu->blocked, why);

@@ -124,7 +124,7 @@ static void fail(struct ptah_capture *c, int error)
 	set_halt(c, HALT_ERROR, error);
 }
 
-static void judge_status(struct ptah_capture *c, const struct registers *r)
+static void judge_status(struct ptah_capture *c, const struct registers *r, uint64_t position)
 {
 	if (!(r->status & PTAH_RTIT_STATUS_STOPPED))
 		return;
@@ -135,8 +135,10 @@ static void judge_status(struct ptah_capture *c, const struct registers *r)
 		c->flags |= PTAH_CAPTURED_TRUNCATED;
 		/* Otherwise a start that finds no room reports FULL; there may be no further start.
 		 */
-		if (c->policy == PTAH_POLICY_STOP && !c->swap)
+		if (c->policy == PTAH_POLICY_STOP && !c->swap) {
 			c->flags |= PTAH_CAPTURED_FULL;
+			log_capture(c, LOG_FULL, position);
+		}
 	} else {
 		c->flags |= PTAH_CAPTURED_RANGE;
 		set_halt(c, HALT_RANGE, 0);
@@ -146,7 +148,7 @@ static void judge_status(struct ptah_capture *c, const struct registers *r)
 /* Finds out what a slice wrote and how it ended. `on`: TraceEn was still set at the look. */
 static void judge(struct ptah_capture *c, const struct registers *r, bool on)
 {
-	uint64_t before = atomic_load_explicit(&c->position, memory_order_relaxed);
+	uint64_t before = position_of(c);
 	uint64_t position = before;
 
 	atomic_store_explicit(&c->seen.ctl, r->ctl, memory_order_relaxed);
@@ -159,17 +161,22 @@ static void judge(struct ptah_capture *c, const struct registers *r, bool on)
 		c->flags |= PTAH_CAPTURED_PARTIAL;
 		count_up(&c->partial);
 		c->program = true;
+		log_capture(c, LOG_CLEARED, 0);
 	}
 	if (r->status & PTAH_RTIT_STATUS_ERROR)
 		fail(c, PTAH_E_DEVICE);
 	if (room_position(c, r, &position)) {
-		judge_status(c, r);
+		judge_status(c, r, position);
 	} else {
 		position = before;
 		c->flags |= PTAH_CAPTURED_UNSURE;
-		if (on && !(r->status & PTAH_RTIT_STATUS_ERROR))
+		if (on && !(r->status & PTAH_RTIT_STATUS_ERROR)) {
 			fail(c, PTAH_E_DEVICE);
+			log_capture(c, LOG_REGISTERS, before);
+		}
 	}
+	if (r->status & PTAH_RTIT_STATUS_ERROR)
+		log_capture(c, LOG_ERROR, position);
 	if (position != before)
 		c->flags |= PTAH_CAPTURED_DATA;
 	if (c->flags & (PTAH_CAPTURED_TRUNCATED | PTAH_CAPTURED_ERROR | PTAH_CAPTURED_PARTIAL))
@@ -182,7 +189,7 @@ static void judge(struct ptah_capture *c, const struct registers *r, bool on)
 static uint64_t judge_loss(struct ptah_capture *c)
 {
 	uint64_t tail = atomic_load_explicit(&c->tail, memory_order_acquire), lost;
-	uint64_t oldest = room_oldest(c, atomic_load_explicit(&c->position, memory_order_relaxed));
+	uint64_t oldest = room_oldest(c, position_of(c));
 
 	if (!oldest || c->policy != PTAH_POLICY_WRAP)
 		return 0;
@@ -197,13 +204,14 @@ static uint64_t judge_loss(struct ptah_capture *c)
 	lost = oldest - c->told;
 	c->told = oldest;
 	c->flags |= PTAH_CAPTURED_LOST;
+	log_capture(c, LOG_LOST, lost);
 	return lost;
 }
 
 static void let_drain(struct ptah_capture *c)
 {
 	uint64_t tail = atomic_load_explicit(&c->tail, memory_order_relaxed);
-	uint64_t position = atomic_load_explicit(&c->position, memory_order_relaxed), upto;
+	uint64_t position = position_of(c), upto;
 
 	if (!c->drain || position == tail)
 		return;
@@ -248,7 +256,7 @@ void hardware_record(struct ptah_capture *c, unsigned number)
 		c->flags |= PTAH_CAPTURED_PARTIAL;
 	if (!c->flags)
 		return;
-	record.position = atomic_load_explicit(&c->position, memory_order_relaxed);
+	record.position = position_of(c);
 	record.flags = c->flags;
 	if (hal->rdmsr(c->engine->port, IA32_TIME_STAMP_COUNTER, &record.time) < 0)
 		record.time = 0;
@@ -274,7 +282,7 @@ static uint64_t next_status(const struct ptah_capture *c, const struct ptah_caps
 /* OUTPUT_BASE and MASK_PTRS for output that continues at the position. */
 static void next_output(struct ptah_capture *c, struct registers *r)
 {
-	uint64_t position = atomic_load_explicit(&c->position, memory_order_relaxed);
+	uint64_t position = position_of(c);
 
 	c->place = room_place(c, position);
 	if (c->shape == PTAH_SHAPE_SINGLE) {
@@ -430,6 +438,7 @@ static bool wait_for_room(struct ptah_capture *c)
 		count_up(&c->full);
 		c->flags |= PTAH_CAPTURED_FULL | PTAH_CAPTURED_STOPPED;
 		c->program = true;
+		log_capture(c, LOG_FULL, position_of(c));
 	}
 	return true;
 }
@@ -465,6 +474,11 @@ int hardware_run(struct ptah_capture *c, struct engine_cpu *cpu)
 		 */
 		if (c->msr)
 			fail(c, status);
+		log_capture(c,
+			    c->msr		    ? LOG_FAULT
+			    : status == PTAH_E_BUSY ? LOG_IN_USE
+						    : LOG_VMX,
+			    c->msr);
 		cpu->loaded = NULL;
 		return status;
 	}

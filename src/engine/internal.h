@@ -28,6 +28,27 @@
 #define MAX_MAPPINGS 8u
 #define CANARY	     64u /* bytes */
 
+/* The lines that the engine writes to the system's log (log.c), at most 31. */
+enum log_line {
+	LOG_OBSTACLE,
+	LOG_NO_PMI,
+	LOG_BAD_MEMORY,
+	LOG_IN_USE,
+	LOG_TAKEN,
+	LOG_VMX,
+	LOG_OFFLINE,
+	LOG_FAULT,
+	LOG_TABLES,
+	LOG_ERROR,
+	LOG_REGISTERS,
+	LOG_CLEARED,
+	LOG_FULL,
+	LOG_LOST,
+	LOG_LINES
+};
+
+#define LOG_LENGTH 120u /* hal.h: the most characters of a line */
+
 /* holder */
 #define NOBODY	(-1)
 #define CLAIMED (-2) /* a PASSIVE caller is changing the capture, for some instructions */
@@ -122,10 +143,11 @@ struct ptah_capture {
 	/* What the owner has requested, and what prevents it. */
 	atomic_bool started, paused;
 	atomic_int holder;
-	atomic_uint halt;  /* enum halt */
-	atomic_bool rearm; /* resume_here(): the next look clears `halt` and `error` */
-	atomic_bool gap;   /* code ran untraced: the next record has PARTIAL */
-	atomic_int error;  /* enum ptah_error */
+	atomic_uint halt;   /* enum halt */
+	atomic_bool rearm;  /* resume_here(): the next look clears `halt` and `error` */
+	atomic_bool gap;    /* code ran untraced: the next record has PARTIAL */
+	atomic_int error;   /* enum ptah_error */
+	atomic_uint logged; /* 1 << enum log_line: what has been logged since the last start */
 	struct ptah_trace_config trace;
 	uint64_t ctl; /* without TraceEn */
 
@@ -162,6 +184,11 @@ struct ptah_capture {
 
 	struct mapping mappings[MAX_MAPPINGS]; /* PASSIVE */
 };
+
+static inline uint64_t position_of(const struct ptah_capture *c)
+{
+	return atomic_load_explicit(&c->position, memory_order_relaxed);
+}
 
 static inline void count_up(_Atomic uint64_t *counter)
 {
@@ -239,6 +266,12 @@ int capture_arm(struct ptah_capture *c);
 /* PINNED. Makes this processor the holder; waits while the capture is CLAIMED. False: another
  * processor holds it. */
 bool capture_take(struct ptah_capture *c, int number);
+
+/* log.c: any context. Lines of this processor, with `value` if the line has a place for it. */
+void log_port(const struct ptah_hal *hal, void *port, unsigned what, uint64_t value);
+void log_capture(struct ptah_capture *c, unsigned what, uint64_t value);
+/* Of each obstacle that the engine has found, the first processor that has it. */
+void log_obstacles(const struct ptah_engine *engine);
 
 /* engine.c */
 /* Any. What the processor can do, whatever prevents it at the moment. NULL as in

@@ -12,11 +12,6 @@ static uint64_t get(const _Atomic uint64_t *value)
 	return atomic_load(value); /* sequentially consistent: tail and `halt`, see consume.c */
 }
 
-static uint64_t position_of(const struct ptah_capture *c)
-{
-	return atomic_load_explicit(&c->position, memory_order_relaxed);
-}
-
 /*
  * Single-entry ToPA: switches to the next region when the current one is full, or when its PMI was
  * delivered, which may be before that. SDM "Single Output Region ToPA Implementation". False: the

@@ -6,6 +6,7 @@
 static int turn_away(struct ptah_capture *c)
 {
 	atomic_store(&c->gap, true);
+	log_capture(c, LOG_TAKEN, 0);
 	return PTAH_E_BUSY;
 }
 

@@ -15,7 +15,7 @@
 
 #define PAGE	  ((size_t)4096)
 #define MAPPINGS  64
-#define LOG_BYTES 120
+#define LOG_BYTES 121 /* hal.h: a line has at most 120 characters */
 #define RELEASED  0xdb
 #define USER_BASE UINT64_C(0x7f0000000000)
 #define LVT_MSR	  0x834u
@@ -609,11 +609,13 @@ static void hal_log(void *port, const char *text)
 	struct ptah_machine *machine = port;
 	size_t n = 0;
 
-	while (n < LOG_BYTES - 1 && text[n]) {
+	while (n < LOG_BYTES - 1 && text[n] && text[n] != '\n') {
 		machine->log[n] = text[n];
 		n++;
 	}
 	machine->log[n] = 0;
+	if (text[n] || !n)
+		object(machine, "log() of what is not one line of at most 120 characters");
 }
 
 const char *ptah_machine_log(const struct ptah_machine *machine)

@@ -37,6 +37,20 @@ struct play {
 	uint32_t flags;
 };
 
+/* The log has a line only for what the records report too. */
+static unsigned logged_full, logged_loss;
+
+static void take_line(void *port, const char *text)
+{
+	(void)port;
+	if (strstr(text, "the buffer is full"))
+		logged_full++;
+	else if (strstr(text, "were overwritten before they were consumed"))
+		logged_loss++;
+	else
+		fail_msg("logged: %s", text);
+}
+
 static void gap(void *argument, unsigned cpu, const char *callback)
 {
 	struct play *p = argument;
@@ -55,6 +69,8 @@ static void choose(struct play *p)
 
 	memset(p, 0, sizeof(*p));
 	rig_open(&p->rig, ptah_model_find(names[below(7)]), 2);
+	p->rig.hal.log = take_line;
+	logged_full = logged_loss = 0;
 	p->config = rig_config(&p->rig, &p->trace);
 	p->config.shape = (uint8_t)below(PTAH_SHAPE_MAX);
 	p->config.policy = (uint8_t)below(PTAH_POLICY_MAX);
@@ -211,6 +227,8 @@ static bool play(void)
 	ptah_machine_on_gap(p.rig.machine, NULL, NULL);
 	assert_false(p.flags &
 		     (PTAH_CAPTURED_ERROR | PTAH_CAPTURED_PARTIAL | PTAH_CAPTURED_UNSURE));
+	assert_int_equal(logged_full != 0, (p.flags & PTAH_CAPTURED_FULL) != 0);
+	assert_int_equal(logged_loss != 0, (p.flags & PTAH_CAPTURED_LOST) != 0);
 	assert_int_equal(p.rig.foreign, 0);
 	assert_int_equal(ptah_capture_free(p.c), PTAH_OK);
 	rig_close(&p.rig);
