@@ -27,6 +27,7 @@
 #include <ptah/session.h>
 #include <ptah/symbol.h>
 #include <ptah/trace_config.h>
+#include <ptah/trace_set.h>
 #include <ptah/version.h>
 
 #endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The folders and files of other systems that become trace sets. Each system has a file of its own
+ * in this folder, with one struct foreign_reader; foreign.c has the table of them.
+ */
+#ifndef PTAH_TRACESET_FOREIGN_H
+#define PTAH_TRACESET_FOREIGN_H
+
+#include "traceset/set.h"
+
+struct foreign_reader {
+	const char *name; /* "LLDB trace bundle" */
+	/*
+	 * Whether the path, an existing folder or regular file, is of this system. Looks at names
+	 * and at the first bytes of files, never at all of their content.
+	 */
+	bool (*is)(const char *path);
+	/*
+	 * Fills an empty set, whose folder is `path` or, for a file, the folder that it lies in. On
+	 * failure *why, which may be NULL, is the reason.
+	 */
+	int (*read)(const char *path, struct ptah_trace_set *set, struct ptah_message *why);
+};
+
+/* The reader for this path; NULL: none. */
+const struct foreign_reader *foreign_find(const char *path);
+
+#endif

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* The trace set as an object: what is added to it is checked and copied. */
+#include "traceset/set.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int ptah_trace_set_new(struct ptah_trace_set **set)
+{
+	if (!set)
+		return PTAH_E_INVAL;
+	*set = calloc(1, sizeof(**set));
+	return *set ? 0 : PTAH_E_NOMEM;
+}
+
+void ptah_trace_set_free(struct ptah_trace_set *set)
+{
+	if (!set)
+		return;
+	for (size_t i = 0; i < set->string_count; i++)
+		free(set->strings[i]);
+	free(set->strings);
+	free(set->folder);
+	free(set->streams);
+	free(set->code);
+	free(set->threads);
+	free(set->switches);
+	free(set->sideband);
+	free((void *)set->notes);
+	free(set);
+}
+
+/* Grows an array to hold one more element. NULL: out of memory, and the array is unchanged. */
+static void *grow(void *array, size_t count, size_t *capacity, size_t size)
+{
+	size_t more = *capacity ? *capacity * 2 : 8;
+	void *bigger;
+
+	if (count < *capacity)
+		return array;
+	bigger = reallocarray(array, more, size);
+	if (bigger)
+		*capacity = more;
+	return bigger;
+}
+
+/* Appends a copy of *element to an array of the set. 0 or PTAH_E_NOMEM. */
+#define APPEND(array, count, capacity, element)                                                    \
+	append((void **)&(array), &(count), &(capacity), (element), sizeof(*(array)))
+
+static int append(void **array, size_t *count, size_t *capacity, const void *element, size_t size)
+{
+	void *bigger = grow(*array, *count, capacity, size);
+
+	if (!bigger)
+		return PTAH_E_NOMEM;
+	*array = bigger;
+	memcpy((char *)bigger + size * (*count)++, element, size);
+	return 0;
+}
+
+/* Takes over a string from the heap. NULL: `text` is NULL, or there is no memory. */
+static const char *keep(struct ptah_trace_set *set, char *text)
+{
+	/* Pieces of one file follow each other: the last path often comes again. */
+	if (text && set->string_count && !strcmp(set->strings[set->string_count - 1], text)) {
+		free(text);
+		return set->strings[set->string_count - 1];
+	}
+	if (text && APPEND(set->strings, set->string_count, set->string_capacity, &text) < 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+/* Replaces a path by an absolute one that the set owns. */
+static int keep_path(struct ptah_trace_set *set, const char **path)
+{
+	char *folder = NULL, *full = NULL;
+
+	if (**path == '/') {
+		*path = keep(set, strdup(*path));
+		return *path ? 0 : PTAH_E_NOMEM;
+	}
+	while (!strncmp(*path, "./", 2))
+		*path += 2 + strspn(*path + 2, "/");
+	folder = set->folder ? set->folder : getcwd(NULL, 0);
+	if (folder && asprintf(&full, "%s/%s", strcmp(folder, "/") ? folder : "", *path) < 0)
+		full = NULL;
+	if (!set->folder)
+		free(folder);
+	*path = keep(set, full);
+	return *path ? 0 : PTAH_E_NOMEM;
+}
+
+int traceset_set_folder(struct ptah_trace_set *set, const char *folder)
+{
+	char *copy = strdup(folder);
+
+	if (!copy)
+		return PTAH_E_NOMEM;
+	free(set->folder);
+	set->folder = copy;
+	return 0;
+}
+
+static bool is_file(const struct ptah_trace_file *file)
+{
+	return file->path && *file->path && (!file->to || file->from < file->to);
+}
+
+/* -1 for every number that stands for an unknown process or thread. */
+static int32_t known(int32_t id)
+{
+	return id > 0 ? id : -1;
+}
+
+int ptah_trace_set_add_stream(struct ptah_trace_set *set, const struct ptah_trace_stream *stream)
+{
+	struct ptah_trace_stream s;
+	int status;
+
+	if (!set || !stream || stream->size < sizeof(*stream) || !is_file(&stream->file))
+		return PTAH_E_INVAL;
+	s = *stream;
+	s.cpu = s.cpu < 0 ? -1 : s.cpu;
+	s.pid = known(s.pid);
+	s.tid = known(s.tid);
+	s.gap = s.gap || s.lost;
+	status = keep_path(set, &s.file.path);
+	return status < 0 ? status
+			  : APPEND(set->streams, set->stream_count, set->stream_capacity, &s);
+}
+
+/* Does the piece of a file, as far as that can be seen here, fit the address space? */
+static bool fits(const struct ptah_trace_code *code)
+{
+	const struct ptah_trace_file *file = &code->file;
+
+	if (code->kind == PTAH_TRACE_CODE_RAW)
+		return !file->to || file->to - file->from - 1 <= UINT64_MAX - code->address;
+	return !file->from && !file->to && (code->kind != PTAH_TRACE_CODE_PAGES || !code->address);
+}
+
+int ptah_trace_set_add_code(struct ptah_trace_set *set, const struct ptah_trace_code *code)
+{
+	struct ptah_trace_code c;
+	int status;
+
+	if (!set || !code || code->size < sizeof(*code) || !is_file(&code->file) ||
+	    code->kind >= PTAH_TRACE_CODE_MAX || !fits(code) ||
+	    code->build_id_size > sizeof(code->build_id))
+		return PTAH_E_INVAL;
+	c = *code;
+	c.pid = known(c.pid);
+	if (!c.space.cr3 && !c.space.vmcs)
+		c.space = (struct ptah_space){PTAH_SPACE_ANY, PTAH_SPACE_ANY};
+	if (c.pid >= 0 && (c.space.cr3 != PTAH_SPACE_ANY || c.space.vmcs != PTAH_SPACE_ANY))
+		return PTAH_E_INVAL;
+	if (c.recorded_path && !*c.recorded_path)
+		c.recorded_path = NULL;
+	status = keep_path(set, &c.file.path);
+	if (status >= 0 && c.recorded_path) {
+		c.recorded_path = keep(set, strdup(c.recorded_path));
+		status = c.recorded_path ? 0 : PTAH_E_NOMEM;
+	}
+	return status < 0 ? status : APPEND(set->code, set->code_count, set->code_capacity, &c);
+}
+
+int ptah_trace_set_add_thread(struct ptah_trace_set *set, const struct ptah_trace_thread *thread)
+{
+	struct ptah_trace_thread t;
+
+	if (!set || !thread || thread->size < sizeof(*thread) || thread->tid <= 0 ||
+	    !memchr(thread->comm, '\0', sizeof(thread->comm)))
+		return PTAH_E_INVAL;
+	t = *thread;
+	t.pid = known(t.pid);
+	return APPEND(set->threads, set->thread_count, set->thread_capacity, &t);
+}
+
+int ptah_trace_set_add_switch(struct ptah_trace_set *set, const struct ptah_trace_switch *change)
+{
+	struct ptah_trace_switch s;
+
+	if (!set || !change || change->size < sizeof(*change) || change->cpu < 0)
+		return PTAH_E_INVAL;
+	s = *change;
+	s.pid = s.pid < 0 ? -1 : s.pid;
+	s.tid = s.tid < 0 ? -1 : s.tid;
+	return APPEND(set->switches, set->switch_count, set->switch_capacity, &s);
+}
+
+int ptah_trace_set_add_sideband(struct ptah_trace_set *set,
+				const struct ptah_trace_sideband *sideband)
+{
+	struct ptah_trace_sideband s;
+	int status;
+
+	if (!set || !sideband || sideband->size < sizeof(*sideband) || !is_file(&sideband->file))
+		return PTAH_E_INVAL;
+	s = *sideband;
+	s.cpu = s.cpu < 0 ? -1 : s.cpu;
+	s.pid = known(s.pid);
+	s.tid = known(s.tid);
+	status = keep_path(set, &s.file.path);
+	return status < 0 ? status
+			  : APPEND(set->sideband, set->sideband_count, set->sideband_capacity, &s);
+}
+
+static bool has_valid_ranges(const struct ptah_trace_config *trace)
+{
+	for (size_t i = 0; i < PTAH_RANGES; i++)
+		if (trace->ranges[i].mode > PTAH_RANGE_STOP ||
+		    (trace->ranges[i].mode && trace->ranges[i].last < trace->ranges[i].first))
+			return false;
+	return true;
+}
+
+int ptah_trace_set_processor(struct ptah_trace_set *set,
+			     const struct ptah_trace_processor *processor)
+{
+	if (!set || !processor || processor->size < sizeof(*processor) ||
+	    (processor->has_clock && (!processor->time_mult || processor->time_shift >= 64)) ||
+	    !has_valid_ranges(&processor->trace))
+		return PTAH_E_INVAL;
+	set->processor = *processor;
+	return 0;
+}
+
+int ptah_trace_set_kernel(struct ptah_trace_set *set, const char *kcore, const char *kallsyms)
+{
+	if (!set || (kcore && !*kcore) || (kallsyms && !*kallsyms))
+		return PTAH_E_INVAL;
+	if ((kcore && keep_path(set, &kcore) < 0) || (kallsyms && keep_path(set, &kallsyms) < 0))
+		return PTAH_E_NOMEM;
+	set->kcore = kcore;
+	set->kallsyms = kallsyms;
+	return 0;
+}
+
+int ptah_trace_set_note(struct ptah_trace_set *set, const char *text)
+{
+	const char *note;
+
+	if (!set || !text || !*text)
+		return PTAH_E_INVAL;
+	note = keep(set, strdup(text));
+	return note ? APPEND(set->notes, set->note_count, set->note_capacity, &note) : PTAH_E_NOMEM;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* The content of a trace set, for the readers that fill it and for the session that decodes it. */
+#ifndef PTAH_TRACESET_SET_H
+#define PTAH_TRACESET_SET_H
+
+#include <ptah/trace_set.h>
+
+#define TRACESET_FILE "ptah.trace" /* the text file's name in a folder */
+
+/*
+ * All paths are absolute and belong to the set, as every other string does. Structs are those that
+ * were added, with pid and tid -1 where they are unknown, and with a space of PTAH_SPACE_ANY.
+ */
+struct ptah_trace_set {
+	char *folder; /* relative paths are relative to it; NULL: to the working folder */
+	struct ptah_trace_stream *streams;
+	size_t stream_count, stream_capacity;
+	struct ptah_trace_code *code;
+	size_t code_count, code_capacity;
+	struct ptah_trace_thread *threads;
+	size_t thread_count, thread_capacity;
+	struct ptah_trace_switch *switches;
+	size_t switch_count, switch_capacity;
+	struct ptah_trace_sideband *sideband;
+	size_t sideband_count, sideband_capacity;
+	struct ptah_trace_processor processor;
+	const char *kcore, *kallsyms; /* NULL: none */
+	const char **notes;
+	size_t note_count, note_capacity;
+	char **strings; /* all strings, to be freed */
+	size_t string_count, string_capacity;
+};
+
+/* Paths that are added from now on are relative to this folder, which is an absolute path. */
+int traceset_set_folder(struct ptah_trace_set *set, const char *folder);
+
+#endif
