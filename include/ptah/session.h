@@ -3,7 +3,8 @@
  * Sessions: a recording as a whole.
  *
  * A session is a perf.data file (from `ptah record` or `perf record -e
- * intel_pt//`) or a raw packet stream with an image. It knows the trace streams
+ * intel_pt//`) or a trace set: raw packets of other drivers, with what is known of
+ * them (trace_set.h). It knows the trace streams
  * (one per thread or per CPU), the processes, and what they had mapped at which
  * time, and it decodes each stream over the memory as it was then.
  *
@@ -62,14 +63,27 @@ struct ptah_session;
 
 /*
  * `path`: a perf.data file, a folder that perf wrote (--threads, --kcore), a
- * pipe, or "-" for standard input. Data from a pipe, and data that is compressed
- * in the recording, is kept in an unlinked file in /var/tmp while the session is
- * open.
+ * pipe, or "-" for standard input; or what ptah_trace_set_open() takes. Data from a
+ * pipe, and data that is compressed in the recording, is kept in an unlinked file
+ * in /var/tmp while the session is open.
  */
 PTAH_API int ptah_session_open(const char *path, const struct ptah_session_config *config,
 			       struct ptah_session **session, struct ptah_message *why);
 
-/* A session of one stream: the packets in the file `pt` over `image`, which is cloned. */
+struct ptah_trace_set;
+
+/*
+ * A session of raw traces and what is known of them (trace_set.h). The set is not needed after the
+ * call. Code that cannot be read is an error, with config->ignore_build_ids a note.
+ */
+PTAH_API int ptah_session_open_set(const struct ptah_trace_set *set,
+				   const struct ptah_session_config *config,
+				   struct ptah_session **session, struct ptah_message *why);
+
+/*
+ * A set of one stream: the packets in the file `pt` over `image`, which is cloned. For an image
+ * that is made of bytes, has a reader callback, or shares a cache.
+ */
 PTAH_API int ptah_session_open_raw(const char *pt, const struct ptah_image *image,
 				   struct ptah_session **session, struct ptah_message *why);
 
@@ -183,7 +197,9 @@ struct ptah_map {
 
 /*
  * What `space` had mapped at `address` at time `tsc` (0: at the end). `space` is a
- * pid, or that of a stream. The kernel's code belongs to every space: its path is
+ * pid, or that of a stream, or one that ptah_session_profile_pid() returned. In a
+ * trace set, code that belongs to no process is found in every space, with the path
+ * "[code]" if it is in no file. The kernel's code belongs to every space: its path is
  * "[kernel.kallsyms]", with the offset from the symbol of ptah_session_kernel(), or
  * that of a module's file, or a name like "bpf_prog_..." without "/" and "[".
  * false: nothing is known.
@@ -225,9 +241,9 @@ PTAH_API uint64_t ptah_session_time(const struct ptah_session *session, uint64_t
  * The configuration that the streams are decoded with. The recording gives the
  * frequencies for MTC, CYC and CBR packets, the errata of its processor, and
  * whether Event Trace was on, TNT or return compression off. These fields are 0
- * where it does not say, and for raw traces. `resync` is true. set changes the
+ * where it does not say, and where a trace set does not. `resync` is true. set changes the
  * configuration for the streams that are opened afterwards; their address ranges
- * always come from the recording.
+ * always come from the recording or the trace set.
  */
 PTAH_API void ptah_session_get_flow(const struct ptah_session *session,
 				    struct ptah_flow_config *config);
@@ -335,7 +351,7 @@ PTAH_API int ptah_stream_thread(const struct ptah_stream *stream, struct ptah_th
 
 /*
  * The process that a space stands for (struct ptah_stream_info,
- * ptah_session_profile_pid()): its pid, tid -1, and the last name that its first
+ * ptah_session_profile_pid()): its pid (-1: unknown), tid -1, and the last name that its first
  * thread had while it was that program, "" if none is known. PTAH_E_INVAL: no
  * stream has this space.
  */
@@ -346,7 +362,9 @@ PTAH_API int ptah_session_space(const struct ptah_session *session, int32_t spac
  * The process that blocks and edges of a stream's profile belong to, by their
  * `space`. The result is the stream's own space (struct ptah_stream_info) or,
  * where several processes share a CPU's stream, the pid of the process that ran;
- * -1: not known.
+ * -1: not known. Where the code of a trace set belongs to address spaces and the
+ * stream to no process, it is a number below -1 for the address space
+ * (ptah_session_space() has its name, as "cr3:1aa000").
  */
 PTAH_API int32_t ptah_session_profile_pid(const struct ptah_session *session, size_t stream,
 					  const struct ptah_profile *profile, unsigned space);

@@ -141,20 +141,33 @@ PTAH_API int ptah_trace_set_add_switch(struct ptah_trace_set *set,
 struct ptah_trace_sideband {
 	size_t size; /* sizeof(struct ptah_trace_sideband) */
 	struct ptah_trace_file file;
-	uint64_t sample_type; /* of struct perf_event_attr; 0: the records have no trailer */
+	uint64_t sample_type; /* of struct perf_event_attr; 0: that of the events below, or none */
 	int32_t cpu;	      /* -1: unknown */
 	int32_t pid, tid;     /* 0 or -1: unknown */
+	int64_t tsc_offset;   /* the records count by so many TSC ticks earlier than they say */
 };
 
 PTAH_API int ptah_trace_set_add_sideband(struct ptah_trace_set *set,
 					 const struct ptah_trace_sideband *sideband);
+
+/*
+ * Where the records of several perf events end in different ways: the sample_type of the event
+ * with this id, which PERF_SAMPLE_IDENTIFIER puts at the end of each record.
+ */
+struct ptah_trace_event {
+	size_t size; /* sizeof(struct ptah_trace_event) */
+	uint64_t id, sample_type;
+};
+
+PTAH_API int ptah_trace_set_add_event(struct ptah_trace_set *set,
+				      const struct ptah_trace_event *event);
 
 /* The processor that recorded, what it was asked to trace, and how its clocks run. 0: not known. */
 struct ptah_trace_processor {
 	size_t size; /* sizeof(struct ptah_trace_processor) */
 	struct ptah_cpu cpu;
 	/* As in struct ptah_event_config: mtc_period, cyc_threshold, event_trace, no_tnt,
-	 * no_retcomp, and the ranges. Its size may be 0. */
+	 * no_retcomp, and the ranges; and os, if the kernel was traced. Its size may be 0. */
 	struct ptah_trace_config trace;
 	uint32_t tsc_n, tsc_d; /* CPUID.15H EBX, EAX: TSC ticks per crystal tick are n / d */
 	uint8_t nominal_ratio; /* maximum non-turbo ratio: MSR_PLATFORM_INFO[15:8] */

@@ -516,13 +516,13 @@ static int take_space(struct counts_process *p, const struct counts_process *all
 }
 
 static int add_spaces(struct ptah_counts *c, const struct ptah_session *session,
-		      const struct counts_process *all)
+		      const struct stream *stream, const struct counts_process *all)
 {
 	int status = 0;
 
 	for (size_t i = 0; i < all->space_count && status >= 0; i++) {
 		struct counts_process p =
-		    process_of_space(session, follow_pid(session, &all->spaces[i]));
+		    process_of_space(session, session_space_of(session, stream, &all->spaces[i]));
 
 		status = take_space(&p, all, (uint32_t)i);
 		if (status >= 0 && (p.block_count || p.edge_count))
@@ -543,10 +543,10 @@ int ptah_counts_add_stream(struct ptah_counts *c, const struct ptah_session *ses
 		return PTAH_E_INVAL;
 	all = process_of_space(session, session->streams[stream].info.space);
 	status = take_profile(&all, profile);
-	if (status >= 0 && !stream_is_shared(&session->streams[stream]))
+	if (status >= 0 && !session_has_spaces(session, &session->streams[stream]))
 		return add_process(c, &all);
 	if (status >= 0)
-		status = add_spaces(c, session, &all);
+		status = add_spaces(c, session, &session->streams[stream], &all);
 	/* Losses belong to the trace, not to a process. */
 	lost.events = all.events;
 	counts_free_process(&all);

@@ -89,8 +89,6 @@ int perfdata_open_records(const struct perfdata_records *config, struct perfdata
 	struct perfdata_file *f;
 	int status = 0;
 
-	if (!config->count)
-		return PTAH_E_INVAL;
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return PTAH_E_NOMEM;
@@ -99,7 +97,7 @@ int perfdata_open_records(const struct perfdata_records *config, struct perfdata
 	f->kernel = config->kernel;
 	f->clock = config->clock;
 	f->has_clock = f->clock.mult && f->clock.shift < 64;
-	f->path = strdup(config->parts[0].path);
+	f->path = strdup(config->count ? config->parts[0].path : "");
 	if (!f->path)
 		status = PTAH_E_NOMEM;
 	for (size_t i = 0; i < config->count && status >= 0; i++)

@@ -77,8 +77,8 @@ static int report_changed(struct ptah_message *why, const char *path,
 	    path, is->size ? is_text : "missing", was_text);
 }
 
-static int check_file(const struct ptah_session *s, const struct change *change,
-		      struct ptah_message *why)
+int session_check_file(const struct ptah_session *s, const struct change *change,
+		       struct ptah_message *why)
 {
 	char *path = session_path(s, change->path);
 	struct perfdata_build_id was = change->id, is;
@@ -118,12 +118,12 @@ static int check_memory(const struct ptah_session *s, const struct change **chan
 	int status = 0;
 
 	for (size_t i = 0; i < count; i++)
-		if (changes[i]->type == CHANGE_MAP && session_is_file(changes[i]->path))
+		if (changes[i]->type == CHANGE_MAP && change_is_file(changes[i]))
 			changes[n++] = changes[i];
 	qsort(changes, n, sizeof(*changes), compare_files);
 	for (size_t i = 0; i < n && status >= 0; i++)
 		if (!i || compare_files(&changes[i - 1], &changes[i]))
-			status = check_file(s, changes[i], why);
+			status = session_check_file(s, changes[i], why);
 	return status;
 }
 

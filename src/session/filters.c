@@ -87,7 +87,9 @@ int session_filters(const struct ptah_session *session, size_t process,
 	int status = 0;
 
 	memset(ranges, 0, PTAH_RANGES * sizeof(*ranges));
-	if (session->file)
+	if (session->is_set)
+		memcpy(ranges, session->ranges, sizeof(session->ranges));
+	else
 		recorded = perfdata_filter(session->file, &n);
 	if (!n)
 		return 0;

@@ -67,6 +67,7 @@ static bool address_of(const struct ptah_elf_segment *segments, int n, uint64_t 
 static int add_vmlinux(struct ptah_session *s, const char *path)
 {
 	struct kernel *k = &s->kernel;
+	const bool is_new = !k->image;
 	struct ptah_elf_segment *segments = NULL;
 	struct ptah_symbols *symbols;
 	struct ptah_symbol symbol;
@@ -82,7 +83,7 @@ static int add_vmlinux(struct ptah_session *s, const char *path)
 	if (status >= 0 && !address_of(segments, n, symbol.start, &address))
 		status = PTAH_E_BAD_FILE;
 	k->slide = k->address - address;
-	if (status >= 0)
+	if (status >= 0 && is_new)
 		status = ptah_image_new(&k->image);
 	for (int i = 0; i < n && status >= 0; i++)
 		status = ptah_image_add_file(k->image, path, segments[i].offset, segments[i].size,
@@ -92,8 +93,10 @@ static int add_vmlinux(struct ptah_session *s, const char *path)
 		k->vmlinux = strdup(path);
 		return k->vmlinux ? 0 : PTAH_E_NOMEM;
 	}
-	ptah_image_free(k->image);
-	k->image = NULL;
+	if (is_new) {
+		ptah_image_free(k->image);
+		k->image = NULL;
+	}
 	return status == PTAH_E_NOMEM ? status : PTAH_E_BAD_FILE;
 }
 
@@ -302,16 +305,15 @@ static int use_kcore(struct kernel *k, const char *kcore)
 /* 1: the running kernel is the one that ran. */
 static int use_running(struct ptah_session *s)
 {
-	struct ptah_image *image;
-	int status = ptah_image_new(&image);
+	struct ptah_image *image, *without = s->kernel.image;
+	int status = without ? ptah_image_clone(without, &image) : ptah_image_new(&image);
 
 	if (status < 0)
 		return status;
 	status = running_kernel_add_code(s, image);
 	if (status > 0)
 		s->kernel.image = image;
-	else
-		ptah_image_free(image);
+	ptah_image_free(status > 0 ? without : image);
 	return status == PTAH_E_NOMEM ? status : status > 0;
 }
 
@@ -352,7 +354,7 @@ static int find_code(struct ptah_session *s, struct ptah_message *why)
 		return use_named_vmlinux(s, why);
 	if (kcore)
 		return use_kcore(&s->kernel, kcore);
-	if (!perfdata_has_kernel(s->file))
+	if (s->kcore || !perfdata_has_kernel(s->file))
 		return 0;
 	status = use_running(s);
 	if (!status && s->kernel.address)
@@ -379,6 +381,8 @@ static int try_kallsyms(struct ptah_session *s, char *path, int *problem)
 		*problem = PTAH_E_EMPTY;
 	if (*problem >= 0) {
 		s->kernel.kallsyms = path;
+		if (s->is_set && !s->kernel.address)
+			s->kernel.address = address;
 		return 1;
 	}
 	/* vmlinux has names, too. */
@@ -392,9 +396,8 @@ static int try_kallsyms(struct ptah_session *s, char *path, int *problem)
 	return 0;
 }
 
-static int use_named_kallsyms(struct ptah_session *s, struct ptah_message *why)
+static int use_named_kallsyms(struct ptah_session *s, const char *path, struct ptah_message *why)
 {
-	const char *path = s->config.kallsyms;
 	int problem = 0;
 
 	if (try_kallsyms(s, strdup(path), &problem) > 0 || problem == PTAH_E_EMPTY)
@@ -411,8 +414,9 @@ static int find_names(struct ptah_session *s, struct ptah_message *why)
 	const char *recorded = perfdata_kallsyms(s->file);
 	int problem = 0;
 
-	if (s->config.kallsyms)
-		return use_named_kallsyms(s, why);
+	if (s->config.kallsyms || s->kallsyms)
+		return use_named_kallsyms(s, s->config.kallsyms ? s->config.kallsyms : s->kallsyms,
+					  why);
 	if (recorded && try_kallsyms(s, strdup(recorded), &problem))
 		return 0;
 	if (!perfdata_has_kernel(s->file) || !s->kernel.address)

@@ -6,7 +6,7 @@
  * no instruction can have been executed there before; so coarse time stamps do no harm. Only what
  * replaces something earlier has to wait for its time.
  */
-#include "session/session.h"
+#include "session/trace_set.h"
 
 #include "base/compiler.h"
 
@@ -125,7 +125,7 @@ static bool cover_is_taken(const struct cover *cover, const struct change *c)
 
 static bool leaves_code(const struct change *c)
 {
-	return c->type == CHANGE_CODE || (c->type == CHANGE_MAP && session_is_file(c->path));
+	return c->type == CHANGE_CODE || (c->type == CHANGE_MAP && change_is_file(c));
 }
 
 static int find_waiting(const struct change **changes, size_t n, bool *waits)
@@ -295,7 +295,19 @@ static int compare_with(const struct ptah_session *s, size_t other, const struct
 	return 0;
 }
 
-static int find_alike(struct ptah_session *s, size_t i, struct table *by_hash)
+/* Streams of a set that run over the code of no process run over the same code. */
+static void find_alike_of_none(const struct ptah_session *s, struct stream *stream, size_t i,
+			       size_t *first)
+{
+	if (!s->is_set || stream->cpu != SESSION_NONE || stream->info.space != -1 ||
+	    kernel_later(&s->kernel))
+		return;
+	if (*first == SESSION_NONE)
+		*first = i;
+	stream->like = *first;
+}
+
+static int find_alike(struct ptah_session *s, size_t i, struct table *by_hash, size_t *first)
 {
 	struct stream *stream = &s->streams[i];
 	bool same = false;
@@ -304,6 +316,8 @@ static int find_alike(struct ptah_session *s, size_t i, struct table *by_hash)
 	int status;
 
 	stream->like = i;
+	if (stream->process == SESSION_NONE)
+		find_alike_of_none(s, stream, i, first);
 	if (stream->process == SESSION_NONE)
 		return 0;
 	status = memory_init(&m, s, stream);
@@ -325,10 +339,11 @@ static int find_alike(struct ptah_session *s, size_t i, struct table *by_hash)
 int session_find_alike(struct ptah_session *s)
 {
 	struct table by_hash = {0};
+	size_t first = SESSION_NONE;
 	int status = 0;
 
 	for (size_t i = 0; i < s->stream_count && status >= 0; i++)
-		status = find_alike(s, i, &by_hash);
+		status = find_alike(s, i, &by_hash, &first);
 	table_free(&by_hash);
 	return status;
 }
@@ -507,5 +522,6 @@ bool ptah_session_find_map(const struct ptah_session *s, int32_t space, uint64_t
 	if (!s || !map)
 		return false;
 	return find_process_map(s, space, address, tsc, map) ||
-	       (address >= KERNEL_HALF && find_kernel_map(s, address, tsc, map));
+	       (address >= KERNEL_HALF && find_kernel_map(s, address, tsc, map)) ||
+	       session_find_set_map(s, space, address, map);
 }

@@ -9,14 +9,11 @@
 
 #include <string.h>
 
-static struct stream *stream_of(struct ptah_session *s, uint32_t index, int32_t tid, int32_t cpu)
+struct stream *session_new_stream(struct ptah_session *s, uint32_t index)
 {
-	size_t i = table_get(&s->streams_by_index, index);
-	struct stream *streams;
+	struct stream *streams =
+	    session_grow(s->streams, s->stream_count, &s->stream_capacity, sizeof(*streams));
 
-	if (i != SESSION_NONE)
-		return &s->streams[i];
-	streams = session_grow(s->streams, s->stream_count, &s->stream_capacity, sizeof(*streams));
 	if (!streams)
 		return NULL;
 	s->streams = streams;
@@ -24,13 +21,28 @@ static struct stream *stream_of(struct ptah_session *s, uint32_t index, int32_t 
 		return NULL;
 	streams[s->stream_count] = (struct stream){
 	    .index = index, .process = SESSION_NONE, .last = SESSION_NONE, .cpu = SESSION_NONE};
+	streams[s->stream_count].info =
+	    (struct ptah_stream_info){.pid = -1, .tid = -1, .cpu = -1, .space = -1};
+	return &streams[s->stream_count++];
+}
+
+static struct stream *stream_of(struct ptah_session *s, uint32_t index, int32_t tid, int32_t cpu)
+{
+	const size_t i = table_get(&s->streams_by_index, index);
+	struct stream *stream;
+
+	if (i != SESSION_NONE)
+		return &s->streams[i];
+	stream = session_new_stream(s, index);
+	if (!stream)
+		return NULL;
 	/*
 	 * In the record of a CPU's buffer perf names the first thread that it was told to trace,
 	 * not one that ran there (auxtrace_mmap_params__set_idx() in tools/perf/util/auxtrace.c).
 	 */
-	streams[s->stream_count].info = (struct ptah_stream_info){
-	    .pid = -1, .tid = cpu < 0 ? tid : -1, .cpu = cpu, .space = -1};
-	return &streams[s->stream_count++];
+	stream->info.tid = cpu < 0 ? tid : -1;
+	stream->info.cpu = cpu;
+	return stream;
 }
 
 #define PSB_BYTES 16
@@ -95,7 +107,7 @@ static void place_piece(const struct ptah_session *s, struct stream *stream, uin
 	*gap = offset > stream->expected;
 	*skip = 0;
 	if (*gap) {
-		if (!s->file || !perfdata_snapshot(s->file))
+		if (!perfdata_snapshot(s->file))
 			stream->info.lost += offset - stream->expected;
 	} else if (again < 8 && again < before) {
 		stream->info.bytes -= again; /* padding at the end of the last piece */
@@ -129,6 +141,18 @@ static int add_piece(struct stream *stream, const uint8_t *bytes, uint64_t size,
 	return 0;
 }
 
+int session_add_pieces(struct stream *stream, const uint8_t *bytes, uint64_t size, bool gap)
+{
+	int status = 0;
+
+	for (uint64_t at = 0; at < size && status >= 0; at += SESSION_PIECE_MAX) {
+		const uint64_t n = size - at < SESSION_PIECE_MAX ? size - at : SESSION_PIECE_MAX;
+
+		status = add_piece(stream, bytes + at, n, gap && !at);
+	}
+	return status;
+}
+
 int session_add_trace(struct ptah_session *s, uint32_t index, int32_t tid, int32_t cpu,
 		      uint64_t offset, const uint8_t *bytes, uint64_t size)
 {
@@ -140,7 +164,7 @@ int session_add_trace(struct ptah_session *s, uint32_t index, int32_t tid, int32
 		return PTAH_E_NOMEM;
 	if (!size || size > UINT64_MAX - offset)
 		return 0;
-	if (stream->count && s->file && perfdata_snapshot(s->file))
+	if (stream->count && perfdata_snapshot(s->file))
 		place_snapshot(stream, bytes, size, &skip, &gap);
 	else if (stream->count)
 		place_piece(s, stream, offset, &skip, &gap);
@@ -149,14 +173,7 @@ int session_add_trace(struct ptah_session *s, uint32_t index, int32_t tid, int32
 	if (skip >= size)
 		return 0;
 	stream->expected = offset + size;
-	for (uint64_t at = skip; at < size; at += SESSION_PIECE_MAX) {
-		uint64_t n = size - at < SESSION_PIECE_MAX ? size - at : SESSION_PIECE_MAX;
-		int status = add_piece(stream, bytes + at, n, gap && at == skip);
-
-		if (status < 0)
-			return status;
-	}
-	return 0;
+	return session_add_pieces(stream, bytes + skip, size - skip, gap);
 }
 
 int session_on_truth(struct ptah_session *s, const struct perfdata_record *r)

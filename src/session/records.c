@@ -4,11 +4,13 @@
  *
  * perf writes what each CPU saw piece by piece, so that records are not in the order of time. The
  * first pass over the records takes the trace and notes the time of every other record. The second
- * pass goes through these in the order of time.
+ * pass goes through these in the order of time. The entries of a trace set take their places among
+ * them.
  */
 #include "session/records.h"
 
 #include "perfdata/message.h"
+#include "session/trace_set.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -16,14 +18,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A record for the second pass. */
+/* What the second pass takes: at the same time in this order. */
+enum mark_type {
+	MARK_THREAD, /* of a trace set */
+	MARK_MAP,    /* of a trace set: of its struct set_maps */
+	MARK_SWITCH, /* of a trace set */
+	MARK_RECORD,
+};
+
 struct mark {
-	uint64_t time; /* by perf's clock at first, then converted to TSC */
-	uint64_t offset;
+	uint64_t time;	 /* of a record: by perf's clock at first, then converted to TSC */
+	uint64_t offset; /* of the record, or the index of the entry */
+	enum mark_type type;
 };
 
 struct pass {
 	struct ptah_session *session;
+	const struct ptah_trace_set *set; /* NULL: a recording */
+	struct set_maps maps;
 	struct mark *marks;
 	size_t count, capacity;
 	uint64_t lost, cut; /* events and pieces of trace that the kernel reported as lost */
@@ -70,7 +82,7 @@ int session_note_format(struct ptah_session *s, const char *format, ...)
 
 /* First pass */
 
-static int mark_record(struct pass *pass, const struct perfdata_record *r)
+static int add_mark(struct pass *pass, enum mark_type type, uint64_t time, uint64_t offset)
 {
 	struct mark *marks =
 	    session_grow(pass->marks, pass->count, &pass->capacity, sizeof(*marks));
@@ -78,8 +90,30 @@ static int mark_record(struct pass *pass, const struct perfdata_record *r)
 	if (!marks)
 		return PTAH_E_NOMEM;
 	pass->marks = marks;
-	marks[pass->count++] = (struct mark){r->time, r->offset};
+	marks[pass->count++] = (struct mark){time, offset, type};
 	return 0;
+}
+
+static int mark_record(struct pass *pass, const struct perfdata_record *r)
+{
+	return add_mark(pass, MARK_RECORD, r->time, r->offset);
+}
+
+/* What the entries of a trace set say of processes and threads. */
+static int mark_set(struct pass *pass, struct ptah_message *why)
+{
+	const struct ptah_trace_set *set = pass->set;
+	int status = session_list_set_maps(pass->session, set, &pass->maps, why);
+
+	for (size_t i = 0; i < set->thread_count && status >= 0; i++)
+		status = add_mark(pass, MARK_THREAD, 0, i);
+	for (size_t i = 0; i < pass->maps.count && status >= 0; i++)
+		status = add_mark(pass, MARK_MAP, pass->maps.maps[i].change.tsc, i);
+	for (size_t i = 0; i < set->switch_count && status >= 0; i++)
+		status = add_mark(pass, MARK_SWITCH, set->switches[i].tsc, i);
+	for (size_t i = 0; i < set->note_count && status >= 0; i++)
+		status = session_note(pass->session, set->notes[i], strlen(set->notes[i]));
+	return status;
 }
 
 static int first_pass(struct pass *pass, const struct perfdata_record *r)
@@ -135,6 +169,8 @@ static int compare_marks(const void *a, const void *b)
 
 	if (x->time != y->time)
 		return x->time < y->time ? -1 : 1;
+	if (x->type != y->type)
+		return x->type < y->type ? -1 : 1;
 	return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
@@ -145,20 +181,51 @@ static int sort_marks(struct pass *pass)
 
 	for (size_t i = 0; i < pass->count; i++) {
 		struct mark *m = &pass->marks[i];
-		int status = perfdata_read_at(pass->session->file, m->offset, &r);
+		int status = m->type == MARK_RECORD
+				 ? perfdata_read_at(pass->session->file, m->offset, &r)
+				 : 0;
 
 		if (status < 0)
 			return status;
-		m->time =
-		    r.type == PERFDATA_HEADER_EVENT_TYPE ? r.tsc : to_tsc(pass->session, m->time);
-		sorted = sorted && (!i || m[-1].time <= m->time);
+		if (m->type == MARK_RECORD)
+			m->time = r.type == PERFDATA_HEADER_EVENT_TYPE
+				      ? r.tsc
+				      : to_tsc(pass->session, m->time);
+		sorted = sorted && (!i || compare_marks(m - 1, m) < 0);
 	}
 	if (!sorted)
 		qsort(pass->marks, pass->count, sizeof(*pass->marks), compare_marks);
 	return 0;
 }
 
-static int second_pass(struct ptah_session *s, const struct mark *m)
+/*
+ * Whether it is known when records were written. Without that their switches are not used, so that
+ * those which a trace set names itself are.
+ */
+static bool has_times(const struct ptah_session *s)
+{
+	return s->has_clock || !s->is_set;
+}
+
+static int take_entry(struct pass *pass, const struct mark *m)
+{
+	struct ptah_session *s = pass->session;
+	const struct set_map *map;
+	struct process *p;
+
+	switch (m->type) {
+	case MARK_THREAD:
+		return session_on_set_thread(s, &pass->set->threads[m->offset]);
+	case MARK_SWITCH:
+		return session_on_set_switch(s, &pass->set->switches[m->offset]);
+	default:
+		map = &pass->maps.maps[m->offset];
+		p = session_process_of(s, map->pid);
+		return p ? session_append_change(p, &map->change) : PTAH_E_NOMEM;
+	}
+}
+
+static int take_record(struct ptah_session *s, const struct mark *m)
 {
 	struct perfdata_record r;
 	int status = perfdata_read_at(s->file, m->offset, &r);
@@ -175,10 +242,10 @@ static int second_pass(struct ptah_session *s, const struct mark *m)
 		return session_on_fork(s, &r, m->time);
 	case PERFDATA_ITRACE_START:
 		status = session_on_begin(s, &r);
-		return status < 0 ? status : session_on_start(s, &r, m->time);
+		return status < 0 || !has_times(s) ? status : session_on_start(s, &r, m->time);
 	case PERFDATA_SWITCH:
 	case PERFDATA_SWITCH_CPU_WIDE:
-		return session_on_switch(s, &r, m->time);
+		return has_times(s) ? session_on_switch(s, &r, m->time) : 0;
 	case PERFDATA_NAMESPACES:
 		return session_on_namespaces(s, &r, m->time);
 	case PERFDATA_CGROUP:
@@ -210,9 +277,12 @@ static int read_twice(struct pass *pass, struct ptah_message *why)
 	if (more < 0)
 		return more;
 	s->has_clock = perfdata_clock(s->file, &s->clock);
-	status = sort_marks(pass);
+	status = pass->set ? mark_set(pass, why) : 0;
+	if (status >= 0)
+		status = sort_marks(pass);
 	for (size_t i = 0; i < pass->count && status >= 0; i++)
-		status = second_pass(s, &pass->marks[i]);
+		status = pass->marks[i].type == MARK_RECORD ? take_record(s, &pass->marks[i])
+							    : take_entry(pass, &pass->marks[i]);
 	return status;
 }
 
@@ -239,15 +309,17 @@ static int note_losses(const struct pass *pass)
 	return status;
 }
 
-int session_read_records(struct ptah_session *s, const char *path, struct ptah_message *why)
+int session_read_records(struct ptah_session *s, const char *path, const struct ptah_trace_set *set,
+			 struct ptah_message *why)
 {
-	struct pass pass = {.session = s};
+	struct pass pass = {.session = s, .set = set};
 	int status;
 
 	if (why)
 		why->text[0] = '\0';
 	status = read_twice(&pass, why);
 	free(pass.marks);
+	free(pass.maps.maps);
 	if (status >= 0)
 		status = note_losses(&pass);
 	if (status >= 0)

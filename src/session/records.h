@@ -12,6 +12,8 @@
 #include "perfdata/format.h"
 #include "session/session.h"
 
+#include <ptah/trace_set.h>
+
 /* records.c */
 int session_note_format(struct ptah_session *s, const char *format, ...) PRINTF_LIKE(2, 3);
 
@@ -37,6 +39,10 @@ int session_on_poke(struct ptah_session *s, const struct perfdata_record *r, uin
 int session_on_switch(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 /* Handles ITRACE_START: tracing begins on a CPU while a thread runs there. */
 int session_on_start(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+
+/* Entries of a trace set: tasks.c, turns.c */
+int session_on_set_thread(struct ptah_session *s, const struct ptah_trace_thread *thread);
+int session_on_set_switch(struct ptah_session *s, const struct ptah_trace_switch *change);
 
 /*
  * threads.c: lists the threads that ran on the CPU that the stream follows; if the stream is of one

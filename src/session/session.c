@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens a recording, and answers questions about it. */
 #include "session/stream.h"
+#include "session/trace_set.h"
 
 #include <ptah/errata.h>
 
@@ -72,11 +73,6 @@ static void read_events(struct ptah_session *s)
 	struct perfdata_timing timing;
 	struct ptah_cpu cpu;
 
-	s->flow.size = sizeof(s->flow);
-	s->flow.resync = true;
-	events->size = sizeof(*events);
-	if (!s->file)
-		return;
 	if (perfdata_timing(s->file, &timing)) {
 		events->trace.mtc_period = timing.mtc_freq;
 		events->nominal_ratio = timing.nominal_ratio;
@@ -97,7 +93,7 @@ static int open_recording(struct ptah_session *s, const char *path, struct ptah_
 	int status = perfdata_open(path, &s->file, why);
 
 	if (status >= 0)
-		status = session_read_records(s, path, why);
+		status = session_read_records(s, path, NULL, why);
 	if (status < 0)
 		return status;
 	read_events(s);
@@ -111,20 +107,21 @@ static int open_recording(struct ptah_session *s, const char *path, struct ptah_
 	return status < 0 || s->config.ignore_build_ids ? status : session_check_files(s, why);
 }
 
-int ptah_session_open(const char *path, const struct ptah_session_config *config,
-		      struct ptah_session **session, struct ptah_message *why)
+static struct ptah_session *new_session(void)
 {
-	struct ptah_session *s;
-	int status;
+	struct ptah_session *s = calloc(1, sizeof(*s));
 
-	if (!path || !session)
-		return PTAH_E_INVAL;
-	s = calloc(1, sizeof(*s));
 	if (!s)
-		return PTAH_E_NOMEM;
-	status = copy_config(s, config);
-	if (status >= 0)
-		status = open_recording(s, path, why);
+		return NULL;
+	s->flow.size = sizeof(s->flow);
+	s->flow.resync = true;
+	s->flow.events.size = sizeof(s->flow.events);
+	return s;
+}
+
+/* Returns what was opened to the caller, or closes it after a failure. */
+static int hand_over(struct ptah_session *s, int status, struct ptah_session **session)
+{
 	if (status < 0) {
 		ptah_session_close(s);
 		return status;
@@ -133,52 +130,159 @@ int ptah_session_open(const char *path, const struct ptah_session_config *config
 	return 0;
 }
 
-static int map_raw(struct ptah_session *s, const char *path, struct ptah_message *why)
-{
-	struct stat st;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+/* Trace sets */
 
-	if (fd < 0)
-		return perfdata_system_message(why, errno, path, "open");
-	if (fstat(fd, &st) || !S_ISREG(st.st_mode) || !st.st_size) {
-		close(fd);
-		return perfdata_message(why, PTAH_E_EMPTY, "%s: %s", path,
-					S_ISREG(st.st_mode) ? "the file is empty"
-							    : "not a regular file");
+static int open_sideband(struct ptah_session *s, const struct ptah_trace_set *set,
+			 struct ptah_message *why)
+{
+	const struct ptah_trace_processor *p = &set->processor;
+	struct perfdata_records_part *parts = calloc(set->sideband_count + 1, sizeof(*parts));
+	struct perfdata_records_event *events = calloc(set->event_count + 1, sizeof(*events));
+	const struct perfdata_records records = {
+	    .parts = parts,
+	    .count = set->sideband_count,
+	    .events = events,
+	    .event_count = set->event_count,
+	    .clock = {p->time_shift, p->has_clock ? p->time_mult : 0, p->time_zero},
+	    .kernel = p->trace.os && set->sideband_count,
+	};
+	int status = parts && events ? 0 : PTAH_E_NOMEM;
+
+	for (size_t i = 0; status >= 0 && i < set->sideband_count; i++) {
+		const struct ptah_trace_sideband *from = &set->sideband[i];
+
+		parts[i] = (struct perfdata_records_part){
+		    from->file.path, from->file.from, from->file.to, from->sample_type,
+		    from->cpu,	     from->pid,	      from->tid,     from->tsc_offset};
 	}
-	s->raw = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	close(fd);
-	if (s->raw == MAP_FAILED) {
-		s->raw = NULL;
-		return perfdata_system_message(why, errno, path, "map");
-	}
-	s->raw_size = (uint64_t)st.st_size;
-	return 0;
+	for (size_t i = 0; status >= 0 && i < set->event_count; i++)
+		events[i] =
+		    (struct perfdata_records_event){set->events[i].id, set->events[i].sample_type};
+	if (status >= 0)
+		status = perfdata_open_records(&records, &s->file, why);
+	free(parts);
+	free(events);
+	return status;
+}
+
+/* Takes what is needed to decode the packets. */
+static void read_processor(struct ptah_session *s, const struct ptah_trace_processor *p)
+{
+	struct ptah_event_config *events = &s->flow.events;
+
+	events->trace = p->trace;
+	events->trace.size = sizeof(events->trace);
+	memcpy(s->ranges, p->trace.ranges, sizeof(s->ranges));
+	events->tsc_n = p->tsc_n;
+	events->tsc_d = p->tsc_d;
+	events->nominal_ratio = p->nominal_ratio;
+	if (p->cpu.family)
+		events->errata = ptah_cpu_errata(&p->cpu);
+}
+
+static int explain_no_trace(const struct ptah_trace_set *set, struct ptah_message *why)
+{
+	if (!set->stream_count)
+		return perfdata_message(why, PTAH_E_EMPTY, "%s: it names no file of trace",
+					set->origin ? set->origin : "the trace set");
+	return perfdata_message(why, PTAH_E_EMPTY, "%s: the file is empty",
+				set->streams[0].file.path);
+}
+
+static int open_set(struct ptah_session *s, const struct ptah_trace_set *set,
+		    struct ptah_message *why)
+{
+	const char *name = set->origin	       ? set->origin
+			   : set->stream_count ? set->streams[0].file.path
+					       : "the trace set";
+	uint64_t bytes = 0;
+	int status;
+
+	s->is_set = true;
+	read_processor(s, &set->processor);
+	status = open_sideband(s, set, why);
+	if (status >= 0)
+		status = session_add_set_streams(s, set, why);
+	for (size_t i = 0; i < s->stream_count; i++)
+		bytes += s->streams[i].info.bytes;
+	if (status >= 0 && !bytes)
+		return explain_no_trace(set, why);
+	if (status >= 0)
+		status = session_add_set_code(s, set, why);
+	if (status >= 0)
+		status = session_read_records(s, name, set, why);
+	if (status < 0 || s->config.no_images)
+		return status;
+	status = session_find_kernel(s, why);
+	return status < 0 || s->config.ignore_build_ids ? status : session_check_files(s, why);
+}
+
+int ptah_session_open_set(const struct ptah_trace_set *set,
+			  const struct ptah_session_config *config, struct ptah_session **session,
+			  struct ptah_message *why)
+{
+	struct ptah_session *s;
+	int status;
+
+	if (!set || !session)
+		return PTAH_E_INVAL;
+	s = new_session();
+	if (!s)
+		return PTAH_E_NOMEM;
+	status = copy_config(s, config);
+	if (status >= 0)
+		status = open_set(s, set, why);
+	return hand_over(s, status, session);
 }
 
 int ptah_session_open_raw(const char *pt, const struct ptah_image *image,
 			  struct ptah_session **session, struct ptah_message *why)
 {
+	const struct ptah_trace_stream stream = {
+	    .size = sizeof(stream), .file = {.path = pt}, .cpu = -1};
+	struct ptah_trace_set *set;
 	struct ptah_session *s;
 	int status;
 
 	if (!pt || !image || !session)
 		return PTAH_E_INVAL;
-	s = calloc(1, sizeof(*s));
-	if (!s)
-		return PTAH_E_NOMEM;
-	read_events(s);
-	status = map_raw(s, pt, why);
+	status = ptah_trace_set_new(&set);
+	if (status < 0)
+		return status;
+	s = new_session();
+	status = s ? ptah_trace_set_add_stream(set, &stream) : PTAH_E_NOMEM;
 	if (status >= 0)
-		status = ptah_image_clone(image, &s->image);
+		status = ptah_image_clone(image, &s->kernel.image);
 	if (status >= 0)
-		status = session_add_trace(s, 0, -1, -1, 0, s->raw, s->raw_size);
-	if (status < 0) {
-		ptah_session_close(s);
+		status = open_set(s, set, why);
+	ptah_trace_set_free(set);
+	return hand_over(s, status, session);
+}
+
+int ptah_session_open(const char *path, const struct ptah_session_config *config,
+		      struct ptah_session **session, struct ptah_message *why)
+{
+	struct ptah_trace_set *set;
+	struct ptah_session *s;
+	int status;
+
+	if (!path || !session)
+		return PTAH_E_INVAL;
+	if (traceset_is(path)) {
+		status = ptah_trace_set_open(path, &set, why);
+		if (status < 0)
+			return status;
+		status = ptah_session_open_set(set, config, session, why);
+		ptah_trace_set_free(set);
 		return status;
 	}
-	*session = s;
-	return 0;
+	s = new_session();
+	if (!s)
+		return PTAH_E_NOMEM;
+	status = copy_config(s, config);
+	if (status >= 0)
+		status = open_recording(s, path, why);
+	return hand_over(s, status, session);
 }
 
 void ptah_session_close(struct ptah_session *s)
@@ -217,9 +321,7 @@ void ptah_session_close(struct ptah_session *s)
 	strings_free(&s->paths);
 	free(s->symfs);
 	perfdata_close(s->file);
-	ptah_image_free(s->image);
-	if (s->raw)
-		munmap(s->raw, s->raw_size);
+	session_free_set(s);
 	free(s);
 }
 
@@ -239,6 +341,17 @@ int ptah_session_stream_info(const struct ptah_session *s, size_t stream,
 	return 0;
 }
 
+bool session_has_spaces(const struct ptah_session *s, const struct stream *stream)
+{
+	return stream_is_shared(stream) || (s->space_count && stream->process == SESSION_NONE);
+}
+
+int32_t session_space_of(const struct ptah_session *s, const struct stream *stream,
+			 const struct ptah_space *space)
+{
+	return stream_is_shared(stream) ? follow_pid(s, space) : session_number_space(s, space);
+}
+
 int32_t ptah_session_profile_pid(const struct ptah_session *s, size_t stream,
 				 const struct ptah_profile *profile, unsigned space)
 {
@@ -246,9 +359,11 @@ int32_t ptah_session_profile_pid(const struct ptah_session *s, size_t stream,
 
 	if (!s || stream >= s->stream_count)
 		return -1;
-	if (!stream_is_shared(&s->streams[stream]))
+	if (!session_has_spaces(s, &s->streams[stream]))
 		return s->streams[stream].info.space;
-	return ptah_profile_space(profile, space, &value) < 0 ? -1 : follow_pid(s, &value);
+	return ptah_profile_space(profile, space, &value) < 0
+		   ? -1
+		   : session_space_of(s, &s->streams[stream], &value);
 }
 
 size_t ptah_session_stream_like(const struct ptah_session *s, size_t stream)
@@ -267,7 +382,9 @@ int ptah_session_space(const struct ptah_session *s, int32_t space, struct ptah_
 	if (space < -1) {
 		if (program >= s->program_count)
 			return PTAH_E_INVAL;
-		who->pid = s->processes[s->programs[program].process].pid;
+		/* An address space that a trace set names is that of an unknown process. */
+		who->pid =
+		    program < s->space_count ? -1 : s->processes[s->programs[program].process].pid;
 		memcpy(who->comm, s->programs[program].comm, sizeof(who->comm));
 		return 0;
 	}
@@ -362,10 +479,10 @@ const char *ptah_session_note(const struct ptah_session *s, size_t i)
 
 const char *ptah_session_command(const struct ptah_session *s)
 {
-	return s->file ? perfdata_command(s->file) : NULL;
+	return perfdata_command(s->file);
 }
 
 bool ptah_session_truncated(const struct ptah_session *s)
 {
-	return s->file && perfdata_truncated(s->file);
+	return perfdata_truncated(s->file);
 }

@@ -7,6 +7,7 @@
 #include "session/hash_table.h"
 
 #include <ptah/session.h>
+#include <ptah/trace_set.h>
 
 #define SESSION_NONE SIZE_MAX
 
@@ -29,6 +30,7 @@ struct change {
 	uint64_t address, size, file_offset;
 	/* MAP: the path as recorded, without symfs; equal paths are the same pointer */
 	const char *path;
+	bool given; /* MAP: by a trace set, so that the path is a file's, whatever it looks like */
 	const uint8_t *bytes; /* CODE; POKE: the new ones, after the old ones */
 	uint16_t old_size;    /* POKE */
 	struct perfdata_build_id id;
@@ -110,7 +112,8 @@ struct kernel {
 	char symbol[32];
 	uint64_t address;
 	struct perfdata_build_id id;
-	struct ptah_image *image; /* its code */
+	/* Its code. Of a trace set also all other code that belongs to no process. */
+	struct ptah_image *image;
 	char *kallsyms, *vmlinux; /* where the names come from; paths without symfs */
 	uint64_t slide;		  /* how far it was moved up from vmlinux's addresses */
 };
@@ -175,6 +178,13 @@ static inline bool stream_is_shared(const struct stream *stream)
 	return stream->cpu != SESSION_NONE && stream->process == SESSION_NONE;
 }
 
+/* Whether counts of the stream belong to several processes or address spaces with numbers. */
+bool session_has_spaces(const struct ptah_session *session, const struct stream *stream);
+
+/* The number of the one that counts in `space` belong to, if session_has_spaces(). -1: unknown. */
+int32_t session_space_of(const struct ptah_session *session, const struct stream *stream,
+			 const struct ptah_space *space);
+
 /* The offset at which a piece ends, and its size. */
 static inline uint64_t piece_end(const struct stream *stream, size_t i)
 {
@@ -186,13 +196,30 @@ static inline uint64_t piece_size(const struct stream *stream, size_t i)
 	return piece_end(stream, i) - stream->pieces[i].offset;
 }
 
+/* A file of a trace set with packets, mapped. */
+struct set_file {
+	const char *path; /* as the set names it */
+	uint8_t *bytes;
+	uint64_t size;
+	size_t next; /* the next one with the same hash; SESSION_NONE: none */
+};
+
 struct ptah_session {
 	struct ptah_session_config config;
 	char *symfs;
-	struct perfdata_file *file; /* NULL: raw packets without a recording */
-	struct ptah_image *image;   /* raw: the memory it ran over */
-	void *raw;		    /* raw: the mapped packets */
-	uint64_t raw_size;
+	struct perfdata_file *file; /* of a trace set: its sideband records */
+	bool is_set;		    /* a trace set, not a recording */
+	struct set_file *files;
+	size_t file_count, file_capacity;
+	struct table files_by_path;
+	struct ptah_range ranges[PTAH_RANGES]; /* of a set: what was traced */
+	const char *kcore, *kallsyms;	       /* of a set: the kernel's files; NULL: none */
+	/*
+	 * Of a set: the address spaces that its code names, sorted, each once. The i-th has the
+	 * number -2 - i, and programs[i] stands for it.
+	 */
+	struct ptah_space *spaces;
+	size_t space_count;
 	struct ptah_flow_config flow; /* configuration for the decode of streams */
 	unsigned flow_set;	      /* how often `flow` was changed */
 	bool has_clock;
@@ -225,8 +252,12 @@ void *session_grow(void *array, size_t count, size_t *capacity, size_t size);
 
 int session_note(struct ptah_session *session, const char *text, size_t n);
 
-/* records.c: reads the file's records into the session. */
-int session_read_records(struct ptah_session *session, const char *path, struct ptah_message *why);
+/*
+ * records.c: reads the file's records, and what `set` has, into the session. `path` is its name in
+ * messages. `set`: NULL for a recording.
+ */
+int session_read_records(struct ptah_session *session, const char *path,
+			 const struct ptah_trace_set *set, struct ptah_message *why);
 
 /*
  * pieces.c: adds `size` bytes of trace to the stream `index`; `offset` is where the recorder places
@@ -234,6 +265,12 @@ int session_read_records(struct ptah_session *session, const char *path, struct 
  */
 int session_add_trace(struct ptah_session *session, uint32_t index, int32_t tid, int32_t cpu,
 		      uint64_t offset, const uint8_t *bytes, uint64_t size);
+
+/* Adds a stream without trace, which is the one of `index` from now on. NULL: out of memory. */
+struct stream *session_new_stream(struct ptah_session *session, uint32_t index);
+
+/* Adds trace at the end of a stream. `gap`: some is missing before it. */
+int session_add_pieces(struct stream *stream, const uint8_t *bytes, uint64_t size, bool gap);
 
 /*
  * Releases the memory of the pieces before `next` (see perfdata_forget), so that decoding needs the
@@ -278,6 +315,16 @@ char *session_path(const struct ptah_session *session, const char *path);
 
 /* Whether a recorded path is that of a file, not "[vdso]", "//anon" and the like. */
 bool session_is_file(const char *path);
+
+/* Whether a change of the type MAP maps a file. */
+static inline bool change_is_file(const struct change *change)
+{
+	return change->given || session_is_file(change->path);
+}
+
+/* Checks that the file of a MAP exists and is the one that ran. */
+int session_check_file(const struct ptah_session *session, const struct change *change,
+		       struct ptah_message *why);
 
 /* Whether the file at this path of this machine has the build id. */
 bool session_has_id(const char *path, const struct perfdata_build_id *id);

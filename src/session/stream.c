@@ -57,7 +57,7 @@ static int add_map(struct ptah_stream *s, const struct change *change)
 {
 	int status = PTAH_E_MISSING;
 
-	if (session_is_file(change->path)) {
+	if (change_is_file(change)) {
 		char *path = session_path(s->session, change->path);
 
 		if (!path)
@@ -154,14 +154,10 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 	s->stream = &session->streams[index];
 	s->config = session->flow;
 	s->flow_set = session->flow_set;
-	if (session->image) {
-		status = ptah_image_clone(session->image, &s->image);
-	} else {
-		status = session->kernel.image ? ptah_image_clone(session->kernel.image, &s->image)
-					       : ptah_image_new(&s->image);
-		if (status >= 0)
-			status = stream_build_image(s, s->stream->process);
-	}
+	status = session->kernel.image ? ptah_image_clone(session->kernel.image, &s->image)
+				       : ptah_image_new(&s->image);
+	if (status >= 0)
+		status = stream_build_image(s, s->stream->process);
 	if (status >= 0)
 		status =
 		    session_filters(session, s->stream->process, s->config.events.trace.ranges);
@@ -300,7 +296,7 @@ static int cross_gap(struct ptah_stream *s, struct ptah_item *item)
 /* At the end of a stream. In a file that was cut short, any stream may be incomplete. */
 static int end(struct ptah_stream *s, struct ptah_item *item)
 {
-	if (s->ended || !s->session->file || !perfdata_truncated(s->session->file))
+	if (s->ended || s->session->is_set || !perfdata_truncated(s->session->file))
 		return 0;
 	s->ended = true;
 	set_error(s, item, PTAH_E_TRUNCATED);

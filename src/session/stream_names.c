@@ -36,7 +36,7 @@ static bool follow_cpu(const struct ptah_session *s, struct stream *stream)
 	size_t i = stream->info.cpu < 0 ? SESSION_NONE
 					: table_get(&s->cpus_by_number, (uint32_t)stream->info.cpu);
 
-	if (i == SESSION_NONE || !s->has_clock)
+	if (i == SESSION_NONE || !(s->has_clock || s->is_set))
 		return false;
 	stream->cpu = i;
 	return true;
@@ -84,9 +84,16 @@ static void name_stream(struct ptah_session *s, struct stream *stream, struct th
 		t->first = begin->next;
 }
 
+/* Raw traces without processes run over code that belongs to none. */
+static bool has_processes(const struct ptah_session *s)
+{
+	return !s->is_set || s->process_count;
+}
+
 int session_name_streams(struct ptah_session *s)
 {
-	size_t only = only_process_with_maps(s);
+	/* The code of address spaces is that of processes, too, though of unknown ones. */
+	size_t only = s->space_count ? SESSION_NONE : only_process_with_maps(s);
 	bool unknown = false;
 
 	for (size_t i = 0; i < s->stream_count; i++) {
@@ -101,12 +108,15 @@ int session_name_streams(struct ptah_session *s)
 			info->pid = s->processes[only].pid;
 			name_by_process(s, info);
 			follow_cpu(s, stream);
+		} else if (info->pid >= 0 && info->tid < 0) {
+			name_by_process(s, info);
+			follow_cpu(s, stream);
 		}
 		if (info->space == -1)
 			info->space = info->pid;
 		if (info->pid >= 0 && stream->process == SESSION_NONE)
 			stream->process = table_get(&s->processes_by_pid, (uint32_t)info->pid);
-		else if (info->tid < 0 && info->bytes && s->file && !follow_cpu(s, stream))
+		else if (info->tid < 0 && info->bytes && !follow_cpu(s, stream) && has_processes(s))
 			unknown = true;
 		if (stream->cpu != SESSION_NONE && session_list_runners(s, stream) < 0)
 			return PTAH_E_NOMEM;

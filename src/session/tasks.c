@@ -161,6 +161,18 @@ int session_on_comm(struct ptah_session *s, const struct perfdata_record *r, uin
 	return r->exec ? on_exec(s, r->pid, tsc) : 0;
 }
 
+int session_on_set_thread(struct ptah_session *s, const struct ptah_trace_thread *thread)
+{
+	const size_t known = table_get(&s->threads_by_tid, (uint32_t)thread->tid);
+	const int32_t pid =
+	    thread->pid < 0 && known != SESSION_NONE ? s->threads[known].pid : thread->pid;
+	struct thread *t = session_thread_of(s, pid, thread->tid);
+
+	if (!t)
+		return PTAH_E_NOMEM;
+	return thread->comm[0] ? rename_thread(t, thread->comm, strlen(thread->comm), 0) : 0;
+}
+
 /* A thread begins with its parent's name, and a new process also with its parent's memory. */
 int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
 {

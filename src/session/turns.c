@@ -131,3 +131,17 @@ int session_on_start(struct ptah_session *s, const struct perfdata_record *r, ui
 		tsc = 0;
 	return add_turn(s, cpu, (struct turn){tsc, tsc, r->pid, r->tid, SESSION_NONE});
 }
+
+int session_on_set_switch(struct ptah_session *s, const struct ptah_trace_switch *change)
+{
+	const uint64_t tsc = change->tsc;
+	struct cpu *cpu = cpu_of(s, change->cpu);
+
+	if (!cpu)
+		return PTAH_E_NOMEM;
+	if (change->pid > 0 && change->tid > 0 && !session_thread_of(s, change->pid, change->tid))
+		return PTAH_E_NOMEM;
+	/* What records say of a switch in progress ends here. */
+	cpu->comes = cpu->has_left = false;
+	return add_turn(s, cpu, (struct turn){tsc, tsc, change->pid, change->tid, SESSION_NONE});
+}

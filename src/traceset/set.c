@@ -22,12 +22,14 @@ void ptah_trace_set_free(struct ptah_trace_set *set)
 	for (size_t i = 0; i < set->string_count; i++)
 		free(set->strings[i]);
 	free(set->strings);
+	free(set->origin);
 	free(set->folder);
 	free(set->streams);
 	free(set->code);
 	free(set->threads);
 	free(set->switches);
 	free(set->sideband);
+	free(set->events);
 	free((void *)set->notes);
 	free(set);
 }
@@ -209,6 +211,13 @@ int ptah_trace_set_add_sideband(struct ptah_trace_set *set,
 	status = keep_path(set, &s.file.path);
 	return status < 0 ? status
 			  : APPEND(set->sideband, set->sideband_count, set->sideband_capacity, &s);
+}
+
+int ptah_trace_set_add_event(struct ptah_trace_set *set, const struct ptah_trace_event *event)
+{
+	if (!set || !event || event->size < sizeof(*event))
+		return PTAH_E_INVAL;
+	return APPEND(set->events, set->event_count, set->event_capacity, event);
 }
 
 static bool has_valid_ranges(const struct ptah_trace_config *trace)

@@ -12,6 +12,7 @@
  * were added, with pid and tid -1 where they are unknown, and with a space of PTAH_SPACE_ANY.
  */
 struct ptah_trace_set {
+	char *origin; /* the path that was opened; NULL: built by calls */
 	char *folder; /* relative paths are relative to it; NULL: to the working folder */
 	struct ptah_trace_stream *streams;
 	size_t stream_count, stream_capacity;
@@ -23,6 +24,8 @@ struct ptah_trace_set {
 	size_t switch_count, switch_capacity;
 	struct ptah_trace_sideband *sideband;
 	size_t sideband_count, sideband_capacity;
+	struct ptah_trace_event *events;
+	size_t event_count, event_capacity;
 	struct ptah_trace_processor processor;
 	const char *kcore, *kallsyms; /* NULL: none */
 	const char **notes;
@@ -33,5 +36,8 @@ struct ptah_trace_set {
 
 /* Paths that are added from now on are relative to this folder, which is an absolute path. */
 int traceset_set_folder(struct ptah_trace_set *set, const char *folder);
+
+/* Whether ptah_trace_set_open() knows what `path` is. Looks at names and first bytes only. */
+bool traceset_is(const char *path);
 
 #endif

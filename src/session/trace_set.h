@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* What a trace set brings into a session, for the files that open one and read its records. */
+#ifndef PTAH_SESSION_TRACE_SET_H
+#define PTAH_SESSION_TRACE_SET_H
+
+#include "session/session.h"
+#include "traceset/set.h"
+
+/* A file that a process of the set mapped. */
+struct set_map {
+	int32_t pid;
+	struct change change;
+};
+
+struct set_maps {
+	struct set_map *maps;
+	size_t count, capacity;
+};
+
+/* Adds the set's trace: a stream for each CPU or thread. */
+int session_add_set_streams(struct ptah_session *s, const struct ptah_trace_set *set,
+			    struct ptah_message *why);
+
+/* Lists the code that belongs to processes, in the order of the set. The caller frees maps->maps.
+ */
+int session_list_set_maps(struct ptah_session *s, const struct ptah_trace_set *set,
+			  struct set_maps *maps, struct ptah_message *why);
+
+/* Adds the other code to the session's image, and lists the address spaces that it names. */
+int session_add_set_code(struct ptah_session *s, const struct ptah_trace_set *set,
+			 struct ptah_message *why);
+
+/* The number of the named address space that code in `space` belongs to; -1: none. */
+int32_t session_number_space(const struct ptah_session *s, const struct ptah_space *space);
+
+/* Which section of the set's code that belongs to no process holds an address. */
+bool session_find_set_map(const struct ptah_session *s, int32_t space, uint64_t address,
+			  struct ptah_map *map);
+
+void session_free_set(struct ptah_session *s);
+
+#endif
