@@ -199,7 +199,8 @@ struct ptah_map {
  * What `space` had mapped at `address` at time `tsc` (0: at the end). `space` is a
  * pid, or that of a stream, or one that ptah_session_profile_pid() returned. In a
  * trace set, code that belongs to no process is found in every space, with the path
- * "[code]" if it is in no file. The kernel's code belongs to every space: its path is
+ * "[code]" if it is in no file. (In the image of ptah_session_open_raw(), files with
+ * relative paths are not found.) The kernel's code belongs to every space: its path is
  * "[kernel.kallsyms]", with the offset from the symbol of ptah_session_kernel(), or
  * that of a module's file, or a name like "bpf_prog_..." without "/" and "[".
  * false: nothing is known.

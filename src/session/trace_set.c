@@ -539,6 +539,9 @@ bool session_find_set_map(const struct ptah_session *s, int32_t space, uint64_t 
 		return describe_kernel(s, &section, map);
 	/* As recorded: names are looked up below symfs, too. */
 	path = section.path;
+	/* A caller's image may have a path that was relative when the file was added. */
+	if (path && *path != '/')
+		return false;
 	if (path && s->symfs && !strncmp(path, s->symfs, strlen(s->symfs)))
 		path += strlen(s->symfs);
 	*map =
