@@ -289,6 +289,34 @@ int ptah_capture_flush(struct ptah_capture *c, uint64_t *position)
 	return status;
 }
 
+static int read_live(struct ptah_capture *c, struct engine_cpu *cpu, void *argument)
+{
+	struct ptah_capture_live *live = argument;
+
+	live->position = live->limit = position_of(c);
+	live->exact = !cpu || !atomic_load(&c->running);
+	if (!live->exact) {
+		live->limit = room_limit(c);
+		/* A guest's registers are not those of the host that runs here. */
+		if (!c->external)
+			live->position = hardware_live(c);
+	}
+	return PTAH_OK;
+}
+
+int ptah_capture_live(struct ptah_capture *c, struct ptah_capture_live *live)
+{
+	struct ptah_capture_live now = {.size = sizeof(now)};
+	int status;
+
+	if (!c || !live || live->size < sizeof(now))
+		return PTAH_E_INVAL;
+	status = capture_at_holder(c, read_live, &now);
+	if (status == PTAH_OK)
+		*live = now;
+	return status;
+}
+
 static int change(struct ptah_capture *c, struct engine_cpu *cpu, void *argument)
 {
 	if (cpu && atomic_load(&c->running)) {

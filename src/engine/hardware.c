@@ -246,6 +246,21 @@ void hardware_look(struct ptah_capture *c, struct engine_cpu *cpu, bool leave)
 	let_drain(c);
 }
 
+uint64_t hardware_live(const struct ptah_capture *c)
+{
+	uint64_t base, again, ptrs;
+	unsigned tries = 4;
+
+	/* Two registers: output may go on to the next table between the reads. */
+	read_register(c, PTAH_IA32_RTIT_OUTPUT_BASE, &again);
+	do {
+		base = again;
+		read_register(c, PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, &ptrs);
+		read_register(c, PTAH_IA32_RTIT_OUTPUT_BASE, &again);
+	} while (base != again && --tries);
+	return base == again ? room_live(c, base, ptrs) : position_of(c);
+}
+
 void hardware_record(struct ptah_capture *c, unsigned number)
 {
 	const struct ptah_hal *hal = c->engine->hal;

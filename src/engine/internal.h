@@ -229,6 +229,8 @@ unsigned hardware_obstacle(const struct ptah_engine *engine, struct engine_cpu *
 void hardware_look(struct ptah_capture *c, struct engine_cpu *cpu, bool leave);
 int hardware_run(struct ptah_capture *c, struct engine_cpu *cpu);
 void hardware_record(struct ptah_capture *c, unsigned number);
+/* The capture traces here: how much it has written at least, without a look. */
+uint64_t hardware_live(const struct ptah_capture *c);
 
 /* room.c: which part of the buffer may be written to, and which part can be read. */
 bool room_find(struct ptah_capture *c);
@@ -238,6 +240,10 @@ struct topa_place room_place(const struct ptah_capture *c, uint64_t position);
 /* Sets c->place from the output registers, and *position from the place. False: the registers name
  * no place in this capture's tables. */
 bool room_position(struct ptah_capture *c, const struct registers *r, uint64_t *position);
+/* Of a capture that traces: what has been written at least, from registers that may be stale and
+ * without the effects of room_position(); and what can be written at most until the next look. */
+uint64_t room_live(const struct ptah_capture *c, uint64_t base, uint64_t ptrs);
+uint64_t room_limit(const struct ptah_capture *c);
 /* After room_position(): did tracing stop at the end of a region with STOP? */
 bool room_at_stop(const struct ptah_capture *c);
 void room_canary_set(struct ptah_capture *c);

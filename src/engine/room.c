@@ -110,6 +110,23 @@ struct topa_place room_place(const struct ptah_capture *c, uint64_t position)
 	return topa_locate(&c->topa, position);
 }
 
+/*
+ * The canary: while a single range is traced, its newest bytes are replaced by a pattern that no
+ * trace contains. They are the last bytes that a lap overwrites, so if the pattern has changed, a
+ * whole lap was written.
+ */
+static uint8_t *canary_byte(const struct ptah_capture *c, uint64_t i)
+{
+	uint64_t at = position_of(c) + c->topa.lap - CANARY + i;
+
+	return (uint8_t *)c->topa.blocks[0].address + (at & (c->topa.lap - 1));
+}
+
+static uint8_t canary_value(uint64_t i)
+{
+	return (uint8_t)(0xa5 ^ i * 29);
+}
+
 /* SDM "Single-Range Output": OUTPUT_BASE, and mask and offset in MASK_PTRS. */
 static bool position_single(struct ptah_capture *c, const struct registers *r, uint64_t *position)
 {
@@ -188,6 +205,66 @@ bool room_position(struct ptah_capture *c, const struct registers *r, uint64_t *
 	return true;
 }
 
+uint64_t room_limit(const struct ptah_capture *c)
+{
+	if (c->shape == PTAH_SHAPE_SINGLE)
+		return UINT64_MAX;
+	if (c->swap)
+		return get(&c->starts_of[c->fill % c->topa.regions]) + c->topa.region;
+	if (c->marked)
+		return topa_start(&c->topa, c->mark) + topa_bytes(&c->topa, c->mark);
+	return position_of(c) + c->topa.cycle - 1;
+}
+
+/* Single-range output: has the canary been overwritten, if only in part? */
+static bool canary_touched(const struct ptah_capture *c)
+{
+	uint64_t i;
+
+	for (i = 0; i < CANARY; i++) {
+		if (*canary_byte(c, i) != canary_value(i))
+			return true;
+	}
+	return false;
+}
+
+static uint64_t live_single(const struct ptah_capture *c, uint64_t base, uint64_t offset)
+{
+	uint64_t size = c->topa.lap, before = position_of(c), written;
+
+	if (base != c->topa.blocks[0].physical || offset >= size)
+		return before;
+	written = (offset - before) & (size - 1);
+	/* The first byte of the canary is overwritten last but CANARY - 1 of a lap. */
+	if (canary_touched(c) && written <= size - CANARY)
+		written = size - CANARY + 1;
+	return before + written;
+}
+
+uint64_t room_live(const struct ptah_capture *c, uint64_t base, uint64_t ptrs)
+{
+	uint64_t before = position_of(c), position = before;
+	uint64_t offset = ptrs >> PTAH_RTIT_MASK_PTRS_OFFSET;
+	uint32_t index = (uint32_t)ptrs >> PTAH_RTIT_MASK_PTRS_INDEX;
+	int page;
+
+	if (c->shape == PTAH_SHAPE_SINGLE)
+		return live_single(c, base, offset);
+	page = topa_find(&c->topa, base, c->place.page);
+	if (page < 0)
+		return before;
+	if (c->swap) {
+		position = get(&c->starts_of[c->fill % c->topa.regions]) + offset;
+		if ((uint32_t)page != c->place.page || index)
+			return before;
+	} else if (!topa_position(&c->topa, (struct topa_place){(uint32_t)page, index, offset},
+				  before, false, &position)) {
+		return before;
+	}
+	/* A place that output cannot have reached is older than the last look. */
+	return position < before || position > room_limit(c) ? before : position;
+}
+
 bool room_at_stop(const struct ptah_capture *c)
 {
 	uint64_t q = c->fill;
@@ -197,23 +274,6 @@ bool room_at_stop(const struct ptah_capture *c)
 	if (!c->swap)
 		q = c->place.page * TOPA_PER_PAGE + c->place.index;
 	return c->place.offset == topa_bytes(&c->topa, q) && topa_is_stop(&c->topa, q);
-}
-
-/*
- * The canary: while a single range is traced, its newest bytes are replaced by a pattern that no
- * trace contains. They are the last bytes that a lap overwrites, so if the pattern has changed, a
- * whole lap was written.
- */
-static uint8_t *canary_byte(const struct ptah_capture *c, uint64_t i)
-{
-	uint64_t at = position_of(c) + c->topa.lap - CANARY + i;
-
-	return (uint8_t *)c->topa.blocks[0].address + (at & (c->topa.lap - 1));
-}
-
-static uint8_t canary_value(uint64_t i)
-{
-	return (uint8_t)(0xa5 ^ i * 29);
 }
 
 void room_canary_set(struct ptah_capture *c)
