@@ -340,6 +340,31 @@ static void make_kallsyms(struct buffer *b)
 	put_bytes(b, lines, sizeof(lines) - 1);
 }
 
+/* One line of each kind, with all of its words. */
+static void make_trace_set(struct buffer *b)
+{
+	static const char lines[] =
+	    "ptah-trace 1 # the version\n"
+	    "processor 6/0x9e/10\n"
+	    "timing mtc-period=3 cyc-threshold=1 tsc-n=168 tsc-d=2 nominal-ratio=24\n"
+	    "clock shift=10 mult=31 zero=5\n"
+	    "traced kernel no-tnt no-retcomp event-trace\n"
+	    "filter from=0x401000 to=0x402000\n"
+	    "stop from=0xffffffff80000000 to=0\n"
+	    "kernel kcore=kc kallsyms=/proc/kallsyms\n"
+	    "stream \"cpu 0.pt\" from=16 to=32 cpu=0 pid=5 tid=6 lost=7 gap\n"
+	    "raw code.bin from=1 to=2 address=4096 cr3=0x1aa000 vmcs=0x2000\n"
+	    "elf /bin/x base=0x400000 pid=5 tsc=99 recorded=/usr/x build-id=00ab12\n"
+	    "pages /dd/dump\n"
+	    "thread tid=6 pid=5 comm=\"a \\\"b\\\"\\x01\"\n"
+	    "switch cpu=3 tsc=100 pid=5 tid=6\n"
+	    "sideband records from=8 to=16 sample-type=3 cpu=1 pid=2 tid=3 tsc-offset=-4\n"
+	    "event id=7 sample-type=0x10087\n"
+	    "note \"one # two\\n\"\n";
+
+	put_bytes(b, lines, sizeof(lines) - 1);
+}
+
 /* What fits the recording of fuzz_kernel.c: the notes, the modules. */
 static void make_kernel_notes(struct buffer *b)
 {
@@ -987,6 +1012,7 @@ int main(int argc, char **argv)
 	    {"pages/three", make_pages},
 	    {"elf/smallest", make_elf},
 	    {"kallsyms/moved", make_kallsyms},
+	    {"trace_set/every-line", make_trace_set},
 	    {"module/file", make_module},
 	    {"module/packed", make_packed_module},
 	    {"kernel/notes", make_kernel_notes},

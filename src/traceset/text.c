@@ -914,8 +914,9 @@ static void put_processor(const struct writer *w, const struct ptah_trace_proces
 	}
 }
 
-static void put_set(const struct writer *w, const struct ptah_trace_set *set)
+void traceset_write_text(const struct ptah_trace_set *set, const char *folder, FILE *file)
 {
+	const struct writer writer = {file, folder}, *w = &writer;
 	static const char *const code[PTAH_TRACE_CODE_MAX] = {"raw", "elf", "pages"};
 	const struct kernel_line kernel = {set->kcore, set->kallsyms};
 	const struct version_line version = {1};
@@ -941,37 +942,39 @@ static void put_set(const struct writer *w, const struct ptah_trace_set *set)
 
 char *traceset_folder_of(const char *path)
 {
-	char *copy = strdup(path), *folder;
+	char *full = realpath(path, NULL), *folder;
 	struct stat st;
 
-	if (!copy)
-		return NULL;
-	folder = realpath(stat(path, &st) == 0 && S_ISDIR(st.st_mode) ? path : dirname(copy), NULL);
-	free(copy);
+	if (full && (stat(full, &st) < 0 || S_ISDIR(st.st_mode)))
+		return full;
+	/* A file that does not exist yet lies in the folder that its path names. */
+	if (!full)
+		full = strdup(path);
+	folder = full ? realpath(dirname(full), NULL) : NULL;
+	free(full);
 	return folder;
 }
 
 int ptah_trace_set_save(const struct ptah_trace_set *set, const char *path,
 			struct ptah_message *why)
 {
-	struct writer w = {0};
 	char *folder;
 	int status = 0;
+	FILE *file;
 
 	if (!set || !path)
 		return PTAH_E_INVAL;
 	folder = traceset_folder_of(path);
-	w.folder = folder;
-	w.file = folder ? fopen(path, "we") : NULL;
-	if (!w.file) {
+	file = folder ? fopen(path, "we") : NULL;
+	if (!file) {
 		status = perfdata_system_message(why, errno, path, "write");
 		free(folder);
 		return status;
 	}
-	put_set(&w, set);
-	if (ferror(w.file))
+	traceset_write_text(set, folder, file);
+	if (ferror(file))
 		status = perfdata_system_message(why, EIO, path, "write");
-	if (fclose(w.file) && status >= 0)
+	if (fclose(file) && status >= 0)
 		status = perfdata_system_message(why, errno, path, "write");
 	if (status < 0)
 		unlink(path);

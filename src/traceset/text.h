@@ -5,6 +5,8 @@
 
 #include "traceset/set.h"
 
+#include <stdio.h>
+
 #define TRACESET_MAGIC "ptah-trace" /* what the text begins with */
 
 /* Reads the file into a set whose folder is that of the file. */
@@ -16,6 +18,9 @@ int traceset_read_text(const char *path, struct ptah_trace_set *set, struct ptah
  */
 int traceset_parse_text(const char *name, char *text, size_t n, struct ptah_trace_set *set,
 			struct ptah_message *why);
+
+/* Writes a set. The paths of files below `folder` become relative to it. */
+void traceset_write_text(const struct ptah_trace_set *set, const char *folder, FILE *file);
 
 /*
  * The absolute path of a folder, or of the folder that a file lies in, without symbolic links. The

@@ -33,10 +33,10 @@ for command in $commands; do
 done
 
 # Every page of section 1 belongs to a command, and groff reports nothing for any page.
-for page in "$man"/*.1 "$man"/*.7; do
+for page in "$man"/*.[157]; do
 	name=$(basename "$page" .1)
 	case "$name" in
-	ptah | *.7) ;;
+	ptah | *.[57]) ;;
 	*) echo "$commands" | grep -q -x "${name#ptah-}" || fail "$name.1: no such command" ;;
 	esac
 	command -v groff >/dev/null || continue

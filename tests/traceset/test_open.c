@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* Which paths are trace sets, and that a session opens them by their path. */
+#include "test.h"
+
+#include "model/generator.h"
+#include "traceset/set.h"
+
+#include <ptah/session.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void write_file(const char *path, const void *bytes, size_t n)
+{
+	FILE *f = fopen(path, "wb");
+
+	assert_non_null(f);
+	assert_true(fwrite(bytes, 1, n, f) == n);
+	assert_int_equal(fclose(f), 0);
+}
+
+static int enter(void **state)
+{
+	static char folder[] = "/tmp/ptah-set-XXXXXX";
+
+	*state = folder;
+	return !mkdtemp(folder) || chdir(folder) ? -1 : 0;
+}
+
+static int leave(void **state)
+{
+	char command[64];
+
+	snprintf(command, sizeof(command), "rm -rf %s", (char *)*state);
+	return chdir("/") || system(command) ? -1 : 0;
+}
+
+static void what_is_a_set(void **state)
+{
+	static const char text[] = "ptah-trace 1\n";
+
+	(void)state;
+	assert_int_equal(mkdir("with", 0777), 0);
+	assert_int_equal(mkdir("without", 0777), 0);
+	write_file("with/ptah.trace", text, sizeof(text) - 1);
+	write_file("any.name", text, sizeof(text) - 1);
+	write_file("other", "ptah-trac", 9);
+	assert_true(traceset_is("with") && traceset_is("with/ptah.trace") &&
+		    traceset_is("any.name"));
+	assert_false(traceset_is("without"));
+	assert_false(traceset_is("other"));
+	assert_false(traceset_is("nothing"));
+	assert_false(traceset_is("-"));
+	assert_false(traceset_is("/dev/null"));
+}
+
+static void refusals(void **state)
+{
+	struct ptah_message why = {""};
+	struct ptah_trace_set *set;
+
+	(void)state;
+	assert_int_equal(ptah_trace_set_open("nothing", &set, &why), PTAH_E_SYSTEM);
+	assert_non_null(strstr(why.text, "nothing: cannot open: No such file"));
+	assert_int_equal(ptah_trace_set_open("without", &set, &why), PTAH_E_BAD_MAGIC);
+	assert_non_null(strstr(why.text, "without: neither a ptah.trace"));
+	assert_int_equal(ptah_trace_set_open("other", &set, NULL), PTAH_E_BAD_MAGIC);
+	write_file("bad", "ptah-trace 1\nx\n", 15);
+	assert_int_equal(ptah_trace_set_open("bad", &set, &why), PTAH_E_BAD_FILE);
+	assert_non_null(strstr(why.text, "bad:2: "));
+	assert_int_equal(mkdir("odd", 0777), 0);
+	assert_int_equal(mkdir("odd/ptah.trace", 0777), 0);
+	assert_int_equal(ptah_trace_set_open("odd", &set, &why), PTAH_E_BAD_FILE);
+	assert_non_null(strstr(why.text, "odd/ptah.trace: not a regular file"));
+}
+
+/* ptah_session_open() takes a file of any name and a folder, from wherever they are named. */
+static void sessions_open_them(void **state)
+{
+	static const uint8_t code[] = {0x90, 0x90, 0xff, 0xe0}; /* nop; nop; jmp rax */
+	static const char text[] = "ptah-trace 1\nstream t.pt cpu=2\nraw c address=0x1000\n";
+	static const char *const paths[] = {"set", "set/", "set/ptah.trace", "./set/../set",
+					    "link"};
+	struct ptah_generator g;
+	uint8_t trace[256];
+
+	(void)state;
+	generator_init(&g, trace, false, false);
+	generator_psb(&g, 100, 20, false, 0);
+	generator_enable(&g, 0x1000);
+	generator_tip(&g, 0x1000);
+	generator_tip(&g, 0x1000);
+	generator_async_disable(&g, 0x1000);
+	assert_int_equal(mkdir("set", 0777), 0);
+	write_file("set/t.pt", trace, (size_t)(g.out - trace));
+	write_file("set/c", code, sizeof(code));
+	write_file("set/ptah.trace", text, sizeof(text) - 1);
+	assert_int_equal(symlink("set/ptah.trace", "link"), 0);
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		struct ptah_message why = {""};
+		struct ptah_stream *stream;
+		struct ptah_session *s;
+		struct ptah_item items[32];
+		unsigned insns = 0;
+		int n;
+
+		if (ptah_session_open(paths[i], NULL, &s, &why) < 0)
+			fail_msg("%s", why.text);
+		assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
+		while ((n = ptah_stream_read(stream, items, 32)) > 0)
+			for (int k = 0; k < n; k++)
+				insns += items[k].type == PTAH_ITEM_BLOCK ? items[k].ninsn : 0;
+		assert_int_equal(insns, 6);
+		ptah_stream_free(stream);
+		ptah_session_close(s);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(what_is_a_set),
+	    cmocka_unit_test(refusals),
+	    cmocka_unit_test(sessions_open_them),
+	};
+
+	return cmocka_run_group_tests(tests, enter, leave);
+}
