@@ -43,6 +43,7 @@
 #define PERFDATA_ATTR_AT_REGS_USER    80
 #define PERFDATA_ATTR_AT_REGS_INTR    96
 #define PERFDATA_ATTR_INHERIT	      (UINT64_C(1) << 1)
+#define PERFDATA_ATTR_EXCLUDE_USER    (UINT64_C(1) << 4)
 #define PERFDATA_ATTR_EXCLUDE_KERNEL  (UINT64_C(1) << 5)
 #define PERFDATA_ATTR_EXCLUDE_HV      (UINT64_C(1) << 6)
 #define PERFDATA_ATTR_MMAP	      (UINT64_C(1) << 8)
@@ -51,6 +52,9 @@
 #define PERFDATA_ATTR_SAMPLE_ID_ALL   (UINT64_C(1) << 18)
 #define PERFDATA_ATTR_MMAP2	      (UINT64_C(1) << 23)
 #define PERFDATA_ATTR_COMM_EXEC	      (UINT64_C(1) << 24)
+#define PERFDATA_ATTR_CONTEXT_SWITCH  (UINT64_C(1) << 26)
+#define PERFDATA_ATTR_KSYMBOL	      (UINT64_C(1) << 29)
+#define PERFDATA_ATTR_TEXT_POKE	      (UINT64_C(1) << 33)
 #define PERFDATA_ATTR_BUILD_ID	      (UINT64_C(1) << 34)
 #define PERFDATA_READ_ENABLED	      1
 #define PERFDATA_READ_RUNNING	      2
@@ -88,9 +92,12 @@
 /* attr.config of intel_pt (the format folder of the PMU in sysfs). */
 #define PERFDATA_PT_PT	       (UINT64_C(1) << 0)
 #define PERFDATA_PT_CYC	       (UINT64_C(1) << 1)
+#define PERFDATA_PT_PWR_EVT    (UINT64_C(1) << 4)
+#define PERFDATA_PT_FUP_ON_PTW (UINT64_C(1) << 5)
 #define PERFDATA_PT_MTC	       (UINT64_C(1) << 9)
 #define PERFDATA_PT_TSC	       (UINT64_C(1) << 10)
 #define PERFDATA_PT_NORETCOMP  (UINT64_C(1) << 11)
+#define PERFDATA_PT_PTW	       (UINT64_C(1) << 12)
 #define PERFDATA_PT_BRANCH     (UINT64_C(1) << 13)
 #define PERFDATA_PT_MTC_PERIOD (UINT64_C(15) << 14)
 #define PERFDATA_PT_CYC_THRESH (UINT64_C(15) << 19)
@@ -152,9 +159,10 @@ enum perfdata_type {
 #define PERFDATA_AUX_PARTIAL   4u
 
 /* KSYMBOL: a flag; BPF_EVENT: its types. */
-#define PERFDATA_KSYMBOL_UNREGISTER 1u
-#define PERFDATA_BPF_LOAD	    1
-#define PERFDATA_BPF_UNLOAD	    2
+#define PERFDATA_KSYMBOL_UNREGISTER  1u
+#define PERFDATA_KSYMBOL_OUT_OF_LINE 2u /* a kind: the code is in no file */
+#define PERFDATA_BPF_LOAD	     1
+#define PERFDATA_BPF_UNLOAD	     2
 
 /*
  * The feature BPF_PROG_INFO: u32 number of programs; for each one u32 size of the info, u32 size of

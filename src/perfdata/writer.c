@@ -37,12 +37,13 @@ int perfdata_writer_fail_system(struct perfdata_writer *w, const char *what)
 	return perfdata_writer_fail(w, perfdata_system_message(&w->why, errno, w->path, what));
 }
 
-bool perfdata_write_at(int fd, const void *bytes, size_t n, uint64_t offset)
+bool perfdata_write_at(const struct perfdata_writer *w, const void *bytes, size_t n,
+		       uint64_t offset)
 {
 	const uint8_t *p = bytes;
 
 	while (n) {
-		ssize_t k = pwrite(fd, p, n, (off_t)offset);
+		ssize_t k = w->piped ? write(w->fd, p, n) : pwrite(w->fd, p, n, (off_t)offset);
 
 		if (k < 0 && errno == EINTR)
 			continue;
@@ -85,7 +86,7 @@ int perfdata_write_part(struct perfdata_writer *w, const struct written_mark *co
 		return perfdata_writer_no_memory(w);
 	if (w->take)
 		return 0;
-	if (w->pending.size && !perfdata_write_at(w->fd, w->pending.bytes, w->pending.size,
+	if (w->pending.size && !perfdata_write_at(w, w->pending.bytes, w->pending.size,
 						  w->data_offset + w->size - w->pending.size))
 		return perfdata_writer_fail_system(w, "write");
 	w->pending.size = 0;
@@ -143,10 +144,10 @@ int perfdata_writer_flush(struct perfdata_writer *w)
 {
 	uint8_t size[8];
 
-	if (perfdata_write_pending(w) < 0 || w->take)
+	if (perfdata_write_pending(w) < 0 || w->take || w->piped)
 		return w->status;
 	store_le64(size, w->size);
-	if (!perfdata_write_at(w->fd, size, sizeof(size), PERFDATA_AT_DATA_SIZE))
+	if (!perfdata_write_at(w, size, sizeof(size), PERFDATA_AT_DATA_SIZE))
 		return perfdata_writer_fail_system(w, "write");
 	return 0;
 }
@@ -173,6 +174,7 @@ static void writer_free(struct perfdata_writer *w)
 	free(w->events);
 	free(w->pmus);
 	free(w->cpuid);
+	free(w->osrelease);
 	for (char **arg = w->command; arg && *arg; arg++)
 		free(*arg);
 	free(w->command);
@@ -194,6 +196,29 @@ static char **copy_command(char *const *command)
 	return copy;
 }
 
+/* What is no file, or can only be appended to, gets the layout of a pipe. */
+static void choose_layout(struct perfdata_writer *w, const struct stat *st)
+{
+	w->regular = S_ISREG(st->st_mode);
+	w->piped = !w->regular || fcntl(w->fd, F_GETFL) & O_APPEND;
+	w->indexed = w->indexed && !w->piped;
+}
+
+static int take_descriptor(struct perfdata_writer *w, int fd)
+{
+	struct stat st;
+
+	w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (w->fd < 0 || fstat(w->fd, &st))
+		return perfdata_writer_fail_system(w, "use the descriptor");
+	if (S_ISREG(st.st_mode) && st.st_size)
+		return perfdata_writer_fail(
+		    w,
+		    perfdata_message(&w->why, PTAH_E_INVAL, "%s: the file is not empty", w->path));
+	choose_layout(w, &st);
+	return 0;
+}
+
 static int open_file(struct perfdata_writer *w)
 {
 	struct stat st;
@@ -208,7 +233,9 @@ static int open_file(struct perfdata_writer *w)
 	w->fd = open(w->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (w->fd < 0)
 		return perfdata_writer_fail_system(w, "create");
-	w->regular = fstat(w->fd, &st) == 0 && S_ISREG(st.st_mode);
+	if (fstat(w->fd, &st))
+		return perfdata_writer_fail_system(w, "create");
+	choose_layout(w, &st);
 	return 0;
 }
 
@@ -224,6 +251,7 @@ int perfdata_writer_open(const struct perfdata_writer_config *config,
 	w->path = strdup(config->path);
 	w->clock = config->clock;
 	w->command = copy_command(config->command);
+	w->bare_command = config->bare_command;
 	if (!w->path || !w->command || asprintf(&w->old_path, "%s.old", config->path) < 0) {
 		w->old_path = NULL;
 		writer_free(w);
@@ -235,9 +263,12 @@ int perfdata_writer_open(const struct perfdata_writer_config *config,
 		writer_free(w);
 		return PTAH_E_NOMEM;
 	}
-	status = w->take ? 0 : open_file(w);
+	w->lent = config->to_fd;
+	status = w->take ? 0 : w->lent ? take_descriptor(w, config->fd) : open_file(w);
 	if (status >= 0)
 		status = perfdata_write_header(w);
+	if (status >= 0 && w->piped)
+		status = perfdata_write_piped_features(w);
 	if (status >= 0 && w->pmu_type)
 		status = perfdata_write_info(w, config);
 	if (status >= 0)
@@ -252,6 +283,11 @@ int perfdata_writer_open(const struct perfdata_writer_config *config,
 	return 0;
 }
 
+int perfdata_writer_status(const struct perfdata_writer *w)
+{
+	return w->status;
+}
+
 const char *perfdata_writer_why(const struct perfdata_writer *w)
 {
 	return w->status < 0 ? w->why.text : NULL;
@@ -264,7 +300,7 @@ static int complete(struct perfdata_writer *w)
 
 	if (perfdata_writer_flush(w) < 0 || w->take)
 		return w->status;
-	if (perfdata_write_features(w) < 0)
+	if (!w->piped && perfdata_write_features(w) < 0)
 		return w->status;
 	w->fd = -1;
 	return close(fd) ? perfdata_writer_fail_system(w, "close") : 0;
@@ -294,7 +330,7 @@ static bool keep(struct perfdata_writer *w)
 	struct written_mark marks[MARKS + 1], end = w->last;
 	char note[sizeof(w->why.text) + 64];
 
-	if (!w->regular || !end.trace_size)
+	if (!w->regular || w->piped || !end.trace_size)
 		return false;
 	snprintf(note, sizeof(note), "the recording is not complete: %s", w->why.text);
 	marks[0] = end;
@@ -334,7 +370,9 @@ uint64_t perfdata_writer_size(const struct perfdata_writer *w)
 
 void perfdata_writer_abort(struct perfdata_writer *w)
 {
-	if (w->regular)
+	if (w->regular && w->lent)
+		(void)!ftruncate(w->fd, 0); /* nothing better can be done about a failure */
+	else if (w->regular)
 		unlink(w->path);
 	if (w->renamed && rename(w->old_path, w->path))
 		w->renamed = false; /* the old recording stays as PATH.old, as perf leaves it too */

@@ -13,7 +13,11 @@
 #ifndef PTAH_PERFDATA_WRITER_H
 #define PTAH_PERFDATA_WRITER_H
 
+#include "perfdata/build_id.h"
+
 #include <ptah/session.h>
+
+#include <sys/uio.h>
 
 struct perfdata_writer;
 
@@ -43,6 +47,15 @@ struct perfdata_event {
 	size_t id_room; /* so many more ids can be added later: perfdata_add_id() */
 };
 
+/* The number of intel_pt on most machines; AUXTRACE_INFO has it too. */
+#define PERFDATA_PMU_TYPE 8
+
+/*
+ * Fills in an attribute of intel_pt, for a recording that no driver made: PERFDATA_ATTR_SIZE zeros.
+ * config: the driver's terms; flags: those that not all recordings of this writer have.
+ */
+void perfdata_build_attr(uint8_t *attr, uint64_t config, uint64_t flags);
+
 /* What a recording by the kernel's driver has beyond that of a simulated processor. */
 struct perfdata_driver {
 	/* The events; without a driver the writer makes one up. */
@@ -56,15 +69,23 @@ struct perfdata_driver {
 	/* 0: no SWITCH records; 2: of the traced threads; 3: of whole processors. */
 	uint8_t sched_switch;
 	bool snapshot, per_cpu, time_zero;
+	bool no_index; /* no list of the AUXTRACE records, for which memory grows with the trace */
 };
 
 struct perfdata_writer_config {
 	const char *path;
 	/*
+	 * With `to_fd` the recording goes to this descriptor, which stays the caller's, and `path`
+	 * is only its name in messages.
+	 */
+	bool to_fd;
+	int fd;
+	/*
 	 * argv of the recorded command, NULL-terminated (HEADER_CMDLINE becomes "ptah record --"
 	 * and these).
 	 */
 	char *const *command;
+	bool bare_command; /* HEADER_CMDLINE is `command` alone, or left out if that is empty */
 	struct perfdata_clock clock;
 	bool retcomp;				       /* the trace has compressed returns */
 	bool tsc;				       /* the trace has TSC packets */
@@ -74,7 +95,8 @@ struct perfdata_writer_config {
 	uint32_t nominal_ratio;
 	/* The trace consists of snapshots: what is missing between them is no loss. */
 	bool snapshot;
-	const char *filter; /* address filters in perf's syntax, with numbers; NULL: none */
+	const char *filter;    /* address filters in perf's syntax, with numbers; NULL: none */
+	const char *osrelease; /* of the recorded kernel, "": not known; NULL: that of this one */
 	/* NULL: a simulated processor, described by the members above */
 	const struct perfdata_driver *driver;
 	/*
@@ -86,7 +108,10 @@ struct perfdata_writer_config {
 	void *context;
 };
 
-/* An existing file is renamed to PATH.old first, as perf does. */
+/*
+ * An existing file is renamed to PATH.old first, as perf does. What is no regular file gets the
+ * layout that perf writes through a pipe, from its first byte to its last.
+ */
 int perfdata_writer_open(const struct perfdata_writer_config *config, struct perfdata_writer **w,
 			 struct ptah_message *why);
 
@@ -98,6 +123,17 @@ int perfdata_write_fork(struct perfdata_writer *w, int32_t pid, int32_t tid, int
 int perfdata_write_exit(struct perfdata_writer *w, int32_t pid, int32_t tid, int32_t ppid,
 			int32_t ptid, uint64_t tsc);
 int perfdata_write_itrace_start(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc);
+
+/* A thread on a processor. */
+struct perfdata_turn {
+	int32_t cpu, pid, tid;
+};
+
+/* The thread ran on the processor when the processor's trace began (ITRACE_START). */
+int perfdata_write_first_turn(struct perfdata_writer *w, const struct perfdata_turn *turn);
+/* The processor switches between two threads: two records, as the kernel writes them. */
+int perfdata_write_switch(struct perfdata_writer *w, const struct perfdata_turn *from,
+			  const struct perfdata_turn *to, uint64_t tsc);
 
 /* An executable mapping, as /proc/PID/maps shows it. */
 struct perfdata_mapping {
@@ -114,6 +150,31 @@ struct perfdata_mapping {
 int perfdata_write_mmap2(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc,
 			 const struct perfdata_mapping *mapping, const char *path);
 
+/*
+ * The same for a file that this machine may not have, or has in another version: its build id is
+ * `id`, of size 0 if it is not known.
+ */
+int perfdata_write_foreign_map(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc,
+			       const struct perfdata_mapping *mapping, const char *path,
+			       const struct perfdata_build_id *id);
+
+/*
+ * A mapping of the kernel: itself ("[kernel.kallsyms]_text", with the address of that symbol as
+ * file offset) or a module. Of `mapping`, address, size and file_offset are used. An `id` of size 0
+ * is not known.
+ */
+int perfdata_write_kernel_map(struct perfdata_writer *w, uint64_t tsc,
+			      const struct perfdata_mapping *mapping, const char *path,
+			      const struct perfdata_build_id *id);
+
+/* From this time on the kernel has code of this name there, which no file has (KSYMBOL). */
+int perfdata_write_ksymbol(struct perfdata_writer *w, uint64_t tsc, uint64_t address, uint32_t size,
+			   const char *name);
+/* From this time on these bytes are the kernel's code there (TEXT_POKE); at most PERFDATA_POKE. */
+#define PERFDATA_POKE 32768
+int perfdata_write_poke(struct perfdata_writer *w, uint64_t tsc, uint64_t address,
+			const void *bytes, size_t size);
+
 /* The next `size` bytes of trace of stream `index`. They must end with a whole packet. */
 int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t tid,
 			    const void *bytes, size_t size);
@@ -127,9 +188,19 @@ struct perfdata_aux {
 	uint64_t offset, reference;
 	const void *bytes;
 	size_t size;
+	/* Instead of `bytes`: parts that follow one another, of `size` bytes together. */
+	const struct iovec *parts;
+	size_t part_count;
 };
 
 int perfdata_write_aux(struct perfdata_writer *w, const struct perfdata_aux *aux);
+
+/*
+ * What happened to a stream's trace before `offset`: flags of PERF_RECORD_AUX. The stream is that
+ * of a processor (turn->cpu) or of a thread.
+ */
+int perfdata_write_aux_flags(struct perfdata_writer *w, const struct perfdata_turn *stream,
+			     uint64_t tsc, uint64_t offset, uint64_t flags);
 
 /*
  * A record as the kernel wrote it, with its header; a multiple of eight bytes. If it is an MMAP2
@@ -153,6 +224,8 @@ int perfdata_add_code(struct perfdata_writer *w, int32_t pid, uint64_t tsc, uint
 int perfdata_add_note(struct perfdata_writer *w, const char *text);
 
 int perfdata_writer_flush(struct perfdata_writer *w);
+/* The first failure, or 0; and its sentence, or NULL. */
+int perfdata_writer_status(const struct perfdata_writer *w);
 const char *perfdata_writer_why(const struct perfdata_writer *w);
 
 /* The size of the file so far, or of what the callback has taken. */

@@ -17,14 +17,13 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define PMU_TYPE   8 /* the number of intel_pt on most machines; AUXTRACE_INFO has it too */
 #define EVENT_ID   1
 #define EVENT_NAME "intel_pt//u"
 #define ATTR_ENTRY (PERFDATA_ATTR_SIZE + PERFDATA_SECTION_SIZE)
 
 /* The header */
 
-static void build_attr(uint8_t *attr, const struct perfdata_writer_config *c)
+static void build_simulated_attr(uint8_t *attr, const struct perfdata_writer_config *c)
 {
 	uint64_t config = PERFDATA_PT_PT | PERFDATA_PT_BRANCH | (c->tsc ? PERFDATA_PT_TSC : 0) |
 			  (c->retcomp ? 0 : PERFDATA_PT_NORETCOMP) |
@@ -32,12 +31,18 @@ static void build_attr(uint8_t *attr, const struct perfdata_writer_config *c)
 			  (uint64_t)c->mtc_period << PTAH_RTIT_CTL_MTC_FREQ |
 			  (uint64_t)c->cyc_threshold << PTAH_RTIT_CTL_CYC_THRESH |
 			  (uint64_t)c->psb_period << PTAH_RTIT_CTL_PSB_FREQ;
-	uint64_t flags = PERFDATA_ATTR_INHERIT | PERFDATA_ATTR_EXCLUDE_KERNEL |
-			 PERFDATA_ATTR_EXCLUDE_HV | PERFDATA_ATTR_MMAP | PERFDATA_ATTR_COMM |
-			 PERFDATA_ATTR_TASK | PERFDATA_ATTR_SAMPLE_ID_ALL | PERFDATA_ATTR_MMAP2 |
-			 PERFDATA_ATTR_COMM_EXEC | PERFDATA_ATTR_BUILD_ID;
 
-	store_le32(attr + PERFDATA_ATTR_AT_TYPE, PMU_TYPE);
+	perfdata_build_attr(attr, config,
+			    PERFDATA_ATTR_INHERIT | PERFDATA_ATTR_EXCLUDE_KERNEL |
+				PERFDATA_ATTR_EXCLUDE_HV);
+}
+
+void perfdata_build_attr(uint8_t *attr, uint64_t config, uint64_t flags)
+{
+	flags |= PERFDATA_ATTR_MMAP | PERFDATA_ATTR_COMM | PERFDATA_ATTR_TASK |
+		 PERFDATA_ATTR_SAMPLE_ID_ALL | PERFDATA_ATTR_MMAP2 | PERFDATA_ATTR_COMM_EXEC |
+		 PERFDATA_ATTR_BUILD_ID;
+	store_le32(attr + PERFDATA_ATTR_AT_TYPE, PERFDATA_PMU_TYPE);
 	store_le32(attr + PERFDATA_ATTR_AT_SIZE, PERFDATA_ATTR_SIZE);
 	store_le64(attr + PERFDATA_ATTR_AT_CONFIG, config);
 	store_le64(attr + PERFDATA_ATTR_AT_PERIOD, 1);
@@ -69,9 +74,9 @@ bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_write
 	const struct perfdata_event emulated = {EVENT_NAME, attr, &id, 1, 0};
 	size_t n = driver ? driver->event_count : 1, ids = 0;
 
-	build_attr(attr, config);
-	w->pmu_type = driver ? driver->pmu_type : PMU_TYPE;
-	w->indexed = driver && driver->pmu_type;
+	build_simulated_attr(attr, config);
+	w->pmu_type = driver ? driver->pmu_type : PERFDATA_PMU_TYPE;
+	w->indexed = driver && driver->pmu_type && !driver->no_index;
 	w->events = calloc(n, sizeof(*w->events));
 	for (size_t i = 0; w->events && i < n; i++) {
 		w->event_count++;
@@ -85,8 +90,10 @@ bool perfdata_copy_events(struct perfdata_writer *w, const struct perfdata_write
 		w->pmus = strdup(driver->pmus);
 	if (driver && driver->cpuid)
 		w->cpuid = strdup(driver->cpuid);
+	if (config->osrelease)
+		w->osrelease = strdup(config->osrelease);
 	return w->events && (!driver || !driver->pmus || w->pmus) &&
-	       (!driver || !driver->cpuid || w->cpuid);
+	       (!driver || !driver->cpuid || w->cpuid) && (!config->osrelease || w->osrelease);
 }
 
 /* Passes an event on as a HEADER_ATTR, with its ids from the first-th on. */
@@ -115,6 +122,18 @@ static int hand_over_events(struct perfdata_writer *w)
 	return 0;
 }
 
+static int begin_pipe(struct perfdata_writer *w)
+{
+	uint8_t head[PERFDATA_PIPE_SIZE];
+
+	memcpy(head, PERFDATA_MAGIC, 8);
+	store_le64(head + PERFDATA_AT_SIZE, PERFDATA_PIPE_SIZE);
+	w->data_offset = sizeof(head);
+	if (!perfdata_write_at(w, head, sizeof(head), 0))
+		return perfdata_writer_fail_system(w, "write");
+	return hand_over_events(w);
+}
+
 int perfdata_write_header(struct perfdata_writer *w)
 {
 	uint64_t attrs = w->data_offset - ATTR_ENTRY * w->event_count;
@@ -125,6 +144,8 @@ int perfdata_write_header(struct perfdata_writer *w)
 
 	if (w->take)
 		return hand_over_events(w);
+	if (w->piped)
+		return begin_pipe(w);
 	memcpy(head, PERFDATA_MAGIC, 8);
 	store_le64(head + PERFDATA_AT_SIZE, PERFDATA_HEADER_SIZE);
 	store_le64(head + PERFDATA_AT_ATTR_SIZE, ATTR_ENTRY);
@@ -145,7 +166,7 @@ int perfdata_write_header(struct perfdata_writer *w)
 		perfdata_buffer_free(&b);
 		return perfdata_writer_no_memory(w);
 	}
-	ok = perfdata_write_at(w->fd, b.bytes, b.size, 0);
+	ok = perfdata_write_at(w, b.bytes, b.size, 0);
 	perfdata_buffer_free(&b);
 	return ok ? 0 : perfdata_writer_fail_system(w, "write");
 }
@@ -165,8 +186,8 @@ static bool put_late_id(const struct perfdata_writer *w, size_t event)
 		place += 8 * w->events[i].id_room;
 	store_le64(id, e->ids[e->id_count - 1]);
 	store_le64(size, 8 * e->id_count);
-	return perfdata_write_at(w->fd, id, sizeof(id), place) &&
-	       perfdata_write_at(w->fd, size, sizeof(size), attrs + ATTR_ENTRY * (event + 1) - 8);
+	return perfdata_write_at(w, id, sizeof(id), place) &&
+	       perfdata_write_at(w, size, sizeof(size), attrs + ATTR_ENTRY * (event + 1) - 8);
 }
 
 int perfdata_add_id(struct perfdata_writer *w, size_t event, uint64_t id)
@@ -178,7 +199,7 @@ int perfdata_add_id(struct perfdata_writer *w, size_t event, uint64_t id)
 	if (e->id_count == e->id_room)
 		return PTAH_E_LIMIT;
 	e->ids[e->id_count++] = id;
-	if (w->take)
+	if (w->take || w->piped)
 		return hand_over_event(w, e, e->id_count - 1);
 	return put_late_id(w, event) ? 0 : perfdata_writer_fail_system(w, "write");
 }
@@ -202,7 +223,7 @@ int perfdata_write_info(struct perfdata_writer *w, const struct perfdata_writer_
 	size_t n = config->filter ? strlen(config->filter) : 0;
 	size_t padded = n ? (n + 8) & ~(size_t)7 : 0; /* with at least one NUL */
 	uint64_t info[PERFDATA_INFO_MAX] = {
-	    [PERFDATA_INFO_PMU_TYPE] = PMU_TYPE,
+	    [PERFDATA_INFO_PMU_TYPE] = PERFDATA_PMU_TYPE,
 	    [PERFDATA_INFO_TIME_SHIFT] = w->clock.shift,
 	    [PERFDATA_INFO_TIME_MULT] = w->clock.mult,
 	    [PERFDATA_INFO_TIME_ZERO] = w->clock.zero,
@@ -235,21 +256,26 @@ int perfdata_write_info(struct perfdata_writer *w, const struct perfdata_writer_
 
 /* Features */
 
+size_t perfdata_put_build_id(struct perfdata_buffer *b, const struct written_file *f)
+{
+	const size_t size = PERFDATA_BUILD_ID_FIXED + ((strlen(f->path) + 64) & ~(size_t)63);
+
+	perfdata_put32(b, PERFDATA_HEADER_BUILD_ID);
+	perfdata_put16(b, (uint16_t)((f->kernel ? PERFDATA_MISC_KERNEL : PERFDATA_MISC_USER) |
+				     PERFDATA_MISC_BUILD_ID_SIZE));
+	perfdata_put16(b, (uint16_t)size);
+	perfdata_put32(b, UINT32_MAX); /* the host; otherwise the pid of a guest */
+	perfdata_put(b, f->id.bytes, sizeof(f->id.bytes));
+	perfdata_put32(b, f->id.size);
+	perfdata_put_string(b, f->path, 64);
+	return size;
+}
+
 static void put_build_ids(const struct perfdata_writer *w, struct perfdata_buffer *b)
 {
-	for (const struct written_file *f = w->files; f; f = f->next) {
-		size_t name = (strlen(f->path) + 64) & ~(size_t)63;
-
-		if (!f->id.size)
-			continue;
-		perfdata_put32(b, PERFDATA_HEADER_BUILD_ID);
-		perfdata_put16(b, PERFDATA_MISC_USER | PERFDATA_MISC_BUILD_ID_SIZE);
-		perfdata_put16(b, (uint16_t)(PERFDATA_BUILD_ID_FIXED + name));
-		perfdata_put32(b, UINT32_MAX); /* the host; otherwise the pid of a guest */
-		perfdata_put(b, f->id.bytes, sizeof(f->id.bytes));
-		perfdata_put32(b, f->id.size);
-		perfdata_put_string(b, f->path, 64);
-	}
+	for (const struct written_file *f = w->files; f; f = f->next)
+		if (f->id.size)
+			perfdata_put_build_id(b, f);
 }
 
 static void put_command_line(const struct perfdata_writer *w, struct perfdata_buffer *b)
@@ -258,10 +284,12 @@ static void put_command_line(const struct perfdata_writer *w, struct perfdata_bu
 
 	while (w->command && w->command[n])
 		n++;
-	perfdata_put32(b, n + 3);
-	perfdata_put_header_string(b, "ptah");
-	perfdata_put_header_string(b, "record");
-	perfdata_put_header_string(b, "--");
+	perfdata_put32(b, w->bare_command ? n : n + 3);
+	if (!w->bare_command) {
+		perfdata_put_header_string(b, "ptah");
+		perfdata_put_header_string(b, "record");
+		perfdata_put_header_string(b, "--");
+	}
 	for (uint32_t i = 0; i < n; i++)
 		perfdata_put_header_string(b, w->command[i]);
 }
@@ -320,9 +348,18 @@ static void put_index(const struct perfdata_writer *w, struct perfdata_buffer *b
 
 static bool has_feature(const struct perfdata_writer *w, unsigned feature)
 {
-	return feature == PERFDATA_FEATURE_CPUID      ? w->cpuid != NULL
-	       : feature == PERFDATA_FEATURE_AUXTRACE ? w->indexed
-						      : true;
+	switch (feature) {
+	case PERFDATA_FEATURE_CPUID:
+		return w->cpuid;
+	case PERFDATA_FEATURE_AUXTRACE:
+		return w->indexed;
+	case PERFDATA_FEATURE_CMDLINE:
+		return !w->bare_command || *w->command;
+	case PERFDATA_FEATURE_OSRELEASE:
+		return !w->osrelease || *w->osrelease;
+	default:
+		return true;
+	}
 }
 
 static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer *b,
@@ -337,7 +374,7 @@ static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer 
 		perfdata_put_header_string(b, system->nodename);
 		break;
 	case PERFDATA_FEATURE_OSRELEASE:
-		perfdata_put_header_string(b, system->release);
+		perfdata_put_header_string(b, w->osrelease ? w->osrelease : system->release);
 		break;
 	case PERFDATA_FEATURE_VERSION:
 		perfdata_put_header_string(b, "ptah " PTAH_VERSION_STRING);
@@ -367,6 +404,38 @@ static void put_feature(const struct perfdata_writer *w, struct perfdata_buffer 
 	default:
 		break;
 	}
+}
+
+int perfdata_write_piped_features(struct perfdata_writer *w)
+{
+	static const uint8_t features[] = {
+	    PERFDATA_FEATURE_HOSTNAME, PERFDATA_FEATURE_OSRELEASE, PERFDATA_FEATURE_VERSION,
+	    PERFDATA_FEATURE_ARCH,     PERFDATA_FEATURE_NRCPUS,	   PERFDATA_FEATURE_CPUID,
+	    PERFDATA_FEATURE_CMDLINE,
+	};
+	struct utsname system = {0};
+
+	uname(&system);
+	for (size_t i = 0; i < ARRAY_SIZE(features) && w->status >= 0; i++) {
+		struct perfdata_buffer b = {0};
+		const size_t header = PERFDATA_RECORD_HEADER + 8;
+		size_t size;
+
+		if (!has_feature(w, features[i]))
+			continue;
+		put_feature(w, &b, features[i], &system);
+		size = (b.size + 7) & ~(size_t)7;
+		if (b.failed) {
+			perfdata_writer_no_memory(w);
+		} else if (size <= MAX_RECORD - header) { /* a longer command line is left out */
+			perfdata_begin(w, PERFDATA_HEADER_FEATURE, 0, header + size);
+			perfdata_put64(&w->pending, features[i]);
+			perfdata_put_padded(w, b.bytes, b.size);
+			perfdata_end(w);
+		}
+		perfdata_buffer_free(&b);
+	}
+	return w->status;
 }
 
 int perfdata_write_features(struct perfdata_writer *w)
@@ -400,9 +469,9 @@ int perfdata_write_features(struct perfdata_writer *w)
 	ok = !table.failed && !sections.failed;
 	if (!ok)
 		perfdata_writer_no_memory(w);
-	else if (!perfdata_write_at(w->fd, table.bytes, table.size, at) ||
-		 !perfdata_write_at(w->fd, sections.bytes, sections.size, at + table.size) ||
-		 !perfdata_write_at(w->fd, bits, sizeof(bits), PERFDATA_AT_FEATURES))
+	else if (!perfdata_write_at(w, table.bytes, table.size, at) ||
+		 !perfdata_write_at(w, sections.bytes, sections.size, at + table.size) ||
+		 !perfdata_write_at(w, bits, sizeof(bits), PERFDATA_AT_FEATURES))
 		perfdata_writer_fail_system(w, "write");
 	perfdata_buffer_free(&table);
 	perfdata_buffer_free(&sections);

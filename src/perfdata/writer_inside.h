@@ -19,7 +19,7 @@
 /* A mapped file. Its build id is read once, and listed in the header. */
 struct written_file {
 	struct written_file *next;
-	int32_t pid;
+	bool kernel; /* the kernel, or a module of it */
 	struct perfdata_build_id id;
 	char path[];
 };
@@ -47,6 +47,8 @@ struct perfdata_writer {
 	int fd;
 	int status;
 	bool regular, renamed;
+	bool lent;  /* to a descriptor of the caller's */
+	bool piped; /* the layout of a recording through a pipe: nothing is changed later */
 	char *path, *old_path;
 	struct perfdata_clock clock;
 	uint64_t size;	     /* bytes of the data section, written or buffered */
@@ -63,13 +65,14 @@ struct perfdata_writer {
 	struct written_stream *streams;
 	size_t stream_count;
 	char **command;
+	bool bare_command;
 	struct ptah_message why;
 	struct written_event *events;
 	size_t event_count;
 	uint64_t event_id;    /* event id in the records that the writer builds */
 	uint64_t data_offset; /* after the header, the ids and the attributes */
 	uint32_t pmu_type;
-	char *pmus, *cpuid;
+	char *pmus, *cpuid, *osrelease;
 	bool indexed; /* the header is to list the AUXTRACE records */
 	struct perfdata_buffer index;
 	int (*take)(void *context, const struct perfdata_piece *piece);
@@ -84,8 +87,9 @@ int perfdata_writer_fail(struct perfdata_writer *w, int status);
 int perfdata_writer_no_memory(struct perfdata_writer *w);
 /* The same with errno; what: what could not be done ("write", "create"). */
 int perfdata_writer_fail_system(struct perfdata_writer *w, const char *what);
-/* Writes all n bytes. False with errno on failure. */
-bool perfdata_write_at(int fd, const void *bytes, size_t n, uint64_t offset);
+/* Writes all n bytes; through a pipe at its end, else at `offset`. False with errno on failure. */
+bool perfdata_write_at(const struct perfdata_writer *w, const void *bytes, size_t n,
+		       uint64_t offset);
 /* Writes what is buffered, which ends with a whole record. w->size already counts it. */
 int perfdata_write_pending(struct perfdata_writer *w);
 /* The same for a record whose end is not buffered yet; the last whole record ends at *complete. */
@@ -111,5 +115,13 @@ int perfdata_write_info(struct perfdata_writer *w, const struct perfdata_writer_
  * sections.
  */
 int perfdata_write_features(struct perfdata_writer *w);
+/* The features that are known at the beginning, as records of a pipe (HEADER_FEATURE). */
+int perfdata_write_piped_features(struct perfdata_writer *w);
+
+/*
+ * Appends a HEADER_BUILD_ID: a record of a pipe, and an entry in the header's list. Returns its
+ * size.
+ */
+size_t perfdata_put_build_id(struct perfdata_buffer *b, const struct written_file *f);
 
 #endif

@@ -19,14 +19,22 @@ static uint64_t to_time(const struct perfdata_writer *w, uint64_t tsc)
 	return c->zero + quotient * c->mult + (rest * c->mult >> c->shift);
 }
 
-static void put_sample_id(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc)
+static void put_sample_id_on(struct perfdata_writer *w, const struct perfdata_turn *turn,
+			     uint64_t time)
 {
-	perfdata_put32(&w->pending, (uint32_t)pid);
-	perfdata_put32(&w->pending, (uint32_t)tid);
-	perfdata_put64(&w->pending, to_time(w, tsc));
-	perfdata_put32(&w->pending, 0); /* cpu */
+	perfdata_put32(&w->pending, (uint32_t)turn->pid);
+	perfdata_put32(&w->pending, (uint32_t)turn->tid);
+	perfdata_put64(&w->pending, time);
+	perfdata_put32(&w->pending, (uint32_t)turn->cpu);
 	perfdata_put32(&w->pending, 0);
 	perfdata_put64(&w->pending, w->event_id);
+}
+
+static void put_sample_id(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc)
+{
+	const struct perfdata_turn turn = {.pid = pid, .tid = tid};
+
+	put_sample_id_on(w, &turn, to_time(w, tsc));
 }
 
 static size_t string_size(const char *text)
@@ -83,52 +91,105 @@ int perfdata_write_itrace_start(struct perfdata_writer *w, int32_t pid, int32_t 
 	return perfdata_end(w);
 }
 
-static const struct written_file *file_of(struct perfdata_writer *w, const char *path, int32_t pid)
+int perfdata_write_first_turn(struct perfdata_writer *w, const struct perfdata_turn *turn)
+{
+	perfdata_begin(w, PERFDATA_ITRACE_START, 0, 8 + 8 + SAMPLE_ID_SIZE);
+	perfdata_put32(&w->pending, (uint32_t)turn->pid);
+	perfdata_put32(&w->pending, (uint32_t)turn->tid);
+	put_sample_id_on(w, turn, 0);
+	return perfdata_end(w);
+}
+
+static void put_switch(struct perfdata_writer *w, const struct perfdata_turn *turn,
+		       const struct perfdata_turn *other, uint64_t tsc, bool out)
+{
+	perfdata_begin(w, PERFDATA_SWITCH_CPU_WIDE, out ? PERFDATA_MISC_SWITCH_OUT : 0,
+		       8 + 8 + SAMPLE_ID_SIZE);
+	perfdata_put32(&w->pending, (uint32_t)other->pid);
+	perfdata_put32(&w->pending, (uint32_t)other->tid);
+	put_sample_id_on(w, turn, to_time(w, tsc));
+}
+
+int perfdata_write_switch(struct perfdata_writer *w, const struct perfdata_turn *from,
+			  const struct perfdata_turn *to, uint64_t tsc)
+{
+	put_switch(w, from, to, tsc, true);
+	if (perfdata_end(w) < 0)
+		return w->status;
+	put_switch(w, to, from, tsc, false);
+	return perfdata_end(w);
+}
+
+/* Lists a file, for the header, with a build id that its caller sets. NULL: the list is full. */
+static struct written_file *list_new_file(struct perfdata_writer *w, const char *path)
 {
 	size_t n = strlen(path) + 1;
-	struct written_file *f;
+	struct written_file *f = w->file_count < MAX_FILES ? malloc(sizeof(*f) + n) : NULL;
 
-	for (f = w->files; f; f = f->next)
-		if (!strcmp(f->path, path))
-			return f;
-	f = w->file_count < MAX_FILES ? malloc(sizeof(*f) + n) : NULL;
 	if (!f)
 		return NULL;
 	w->file_count++;
 	memcpy(f->path, path, n);
-	f->pid = pid;
+	f->kernel = false;
+	f->next = w->files;
+	w->files = f;
+	return f;
+}
+
+static struct written_file *find_file(const struct perfdata_writer *w, const char *path)
+{
+	for (struct written_file *f = w->files; f; f = f->next)
+		if (!strcmp(f->path, path))
+			return f;
+	return NULL;
+}
+
+static const struct written_file *file_of(struct perfdata_writer *w, const char *path)
+{
+	struct written_file *f = find_file(w, path);
+
+	if (f)
+		return f;
+	f = list_new_file(w, path);
 	/*
 	 * A file that cannot be read has no id. That it is missing is reported when the recording
 	 * is decoded.
 	 */
-	if (perfdata_build_id_read(path, &f->id) < 0)
+	if (f && perfdata_build_id_read(path, &f->id) < 0)
 		f->id.size = 0;
-	f->next = w->files;
-	w->files = f;
 	return f;
 }
 
 int perfdata_write_mmap2(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc,
 			 const struct perfdata_mapping *mapping, const char *path)
 {
-	const struct written_file *file = file_of(w, path, pid);
-	bool id = file && file->id.size;
+	static const struct perfdata_build_id unknown;
+	const struct written_file *file = file_of(w, path);
 
+	return perfdata_write_foreign_map(w, pid, tid, tsc, mapping, path,
+					  file ? &file->id : &unknown);
+}
+
+int perfdata_write_foreign_map(struct perfdata_writer *w, int32_t pid, int32_t tid, uint64_t tsc,
+			       const struct perfdata_mapping *mapping, const char *path,
+			       const struct perfdata_build_id *id)
+{
 	if (string_size(path) > 4096 + 8)
 		return perfdata_writer_fail(
 		    w, perfdata_message(&w->why, PTAH_E_LIMIT,
 					"the path of a mapped file is too long"));
-	perfdata_begin(w, PERFDATA_MMAP2,
-		       (uint16_t)(PERFDATA_MISC_USER | (id ? PERFDATA_MISC_MMAP_BUILD_ID : 0)),
-		       8 + 8 + 24 + 24 + 8 + string_size(path) + SAMPLE_ID_SIZE);
+	perfdata_begin(
+	    w, PERFDATA_MMAP2,
+	    (uint16_t)(PERFDATA_MISC_USER | (id->size ? PERFDATA_MISC_MMAP_BUILD_ID : 0)),
+	    8 + 8 + 24 + 24 + 8 + string_size(path) + SAMPLE_ID_SIZE);
 	perfdata_put32(&w->pending, (uint32_t)pid);
 	perfdata_put32(&w->pending, (uint32_t)tid);
 	perfdata_put64(&w->pending, mapping->address);
 	perfdata_put64(&w->pending, mapping->size);
 	perfdata_put64(&w->pending, mapping->file_offset);
-	if (id) {
-		perfdata_put32(&w->pending, file->id.size);
-		perfdata_put(&w->pending, file->id.bytes, sizeof(file->id.bytes));
+	if (id->size) {
+		perfdata_put32(&w->pending, id->size);
+		perfdata_put(&w->pending, id->bytes, sizeof(id->bytes));
 	} else {
 		perfdata_put32(&w->pending, mapping->major);
 		perfdata_put32(&w->pending, mapping->minor);
@@ -139,6 +200,75 @@ int perfdata_write_mmap2(struct perfdata_writer *w, int32_t pid, int32_t tid, ui
 	perfdata_put32(&w->pending, mapping->flags);
 	perfdata_put_string(&w->pending, path, 8);
 	put_sample_id(w, pid, tid, tsc);
+	return perfdata_end(w);
+}
+
+/* The kernel */
+
+/* The header lists the ids of the kernel and its modules, because MMAP has no room for them. */
+static int list_kernel_file(struct perfdata_writer *w, const char *path,
+			    const struct perfdata_build_id *id)
+{
+	static const char kernel[] = "[kernel.kallsyms]";
+	struct written_file *f;
+
+	if (!strncmp(path, kernel, sizeof(kernel) - 1))
+		path = kernel; /* without the symbol */
+	f = id->size && !find_file(w, path) ? list_new_file(w, path) : NULL;
+	if (!f)
+		return w->status;
+	f->kernel = true;
+	f->id = *id;
+	if (!w->piped)
+		return w->status;
+	w->size += perfdata_put_build_id(&w->pending, f);
+	return perfdata_end(w);
+}
+
+int perfdata_write_kernel_map(struct perfdata_writer *w, uint64_t tsc,
+			      const struct perfdata_mapping *mapping, const char *path,
+			      const struct perfdata_build_id *id)
+{
+	if (list_kernel_file(w, path, id) < 0)
+		return w->status;
+	perfdata_begin(w, PERFDATA_MMAP, PERFDATA_MISC_KERNEL,
+		       8 + 8 + 24 + string_size(path) + SAMPLE_ID_SIZE);
+	perfdata_put32(&w->pending, UINT32_MAX); /* pid -1: the kernel */
+	perfdata_put32(&w->pending, 0);
+	perfdata_put64(&w->pending, mapping->address);
+	perfdata_put64(&w->pending, mapping->size);
+	perfdata_put64(&w->pending, mapping->file_offset);
+	perfdata_put_string(&w->pending, path, 8);
+	put_sample_id(w, -1, 0, tsc);
+	return perfdata_end(w);
+}
+
+int perfdata_write_ksymbol(struct perfdata_writer *w, uint64_t tsc, uint64_t address, uint32_t size,
+			   const char *name)
+{
+	perfdata_begin(w, PERFDATA_KSYMBOL, PERFDATA_MISC_KERNEL,
+		       8 + 16 + string_size(name) + SAMPLE_ID_SIZE);
+	perfdata_put64(&w->pending, address);
+	perfdata_put32(&w->pending, size);
+	perfdata_put16(&w->pending, PERFDATA_KSYMBOL_OUT_OF_LINE);
+	perfdata_put16(&w->pending, 0);
+	perfdata_put_string(&w->pending, name, 8);
+	put_sample_id(w, -1, 0, tsc);
+	return perfdata_end(w);
+}
+
+int perfdata_write_poke(struct perfdata_writer *w, uint64_t tsc, uint64_t address,
+			const void *bytes, size_t size)
+{
+	const size_t body = (12 + size + 7) & ~(size_t)7;
+
+	perfdata_begin(w, PERFDATA_TEXT_POKE, PERFDATA_MISC_KERNEL, 8 + body + SAMPLE_ID_SIZE);
+	perfdata_put64(&w->pending, address);
+	perfdata_put16(&w->pending, 0); /* the bytes before are not known */
+	perfdata_put16(&w->pending, (uint16_t)size);
+	perfdata_put(&w->pending, bytes, size);
+	perfdata_put(&w->pending, NULL, body - 12 - size);
+	put_sample_id(w, -1, 0, tsc);
 	return perfdata_end(w);
 }
 
@@ -157,6 +287,20 @@ static struct written_stream *stream_of(struct perfdata_writer *w, uint32_t inde
 	w->streams = streams;
 	streams[w->stream_count] = (struct written_stream){index, 0};
 	return &streams[w->stream_count++];
+}
+
+static bool write_trace(const struct perfdata_writer *w, const struct perfdata_aux *aux)
+{
+	const struct iovec whole = {(void *)(uintptr_t)aux->bytes, aux->size};
+	const struct iovec *parts = aux->parts ? aux->parts : &whole;
+	uint64_t at = w->data_offset + w->size;
+
+	for (size_t i = 0; i < (aux->parts ? aux->part_count : 1); i++) {
+		if (!perfdata_write_at(w, parts[i].iov_base, parts[i].iov_len, at))
+			return false;
+		at += parts[i].iov_len;
+	}
+	return true;
 }
 
 /*
@@ -197,7 +341,7 @@ int perfdata_write_aux(struct perfdata_writer *w, const struct perfdata_aux *aux
 	perfdata_put32(&w->pending, 0);
 	if (perfdata_write_part(w, &start) < 0)
 		return w->status;
-	if (!perfdata_write_at(w->fd, aux->bytes, aux->size, w->data_offset + w->size))
+	if (!write_trace(w, aux))
 		return perfdata_writer_fail_system(w, "write");
 	w->size += aux->size;
 	w->trace_size += aux->size;
@@ -233,6 +377,17 @@ int perfdata_write_auxtrace(struct perfdata_writer *w, uint32_t index, int32_t t
 	return perfdata_write_aux(w, &aux);
 }
 
+int perfdata_write_aux_flags(struct perfdata_writer *w, const struct perfdata_turn *stream,
+			     uint64_t tsc, uint64_t offset, uint64_t flags)
+{
+	perfdata_begin(w, PERFDATA_AUX, 0, 8 + 24 + SAMPLE_ID_SIZE);
+	perfdata_put64(&w->pending, offset);
+	perfdata_put64(&w->pending, 0); /* new bytes: none */
+	perfdata_put64(&w->pending, flags);
+	put_sample_id_on(w, stream, to_time(w, tsc));
+	return perfdata_end(w);
+}
+
 /* Adds the file of an MMAP2 record without a build id to the header's list. */
 static void list_file(struct perfdata_writer *w, const uint8_t *record, size_t size)
 {
@@ -241,7 +396,7 @@ static void list_file(struct perfdata_writer *w, const uint8_t *record, size_t s
 	if (load_le32(record) == PERFDATA_MMAP2 && size > path && record[path] == '/' &&
 	    !(load_le16(record + 4) & PERFDATA_MISC_MMAP_BUILD_ID) &&
 	    memchr(record + path, '\0', size - path))
-		file_of(w, (const char *)record + path, (int32_t)load_le32(record + 8));
+		file_of(w, (const char *)record + path);
 }
 
 int perfdata_write_raw(struct perfdata_writer *w, const void *record, size_t size)
