@@ -976,6 +976,71 @@ struct seed {
 	void (*make)(struct buffer *b);
 };
 
+/*
+ * Calls of the public writer: fuzz_recording.c describes them. Numbers below 32 are a byte each,
+ * and a string is its size and its characters.
+ */
+static void put_call(struct buffer *b, unsigned which, const char *text, const uint8_t *numbers,
+		     size_t n)
+{
+	const uint8_t head[] = {(uint8_t)which, text ? (uint8_t)strlen(text) : 0};
+
+	put_bytes(b, head, text ? 2 : 1);
+	if (text)
+		put_bytes(b, text, strlen(text));
+	put_bytes(b, numbers, n);
+}
+
+#define CALL(b, which, text, ...)                                                                  \
+	put_call(b, which, text, (const uint8_t[]){__VA_ARGS__},                                   \
+		 sizeof((const uint8_t[]){__VA_ARGS__}))
+
+static void make_calls(struct buffer *b, uint8_t options)
+{
+	static const uint8_t psb[] = {18,   2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2,
+				      0x82, 2, 0x82, 2, 0x82, 2, 0x82, 2, 0x23};
+
+	CALL(b, options, NULL, 0x40);		 /* TSC packets */
+	CALL(b, 0, NULL, 3, 7, 8, 0);		 /* stream: CPU 3, or thread 8 of process 7 */
+	CALL(b, 11, NULL, 3, 7, 8, 0);		 /* CPU 3 runs that thread */
+	CALL(b, 6, "name", 7, 8, 0);		 /* its name */
+	CALL(b, 4, "/bin/x", 7, 0, 9, 31, 0, 4); /* a map, with a build id of 4 bytes */
+	CALL(b, 5, "code", 0, 0x25, 1, 0x26);	 /* the kernel's, and without a name */
+	for (uint8_t i = 0; i < 3; i++) {
+		static const uint8_t tnt[] = {2, 0x1a, 0x1a};
+
+		CALL(b, 1, NULL, 0, (uint8_t)(i * (i + 9))); /* at 0, 10, 22 */
+		put_bytes(b, i ? tnt : psb, i ? sizeof(tnt) : sizeof(psb));
+		put_bytes(b, tnt, sizeof(tnt));
+		CALL(b, 0, NULL, 7, 0, 30, 0, 0); /* no third piece, and a record */
+	}
+	CALL(b, 11, NULL, 3, 9, 9, 20); /* another thread */
+	CALL(b, 12, NULL, 9, 9, 7, 8, 1);
+	CALL(b, 22, "exec", 9, 9, 25);
+	CALL(b, 8, NULL, 0); /* truth */
+	CALL(b, 9, "a note", 10, 13, 9, 9, 0, 0, 29);
+}
+
+static void make_calls_on_processors(struct buffer *b)
+{
+	make_calls(b, 8);
+}
+
+static void make_calls_on_threads(struct buffer *b)
+{
+	make_calls(b, 1);
+}
+
+static void make_calls_of_snapshots(struct buffer *b)
+{
+	make_calls(b, 2 | 8);
+}
+
+static void make_calls_through_a_pipe(struct buffer *b)
+{
+	make_calls(b, 4 | 8);
+}
+
 static void write_seeds(const char *folder, const struct seed *seeds, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -1037,6 +1102,10 @@ int main(int argc, char **argv)
 	    {"ring/losses", make_ring},
 	    {"ring/nothing", make_ring_of_nothing},
 	    {"proc/maps", make_maps},
+	    {"recording/processors", make_calls_on_processors},
+	    {"recording/threads", make_calls_on_threads},
+	    {"recording/snapshots", make_calls_of_snapshots},
+	    {"recording/pipe", make_calls_through_a_pipe},
 	};
 	static const struct seed every_type[] = {
 	    {"packet", make_packets},

@@ -23,6 +23,7 @@
 #include <ptah/profile.h>
 #include <ptah/query.h>
 #include <ptah/record.h>
+#include <ptah/recording.h>
 #include <ptah/rtit.h>
 #include <ptah/session.h>
 #include <ptah/symbol.h>

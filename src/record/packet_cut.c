@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Finds the end of the last whole packet in a stream that arrives in pieces. perf does not join a
+ * packet whose bytes lie in two AUXTRACE records, and each record is padded.
+ */
+#include "record/packet_cut.h"
+
+#include <string.h>
+
+#define PSB_BYTES 16
+/*
+ * A part that is larger than this is looked at from the last PSB in its last bytes on, if there is
+ * one: mostly every 4 KB.
+ */
+#define WINDOW 16384
+
+static void lose(struct packet_cut *cut)
+{
+	cut->synced = false;
+	cut->block = PTAH_BLOCK_NONE;
+}
+
+/*
+ * Goes from packet to packet in [p, end), from a PSB on if it is not known where packets begin.
+ * Returns where the bytes begin that belong to what follows.
+ */
+static const uint8_t *walk(struct packet_cut *cut, const uint8_t *p, const uint8_t *end)
+{
+	while (p < end) {
+		struct ptah_packet packet;
+		int size;
+
+		if (!cut->synced) {
+			const uint8_t *psb = ptah_packet_find_psb(p, end);
+
+			if (!psb)
+				return end - p < PSB_BYTES ? p : end - (PSB_BYTES - 1);
+			cut->synced = true;
+			p = psb;
+		}
+		size = ptah_packet_decode(&packet, p, (size_t)(end - p), cut->block);
+		if (size == PTAH_E_MORE)
+			return p;
+		if (size < 0) {
+			lose(cut);
+			p++;
+			continue;
+		}
+		cut->block = ptah_packet_block_state(&packet, cut->block);
+		p += size;
+	}
+	return p;
+}
+
+/* The last PSB in the WINDOW bytes before `end`, or NULL. */
+static const uint8_t *last_psb(const uint8_t *end)
+{
+	const uint8_t *p = end - WINDOW, *last = NULL;
+
+	while ((p = ptah_packet_find_psb(p, end))) {
+		last = p;
+		p += PSB_BYTES;
+	}
+	return last;
+}
+
+/*
+ * Decodes the packet, or finds the PSB, that begins in the bytes of `rest` and may end in
+ * [p, end). Returns where to continue; `rest` is empty then, unless p is `end`.
+ */
+static const uint8_t *join(struct packet_cut *cut, const uint8_t *p, const uint8_t *end)
+{
+	uint8_t joined[2 * PTAH_PACKET_MAX_SIZE];
+	const size_t before = cut->rest_size;
+	size_t n = sizeof(joined) - before;
+	const uint8_t *next;
+
+	n = n < (size_t)(end - p) ? n : (size_t)(end - p);
+	memcpy(joined, cut->rest, before);
+	memcpy(joined + before, p, n);
+	next = walk(cut, joined, joined + before + n);
+	if (n == (size_t)(end - p)) { /* that was all of the part */
+		cut->rest_size = (size_t)(joined + before + n - next);
+		memcpy(cut->rest, next, cut->rest_size);
+		return end;
+	}
+	/* What walk() left over is looked at again, in its place. */
+	cut->rest_size = 0;
+	return p + (size_t)(next - joined) - before;
+}
+
+static void take_part(struct packet_cut *cut, const uint8_t *p, const uint8_t *end)
+{
+	const uint8_t *psb = end - p > WINDOW ? last_psb(end) : NULL;
+
+	if (psb) {
+		lose(cut);
+		cut->rest_size = 0;
+		p = psb;
+	}
+	if (cut->rest_size)
+		p = join(cut, p, end);
+	if (p == end)
+		return;
+	p = walk(cut, p, end);
+	cut->rest_size = (size_t)(end - p);
+	memcpy(cut->rest, p, cut->rest_size);
+}
+
+size_t packet_cut(struct packet_cut *cut, const struct iovec *parts, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const uint8_t *p = parts[i].iov_base;
+
+		if (parts[i].iov_len)
+			take_part(cut, p, p + parts[i].iov_len);
+	}
+	return cut->rest_size;
+}
