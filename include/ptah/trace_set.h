@@ -70,6 +70,9 @@ struct ptah_trace_stream {
 	int32_t pid, tid; /* 0 or -1: unknown */
 	uint64_t lost;	  /* bytes that are known to be missing before this piece */
 	bool gap;	  /* some are missing, however many */
+	/* Tracing was started anew for this piece, so it begins with a PSB, and nothing is missing
+	 * before it: decoding begins anew, too. */
+	bool separate;
 };
 
 PTAH_API int ptah_trace_set_add_stream(struct ptah_trace_set *set,

@@ -128,7 +128,8 @@ static void place_snapshot(struct stream *stream, const uint8_t *bytes, uint64_t
 		stream->info.bytes -= padding;
 }
 
-static int add_piece(struct stream *stream, const uint8_t *bytes, uint64_t size, bool gap)
+static int add_piece(struct stream *stream, const uint8_t *bytes, uint64_t size,
+		     enum session_joint joint)
 {
 	struct piece *pieces =
 	    session_grow(stream->pieces, stream->count, &stream->capacity, sizeof(*pieces));
@@ -136,19 +137,21 @@ static int add_piece(struct stream *stream, const uint8_t *bytes, uint64_t size,
 	if (!pieces)
 		return PTAH_E_NOMEM;
 	stream->pieces = pieces;
-	pieces[stream->count++] = (struct piece){bytes, stream->info.bytes, gap};
+	pieces[stream->count++] =
+	    (struct piece){bytes, stream->info.bytes, joint != JOINT_NONE, joint == JOINT_SEPARATE};
 	stream->info.bytes += size;
 	return 0;
 }
 
-int session_add_pieces(struct stream *stream, const uint8_t *bytes, uint64_t size, bool gap)
+int session_add_pieces(struct stream *stream, const uint8_t *bytes, uint64_t size,
+		       enum session_joint joint)
 {
 	int status = 0;
 
 	for (uint64_t at = 0; at < size && status >= 0; at += SESSION_PIECE_MAX) {
 		const uint64_t n = size - at < SESSION_PIECE_MAX ? size - at : SESSION_PIECE_MAX;
 
-		status = add_piece(stream, bytes + at, n, gap && !at);
+		status = add_piece(stream, bytes + at, n, at ? JOINT_NONE : joint);
 	}
 	return status;
 }
@@ -173,7 +176,7 @@ int session_add_trace(struct ptah_session *s, uint32_t index, int32_t tid, int32
 	if (skip >= size)
 		return 0;
 	stream->expected = offset + size;
-	return session_add_pieces(stream, bytes + skip, size - skip, gap);
+	return session_add_pieces(stream, bytes + skip, size - skip, gap ? JOINT_GAP : JOINT_NONE);
 }
 
 int session_on_truth(struct ptah_session *s, const struct perfdata_record *r)

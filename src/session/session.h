@@ -146,8 +146,9 @@ struct runner {
 /* A piece of a stream: trace that is contiguous in the file. */
 struct piece {
 	const uint8_t *bytes;
-	uint64_t offset : 63; /* offset in the stream; the piece ends where the next one begins */
-	uint64_t gap : 1;     /* trace is missing before it */
+	uint64_t offset : 62;  /* offset in the stream; the piece ends where the next one begins */
+	uint64_t gap : 1;      /* it does not continue the piece before it */
+	uint64_t separate : 1; /* with gap: no trace is missing */
 };
 
 struct stream {
@@ -269,8 +270,16 @@ int session_add_trace(struct ptah_session *session, uint32_t index, int32_t tid,
 /* Adds a stream without trace, which is the one of `index` from now on. NULL: out of memory. */
 struct stream *session_new_stream(struct ptah_session *session, uint32_t index);
 
-/* Adds trace at the end of a stream. `gap`: some is missing before it. */
-int session_add_pieces(struct stream *stream, const uint8_t *bytes, uint64_t size, bool gap);
+/* How trace relates to the trace before it. */
+enum session_joint {
+	JOINT_NONE,	/* continues it */
+	JOINT_GAP,	/* some is missing */
+	JOINT_SEPARATE, /* a trace of its own, and none is missing */
+};
+
+/* Adds trace at the end of a stream. */
+int session_add_pieces(struct stream *stream, const uint8_t *bytes, uint64_t size,
+		       enum session_joint joint);
 
 /*
  * Releases the memory of the pieces before `next` (see perfdata_forget), so that decoding needs the

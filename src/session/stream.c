@@ -277,20 +277,25 @@ static void set_error(struct ptah_stream *s, struct ptah_item *item, int status)
 	    .type = PTAH_ITEM_ERROR, .status = (int16_t)status, .offset = s->offset};
 }
 
-/* Trace is missing here: what the flow knew of the state before the gap is not valid after it. */
+/*
+ * What the flow knew of the state before a gap is not valid after it. Trace that is missing is an
+ * error, unless the gap is between two snapshots or two traces.
+ */
 static int cross_gap(struct ptah_stream *s, struct ptah_item *item)
 {
+	const bool silent =
+	    perfdata_snapshot(s->session->file) || s->stream->pieces[s->next_piece].separate;
 	const uint64_t start = s->offset;
 	int status;
 
 	stream_seek(s, start);
-	if (!perfdata_snapshot(s->session->file)) {
+	if (!silent) {
 		set_error(s, item, PTAH_E_LOST);
 		if (s->profile)
 			profile_add_item(s->profile, item);
 	}
 	status = feed_next(s);
-	return status < 0 || perfdata_snapshot(s->session->file) ? status : 1;
+	return status < 0 || silent ? status : 1;
 }
 
 /* At the end of a stream. In a file that was cut short, any stream may be incomplete. */

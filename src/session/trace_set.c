@@ -187,7 +187,10 @@ static int add_stream_entry(struct ptah_session *s, const struct ptah_trace_stre
 	if (entry->pid >= 0 && entry->tid >= 0 && !session_thread_of(s, entry->pid, entry->tid))
 		return PTAH_E_NOMEM;
 	return session_add_pieces(stream, file->bytes + piece.from, piece.to - piece.from,
-				  entry->gap && stream->count);
+				  !stream->count    ? JOINT_NONE
+				  : entry->gap	    ? JOINT_GAP
+				  : entry->separate ? JOINT_SEPARATE
+						    : JOINT_NONE);
 }
 
 int session_add_set_streams(struct ptah_session *s, const struct ptah_trace_set *set,

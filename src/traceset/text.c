@@ -112,6 +112,7 @@ static const struct field stream_fields[] = {FILE_FIELDS(ptah_trace_stream),
 					     FIELD(ptah_trace_stream, "tid", ID, tid),
 					     FIELD(ptah_trace_stream, "lost", NUMBER64, lost),
 					     FIELD(ptah_trace_stream, "gap", FLAG, gap),
+					     FIELD(ptah_trace_stream, "separate", FLAG, separate),
 					     END};
 static const struct field raw_fields[] = {FILE_FIELDS(ptah_trace_code),
 					  NEEDED(ptah_trace_code, "address", HEX64, address),

@@ -60,6 +60,7 @@ static void every_line(void **state)
 		   "kernel kcore=kc kallsyms=/proc/kallsyms\n"
 		   "stream cpu0.pt cpu=0 from=0x10 to=32 pid=5 tid=6 lost=7 # the rest is unknown\n"
 		   "stream cpu0.pt\tcpu=0 gap\n"
+		   "stream cpu0.pt separate cpu=0\n"
 		   "raw code.bin address=0x1000 from=1 to=2 cr3=0x1aa000 vmcs=0x2000\n"
 		   "elf /bin/x base=0x400000 pid=5 tsc=99 recorded=\"/usr/bin/x y\" "
 		   "build-id=00aB12\n"
@@ -85,12 +86,13 @@ static void every_line(void **state)
 		    p->trace.ranges[1].mode == PTAH_RANGE_STOP);
 	assert_string_equal(set->kcore, "/d/kc");
 	assert_string_equal(set->kallsyms, "/proc/kallsyms");
-	assert_int_equal(set->stream_count, 2);
+	assert_int_equal(set->stream_count, 3);
 	assert_string_equal(set->streams[0].file.path, "/d/cpu0.pt");
 	assert_true(set->streams[0].file.from == 16 && set->streams[0].file.to == 32 &&
 		    set->streams[0].cpu == 0 && set->streams[0].pid == 5 &&
 		    set->streams[0].tid == 6 && set->streams[0].lost == 7);
 	assert_true(set->streams[1].gap && set->streams[1].pid == -1 && !set->streams[1].lost);
+	assert_true(set->streams[2].separate && !set->streams[2].gap && !set->streams[1].separate);
 	assert_int_equal(set->code_count, 3);
 	assert_true(set->code[0].kind == PTAH_TRACE_CODE_RAW && set->code[0].address == 0x1000 &&
 		    set->code[0].file.from == 1 && set->code[0].file.to == 2 &&
@@ -291,6 +293,7 @@ static void way_back(void **state)
 	    "stop from=0xffffffff80000000 to=0x0\n"
 	    "kernel kcore=kc kallsyms=/proc/kallsyms\n"
 	    "stream cpu0.pt from=0x10 to=0x20 cpu=0 pid=5 tid=6 lost=7 gap\n"
+	    "stream cpu0.pt cpu=0 separate\n"
 	    "raw code.bin from=0x1 to=0x2 address=0x0 cr3=0x1aa000 vmcs=0x2000\n"
 	    "elf /bin/x base=0x400000 pid=5 tsc=99 recorded=/usr/x build-id=00ab12\n"
 	    "pages /dd/dump\n"
