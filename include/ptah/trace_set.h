@@ -193,6 +193,13 @@ PTAH_API int ptah_trace_set_processor(struct ptah_trace_set *set,
 PTAH_API int ptah_trace_set_kernel(struct ptah_trace_set *set, const char *kcore,
 				   const char *kallsyms);
 
+/*
+ * A folder in which the files that the sideband names lie as on the machine that recorded: /bin/sh
+ * as FOLDER/bin/sh. A file that is not there is looked for at its own path. A session that is given
+ * a root (symfs) does not use it. Replaces what was set before.
+ */
+PTAH_API int ptah_trace_set_root(struct ptah_trace_set *set, const char *folder);
+
 /* A remark for people, which ptah_session_note() returns. */
 PTAH_API int ptah_trace_set_note(struct ptah_trace_set *set, const char *text);
 

@@ -199,6 +199,9 @@ static int open_set(struct ptah_session *s, const struct ptah_trace_set *set,
 	int status;
 
 	s->is_set = true;
+	s->root = set->root && !s->symfs ? strdup(set->root) : NULL;
+	if (set->root && !s->symfs && !s->root)
+		return PTAH_E_NOMEM;
 	read_processor(s, &set->processor);
 	status = open_sideband(s, set, why);
 	if (status >= 0)
@@ -320,6 +323,7 @@ void ptah_session_close(struct ptah_session *s)
 	table_free(&s->threads_by_tid);
 	strings_free(&s->paths);
 	free(s->symfs);
+	free(s->root);
 	perfdata_close(s->file);
 	session_free_set(s);
 	free(s);

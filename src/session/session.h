@@ -208,6 +208,7 @@ struct set_file {
 struct ptah_session {
 	struct ptah_session_config config;
 	char *symfs;
+	char *root; /* of a trace set, NULL: none; its copies of the recorded files lie below it */
 	struct perfdata_file *file; /* of a trace set: its sideband records */
 	bool is_set;		    /* a trace set, not a recording */
 	struct set_file *files;

@@ -5,7 +5,12 @@
  */
 #include "session/records.h"
 
+#include "base/path.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct process *new_process(struct ptah_session *s, int32_t pid)
 {
@@ -74,6 +79,23 @@ bool session_is_range(uint64_t address, uint64_t size)
 	return size && size - 1 <= UINT64_MAX - address;
 }
 
+/* The path of a recorded file, which is that below the set's root if there is such a file. */
+static const char *recorded_path(struct ptah_session *s, const struct perfdata_record *r)
+{
+	const char *path = NULL;
+	char *full;
+
+	if (!s->root || !r->text_size || *r->text != '/')
+		return strings_keep(&s->paths, r->text, r->text_size);
+	if (asprintf(&full, "%s%.*s", s->root, (int)r->text_size, r->text) < 0)
+		return NULL;
+	path_resolve(full + strlen(s->root));
+	path = access(full, F_OK) ? strings_keep(&s->paths, r->text, r->text_size)
+				  : strings_keep(&s->paths, full, strlen(full));
+	free(full);
+	return path;
+}
+
 int session_on_map(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
 {
 	struct change change = {
@@ -89,7 +111,7 @@ int session_on_map(struct ptah_session *s, const struct perfdata_record *r, uint
 		return 0;
 	if (r->pid < 0)
 		return session_on_kernel_map(s, r, tsc);
-	change.path = strings_keep(&s->paths, r->text, r->text_size);
+	change.path = recorded_path(s, r);
 	return change.path ? add_change(s, r->pid, &change) : PTAH_E_NOMEM;
 }
 

@@ -251,6 +251,16 @@ int ptah_trace_set_kernel(struct ptah_trace_set *set, const char *kcore, const c
 	return 0;
 }
 
+int ptah_trace_set_root(struct ptah_trace_set *set, const char *folder)
+{
+	if (!set || !folder || !*folder)
+		return PTAH_E_INVAL;
+	if (keep_path(set, &folder) < 0)
+		return PTAH_E_NOMEM;
+	set->root = folder;
+	return 0;
+}
+
 int ptah_trace_set_note(struct ptah_trace_set *set, const char *text)
 {
 	const char *note;

@@ -28,6 +28,7 @@ struct ptah_trace_set {
 	size_t event_count, event_capacity;
 	struct ptah_trace_processor processor;
 	const char *kcore, *kallsyms; /* NULL: none */
+	const char *root;	      /* NULL: none */
 	const char **notes;
 	size_t note_count, note_capacity;
 	char **strings; /* all strings, to be freed */

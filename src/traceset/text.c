@@ -60,6 +60,10 @@ struct range_line {
 	uint64_t from, to;
 };
 
+struct root_line {
+	const char *folder;
+};
+
 struct note_line {
 	const char *text;
 };
@@ -80,6 +84,7 @@ union entry {
 	struct ptah_trace_processor processor;
 	struct kernel_line kernel;
 	struct range_line range;
+	struct root_line root;
 	struct note_line note;
 	struct version_line version;
 };
@@ -160,6 +165,7 @@ static const struct field range_fields[] = {NEEDED(range_line, "from", HEX64, fr
 					    NEEDED(range_line, "to", HEX64, to), END};
 static const struct field kernel_fields[] = {FIELD(kernel_line, "kcore", PATH, kcore),
 					     FIELD(kernel_line, "kallsyms", PATH, kallsyms), END};
+static const struct field root_fields[] = {NEEDED(root_line, NULL, PATH, folder), END};
 static const struct field note_fields[] = {NEEDED(note_line, NULL, STRING, text), END};
 static const struct field version_fields[] = {NEEDED(version_line, NULL, NUMBER32, version), END};
 
@@ -253,6 +259,11 @@ static int set_kernel(struct parser *p, const union entry *e)
 	return ptah_trace_set_kernel(p->set, e->kernel.kcore, e->kernel.kallsyms);
 }
 
+static int set_root(struct parser *p, const union entry *e)
+{
+	return ptah_trace_set_root(p->set, e->root.folder);
+}
+
 static int add_note(struct parser *p, const union entry *e)
 {
 	return ptah_trace_set_note(p->set, e->note.text);
@@ -291,6 +302,7 @@ static const struct line lines[] = {
     {"filter", range_fields, add_filter, RANGE_RULE, 0},
     {"stop", range_fields, add_stop, RANGE_RULE, 0},
     {"kernel", kernel_fields, set_kernel, "a path is empty", 0},
+    {"root", root_fields, set_root, "a path is empty", 0},
     {"stream", stream_fields, add_stream, PIECE_RULE, 0},
     {"raw", raw_fields, add_code, PIECE_RULE ", or " CODE_RULE, PTAH_TRACE_CODE_RAW},
     {"elf", elf_fields, add_code, CODE_RULE, PTAH_TRACE_CODE_ELF},
@@ -784,7 +796,7 @@ static void put_path(const struct writer *w, const char *path)
 
 	if (!strncmp(path, w->folder, n) && path[n] == '/' && path[n + 1] && path[n + 1] != '/')
 		path += n + 1;
-	put_text(w, path);
+	put_text(w, strcmp(path, w->folder) ? path : ".");
 }
 
 static uint64_t load(const void *member, enum type type)
@@ -920,11 +932,13 @@ void traceset_write_text(const struct ptah_trace_set *set, const char *folder, F
 	const struct writer writer = {file, folder}, *w = &writer;
 	static const char *const code[PTAH_TRACE_CODE_MAX] = {"raw", "elf", "pages"};
 	const struct kernel_line kernel = {set->kcore, set->kallsyms};
+	const struct root_line root = {set->root};
 	const struct version_line version = {1};
 
 	put_line(w, TRACESET_MAGIC, &version);
 	put_processor(w, &set->processor);
 	put_line_if(w, "kernel", &kernel);
+	put_line_if(w, "root", &root);
 	for (size_t i = 0; i < set->stream_count; i++)
 		put_line(w, "stream", &set->streams[i]);
 	for (size_t i = 0; i < set->code_count; i++)

@@ -59,6 +59,7 @@ static void every_line(void **state)
 		   "stop from=0xffffffff80000000 to=0\n"
 		   "kernel kcore=kc kallsyms=/proc/kallsyms\n"
 		   "stream cpu0.pt cpu=0 from=0x10 to=32 pid=5 tid=6 lost=7 # the rest is unknown\n"
+		   "root ./below\n"
 		   "stream cpu0.pt\tcpu=0 gap\n"
 		   "stream cpu0.pt separate cpu=0\n"
 		   "raw code.bin address=0x1000 from=1 to=2 cr3=0x1aa000 vmcs=0x2000\n"
@@ -86,6 +87,7 @@ static void every_line(void **state)
 		    p->trace.ranges[1].mode == PTAH_RANGE_STOP);
 	assert_string_equal(set->kcore, "/d/kc");
 	assert_string_equal(set->kallsyms, "/proc/kallsyms");
+	assert_string_equal(set->root, "/d/below");
 	assert_int_equal(set->stream_count, 3);
 	assert_string_equal(set->streams[0].file.path, "/d/cpu0.pt");
 	assert_true(set->streams[0].file.from == 16 && set->streams[0].file.to == 32 &&
@@ -292,6 +294,7 @@ static void way_back(void **state)
 	    "filter from=0x401000 to=0x402000\n"
 	    "stop from=0xffffffff80000000 to=0x0\n"
 	    "kernel kcore=kc kallsyms=/proc/kallsyms\n"
+	    "root below\n"
 	    "stream cpu0.pt from=0x10 to=0x20 cpu=0 pid=5 tid=6 lost=7 gap\n"
 	    "stream cpu0.pt cpu=0 separate\n"
 	    "raw code.bin from=0x1 to=0x2 address=0x0 cr3=0x1aa000 vmcs=0x2000\n"
@@ -309,6 +312,14 @@ static void way_back(void **state)
 	(void)state;
 	assert_string_equal(again, text);
 	free(again);
+	/* The folder of the text itself. */
+	assert_int_equal(ptah_trace_set_root(set, "/d"), 0);
+	again = written(set, "/d");
+	assert_non_null(strstr(again, "\nroot .\n"));
+	free(again);
+	assert_int_equal(ptah_trace_set_root(set, ""), PTAH_E_INVAL);
+	assert_int_equal(ptah_trace_set_root(set, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_trace_set_root(NULL, "/d"), PTAH_E_INVAL);
 	ptah_trace_set_free(set);
 }
 
