@@ -22,6 +22,8 @@ struct foreign_reader {
 	int (*read)(const char *path, struct ptah_trace_set *set, struct ptah_message *why);
 };
 
+extern const struct foreign_reader foreign_drpttracer; /* drpttracer.c */
+
 /* The reader for this path; NULL: none. */
 const struct foreign_reader *foreign_find(const char *path);
 
