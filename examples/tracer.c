@@ -29,10 +29,9 @@ static int take(void *context, const struct ptah_record_piece *piece)
 	struct memory *m = context;
 	struct thread *t;
 
-	if (piece->kind == PTAH_RECORD_PIECE_RECORD) {
-		m->records++;
+	m->records += piece->kind == PTAH_RECORD_PIECE_RECORD;
+	if (piece->kind != PTAH_RECORD_PIECE_TRACE)
 		return 0;
-	}
 	if (piece->stream >= THREADS)
 		return PTAH_E_LIMIT;
 	if (piece->stream >= m->count)

@@ -97,7 +97,7 @@ struct ptah_record_filter {
 	uint64_t size;	  /* UINT64_MAX: to the end */
 };
 
-/* What a sink receives, piece by piece. */
+/* What a sink receives, piece by piece. A sink ignores kinds that it does not know. */
 enum ptah_record_piece_kind {
 	PTAH_RECORD_PIECE_TRACE = 1, /* the next packets of `stream` */
 	PTAH_RECORD_PIECE_RECORD,    /* a record as in a perf.data file: maps, names, losses */
