@@ -585,10 +585,23 @@ static int read_name(struct reading *r, const char *folder, const struct name *n
 	return status;
 }
 
+/* Whoever keeps the kernel's code has traced the kernel. */
+static int set_kernel_traced(struct reading *r)
+{
+	struct ptah_trace_processor p = r->set->processor;
+
+	p.size = sizeof(p);
+	p.trace.os = true;
+	return ptah_trace_set_processor(r->set, &p);
+}
+
 static int add_kernel(struct reading *r, const char *folder)
 {
 	char *kcore = join(folder, "kcore", true), *kallsyms = join(folder, "kallsyms", true);
 	int status = ptah_trace_set_kernel(r->set, kcore, kallsyms);
+
+	if (status >= 0 && kcore)
+		status = set_kernel_traced(r);
 
 	if (status >= 0 && !kcore && r->calls)
 		status = ptah_trace_set_note(

@@ -607,6 +607,7 @@ static void packets_and_records(void **state)
 	struct recording r = {0};
 	struct ptah_message why = {""};
 	struct ptah_session *session;
+	struct ptah_trace_set *set;
 	uint64_t damaged[8] = {PERF_RECORD_COMM | UINT64_C(64) << 48};
 
 	(void)state;
@@ -628,6 +629,15 @@ static void packets_and_records(void **state)
 	expect("elsewhere", 1, r.status.instructions);
 	assert_int_equal(files_below("elsewhere"), 1);
 	assert_int_equal(rename("elsewhere", "records") | unlink("records/ptah.trace"), 0);
+	/* A trace with the kernel's part. */
+	assert_int_equal(ptah_trace_set_open("records", &set, &why), 0);
+	assert_true(!set->processor.trace.os && set->processor.has_clock);
+	ptah_trace_set_free(set);
+	put_kernel("records");
+	assert_int_equal(ptah_trace_set_open("records", &set, &why), 0);
+	assert_true(set->processor.trace.os && set->processor.has_clock && set->kallsyms);
+	ptah_trace_set_free(set);
+	expect("records", 1, r.status.instructions);
 	/* Records that end in another way. */
 	damaged[6] = UINT64_MAX;
 	put_bytes("records/secondary.sideband.pevent", damaged, sizeof(damaged));
