@@ -322,7 +322,7 @@ static int note_no_code(struct ptah_session *s)
 	char id[2 * PERFDATA_BUILD_ID_MAX + 1];
 
 	/* Not from Linux: whoever wrote the recording knew the kernel's code. */
-	if (!s->kernel.address && s->kernel.code.count && !*perfdata_osrelease(s->file))
+	if (!s->kernel.address && !*perfdata_osrelease(s->file))
 		return session_note_format(s, "the recording does not say where the kernel lay: "
 					      "only the code that it contains is decoded");
 	if (!s->kernel.address)
