@@ -6,6 +6,10 @@
 #ifndef PTAH_EXAMPLES_BOARD_H
 #define PTAH_EXAMPLES_BOARD_H
 
+#ifndef _XOPEN_SOURCE
+#define _XOPEN_SOURCE 700 /* for realpath() in companion.h */
+#endif
+
 #include <ptah/machine.h>
 
 #include <stdlib.h>
@@ -32,9 +36,17 @@ static inline int board_open(struct board *board, const char *processor, unsigne
 	board->memory = config.arena = aligned_alloc(4096, BOARD_MEMORY);
 	if (board->machine && board->memory)
 		status = ptah_machine_init(board->machine, &config);
-	if (status == PTAH_OK)
-		ptah_machine_hal(board->machine, &board->hal);
-	return status;
+	if (status != PTAH_OK)
+		return status;
+	ptah_machine_hal(board->machine, &board->hal);
+	for (unsigned cpu = 0; cpu < cpus; cpu++) {
+		struct ptah_model *m = ptah_machine_model(board->machine, cpu);
+
+		/* As processors do; perf relies on it, and takes TSC 0 for no time. */
+		ptah_model_choose(m, &(struct ptah_model_choices){.whole_ip = true});
+		ptah_model_set_tsc(m, 1000000000);
+	}
+	return PTAH_OK;
 }
 
 /* True when no call broke a rule of hal.h. */

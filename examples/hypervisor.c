@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A hypervisor that traces its guest and not itself. The VMCS sets and clears
+ * A hypervisor that traces its guest and not itself, into hypervisor.data. The VMCS sets and clears
  * IA32_RTIT_CTL (its controls "load" and "clear IA32_RTIT_CTL", which need
  * IA32_VMX_MISC[14]); the engine switches all other registers of PT.
  */
 #include "board.h"
+#include "companion.h"
 
-#include <ptah/engine.h>
-#include <ptah/profile.h>
+#include <ptah/event.h>
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #define HOST  UINT64_C(0xffff800000001000)
 #define GUEST UINT64_C(0x401000)
@@ -47,24 +46,17 @@ static void run_guest(struct ptah_model *m, struct ptah_capture *capture)
 	ptah_capture_vmexit(capture);
 }
 
-/* Counts what was captured over the guest's code alone: other code would be an error. */
-static void report(const struct ptah_capture *capture)
+/* The guest is a process of the recording, and its virtual processor a thread. */
+static void write_recording(struct ptah_capture *capture, const struct ptah_caps *caps,
+			    const struct ptah_trace_config *trace)
 {
-	struct ptah_profile_totals totals = {.errors = 1};
-	struct ptah_profile *profile;
-	struct ptah_piece piece = {0};
-	struct ptah_image *image;
+	struct ptah_recording *r =
+	    companion_open("hypervisor.data", PTAH_RECORDING_THREADS, caps, trace);
 
-	ptah_capture_pieces(capture, 0, ptah_capture_position(capture), &piece, 1);
-	if (ptah_image_new(&image) < 0 || ptah_profile_new(image, NULL, &profile) < 0)
-		exit(1);
-	ptah_image_add_bytes(image, guest_code, sizeof(guest_code), GUEST, NULL);
-	ptah_profile_feed(profile, piece.address, piece.size, true);
-	ptah_profile_totals(profile, &totals);
-	printf("%" PRIu64 " instructions, %" PRIu64 " errors\n", totals.instructions,
-	       totals.errors);
-	ptah_profile_free(profile);
-	ptah_image_free(image);
+	companion_add_process(r, 1, "guest", GUEST, guest_code, sizeof(guest_code));
+	companion_drain(r, companion_add_stream(r, 0, 1), capture);
+	printf("%" PRIu64 " bytes of trace in hypervisor.data\n", ptah_recording_bytes(r));
+	companion_close(r);
 }
 
 int main(void)
@@ -93,7 +85,8 @@ int main(void)
 		board.hal.irq_restore(board.machine, irqs);
 		loop(m, HOST, 1000);
 	}
-	report(capture);
+	ptah_capture_stop(capture);
+	write_recording(capture, ptah_engine_caps(engine, 0), &trace);
 	return ptah_capture_free(capture) < 0 || ptah_engine_free(engine) < 0 ||
 	       !board_close(&board);
 }

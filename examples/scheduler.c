@@ -2,15 +2,15 @@
 /*
  * Two threads take turns on two processors and change the processor each time. A
  * capture follows each thread: it is switched out with the thread, and switched in on
- * the processor where the thread continues. Its trace is one stream of that thread.
+ * the processor where the thread continues. Its trace is one stream of that thread, which
+ * the companion writes to scheduler.data.
  */
 #include "board.h"
+#include "companion.h"
 
-#include <ptah/engine.h>
-#include <ptah/profile.h>
+#include <ptah/event.h>
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #define KERNEL UINT64_C(0xffffffff81000000)
 
@@ -48,34 +48,14 @@ static void run_slice(struct board *board, struct thread *t, unsigned cpu)
 	board->hal.irq_restore(board->machine, irqs);
 }
 
-/* Counts the trace over the thread's own code alone: other code would be an error. */
-static void report(const struct thread *t)
-{
-	struct ptah_capture_status status = {.size = sizeof(status)};
-	struct ptah_profile_totals totals = {.errors = 1};
-	struct ptah_profile *profile;
-	struct ptah_piece piece = {0};
-	struct ptah_image *image;
-
-	ptah_capture_status(t->capture, &status);
-	ptah_capture_pieces(t->capture, 0, status.position, &piece, 1);
-	if (ptah_image_new(&image) < 0 || ptah_profile_new(image, NULL, &profile) < 0)
-		exit(1);
-	ptah_image_add_bytes(image, code, sizeof(code), t->ip, NULL);
-	ptah_profile_feed(profile, piece.address, piece.size, true);
-	ptah_profile_totals(profile, &totals);
-	printf("%" PRIu64 " slices, %" PRIu64 " instructions, %" PRIu64 " errors\n", status.starts,
-	       totals.instructions, totals.errors);
-	ptah_profile_free(profile);
-	ptah_image_free(image);
-}
-
 int main(void)
 {
 	struct thread threads[2] = {{0x401000, NULL}, {0x501000, NULL}};
 	struct ptah_trace_config trace;
 	struct ptah_capture_config config = {
 	    .size = sizeof(config), .trace = &trace, .cpu = PTAH_CAPTURE_THREAD, .buffer = 1 << 20};
+	struct ptah_capture_status status = {.size = sizeof(status)};
+	struct ptah_recording *r;
 	struct ptah_engine *engine;
 	struct board board;
 
@@ -90,10 +70,20 @@ int main(void)
 			return 1;
 	for (unsigned slice = 0; slice < 80; slice++)
 		run_slice(&board, &threads[slice % 2], (slice + slice / 2) % 2);
+	r = companion_open("scheduler.data", PTAH_RECORDING_THREADS, ptah_engine_caps(engine, 0),
+			   &trace);
 	for (int i = 0; i < 2; i++) {
+		const char *name = i ? "second" : "first";
+		const int32_t pid = 100 + i;
+
 		ptah_capture_stop(threads[i].capture);
-		report(&threads[i]);
+		ptah_capture_status(threads[i].capture, &status);
+		printf("%s: %" PRIu64 " slices, %" PRIu64 " bytes of trace\n", name, status.starts,
+		       status.position);
+		companion_add_process(r, pid, name, threads[i].ip, code, sizeof(code));
+		companion_drain(r, companion_add_stream(r, 0, pid), threads[i].capture);
 		ptah_capture_free(threads[i].capture);
 	}
+	companion_close(r);
 	return ptah_engine_free(engine) < 0 || !board_close(&board);
 }
