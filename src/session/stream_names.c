@@ -43,6 +43,20 @@ static bool follow_cpu(const struct ptah_session *s, struct stream *stream)
 }
 
 /*
+ * Do the context switches of a set name another process on the stream's CPU than the only one whose
+ * code is known? A recording has the code of all that it traced, a set may not.
+ */
+static bool others_ran(const struct ptah_session *s, struct stream *stream, size_t only)
+{
+	const struct cpu *cpu = s->is_set && follow_cpu(s, stream) ? &s->cpus[stream->cpu] : NULL;
+
+	for (size_t i = 0; cpu && i < cpu->count; i++)
+		if (cpu->turns[i].pid > 0 && cpu->turns[i].pid != s->processes[only].pid)
+			return true;
+	return false;
+}
+
+/*
  * Names the stream after the thread's next begin, which it uses up. When all begins are used, the
  * stream belongs to the last one; a thread without any begin gives the stream its pid and name.
  */
@@ -104,7 +118,7 @@ int session_name_streams(struct ptah_session *s)
 
 		if (thread != SESSION_NONE) {
 			name_stream(s, stream, &s->threads[thread]);
-		} else if (info->pid < 0 && only != SESSION_NONE) {
+		} else if (info->pid < 0 && only != SESSION_NONE && !others_ran(s, stream, only)) {
 			info->pid = s->processes[only].pid;
 			name_by_process(s, info);
 			follow_cpu(s, stream);
