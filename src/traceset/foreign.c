@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /* The first reader that knows a path reads it. NULL ends the table. */
-static const struct foreign_reader *const readers[] = {&foreign_drpttracer, NULL};
+static const struct foreign_reader *const readers[] = {&foreign_drpttracer, &foreign_lldb, NULL};
 
 const struct foreign_reader *foreign_find(const char *path)
 {

@@ -23,6 +23,7 @@ struct foreign_reader {
 };
 
 extern const struct foreign_reader foreign_drpttracer; /* drpttracer.c */
+extern const struct foreign_reader foreign_lldb;       /* lldb.c */
 
 /* The reader for this path; NULL: none. */
 const struct foreign_reader *foreign_find(const char *path);
