@@ -100,10 +100,12 @@ struct ptah_trace_code {
 	/* RAW: of the byte file.from. ELF: where its lowest segment begins; 0: where the file says.
 	 */
 	uint64_t address;
-	struct ptah_space space;   /* without a pid; all 0: any */
-	int32_t pid;		   /* 0 or -1: none */
-	uint64_t tsc;		   /* with a pid; 0: from the beginning */
-	const char *recorded_path; /* where the file lay when it ran; NULL: not known */
+	struct ptah_space space; /* without a pid; all 0: any */
+	int32_t pid;		 /* 0 or -1: none */
+	uint64_t tsc;		 /* with a pid; 0: from the beginning */
+	/* Where the file lay when it ran: it is used if there is none at file.path. NULL: not
+	 * known. */
+	const char *recorded_path;
 	/* Of the file that ran: another one is refused, as for a recording. Size 0: not known. */
 	uint8_t build_id[PTAH_BUILD_ID_MAX], build_id_size;
 };

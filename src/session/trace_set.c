@@ -329,6 +329,28 @@ static int list_pages(struct ptah_session *s, struct set_maps *maps,
 	return status;
 }
 
+static bool exists(const struct ptah_session *s, const char *path)
+{
+	char *full = session_path(s, path);
+	const bool found = full && !access(full, F_OK);
+
+	free(full);
+	return found;
+}
+
+/* An entry of code whose file is, if it does not exist, the one that ran. */
+static struct ptah_trace_code locate_code(const struct ptah_session *s,
+					  const struct ptah_trace_code *code)
+{
+	struct ptah_trace_code found = *code;
+	const char *recorded = code->recorded_path;
+
+	if (code->kind != PTAH_TRACE_CODE_PAGES && recorded && *recorded == '/' &&
+	    !exists(s, code->file.path) && exists(s, recorded))
+		found.file.path = recorded;
+	return found;
+}
+
 /* What is known of a file of code without opening it. */
 static int change_of(struct ptah_session *s, const struct ptah_trace_code *code,
 		     struct change *change)
@@ -350,14 +372,15 @@ int session_list_set_maps(struct ptah_session *s, const struct ptah_trace_set *s
 	int status = 0;
 
 	for (size_t i = 0; i < set->code_count && status >= 0; i++) {
-		const struct ptah_trace_code *code = &set->code[i];
+		struct ptah_trace_code code;
 		struct change change;
 
-		if (code->pid < 0 || s->config.no_images)
+		if (set->code[i].pid < 0 || s->config.no_images)
 			continue;
-		status = change_of(s, code, &change);
+		code = locate_code(s, &set->code[i]);
+		status = change_of(s, &code, &change);
 		if (status >= 0)
-			status = list[code->kind](s, maps, code, change, why);
+			status = list[code.kind](s, maps, &code, change, why);
 	}
 	return status;
 }
@@ -509,9 +532,14 @@ int session_add_set_code(struct ptah_session *s, const struct ptah_trace_set *se
 		status = ptah_image_new(&s->kernel.image);
 	if (status >= 0)
 		status = add_kernel(s, set, why);
-	for (size_t i = 0; i < set->code_count && status >= 0; i++)
-		if (set->code[i].pid < 0)
-			status = add_code(s, &set->code[i], why);
+	for (size_t i = 0; i < set->code_count && status >= 0; i++) {
+		struct ptah_trace_code code;
+
+		if (set->code[i].pid >= 0)
+			continue;
+		code = locate_code(s, &set->code[i]);
+		status = add_code(s, &code, why);
+	}
 	return status;
 }
 

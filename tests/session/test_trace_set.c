@@ -494,6 +494,30 @@ static void code_of_all_processes(void **state)
 	ptah_session_close(s);
 }
 
+/* A file that was not handed on is taken from where it lay when it ran. */
+static void recorded_path(void **state)
+{
+	struct ptah_trace_code code = code_at("not/here", PLACE);
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/two", (char *)*state);
+	code.recorded_path = path;
+	for (int32_t pid = -1; pid <= 5; pid += 6) {
+		struct ptah_session *s;
+		struct made m;
+
+		begin(&m);
+		jumps(&m, 100, 5);
+		end_trace(&m, "trace");
+		add_stream(&m, "trace", -1, 5, 5);
+		code.pid = pid;
+		assert_int_equal(ptah_trace_set_add_code(m.set, &code), 0);
+		s = open_set(&m);
+		decodes_to(s, 0, 2 * 5);
+		ptah_session_close(s);
+	}
+}
+
 /* The pages of PREFIX.dump, of one process and of all. */
 static void pages(void **state)
 {
@@ -798,6 +822,7 @@ int main(void)
 	    cmocka_unit_test(not_told_apart),
 	    cmocka_unit_test(code_is_replaced_at_its_time),
 	    cmocka_unit_test(code_of_all_processes),
+	    cmocka_unit_test(recorded_path),
 	    cmocka_unit_test(pages),
 	    cmocka_unit_test(processor_and_filter),
 	    cmocka_unit_test(branch_out_of_the_filter),
