@@ -58,7 +58,7 @@ const struct script_line *script_find_line(struct script *s, const struct ptah_i
 	char text[512];
 	size_t code;
 
-	if (line->size == insn->size && line->ip == insn->ip && line->space == s->info.pid &&
+	if (line->size == insn->size && line->ip == insn->ip && line->space == s->info.space &&
 	    !memcmp(line->bytes, insn->bytes, insn->size))
 		return line;
 	render_line(s, insn, text, sizeof(text), &code);
@@ -67,7 +67,7 @@ const struct script_line *script_find_line(struct script *s, const struct ptah_i
 		script_forget_lines(s);
 	}
 	line->ip = insn->ip;
-	line->space = s->info.pid;
+	line->space = s->info.space;
 	line->size = insn->size;
 	memcpy(line->bytes, insn->bytes, insn->size);
 	line->length = (uint32_t)strlen(text);

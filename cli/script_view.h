@@ -54,8 +54,10 @@ struct script {
 	struct ptah_reader *reader;
 	struct ptah_workers *workers; /* keep what is known of the code from stream to stream */
 
-	struct ptah_stream_info info; /* of the current thread */
-	char prefix[96];	      /* comm, tid, time */
+	struct ptah_stream_info
+	    info;	 /* of the current thread; its space is that of the last block */
+	unsigned space;	 /* of the last block, as its item has it */
+	char prefix[96]; /* comm, tid, time */
 	size_t prefix_length, thread_length;
 	uint64_t tsc; /* the time in the prefix */
 	/* The name in the prefix is that of this time: [named, renamed). */

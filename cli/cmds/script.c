@@ -5,6 +5,7 @@
 #include "script_view.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -147,6 +148,7 @@ static void begin_thread(struct script *s, const struct ptah_stream_info *info)
 	if (info->space != s->info.space)
 		script_forget_lines(s);
 	s->info = *info;
+	s->space = UINT_MAX;
 	s->has_branch = false;
 	s->depth = 0;
 	s->before = PTAH_INSN_OTHER;
@@ -171,10 +173,32 @@ static void follow_thread(struct script *s)
 	begin_thread(s, &info);
 }
 
+/* The next blocks ran in this address space. */
+static void follow_space(struct script *s, unsigned space)
+{
+	s->space = space;
+	s->info.space = ptah_reader_space(s->reader, space);
+}
+
 /* The streams */
 
-static void take_item(struct script *s, const struct ptah_item *item)
+/* Where tracing begins, the address is that of the next block. */
+static const struct ptah_item *block_of(const struct ptah_item *item, const struct ptah_item *end)
 {
+	if (item->type != PTAH_ITEM_ENABLED && item->type != PTAH_ITEM_BLOCK)
+		return NULL;
+	while (item < end && item->type != PTAH_ITEM_BLOCK)
+		item++;
+	return item < end ? item : NULL;
+}
+
+/* Takes an item of a batch that ends at `end`. */
+static void take_item(struct script *s, const struct ptah_item *item, const struct ptah_item *end)
+{
+	const struct ptah_item *block = block_of(item, end);
+
+	if (block && block->code.space != s->space)
+		follow_space(s, block->code.space);
 	if (item->tsc && (item->tsc < s->named || item->tsc >= s->renamed))
 		follow_name(s, item->tsc);
 	if (s->time && item->tsc != s->tsc)
@@ -196,7 +220,7 @@ static int read_items(struct script *s, struct progress *progress)
 			return n;
 		follow_thread(s);
 		for (int k = 0; k < n; k++)
-			take_item(s, &items[k]);
+			take_item(s, &items[k], items + n);
 		progress_at(progress, ptah_reader_offset(s->reader));
 	}
 	return 0;

@@ -377,6 +377,12 @@ PTAH_API int32_t ptah_session_profile_pid(const struct ptah_session *session, si
  */
 PTAH_API size_t ptah_session_stream_like(const struct ptah_session *session, size_t stream);
 
+/*
+ * The number for ptah_session_find_map() of what ran in a block that the last read returned, by the
+ * block's `space`; as ptah_session_profile_pid() does for counts.
+ */
+PTAH_API int32_t ptah_stream_space(const struct ptah_stream *stream, unsigned space);
+
 /* Trace bytes used so far (for progress). */
 PTAH_API uint64_t ptah_stream_offset(const struct ptah_stream *stream);
 
@@ -397,6 +403,7 @@ PTAH_API int ptah_reader_read(struct ptah_reader *reader, struct ptah_item *item
 PTAH_API int ptah_reader_insns(struct ptah_reader *reader, const struct ptah_item *block,
 			       struct ptah_insn *insns, size_t capacity);
 PTAH_API int ptah_reader_thread(const struct ptah_reader *reader, struct ptah_thread *thread);
+PTAH_API int32_t ptah_reader_space(const struct ptah_reader *reader, unsigned space);
 PTAH_API uint64_t ptah_reader_offset(const struct ptah_reader *reader);
 
 struct ptah_verify {

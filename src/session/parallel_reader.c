@@ -234,6 +234,12 @@ int ptah_reader_thread(const struct ptah_reader *r, struct ptah_thread *thread)
 	return r ? ptah_stream_thread(r->s, thread) : PTAH_E_INVAL;
 }
 
+/* What a worker has read has no numbers of spaces but 0, which is the same in every flow. */
+int32_t ptah_reader_space(const struct ptah_reader *r, unsigned space)
+{
+	return r ? ptah_stream_space(r->s, space) : -1;
+}
+
 uint64_t ptah_reader_offset(const struct ptah_reader *r)
 {
 	return r->alone ? r->s->offset : r->offset;

@@ -547,6 +547,19 @@ int ptah_stream_thread(const struct ptah_stream *s, struct ptah_thread *thread)
 	return 0;
 }
 
+int32_t ptah_stream_space(const struct ptah_stream *s, unsigned space)
+{
+	struct ptah_space value;
+
+	if (!s)
+		return -1;
+	if (!session_has_spaces(s->session, s->stream))
+		return s->stream->info.space;
+	return ptah_flow_space(stream_flow(s), space, &value) < 0
+		   ? -1
+		   : session_space_of(s->session, s->stream, &value);
+}
+
 uint64_t ptah_stream_offset(const struct ptah_stream *s)
 {
 	return s->offset;

@@ -322,6 +322,34 @@ static int take_spaces(void *context, size_t stream, struct ptah_profile *profil
 	return 0;
 }
 
+/* The items of told_apart_by_cr3(): each block's space has the name of its CR3. */
+static void names_of_items(const struct ptah_session *s)
+{
+	const struct ptah_jobs jobs = {.size = sizeof(jobs), .jobs = 2, .segment = 1};
+	struct ptah_reader *reader;
+	struct ptah_item items[3];
+	struct ptah_thread who;
+	unsigned first = 0, second = 0;
+	int n;
+
+	assert_int_equal(ptah_reader_new(s, 0, &jobs, &reader), 0);
+	while ((n = ptah_reader_read(reader, items, 3)) > 0) {
+		for (int i = 0; i < n; i++) {
+			if (items[i].type != PTAH_ITEM_BLOCK)
+				continue;
+			assert_int_equal(
+			    ptah_session_space(s, ptah_reader_space(reader, items[i].code.space),
+					       &who),
+			    0);
+			first += !strcmp(who.comm, "cr3:1aa000") ? items[i].ninsn : 0;
+			second += !strcmp(who.comm, "cr3:2bb000") ? items[i].ninsn : 0;
+		}
+	}
+	ptah_reader_free(reader);
+	assert_int_equal(first, 3 * (5 + 2));
+	assert_int_equal(second, 2 * 9);
+}
+
 /* Two processes have other code at the same address: CR3 in the trace tells them apart. */
 static void told_apart_by_cr3(void **state)
 {
@@ -341,6 +369,7 @@ static void told_apart_by_cr3(void **state)
 	add_code(&m, "two", -1, 0x2bb000);
 	s = open_set(&m);
 	decodes_to(s, 0, 3 * (5 + 2) + 2 * 9);
+	names_of_items(s);
 	by.session = s;
 	assert_int_equal(ptah_session_count(s, NULL, NULL, take_spaces, &by), 0);
 	assert_int_equal(by.count, 2);

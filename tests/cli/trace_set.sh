@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT
+# A trace set in place of a recording: every command takes a ptah.trace, or the folder of one, and
+# tells two processes at the same address apart.
+. "$PTAH_SOURCE/tests/cli/common.sh"
+
+mkdir set
+cat >packets.txt <<-END
+	psb
+	tsc 0x100
+	mode.exec 64-bit
+	pip cr3 0x1aa000
+	psbend
+	tip.pge 0x12345
+	tip 0x12345
+	tip 0x12345
+	fup 0x12345
+	tip.pgd
+	pip cr3 0x2bb000
+	tip.pge 0x12345
+	tip 0x12345
+	fup 0x12345
+	tip.pgd
+END
+"$PTAH" asm -o "set/cpu 0" packets.txt
+printf '\220\220\377\340' >set/three # nop; nop; jmp rax
+printf '\146\220\377\340' >set/two   # xchg ax, ax; jmp rax
+cat >set/ptah.trace <<-END
+	ptah-trace 1
+	stream "cpu 0" cpu=3
+	raw three address=0x12345 cr3=0x1aa000
+	raw two address=0x12345 cr3=0x2bb000
+	note "by hand"
+END
+
+for set in set set/ptah.trace "$PWD/set/"; do
+	expect 0 "$PTAH" script "$set"
+	equal "instructions of three" "$(grep -c '(three)' <out)" 6
+	equal "instructions of two" "$(grep -c '(two)' <out)" 2
+done
+expect 0 "$PTAH" script --branches set
+equal "first branch" "$(sed -n 1p <out)" "trace -1 trace-begin    0 => 12345 (three)"
+equal "branches of two" "$(grep -c '12347 (two) => 12345 (two)' <out)" 1
+equal "begins of two" "$(grep -c 'trace-begin    0 => 12345 (two)' <out)" 1
+expect 0 "$PTAH" report set
+equal "share of three" "$(sed -n 's/ *\([0-9.]*%\).* three .*/\1/p' <out)" 75.00%
+equal "share of two" "$(sed -n 's/ *\([0-9.]*%\).* two .*/\1/p' <out)" 25.00%
+expect 0 "$PTAH" cover set
+grep -q '	2	-1	indirect-jump.*	cr3:1aa000$' out || fail "edges: $(cat out)"
+grep -q '	1	-1	indirect-jump.*	cr3:2bb000$' out || fail "edges: $(cat out)"
+expect 0 "$PTAH" profile --save=saved set
+expect 0 "$PTAH" profile --by=functions saved
+equal "share of two, saved" "$(sed -n 's/ *\([0-9.]*%\).* two .*/\1/p' <out)" 25.00%
+expect 0 "$PTAH" stat set
+grep -q "by hand" out err || fail "no note: $(cat out err)"
+expect 1 "$PTAH" script --cpu=2 set
+expect 0 "$PTAH" dump set
+equal "PIPs" "$(grep -c ' PIP ' <out)" 2
+
+# What is wrong is reported with its line and what would be right.
+echo 'strem x' >>set/ptah.trace
+expect 1 "$PTAH" report set
+grep -q 'set/ptah.trace:6: "strem" begins no line; these do: .*stream' err || fail "$(cat err)"
+mkdir empty
+expect 1 "$PTAH" report empty
