@@ -386,4 +386,52 @@ static inline struct ptah_record_status status_of(const struct ptah_recorder *r)
 	return status;
 }
 
+/* Keeps the trace that a sink receives. */
+struct taken {
+	uint8_t bytes[1 << 16];
+	size_t size;
+	unsigned pieces;
+	struct ptah_record_piece last;
+};
+
+static inline int take_trace(void *context, const struct ptah_record_piece *piece)
+{
+	struct taken *t = context;
+
+	if (piece->kind != PTAH_RECORD_PIECE_TRACE)
+		return 0;
+	assert_true(t->size + piece->size <= sizeof(t->bytes));
+	memcpy(t->bytes + t->size, piece->bytes, piece->size);
+	t->size += piece->size;
+	t->pieces++;
+	t->last = *piece;
+	return 0;
+}
+
+static struct taken taken;
+static const struct ptah_record_sink sink = {take_trace, &taken};
+
+static inline struct ptah_record_config self_config(enum ptah_record_buffer buffer)
+{
+	memset(&taken, 0, sizeof(taken));
+	reset();
+	return (struct ptah_record_config){
+	    .size = sizeof(struct ptah_record_config),
+	    .target.kind = PTAH_RECORD_SELF,
+	    .buffer.policy = buffer,
+	    .buffer.size = 8192,
+	    .buffer.sideband = 8192,
+	    .output.sink = &sink,
+	};
+}
+
+static inline const uint8_t *pattern(void)
+{
+	static uint8_t bytes[1 << 16];
+
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (uint8_t)((i ^ i >> 8) * 167 + 13);
+	return bytes;
+}
+
 #endif
