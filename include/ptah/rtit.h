@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 /* MSRs */
+#define PTAH_IA32_TIME_STAMP_COUNTER	   0x10u
 #define PTAH_IA32_RTIT_OUTPUT_BASE	   0x560u
 #define PTAH_IA32_RTIT_OUTPUT_MASK_PTRS	   0x561u
 #define PTAH_IA32_RTIT_CTL		   0x570u

@@ -293,7 +293,8 @@ static void hal_unlock(void *port)
 static int hal_run_on(void *port, unsigned cpu, void (*work)(void *argument), void *argument)
 {
 	struct ptah_machine *machine = port;
-	const unsigned before = machine->current;
+	const bool one_thread = !machine->config.which;
+	const unsigned before = one_thread ? machine->current : 0;
 	struct ptah_model *m;
 	bool irqs;
 
@@ -302,14 +303,16 @@ static int hal_run_on(void *port, unsigned cpu, void (*work)(void *argument), vo
 		return PTAH_E_MISSING;
 	m = ptah_machine_model(machine, cpu);
 	irqs = ptah_model_irqs(m);
-	machine->current = cpu;
+	if (one_thread)
+		machine->current = cpu;
 	machine->cpus[cpu].in_ipi = true;
 	ptah_model_set_irqs(m, false);
 	work(argument);
 	ptah_model_set_irqs(m, irqs);
 	machine->cpus[cpu].in_ipi = false;
 	ptah_model_boundary(m);
-	machine->current = before;
+	if (one_thread)
+		machine->current = before;
 	return PTAH_OK;
 }
 
@@ -335,15 +338,18 @@ void ptah_machine_on_gap(struct ptah_machine *machine,
 static void deliver(void *port, unsigned cpu)
 {
 	struct ptah_machine *machine = port;
-	const unsigned before = machine->current;
+	unsigned before;
 
 	if (!machine->pmi_enabled || !machine->pmi)
 		return;
-	if (!machine->config.which)
-		machine->current = cpu;
+	if (machine->config.which) {
+		machine->pmi(machine->pmi_argument, cpu);
+		return;
+	}
+	before = machine->current;
+	machine->current = cpu;
 	machine->pmi(machine->pmi_argument, cpu);
-	if (!machine->config.which)
-		machine->current = before;
+	machine->current = before;
 }
 
 static int hal_pmi_enable(void *port, bool on)

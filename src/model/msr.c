@@ -227,6 +227,8 @@ bool model_msr_faults(const struct ptah_model *m, uint32_t msr, uint64_t value)
 			return true;
 		allowed = m->is->pt ? PTAH_XSTATE_PT : 0;
 		break;
+	case PTAH_IA32_TIME_STAMP_COUNTER:
+		return false;
 	case PTAH_IA32_DEBUGCTL:
 		allowed = DEBUGCTL_BITS;
 		break;
@@ -356,6 +358,9 @@ int ptah_model_wrmsr(struct ptah_model *m, uint32_t msr, uint64_t value)
 	case PTAH_IA32_XSS:
 		m->xss = value;
 		break;
+	case PTAH_IA32_TIME_STAMP_COUNTER:
+		ptah_model_set_tsc(m, value);
+		break;
 	case PTAH_IA32_DEBUGCTL:
 		m->debugctl = value;
 		break;
@@ -429,6 +434,9 @@ int ptah_model_rdmsr(struct ptah_model *m, uint32_t msr, uint64_t *value)
 	case PTAH_IA32_VMX_MISC:
 		there = m->is->vmx;
 		*value = there && m->is->vmx_pt ? PTAH_VMX_MISC_PT : 0;
+		break;
+	case PTAH_IA32_TIME_STAMP_COUNTER:
+		*value = ptah_model_tsc(m);
 		break;
 	case PTAH_IA32_DEBUGCTL:
 		*value = m->debugctl;
