@@ -72,7 +72,7 @@ struct ptah_capture;
  */
 PTAH_API int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine **engine);
 
-/* PASSIVE. PTAH_E_BUSY while a capture exists. NULL is fine. */
+/* PASSIVE. PTAH_E_BUSY while a capture or a set of captures exists. NULL is fine. */
 PTAH_API int ptah_engine_free(struct ptah_engine *engine);
 
 /*
@@ -191,7 +191,8 @@ PTAH_API int ptah_capture_new(struct ptah_engine *engine, const struct ptah_capt
 
 /*
  * PASSIVE. Stops the capture if it is started. PTAH_E_BUSY while it is mapped:
- * unmap first, or ptah_engine_release_owner(). NULL is fine.
+ * unmap first, or ptah_engine_release_owner(); and when it belongs to a set
+ * (captures.h). NULL is fine.
  */
 PTAH_API int ptah_capture_free(struct ptah_capture *capture);
 

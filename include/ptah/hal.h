@@ -139,6 +139,18 @@ struct ptah_hal {
 	 * writes it later.
 	 */
 	void (*log)(void *port, const char *text);
+
+	/*
+	 * Optional, PASSIVE. Runs work(argument) PINNED on every processor whose bit is set in
+	 * `mask` (bit n % 64 of word n / 64 is processor n; (cpus() + 63) / 64 words), this one
+	 * included, on all at the same time as far as the system can, and returns when it is done
+	 * on all. Leaves out processors that are offline. The work may wait for itself on the other
+	 * processors, for less than a millisecond. It does nothing on processors without a bit, and
+	 * when it is called twice. Negative: it did not run anywhere. Without this callback the
+	 * engine calls run_on() for one processor after the other.
+	 */
+	int (*run_on_all)(void *port, const uint64_t *mask, void (*work)(void *argument),
+			  void *argument);
 };
 
 PTAH_END_DECLS

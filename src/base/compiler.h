@@ -9,6 +9,13 @@
 #define ALWAYS_INLINE	       inline __attribute__((always_inline))
 #define PRINTF_LIKE(at, first) __attribute__((format(printf, at, first)))
 
+/* Between two looks at a variable that another processor will change. */
+#if defined(__x86_64__) || defined(__i386__)
+#define SPIN_PAUSE() __builtin_ia32_pause()
+#else
+#define SPIN_PAUSE() ((void)0)
+#endif
+
 /* Two 64-bit words that compilers keep in one vector register where the processor has them. */
 typedef unsigned long long word_pair __attribute__((vector_size(16)));
 

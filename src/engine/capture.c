@@ -183,7 +183,7 @@ static int start_offline(struct ptah_capture *c)
 	return status;
 }
 
-static bool is_running(struct ptah_capture *c)
+bool capture_is_running(struct ptah_capture *c)
 {
 	return atomic_load(&c->started) && !atomic_load(&c->paused) &&
 	       atomic_load(&c->halt) == HALT_NONE;
@@ -195,7 +195,7 @@ int ptah_capture_start(struct ptah_capture *c)
 
 	if (!c)
 		return PTAH_E_INVAL;
-	if (atomic_load(&c->started) && (atomic_load(&c->paused) || is_running(c)))
+	if (atomic_load(&c->started) && (atomic_load(&c->paused) || capture_is_running(c)))
 		return PTAH_OK;
 	atomic_store(&c->logged, 0);
 	if (c->cpu < 0)
@@ -243,7 +243,7 @@ int ptah_capture_resume(struct ptah_capture *c)
 
 	if (!c || !atomic_load(&c->started))
 		return PTAH_E_INVAL;
-	if (is_running(c))
+	if (capture_is_running(c))
 		return PTAH_OK;
 	status = capture_at_holder(c, arm, NULL);
 	return status < 0 ? status : atomic_load(&c->error);
@@ -366,7 +366,7 @@ int ptah_capture_free(struct ptah_capture *c)
 {
 	if (!c)
 		return PTAH_OK;
-	if (map_any(c))
+	if (c->set || map_any(c))
 		return PTAH_E_BUSY;
 	ptah_capture_stop(c);
 	engine_unlink(c);

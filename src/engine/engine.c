@@ -105,7 +105,7 @@ int ptah_engine_free(struct ptah_engine *engine)
 	hal = engine->hal;
 	port = engine->port;
 	hal->lock(port);
-	busy = engine->captures != NULL;
+	busy = engine->captures || engine->sets;
 	hal->unlock(port);
 	if (busy)
 		return PTAH_E_BUSY;
@@ -178,6 +178,7 @@ int ptah_engine_release_owner(struct ptah_engine *engine, uint64_t owner)
 
 	if (!engine)
 		return 0;
+	sets_release_owner(engine, owner);
 	while ((c = take_of(engine, owner)) != NULL) {
 		/* Before all else, so that the processor does not write to freed memory. */
 		ptah_capture_stop(c);

@@ -9,8 +9,6 @@
  */
 #include "engine/internal.h"
 
-#define IA32_TIME_STAMP_COUNTER 0x10u
-
 /* Offsets in an XSAVES area that is compacted and has component 8 alone. SDM volume 1, "XSAVE
  * Area". */
 #define XSAVE_BV	512u
@@ -41,6 +39,18 @@ static int write_register(struct ptah_capture *c, uint32_t msr, uint64_t value)
 	if (status < 0)
 		c->msr = msr;
 	return status < 0 ? PTAH_E_UNSUPPORTED : PTAH_OK;
+}
+
+/* TraceEn has just been changed: sets report when (captures.h). */
+static void note_turn(struct ptah_capture *c)
+{
+	uint64_t now;
+
+	if (!c->set)
+		return;
+	if (read_register(c, PTAH_IA32_TIME_STAMP_COUNTER, &now) < 0)
+		now = 0;
+	atomic_store_explicit(&c->turned, now, memory_order_relaxed);
 }
 
 static bool pmi_pending(const struct ptah_capture *c)
@@ -233,6 +243,8 @@ void hardware_look(struct ptah_capture *c, struct engine_cpu *cpu, bool leave)
 	on = leave && c->xsaves && cpu->pinned && !c->external ? halt_by_xsaves(c, &r)
 							       : halt_by_msr(c, &r);
 	atomic_store(&c->running, false);
+	if (leave)
+		note_turn(c);
 	r.pmi = pmi_pending(c);
 	count_up(&c->looks);
 	judge(c, &r, on);
@@ -273,7 +285,7 @@ void hardware_record(struct ptah_capture *c, unsigned number)
 		return;
 	record.position = position_of(c);
 	record.flags = c->flags;
-	if (hal->rdmsr(c->engine->port, IA32_TIME_STAMP_COUNTER, &record.time) < 0)
+	if (hal->rdmsr(c->engine->port, PTAH_IA32_TIME_STAMP_COUNTER, &record.time) < 0)
 		record.time = 0;
 	c->flags = 0;
 	record_push(&c->records, &record);
@@ -391,9 +403,7 @@ unsigned hardware_obstacle(const struct ptah_engine *engine, struct engine_cpu *
 	return shown->obstacle;
 }
 
-/* Can a capture be loaded here? PTAH_E_BUSY: another tracer is tracing. PTAH_E_UNSUPPORTED: the
- * processor does not allow tracing now. */
-static int may_load(struct ptah_capture *c, struct engine_cpu *cpu)
+int hardware_may_load(struct ptah_capture *c, struct engine_cpu *cpu)
 {
 	switch (hardware_obstacle(c->engine, cpu)) {
 	case PTAH_CAPS_VMX:
@@ -464,7 +474,7 @@ static int enable(struct ptah_capture *c, struct engine_cpu *cpu)
 
 	if (cpu->loaded == c && !c->program)
 		return write_register(c, PTAH_IA32_RTIT_CTL, c->ctl | PTAH_RTIT_CTL_TRACE_EN);
-	status = may_load(c, cpu);
+	status = hardware_may_load(c, cpu);
 	if (status < 0) {
 		atomic_store(&c->error, status);
 		return status;
@@ -503,6 +513,7 @@ int hardware_run(struct ptah_capture *c, struct engine_cpu *cpu)
 	if (c->fresh || c->program) {
 		c->flags |= PTAH_CAPTURED_STARTED;
 		count_up(&c->starts);
+		note_turn(c);
 	}
 	c->fresh = c->program = false;
 	if (c->verify) {

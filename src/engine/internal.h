@@ -98,6 +98,7 @@ struct ptah_engine {
 	unsigned cpus;
 	bool pmi;		       /* the port delivers PMIs to ptah_engine_pmi() */
 	struct ptah_capture *captures; /* under hal->lock */
+	struct ptah_captures *sets;    /* the same */
 	struct engine_cpu cpu[];
 };
 
@@ -128,6 +129,7 @@ struct ptah_capture {
 
 	struct ptah_engine *engine;
 	struct ptah_capture *next;
+	struct ptah_captures *set; /* that it belongs to, or NULL */
 	struct ptah_hal_memory memory;
 	uint64_t owner;
 	void *cookie;
@@ -173,6 +175,8 @@ struct ptah_capture {
 	struct topa_place place;
 	uint8_t under[CANARY]; /* the trace that the canary covers */
 	bool canary;
+	_Atomic uint64_t
+	    turned; /* in a set: TSC when TraceEn was last set or cleared; 0: unknown */
 	_Atomic uint64_t looks, starts, pmis, full, errors, partial;
 
 	/* Between the producer (the looks) and the consumer. */
@@ -228,6 +232,9 @@ void engine_forget_guest(struct engine_cpu *cpu);
 unsigned hardware_obstacle(const struct ptah_engine *engine, struct engine_cpu *cpu);
 void hardware_look(struct ptah_capture *c, struct engine_cpu *cpu, bool leave);
 int hardware_run(struct ptah_capture *c, struct engine_cpu *cpu);
+/* Can the capture be loaded here? PTAH_E_BUSY: another tracer is tracing. PTAH_E_UNSUPPORTED: the
+ * processor does not allow tracing now. */
+int hardware_may_load(struct ptah_capture *c, struct engine_cpu *cpu);
 void hardware_record(struct ptah_capture *c, unsigned number);
 /* The capture traces here: how much it has written at least, without a look. */
 uint64_t hardware_live(const struct ptah_capture *c);
@@ -269,6 +276,8 @@ int capture_at_holder(struct ptah_capture *c, capture_work *work, void *argument
 int capture_look(struct ptah_capture *c, struct engine_cpu *cpu, void *argument);
 /* Prepares a start at the current position: clears `halt` and `error`, and checks the tables. */
 int capture_arm(struct ptah_capture *c);
+/* Started, and neither paused nor stopped by a condition; its processor may be offline. */
+bool capture_is_running(struct ptah_capture *c);
 /* PINNED. Makes this processor the holder; waits while the capture is CLAIMED. False: another
  * processor holds it. */
 bool capture_take(struct ptah_capture *c, int number);
@@ -278,6 +287,9 @@ void log_port(const struct ptah_hal *hal, void *port, unsigned what, uint64_t va
 void log_capture(struct ptah_capture *c, unsigned what, uint64_t value);
 /* Of each obstacle that the engine has found, the first processor that has it. */
 void log_obstacles(const struct ptah_engine *engine);
+
+/* sets.c: PASSIVE. Stops and dissolves the sets of this owner; their captures remain. */
+void sets_release_owner(struct ptah_engine *engine, uint64_t owner);
 
 /* engine.c */
 /* Any. What the processor can do, whatever prevents it at the moment. NULL as in

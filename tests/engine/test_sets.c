@@ -1,0 +1,1768 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Sets of captures on several simulated processors: each failure on each of them
+ * leaves nothing allocated, started or mapped on any; the reported skew is that
+ * of the processors' clocks when TraceEn changed; processors that come and go;
+ * and random calls beside single captures. What is expected comes from the
+ * processors: their registers, their clocks and the number of bytes that they
+ * have output.
+ */
+#include "engine/live.h"
+
+#include <ptah/captures.h>
+
+#include "base/compiler.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#define CPUS  4u
+#define SLICE 128u /* the most bytes that a processor writes by itself for a start and a stop */
+#define OWNER 7u
+
+/* How the port runs work on several processors. */
+enum way {
+	ONE_BY_ONE,  /* run_on() alone */
+	ALL,	     /* run_on_all(), as it should be */
+	BACKWARDS,   /* all of it, in the other order */
+	TWICE,	     /* twice on each, and on processors that are not in the mask */
+	NOWHERE,     /* run_on_all() fails */
+	NOT_ON_LAST, /* it forgets the last one, and says nothing */
+	WAYS
+};
+
+struct world {
+	struct rig rig;
+	struct ptah_hal inner;
+	enum way way;
+	struct ptah_trace_config trace;
+	struct ptah_capture_config capture;
+	struct ptah_captures_config config;
+	struct ptah_captures_problem problem;
+	uint64_t next[CPUS];   /* number of the next mark */
+	uint64_t others[CPUS]; /* bytes that were output for another capture */
+	size_t allocated;      /* without any set */
+
+	/* A register whose access raises #GP, on one processor. */
+	int bad_cpu;
+	uint32_t bad_write, bad_read;
+	/* The n-th call fails (1: the next); 0: none does. */
+	unsigned fail_map, fail_run_on;
+
+	/* The clocks of all processors are one; each instruction of the engine takes `cost`. */
+	uint64_t cost, delay[CPUS]; /* delay: before the work begins there */
+	struct {
+		unsigned n;
+		uint64_t first, last;
+	} set, cleared; /* when TraceEn changed */
+	uint64_t woken[CPUS];
+};
+
+static struct world w;
+
+static void note(uint64_t tsc, bool on)
+{
+	unsigned *n = on ? &w.set.n : &w.cleared.n;
+	uint64_t *first = on ? &w.set.first : &w.cleared.first;
+	uint64_t *last = on ? &w.set.last : &w.cleared.last;
+
+	if (!*n || tsc < *first)
+		*first = tsc;
+	if (!*n || tsc > *last)
+		*last = tsc;
+	++*n;
+}
+
+static struct ptah_model *model(unsigned cpu)
+{
+	return ptah_machine_model(w.rig.machine, cpu);
+}
+
+static void pass(uint64_t ticks)
+{
+	unsigned n;
+
+	for (n = 0; ticks && n < CPUS; n++)
+		ptah_model_set_tsc(model(n), ptah_model_tsc(model(n)) + ticks);
+}
+
+static void gap(void *argument, unsigned cpu, const char *callback)
+{
+	(void)argument, (void)cpu, (void)callback;
+	pass(w.cost);
+}
+
+/* The port */
+
+static int world_wrmsr(void *port, uint32_t msr, uint64_t value)
+{
+	unsigned cpu = ptah_machine_cpu(port);
+	bool before = rig_enabled(&w.rig, cpu);
+	int status;
+
+	if (w.bad_cpu == (int)cpu && w.bad_write == msr)
+		return PTAH_E_UNSUPPORTED;
+	status = w.inner.wrmsr(port, msr, value);
+	if (rig_enabled(&w.rig, cpu) != before)
+		note(ptah_model_tsc(model(cpu)), !before);
+	return status;
+}
+
+static int world_rdmsr(void *port, uint32_t msr, uint64_t *value)
+{
+	if (w.bad_cpu == (int)ptah_machine_cpu(port) && w.bad_read == msr)
+		return PTAH_E_UNSUPPORTED;
+	return w.inner.rdmsr(port, msr, value);
+}
+
+static int world_run_on(void *port, unsigned cpu, void (*work)(void *argument), void *argument)
+{
+	if (w.fail_run_on && !--w.fail_run_on)
+		return PTAH_E_SYSTEM;
+	return w.inner.run_on(port, cpu, work, argument);
+}
+
+static int world_run_on_all(void *port, const uint64_t *mask, void (*work)(void *argument),
+			    void *argument)
+{
+	unsigned i, n, last = CPUS;
+
+	for (n = 0; n < CPUS; n++)
+		last = mask[0] >> n & 1 ? n : last;
+	assert_int_equal(mask[0] >> CPUS, 0);
+	for (i = 0; i < CPUS && w.way != NOWHERE; i++) {
+		n = w.way == BACKWARDS ? CPUS - 1 - i : i;
+		if (!(mask[0] >> n & 1) && w.way != TWICE)
+			continue;
+		if (w.way == NOT_ON_LAST && n == last)
+			continue;
+		pass(w.delay[n]);
+		w.inner.run_on(port, n, work, argument);
+		if (w.way == TWICE)
+			w.inner.run_on(port, n, work, argument);
+	}
+	return w.way == NOWHERE ? PTAH_E_SYSTEM : PTAH_OK;
+}
+
+static int world_user_map(void *port, uint64_t owner, const struct ptah_hal_memory *pieces,
+			  size_t n, bool writable, uint64_t *address)
+{
+	if (w.fail_map && !--w.fail_map)
+		return PTAH_E_NOMEM;
+	return w.inner.user_map(port, owner, pieces, n, writable, address);
+}
+
+static void world_wake(void *port, void *cookie)
+{
+	(void)port;
+	if (cookie)
+		++*(uint64_t *)cookie;
+}
+
+static void use_port(enum way way)
+{
+	w.way = way;
+	w.inner = w.rig.hal;
+	w.rig.hal.wrmsr = world_wrmsr;
+	w.rig.hal.rdmsr = world_rdmsr;
+	w.rig.hal.run_on = world_run_on;
+	w.rig.hal.run_on_all = way == ONE_BY_ONE ? NULL : world_run_on_all;
+	w.rig.hal.user_map = world_user_map;
+	w.rig.hal.wake = world_wake;
+}
+
+/* CPUS processors; requests for all of them. */
+static void world_open(const char *processor, enum way way)
+{
+	memset(&w, 0, sizeof(w));
+	w.bad_cpu = -1;
+	rig_open(&w.rig, ptah_model_find(processor), CPUS);
+	use_port(way);
+	w.capture = rig_config(&w.rig, &w.trace);
+	w.capture.owner = OWNER;
+	w.config = (struct ptah_captures_config){.size = sizeof(w.config), .capture = &w.capture};
+	w.allocated = ptah_machine_allocated(w.rig.machine);
+}
+
+static void world_close(void)
+{
+	rig_close(&w.rig);
+}
+
+static struct ptah_captures *new_set(void)
+{
+	struct ptah_captures *set = NULL;
+	int status = ptah_captures_new(w.rig.engine, &w.config, &set, &w.problem);
+
+	if (status != PTAH_OK)
+		fail_msg("%d: processor %d: %s", status, w.problem.cpu, w.problem.reason);
+	return set;
+}
+
+static void start(struct ptah_captures *set)
+{
+	int status = ptah_captures_start(set, &w.problem);
+
+	if (status != PTAH_OK)
+		fail_msg("%d: processor %d: %s", status, w.problem.cpu, w.problem.reason);
+	assert_null(w.problem.reason);
+}
+
+static struct ptah_captures_status status_of(const struct ptah_captures *set)
+{
+	struct ptah_captures_status s = {.size = sizeof(s)};
+
+	assert_int_equal(ptah_captures_status(set, &s), PTAH_OK);
+	return s;
+}
+
+/* A bit for each processor whose TraceEn is set. */
+static unsigned enabled(void)
+{
+	unsigned n, on = 0;
+
+	for (n = 0; n < CPUS; n++)
+		on |= (unsigned)rig_enabled(&w.rig, n) << n;
+	return on;
+}
+
+static void mark(unsigned cpu, unsigned n)
+{
+	if (!rig_enabled(&w.rig, cpu))
+		return;
+	w.rig.next = w.next[cpu];
+	rig_mark(&w.rig, cpu, n);
+	w.next[cpu] = w.rig.next;
+}
+
+static void mark_all(unsigned n)
+{
+	unsigned cpu;
+
+	for (cpu = 0; cpu < CPUS; cpu++)
+		mark(cpu, n + cpu);
+}
+
+/* All that each processor has output is in its capture. */
+static void check_all(const struct ptah_captures *set, size_t others)
+{
+	int cpu;
+
+	for (cpu = ptah_captures_next(set, -1); cpu >= 0; cpu = ptah_captures_next(set, cpu)) {
+		struct ptah_capture *c = ptah_captures_get(set, (unsigned)cpu);
+		uint64_t position = ptah_capture_position(c);
+
+		assert_int_equal(position, rig_output(&w.rig, (unsigned)cpu) - w.others[cpu]);
+		if (w.next[cpu])
+			assert_int_equal(rig_check(c, 0, position, 0, others), w.next[cpu]);
+	}
+}
+
+static void check_problem(int cpu)
+{
+	assert_int_equal(w.problem.cpu, cpu);
+	assert_non_null(w.problem.reason);
+	assert_true(strlen(w.problem.reason) > 10);
+}
+
+static void pinned_on(unsigned cpu, void (*what)(struct ptah_engine *engine))
+{
+	uint64_t irqs;
+
+	ptah_machine_set_cpu(w.rig.machine, cpu);
+	irqs = w.rig.hal.irq_save(w.rig.machine);
+	what(w.rig.engine);
+	w.rig.hal.irq_restore(w.rig.machine, irqs);
+}
+
+static void offline(unsigned cpu)
+{
+	pinned_on(cpu, ptah_engine_cpu_offline);
+	ptah_machine_set_online(w.rig.machine, cpu, false);
+	ptah_machine_set_cpu(w.rig.machine, (cpu + 1) % CPUS);
+}
+
+static void online(unsigned cpu)
+{
+	ptah_machine_set_online(w.rig.machine, cpu, true);
+	pinned_on(cpu, ptah_engine_cpu_online);
+}
+
+/* Another engine, for which the processors in `mask` have never been online. */
+static void forget(unsigned mask)
+{
+	unsigned n;
+
+	assert_int_equal(ptah_engine_free(w.rig.engine), PTAH_OK);
+	for (n = 0; n < CPUS; n++)
+		ptah_machine_set_online(w.rig.machine, n, !(mask >> n & 1));
+	assert_int_equal(ptah_engine_new(&w.rig.hal, w.rig.machine, &w.rig.engine), PTAH_OK);
+}
+
+/*
+ * No processor is claimed by the set or by anything else: a capture can be
+ * started on each that is online, and traces it.
+ */
+static void check_free(void)
+{
+	struct ptah_capture_config config = w.capture;
+	struct ptah_capture *c;
+	unsigned n;
+
+	assert_int_equal(enabled(), 0);
+	config.paused = false;
+	for (n = 0; n < CPUS; n++) {
+		config.cpu = (int)n;
+		c = rig_capture(&w.rig, &config);
+		assert_int_equal(ptah_capture_start(c), PTAH_OK);
+		assert_int_equal(enabled(), 1u << n);
+		assert_int_equal(ptah_capture_free(c), PTAH_OK);
+	}
+}
+
+/* The whole life */
+
+static void one_life(enum way way)
+{
+	static const int order[] = {0, 2, 3, PTAH_E_MISSING};
+	uint64_t mask = 0xd, before[CPUS];
+	struct ptah_captures_status s;
+	struct ptah_captures *set;
+	unsigned i;
+	int cpu = -1;
+
+	world_open("skylake", way);
+	w.config.mask = &mask;
+	w.config.words = 1;
+	set = new_set();
+	for (i = 0; i < 4; i++) {
+		cpu = ptah_captures_next(set, cpu);
+		assert_int_equal(cpu, order[i]);
+		if (cpu >= 0)
+			assert_int_equal(rig_status(ptah_captures_get(set, (unsigned)cpu)).state,
+					 PTAH_CAPTURE_IDLE);
+	}
+	assert_null(ptah_captures_get(set, 1));
+	assert_null(ptah_captures_get(set, CPUS));
+	assert_int_equal(enabled(), 0);
+	start(set);
+	assert_int_equal(enabled(), 0xd);
+	assert_int_equal(ptah_captures_start(set, NULL), PTAH_OK);
+	mark_all(100);
+	for (i = 0; i < CPUS; i++)
+		before[i] = rig_output(&w.rig, i);
+	assert_int_equal(ptah_captures_flush(set), PTAH_OK);
+	for (i = 0; i < CPUS; i++) {
+		struct ptah_capture *c = ptah_captures_get(set, i);
+
+		if (c)
+			assert_in_range(ptah_capture_position(c), before[i], rig_output(&w.rig, i));
+	}
+	assert_int_equal(enabled(), 0xd);
+	mark_all(10);
+	assert_int_equal(ptah_captures_pause(set), PTAH_OK);
+	assert_int_equal(enabled(), 0);
+	check_all(set, 2 * SLICE);
+	s = status_of(set);
+	assert_true(s.started && s.paused);
+	assert_int_equal(s.in_state[PTAH_CAPTURE_PAUSED], 3);
+	/* They keep their processors. */
+	w.capture.cpu = 2;
+	{
+		struct ptah_capture *other = rig_capture(&w.rig, &w.capture);
+
+		assert_int_equal(ptah_capture_start(other), PTAH_E_BUSY);
+		assert_int_equal(ptah_capture_free(other), PTAH_OK);
+	}
+	assert_int_equal(ptah_captures_resume(set, NULL), PTAH_OK);
+	assert_int_equal(enabled(), 0xd);
+	mark_all(1);
+	w.trace.no_retcomp = true;
+	assert_int_equal(ptah_captures_reconfigure(set, &w.trace, &w.problem), PTAH_OK);
+	mark_all(5);
+	assert_int_equal(enabled(), 0xd);
+	for (i = 0; i < CPUS; i++) {
+		uint64_t ctl = 0;
+
+		ptah_model_rdmsr(model(i), PTAH_IA32_RTIT_CTL, &ctl);
+		assert_int_equal(!!(ctl & PTAH_RTIT_CTL_DIS_RETC), i != 1);
+	}
+	assert_int_equal(ptah_captures_stop(set), PTAH_OK);
+	assert_int_equal(ptah_captures_stop(set), PTAH_OK);
+	assert_int_equal(enabled(), 0);
+	check_all(set, 6 * SLICE);
+	/* Again, from where they were. */
+	start(set);
+	mark_all(7);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	check_free();
+	assert_int_equal(ptah_machine_allocated(w.rig.machine), w.allocated);
+	world_close();
+}
+
+static void whole_life(void **state)
+{
+	unsigned way;
+
+	(void)state;
+	for (way = 0; way < WAYS; way++)
+		one_life(way);
+}
+
+static void status_adds_up(void **state)
+{
+	struct ptah_captures_status s;
+	struct ptah_captures *set;
+	uint64_t position = 0, readable = 0, lost = 0, looks = 0, starts = 0, pmis = 0;
+	unsigned n;
+
+	(void)state;
+	world_open("skylake", ALL);
+	w.capture.pmis = 4;
+	set = new_set();
+	start(set);
+	mark(0, 10);
+	mark(1, 20000); /* wraps */
+	mark(2, 300);
+	assert_int_equal(ptah_captures_pause(set), PTAH_OK);
+	assert_int_equal(ptah_capture_consume(ptah_captures_get(set, 1), 50000, NULL), PTAH_OK);
+	for (n = 0; n < CPUS; n++) {
+		struct ptah_capture_status one = rig_status(ptah_captures_get(set, n));
+
+		position += rig_output(&w.rig, n);
+		readable += one.position < 65536 ? one.position : one.position - one.oldest;
+		lost += one.lost;
+		looks += one.looks;
+		starts += one.starts;
+		pmis += one.pmis;
+	}
+	s = status_of(set);
+	assert_int_equal(s.cpus, CPUS);
+	assert_int_equal(s.waiting, 0);
+	assert_int_equal(s.in_state[PTAH_CAPTURE_PAUSED], CPUS);
+	assert_int_equal(s.position, position);
+	assert_int_equal(s.readable, readable);
+	assert_true(s.lost == lost && lost > 0);
+	assert_int_equal(s.buffer, CPUS * 65536);
+	assert_true(s.looks == looks && s.starts == starts && starts >= CPUS);
+	assert_true(s.pmis == pmis && pmis > 0);
+	assert_true(s.error == PTAH_OK && s.error_cpu == -1);
+	/* The worst error, wherever it is: a stop by range is none, a damaged table is one. */
+	{
+		uint64_t base = 0, bytes;
+
+		ptah_model_rdmsr(model(2), PTAH_IA32_RTIT_OUTPUT_BASE, &base);
+		((uint64_t *)(void *)ptah_machine_memory(w.rig.machine, base, &bytes))[1] |= 1u
+											     << 5;
+		ptah_machine_set_cpu(w.rig.machine, 2);
+		assert_int_equal(ptah_capture_resume_here(ptah_captures_get(set, 2)), PTAH_OK);
+		mark(2, 5000);
+		ptah_machine_set_cpu(w.rig.machine, 0);
+		assert_int_equal(ptah_captures_flush(set), PTAH_OK);
+	}
+	s = status_of(set);
+	assert_int_equal(s.error, PTAH_E_DEVICE);
+	assert_int_equal(s.error_cpu, 2);
+	assert_int_equal(s.in_state[PTAH_CAPTURE_ERROR], 1);
+	assert_int_equal(s.in_state[PTAH_CAPTURE_PAUSED], CPUS - 1);
+	s.size = 8;
+	assert_int_equal(ptah_captures_status(set, &s), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	world_close();
+}
+
+/* Failures */
+
+static void no_memory(void **state)
+{
+	unsigned n, failed = 0;
+
+	(void)state;
+	world_open("skylake", ALL);
+	w.capture.region = 4096; /* else smaller ones are tried */
+	for (n = 1;; n++) {
+		struct ptah_captures *set;
+		int status;
+
+		ptah_machine_fail_alloc(w.rig.machine, n);
+		status = ptah_captures_new(w.rig.engine, &w.config, &set, &w.problem);
+		if (status == PTAH_OK) {
+			bool last = ptah_machine_allocated(w.rig.machine) > 0;
+
+			/* A buffer may be in several blocks instead of one. */
+			ptah_machine_fail_alloc(w.rig.machine, 0);
+			assert_true(last);
+			assert_int_equal(ptah_captures_free(set), PTAH_OK);
+			assert_int_equal(ptah_machine_allocated(w.rig.machine), w.allocated);
+			if (n > 40)
+				break;
+			continue;
+		}
+		failed++;
+		assert_int_equal(status, PTAH_E_NOMEM);
+		check_problem(w.problem.cpu);
+		assert_in_range(w.problem.cpu + 1, 0, CPUS);
+		assert_int_equal(ptah_machine_allocated(w.rig.machine), w.allocated);
+	}
+	/* The set's own, and two for each capture: itself, its tables. */
+	assert_int_equal(failed, 1 + 2 * CPUS);
+	check_free();
+	world_close();
+}
+
+/* Starts a set that processor `cpu` prevents from starting. Nothing may have been traced unless
+ * `traced`. */
+static void refuse_start(struct ptah_captures *set, unsigned cpu, int expected, bool traced)
+{
+	uint64_t output[CPUS];
+	unsigned n;
+
+	for (n = 0; n < CPUS; n++)
+		output[n] = rig_output(&w.rig, n);
+	assert_int_equal(ptah_captures_start(set, &w.problem), expected);
+	check_problem((int)cpu);
+	assert_int_equal(enabled() & ~(1u << cpu), 0);
+	for (n = 0; n < CPUS && !traced; n++)
+		assert_int_equal(rig_output(&w.rig, n), output[n]);
+	assert_false(status_of(set).started);
+	assert_int_equal(status_of(set).in_state[PTAH_CAPTURE_IDLE], status_of(set).cpus);
+	assert_int_equal(ptah_captures_start(set, NULL), expected);
+}
+
+/* After a refusal whose reason has gone. */
+static void start_after_all(struct ptah_captures *set, size_t others)
+{
+	check_free();
+	for (unsigned n = 0; n < CPUS; n++)
+		assert_true(ptah_capture_position(ptah_captures_get(set, n)) <= SLICE * 4);
+	start(set);
+	assert_int_equal(enabled(), (1u << CPUS) - 1);
+	mark_all(50);
+	assert_int_equal(ptah_captures_stop(set), PTAH_OK);
+	for (unsigned n = 0; n < CPUS; n++) {
+		struct ptah_capture *c = ptah_captures_get(set, n);
+
+		assert_int_equal(rig_check(c, 0, ptah_capture_position(c), 0, others), w.next[n]);
+	}
+}
+
+static void another_tracer(unsigned cpu, enum way way)
+{
+	struct ptah_captures *set;
+	struct ptah_hal_memory page;
+	uint64_t ctl = PTAH_RTIT_CTL_TRACE_EN | PTAH_RTIT_CTL_USER | PTAH_RTIT_CTL_BRANCH_EN, now;
+
+	world_open("skylake", way);
+	set = new_set();
+	assert_int_equal(w.rig.hal.alloc(w.rig.machine, 4096, 4096, &page), PTAH_OK);
+	ptah_model_wrmsr(model(cpu), PTAH_IA32_RTIT_OUTPUT_BASE, page.physical);
+	ptah_model_wrmsr(model(cpu), PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, 0xfff);
+	assert_int_equal(ptah_model_wrmsr(model(cpu), PTAH_IA32_RTIT_CTL, ctl), PTAH_OK);
+	refuse_start(set, cpu, PTAH_E_BUSY, false);
+	assert_non_null(strstr(w.problem.reason, "TraceEn"));
+	ptah_model_rdmsr(model(cpu), PTAH_IA32_RTIT_CTL, &now);
+	assert_int_equal(now, ctl);
+	ptah_model_wrmsr(model(cpu), PTAH_IA32_RTIT_CTL, 0);
+	w.rig.hal.release(w.rig.machine, &page);
+	start_after_all(set, 2 * SLICE);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	world_close();
+}
+
+static void another_capture(unsigned cpu, enum way way)
+{
+	struct ptah_captures *set;
+	struct ptah_capture *other;
+
+	world_open("skylake", way);
+	set = new_set();
+	w.capture.cpu = (int)cpu;
+	other = rig_capture(&w.rig, &w.capture);
+	assert_int_equal(ptah_capture_start(other), PTAH_OK);
+	refuse_start(set, cpu, PTAH_E_BUSY, false);
+	assert_non_null(strstr(w.problem.reason, "capture"));
+	assert_int_equal(rig_status(other).state, PTAH_CAPTURE_RUNNING);
+	assert_int_equal(ptah_capture_free(other), PTAH_OK);
+	start_after_all(set, 2 * SLICE);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	world_close();
+}
+
+static void register_faults(unsigned cpu, enum way way, uint32_t msr, bool read)
+{
+	struct ptah_captures *set;
+
+	world_open("skylake", way);
+	set = new_set();
+	w.bad_cpu = (int)cpu;
+	*(read ? &w.bad_read : &w.bad_write) = msr;
+	refuse_start(set, cpu, PTAH_E_UNSUPPORTED, !read);
+	assert_int_equal(w.problem.msr, msr);
+	assert_int_equal(status_of(set).error, PTAH_E_UNSUPPORTED);
+	assert_int_equal(status_of(set).error_cpu, (int)cpu);
+	assert_int_equal(status_of(set).msr, msr);
+	w.bad_cpu = -1;
+	start_after_all(set, 4 * SLICE);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	world_close();
+}
+
+static void offline_at(unsigned cpu, enum way way)
+{
+	struct ptah_captures *set;
+	uint64_t mask = (1u << CPUS) - 1;
+
+	world_open("skylake", way);
+	w.config.mask = &mask;
+	w.config.words = 1;
+	/* Before the set is created. */
+	offline(cpu);
+	assert_int_equal(ptah_captures_new(w.rig.engine, &w.config, &set, &w.problem),
+			 PTAH_E_MISSING);
+	check_problem((int)cpu);
+	assert_int_equal(ptah_machine_allocated(w.rig.machine), w.allocated);
+	online(cpu);
+	/* After that. */
+	set = new_set();
+	offline(cpu);
+	refuse_start(set, cpu, PTAH_E_MISSING, false);
+	online(cpu);
+	start_after_all(set, 2 * SLICE);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	/* Never online. */
+	forget(1u << cpu);
+	assert_int_equal(ptah_captures_new(w.rig.engine, &w.config, &set, &w.problem),
+			 PTAH_E_MISSING);
+	check_problem((int)cpu);
+	assert_int_equal(ptah_machine_allocated(w.rig.machine), w.allocated);
+	world_close();
+}
+
+static void in_vmx(unsigned cpu, enum way way)
+{
+	struct ptah_captures *set;
+
+	world_open("broadwell", way);
+	assert_false(ptah_engine_caps(w.rig.engine, 0)->vmx_pt);
+	set = new_set();
+	pinned_on(cpu, ptah_engine_vmxon);
+	ptah_machine_set_cpu(w.rig.machine, 0);
+	refuse_start(set, cpu, PTAH_E_UNSUPPORTED, false);
+	assert_non_null(strstr(w.problem.reason, "VMX"));
+	pinned_on(cpu, ptah_engine_vmxoff);
+	start_after_all(set, 2 * SLICE);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	/* It was not announced: HAL and processor know. */
+	set = new_set();
+	assert_int_equal(ptah_model_vmxon(model(cpu)), PTAH_OK);
+	refuse_start(set, cpu, PTAH_E_UNSUPPORTED, false);
+	assert_int_equal(ptah_model_vmxoff(model(cpu)), PTAH_OK);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	world_close();
+}
+
+static uint64_t *table_of(struct ptah_captures *set, unsigned cpu)
+{
+	uint64_t base = 0, bytes;
+
+	start(set);
+	ptah_model_rdmsr(model(cpu), PTAH_IA32_RTIT_OUTPUT_BASE, &base);
+	assert_int_equal(ptah_captures_stop(set), PTAH_OK);
+	return (uint64_t *)(void *)ptah_machine_memory(w.rig.machine, base, &bytes);
+}
+
+static void damaged(unsigned cpu, enum way way)
+{
+	struct ptah_captures *set;
+	uint64_t *table;
+
+	world_open("skylake", way);
+	set = new_set();
+	table = table_of(set, cpu);
+	table[1] |= 1u << 5;
+	refuse_start(set, cpu, PTAH_E_INVAL, false);
+	table[1] &= ~(UINT64_C(1) << 5);
+	start_after_all(set, 4 * SLICE);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	world_close();
+}
+
+/* The system cannot run work on the processor, at whatever step. */
+static void no_interrupt(enum way way)
+{
+	unsigned n, failed = 0;
+	uint64_t mask = 0xf;
+
+	world_open("skylake", way);
+	w.config.mask = &mask;
+	w.config.words = 1;
+	for (n = 1; n < 40; n++) {
+		struct ptah_captures *set = new_set();
+		int status;
+
+		w.fail_run_on = n;
+		status = ptah_captures_start(set, &w.problem);
+		if (w.fail_run_on) { /* not as many */
+			w.fail_run_on = 0;
+			assert_int_equal(status, PTAH_OK);
+			assert_int_equal(enabled(), mask);
+			n = 40;
+		} else if (status < 0) {
+			failed++;
+			check_problem(w.problem.cpu);
+			assert_int_equal(enabled(), 0);
+		}
+		assert_int_equal(ptah_captures_free(set), PTAH_OK);
+		assert_int_equal(ptah_machine_allocated(w.rig.machine), w.allocated);
+		check_free();
+	}
+	assert_true(failed >= 2 * CPUS);
+	world_close();
+}
+
+static void a_failure_on_each_processor(void **state)
+{
+	static const uint32_t written[] = {
+	    PTAH_IA32_RTIT_CTL,		PTAH_IA32_RTIT_STATUS,
+	    PTAH_IA32_RTIT_OUTPUT_BASE, PTAH_IA32_RTIT_OUTPUT_MASK_PTRS,
+	    PTAH_IA32_RTIT_CR3_MATCH,	PTAH_IA32_RTIT_ADDR0_A,
+	};
+	unsigned cpu, way, i;
+
+	(void)state;
+	for (way = 0; way < WAYS; way++) {
+		for (cpu = 0; cpu < CPUS; cpu++) {
+			another_tracer(cpu, way);
+			another_capture(cpu, way);
+			offline_at(cpu, way);
+			in_vmx(cpu, way);
+			damaged(cpu, way);
+			register_faults(cpu, way, PTAH_IA32_RTIT_CTL, true);
+			for (i = 0; i < ARRAY_SIZE(written) && way < BACKWARDS; i++)
+				register_faults(cpu, way, written[i], false);
+		}
+		no_interrupt(way);
+	}
+}
+
+/* A set that is paused, or of which some have stopped, is not resumed where one cannot be. */
+static void resume_fails(void **state)
+{
+	struct ptah_captures *set;
+	uint64_t *table;
+	unsigned way;
+
+	(void)state;
+	for (way = ONE_BY_ONE; way <= ALL; way++) {
+		world_open("skylake", way);
+		set = new_set();
+		assert_int_equal(ptah_captures_resume(set, NULL), PTAH_E_INVAL);
+		assert_int_equal(ptah_captures_pause(set), PTAH_E_INVAL);
+		table = table_of(set, 2);
+		start(set);
+		mark_all(3);
+		assert_int_equal(ptah_captures_pause(set), PTAH_OK);
+		table[1] |= 1u << 5;
+		assert_int_equal(ptah_captures_resume(set, &w.problem), PTAH_E_INVAL);
+		check_problem(2);
+		assert_int_equal(enabled(), 0);
+		assert_int_equal(status_of(set).in_state[PTAH_CAPTURE_PAUSED], CPUS);
+		assert_true(status_of(set).paused);
+		table[1] &= ~(UINT64_C(1) << 5);
+		w.bad_cpu = 3;
+		w.bad_write = PTAH_IA32_RTIT_STATUS;
+		assert_int_equal(ptah_captures_resume(set, &w.problem), PTAH_E_UNSUPPORTED);
+		check_problem(3);
+		assert_int_equal(w.problem.msr, PTAH_IA32_RTIT_STATUS);
+		assert_int_equal(enabled(), 0);
+		assert_int_equal(status_of(set).in_state[PTAH_CAPTURE_PAUSED], CPUS);
+		/* One of them was paused by an event; the others run, and go on running. */
+		w.bad_cpu = -1;
+		assert_int_equal(ptah_captures_resume(set, &w.problem), PTAH_OK);
+		ptah_machine_set_cpu(w.rig.machine, 3);
+		assert_int_equal(ptah_capture_pause_here(ptah_captures_get(set, 3)), PTAH_OK);
+		ptah_machine_set_cpu(w.rig.machine, 0);
+		w.bad_cpu = 3;
+		assert_int_equal(ptah_captures_resume(set, &w.problem), PTAH_E_UNSUPPORTED);
+		check_problem(3);
+		assert_int_equal(enabled(), 7);
+		w.bad_cpu = -1;
+		assert_int_equal(ptah_captures_resume(set, &w.problem), PTAH_OK);
+		assert_int_equal(enabled(), 15);
+		mark_all(3);
+		assert_int_equal(ptah_captures_free(set), PTAH_OK);
+		world_close();
+	}
+}
+
+static void reconfigure_fails(void **state)
+{
+	static const char *const names[CPUS] = {"skylake", "skylake", "broadwell", "skylake"};
+	const struct ptah_model_processor *processors[CPUS];
+	struct ptah_machine_config config = {.size = sizeof(config), .cpus = CPUS};
+	struct ptah_trace_config other;
+	struct ptah_captures *set;
+	uint64_t ctl[CPUS], now;
+	unsigned n, k;
+
+	(void)state;
+	world_open("skylake", ALL);
+	/* The same arena, with processors of two kinds. */
+	assert_int_equal(ptah_engine_free(w.rig.engine), PTAH_OK);
+	for (n = 0; n < CPUS; n++)
+		processors[n] = ptah_model_find(names[n]);
+	config.processors = processors;
+	config.arena = w.rig.arena;
+	config.arena_size = RIG_ARENA;
+	config.physical = 0x10000000;
+	assert_int_equal(ptah_machine_init(w.rig.machine, &config), PTAH_OK);
+	ptah_machine_hal(w.rig.machine, &w.rig.hal);
+	use_port(ALL);
+	assert_int_equal(ptah_engine_new(&w.rig.hal, w.rig.machine, &w.rig.engine), PTAH_OK);
+	ptah_trace_config_default(ptah_engine_caps(w.rig.engine, 2), &w.trace);
+	w.allocated = ptah_machine_allocated(w.rig.machine);
+
+	other = w.trace;
+	other.cyc = true;
+	w.capture.trace = &other;
+	assert_int_equal(ptah_captures_new(w.rig.engine, &w.config, &set, &w.problem),
+			 PTAH_E_INVAL);
+	check_problem(2);
+	assert_string_equal(w.problem.request.field, "cyc");
+	assert_int_equal(ptah_machine_allocated(w.rig.machine), w.allocated);
+	w.capture.trace = &w.trace;
+	set = new_set();
+	start(set);
+	for (n = 0; n < CPUS; n++)
+		ptah_model_rdmsr(model(n), PTAH_IA32_RTIT_CTL, &ctl[n]);
+	assert_int_equal(ptah_captures_reconfigure(set, &other, &w.problem), PTAH_E_INVAL);
+	check_problem(2);
+	assert_string_equal(w.problem.request.field, "cyc");
+	assert_int_equal(rig_flags(ptah_captures_get(set, 0)) & PTAH_CAPTURED_RECONFIGURED, 0);
+	/* Valid, but one of them cannot be reached. */
+	other = w.trace;
+	other.no_retcomp = true;
+	for (k = 1; k <= CPUS; k++) {
+		w.fail_run_on = k;
+		assert_int_equal(ptah_captures_reconfigure(set, &other, &w.problem), PTAH_E_SYSTEM);
+		check_problem((int)k - 1);
+		for (n = 0; n < CPUS; n++) {
+			ptah_model_rdmsr(model(n), PTAH_IA32_RTIT_CTL, &now);
+			assert_int_equal(now, ctl[n]);
+		}
+	}
+	w.fail_run_on = 0;
+	assert_int_equal(ptah_captures_reconfigure(set, &other, NULL), PTAH_OK);
+	for (n = 0; n < CPUS; n++) {
+		ptah_model_rdmsr(model(n), PTAH_IA32_RTIT_CTL, &now);
+		assert_int_equal(now, ctl[n] | PTAH_RTIT_CTL_DIS_RETC);
+	}
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	world_close();
+}
+
+/* Mappings */
+
+static void mappings(void **state)
+{
+	struct ptah_captures_mapping maps[CPUS + 1];
+	struct ptah_captures *set;
+	unsigned n, k;
+	uint64_t mask = 0xe;
+	size_t bytes;
+
+	(void)state;
+	world_open("skylake", ALL);
+	w.config.mask = &mask;
+	w.config.words = 1;
+	set = new_set();
+	start(set);
+	mark_all(200);
+	assert_int_equal(ptah_captures_stop(set), PTAH_OK);
+	for (k = 1; k <= 3; k++) {
+		w.fail_map = k;
+		assert_int_equal(ptah_captures_map(set, OWNER, false, maps, CPUS, &w.problem),
+				 PTAH_E_NOMEM);
+		check_problem((int)k);
+		assert_int_equal(ptah_machine_mapped(w.rig.machine), 0);
+	}
+	w.fail_map = 0;
+	assert_int_equal(ptah_captures_map(set, OWNER, false, maps, 2, &w.problem), PTAH_E_NOSPACE);
+	assert_int_equal(ptah_machine_mapped(w.rig.machine), 0);
+	assert_int_equal(ptah_captures_unmap(set, OWNER), PTAH_E_INVAL);
+	for (k = 0; k < 2; k++) {
+		assert_int_equal(ptah_captures_map(set, OWNER, false, maps, CPUS, NULL), 3);
+		for (n = 0; n < 3; n++) {
+			struct ptah_piece piece;
+
+			assert_int_equal(maps[n].cpu, n + 1);
+			assert_ptr_equal(maps[n].capture, ptah_captures_get(set, n + 1));
+			assert_int_equal(maps[n].size, 65536);
+			assert_int_equal(ptah_capture_pieces(maps[n].capture, 0,
+							     ptah_capture_position(maps[n].capture),
+							     &piece, 1),
+					 1);
+			assert_memory_equal(ptah_machine_user(w.rig.machine, OWNER,
+							      maps[n].address + piece.offset,
+							      &bytes),
+					    piece.address, piece.size);
+		}
+	}
+	assert_int_equal(ptah_machine_mapped(w.rig.machine), 6);
+	assert_int_equal(ptah_captures_free(set), PTAH_E_BUSY);
+	start(set); /* nothing has changed */
+	assert_int_equal(enabled(), 0xe);
+	/* Of another owner, for one buffer alone. */
+	assert_int_equal(ptah_capture_map(maps[1].capture, OWNER + 1, false, &maps[3].address),
+			 PTAH_OK);
+	assert_int_equal(ptah_captures_unmap(set, OWNER), PTAH_OK);
+	assert_int_equal(ptah_machine_mapped(w.rig.machine), 1);
+	assert_int_equal(ptah_captures_free(set), PTAH_E_BUSY);
+	assert_int_equal(ptah_captures_unmap(set, OWNER + 1), PTAH_OK);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	world_close();
+}
+
+/* Time */
+
+static void clear_times(void)
+{
+	memset(&w.set, 0, sizeof(w.set));
+	memset(&w.cleared, 0, sizeof(w.cleared));
+}
+
+/* The skew that is reported is that of the processors' clocks. */
+static void skew(void **state)
+{
+	static const uint64_t delays[][CPUS] = {
+	    {0, 0, 0, 0}, {5000, 0, 0, 0}, {0, 100, 20000, 3}, {0, 0, 0, 777777}};
+	struct ptah_captures_status s;
+	struct ptah_captures *set;
+	unsigned way, i, n;
+
+	(void)state;
+	for (way = 0; way < WAYS; way++) {
+		for (i = 0; i < ARRAY_SIZE(delays); i++) {
+			world_open("skylake", way);
+			w.cost = 10 + i;
+			memcpy(w.delay, delays[i], sizeof(w.delay));
+			pass(1000000);
+			ptah_machine_on_gap(w.rig.machine, gap, NULL);
+			set = new_set();
+			s = status_of(set);
+			assert_true(!s.began.cpus && !s.ended.cpus);
+			clear_times();
+			start(set);
+			s = status_of(set);
+			assert_int_equal(w.set.n, CPUS);
+			assert_int_equal(s.began.cpus, CPUS);
+			assert_int_equal(s.began.last - s.began.first, w.set.last - w.set.first);
+			assert_true(s.began.last > s.began.first);
+			/* Read directly after TraceEn was set: one instruction of the engine. */
+			assert_int_equal(s.began.first, w.set.first + w.cost);
+			assert_int_equal(s.ended.cpus, 0);
+			/* One thread acts for all processors: they cannot have met. */
+			assert_false(s.began.together);
+			clear_times();
+			assert_int_equal(ptah_captures_pause(set), PTAH_OK);
+			s = status_of(set);
+			assert_int_equal(w.cleared.n, CPUS);
+			assert_int_equal(s.ended.cpus, CPUS);
+			assert_int_equal(s.ended.last - s.ended.first,
+					 w.cleared.last - w.cleared.first);
+			clear_times();
+			assert_int_equal(ptah_captures_resume(set, NULL), PTAH_OK);
+			s = status_of(set);
+			assert_int_equal(s.began.last - s.began.first, w.set.last - w.set.first);
+			/* One whose clock cannot be read, and nobody's can. */
+			w.bad_read = PTAH_IA32_TIME_STAMP_COUNTER;
+			w.bad_cpu = 1;
+			clear_times();
+			assert_int_equal(ptah_captures_stop(set), PTAH_OK);
+			assert_int_equal(status_of(set).ended.cpus, CPUS - 1);
+			start(set);
+			assert_int_equal(status_of(set).began.cpus, CPUS - 1);
+			/* A flush is no moment at which they began. */
+			w.bad_cpu = -1;
+			s = status_of(set);
+			assert_int_equal(ptah_captures_flush(set), PTAH_OK);
+			assert_int_equal(status_of(set).began.first, s.began.first);
+			assert_int_equal(ptah_captures_free(set), PTAH_OK);
+			ptah_machine_on_gap(w.rig.machine, NULL, NULL);
+			for (n = 0; n < CPUS; n++)
+				assert_false(rig_enabled(&w.rig, n));
+			world_close();
+		}
+	}
+	/* A set of one has met. */
+	{
+		uint64_t mask = 4;
+
+		world_open("skylake", ALL);
+		pass(1);
+		w.config.mask = &mask;
+		w.config.words = 1;
+		set = new_set();
+		start(set);
+		s = status_of(set);
+		assert_true(s.began.together && s.began.cpus == 1);
+		assert_int_equal(ptah_captures_free(set), PTAH_OK);
+		world_close();
+	}
+}
+
+/* Processors that come and go */
+
+static void all_and_later_ones(void **state)
+{
+	struct ptah_capture *first, *late;
+	struct ptah_captures_status s;
+	struct ptah_captures *set;
+	size_t allocated;
+	unsigned way, n;
+
+	(void)state;
+	for (way = ONE_BY_ONE; way <= ALL; way++) {
+		world_open("skylake", way);
+		forget(0x6);
+		w.capture.region = 4096;
+		set = new_set();
+		s = status_of(set);
+		assert_true(s.cpus == 2 && s.waiting == 2);
+		assert_int_equal(ptah_captures_update(set, &w.problem), 0);
+		start(set);
+		assert_int_equal(enabled(), 0x9);
+		first = ptah_captures_get(set, 0);
+		online(2);
+		ptah_machine_set_cpu(w.rig.machine, 0);
+		assert_int_equal(enabled(), 0x9);
+		/* It fails at every allocation, and where another capture is. */
+		allocated = ptah_machine_allocated(w.rig.machine);
+		for (n = 1; n <= 3; n += 2) { /* n = 2: the buffer is in several blocks then */
+			ptah_machine_fail_alloc(w.rig.machine, n);
+			assert_int_equal(ptah_captures_update(set, &w.problem), PTAH_E_NOMEM);
+			check_problem(2);
+			assert_int_equal(ptah_machine_allocated(w.rig.machine), allocated);
+			assert_null(ptah_captures_get(set, 2));
+		}
+		w.capture.cpu = 2;
+		late = rig_capture(&w.rig, &w.capture);
+		assert_int_equal(ptah_capture_start(late), PTAH_OK);
+		assert_int_equal(ptah_captures_update(set, &w.problem), PTAH_E_BUSY);
+		check_problem(2);
+		assert_null(ptah_captures_get(set, 2));
+		assert_int_equal(enabled(), 0xd);
+		assert_int_equal(ptah_capture_free(late), PTAH_OK);
+		assert_int_equal(ptah_machine_allocated(w.rig.machine), allocated);
+		w.bad_cpu = 2;
+		w.bad_write = PTAH_IA32_RTIT_STATUS;
+		assert_int_equal(ptah_captures_update(set, &w.problem), PTAH_E_UNSUPPORTED);
+		w.bad_cpu = -1;
+		assert_int_equal(ptah_machine_allocated(w.rig.machine), allocated);
+		assert_int_equal(enabled(), 0x9);
+		w.others[2] = rig_output(&w.rig, 2);
+		/* And works at last; the others have gone on. */
+		assert_int_equal(ptah_captures_update(set, &w.problem), 1);
+		assert_int_equal(enabled(), 0xd);
+		assert_ptr_equal(ptah_captures_get(set, 0), first);
+		assert_int_equal(ptah_captures_next(set, 0), 2);
+		assert_int_equal(status_of(set).began.cpus, 0); /* the clocks are at 0 */
+		assert_int_equal(rig_status(first).starts, 1);
+		assert_int_equal(ptah_captures_update(set, &w.problem), 0);
+		mark_all(20);
+		/* While the set is paused, a new one is paused as well. */
+		assert_int_equal(ptah_captures_pause(set), PTAH_OK);
+		online(1);
+		assert_int_equal(ptah_captures_update(set, &w.problem), 1);
+		assert_int_equal(enabled(), 0);
+		s = status_of(set);
+		assert_true(s.cpus == 4 && s.waiting == 0);
+		assert_int_equal(s.in_state[PTAH_CAPTURE_PAUSED], 4);
+		assert_int_equal(ptah_captures_resume(set, NULL), PTAH_OK);
+		assert_int_equal(enabled(), 0xf);
+		mark_all(5);
+		assert_int_equal(ptah_captures_stop(set), PTAH_OK);
+		check_all(set, 3 * SLICE);
+		assert_int_equal(ptah_captures_free(set), PTAH_OK);
+		check_free();
+		world_close();
+	}
+}
+
+static void hotplug(void **state)
+{
+	struct ptah_captures_status s;
+	struct ptah_captures *set;
+	uint64_t mask = 0xf;
+	unsigned way;
+
+	(void)state;
+	for (way = ONE_BY_ONE; way <= ALL; way++) {
+		world_open("skylake", way);
+		/* Known and offline: it starts by itself, even where there is a mask. */
+		w.config.mask = &mask;
+		w.config.words = 1;
+		w.config.offline = true;
+		offline(2);
+		set = new_set();
+		start(set);
+		assert_int_equal(enabled(), 0xb);
+		s = status_of(set);
+		assert_true(s.cpus == 4 && s.waiting == 0);
+		assert_int_equal(s.in_state[PTAH_CAPTURE_BLOCKED], 1);
+		mark_all(4);
+		online(2);
+		assert_int_equal(enabled(), 0xf);
+		mark_all(4);
+		/* One goes, and all calls work without it. */
+		offline(0);
+		assert_int_equal(enabled(), 0xe);
+		assert_int_equal(ptah_captures_flush(set), PTAH_OK);
+		mark_all(4);
+		assert_int_equal(ptah_captures_pause(set), PTAH_OK);
+		assert_int_equal(enabled(), 0);
+		online(0);
+		assert_int_equal(enabled(), 0); /* paused */
+		offline(0);
+		assert_int_equal(ptah_captures_resume(set, &w.problem), PTAH_OK);
+		assert_int_equal(enabled(), 0xe);
+		w.trace.no_retcomp = true;
+		assert_int_equal(ptah_captures_reconfigure(set, &w.trace, NULL), PTAH_OK);
+		mark_all(4);
+		online(0);
+		assert_int_equal(enabled(), 0xf);
+		mark_all(4);
+		offline(3);
+		assert_int_equal(ptah_captures_stop(set), PTAH_OK);
+		check_all(set, 8 * SLICE);
+		online(3);
+		assert_int_equal(enabled(), 0);
+		assert_true(rig_flags(ptah_captures_get(set, 0)) & PTAH_CAPTURED_PARTIAL);
+		start(set);
+		assert_int_equal(enabled(), 0xf);
+		offline(1);
+		assert_int_equal(ptah_captures_free(set), PTAH_OK);
+		online(1);
+		check_free();
+		world_close();
+	}
+}
+
+/* The system reaches a processor already, and ptah_engine_cpu_online() is called only then. */
+static void half_online(void **state)
+{
+	struct ptah_captures *set;
+	unsigned way;
+
+	(void)state;
+	for (way = 0; way < WAYS; way++) {
+		world_open("skylake", way);
+		offline(1);
+		set = new_set();
+		ptah_machine_set_cpu(w.rig.machine, 0);
+		start(set);
+		assert_int_equal(ptah_captures_pause(set), PTAH_OK);
+		ptah_machine_set_online(w.rig.machine, 1, true);
+		assert_int_equal(ptah_captures_resume(set, &w.problem), PTAH_OK);
+		assert_int_equal(enabled(), 0xd);
+		assert_int_equal(ptah_captures_flush(set), PTAH_OK);
+		mark_all(10);
+		online(1);
+		assert_int_equal(enabled(), 0xf);
+		mark_all(10);
+		assert_int_equal(ptah_captures_stop(set), PTAH_OK);
+		check_all(set, 3 * SLICE);
+		assert_int_equal(ptah_captures_free(set), PTAH_OK);
+		check_free();
+		world_close();
+	}
+}
+
+/* It goes offline between the two steps of a start: before the first interrupt, the second, ... */
+static unsigned vanish_at;
+static void vanishing_gap(void *argument, unsigned cpu, const char *callback)
+{
+	(void)argument, (void)callback;
+	if (vanish_at && cpu != 3 && !--vanish_at)
+		ptah_machine_set_online(w.rig.machine, 3, false);
+}
+
+static void offline_meanwhile(void **state)
+{
+	struct ptah_captures *set;
+	uint64_t mask = 0xf;
+	unsigned way, n, failed = 0, done = 0;
+
+	(void)state;
+	for (way = ONE_BY_ONE; way <= ALL; way++) {
+		for (n = 1; n < 120; n += 3) {
+			int status;
+
+			world_open("skylake", way);
+			w.config.mask = &mask;
+			w.config.words = 1;
+			set = new_set();
+			vanish_at = n;
+			ptah_machine_on_gap(w.rig.machine, vanishing_gap, NULL);
+			status = ptah_captures_start(set, &w.problem);
+			ptah_machine_on_gap(w.rig.machine, NULL, NULL);
+			if (status == PTAH_E_MISSING) {
+				failed++;
+				check_problem(3);
+				assert_int_equal(enabled(), 0);
+			} else {
+				assert_int_equal(status, PTAH_OK);
+				done++;
+			}
+			/* The port has called nothing: as if the interrupt had been lost. */
+			ptah_machine_set_online(w.rig.machine, 3, true);
+			assert_int_equal(ptah_captures_free(set), PTAH_OK);
+			check_free();
+			world_close();
+		}
+	}
+	assert_true(failed > 10 && done > 5);
+}
+
+/* Owners, and what is refused */
+
+static void owner_dies(void **state)
+{
+	struct ptah_captures_mapping maps[CPUS];
+	struct ptah_captures *set, *other;
+	uint64_t mask[2] = {0x3, 0}, rest[1] = {0xc};
+
+	(void)state;
+	world_open("skylake", ALL);
+	w.config.mask = mask;
+	w.config.words = 2;
+	set = new_set();
+	w.config.mask = rest;
+	w.config.words = 1;
+	w.capture.owner = OWNER + 1;
+	other = new_set();
+	start(set);
+	start(other);
+	mark_all(30);
+	assert_int_equal(ptah_captures_map(set, OWNER, true, maps, CPUS, NULL), 2);
+	assert_int_equal(ptah_captures_map(set, OWNER + 1, false, maps, CPUS, NULL), 2);
+	assert_int_equal(ptah_captures_map(other, OWNER, false, maps, CPUS, NULL), 2);
+	assert_int_equal(ptah_engine_free(w.rig.engine), PTAH_E_BUSY);
+	assert_int_equal(ptah_engine_release_owner(w.rig.engine, OWNER), 2);
+	assert_int_equal(enabled(), 0xc);
+	assert_int_equal(ptah_machine_mapped(w.rig.machine), 0);
+	mark_all(30);
+	assert_int_equal(ptah_captures_stop(other), PTAH_OK);
+	check_all(other, 2 * SLICE);
+	assert_int_equal(ptah_engine_release_owner(w.rig.engine, OWNER), 0);
+	assert_int_equal(ptah_captures_free(other), PTAH_OK);
+	assert_int_equal(ptah_machine_allocated(w.rig.machine), w.allocated);
+	check_free();
+	/* Paused, and with a processor that is offline. */
+	w.config.mask = NULL;
+	set = new_set();
+	start(set);
+	offline(1);
+	assert_int_equal(ptah_captures_pause(set), PTAH_OK);
+	assert_int_equal(ptah_engine_release_owner(w.rig.engine, OWNER + 1), 4);
+	online(1);
+	assert_int_equal(ptah_machine_allocated(w.rig.machine), w.allocated);
+	check_free();
+	world_close();
+}
+
+static void refused(void **state)
+{
+	struct ptah_captures_config config;
+	struct ptah_captures *set = NULL;
+	uint64_t mask[2] = {0, 0};
+
+	(void)state;
+	world_open("skylake", ALL);
+	config = w.config;
+	assert_int_equal(ptah_captures_new(NULL, &config, &set, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_new(w.rig.engine, NULL, &set, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_new(w.rig.engine, &config, NULL, NULL), PTAH_E_INVAL);
+	config.size--;
+	assert_int_equal(ptah_captures_new(w.rig.engine, &config, &set, NULL), PTAH_E_INVAL);
+	config = w.config;
+	config.capture = NULL;
+	assert_int_equal(ptah_captures_new(w.rig.engine, &config, &set, NULL), PTAH_E_INVAL);
+	config = w.config;
+	w.capture.trace = NULL;
+	assert_int_equal(ptah_captures_new(w.rig.engine, &config, &set, NULL), PTAH_E_INVAL);
+	w.capture.trace = &w.trace;
+	config.mask = mask;
+	config.words = 2;
+	assert_int_equal(ptah_captures_new(w.rig.engine, &config, &set, &w.problem), PTAH_E_INVAL);
+	check_problem(-1);
+	mask[0] = 1 << 4;
+	assert_int_equal(ptah_captures_new(w.rig.engine, &config, &set, &w.problem), PTAH_E_INVAL);
+	mask[0] = 3;
+	mask[1] = 2;
+	assert_int_equal(ptah_captures_new(w.rig.engine, &config, &set, &w.problem),
+			 PTAH_E_MISSING);
+	check_problem(65);
+	mask[1] = 0;
+	w.capture.policy = PTAH_POLICY_MAX;
+	assert_int_equal(ptah_captures_new(w.rig.engine, &config, &set, &w.problem), PTAH_E_INVAL);
+	check_problem(0);
+	assert_string_equal(w.problem.request.field, "policy");
+	w.capture.policy = 0;
+	assert_int_equal(ptah_machine_allocated(w.rig.machine), w.allocated);
+	assert_int_equal(ptah_captures_start(NULL, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_stop(NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_pause(NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_resume(NULL, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_flush(NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_update(NULL, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_reconfigure(NULL, &w.trace, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_status(NULL, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_map(NULL, 0, false, NULL, 0, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_unmap(NULL, 0), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_free(NULL), PTAH_OK);
+	assert_int_equal(ptah_captures_next(NULL, -1), PTAH_E_INVAL);
+	assert_null(ptah_captures_get(NULL, 0));
+	/* A member is the set's. */
+	set = new_set();
+	assert_int_equal(ptah_capture_free(ptah_captures_get(set, 1)), PTAH_E_BUSY);
+	assert_int_equal(ptah_engine_free(w.rig.engine), PTAH_E_BUSY);
+	assert_int_equal(ptah_captures_next(set, -2), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_next(set, 3), PTAH_E_MISSING);
+	assert_int_equal(ptah_captures_next(set, INT32_MAX), PTAH_E_MISSING);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	/* An engine with a set that has no capture yet is not freed either. */
+	forget(0xe);
+	mask[0] = 2;
+	w.config.mask = mask;
+	w.config.words = 1;
+	w.config.offline = true;
+	set = new_set();
+	assert_int_equal(ptah_captures_next(set, -1), PTAH_E_MISSING);
+	assert_int_equal(ptah_engine_free(w.rig.engine), PTAH_E_BUSY);
+	start(set);
+	assert_int_equal(ptah_captures_flush(set), PTAH_OK);
+	online(1);
+	assert_int_equal(ptah_captures_update(set, NULL), 1);
+	assert_int_equal(enabled(), 2);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	world_close();
+}
+
+/* Each processor's consumer is woken with its own cookie. `paused`: start arms only. */
+static void cookies_and_armed(void **state)
+{
+	void *cookies[CPUS];
+	struct ptah_captures *set;
+	unsigned n;
+
+	(void)state;
+	world_open("skylake", ALL);
+	for (n = 0; n < CPUS; n++)
+		cookies[n] = &w.woken[n];
+	w.config.cookies = cookies;
+	w.capture.pmis = 4;
+	w.capture.paused = true;
+	set = new_set();
+	start(set);
+	assert_int_equal(enabled(), 0);
+	assert_true(status_of(set).paused);
+	assert_int_equal(w.woken[2], 0);
+	assert_int_equal(ptah_captures_resume(set, NULL), PTAH_OK);
+	assert_int_equal(enabled(), 0xf);
+	for (n = 0; n < CPUS; n++)
+		assert_int_equal(w.woken[n], 1);
+	mark(2, 10000);
+	assert_true(w.woken[2] > 1 && w.woken[1] == 1);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	world_close();
+}
+
+/* A real thread for each processor */
+
+static struct {
+	struct ptah_captures *set;
+	uint64_t written[LIVE_CPUS]; /* marks */
+	uint64_t mask;
+} joint;
+
+static void write_marks(unsigned cpu)
+{
+	while (!atomic_load(&live.over)) {
+		live_poll();
+		live_marks(&joint.written[cpu], 20);
+		/* Those of the set need the host's processors. */
+		if (joint.mask >> cpu & 1)
+			sched_yield();
+		else
+			nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+	}
+}
+
+/* Sends the interrupt to all, runs the work here, and waits for all. */
+static int live_run_on_all(void *port, const uint64_t *mask, void (*work)(void *argument),
+			   void *argument)
+{
+	unsigned n;
+
+	for (n = 0; n < LIVE_CPUS; n++) {
+		struct live_mail *mail = &live.mail[n];
+
+		if (n == live_cpu || !(mask[0] >> n & 1))
+			continue;
+		while (atomic_exchange(&mail->taken, true))
+			sched_yield();
+		mail->argument = argument;
+		atomic_store(&mail->done, false);
+		atomic_store(&mail->work, work);
+	}
+	if (mask[0] >> live_cpu & 1)
+		live.inner.run_on(port, live_cpu, work, argument);
+	for (n = 0; n < LIVE_CPUS; n++) {
+		if (n == live_cpu || !(mask[0] >> n & 1))
+			continue;
+		while (!atomic_load(&live.mail[n].done))
+			sched_yield();
+		atomic_store(&live.mail[n].taken, false);
+	}
+	return PTAH_OK;
+}
+
+static void consume_all(void)
+{
+	int cpu;
+
+	for (cpu = ptah_captures_next(joint.set, -1); cpu >= 0;
+	     cpu = ptah_captures_next(joint.set, cpu)) {
+		struct ptah_capture *c = ptah_captures_get(joint.set, (unsigned)cpu);
+
+		assert_int_equal(ptah_capture_consume(c, ptah_capture_position(c), NULL), PTAH_OK);
+	}
+}
+
+/* Starts and stops processors that run at the same time; `meet`: until they have met. */
+static void play_together(uint64_t mask, bool all, bool meet)
+{
+	struct ptah_captures_config config = {.size = sizeof(config), .mask = &mask, .words = 1};
+	struct ptah_captures_status s = {.size = sizeof(s)};
+	time_t end = time(NULL) + 60;
+	struct ptah_capture_config capture;
+	struct ptah_trace_config trace;
+	unsigned round, met = 0, n;
+
+	memset(&joint, 0, sizeof(joint));
+	joint.mask = mask;
+	live_open("skylake", 2, write_marks);
+	if (all)
+		live.rig.hal.run_on_all = live_run_on_all;
+	capture = rig_config(&live.rig, &trace);
+	capture.policy = PTAH_POLICY_DRAIN;
+	config.capture = &capture;
+	assert_int_equal(ptah_captures_new(live.rig.engine, &config, &joint.set, NULL), PTAH_OK);
+	atomic_store(&live.go, true);
+	for (round = 0; round < 40 || (meet && !met && time(NULL) < end); round++) {
+		assert_int_equal(ptah_captures_start(joint.set, NULL), PTAH_OK);
+		assert_int_equal(ptah_captures_status(joint.set, &s), PTAH_OK);
+		met += s.began.together;
+		if (round % 3 == 0)
+			assert_int_equal(ptah_captures_flush(joint.set), PTAH_OK);
+		if (round % 5 == 0) {
+			assert_int_equal(ptah_captures_pause(joint.set), PTAH_OK);
+			assert_int_equal(ptah_captures_resume(joint.set, NULL), PTAH_OK);
+		}
+		if (round % 7 == 0) {
+			trace.no_retcomp = !trace.no_retcomp;
+			assert_int_equal(ptah_captures_reconfigure(joint.set, &trace, NULL),
+					 PTAH_OK);
+		}
+		consume_all();
+		assert_int_equal(ptah_captures_stop(joint.set), PTAH_OK);
+	}
+	print_message("%u rounds, met in %u\n", round, met);
+	assert_true(met >= meet && (all || !met));
+	for (n = 0; n < LIVE_CPUS; n++) {
+		struct ptah_capture *c = ptah_captures_get(joint.set, n);
+
+		assert_int_equal(!!c, mask >> n & 1);
+		if (c)
+			assert_int_equal(ptah_capture_position(c), rig_output(&live.rig, n));
+	}
+	assert_int_equal(ptah_captures_free(joint.set), PTAH_OK);
+	live_close();
+}
+
+static void played_together(void **state)
+{
+	(void)state;
+	play_together(0x3, true, false);
+	play_together(0x6, true, true); /* this thread, and one other */
+	play_together(0x7, false, false);
+}
+
+/* Random calls */
+
+static uint64_t seed;
+
+static uint64_t below(uint64_t n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (seed >> 11) % n;
+}
+
+/* What should be, from the calls that were made. */
+struct play {
+	struct ptah_captures *set;
+	struct ptah_capture *single[CPUS];
+	unsigned mask, known, on; /* bits: in the mask, has a capture in the set, online */
+	bool strict, started, paused;
+	unsigned held, rests; /* bits: processors where the single capture is started, paused */
+	unsigned aside;	      /* bits: of the set, paused here */
+};
+
+static unsigned expected(const struct play *p)
+{
+	unsigned of_set = p->started && !p->paused ? p->known & ~p->aside : 0;
+
+	return (of_set | (p->held & ~p->rests)) & p->on;
+}
+
+static void random_set_call(struct play *p)
+{
+	unsigned blocked = p->known & (p->held | (p->strict ? ~p->on : 0)), fresh;
+	int status;
+
+	switch (below(8)) {
+	case 0:
+	case 1:
+		status = ptah_captures_start(p->set, &w.problem);
+		if (!p->started && blocked) {
+			assert_true(status == PTAH_E_BUSY || status == PTAH_E_MISSING);
+			assert_true(blocked >> w.problem.cpu & 1);
+			break;
+		}
+		assert_int_equal(status, PTAH_OK);
+		p->paused = p->started && p->paused;
+		p->started = true;
+		break;
+	case 2:
+		assert_int_equal(ptah_captures_stop(p->set), PTAH_OK);
+		p->started = p->paused = false;
+		p->aside = 0;
+		break;
+	case 3:
+		status = ptah_captures_pause(p->set);
+		assert_int_equal(status, p->started ? PTAH_OK : PTAH_E_INVAL);
+		p->paused = p->started;
+		break;
+	case 4:
+		status = ptah_captures_resume(p->set, &w.problem);
+		assert_int_equal(status, p->started ? PTAH_OK : PTAH_E_INVAL);
+		p->paused = false;
+		p->aside = 0;
+		break;
+	case 5:
+		assert_int_equal(ptah_captures_flush(p->set), PTAH_OK);
+		break;
+	case 6:
+		w.trace.no_retcomp = below(2);
+		assert_int_equal(ptah_captures_reconfigure(p->set, &w.trace, NULL), PTAH_OK);
+		break;
+	default:
+		/* Processors that have been online by now, and have no capture yet. */
+		fresh = p->mask & ~p->known;
+		for (unsigned n = 0; n < CPUS; n++) {
+			if (!ptah_engine_caps(w.rig.engine, n))
+				fresh &= ~(1u << n);
+		}
+		status = ptah_captures_update(p->set, &w.problem);
+		if (p->started && fresh & p->held) {
+			assert_int_equal(status, PTAH_E_BUSY);
+			break;
+		}
+		assert_int_equal(status, (fresh & 1) + (fresh >> 1 & 1) + (fresh >> 2 & 1) +
+					     (fresh >> 3 & 1));
+		p->known |= fresh;
+		break;
+	}
+}
+
+static void random_single_call(struct play *p)
+{
+	unsigned n = (unsigned)below(CPUS), bit = 1u << n;
+	bool of_set = p->started && p->known & bit;
+	struct ptah_capture *c = p->single[n];
+	int status;
+
+	if (!c)
+		return;
+	switch (below(4)) {
+	case 0:
+		status = ptah_capture_start(c);
+		if (of_set) {
+			assert_int_equal(status, PTAH_E_BUSY);
+			break;
+		}
+		assert_int_equal(status, p->on & bit || p->held & bit ? PTAH_OK : PTAH_E_MISSING);
+		if (!(p->held & bit))
+			p->rests &= ~bit;
+		p->held |= bit;
+		break;
+	case 1:
+		assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+		p->held &= ~bit;
+		break;
+	case 2:
+		if (p->held & bit) {
+			assert_int_equal(ptah_capture_pause(c), PTAH_OK);
+			p->rests |= bit;
+		}
+		break;
+	default:
+		if (of_set && p->on & bit) {
+			ptah_machine_set_cpu(w.rig.machine, n);
+			assert_int_equal(ptah_capture_pause_here(ptah_captures_get(p->set, n)),
+					 PTAH_OK);
+			p->aside |= bit;
+		}
+		break;
+	}
+}
+
+static void random_hotplug(struct play *p)
+{
+	unsigned n = (unsigned)below(CPUS), bit = 1u << n;
+
+	if (p->on == bit)
+		return; /* the last one */
+	if (p->on & bit)
+		offline(n);
+	else
+		online(n);
+	p->on ^= bit;
+	if (!p->single[n] && ptah_engine_caps(w.rig.engine, n)) {
+		struct ptah_capture_config config = w.capture;
+
+		config.cpu = (int)n;
+		config.owner = OWNER + 1;
+		p->single[n] = rig_capture(&w.rig, &config);
+	}
+	for (n = 0; !(p->on >> n & 1); n++)
+		;
+	ptah_machine_set_cpu(w.rig.machine, n);
+}
+
+/* Nothing traces: what a processor has output is in its two captures. */
+static void check_bytes(const struct play *p)
+{
+	unsigned n;
+
+	for (n = 0; n < CPUS; n++) {
+		struct ptah_capture *c = ptah_captures_get(p->set, n);
+		uint64_t bytes = c ? ptah_capture_position(c) : 0;
+
+		if (p->single[n])
+			bytes += ptah_capture_position(p->single[n]);
+		assert_int_equal(bytes, rig_output(&w.rig, n));
+	}
+}
+
+static void play(void)
+{
+	struct play p = {.on = 0xf};
+	uint64_t mask;
+	unsigned i, n, hidden;
+	size_t before;
+
+	world_open("skylake", (enum way)below(WAYS));
+	hidden = below(2) ? (unsigned)below(15) : 0;
+	forget(hidden);
+	ptah_machine_set_cpu(w.rig.machine, 0);
+	p.on = 0xf & ~hidden;
+	for (n = 0; !(p.on >> n & 1); n++)
+		;
+	ptah_machine_set_cpu(w.rig.machine, n);
+	mask = 1 + below(15);
+	p.mask = (unsigned)mask;
+	p.strict = !(mask & hidden) && below(2);
+	w.config.mask = &mask;
+	w.config.words = 1;
+	w.config.offline = !p.strict;
+	p.known = p.mask & p.on;
+	before = ptah_machine_allocated(w.rig.machine);
+	p.set = new_set();
+	for (n = 0; n < CPUS; n++) {
+		struct ptah_capture_config config = w.capture;
+
+		config.cpu = (int)n;
+		config.owner = OWNER + 1;
+		p.single[n] = p.on >> n & 1 ? rig_capture(&w.rig, &config) : NULL;
+	}
+	for (i = 0; i < 200; i++) {
+		switch (below(8)) {
+		case 0:
+			random_hotplug(&p);
+			break;
+		case 1:
+		case 2:
+			random_single_call(&p);
+			break;
+		default:
+			random_set_call(&p);
+		}
+		assert_int_equal(enabled(), expected(&p));
+		for (n = 0; n < CPUS; n++)
+			mark(n, (unsigned)below(200));
+		if (!enabled())
+			check_bytes(&p);
+		assert_null(ptah_machine_violation(w.rig.machine));
+	}
+	if (below(2)) {
+		assert_int_equal(ptah_captures_free(p.set), PTAH_OK);
+	} else {
+		n = (p.known & 1) + (p.known >> 1 & 1) + (p.known >> 2 & 1) + (p.known >> 3 & 1);
+		assert_int_equal(ptah_engine_release_owner(w.rig.engine, OWNER), n);
+	}
+	for (n = 0; n < CPUS; n++)
+		assert_int_equal(ptah_capture_free(p.single[n]), PTAH_OK);
+	assert_int_equal(ptah_machine_allocated(w.rig.machine), before);
+	for (n = 0; n < CPUS; n++) {
+		if (!(p.on >> n & 1))
+			online(n);
+	}
+	check_free();
+	world_close();
+}
+
+static void random_plays(void **state)
+{
+	const char *rounds = getenv("ENGINE_ROUNDS"), *first = getenv("ENGINE_SEED");
+	unsigned n = rounds ? (unsigned)atoi(rounds) / 2 : 100, i;
+	uint64_t begin = first ? strtoull(first, NULL, 0) : 1;
+
+	(void)state;
+	for (i = 0; i < n; i++) {
+		seed = (begin + i) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+		print_message("\rseed %llu ", (unsigned long long)(begin + i));
+		play();
+	}
+	print_message("\n");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(whole_life),	  cmocka_unit_test(status_adds_up),
+	    cmocka_unit_test(no_memory),	  cmocka_unit_test(a_failure_on_each_processor),
+	    cmocka_unit_test(resume_fails),	  cmocka_unit_test(reconfigure_fails),
+	    cmocka_unit_test(mappings),		  cmocka_unit_test(skew),
+	    cmocka_unit_test(all_and_later_ones), cmocka_unit_test(hotplug),
+	    cmocka_unit_test(half_online),	  cmocka_unit_test(offline_meanwhile),
+	    cmocka_unit_test(owner_dies),	  cmocka_unit_test(refused),
+	    cmocka_unit_test(cookies_and_armed),  cmocka_unit_test(played_together),
+	    cmocka_unit_test(random_plays),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
