@@ -56,6 +56,16 @@ recorded() {
 grep -q '^[0-9]* bytes of trace in hypervisor.data$' said || { cat said; exit 1; }
 echo "1100 guest" | recorded hypervisor no-perf
 
+# Each processor's own number of loops; processor 2 came online late. The simulated clocks stand still.
+./all_processors >said
+cmp - said <<END
+4 processors, skew 0
+processor 0: 6000 branches
+processor 1: 12000 branches
+processor 2: 18000 branches
+processor 3: 24000 branches
+END
+
 # Each thread has 40 slices, and runs dec and jnz 1000 times in each.
 ./scheduler >said
 [ "$(grep -c ': 40 slices, [0-9]* bytes of trace$' said)" = 2 ] || { cat said; exit 1; }
