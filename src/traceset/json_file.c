@@ -70,6 +70,20 @@ static int fail_syntax(const char *path, const char *text, size_t at, size_t siz
 				column, what);
 }
 
+/* Counts "{", of which there are as many as objects, and those in strings. */
+static int check_objects(const struct json_file *file, const char *text, size_t n)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += text[i] == '{';
+	return count <= JSON_FILE_MAX_OBJECTS
+		   ? 0
+		   : perfdata_message(file->why, PTAH_E_LIMIT,
+				      "%s: %zu objects of JSON; at most %u are read", file->path,
+				      count, JSON_FILE_MAX_OBJECTS);
+}
+
 static int parse(struct json_file *file, struct json_tokener *tokener, const char *text, size_t n)
 {
 	enum json_tokener_error error;
@@ -102,10 +116,14 @@ int json_file_open(struct json_file *file, const char *path, struct ptah_message
 	status = read_text(path, &text, &n, why);
 	if (status < 0)
 		return status;
-	tokener = json_tokener_new_ex(JSON_FILE_MAX_DEPTH);
-	status = tokener ? parse(file, tokener, text, n) : PTAH_E_NOMEM;
-	if (tokener)
+	status = check_objects(file, text, n);
+	tokener = status < 0 ? NULL : json_tokener_new_ex(JSON_FILE_MAX_DEPTH);
+	if (tokener) {
+		status = parse(file, tokener, text, n);
 		json_tokener_free(tokener);
+	} else if (status >= 0) {
+		status = PTAH_E_NOMEM;
+	}
 	free(text);
 	*document = (struct json_value){.file = file, .json = file->root};
 	return status;

@@ -10,9 +10,13 @@
 
 #include <ptah/session.h>
 
-/* Larger files, and values that are nested deeper, are refused. */
-#define JSON_FILE_MAX	    (16u << 20)
-#define JSON_FILE_MAX_DEPTH 32
+/*
+ * What is more than this is refused: json-c takes up to 40 times the file's size, and 750 bytes for
+ * "{}" alone.
+ */
+#define JSON_FILE_MAX	      (4u << 20) /* bytes */
+#define JSON_FILE_MAX_OBJECTS 65536
+#define JSON_FILE_MAX_DEPTH   32
 
 struct json_object;
 

@@ -68,6 +68,19 @@ static void nesting(void **state)
 	free(text);
 }
 
+/* [{},{},{}] */
+static void write_objects(size_t n)
+{
+	char *text = malloc(3 * n + 2);
+
+	assert_non_null(text);
+	text[0] = '[';
+	for (size_t i = 0; i < n; i++)
+		memcpy(text + 1 + 3 * i, i + 1 < n ? "{}," : "{}]", 3);
+	write_file(text, 3 * n + 1);
+	free(text);
+}
+
 static void size(void **state)
 {
 	struct json_value document;
@@ -77,7 +90,13 @@ static void size(void **state)
 	write_file("{}", 2);
 	assert_int_equal(truncate("t.json", JSON_FILE_MAX + 1), 0);
 	assert_int_equal(json_file_open(&file, "t.json", &why, &document), PTAH_E_LIMIT);
-	assert_non_null(strstr(why.text, "t.json: 16777217 bytes"));
+	assert_non_null(strstr(why.text, "t.json: 4194305 bytes"));
+	write_objects(JSON_FILE_MAX_OBJECTS + 1);
+	assert_int_equal(json_file_open(&file, "t.json", &why, &document), PTAH_E_LIMIT);
+	assert_non_null(strstr(why.text, "t.json: 65537 objects"));
+	write_objects(JSON_FILE_MAX_OBJECTS);
+	assert_int_equal(json_file_open(&file, "t.json", &why, &document), 0);
+	json_file_close(&file);
 	unlink("t.json");
 	assert_int_equal(mkfifo("t.json", 0600), 0);
 	assert_int_equal(json_file_open(&file, "t.json", &why, &document), PTAH_E_BAD_FILE);
