@@ -104,6 +104,49 @@ static bool has_processes(const struct ptah_session *s)
 	return !s->is_set || s->process_count;
 }
 
+/* Adds the processes in these turns of which no code is known to a table. *first: one of them. */
+static int list_strangers(const struct ptah_session *s, const struct cpu *cpu,
+			  struct table *strangers, int32_t *first)
+{
+	for (size_t i = 0; i < cpu->count; i++) {
+		const struct turn *turn = &cpu->turns[i];
+
+		if (turn->pid <= 0 ||
+		    (turn->process != SESSION_NONE && s->processes[turn->process].has_maps))
+			continue;
+		*first = turn->pid;
+		if (table_set(strangers, (uint32_t)turn->pid, 0) < 0)
+			return PTAH_E_NOMEM;
+	}
+	return 0;
+}
+
+/*
+ * Notes that other processes ran on the CPUs of a set than those whose code it has. A set without
+ * processes' code has none to miss.
+ */
+static int note_strangers(struct ptah_session *s)
+{
+	struct table strangers = {0};
+	bool has_code = false;
+	int32_t first = 0;
+	int status = 0;
+
+	for (size_t i = 0; i < s->process_count && !has_code; i++)
+		has_code = s->processes[i].has_maps;
+	for (size_t i = 0; s->is_set && has_code && i < s->stream_count && status >= 0; i++)
+		if (stream_is_shared(&s->streams[i]))
+			status = list_strangers(s, &s->cpus[s->streams[i].cpu], &strangers, &first);
+	if (status >= 0 && strangers.count)
+		status = session_note_format(
+		    s,
+		    "no code is known of process %d%s, which ran on these CPUs: each time that it "
+		    "ran is an error",
+		    first, strangers.count > 1 ? " and others" : "");
+	table_free(&strangers);
+	return status;
+}
+
 int session_name_streams(struct ptah_session *s)
 {
 	/* The code of address spaces is that of processes, too, though of unknown ones. */
@@ -140,5 +183,5 @@ int session_name_streams(struct ptah_session *s)
 					 "several processes share a CPU's trace, and no context "
 					 "switches, or no times, tell which ran when: record with "
 					 "--switch-events, or with --per-thread")
-		   : 0;
+		   : note_strangers(s);
 }

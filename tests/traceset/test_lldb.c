@@ -537,6 +537,7 @@ static void another_process_on_the_cpu(void **state)
 	    "\"timeZero\":1000},\"cpus\":["
 	    "{\"id\":0,\"iptTrace\":\"0.pt\",\"contextSwitchTrace\":\"0.sw\"},"
 	    "{\"id\":1,\"iptTrace\":\"1.pt\",\"contextSwitchTrace\":\"1.sw\"}]}";
+	struct ptah_session *s;
 	uint64_t insns[16];
 
 	(void)state;
@@ -545,6 +546,12 @@ static void another_process_on_the_cpu(void **state)
 	free(decode("b", NULL, insns));
 	assert_int_equal(insns[8], 2 * (7 + 6));
 	assert_int_equal(insns[7], 0);
+	assert_int_equal(ptah_session_open("b", NULL, &s, &why), 0);
+	assert_non_null(ptah_session_note(s, 0));
+	assert_non_null(
+	    strstr(ptah_session_note(s, 0), "no code is known of process 7, which ran"));
+	assert_null(ptah_session_note(s, 1));
+	ptah_session_close(s);
 }
 
 /* The build id in the bundle is that of another file. */
