@@ -145,8 +145,8 @@ struct ptah_recording_stream {
 	int32_t cpu;	  /* CPUS: the processor, from 0 on, at most 65535 */
 	int32_t pid, tid; /* THREADS: the process and the thread, from 1 on */
 	/*
-	 * THREADS: when it begins. Where a thread executes another program (an execve), a new
-	 * stream begins; the streams of a thread are added in the order of time.
+	 * THREADS: when it begins. It continues when the thread executes another program. The
+	 * streams of a thread that has several are added in the order of time.
 	 */
 	uint64_t tsc;
 };

@@ -5,12 +5,14 @@
  */
 #include "record/packet_cut.h"
 
+#include "base/compiler.h"
+
 #include <string.h>
 
 #define PSB_BYTES 16
 /*
- * A part that is larger than this is looked at from the last PSB in its last bytes on, if there is
- * one: mostly every 4 KB.
+ * A part is looked at from the last PSB in so many of its last bytes on, if there is one. Mostly
+ * they come every 4 KB, and finding them is faster than decoding.
  */
 #define WINDOW 16384
 
@@ -21,43 +23,71 @@ static void lose(struct packet_cut *cut)
 }
 
 /*
+ * The first PSB in [p, end), or NULL. Payload before it may look like its beginning: it ends where
+ * its pattern does.
+ */
+static const uint8_t *find_psb(const uint8_t *p, const uint8_t *end)
+{
+	const uint8_t *psb = ptah_packet_find_psb(p, end);
+
+	while (psb && end - psb >= PSB_BYTES + 2 && psb[PSB_BYTES] == 0x02 &&
+	       psb[PSB_BYTES + 1] == 0x82)
+		psb += 2;
+	return psb;
+}
+
+/* Moves the cursor to its end, or to what is no whole packet: what ptah_packet_decode() returns. */
+static int step_over(struct ptah_packet_cursor *cursor)
+{
+	struct ptah_packet_record records[256];
+	int n = 0;
+
+	while (cursor->next < cursor->end && n >= 0)
+		n = ptah_packet_decode_batch(cursor, records, ARRAY_SIZE(records));
+	return n;
+}
+
+/*
  * Goes from packet to packet in [p, end), from a PSB on if it is not known where packets begin.
  * Returns where the bytes begin that belong to what follows.
  */
 static const uint8_t *walk(struct packet_cut *cut, const uint8_t *p, const uint8_t *end)
 {
 	while (p < end) {
-		struct ptah_packet packet;
-		int size;
+		struct ptah_packet_cursor cursor;
+		int status;
 
 		if (!cut->synced) {
-			const uint8_t *psb = ptah_packet_find_psb(p, end);
+			const uint8_t *psb = find_psb(p, end);
 
 			if (!psb)
 				return end - p < PSB_BYTES ? p : end - (PSB_BYTES - 1);
 			cut->synced = true;
 			p = psb;
 		}
-		size = ptah_packet_decode(&packet, p, (size_t)(end - p), cut->block);
-		if (size == PTAH_E_MORE)
+		cursor = (struct ptah_packet_cursor){p, end, cut->block};
+		status = step_over(&cursor);
+		cut->block = cursor.block;
+		p = cursor.next;
+		if (status == PTAH_E_MORE)
 			return p;
-		if (size < 0) {
+		if (p < end) {
 			lose(cut);
 			p++;
-			continue;
 		}
-		cut->block = ptah_packet_block_state(&packet, cut->block);
-		p += size;
 	}
 	return p;
 }
 
-/* The last PSB in the WINDOW bytes before `end`, or NULL. */
-static const uint8_t *last_psb(const uint8_t *end)
+/* The last PSB in the last bytes of [p, end), or NULL. */
+static const uint8_t *last_psb(const uint8_t *p, const uint8_t *end)
 {
-	const uint8_t *p = end - WINDOW, *last = NULL;
+	const uint8_t *last = NULL;
 
-	while ((p = ptah_packet_find_psb(p, end))) {
+	if (end - p > WINDOW)
+		p = end - WINDOW;
+
+	while ((p = find_psb(p, end))) {
 		last = p;
 		p += PSB_BYTES;
 	}
@@ -91,7 +121,7 @@ static const uint8_t *join(struct packet_cut *cut, const uint8_t *p, const uint8
 
 static void take_part(struct packet_cut *cut, const uint8_t *p, const uint8_t *end)
 {
-	const uint8_t *psb = end - p > WINDOW ? last_psb(end) : NULL;
+	const uint8_t *psb = last_psb(p, end);
 
 	if (psb) {
 		lose(cut);

@@ -67,13 +67,19 @@ int ptah_recording_add_stream(struct ptah_recording *r, const struct ptah_record
 	return 0;
 }
 
-/* NULL: refused. */
-static struct recorded_stream *find_stream(struct ptah_recording *r, uint32_t stream)
+/* The stream that a call is about, if the call can be carried out. */
+static int find_stream(struct ptah_recording *r, uint32_t stream, struct recorded_stream **s)
 {
-	if (stream < r->stream_count)
-		return &r->streams[stream];
-	recording_refuse(r, "stream %" PRIu32 ": there are %zu", stream, r->stream_count);
-	return NULL;
+	int status = recording_check(r);
+
+	if (status < 0)
+		return status;
+	if (stream >= r->stream_count) {
+		recording_refuse(r, "stream %" PRIu32 ": there are %zu", stream, r->stream_count);
+		return PTAH_E_INVAL;
+	}
+	*s = &r->streams[stream];
+	return 0;
 }
 
 /* Bytes */
@@ -191,16 +197,13 @@ static int check_position(struct ptah_recording *r, const struct recorded_stream
 int ptah_recording_add_pieces(struct ptah_recording *r, uint32_t stream, uint64_t position,
 			      const struct ptah_piece *pieces, size_t n)
 {
-	int status = recording_check(r);
-	const struct recorded_stream *s;
+	struct recorded_stream *s;
+	int status = find_stream(r, stream, &s);
 	struct iovec *parts;
 	uint64_t size = 0;
 
 	if (status < 0)
 		return status;
-	s = find_stream(r, stream);
-	if (!s)
-		return PTAH_E_INVAL;
 	if (n && !pieces)
 		return recording_refuse(r, "pieces without an address");
 	for (size_t i = 0; i < n; i++) {
@@ -263,14 +266,11 @@ static int add_record(struct ptah_recording *r, struct recorded_stream *s,
 int ptah_recording_add_records(struct ptah_recording *r, uint32_t stream,
 			       const struct ptah_capture_record *records, size_t n)
 {
-	int status = recording_check(r);
 	struct recorded_stream *s;
+	int status = find_stream(r, stream, &s);
 
 	if (status < 0)
 		return status;
-	s = find_stream(r, stream);
-	if (!s)
-		return PTAH_E_INVAL;
 	if (n && !records)
 		return recording_refuse(r, "records without an address");
 	for (size_t i = 0; i < n && status >= 0; i++)
@@ -281,14 +281,11 @@ int ptah_recording_add_records(struct ptah_recording *r, uint32_t stream,
 int ptah_recording_add_truth(struct ptah_recording *r, uint32_t stream,
 			     const struct ptah_truth *truth)
 {
-	int status = recording_check(r);
 	struct recorded_stream *s;
+	int status = find_stream(r, stream, &s);
 
 	if (status < 0)
 		return status;
-	s = find_stream(r, stream);
-	if (!s)
-		return PTAH_E_INVAL;
 	if (!truth)
 		return recording_refuse(r, "truth without an address");
 	s->truth = *truth;

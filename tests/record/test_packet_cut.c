@@ -109,11 +109,26 @@ static void what_is_no_packet_passes(void **state)
 	assert_true(cut.synced);
 }
 
+/* A TIP whose last bytes look like the beginning of the PSB after it. */
+static void payload_before_a_psb(void **state)
+{
+	static const uint8_t bytes[] = {0x6d, 2, 0x82, 2,    0x82, 2,	 0x82, 2,    0x82, 2,
+					0x82, 2, 0x82, 2,    0x82, 2,	 0x82, 2,    0x82, 2,
+					0x82, 2, 0x82, 0x02, 0x23, 0x6d, 0x02, 0x82, 0x02};
+	const struct iovec part = {(void *)(uintptr_t)bytes, sizeof(bytes)};
+	struct packet_cut cut = {0};
+
+	(void)state;
+	assert_int_equal(packet_cut(&cut, &part, 1), 4);
+	assert_true(cut.synced);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(cuts_between_packets),
 	    cmocka_unit_test(what_is_no_packet_passes),
+	    cmocka_unit_test(payload_before_a_psb),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,8 +13,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -565,6 +567,48 @@ static void full_device(void **state)
 	assert_true(strstr(why.text, "/dev/full"));
 }
 
+/* The file may not grow any more: what was written before is kept, with a note. */
+static void no_more_room(void **state)
+{
+	static const struct rlimit small = {64 << 10, RLIM_INFINITY};
+	struct ptah_stream_info info;
+	uint8_t *bytes = calloc(1, 4096);
+	struct ptah_recording *r;
+	struct ptah_session *s;
+	struct rlimit before;
+	uint64_t position = sizeof(trace);
+	uint32_t stream;
+	int status;
+
+	(void)state;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	r = open_recording(PTAH_RECORDING_CPUS);
+	stream = add_stream(r);
+	assert_int_equal(ptah_recording_add_trace(r, stream, 0, trace, sizeof(trace)), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	do {
+		status = ptah_recording_add_trace(r, stream, position, bytes, 4096);
+		position += 4096;
+	} while (!status && position < 1 << 20);
+	assert_int_equal(status, PTAH_E_SYSTEM);
+	assert_true(strstr(ptah_recording_why(r), path));
+	assert_int_equal(ptah_recording_add_note(r, "more"), PTAH_E_SYSTEM);
+	assert_int_equal(ptah_recording_flush(r), PTAH_E_SYSTEM);
+	assert_int_equal(ptah_recording_finish(r), PTAH_E_SYSTEM);
+	assert_true(strstr(ptah_recording_why(r), path));
+	ptah_recording_free(r);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	free(bytes);
+
+	s = open_session(path);
+	assert_int_equal(ptah_session_stream_info(s, 0, &info), 0);
+	assert_true(info.bytes > 32 << 10);
+	assert_true(strstr(ptah_session_note(s, 0), "not complete"));
+	ptah_session_close(s);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -579,6 +623,7 @@ int main(void)
 	    cmocka_unit_test(killed),
 	    cmocka_unit_test(descriptors),
 	    cmocka_unit_test(full_device),
+	    cmocka_unit_test(no_more_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,7 +55,8 @@ static struct {
 	uint64_t begin, end; /* TSC */
 	uint64_t cuts;	     /* for the size of the next piece */
 	bool os;
-	char code_path[MAX_PATH];
+	uint64_t loop; /* where the loop begins: so many bytes after the code */
+	char code_path[MAX_PATH + 8];
 } the;
 
 static void die(const char *what)
@@ -142,11 +143,14 @@ static void run_slice(struct stream *s, unsigned cpu, uint64_t at)
 		count(s, KERNEL, KERNEL + sizeof(kernel_code), 3);
 	ptah_model_transfer(m, &enter);
 	for (unsigned i = ROUNDS; i; i--) {
-		const struct ptah_model_branch loop = {at + 2, at + 4, at, PTAH_INSN_COND, i > 1};
+		const struct ptah_model_branch loop = {at + 2, at + 4, at + the.loop,
+						       PTAH_INSN_COND, i > 1};
+		/* The other program's two nops, and then one of them. */
+		const uint64_t begin = i == ROUNDS ? at : at + the.loop;
 
 		later(cpu, 100 + i % 3);
 		ptah_model_branch(m, &loop);
-		count(s, at, at + 4, 2);
+		count(s, begin, at + 4, the.loop && i == ROUNDS ? 3 : 2);
 		s->truth.conditional++;
 	}
 	later(cpu, 3);
@@ -195,12 +199,18 @@ static void drain(struct stream *s)
 	check(ptah_recording_flush(the.recording), "flush");
 }
 
-static void write_code(const char *path)
+static void write_bytes(const char *path, const uint8_t *bytes, size_t size)
 {
 	FILE *f = fopen(path, "w");
 
-	if (!f || fwrite(code, sizeof(code), 1, f) != 1 || fclose(f) ||
-	    !realpath(path, the.code_path))
+	if (!f || fwrite(bytes, size, 1, f) != 1 || fclose(f))
+		exit(1);
+}
+
+static void write_code(const char *path)
+{
+	write_bytes(path, code, sizeof(code));
+	if (!realpath(path, the.code_path))
 		exit(1);
 }
 
@@ -381,6 +391,64 @@ static void processors(const char *path, bool os)
 	finish(true);
 }
 
+/*
+ * A thread executes another program, whose code is at the same addresses in another file: the
+ * capture and the stream continue. With `generated` the code is in no file, and is rewritten.
+ */
+static void programs(const char *path, bool generated)
+{
+	static const uint8_t other[] = {0x90, 0x90, 0x75,
+					0xfd, 0xff, 0xe0}; /* jnz to the second nop */
+	const struct ptah_trace_config trace = options(false);
+	const struct ptah_recording_stream of = {
+	    .size = sizeof(of), .pid = PROCESS, .tid = PROCESS};
+	struct ptah_recording_map map = {.size = sizeof(map),
+					 .pid = PROCESS,
+					 .address = CODE,
+					 .bytes = 4096,
+					 .path = the.code_path};
+	struct stream *s;
+
+	open_recording(path, PTAH_RECORDING_THREADS, &trace, false);
+	if (generated)
+		check(ptah_recording_add_code(the.recording, PROCESS, 0, CODE, code, sizeof(code),
+					      NULL),
+		      "code");
+	else
+		add_process(0);
+	s = new_capture(&trace, PTAH_CAPTURE_THREAD, PTAH_POLICY_DRAIN, 1 << 19);
+	check(ptah_recording_add_stream(the.recording, &of, &s->number), "stream");
+	for (unsigned slice = 0; slice < 100; slice++) {
+		const uint64_t now = later(0, 5000);
+
+		if (slice == 50) {
+			the.loop = 1;
+			map.tsc = now;
+			strcat(the.code_path, ".other");
+			write_bytes(the.code_path, other, sizeof(other));
+		}
+		if (slice == 50 && generated)
+			check(ptah_recording_add_code(the.recording, PROCESS, now, CODE, other,
+						      sizeof(other), NULL),
+			      "code");
+		if (slice == 50 && !generated) {
+			check(
+			    ptah_recording_add_exec(the.recording, PROCESS, PROCESS, now, "other"),
+			    "exec");
+			check(ptah_recording_add_map(the.recording, &map), "map");
+		}
+		later(0, 5000);
+		switch_thread(s, 0, true);
+		run_slice(s, 0, CODE);
+		switch_thread(s, 0, false);
+		if (slice % 10 == 9)
+			drain(s);
+	}
+	check(ptah_capture_stop(s->capture), "stop");
+	drain(s);
+	finish(true);
+}
+
 /* A ring that has wrapped many times: the stream begins in the middle. */
 static void ring(const char *path, bool snapshots)
 {
@@ -429,6 +497,10 @@ int main(int argc, char **argv)
 		processors(path, false);
 	else if (!strcmp(scenario, "kernel"))
 		processors(path, true);
+	else if (!strcmp(scenario, "exec"))
+		programs(path, false);
+	else if (!strcmp(scenario, "generated"))
+		programs(path, true);
 	else if (!strcmp(scenario, "ring"))
 		ring(path, false);
 	else if (!strcmp(scenario, "snapshots"))
