@@ -401,17 +401,6 @@ static void initialisation(void **state)
 	drpttracer_exit();
 }
 
-static int enter(void **state)
-{
-	return make_root(state) || chdir(root);
-}
-
-static int leave(void **state)
-{
-	reset();
-	return chdir("/") || remove_root(state);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {

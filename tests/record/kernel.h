@@ -434,4 +434,16 @@ static inline const uint8_t *pattern(void)
 	return bytes;
 }
 
+/* For the group of tests: in the folder of the simulated machine. */
+static inline int enter(void **state)
+{
+	return make_root(state) || chdir(root);
+}
+
+static inline int leave(void **state)
+{
+	reset();
+	return chdir("/") || remove_root(state);
+}
+
 #endif

@@ -1153,17 +1153,6 @@ static void processors_by_choice(void **state)
 	ptah_recorder_free(r);
 }
 
-static int enter(void **state)
-{
-	return make_root(state) || chdir(root);
-}
-
-static int leave(void **state)
-{
-	reset();
-	return chdir("/") || remove_root(state);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {

@@ -227,17 +227,6 @@ static void delivery_after_a_pause(void **state)
 	ptah_recorder_free(r);
 }
 
-static int enter(void **state)
-{
-	return make_root(state) || chdir(root);
-}
-
-static int leave(void **state)
-{
-	reset();
-	return chdir("/") || remove_root(state);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
