@@ -203,7 +203,9 @@ static int open_set(struct ptah_session *s, const struct ptah_trace_set *set,
 	if (set->root && !s->symfs && !s->root)
 		return PTAH_E_NOMEM;
 	read_processor(s, &set->processor);
-	status = open_sideband(s, set, why);
+	status = session_check_sideband(s, set, why);
+	if (status >= 0)
+		status = open_sideband(s, set, why);
 	if (status >= 0)
 		status = session_add_set_streams(s, set, why);
 	for (size_t i = 0; i < s->stream_count; i++)

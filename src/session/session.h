@@ -199,10 +199,11 @@ static inline uint64_t piece_size(const struct stream *stream, size_t i)
 
 /* A file of a trace set with packets, mapped. */
 struct set_file {
-	const char *path; /* as the set names it */
+	const char *path; /* without symbolic links */
 	uint8_t *bytes;
 	uint64_t size;
-	size_t next; /* the next one with the same hash; SESSION_NONE: none */
+	uint64_t named; /* bytes of all its pieces together */
+	size_t next;	/* the next one with the same hash; SESSION_NONE: none */
 };
 
 struct ptah_session {

@@ -65,20 +65,18 @@ static int map_bytes(struct set_file *file, struct ptah_message *why)
 	return 0;
 }
 
-/* Maps a file of packets, once for all of its pieces. */
-static int map_file(struct ptah_session *s, const char *path, const struct set_file **file,
-		    struct ptah_message *why)
+/* Maps the file with this path, which has no symbolic links, once for all of its pieces. */
+static int map_real_file(struct ptah_session *s, const char *path, size_t *file,
+			 struct ptah_message *why)
 {
 	const uint32_t hash = hash_path(path);
 	const size_t first = table_get(&s->files_by_path, hash);
 	struct set_file *files, new = {.next = first};
 	int status;
 
-	for (size_t i = first; i != SESSION_NONE; i = s->files[i].next) {
-		*file = &s->files[i];
-		if (!strcmp((*file)->path, path))
+	for (*file = first; *file != SESSION_NONE; *file = s->files[*file].next)
+		if (!strcmp(s->files[*file].path, path))
 			return 0;
-	}
 	files = session_grow(s->files, s->file_count, &s->file_capacity, sizeof(*files));
 	if (!files)
 		return PTAH_E_NOMEM;
@@ -87,9 +85,36 @@ static int map_file(struct ptah_session *s, const char *path, const struct set_f
 	status = new.path ? map_bytes(&new, why) : PTAH_E_NOMEM;
 	if (status < 0)
 		return status;
-	files[s->file_count] = new;
-	*file = &files[s->file_count++];
-	return table_set(&s->files_by_path, hash, s->file_count - 1);
+	*file = s->file_count;
+	files[s->file_count++] = new;
+	return table_set(&s->files_by_path, hash, *file);
+}
+
+static int map_file(struct ptah_session *s, const char *path, size_t *file,
+		    struct ptah_message *why)
+{
+	char *real = realpath(path, NULL);
+	int status = real ? map_real_file(s, real, file, why)
+			  : perfdata_system_message(why, errno, path, "open");
+
+	free(real);
+	return status;
+}
+
+/*
+ * So often the bytes of a file may be named, all pieces together. More is no trace that anybody
+ * recorded, and a small text could name a terabyte.
+ */
+#define NAMED_MAX 64
+
+static int count_named(struct set_file *file, uint64_t size, struct ptah_message *why)
+{
+	if (size > NAMED_MAX * file->size - file->named)
+		return perfdata_message(why, PTAH_E_LIMIT,
+					"%s: its bytes are named more than %d times", file->path,
+					NAMED_MAX);
+	file->named += size;
+	return 0;
 }
 
 /* Checks that a piece lies in its file, and sets its end where it is that of the file. */
@@ -163,16 +188,15 @@ static struct entry *group_entries(const struct ptah_trace_set *set)
 }
 
 static int add_stream_entry(struct ptah_session *s, const struct ptah_trace_stream *entry,
-			    size_t first, struct ptah_message *why)
+			    size_t first, struct set_file *file, struct ptah_message *why)
 {
 	const size_t known = table_get(&s->streams_by_index, (uint32_t)first);
 	struct ptah_trace_file piece = entry->file;
-	const struct set_file *file;
 	struct stream *stream;
-	int status = map_file(s, piece.path, &file, why);
+	int status = check_piece(&piece, file->size, why);
 
 	if (status >= 0)
-		status = check_piece(&piece, file->size, why);
+		status = count_named(file, piece.to - piece.from, why);
 	if (status < 0)
 		return status;
 	stream =
@@ -198,23 +222,70 @@ int session_add_set_streams(struct ptah_session *s, const struct ptah_trace_set 
 {
 	struct entry *entries = set->stream_count < UINT32_MAX ? group_entries(set) : NULL;
 	int status = entries ? 0 : PTAH_E_NOMEM;
+	size_t file = SESSION_NONE;
 
-	for (size_t i = 0; i < set->stream_count && status >= 0; i++)
-		status = add_stream_entry(s, &set->streams[i], entries[i].first, why);
+	for (size_t i = 0; i < set->stream_count && status >= 0; i++) {
+		const struct ptah_trace_stream *entry = &set->streams[i];
+
+		/* The pieces of one file mostly follow each other, and share its path. */
+		if (!i || entry->file.path != entry[-1].file.path)
+			status = map_file(s, entry->file.path, &file, why);
+		if (status >= 0)
+			status = add_stream_entry(s, entry, entries[i].first, &s->files[file], why);
+	}
 	free(entries);
+	return status;
+}
+
+int session_check_sideband(struct ptah_session *s, const struct ptah_trace_set *set,
+			   struct ptah_message *why)
+{
+	size_t file = SESSION_NONE;
+	int status = 0;
+
+	for (size_t i = 0; i < set->sideband_count && status >= 0; i++) {
+		const struct ptah_trace_file *piece = &set->sideband[i].file;
+		uint64_t end;
+
+		if (!i || piece->path != set->sideband[i - 1].file.path)
+			status = map_file(s, piece->path, &file, why);
+		if (status < 0)
+			return status;
+		end = s->files[file].size;
+		end = piece->to && piece->to < end ? piece->to : end;
+		if (piece->from < end)
+			status = count_named(&s->files[file], end - piece->from, why);
+	}
 	return status;
 }
 
 /* Code */
 
+/*
+ * Each piece of code is mapped by itself, and a process can have some 65000 mappings (Linux'
+ * vm.max_map_count). The pieces of processes are mapped when their streams are decoded.
+ */
+#define PIECES_MAX 32768
+#define MAPS_MAX   (1 << 18)
+
+static int refuse_piece(const struct ptah_trace_code *code, size_t most, struct ptah_message *why)
+{
+	return perfdata_message(why, PTAH_E_LIMIT,
+				"%s: more than %zu pieces of code in one set; put pieces together "
+				"(\"pages\" takes any number of them in one file)",
+				code->file.path, most);
+}
+
 static int add_set_map(struct set_maps *maps, const struct ptah_trace_code *code,
-		       const struct change *change)
+		       const struct change *change, struct ptah_message *why)
 {
 	struct set_map *bigger =
 	    session_grow(maps->maps, maps->count, &maps->capacity, sizeof(*bigger));
 
 	if (!bigger)
 		return PTAH_E_NOMEM;
+	if (maps->count == MAPS_MAX)
+		return refuse_piece(code, MAPS_MAX, why);
 	maps->maps = bigger;
 	bigger[maps->count++] = (struct set_map){code->pid, *change};
 	return 0;
@@ -257,7 +328,7 @@ static int list_elf(struct ptah_session *s, struct set_maps *maps,
 		change.size = segments[i].size;
 		change.file_offset = segments[i].offset;
 		if (session_is_range(change.address, change.size))
-			status = add_set_map(maps, code, &change);
+			status = add_set_map(maps, code, &change, why);
 	}
 	free(segments);
 	free(path);
@@ -286,7 +357,7 @@ static int list_raw(struct ptah_session *s, struct set_maps *maps,
 	change.file_offset = piece.from;
 	return status < 0 || !session_is_range(change.address, change.size)
 		   ? status
-		   : add_set_map(maps, code, &change);
+		   : add_set_map(maps, code, &change, why);
 }
 
 #define PAGE 4096
@@ -319,7 +390,7 @@ static int list_pages(struct ptah_session *s, struct set_maps *maps,
 			;
 		change.size = PAGE * run;
 		if (session_is_range(change.address, change.size))
-			status = add_set_map(maps, code, &change);
+			status = add_set_map(maps, code, &change, why);
 	}
 	if (addresses.bytes)
 		munmap(addresses.bytes, (size_t)addresses.size);
@@ -385,6 +456,18 @@ int session_list_set_maps(struct ptah_session *s, const struct ptah_trace_set *s
 	return status;
 }
 
+/* How many sections an entry adds, in which a process's mappings are counted. */
+static size_t count_pieces(const struct ptah_trace_code *code, const char *path)
+{
+	struct ptah_elf_segment *segments = NULL;
+	int n = code->kind == PTAH_TRACE_CODE_ELF
+		    ? ptah_elf_segments(path, code->address, &segments)
+		    : 1;
+
+	free(segments);
+	return n < 0 ? 0 : (size_t)n;
+}
+
 static int add_to_image(struct ptah_session *s, const struct ptah_trace_code *code,
 			const char *path, struct ptah_message *why)
 {
@@ -408,7 +491,7 @@ static int add_to_image(struct ptah_session *s, const struct ptah_trace_code *co
 				   &code->space);
 }
 
-static int add_code(struct ptah_session *s, const struct ptah_trace_code *code,
+static int add_code(struct ptah_session *s, const struct ptah_trace_code *code, size_t *pieces,
 		    struct ptah_message *why)
 {
 	char *path = session_path(s, code->file.path);
@@ -418,6 +501,11 @@ static int add_code(struct ptah_session *s, const struct ptah_trace_code *code,
 
 	if (status >= 0 && !s->config.ignore_build_ids && code->build_id_size)
 		status = session_check_file(s, &change, why);
+	if (status >= 0) {
+		*pieces += count_pieces(code, path);
+		if (*pieces > PIECES_MAX)
+			status = refuse_piece(code, PIECES_MAX, why);
+	}
 	if (status >= 0) {
 		status = add_to_image(s, code, path, &problem);
 		if (status < 0 && problem.text[0] && !s->config.ignore_build_ids)
@@ -525,6 +613,7 @@ int session_add_set_code(struct ptah_session *s, const struct ptah_trace_set *se
 			 struct ptah_message *why)
 {
 	int status = list_spaces(s, set);
+	size_t pieces = 0;
 
 	if (status < 0 || s->config.no_images)
 		return status;
@@ -538,7 +627,7 @@ int session_add_set_code(struct ptah_session *s, const struct ptah_trace_set *se
 		if (set->code[i].pid >= 0)
 			continue;
 		code = locate_code(s, &set->code[i]);
-		status = add_code(s, &code, why);
+		status = add_code(s, &code, &pieces, why);
 	}
 	return status;
 }

@@ -21,6 +21,10 @@ struct set_maps {
 int session_add_set_streams(struct ptah_session *s, const struct ptah_trace_set *set,
 			    struct ptah_message *why);
 
+/* Checks that the sideband does not name the same records again and again. */
+int session_check_sideband(struct ptah_session *s, const struct ptah_trace_set *set,
+			   struct ptah_message *why);
+
 /* Lists the code that belongs to processes, in the order of the set. The caller frees maps->maps.
  */
 int session_list_set_maps(struct ptah_session *s, const struct ptah_trace_set *set,

@@ -781,6 +781,32 @@ static void simulated_programs(void **state)
 	}
 }
 
+/* A small text cannot make a long work of a small file. */
+static void named_again_and_again(void **state)
+{
+	struct ptah_trace_sideband sideband = {
+	    .size = sizeof(sideband), .file = {.path = "trace", .from = 1}, .cpu = -1};
+	struct made m;
+
+	(void)state;
+	begin(&m);
+	jumps(&m, 100, 1);
+	end_trace(&m, "trace");
+	assert_true(!symlink("trace", "same"));
+	for (unsigned i = 0; i < 65; i++)
+		add_stream(&m, i % 3 ? "trace" : i % 2 ? "same" : "././/trace", -1, -1, -1);
+	refused(&m, PTAH_E_LIMIT, "/trace: its bytes are named more than 64 times");
+	begin(&m);
+	for (unsigned i = 0; i < 70; i++)
+		assert_int_equal(ptah_trace_set_add_sideband(m.set, &sideband), 0);
+	refused(&m, PTAH_E_LIMIT, "/trace: its bytes are named more than 64 times");
+	begin(&m);
+	add_stream(&m, "trace", -1, -1, -1);
+	for (unsigned i = 0; i < 32769; i++)
+		add_code_at(&m, "two", 0x1000 * i, -1, 0);
+	refused(&m, PTAH_E_LIMIT, "/two: more than 32768 pieces of code");
+}
+
 static void what_is_refused(void **state)
 {
 	struct ptah_trace_stream stream = {
@@ -857,6 +883,7 @@ int main(void)
 	    cmocka_unit_test(branch_out_of_the_filter),
 	    cmocka_unit_test(records_beside_the_trace),
 	    cmocka_unit_test(simulated_programs),
+	    cmocka_unit_test(named_again_and_again),
 	    cmocka_unit_test(what_is_refused),
 	};
 
