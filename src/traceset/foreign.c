@@ -5,7 +5,13 @@
 #include <stddef.h>
 
 /* The first reader that knows a path reads it. NULL ends the table. */
-static const struct foreign_reader *const readers[] = {&foreign_drpttracer, &foreign_lldb, NULL};
+static const struct foreign_reader *const readers[] = {
+    &foreign_drpttracer,
+    &foreign_lldb,
+    &foreign_insntrace,
+    &foreign_dumps, /* the least certain, so the last */
+    NULL,
+};
 
 const struct foreign_reader *foreign_find(const char *path)
 {

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A folder of dumps: one file of packets for each CPU or thread, with its number in the file's
+ * name, and nothing that describes them. FreeBSD's `hwt -r -w trace.out` writes trace.out0,
+ * trace.out1 and so on; users of HyperDbg save the mapped buffer of each core themselves.
+ */
+#include "traceset/foreign.h"
+
+#include "base/compiler.h"
+#include "perfdata/message.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* How much of a file is searched for a PSB. With the longest period there is one every 128 MB, but
+ * a trace begins with one, unless its buffer has wrapped. */
+#define SEARCHED ((size_t)1 << 16)
+
+#define FILES_MAX 65536 /* more than any machine has CPUs */
+
+struct dump {
+	char *name;
+	size_t stem; /* characters of the name before the number */
+	const char *suffix;
+	unsigned long number;
+	bool has_psb;
+};
+
+struct listing {
+	struct dump *dumps;
+	size_t count, capacity;
+};
+
+/* Splits NAME into a stem, a number and a suffix. Other names are not those of dumps. */
+static bool split(struct dump *d)
+{
+	static const char *const suffixes[] = {"", ".pt", ".ipt", ".bin", ".raw", ".dump"};
+	const size_t length = strlen(d->name);
+
+	for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+		const size_t n = strlen(suffixes[i]);
+		size_t end, begin;
+
+		if (n > length || strcmp(d->name + length - n, suffixes[i]) != 0)
+			continue;
+		end = begin = length - n;
+		while (begin && isdigit((unsigned char)d->name[begin - 1]))
+			begin--;
+		if (begin == end || end - begin > 9)
+			continue;
+		d->stem = begin;
+		d->suffix = suffixes[i];
+		d->number = strtoul(d->name + begin, NULL, 10);
+		return true;
+	}
+	return false;
+}
+
+static bool has_psb(int folder, const char *name)
+{
+	static const uint8_t psb[16] = {2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82,
+					2, 0x82, 2, 0x82, 2, 0x82, 2, 0x82};
+	int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	uint8_t *bytes = fd < 0 ? NULL : malloc(SEARCHED);
+	struct stat st;
+	bool found = false;
+
+	if (bytes && !fstat(fd, &st) && S_ISREG(st.st_mode)) {
+		ssize_t n = pread(fd, bytes, SEARCHED, 0);
+
+		found = n > 0 && memmem(bytes, (size_t)n, psb, sizeof(psb));
+	}
+	free(bytes);
+	if (fd >= 0)
+		close(fd);
+	return found;
+}
+
+static void forget(struct listing *l)
+{
+	for (size_t i = 0; i < l->count; i++)
+		free(l->dumps[i].name);
+	free(l->dumps);
+}
+
+static bool same_group(const struct dump *a, const struct dump *b)
+{
+	return a->stem == b->stem && !strncmp(a->name, b->name, a->stem) &&
+	       !strcmp(a->suffix, b->suffix);
+}
+
+static int compare(const void *x, const void *y)
+{
+	const struct dump *a = x, *b = y;
+	const size_t stem = a->stem < b->stem ? a->stem : b->stem;
+	int order = strncmp(a->name, b->name, stem);
+
+	if (!order && a->stem != b->stem)
+		order = a->stem < b->stem ? -1 : 1;
+	if (!order)
+		order = strcmp(a->suffix, b->suffix);
+	if (!order)
+		order = a->number < b->number ? -1 : a->number > b->number;
+	return order ? order : strcmp(a->name, b->name);
+}
+
+/* Lists the files whose names are those of dumps. 0, PTAH_E_NOMEM, PTAH_E_SYSTEM, PTAH_E_LIMIT. */
+static int list(const char *path, struct listing *l)
+{
+	DIR *folder = opendir(path);
+	struct dirent *entry;
+	int status = folder ? 0 : PTAH_E_SYSTEM;
+
+	while (!status && (entry = readdir(folder))) {
+		struct dump d = {.name = entry->d_name};
+		void *bigger;
+
+		if (*d.name == '.' || !split(&d))
+			continue;
+		if (l->count == FILES_MAX) {
+			status = PTAH_E_LIMIT;
+			break;
+		}
+		if (l->count == l->capacity) {
+			l->capacity = l->capacity ? 2 * l->capacity : 16;
+			bigger = reallocarray(l->dumps, l->capacity, sizeof(d));
+			if (!bigger) {
+				status = PTAH_E_NOMEM;
+				break;
+			}
+			l->dumps = bigger;
+		}
+		d.name = strdup(entry->d_name);
+		if (!d.name) {
+			status = PTAH_E_NOMEM;
+			break;
+		}
+		d.has_psb = has_psb(dirfd(folder), d.name);
+		l->dumps[l->count++] = d;
+	}
+	if (folder)
+		closedir(folder);
+	if (l->count)
+		qsort(l->dumps, l->count, sizeof(*l->dumps), compare);
+	return status;
+}
+
+/* The first group from *from on in which a file has a PSB; *from becomes its end. NULL: none. */
+static const struct dump *next_group(const struct listing *l, size_t *from)
+{
+	size_t i = *from;
+
+	while (i < l->count) {
+		const struct dump *first = &l->dumps[i];
+		bool found = false;
+
+		for (; i < l->count && same_group(first, &l->dumps[i]); i++)
+			found = found || l->dumps[i].has_psb;
+		*from = i;
+		if (found)
+			return first;
+	}
+	return NULL;
+}
+
+static bool is_dumps(const char *path)
+{
+	struct listing l = {0};
+	size_t from = 0;
+	char data[4096];
+	bool found;
+
+	/* perf record --threads writes data, data.0, data.1: trace with records around it. */
+	if (snprintf(data, sizeof(data), "%s/data", path) >= (int)sizeof(data) ||
+	    !access(data, F_OK))
+		return false;
+	found = list(path, &l) >= 0 && next_group(&l, &from);
+	forget(&l);
+	return found;
+}
+
+/* Does the stem have this word at its end, apart from "-", "_" and "."? */
+static bool ends_with(const struct dump *d, const char *word)
+{
+	size_t n = d->stem, length = strlen(word);
+
+	while (n && strchr("-_.", d->name[n - 1]))
+		n--;
+	return n >= length && !strncasecmp(d->name + n - length, word, length);
+}
+
+static int add(struct ptah_trace_set *set, const struct dump *d)
+{
+	struct ptah_trace_stream stream = {
+	    .size = sizeof(stream), .file.path = d->name, .cpu = -1, .pid = -1, .tid = -1};
+
+	if (ends_with(d, "cpu") || ends_with(d, "core"))
+		stream.cpu = (int32_t)d->number;
+	else if (ends_with(d, "thread") || ends_with(d, "thr") || ends_with(d, "tid"))
+		stream.tid = d->number ? (int32_t)d->number : -1;
+	return ptah_trace_set_add_stream(set, &stream);
+}
+
+static int read_dumps(const char *path, struct ptah_trace_set *set, struct ptah_message *why)
+{
+	struct listing l = {0};
+	const struct dump *group, *other;
+	size_t end = 0, last;
+	int status = list(path, &l);
+
+	group = status < 0 ? NULL : next_group(&l, &end);
+	last = end;
+	other = group ? next_group(&l, &end) : NULL;
+	if (status == PTAH_E_SYSTEM)
+		status = perfdata_system_message(why, errno, path, "read the folder");
+	else if (!status && !group)
+		status = perfdata_message(why, PTAH_E_EMPTY, "%s: no dumps of packets", path);
+	else if (other)
+		status = perfdata_message(
+		    why, PTAH_E_FOREIGN,
+		    "%s: dumps of more than one trace, %s and %s among them: move one of them to "
+		    "another folder, or name the files of one with --pt",
+		    path, group->name, other->name);
+	for (const struct dump *d = group; status >= 0 && d < l.dumps + last; d++)
+		status = add(set, d);
+	if (status >= 0)
+		status = ptah_trace_set_note(
+		    set, "a folder of packets alone: it does not say which code was executed, or "
+			 "on which processor (--elf, --raw, --processor, or a file ptah.trace)");
+	forget(&l);
+	return status;
+}
+
+const struct foreign_reader foreign_dumps = {"folder of dumps", is_dumps, read_dumps};
