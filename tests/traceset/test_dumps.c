@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* Folders of dumps: which files belong together, and which folders are none. */
+#include "test.h"
+
+#include "traceset/foreign.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/ptah-dumps-XXXXXX";
+
+#define PSB "\x02\x82\x02\x82\x02\x82\x02\x82\x02\x82\x02\x82\x02\x82\x02\x82"
+
+static void write_file(const char *name, const char *bytes, size_t n)
+{
+	char path[256];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	f = fopen(path, "wb");
+	assert_non_null(f);
+	assert_true(fwrite(bytes, 1, n, f) == n);
+	assert_int_equal(fclose(f), 0);
+}
+
+static void write_dump(const char *name)
+{
+	write_file(name, "\0\0" PSB, 18); /* a ring does not begin with a PSB */
+}
+
+static int make_folder(void **state)
+{
+	(void)state;
+	strcpy(folder + strlen(folder) - 6, "XXXXXX");
+	return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+	char command[64];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	return system(command);
+}
+
+struct expected {
+	const char *name;
+	int32_t cpu, tid;
+};
+
+static void check(const struct expected *expected, size_t n)
+{
+	struct ptah_message why = {""};
+	struct ptah_trace_set *set;
+
+	assert_int_equal(ptah_trace_set_new(&set), 0);
+	assert_int_equal(traceset_set_folder(set, folder), 0);
+	assert_true(traceset_dumps.is(folder));
+	assert_int_equal(traceset_dumps.read(folder, set, &why), 0);
+	assert_int_equal(set->stream_count, n);
+	for (size_t i = 0; i < n; i++) {
+		assert_string_equal(strrchr(set->streams[i].file.path, '/') + 1, expected[i].name);
+		assert_int_equal(set->streams[i].cpu, expected[i].cpu);
+		assert_int_equal(set->streams[i].tid, expected[i].tid);
+	}
+	ptah_trace_set_free(set);
+}
+
+/* `hwt -r -w trace.out`: the number of a CPU or the index of a thread, which is not said. */
+static void hwt(void **state)
+{
+	static const struct expected expected[] = {
+	    {"trace.out0", -1, -1}, {"trace.out2", -1, -1}, {"trace.out10", -1, -1}};
+
+	(void)state;
+	write_dump("trace.out10");
+	write_dump("trace.out0");
+	write_file("trace.out2", "nothing yet", 11);
+	write_file("libc.so.7", "\177ELF", 4);
+	write_file("notes", PSB, 16);
+	check(expected, 3);
+}
+
+static void cores(void **state)
+{
+	static const struct expected cpus[] = {{"Core_3.bin", 3, -1}, {"Core_11.bin", 11, -1}};
+	static const struct expected threads[] = {{"thr0.pt", -1, -1}, {"thr70000.pt", -1, 70000}};
+
+	(void)state;
+	write_dump("Core_11.bin");
+	write_dump("Core_3.bin");
+	check(cpus, 2);
+	assert_int_equal(remove_folder(NULL), 0);
+	assert_int_equal(make_folder(NULL), 0);
+	write_dump("thr0.pt");
+	write_dump("thr70000.pt");
+	check(threads, 2);
+}
+
+static void two_traces(void **state)
+{
+	struct ptah_message why = {""};
+	struct ptah_trace_set *set;
+
+	(void)state;
+	write_dump("a0");
+	write_dump("b0");
+	assert_int_equal(ptah_trace_set_new(&set), 0);
+	assert_int_equal(traceset_set_folder(set, folder), 0);
+	assert_int_equal(traceset_dumps.read(folder, set, &why), PTAH_E_FOREIGN);
+	assert_non_null(strstr(why.text, "a0 and b0"));
+	ptah_trace_set_free(set);
+}
+
+static void no_dumps(void **state)
+{
+	(void)state;
+	assert_false(traceset_dumps.is(folder));
+	assert_false(traceset_dumps.is("/nowhere"));
+	assert_false(traceset_dumps.is("/proc/self/exe"));
+	write_file("libc.so.6", "\177ELF", 4);
+	write_file("cpu0.pt", "no packets", 10);
+	write_dump("trace");			/* no number */
+	write_dump("trace1234567890123456.pt"); /* no number of a CPU */
+	assert_false(traceset_dumps.is(folder));
+	write_dump("cpu1.pt");
+	assert_true(traceset_dumps.is(folder));
+	write_file("data", "PERFILE2", 8); /* perf record --threads */
+	assert_false(traceset_dumps.is(folder));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {TEST(hwt), TEST(cores), TEST(two_traces),
+					   TEST(no_dumps)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
