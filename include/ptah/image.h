@@ -68,6 +68,13 @@ PTAH_API int ptah_image_add_elf(struct ptah_image *image, const char *path, uint
 PTAH_API int ptah_image_add_elf_bytes(struct ptah_image *image, const void *bytes, size_t size,
 				      uint64_t base, const struct ptah_space *space);
 
+/*
+ * The executable sections of a PE file (a program, DLL or driver of Windows). `base` is the address
+ * at which the file was loaded; 0: the one that its header prefers.
+ */
+PTAH_API int ptah_image_add_pe(struct ptah_image *image, const char *path, uint64_t base,
+			       const struct ptah_space *space);
+
 /* PREFIX.addr: little-endian u64 page addresses; PREFIX.dump: the 4 KiB pages in that order. */
 PTAH_API int ptah_image_add_pages(struct ptah_image *image, const char *prefix,
 				  const struct ptah_space *space);
