@@ -99,9 +99,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	clean();
 	write_files(data, size);
-	if (traceset_insntrace.is(folder))
-		read_with(&traceset_insntrace);
-	if (traceset_dumps.is(folder))
-		read_with(&traceset_dumps);
+	if (foreign_insntrace.is(folder))
+		read_with(&foreign_insntrace);
+	if (foreign_dumps.is(folder))
+		read_with(&foreign_dumps);
 	return 0;
 }

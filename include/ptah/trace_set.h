@@ -81,6 +81,7 @@ PTAH_API int ptah_trace_set_add_stream(struct ptah_trace_set *set,
 enum ptah_trace_code_kind {
 	PTAH_TRACE_CODE_RAW,   /* bytes as they lay in memory */
 	PTAH_TRACE_CODE_ELF,   /* the executable segments of an ELF file, which is all of `file` */
+	PTAH_TRACE_CODE_PE,    /* the executable sections of a PE file (Windows), in the same way */
 	PTAH_TRACE_CODE_PAGES, /* path is a PREFIX: see ptah_image_add_pages(); no from and to */
 	PTAH_TRACE_CODE_MAX
 };
@@ -97,8 +98,8 @@ struct ptah_trace_code {
 	size_t size;  /* sizeof(struct ptah_trace_code) */
 	uint8_t kind; /* enum ptah_trace_code_kind */
 	struct ptah_trace_file file;
-	/* RAW: of the byte file.from. ELF: where its lowest segment begins; 0: where the file says.
-	 */
+	/* RAW: of the byte file.from. ELF, PE: where it was loaded, its lowest segment or header;
+	 * 0: where the file says. */
 	uint64_t address;
 	struct ptah_space space; /* without a pid; all 0: any */
 	int32_t pid;		 /* 0 or -1: none */

@@ -8,13 +8,14 @@
  * Source: Microsoft's "PE Format": "MS-DOS Stub", "COFF File Header", "Optional Header", "Section
  * Table".
  */
-#include <ptah/image.h>
+#include "image/pe.h"
 
 #include "base/bits.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define DOS_HEADER	64
@@ -39,14 +40,12 @@ static uint64_t image_base(const uint8_t optional[OPTIONAL_HEADER])
 						: load_le32(optional + 28);
 }
 
-/* 1: the section was added, 0: it has no code, or an error. */
-static int add_section(struct ptah_image *image, const char *path, const uint8_t *section,
-		       uint64_t base, const struct ptah_space *space)
+/* Takes an executable section. 1, 0: it has no code, or an error. */
+static int take_section(const uint8_t *section, uint64_t base, struct pe_section *taken)
 {
 	const uint32_t in_memory = load_le32(section + 8), address = load_le32(section + 12);
 	const uint32_t in_file = load_le32(section + 16), offset = load_le32(section + 20);
 	uint32_t size = in_file;
-	int status;
 
 	/* What the file has beyond the section's size in memory is padding, and not loaded. */
 	if (in_memory && in_memory < size)
@@ -55,17 +54,16 @@ static int add_section(struct ptah_image *image, const char *path, const uint8_t
 		return 0;
 	if (base > UINT64_MAX - address || base + address > UINT64_MAX - size)
 		return PTAH_E_BAD_FILE;
-	status = ptah_image_add_file(image, path, offset, size, base + address, space);
-	return status < 0 ? status : 1;
+	*taken = (struct pe_section){base + address, size, offset};
+	return 1;
 }
 
-static int add_sections(struct ptah_image *image, const char *path, int fd, uint64_t base,
-			const struct ptah_space *space)
+static int read_sections(int fd, uint64_t base, struct pe_section sections[SECTIONS_MAX])
 {
 	uint8_t dos[DOS_HEADER], coff[COFF_HEADER], optional[OPTIONAL_HEADER];
 	uint64_t at;
 	unsigned count;
-	int added = 0;
+	int n = 0;
 
 	if (!read_at(fd, dos, sizeof(dos), 0) || load_le16(dos) != 0x5a4d) /* "MZ" */
 		return PTAH_E_BAD_MAGIC;
@@ -83,26 +81,48 @@ static int add_sections(struct ptah_image *image, const char *path, int fd, uint
 		int status = PTAH_E_BAD_FILE;
 
 		if (read_at(fd, section, sizeof(section), at + (uint64_t)SECTION_HEADER * i))
-			status = add_section(image, path, section,
-					     base ? base : image_base(optional), space);
+			status =
+			    take_section(section, base ? base : image_base(optional), &sections[n]);
 		if (status < 0)
 			return status;
-		added += status;
+		n += status;
 	}
-	return added ? 0 : PTAH_E_BAD_FILE;
+	return n ? n : PTAH_E_BAD_FILE;
+}
+
+int pe_sections(const char *path, uint64_t base, struct pe_section **sections)
+{
+	struct pe_section *found;
+	int fd, n;
+
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return errno == ENOENT ? PTAH_E_MISSING : PTAH_E_SYSTEM;
+	found = calloc(SECTIONS_MAX, sizeof(*found));
+	n = found ? read_sections(fd, base, found) : PTAH_E_NOMEM;
+	close(fd);
+	if (n < 0) {
+		free(found);
+		found = NULL;
+	}
+	*sections = found;
+	return n;
 }
 
 int ptah_image_add_pe(struct ptah_image *image, const char *path, uint64_t base,
 		      const struct ptah_space *space)
 {
-	int fd, status;
+	struct pe_section *sections;
+	int n, status = 0;
 
 	if (!image || !path)
 		return PTAH_E_INVAL;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return errno == ENOENT ? PTAH_E_MISSING : PTAH_E_SYSTEM;
-	status = add_sections(image, path, fd, base, space);
-	close(fd);
+	n = pe_sections(path, base, &sections);
+	if (n < 0)
+		return n;
+	for (int i = 0; i < n && status >= 0; i++)
+		status = ptah_image_add_file(image, path, sections[i].offset, sections[i].size,
+					     sections[i].address, space);
+	free(sections);
 	return status;
 }

@@ -3,6 +3,7 @@
 #include "session/trace_set.h"
 
 #include "base/bits.h"
+#include "image/pe.h"
 #include "perfdata/message.h"
 #include "session/records.h"
 
@@ -305,11 +306,13 @@ static int code_failed(struct ptah_session *s, int status, struct ptah_message *
 	return perfdata_message(why, status, "%s: %s", path, text);
 }
 
-static const char *elf_problem(int status, const char *path)
+static const char *file_problem(uint8_t kind, int status, const char *path)
 {
 	if (access(path, R_OK) < 0)
 		return strerror(errno);
-	return status == PTAH_E_BAD_MAGIC ? "it is no ELF file of x86-64" : ptah_strerror(status);
+	if (status != PTAH_E_BAD_MAGIC)
+		return ptah_strerror(status);
+	return kind == PTAH_TRACE_CODE_PE ? "it is no PE file" : "it is no ELF file of x86-64";
 }
 
 static int list_elf(struct ptah_session *s, struct set_maps *maps,
@@ -322,7 +325,8 @@ static int list_elf(struct ptah_session *s, struct set_maps *maps,
 	int status = n;
 
 	if (n < 0)
-		status = code_failed(s, n, why, path ? elf_problem(n, path) : "", code->file.path);
+		status = code_failed(s, n, why, path ? file_problem(code->kind, n, path) : "",
+				     code->file.path);
 	for (int i = 0; i < n && status >= 0; i++) {
 		change.address = segments[i].address;
 		change.size = segments[i].size;
@@ -331,6 +335,30 @@ static int list_elf(struct ptah_session *s, struct set_maps *maps,
 			status = add_set_map(maps, code, &change, why);
 	}
 	free(segments);
+	free(path);
+	return status < 0 ? status : 0;
+}
+
+static int list_pe(struct ptah_session *s, struct set_maps *maps,
+		   const struct ptah_trace_code *code, struct change change,
+		   struct ptah_message *why)
+{
+	struct pe_section *sections = NULL;
+	char *path = session_path(s, code->file.path);
+	int n = path ? pe_sections(path, code->address, &sections) : PTAH_E_NOMEM;
+	int status = n;
+
+	if (n < 0)
+		status = code_failed(s, n, why, path ? file_problem(code->kind, n, path) : "",
+				     code->file.path);
+	for (int i = 0; i < n && status >= 0; i++) {
+		change.address = sections[i].address;
+		change.size = sections[i].size;
+		change.file_offset = sections[i].offset;
+		if (session_is_range(change.address, change.size))
+			status = add_set_map(maps, code, &change);
+	}
+	free(sections);
 	free(path);
 	return status < 0 ? status : 0;
 }
@@ -439,7 +467,7 @@ int session_list_set_maps(struct ptah_session *s, const struct ptah_trace_set *s
 {
 	static int (*const list[PTAH_TRACE_CODE_MAX])(
 	    struct ptah_session *, struct set_maps *, const struct ptah_trace_code *, struct change,
-	    struct ptah_message *) = {list_raw, list_elf, list_pages};
+	    struct ptah_message *) = {list_raw, list_elf, list_pe, list_pages};
 	int status = 0;
 
 	for (size_t i = 0; i < set->code_count && status >= 0; i++) {
@@ -477,6 +505,8 @@ static int add_to_image(struct ptah_session *s, const struct ptah_trace_code *co
 
 	if (code->kind == PTAH_TRACE_CODE_ELF)
 		return ptah_image_add_elf(s->kernel.image, path, code->address, &code->space);
+	if (code->kind == PTAH_TRACE_CODE_PE)
+		return ptah_image_add_pe(s->kernel.image, path, code->address, &code->space);
 	if (code->kind == PTAH_TRACE_CODE_PAGES)
 		return ptah_image_add_pages(s->kernel.image, path, &code->space);
 	fd = open_file(path, &size, why);
@@ -515,7 +545,7 @@ static int add_code(struct ptah_session *s, const struct ptah_trace_code *code, 
 					     code->kind == PTAH_TRACE_CODE_PAGES &&
 						     status == PTAH_E_MISSING
 						 ? "PREFIX.addr or PREFIX.dump is missing"
-						 : elf_problem(status, path),
+						 : file_problem(code->kind, status, path),
 					     code->file.path);
 	}
 	free(path);
@@ -605,8 +635,10 @@ static int add_kernel(struct ptah_session *s, const struct ptah_trace_set *set,
 	if ((set->kallsyms && !s->kallsyms) || (set->kcore && !s->kcore))
 		return PTAH_E_NOMEM;
 	status = s->kcore ? ptah_image_add_elf(s->kernel.image, s->kcore, 0, NULL) : 0;
-	return status < 0 ? code_failed(s, status, why, elf_problem(status, s->kcore), s->kcore)
-			  : 0;
+	return status < 0
+		   ? code_failed(s, status, why,
+				 file_problem(PTAH_TRACE_CODE_ELF, status, s->kcore), s->kcore)
+		   : 0;
 }
 
 int session_add_set_code(struct ptah_session *s, const struct ptah_trace_set *set,

@@ -661,4 +661,4 @@ static int read_insntrace(const char *path, struct ptah_trace_set *set, struct p
 }
 
 const struct foreign_reader foreign_insntrace = {"Fuchsia's insntrace", is_insntrace,
-						  read_insntrace};
+						 read_insntrace};

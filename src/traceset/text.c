@@ -306,6 +306,7 @@ static const struct line lines[] = {
     {"stream", stream_fields, add_stream, PIECE_RULE, 0},
     {"raw", raw_fields, add_code, PIECE_RULE ", or " CODE_RULE, PTAH_TRACE_CODE_RAW},
     {"elf", elf_fields, add_code, CODE_RULE, PTAH_TRACE_CODE_ELF},
+    {"pe", elf_fields, add_code, CODE_RULE, PTAH_TRACE_CODE_PE},
     {"pages", pages_fields, add_code, CODE_RULE, PTAH_TRACE_CODE_PAGES},
     {"thread", thread_fields, add_thread, "a thread's tid is above 0", 0},
     {"switch", switch_fields, add_switch, "a CPU's number is not negative", 0},
@@ -672,7 +673,7 @@ static int read_line(struct parser *p, char *at)
 	if (!line)
 		return bad(p,
 			   "\"%.100s\" begins no line; these do: processor, timing, clock, "
-			   "traced, filter, stop, kernel, stream, raw, elf, pages, thread, "
+			   "traced, filter, stop, kernel, stream, raw, elf, pe, pages, thread, "
 			   "switch, sideband, event, note",
 			   word.text);
 	if (p->has_version == (line->take == check_version))
@@ -930,7 +931,7 @@ static void put_processor(const struct writer *w, const struct ptah_trace_proces
 void traceset_write_text(const struct ptah_trace_set *set, const char *folder, FILE *file)
 {
 	const struct writer writer = {file, folder}, *w = &writer;
-	static const char *const code[PTAH_TRACE_CODE_MAX] = {"raw", "elf", "pages"};
+	static const char *const code[PTAH_TRACE_CODE_MAX] = {"raw", "elf", "pe", "pages"};
 	const struct kernel_line kernel = {set->kcore, set->kallsyms};
 	const struct root_line root = {set->root};
 	const struct version_line version = {1};

@@ -582,6 +582,73 @@ static void pages(void **state)
 	}
 }
 
+/* A PE file with one section at 0x1000, in which the loop lies at 0x345. */
+static void write_pe(const char *path, const void *loop, size_t n)
+{
+	static const struct {
+		unsigned at, value;
+	} words[] = {{60, 0x40},    {0x40, 0x4550},   {0x44, 0x00018664}, {0x54, 0x70},
+		     {0x58, 0x20b}, {0x70, 0x500000}, {0xd0, 0x1000},	  {0xd4, 0x1000},
+		     {0xd8, 0x400}, {0xdc, 0x200},    {0xec, 0x60000020}};
+	uint8_t file[0x600] = "MZ";
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		memcpy(file + words[i].at, &words[i].value, 4);
+	memcpy(file + 0x200 + 0x345, loop, n);
+	write_file(path, file, sizeof(file));
+}
+
+/* Programs of Windows, of a process and of an address space, moved to another base. */
+static void programs_of_windows(void **state)
+{
+	struct ptah_trace_code code = {.size = sizeof(code),
+				       .kind = PTAH_TRACE_CODE_PE,
+				       .file = {.path = "three.exe"},
+				       .address = PLACE - 0x1345,
+				       .pid = 5};
+	struct ptah_session *s;
+	struct ptah_map map;
+	struct made m;
+
+	(void)state;
+	write_pe("three.exe", three, sizeof(three));
+	write_pe("two.exe", two, sizeof(two));
+	for (unsigned i = 0; i < 2; i++) {
+		begin(&m);
+		if (i) {
+			jumps_in(&m, 0x1aa000, 10);
+			code.file.path = "two.exe";
+			code.pid = 0;
+			code.space = (struct ptah_space){0x1aa000, PTAH_SPACE_ANY};
+		} else {
+			jumps(&m, 100, 10);
+		}
+		end_trace(&m, "a.pt");
+		add_stream(&m, "a.pt", 0, i ? -1 : 5, i ? -1 : 5);
+		assert_int_equal(ptah_trace_set_add_code(m.set, &code), 0);
+		s = open_set(&m);
+		decodes_to(s, 0, i ? 20 : 30);
+		if (!i) {
+			assert_true(ptah_session_find_map(s, 5, PLACE, 0, &map));
+			assert_true(map.address == PLACE - 0x345 && map.file_offset == 0x200);
+			assert_non_null(strstr(map.path, "three.exe"));
+		}
+		ptah_session_close(s);
+	}
+	code.file.path = "three";
+	for (unsigned i = 0; i < 2; i++) {
+		begin(&m);
+		jumps(&m, 100, 1);
+		end_trace(&m, "a.pt");
+		add_stream(&m, "a.pt", 0, 5, 5);
+		code.pid = i ? 5 : 0;
+		code.space.cr3 = i ? 0 : 0x1aa000;
+		code.space.vmcs = i ? 0 : PTAH_SPACE_ANY;
+		assert_int_equal(ptah_trace_set_add_code(m.set, &code), 0);
+		refused(&m, PTAH_E_BAD_MAGIC, "three: it is no PE file");
+	}
+}
+
 /* What is known of the processor reaches the decoder; address ranges cannot be changed later. */
 static void processor_and_filter(void **state)
 {
@@ -879,6 +946,7 @@ int main(void)
 	    cmocka_unit_test(code_of_all_processes),
 	    cmocka_unit_test(recorded_path),
 	    cmocka_unit_test(pages),
+	    cmocka_unit_test(programs_of_windows),
 	    cmocka_unit_test(processor_and_filter),
 	    cmocka_unit_test(branch_out_of_the_filter),
 	    cmocka_unit_test(records_beside_the_trace),

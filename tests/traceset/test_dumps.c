@@ -57,8 +57,8 @@ static void check(const struct expected *expected, size_t n)
 
 	assert_int_equal(ptah_trace_set_new(&set), 0);
 	assert_int_equal(traceset_set_folder(set, folder), 0);
-	assert_true(traceset_dumps.is(folder));
-	assert_int_equal(traceset_dumps.read(folder, set, &why), 0);
+	assert_true(foreign_dumps.is(folder));
+	assert_int_equal(foreign_dumps.read(folder, set, &why), 0);
 	assert_int_equal(set->stream_count, n);
 	for (size_t i = 0; i < n; i++) {
 		assert_string_equal(strrchr(set->streams[i].file.path, '/') + 1, expected[i].name);
@@ -109,7 +109,7 @@ static void two_traces(void **state)
 	write_dump("b0");
 	assert_int_equal(ptah_trace_set_new(&set), 0);
 	assert_int_equal(traceset_set_folder(set, folder), 0);
-	assert_int_equal(traceset_dumps.read(folder, set, &why), PTAH_E_FOREIGN);
+	assert_int_equal(foreign_dumps.read(folder, set, &why), PTAH_E_FOREIGN);
 	assert_non_null(strstr(why.text, "a0 and b0"));
 	ptah_trace_set_free(set);
 }
@@ -117,18 +117,18 @@ static void two_traces(void **state)
 static void no_dumps(void **state)
 {
 	(void)state;
-	assert_false(traceset_dumps.is(folder));
-	assert_false(traceset_dumps.is("/nowhere"));
-	assert_false(traceset_dumps.is("/proc/self/exe"));
+	assert_false(foreign_dumps.is(folder));
+	assert_false(foreign_dumps.is("/nowhere"));
+	assert_false(foreign_dumps.is("/proc/self/exe"));
 	write_file("libc.so.6", "\177ELF", 4);
 	write_file("cpu0.pt", "no packets", 10);
 	write_dump("trace");			/* no number */
 	write_dump("trace1234567890123456.pt"); /* no number of a CPU */
-	assert_false(traceset_dumps.is(folder));
+	assert_false(foreign_dumps.is(folder));
 	write_dump("cpu1.pt");
-	assert_true(traceset_dumps.is(folder));
+	assert_true(foreign_dumps.is(folder));
 	write_file("data", "PERFILE2", 8); /* perf record --threads */
-	assert_false(traceset_dumps.is(folder));
+	assert_false(foreign_dumps.is(folder));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)

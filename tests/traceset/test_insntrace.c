@@ -127,8 +127,8 @@ static struct ptah_trace_set *read_folder(const char *path, int expected, const 
 
 	assert_int_equal(ptah_trace_set_new(&set), 0);
 	assert_int_equal(traceset_set_folder(set, folder), 0);
-	assert_true(traceset_insntrace.is(path));
-	status = traceset_insntrace.read(path, set, &why);
+	assert_true(foreign_insntrace.is(path));
+	status = foreign_insntrace.read(path, set, &why);
 	assert_int_equal(status, expected);
 	if (status < 0 && !strstr(why.text, part))
 		fail_msg("\"%s\" does not say \"%s\"", why.text, part);
@@ -244,10 +244,10 @@ static void damaged(void **state)
 static void other_folders(void **state)
 {
 	(void)state;
-	assert_false(traceset_insntrace.is(folder));
-	assert_false(traceset_insntrace.is("/nowhere"));
+	assert_false(foreign_insntrace.is(folder));
+	assert_false(foreign_insntrace.is("/nowhere"));
 	write_text("ptlist", "");
-	assert_false(traceset_insntrace.is(folder));
+	assert_false(foreign_insntrace.is(folder));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_folder, remove_folder)

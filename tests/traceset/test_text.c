@@ -299,6 +299,7 @@ static void way_back(void **state)
 	    "stream cpu0.pt cpu=0 separate\n"
 	    "raw code.bin from=0x1 to=0x2 address=0x0 cr3=0x1aa000 vmcs=0x2000\n"
 	    "elf /bin/x base=0x400000 pid=5 tsc=99 recorded=/usr/x build-id=00ab12\n"
+	    "pe /bin/x.exe base=0x140000000 cr3=0x1000\n"
 	    "pages /dd/dump\n"
 	    "thread tid=6 pid=5 comm=\"a \\\"b\\\"\"\n"
 	    "switch cpu=3 tsc=100 pid=5 tid=6\n"
