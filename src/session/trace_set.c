@@ -280,13 +280,13 @@ static int refuse_piece(const struct ptah_trace_code *code, size_t most, struct 
 static int add_set_map(struct set_maps *maps, const struct ptah_trace_code *code,
 		       const struct change *change, struct ptah_message *why)
 {
-	struct set_map *bigger =
-	    session_grow(maps->maps, maps->count, &maps->capacity, sizeof(*bigger));
+	struct set_map *bigger;
 
-	if (!bigger)
-		return PTAH_E_NOMEM;
 	if (maps->count == MAPS_MAX)
 		return refuse_piece(code, MAPS_MAX, why);
+	bigger = session_grow(maps->maps, maps->count, &maps->capacity, sizeof(*bigger));
+	if (!bigger)
+		return PTAH_E_NOMEM;
 	maps->maps = bigger;
 	bigger[maps->count++] = (struct set_map){code->pid, *change};
 	return 0;
@@ -356,7 +356,7 @@ static int list_pe(struct ptah_session *s, struct set_maps *maps,
 		change.size = sections[i].size;
 		change.file_offset = sections[i].offset;
 		if (session_is_range(change.address, change.size))
-			status = add_set_map(maps, code, &change);
+			status = add_set_map(maps, code, &change, why);
 	}
 	free(sections);
 	free(path);
