@@ -84,7 +84,7 @@ static void write_line(const struct ptah_hal *hal, void *port, unsigned cpu, uns
 
 void log_port(const struct ptah_hal *hal, void *port, unsigned what, uint64_t value)
 {
-	write_line(hal, port, hal->cpu(port), what, value, NULL);
+	write_line(hal, port, hal->cpu(port), what, value, "");
 }
 
 void log_capture(struct ptah_capture *c, unsigned what, uint64_t value)
