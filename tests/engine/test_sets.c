@@ -454,6 +454,13 @@ static void status_adds_up(void **state)
 		ptah_model_rdmsr(model(2), PTAH_IA32_RTIT_OUTPUT_BASE, &base);
 		((uint64_t *)(void *)ptah_machine_memory(w.rig.machine, base, &bytes))[1] |= 1u
 											     << 5;
+		/* An error that is not as bad as the next one. */
+		w.bad_cpu = 3;
+		w.bad_write = PTAH_IA32_RTIT_STATUS;
+		ptah_machine_set_cpu(w.rig.machine, 3);
+		assert_int_equal(ptah_capture_resume_here(ptah_captures_get(set, 3)), PTAH_OK);
+		assert_int_equal(status_of(set).error_cpu, 3);
+		assert_int_equal(status_of(set).msr, PTAH_IA32_RTIT_STATUS);
 		ptah_machine_set_cpu(w.rig.machine, 2);
 		assert_int_equal(ptah_capture_resume_here(ptah_captures_get(set, 2)), PTAH_OK);
 		mark(2, 5000);
@@ -463,8 +470,9 @@ static void status_adds_up(void **state)
 	s = status_of(set);
 	assert_int_equal(s.error, PTAH_E_DEVICE);
 	assert_int_equal(s.error_cpu, 2);
-	assert_int_equal(s.in_state[PTAH_CAPTURE_ERROR], 1);
-	assert_int_equal(s.in_state[PTAH_CAPTURE_PAUSED], CPUS - 1);
+	assert_int_equal(s.msr, 0);
+	assert_int_equal(s.in_state[PTAH_CAPTURE_ERROR], 2);
+	assert_int_equal(s.in_state[PTAH_CAPTURE_PAUSED], CPUS - 2);
 	s.size = 8;
 	assert_int_equal(ptah_captures_status(set, &s), PTAH_E_INVAL);
 	assert_int_equal(ptah_captures_free(set), PTAH_OK);
@@ -1148,33 +1156,43 @@ static void hotplug(void **state)
 	}
 }
 
-/* The system reaches a processor already, and ptah_engine_cpu_online() is called only then. */
-static void half_online(void **state)
+/* The system reaches a processor again, and ptah_engine_cpu_online() has not been called yet. */
+static void reach_early(enum way way, bool announced)
 {
 	struct ptah_captures *set;
+
+	world_open("skylake", way);
+	/* A port that does not announce it breaks a rule; nothing may be left behind then. */
+	if (announced)
+		offline(1);
+	else
+		ptah_machine_set_online(w.rig.machine, 1, false);
+	set = new_set();
+	start(set);
+	assert_int_equal(ptah_captures_pause(set), PTAH_OK);
+	ptah_machine_set_online(w.rig.machine, 1, true);
+	assert_int_equal(ptah_captures_resume(set, &w.problem), PTAH_OK);
+	assert_int_equal(enabled(), 0xd);
+	assert_int_equal(ptah_captures_flush(set), PTAH_OK);
+	mark_all(10);
+	online(1);
+	assert_int_equal(enabled(), 0xf);
+	mark_all(10);
+	assert_int_equal(ptah_captures_stop(set), PTAH_OK);
+	check_all(set, 3 * SLICE);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	check_free();
+	world_close();
+}
+
+static void half_online(void **state)
+{
 	unsigned way;
 
 	(void)state;
 	for (way = 0; way < WAYS; way++) {
-		world_open("skylake", way);
-		offline(1);
-		set = new_set();
-		ptah_machine_set_cpu(w.rig.machine, 0);
-		start(set);
-		assert_int_equal(ptah_captures_pause(set), PTAH_OK);
-		ptah_machine_set_online(w.rig.machine, 1, true);
-		assert_int_equal(ptah_captures_resume(set, &w.problem), PTAH_OK);
-		assert_int_equal(enabled(), 0xd);
-		assert_int_equal(ptah_captures_flush(set), PTAH_OK);
-		mark_all(10);
-		online(1);
-		assert_int_equal(enabled(), 0xf);
-		mark_all(10);
-		assert_int_equal(ptah_captures_stop(set), PTAH_OK);
-		check_all(set, 3 * SLICE);
-		assert_int_equal(ptah_captures_free(set), PTAH_OK);
-		check_free();
-		world_close();
+		reach_early(way, true);
+		reach_early(way, false);
 	}
 }
 
@@ -1384,6 +1402,8 @@ static struct {
 	struct ptah_captures *set;
 	uint64_t written[LIVE_CPUS]; /* marks */
 	uint64_t mask;
+	void (*work)(void *argument);
+	atomic_bool begun; /* on another processor */
 } joint;
 
 static void write_marks(unsigned cpu)
@@ -1399,12 +1419,20 @@ static void write_marks(unsigned cpu)
 	}
 }
 
-/* Sends the interrupt to all, runs the work here, and waits for all. */
+static void begin_work(void *argument)
+{
+	atomic_store(&joint.begun, true);
+	joint.work(argument);
+}
+
+/* Sends the interrupt to all, runs the work here once another one has begun, and waits for all. */
 static int live_run_on_all(void *port, const uint64_t *mask, void (*work)(void *argument),
 			   void *argument)
 {
 	unsigned n;
 
+	joint.work = work;
+	atomic_store(&joint.begun, false);
 	for (n = 0; n < LIVE_CPUS; n++) {
 		struct live_mail *mail = &live.mail[n];
 
@@ -1414,8 +1442,10 @@ static int live_run_on_all(void *port, const uint64_t *mask, void (*work)(void *
 			sched_yield();
 		mail->argument = argument;
 		atomic_store(&mail->done, false);
-		atomic_store(&mail->work, work);
+		atomic_store(&mail->work, begin_work);
 	}
+	while (!atomic_load(&joint.begun))
+		sched_yield();
 	if (mask[0] >> live_cpu & 1)
 		live.inner.run_on(port, live_cpu, work, argument);
 	for (n = 0; n < LIVE_CPUS; n++) {
@@ -1440,15 +1470,19 @@ static void consume_all(void)
 	}
 }
 
-/* Starts and stops processors that run at the same time; `meet`: until they have met. */
+/*
+ * Starts and stops processors that run at the same time; `meet`: until they have met in several of
+ * 40 rounds, however busy the host is. If they did not wait for each other that would be an
+ * accident.
+ */
 static void play_together(uint64_t mask, bool all, bool meet)
 {
 	struct ptah_captures_config config = {.size = sizeof(config), .mask = &mask, .words = 1};
 	struct ptah_captures_status s = {.size = sizeof(s)};
-	time_t end = time(NULL) + 60;
+	time_t end = time(NULL) + 30;
 	struct ptah_capture_config capture;
 	struct ptah_trace_config trace;
-	unsigned round, met = 0, n;
+	unsigned round, met = 0, most = 0, n;
 
 	memset(&joint, 0, sizeof(joint));
 	joint.mask = mask;
@@ -1460,10 +1494,13 @@ static void play_together(uint64_t mask, bool all, bool meet)
 	config.capture = &capture;
 	assert_int_equal(ptah_captures_new(live.rig.engine, &config, &joint.set, NULL), PTAH_OK);
 	atomic_store(&live.go, true);
-	for (round = 0; round < 40 || (meet && !met && time(NULL) < end); round++) {
+	for (round = 0; round < 40 || (meet && most <= 5 && time(NULL) < end); round++) {
+		if (round % 40 == 0)
+			met = 0;
 		assert_int_equal(ptah_captures_start(joint.set, NULL), PTAH_OK);
 		assert_int_equal(ptah_captures_status(joint.set, &s), PTAH_OK);
 		met += s.began.together;
+		most = met > most ? met : most;
 		if (round % 3 == 0)
 			assert_int_equal(ptah_captures_flush(joint.set), PTAH_OK);
 		if (round % 5 == 0) {
@@ -1478,8 +1515,8 @@ static void play_together(uint64_t mask, bool all, bool meet)
 		consume_all();
 		assert_int_equal(ptah_captures_stop(joint.set), PTAH_OK);
 	}
-	print_message("%u rounds, met in %u\n", round, met);
-	assert_true(met >= meet && (all || !met));
+	print_message("%u rounds, met in %u of 40\n", round, most);
+	assert_true((!meet || most > 5) && (all || !most));
 	for (n = 0; n < LIVE_CPUS; n++) {
 		struct ptah_capture *c = ptah_captures_get(joint.set, n);
 
