@@ -102,14 +102,7 @@ static bool is_power(uint64_t n)
 /* The possible sizes of a region as a mask: powers of two from 4 KB to 128 MB. */
 #define REGION_MASK (TOPA_REGION_MAX * 2 - TOPA_PAGE)
 
-/* What is decided before any memory is allocated. */
-struct plan {
-	uint8_t shape;
-	bool swap, pmi, caged;
-	struct topa topa;
-};
-
-static int choose_shape(struct plan *c, const struct ptah_capture_config *config,
+static int choose_shape(struct buffer *c, const struct ptah_capture_config *config,
 			const struct ptah_caps *caps, struct ptah_trace_problem *problem)
 {
 	c->shape = config->shape;
@@ -135,7 +128,7 @@ static int choose_shape(struct plan *c, const struct ptah_capture_config *config
 }
 
 /* Shapes SINGLE and OVERFLOW: one region, whose size is a power of two. */
-static int choose_one(struct plan *c, uint64_t buffer, const struct ptah_caps *caps,
+static int choose_one(struct buffer *c, uint64_t buffer, const struct ptah_caps *caps,
 		      struct ptah_trace_problem *problem)
 {
 	uint64_t most = c->shape == PTAH_SHAPE_SINGLE && caps->single_range_4k_only
@@ -164,7 +157,7 @@ static uint64_t best_region(uint64_t buffer, uint64_t least, uint64_t most)
 	return region;
 }
 
-static int choose_ring(struct plan *c, const struct ptah_capture_config *config, uint64_t buffer,
+static int choose_ring(struct buffer *c, const struct ptah_capture_config *config, uint64_t buffer,
 		       uint64_t most, struct ptah_trace_problem *problem)
 {
 	uint64_t region = config->region;
@@ -190,7 +183,7 @@ static int choose_ring(struct plan *c, const struct ptah_capture_config *config,
 	return PTAH_OK;
 }
 
-static int choose_tables(struct plan *c, const struct ptah_capture_config *config,
+static int choose_tables(struct buffer *c, const struct ptah_capture_config *config,
 			 struct ptah_trace_problem *problem)
 {
 	struct topa *t = &c->topa;
@@ -238,8 +231,8 @@ static int check_rest(const struct ptah_capture_config *config, struct ptah_trac
 }
 
 /* `most`: the largest size of a region, if it is chosen here and not by the caller. */
-static int make_plan(struct ptah_engine *engine, const struct ptah_capture_config *config,
-		     const struct ptah_caps *caps, uint64_t most, struct plan *c,
+static int make_plan(const struct ptah_engine *engine, const struct ptah_capture_config *config,
+		     const struct ptah_caps *caps, uint64_t most, struct buffer *c,
 		     struct ptah_trace_problem *problem)
 {
 	uint64_t buffer = config->buffer ? config->buffer : DEFAULT_BUFFER;
@@ -261,92 +254,152 @@ static int make_plan(struct ptah_engine *engine, const struct ptah_capture_confi
 	return status < 0 ? status : choose_tables(c, config, problem);
 }
 
-/* Allocates the capture's own memory: the struct, its lists and its records. */
-static int allocate_lists(const struct ptah_engine *engine, const struct plan *planned,
-			  uint32_t records, struct ptah_capture **capture)
+static int allocate_lists(const struct ptah_engine *engine, struct buffer *b)
 {
-	uint64_t blocks = planned->topa.regions, tables = planned->topa.pages;
-	uint64_t starts = planned->swap ? planned->topa.regions : 0;
-	struct ptah_hal_memory memory;
-	struct ptah_capture_record *ring;
-	struct ptah_capture *c;
+	uint64_t blocks = b->topa.regions, tables = b->topa.pages;
+	uint64_t starts = b->swap ? b->topa.regions : 0;
 	int status;
 
 	status = buffer_alloc(engine->hal, engine->port, 52,
-			      sizeof(*c) + records * sizeof(*ring) + starts * sizeof(uint64_t) +
-				  (blocks + tables) * sizeof(memory),
-			      TOPA_PAGE, &memory);
+			      starts * sizeof(uint64_t) +
+				  (blocks + tables) * sizeof(struct ptah_hal_memory),
+			      TOPA_PAGE, &b->lists);
 	if (status < 0)
 		return status;
-	c = memory.address;
-	memset(c, 0, sizeof(*c));
-	c->memory = memory;
-	c->shape = planned->shape;
-	c->swap = planned->swap;
-	c->pmi = planned->pmi;
-	c->caged = planned->caged;
-	c->topa = planned->topa;
-	ring = (struct ptah_capture_record *)(c + 1);
-	record_init(&c->records, ring, records);
-	c->starts_of = (_Atomic uint64_t *)(ring + records);
-	c->topa.blocks = (struct ptah_hal_memory *)(c->starts_of + starts);
-	c->topa.tables = c->topa.blocks + blocks;
-	*capture = c;
+	b->starts_of = b->lists.address;
+	b->topa.blocks = (struct ptah_hal_memory *)(b->starts_of + starts);
+	b->topa.tables = b->topa.blocks + blocks;
 	return PTAH_OK;
 }
 
-static int allocate_block(struct ptah_capture *c, struct ptah_hal_memory *block, uint64_t size)
+static int allocate_block(const struct ptah_engine *engine, const struct buffer *b,
+			  struct ptah_hal_memory *block, uint64_t size)
 {
-	return buffer_alloc(c->engine->hal, c->engine->port, c->physical_bits, size,
-			    size < c->topa.region ? size : c->topa.region, block);
+	return buffer_alloc(engine->hal, engine->port, b->physical_bits, size,
+			    size < b->topa.region ? size : b->topa.region, block);
 }
 
 /* Allocates the buffer in one block if there is one as large; otherwise a block for each region. */
-static int allocate_regions(struct ptah_capture *c)
+static int allocate_regions(const struct ptah_engine *engine, struct buffer *b)
 {
-	struct ptah_hal_memory *blocks = (struct ptah_hal_memory *)(uintptr_t)c->topa.blocks;
+	struct ptah_hal_memory *blocks = (struct ptah_hal_memory *)(uintptr_t)b->topa.blocks;
 	uint32_t n;
-	int status = allocate_block(c, &blocks[0], c->topa.lap);
+	int status = allocate_block(engine, b, &blocks[0], b->topa.lap);
 
-	c->topa.nblocks = status == PTAH_OK;
-	if (status == PTAH_OK || c->topa.regions == 1)
+	b->topa.nblocks = status == PTAH_OK;
+	if (status == PTAH_OK || b->topa.regions == 1)
 		return status;
-	for (n = 0; n < c->topa.regions; n++) {
-		status = allocate_block(c, &blocks[n], topa_bytes(&c->topa, n));
+	for (n = 0; n < b->topa.regions; n++) {
+		status = allocate_block(engine, b, &blocks[n], topa_bytes(&b->topa, n));
 		if (status < 0)
 			return status;
-		c->topa.nblocks = n + 1;
+		b->topa.nblocks = n + 1;
 	}
 	return PTAH_OK;
 }
 
-static int allocate_tables(struct ptah_capture *c)
+static int allocate_tables(const struct ptah_engine *engine, struct buffer *b)
 {
-	struct ptah_hal_memory *tables = (struct ptah_hal_memory *)(uintptr_t)c->topa.tables;
+	struct ptah_hal_memory *tables = (struct ptah_hal_memory *)(uintptr_t)b->topa.tables;
 	uint32_t n;
 	int status = PTAH_OK;
 
-	for (n = 0; n < c->topa.pages && status == PTAH_OK; n++) {
-		status = buffer_alloc(c->engine->hal, c->engine->port, c->physical_bits, TOPA_PAGE,
+	for (n = 0; n < b->topa.pages && status == PTAH_OK; n++) {
+		status = buffer_alloc(engine->hal, engine->port, b->physical_bits, TOPA_PAGE,
 				      TOPA_PAGE, &tables[n]);
 	}
 	return status;
 }
 
-void buffer_free(struct ptah_capture *c)
+static int allocate(const struct ptah_engine *engine, struct buffer *b)
 {
-	const struct ptah_hal *hal = c->engine->hal;
-	void *port = c->engine->port;
-	struct ptah_hal_memory memory = c->memory;
+	int status = allocate_lists(engine, b);
+
+	if (status < 0)
+		return status;
+	status = allocate_regions(engine, b);
+	if (status == PTAH_OK)
+		status = allocate_tables(engine, b);
+	if (status < 0)
+		buffer_unmake(engine, b);
+	else if (b->shape != PTAH_SHAPE_SINGLE)
+		topa_build(&b->topa);
+	return status;
+}
+
+void buffer_unmake(const struct ptah_engine *engine, const struct buffer *b)
+{
+	const struct ptah_hal *hal = engine->hal;
+	void *port = engine->port;
 	uint32_t n;
 
-	for (n = 0; n < c->topa.pages; n++) {
-		if (c->topa.tables[n].address)
-			hal->release(port, &c->topa.tables[n]);
+	for (n = 0; n < b->topa.pages; n++) {
+		if (b->topa.tables[n].address)
+			hal->release(port, &b->topa.tables[n]);
 	}
-	for (n = 0; n < c->topa.nblocks; n++)
-		hal->release(port, &c->topa.blocks[n]);
-	hal->release(port, &memory);
+	for (n = 0; n < b->topa.nblocks; n++)
+		hal->release(port, &b->topa.blocks[n]);
+	hal->release(port, &b->lists);
+}
+
+int buffer_make(const struct ptah_engine *engine, const struct ptah_capture_config *config,
+		struct buffer *b, struct ptah_trace_problem *problem)
+{
+	struct ptah_caps caps = {0};
+	uint64_t most;
+	int status = PTAH_OK;
+
+	if (!common_caps(engine, config->cpu, &caps))
+		return PTAH_E_MISSING;
+	/* There may be no large blocks of memory: try smaller regions, unless the caller chose. */
+	for (most = TOPA_REGION_MAX; status >= 0; most = b->topa.region / 2) {
+		*b = (struct buffer){.physical_bits = caps.physical_bits};
+		status = make_plan(engine, config, &caps, most, b, problem);
+		if (status < 0)
+			break;
+		status = allocate(engine, b);
+		if (status != PTAH_E_NOMEM || config->region || b->shape != PTAH_SHAPE_RING ||
+		    b->topa.region == TOPA_PAGE)
+			break;
+		status = PTAH_OK;
+	}
+	return status;
+}
+
+struct buffer buffer_of(const struct ptah_capture *c)
+{
+	return (struct buffer){
+	    .shape = c->shape,
+	    .swap = c->swap,
+	    .pmi = c->pmi,
+	    .caged = c->caged,
+	    .physical_bits = c->physical_bits,
+	    .topa = c->topa,
+	    .starts_of = c->starts_of,
+	    .lists = c->lists,
+	};
+}
+
+void buffer_set(struct ptah_capture *c, const struct buffer *b)
+{
+	c->shape = b->shape;
+	c->swap = b->swap;
+	c->pmi = b->pmi;
+	c->caged = b->caged;
+	c->physical_bits = b->physical_bits;
+	c->topa = b->topa;
+	c->starts_of = b->starts_of;
+	c->lists = b->lists;
+}
+
+void buffer_free(struct ptah_capture *c)
+{
+	const struct ptah_engine *engine = c->engine;
+	struct buffer buffer = buffer_of(c);
+	struct ptah_hal_memory memory = c->memory;
+
+	buffer_unmake(engine, &buffer);
+	engine->hal->release(engine->port, &memory);
 }
 
 static bool wants_xsaves(const struct ptah_engine *engine, const struct ptah_capture_config *config,
@@ -355,44 +408,43 @@ static bool wants_xsaves(const struct ptah_engine *engine, const struct ptah_cap
 	return config->cpu < 0 && engine->hal->xsaves && caps->xsaves && !config->no_xsaves;
 }
 
-static void take_config(struct ptah_engine *engine, const struct ptah_capture_config *config,
-			const struct ptah_caps *caps, struct ptah_capture *c)
+static void take_config(const struct ptah_capture_config *config, const struct ptah_caps *caps,
+			struct ptah_capture *c)
 {
-	c->engine = engine;
+	c->config = *config;
+	c->config.trace = NULL;
 	c->owner = config->owner;
 	c->cookie = config->cookie;
 	c->drain = config->drain;
 	c->cpu = config->cpu < 0 ? PTAH_CAPTURE_THREAD : config->cpu;
 	c->policy = config->policy;
 	c->start_paused = config->paused;
-	c->xsaves = wants_xsaves(engine, config, caps);
-	c->physical_bits = caps->physical_bits;
+	c->xsaves = wants_xsaves(c->engine, config, caps);
 	atomic_init(&c->holder, NOBODY);
 	c->trace = *config->trace;
 	c->ctl = ptah_trace_config_ctl(&c->trace) |
 		 (c->shape == PTAH_SHAPE_SINGLE ? 0 : PTAH_RTIT_CTL_TOPA);
 }
 
-static int allocate(struct ptah_engine *engine, const struct ptah_capture_config *config,
-		    const struct ptah_caps *caps, const struct plan *planned,
-		    struct ptah_capture **capture)
+/* Allocates the capture's own memory: the struct and its records. */
+static int allocate_capture(struct ptah_engine *engine, const struct buffer *b, uint32_t records,
+			    struct ptah_capture **capture)
 {
+	struct ptah_hal_memory memory;
 	struct ptah_capture *c;
-	int status = allocate_lists(engine, planned,
-				    config->records ? config->records : DEFAULT_RECORDS, &c);
+	int status;
 
+	status = buffer_alloc(engine->hal, engine->port, 52,
+			      sizeof(*c) + records * sizeof(struct ptah_capture_record), TOPA_PAGE,
+			      &memory);
 	if (status < 0)
 		return status;
-	take_config(engine, config, caps, c);
-	status = allocate_regions(c);
-	if (status == PTAH_OK)
-		status = allocate_tables(c);
-	if (status < 0) {
-		buffer_free(c);
-		return status;
-	}
-	if (c->shape != PTAH_SHAPE_SINGLE)
-		topa_build(&c->topa);
+	c = memory.address;
+	memset(c, 0, sizeof(*c));
+	c->engine = engine;
+	c->memory = memory;
+	buffer_set(c, b);
+	record_init(&c->records, (struct ptah_capture_record *)(c + 1), records);
 	*capture = c;
 	return PTAH_OK;
 }
@@ -411,9 +463,8 @@ static void look_again(struct ptah_engine *engine, int cpu)
 int buffer_new(struct ptah_engine *engine, const struct ptah_capture_config *config,
 	       struct ptah_capture **capture, struct ptah_trace_problem *problem)
 {
-	struct plan planned = {0};
 	struct ptah_caps caps = {0};
-	uint64_t most;
+	struct buffer buffer;
 	int status = check_rest(config, problem);
 
 	if (status < 0)
@@ -425,16 +476,15 @@ int buffer_new(struct ptah_engine *engine, const struct ptah_capture_config *con
 		return PTAH_E_UNSUPPORTED;
 	status = buffer_check_trace(engine, config->cpu, wants_xsaves(engine, config, &caps),
 				    config->trace, problem);
-	/* There may be no large blocks of memory: try smaller regions, unless the caller chose. */
-	for (most = TOPA_REGION_MAX; status >= 0; most = planned.topa.region / 2) {
-		status = make_plan(engine, config, &caps, most, &planned, problem);
-		if (status < 0)
-			break;
-		status = allocate(engine, config, &caps, &planned, capture);
-		if (status != PTAH_E_NOMEM || config->region || planned.shape != PTAH_SHAPE_RING ||
-		    planned.topa.region == TOPA_PAGE)
-			break;
-		status = PTAH_OK;
-	}
+	if (status >= 0)
+		status = buffer_make(engine, config, &buffer, problem);
+	if (status < 0)
+		return status;
+	status = allocate_capture(engine, &buffer,
+				  config->records ? config->records : DEFAULT_RECORDS, capture);
+	if (status < 0)
+		buffer_unmake(engine, &buffer);
+	else
+		take_config(config, &caps, *capture);
 	return status;
 }

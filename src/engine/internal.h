@@ -123,6 +123,17 @@ struct mapping {
 	unsigned state;
 };
 
+/* A buffer with its tables, and what was decided about them before they were allocated. A capture
+ * has a copy of these fields. */
+struct buffer {
+	uint8_t shape;
+	bool swap, pmi, caged;
+	unsigned physical_bits;
+	struct topa topa;
+	_Atomic uint64_t *starts_of;
+	struct ptah_hal_memory lists; /* holds starts_of, topa.blocks and topa.tables */
+};
+
 struct ptah_capture {
 	/* XSAVES area: 512 bytes of legacy region, 64 of header, 128 of the PT component. */
 	_Alignas(64) uint8_t xsave[512 + 64 + 128];
@@ -141,6 +152,8 @@ struct ptah_capture {
 	bool caged;		/* WRAP without PMI: a STOP mark ends the cycle */
 	struct topa topa;	/* SINGLE: only the lap and the blocks are used */
 	unsigned physical_bits; /* the smallest of the processors it may run on */
+	struct ptah_hal_memory lists;
+	struct ptah_capture_config config; /* what was requested; `trace` is NULL */
 
 	/* What the owner has requested, and what prevents it. */
 	atomic_bool started, paused;
@@ -262,6 +275,13 @@ int buffer_new(struct ptah_engine *engine, const struct ptah_capture_config *con
 int buffer_check_trace(const struct ptah_engine *engine, int cpu, bool xsaves,
 		       const struct ptah_trace_config *trace, struct ptah_trace_problem *problem);
 void buffer_free(struct ptah_capture *c);
+/* Plans and allocates a buffer with its tables: errors as of ptah_capture_new(). */
+int buffer_make(const struct ptah_engine *engine, const struct ptah_capture_config *config,
+		struct buffer *buffer, struct ptah_trace_problem *problem);
+void buffer_unmake(const struct ptah_engine *engine, const struct buffer *buffer);
+/* The capture's buffer, and the other way round. Busy, or while the capture is not in use. */
+struct buffer buffer_of(const struct ptah_capture *c);
+void buffer_set(struct ptah_capture *c, const struct buffer *buffer);
 /* Checks what hal->alloc() returned: see hal.h. */
 int buffer_alloc(const struct ptah_hal *hal, void *port, unsigned physical_bits, uint64_t size,
 		 uint64_t align, struct ptah_hal_memory *memory);
