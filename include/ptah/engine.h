@@ -245,6 +245,33 @@ PTAH_API int ptah_capture_reconfigure(struct ptah_capture *capture,
 				      const struct ptah_trace_config *trace,
 				      struct ptah_trace_problem *problem);
 
+/*
+ * PASSIVE. Gives the capture a buffer of another size; `buffer` and `region` as in
+ * struct ptah_capture_config. Shape, policy and everything else stay, the position
+ * continues, and so does the trace: it stops for a moment at the end, while the
+ * last bytes are copied. A larger buffer keeps all bytes that can be read. A smaller
+ * one with WRAP keeps the newest, and the next record reports how many were not
+ * kept (RESIZED and LOST). STOP and DRAIN keep what has not been consumed, and
+ * nothing else; a capture with STOP that was full continues with
+ * ptah_capture_resume(), one with DRAIN by itself.
+ *
+ * Old and new buffer exist together for that time, and the pieces of the old one
+ * are gone afterwards: until this call returns, nobody else may call a function of
+ * this capture, neither its consumer nor ptah_capture_status(). PMIs, thread
+ * switches, VM entries and drain() continue.
+ *
+ * On failure nothing has changed, and the capture continues with its buffer:
+ *
+ *	PTAH_E_INVAL	as in ptah_capture_new(): *problem (may be NULL) says why
+ *	PTAH_E_NOMEM	no memory for a second buffer
+ *	PTAH_E_NOSPACE	STOP, DRAIN: more bytes wait to be consumed than fit
+ *	PTAH_E_BUSY	it is mapped; or a guest runs between ptah_capture_vmentry() and
+ *			ptah_capture_vmexit()
+ *	PTAH_E_MISSING	its processor went offline meanwhile: try again
+ */
+PTAH_API int ptah_capture_resize(struct ptah_capture *capture, size_t buffer, size_t region,
+				 struct ptah_trace_problem *problem);
+
 /* NMI. The position at the last look: exact while the capture does not trace, else a lower bound
  * (ptah_capture_live() has a closer one). */
 PTAH_API uint64_t ptah_capture_position(const struct ptah_capture *capture);
@@ -383,11 +410,12 @@ PTAH_API int ptah_capture_status(const struct ptah_capture *capture,
 #define PTAH_CAPTURED_TRUNCATED	   0x0020u /* the last packet before it may be cut */
 #define PTAH_CAPTURED_ERROR	   0x0040u /* STATUS.Error: bytes before it may be missing */
 #define PTAH_CAPTURED_PARTIAL	   0x0080u /* something ran untraced before this position */
-#define PTAH_CAPTURED_LOST	   0x0100u /* `lost` bytes were overwritten unconsumed */
+#define PTAH_CAPTURED_LOST	   0x0100u /* `lost` bytes were overwritten unconsumed, or not kept */
 #define PTAH_CAPTURED_WRAPPED	   0x0200u /* from now on bytes are overwritten */
 #define PTAH_CAPTURED_RECONFIGURED 0x0400u /* other options from here on */
 #define PTAH_CAPTURED_UNSURE	   0x0800u /* `position` may be too small by a whole number of cycles */
 #define PTAH_CAPTURED_DROPPED	   0x1000u /* merged with records that found no room */
+#define PTAH_CAPTURED_RESIZED	   0x2000u /* the buffer has another size from here on */
 
 struct ptah_capture_record {
 	uint64_t position;

@@ -278,7 +278,8 @@ void hardware_record(struct ptah_capture *c, unsigned number)
 	const struct ptah_hal *hal = c->engine->hal;
 	struct ptah_capture_record record = {.cpu = number};
 
-	record.lost = judge_loss(c);
+	record.lost = judge_loss(c) + c->unkept;
+	c->unkept = 0;
 	if (atomic_exchange(&c->gap, false))
 		c->flags |= PTAH_CAPTURED_PARTIAL;
 	if (!c->flags)

@@ -180,7 +180,8 @@ struct ptah_capture {
 	uint64_t fill;	       /* swap: number of the region in use */
 	_Atomic uint64_t mark; /* number of the region with the STOP mark, if `marked` */
 	bool marked;
-	uint64_t told; /* bytes before this position were consumed, or their loss is reported */
+	uint64_t unkept; /* bytes that a smaller buffer had no room for: for the next record */
+	uint64_t told;	 /* bytes before this position were consumed, or their loss is reported */
 	_Atomic uint32_t msr; /* the register whose access raised #GP; 0: none did */
 	struct {
 		_Atomic uint64_t ctl, status, base, ptrs;
@@ -194,6 +195,7 @@ struct ptah_capture {
 
 	/* Between the producer (the looks) and the consumer. */
 	_Atomic uint64_t position, tail, lost;
+	_Atomic uint64_t floor; /* bytes before this position were not kept when it was resized */
 	_Atomic uint64_t *starts_of; /* swap: where each region's bytes begin */
 	_Atomic uint64_t fills;	     /* swap: `fill`, published */
 	_Atomic uint64_t oldest;     /* swap: where the oldest region begins */

@@ -92,9 +92,11 @@ bool room_near(const struct ptah_capture *c)
 
 uint64_t room_oldest(const struct ptah_capture *c, uint64_t position)
 {
+	uint64_t floor = get(&c->floor);
+
 	if (c->swap)
 		return get(&c->oldest);
-	return position > c->topa.lap ? position - c->topa.lap : 0;
+	return position > c->topa.lap + floor ? position - c->topa.lap : floor;
 }
 
 struct topa_place room_place(const struct ptah_capture *c, uint64_t position)

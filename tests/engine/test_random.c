@@ -146,6 +146,16 @@ static void write_some(struct play *p)
 		assert_int_equal(ptah_capture_flush(p->c, NULL), PTAH_OK);
 }
 
+static size_t resized(struct play *p)
+{
+	size_t size = below(2) ? (size_t)32768 << below(4) : 32768 * (size_t)(1 + below(20));
+
+	/* The writes above have to stay below a lap. */
+	return rig_status(p->c).shape == PTAH_SHAPE_SINGLE && size < p->config.buffer
+		   ? p->config.buffer
+		   : size;
+}
+
 static void act(struct play *p)
 {
 	uint64_t position = ptah_capture_position(p->c), after;
@@ -182,7 +192,12 @@ static void act(struct play *p)
 						      NULL);
 		break;
 	case 7:
-		if (p->config.cpu < 0) {
+		if (below(2)) {
+			status = ptah_capture_resize(p->c, resized(p),
+						     below(2) ? p->config.region : 0, NULL);
+			if (status == PTAH_E_INVAL || status == PTAH_E_NOSPACE)
+				status = PTAH_OK;
+		} else if (p->config.cpu < 0) {
 			if (p->in)
 				pinned(p, false);
 			p->cpu = (unsigned)below(2);
