@@ -23,7 +23,8 @@ const struct option_def record_options[] = {
      .arg = "FILE",
      .complete = COMPLETE_FILE,
      .help = "where to write (default: perf.data)",
-     .man = "Where to write. Default: *perf.data*."},
+     .man = "Where to write. Default: *perf.data*. A pipe or a device gets the layout that perf "
+	    "writes through a pipe."},
     {.name = "event",
      .letter = 'e',
      .kind = OPTION_ONCE,
