@@ -421,6 +421,9 @@ static int read_about(struct bundle *b, const struct json_value *bundle)
 		return status;
 	about = json_value_is_null(&trace) ? bundle : &trace;
 	status = MEMBER(about, &type, "type");
+	if (status >= 0 && json_value_is_null(&type))
+		return json_value_fail(bundle, PTAH_E_FOREIGN,
+				       "no trace bundle of LLDB, which has a member \"type\"");
 	if (status >= 0)
 		status = json_value_text(&type, &name);
 	if (status >= 0 && strcmp(name, "intel-pt") != 0)

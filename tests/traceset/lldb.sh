@@ -80,6 +80,9 @@ grep -q 'two is not the file that ran: its build id is 00112233445566778899aabbc
 mv was two
 same threads
 
+# What follows is about LLDB, and no code of Ptah that has not run above.
+[ -z "${PTAH_SANITIZE-}" ] || exit 0
+
 # Only LLDB 22 and later were seen to load a bundle: 19 crashes.
 for lldb in lldb lldb-22 lldb-23 lldb-24; do
 	command -v $lldb >/dev/null || continue

@@ -176,8 +176,8 @@ static const struct {
 	int status;
 } refused[] = {
     {"[]", "expected an object, found an array", PTAH_E_BAD_FILE},
-    {"{}", "type: a string is missing", PTAH_E_BAD_FILE},
-    {"{\"traceEvents\":[]}", "type: a string is missing", PTAH_E_BAD_FILE},
+    {"{}", "no trace bundle of LLDB, which has a member \"type\"", PTAH_E_FOREIGN},
+    {"{\"traceEvents\":[]}", "no trace bundle of LLDB", PTAH_E_FOREIGN},
     {"{\"type\":\"arm-etm\"}", "type: a trace of \"arm-etm\", not of \"intel-pt\"", PTAH_E_FOREIGN},
     {"{\"type\":\"intel-pt\"}", "cpuInfo: an object is missing", PTAH_E_BAD_FILE},
     {"{\"trace\":{\"type\":\"intel-pt\",\"cpuInfo\":{\"vendor\":\"intel\"}}}",
