@@ -751,6 +751,64 @@ static void make_bare_records(struct buffer *b)
 	put_bytes(b, file.bytes + 248, file.size - 28 - 248);
 }
 
+/*
+ * A text and a file: CPU 0's trace in two pieces, the loop that ran, in two processes or two
+ * address spaces, and perf's records.
+ */
+static void make_trace_session(struct buffer *b, bool by_cr3)
+{
+	struct buffer trace = {.size = 0}, records = {.size = 0};
+	const char *const processes = "raw 100 from=%zu to=%zu address=0x401000 pid=7\n"
+				      "raw 100 from=%zu to=%zu address=0x401000 pid=8 tsc=5\n"
+				      "switch cpu=0 tsc=0 pid=7 tid=7\n"
+				      "switch cpu=0 tsc=0x1800 pid=8 tid=8\n"
+				      "thread tid=8 pid=8 comm=eight\n";
+	const char *const spaces = "raw 100 from=%zu to=%zu address=0x401000 cr3=0x1000\n"
+				   "raw 100 from=%zu to=%zu address=0x401000 cr3=0x2000\n";
+	size_t half, size;
+	int n;
+
+	for (uint64_t tsc = 0x1000; tsc <= 0x4000; tsc += 0x1000) {
+		PUT(&trace, PSB);
+		PUT(&trace, TSC, .u.tsc.tsc = tsc);
+		PUT(&trace, MODE_EXEC, .u.exec.mode = PTAH_EXEC_64);
+		if (by_cr3)
+			PUT(&trace, PIP, .u.pip.cr3 = tsc & 0x3000);
+		PUT(&trace, PSBEND);
+		IP(&trace, TIP_PGE, 0x401000);
+		PUT(&trace, TSC, .u.tsc.tsc = tsc + 0x100);
+		IP(&trace, TIP, 0x401000);
+		IP(&trace, FUP, 0x401000);
+		PUT(&trace, TIP_PGD, .u.ip.ipc = 0);
+	}
+	size = trace.size;
+	half = size / 2 + 3;
+	n = snprintf((char *)b->bytes, sizeof(b->bytes),
+		     "ptah-trace 1\nclock shift=3 mult=2 zero=1000\n"
+		     "stream 100 to=%zu cpu=0\nstream 100 from=%zu to=%zu cpu=0\n"
+		     "sideband 100 from=%zu sample-type=0x86 cpu=0\n",
+		     half, half, size, size + 3);
+	b->size = (size_t)n;
+	n = snprintf((char *)b->bytes + b->size, sizeof(b->bytes) - b->size,
+		     by_cr3 ? spaces : processes, size, size + 3, size, size + 3);
+	b->size += (size_t)n + 1; /* with its NUL */
+	put_bytes(b, trace.bytes, size);
+	put_bytes(b, "\x90\xff\xe0", 3);
+	make_bare_records(&records);
+	if (!by_cr3)
+		put_bytes(b, records.bytes + 25, records.size - 25);
+}
+
+static void make_session_of_processes(struct buffer *b)
+{
+	make_trace_session(b, false);
+}
+
+static void make_session_of_spaces(struct buffer *b)
+{
+	make_trace_session(b, true);
+}
+
 static void put_words(struct buffer *b, const uint64_t *words, size_t n)
 {
 	put_bytes(b, words, 8 * n);
@@ -1078,6 +1136,8 @@ int main(int argc, char **argv)
 	    {"elf/smallest", make_elf},
 	    {"kallsyms/moved", make_kallsyms},
 	    {"trace_set/every-line", make_trace_set},
+	    {"trace_session/processes", make_session_of_processes},
+	    {"trace_session/spaces", make_session_of_spaces},
 	    {"module/file", make_module},
 	    {"module/packed", make_packed_module},
 	    {"kernel/notes", make_kernel_notes},

@@ -94,9 +94,9 @@ static int map_real_file(struct ptah_session *s, const char *path, size_t *file,
 static int map_file(struct ptah_session *s, const char *path, size_t *file,
 		    struct ptah_message *why)
 {
+	/* A file without a name, as of memfd_create(2), has a path in /proc that leads nowhere. */
 	char *real = realpath(path, NULL);
-	int status = real ? map_real_file(s, real, file, why)
-			  : perfdata_system_message(why, errno, path, "open");
+	int status = map_real_file(s, real ? real : path, file, why);
 
 	free(real);
 	return status;
