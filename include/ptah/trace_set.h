@@ -151,6 +151,9 @@ struct ptah_trace_sideband {
 	int32_t cpu;	      /* -1: unknown */
 	int32_t pid, tid;     /* 0 or -1: unknown */
 	int64_t tsc_offset;   /* the records count by so many TSC ticks earlier than they say */
+	/* Streams of which neither CPU nor thread is known are of the CPU whose context switches
+	 * these are. Without any such file: of all files. */
+	bool primary;
 };
 
 PTAH_API int ptah_trace_set_add_sideband(struct ptah_trace_set *set,
@@ -187,6 +190,29 @@ struct ptah_trace_processor {
 /* Replaces what was set before. */
 PTAH_API int ptah_trace_set_processor(struct ptah_trace_set *set,
 				      const struct ptah_trace_processor *processor);
+
+/*
+ * The address filter that the trace was made with, as <ptah/filter.h> reads it: ranges as numbers,
+ * in a file or without ("filter 0x1149/0x2a@/bin/x"). A file is one of the code, or one that
+ * records name. Takes the place of the processor's ranges. PTAH_E_INVAL: it is none, it names a
+ * function, or has more ranges than a processor.
+ */
+PTAH_API int ptah_trace_set_filter(struct ptah_trace_set *set, const char *text);
+
+/* The programs that a vdso is for. */
+enum ptah_trace_vdso {
+	PTAH_TRACE_VDSO_64,
+	PTAH_TRACE_VDSO_32,
+	PTAH_TRACE_VDSO_X32, /* 64-bit instructions and 32-bit addresses */
+	PTAH_TRACE_VDSO_MAX
+};
+
+/*
+ * A copy of the code that the kernel maps into such programs, which is in no file: what records of
+ * mappings call "[vdso]".
+ */
+PTAH_API int ptah_trace_set_vdso(struct ptah_trace_set *set, enum ptah_trace_vdso kind,
+				 const char *path);
 
 /*
  * The kernel's code and the names of its functions: an ELF file as /proc/kcore, and

@@ -79,6 +79,7 @@ static int add_part(struct perfdata_file *f, const struct perfdata_records *conf
 	p->cpu = part->cpu;
 	p->pid = part->pid;
 	p->tid = part->tid;
+	p->primary = part->primary;
 	p->earlier = f->has_clock ? duration(&f->clock, part->tsc_offset) : 0;
 	return 0;
 }

@@ -27,6 +27,7 @@ struct perfdata_part {
 	size_t attr;
 	int32_t cpu, pid, tid;
 	int64_t earlier; /* nanoseconds that are subtracted from their times */
+	bool primary;
 };
 
 /* Offsets of unpacked records begin here. */

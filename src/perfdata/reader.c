@@ -195,6 +195,7 @@ static bool complete_bare(const struct perfdata_part *part, struct perfdata_reco
 {
 	if (record->type == PERFDATA_AUXTRACE || record->tag == PERFDATA_PTAH_TRUTH)
 		return false;
+	record->primary = part->primary;
 	if (record->cpu < 0)
 		record->cpu = part->cpu;
 	/* A mapping of pid -1 is the kernel's. */

@@ -40,6 +40,7 @@ struct perfdata_record {
 	bool exec;	 /* COMM */
 	bool out;	 /* context switches: the thread leaves the CPU; false: it arrives */
 	bool executable; /* mappings; those of the kernel, with pid -1, always are */
+	bool primary;	 /* of bare records: see struct perfdata_records_part */
 	struct perfdata_build_id id; /* mappings; size 0: unknown */
 	struct ptah_truth truth;
 };
@@ -65,6 +66,7 @@ struct perfdata_records_part {
 	uint64_t sample_type;
 	int32_t cpu, pid, tid; /* of the records that do not have them; -1: unknown */
 	int64_t tsc_offset;    /* the records are valid by so many TSC ticks earlier */
+	bool primary;	       /* returned with each record */
 };
 
 /* Where the records of several events end in different ways: the event with this id. */

@@ -55,6 +55,11 @@ char *session_path(const struct ptah_session *s, const char *path)
 	return full;
 }
 
+char *session_map_path(const struct ptah_session *s, const struct change *change)
+{
+	return change->given && s->as_named ? strdup(change->path) : session_path(s, change->path);
+}
+
 bool session_has_id(const char *path, const struct perfdata_build_id *id)
 {
 	struct perfdata_build_id is;
@@ -80,7 +85,7 @@ static int report_changed(struct ptah_message *why, const char *path,
 int session_check_file(const struct ptah_session *s, const struct change *change,
 		       struct ptah_message *why)
 {
-	char *path = session_path(s, change->path);
+	char *path = session_map_path(s, change);
 	struct perfdata_build_id was = change->id, is;
 	int status = 0;
 

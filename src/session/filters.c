@@ -10,6 +10,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define SEPARATORS " ,"
 
@@ -36,34 +37,55 @@ static bool take_filter(const struct ptah_filter *text, struct filter *f)
 	return f->size && f->start <= UINT64_MAX - (f->size - 1);
 }
 
-static bool maps(const struct change *c, const struct filter *f)
+/* Files that a trace set names are on this machine, by whatever name. */
+static bool is_same_file(const char *a, const char *b)
 {
-	return c->type == CHANGE_MAP && !strcmp(c->path, f->path) && f->start >= c->file_offset &&
-	       f->start - c->file_offset < c->size;
+	struct stat x, y;
+
+	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* Does the change map the file that the filter names, wherever its copy is? */
+static bool maps_file(const struct ptah_session *session, const struct change *c,
+		      const struct filter *f)
+{
+	const size_t n = session->root ? strlen(session->root) : 0;
+
+	return !strcmp(c->path, f->path) ||
+	       (n && !strncmp(c->path, session->root, n) && !strcmp(c->path + n, f->path)) ||
+	       (c->given && is_same_file(c->path, f->path));
+}
+
+static bool maps(const struct ptah_session *session, const struct change *c, const struct filter *f)
+{
+	return c->type == CHANGE_MAP && f->start >= c->file_offset &&
+	       f->start - c->file_offset < c->size && maps_file(session, c, f);
 }
 
 /*
  * Finds where the process had the file mapped: the last place, because earlier mappings may be of
  * another program.
  */
-static bool locate(const struct change *const *changes, size_t count, const struct filter *f,
-		   struct ptah_range *range)
+static bool locate(const struct ptah_session *session, const struct change *const *changes,
+		   size_t count, const struct filter *f, struct ptah_range *range)
 {
+	const struct change *found = NULL;
 	uint64_t first = f->start;
-	bool found = !f->path;
 
-	for (size_t i = count; !found && i-- > 0;) {
-		found = maps(changes[i], f);
-		if (found)
-			first = changes[i]->address + (f->start - changes[i]->file_offset);
-	}
-	if (!found || first > UINT64_MAX - (f->size - 1))
+	for (size_t i = count; f->path && !found && i-- > 0;)
+		found = maps(session, changes[i], f) ? changes[i] : NULL;
+	for (size_t i = session->code_count; f->path && !found && i-- > 0;)
+		found = maps(session, &session->code[i], f) ? &session->code[i] : NULL;
+	if (found)
+		first = found->address + (f->start - found->file_offset);
+	if ((f->path && !found) || first > UINT64_MAX - (f->size - 1))
 		return false;
 	*range = (struct ptah_range){first, first + (f->size - 1), f->mode};
 	return true;
 }
 
-static bool resolve(const char *at, const struct change *const *changes, size_t count,
+static bool resolve(const struct ptah_session *session, const char *at,
+		    const struct change *const *changes, size_t count,
 		    struct ptah_range ranges[PTAH_RANGES])
 {
 	struct ptah_filter text;
@@ -71,7 +93,7 @@ static bool resolve(const char *at, const struct change *const *changes, size_t 
 
 	for (size_t n = 0; *(at += strspn(at, SEPARATORS)); n++)
 		if (n == PTAH_RANGES || ptah_filter_parse(&at, &text, NULL) < 0 ||
-		    !take_filter(&text, &f) || !locate(changes, count, &f, &ranges[n]))
+		    !take_filter(&text, &f) || !locate(session, changes, count, &f, &ranges[n]))
 			return false;
 	return true;
 }
@@ -89,8 +111,8 @@ int session_filters(const struct ptah_session *session, size_t process,
 	memset(ranges, 0, PTAH_RANGES * sizeof(*ranges));
 	if (session->is_set)
 		memcpy(ranges, session->ranges, sizeof(session->ranges));
-	else
-		recorded = perfdata_filter(session->file, &n);
+	recorded = session->is_set ? session->filter : perfdata_filter(session->file, &n);
+	n = session->is_set && recorded ? strlen(recorded) : n;
 	if (!n)
 		return 0;
 	text = strndup(recorded, n);
@@ -98,7 +120,7 @@ int session_filters(const struct ptah_session *session, size_t process,
 		return PTAH_E_NOMEM;
 	if (process != SESSION_NONE)
 		status = session_memory(session, process, &changes, &waits, &count);
-	if (status >= 0 && !resolve(text, changes, count, ranges))
+	if (status >= 0 && !resolve(session, text, changes, count, ranges))
 		memset(ranges, 0, PTAH_RANGES * sizeof(*ranges));
 	free(changes);
 	free(waits);

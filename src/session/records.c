@@ -270,6 +270,7 @@ static int read_twice(struct pass *pass, struct ptah_message *why)
 	int status, more;
 
 	while ((more = perfdata_next(s->file, &r, why)) > 0) {
+		session_take_clue(s, &r);
 		status = first_pass(pass, &r);
 		if (status < 0)
 			return status;

@@ -57,6 +57,9 @@ int session_on_cgroup(struct ptah_session *s, const struct perfdata_record *r);
 /* pieces.c */
 int session_on_truth(struct ptah_session *s, const struct perfdata_record *r);
 
+/* stream_names.c: takes from a record what it says of streams whose CPU and thread are unknown. */
+void session_take_clue(struct ptah_session *s, const struct perfdata_record *r);
+
 /*
  * stream_names.c: the stream of a thread gets the process and the name of the thread. The stream of
  * a CPU gets those of the recording's only process, if there is only one, and otherwise follows the

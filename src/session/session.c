@@ -152,8 +152,10 @@ static int open_sideband(struct ptah_session *s, const struct ptah_trace_set *se
 		const struct ptah_trace_sideband *from = &set->sideband[i];
 
 		parts[i] = (struct perfdata_records_part){
-		    from->file.path, from->file.from, from->file.to, from->sample_type,
-		    from->cpu,	     from->pid,	      from->tid,     from->tsc_offset};
+		    from->file.path,   from->file.from,	 from->file.to,
+		    from->sample_type, from->cpu,	 from->pid,
+		    from->tid,	       from->tsc_offset, from->primary};
+		s->clue.has_primary |= from->primary;
 	}
 	for (size_t i = 0; status >= 0 && i < set->event_count; i++)
 		events[i] =
@@ -199,6 +201,8 @@ static int open_set(struct ptah_session *s, const struct ptah_trace_set *set,
 	int status;
 
 	s->is_set = true;
+	s->as_named = !set->origin;
+	s->clue.cpu = s->clue.tid = -1;
 	s->root = set->root && !s->symfs ? strdup(set->root) : NULL;
 	if (set->root && !s->symfs && !s->root)
 		return PTAH_E_NOMEM;

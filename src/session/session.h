@@ -8,6 +8,7 @@
 
 #include <ptah/session.h>
 #include <ptah/trace_set.h>
+#include <ptah/trace_set.h>
 
 #define SESSION_NONE SIZE_MAX
 
@@ -197,6 +198,15 @@ static inline uint64_t piece_size(const struct stream *stream, size_t i)
 	return piece_end(stream, i) - stream->pieces[i].offset;
 }
 
+/*
+ * What a set's records say of a stream of which neither CPU nor thread is known: the only CPU that
+ * has context switches, the only thread that begins. -1: there is none; -2: several.
+ */
+struct clue {
+	bool has_primary; /* context switches of other files do not count */
+	int32_t cpu, tid;
+};
+
 /* A file of a trace set with packets, mapped. */
 struct set_file {
 	const char *path; /* without symbolic links */
@@ -212,11 +222,19 @@ struct ptah_session {
 	char *root; /* of a trace set, NULL: none; its copies of the recorded files lie below it */
 	struct perfdata_file *file; /* of a trace set: its sideband records */
 	bool is_set;		    /* a trace set, not a recording */
+	bool as_named;		    /* built by calls, so that its paths are the caller's own */
 	struct set_file *files;
 	size_t file_count, file_capacity;
 	struct table files_by_path;
 	struct ptah_range ranges[PTAH_RANGES]; /* of a set: what was traced */
 	const char *kcore, *kallsyms;	       /* of a set: the kernel's files; NULL: none */
+	const char *vdso[PTAH_TRACE_VDSO_MAX]; /* of a set: NULL: none */
+	/* Of a set: the address filter as text, NULL: none; and where code that belongs to no
+	 * process lies in files. */
+	const char *filter;
+	struct change *code;
+	size_t code_count;
+	struct clue clue;
 	/*
 	 * Of a set: the address spaces that its code names, sorted, each once. The i-th has the
 	 * number -2 - i, and programs[i] stands for it.
@@ -323,6 +341,12 @@ int session_filters(const struct ptah_session *session, size_t process,
 
 /* The path to open for a recorded path. The caller frees it. */
 char *session_path(const struct ptah_session *session, const char *path);
+
+/*
+ * The same for a mapping. What the caller of the library named in a trace set is at that path; what
+ * a ptah.trace, a folder or a recording names is below symfs.
+ */
+char *session_map_path(const struct ptah_session *session, const struct change *change);
 
 /* Whether a recorded path is that of a file, not "[vdso]", "//anon" and the like. */
 bool session_is_file(const char *path);

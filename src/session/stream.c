@@ -53,12 +53,28 @@ static int add_code(struct ptah_stream *s, const struct change *change)
 				    s->space);
 }
 
+/*
+ * The copy of the vdso that was mapped; NULL: none is known. What distinguishes an x32 program from
+ * a 32-bit one is not recorded: it has the other copy if there is only that one.
+ */
+static const char *vdso_of(const struct ptah_session *session, const struct change *change)
+{
+	const char *const *vdso = session->vdso;
+
+	if (strcmp(change->path, "[vdso]") != 0)
+		return NULL;
+	if (change->address > UINT32_MAX)
+		return vdso[PTAH_TRACE_VDSO_64];
+	return vdso[PTAH_TRACE_VDSO_32] ? vdso[PTAH_TRACE_VDSO_32] : vdso[PTAH_TRACE_VDSO_X32];
+}
+
 static int add_map(struct ptah_stream *s, const struct change *change)
 {
+	const char *vdso = vdso_of(s->session, change);
 	int status = PTAH_E_MISSING;
 
-	if (change_is_file(change)) {
-		char *path = session_path(s->session, change->path);
+	if (vdso || change_is_file(change)) {
+		char *path = vdso ? strdup(vdso) : session_map_path(s->session, change);
 
 		if (!path)
 			return PTAH_E_NOMEM;

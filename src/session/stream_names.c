@@ -98,6 +98,30 @@ static void name_stream(struct ptah_session *s, struct stream *stream, struct th
 		t->first = begin->next;
 }
 
+void session_take_clue(struct ptah_session *s, const struct perfdata_record *r)
+{
+	const bool is_switch = r->type == PERFDATA_SWITCH || r->type == PERFDATA_SWITCH_CPU_WIDE;
+	int32_t *only = is_switch ? &s->clue.cpu : &s->clue.tid;
+	const int32_t number = is_switch ? r->cpu : r->tid;
+
+	if ((!is_switch && r->type != PERFDATA_ITRACE_START) || number < 0 ||
+	    (is_switch && s->clue.has_primary && !r->primary))
+		return;
+	*only = *only == -1 || *only == number ? number : -2;
+}
+
+/* False: the records are of several CPUs or threads, and nothing says whose trace it is. */
+static bool use_clue(const struct ptah_session *s, struct ptah_stream_info *info)
+{
+	if (info->cpu >= 0 || info->tid >= 0)
+		return true;
+	if (s->clue.cpu >= 0)
+		info->cpu = s->clue.cpu;
+	else if (s->clue.cpu == -1 && s->clue.tid >= 0)
+		info->tid = s->clue.tid;
+	return s->clue.cpu >= -1 && (s->clue.cpu >= 0 || s->clue.tid >= -1);
+}
+
 /* Raw traces without processes run over code that belongs to none. */
 static bool has_processes(const struct ptah_session *s)
 {
@@ -151,14 +175,18 @@ int session_name_streams(struct ptah_session *s)
 {
 	/* The code of address spaces is that of processes, too, though of unknown ones. */
 	size_t only = s->space_count ? SESSION_NONE : only_process_with_maps(s);
-	bool unknown = false;
+	bool unknown = false, anonymous = false;
+	int status = 0;
 
 	for (size_t i = 0; i < s->stream_count; i++) {
 		struct stream *stream = &s->streams[i];
 		struct ptah_stream_info *info = &stream->info;
-		size_t thread = info->tid < 0 ? SESSION_NONE
-					      : table_get(&s->threads_by_tid, (uint32_t)info->tid);
+		size_t thread;
 
+		if (s->is_set && !use_clue(s, info))
+			anonymous = true;
+		thread = info->tid < 0 ? SESSION_NONE
+				       : table_get(&s->threads_by_tid, (uint32_t)info->tid);
 		if (thread != SESSION_NONE) {
 			name_stream(s, stream, &s->threads[thread]);
 		} else if (info->pid < 0 && only != SESSION_NONE && !others_ran(s, stream, only)) {
@@ -178,10 +206,15 @@ int session_name_streams(struct ptah_session *s)
 		if (stream->cpu != SESSION_NONE && session_list_runners(s, stream) < 0)
 			return PTAH_E_NOMEM;
 	}
-	return unknown
+	if (anonymous)
+		status = session_note_format(s, "a trace of an unknown CPU or thread, and records "
+						"of several: say whose trace it is (cpu=N or "
+						"tid=N), or which records are of its CPU");
+	return unknown && !anonymous && status >= 0
 		   ? session_note_format(s,
 					 "several processes share a CPU's trace, and no context "
 					 "switches, or no times, tell which ran when: record with "
 					 "--switch-events, or with --per-thread")
-		   : note_strangers(s);
+	       : status < 0 ? status
+			    : note_strangers(s);
 }

@@ -21,6 +21,12 @@
 
 /* Files */
 
+/* Where a file of code is: see session_map_path(). The caller frees it. */
+static char *given_path(const struct ptah_session *s, const char *path)
+{
+	return session_map_path(s, &(const struct change){.path = path, .given = true});
+}
+
 static uint32_t hash_path(const char *path)
 {
 	uint64_t hash = 0;
@@ -138,6 +144,7 @@ void session_free_set(struct ptah_session *s)
 			munmap(s->files[i].bytes, (size_t)s->files[i].size);
 	free(s->files);
 	free(s->spaces);
+	free(s->code);
 	table_free(&s->files_by_path);
 }
 
@@ -320,7 +327,7 @@ static int list_elf(struct ptah_session *s, struct set_maps *maps,
 		    struct ptah_message *why)
 {
 	struct ptah_elf_segment *segments = NULL;
-	char *path = session_path(s, code->file.path);
+	char *path = given_path(s, code->file.path);
 	int n = path ? ptah_elf_segments(path, code->address, &segments) : PTAH_E_NOMEM;
 	int status = n;
 
@@ -368,7 +375,7 @@ static int list_raw(struct ptah_session *s, struct set_maps *maps,
 		    struct ptah_message *why)
 {
 	struct ptah_trace_file piece = code->file;
-	char *path = session_path(s, piece.path);
+	char *path = given_path(s, piece.path);
 	uint64_t size = 0;
 	int fd = path ? open_file(path, &size, why) : PTAH_E_NOMEM;
 	int status = fd;
@@ -402,7 +409,7 @@ static int list_pages(struct ptah_session *s, struct set_maps *maps,
 
 	if (asprintf(&path, "%s.addr", code->file.path) < 0)
 		return PTAH_E_NOMEM;
-	addresses.path = session_path(s, path);
+	addresses.path = given_path(s, path);
 	if (addresses.path && asprintf(&dump, "%s.dump", code->file.path) >= 0) {
 		change.path = strings_keep(&s->paths, dump, strlen(dump));
 		status = change.path ? map_bytes(&addresses, why) : PTAH_E_NOMEM;
@@ -430,7 +437,7 @@ static int list_pages(struct ptah_session *s, struct set_maps *maps,
 
 static bool exists(const struct ptah_session *s, const char *path)
 {
-	char *full = session_path(s, path);
+	char *full = given_path(s, path);
 	const bool found = full && !access(full, F_OK);
 
 	free(full);
@@ -462,8 +469,9 @@ static int change_of(struct ptah_session *s, const struct ptah_trace_code *code,
 	return change->path ? 0 : PTAH_E_NOMEM;
 }
 
-int session_list_set_maps(struct ptah_session *s, const struct ptah_trace_set *set,
-			  struct set_maps *maps, struct ptah_message *why)
+/* Lists the code that belongs to processes, or the code that belongs to none. */
+static int list_maps(struct ptah_session *s, const struct ptah_trace_set *set, bool of_process,
+		     struct set_maps *maps, struct ptah_message *why)
 {
 	static int (*const list[PTAH_TRACE_CODE_MAX])(
 	    struct ptah_session *, struct set_maps *, const struct ptah_trace_code *, struct change,
@@ -474,7 +482,7 @@ int session_list_set_maps(struct ptah_session *s, const struct ptah_trace_set *s
 		struct ptah_trace_code code;
 		struct change change;
 
-		if (set->code[i].pid < 0 || s->config.no_images)
+		if ((set->code[i].pid >= 0) != of_process || s->config.no_images)
 			continue;
 		code = locate_code(s, &set->code[i]);
 		status = change_of(s, &code, &change);
@@ -482,6 +490,46 @@ int session_list_set_maps(struct ptah_session *s, const struct ptah_trace_set *s
 			status = list[code.kind](s, maps, &code, change, why);
 	}
 	return status;
+}
+
+int session_list_set_maps(struct ptah_session *s, const struct ptah_trace_set *set,
+			  struct set_maps *maps, struct ptah_message *why)
+{
+	return list_maps(s, set, true, maps, why);
+}
+
+/* Keeps where code lies in files, so that filters which name files can be resolved. */
+static int keep_code(struct ptah_session *s, const struct ptah_trace_set *set)
+{
+	struct set_maps maps = {0};
+	int status = list_maps(s, set, false, &maps, NULL);
+
+	if (status >= 0) {
+		s->code = calloc(maps.count + 1, sizeof(*s->code));
+		status = s->code ? 0 : PTAH_E_NOMEM;
+	}
+	for (size_t i = 0; i < maps.count && status >= 0; i++)
+		s->code[s->code_count++] = maps.maps[i].change;
+	free(maps.maps);
+	return status;
+}
+
+static int keep_filter(struct ptah_session *s, const struct ptah_trace_set *set)
+{
+	s->filter = strings_keep(&s->paths, set->filter, strlen(set->filter));
+	return s->filter ? keep_code(s, set) : PTAH_E_NOMEM;
+}
+
+static int keep_vdso(struct ptah_session *s, const struct ptah_trace_set *set)
+{
+	for (unsigned i = 0; i < PTAH_TRACE_VDSO_MAX; i++) {
+		if (!set->vdso[i])
+			continue;
+		s->vdso[i] = strings_keep(&s->paths, set->vdso[i], strlen(set->vdso[i]));
+		if (!s->vdso[i])
+			return PTAH_E_NOMEM;
+	}
+	return 0;
 }
 
 /* How many sections an entry adds, in which a process's mappings are counted. */
@@ -524,7 +572,7 @@ static int add_to_image(struct ptah_session *s, const struct ptah_trace_code *co
 static int add_code(struct ptah_session *s, const struct ptah_trace_code *code, size_t *pieces,
 		    struct ptah_message *why)
 {
-	char *path = session_path(s, code->file.path);
+	char *path = given_path(s, code->file.path);
 	struct ptah_message problem = {""};
 	struct change change;
 	int status = path ? change_of(s, code, &change) : PTAH_E_NOMEM;
@@ -661,7 +709,9 @@ int session_add_set_code(struct ptah_session *s, const struct ptah_trace_set *se
 		code = locate_code(s, &set->code[i]);
 		status = add_code(s, &code, &pieces, why);
 	}
-	return status;
+	if (status >= 0 && set->filter)
+		status = keep_filter(s, set);
+	return status < 0 ? status : keep_vdso(s, set);
 }
 
 /* The offset of the kernel's code is that from its first symbol. */
@@ -694,7 +744,7 @@ bool session_find_set_map(const struct ptah_session *s, int32_t space, uint64_t 
 	/* A caller's image may have a path that was relative when the file was added. */
 	if (path && *path != '/')
 		return false;
-	if (path && s->symfs && !strncmp(path, s->symfs, strlen(s->symfs)))
+	if (path && s->symfs && !s->as_named && !strncmp(path, s->symfs, strlen(s->symfs)))
 		path += strlen(s->symfs);
 	*map =
 	    (struct ptah_map){section.address, section.size,

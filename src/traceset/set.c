@@ -2,6 +2,8 @@
 /* The trace set as an object: what is added to it is checked and copied. */
 #include "traceset/set.h"
 
+#include <ptah/filter.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,6 +260,42 @@ int ptah_trace_set_root(struct ptah_trace_set *set, const char *folder)
 	if (keep_path(set, &folder) < 0)
 		return PTAH_E_NOMEM;
 	set->root = folder;
+	return 0;
+}
+
+/* Whether the text is a list of ranges, all of them numbers. */
+static bool is_filter(const char *text)
+{
+	struct ptah_filter filter;
+	size_t n = 0;
+
+	while (*(text += strspn(text, " ,")))
+		if (++n > PTAH_RANGES || ptah_filter_parse(&text, &filter, NULL) < 0 ||
+		    *filter.start.name || !filter.has_end || *filter.end.name || !filter.end.number)
+			return false;
+	return n > 0;
+}
+
+int ptah_trace_set_filter(struct ptah_trace_set *set, const char *text)
+{
+	const char *filter;
+
+	if (!set || !text || !is_filter(text))
+		return PTAH_E_INVAL;
+	filter = keep(set, strdup(text));
+	if (!filter)
+		return PTAH_E_NOMEM;
+	set->filter = filter;
+	return 0;
+}
+
+int ptah_trace_set_vdso(struct ptah_trace_set *set, enum ptah_trace_vdso kind, const char *path)
+{
+	if (!set || (unsigned)kind >= PTAH_TRACE_VDSO_MAX || !path || !*path)
+		return PTAH_E_INVAL;
+	if (keep_path(set, &path) < 0)
+		return PTAH_E_NOMEM;
+	set->vdso[kind] = path;
 	return 0;
 }
 

@@ -27,8 +27,10 @@ struct ptah_trace_set {
 	struct ptah_trace_event *events;
 	size_t event_count, event_capacity;
 	struct ptah_trace_processor processor;
-	const char *kcore, *kallsyms; /* NULL: none */
-	const char *root;	      /* NULL: none */
+	const char *kcore, *kallsyms;	       /* NULL: none */
+	const char *root;		       /* NULL: none */
+	const char *filter;		       /* NULL: none */
+	const char *vdso[PTAH_TRACE_VDSO_MAX]; /* NULL: none */
 	const char **notes;
 	size_t note_count, note_capacity;
 	char **strings; /* all strings, to be freed */

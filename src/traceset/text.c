@@ -55,6 +55,10 @@ struct kernel_line {
 	const char *kcore, *kallsyms;
 };
 
+struct vdso_line {
+	const char *paths[PTAH_TRACE_VDSO_MAX];
+};
+
 /* Addresses [from, to); to 0: up to the end. */
 struct range_line {
 	uint64_t from, to;
@@ -83,6 +87,7 @@ union entry {
 	struct ptah_trace_event event;
 	struct ptah_trace_processor processor;
 	struct kernel_line kernel;
+	struct vdso_line vdso;
 	struct range_line range;
 	struct root_line root;
 	struct note_line note;
@@ -140,6 +145,7 @@ static const struct field sideband_fields[] = {
     FIELD(ptah_trace_sideband, "pid", ID, pid),
     FIELD(ptah_trace_sideband, "tid", ID, tid),
     FIELD(ptah_trace_sideband, "tsc-offset", SIGNED64, tsc_offset),
+    FIELD(ptah_trace_sideband, "primary", FLAG, primary),
     END};
 static const struct field event_fields[] = {
     NEEDED(ptah_trace_event, "id", NUMBER64, id),
@@ -166,6 +172,10 @@ static const struct field range_fields[] = {NEEDED(range_line, "from", HEX64, fr
 static const struct field kernel_fields[] = {FIELD(kernel_line, "kcore", PATH, kcore),
 					     FIELD(kernel_line, "kallsyms", PATH, kallsyms), END};
 static const struct field root_fields[] = {NEEDED(root_line, NULL, PATH, folder), END};
+static const struct field vdso_fields[] = {
+    FIELD(vdso_line, "64", PATH, paths[PTAH_TRACE_VDSO_64]),
+    FIELD(vdso_line, "32", PATH, paths[PTAH_TRACE_VDSO_32]),
+    FIELD(vdso_line, "x32", PATH, paths[PTAH_TRACE_VDSO_X32]), END};
 static const struct field note_fields[] = {NEEDED(note_line, NULL, STRING, text), END};
 static const struct field version_fields[] = {NEEDED(version_line, NULL, NUMBER32, version), END};
 
@@ -264,6 +274,21 @@ static int set_root(struct parser *p, const union entry *e)
 	return ptah_trace_set_root(p->set, e->root.folder);
 }
 
+static int set_filter(struct parser *p, const union entry *e)
+{
+	return ptah_trace_set_filter(p->set, e->note.text);
+}
+
+static int set_vdso(struct parser *p, const union entry *e)
+{
+	int status = 0;
+
+	for (unsigned i = 0; i < PTAH_TRACE_VDSO_MAX && status >= 0; i++)
+		if (e->vdso.paths[i])
+			status = ptah_trace_set_vdso(p->set, i, e->vdso.paths[i]);
+	return status;
+}
+
 static int add_note(struct parser *p, const union entry *e)
 {
 	return ptah_trace_set_note(p->set, e->note.text);
@@ -292,6 +317,9 @@ struct line {
 	"addresses end"
 #define TIMING_RULE "a clock has a shift below 64 and a mult above 0"
 #define RANGE_RULE  "the range ends before it begins"
+#define FILTER_RULE                                                                                \
+	"up to four ranges belong there, as \"filter 0x1149/0x2a@/bin/x\", with numbers and no "   \
+	"names"
 
 static const struct line lines[] = {
     {TRACESET_MAGIC, version_fields, check_version, "", 0},
@@ -301,8 +329,10 @@ static const struct line lines[] = {
     {"traced", traced_fields, set_processor, TIMING_RULE, 0},
     {"filter", range_fields, add_filter, RANGE_RULE, 0},
     {"stop", range_fields, add_stop, RANGE_RULE, 0},
+    {"filter-text", note_fields, set_filter, FILTER_RULE, 0},
     {"kernel", kernel_fields, set_kernel, "a path is empty", 0},
     {"root", root_fields, set_root, "a path is empty", 0},
+    {"vdso", vdso_fields, set_vdso, "a path is empty", 0},
     {"stream", stream_fields, add_stream, PIECE_RULE, 0},
     {"raw", raw_fields, add_code, PIECE_RULE ", or " CODE_RULE, PTAH_TRACE_CODE_RAW},
     {"elf", elf_fields, add_code, CODE_RULE, PTAH_TRACE_CODE_ELF},
@@ -629,7 +659,8 @@ static void begin_entry(const struct parser *p, const struct line *line, union e
 	if (line->take == set_processor || line->take == set_clock)
 		e->processor = p->processor;
 	else if (line->fields != range_fields && line->fields != kernel_fields &&
-		 line->fields != note_fields && line->fields != version_fields)
+		 line->fields != note_fields && line->fields != version_fields &&
+		 line->fields != vdso_fields)
 		e->size = sizeof(*e);
 }
 
@@ -673,8 +704,8 @@ static int read_line(struct parser *p, char *at)
 	if (!line)
 		return bad(p,
 			   "\"%.100s\" begins no line; these do: processor, timing, clock, "
-			   "traced, filter, stop, kernel, stream, raw, elf, pe, pages, thread, "
-			   "switch, sideband, event, note",
+			   "traced, filter, stop, filter-text, kernel, root, vdso, stream, raw, "
+			   "elf, pe, pages, thread, switch, sideband, event, note",
 			   word.text);
 	if (p->has_version == (line->take == check_version))
 		return bad(p, p->has_version ? "a second \"" TRACESET_MAGIC "\""
@@ -935,11 +966,16 @@ void traceset_write_text(const struct ptah_trace_set *set, const char *folder, F
 	const struct kernel_line kernel = {set->kcore, set->kallsyms};
 	const struct root_line root = {set->root};
 	const struct version_line version = {1};
+	struct vdso_line vdso;
 
 	put_line(w, TRACESET_MAGIC, &version);
 	put_processor(w, &set->processor);
+	if (set->filter)
+		put_line(w, "filter-text", &(const struct note_line){set->filter});
 	put_line_if(w, "kernel", &kernel);
 	put_line_if(w, "root", &root);
+	memcpy(vdso.paths, set->vdso, sizeof(vdso.paths));
+	put_line_if(w, "vdso", &vdso);
 	for (size_t i = 0; i < set->stream_count; i++)
 		put_line(w, "stream", &set->streams[i]);
 	for (size_t i = 0; i < set->code_count; i++)

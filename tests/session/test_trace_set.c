@@ -729,6 +729,189 @@ static void branch_out_of_the_filter(void **state)
 	}
 }
 
+/* perf's clock in the records of the tests below; see build_time(). */
+static void set_perf_clock(struct made *m)
+{
+	const struct ptah_trace_processor p = {.size = sizeof(p),
+					       .has_clock = true,
+					       .time_shift = 3,
+					       .time_mult = 2,
+					       .time_zero = 1000};
+
+	assert_int_equal(ptah_trace_set_processor(m->set, &p), 0);
+}
+
+/* Writes records and adds them to the set. */
+static void add_records(struct made *m, const char *path, struct perfdata_buffer *b, bool primary)
+{
+	struct ptah_trace_sideband sideband = {.size = sizeof(sideband),
+					       .sample_type =
+						   PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME |
+						   (build_has_cpus(b) ? PERFDATA_SAMPLE_CPU : 0),
+					       .cpu = -1,
+					       .primary = primary};
+
+	write_file(path, b->bytes, b->size);
+	perfdata_buffer_free(b);
+	*b = (struct perfdata_buffer){0};
+	sideband.file = (struct ptah_trace_file){.path = path, .from = BUILD_DATA};
+	assert_int_equal(ptah_trace_set_add_sideband(m->set, &sideband), 0);
+}
+
+/* A process runs on each of two CPUs, and nothing but the records says which of them was traced. */
+static void cpu_of_the_primary_records(void **state)
+{
+	static const struct {
+		bool primary[2]; /* those of CPU 2, of CPU 3 */
+		int32_t cpu;	 /* of the stream */
+	} cases[] = {
+	    {{true, false}, 2}, {{false, true}, 3}, {{false, false}, -1}, {{true, true}, -1}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct perfdata_buffer b = {0};
+		struct ptah_stream_info info;
+		struct ptah_session *s;
+		char path[64];
+		struct made m;
+
+		begin(&m);
+		jumps(&m, 1000, 5);
+		end_trace(&m, "trace");
+		add_stream(&m, "trace", -1, -1, -1);
+		for (int32_t k = 0; k < 2; k++) {
+			build_begin(&b);
+			build_with_cpus(&b);
+			snprintf(path, sizeof(path), "%s/%s", (char *)*state, k ? "three" : "two");
+			build_mmap2(&b, 5 + k, PLACE, 4, 0, path, 400, NULL);
+			build_switch_on(&b, (uint32_t)(2 + k), false, 5 + k, 5 + k, 0, 0, 800);
+			add_records(&m, k ? "records.3" : "records.2", &b, cases[i].primary[k]);
+		}
+		set_perf_clock(&m);
+		s = open_set(&m);
+		assert_int_equal(ptah_session_stream_info(s, 0, &info), 0);
+		assert_int_equal(info.cpu, cases[i].cpu);
+		if (info.cpu >= 0)
+			decodes_to(s, 0, 5 * (info.cpu == 2 ? 2 : 3));
+		else
+			assert_non_null(strstr(ptah_session_note(s, 0), "unknown CPU"));
+		ptah_session_close(s);
+	}
+}
+
+/* The only thread that begins is the one that was traced. */
+static void thread_of_the_records(void **state)
+{
+	struct perfdata_buffer b = {0};
+	struct ptah_stream_info info;
+	struct ptah_session *s;
+	char path[64];
+	struct made m;
+
+	begin(&m);
+	jumps(&m, 1000, 5);
+	end_trace(&m, "trace");
+	add_stream(&m, "trace", -1, -1, -1);
+	build_begin(&b);
+	build_comm(&b, 5, 6, false, "six", 400);
+	snprintf(path, sizeof(path), "%s/two", (char *)*state);
+	build_mmap2(&b, 5, PLACE, sizeof(two), 0, path, 400, NULL);
+	build_itrace_start(&b, 5, 6, 400);
+	add_records(&m, "records", &b, false);
+	set_perf_clock(&m);
+	s = open_set(&m);
+	assert_int_equal(ptah_session_stream_info(s, 0, &info), 0);
+	assert_int_equal(info.pid, 5);
+	assert_int_equal(info.tid, 6);
+	assert_string_equal(info.comm, "six");
+	decodes_to(s, 0, 2 * 5);
+	ptah_session_close(s);
+}
+
+/* A copy of the vdso, by the size of the program's addresses. */
+static void code_of_the_vdso(void **state)
+{
+	static const struct {
+		uint64_t address;
+		const char *paths[PTAH_TRACE_VDSO_MAX]; /* 64, 32, x32 */
+		unsigned insns;				/* in a pass; 0: there is no code */
+	} cases[] = {
+	    {0x7fff00012345, {"two", "three", "four"}, 2},
+	    {PLACE, {"two", "three", "four"}, 3},
+	    {PLACE, {"two", NULL, "four"}, 4},
+	    {PLACE, {"two", NULL, NULL}, 0},
+	    {0x7fff00012345, {NULL, "three", "four"}, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct perfdata_buffer b = {0};
+		struct ptah_session *s;
+		struct sums sums;
+		struct made m;
+
+		begin(&m);
+		generator_psb(&m.g, 1000, 20, false, 0);
+		generator_enable(&m.g, cases[i].address);
+		generator_tip(&m.g, cases[i].address);
+		generator_async_disable(&m.g, cases[i].address);
+		end_trace(&m, "trace");
+		add_stream(&m, "trace", -1, 5, 5);
+		build_begin(&b);
+		build_mmap2(&b, 5, cases[i].address, 4096, 0, "[vdso]", 400, NULL);
+		add_records(&m, "records", &b, false);
+		set_perf_clock(&m);
+		for (unsigned k = 0; k < PTAH_TRACE_VDSO_MAX; k++)
+			if (cases[i].paths[k])
+				assert_int_equal(ptah_trace_set_vdso(m.set, k, cases[i].paths[k]),
+						 0);
+		s = open_set(&m);
+		sums = decode(s, 0);
+		assert_int_equal(sums.errors != 0, !cases[i].insns);
+		if (cases[i].insns)
+			assert_int_equal(sums.insns, cases[i].insns);
+		ptah_session_close(s);
+	}
+}
+
+/* The filter as text: a range in a file, which a process maps, or which is code of the set. */
+static void filter_of_a_file(void **state)
+{
+	static const uint8_t out[] = {0x90, 0x0f, 0x84, 0xf9, 0x0f, 0, 0}; /* nop; jz +0x1000 */
+	static const char *const formats[] = {"filter 0x0/0x7@%s/out", "filter 0/7@%s/other", ""};
+
+	write_file("out", out, sizeof(out));
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(formats); i++) {
+		const int32_t pid = i % 2 ? 5 : -1;
+		struct ptah_item items[16];
+		struct ptah_stream *stream;
+		struct ptah_session *s;
+		bool taken = false;
+		char text[128];
+		struct made m;
+		int n;
+
+		begin(&m);
+		generator_psb(&m.g, 100, 20, false, 0);
+		generator_enable(&m.g, PLACE);
+		generator_disable(&m.g);
+		end_trace(&m, "trace");
+		add_stream(&m, "trace", -1, pid, pid);
+		add_code(&m, "out", pid, 0);
+		snprintf(text, sizeof(text), formats[i / 2], (char *)*state);
+		if (*text)
+			assert_int_equal(ptah_trace_set_filter(m.set, text), 0);
+		s = open_set(&m);
+		assert_int_equal(ptah_stream_new(s, 0, &stream), 0);
+		n = ptah_stream_read(stream, items, 16);
+		for (int k = 0; k < n; k++)
+			if (items[k].type == PTAH_ITEM_BLOCK)
+				taken = items[k].flags & PTAH_ITEM_TAKEN;
+		assert_int_equal(taken, i / 2 == 0);
+		ptah_stream_free(stream);
+		ptah_session_close(s);
+	}
+}
+
 /* Records of perf beside raw trace: maps, names and switches, with perf's clock. */
 static void records_beside_the_trace(void **state)
 {
@@ -949,6 +1132,10 @@ int main(void)
 	    cmocka_unit_test(programs_of_windows),
 	    cmocka_unit_test(processor_and_filter),
 	    cmocka_unit_test(branch_out_of_the_filter),
+	    cmocka_unit_test(cpu_of_the_primary_records),
+	    cmocka_unit_test(thread_of_the_records),
+	    cmocka_unit_test(code_of_the_vdso),
+	    cmocka_unit_test(filter_of_a_file),
 	    cmocka_unit_test(records_beside_the_trace),
 	    cmocka_unit_test(simulated_programs),
 	    cmocka_unit_test(named_again_and_again),
