@@ -24,7 +24,8 @@ enum option_kind {
 	OPTION_NUMBER,	 /* uint64_t; decimal or 0x */
 	OPTION_SIZE,	 /* uint64_t; bytes, or with K, M or G */
 	OPTION_CHOICE,	 /* int: the index of the given word in `choices` */
-	OPTION_IMAGE,	 /* appended to struct input's images */
+	OPTION_CPU,	 /* of struct input: a CPU's number or, with a slash, a processor */
+	OPTION_SET,	 /* appended to struct input's set_options; `at` is the kind */
 	OPTION_ONCE,	 /* const char *; a second one is refused */
 	OPTION_OPTIONAL, /* const char *; "" when no value is given. A value directly follows
 			    the option (-S1M, --snapshot=1M); the next argument is taken for

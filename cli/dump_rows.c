@@ -92,7 +92,7 @@ static void begin_stream_text(void *view, const void *stream)
 	const struct dump_stream *s = stream;
 	struct dump *d = view;
 
-	if (d->input->pt)
+	if (d->input->pt && s->count == 1)
 		return;
 	out_format(d->out, "# stream %zu: %s pid %d tid %d cpu %d, %" PRIu64 " bytes\n", s->number,
 		   s->info->comm[0] ? s->info->comm : "-", s->info->pid, s->info->tid, s->info->cpu,

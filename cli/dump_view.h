@@ -33,7 +33,7 @@ struct dump {
 
 /* What begin_stream gets. */
 struct dump_stream {
-	size_t number;
+	size_t number, count;
 	const struct ptah_stream_info *info;
 };
 

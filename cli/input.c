@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens the recording or raw trace that a decoding command reads, and its output. */
-#include "input.h"
+#include "set_options.h"
 
 #include "base/text.h"
 
@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t was_interrupted;
@@ -26,143 +25,30 @@ bool interrupted(void)
 	return was_interrupted;
 }
 
-/* Splits FILE:ADDR at the last colon: the path may contain others. */
-static bool split_address(const char *value, char *path, size_t n, uint64_t *address)
+/* Which of the options describe raw packets alone, and not the clocks of any recording. */
+static const struct set_option *find_raw_option(const struct input *input)
 {
-	const char *colon = strrchr(value, ':');
-	char *end;
+	for (size_t i = 0; i < input->set_option_count; i++) {
+		const struct set_option *o = &input->set_options[i];
 
-	if (!colon || colon == value || (size_t)(colon - value) >= n)
-		return false;
-	*address = strtoull(colon + 1, &end, 16);
-	if (end == colon + 1 || *end)
-		return false;
-	memcpy(path, value, (size_t)(colon - value));
-	path[colon - value] = '\0';
-	return true;
-}
-
-int input_names(const struct input *input, const struct ptah_session *session, struct names **names)
-{
-	int status = names_new(session, input->symfs, names);
-	struct names_kernel kernel = {.symbol = "_text"};
-
-	if (status >= 0 && input->pt && input->kallsyms) {
-		snprintf(kernel.kallsyms, sizeof(kernel.kallsyms), "%s", input->kallsyms);
-		names_use_kernel(*names, &kernel);
+		if (o->kind != SET_MTC_FREQ && o->kind != SET_NOM_FREQ && o->kind != SET_LEAF_15 &&
+		    o->kind != SET_LEAF_15_EAX && o->kind != SET_LEAF_15_EBX)
+			return o;
 	}
-
-	for (unsigned i = 0; status >= 0 && i < input->image_count; i++) {
-		const struct image_option *image = &input->images[i];
-		uint64_t address = 0;
-		char path[4096];
-
-		if (image->kind == 'p')
-			continue;
-		if (!split_address(image->value, path, sizeof(path), &address))
-			snprintf(path, sizeof(path), "%s", image->value);
-		status = image->kind == 'e'
-			     ? names_add_elf(*names, path, address)
-			     : names_add_map(*names, address, UINT64_MAX - address, 0, path);
-		/* A file that gives no names is no failure: addresses are shown. */
-		if (status != PTAH_E_NOMEM)
-			status = 0;
-	}
-	return status;
+	return NULL;
 }
 
-/* Reports why the image of an option cannot be read. `path`: the option's value without an address.
- */
-static int fail_image(const struct command *command, const struct image_option *option,
-		      const char *path, int status)
+static int read_processor(const struct command *command, const struct input *input,
+			  struct ptah_cpu *cpu)
 {
-	if (option->kind == 'p')
-		return fail(command, "--pages=%s: %s%s", path,
-			    status == PTAH_E_MISSING ? "PREFIX.addr or PREFIX.dump: " : "",
-			    status == PTAH_E_MISSING ? strerror(ENOENT) : ptah_strerror(status));
-	return fail(command, "--%s=%s: %s: %s", option->kind == 'e' ? "elf" : "raw", option->value,
-		    path,
-		    access(path, R_OK) < 0	 ? strerror(errno)
-		    : status == PTAH_E_BAD_MAGIC ? "it is no ELF file"
-						 : ptah_strerror(status));
-}
-
-/* Splits an option's value into a file and an address. Returns an exit code. */
-static int split_image(const struct command *command, const struct image_option *option, char *path,
-		       size_t n, uint64_t *address)
-{
-	if (option->kind != 'p' && split_address(option->value, path, n, address))
+	*cpu = (struct ptah_cpu){0};
+	if (!input->processor || !strcmp(input->processor, "none") ||
+	    ptah_cpu_parse(input->processor, cpu) >= 0)
 		return EXIT_OK;
-	if (option->kind == 'r')
-		return fail_usage(command, "--raw=%s: it takes FILE:ADDRESS (hexadecimal)",
-				  option->value);
-	/* A colon may also belong to the file's name. */
-	if (option->kind == 'e' && strchr(option->value, ':') && access(option->value, F_OK) < 0)
-		return fail_usage(command, "--elf=%s: it takes FILE or FILE:BASE (hexadecimal)",
-				  option->value);
-	snprintf(path, n, "%s", option->value);
-	*address = 0;
-	return EXIT_OK;
-}
-
-static int add_image(const struct command *command, struct ptah_image *image,
-		     const struct image_option *option)
-{
-	uint64_t address;
-	char path[4096];
-	int status = split_image(command, option, path, sizeof(path), &address);
-
-	if (status)
-		return status;
-	if (option->kind == 'p')
-		status = ptah_image_add_pages(image, path, NULL);
-	else if (option->kind == 'e')
-		status = ptah_image_add_elf(image, path, address, NULL);
-	else
-		status = ptah_image_add_file(image, path, 0, UINT64_MAX - address, address, NULL);
-	return status < 0 ? fail_image(command, option, path, status) : EXIT_OK;
-}
-
-/* Is the file a recording, and no raw trace? */
-static bool is_recording(const char *path)
-{
-	char magic[8] = "";
-	FILE *f = fopen(path, "re");
-	size_t n = f ? fread(magic, 1, sizeof(magic), f) : 0;
-
-	if (f)
-		fclose(f);
-	return n == sizeof(magic) && !memcmp(magic, "PERFILE2", sizeof(magic));
-}
-
-static int open_raw(const struct command *command, const struct input *input,
-		    struct ptah_session **session)
-{
-	struct ptah_message why = {""};
-	struct ptah_image *image;
-	struct stat st;
-	int status;
-
-	/* Reading the first bytes of a pipe would take them away. */
-	if (!stat(input->pt, &st) && S_ISREG(st.st_mode) && is_recording(input->pt))
-		return fail_usage(command,
-				  "--pt=%s: this is a recording (perf.data), not a raw trace; read "
-				  "it without --pt",
-				  input->pt);
-	if (ptah_image_new(&image) < 0)
-		return fail(command, "out of memory");
-	for (unsigned i = 0; i < input->image_count; i++) {
-		status = add_image(command, image, &input->images[i]);
-		if (status) {
-			ptah_image_free(image);
-			return status;
-		}
-	}
-	status = ptah_session_open_raw(input->pt, image, session, &why);
-	ptah_image_free(image);
-	if (status < 0)
-		return fail(command, "%s", why.text[0] ? why.text : ptah_strerror(status));
-	return 0;
+	return fail_usage(command,
+			  "--processor=%s: it takes FAMILY/MODEL or FAMILY/MODEL/STEPPING, as "
+			  "6/158/10 (see /proc/cpuinfo), or none",
+			  input->processor);
 }
 
 /* A choice that leaves no stream is more likely a slip than a wish to see nothing: it is refused.
@@ -187,25 +73,30 @@ static int check_wanted(const struct command *command, const struct input *input
 		    input->comm ? input->comm : "");
 }
 
+/* Options take precedence over what a recording says of its clocks. */
+static void set_clocks(const struct ptah_trace_processor *processor,
+		       struct ptah_event_config *events)
+{
+	if (processor->trace.mtc_period)
+		events->trace.mtc_period = processor->trace.mtc_period;
+	if (processor->nominal_ratio)
+		events->nominal_ratio = processor->nominal_ratio;
+	if (!processor->tsc_n)
+		return;
+	events->tsc_n = processor->tsc_n;
+	events->tsc_d = processor->tsc_d;
+}
+
 /* Applies the options that determine how to decode: errata, and which packets the trace lacks. */
 static int set_flow(const struct command *command, const struct input *input,
-		    struct ptah_session *session)
+		    const struct ptah_trace_processor *processor, struct ptah_session *session)
 {
 	struct ptah_flow_config flow;
-	struct ptah_cpu cpu = {0};
 
 	ptah_session_get_flow(session, &flow);
-	if (input->processor) {
-		if (strcmp(input->processor, "none") &&
-		    ptah_cpu_parse(input->processor, &cpu) < 0) {
-			fail(command,
-			     "--processor=%s: it takes FAMILY/MODEL or FAMILY/MODEL/STEPPING, as "
-			     "6/158/10 (see /proc/cpuinfo), or none",
-			     input->processor);
-			return EXIT_USAGE;
-		}
-		flow.events.errata = ptah_cpu_errata(&cpu);
-	}
+	set_clocks(processor, &flow.events);
+	if (input->processor)
+		flow.events.errata = ptah_cpu_errata(&processor->cpu);
 	if (input->errata && ptah_errata_parse(input->errata, &flow.events.errata) < 0) {
 		fail(command, "--errata=%s: it takes names such as SKD007,SKL168, or all, or none",
 		     input->errata);
@@ -227,59 +118,116 @@ static const char *build_id_cache(char *path, size_t n)
 	return path;
 }
 
+static int check_names(const struct command *command, struct input *input, int argc, char **argv)
+{
+	const struct set_option *raw = find_raw_option(input);
+
+	if (argc > 1 || (argc == 1 && (input->path || input->pt)))
+		return fail_usage(command, "one recording at a time; \"%s\" is too much",
+				  argv[argc - 1]);
+	if (input->cpu && (!*input->cpu || input->cpu[strspn(input->cpu, "0123456789")]))
+		return fail_usage(command, "--cpu=%s: not a number", input->cpu);
+	if (argc == 1)
+		input->path = argv[0];
+	if (input->pt && input->path)
+		return fail_usage(command, "a recording or --pt, not both");
+	if (!input->pt && raw)
+		return fail_usage(command, "--%s belongs to --pt", raw->name);
+	return EXIT_OK;
+}
+
+static int fail_why(const struct command *command, const struct ptah_message *why, int status)
+{
+	return fail(command, "%s", why->text[0] ? why->text : ptah_strerror(status));
+}
+
+/* Opens the set, and writes it to the file of --save-set. */
+static int open_set(const struct command *command, const struct input *input,
+		    const struct ptah_session_config *config, const struct ptah_trace_set *set,
+		    struct ptah_session **session)
+{
+	struct ptah_message why = {""};
+	int status = ptah_session_open_set(set, config, session, &why);
+
+	if (status < 0)
+		return fail_why(command, &why, status);
+	status = input->save_set ? ptah_trace_set_save(set, input->save_set, &why) : 0;
+	if (status >= 0)
+		return EXIT_OK;
+	ptah_session_close(*session);
+	return fail_why(command, &why, status);
+}
+
+/* What is named is a set already, in a file or a folder. */
+static int open_named_set(const struct command *command, const struct input *input,
+			  const struct ptah_session_config *config, struct ptah_session **session)
+{
+	const char *path = input->path ? input->path : "perf.data";
+	struct ptah_trace_set *set;
+	struct ptah_message why = {""};
+	int status = ptah_trace_set_open(path, &set, &why);
+
+	if (status == PTAH_E_BAD_MAGIC)
+		return fail_usage(command,
+				  "--save-set=%s: %s is no set of raw traces; it belongs to --pt",
+				  input->save_set, path);
+	if (status < 0)
+		return fail_why(command, &why, status);
+	status = open_set(command, input, config, set, session);
+	ptah_trace_set_free(set);
+	return status;
+}
+
+static int open_session(const struct command *command, const struct input *input,
+			const struct ptah_session_config *config, const struct ptah_trace_set *set,
+			struct ptah_session **session)
+{
+	struct ptah_message why = {""};
+	int status;
+
+	if (input->pt)
+		return open_set(command, input, config, set, session);
+	if (input->save_set)
+		return open_named_set(command, input, config, session);
+	status = ptah_session_open(input->path ? input->path : "perf.data", config, session, &why);
+	return status < 0 ? fail_why(command, &why, status) : EXIT_OK;
+}
+
 int input_open(const struct command *command, struct input *input, int argc, char **argv,
 	       bool images, struct ptah_session **session)
 {
 	char cache[4096];
 	struct ptah_session_config config = {
 	    .size = sizeof(config),
-	    .symfs = input->symfs,
-	    .vmlinux = input->vmlinux,
-	    .kallsyms = input->kallsyms,
 	    .build_id_cache = build_id_cache(cache, sizeof(cache)),
 	    .ignore_build_ids = input->force,
 	    .no_images = !images,
 	};
 	struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-	struct ptah_message why = {""};
+	struct ptah_trace_processor processor;
+	struct ptah_trace_set *set;
+	struct ptah_cpu cpu;
 	int status;
 
 	/* The first Ctrl-C ends the reading, the second one the command. A consumer of the output
 	 * that ends early shows as EPIPE. */
 	sigaction(SIGINT, &action, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	if (argc > 1 || (argc == 1 && (input->path || input->pt))) {
-		fail(command, "one recording at a time; \"%s\" is too much", argv[argc - 1]);
-		return EXIT_USAGE;
-	}
-	if (input->cpu && (!*input->cpu || input->cpu[strspn(input->cpu, "0123456789")])) {
-		fail(command, "--cpu=%s: not a number", input->cpu);
-		return EXIT_USAGE;
-	}
-	if (argc == 1)
-		input->path = argv[0];
-	if (input->pt && input->path) {
-		fail(command, "a recording or --pt, not both");
-		return EXIT_USAGE;
-	}
-	if (input->pt && input->vmlinux)
-		return fail_usage(command, "--vmlinux=%s: with --pt, code is given by --elf",
-				  input->vmlinux);
-	if (!input->pt && input->image_count) {
-		fail(command, "--raw, --elf and --pages belong to --pt");
-		return EXIT_USAGE;
-	}
-	if (input->pt) {
-		status = open_raw(command, input, session);
-		if (status)
-			return status;
-	} else {
-		status = ptah_session_open(input->path ? input->path : "perf.data", &config,
-					   session, &why);
-		if (status < 0)
-			return fail(command, "%s", why.text[0] ? why.text : ptah_strerror(status));
-	}
-	status = set_flow(command, input, *session);
+	status = check_names(command, input, argc, argv);
+	if (!status)
+		status = read_processor(command, input, &cpu);
+	if (!status)
+		status = set_options_build(command, input, &cpu, &set, &processor);
+	if (status)
+		return status;
+	config.symfs = input->symfs;
+	config.vmlinux = input->vmlinux;
+	config.kallsyms = input->kallsyms;
+	status = open_session(command, input, &config, set, session);
+	ptah_trace_set_free(set);
+	if (status)
+		return status;
+	status = set_flow(command, input, &processor, *session);
 	if (status) {
 		ptah_session_close(*session);
 		return status;

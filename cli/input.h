@@ -6,11 +6,42 @@
 #include "command.h"
 #include "output/names.h"
 
-#define MAX_IMAGES 64
+/* The options that describe a raw trace (set_options.c). Values of option_def.at. */
+enum set_option_kind {
+	SET_PT,
+	SET_RAW,
+	SET_ELF,
+	SET_PAGES,
+	SET_FILTER,
+	SET_MTC_FREQ,
+	SET_NOM_FREQ,
+	SET_LEAF_15,
+	/* The others are ptxed's alone. */
+	SET_LEAF_15_EAX,
+	SET_LEAF_15_EBX,
+	SET_RANGE_CFG,
+	SET_RANGE_A,
+	SET_RANGE_B,
+	SET_SIDEBAND,
+	SET_SIDEBAND_PRIMARY,
+	SET_SAMPLE_TYPE,
+	SET_SAMPLE_CONFIG,
+	SET_TIME_ZERO,
+	SET_TIME_SHIFT,
+	SET_TIME_MULT,
+	SET_TSC_OFFSET,
+	SET_SYSROOT,
+	SET_KCORE,
+	SET_VDSO_64,
+	SET_VDSO_X32,
+	SET_VDSO_32,
+	SET_NUMBER_WITHOUT_EFFECT,
+};
 
-struct image_option {
-	char kind; /* 'r'aw, 'e'lf, 'p'ages */
-	const char *value;
+/* One of them as it was given. */
+struct set_option {
+	enum set_option_kind kind;
+	const char *name, *value;
 };
 
 /*
@@ -19,9 +50,12 @@ struct image_option {
  */
 struct input {
 	const char *path; /* perf.data */
-	const char *pt;	  /* raw packets */
-	struct image_option images[MAX_IMAGES];
-	unsigned image_count;
+	const char *pt;	  /* raw packets: the first --pt; NULL: there is none */
+	/* All options that describe a raw trace, in their order. They live as long as the process.
+	 */
+	const struct set_option *set_options;
+	size_t set_option_count;
+	const char *save_set; /* where to write what they say, or NULL */
 	const char *symfs;
 	const char *output;
 	int format;
@@ -38,14 +72,16 @@ struct input {
 	bool no_tnt, no_retcomp;
 	uint64_t jobs; /* 0: the command's default */
 	const char *vmlinux, *kallsyms;
+	bool ignored; /* an option of ptxed that has no effect */
 };
 
 /* The tables of shared options. Their values go into a struct input. */
 extern const struct option_def input_options[], /* --input */
-    raw_options[],				/* --pt, --raw, --elf and --pages */
-    decode_options[],				/* which streams are decoded, and how */
-    output_options[],				/* --output */
-    format_options[],				/* --format: text, json or tsv */
+    raw_options[],				/* --pt, and what describes it */
+    ptxed_options[],	    /* the same as libipt's ptxed spells it: in no help and no completion */
+    decode_options[],	    /* which streams are decoded, and how */
+    output_options[],	    /* --output */
+    format_options[],	    /* --format: text, json or tsv */
     jobs_options[],	    /* --jobs of a command that counts: all processors by default */
     ordered_jobs_options[], /* --jobs of a command that reads item by item: one by default */
     symbols_options[],	    /* --no-symbols */
@@ -76,13 +112,6 @@ int input_count(const struct input *input, const struct ptah_session *session,
 		int (*take)(void *context, const struct ptah_stream_info *info, size_t stream,
 			    struct ptah_profile *profile),
 		void *context);
-
-/*
- * Makes names for the addresses of the session. For a raw trace, they come from
- * the files of --elf and --raw.
- */
-int input_names(const struct input *input, const struct ptah_session *session,
-		struct names **names);
 
 /* What stream i is. Characters of its comm that must not reach a terminal are replaced. */
 void input_stream_info(const struct ptah_session *session, size_t i, struct ptah_stream_info *info);

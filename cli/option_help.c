@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints a command's table of options, as its help and as lines for tools/option-docs. */
-#include "command.h"
+#include "input.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -23,13 +23,20 @@ static void put_option(struct out *out, const struct option_def *o)
 
 void options_help(const struct command *command, struct out *out)
 {
+	bool also = false;
+
 	out_format(out, "Usage: ptah %s %s\n\n%s\n\nOptions:\n", command->name, command->usage,
 		   command->details);
-	for (const struct option_def *const *table = command->options; *table; table++)
-		for (const struct option_def *o = *table; o->name; o++)
+	for (const struct option_def *const *table = command->options; *table; table++) {
+		also |= *table == ptxed_options;
+		for (const struct option_def *o = *table; o->name && *table != ptxed_options; o++)
 			if (o->kind != OPTION_REFUSED)
 				put_option(out, o);
+	}
 	out_format(out, "\nSee ptah-%s(1) for more.\n", command->name);
+	if (also)
+		out_text(out, "With --pt, options of libipt's ptxed are accepted too: see "
+			      "ptah-ptxed(7).\n");
 }
 
 /* The dump: a line for each command and for each option, its fields separated by tabs. */
@@ -81,10 +88,10 @@ static void put_escaped(struct out *out, const char *text)
 	}
 }
 
-static void put_man(struct out *out, const struct command *command, const struct option_def *o)
+static void put_man(struct out *out, const struct option_note *notes, const struct option_def *o)
 {
 	put_escaped(out, o->man ? o->man : "");
-	for (const struct option_note *note = command->notes; note && note->name; note++) {
+	for (const struct option_note *note = notes; note && note->name; note++) {
 		if (strcmp(note->name, o->name) != 0)
 			continue;
 		out_char(out, ' ');
@@ -92,9 +99,11 @@ static void put_man(struct out *out, const struct command *command, const struct
 	}
 }
 
-static void dump_option(struct out *out, const struct command *command, const struct option_def *o)
+/* `what`: "option" or, for those that are on a man page alone, "page-option". */
+static void dump_option(struct out *out, const char *what, const char *name,
+			const struct option_note *notes, const struct option_def *o)
 {
-	out_format(out, "option\t%s\t%s\t%c\t%s\t%s\t%s\t", command->name, o->name,
+	out_format(out, "%s\t%s\t%s\t%c\t%s\t%s\t%s\t", what, name, o->name,
 		   o->letter ? o->letter : '-',
 		   !o->arg			? "none"
 		   : o->kind == OPTION_OPTIONAL ? "optional"
@@ -103,7 +112,7 @@ static void dump_option(struct out *out, const struct command *command, const st
 	out_format(out, "%s\t", o->choices ? "words" : completion_names[o->complete]);
 	put_words(out, o);
 	out_format(out, "\t%s\t", o->help);
-	put_man(out, command, o);
+	put_man(out, notes, o);
 	out_char(out, '\n');
 }
 
@@ -121,8 +130,10 @@ int options_dump(void)
 			   c->summary);
 		for (const struct option_def *const *table = c->options; *table; table++)
 			for (const struct option_def *o = *table; o->name; o++)
-				if (o->kind != OPTION_REFUSED)
-					dump_option(out, c, o);
+				if (o->kind != OPTION_REFUSED && *table != ptxed_options)
+					dump_option(out, "option", c->name, c->notes, o);
 	}
+	for (const struct option_def *o = ptxed_options; o->name; o++)
+		dump_option(out, "page-option", "ptxed", NULL, o);
 	return out_close(out, &why) < 0 ? EXIT_FAILED : EXIT_OK;
 }

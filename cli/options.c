@@ -22,12 +22,32 @@ static int complain(const struct command *command, int *status, const char *form
 	return -1;
 }
 
-static bool add_image(struct input *input, const char *name, const char *value)
+/* A process parses one command line, and the list lives as long as the process. */
+static struct set_option *set_options;
+
+static bool add_set_option(struct input *input, const struct option_def *o, const char *value)
 {
-	if (input->image_count == MAX_IMAGES)
+	struct set_option *more =
+	    reallocarray(set_options, input->set_option_count + 1, sizeof(*more));
+
+	if (!more)
 		return false;
-	input->images[input->image_count++] = (struct image_option){name[0], value};
+	set_options = more;
+	more[input->set_option_count++] =
+	    (struct set_option){(enum set_option_kind)o->at, o->name, value};
+	input->set_options = more;
+	if (o->at == SET_PT && !input->pt)
+		input->pt = value;
 	return true;
+}
+
+/* ptxed's --cpu is the processor that recorded: a value that is no number of a CPU. */
+static void set_cpu(struct input *input, const char *value)
+{
+	if (strchr(value, '/') || !strcmp(value, "none"))
+		input->processor = value;
+	else
+		input->cpu = value;
 }
 
 static bool parse_number(const char *text, uint64_t *value)
@@ -62,7 +82,7 @@ bool parse_size(const char *text, const char *units, uint64_t *value, bool *bare
 static int set(const struct command *command, const struct option_def *o, const char *value,
 	       void *values, int *status)
 {
-	void *at = (char *)values + o->at;
+	void *at = o->kind == OPTION_SET ? NULL : (char *)values + o->at;
 	bool bare;
 
 	switch (o->kind) {
@@ -88,10 +108,13 @@ static int set(const struct command *command, const struct option_def *o, const 
 		return complain(command, status,
 				"--%s=%s: not a size (bytes, or a number and K, M or G)", o->name,
 				value);
-	case OPTION_IMAGE:
-		if (add_image(at, o->name, value))
+	case OPTION_CPU:
+		set_cpu(values, value);
+		return 0;
+	case OPTION_SET:
+		if (add_set_option(values, o, value))
 			return 0;
-		return complain(command, status, "more than %d images", MAX_IMAGES);
+		return complain(command, status, "out of memory");
 	case OPTION_CHOICE:
 		for (int i = 0; o->choices[i]; i++) {
 			if (!strcmp(value, o->choices[i])) {

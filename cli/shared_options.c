@@ -21,35 +21,89 @@ const struct option_def input_options[] = {
 
 const struct option_def raw_options[] = {
     {.name = "pt",
-     .kind = OPTION_TEXT,
-     .at = offsetof(struct input, pt),
+     .kind = OPTION_SET,
+     .at = SET_PT,
      .arg = "FILE",
+     .man_arg = "*FILE*[`:`*FROM*[`-`*TO*]][`,cpu=`*N*][`,tid=`*N*][`,pid=`*N*]",
      .complete = COMPLETE_FILE,
-     .help = "read raw packets instead of a recording",
-     .man = "Read the raw packets in *FILE* instead of a recording. The three "
-	    "options below say which code was executed. They may be given several "
-	    "times; where they overlap, the last one counts."},
+     .help = "read raw packets instead of a recording; also FILE:FROM-TO,cpu=N,tid=N,pid=N",
+     .man = "Read the raw packets in *FILE*, or in its bytes from *FROM* up to but not "
+	    "including *TO*, instead of a recording. The options below describe them. `--pt` may "
+	    "be given several times: `cpu=`*N* and `tid=`*N* say which CPU or thread a file is of, "
+	    "and files of the same CPU or thread are one stream, in their order. `pid=`*N* is the "
+	    "thread's process. Numbers are decimal, or hexadecimal with 0x. Options as those of "
+	    "libipt's `ptxed` add the records of processes and context switches that belong to "
+	    "the packets: see `ptah-ptxed`(7)."},
     {.name = "raw",
-     .kind = OPTION_IMAGE,
+     .kind = OPTION_SET,
+     .at = SET_RAW,
      .arg = "FILE:ADDR",
+     .man_arg = "*FILE*[`:`*FROM*[`-`*TO*]]`:`*ADDR*[`,cr3=`*X*][`,vmcs=`*X*][`,pid=`*N*]",
      .complete = COMPLETE_FILE,
      .help = "with --pt: the bytes of FILE lie at ADDR (hexadecimal)",
-     .man = "With `--pt`: the bytes of *FILE* lie at the hexadecimal address *ADDR*."},
+     .man = "With `--pt`: the bytes of *FILE* (or some of them, as above) lie at the hexadecimal "
+	    "address *ADDR*: in the memory of every process, in that of process *N*, or in the "
+	    "address spaces with this CR3 and this VMCS pointer (hexadecimal). `--raw`, `--elf` "
+	    "and `--pages` may be given several times; where they overlap, the last one counts."},
     {.name = "elf",
-     .kind = OPTION_IMAGE,
+     .kind = OPTION_SET,
+     .at = SET_ELF,
      .arg = "FILE[:BASE]",
+     .man_arg = "*FILE*[`:`*BASE*][`,cr3=`*X*][`,vmcs=`*X*][`,pid=`*N*]",
      .complete = COMPLETE_FILE,
      .help = "with --pt: the code of an ELF file, moved to BASE",
      .man = "With `--pt`: the executable segments of an ELF file, at their own "
 	    "addresses or, for position-independent files, from the hexadecimal "
 	    "address *BASE* on."},
     {.name = "pages",
-     .kind = OPTION_IMAGE,
+     .kind = OPTION_SET,
+     .at = SET_PAGES,
      .arg = "PREFIX",
+     .man_arg = "*PREFIX*[`,cr3=`*X*][`,vmcs=`*X*]",
      .complete = COMPLETE_FILE,
      .help = "with --pt: the pages PREFIX.dump at the addresses in PREFIX.addr",
      .man = "With `--pt`: a page dump. *PREFIX*.addr holds little-endian 64-bit page "
 	    "addresses, *PREFIX*.dump the 4 KiB pages in the same order."},
+    {.name = "filter",
+     .kind = OPTION_SET,
+     .at = SET_FILTER,
+     .arg = "FILTER",
+     .help = "with --pt: the address ranges it was made with, as in ptah record",
+     .man = "With `--pt`: the address ranges of the processor, which determine where its trace "
+	    "ends and begins again. The text is that of `ptah-record`(1). *FILE* in it is one of "
+	    "`--elf`, or a file that the records name."},
+    {.name = "mtc-freq",
+     .kind = OPTION_SET,
+     .at = SET_MTC_FREQ,
+     .arg = "N",
+     .help = "with --pt: an MTC packet every 2^N ticks of the crystal",
+     .man = "With `--pt`: IA32_RTIT_CTL.MTCFreq, an MTC packet every 2^*N* ticks of the crystal. "
+	    "This option and the two below are needed to interpret MTC, CYC and CBR packets, so "
+	    "that there are times between TSC packets."},
+    {.name = "nom-freq",
+     .kind = OPTION_SET,
+     .at = SET_NOM_FREQ,
+     .arg = "N",
+     .help = "with --pt: the processor's nominal ratio, MSR_PLATFORM_INFO[15:8]",
+     .man = "With `--pt`: the maximum non-turbo ratio, MSR_PLATFORM_INFO[15:8]."},
+    {.name = "cpuid-0x15",
+     .kind = OPTION_SET,
+     .at = SET_LEAF_15,
+     .arg = "EAX,EBX",
+     .help = "with --pt: the ratio of crystal and TSC, from CPUID leaf 15H",
+     .man = "With `--pt`: registers of CPUID leaf 15H. *EBX* / *EAX* is the number of TSC ticks "
+	    "for each tick of the crystal."},
+    {.name = "save-set",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct input, save_set),
+     .arg = "FILE",
+     .complete = COMPLETE_FILE,
+     .help = "write what --pt and its options say to FILE, which can be read instead",
+     .man =
+	 "With `--pt`, or for a folder of another system: write all that describes the trace "
+	 "to *FILE*, a `ptah-trace`(5). From then on *FILE* can be read in place of the options. "
+	 "Called *ptah.trace*, in the folder with the trace, it describes that folder, "
+	 "which can then be handed on."},
     {0},
 };
 
@@ -117,8 +171,7 @@ const struct option_def decode_options[] = {
 	    "only so many of *NAME* are compared."},
     {.name = "cpu",
      .letter = 'C',
-     .kind = OPTION_TEXT,
-     .at = offsetof(struct input, cpu),
+     .kind = OPTION_CPU,
      .arg = "CPU",
      .help = "only this CPU's stream, in a recording that has one per CPU",
      .man = "Only the stream of this CPU, in recordings that have one stream per "
@@ -131,7 +184,8 @@ const struct option_def decode_options[] = {
      .man = "The family, model and stepping of the processor that recorded (numbers "
 	    "as in /proc/cpuinfo; hexadecimal with 0x), or *none*. It determines "
 	    "which errata are worked around. By default it is taken from the "
-	    "recording; a raw trace does not contain it."},
+	    "recording; a raw trace does not contain it. `--cpu`=*F/M[/S]*, as `ptxed` spells it, "
+	    "means the same."},
     {.name = "errata",
      .kind = OPTION_TEXT,
      .at = offsetof(struct input, errata),

@@ -226,7 +226,7 @@ static int cover(const struct options *o, struct ptah_session *session, struct o
 
 	rows->edges = formats[o->format].edges;
 	if (formats[o->format].files || (formats[o->format].names && !o->input.no_symbols))
-		status = input_names(&o->input, session, &names);
+		status = names_new(session, o->input.symfs, &names);
 	if (status >= 0)
 		status = input_count(&o->input, session, cover_add_profile, rows);
 	if (status >= 0) {
@@ -282,10 +282,10 @@ const struct command command_cover = {
 	"Which edges or blocks ran and how often, as text; as the file of DynamoRIO's drcov,\n"
 	"which Lighthouse and other tools read; or as the bitmap of hit counts that fuzzers\n"
 	"keep (<ptah/coverage.h> tells which edges count, and where).",
-    .options =
-	(const struct option_def *const[]){cover_options, symbols_options, jobs_options,
-					   input_options, raw_options, decode_options,
-					   output_options, quiet_options, help_options, NULL},
+    .options = (const struct option_def *const[]){cover_options, symbols_options, jobs_options,
+						  input_options, raw_options, ptxed_options,
+						  decode_options, output_options, quiet_options,
+						  help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,
 };

@@ -10,8 +10,7 @@
 struct options {
 	struct input input;
 	bool no_pad, no_timing, no_sync, bytes, time;
-	const char *packets, *range, *crystal;
-	uint64_t mtc_freq, nominal_ratio;
+	const char *packets, *range;
 };
 
 static const struct option_def dump_options[] = {
@@ -59,29 +58,9 @@ static const struct option_def dump_options[] = {
      .help = "show the estimated TSC, and what has passed",
      .man = "Show the estimated TSC where it changes, and the ticks since it was "
 	    "last shown. The units of MTC, CYC and CBR packets are taken from the "
-	    "recording; for `--pt`, the three options below give them. TSC packets "
+	    "recording, or from `--mtc-freq`, `--nom-freq` and `--cpuid-0x15`. TSC packets "
 	    "need none. Rows of JSON also have a bound of the estimate's error, "
 	    "*tsc_error*, where there is one."},
-    {.name = "mtc-freq",
-     .kind = OPTION_NUMBER,
-     .at = offsetof(struct options, mtc_freq),
-     .arg = "N",
-     .help = "with --time: IA32_RTIT_CTL.MTCFreq of the recording",
-     .man = "IA32_RTIT_CTL.MTCFreq of the recording: an MTC is sent every 2^*N* "
-	    "ticks of the crystal clock."},
-    {.name = "nom-freq",
-     .kind = OPTION_NUMBER,
-     .at = offsetof(struct options, nominal_ratio),
-     .arg = "N",
-     .help = "with --time: maximum non-turbo ratio of the processor",
-     .man = "The maximum non-turbo ratio of the processor (MSR_PLATFORM_INFO[15:8])."},
-    {.name = "cpuid-0x15",
-     .kind = OPTION_TEXT,
-     .at = offsetof(struct options, crystal),
-     .arg = "EAX,EBX",
-     .help = "with --time: the TSC's ratio to the crystal clock",
-     .man = "The TSC advances by EBX ticks for every EAX ticks of the crystal clock "
-	    "(CPUID leaf 15H)."},
     {0},
 };
 
@@ -162,43 +141,21 @@ static int choose_range(struct dump *d, const struct options *o)
 
 /* Time */
 
-static int set_clock(struct dump *d, const struct options *o)
-{
-	uint64_t eax = 0, ebx = 0;
-
-	if (o->mtc_freq > 15 || o->nominal_ratio > 255) {
-		fail(&command_dump, "--mtc-freq is 15 at most, --nom-freq 255");
-		return EXIT_USAGE;
-	}
-	if (o->crystal && (!parse_pair(o->crystal, ',', &eax, &ebx) || !eax || !ebx ||
-			   eax > UINT32_MAX || ebx > UINT32_MAX)) {
-		fail(&command_dump, "--cpuid-0x15=%s: it takes EAX,EBX", o->crystal);
-		return EXIT_USAGE;
-	}
-	d->timing.size = sizeof(d->timing);
-	d->timing.trace.mtc_period = (uint8_t)o->mtc_freq;
-	d->timing.nominal_ratio = (uint8_t)o->nominal_ratio;
-	d->timing.tsc_d = (uint32_t)eax;
-	d->timing.tsc_n = (uint32_t)ebx;
-	return EXIT_OK;
-}
-
-/* Takes the units of timing packets from the recording, where no option gave them. */
-static void ask_recording(struct dump *d, const struct ptah_session *session)
+/* Takes the units of timing packets from the recording, or from options. */
+static void set_clock(struct dump *d, const struct ptah_session *session)
 {
 	struct ptah_flow_config config;
-	const struct ptah_event_config *said = &config.events;
+	const struct ptah_event_config *events = &config.events;
 
 	ptah_session_get_flow(session, &config);
-	d->timing.trace.cyc_threshold = said->trace.cyc_threshold;
-	if (!d->timing.trace.mtc_period)
-		d->timing.trace.mtc_period = said->trace.mtc_period;
-	if (!d->timing.nominal_ratio)
-		d->timing.nominal_ratio = said->nominal_ratio;
-	if (d->timing.tsc_n)
-		return;
-	d->timing.tsc_n = said->tsc_n;
-	d->timing.tsc_d = said->tsc_d;
+	d->timing = (struct ptah_event_config){
+	    .size = sizeof(d->timing),
+	    .trace.cyc_threshold = events->trace.cyc_threshold,
+	    .trace.mtc_period = events->trace.mtc_period,
+	    .nominal_ratio = events->nominal_ratio,
+	    .tsc_n = events->tsc_n,
+	    .tsc_d = events->tsc_d,
+	};
 }
 
 static void move_clock(struct dump *d, const struct packet_place *place)
@@ -242,7 +199,7 @@ static bool each(void *context, const struct packet_place *place)
 static void dump_stream(struct dump *d, const struct ptah_session *session, size_t i)
 {
 	struct ptah_stream_info info;
-	const struct dump_stream stream = {i, &info};
+	const struct dump_stream stream = {i, ptah_session_streams(session), &info};
 
 	input_stream_info(session, i, &info);
 	RENDER(d->renderer, begin_stream, d, &stream);
@@ -290,9 +247,7 @@ static int choose(struct dump *d, const struct options *o)
 	d->bytes = o->bytes;
 	d->time = o->time;
 	d->sync = !o->no_sync;
-	if (!status)
-		status = choose_range(d, o);
-	return status ? status : set_clock(d, o);
+	return status ? status : choose_range(d, o);
 }
 
 static int run(int argc, char **argv)
@@ -315,7 +270,7 @@ static int run(int argc, char **argv)
 		ptah_session_close(session);
 		return status;
 	}
-	ask_recording(&d, session);
+	set_clock(&d, session);
 	if (ptah_packet_clock_new(&d.timing, &d.clock) < 0) {
 		status = fail(&command_dump, "%s", ptah_strerror(PTAH_E_NOMEM));
 	} else {
@@ -339,9 +294,10 @@ const struct command command_dump = {
 	"the address it means. Bytes that are no packet are shown as such (.bytes), and reading\n"
 	"goes on at the next PSB; the exit status is then 1, as with a recording that was cut\n"
 	"short. 'ptah asm' makes the trace of the text again, byte for byte.",
-    .options = (const struct option_def *const[]){dump_options, input_options, raw_options,
-						  decode_options, output_options, format_options,
-						  quiet_options, help_options, NULL},
+    .options =
+	(const struct option_def *const[]){dump_options, input_options, raw_options, ptxed_options,
+					   decode_options, output_options, format_options,
+					   quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,
 };

@@ -222,9 +222,9 @@ const struct command command_profile = {
 	"counts; saved ones are read in a recording's place, and several files are added up.",
     .options =
 	(const struct option_def *const[]){by_options, save_options, limit_options, symbols_options,
-					   jobs_options, input_options, raw_options, decode_options,
-					   output_options, format_options, quiet_options,
-					   help_options, NULL},
+					   jobs_options, input_options, raw_options, ptxed_options,
+					   decode_options, output_options, format_options,
+					   quiet_options, help_options, NULL},
     .notes =
 	(const struct option_note[]){
 	    {"input", "Counts that `--save` made may stand in a recording's place, and there may "

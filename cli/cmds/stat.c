@@ -136,8 +136,8 @@ const struct command command_stat = {
 	"first: what was not recorded, and whether it was cut. --per-thread shows each stream.",
     .options =
 	(const struct option_def *const[]){stat_options, jobs_options, input_options, raw_options,
-					   decode_options, output_options, format_options,
-					   quiet_options, help_options, NULL},
+					   ptxed_options, decode_options, output_options,
+					   format_options, quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,
 };

@@ -326,9 +326,10 @@ const struct command command_verify = {
 	"0 when every thread is equal, with 1 otherwise. --quiet tells of those alone that are "
 	"not,\n"
 	"and the total.",
-    .options = (const struct option_def *const[]){jobs_options, input_options, raw_options,
-						  decode_options, output_options, format_options,
-						  quiet_options, help_options, NULL},
+    .options =
+	(const struct option_def *const[]){jobs_options, input_options, raw_options, ptxed_options,
+					   decode_options, output_options, format_options,
+					   quiet_options, help_options, NULL},
     .notes = (const struct option_note[]){{"quiet", "Only those threads are shown that "
 						    "differ, cannot be verified or have losses; "
 						    "then the total."},

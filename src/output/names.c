@@ -35,9 +35,6 @@ void names_free(struct names *n)
 {
 	if (!n)
 		return;
-	for (size_t i = 0; i < n->map_count; i++)
-		free((char *)(uintptr_t)n->maps[i].path);
-	free(n->maps);
 	for (struct clean *c = n->cleaned, *next; c; c = next) {
 		next = c->next;
 		free(c);
@@ -52,47 +49,6 @@ void names_free(struct names *n)
 	free(n->symfs);
 	free(n->table);
 	free(n);
-}
-
-int names_add_map(struct names *n, uint64_t address, uint64_t size, uint64_t file_offset,
-		  const char *path)
-{
-	struct ptah_map *maps = reallocarray(n->maps, n->map_count + 1, sizeof(*maps));
-	/* The path is made absolute, because only an absolute path is taken for a file. */
-	char *copy = realpath(path, NULL);
-
-	if (maps)
-		n->maps = maps;
-	if (!maps || !copy) {
-		free(copy);
-		return maps ? PTAH_E_MISSING : PTAH_E_NOMEM;
-	}
-	n->maps[n->map_count++] = (struct ptah_map){address, size, file_offset, copy};
-	return 0;
-}
-
-int names_add_elf(struct names *n, const char *path, uint64_t base)
-{
-	struct ptah_elf_segment *segments;
-	int count = ptah_elf_segments(path, base, &segments), status = 0;
-
-	for (int i = 0; i < count && status >= 0; i++)
-		status = names_add_map(n, segments[i].address, segments[i].size, segments[i].offset,
-				       path);
-	free(segments);
-	return status;
-}
-
-/* The map that was added last wins, as in an image. */
-static bool find_added_map(const struct names *n, uint64_t ip, struct ptah_map *map)
-{
-	for (size_t i = n->map_count; i-- > 0;) {
-		if (ip - n->maps[i].address < n->maps[i].size) {
-			*map = n->maps[i];
-			return true;
-		}
-	}
-	return false;
 }
 
 static struct name *slot(const struct names *n, uint64_t ip)
@@ -143,7 +99,7 @@ const char *names_shown(struct names *n, const char *path)
 
 bool names_find_map(const struct names *n, int32_t pid, uint64_t ip, struct ptah_map *map)
 {
-	return ptah_session_find_map(n->session, pid, ip, 0, map) || find_added_map(n, ip, map);
+	return ptah_session_find_map(n->session, pid, ip, 0, map);
 }
 
 /* Finds the map of an address. *changed: its file is not the one that ran. */

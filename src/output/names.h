@@ -41,19 +41,9 @@ void names_kernel_of(const struct ptah_session *session, struct names_kernel *ke
 /* For names without a session. */
 void names_use_kernel(struct names *names, const struct names_kernel *kernel);
 
-/* `session` may be NULL: then only the maps and counts that are added below are known. */
+/* `session` may be NULL: then only counts that are added below are known. */
 int names_new(const struct ptah_session *session, const char *symfs, struct names **names);
 void names_free(struct names *names);
-
-/* For raw traces, whose session knows no mappings: adds one of `path`, from `file_offset` on. */
-int names_add_map(struct names *names, uint64_t address, uint64_t size, uint64_t file_offset,
-		  const char *path);
-
-/*
- * Adds the mappings of an ELF file, as ptah_image_add_elf() makes them. A file that
- * is no ELF file adds none.
- */
-int names_add_elf(struct names *names, const char *path, uint64_t base);
 
 /*
  * Finds the mapping that holds an address, with the build id that its file has now.

@@ -12,8 +12,6 @@ struct names {
 	struct name *table; /* a hash table by ip, open addressing; dso NULL: the slot is free */
 	size_t capacity, count;
 	struct name fallback;
-	struct ptah_map *maps; /* added by names_add_map(); the paths are copies */
-	size_t map_count;
 	struct clean *cleaned;
 	char *symfs;
 	struct known_id *ids;

@@ -30,6 +30,7 @@ for name in record dump script report stat verify; do
 	grep -q "^ *$name\>" help || { echo "ptah --help does not tell of $name"; exit 1; }
 	test -s "root/usr/share/man/man1/ptah-$name.1" || { echo "no man page ptah-$name.1"; exit 1; }
 done
-test -s root/usr/share/man/man5/ptah-trace.5 # the other pages refer to these three
+test -s root/usr/share/man/man5/ptah-trace.5 # the other pages refer to these four
 test -s root/usr/share/man/man7/ptah-errata.7
+test -s root/usr/share/man/man7/ptah-ptxed.7
 test -s root/usr/share/doc/ptah/packets.md
