@@ -596,6 +596,7 @@ static void kernel(void **state)
 	    "{" TYPE "," CLOCK ",\"cpus\":[{\"id\":0,\"iptTrace\":\"0.pt\","
 	    "\"contextSwitchTrace\":\"0.sw\"}],\"kernel\":{\"file\":\"vmlinux\"}}";
 	struct ptah_trace_set *set;
+	uint64_t insns[16];
 	struct program p;
 	FILE *f;
 
@@ -624,6 +625,17 @@ static void kernel(void **state)
 		   "\"loadAddress\":\"0xffffffff9a000000\"},\"processes\":[]}");
 	assert_int_equal(set->code[0].address, 0x19000000);
 	ptah_trace_set_free(set);
+
+	/* In every process, whose switches decode_of_cpus() has left. */
+	write_program("b/vmlinux", 2);
+	ptah_trace_set_free(
+	    load("{" TYPE ",\"tscPerfZeroConversion\":{\"timeMult\":2,\"timeShift\":3,"
+		 "\"timeZero\":1000},\"cpus\":[{\"id\":0,\"iptTrace\":\"0.pt\","
+		 "\"contextSwitchTrace\":\"0.sw\"}],\"kernel\":{\"file\":\"vmlinux\","
+		 "\"loadAddress\":\"0x12000\"}}"));
+	free(decode("b", NULL, insns));
+	assert_int_equal(insns[7], 3 * 5);
+	assert_int_equal(insns[8], 3 * 7);
 }
 
 static int make_folder(void **state)
