@@ -83,14 +83,15 @@ same threads
 # What follows is about LLDB, and no code of Ptah that has not run above.
 [ -z "${PTAH_SANITIZE-}" ] || exit 0
 
-# Only LLDB 22 and later were seen to load a bundle: 19 crashes.
-for lldb in lldb lldb-22 lldb-23 lldb-24; do
-	command -v $lldb >/dev/null || continue
-	$lldb -b -o 'trace load threads/trace.json' -o 'thread list' >list.txt 2>/dev/null || continue
-	[ "$(grep -c 'tid = ' list.txt)" = 2 ] && break
-	lldb=
+# LLDB 22 loads bundles. 19 crashes, and there were versions that hang.
+lldb=
+for candidate in lldb lldb-22 lldb-23 lldb-24; do
+	command -v $candidate >/dev/null || continue
+	timeout 60 $candidate -b -o 'trace load threads/trace.json' -o 'thread list' \
+		>list.txt 2>/dev/null </dev/null || continue
+	[ "$(grep -c 'tid = ' list.txt)" != 2 ] || lldb=$candidate
 done
-command -v "$lldb" >/dev/null || {
+[ "$lldb" ] || {
 	echo "no LLDB that loads trace bundles is installed: not compared with it"
 	exit 0
 }
