@@ -56,6 +56,46 @@ expect 1 "$PTAH" script --cpu=2 set
 expect 0 "$PTAH" dump set
 equal "PIPs" "$(grep -c ' PIP ' <out)" 2
 
+# The kernel's code and names come from the files that the set names.
+need "${CC:-cc}"
+mkdir kernel
+cat >kernel.s <<-END
+	.globl _text
+	.type entry, @function
+	.type work, @function
+	_text: .fill 64, 1, 0x90
+	entry: nop; call work; jmp *%rax
+	work: nop; ret
+END
+"${CC:-cc}" -nostdlib -static -Wl,-Ttext=0xffffffff81000000,-e,_text,--build-id=none \
+	-o kernel/kcore kernel.s
+cat >kernel/kallsyms <<-END
+	ffffffff81000000 T _text
+	ffffffff81000040 t entry
+	ffffffff81000048 t work
+END
+cat >packets.txt <<-END
+	psb
+	mode.exec 64-bit
+	psbend
+	tip.pge 0xffffffff81000040
+	tip 0xffffffff81000046
+	tip 0xffffffff81000040
+	fup 0xffffffff81000040
+	tip.pgd
+END
+"$PTAH" asm -o kernel/cpu0 packets.txt
+printf 'ptah-trace 1\nstream cpu0 cpu=0\nkernel kcore=kcore kallsyms=kallsyms\n' >kernel/ptah.trace
+expect 0 "$PTAH" script kernel
+sed 's/	.*//; s/^trace -1 //' out >places
+diff - places <<-END || fail "the kernel's names"
+	ffffffff81000040 entry+0x0 ([kernel.kallsyms])
+	ffffffff81000041 entry+0x1 ([kernel.kallsyms])
+	ffffffff81000048 work+0x0 ([kernel.kallsyms])
+	ffffffff81000049 work+0x1 ([kernel.kallsyms])
+	ffffffff81000046 entry+0x6 ([kernel.kallsyms])
+END
+
 # What is wrong is reported with its line and what would be right.
 echo 'strem x' >>set/ptah.trace
 expect 1 "$PTAH" report set
