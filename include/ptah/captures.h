@@ -29,7 +29,8 @@
  * Threads. As for captures (engine.h): the set is controlled by one thread at a
  * time, and its captures are controlled by the set alone: ptah_capture_start(),
  * _stop(), _pause(), _resume() and _reconfigure() are not to be called on them,
- * and ptah_capture_free() refuses them. Each capture's consumer (pieces, consume,
+ * and ptah_capture_free() refuses them. ptah_capture_resize() is for each alone,
+ * and no function of the set may be called meanwhile. Each capture's consumer (pieces, consume,
  * records) is one other thread, which may call ptah_captures_next() and
  * ptah_captures_get() too. ptah_capture_pause_here() and _resume_here() are
  * allowed.
@@ -106,8 +107,11 @@ PTAH_API int ptah_captures_free(struct ptah_captures *set);
  */
 PTAH_API int ptah_captures_start(struct ptah_captures *set, struct ptah_captures_problem *problem);
 
-/* PASSIVE. Afterwards all bytes are visible and the positions are exact. PTAH_OK when it is stopped
- * already. */
+/*
+ * PASSIVE. Afterwards all bytes are visible and the positions are exact. PTAH_OK
+ * when it is stopped already. A failure is the port's, which does not reach a
+ * processor that is online: call again.
+ */
 PTAH_API int ptah_captures_stop(struct ptah_captures *set);
 
 /*
@@ -171,7 +175,7 @@ struct ptah_captures_status {
 	uint32_t waiting;      /* of the mask, and have never been online */
 	uint32_t in_state[16]; /* how many captures are in each enum ptah_capture_state */
 	struct ptah_captures_moment began; /* at the last start, resume or update */
-	struct ptah_captures_moment ended; /* at the last stop or pause */
+	struct ptah_captures_moment ended; /* at the last pause, or stop without one */
 
 	/*
 	 * The worst `error` of the captures: one by which trace is lost or wrong (DEVICE,

@@ -512,7 +512,8 @@ static void no_memory(void **state)
 		assert_in_range(w.problem.cpu + 1, 0, CPUS);
 		assert_int_equal(ptah_machine_allocated(w.rig.machine), w.allocated);
 	}
-	/* The set's own, and three for each capture: itself, the lists of its buffer, its tables. */
+	/* The set's own, and three for each capture: itself, the lists of its buffer, its tables.
+	 */
 	assert_int_equal(failed, 1 + 3 * CPUS);
 	check_free();
 	world_close();
@@ -529,6 +530,7 @@ static void refuse_start(struct ptah_captures *set, unsigned cpu, int expected, 
 		output[n] = rig_output(&w.rig, n);
 	assert_int_equal(ptah_captures_start(set, &w.problem), expected);
 	check_problem((int)cpu);
+	assert_int_equal(!!w.problem.msr, w.bad_cpu >= 0);
 	assert_int_equal(enabled() & ~(1u << cpu), 0);
 	for (n = 0; n < CPUS && !traced; n++)
 		assert_int_equal(rig_output(&w.rig, n), output[n]);
@@ -610,9 +612,54 @@ static void register_faults(unsigned cpu, enum way way, uint32_t msr, bool read)
 	assert_int_equal(status_of(set).error_cpu, (int)cpu);
 	assert_int_equal(status_of(set).msr, msr);
 	w.bad_cpu = -1;
+	/* The next failure is not blamed on that register. */
+	{
+		struct ptah_capture *other;
+
+		w.capture.cpu = (int)cpu;
+		other = rig_capture(&w.rig, &w.capture);
+		assert_int_equal(ptah_capture_start(other), PTAH_OK);
+		refuse_start(set, cpu, PTAH_E_BUSY, false);
+		assert_int_equal(ptah_capture_free(other), PTAH_OK);
+	}
 	start_after_all(set, 4 * SLICE);
 	assert_int_equal(ptah_captures_free(set), PTAH_OK);
 	world_close();
+}
+
+/* A stop that does not reach each processor reports it, and can be repeated. */
+static void stop_fails(void **state)
+{
+	unsigned way, n, failed = 0;
+
+	(void)state;
+	for (way = 0; way < WAYS; way++) {
+		for (n = 1; n <= 2 * CPUS; n++) {
+			struct ptah_captures *set;
+			int status;
+
+			world_open("skylake", way);
+			set = new_set();
+			start(set);
+			if (n & 1)
+				assert_int_equal(ptah_captures_pause(set), PTAH_OK);
+			w.fail_run_on = n;
+			status = ptah_captures_stop(set);
+			w.fail_run_on = 0;
+			assert_true(status == PTAH_OK || status == PTAH_E_SYSTEM);
+			failed += status < 0;
+			if (status == PTAH_OK)
+				assert_int_equal(enabled(), 0);
+			assert_int_equal(ptah_captures_stop(set), PTAH_OK);
+			assert_int_equal(status_of(set).in_state[PTAH_CAPTURE_IDLE], CPUS);
+			check_free();
+			start(set);
+			assert_int_equal(enabled(), 0xf);
+			assert_int_equal(ptah_captures_free(set), PTAH_OK);
+			world_close();
+		}
+	}
+	assert_true(failed >= 2 * CPUS);
 }
 
 static void offline_at(unsigned cpu, enum way way)
@@ -978,6 +1025,12 @@ static void skew(void **state)
 			assert_int_equal(s.ended.cpus, CPUS);
 			assert_int_equal(s.ended.last - s.ended.first,
 					 w.cleared.last - w.cleared.first);
+			/* A stop does not change TraceEn then. */
+			assert_int_equal(ptah_captures_stop(set), PTAH_OK);
+			assert_int_equal(status_of(set).ended.cpus, CPUS);
+			assert_int_equal(status_of(set).ended.first, s.ended.first);
+			start(set);
+			assert_int_equal(ptah_captures_pause(set), PTAH_OK);
 			clear_times();
 			assert_int_equal(ptah_captures_resume(set, NULL), PTAH_OK);
 			s = status_of(set);
@@ -1790,14 +1843,23 @@ static void random_plays(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(whole_life),	  cmocka_unit_test(status_adds_up),
-	    cmocka_unit_test(no_memory),	  cmocka_unit_test(a_failure_on_each_processor),
-	    cmocka_unit_test(resume_fails),	  cmocka_unit_test(reconfigure_fails),
-	    cmocka_unit_test(mappings),		  cmocka_unit_test(skew),
-	    cmocka_unit_test(all_and_later_ones), cmocka_unit_test(hotplug),
-	    cmocka_unit_test(half_online),	  cmocka_unit_test(offline_meanwhile),
-	    cmocka_unit_test(owner_dies),	  cmocka_unit_test(refused),
-	    cmocka_unit_test(cookies_and_armed),  cmocka_unit_test(played_together),
+	    cmocka_unit_test(whole_life),
+	    cmocka_unit_test(status_adds_up),
+	    cmocka_unit_test(no_memory),
+	    cmocka_unit_test(a_failure_on_each_processor),
+	    cmocka_unit_test(stop_fails),
+	    cmocka_unit_test(resume_fails),
+	    cmocka_unit_test(reconfigure_fails),
+	    cmocka_unit_test(mappings),
+	    cmocka_unit_test(skew),
+	    cmocka_unit_test(all_and_later_ones),
+	    cmocka_unit_test(hotplug),
+	    cmocka_unit_test(half_online),
+	    cmocka_unit_test(offline_meanwhile),
+	    cmocka_unit_test(owner_dies),
+	    cmocka_unit_test(refused),
+	    cmocka_unit_test(cookies_and_armed),
+	    cmocka_unit_test(played_together),
 	    cmocka_unit_test(random_plays),
 	};
 
