@@ -79,14 +79,14 @@ static inline void companion_drain(struct ptah_recording *r, uint32_t stream,
 
 	companion_check(r, ptah_capture_flush(capture, NULL));
 	companion_check(r, ptah_capture_status(capture, &status));
+	n = ptah_capture_records(capture, records, 64);
+	companion_check(r, ptah_recording_add_records(r, stream, records, (size_t)n));
 	/* A buffer that wraps has lost what is older than `oldest`. */
 	from = status.tail > status.oldest ? status.tail : status.oldest;
 	n = ptah_capture_pieces(capture, from, status.position, pieces, 16);
 	companion_check(r, n);
 	companion_check(r, ptah_recording_add_pieces(r, stream, from, pieces, (size_t)n));
 	companion_check(r, ptah_capture_consume(capture, status.position, NULL));
-	n = ptah_capture_records(capture, records, 64);
-	companion_check(r, ptah_recording_add_records(r, stream, records, (size_t)n));
 	companion_check(r, ptah_recording_flush(r));
 }
 

@@ -16,8 +16,8 @@
  *	ptah_recording_add_switch(r, 2, 0, pid, tid);   (who ran there first)
  *	ptah_recording_add_map(r, &map);
  *	while (draining) {
- *		ptah_recording_add_trace(r, stream, position, bytes, n);
  *		ptah_recording_add_records(r, stream, records, k);
+ *		ptah_recording_add_trace(r, stream, position, bytes, n);
  *		ptah_recording_flush(r);
  *	}
  *	ptah_recording_finish(r);   (the file is complete)
@@ -25,7 +25,9 @@
  *
  * Times are values of the processor's time stamp counter; 0 means from the
  * beginning. Calls need not be in the order of time, but what is added for the same
- * time takes effect in the order of the calls.
+ * time takes effect in the order of the calls. TSC packets lack the highest byte of
+ * the time: perf takes it from the latest time that was given before the trace, so add
+ * records first.
  *
  * A call that cannot be carried out changes nothing in the recording, which can be
  * continued: PTAH_E_INVAL for wrong arguments, with a sentence from
@@ -212,7 +214,8 @@ PTAH_API int ptah_recording_add_exit(struct ptah_recording *r, int32_t pid, int3
 
 /*
  * CPUS: from this time on the thread runs on the processor; 0 and 0: nothing does, it is idle. The
- * first call for a processor says who ran there when its trace began.
+ * switches of a processor are added in the order of time, and the first one says who ran when its
+ * trace began.
  */
 PTAH_API int ptah_recording_add_switch(struct ptah_recording *r, int32_t cpu, uint64_t tsc,
 				       int32_t pid, int32_t tid);

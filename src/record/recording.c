@@ -50,6 +50,12 @@ int recording_no_memory(struct ptah_recording *r)
 	return PTAH_E_NOMEM;
 }
 
+void recording_reach(struct ptah_recording *r, uint64_t tsc)
+{
+	if (r->now < tsc)
+		r->now = tsc;
+}
+
 int recording_check(struct ptah_recording *r)
 {
 	if (!r)
@@ -323,6 +329,6 @@ void ptah_recording_free(struct ptah_recording *r)
 	if (r->writer)
 		perfdata_writer_abort(r->writer);
 	free(r->streams);
-	free(r->turns);
+	free(r->cpus);
 	free(r);
 }

@@ -27,6 +27,12 @@ struct recorded_stream {
 	struct ptah_truth truth;
 };
 
+/* Who runs on a processor, and since when; turn.tid -1: not known yet. */
+struct recorded_cpu {
+	struct perfdata_turn turn;
+	uint64_t tsc;
+};
+
 struct ptah_recording {
 	struct perfdata_writer *writer; /* NULL: finished */
 	uint8_t kind;
@@ -34,8 +40,9 @@ struct ptah_recording {
 	uint64_t bytes;
 	struct recorded_stream *streams;
 	size_t stream_count, stream_capacity;
-	struct perfdata_turn *turns; /* who runs on each processor; tid -1: not known yet */
-	size_t turn_count;
+	struct recorded_cpu *cpus;
+	size_t cpu_count;
+	uint64_t now; /* the latest time that any call had */
 	struct ptah_message why;
 };
 
@@ -46,6 +53,8 @@ int recording_refuse(struct ptah_recording *r, const char *format, ...) PRINTF_L
 /* Passes on what the writer returned, with its sentence. */
 int recording_wrote(struct ptah_recording *r, int status);
 int recording_no_memory(struct ptah_recording *r);
+/* A call was about this time. */
+void recording_reach(struct ptah_recording *r, uint64_t tsc);
 
 /* Writes what remains of the streams: bytes held back, truth, what the engine's records add up to.
  */

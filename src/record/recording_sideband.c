@@ -34,6 +34,7 @@ static int add_name(struct ptah_recording *r, int32_t pid, int32_t tid, uint64_t
 		return status;
 	if (!name)
 		return recording_refuse(r, "thread %d: a name is missing", tid);
+	recording_reach(r, tsc);
 	return recording_wrote(r, perfdata_write_comm(r->writer, pid, tid, tsc, exec, name));
 }
 
@@ -58,6 +59,7 @@ int ptah_recording_add_fork(struct ptah_recording *r, int32_t pid, int32_t tid, 
 		status = check_thread(r, parent_pid, parent_tid);
 	if (status < 0)
 		return status;
+	recording_reach(r, tsc);
 	return recording_wrote(
 	    r, perfdata_write_fork(r->writer, pid, tid, parent_pid, parent_tid, tsc));
 }
@@ -68,34 +70,32 @@ int ptah_recording_add_exit(struct ptah_recording *r, int32_t pid, int32_t tid, 
 
 	if (status < 0)
 		return status;
+	recording_reach(r, tsc);
 	return recording_wrote(r, perfdata_write_exit(r->writer, pid, tid, pid, pid, tsc));
 }
 
 /* Processors */
 
-/* Makes room for the turns of all processors up to this one. */
+/* Makes room for all processors up to this one. */
 static int reach_cpu(struct ptah_recording *r, int32_t cpu)
 {
 	const size_t count = (size_t)cpu + 1;
-	struct perfdata_turn *turns;
+	struct recorded_cpu *cpus;
 
-	if (count <= r->turn_count)
+	if (count <= r->cpu_count)
 		return 0;
-	turns = reallocarray(r->turns, count, sizeof(*turns));
-	if (!turns)
+	cpus = reallocarray(r->cpus, count, sizeof(*cpus));
+	if (!cpus)
 		return recording_no_memory(r);
-	r->turns = turns;
-	while (r->turn_count < count)
-		turns[r->turn_count++] = (struct perfdata_turn){-1, -1, -1};
+	r->cpus = cpus;
+	while (r->cpu_count < count)
+		cpus[r->cpu_count++] = (struct recorded_cpu){.turn = {-1, -1, -1}};
 	return 0;
 }
 
-int ptah_recording_add_switch(struct ptah_recording *r, int32_t cpu, uint64_t tsc, int32_t pid,
-			      int32_t tid)
+static int check_switch(struct ptah_recording *r, int32_t cpu, int32_t pid, int32_t tid)
 {
-	const struct perfdata_turn to = {cpu, pid, tid};
 	int status = recording_check(r);
-	struct perfdata_turn *turn;
 
 	if (status < 0)
 		return status;
@@ -107,15 +107,31 @@ int ptah_recording_add_switch(struct ptah_recording *r, int32_t cpu, uint64_t ts
 	if ((pid || tid) && (pid <= 0 || tid <= 0))
 		return recording_refuse(r, "process %d, thread %d: the numbers begin with 1", pid,
 					tid);
-	status = reach_cpu(r, cpu);
+	return reach_cpu(r, cpu);
+}
+
+int ptah_recording_add_switch(struct ptah_recording *r, int32_t cpu, uint64_t tsc, int32_t pid,
+			      int32_t tid)
+{
+	const struct perfdata_turn to = {cpu, pid, tid};
+	int status = check_switch(r, cpu, pid, tid);
+	struct recorded_cpu *c;
+
 	if (status < 0)
 		return status;
-	turn = &r->turns[cpu];
-	if (turn->tid < 0)
+	c = &r->cpus[cpu];
+	if (c->turn.tid < 0) {
 		status = perfdata_write_first_turn(r->writer, &to);
-	else if (turn->pid != pid || turn->tid != tid)
-		status = perfdata_write_switch(r->writer, turn, &to, tsc);
-	*turn = to;
+		tsc = 0;
+	} else if (tsc < c->tsc) {
+		return recording_refuse(
+		    r, "processor %d: a switch at %" PRIu64 " after one at %" PRIu64, cpu, tsc,
+		    c->tsc);
+	} else if (c->turn.pid != pid || c->turn.tid != tid) {
+		status = perfdata_write_switch(r->writer, &c->turn, &to, tsc);
+	}
+	*c = (struct recorded_cpu){to, tsc};
+	recording_reach(r, tsc);
 	return recording_wrote(r, status);
 }
 
@@ -165,6 +181,7 @@ int ptah_recording_add_map(struct ptah_recording *r, const struct ptah_recording
 	status = check_map(r, map);
 	if (status < 0)
 		return status;
+	recording_reach(r, map->tsc);
 	mapping.address = map->address;
 	mapping.size = map->bytes;
 	mapping.file_offset = map->file_offset;
@@ -211,6 +228,7 @@ int ptah_recording_add_code(struct ptah_recording *r, int32_t pid, uint64_t tsc,
 		status = check_code(r, pid, address, bytes, size, name);
 	if (status < 0)
 		return status;
+	recording_reach(r, tsc);
 	if (pid < 0 && name)
 		status = perfdata_write_ksymbol(r->writer, tsc, address, (uint32_t)size, name);
 	while (size && status >= 0) {

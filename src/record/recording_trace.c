@@ -8,10 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The reference of an AUXTRACE record must not be 0: perf would assume that there is no time. */
-static uint64_t reference_of(const struct recorded_stream *s)
+/*
+ * The reference of an AUXTRACE record. perf takes the highest byte of times from it, which TSC
+ * packets do not have; with 0 it would assume that there is no time.
+ */
+static uint64_t reference_of(const struct ptah_recording *r)
 {
-	return s->time ? s->time : 1;
+	return r->now ? r->now : 1;
 }
 
 /* Streams */
@@ -56,6 +59,7 @@ int ptah_recording_add_stream(struct ptah_recording *r, const struct ptah_record
 		r->streams = s;
 		r->stream_capacity = more;
 	}
+	recording_reach(r, cpu ? 0 : config->tsc);
 	if (!cpu)
 		status = recording_wrote(r, perfdata_write_itrace_start(r->writer, config->pid,
 									config->tid, config->tsc));
@@ -93,7 +97,7 @@ static int write_parts(struct ptah_recording *r, uint32_t stream, uint64_t offse
 	    .tid = s->of.tid,
 	    .cpu = s->of.cpu,
 	    .offset = offset,
-	    .reference = reference_of(s),
+	    .reference = reference_of(r),
 	    .size = size,
 	    .parts = parts,
 	    .part_count = n,
@@ -256,6 +260,7 @@ static int add_record(struct ptah_recording *r, struct recorded_stream *s,
 
 	if (record->time > s->time)
 		s->time = record->time;
+	recording_reach(r, record->time);
 	s->lost += record->lost;
 	s->unsure += (record->flags & PTAH_CAPTURED_UNSURE) != 0;
 	s->dropped += (record->flags & PTAH_CAPTURED_DROPPED) != 0;

@@ -293,6 +293,9 @@ static void read_back(void **state)
 	r = open_with(&config);
 	assert_int_equal(ptah_recording_add_switch(r, 3, 77, 7, 8), 0);
 	assert_int_equal(ptah_recording_add_switch(r, 3, 2400000, 9, 9), 0);
+	refused(r, ptah_recording_add_switch(r, 3, 2399999, 7, 8), "2399999 after one at 2400000");
+	refused(r, ptah_recording_add_switch(r, 3, 2400000, 0, 8), "begin with 1");
+	refused(r, ptah_recording_add_switch(r, 65536, 0, 1, 1), "0 to 65535");
 	assert_int_equal(ptah_recording_add_map(r, &map), 0);
 	map.pid = PTAH_RECORDING_KERNEL;
 	map.address = UPPER;
