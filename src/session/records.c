@@ -207,6 +207,28 @@ static bool has_times(const struct ptah_session *s)
 	return s->has_clock || !s->is_set;
 }
 
+/*
+ * TSC packets lack the highest byte, which is not 0 after 278 days at 3 GHz: the times of records
+ * leave it out, too.
+ */
+#define TSC_PACKET_MASK ((UINT64_C(1) << 56) - 1)
+
+static void leave_out_high_byte(struct pass *pass)
+{
+	struct ptah_session *s = pass->session;
+	size_t first = 0;
+
+	/* The entries of a set have times of their own. */
+	if (s->is_set)
+		return;
+	while (first < pass->count && !pass->marks[first].time)
+		first++;
+	if (first < pass->count)
+		s->tsc_high = pass->marks[first].time & ~TSC_PACKET_MASK;
+	for (size_t i = first; i < pass->count; i++)
+		pass->marks[i].time -= s->tsc_high;
+}
+
 static int take_entry(struct pass *pass, const struct mark *m)
 {
 	struct ptah_session *s = pass->session;
@@ -257,7 +279,7 @@ static int take_record(struct ptah_session *s, const struct mark *m)
 	case PERFDATA_TEXT_POKE:
 		return session_on_poke(s, &r, m->time);
 	case PERFDATA_HEADER_EVENT_TYPE:
-		return session_on_code(s, &r);
+		return session_on_code(s, &r, m->time);
 	default:
 		return 0;
 	}
@@ -281,6 +303,8 @@ static int read_twice(struct pass *pass, struct ptah_message *why)
 	status = pass->set ? mark_set(pass, why) : 0;
 	if (status >= 0)
 		status = sort_marks(pass);
+	if (status >= 0)
+		leave_out_high_byte(pass);
 	for (size_t i = 0; i < pass->count && status >= 0; i++)
 		status = pass->marks[i].type == MARK_RECORD ? take_record(s, &pass->marks[i])
 							    : take_entry(pass, &pass->marks[i]);

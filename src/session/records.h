@@ -21,7 +21,7 @@ int session_note_format(struct ptah_session *s, const char *format, ...) PRINTF_
 int session_on_map(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 int session_append_change(struct process *p, const struct change *change);
 bool session_is_range(uint64_t address, uint64_t size);
-int session_on_code(struct ptah_session *s, const struct perfdata_record *r);
+int session_on_code(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 int session_on_comm(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 int session_on_begin(struct ptah_session *s, const struct perfdata_record *r);

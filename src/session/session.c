@@ -463,6 +463,7 @@ uint64_t ptah_session_time(const struct ptah_session *s, uint64_t tsc)
 
 	if (!s->has_clock)
 		return 0;
+	tsc += s->tsc_high;
 	low = tsc & ((UINT64_C(1) << c->shift) - 1);
 	return c->zero + (tsc >> c->shift) * c->mult + (low * c->mult >> c->shift);
 }

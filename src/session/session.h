@@ -245,6 +245,7 @@ struct ptah_session {
 	unsigned flow_set;	      /* how often `flow` was changed */
 	bool has_clock;
 	struct perfdata_clock clock;
+	uint64_t tsc_high; /* the highest byte of TSC, which no time here and in the trace has */
 	struct stream *streams;
 	size_t stream_count, stream_capacity;
 	struct process *processes;

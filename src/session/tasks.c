@@ -115,11 +115,11 @@ int session_on_map(struct ptah_session *s, const struct perfdata_record *r, uint
 	return change.path ? add_change(s, r->pid, &change) : PTAH_E_NOMEM;
 }
 
-int session_on_code(struct ptah_session *s, const struct perfdata_record *r)
+int session_on_code(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc)
 {
 	struct change change = {
 	    .type = CHANGE_CODE,
-	    .tsc = r->tsc,
+	    .tsc = tsc,
 	    .address = r->address,
 	    .size = r->size,
 	    .bytes = r->bytes,

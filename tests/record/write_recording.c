@@ -52,8 +52,8 @@ static struct {
 	struct ptah_recording *recording;
 	struct stream streams[4];
 	unsigned stream_count;
-	uint64_t begin, end; /* TSC */
-	uint64_t cuts;	     /* for the size of the next piece */
+	uint64_t first_tsc, begin, end;
+	uint64_t cuts; /* for the size of the next piece */
 	bool os;
 	uint64_t loop; /* where the loop begins: so many bytes after the code */
 	char code_path[MAX_PATH + 8];
@@ -98,7 +98,7 @@ static void open_machine(void)
 
 		ptah_model_choose(ptah_machine_model(the.machine, i),
 				  &(struct ptah_model_choices){.whole_ip = true});
-		ptah_model_set_tsc(ptah_machine_model(the.machine, i), 1000000);
+		ptah_model_set_tsc(ptah_machine_model(the.machine, i), the.first_tsc);
 		ptah_model_begin(ptah_machine_model(the.machine, i), KERNEL, &kernel);
 	}
 }
@@ -183,6 +183,7 @@ static void drain(struct stream *s)
 	int n;
 
 	check(ptah_capture_flush(s->capture, &position), "flush");
+	add_records(s);
 	for (at = s->drained; at < position; at = s->drained) {
 		uint64_t size = 1 + (the.cuts = the.cuts * 5 + 3) % 301;
 
@@ -195,7 +196,6 @@ static void drain(struct stream *s)
 		s->drained += size;
 	}
 	check(ptah_capture_consume(s->capture, position, NULL), "consume");
-	add_records(s);
 	check(ptah_recording_flush(the.recording), "flush");
 }
 
@@ -490,6 +490,8 @@ int main(int argc, char **argv)
 	if (argc < 3 || argc > 4)
 		return 2;
 	write_code(argv[2]);
+	/* 556 days at 3 GHz: TSC packets have less bits. */
+	the.first_tsc = 1000000 + (strcmp(scenario, "uptime") ? 0 : UINT64_C(1) << 57);
 	open_machine();
 	if (!strcmp(scenario, "threads"))
 		threads(path);
@@ -497,7 +499,7 @@ int main(int argc, char **argv)
 		processors(path, false);
 	else if (!strcmp(scenario, "kernel"))
 		processors(path, true);
-	else if (!strcmp(scenario, "exec"))
+	else if (!strcmp(scenario, "exec") || !strcmp(scenario, "uptime"))
 		programs(path, false);
 	else if (!strcmp(scenario, "generated"))
 		programs(path, true);
