@@ -91,10 +91,51 @@ static int add_map(struct ptah_stream *s, const struct change *change)
 	return ptah_image_remove(s->image, change->address, change->size, s->space);
 }
 
+/* Unmaps what the changes [first, last) of a process mapped. */
+static int unmap_changes(struct ptah_stream *s, const struct process *p, size_t first, size_t last)
+{
+	int status = 0;
+
+	for (size_t i = first; i < last && status >= 0; i++)
+		if (p->changes[i].type != CHANGE_EXEC)
+			status = ptah_image_remove(s->image, p->changes[i].address,
+						   p->changes[i].size, s->space);
+	return status;
+}
+
+/*
+ * An execve in a trace set: unmaps what the process had since the one before, its parents' memory
+ * included. Code of every process, which the set names too, stays.
+ */
+static int unmap_process(struct ptah_stream *s, const struct change *exec)
+{
+	const struct process *const processes = s->session->processes, *p;
+	size_t process = s->stream->process, first, last;
+
+	/* The change may be one that the process has inherited. */
+	for (;; process = p->parent) {
+		if (process == SESSION_NONE)
+			return 0;
+		p = &processes[process];
+		if (exec >= p->changes && exec < p->changes + p->count)
+			break;
+	}
+	for (last = (size_t)(exec - p->changes);; last = p->inherited, p = &processes[p->parent]) {
+		int status;
+
+		first = last ? p->changes[last - 1].execs_at : 0;
+		status = unmap_changes(s, p, first, last);
+		if (status < 0 || first || p->parent == SESSION_NONE)
+			return status;
+	}
+}
+
 static int apply(struct ptah_stream *s, const struct change *change)
 {
 	switch (change->type) {
 	case CHANGE_EXEC:
+		if (s->session->is_set && !s->space)
+			return unmap_process(s, change);
 		/* The kernel's code, if the image has it, stays. */
 		return ptah_image_remove(s->image, change->address,
 					 s->session->kernel.image ? KERNEL_HALF : change->size,

@@ -964,6 +964,55 @@ static void records_beside_the_trace(void **state)
 }
 
 /*
+ * The process executes another program: what it had mapped goes, code of every process (a vDSO)
+ * stays.
+ */
+static void execve_beside_code_of_all(void **state)
+{
+	struct ptah_trace_processor p = {.size = sizeof(p),
+					 .has_clock = true,
+					 .time_shift = 3,
+					 .time_mult = 2,
+					 .time_zero = 1000};
+	struct ptah_trace_sideband sideband = {.size = sizeof(sideband),
+					       .file = {.path = "records", .from = BUILD_DATA},
+					       .sample_type =
+						   PERFDATA_SAMPLE_TID | PERFDATA_SAMPLE_TIME,
+					       .cpu = -1};
+	struct perfdata_buffer b = {0};
+	struct ptah_session *s;
+	struct sums sums;
+	char path[64];
+	struct made m;
+
+	begin(&m);
+	jumps(&m, 1000, 5); /* of the first program */
+	jumps(&m, 3000, 7); /* not mapped any more */
+	generator_psb(&m.g, 3200, 20, false, 0);
+	generator_enable(&m.g, 0x7000);
+	generator_tip(&m.g, 0x7000);
+	generator_async_disable(&m.g, 0x7000);
+	end_trace(&m, "trace");
+	add_stream(&m, "trace", -1, 5, 5);
+	add_code_at(&m, "four", 0x7000, -1, 0);
+	build_begin(&b);
+	snprintf(path, sizeof(path), "%s/three", (char *)*state);
+	build_comm(&b, 5, 5, true, "first", 300);
+	build_mmap2(&b, 5, PLACE, sizeof(three), 0, path, 400, NULL);
+	build_comm(&b, 5, 5, true, "second", 2000);
+	write_file("records", b.bytes, b.size);
+	perfdata_buffer_free(&b);
+	assert_int_equal(ptah_trace_set_add_sideband(m.set, &sideband), 0);
+	assert_int_equal(ptah_trace_set_processor(m.set, &p), 0);
+	s = open_set(&m);
+	sums = decode(s, 0);
+	assert_int_equal(sums.errors, 1);
+	assert_int_equal(sums.last_error, PTAH_E_NO_CODE);
+	assert_int_equal(sums.insns, 3 * 5 + 4);
+	ptah_session_close(s);
+}
+
+/*
  * Two simulated executions of different programs at the same addresses, one after the other on one
  * CPU: each must be the path that was executed.
  */
@@ -1137,6 +1186,7 @@ int main(void)
 	    cmocka_unit_test(code_of_the_vdso),
 	    cmocka_unit_test(filter_of_a_file),
 	    cmocka_unit_test(records_beside_the_trace),
+	    cmocka_unit_test(execve_beside_code_of_all),
 	    cmocka_unit_test(simulated_programs),
 	    cmocka_unit_test(named_again_and_again),
 	    cmocka_unit_test(what_is_refused),
