@@ -54,6 +54,7 @@
 #define PTAH_ENGINE_H
 
 #include <ptah/caps.h>
+#include <ptah/capture_page.h>
 
 PTAH_BEGIN_DECLS
 
@@ -128,23 +129,6 @@ PTAH_API void ptah_engine_vmxoff(struct ptah_engine *engine);
  */
 
 #define PTAH_CAPTURE_THREAD (-1)
-
-enum ptah_capture_shape {
-	PTAH_SHAPE_AUTO = 0, /* a ring where there is ToPA, else a single range */
-	PTAH_SHAPE_RING,     /* equal regions; with single-entry ToPA one at a time */
-	PTAH_SHAPE_OVERFLOW, /* one large region, and a page that takes what is written until a late
-				PMI comes */
-	PTAH_SHAPE_SINGLE,   /* single range output: no tables, no PMI, WRAP alone */
-	PTAH_SHAPE_MAX
-};
-
-enum ptah_capture_policy {
-	PTAH_POLICY_WRAP = 0, /* keeps the newest bytes (a snapshot) */
-	PTAH_POLICY_STOP,     /* keeps the first bytes: tracing stops when the buffer is full */
-	PTAH_POLICY_DRAIN, /* never overwrites what has not been consumed: tracing waits when full
-			    */
-	PTAH_POLICY_MAX
-};
 
 /*
  * NMI, with tracing off on this processor. For ports that empty the buffer inside
@@ -347,18 +331,6 @@ PTAH_API void ptah_capture_vmexit(struct ptah_capture *capture);
  * Status
  */
 
-enum ptah_capture_state {
-	PTAH_CAPTURE_IDLE = 0, /* not started */
-	PTAH_CAPTURE_RUNNING,  /* TraceEn is 1 on processor `cpu` */
-	PTAH_CAPTURE_OUT,      /* started, and its thread is on no processor */
-	PTAH_CAPTURE_PAUSED,
-	PTAH_CAPTURE_FULL,    /* no room: DRAIN continues by itself once there is some */
-	PTAH_CAPTURE_RANGE,   /* execution reached a stop range. Resume or start */
-	PTAH_CAPTURE_ERROR,   /* `error` says why. What was written is valid. Resume or start */
-	PTAH_CAPTURE_BLOCKED, /* the processor is offline, or in VMX operation */
-	PTAH_CAPTURE_STATE_MAX
-};
-
 struct ptah_capture_status {
 	size_t size;   /* sizeof(struct ptah_capture_status), set by the caller */
 	uint8_t state; /* enum ptah_capture_state */
@@ -401,35 +373,12 @@ PTAH_API int ptah_capture_status(const struct ptah_capture *capture,
  * The consumer
  */
 
-/* What a record reports; several flags may be set. */
-#define PTAH_CAPTURED_DATA	   0x0001u /* the trace has bytes up to `position` */
-#define PTAH_CAPTURED_STARTED	   0x0002u /* TraceEn was set: a slice begins at `position` */
-#define PTAH_CAPTURED_STOPPED	   0x0004u /* the slice ends at `position`: stop, pause, switch */
-#define PTAH_CAPTURED_FULL	   0x0008u /* the slice ends there: no room was left */
-#define PTAH_CAPTURED_RANGE	   0x0010u /* the slice ends there: a stop range was reached */
-#define PTAH_CAPTURED_TRUNCATED	   0x0020u /* the last packet before it may be cut */
-#define PTAH_CAPTURED_ERROR	   0x0040u /* STATUS.Error: bytes before it may be missing */
-#define PTAH_CAPTURED_PARTIAL	   0x0080u /* something ran untraced before this position */
-#define PTAH_CAPTURED_LOST	   0x0100u /* `lost` bytes were overwritten unconsumed, or not kept */
-#define PTAH_CAPTURED_WRAPPED	   0x0200u /* from now on bytes are overwritten */
-#define PTAH_CAPTURED_RECONFIGURED 0x0400u /* other options from here on */
-#define PTAH_CAPTURED_UNSURE	   0x0800u /* `position` may be too small by a whole number of cycles */
-#define PTAH_CAPTURED_DROPPED	   0x1000u /* merged with records that found no room */
-#define PTAH_CAPTURED_RESIZED	   0x2000u /* the buffer has another size from here on */
-
-struct ptah_capture_record {
-	uint64_t position;
-	uint64_t time; /* TSC; 0 where IA32_TIME_STAMP_COUNTER cannot be read */
-	uint64_t lost;
-	uint32_t flags;
-	uint32_t cpu;
-};
-
 /*
  * Any but NMI; the consumer alone. Copies at most n of the waiting records, the
  * oldest first, and returns how many. Records that found no room are merged into
  * one with the flag DROPPED: the next record that found room, or the last one
- * that is returned here. So no flag is ever forgotten.
+ * that is returned here. So no flag is ever forgotten. PTAH_E_BUSY as
+ * ptah_capture_consume().
  */
 PTAH_API int ptah_capture_records(struct ptah_capture *capture, struct ptah_capture_record *records,
 				  size_t n);
@@ -459,8 +408,8 @@ PTAH_API int ptah_capture_pieces(const struct ptah_capture *capture, uint64_t fr
  * overwritten. *lost (may be NULL): how many of [tail, upto) had been overwritten
  * by now; they are always the first ones. For that, a capture that runs and wraps
  * is looked at (tracing is off for a moment). A capture that waits for room
- * continues. PTAH_E_INVAL: `upto` is beyond the position. Does nothing when it is
- * less than the tail.
+ * continues. PTAH_E_INVAL: `upto` is beyond the position. PTAH_E_BUSY: a process is the
+ * consumer (ptah_capture_map_page()). Does nothing when it is less than the tail.
  */
 PTAH_API int ptah_capture_consume(struct ptah_capture *capture, uint64_t upto, uint64_t *lost);
 
@@ -471,6 +420,36 @@ PTAH_API int ptah_capture_consume(struct ptah_capture *capture, uint64_t upto, u
  */
 PTAH_API int ptah_capture_map(struct ptah_capture *capture, uint64_t owner, bool writable,
 			      uint64_t *address);
+
+/*
+ * PASSIVE. Maps the page of capture_page.h into an address space: what a process
+ * needs, besides the buffer, to follow the trace without system calls. It is one
+ * of the mappings of ptah_capture_map(), with the same errors and the same end.
+ *
+ * `consumer`: the page is writable, and the process is the capture's consumer from
+ * now on: ptah_capture_consume() and ptah_capture_records() return PTAH_E_BUSY until
+ * it is unmapped. The consumers take turns: each begins where the one before has
+ * ended. PTAH_E_BUSY: another process has it mapped as consumer, or there is a drain
+ * callback. Otherwise the page is read-only: an observer sees how far the trace is,
+ * and releases nothing.
+ */
+PTAH_API int ptah_capture_map_page(struct ptah_capture *capture, uint64_t owner, bool consumer,
+				   uint64_t *address);
+
+/*
+ * PASSIVE, for the consumer of the page, by a call of the driver's. Takes over what it
+ * has read, makes everything traced so far visible, and continues a capture that
+ * waits for room: ptah_capture_consume() and ptah_capture_flush() in one.
+ * PTAH_E_INVAL: no page is mapped for a consumer.
+ */
+PTAH_API int ptah_capture_page_sync(struct ptah_capture *capture);
+
+/*
+ * NMI. How many records there have been, modulo 2^32: the page's `records_written`.
+ * A driver's call that waits for hal->wake() gets from the process the number that
+ * it has seen last, and returns at once when it is another.
+ */
+PTAH_API uint32_t ptah_capture_recorded(const struct ptah_capture *capture);
 
 /* PASSIVE. When it returns the memory cannot be reached there any more. PTAH_E_INVAL: not mapped.
  */

@@ -399,6 +399,7 @@ void buffer_free(struct ptah_capture *c)
 	struct ptah_hal_memory memory = c->memory;
 
 	buffer_unmake(engine, &buffer);
+	page_free(c);
 	engine->hal->release(engine->port, &memory);
 }
 

@@ -36,6 +36,7 @@ static void call_here(void *argument)
 	engine_release(engine, cpu, number);
 	/* This call or another one has stopped the capture: this processor holds it no longer. */
 	if (!atomic_load(&c->started)) {
+		engine_show(engine, c);
 		atomic_compare_exchange_strong(&cpu->target, &target, NULL);
 		atomic_store(&c->holder, NOBODY);
 	}
@@ -69,6 +70,7 @@ int capture_at_holder(struct ptah_capture *c, capture_work *work, void *argument
 		state = hal->irq_save(c->engine->port);
 		if (claim(c)) {
 			status = work(c, NULL, argument);
+			page_publish(c);
 			atomic_store(&c->holder, NOBODY);
 			hal->irq_restore(c->engine->port, state);
 			return status;
@@ -160,6 +162,7 @@ static void start_here(void *argument)
 	/* It never ran: this processor releases it. */
 	if (call->status < 0 && !atomic_load(&c->running) && cpu->loaded != c) {
 		atomic_store(&c->started, false);
+		engine_show(c->engine, c);
 		atomic_store(&cpu->target, NULL);
 		atomic_store(&c->holder, NOBODY);
 	}
@@ -374,10 +377,17 @@ int ptah_capture_free(struct ptah_capture *c)
 	return PTAH_OK;
 }
 
+/* Is the capture's thread, or its guest, on no processor? */
+static bool is_out(const struct ptah_capture *c)
+{
+	int holder = atomic_load(&c->holder);
+
+	return c->cpu < 0 && (holder < 0 || atomic_load(&c->engine->cpu[holder].target) != c);
+}
+
 static unsigned state_of(const struct ptah_capture *c)
 {
 	unsigned halt = atomic_load(&c->halt);
-	int cpu = c->cpu >= 0 ? c->cpu : atomic_load(&c->holder);
 
 	if (!atomic_load(&c->started))
 		return PTAH_CAPTURE_IDLE;
@@ -389,7 +399,12 @@ static unsigned state_of(const struct ptah_capture *c)
 					    : PTAH_CAPTURE_ERROR;
 	if (atomic_load(&c->running))
 		return PTAH_CAPTURE_RUNNING;
-	return cpu < 0 ? PTAH_CAPTURE_OUT : PTAH_CAPTURE_BLOCKED;
+	return is_out(c) ? PTAH_CAPTURE_OUT : PTAH_CAPTURE_BLOCKED;
+}
+
+unsigned capture_state(const struct ptah_capture *c)
+{
+	return atomic_load(&c->running) ? PTAH_CAPTURE_RUNNING : state_of(c);
 }
 
 static void describe_buffer(const struct ptah_capture *c, struct ptah_capture_status *s)

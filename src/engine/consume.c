@@ -96,6 +96,8 @@ int ptah_capture_consume(struct ptah_capture *c, uint64_t upto, uint64_t *lost)
 		*lost = 0;
 	if (!c || upto > ptah_capture_position(c))
 		return PTAH_E_INVAL;
+	if (atomic_load(&c->page.consumer))
+		return PTAH_E_BUSY;
 	tail = atomic_load_explicit(&c->tail, memory_order_relaxed);
 	if (upto <= tail)
 		return PTAH_OK;
@@ -122,5 +124,7 @@ int ptah_capture_records(struct ptah_capture *c, struct ptah_capture_record *rec
 {
 	if (!c || (n && !records))
 		return PTAH_E_INVAL;
+	if (atomic_load(&c->page.consumer))
+		return PTAH_E_BUSY;
 	return (int)record_pop(&c->records, records, n);
 }

@@ -233,6 +233,7 @@ void ptah_engine_cpu_offline(struct ptah_engine *engine)
 	 * thread. */
 	if (c->cpu < 0)
 		atomic_store(&cpu->target, NULL);
+	engine_show(engine, c);
 	atomic_store(&c->holder, NOBODY);
 }
 

@@ -198,9 +198,10 @@ static void judge(struct ptah_capture *c, const struct registers *r, bool on)
  * been reported. */
 static uint64_t judge_loss(struct ptah_capture *c)
 {
-	uint64_t tail = atomic_load_explicit(&c->tail, memory_order_acquire), lost;
-	uint64_t oldest = room_oldest(c, position_of(c));
+	uint64_t oldest = room_oldest(c, position_of(c)), tail, lost;
 
+	page_adopt(c);
+	tail = atomic_load_explicit(&c->tail, memory_order_acquire);
 	if (!oldest || c->policy != PTAH_POLICY_WRAP)
 		return 0;
 	if (!c->wrapped) {
@@ -273,24 +274,36 @@ uint64_t hardware_live(const struct ptah_capture *c)
 	return base == again ? room_live(c, base, ptrs) : position_of(c);
 }
 
-void hardware_record(struct ptah_capture *c, unsigned number)
+/* False: there is nothing new to record. */
+static bool make_record(struct ptah_capture *c, unsigned number)
 {
 	const struct ptah_hal *hal = c->engine->hal;
 	struct ptah_capture_record record = {.cpu = number};
 
 	record.lost = judge_loss(c) + c->unkept;
 	c->unkept = 0;
+	c->overwritten += record.lost;
 	if (atomic_exchange(&c->gap, false))
 		c->flags |= PTAH_CAPTURED_PARTIAL;
 	if (!c->flags)
-		return;
+		return atomic_load(&c->page.consumer) && record_push_owed(&c->records);
 	record.position = position_of(c);
 	record.flags = c->flags;
 	if (hal->rdmsr(c->engine->port, PTAH_IA32_TIME_STAMP_COUNTER, &record.time) < 0)
 		record.time = 0;
 	c->flags = 0;
 	record_push(&c->records, &record);
-	if (hal->wake)
+	return true;
+}
+
+void hardware_record(struct ptah_capture *c, unsigned number)
+{
+	const struct ptah_hal *hal = c->engine->hal;
+	bool news = make_record(c, number);
+
+	if (page_publish(c))
+		engine_note(&c->engine->cpu[number]);
+	if (news && hal->wake)
 		hal->wake(c->engine->port, c->cookie);
 }
 
@@ -490,6 +503,7 @@ int hardware_run(struct ptah_capture *c, struct engine_cpu *cpu)
 
 	if (halt == HALT_RANGE || halt == HALT_ERROR || wait_for_room(c))
 		return PTAH_OK;
+	page_running(c);
 	if (c->shape == PTAH_SHAPE_SINGLE)
 		room_canary_set(c);
 	status = enable(c, cpu);

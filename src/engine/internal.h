@@ -21,6 +21,7 @@
 
 #include "base/bits.h"
 #include "base/compiler.h"
+#include "engine/page.h"
 #include "engine/record.h"
 #include "engine/topa.h"
 
@@ -121,6 +122,8 @@ enum mapping_state {
 struct mapping {
 	uint64_t owner, address;
 	unsigned state;
+	bool page;     /* of the page, not of the buffer */
+	bool consumer; /* of the page, writable */
 };
 
 /* A buffer with its tables, and what was decided about them before they were allocated. A capture
@@ -200,6 +203,8 @@ struct ptah_capture {
 	_Atomic uint64_t fills;	     /* swap: `fill`, published */
 	_Atomic uint64_t oldest;     /* swap: where the oldest region begins */
 	struct record_ring records;
+	struct capture_page page;
+	uint64_t overwritten; /* the sum of all records' `lost`. Look */
 
 	struct mapping mappings[MAX_MAPPINGS]; /* PASSIVE */
 };
@@ -231,6 +236,8 @@ struct engine_cpu *engine_here(struct ptah_engine *engine, unsigned *number);
  * notes. */
 void engine_hold(struct engine_cpu *cpu);
 void engine_note(struct engine_cpu *cpu);
+/* PINNED. Publishes the state of a capture that this processor holds, where no look does that. */
+void engine_show(struct ptah_engine *engine, struct ptah_capture *c);
 void engine_release(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned number);
 /* NMI. Does what the note asks for, or, if it has interrupted busy code, leaves it to that. */
 void engine_serve(struct ptah_engine *engine, struct engine_cpu *cpu, unsigned number);
@@ -298,6 +305,8 @@ int capture_at_holder(struct ptah_capture *c, capture_work *work, void *argument
 int capture_look(struct ptah_capture *c, struct engine_cpu *cpu, void *argument);
 /* Prepares a start at the current position: clears `halt` and `error`, and checks the tables. */
 int capture_arm(struct ptah_capture *c);
+/* The state as the code sees it that holds the capture: RUNNING exactly while TraceEn may be 1. */
+unsigned capture_state(const struct ptah_capture *c);
 /* Started, and neither paused nor stopped by a condition; its processor may be offline. */
 bool capture_is_running(struct ptah_capture *c);
 /* PINNED. Makes this processor the holder; waits while the capture is CLAIMED. False: another

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Maps a capture's buffer into a process, and unmaps it. A slot for the mapping is reserved under
- * the engine's lock, the port is called without the lock, and a capture with a slot in use is not
- * freed.
+ * Maps a capture's buffer, and the page for its consumer, into a process, and unmaps them. A slot
+ * for the mapping is reserved under the engine's lock, the port is called without the lock, and a
+ * capture with a slot in use is not freed.
  */
 #include "engine/internal.h"
 
@@ -63,42 +63,94 @@ static bool maps_exactly(const struct ptah_capture *c)
 	return true;
 }
 
-int ptah_capture_map(struct ptah_capture *c, uint64_t owner, bool writable, uint64_t *address)
+static bool is_consumed(const struct ptah_capture *c)
 {
-	const struct ptah_hal *hal;
-	struct mapping *m;
-	uint64_t at = 0;
-	int status;
+	bool any = false;
+	unsigned n;
 
-	if (!c || !address)
-		return PTAH_E_INVAL;
-	hal = c->engine->hal;
-	if (!hal->user_map)
-		return PTAH_E_UNSUPPORTED;
-	if (!maps_exactly(c))
-		return PTAH_E_UNSUPPORTED;
+	for (n = 0; n < MAX_MAPPINGS; n++)
+		any |= c->mappings[n].state != MAPPING_FREE && c->mappings[n].consumer;
+	return any;
+}
+
+/* Reserves a slot. There is at most one for a consumer. */
+static int reserve(struct ptah_capture *c, const struct mapping *kind, struct mapping **slot)
+{
+	bool busy;
+
 	lock(c->engine);
-	m = find(c, MAPPING_FREE, NULL, NULL);
-	if (m)
-		m->state = MAPPING_CHANGING;
-	hal->unlock(c->engine->port);
-	if (!m)
-		return PTAH_E_LIMIT;
-	status =
-	    hal->user_map(c->engine->port, owner, c->topa.blocks, c->topa.nblocks, writable, &at);
-	m->owner = owner;
+	busy = kind->consumer && is_consumed(c);
+	*slot = find(c, MAPPING_FREE, NULL, NULL);
+	if (*slot && !busy) {
+		**slot = *kind;
+		(*slot)->state = MAPPING_CHANGING;
+	}
+	c->engine->hal->unlock(c->engine->port);
+	return busy ? PTAH_E_BUSY : *slot ? PTAH_OK : PTAH_E_LIMIT;
+}
+
+static int map_slot(struct ptah_capture *c, struct mapping *m, bool writable, uint64_t *address)
+{
+	const struct ptah_hal *hal = c->engine->hal;
+	const struct ptah_hal_memory *pieces = m->page ? &c->page.memory : c->topa.blocks;
+	uint64_t at = 0;
+	int status = hal->user_map(c->engine->port, m->owner, pieces, m->page ? 1 : c->topa.nblocks,
+				   writable, &at);
+
 	m->address = at;
-	set_state(c->engine, m, status < 0 ? MAPPING_FREE : MAPPING_USED);
 	if (status < 0)
 		return status;
 	*address = at;
 	return PTAH_OK;
 }
 
+static int map(struct ptah_capture *c, const struct mapping *kind, bool writable, uint64_t *address)
+{
+	struct mapping *m;
+	int status;
+
+	if (!c || !address)
+		return PTAH_E_INVAL;
+	if (!c->engine->hal->user_map || !maps_exactly(c))
+		return PTAH_E_UNSUPPORTED;
+	status = reserve(c, kind, &m);
+	if (status < 0)
+		return status;
+	if (m->page)
+		status = page_begin(c, m->consumer);
+	if (status == PTAH_OK) {
+		status = map_slot(c, m, writable, address);
+		if (status < 0 && m->consumer)
+			page_end(c);
+	}
+	set_state(c->engine, m, status < 0 ? MAPPING_FREE : MAPPING_USED);
+	return status;
+}
+
+int ptah_capture_map(struct ptah_capture *c, uint64_t owner, bool writable, uint64_t *address)
+{
+	const struct mapping kind = {.owner = owner};
+
+	return map(c, &kind, writable, address);
+}
+
+int ptah_capture_map_page(struct ptah_capture *c, uint64_t owner, bool consumer, uint64_t *address)
+{
+	const struct mapping kind = {.owner = owner, .page = true, .consumer = consumer};
+
+	/* A drain() is a consumer, too. */
+	if (c && consumer && c->drain)
+		return PTAH_E_BUSY;
+	return map(c, &kind, consumer, address);
+}
+
 /* Unmaps a slot that the caller has found and set to CHANGING, under the lock. */
 static void unmap(struct ptah_capture *c, struct mapping *m)
 {
-	c->engine->hal->user_unmap(c->engine->port, m->owner, m->address, c->topa.lap);
+	c->engine->hal->user_unmap(c->engine->port, m->owner, m->address,
+				   m->page ? c->page.memory.size : c->topa.lap);
+	if (m->consumer)
+		page_end(c);
 	set_state(c->engine, m, MAPPING_FREE);
 }
 

@@ -22,6 +22,19 @@ void engine_note(struct engine_cpu *cpu)
 	atomic_store(&cpu->noted, 1);
 }
 
+void engine_show(struct ptah_engine *engine, struct ptah_capture *c)
+{
+	struct engine_cpu *cpu;
+	unsigned number;
+
+	if (!c->page.page)
+		return;
+	cpu = engine_here(engine, &number);
+	engine_hold(cpu);
+	page_publish(c);
+	engine_release(engine, cpu, number);
+}
+
 static bool wanted(const struct ptah_capture *c)
 {
 	return atomic_load(&c->started) && !atomic_load(&c->paused);

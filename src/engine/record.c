@@ -49,6 +49,39 @@ void record_push(struct record_ring *ring, const struct ptah_capture_record *rec
 	atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 }
 
+void record_release(struct record_ring *ring, uint32_t read)
+{
+	uint32_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+
+	if (read - tail <= head - tail)
+		atomic_store_explicit(&ring->tail, read, memory_order_release);
+}
+
+struct ptah_capture_record record_owed(const struct record_ring *ring)
+{
+	return (struct ptah_capture_record){
+	    .position = atomic_load(&ring->owed_position),
+	    .lost = atomic_load(&ring->owed_lost),
+	    .flags = atomic_load(&ring->owed_flags),
+	};
+}
+
+bool record_push_owed(struct record_ring *ring)
+{
+	struct ptah_capture_record record = record_owed(ring);
+	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
+
+	if (!record.flags ||
+	    atomic_load_explicit(&ring->head, memory_order_relaxed) - tail > ring->mask)
+		return false;
+	/* record_push() adds the sum. */
+	record.flags = 0;
+	record.lost = 0;
+	record_push(ring, &record);
+	return true;
+}
+
 size_t record_pop(struct record_ring *ring, struct ptah_capture_record *records, size_t n)
 {
 	uint32_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);

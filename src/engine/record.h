@@ -3,7 +3,8 @@
  * The ring that carries a capture's records from a look at the processor, perhaps in an NMI, to the
  * consumer. One writer, one reader, no lock. Records that find no room are combined into one
  * ("owed"): the writer adds it to the next record that finds room, or the reader takes it when it
- * has emptied the ring, whichever is first. Freestanding.
+ * has emptied the ring, whichever is first. A reader in another process has a copy of the ring
+ * (page.h), and the writer does the reader's part here. Freestanding.
  */
 #ifndef PTAH_ENGINE_RECORD_H
 #define PTAH_ENGINE_RECORD_H
@@ -27,6 +28,16 @@ void record_init(struct record_ring *ring, struct ptah_capture_record *records, 
 
 /* NMI; the writer alone. */
 void record_push(struct record_ring *ring, const struct ptah_capture_record *record);
+
+/* The writer, for a reader in another process, whose number of records read this is, modulo 2^32.
+ * A number that cannot be is ignored. */
+void record_release(struct record_ring *ring, uint32_t read);
+
+/* The sum of the records that found no room; flags 0: none. */
+struct ptah_capture_record record_owed(const struct record_ring *ring);
+
+/* The writer: pushes that sum as a record of its own. False: there is none, or no room. */
+bool record_push_owed(struct record_ring *ring);
 
 /* The reader alone. */
 size_t record_pop(struct record_ring *ring, struct ptah_capture_record *records, size_t n);

@@ -184,6 +184,9 @@ int ptah_capture_resize(struct ptah_capture *c, size_t buffer, size_t region,
 			      buffer, 0);
 		return PTAH_E_BUSY;
 	}
+	status = page_drop(c);
+	if (status < 0)
+		return status;
 	config = c->config;
 	config.shape = c->shape;
 	config.buffer = buffer;

@@ -61,6 +61,7 @@ bool room_find(struct ptah_capture *c)
 {
 	uint64_t region;
 
+	page_adopt(c);
 	if (c->shape == PTAH_SHAPE_SINGLE)
 		return true;
 	if (c->swap)

@@ -56,6 +56,7 @@ void ptah_capture_switch_out(struct ptah_capture *c)
 	atomic_store(&cpu->target, NULL);
 	engine_note(cpu);
 	engine_release(c->engine, cpu, number);
+	engine_show(c->engine, c);
 	atomic_store(&c->holder, NOBODY);
 }
 

@@ -24,6 +24,13 @@ printf '\002\202\002\202\002\202\002\202\002\202\002\202\002\202\002\202\002\043
 ./packets <packets.pt >said
 printf '%s\n' '0 PSB ' '16 PSBEND ' '18 TNT-8 TNT' '19 PAD ' | cmp - said
 
+# 200000 jumps of a TIP with 5 bytes, and PSB+s; a record for each region of 4 KB, and for the
+# start and the stop. The companion is never waited for.
+./companion >said
+awk 'NR == 1 { of = $1 == $3 && $3 > 1000000 && $3 < 1050000; bytes = $3; gaps = $5 != "without" }
+	NR == 2 { exit !(of && !gaps && $1 == int(bytes / 4096) + 2 && $3 == 0) }
+	END { if (NR != 2) exit 1 }' said || { cat said; exit 1; }
+
 # recorded NAME [no-perf]: NAME.data has as many instructions of each process as the lines of
 # standard input say; perf finds the same, and neither reports an error.
 recorded() {
