@@ -31,7 +31,8 @@ static const struct set_option *find_raw_option(const struct input *input)
 	for (size_t i = 0; i < input->set_option_count; i++) {
 		const struct set_option *o = &input->set_options[i];
 
-		if (o->kind != SET_MTC_FREQ && o->kind != SET_NOM_FREQ && o->kind != SET_LEAF_15 &&
+		if (!(input->path && set_option_is_code(o)) && o->kind != SET_MTC_FREQ &&
+		    o->kind != SET_NOM_FREQ && o->kind != SET_LEAF_15 &&
 		    o->kind != SET_LEAF_15_EAX && o->kind != SET_LEAF_15_EBX)
 			return o;
 	}
@@ -120,7 +121,7 @@ static const char *build_id_cache(char *path, size_t n)
 
 static int check_names(const struct command *command, struct input *input, int argc, char **argv)
 {
-	const struct set_option *raw = find_raw_option(input);
+	const struct set_option *raw;
 
 	if (argc > 1 || (argc == 1 && (input->path || input->pt)))
 		return fail_usage(command, "one recording at a time; \"%s\" is too much",
@@ -131,6 +132,7 @@ static int check_names(const struct command *command, struct input *input, int a
 		input->path = argv[0];
 	if (input->pt && input->path)
 		return fail_usage(command, "a recording or --pt, not both");
+	raw = find_raw_option(input);
 	if (!input->pt && raw)
 		return fail_usage(command, "--%s belongs to --pt", raw->name);
 	return EXIT_OK;
@@ -185,7 +187,7 @@ static int open_session(const struct command *command, const struct input *input
 	struct ptah_message why = {""};
 	int status;
 
-	if (input->pt)
+	if (input->pt || set_options_add_code(input))
 		return open_set(command, input, config, set, session);
 	if (input->save_set)
 		return open_named_set(command, input, config, session);

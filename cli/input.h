@@ -11,6 +11,7 @@ enum set_option_kind {
 	SET_PT,
 	SET_RAW,
 	SET_ELF,
+	SET_PE,
 	SET_PAGES,
 	SET_FILTER,
 	SET_MTC_FREQ,

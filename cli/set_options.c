@@ -214,8 +214,19 @@ static int take_memory(struct builder *b, struct ptah_trace_code *code)
 
 static int add_code(struct builder *b, struct ptah_trace_code *code)
 {
-	int status = ptah_trace_set_add_code(b->set, code);
+	char *folder = NULL, *path = NULL;
+	int status;
 
+	/* Relative to the working folder, and not to that of the set. */
+	if (*code->file.path != '/') {
+		folder = getcwd(NULL, 0);
+		if (!folder || asprintf(&path, "%s/%s", folder, code->file.path) < 0)
+			path = NULL;
+		code->file.path = path ? path : code->file.path;
+	}
+	free(folder);
+	status = ptah_trace_set_add_code(b->set, code);
+	free(path);
 	return status < 0 ? complain_status(b, status) : EXIT_OK;
 }
 
@@ -233,9 +244,9 @@ static int add_raw(struct builder *b)
 	return status ? status : add_code(b, &code);
 }
 
-static int add_elf(struct builder *b)
+static int add_program(struct builder *b, uint8_t kind)
 {
-	struct ptah_trace_code code = {.size = sizeof(code), .kind = PTAH_TRACE_CODE_ELF};
+	struct ptah_trace_code code = {.size = sizeof(code), .kind = kind};
 	int status = take_memory(b, &code);
 
 	if (status)
@@ -439,7 +450,9 @@ static int take(struct builder *b)
 	case SET_RAW:
 		return add_raw(b);
 	case SET_ELF:
-		return add_elf(b);
+		return add_program(b, PTAH_TRACE_CODE_ELF);
+	case SET_PE:
+		return add_program(b, PTAH_TRACE_CODE_PE);
 	case SET_PAGES:
 		return add_pages(b);
 	case SET_FILTER:
@@ -537,6 +550,20 @@ static int write_filters(const struct builder *b, const struct filters *filters,
 	return EXIT_OK;
 }
 
+bool set_option_is_code(const struct set_option *option)
+{
+	return option->kind == SET_RAW || option->kind == SET_ELF || option->kind == SET_PE ||
+	       option->kind == SET_PAGES;
+}
+
+const struct set_option *set_options_add_code(const struct input *input)
+{
+	for (size_t i = 0; i < input->set_option_count && input->path; i++)
+		if (set_option_is_code(&input->set_options[i]))
+			return &input->set_options[i];
+	return NULL;
+}
+
 /* The program that names without a file belong to: the first --elf. */
 static const char *first_elf(const struct builder *b, char *path, size_t size)
 {
@@ -604,6 +631,8 @@ static int complete(struct builder *b)
 		return fail_usage(b->command,
 				  "--cpuid-0x15.eax and --cpuid-0x15.ebx belong together, and "
 				  "neither is 0 unless both are");
+	if (set_options_add_code(b->input)) /* the set describes itself */
+		return EXIT_OK;
 	if (p->has_clock && !p->time_mult)
 		p->time_mult = 1;
 	p->trace.os = b->kcore || b->input->vmlinux || b->input->kallsyms;
@@ -645,6 +674,25 @@ static int take_all(struct builder *b)
 	return status ? status : complete(b);
 }
 
+/* A new set, or the one that the options add code to. */
+static int begin_set(struct builder *b)
+{
+	const char *path = b->input->path;
+	const struct set_option *code = set_options_add_code(b->input);
+	struct ptah_message why = {""};
+	int status = code ? ptah_trace_set_open(path, &b->set, &why) : ptah_trace_set_new(&b->set);
+
+	if (status == PTAH_E_BAD_MAGIC)
+		return fail_usage(
+		    b->command,
+		    "--raw, --elf, --pe and --pages belong to --pt, or to a set of raw "
+		    "traces, and %s is none",
+		    path);
+	if (status < 0)
+		return fail(b->command, "%s", why.text[0] ? why.text : ptah_strerror(status));
+	return EXIT_OK;
+}
+
 int set_options_build(const struct command *command, struct input *input,
 		      const struct ptah_cpu *cpu, struct ptah_trace_set **set,
 		      struct ptah_trace_processor *processor)
@@ -654,8 +702,9 @@ int set_options_build(const struct command *command, struct input *input,
 	int status;
 
 	b.processor.cpu = *cpu;
-	if (ptah_trace_set_new(&b.set) < 0)
-		return fail(command, "%s", ptah_strerror(PTAH_E_NOMEM));
+	status = begin_set(&b);
+	if (status)
+		return status;
 	status = take_all(&b);
 	*processor = b.processor;
 	if (status)

@@ -5,8 +5,16 @@
 
 #include "input.h"
 
+/* Does the option say where code lay? */
+bool set_option_is_code(const struct set_option *option);
+
+/* The first option that adds code to a set that is named by its path, a ptah.trace or a folder; or
+ * NULL. */
+const struct set_option *set_options_add_code(const struct input *input);
+
 /*
- * Makes a trace set of the options, which the caller frees; without --pt it has no stream. `cpu` is
+ * Makes a trace set of the options, which the caller frees; without --pt it has no stream, or those
+ * of the set to which the options add code. `cpu` is
  * that of --processor. Fills in *processor, whose clocks also count for a recording. Some options
  * set members of *input. Returns an exit code; if it is not 0, a message has been printed.
  */

@@ -43,8 +43,10 @@ const struct option_def raw_options[] = {
      .help = "with --pt: the bytes of FILE lie at ADDR (hexadecimal)",
      .man = "With `--pt`: the bytes of *FILE* (or some of them, as above) lie at the hexadecimal "
 	    "address *ADDR*: in the memory of every process, in that of process *N*, or in the "
-	    "address spaces with this CR3 and this VMCS pointer (hexadecimal). `--raw`, `--elf` "
-	    "and `--pages` may be given several times; where they overlap, the last one counts."},
+	    "address spaces with this CR3 and this VMCS pointer (hexadecimal). `--raw`, `--elf`, "
+	    "`--pe` and `--pages` may be given several times; where they overlap, the last one "
+	    "counts. They also add code to a `ptah-trace`(5) or a folder of another system that "
+	    "is given in place of `--pt`."},
     {.name = "elf",
      .kind = OPTION_SET,
      .at = SET_ELF,
@@ -55,6 +57,15 @@ const struct option_def raw_options[] = {
      .man = "With `--pt`: the executable segments of an ELF file, at their own "
 	    "addresses or, for position-independent files, from the hexadecimal "
 	    "address *BASE* on."},
+    {.name = "pe",
+     .kind = OPTION_SET,
+     .at = SET_PE,
+     .arg = "FILE[:BASE]",
+     .man_arg = "*FILE*[`:`*BASE*][`,cr3=`*X*][`,vmcs=`*X*][`,pid=`*N*]",
+     .complete = COMPLETE_FILE,
+     .help = "with --pt: the code of a program of Windows, loaded at BASE",
+     .man = "With `--pt`: the executable sections of a PE file (a program, DLL or driver of "
+	    "Windows), where its header wants to be loaded or at the hexadecimal address *BASE*."},
     {.name = "pages",
      .kind = OPTION_SET,
      .at = SET_PAGES,

@@ -6,14 +6,14 @@
 _ptah_options() {
 	case $1 in
 	record) echo "--output= -o --event= -e --filter= --recorder= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-inherit -i --kcore --mmap-pages= -m --snapshot -S --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --no-retcomp --long-tnt --mark-loops --psb-period= --clock= --qemu= --plugin= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
-	report) echo "--blocks --sort= -s --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
-	script) echo "--branches --blocks --calls --events --time --att --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
-	stat) echo "--per-thread --jobs= -j --input= -i --pt= --raw= --elf= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
-	verify) echo "--jobs= -j --input= -i --pt= --raw= --elf= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
-	dump) echo "--no-pad --no-timing --packets= --range= --raw-bytes --no-sync --time --input= -i --pt= --raw= --elf= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
+	report) echo "--blocks --sort= -s --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
+	script) echo "--branches --blocks --calls --events --time --att --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
+	stat) echo "--per-thread --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
+	verify) echo "--jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
+	dump) echo "--no-pad --no-timing --packets= --range= --raw-bytes --no-sync --time --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
 	asm) echo "--output= -o --help -h" ;;
-	profile) echo "--by= --save= --limit= -n --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
-	cover) echo "--format= --map-size= --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --no-progress --quiet -q --help -h" ;;
+	profile) echo "--by= --save= --limit= -n --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
+	cover) echo "--format= --map-size= --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --no-progress --quiet -q --help -h" ;;
 	caps) echo "--model= -m --check --format= --output= -o --help -h" ;;
 	esac
 }
@@ -23,21 +23,22 @@ _ptah_options() {
 _ptah_value() {
 	case $1:$2 in
 	record:--output | record:-o | record:--qemu | record:--plugin | report:--input | report:-i | \
-		report:--pt | report:--raw | report:--elf | report:--pages | report:--save-set | \
+		report:--pt | report:--raw | report:--elf | report:--pe | report:--pages | report:--save-set | \
 		report:--vmlinux | report:-k | report:--kallsyms | report:--output | report:-o | script:--input | \
-		script:-i | script:--pt | script:--raw | script:--elf | script:--pages | script:--save-set | \
-		script:--vmlinux | script:-k | script:--kallsyms | script:--output | script:-o | stat:--input | \
-		stat:-i | stat:--pt | stat:--raw | stat:--elf | stat:--pages | stat:--save-set | stat:--vmlinux | \
-		stat:-k | stat:--kallsyms | stat:--output | stat:-o | verify:--input | verify:-i | verify:--pt | \
-		verify:--raw | verify:--elf | verify:--pages | verify:--save-set | verify:--vmlinux | verify:-k | \
-		verify:--kallsyms | verify:--output | verify:-o | dump:--input | dump:-i | dump:--pt | \
-		dump:--raw | dump:--elf | dump:--pages | dump:--save-set | dump:--vmlinux | dump:-k | \
-		dump:--kallsyms | dump:--output | dump:-o | asm:--output | asm:-o | profile:--save | \
-		profile:--input | profile:-i | profile:--pt | profile:--raw | profile:--elf | profile:--pages | \
+		script:-i | script:--pt | script:--raw | script:--elf | script:--pe | script:--pages | \
+		script:--save-set | script:--vmlinux | script:-k | script:--kallsyms | script:--output | \
+		script:-o | stat:--input | stat:-i | stat:--pt | stat:--raw | stat:--elf | stat:--pe | \
+		stat:--pages | stat:--save-set | stat:--vmlinux | stat:-k | stat:--kallsyms | stat:--output | \
+		stat:-o | verify:--input | verify:-i | verify:--pt | verify:--raw | verify:--elf | verify:--pe | \
+		verify:--pages | verify:--save-set | verify:--vmlinux | verify:-k | verify:--kallsyms | \
+		verify:--output | verify:-o | dump:--input | dump:-i | dump:--pt | dump:--raw | dump:--elf | \
+		dump:--pe | dump:--pages | dump:--save-set | dump:--vmlinux | dump:-k | dump:--kallsyms | \
+		dump:--output | dump:-o | asm:--output | asm:-o | profile:--save | profile:--input | profile:-i | \
+		profile:--pt | profile:--raw | profile:--elf | profile:--pe | profile:--pages | \
 		profile:--save-set | profile:--vmlinux | profile:-k | profile:--kallsyms | profile:--output | \
-		profile:-o | cover:--input | cover:-i | cover:--pt | cover:--raw | cover:--elf | cover:--pages | \
-		cover:--save-set | cover:--vmlinux | cover:-k | cover:--kallsyms | cover:--output | cover:-o | \
-		caps:--output | caps:-o) echo "file" ;;
+		profile:-o | cover:--input | cover:-i | cover:--pt | cover:--raw | cover:--elf | cover:--pe | \
+		cover:--pages | cover:--save-set | cover:--vmlinux | cover:-k | cover:--kallsyms | \
+		cover:--output | cover:-o | caps:--output | caps:-o) echo "file" ;;
 	record:--event | record:-e | record:--filter | record:--pid | record:-p | record:--tid | \
 		record:-t | record:--cpu | record:-C | record:--mmap-pages | record:-m | record:--buffer | \
 		record:--max-size | record:--delay | record:-D | record:--control | record:--psb-period | \
