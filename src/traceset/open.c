@@ -32,6 +32,13 @@ static bool has_magic(const char *path)
 	return n == sizeof(magic) && !memcmp(magic, TRACESET_MAGIC, sizeof(magic));
 }
 
+static bool has_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return !strcmp(slash ? slash + 1 : path, TRACESET_FILE);
+}
+
 static enum kind kind_of(const char *path)
 {
 	char *file;
@@ -40,7 +47,8 @@ static enum kind kind_of(const char *path)
 
 	if (stat(path, &st) < 0 || (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)))
 		return NOTHING;
-	if (S_ISREG(st.st_mode) && has_magic(path))
+	/* A file of this name is meant to be one, whatever is wrong with it. */
+	if (S_ISREG(st.st_mode) && (has_magic(path) || has_name(path)))
 		return TEXT;
 	if (S_ISDIR(st.st_mode) && asprintf(&file, "%s/%s", path, TRACESET_FILE) >= 0) {
 		has_text = !access(file, F_OK);

@@ -70,6 +70,9 @@ static void refusals(void **state)
 	write_file("bad", "ptah-trace 1\nx\n", 15);
 	assert_int_equal(ptah_trace_set_open("bad", &set, &why), PTAH_E_BAD_FILE);
 	assert_non_null(strstr(why.text, "bad:2: "));
+	write_file("ptah.trace", "# first\nstream x\n", 17);
+	assert_int_equal(ptah_trace_set_open("ptah.trace", &set, &why), PTAH_E_BAD_FILE);
+	assert_non_null(strstr(why.text, "ptah.trace:2: the first line must be"));
 	assert_int_equal(mkdir("odd", 0777), 0);
 	assert_int_equal(mkdir("odd/ptah.trace", 0777), 0);
 	assert_int_equal(ptah_trace_set_open("odd", &set, &why), PTAH_E_BAD_FILE);
