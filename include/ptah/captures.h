@@ -197,6 +197,13 @@ PTAH_API int ptah_captures_status(const struct ptah_captures *set,
 				  struct ptah_captures_status *status);
 
 /*
+ * PASSIVE. How much has been written on all processors, as ptah_capture_live() says
+ * it of one: sums, and exact where all are. The processors are read one after the
+ * other, and none is stopped.
+ */
+PTAH_API int ptah_captures_live(const struct ptah_captures *set, struct ptah_capture_live *live);
+
+/*
  * Mappings
  */
 

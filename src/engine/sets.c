@@ -901,6 +901,31 @@ int ptah_captures_status(const struct ptah_captures *set, struct ptah_captures_s
 	return PTAH_OK;
 }
 
+int ptah_captures_live(const struct ptah_captures *set, struct ptah_capture_live *live)
+{
+	struct ptah_capture_live sum = {.size = sizeof(sum), .exact = true}, one;
+	unsigned n;
+	int status;
+
+	if (!set || !live || live->size < sizeof(*live))
+		return PTAH_E_INVAL;
+	for (n = 0; n < set->engine->cpus; n++) {
+		struct ptah_capture *c = capture_of(&set->members[n]);
+
+		if (!c)
+			continue;
+		one = (struct ptah_capture_live){.size = sizeof(one)};
+		status = ptah_capture_live(c, &one);
+		if (status < 0)
+			return status;
+		sum.position += one.position;
+		sum.limit = sum.limit > UINT64_MAX - one.limit ? UINT64_MAX : sum.limit + one.limit;
+		sum.exact = sum.exact && one.exact;
+	}
+	*live = sum;
+	return PTAH_OK;
+}
+
 /* Mappings */
 
 int ptah_captures_map(struct ptah_captures *set, uint64_t owner, bool writable,

@@ -479,6 +479,46 @@ static void status_adds_up(void **state)
 	world_close();
 }
 
+/* How much there is, while it grows: between the bounds, and exact when nothing is traced. */
+static void live_sum(void **state)
+{
+	static const char *const names[] = {"skylake", "minimal-range"};
+	unsigned kind, n;
+
+	(void)state;
+	for (kind = 0; kind < ARRAY_SIZE(names); kind++) {
+		struct ptah_capture_live l = {.size = sizeof(l)};
+		struct ptah_captures *set;
+		uint64_t output = 0;
+
+		world_open(names[kind], ALL);
+		set = new_set();
+		start(set);
+		mark_all(1000);
+		for (n = 0; n < CPUS; n++)
+			output += rig_output(&w.rig, n);
+		assert_int_equal(ptah_captures_live(set, &l), PTAH_OK);
+		assert_false(l.exact);
+		assert_in_range(output, l.position, l.limit);
+		/* Of single-range output no limit is known, whatever the others add. */
+		assert_int_equal(l.limit == UINT64_MAX, kind == 1);
+		assert_int_equal(enabled(), 0xf);
+		ptah_machine_set_cpu(w.rig.machine, 3);
+		assert_int_equal(ptah_capture_pause_here(ptah_captures_get(set, 3)), PTAH_OK);
+		assert_int_equal(ptah_captures_live(set, &l), PTAH_OK);
+		assert_false(l.exact); /* one alone is */
+		assert_int_equal(ptah_captures_pause(set), PTAH_OK);
+		for (output = n = 0; n < CPUS; n++)
+			output += rig_output(&w.rig, n);
+		assert_int_equal(ptah_captures_live(set, &l), PTAH_OK);
+		assert_true(l.exact && l.position == output && l.limit == output);
+		l.size--;
+		assert_int_equal(ptah_captures_live(set, &l), PTAH_E_INVAL);
+		assert_int_equal(ptah_captures_free(set), PTAH_OK);
+		world_close();
+	}
+}
+
 /* Failures */
 
 static void no_memory(void **state)
@@ -1389,6 +1429,7 @@ static void refused(void **state)
 	assert_int_equal(ptah_captures_update(NULL, NULL), PTAH_E_INVAL);
 	assert_int_equal(ptah_captures_reconfigure(NULL, &w.trace, NULL), PTAH_E_INVAL);
 	assert_int_equal(ptah_captures_status(NULL, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_live(NULL, NULL), PTAH_E_INVAL);
 	assert_int_equal(ptah_captures_map(NULL, 0, false, NULL, 0, NULL), PTAH_E_INVAL);
 	assert_int_equal(ptah_captures_unmap(NULL, 0), PTAH_E_INVAL);
 	assert_int_equal(ptah_captures_free(NULL), PTAH_OK);
@@ -1758,14 +1799,30 @@ static void check_bytes(const struct play *p)
 	}
 }
 
+/* Without tables there is at most a lap between two looks, or laps are missed. */
+static void look_often(const struct play *p)
+{
+	unsigned n;
+
+	if (ptah_engine_caps(w.rig.engine, ptah_machine_cpu(w.rig.machine))->topa)
+		return;
+	assert_int_equal(ptah_captures_flush(p->set), PTAH_OK);
+	for (n = 0; n < CPUS; n++) {
+		if (p->single[n])
+			assert_int_equal(ptah_capture_flush(p->single[n], NULL), PTAH_OK);
+	}
+}
+
 static void play(void)
 {
+	/* Tables of several entries, of one, and none. */
+	static const char *const names[] = {"skylake", "minimal", "minimal-range", "goldmont"};
 	struct play p = {.on = 0xf};
 	uint64_t mask;
 	unsigned i, n, hidden;
 	size_t before;
 
-	world_open("skylake", (enum way)below(WAYS));
+	world_open(names[below(ARRAY_SIZE(names))], (enum way)below(WAYS));
 	hidden = below(2) ? (unsigned)below(15) : 0;
 	forget(hidden);
 	ptah_machine_set_cpu(w.rig.machine, 0);
@@ -1804,6 +1861,7 @@ static void play(void)
 		assert_int_equal(enabled(), expected(&p));
 		for (n = 0; n < CPUS; n++)
 			mark(n, (unsigned)below(200));
+		look_often(&p);
 		if (!enabled())
 			check_bytes(&p);
 		assert_null(ptah_machine_violation(w.rig.machine));
@@ -1845,6 +1903,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(whole_life),
 	    cmocka_unit_test(status_adds_up),
+	    cmocka_unit_test(live_sum),
 	    cmocka_unit_test(no_memory),
 	    cmocka_unit_test(a_failure_on_each_processor),
 	    cmocka_unit_test(stop_fails),
