@@ -194,8 +194,8 @@ PTAH_API int ptah_trace_set_processor(struct ptah_trace_set *set,
 /*
  * The address filter that the trace was made with, as <ptah/filter.h> reads it: ranges as numbers,
  * in a file or without ("filter 0x1149/0x2a@/bin/x"). A file is one of the code, or one that
- * records name. Takes the place of the processor's ranges. PTAH_E_INVAL: it is none, it names a
- * function, or has more ranges than a processor.
+ * records name; a relative path is that of a file here. Takes the place of the processor's ranges.
+ * PTAH_E_INVAL: it is no filter, names a function, or has more ranges than a processor.
  */
 PTAH_API int ptah_trace_set_filter(struct ptah_trace_set *set, const char *text);
 

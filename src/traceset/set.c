@@ -4,6 +4,7 @@
 
 #include <ptah/filter.h>
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -276,13 +277,41 @@ static bool is_filter(const char *text)
 	return n > 0;
 }
 
+char *traceset_move_filter(const char *text, const char *of, const char *below)
+{
+	const size_t n = below ? strlen(below) : 0;
+	struct ptah_filter filter;
+	char *moved = strdup("");
+
+	while (moved && *(text += strspn(text, " ,")) &&
+	       ptah_filter_parse(&text, &filter, NULL) >= 0) {
+		const char *file = filter.file;
+		const bool add = of && *file && *file != '/';
+		char *longer;
+
+		if (n && !strncmp(file, below, n) && file[n] == '/' && file[n + 1])
+			file += n + 1;
+		if (asprintf(&longer, "%s%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s%s%s", moved,
+			     *moved ? "," : "", filter.mode == PTAH_RANGE_STOP ? "stop" : "filter",
+			     filter.start.number, filter.end.number, *file ? "@" : "",
+			     add ? of : "", add ? "/" : "", file) < 0)
+			longer = NULL;
+		free(moved);
+		moved = longer;
+	}
+	return moved;
+}
+
 int ptah_trace_set_filter(struct ptah_trace_set *set, const char *text)
 {
+	char *folder;
 	const char *filter;
 
 	if (!set || !text || !is_filter(text))
 		return PTAH_E_INVAL;
-	filter = keep(set, strdup(text));
+	folder = set->folder ? strdup(set->folder) : getcwd(NULL, 0);
+	filter = folder ? keep(set, traceset_move_filter(text, folder, NULL)) : NULL;
+	free(folder);
 	if (!filter)
 		return PTAH_E_NOMEM;
 	set->filter = filter;

@@ -37,6 +37,13 @@ struct ptah_trace_set {
 	size_t string_count, string_capacity;
 };
 
+/*
+ * Rewrites the files of a filter's text: relative ones become those of the folder `of`, and those
+ * below the folder `below` become relative to it. Either may be NULL. NULL: out of memory. The
+ * caller frees the text.
+ */
+char *traceset_move_filter(const char *text, const char *of, const char *below);
+
 /* Paths that are added from now on are relative to this folder, which is an absolute path. */
 int traceset_set_folder(struct ptah_trace_set *set, const char *folder);
 

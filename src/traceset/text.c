@@ -959,6 +959,15 @@ static void put_processor(const struct writer *w, const struct ptah_trace_proces
 	}
 }
 
+static void put_filter(const struct writer *w, const char *filter)
+{
+	char *text = filter ? traceset_move_filter(filter, NULL, w->folder) : NULL;
+
+	if (text)
+		put_line(w, "filter-text", &(const struct note_line){text});
+	free(text);
+}
+
 void traceset_write_text(const struct ptah_trace_set *set, const char *folder, FILE *file)
 {
 	const struct writer writer = {file, folder}, *w = &writer;
@@ -970,8 +979,7 @@ void traceset_write_text(const struct ptah_trace_set *set, const char *folder, F
 
 	put_line(w, TRACESET_MAGIC, &version);
 	put_processor(w, &set->processor);
-	if (set->filter)
-		put_line(w, "filter-text", &(const struct note_line){set->filter});
+	put_filter(w, set->filter);
 	put_line_if(w, "kernel", &kernel);
 	put_line_if(w, "root", &root);
 	memcpy(vdso.paths, set->vdso, sizeof(vdso.paths));

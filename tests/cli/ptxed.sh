@@ -47,6 +47,14 @@ printf '.balign 4096\naway: nop\nnop\nret\n' >>left.s
 for filter in '_start@leaves' '_start' '_start @ ./leaves'; do
 	equal "$filter" "$(instructions --errata=SKL014 --pt left --elf leaves "--filter=filter $filter")" 2
 done
+# A set keeps the filter, whose file is then found below the folder that it was moved to.
+mkdir set
+cp left leaves set
+(cd set && "$PTAH" stat -q --errata=SKL014 --pt left --elf leaves '--filter=filter _start@leaves' \
+	--pevent:vdso-x64=leaves --save-set=ptah.trace >../out)
+equal "filter and vdso in a set" "$(grep -c -e '^filter-text' -e '^vdso 64=leaves$' set/ptah.trace)" 2
+mv set elsewhere
+equal "a set with a filter" "$(instructions --errata=SKL014 elsewhere)" 2
 for filter in 'nowhere@leaves' 'filter' '0x10@leaves' "1/2 $(seq -s, 1 9 | sed 's/[0-9]/filter 1\/2/g')"; do
 	"$PTAH" stat --pt left --elf leaves "--filter=filter $filter" >out 2>err && fail "accepted: $filter"
 	grep -q -e '--filter' err || fail "--filter=$filter: $(cat err)"
@@ -231,6 +239,11 @@ for path in moved moved/ptah.trace; do
 	expect 0 "$PTAH" stat --format=json $path
 	equal "$path" "$(json "(d['instructions'], d['errors'])")" "(2730395, 0)"
 done
+# A set that was read is written again, and says the same.
+expect 0 "$PTAH" stat --format=json --save-set=again.trace moved
+equal "a set written again" "$(json "(d['instructions'], d['errors'])")" "(2730395, 0)"
+expect 0 "$PTAH" stat --format=json again.trace
+equal "a set read again" "$(json "(d['instructions'], d['errors'])")" "(2730395, 0)"
 expect 2 "$PTAH" stat --save-set=x u.data
 grep -q 'belongs to --pt' err || fail "--save-set of a recording: $(cat err)"
 rm -f got wanted

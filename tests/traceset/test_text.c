@@ -60,6 +60,8 @@ static void every_line(void **state)
 		   "kernel kcore=kc kallsyms=/proc/kallsyms\n"
 		   "stream cpu0.pt cpu=0 from=0x10 to=32 pid=5 tid=6 lost=7 # the rest is unknown\n"
 		   "root ./below\n"
+		   "vdso 64=v64 x32=/x32\n"
+		   "filter-text \"filter 16/0x20@x/y, stop 0x1/0x2@/z filter 0x3/0x4\"\n"
 		   "stream cpu0.pt\tcpu=0 gap\n"
 		   "stream cpu0.pt separate cpu=0\n"
 		   "raw code.bin address=0x1000 from=1 to=2 cr3=0x1aa000 vmcs=0x2000\n"
@@ -70,6 +72,7 @@ static void every_line(void **state)
 		   "switch tsc=100 cpu=3 pid=5 tid=6\n"
 		   "switch tsc=200 cpu=3\n"
 		   "sideband records sample-type=0x3 cpu=1 pid=2 tid=3 tsc-offset=-4 from=8 to=16\n"
+		   "sideband records primary\n"
 		   "event id=7 sample-type=0x10087\n"
 		   "note \"one # two\\x09three\\n\"");
 	const struct ptah_trace_processor *p = &set->processor;
@@ -88,6 +91,11 @@ static void every_line(void **state)
 	assert_string_equal(set->kcore, "/d/kc");
 	assert_string_equal(set->kallsyms, "/proc/kallsyms");
 	assert_string_equal(set->root, "/d/below");
+	assert_string_equal(set->vdso[PTAH_TRACE_VDSO_64], "/d/v64");
+	assert_string_equal(set->vdso[PTAH_TRACE_VDSO_X32], "/x32");
+	assert_null(set->vdso[PTAH_TRACE_VDSO_32]);
+	assert_string_equal(set->filter, "filter 0x10/0x20@/d/x/y,stop 0x1/0x2@/z,filter 0x3/0x4");
+	assert_true(set->sideband[1].primary && !set->sideband[0].primary);
 	assert_int_equal(set->stream_count, 3);
 	assert_string_equal(set->streams[0].file.path, "/d/cpu0.pt");
 	assert_true(set->streams[0].file.from == 16 && set->streams[0].file.to == 32 &&
@@ -200,6 +208,12 @@ static void mistakes(void **state)
 	    {"ptah-trace 1\nfilter from=1 to=2\nfilter from=1 to=2\nstop from=1 to=2\n"
 	     "stop from=1 to=2\nstop from=1 to=2\n",
 	     "f:6: more than 4 ranges"},
+	    {"ptah-trace 1\nfilter-text \"filter main@x\"\n", "f:2: filter-text: up to four"},
+	    {"ptah-trace 1\nfilter-text \"filter 1/0\"\n", "f:2: filter-text: up to four"},
+	    {"ptah-trace 1\nfilter-text \" , \"\n", "f:2: filter-text: up to four"},
+	    {"ptah-trace 1\nfilter-text \"stop 1/2,stop 1/2,stop 1/2,stop 1/2,stop 1/2\"\n",
+	     "f:2: filter-text: up to four"},
+	    {"ptah-trace 1\nvdso 16=x\n", "f:2: \"16=\" is not a word of vdso"},
 	    {"ptah-trace 1\nnote a b\n", "f:2: note takes one word"},
 	    {"ptah-trace 1\nsideband x tsc-offset=x\n", "f:2: tsc-offset=x: a number"},
 	};
@@ -293,8 +307,10 @@ static void way_back(void **state)
 	    "traced kernel no-tnt no-retcomp event-trace\n"
 	    "filter from=0x401000 to=0x402000\n"
 	    "stop from=0xffffffff80000000 to=0x0\n"
+	    "filter-text \"filter 0x10/0x20@x,stop 0x1/0x2@/z\"\n"
 	    "kernel kcore=kc kallsyms=/proc/kallsyms\n"
 	    "root below\n"
+	    "vdso 64=v64 32=/v32\n"
 	    "stream cpu0.pt from=0x10 to=0x20 cpu=0 pid=5 tid=6 lost=7 gap\n"
 	    "stream cpu0.pt cpu=0 separate\n"
 	    "raw code.bin from=0x1 to=0x2 address=0x0 cr3=0x1aa000 vmcs=0x2000\n"
@@ -304,7 +320,8 @@ static void way_back(void **state)
 	    "thread tid=6 pid=5 comm=\"a \\\"b\\\"\"\n"
 	    "switch cpu=3 tsc=100 pid=5 tid=6\n"
 	    "switch cpu=0\n"
-	    "sideband records from=0x8 to=0x10 sample-type=0x3 cpu=1 pid=2 tid=3 tsc-offset=-4\n"
+	    "sideband records from=0x8 to=0x10 sample-type=0x3 cpu=1 pid=2 tid=3 tsc-offset=-4 "
+	    "primary\n"
 	    "event id=7 sample-type=0x10087\n"
 	    "note \"one # two\\x09three\\x0a\"\n";
 	struct ptah_trace_set *set = parsed(text);
