@@ -258,11 +258,9 @@ static inline bool ptah_capture_reader_init(struct ptah_capture_reader *r, void 
 	const uint64_t bytes = p->bytes, records = p->records, starts = p->starts;
 	const uint64_t count = p->record_count, step = p->record_size;
 
-	if (p->magic != PTAH_CAPTURE_PAGE_MAGIC || p->version != PTAH_CAPTURE_PAGE_VERSION ||
-	    p->size < sizeof(*p) || bytes < sizeof(*p))
-		return false;
 	r->page = p;
 	r->buffer = (const unsigned char *)buffer;
+	r->records = (const unsigned char *)page;
 	r->starts = NULL;
 	r->size = p->buffer;
 	r->region = p->region;
@@ -273,6 +271,9 @@ static inline bool ptah_capture_reader_init(struct ptah_capture_reader *r, void 
 	r->record_size = (uint32_t)step;
 	r->record_mask = (uint32_t)count - 1;
 	r->record = PTAH_PAGE_LOAD(p->records_read);
+	if (p->magic != PTAH_CAPTURE_PAGE_MAGIC || p->version != PTAH_CAPTURE_PAGE_VERSION ||
+	    p->size < sizeof(*p) || bytes < sizeof(*p))
+		return false;
 	if (!r->size || !r->regions || !count || (count & (count - 1)) ||
 	    step < sizeof(struct ptah_capture_record) || ((records | starts | step) & 7) ||
 	    records < sizeof(*p) || records > bytes || (bytes - records) / step < count)

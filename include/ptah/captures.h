@@ -211,6 +211,7 @@ struct ptah_captures_mapping {
 	unsigned cpu;
 	struct ptah_capture *capture;
 	uint64_t address, size; /* of its buffer, for the owner */
+	uint64_t page;		/* of its page; 0: not mapped */
 };
 
 /*
@@ -223,8 +224,18 @@ PTAH_API int ptah_captures_map(struct ptah_captures *set, uint64_t owner, bool w
 			       struct ptah_captures_mapping *mappings, size_t n,
 			       struct ptah_captures_problem *problem);
 
-/* PASSIVE. Removes all mappings of the set's buffers that this owner has. PTAH_E_INVAL: it has
- * none. */
+/*
+ * PASSIVE. Maps the page of each capture (capture_page.h) beside the buffers that
+ * ptah_captures_map() has mapped for this owner, as ptah_capture_map_page() does, and
+ * fills in `page` of the n entries that it returned. On failure no page is mapped and
+ * the buffers still are; PTAH_E_BUSY: a capture has another consumer.
+ */
+PTAH_API int ptah_captures_map_pages(struct ptah_captures *set, uint64_t owner, bool consumer,
+				     struct ptah_captures_mapping *mappings, size_t n,
+				     struct ptah_captures_problem *problem);
+
+/* PASSIVE. Removes all mappings of the set's buffers and pages that this owner has. PTAH_E_INVAL:
+ * it has none. */
 PTAH_API int ptah_captures_unmap(struct ptah_captures *set, uint64_t owner);
 
 PTAH_END_DECLS

@@ -951,6 +951,7 @@ int ptah_captures_map(struct ptah_captures *set, uint64_t owner, bool writable,
 		map->cpu = cpu;
 		map->capture = capture_of(m);
 		map->size = map->capture->topa.lap;
+		map->page = 0;
 		status = ptah_capture_map(map->capture, owner, writable, &map->address);
 		if (status < 0)
 			report(problem, (int)cpu, status, NULL);
@@ -962,6 +963,32 @@ int ptah_captures_map(struct ptah_captures *set, uint64_t owner, bool writable,
 	while (used--)
 		ptah_capture_unmap(mappings[used].capture, owner, mappings[used].address);
 	return status;
+}
+
+int ptah_captures_map_pages(struct ptah_captures *set, uint64_t owner, bool consumer,
+			    struct ptah_captures_mapping *mappings, size_t n,
+			    struct ptah_captures_problem *problem)
+{
+	size_t used;
+	int status;
+
+	no_problem(problem);
+	if (!set || (n && !mappings))
+		return PTAH_E_INVAL;
+	for (used = 0; used < n; used++) {
+		struct ptah_captures_mapping *map = &mappings[used];
+
+		status = ptah_capture_map_page(map->capture, owner, consumer, &map->page);
+		if (status >= 0)
+			continue;
+		while (used--) {
+			ptah_capture_unmap(mappings[used].capture, owner, mappings[used].page);
+			mappings[used].page = 0;
+		}
+		return report(problem, (int)map->cpu, status,
+			      status == PTAH_E_BUSY ? "the capture has another consumer" : NULL);
+	}
+	return PTAH_OK;
 }
 
 int ptah_captures_unmap(struct ptah_captures *set, uint64_t owner)

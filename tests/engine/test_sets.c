@@ -1018,6 +1018,61 @@ static void mappings(void **state)
 	world_close();
 }
 
+/* The pages of all captures, or of none. */
+static void pages(void **state)
+{
+	struct ptah_captures_mapping maps[CPUS], others[CPUS];
+	struct ptah_capture_reader reader;
+	struct ptah_capture_view view;
+	struct ptah_captures *set;
+	unsigned n;
+	uint64_t mask = 0xe;
+	size_t bytes;
+
+	(void)state;
+	world_open("skylake", ALL);
+	w.config.mask = &mask;
+	w.config.words = 1;
+	set = new_set();
+	assert_int_equal(ptah_captures_map(set, OWNER, false, maps, CPUS, NULL), 3);
+	for (n = 0; n < 3; n++)
+		assert_int_equal(maps[n].page, 0);
+	for (n = 1; n <= 3; n++) {
+		w.fail_map = n;
+		assert_int_equal(ptah_captures_map_pages(set, OWNER, true, maps, 3, &w.problem),
+				 PTAH_E_NOMEM);
+		check_problem((int)n);
+		assert_int_equal(ptah_machine_mapped(w.rig.machine), 3);
+	}
+	w.fail_map = 0;
+	assert_int_equal(ptah_captures_map_pages(NULL, OWNER, true, maps, 3, NULL), PTAH_E_INVAL);
+	assert_int_equal(ptah_captures_map_pages(set, OWNER, true, maps, 3, NULL), PTAH_OK);
+	start(set);
+	mark_all(200);
+	assert_int_equal(ptah_captures_stop(set), PTAH_OK);
+	for (n = 0; n < 3; n++) {
+		assert_true(ptah_capture_reader_init(
+		    &reader, ptah_machine_user(w.rig.machine, OWNER, maps[n].page, &bytes), NULL));
+		assert_true(ptah_capture_reader_view(&reader, &view));
+		assert_int_equal(reader.page->processor, maps[n].cpu);
+		assert_int_equal(view.position, rig_output(&w.rig, n + 1));
+		assert_int_equal(view.state, PTAH_CAPTURE_IDLE);
+	}
+	/* One consumer; the observer's buffers stay when it cannot have that. */
+	assert_int_equal(ptah_captures_map(set, OWNER + 1, false, others, CPUS, NULL), 3);
+	assert_int_equal(ptah_captures_map_pages(set, OWNER + 1, true, others, 3, &w.problem),
+			 PTAH_E_BUSY);
+	assert_int_equal(w.problem.cpu, 1);
+	assert_int_equal(ptah_captures_map_pages(set, OWNER + 1, false, others, 3, NULL), PTAH_OK);
+	assert_int_equal(ptah_machine_mapped(w.rig.machine), 12);
+	assert_int_equal(ptah_captures_unmap(set, OWNER), PTAH_OK);
+	assert_int_equal(ptah_machine_mapped(w.rig.machine), 6);
+	ptah_engine_release_owner(w.rig.engine, OWNER + 1);
+	assert_int_equal(ptah_machine_mapped(w.rig.machine), 0);
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
+	world_close();
+}
+
 /* Time */
 
 static void clear_times(void)
@@ -1910,6 +1965,7 @@ int main(void)
 	    cmocka_unit_test(resume_fails),
 	    cmocka_unit_test(reconfigure_fails),
 	    cmocka_unit_test(mappings),
+	    cmocka_unit_test(pages),
 	    cmocka_unit_test(skew),
 	    cmocka_unit_test(all_and_later_ones),
 	    cmocka_unit_test(hotplug),
