@@ -973,7 +973,14 @@ static void nobody_waits(void **state)
 
 /* Each instruction */
 
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+/* A signal for each instruction takes too long with the sanitizers' own. */
+#if defined(__has_feature)
+#define HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define HAS_FEATURE(feature) 0
+#endif
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&      \
+    !HAS_FEATURE(address_sanitizer) && !HAS_FEATURE(thread_sanitizer)
 #define SINGLE_STEPS 1
 #endif
 
