@@ -73,7 +73,7 @@ struct ptah_capture;
  */
 PTAH_API int ptah_engine_new(const struct ptah_hal *hal, void *port, struct ptah_engine **engine);
 
-/* PASSIVE. PTAH_E_BUSY while a capture or a set of captures exists. NULL is fine. */
+/* PASSIVE. PTAH_E_BUSY while a capture, a set of captures or a pool exists. NULL is fine. */
 PTAH_API int ptah_engine_free(struct ptah_engine *engine);
 
 /*
@@ -181,10 +181,54 @@ PTAH_API int ptah_capture_new(struct ptah_engine *engine, const struct ptah_capt
 PTAH_API int ptah_capture_free(struct ptah_capture *capture);
 
 /*
+ * Pools
+ *
+ * Captures that are allocated ahead, for code that may neither sleep nor allocate
+ * when it needs one, such as a hook that is called when a thread is created:
+ *
+ *	ptah_pool_new(engine, &config, 64, &pool, &problem);	beforehand
+ *	if (ptah_pool_take(pool, owner, thread, NULL, &capture, NULL) == PTAH_OK)
+ *		ptah_capture_start(capture);			in the hook
+ *	ptah_capture_switch_in(capture);			in the scheduler
+ *	...
+ *	ptah_capture_free(capture);				returns it to the pool
+ */
+
+struct ptah_pool;
+
+/*
+ * PASSIVE. Makes n captures, 1 to 65536, each as ptah_capture_new() would with this
+ * configuration, and with its errors; PTAH_E_LIMIT: n. On failure nothing remains
+ * allocated.
+ */
+PTAH_API int ptah_pool_new(struct ptah_engine *engine, const struct ptah_capture_config *config,
+			   unsigned n, struct ptah_pool **pool, struct ptah_trace_problem *problem);
+
+/* PASSIVE. PTAH_E_BUSY while one of its captures is in use, and nothing has changed. NULL is fine.
+ */
+PTAH_API int ptah_pool_free(struct ptah_pool *pool);
+
+/*
+ * NMI, also on several processors at a time. Takes a capture that is as new: the
+ * pool's configuration with this owner, cookie and, if it is not NULL, what to trace.
+ * PTAH_E_NOMEM: all are in use. PTAH_E_INVAL as in ptah_capture_new(), for what to
+ * trace. Everything in this header applies to the capture, but that
+ * ptah_capture_free() and ptah_engine_release_owner() return it to the pool, with
+ * its buffer cleared for the next owner, and that ptah_capture_resize() refuses it.
+ */
+PTAH_API int ptah_pool_take(struct ptah_pool *pool, uint64_t owner, void *cookie,
+			    const struct ptah_trace_config *trace, struct ptah_capture **capture,
+			    struct ptah_trace_problem *problem);
+
+/* Any. How many captures can be taken. */
+PTAH_API unsigned ptah_pool_left(const struct ptah_pool *pool);
+
+/*
  * PASSIVE. Starts tracing at the current position: nothing that the policy keeps
  * is overwritten. Clears sticky STATUS bits and, before it sets TraceEn, walks
  * the tables as the processor will. A capture that follows a thread begins with
- * the next ptah_capture_switch_in(). PTAH_OK when it is started already.
+ * the next ptah_capture_switch_in(): while it is on no processor, its start may be
+ * called PINNED. PTAH_OK when it is started already.
  *
  *	PTAH_E_BUSY	   TraceEn was 1 already, by another tracer; or another
  *			   capture is started on this processor. Nothing was touched.
@@ -246,7 +290,8 @@ PTAH_API int ptah_capture_reconfigure(struct ptah_capture *capture,
  *
  * On failure nothing has changed, and the capture continues with its buffer:
  *
- *	PTAH_E_INVAL	as in ptah_capture_new(): *problem (may be NULL) says why
+ *	PTAH_E_INVAL	as in ptah_capture_new(): *problem (may be NULL) says why; or the
+ *			capture is a pool's
  *	PTAH_E_NOMEM	no memory for a second buffer
  *	PTAH_E_NOSPACE	STOP, DRAIN: more bytes wait to be consumed than fit
  *	PTAH_E_BUSY	it is mapped; or a guest runs between ptah_capture_vmentry() and

@@ -409,8 +409,7 @@ static bool wants_xsaves(const struct ptah_engine *engine, const struct ptah_cap
 	return config->cpu < 0 && engine->hal->xsaves && caps->xsaves && !config->no_xsaves;
 }
 
-static void take_config(const struct ptah_capture_config *config, const struct ptah_caps *caps,
-			struct ptah_capture *c)
+void buffer_configure(struct ptah_capture *c, const struct ptah_capture_config *config)
 {
 	c->config = *config;
 	c->config.trace = NULL;
@@ -420,11 +419,24 @@ static void take_config(const struct ptah_capture_config *config, const struct p
 	c->cpu = config->cpu < 0 ? PTAH_CAPTURE_THREAD : config->cpu;
 	c->policy = config->policy;
 	c->start_paused = config->paused;
-	c->xsaves = wants_xsaves(c->engine, config, caps);
 	atomic_init(&c->holder, NOBODY);
 	c->trace = *config->trace;
 	c->ctl = ptah_trace_config_ctl(&c->trace) |
 		 (c->shape == PTAH_SHAPE_SINGLE ? 0 : PTAH_RTIT_CTL_TOPA);
+}
+
+void buffer_reset(struct ptah_capture *c)
+{
+	size_t at = offsetof(struct ptah_capture, owner);
+	uint32_t records = c->records.mask + 1, n;
+
+	/* No mapping exists, and other threads may be looking for one. */
+	memset((uint8_t *)c + at, 0, offsetof(struct ptah_capture, mappings) - at);
+	record_init(&c->records, (struct ptah_capture_record *)(c + 1), records);
+	for (n = 0; c->swap && n < c->topa.regions; n++)
+		atomic_store(&c->starts_of[n], 0);
+	if (c->shape != PTAH_SHAPE_SINGLE)
+		topa_build(&c->topa);
 }
 
 /* Allocates the capture's own memory: the struct and its records. */
@@ -483,9 +495,11 @@ int buffer_new(struct ptah_engine *engine, const struct ptah_capture_config *con
 		return status;
 	status = allocate_capture(engine, &buffer,
 				  config->records ? config->records : DEFAULT_RECORDS, capture);
-	if (status < 0)
+	if (status < 0) {
 		buffer_unmake(engine, &buffer);
-	else
-		take_config(config, &caps, *capture);
-	return status;
+		return status;
+	}
+	(*capture)->xsaves = wants_xsaves(engine, config, &caps);
+	buffer_configure(*capture, config);
+	return PTAH_OK;
 }

@@ -372,6 +372,10 @@ int ptah_capture_free(struct ptah_capture *c)
 	if (c->set || map_any(c))
 		return PTAH_E_BUSY;
 	ptah_capture_stop(c);
+	if (c->pool) {
+		pool_return(c);
+		return PTAH_OK;
+	}
 	engine_unlink(c);
 	buffer_free(c);
 	return PTAH_OK;

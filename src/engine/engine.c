@@ -154,16 +154,30 @@ bool engine_unlink(struct ptah_capture *c)
 	return found;
 }
 
-/* Removes one of the owner's captures from the list and returns it; NULL: none is left. */
+/* Does the capture belong to this owner? One of a pool that is not in use belongs to nobody, and
+ * one that is does not any more after this call. */
+static bool take(struct ptah_capture *c, uint64_t owner)
+{
+	unsigned state = atomic_load(&c->pooled);
+
+	if ((state != POOLED_NONE && state != POOLED_USED) || c->owner != owner)
+		return false;
+	return state == POOLED_NONE ||
+	       atomic_compare_exchange_strong(&c->pooled, &state, POOLED_CHANGING);
+}
+
+/* Finds one of the owner's captures and returns it, removed from the list unless it is a pool's;
+ * NULL: none is left. */
 static struct ptah_capture *take_of(struct ptah_engine *engine, uint64_t owner)
 {
 	struct ptah_capture **at, *c = NULL;
 
 	engine->hal->lock(engine->port);
 	for (at = &engine->captures; *at; at = &(*at)->next) {
-		if ((*at)->owner == owner) {
+		if (take(*at, owner)) {
 			c = *at;
-			*at = c->next;
+			if (!c->pool)
+				*at = c->next;
 			break;
 		}
 	}
@@ -184,7 +198,10 @@ int ptah_engine_release_owner(struct ptah_engine *engine, uint64_t owner)
 		ptah_capture_stop(c);
 		while (map_remove(c, NULL))
 			;
-		buffer_free(c);
+		if (c->pool)
+			pool_return(c);
+		else
+			buffer_free(c);
 		n++;
 	}
 	/* The owner's mappings of other captures. Each call searches the list again, because no

@@ -119,6 +119,14 @@ enum mapping_state {
 	MAPPING_USED
 };
 
+/* Of a capture of a pool: CHANGING while it is taken, returned or freed. */
+enum pooled {
+	POOLED_NONE,
+	POOLED_IDLE,
+	POOLED_CHANGING,
+	POOLED_USED
+};
+
 struct mapping {
 	uint64_t owner, address;
 	unsigned state;
@@ -143,20 +151,27 @@ struct ptah_capture {
 
 	struct ptah_engine *engine;
 	struct ptah_capture *next;
-	struct ptah_captures *set; /* that it belongs to, or NULL */
 	struct ptah_hal_memory memory;
-	uint64_t owner;
-	void *cookie;
-	ptah_capture_drain *drain;
-	int cpu;
-	uint8_t shape, policy;
-	bool pmi, xsaves, start_paused;
+	struct ptah_pool *pool; /* that it belongs to, or NULL */
+	atomic_uint pooled;	/* enum pooled */
+	uint8_t shape;
+	bool pmi, xsaves;
 	bool swap;		/* single-entry ToPA: software switches from region to region */
 	bool caged;		/* WRAP without PMI: a STOP mark ends the cycle */
 	struct topa topa;	/* SINGLE: only the lap and the blocks are used */
 	unsigned physical_bits; /* the smallest of the processors it may run on */
 	struct ptah_hal_memory lists;
+	_Atomic uint64_t *starts_of;	   /* swap: where each region's bytes begin */
 	struct ptah_capture_config config; /* what was requested; `trace` is NULL */
+
+	/* What follows up to `mappings` is 0 in a new capture, and again after buffer_reset(). */
+	uint64_t owner;
+	void *cookie;
+	ptah_capture_drain *drain;
+	struct ptah_captures *set; /* that it belongs to, or NULL */
+	int cpu;
+	uint8_t policy;
+	bool start_paused;
 
 	/* What the owner has requested, and what prevents it. */
 	atomic_bool started, paused;
@@ -198,10 +213,9 @@ struct ptah_capture {
 
 	/* Between the producer (the looks) and the consumer. */
 	_Atomic uint64_t position, tail, lost;
-	_Atomic uint64_t floor; /* bytes before this position were not kept when it was resized */
-	_Atomic uint64_t *starts_of; /* swap: where each region's bytes begin */
-	_Atomic uint64_t fills;	     /* swap: `fill`, published */
-	_Atomic uint64_t oldest;     /* swap: where the oldest region begins */
+	_Atomic uint64_t floor;	 /* bytes before this position were not kept when it was resized */
+	_Atomic uint64_t fills;	 /* swap: `fill`, published */
+	_Atomic uint64_t oldest; /* swap: where the oldest region begins */
 	struct record_ring records;
 	struct capture_page page;
 	uint64_t overwritten; /* the sum of all records' `lost`. Look */
@@ -284,6 +298,10 @@ int buffer_new(struct ptah_engine *engine, const struct ptah_capture_config *con
 int buffer_check_trace(const struct ptah_engine *engine, int cpu, bool xsaves,
 		       const struct ptah_trace_config *trace, struct ptah_trace_problem *problem);
 void buffer_free(struct ptah_capture *c);
+/* Makes the capture as it was when it was new, but for what buffer_configure() sets. */
+void buffer_reset(struct ptah_capture *c);
+/* NMI. Takes over what can be configured without allocating anything. */
+void buffer_configure(struct ptah_capture *c, const struct ptah_capture_config *config);
 /* Plans and allocates a buffer with its tables: errors as of ptah_capture_new(). */
 int buffer_make(const struct ptah_engine *engine, const struct ptah_capture_config *config,
 		struct buffer *buffer, struct ptah_trace_problem *problem);
@@ -331,6 +349,9 @@ void engine_look(struct ptah_engine *engine, unsigned cpu);
 /* PASSIVE. The engine's list of captures. */
 void engine_link(struct ptah_capture *c);
 bool engine_unlink(struct ptah_capture *c);
+
+/* pool.c: PASSIVE. The capture is not in use any more. */
+void pool_return(struct ptah_capture *c);
 
 /* map.c: PASSIVE. Removes one mapping of `owner` (NULL: of any owner). False: there is none. */
 bool map_remove(struct ptah_capture *c, const uint64_t *owner);
