@@ -1553,12 +1553,31 @@ static struct {
 	uint64_t mask;
 	void (*work)(void *argument);
 	atomic_bool begun; /* on another processor */
+	bool churn;	   /* processors go offline and come back */
+	atomic_uint returns;
 } joint;
+
+/* Goes offline and comes back: still reachable in between, as a processor is at either end. */
+static void leave_and_return(unsigned turn)
+{
+	uint64_t irqs = live_irqs_off();
+
+	if (turn & 1)
+		ptah_engine_cpu_online(live.rig.engine);
+	else
+		ptah_engine_cpu_offline(live.rig.engine);
+	live_irqs_back(irqs);
+	atomic_fetch_add(&joint.returns, turn & 1);
+}
 
 static void write_marks(unsigned cpu)
 {
-	while (!atomic_load(&live.over)) {
+	unsigned turn;
+
+	for (turn = 0; !atomic_load(&live.over); turn++) {
 		live_poll();
+		if (joint.churn && turn % 8 == 0)
+			leave_and_return(turn / 8);
 		live_marks(&joint.written[cpu], 20);
 		/* Those of the set need the host's processors. */
 		if (joint.mask >> cpu & 1)
@@ -1624,9 +1643,10 @@ static void consume_all(void)
  * 40 rounds, however busy the host is. If they did not wait for each other that would be an
  * accident.
  */
-static void play_together(uint64_t mask, bool all, bool meet)
+static void play_together(uint64_t mask, bool all, bool meet, bool churn)
 {
-	struct ptah_captures_config config = {.size = sizeof(config), .mask = &mask, .words = 1};
+	struct ptah_captures_config config = {
+	    .size = sizeof(config), .mask = &mask, .words = 1, .offline = churn};
 	struct ptah_captures_status s = {.size = sizeof(s)};
 	time_t end = time(NULL) + 30;
 	struct ptah_capture_config capture;
@@ -1635,15 +1655,19 @@ static void play_together(uint64_t mask, bool all, bool meet)
 
 	memset(&joint, 0, sizeof(joint));
 	joint.mask = mask;
+	joint.churn = churn;
 	live_open("skylake", 2, write_marks);
 	if (all)
 		live.rig.hal.run_on_all = live_run_on_all;
+	live.rig.hal.log = NULL; /* the machine keeps one line, for one thread */
 	capture = rig_config(&live.rig, &trace);
 	capture.policy = PTAH_POLICY_DRAIN;
 	config.capture = &capture;
 	assert_int_equal(ptah_captures_new(live.rig.engine, &config, &joint.set, NULL), PTAH_OK);
 	atomic_store(&live.go, true);
-	for (round = 0; round < 40 || (meet && most <= 5 && time(NULL) < end); round++) {
+	for (round = 0; round < 40 || (churn && atomic_load(&joint.returns) < 40) ||
+			(meet && most <= 5 && time(NULL) < end);
+	     round++) {
 		if (round % 40 == 0)
 			met = 0;
 		assert_int_equal(ptah_captures_start(joint.set, NULL), PTAH_OK);
@@ -1680,9 +1704,11 @@ static void play_together(uint64_t mask, bool all, bool meet)
 static void played_together(void **state)
 {
 	(void)state;
-	play_together(0x3, true, false);
-	play_together(0x6, true, true); /* this thread, and one other */
-	play_together(0x7, false, false);
+	play_together(0x3, true, false, false);
+	play_together(0x6, true, true, false); /* this thread, and one other */
+	play_together(0x7, false, false, false);
+	play_together(0x3, true, false, true);
+	play_together(0x7, false, false, true);
 }
 
 /* Random calls */
