@@ -289,7 +289,7 @@ char *traceset_move_filter(const char *text, const char *of, const char *below)
 		const bool add = of && *file && *file != '/';
 		char *longer;
 
-		if (n && !strncmp(file, below, n) && file[n] == '/' && file[n + 1])
+		if (below && n && !strncmp(file, below, n) && file[n] == '/' && file[n + 1])
 			file += n + 1;
 		if (asprintf(&longer, "%s%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s%s%s", moved,
 			     *moved ? "," : "", filter.mode == PTAH_RANGE_STOP ? "stop" : "filter",
