@@ -143,14 +143,31 @@ static int fail_why(const struct command *command, const struct ptah_message *wh
 	return fail(command, "%s", why->text[0] ? why->text : ptah_strerror(status));
 }
 
+/* Is the file new, empty or a ptah.trace? A slip must not cost a trace, which is mapped besides. */
+static bool may_replace(const char *path)
+{
+	static const char magic[] = "ptah-trace";
+	char bytes[sizeof(magic) - 1];
+	FILE *f = fopen(path, "re");
+	size_t n = f ? fread(bytes, 1, sizeof(bytes), f) : 0;
+
+	if (f)
+		fclose(f);
+	return !n || (n == sizeof(bytes) && !memcmp(bytes, magic, n));
+}
+
 /* Opens the set, and writes it to the file of --save-set. */
 static int open_set(const struct command *command, const struct input *input,
 		    const struct ptah_session_config *config, const struct ptah_trace_set *set,
 		    struct ptah_session **session)
 {
 	struct ptah_message why = {""};
-	int status = ptah_session_open_set(set, config, session, &why);
+	int status;
 
+	if (input->save_set && !may_replace(input->save_set))
+		return fail(command, "--save-set=%s: the file exists and is no ptah.trace",
+			    input->save_set);
+	status = ptah_session_open_set(set, config, session, &why);
 	if (status < 0)
 		return fail_why(command, &why, status);
 	status = input->save_set ? ptah_trace_set_save(set, input->save_set, &why) : 0;

@@ -114,7 +114,7 @@ const struct option_def raw_options[] = {
 	 "With `--pt`, or for a folder of another system: write all that describes the trace "
 	 "to *FILE*, a `ptah-trace`(5). From then on *FILE* can be read in place of the options. "
 	 "Called *ptah.trace*, in the folder with the trace, it describes that folder, "
-	 "which can then be handed on."},
+	 "which can then be handed on. A file that is no ptah.trace is not replaced."},
     {0},
 };
 

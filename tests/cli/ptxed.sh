@@ -53,6 +53,11 @@ cp left leaves set
 (cd set && "$PTAH" stat -q --errata=SKL014 --pt left --elf leaves '--filter=filter _start@leaves' \
 	--pevent:vdso-x64=leaves --save-set=ptah.trace >../out)
 equal "filter and vdso in a set" "$(grep -c -e '^filter-text' -e '^vdso 64=leaves$' set/ptah.trace)" 2
+cp left kept
+expect 1 "$PTAH" stat --pt left --elf leaves --save-set=left
+cmp left kept || fail "--save-set replaced the trace"
+expect 0 "$PTAH" stat --errata=SKL014 --pt left --elf leaves --save-set=twice
+expect 0 "$PTAH" stat --errata=SKL014 --pt left --elf leaves --save-set=twice
 mv set elsewhere
 equal "a set with a filter" "$(instructions --errata=SKL014 elsewhere)" 2
 for filter in 'nowhere@leaves' 'filter' '0x10@leaves' "1/2 $(seq -s, 1 9 | sed 's/[0-9]/filter 1\/2/g')"; do
