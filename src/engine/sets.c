@@ -63,6 +63,7 @@ struct meeting {
 
 struct member {
 	_Atomic(struct ptah_capture *) capture; /* NULL: none, or none yet */
+	_Atomic(struct ptah_capture *) shown;	/* the same, for consumers: see show_members() */
 	bool wanted;				/* in the mask */
 	bool call;				/* takes part in what happens now */
 	atomic_uint turn;			/* enum turn */
@@ -94,7 +95,7 @@ int ptah_captures_next(const struct ptah_captures *set, int cpu)
 	if (!set || cpu < -1)
 		return PTAH_E_INVAL;
 	for (n = (unsigned)cpu + 1; n < set->engine->cpus; n++) {
-		if (atomic_load_explicit(&set->members[n].capture, memory_order_acquire))
+		if (atomic_load_explicit(&set->members[n].shown, memory_order_acquire))
 			return (int)n;
 	}
 	return PTAH_E_MISSING;
@@ -104,7 +105,7 @@ struct ptah_capture *ptah_captures_get(const struct ptah_captures *set, unsigned
 {
 	if (!set || cpu >= set->engine->cpus)
 		return NULL;
-	return atomic_load_explicit(&set->members[cpu].capture, memory_order_acquire);
+	return atomic_load_explicit(&set->members[cpu].shown, memory_order_acquire);
 }
 
 static struct ptah_capture *capture_of(const struct member *m)
@@ -623,9 +624,21 @@ static int add_member(struct ptah_captures *set, unsigned n, struct ptah_capture
 	}
 	c->set = set;
 	m->call = true;
-	/* For the consumers: whoever sees the pointer sees the capture. */
-	atomic_store_explicit(&m->capture, c, memory_order_release);
+	atomic_store_explicit(&m->capture, c, memory_order_relaxed);
 	return PTAH_OK;
+}
+
+/*
+ * The set's consumers may use the new captures. Only now, because a capture that was created is
+ * freed again if another one fails. Whoever sees the pointer sees the capture.
+ */
+static void show_members(struct ptah_captures *set)
+{
+	struct member *m;
+	unsigned n;
+
+	for (n = 0; (m = next_member(set, &n, false)) != NULL; n++)
+		atomic_store_explicit(&m->shown, capture_of(m), memory_order_release);
 }
 
 static void remove_member(struct member *m)
@@ -774,6 +787,7 @@ int ptah_captures_new(struct ptah_engine *engine, const struct ptah_captures_con
 		release_set(*set);
 		return status;
 	}
+	show_members(*set);
 	link_set(*set);
 	return PTAH_OK;
 }
@@ -788,12 +802,15 @@ int ptah_captures_update(struct ptah_captures *set, struct ptah_captures_problem
 	if (!set)
 		return PTAH_E_INVAL;
 	added = add_members(set, problem);
-	if (added <= 0 || !set->started)
+	if (added <= 0)
 		return added;
-	status = start_called(set, set->paused, problem);
+	status = set->started ? start_called(set, set->paused, problem) : PTAH_OK;
 	for (n = 0; status < 0 && (m = next_member(set, &n, true)) != NULL; n++)
 		remove_member(m);
-	return status < 0 ? status : added;
+	if (status < 0)
+		return status;
+	show_members(set);
+	return added;
 }
 
 int ptah_captures_free(struct ptah_captures *set)

@@ -56,6 +56,7 @@ struct world {
 		uint64_t first, last;
 	} set, cleared; /* when TraceEn changed */
 	uint64_t woken[CPUS];
+	struct ptah_captures *updated; /* processor 2 has no capture yet that is shown */
 };
 
 static struct world w;
@@ -100,6 +101,8 @@ static int world_wrmsr(void *port, uint32_t msr, uint64_t value)
 	bool before = rig_enabled(&w.rig, cpu);
 	int status;
 
+	if (w.updated)
+		assert_null(ptah_captures_get(w.updated, 2));
 	if (w.bad_cpu == (int)cpu && w.bad_write == msr)
 		return PTAH_E_UNSUPPORTED;
 	status = w.inner.wrmsr(port, msr, value);
@@ -1212,7 +1215,10 @@ static void all_and_later_ones(void **state)
 		assert_int_equal(ptah_machine_allocated(w.rig.machine), allocated);
 		w.bad_cpu = 2;
 		w.bad_write = PTAH_IA32_RTIT_STATUS;
+		/* A consumer would use a capture that is freed again. */
+		w.updated = set;
 		assert_int_equal(ptah_captures_update(set, &w.problem), PTAH_E_UNSUPPORTED);
+		w.updated = NULL;
 		w.bad_cpu = -1;
 		assert_int_equal(ptah_machine_allocated(w.rig.machine), allocated);
 		assert_int_equal(enabled(), 0x9);
