@@ -150,8 +150,12 @@ static void start_here(void *argument)
 
 	cpu = engine_here(c->engine, &number);
 	call->status = PTAH_E_BUSY;
-	if (!cpu || (!atomic_compare_exchange_strong(&cpu->target, &target, c) && target != c))
+	if (!cpu)
 		return;
+	if (!atomic_compare_exchange_strong(&cpu->target, &target, c) && target != c) {
+		log_capture(c, LOG_TAKEN, 0);
+		return;
+	}
 	if (capture_take(c, (int)number)) {
 		engine_hold(cpu);
 		call->status = arm(c, cpu, call->argument);

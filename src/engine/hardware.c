@@ -432,6 +432,13 @@ int hardware_may_load(struct ptah_capture *c, struct engine_cpu *cpu)
 	}
 }
 
+void hardware_log_refusal(struct ptah_capture *c, int status)
+{
+	unsigned line = status == PTAH_E_BUSY ? LOG_IN_USE : LOG_VMX;
+
+	log_capture(c, c->msr ? LOG_FAULT : line, c->msr);
+}
+
 /* Writes all registers, TraceEn last. */
 static int program(struct ptah_capture *c, struct engine_cpu *cpu)
 {
@@ -514,11 +521,7 @@ int hardware_run(struct ptah_capture *c, struct engine_cpu *cpu)
 		 */
 		if (c->msr)
 			fail(c, status);
-		log_capture(c,
-			    c->msr		    ? LOG_FAULT
-			    : status == PTAH_E_BUSY ? LOG_IN_USE
-						    : LOG_VMX,
-			    c->msr);
+		hardware_log_refusal(c, status);
 		cpu->loaded = NULL;
 		return status;
 	}

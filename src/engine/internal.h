@@ -271,6 +271,8 @@ int hardware_run(struct ptah_capture *c, struct engine_cpu *cpu);
 /* Can the capture be loaded here? PTAH_E_BUSY: another tracer is tracing. PTAH_E_UNSUPPORTED: the
  * processor does not allow tracing now. */
 int hardware_may_load(struct ptah_capture *c, struct engine_cpu *cpu);
+/* The line for a start that hardware_may_load() or a register has refused. */
+void hardware_log_refusal(struct ptah_capture *c, int status);
 void hardware_record(struct ptah_capture *c, unsigned number);
 /* The capture traces here: how much it has written at least, without a look. */
 uint64_t hardware_live(const struct ptah_capture *c);

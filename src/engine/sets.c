@@ -375,8 +375,10 @@ static int prepare(struct ptah_capture *c, struct engine_cpu *cpu, void *argumen
 		return status;
 	status = atomic_load(&cpu->blocked) & BLOCKED_VMX ? PTAH_E_UNSUPPORTED
 							  : hardware_may_load(c, cpu);
-	if (status < 0)
+	if (status < 0) {
 		atomic_store(&c->error, status);
+		hardware_log_refusal(c, status);
+	}
 	return status;
 }
 

@@ -5,6 +5,8 @@
  */
 #include "engine/rig.h"
 
+#include <ptah/captures.h>
+
 struct log {
 	char lines[32][128];
 	unsigned n;
@@ -81,6 +83,8 @@ static void start(struct scene *s)
 
 static void another_tracer(void **state)
 {
+	struct ptah_captures_config sets = {.size = sizeof(sets)};
+	struct ptah_captures *set;
 	struct scene s;
 
 	(void)state;
@@ -93,6 +97,12 @@ static void another_tracer(void **state)
 	/* Each start that fails has its line. */
 	assert_int_equal(ptah_capture_start(s.c), PTAH_E_BUSY);
 	expect_line("another tracer");
+	/* So has a set, which finds out before it traces anywhere. */
+	sets.capture = &s.config;
+	assert_int_equal(ptah_captures_new(s.rig.engine, &sets, &set, NULL), PTAH_OK);
+	assert_int_equal(ptah_captures_start(set, NULL), PTAH_E_BUSY);
+	expect_line("another tracer");
+	assert_int_equal(ptah_captures_free(set), PTAH_OK);
 	ptah_model_wrmsr(s.m, PTAH_IA32_RTIT_CTL, 0);
 	close_scene(&s);
 }
@@ -288,6 +298,10 @@ static void taken(void **state)
 	(void)state;
 	open_scene(&s);
 	start(&s);
+	second = rig_capture(&s.rig, &s.config);
+	assert_int_equal(ptah_capture_start(second), PTAH_E_BUSY);
+	expect_line("another capture has this processor");
+	assert_int_equal(ptah_capture_free(second), PTAH_OK);
 	s.config.cpu = PTAH_CAPTURE_THREAD;
 	second = rig_capture(&s.rig, &s.config);
 	assert_int_equal(ptah_capture_start(second), PTAH_OK);
