@@ -1620,6 +1620,10 @@ static int live_run_on_all(void *port, const uint64_t *mask, void (*work)(void *
 	}
 	while (!atomic_load(&joint.begun))
 		sched_yield();
+	/* By now the other one would have gone on, if it did not wait; it waits eight times as
+	 * long. */
+	for (n = 0; n < 1024; n++)
+		SPIN_PAUSE();
 	if (mask[0] >> live_cpu & 1)
 		live.inner.run_on(port, live_cpu, work, argument);
 	for (n = 0; n < LIVE_CPUS; n++) {
