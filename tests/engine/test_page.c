@@ -475,6 +475,42 @@ static void states(void **state)
 	close_play();
 }
 
+/* A guest's capture is RUNNING from before the VM entry to after the VM exit. */
+static void guests(void **state)
+{
+	const struct kind kind = {"sapphire-rapids", PTAH_SHAPE_RING, false, 32768, 4096, 0};
+	struct ptah_model_vmcs vmcs = {.load_rtit_ctl = true, .clear_rtit_ctl = true};
+	struct ptah_model *model;
+	unsigned round;
+	uint64_t irqs;
+
+	(void)state;
+	open_play(&kind, PTAH_POLICY_WRAP, true, 4);
+	model = ptah_machine_model(p.rig.machine, 0);
+	assert_int_equal(ptah_model_vmxon(model), PTAH_OK);
+	assert_int_equal(ptah_capture_start(p.c), PTAH_OK);
+	for (round = 0; round < 10; round++) {
+		irqs = p.rig.hal.irq_save(p.rig.machine);
+		assert_int_equal(ptah_capture_vmentry(p.c, &vmcs.guest_rtit_ctl), PTAH_OK);
+		expect_state(PTAH_CAPTURE_RUNNING);
+		assert_int_equal(ptah_model_vm_entry(model, &vmcs), PTAH_OK);
+		put(3000);
+		step();
+		ptah_model_vm_exit(model, &vmcs);
+		expect_state(PTAH_CAPTURE_RUNNING);
+		ptah_capture_vmexit(p.c);
+		p.rig.hal.irq_restore(p.rig.machine, irqs);
+		expect_state(PTAH_CAPTURE_OUT);
+		assert_int_equal(p.m.page->position, rig_output(&p.rig, 0));
+	}
+	assert_int_equal(ptah_capture_stop(p.c), PTAH_OK);
+	expect_state(PTAH_CAPTURE_IDLE);
+	finish_reading();
+	compare_seen();
+	assert_int_equal(p.confirmed, 30000);
+	close_play();
+}
+
 /* One consumer at a time; each begins where the one before has ended. */
 static void turns(void **state)
 {
@@ -1210,19 +1246,13 @@ static void hostile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(follows),
-	    cmocka_unit_test(states),
-	    cmocka_unit_test(turns),
-	    cmocka_unit_test(refused),
-	    cmocka_unit_test(resized),
-	    cmocka_unit_test(addresses),
-	    cmocka_unit_test(no_page),
-	    cmocka_unit_test(documented),
-	    cmocka_unit_test(records_overflow),
-	    cmocka_unit_test(nobody_waits),
-	    cmocka_unit_test(every_instruction),
-	    cmocka_unit_test(room_meanwhile),
-	    cmocka_unit_test(hostile),
+	    cmocka_unit_test(follows),	      cmocka_unit_test(states),
+	    cmocka_unit_test(guests),	      cmocka_unit_test(turns),
+	    cmocka_unit_test(refused),	      cmocka_unit_test(resized),
+	    cmocka_unit_test(addresses),      cmocka_unit_test(no_page),
+	    cmocka_unit_test(documented),     cmocka_unit_test(records_overflow),
+	    cmocka_unit_test(nobody_waits),   cmocka_unit_test(every_instruction),
+	    cmocka_unit_test(room_meanwhile), cmocka_unit_test(hostile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
