@@ -607,6 +607,49 @@ static void resized(void **state)
 	}
 }
 
+/* A capture that comes out of its pool again has a page without the last owner's trace. */
+static void pooled(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture_record record;
+	struct ptah_capture *c;
+	struct companion m;
+	struct ptah_pool *pool;
+	struct rig rig;
+	unsigned round;
+
+	(void)state;
+	rig_open(&rig, ptah_model_find("skylake"), 1);
+	rig_silence(&rig, 0, &(struct ptah_model_faults){.silent = true});
+	config = rig_config(&rig, &trace);
+	config.policy = PTAH_POLICY_DRAIN;
+	assert_int_equal(ptah_pool_new(rig.engine, &config, 1, &pool, NULL), PTAH_OK);
+	for (round = 0; round < 3; round++) {
+		assert_int_equal(ptah_pool_take(pool, 1, NULL, NULL, &c, NULL), PTAH_OK);
+		companion_open(&m, rig.machine, c, OWNER);
+		assert_int_equal(m.next, 0);
+		assert_int_equal(m.page->records_read, 0);
+		assert_int_equal(m.page->laps, 0);
+		assert_false(ptah_capture_reader_record(&m.r, &record));
+		assert_int_equal(ptah_capture_start(c), PTAH_OK);
+		rig_mark(&rig, 0, 5000);
+		assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+		assert_true(ptah_capture_reader_record(&m.r, &record));
+		assert_true(m.page->position >= 65536 && m.page->tail == 0);
+		ptah_capture_reader_release(&m.r, 5000);
+		memset(m.page, 0xee, m.page_bytes);
+		/* The owner of the capture dies, or that of the mapping and then the capture's. */
+		if (round)
+			ptah_engine_release_owner(rig.engine, OWNER);
+		ptah_engine_release_owner(rig.engine, 1);
+		assert_int_equal(ptah_machine_mapped(rig.machine), 0);
+		assert_int_equal(ptah_pool_left(pool), 1);
+	}
+	assert_int_equal(ptah_pool_free(pool), PTAH_OK);
+	rig_close(&rig);
+}
+
 static int map_fails(void *port, uint64_t owner, const struct ptah_hal_memory *pieces, size_t n,
 		     bool writable, uint64_t *address)
 {
@@ -1246,13 +1289,21 @@ static void hostile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(follows),	      cmocka_unit_test(states),
-	    cmocka_unit_test(guests),	      cmocka_unit_test(turns),
-	    cmocka_unit_test(refused),	      cmocka_unit_test(resized),
-	    cmocka_unit_test(addresses),      cmocka_unit_test(no_page),
-	    cmocka_unit_test(documented),     cmocka_unit_test(records_overflow),
-	    cmocka_unit_test(nobody_waits),   cmocka_unit_test(every_instruction),
-	    cmocka_unit_test(room_meanwhile), cmocka_unit_test(hostile),
+	    cmocka_unit_test(follows),
+	    cmocka_unit_test(states),
+	    cmocka_unit_test(guests),
+	    cmocka_unit_test(turns),
+	    cmocka_unit_test(refused),
+	    cmocka_unit_test(resized),
+	    cmocka_unit_test(pooled),
+	    cmocka_unit_test(addresses),
+	    cmocka_unit_test(no_page),
+	    cmocka_unit_test(documented),
+	    cmocka_unit_test(records_overflow),
+	    cmocka_unit_test(nobody_waits),
+	    cmocka_unit_test(every_instruction),
+	    cmocka_unit_test(room_meanwhile),
+	    cmocka_unit_test(hostile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
