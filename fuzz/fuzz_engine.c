@@ -22,7 +22,7 @@
 #define CPUS	 2u
 #define CAPTURES 3u
 #define ARENA	 (4u << 20)
-#define BLOCKS	 256u
+#define BLOCKS	 512u
 #define NOWHERE	 (-1)
 #define PT_FIRST PTAH_IA32_RTIT_OUTPUT_BASE
 #define PT_LAST	 0x587u /* IA32_RTIT_ADDR3_B */
@@ -57,6 +57,7 @@ static struct play {
 	struct block blocks[BLOCKS];
 	size_t nblocks;
 	int slot; /* the capture for which memory is being allocated */
+	bool resizing;
 	unsigned serial, cpu;
 	bool offline[CPUS], vmx[CPUS], announced[CPUS];
 	int guest; /* the capture that runs as a guest on `cpu` */
@@ -188,8 +189,15 @@ static void noted_release(void *port, const struct ptah_hal_memory *memory)
 	for (i = 0; i < p.nblocks && p.blocks[i].physical != memory->physical; i++)
 		;
 	CHECK(i < p.nblocks);
-	for (cpu = 0; cpu < CPUS; cpu++)
-		CHECK(!is_tracing(cpu) || traced_on(cpu) != &p.shadow[p.blocks[i].slot]);
+	/* What a resized capture releases is its old memory: no table in it may be in use. */
+	for (cpu = 0; cpu < CPUS; cpu++) {
+		uint64_t base = read_msr(cpu, PTAH_IA32_RTIT_OUTPUT_BASE);
+
+		if (is_tracing(cpu) && p.resizing)
+			CHECK(base - p.blocks[i].physical >= p.blocks[i].size);
+		else
+			CHECK(!is_tracing(cpu) || traced_on(cpu) != &p.shadow[p.blocks[i].slot]);
+	}
 	p.blocks[i] = p.blocks[--p.nblocks];
 	p.inner.release(port, memory);
 }
@@ -415,6 +423,43 @@ static void reconfigure(struct shadow *s, unsigned a)
 	trace.psb_period = a >> 4;
 	status = ptah_capture_reconfigure(s->c, &trace, NULL);
 	CHECK(status == PTAH_OK || status == PTAH_E_INVAL);
+}
+
+/* Nothing changes but the buffer, and on failure not even that. */
+static void resize(struct shadow *s, unsigned a, unsigned b)
+{
+	static const size_t regions[] = {0, 4096, 8192, 0};
+	struct ptah_capture_status before = {.size = sizeof(before)}, after = before;
+	size_t buffer = a & 1 ? (size_t)16384 << (a >> 1 & 3) : 16384 * (size_t)(1 + (a >> 4));
+	int status;
+
+	CHECK(ptah_capture_status(s->c, &before) == PTAH_OK);
+	p.slot = (int)(s - p.shadow);
+	p.resizing = true;
+	status = ptah_capture_resize(s->c, buffer, regions[b & 3], NULL);
+	p.resizing = false;
+	p.slot = NOWHERE;
+	CHECK(ptah_capture_status(s->c, &after) == PTAH_OK);
+	CHECK(status == PTAH_OK || status == PTAH_E_INVAL || status == PTAH_E_NOMEM ||
+	      (status == PTAH_E_BUSY && s->mapping) ||
+	      (status == PTAH_E_NOSPACE && before.policy != PTAH_POLICY_WRAP));
+	CHECK(status == PTAH_OK || after.buffer == before.buffer);
+	CHECK(after.tail >= before.tail);
+	if (status == PTAH_OK)
+		s->compared = UINT64_MAX;
+}
+
+/* Tracing goes on, and what is reported lies between the last look and the truth. */
+static void live(struct shadow *s)
+{
+	struct ptah_capture_live l = {.size = sizeof(l)};
+	uint64_t before = ptah_capture_position(s->c);
+
+	if (ptah_capture_live(s->c, &l) != PTAH_OK)
+		return;
+	CHECK(l.position >= before && l.limit >= l.position);
+	CHECK(l.position <= s->output - s->laps);
+	CHECK(!l.exact || l.position == l.limit);
 }
 
 static void consume(struct shadow *s, unsigned a)
@@ -708,6 +753,10 @@ static void act(unsigned which, unsigned a, unsigned b)
 		event(which, a, b);
 	else if (which < 20 || !s->c)
 		create(s, a, b);
+	else if (which >= 62)
+		live(s);
+	else if (which >= 60)
+		resize(s, a, b);
 	else
 		call_of(s, which % 14, a);
 	check_all();
