@@ -37,6 +37,7 @@ static const struct kind kinds[] = {
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 #define OWNER 7u
+#define ARENA ((size_t)8 << 20)
 #define MOST  (1u << 21)
 
 static struct play {
@@ -221,7 +222,7 @@ static void open_play(const struct kind *kind, uint8_t policy, bool thread, uint
 	memset(&p, 0, sizeof(p));
 	p.random = seed;
 	p.thread = thread;
-	rig_open(&p.rig, ptah_model_find(kind->processor), 2);
+	rig_open_at(&p.rig, ptah_model_find(kind->processor), 2, ARENA, 0x10000000);
 	faults.pmi_skid_bytes = seed & 1 ? 700 : 0;
 	faults.pmi_skid_boundaries = seed & 2 ? 2 : 0;
 	rig_silence(&p.rig, 0, &faults);
