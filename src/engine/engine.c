@@ -196,12 +196,7 @@ int ptah_engine_release_owner(struct ptah_engine *engine, uint64_t owner)
 	while ((c = take_of(engine, owner)) != NULL) {
 		/* Before all else, so that the processor does not write to freed memory. */
 		ptah_capture_stop(c);
-		while (map_remove(c, NULL))
-			;
-		if (c->pool)
-			pool_return(c);
-		else
-			buffer_free(c);
+		map_remove_and_free(c);
 		n++;
 	}
 	/* The owner's mappings of other captures. Each call searches the list again, because no

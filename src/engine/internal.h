@@ -220,6 +220,7 @@ struct ptah_capture {
 	struct capture_page page;
 	uint64_t overwritten; /* the sum of all records' `lost`. Look */
 
+	bool orphan;			       /* freed with its last mapping; under hal->lock */
 	struct mapping mappings[MAX_MAPPINGS]; /* PASSIVE */
 };
 
@@ -359,6 +360,9 @@ void pool_return(struct ptah_capture *c);
 bool map_remove(struct ptah_capture *c, const uint64_t *owner);
 bool map_remove_anywhere(struct ptah_engine *engine, uint64_t owner);
 bool map_any(struct ptah_capture *c);
+/* Frees a capture that is stopped and not in the engine's list any more, or returns it to its pool.
+ * If another thread is just unmapping it, that thread does so when it is done. */
+void map_remove_and_free(struct ptah_capture *c);
 
 #ifdef __ELF__
 #pragma GCC visibility pop

@@ -27,23 +27,47 @@ static void lock(struct ptah_engine *engine)
 	engine->hal->lock(engine->port);
 }
 
-static void set_state(struct ptah_engine *engine, struct mapping *m, unsigned state)
-{
-	lock(engine);
-	m->state = state;
-	engine->hal->unlock(engine->port);
-}
-
-bool map_any(struct ptah_capture *c)
+/* Under the lock. */
+static bool is_mapped(const struct ptah_capture *c)
 {
 	bool any = false;
 	unsigned n;
 
-	lock(c->engine);
 	for (n = 0; n < MAX_MAPPINGS; n++)
 		any |= c->mappings[n].state != MAPPING_FREE;
+	return any;
+}
+
+bool map_any(struct ptah_capture *c)
+{
+	bool any;
+
+	lock(c->engine);
+	any = is_mapped(c);
 	c->engine->hal->unlock(c->engine->port);
 	return any;
+}
+
+static void dispose(struct ptah_capture *c)
+{
+	if (c->pool)
+		pool_return(c);
+	else
+		buffer_free(c);
+}
+
+/* The port has done its part. If the capture's owner has died meanwhile, the capture is gone
+ * afterwards. */
+static void set_state(struct ptah_capture *c, struct mapping *m, unsigned state)
+{
+	bool last;
+
+	lock(c->engine);
+	m->state = state;
+	last = c->orphan && !is_mapped(c);
+	c->engine->hal->unlock(c->engine->port);
+	if (last)
+		dispose(c);
 }
 
 /*
@@ -123,7 +147,7 @@ static int map(struct ptah_capture *c, const struct mapping *kind, bool writable
 		if (status < 0 && m->consumer)
 			page_end(c);
 	}
-	set_state(c->engine, m, status < 0 ? MAPPING_FREE : MAPPING_USED);
+	set_state(c, m, status < 0 ? MAPPING_FREE : MAPPING_USED);
 	return status;
 }
 
@@ -151,7 +175,7 @@ static void unmap(struct ptah_capture *c, struct mapping *m)
 				   m->page ? c->page.memory.size : c->topa.lap);
 	if (m->consumer)
 		page_end(c);
-	set_state(c->engine, m, MAPPING_FREE);
+	set_state(c, m, MAPPING_FREE);
 }
 
 int ptah_capture_unmap(struct ptah_capture *c, uint64_t owner, uint64_t address)
@@ -183,6 +207,19 @@ bool map_remove(struct ptah_capture *c, const uint64_t *owner)
 	if (m)
 		unmap(c, m);
 	return m != NULL;
+}
+
+void map_remove_and_free(struct ptah_capture *c)
+{
+	bool mapped;
+
+	while (map_remove(c, NULL))
+		;
+	lock(c->engine);
+	mapped = c->orphan = is_mapped(c);
+	c->engine->hal->unlock(c->engine->port);
+	if (!mapped)
+		dispose(c);
 }
 
 bool map_remove_anywhere(struct ptah_engine *engine, uint64_t owner)

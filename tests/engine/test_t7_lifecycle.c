@@ -416,6 +416,71 @@ static void owner_dies(void **state)
 }
 
 /* The registers of another tracer, or of another capture, stay as they are. */
+static struct {
+	struct rig *rig;
+	void (*unmap)(void *port, uint64_t owner, uint64_t address, size_t size);
+	size_t before;
+} deaths;
+
+/* Owner 7 dies just when this mapping of its capture is removed, because owner 8 has died. */
+static void unmap_slowly(void *port, uint64_t owner, uint64_t address, size_t size)
+{
+	if (owner == 8 && deaths.rig) {
+		struct rig *rig = deaths.rig;
+
+		deaths.rig = NULL;
+		deaths.before = ptah_machine_allocated(rig->machine);
+		assert_int_equal(ptah_engine_release_owner(rig->engine, 7), 1);
+		/* The mapping is still there, so the memory must be, too. */
+		assert_int_equal(ptah_machine_allocated(rig->machine), deaths.before);
+	}
+	deaths.unmap(port, owner, address, size);
+}
+
+/* Two owners die at the same time, one of which has the other's buffer mapped, or its page. */
+static void owners_die_together(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture *c;
+	struct ptah_pool *pool;
+	struct rig rig;
+	uint64_t address;
+	size_t before, n;
+
+	(void)state;
+	for (n = 0; n < 4; n++) {
+		rig_open(&rig, ptah_model_find("skylake"), 1);
+		deaths.unmap = rig.hal.user_unmap;
+		rig.hal.user_unmap = unmap_slowly;
+		config = rig_config(&rig, &trace);
+		config.owner = 7;
+		assert_int_equal(ptah_pool_new(rig.engine, &config, 1, &pool, NULL), PTAH_OK);
+		before = ptah_machine_allocated(rig.machine);
+		if (n & 1)
+			assert_int_equal(ptah_pool_take(pool, 7, NULL, NULL, &c, NULL), PTAH_OK);
+		else
+			c = rig_capture(&rig, &config);
+		assert_int_equal(ptah_capture_start(c), PTAH_OK);
+		assert_int_equal(n & 2 ? ptah_capture_map_page(c, 8, true, &address)
+				       : ptah_capture_map(c, 8, false, &address),
+				 PTAH_OK);
+		deaths.rig = &rig;
+		assert_int_equal(ptah_engine_release_owner(rig.engine, 8), 0);
+		assert_null(deaths.rig);
+		assert_int_equal(ptah_machine_mapped(rig.machine), 0);
+		assert_int_equal(ptah_machine_allocated(rig.machine), before);
+		/* One of a pool can be taken again, and mapped. */
+		assert_int_equal(ptah_pool_take(pool, 9, NULL, NULL, &c, NULL), PTAH_OK);
+		assert_int_equal(ptah_capture_map(c, 9, false, &address), PTAH_OK);
+		assert_int_equal(ptah_capture_unmap(c, 9, address), PTAH_OK);
+		assert_int_equal(ptah_pool_left(pool), 0);
+		assert_int_equal(ptah_capture_free(c), PTAH_OK);
+		assert_int_equal(ptah_pool_free(pool), PTAH_OK);
+		rig_close(&rig);
+	}
+}
+
 static void taken(void **state)
 {
 	struct ptah_capture_config config;
@@ -1102,6 +1167,7 @@ int main(void)
 	    cmocka_unit_test(from_an_nmi),
 	    cmocka_unit_test(free_while_mapped),
 	    cmocka_unit_test(owner_dies),
+	    cmocka_unit_test(owners_die_together),
 	    cmocka_unit_test(taken),
 	    cmocka_unit_test(hotplug),
 	    cmocka_unit_test(every_call_in_every_state),
