@@ -58,14 +58,15 @@ static bool others_ran(const struct ptah_session *s, struct stream *stream, size
 
 /*
  * Names the stream after the thread's next begin, which it uses up. When all begins are used, the
- * stream belongs to the last one; a thread without any begin gives the stream its pid and name.
+ * stream belongs to the last one; a thread without any begin gives the stream its pid and name. The
+ * stream of a set has all of a thread's trace, and so all of its begins.
  */
 static void name_stream(struct ptah_session *s, struct stream *stream, struct thread *t)
 {
 	struct ptah_stream_info *info = &stream->info;
 	const struct begin *begin = t->first == SESSION_NONE ? NULL : &s->begins[t->first];
 	const struct program *program;
-	bool is_last;
+	bool is_last, has_next;
 
 	if (!begin) {
 		info->pid = t->pid;
@@ -77,11 +78,12 @@ static void name_stream(struct ptah_session *s, struct stream *stream, struct th
 	stream->first = program->first;
 	info->pid = s->processes[program->process].pid;
 	is_last = table_get(&s->processes_by_pid, (uint32_t)info->pid) == program->process;
+	has_next = begin->next != SESSION_NONE && !s->is_set;
 	/*
 	 * perf continues tracing through execve without another begin (and with enable_on_exec it
 	 * begins just before the execve): so the stream gets the name of the program that ran last.
 	 */
-	if (is_last && begin->next == SESSION_NONE && t->tid == info->pid) {
+	if (is_last && !has_next && t->tid == info->pid) {
 		memcpy(info->comm, t->comm, sizeof(info->comm));
 		return;
 	}
@@ -91,11 +93,11 @@ static void name_stream(struct ptah_session *s, struct stream *stream, struct th
 	 * If there is another begin, the thread has ended, or its next stream is that of the next
 	 * program.
 	 */
-	if (begin->next != SESSION_NONE)
+	if (has_next) {
 		stream->last = program->last;
-	memcpy(info->comm, begin->comm, sizeof(info->comm));
-	if (begin->next != SESSION_NONE)
 		t->first = begin->next;
+	}
+	memcpy(info->comm, begin->comm, sizeof(info->comm));
 }
 
 void session_take_clue(struct ptah_session *s, const struct perfdata_record *r)

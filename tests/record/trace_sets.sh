@@ -33,3 +33,17 @@ for program in ./jit "sh -c"; do
 	same script --blocks --events
 	same cover
 done
+
+# A child that runs another program: a recording has a stream for each of the two, a set one for the
+# thread. Names are those of the last program.
+rm -rf apart moved
+mkdir apart
+record -- sh -c '/bin/true; :' >/dev/null || fail "sh cannot be recorded"
+"$take_apart" perf.data apart || fail "take_apart sh"
+for file in perf.data apart; do
+	"$PTAH" script --no-symbols --format=tsv $file >$file.tsv 2>errors.txt ||
+		fail "a child with another program, of $file: $(cat errors.txt)"
+done
+[ "$(cut -f2,3 perf.data.tsv | sort -u | wc -l)" -gt 1000 ] || fail "few addresses"
+cmp -s perf.data.tsv apart.tsv ||
+	fail "a child with another program: $(diff perf.data.tsv apart.tsv | head -20)"
