@@ -242,7 +242,7 @@ PTAH_API int ptah_trace_set_open(const char *path, struct ptah_trace_set **set,
 /*
  * Writes the set as a ptah.trace. Files below the folder of `path` are named
  * relative to it, so that the folder can be handed on. After a failure there is no
- * file.
+ * file. PTAH_E_INVAL: `path` is a file that the set names, and stays as it is.
  */
 PTAH_API int ptah_trace_set_save(const struct ptah_trace_set *set, const char *path,
 				 struct ptah_message *why);

@@ -232,11 +232,14 @@ static bool has_valid_ranges(const struct ptah_trace_config *trace)
 	return true;
 }
 
+#define FIELD_MAX 15 /* MTCFreq and CycThresh in IA32_RTIT_CTL have four bits */
+
 int ptah_trace_set_processor(struct ptah_trace_set *set,
 			     const struct ptah_trace_processor *processor)
 {
 	if (!set || !processor || processor->size < sizeof(*processor) ||
 	    (processor->has_clock && (!processor->time_mult || processor->time_shift >= 64)) ||
+	    processor->trace.mtc_period > FIELD_MAX || processor->trace.cyc_threshold > FIELD_MAX ||
 	    !has_valid_ranges(&processor->trace))
 		return PTAH_E_INVAL;
 	set->processor = *processor;

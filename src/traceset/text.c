@@ -315,18 +315,21 @@ struct line {
 #define CODE_RULE                                                                                  \
 	"code belongs to a process (pid) or to an address space (cr3, vmcs), and ends where the "  \
 	"addresses end"
-#define TIMING_RULE "a clock has a shift below 64 and a mult above 0"
-#define RANGE_RULE  "the range ends before it begins"
+#define TIMING_RULE                                                                                \
+	"mtc-period and cyc-threshold are numbers up to 15, of which the processor makes powers "  \
+	"of two"
+#define CLOCK_RULE "a clock has a shift below 64 and a mult above 0"
+#define RANGE_RULE "the range ends before it begins"
 #define FILTER_RULE                                                                                \
 	"up to four ranges belong there, as \"filter 0x1149/0x2a@/bin/x\", with numbers and no "   \
 	"names"
 
 static const struct line lines[] = {
     {TRACESET_MAGIC, version_fields, check_version, "", 0},
-    {"processor", processor_fields, set_processor, TIMING_RULE, 0},
+    {"processor", processor_fields, set_processor, "", 0},
     {"timing", timing_fields, set_processor, TIMING_RULE, 0},
-    {"clock", clock_fields, set_clock, TIMING_RULE, 0},
-    {"traced", traced_fields, set_processor, TIMING_RULE, 0},
+    {"clock", clock_fields, set_clock, CLOCK_RULE, 0},
+    {"traced", traced_fields, set_processor, "", 0},
     {"filter", range_fields, add_filter, RANGE_RULE, 0},
     {"stop", range_fields, add_stop, RANGE_RULE, 0},
     {"filter-text", note_fields, set_filter, FILTER_RULE, 0},
@@ -476,9 +479,9 @@ static bool parse_signed(const char *text, int64_t *number)
 	const bool minus = *text == '-';
 	uint64_t n;
 
-	if (!parse_number(text + minus, INT64_MAX, &n))
+	if (!parse_number(text + minus, (uint64_t)INT64_MAX + minus, &n))
 		return false;
-	*number = minus ? -(int64_t)n : (int64_t)n;
+	*number = (int64_t)(minus ? -n : n);
 	return true;
 }
 
@@ -1015,6 +1018,46 @@ char *traceset_folder_of(const char *path)
 	return folder;
 }
 
+static bool is_same(const struct stat *file, const char *path)
+{
+	struct stat st;
+
+	return path && !stat(path, &st) && st.st_dev == file->st_dev && st.st_ino == file->st_ino;
+}
+
+/* Is this a file that the set names, so that writing the set would destroy it? */
+static bool is_named(const struct ptah_trace_set *set, const char *path)
+{
+	const char *last = NULL; /* the pieces of a file mostly follow each other */
+	struct stat st;
+	bool found;
+
+	if (stat(path, &st) < 0)
+		return false;
+	found = is_same(&st, set->kcore) || is_same(&st, set->kallsyms);
+	for (size_t i = 0; i < PTAH_TRACE_VDSO_MAX && !found; i++)
+		found = is_same(&st, set->vdso[i]);
+	for (size_t i = 0; i < set->sideband_count && !found; i++)
+		found = is_same(&st, set->sideband[i].file.path);
+	for (size_t i = 0; i < set->code_count && !found; i++)
+		found = is_same(&st, set->code[i].file.path);
+	for (size_t i = 0; i < set->stream_count && !found; i++) {
+		found =
+		    set->streams[i].file.path != last && is_same(&st, set->streams[i].file.path);
+		last = set->streams[i].file.path;
+	}
+	return found;
+}
+
+/* A device, such as /dev/stdout, stays. */
+static void remove_file(const char *path)
+{
+	struct stat st;
+
+	if (!stat(path, &st) && S_ISREG(st.st_mode))
+		unlink(path);
+}
+
 int ptah_trace_set_save(const struct ptah_trace_set *set, const char *path,
 			struct ptah_message *why)
 {
@@ -1024,6 +1067,11 @@ int ptah_trace_set_save(const struct ptah_trace_set *set, const char *path,
 
 	if (!set || !path)
 		return PTAH_E_INVAL;
+	if (is_named(set, path))
+		return perfdata_message(why, PTAH_E_INVAL,
+					"%s: the set names this file, and writing the set there "
+					"would destroy it",
+					path);
 	folder = traceset_folder_of(path);
 	file = folder ? fopen(path, "we") : NULL;
 	if (!file) {
@@ -1037,7 +1085,7 @@ int ptah_trace_set_save(const struct ptah_trace_set *set, const char *path,
 	if (fclose(file) && status >= 0)
 		status = perfdata_system_message(why, errno, path, "write");
 	if (status < 0)
-		unlink(path);
+		remove_file(path);
 	free(folder);
 	return status;
 }

@@ -216,6 +216,8 @@ static void mistakes(void **state)
 	    {"ptah-trace 1\nvdso 16=x\n", "f:2: \"16=\" is not a word of vdso"},
 	    {"ptah-trace 1\nnote a b\n", "f:2: note takes one word"},
 	    {"ptah-trace 1\nsideband x tsc-offset=x\n", "f:2: tsc-offset=x: a number"},
+	    {"ptah-trace 1\ntiming mtc-period=64\n", "f:2: timing: mtc-period and cyc-threshold"},
+	    {"ptah-trace 1\ntiming cyc-threshold=16\n", "f:2: timing: mtc-period"},
 	};
 
 	(void)state;
@@ -296,6 +298,36 @@ static void saved_and_opened(void **state)
 	ptah_trace_set_free(set);
 }
 
+/* A set is not written over a file that it names, and a device stays when writing fails. */
+static void saved_elsewhere(void **state)
+{
+	char path[] = "/tmp/ptah-textXXXXXX", other[64], device[64];
+	struct ptah_trace_stream stream = {.size = sizeof(stream), .file.path = path, .cpu = -1};
+	struct ptah_trace_set *set;
+	struct ptah_message why = {""};
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_int_equal(write(fd, "packets", 7), 7);
+	snprintf(other, sizeof(other), "%s.link", path);
+	snprintf(device, sizeof(device), "%s.full", path);
+	assert_int_equal(symlink(path, other), 0);
+	assert_int_equal(symlink("/dev/full", device), 0);
+	assert_int_equal(ptah_trace_set_new(&set), 0);
+	assert_int_equal(ptah_trace_set_add_stream(set, &stream), 0);
+	assert_int_equal(ptah_trace_set_save(set, path, &why), PTAH_E_INVAL);
+	assert_non_null(strstr(why.text, "would destroy it"));
+	assert_int_equal(ptah_trace_set_save(set, other, &why), PTAH_E_INVAL);
+	assert_int_equal(lseek(fd, 0, SEEK_END), 7);
+	assert_int_equal(ptah_trace_set_save(set, device, &why), PTAH_E_SYSTEM);
+	assert_int_equal(access(device, F_OK), 0);
+	ptah_trace_set_free(set);
+	close(fd);
+	unlink(path);
+	unlink(other);
+	unlink(device);
+}
+
 /* Everything that every_line() reads is written so that it is read again. */
 static void way_back(void **state)
 {
@@ -322,6 +354,7 @@ static void way_back(void **state)
 	    "switch cpu=0\n"
 	    "sideband records from=0x8 to=0x10 sample-type=0x3 cpu=1 pid=2 tid=3 tsc-offset=-4 "
 	    "primary\n"
+	    "sideband records sample-type=0x3 tsc-offset=-9223372036854775808\n"
 	    "event id=7 sample-type=0x10087\n"
 	    "note \"one # two\\x09three\\x0a\"\n";
 	struct ptah_trace_set *set = parsed(text);
@@ -344,9 +377,10 @@ static void way_back(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(every_line), cmocka_unit_test(quoting),
-	    cmocka_unit_test(mistakes),	  cmocka_unit_test(bytes_that_are_no_text),
-	    cmocka_unit_test(way_back),	  cmocka_unit_test(saved_and_opened),
+	    cmocka_unit_test(every_line),      cmocka_unit_test(quoting),
+	    cmocka_unit_test(mistakes),	       cmocka_unit_test(bytes_that_are_no_text),
+	    cmocka_unit_test(way_back),	       cmocka_unit_test(saved_and_opened),
+	    cmocka_unit_test(saved_elsewhere),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
