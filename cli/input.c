@@ -212,6 +212,18 @@ static int open_session(const struct command *command, const struct input *input
 	return status < 0 ? fail_why(command, &why, status) : EXIT_OK;
 }
 
+/* Files are mapped: where one has become shorter, reading it is a SIGBUS. */
+static void on_bus_error(int signal)
+{
+	static const char text[] = "ptah: a file was cut short while it was read, or cannot be "
+				   "read: copy it, and read the copy\n";
+	ssize_t n = write(STDERR_FILENO, text, sizeof(text) - 1);
+
+	(void)signal;
+	(void)n;
+	_exit(EXIT_FAILED);
+}
+
 int input_open(const struct command *command, struct input *input, int argc, char **argv,
 	       bool images, struct ptah_session **session)
 {
@@ -232,6 +244,7 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 	 * that ends early shows as EPIPE. */
 	sigaction(SIGINT, &action, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGBUS, on_bus_error);
 	status = check_names(command, input, argc, argv);
 	if (!status)
 		status = read_processor(command, input, &cpu);

@@ -55,10 +55,11 @@ const struct option_def ptxed_options[] = {
      .help = "the sample type of an event",
      .man = "The same for the event with this id, where events differ. May be given several times. "
 	    "The id 0 is that of the records that perf made up itself."},
-    NUMBER("pevent:time-zero", SET_TIME_ZERO,
-	   "`time_zero` of `struct perf_event_mmap_page`. A record's time in nanoseconds is "
-	   "*time-zero* + (TSC * *time-mult* >> *time-shift*). By default a nanosecond is a tick. "
-	   "libipt's *perf-get-opts.bash* rounds this number, by up to two microseconds."),
+    NUMBER(
+	"pevent:time-zero", SET_TIME_ZERO,
+	"`time_zero` of `struct perf_event_mmap_page`. A record's time in nanoseconds is "
+	"*time-zero* + (TSC times *time-mult* >> *time-shift*). By default a nanosecond is a tick. "
+	"libipt's *perf-get-opts.bash* rounds this number, by up to two microseconds."),
     NUMBER("pevent:time-shift", SET_TIME_SHIFT, "`time_shift` there: 0 to 63."),
     NUMBER("pevent:time-mult", SET_TIME_MULT, "`time_mult` there: not 0."),
     NUMBER("pevent:tsc-offset", SET_TSC_OFFSET,

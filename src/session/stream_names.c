@@ -164,11 +164,11 @@ static int note_strangers(struct ptah_session *s)
 		if (stream_is_shared(&s->streams[i]))
 			status = list_strangers(s, &s->cpus[s->streams[i].cpu], &strangers, &first);
 	if (status >= 0 && strangers.count)
-		status = session_note_format(
-		    s,
-		    "no code is known of process %d%s, which ran on these CPUs: each time that it "
-		    "ran is an error",
-		    first, strangers.count > 1 ? " and others" : "");
+		status = session_note_format(s,
+					     "no code is known of process %d%s, which ran on these "
+					     "CPUs: if it was traced, each "
+					     "time that it ran is an error",
+					     first, strangers.count > 1 ? " and others" : "");
 	table_free(&strangers);
 	return status;
 }

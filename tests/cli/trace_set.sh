@@ -102,3 +102,19 @@ expect 1 "$PTAH" report set
 grep -q 'set/ptah.trace:6: "strem" begins no line; these do: .*stream' err || fail "$(cat err)"
 mkdir empty
 expect 1 "$PTAH" report empty
+
+# A trace that becomes shorter while it is read: the pipe is full, so most of it is still unread.
+{
+	printf 'psb\nmode.exec 64-bit\npsbend\ntip.pge 0x12345\n'
+	yes 'tip 0x12345' | head -100000
+} >packets.txt
+"$PTAH" asm -o cut.pt packets.txt
+{
+	"$PTAH" script --pt cut.pt --raw set/three:12345 2>err || echo $? >status
+} | {
+	read -r _
+	: >cut.pt
+	cat >/dev/null
+}
+equal "status after a cut" "$(cat status)" 1
+grep -q "was cut short while it was read" err || fail "a shorter file: $(cat err)"
