@@ -24,7 +24,7 @@ struct parser {
 static int complain(const struct parser *p, const char *what)
 {
 	fail(p->command,
-	     "--filter, at '%s': %s\nIt is 'filter START/SIZE@FILE', 'filter SYMBOL@FILE' or "
+	     "--filter, at '%s': %s. It is 'filter START/SIZE@FILE', 'filter SYMBOL@FILE' or "
 	     "'stop ...' (see ptah-record(1)).",
 	     p->at, what);
 	return EXIT_USAGE;
@@ -116,7 +116,7 @@ static int find_function(struct parser *p, const struct ptah_record_filter *filt
 		return fail(p->command, "--filter: %s: %s", filter->path, ptah_strerror(n));
 	if (n == 0)
 		return fail(p->command,
-			    "--filter: no function '%s' in %s\nStripped of its symbols? Give an "
+			    "--filter: no function '%s' in %s. Stripped of its symbols? Give an "
 			    "offset in the file: 'filter 0x1000/0x200@%s'.",
 			    place->name, filter->path, filter->path);
 	if (which >= (unsigned)n || (n > 1 && !place->number))
