@@ -511,13 +511,14 @@ static void guest(void **state)
 
 /* A thread moves between two processors while its capture is resized on a third. */
 
-#define TURNS 300u
+#define TURNS	300u
+#define RESIZES 5u
 
 static struct {
 	struct ptah_capture *c;
 	atomic_flag baton; /* the thread: one processor runs it at a time */
 	uint64_t mark;	   /* its next one; with the baton */
-	atomic_uint turns;
+	atomic_uint turns, resized;
 } roam;
 
 static void roaming(unsigned cpu)
@@ -525,7 +526,8 @@ static void roaming(unsigned cpu)
 	unsigned turn;
 
 	(void)cpu;
-	for (turn = 0; turn < TURNS; turn++) {
+	/* On a busy system the owner may need more turns until it has come to its resizes. */
+	for (turn = 0; turn < TURNS || atomic_load(&roam.resized) < RESIZES; turn++) {
 		uint64_t irqs;
 
 		while (atomic_flag_test_and_set(&roam.baton)) {
@@ -569,7 +571,7 @@ static void while_a_thread_moves(void **state)
 	struct ptah_capture_config config;
 	struct ptah_trace_config trace;
 	struct ptah_capture_status status;
-	unsigned n = 0, resized = 0;
+	unsigned n = 0;
 
 	(void)state;
 	live_open("skylake", 2, roaming);
@@ -588,7 +590,7 @@ static void while_a_thread_moves(void **state)
 		int result = ptah_capture_resize(roam.c, sizes[n++ % 4], 0, NULL);
 
 		assert_true(result == PTAH_OK || result == PTAH_E_NOSPACE);
-		resized += result == PTAH_OK;
+		atomic_fetch_add(&roam.resized, result == PTAH_OK);
 		live_poll();
 		read_some(&reader, n % 3 == 0);
 	}
@@ -599,7 +601,7 @@ static void while_a_thread_moves(void **state)
 	assert_int_equal(status.position, roam.mark * MARK);
 	assert_int_equal(reader.next, roam.mark);
 	assert_int_equal(reader.skipped, 0);
-	assert_true(resized > 4 && roam.mark && atomic_load(&roam.turns) == 2 * TURNS);
+	assert_true(roam.mark && atomic_load(&roam.turns) >= 2 * TURNS);
 	assert_int_equal(ptah_capture_free(roam.c), PTAH_OK);
 	live_close();
 }
