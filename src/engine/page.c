@@ -202,7 +202,8 @@ int page_begin(struct ptah_capture *c, bool consumer)
 	}
 	if (status == PTAH_OK)
 		status = capture_at_holder(c, begin, &request);
-	if (status < 0 && request.memory.address)
+	/* It is not needed if another thread was mapping the page and was first. */
+	if (request.memory.address && (status < 0 || c->page.page != request.memory.address))
 		hal->release(c->engine->port, &request.memory);
 	return status;
 }

@@ -676,6 +676,53 @@ static int alloc_more(void *port, size_t size, size_t align, struct ptah_hal_mem
 	return p.alloc(port, size + 4096, align, memory);
 }
 
+static struct ptah_capture *mapped_meanwhile;
+
+static int alloc_slowly(void *port, size_t size, size_t align, struct ptah_hal_memory *memory)
+{
+	struct ptah_capture *c = mapped_meanwhile;
+	uint64_t address;
+
+	mapped_meanwhile = NULL;
+	if (c)
+		assert_int_equal(ptah_capture_map_page(c, 2, false, &address), PTAH_OK);
+	return p.alloc(port, size, align, memory);
+}
+
+/* Two processes map the page of a capture that has none yet: as if one after the other. */
+static void mapped_twice_at_once(void **state)
+{
+	struct ptah_capture_config config;
+	struct ptah_trace_config trace;
+	struct ptah_capture *c;
+	size_t allocated[2];
+	uint64_t address;
+	struct rig rig;
+	unsigned n;
+
+	(void)state;
+	rig_open(&rig, ptah_model_find("skylake"), 1);
+	config = rig_config(&rig, &trace);
+	p.alloc = rig.hal.alloc;
+	for (n = 0; n < 2; n++) {
+		c = rig_capture(&rig, &config);
+		rig.hal.alloc = alloc_slowly;
+		mapped_meanwhile = n ? c : NULL;
+		assert_int_equal(ptah_capture_map_page(c, 1, true, &address), PTAH_OK);
+		if (!n)
+			assert_int_equal(ptah_capture_map_page(c, 2, false, &address), PTAH_OK);
+		rig.hal.alloc = p.alloc;
+		allocated[n] = ptah_machine_allocated(rig.machine);
+		assert_int_equal(ptah_capture_start(c), PTAH_OK);
+		assert_int_equal(ptah_capture_stop(c), PTAH_OK);
+		ptah_engine_release_owner(rig.engine, 1);
+		ptah_engine_release_owner(rig.engine, 2);
+		assert_int_equal(ptah_capture_free(c), PTAH_OK);
+	}
+	assert_int_equal(allocated[0], allocated[1]);
+	rig_close(&rig);
+}
+
 /* What fails leaves nothing behind, neither memory nor a consumer. */
 static void refused(void **state)
 {
@@ -1290,21 +1337,14 @@ static void hostile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(follows),
-	    cmocka_unit_test(states),
-	    cmocka_unit_test(guests),
-	    cmocka_unit_test(turns),
-	    cmocka_unit_test(refused),
-	    cmocka_unit_test(resized),
-	    cmocka_unit_test(pooled),
-	    cmocka_unit_test(addresses),
-	    cmocka_unit_test(no_page),
-	    cmocka_unit_test(documented),
-	    cmocka_unit_test(records_overflow),
-	    cmocka_unit_test(nobody_waits),
-	    cmocka_unit_test(every_instruction),
-	    cmocka_unit_test(room_meanwhile),
-	    cmocka_unit_test(hostile),
+	    cmocka_unit_test(follows),	      cmocka_unit_test(states),
+	    cmocka_unit_test(guests),	      cmocka_unit_test(turns),
+	    cmocka_unit_test(refused),	      cmocka_unit_test(mapped_twice_at_once),
+	    cmocka_unit_test(resized),	      cmocka_unit_test(pooled),
+	    cmocka_unit_test(addresses),      cmocka_unit_test(no_page),
+	    cmocka_unit_test(documented),     cmocka_unit_test(records_overflow),
+	    cmocka_unit_test(nobody_waits),   cmocka_unit_test(every_instruction),
+	    cmocka_unit_test(room_meanwhile), cmocka_unit_test(hostile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
