@@ -91,7 +91,7 @@ PTAH_API int ptah_captures_new(struct ptah_engine *engine,
 			       struct ptah_captures **set, struct ptah_captures_problem *problem);
 
 /*
- * PASSIVE. Stops the set if it is started. PTAH_E_BUSY while a buffer is mapped,
+ * PASSIVE. Stops the set if it is started. PTAH_E_BUSY while a buffer or a page is mapped,
  * and then nothing has changed. NULL is fine.
  */
 PTAH_API int ptah_captures_free(struct ptah_captures *set);

@@ -24,6 +24,10 @@
  * back, whatever happens (stop, start, pause, reconfiguration, loss, a thread
  * that moves). All functions here address bytes of the trace by their position.
  *
+ * Captures of several processors that are controlled as one are a set (captures.h).
+ * Captures that are made beforehand, for code that may not sleep, are a pool. A
+ * process follows a capture without system calls by its page (capture_page.h).
+ *
  * Exactness. The ToPA tables name the buffer's regions as many times over as they
  * have entries for: that is one cycle. OUTPUT_BASE, the table index and the
  * offset give the position modulo one cycle. The engine looks at these registers
@@ -39,9 +43,10 @@
  *
  * Threads. The functions that control a capture (PASSIVE) are called by one
  * thread at a time for each capture, its owner's. The functions of its consumer
- * (pieces, consume, records) are called by one other thread at a time. Functions
- * marked NMI or PINNED may be called by any code in that context. The contexts
- * are those of hal.h.
+ * (pieces, consume, records, page_sync) are called by one other thread at a time.
+ * Functions marked NMI or PINNED may be called by any code in that context. The
+ * contexts are those of hal.h. Owners may die, and their mappings be removed, at any
+ * time, also several at once: ptah_engine_release_owner().
  *
  * The engine writes a processor's PT registers only while a capture is started
  * there, and leaves TraceEn = 0 when it is done.
