@@ -120,5 +120,5 @@ equal "status after a cut" "$(cat status)" 1
 grep -q "was cut short while it was read" err || fail "a shorter file: $(cat err)"
 
 # An error in two sentences is one line, without a character that stands for another.
-expect 1 "$PTAH" script --pt cut.pt --filter 'start 1/2'
-grep -q "must be 'filter' or 'stop'\. It is" err || fail "filter: $(cat err)"
+expect 2 "$PTAH" script --pt cut.pt --filter 'start 1/2'
+grep -q "use 'filter'\\. It is" err || fail "filter: $(cat err)"
