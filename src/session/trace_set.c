@@ -351,7 +351,7 @@ static int list_pe(struct ptah_session *s, struct set_maps *maps,
 		   struct ptah_message *why)
 {
 	struct pe_section *sections = NULL;
-	char *path = session_path(s, code->file.path);
+	char *path = given_path(s, code->file.path);
 	int n = path ? pe_sections(path, code->address, &sections) : PTAH_E_NOMEM;
 	int status = n;
 

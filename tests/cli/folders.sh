@@ -62,6 +62,9 @@ trace dumps/core3.bin 0x2000 7
 if [ -e two.exe ]; then
 	equal "PE" "$(instructions dumps --pe two.exe,cr3=1000 --pe five.exe,cr3=2000)" 55
 	equal "a core" "$(instructions dumps --cpu 3 --pe two.exe,cr3=1000 --pe five.exe:400000,cr3=2000)" 35
+	# The path of an option is the caller's own: --symfs is not put before it.
+	equal "PE of a process" \
+		"$(instructions --pt dumps/core0.bin,pid=5 --pe two.exe,pid=5 --symfs="$PWD/hwt")" 20
 fi
 
 # insntrace: two processes with other code at the same address.
