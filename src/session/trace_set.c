@@ -137,6 +137,18 @@ static int check_piece(struct ptah_trace_file *piece, uint64_t size, struct ptah
 	return 0;
 }
 
+/* Checks that code ends where the addresses end, which a set does not know of all of a file. */
+static int check_end(const char *path, uint64_t address, uint64_t size, struct ptah_message *why)
+{
+	if (!size || session_is_range(address, size))
+		return 0;
+	return perfdata_message(why, PTAH_E_BAD_FILE,
+				"%s: its %" PRIu64
+				" bytes do not fit between the address 0x%" PRIx64
+				" and the last one",
+				path, size, address);
+}
+
 void session_free_set(struct ptah_session *s)
 {
 	for (size_t i = 0; i < s->file_count; i++)
@@ -390,6 +402,8 @@ static int list_raw(struct ptah_session *s, struct set_maps *maps,
 	change.address = code->address;
 	change.size = piece.to - piece.from;
 	change.file_offset = piece.from;
+	if (status >= 0)
+		status = check_end(piece.path, change.address, change.size, why);
 	return status < 0 || !session_is_range(change.address, change.size)
 		   ? status
 		   : add_set_map(maps, code, &change, why);
@@ -563,6 +577,8 @@ static int add_to_image(struct ptah_session *s, const struct ptah_trace_code *co
 	close(fd);
 	status = check_piece(&piece, size, why);
 	size = piece.to - piece.from;
+	if (status >= 0)
+		status = check_end(piece.path, code->address, size, why);
 	if (status < 0 || !session_is_range(code->address, size))
 		return status;
 	return ptah_image_add_file(s->kernel.image, path, piece.from, size, code->address,

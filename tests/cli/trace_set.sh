@@ -122,3 +122,9 @@ grep -q "was cut short while it was read" err || fail "a shorter file: $(cat err
 # An error in two sentences is one line, without a character that stands for another.
 expect 2 "$PTAH" script --pt cut.pt --filter 'start 1/2'
 grep -q "use 'filter'\\. It is" err || fail "filter: $(cat err)"
+
+# Code that reaches beyond the last address.
+for whose in "" ,pid=5; do
+	expect 1 "$PTAH" stat --pt "set/cpu 0,pid=5" --raw set/three:fffffffffffffffe$whose
+	grep -q "three: its 4 bytes do not fit" err || fail "the last address: $(cat err)"
+done
