@@ -135,6 +135,7 @@ bool page_adopt(struct ptah_capture *c)
 	if (upto <= atomic_load_explicit(&c->tail, memory_order_relaxed) || upto > position_of(c))
 		return false;
 	atomic_store(&c->tail, upto);
+	c->page.unused = true;
 	return true;
 }
 
@@ -155,8 +156,9 @@ bool page_publish(struct ptah_capture *c)
 	waits = c->policy == PTAH_POLICY_DRAIN && atomic_load(&c->started) && room_near(c);
 	c->page.waiting = waits;
 	__atomic_store_n(&c->page.page->waiting, waits, __ATOMIC_SEQ_CST);
+	page_adopt(c);
 	/* The consumer may have made room just before, when it could not know that it is needed. */
-	return waits && !waited && page_adopt(c);
+	return waits && !waited && c->page.unused;
 }
 
 /* A capture_work: all that the page contains is written again, and its consumer begins where the

@@ -19,6 +19,7 @@ struct capture_page {
 	uint64_t fills;	      /* swap: `starts` is written up to this region */
 	uint32_t copied;      /* records that were copied into it, modulo 2^32 */
 	bool waiting;	      /* as published */
+	bool unused;	      /* bytes were released since room was last searched for */
 	atomic_bool consumer; /* a process that has it mapped consumes the capture */
 };
 

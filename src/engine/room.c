@@ -62,6 +62,7 @@ bool room_find(struct ptah_capture *c)
 	uint64_t region;
 
 	page_adopt(c);
+	c->page.unused = false;
 	if (c->shape == PTAH_SHAPE_SINGLE)
 		return true;
 	if (c->swap)

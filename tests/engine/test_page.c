@@ -1098,6 +1098,47 @@ static void nobody_waits(void **state)
 	assert_true(gaps > 300);
 }
 
+/* The engine has just found the buffer full: the line for the log is written then. */
+static void release_in_log(void *port, const char *line)
+{
+	(void)port;
+	release_in_gap(NULL, 0, line);
+}
+
+/*
+ * With few PMIs the buffer is full before the engine has said that it waits. Room that the
+ * companion makes after the search for it, before the page says so, is found nevertheless.
+ */
+static void full_at_once(void **state)
+{
+	static const struct kind kind = {"skylake", PTAH_SHAPE_RING, false, 65536, 4096, 2};
+	uint64_t output;
+	unsigned by_log;
+
+	(void)state;
+	for (by_log = 0; by_log < 2; by_log++) {
+		open_play(&kind, PTAH_POLICY_DRAIN, false, 4);
+		rig_silence(&p.rig, 0, &(struct ptah_model_faults){0});
+		ptah_machine_on_gap(p.rig.machine, NULL, NULL);
+		p.open = false;
+		once.done = false;
+		once.seen = once.at = 0;
+		if (by_log)
+			p.rig.hal.log = release_in_log;
+		assert_int_equal(ptah_capture_start(p.c), PTAH_OK);
+		put(66000);
+		assert_int_equal(once.done, by_log);
+		assert_int_equal(p.m.page->state == PTAH_CAPTURE_RUNNING, by_log);
+		assert_int_equal(p.m.page->waiting != 0, !by_log);
+		output = rig_output(&p.rig, 0);
+		put(5000);
+		assert_int_equal(rig_output(&p.rig, 0) > output, by_log);
+		p.rig.hal.log = NULL;
+		p.open = true;
+		close_play();
+	}
+}
+
 /* Each instruction */
 
 /* A signal for each instruction takes too long with the sanitizers' own. */
@@ -1337,14 +1378,23 @@ static void hostile(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(follows),	      cmocka_unit_test(states),
-	    cmocka_unit_test(guests),	      cmocka_unit_test(turns),
-	    cmocka_unit_test(refused),	      cmocka_unit_test(mapped_twice_at_once),
-	    cmocka_unit_test(resized),	      cmocka_unit_test(pooled),
-	    cmocka_unit_test(addresses),      cmocka_unit_test(no_page),
-	    cmocka_unit_test(documented),     cmocka_unit_test(records_overflow),
-	    cmocka_unit_test(nobody_waits),   cmocka_unit_test(every_instruction),
-	    cmocka_unit_test(room_meanwhile), cmocka_unit_test(hostile),
+	    cmocka_unit_test(follows),
+	    cmocka_unit_test(states),
+	    cmocka_unit_test(guests),
+	    cmocka_unit_test(turns),
+	    cmocka_unit_test(refused),
+	    cmocka_unit_test(mapped_twice_at_once),
+	    cmocka_unit_test(resized),
+	    cmocka_unit_test(pooled),
+	    cmocka_unit_test(addresses),
+	    cmocka_unit_test(no_page),
+	    cmocka_unit_test(documented),
+	    cmocka_unit_test(records_overflow),
+	    cmocka_unit_test(nobody_waits),
+	    cmocka_unit_test(full_at_once),
+	    cmocka_unit_test(every_instruction),
+	    cmocka_unit_test(room_meanwhile),
+	    cmocka_unit_test(hostile),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
