@@ -536,10 +536,14 @@ static int write_filters(const struct builder *b, const struct filters *filters,
 		uint64_t length = f->size;
 
 		/* All of a file. */
-		if (length == UINT64_MAX &&
-		    (stat(f->path, &st) < 0 || !(length = (uint64_t)st.st_size)))
-			return fail(b->command, "--filter: %s: %s", f->path,
-				    errno ? strerror(errno) : "the file is empty");
+		if (length == UINT64_MAX) {
+			if (stat(f->path, &st) < 0)
+				return fail(b->command, "--filter: %s: %s", f->path,
+					    strerror(errno));
+			length = (uint64_t)st.st_size;
+		}
+		if (!length)
+			return fail(b->command, "--filter: %s: the file is empty", f->path);
 		n += (size_t)snprintf(text + n, size - n, "%s%s 0x%" PRIx64 "/0x%" PRIx64 "%s%s",
 				      i ? "," : "", f->mode == PTAH_RANGE_STOP ? "stop" : "filter",
 				      f->start, length, f->path ? "@" : "",

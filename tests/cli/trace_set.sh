@@ -123,6 +123,10 @@ grep -q "was cut short while it was read" err || fail "a shorter file: $(cat err
 expect 2 "$PTAH" script --pt cut.pt --filter 'start 1/2'
 grep -q "use 'filter'\\. It is" err || fail "filter: $(cat err)"
 
+: >nothing
+expect 1 "$PTAH" script --pt "set/cpu 0" --filter 'filter *@nothing'
+grep -q "nothing: the file is empty" err || fail "filter: $(cat err)"
+
 # Code that reaches beyond the last address.
 for whose in "" ,pid=5; do
 	expect 1 "$PTAH" stat --pt "set/cpu 0,pid=5" --raw set/three:fffffffffffffffe$whose
