@@ -471,6 +471,16 @@ static void states(void **state)
 	expect_state(PTAH_CAPTURE_PAUSED);
 	assert_int_equal(ptah_capture_resume(p.c), PTAH_OK);
 	expect_state(PTAH_CAPTURE_RUNNING);
+	/* Its processor goes offline: the thread is on none then, and may go on elsewhere. */
+	irqs = p.rig.hal.irq_save(p.rig.machine);
+	ptah_engine_cpu_offline(p.rig.engine);
+	p.rig.hal.irq_restore(p.rig.machine, irqs);
+	expect_state(PTAH_CAPTURE_OUT);
+	irqs = p.rig.hal.irq_save(p.rig.machine);
+	ptah_engine_cpu_online(p.rig.engine);
+	p.rig.hal.irq_restore(p.rig.machine, irqs);
+	rig_switch(&p.rig, p.c, 0, true);
+	expect_state(PTAH_CAPTURE_RUNNING);
 	assert_int_equal(ptah_capture_stop(p.c), PTAH_OK);
 	expect_state(PTAH_CAPTURE_IDLE);
 	close_play();
