@@ -240,10 +240,13 @@ void page_free(struct ptah_capture *c)
 {
 	struct ptah_hal_memory memory = c->page.memory;
 
-	c->page.page = NULL;
+	if (!memory.address)
+		return;
+	/* After page_drop() it is NULL already, and a look may be reading it. */
+	if (c->page.page)
+		c->page.page = NULL;
 	c->page.memory = (struct ptah_hal_memory){0};
-	if (memory.address)
-		c->engine->hal->release(c->engine->port, &memory);
+	c->engine->hal->release(c->engine->port, &memory);
 }
 
 int page_drop(struct ptah_capture *c)
