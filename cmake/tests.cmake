@@ -25,6 +25,8 @@ add_custom_target(thread-tests DEPENDS ptah-cli ptah-qemu)
 #   SANITIZED     scripts/check runs the test in the build with sanitizers only, because the test is
 #                 long and its inputs are the same in the release build, where less is noticed.
 #                 scripts/check --quick has the release build alone and runs the test there
+#   ALONE         no other test runs meanwhile, because threads of the test have to run at the same
+#                 time
 #   THREADS       scripts/check runs the test with ThreadSanitizer as well
 #   COST seconds  about how much CPU time the test takes with sanitizers (ONCE: without). ctest starts
 #                 the longest first, so that none of them runs alone at the end. Below 8 it is left out
@@ -32,7 +34,7 @@ add_custom_target(thread-tests DEPENDS ptah-cli ptah-qemu)
 #   NEEDS         targets that may not exist; the test is left out unless all of them do
 #   SOURCES, INCLUDES, DEFINITIONS, LIBRARIES, DEPENDS
 function(ptah_add_test file)
-  cmake_parse_arguments(PARSE_ARGV 1 test "LAYER;ONCE;SANITIZED;THREADS" "COST"
+  cmake_parse_arguments(PARSE_ARGV 1 test "ALONE;LAYER;ONCE;SANITIZED;THREADS" "COST"
     "NEEDS;SOURCES;INCLUDES;DEFINITIONS;LIBRARIES;DEPENDS")
   if(test_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "${file}: what is ${test_UNPARSED_ARGUMENTS}?")
@@ -84,6 +86,9 @@ function(ptah_add_test file)
   add_test(NAME ${target} COMMAND ${command} WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   set_tests_properties(${target} PROPERTIES TIMEOUT ${timeout} SKIP_RETURN_CODE 77
     LABELS "${labels}" ENVIRONMENT "${ptah_test_environment}")
+  if(test_ALONE)
+    set_tests_properties(${target} PROPERTIES RUN_SERIAL ON)
+  endif()
   if(test_COST)
     set_tests_properties(${target} PROPERTIES COST ${test_COST})
   endif()

@@ -4,6 +4,7 @@
 #define PTAH_PTAH_H
 
 #include <ptah/caps.h>
+#include <ptah/capture_page.h>
 #include <ptah/captures.h>
 #include <ptah/counts.h>
 #include <ptah/coverage.h>

@@ -23,7 +23,7 @@ static void machines(void **state)
 	static const size_t chunks[] = {0, 100, 4096}, capacities[] = {300, 1, 7, 64};
 
 	(void)state;
-	for (unsigned seed = 1; seed <= 24; seed++) {
+	for (unsigned seed = 1; seed <= 16; seed++) {
 		const struct ptah_flow_config config = {.events.trace.no_retcomp = seed % 8 == 0};
 		size_t size;
 		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
@@ -39,7 +39,7 @@ static void machines(void **state)
 static void worlds(void **state)
 {
 	(void)state;
-	for (unsigned seed = 1; seed <= 24; seed++) {
+	for (unsigned seed = 1; seed <= 16; seed++) {
 		const struct ptah_flow_config config = {.events.trace.no_tnt = seed % 8 == 0};
 		size_t size;
 		struct world *w = world_new(seed, seed & 1, seed & 2, seed & 4, &size);

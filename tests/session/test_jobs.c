@@ -217,7 +217,7 @@ static size_t segments(const struct ptah_session *session, uint64_t size)
 
 /* Builds with sanitizers are slow. */
 #ifdef __SANITIZE_THREAD__
-#define SEEDS 3
+#define SEEDS 2
 #else
 #define SEEDS 8
 #endif
