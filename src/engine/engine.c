@@ -158,12 +158,16 @@ bool engine_unlink(struct ptah_capture *c)
  * one that is does not any more after this call. */
 static bool take(struct ptah_capture *c, uint64_t owner)
 {
-	unsigned state = atomic_load(&c->pooled);
+	unsigned used = POOLED_USED;
+	bool is;
 
-	if ((state != POOLED_NONE && state != POOLED_USED) || c->owner != owner)
+	if (!c->pool)
+		return c->owner == owner;
+	if (!atomic_compare_exchange_strong(&c->pooled, &used, POOLED_LOOKED))
 		return false;
-	return state == POOLED_NONE ||
-	       atomic_compare_exchange_strong(&c->pooled, &state, POOLED_CHANGING);
+	is = c->owner == owner;
+	atomic_store(&c->pooled, is ? POOLED_CHANGING : POOLED_USED);
+	return is;
 }
 
 /* Finds one of the owner's captures and returns it, removed from the list unless it is a pool's;

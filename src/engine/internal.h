@@ -119,12 +119,16 @@ enum mapping_state {
 	MAPPING_USED
 };
 
-/* Of a capture of a pool: CHANGING while it is taken, returned or freed. */
+/*
+ * Of a capture of a pool: CHANGING while it is taken, returned or freed. LOOKED while somebody who
+ * holds hal->lock() sees whose it is: then it is not returned, and its owner does not change.
+ */
 enum pooled {
 	POOLED_NONE,
 	POOLED_IDLE,
 	POOLED_CHANGING,
-	POOLED_USED
+	POOLED_USED,
+	POOLED_LOOKED
 };
 
 struct mapping {

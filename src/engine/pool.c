@@ -153,9 +153,14 @@ unsigned ptah_pool_left(const struct ptah_pool *pool)
 
 void pool_return(struct ptah_capture *c)
 {
+	unsigned used;
 	uint32_t n;
 
-	atomic_store(&c->pooled, POOLED_CHANGING);
+	/* CHANGING already: of an owner that died. LOOKED does not last. */
+	do
+		used = POOLED_USED;
+	while (!atomic_compare_exchange_strong(&c->pooled, &used, POOLED_CHANGING) &&
+	       used != POOLED_CHANGING);
 	/* The next owner must not see the trace of this one. */
 	for (n = 0; n < c->topa.nblocks; n++)
 		memset(c->topa.blocks[n].address, 0, c->topa.blocks[n].size);
