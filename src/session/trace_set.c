@@ -334,50 +334,48 @@ static const char *file_problem(uint8_t kind, int status, const char *path)
 	return kind == PTAH_TRACE_CODE_PE ? "it is no PE file" : "it is no ELF file of x86-64";
 }
 
-static int list_elf(struct ptah_session *s, struct set_maps *maps,
-		    const struct ptah_trace_code *code, struct change change,
-		    struct ptah_message *why)
+/* Lists the executable parts of an ELF or PE file in *parts, which the caller frees. */
+static int list_parts(const struct ptah_trace_code *code, const char *path,
+		      struct ptah_elf_segment **parts)
 {
-	struct ptah_elf_segment *segments = NULL;
-	char *path = given_path(s, code->file.path);
-	int n = path ? ptah_elf_segments(path, code->address, &segments) : PTAH_E_NOMEM;
-	int status = n;
+	struct pe_section *sections;
+	int n;
 
+	if (code->kind == PTAH_TRACE_CODE_ELF)
+		return ptah_elf_segments(path, code->address, parts);
+	n = pe_sections(path, code->address, &sections);
 	if (n < 0)
-		status = code_failed(s, n, why, path ? file_problem(code->kind, n, path) : "",
-				     code->file.path);
-	for (int i = 0; i < n && status >= 0; i++) {
-		change.address = segments[i].address;
-		change.size = segments[i].size;
-		change.file_offset = segments[i].offset;
-		if (session_is_range(change.address, change.size))
-			status = add_set_map(maps, code, &change, why);
-	}
-	free(segments);
-	free(path);
-	return status < 0 ? status : 0;
+		return n;
+	*parts = calloc((size_t)n, sizeof(**parts));
+	for (int i = 0; i < n && *parts; i++)
+		(*parts)[i] = (struct ptah_elf_segment){.offset = sections[i].offset,
+							.address = sections[i].address,
+							.size = sections[i].size};
+	free(sections);
+	return *parts ? n : PTAH_E_NOMEM;
 }
 
-static int list_pe(struct ptah_session *s, struct set_maps *maps,
-		   const struct ptah_trace_code *code, struct change change,
-		   struct ptah_message *why)
+/* An ELF or a PE file. */
+static int list_program(struct ptah_session *s, struct set_maps *maps,
+			const struct ptah_trace_code *code, struct change change,
+			struct ptah_message *why)
 {
-	struct pe_section *sections = NULL;
+	struct ptah_elf_segment *parts = NULL;
 	char *path = given_path(s, code->file.path);
-	int n = path ? pe_sections(path, code->address, &sections) : PTAH_E_NOMEM;
+	int n = path ? list_parts(code, path, &parts) : PTAH_E_NOMEM;
 	int status = n;
 
 	if (n < 0)
 		status = code_failed(s, n, why, path ? file_problem(code->kind, n, path) : "",
 				     code->file.path);
 	for (int i = 0; i < n && status >= 0; i++) {
-		change.address = sections[i].address;
-		change.size = sections[i].size;
-		change.file_offset = sections[i].offset;
+		change.address = parts[i].address;
+		change.size = parts[i].size;
+		change.file_offset = parts[i].offset;
 		if (session_is_range(change.address, change.size))
 			status = add_set_map(maps, code, &change, why);
 	}
-	free(sections);
+	free(parts);
 	free(path);
 	return status < 0 ? status : 0;
 }
@@ -489,7 +487,7 @@ static int list_maps(struct ptah_session *s, const struct ptah_trace_set *set, b
 {
 	static int (*const list[PTAH_TRACE_CODE_MAX])(
 	    struct ptah_session *, struct set_maps *, const struct ptah_trace_code *, struct change,
-	    struct ptah_message *) = {list_raw, list_elf, list_pe, list_pages};
+	    struct ptah_message *) = {list_raw, list_program, list_program, list_pages};
 	int status = 0;
 
 	for (size_t i = 0; i < set->code_count && status >= 0; i++) {
