@@ -62,7 +62,7 @@ struct ptah_machine {
 	void *gap_argument;
 	bool in_gap;
 	bool pmi_enabled;
-	atomic_flag busy; /* arena and mappings */
+	atomic_flag busy; /* arena, mappings and log */
 	atomic_flag mutex;
 	_Atomic(const char *) violation;
 	char log[LOG_BYTES];
@@ -615,11 +615,13 @@ static void hal_log(void *port, const char *text)
 	struct ptah_machine *machine = port;
 	size_t n = 0;
 
+	take(&machine->busy); /* two processors write at once */
 	while (n < LOG_BYTES - 1 && text[n] && text[n] != '\n') {
 		machine->log[n] = text[n];
 		n++;
 	}
 	machine->log[n] = 0;
+	give(&machine->busy);
 	if (text[n] || !n)
 		object(machine, "log() of what is not one line of at most 120 characters");
 }
