@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads the plugin's arguments (arguments.h). */
+#include "record/system/arguments.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DEFAULT_MODEL "skylake"
+
+static void list_models(char *text, size_t n)
+{
+	size_t used = 0;
+
+	for (size_t i = 0; ptah_model_named(i) && used < n; i++)
+		used += (size_t)snprintf(text + used, n - used, "%s%s", i ? ", " : "",
+					 ptah_model_named(i)->name);
+}
+
+static bool set_model(struct system_arguments *a, const char *name, char *error, size_t n)
+{
+	char models[512] = "";
+
+	a->processor = ptah_model_find(name);
+	if (a->processor)
+		return true;
+	list_models(models, sizeof(models));
+	snprintf(error, n, "model=%s: there is no such processor; the names are %s", name, models);
+	return false;
+}
+
+static bool set_verbose(struct system_arguments *a, const char *word, char *error, size_t n)
+{
+	a->verbose = !strcmp(word, "on");
+	if (a->verbose || !strcmp(word, "off"))
+		return true;
+	snprintf(error, n, "verbose=%s: must be verbose=on or verbose=off", word);
+	return false;
+}
+
+static bool set_truth(struct system_arguments *a, const char *file, char *error, size_t n)
+{
+	a->truth = file;
+	if (*file)
+		return true;
+	snprintf(error, n, "truth=: the name of the file is missing");
+	return false;
+}
+
+static const struct option {
+	const char *name;
+	bool (*set)(struct system_arguments *a, const char *value, char *error, size_t n);
+} options[] = {
+    {"model=", set_model},
+    {"truth=", set_truth},
+    {"verbose=", set_verbose},
+};
+
+static bool read_one(struct system_arguments *a, const char *text, char *error, size_t n)
+{
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		const size_t length = strlen(options[i].name);
+
+		if (!strncmp(text, options[i].name, length))
+			return options[i].set(a, text + length, error, n);
+	}
+	snprintf(error, n,
+		 "unknown argument \"%s\"; there are model=NAME, truth=FILE and verbose=on", text);
+	return false;
+}
+
+bool system_arguments(struct system_arguments *a, int count, char **values, char *error, size_t n)
+{
+	memset(a, 0, sizeof(*a));
+	a->processor = ptah_model_find(DEFAULT_MODEL);
+	for (int i = 0; i < count; i++)
+		if (!read_one(a, values[i], error, n))
+			return false;
+	return true;
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* Describes each block that QEMU translates, and is called when one begins to run. */
+#include "record/system/system.h"
+
+#include <stdlib.h>
+
+/* The mandatory part of the two-byte opcodes that are trapped. */
+static unsigned trap_of(const uint8_t *bytes, size_t n)
+{
+	static const struct {
+		uint8_t opcode, trap;
+	} traps[] = {
+	    {0xa2, TRAP_CPUID}, {0x32, TRAP_RDMSR}, {0x30, TRAP_WRMSR}, {0x33, TRAP_RDPMC}};
+
+	if (n != 2 || bytes[0] != 0x0f)
+		return TRAP_NONE;
+	for (unsigned i = 0; i < ARRAY_SIZE(traps); i++)
+		if (traps[i].opcode == bytes[1])
+			return traps[i].trap;
+	return TRAP_NONE;
+}
+
+static void describe_last(struct system_block *b, const uint8_t *bytes, size_t n)
+{
+	struct x86_insn insn = {0};
+
+	if (x86_decode(bytes, n, b->end - n, b->mode, &insn) < 0)
+		return;
+	b->kind = insn.insn_class;
+	b->target = insn.target;
+	b->writes_cr3 = insn.writes_cr3;
+	if (insn.rep) {
+		b->kind = KIND_REP;
+		b->target = b->end - n;
+	}
+	/* INT n: QEMU reports it as an exception. */
+	if (insn.insn_class == PTAH_INSN_FAR_CALL && insn_is_interrupt(bytes) && bytes[0] != 0xff)
+		b->kind = PTAH_INSN_OTHER;
+}
+
+static void read_insns(struct system_block *b, const struct qemu_plugin_tb *tb)
+{
+	for (size_t i = 0; i < b->ninsn; i++) {
+		const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
+		const size_t n = qemu_plugin_insn_size(insn);
+		uint8_t bytes[X86_MAX_SIZE + 1] = {0};
+
+		memcpy(bytes, qemu_plugin_insn_data(insn), n < X86_MAX_SIZE ? n : X86_MAX_SIZE);
+		if (!b->trap) {
+			b->trap = (uint8_t)trap_of(bytes, n);
+			b->trap_at = (uint16_t)i;
+		}
+		b->sizes[i] = b->last_size = (uint8_t)n;
+		b->end += n;
+		if (i == b->ninsn - 1u)
+			describe_last(b, bytes, n);
+	}
+}
+
+__attribute__((used)) static void on_block(unsigned index, const struct system_block *b,
+					   uint64_t *environment)
+{
+	struct system_vcpu *v = system_vcpu(index, environment);
+
+	v->blocks++;
+	v->since_settled += b->ninsn;
+	if (UNLIKELY(v->traced))
+		system_flow_block(v, b);
+	if (UNLIKELY(b->trap))
+		system_trap(v, b);
+	if (UNLIKELY(v->traced)) {
+		v->running = b;
+		v->known = true;
+	}
+}
+
+/*
+ * QEMU's callback for a block, with one argument more: while translated code runs, RBP is the
+ * address of the CPU's CPUX86State.
+ */
+qemu_exec_fn system_on_block;
+__asm__(".pushsection .text\n"
+	".globl system_on_block\n"
+	".hidden system_on_block\n"
+	".type system_on_block,@function\n"
+	"system_on_block:\n"
+	"\tmovq %rbp,%rdx\n"
+	"\tjmp on_block\n"
+	".size system_on_block,.-system_on_block\n"
+	".popsection\n");
+
+void system_on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
+{
+	const size_t n = qemu_plugin_tb_n_insns(tb);
+	struct system_block *b = calloc(1, sizeof(*b) + n);
+	void *cpu = host_current_cpu();
+
+	(void)id;
+	if (!b) {
+		system_say("no memory");
+		exit(1);
+	}
+	b->start = b->end = qemu_plugin_tb_vaddr(tb);
+	b->ninsn = (uint16_t)n;
+	/* QEMU translates what runs next, so that RIP is its address. */
+	b->base = b->start - system_read(cpu, HOST_RIP);
+	system_find_mode(cpu, &b->cpl, &b->mode);
+	read_insns(b, tb);
+	qemu_plugin_register_vcpu_tb_exec_cb(tb, system_on_block, QEMU_PLUGIN_CB_RW_REGS, b);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Interrupts and exceptions. QEMU keeps the functions that deliver them in a table that the class
+ * of its CPUs points to. The plugin lets the class point to a copy of this table, in which both
+ * functions are its own.
+ */
+#include "record/system/system.h"
+
+#include <dlfcn.h>
+#include <malloc.h>
+#include <stdlib.h>
+
+/* A neighbouring table has one of the two functions as well, but not both in its first slots. */
+#define FIRST_SLOTS 11
+#define COPY_SLOTS  24
+
+static void on_exception(void *cpu)
+{
+	struct system_vcpu *v = system_vcpu_of(cpu);
+	uint64_t from;
+
+	if (!v) {
+		host.do_interrupt(cpu);
+		return;
+	}
+	system_end_isolation(v);
+	system_clock_settle(v);
+	if (!v->traced) {
+		v->running = NULL;
+		host.do_interrupt(cpu);
+		return;
+	}
+	from = system_read(cpu, HOST_RIP);
+	system_flow_arrive(v, from, true, 0, PTAH_EXEC_64);
+	host.do_interrupt(cpu);
+	system_flow_interrupted(v, PTAH_MODEL_EXCEPTION, from);
+}
+
+static bool on_interrupt(void *cpu, int request)
+{
+	struct system_vcpu *v = system_vcpu_of(cpu);
+	uint64_t from;
+	bool taken;
+
+	if (!v)
+		return host.exec_interrupt(cpu, request);
+	system_clock_settle(v);
+	if (!v->traced) {
+		taken = host.exec_interrupt(cpu, request);
+		if (taken) {
+			system_end_isolation(v);
+			v->running = NULL;
+		}
+		return taken;
+	}
+	from = system_read(cpu, HOST_RIP);
+	taken = host.exec_interrupt(cpu, request);
+	if (!taken || system_read(cpu, HOST_RIP) == from)
+		return taken;
+	system_end_isolation(v);
+	/* Where a far transfer led: to the kernel if the address is in its half. */
+	system_flow_arrive(v, from, false, from >> 63 ? 0 : 3, PTAH_EXEC_64);
+	system_flow_interrupted(v, PTAH_MODEL_INTERRUPT, from);
+	return taken;
+}
+
+/* Is this the table? Then the slots of both functions are returned. */
+static bool is_table(void *const *table, int *exception, int *interrupt)
+{
+	Dl_info info;
+
+	*exception = *interrupt = -1;
+	if (!table || (uintptr_t)table & 7 || !dladdr(table, &info) ||
+	    !strstr(info.dli_fname, "qemu-system"))
+		return false;
+	for (int i = 0; i < FIRST_SLOTS; i++) {
+		if (table[i] == *(void **)&host.do_interrupt)
+			*exception = i;
+		if (table[i] == *(void **)&host.exec_interrupt)
+			*interrupt = i;
+	}
+	return *exception >= 0 && *interrupt >= 0;
+}
+
+void system_hook_interrupts(void *cpu)
+{
+	static bool done;
+	void **class = host.class_of(cpu);
+	const size_t words = malloc_usable_size(class) / sizeof(*class);
+	void (*const exception_hook)(void *) = on_exception;
+	bool (*const interrupt_hook)(void *, int) = on_interrupt;
+	int exception, interrupt;
+
+	for (size_t i = 0; i < words && !done; i++) {
+		void **copy;
+
+		if (!is_table(class[i], &exception, &interrupt))
+			continue;
+		copy = malloc(COPY_SLOTS * sizeof(*copy));
+		if (!copy)
+			break;
+		memcpy(copy, class[i], COPY_SLOTS * sizeof(*copy));
+		memcpy(&copy[exception], &exception_hook, sizeof(*copy));
+		memcpy(&copy[interrupt], &interrupt_hook, sizeof(*copy));
+		class[i] = copy;
+		done = true;
+	}
+	if (done)
+		return;
+	system_say("this QEMU's table of interrupt functions was not found: Debian's 7.2 is known "
+		   "to work");
+	exit(1);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Delivers the model's PMI through the guest's local APIC: as the entry LVTPC of its local vector
+ * table says. QEMU has no function for this entry, so the plugin sends the interrupt to the CPU as
+ * a message (MSI), and sets the entry's mask as the APIC would.
+ */
+#include "record/system/system.h"
+
+#define APIC		UINT64_C(0xfee00000)
+#define APIC_ID		(APIC + 0x20)
+#define APIC_LVTPC	(APIC + 0x340)
+#define LVT_MASKED	0x10000u
+#define LVT_MESSAGE	0x7ffu /* vector and delivery mode */
+#define X2APIC_LVT	0x834u /* the entry's number as an MSR, by which the model knows it */
+#define DESTINATION(id) ((uint64_t)(id) << 12)
+
+/* Both are called in the CPU's own thread: QEMU answers for the CPU that runs there. */
+static uint32_t load(uint64_t address)
+{
+	return host.load32(host.memory, address, HOST_UNSPECIFIED, NULL);
+}
+
+static void store(uint64_t address, uint32_t value)
+{
+	host.store32(host.memory, address, value, HOST_UNSPECIFIED, NULL);
+}
+
+static void send(void *cpu, union host_data data)
+{
+	const uint32_t id = load(APIC_ID) >> 24;
+
+	(void)cpu;
+	store(APIC | DESTINATION(id), (uint32_t)data.word);
+}
+
+void system_pmi(void *port, unsigned cpu)
+{
+	struct system_vcpu *v = port;
+	const bool locked = host.is_locked();
+	union host_data message;
+
+	(void)cpu;
+	v->truth.pmis++;
+	if (!locked)
+		host.lock(__FILE__, __LINE__);
+	message.word = load(APIC_LVTPC) & LVT_MESSAGE;
+	store(APIC_LVTPC, (uint32_t)message.word | LVT_MASKED);
+	/* With -icount no interrupt may be raised while translated code runs. */
+	if (*host.icount)
+		host.run_on(v->cpu, send, message);
+	else
+		send(v->cpu, message);
+	if (!locked)
+		host.unlock();
+	system_debug("processor %u: PMI, message %lx", v->index, message.word);
+}
+
+void system_poll_pmi(struct system_vcpu *v)
+{
+	ptah_model_wrmsr(v->model, X2APIC_LVT, load(APIC_LVTPC) & (LVT_MASKED | LVT_MESSAGE));
+	ptah_model_boundary(v->model);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the files of the plugin ptah-system.so share. The plugin gives the virtual machine that
+ * loads it a simulated processor (<ptah/model.h>) per virtual CPU, and reports to it what the
+ * guest executes.
+ *
+ *	plugin.c       installation, the end
+ *	arguments.c    the plugin's arguments
+ *	host.c         the functions of QEMU beyond its plugin interface
+ *	vcpu.c         the virtual CPUs; QEMU's registers
+ *	blocks.c       describes translated code
+ *	flow.c         from blocks that run to the model's branches and transfers
+ *	interrupts.c   interrupts and exceptions
+ *	traps.c        instructions that the plugin carries out in QEMU's place
+ *	cpuid.c        what CPUID returns
+ *	registers.c    model-specific registers, and their #GP
+ *	memory.c       the guest's physical memory
+ *	pmi.c          the interrupt that a full region raises
+ *	clock.c        the guest's time
+ *	truth.c        counts what the trace should contain, for tests inside the guest
+ *
+ * Threads: QEMU runs each virtual CPU in a thread of its own. A struct system_vcpu belongs to this
+ * thread.
+ */
+#ifndef PTAH_RECORD_SYSTEM_SYSTEM_H
+#define PTAH_RECORD_SYSTEM_SYSTEM_H
+
+#include "model/processor.h"
+#include "record/qemu/plugin/qemu_api.h"
+#include "record/simulated/insn.h"
+#include "record/system/arguments.h"
+#include "record/system/host.h"
+#include "record/system/registers.h"
+#include "record/system/truth.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+
+/* Instructions that the plugin carries out itself. */
+enum system_trap {
+	TRAP_NONE = 0,
+	TRAP_CPUID,
+	TRAP_RDMSR,
+	TRAP_WRMSR,
+	TRAP_RDPMC,
+};
+
+/* A translated block. It is never freed, because QEMU may run it at any time. */
+struct system_block {
+	uint64_t start;	 /* linear address */
+	uint64_t end;	 /* address after its last instruction */
+	uint64_t base;	 /* of its code segment: what linear addresses exceed RIP by */
+	uint64_t target; /* target of its direct branch; KIND_REP: address of the rep instruction */
+	uint16_t ninsn;
+	uint16_t trap_at; /* which instruction is the first with a trap */
+	uint8_t kind;	  /* of its last instruction: enum ptah_insn_class or KIND_REP */
+	uint8_t last_size;
+	uint8_t cpl;
+	uint8_t mode; /* enum ptah_exec_mode */
+	uint8_t trap; /* enum system_trap */
+	bool writes_cr3;
+	uint8_t sizes[]; /* size of each instruction */
+};
+
+struct system_vcpu {
+	unsigned index;
+	void *cpu;	   /* QEMU's struct CPUState */
+	uint64_t *general; /* QEMU's RAX, RCX, RDX, RBX, RSP, ..., R15 of this CPU */
+	struct ptah_model *model;
+	struct system_registers registers;
+	struct system_truth truth;
+	uint64_t cr3;
+
+	/* flow.c: while TraceEn is 1 */
+	bool traced;
+	const struct system_block *running; /* has begun, and is not reported yet */
+	bool known;			    /* `at` is known; `running` is NULL */
+	uint64_t at;			    /* the address of the next instruction */
+
+	/* clock.c */
+	uint64_t blocks;	/* that have run */
+	uint64_t settled_ticks; /* -icount: TSC at the last place where QEMU could read it */
+	uint64_t since_settled; /* and instructions since then */
+
+	bool isolating;	    /* traps.c: waits for a block of one instruction */
+	uint8_t pmi_blocks; /* pmi.c: blocks since the last look at a masked entry */
+};
+
+struct system_plugin {
+	struct system_arguments arguments;
+	struct system_vcpu **vcpus;
+	unsigned max_vcpus;
+};
+
+/* A global, because QEMU's interface passes no context. */
+extern struct system_plugin system_plugin;
+
+/* One line to standard error; the second only with the argument `verbose`. */
+void system_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void system_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* vcpu.c */
+/* The virtual CPU `index`, whose CPUX86State is `environment`. It is made at its first block. */
+struct system_vcpu *system_vcpu(unsigned index, uint64_t *environment);
+/* NULL: this CPU has not run yet. */
+struct system_vcpu *system_vcpu_of(const void *cpu);
+/* Where this CPU is now: its privilege level and enum ptah_exec_mode. */
+void system_find_mode(void *cpu, uint8_t *cpl, uint8_t *mode);
+struct ptah_model_context system_context(const struct system_vcpu *v, unsigned cpl, unsigned mode);
+
+/* blocks.c */
+void system_on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
+
+/* flow.c */
+/* Tracing has been switched on or off by the instruction before `ip`. */
+void system_flow_begin(struct system_vcpu *v, const struct system_block *b, uint64_t ip);
+void system_flow_end(struct system_vcpu *v);
+/* The block `b` begins. */
+void system_flow_block(struct system_vcpu *v, const struct system_block *b);
+/*
+ * Control is at `ip` now, with this privilege and mode. `faulted`: the instruction there raised an
+ * exception, so that the running block ended before it.
+ */
+void system_flow_arrive(struct system_vcpu *v, uint64_t ip, bool faulted, unsigned cpl,
+			unsigned mode);
+/* An interrupt or exception has led from `from` to where the CPU is now. */
+void system_flow_interrupted(struct system_vcpu *v, unsigned kind, uint64_t from);
+/* A trapped instruction, the only one of its block, was carried out; the next one is at `ip`. */
+void system_flow_step(struct system_vcpu *v, const struct system_block *b, uint64_t ip);
+/* The CPU is at `ip`, and nothing has run since the last report. */
+void system_flow_stand(struct system_vcpu *v, uint64_t ip);
+
+/* interrupts.c */
+void system_hook_interrupts(void *cpu);
+
+/* traps.c */
+/* The block `b`, which has a trap, begins. Does not return if the trap was carried out. */
+void system_trap(struct system_vcpu *v, const struct system_block *b);
+void system_end_isolation(struct system_vcpu *v);
+
+/* cpuid.c */
+/* Changes what QEMU answers (r: EAX to EDX) into what the model's processor answers. */
+void system_cpuid(const struct ptah_model *m, uint32_t leaf, uint32_t subleaf, uint32_t r[4]);
+
+/* memory.c */
+uint8_t *system_memory(void *port, uint64_t physical, uint64_t *bytes);
+
+/* pmi.c */
+void system_pmi(void *port, unsigned cpu);
+/* Delivers a pending PMI if the local APIC lets it through now. */
+void system_poll_pmi(struct system_vcpu *v);
+
+/* clock.c */
+uint64_t system_now(const struct system_vcpu *v);
+/* Lets the model's clock reach the current time. */
+void system_pass_time(struct system_vcpu *v);
+/* Called where QEMU may read its clock: outside of translated code. */
+void system_clock_settle(struct system_vcpu *v);
+
+/* A helper for files that need one of QEMU's registers. */
+uint64_t system_read(void *cpu, enum host_register which);
+void system_write(void *cpu, enum host_register which, uint64_t value);
+/* Lets the CPU continue at the linear address `ip`, in the code segment of b. */
+void system_go(struct system_vcpu *v, const struct system_block *b, uint64_t ip);
+
+#endif

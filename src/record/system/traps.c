@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Instructions that the plugin carries out in QEMU's place: CPUID, RDMSR, WRMSR, RDPMC.
+ *
+ * QEMU's copy of the registers is exact where a block begins, and may be stale in the middle of a
+ * block. So a block that has such an instruction in its middle is left at its beginning, and QEMU
+ * is made to translate blocks of one instruction until the instruction begins one (isolation).
+ */
+#include "record/system/system.h"
+
+/* QEMU's order of the general registers. */
+enum {
+	RAX,
+	RCX,
+	RDX,
+	RBX
+};
+
+static atomic_uint isolating;
+
+static void isolate(struct system_vcpu *v, const struct system_block *b)
+{
+	if (!v->isolating) {
+		v->isolating = true;
+		if (atomic_fetch_add(&isolating, 1) == 0)
+			*host.one_insn = 1;
+	}
+	system_flow_stand(v, b->start);
+	system_go(v, b, b->start);
+	host.leave(v->cpu);
+}
+
+void system_end_isolation(struct system_vcpu *v)
+{
+	if (!v->isolating)
+		return;
+	v->isolating = false;
+	if (atomic_fetch_sub(&isolating, 1) == 1)
+		*host.one_insn = 0;
+}
+
+/* The instruction is done. */
+static void finish(struct system_vcpu *v, const struct system_block *b)
+{
+	const uint64_t next = b->start + b->sizes[0];
+
+	system_flow_step(v, b, next);
+	system_go(v, b, next);
+	host.leave(v->cpu);
+}
+
+/* The instruction raises #GP(0). */
+static void fault(struct system_vcpu *v, const struct system_block *b)
+{
+	system_flow_stand(v, b->start);
+	system_go(v, b, b->start);
+	host.raise(v->general, HOST_GP, 0);
+}
+
+static void on_cpuid(struct system_vcpu *v)
+{
+	uint64_t *g = v->general;
+	const uint32_t leaf = (uint32_t)g[RAX], subleaf = (uint32_t)g[RCX];
+	uint32_t r[4];
+
+	host.cpuid(v->general, leaf, subleaf, &r[0], &r[1], &r[2], &r[3]);
+	system_cpuid(v->model, leaf, subleaf, r);
+	g[RAX] = r[0];
+	g[RBX] = r[1];
+	g[RCX] = r[2];
+	g[RDX] = r[3];
+}
+
+static enum system_access on_rdmsr(struct system_vcpu *v, uint32_t msr)
+{
+	uint64_t *g = v->general;
+	uint64_t value = 0;
+	enum system_access access = system_rdmsr(&v->registers, v->model, msr, &value);
+
+	if (access == SYSTEM_NOT_OURS)
+		access = system_truth_rdmsr(&v->truth, v->model, msr, &value);
+	if (access != SYSTEM_NOT_OURS)
+		system_debug("processor %u: RDMSR %x = %" PRIx64 "%s", v->index, msr, value,
+			     access == SYSTEM_FAULTS ? ", #GP" : "");
+	if (access != SYSTEM_DONE)
+		return access;
+	g[RAX] = (uint32_t)value;
+	g[RDX] = value >> 32;
+	return access;
+}
+
+static enum system_access on_wrmsr(struct system_vcpu *v, const struct system_block *b,
+				   uint32_t msr)
+{
+	const uint64_t value = (uint32_t)v->general[RAX] | v->general[RDX] << 32;
+	const bool ctl = msr == PTAH_IA32_RTIT_CTL;
+	enum system_access access;
+
+	if (ctl)
+		system_flow_begin(v, b, b->start + b->sizes[0]);
+	access = system_wrmsr(&v->registers, v->model, msr, value);
+	if (access == SYSTEM_NOT_OURS)
+		access = system_truth_wrmsr(v->cpu, msr, value);
+	if (access != SYSTEM_NOT_OURS)
+		system_debug("processor %u: WRMSR %x = %" PRIx64 "%s", v->index, msr, value,
+			     access == SYSTEM_FAULTS ? ", #GP" : "");
+	if (ctl && access == SYSTEM_DONE) {
+		if (value & PTAH_RTIT_CTL_TRACE_EN)
+			v->traced = true;
+		else
+			system_flow_end(v);
+	}
+	if (v->model->pmi_pending)
+		system_poll_pmi(v);
+	return access;
+}
+
+static enum system_access on_rdpmc(struct system_vcpu *v)
+{
+	v->general[RAX] = v->general[RDX] = 0;
+	return SYSTEM_DONE;
+}
+
+void system_trap(struct system_vcpu *v, const struct system_block *b)
+{
+	const uint32_t msr = (uint32_t)v->general[RCX];
+	enum system_access access = SYSTEM_DONE;
+
+	if (b->trap_at != 0)
+		isolate(v, b);
+	system_end_isolation(v);
+	switch (b->trap) {
+	case TRAP_CPUID:
+		on_cpuid(v);
+		break;
+	case TRAP_RDMSR:
+		access = on_rdmsr(v, msr);
+		break;
+	case TRAP_WRMSR:
+		access = on_wrmsr(v, b, msr);
+		break;
+	default:
+		access = on_rdpmc(v);
+	}
+	if (access == SYSTEM_DONE)
+		finish(v, b);
+	if (access == SYSTEM_FAULTS)
+		fault(v, b);
+	/* QEMU carries the instruction out, and nothing after it. */
+	if (b->ninsn > 1)
+		isolate(v, b);
+}

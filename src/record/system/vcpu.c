@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* The virtual CPUs: how they are made, and where they are. */
+#include "record/system/system.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+uint64_t system_read(void *cpu, enum host_register which)
+{
+	static __thread struct host_bytes *bytes;
+	uint64_t value = 0;
+	int n;
+
+	if (!bytes)
+		bytes = host.bytes_new();
+	host.bytes_resize(bytes, 0);
+	n = host.cpu_read(cpu, bytes, (int)which);
+	memcpy(&value, bytes->data, n > 8 ? 8 : (size_t)n);
+	return value;
+}
+
+void system_write(void *cpu, enum host_register which, uint64_t value)
+{
+	host.cpu_write(cpu, (uint8_t *)&value, (int)which);
+}
+
+void system_go(struct system_vcpu *v, const struct system_block *b, uint64_t ip)
+{
+	system_write(v->cpu, HOST_RIP, ip - b->base);
+}
+
+struct system_vcpu *system_vcpu_of(const void *cpu)
+{
+	for (unsigned i = 0; i < system_plugin.max_vcpus; i++)
+		if (system_plugin.vcpus[i] && system_plugin.vcpus[i]->cpu == cpu)
+			return system_plugin.vcpus[i];
+	return NULL;
+}
+
+static struct system_vcpu *make(unsigned index, uint64_t *environment)
+{
+	const struct ptah_model_choices choices = {.whole_ip = true};
+	struct system_vcpu *v = calloc(1, sizeof(*v));
+	struct ptah_model_config config = {.size = sizeof(config),
+					   .processor = system_plugin.arguments.processor,
+					   .cpu = index,
+					   .memory = system_memory,
+					   .pmi = system_pmi,
+					   .port = v};
+
+	if (v)
+		v->model = malloc(ptah_model_size());
+	if (!v || !v->model) {
+		system_say("no memory for processor %u", index);
+		exit(1);
+	}
+	v->index = index;
+	v->cpu = host.cpu_get((int)index);
+	v->general = environment;
+	ptah_model_init(v->model, &config);
+	ptah_model_choose(v->model, &choices);
+	system_registers_init(&v->registers, v->model);
+	system_hook_interrupts(v->cpu);
+	return v;
+}
+
+struct system_vcpu *system_vcpu(unsigned index, uint64_t *environment)
+{
+	if (UNLIKELY(!system_plugin.vcpus[index]))
+		system_plugin.vcpus[index] = make(index, environment);
+	return system_plugin.vcpus[index];
+}
+
+void system_find_mode(void *cpu, uint8_t *cpl, uint8_t *mode)
+{
+	const uint64_t selector = system_read(cpu, HOST_CS), cr0 = system_read(cpu, HOST_CR0);
+
+	*cpl = cr0 & 1 ? selector & 3 : 0;
+	if (system_read(cpu, HOST_EFER) & 0x400) /* LMA; 23H is Linux' selector of 32-bit code */
+		*mode = selector == 0x23 ? PTAH_EXEC_32 : PTAH_EXEC_64;
+	else
+		*mode = cr0 & 1 ? PTAH_EXEC_32 : PTAH_EXEC_16;
+}
+
+struct ptah_model_context system_context(const struct system_vcpu *v, unsigned cpl, unsigned mode)
+{
+	return (struct ptah_model_context){
+	    .cr3 = v->cr3, .cpl = (uint8_t)cpl, .mode = (uint8_t)mode, .interrupts = true};
+}
