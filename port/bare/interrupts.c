@@ -54,9 +54,11 @@ static uint64_t fixup(uint64_t rip)
 {
 	extern const struct {
 		uint64_t at, next;
-	} fixups_begin[], fixups_end[]; /* link.ld */
+	} fixups_begin[]; /* link.ld */
+	extern const uint8_t fixups_end[];
+	const size_t size = (uintptr_t)fixups_end - (uintptr_t)fixups_begin;
 
-	for (size_t i = 0; fixups_begin + i < fixups_end; i++)
+	for (size_t i = 0; i < size / sizeof(fixups_begin[0]); i++)
 		if (fixups_begin[i].at == rip)
 			return fixups_begin[i].next;
 	return 0;

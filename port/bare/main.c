@@ -67,8 +67,8 @@ static struct ptah_engine *new_engine(struct ptah_trace_config *config)
 
 	check(ptah_engine_new(&bare_port, NULL, &engine), "ptah_engine_new");
 	caps = ptah_engine_caps(engine, 0);
-	if (!caps || caps->obstacle) {
-		bare_print(ptah_caps_advice(caps ? caps->obstacle : PTAH_CAPS_NO_PT));
+	if (caps->obstacle) {
+		bare_print(ptah_caps_advice(caps->obstacle));
 		bare_print("\n");
 		bare_exit(EXIT_WRONG);
 	}

@@ -22,13 +22,15 @@ struct reader {
 /* The function of program.c that has this address, or NULL. */
 static const struct program_name *find_function(uint64_t address)
 {
+	const size_t names = ((uintptr_t)names_end - (uintptr_t)names_begin) / sizeof(*names_begin);
 	const struct program_name *found = NULL;
 
 	if (address < (uintptr_t)traced_begin || address >= (uintptr_t)traced_end)
 		return NULL;
-	for (const struct program_name *name = names_begin; name < names_end; name++)
-		if (name->address <= address && (!found || name->address > found->address))
-			found = name;
+	for (size_t i = 0; i < names; i++)
+		if (names_begin[i].address <= address &&
+		    (!found || names_begin[i].address > found->address))
+			found = &names_begin[i];
 	return found;
 }
 
