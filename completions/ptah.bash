@@ -15,6 +15,7 @@ _ptah_options() {
 	profile) echo "--by= --save= --limit= -n --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
 	cover) echo "--format= --map-size= --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --no-progress --quiet -q --help -h" ;;
 	caps) echo "--model= -m --check --format= --output= -o --help -h" ;;
+	vm) echo "--model= --truth= --qemu= --plugin= --dry-run --help -h" ;;
 	esac
 }
 
@@ -38,7 +39,7 @@ _ptah_value() {
 		profile:--save-set | profile:--vmlinux | profile:-k | profile:--kallsyms | profile:--output | \
 		profile:-o | cover:--input | cover:-i | cover:--pt | cover:--raw | cover:--elf | cover:--pe | \
 		cover:--pages | cover:--save-set | cover:--vmlinux | cover:-k | cover:--kallsyms | \
-		cover:--output | cover:-o | caps:--output | caps:-o) echo "file" ;;
+		cover:--output | cover:-o | caps:--output | caps:-o | vm:--truth | vm:--qemu | vm:--plugin) echo "file" ;;
 	record:--event | record:-e | record:--filter | record:--pid | record:-p | record:--tid | \
 		record:-t | record:--cpu | record:-C | record:--mmap-pages | record:-m | record:--buffer | \
 		record:--max-size | record:--delay | record:-D | record:--control | record:--psb-period | \
@@ -70,11 +71,11 @@ _ptah_value() {
 	dump:--packets) echo "list tnt mode bad pad psb psbend tnt-8 tnt-64 tip tip.pge tip.pgd fup mode.exec mode.tsx pip vmcs cbr tsc tma mtc cyc ovf tracestop mnt ptw exstop mwait pwre pwrx cfe evd bbp bip bep trig" ;;
 	profile:--by) echo "words branches blocks edges functions" ;;
 	cover:--format) echo "words edges blocks drcov bitmap" ;;
-	caps:--model | caps:-m) echo "words list broadwell skylake goldmont goldmont-plus ice-lake tiger-lake tremont alder-lake-p alder-lake-e arrow-lake-p arrow-lake-e sapphire-rapids minimal minimal-range maximal none" ;;
+	caps:--model | caps:-m | vm:--model) echo "words list broadwell skylake goldmont goldmont-plus ice-lake tiger-lake tremont alder-lake-p alder-lake-e arrow-lake-p arrow-lake-e sapphire-rapids minimal minimal-range maximal none" ;;
 	esac
 }
 
-_ptah_commands='record report script stat verify dump asm profile cover caps'
+_ptah_commands='record report script stat verify dump asm profile cover caps vm'
 
 # Offers words that begin with the third argument and the rest of it; the second
 # stands before each.

@@ -298,3 +298,12 @@ complete -c ptah -n '__fish_seen_subcommand_from caps' -l check -d 'exit with 1 
 complete -c ptah -n '__fish_seen_subcommand_from caps' -l format -x -a 'text json tsv' -d 'text, json or tsv (default: text)'
 complete -c ptah -n '__fish_seen_subcommand_from caps' -s o -l output -r -F -d 'write to FILE instead of standard output'
 complete -c ptah -n '__fish_seen_subcommand_from caps' -s h -l help -d 'show this help'
+
+complete -c ptah -n __fish_use_subcommand -a vm -d 'run a virtual machine whose processors have Intel PT'
+complete -c ptah -n '__fish_seen_subcommand_from vm' -F
+complete -c ptah -n '__fish_seen_subcommand_from vm' -l model -x -a 'list broadwell skylake goldmont goldmont-plus ice-lake tiger-lake tremont alder-lake-p alder-lake-e arrow-lake-p arrow-lake-e sapphire-rapids minimal minimal-range maximal none' -d 'the processor whose Intel PT the guest has (default: skylake)'
+complete -c ptah -n '__fish_seen_subcommand_from vm' -l truth -r -F -d 'append what ran while tracing was on to FILE, as ground truth'
+complete -c ptah -n '__fish_seen_subcommand_from vm' -l qemu -r -F -d 'the emulator (default: qemu-system-x86_64 in PATH)'
+complete -c ptah -n '__fish_seen_subcommand_from vm' -l plugin -r -F -d 'the plugin (default: found beside ptah)'
+complete -c ptah -n '__fish_seen_subcommand_from vm' -l dry-run -d 'print the command line of QEMU, and do not run it'
+complete -c ptah -n '__fish_seen_subcommand_from vm' -s h -l help -d 'show this help'

@@ -32,5 +32,6 @@
 #include <ptah/trace_config.h>
 #include <ptah/trace_set.h>
 #include <ptah/version.h>
+#include <ptah/vm.h>
 
 #endif

@@ -4,7 +4,7 @@
 # no sense gives a message on standard error, and status 2.
 . "$PTAH_SOURCE/tests/cli/common.sh"
 
-commands='record dump asm script report stat verify profile cover caps'
+commands='record dump asm script report stat verify profile cover caps vm'
 empty() {
 	[ ! -s "$1" ] || fail "\"$2\" wrote to $1: $(head -3 "$1")"
 }

@@ -580,6 +580,33 @@ static void turns(void **state)
 	close_play();
 }
 
+/* Single-entry ToPA: the next consumer finds where the regions begin, whatever the last one wrote.
+ */
+static void starts_again(void **state)
+{
+	uint64_t before[4], *starts;
+	unsigned i;
+
+	(void)state;
+	open_play(&kinds[5], PTAH_POLICY_WRAP, false, 4);
+	ptah_machine_on_gap(p.rig.machine, NULL, NULL);
+	assert_int_equal(ptah_capture_start(p.c), PTAH_OK);
+	put(11000);
+	assert_int_equal(ptah_capture_flush(p.c, NULL), PTAH_OK);
+	assert_int_equal(p.m.page->regions, 4);
+	assert_int_equal(p.m.page->fills, 2);
+	starts = (uint64_t *)(void *)((uint8_t *)p.m.page + p.m.page->starts);
+	memcpy(before, starts, sizeof(before));
+	for (i = 1; i < 3; i++)
+		assert_in_range(before[i] - before[i - 1], 1, 4096);
+	memset(p.m.page, 0xee, p.m.page->bytes);
+	companion_close(&p.m, p.c);
+	companion_open(&p.m, p.rig.machine, p.c, OWNER);
+	starts = (uint64_t *)(void *)((uint8_t *)p.m.page + p.m.page->starts);
+	assert_memory_equal(starts, before, 3 * sizeof(before[0]));
+	close_play();
+}
+
 /* After the capture got another buffer the page is that of the new one. */
 static void resized(void **state)
 {
@@ -1165,9 +1192,21 @@ static void full_at_once(void **state)
 #ifdef SINGLE_STEPS
 
 static struct {
-	volatile unsigned steps, views, wrong;
+	volatile unsigned steps, views, wrong, records;
 	struct ptah_capture_reader r;
 } each;
+
+/* Takes the records that there are. Each is of a look at the processor: it has flags. */
+static void take_each_record(void)
+{
+	struct ptah_capture_record record;
+
+	while (ptah_capture_reader_record(&each.r, &record)) {
+		each.records = each.records + 1;
+		if (!record.flags)
+			each.wrong = each.wrong + 1;
+	}
+}
 
 /* Between two instructions of the engine another processor takes a view. */
 static void on_instruction(int number)
@@ -1178,6 +1217,7 @@ static void on_instruction(int number)
 	each.steps = each.steps + 1;
 	if (!ptah_capture_reader_view(&each.r, &v))
 		return;
+	take_each_record();
 	each.views = each.views + 1;
 	if (v.laps != v.position / each.r.size || v.end != v.position ||
 	    v.oldest != (v.position < each.r.size ? 0 : v.position - each.r.size) ||
@@ -1227,6 +1267,7 @@ static void every_instruction(void **state)
 	}
 	assert_int_equal(sigaction(SIGTRAP, &old, NULL), 0);
 	assert_int_equal(each.wrong, 0);
+	assert_true(each.records >= 4);
 	assert_true(each.views > 500 && each.views < each.steps);
 	close_play();
 #else
@@ -1392,6 +1433,7 @@ int main(void)
 	    cmocka_unit_test(states),
 	    cmocka_unit_test(guests),
 	    cmocka_unit_test(turns),
+	    cmocka_unit_test(starts_again),
 	    cmocka_unit_test(refused),
 	    cmocka_unit_test(mapped_twice_at_once),
 	    cmocka_unit_test(resized),

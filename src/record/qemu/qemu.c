@@ -5,6 +5,7 @@
  */
 #include "record/qemu/qemu.h"
 
+#include "record/plugin_path.h"
 #include "record/qemu/launch.h"
 #include "record/simulated/simulated.h"
 
@@ -318,7 +319,8 @@ static int open_recorder(struct ptah_recorder *recorder)
 	r->buffer = config->buffer.size ? config->buffer.size : SIMULATED_DEFAULT_BUFFER;
 	r->joined = malloc(r->buffer + SIMULATED_STAGING + 2 * GENERATOR_BURST);
 	r->qemu = command_find(config->backend.qemu ? config->backend.qemu : "qemu-x86_64");
-	r->plugin = config->backend.plugin ? strdup(config->backend.plugin) : qemu_find_plugin();
+	r->plugin = config->backend.plugin ? strdup(config->backend.plugin)
+					   : record_find_plugin("ptah-qemu.so");
 	if (!r->constants || !r->joined || !r->qemu || !r->plugin)
 		return PTAH_E_NOMEM;
 	status = command_resolve(config->target.argv, &r->command, &why);
@@ -387,7 +389,8 @@ static enum ptah_record_problem check(const struct ptah_record_config *config,
 	if (status < 0)
 		return PTAH_RECORD_NO_TARGET;
 	qemu = command_find(config->backend.qemu ? config->backend.qemu : "qemu-x86_64");
-	plugin = config->backend.plugin ? strdup(config->backend.plugin) : qemu_find_plugin();
+	plugin = config->backend.plugin ? strdup(config->backend.plugin)
+					: record_find_plugin("ptah-qemu.so");
 	if (!qemu || access(qemu, X_OK))
 		problem =
 		    recorder_refuse(why, PTAH_RECORD_NO_EMULATOR,

@@ -72,11 +72,6 @@ static inline void qemu_add_note(struct recording *r, const char *text)
 /* setup.c */
 /* Ends the recording with a sentence made of `path`, `what` could not be done to it, and errno. */
 int qemu_fail_system(struct recording *r, const char *path, const char *what);
-/*
- * The plugin's path: beside the library or the command, or where it was installed. The caller frees
- * it. NULL: not found.
- */
-char *qemu_find_plugin(void);
 /* Creates the memory that the plugin maps (r->memory, r->shared). */
 int qemu_create_shared(struct recording *r, const struct ptah_record_config *config);
 /* Reports damage if the constants in the shared memory are no longer what they were. */

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Prepares a recording under QEMU: finds the plugin, and creates the memory that is shared with it.
- */
+/* Prepares a recording under QEMU: creates the memory that is shared with the plugin. */
 #include "record/qemu/qemu.h"
 
 #include "perfdata/message.h"
 #include "record/simulated/simulated.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,61 +14,12 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#ifndef PTAH_PLUGIN_INSTALL_DIR
-#define PTAH_PLUGIN_INSTALL_DIR "/usr/local/lib/ptah"
-#endif
-
 int qemu_fail_system(struct recording *r, const char *path, const char *what)
 {
 	struct ptah_message why = {""};
 	int status = perfdata_system_message(&why, errno, path, what);
 
 	return recorder_fail(r->r, PTAH_RECORD_NO_MEMORY, status, "%s", why.text);
-}
-
-static char *folder_of_this(void)
-{
-	Dl_info info;
-	char *path, *slash;
-
-	if (!dladdr((void *)(uintptr_t)ptah_recorder_new, &info) || !info.dli_fname)
-		return NULL;
-	path = realpath(strchr(info.dli_fname, '/') ? info.dli_fname : "/proc/self/exe", NULL);
-	slash = path ? strrchr(path, '/') : NULL;
-	if (slash)
-		*slash = '\0';
-	return path;
-}
-
-char *qemu_find_plugin(void)
-{
-	static const char *const places[] = {"%s/ptah-qemu.so", "%s/ptah/ptah-qemu.so",
-					     "%s/../lib/ptah-qemu.so",
-					     "%s/../lib/ptah/ptah-qemu.so"};
-	char *folder = folder_of_this(), *path = NULL;
-
-	for (size_t i = 0; folder && i < ARRAY_SIZE(places) + 1; i++) {
-		int n;
-
-		if (i < ARRAY_SIZE(places)) {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-			n = asprintf(&path, places[i], folder);
-#pragma GCC diagnostic pop
-		} else {
-			n = asprintf(&path, "%s/ptah-qemu.so", PTAH_PLUGIN_INSTALL_DIR);
-		}
-		if (n < 0) {
-			path = NULL;
-			break;
-		}
-		if (access(path, R_OK) == 0)
-			break;
-		free(path);
-		path = NULL;
-	}
-	free(folder);
-	return path;
 }
 
 static void put_filter(struct shared_filter *to, const struct ptah_record_filter *filter)
