@@ -32,12 +32,17 @@ void system_flow_end(struct system_vcpu *v)
 	v->known = false;
 }
 
-void system_flow_step(struct system_vcpu *v, const struct system_block *b, uint64_t ip)
+void system_flow_count_trap(struct system_vcpu *v, const struct system_block *b)
 {
-	if (v->traced) {
-		system_truth_count(&v->truth, v->model, b->start, ip, 1);
+	if (v->traced)
+		system_truth_run(&v->truth, v->model, b->start, b->start + b->sizes[0], 1,
+				 PTAH_INSN_OTHER, false);
+}
+
+void system_flow_step(struct system_vcpu *v, uint64_t ip)
+{
+	if (v->traced)
 		ptah_model_stand(v->model, ip);
-	}
 	system_flow_stand(v, ip);
 }
 
@@ -100,9 +105,8 @@ static void report(struct system_vcpu *v, const struct system_block *b, uint64_t
 	/* A rep instruction counts once, with its last iteration. */
 	const unsigned again = b->kind == KIND_REP && next == b->target;
 
-	system_truth_count(&v->truth, v->model, b->start, again ? b->target : b->end,
-			   b->ninsn - again);
-	system_truth_branch(&v->truth, v->model, b->kind, next != b->end);
+	system_truth_run(&v->truth, v->model, b->start, again ? b->target : b->end,
+			 b->ninsn - again, b->kind, next != b->end);
 	switch (b->kind) {
 	case PTAH_INSN_FAR_CALL:
 	case PTAH_INSN_FAR_JUMP:
@@ -153,7 +157,8 @@ void system_flow_arrive(struct system_vcpu *v, uint64_t ip, bool faulted, unsign
 		if (before < 0)
 			lost(v, b, ip);
 		else if (before)
-			system_truth_count(&v->truth, v->model, b->start, ip, (unsigned)before);
+			system_truth_run(&v->truth, v->model, b->start, ip, (unsigned)before,
+					 PTAH_INSN_OTHER, false);
 		ptah_model_stand(v->model, ip);
 	} else {
 		report(v, b, ip, cpl, mode);

@@ -72,7 +72,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
 		system_say("%s", error);
 		return -1;
 	}
-	if (!host_find() || !system_truth_open(system_plugin.arguments.truth))
+	if (!host_find() || !system_report_open(system_plugin.arguments.truth))
 		return -1;
 	system_plugin.max_vcpus = (unsigned)info->system.max_vcpus;
 	system_plugin.vcpus = calloc(system_plugin.max_vcpus, sizeof(*system_plugin.vcpus));

@@ -18,6 +18,7 @@
  *	pmi.c          the interrupt that a full region raises
  *	clock.c        the guest's time
  *	truth.c        counts what the trace should contain, for tests inside the guest
+ *	report.c       the file with these counts
  *
  * Threads: QEMU runs each virtual CPU in a thread of its own. A struct system_vcpu belongs to this
  * thread.
@@ -125,8 +126,10 @@ void system_flow_arrive(struct system_vcpu *v, uint64_t ip, bool faulted, unsign
 			unsigned mode);
 /* An interrupt or exception has led from `from` to where the CPU is now. */
 void system_flow_interrupted(struct system_vcpu *v, unsigned kind, uint64_t from);
-/* A trapped instruction, the only one of its block, was carried out; the next one is at `ip`. */
-void system_flow_step(struct system_vcpu *v, const struct system_block *b, uint64_t ip);
+/* A trapped instruction, the only one of its block, is about to be carried out. */
+void system_flow_count_trap(struct system_vcpu *v, const struct system_block *b);
+/* It was carried out; the next one is at `ip`. */
+void system_flow_step(struct system_vcpu *v, uint64_t ip);
 /* The CPU is at `ip`, and nothing has run since the last report. */
 void system_flow_stand(struct system_vcpu *v, uint64_t ip);
 
@@ -149,6 +152,12 @@ uint8_t *system_memory(void *port, uint64_t physical, uint64_t *bytes);
 void system_pmi(void *port, unsigned cpu);
 /* Delivers a pending PMI if the local APIC lets it through now. */
 void system_poll_pmi(struct system_vcpu *v);
+
+/* report.c */
+/* Opens the file to append to; NULL: standard error. */
+bool system_report_open(const char *path);
+/* Writes the counts of all processors, marked with `tag`, and resets them, before v continues. */
+void system_report(struct system_vcpu *v, uint64_t tag);
 
 /* clock.c */
 uint64_t system_now(const struct system_vcpu *v);

@@ -44,7 +44,7 @@ static void finish(struct system_vcpu *v, const struct system_block *b)
 {
 	const uint64_t next = b->start + b->sizes[0];
 
-	system_flow_step(v, b, next);
+	system_flow_step(v, next);
 	system_go(v, b, next);
 	host.leave(v->cpu);
 }
@@ -89,6 +89,14 @@ static enum system_access on_rdmsr(struct system_vcpu *v, uint32_t msr)
 	return access;
 }
 
+static enum system_access write_truth(struct system_vcpu *v, uint32_t msr, uint64_t value)
+{
+	if (msr != SYSTEM_MSR_REPORT)
+		return system_truth_wrmsr(&v->truth, v->model, msr, value);
+	system_report(v, value);
+	return SYSTEM_DONE;
+}
+
 static enum system_access on_wrmsr(struct system_vcpu *v, const struct system_block *b,
 				   uint32_t msr)
 {
@@ -96,11 +104,13 @@ static enum system_access on_wrmsr(struct system_vcpu *v, const struct system_bl
 	const bool ctl = msr == PTAH_IA32_RTIT_CTL;
 	enum system_access access;
 
+	if (ctl && !model_msr_faults(v->model, msr, value))
+		system_flow_count_trap(v, b); /* it is traced if tracing was on before it */
 	if (ctl)
 		system_flow_begin(v, b, b->start + b->sizes[0]);
 	access = system_wrmsr(&v->registers, v->model, msr, value);
 	if (access == SYSTEM_NOT_OURS)
-		access = system_truth_wrmsr(v->cpu, msr, value);
+		access = write_truth(v, msr, value);
 	if (access != SYSTEM_NOT_OURS)
 		system_debug("processor %u: WRMSR %x = %" PRIx64 "%s", v->index, msr, value,
 			     access == SYSTEM_FAULTS ? ", #GP" : "");
@@ -142,8 +152,11 @@ void system_trap(struct system_vcpu *v, const struct system_block *b)
 	default:
 		access = on_rdpmc(v);
 	}
-	if (access == SYSTEM_DONE)
+	if (access == SYSTEM_DONE) {
+		if (b->trap != TRAP_WRMSR || msr != PTAH_IA32_RTIT_CTL)
+			system_flow_count_trap(v, b);
 		finish(v, b);
+	}
 	if (access == SYSTEM_FAULTS)
 		fault(v, b);
 	/* QEMU carries the instruction out, and nothing after it. */

@@ -37,6 +37,12 @@ struct system_vcpu *system_vcpu_of(const void *cpu)
 	return NULL;
 }
 
+static _Noreturn void no_memory(unsigned index)
+{
+	system_say("no memory for processor %u", index);
+	exit(1);
+}
+
 static struct system_vcpu *make(unsigned index, uint64_t *environment)
 {
 	const struct ptah_model_choices choices = {.whole_ip = true};
@@ -50,16 +56,16 @@ static struct system_vcpu *make(unsigned index, uint64_t *environment)
 
 	if (v)
 		v->model = malloc(ptah_model_size());
-	if (!v || !v->model) {
-		system_say("no memory for processor %u", index);
-		exit(1);
-	}
+	if (!v || !v->model)
+		no_memory(index);
 	v->index = index;
 	v->cpu = host.cpu_get((int)index);
 	v->general = environment;
 	ptah_model_init(v->model, &config);
 	ptah_model_choose(v->model, &choices);
 	system_registers_init(&v->registers, v->model);
+	if (!system_truth_init(&v->truth))
+		no_memory(index);
 	system_hook_interrupts(v->cpu);
 	return v;
 }
