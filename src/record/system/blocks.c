@@ -42,10 +42,10 @@ static void read_insns(struct system_block *b, const struct qemu_plugin_tb *tb)
 {
 	for (size_t i = 0; i < b->ninsn; i++) {
 		const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-		const size_t n = qemu_plugin_insn_size(insn);
-		uint8_t bytes[X86_MAX_SIZE + 1] = {0};
+		uint8_t buffer[X86_MAX_SIZE];
+		size_t n = X86_MAX_SIZE;
+		const uint8_t *bytes = qemu_api_insn_bytes(insn, buffer, &n);
 
-		memcpy(bytes, qemu_plugin_insn_data(insn), n < X86_MAX_SIZE ? n : X86_MAX_SIZE);
 		if (!b->trap) {
 			b->trap = (uint8_t)trap_of(bytes, n);
 			b->trap_at = (uint16_t)i;
