@@ -39,6 +39,12 @@ void system_debug(const char *format, ...)
 	va_end(arguments);
 }
 
+void system_no_memory(void)
+{
+	system_say("no memory");
+	exit(1);
+}
+
 static bool is_supported(const struct qemu_info *info)
 {
 	if (info->system_emulation && !strcmp(info->target_name, "x86_64"))

@@ -50,13 +50,16 @@ static struct system_vcpu *make(unsigned index, uint64_t *environment)
 
 	if (v)
 		v->model = malloc(ptah_model_size());
-	if (!v || !v->model) {
-		system_say("no memory for processor %u", index);
-		exit(1);
-	}
+	if (!v || !v->model)
+		system_no_memory();
 	v->index = index;
 	v->cpu = host.cpu_get((int)index);
 	v->general = environment;
+	if (v->general[GENERAL_RIP] != system_read(v->cpu, HOST_RIP)) {
+		system_say("this QEMU keeps the registers of its processors in another order: "
+			   "Debian's 7.2 and 10.0 are known to work");
+		exit(1);
+	}
 	ptah_model_init(v->model, &config);
 	ptah_model_choose(v->model, &choices);
 	system_registers_init(&v->registers, v->model);
