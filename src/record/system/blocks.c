@@ -42,10 +42,10 @@ static void read_insns(struct system_block *b, const struct qemu_plugin_tb *tb)
 {
 	for (size_t i = 0; i < b->ninsn; i++) {
 		const struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
-		const size_t n = qemu_plugin_insn_size(insn);
-		uint8_t bytes[X86_MAX_SIZE + 1] = {0};
+		uint8_t buffer[X86_MAX_SIZE];
+		size_t n = X86_MAX_SIZE;
+		const uint8_t *bytes = qemu_api_insn_bytes(insn, buffer, &n);
 
-		memcpy(bytes, qemu_plugin_insn_data(insn), n < X86_MAX_SIZE ? n : X86_MAX_SIZE);
 		if (!b->trap) {
 			b->trap = (uint8_t)trap_of(bytes, n);
 			b->trap_at = (uint16_t)i;
@@ -57,11 +57,44 @@ static void read_insns(struct system_block *b, const struct qemu_plugin_tb *tb)
 	}
 }
 
+/* QEMU translates no more instructions than this into a block (TCG_MAX_INSNS). */
+#define MAX_INSNS 512
+
+static uint64_t block_rip(const struct system_block *b)
+{
+	return b->start - b->base;
+}
+
+/*
+ * The block b as it is at the RIP at which it runs now. The copy remains until the next block but
+ * one begins, so that the one that is running remains, too.
+ */
+NOINLINE static const struct system_block *block_at(struct system_vcpu *v,
+						    const struct system_block *b, uint64_t rip)
+{
+	struct system_block **place = &v->moved[v->running == v->moved[0]], *copy;
+	const uint64_t by = rip - block_rip(b);
+	const uint64_t mask = b->mode == PTAH_EXEC_64 ? UINT64_MAX : UINT32_MAX;
+
+	if (!*place)
+		*place = malloc(sizeof(**place) + MAX_INSNS);
+	copy = *place;
+	if (!copy)
+		system_no_memory();
+	memcpy(copy, b, sizeof(*b) + b->ninsn);
+	copy->start = (b->start + by) & mask;
+	copy->end = (b->end + by) & mask;
+	copy->target = (b->target + by) & mask;
+	return copy;
+}
+
 __attribute__((used)) static void on_block(unsigned index, const struct system_block *b,
 					   uint64_t *environment)
 {
 	struct system_vcpu *v = system_vcpu(index, environment);
 
+	if (UNLIKELY(environment[GENERAL_RIP] != block_rip(b)))
+		b = block_at(v, b, environment[GENERAL_RIP]);
 	v->blocks++;
 	v->since_settled += b->ninsn;
 	if (UNLIKELY(v->traced))
@@ -96,10 +129,8 @@ void system_on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	void *cpu = host_current_cpu();
 
 	(void)id;
-	if (!b) {
-		system_say("no memory");
-		exit(1);
-	}
+	if (!b)
+		system_no_memory();
 	b->start = b->end = qemu_plugin_tb_vaddr(tb);
 	b->ninsn = (uint16_t)n;
 	/* QEMU translates what runs next, so that RIP is its address. */

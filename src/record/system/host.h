@@ -41,8 +41,11 @@ union host_data {
 /* An exception's number for raise(). */
 #define HOST_GP 13
 
-/* MemTxAttrs "unspecified": bit 0. */
-#define HOST_UNSPECIFIED 1u
+/*
+ * MemTxAttrs: no attribute. The struct has 32 bits up to QEMU 9.2 and 64 from then on, with other
+ * bits in other places; the local APIC looks at none of them.
+ */
+#define HOST_NO_ATTRIBUTES UINT64_C(0)
 
 /*
  * X(result, member, parameters, name, other name of newer versions or NULL)
@@ -74,10 +77,10 @@ union host_data {
 	  "cpu_physical_memory_map", NULL)                                                         \
 	X(void, unmap, (void *, uint64_t size, bool write, uint64_t accessed),                     \
 	  "cpu_physical_memory_unmap", NULL)                                                       \
-	X(uint32_t, load32, (void *space, uint64_t physical, unsigned attributes, unsigned *),     \
+	X(uint32_t, load32, (void *space, uint64_t physical, uint64_t attributes, unsigned *),     \
 	  "address_space_ldl", NULL)                                                               \
 	X(void, store32,                                                                           \
-	  (void *space, uint64_t physical, uint32_t value, unsigned attributes, unsigned *),       \
+	  (void *space, uint64_t physical, uint32_t value, uint64_t attributes, unsigned *),       \
 	  "address_space_stl", NULL)                                                               \
 	/* QEMU's big lock. */                                                                     \
 	X(bool, is_locked, (void), "qemu_mutex_iothread_locked", "bql_locked")                     \

@@ -5,21 +5,11 @@
  */
 #include "record/system/system.h"
 
-#include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 struct system_plugin system_plugin;
-
-/* The interface version that QEMU compares with its own (see qemu_api.h). */
-__attribute__((visibility("default"))) int qemu_plugin_version = 1;
-
-__attribute__((constructor)) static void choose_version(void)
-{
-	if (dlsym(RTLD_DEFAULT, "qemu_plugin_get_registers"))
-		qemu_plugin_version = 2;
-}
 
 static void say(const char *format, va_list arguments)
 {
@@ -49,6 +39,12 @@ void system_debug(const char *format, ...)
 	va_end(arguments);
 }
 
+void system_no_memory(void)
+{
+	system_say("no memory");
+	exit(1);
+}
+
 static bool is_supported(const struct qemu_info *info)
 {
 	if (info->system_emulation && !strcmp(info->target_name, "x86_64"))
@@ -74,6 +70,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
 	}
 	if (!host_find() || !system_report_open(system_plugin.arguments.truth))
 		return -1;
+	qemu_api_init(info);
 	system_plugin.max_vcpus = (unsigned)info->system.max_vcpus;
 	system_plugin.vcpus = calloc(system_plugin.max_vcpus, sizeof(*system_plugin.vcpus));
 	if (!system_plugin.vcpus)

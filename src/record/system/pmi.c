@@ -17,12 +17,12 @@
 /* Both are called in the CPU's own thread: QEMU answers for the CPU that runs there. */
 static uint32_t load(uint64_t address)
 {
-	return host.load32(host.memory, address, HOST_UNSPECIFIED, NULL);
+	return host.load32(host.memory, address, HOST_NO_ATTRIBUTES, NULL);
 }
 
 static void store(uint64_t address, uint32_t value)
 {
-	host.store32(host.memory, address, value, HOST_UNSPECIFIED, NULL);
+	host.store32(host.memory, address, value, HOST_NO_ATTRIBUTES, NULL);
 }
 
 static void send(void *cpu, union host_data data)

@@ -46,7 +46,13 @@ enum system_trap {
 	TRAP_RDPMC,
 };
 
-/* A translated block. It is never freed, because QEMU may run it at any time. */
+/*
+ * A translated block. It is never freed, because QEMU may run it at any time.
+ *
+ * QEMU translates the code of a physical page once for all linear addresses at which the page is
+ * mapped: a library in several processes, for instance. The addresses here are those at which the
+ * block was translated; a copy is moved to where it runs (block_at() in blocks.c).
+ */
 struct system_block {
 	uint64_t start;	 /* linear address */
 	uint64_t end;	 /* address after its last instruction */
@@ -65,8 +71,12 @@ struct system_block {
 
 struct system_vcpu {
 	unsigned index;
-	void *cpu;	   /* QEMU's struct CPUState */
-	uint64_t *general; /* QEMU's RAX, RCX, RDX, RBX, RSP, ..., R15 of this CPU */
+	void *cpu; /* QEMU's struct CPUState */
+	/*
+	 * QEMU's RAX, RCX, RDX, RBX, RSP, ..., R15 of this CPU, and after them RIP, which is exact
+	 * where a block begins.
+	 */
+	uint64_t *general;
 	struct ptah_model *model;
 	struct system_registers registers;
 	struct system_truth truth;
@@ -75,6 +85,7 @@ struct system_vcpu {
 	/* flow.c: while TraceEn is 1 */
 	bool traced;
 	const struct system_block *running; /* has begun, and is not reported yet */
+	struct system_block *moved[2];	    /* blocks.c: copies, `running` and the next one */
 	bool known;			    /* `at` is known; `running` is NULL */
 	uint64_t at;			    /* the address of the next instruction */
 
@@ -96,6 +107,9 @@ struct system_plugin {
 /* A global, because QEMU's interface passes no context. */
 extern struct system_plugin system_plugin;
 
+/* Ends QEMU. */
+void system_no_memory(void) __attribute__((noreturn));
+
 /* One line to standard error; the second only with the argument `verbose`. */
 void system_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void system_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -108,6 +122,9 @@ struct system_vcpu *system_vcpu_of(const void *cpu);
 /* Where this CPU is now: its privilege level and enum ptah_exec_mode. */
 void system_find_mode(void *cpu, uint8_t *cpl, uint8_t *mode);
 struct ptah_model_context system_context(const struct system_vcpu *v, unsigned cpl, unsigned mode);
+
+/* The place of RIP in system_vcpu.general. */
+#define GENERAL_RIP 16
 
 /* blocks.c */
 void system_on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);

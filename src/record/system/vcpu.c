@@ -37,12 +37,6 @@ struct system_vcpu *system_vcpu_of(const void *cpu)
 	return NULL;
 }
 
-static _Noreturn void no_memory(unsigned index)
-{
-	system_say("no memory for processor %u", index);
-	exit(1);
-}
-
 static struct system_vcpu *make(unsigned index, uint64_t *environment)
 {
 	const struct ptah_model_choices choices = {.whole_ip = true};
@@ -57,15 +51,20 @@ static struct system_vcpu *make(unsigned index, uint64_t *environment)
 	if (v)
 		v->model = malloc(ptah_model_size());
 	if (!v || !v->model)
-		no_memory(index);
+		system_no_memory();
 	v->index = index;
 	v->cpu = host.cpu_get((int)index);
 	v->general = environment;
+	if (v->general[GENERAL_RIP] != system_read(v->cpu, HOST_RIP)) {
+		system_say("this QEMU keeps the registers of its processors in another order: "
+			   "Debian's 7.2 and 10.0 are known to work");
+		exit(1);
+	}
 	ptah_model_init(v->model, &config);
 	ptah_model_choose(v->model, &choices);
 	system_registers_init(&v->registers, v->model);
 	if (!system_truth_init(&v->truth))
-		no_memory(index);
+		system_no_memory();
 	system_hook_interrupts(v->cpu);
 	return v;
 }

@@ -80,17 +80,6 @@ bool plugin_is_restorer(uint64_t address)
 
 /* Blocks */
 
-static const uint8_t *insn_bytes(const struct qemu_plugin_insn *insn, uint8_t *buffer, size_t *n)
-{
-	*n = qemu_plugin_insn_size(insn);
-	if (*n > X86_MAX_SIZE)
-		*n = X86_MAX_SIZE;
-	if (plugin.api < 3)
-		return qemu_plugin_insn_data(insn);
-	*n = plugin.copy_insn(insn, buffer, *n);
-	return buffer;
-}
-
 /*
  * Reads the block's instructions. The last one may be cut: QEMU undoes an instruction that crosses
  * a page and begins the next block with it, and it stops at bytes that it cannot execute. A prefix
@@ -103,8 +92,8 @@ static void read_insns(struct block *b, const struct qemu_plugin_tb *tb, uint8_t
 	struct x86_insn insn;
 
 	for (size_t i = 0; i < count && b->end - b->start < MAX_BLOCK_BYTES - X86_MAX_SIZE; i++) {
-		size_t n;
-		const uint8_t *p = insn_bytes(qemu_plugin_tb_get_insn(tb, i), buffer, &n);
+		size_t n = X86_MAX_SIZE;
+		const uint8_t *p = qemu_api_insn_bytes(qemu_plugin_tb_get_insn(tb, i), buffer, &n);
 
 		if (x86_decode(p, n, b->end, PTAH_EXEC_64, &insn) < 0)
 			break;

@@ -5,7 +5,6 @@
  */
 #include "record/qemu/plugin/plugin.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
@@ -17,15 +16,6 @@
 #include <unistd.h>
 
 struct plugin plugin;
-
-/* The interface version that QEMU compares with its own (see qemu_api.h). */
-__attribute__((visibility("default"))) int qemu_plugin_version = 1;
-
-__attribute__((constructor)) static void choose_version(void)
-{
-	if (dlsym(RTLD_DEFAULT, "qemu_plugin_get_registers"))
-		qemu_plugin_version = 2;
-}
 
 static void on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
@@ -199,8 +189,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
 	/* After an execve the recorder may have ended already. The program runs all the same. */
 	if (!map_shared(fd))
 		return name ? 0 : -1;
-	plugin.api = info->version.cur;
-	*(void **)&plugin.copy_insn = dlsym(RTLD_DEFAULT, "qemu_plugin_insn_data");
+	qemu_api_init(info);
 	plugin_trace_init();
 	plugin_watch_end();
 	if (name)

@@ -34,9 +34,6 @@ struct plugin {
 	struct shared_header *shared;
 	uint64_t buffer; /* shared->buffer */
 	uint64_t guard;	 /* shared->guard */
-	int api;
-	/* qemu_plugin_insn_data() of version 3, which copies up to n bytes. */
-	size_t (*copy_insn)(const struct qemu_plugin_insn *insn, void *bytes, size_t n);
 	bool recorder_gone;
 	uint64_t guest_base;
 	_Atomic uint64_t map_time; /* time at which a file was last mapped for execution */

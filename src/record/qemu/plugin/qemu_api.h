@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part of QEMU's TCG plugin interface that the plugin uses. Debian's qemu-user ships no header
- * for it, and the interface is small and stable, so it is declared here.
+ * The part of QEMU's TCG plugin interface that the plugins use. Debian's packages of QEMU have no
+ * header for it, and the interface is small and stable, so it is declared here.
  *
- * Version 1 is that of QEMU 4.2 to 8.x. QEMU 9.0 and later accept only version 2, and from version
- * 3 on qemu_plugin_insn_data() copies. Tested with QEMU 7.2; support for later versions follows
- * their documentation.
+ * Version 1 is that of QEMU 4.2 to 8.x. QEMU 9.0 and later accept only version 2 and later, and
+ * from version 3 on (QEMU 9.1) qemu_plugin_insn_data() copies. qemu_api.c adapts the plugins to
+ * the QEMU that loads them. Tested with QEMU 7.2 (programs and virtual machines) and 10.0 (virtual
+ * machines; Debian's qemu-user 10.0 is linked statically and loads no plugins).
  */
 #ifndef PTAH_RECORD_QEMU_PLUGIN_QEMU_API_H
 #define PTAH_RECORD_QEMU_PLUGIN_QEMU_API_H
@@ -56,10 +57,19 @@ size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *tb);
 uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *tb);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *tb, size_t i);
 
-/* Versions 1 and 2: returns a pointer to the bytes. */
+/* Versions 1 and 2: returns a pointer to the bytes. Use qemu_api_insn_bytes(). */
 const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *insn);
 size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *insn);
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *insn);
 void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *insn);
+
+/* Called by qemu_plugin_install(). */
+void qemu_api_init(const struct qemu_info *info);
+
+/*
+ * The bytes of an instruction; *n, their limit, becomes their number. The result is QEMU's memory,
+ * valid while the block is translated, or `buffer`, which must have room for *n.
+ */
+const uint8_t *qemu_api_insn_bytes(const struct qemu_plugin_insn *insn, uint8_t *buffer, size_t *n);
 
 #endif
