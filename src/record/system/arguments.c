@@ -3,9 +3,12 @@
 #include "record/system/arguments.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DEFAULT_MODEL "skylake"
+#define DEFAULT_MHZ   100
+#define MAX_MHZ	      10000
 
 static void list_models(char *text, size_t n)
 {
@@ -46,12 +49,26 @@ static bool set_truth(struct system_arguments *a, const char *file, char *error,
 	return false;
 }
 
+static bool set_tsc(struct system_arguments *a, const char *word, char *error, size_t n)
+{
+	char *end;
+	const unsigned long mhz = strtoul(word, &end, 10);
+
+	a->tsc_mhz = (unsigned)mhz;
+	if (!strcmp(word, "host") || (*word >= '1' && *word <= '9' && !*end && mhz <= MAX_MHZ))
+		return true;
+	snprintf(error, n, "tsc=%s: must be the frequency of the TSC in MHz, from 1 to %d, or host",
+		 word, MAX_MHZ);
+	return false;
+}
+
 static const struct option {
 	const char *name;
 	bool (*set)(struct system_arguments *a, const char *value, char *error, size_t n);
 } options[] = {
     {"model=", set_model},
     {"truth=", set_truth},
+    {"tsc=", set_tsc},
     {"verbose=", set_verbose},
 };
 
@@ -63,8 +80,10 @@ static bool read_one(struct system_arguments *a, const char *text, char *error, 
 		if (!strncmp(text, options[i].name, length))
 			return options[i].set(a, text + length, error, n);
 	}
-	snprintf(error, n,
-		 "unknown argument \"%s\"; there are model=NAME, truth=FILE and verbose=on", text);
+	snprintf(
+	    error, n,
+	    "unknown argument \"%s\"; there are model=NAME, truth=FILE, tsc=MHZ and verbose=on",
+	    text);
 	return false;
 }
 
@@ -72,6 +91,7 @@ bool system_arguments(struct system_arguments *a, int count, char **values, char
 {
 	memset(a, 0, sizeof(*a));
 	a->processor = ptah_model_find(DEFAULT_MODEL);
+	a->tsc_mhz = DEFAULT_MHZ;
 	for (int i = 0; i < count; i++)
 		if (!read_one(a, values[i], error, n))
 			return false;

@@ -73,6 +73,13 @@ union host_data {
 	X(bool, exec_interrupt, (void *cpu, int request), "x86_cpu_exec_interrupt", NULL)          \
 	X(void *, class_of, (void *object), "object_get_class", NULL)                              \
 	X(uint64_t, tsc, (void *environment), "cpu_get_tsc", NULL)                                 \
+	/* Nanoseconds that the machine has run. */                                                \
+	X(int64_t, nanoseconds, (void), "cpu_get_clock", NULL)                                     \
+	/* What RDTSC returns, from the accelerator's function for it or from QEMU's own. */       \
+	X(int64_t, ticks, (void), "cpus_get_elapsed_ticks", NULL)                                  \
+	X(void *, accelerator, (void), "cpus_get_accel", NULL)                                     \
+	/* -icount: the time that so many instructions take. */                                    \
+	X(int64_t, icount_time, (int64_t insns), "icount_to_ns", NULL)                             \
 	X(void *, map, (uint64_t physical, uint64_t * size, bool write),                           \
 	  "cpu_physical_memory_map", NULL)                                                         \
 	X(void, unmap, (void *, uint64_t size, bool write, uint64_t accessed),                     \

@@ -177,6 +177,9 @@ bool system_report_open(const char *path);
 void system_report(struct system_vcpu *v, uint64_t tag);
 
 /* clock.c */
+/* Called when a CPU begins to run. */
+void system_clock_init(void);
+qemu_vcpu_fn system_on_idle, system_on_resume;
 uint64_t system_now(const struct system_vcpu *v);
 /* Lets the model's clock reach the current time. */
 void system_pass_time(struct system_vcpu *v);

@@ -66,6 +66,7 @@ static struct system_vcpu *make(unsigned index, uint64_t *environment)
 	if (!system_truth_init(&v->truth))
 		system_no_memory();
 	system_hook_interrupts(v->cpu);
+	system_clock_init();
 	return v;
 }
 

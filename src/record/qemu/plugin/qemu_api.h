@@ -47,6 +47,8 @@ typedef void qemu_syscall_return_fn(qemu_plugin_id_t id, unsigned vcpu, int64_t 
 				    int64_t result);
 
 void qemu_plugin_register_vcpu_exit_cb(qemu_plugin_id_t id, qemu_vcpu_fn *fn);
+void qemu_plugin_register_vcpu_idle_cb(qemu_plugin_id_t id, qemu_vcpu_fn *fn);
+void qemu_plugin_register_vcpu_resume_cb(qemu_plugin_id_t id, qemu_vcpu_fn *fn);
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, qemu_translate_fn *fn);
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, qemu_exec_fn *fn,
 					  enum qemu_plugin_cb_flags flags, void *user);
