@@ -36,7 +36,7 @@ PTAH_BEGIN_DECLS
 	/* the trace: what packets mean together */                                                \
 	X(BAD_CONTEXT, -30, "packet is not allowed here")                                          \
 	X(NO_IP, -31, "an IP was needed but the packet suppresses it")                             \
-	X(LOST, -32, "the processor lost packets (overflow)")                                      \
+	X(LOST, -32, "trace was lost: a buffer was full, or was overwritten")                      \
 	X(EVENT, -33, "an event comes before the next branch")                                     \
 	X(QUERY, -34, "the trace answers another kind of branch")                                  \
 	X(END, -35, "the trace has ended")                                                         \

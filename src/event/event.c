@@ -41,7 +41,7 @@ static void finish(struct ptah_event_decoder *d)
 	event_conclude(d);
 	if (d->pos != d->end)
 		event_push_error(d, PTAH_E_TRUNCATED, offset);
-	else if (!d->synced && offset != d->start)
+	else if (d->phase == EVENT_UNSYNCED && !d->synced && offset != d->start)
 		event_push_error(d, PTAH_E_NO_SYNC, d->start);
 	d->pos = d->end;
 	d->phase = EVENT_DONE;
@@ -239,6 +239,12 @@ void ptah_event_seek(struct ptah_event_decoder *d, uint64_t offset)
 {
 	if (d)
 		begin(d, offset);
+}
+
+void event_restart(struct ptah_event_decoder *d, uint64_t offset)
+{
+	begin(d, offset);
+	d->phase = EVENT_RESTART;
 }
 
 int ptah_event_sync_offset(const struct ptah_event_decoder *d, uint64_t *offset)

@@ -37,6 +37,7 @@ enum event_phase {
 	EVENT_SETTLE,	    /* after a PSBEND: is the PSB+'s FUP true? (erratum BDM70) */
 	EVENT_OVERFLOW,	    /* after an OVF, until an IP packet: execution continues there */
 	EVENT_DOUBT,	    /* after an OVF and a FUP: is the FUP true? (erratum APL12) */
+	EVENT_RESTART,	    /* at the first packet after TraceEn was set again */
 	EVENT_RUN,
 	EVENT_DONE, /* the trace has ended */
 };
@@ -145,6 +146,13 @@ static inline bool event_has_erratum(const struct ptah_event_decoder *d, enum pt
 {
 	return d->config.errata >> erratum & 1;
 }
+
+/*
+ * As ptah_event_seek(), to an offset at which the processor began to trace again after trace was
+ * lost: a packet begins there, perhaps no PSB. Decoding begins at the first TIP.PGE that has a
+ * complete address, or at the first PSB.
+ */
+void event_restart(struct ptah_event_decoder *d, uint64_t offset);
 
 /* The next item. 1, or 0 when more bytes are needed or the trace has ended. */
 int event_next(struct ptah_event_decoder *d, struct ptah_item *item);

@@ -357,6 +357,36 @@ void event_take_in_run(struct ptah_event_decoder *d, const struct ptah_packet *p
 	}
 }
 
+/*
+ * After event_restart(). Tracing is off until a TIP.PGE with a MODE.Exec before it. Nothing is
+ * known of the IPs in the trace that was lost, against which addresses may be compressed: a TIP.PGE
+ * with such an address is left out, and so is a packet that can only follow a TIP.PGE, and what
+ * follows them up to the next PSB.
+ */
+static void take_in_restart(struct ptah_event_decoder *d, const struct ptah_packet *packet,
+			    uint64_t offset)
+{
+	switch (packet->type) {
+	case PTAH_PACKET_TIP_PGE:
+		if (!d->has_mode ||
+		    (packet->u.ip.ipc != PTAH_IPC_SEXT_48 && packet->u.ip.ipc != PTAH_IPC_FULL))
+			break;
+		d->phase = EVENT_RUN;
+		event_take_in_run(d, packet, offset);
+		return;
+	case PTAH_PACKET_PIP:
+	case PTAH_PACKET_VMCS:
+	case PTAH_PACKET_MODE_TSX:
+	case PTAH_PACKET_STOP:
+		event_take_in_run(d, packet, offset);
+		return;
+	default:
+		break;
+	}
+	event_forget_pending(d);
+	d->phase = EVENT_UNSYNCED;
+}
+
 void event_take(struct ptah_event_decoder *d, const struct ptah_packet *packet, uint64_t offset)
 {
 	if (d->phase == EVENT_SETTLE && !event_settle_header(d, packet, offset))
@@ -375,6 +405,9 @@ void event_take(struct ptah_event_decoder *d, const struct ptah_packet *packet, 
 		break;
 	case EVENT_DOUBT:
 		event_take_in_doubt(d, packet, offset);
+		break;
+	case EVENT_RESTART:
+		take_in_restart(d, packet, offset);
 		break;
 	default:
 		event_take_in_run(d, packet, offset);

@@ -10,6 +10,7 @@
  */
 #include "flow/emit_items.h"
 #include "flow/paths.h"
+#include "flow/state.h"
 
 #include <stdlib.h>
 
@@ -76,12 +77,10 @@ int ptah_flow_feed(struct ptah_flow *f, const void *bytes, size_t n, bool last)
 	return ptah_event_feed(f->events, bytes, n, last);
 }
 
-void ptah_flow_seek(struct ptah_flow *f, uint64_t offset)
+/* Forgets all that depends on the trace so far. The events are at another offset already. */
+static void begin_again(struct ptah_flow *f)
 {
-	if (!f)
-		return;
 	flow_drop_mark(f);
-	ptah_event_seek(f->events, offset);
 	flow_lose_position(f);
 	f->mode = f->speculative = 0;
 	flow_set_head(f, PTAH_TSC_UNBOUNDED);
@@ -92,6 +91,20 @@ void ptah_flow_seek(struct ptah_flow *f, uint64_t offset)
 		f->code.space = 0;
 	}
 	code_forget_refusals(&f->code);
+}
+
+void ptah_flow_seek(struct ptah_flow *f, uint64_t offset)
+{
+	if (!f)
+		return;
+	ptah_event_seek(f->events, offset);
+	begin_again(f);
+}
+
+void flow_restart(struct ptah_flow *f, uint64_t offset)
+{
+	event_restart(f->events, offset);
+	begin_again(f);
 }
 
 void ptah_flow_time(const struct ptah_flow *f, struct ptah_time *time)

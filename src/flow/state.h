@@ -23,6 +23,9 @@ struct flow_state {
 	uint64_t sites[STACK_SIZE];
 };
 
+/* ptah_flow_seek(), to a place as for event_restart(). */
+void flow_restart(struct ptah_flow *f, uint64_t offset);
+
 void flow_save_state(const struct ptah_flow *f, struct flow_state *state);
 
 /* Without `timed` the times may differ; then the items are equal but for their times. */

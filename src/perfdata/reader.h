@@ -28,9 +28,9 @@ struct perfdata_record {
 	size_t text_size;
 	const uint8_t *bytes; /* AUXTRACE and samples: the trace; code, TEXT_POKE: its bytes */
 	uint64_t trace_size;
-	uint64_t trace_offset; /* AUXTRACE: offset in its stream */
+	uint64_t trace_offset; /* AUXTRACE, AUX: offset in its stream */
 	uint32_t index;	       /* AUXTRACE, samples and truth: stream */
-	uint64_t lost;	       /* AUX: bytes; LOST: events; truth: overflows */
+	uint64_t lost;	       /* AUX: PERFDATA_AUX_*; LOST: events; truth: overflows */
 	uint64_t tsc;	       /* code */
 	uint32_t program;      /* BPF_EVENT: id */
 	uint32_t old_size;     /* TEXT_POKE: bytes[] has the old bytes, then `size` new ones */

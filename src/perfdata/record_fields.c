@@ -322,7 +322,7 @@ bool perfdata_read_record(struct perfdata_file *f, struct reader *r, uint16_t mi
 		read_text_poke(r, record);
 		break;
 	case PERFDATA_AUX:
-		reader_u64(r);
+		record->trace_offset = reader_u64(r);
 		record->size = reader_u64(r);
 		record->lost = reader_u64(r) & (PERFDATA_AUX_TRUNCATED | PERFDATA_AUX_PARTIAL);
 		break;

@@ -2,6 +2,8 @@
 /* The profile's life cycle and the functions that callers read its counts with. */
 #include "profile/profile_internal.h"
 
+#include "flow/state.h"
+
 #include <stdlib.h>
 
 /* The flow has carried out an indirect branch: counts its edge. */
@@ -122,6 +124,13 @@ void ptah_profile_seek(struct ptah_profile *p, uint64_t offset)
 		return;
 	ptah_flow_seek(p->flow, offset);
 	ptah_profile_seek(p->beside, offset);
+}
+
+void profile_restart(struct ptah_profile *p, uint64_t offset)
+{
+	flow_restart(p->flow, offset);
+	if (p->beside)
+		profile_restart(p->beside, offset);
 }
 
 int profile_count_up(struct ptah_profile *p)

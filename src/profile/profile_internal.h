@@ -282,6 +282,9 @@ int profile_run(struct ptah_profile *p);
  * profile.c: for the session layer, which brings a profile to a place in its trace: feeds bytes
  * without counting them, and carries out one packet of them like flow_read_packet().
  */
+/* ptah_profile_seek(), to a place as for event_restart(). */
+void profile_restart(struct ptah_profile *p, uint64_t offset);
+
 int profile_feed_only(struct ptah_profile *p, const void *bytes, size_t n, bool last);
 int profile_pass_packet(struct ptah_profile *p, struct ptah_item *items, size_t capacity,
 			bool *starved);

@@ -137,8 +137,10 @@ static int add_piece(struct stream *stream, const uint8_t *bytes, uint64_t size,
 	if (!pieces)
 		return PTAH_E_NOMEM;
 	stream->pieces = pieces;
-	pieces[stream->count++] =
-	    (struct piece){bytes, stream->info.bytes, joint != JOINT_NONE, joint == JOINT_SEPARATE};
+	pieces[stream->count++] = (struct piece){.bytes = bytes,
+						 .offset = stream->info.bytes,
+						 .gap = joint != JOINT_NONE,
+						 .separate = joint == JOINT_SEPARATE};
 	stream->info.bytes += size;
 	return 0;
 }
@@ -154,6 +156,20 @@ int session_add_pieces(struct stream *stream, const uint8_t *bytes, uint64_t siz
 		status = add_piece(stream, bytes + at, n, at ? JOINT_NONE : joint);
 	}
 	return status;
+}
+
+/* Notes where the trace of a record is, for session_cut_streams(). */
+static int add_placement(struct stream *stream, uint64_t end, uint64_t size)
+{
+	struct placement *placements =
+	    session_grow(stream->placements, stream->placement_count, &stream->placement_capacity,
+			 sizeof(*placements));
+
+	if (!placements)
+		return PTAH_E_NOMEM;
+	stream->placements = placements;
+	placements[stream->placement_count++] = (struct placement){end, size, stream->info.bytes};
+	return 0;
 }
 
 int session_add_trace(struct ptah_session *s, uint32_t index, int32_t tid, int32_t cpu,
@@ -176,6 +192,8 @@ int session_add_trace(struct ptah_session *s, uint32_t index, int32_t tid, int32
 	if (skip >= size)
 		return 0;
 	stream->expected = offset + size;
+	if (!perfdata_snapshot(s->file) && add_placement(stream, offset + size, size - skip) < 0)
+		return PTAH_E_NOMEM;
 	return session_add_pieces(stream, bytes + skip, size - skip, gap ? JOINT_GAP : JOINT_NONE);
 }
 

@@ -38,7 +38,9 @@ struct pass {
 	struct set_maps maps;
 	struct mark *marks;
 	size_t count, capacity;
-	uint64_t lost, cut; /* events and pieces of trace that the kernel reported as lost */
+	uint64_t lost, damaged; /* events and pieces of trace that the kernel reported as lost */
+	struct cut *cuts;
+	size_t cut_count, cut_capacity;
 };
 
 void *session_grow(void *array, size_t count, size_t *capacity, size_t size)
@@ -116,6 +118,22 @@ static int mark_set(struct pass *pass, struct ptah_message *why)
 	return status;
 }
 
+/* Trace was lost between this record's and the next one's, or, if only partial, within it. */
+static int on_aux(struct pass *pass, const struct perfdata_record *r)
+{
+	struct cut *cuts;
+
+	pass->damaged += r->lost != 0;
+	if (!(r->lost & PERFDATA_AUX_TRUNCATED) || r->size > UINT64_MAX - r->trace_offset)
+		return 0;
+	cuts = session_grow(pass->cuts, pass->cut_count, &pass->cut_capacity, sizeof(*cuts));
+	if (!cuts)
+		return PTAH_E_NOMEM;
+	pass->cuts = cuts;
+	cuts[pass->cut_count++] = (struct cut){r->cpu, r->tid, r->trace_offset + r->size};
+	return 0;
+}
+
 static int first_pass(struct pass *pass, const struct perfdata_record *r)
 {
 	struct ptah_session *s = pass->session;
@@ -126,8 +144,7 @@ static int first_pass(struct pass *pass, const struct perfdata_record *r)
 		return session_add_trace(s, r->index, r->tid, r->cpu, r->trace_offset, r->bytes,
 					 r->trace_size);
 	case PERFDATA_AUX:
-		pass->cut += r->lost != 0;
-		return 0;
+		return on_aux(pass, r);
 	case PERFDATA_LOST:
 		pass->lost += r->lost;
 		return 0;
@@ -300,7 +317,9 @@ static int read_twice(struct pass *pass, struct ptah_message *why)
 	if (more < 0)
 		return more;
 	s->has_clock = perfdata_clock(s->file, &s->clock);
-	status = pass->set ? mark_set(pass, why) : 0;
+	status = session_cut_streams(s, pass->cuts, pass->cut_count);
+	if (status >= 0 && pass->set)
+		status = mark_set(pass, why);
 	if (status >= 0)
 		status = sort_marks(pass);
 	if (status >= 0)
@@ -320,9 +339,9 @@ static int note_losses(const struct pass *pass)
 		status = session_note_format(
 		    s, "the kernel lost %" PRIu64 " events: processes or their maps may be missing",
 		    pass->lost);
-	if (pass->cut && status >= 0)
+	if (pass->damaged && status >= 0)
 		status = session_note_format(
-		    s, "%" PRIu64 " pieces of trace are cut: the buffer was full", pass->cut);
+		    s, "%" PRIu64 " pieces of trace are cut: the buffer was full", pass->damaged);
 	if (perfdata_truncated(s->file) && status >= 0)
 		status =
 		    session_note_format(s, "%s is cut short at offset %" PRIu64 ": its end is lost",
@@ -344,6 +363,7 @@ int session_read_records(struct ptah_session *s, const char *path, const struct 
 		why->text[0] = '\0';
 	status = read_twice(&pass, why);
 	free(pass.marks);
+	free(pass.cuts);
 	free(pass.maps.maps);
 	if (status >= 0)
 		status = note_losses(&pass);

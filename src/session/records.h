@@ -57,6 +57,18 @@ int session_on_cgroup(struct ptah_session *s, const struct perfdata_record *r);
 /* pieces.c */
 int session_on_truth(struct ptah_session *s, const struct perfdata_record *r);
 
+/* Where the kernel stopped the trace because its buffer was full: from an AUX record. */
+struct cut {
+	int32_t cpu, tid; /* -1: unknown */
+	uint64_t offset;  /* as the recorder counts, of the first byte after it */
+};
+
+/*
+ * cuts.c: divides the streams where their trace was stopped. To be called once, after all trace has
+ * been added.
+ */
+int session_cut_streams(struct ptah_session *s, const struct cut *cuts, size_t count);
+
 /* stream_names.c: takes from a record what it says of streams whose CPU and thread are unknown. */
 void session_take_clue(struct ptah_session *s, const struct perfdata_record *r);
 

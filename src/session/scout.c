@@ -3,6 +3,7 @@
 #include "session/scout.h"
 
 #include "base/compiler.h"
+#include "event/event.h"
 
 #include <stdlib.h>
 
@@ -281,7 +282,10 @@ static int feed(struct scout *s)
 		return 0;
 	}
 	if (piece->gap) {
-		ptah_event_seek(s->events, piece->offset);
+		if (piece->restart)
+			event_restart(s->events, piece->offset);
+		else
+			ptah_event_seek(s->events, piece->offset);
 		go_away(s, false);
 	}
 	n = piece_size(stream, s->next_piece++);

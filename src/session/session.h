@@ -147,9 +147,17 @@ struct runner {
 /* A piece of a stream: trace that is contiguous in the file. */
 struct piece {
 	const uint8_t *bytes;
-	uint64_t offset : 62;  /* offset in the stream; the piece ends where the next one begins */
+	uint64_t offset : 61;  /* offset in the stream; the piece ends where the next one begins */
 	uint64_t gap : 1;      /* it does not continue the piece before it */
 	uint64_t separate : 1; /* with gap: no trace is missing */
+	uint64_t restart : 1;  /* with gap: a packet begins with it, after TraceEn was set again */
+};
+
+/* Where the trace of a record is in a stream: at offset `at`. */
+struct placement {
+	uint64_t end; /* as the recorder counts; increases */
+	uint64_t size;
+	uint64_t at;
 };
 
 struct stream {
@@ -172,6 +180,8 @@ struct stream {
 	uint64_t expected;	 /* trace_offset that the next piece has if nothing is missing */
 	const uint8_t *snapshot; /* the trace of the last record */
 	uint64_t snapshot_size;
+	struct placement *placements; /* while the records are read: of a perf.data */
+	size_t placement_count, placement_capacity;
 };
 
 /* Whether several processes share the stream, each with memory of its own. */

@@ -317,6 +317,15 @@ void stream_seek(struct ptah_stream *s, uint64_t offset)
 		ptah_flow_seek(s->flow, offset);
 }
 
+/* The same, if the processor began to trace again there. */
+static void restart(struct ptah_stream *s, uint64_t offset)
+{
+	if (s->profile)
+		profile_restart(s->profile, offset);
+	else
+		flow_restart(s->flow, offset);
+}
+
 static int feed_next(struct ptah_stream *s)
 {
 	struct stream_bytes b;
@@ -340,12 +349,15 @@ static void set_error(struct ptah_stream *s, struct ptah_item *item, int status)
  */
 static int cross_gap(struct ptah_stream *s, struct ptah_item *item)
 {
-	const bool silent =
-	    perfdata_snapshot(s->session->file) || s->stream->pieces[s->next_piece].separate;
+	const struct piece *piece = &s->stream->pieces[s->next_piece];
+	const bool silent = perfdata_snapshot(s->session->file) || piece->separate;
 	const uint64_t start = s->offset;
 	int status;
 
-	stream_seek(s, start);
+	if (piece->restart)
+		restart(s, start);
+	else
+		stream_seek(s, start);
 	if (!silent) {
 		set_error(s, item, PTAH_E_LOST);
 		if (s->profile)

@@ -598,6 +598,92 @@ static void missing_piece_is_told(void **state)
 	ptah_session_close(s);
 }
 
+/* The kernel stopped the trace of thread 7 at `end`, because its buffer was full. */
+static void put_truncated(struct made *m, uint64_t begin, uint64_t end)
+{
+	struct perfdata_buffer body = {0};
+
+	perfdata_put64(&body, begin);
+	perfdata_put64(&body, end - begin);
+	perfdata_put64(&body, PERFDATA_AUX_TRUNCATED);
+	build_record(&m->file, PERFDATA_AUX, 0, &body, 7, 7, build_time(100));
+	perfdata_buffer_free(&body);
+}
+
+static uint64_t count(const struct ptah_session *s)
+{
+	struct ptah_profile_totals totals;
+	struct ptah_stream *st;
+	int n;
+
+	assert_int_equal(ptah_stream_new(s, 0, &st), 0);
+	while ((n = ptah_stream_count(st)) > 0)
+		;
+	assert_int_equal(n, 0);
+	assert_int_equal(ptah_profile_totals(ptah_stream_profile(st), &totals), 0);
+	ptah_stream_free(st);
+	return totals.instructions;
+}
+
+/*
+ * A full buffer ends in the middle of a packet, and what follows begins with another packet: with a
+ * PSB, whose first byte is not the rest of the packet before it; with a TIP.PGE that has a whole
+ * address; with one whose address is compressed against one that was lost.
+ */
+static void trace_after_a_full_buffer(void **state)
+{
+	struct made m;
+	struct ptah_session *s;
+	struct sums sums;
+	size_t cuts[3], begins, n;
+
+	(void)state;
+	begin(&m);
+	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+	jumps(&m, 100, false, 5);
+	cuts[0] = trace_size(&m) + 1;
+	generator_tip(&m.g, BASE);
+	m.g.out = m.trace + cuts[0];
+	jumps(&m, 200, false, 7);
+	generator_async_disable(&m.g, BASE);
+	cuts[1] = trace_size(&m);
+	generator_tsc(&m.g, 300);
+	m.g.last_ip = GENERATOR_NO_IP;
+	generator_mode_exec(&m.g, 1);
+	generator_enable(&m.g, BASE);
+	for (unsigned i = 0; i < 3; i++)
+		generator_tip(&m.g, BASE);
+	cuts[2] = trace_size(&m);
+	m.g.last_ip = BASE + 0x10000;
+	generator_mode_exec(&m.g, 1);
+	generator_enable(&m.g, BASE);
+	for (unsigned i = 0; i < 4; i++)
+		generator_tip(&m.g, BASE);
+	generator_async_disable(&m.g, BASE);
+	jumps(&m, 400, false, 6);
+	generator_async_disable(&m.g, BASE);
+	n = trace_size(&m);
+
+	/* The first cut is inside the trace of a record, the second at the end of one. */
+	begins = cuts[1];
+	put_truncated(&m, 0, cuts[0]);
+	build_auxtrace(&m.file, 0, 7, -1, 0, m.trace, begins, (begins + 7) & ~(size_t)7);
+	put_truncated(&m, cuts[0], cuts[1]);
+	put_truncated(&m, cuts[1], cuts[1]); /* the kernel tried again before there was room */
+	build_auxtrace(&m.file, 0, 7, -1, begins, m.trace + begins, n - begins, n - begins);
+	put_truncated(&m, cuts[1], cuts[2]);
+	put_truncated(&m, cuts[2], n);
+	s = finish(&m, NULL);
+	sums = decode(s, 0);
+	/* Each cut, and the TIP of which there is only the first byte. */
+	assert_int_equal(sums.errors, 3 + 1);
+	assert_int_equal(sums.last_error, PTAH_E_LOST);
+	assert_int_equal(sums.error_offset, cuts[2]);
+	assert_int_equal(sums.insns, (5 + 7 + 3 + 6) * 3);
+	assert_int_equal(count(s), sums.insns);
+	ptah_session_close(s);
+}
+
 /* The file is cut at every length: never a crash, always a sentence. */
 static void file_cut_short(void **state)
 {
@@ -797,6 +883,7 @@ int main(void)
 	    cmocka_unit_test(snapshots_that_overlap),
 	    cmocka_unit_test(trace_in_samples),
 	    cmocka_unit_test(missing_piece_is_told),
+	    cmocka_unit_test(trace_after_a_full_buffer),
 	    cmocka_unit_test(file_cut_short),
 	    cmocka_unit_test(foreign_and_empty_recordings),
 	    cmocka_unit_test(missing_and_changed_binaries),

@@ -20,6 +20,16 @@ static unsigned trap_of(const uint8_t *bytes, size_t n)
 	return TRAP_NONE;
 }
 
+/* INT3, INT n, INTO, INT1? */
+static bool is_interrupt(const uint8_t *bytes)
+{
+	while (*bytes == 0x66 || *bytes == 0x67 || *bytes == 0xf2 || *bytes == 0xf3 ||
+	       *bytes == 0xf0 || *bytes == 0x2e || *bytes == 0x36 || *bytes == 0x3e ||
+	       *bytes == 0x26 || *bytes == 0x64 || *bytes == 0x65 || (*bytes & 0xf0) == 0x40)
+		bytes++;
+	return (*bytes >= 0xcc && *bytes <= 0xce) || *bytes == 0xf1;
+}
+
 static void describe_last(struct system_block *b, const uint8_t *bytes, size_t n)
 {
 	struct x86_insn insn = {0};
@@ -33,8 +43,8 @@ static void describe_last(struct system_block *b, const uint8_t *bytes, size_t n
 		b->kind = KIND_REP;
 		b->target = b->end - n;
 	}
-	/* INT n: QEMU reports it as an exception. */
-	if (insn.insn_class == PTAH_INSN_FAR_CALL && insn_is_interrupt(bytes) && bytes[0] != 0xff)
+	/* QEMU reports these as exceptions. */
+	if (insn.insn_class == PTAH_INSN_FAR_CALL && is_interrupt(bytes))
 		b->kind = PTAH_INSN_OTHER;
 }
 
@@ -91,7 +101,7 @@ NOINLINE static const struct system_block *block_at(struct system_vcpu *v,
 __attribute__((used)) static void on_block(unsigned index, const struct system_block *b,
 					   uint64_t *environment)
 {
-	struct system_vcpu *v = system_vcpu(index, environment);
+	struct system_vcpu *v = system_vcpu(index, environment, b);
 
 	if (UNLIKELY(environment[GENERAL_RIP] != block_rip(b)))
 		b = block_at(v, b, environment[GENERAL_RIP]);
@@ -122,6 +132,26 @@ __asm__(".pushsection .text\n"
 	".size system_on_block,.-system_on_block\n"
 	".popsection\n");
 
+/*
+ * QEMU translates what runs next, so that the CPU is at the block already. A CPU of which no block
+ * has run is as after a reset.
+ */
+static void describe_place(struct system_block *b, void *cpu)
+{
+	const struct system_vcpu *v = system_vcpu_of(cpu);
+	struct system_place place;
+
+	if (!v) {
+		b->base = b->start - system_read(cpu, HOST_RIP);
+		b->mode = PTAH_EXEC_16;
+		return;
+	}
+	system_find_place(v, &place);
+	b->base = place.base;
+	b->cpl = place.cpl;
+	b->mode = place.mode;
+}
+
 void system_on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	const size_t n = qemu_plugin_tb_n_insns(tb);
@@ -133,9 +163,7 @@ void system_on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		system_no_memory();
 	b->start = b->end = qemu_plugin_tb_vaddr(tb);
 	b->ninsn = (uint16_t)n;
-	/* QEMU translates what runs next, so that RIP is its address. */
-	b->base = b->start - system_read(cpu, HOST_RIP);
-	system_find_mode(cpu, &b->cpl, &b->mode);
+	describe_place(b, cpu);
 	read_insns(b, tb);
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, system_on_block, QEMU_PLUGIN_CB_RW_REGS, b);
 }

@@ -12,17 +12,41 @@ void system_flow_stand(struct system_vcpu *v, uint64_t ip)
 	v->known = true;
 }
 
-void system_flow_begin(struct system_vcpu *v, const struct system_block *b, uint64_t ip)
+/*
+ * The address as packets and address ranges have it: linear, or, where CPUID.14H.0:ECX[31] (LIP) is
+ * 0, the offset in the code segment.
+ */
+static uint64_t packet_ip(const struct system_vcpu *v, uint64_t linear, uint64_t base)
+{
+	if (!base || ptah_model_processor(v->model)->leaf_14_0[2] >> 31)
+		return linear;
+	return (uint32_t)(linear - base);
+}
+
+static struct ptah_model_context context_of(const struct system_place *place)
+{
+	return (struct ptah_model_context){.cr3 = place->cr3,
+					   .cpl = place->cpl,
+					   .mode = place->mode,
+					   .interrupts = place->interrupts};
+}
+
+/* SDM Table "FUP Cases and IP Payload": the FUP of a WRMSR that clears TraceEn has its own address,
+ * and the TIP.PGE of one that sets it the address after it. */
+void system_flow_begin(struct system_vcpu *v, const struct system_block *b)
 {
 	struct ptah_model_context context;
+	struct system_place place;
 
-	v->cr3 = system_read(v->cpu, HOST_CR3);
-	context = system_context(v, b->cpl, b->mode);
 	if (model_trace_en(v->model)) {
-		ptah_model_stand(v->model, ip);
+		ptah_model_stand(v->model, packet_ip(v, b->start, b->base));
 		return;
 	}
-	ptah_model_begin(v->model, ip, &context);
+	system_find_place(v, &place);
+	v->cr3 = place.cr3;
+	v->base = b->base;
+	context = context_of(&place);
+	ptah_model_begin(v->model, packet_ip(v, b->start + b->sizes[0], b->base), &context);
 	ptah_model_set_tsc(v->model, system_now(v));
 }
 
@@ -32,17 +56,24 @@ void system_flow_end(struct system_vcpu *v)
 	v->known = false;
 }
 
+/* The n instructions of b in [b->start, end) have run; the last one is of this kind. */
+static void count(struct system_vcpu *v, const struct system_block *b, uint64_t end, unsigned n,
+		  unsigned kind, bool taken)
+{
+	system_truth_run(&v->truth, v->model, packet_ip(v, b->start, b->base),
+			 packet_ip(v, end, b->base), n, kind, taken);
+}
+
 void system_flow_count_trap(struct system_vcpu *v, const struct system_block *b)
 {
 	if (v->traced)
-		system_truth_run(&v->truth, v->model, b->start, b->start + b->sizes[0], 1,
-				 PTAH_INSN_OTHER, false);
+		count(v, b, b->start + b->sizes[0], 1, PTAH_INSN_OTHER, false);
 }
 
 void system_flow_step(struct system_vcpu *v, uint64_t ip)
 {
 	if (v->traced)
-		ptah_model_stand(v->model, ip);
+		ptah_model_stand(v->model, packet_ip(v, ip, v->base));
 	system_flow_stand(v, ip);
 }
 
@@ -75,51 +106,54 @@ static bool leads_to(const struct system_block *b, uint64_t next)
 	}
 }
 
-static void report_far(struct system_vcpu *v, const struct system_block *b, uint64_t next,
-		       unsigned cpl, unsigned mode)
+/* A transfer from `from`, a linear address in the segment that was in use, to a place. */
+static void report_transfer(struct system_vcpu *v, unsigned kind, uint64_t from,
+			    const struct system_place *to)
 {
-	const struct ptah_model_transfer far = {.kind = PTAH_MODEL_FAR,
-						.ip = b->end - b->last_size,
-						.to = next,
-						.after = system_context(v, cpl, mode)};
+	const struct ptah_model_transfer transfer = {.kind = (uint8_t)kind,
+						     .ip = packet_ip(v, from, v->base),
+						     .to = packet_ip(v, to->ip, to->base),
+						     .after = context_of(to)};
 
 	system_pass_time(v);
-	ptah_model_transfer(v->model, &far);
+	ptah_model_transfer(v->model, &transfer);
+	v->cr3 = to->cr3;
+	v->base = to->base;
 }
 
 static void report_near(struct system_vcpu *v, const struct system_block *b, uint64_t next)
 {
-	const struct ptah_model_branch branch = {.ip = b->end - b->last_size,
-						 .end = b->end,
-						 .to = next,
+	const struct ptah_model_branch branch = {.ip = packet_ip(v, b->end - b->last_size, b->base),
+						 .end = packet_ip(v, b->end, b->base),
+						 .to = packet_ip(v, next, b->base),
 						 .kind = b->kind,
 						 .taken = next != b->end};
 
 	ptah_model_branch(v->model, &branch);
 }
 
-/* b has run to its end; control is at `next` now. */
-static void report(struct system_vcpu *v, const struct system_block *b, uint64_t next, unsigned cpl,
-		   unsigned mode)
+/* b has run to its end, and led to this place. */
+static void report(struct system_vcpu *v, const struct system_block *b,
+		   const struct system_place *place)
 {
+	const uint64_t next = place->ip;
 	/* A rep instruction counts once, with its last iteration. */
 	const unsigned again = b->kind == KIND_REP && next == b->target;
 
-	system_truth_run(&v->truth, v->model, b->start, again ? b->target : b->end,
-			 b->ninsn - again, b->kind, next != b->end);
+	count(v, b, again ? b->target : b->end, b->ninsn - again, b->kind, next != b->end);
 	switch (b->kind) {
 	case PTAH_INSN_FAR_CALL:
 	case PTAH_INSN_FAR_JUMP:
 	case PTAH_INSN_FAR_RETURN:
-		report_far(v, b, next, cpl, mode);
+		report_transfer(v, PTAH_MODEL_FAR, b->end - b->last_size, place);
 		break;
 	case PTAH_INSN_OTHER:
 	case PTAH_INSN_PTWRITE:
 	case KIND_REP:
-		ptah_model_stand(v->model, next);
+		ptah_model_stand(v->model, packet_ip(v, next, b->base));
 		if (b->writes_cr3) {
-			v->cr3 = system_read(v->cpu, HOST_CR3);
-			ptah_model_mov_cr3(v->model, next, v->cr3);
+			v->cr3 = place->cr3;
+			ptah_model_mov_cr3(v->model, packet_ip(v, next, b->base), v->cr3);
 		}
 		break;
 	default:
@@ -139,16 +173,17 @@ static void lost(struct system_vcpu *v, const struct system_block *b, uint64_t i
 			   ip);
 }
 
-void system_flow_arrive(struct system_vcpu *v, uint64_t ip, bool faulted, unsigned cpl,
-			unsigned mode)
+void system_flow_arrive(struct system_vcpu *v, const struct system_place *place, bool faulted)
 {
 	const struct system_block *b = v->running;
+	const uint64_t ip = place->ip;
 	int before;
 
 	if (!b) {
 		if (v->known && v->at != ip) {
 			lost(v, NULL, ip);
-			ptah_model_stand(v->model, ip);
+			v->base = place->base;
+			ptah_model_stand(v->model, packet_ip(v, ip, v->base));
 		}
 		return;
 	}
@@ -157,29 +192,43 @@ void system_flow_arrive(struct system_vcpu *v, uint64_t ip, bool faulted, unsign
 		if (before < 0)
 			lost(v, b, ip);
 		else if (before)
-			system_truth_run(&v->truth, v->model, b->start, ip, (unsigned)before,
-					 PTAH_INSN_OTHER, false);
-		ptah_model_stand(v->model, ip);
+			count(v, b, ip, (unsigned)before, PTAH_INSN_OTHER, false);
+		v->base = place->base;
+		ptah_model_stand(v->model, packet_ip(v, ip, v->base));
 	} else {
-		report(v, b, ip, cpl, mode);
+		v->base = b->base;
+		report(v, b, place);
 	}
 	system_flow_stand(v, ip);
 }
 
 void system_flow_interrupted(struct system_vcpu *v, unsigned kind, uint64_t from)
 {
-	struct ptah_model_transfer transfer = {
-	    .kind = (uint8_t)kind, .ip = from, .to = system_read(v->cpu, HOST_RIP)};
-	uint8_t cpl, mode;
+	struct system_place to;
 
-	system_find_mode(v->cpu, &cpl, &mode);
-	transfer.after = system_context(v, cpl, mode);
+	system_find_place(v, &to);
 	system_truth_event(&v->truth, v->model, kind);
-	system_pass_time(v);
-	ptah_model_transfer(v->model, &transfer);
-	system_flow_stand(v, transfer.to);
+	report_transfer(v, kind, from, &to);
+	system_flow_stand(v, to.ip);
 	if (v->model->pmi_pending)
 		system_poll_pmi(v);
+}
+
+/* Does what ends with b need more than the address of the next block? */
+static bool needs_place(const struct system_block *b)
+{
+	return b->writes_cr3 || b->kind == PTAH_INSN_FAR_CALL || b->kind == PTAH_INSN_FAR_JUMP ||
+	       b->kind == PTAH_INSN_FAR_RETURN;
+}
+
+static void arrive_at_block(struct system_vcpu *v, const struct system_block *b)
+{
+	struct system_place place = {.base = b->base};
+
+	if (v->running && needs_place(v->running))
+		system_find_place(v, &place);
+	place.ip = b->start; /* where blocks are chained, QEMU's RIP is older */
+	system_flow_arrive(v, &place, false);
 }
 
 /* How many blocks may run until the model's clock is set, and until a pending PMI is looked at. */
@@ -187,8 +236,9 @@ void system_flow_interrupted(struct system_vcpu *v, unsigned kind, uint64_t from
 
 void system_flow_block(struct system_vcpu *v, const struct system_block *b)
 {
-	system_flow_arrive(v, b->start, false, b->cpl, b->mode);
-	v->model->program.ip = b->start;
+	arrive_at_block(v, b);
+	v->base = b->base;
+	v->model->program.ip = packet_ip(v, b->start, b->base);
 	if (UNLIKELY(v->model->pmi_pending) && !++v->pmi_blocks)
 		system_poll_pmi(v);
 	if (!(v->blocks % BLOCKS_PER_TIME))

@@ -17,7 +17,7 @@
 static void on_exception(void *cpu)
 {
 	struct system_vcpu *v = system_vcpu_of(cpu);
-	uint64_t from;
+	struct system_place from;
 
 	if (!v) {
 		host.do_interrupt(cpu);
@@ -30,16 +30,16 @@ static void on_exception(void *cpu)
 		host.do_interrupt(cpu);
 		return;
 	}
-	from = system_read(cpu, HOST_RIP);
-	system_flow_arrive(v, from, true, 0, PTAH_EXEC_64);
+	system_find_place(v, &from);
+	system_flow_arrive(v, &from, true);
 	host.do_interrupt(cpu);
-	system_flow_interrupted(v, PTAH_MODEL_EXCEPTION, from);
+	system_flow_interrupted(v, PTAH_MODEL_EXCEPTION, from.ip);
 }
 
 static bool on_interrupt(void *cpu, int request)
 {
 	struct system_vcpu *v = system_vcpu_of(cpu);
-	uint64_t from;
+	struct system_place from, to;
 	bool taken;
 
 	if (!v)
@@ -53,14 +53,16 @@ static bool on_interrupt(void *cpu, int request)
 		}
 		return taken;
 	}
-	from = system_read(cpu, HOST_RIP);
+	system_find_place(v, &from);
 	taken = host.exec_interrupt(cpu, request);
-	if (!taken || system_read(cpu, HOST_RIP) == from)
+	if (!taken)
+		return taken;
+	system_find_place(v, &to);
+	if (to.ip == from.ip)
 		return taken;
 	system_end_isolation(v);
-	/* Where a far transfer led: to the kernel if the address is in its half. */
-	system_flow_arrive(v, from, false, from >> 63 ? 0 : 3, PTAH_EXEC_64);
-	system_flow_interrupted(v, PTAH_MODEL_INTERRUPT, from);
+	system_flow_arrive(v, &from, false);
+	system_flow_interrupted(v, PTAH_MODEL_INTERRUPT, from.ip);
 	return taken;
 }
 

@@ -8,6 +8,7 @@
  *	arguments.c    the plugin's arguments
  *	host.c         the functions of QEMU beyond its plugin interface
  *	vcpu.c         the virtual CPUs; QEMU's registers
+ *	place.c        where a virtual CPU is: address, segment, privilege, mode
  *	blocks.c       describes translated code
  *	flow.c         from blocks that run to the model's branches and transfers
  *	interrupts.c   interrupts and exceptions
@@ -46,6 +47,16 @@ enum system_trap {
 	TRAP_RDPMC,
 };
 
+/* Where a virtual CPU is. */
+struct system_place {
+	uint64_t ip;   /* linear address of the next instruction */
+	uint64_t base; /* of the code segment: what linear addresses exceed RIP by */
+	uint64_t cr3;
+	uint8_t cpl;
+	uint8_t mode;	 /* enum ptah_exec_mode */
+	bool interrupts; /* RFLAGS.IF */
+};
+
 /*
  * A translated block. It is never freed, because QEMU may run it at any time.
  *
@@ -80,7 +91,6 @@ struct system_vcpu {
 	struct ptah_model *model;
 	struct system_registers registers;
 	struct system_truth truth;
-	uint64_t cr3;
 
 	/* flow.c: while TraceEn is 1 */
 	bool traced;
@@ -88,6 +98,7 @@ struct system_vcpu {
 	struct system_block *moved[2];	    /* blocks.c: copies, `running` and the next one */
 	bool known;			    /* `at` is known; `running` is NULL */
 	uint64_t at;			    /* the address of the next instruction */
+	uint64_t cr3, base;		    /* as of the last report */
 
 	/* clock.c */
 	uint64_t blocks;	/* that have run */
@@ -115,13 +126,18 @@ void system_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void system_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* vcpu.c */
-/* The virtual CPU `index`, whose CPUX86State is `environment`. It is made at its first block. */
-struct system_vcpu *system_vcpu(unsigned index, uint64_t *environment);
+/* The virtual CPU `index`, whose CPUX86State is `environment`, at the beginning of b. It is made at
+ * its first block. */
+struct system_vcpu *system_vcpu(unsigned index, uint64_t *environment,
+				const struct system_block *b);
 /* NULL: this CPU has not run yet. */
 struct system_vcpu *system_vcpu_of(const void *cpu);
-/* Where this CPU is now: its privilege level and enum ptah_exec_mode. */
-void system_find_mode(void *cpu, uint8_t *cpl, uint8_t *mode);
-struct ptah_model_context system_context(const struct system_vcpu *v, unsigned cpl, unsigned mode);
+
+/* place.c */
+/* Finds out where QEMU keeps the segment registers. `base`: of this CPU's code segment now. */
+void system_find_segments(const struct system_vcpu *v, uint64_t base);
+/* Where v is now, if it is outside of translated code or where a block begins. */
+void system_find_place(const struct system_vcpu *v, struct system_place *place);
 
 /* The place of RIP in system_vcpu.general. */
 #define GENERAL_RIP 16
@@ -130,18 +146,17 @@ struct ptah_model_context system_context(const struct system_vcpu *v, unsigned c
 void system_on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
 
 /* flow.c */
-/* Tracing has been switched on or off by the instruction before `ip`. */
-void system_flow_begin(struct system_vcpu *v, const struct system_block *b, uint64_t ip);
+/* The instruction b, a WRMSR or XRSTORS, is about to write IA32_RTIT_CTL. */
+void system_flow_begin(struct system_vcpu *v, const struct system_block *b);
 void system_flow_end(struct system_vcpu *v);
 /* The block `b` begins. */
 void system_flow_block(struct system_vcpu *v, const struct system_block *b);
 /*
- * Control is at `ip` now, with this privilege and mode. `faulted`: the instruction there raised an
- * exception, so that the running block ended before it.
+ * Control is at this place now. `faulted`: the instruction there raised an exception, so that the
+ * running block ended before it.
  */
-void system_flow_arrive(struct system_vcpu *v, uint64_t ip, bool faulted, unsigned cpl,
-			unsigned mode);
-/* An interrupt or exception has led from `from` to where the CPU is now. */
+void system_flow_arrive(struct system_vcpu *v, const struct system_place *place, bool faulted);
+/* An interrupt or exception has led from `from`, a linear address, to where the CPU is now. */
 void system_flow_interrupted(struct system_vcpu *v, unsigned kind, uint64_t from);
 /* A trapped instruction, the only one of its block, is about to be carried out. */
 void system_flow_count_trap(struct system_vcpu *v, const struct system_block *b);

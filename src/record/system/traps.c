@@ -104,10 +104,12 @@ static enum system_access on_wrmsr(struct system_vcpu *v, const struct system_bl
 	const bool ctl = msr == PTAH_IA32_RTIT_CTL;
 	enum system_access access;
 
-	if (ctl && !model_msr_faults(v->model, msr, value))
-		system_flow_count_trap(v, b); /* it is traced if tracing was on before it */
+	/* It is traced if tracing was on and remains so: the FUP of one that clears TraceEn has its
+	 * address, and a decoder stops before it. */
+	if (ctl && value & PTAH_RTIT_CTL_TRACE_EN && !model_msr_faults(v->model, msr, value))
+		system_flow_count_trap(v, b);
 	if (ctl)
-		system_flow_begin(v, b, b->start + b->sizes[0]);
+		system_flow_begin(v, b);
 	access = system_wrmsr(&v->registers, v->model, msr, value);
 	if (access == SYSTEM_NOT_OURS)
 		access = write_truth(v, msr, value);

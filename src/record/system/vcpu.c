@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The virtual CPUs: how they are made, and where they are. */
+/* The virtual CPUs: how they are made, and QEMU's registers. */
 #include "record/system/system.h"
 
 #include <stdio.h>
@@ -70,26 +70,11 @@ static struct system_vcpu *make(unsigned index, uint64_t *environment)
 	return v;
 }
 
-struct system_vcpu *system_vcpu(unsigned index, uint64_t *environment)
+struct system_vcpu *system_vcpu(unsigned index, uint64_t *environment, const struct system_block *b)
 {
-	if (UNLIKELY(!system_plugin.vcpus[index]))
+	if (UNLIKELY(!system_plugin.vcpus[index])) {
 		system_plugin.vcpus[index] = make(index, environment);
+		system_find_segments(system_plugin.vcpus[index], b->base);
+	}
 	return system_plugin.vcpus[index];
-}
-
-void system_find_mode(void *cpu, uint8_t *cpl, uint8_t *mode)
-{
-	const uint64_t selector = system_read(cpu, HOST_CS), cr0 = system_read(cpu, HOST_CR0);
-
-	*cpl = cr0 & 1 ? selector & 3 : 0;
-	if (system_read(cpu, HOST_EFER) & 0x400) /* LMA; 23H is Linux' selector of 32-bit code */
-		*mode = selector == 0x23 ? PTAH_EXEC_32 : PTAH_EXEC_64;
-	else
-		*mode = cr0 & 1 ? PTAH_EXEC_32 : PTAH_EXEC_16;
-}
-
-struct ptah_model_context system_context(const struct system_vcpu *v, unsigned cpl, unsigned mode)
-{
-	return (struct ptah_model_context){
-	    .cr3 = v->cr3, .cpl = (uint8_t)cpl, .mode = (uint8_t)mode, .interrupts = true};
 }
