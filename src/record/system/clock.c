@@ -113,15 +113,15 @@ void system_on_idle(qemu_plugin_id_t id, unsigned index)
 {
 	struct system_vcpu *v = system_plugin.vcpus[index];
 	struct ptah_model_sleep sleep = {.state = 1}; /* C1 */
-	uint8_t cpl, mode;
+	struct system_place place;
 
 	(void)id;
 	if (!v || !v->traced)
 		return;
-	sleep.ip = system_read(v->cpu, HOST_RIP);
-	system_find_mode(v->cpu, &cpl, &mode);
-	system_flow_arrive(v, sleep.ip, false, cpl, mode);
+	system_find_place(v, &place);
+	system_flow_arrive(v, &place, false);
 	system_pass_time(v);
+	sleep.ip = place.ip;
 	ptah_model_sleep(v->model, &sleep);
 }
 
