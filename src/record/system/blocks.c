@@ -4,22 +4,6 @@
 
 #include <stdlib.h>
 
-/* The mandatory part of the two-byte opcodes that are trapped. */
-static unsigned trap_of(const uint8_t *bytes, size_t n)
-{
-	static const struct {
-		uint8_t opcode, trap;
-	} traps[] = {
-	    {0xa2, TRAP_CPUID}, {0x32, TRAP_RDMSR}, {0x30, TRAP_WRMSR}, {0x33, TRAP_RDPMC}};
-
-	if (n != 2 || bytes[0] != 0x0f)
-		return TRAP_NONE;
-	for (unsigned i = 0; i < ARRAY_SIZE(traps); i++)
-		if (traps[i].opcode == bytes[1])
-			return traps[i].trap;
-	return TRAP_NONE;
-}
-
 /* INT3, INT n, INTO, INT1? */
 static bool is_interrupt(const uint8_t *bytes)
 {
@@ -57,7 +41,7 @@ static void read_insns(struct system_block *b, const struct qemu_plugin_tb *tb)
 		const uint8_t *bytes = qemu_api_insn_bytes(insn, buffer, &n);
 
 		if (!b->trap) {
-			b->trap = (uint8_t)trap_of(bytes, n);
+			b->trap = (uint8_t)system_trap_of(bytes, n, b->mode);
 			b->trap_at = (uint16_t)i;
 		}
 		b->sizes[i] = b->last_size = (uint8_t)n;

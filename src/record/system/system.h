@@ -12,7 +12,8 @@
  *	blocks.c       describes translated code
  *	flow.c         from blocks that run to the model's branches and transfers
  *	interrupts.c   interrupts and exceptions
- *	traps.c        instructions that the plugin carries out in QEMU's place
+ *	trapped.c      which instructions the plugin carries out in QEMU's place
+ *	traps.c        how it does
  *	cpuid.c        what CPUID returns
  *	registers.c    model-specific registers, and their #GP
  *	memory.c       the guest's physical memory
@@ -31,21 +32,14 @@
 #include "record/qemu/plugin/qemu_api.h"
 #include "record/simulated/insn.h"
 #include "record/system/arguments.h"
+#include "record/system/cpuid.h"
 #include "record/system/host.h"
+#include "record/system/trapped.h"
 #include "record/system/registers.h"
 #include "record/system/truth.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
-
-/* Instructions that the plugin carries out itself. */
-enum system_trap {
-	TRAP_NONE = 0,
-	TRAP_CPUID,
-	TRAP_RDMSR,
-	TRAP_WRMSR,
-	TRAP_RDPMC,
-};
 
 /* Where a virtual CPU is. */
 struct system_place {
@@ -111,6 +105,7 @@ struct system_vcpu {
 
 struct system_plugin {
 	struct system_arguments arguments;
+	struct ptah_model_processor processor; /* arguments.processor, fit to QEMU's */
 	struct system_vcpu **vcpus;
 	unsigned max_vcpus;
 };
@@ -172,10 +167,6 @@ void system_hook_interrupts(void *cpu);
 /* The block `b`, which has a trap, begins. Does not return if the trap was carried out. */
 void system_trap(struct system_vcpu *v, const struct system_block *b);
 void system_end_isolation(struct system_vcpu *v);
-
-/* cpuid.c */
-/* Changes what QEMU answers (r: EAX to EDX) into what the model's processor answers. */
-void system_cpuid(const struct ptah_model *m, uint32_t leaf, uint32_t subleaf, uint32_t r[4]);
 
 /* memory.c */
 uint8_t *system_memory(void *port, uint64_t physical, uint64_t *bytes);

@@ -16,6 +16,8 @@ enum {
 	RBX
 };
 
+#define CR4_PCE UINT64_C(0x100)
+
 static atomic_uint isolating;
 
 static void isolate(struct system_vcpu *v, const struct system_block *b)
@@ -71,21 +73,28 @@ static void on_cpuid(struct system_vcpu *v)
 	g[RDX] = r[3];
 }
 
+static void set_edx_eax(struct system_vcpu *v, uint64_t value)
+{
+	v->general[RAX] = (uint32_t)value;
+	v->general[RDX] = value >> 32;
+}
+
 static enum system_access on_rdmsr(struct system_vcpu *v, uint32_t msr)
 {
-	uint64_t *g = v->general;
 	uint64_t value = 0;
 	enum system_access access = system_rdmsr(&v->registers, v->model, msr, &value);
 
 	if (access == SYSTEM_NOT_OURS)
 		access = system_truth_rdmsr(&v->truth, v->model, msr, &value);
+	if (msr == PTAH_IA32_TIME_STAMP_COUNTER) {
+		value = system_now(v);
+		access = SYSTEM_DONE;
+	}
 	if (access != SYSTEM_NOT_OURS)
 		system_debug("processor %u: RDMSR %x = %" PRIx64 "%s", v->index, msr, value,
 			     access == SYSTEM_FAULTS ? ", #GP" : "");
-	if (access != SYSTEM_DONE)
-		return access;
-	g[RAX] = (uint32_t)value;
-	g[RDX] = value >> 32;
+	if (access == SYSTEM_DONE)
+		set_edx_eax(v, value);
 	return access;
 }
 
@@ -127,10 +136,17 @@ static enum system_access on_wrmsr(struct system_vcpu *v, const struct system_bl
 	return access;
 }
 
-static enum system_access on_rdpmc(struct system_vcpu *v)
+static enum system_access on_rdpmc(struct system_vcpu *v, const struct system_block *b)
 {
-	v->general[RAX] = v->general[RDX] = 0;
-	return SYSTEM_DONE;
+	uint64_t value = 0;
+	enum system_access access;
+
+	if (b->cpl && !(system_read(v->cpu, HOST_CR4) & CR4_PCE))
+		return SYSTEM_FAULTS;
+	access = system_rdpmc(&v->registers, (uint32_t)v->general[RCX], &value);
+	if (access == SYSTEM_DONE)
+		set_edx_eax(v, value);
+	return access;
 }
 
 void system_trap(struct system_vcpu *v, const struct system_block *b)
@@ -146,13 +162,13 @@ void system_trap(struct system_vcpu *v, const struct system_block *b)
 		on_cpuid(v);
 		break;
 	case TRAP_RDMSR:
-		access = on_rdmsr(v, msr);
+		access = b->cpl ? SYSTEM_NOT_OURS : on_rdmsr(v, msr);
 		break;
 	case TRAP_WRMSR:
-		access = on_wrmsr(v, b, msr);
+		access = b->cpl ? SYSTEM_NOT_OURS : on_wrmsr(v, b, msr);
 		break;
 	default:
-		access = on_rdpmc(v);
+		access = on_rdpmc(v, b);
 	}
 	if (access == SYSTEM_DONE) {
 		if (b->trap != TRAP_WRMSR || msr != PTAH_IA32_RTIT_CTL)

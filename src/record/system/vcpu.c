@@ -37,12 +37,23 @@ struct system_vcpu *system_vcpu_of(const void *cpu)
 	return NULL;
 }
 
+static void fit_processor(const struct system_vcpu *v)
+{
+	uint32_t r[4];
+
+	if (system_plugin.processor.name)
+		return;
+	host.cpuid(v->general, 0x80000008, 0, &r[0], &r[1], &r[2], &r[3]);
+	system_plugin.processor = *system_plugin.arguments.processor;
+	system_cpuid_fit(&system_plugin.processor, r[0], false);
+}
+
 static struct system_vcpu *make(unsigned index, uint64_t *environment)
 {
 	const struct ptah_model_choices choices = {.whole_ip = true};
 	struct system_vcpu *v = calloc(1, sizeof(*v));
 	struct ptah_model_config config = {.size = sizeof(config),
-					   .processor = system_plugin.arguments.processor,
+					   .processor = &system_plugin.processor,
 					   .cpu = index,
 					   .memory = system_memory,
 					   .pmi = system_pmi,
@@ -60,6 +71,7 @@ static struct system_vcpu *make(unsigned index, uint64_t *environment)
 			   "Debian's 7.2 and 10.0 are known to work");
 		exit(1);
 	}
+	fit_processor(v);
 	ptah_model_init(v->model, &config);
 	ptah_model_choose(v->model, &choices);
 	system_registers_init(&v->registers, v->model);

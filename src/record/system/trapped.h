@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* The instructions that the plugin carries out itself. Without QEMU, so that it can be tested. */
+#ifndef PTAH_RECORD_SYSTEM_TRAPPED_H
+#define PTAH_RECORD_SYSTEM_TRAPPED_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum system_trap {
+	TRAP_NONE = 0,
+	TRAP_CPUID,
+	TRAP_RDMSR,
+	TRAP_WRMSR,
+	TRAP_RDPMC,
+};
+
+/*
+ * Which of them these n bytes are (enum system_trap), as QEMU has read them. `mode` is an enum
+ * ptah_exec_mode.
+ */
+unsigned system_trap_of(const uint8_t *bytes, size_t n, unsigned mode);
+
+#endif

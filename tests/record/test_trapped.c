@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* Which instructions of a guest the plugin ptah-system.so carries out: SDM volume 2, appendix A. */
+#include "record/system/trapped.h"
+
+#include <ptah/event.h>
+
+#include "base/compiler.h"
+#include "test.h"
+
+static void the_instructions_are_recognized_in_every_mode(void **state)
+{
+	static const uint8_t modes[] = {PTAH_EXEC_16, PTAH_EXEC_32, PTAH_EXEC_64};
+	static const struct {
+		uint8_t bytes[6];
+		uint8_t n, trap;
+	} cases[] = {
+	    {{0x0f, 0xa2}, 2, TRAP_CPUID},	 {{0x0f, 0x32}, 2, TRAP_RDMSR},
+	    {{0x0f, 0x30}, 2, TRAP_WRMSR},	 {{0x0f, 0x33}, 2, TRAP_RDPMC},
+	    {{0x66, 0x0f, 0xa2}, 3, TRAP_CPUID}, {{0xf3, 0x2e, 0x0f, 0x32}, 4, TRAP_RDMSR},
+	    {{0xf0, 0x0f, 0xa2}, 3, TRAP_NONE}, /* LOCK: #UD */
+	    {{0x0f, 0x31}, 2, TRAP_NONE},	/* RDTSC */
+	    {{0x0f, 0xa2, 0x90}, 3, TRAP_NONE},	 {{0x0f}, 1, TRAP_NONE},
+	    {{0x66, 0x66}, 2, TRAP_NONE},	 {{0}, 0, TRAP_NONE},
+	};
+
+	(void)state;
+	for (size_t mode = 0; mode < ARRAY_SIZE(modes); mode++)
+		for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+			assert_int_equal(system_trap_of(cases[i].bytes, cases[i].n, modes[mode]),
+					 cases[i].trap);
+}
+
+/* Without it, 48 0F A2 is DEC EAX and CPUID, which QEMU passes as two instructions. */
+static void rex_is_a_prefix_in_64_bit_mode_alone(void **state)
+{
+	static const uint8_t bytes[] = {0x48, 0x0f, 0xa2};
+
+	(void)state;
+	assert_int_equal(system_trap_of(bytes, 3, PTAH_EXEC_64), TRAP_CPUID);
+	assert_int_equal(system_trap_of(bytes, 3, PTAH_EXEC_32), TRAP_NONE);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(the_instructions_are_recognized_in_every_mode),
+	    cmocka_unit_test(rex_is_a_prefix_in_64_bit_mode_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
