@@ -244,6 +244,7 @@ enum perfdata_feature {
 #define PERFDATA_PTAH_TRUTH	  1 /* see perfdata_add_truth() for the fields */
 #define PERFDATA_PTAH_CODE	  2
 #define PERFDATA_PTAH_NOTE	  3
+#define PERFDATA_PTAH_VDSO	  4
 #define PERFDATA_PTAH_TRUTH_SIZE  64
 #define PERFDATA_PTAH_CODE_HEADER 24
 

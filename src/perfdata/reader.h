@@ -23,10 +23,12 @@ struct perfdata_record {
 	uint64_t time;	 /* by perf's clock; 0: none */
 	/* -1: unknown. Of context switches ppid and ptid are the other thread's. */
 	int32_t pid, tid, ppid, ptid, cpu;
-	uint64_t address, size, file_offset; /* mappings; code, KSYMBOL: address, size */
+	uint64_t address, size, file_offset; /* mappings; code, KSYMBOL: address, size; vdso: size
+					      */
 	const char *text; /* comm, path, name, note (not terminated: see text_size) */
 	size_t text_size;
-	const uint8_t *bytes; /* AUXTRACE and samples: the trace; code, TEXT_POKE: its bytes */
+	const uint8_t
+	    *bytes; /* AUXTRACE and samples: the trace; code, vdso, TEXT_POKE: its bytes */
 	uint64_t trace_size;
 	uint64_t trace_offset; /* AUXTRACE, AUX: offset in its stream */
 	uint32_t index;	       /* AUXTRACE, samples and truth: stream */
@@ -35,7 +37,10 @@ struct perfdata_record {
 	uint32_t program;      /* BPF_EVENT: id */
 	uint32_t old_size;     /* TEXT_POKE: bytes[] has the old bytes, then `size` new ones */
 	bool removed;	       /* KSYMBOL, BPF_EVENT: from now on it does not exist */
-	/* CGROUP: its id. NAMESPACES: how many; `bytes` are a u64 device and inode for each. */
+	/*
+	 * CGROUP: its id. NAMESPACES: how many; `bytes` are a u64 device and inode for each. vdso:
+	 * 64, of 64-bit processes.
+	 */
 	uint64_t number;
 	bool exec;	 /* COMM */
 	bool out;	 /* context switches: the thread leaves the CPU; false: it arrives */

@@ -189,6 +189,10 @@ static void read_ptah(struct reader *r, struct perfdata_record *record)
 		record->tsc = reader_u64(r);
 		record->address = reader_u64(r);
 		record->bytes = reader_bytes(r, record->size);
+	} else if (record->tag == PERFDATA_PTAH_VDSO) {
+		record->number = reader_u32(r);
+		record->size = reader_u32(r);
+		record->bytes = reader_bytes(r, record->size);
 	} else if (record->tag == PERFDATA_PTAH_NOTE) {
 		record->text = (const char *)reader_bytes(r, n);
 		record->text_size = n;

@@ -221,6 +221,8 @@ int perfdata_add_truth(struct perfdata_writer *w, uint32_t index, int32_t pid, i
 /* Code that is in no file (JIT, patched): memory of `pid` from time tsc on. */
 int perfdata_add_code(struct perfdata_writer *w, int32_t pid, uint64_t tsc, uint64_t address,
 		      const void *bytes, size_t size);
+/* The code of [vdso], which is in no file, in the 64-bit processes of the machine. */
+int perfdata_add_vdso(struct perfdata_writer *w, const void *bytes, size_t size);
 int perfdata_add_note(struct perfdata_writer *w, const char *text);
 
 int perfdata_writer_flush(struct perfdata_writer *w);

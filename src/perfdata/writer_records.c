@@ -466,6 +466,18 @@ int perfdata_add_code(struct perfdata_writer *w, int32_t pid, uint64_t tsc, uint
 	return perfdata_end(w);
 }
 
+int perfdata_add_vdso(struct perfdata_writer *w, const void *bytes, size_t size)
+{
+	if (size > MAX_RECORD - 64)
+		return perfdata_writer_fail(
+		    w, perfdata_message(&w->why, PTAH_E_LIMIT, "the code of [vdso] is too long"));
+	begin_ptah(w, PERFDATA_PTAH_VDSO, 8 + size);
+	perfdata_put32(&w->pending, 64);
+	perfdata_put32(&w->pending, (uint32_t)size);
+	perfdata_put_padded(w, bytes, size);
+	return perfdata_end(w);
+}
+
 int perfdata_add_note(struct perfdata_writer *w, const char *text)
 {
 	size_t n = strnlen(text, 4096);

@@ -151,6 +151,10 @@ static int first_pass(struct pass *pass, const struct perfdata_record *r)
 	case PERFDATA_HEADER_EVENT_TYPE:
 		if (r->tag == PERFDATA_PTAH_TRUTH)
 			return session_on_truth(s, r);
+		if (r->tag == PERFDATA_PTAH_VDSO && r->number == 64) {
+			s->vdso_code = r->bytes;
+			s->vdso_size = r->size;
+		}
 		if (r->tag == PERFDATA_PTAH_NOTE)
 			return session_note(s, r->text, r->text_size);
 		if (r->tag == PERFDATA_PTAH_CODE)

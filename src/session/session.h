@@ -239,6 +239,9 @@ struct ptah_session {
 	struct ptah_range ranges[PTAH_RANGES]; /* of a set: what was traced */
 	const char *kcore, *kallsyms;	       /* of a set: the kernel's files; NULL: none */
 	const char *vdso[PTAH_TRACE_VDSO_MAX]; /* of a set: NULL: none */
+	/* The code of [vdso] in 64-bit processes, if it is in the recording. */
+	const uint8_t *vdso_code;
+	uint64_t vdso_size;
 	/* Of a set: the address filter as text, NULL: none; and where code that belongs to no
 	 * process lies in files. */
 	const char *filter;

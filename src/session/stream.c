@@ -53,6 +53,22 @@ static int add_code(struct ptah_stream *s, const struct change *change)
 				    s->space);
 }
 
+/* Whether the code of the mapping is in the recording: of [vdso] in a 64-bit process. */
+static bool is_recorded_vdso(const struct ptah_session *session, const struct change *change)
+{
+	return session->vdso_size && change->address > UINT32_MAX && !change->file_offset &&
+	       !strcmp(change->path, "[vdso]");
+}
+
+static int add_recorded_vdso(struct ptah_stream *s, const struct change *change)
+{
+	const uint64_t size = s->session->vdso_size;
+
+	return ptah_image_add_bytes(s->image, s->session->vdso_code,
+				    (size_t)(size < change->size ? size : change->size),
+				    change->address, s->space);
+}
+
 /*
  * The copy of the vdso that was mapped; NULL: none is known. What distinguishes an x32 program from
  * a 32-bit one is not recorded: it has the other copy if there is only that one.
@@ -73,6 +89,8 @@ static int add_map(struct ptah_stream *s, const struct change *change)
 	const char *vdso = vdso_of(s->session, change);
 	int status = PTAH_E_MISSING;
 
+	if (!vdso && is_recorded_vdso(s->session, change))
+		return add_recorded_vdso(s, change);
 	if (vdso || change_is_file(change)) {
 		char *path = vdso ? strdup(vdso) : session_map_path(s->session, change);
 

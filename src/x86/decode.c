@@ -17,7 +17,10 @@ static unsigned classify_group5(unsigned reg)
 	return classes[reg & 7];
 }
 
-/* One-byte opcodes. */
+/*
+ * One-byte opcodes. INTO is no branch: it goes on, without a packet, or traps, and then a FUP with
+ * its own address precedes the TIP, as for an exception.
+ */
 static unsigned classify_default(unsigned opcode, unsigned reg)
 {
 	if (opcode >= 0x70 && opcode <= 0x7f)
@@ -39,7 +42,6 @@ static unsigned classify_default(unsigned opcode, unsigned reg)
 	case 0x9a: /* CALL ptr16:16/32 */
 	case 0xcc: /* INT3 */
 	case 0xcd: /* INT n */
-	case 0xce: /* INTO */
 	case 0xf1: /* INT1 */
 		return PTAH_INSN_FAR_CALL;
 	case 0xca:

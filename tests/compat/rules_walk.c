@@ -396,6 +396,9 @@ static const struct {
 } cases[] = {
     {"no-tnt-ptwrite-needs-no-gap.txt",
      "SDM \"IA32_RTIT_CTL MSR\", DisTNT: libipt does not know of traces without outcomes"},
+    {"code-32-bit-into-",
+     "SDM \"Flow Update Packet\": a software interrupt has a FUP, so that INTO without one did not "
+     "trap; libipt takes each for a far call"},
 };
 
 static bool golden_case(const struct twin_input *input, const struct twin_call *call)

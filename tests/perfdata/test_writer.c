@@ -96,6 +96,7 @@ static void written_and_read(void **state)
 	assert_int_equal(perfdata_write_auxtrace(w, 3, 8, "0123456789", 10), 0);
 	assert_int_equal(perfdata_write_auxtrace(w, 3, 8, "abcdefgh", 8), 0);
 	assert_int_equal(perfdata_add_code(w, 7, 50, 0x4000, "code!", 5), 0);
+	assert_int_equal(perfdata_add_vdso(w, "syscall", 7), 0);
 	assert_int_equal(perfdata_add_note(w, "a note"), 0);
 	assert_int_equal(perfdata_add_truth(w, 3, 7, 8, &truth, 6), 0);
 	assert_int_equal(perfdata_write_exit(w, 7, 8, 7, 7, 60), 0);
@@ -149,6 +150,11 @@ static void written_and_read(void **state)
 	assert_int_equal(r.address, 0x4000);
 	assert_int_equal(r.size, 5);
 	assert_memory_equal(r.bytes, "code!", 5);
+	assert_true(next(f, &r));
+	assert_int_equal(r.tag, PERFDATA_PTAH_VDSO);
+	assert_int_equal(r.number, 64);
+	assert_int_equal(r.size, 7);
+	assert_memory_equal(r.bytes, "syscall", 7);
 	assert_true(next(f, &r));
 	assert_int_equal(r.tag, PERFDATA_PTAH_NOTE);
 	assert_int_equal(r.text_size, 6);

@@ -7,6 +7,7 @@
 #include <ptah/error.h>
 
 #include <linux/perf_event.h>
+#include <sys/auxv.h>
 #include <sys/utsname.h>
 
 /* The records as text, one per line. */
@@ -187,6 +188,17 @@ static void processors(void **state)
 	free(cpus);
 }
 
+static void the_code_of_the_vdso(void **state)
+{
+	uint64_t start = 0, end = 0;
+
+	(void)state;
+	assert_true(proc_own_vdso("", &start, &end));
+	assert_int_equal(start, getauxval(AT_SYSINFO_EHDR));
+	assert_true(end > start && end - start < 65536);
+	assert_memory_equal((const void *)(uintptr_t)start, "\177ELF", 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +206,7 @@ int main(void)
 	    cmocka_unit_test(what_is_refused_is_the_end),
 	    cmocka_unit_test(the_kernel),
 	    cmocka_unit_test(processors),
+	    cmocka_unit_test(the_code_of_the_vdso),
 	};
 
 	return cmocka_run_group_tests(tests, make_root, remove_root);

@@ -124,6 +124,41 @@ static void code_of_the_recording_is_decoded(void **state)
 	ptah_session_close(s);
 }
 
+/* A recording has the code of [vdso] once; each 64-bit process has it at an address of its own. */
+static void code_of_the_vdso_is_decoded(void **state)
+{
+	const uint64_t vdso = 0x7fff12345000;
+	struct perfdata_buffer body = {0};
+	struct made m;
+	struct ptah_session *s;
+	struct sums sums;
+
+	(void)state;
+	begin(&m);
+	perfdata_put32(&body, PERFDATA_PTAH_MAGIC);
+	perfdata_put32(&body, PERFDATA_PTAH_VERSION);
+	perfdata_put32(&body, PERFDATA_PTAH_VDSO);
+	perfdata_put32(&body, 8 + 8);
+	perfdata_put32(&body, 64);
+	perfdata_put32(&body, sizeof(three));
+	perfdata_put(&body, three, sizeof(three));
+	perfdata_put(&body, NULL, 8 - sizeof(three));
+	build_record(&m.file, PERFDATA_HEADER_EVENT_TYPE, 0, &body, 0, 0, 0);
+	perfdata_buffer_free(&body);
+	build_mmap2(&m.file, 7, vdso, 8192, 0, "[vdso]", 0, NULL);
+	generator_psb(&m.g, 100, 20, false, vdso);
+	generator_enable(&m.g, vdso);
+	for (unsigned i = 0; i < 5; i++)
+		generator_tip(&m.g, vdso);
+	generator_async_disable(&m.g, vdso);
+	build_auxtrace(&m.file, 0, 7, -1, 0, m.trace, trace_size(&m), trace_size(&m));
+	s = finish(&m, NULL);
+	sums = decode(s, 0);
+	assert_int_equal(sums.errors, 0);
+	assert_int_equal(sums.insns, 5 * 3);
+	ptah_session_close(s);
+}
+
 /*
  * The code changes twice, the second time back to the first: each time the code of that time
  * counts.
@@ -870,6 +905,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(code_of_the_recording_is_decoded),
+	    cmocka_unit_test(code_of_the_vdso_is_decoded),
 	    cmocka_unit_test(code_changes_at_its_time),
 	    cmocka_unit_test(mapping_that_comes_back),
 	    cmocka_unit_test(late_mapping_at_a_free_place),

@@ -90,6 +90,8 @@ void hardware_remove_folder(struct hardware *h);
 int hardware_copy_kernel(struct hardware *h);
 void hardware_fill_metadata(struct hardware *h);
 int hardware_open_writer(struct hardware *h);
+/* Writes the code of [vdso], if user code is traced: it is in no file. */
+void hardware_write_vdso(struct hardware *h);
 /* Notes what differs from the configuration, and which records this kernel does not support. */
 void hardware_write_notes(struct hardware *h, bool small);
 

@@ -133,8 +133,10 @@ static int open_with(struct ptah_recorder *r, bool has_trace)
 		h->polled[1 + i] =
 		    (struct pollfd){.fd = h->events.sidebands[i].fd, .events = POLLIN};
 	status = hardware_open_writer(h);
-	if (status >= 0)
+	if (status >= 0) {
+		hardware_write_vdso(h);
 		hardware_write_notes(h, small);
+	}
 	return status < 0 ? status : r->error;
 }
 

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #define MAX_PATH  4096
 #define SAMPLE_ID 32
@@ -204,6 +205,28 @@ static int report_mappings(const struct proc_reporter *reporter, int32_t pid)
 	free(line);
 	fclose(f);
 	return status < 0 ? status : 0;
+}
+
+bool proc_own_vdso(const char *root, uint64_t *start, uint64_t *end)
+{
+	FILE *f = open_file(root, "/proc/%d/maps", (int32_t)getpid(), 0);
+	size_t capacity = 0;
+	char *line = NULL;
+	bool found = false;
+
+	while (f && !found && getline(&line, &capacity, f) > 0) {
+		struct mapping m;
+
+		found = parse_mapping(line, &m) && !strcmp(m.path, "[vdso]");
+		if (found) {
+			*start = m.start;
+			*end = m.end;
+		}
+	}
+	free(line);
+	if (f)
+		fclose(f);
+	return found;
 }
 
 /* A number in a "Name:\tvalue" line of /proc/PID/status. -1: it is not there. */

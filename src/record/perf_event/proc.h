@@ -30,6 +30,9 @@ int proc_report(const struct proc_reporter *reporter, int32_t pid, int32_t tid);
 /* The same for every process that this user may look at. */
 int proc_report_all(const struct proc_reporter *reporter);
 
+/* Where [vdso] is in this process. False: it has none. */
+bool proc_own_vdso(const char *root, uint64_t *start, uint64_t *end);
+
 /*
  * Writes the mappings of the kernel and its modules. PTAH_E_MISSING when this user may not see
  * their addresses (kernel.kptr_restrict).

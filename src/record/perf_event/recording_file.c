@@ -4,6 +4,7 @@
  * recorded.
  */
 #include "record/perf_event/hardware.h"
+#include "record/perf_event/proc.h"
 
 #include "perfdata/message.h"
 #include "record/perf_event/kcore.h"
@@ -215,6 +216,18 @@ int hardware_open_writer(struct hardware *h)
 	free(sidebands);
 	free(pmus);
 	return status;
+}
+
+/* The kernel maps the same code into every 64-bit process, this one included. */
+void hardware_write_vdso(struct hardware *h)
+{
+	const struct ptah_record_config *config = &h->r->config;
+	uint64_t start, end;
+
+	if (h->events.has_trace && config->trace.user && !config->target.no_existing &&
+	    proc_own_vdso("", &start, &end))
+		recorder_wrote(h->r, perfdata_add_vdso(h->r->writer, (const void *)(uintptr_t)start,
+						       (size_t)(end - start)));
 }
 
 void hardware_write_notes(struct hardware *h, bool small)

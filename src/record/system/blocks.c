@@ -90,6 +90,8 @@ __attribute__((used)) static void on_block(unsigned index, const struct system_b
 	if (UNLIKELY(environment[GENERAL_RIP] != block_rip(b)))
 		b = block_at(v, b, environment[GENERAL_RIP]);
 	v->blocks++;
+	if (UNLIKELY(v->blocks >= v->next_rest))
+		system_rest(v);
 	v->since_settled += b->ninsn;
 	if (UNLIKELY(v->traced))
 		system_flow_block(v, b);
@@ -139,15 +141,14 @@ static void describe_place(struct system_block *b, void *cpu)
 void system_on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	const size_t n = qemu_plugin_tb_n_insns(tb);
-	struct system_block *b = calloc(1, sizeof(*b) + n);
+	struct system_block *b = system_new_block(n);
 	void *cpu = host_current_cpu();
 
 	(void)id;
-	if (!b)
-		system_no_memory();
 	b->start = b->end = qemu_plugin_tb_vaddr(tb);
-	b->ninsn = (uint16_t)n;
 	describe_place(b, cpu);
 	read_insns(b, tb);
-	qemu_plugin_register_vcpu_tb_exec_cb(tb, system_on_block, QEMU_PLUGIN_CB_RW_REGS, b);
+	if (system_wants_block(b, cpu))
+		qemu_plugin_register_vcpu_tb_exec_cb(tb, system_on_block, QEMU_PLUGIN_CB_RW_REGS,
+						     b);
 }

@@ -52,7 +52,7 @@ void system_flow_begin(struct system_vcpu *v, const struct system_block *b)
 
 void system_flow_end(struct system_vcpu *v)
 {
-	v->traced = false;
+	system_tracing(v, false);
 	v->known = false;
 }
 

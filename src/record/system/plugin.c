@@ -75,6 +75,7 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
 	system_plugin.vcpus = calloc(system_plugin.max_vcpus, sizeof(*system_plugin.vcpus));
 	if (!system_plugin.vcpus)
 		return -1;
+	system_translation_init(id);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, system_on_translate);
 	qemu_plugin_register_vcpu_idle_cb(id, system_on_idle);
 	qemu_plugin_register_vcpu_resume_cb(id, system_on_resume);

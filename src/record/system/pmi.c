@@ -7,7 +7,6 @@
 #include "record/system/system.h"
 
 #define APIC		UINT64_C(0xfee00000)
-#define APIC_ID		(APIC + 0x20)
 #define APIC_LVTPC	(APIC + 0x340)
 #define LVT_MASKED	0x10000u
 #define LVT_MESSAGE	0x7ffu /* vector and delivery mode */
@@ -25,11 +24,19 @@ static void store(uint64_t address, uint32_t value)
 	host.store32(host.memory, address, value, HOST_NO_ATTRIBUTES, NULL);
 }
 
+/* CPUID has the same number in xAPIC and x2APIC mode; the APIC's own register has not. */
+static uint32_t apic_id(struct system_vcpu *v)
+{
+	uint32_t eax, ebx, ecx, edx;
+
+	host.cpuid(v->general, 1, 0, &eax, &ebx, &ecx, &edx);
+	return ebx >> 24;
+}
+
 static void send(void *cpu, union host_data data)
 {
-	const uint32_t id = load(APIC_ID) >> 24;
+	const uint32_t id = apic_id(system_vcpu_of(cpu));
 
-	(void)cpu;
 	store(APIC | DESTINATION(id), (uint32_t)data.word);
 }
 

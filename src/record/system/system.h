@@ -10,6 +10,7 @@
  *	vcpu.c         the virtual CPUs; QEMU's registers
  *	place.c        where a virtual CPU is: address, segment, privilege, mode
  *	blocks.c       describes translated code
+ *	translation.c  which code calls the plugin
  *	flow.c         from blocks that run to the model's branches and transfers
  *	interrupts.c   interrupts and exceptions
  *	trapped.c      which instructions the plugin carries out in QEMU's place
@@ -52,16 +53,17 @@ struct system_place {
 };
 
 /*
- * A translated block. It is never freed, because QEMU may run it at any time.
+ * A translated block.
  *
  * QEMU translates the code of a physical page once for all linear addresses at which the page is
  * mapped: a library in several processes, for instance. The addresses here are those at which the
  * block was translated; a copy is moved to where it runs (block_at() in blocks.c).
  */
 struct system_block {
-	uint64_t start;	 /* linear address */
-	uint64_t end;	 /* address after its last instruction */
-	uint64_t base;	 /* of its code segment: what linear addresses exceed RIP by */
+	struct system_block *next; /* in system_plugin.blocks */
+	uint64_t start;		   /* linear address */
+	uint64_t end;		   /* address after its last instruction */
+	uint64_t base;		   /* of its code segment: what linear addresses exceed RIP by */
 	uint64_t target; /* target of its direct branch; KIND_REP: address of the rep instruction */
 	uint16_t ninsn;
 	uint16_t trap_at; /* which instruction is the first with a trap */
@@ -86,8 +88,12 @@ struct system_vcpu {
 	struct system_registers registers;
 	struct system_truth truth;
 
-	/* flow.c: while TraceEn is 1 */
-	bool traced;
+	/* translation.c */
+	bool traced;	      /* TraceEn is 1; set by system_tracing() */
+	uint64_t next_rest;   /* of `blocks`: when system_rest() is called */
+	uint64_t starts_seen; /* of system_plugin.starts, then */
+
+	/* flow.c: while it is traced */
 	const struct system_block *running; /* has begun, and is not reported yet */
 	struct system_block *moved[2];	    /* blocks.c: copies, `running` and the next one */
 	bool known;			    /* `at` is known; `running` is NULL */
@@ -108,6 +114,12 @@ struct system_plugin {
 	struct ptah_model_processor processor; /* arguments.processor, fit to QEMU's */
 	struct system_vcpu **vcpus;
 	unsigned max_vcpus;
+
+	/* translation.c */
+	bool all_blocks;		     /* the plugin is called for all blocks, always */
+	_Atomic bool want_all;		     /* for all blocks that are translated from now on */
+	_Atomic bool have_all;		     /* for all blocks of all code that QEMU has */
+	struct system_block *_Atomic blocks; /* since QEMU's last flush */
 };
 
 /* A global, because QEMU's interface passes no context. */
@@ -136,6 +148,21 @@ void system_find_place(const struct system_vcpu *v, struct system_place *place);
 
 /* The place of RIP in system_vcpu.general. */
 #define GENERAL_RIP 16
+
+/* translation.c */
+/* A block of n instructions, all 0 but its `sizes`. It is freed when QEMU forgets its code. */
+struct system_block *system_new_block(size_t n);
+/* Does the plugin have to be called when b, which is complete, begins to run? */
+bool system_wants_block(const struct system_block *b, const void *cpu);
+/*
+ * TraceEn of v has become 1, or 0. The former throws away code that was translated for running
+ * untraced, if there is such code: v has to leave translated code now, by host.leave().
+ */
+void system_tracing(struct system_vcpu *v, bool on);
+/* Called when v has run so many blocks as v->next_rest says. */
+void system_rest(struct system_vcpu *v);
+/* Called at the installation. */
+void system_translation_init(qemu_plugin_id_t id);
 
 /* blocks.c */
 void system_on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);

@@ -127,7 +127,7 @@ static enum system_access on_wrmsr(struct system_vcpu *v, const struct system_bl
 			     access == SYSTEM_FAULTS ? ", #GP" : "");
 	if (ctl && access == SYSTEM_DONE) {
 		if (value & PTAH_RTIT_CTL_TRACE_EN)
-			v->traced = true;
+			system_tracing(v, true);
 		else
 			system_flow_end(v);
 	}

@@ -49,6 +49,7 @@ typedef void qemu_syscall_return_fn(qemu_plugin_id_t id, unsigned vcpu, int64_t 
 void qemu_plugin_register_vcpu_exit_cb(qemu_plugin_id_t id, qemu_vcpu_fn *fn);
 void qemu_plugin_register_vcpu_idle_cb(qemu_plugin_id_t id, qemu_vcpu_fn *fn);
 void qemu_plugin_register_vcpu_resume_cb(qemu_plugin_id_t id, qemu_vcpu_fn *fn);
+void qemu_plugin_register_flush_cb(qemu_plugin_id_t id, void (*fn)(qemu_plugin_id_t id));
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, qemu_translate_fn *fn);
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *tb, qemu_exec_fn *fn,
 					  enum qemu_plugin_cb_flags flags, void *user);
