@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The program whose path is recorded and printed. tests/guest/bare.sh says which calls must be. */
+/* The program whose path is recorded and printed. tests/record/bare.sh says which calls must be. */
 #include "program.h"
 
 #define NAME(function)                                                                             \

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # The image of port/bare/: its size, its Multiboot header, and that it boots, where there is QEMU:
-# on a processor without Intel PT it must say so and end. tests/guest/ runs it on one that has PT.
+# on a processor without Intel PT it must say so and end. tests/record/bare.sh runs it on one that has PT.
 set -eu
 image=$PTAH_BUILD/port/ptah-bare
 [ -e "$image" ] || { echo "SKIP: the bare port is for x86-64 only"; exit 77; }
