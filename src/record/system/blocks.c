@@ -95,6 +95,8 @@ __attribute__((used)) static void on_block(unsigned index, const struct system_b
 	v->since_settled += b->ninsn;
 	if (UNLIKELY(v->traced))
 		system_flow_block(v, b);
+	else if (UNLIKELY(v->pmi_waits) && !++v->pmi_blocks)
+		system_poll_pmi(v);
 	if (UNLIKELY(b->trap))
 		system_trap(v, b);
 	if (UNLIKELY(v->traced)) {

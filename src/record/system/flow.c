@@ -239,7 +239,7 @@ void system_flow_block(struct system_vcpu *v, const struct system_block *b)
 	arrive_at_block(v, b);
 	v->base = b->base;
 	v->model->program.ip = packet_ip(v, b->start, b->base);
-	if (UNLIKELY(v->model->pmi_pending) && !++v->pmi_blocks)
+	if (UNLIKELY(v->model->pmi_pending) && (!v->pmi_waits || !++v->pmi_blocks))
 		system_poll_pmi(v);
 	if (!(v->blocks % BLOCKS_PER_TIME))
 		system_pass_time(v);

@@ -8,6 +8,8 @@
 
 #define APIC		UINT64_C(0xfee00000)
 #define APIC_LVTPC	(APIC + 0x340)
+#define APIC_SVR	(APIC + 0xf0)
+#define SVR_ENABLED	0x100u
 #define LVT_MASKED	0x10000u
 #define LVT_MESSAGE	0x7ffu /* vector and delivery mode */
 #define X2APIC_LVT	0x834u /* the entry's number as an MSR, by which the model knows it */
@@ -62,8 +64,20 @@ void system_pmi(void *port, unsigned cpu)
 	system_debug("processor %u: PMI, message %lx", v->index, message.word);
 }
 
+/*
+ * The entry as the model's processor has it. SDM "Local APIC State After It Has Been Software
+ * Disabled": all entries are masked then.
+ */
+static uint32_t entry(void)
+{
+	const uint32_t lvt = load(APIC_LVTPC) & (LVT_MASKED | LVT_MESSAGE);
+
+	return load(APIC_SVR) & SVR_ENABLED ? lvt : lvt | LVT_MASKED;
+}
+
 void system_poll_pmi(struct system_vcpu *v)
 {
-	ptah_model_wrmsr(v->model, X2APIC_LVT, load(APIC_LVTPC) & (LVT_MASKED | LVT_MESSAGE));
+	ptah_model_wrmsr(v->model, X2APIC_LVT, entry());
 	ptah_model_boundary(v->model);
+	v->pmi_waits = v->model->pmi_pending;
 }

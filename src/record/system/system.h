@@ -106,7 +106,8 @@ struct system_vcpu {
 	uint64_t since_settled; /* and instructions since then */
 
 	bool isolating;	    /* traps.c: waits for a block of one instruction */
-	uint8_t pmi_blocks; /* pmi.c: blocks since the last look at a masked entry */
+	bool pmi_waits;	    /* pmi.c: for the mask of the APIC's entry to be cleared */
+	uint8_t pmi_blocks; /* blocks since the last look at it */
 };
 
 struct system_plugin {
