@@ -24,20 +24,22 @@ static void without_arguments_there_is_a_skylake(void **state)
 	assert_string_equal(a.processor->name, "skylake");
 	assert_int_equal(a.tsc_mhz, 100);
 	assert_null(a.truth);
+	assert_false(a.xsaves);
 	assert_false(a.verbose);
 }
 
 static void every_argument_is_read(void **state)
 {
 	char model[] = "model=tiger-lake", truth[] = "truth=a b.txt", tsc[] = "tsc=250",
-	     verbose[] = "verbose=on";
-	char *values[] = {model, truth, tsc, verbose};
+	     xsaves[] = "xsaves=on", verbose[] = "verbose=on";
+	char *values[] = {model, truth, tsc, xsaves, verbose};
 
 	(void)state;
-	assert_true(system_arguments(&a, 4, values, error, sizeof(error)));
+	assert_true(system_arguments(&a, 5, values, error, sizeof(error)));
 	assert_string_equal(a.processor->name, "tiger-lake");
 	assert_string_equal(a.truth, "a b.txt");
 	assert_int_equal(a.tsc_mhz, 250);
+	assert_true(a.xsaves);
 	assert_true(a.verbose);
 	assert_true(read_one("tsc=host"));
 	assert_int_equal(a.tsc_mhz, 0);
@@ -60,6 +62,7 @@ static void a_wrong_argument_is_refused_with_what_is_right(void **state)
 	    {"tsc=100MHz", "tsc=100MHz", "or host"},
 	    {"tsc=99999999999999999999", "tsc=9", "10000"},
 	    {"verbose=maybe", "verbose=maybe", "verbose=off"},
+	    {"xsaves=1", "xsaves=1", "xsaves=off"},
 	    {"speed=1", "speed=1", "model=NAME"},
 	    {"model", "\"model\"", "model=NAME"},
 	    {"", "\"\"", "truth=FILE"},

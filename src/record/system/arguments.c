@@ -31,13 +31,23 @@ static bool set_model(struct system_arguments *a, const char *name, char *error,
 	return false;
 }
 
+static bool set_switch(bool *on, const char *name, const char *word, char *error, size_t n)
+{
+	*on = !strcmp(word, "on");
+	if (*on || !strcmp(word, "off"))
+		return true;
+	snprintf(error, n, "%s=%s: must be %s=on or %s=off", name, word, name, name);
+	return false;
+}
+
 static bool set_verbose(struct system_arguments *a, const char *word, char *error, size_t n)
 {
-	a->verbose = !strcmp(word, "on");
-	if (a->verbose || !strcmp(word, "off"))
-		return true;
-	snprintf(error, n, "verbose=%s: must be verbose=on or verbose=off", word);
-	return false;
+	return set_switch(&a->verbose, "verbose", word, error, n);
+}
+
+static bool set_xsaves(struct system_arguments *a, const char *word, char *error, size_t n)
+{
+	return set_switch(&a->xsaves, "xsaves", word, error, n);
 }
 
 static bool set_truth(struct system_arguments *a, const char *file, char *error, size_t n)
@@ -66,10 +76,8 @@ static const struct option {
 	const char *name;
 	bool (*set)(struct system_arguments *a, const char *value, char *error, size_t n);
 } options[] = {
-    {"model=", set_model},
-    {"truth=", set_truth},
-    {"tsc=", set_tsc},
-    {"verbose=", set_verbose},
+    {"model=", set_model},   {"truth=", set_truth},	{"tsc=", set_tsc},
+    {"xsaves=", set_xsaves}, {"verbose=", set_verbose},
 };
 
 static bool read_one(struct system_arguments *a, const char *text, char *error, size_t n)
@@ -80,10 +88,10 @@ static bool read_one(struct system_arguments *a, const char *text, char *error, 
 		if (!strncmp(text, options[i].name, length))
 			return options[i].set(a, text + length, error, n);
 	}
-	snprintf(
-	    error, n,
-	    "unknown argument \"%s\"; there are model=NAME, truth=FILE, tsc=MHZ and verbose=on",
-	    text);
+	snprintf(error, n,
+		 "unknown argument \"%s\"; there are model=NAME, truth=FILE, tsc=MHZ, xsaves=on "
+		 "and verbose=on",
+		 text);
 	return false;
 }
 

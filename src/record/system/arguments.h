@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The arguments of the plugin: -plugin ptah-system.so,model=NAME,truth=FILE,tsc=MHZ,verbose=on. */
+/* The arguments of the plugin: -plugin
+ * ptah-system.so,model=NAME,truth=FILE,tsc=MHZ,xsaves=on,verbose=on. */
 #ifndef PTAH_RECORD_SYSTEM_ARGUMENTS_H
 #define PTAH_RECORD_SYSTEM_ARGUMENTS_H
 
@@ -12,6 +13,7 @@ struct system_arguments {
 	const struct ptah_model_processor *processor; /* model=NAME */
 	const char *truth;			      /* truth=FILE; NULL: none */
 	unsigned tsc_mhz;			      /* tsc=MHZ; 0: the host's frequency */
+	bool xsaves;				      /* xsaves=on */
 	bool verbose;				      /* verbose=on */
 };
 

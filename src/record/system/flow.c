@@ -64,10 +64,10 @@ static void count(struct system_vcpu *v, const struct system_block *b, uint64_t 
 			 packet_ip(v, end, b->base), n, kind, taken);
 }
 
-void system_flow_count_trap(struct system_vcpu *v, const struct system_block *b)
+void system_flow_count_trap(struct system_vcpu *v, const struct system_block *b, unsigned length)
 {
 	if (v->traced)
-		count(v, b, b->start + b->sizes[0], 1, PTAH_INSN_OTHER, false);
+		count(v, b, b->start + length, 1, PTAH_INSN_OTHER, false);
 }
 
 void system_flow_step(struct system_vcpu *v, uint64_t ip)

@@ -38,7 +38,8 @@ union host_data {
 	void *pointer;
 };
 
-/* An exception's number for raise(). */
+/* Exceptions' numbers for raise(). */
+#define HOST_NM 7
 #define HOST_GP 13
 
 /*
@@ -65,6 +66,21 @@ union host_data {
 	  (void *environment, uint32_t leaf, uint32_t subleaf, uint32_t *eax, uint32_t *ebx,       \
 	   uint32_t *ecx, uint32_t *edx),                                                          \
 	  "cpu_x86_cpuid", NULL)                                                                   \
+	/* User state of the CPU, to and from the standard format of XSAVE. */                     \
+	X(void, save_state, (void *cpu, void *area, uint32_t size), "x86_cpu_xsave_all_areas",     \
+	  NULL)                                                                                    \
+	X(void, restore_state, (void *cpu, const void *area, uint32_t size),                       \
+	  "x86_cpu_xrstor_all_areas", NULL)                                                        \
+	/* The guest's memory at a linear address, as its code accesses it: may raise #PF. */      \
+	X(uint32_t, load_byte, (void *environment, uint64_t address, uintptr_t),                   \
+	  "cpu_ldub_data_ra", NULL)                                                                \
+	X(void, store_byte, (void *environment, uint64_t address, uint32_t value, uintptr_t),      \
+	  "cpu_stb_data_ra", NULL)                                                                 \
+	/* The same, as a debugger does: returns a negative number where nothing is mapped. */     \
+	X(int, debug, (void *cpu, uint64_t address, void *bytes, size_t n, bool write),            \
+	  "cpu_memory_rw_debug", NULL)                                                             \
+	/* The TLB. */                                                                             \
+	X(void, flush_pages, (void *cpu), "tlb_flush", NULL)                                       \
 	/* Leaves translated code: continues at the CPU's RIP. Does not return. */                 \
 	X(void, leave, (void *cpu), "cpu_loop_exit_noexc", NULL)                                   \
 	/* Does not return. */                                                                     \

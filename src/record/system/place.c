@@ -61,6 +61,11 @@ void system_find_segments(const struct system_vcpu *v, uint64_t base)
 	exit(1);
 }
 
+uint64_t system_segment_base(const struct system_vcpu *v, unsigned mode, unsigned which)
+{
+	return mode == PTAH_EXEC_64 && which < SYSTEM_FS ? 0 : segment(v, which)->base;
+}
+
 void system_find_place(const struct system_vcpu *v, struct system_place *place)
 {
 	const uint32_t flags = (uint32_t)system_read(v->cpu, HOST_FLAGS);

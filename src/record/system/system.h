@@ -19,6 +19,8 @@
  *	registers.c    model-specific registers, and their #GP
  *	memory.c       the guest's physical memory
  *	pmi.c          the interrupt that a full region raises
+ *	ptwrite.c      PTWRITE
+ *	xsave.c        XSAVES, XSAVEC, XRSTORS
  *	clock.c        the guest's time
  *	truth.c        counts what the trace should contain, for tests inside the guest
  *	report.c       the file with these counts
@@ -35,6 +37,7 @@
 #include "record/system/arguments.h"
 #include "record/system/cpuid.h"
 #include "record/system/host.h"
+#include "record/system/operand.h"
 #include "record/system/trapped.h"
 #include "record/system/registers.h"
 #include "record/system/truth.h"
@@ -105,6 +108,7 @@ struct system_vcpu {
 	uint64_t settled_ticks; /* -icount: TSC at the last place where QEMU could read it */
 	uint64_t since_settled; /* and instructions since then */
 
+	uint64_t xcr0;	    /* xsave.c: what the guest has written to it */
 	bool isolating;	    /* traps.c: waits for a block of one instruction */
 	bool pmi_waits;	    /* pmi.c: for the mask of the APIC's entry to be cleared */
 	uint8_t pmi_blocks; /* blocks since the last look at it */
@@ -144,6 +148,8 @@ struct system_vcpu *system_vcpu_of(const void *cpu);
 /* place.c */
 /* Finds out where QEMU keeps the segment registers. `base`: of this CPU's code segment now. */
 void system_find_segments(const struct system_vcpu *v, uint64_t base);
+/* The base of a segment (enum system_segment), as code of this mode uses it. */
+uint64_t system_segment_base(const struct system_vcpu *v, unsigned mode, unsigned which);
 /* Where v is now, if it is outside of translated code or where a block begins. */
 void system_find_place(const struct system_vcpu *v, struct system_place *place);
 
@@ -182,7 +188,7 @@ void system_flow_arrive(struct system_vcpu *v, const struct system_place *place,
 /* An interrupt or exception has led from `from`, a linear address, to where the CPU is now. */
 void system_flow_interrupted(struct system_vcpu *v, unsigned kind, uint64_t from);
 /* A trapped instruction, the only one of its block, is about to be carried out. */
-void system_flow_count_trap(struct system_vcpu *v, const struct system_block *b);
+void system_flow_count_trap(struct system_vcpu *v, const struct system_block *b, unsigned length);
 /* It was carried out; the next one is at `ip`. */
 void system_flow_step(struct system_vcpu *v, uint64_t ip);
 /* The CPU is at `ip`, and nothing has run since the last report. */
@@ -195,6 +201,21 @@ void system_hook_interrupts(void *cpu);
 /* The block `b`, which has a trap, begins. Does not return if the trap was carried out. */
 void system_trap(struct system_vcpu *v, const struct system_block *b);
 void system_end_isolation(struct system_vcpu *v);
+
+/* ptwrite.c, xsave.c: what becomes of these instructions, and their length if they are done */
+enum system_access system_ptwrite(struct system_vcpu *v, const struct system_block *b,
+				  unsigned *length);
+enum system_access system_xsave(struct system_vcpu *v, const struct system_block *b,
+				unsigned *length);
+/* The first operand of the first instruction of b, and its linear address if it is in memory. */
+bool system_fetch_operand(struct system_vcpu *v, const struct system_block *b,
+			  struct system_operand *o, uint64_t *address);
+/* Called for the first CPU, when system_plugin.processor is known. */
+void system_xsave_init(const struct system_vcpu *v);
+/* CPUID leaf 0DH: changes QEMU's answer. */
+void system_xsave_cpuid(const struct system_vcpu *v, uint32_t subleaf, uint32_t r[4]);
+/* XSETBV, which QEMU carries out afterwards. */
+void system_xsetbv(struct system_vcpu *v, uint32_t which, uint64_t value);
 
 /* memory.c */
 uint8_t *system_memory(void *port, uint64_t physical, uint64_t *bytes);

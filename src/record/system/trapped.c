@@ -6,8 +6,12 @@
 
 #include <stdbool.h>
 
-/* A prefix that changes nothing of these instructions. LOCK makes them undefined. */
-static bool is_prefix(uint8_t byte, unsigned mode)
+/* The prefixes before an opcode. */
+struct prefixes {
+	bool operand, repeat, repeat_not, lock;
+};
+
+static bool take_prefix(struct prefixes *p, uint8_t byte, unsigned mode)
 {
 	switch (byte) {
 	case 0x26:
@@ -16,25 +20,25 @@ static bool is_prefix(uint8_t byte, unsigned mode)
 	case 0x3e:
 	case 0x64:
 	case 0x65:
-	case 0x66:
 	case 0x67:
-	case 0xf2:
-	case 0xf3:
 		return true;
+	case 0x66:
+		return p->operand = true;
+	case 0xf0:
+		return p->lock = true;
+	case 0xf2:
+		return p->repeat_not = true;
+	case 0xf3:
+		return p->repeat = true;
 	default:
 		return mode == PTAH_EXEC_64 && (byte & 0xf0) == 0x40;
 	}
 }
 
-unsigned system_trap_of(const uint8_t *bytes, size_t n, unsigned mode)
+/* 0F xx with nothing after it. */
+static unsigned plain(uint8_t opcode)
 {
-	while (n > 2 && is_prefix(*bytes, mode)) {
-		bytes++;
-		n--;
-	}
-	if (n != 2 || bytes[0] != 0x0f)
-		return TRAP_NONE;
-	switch (bytes[1]) {
+	switch (opcode) {
 	case 0x30:
 		return TRAP_WRMSR;
 	case 0x32:
@@ -46,4 +50,35 @@ unsigned system_trap_of(const uint8_t *bytes, size_t n, unsigned mode)
 	default:
 		return TRAP_NONE;
 	}
+}
+
+/* 0F xx with a ModRM byte, of which QEMU may have read no more. */
+static unsigned with_modrm(uint8_t opcode, uint8_t modrm, const struct prefixes *p)
+{
+	const unsigned reg = modrm >> 3 & 7;
+	const bool none = !p->operand && !p->repeat && !p->repeat_not;
+
+	if (opcode == 0xae && reg == 4 && p->repeat && !p->operand && !p->repeat_not)
+		return TRAP_PTWRITE;
+	if (opcode == 0x01 && modrm == 0xd1 && none)
+		return TRAP_XSETBV;
+	if (opcode != 0xc7 || modrm >= 0xc0 || !none)
+		return TRAP_NONE;
+	return reg == 3	  ? TRAP_XRSTORS
+	       : reg == 4 ? TRAP_XSAVEC
+	       : reg == 5 ? TRAP_XSAVES
+			  : TRAP_NONE;
+}
+
+unsigned system_trap_of(const uint8_t *bytes, size_t n, unsigned mode)
+{
+	struct prefixes p = {0};
+
+	while (n && take_prefix(&p, *bytes, mode)) {
+		bytes++;
+		n--;
+	}
+	if (n < 2 || bytes[0] != 0x0f || p.lock)
+		return TRAP_NONE;
+	return n == 2 ? plain(bytes[1]) : with_modrm(bytes[1], bytes[2], &p);
 }

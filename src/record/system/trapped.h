@@ -12,6 +12,11 @@ enum system_trap {
 	TRAP_RDMSR,
 	TRAP_WRMSR,
 	TRAP_RDPMC,
+	TRAP_PTWRITE,
+	TRAP_XSAVES,
+	TRAP_XSAVEC,
+	TRAP_XRSTORS,
+	TRAP_XSETBV, /* is QEMU's, but the plugin has to know the value */
 };
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Instructions that the plugin carries out in QEMU's place: CPUID, RDMSR, WRMSR, RDPMC.
+ * Instructions that the plugin carries out in QEMU's place: those that QEMU does not know enough
+ * of (CPUID, RDMSR, WRMSR, RDPMC), and those that it does not know (PTWRITE, XSAVES).
  *
  * QEMU's copy of the registers is exact where a block begins, and may be stale in the middle of a
  * block. So a block that has such an instruction in its middle is left at its beginning, and QEMU
@@ -16,7 +17,8 @@ enum {
 	RBX
 };
 
-#define CR4_PCE UINT64_C(0x100)
+#define CR4_PCE	   UINT64_C(0x100)
+#define XSAVE_LEAF 0x0du
 
 static atomic_uint isolating;
 
@@ -41,10 +43,10 @@ void system_end_isolation(struct system_vcpu *v)
 		*host.one_insn = 0;
 }
 
-/* The instruction is done. */
-static void finish(struct system_vcpu *v, const struct system_block *b)
+/* The instruction, of so many bytes, is done. */
+static void finish(struct system_vcpu *v, const struct system_block *b, unsigned length)
 {
-	const uint64_t next = b->start + b->sizes[0];
+	const uint64_t next = b->start + length;
 
 	system_flow_step(v, next);
 	system_go(v, b, next);
@@ -67,10 +69,17 @@ static void on_cpuid(struct system_vcpu *v)
 
 	host.cpuid(v->general, leaf, subleaf, &r[0], &r[1], &r[2], &r[3]);
 	system_cpuid(v->model, leaf, subleaf, r);
+	if (leaf == XSAVE_LEAF)
+		system_xsave_cpuid(v, subleaf, r);
 	g[RAX] = r[0];
 	g[RBX] = r[1];
 	g[RCX] = r[2];
 	g[RDX] = r[3];
+}
+
+static uint64_t edx_eax(const struct system_vcpu *v)
+{
+	return (uint32_t)v->general[RAX] | v->general[RDX] << 32;
 }
 
 static void set_edx_eax(struct system_vcpu *v, uint64_t value)
@@ -109,14 +118,10 @@ static enum system_access write_truth(struct system_vcpu *v, uint32_t msr, uint6
 static enum system_access on_wrmsr(struct system_vcpu *v, const struct system_block *b,
 				   uint32_t msr)
 {
-	const uint64_t value = (uint32_t)v->general[RAX] | v->general[RDX] << 32;
+	const uint64_t value = edx_eax(v);
 	const bool ctl = msr == PTAH_IA32_RTIT_CTL;
 	enum system_access access;
 
-	/* It is traced if tracing was on and remains so: the FUP of one that clears TraceEn has its
-	 * address, and a decoder stops before it. */
-	if (ctl && value & PTAH_RTIT_CTL_TRACE_EN && !model_msr_faults(v->model, msr, value))
-		system_flow_count_trap(v, b);
 	if (ctl)
 		system_flow_begin(v, b);
 	access = system_wrmsr(&v->registers, v->model, msr, value);
@@ -149,31 +154,50 @@ static enum system_access on_rdpmc(struct system_vcpu *v, const struct system_bl
 	return access;
 }
 
+static enum system_access carry_out(struct system_vcpu *v, const struct system_block *b,
+				    unsigned *length)
+{
+	const uint32_t rcx = (uint32_t)v->general[RCX];
+
+	switch (b->trap) {
+	case TRAP_CPUID:
+		on_cpuid(v);
+		return SYSTEM_DONE;
+	case TRAP_RDMSR:
+		return b->cpl ? SYSTEM_NOT_OURS : on_rdmsr(v, rcx);
+	case TRAP_WRMSR:
+		return b->cpl ? SYSTEM_NOT_OURS : on_wrmsr(v, b, rcx);
+	case TRAP_RDPMC:
+		return on_rdpmc(v, b);
+	case TRAP_PTWRITE:
+		return system_ptwrite(v, b, length);
+	case TRAP_XSETBV:
+		if (!b->cpl)
+			system_xsetbv(v, rcx, edx_eax(v));
+		return SYSTEM_NOT_OURS;
+	default:
+		return system_xsave(v, b, length);
+	}
+}
+
 void system_trap(struct system_vcpu *v, const struct system_block *b)
 {
-	const uint32_t msr = (uint32_t)v->general[RCX];
-	enum system_access access = SYSTEM_DONE;
+	const bool traced = v->traced;
+	unsigned length = b->sizes[0];
+	enum system_access access;
 
 	if (b->trap_at != 0)
 		isolate(v, b);
 	system_end_isolation(v);
-	switch (b->trap) {
-	case TRAP_CPUID:
-		on_cpuid(v);
-		break;
-	case TRAP_RDMSR:
-		access = b->cpl ? SYSTEM_NOT_OURS : on_rdmsr(v, msr);
-		break;
-	case TRAP_WRMSR:
-		access = b->cpl ? SYSTEM_NOT_OURS : on_wrmsr(v, b, msr);
-		break;
-	default:
-		access = on_rdpmc(v, b);
-	}
+	access = carry_out(v, b, &length);
 	if (access == SYSTEM_DONE) {
-		if (b->trap != TRAP_WRMSR || msr != PTAH_IA32_RTIT_CTL)
-			system_flow_count_trap(v, b);
-		finish(v, b);
+		/*
+		 * One that sets TraceEn is not traced. Nor is one that clears it: the FUP has its
+		 * address, and a decoder stops before it.
+		 */
+		if (traced && v->traced)
+			system_flow_count_trap(v, b, length);
+		finish(v, b, length);
 	}
 	if (access == SYSTEM_FAULTS)
 		fault(v, b);

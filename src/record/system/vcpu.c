@@ -45,7 +45,8 @@ static void fit_processor(const struct system_vcpu *v)
 		return;
 	host.cpuid(v->general, 0x80000008, 0, &r[0], &r[1], &r[2], &r[3]);
 	system_plugin.processor = *system_plugin.arguments.processor;
-	system_cpuid_fit(&system_plugin.processor, r[0], false);
+	system_cpuid_fit(&system_plugin.processor, r[0], system_plugin.arguments.xsaves);
+	system_xsave_init(v);
 }
 
 static struct system_vcpu *make(unsigned index, uint64_t *environment)
@@ -66,6 +67,7 @@ static struct system_vcpu *make(unsigned index, uint64_t *environment)
 	v->index = index;
 	v->cpu = host.cpu_get((int)index);
 	v->general = environment;
+	v->xcr0 = 1; /* as after a reset */
 	if (v->general[GENERAL_RIP] != system_read(v->cpu, HOST_RIP)) {
 		system_say("this QEMU keeps the registers of its processors in another order: "
 			   "Debian's 7.2 and 10.0 are known to work");
