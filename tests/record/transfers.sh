@@ -38,6 +38,7 @@ tr -d '\r' <said | awk '
 			print name, "TNT", outcomes
 		outcomes = ""
 	}
+	{ sub(/ +$/, "") }
 	$1 == "case" { end(); name = $2; next }
 	$1 == "PSB" { header = 1 }
 	header { if ($1 == "PSBEND") header = 0; next }

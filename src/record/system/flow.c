@@ -23,6 +23,11 @@ static uint64_t packet_ip(const struct system_vcpu *v, uint64_t linear, uint64_t
 	return (uint32_t)(linear - base);
 }
 
+static void set_paging(struct system_vcpu *v, const struct system_place *place)
+{
+	v->model->program.paging = place->pae ? MODEL_PAGING_PAE : MODEL_PAGING_4_LEVEL;
+}
+
 static struct ptah_model_context context_of(const struct system_place *place)
 {
 	return (struct ptah_model_context){.cr3 = place->cr3,
@@ -46,6 +51,7 @@ void system_flow_begin(struct system_vcpu *v, const struct system_block *b)
 	v->cr3 = place.cr3;
 	v->base = b->base;
 	context = context_of(&place);
+	set_paging(v, &place);
 	ptah_model_begin(v->model, packet_ip(v, b->start + b->sizes[0], b->base), &context);
 	ptah_model_set_tsc(v->model, system_now(v));
 }
@@ -116,6 +122,7 @@ static void report_transfer(struct system_vcpu *v, unsigned kind, uint64_t from,
 						     .after = context_of(to)};
 
 	system_pass_time(v);
+	set_paging(v, to);
 	ptah_model_transfer(v->model, &transfer);
 	v->cr3 = to->cr3;
 	v->base = to->base;
@@ -153,6 +160,7 @@ static void report(struct system_vcpu *v, const struct system_block *b,
 		ptah_model_stand(v->model, packet_ip(v, next, b->base));
 		if (b->writes_cr3) {
 			v->cr3 = place->cr3;
+			set_paging(v, place);
 			ptah_model_mov_cr3(v->model, packet_ip(v, next, b->base), v->cr3);
 		}
 		break;

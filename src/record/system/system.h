@@ -50,6 +50,7 @@ struct system_place {
 	uint64_t cr3;
 	uint8_t cpl;
 	uint8_t mode;	 /* enum ptah_exec_mode */
+	bool pae;	 /* paging with PAE, and not the 4 or 5 levels of IA-32e mode */
 	bool interrupts; /* RFLAGS.IF */
 };
 

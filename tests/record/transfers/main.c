@@ -216,6 +216,8 @@ static uint32_t directory_b[1024] __attribute__((aligned(4096)));
 
 static void set_paging(void)
 {
+	extern uint64_t pae_cr3[4];
+
 	for (uint64_t i = 0; i < LARGE_PAGES; i++)
 		directories[i] = i << 21 | PAGE_LARGE | PAGE_ALL;
 	directories[0] = (uintptr_t)low_pages | PAGE_ALL;
@@ -223,6 +225,8 @@ static void set_paging(void)
 		low_pages[i] = i << 12 | PAGE_ALL;
 	for (uint64_t i = 0; i < 4; i++)
 		pointers[i] = (uintptr_t)&directories[512 * i] | PAGE_ALL;
+	for (uint64_t i = 0; i < 4; i++)
+		pae_cr3[i] = (uintptr_t)&directories[512 * i] | 1;
 	top[0] = top_2[0] = (uintptr_t)pointers | PAGE_ALL;
 	for (uint32_t i = 0; i < 1024; i++)
 		directory_a[i] = directory_b[i] = i << 22 | PAGE_LARGE | PAGE_ALL;
@@ -295,10 +299,16 @@ static uint64_t read_msr(uint32_t msr)
 
 static void prepare_output(void)
 {
+	extern const uint8_t range_begin[], range_end[];
+
 	memset(output, 0, sizeof(output));
 	write_msr(PTAH_IA32_RTIT_OUTPUT_BASE, (uintptr_t)output);
 	write_msr(PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, PAGE - 1);
 	write_msr(PTAH_IA32_RTIT_STATUS, 0);
+	/* For the cases that use them. */
+	write_msr(PTAH_IA32_RTIT_CR3_MATCH, (uintptr_t)top_2);
+	write_msr(PTAH_IA32_RTIT_ADDR(0), (uintptr_t)range_begin);
+	write_msr(PTAH_IA32_RTIT_ADDR(0) + 1, (uintptr_t)range_end - 1);
 }
 
 /* Returns whether the line ends with this packet's payload. */
