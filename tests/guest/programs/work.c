@@ -147,6 +147,16 @@ static void bursts(int n)
 	}
 }
 
+/* Calls of the vDSO. */
+static void times(int n)
+{
+	struct timespec now;
+	for (int i = 0; i < n; i++) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		sink += now.tv_nsec & 1;
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const char *kind = argc > 1 ? argv[1] : "some";
@@ -156,7 +166,7 @@ int main(int argc, char **argv)
 		void (*run)(int);
 	} kinds[] = {{"some", some},	     {"threads", threads}, {"forks", forks},
 		     {"switches", switches}, {"moves", moves},	   {"signals", signals},
-		     {"bursts", bursts}};
+		     {"bursts", bursts},     {"times", times}};
 	if (!strcmp(kind, "exec"))
 		return execl(argv[0], argv[0], "some", argc > 2 ? argv[2] : "20", (char *)NULL);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
