@@ -135,7 +135,12 @@ static void print_losses(struct run *run)
 			      " time%s because the buffer was full: make it larger "
 			      "(-m ,SIZE) or trace less (--filter)",
 			      l->truncated, plural(l->truncated));
-	if (l->overwritten)
+	if (l->overwritten && run->config->buffer.policy == PTAH_RECORD_SNAPSHOT)
+		record_remark(run,
+			      "at least %" PRIu64 " byte%s of trace before the snapshots were "
+			      "overwritten, as --snapshot intends",
+			      l->overwritten, plural(l->overwritten));
+	else if (l->overwritten)
 		record_remark(run,
 			      "%" PRIu64
 			      " byte%s of trace were overwritten before they were taken: make the "

@@ -232,8 +232,8 @@ PTAH_API unsigned ptah_pool_left(const struct ptah_pool *pool);
  * PASSIVE. Starts tracing at the current position: nothing that the policy keeps
  * is overwritten. Clears sticky STATUS bits and, before it sets TraceEn, walks
  * the tables as the processor will. A capture that follows a thread begins with
- * the next ptah_capture_switch_in(): while it is on no processor, its start may be
- * called PINNED. PTAH_OK when it is started already.
+ * the next ptah_capture_switch_in(): while it is on no processor, start, pause and
+ * resume may be called PINNED. PTAH_OK when it is started already.
  *
  *	PTAH_E_BUSY	   TraceEn was 1 already, by another tracer; or another
  *			   capture is started on this processor. Nothing was touched.

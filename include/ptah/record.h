@@ -218,9 +218,13 @@ PTAH_API void ptah_record_trace_default(struct ptah_trace_config *trace);
 
 /* What was lost. The recording has each loss too, where it happened. */
 struct ptah_record_losses {
-	uint64_t truncated;    /* times the trace buffer was full, and the trace that came then is
-				  missing */
-	uint64_t overwritten;  /* bytes of trace that were overwritten before they were read */
+	uint64_t truncated; /* times the trace buffer was full, and the trace that came then is
+			       missing */
+	/*
+	 * Bytes of trace that were overwritten before they were read. In snapshots at least so
+	 * many: Linux does not report how often a buffer was overwritten.
+	 */
+	uint64_t overwritten;
 	uint64_t partial;      /* gaps because of a VMX guest, or its entry and exit */
 	uint64_t collisions;   /* times samples disturbed the trace */
 	uint64_t lost_records; /* records of maps, names and switches (PERF_RECORD_LOST) */

@@ -217,8 +217,9 @@ struct ptah_ioc_set {
 #define PTAH_IOC_POOL PTAH_IOC_NUMBER(0x04)
 
 /*
- * A thread or process that a captured thread creates gets a capture of the pool, too. It starts at
- * the first instruction if that of its creator is started, with ON_EXEC also at an exec.
+ * A thread or process that a captured thread creates gets a capture of the pool, too, in the state
+ * of its creator's: started, so that its first instruction is traced, or paused, or (ON_EXEC) not
+ * started before its next exec.
  */
 #define PTAH_IOC_POOL_INHERIT 0x01u
 

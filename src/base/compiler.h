@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Compiler differences, gathered here so that nothing else has an #ifdef for them. */
+/*
+ * Compiler differences, gathered here so that nothing else has an #ifdef for them. Attributes are
+ * spelled with underscores: Linux has a macro "noinline".
+ */
 #ifndef PTAH_BASE_COMPILER_H
 #define PTAH_BASE_COMPILER_H
 
 #define LIKELY(x)	       __builtin_expect(!!(x), 1)
 #define UNLIKELY(x)	       __builtin_expect(!!(x), 0)
-#define NOINLINE	       __attribute__((noinline))
-#define ALWAYS_INLINE	       inline __attribute__((always_inline))
+#define NOINLINE	       __attribute__((__noinline__))
+#define ALWAYS_INLINE	       inline __attribute__((__always_inline__))
 #define PRINTF_LIKE(at, first) __attribute__((format(printf, at, first)))
 
 /* Between two looks at a variable that another processor will change. */

@@ -90,6 +90,7 @@ __attribute__((used)) static void on_block(unsigned index, const struct system_b
 	if (UNLIKELY(environment[GENERAL_RIP] != block_rip(b)))
 		b = block_at(v, b, environment[GENERAL_RIP]);
 	v->blocks++;
+	system_check_reset(v);
 	if (UNLIKELY(v->blocks >= v->next_rest))
 		system_rest(v);
 	v->since_settled += b->ninsn;

@@ -116,9 +116,14 @@ void system_on_idle(qemu_plugin_id_t id, unsigned index)
 	struct system_place place;
 
 	(void)id;
+	if (v)
+		system_check_reset(v);
 	if (!v || !v->traced)
 		return;
 	system_find_place(v, &place);
+	/* An INIT or a reset, which is noticed when something runs, and is no sleep. */
+	if (system_at_reset_vector(place.ip, place.base))
+		return;
 	system_flow_arrive(v, &place, false);
 	system_pass_time(v);
 	sleep.ip = place.ip;
@@ -132,6 +137,8 @@ void system_on_resume(qemu_plugin_id_t id, unsigned index)
 	uint64_t now, before;
 
 	(void)id;
+	if (v)
+		system_check_reset(v);
 	if (!v || !v->traced)
 		return;
 	now = system_now(v);

@@ -23,6 +23,11 @@ static uint64_t packet_ip(const struct system_vcpu *v, uint64_t linear, uint64_t
 	return (uint32_t)(linear - base);
 }
 
+static void set_paging(struct system_vcpu *v, const struct system_place *place)
+{
+	v->model->program.paging = place->pae ? MODEL_PAGING_PAE : MODEL_PAGING_4_LEVEL;
+}
+
 static struct ptah_model_context context_of(const struct system_place *place)
 {
 	return (struct ptah_model_context){.cr3 = place->cr3,
@@ -46,6 +51,7 @@ void system_flow_begin(struct system_vcpu *v, const struct system_block *b)
 	v->cr3 = place.cr3;
 	v->base = b->base;
 	context = context_of(&place);
+	set_paging(v, &place);
 	ptah_model_begin(v->model, packet_ip(v, b->start + b->sizes[0], b->base), &context);
 	ptah_model_set_tsc(v->model, system_now(v));
 }
@@ -116,6 +122,7 @@ static void report_transfer(struct system_vcpu *v, unsigned kind, uint64_t from,
 						     .after = context_of(to)};
 
 	system_pass_time(v);
+	set_paging(v, to);
 	ptah_model_transfer(v->model, &transfer);
 	v->cr3 = to->cr3;
 	v->base = to->base;
@@ -153,6 +160,7 @@ static void report(struct system_vcpu *v, const struct system_block *b,
 		ptah_model_stand(v->model, packet_ip(v, next, b->base));
 		if (b->writes_cr3) {
 			v->cr3 = place->cr3;
+			set_paging(v, place);
 			ptah_model_mov_cr3(v->model, packet_ip(v, next, b->base), v->cr3);
 		}
 		break;
@@ -214,11 +222,57 @@ void system_flow_interrupted(struct system_vcpu *v, unsigned kind, uint64_t from
 		system_poll_pmi(v);
 }
 
+/*
+ * QEMU does not keep where the CPU was. If the running block ends with a branch that may lead to
+ * several places, the INIT is reported before this branch; the decoder then stops there.
+ */
+static uint64_t address_before_init(struct system_vcpu *v)
+{
+	const struct system_block *b = v->running;
+
+	if (!b)
+		return v->at;
+	v->base = b->base;
+	switch (b->kind) {
+	case PTAH_INSN_OTHER:
+	case PTAH_INSN_PTWRITE:
+		count(v, b, b->end, b->ninsn, PTAH_INSN_OTHER, false);
+		return b->end;
+	default:
+		if (b->ninsn > 1)
+			count(v, b, b->end - b->last_size, b->ninsn - 1u, PTAH_INSN_OTHER, false);
+		return b->end - b->last_size;
+	}
+}
+
+void system_flow_init(struct system_vcpu *v, unsigned kind, const struct system_place *to)
+{
+	const uint64_t from = address_before_init(v);
+
+	system_truth_event(&v->truth, v->model, kind);
+	report_transfer(v, kind, from, to);
+	system_flow_stand(v, to->ip);
+}
+
+void system_flow_sipi(struct system_vcpu *v)
+{
+	struct system_place to;
+
+	system_find_place(v, &to);
+	report_transfer(v, PTAH_MODEL_SIPI, v->at, &to);
+	system_flow_stand(v, to.ip);
+}
+
+static bool is_far(const struct system_block *b)
+{
+	return b->kind == PTAH_INSN_FAR_CALL || b->kind == PTAH_INSN_FAR_JUMP ||
+	       b->kind == PTAH_INSN_FAR_RETURN;
+}
+
 /* Does what ends with b need more than the address of the next block? */
 static bool needs_place(const struct system_block *b)
 {
-	return b->writes_cr3 || b->kind == PTAH_INSN_FAR_CALL || b->kind == PTAH_INSN_FAR_JUMP ||
-	       b->kind == PTAH_INSN_FAR_RETURN;
+	return b->writes_cr3 || is_far(b);
 }
 
 static void arrive_at_block(struct system_vcpu *v, const struct system_block *b)
@@ -227,7 +281,13 @@ static void arrive_at_block(struct system_vcpu *v, const struct system_block *b)
 
 	if (v->running && needs_place(v->running))
 		system_find_place(v, &place);
-	place.ip = b->start; /* where blocks are chained, QEMU's RIP is older */
+	place.ip = b->start;
+	if (UNLIKELY(b->base != v->base) && system_at_reset_vector(b->start, b->base) &&
+	    !(v->running && is_far(v->running))) {
+		system_find_place(v, &place);
+		system_flow_init(v, PTAH_MODEL_INIT, &place);
+		return;
+	}
 	system_flow_arrive(v, &place, false);
 }
 

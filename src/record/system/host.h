@@ -87,6 +87,9 @@ union host_data {
 	X(void, raise, (void *environment, int exception, int code), "raise_exception_err", NULL)  \
 	X(void, do_interrupt, (void *cpu), "x86_cpu_do_interrupt", NULL)                           \
 	X(bool, exec_interrupt, (void *cpu, int request), "x86_cpu_exec_interrupt", NULL)          \
+	/* Calls function(unused) when the system is reset. */                                     \
+	X(void, on_reset, (void (*function)(void *unused), void *unused), "qemu_register_reset",   \
+	  NULL)                                                                                    \
 	X(void *, class_of, (void *object), "object_get_class", NULL)                              \
 	X(uint64_t, tsc, (void *environment), "cpu_get_tsc", NULL)                                 \
 	/* Nanoseconds that the machine has run. */                                                \

@@ -23,6 +23,7 @@ static void on_exception(void *cpu)
 		host.do_interrupt(cpu);
 		return;
 	}
+	system_check_reset(v);
 	system_end_isolation(v);
 	system_clock_settle(v);
 	if (!v->traced) {
@@ -36,6 +37,9 @@ static void on_exception(void *cpu)
 	system_flow_interrupted(v, PTAH_MODEL_EXCEPTION, from.ip);
 }
 
+/* The bit in an interrupt request that means a SIPI (QEMU's CPU_INTERRUPT_SIPI). */
+#define REQUEST_SIPI 0x0800
+
 static bool on_interrupt(void *cpu, int request)
 {
 	struct system_vcpu *v = system_vcpu_of(cpu);
@@ -44,6 +48,7 @@ static bool on_interrupt(void *cpu, int request)
 
 	if (!v)
 		return host.exec_interrupt(cpu, request);
+	system_check_reset(v);
 	system_clock_settle(v);
 	if (!v->traced) {
 		taken = host.exec_interrupt(cpu, request);
@@ -61,6 +66,11 @@ static bool on_interrupt(void *cpu, int request)
 	if (to.ip == from.ip)
 		return taken;
 	system_end_isolation(v);
+	if (request & REQUEST_SIPI && system_at_reset_vector(from.ip, from.base)) {
+		system_flow_init(v, PTAH_MODEL_INIT_WAIT, &from);
+		system_flow_sipi(v);
+		return taken;
+	}
 	system_flow_arrive(v, &from, false);
 	system_flow_interrupted(v, PTAH_MODEL_INTERRUPT, from.ip);
 	return taken;

@@ -27,6 +27,8 @@ struct segment {
 #define ATTRIBUTE_D    (1u << 22)
 #define ATTRIBUTE_DPL  13 /* of 2 */
 
+#define CR0_PG	  (1u << 31)
+#define CR4_PAE	  (1u << 5)
 #define EFER_LMA  0x400u
 #define EFLAGS_IF (1u << 9)
 #define EFLAGS_VM (1u << 17)
@@ -71,13 +73,15 @@ void system_find_place(const struct system_vcpu *v, struct system_place *place)
 	const uint32_t flags = (uint32_t)system_read(v->cpu, HOST_FLAGS);
 	const struct segment *cs = segment(v, CS);
 	const bool virtual_8086 = flags & EFLAGS_VM;
+	const bool long_mode = system_read(v->cpu, HOST_EFER) & EFER_LMA;
 
 	place->base = cs->base;
 	place->cpl = virtual_8086 ? 3 : segment(v, SS)->attributes >> ATTRIBUTE_DPL & 3;
 	place->interrupts = flags & EFLAGS_IF;
 	place->cr3 = system_read(v->cpu, HOST_CR3);
-	if (!virtual_8086 && cs->attributes & ATTRIBUTE_L &&
-	    system_read(v->cpu, HOST_EFER) & EFER_LMA) {
+	place->pae = !long_mode && system_read(v->cpu, HOST_CR0) & CR0_PG &&
+		     system_read(v->cpu, HOST_CR4) & CR4_PAE;
+	if (long_mode && !virtual_8086 && cs->attributes & ATTRIBUTE_L) {
 		place->mode = PTAH_EXEC_64;
 		place->base = 0;
 	} else {

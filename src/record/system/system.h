@@ -13,6 +13,7 @@
  *	translation.c  which code calls the plugin
  *	flow.c         from blocks that run to the model's branches and transfers
  *	interrupts.c   interrupts and exceptions
+ *	reset.c        resets and INIT
  *	trapped.c      which instructions the plugin carries out in QEMU's place
  *	traps.c        how it does
  *	cpuid.c        what CPUID returns
@@ -52,6 +53,7 @@ struct system_place {
 	uint64_t cr3;
 	uint8_t cpl;
 	uint8_t mode;	 /* enum ptah_exec_mode */
+	bool pae;	 /* paging with PAE, and not the 4 or 5 levels of IA-32e mode */
 	bool interrupts; /* RFLAGS.IF */
 };
 
@@ -109,6 +111,7 @@ struct system_vcpu {
 	uint64_t since_settled; /* and instructions since then */
 
 	uint64_t xcr0;	    /* xsave.c: what the guest has written to it */
+	unsigned resets;    /* reset.c: those that this CPU has noticed */
 	bool isolating;	    /* traps.c: waits for a block of one instruction */
 	bool pmi_waits;	    /* pmi.c: for the mask of the APIC's entry to be cleared */
 	uint8_t pmi_blocks; /* blocks since the last look at it */
@@ -187,6 +190,13 @@ void system_flow_block(struct system_vcpu *v, const struct system_block *b);
 void system_flow_arrive(struct system_vcpu *v, const struct system_place *place, bool faulted);
 /* An interrupt or exception has led from `from`, a linear address, to where the CPU is now. */
 void system_flow_interrupted(struct system_vcpu *v, unsigned kind, uint64_t from);
+/*
+ * An INIT has come since the running block began, and has led to a place: the reset vector, or for
+ * PTAH_MODEL_INIT_WAIT to the wait for a SIPI.
+ */
+void system_flow_init(struct system_vcpu *v, unsigned kind, const struct system_place *to);
+/* A SIPI has led to where the CPU is now. */
+void system_flow_sipi(struct system_vcpu *v);
 /* A trapped instruction, the only one of its block, is about to be carried out. */
 void system_flow_count_trap(struct system_vcpu *v, const struct system_block *b, unsigned length);
 /* It was carried out; the next one is at `ip`. */
@@ -196,6 +206,13 @@ void system_flow_stand(struct system_vcpu *v, uint64_t ip);
 
 /* interrupts.c */
 void system_hook_interrupts(void *cpu);
+
+/* reset.c */
+void system_reset_begin(struct system_vcpu *v);
+/* Resets v if the system was reset. */
+void system_check_reset(struct system_vcpu *v);
+/* Is this the first instruction after a reset or an INIT? */
+bool system_at_reset_vector(uint64_t ip, uint64_t base);
 
 /* traps.c */
 /* The block `b`, which has a trap, begins. Does not return if the trap was carried out. */

@@ -80,6 +80,7 @@ static struct system_vcpu *make(unsigned index, uint64_t *environment)
 	if (!system_truth_init(&v->truth))
 		system_no_memory();
 	system_hook_interrupts(v->cpu);
+	system_reset_begin(v);
 	system_clock_init();
 	return v;
 }

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* Transfers that begin in 64-bit mode, in compatibility mode among them. */
 	.include "case.inc"
+	.include "user.inc"
 
 	.text
 	.code64
 
 /* An exception, or an interrupt that should not return to where it came from, continues here. */
-	.lcomm resume, 8
-	.lcomm kernel_stack, 8
-
-.macro RESUME label
-	movabs $\label, %rax
-	mov %rax, resume
-.endm
+	.comm resume, 8
+	.comm kernel_stack, 8
 
 /* The vectors. Each ends with a jump that leaves no packet. */
 .macro VECTOR number, next
@@ -198,15 +194,6 @@ rewritten.branch:
 	ret
 
 /* Interrupts. The instruction behind STI runs first. */
-.macro SEND command
-	mov $0xfee00310, %edx
-	movl $0, (%rdx)
-	mov $0xfee00300, %edx
-	movl $\command, (%rdx)
-.endm
-	.set TO_SELF, 1 << 18
-	.set AS_NMI, 4 << 8
-	.set AS_INIT, 5 << 8
 
 CASE interrupt_shadow, LONG_MODE
 	cli
@@ -238,7 +225,7 @@ interrupt_spin.next:
 CASE nmi, LONG_MODE
 	RESUME nmi.next
 	ON nmi
-	SEND 0 << 18 | AS_NMI		/* to the APIC with number 0 */
+	SEND AS_NMI			/* to the APIC with number 0 */
 nmi.spin:
 	jmp nmi.spin
 nmi.next:
@@ -283,17 +270,6 @@ CASE single_step_branch, LONG_MODE
 single_step_branch.after:
 	OFF single_step_branch
 	ret
-
-/* Into user mode and back. */
-.macro TO_USER code, label
-	mov %rsp, kernel_stack
-	push $USER_DATA
-	push $user_stack_end
-	push $2				/* RFLAGS */
-	push $\code
-	push $\label
-	iretq
-.endm
 
 CASE syscall, LONG_MODE
 	RESUME syscall.back
@@ -499,6 +475,7 @@ missing_data:
 	.bss
 	.balign 16
 	.skip 4096
+	.globl user_stack_end
 user_stack_end:
 	.skip 16
 	.section .note.GNU-stack, "", @progbits
