@@ -13,6 +13,8 @@ struct system_arguments {
 	const char *truth;			      /* truth=FILE; NULL: none */
 	unsigned tsc_mhz;			      /* tsc=MHZ; 0: the host's frequency */
 	bool verbose;				      /* verbose=on */
+	bool records;				      /* record=N: */
+	int recorder; /* the socket of the recorder that records the guest from outside */
 };
 
 /*
