@@ -4,7 +4,7 @@
 
 static const char *const clocks[] = {"insn", "host", NULL};
 /* In the order of enum ptah_recorder_kind. */
-static const char *const recorders[] = {"best", "hardware", "qemu", "ptrace", NULL};
+static const char *const recorders[] = {"best", "hardware", "qemu", "ptrace", "vm", NULL};
 
 #define AT(field) offsetof(struct record_options, field)
 #define REFUSED(option, short_option, why)                                                         \
@@ -74,11 +74,51 @@ const struct option_def record_options[] = {
      .at = AT(recorder),
      .arg = "RECORDER",
      .choices = recorders,
-     .help = "best, hardware, qemu or ptrace (default: best)",
-     .man = "`hardware`, `qemu`, `ptrace`, or `best` (the default): the first of "
-	    "them that can record what is requested. For a running process (`-p`, "
+     .help = "best, hardware, qemu, ptrace or vm (default: best)",
+     .man = "`hardware`, `qemu`, `ptrace`, `vm` (see `--vm`), or `best` (the default): the first "
+	    "of the first three that can record what is requested. For a running process (`-p`, "
 	    "`-t`) `best` never is `ptrace`, which makes it thousands of times slower: "
 	    "that has to be named."},
+    {.name = "vm",
+     .kind = OPTION_FLAG,
+     .at = AT(vm),
+     .help = "COMMAND is qemu-system-x86_64: record the virtual machine from outside",
+     .man = "The command is *qemu-system-x86_64* with its options. The virtual machine is "
+	    "recorded from outside, from its first instruction on: firmware, boot loader, any "
+	    "kernel and its programs, of 16, 32 and 64 bits. The guest does not take part in it "
+	    "and sees no Intel PT. Each of its processors has a stream. Without `-e`, the kernel "
+	    "and user code are traced. QEMU translates the guest's code (TCG); KVM is not "
+	    "possible. Where no `-cpu` is given, the guest gets a processor without fast string "
+	    "instructions, with which QEMU is slow. Addresses for `--filter` are numbers."},
+    {.name = "symbols",
+     .kind = OPTION_TEXT,
+     .at = AT(symbols),
+     .arg = "FILE",
+     .complete = COMPLETE_FILE,
+     .help = "with --vm: symbols of the guest's Linux, as /proc/kallsyms or System.map",
+     .man = "With `--vm`: the symbols of the guest's Linux kernel, a System.map or a copy of "
+	    "*/proc/kallsyms* of this kernel (booted with nokaslr). From them the recorder knows "
+	    "where the kernel lies and the names of processes. Give the file to `--kallsyms` of "
+	    "`ptah report` and the like as well."},
+    {.name = "cr3",
+     .kind = OPTION_TEXT,
+     .at = AT(cr3),
+     .arg = "ADDRESS",
+     .help = "with --vm: trace the address space with this CR3 alone",
+     .man = "With `--vm`: trace only while CR3 has this value, without its low 12 bits."},
+    {.name = "start-at",
+     .kind = OPTION_TEXT,
+     .at = AT(start_at),
+     .arg = "ADDRESS",
+     .help = "with --vm: begin to trace when this instruction runs",
+     .man = "With `--vm`: tracing of a processor begins when it runs this instruction, or to be "
+	    "exact with the block of code that QEMU made around it."},
+    {.name = "stop-at",
+     .kind = OPTION_TEXT,
+     .at = AT(stop_at),
+     .arg = "ADDRESS",
+     .help = "with --vm: end the trace when this instruction runs",
+     .man = "With `--vm`: tracing of a processor ends when it is about to run this instruction."},
     {.name = "pid",
      .letter = 'p',
      .kind = OPTION_TEXT,

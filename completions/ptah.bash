@@ -5,7 +5,7 @@
 # The options of a command.
 _ptah_options() {
 	case $1 in
-	record) echo "--output= -o --event= -e --filter= --recorder= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-inherit -i --kcore --mmap-pages= -m --snapshot -S --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --no-retcomp --long-tnt --mark-loops --psb-period= --clock= --qemu= --plugin= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
+	record) echo "--output= -o --event= -e --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-inherit -i --kcore --mmap-pages= -m --snapshot -S --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --no-retcomp --long-tnt --mark-loops --psb-period= --clock= --qemu= --plugin= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
 	report) echo "--blocks --sort= -s --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
 	script) echo "--branches --blocks --calls --events --time --att --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
 	stat) echo "--per-thread --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
@@ -23,43 +23,45 @@ _ptah_options() {
 # nothing, and the words. Empty: the option takes no value of its own.
 _ptah_value() {
 	case $1:$2 in
-	record:--output | record:-o | record:--qemu | record:--plugin | report:--input | report:-i | \
-		report:--pt | report:--raw | report:--elf | report:--pe | report:--pages | report:--save-set | \
-		report:--vmlinux | report:-k | report:--kallsyms | report:--output | report:-o | script:--input | \
-		script:-i | script:--pt | script:--raw | script:--elf | script:--pe | script:--pages | \
-		script:--save-set | script:--vmlinux | script:-k | script:--kallsyms | script:--output | \
-		script:-o | stat:--input | stat:-i | stat:--pt | stat:--raw | stat:--elf | stat:--pe | \
-		stat:--pages | stat:--save-set | stat:--vmlinux | stat:-k | stat:--kallsyms | stat:--output | \
-		stat:-o | verify:--input | verify:-i | verify:--pt | verify:--raw | verify:--elf | verify:--pe | \
-		verify:--pages | verify:--save-set | verify:--vmlinux | verify:-k | verify:--kallsyms | \
-		verify:--output | verify:-o | dump:--input | dump:-i | dump:--pt | dump:--raw | dump:--elf | \
-		dump:--pe | dump:--pages | dump:--save-set | dump:--vmlinux | dump:-k | dump:--kallsyms | \
-		dump:--output | dump:-o | asm:--output | asm:-o | profile:--save | profile:--input | profile:-i | \
-		profile:--pt | profile:--raw | profile:--elf | profile:--pe | profile:--pages | \
-		profile:--save-set | profile:--vmlinux | profile:-k | profile:--kallsyms | profile:--output | \
-		profile:-o | cover:--input | cover:-i | cover:--pt | cover:--raw | cover:--elf | cover:--pe | \
-		cover:--pages | cover:--save-set | cover:--vmlinux | cover:-k | cover:--kallsyms | \
-		cover:--output | cover:-o | caps:--output | caps:-o | vm:--truth | vm:--qemu | vm:--plugin) echo "file" ;;
-	record:--event | record:-e | record:--filter | record:--pid | record:-p | record:--tid | \
-		record:-t | record:--cpu | record:-C | record:--mmap-pages | record:-m | record:--buffer | \
-		record:--max-size | record:--delay | record:-D | record:--control | record:--psb-period | \
-		report:--limit | report:-n | report:--jobs | report:-j | report:--filter | report:--mtc-freq | \
-		report:--nom-freq | report:--cpuid-0x15 | report:--pid | report:--tid | report:--comm | \
-		report:--cpu | report:-C | report:--processor | script:--jobs | script:-j | script:--filter | \
-		script:--mtc-freq | script:--nom-freq | script:--cpuid-0x15 | script:--pid | script:--tid | \
-		script:--comm | script:--cpu | script:-C | script:--processor | stat:--jobs | stat:-j | \
-		stat:--filter | stat:--mtc-freq | stat:--nom-freq | stat:--cpuid-0x15 | stat:--pid | stat:--tid | \
-		stat:--comm | stat:--cpu | stat:-C | stat:--processor | verify:--jobs | verify:-j | \
-		verify:--filter | verify:--mtc-freq | verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | \
-		verify:--tid | verify:--comm | verify:--cpu | verify:-C | verify:--processor | dump:--range | \
-		dump:--filter | dump:--mtc-freq | dump:--nom-freq | dump:--cpuid-0x15 | dump:--pid | dump:--tid | \
-		dump:--comm | dump:--cpu | dump:-C | dump:--processor | profile:--limit | profile:-n | \
-		profile:--jobs | profile:-j | profile:--filter | profile:--mtc-freq | profile:--nom-freq | \
-		profile:--cpuid-0x15 | profile:--pid | profile:--tid | profile:--comm | profile:--cpu | \
-		profile:-C | profile:--processor | cover:--map-size | cover:--jobs | cover:-j | cover:--filter | \
+	record:--output | record:-o | record:--symbols | record:--qemu | record:--plugin | report:--input | \
+		report:-i | report:--pt | report:--raw | report:--elf | report:--pe | report:--pages | \
+		report:--save-set | report:--vmlinux | report:-k | report:--kallsyms | report:--output | \
+		report:-o | script:--input | script:-i | script:--pt | script:--raw | script:--elf | script:--pe | \
+		script:--pages | script:--save-set | script:--vmlinux | script:-k | script:--kallsyms | \
+		script:--output | script:-o | stat:--input | stat:-i | stat:--pt | stat:--raw | stat:--elf | \
+		stat:--pe | stat:--pages | stat:--save-set | stat:--vmlinux | stat:-k | stat:--kallsyms | \
+		stat:--output | stat:-o | verify:--input | verify:-i | verify:--pt | verify:--raw | verify:--elf | \
+		verify:--pe | verify:--pages | verify:--save-set | verify:--vmlinux | verify:-k | \
+		verify:--kallsyms | verify:--output | verify:-o | dump:--input | dump:-i | dump:--pt | \
+		dump:--raw | dump:--elf | dump:--pe | dump:--pages | dump:--save-set | dump:--vmlinux | dump:-k | \
+		dump:--kallsyms | dump:--output | dump:-o | asm:--output | asm:-o | profile:--save | \
+		profile:--input | profile:-i | profile:--pt | profile:--raw | profile:--elf | profile:--pe | \
+		profile:--pages | profile:--save-set | profile:--vmlinux | profile:-k | profile:--kallsyms | \
+		profile:--output | profile:-o | cover:--input | cover:-i | cover:--pt | cover:--raw | \
+		cover:--elf | cover:--pe | cover:--pages | cover:--save-set | cover:--vmlinux | cover:-k | \
+		cover:--kallsyms | cover:--output | cover:-o | caps:--output | caps:-o | vm:--truth | vm:--qemu | \
+		vm:--plugin) echo "file" ;;
+	record:--event | record:-e | record:--filter | record:--cr3 | record:--start-at | \
+		record:--stop-at | record:--pid | record:-p | record:--tid | record:-t | record:--cpu | \
+		record:-C | record:--mmap-pages | record:-m | record:--buffer | record:--max-size | \
+		record:--delay | record:-D | record:--control | record:--psb-period | report:--limit | report:-n | \
+		report:--jobs | report:-j | report:--filter | report:--mtc-freq | report:--nom-freq | \
+		report:--cpuid-0x15 | report:--pid | report:--tid | report:--comm | report:--cpu | report:-C | \
+		report:--processor | script:--jobs | script:-j | script:--filter | script:--mtc-freq | \
+		script:--nom-freq | script:--cpuid-0x15 | script:--pid | script:--tid | script:--comm | \
+		script:--cpu | script:-C | script:--processor | stat:--jobs | stat:-j | stat:--filter | \
+		stat:--mtc-freq | stat:--nom-freq | stat:--cpuid-0x15 | stat:--pid | stat:--tid | stat:--comm | \
+		stat:--cpu | stat:-C | stat:--processor | verify:--jobs | verify:-j | verify:--filter | \
+		verify:--mtc-freq | verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | verify:--tid | \
+		verify:--comm | verify:--cpu | verify:-C | verify:--processor | dump:--range | dump:--filter | \
+		dump:--mtc-freq | dump:--nom-freq | dump:--cpuid-0x15 | dump:--pid | dump:--tid | dump:--comm | \
+		dump:--cpu | dump:-C | dump:--processor | profile:--limit | profile:-n | profile:--jobs | \
+		profile:-j | profile:--filter | profile:--mtc-freq | profile:--nom-freq | profile:--cpuid-0x15 | \
+		profile:--pid | profile:--tid | profile:--comm | profile:--cpu | profile:-C | \
+		profile:--processor | cover:--map-size | cover:--jobs | cover:-j | cover:--filter | \
 		cover:--mtc-freq | cover:--nom-freq | cover:--cpuid-0x15 | cover:--pid | cover:--tid | \
 		cover:--comm | cover:--cpu | cover:-C | cover:--processor) echo "nothing" ;;
-	record:--recorder) echo "words best hardware qemu ptrace" ;;
+	record:--recorder) echo "words best hardware qemu ptrace vm" ;;
 	record:--clock) echo "words insn host" ;;
 	report:--sort | report:-s) echo "words instructions calls name" ;;
 	report:--symfs | script:--symfs | stat:--symfs | verify:--symfs | dump:--symfs | profile:--symfs | \

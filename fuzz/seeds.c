@@ -609,6 +609,47 @@ static void make_cpu_recording(struct buffer *b)
 	put_cpu_recording(b, false);
 }
 
+/* A virtual machine's processor 0, which runs one page in two address spaces. */
+static void make_guest_recording(struct buffer *b)
+{
+	static const uint64_t ptah = PAIR(0x48415450, 1);
+	struct buffer one = {.size = 0}, trace = {.size = 0};
+	uint64_t page[3 + 4096 / 8] = {ptah, PAIR(5, 8 + 4096), PAIR(9, 4096), 0xe0ff90};
+	uint64_t size;
+
+	make_recording(&one);
+	put_bytes(b, one.bytes, 248);
+	RECORD(b, 70, 0, 1, 8, 3, 2, 1000, 1, 1 << 10, 1 << 11, 0, 0, 1, 0, 0, 0, 0, 0, 20, 0);
+	put_record(b, 65, 0, page, sizeof(page) / sizeof(*page));
+	RECORD(b, 65, 0, ptah, PAIR(6, 32), PAIR(0, 9), 0, 0x401000, 0x5000);
+	RECORD(b, 65, 0, ptah, PAIR(6, 32), PAIR(0, 9), 0x2000, 0x401000, 0x5000);
+	RECORD(b, 65, 0, ptah, PAIR(6, 32), PAIR(0, 9), 0, 0x401000, -1);
+	RECORD(b, 65, 0, ptah, PAIR(6, 32), PAIR(1, 8), 0, 0x401000, 0x6000);
+	RECORD(b, 65, 0, ptah, PAIR(7, 32), 0x5000, 0x1000, 0x74696e69, 0);
+	for (uint64_t tsc = 0x1000; tsc <= 0x3000; tsc += 0x1000) {
+		PUT(&trace, PSB);
+		PUT(&trace, TSC, .u.tsc.tsc = tsc);
+		PUT(&trace, PIP, .u.pip.cr3 = tsc < 0x3000 ? 0x5000 : 0x6000);
+		PUT(&trace, MODE_EXEC, .u.exec.mode = PTAH_EXEC_64);
+		PUT(&trace, PSBEND);
+		IP(&trace, TIP_PGE, 0x401000);
+		IP(&trace, TIP, 0x401000);
+		PUT(&trace, TIP_PGD, .u.ip.ipc = 0);
+	}
+	while (trace.size % 8)
+		trace.bytes[trace.size++] = 0;
+	RECORD(b, 71, 0, trace.size, 0, 1, PAIR(0, -1), PAIR(0, 0));
+	put_bytes(b, trace.bytes, trace.size);
+	RECORD(b, 65, 0, ptah, PAIR(1, 64), PAIR(0, -1), (uint32_t)-1, 9, 0, 6, 0, 0x1234, 0);
+	size = b->size - 248;
+	memcpy(b->bytes + 48, &size, sizeof(size));
+	size = b->size + 16;
+	put_bytes(b, &size, sizeof(size));
+	size = 12;
+	put_bytes(b, &size, sizeof(size));
+	put_bytes(b, "\x08\0\0\0x86_64\0", 12);
+}
+
 /* As perf record --aux-sample makes it. */
 static void make_sampled_recording(struct buffer *b)
 {
@@ -1192,6 +1233,7 @@ int main(int argc, char **argv)
 	    {"perfdata/recording", make_recording},
 	    {"perfdata/killed", make_killed_recording},
 	    {"perfdata/cpu", make_cpu_recording},
+	    {"perfdata/guest", make_guest_recording},
 	    {"perfdata/samples", make_sampled_recording},
 	    {"perfdata/kernel", make_kernel_recording},
 	    {"perfdata/pipe", make_pipe},

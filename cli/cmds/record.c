@@ -167,6 +167,43 @@ static int set_max_size(const struct record_options *o, struct ptah_record_confi
 	return EXIT_OK;
 }
 
+/* An address in hexadecimal, with or without 0x. */
+static int set_address(const char *option, const char *text, uint64_t *value)
+{
+	char *end;
+
+	if (!text)
+		return EXIT_OK;
+	errno = 0;
+	*value = strtoull(text, &end, 16);
+	if (!*text || *end || errno || !*value || *text == '-')
+		return wrong("--%s=%s: it is an address in hexadecimal", option, text);
+	return EXIT_OK;
+}
+
+/* The options of a virtual machine that is recorded from outside. */
+static int set_machine(const struct record_options *o, struct ptah_record_config *config)
+{
+	int status = set_address("cr3", o->cr3, &config->guest.cr3);
+
+	if (status == EXIT_OK)
+		status = set_address("start-at", o->start_at, &config->guest.start_at);
+	if (status == EXIT_OK)
+		status = set_address("stop-at", o->stop_at, &config->guest.stop_at);
+	config->guest.symbols = o->symbols;
+	if (status == EXIT_OK && o->vm && o->recorder && o->recorder != PTAH_RECORDER_VM)
+		status = wrong("--vm is the recorder vm, not %s",
+			       ptah_recorder_name((unsigned)o->recorder));
+	if (o->vm)
+		config->backend.kind = PTAH_RECORDER_VM;
+	if (status == EXIT_OK && config->backend.kind != PTAH_RECORDER_VM &&
+	    (o->symbols || o->cr3 || o->start_at || o->stop_at))
+		status = wrong("--symbols, --cr3, --start-at and --stop-at go with --vm alone");
+	if (config->backend.kind == PTAH_RECORDER_VM && !o->event)
+		config->trace.os = config->trace.user = true;
+	return status;
+}
+
 /* Sets what depends on no other option. Returns an exit code. */
 static int set_plain(const struct record_options *o, char **argv, struct ptah_record_config *config)
 {
@@ -179,7 +216,10 @@ static int set_plain(const struct record_options *o, char **argv, struct ptah_re
 	if (o->output && !strcmp(o->output, "-"))
 		return wrong("-o -: a recording is completed at its end and cannot go into a pipe; "
 			     "name a file");
-	if ((o->qemu || o->plugin) && o->recorder && o->recorder != PTAH_RECORDER_QEMU)
+	if (o->qemu && (o->vm || o->recorder == PTAH_RECORDER_VM))
+		return wrong("--qemu=%s: with --vm the command itself is QEMU", o->qemu);
+	if ((o->qemu || o->plugin) && o->recorder && o->recorder != PTAH_RECORDER_QEMU &&
+	    o->recorder != PTAH_RECORDER_VM)
 		return wrong("--qemu and --plugin are the recorder qemu's, not %s's",
 			     ptah_recorder_name((unsigned)o->recorder));
 	config->output.path = o->output;
@@ -209,6 +249,8 @@ static int configure(const struct record_options *o, char **argv, struct ptah_re
 
 	if (status == EXIT_OK)
 		status = set_max_size(o, config);
+	if (status == EXIT_OK)
+		status = set_machine(o, config);
 	if (status == EXIT_OK)
 		status = set_buffer(o, config);
 	if (status == EXIT_OK)
@@ -245,7 +287,7 @@ static int run(int argc, char **argv)
 		recording.verbose = o.verbose;
 		recording.no_progress = o.no_progress;
 		recording.dry_run = o.dry_run;
-		recording.chosen = o.recorder || o.qemu || o.plugin;
+		recording.chosen = o.recorder || o.vm || o.qemu || o.plugin;
 		status = recording_run(&config, &recording);
 	}
 	control_close(&control);

@@ -3,13 +3,15 @@
  * Recording: what runs becomes Intel PT packets, in a perf.data file or passed to
  * the caller.
  *
- * There are three recorders behind one interface:
+ * There are four recorders behind one interface:
  *
  *	hardware   the processor's own PT, through Linux' intel_pt driver (perf_event)
  *	qemu       a command under QEMU's user mode emulation, whose plugin feeds a
  *	           simulated PT processor: no hardware and no privileges
  *	ptrace     single steps of a command or of a running process, for the same
  *	           simulated processor: no hardware, no emulator, slow
+ *	vm         a virtual machine (argv is QEMU's command line), whose processors are
+ *	           simulated from the first instruction on; the guest does not notice
  *
  * A recorder goes through these calls, all from one thread:
  *
@@ -42,6 +44,7 @@ enum ptah_recorder_kind {
 	PTAH_RECORDER_HARDWARE,
 	PTAH_RECORDER_QEMU,
 	PTAH_RECORDER_PTRACE,
+	PTAH_RECORDER_VM, /* a virtual machine, from outside; only if it is asked for */
 	PTAH_RECORDER_MAX
 };
 
@@ -205,6 +208,16 @@ struct ptah_record_config {
 		bool mark_loops;
 		uint64_t pmu_config; /* hardware: further bits of perf_event_attr.config */
 	} backend;
+
+	/* Of the recorder vm alone. */
+	struct {
+		/* The symbols of the guest's Linux kernel, in the format of /proc/kallsyms: they
+		 * tell where the kernel lies, and which process an address space is. NULL: none */
+		const char *symbols;
+		uint64_t cr3;	   /* trace this address space alone; 0: all */
+		uint64_t start_at; /* tracing begins when this instruction runs; 0: at once */
+		uint64_t stop_at;  /* and ends when this one does; 0: never */
+	} guest;
 };
 
 /*
@@ -328,7 +341,8 @@ PTAH_API int ptah_recorder_metadata(const struct ptah_recorder *r,
 PTAH_API enum ptah_record_problem ptah_recorder_problem(const struct ptah_recorder *r);
 PTAH_API const char *ptah_recorder_why(const struct ptah_recorder *r);
 
-/* "hardware", "qemu", "ptrace", "best". "NO_DRIVER": the enumerator's last part. Never NULL. */
+/* "hardware", "qemu", "ptrace", "vm", "best". "NO_DRIVER": the enumerator's last part. Never NULL.
+ */
 PTAH_API const char *ptah_recorder_name(unsigned kind);
 PTAH_API const char *ptah_record_problem_name(unsigned problem);
 /* What to do about it, a sentence or two. Never NULL. */

@@ -104,12 +104,16 @@ int image_changes(const struct ptah_image *image, uint64_t since, struct image_c
 	return (int)n;
 }
 
+void image_reader_changed(struct ptah_image *image, uint64_t first, uint64_t last)
+{
+	log_change(image, first, last);
+	image->changes[image->generation % IMAGE_CHANGES].reader = true;
+}
+
 void ptah_image_reader_changed(struct ptah_image *image)
 {
-	if (!image || !image->read)
-		return;
-	log_change(image, 0, UINT64_MAX);
-	image->changes[image->generation % IMAGE_CHANGES].reader = true;
+	if (image && image->read)
+		image_reader_changed(image, 0, UINT64_MAX);
 }
 
 static struct layer *find_layer(struct ptah_image *image, const struct ptah_space *space)

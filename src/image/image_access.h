@@ -21,6 +21,9 @@ struct image_change {
 bool image_is_read(const struct ptah_image *image, uint64_t first, uint64_t last,
 		   const struct ptah_space *space);
 
+/* As ptah_image_reader_changed(), for a reader that returns other bytes in this range alone. */
+void image_reader_changed(struct ptah_image *image, uint64_t first, uint64_t last);
+
 /*
  * The changes since a generation: how many, stored in *changes, which has room for IMAGE_CHANGES.
  * -1 when they were more than the image remembers.

@@ -239,13 +239,20 @@ enum perfdata_feature {
  * Ptah's records (docs/perf-data.md): u32 magic, u32 version, then entries of
  * u32 tag, u32 size and `size` bytes, padded to 8.
  */
-#define PERFDATA_PTAH_MAGIC	  0x48415450u /* "PTAH" */
-#define PERFDATA_PTAH_VERSION	  1
-#define PERFDATA_PTAH_TRUTH	  1 /* see perfdata_add_truth() for the fields */
-#define PERFDATA_PTAH_CODE	  2
-#define PERFDATA_PTAH_NOTE	  3
-#define PERFDATA_PTAH_VDSO	  4
+#define PERFDATA_PTAH_MAGIC   0x48415450u /* "PTAH" */
+#define PERFDATA_PTAH_VERSION 1
+#define PERFDATA_PTAH_TRUTH   1 /* see perfdata_add_truth() for the fields */
+#define PERFDATA_PTAH_CODE    2
+#define PERFDATA_PTAH_NOTE    3
+#define PERFDATA_PTAH_VDSO    4
+/* Of a virtual machine: a page of code, where a processor had it, and whose address space it was */
+#define PERFDATA_PTAH_PAGE	  5
+#define PERFDATA_PTAH_GUEST_MAP	  6
+#define PERFDATA_PTAH_SPACE	  7
 #define PERFDATA_PTAH_TRUTH_SIZE  64
 #define PERFDATA_PTAH_CODE_HEADER 24
+#define PERFDATA_PTAH_PAGE_HEADER 8
+#define PERFDATA_PTAH_GUEST_SIZE  32
+#define PERFDATA_PTAH_SPACE_SIZE  32
 
 #endif

@@ -193,6 +193,21 @@ static void read_ptah(struct reader *r, struct perfdata_record *record)
 		record->number = reader_u32(r);
 		record->size = reader_u32(r);
 		record->bytes = reader_bytes(r, record->size);
+	} else if (record->tag == PERFDATA_PTAH_PAGE) {
+		record->index = reader_u32(r);
+		record->size = reader_u32(r);
+		record->bytes = reader_bytes(r, record->size);
+	} else if (record->tag == PERFDATA_PTAH_GUEST_MAP) {
+		record->cpu = (int32_t)reader_u32(r);
+		record->index = reader_u32(r);
+		record->tsc = reader_u64(r);
+		record->address = reader_u64(r);
+		record->number = reader_u64(r);
+	} else if (record->tag == PERFDATA_PTAH_SPACE) {
+		record->number = reader_u64(r);
+		record->tsc = reader_u64(r);
+		record->text = (const char *)reader_bytes(r, PERFDATA_PTAH_SPACE_SIZE - 16);
+		record->text_size = record->text ? strnlen(record->text, 15) : 0;
 	} else if (record->tag == PERFDATA_PTAH_NOTE) {
 		record->text = (const char *)reader_bytes(r, n);
 		record->text_size = n;

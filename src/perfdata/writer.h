@@ -223,6 +223,31 @@ int perfdata_add_code(struct perfdata_writer *w, int32_t pid, uint64_t tsc, uint
 		      const void *bytes, size_t size);
 /* The code of [vdso], which is in no file, in the 64-bit processes of the machine. */
 int perfdata_add_vdso(struct perfdata_writer *w, const void *bytes, size_t size);
+
+/*
+ * Code of a virtual machine. A page is PERFDATA_PAGE bytes with a number that no other page of the
+ * recording has; it precedes the maps that name it.
+ */
+#define PERFDATA_PAGE	   4096
+#define PERFDATA_ANY_SPACE UINT64_MAX
+
+int perfdata_add_page(struct perfdata_writer *w, uint32_t page, const void *bytes);
+
+/*
+ * From time tsc on, the processor `cpu` has the page at `address`, in the address space `cr3` (as
+ * PIP packets have it) or in all that have no page of their own there (PERFDATA_ANY_SPACE). tsc 0:
+ * from the beginning.
+ */
+struct perfdata_guest_map {
+	int32_t cpu;
+	uint32_t page;
+	uint64_t tsc, address, cr3;
+};
+
+int perfdata_add_guest_map(struct perfdata_writer *w, const struct perfdata_guest_map *map);
+/* From time tsc on, the address space is that of a process with this name. */
+int perfdata_add_space(struct perfdata_writer *w, uint64_t cr3, uint64_t tsc, const char *name);
+
 int perfdata_add_note(struct perfdata_writer *w, const char *text);
 
 int perfdata_writer_flush(struct perfdata_writer *w);

@@ -478,6 +478,38 @@ int perfdata_add_vdso(struct perfdata_writer *w, const void *bytes, size_t size)
 	return perfdata_end(w);
 }
 
+int perfdata_add_page(struct perfdata_writer *w, uint32_t page, const void *bytes)
+{
+	begin_ptah(w, PERFDATA_PTAH_PAGE, PERFDATA_PTAH_PAGE_HEADER + PERFDATA_PAGE);
+	perfdata_put32(&w->pending, page);
+	perfdata_put32(&w->pending, PERFDATA_PAGE);
+	perfdata_put(&w->pending, bytes, PERFDATA_PAGE);
+	return perfdata_end(w);
+}
+
+int perfdata_add_guest_map(struct perfdata_writer *w, const struct perfdata_guest_map *map)
+{
+	begin_ptah(w, PERFDATA_PTAH_GUEST_MAP, PERFDATA_PTAH_GUEST_SIZE);
+	perfdata_put32(&w->pending, (uint32_t)map->cpu);
+	perfdata_put32(&w->pending, map->page);
+	perfdata_put64(&w->pending, map->tsc);
+	perfdata_put64(&w->pending, map->address);
+	perfdata_put64(&w->pending, map->cr3);
+	return perfdata_end(w);
+}
+
+int perfdata_add_space(struct perfdata_writer *w, uint64_t cr3, uint64_t tsc, const char *name)
+{
+	char text[PERFDATA_PTAH_SPACE_SIZE - 16] = "";
+
+	snprintf(text, sizeof(text), "%s", name);
+	begin_ptah(w, PERFDATA_PTAH_SPACE, PERFDATA_PTAH_SPACE_SIZE);
+	perfdata_put64(&w->pending, cr3);
+	perfdata_put64(&w->pending, tsc);
+	perfdata_put(&w->pending, text, sizeof(text));
+	return perfdata_end(w);
+}
+
 int perfdata_add_note(struct perfdata_writer *w, const char *text)
 {
 	size_t n = strnlen(text, 4096);

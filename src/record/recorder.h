@@ -68,6 +68,7 @@ struct ptah_recorder {
 extern const struct recorder_backend recorder_hardware; /* perf_event/ */
 extern const struct recorder_backend recorder_qemu;	/* qemu/ */
 extern const struct recorder_backend recorder_ptrace;	/* ptrace/ */
+extern const struct recorder_backend recorder_vm;	/* vm/ */
 
 /* Records the first failure, with the formatted sentence. Returns `status`. */
 int recorder_fail(struct ptah_recorder *r, enum ptah_record_problem problem, int status,

@@ -358,7 +358,8 @@ static int find_code(struct ptah_session *s, struct ptah_message *why)
 		return use_named_vmlinux(s, why);
 	if (kcore)
 		return use_kcore(&s->kernel, kcore);
-	if (s->kcore || !perfdata_has_kernel(s->file))
+	/* A virtual machine's code is in its recording. */
+	if (s->kcore || s->is_guest || !perfdata_has_kernel(s->file))
 		return 0;
 	status = use_running(s);
 	if (!status && s->kernel.address)

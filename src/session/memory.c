@@ -128,11 +128,25 @@ static bool leaves_code(const struct change *c)
 	return c->type == CHANGE_CODE || (c->type == CHANGE_MAP && change_is_file(c));
 }
 
+/*
+ * The pages of a virtual machine say themselves whether they replace others: those have a time. All
+ * changes of its processors are pages.
+ */
+static int find_waiting_pages(const struct change **changes, size_t n, bool *waits)
+{
+	for (size_t i = 0; i < n; i++)
+		waits[i] = changes[i]->tsc;
+	return 0;
+}
+
 static int find_waiting(const struct change **changes, size_t n, bool *waits)
 {
 	struct cover cover;
-	int status = cover_init(&cover, changes, n);
+	int status;
 
+	if (n && changes[0]->type == CHANGE_PAGE)
+		return find_waiting_pages(changes, n, waits);
+	status = cover_init(&cover, changes, n);
 	if (status < 0)
 		return status;
 	for (size_t i = 0; i < n; i++) {
@@ -262,9 +276,11 @@ static bool same_change(const struct change *a, const struct change *b)
 	if (a == b)
 		return true;
 	if (a->type != b->type || a->address != b->address || a->size != b->size ||
-	    a->file_offset != b->file_offset || a->path != b->path ||
+	    a->file_offset != b->file_offset || a->path != b->path || a->space != b->space ||
 	    memcmp(&a->id, &b->id, sizeof(a->id)) != 0)
 		return false;
+	if (a->type == CHANGE_PAGE)
+		return a->bytes == b->bytes;
 	return a->type != CHANGE_CODE || !memcmp(a->bytes, b->bytes, (size_t)a->size);
 }
 
@@ -516,6 +532,16 @@ static bool find_process_map(const struct ptah_session *s, int32_t space, uint64
 	return false;
 }
 
+/* The code of a virtual machine is in no file that is known. */
+static bool find_guest_map(const struct ptah_session *s, uint64_t address, struct ptah_map *map)
+{
+	const uint64_t page = address - address % PERFDATA_PAGE;
+
+	if (s->is_guest)
+		*map = (struct ptah_map){page, PERFDATA_PAGE, page, "[code]"};
+	return s->is_guest;
+}
+
 bool ptah_session_find_map(const struct ptah_session *s, int32_t space, uint64_t address,
 			   uint64_t tsc, struct ptah_map *map)
 {
@@ -523,5 +549,5 @@ bool ptah_session_find_map(const struct ptah_session *s, int32_t space, uint64_t
 		return false;
 	return find_process_map(s, space, address, tsc, map) ||
 	       (address >= KERNEL_HALF && find_kernel_map(s, address, tsc, map)) ||
-	       session_find_set_map(s, space, address, map);
+	       find_guest_map(s, address, map) || session_find_set_map(s, space, address, map);
 }

@@ -10,6 +10,7 @@
 #include "session/records.h"
 
 #include "perfdata/message.h"
+#include "session/guest.h"
 #include "session/trace_set.h"
 
 #include <inttypes.h>
@@ -134,6 +135,17 @@ static int on_aux(struct pass *pass, const struct perfdata_record *r)
 	return 0;
 }
 
+/* What the recording of a virtual machine has of its code. */
+static int first_pass_guest(struct pass *pass, const struct perfdata_record *r)
+{
+	int status;
+
+	if (pass->session->is_set || r->tag < PERFDATA_PTAH_PAGE || r->tag > PERFDATA_PTAH_SPACE)
+		return 0;
+	status = guest_take(pass->session, r);
+	return status < 0 || r->tag == PERFDATA_PTAH_PAGE ? status : mark_record(pass, r);
+}
+
 static int first_pass(struct pass *pass, const struct perfdata_record *r)
 {
 	struct ptah_session *s = pass->session;
@@ -159,7 +171,7 @@ static int first_pass(struct pass *pass, const struct perfdata_record *r)
 			return session_note(s, r->text, r->text_size);
 		if (r->tag == PERFDATA_PTAH_CODE)
 			return mark_record(pass, r);
-		return 0;
+		return first_pass_guest(pass, r);
 	case PERFDATA_EXIT:
 		return 0;
 	default:
@@ -300,7 +312,8 @@ static int take_record(struct ptah_session *s, const struct mark *m)
 	case PERFDATA_TEXT_POKE:
 		return session_on_poke(s, &r, m->time);
 	case PERFDATA_HEADER_EVENT_TYPE:
-		return session_on_code(s, &r, m->time);
+		return r.tag == PERFDATA_PTAH_CODE ? session_on_code(s, &r, m->time)
+						   : guest_apply(s, &r, m->time);
 	default:
 		return 0;
 	}
@@ -322,8 +335,8 @@ static int read_twice(struct pass *pass, struct ptah_message *why)
 		return more;
 	s->has_clock = perfdata_clock(s->file, &s->clock);
 	status = session_cut_streams(s, pass->cuts, pass->cut_count);
-	if (status >= 0 && pass->set)
-		status = mark_set(pass, why);
+	if (status >= 0)
+		status = pass->set ? mark_set(pass, why) : guest_number_spaces(s);
 	if (status >= 0)
 		status = sort_marks(pass);
 	if (status >= 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens a recording, and answers questions about it. */
+#include "session/guest.h"
 #include "session/stream.h"
 #include "session/trace_set.h"
 
@@ -333,6 +334,7 @@ void ptah_session_close(struct ptah_session *s)
 	free(s->root);
 	perfdata_close(s->file);
 	session_free_set(s);
+	guest_forget(s);
 	free(s);
 }
 
@@ -354,7 +356,8 @@ int ptah_session_stream_info(const struct ptah_session *s, size_t stream,
 
 bool session_has_spaces(const struct ptah_session *s, const struct stream *stream)
 {
-	return stream_is_shared(stream) || (s->space_count && stream->process == SESSION_NONE);
+	return stream_is_shared(stream) ||
+	       (s->space_count && (stream->process == SESSION_NONE || s->is_guest));
 }
 
 int32_t session_space_of(const struct ptah_session *s, const struct stream *stream,

@@ -20,6 +20,7 @@ enum change_type {
 	CHANGE_MAP,  /* a file is mapped */
 	CHANGE_CODE, /* bytes that are in no file */
 	CHANGE_EXEC, /* execve: everything is unmapped */
+	CHANGE_PAGE, /* of a virtual machine: a page of code is in an address space */
 	/* Of the kernel: */
 	CHANGE_POKE, /* old_size bytes become `size` others */
 	CHANGE_GONE, /* what was there does not exist any longer */
@@ -34,6 +35,7 @@ struct change {
 	bool given; /* MAP: by a trace set, so that the path is a file's, whatever it looks like */
 	const uint8_t *bytes; /* CODE; POKE: the new ones, after the old ones */
 	uint16_t old_size;    /* POKE */
+	uint64_t space;	      /* PAGE: CR3, or PTAH_SPACE_ANY */
 	struct perfdata_build_id id;
 	size_t execs_at; /* how many of its process's changes precede the last EXEC */
 };
@@ -248,9 +250,17 @@ struct ptah_session {
 	struct change *code;
 	size_t code_count;
 	struct clue clue;
+	bool is_guest; /* the recording of a virtual machine: its code is in pages (guest.h) */
+	struct {
+		const uint8_t **pages;
+		size_t page_count, page_capacity;
+		struct table pages_by_number;
+		struct ptah_space *spaces; /* as the maps name them */
+		size_t space_count, space_capacity;
+	} guest;
 	/*
-	 * Of a set: the address spaces that its code names, sorted, each once. The i-th has the
-	 * number -2 - i, and programs[i] stands for it.
+	 * Of a set or a virtual machine: the address spaces that the code names, sorted, each once.
+	 * The i-th has the number -2 - i, and programs[i] stands for it.
 	 */
 	struct ptah_space *spaces;
 	size_t space_count;

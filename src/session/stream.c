@@ -2,6 +2,8 @@
 /* Decodes one stream over the memory of its process, which changes while it runs. */
 #include "session/stream.h"
 
+#include "session/guest.h"
+
 #include "base/compiler.h"
 #include "image/image_access.h"
 
@@ -158,6 +160,8 @@ static int apply(struct ptah_stream *s, const struct change *change)
 		return ptah_image_remove(s->image, change->address,
 					 s->session->kernel.image ? KERNEL_HALF : change->size,
 					 s->space);
+	case CHANGE_PAGE:
+		return s->view ? guest_view_change(s->view, s->image, change) : 0;
 	case CHANGE_CODE:
 		return add_code(s, change);
 	default:
@@ -231,6 +235,8 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 	s->flow_set = session->flow_set;
 	status = session->kernel.image ? ptah_image_clone(session->kernel.image, &s->image)
 				       : ptah_image_new(&s->image);
+	if (status >= 0 && session->is_guest)
+		status = guest_view_new(s->image, &s->view);
 	if (status >= 0)
 		status = stream_build_image(s, s->stream->process);
 	if (status >= 0)
@@ -258,6 +264,7 @@ void ptah_stream_free(struct ptah_stream *s)
 		ptah_flow_free(s->flow);
 		ptah_profile_free(s->profile);
 		ptah_image_free(s->image);
+		guest_view_free(s->view);
 		follow_free(s);
 		free(s->later);
 		free(s);

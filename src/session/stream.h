@@ -13,6 +13,7 @@ struct ptah_stream {
 	struct ptah_flow_config config;
 	unsigned flow_set; /* the session's flow_set when this decoder was made */
 	struct ptah_image *image;
+	struct guest_view *view; /* of a virtual machine: the image's reader; else NULL */
 	struct ptah_flow *flow;
 	struct ptah_profile *profile; /* instead of the flow, once the stream is counted */
 	bool paused;		      /* the profile has paused */

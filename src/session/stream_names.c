@@ -2,6 +2,8 @@
 /* Finds out whose trace each stream is: the thread, program and process. */
 #include "session/records.h"
 
+#include "session/guest.h"
+
 #include <string.h>
 
 static size_t only_process_with_maps(const struct ptah_session *s)
@@ -185,6 +187,10 @@ int session_name_streams(struct ptah_session *s)
 		struct ptah_stream_info *info = &stream->info;
 		size_t thread;
 
+		if (s->is_guest && info->tid < 0) {
+			stream->process = guest_processor(s, info->cpu);
+			continue;
+		}
 		if (s->is_set && !use_clue(s, info))
 			anonymous = true;
 		thread = info->tid < 0 ? SESSION_NONE

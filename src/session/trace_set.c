@@ -642,17 +642,13 @@ static void name_space(const struct ptah_space *space, char comm[16])
 	comm[15] = '\0';
 }
 
-/* Lists the spaces that the code names, and gives each a program, so that it has a number. */
-static int list_spaces(struct ptah_session *s, const struct ptah_trace_set *set)
+int session_number_spaces(struct ptah_session *s, const struct ptah_space *spaces, size_t n)
 {
-	size_t n = 0;
-
-	s->spaces = calloc(set->code_count + 1, sizeof(*s->spaces));
+	s->spaces = calloc(n + 1, sizeof(*s->spaces));
 	if (!s->spaces)
 		return PTAH_E_NOMEM;
-	for (size_t i = 0; i < set->code_count; i++)
-		if (set->code[i].pid < 0 && is_named(&set->code[i].space))
-			s->spaces[n++] = set->code[i].space;
+	if (n)
+		memcpy(s->spaces, spaces, n * sizeof(*spaces));
 	qsort(s->spaces, n, sizeof(*s->spaces), by_value);
 	for (size_t i = 0; i < n; i++)
 		if (!i || by_value(&s->spaces[i], &s->spaces[s->space_count - 1]))
@@ -667,6 +663,22 @@ static int list_spaces(struct ptah_session *s, const struct ptah_trace_set *set)
 		name_space(&s->spaces[i], s->programs[i].comm);
 	}
 	return 0;
+}
+
+/* Lists the spaces that the code names. */
+static int list_spaces(struct ptah_session *s, const struct ptah_trace_set *set)
+{
+	struct ptah_space *spaces = calloc(set->code_count + 1, sizeof(*spaces));
+	int status = PTAH_E_NOMEM;
+	size_t n = 0;
+
+	for (size_t i = 0; spaces && i < set->code_count; i++)
+		if (set->code[i].pid < 0 && is_named(&set->code[i].space))
+			spaces[n++] = set->code[i].space;
+	if (spaces)
+		status = session_number_spaces(s, spaces, n);
+	free(spaces);
+	return status;
 }
 
 int32_t session_number_space(const struct ptah_session *s, const struct ptah_space *space)

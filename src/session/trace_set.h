@@ -34,6 +34,12 @@ int session_list_set_maps(struct ptah_session *s, const struct ptah_trace_set *s
 int session_add_set_code(struct ptah_session *s, const struct ptah_trace_set *set,
 			 struct ptah_message *why);
 
+/*
+ * Gives each of these address spaces a number, and a program that stands for it, before there are
+ * other programs.
+ */
+int session_number_spaces(struct ptah_session *s, const struct ptah_space *spaces, size_t n);
+
 /* The number of the named address space that code in `space` belongs to; -1: none. */
 int32_t session_number_space(const struct ptah_session *s, const struct ptah_space *space);
 

@@ -2,6 +2,7 @@
 /* Reads the plugin's arguments (arguments.h). */
 #include "record/system/arguments.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,12 +73,24 @@ static bool set_tsc(struct system_arguments *a, const char *word, char *error, s
 	return false;
 }
 
+static bool set_record(struct system_arguments *a, const char *text, char *error, size_t n)
+{
+	char *end;
+	const long number = strtol(text, &end, 10);
+
+	a->records = *text && !*end && number >= 0 && number <= INT_MAX;
+	a->recorder = (int)number;
+	if (!a->records)
+		snprintf(error, n, "record=%s: must be the number of an open socket", text);
+	return a->records;
+}
+
 static const struct option {
 	const char *name;
 	bool (*set)(struct system_arguments *a, const char *value, char *error, size_t n);
 } options[] = {
-    {"model=", set_model},   {"truth=", set_truth},	{"tsc=", set_tsc},
-    {"xsaves=", set_xsaves}, {"verbose=", set_verbose},
+    {"model=", set_model}, {"record=", set_record}, {"truth=", set_truth},
+    {"tsc=", set_tsc},	   {"xsaves=", set_xsaves}, {"verbose=", set_verbose},
 };
 
 static bool read_one(struct system_arguments *a, const char *text, char *error, size_t n)

@@ -15,6 +15,8 @@ struct system_arguments {
 	unsigned tsc_mhz;			      /* tsc=MHZ; 0: the host's frequency */
 	bool xsaves;				      /* xsaves=on */
 	bool verbose;				      /* verbose=on */
+	bool records;				      /* record=N: */
+	int recorder; /* the socket of the recorder that records the guest from outside */
 };
 
 /*

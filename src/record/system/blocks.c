@@ -40,7 +40,7 @@ static void read_insns(struct system_block *b, const struct qemu_plugin_tb *tb)
 		size_t n = X86_MAX_SIZE;
 		const uint8_t *bytes = qemu_api_insn_bytes(insn, buffer, &n);
 
-		if (!b->trap) {
+		if (!b->trap && !outside_is_open()) {
 			b->trap = (uint8_t)system_trap_of(bytes, n, b->mode);
 			b->trap_at = (uint16_t)i;
 		}
@@ -98,6 +98,8 @@ __attribute__((used)) static void on_block(unsigned index, const struct system_b
 		system_flow_block(v, b);
 	else if (UNLIKELY(v->pmi_waits) && !++v->pmi_blocks)
 		system_poll_pmi(v);
+	if (UNLIKELY(b->code))
+		outside_block(v, b);
 	if (UNLIKELY(b->trap))
 		system_trap(v, b);
 	if (UNLIKELY(v->traced)) {
@@ -151,6 +153,8 @@ void system_on_translate(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	b->start = b->end = qemu_plugin_tb_vaddr(tb);
 	describe_place(b, cpu);
 	read_insns(b, tb);
+	if (outside_is_open())
+		b->code = outside_code(tb);
 	if (system_wants_block(b, cpu))
 		qemu_plugin_register_vcpu_tb_exec_cb(tb, system_on_block, QEMU_PLUGIN_CB_RW_REGS,
 						     b);

@@ -80,6 +80,8 @@ void system_clock_init(void)
 
 uint64_t system_now(const struct system_vcpu *v)
 {
+	if (v->outside)
+		return outside_now(v);
 	if (!*host.icount)
 		return host.tsc(v->general);
 	return v->settled_ticks + (uint64_t)host.icount_time((int64_t)v->since_settled);

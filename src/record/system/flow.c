@@ -181,6 +181,33 @@ static void lost(struct system_vcpu *v, const struct system_block *b, uint64_t i
 			   ip);
 }
 
+/*
+ * A near branch of 16-bit code whose target lies beyond the end of its segment of 64 KiB, and wraps
+ * around. Its packets do not say so, and a decoder does not know where the segment begins.
+ */
+static bool wraps_to(const struct system_block *b, uint64_t next)
+{
+	return b->mode == PTAH_EXEC_16 && next != b->target &&
+	       next == b->base + ((b->target - b->base) & 0xffff) &&
+	       (b->kind == PTAH_INSN_COND || b->kind == PTAH_INSN_JUMP ||
+		b->kind == PTAH_INSN_CALL);
+}
+
+/*
+ * In a recording from outside such a branch is an interrupt before it, which leads to its target:
+ * the packets have both addresses, and the instruction does not count.
+ */
+static void report_wrap(struct system_vcpu *v, const struct system_block *b, uint64_t next)
+{
+	struct ptah_model_transfer transfer = {
+	    .kind = PTAH_MODEL_INTERRUPT, .ip = b->end - b->last_size, .to = next};
+
+	if (b->ninsn > 1)
+		count(v, b, transfer.ip, b->ninsn - 1u, PTAH_INSN_OTHER, false);
+	ptah_model_context(v->model, &transfer.after);
+	ptah_model_transfer(v->model, &transfer);
+}
+
 void system_flow_arrive(struct system_vcpu *v, const struct system_place *place, bool faulted)
 {
 	const struct system_block *b = v->running;
@@ -193,6 +220,12 @@ void system_flow_arrive(struct system_vcpu *v, const struct system_place *place,
 			v->base = place->base;
 			ptah_model_stand(v->model, packet_ip(v, ip, v->base));
 		}
+		return;
+	}
+	if (UNLIKELY(v->outside) && wraps_to(b, ip)) {
+		v->base = b->base;
+		report_wrap(v, b, ip);
+		system_flow_stand(v, ip);
 		return;
 	}
 	before = insns_before(b, ip);

@@ -19,6 +19,7 @@ enum host_register {
 	HOST_RIP = 16,
 	HOST_FLAGS = 17,
 	HOST_CS = 18,
+	HOST_KERNEL_GS = 26, /* IA32_KERNEL_GS_BASE */
 	HOST_CR0 = 27,
 	HOST_CR2 = 28,
 	HOST_CR3 = 29,

@@ -45,6 +45,12 @@ void system_no_memory(void)
 	exit(1);
 }
 
+static void on_exit_of_qemu(qemu_plugin_id_t id, void *unused)
+{
+	(void)id, (void)unused;
+	outside_end();
+}
+
 static bool is_supported(const struct qemu_info *info)
 {
 	if (info->system_emulation && !strcmp(info->target_name, "x86_64"))
@@ -71,6 +77,11 @@ int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info, int a
 	if (!host_find() || !system_report_open(system_plugin.arguments.truth))
 		return -1;
 	qemu_api_init(info);
+	if (system_plugin.arguments.records) {
+		if (!outside_open(system_plugin.arguments.recorder))
+			return -1;
+		qemu_plugin_register_atexit_cb(id, on_exit_of_qemu, NULL);
+	}
 	system_plugin.max_vcpus = (unsigned)info->system.max_vcpus;
 	system_plugin.vcpus = calloc(system_plugin.max_vcpus, sizeof(*system_plugin.vcpus));
 	if (!system_plugin.vcpus)

@@ -34,6 +34,10 @@ void system_check_reset(struct system_vcpu *v)
 	if (LIKELY(v->resets == now))
 		return;
 	v->resets = now;
+	if (v->outside) {
+		outside_reset(v);
+		return;
+	}
 	system_end_isolation(v);
 	system_flow_end(v);
 	v->running = NULL;

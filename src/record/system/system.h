@@ -23,6 +23,8 @@
  *	ptwrite.c      PTWRITE
  *	xsave.c        XSAVES, XSAVEC, XRSTORS
  *	clock.c        the guest's time
+ *	outside.c      recording from outside: the plugin itself programs the processors
+ *	code_pages.c   which code a decoder of such a recording knows
  *	truth.c        counts what the trace should contain, for tests inside the guest
  *	report.c       the file with these counts
  *
@@ -39,6 +41,7 @@
 #include "record/system/cpuid.h"
 #include "record/system/host.h"
 #include "record/system/operand.h"
+#include "record/system/outside.h"
 #include "record/system/trapped.h"
 #include "record/system/registers.h"
 #include "record/system/truth.h"
@@ -78,7 +81,8 @@ struct system_block {
 	uint8_t mode; /* enum ptah_exec_mode */
 	uint8_t trap; /* enum system_trap */
 	bool writes_cr3;
-	uint8_t sizes[]; /* size of each instruction */
+	struct code_block *code; /* outside.c: its bytes; NULL: nobody records */
+	uint8_t sizes[];	 /* size of each instruction */
 };
 
 struct system_vcpu {
@@ -110,7 +114,9 @@ struct system_vcpu {
 	uint64_t settled_ticks; /* -icount: TSC at the last place where QEMU could read it */
 	uint64_t since_settled; /* and instructions since then */
 
-	uint64_t xcr0;	    /* xsave.c: what the guest has written to it */
+	uint64_t xcr0;		 /* xsave.c: what the guest has written to it */
+	struct outside *outside; /* NULL: the guest is not recorded from outside */
+
 	unsigned resets;    /* reset.c: those that this CPU has noticed */
 	bool isolating;	    /* traps.c: waits for a block of one instruction */
 	bool pmi_waits;	    /* pmi.c: for the mask of the APIC's entry to be cleared */

@@ -63,6 +63,7 @@ static void on_flush(qemu_plugin_id_t id)
 			b->next = kept;
 			kept = b;
 		} else {
+			free(b->code);
 			free(b);
 		}
 	}
@@ -130,7 +131,7 @@ void system_rest(struct system_vcpu *v)
 void system_translation_init(qemu_plugin_id_t id)
 {
 	/* QEMU's clock of instructions is read where blocks begin. */
-	if (*host.icount)
+	if (*host.icount || outside_is_open())
 		system_plugin.all_blocks = true;
 	system_plugin.want_all = system_plugin.have_all = system_plugin.all_blocks;
 	qemu_plugin_register_flush_cb(id, on_flush);

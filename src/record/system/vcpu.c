@@ -53,12 +53,13 @@ static struct system_vcpu *make(unsigned index, uint64_t *environment)
 {
 	const struct ptah_model_choices choices = {.whole_ip = true};
 	struct system_vcpu *v = calloc(1, sizeof(*v));
-	struct ptah_model_config config = {.size = sizeof(config),
-					   .processor = &system_plugin.processor,
-					   .cpu = index,
-					   .memory = system_memory,
-					   .pmi = system_pmi,
-					   .port = v};
+	struct ptah_model_config config = {
+	    .size = sizeof(config),
+	    .processor = outside_is_open() ? outside_processor() : &system_plugin.processor,
+	    .cpu = index,
+	    .memory = system_memory,
+	    .pmi = system_pmi,
+	    .port = v};
 
 	if (v)
 		v->model = malloc(ptah_model_size());
@@ -90,6 +91,8 @@ struct system_vcpu *system_vcpu(unsigned index, uint64_t *environment, const str
 	if (UNLIKELY(!system_plugin.vcpus[index])) {
 		system_plugin.vcpus[index] = make(index, environment);
 		system_find_segments(system_plugin.vcpus[index], b->base);
+		if (outside_is_open())
+			outside_begin(system_plugin.vcpus[index], b->start);
 	}
 	return system_plugin.vcpus[index];
 }

@@ -39,6 +39,7 @@ enum qemu_plugin_cb_flags {
 
 typedef void qemu_vcpu_fn(qemu_plugin_id_t id, unsigned vcpu);
 typedef void qemu_exec_fn(unsigned vcpu, void *user);
+typedef void qemu_exit_fn(qemu_plugin_id_t id, void *user);
 typedef void qemu_translate_fn(qemu_plugin_id_t id, struct qemu_plugin_tb *tb);
 typedef void qemu_syscall_fn(qemu_plugin_id_t id, unsigned vcpu, int64_t number, uint64_t a1,
 			     uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6,
@@ -46,6 +47,7 @@ typedef void qemu_syscall_fn(qemu_plugin_id_t id, unsigned vcpu, int64_t number,
 typedef void qemu_syscall_return_fn(qemu_plugin_id_t id, unsigned vcpu, int64_t number,
 				    int64_t result);
 
+void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, qemu_exit_fn *fn, void *user);
 void qemu_plugin_register_vcpu_exit_cb(qemu_plugin_id_t id, qemu_vcpu_fn *fn);
 void qemu_plugin_register_vcpu_idle_cb(qemu_plugin_id_t id, qemu_vcpu_fn *fn);
 void qemu_plugin_register_vcpu_resume_cb(qemu_plugin_id_t id, qemu_vcpu_fn *fn);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The code of a virtual machine that was recorded from outside: pages, and where each of its
+ * processors had them in which address space.
+ */
+#ifndef PTAH_SESSION_GUEST_H
+#define PTAH_SESSION_GUEST_H
+
+#include "session/session.h"
+
+/* First pass: takes a page, or notes an address space. */
+int guest_take(struct ptah_session *s, const struct perfdata_record *r);
+/* Between the passes: gives each address space a number. */
+int guest_number_spaces(struct ptah_session *s);
+/* Second pass: maps and names, in the order of time. */
+int guest_apply(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+/* Whose memory a processor's trace ran over; SESSION_NONE: nothing is known of the processor. */
+size_t guest_processor(const struct ptah_session *s, int32_t cpu);
+void guest_forget(struct ptah_session *s);
+
+/* What code one processor has, at one moment. */
+struct guest_view;
+
+/* The reader of the image becomes the view, which must live as long as the image. */
+int guest_view_new(struct ptah_image *image, struct guest_view **view);
+void guest_view_free(struct guest_view *view);
+/* Makes a CHANGE_PAGE. */
+int guest_view_change(struct guest_view *view, struct ptah_image *image,
+		      const struct change *change);
+
+#endif
