@@ -4,6 +4,10 @@
 
 #include <stdlib.h>
 
+/* Opcodes */
+#define CLI  0xfa
+#define IRET 0xcf /* with or without a prefix of one byte */
+
 /* INT3, INT n, INTO, INT1? */
 static bool is_interrupt(const uint8_t *bytes)
 {
@@ -23,6 +27,7 @@ static void describe_last(struct system_block *b, const uint8_t *bytes, size_t n
 	b->kind = insn.insn_class;
 	b->target = insn.target;
 	b->writes_cr3 = insn.writes_cr3;
+	b->is_iret = insn.insn_class == PTAH_INSN_FAR_RETURN && n <= 2 && bytes[n - 1] == IRET;
 	if (insn.rep) {
 		b->kind = KIND_REP;
 		b->target = b->end - n;
@@ -46,6 +51,8 @@ static void read_insns(struct system_block *b, const struct qemu_plugin_tb *tb)
 		}
 		b->sizes[i] = b->last_size = (uint8_t)n;
 		b->end += n;
+		if (n == 1 && *bytes == CLI && !b->after_cli)
+			b->after_cli = (uint8_t)(i + 1 < UINT8_MAX ? i + 1 : 0);
 		if (i == b->ninsn - 1u)
 			describe_last(b, bytes, n);
 	}

@@ -5,6 +5,8 @@
  */
 #include "record/system/system.h"
 
+#define VECTOR_PF 14
+
 void system_flow_stand(struct system_vcpu *v, uint64_t ip)
 {
 	v->running = NULL;
@@ -112,15 +114,58 @@ static bool leads_to(const struct system_block *b, uint64_t next)
 	}
 }
 
+static bool traces_events(const struct system_vcpu *v)
+{
+	return v->model->ctl & PTAH_RTIT_CTL_EVENT_EN;
+}
+
+/* With Event Trace, changes of RFLAGS.IF have packets. The next instruction is at `ip`. */
+static void report_interrupt_flag(struct system_vcpu *v, uint64_t ip, bool on)
+{
+	if (v->model->program.interrupts != on)
+		ptah_model_interrupt_flag(v->model, packet_ip(v, ip, v->base), on);
+}
+
+/* b has run up to `end`, which is at this place: if it has a CLI, that has had an effect where IF
+ * is 0 now. */
+static void report_cli(struct system_vcpu *v, const struct system_block *b, uint64_t end,
+		       const struct system_place *place)
+{
+	uint64_t at = b->start;
+
+	if (LIKELY(!b->after_cli || !traces_events(v)) || place->interrupts)
+		return;
+	for (unsigned i = 0; i < b->after_cli; i++)
+		at += b->sizes[i];
+	if (at <= end)
+		report_interrupt_flag(v, at, false);
+}
+
+/* What Event Trace has about an interrupt or exception. */
+static void describe_event(const struct system_vcpu *v, struct ptah_model_transfer *transfer,
+			   const struct system_place *to)
+{
+	const bool exception = transfer->kind == PTAH_MODEL_EXCEPTION;
+
+	if (!exception && transfer->kind != PTAH_MODEL_INTERRUPT)
+		return;
+	transfer->vector = system_find_vector(v, exception, to);
+	transfer->page_fault = exception && transfer->vector == VECTOR_PF;
+	if (transfer->page_fault)
+		transfer->address = system_read(v->cpu, HOST_CR2);
+}
+
 /* A transfer from `from`, a linear address in the segment that was in use, to a place. */
 static void report_transfer(struct system_vcpu *v, unsigned kind, uint64_t from,
 			    const struct system_place *to)
 {
-	const struct ptah_model_transfer transfer = {.kind = (uint8_t)kind,
-						     .ip = packet_ip(v, from, v->base),
-						     .to = packet_ip(v, to->ip, to->base),
-						     .after = context_of(to)};
+	struct ptah_model_transfer transfer = {.kind = (uint8_t)kind,
+					       .ip = packet_ip(v, from, v->base),
+					       .to = packet_ip(v, to->ip, to->base),
+					       .after = context_of(to)};
 
+	if (UNLIKELY(traces_events(v)))
+		describe_event(v, &transfer, to);
 	system_pass_time(v);
 	set_paging(v, to);
 	ptah_model_transfer(v->model, &transfer);
@@ -148,11 +193,13 @@ static void report(struct system_vcpu *v, const struct system_block *b,
 	const unsigned again = b->kind == KIND_REP && next == b->target;
 
 	count(v, b, again ? b->target : b->end, b->ninsn - again, b->kind, next != b->end);
+	report_cli(v, b, b->end, place);
 	switch (b->kind) {
 	case PTAH_INSN_FAR_CALL:
 	case PTAH_INSN_FAR_JUMP:
 	case PTAH_INSN_FAR_RETURN:
-		report_transfer(v, PTAH_MODEL_FAR, b->end - b->last_size, place);
+		report_transfer(v, b->is_iret ? PTAH_MODEL_IRET : PTAH_MODEL_FAR,
+				b->end - b->last_size, place);
 		break;
 	case PTAH_INSN_OTHER:
 	case PTAH_INSN_PTWRITE:
@@ -163,6 +210,8 @@ static void report(struct system_vcpu *v, const struct system_block *b,
 			set_paging(v, place);
 			ptah_model_mov_cr3(v->model, packet_ip(v, next, b->base), v->cr3);
 		}
+		if (UNLIKELY(traces_events(v)))
+			report_interrupt_flag(v, next, place->interrupts);
 		break;
 	default:
 		report_near(v, b, next);
@@ -234,6 +283,7 @@ void system_flow_arrive(struct system_vcpu *v, const struct system_place *place,
 			lost(v, b, ip);
 		else if (before)
 			count(v, b, ip, (unsigned)before, PTAH_INSN_OTHER, false);
+		report_cli(v, b, ip, place);
 		v->base = place->base;
 		ptah_model_stand(v->model, packet_ip(v, ip, v->base));
 	} else {
@@ -312,7 +362,7 @@ static void arrive_at_block(struct system_vcpu *v, const struct system_block *b)
 {
 	struct system_place place = {.base = b->base};
 
-	if (v->running && needs_place(v->running))
+	if (v->running && (needs_place(v->running) || traces_events(v)))
 		system_find_place(v, &place);
 	place.ip = b->start;
 	if (UNLIKELY(b->base != v->base) && system_at_reset_vector(b->start, b->base) &&

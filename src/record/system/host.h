@@ -88,6 +88,9 @@ union host_data {
 	X(void, raise, (void *environment, int exception, int code), "raise_exception_err", NULL)  \
 	X(void, do_interrupt, (void *cpu), "x86_cpu_do_interrupt", NULL)                           \
 	X(bool, exec_interrupt, (void *cpu, int request), "x86_cpu_exec_interrupt", NULL)          \
+	/* Reads or writes memory at a linear address, without a fault. Negative: not mapped. */   \
+	X(int, read_linear, (void *cpu, uint64_t linear, void *bytes, uint64_t n, bool write),     \
+	  "cpu_memory_rw_debug", NULL)                                                             \
 	/* Calls function(unused) when the system is reset. */                                     \
 	X(void, on_reset, (void (*function)(void *unused), void *unused), "qemu_register_reset",   \
 	  NULL)                                                                                    \

@@ -18,15 +18,16 @@ struct segment {
 };
 
 /* QEMU's order: ES, CS, SS, DS, FS, GS. */
-#define CS	 1
-#define SS	 2
-#define SEGMENTS 6
+#define CS  1
+#define SS  2
+#define IDT 9 /* LDT, TR, GDT and IDT follow */
 
 #define ATTRIBUTE_CODE 0x9800u /* present, no system segment, code */
 #define ATTRIBUTE_L    (1u << 21)
 #define ATTRIBUTE_D    (1u << 22)
 #define ATTRIBUTE_DPL  13 /* of 2 */
 
+#define CR0_PE	  1u
 #define CR0_PG	  (1u << 31)
 #define CR4_PAE	  (1u << 5)
 #define EFER_LMA  0x400u
@@ -91,4 +92,14 @@ void system_find_place(const struct system_vcpu *v, struct system_place *place)
 	place->ip = system_read(v->cpu, HOST_RIP) + place->base;
 	if (place->mode != PTAH_EXEC_64)
 		place->ip = (uint32_t)place->ip;
+}
+
+void system_find_table(const struct system_vcpu *v, struct system_table *table)
+{
+	const struct segment *idt = segment(v, IDT);
+
+	table->base = idt->base;
+	table->limit = idt->limit;
+	table->real_mode = !(system_read(v->cpu, HOST_CR0) & CR0_PE);
+	table->long_mode = system_read(v->cpu, HOST_EFER) & EFER_LMA;
 }

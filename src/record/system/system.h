@@ -13,6 +13,7 @@
  *	translation.c  which code calls the plugin
  *	flow.c         from blocks that run to the model's branches and transfers
  *	interrupts.c   interrupts and exceptions
+ *	vectors.c      the vector of an interrupt
  *	reset.c        resets and INIT
  *	trapped.c      which instructions the plugin carries out in QEMU's place
  *	traps.c        how it does
@@ -60,6 +61,13 @@ struct system_place {
 	bool interrupts; /* RFLAGS.IF */
 };
 
+/* The guest's table of interrupts. */
+struct system_table {
+	uint64_t base; /* linear address */
+	uint32_t limit;
+	bool real_mode, long_mode; /* which kind of entries it has */
+};
+
 /*
  * A translated block.
  *
@@ -80,7 +88,8 @@ struct system_block {
 	uint8_t cpl;
 	uint8_t mode; /* enum ptah_exec_mode */
 	uint8_t trap; /* enum system_trap */
-	bool writes_cr3;
+	bool writes_cr3, is_iret;
+	uint8_t after_cli; /* index of the instruction after the first CLI; 0: there is none */
 	struct code_block *code; /* outside.c: its bytes; NULL: nobody records */
 	uint8_t sizes[];	 /* size of each instruction */
 };
@@ -159,6 +168,7 @@ struct system_vcpu *system_vcpu_of(const void *cpu);
 void system_find_segments(const struct system_vcpu *v, uint64_t base);
 /* The base of a segment (enum system_segment), as code of this mode uses it. */
 uint64_t system_segment_base(const struct system_vcpu *v, unsigned mode, unsigned which);
+void system_find_table(const struct system_vcpu *v, struct system_table *table);
 /* Where v is now, if it is outside of translated code or where a block begins. */
 void system_find_place(const struct system_vcpu *v, struct system_place *place);
 
@@ -212,6 +222,11 @@ void system_flow_stand(struct system_vcpu *v, uint64_t ip);
 
 /* interrupts.c */
 void system_hook_interrupts(void *cpu);
+
+/* vectors.c */
+/* By which vector v has come to this place. */
+uint8_t system_find_vector(const struct system_vcpu *v, bool exception,
+			   const struct system_place *to);
 
 /* reset.c */
 void system_reset_begin(struct system_vcpu *v);

@@ -47,6 +47,7 @@ end_of_interrupt:
 	mov $0xfee000b0, %eax
 	movl $0, (%rax)
 	pop %rax
+iret_of_interrupt:
 	iretq
 after_debug:
 	andl $~0x100, 16(%rsp)		/* RFLAGS.TF */
@@ -58,6 +59,7 @@ make_present:				/* the page of CR2, below 2 MB */
 	shr $12, %eax
 	orb $1, low_pages(, %rax, 8)
 	pop %rax
+iret_of_page_fault:
 	iretq
 to_kernel:
 	mov kernel_stack, %rsp
