@@ -61,7 +61,7 @@ _ptah_value() {
 		profile:--processor | cover:--map-size | cover:--jobs | cover:-j | cover:--filter | \
 		cover:--mtc-freq | cover:--nom-freq | cover:--cpuid-0x15 | cover:--pid | cover:--tid | \
 		cover:--comm | cover:--cpu | cover:-C | cover:--processor) echo "nothing" ;;
-	record:--recorder) echo "words best hardware qemu ptrace vm" ;;
+	record:--recorder) echo "words best hardware qemu ptrace vm module" ;;
 	record:--clock) echo "words insn host" ;;
 	report:--sort | report:-s) echo "words instructions calls name" ;;
 	report:--symfs | script:--symfs | stat:--symfs | verify:--symfs | dump:--symfs | profile:--symfs | \

@@ -3,9 +3,10 @@
  * Recording: what runs becomes Intel PT packets, in a perf.data file or passed to
  * the caller.
  *
- * There are four recorders behind one interface:
+ * There are five recorders behind one interface:
  *
  *	hardware   the processor's own PT, through Linux' intel_pt driver (perf_event)
+ *	module     the processor's own PT, through Ptah's kernel module (/dev/ptah)
  *	qemu       a command under QEMU's user mode emulation, whose plugin feeds a
  *	           simulated PT processor: no hardware and no privileges
  *	ptrace     single steps of a command or of a running process, for the same
@@ -45,6 +46,7 @@ enum ptah_recorder_kind {
 	PTAH_RECORDER_QEMU,
 	PTAH_RECORDER_PTRACE,
 	PTAH_RECORDER_VM, /* a virtual machine, from outside; only if it is asked for */
+	PTAH_RECORDER_MODULE,
 	PTAH_RECORDER_MAX
 };
 
@@ -341,7 +343,9 @@ PTAH_API int ptah_recorder_metadata(const struct ptah_recorder *r,
 PTAH_API enum ptah_record_problem ptah_recorder_problem(const struct ptah_recorder *r);
 PTAH_API const char *ptah_recorder_why(const struct ptah_recorder *r);
 
-/* "hardware", "qemu", "ptrace", "vm", "best". "NO_DRIVER": the enumerator's last part. Never NULL.
+/*
+ * "hardware", "qemu", "ptrace", "vm", "module", "best". "NO_DRIVER": the enumerator's last part.
+ * Never NULL.
  */
 PTAH_API const char *ptah_recorder_name(unsigned kind);
 PTAH_API const char *ptah_record_problem_name(unsigned problem);

@@ -188,7 +188,10 @@ struct perfdata_aux {
 	uint64_t offset, reference;
 	const void *bytes;
 	size_t size;
-	/* Instead of `bytes`: parts that follow one another, of `size` bytes together. */
+	/*
+	 * Instead of `bytes`: parts that follow one another, of `size` bytes together. A callback
+	 * gets each as a piece.
+	 */
 	const struct iovec *parts;
 	size_t part_count;
 };

@@ -303,30 +303,43 @@ static bool write_trace(const struct perfdata_writer *w, const struct perfdata_a
 	return true;
 }
 
+/* Gives the trace to the caller: each part is a piece. */
+static int hand_over_trace(struct perfdata_writer *w, const struct perfdata_aux *aux)
+{
+	const struct iovec whole = {(void *)(uintptr_t)aux->bytes, aux->size};
+	const struct iovec *parts = aux->parts ? aux->parts : &whole;
+	struct perfdata_piece piece = {
+	    .trace = true,
+	    .stream = aux->index,
+	    .tid = aux->tid,
+	    .cpu = aux->cpu,
+	    .offset = aux->offset,
+	};
+
+	for (size_t i = 0; i < (aux->parts ? aux->part_count : 1) && w->status >= 0; i++) {
+		piece.bytes = parts[i].iov_base;
+		piece.size = parts[i].iov_len;
+		w->size += piece.size;
+		if (piece.size)
+			perfdata_hand_over(w, &piece);
+		piece.offset += piece.size;
+	}
+	return w->status;
+}
+
 /*
  * Writes one AUXTRACE record. Like perf's, it is padded to a multiple of eight bytes with PAD
  * packets, and it must not end inside a packet: perf does not join packets that lie in two records.
  */
 int perfdata_write_aux(struct perfdata_writer *w, const struct perfdata_aux *aux)
 {
-	const struct perfdata_piece piece = {
-	    .trace = true,
-	    .stream = aux->index,
-	    .tid = aux->tid,
-	    .cpu = aux->cpu,
-	    .offset = aux->offset,
-	    .bytes = aux->bytes,
-	    .size = aux->size,
-	};
 	const struct written_mark start = {w->size, w->trace_size};
 	size_t padding = -aux->size & 7;
 
 	if (w->status < 0 || !aux->size)
 		return w->status;
-	if (w->take) {
-		w->size += aux->size;
-		return perfdata_hand_over(w, &piece);
-	}
+	if (w->take)
+		return hand_over_trace(w, aux);
 	if (w->indexed) {
 		perfdata_put64(&w->index, w->data_offset + w->size);
 		perfdata_put64(&w->index, PERFDATA_AUXTRACE_HEADER);

@@ -19,8 +19,9 @@ static const struct {
     [PTAH_RECORD_NO_DRIVER] =
 	{"NO_DRIVER", PTAH_E_UNSUPPORTED,
 	 "Use a Linux kernel with CONFIG_PERF_EVENTS_INTEL_PT (4.1 or later), "
-	 "where /sys/bus/event_source/devices/intel_pt is there; or record "
-	 "with the recorder qemu or ptrace."},
+	 "where /sys/bus/event_source/devices/intel_pt is there; or load Ptah's "
+	 "kernel module, for the recorder module; or record with the recorder "
+	 "qemu or ptrace."},
     [PTAH_RECORD_PERMISSION] =
 	{"PERMISSION", PTAH_E_SYSTEM,
 	 "Trace your own processes, user code alone (/u); or lower "

@@ -18,13 +18,13 @@
 #define FLUSH_MS 100
 
 /* In order of preference. */
-static const struct recorder_backend *const backends[] = {&recorder_hardware, &recorder_qemu,
-							  &recorder_ptrace, &recorder_vm};
+static const struct recorder_backend *const backends[] = {
+    &recorder_hardware, &recorder_module, &recorder_qemu, &recorder_ptrace, &recorder_vm};
 
 static const char *const names[PTAH_RECORDER_MAX] = {
     [PTAH_RECORDER_BEST] = "best", [PTAH_RECORDER_HARDWARE] = "hardware",
     [PTAH_RECORDER_QEMU] = "qemu", [PTAH_RECORDER_PTRACE] = "ptrace",
-    [PTAH_RECORDER_VM] = "vm",
+    [PTAH_RECORDER_VM] = "vm",	   [PTAH_RECORDER_MODULE] = "module",
 };
 
 const char *ptah_recorder_name(unsigned kind)

@@ -283,6 +283,25 @@ int ptah_recording_new(const struct ptah_recording_config *config, struct ptah_r
 	return 0;
 }
 
+struct ptah_recording *recording_lend(struct perfdata_writer *writer, uint8_t kind, bool snapshot)
+{
+	struct ptah_recording *r = calloc(1, sizeof(*r));
+
+	if (r) {
+		r->writer = writer;
+		r->kind = kind;
+		r->snapshot = snapshot;
+	}
+	return r;
+}
+
+void recording_give_back(struct ptah_recording *r)
+{
+	if (r)
+		r->writer = NULL;
+	ptah_recording_free(r);
+}
+
 int ptah_recording_flush(struct ptah_recording *r)
 {
 	int status = recording_check(r);

@@ -46,6 +46,14 @@ struct ptah_recording {
 	struct ptah_message why;
 };
 
+/*
+ * For a recorder that captures with the engine and has opened the writer itself: streams and
+ * records through the functions of <ptah/recording.h>, into its writer. NULL: no memory. Give it
+ * back before the writer is completed, with recording_end_streams() before that.
+ */
+struct ptah_recording *recording_lend(struct perfdata_writer *writer, uint8_t kind, bool snapshot);
+void recording_give_back(struct ptah_recording *r);
+
 /* 0, or the status of a recording that has failed, is finished, or does not exist. */
 int recording_check(struct ptah_recording *r);
 /* Refuses a call: PTAH_E_INVAL with this sentence. */

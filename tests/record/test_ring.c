@@ -278,6 +278,58 @@ static int refuse(void *context, const uint8_t *record, size_t size)
 	return --*(int *)context ? 0 : PTAH_E_NOSPACE;
 }
 
+#define LINUX_PAGES 4
+#define LINUX_AUX   (LINUX_PAGES * 4096u)
+
+/*
+ * Where Linux' driver stops the trace (pt_buffer_reset_markers() in
+ * arch/x86/events/intel/pt.c, 6.1, with regions of a page): 0 if it does not begin.
+ */
+static uint64_t linux_stop(uint64_t head, uint64_t tail)
+{
+	const uint64_t size = (tail - (head + 1)) % LINUX_AUX;
+	uint64_t pages = size / 4096, stop;
+
+	if (head - tail >= LINUX_AUX || head % 4096 + size + 1 < 4096)
+		return 0;
+	pages += (head + size + 1) % 4096 == 0;
+	stop = (head / 4096 + pages) * 4096; /* the end of the page before this one */
+	return stop > head ? stop : stop + LINUX_AUX;
+}
+
+/* Trace that was not taken is not overwritten, wherever the consumer has got to. */
+static void the_driver_of_linux(void **state)
+{
+	struct perf_event_mmap_page page = {0};
+	static uint8_t data[4096], aux[LINUX_AUX];
+	struct kernel *k = new_kernel(7);
+	struct ring_trace trace;
+	struct ring ring;
+	uint64_t head = 0, next = 0;
+
+	(void)state;
+	assert_int_equal(ring_init(&ring, &page, data, sizeof(data), aux, LINUX_AUX, false), 0);
+	for (unsigned i = 0; i < 20000; i++) {
+		const uint64_t stop = linux_stop(head, page.aux_tail);
+		uint64_t n = draw(k) % 5000;
+
+		n = !stop ? 0 : n < stop - head ? n : stop - head;
+		for (; n; n--, head++)
+			aux[head % LINUX_AUX] = pattern(head);
+		page.aux_head = head;
+		if (draw(k) % 2 || !ring_read_trace(&ring, &trace))
+			continue;
+		assert_int_equal(trace.offset, next);
+		for (size_t j = 0; j < trace.size; j++)
+			assert_int_equal(trace.bytes[j], pattern(next + j));
+		next += trace.size;
+	}
+	assert_int_equal(ring.losses.overwritten, 0);
+	assert_true(next > 1000u * 4096);
+	ring_fini(&ring);
+	free(k);
+}
+
 static void a_ring_without_records(void **state)
 {
 	static const uint16_t sizes[] = {0, 7, 12, 65528};
@@ -318,6 +370,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(a_racing_kernel),
 	    cmocka_unit_test(snapshots_of_a_buffer_that_goes_round),
+	    cmocka_unit_test(the_driver_of_linux),
 	    cmocka_unit_test(a_ring_without_records),
 	};
 

@@ -198,7 +198,7 @@ static void delivery_after_a_pause(void **state)
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
 	assert_int_equal(taken.size, 0);
 	for (unsigned round = 1; round <= 5; round++) {
-		const size_t n = 3000 + 700 * round;
+		const size_t n = 3000 + 200 * round;
 
 		assert_int_equal(ptah_recorder_resume(r), 0);
 		assert_true(f->on);

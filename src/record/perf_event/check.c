@@ -60,15 +60,27 @@ static enum ptah_record_problem check_command(const struct ptah_record_config *c
 				       config->target.argv[0]);
 }
 
-static enum ptah_record_problem check_host(const struct ptah_host *host,
-					   const struct ptah_record_config *config,
-					   struct ptah_message *why)
+static enum ptah_record_problem check_permission(const struct ptah_host *host,
+						 const struct ptah_record_config *config,
+						 struct ptah_message *why)
 {
-	const char *what = config->target.kind == PTAH_RECORD_CPUS && !host->may_cpu
+	const char *what = !host->may_user ? "anything"
+			   : config->target.kind == PTAH_RECORD_CPUS && !host->may_cpu
 			       ? "whole processors"
 			   : config->trace.os && !host->may_kernel ? "the kernel"
 								   : NULL;
 
+	return what
+		   ? recorder_refuse(why, PTAH_RECORD_PERMISSION,
+				     "kernel.perf_event_paranoid is %d: this user may not trace %s",
+				     host->paranoid, what)
+		   : PTAH_RECORD_FINE;
+}
+
+static enum ptah_record_problem check_host(const struct ptah_host *host,
+					   const struct ptah_record_config *config,
+					   struct ptah_message *why)
+{
 	if (host->obstacle == PTAH_HOST_PROCESSOR)
 		return recorder_refuse(why, PTAH_RECORD_NO_PROCESSOR, "%s",
 				       host->caps.obstacle == PTAH_CAPS_NOT_INTEL ||
@@ -77,19 +89,24 @@ static enum ptah_record_problem check_host(const struct ptah_host *host,
 					   : ptah_caps_advice(host->caps.obstacle));
 	if (host->obstacle == PTAH_HOST_DRIVER)
 		return recorder_refuse(why, PTAH_RECORD_NO_DRIVER, "the kernel offers no intel_pt");
-	if (host->obstacle == PTAH_HOST_PERMISSION)
-		what = "anything";
-	return what
-		   ? recorder_refuse(why, PTAH_RECORD_PERMISSION,
-				     "kernel.perf_event_paranoid is %d: this user may not trace %s",
-				     host->paranoid, what)
-		   : PTAH_RECORD_FINE;
+	return check_permission(host, config, why);
 }
 
-/* What can be checked without a look at processor, driver and permissions. */
-static enum ptah_record_problem check_wishes(const char *root,
-					     const struct ptah_record_config *config,
-					     struct ptah_message *why)
+enum ptah_record_problem hardware_check_records(const struct ptah_record_config *config,
+						struct ptah_message *why)
+{
+	struct ptah_host host = {.size = sizeof(host)};
+	struct ptah_caps caps;
+
+	/* Of the processor it is enough to know this one, so that the thread stays where it is. */
+	hardware_caps(&caps);
+	ptah_host_look(&caps, NULL, &host);
+	return check_permission(&host, config, why);
+}
+
+enum ptah_record_problem hardware_check_wishes(const char *root,
+					       const struct ptah_record_config *config,
+					       struct ptah_message *why)
 {
 	enum ptah_record_problem problem = check_sizes(config, why);
 	int status = 0;
@@ -129,7 +146,7 @@ enum ptah_record_problem perf_event_check(const struct ptah_caps *caps, const ch
 	if (problem)
 		return problem;
 	free(filters);
-	return check_wishes(root ? root : "", config, why);
+	return hardware_check_wishes(root ? root : "", config, why);
 }
 
 /*
@@ -150,5 +167,5 @@ enum ptah_record_problem hardware_check(const struct ptah_record_config *config,
 enum ptah_record_problem hardware_check_sideband(const struct ptah_record_config *config,
 						 struct ptah_message *why)
 {
-	return check_wishes("", config, why);
+	return hardware_check_wishes("", config, why);
 }

@@ -72,18 +72,21 @@ static void write_trace(struct hardware *h, size_t ring, const struct ring_trace
 
 void hardware_sum_losses(struct hardware *h)
 {
-	struct ptah_record_losses *sum = &h->r->status.losses;
+	struct ptah_record_losses *status = &h->r->status.losses, sum = {0};
 
-	*sum = (struct ptah_record_losses){0};
 	for (size_t i = 0; i < h->events.ring_count; i++) {
 		const struct ptah_record_losses *l = &h->events.rings[i].ring.losses;
 
-		sum->truncated += l->truncated;
-		sum->overwritten += l->overwritten;
-		sum->partial += l->partial;
-		sum->collisions += l->collisions;
-		sum->lost_records += l->lost_records;
+		sum.truncated += l->truncated;
+		sum.overwritten += l->overwritten;
+		sum.partial += l->partial;
+		sum.collisions += l->collisions;
+		sum.lost_records += l->lost_records;
 	}
+	if (!h->source)
+		*status = sum;
+	else /* what is lost of its trace is the source's to count */
+		status->lost_records = sum.lost_records;
 }
 
 void hardware_read_records(struct hardware *h, size_t i)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the recorder hardware share: perf_event.c answers the calls of
- * the interface, check.c finds out whether the recording is possible, held_command.c starts the
- * command, targets.c finds what is to be recorded, recording_file.c opens the output, drain.c
- * brings records and trace from the kernel's rings into it, and hotplug.c follows processors that
- * come online and go offline.
+ * What the files of the recorder hardware share, and what the recorder module (module/) takes from
+ * them for the records around its trace: perf_event.c answers the calls of the interface, check.c
+ * finds out whether the recording is possible, held_command.c starts the command, targets.c finds
+ * what is to be recorded, recording_file.c opens the output, drain.c brings records and trace from
+ * the kernel's rings into it, and hotplug.c follows processors that come online and go offline.
  */
 #ifndef PTAH_RECORD_PERF_EVENT_HARDWARE_H
 #define PTAH_RECORD_PERF_EVENT_HARDWARE_H
@@ -22,15 +22,25 @@ struct waiting {
 	int ended;  /* pidfd that reports its end; -1: none */
 };
 
+/* Trace that another driver captures: perf delivers the records around it alone. */
+struct hardware_source {
+	int fd;		/* becomes readable when there is something to do */
+	bool by_thread; /* its streams are those of threads; false: of processors */
+};
+
+/* h->polled: the pidfd of the command, the source's descriptor, then the events of the records. */
+#define HARDWARE_POLLED 2
+
 struct hardware {
 	struct ptah_recorder *r;
-	struct pmu pmu;
+	const struct hardware_source *source; /* NULL: perf's driver */
+	struct pmu pmu;			      /* with a source: what the caller has found out */
 	struct events events;
 	struct waiting command;
 	int32_t *tids, *cpus;
 	size_t tid_count, cpu_count;
-	struct pollfd *polled; /* the pidfd of the command, then the events of the records */
-	size_t left;	       /* how many of those events belong to what still runs */
+	struct pollfd *polled;
+	size_t left; /* how many of the events of the records belong to what still runs */
 	struct event_sizes sizes;
 	/* How many processors may come online later, and how many events they may need. */
 	size_t late_cpus, late_events;
@@ -45,10 +55,36 @@ struct hardware {
 	bool wrote;   /* records were written since the last FINISHED_ROUND */
 };
 
+/* perf_event.c: the steps of a recording */
+
+/*
+ * Finds the targets, opens the events, and the output. `h` is all zeros but for events.has_trace,
+ * source and pmu. hardware_close() is called afterwards in any case, and frees all but `h` itself.
+ */
+int hardware_open(struct hardware *h, struct ptah_recorder *r);
+void hardware_close(struct hardware *h);
+/* Switches the records on, unless the command's execve() will, and writes what existed before. */
+int hardware_start_records(struct hardware *h);
+/* Waits for something to read. False: what is recorded has ended. */
+bool hardware_wait(struct hardware *h, int timeout_ms);
+
+/* Whether the recording has trace, from perf's driver or from another source. */
+static inline bool hardware_has_trace(const struct hardware *h)
+{
+	return h->events.has_trace || h->source;
+}
+
 /* host.c: the processor that the caller runs on. The calling thread is not moved. */
 void hardware_caps(struct ptah_caps *caps);
 
 /* check.c */
+/* What can be checked without a look at processor, driver and permissions. */
+enum ptah_record_problem hardware_check_wishes(const char *root,
+					       const struct ptah_record_config *config,
+					       struct ptah_message *why);
+/* Whether this user may have the records of what the configuration traces. */
+enum ptah_record_problem hardware_check_records(const struct ptah_record_config *config,
+						struct ptah_message *why);
 enum ptah_record_problem hardware_check(const struct ptah_record_config *config,
 					struct ptah_message *why);
 enum ptah_record_problem hardware_check_sideband(const struct ptah_record_config *config,
@@ -73,6 +109,9 @@ void hardware_follow_cpus(struct hardware *h);
 int hardware_fork_command(struct hardware *h);
 /* Lets the command run. Fails if its execve() fails. */
 int hardware_release_command(struct hardware *h);
+/* The same in two steps: the second one waits for the execve(). */
+void hardware_send_command(struct hardware *h);
+int hardware_confirm_command(struct hardware *h);
 /* Kills the command unless it was released (`started`), and closes its descriptors. */
 void hardware_close_command(struct waiting *c, bool started);
 

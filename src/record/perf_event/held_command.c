@@ -56,17 +56,19 @@ int hardware_fork_command(struct hardware *h)
 	return 0;
 }
 
-int hardware_release_command(struct hardware *h)
+void hardware_send_command(struct hardware *h)
+{
+	h->r->status.pid = h->command.pid;
+	/* If it has been killed meanwhile, waitpid() will report it. */
+	(void)send(h->command.socket, "", 1, MSG_NOSIGNAL);
+}
+
+int hardware_confirm_command(struct hardware *h)
 {
 	struct waiting *c = &h->command;
 	int error = 0;
 	ssize_t n;
 
-	if (!c->pid)
-		return 0;
-	h->r->status.pid = c->pid;
-	/* If it has been killed meanwhile, waitpid() will report it. */
-	(void)send(c->socket, "", 1, MSG_NOSIGNAL);
 	do
 		n = read(c->socket, &error, sizeof(error));
 	while (n < 0 && errno == EINTR);
@@ -78,6 +80,14 @@ int hardware_release_command(struct hardware *h)
 	return recorder_fail(h->r, PTAH_RECORD_NO_TARGET, PTAH_E_MISSING,
 			     "%s cannot be started: %s", h->r->config.target.argv[0],
 			     strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error");
+}
+
+int hardware_release_command(struct hardware *h)
+{
+	if (!h->command.pid)
+		return 0;
+	hardware_send_command(h);
+	return hardware_confirm_command(h);
 }
 
 void hardware_close_command(struct waiting *c, bool started)

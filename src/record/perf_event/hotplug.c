@@ -67,7 +67,7 @@ static double seconds(const struct hardware *h)
 
 static void go_offline(struct hardware *h, size_t place)
 {
-	struct pollfd *polled = &h->polled[1 + place];
+	struct pollfd *polled = &h->polled[HARDWARE_POLLED + place];
 
 	hardware_read_rest(h, place);
 	events_close_cpu(&h->events, place);
@@ -82,14 +82,13 @@ static void go_offline(struct hardware *h, size_t place)
 /* Adds the ids of the events to the file. */
 static int add_ids(struct hardware *h, size_t place)
 {
-	const bool traced = h->events.has_trace;
 	int status = 0;
 
-	if (traced)
+	if (h->events.has_trace)
 		status = perfdata_add_id(h->r->writer, 0, h->events.traces[place].id);
 	if (status >= 0)
-		status =
-		    perfdata_add_id(h->r->writer, traced ? 1 : 0, h->events.sidebands[place].id);
+		status = perfdata_add_id(h->r->writer, hardware_has_trace(h) ? 1 : 0,
+					 h->events.sidebands[place].id);
 	return status;
 }
 
@@ -124,11 +123,11 @@ static void come_online(struct hardware *h, int32_t cpu)
 		return;
 	h->attempts[cpu] = ATTEMPTS;
 	if (!problem) {
-		h->polled[1 + place] = (struct pollfd){.fd = -1, .events = POLLIN};
+		h->polled[HARDWARE_POLLED + place] = (struct pollfd){.fd = -1, .events = POLLIN};
 		recorded = record_cpu(h, place, &why);
 	}
 	if (recorded) {
-		h->polled[1 + place].fd = h->events.sidebands[place].fd;
+		h->polled[HARDWARE_POLLED + place].fd = h->events.sidebands[place].fd;
 		h->left++;
 		recorder_note(
 		    h->r,

@@ -85,9 +85,9 @@ static int open_events(struct hardware *h, bool *small)
 	h->events.layout = layout_of(config);
 	if (hardware_prepare_cpus(h) < 0)
 		return PTAH_E_NOMEM;
-	if (h->events.has_trace) {
-		if (pmu_read("", &h->pmu) < 0)
-			return PTAH_E_UNSUPPORTED;
+	if (h->events.has_trace && pmu_read("", &h->pmu) < 0)
+		return PTAH_E_UNSUPPORTED;
+	if (hardware_has_trace(h)) {
 		problem = pmu_config(&h->pmu, config, &word, &why);
 		if (!problem)
 			problem = pmu_filters(&h->pmu, config, &h->filters, &why);
@@ -105,16 +105,12 @@ static int open_events(struct hardware *h, bool *small)
 		       : 0;
 }
 
-static int open_with(struct ptah_recorder *r, bool has_trace)
+int hardware_open(struct hardware *h, struct ptah_recorder *r)
 {
-	struct hardware *h = r->self = calloc(1, sizeof(*h));
 	bool small;
 	int status;
 
-	if (!h)
-		return PTAH_E_NOMEM;
 	h->r = r;
-	h->events.has_trace = has_trace;
 	h->command.socket = h->command.ended = -1;
 	status = hardware_find_targets(h);
 	if (status >= 0)
@@ -125,12 +121,13 @@ static int open_with(struct ptah_recorder *r, bool has_trace)
 		return status;
 	hardware_fill_metadata(h);
 	h->left = h->events.sideband_count;
-	h->polled = calloc(1 + h->left + h->late_cpus, sizeof(*h->polled));
+	h->polled = calloc(HARDWARE_POLLED + h->left + h->late_cpus, sizeof(*h->polled));
 	if (!h->polled)
 		return PTAH_E_NOMEM;
 	h->polled[0] = (struct pollfd){.fd = h->command.ended, .events = POLLIN};
+	h->polled[1] = (struct pollfd){.fd = h->source ? h->source->fd : -1, .events = POLLIN};
 	for (size_t i = 0; i < h->left; i++)
-		h->polled[1 + i] =
+		h->polled[HARDWARE_POLLED + i] =
 		    (struct pollfd){.fd = h->events.sidebands[i].fd, .events = POLLIN};
 	status = hardware_open_writer(h);
 	if (status >= 0) {
@@ -138,6 +135,16 @@ static int open_with(struct ptah_recorder *r, bool has_trace)
 		hardware_write_notes(h, small);
 	}
 	return status < 0 ? status : r->error;
+}
+
+static int open_with(struct ptah_recorder *r, bool has_trace)
+{
+	struct hardware *h = r->self = calloc(1, sizeof(*h));
+
+	if (!h)
+		return PTAH_E_NOMEM;
+	h->events.has_trace = has_trace;
+	return hardware_open(h, r);
 }
 
 static int open_recorder(struct ptah_recorder *r)
@@ -150,11 +157,11 @@ static int open_sideband(struct ptah_recorder *r)
 	return open_with(r, false);
 }
 
-static void close_recorder(struct ptah_recorder *r)
+void hardware_close(struct hardware *h)
 {
-	struct hardware *h = r->self;
+	struct ptah_recorder *r = h->r;
 
-	if (!h)
+	if (!r)
 		return;
 	hardware_close_command(&h->command, r->status.pid != 0);
 	events_close(&h->events);
@@ -172,14 +179,23 @@ static void close_recorder(struct ptah_recorder *r)
 	free(h->folder);
 	free(h->file);
 	free(h->old_folder);
+}
+
+static void close_recorder(struct ptah_recorder *r)
+{
+	struct hardware *h = r->self;
+
+	if (!h)
+		return;
+	hardware_close(h);
 	free(h);
 }
 
 /* Calls */
 
-static int start(struct ptah_recorder *r)
+int hardware_start_records(struct hardware *h)
 {
-	struct hardware *h = r->self;
+	struct ptah_recorder *r = h->r;
 	const struct pmu_layout *layout = &h->events.layout;
 	int status = hardware_copy_kernel(h);
 
@@ -191,8 +207,17 @@ static int start(struct ptah_recorder *r)
 	hardware_report_existing(h);
 	if (layout->inherit)
 		r->status.threads = (uint32_t)h->tid_count;
-	if (r->error < 0)
-		return r->error;
+	return r->error;
+}
+
+static int start(struct ptah_recorder *r)
+{
+	struct hardware *h = r->self;
+	const struct pmu_layout *layout = &h->events.layout;
+	int status = hardware_start_records(h);
+
+	if (status < 0)
+		return status;
 	if (!layout->on_exec && !r->status.paused && !events_trace(&h->events, true))
 		return recorder_fail(r, PTAH_RECORD_BUSY, PTAH_E_BUSY,
 				     "the kernel does not switch the trace on");
@@ -207,9 +232,11 @@ static int start(struct ptah_recorder *r)
  */
 static void leave_out_ended(struct hardware *h)
 {
-	for (size_t i = 1; i <= h->events.sideband_count; i++)
-		if (h->polled[i].fd >= 0 && h->polled[i].revents & (POLLHUP | POLLERR)) {
-			h->polled[i].fd = -1;
+	struct pollfd *polled = h->polled + HARDWARE_POLLED;
+
+	for (size_t i = 0; i < h->events.sideband_count; i++)
+		if (polled[i].fd >= 0 && polled[i].revents & (POLLHUP | POLLERR)) {
+			polled[i].fd = -1;
 			h->left--;
 		}
 }
@@ -224,21 +251,28 @@ static bool command_has_ended(struct hardware *h)
 	return true;
 }
 
-static int poll_events(struct ptah_recorder *r, int timeout_ms)
+bool hardware_wait(struct hardware *h, int timeout_ms)
 {
-	struct hardware *h = r->self;
 	const bool commanded = h->command.pid != 0;
 	bool ended;
 
 	if (hardware_follows_cpus(h) && (timeout_ms < 0 || timeout_ms > HARDWARE_LOOK_MS))
 		timeout_ms = HARDWARE_LOOK_MS;
-	if (poll(h->polled, h->events.sideband_count + 1, timeout_ms) > 0)
+	if (poll(h->polled, HARDWARE_POLLED + h->events.sideband_count, timeout_ms) > 0)
 		leave_out_ended(h);
-	/* The end is detected first, so that the drain below has everything up to it. */
+	/* The end is detected first, so that what the caller reads now has everything up to it. */
 	ended = commanded ? command_has_ended(h) : !h->left && !h->events.layout.system;
 	hardware_follow_cpus(h);
+	return !ended;
+}
+
+static int poll_events(struct ptah_recorder *r, int timeout_ms)
+{
+	struct hardware *h = r->self;
+	const bool continues = hardware_wait(h, timeout_ms);
+
 	hardware_drain(h, r->config.buffer.policy == PTAH_RECORD_DRAIN);
-	return r->error < 0 ? r->error : !ended;
+	return r->error < 0 ? r->error : continues;
 }
 
 static int set_paused(struct ptah_recorder *r, bool on)

@@ -83,13 +83,6 @@ static int report_fork(const struct proc_reporter *reporter, int32_t pid, int32_
 	return status;
 }
 
-/* A line of /proc/PID/maps. */
-struct mapping {
-	uint64_t start, end, offset, inode;
-	uint32_t major, minor, prot, flags;
-	const char *path;
-};
-
 /* Replaces "\012" by the newline that it stands for. The kernel escapes nothing else. */
 static void unescape(char *path)
 {
@@ -106,7 +99,7 @@ static void unescape(char *path)
 	*to = '\0';
 }
 
-static bool parse_mapping(char *line, struct mapping *m)
+bool proc_parse_mapping(char *line, struct proc_mapping *m)
 {
 	char perms[5];
 	int at = 0;
@@ -128,7 +121,7 @@ static bool parse_mapping(char *line, struct mapping *m)
 }
 
 /* The build id of the mapped file. False if its path leads to another file now. */
-static bool build_id_of(const struct proc_reporter *reporter, const struct mapping *m,
+static bool build_id_of(const struct proc_reporter *reporter, const struct proc_mapping *m,
 			struct perfdata_build_id *id)
 {
 	struct stat st;
@@ -139,7 +132,7 @@ static bool build_id_of(const struct proc_reporter *reporter, const struct mappi
 }
 
 static int report_mapping(const struct proc_reporter *reporter, int32_t pid,
-			  const struct mapping *m)
+			  const struct proc_mapping *m)
 {
 	struct perfdata_build_id id = {0};
 	bool has_id = build_id_of(reporter, m, &id);
@@ -197,9 +190,9 @@ static int report_mappings(const struct proc_reporter *reporter, int32_t pid)
 	if (!f)
 		return errno == ENOENT || errno == ESRCH ? PTAH_E_MISSING : PTAH_E_SYSTEM;
 	while (status >= 0 && getline(&line, &capacity, f) > 0) {
-		struct mapping m;
+		struct proc_mapping m;
 
-		if (parse_mapping(line, &m) && m.prot & 4)
+		if (proc_parse_mapping(line, &m) && m.prot & 4)
 			status = report_mapping(reporter, pid, &m);
 	}
 	free(line);
@@ -215,9 +208,9 @@ bool proc_own_vdso(const char *root, uint64_t *start, uint64_t *end)
 	bool found = false;
 
 	while (f && !found && getline(&line, &capacity, f) > 0) {
-		struct mapping m;
+		struct proc_mapping m;
 
-		found = parse_mapping(line, &m) && !strcmp(m.path, "[vdso]");
+		found = proc_parse_mapping(line, &m) && !strcmp(m.path, "[vdso]");
 		if (found) {
 			*start = m.start;
 			*end = m.end;

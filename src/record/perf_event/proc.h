@@ -57,6 +57,16 @@ size_t proc_possible_cpus(const char *root, int32_t **cpus);
 /* The address of a symbol in /proc/kallsyms; 0: it is not there, or hidden. */
 uint64_t proc_symbol(const char *root, const char *name);
 
+/* A line of /proc/PID/maps. */
+struct proc_mapping {
+	uint64_t start, end, offset, inode;
+	uint32_t major, minor, prot, flags;
+	const char *path; /* in the line */
+};
+
+/* Changes the line. False: it is none. */
+bool proc_parse_mapping(char *line, struct proc_mapping *mapping);
+
 /* The modules in /proc/modules, one after another. False: no more. */
 struct proc_module {
 	char name[64];

@@ -128,7 +128,7 @@ void hardware_fill_metadata(struct hardware *h)
 	memcpy(m->cpuid_14[1], host.caps.leaf_14_1, sizeof(m->cpuid_14[1]));
 	memcpy(m->cpuid_15, host.caps.leaf_15, sizeof(m->cpuid_15));
 	m->nominal_ratio = h->pmu.nominal_ratio ? h->pmu.nominal_ratio : host.caps.nominal_ratio;
-	if (!h->events.has_trace)
+	if (!hardware_has_trace(h))
 		return;
 	m->pmu_type = h->pmu.type;
 	m->rtit_ctl = pmu_rtit_ctl(&h->pmu, &h->events.trace_attr);
@@ -137,6 +137,9 @@ void hardware_fill_metadata(struct hardware *h)
 		h->pmu.tsc_art_d = host.caps.tsc_d;
 	}
 }
+
+/* The id of an event that the kernel does not have. The kernel counts its own from 1 on. */
+#define MADE_ID (UINT64_C(1) << 62)
 
 /* The ids of events; the caller frees them. */
 static uint64_t *ids_of(const struct event *events, size_t count)
@@ -159,15 +162,17 @@ static const char *event_name(const struct ptah_record_config *config, bool trac
 
 static void fill_driver(const struct hardware *h, struct perfdata_driver *driver)
 {
+	const bool per_cpu = h->source ? !h->source->by_thread : h->events.layout.per_cpu;
+
 	/*
 	 * Only where a buffer holds several threads. Elsewhere perf would wait for switches that do
 	 * not come.
 	 */
-	if (h->events.layout.per_cpu && h->events.sideband_attr.context_switch)
+	if (per_cpu && h->events.sideband_attr.context_switch)
 		driver->sched_switch = h->events.layout.system ? 3 : 2;
 	driver->snapshot = h->events.layout.snapshot;
-	driver->per_cpu = h->events.layout.per_cpu;
-	if (!h->events.has_trace)
+	driver->per_cpu = per_cpu;
+	if (!hardware_has_trace(h))
 		return;
 	driver->pmu_type = h->pmu.type;
 	driver->tsc_bit = pmu_bits(&h->pmu, "tsc");
@@ -181,18 +186,20 @@ int hardware_open_writer(struct hardware *h)
 {
 	struct ptah_record_metadata *m = &h->r->metadata;
 	const struct ptah_record_config *config = &h->r->config;
-	uint64_t *traces = ids_of(h->events.traces, h->events.trace_count);
+	static const struct event made = {.id = MADE_ID};
+	uint64_t *traces =
+	    h->source ? ids_of(&made, 1) : ids_of(h->events.traces, h->events.trace_count);
 	uint64_t *sidebands = ids_of(h->events.sidebands, h->events.sideband_count);
 	char *pmus = pmu_list(""), cpuid[64];
 	const struct perfdata_event events[] = {
-	    {event_name(config, true), &h->events.trace_attr, traces, h->events.trace_count,
-	     h->late_events},
+	    {event_name(config, true), &h->events.trace_attr, traces,
+	     h->source ? 1 : h->events.trace_count, h->source ? 0 : h->late_events},
 	    {event_name(config, false), &h->events.sideband_attr, sidebands,
 	     h->events.sideband_count, h->late_events},
 	};
 	struct perfdata_driver driver = {
-	    .events = h->events.has_trace ? events : events + 1,
-	    .event_count = h->events.has_trace ? 2 : 1,
+	    .events = hardware_has_trace(h) ? events : events + 1,
+	    .event_count = hardware_has_trace(h) ? 2 : 1,
 	    .pmus = pmus,
 	    .cpuid = cpuid,
 	};

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define MAX_RECORD 65536 /* a record's size is a u16 */
+#define PAGE	   4096
 
 int ring_init(struct ring *ring, void *page, const void *data, uint64_t data_size, const void *aux,
 	      uint64_t aux_size, bool overwrite)
@@ -124,6 +125,20 @@ bool ring_is_filling(const struct ring *ring)
 		   ring->data_size / 4;
 }
 
+/*
+ * Makes room up to a page's beginning. Linux' driver counts whole pages from its head to its STOP
+ * mark, and ends one too early where the parts of pages at both ends add up to another
+ * (pt_buffer_reset_markers() in 6.1): then it traces on through bytes that were not taken yet, and
+ * reports nothing. With a tail at the beginning of a page there is no such part.
+ */
+static void free_room(struct ring *ring)
+{
+	const uint64_t tail = ring->taken - ring->taken % PAGE;
+
+	if (tail != ring->page->aux_tail)
+		__atomic_store_n(&ring->page->aux_tail, tail, __ATOMIC_RELEASE);
+}
+
 bool ring_read_trace(struct ring *ring, struct ring_trace *trace)
 {
 	uint64_t head, tail;
@@ -131,7 +146,7 @@ bool ring_read_trace(struct ring *ring, struct ring_trace *trace)
 	if (!ring->page || !ring->aux)
 		return false;
 	head = __atomic_load_n(&ring->page->aux_head, __ATOMIC_ACQUIRE);
-	tail = ring->page->aux_tail;
+	tail = ring->taken;
 	if (head == tail)
 		return false;
 	/* The kernel stops at the tail. If it ever did not, only the newest aux_size bytes exist.
@@ -142,7 +157,8 @@ bool ring_read_trace(struct ring *ring, struct ring_trace *trace)
 	}
 	*trace = (struct ring_trace){ring->copy, (size_t)(head - tail), tail};
 	copy_out(ring->copy, ring->aux, ring->aux_size, tail, trace->size);
-	__atomic_store_n(&ring->page->aux_tail, head, __ATOMIC_RELEASE);
+	ring->taken = head;
+	free_room(ring);
 	return true;
 }
 

@@ -26,6 +26,7 @@ struct ring {
 	uint8_t *joined; /* a record that wraps, put together */
 	uint64_t last;	 /* overwrite: where the last snapshot ended, as an offset of the trace */
 	uint64_t last_head; /* ... and as aux_head */
+	uint64_t taken;	    /* all trace before this aux_head was taken */
 	bool cut; /* an AUX record has the flag TRUNCATED: the kernel has switched the event off */
 	struct ptah_record_losses losses;
 	uint64_t records; /* bytes of records so far */
