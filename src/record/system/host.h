@@ -107,6 +107,9 @@ union host_data {
 	  "cpu_physical_memory_map", NULL)                                                         \
 	X(void, unmap, (void *, uint64_t size, bool write, uint64_t accessed),                     \
 	  "cpu_physical_memory_unmap", NULL)                                                       \
+	/* NULL: the address is not in the guest's RAM. */                                         \
+	X(void *, ram_block, (void *host_address, bool round, uint64_t *offset),                   \
+	  "qemu_ram_block_from_host", NULL)                                                        \
 	X(uint32_t, load32, (void *space, uint64_t physical, uint64_t attributes, unsigned *),     \
 	  "address_space_ldl", NULL)                                                               \
 	X(void, store32,                                                                           \

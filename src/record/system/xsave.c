@@ -50,7 +50,8 @@ void system_xsave_init(const struct system_vcpu *v)
 	}
 	layout.supervisor = system_plugin.processor.xsaves ? XSAVE_PT : 0;
 	layout.component[8].size = XSAVE_PT_BYTES;
-	if (!(layout.user & XSAVE_SSE))
+	if (!(layout.user & XSAVE_SSE) ||
+	    xsave_size(&layout, layout.user | XSAVE_PT) > XSAVE_AREA_MAX)
 		system_plugin.processor.xsaves = false;
 }
 

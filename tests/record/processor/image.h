@@ -52,6 +52,8 @@ extern uint8_t output[OUTPUT_PAGES * PAGE];
 /* Traces into a ring of n pages, of which the first `with_int` have INT. */
 void begin_trace(unsigned n, unsigned with_int, uint64_t ctl);
 void end_trace(void);
+/* So many rounds of two TIP packets of at least 3 bytes. */
+void burn(unsigned rounds);
 
 /* pmi.c, instructions.c */
 void test_pmi(void);

@@ -202,6 +202,47 @@ void end_trace(void)
 	write_msr(PTAH_IA32_RTIT_CTL, 0);
 }
 
+void burn(unsigned rounds)
+{
+	__asm__ volatile("lea 2f(%%rip), %%rax\n"
+			 "1:\tcall *%%rax\n\tdec %0\n\tjnz 1b\n\tjmp 3f\n"
+			 "2:\tret\n"
+			 "3:"
+			 : "+r"(rounds)
+			 :
+			 : "rax", "cc", "memory");
+}
+
+/* What is not RAM takes no trace; the machine lives on. */
+static void test_devices(void)
+{
+	static const uint64_t places[] = {0xfee00000, 0xfec00000, 0xfffff000, 0xa0000,
+					  0x7ffffff000};
+
+	for (unsigned i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		topa[0] = places[i];
+		topa[1] = (uintptr_t)topa | TOPA_END;
+		write_msr(PTAH_IA32_RTIT_OUTPUT_BASE, (uintptr_t)topa);
+		write_msr(PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, 0x7f);
+		write_msr(PTAH_IA32_RTIT_CTL, CTL);
+		burn(3000);
+		end_trace();
+		write_msr(PTAH_IA32_RTIT_STATUS, 0);
+		/* A table there, too. */
+		write_msr(PTAH_IA32_RTIT_OUTPUT_BASE, places[i]);
+		write_msr(PTAH_IA32_RTIT_OUTPUT_MASK_PTRS, 0x7f);
+		write_msr(PTAH_IA32_RTIT_CTL, CTL);
+		burn(100);
+		end_trace();
+		write_msr(PTAH_IA32_RTIT_STATUS, 0);
+	}
+	begin_trace(4, 0, 0);
+	burn(10);
+	end_trace();
+	check((get_msr(PTAH_IA32_RTIT_OUTPUT_MASK_PTRS) >> 32) > 20,
+	      "after output to devices and ROM, output to memory works");
+}
+
 void bare_main(const void *info)
 {
 	(void)info;
@@ -211,6 +252,7 @@ void bare_main(const void *info)
 	test_cpuid();
 	test_time();
 	test_pmi();
+	test_devices();
 	test_ptwrite();
 	test_xsaves();
 	bare_print(failures ? "FAILED\n" : "done\n");

@@ -9,18 +9,6 @@ static unsigned since(unsigned vector, unsigned before)
 	return interrupts[vector] - before;
 }
 
-/* So many rounds of two TIP packets of at least 3 bytes. */
-static void burn(unsigned rounds)
-{
-	__asm__ volatile("lea 2f(%%rip), %%rax\n"
-			 "1:\tcall *%%rax\n\tdec %0\n\tjnz 1b\n\tjmp 3f\n"
-			 "2:\tret\n"
-			 "3:"
-			 : "+r"(rounds)
-			 :
-			 : "rax", "cc", "memory");
-}
-
 #define FILLS_A_PAGE 1000u
 
 static void enable_interrupts(bool on)
