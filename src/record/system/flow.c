@@ -278,7 +278,7 @@ void system_flow_arrive(struct system_vcpu *v, const struct system_place *place,
 		return;
 	}
 	before = insns_before(b, ip);
-	if ((faulted && before >= 0) || !leads_to(b, ip)) {
+	if ((faulted && before >= 0) || (!leads_to(b, ip) && !wraps_to(b, ip))) {
 		if (before < 0)
 			lost(v, b, ip);
 		else if (before)

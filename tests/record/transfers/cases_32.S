@@ -154,6 +154,29 @@ segment_base.back:
 	OFF segment_base
 	ret
 
+/* A jump from the end of a 16-bit segment to its beginning. */
+	.set wrap.from, 0xffe0
+	.set wrap.to, 0x0010
+CASE wrap, LEGACY_MODE | NOT_EXPORTED
+	mov $wrap.code, %esi
+	mov $CODE_BASE + wrap.from, %edi
+	movsl
+	mov $CODE_BASE + wrap.to, %edi
+	movsl
+	movsl
+	ON wrap
+	ljmp $CODE16_BASE, $wrap.from
+wrap.back:
+	OFF wrap
+	ret
+wrap.code:
+	.byte 0xe9			/* jmp near */
+	.short wrap.to - wrap.from - 3
+	.byte 0x90
+	.byte 0x66, 0xea		/* ljmpl */
+	.long wrap.back
+	.short CODE32
+
 /* 16-bit protected mode, real mode, an interrupt there, and back. */
 CASE real_mode, LEGACY_MODE
 	mov %esp, kernel_stack_32

@@ -21,6 +21,7 @@ vector_\number:
 	VECTOR 2, to_resume		/* NMI */
 	VECTOR 3, return		/* #BP */
 	VECTOR 6, to_resume		/* #UD */
+	VECTOR 11, to_resume_error	/* #NP */
 	VECTOR 13, to_resume_error	/* #GP */
 	VECTOR 14, make_present		/* #PF */
 	VECTOR 48, return
@@ -51,6 +52,10 @@ iret_of_interrupt:
 	iretq
 after_debug:
 	andl $~0x100, 16(%rsp)		/* RFLAGS.TF */
+	push %rax
+	xor %eax, %eax
+	mov %rax, %dr7
+	pop %rax
 	iretq
 make_present:				/* the page of CR2, below 2 MB */
 	add $8, %rsp
@@ -195,6 +200,57 @@ rewritten.branch:
 	movb $0x75, rewritten.branch
 	ret
 
+/* Gates that are not present: the INT raises #GP, the delivery of #UD raises #NP. */
+CASE int_absent, LONG_MODE
+	RESUME int_absent.next
+	ON int_absent
+	nop
+int_absent.at:
+	int $60
+	nop
+int_absent.next:
+	OFF int_absent
+	ret
+
+CASE fault_absent, LONG_MODE
+	RESUME fault_absent.next
+	andb $0x7f, long_gates + 6 * 16 + 5
+	ON fault_absent
+	nop
+fault_absent.at:
+	.byte 0xf0, 0x90		/* LOCK NOP: #UD */
+fault_absent.next:
+	OFF fault_absent
+	orb $0x80, long_gates + 6 * 16 + 5
+	ret
+
+/* Breakpoints of the debug registers: before an instruction, and after an access to data. */
+CASE breakpoint, LONG_MODE
+	mov $breakpoint.at, %eax
+	mov %rax, %dr0
+	mov $1, %eax
+	mov %rax, %dr7
+	ON breakpoint
+	nop
+breakpoint.at:
+	nop
+	OFF breakpoint
+	ret
+
+CASE watchpoint, LONG_MODE
+	mov $watched, %eax
+	mov %rax, %dr0
+	mov $0x000d0001, %eax		/* writes of 4 bytes */
+	mov %rax, %dr7
+	ON watchpoint
+	nop
+	movl $1, watched
+watchpoint.after:
+	nop
+	OFF watchpoint
+	ret
+	.lcomm watched, 8
+
 /* Interrupts. The instruction behind STI runs first. */
 
 CASE interrupt_shadow, LONG_MODE
@@ -334,6 +390,33 @@ sysenter_32.back:
 	ret
 on_sysenter_32:
 	sysexitl
+
+/* SYSRET to compatibility mode. */
+	.set IA32_LSTAR, 0xc0000082
+.macro SYSCALL_TO label
+	mov $\label, %eax
+	xor %edx, %edx
+	mov $IA32_LSTAR, %ecx
+	wrmsr
+.endm
+
+CASE sysret_32, LONG_MODE
+	RESUME sysret_32.back
+	SYSCALL_TO on_sysret_32
+	ON sysret_32
+	TO_USER USER64, sysret_32.user
+sysret_32.user:
+	syscall
+	.code32
+sysret_32.next:
+	int $128
+	.code64
+sysret_32.back:
+	OFF sysret_32
+	SYSCALL_TO on_syscall
+	ret
+on_sysret_32:
+	sysretl
 
 CASE user_fault, LONG_MODE
 	RESUME user_fault.back

@@ -88,6 +88,7 @@ uint64_t descriptors[24] = {
     [0x68 / 8] = 0x00affb000000ffff,
     [0x70 / 8] = 0x00cff3000000ffff,
     [0xb0 / 8] = 0x00cf9b001000ffff, /* 32-bit code whose base is 0x1000 */
+    [0xb8 / 8] = 0x00009b001000ffff, /* 16-bit code, the same */
 };
 
 struct __attribute__((packed)) task_64 {
@@ -135,7 +136,7 @@ static void set_call_gates(void)
  * Interrupt tables: for the vectors that the cases use. The others have the entries of boot.S.
  */
 
-static struct long_gate long_gates[256];
+struct long_gate long_gates[256];
 static struct gate legacy_gates[256];
 struct table_pointer long_table = {sizeof(long_gates) - 1, (uintptr_t)long_gates};
 struct table_pointer legacy_table = {sizeof(legacy_gates) - 1, (uintptr_t)legacy_gates};
@@ -172,6 +173,7 @@ static void set_interrupts(void)
 	LONG(2);
 	LONG(3);
 	LONG(6);
+	LONG(11);
 	LONG(13);
 	LONG(14);
 	LONG(48);
