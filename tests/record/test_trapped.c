@@ -34,6 +34,8 @@ static void the_instructions_are_recognized_in_every_mode(void **state)
 	    {{0x0f, 0xc7, 0xef}, 3, TRAP_NONE}, /* a register */
 	    {{0xf3, 0x0f, 0xc7, 0x2f}, 4, TRAP_NONE},
 	    {{0x0f, 0xc7, 0x0f}, 3, TRAP_NONE}, /* CMPXCHG8B */
+	    {{0x0f, 0xae, 0x28}, 3, TRAP_XRSTOR},
+	    {{0x0f, 0xae, 0xe8}, 3, TRAP_NONE}, /* LFENCE */
 	    {{0x0f, 0x01, 0xd1}, 3, TRAP_XSETBV},
 	    {{0x0f, 0x01, 0xd0}, 3, TRAP_NONE}, /* XGETBV */
 	    {{0x0f}, 1, TRAP_NONE},
@@ -44,8 +46,9 @@ static void the_instructions_are_recognized_in_every_mode(void **state)
 	(void)state;
 	for (size_t mode = 0; mode < ARRAY_SIZE(modes); mode++)
 		for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-			assert_int_equal(system_trap_of(cases[i].bytes, cases[i].n, modes[mode]),
-					 cases[i].trap);
+			assert_int_equal(
+			    system_trap_of(cases[i].bytes, cases[i].n, modes[mode], true),
+			    cases[i].trap);
 }
 
 /* Without it, 48 0F A2 is DEC EAX and CPUID, which QEMU passes as two instructions. */
@@ -54,14 +57,24 @@ static void rex_is_a_prefix_in_64_bit_mode_alone(void **state)
 	static const uint8_t bytes[] = {0x48, 0x0f, 0xa2};
 
 	(void)state;
-	assert_int_equal(system_trap_of(bytes, 3, PTAH_EXEC_64), TRAP_CPUID);
-	assert_int_equal(system_trap_of(bytes, 3, PTAH_EXEC_32), TRAP_NONE);
+	assert_int_equal(system_trap_of(bytes, 3, PTAH_EXEC_64, false), TRAP_CPUID);
+	assert_int_equal(system_trap_of(bytes, 3, PTAH_EXEC_32, false), TRAP_NONE);
+}
+
+static void xrstor_is_qemus_without_the_compacted_format(void **state)
+{
+	static const uint8_t bytes[] = {0x0f, 0xae, 0x28};
+
+	(void)state;
+	assert_int_equal(system_trap_of(bytes, 3, PTAH_EXEC_64, false), TRAP_NONE);
+	assert_int_equal(system_trap_of(bytes, 3, PTAH_EXEC_64, true), TRAP_XRSTOR);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(the_instructions_are_recognized_in_every_mode),
+	    cmocka_unit_test(xrstor_is_qemus_without_the_compacted_format),
 	    cmocka_unit_test(rex_is_a_prefix_in_64_bit_mode_alone),
 	};
 

@@ -46,7 +46,8 @@ static void read_insns(struct system_block *b, const struct qemu_plugin_tb *tb)
 		const uint8_t *bytes = qemu_api_insn_bytes(insn, buffer, &n);
 
 		if (!b->trap && !outside_is_open()) {
-			b->trap = (uint8_t)system_trap_of(bytes, n, b->mode);
+			b->trap = (uint8_t)system_trap_of(bytes, n, b->mode,
+							  system_plugin.processor.xsaves);
 			b->trap_at = (uint16_t)i;
 		}
 		b->sizes[i] = b->last_size = (uint8_t)n;

@@ -4,11 +4,10 @@
 
 #include <ptah/event.h>
 
-#include <stdbool.h>
-
-/* The prefixes before an opcode. */
+/* The prefixes before an opcode, and what is asked for. */
 struct prefixes {
 	bool operand, repeat, repeat_not, lock;
+	bool xsaves;
 };
 
 static bool take_prefix(struct prefixes *p, uint8_t byte, unsigned mode)
@@ -60,6 +59,8 @@ static unsigned with_modrm(uint8_t opcode, uint8_t modrm, const struct prefixes 
 
 	if (opcode == 0xae && reg == 4 && p->repeat && !p->operand && !p->repeat_not)
 		return TRAP_PTWRITE;
+	if (opcode == 0xae && reg == 5 && modrm < 0xc0 && none && p->xsaves)
+		return TRAP_XRSTOR;
 	if (opcode == 0x01 && modrm == 0xd1 && none)
 		return TRAP_XSETBV;
 	if (opcode != 0xc7 || modrm >= 0xc0 || !none)
@@ -70,9 +71,9 @@ static unsigned with_modrm(uint8_t opcode, uint8_t modrm, const struct prefixes 
 			  : TRAP_NONE;
 }
 
-unsigned system_trap_of(const uint8_t *bytes, size_t n, unsigned mode)
+unsigned system_trap_of(const uint8_t *bytes, size_t n, unsigned mode, bool xsaves)
 {
-	struct prefixes p = {0};
+	struct prefixes p = {.xsaves = xsaves};
 
 	while (n && take_prefix(&p, *bytes, mode)) {
 		bytes++;

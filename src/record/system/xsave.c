@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * XSAVES, XSAVEC and XRSTORS, which TCG does not have, with the state of Intel PT (component 8).
- * QEMU exports functions that copy the user state of a CPU to the standard format and back; the
- * plugin changes the format and adds the model's state. Argument xsaves=on: without it CPUID does
- * not report these instructions, because a guest that finds them uses them for each switch of
- * threads, where leaving translated code is slow.
+ * XSAVES, XSAVEC and XRSTORS, which TCG does not have, and XRSTOR of their areas, with the state of
+ * Intel PT (component 8). QEMU exports functions that copy the user state of a CPU to the standard
+ * format and back; the plugin changes the format and adds the model's state. Argument xsaves=on:
+ * without it CPUID does not report these instructions, because a guest that finds them uses them
+ * for each switch of threads, where leaving translated code is slow.
  */
 #include "record/system/system.h"
 
@@ -149,6 +149,15 @@ static void save(struct system_vcpu *v, const struct system_block *b, uint64_t a
 	store(v, address, area, n);
 }
 
+/* Is the area in the compacted format? The standard one is QEMU's to restore. */
+static bool is_compacted(struct system_vcpu *v, uint64_t address)
+{
+	uint8_t word[8];
+
+	load(v, address + XSAVE_HEADER + 8, word, sizeof(word));
+	return load_le64(word) & XSAVE_COMPACTED;
+}
+
 static enum system_access restore(struct system_vcpu *v, const struct system_block *b,
 				  uint64_t address, uint64_t enabled, uint64_t bits)
 {
@@ -181,7 +190,7 @@ static enum system_access restore(struct system_vcpu *v, const struct system_blo
 enum system_access system_xsave(struct system_vcpu *v, const struct system_block *b,
 				unsigned *length)
 {
-	const bool supervisor = b->trap != TRAP_XSAVEC;
+	const bool supervisor = b->trap == TRAP_XSAVES || b->trap == TRAP_XRSTORS;
 	const uint64_t asked = (uint32_t)v->general[RAX] | v->general[RDX] << 32;
 	const uint64_t enabled = v->xcr0 | (supervisor ? v->model->xss : 0);
 	struct system_operand o;
@@ -190,6 +199,8 @@ enum system_access system_xsave(struct system_vcpu *v, const struct system_block
 	if (!system_plugin.processor.xsaves || !(system_read(v->cpu, HOST_CR4) & CR4_OSXSAVE) ||
 	    !system_fetch_operand(v, b, &o, &address) || o.number != SYSTEM_NO_REGISTER)
 		return SYSTEM_NOT_OURS; /* #UD */
+	if (b->trap == TRAP_XRSTOR && (address % ALIGNMENT || !is_compacted(v, address)))
+		return SYSTEM_NOT_OURS;
 	if (system_read(v->cpu, HOST_CR0) & CR0_TS) {
 		system_flow_stand(v, b->start);
 		host.raise(v->general, HOST_NM, 0);
@@ -197,7 +208,7 @@ enum system_access system_xsave(struct system_vcpu *v, const struct system_block
 	if ((supervisor && b->cpl) || address % ALIGNMENT)
 		return SYSTEM_FAULTS;
 	*length = o.length;
-	if (b->trap == TRAP_XRSTORS)
+	if (b->trap == TRAP_XRSTORS || b->trap == TRAP_XRSTOR)
 		return restore(v, b, address, enabled, asked & enabled);
 	save(v, b, address, asked & enabled, supervisor);
 	return SYSTEM_DONE;

@@ -118,6 +118,20 @@ static unsigned xrstors(const void *from, uint64_t components, unsigned vector)
 	return interrupts[vector] - before;
 }
 
+/* What ld.so does around a function that it looks up. */
+static unsigned xsavec_and_xrstor(void *area, uint64_t components)
+{
+	const unsigned before = interrupts[VECTOR_GP];
+
+	__asm__ volatile("movq $1f, %0\n\t.byte 0x48, 0x0f, 0xc7, 0x21\n\t" /* xsavec64 (%rcx) */
+			 "xorps %%xmm3, %%xmm3\n\t.byte 0x48, 0x0f, 0xae, 0x29\n"
+			 "1:\tmovq $0, %0" /* xrstor64 (%rcx) */
+			 : "+m"(resume)
+			 : "c"(area), "a"((uint32_t)components), "d"(0)
+			 : "memory");
+	return interrupts[VECTOR_GP] - before;
+}
+
 static void set_vectors(uint64_t value)
 {
 	__asm__ volatile("movq %0, %%xmm3\n\tvmovq %0, %%xmm4\n\tvinsertf128 $1, %%xmm4, "
@@ -145,6 +159,10 @@ static void test_user_state(void)
 	check_equal(xrstors(area, XCR0, VECTOR_GP), 0, "XRSTORS takes it");
 	get_vectors(values);
 	check(values[0] == 0x1234 && values[1] == 0x1234, "and restores them");
+	set_vectors(0x5678);
+	check_equal(xsavec_and_xrstor(area, XCR0), 0, "XRSTOR takes what XSAVEC has saved");
+	get_vectors(values);
+	check(values[0] == 0x5678 && values[1] == 0x5678, "and restores it");
 	area[64] &= ~UINT64_C(6);
 	xrstors(area, 2, VECTOR_GP);
 	get_vectors(values);
