@@ -130,6 +130,7 @@ void system_on_idle(qemu_plugin_id_t id, unsigned index)
 	system_pass_time(v);
 	sleep.ip = place.ip;
 	ptah_model_sleep(v->model, &sleep);
+	v->asleep = true;
 }
 
 void system_on_resume(qemu_plugin_id_t id, unsigned index)
@@ -141,7 +142,10 @@ void system_on_resume(qemu_plugin_id_t id, unsigned index)
 	(void)id;
 	if (v)
 		system_check_reset(v);
-	if (!v || !v->traced)
+	if (!v || !v->asleep)
+		return;
+	v->asleep = false;
+	if (!v->traced)
 		return;
 	now = system_now(v);
 	before = ptah_model_tsc(v->model);

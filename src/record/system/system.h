@@ -120,6 +120,7 @@ struct system_vcpu {
 
 	/* clock.c */
 	uint64_t blocks;	/* that have run */
+	bool asleep;		/* the model knows that the CPU waits in HLT */
 	uint64_t settled_ticks; /* -icount: TSC at the last place where QEMU could read it */
 	uint64_t since_settled; /* and instructions since then */
 
