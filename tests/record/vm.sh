@@ -49,7 +49,9 @@ grep '^60[0-9]$' all.txt | tr '\n' ' ' | grep -qx '600 602 600 601 602 ' || fail
 [ "$(grep -c '^f005e$' all.txt)" -eq 3 ] || fail "the 32-bit loop"
 # the bytes of then: inc %bx and inc %ax, at one address
 "$PTAH" script perf.data | grep -c 'inc [ab]x' | grep -qx 2 || fail "16-bit code"
-"$PTAH" stat perf.data | grep -q 'MODE.Exec' || fail "modes"
+"$PTAH" stat perf.data | grep -qx '  process cr3:20000  *6 instructions' || fail "stat"
+"$PTAH" report perf.data | grep -q '^# *6.00%  *6 instructions *cr3:20000' || fail "report"
+grep -q '^CPU 0: 100 instructions' verify.txt || fail "the processor's name"
 
 machine --filter 'filter 0x40000000/0x10'
 path "$one $two $one $two"
