@@ -6,15 +6,18 @@
 command -v qemu-system-x86_64 >/dev/null ||
 	skip "qemu-system-x86_64 is not installed (Debian: qemu-system-x86)"
 
-"$CC" -c -o modes.o "$PTAH_SOURCE/tests/record/guests/modes.S"
-"${LD:-ld}" -Ttext=0xf0000 --oformat binary -o modes.bin modes.o
+for rom in modes resets; do
+	"$CC" -c -o $rom.o "$PTAH_SOURCE/tests/record/guests/$rom.S"
+	"${LD:-ld}" -Ttext=0xf0000 --oformat binary -o $rom.bin $rom.o
+done
+rom=modes
 
 # machine [OPTIONS]: records the machine into ./perf.data; it ends QEMU with the status 1
 machine()
 {
 	rm -f perf.data perf.data.old
 	"$PTAH" record -q --vm "$@" -- qemu-system-x86_64 -m 16 -display none -nodefaults \
-		-device isa-debug-exit,iobase=0xf4,iosize=4 -bios modes.bin &&
+		-device isa-debug-exit,iobase=0xf4,iosize=4 -bios $rom.bin &&
 		fail "the machine did not end QEMU"
 	[ -s perf.data ] || fail "no recording"
 }
@@ -63,6 +66,12 @@ path "f0106 f010b $one f010d f0112 f0115 $two f0117 f011c f011f $one f0121 f012c
 # none of its code is user code
 machine -e intel_pt//u
 [ -z "$("$PTAH" script perf.data)" ] || fail "user code"
+
+# The trace continues after a reset.
+rom=resets
+machine
+exact
+[ "$(addresses | grep -c '^fffffff0$')" -eq 3 ] || fail "resets"
 
 # What the recorder cannot do, it refuses.
 refused()
