@@ -3,6 +3,7 @@
 #include "process_shares.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 bool shares_has(const struct ptah_stream_info *info)
 {
@@ -29,8 +30,8 @@ int shares_list(const struct ptah_session *session, size_t stream, struct ptah_p
 	*shares = calloc(n + 1, sizeof(**shares));
 	for (size_t i = 0; *shares && i < n; i++)
 		(*shares)[i] = (struct process_share){
-		    ptah_session_profile_pid(session, stream, profile, blocks[i].space),
-		    blocks[i].count * blocks[i].ninsn};
+		    .pid = ptah_session_profile_pid(session, stream, profile, blocks[i].space),
+		    .instructions = blocks[i].count * blocks[i].ninsn};
 	free(blocks);
 	if (!*shares)
 		return PTAH_E_NOMEM;
@@ -42,5 +43,11 @@ int shares_list(const struct ptah_session *session, size_t stream, struct ptah_p
 			(*shares)[++last] = (*shares)[i];
 	}
 	*count = n ? last + 1 : 0;
+	for (size_t i = 0; i < *count; i++) {
+		struct ptah_thread who = {.comm = ""};
+
+		ptah_session_space(session, (*shares)[i].pid, &who);
+		memcpy((*shares)[i].comm, who.comm, sizeof(who.comm));
+	}
 	return 0;
 }

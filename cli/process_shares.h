@@ -6,7 +6,8 @@
 #include <ptah/session.h>
 
 struct process_share {
-	int32_t pid; /* -1: not known */
+	int32_t pid; /* -1: not known; less: an address space */
+	char comm[16];
 	uint64_t instructions;
 };
 

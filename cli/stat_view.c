@@ -2,10 +2,12 @@
 /* The counts of `ptah stat` as text, TSV and JSON. */
 #include "stat_view.h"
 
+#include "base/text.h"
 #include "output/fields.h"
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,6 +83,7 @@ static void put_json(void *view, const void *stream)
 	for (size_t i = 0; i < row->share_count; i++) {
 		json_object(&s->json, NULL, true);
 		json_signed(&s->json, "pid", row->shares[i].pid);
+		json_string(&s->json, "comm", row->shares[i].comm);
 		json_number(&s->json, "instructions", row->shares[i].instructions);
 		json_end_object(&s->json);
 	}
@@ -293,9 +296,18 @@ static void put_stream_text(struct out *out, const struct stat_kept *k)
 	put_name(out, &k->info);
 	out_char(out, '\n');
 	put_counts_text(out, &k->counts, NULL);
-	for (size_t i = 0; i < k->share_count; i++)
-		out_format(out, "  process %-16d %16" PRIu64 " instructions\n", k->shares[i].pid,
-			   k->shares[i].instructions);
+	for (size_t i = 0; i < k->share_count; i++) {
+		const struct process_share *share = &k->shares[i];
+		char name[16];
+
+		snprintf(name, sizeof(name), "%d", share->pid);
+		if (share->pid < -1) { /* an address space, which has a name instead of a pid */
+			memcpy(name, share->comm, sizeof(name));
+			text_clean(name);
+		}
+		out_format(out, "  process %-16s %16" PRIu64 " instructions\n", name,
+			   share->instructions);
+	}
 }
 
 static void put_notes_text(const struct stat_view *s)

@@ -163,10 +163,13 @@ static void put_programs_text(struct out *out, const struct reporting *r, uint64
 	for (size_t i = 0; i < shown; i++) {
 		const struct program *p = &r->programs[i];
 
-		out_format(out, "# %6.2f%% %17s instructions  %-16s %" PRIu64 " thread%s\n",
+		out_format(out, "# %6.2f%% %17s instructions  %-16s",
 			   total ? 100.0 * (double)p->instructions / (double)total : 0.0,
-			   grouped(p->instructions, text), p->comm[0] ? p->comm : "-", p->threads,
-			   p->threads == 1 ? "" : "s");
+			   grouped(p->instructions, text), p->comm[0] ? p->comm : "-");
+		if (p->threads)
+			out_format(out, " %" PRIu64 " thread%s", p->threads,
+				   p->threads == 1 ? "" : "s");
+		out_char(out, '\n');
 	}
 	if (shown < r->count)
 		out_format(out, "# and %zu more programs (--format=json lists them)\n",
@@ -321,10 +324,8 @@ static int add_shares(struct reporting *r, size_t stream, struct ptah_profile *p
 
 	for (size_t i = 0; status >= 0 && i < n; i++) {
 		struct program program = {.instructions = shares[i].instructions};
-		struct ptah_thread who = {.comm = ""};
 
-		ptah_session_space(r->session, shares[i].pid, &who);
-		memcpy(program.comm, who.comm, sizeof(program.comm));
+		memcpy(program.comm, shares[i].comm, sizeof(program.comm));
 		program.comm[sizeof(program.comm) - 1] = '\0';
 		text_clean(program.comm);
 		status = add_program(r, &program);
@@ -347,9 +348,12 @@ static int add_profile(void *reporting, const struct ptah_stream_info *info, siz
 	/* Otherwise the stream counts as one thread. */
 	const bool known =
 	    info->tid < 0 && !ptah_session_stream_thread(r->session, stream, 0, &thread);
+	/* Address spaces have numbers from -2 down. */
+	const bool spaces = !known && !ptah_session_space(r->session, -2, &thread);
 
-	if (status >= 0 && known && shares_has(info)) {
+	if (status >= 0 && (known || spaces) && shares_has(info)) {
 		status = add_shares(r, stream, profile);
+		r->threads += spaces; /* which threads ran is not known */
 	} else if (status >= 0) {
 		program.threads = !known;
 		program.instructions = totals.instructions;

@@ -229,8 +229,11 @@ static void put_text(void *view, const void *verdict)
 
 	if (v->input->quiet && w->status >= 0 && w->result->equal && !w->result->overflows)
 		return;
-	out_format(v->out, "%s %d/%d: ", w->info->comm[0] ? w->info->comm : "-", w->info->pid,
-		   w->info->tid);
+	if (w->info->tid < 0 && w->info->cpu >= 0)
+		out_format(v->out, "CPU %d: ", w->info->cpu);
+	else
+		out_format(v->out, "%s %d/%d: ", w->info->comm[0] ? w->info->comm : "-",
+			   w->info->pid, w->info->tid);
 	if (w->status == PTAH_E_MISSING)
 		out_text(v->out, "no ground truth in this recording\n");
 	else if (w->status < 0)

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where the kernel stopped the trace because its buffer was full. There the processor was cut off
- * in the middle of a packet, perhaps: the output region ended (SDM "Table of Physical Addresses",
- * STOP). What follows was written after the recorder had made room and the kernel had set TraceEn
- * again, so that it begins with a packet. Read as one trace, the rest of the packet would be taken
- * from what follows.
+ * Where the kernel ended a part of the trace, such as when the thread whose event it is left the
+ * CPU. The time of such a cut divides the trace between threads where time stamps are rare.
+ *
+ * Where it stopped the trace because its buffer was full, more follows from it. There the processor
+ * was cut off in the middle of a packet, perhaps: the output region ended (SDM "Table of Physical
+ * Addresses", STOP). What follows was written after the recorder had made room and the kernel had
+ * set TraceEn again, so that it begins with a packet. Read as one trace, the rest of the packet
+ * would be taken from what follows.
  */
 #include "session/records.h"
 
@@ -125,6 +128,18 @@ static int divide_all(struct ptah_session *s, struct place *places, size_t count
 	return status;
 }
 
+static int add_limit(struct stream *stream, uint64_t at, uint64_t time)
+{
+	struct limit *limits = session_grow(stream->limits, stream->limit_count,
+					    &stream->limit_capacity, sizeof(*limits));
+
+	if (!limits)
+		return PTAH_E_NOMEM;
+	stream->limits = limits;
+	limits[stream->limit_count++] = (struct limit){at, time};
+	return 0;
+}
+
 static int cut(struct ptah_session *s, const struct cut *cuts, size_t count)
 {
 	struct place *places = malloc(count * sizeof(*places));
@@ -136,8 +151,13 @@ static int cut(struct ptah_session *s, const struct cut *cuts, size_t count)
 		const size_t stream = owner_of(&owners, &cuts[i]);
 		uint64_t at;
 
-		if (stream != SESSION_NONE && find_offset(&s->streams[stream], cuts[i].offset, &at))
+		if (stream == SESSION_NONE ||
+		    !find_offset(&s->streams[stream], cuts[i].offset, &at))
+			continue;
+		if (cuts[i].full)
 			places[found++] = (struct place){stream, at};
+		if (s->has_clock && cuts[i].time && s->streams[stream].info.cpu >= 0)
+			status = add_limit(&s->streams[stream], at, cuts[i].time);
 	}
 	if (status >= 0)
 		status = divide_all(s, places, found);

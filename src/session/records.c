@@ -125,13 +125,17 @@ static int on_aux(struct pass *pass, const struct perfdata_record *r)
 	struct cut *cuts;
 
 	pass->damaged += r->lost != 0;
-	if (!(r->lost & PERFDATA_AUX_TRUNCATED) || r->size > UINT64_MAX - r->trace_offset)
+	if (r->size > UINT64_MAX - r->trace_offset)
 		return 0;
 	cuts = session_grow(pass->cuts, pass->cut_count, &pass->cut_capacity, sizeof(*cuts));
 	if (!cuts)
 		return PTAH_E_NOMEM;
 	pass->cuts = cuts;
-	cuts[pass->cut_count++] = (struct cut){r->cpu, r->tid, r->trace_offset + r->size};
+	cuts[pass->cut_count++] = (struct cut){.cpu = r->cpu,
+					       .tid = r->tid,
+					       .offset = r->trace_offset + r->size,
+					       .time = r->time,
+					       .full = r->lost & PERFDATA_AUX_TRUNCATED};
 	return 0;
 }
 
@@ -262,6 +266,29 @@ static void leave_out_high_byte(struct pass *pass)
 		pass->marks[i].time -= s->tsc_high;
 }
 
+static int compare_limits(const void *a, const void *b)
+{
+	const struct limit *x = a, *y = b;
+
+	if (x->at != y->at)
+		return x->at < y->at ? -1 : 1;
+	return x->tsc < y->tsc ? -1 : x->tsc > y->tsc;
+}
+
+/* Converts the limits to the times that TSC packets have. */
+static void convert_limits(struct ptah_session *s)
+{
+	for (size_t i = 0; i < s->stream_count; i++) {
+		struct stream *stream = &s->streams[i];
+
+		for (size_t k = 0; k < stream->limit_count; k++)
+			stream->limits[k].tsc = to_tsc(s, stream->limits[k].tsc) - s->tsc_high;
+		if (stream->limit_count)
+			qsort(stream->limits, stream->limit_count, sizeof(*stream->limits),
+			      compare_limits);
+	}
+}
+
 static int take_entry(struct pass *pass, const struct mark *m)
 {
 	struct ptah_session *s = pass->session;
@@ -341,6 +368,7 @@ static int read_twice(struct pass *pass, struct ptah_message *why)
 		status = sort_marks(pass);
 	if (status >= 0)
 		leave_out_high_byte(pass);
+	convert_limits(s);
 	for (size_t i = 0; i < pass->count && status >= 0; i++)
 		status = pass->marks[i].type == MARK_RECORD ? take_record(s, &pass->marks[i])
 							    : take_entry(pass, &pass->marks[i]);

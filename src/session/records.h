@@ -57,14 +57,17 @@ int session_on_cgroup(struct ptah_session *s, const struct perfdata_record *r);
 /* pieces.c */
 int session_on_truth(struct ptah_session *s, const struct perfdata_record *r);
 
-/* Where the kernel stopped the trace because its buffer was full: from an AUX record. */
+/* Where the kernel ended a part of the trace: from an AUX record. */
 struct cut {
 	int32_t cpu, tid; /* -1: unknown */
 	uint64_t offset;  /* as the recorder counts, of the first byte after it */
+	uint64_t time;	  /* of the record, by perf's clock */
+	bool full;	  /* because its buffer was full */
 };
 
 /*
- * cuts.c: divides the streams where their trace was stopped. To be called once, after all trace has
+ * cuts.c: divides the streams where their trace was stopped because the buffer was full, and notes
+ * the times of all cuts (stream->limits, by perf's clock). To be called once, after all trace has
  * been added.
  */
 int session_cut_streams(struct ptah_session *s, const struct cut *cuts, size_t count);

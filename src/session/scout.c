@@ -24,13 +24,15 @@ struct scout {
 	const struct process *processes;
 	const struct turn *turns;
 	size_t turn_count, next_turn;
+	size_t next_limit;
 	struct ptah_event_decoder *events;
 	struct ptah_item items[256]; /* items that the decoder has returned */
 	size_t item_count, next_item;
 	size_t next_piece;
 	bool done;
 	uint64_t safe;
-	uint64_t now;  /* the current time is later than this */
+	uint64_t now;  /* the current time is later than this ... */
+	uint64_t most; /* ... and not later than this */
 	uint64_t left; /* the current stay began after this time */
 	bool away;     /* outside user code ... */
 	bool kernel;   /* ... and in kernel code that is traced */
@@ -95,21 +97,13 @@ static bool is_seen(const struct scout *s, size_t turn)
 	       s->processes[b].has_maps;
 }
 
-/*
- * Assigns the switches that have happened by `time` to the stays. All of them happened before
- * `offset`.
- */
-static void decide(struct scout *s, uint64_t time, uint64_t offset)
+/* Assigns the switches from `first` up to the next one to stays. All were before `offset`. */
+static void assign(struct scout *s, size_t first, uint64_t offset)
 {
 	const struct stays stays = s->stays;
-	const size_t first = s->next_turn;
-	const struct turn *turn;
-	bool one;
+	const struct turn *turn = &s->turns[s->next_turn - 1];
+	const bool one = s->next_turn == first + 1;
 
-	while (is_due(s, time))
-		s->next_turn++;
-	turn = &s->turns[s->next_turn - 1];
-	one = s->next_turn == first + 1;
 	s->stays = (struct stays){0};
 	if (!stays.count && (one || !stays.others)) {
 		add_cut(s, offset, turn, true);
@@ -123,10 +117,34 @@ static void decide(struct scout *s, uint64_t time, uint64_t offset)
 	}
 }
 
+/*
+ * Assigns the switches that have happened by `time` to the stays. All of them happened before
+ * `offset`.
+ */
+static void decide(struct scout *s, uint64_t time, uint64_t offset)
+{
+	const size_t first = s->next_turn;
+
+	while (is_due(s, time))
+		s->next_turn++;
+	assign(s, first, offset);
+}
+
 static void add_stay(struct scout *s, uint64_t end)
 {
 	struct stays *stays = &s->stays;
 
+	if (s->next_turn == s->turn_count)
+		return;
+	if (!is_due(s, s->most)) { /* the thread before the switch still runs */
+		*stays = (struct stays){0};
+		return;
+	}
+	/* User code ran between the switch and this stay: the switch is in a stay before it. */
+	if (stays->count && s->left > s->turns[s->next_turn].from) {
+		s->next_turn++;
+		assign(s, s->next_turn - 1, end);
+	}
 	if (s->next_turn == s->turn_count)
 		return;
 	if (!stays->count && !stays->others)
@@ -171,6 +189,24 @@ static void on_time(struct scout *s, uint64_t time, uint64_t most, uint64_t offs
 	if (s->kernel)
 		add_stay(s, offset);
 	decide(s, time, offset);
+}
+
+/*
+ * What precedes `offset` was before the times of these limits. If that is before the next switch,
+ * so are the stays that have ended.
+ */
+static void obey_limits(struct scout *s, uint64_t offset)
+{
+	const struct stream *stream = s->stream;
+
+	for (; s->next_limit < stream->limit_count; s->next_limit++) {
+		const struct limit *limit = &stream->limits[s->next_limit];
+
+		if (limit->at > offset)
+			return;
+		if (!is_due(s, limit->tsc))
+			s->stays = (struct stays){0};
+	}
 }
 
 /* The program is back in user code. */
@@ -236,6 +272,8 @@ static void on_item(struct scout *s, const struct ptah_item *item)
 {
 	const uint64_t time = time_of(item);
 
+	obey_limits(s, item->offset);
+	s->most = item->tsc_error < 64 ? item->tsc + error_of(item) : UINT64_MAX;
 	on_time(s, time, item->tsc + error_of(item), item->offset);
 	switch (item->type) {
 	case PTAH_ITEM_ENABLED:
@@ -300,6 +338,7 @@ static int feed(struct scout *s)
  */
 static void finish(struct scout *s)
 {
+	obey_limits(s, UINT64_MAX);
 	if (s->away && is_due(s, s->now)) {
 		add_stay(s, UINT64_MAX);
 		decide(s, s->now, UINT64_MAX);

@@ -5,7 +5,8 @@
  * there is a stay away from user code: packets off (TIP.PGD to TIP.PGE) or kernel addresses. If
  * there is one such stay, the switch is in it, however coarse the time stamps are. If there are
  * several, and CR3 does not distinguish them, the user code between them belongs to an unknown
- * thread. A scout reads the packets ahead of the decoder and finds these places.
+ * thread. The time at which the kernel ended a part of the trace helps: what precedes it was
+ * earlier. A scout reads the packets ahead of the decoder and finds these places.
  */
 #ifndef PTAH_SESSION_SCOUT_H
 #define PTAH_SESSION_SCOUT_H

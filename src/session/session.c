@@ -302,6 +302,7 @@ void ptah_session_close(struct ptah_session *s)
 	for (size_t i = 0; i < s->stream_count; i++) {
 		free(s->streams[i].pieces);
 		free(s->streams[i].placements);
+		free(s->streams[i].limits);
 		free(s->streams[i].runners);
 	}
 	for (size_t i = 0; i < s->process_count; i++) {

@@ -162,6 +162,11 @@ struct placement {
 	uint64_t at;
 };
 
+/* The trace before offset `at` was written before this time. */
+struct limit {
+	uint64_t at, tsc;
+};
+
 struct stream {
 	uint32_t index;
 	struct ptah_stream_info info;
@@ -184,6 +189,8 @@ struct stream {
 	uint64_t snapshot_size;
 	struct placement *placements; /* while the records are read: of a perf.data */
 	size_t placement_count, placement_capacity;
+	struct limit *limits; /* of a CPU: sorted */
+	size_t limit_count, limit_capacity;
 };
 
 /* Whether several processes share the stream, each with memory of its own. */

@@ -109,11 +109,12 @@ guest_boot() {
 	} >in/script
 	(cd root && find . | "$guest_cache/busybox" cpio -o -H newc 2>/dev/null) >initramfs
 	guest_console=$PWD/console
-	# vdso=0: perf would take the host's vDSO for the guest's.
+	# tsc=reliable: the kernel distrusts a TSC that is slower than its other clocks, and then perf has
+	# no times. vdso=0: perf would take the host's vDSO for the guest's.
 	timeout "${guest_seconds:-200}" "$PTAH" vm --truth="$PWD/truth" \
 		--model="${guest_model:-skylake}" -- -M pc -smp "${guest_cpus:-2}" -m "${guest_memory:-1024}" -nodefaults -nographic -no-reboot \
 		-serial stdio -kernel "$guest_cache/vmlinux" -initrd initramfs \
-		-append "console=ttyS0 quiet panic=-1 oops=panic nmi_watchdog=0 vdso=0 ${guest_append:-}" \
+		-append "console=ttyS0 quiet panic=-1 oops=panic nmi_watchdog=0 tsc=reliable vdso=0 ${guest_append:-}" \
 		-virtfs local,path=in,mount_tag=in,security_model=none,readonly=on \
 		-virtfs local,path=out,mount_tag=out,security_model=none \
 		"$@" >"$guest_console" 2>&1 </dev/null &
@@ -162,8 +163,11 @@ guest_by_perf() {
 }
 guest_by_ptah() {
 	# shellcheck disable=SC2046 # one word or none
-	timeout 60 "$PTAH" script -q --blocks --format=tsv --no-symbols --symfs=root \
-		$([ "$2" = -1 ] || echo "--cpu=$2") "$1" | head -n 20000000 | "$guest_paths" ptah "$2"
+	timeout 60 "$PTAH" script --blocks --format=tsv --no-symbols --symfs=root \
+		$([ "$2" = -1 ] || echo "--cpu=$2") "$1" 2>said | head -n 20000000 | "$guest_paths" ptah "$2"
+	# Rows have no errors; how many there were is said at the end.
+	cat said >&2
+	sed -n 's/^ptah script: \([0-9]*\) decoding error.*/errors \1/p' said
 }
 
 # guest_judge NAME [threads | no-perf]: the recorder succeeded; perf and Ptah decode the recording

@@ -40,6 +40,9 @@ psb         - -e intel_pt/psb_period=0/uk --kcore -- work some
 psb-long    - -e intel_pt/psb_period=5/u -- work some
 32-bit      - -e intel_pt//u -- work32
 32-bit-k    - -e intel_pt//uk --kcore -- work32
+cyc-thresh  - -e intel_pt/cyc=1,cyc_thresh=4,mtc=0/u -- work some
+filter      - -e intel_pt//u --filter 'filter filtered @ /bin/work' -- work some
+stop        - -e intel_pt//u --filter 'filter main @ /bin/work , tracestop stopper @ /bin/work' -- work some
 END
 
 while read -r name cpu options; do
@@ -55,13 +58,12 @@ perf_record p-attach '' -e intel_pt//u -p $attached -- sleep 0.2
 ptah_record h-attach '' -e intel_pt//u -p $attached -- sleep 0.2
 kill $attached
 END
-: "${MODES:=per-thread.*|no-inherit}" # the other streams are divided by time: to come
-sed -i -E "/^p[a-z]*_record .-($MODES) |attached=|^kill/!d" script
+[ -z "${MODES:-}" ] || sed -i -E "/^p[a-z]*_record .-($MODES) |attached=|^kill/!d" script
 
 guest_boot <script
 for name in $(sed -n 's/^p[a-z]*_record \([^ ]*\) .*/\1/p' script); do
 	case $name in
-	?-per-thread* | ?-no-inherit) guest_judge "$name" threads ;;
+	?-per-thread* | h-no-inherit) guest_judge "$name" threads ;;
 	# perf does not know that the program is mapped when it begins: it has the time of the PSB.
 	?-no-mtc) guest_judge "$name" no-perf ;;
 	*) guest_judge "$name" ;;

@@ -6,15 +6,18 @@
 command -v qemu-system-x86_64 >/dev/null ||
 	skip "qemu-system-x86_64 is not installed (Debian: qemu-system-x86)"
 
-"$CC" -c -o modes.o "$PTAH_SOURCE/tests/record/guests/modes.S"
-"${LD:-ld}" -Ttext=0xf0000 --oformat binary -o modes.bin modes.o
+for rom in modes resets; do
+	"$CC" -c -o $rom.o "$PTAH_SOURCE/tests/record/guests/$rom.S"
+	"${LD:-ld}" -Ttext=0xf0000 --oformat binary -o $rom.bin $rom.o
+done
+rom=modes
 
 # machine [OPTIONS]: records the machine into ./perf.data; it ends QEMU with the status 1
 machine()
 {
 	rm -f perf.data perf.data.old
 	"$PTAH" record -q --vm "$@" -- qemu-system-x86_64 -m 16 -display none -nodefaults \
-		-device isa-debug-exit,iobase=0xf4,iosize=4 -bios modes.bin &&
+		-device isa-debug-exit,iobase=0xf4,iosize=4 -bios $rom.bin &&
 		fail "the machine did not end QEMU"
 	[ -s perf.data ] || fail "no recording"
 }
@@ -49,7 +52,9 @@ grep '^60[0-9]$' all.txt | tr '\n' ' ' | grep -qx '600 602 600 601 602 ' || fail
 [ "$(grep -c '^f005e$' all.txt)" -eq 3 ] || fail "the 32-bit loop"
 # the bytes of then: inc %bx and inc %ax, at one address
 "$PTAH" script perf.data | grep -c 'inc [ab]x' | grep -qx 2 || fail "16-bit code"
-"$PTAH" stat perf.data | grep -q 'MODE.Exec' || fail "modes"
+"$PTAH" stat perf.data | grep -qx '  process cr3:20000  *6 instructions' || fail "stat"
+"$PTAH" report perf.data | grep -q '^# *6.00%  *6 instructions *cr3:20000' || fail "report"
+grep -q '^CPU 0: 100 instructions' verify.txt || fail "the processor's name"
 
 machine --filter 'filter 0x40000000/0x10'
 path "$one $two $one $two"
@@ -61,6 +66,12 @@ path "f0106 f010b $one f010d f0112 f0115 $two f0117 f011c f011f $one f0121 f012c
 # none of its code is user code
 machine -e intel_pt//u
 [ -z "$("$PTAH" script perf.data)" ] || fail "user code"
+
+# The trace continues after a reset.
+rom=resets
+machine
+exact
+[ "$(addresses | grep -c '^fffffff0$')" -eq 3 ] || fail "resets"
 
 # What the recorder cannot do, it refuses.
 refused()

@@ -371,6 +371,63 @@ static void switch_behind_the_last_stamp(void **state)
 	assert_int_equal(ran.nobody, 1);
 }
 
+/* At this time the kernel ends a part of the trace, which has what was made so far. */
+static void end_part(struct made *m, uint64_t tsc)
+{
+	struct perfdata_buffer body = {0};
+
+	perfdata_put64(&body, 0);
+	perfdata_put64(&body, (uint64_t)(m->g.out - m->trace));
+	perfdata_put64(&body, 0);
+	build_record(&m->file, PERFDATA_AUX, 0, &body, 7, 7, build_time(tsc));
+	perfdata_buffer_free(&body);
+}
+
+/*
+ * perf record -- program: the thread ends, and with it the trace. The processor becomes idle after
+ * that, and no time stamp says so.
+ */
+static void switch_after_the_last_part(void **state)
+{
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	switches(&m, 7, 8, 250);
+	stamp(&m, 200);
+	jumps_at(&m, 201, 5);
+	stamp(&m, 240);
+	jumps(&m, 9);
+	end_part(&m, 245);
+	ran = check(&m);
+	assert_int_equal(ran.insns[7], 3 * (5 + 9));
+	assert_int_equal(ran.errors, 0);
+}
+
+/* As two_stays_between_stamps(), but a part of the trace ended before the switch. */
+static void part_ends_between_stamps(void **state)
+{
+	struct made m;
+	struct ran ran;
+
+	(void)state;
+	begin(&m);
+	switches(&m, 7, 8, 250);
+	stamp(&m, 200);
+	jumps(&m, 5);
+	jumps(&m, 9);
+	end_part(&m, 220);
+	jumps(&m, 7);
+	stamp(&m, 300);
+	jumps(&m, 6);
+	stamp(&m, 400);
+	ran = check(&m);
+	assert_int_equal(ran.nobody, 1);
+	assert_int_equal(ran.insns[7], 3 * (5 + 9));
+	assert_int_equal(ran.insns[8], 2 * 6);
+}
+
 /* The trace was never off, so it contradicts the records. */
 static void switch_without_a_stay(void **state)
 {
@@ -997,6 +1054,8 @@ int main(void)
 	    cmocka_unit_test(one_stay_between_stamps),
 	    cmocka_unit_test(two_stays_between_stamps),
 	    cmocka_unit_test(switch_behind_the_last_stamp),
+	    cmocka_unit_test(switch_after_the_last_part),
+	    cmocka_unit_test(part_ends_between_stamps),
 	    cmocka_unit_test(switch_without_a_stay),
 	    cmocka_unit_test(idle_and_threads),
 	    cmocka_unit_test(threads_without_their_processes),

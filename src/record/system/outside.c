@@ -43,9 +43,9 @@ struct outside {
 	bool started;	       /* the address that begins the trace was reached */
 	bool ended;
 	struct guest_names names;
-	bool called;	     /* the block before ended with SYSCALL */
-	bool was_kernel;     /* it was not user code */
-	uint64_t kernel_cr3; /* the address space in which the kernel ran last */
+	bool called;	   /* the block before ended with SYSCALL */
+	bool was_kernel;   /* it was not user code */
+	uint64_t last_cr3; /* of the address space before `space` */
 };
 
 static int channel = -1;
@@ -286,6 +286,8 @@ static void enter_space(struct outside *o)
 	const uint64_t cr3 = o->vcpu->model->program.cr3;
 
 	o->cr3 = cr3;
+	if (o->space)
+		o->last_cr3 = o->space->cr3;
 	o->space = setup.control & PTAH_RTIT_CTL_OS
 		       ? code_space(&o->view, cr3 & ~(CODE_PAGE - 1) & ~(UINT64_C(1) << 63))
 		       : o->any;
@@ -471,7 +473,7 @@ static void watch(struct outside *o, const struct code_block *code, uint64_t add
 
 /*
  * The guest has arrived in user code. Under page-table isolation a process has another address
- * space in the kernel, whose CR3 differs in one bit.
+ * space in the kernel, whose CR3 differs in one bit, and from which it has come.
  */
 static void name_space(struct outside *o)
 {
@@ -484,8 +486,8 @@ static void name_space(struct outside *o)
 		return;
 	memcpy(o->space->name, task.comm, sizeof(o->space->name));
 	send_name(o, o->space->cr3, task.comm);
-	if ((o->kernel_cr3 ^ o->space->cr3) == CODE_PAGE)
-		send_name(o, o->kernel_cr3, task.comm);
+	if ((o->last_cr3 ^ o->space->cr3) == CODE_PAGE)
+		send_name(o, o->last_cr3, task.comm);
 }
 
 static void place_kernel(struct outside *o, uint64_t address)
@@ -506,9 +508,7 @@ static void learn_names(struct outside *o, const struct system_block *b)
 	if (UNLIKELY(o->called && kernel && !o->names.placed))
 		place_kernel(o, b->start);
 	o->called = b->code->calls_system;
-	if (kernel)
-		o->kernel_cr3 = o->space->cr3;
-	else if (UNLIKELY(o->was_kernel) && b->mode == PTAH_EXEC_64)
+	if (!kernel && UNLIKELY(o->was_kernel) && b->mode == PTAH_EXEC_64)
 		name_space(o);
 	o->was_kernel = kernel;
 }
