@@ -93,7 +93,7 @@ cc -rdynamic -o few q.c
 refused 1 'built without modules' --qemu=./few
 # All of host.h but one: the names in quotes are those of QEMU 7.2, or of 7.2 and newer ones.
 sed -n '/define HOST_FUNCTIONS/,/^struct host/p' "$PTAH_SOURCE/src/record/system/host.h" |
-	grep -o '"[a-z0-9_]*",' | tr -d '",' >names
+	grep -o '"[a-z0-9_]*",' | tr -d '",' | sort -u >names
 [ "$(wc -l <names)" -ge 20 ] || fail "names of host.h: $(cat names)"
 echo current_cpu >>names
 grep -v -e '^g_' -e '^tb_flush$' names | sed 's/.*/int &(void) { return 0; }/' >>q.c
