@@ -91,7 +91,15 @@ need cc
 echo 'int qemu_plugin_register_vcpu_tb_exec_cb(void) { return 0; } int main(void) { return 7; }' >q.c
 cc -rdynamic -o few q.c
 refused 1 'built without modules' --qemu=./few
-echo 'int x86_cpu_exec_interrupt(void) { return 0; }' >>q.c
+# All of host.h but one: the names in quotes are those of QEMU 7.2, or of 7.2 and newer ones.
+sed -n '/define HOST_FUNCTIONS/,/^struct host/p' "$PTAH_SOURCE/src/record/system/host.h" |
+	grep -o '"[a-z0-9_]*",' | tr -d '",' | sort -u >names
+[ "$(wc -l <names)" -ge 20 ] || fail "names of host.h: $(cat names)"
+echo current_cpu >>names
+grep -v -e '^g_' -e '^tb_flush$' names | sed 's/.*/int &(void) { return 0; }/' >>q.c
+cc -rdynamic -o most q.c
+refused 1 'does not export tb_flush; 7.2' --qemu=./most
+echo 'int tb_flush(void) { return 0; }' >>q.c
 cc -rdynamic -o enough q.c
 vm 7 --qemu=./enough
 

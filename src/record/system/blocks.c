@@ -93,8 +93,10 @@ NOINLINE static const struct system_block *block_at(struct system_vcpu *v,
 __attribute__((used)) static void on_block(unsigned index, const struct system_block *b,
 					   uint64_t *environment)
 {
-	struct system_vcpu *v = system_vcpu(index, environment, b);
+	struct system_vcpu *v = system_plugin.vcpus[index];
 
+	if (UNLIKELY(!v))
+		v = system_vcpu(index, environment, b);
 	if (UNLIKELY(environment[GENERAL_RIP] != block_rip(b)))
 		b = block_at(v, b, environment[GENERAL_RIP]);
 	v->blocks++;

@@ -3,6 +3,7 @@
  * Reports to the model what the guest executes. QEMU calls the plugin when a block begins; how the
  * block before it ended follows from where control is now.
  */
+#include "model/trace.h"
 #include "record/system/system.h"
 
 #define VECTOR_PF 14
@@ -184,15 +185,22 @@ static void report_near(struct system_vcpu *v, const struct system_block *b, uin
 	ptah_model_branch(v->model, &branch);
 }
 
+/* Counts b, which has run to its end and led to `next`. A rep instruction counts once, with its
+ * last iteration. */
+static void count_run(struct system_vcpu *v, const struct system_block *b, uint64_t next)
+{
+	const unsigned again = b->kind == KIND_REP && next == b->target;
+
+	count(v, b, again ? b->target : b->end, b->ninsn - again, b->kind, next != b->end);
+}
+
 /* b has run to its end, and led to this place. */
 static void report(struct system_vcpu *v, const struct system_block *b,
 		   const struct system_place *place)
 {
 	const uint64_t next = place->ip;
-	/* A rep instruction counts once, with its last iteration. */
-	const unsigned again = b->kind == KIND_REP && next == b->target;
 
-	count(v, b, again ? b->target : b->end, b->ninsn - again, b->kind, next != b->end);
+	count_run(v, b, next);
 	report_cli(v, b, b->end, place);
 	switch (b->kind) {
 	case PTAH_INSN_FAR_CALL:
@@ -274,6 +282,12 @@ void system_flow_arrive(struct system_vcpu *v, const struct system_place *place,
 	if (UNLIKELY(v->outside) && wraps_to(b, ip)) {
 		v->base = b->base;
 		report_wrap(v, b, ip);
+		system_flow_stand(v, ip);
+		return;
+	}
+	if (LIKELY(!faulted && (leads_to(b, ip) || wraps_to(b, ip)))) {
+		v->base = b->base;
+		report(v, b, place);
 		system_flow_stand(v, ip);
 		return;
 	}
@@ -374,12 +388,62 @@ static void arrive_at_block(struct system_vcpu *v, const struct system_block *b)
 	system_flow_arrive(v, &place, false);
 }
 
+/*
+ * The same for most blocks, with most configurations: the branch goes directly to the model's
+ * packet generator, which takes half the time. The bytes are the same (tests/model/test_trace.c).
+ * False: nothing was done.
+ */
+static ALWAYS_INLINE bool arrive_plainly(struct system_vcpu *v, const struct system_block *b,
+					 uint64_t next)
+{
+	struct ptah_model *m = v->model;
+	const bool taken = next != b->end;
+
+	if (b->base || !model_trace_is_plain(m) || traces_events(v))
+		return false;
+	if (b->kind == PTAH_INSN_COND ? taken && next != b->target
+				      : !leads_to(b, next) || b->writes_cr3)
+		return false;
+	if (b->kind > PTAH_INSN_RETURN && b->kind != KIND_REP)
+		return false;
+	count_run(v, b, next);
+	switch (b->kind) {
+	case PTAH_INSN_COND:
+		generator_tnt(&m->g, taken);
+		break;
+	case PTAH_INSN_RETURN:
+		if (generator_pop(&m->g, next))
+			generator_tnt(&m->g, true);
+		else
+			model_emit_tip(m, next);
+		break;
+	case PTAH_INSN_CALL_IND:
+		generator_call(&m->g, b->end);
+		model_emit_tip(m, next);
+		break;
+	case PTAH_INSN_JUMP_IND:
+		model_emit_tip(m, next);
+		break;
+	case PTAH_INSN_CALL:
+		if (taken) /* not to the next instruction */
+			generator_call(&m->g, b->end);
+		break;
+	default:
+		break;
+	}
+	system_flow_stand(v, next);
+	if (UNLIKELY(m->g.out >= m->limit))
+		model_trace_attend(m, next);
+	return true;
+}
+
 /* How many blocks may run until the model's clock is set, and until a pending PMI is looked at. */
 #define BLOCKS_PER_TIME 64
 
 void system_flow_block(struct system_vcpu *v, const struct system_block *b)
 {
-	arrive_at_block(v, b);
+	if (!v->running || b->base || !arrive_plainly(v, v->running, b->start))
+		arrive_at_block(v, b);
 	v->base = b->base;
 	v->model->program.ip = packet_ip(v, b->start, b->base);
 	if (UNLIKELY(v->model->pmi_pending) && (!v->pmi_waits || !++v->pmi_blocks))

@@ -123,11 +123,11 @@ union host_data {
 	/* Runs work on that CPU's thread, outside of translated code. */                          \
 	X(void, run_on, (void *cpu, void (*work)(void *cpu, union host_data), union host_data),    \
 	  "async_run_on_cpu", NULL)                                                                \
-	/* Throws all translations away, before any CPU runs another block. */                     \
-	X(void, flush, (void *cpu), "tb_flush", NULL)                                              \
 	/* The same, while all CPUs stand still. */                                                \
 	X(void, run_alone, (void *cpu, void (*work)(void *cpu, union host_data), union host_data), \
-	  "async_safe_run_on_cpu", NULL)
+	  "async_safe_run_on_cpu", NULL)                                                           \
+	/* Throws all translations away, before any CPU runs another block. */                     \
+	X(void, flush, (void *cpu), "tb_flush", NULL)
 
 /* X(type, member, name, other name): variables. */
 #define HOST_VARIABLES(X)                                                                          \

@@ -4,65 +4,109 @@
 
 #include "base/compiler.h"
 #include "perfdata/message.h"
+#include "record/system/host.h"
 
 #include <fcntl.h>
 #include <gelf.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 /*
- * What tells the kinds of QEMU apart. The functions of QEMU's plugin interface are exported by
- * every QEMU that was configured with plugins; those of its x86 processors only by one that was
- * configured with modules, which then exports all functions.
+ * What the plugin calls. The functions of QEMU's plugin interface are exported by every QEMU that
+ * was configured with plugins; the others only by one that was configured with modules, which then
+ * exports all that it has.
  */
-static const char plugin_function[] = "qemu_plugin_register_vcpu_tb_exec_cb";
-static const char inner_function[] = "x86_cpu_exec_interrupt";
+static const struct symbol {
+	const char *name, *newer; /* NULL: it has no newer name */
+} symbols[] = {{"qemu_plugin_register_vcpu_tb_exec_cb", NULL},
+	       {"current_cpu", NULL},
+#define X(result, member, parameters, name, newer) {name, newer},
+	       HOST_FUNCTIONS(X)
+#undef X
+#define X(type, member, name, newer) {name, newer},
+		   HOST_VARIABLES(X)
+#undef X
+};
 
-static bool defines(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, const char *name)
+#define PLUGIN_INTERFACE 0 /* the first one */
+
+static bool is_glibs(const char *name)
+{
+	return !strncmp(name, "g_", 2);
+}
+
+static void mark(bool *found, const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++)
+		if (!strcmp(name, symbols[i].name) ||
+		    (symbols[i].newer && !strcmp(name, symbols[i].newer)))
+			found[i] = true;
+}
+
+static void mark_section(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, bool *found)
 {
 	Elf_Data *data = elf_getdata(section, NULL);
 	const size_t n = data && header->sh_entsize ? data->d_size / header->sh_entsize : 0;
 	GElf_Sym symbol;
 
 	for (size_t i = 0; i < n && i < INT32_MAX; i++) {
-		const char *text;
+		const char *name;
 
 		if (!gelf_getsym(data, (int)i, &symbol) || symbol.st_shndx == SHN_UNDEF)
 			continue;
-		text = elf_strptr(elf, header->sh_link, symbol.st_name);
-		if (text && !strcmp(text, name))
-			return true;
+		name = elf_strptr(elf, header->sh_link, symbol.st_name);
+		if (name)
+			mark(found, name);
 	}
-	return false;
 }
 
-static bool exports(Elf *elf, const char *name)
+static int judge(const bool *found, const char *path, struct ptah_message *why)
 {
-	GElf_Shdr header;
+	char missing[512] = "";
+	size_t count = 0, n = 0, inner = 0;
 
-	for (Elf_Scn *section = elf_nextscn(elf, NULL); section;
-	     section = elf_nextscn(elf, section))
-		if (gelf_getshdr(section, &header) && header.sh_type == SHT_DYNSYM &&
-		    defines(elf, section, &header, name))
-			return true;
-	return false;
-}
-
-static int check_program(Elf *elf, const char *path, struct ptah_message *why)
-{
-	if (!exports(elf, plugin_function))
+	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++) {
+		if (i == PLUGIN_INTERFACE || is_glibs(symbols[i].name))
+			continue;
+		inner++;
+		if (found[i])
+			continue;
+		count++;
+		if (n < sizeof(missing))
+			n += (size_t)snprintf(missing + n, sizeof(missing) - n, " %s",
+					      symbols[i].name);
+	}
+	if (!found[PLUGIN_INTERFACE])
 		return perfdata_message(why, PTAH_E_UNSUPPORTED,
 					"%s: this QEMU was built without plugins (configure "
 					"--enable-plugins); that of Debian 12 and later has them",
 					path);
-	if (!exports(elf, inner_function))
+	if (count == inner)
 		return perfdata_message(why, PTAH_E_UNSUPPORTED,
 					"%s: this QEMU exports the functions of its plugin "
-					"interface alone (not %s), because it was built without "
-					"modules (configure --enable-modules); that of Debian 12 "
-					"and later has them",
-					path, inner_function);
+					"interface alone, because it was built without modules "
+					"(configure --enable-modules); that of Debian 12 and later "
+					"has them",
+					path);
+	if (count)
+		return perfdata_message(why, PTAH_E_UNSUPPORTED,
+					"%s: this QEMU does not export%s; 7.2 and 10.0 are known "
+					"to work",
+					path, missing);
 	return 0;
+}
+
+static int check_program(Elf *elf, const char *path, struct ptah_message *why)
+{
+	bool found[ARRAY_SIZE(symbols)] = {false};
+	GElf_Shdr header;
+
+	for (Elf_Scn *section = elf_nextscn(elf, NULL); section;
+	     section = elf_nextscn(elf, section))
+		if (gelf_getshdr(section, &header) && header.sh_type == SHT_DYNSYM)
+			mark_section(elf, section, &header, found);
+	return judge(found, path, why);
 }
 
 int qemu_check(const char *path, struct ptah_message *why)
