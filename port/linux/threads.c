@@ -189,8 +189,25 @@ void port_thread_enter(struct port_capture *c)
 	on_each_cpu(enter_here, c, 1);
 }
 
+static bool is_on_cpu(const struct task_struct *task)
+{
+#ifdef CONFIG_SMP
+	return READ_ONCE(task->on_cpu);
+#else
+	return task == current;
+#endif
+}
+
 /* A thread may end before it is followed; then on_switch() does not see its end. */
 bool port_thread_ended(const struct port_capture *c)
 {
-	return c->task && (READ_ONCE(c->ended) || READ_ONCE(c->task->exit_state));
+	const struct task_struct *task = c->task;
+
+	if (!task || READ_ONCE(c->ended))
+		return task;
+	/*
+	 * It may have ended before the hooks were there. `exit_state` is set while the thread still
+	 * runs, and is traced; it is off its processor for the last time when it is dead.
+	 */
+	return READ_ONCE(task->__state) & TASK_DEAD && !is_on_cpu(task);
 }
