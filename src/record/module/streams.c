@@ -151,7 +151,7 @@ static int write_bytes(struct module *m, struct module_stream *s, uint64_t from,
 	return status;
 }
 
-/* Takes what can be read, and frees its room. */
+/* Takes what can be read, and frees its room. Returns 1 when the driver is writing the page. */
 static int drain_stream(struct module *m, struct module_stream *s)
 {
 	struct ptah_record_status *sum = &m->records.r->status;
@@ -160,8 +160,10 @@ static int drain_stream(struct module *m, struct module_stream *s)
 	uint64_t from;
 	int status = drain_records(m, s);
 
-	if (status < 0 || !ptah_capture_reader_view(&s->reader, &view))
-		return status; /* the driver is writing the page; next time */
+	if (status < 0)
+		return status;
+	if (!ptah_capture_reader_view(&s->reader, &view))
+		return 1;
 	/* What was released since the driver looked last is not in its `tail` yet. */
 	from = view.tail > view.oldest ? view.tail : view.oldest;
 	if (from < s->taken)
@@ -197,9 +199,11 @@ static int drain_one(struct module *m, struct module_stream *s, bool all)
 		status = drain_stream(m, s);
 	else
 		status = drain_records(m, s);
+	if (status > 0)
+		s->ended = false; /* it was not read: next time */
 	if (s->ended)
 		device_release(&s->mapping);
-	return status;
+	return status < 0 ? status : 0;
 }
 
 int module_drain(struct module *m, bool all)
