@@ -111,7 +111,7 @@ guest_boot() {
 	guest_console=$PWD/console
 	# tsc=reliable: the kernel distrusts a TSC that is slower than its other clocks, and then perf has
 	# no times. vdso=0: perf would take the host's vDSO for the guest's.
-	timeout "${guest_seconds:-200}" "$PTAH" vm --truth="$PWD/truth" \
+	timeout "${guest_seconds:-450}" "$PTAH" vm --truth="$PWD/truth" \
 		--model="${guest_model:-skylake}" -- -M pc -smp "${guest_cpus:-2}" -m "${guest_memory:-1024}" -nodefaults -nographic -no-reboot \
 		-serial stdio -kernel "$guest_cache/vmlinux" -initrd initramfs \
 		-append "console=ttyS0 quiet panic=-1 oops=panic nmi_watchdog=0 tsc=reliable vdso=0 ${guest_append:-}" \

@@ -24,7 +24,7 @@ cpu-1       1 -C 1 -e intel_pt//uk --kcore -- work moves 8
 per-thread  - --per-thread -e intel_pt//u -- work threads 5
 children    - -e intel_pt//u -- work forks 8
 no-inherit  - -i -e intel_pt//u -- work forks 8
-exec        - -e intel_pt//uk --kcore -- /bin/work exec
+exec        - -e intel_pt//u -- /bin/work exec
 threads     - -e intel_pt//u -- work threads 20
 storm       - -e intel_pt//u -- work forks 60
 switches    - -e intel_pt//u -- work switches 50
@@ -33,10 +33,10 @@ moves       - -e intel_pt//u -- work moves 20
 signals     - -e intel_pt//uk --kcore -- work signals 20
 noretcomp   - -e intel_pt/noretcomp=1/u -- work some
 cyc         - -e intel_pt/cyc=1/u -- work some
-mtc-period  - -e intel_pt/mtc=1,mtc_period=9/uk --kcore -- work some
+mtc-period  - -e intel_pt/mtc=1,mtc_period=9/u -- work some
 no-mtc      - -e intel_pt/mtc=0/u -- work some
 per-thread-no-tsc - --per-thread -e intel_pt/tsc=0,mtc=0/u -- work some
-psb         - -e intel_pt/psb_period=0/uk --kcore -- work some
+psb         - -e intel_pt/psb_period=0/u -- work threads 5
 psb-long    - -e intel_pt/psb_period=5/u -- work some
 32-bit      - -e intel_pt//u -- work32
 32-bit-k    - -e intel_pt//uk --kcore -- work32
