@@ -62,7 +62,7 @@ void port_capture_end(struct port_capture **c, unsigned int n)
 		port_thread_forget(c[i]);
 	}
 	if (n && c[0]->task)
-		synchronize_rcu();
+		synchronize_rcu_expedited();
 	for (i = 0; i < n; i++) {
 		struct port_capture *one = c[i];
 
@@ -224,7 +224,7 @@ static int control_locked(struct port_capture *c, enum control what)
 		WRITE_ONCE(c->on_exec, false);
 		/* An exec may just have found on_exec set, and start it. */
 		if (c->execs)
-			synchronize_rcu();
+			synchronize_rcu_expedited();
 		c->execs = false;
 		return ptah_capture_stop(c->capture);
 	case CONTROL_PAUSE:

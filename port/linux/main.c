@@ -10,9 +10,11 @@
 #include <linux/cpuhotplug.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
+#include <linux/nospec.h>
 #include <linux/reboot.h>
 #include <linux/syscore_ops.h>
 #include <linux/uaccess.h>
+#include <linux/version.h>
 #include <linux/workqueue.h>
 
 struct ptah_engine *port_engine;
@@ -49,7 +51,9 @@ static int ioctl_caps(u64 argument)
 
 	if (result)
 		return result;
-	caps = ptah_engine_caps(port_engine, c.cpu);
+	if (c.cpu >= nr_cpu_ids)
+		return -ENODEV;
+	caps = ptah_engine_caps(port_engine, (u32)array_index_nospec(c.cpu, nr_cpu_ids));
 	if (!caps)
 		return -ENODEV;
 	c.bytes = min_t(u64, c.bytes, sizeof(*caps));
@@ -120,17 +124,24 @@ static int processor_offline(unsigned int cpu)
 	local_irq_save(flags);
 	ptah_engine_cpu_offline(port_engine);
 	local_irq_restore(flags);
+	port_perf_offline(cpu);
 	return 0;
 }
 
 /* Suspend: the other processors are offline by then, and interrupts are off. */
-static int port_suspend(void)
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
+#define SLEEP_ARGUMENT void *unused
+#else
+#define SLEEP_ARGUMENT void
+#endif
+
+static int port_suspend(SLEEP_ARGUMENT)
 {
 	ptah_engine_cpu_offline(port_engine);
 	return 0;
 }
 
-static void port_resume(void)
+static void port_resume(SLEEP_ARGUMENT)
 {
 	port_lvt_set();
 	ptah_engine_cpu_online(port_engine);
@@ -140,6 +151,15 @@ static struct syscore_ops sleep_ops = {
     .suspend = port_suspend,
     .resume = port_resume,
 };
+
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 19, 0)
+static struct syscore sleep = {.ops = &sleep_ops};
+#define register_sleep()   register_syscore(&sleep)
+#define unregister_sleep() unregister_syscore(&sleep)
+#else
+#define register_sleep()   register_syscore_ops(&sleep_ops)
+#define unregister_sleep() unregister_syscore_ops(&sleep_ops)
+#endif
 
 static void stop_here(void *unused)
 {
@@ -208,12 +228,12 @@ static int __init port_init(void)
 	port_perf_find();
 	result = begin_engine();
 	if (!result) {
-		register_syscore_ops(&sleep_ops);
+		register_sleep();
 		register_reboot_notifier(&reboot_block);
 		result = misc_register(&device);
 		if (result) {
 			unregister_reboot_notifier(&reboot_block);
-			unregister_syscore_ops(&sleep_ops);
+			unregister_sleep();
 		}
 	}
 	if (result)
@@ -225,7 +245,7 @@ static void __exit port_exit(void)
 {
 	misc_deregister(&device);
 	unregister_reboot_notifier(&reboot_block);
-	unregister_syscore_ops(&sleep_ops);
+	unregister_sleep();
 	end_engine();
 }
 

@@ -100,7 +100,8 @@ void port_perf_find(void);
 bool port_perf_found(void);
 int port_perf_hold(void);
 void port_perf_release(void);
-/* A processor came online. */
+/* A processor goes offline; any context. Some came online; may sleep. */
+void port_perf_offline(unsigned int cpu);
 void port_perf_online(void);
 
 /* threads.c */
@@ -108,7 +109,7 @@ int port_hooks_get(void);
 void port_hooks_put(void);
 /* Follows c->task from now on. -EBUSY: another capture follows it. Any context but NMI. */
 int port_thread_add(struct port_capture *c);
-/* The hooks find it no more; after this and synchronize_rcu() none of them uses it. */
+/* The hooks find it no more; after this and a grace period of RCU none of them uses it. */
 void port_thread_forget(struct port_capture *c);
 /* After that: no processor has it any more. */
 void port_thread_leave(struct port_capture *c);

@@ -8,6 +8,7 @@
 #include "module.h"
 
 #include <linux/cpu.h>
+#include <linux/cpumask.h>
 #include <linux/err.h>
 #include <linux/perf_event.h>
 #include <linux/slab.h>
@@ -17,6 +18,7 @@ static int pmu_type = -1;
 static DEFINE_MUTEX(hold_lock);
 static unsigned int holds;
 static struct perf_event **held; /* nr_cpu_ids of them */
+static struct cpumask gone; /* processors that went offline, where perf has removed the event */
 
 /* Perf assigns the number when it registers the PMU, and shows it in a file alone. */
 void port_perf_find(void)
@@ -55,8 +57,11 @@ static int hold_cpu(unsigned int cpu)
 	};
 	struct perf_event *event;
 
-	if (held[cpu])
+	if (held[cpu] && !cpumask_test_and_clear_cpu((int)cpu, &gone))
 		return 0;
+	if (held[cpu])
+		perf_event_release_kernel(held[cpu]);
+	held[cpu] = NULL;
 	event = perf_event_create_kernel_counter(&attr, (int)cpu, NULL, NULL, NULL);
 	if (!IS_ERR(event))
 		held[cpu] = event;
@@ -110,6 +115,11 @@ void port_perf_release(void)
 	if (!--holds)
 		release_all();
 	mutex_unlock(&hold_lock);
+}
+
+void port_perf_offline(unsigned int cpu)
+{
+	cpumask_set_cpu((int)cpu, &gone);
 }
 
 void port_perf_online(void)

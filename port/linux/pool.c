@@ -14,6 +14,7 @@
 #include <linux/slab.h>
 
 #include <asm/msr.h>
+#include <asm/tsc.h>
 
 #define MAX_POOL 4096u
 
@@ -84,7 +85,7 @@ static int pool_release(struct inode *inode, struct file *file)
 	struct port_capture *c;
 
 	WRITE_ONCE(pool->inherit, false);
-	synchronize_rcu(); /* no hook is adding to `born` any more */
+	synchronize_rcu_expedited(); /* no hook is adding to `born` any more */
 	while ((c = take_first(pool, &pool->born)))
 		port_pool_put_back(c);
 	kref_put(&pool->ref, pool_last);

@@ -8,6 +8,7 @@
 #include <linux/cpumask.h>
 #include <linux/err.h>
 #include <linux/file.h>
+#include <linux/nospec.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -386,6 +387,7 @@ static int ioctl_member(struct port_set *set, unsigned long cpu)
 
 	if (cpu >= nr_cpu_ids)
 		return -ENODEV;
+	cpu = array_index_nospec(cpu, nr_cpu_ids);
 	if (mutex_lock_interruptible(&set->control))
 		return -EINTR;
 	capture = ptah_captures_get(set->captures, (unsigned int)cpu);

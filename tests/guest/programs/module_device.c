@@ -25,6 +25,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -584,11 +585,14 @@ static void set_online(unsigned cpu, bool on)
 	close(fd);
 }
 
+static int perf_open(int cpu, pid_t pid);
+
 /* A processor goes offline and comes back while it is traced. */
 static void test_hotplug(void)
 {
 	int set, member;
 	uint64_t before;
+	int event = -1;
 
 	if (cpus < 2)
 		return;
@@ -619,6 +623,65 @@ static void test_hotplug(void)
 	for (int i = 0; i < 1000 && set_status(set).in_state[PTAH_CAPTURE_RUNNING] < cpus; i++)
 		usleep(10000);
 	CHECK(set_status(set).in_state[PTAH_CAPTURE_RUNNING] == cpus);
+	/* Perf forgets what is held on a processor that goes offline. */
+	set_online(1, false);
+	set_online(1, true);
+	for (int i = 0; i < 1000 && (event = perf_open(1, -1)) >= 0; i++) {
+		close(event);
+		usleep(10000);
+	}
+	CHECK(event < 0 && errno == EBUSY);
+	close(set);
+}
+
+static void write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+
+	CHECK(fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+	close(fd);
+}
+
+/* Kernels without CONFIG_PM_DEBUG cannot test suspend, and file systems of 9p do not survive it. */
+static bool can_suspend(void)
+{
+	FILE *mounts = fopen("/proc/mounts", "r");
+	char line[1000];
+	bool can = mounts && access("/sys/power/pm_test", W_OK) == 0;
+
+	while (mounts && fgets(line, sizeof(line), mounts))
+		can &= !strstr(line, " 9p ");
+	if (mounts)
+		fclose(mounts);
+	return can;
+}
+
+/* The whole way into suspend and back, but for the moment in which the firmware has the machine. */
+static void test_suspend(void)
+{
+	int set = new_set(NULL, 0, 0);
+	int member = ioctl(set, PTAH_IOC_MEMBER, 0ul);
+	uint64_t before;
+
+	if (!can_suspend()) {
+		printf("# suspend: not here\n");
+		close(member);
+		close(set);
+		return;
+	}
+	CHECK(call(set, PTAH_IOC_START, &problem) == 0);
+	write_file("/sys/module/suspend/parameters/pm_test_delay", "0");
+	write_file("/sys/power/pm_test", "core");
+	before = status_of(member).position;
+	write_file("/sys/power/state", "mem");
+	pin(0);
+	work(10000);
+	CHECK(set_status(set).in_state[PTAH_CAPTURE_RUNNING] == cpus);
+	CHECK(call(set, PTAH_IOC_STOP, NULL) == 0);
+	CHECK(status_of(member).position > before);
+	CHECK(record_flags(member) & PTAH_CAPTURED_PARTIAL);
+	unpin();
+	close(member);
 	close(set);
 }
 
@@ -726,9 +789,10 @@ static void test_inherit(void)
 	for (int i = 0; i < 3; i++) {
 		fds[i] = call(pool, PTAH_IOC_NEXT, &next);
 		CHECK(fds[i] >= 0 && next.time && next.missed == 1);
+		/* pthread_join() returns while the thread is still ending. */
+		wait = (struct pollfd){.fd = fds[i]};
+		CHECK(poll(&wait, 1, 20000) == 1 && wait.revents & POLLHUP);
 		CHECK(status_of(fds[i]).ended);
-		wait.fd = fds[i];
-		CHECK(poll(&wait, 1, 0) == 1 && wait.revents & POLLHUP);
 	}
 	CHECK(next.parent_tid == 0 || next.parent_tid == gettid());
 	REFUSES(EAGAIN, call(pool, PTAH_IOC_NEXT, &next));
@@ -987,6 +1051,80 @@ static void test_deaths(void)
 	CHECK(memory_used() == before);
 }
 
+/* Everybody forks, captures come and go, and all are killed in the middle. */
+static void storm(int go)
+{
+	struct ptah_ioc_trace trace = user_code();
+	struct ptah_ioc_capture capture = {
+	    .size = sizeof(capture), .trace = (uintptr_t)&trace, .buffer = 16384};
+	struct ptah_ioc_pool want = {.size = sizeof(want),
+				     .flags = PTAH_IOC_POOL_INHERIT,
+				     .capture = (uintptr_t)&capture,
+				     .captures = 24};
+	struct ptah_ioc_take take = {.size = sizeof(take)};
+	struct ptah_ioc_next next = {.size = sizeof(next)};
+	int pool = call(device, PTAH_IOC_POOL, &want), own = call(pool, PTAH_IOC_TAKE, &take);
+	int fds[24], n = 0;
+	uint64_t ended = 0;
+
+	CHECK(own >= 0 && call(own, PTAH_IOC_START, NULL) == 0);
+	for (int i = 0; i < 3; i++) {
+		if (fork())
+			continue;
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (unsigned rounds = 0;; rounds += 300) {
+			pid_t child = fork();
+
+			if (!child) {
+				work(rounds % 2100);
+				_exit(0);
+			}
+			waitpid(child, NULL, 0);
+		}
+	}
+	for (;;) {
+		while (n < 24 && (fds[n] = call(pool, PTAH_IOC_NEXT, &next)) >= 0)
+			n++;
+		for (int i = 0; i < n; i++) {
+			if (!status_of(fds[i]).ended)
+				continue;
+			close(fds[i]); /* it can be taken again */
+			fds[i--] = fds[--n];
+			ended++;
+		}
+		if (ended > 40 && go >= 0) {
+			CHECK(write(go, "g", 1) == 1);
+			go = -1;
+		}
+	}
+}
+
+static void test_storm(void)
+{
+	const uint64_t before = memory_used();
+	int go[2];
+	char byte;
+	pid_t child;
+
+	CHECK(pipe(go) == 0);
+	child = fork();
+	if (!child) {
+		setpgid(0, 0);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		storm(go[1]);
+	}
+	CHECK(read(go[0], &byte, 1) == 1);
+	CHECK(memory_used() > before);
+	kill(-child, SIGKILL);
+	CHECK(waitpid(child, NULL, 0) == child);
+	close(go[0]);
+	close(go[1]);
+	/* Descriptors are inherited: the last of its children has to be gone. */
+	for (int i = 0; i < 1000 && memory_used() != before; i++)
+		usleep(10000);
+	CHECK(memory_used() == before);
+}
+
 /* Threads that call all at once, and captures that are closed meanwhile. */
 static int shared;
 
@@ -1065,7 +1203,8 @@ static const struct {
     {"processor", test_processor}, {"cr3", test_cr3},	      {"set", test_set},
     {"hotplug", test_hotplug},	   {"exec", test_exec},	      {"inherit", test_inherit},
     {"mappings", test_mappings},   {"perf", test_perf},	      {"requests", test_requests},
-    {"deaths", test_deaths},	   {"threads", test_threads},
+    {"deaths", test_deaths},	   {"threads", test_threads}, {"suspend", test_suspend},
+    {"storm", test_storm},
 };
 
 static void run(size_t n)
