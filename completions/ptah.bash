@@ -15,7 +15,7 @@ _ptah_options() {
 	profile) echo "--by= --save= --limit= -n --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
 	cover) echo "--format= --map-size= --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --no-progress --quiet -q --help -h" ;;
 	caps) echo "--model= -m --check --format= --output= -o --help -h" ;;
-	vm) echo "--model= --truth= --qemu= --plugin= --dry-run --help -h" ;;
+	vm) echo "--model= --truth= --qemu= --plugin= --plugin-arguments= --dry-run --help -h" ;;
 	esac
 }
 
@@ -60,7 +60,7 @@ _ptah_value() {
 		profile:--pid | profile:--tid | profile:--comm | profile:--cpu | profile:-C | \
 		profile:--processor | cover:--map-size | cover:--jobs | cover:-j | cover:--filter | \
 		cover:--mtc-freq | cover:--nom-freq | cover:--cpuid-0x15 | cover:--pid | cover:--tid | \
-		cover:--comm | cover:--cpu | cover:-C | cover:--processor) echo "nothing" ;;
+		cover:--comm | cover:--cpu | cover:-C | cover:--processor | vm:--plugin-arguments) echo "nothing" ;;
 	record:--recorder) echo "words best hardware qemu ptrace vm module" ;;
 	record:--clock) echo "words insn host" ;;
 	report:--sort | report:-s) echo "words instructions calls name" ;;

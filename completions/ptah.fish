@@ -310,5 +310,6 @@ complete -c ptah -n '__fish_seen_subcommand_from vm' -l model -x -a 'list broadw
 complete -c ptah -n '__fish_seen_subcommand_from vm' -l truth -r -F -d 'append what ran while tracing was on to FILE, as ground truth'
 complete -c ptah -n '__fish_seen_subcommand_from vm' -l qemu -r -F -d 'the emulator (default: qemu-system-x86_64 in PATH)'
 complete -c ptah -n '__fish_seen_subcommand_from vm' -l plugin -r -F -d 'the plugin (default: found beside ptah)'
+complete -c ptah -n '__fish_seen_subcommand_from vm' -l plugin-arguments -x -d 'further arguments of the plugin, such as xsaves=on,tsc=host'
 complete -c ptah -n '__fish_seen_subcommand_from vm' -l dry-run -d 'print the command line of QEMU, and do not run it'
 complete -c ptah -n '__fish_seen_subcommand_from vm' -s h -l help -d 'show this help'

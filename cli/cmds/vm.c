@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 struct options {
-	const char *model, *qemu, *plugin, *truth;
+	const char *model, *qemu, *plugin, *truth, *arguments;
 	bool dry_run;
 };
 
@@ -51,6 +51,15 @@ static const struct option_def vm_options[] = {
      .help = "the plugin (default: found beside ptah)",
      .man = "The plugin, *ptah-system.so*. Default: the one that was installed or built with "
 	    "this program."},
+    {.name = "plugin-arguments",
+     .kind = OPTION_TEXT,
+     .at = AT(arguments),
+     .arg = "LIST",
+     .help = "further arguments of the plugin, such as xsaves=on,tsc=host",
+     .man = "Further arguments of the plugin, with commas between them: `xsaves=on` gives the "
+	    "processor XSAVES with the state of Intel PT, `tsc=`*MHZ* or `tsc=host` sets the "
+	    "frequency of its TSC, `verbose=on` prints each access to a register of Intel PT. "
+	    "See docs/virtual-pt.md."},
     {.name = "dry-run",
      .kind = OPTION_FLAG,
      .at = AT(dry_run),
@@ -131,6 +140,7 @@ static int run(int argc, char **argv)
 	config.plugin = o.plugin;
 	config.model = o.model;
 	config.truth = o.truth;
+	config.arguments = o.arguments;
 	config.options = argv + first;
 	status = ptah_vm_command(&config, &command, &why);
 	if (status == PTAH_E_INVAL)

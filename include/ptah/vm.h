@@ -38,6 +38,11 @@ struct ptah_vm_config {
 	 * NULL: none.
 	 */
 	const char *truth;
+	/*
+	 * Further arguments of the plugin (docs/virtual-pt.md), with commas between them, such as
+	 * "xsaves=on,tsc=host". NULL: none.
+	 */
+	const char *arguments;
 	char *const *options; /* for QEMU; the last one NULL. NULL: none */
 };
 

@@ -26,6 +26,8 @@ vm 0 -- -m 512 -append 'a  b'
 gets -plugin plugin,,1.so,model=skylake -accel tcg -cpu $model -m 512 -append 'a  b'
 vm 0 --truth='a,b' --model=goldmont -- -cpu Skylake-Client -accel tcg,thread=single
 gets -plugin plugin,,1.so,model=goldmont,truth=a,,b -cpu Skylake-Client -accel tcg,thread=single
+vm 0 --plugin-arguments=xsaves=on,tsc=host -- -cpu max -accel tcg
+gets -plugin plugin,,1.so,model=skylake,xsaves=on,tsc=host -cpu max -accel tcg
 vm 0 -- --machine q35,accel=tcg
 gets -plugin plugin,,1.so,model=skylake -cpu $model --machine q35,accel=tcg
 vm 0 disk.img

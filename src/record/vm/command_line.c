@@ -99,12 +99,15 @@ static int look_at_options(char *const *options, struct choices *c, struct ptah_
 }
 
 /* The value of -plugin. NULL: out of memory. */
-static char *plugin_option(const char *plugin, const char *model, const char *truth)
+static char *plugin_option(const char *plugin, const char *model,
+			   const struct ptah_vm_config *config)
 {
+	const char *more = config->arguments, *truth = config->truth;
 	char *file = launch_quote(plugin), *log = launch_quote(truth ? truth : ""), *option = NULL;
 
 	if (file && log &&
-	    asprintf(&option, "%s,model=%s%s%s", file, model, truth ? ",truth=" : "", log) < 0)
+	    asprintf(&option, "%s,model=%s%s%s%s%s", file, model, truth ? ",truth=" : "", log,
+		     more ? "," : "", more ? more : "") < 0)
 		option = NULL;
 	free(file);
 	free(log);
@@ -175,7 +178,7 @@ static int make_command(const struct ptah_vm_config *config,
 		return PTAH_E_NOMEM;
 	add(&w, qemu);
 	add(&w, "-plugin");
-	add_owned(&w, plugin_option(plugin, model->name, config->truth));
+	add_owned(&w, plugin_option(plugin, model->name, config));
 	if (!c->accelerator) {
 		add(&w, "-accel");
 		add(&w, "tcg");
