@@ -68,7 +68,7 @@ CASE sipi, LONG_MODE | NOT_EXPORTED
 	mov $sipi_page, %eax
 	or $IPI_SIPI, %eax
 	mov %eax, (%rdx)
-	mov $3000000, %ecx
+	mov $30000000, %ecx
 3:	pause
 	cmp %ebx, sipi.stage
 	je 4f
