@@ -27,6 +27,7 @@ static void describe_last(struct system_block *b, const uint8_t *bytes, size_t n
 	b->kind = insn.insn_class;
 	b->target = insn.target;
 	b->writes_cr3 = insn.writes_cr3;
+	b->is_rsm = n == 2 && bytes[0] == 0x0f && bytes[1] == 0xaa;
 	b->is_iret = insn.insn_class == PTAH_INSN_FAR_RETURN && n <= 2 && bytes[n - 1] == IRET;
 	if (insn.rep) {
 		b->kind = KIND_REP;

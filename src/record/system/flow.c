@@ -194,6 +194,32 @@ static void count_run(struct system_vcpu *v, const struct system_block *b, uint6
 	count(v, b, again ? b->target : b->end, b->ninsn - again, b->kind, next != b->end);
 }
 
+/* The model takes over where the CPU is, without packets; its TraceEn is 0. */
+static void begin_at(struct system_vcpu *v, const struct system_place *place)
+{
+	const struct ptah_model_context context = context_of(place);
+
+	set_paging(v, place);
+	ptah_model_begin(v->model, packet_ip(v, place->ip, place->base), &context);
+	v->cr3 = place->cr3;
+	v->base = place->base;
+}
+
+void system_flow_smi(struct system_vcpu *v, const struct system_place *to)
+{
+	system_pass_time(v);
+	ptah_model_smi(v->model);
+	begin_at(v, to);
+	system_flow_stand(v, to->ip);
+}
+
+static void report_rsm(struct system_vcpu *v, const struct system_place *place)
+{
+	begin_at(v, place);
+	system_pass_time(v);
+	ptah_model_rsm(v->model);
+}
+
 /* b has run to its end, and led to this place. */
 static void report(struct system_vcpu *v, const struct system_block *b,
 		   const struct system_place *place)
@@ -206,6 +232,10 @@ static void report(struct system_vcpu *v, const struct system_block *b,
 	case PTAH_INSN_FAR_CALL:
 	case PTAH_INSN_FAR_JUMP:
 	case PTAH_INSN_FAR_RETURN:
+		if (UNLIKELY(b->is_rsm && v->model->program.smm)) {
+			report_rsm(v, place);
+			break;
+		}
 		report_transfer(v, b->is_iret ? PTAH_MODEL_IRET : PTAH_MODEL_FAR,
 				b->end - b->last_size, place);
 		break;

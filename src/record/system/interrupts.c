@@ -37,8 +37,12 @@ static void on_exception(void *cpu)
 	system_flow_interrupted(v, PTAH_MODEL_EXCEPTION, from.ip);
 }
 
-/* The bit in an interrupt request that means a SIPI (QEMU's CPU_INTERRUPT_SIPI). */
+/* Bits of an interrupt request: QEMU's CPU_INTERRUPT_SIPI and CPU_INTERRUPT_SMI. */
 #define REQUEST_SIPI 0x0800
+#define REQUEST_SMI  0x0040
+
+/* SDM volume 3, "SMM Handler Execution Environment": CS.base is SMBASE. */
+#define SMM_RIP 0x8000
 
 static bool on_interrupt(void *cpu, int request)
 {
@@ -72,6 +76,11 @@ static bool on_interrupt(void *cpu, int request)
 		return taken;
 	}
 	system_flow_arrive(v, &from, false);
+	if (request & REQUEST_SMI && to.mode == PTAH_EXEC_16 && to.ip - to.base == SMM_RIP &&
+	    !v->outside) {
+		system_flow_smi(v, &to);
+		return taken;
+	}
 	system_flow_interrupted(v, PTAH_MODEL_INTERRUPT, from.ip);
 	return taken;
 }

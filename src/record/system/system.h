@@ -88,7 +88,7 @@ struct system_block {
 	uint8_t cpl;
 	uint8_t mode; /* enum ptah_exec_mode */
 	uint8_t trap; /* enum system_trap */
-	bool writes_cr3, is_iret;
+	bool writes_cr3, is_iret, is_rsm;
 	uint8_t after_cli; /* index of the instruction after the first CLI; 0: there is none */
 	struct code_block *code; /* outside.c: its bytes; NULL: nobody records */
 	uint8_t sizes[];	 /* size of each instruction */
@@ -212,6 +212,8 @@ void system_flow_interrupted(struct system_vcpu *v, unsigned kind, uint64_t from
  * PTAH_MODEL_INIT_WAIT to the wait for a SIPI.
  */
 void system_flow_init(struct system_vcpu *v, unsigned kind, const struct system_place *to);
+/* An SMI has led to this place, where the model does not trace, until RSM. */
+void system_flow_smi(struct system_vcpu *v, const struct system_place *to);
 /* A SIPI has led to where the CPU is now. */
 void system_flow_sipi(struct system_vcpu *v);
 /* A trapped instruction, the only one of its block, is about to be carried out. */

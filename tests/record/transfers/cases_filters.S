@@ -146,6 +146,16 @@ rep_interrupt.next:
 	OFF rep_interrupt
 	ret
 
+/* An SMI, which the chipset raises at a write to port B2H, and which the firmware ignores. */
+CASE smi, LONG_MODE
+	ON smi
+	mov $0xff, %al
+	out %al, $0xb2
+smi.after:
+	nop
+	OFF smi
+	ret
+
 /* Paging with PAE in 32 bits: CR3[11:5] are part of the address. */
 	.code32
 CASE pae, LEGACY_MODE
