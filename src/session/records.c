@@ -176,8 +176,6 @@ static int first_pass(struct pass *pass, const struct perfdata_record *r)
 		if (r->tag == PERFDATA_PTAH_CODE)
 			return mark_record(pass, r);
 		return first_pass_guest(pass, r);
-	case PERFDATA_EXIT:
-		return 0;
 	default:
 		return mark_record(pass, r);
 	}
@@ -322,6 +320,8 @@ static int take_record(struct ptah_session *s, const struct mark *m)
 		return session_on_comm(s, &r, m->time);
 	case PERFDATA_FORK:
 		return session_on_fork(s, &r, m->time);
+	case PERFDATA_EXIT:
+		return session_on_exit(s, &r);
 	case PERFDATA_ITRACE_START:
 		status = session_on_begin(s, &r);
 		return status < 0 || !has_times(s) ? status : session_on_start(s, &r, m->time);

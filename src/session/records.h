@@ -24,6 +24,7 @@ bool session_is_range(uint64_t address, uint64_t size);
 int session_on_code(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 int session_on_comm(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
+int session_on_exit(struct ptah_session *s, const struct perfdata_record *r);
 int session_on_begin(struct ptah_session *s, const struct perfdata_record *r);
 /* The process or thread with this number; it is created if it is unknown. NULL: out of memory. */
 struct process *session_process_of(struct ptah_session *s, int32_t pid);

@@ -230,6 +230,30 @@ int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uin
 	return 0;
 }
 
+/*
+ * Linux does not report every fork of a task to which perf events are attached (ptah record -p,
+ * perf record -p): after it has exchanged the events of a task and its child (context_equiv() in
+ * kernel/events/core.c), forks of that task are missing. A process of which nothing is known but
+ * that it ran had the memory of its parent, which the record of its end names. A process that gets
+ * a parent here had none and no maps, so that no process can become its own ancestor.
+ */
+int session_on_exit(struct ptah_session *s, const struct perfdata_record *r)
+{
+	const size_t child = table_get(&s->processes_by_pid, (uint32_t)r->pid);
+	const size_t parent = table_get(&s->processes_by_pid, (uint32_t)r->ppid);
+	struct process *p;
+
+	if (child == SESSION_NONE || parent == SESSION_NONE || child == parent)
+		return 0;
+	p = &s->processes[child];
+	if (p->parent != SESSION_NONE || p->count || !s->processes[parent].has_maps)
+		return 0;
+	p->parent = parent;
+	p->inherited = s->processes[parent].count;
+	p->has_maps = true;
+	return 0;
+}
+
 /* The index of the program that a process runs. SESSION_NONE: out of memory. */
 static size_t program_of(struct ptah_session *s, int32_t pid)
 {

@@ -433,6 +433,35 @@ static void processes_of_one_memory(void **state)
 }
 
 /* A child has the memory that its parent had at the fork, not what was mapped later. */
+static void fork_that_was_not_reported(void **state)
+{
+	struct perfdata_buffer body = {0};
+	struct made m;
+	struct ptah_session *s;
+	struct sums sums;
+
+	(void)state;
+	begin(&m);
+	build_mmap2(&m.file, 7, 0x50000, 4096, 0, "//anon", 0, NULL);
+	build_code(&m.file, 7, 0, BASE, three, sizeof(three));
+	build_itrace_start(&m.file, 8, 8, 400);
+	jumps(&m, 500, false, 5);
+	generator_async_disable(&m.g, BASE);
+	build_auxtrace(&m.file, 0, 8, -1, 0, m.trace, trace_size(&m), trace_size(&m));
+	perfdata_put32(&body, 8);
+	perfdata_put32(&body, 7);
+	perfdata_put32(&body, 8);
+	perfdata_put32(&body, 7);
+	perfdata_put64(&body, build_time(600));
+	build_record(&m.file, PERFDATA_EXIT, 0, &body, 8, 8, build_time(600));
+	perfdata_buffer_free(&body);
+	s = finish(&m, NULL);
+	sums = decode(s, 0);
+	assert_int_equal(sums.errors, 0);
+	assert_int_equal(sums.insns, 5 * 3);
+	ptah_session_close(s);
+}
+
 static void fork_inherits_memory(void **state)
 {
 	struct made m;
@@ -915,6 +944,7 @@ int main(void)
 	    cmocka_unit_test(processes_of_one_memory),
 	    cmocka_unit_test(streams_of_one_thread),
 	    cmocka_unit_test(fork_inherits_memory),
+	    cmocka_unit_test(fork_that_was_not_reported),
 	    cmocka_unit_test(padding_inside_a_packet_is_taken_out),
 	    cmocka_unit_test(snapshots_that_overlap),
 	    cmocka_unit_test(trace_in_samples),
