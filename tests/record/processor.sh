@@ -10,18 +10,26 @@ plugin=$PTAH_BUILD/lib/ptah-system.so
 [ -e "$plugin" ] || skip "no $plugin"
 command -v qemu-system-x86_64 >/dev/null || skip "no qemu-system-x86_64"
 
-status=0
-timeout 120 qemu-system-x86_64 -accel tcg -plugin "$plugin,model=maximal,xsaves=on,truth=truth" \
-	-M pc -cpu max -m 64 -display none -nodefaults -no-reboot -serial stdio \
-	-device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$image" >said 2>warnings </dev/null ||
-	status=$?
-tr -d '\r' <said >rules
-if grep FAILED -A1 rules || [ "$status" -ne 33 ]; then
-	cat warnings
-	tail -n 3 rules
-	fail "exit status $status instead of 33"
-fi
-if grep '^ptah-system:' warnings; then
-	fail "the plugin complains"
-fi
-echo "$(grep -c '^ok ' rules) rules are kept"
+judge() { # TIME, QEMU OPTION...
+	time=$1
+	shift
+	status=0
+	timeout 120 qemu-system-x86_64 -accel tcg \
+		-plugin "$plugin,model=maximal,xsaves=on,truth=truth" "$@" -M pc -cpu max -m 64 \
+		-display none -nodefaults -no-reboot -serial stdio \
+		-device isa-debug-exit,iobase=0xf4,iosize=4 -kernel "$image" \
+		>said 2>warnings </dev/null || status=$?
+	tr -d '\r' <said >rules
+	if grep FAILED -A1 rules || [ "$status" -ne 33 ]; then
+		cat warnings
+		tail -n 3 rules
+		fail "$time: exit status $status instead of 33"
+	fi
+	if grep '^ptah-system:' warnings; then
+		fail "$time: the plugin complains"
+	fi
+	echo "$time: $(grep -c '^ok ' rules) rules are kept"
+}
+
+judge "the host's time"
+judge "the time of counted instructions" -icount shift=1,sleep=off
