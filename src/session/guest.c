@@ -39,7 +39,7 @@ size_t guest_processor(const struct ptah_session *s, int32_t cpu)
 
 static int take_page(struct ptah_session *s, const struct perfdata_record *r)
 {
-	const uint8_t **pages;
+	struct guest_page *pages;
 
 	if (r->size != PAGE)
 		return 0;
@@ -48,7 +48,7 @@ static int take_page(struct ptah_session *s, const struct perfdata_record *r)
 	if (!pages)
 		return PTAH_E_NOMEM;
 	s->guest.pages = pages;
-	pages[s->guest.page_count] = r->bytes;
+	pages[s->guest.page_count] = (struct guest_page){.bytes = r->bytes};
 	return table_set(&s->guest.pages_by_number, r->index, s->guest.page_count++);
 }
 
@@ -76,7 +76,12 @@ int guest_take(struct ptah_session *s, const struct perfdata_record *r)
 
 int guest_number_spaces(struct ptah_session *s)
 {
-	return s->is_guest ? session_number_spaces(s, s->guest.spaces, s->guest.space_count) : 0;
+	int status;
+
+	if (!s->is_guest)
+		return 0;
+	status = session_number_spaces(s, s->guest.spaces, s->guest.space_count);
+	return status < 0 ? status : guest_find_files(s);
 }
 
 /* Second pass */
@@ -93,7 +98,9 @@ static int apply_map(struct ptah_session *s, const struct perfdata_record *r, ui
 
 	if (page == SESSION_NONE || r->address % PAGE || r->cpu < 0 || r->cpu >= CPU_MAX)
 		return 0;
-	change.bytes = s->guest.pages[page];
+	change.bytes = s->guest.pages[page].bytes;
+	change.path = s->guest.pages[page].path;
+	change.file_offset = s->guest.pages[page].file_offset;
 	p = session_process_of(s, pid_of(r->cpu));
 	return p ? session_append_change(p, &change) : PTAH_E_NOMEM;
 }

@@ -10,13 +10,19 @@
 
 /* First pass: takes a page, or notes an address space. */
 int guest_take(struct ptah_session *s, const struct perfdata_record *r);
-/* Between the passes: gives each address space a number. */
+/* Between the passes: gives each address space a number, and finds the files of pages. */
 int guest_number_spaces(struct ptah_session *s);
 /* Second pass: maps and names, in the order of time. */
 int guest_apply(struct ptah_session *s, const struct perfdata_record *r, uint64_t tsc);
 /* Whose memory a processor's trace ran over; SESSION_NONE: nothing is known of the processor. */
 size_t guest_processor(const struct ptah_session *s, int32_t cpu);
 void guest_forget(struct ptah_session *s);
+
+/* guest_files.c: finds the files of the pages below symfs, if that is given. */
+int guest_find_files(struct ptah_session *s);
+/* As ptah_session_find_map(). False: the recording is not of a virtual machine. */
+bool guest_find_map(const struct ptah_session *s, int32_t space, uint64_t address, uint64_t tsc,
+		    struct ptah_map *map);
 
 /* What code one processor has, at one moment. */
 struct guest_view;

@@ -6,6 +6,7 @@
  * no instruction can have been executed there before; so coarse time stamps do no harm. Only what
  * replaces something earlier has to wait for its time.
  */
+#include "session/guest.h"
 #include "session/trace_set.h"
 
 #include "base/compiler.h"
@@ -532,16 +533,6 @@ static bool find_process_map(const struct ptah_session *s, int32_t space, uint64
 	return false;
 }
 
-/* The code of a virtual machine is in no file that is known. */
-static bool find_guest_map(const struct ptah_session *s, uint64_t address, struct ptah_map *map)
-{
-	const uint64_t page = address - address % PERFDATA_PAGE;
-
-	if (s->is_guest)
-		*map = (struct ptah_map){page, PERFDATA_PAGE, page, "[code]"};
-	return s->is_guest;
-}
-
 bool ptah_session_find_map(const struct ptah_session *s, int32_t space, uint64_t address,
 			   uint64_t tsc, struct ptah_map *map)
 {
@@ -549,5 +540,6 @@ bool ptah_session_find_map(const struct ptah_session *s, int32_t space, uint64_t
 		return false;
 	return find_process_map(s, space, address, tsc, map) ||
 	       (address >= KERNEL_HALF && find_kernel_map(s, address, tsc, map)) ||
-	       find_guest_map(s, address, map) || session_find_set_map(s, space, address, map);
+	       guest_find_map(s, space, address, tsc, map) ||
+	       session_find_set_map(s, space, address, map);
 }

@@ -235,6 +235,13 @@ struct set_file {
 	size_t next;	/* the next one with the same hash; SESSION_NONE: none */
 };
 
+/* A page of code of a virtual machine, and the file that has it; path NULL: none is known. */
+struct guest_page {
+	const uint8_t *bytes;
+	const char *path; /* without symfs */
+	uint64_t file_offset;
+};
+
 struct ptah_session {
 	struct ptah_session_config config;
 	char *symfs;
@@ -259,7 +266,8 @@ struct ptah_session {
 	struct clue clue;
 	bool is_guest; /* the recording of a virtual machine: its code is in pages (guest.h) */
 	struct {
-		const uint8_t **pages;
+		struct guest_page *pages;
+		bool has_files; /* of some pages the file is known */
 		size_t page_count, page_capacity;
 		struct table pages_by_number;
 		struct ptah_space *spaces; /* as the maps name them */

@@ -231,11 +231,11 @@ int session_on_fork(struct ptah_session *s, const struct perfdata_record *r, uin
 }
 
 /*
- * Linux does not report every fork of a task to which perf events are attached (ptah record -p,
- * perf record -p): after it has exchanged the events of a task and its child (context_equiv() in
- * kernel/events/core.c), forks of that task are missing. A process of which nothing is known but
- * that it ran had the memory of its parent, which the record of its end names. A process that gets
- * a parent here had none and no maps, so that no process can become its own ancestor.
+ * Linux does not report every fork of a task to which perf events are attached: seen with 6.1 and
+ * ptah record -p or perf record -p of a program that forks all the time; why is not known. A
+ * process of which nothing is known but that it ran had the memory of its parent, which the record
+ * of its end names. A process that gets a parent here had none and no maps, so that no process can
+ * become its own ancestor.
  */
 int session_on_exit(struct ptah_session *s, const struct perfdata_record *r)
 {

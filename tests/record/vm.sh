@@ -44,7 +44,8 @@ two="40000000 40000002 40000004"
 # shown as an interrupt before them, so that both of them are not among the instructions.
 machine
 exact
-addresses >all.txt
+# QEMU 10 runs a few instructions more after the one that ends it.
+addresses | sed '/^f0140$/q' >all.txt
 head -n 3 all.txt | tr '\n' ' ' | grep -qx 'fffffff0 f0000 f0001 ' || fail "the first instructions"
 [ "$(wc -l <all.txt)" -eq 100 ] || fail "$(wc -l <all.txt) instructions"
 grep '^4000000' all.txt | tr '\n' ' ' | grep -qx "$one $two $one $two " || fail "address spaces"
@@ -53,8 +54,8 @@ grep '^60[0-9]$' all.txt | tr '\n' ' ' | grep -qx '600 602 600 601 602 ' || fail
 # the bytes of then: inc %bx and inc %ax, at one address
 "$PTAH" script perf.data | grep -c 'inc [ab]x' | grep -qx 2 || fail "16-bit code"
 "$PTAH" stat perf.data | grep -qx '  process cr3:20000  *6 instructions' || fail "stat"
-"$PTAH" report perf.data | grep -q '^# *6.00%  *6 instructions *cr3:20000' || fail "report"
-grep -q '^CPU 0: 100 instructions' verify.txt || fail "the processor's name"
+"$PTAH" report perf.data | grep -q '^# .* 6 instructions *cr3:20000' || fail "report"
+grep -q '^CPU 0: 10[0-9] instructions' verify.txt || fail "the processor's name"
 
 machine --filter 'filter 0x40000000/0x10'
 path "$one $two $one $two"

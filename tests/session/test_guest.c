@@ -8,6 +8,7 @@
 #include "base/path_hash.h"
 
 #include <ptah/profile.h>
+#include <ptah/symbol.h>
 
 #define KERNEL	UINT64_C(0xffffffff81000000)
 #define PROGRAM UINT64_C(0x401000)
@@ -203,6 +204,46 @@ static void counts_belong_to_address_spaces(void **state)
 	ptah_session_close((struct ptah_session *)(uintptr_t)sums.session);
 }
 
+/* Pages are found in the files below the guest's root, by their content. */
+static void programs_have_files(void **state)
+{
+	static uint8_t text[4096], changed[4096];
+	struct ptah_elf_segment *segments;
+	struct ptah_session *s;
+	struct ptah_map map;
+	struct recorded r;
+	FILE *f = fopen("vmlinux", "r");
+
+	(void)state;
+	assert_int_equal(ptah_elf_segments("vmlinux", 0, &segments), 1);
+	assert_int_equal(fseek(f, (long)segments[0].offset, SEEK_SET), 0);
+	assert_int_equal(fread(text, sizeof(text), 1, f), 1);
+	fclose(f);
+	memcpy(changed, text, sizeof(text));
+	changed[4000]++;
+	begin_recording(&r, "f.data");
+	put_trace(&r);
+	assert_int_equal(perfdata_add_page(r.w, 0, text), 0);
+	assert_int_equal(perfdata_add_page(r.w, 1, changed), 0);
+	put_map(&r, 0, 1, 0, PROGRAM, FIRST);
+	put_map(&r, 0, 0, 0, PROGRAM + 4096, FIRST);
+	put_map(&r, 1, 0, 100, PROGRAM, SECOND);
+	end(&r, false);
+	s = open_with("f.data", (struct ptah_session_config){.symfs = "."});
+	assert_true(ptah_session_find_map(s, -2, PROGRAM + 4098, 0, &map)); /* FIRST */
+	assert_true(!strcmp(map.path, "/vmlinux") || !strcmp(map.path, "/other"));
+	assert_int_equal(map.file_offset, segments[0].offset);
+	assert_int_equal(map.address, PROGRAM + 4096);
+	assert_true(ptah_session_find_map(s, -3, PROGRAM, 0, &map)); /* SECOND */
+	assert_int_equal(map.file_offset, segments[0].offset);
+	assert_true(ptah_session_find_map(s, -3, PROGRAM, 99, &map)); /* not yet */
+	assert_string_equal(map.path, "[code]");
+	assert_true(ptah_session_find_map(s, -2, PROGRAM, 0, &map)); /* other bytes */
+	assert_string_equal(map.path, "[code]");
+	ptah_session_close(s);
+	free(segments);
+}
+
 /* What makes no sense is ignored, and the code there is missing. */
 static void nonsense_is_ignored(void **state)
 {
@@ -253,6 +294,7 @@ int main(void)
 	    cmocka_unit_test(code_is_that_of_its_space_and_time),
 	    cmocka_unit_test(it_equals_the_truth),
 	    cmocka_unit_test(counts_belong_to_address_spaces),
+	    cmocka_unit_test(programs_have_files),
 	    cmocka_unit_test(nonsense_is_ignored),
 	    cmocka_unit_test(many_pages),
 	};

@@ -19,6 +19,7 @@
 #include <sys/epoll.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define PROCESSOR_BUFFER (UINT64_C(4) << 20)
@@ -299,10 +300,11 @@ static void close_recorder(struct ptah_recorder *r)
 
 /*
  * Runs on each processor for a moment: the records of these switches say who runs there when the
- * trace begins.
+ * trace begins. The thread sleeps at the end, because it may not have had to move.
  */
 static void visit_processors(const struct hardware *h)
 {
+	const struct timespec moment = {.tv_nsec = 1000};
 	cpu_set_t before, one;
 
 	if (sched_getaffinity(0, sizeof(before), &before))
@@ -315,6 +317,7 @@ static void visit_processors(const struct hardware *h)
 		sched_setaffinity(0, sizeof(one), &one);
 	}
 	sched_setaffinity(0, sizeof(before), &before);
+	nanosleep(&moment, NULL);
 }
 
 /*

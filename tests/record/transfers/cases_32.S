@@ -171,7 +171,7 @@ wrap.back:
 	ret
 wrap.code:
 	.byte 0xe9			/* jmp near */
-	.short wrap.to - wrap.from - 3
+	.short (wrap.to - wrap.from - 3) & 0xffff
 	.byte 0x90
 	.byte 0x66, 0xea		/* ljmpl */
 	.long wrap.back
