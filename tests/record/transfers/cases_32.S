@@ -7,7 +7,7 @@
 
 	.text
 	.code32
-	.lcomm resume_32, 4
+	.comm resume_32, 4
 	.lcomm kernel_stack_32, 4
 
 .macro VECTOR_32 number, next
@@ -222,6 +222,7 @@ vector_real_96:
 	nop
 	iret
 	.balign 4
+	.globl real_table, real_stack_end
 real_table:
 	.short 0x3ff
 	.long 0
