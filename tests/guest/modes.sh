@@ -10,9 +10,8 @@ guest_program work
 guest_program work32 -m32 -nostdlib -ffreestanding -fno-pie -no-pie -fno-stack-protector
 
 # Each mode is recorded by perf and by Ptah with the same options. In front of the options is the
-# processor on which the recorder, and so the command, begins; - is any.
-#
-# With -C that matters: records of an exec on another processor are not recorded.
+# processor on which perf, and so the command, begins; - is any. With -C perf 6.1 does not record
+# what is executed elsewhere; Ptah does.
 cat >modes <<'END'
 user        - -e intel_pt//u -- work some
 kernel      - -e intel_pt//k --kcore -- work some
@@ -49,7 +48,7 @@ while read -r name cpu options; do
 	pinned=
 	[ "$cpu" = - ] || pinned="taskset $((1 << cpu))"
 	echo "perf_record p-$name '$pinned' $options"
-	echo "ptah_record h-$name '$pinned' $options"
+	echo "ptah_record h-$name '' $options"
 done <modes >script
 # A process that runs already.
 cat >>script <<'END'

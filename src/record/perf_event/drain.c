@@ -74,6 +74,8 @@ void hardware_sum_losses(struct hardware *h)
 {
 	struct ptah_record_losses *status = &h->r->status.losses, sum = {0};
 
+	for (size_t i = 0; i < h->elsewhere.ring_count; i++)
+		sum.lost_records += h->elsewhere.rings[i].ring.losses.lost_records;
 	for (size_t i = 0; i < h->events.ring_count; i++) {
 		const struct ptah_record_losses *l = &h->events.rings[i].ring.losses;
 
@@ -89,14 +91,19 @@ void hardware_sum_losses(struct hardware *h)
 		status->lost_records = sum.lost_records;
 }
 
-void hardware_read_records(struct hardware *h, size_t i)
+static void read_records(struct hardware *h, struct event_ring *ring)
 {
-	struct source source = {h, &h->events.rings[i]};
-	int status = ring_read_records(&h->events.rings[i].ring, take_record, &source);
+	struct source source = {h, ring};
+	int status = ring_read_records(&ring->ring, take_record, &source);
 
 	if (status == PTAH_E_BAD_FILE)
 		recorder_fail(h->r, PTAH_RECORD_BROKEN, status,
-			      "the kernel's ring of records %zu holds what is no record", i);
+			      "one of the kernel's rings of records holds what is no record");
+}
+
+void hardware_read_records(struct hardware *h, size_t i)
+{
+	read_records(h, &h->events.rings[i]);
 }
 
 /*
@@ -126,6 +133,8 @@ void hardware_drain(struct hardware *h, bool traces)
 		if (traces)
 			read_trace(h, i);
 	}
+	for (size_t i = 0; i < h->elsewhere.ring_count && h->r->error >= 0; i++)
+		read_records(h, &h->elsewhere.rings[i]);
 	if (h->wrote && h->r->error >= 0)
 		recorder_wrote(h->r, perfdata_write_raw(h->r->writer, round, sizeof(round)));
 	h->wrote = false;

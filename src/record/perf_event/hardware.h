@@ -36,6 +36,8 @@ struct hardware {
 	const struct hardware_source *source; /* NULL: perf's driver */
 	struct pmu pmu;			      /* with a source: what the caller has found out */
 	struct events events;
+	struct events elsewhere; /* only records: of processors that are not recorded */
+	bool elsewhere_missing;	 /* ... which could not be opened */
 	struct waiting command;
 	int32_t *tids, *cpus;
 	size_t tid_count, cpu_count;
@@ -133,6 +135,12 @@ int hardware_open_writer(struct hardware *h);
 void hardware_write_vdso(struct hardware *h);
 /* Notes what differs from the configuration, and which records this kernel does not support. */
 void hardware_write_notes(struct hardware *h, bool small);
+
+/*
+ * elsewhere.c: opens the events of the processors that are not recorded, if some processors were
+ * named. They are a help: where they cannot be opened, a note says so.
+ */
+void hardware_open_elsewhere(struct hardware *h);
 
 /* drain.c */
 /* Takes all records, and with `traces` all trace, out of the rings. */

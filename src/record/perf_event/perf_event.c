@@ -119,6 +119,7 @@ int hardware_open(struct hardware *h, struct ptah_recorder *r)
 		status = hardware_make_folder(h);
 	if (status < 0)
 		return status;
+	hardware_open_elsewhere(h);
 	hardware_fill_metadata(h);
 	h->left = h->events.sideband_count;
 	h->polled = calloc(HARDWARE_POLLED + h->left + h->late_cpus, sizeof(*h->polled));
@@ -164,6 +165,7 @@ void hardware_close(struct hardware *h)
 	if (!r)
 		return;
 	hardware_close_command(&h->command, r->status.pid != 0);
+	events_close(&h->elsewhere);
 	events_close(&h->events);
 	if (!r->kept && h->made_folder) {
 		if (r->writer)
@@ -201,7 +203,8 @@ int hardware_start_records(struct hardware *h)
 
 	if (status < 0)
 		return status;
-	if (!layout->on_exec && !events_sideband(&h->events, true))
+	if (!layout->on_exec &&
+	    !(events_sideband(&h->elsewhere, true) && events_sideband(&h->events, true)))
 		return recorder_fail(r, PTAH_RECORD_BROKEN, PTAH_E_SYSTEM,
 				     "the kernel does not switch an event on");
 	hardware_report_existing(h);
@@ -311,6 +314,7 @@ static int stop(struct ptah_recorder *r)
 	h->tracing = false;
 	events_trace(&h->events, false);
 	events_sideband(&h->events, false);
+	events_sideband(&h->elsewhere, false);
 	hardware_drain(h, r->config.buffer.policy != PTAH_RECORD_SNAPSHOT);
 	/*
 	 * The user wanted the snapshots that were taken. If there was none, the end of the trace is

@@ -190,16 +190,20 @@ int hardware_open_writer(struct hardware *h)
 	uint64_t *traces =
 	    h->source ? ids_of(&made, 1) : ids_of(h->events.traces, h->events.trace_count);
 	uint64_t *sidebands = ids_of(h->events.sidebands, h->events.sideband_count);
+	uint64_t *elsewhere = ids_of(h->elsewhere.sidebands, h->elsewhere.sideband_count);
+	const size_t first = hardware_has_trace(h) ? 0 : 1;
 	char *pmus = pmu_list(""), cpuid[64];
 	const struct perfdata_event events[] = {
 	    {event_name(config, true), &h->events.trace_attr, traces,
 	     h->source ? 1 : h->events.trace_count, h->source ? 0 : h->late_events},
 	    {event_name(config, false), &h->events.sideband_attr, sidebands,
 	     h->events.sideband_count, h->late_events},
+	    {event_name(config, false), &h->elsewhere.sideband_attr, elsewhere,
+	     h->elsewhere.sideband_count, 0},
 	};
 	struct perfdata_driver driver = {
-	    .events = hardware_has_trace(h) ? events : events + 1,
-	    .event_count = hardware_has_trace(h) ? 2 : 1,
+	    .events = events + first,
+	    .event_count = (h->elsewhere.sideband_count ? 3 : 2) - first,
 	    .pmus = pmus,
 	    .cpuid = cpuid,
 	};
@@ -217,10 +221,11 @@ int hardware_open_writer(struct hardware *h)
 	writer.clock = (struct perfdata_clock){m->time_shift, m->time_mult, m->time_zero};
 	snprintf(cpuid, sizeof(cpuid), "%s,%u,%u,%u", m->vendor, m->cpu.family, m->cpu.model,
 		 m->cpu.stepping);
-	if (traces && sidebands)
+	if (traces && sidebands && elsewhere)
 		status = recorder_open_writer(h->r, &writer);
 	free(traces);
 	free(sidebands);
+	free(elsewhere);
 	free(pmus);
 	return status;
 }
@@ -246,6 +251,8 @@ void hardware_write_notes(struct hardware *h, bool small)
 			      h->events.has_trace ? h->events.rings[0].ring.aux_size >> 10 : 0,
 			      h->events.rings[0].ring.data_size >> 10,
 			      h->events.layout.per_cpu ? "processor" : "thread");
+	if (h->elsewhere_missing)
+		recorder_note(h->r, "programs that begin on other processors are not known");
 	for (size_t i = 0; i < h->events.less_count; i++)
 		recorder_note(h->r, "this kernel does not tell of %s", h->events.less[i]);
 	if (h->r->metadata.pmu_type && !h->r->metadata.time_mult)
