@@ -527,11 +527,11 @@ void outside_block(struct system_vcpu *v, const struct system_block *b)
 		enter_space(o);
 	if (setup.symbols[0] != CHANNEL_NONE)
 		learn_names(o, b);
-	if (!v->model->packet_en)
-		return;
-	check_code(o, b->code, b->start);
+	/* Also where nothing is traced there may be packets: PIP, TIP.PGD. */
 	if (UNLIKELY(v->model->bytes - o->sent >= ENOUGH))
 		drain(o);
+	if (v->model->packet_en)
+		check_code(o, b->code, b->start);
 }
 
 /*
