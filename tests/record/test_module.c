@@ -179,6 +179,14 @@ static void pausing(void **state)
 	end(r);
 }
 
+/* Whether the recorder would be woken by the capture of this thread. */
+static bool is_readable(int32_t tid)
+{
+	struct pollfd polled = {.fd = thread(tid)->fd, .events = POLLIN};
+
+	return poll(&polled, 1, 0) > 0;
+}
+
 /* Each snapshot has what is new since the one before, at most a buffer. */
 static void snapshots(void **state)
 {
@@ -188,7 +196,10 @@ static void snapshots(void **state)
 
 	(void)state;
 	let_run(tid, 0, 1000);
+	assert_true(is_readable(tid));
 	assert_int_equal(ptah_recorder_poll(r, 0), 1);
+	/* Otherwise it would poll without a pause until the first snapshot. */
+	assert_false(is_readable(tid));
 	assert_int_equal(arrived.marks[0], 0);
 	assert_int_equal(ptah_recorder_snapshot(r), 0);
 	assert_int_equal(arrived.marks[0], 1000);

@@ -27,7 +27,7 @@
 #define THREAD_BUFFER (UINT64_C(1) << 20)
 #define POOL_BYTES    (UINT64_C(128) << 20)
 #define POOL_LEAST    8u
-#define POOL_MOST     1024u
+#define POOL_MOST     512u
 
 static bool by_thread(const struct ptah_record_config *config)
 {
@@ -237,7 +237,8 @@ static enum ptah_record_problem control(struct module *m, unsigned long call,
 		enum ptah_record_problem one =
 		    device_control(m->streams[i].mapping.fd, call, &text);
 
-		if (one && !problem) {
+		/* A thread may have ended meanwhile. */
+		if (one && one != PTAH_RECORD_NO_TARGET && !problem) {
 			problem = one;
 			*why = text;
 		}

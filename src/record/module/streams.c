@@ -116,6 +116,7 @@ static void without_overwriting(struct ptah_capture_record *record)
 static int drain_records(struct module *m, struct module_stream *s)
 {
 	const bool wraps = s->reader.policy == PTAH_POLICY_WRAP;
+	const uint32_t seen = s->reader.record;
 	struct ptah_capture_record record;
 	uint32_t n = 0;
 	int status = 0;
@@ -129,6 +130,8 @@ static int drain_records(struct module *m, struct module_stream *s)
 		status =
 		    wrote(m, s, ptah_recording_add_records(m->recording, s->stream, &record, 1));
 	}
+	if (s->reader.record != seen)
+		device_seen(&s->mapping, s->reader.record);
 	return status;
 }
 
@@ -156,7 +159,6 @@ static int drain_stream(struct module *m, struct module_stream *s)
 {
 	struct ptah_record_status *sum = &m->records.r->status;
 	struct ptah_capture_view view;
-	const uint32_t seen = s->reader.record;
 	uint64_t from;
 	int status = drain_records(m, s);
 
@@ -178,8 +180,6 @@ static int drain_stream(struct module *m, struct module_stream *s)
 	s->taken = view.end;
 	if (status >= 0 && ptah_capture_reader_release(&s->reader, view.end))
 		device_sync(&s->mapping);
-	if (s->reader.record != seen)
-		device_seen(&s->mapping, s->reader.record);
 	return status;
 }
 
