@@ -126,7 +126,7 @@ union host_data {
 	/* The same, while all CPUs stand still. */                                                \
 	X(void, run_alone, (void *cpu, void (*work)(void *cpu, union host_data), union host_data), \
 	  "async_safe_run_on_cpu", NULL)                                                           \
-	/* Throws all translations away, before any CPU runs another block. */                     \
+	/* Throws all translations away. */                                                        \
 	X(void, flush, (void *cpu), "tb_flush", NULL)
 
 /* X(type, member, name, other name): variables. */

@@ -87,9 +87,27 @@ bool system_wants_block(const struct system_block *b, const void *cpu)
 	       !system_vcpu_of(cpu);
 }
 
+static void flush(void *cpu, union host_data data)
+{
+	(void)data;
+	host.flush(cpu);
+}
+
+/*
+ * QEMU 10.0 flushes at once where there is one virtual CPU, also while this CPU is in translated
+ * code, in a block whose description would be freed. Work that needs all CPUs to stand still is
+ * always done outside.
+ */
+static void request_flush(struct system_vcpu *v)
+{
+	const union host_data none = {.word = 0};
+
+	host.run_alone(v->cpu, flush, none);
+}
+
 void system_tracing(struct system_vcpu *v, bool on)
 {
-	bool flush = false;
+	bool needs_flush = false;
 
 	if (v->traced == on)
 		return;
@@ -99,13 +117,13 @@ void system_tracing(struct system_vcpu *v, bool on)
 		tracing++;
 		starts++;
 		atomic_store(&system_plugin.want_all, true);
-		flush = !system_plugin.have_all;
+		needs_flush = !system_plugin.have_all;
 	} else {
 		tracing--;
 	}
 	pthread_mutex_unlock(&lock);
-	if (flush)
-		host.flush(v->cpu);
+	if (needs_flush)
+		request_flush(v);
 }
 
 /* Whether no virtual CPU traces, and none has since v looked the last time. */
@@ -130,7 +148,7 @@ void system_rest(struct system_vcpu *v)
 	v->next_rest = v->blocks + BLOCKS_PER_REST;
 	if (!has_rested(v))
 		return;
-	host.flush(v->cpu);
+	request_flush(v);
 	system_debug("nobody traces: few blocks call the plugin from now on");
 }
 
