@@ -47,6 +47,27 @@ struct file *port_open(const char *name, const struct file_operations *fops, voi
 	return file;
 }
 
+int port_publish(const char *name, const struct file_operations *fops, void *object,
+		 void (*drop)(void *object), struct port_request *request)
+{
+	struct file *file;
+	int result, fd;
+
+	file = port_open(name, fops, object, &fd);
+	if (IS_ERR(file)) {
+		drop(object);
+		return port_request_end(request, (int)PTR_ERR(file));
+	}
+	result = port_request_end(request, 0);
+	if (result) {
+		put_unused_fd((unsigned int)fd);
+		fput(file);
+		return result;
+	}
+	fd_install((unsigned int)fd, file);
+	return fd;
+}
+
 /* The end */
 
 void port_capture_end(struct port_capture **c, unsigned int n)
@@ -166,12 +187,16 @@ static int create(struct port_request *request, struct port_capture **created)
 	return result;
 }
 
+static void drop(void *c)
+{
+	capture_delete(c);
+}
+
 int port_capture_create(u64 argument)
 {
 	struct port_request request;
 	struct port_capture *c;
-	struct file *file;
-	int result, fd;
+	int result;
 
 	result = port_request_begin(&request, argument);
 	if (!result && request.config.cpu >= 0 && request.flags & PTAH_IOC_ON_EXEC)
@@ -181,19 +206,7 @@ int port_capture_create(u64 argument)
 		result = create(&request, &c);
 	if (result)
 		return port_request_end(&request, result);
-	file = port_open("[ptah-capture]", &port_capture_fops, c, &fd);
-	if (IS_ERR(file)) {
-		capture_delete(c);
-		return port_request_end(&request, (int)PTR_ERR(file));
-	}
-	result = port_request_end(&request, 0);
-	if (result) {
-		put_unused_fd(fd);
-		fput(file);
-		return result;
-	}
-	fd_install((unsigned int)fd, file);
-	return fd;
+	return port_publish("[ptah-capture]", &port_capture_fops, c, drop, &request);
 }
 
 /* Calls of the owner */
@@ -415,12 +428,7 @@ static int ioctl_live(struct port_capture *c, u64 argument)
 		return -EINTR;
 	result = ptah_capture_live(c->capture, &of);
 	mutex_unlock(&c->control);
-	if (result < 0)
-		return port_errno(result);
-	live.exact = of.exact;
-	live.position = of.position;
-	live.limit = of.limit;
-	return port_put(argument, &live, sizeof(live));
+	return result < 0 ? port_errno(result) : port_put_live(argument, live.size, &of);
 }
 
 /* Calls of the consumer */

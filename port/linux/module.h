@@ -123,6 +123,7 @@ int port_errno(int status);
 int port_get(void *to, size_t known, u64 from);
 /* Copies back as much as the program knows: to->size. */
 int port_put(u64 to, const void *from, size_t known);
+int port_put_live(u64 to, u32 size, const struct ptah_capture_live *of);
 int port_put_problem(u64 to, const struct ptah_ioc_problem *problem);
 /* Writes the problem of a status, with the field and reason if there are any; returns errno. */
 int port_explain(struct ptah_ioc_problem *problem, int status,
@@ -145,6 +146,10 @@ int port_capture_create(u64 argument);
 void port_capture_end(struct port_capture **c, unsigned n);
 /* Returns a descriptor; `c` is its private data. It is published by fd_install() alone. */
 struct file *port_open(const char *name, const struct file_operations *fops, void *c, int *fd);
+
+/* Opens what a request has made, and ends the request; drop() frees the object if that fails. */
+int port_publish(const char *name, const struct file_operations *fops, void *object,
+		 void (*drop)(void *object), struct port_request *request);
 
 /* map.c */
 int port_capture_mmap(struct file *file, struct vm_area_struct *vma);

@@ -153,13 +153,19 @@ static int create(const struct ptah_ioc_pool *want, struct port_request *request
 
 static const struct file_operations pool_fops;
 
+static void drop(void *object)
+{
+	struct port_pool *pool = object;
+
+	kref_put(&pool->ref, pool_last);
+}
+
 int port_pool_create(u64 argument)
 {
 	struct port_request request;
 	struct ptah_ioc_pool want;
 	struct port_pool *pool;
-	struct file *file;
-	int fd, result = port_get(&want, sizeof(want), argument);
+	int result = port_get(&want, sizeof(want), argument);
 
 	if (result || want.flags & ~PTAH_IOC_POOL_INHERIT || want.reserved)
 		return result ?: -EINVAL;
@@ -170,19 +176,7 @@ int port_pool_create(u64 argument)
 		result = create(&want, &request, &pool);
 	if (result)
 		return port_request_end(&request, result);
-	file = port_open("[ptah-pool]", &pool_fops, pool, &fd);
-	if (IS_ERR(file)) {
-		kref_put(&pool->ref, pool_last);
-		return port_request_end(&request, (int)PTR_ERR(file));
-	}
-	result = port_request_end(&request, 0);
-	if (result) {
-		put_unused_fd((unsigned int)fd);
-		fput(file);
-		return result;
-	}
-	fd_install((unsigned int)fd, file);
-	return fd;
+	return port_publish("[ptah-pool]", &pool_fops, pool, drop, &request);
 }
 
 /* Taking captures */

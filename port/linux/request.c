@@ -66,6 +66,18 @@ int port_put(u64 to, const void *from, size_t known)
 	return copy_to_user(pointer(to), from, min(size, known)) ? -EFAULT : 0;
 }
 
+int port_put_live(u64 to, u32 size, const struct ptah_capture_live *of)
+{
+	const struct ptah_ioc_live live = {
+	    .size = size,
+	    .exact = of->exact,
+	    .position = of->position,
+	    .limit = of->limit,
+	};
+
+	return port_put(to, &live, sizeof(live));
+}
+
 int port_put_problem(u64 to, const struct ptah_ioc_problem *problem)
 {
 	return to && copy_to_user(pointer(to), problem, sizeof(*problem)) ? -EFAULT : 0;

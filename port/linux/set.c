@@ -173,24 +173,9 @@ static int create(const struct ptah_ioc_set *want, const u64 *mask, struct port_
 
 static const struct file_operations set_fops;
 
-static int publish(struct port_set *set, struct port_request *request)
+static void drop(void *set)
 {
-	struct file *file;
-	int result, fd;
-
-	file = port_open("[ptah-set]", &set_fops, set, &fd);
-	if (IS_ERR(file)) {
-		port_set_put(set);
-		return port_request_end(request, (int)PTR_ERR(file));
-	}
-	result = port_request_end(request, 0);
-	if (result) {
-		put_unused_fd((unsigned int)fd);
-		fput(file);
-		return result;
-	}
-	fd_install((unsigned int)fd, file);
-	return fd;
+	port_set_put(set);
 }
 
 int port_set_create(u64 argument)
@@ -213,7 +198,9 @@ int port_set_create(u64 argument)
 	if (!result)
 		result = create(&want, mask, &request, &set);
 	kvfree(mask);
-	return result ? port_request_end(&request, result) : publish(set, &request);
+	if (result)
+		return port_request_end(&request, result);
+	return port_publish("[ptah-set]", &set_fops, set, drop, &request);
 }
 
 /* Processors that come online */
@@ -313,12 +300,7 @@ static int ioctl_live(struct port_set *set, u64 argument)
 		return -EINTR;
 	result = ptah_captures_live(set->captures, &of);
 	mutex_unlock(&set->control);
-	if (result < 0)
-		return port_errno(result);
-	live.exact = of.exact;
-	live.position = of.position;
-	live.limit = of.limit;
-	return port_put(argument, &live, sizeof(live));
+	return result < 0 ? port_errno(result) : port_put_live(argument, live.size, &of);
 }
 
 static struct ptah_ioc_moment moment(const struct ptah_captures_moment *of)
