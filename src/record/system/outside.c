@@ -34,7 +34,8 @@ struct outside {
 	struct system_vcpu *vcpu;
 	struct code_view view;
 	struct code_space *any, *space;
-	uint64_t cr3; /* of `space` */
+	uint64_t cr3; /* of `space`, and the kind of paging then */
+	uint8_t paging;
 	uint8_t *ring;
 	uint64_t sent;	   /* bytes of the trace that were sent */
 	uint64_t last_tsc; /* of the last change of code */
@@ -280,16 +281,35 @@ static void send_name(const struct outside *o, uint64_t cr3, const char *name)
 	send_frame(&frame, name, strlen(name));
 }
 
+/*
+ * Which bits of CR3 a PIP has depends on the kind of paging. Where that changes and CR3 stays, a
+ * decoder learns of it by the next PSB+, which is sent now.
+ */
+static void send_paging(struct outside *o)
+{
+	struct ptah_model *m = o->vcpu->model;
+
+	o->paging = m->program.paging;
+	if (!(m->program.cr3 & (CODE_PAGE - 1)) || !model_trace_en(m))
+		return;
+	model_emit_begin(m);
+	m->psb_due = true;
+	model_emit_end(m);
+}
+
 /* The address space as PIP packets have it; without them all code is of any. */
 static void enter_space(struct outside *o)
 {
-	const uint64_t cr3 = o->vcpu->model->program.cr3;
+	const struct model_program *p = &o->vcpu->model->program;
+	const uint64_t low = p->paging == MODEL_PAGING_PAE ? 0x1f : CODE_PAGE - 1;
 
-	o->cr3 = cr3;
+	if (o->paging != p->paging)
+		send_paging(o);
+	o->cr3 = p->cr3;
 	if (o->space)
 		o->last_cr3 = o->space->cr3;
 	o->space = setup.control & PTAH_RTIT_CTL_OS
-		       ? code_space(&o->view, cr3 & ~(CODE_PAGE - 1) & ~(UINT64_C(1) << 63))
+		       ? code_space(&o->view, p->cr3 & ~low & ~(UINT64_C(1) << 63))
 		       : o->any;
 	if (!o->space)
 		system_no_memory();
@@ -523,7 +543,7 @@ void outside_block(struct system_vcpu *v, const struct system_block *b)
 		grant(o, want);
 	if (UNLIKELY(setup.start != CHANNEL_NONE || setup.stop != CHANNEL_NONE))
 		watch(o, b->code, b->start);
-	if (UNLIKELY(o->cr3 != v->model->program.cr3))
+	if (UNLIKELY(o->cr3 != v->model->program.cr3 || o->paging != v->model->program.paging))
 		enter_space(o);
 	if (setup.symbols[0] != CHANNEL_NONE)
 		learn_names(o, b);
