@@ -96,11 +96,11 @@ const struct option_def record_options[] = {
      .at = AT(symbols),
      .arg = "FILE",
      .complete = COMPLETE_FILE,
-     .help = "with --vm: symbols of the guest's Linux, as /proc/kallsyms or System.map",
-     .man = "With `--vm`: the symbols of the guest's Linux kernel, a System.map or a copy of "
-	    "*/proc/kallsyms* of this kernel (booted with nokaslr). From them the recorder knows "
-	    "where the kernel lies and the names of processes. Give the file to `--kallsyms` of "
-	    "`ptah report` and the like as well."},
+     .help = "with --vm: symbols of the guest's Linux: kallsyms, System.map or vmlinux",
+     .man = "With `--vm`: the symbols of the guest's Linux kernel: vmlinux, System.map, or a "
+	    "copy of */proc/kallsyms* of this kernel (booted with nokaslr). From them the "
+	    "recorder knows where the kernel lies and the names of processes. Give the file to "
+	    "`--kallsyms` or `--vmlinux` of `ptah report` and the like as well."},
     {.name = "cr3",
      .kind = OPTION_TEXT,
      .at = AT(cr3),

@@ -213,8 +213,9 @@ struct ptah_record_config {
 
 	/* Of the recorder vm alone. */
 	struct {
-		/* The symbols of the guest's Linux kernel, in the format of /proc/kallsyms: they
-		 * tell where the kernel lies, and which process an address space is. NULL: none */
+		/* The symbols of the guest's Linux kernel, vmlinux or a file in the format of
+		 * /proc/kallsyms: they tell where the kernel lies, and which process an address
+		 * space is. NULL: none */
 		const char *symbols;
 		uint64_t cr3;	   /* trace this address space alone; 0: all */
 		uint64_t start_at; /* tracing begins when this instruction runs; 0: at once */

@@ -8,8 +8,8 @@
 struct guest_symbols;
 
 /*
- * Reads a file in the format of /proc/kallsyms, as System.map is. PTAH_E_BAD_FILE: it has not the
- * symbol _text, or hides the addresses.
+ * Reads a file in the format of /proc/kallsyms, as System.map is, or a vmlinux with its symbol
+ * table. PTAH_E_BAD_FILE: it has not the symbol _text, or hides the addresses.
  */
 int guest_symbols_read(const char *path, struct guest_symbols **symbols, struct ptah_message *why);
 void guest_symbols_free(struct guest_symbols *symbols);

@@ -5,12 +5,10 @@
 #include "base/compiler.h"
 #include "perfdata/message.h"
 #include "record/system/host.h"
+#include "record/vm/elf_symbols.h"
 
-#include <fcntl.h>
-#include <gelf.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /*
  * What the plugin calls. The functions of QEMU's plugin interface are exported by every QEMU that
@@ -36,29 +34,15 @@ static bool is_glibs(const char *name)
 	return !strncmp(name, "g_", 2);
 }
 
-static void mark(bool *found, const char *name)
+static void mark(void *context, const char *name, const GElf_Sym *symbol)
 {
+	bool *found = context;
+
+	(void)symbol;
 	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++)
 		if (!strcmp(name, symbols[i].name) ||
 		    (symbols[i].newer && !strcmp(name, symbols[i].newer)))
 			found[i] = true;
-}
-
-static void mark_section(Elf *elf, Elf_Scn *section, const GElf_Shdr *header, bool *found)
-{
-	Elf_Data *data = elf_getdata(section, NULL);
-	const size_t n = data && header->sh_entsize ? data->d_size / header->sh_entsize : 0;
-	GElf_Sym symbol;
-
-	for (size_t i = 0; i < n && i < INT32_MAX; i++) {
-		const char *name;
-
-		if (!gelf_getsym(data, (int)i, &symbol) || symbol.st_shndx == SHN_UNDEF)
-			continue;
-		name = elf_strptr(elf, header->sh_link, symbol.st_name);
-		if (name)
-			mark(found, name);
-	}
 }
 
 static int judge(const bool *found, const char *path, struct ptah_message *why)
@@ -97,33 +81,9 @@ static int judge(const bool *found, const char *path, struct ptah_message *why)
 	return 0;
 }
 
-static int check_program(Elf *elf, const char *path, struct ptah_message *why)
-{
-	bool found[ARRAY_SIZE(symbols)] = {false};
-	GElf_Shdr header;
-
-	for (Elf_Scn *section = elf_nextscn(elf, NULL); section;
-	     section = elf_nextscn(elf, section))
-		if (gelf_getshdr(section, &header) && header.sh_type == SHT_DYNSYM)
-			mark_section(elf, section, &header, found);
-	return judge(found, path, why);
-}
-
 int qemu_check(const char *path, struct ptah_message *why)
 {
-	int status = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
-	GElf_Ehdr header;
-	Elf *elf;
+	bool found[ARRAY_SIZE(symbols)] = {false};
 
-	if (fd < 0 || elf_version(EV_CURRENT) == EV_NONE)
-		goto out;
-	elf = elf_begin(fd, ELF_C_READ, NULL);
-	if (elf && elf_kind(elf) == ELF_K_ELF && gelf_getehdr(elf, &header) &&
-	    (header.e_type == ET_DYN || header.e_type == ET_EXEC))
-		status = check_program(elf, path, why);
-	elf_end(elf);
-out:
-	if (fd >= 0)
-		close(fd);
-	return status;
+	return elf_symbols(path, SHT_DYNSYM, mark, found) ? judge(found, path, why) : 0;
 }
