@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -300,12 +301,30 @@ static void close_recorder(struct ptah_recorder *r)
 /* Starting */
 
 /*
+ * Leaves the processor. A sleep that is over before the kernel gets to the switch is none, so the
+ * kernel's count of switches decides.
+ */
+static void sleep_once(void)
+{
+	const struct timespec moment = {.tv_nsec = 500000};
+	struct rusage before, after;
+	int tries;
+
+	getrusage(RUSAGE_THREAD, &before);
+	for (tries = 0; tries < 20; tries++) {
+		nanosleep(&moment, NULL);
+		getrusage(RUSAGE_THREAD, &after);
+		if (after.ru_nvcsw != before.ru_nvcsw)
+			break;
+	}
+}
+
+/*
  * Runs on each processor for a moment: the records of these switches say who runs there when the
  * trace begins. The thread sleeps at the end, because it may not have had to move.
  */
 static void visit_processors(const struct hardware *h)
 {
-	const struct timespec moment = {.tv_nsec = 1000};
 	cpu_set_t before, one;
 
 	if (sched_getaffinity(0, sizeof(before), &before))
@@ -318,7 +337,7 @@ static void visit_processors(const struct hardware *h)
 		sched_setaffinity(0, sizeof(one), &one);
 	}
 	sched_setaffinity(0, sizeof(before), &before);
-	nanosleep(&moment, NULL);
+	sleep_once();
 }
 
 /*
