@@ -93,17 +93,21 @@ END
 [ -z "${MODES:-}" ] || sed -i -E "/^module_record /{/^module_record ($MODES) /!d}" script
 
 # What is decoded of a recording with losses: perf and Ptah report as many as the recorder, and not
-# more is decoded than was executed.
+# more is decoded than was executed. On a quiet machine the recorder may be quick enough for the
+# small buffer of "full"; then nothing is missing.
 judge_losses() {
 	guest_wait "$1"
 	judged=out/$1/$1
 	read -r _ tag _ <"$judged.status"
 	executed=$(guest_truth "$tag" | awk '/^cpu/ { n += $4 } END { print n + 0 }')
 	losses=$(sed -n 's/.*trace was lost \([0-9]*\) time.*/\1/p' "$judged.said")
-	[ "${losses:-0}" != 0 ] || guest_wrong "$1" "nothing was lost: the buffer is too large for this test"
+	[ "${losses:-0}" != 0 ] || [ "$1" = full ] ||
+		guest_wrong "$1" "nothing was lost: the buffer is too large for this test"
 	decoded=$(guest_by_ptah "$judged.data" -1 2>/dev/null | awk '/^cpu/ && !/thread/ { print $4 }')
 	[ "${decoded:-0}" -gt 0 ] && [ "$decoded" -le "$executed" ] ||
 		guest_wrong "$1" "executed were $executed instructions, decoded are ${decoded:-0}"
+	[ "${losses:-0}" != 0 ] || [ "$decoded" = "$executed" ] ||
+		guest_wrong "$1" "no loss is reported, and $decoded of $executed instructions decoded"
 	"$PTAH" script -q --blocks --no-symbols --symfs=root "$judged.data" 2>/dev/null | grep '# error' |
 		grep -v -e 'trace was lost' -e 'ends inside a packet' >"$judged.other" &&
 		guest_wrong "$1" "other errors than losses: $(head -3 "$judged.other")"
