@@ -62,12 +62,13 @@ static bool address_of(const struct ptah_elf_segment *segments, int n, uint64_t 
 
 /*
  * Adds the code of vmlinux, moved to where the recorded symbol was. PTAH_E_BAD_FILE: the file does
- * not have the symbol, or not the code.
+ * not have the symbol, or not the code. A virtual machine's code is in its recording, as it ran:
+ * there vmlinux has names alone.
  */
 static int add_vmlinux(struct ptah_session *s, const char *path)
 {
 	struct kernel *k = &s->kernel;
-	const bool is_new = !k->image;
+	const bool is_new = !k->image && !s->is_guest;
 	struct ptah_elf_segment *segments = NULL;
 	struct ptah_symbols *symbols;
 	struct ptah_symbol symbol;
@@ -85,7 +86,7 @@ static int add_vmlinux(struct ptah_session *s, const char *path)
 	k->slide = k->address - address;
 	if (status >= 0 && is_new)
 		status = ptah_image_new(&k->image);
-	for (int i = 0; i < n && status >= 0; i++)
+	for (int i = 0; i < n && status >= 0 && !s->is_guest; i++)
 		status = ptah_image_add_file(k->image, path, segments[i].offset, segments[i].size,
 					     segments[i].address + k->slide, NULL);
 	free(segments);
