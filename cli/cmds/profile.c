@@ -83,14 +83,11 @@ static int show_rows(struct profile_view *v)
 static int list_functions(const struct profile_view *v, struct hotspot **rows, size_t *n)
 {
 	struct hotspots *counter;
-	struct ptah_counts_process p;
 	int status = hotspots_new(&counter);
 
 	if (status < 0)
 		return status;
-	for (size_t i = 0; status >= 0 && ptah_counts_process(v->counts, i, &p); i++)
-		status = hotspots_add_lists(counter, (int32_t)i, p.blocks, p.block_count, p.edges,
-					    p.edge_count);
+	status = hotspots_add_counts(counter, v->counts);
 	if (status >= 0)
 		status = hotspots_functions(counter, v->names, rows, n);
 	hotspots_free(counter);

@@ -172,6 +172,17 @@ int hotspots_add_lists(struct hotspots *c, int32_t pid, const struct ptah_profil
 	return status;
 }
 
+int hotspots_add_counts(struct hotspots *c, const struct ptah_counts *counts)
+{
+	struct ptah_counts_process p;
+	int status = 0;
+
+	for (size_t i = 0; status >= 0 && ptah_counts_process(counts, i, &p); i++)
+		status = hotspots_add_lists(c, (int32_t)i, p.blocks, p.block_count, p.edges,
+					    p.edge_count);
+	return status;
+}
+
 /* The counts of a profile. */
 struct lists {
 	struct ptah_profile_block *blocks;

@@ -40,6 +40,9 @@ int hotspots_add_lists(struct hotspots *counter, int32_t pid,
 		       const struct ptah_profile_block *blocks, size_t block_count,
 		       const struct ptah_profile_edge *edges, size_t edge_count);
 
+/* Adds counts. The pid of each process is its number in them, as for names_use_counts(). */
+int hotspots_add_counts(struct hotspots *counter, const struct ptah_counts *counts);
+
 const struct hotspot_totals *hotspots_totals(const struct hotspots *counter);
 
 /* List the rows in no particular order. The caller frees *rows. */
