@@ -14,6 +14,7 @@ _ptah_options() {
 	asm) echo "--output= -o --help -h" ;;
 	profile) echo "--by= --save= --limit= -n --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
 	cover) echo "--format= --map-size= --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --no-progress --quiet -q --help -h" ;;
+	diff) echo "--by= --ignore= --fail-over= --fail-over-each= --least= --limit= -n --jobs= -j --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --format= --no-progress --quiet -q --help -h" ;;
 	caps) echo "--model= -m --check --format= --output= -o --help -h" ;;
 	vm) echo "--model= --truth= --qemu= --plugin= --plugin-arguments= --dry-run --help -h" ;;
 	esac
@@ -39,8 +40,8 @@ _ptah_value() {
 		profile:--pages | profile:--save-set | profile:--vmlinux | profile:-k | profile:--kallsyms | \
 		profile:--output | profile:-o | cover:--input | cover:-i | cover:--pt | cover:--raw | \
 		cover:--elf | cover:--pe | cover:--pages | cover:--save-set | cover:--vmlinux | cover:-k | \
-		cover:--kallsyms | cover:--output | cover:-o | caps:--output | caps:-o | vm:--truth | vm:--qemu | \
-		vm:--plugin) echo "file" ;;
+		cover:--kallsyms | cover:--output | cover:-o | diff:--vmlinux | diff:-k | diff:--kallsyms | \
+		diff:--output | diff:-o | caps:--output | caps:-o | vm:--truth | vm:--qemu | vm:--plugin) echo "file" ;;
 	record:--event | record:-e | record:--filter | record:--cr3 | record:--start-at | \
 		record:--stop-at | record:--pid | record:-p | record:--tid | record:-t | record:--cpu | \
 		record:-C | record:--mmap-pages | record:-m | record:--buffer | record:--max-size | \
@@ -60,24 +61,28 @@ _ptah_value() {
 		profile:--pid | profile:--tid | profile:--comm | profile:--cpu | profile:-C | \
 		profile:--processor | cover:--map-size | cover:--jobs | cover:-j | cover:--filter | \
 		cover:--mtc-freq | cover:--nom-freq | cover:--cpuid-0x15 | cover:--pid | cover:--tid | \
-		cover:--comm | cover:--cpu | cover:-C | cover:--processor | vm:--plugin-arguments) echo "nothing" ;;
+		cover:--comm | cover:--cpu | cover:-C | cover:--processor | diff:--ignore | diff:--fail-over | \
+		diff:--fail-over-each | diff:--least | diff:--limit | diff:-n | diff:--jobs | diff:-j | \
+		diff:--pid | diff:--tid | diff:--comm | diff:--cpu | diff:-C | diff:--processor | \
+		vm:--plugin-arguments) echo "nothing" ;;
 	record:--recorder) echo "words best hardware qemu ptrace vm module" ;;
 	record:--clock) echo "words insn host" ;;
 	report:--sort | report:-s) echo "words instructions calls name" ;;
 	report:--symfs | script:--symfs | stat:--symfs | verify:--symfs | dump:--symfs | profile:--symfs | \
-		cover:--symfs) echo "folder" ;;
+		cover:--symfs | diff:--symfs) echo "folder" ;;
 	report:--errata | script:--errata | stat:--errata | verify:--errata | dump:--errata | \
-		profile:--errata | cover:--errata) echo "list all none BDM70 BDM64 SKD007 SKD022 SKD010 SKL014 APL12 APL11 SKL168 SKZ84" ;;
+		profile:--errata | cover:--errata | diff:--errata) echo "list all none BDM70 BDM64 SKD007 SKD022 SKD010 SKL014 APL12 APL11 SKL168 SKZ84" ;;
 	report:--format | script:--format | stat:--format | verify:--format | dump:--format | \
-		profile:--format | caps:--format) echo "words text json tsv" ;;
+		profile:--format | diff:--format | caps:--format) echo "words text json tsv" ;;
 	dump:--packets) echo "list tnt mode bad pad psb psbend tnt-8 tnt-64 tip tip.pge tip.pgd fup mode.exec mode.tsx pip vmcs cbr tsc tma mtc cyc ovf tracestop mnt ptw exstop mwait pwre pwrx cfe evd bbp bip bep trig" ;;
 	profile:--by) echo "words branches blocks edges functions" ;;
 	cover:--format) echo "words edges blocks drcov bitmap" ;;
+	diff:--by) echo "words functions branches" ;;
 	caps:--model | caps:-m | vm:--model) echo "words list broadwell skylake goldmont goldmont-plus ice-lake tiger-lake tremont alder-lake-p alder-lake-e arrow-lake-p arrow-lake-e sapphire-rapids minimal minimal-range maximal none" ;;
 	esac
 }
 
-_ptah_commands='record report script stat verify dump asm profile cover caps vm'
+_ptah_commands='record report script stat verify dump asm profile cover diff caps vm'
 
 # Offers words that begin with the third argument and the rest of it; the second
 # stands before each.

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* Prints what `ptah diff` found. */
+#include "diff_view.h"
+#include "function_table.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *const diff_by_words[] = {"functions", "branches", NULL};
+
+double diff_percent(uint64_t old, uint64_t new)
+{
+	if (!old)
+		return new ? HUGE_VAL : 0;
+	return 100.0 * ((double)new - (double)old) / (double)old;
+}
+
+static const char *status_of(const struct diff_row *row)
+{
+	if (!row->in[DIFF_OLD])
+		return "new";
+	if (!row->in[DIFF_NEW])
+		return "gone";
+	return row->value[DIFF_OLD] == row->value[DIFF_NEW] ? "same" : "changed";
+}
+
+/* "+1,234", "-5", "0" */
+static const char *signed_text(uint64_t old, uint64_t new, char text[34])
+{
+	char digits[32];
+
+	grouped(old < new ? new - old : old - new, digits);
+	snprintf(text, 34, "%s%s", old < new ? "+" : old > new ? "-" : "", digits);
+	return text;
+}
+
+/* "+8.10%", "new", "gone" */
+static const char *change_text(const struct diff_row *row, char text[32])
+{
+	if (!row->in[DIFF_OLD] || !row->in[DIFF_NEW])
+		return status_of(row);
+	if (row->value[DIFF_OLD] == row->value[DIFF_NEW])
+		return "=";
+	snprintf(text, 32, "%+.2f%%", diff_percent(row->value[DIFF_OLD], row->value[DIFF_NEW]));
+	return row->value[DIFF_OLD] ? text : "+inf";
+}
+
+static const char *last_part(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static const char *shown_name(const struct diff_row *row)
+{
+	return row->name[0] ? row->name : "[no name]";
+}
+
+static const char *value_word(const struct diff_view *v)
+{
+	return v->by == DIFF_BRANCHES ? "executions" : "instructions";
+}
+
+static void put_head(struct diff_view *v)
+{
+	const struct diff_sums *s = &v->all;
+	char number[34];
+
+	for (int side = 0; side < DIFF_SIDES; side++) {
+		out_text(v->out, side == DIFF_OLD ? "# old: " : "# new: ");
+		out_clean(v->out, v->runs[side].path);
+		out_format(v->out, ", %s %s", grouped(s->value[side], number), value_word(v));
+		if (side == DIFF_NEW && s->value[DIFF_OLD] == s->value[DIFF_NEW])
+			out_text(v->out, ", the same");
+		else if (side == DIFF_NEW) {
+			out_format(v->out, ", %s",
+				   signed_text(s->value[DIFF_OLD], s->value[DIFF_NEW], number));
+			if (s->value[DIFF_OLD])
+				out_format(v->out, " (%+.2f%%)",
+					   diff_percent(s->value[DIFF_OLD], s->value[DIFF_NEW]));
+		}
+		if (v->runs[side].totals.errors)
+			out_format(v->out, ", %" PRIu64 " decoding errors",
+				   v->runs[side].totals.errors);
+		out_char(v->out, '\n');
+	}
+	for (size_t i = 0; i < v->renamed_count; i++) {
+		out_text(v->out, "# compared: ");
+		out_clean(v->out, v->renamed[i].path[DIFF_OLD]);
+		out_text(v->out, " with ");
+		out_clean(v->out, v->renamed[i].path[DIFF_NEW]);
+		out_char(v->out, '\n');
+	}
+	if (v->ignored.rows)
+		out_format(
+		    v->out, "# ignored: %" PRIu64 " rows, %s %s in all\n", v->ignored.rows,
+		    signed_text(v->ignored.value[DIFF_OLD], v->ignored.value[DIFF_NEW], number),
+		    value_word(v));
+	out_char(v->out, '\n');
+}
+
+static void put_text(void *view)
+{
+	struct diff_view *v = view;
+	char a[34], b[32], c[32], d[32], e[32], f[32];
+
+	put_head(v);
+	if (!v->count) {
+		out_text(v->out, "nothing changed\n");
+		return;
+	}
+	out_format(v->out, "%15s %9s %17s %17s %13s %13s  %s\n", "difference", "change", "old",
+		   "new", v->by == DIFF_BRANCHES ? "taken, old" : "calls, old",
+		   v->by == DIFF_BRANCHES ? "taken, new" : "calls, new",
+		   v->by == DIFF_FUNCTIONS ? "function (object)" : "place");
+	for (size_t i = 0; i < v->shown; i++) {
+		const struct diff_row *r = &v->rows[i];
+
+		out_format(v->out, "%15s %9s %17s %17s %13s %13s  ",
+			   signed_text(r->value[DIFF_OLD], r->value[DIFF_NEW], a),
+			   change_text(r, b),
+			   r->in[DIFF_OLD] ? grouped(r->value[DIFF_OLD], c) : "-",
+			   r->in[DIFF_NEW] ? grouped(r->value[DIFF_NEW], d) : "-",
+			   r->in[DIFF_OLD] ? grouped(r->calls[DIFF_OLD], e) : "-",
+			   r->in[DIFF_NEW] ? grouped(r->calls[DIFF_NEW], f) : "-");
+		out_clean(v->out, shown_name(r));
+		out_text(v->out, " (");
+		out_clean(v->out, last_part(r->path));
+		out_text(v->out, ")\n");
+	}
+	if (v->shown < v->count)
+		out_format(v->out, "%zu more (--limit=0 shows all)\n", v->count - v->shown);
+}
+
+/* A row as TSV and JSON have it. */
+struct flat {
+	int64_t difference;
+	double percent;
+	uint64_t value[DIFF_SIDES], calls[DIFF_SIDES];
+	const char *status, *object, *name;
+	bool has_percent;
+};
+
+static const struct field fields[] = {
+    FIELD_TSV(struct flat, "status", FIELD_STRING, status),
+    FIELD(struct flat, "old", FIELD_NUMBER, value[DIFF_OLD]),
+    FIELD(struct flat, "new", FIELD_NUMBER, value[DIFF_NEW]),
+    {"percent", "percent", FIELD_REAL, offsetof(struct flat, percent), 0,
+     offsetof(struct flat, has_percent)},
+    FIELD(struct flat, "calls_old", FIELD_NUMBER, calls[DIFF_OLD]),
+    FIELD(struct flat, "calls_new", FIELD_NUMBER, calls[DIFF_NEW]),
+    FIELD(struct flat, "object", FIELD_STRING, object),
+    FIELD(struct flat, "name", FIELD_STRING, name),
+    FIELD_JSON(struct flat, "status", FIELD_STRING, status),
+};
+
+static const struct field branch_fields[] = {
+    FIELD_TSV(struct flat, "status", FIELD_STRING, status),
+    FIELD(struct flat, "old", FIELD_NUMBER, value[DIFF_OLD]),
+    FIELD(struct flat, "new", FIELD_NUMBER, value[DIFF_NEW]),
+    {"percent", "percent", FIELD_REAL, offsetof(struct flat, percent), 0,
+     offsetof(struct flat, has_percent)},
+    FIELD(struct flat, "taken_old", FIELD_NUMBER, calls[DIFF_OLD]),
+    FIELD(struct flat, "taken_new", FIELD_NUMBER, calls[DIFF_NEW]),
+    FIELD(struct flat, "object", FIELD_STRING, object),
+    FIELD(struct flat, "name", FIELD_STRING, name),
+    FIELD_JSON(struct flat, "status", FIELD_STRING, status),
+};
+
+static const struct row_type types[] = {
+    [DIFF_FUNCTIONS] = ROW_TYPE(fields),
+    [DIFF_BRANCHES] = ROW_TYPE(branch_fields),
+};
+
+static struct flat flatten(const struct diff_row *r)
+{
+	return (struct flat){
+	    .percent = diff_percent(r->value[DIFF_OLD], r->value[DIFF_NEW]),
+	    .has_percent = r->value[DIFF_OLD] != 0,
+	    .value = {r->value[DIFF_OLD], r->value[DIFF_NEW]},
+	    .calls = {r->calls[DIFF_OLD], r->calls[DIFF_NEW]},
+	    .status = status_of(r),
+	    .object = r->path,
+	    .name = r->name[0] ? r->name : NULL,
+	};
+}
+
+static void put_tsv(void *view)
+{
+	struct diff_view *v = view;
+
+	fields_tsv_head(v->out, &types[v->by], 0);
+	for (size_t i = 0; i < v->shown; i++) {
+		const struct flat row = flatten(&v->rows[i]);
+
+		fields_tsv(v->out, &types[v->by], 0, &row);
+	}
+}
+
+static void put_sums(struct json *j, const char *key, const struct diff_sums *s)
+{
+	json_object(j, key, true);
+	json_number(j, "old", s->value[DIFF_OLD]);
+	json_number(j, "new", s->value[DIFF_NEW]);
+	json_real(j, "percent", diff_percent(s->value[DIFF_OLD], s->value[DIFF_NEW]));
+	json_number(j, "rows", s->rows);
+	json_end_object(j);
+}
+
+static void put_json(void *view)
+{
+	struct diff_view *v = view;
+	struct json *j = &v->json;
+
+	json_init(j, v->out);
+	json_object(j, NULL, false);
+	json_string(j, "old", v->runs[DIFF_OLD].path);
+	json_string(j, "new", v->runs[DIFF_NEW].path);
+	json_string(j, "by", diff_by_words[v->by]);
+	json_string(j, "value", value_word(v));
+	put_sums(j, "total", &v->all);
+	put_sums(j, "ignored", &v->ignored);
+	json_array(j, "renamed");
+	for (size_t i = 0; i < v->renamed_count; i++) {
+		json_object(j, NULL, true);
+		json_string(j, "old", v->renamed[i].path[DIFF_OLD]);
+		json_string(j, "new", v->renamed[i].path[DIFF_NEW]);
+		json_end_object(j);
+	}
+	json_end_array(j);
+	json_array(j, "rows");
+	for (size_t i = 0; i < v->shown; i++) {
+		const struct flat row = flatten(&v->rows[i]);
+
+		fields_json(j, &types[v->by], 0, &row);
+	}
+	json_end_array(j);
+	json_end_object(j);
+	json_finish(j);
+}
+
+const struct renderer diff_renderers[FORMAT_MAX] = {
+    [FORMAT_TEXT] = {.begin = put_text, .offered = true},
+    [FORMAT_JSON] = {.begin = put_json, .offered = true},
+    [FORMAT_TSV] = {.begin = put_tsv, .offered = true},
+};
