@@ -299,6 +299,20 @@ void input_notes(const struct input *input, const struct ptah_session *session)
 		print_clean("note: ", "%s", note);
 }
 
+void input_note_times(const struct input *input, const struct ptah_session *session)
+{
+	struct ptah_flow_config flow;
+	const struct ptah_trace_config *trace = &flow.events.trace;
+
+	ptah_session_get_flow(session, &flow);
+	if (!input->quiet && trace->tsc && !trace->mtc && !trace->cyc)
+		print_clean(
+		    "note: ",
+		    "the recording has times only where the kernel was entered or left, and "
+		    "at synchronisation points; for times in between, record with "
+		    "-e intel_pt/mtc,cyc/u");
+}
+
 size_t input_shown(const struct input *input, size_t count)
 {
 	return input->limit && input->limit < count ? (size_t)input->limit : count;

@@ -101,6 +101,12 @@ extern const char *const format_choices[];
 int input_open(const struct command *command, struct input *input, int argc, char **argv,
 	       bool images, struct ptah_session **session);
 
+/*
+ * For commands that show times: prints a note if the recording has none between its system calls,
+ * and how to record them.
+ */
+void input_note_times(const struct input *input, const struct ptah_session *session);
+
 /* The number of threads to decode with: --jobs or else `jobs` (0: one for each processor). */
 unsigned input_jobs(const struct input *input, unsigned jobs);
 

@@ -48,7 +48,9 @@ static const struct option_def script_options[] = {
      .help = "show perf's time in seconds, as far as the trace has it",
      .man = "Show perf's time, where the trace has time stamps: in seconds with nine "
 	    "decimals in every format. In JSON and TSV its name is *time_s*; where no "
-	    "time is known, text has a dash, TSV an empty column, and JSON no such key."},
+	    "time is known, text has a dash, TSV an empty column, and JSON no such key. "
+	    "Without MTC and CYC packets times are known only where the kernel was entered "
+	    "or left; a note says so, and names the option that records these packets."},
     {.name = "att",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, att),
@@ -312,7 +314,9 @@ static int run(int argc, char **argv)
 	else if (s.errors)
 		status = fail_errors(&command_script, s.errors);
 	input_notes(&o.input, session);
-	if (s.time && !s.timed && !o.input.quiet)
+	if (s.time && s.timed)
+		input_note_times(&o.input, session);
+	else if (s.time && !o.input.quiet)
 		print_clean("note: ",
 			    "--time: no time is known, because the trace has no time stamps "
 			    "or the recording no perf clock");

@@ -241,10 +241,11 @@ PTAH_API uint64_t ptah_session_time(const struct ptah_session *session, uint64_t
 /*
  * The configuration that the streams are decoded with. The recording gives the
  * frequencies for MTC, CYC and CBR packets, the errata of its processor, and
- * whether Event Trace was on, TNT or return compression off. These fields are 0
- * where it does not say, and where a trace set does not. `resync` is true. set changes the
- * configuration for the streams that are opened afterwards; their address ranges
- * always come from the recording or the trace set.
+ * whether TSC, MTC and CYC packets and Event Trace were on, TNT or return
+ * compression off. These fields are 0 where it does not say, and where a trace set
+ * does not. `resync` is true. set changes the configuration for the streams that
+ * are opened afterwards; their address ranges always come from the recording or
+ * the trace set.
  */
 PTAH_API void ptah_session_get_flow(const struct ptah_session *session,
 				    struct ptah_flow_config *config);

@@ -106,8 +106,9 @@ struct perfdata_timing {
 	uint8_t mtc_freq, cyc_thresh; /* IA32_RTIT_CTL's fields */
 	uint8_t nominal_ratio;	      /* maximum non-turbo ratio */
 	uint32_t tsc_n, tsc_d;	      /* TSC ticks per crystal tick: tsc_n / tsc_d */
-	bool event_trace;	      /* IA32_RTIT_CTL.EventEn */
-	bool no_tnt, no_retcomp;      /* ... DisTNT, DisRETC */
+	bool tsc, mtc, cyc;	 /* IA32_RTIT_CTL.TSCEn, MTCEn, CYCEn: are there such packets? */
+	bool event_trace;	 /* IA32_RTIT_CTL.EventEn */
+	bool no_tnt, no_retcomp; /* ... DisTNT, DisRETC */
 };
 
 /*

@@ -114,12 +114,15 @@ static void read_timing(struct perfdata_file *f, const uint64_t *info)
 		return;
 	if (info[PERFDATA_INFO_MAX_NONTURBO] <= UINT8_MAX)
 		f->timing.nominal_ratio = (uint8_t)info[PERFDATA_INFO_MAX_NONTURBO];
-	if (config & info[PERFDATA_INFO_CYC_BIT])
+	f->timing.tsc = config & info[PERFDATA_INFO_TSC_BIT];
+	f->timing.mtc = config & info[PERFDATA_INFO_MTC_BIT];
+	f->timing.cyc = config & info[PERFDATA_INFO_CYC_BIT];
+	if (f->timing.cyc)
 		f->timing.cyc_thresh = field(config, PERFDATA_PT_CYC_THRESH);
 	f->timing.event_trace = config & PERFDATA_PT_EVENT;
 	f->timing.no_tnt = config & PERFDATA_PT_NOTNT;
 	f->timing.no_retcomp = config & PERFDATA_PT_NORETCOMP;
-	if (!(config & info[PERFDATA_INFO_MTC_BIT]) || n > UINT32_MAX || d > UINT32_MAX)
+	if (!f->timing.mtc || n > UINT32_MAX || d > UINT32_MAX)
 		return;
 	f->timing.mtc_freq = field(config, info[PERFDATA_INFO_MTC_FREQ_BITS]) & 15;
 	f->timing.tsc_n = (uint32_t)n;

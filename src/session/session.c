@@ -75,6 +75,9 @@ static void read_events(struct ptah_session *s)
 	struct ptah_cpu cpu;
 
 	if (perfdata_timing(s->file, &timing)) {
+		events->trace.tsc = timing.tsc;
+		events->trace.mtc = timing.mtc;
+		events->trace.cyc = timing.cyc;
 		events->trace.mtc_period = timing.mtc_freq;
 		events->nominal_ratio = timing.nominal_ratio;
 		events->tsc_n = timing.tsc_n;

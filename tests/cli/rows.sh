@@ -80,3 +80,15 @@ expect 0 "$PTAH" asm -o trace text
 grep -q 'no time is known' err || fail "no word about missing time: $(cat out err)"
 expect 0 "$PTAH" script --time r.data
 ! grep -q 'no time is known' err || fail "time is known: $(cat err)"
+
+# Where there are times at system calls only, that is said, with the option that records others.
+! grep -q 'note:' err || fail "a note although there are CYC packets: $(cat err)"
+"$PTAH" record -o coarse.data -- ./program 2>/dev/null
+expect 0 "$PTAH" script --time coarse.data
+option=$(sed -n 's/^note: .*record with \(-e [^ ]*\)$/\1/p' err)
+[ "$(awk '{ print $3 }' out | sort -u | wc -l)" -lt 10 ] || fail "times: $(head -3 out)"
+# shellcheck disable=SC2086 # the option and its value
+"$PTAH" record $option -o fine.data -- ./program 2>/dev/null
+expect 0 "$PTAH" script --time fine.data
+! grep -q 'note:' err || fail "a note although there are MTC and CYC packets: $(cat err)"
+[ "$(awk '{ print $3 }' out | sort -u | wc -l)" -gt 1000 ] || fail "times: $(head -3 out)"

@@ -77,6 +77,7 @@ static void timing(void **state)
 	next(f, &r, PERFDATA_COMM);
 	assert_true(perfdata_timing(f, &t));
 	assert_int_equal(t.mtc_freq, 9);
+	assert_true(t.mtc && t.cyc && !t.tsc);
 	assert_int_equal(t.cyc_thresh, 2);
 	assert_int_equal(t.nominal_ratio, 36);
 	assert_int_equal(t.tsc_n, 216);
