@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints what `ptah diff` found. */
 #include "diff_view.h"
+
+#include "output/pretty.h"
 #include "function_table.h"
 
 #include <inttypes.h>
@@ -31,7 +33,7 @@ static const char *signed_text(uint64_t old, uint64_t new, char text[34])
 {
 	char digits[32];
 
-	grouped(old < new ? new - old : old - new, digits);
+	pretty_number(old < new ? new - old : old - new, digits);
 	snprintf(text, 34, "%s%s", old < new ? "+" : old > new ? "-" : "", digits);
 	return text;
 }
@@ -72,7 +74,7 @@ static void put_head(struct diff_view *v)
 	for (int side = 0; side < DIFF_SIDES; side++) {
 		out_text(v->out, side == DIFF_OLD ? "# old: " : "# new: ");
 		out_clean(v->out, v->runs[side].path);
-		out_format(v->out, ", %s %s", grouped(s->value[side], number), value_word(v));
+		out_format(v->out, ", %s %s", pretty_number(s->value[side], number), value_word(v));
 		if (side == DIFF_NEW && s->value[DIFF_OLD] == s->value[DIFF_NEW])
 			out_text(v->out, ", the same");
 		else if (side == DIFF_NEW) {
@@ -122,10 +124,10 @@ static void put_text(void *view)
 		out_format(v->out, "%15s %9s %17s %17s %13s %13s  ",
 			   signed_text(r->value[DIFF_OLD], r->value[DIFF_NEW], a),
 			   change_text(r, b),
-			   r->in[DIFF_OLD] ? grouped(r->value[DIFF_OLD], c) : "-",
-			   r->in[DIFF_NEW] ? grouped(r->value[DIFF_NEW], d) : "-",
-			   r->in[DIFF_OLD] ? grouped(r->calls[DIFF_OLD], e) : "-",
-			   r->in[DIFF_NEW] ? grouped(r->calls[DIFF_NEW], f) : "-");
+			   r->in[DIFF_OLD] ? pretty_number(r->value[DIFF_OLD], c) : "-",
+			   r->in[DIFF_NEW] ? pretty_number(r->value[DIFF_NEW], d) : "-",
+			   r->in[DIFF_OLD] ? pretty_number(r->calls[DIFF_OLD], e) : "-",
+			   r->in[DIFF_NEW] ? pretty_number(r->calls[DIFF_NEW], f) : "-");
 		out_clean(v->out, shown_name(r));
 		out_text(v->out, " (");
 		out_clean(v->out, last_part(r->path));

@@ -3,25 +3,12 @@
 #include "function_table.h"
 
 #include "output/fields.h"
+#include "output/pretty.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-const char *grouped(uint64_t value, char text[32])
-{
-	char digits[24];
-	int n = snprintf(digits, sizeof(digits), "%" PRIu64, value), k = 0;
-
-	for (int i = 0; i < n; i++) {
-		if (i && (n - i) % 3 == 0)
-			text[k++] = ',';
-		text[k++] = digits[i];
-	}
-	text[k] = '\0';
-	return text;
-}
 
 static double percent(uint64_t part, uint64_t whole)
 {
@@ -82,41 +69,53 @@ static const char *label(const struct hotspot *row, bool offset, char *text, siz
 	return text;
 }
 
-/* The width of the column: that of the longest name, but at most 40. */
-static int object_width(const struct hotspot *rows, size_t n)
+/* What precedes the object: percent, instructions, and calls or executions. */
+#define FIGURES (7 + 1 + 17 + 1 + 13 + 2)
+
+/* The width of the column: that of the longest name, but at most 40, and on a terminal a third of
+ * what the figures leave. */
+static unsigned object_width(const struct out *out, const struct hotspot *rows, size_t n)
 {
-	size_t width = strlen("object");
+	const unsigned rest = pretty_rest(out, FIGURES), limit = rest ? rest / 3 : 40;
+	unsigned width = (unsigned)strlen("object");
 
 	for (size_t i = 0; i < n; i++) {
-		size_t length = strlen(rows[i].name.dso);
+		const unsigned columns = pretty_columns(rows[i].name.dso);
 
-		if (length > width && length <= 40)
-			width = length;
+		if (columns > width)
+			width = columns <= limit ? columns : rest && limit > width ? limit : width;
 	}
-	return (int)width;
+	return width;
+}
+
+static void put_row(struct out *out, const struct table *t, const struct hotspot *row,
+		    unsigned width)
+{
+	char a[PRETTY_NUMBER], b[PRETTY_NUMBER], name[1024], size[32] = "";
+
+	if (t->blocks)
+		snprintf(size, sizeof(size), "  [%u instruction%s]", row->ninsn,
+			 row->ninsn == 1 ? "" : "s");
+	pretty_percent(out, row->instructions, t->total);
+	out_format(out, " %17s %13s  ", pretty_number(row->instructions, a),
+		   pretty_number(t->blocks ? row->executions : row->calls, b));
+	pretty_column(out, row->name.dso, width);
+	out_char(out, ' ');
+	pretty_name(out, label(row, t->blocks, name, sizeof(name)),
+		    pretty_rest(out, FIGURES + width + 1 + (unsigned)strlen(size)));
+	out_text(out, size);
+	out_char(out, '\n');
 }
 
 void table_text(struct out *out, const struct table *t)
 {
-	int width = object_width(t->rows, t->shown);
-	char a[32], b[32], name[1024];
+	const unsigned width = object_width(out, t->rows, t->shown);
 
-	out_format(out, "%7s %17s %13s  %-*s %s\n", "percent", "instructions",
-		   t->blocks ? "executions" : "calls", width, "object",
-		   t->blocks ? "block" : "function");
-	for (size_t i = 0; i < t->shown; i++) {
-		const struct hotspot *row = &t->rows[i];
-
-		out_format(out, "%6.2f%% %17s %13s  %-*s ", percent(row->instructions, t->total),
-			   grouped(row->instructions, a),
-			   grouped(t->blocks ? row->executions : row->calls, b), width,
-			   row->name.dso);
-		out_text(out, label(row, t->blocks, name, sizeof(name)));
-		if (t->blocks)
-			out_format(out, "  [%u instruction%s]", row->ninsn,
-				   row->ninsn == 1 ? "" : "s");
-		out_char(out, '\n');
-	}
+	pretty_head(out, "%7s %17s %13s  %-*s %s\n", "percent", "instructions",
+		    t->blocks ? "executions" : "calls", (int)width, "object",
+		    t->blocks ? "block" : "function");
+	for (size_t i = 0; i < t->shown; i++)
+		put_row(out, t, &t->rows[i], width);
 	if (t->shown < t->count)
 		out_format(out, "%zu more (--limit=0 shows all)\n", t->count - t->shown);
 }

@@ -26,7 +26,4 @@ void table_tsv(struct out *out, const struct table *table);
 /* Writes the array "functions" or "hottest_blocks" into the object that is open. */
 void table_json(struct json *j, const struct table *table);
 
-/* Writes 12345678 as "12,345,678" into `text`, and returns it. */
-const char *grouped(uint64_t value, char text[32]);
-
 #endif

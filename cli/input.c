@@ -3,6 +3,7 @@
 #include "set_options.h"
 
 #include "base/text.h"
+#include "output/pager.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -322,8 +323,16 @@ int output_open(const struct command *command, const struct input *input, struct
 {
 	struct ptah_message why = {""};
 	int status = out_open(input->output, out, &why);
+	const bool is_file = input->output && strcmp(input->output, "-") != 0;
+	struct out_look look;
 
-	return status < 0 ? fail(command, "%s", why.text) : 0;
+	if (status < 0)
+		return fail(command, "%s", why.text);
+	terminal_look(is_file ? -1 : STDOUT_FILENO, (enum color_when)input->color, &look);
+	out_set_look(*out, &look);
+	if (!input->output && !input->no_pager)
+		out_set_pager(*out, pager_command());
+	return 0;
 }
 
 int output_close(const struct command *command, struct out *out, int status)

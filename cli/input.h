@@ -63,6 +63,8 @@ struct input {
 	bool force;
 	bool quiet;
 	bool no_progress;
+	bool no_pager;
+	int color; /* enum color_when */
 	bool no_symbols;
 	uint64_t limit;	  /* rows to show; 0: all */
 	uint64_t pid;	  /* 0: all */
@@ -81,7 +83,7 @@ extern const struct option_def input_options[], /* --input */
     raw_options[],				/* --pt, and what describes it */
     ptxed_options[],	    /* the same as libipt's ptxed spells it: in no help and no completion */
     decode_options[],	    /* which streams are decoded, and how */
-    output_options[],	    /* --output */
+    output_options[],	    /* --output, --color and --no-pager */
     format_options[],	    /* --format: text, json or tsv */
     jobs_options[],	    /* --jobs of a command that counts: all processors by default */
     ordered_jobs_options[], /* --jobs of a command that reads item by item: one by default */
@@ -133,7 +135,8 @@ void input_notes(const struct input *input, const struct ptah_session *session);
 size_t input_shown(const struct input *input, size_t count);
 
 /*
- * Both return an exit code, and have printed a message on failure. output_close() returns `status`
+ * output_open() also sets colours and, on a terminal, the pager. Both return an exit code, and have
+ * printed a message on failure. output_close() returns `status`
  * if all was written; after Ctrl-C it leaves no file.
  */
 int output_open(const struct command *command, const struct input *input, struct out **out);

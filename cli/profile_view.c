@@ -3,8 +3,11 @@
 #include "profile_view.h"
 
 #include "output/fields.h"
+#include "output/pretty.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 const char *const profile_by_words[] = {"branches", "blocks", "edges", "functions", NULL};
 
@@ -64,22 +67,47 @@ static double percent(const struct profile_shown *row)
 	return known ? 100.0 * (double)row->taken / (double)known : 0;
 }
 
+/* Writes "from -> to". `used`: the columns before it. What one name does not need of its half of
+ * the line is left to the other. */
+static void put_pair(struct out *out, const struct profile_shown *row, unsigned used)
+{
+	const unsigned rest = pretty_rest(out, used + 4), to = pretty_columns(row->to_symbol);
+	unsigned written;
+
+	written = pretty_name(out, row->from_symbol, to < rest / 2 ? rest - to : rest / 2);
+	out_text(out, " -> ");
+	pretty_name(out, row->to_symbol, rest > written ? rest - written : rest);
+	out_char(out, '\n');
+}
+
 static void put_branch(struct out *out, const struct profile_shown *row)
 {
-	out_format(out, "%15" PRIu64 " %15" PRIu64 " %6.2f%%  %s -> %s\n", row->count, row->taken,
-		   percent(row), row->from_symbol, row->to_symbol);
+	char a[PRETTY_NUMBER], b[PRETTY_NUMBER];
+
+	out_format(out, "%15s %15s %6.2f%%  ", pretty_number(row->count, a),
+		   pretty_number(row->taken, b), percent(row));
+	put_pair(out, row, 15 + 1 + 15 + 1 + 7 + 2);
 }
 
 static void put_block(struct out *out, const struct profile_shown *row)
 {
-	out_format(out, "%15" PRIu64 " %17" PRIu64 "  %s [%" PRIu64 " bytes] %s\n", row->count,
-		   row->instructions, row->from_symbol, row->to - row->from, row->insn_class);
+	char a[PRETTY_NUMBER], b[PRETTY_NUMBER], end[64];
+
+	snprintf(end, sizeof(end), " [%" PRIu64 " bytes] %s", row->to - row->from, row->insn_class);
+	out_format(out, "%15s %17s  ", pretty_number(row->count, a),
+		   pretty_number(row->instructions, b));
+	pretty_name(out, row->from_symbol,
+		    pretty_rest(out, 15 + 1 + 17 + 2 + (unsigned)strlen(end)));
+	out_text(out, end);
+	out_char(out, '\n');
 }
 
 static void put_edge(struct out *out, const struct profile_shown *row)
 {
-	out_format(out, "%15" PRIu64 " %-14s %s -> %s\n", row->count, row->insn_class,
-		   row->from_symbol, row->to_symbol);
+	char a[PRETTY_NUMBER];
+
+	out_format(out, "%15s %-14s ", pretty_number(row->count, a), row->insn_class);
+	put_pair(out, row, 15 + 1 + 14 + 1);
 }
 
 static const struct kind kinds[] = {
@@ -95,7 +123,7 @@ static void begin_text(void *view)
 {
 	struct profile_view *v = view;
 
-	out_text(v->out, kinds[v->by].head);
+	pretty_head(v->out, "%s", kinds[v->by].head);
 }
 
 static void put_text(void *view, const void *row)

@@ -38,7 +38,7 @@ void progress_at(struct progress *p, uint64_t offset)
 	if (!p->on || !p->total)
 		return;
 	t = now();
-	if (t - p->last < 0.2)
+	if (t - p->last < 0.2 || !isatty(STDERR_FILENO)) /* the pager may have taken it over */
 		return;
 	p->last = t;
 	p->shown = true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Prints events, errors and losses between the lines of `ptah script`. */
 #include "output/items.h"
+#include "output/pretty.h"
 #include "script_view.h"
 
 #include <inttypes.h>
@@ -26,6 +27,7 @@ void script_event_text(void *view, const void *event)
 	const struct ptah_item *item = event;
 
 	script_put_prefix(s);
+	pretty_style(s->out, script_is_loss(item) ? PRETTY_BAD : PRETTY_FAINT);
 	out_format(s->out, "# %s", ptah_item_name(item->type));
 	if (item->type == PTAH_ITEM_ERROR && item->flags & PTAH_ITEM_IP_SUPPRESSED)
 		out_format(s->out, ": %s; last at an unknown address", ptah_strerror(item->status));
@@ -37,7 +39,9 @@ void script_event_text(void *view, const void *event)
 	item_fields_text(s->out, item);
 	if (item->tsc)
 		out_format(s->out, " tsc %" PRIu64, item->tsc);
-	out_format(s->out, " offset 0x%" PRIx64 "\n", item->offset);
+	out_format(s->out, " offset 0x%" PRIx64, item->offset);
+	pretty_style(s->out, PRETTY_PLAIN);
+	out_char(s->out, '\n');
 }
 
 void script_event_json(void *view, const void *event)

@@ -222,6 +222,8 @@ const struct option_def decode_options[] = {
     {0},
 };
 
+static const char *const color_choices[] = {"auto", "always", "never", NULL};
+
 const struct option_def output_options[] = {
     {.name = "output",
      .letter = 'o',
@@ -232,6 +234,19 @@ const struct option_def output_options[] = {
      .help = "write to FILE instead of standard output",
      .man = "Write to *FILE* instead of standard output. It is written as *FILE*.tmp "
 	    "and renamed at the end, so that *FILE* is never incomplete."},
+    {.name = "color",
+     .kind = OPTION_CHOICE,
+     .at = offsetof(struct input, color),
+     .arg = "WHEN",
+     .choices = color_choices,
+     .help = "colours: auto, always or never (default: auto)",
+     .man = "Colours in text: *auto* (on a terminal, unless `NO_COLOR` is set or `TERM` is "
+	    "dumb), *always* or *never*. Default: *auto*."},
+    {.name = "no-pager",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct input, no_pager),
+     .help = "no pager, even on a terminal",
+     .man = "Print to the terminal directly, not through the pager that `ptah`(1) describes."},
     {0},
 };
 

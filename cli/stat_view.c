@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "output/fields.h"
+#include "output/pretty.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -190,9 +191,28 @@ static void end_tsv(void *view)
 
 /* Text */
 
+static void put_inner_line(struct out *out, const char *what, uint64_t value)
+{
+	char text[PRETTY_NUMBER];
+
+	out_format(out, "    %-22s %16s\n", what, pretty_number(value, text));
+}
+
 static void put_line(struct out *out, const char *what, uint64_t value)
 {
-	out_format(out, "  %-24s %16" PRIu64 "\n", what, value);
+	char text[PRETTY_NUMBER];
+
+	out_format(out, "  %-24s %16s\n", what, pretty_number(value, text));
+}
+
+/* A line that should be 0. */
+static void put_losses(struct out *out, const char *what, uint64_t value)
+{
+	char line[64], text[PRETTY_NUMBER];
+
+	snprintf(line, sizeof(line), "  %-24s %16s", what, pretty_number(value, text));
+	pretty_text(out, value ? PRETTY_BAD : PRETTY_PLAIN, line);
+	out_char(out, '\n');
 }
 
 static void put_name(struct out *out, const struct ptah_stream_info *info)
@@ -213,18 +233,17 @@ static void put_counts_text(struct out *out, const struct stat_counts *c,
 {
 	put_line(out, "bytes", c->bytes);
 	if (c->bad_bytes)
-		put_line(out, "bad bytes", c->bad_bytes);
+		put_losses(out, "bad bytes", c->bad_bytes);
 	if (c->lost_bytes)
-		put_line(out, "lost bytes", c->lost_bytes);
+		put_losses(out, "lost bytes", c->lost_bytes);
 	put_line(out, "blocks", c->blocks);
 	put_line(out, "instructions", c->instructions);
 	for (unsigned i = 1; i < PTAH_INSN_CLASS_MAX; i++)
 		if (c->classes[i])
-			out_format(out, "    %-22s %16" PRIu64 "\n", ptah_insn_class_name(i),
-				   c->classes[i]);
+			put_inner_line(out, ptah_insn_class_name(i), c->classes[i]);
 	out_format(out, "  %-24s %16.3f\n", "bits per instruction",
 		   ratio(8.0 * (double)c->bytes, (double)c->instructions));
-	put_line(out, "errors", c->errors);
+	put_losses(out, "errors", c->errors);
 	if (c->errors) {
 		out_text(out, "    the first ");
 		if (bad) {
@@ -236,7 +255,7 @@ static void put_counts_text(struct out *out, const struct stat_counts *c,
 			   c->first_error.offset, c->first_error.ip,
 			   ptah_strerror(c->first_error.status));
 	}
-	put_line(out, "overflows", c->overflows);
+	put_losses(out, "overflows", c->overflows);
 	if (c->gaps)
 		put_line(out, "gaps without TNT packets", c->gaps);
 	out_format(out, "  %-24s %16.1f\n  %-24s %16.1f\n", "decoded, MB/s",
@@ -245,8 +264,7 @@ static void put_counts_text(struct out *out, const struct stat_counts *c,
 	out_text(out, "  packets\n");
 	for (unsigned i = 0; i < PTAH_PACKET_TYPE_MAX; i++)
 		if (c->packets[i])
-			out_format(out, "    %-22s %16" PRIu64 "\n", ptah_packet_name(i),
-				   c->packets[i]);
+			put_inner_line(out, ptah_packet_name(i), c->packets[i]);
 }
 
 struct stat_kept {
@@ -298,15 +316,15 @@ static void put_stream_text(struct out *out, const struct stat_kept *k)
 	put_counts_text(out, &k->counts, NULL);
 	for (size_t i = 0; i < k->share_count; i++) {
 		const struct process_share *share = &k->shares[i];
-		char name[16];
+		char name[16], number[PRETTY_NUMBER];
 
 		snprintf(name, sizeof(name), "%d", share->pid);
 		if (share->pid < -1) { /* an address space, which has a name instead of a pid */
 			memcpy(name, share->comm, sizeof(name));
 			text_clean(name);
 		}
-		out_format(out, "  process %-16s %16" PRIu64 " instructions\n", name,
-			   share->instructions);
+		out_format(out, "  process %-16s %16s instructions\n", name,
+			   pretty_number(share->instructions, number));
 	}
 }
 

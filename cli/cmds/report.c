@@ -3,6 +3,7 @@
 #include "function_table.h"
 #include "input.h"
 #include "base/text.h"
+#include "output/pretty.h"
 #include "process_shares.h"
 #include "render.h"
 
@@ -156,7 +157,7 @@ static void put_programs_json(struct json *j, const struct reporting *r)
 static void put_programs_text(struct out *out, const struct reporting *r, uint64_t total)
 {
 	const size_t shown = r->count < MOST_PROGRAMS ? r->count : MOST_PROGRAMS;
-	char text[32];
+	char text[PRETTY_NUMBER];
 
 	if (r->count < 2)
 		return;
@@ -165,7 +166,7 @@ static void put_programs_text(struct out *out, const struct reporting *r, uint64
 
 		out_format(out, "# %6.2f%% %17s instructions  %-16s",
 			   total ? 100.0 * (double)p->instructions / (double)total : 0.0,
-			   grouped(p->instructions, text), p->comm[0] ? p->comm : "-");
+			   pretty_number(p->instructions, text), p->comm[0] ? p->comm : "-");
 		if (p->threads)
 			out_format(out, " %" PRIu64 " thread%s", p->threads,
 				   p->threads == 1 ? "" : "s");
@@ -207,12 +208,12 @@ static void put_summary_text(struct out *out, const struct ptah_session *session
 			     const struct hotspot_totals *t, const struct reporting *r)
 {
 	const char *command = ptah_session_command(session);
-	char a[32], b[32];
+	char a[PRETTY_NUMBER], b[PRETTY_NUMBER];
 
 	if (command)
 		put_remark(out, "# ", command);
-	out_format(out, "# %s instructions, %s branches, ", grouped(t->instructions, a),
-		   grouped(t->branches, b));
+	out_format(out, "# %s instructions, %s branches, ", pretty_number(t->instructions, a),
+		   pretty_number(t->branches, b));
 	out_format(out, "%" PRIu64 " thread%s, %.2f MB of trace (%.3f bits per instruction)\n",
 		   r->threads, r->threads == 1 ? "" : "s", (double)t->bytes / 1e6,
 		   t->instructions ? 8.0 * (double)t->bytes / (double)t->instructions : 0.0);

@@ -3,6 +3,7 @@
 #include "input.h"
 #include "output/json.h"
 #include "output/fields.h"
+#include "output/pretty.h"
 #include "output/names.h"
 #include "render.h"
 
@@ -148,9 +149,11 @@ static void put_tsv(void *view, const void *verdict)
 
 static void compare(struct out *out, const char *what, uint64_t decoded, uint64_t recorded)
 {
+	char a[PRETTY_NUMBER], b[PRETTY_NUMBER];
+
 	if (decoded != recorded)
-		out_format(out, "    %s: decoded %" PRIu64 ", recorded %" PRIu64 "\n", what,
-			   decoded, recorded);
+		out_format(out, "    %s: decoded %s, recorded %s\n", what,
+			   pretty_number(decoded, a), pretty_number(recorded, b));
 }
 
 /* " in symbol+0x10", if the symbol is known. */
@@ -195,15 +198,18 @@ static void put_result_text(struct verify *v, const struct ptah_stream_info *inf
 			    const struct ptah_verify *r)
 {
 	const struct ptah_truth *d = &r->decoded, *t = &info->truth;
+	char n[4][PRETTY_NUMBER];
 
 	out_format(v->out,
-		   "%" PRIu64 " instructions, %" PRIu64 " conditional, %" PRIu64
-		   " indirect, %" PRIu64 " returns, path %016" PRIx64 ": %s\n",
-		   d->instructions, d->conditional, d->indirect, d->returns, d->path_hash,
-		   r->equal ? "equal" : "DIFFERS");
+		   "%s instructions, %s conditional, %s indirect, %s returns, path %016" PRIx64
+		   ": ",
+		   pretty_number(d->instructions, n[0]), pretty_number(d->conditional, n[1]),
+		   pretty_number(d->indirect, n[2]), pretty_number(d->returns, n[3]), d->path_hash);
+	pretty_text(v->out, r->equal ? PRETTY_GOOD : PRETTY_BAD, r->equal ? "equal" : "DIFFERS");
+	out_char(v->out, '\n');
 	if (r->overflows)
-		out_format(v->out, "    %" PRIu64 " overflows: the recorder could not follow\n",
-			   r->overflows);
+		out_format(v->out, "    %s overflows: the recorder could not follow\n",
+			   pretty_number(r->overflows, n[0]));
 	if (r->equal)
 		return;
 	compare(v->out, "instructions", d->instructions, t->instructions);
@@ -215,9 +221,10 @@ static void put_result_text(struct verify *v, const struct ptah_stream_info *inf
 			   d->path_hash, t->path_hash);
 	if (r->errors)
 		out_format(v->out,
-			   "    %" PRIu64 " errors; the first at offset 0x%" PRIx64
-			   ", ip 0x%" PRIx64 ": %s\n",
-			   r->errors, r->first.offset, r->first.ip, ptah_strerror(r->first.status));
+			   "    %s errors; the first at offset 0x%" PRIx64 ", ip 0x%" PRIx64
+			   ": %s\n",
+			   pretty_number(r->errors, n[0]), r->first.offset, r->first.ip,
+			   ptah_strerror(r->first.status));
 	put_silent_text(v, info, r);
 }
 
@@ -245,20 +252,21 @@ static void put_text(void *view, const void *verdict)
 static void put_total(void *view)
 {
 	const struct verify *v = view;
+	char text[PRETTY_NUMBER];
 
 	out_format(v->out, "%u thread%s: ", v->threads, v->threads == 1 ? "" : "s");
 	if (v->unequal)
-		out_text(v->out, "the decode differs from what ran");
+		pretty_text(v->out, PRETTY_BAD, "the decode differs from what ran");
 	else if (v->unknown || !v->threads)
 		out_text(v->out, "not verified");
 	else
-		out_text(v->out, "decoded exactly what ran");
+		pretty_text(v->out, PRETTY_GOOD, "decoded exactly what ran");
 	if (v->threads > 1 && v->unequal)
 		out_format(v->out, " in %u of them", v->unequal);
 	if (v->threads > 1 && v->unknown)
 		out_format(v->out, ", %u %s", v->unknown, v->unequal ? "not verified" : "of them");
 	if (v->threads > 1)
-		out_format(v->out, ", %" PRIu64 " instructions", v->instructions);
+		out_format(v->out, ", %s instructions", pretty_number(v->instructions, text));
 	out_char(v->out, '\n');
 }
 

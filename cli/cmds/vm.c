@@ -96,7 +96,7 @@ static void put_word(struct out *out, const char *word)
 
 static int print_command(char *const *command)
 {
-	struct input output = {.path = NULL};
+	struct input output = {.no_pager = true};
 	struct out *out;
 	int status = output_open(&command_vm, &output, &out);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Buffered output to a file, a pipe or standard output (out.h). */
+/* Buffered output to a file, a pipe, a pager or standard output (out.h). */
 #include "output/out.h"
 
 #include "base/text.h"
+#include "output/pager.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +21,9 @@ struct out {
 	int fd;
 	int error;
 	char *path, *temporary; /* NULL: standard output, a pipe or a device */
+	struct out_look look;
+	const char *pager_command; /* NULL: none, or it was started already */
+	struct pager *pager;
 	size_t n;
 	char bytes[BUFFER];
 };
@@ -61,12 +65,49 @@ int out_open(const char *path, struct out **out, struct ptah_message *why)
 	return 0;
 }
 
-void out_flush(struct out *o)
+void out_set_look(struct out *o, const struct out_look *look)
+{
+	o->look = *look;
+}
+
+const struct out_look *out_look(const struct out *o)
+{
+	return &o->look;
+}
+
+void out_set_pager(struct out *o, const char *command)
+{
+	o->pager_command = command;
+}
+
+static void start_pager(struct out *o)
+{
+	const char *command = o->pager_command;
+
+	o->pager_command = NULL;
+	o->pager = pager_start(command, &o->fd);
+}
+
+static void close_file(struct out *o)
+{
+	if (o->fd == STDOUT_FILENO)
+		return;
+	if (close(o->fd) && !o->error)
+		o->error = errno;
+	o->fd = STDOUT_FILENO;
+	pager_wait(o->pager);
+	o->pager = NULL;
+}
+
+/* Writes the first `n` of the bytes that wait. */
+static void write_bytes(struct out *o, size_t n)
 {
 	size_t done = 0;
 
-	while (!o->error && done < o->n) {
-		ssize_t k = write(o->fd, o->bytes + done, o->n - done);
+	if (o->pager_command && n)
+		start_pager(o);
+	while (!o->error && done < n) {
+		ssize_t k = write(o->fd, o->bytes + done, n - done);
 
 		if (k < 0 && errno == EINTR)
 			continue;
@@ -75,15 +116,28 @@ void out_flush(struct out *o)
 		else
 			done += (size_t)k;
 	}
-	o->n = 0;
+	o->n -= n;
+	memmove(o->bytes, o->bytes + n, o->n);
+}
+
+void out_flush(struct out *o)
+{
+	write_bytes(o, o->n);
+}
+
+/* Makes room. A pager gets whole lines, because messages on standard error go to it as well. */
+static void write_full(struct out *o)
+{
+	const char *end = o->pager || o->pager_command ? memrchr(o->bytes, '\n', o->n) : NULL;
+
+	write_bytes(o, end ? (size_t)(end + 1 - o->bytes) : o->n);
 }
 
 void out_abort(struct out *o)
 {
 	if (!o)
 		return;
-	if (o->fd != STDOUT_FILENO)
-		close(o->fd);
+	close_file(o);
 	if (o->temporary)
 		unlink(o->temporary);
 	free(o->path);
@@ -96,11 +150,7 @@ int out_close(struct out *o, struct ptah_message *why)
 	int status = 0;
 
 	out_flush(o);
-	if (o->fd != STDOUT_FILENO) {
-		if (close(o->fd) && !o->error)
-			o->error = errno;
-		o->fd = STDOUT_FILENO;
-	}
+	close_file(o);
 	if (!o->error && o->temporary && rename(o->temporary, o->path))
 		o->error = errno;
 	if (o->error && o->error != EPIPE)
@@ -136,7 +186,7 @@ void out_bytes(struct out *o, const char *bytes, size_t n)
 		bytes += k;
 		n -= k;
 		if (o->n == sizeof(o->bytes))
-			out_flush(o);
+			write_full(o);
 	}
 }
 

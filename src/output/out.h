@@ -16,7 +16,24 @@ struct out;
 /* `path`: NULL or "-" is standard output. 0, PTAH_E_NOMEM, or PTAH_E_SYSTEM with a message. */
 int out_open(const char *path, struct out **out, struct ptah_message *why);
 
-/* Flushes, renames and frees. PTAH_E_SYSTEM with a message when something was not written. */
+/* How text for people looks (pretty.h). All 0, as after out_open(): in a file or a pipe. */
+struct out_look {
+	bool color;
+	unsigned columns; /* of the terminal; 0: there is none */
+};
+
+void out_set_look(struct out *out, const struct out_look *look);
+const struct out_look *out_look(const struct out *out);
+
+/*
+ * Shows standard output by the pager `command` (pager.h), which is started with the first bytes: a
+ * command that fails before it prints starts none. The caller keeps the string. Where the pager
+ * cannot be started, the output goes to the terminal directly.
+ */
+void out_set_pager(struct out *out, const char *command);
+
+/* Flushes, renames and frees; waits for the end of the pager. PTAH_E_SYSTEM with a message when
+ * something was not written. */
 int out_close(struct out *out, struct ptah_message *why);
 
 /* Frees, and removes the temporary file. */

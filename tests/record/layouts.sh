@@ -87,7 +87,7 @@ done
 sum() { awk -F'\t' 'FNR > 1 { n += $2 } END { print n }' "$@"; }
 [ "$(sum cpu.report)" = "$(sum a.report b.report)" ] || fail "report: other sums"
 
-"$PTAH" stat -q cpu.data >cpu.stat
+"$PTAH" stat -q cpu.data | tr -d , >cpu.stat
 for file in a b; do
 	"$PTAH" verify --format=tsv $file.data 2>/dev/null |
 		awk -F'\t' 'NR > 1 { print "process", $1, $4, "instructions" }'

@@ -5,7 +5,7 @@
 
 counted() # PACKET: how many the trace holds
 {
-	"$PTAH" stat | awk -v name="$1" '$1 == name { print $2 }'
+	"$PTAH" stat | tr -d , | awk -v name="$1" '$1 == name { print $2 }'
 }
 
 some()
