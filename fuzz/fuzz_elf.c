@@ -3,7 +3,7 @@
  * Proves of ELF files: any file is loaded or refused; reading anywhere in an
  * image that was loaded returns bytes or none, and the same bytes a second
  * time. Symbols of any file are found or not, and a function that is found
- * contains the address that was searched for.
+ * contains the address that was searched for; and so does the piece of it that is reported.
  *
  * Input: eight bytes of load address, then the file.
  */
@@ -30,11 +30,14 @@ static void read_around(const struct ptah_image *image, uint64_t address)
 static void look_up(const char *path, size_t size)
 {
 	struct ptah_symbols *symbols;
+	struct ptah_function bounds;
 	struct ptah_symbol symbol;
 	uint64_t at[] = {0, 0x78, 0x1000, size / 2, size, UINT64_MAX};
 
 	CHECK(!ptah_symbols_new(NULL, &symbols));
 	for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++) {
+		if (ptah_symbols_bounds(symbols, path, at[i], UINT64_C(1) << 62, &bounds))
+			CHECK((UINT64_C(1) << 62) - bounds.low < bounds.high - bounds.low);
 		if (!ptah_symbols_lookup(symbols, path, at[i], &symbol))
 			continue;
 		CHECK(symbol.name && strlen(symbol.name) > 0);

@@ -16,6 +16,7 @@
 static void look_up(const struct ptah_symbols *symbols, uint64_t text)
 {
 	struct ptah_kernel_symbol symbol;
+	struct ptah_function bounds;
 
 	for (uint64_t i = 0; i < 64; i++) {
 		/* Dense at first, then farther away; and the last addresses of all. */
@@ -24,6 +25,8 @@ static void look_up(const struct ptah_symbols *symbols, uint64_t text)
 		for (size_t k = 0; k < sizeof(at) / sizeof(*at); k++) {
 			if (!ptah_symbols_lookup_kernel(symbols, at[k], &symbol))
 				continue;
+			CHECK(ptah_symbols_bounds_kernel(symbols, at[k], &bounds));
+			CHECK(at[k] >= bounds.low && at[k] < bounds.high);
 			CHECK(symbol.name && strlen(symbol.name) > 0 && symbol.module);
 			CHECK(at[k] >= symbol.start && at[k] - symbol.start < symbol.size);
 		}

@@ -15,6 +15,7 @@
 
 #include <ptah/api.h>
 #include <ptah/error.h>
+#include <ptah/function.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,6 +39,14 @@ PTAH_API void ptah_symbols_free(struct ptah_symbols *symbols);
 /* The function that holds the byte at `file_offset` of `path`. false: not known. */
 PTAH_API bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path,
 				  uint64_t file_offset, struct ptah_symbol *symbol);
+
+/*
+ * The bounds in memory of the function that holds the byte at `file_offset` of `path`, which is at
+ * `address` there. false: not known. PTAH_FUNCTION_SECTION: the file has no function here.
+ */
+PTAH_API bool ptah_symbols_bounds(struct ptah_symbols *symbols, const char *path,
+				  uint64_t file_offset, uint64_t address,
+				  struct ptah_function *function);
 
 /*
  * Finds functions by name, including aliases and static functions: *symbol is
@@ -78,6 +87,13 @@ PTAH_API int ptah_symbols_add_vmlinux(struct ptah_symbols *symbols, const char *
 /* The function of the kernel that holds the byte at `address`. false: not known. */
 PTAH_API bool ptah_symbols_lookup_kernel(const struct ptah_symbols *symbols, uint64_t address,
 					 struct ptah_kernel_symbol *symbol);
+
+/*
+ * Its bounds. Lists like /proc/kallsyms have no sizes: a function ends where the next symbol
+ * begins, and a label in the middle of a function is taken for one.
+ */
+PTAH_API bool ptah_symbols_bounds_kernel(const struct ptah_symbols *symbols, uint64_t address,
+					 struct ptah_function *function);
 
 /* An executable segment of an ELF file: `size` bytes from `offset` on are mapped at `address`. */
 struct ptah_elf_segment {

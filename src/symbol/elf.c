@@ -2,6 +2,8 @@
 /* Reads the functions of an ELF file into a table: from symbols, PLTs, frames and sections. */
 #include "symbol/elf.h"
 
+#include "symbol/fragments.h"
+
 #include <ptah/error.h>
 
 #include <stdlib.h>
@@ -177,13 +179,24 @@ bool symbol_is_code(const GElf_Sym *symbol, const char *name)
 	       (type == STT_NOTYPE && strncmp(name, ".L", 2) != 0);
 }
 
-static void add_symbol(const struct symbol_file *file, const GElf_Sym *symbol, const char *name,
+/* What the names of functions say of them. */
+static unsigned name_flags(const char *name)
+{
+	size_t length;
+
+	if (strncmp(name, "_dl_runtime_resolve", 19) == 0 ||
+	    strncmp(name, "_dl_runtime_profile", 19) == 0)
+		return PTAH_FUNCTION_RESOLVER;
+	return symbol_is_fragment(name, &length) ? PTAH_FUNCTION_FRAGMENT : 0;
+}
+
+/* Adds a symbol. That of a fragment has its group in place of its parent for the moment. */
+static void add_symbol(const GElf_Sym *symbol, const char *name, uint64_t group,
 		       struct symbol_ranges *ranges, struct symbol_names *names)
 {
-	uint64_t offset, end = symbol->st_value + symbol->st_size;
+	uint64_t end = symbol->st_value + symbol->st_size;
+	unsigned flags = name_flags(name);
 
-	if (!symbol_is_code(symbol, name) || !symbol_file_offset(file, symbol->st_value, &offset))
-		return;
 	/* The size is missing or absurd: bound_unsized() sets it. */
 	if (end <= symbol->st_value)
 		end = symbol->st_value + 1;
@@ -193,29 +206,111 @@ static void add_symbol(const struct symbol_file *file, const GElf_Sym *symbol, c
 				      .head = symbol->st_value,
 				      .size = end - symbol->st_value,
 				      .name = symbol_names_add(names, name, ""),
+				      .parent = flags & PTAH_FUNCTION_FRAGMENT ? group : 0,
 				      .rank = (uint8_t)symbol_rank(symbol),
+				      .flags = (uint8_t)flags,
 				      .named = true,
 				  });
+}
+
+/* A table of symbols. */
+struct table {
+	const struct symbol_file *file;
+	Elf_Data *data, *strings;
+	int next;
+	uint64_t file_group, group; /* local symbols follow the name of their source file */
+};
+
+/* The next symbol of code. False at the end. */
+static bool next_symbol(struct table *t, GElf_Sym *symbol, char name[SYMBOL_NAME_MAX])
+{
+	uint64_t offset;
+
+	while (gelf_getsym(t->data, t->next++, symbol)) {
+		if (GELF_ST_TYPE(symbol->st_info) == STT_FILE)
+			t->file_group++;
+		if (symbol->st_shndx == SHN_UNDEF)
+			continue;
+		symbol_string(t->strings, symbol->st_name, name, SYMBOL_NAME_MAX);
+		t->group = GELF_ST_BIND(symbol->st_info) == STB_LOCAL ? t->file_group
+								      : SYMBOL_GROUP_GLOBAL;
+		if (symbol_is_code(symbol, name) &&
+		    symbol_file_offset(t->file, symbol->st_value, &offset))
+			return true;
+	}
+	return false;
+}
+
+/* Finds the functions of the fragments among the ranges from `first` on. */
+static void find_parents(struct table table, struct symbol_parents *parents,
+			 struct symbol_ranges *ranges, size_t first,
+			 const struct symbol_names *names)
+{
+	char name[SYMBOL_NAME_MAX];
+	GElf_Sym symbol;
+
+	symbol_parents_sort(parents);
+	while (parents->count && next_symbol(&table, &symbol, name))
+		symbol_parents_offer(parents, name, table.group, symbol.st_value);
+	for (size_t i = first; i < ranges->count && !names->failed; i++) {
+		struct symbol_range *r = &ranges->items[i];
+
+		if (!(r->flags & PTAH_FUNCTION_FRAGMENT))
+			continue;
+		r->parent = symbol_parents_find(parents, names->bytes + r->name, r->parent);
+		if (!r->parent)
+			r->flags |= PTAH_FUNCTION_NO_PARENT;
+	}
+}
+
+static void read_table(struct table table, struct symbol_ranges *ranges, struct symbol_names *names)
+{
+	const struct table begin = table;
+	const size_t first = ranges->count;
+	struct symbol_parents parents = {0};
+	char name[SYMBOL_NAME_MAX];
+	GElf_Sym symbol;
+
+	while (next_symbol(&table, &symbol, name)) {
+		add_symbol(&symbol, name, table.group, ranges, names);
+		symbol_parents_want(&parents, name, table.group);
+	}
+	find_parents(begin, &parents, ranges, first, names);
+	symbol_parents_free(&parents);
 }
 
 static void add_symbol_table(const struct symbol_file *file, Elf *elf, unsigned type,
 			     struct symbol_ranges *ranges, struct symbol_names *names)
 {
 	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
+		struct table table = {.file = file, .file_group = SYMBOL_GROUP_GLOBAL + 1};
 		GElf_Shdr header;
-		Elf_Data *data, *strings;
-		GElf_Sym symbol;
-		char name[SYMBOL_NAME_MAX];
 
 		if (!gelf_getshdr(section, &header) || header.sh_type != type)
 			continue;
-		data = elf_getdata(section, NULL);
-		strings = symbol_string_table(elf, header.sh_link);
-		for (int i = 0; data && gelf_getsym(data, i, &symbol); i++) {
-			symbol_string(strings, symbol.st_name, name, sizeof(name));
-			add_symbol(file, &symbol, name, ranges, names);
-		}
+		table.data = elf_getdata(section, NULL);
+		table.strings = symbol_string_table(elf, header.sh_link);
+		if (table.data)
+			read_table(table, ranges, names);
 		return;
+	}
+}
+
+/* An untyped symbol without a size in the middle of a function is a label of this function. */
+static void mark_labels(struct symbol_ranges *symbols)
+{
+	uint64_t end = 0, head = 0;
+
+	for (size_t i = 0; i < symbols->count; i++) {
+		struct symbol_range *r = &symbols->items[i];
+
+		if (r->rank & SYMBOL_RANK_SIZED) {
+			head = r->end > end ? r->start : head;
+			end = r->end > end ? r->end : end;
+		} else if (r->start < end && !(r->rank & SYMBOL_RANK_FUNCTION) && !r->flags) {
+			r->parent = head;
+			r->end = end;
+		}
 	}
 }
 
@@ -230,7 +325,7 @@ static void bound_unsized(struct symbol_ranges *symbols, const struct symbol_ran
 		if (r->rank & SYMBOL_RANK_SIZED)
 			continue;
 		section = symbol_ranges_find(sections, r->start);
-		if (section)
+		if (section && !r->parent)
 			r->end = section->end;
 		r->end = symbol_ranges_next(symbols, r->start, r->end);
 		r->end = symbol_ranges_next(frames, r->start, r->end);
@@ -257,6 +352,7 @@ static void add_sections(Elf *elf, struct symbol_ranges *ranges, struct symbol_n
 				      .head = header.sh_addr,
 				      .size = header.sh_size,
 				      .name = symbol_names_add(names, *name ? name : "code", ""),
+				      .flags = PTAH_FUNCTION_SECTION,
 				  });
 	}
 	symbol_ranges_sort(ranges, names);
@@ -276,18 +372,40 @@ static void add_symbols(struct symbol_file *file, Elf *elf, const char *path, co
 	symbol_ranges_sort(&file->ranges, &file->names);
 }
 
+/* Is it the dynamic linker, by the name that it has for programs (DT_SONAME)? */
+static bool is_dynamic_linker(Elf *elf)
+{
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
+		GElf_Shdr header;
+		Elf_Data *data;
+		GElf_Dyn entry;
+		char name[16] = "";
+
+		if (!gelf_getshdr(section, &header) || header.sh_type != SHT_DYNAMIC)
+			continue;
+		data = elf_getdata(section, NULL);
+		for (int i = 0; data && gelf_getdyn(data, i, &entry); i++)
+			if (entry.d_tag == DT_SONAME)
+				symbol_string(symbol_string_table(elf, header.sh_link),
+					      entry.d_un.d_val, name, sizeof(name));
+		return strncmp(name, "ld-linux", 8) == 0;
+	}
+	return false;
+}
+
 /* The best sources come first: symbols, then linkage tables, frames, sections. */
 static void build(struct symbol_file *file, Elf *elf, const char *path, const char *root)
 {
 	struct symbol_ranges frames = {0}, plt = {0}, tables = {0}, sections = {0};
 
 	add_sections(elf, &sections, &file->names);
-	symbol_add_frames(elf, &frames, &file->names);
+	symbol_add_frames(elf, is_dynamic_linker(elf), &frames, &file->names);
 	symbol_ranges_sort(&frames, &file->names);
 	add_symbols(file, elf, path, root);
 	symbol_add_plt(elf, &plt, &tables, &file->ranges, &file->names);
 	symbol_ranges_sort(&plt, &file->names);
 	symbol_ranges_sort(&tables, &file->names);
+	mark_labels(&file->ranges);
 	bound_unsized(&file->ranges, &frames, &sections);
 	symbol_ranges_flatten(&file->ranges);
 	symbol_ranges_flatten(&plt);

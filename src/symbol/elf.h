@@ -76,8 +76,12 @@ Elf_Data *symbol_section_names(Elf *elf);
 void symbol_add_plt(Elf *elf, struct symbol_ranges *plt, struct symbol_ranges *tables,
 		    const struct symbol_ranges *symbols, struct symbol_names *names);
 
-/* Adds a range without a name for each function frame in .eh_frame (frames.c). */
-void symbol_add_frames(Elf *elf, struct symbol_ranges *ranges, struct symbol_names *names);
+/*
+ * Adds a range without a name for each function frame in .eh_frame (frames.c). `linker`: the file
+ * is the dynamic linker.
+ */
+void symbol_add_frames(Elf *elf, bool linker, struct symbol_ranges *ranges,
+		       struct symbol_names *names);
 
 /* Opens the debug file that belongs to `elf` (debug_file.c). */
 bool symbol_debug_open(Elf *elf, const char *path, const char *root, struct symbol_elf *debug);

@@ -28,14 +28,6 @@ enum {
 
 #define CIE_MAX 256
 
-struct frames {
-	const uint8_t *bytes;
-	size_t size;
-	uint64_t address;
-	uint64_t cie; /* offset of the CIE that `encoding` belongs to */
-	unsigned encoding;
-};
-
 static uint64_t read_leb(struct reader *r)
 {
 	uint64_t value = 0;
@@ -79,10 +71,101 @@ static unsigned byte_of(struct reader *r)
 	return byte ? *byte : 0;
 }
 
-/* Reads a CIE's "R" augmentation: the encoding of addresses in its FDEs. */
-static unsigned cie_encoding(struct reader *r)
+/* Call frame instructions (DW_CFA_...). */
+enum {
+	CFA_NOP = 0x00,
+	CFA_OFFSET_EXTENDED = 0x05,
+	CFA_UNDEFINED = 0x07,
+	CFA_SAME_VALUE = 0x08,
+	CFA_REMEMBER_STATE = 0x0a,
+	CFA_DEF_CFA = 0x0c,
+	CFA_DEF_CFA_REGISTER = 0x0d,
+	CFA_DEF_CFA_OFFSET = 0x0e,
+	CFA_ARGUMENTS_SIZE = 0x2e,
+	CFA_OFFSET = 0x80, /* mask 0xc0, with a register */
+};
+
+enum {
+	REGISTER_RSP = 7,
+	/* Where rsp points at the entry of a function, and of one that a linkage table jumps to. */
+	ENTRY_OFFSET = 8,
+	LINKAGE_OFFSET = 24,
+};
+
+/*
+ * The canonical frame address at one instruction: so far above a register (System V ABI AMD64,
+ * "Call Frame Information").
+ */
+struct cfa {
+	uint64_t reg, offset;
+};
+
+/*
+ * Carries out the instructions for the first byte of a frame. Those of the CIE come first; an
+ * assembler may put there what the first of its FDEs begins with.
+ */
+static void run_cfa(struct reader *r, struct cfa *cfa)
+{
+	while (r->p < r->end && !r->failed) {
+		unsigned op = byte_of(r);
+
+		if ((op & 0xc0) == CFA_OFFSET)
+			op = CFA_SAME_VALUE; /* one operand, too */
+		switch (op) {
+		case CFA_NOP:
+		case CFA_REMEMBER_STATE:
+			break;
+		case CFA_DEF_CFA:
+			cfa->reg = read_leb(r);
+			cfa->offset = read_leb(r);
+			break;
+		case CFA_DEF_CFA_REGISTER:
+			cfa->reg = read_leb(r);
+			break;
+		case CFA_DEF_CFA_OFFSET:
+			cfa->offset = read_leb(r);
+			break;
+		case CFA_OFFSET_EXTENDED:
+			read_leb(r);
+			read_leb(r);
+			break;
+		case CFA_UNDEFINED:
+		case CFA_SAME_VALUE:
+		case CFA_ARGUMENTS_SIZE:
+			read_leb(r);
+			break;
+		default: /* nearly always one that moves on to the second byte */
+			return;
+		}
+	}
+}
+
+struct frames {
+	const uint8_t *bytes;
+	size_t size;
+	uint64_t address;
+	bool linker;
+	uint64_t cie; /* offset of the CIE that the following belongs to */
+	unsigned encoding;
+	bool sized;  /* the FDEs say how long their augmentation is */
+	bool signal; /* the frames are of signal handlers */
+	struct cfa cfa;
+};
+
+/* The reader n bytes further on. */
+static struct reader skipped(struct reader *r, uint64_t n)
+{
+	struct reader rest = *r;
+
+	reader_bytes(&rest, n);
+	return rest;
+}
+
+/* Reads a CIE's augmentation: "R" is the encoding of addresses in its FDEs. */
+static unsigned cie_encoding(struct frames *f, struct reader *r)
 {
 	unsigned version = byte_of(r), encoding = ENCODING_ABSPTR;
+	struct reader rest = {0};
 	size_t n;
 	const char *augmentation = reader_string(r, &n);
 
@@ -92,9 +175,11 @@ static unsigned cie_encoding(struct reader *r)
 		byte_of(r); /* return address register */
 	else
 		read_leb(r);
+	f->sized = n && augmentation[0] == 'z';
+	f->signal = memchr(augmentation, 'S', n);
 	for (size_t i = 0; i < n; i++) {
 		if (augmentation[i] == 'z')
-			read_leb(r);
+			rest = skipped(r, read_leb(r));
 		else if (augmentation[i] == 'R')
 			encoding = byte_of(r);
 		else if (augmentation[i] == 'L')
@@ -104,7 +189,13 @@ static unsigned cie_encoding(struct reader *r)
 		else if (!strchr("SB", augmentation[i]))
 			return ENCODING_UNKNOWN;
 	}
-	return r->failed ? ENCODING_UNKNOWN : encoding;
+	if (r->failed)
+		return ENCODING_UNKNOWN;
+	f->cfa = (struct cfa){REGISTER_RSP, ENTRY_OFFSET};
+	if (f->sized)
+		*r = rest;
+	run_cfa(r, &f->cfa);
+	return encoding;
 }
 
 /* Returns the entry at *at without its length, and moves *at to the next one. False at the end. */
@@ -138,8 +229,25 @@ static unsigned find_encoding(struct frames *f, uint64_t offset)
 	if (entry.end - entry.p > CIE_MAX)
 		entry.end = entry.p + CIE_MAX;
 	f->cie = offset;
-	f->encoding = cie_encoding(&entry);
+	f->encoding = cie_encoding(f, &entry);
 	return f->encoding;
+}
+
+/* What the frame says of the code: only that of a function begins with rsp as a call leaves it. */
+static unsigned frame_flags(const struct frames *f, struct reader *entry)
+{
+	struct cfa cfa = f->cfa;
+
+	if (f->sized)
+		reader_bytes(entry, read_leb(entry));
+	run_cfa(entry, &cfa);
+	if (f->signal || entry->failed)
+		return PTAH_FUNCTION_FRAME;
+	if (f->linker && cfa.reg == REGISTER_RSP && cfa.offset == LINKAGE_OFFSET)
+		return PTAH_FUNCTION_FRAME | PTAH_FUNCTION_RESOLVER;
+	return cfa.reg == REGISTER_RSP && cfa.offset == ENTRY_OFFSET
+		   ? PTAH_FUNCTION_FRAME
+		   : PTAH_FUNCTION_FRAME | PTAH_FUNCTION_FRAGMENT | PTAH_FUNCTION_NO_PARENT;
 }
 
 static void add_frame(struct frames *f, struct reader *entry, uint64_t cie,
@@ -166,6 +274,7 @@ static void add_frame(struct frames *f, struct reader *entry, uint64_t cie,
 				      .head = start,
 				      .size = size,
 				      .name = symbol_names_add(names, "fn_", hex),
+				      .flags = (uint8_t)frame_flags(f, entry),
 				  });
 }
 
@@ -184,7 +293,8 @@ static void read_frames(struct frames *f, struct symbol_ranges *ranges, struct s
 	}
 }
 
-void symbol_add_frames(Elf *elf, struct symbol_ranges *ranges, struct symbol_names *names)
+void symbol_add_frames(Elf *elf, bool linker, struct symbol_ranges *ranges,
+		       struct symbol_names *names)
 {
 	Elf_Data *strings = symbol_section_names(elf);
 
@@ -200,8 +310,12 @@ void symbol_add_frames(Elf *elf, struct symbol_ranges *ranges, struct symbol_nam
 			continue;
 		data = elf_getdata(section, NULL);
 		if (data && data->d_buf) {
-			struct frames f = {data->d_buf, data->d_size, header.sh_addr, UINT64_MAX,
-					   ENCODING_UNKNOWN};
+			struct frames f = {.bytes = data->d_buf,
+					   .size = data->d_size,
+					   .address = header.sh_addr,
+					   .linker = linker,
+					   .cie = UINT64_MAX,
+					   .encoding = ENCODING_UNKNOWN};
 
 			read_frames(&f, ranges, names);
 		}

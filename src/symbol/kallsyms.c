@@ -2,6 +2,7 @@
 /* Reads the names of a kernel's code from a file like /proc/kallsyms, or from vmlinux. */
 #include "symbol/kallsyms.h"
 
+#include "symbol/fragments.h"
 #include "symbol/kernel.h"
 
 #include <errno.h>
@@ -81,6 +82,7 @@ static bool is_code(char type)
 static void add_symbol(struct symbol_kernel *kernel, const struct kallsyms_line *line,
 		       uint64_t address)
 {
+	size_t length;
 	struct symbol_range range = {
 	    .start = address,
 	    .end = address + 1,
@@ -94,6 +96,8 @@ static void add_symbol(struct symbol_kernel *kernel, const struct kallsyms_line 
 		range.rank = line->type == 'T'		? SYMBOL_RANK_GLOBAL
 			     : strchr("wW", line->type) ? SYMBOL_RANK_WEAK
 							: SYMBOL_RANK_LOCAL;
+	if (range.named && symbol_is_fragment(line->name, &length))
+		range.flags = PTAH_FUNCTION_FRAGMENT;
 
 	symbol_names_add(&kernel->names, line->module, "");
 	symbol_ranges_add(&kernel->ranges, range);
@@ -129,10 +133,55 @@ static void bound(struct symbol_kernel *kernel)
 	}
 }
 
+/* A number for each module; the kernel itself and its modules are the groups of symbols. */
+static uint64_t module_group(const char *module)
+{
+	uint64_t group = SYMBOL_GROUP_GLOBAL + 1;
+
+	for (; *module; module++)
+		group = (group ^ (uint8_t)*module) * UINT64_C(0x100000001b3);
+	return group;
+}
+
+/* Finds the functions of fragments. The list does not say which of several with one name it is. */
+static void find_parents(struct symbol_kernel *kernel)
+{
+	struct symbol_parents parents = {0};
+	const char *names = kernel->names.bytes;
+
+	for (size_t i = 0; i < kernel->ranges.count; i++) {
+		const struct symbol_range *r = &kernel->ranges.items[i];
+
+		if (r->flags & PTAH_FUNCTION_FRAGMENT)
+			symbol_parents_want(&parents, names + r->name,
+					    module_group(module_of(kernel, r)));
+	}
+	symbol_parents_sort(&parents);
+	for (size_t i = 0; i < kernel->ranges.count && parents.count; i++) {
+		const struct symbol_range *r = &kernel->ranges.items[i];
+
+		if (r->named)
+			symbol_parents_offer(&parents, names + r->name,
+					     module_group(module_of(kernel, r)), r->start);
+	}
+	for (size_t i = 0; i < kernel->ranges.count; i++) {
+		struct symbol_range *r = &kernel->ranges.items[i];
+
+		if (!(r->flags & PTAH_FUNCTION_FRAGMENT))
+			continue;
+		r->parent = symbol_parents_find(&parents, names + r->name,
+						module_group(module_of(kernel, r)));
+		if (!r->parent)
+			r->flags |= PTAH_FUNCTION_NO_PARENT;
+	}
+	symbol_parents_free(&parents);
+}
+
 /* Makes the ranges searchable. PTAH_E_NOMEM: there are too many, and the list is empty again. */
 static int finish(struct symbol_kernel *kernel)
 {
 	if (!kernel->ranges.failed && !kernel->names.failed) {
+		find_parents(kernel);
 		symbol_ranges_sort(&kernel->ranges, &kernel->names);
 		bound(kernel);
 		return 0;
@@ -190,6 +239,7 @@ int symbol_kernel_read_vmlinux(struct symbol_kernel *kernel, const char *path, u
 		moved.start += slide;
 		moved.end += slide;
 		moved.head += slide;
+		moved.parent += moved.parent ? slide : 0;
 		moved.name = symbol_names_add(&kernel->names, file.names.bytes + r->name, "");
 		symbol_names_add(&kernel->names, "", "");
 		symbol_ranges_add(&kernel->ranges, moved);

@@ -167,6 +167,7 @@ static void add_entries(const struct slots *slots, Elf_Data *data, const GElf_Sh
 			     .size = size,
 			     .name = slot->resolver ? resolver_name(slot->resolver, symbols, names)
 						    : slot->name,
+			     .flags = PTAH_FUNCTION_STUB,
 			     .named = true,
 			 });
 	}
@@ -196,6 +197,7 @@ void symbol_add_plt(Elf *elf, struct symbol_ranges *plt, struct symbol_ranges *t
 					      .head = header.sh_addr,
 					      .size = header.sh_size,
 					      .name = symbol_names_add(names, name, ""),
+					      .flags = PTAH_FUNCTION_STUB,
 					  });
 		data = elf_getdata(section, NULL);
 		if (data)

@@ -7,6 +7,8 @@
 #ifndef PTAH_SYMBOL_RANGES_H
 #define PTAH_SYMBOL_RANGES_H
 
+#include <ptah/function.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +37,13 @@ struct symbol_range {
 	uint64_t start, end;
 	uint64_t head, size;
 	size_t name; /* offset in the list's names */
+	/*
+	 * Where the function begins that the range is a piece of: of a fragment (".cold"), and of a
+	 * label in the middle of a function. 0: the range is a function itself.
+	 */
+	uint64_t parent;
 	uint8_t rank;
+	uint8_t flags; /* enum ptah_function_flags */
 	bool named;
 };
 

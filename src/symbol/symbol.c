@@ -114,6 +114,15 @@ static struct binary *find_entry(struct ptah_symbols *symbols, const char *path)
 	return node ? *node : NULL;
 }
 
+/* The range that holds the byte at `offset` of a file, whose address is `address`; or NULL. */
+static const struct symbol_range *find_range(const struct binary *entry, uint64_t offset,
+					     uint64_t *address)
+{
+	return entry && symbol_file_address(&entry->file, offset, address)
+		   ? symbol_ranges_find(&entry->file.ranges, *address)
+		   : NULL;
+}
+
 bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path, uint64_t file_offset,
 			 struct ptah_symbol *symbol)
 {
@@ -124,9 +133,7 @@ bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path, uint64_
 	if (!symbols || !path || !symbol)
 		return false;
 	entry = find_entry(symbols, path);
-	if (!entry || !symbol_file_address(&entry->file, file_offset, &address))
-		return false;
-	range = symbol_ranges_find(&entry->file.ranges, address);
+	range = find_range(entry, file_offset, &address);
 	if (!range)
 		return false;
 	inside = address - range->head;
@@ -140,6 +147,35 @@ bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path, uint64_
 	    .named = range->named,
 	};
 	return true;
+}
+
+/* The bounds of a range that is `slide` bytes above its address in memory. */
+static struct ptah_function bounds_of(const struct symbol_range *range, uint64_t slide)
+{
+	const bool piece = range->flags & PTAH_FUNCTION_SECTION;
+
+	return (struct ptah_function){
+	    .low = range->start + slide,
+	    .high = range->end + slide,
+	    .start = slide + (range->parent ? range->parent
+			      : piece	    ? range->start
+					    : range->head),
+	    .flags = range->flags,
+	};
+}
+
+bool ptah_symbols_bounds(struct ptah_symbols *symbols, const char *path, uint64_t file_offset,
+			 uint64_t address, struct ptah_function *function)
+{
+	const struct symbol_range *range;
+	uint64_t own;
+
+	if (!symbols || !path || !function)
+		return false;
+	range = find_range(find_entry(symbols, path), file_offset, &own);
+	if (range)
+		*function = bounds_of(range, address - own);
+	return range;
 }
 
 int ptah_symbols_find(struct ptah_symbols *symbols, const char *path, const char *name,
@@ -193,4 +229,17 @@ bool ptah_symbols_lookup_kernel(const struct ptah_symbols *symbols, uint64_t add
 				struct ptah_kernel_symbol *symbol)
 {
 	return symbols && symbol && symbol_kernel_find(&symbols->kernel, address, symbol);
+}
+
+bool ptah_symbols_bounds_kernel(const struct ptah_symbols *symbols, uint64_t address,
+				struct ptah_function *function)
+{
+	const struct symbol_range *range =
+	    symbols && function ? symbol_ranges_find(&symbols->kernel.ranges, address) : NULL;
+
+	if (!range || !range->named)
+		return false;
+	*function = bounds_of(range, 0);
+	function->flags |= PTAH_FUNCTION_KERNEL;
+	return true;
 }

@@ -14,7 +14,13 @@
 
 static struct symbol_range range(uint64_t start, uint64_t end, size_t name, unsigned rank)
 {
-	return (struct symbol_range){start, end, start, end - start, name, (uint8_t)rank, true};
+	return (struct symbol_range){.start = start,
+				     .end = end,
+				     .head = start,
+				     .size = end - start,
+				     .name = name,
+				     .rank = (uint8_t)rank,
+				     .named = true};
 }
 
 static void nested_ranges_keep_the_outer_tail(void **state)

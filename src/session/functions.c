@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds the functions of a session by address: in mapped files and in the kernel (functions.h). */
+#include <ptah/functions.h>
+
+#include "session/session.h"
+
+#include <ptah/symbol.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CORE "[kernel.kallsyms]"
+
+struct ptah_functions {
+	const struct ptah_session *session;
+	pthread_mutex_t lock; /* of what follows */
+	struct ptah_symbols *symbols;
+	bool kernel_read; /* its symbols have been read, or cannot be read */
+};
+
+/* An address and what was mapped there; map.path NULL: nothing is known of that. */
+struct place {
+	int32_t space;
+	uint64_t address;
+	struct ptah_map map;
+};
+
+int ptah_functions_new(const struct ptah_session *session, struct ptah_functions **functions)
+{
+	struct ptah_functions *f;
+	int status;
+
+	if (!session || !functions)
+		return PTAH_E_INVAL;
+	f = calloc(1, sizeof(*f));
+	*functions = NULL;
+	if (!f)
+		return PTAH_E_NOMEM;
+	f->session = session;
+	status = ptah_symbols_new(session->symfs, &f->symbols);
+	if (status < 0 || pthread_mutex_init(&f->lock, NULL)) {
+		ptah_symbols_free(f->symbols);
+		free(f);
+		return PTAH_E_NOMEM;
+	}
+	*functions = f;
+	return 0;
+}
+
+void ptah_functions_free(struct ptah_functions *f)
+{
+	if (!f)
+		return;
+	pthread_mutex_destroy(&f->lock);
+	ptah_symbols_free(f->symbols);
+	free(f);
+}
+
+/* The times of records and of the trace may differ a little: then what is there later counts. */
+static struct place find_place(const struct ptah_functions *f, int32_t space, uint64_t address,
+			       uint64_t tsc)
+{
+	struct place p = {.space = space, .address = address};
+
+	if (!ptah_session_find_map(f->session, space, address, tsc, &p.map) &&
+	    (!tsc || !ptah_session_find_map(f->session, space, address, 0, &p.map)))
+		p.map.path = NULL;
+	return p;
+}
+
+static uint64_t file_offset(const struct place *p)
+{
+	return p->map.file_offset + (p->address - p->map.address);
+}
+
+/* The kernel */
+
+static void read_kernel(struct ptah_functions *f)
+{
+	struct ptah_kernel k;
+	int status = PTAH_E_MISSING;
+
+	if (f->kernel_read)
+		return;
+	f->kernel_read = true;
+	ptah_session_kernel(f->session, &k);
+	if (k.kallsyms)
+		status = ptah_symbols_add_kallsyms(f->symbols, k.kallsyms,
+						   *k.symbol ? k.symbol : "_text", &k.address);
+	if (status < 0 && k.vmlinux)
+		ptah_symbols_add_vmlinux(f->symbols, k.vmlinux, k.slide);
+}
+
+/* Code with a name of its own ("bpf_prog_...") instead of a file. */
+static bool is_kernel_function(const struct place *p)
+{
+	return p->address >= KERNEL_HALF && p->map.path && *p->map.path && *p->map.path != '/' &&
+	       *p->map.path != '[';
+}
+
+/* How far the kernel's symbols are above the place where it was, for an address in the kernel. */
+static uint64_t kernel_shift(const struct ptah_functions *f, const struct place *p)
+{
+	struct ptah_kernel k;
+
+	ptah_session_kernel(f->session, &k);
+	if (!k.address || !p->map.path || strcmp(p->map.path, CORE) != 0)
+		return 0;
+	return k.address + file_offset(p) - p->address;
+}
+
+static bool kernel_bounds(struct ptah_functions *f, const struct place *p,
+			  struct ptah_function *function)
+{
+	const uint64_t shift = kernel_shift(f, p);
+
+	read_kernel(f);
+	if (!ptah_symbols_bounds_kernel(f->symbols, p->address + shift, function))
+		return false;
+	function->low -= shift;
+	function->high -= shift;
+	function->start -= shift;
+	return true;
+}
+
+static bool kernel_name(struct ptah_functions *f, const struct place *p,
+			struct ptah_function_name *name)
+{
+	const uint64_t shift = kernel_shift(f, p);
+	struct ptah_kernel_symbol symbol;
+
+	read_kernel(f);
+	if (!ptah_symbols_lookup_kernel(f->symbols, p->address + shift, &symbol))
+		return false;
+	name->name = symbol.name;
+	name->named = true;
+	name->start = symbol.start - shift;
+	name->file_offset -= p->address - name->start;
+	if (!name->path)
+		name->path = *symbol.module ? symbol.module : CORE;
+	return true;
+}
+
+/* Bounds */
+
+/* The part of a piece that is in the mapping of the address. */
+static void keep_in_map(const struct place *p, struct ptah_function *function)
+{
+	const uint64_t last = p->map.address + (p->map.size - 1);
+
+	if (function->low < p->map.address)
+		function->low = p->map.address;
+	if (function->high > last)
+		function->high = last == UINT64_MAX ? last : last + 1;
+}
+
+static bool find_bounds(struct ptah_functions *f, const struct place *p,
+			struct ptah_function *function)
+{
+	const uint32_t kernel = p->address >= KERNEL_HALF ? PTAH_FUNCTION_KERNEL : 0;
+
+	if (p->map.path && *p->map.path == '/' &&
+	    ptah_symbols_bounds(f->symbols, p->map.path, file_offset(p), p->address, function)) {
+		keep_in_map(p, function);
+		function->flags |= kernel;
+		return true;
+	}
+	if (kernel && !is_kernel_function(p) && kernel_bounds(f, p, function))
+		return true;
+	if (!p->map.path)
+		return false;
+	*function = (struct ptah_function){
+	    .high = UINT64_MAX,
+	    .flags = kernel | (is_kernel_function(p) ? 0 : PTAH_FUNCTION_SECTION),
+	};
+	keep_in_map(p, function);
+	function->start = function->low;
+	return true;
+}
+
+bool ptah_functions_find(struct ptah_functions *f, int32_t space, uint64_t address, uint64_t tsc,
+			 struct ptah_function *function)
+{
+	struct place p;
+	bool found;
+
+	if (!f || !function)
+		return false;
+	p = find_place(f, space, address, tsc);
+	pthread_mutex_lock(&f->lock);
+	found = find_bounds(f, &p, function);
+	pthread_mutex_unlock(&f->lock);
+	return found;
+}
+
+/* Names */
+
+static void find_name(struct ptah_functions *f, const struct place *p,
+		      struct ptah_function_name *name)
+{
+	struct ptah_symbol symbol;
+
+	*name = (struct ptah_function_name){.path = p->map.path, .start = p->address};
+	if (p->map.path)
+		name->file_offset = file_offset(p);
+	if (is_kernel_function(p)) {
+		name->name = p->map.path;
+		name->named = true;
+		name->start = p->map.address;
+		return;
+	}
+	if (p->map.path && *p->map.path == '/' &&
+	    ptah_symbols_lookup(f->symbols, p->map.path, name->file_offset, &symbol)) {
+		name->name = symbol.name;
+		name->named = symbol.named;
+		name->start -= name->file_offset - symbol.start;
+		name->file_offset = symbol.start;
+		return;
+	}
+	if (p->address >= KERNEL_HALF)
+		kernel_name(f, p, name);
+}
+
+bool ptah_functions_name(struct ptah_functions *f, int32_t space, uint64_t address, uint64_t tsc,
+			 struct ptah_function_name *name)
+{
+	struct place p;
+
+	if (!f || !name)
+		return false;
+	p = find_place(f, space, address, tsc);
+	pthread_mutex_lock(&f->lock);
+	find_name(f, &p, name);
+	pthread_mutex_unlock(&f->lock);
+	return name->name || name->path;
+}

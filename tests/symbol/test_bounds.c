@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bounds of functions are those that an assembler source has, with the addresses that nm of
+ * binutils prints for its labels: pieces of functions, labels, aliases, symbols without size,
+ * linkage tables, and files without symbols.
+ */
+#include "../test.h"
+
+#include <ptah/symbol.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/ptah-bounds-XXXXXX";
+
+/* FUNCTION(name, size in bytes): code with a frame of its own. */
+#define FUNCTION(name, size)                                                                       \
+	".type " name ",@function\n" name ": .cfi_startproc\n .skip " size ",0x90\n"               \
+	" .cfi_endproc\n .size " name ",.-" name "\n"
+
+/* A piece that begins in the middle of its function, after a push and a "sub $16, %rsp". */
+#define PIECE(name)                                                                                \
+	".type " name ",@function\n" name ": .cfi_startproc\n .cfi_def_cfa_offset 32\n"            \
+	" .skip 8,0x90\n .cfi_endproc\n .size " name ",.-" name "\n"
+
+static const char first[] = ".file \"first.c\"\n.text\n" FUNCTION("twin", "16") PIECE("twin.cold")
+    /* The visible function, whose piece is local, and a piece without a function. */
+    ".globl shown\n" FUNCTION("shown", "24") PIECE("shown.cold.7") PIECE("orphan.cold")
+    /* Clones are functions. */
+    FUNCTION("shown.part.0", "16") PIECE(
+	"shown.part.0.cold") ".globl alias\n.set alias, shown\n"
+			     /* A label, with a name that nm prints, in the middle of a function. */
+			     ".type outer,@function\nouter: .skip 8,0x90\n"
+			     ".globl inner\ninner: .skip 8,0x90\n.size outer,.-outer\n"
+			     /* A function within another one, and code after it that belongs to the
+				outer one. */
+			     ".type around,@function\naround: .skip 8,0x90\n"
+			     ".type within,@function\nwithin: .skip 4,0x90\n.size within,.-within\n"
+			     ".skip 4,0x90\n.size around,.-around\n"
+			     /* Assembly: functions without a size. */
+			     ".type bare,@function\nbare: .skip 12,0x90\n"
+			     ".type bare2,@function\nbare2: .skip 6,0x90\n"
+			     ".globl last\n.type last,@function\nlast: call extern_one@PLT\n jmp "
+			     "extern_two@PLT\n"
+			     ".size last,.-last\n"
+			     /* Code that no symbol of the stripped file and no frame has. */
+			     "gap: .skip 32,0x90\n.size gap,.-gap\n"
+			     ".section .note.GNU-stack,\"\",@progbits\n";
+
+static const char second[] = ".file \"second.c\"\n.text\n" FUNCTION("twin", "16") PIECE("twin.cold")
+    FUNCTION("_dl_runtime_resolve_xsavec", "16") ".section .note.GNU-stack,\"\",@progbits\n";
+
+/* The dynamic linker's resolver begins with two words more on the stack than a function. */
+static const char linker[] =
+    ".text\nresolver: .cfi_startproc\n .cfi_def_cfa_offset 24\n .skip 16,0x90\n .cfi_endproc\n"
+    ".size resolver,.-resolver\n" FUNCTION("plain",
+					   "16") ".section .note.GNU-stack,\"\",@progbits\n";
+
+static int run(const char *command)
+{
+	return system(command) == 0 ? 0 : -1;
+}
+
+static int write_text(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	return f && fputs(text, f) >= 0 && fclose(f) == 0 ? 0 : -1;
+}
+
+static int make_files(void **state)
+{
+	(void)state;
+	if (!mkdtemp(folder) || chdir(folder) || write_text("first.s", first) ||
+	    write_text("second.s", second) || write_text("linker.s", linker))
+		return -1;
+	return run("cc -shared -nostdlib -Wl,--build-id=none,-Ttext-segment=0x400000,-z,lazy "
+		   "-o all.so first.s second.s && strip -s -o stripped.so all.so && "
+		   "cc -shared -nostdlib -Wl,--build-id=none,-soname,ld-linux-x86-64.so.2 "
+		   "-o linker.so linker.s && strip -s -o ld.so linker.so");
+}
+
+static int remove_files(void **state)
+{
+	char command[64];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	return chdir("/") || run(command);
+}
+
+/* The address of the which-th symbol of this name, in ascending order. */
+static uint64_t address_of(const char *path, const char *name, unsigned which)
+{
+	unsigned long long address = 0;
+	char command[160];
+	FILE *f;
+
+	snprintf(command, sizeof(command), "nm -n %s | grep ' %s$' | sed -n %up", path, name,
+		 which + 1);
+	f = popen(command, "r");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%llx", &address), 1);
+	pclose(f);
+	return address;
+}
+
+/* Where the file was put in memory: its addresses are moved up by so much. */
+#define SLIDE UINT64_C(0x7f1200000000)
+
+/* The text segment, by its addresses. */
+static struct ptah_elf_segment text_of(const char *path)
+{
+	struct ptah_elf_segment *segments, text = {0};
+	int n = ptah_elf_segments(path, 0, &segments);
+
+	assert_true(n > 0);
+	text = segments[n - 1];
+	for (int i = 0; i < n; i++)
+		if (segments[i].size > text.size)
+			text = segments[i];
+	free(segments);
+	return text;
+}
+
+static struct ptah_function bounds(const char *path, uint64_t address)
+{
+	const struct ptah_elf_segment text = text_of(path);
+	struct ptah_function f = {0};
+	struct ptah_symbols *symbols;
+
+	assert_true(address - text.address < text.size);
+	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
+	assert_true(ptah_symbols_bounds(symbols, path, address - text.address + text.offset,
+					address + SLIDE, &f));
+	ptah_symbols_free(symbols);
+	f.low -= SLIDE;
+	f.high -= SLIDE;
+	f.start -= SLIDE;
+	assert_true(f.low <= address && address < f.high);
+	return f;
+}
+
+static void expect(const char *path, uint64_t address, struct ptah_function expected)
+{
+	const struct ptah_function f = bounds(path, address);
+
+	assert_int_equal(f.low, expected.low);
+	assert_int_equal(f.high, expected.high);
+	assert_int_equal(f.start, expected.start);
+	assert_int_equal(f.flags, expected.flags);
+}
+
+static void a_cold_piece_belongs_to_the_function_of_its_source_file(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		const uint64_t twin = address_of("all.so", "twin", i);
+		const uint64_t cold = address_of("all.so", "twin.cold", i);
+
+		expect("all.so", twin + 3, (struct ptah_function){twin, twin + 16, twin, 0});
+		expect("all.so", cold + 3,
+		       (struct ptah_function){cold, cold + 8, twin, PTAH_FUNCTION_FRAGMENT});
+	}
+}
+
+static void a_cold_piece_belongs_to_a_visible_function(void **state)
+{
+	const uint64_t shown = address_of("all.so", "shown", 0);
+	const uint64_t cold = address_of("all.so", "shown.cold.7", 0);
+	const uint64_t part = address_of("all.so", "shown.part.0", 0);
+	const uint64_t part_cold = address_of("all.so", "shown.part.0.cold", 0);
+
+	(void)state;
+	expect("all.so", shown, (struct ptah_function){shown, shown + 24, shown, 0});
+	expect("all.so", cold,
+	       (struct ptah_function){cold, cold + 8, shown, PTAH_FUNCTION_FRAGMENT});
+	expect("all.so", part, (struct ptah_function){part, part + 16, part, 0});
+	expect("all.so", part_cold,
+	       (struct ptah_function){part_cold, part_cold + 8, part, PTAH_FUNCTION_FRAGMENT});
+}
+
+static void a_cold_piece_without_a_function_says_so(void **state)
+{
+	const uint64_t cold = address_of("all.so", "orphan.cold", 0);
+
+	(void)state;
+	expect("all.so", cold,
+	       (struct ptah_function){cold, cold + 8, cold,
+				      PTAH_FUNCTION_FRAGMENT | PTAH_FUNCTION_NO_PARENT});
+}
+
+static void a_label_belongs_to_the_function_around_it(void **state)
+{
+	const uint64_t outer = address_of("all.so", "outer", 0);
+
+	(void)state;
+	assert_int_equal(address_of("all.so", "inner", 0), outer + 8);
+	expect("all.so", outer, (struct ptah_function){outer, outer + 8, outer, 0});
+	expect("all.so", outer + 9, (struct ptah_function){outer + 8, outer + 16, outer, 0});
+}
+
+static void a_function_in_another_one_divides_it(void **state)
+{
+	const uint64_t around = address_of("all.so", "around", 0), within = around + 8;
+
+	(void)state;
+	assert_int_equal(address_of("all.so", "within", 0), within);
+	expect("all.so", around, (struct ptah_function){around, within, around, 0});
+	expect("all.so", within, (struct ptah_function){within, within + 4, within, 0});
+	expect("all.so", within + 4, (struct ptah_function){within + 4, within + 8, around, 0});
+}
+
+static void functions_without_a_size_end_where_the_next_one_begins(void **state)
+{
+	const uint64_t bare = address_of("all.so", "bare", 0), last = bare + 18;
+
+	(void)state;
+	assert_int_equal(address_of("all.so", "bare2", 0), bare + 12);
+	assert_int_equal(address_of("all.so", "last", 0), last);
+	expect("all.so", bare + 11, (struct ptah_function){bare, bare + 12, bare, 0});
+	expect("all.so", bare + 12, (struct ptah_function){bare + 12, last, bare + 12, 0});
+}
+
+static void linkage_tables_are_stubs(void **state)
+{
+	unsigned long long address, offset, size;
+	struct ptah_function f;
+	FILE *list = popen("readelf -SW all.so | sed -n 's/.* \\.plt  *PROGBITS//p'", "r");
+
+	(void)state;
+	assert_non_null(list);
+	assert_int_equal(fscanf(list, "%llx %llx %llx", &address, &offset, &size), 3);
+	pclose(list);
+	assert_true(size >= 48); /* the header, and two functions */
+	for (uint64_t i = 0; i < size; i += 16) {
+		f = bounds("stripped.so", address + i);
+		assert_int_equal(f.flags, PTAH_FUNCTION_STUB);
+		assert_int_equal(f.low, address + i);
+	}
+}
+
+static void the_resolver_is_known_by_name_and_by_its_frame(void **state)
+{
+	const uint64_t named = address_of("all.so", "_dl_runtime_resolve_xsavec", 0);
+	const uint64_t resolver = address_of("linker.so", "resolver", 0), plain = resolver + 16;
+
+	(void)state;
+	expect("all.so", named,
+	       (struct ptah_function){named, named + 16, named, PTAH_FUNCTION_RESOLVER});
+	expect("ld.so", resolver + 1,
+	       (struct ptah_function){resolver, plain, resolver,
+				      PTAH_FUNCTION_RESOLVER | PTAH_FUNCTION_FRAME});
+	expect("ld.so", plain,
+	       (struct ptah_function){plain, plain + 16, plain, PTAH_FUNCTION_FRAME});
+}
+
+static void stripped_files_have_frames_and_pieces(void **state)
+{
+	const uint64_t twin = address_of("all.so", "twin", 0), cold = twin + 16;
+	const uint64_t last = address_of("all.so", "last", 0);
+	const uint64_t gap = address_of("all.so", "gap", 0);
+	const uint64_t next = address_of("all.so", "twin", 1);
+	struct ptah_function f;
+
+	(void)state;
+	expect("stripped.so", twin + 1,
+	       (struct ptah_function){twin, cold, twin, PTAH_FUNCTION_FRAME});
+	expect("stripped.so", cold + 1,
+	       (struct ptah_function){cold, cold + 8, cold,
+				      PTAH_FUNCTION_FRAME | PTAH_FUNCTION_FRAGMENT |
+					  PTAH_FUNCTION_NO_PARENT});
+	/* strip keeps what is exported. */
+	expect("stripped.so", last, (struct ptah_function){last, gap, last, 0});
+	f = bounds("stripped.so", gap + 5);
+	assert_int_equal(f.flags, PTAH_FUNCTION_SECTION);
+	assert_int_equal(f.low, gap);
+	assert_int_equal(f.high, next);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_cold_piece_belongs_to_the_function_of_its_source_file),
+	    cmocka_unit_test(a_cold_piece_belongs_to_a_visible_function),
+	    cmocka_unit_test(a_cold_piece_without_a_function_says_so),
+	    cmocka_unit_test(a_label_belongs_to_the_function_around_it),
+	    cmocka_unit_test(a_function_in_another_one_divides_it),
+	    cmocka_unit_test(functions_without_a_size_end_where_the_next_one_begins),
+	    cmocka_unit_test(linkage_tables_are_stubs),
+	    cmocka_unit_test(the_resolver_is_known_by_name_and_by_its_frame),
+	    cmocka_unit_test(stripped_files_have_frames_and_pieces),
+	};
+
+	return cmocka_run_group_tests(tests, make_files, remove_files);
+}
