@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Lists what was counted: blocks, and the functions that consist of them. */
 #include "output/hotspots_internal.h"
+#include "output/names_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,9 @@ static const struct cell **list_cells(const struct hotspots *c)
 	return list;
 }
 
-int hotspots_blocks(const struct hotspots *c, struct names *names, struct hotspot **rows, size_t *n)
+/* One row for each cell. */
+static int list_blocks(const struct hotspots *c, struct names *names, struct hotspot **rows,
+		       size_t *n)
 {
 	struct hotspot *row = calloc(c->count + 1, sizeof(*row));
 	const struct cell **cells = list_cells(c);
@@ -44,6 +47,7 @@ int hotspots_blocks(const struct hotspots *c, struct names *names, struct hotspo
 
 		*row++ = (struct hotspot){
 		    .name = *names_find(names, cell->pid, cell->ip),
+		    .pid = cell->pid,
 		    .ip = cell->ip,
 		    .size = (uint32_t)(cell->end - cell->ip),
 		    .ninsn = cell->ninsn,
@@ -58,22 +62,88 @@ int hotspots_blocks(const struct hotspots *c, struct names *names, struct hotspo
 	return 0;
 }
 
+static int compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int compare_texts(const char *a, const char *b)
+{
+	if (a == b)
+		return 0;
+	return a && b ? strcmp(a, b) : a ? 1 : -1;
+}
+
+/* Where the function begins: in its file, so that it does not matter where the file was mapped. */
+static uint64_t beginning(const struct name *name)
+{
+	return name->place - name->offset;
+}
+
 /*
- * One row of the table for each function. The address alone does not say which function it is:
- * processes map one file at different addresses, so that another function may lie there.
+ * One row of the table for each function. The address does not say which function it is: processes
+ * map one file at different addresses, so that another function may lie there.
  */
 static int by_function(const void *a, const void *b)
 {
 	const struct name *x = &((const struct hotspot *)a)->name;
 	const struct name *y = &((const struct hotspot *)b)->name;
+	int order = compare_texts(x->path, y->path);
 
-	if (x->path != y->path)
-		return x->path < y->path ? -1 : 1;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	if (!x->symbol || !y->symbol)
-		return (x->symbol != NULL) - (y->symbol != NULL);
-	return strcmp(x->symbol, y->symbol);
+	order = order ? order : compare_texts(x->symbol, y->symbol);
+	/* Without a symbol: one row for all such code of a file. */
+	return order || !x->symbol ? order : compare(beginning(x), beginning(y));
+}
+
+/* The same for blocks, of which several may begin at one address. */
+static int by_block(const void *a, const void *b)
+{
+	const struct hotspot *x = a, *y = b;
+	int order = compare(x->name.place, y->name.place);
+
+	order = order ? order : compare(x->size, y->size);
+	order = order ? order : compare(x->ninsn, y->ninsn);
+	order = order ? order : compare_texts(x->name.path, y->name.path);
+	/* Outside of files, each process may have other code there; not in the kernel. */
+	if (order || x->ip >= NAMES_KERNEL_HALF || ptah_path_is_file(x->name.path))
+		return order;
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+/* Adds up the rows that are equal. Returns how many remain. */
+static size_t add_up(struct hotspot *rows, size_t n, int (*order)(const void *, const void *))
+{
+	size_t k = 0;
+
+	qsort(rows, n, sizeof(*rows), order);
+	for (size_t i = 0; i < n; i++) {
+		struct hotspot *into = &rows[k - 1];
+
+		if (!k || order(into, &rows[i]) != 0) {
+			rows[k++] = rows[i];
+			continue;
+		}
+		into->instructions += rows[i].instructions;
+		into->calls += rows[i].calls;
+		into->jumps += rows[i].jumps;
+		into->executions += rows[i].executions;
+		if (rows[i].ip < into->ip) {
+			into->ip = rows[i].ip;
+			into->name = rows[i].name;
+			into->pid = rows[i].pid;
+			into->to = rows[i].to;
+		}
+	}
+	return k;
+}
+
+int hotspots_blocks(const struct hotspots *c, struct names *names, struct hotspot **rows, size_t *n)
+{
+	int status = list_blocks(c, names, rows, n);
+
+	if (status >= 0)
+		*n = add_up(*rows, *n, by_block);
+	return status;
 }
 
 static bool is_plt(const struct name *name)
@@ -83,27 +153,36 @@ static bool is_plt(const struct name *name)
 	return n > 4 && !strcmp(name->symbol + n - 4, "@plt");
 }
 
+/* The first block of a process at or above an address, in rows sorted by both. */
+static size_t find_block(const struct hotspot *rows, size_t n, int32_t pid, uint64_t ip)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		const struct hotspot *row = &rows[middle];
+
+		if (row->pid < pid || (row->pid == pid && row->ip < ip))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /* Counts jumps from one function to the beginning of another as calls: they are tail calls. */
 static void count_tail_calls(struct hotspot *rows, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct hotspot *from = &rows[i];
-		size_t low = 0, high = n;
+		const size_t k = from->to ? find_block(rows, n, from->pid, from->to) : n;
 
-		while (from->to && low < high) {
-			size_t middle = low + (high - low) / 2;
-
-			if (rows[middle].ip < from->to)
-				low = middle + 1;
-			else
-				high = middle;
-		}
-		if (!from->to || low == n || rows[low].ip != from->to ||
-		    rows[low].name.start != from->to || !rows[low].name.symbol ||
+		if (k == n || rows[k].pid != from->pid || rows[k].ip != from->to ||
+		    rows[k].name.start != from->to || !rows[k].name.symbol ||
 		    from->name.start == from->to)
 			continue;
 		/* Several blocks may begin there. Any will do, as their function sums them up. */
-		rows[low].calls += from->executions;
+		rows[k].calls += from->executions;
 	}
 }
 
@@ -111,15 +190,17 @@ static int by_ip(const void *a, const void *b)
 {
 	const struct hotspot *x = a, *y = b;
 
-	return x->ip < y->ip ? -1 : x->ip > y->ip;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return compare(x->ip, y->ip);
 }
 
 int hotspots_functions(const struct hotspots *c, struct names *names, struct hotspot **rows,
 		       size_t *n)
 {
-	size_t count = 0, k = 0;
+	size_t count = 0;
 	struct hotspot *all;
-	int status = hotspots_blocks(c, names, &all, &count);
+	int status = list_blocks(c, names, &all, &count);
 
 	if (status < 0)
 		return status;
@@ -129,22 +210,10 @@ int hotspots_functions(const struct hotspots *c, struct names *names, struct hot
 		/* An indirect tail call, and the jump of a PLT entry, are calls too. */
 		if (all[i].name.symbol && all[i].ip == all[i].name.start && !is_plt(&all[i].name))
 			all[i].calls += all[i].jumps;
-		if (!all[i].name.symbol)
-			all[i].name.start = 0; /* one row for all such code of a file */
-	}
-	qsort(all, count, sizeof(*all), by_function);
-	for (size_t i = 0; i < count; i++) {
-		if (k && !by_function(&all[k - 1], &all[i])) {
-			all[k - 1].instructions += all[i].instructions;
-			all[k - 1].calls += all[i].calls;
-			all[k - 1].executions += all[i].executions;
-			continue;
-		}
-		all[k] = all[i];
-		all[k].ip = all[i].name.symbol ? all[i].name.start : all[i].ip;
-		k++;
+		if (all[i].name.symbol)
+			all[i].ip = all[i].name.start;
 	}
 	*rows = all;
-	*n = k;
+	*n = add_up(all, count, by_function);
 	return 0;
 }

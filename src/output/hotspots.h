@@ -14,7 +14,8 @@ struct hotspot_totals {
 
 struct hotspot {
 	struct name name;
-	uint64_t ip;	/* of the block, or where the function begins */
+	int32_t pid;	/* of one of the processes that it is of */
+	uint64_t ip;	/* of the block, or where the function begins; the lowest of several */
 	uint32_t size;	/* block: bytes */
 	uint32_t ninsn; /* block: instructions */
 	uint64_t executions, instructions, calls;
@@ -45,7 +46,9 @@ int hotspots_add_counts(struct hotspots *counter, const struct ptah_counts *coun
 
 const struct hotspot_totals *hotspots_totals(const struct hotspots *counter);
 
-/* List the rows in no particular order. The caller frees *rows. */
+/*
+ * One row for each block or function of a file, wherever the file was mapped and in however many
+ * processes. List the rows in no particular order. The caller frees *rows. */
 int hotspots_blocks(const struct hotspots *counter, struct names *names, struct hotspot **rows,
 		    size_t *n);
 int hotspots_functions(const struct hotspots *counter, struct names *names, struct hotspot **rows,

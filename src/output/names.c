@@ -126,7 +126,7 @@ static void look_up(struct names *n, uint64_t ip, struct name *name)
 	uint64_t offset;
 	bool changed;
 
-	*name = (struct name){.ip = ip, .start = ip, .dso = "[unknown]"};
+	*name = (struct name){.ip = ip, .start = ip, .dso = "[unknown]", .place = ip};
 	if (!find_map(n, ip, &map, &changed)) {
 		if (ip >= NAMES_KERNEL_HALF)
 			names_look_up_kernel(n, NULL, name);
@@ -136,6 +136,8 @@ static void look_up(struct names *n, uint64_t ip, struct name *name)
 	slash = strrchr(name->path, '/');
 	name->dso = slash && slash[1] ? slash + 1 : name->path;
 	offset = map.file_offset + (ip - map.address);
+	if (ptah_path_is_file(map.path))
+		name->place = offset;
 	if (changed)
 		return;
 	if (map.path[0] != '/' || !ptah_symbols_lookup(n->symbols, map.path, offset, &symbol)) {

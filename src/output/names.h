@@ -18,6 +18,7 @@ struct name {
 	const char *dso;    /* the last part of the path, or "[unknown]" */
 	uint64_t start;	    /* the address where the function begins; ip if it is not known */
 	bool named;	    /* false: the symbol is made up from the address */
+	uint64_t place;	    /* of ip: its offset in the file, or ip itself if it is in no file */
 };
 
 struct names;

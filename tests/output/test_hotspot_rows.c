@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A function of a file has one row, wherever processes mapped the file. The counts are made here,
+ * over a file whose functions an assembler puts at known offsets.
+ */
+#include "test.h"
+
+#include "output/hotspots.h"
+
+#include <ptah/trace_set.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/ptah-rows-XXXXXX";
+
+/* At the offsets 0x1000 and 0x1020 of a.so. */
+static const char source[] = ".text\n.globl red, green\n.type red,@function\nred: .skip 32,0x90\n"
+			     ".size red,.-red\n.type green,@function\ngreen: .skip 96,0x90\n"
+			     ".size green,.-green\n.section .note.GNU-stack,\"\",@progbits\n";
+
+static int write_text(const char *path, const char *text)
+{
+	FILE *f = fopen(path, "w");
+
+	return f && fputs(text, f) >= 0 && fclose(f) == 0 ? 0 : -1;
+}
+
+static int make_files(void **state)
+{
+	(void)state;
+	if (!mkdtemp(folder) || chdir(folder) || write_text("a.s", source) ||
+	    write_text("empty.pt", "x"))
+		return -1;
+	return system("cc -shared -nostdlib -Wl,--build-id=none,-Ttext-segment=0,"
+		      "-z,noseparate-code,--section-start=.text=0x1000 -o a.so a.s") == 0
+		   ? 0
+		   : -1;
+}
+
+static int remove_files(void **state)
+{
+	char command[64];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	return chdir("/") || system(command) ? -1 : 0;
+}
+
+static void add_code(struct ptah_trace_set *set, int32_t pid, uint64_t address)
+{
+	char path[128];
+	const struct ptah_trace_code code = {.size = sizeof(code),
+					     .kind = PTAH_TRACE_CODE_RAW,
+					     .file = {.path = path, .from = 0x1000, .to = 0x1080},
+					     .address = address,
+					     .pid = pid};
+
+	snprintf(path, sizeof(path), "%s/a.so", folder);
+	assert_int_equal(ptah_trace_set_add_code(set, &code), 0);
+}
+
+/* Processes 1 and 2 have the file at different addresses, and process 2 has it twice. */
+static struct ptah_session *open_processes(void)
+{
+	const struct ptah_trace_stream stream = {
+	    .size = sizeof(stream), .file = {.path = "empty.pt"}, .cpu = -1, .pid = 1, .tid = 1};
+	struct ptah_message why = {""};
+	struct ptah_session *s = NULL;
+	struct ptah_trace_set *set;
+
+	assert_int_equal(ptah_trace_set_new(&set), 0);
+	assert_int_equal(ptah_trace_set_add_stream(set, &stream), 0);
+	add_code(set, 1, 0x10000);
+	add_code(set, 2, 0x10020); /* green of process 1 is where red of process 2 is */
+	add_code(set, 2, 0x70000);
+	if (ptah_session_open_set(set, NULL, &s, &why) < 0)
+		fail_msg("%s", why.text);
+	ptah_trace_set_free(set);
+	return s;
+}
+
+static struct ptah_profile_block block(uint64_t ip, uint64_t count)
+{
+	return (struct ptah_profile_block){.ip = ip,
+					   .end = ip + 4,
+					   .ninsn = 4,
+					   .count = count,
+					   .insn_class = PTAH_INSN_JUMP,
+					   .target = 0};
+}
+
+static void count(struct hotspots *counter)
+{
+	/* Process 1: red; green, which ends with a jump to red, a tail call. */
+	struct ptah_profile_block one[] = {block(0x10000, 1), block(0x10020, 10)};
+	/* Process 2: red and green, twice; and code that is in no file. */
+	struct ptah_profile_block two[] = {block(0x10020, 100), block(0x10040, 1000),
+					   block(0x5000, 7), block(0x70000, 10000),
+					   block(0x70020, 100000)};
+	const struct ptah_profile_block generated = block(0x5000, 9);
+
+	one[1].target = 0x10000;
+	assert_int_equal(hotspots_add_lists(counter, 1, one, 2, NULL, 0), 0);
+	assert_int_equal(hotspots_add_lists(counter, 1, &generated, 1, NULL, 0), 0);
+	assert_int_equal(hotspots_add_lists(counter, 2, two, 5, NULL, 0), 0);
+}
+
+static const struct hotspot *row_of(const struct hotspot *rows, size_t n, const char *name)
+{
+	const struct hotspot *found = NULL;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!rows[i].name.symbol || strcmp(rows[i].name.symbol, name) != 0)
+			continue;
+		assert_null(found);
+		found = &rows[i];
+	}
+	assert_non_null(found);
+	return found;
+}
+
+static void a_function_has_one_row_wherever_it_was_mapped(void **state)
+{
+	struct ptah_session *s = open_processes();
+	const struct hotspot *red, *green;
+	struct hotspots *counter;
+	struct names *names;
+	struct hotspot *rows;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(names_new(s, NULL, &names), 0);
+	assert_int_equal(hotspots_new(&counter), 0);
+	count(counter);
+	assert_int_equal(hotspots_functions(counter, names, &rows, &n), 0);
+	assert_int_equal(n, 3); /* red, green, and what is in no file */
+	red = row_of(rows, n, "red");
+	green = row_of(rows, n, "green");
+	assert_int_equal(red->instructions, 4 * (1 + 100 + 10000));
+	assert_int_equal(green->instructions, 4 * (10 + 1000 + 100000));
+	assert_int_equal(red->ip, 0x10000);
+	assert_int_equal(green->ip, 0x10020);
+	/* The tail call of process 1, and nothing of process 2, where 0x10020 is another function.
+	 */
+	assert_int_equal(red->calls, 10);
+	assert_int_equal(green->calls, 0);
+	free(rows);
+	hotspots_free(counter);
+	names_free(names);
+	ptah_session_close(s);
+}
+
+static void a_block_has_one_row_if_it_is_in_a_file(void **state)
+{
+	struct ptah_session *s = open_processes();
+	uint64_t instructions = 0, generated = 0;
+	struct hotspots *counter;
+	struct names *names;
+	struct hotspot *rows;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(names_new(s, NULL, &names), 0);
+	assert_int_equal(hotspots_new(&counter), 0);
+	count(counter);
+	assert_int_equal(hotspots_blocks(counter, names, &rows, &n), 0);
+	assert_int_equal(n, 4);
+	assert_int_equal(row_of(rows, n, "red")->executions, 1 + 100 + 10000);
+	assert_int_equal(row_of(rows, n, "green")->executions, 10 + 1000 + 100000);
+	for (size_t i = 0; i < n; i++) {
+		instructions += rows[i].instructions;
+		generated += rows[i].ip == 0x5000;
+	}
+	assert_int_equal(generated, 2);
+	assert_int_equal(instructions, hotspots_totals(counter)->instructions);
+	free(rows);
+	hotspots_free(counter);
+	names_free(names);
+	ptah_session_close(s);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(a_function_has_one_row_wherever_it_was_mapped),
+	    cmocka_unit_test(a_block_has_one_row_if_it_is_in_a_file),
+	};
+
+	return cmocka_run_group_tests(tests, make_files, remove_files);
+}
