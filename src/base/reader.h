@@ -49,6 +49,40 @@ static inline uint64_t reader_u64(struct reader *r)
 	return p ? load_le64(p) : 0;
 }
 
+static inline uint8_t reader_u8(struct reader *r)
+{
+	const uint8_t *p = reader_bytes(r, 1);
+
+	return p ? *p : 0;
+}
+
+/* A number of variable length (LEB128). Bits beyond the 64th are dropped. */
+static inline uint64_t reader_uleb(struct reader *r)
+{
+	uint64_t value = 0;
+	const uint8_t *byte;
+
+	for (unsigned shift = 0; (byte = reader_bytes(r, 1)); shift += 7) {
+		if (shift < 64)
+			value |= (uint64_t)(*byte & 0x7f) << shift;
+		if (!(*byte & 0x80))
+			break;
+	}
+	return value;
+}
+
+/* The same with a sign. */
+static inline int64_t reader_sleb(struct reader *r)
+{
+	const uint8_t *first = r->p;
+	uint64_t value = reader_uleb(r);
+	size_t bits = 7 * (size_t)(r->p - first);
+
+	if (!r->failed && bits < 64 && (r->p[-1] & 0x40))
+		value |= UINT64_MAX << bits;
+	return (int64_t)value;
+}
+
 /* The string up to a NUL, which is skipped, or up to the end. Its length goes to *n. */
 static inline const char *reader_string(struct reader *r, size_t *n)
 {

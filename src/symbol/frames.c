@@ -28,20 +28,6 @@ enum {
 
 #define CIE_MAX 256
 
-static uint64_t read_leb(struct reader *r)
-{
-	uint64_t value = 0;
-	const uint8_t *byte;
-
-	for (unsigned shift = 0; (byte = reader_bytes(r, 1)); shift += 7) {
-		if (shift < 64)
-			value |= (uint64_t)(*byte & 0x7f) << shift;
-		if (!(*byte & 0x80))
-			break;
-	}
-	return value;
-}
-
 /* Reads an encoded pointer. What it is relative to is not added yet. */
 static uint64_t read_pointer(struct reader *r, unsigned encoding)
 {
@@ -62,13 +48,6 @@ static uint64_t read_pointer(struct reader *r, unsigned encoding)
 		r->failed = true;
 		return 0;
 	}
-}
-
-static unsigned byte_of(struct reader *r)
-{
-	const uint8_t *byte = reader_bytes(r, 1);
-
-	return byte ? *byte : 0;
 }
 
 /* Call frame instructions (DW_CFA_...). */
@@ -107,7 +86,7 @@ struct cfa {
 static void run_cfa(struct reader *r, struct cfa *cfa)
 {
 	while (r->p < r->end && !r->failed) {
-		unsigned op = byte_of(r);
+		unsigned op = reader_u8(r);
 
 		if ((op & 0xc0) == CFA_OFFSET)
 			op = CFA_SAME_VALUE; /* one operand, too */
@@ -116,23 +95,23 @@ static void run_cfa(struct reader *r, struct cfa *cfa)
 		case CFA_REMEMBER_STATE:
 			break;
 		case CFA_DEF_CFA:
-			cfa->reg = read_leb(r);
-			cfa->offset = read_leb(r);
+			cfa->reg = reader_uleb(r);
+			cfa->offset = reader_uleb(r);
 			break;
 		case CFA_DEF_CFA_REGISTER:
-			cfa->reg = read_leb(r);
+			cfa->reg = reader_uleb(r);
 			break;
 		case CFA_DEF_CFA_OFFSET:
-			cfa->offset = read_leb(r);
+			cfa->offset = reader_uleb(r);
 			break;
 		case CFA_OFFSET_EXTENDED:
-			read_leb(r);
-			read_leb(r);
+			reader_uleb(r);
+			reader_uleb(r);
 			break;
 		case CFA_UNDEFINED:
 		case CFA_SAME_VALUE:
 		case CFA_ARGUMENTS_SIZE:
-			read_leb(r);
+			reader_uleb(r);
 			break;
 		default: /* nearly always one that moves on to the second byte */
 			return;
@@ -164,28 +143,28 @@ static struct reader skipped(struct reader *r, uint64_t n)
 /* Reads a CIE's augmentation: "R" is the encoding of addresses in its FDEs. */
 static unsigned cie_encoding(struct frames *f, struct reader *r)
 {
-	unsigned version = byte_of(r), encoding = ENCODING_ABSPTR;
+	unsigned version = reader_u8(r), encoding = ENCODING_ABSPTR;
 	struct reader rest = {0};
 	size_t n;
 	const char *augmentation = reader_string(r, &n);
 
-	read_leb(r); /* code alignment */
-	read_leb(r); /* data alignment */
+	reader_uleb(r); /* code alignment */
+	reader_uleb(r); /* data alignment */
 	if (version == 1)
-		byte_of(r); /* return address register */
+		reader_u8(r); /* return address register */
 	else
-		read_leb(r);
+		reader_uleb(r);
 	f->sized = n && augmentation[0] == 'z';
 	f->signal = memchr(augmentation, 'S', n);
 	for (size_t i = 0; i < n; i++) {
 		if (augmentation[i] == 'z')
-			rest = skipped(r, read_leb(r));
+			rest = skipped(r, reader_uleb(r));
 		else if (augmentation[i] == 'R')
-			encoding = byte_of(r);
+			encoding = reader_u8(r);
 		else if (augmentation[i] == 'L')
-			byte_of(r);
+			reader_u8(r);
 		else if (augmentation[i] == 'P')
-			read_pointer(r, byte_of(r));
+			read_pointer(r, reader_u8(r));
 		else if (!strchr("SB", augmentation[i]))
 			return ENCODING_UNKNOWN;
 	}
@@ -239,7 +218,7 @@ static unsigned frame_flags(const struct frames *f, struct reader *entry)
 	struct cfa cfa = f->cfa;
 
 	if (f->sized)
-		reader_bytes(entry, read_leb(entry));
+		reader_bytes(entry, reader_uleb(entry));
 	run_cfa(entry, &cfa);
 	if (f->signal || entry->failed)
 		return PTAH_FUNCTION_FRAME;
