@@ -58,6 +58,84 @@ PTAH_API bool ptah_symbols_bounds(struct ptah_symbols *symbols, const char *path
 PTAH_API int ptah_symbols_find(struct ptah_symbols *symbols, const char *path, const char *name,
 			       unsigned which, struct ptah_symbol *symbol);
 
+/*
+ * Lines of source code
+ *
+ * They come from DWARF 2 to 5 in the file or in its debug file, which is read when the first line
+ * of the file is asked for, and then unit by unit as needed. Strings live as long as the resolver.
+ */
+
+/* `size` bytes from the file offset `start` on are of one line. */
+struct ptah_line {
+	uint64_t start, size;
+	const char *file; /* with its folder; NULL when the compiler named no line of any file */
+	uint32_t line;	  /* 0: these bytes are of no line of the file */
+	uint32_t column;  /* from 1 on; 0: unknown */
+	bool statement;	  /* a good place for a breakpoint: a statement begins at `start` */
+};
+
+/* The line of the byte at `file_offset` of `path`. False: not known. */
+PTAH_API bool ptah_symbols_line(struct ptah_symbols *symbols, const char *path,
+				uint64_t file_offset, struct ptah_line *line);
+
+/* A function that the compiler has put into another one instead of a call. */
+struct ptah_inline {
+	const char *name; /* mangled if the debug information has that, else plain; never NULL */
+	const char *call_file;		 /* where it is called; NULL: unknown */
+	uint32_t call_line, call_column; /* 0: unknown */
+	const char *file;		 /* where it is declared; NULL: unknown */
+	uint32_t line;			 /* 0: unknown */
+};
+
+/* Compilers stop at a fraction of this. Of a deeper chain, the innermost are reported. */
+#define PTAH_INLINES_MAX 256
+
+/*
+ * The functions that were inlined at the byte at `file_offset`, the innermost first, at most `n`.
+ * The byte is of ptah_symbols_line() in frames[0], which was called at frames[0].call_line in
+ * frames[1], and so on; the last was called in the function of ptah_symbols_lookup(). Returns how
+ * many there are: 0 also when nothing is known.
+ */
+PTAH_API size_t ptah_symbols_inlines(struct ptah_symbols *symbols, const char *path,
+				     uint64_t file_offset, struct ptah_inline *frames, size_t n);
+
+/*
+ * The function that holds the byte at `file_offset`, into which others may be inlined, as the debug
+ * information describes it: *function has its name and where it is declared. False: not known.
+ */
+PTAH_API bool ptah_symbols_function(struct ptah_symbols *symbols, const char *path,
+				    uint64_t file_offset, struct ptah_inline *function);
+
+/* Takes one line. False: no more are wanted. */
+typedef bool ptah_line_visit(void *context, const struct ptah_line *line);
+
+/*
+ * Visits the lines of the bytes [start, start + size) of a file, or of all its code when `size` is
+ * UINT64_MAX, by ascending offsets, which do not overlap. Bytes without a line are left out. A line
+ * is cut off where the range ends. Returns 0, PTAH_E_MISSING when the file has no debug
+ * information that could be found, PTAH_E_BAD_MAGIC when it is no x86-64 ELF file, PTAH_E_BAD_FILE
+ * when the debug information is malformed, PTAH_E_LIMIT when it is too large, or PTAH_E_NOMEM.
+ */
+PTAH_API int ptah_symbols_lines(struct ptah_symbols *symbols, const char *path, uint64_t start,
+				uint64_t size, ptah_line_visit *visit, void *context);
+
+/*
+ * Visits the places of one line of source code. `file` is the whole path, or its last parts: "a.c"
+ * and "src/a.c" are "/home/me/src/a.c", "c.c" is not. When the line itself has no code, the next
+ * one of the file that has is taken. Returns the line whose places were visited, 0 when there is
+ * none, or a status as above.
+ */
+PTAH_API int ptah_symbols_find_line(struct ptah_symbols *symbols, const char *path,
+				    const char *file, uint32_t line, ptah_line_visit *visit,
+				    void *context);
+
+/*
+ * The file that the lines of `path` come from: `path` itself on this machine, or its debug file.
+ * NULL when there is none; *status (may be NULL) is then one of ptah_symbols_lines().
+ */
+PTAH_API const char *ptah_symbols_debug_file(struct ptah_symbols *symbols, const char *path,
+					     int *status);
+
 /* A function of the kernel, or of one of its modules. */
 struct ptah_kernel_symbol {
 	const char *name;   /* lives until other names are added */

@@ -7,6 +7,8 @@
 #include "base/bits.h"
 #include "symbol/elf.h"
 
+#include <ptah/error.h>
+
 #include <elfutils/libdwelf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +50,9 @@ static bool file_checksum(int fd, uint32_t *checksum)
 	return n == 0;
 }
 
+/* Has the file what is searched for? Symbols, or debug information. */
+typedef bool is_wanted(Elf *elf);
+
 /* A debug link may point to the file itself, or to another stripped copy. */
 static bool has_symbols(Elf *elf)
 {
@@ -60,30 +65,58 @@ static bool has_symbols(Elf *elf)
 	return false;
 }
 
+static bool has_dwarf(Elf *elf)
+{
+	Elf_Data *strings = symbol_section_names(elf);
+
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
+		GElf_Shdr header;
+		char name[32];
+
+		if (!gelf_getshdr(section, &header) || header.sh_type == SHT_NOBITS)
+			continue;
+		symbol_string(strings, header.sh_name, name, sizeof(name));
+		if (!strcmp(name, ".debug_info") || !strcmp(name, ".zdebug_info"))
+			return true;
+	}
+	return false;
+}
+
+/* What is searched, and for which file. */
+struct search {
+	const char *path, *root;
+	struct identity of;
+	is_wanted *wanted;
+	bool map; /* the file that is found, instead of reading it */
+	struct symbol_elf *found;
+	char *found_path; /* the caller's to free */
+};
+
 static bool belongs(const struct symbol_elf *debug, const struct identity *to)
 {
 	const void *id;
 	uint32_t checksum;
 
-	if (!has_symbols(debug->elf))
-		return false;
 	if (to->id_size <= 0)
 		return file_checksum(debug->fd, &checksum) && checksum == to->checksum;
 	return dwelf_elf_gnu_build_id(debug->elf, &id) == to->id_size &&
 	       memcmp(id, to->id, (size_t)to->id_size) == 0;
 }
 
-/* Opens `path` if it is the debug file. Frees `path`, which may be NULL. */
-static bool try_open(char *path, const struct identity *of, struct symbol_elf *debug)
+/* Opens `path` if it is the debug file. Frees `path`, which may be NULL, unless it is found. */
+static bool try_open(struct search *s, char *path)
 {
-	bool found = path && symbol_elf_open(path, debug);
+	struct symbol_elf *debug = s->found;
 
-	free(path);
-	if (found && !belongs(debug, of)) {
+	if (path && (s->map ? symbol_elf_map(path, debug) : symbol_elf_open(path, debug))) {
+		if (s->wanted(debug->elf) && belongs(debug, &s->of)) {
+			s->found_path = path;
+			return true;
+		}
 		symbol_elf_close(debug);
-		found = false;
 	}
-	return found;
+	free(path);
+	return false;
 }
 
 static char *build_id_path(const char *root, const struct identity *of)
@@ -149,19 +182,82 @@ static char *link_path(unsigned i, const char *root, const char *path, const cha
 	return n < 0 ? NULL : place;
 }
 
-bool symbol_debug_open(Elf *elf, const char *path, const char *root, struct symbol_elf *debug)
+/* Finds the debug file of an open file. */
+static bool find(struct search *s, Elf *elf)
 {
-	struct identity identity = {0};
 	char link[256];
 
-	identity.id_size = dwelf_elf_gnu_build_id(elf, &identity.id);
-	if (try_open(build_id_path(root, &identity), &identity, debug) ||
-	    (*root && try_open(build_id_path("", &identity), &identity, debug)))
+	s->of.id_size = dwelf_elf_gnu_build_id(elf, &s->of.id);
+	if (try_open(s, build_id_path(s->root, &s->of)) ||
+	    (*s->root && try_open(s, build_id_path("", &s->of))))
 		return true;
-	if (!read_link(elf, link, sizeof(link), &identity.checksum))
+	if (!read_link(elf, link, sizeof(link), &s->of.checksum))
 		return false;
 	for (unsigned i = 0; i < 3; i++)
-		if (try_open(link_path(i, root, path, link), &identity, debug))
+		if (try_open(s, link_path(i, s->root, s->path, link)))
 			return true;
 	return false;
+}
+
+bool symbol_debug_open(Elf *elf, const char *path, const char *root, struct symbol_elf *debug)
+{
+	struct search s = {.path = path, .root = root, .wanted = has_symbols, .found = debug};
+	bool found = find(&s, elf);
+
+	free(s.found_path);
+	return found;
+}
+
+int symbol_dwarf_open(const char *path, const char *root, struct symbol_elf *elf, char **found)
+{
+	struct search s = {
+	    .path = path, .root = root, .wanted = has_dwarf, .map = true, .found = elf};
+	struct symbol_elf program;
+	bool is_found;
+
+	if (!symbol_elf_map(path, &program))
+		return PTAH_E_BAD_MAGIC;
+	if (has_dwarf(program.elf)) {
+		s.found_path = strdup(path);
+		*elf = program;
+	} else {
+		is_found = find(&s, program.elf);
+		symbol_elf_close(&program);
+		if (!is_found)
+			return PTAH_E_MISSING;
+	}
+	*found = s.found_path;
+	if (s.found_path && symbol_dwarf_is_bounded(elf))
+		return 0;
+	symbol_elf_close(elf);
+	return s.found_path ? PTAH_E_LIMIT : PTAH_E_NOMEM;
+}
+
+bool symbol_alt_open(const char *path, const char *root, const char *name, const void *id,
+		     size_t id_size, struct symbol_elf *elf)
+{
+	struct search s = {.path = path,
+			   .root = root,
+			   .of = {.id = id, .id_size = (ssize_t)id_size},
+			   .wanted = has_dwarf,
+			   .map = true,
+			   .found = elf};
+	const char *slash = strrchr(path, '/');
+	char *place = NULL;
+	bool found;
+
+	if (*name == '/' && asprintf(&place, "%s%s", root, name) < 0)
+		place = NULL;
+	if (*name != '/' &&
+	    asprintf(&place, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, name) < 0)
+		place = NULL;
+	found = try_open(&s, place) || try_open(&s, build_id_path(root, &s.of)) ||
+		(*root && (try_open(&s, build_id_path("", &s.of)) ||
+			   (*name == '/' && try_open(&s, strdup(name)))));
+	free(s.found_path);
+	if (found && !symbol_dwarf_is_bounded(elf)) {
+		symbol_elf_close(elf);
+		found = false;
+	}
+	return found;
 }

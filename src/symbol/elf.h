@@ -27,6 +27,9 @@ struct symbol_elf {
 
 /* Opens an x86-64 ELF file (open.c). False when it is none, or claims absurd sizes. */
 bool symbol_elf_open(const char *path, struct symbol_elf *elf);
+
+/* The same, but the file must not shrink until it is closed. */
+bool symbol_elf_map(const char *path, struct symbol_elf *elf);
 void symbol_elf_close(struct symbol_elf *elf);
 
 /*
@@ -83,7 +86,28 @@ void symbol_add_plt(Elf *elf, struct symbol_ranges *plt, struct symbol_ranges *t
 void symbol_add_frames(Elf *elf, bool linker, struct symbol_ranges *ranges,
 		       struct symbol_names *names);
 
-/* Opens the debug file that belongs to `elf` (debug_file.c). */
+/* Is it bounded what libdw allocates for the debug information of a file (open.c)? */
+bool symbol_dwarf_is_bounded(const struct symbol_elf *elf);
+
+/* Opens the debug file that belongs to `elf`, for its symbols (debug_file.c). */
 bool symbol_debug_open(Elf *elf, const char *path, const char *root, struct symbol_elf *debug);
+
+/*
+ * Opens the file with the debug information of the file at `path`, which may be that file, and sets
+ * *found to its path, which the caller frees. 0, PTAH_E_MISSING, PTAH_E_BAD_MAGIC, PTAH_E_LIMIT or
+ * PTAH_E_NOMEM.
+ */
+int symbol_dwarf_open(const char *path, const char *root, struct symbol_elf *elf, char **found);
+
+/*
+ * Opens the file `name` with the build id `id`, to which dwz has moved what the file at `path` has
+ * in common with others.
+ */
+bool symbol_alt_open(const char *path, const char *root, const char *name, const void *id,
+		     size_t id_size, struct symbol_elf *elf);
+
+/* qsort()s ranges that are nested, so that symbol_ranges_flatten() gives the innermost (debug.c).
+ */
+int symbol_compare_nested(const void *a, const void *b);
 
 #endif

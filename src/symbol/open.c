@@ -17,6 +17,11 @@
 #define SECTIONS_MAX ((uint64_t)1 << 18)
 #define BYTES_MAX    ((uint64_t)1 << 30)
 
+/* The same for files with debug information, and how much larger it may be when decompressed. */
+#define DWARF_FILE_MAX	((uint64_t)1 << 35)
+#define DWARF_BYTES_MAX ((uint64_t)1 << 33)
+#define DWARF_RATIO_MAX 32
+
 /* Is it an x86-64 file, without so many sections that elf_begin() would allocate gigabytes? */
 static bool has_good_header(int fd)
 {
@@ -73,7 +78,49 @@ static bool is_bounded(Elf *elf)
 	return true;
 }
 
-bool symbol_elf_open(const char *path, struct symbol_elf *elf)
+/* The size that a section has when it is decompressed; 0 when it is not compressed. */
+static uint64_t decompressed_size(Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
+				  const char *name)
+{
+	GElf_Chdr compressed;
+	Elf_Data *data;
+	uint64_t size = 0;
+
+	if (header->sh_flags & SHF_COMPRESSED)
+		return gelf_getchdr(section, &compressed) ? compressed.ch_size : UINT64_MAX;
+	if (strncmp(name, ".zdebug", 7) != 0)
+		return 0;
+	/* The old way of GNU: "ZLIB" and the size, the highest byte first. */
+	data = elf_getdata_rawchunk(elf, (int64_t)header->sh_offset, 12, ELF_T_BYTE);
+	for (unsigned i = 4; data && i < 12; i++)
+		size = size << 8 | ((const uint8_t *)data->d_buf)[i];
+	return data ? size : UINT64_MAX;
+}
+
+bool symbol_dwarf_is_bounded(const struct symbol_elf *elf)
+{
+	Elf_Data *strings = symbol_section_names(elf->elf);
+	struct stat st;
+	uint64_t left;
+
+	if (fstat(elf->fd, &st) < 0 || (uint64_t)st.st_size > DWARF_FILE_MAX)
+		return false;
+	left = (uint64_t)st.st_size * DWARF_RATIO_MAX;
+	left = left < DWARF_BYTES_MAX ? left : DWARF_BYTES_MAX;
+	for (Elf_Scn *section = NULL; (section = elf_nextscn(elf->elf, section));) {
+		GElf_Shdr header;
+		char name[16];
+
+		if (!gelf_getshdr(section, &header) || header.sh_type == SHT_NOBITS)
+			continue;
+		symbol_string(strings, header.sh_name, name, sizeof(name));
+		if (!take(&left, decompressed_size(elf->elf, section, &header, name)))
+			return false;
+	}
+	return true;
+}
+
+static bool open_as(const char *path, Elf_Cmd command, struct symbol_elf *elf)
 {
 	struct stat st;
 
@@ -84,13 +131,24 @@ bool symbol_elf_open(const char *path, struct symbol_elf *elf)
 	elf->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (elf->fd < 0)
 		return false;
-	/* The file is read, not mapped, because it may shrink meanwhile. */
 	if (fstat(elf->fd, &st) == 0 && S_ISREG(st.st_mode) && has_good_header(elf->fd))
-		elf->elf = elf_begin(elf->fd, ELF_C_READ, NULL);
+		elf->elf = elf_begin(elf->fd, command, NULL);
 	if (elf->elf && elf_kind(elf->elf) == ELF_K_ELF && is_bounded(elf->elf))
 		return true;
 	symbol_elf_close(elf);
 	return false;
+}
+
+/* The file is read, not mapped, because it may shrink meanwhile. */
+bool symbol_elf_open(const char *path, struct symbol_elf *elf)
+{
+	return open_as(path, ELF_C_READ, elf);
+}
+
+/* Debug information is mapped: libdw would read all of it, of which little is needed. */
+bool symbol_elf_map(const char *path, struct symbol_elf *elf)
+{
+	return open_as(path, ELF_C_READ_MMAP, elf);
 }
 
 void symbol_elf_close(struct symbol_elf *elf)

@@ -3,24 +3,12 @@
 #include <ptah/symbol.h>
 
 #include "base/path.h"
-#include "symbol/kernel.h"
+#include "symbol/resolver.h"
 
 #include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct binary {
-	char *path; /* as the caller gave it */
-	struct symbol_file file;
-};
-
-struct ptah_symbols {
-	char *root;	     /* symfs, "" for "/" */
-	void *entries;	     /* tsearch() tree of struct binary by path */
-	struct binary *last; /* callers look up one file many times in a row */
-	struct symbol_kernel kernel;
-};
 
 int ptah_symbols_new(const char *symfs, struct ptah_symbols **symbols)
 {
@@ -34,8 +22,9 @@ int ptah_symbols_new(const char *symfs, struct ptah_symbols **symbols)
 	if (!s)
 		return PTAH_E_NOMEM;
 	s->root = strdup(symfs ? symfs : "");
-	if (!s->root) {
-		free(s);
+	s->pool = symbol_pool_new();
+	if (!s->root || !s->pool) {
+		ptah_symbols_free(s);
 		*symbols = NULL;
 		return PTAH_E_NOMEM;
 	}
@@ -46,8 +35,10 @@ int ptah_symbols_new(const char *symfs, struct ptah_symbols **symbols)
 
 static void free_entry(void *p)
 {
-	struct binary *entry = p;
+	struct symbol_binary *entry = p;
 
+	if (entry->debug_read)
+		symbol_debug_free(&entry->debug);
 	symbol_file_free(&entry->file);
 	free(entry->path);
 	free(entry);
@@ -59,18 +50,18 @@ void ptah_symbols_free(struct ptah_symbols *symbols)
 		return;
 	tdestroy(symbols->entries, free_entry);
 	symbol_kernel_free(&symbols->kernel);
+	symbol_pool_free(symbols->pool);
 	free(symbols->root);
 	free(symbols);
 }
 
 static int compare_entries(const void *a, const void *b)
 {
-	return strcmp(((const struct binary *)a)->path, ((const struct binary *)b)->path);
+	return strcmp(((const struct symbol_binary *)a)->path,
+		      ((const struct symbol_binary *)b)->path);
 }
 
-/* The path of the file on this machine; NULL when there is none, or no memory. The caller frees it.
- */
-static char *local_path(const struct ptah_symbols *symbols, const char *path)
+char *symbol_local_path(const struct ptah_symbols *symbols, const char *path)
 {
 	char *local;
 
@@ -83,19 +74,18 @@ static char *local_path(const struct ptah_symbols *symbols, const char *path)
 	return local;
 }
 
-static void read_entry(struct ptah_symbols *symbols, struct binary *entry)
+static void read_entry(struct ptah_symbols *symbols, struct symbol_binary *entry)
 {
-	char *path = local_path(symbols, entry->path);
+	char *path = symbol_local_path(symbols, entry->path);
 
 	if (path)
 		symbol_file_read(path, symbols->root, &entry->file);
 	free(path);
 }
 
-/* The entry of a path. The file is read on the first call. NULL when out of memory. */
-static struct binary *find_entry(struct ptah_symbols *symbols, const char *path)
+struct symbol_binary *symbol_find_binary(struct ptah_symbols *symbols, const char *path)
 {
-	struct binary *fresh, **node;
+	struct symbol_binary *fresh, **node;
 
 	if (symbols->last && !strcmp(symbols->last->path, path))
 		return symbols->last;
@@ -115,7 +105,7 @@ static struct binary *find_entry(struct ptah_symbols *symbols, const char *path)
 }
 
 /* The range that holds the byte at `offset` of a file, whose address is `address`; or NULL. */
-static const struct symbol_range *find_range(const struct binary *entry, uint64_t offset,
+static const struct symbol_range *find_range(const struct symbol_binary *entry, uint64_t offset,
 					     uint64_t *address)
 {
 	return entry && symbol_file_address(&entry->file, offset, address)
@@ -127,12 +117,12 @@ bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path, uint64_
 			 struct ptah_symbol *symbol)
 {
 	const struct symbol_range *range;
-	const struct binary *entry;
+	const struct symbol_binary *entry;
 	uint64_t address, inside;
 
 	if (!symbols || !path || !symbol)
 		return false;
-	entry = find_entry(symbols, path);
+	entry = symbol_find_binary(symbols, path);
 	range = find_range(entry, file_offset, &address);
 	if (!range)
 		return false;
@@ -172,7 +162,7 @@ bool ptah_symbols_bounds(struct ptah_symbols *symbols, const char *path, uint64_
 
 	if (!symbols || !path || !function)
 		return false;
-	range = find_range(find_entry(symbols, path), file_offset, &own);
+	range = find_range(symbol_find_binary(symbols, path), file_offset, &own);
 	if (range)
 		*function = bounds_of(range, address - own);
 	return range;
@@ -182,17 +172,17 @@ int ptah_symbols_find(struct ptah_symbols *symbols, const char *path, const char
 		      unsigned which, struct ptah_symbol *symbol)
 {
 	struct symbol_places places;
-	const struct binary *entry;
+	const struct symbol_binary *entry;
 	struct ptah_symbol around;
 	char *local;
 	int n;
 
 	if (!symbols || !path || !name || !symbol)
 		return PTAH_E_INVAL;
-	entry = find_entry(symbols, path);
+	entry = symbol_find_binary(symbols, path);
 	if (!entry)
 		return PTAH_E_NOMEM;
-	local = local_path(symbols, path);
+	local = symbol_local_path(symbols, path);
 	if (!local)
 		return PTAH_E_MISSING;
 	n = symbol_file_find(&entry->file, local, symbols->root, name, &places);

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* What a resolver knows, for the files that answer its questions. Internal to the layer symbol. */
+#ifndef PTAH_SYMBOL_RESOLVER_H
+#define PTAH_SYMBOL_RESOLVER_H
+
+#include "symbol/debug.h"
+#include "symbol/kernel.h"
+
+struct symbol_binary {
+	char *path; /* as the caller gave it */
+	struct symbol_file file;
+	bool debug_read;
+	struct symbol_debug debug; /* read when the first line is asked for */
+};
+
+struct ptah_symbols {
+	char *root;		    /* symfs, "" for "/" */
+	void *entries;		    /* tsearch() tree of struct symbol_binary by path */
+	struct symbol_binary *last; /* callers look up one file many times in a row */
+	struct symbol_kernel kernel;
+	struct symbol_pool *pool;
+};
+
+/* The entry of a path. The file is read on the first call. NULL when out of memory. */
+struct symbol_binary *symbol_find_binary(struct ptah_symbols *symbols, const char *path);
+
+/*
+ * The path of the file on this machine; NULL when there is none, or no memory. The caller frees
+ * it.
+ */
+char *symbol_local_path(const struct ptah_symbols *symbols, const char *path);
+
+/* The debug information of a file, which is opened on the first call. *status says why not
+ * (lines.c). */
+struct symbol_debug *symbol_find_debug(struct ptah_symbols *symbols, const char *path, int *status);
+
+#endif

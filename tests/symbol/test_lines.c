@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Lines and inlined functions are compared with addr2line of binutils, for each instruction of a
+ * program that the test compiles in many ways. addr2line is asked about the build with DWARF 4,
+ * which it reads best; the code of the others is the same.
+ */
+#include "../test.h"
+
+#include <ptah/symbol.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/ptah-lines-XXXXXX";
+static char output[1 << 20];
+
+/* Runs a command in the folder of the test; its output is in `output`. */
+static bool shell(const char *command)
+{
+	FILE *f = popen(command, "r");
+	size_t n = f ? fread(output, 1, sizeof(output) - 1, f) : 0;
+
+	output[n] = '\0';
+	return f && pclose(f) == 0;
+}
+
+static const char source[] = "#include <stdio.h>\n"
+			     "#include <stdlib.h>\n"
+			     "#include \"a.h\"\n"
+			     "static inline __attribute__((always_inline)) int twice(int x) { "
+			     "return sum(x) + x * rand(); }\n"
+			     "static inline __attribute__((always_inline)) int inner(int x)\n"
+			     "{\n"
+			     "	if (x > 3)\n"
+			     "		return twice(x) + 1;\n"
+			     "	return x * getchar();\n"
+			     "}\n"
+			     "__attribute__((noinline)) int work(int n)\n"
+			     "{\n"
+			     "	int s = 0;\n"
+			     "	for (int i = 0; i < n; i++)\n"
+			     "		s += inner(i) ^ twice(s);\n"
+			     "	if (s == 77)\n"
+			     "		abort();\n"
+			     "	return s;\n"
+			     "}\n"
+			     "int main(int argc, char **argv)\n"
+			     "{\n"
+			     "	printf(\"%d\\n\", work(argc) + inner(atoi(argv[0])));\n"
+			     "	return 0;\n"
+			     "}\n";
+
+static const char header[] = "static inline int sum(int x)\n"
+			     "{\n"
+			     "	int s = 0;\n"
+			     "	for (int i = 0; i < x; i++)\n"
+			     "		s += rand() % (i + 1);\n"
+			     "	return s;\n"
+			     "}\n";
+
+static bool put(const char *name, const char *text)
+{
+	FILE *f = fopen(name, "w");
+
+	return f && fputs(text, f) >= 0 && fclose(f) == 0;
+}
+
+static int make_folder(void **state)
+{
+	(void)state;
+	return mkdtemp(folder) && !chdir(folder) && put("a.c", source) && put("a.h", header) ? 0
+											     : -1;
+}
+
+static int remove_folder(void **state)
+{
+	char command[64];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	return chdir("/") || !shell(command) ? -1 : 0;
+}
+
+/* What addr2line says of each instruction. The discriminators that it adds are of no line. */
+static char *judge(const char *program)
+{
+	char command[1024];
+
+	snprintf(
+	    command, sizeof(command),
+	    "for f in main work work.cold sum; do objdump -d --no-show-raw-insn "
+	    "--disassemble=$f %s; done | sed -n 's/^ *\\([0-9a-f]*\\):\\t.*/\\1/p' >addresses; "
+	    "addr2line -a -f -i -e %s <addresses | sed 's/ (discriminator .*//; s/:?$/:0/'",
+	    program, program);
+	assert_true(shell(command));
+	assert_true(strlen(output) > 5000);
+	return strdup(output);
+}
+
+static uint64_t offset_of(const char *program, uint64_t address)
+{
+	struct ptah_elf_segment *segments;
+	uint64_t offset = UINT64_MAX;
+	int n = ptah_elf_segments(program, 0, &segments);
+
+	for (int i = 0; i < n; i++)
+		if (address - segments[i].address < segments[i].size)
+			offset = segments[i].offset + (address - segments[i].address);
+	free(segments);
+	return offset;
+}
+
+/* Writes the same text as judge(). */
+static char *ask(const char *program)
+{
+	FILE *addresses = fopen("addresses", "r"), *f;
+	struct ptah_inline frames[PTAH_INLINES_MAX], function;
+	struct ptah_symbols *symbols;
+	char path[128], *text;
+	uint64_t address;
+	size_t size;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, program);
+	f = open_memstream(&text, &size);
+	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
+	assert_true(addresses && f);
+	while (fscanf(addresses, "%" SCNx64, &address) == 1) {
+		uint64_t offset = offset_of(path, address);
+		size_t n = ptah_symbols_inlines(symbols, path, offset, frames, PTAH_INLINES_MAX);
+		struct ptah_line line = {0};
+		const char *file;
+
+		if (!ptah_symbols_line(symbols, path, offset, &line))
+			fail_msg("no line at %" PRIx64, address);
+		assert_true(offset - line.start < line.size);
+		assert_true(ptah_symbols_function(symbols, path, offset, &function));
+		fprintf(f, "0x%016" PRIx64 "\n", address);
+		file = line.file;
+		for (size_t i = 0; i <= n; i++) {
+			fprintf(f, "%s\n%s:%u\n", i < n ? frames[i].name : function.name, file,
+				line.line);
+			file = frames[i < n ? i : 0].call_file;
+			line.line = frames[i < n ? i : 0].call_line;
+		}
+	}
+	ptah_symbols_free(symbols);
+	fclose(addresses);
+	fclose(f);
+	return text;
+}
+
+static const struct way {
+	const char *needs, *reference, *compile;
+} ways[] = {
+    {"gcc", "-O2 -gdwarf-4", "gcc -O2 -gdwarf-4 -o p a.c"},
+    {"gcc", "-O2 -gdwarf-4", "gcc -O2 -gdwarf-3 -gstrict-dwarf -o p a.c"},
+    {"gcc", "-O2 -gdwarf-4", "gcc -O2 -gdwarf-5 -gz -o p a.c"},
+    {"gcc", "-O2 -gdwarf-4", "gcc -O2 -gdwarf-5 -gsplit-dwarf -o p a.c"},
+    {"gcc", "-O2 -gdwarf-4", "gcc -O2 -gdwarf-4 -gsplit-dwarf -o p a.c"},
+    {"gcc", "-O2 -gdwarf-4",
+     "gcc -O2 -g -o q a.c && objcopy --compress-debug-sections=zlib-gnu q p"},
+    {"gcc", "-O2 -gdwarf-4",
+     "gcc -O2 -g -o q a.c && objcopy --only-keep-debug q q.debug && strip -s q && "
+     "objcopy --add-gnu-debuglink=q.debug q p"},
+    {"dwz", "-O2 -gdwarf-4", "gcc -O2 -g -o p a.c && cp p q && dwz -m common p q"},
+    {"gcc", "-O0 -gdwarf-4", "gcc -O0 -gdwarf-4 -o p a.c"},
+    {"gcc", "-O0 -gdwarf-4", "gcc -O0 -gdwarf-5 -o p a.c"},
+    {"clang", "-O2 -gdwarf-4", "clang -O2 -gdwarf-4 -o p a.c"},
+    {"clang", "-O2 -gdwarf-4", "clang -O2 -gdwarf-5 -o p a.c"},
+    {"clang", "-O2 -gdwarf-4", "clang -O2 -gdwarf-5 -gsplit-dwarf -o p a.c"},
+};
+
+static void lines_are_those_of_addr2line(void **state)
+{
+	char *expected = NULL, *found, command[256], known[256] = "";
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+		snprintf(command, sizeof(command), "command -v %s", ways[i].needs);
+		if (!shell(command))
+			continue;
+		snprintf(command, sizeof(command), "%s %s -o reference a.c",
+			 strcmp(ways[i].needs, "clang") ? "gcc" : "clang", ways[i].reference);
+		if (strcmp(command, known) != 0) {
+			strcpy(known, command);
+			assert_true(shell(command));
+			free(expected);
+			expected = judge("reference");
+		}
+		assert_true(shell("rm -f p q *.debug *.dwo"));
+		assert_true(shell(ways[i].compile));
+		found = ask("p");
+		if (strcmp(found, expected) != 0) {
+			put("expected", expected);
+			put("found", found);
+			shell("diff -U2 expected found | head -n 20");
+			fail_msg("%s:\n%s", ways[i].compile, output);
+		}
+		free(found);
+	}
+	free(expected);
+}
+
+/* Rows */
+
+struct rows {
+	struct ptah_line items[4096];
+	size_t count, most;
+};
+
+static bool take_row(void *context, const struct ptah_line *line)
+{
+	struct rows *r = context;
+
+	assert_true(r->count < sizeof(r->items) / sizeof(*r->items));
+	r->items[r->count++] = *line;
+	return r->count < r->most;
+}
+
+static struct rows rows;
+
+static void rows_of_a_range_are_those_of_its_bytes(void **state)
+{
+	struct ptah_symbols *symbols;
+	struct ptah_symbol symbol;
+	struct ptah_line line;
+	char path[128];
+
+	(void)state;
+	assert_true(shell("gcc -O2 -g -o rows a.c"));
+	snprintf(path, sizeof(path), "%s/rows", folder);
+	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
+	assert_int_equal(ptah_symbols_find(symbols, path, "work", 0, &symbol), 1);
+	rows.count = 0;
+	rows.most = SIZE_MAX;
+	assert_int_equal(
+	    ptah_symbols_lines(symbols, path, symbol.start + 1, symbol.size - 2, take_row, &rows),
+	    0);
+	assert_true(rows.count > 10);
+	assert_int_equal(rows.items[0].start, symbol.start + 1);
+	for (size_t i = 0; i < rows.count; i++) {
+		const struct ptah_line *r = &rows.items[i];
+
+		assert_true(!i || r->start >= r[-1].start + r[-1].size);
+		assert_true(r->start + r->size <= symbol.start + symbol.size - 1);
+		assert_true(ptah_symbols_line(symbols, path, r->start, &line));
+		assert_ptr_equal(line.file, r->file);
+		assert_int_equal(line.line, r->line);
+		assert_true(ptah_symbols_line(symbols, path, r->start + r->size - 1, &line));
+		assert_int_equal(line.line, r->line);
+	}
+	rows.count = 0;
+	rows.most = 3;
+	assert_int_equal(ptah_symbols_lines(symbols, path, 0, UINT64_MAX, take_row, &rows), 0);
+	assert_int_equal(rows.count, 3);
+	ptah_symbols_free(symbols);
+}
+
+static void a_line_is_found(void **state)
+{
+	struct ptah_symbols *symbols;
+	struct ptah_symbol symbol;
+	char path[128];
+
+	(void)state;
+	assert_true(shell("gcc -O0 -g -o find a.c"));
+	snprintf(path, sizeof(path), "%s/find", folder);
+	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
+	assert_int_equal(ptah_symbols_find(symbols, path, "work", 0, &symbol), 1);
+	rows.count = 0;
+	rows.most = SIZE_MAX;
+	/* Line 12 is the "{" of work(), where its code begins; line 11 has none. */
+	assert_int_equal(ptah_symbols_find_line(symbols, path, "a.c", 11, take_row, &rows), 12);
+	assert_true(rows.count >= 1);
+	assert_int_equal(rows.items[0].start, symbol.start);
+	assert_int_equal(ptah_symbols_find_line(symbols, path, "a.h", 2, take_row, &rows), 2);
+	assert_int_equal(ptah_symbols_find_line(symbols, path, ".c", 11, take_row, &rows), 0);
+	assert_int_equal(ptah_symbols_find_line(symbols, path, "b.c", 11, take_row, &rows), 0);
+	assert_int_equal(ptah_symbols_find_line(symbols, path, "a.c", 1000, take_row, &rows), 0);
+	ptah_symbols_free(symbols);
+}
+
+/* A unit of DWARF 2 has one range of addresses, although main() is not beside work(). */
+static void lines_of_dwarf_2_are_found_by_aranges(void **state)
+{
+	struct ptah_symbols *symbols;
+	struct ptah_symbol symbol;
+	struct ptah_line line;
+	char path[128];
+
+	(void)state;
+	assert_true(shell("gcc -O2 -gdwarf-2 -gstrict-dwarf -o old a.c"));
+	snprintf(path, sizeof(path), "%s/old", folder);
+	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
+	assert_int_equal(ptah_symbols_find(symbols, path, "main", 0, &symbol), 1);
+	assert_true(ptah_symbols_line(symbols, path, symbol.start, &line));
+	assert_int_equal(line.line, 21);
+	ptah_symbols_free(symbols);
+}
+
+static void what_has_no_lines_says_so(void **state)
+{
+	struct ptah_symbols *symbols;
+	struct ptah_inline frame;
+	struct ptah_line line;
+	char path[128];
+	int status;
+
+	(void)state;
+	assert_true(shell("gcc -O2 -g -Wl,--build-id -o bare a.c && strip -s bare"));
+	snprintf(path, sizeof(path), "%s/bare", folder);
+	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
+	assert_false(ptah_symbols_line(symbols, path, 0x1100, &line));
+	assert_int_equal(ptah_symbols_inlines(symbols, path, 0x1100, &frame, 1), 0);
+	assert_null(ptah_symbols_debug_file(symbols, path, &status));
+	assert_int_equal(status, PTAH_E_MISSING);
+	assert_int_equal(ptah_symbols_lines(symbols, path, 0, UINT64_MAX, take_row, &rows),
+			 PTAH_E_MISSING);
+	assert_null(ptah_symbols_debug_file(symbols, "/etc/passwd", &status));
+	assert_int_equal(status, PTAH_E_BAD_MAGIC);
+	ptah_symbols_free(symbols);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(lines_are_those_of_addr2line),
+	    cmocka_unit_test(rows_of_a_range_are_those_of_its_bytes),
+	    cmocka_unit_test(a_line_is_found),
+	    cmocka_unit_test(lines_of_dwarf_2_are_found_by_aranges),
+	    cmocka_unit_test(what_has_no_lines_says_so),
+	};
+
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}
