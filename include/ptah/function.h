@@ -38,6 +38,11 @@ enum ptah_function_flags {
 	PTAH_FUNCTION_SECTION = 1 << 5,
 	PTAH_FUNCTION_KERNEL = 1 << 6, /* of the kernel or one of its modules */
 	PTAH_FUNCTION_JIT = 1 << 7,    /* generated while the program ran */
+	/*
+	 * It exchanges stacks: where it goes to, other than to its caller, another coroutine,
+	 * goroutine or thread runs (swapcontext, runtime.gogo).
+	 */
+	PTAH_FUNCTION_SWITCH = 1 << 8,
 };
 
 struct ptah_function {

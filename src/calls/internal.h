@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* What the machine's own files share: its stack, and the searches in it. */
+#ifndef PTAH_CALLS_INTERNAL_H
+#define PTAH_CALLS_INTERNAL_H
+
+#include "calls/machine.h"
+
+/* How many searches may look at, whatever ran: few enough to be quick, enough for most stacks. */
+#define CALLS_NEAR 256
+
+/* Frames with AFTER_GAP that may be open: more than a few tell nothing about callers. */
+#define CALLS_MAX_GAPS 16
+
+static inline uint32_t calls_index(const struct calls_machine *m, const struct calls_frame *f)
+{
+	return (uint32_t)(f - m->frames);
+}
+
+static inline uint32_t calls_depth(const struct calls_machine *m)
+{
+	return calls_index(m, m->top);
+}
+
+static inline bool calls_has_bounds(const struct calls_entry *e)
+{
+	return !(e->flags & PTAH_CALL_NO_BOUNDS);
+}
+
+/* Does a function begin at `to`, the address of `e`? */
+static inline bool calls_is_entry(const struct calls_entry *e)
+{
+	return calls_has_bounds(e)
+		   ? e->ip == e->function && !(e->function_flags & PTAH_FUNCTION_FRAGMENT)
+		   : e->called;
+}
+
+/* Does the address of `e` belong to the function of `f`? */
+static inline bool calls_is_same(const struct calls_frame *f, const struct calls_entry *e)
+{
+	return calls_has_bounds(e) && e->function == f->function &&
+	       !(f->flags & PTAH_CALL_NO_BOUNDS);
+}
+
+/* Execution is in the piece of code of `e` now; the call is the same. */
+static inline void calls_set_piece(struct calls_frame *f, const struct calls_entry *e)
+{
+	f->low = e->low;
+	f->size = e->size;
+}
+
+static inline void calls_set_limit(struct calls_machine *m)
+{
+	m->limit = m->frames + (m->capacity <= m->max_depth ? m->capacity : m->max_depth + 1);
+}
+
+/* Is there room for another frame? If not, the call has to be folded. */
+bool calls_has_room(struct calls_machine *m);
+
+/* Ends the innermost call. */
+void calls_drop(struct calls_machine *m, enum ptah_call_end how, uint64_t site);
+
+/* Ends calls without a return of their own until `depth` are open. */
+void calls_unwind(struct calls_machine *m, uint32_t depth, uint64_t site);
+
+/* The innermost call returned, and the calls that had left by tail calls end with it. */
+void calls_returned(struct calls_machine *m, uint64_t site);
+
+/*
+ * The index of the innermost frame not above `from` that returns to `site`, or that is a call of
+ * `function`; 0: none was found. All searches together take time in proportion to what ran: deep
+ * stacks are not searched again and again.
+ */
+uint32_t calls_find_site(struct calls_machine *m, uint32_t from, uint64_t site);
+uint32_t calls_find_function(struct calls_machine *m, uint32_t from, const struct calls_entry *e);
+
+/* Begins a call of the function of `e`. False, after folding it, when there is no room. */
+struct calls_begin {
+	enum ptah_call_begin how;
+	unsigned flags; /* of enum ptah_call_flags, besides those of `e` */
+	unsigned state;
+	uint64_t return_site, site;
+};
+
+bool calls_begin(struct calls_machine *m, const struct calls_entry *e,
+		 const struct calls_begin *begin);
+
+/* It runs, and what it was entered by is not known. */
+void calls_begin_running(struct calls_machine *m, const struct calls_entry *e, unsigned state);
+
+/* fold.c: calls that are too deep for a frame. */
+void calls_fold(struct calls_machine *m, uint64_t return_site);
+/* A return, or a jump that may be one, went to `to`: true if a folded call ended so. */
+bool calls_return_folded(struct calls_machine *m, uint64_t to);
+void calls_forget_folded(struct calls_machine *m);
+
+/* kernel.c */
+/* Execution is back at `to` from the kernel, which was entered before `expected`. */
+void calls_back_from_kernel(struct calls_machine *m, uint64_t to, uint64_t expected, bool syscall);
+bool calls_return_from_handler(struct calls_machine *m, uint64_t site, uint64_t to);
+void calls_enter_kernel(struct calls_machine *m, enum ptah_call_begin how, uint64_t site,
+			uint64_t return_site, uint64_t to);
+
+/* resume.c */
+/* Execution is at `ip`, and how it got there was not seen. */
+void calls_resume(struct calls_machine *m, uint64_t ip);
+
+/* stacks.c */
+/* Another stack runs from here on, from the function of `e`. */
+void calls_begin_stack(struct calls_machine *m, const struct calls_entry *e, uint64_t site);
+/* Ends the frames from index `from` on as suspended, and keeps them. */
+void calls_suspend(struct calls_machine *m, uint32_t from, uint64_t site);
+/* A suspended stack returns to `to`: its calls begin again. False: there is none. */
+bool calls_switch(struct calls_machine *m, uint64_t site, uint64_t to);
+void calls_stacks_free(struct calls_machine *m);
+
+#endif

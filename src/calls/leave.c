@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Branches that are not the call of a known function or the return that matches it: which call
+ * execution is in afterwards.
+ *
+ * What an address can be is tried from the surest to the least: the return site of an open call,
+ * that of a suspended stack, the first instruction of a function, code of a function that is open.
+ */
+#include "calls/internal.h"
+
+/* Is it a call inside one function, such as a retpoline's or that of an unnamed subroutine? */
+static bool is_local(const struct calls_machine *m, const struct calls_entry *e)
+{
+	return calls_is_same(m->top, e) && e->ip != e->function &&
+	       !(e->function_flags & PTAH_FUNCTION_FRAGMENT);
+}
+
+void calls_call_slowly(struct calls_machine *m, uint64_t site, uint64_t end, uint64_t to)
+{
+	struct calls_begin begin = {.how = PTAH_CALL_CALLED, .return_site = end, .site = site};
+	struct calls_entry *e, own;
+
+	if (to == end) /* "call next; pop": it reads its own address */
+		return;
+	if (m->folded) {
+		calls_fold(m, end);
+		return;
+	}
+	e = calls_lookup(m, to);
+	e->called = true;
+	own = *e;
+	/* The piece that a compiler has moved out of a function, and that is called. */
+	if (e->function_flags & PTAH_FUNCTION_FRAGMENT && to == e->low)
+		own.function = to;
+	if (is_local(m, e))
+		begin.state = CALLS_HIDDEN;
+	calls_begin(m, &own, &begin);
+}
+
+/* Jumps */
+
+/* The frame of the chain of tail calls that the top belongs to which did not begin by one. */
+static uint32_t chain_root(const struct calls_machine *m)
+{
+	uint32_t i = calls_depth(m);
+
+	while (m->frames[i].state & CALLS_TAILED)
+		i--;
+	return i;
+}
+
+/*
+ * The innermost call jumped to the first instruction of another function. Where the chain has that
+ * function already, the calls from there on end; where the chain is long, its last call does.
+ */
+static void tail_call(struct calls_machine *m, const struct calls_entry *e, uint64_t site,
+		      unsigned state)
+{
+	struct calls_begin begin = {
+	    .how = PTAH_CALL_TAIL,
+	    .state = CALLS_TAILED | state,
+	    .return_site = m->top->return_site,
+	    .site = site,
+	};
+	const uint32_t top = calls_depth(m), root = chain_root(m);
+	uint32_t first = top + 1; /* of those that end */
+
+	for (uint32_t i = root; i <= top && first > top; i++)
+		if (m->frames[i].function == e->function)
+			first = i;
+	if (first > top && top - root + 1 >= PTAH_CALLS_MAX_CHAIN)
+		first = top;
+	/* A handler stays open until rt_sigreturn, and so does what the kernel entered. */
+	if (first == root && m->frames[root].state)
+		first = root < top ? root + 1 : top + 1;
+	if (first <= top)
+		begin.state = m->frames[first].state | state;
+	while (calls_depth(m) >= first)
+		calls_drop(m, PTAH_CALL_END_TAIL, site);
+	calls_begin(m, e, &begin);
+}
+
+/*
+ * Execution is in the middle of a function that the innermost call was jumped to from: that call
+ * has returned by a jump, as outlined code and thunks do.
+ */
+static bool jump_back(struct calls_machine *m, const struct calls_entry *e, uint64_t site)
+{
+	uint32_t i = calls_depth(m);
+
+	while (m->frames[i].state & CALLS_TAILED) {
+		if (!calls_is_same(&m->frames[--i], e))
+			continue;
+		calls_drop(m, PTAH_CALL_END_RETURN, site);
+		while (calls_depth(m) > i)
+			calls_drop(m, PTAH_CALL_END_TAIL, site);
+		calls_set_piece(m->top, e);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Execution is at the return site of the call at `index`, which is not the innermost: that call has
+ * returned. Above it ran another stack, or calls that were given up.
+ */
+static void return_to_lower(struct calls_machine *m, uint32_t index, uint64_t site, bool returns)
+{
+	bool gap = false;
+	uint32_t base = 0;
+
+	for (uint32_t i = calls_depth(m); i > index; i--) {
+		base = m->frames[i].state & CALLS_BASE ? i : base;
+		gap |= m->frames[i].state & CALLS_AFTER_GAP;
+	}
+	if (base && !gap) {
+		calls_suspend(m, base, site);
+	} else if (returns && !m->top->return_site) {
+		calls_drop(m, PTAH_CALL_END_RETURN, site);
+	}
+	calls_unwind(m, index, site);
+	if (gap)
+		calls_drop(m, PTAH_CALL_END_LOST, 0);
+	else
+		calls_returned(m, site);
+}
+
+/* Where returns and indirect jumps to known places go. */
+static bool leave_to_site(struct calls_machine *m, uint64_t site, uint64_t to, bool returns)
+{
+	const uint32_t index = calls_find_site(m, calls_depth(m), to);
+
+	if (index)
+		return_to_lower(m, index, site, returns);
+	return index || calls_switch(m, site, to);
+}
+
+/* An exception or longjmp() continues in a function that is open. */
+static bool land(struct calls_machine *m, const struct calls_entry *e, uint64_t site)
+{
+	const uint32_t index = calls_find_function(m, calls_depth(m), e);
+
+	if (!index)
+		return false;
+	calls_unwind(m, index, site);
+	calls_set_piece(m->top, e);
+	return true;
+}
+
+static void jump_indirectly(struct calls_machine *m, const struct calls_entry *e, uint64_t site)
+{
+	const bool known = calls_has_bounds(e);
+
+	if (leave_to_site(m, site, e->ip, false) || land(m, e, site))
+		return;
+	if (known)
+		calls_begin_stack(m, e, site);
+	else if (!(m->top->flags & PTAH_CALL_NO_BOUNDS))
+		tail_call(m, e, site, 0);
+	else
+		calls_set_piece(m->top, e);
+}
+
+void calls_jump_slowly(struct calls_machine *m, unsigned insn_class, uint64_t site, uint64_t to)
+{
+	const bool indirect = insn_class == PTAH_INSN_JUMP_IND;
+	struct calls_entry *e;
+
+	if (m->folded && (!indirect || calls_return_folded(m, to)))
+		return;
+	e = calls_lookup(m, to);
+	if (insn_class == PTAH_INSN_OTHER || insn_class == PTAH_INSN_PTWRITE) {
+		calls_set_piece(m->top,
+				e); /* a label inside a function may look like another one */
+	} else if (calls_is_entry(e) && (indirect || e->function != m->top->function)) {
+		if (m->folded)
+			return;
+		if (indirect && m->top->function_flags & PTAH_FUNCTION_SWITCH)
+			calls_begin_stack(m, e, site);
+		else
+			tail_call(m, e, site, 0);
+	} else if (calls_is_same(m->top, e) || e->function_flags & PTAH_FUNCTION_NO_PARENT) {
+		calls_set_piece(m->top, e);
+	} else if (jump_back(m, e, site)) {
+		return;
+	} else if (indirect) {
+		jump_indirectly(m, e, site);
+	} else {
+		calls_set_piece(m->top, e); /* code that several functions share */
+	}
+}
+
+/* Returns */
+
+/* The innermost call returned to a caller that is not known. */
+static void return_to_unknown(struct calls_machine *m, const struct calls_entry *e, uint64_t site)
+{
+	const struct calls_frame f = m->frames[chain_root(m)];
+	uint32_t below = chain_root(m) - 1;
+
+	if (calls_has_bounds(e))
+		below = calls_find_function(m, below, e);
+	else if (!(m->frames[below].flags & PTAH_CALL_NO_BOUNDS) || !below)
+		below = 0;
+	calls_returned(m, site);
+	if (below) {
+		calls_unwind(m, below, site);
+		calls_set_piece(m->top, e);
+		return;
+	}
+	if (m->top->state & CALLS_BOTTOM)
+		m->level--;
+	calls_begin_running(m, e, f.state & (CALLS_BASE | CALLS_STACK | CALLS_AFTER_GAP));
+}
+
+/* A return to the first instruction of a function is a jump (push; ret), or enters a new stack. */
+static void return_to_entry(struct calls_machine *m, const struct calls_entry *e, uint64_t site,
+			    bool retpoline)
+{
+	const struct calls_frame f = *m->top;
+	struct calls_begin begin = {
+	    .how = PTAH_CALL_TAIL,
+	    .return_site = f.return_site,
+	    .state = f.state,
+	    .site = site,
+	};
+
+	if (retpoline) {
+		tail_call(m, e, site, 0);
+	} else if (f.function_flags & PTAH_FUNCTION_SWITCH) {
+		calls_begin_stack(m, e, site);
+	} else if (f.state & CALLS_BASE) {
+		/* What it returned to was never called: the end of a coroutine, or the next part of
+		 * threaded code. */
+		calls_drop(m, PTAH_CALL_END_RETURN, site);
+		calls_begin(m, e, &begin);
+	} else if (!f.return_site) {
+		return_to_unknown(m, e, site);
+	} else {
+		tail_call(m, e, site, CALLS_BASE);
+	}
+}
+
+void calls_return_slowly(struct calls_machine *m, uint64_t site, uint64_t to)
+{
+	bool retpoline = false;
+	struct calls_entry *e;
+
+	if (m->folded && calls_return_folded(m, to))
+		return;
+	while (m->top->state & CALLS_HIDDEN && m->top->return_site != to) {
+		calls_drop(m, PTAH_CALL_END_UNWOUND, site);
+		retpoline = true;
+	}
+	if (m->top->return_site == to && to) {
+		calls_returned(m, site);
+		if (m->top->state & CALLS_BOTTOM)
+			calls_begin_running(m, calls_lookup(m, to), 0);
+		return;
+	}
+	if (calls_return_from_handler(m, site, to) || leave_to_site(m, site, to, true))
+		return;
+	e = calls_lookup(m, to);
+	if (calls_is_entry(e))
+		return_to_entry(m, e, site, retpoline);
+	else if (jump_back(m, e, site))
+		return;
+	else if (!m->top->return_site)
+		return_to_unknown(m, e, site);
+	else if (calls_is_same(m->top, e) ||
+		 (!calls_has_bounds(e) && m->top->flags & PTAH_CALL_NO_BOUNDS))
+		calls_set_piece(m->top, e);
+	else if (!land(m, e, site))
+		calls_begin_stack(m, e, site);
+}

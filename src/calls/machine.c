@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+/* The machine's stack, what it knows of functions, and its clock. */
+#include "calls/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_FRAMES	 256
+#define FIRST_CACHE_BITS 10
+#define MAX_CACHE_BITS	 16
+
+static void set_bottom(struct calls_machine *m)
+{
+	m->top = m->frames;
+	memset(m->top, 0, sizeof(*m->top));
+	m->top->state = CALLS_BOTTOM;
+	m->top->flags = PTAH_CALL_NO_BOUNDS;
+	m->pending = CALLS_PENDING_START;
+	m->special = m->gaps = m->bases = 0;
+	m->crossed = false;
+}
+
+int calls_machine_init(struct calls_machine *m, const struct ptah_calls_config *config,
+		       const struct calls_sink *sink)
+{
+	memset(m, 0, sizeof(*m));
+	m->find = config->find;
+	m->find_context = config->find_context;
+	m->max_depth = config->max_depth ? config->max_depth : PTAH_CALLS_MAX_DEPTH;
+	m->sink = sink;
+	m->capacity = FIRST_FRAMES;
+	m->cache_bits = FIRST_CACHE_BITS;
+	m->frames = calloc(m->capacity, sizeof(*m->frames));
+	m->cache = calloc((size_t)1 << m->cache_bits, sizeof(*m->cache));
+	if (!m->frames || !m->cache) {
+		calls_machine_fini(m);
+		return PTAH_E_NOMEM;
+	}
+	set_bottom(m);
+	calls_set_limit(m);
+	return 0;
+}
+
+void calls_machine_fini(struct calls_machine *m)
+{
+	calls_stacks_free(m);
+	free(m->frames);
+	free(m->cache);
+	free(m->folded_sites);
+	m->frames = NULL;
+	m->cache = NULL;
+	m->folded_sites = NULL;
+}
+
+void calls_end(struct calls_machine *m, enum ptah_call_end how)
+{
+	calls_forget_folded(m);
+	while (m->top != m->frames)
+		calls_drop(m, how, 0);
+	calls_stacks_free(m);
+	set_bottom(m);
+	m->level = 0;
+}
+
+/* The clock. Time that is not known, that runs backwards or is part of a loss does not pass. */
+void calls_set_time(struct calls_machine *m, uint64_t tsc, uint64_t cycles)
+{
+	struct calls_now *now = &m->now;
+
+	if (tsc && tsc != now->tsc) {
+		if (now->tsc && tsc > now->tsc && !m->skip_time) {
+			now->counts.ticks += tsc - now->tsc;
+			now->counts.off_ticks += m->off ? tsc - now->tsc : 0;
+		}
+		now->tsc = tsc;
+		m->skip_time = false;
+	}
+	now->counts.cycles = cycles;
+}
+
+/* Functions */
+
+static void fill(struct calls_machine *m, struct calls_entry *e, uint64_t ip)
+{
+	struct ptah_function f;
+
+	memset(e, 0, sizeof(*e));
+	e->ip = e->low = e->function = ip;
+	e->space = m->space;
+	e->used = true;
+	e->flags = (uint16_t)(PTAH_CALL_NO_BOUNDS | (ip >> 63 ? PTAH_CALL_KERNEL : 0));
+	if (!m->find || !m->find(m->find_context, m->space, ip, m->now.tsc, &f) || ip < f.low ||
+	    ip >= f.high)
+		return;
+	e->low = f.low;
+	e->size = f.high - f.low;
+	e->function_flags = (uint16_t)f.flags;
+	if (f.flags & PTAH_FUNCTION_SECTION)
+		return;
+	e->function = f.start;
+	e->flags = (uint16_t)(e->flags & ~PTAH_CALL_NO_BOUNDS);
+	if (f.flags & (PTAH_FUNCTION_STUB | PTAH_FUNCTION_RESOLVER))
+		e->flags |= PTAH_CALL_STUB;
+}
+
+/* The entry for `ip`: its own, or a free one. */
+static struct calls_entry *probe(struct calls_entry *cache, unsigned bits, uint64_t ip,
+				 unsigned space)
+{
+	const size_t mask = ((size_t)1 << bits) - 1;
+	size_t i = calls_hash(ip, space, bits);
+
+	while (cache[i].used && (cache[i].ip != ip || cache[i].space != space))
+		i = (i + 1) & mask;
+	return &cache[i];
+}
+
+void calls_forget_code(struct calls_machine *m)
+{
+	memset(m->cache, 0, sizeof(*m->cache) << m->cache_bits);
+	m->cache_count = 0;
+}
+
+/* Makes room for another entry: a larger table or, when it is as large as it may get, an empty one.
+ */
+static void make_room(struct calls_machine *m)
+{
+	struct calls_entry *bigger;
+
+	if (2 * (m->cache_count + 1) <= (size_t)1 << m->cache_bits)
+		return;
+	bigger = m->cache_bits < MAX_CACHE_BITS
+		     ? calloc((size_t)2 << m->cache_bits, sizeof(*bigger))
+		     : NULL;
+	if (!bigger) {
+		calls_forget_code(m);
+		return;
+	}
+	for (size_t i = 0; i < (size_t)1 << m->cache_bits; i++)
+		if (m->cache[i].used)
+			*probe(bigger, m->cache_bits + 1, m->cache[i].ip, m->cache[i].space) =
+			    m->cache[i];
+	free(m->cache);
+	m->cache = bigger;
+	m->cache_bits++;
+}
+
+struct calls_entry *calls_lookup(struct calls_machine *m, uint64_t ip)
+{
+	struct calls_entry *e = probe(m->cache, m->cache_bits, ip, m->space), *home;
+
+	if (!e->used) {
+		make_room(m);
+		e = probe(m->cache, m->cache_bits, ip, m->space);
+		fill(m, e, ip);
+		m->cache_count++;
+	}
+	/* The inline functions look at the first place only. All between the two are in use. */
+	home = &m->cache[calls_hash(ip, m->space, m->cache_bits)];
+	if (e != home) {
+		const struct calls_entry other = *home;
+
+		*home = *e;
+		*e = other;
+	}
+	return home;
+}
+
+/* The stack */
+
+bool calls_has_room(struct calls_machine *m)
+{
+	const uint32_t depth = calls_depth(m);
+	struct calls_frame *bigger;
+	uint32_t capacity;
+
+	if (depth + 1 < m->capacity && depth < m->max_depth)
+		return true;
+	if (depth >= m->max_depth)
+		return false;
+	capacity = 2 * m->capacity;
+	bigger = realloc(m->frames, capacity * sizeof(*bigger));
+	if (!bigger) {
+		m->status = PTAH_E_NOMEM;
+		return false;
+	}
+	m->frames = bigger;
+	m->capacity = capacity;
+	m->top = bigger + depth;
+	calls_set_limit(m);
+	return true;
+}
+
+void calls_drop(struct calls_machine *m, enum ptah_call_end how, uint64_t site)
+{
+	const struct calls_frame *f = m->top;
+	unsigned flags = f->flags;
+
+	if (f->losses != m->losses)
+		flags |= PTAH_CALL_HAS_LOSS;
+	if (how >= PTAH_CALL_END_LOST)
+		flags |= PTAH_CALL_NO_END;
+	if (!(f->state & CALLS_HIDDEN))
+		m->sink->end(m, f, how, flags, how >= PTAH_CALL_END_LOST ? 0 : site);
+	if (f->state & (CALLS_SIGNAL | CALLS_KERNEL))
+		m->special = f->special;
+	m->gaps -= f->state & CALLS_AFTER_GAP ? 1 : 0;
+	m->bases -= f->state & CALLS_STACK ? 1 : 0;
+	m->top--;
+}
+
+void calls_unwind(struct calls_machine *m, uint32_t depth, uint64_t site)
+{
+	calls_forget_folded(m);
+	while (calls_depth(m) > depth)
+		calls_drop(m,
+			   m->top->losses != m->losses ? PTAH_CALL_END_LOST : PTAH_CALL_END_UNWOUND,
+			   site);
+}
+
+void calls_returned(struct calls_machine *m, uint64_t site)
+{
+	bool tailed = m->top->state & CALLS_TAILED;
+
+	calls_drop(m, PTAH_CALL_END_RETURN, site);
+	while (tailed) {
+		tailed = m->top->state & CALLS_TAILED;
+		calls_drop(m, PTAH_CALL_END_TAIL, site);
+	}
+}
+
+bool calls_begin(struct calls_machine *m, const struct calls_entry *e,
+		 const struct calls_begin *begin)
+{
+	struct calls_frame *f;
+
+	if (!calls_has_room(m)) {
+		calls_fold(m, begin->return_site);
+		return false;
+	}
+	f = calls_push(m, e);
+	f->return_site = begin->return_site;
+	f->how = (uint8_t)begin->how;
+	f->state = (uint16_t)begin->state;
+	f->flags |= (uint16_t)begin->flags;
+	if (f->state & (CALLS_SIGNAL | CALLS_KERNEL)) {
+		f->special = m->special;
+		m->special = calls_depth(m);
+	}
+	m->gaps += f->state & CALLS_AFTER_GAP ? 1 : 0;
+	m->bases += f->state & CALLS_STACK ? 1 : 0;
+	if (f->state & CALLS_HIDDEN)
+		m->last_id--;
+	else
+		m->sink->begin(m, f, begin->site);
+	return true;
+}
+
+void calls_begin_running(struct calls_machine *m, const struct calls_entry *e, unsigned state)
+{
+	const struct calls_begin begin = {
+	    .how = PTAH_CALL_RUNNING,
+	    .flags = calls_is_entry(e) ? 0 : PTAH_CALL_NO_BEGIN,
+	    .state = state,
+	};
+
+	calls_begin(m, e, &begin);
+}
+
+/* Searches */
+
+/* How many frames a search that begins at `from` may look at. */
+static uint32_t search_budget(const struct calls_machine *m, uint32_t from)
+{
+	const uint64_t all = 4 * m->now.counts.instructions;
+	const uint64_t left = all > m->searched ? all - m->searched : 0;
+	const uint64_t budget = left > CALLS_NEAR ? left : CALLS_NEAR;
+
+	return from < budget ? from : (uint32_t)budget;
+}
+
+uint32_t calls_find_site(struct calls_machine *m, uint32_t from, uint64_t site)
+{
+	const uint32_t n = search_budget(m, from);
+
+	for (uint32_t i = from; site && i > from - n; i--)
+		if (m->frames[i].return_site == site)
+			return i;
+	m->searched += n;
+	return 0;
+}
+
+uint32_t calls_find_function(struct calls_machine *m, uint32_t from, const struct calls_entry *e)
+{
+	const uint32_t n = calls_has_bounds(e) ? search_budget(m, from) : 0;
+
+	for (uint32_t i = from; i > from - n; i--)
+		if (calls_is_same(&m->frames[i], e))
+			return i;
+	m->searched += n;
+	return 0;
+}

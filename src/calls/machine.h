@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The call machine: keeps the stack of one thread's open calls while the thread's instructions
+ * pass by. What begins and ends is passed to a sink, which makes a list of it or adds it up. The
+ * common cases (a call of a known function, the return that matches it, a branch inside the
+ * function) are inline, so that they are compiled together with the sink; all others are in the
+ * .c files of this folder and call the sink through its pointers.
+ */
+#ifndef PTAH_CALLS_MACHINE_H
+#define PTAH_CALLS_MACHINE_H
+
+#include <ptah/calls.h>
+
+#include "base/compiler.h"
+
+struct calls_stacks;
+
+/* What is special about a frame; 0 for the call that returns where it came from. */
+enum calls_state {
+	CALLS_TAILED =
+	    1 << 0, /* it shares its return site with the frame below, and ends with it */
+	CALLS_HIDDEN =
+	    1 << 1, /* a call inside one function: kept to match its return, not reported */
+	CALLS_SIGNAL = 1 << 2,	  /* a signal handler, or what runs after it up to rt_sigreturn */
+	CALLS_KERNEL = 1 << 3,	  /* a system call, interrupt or exception in a traced kernel */
+	CALLS_BASE = 1 << 4,	  /* perhaps the first frame of another stack */
+	CALLS_STACK = 1 << 5,	  /* with BASE: it is known to be one */
+	CALLS_AFTER_GAP = 1 << 6, /* execution was not seen between the frame below and this one */
+	CALLS_FULL = 1 << 7,	  /* the deepest frame there may be, with calls folded into it */
+	CALLS_BOTTOM = 1 << 8,	  /* below the outermost frame: no call */
+};
+
+struct calls_frame {
+	uint64_t
+	    return_site; /* where it will return to; 0: not known. SIGNAL: what was interrupted */
+	uint64_t low, size; /* the piece of code that it runs in; size 0: not known */
+	uint64_t function;  /* where it begins */
+	uint64_t id;
+	uint32_t losses;	 /* of the machine when it began */
+	uint32_t special;	 /* SIGNAL, KERNEL: index of the next such frame below; 0: none */
+	uint16_t state;		 /* enum calls_state */
+	uint16_t flags;		 /* enum ptah_call_flags, as known at its beginning */
+	uint16_t function_flags; /* enum ptah_function_flags */
+	uint16_t space;
+	uint8_t how;	    /* enum ptah_call_begin */
+	bool after_syscall; /* SIGNAL, KERNEL: by a system call, which may be executed again */
+};
+
+/* What is known of the function at an address: an entry of the machine's cache. */
+struct calls_entry {
+	uint64_t ip; /* the address */
+	uint64_t low, size, function;
+	uint16_t flags; /* enum ptah_call_flags: NO_BOUNDS, STUB, KERNEL */
+	uint16_t function_flags;
+	uint16_t space;
+	bool used;
+	bool called; /* a call went to it */
+};
+
+/* Where the thread is, in every unit. */
+struct calls_now {
+	struct ptah_call_counts counts;
+	uint64_t tsc, offset;
+	uint8_t tsc_error;
+};
+
+/* What the machine waits for at the next address that runs. Smaller: an enum ptah_insn_class. */
+enum calls_pending {
+	CALLS_PENDING_ASYNC = PTAH_INSN_CLASS_MAX, /* back from an untraced interrupt or signal */
+	CALLS_PENDING_OFF, /* tracing was off: the code between was filtered out */
+	CALLS_PENDING_LOST,
+	CALLS_PENDING_START, /* of the trace, of a program */
+};
+
+struct calls_machine;
+
+/* Called with the machine's `now` and `space`. The frame of an end is still on the stack. */
+struct calls_sink {
+	void (*begin)(struct calls_machine *m, const struct calls_frame *frame, uint64_t site);
+	/* `flags`: the final enum ptah_call_flags. */
+	void (*end)(struct calls_machine *m, const struct calls_frame *frame,
+		    enum ptah_call_end how, unsigned flags, uint64_t site);
+};
+
+/* Calls that are too deep for a frame: the return sites of the newest. */
+#define CALLS_FOLDED_SITES 4096
+
+struct calls_machine {
+	struct calls_frame *top;   /* frames[0] is no call, so that there is always one */
+	struct calls_frame *limit; /* the top must not get here without a look at the depth */
+	struct calls_now now;
+	struct calls_entry *cache; /* by hash of the address */
+	uint64_t last_id;
+	uint32_t losses;
+	uint16_t space; /* of the code that runs */
+	uint8_t pending;
+	bool off;	/* tracing is off */
+	bool crossed;	/* it was off since the pending branch */
+	bool aborted;	/* a transaction was, and its next branch goes to its fallback address */
+	bool skip_time; /* what passes before the next time is lost */
+	unsigned cache_bits; /* the cache has 2^bits entries */
+	size_t cache_count;
+	uint64_t site, end; /* of the pending branch: its address, and that after it */
+	uint64_t cycles;    /* so far, as the last TICK says */
+
+	struct calls_frame *frames;
+	uint32_t capacity, max_depth;
+	uint32_t special;      /* index of the innermost frame with SIGNAL or KERNEL */
+	uint32_t gaps;	       /* open frames with AFTER_GAP */
+	uint32_t bases;	       /* open frames with STACK */
+	int32_t level;	       /* of depth 0 */
+	uint64_t searched;     /* frames that searches have looked at */
+	uint64_t folded;       /* calls that are too deep for a frame */
+	uint32_t folded_known; /* of the newest of them the return sites are known */
+	uint64_t *folded_sites;
+	struct calls_stacks *stacks; /* suspended; NULL: there were none */
+
+	ptah_find_function *find;
+	void *find_context;
+	const struct calls_sink *sink;
+	int status; /* PTAH_E_NOMEM: memory was short, and the machine has stopped */
+};
+
+/* The machine calls the sink for everything that its inline functions leave to it. */
+int calls_machine_init(struct calls_machine *m, const struct ptah_calls_config *config,
+		       const struct calls_sink *sink);
+void calls_machine_fini(struct calls_machine *m);
+
+/* What is known of the function at `ip`. The entry lives until the next call. */
+struct calls_entry *calls_lookup(struct calls_machine *m, uint64_t ip);
+void calls_forget_code(struct calls_machine *m);
+
+/* Items other than blocks, and what no item says. */
+void calls_event(struct calls_machine *m, const struct ptah_item *item);
+void calls_lost(struct calls_machine *m);
+void calls_exec(struct calls_machine *m, uint64_t tsc);
+/* Ends everything, at the end of the trace. Only sums and ids are kept. */
+void calls_end(struct calls_machine *m, enum ptah_call_end how);
+
+void calls_set_time(struct calls_machine *m, uint64_t tsc, uint64_t cycles);
+void calls_call_slowly(struct calls_machine *m, uint64_t site, uint64_t end, uint64_t to);
+void calls_return_slowly(struct calls_machine *m, uint64_t site, uint64_t to);
+/* A jump, a branch or a fall-through that leaves the top's piece. */
+void calls_jump_slowly(struct calls_machine *m, unsigned insn_class, uint64_t site, uint64_t to);
+void calls_far(struct calls_machine *m, unsigned insn_class, uint64_t site, uint64_t end,
+	       uint64_t to);
+/* Execution is at `ip`, and `m->pending` is no near branch. */
+void calls_continue(struct calls_machine *m, uint64_t ip);
+
+/* Does execution at `ip` stay in the piece of code that the innermost call runs in? */
+static ALWAYS_INLINE bool calls_is_inside(const struct calls_machine *m, uint64_t ip)
+{
+	return ip - m->top->low < m->top->size;
+}
+
+static ALWAYS_INLINE size_t calls_hash(uint64_t ip, unsigned space, unsigned bits)
+{
+	return (size_t)((ip + ((uint64_t)space << 48)) * UINT64_C(0x9e3779b97f4a7c15) >>
+			(64 - bits));
+}
+
+/* Pushes a frame for the function of `e`, which the caller completes. There must be room. */
+static ALWAYS_INLINE struct calls_frame *calls_push(struct calls_machine *m,
+						    const struct calls_entry *e)
+{
+	struct calls_frame *f = ++m->top;
+
+	f->low = e->low;
+	f->size = e->size;
+	f->function = e->function;
+	f->id = ++m->last_id;
+	f->losses = m->losses;
+	f->special = 0;
+	f->flags = e->flags;
+	f->function_flags = e->function_flags;
+	f->space = m->space;
+	f->after_syscall = false;
+	return f;
+}
+
+static ALWAYS_INLINE void calls_call(struct calls_machine *m, const struct calls_sink *sink,
+				     uint64_t site, uint64_t end, uint64_t to)
+{
+	const struct calls_entry *e = &m->cache[calls_hash(to, m->space, m->cache_bits)];
+	struct calls_frame *f;
+
+	/* Known, its first instruction, and not the one after the call. */
+	if (LIKELY(e->called && e->ip == to && e->function == to && e->space == m->space &&
+		   to != end && m->top + 1 < m->limit)) {
+		f = calls_push(m, e);
+		f->return_site = end;
+		f->state = 0;
+		f->how = PTAH_CALL_CALLED;
+		sink->begin(m, f, site);
+	} else {
+		calls_call_slowly(m, site, end, to);
+	}
+}
+
+static ALWAYS_INLINE void calls_return(struct calls_machine *m, const struct calls_sink *sink,
+				       uint64_t site, uint64_t to)
+{
+	const struct calls_frame *f = m->top;
+
+	if (LIKELY(f->return_site == to && !f->state)) {
+		sink->end(m, f, PTAH_CALL_END_RETURN,
+			  f->flags | (f->losses != m->losses ? PTAH_CALL_HAS_LOSS : 0), site);
+		m->top--;
+	} else {
+		calls_return_slowly(m, site, to);
+	}
+}
+
+/* The branch at `site`, of class `insn_class`, before `end`, went to `to`. */
+static ALWAYS_INLINE void calls_branch(struct calls_machine *m, const struct calls_sink *sink,
+				       unsigned insn_class, uint64_t site, uint64_t end,
+				       uint64_t to)
+{
+	switch (insn_class) {
+	case PTAH_INSN_CALL:
+	case PTAH_INSN_CALL_IND:
+		calls_call(m, sink, site, end, to);
+		break;
+	case PTAH_INSN_RETURN:
+		calls_return(m, sink, site, to);
+		break;
+	case PTAH_INSN_JUMP_IND:
+		if (UNLIKELY(!calls_is_inside(m, to) || to == m->top->function))
+			calls_jump_slowly(m, insn_class, site, to);
+		break;
+	case PTAH_INSN_FAR_CALL:
+	case PTAH_INSN_FAR_RETURN:
+	case PTAH_INSN_FAR_JUMP:
+		calls_far(m, insn_class, site, end, to);
+		break;
+	default:
+		if (UNLIKELY(!calls_is_inside(m, to)))
+			calls_jump_slowly(m, to == end ? PTAH_INSN_OTHER : insn_class, site, to);
+	}
+}
+
+/* The place is `ip` now: carries out what was pending. */
+static ALWAYS_INLINE void calls_arrive(struct calls_machine *m, const struct calls_sink *sink,
+				       uint64_t ip)
+{
+	const unsigned pending = m->pending;
+
+	if (UNLIKELY(m->crossed || pending >= (unsigned)CALLS_PENDING_ASYNC))
+		calls_continue(m, ip);
+	else
+		calls_branch(m, sink, pending, m->site, m->end, ip);
+}
+
+static ALWAYS_INLINE void calls_at_time(struct calls_machine *m, uint64_t tsc, uint8_t tsc_error,
+					uint64_t offset)
+{
+	if (UNLIKELY(tsc != m->now.tsc || m->cycles != m->now.counts.cycles))
+		calls_set_time(m, tsc, m->cycles);
+	m->now.tsc_error = tsc_error;
+	m->now.offset = offset;
+}
+
+/* Takes a block. */
+static ALWAYS_INLINE void calls_block(struct calls_machine *m, const struct calls_sink *sink,
+				      const struct ptah_item *block)
+{
+	m->space = (uint16_t)block->code.space;
+	calls_arrive(m, sink, block->ip);
+	calls_at_time(m, block->tsc, block->tsc_error, block->offset);
+	m->now.counts.instructions += block->ninsn;
+	m->pending =
+	    block->flags & (PTAH_ITEM_TRUNCATED | PTAH_ITEM_UNKNOWN) ? 0 : block->insn_class;
+	m->end = block->end;
+	m->site = block->end - block->last_size;
+}
+
+static ALWAYS_INLINE void calls_item(struct calls_machine *m, const struct calls_sink *sink,
+				     const struct ptah_item *item)
+{
+	if (LIKELY(item->type == PTAH_ITEM_BLOCK))
+		calls_block(m, sink, item);
+	else
+		calls_event(m, item);
+}
+
+/* A stretch of execution inside one function, and the branch that ended it. */
+struct calls_span {
+	uint64_t ip;  /* the first instruction */
+	uint64_t end; /* the address after the last one */
+	uint64_t to;  /* where execution continued */
+	uint64_t tsc, offset;
+	uint32_t ninsn; /* instructions that ran */
+	uint16_t space;
+	uint8_t insn_class; /* of the last instruction */
+	uint8_t last_size;  /* its bytes */
+	uint8_t tsc_error;
+};
+
+/*
+ * Takes a span: the same as taking its blocks one by one, if no branch but the last was a call, a
+ * return or a far branch, or left the piece of code of calls_lookup(ip).
+ */
+static ALWAYS_INLINE void calls_span(struct calls_machine *m, const struct calls_sink *sink,
+				     const struct calls_span *s)
+{
+	m->space = s->space;
+	calls_arrive(m, sink, s->ip);
+	calls_at_time(m, s->tsc, s->tsc_error, s->offset);
+	m->now.counts.instructions += s->ninsn;
+	m->pending = 0;
+	m->end = s->to;
+	m->site = s->end - s->last_size;
+	calls_branch(m, sink, s->insn_class, m->site, s->end, s->to);
+}
+
+#endif
