@@ -46,6 +46,8 @@ static void disabled(struct calls_machine *m, const struct ptah_item *item)
 		m->pending = CALLS_PENDING_OFF;
 	}
 	pass_time(m, item);
+	if (m->pending == PTAH_INSN_FAR_RETURN && !m->non_root)
+		calls_leave_kernel(m);
 	m->crossed = m->off = true;
 }
 
@@ -66,9 +68,20 @@ static void async_branch(struct calls_machine *m, const struct ptah_item *item)
 	} else {
 		reach(m, item->ip);
 		pass_time(m, item);
-		calls_enter_kernel(m, PTAH_CALL_INTERRUPT, item->ip, item->ip, item->to);
-		m->end = item->to;
+		m->site = item->ip;
+		m->pending = CALLS_PENDING_INTERRUPT;
 	}
+}
+
+/* Entries into a guest precede the branch, exits follow it. */
+static void paging(struct calls_machine *m, const struct ptah_item *item)
+{
+	const bool non_root = item->flags & PTAH_ITEM_NON_ROOT;
+
+	if (m->guest && m->non_root && !non_root &&
+	    (m->pending == CALLS_PENDING_INTERRUPT || m->pending == CALLS_PENDING_ASYNC))
+		m->pending = CALLS_PENDING_VM_EXIT;
+	m->non_root = non_root;
 }
 
 /* Something was not seen from here on. */
@@ -117,6 +130,10 @@ void calls_event(struct calls_machine *m, const struct ptah_item *item)
 		break;
 	case PTAH_ITEM_ASYNC_BRANCH:
 		async_branch(m, item);
+		break;
+	case PTAH_ITEM_PAGING:
+	case PTAH_ITEM_ASYNC_PAGING:
+		paging(m, item);
 		break;
 	case PTAH_ITEM_TSX:
 		m->aborted = item->flags & PTAH_ITEM_ABORTED;

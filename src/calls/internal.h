@@ -99,6 +99,10 @@ void calls_back_from_kernel(struct calls_machine *m, uint64_t to, uint64_t expec
 bool calls_return_from_handler(struct calls_machine *m, uint64_t site, uint64_t to);
 void calls_enter_kernel(struct calls_machine *m, enum ptah_call_begin how, uint64_t site,
 			uint64_t return_site, uint64_t to);
+/* The pending far return left the kernel, and what follows is not traced. */
+void calls_leave_kernel(struct calls_machine *m);
+/* The guest that the host had entered was left, and the host continues at `to`. */
+void calls_leave_guest(struct calls_machine *m, uint64_t to);
 
 /* resume.c */
 /* Execution is at `ip`, and how it got there was not seen. */

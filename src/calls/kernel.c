@@ -144,18 +144,59 @@ static void leave_kernel(struct calls_machine *m, uint64_t site)
 	}
 }
 
+void calls_leave_kernel(struct calls_machine *m)
+{
+	if (innermost(m, CALLS_KERNEL)) {
+		calls_unwind(m, m->special, m->site);
+		calls_drop(m, PTAH_CALL_END_RETURN, m->site);
+	} else {
+		leave_kernel(m, m->site);
+	}
+}
+
+/*
+ * A guest is to the host like another stack: it continues at the next entry. Nothing says which of
+ * its calls is at its return site then, so they are not kept.
+ */
+static void enter_guest(struct calls_machine *m, uint64_t to)
+{
+	const struct calls_begin begin = {
+	    .how = PTAH_CALL_RUNNING,
+	    .flags = PTAH_CALL_NO_BEGIN,
+	    .state = CALLS_KERNEL,
+	};
+
+	if (!m->folded && calls_begin(m, calls_lookup(m, to), &begin))
+		m->guest = calls_depth(m);
+}
+
+void calls_leave_guest(struct calls_machine *m, uint64_t to)
+{
+	const uint32_t depth = m->guest - 1;
+
+	calls_forget_folded(m);
+	while (calls_depth(m) > depth)
+		calls_drop(m, PTAH_CALL_END_SUSPENDED, m->site);
+	calls_resume(m, to);
+}
+
 static void far_return(struct calls_machine *m, uint64_t site, uint64_t to)
 {
 	const struct calls_frame *entry = innermost(m, CALLS_KERNEL);
 	uint64_t expected;
 	bool syscall;
 
-	if (entry) {
+	if (m->non_root && !m->guest && m->top->flags & PTAH_CALL_KERNEL &&
+	    !(entry && entry->return_site == to)) {
+		enter_guest(m, to);
+	} else if (entry && m->special != m->guest) {
 		expected = entry->return_site;
 		syscall = entry->after_syscall;
 		calls_unwind(m, m->special, site);
 		calls_drop(m, PTAH_CALL_END_RETURN, site);
 		calls_back_from_kernel(m, to, expected, syscall);
+	} else if (m->special && m->special == m->guest) {
+		calls_resume(m, to);
 	} else if (m->top->flags & PTAH_CALL_KERNEL && !(to >> 63)) {
 		leave_kernel(m, site);
 		if (m->top->state & CALLS_BOTTOM) {

@@ -196,6 +196,7 @@ void calls_jump_slowly(struct calls_machine *m, unsigned insn_class, uint64_t si
 static void return_to_unknown(struct calls_machine *m, const struct calls_entry *e, uint64_t site)
 {
 	const struct calls_frame f = m->frames[chain_root(m)];
+	const bool guest = m->guest == chain_root(m);
 	uint32_t below = chain_root(m) - 1;
 
 	if (calls_has_bounds(e))
@@ -210,7 +211,10 @@ static void return_to_unknown(struct calls_machine *m, const struct calls_entry 
 	}
 	if (m->top->state & CALLS_BOTTOM)
 		m->level--;
-	calls_begin_running(m, e, f.state & (CALLS_BASE | CALLS_STACK | CALLS_AFTER_GAP));
+	calls_begin_running(
+	    m, e,
+	    f.state & (CALLS_BASE | CALLS_STACK | CALLS_AFTER_GAP | (guest ? CALLS_KERNEL : 0)));
+	m->guest = guest ? calls_depth(m) : m->guest;
 }
 
 /* A return to the first instruction of a function is a jump (push; ret), or enters a new stack. */

@@ -16,7 +16,7 @@ static void set_bottom(struct calls_machine *m)
 	m->top->state = CALLS_BOTTOM;
 	m->top->flags = PTAH_CALL_NO_BOUNDS;
 	m->pending = CALLS_PENDING_START;
-	m->special = m->gaps = m->bases = 0;
+	m->special = m->guest = m->gaps = m->bases = 0;
 	m->crossed = false;
 }
 
@@ -206,6 +206,7 @@ void calls_drop(struct calls_machine *m, enum ptah_call_end how, uint64_t site)
 		m->special = f->special;
 	m->gaps -= f->state & CALLS_AFTER_GAP ? 1 : 0;
 	m->bases -= f->state & CALLS_STACK ? 1 : 0;
+	m->guest = m->guest == calls_depth(m) ? 0 : m->guest;
 	m->top--;
 }
 

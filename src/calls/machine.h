@@ -67,7 +67,9 @@ struct calls_now {
 /* What the machine waits for at the next address that runs. Smaller: an enum ptah_insn_class. */
 enum calls_pending {
 	CALLS_PENDING_ASYNC = PTAH_INSN_CLASS_MAX, /* back from an untraced interrupt or signal */
-	CALLS_PENDING_OFF, /* tracing was off: the code between was filtered out */
+	CALLS_PENDING_INTERRUPT, /* in the traced kernel: `site` was interrupted */
+	CALLS_PENDING_VM_EXIT,	 /* in the host, out of a guest that it had entered */
+	CALLS_PENDING_OFF,	 /* tracing was off: the code between was filtered out */
 	CALLS_PENDING_LOST,
 	CALLS_PENDING_START, /* of the trace, of a program */
 };
@@ -96,6 +98,7 @@ struct calls_machine {
 	uint8_t pending;
 	bool off;	/* tracing is off */
 	bool crossed;	/* it was off since the pending branch */
+	bool non_root;	/* a guest of a virtual machine runs */
 	bool aborted;	/* a transaction was, and its next branch goes to its fallback address */
 	bool skip_time; /* what passes before the next time is lost */
 	unsigned cache_bits; /* the cache has 2^bits entries */
@@ -105,12 +108,13 @@ struct calls_machine {
 
 	struct calls_frame *frames;
 	uint32_t capacity, max_depth;
-	uint32_t special;      /* index of the innermost frame with SIGNAL or KERNEL */
-	uint32_t gaps;	       /* open frames with AFTER_GAP */
-	uint32_t bases;	       /* open frames with STACK */
-	int32_t level;	       /* of depth 0 */
-	uint64_t searched;     /* frames that searches have looked at */
-	uint64_t folded;       /* calls that are too deep for a frame */
+	uint32_t special;  /* index of the innermost frame with SIGNAL or KERNEL */
+	uint32_t guest;	   /* index of the frame that a guest begins with; 0: none was entered */
+	uint32_t gaps;	   /* open frames with AFTER_GAP */
+	uint32_t bases;	   /* open frames with STACK */
+	int32_t level;	   /* of depth 0 */
+	uint64_t searched; /* frames that searches have looked at */
+	uint64_t folded;   /* calls that are too deep for a frame */
 	uint32_t folded_known; /* of the newest of them the return sites are known */
 	uint64_t *folded_sites;
 	struct calls_stacks *stacks; /* suspended; NULL: there were none */

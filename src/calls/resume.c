@@ -71,6 +71,12 @@ void calls_continue(struct calls_machine *m, uint64_t ip)
 	case PTAH_INSN_FAR_CALL:
 		calls_back_from_kernel(m, ip, m->end, true);
 		break;
+	case CALLS_PENDING_INTERRUPT:
+		calls_enter_kernel(m, PTAH_CALL_INTERRUPT, m->site, m->site, ip);
+		break;
+	case CALLS_PENDING_VM_EXIT:
+		calls_leave_guest(m, ip);
+		break;
 	default:
 		calls_resume(m, ip);
 	}

@@ -108,6 +108,8 @@ static void read_event(const char *p, struct ptah_item *item)
 	    {"abort", PTAH_ITEM_ASYNC_BRANCH},
 	    {"ovf", PTAH_ITEM_OVERFLOW},
 	    {"err", PTAH_ITEM_ERROR},
+	    {"guest", PTAH_ITEM_PAGING},
+	    {"host", PTAH_ITEM_ASYNC_PAGING},
 	    {"gap", PTAH_ITEM_GAP},
 	    {"exec", ACTION_EXEC},
 	    {"lost", ACTION_LOST},
@@ -122,6 +124,8 @@ static void read_event(const char *p, struct ptah_item *item)
 	p += strlen(words[i].word);
 	if (item->type == PTAH_ITEM_DISABLED && *p != '>')
 		item->flags = PTAH_ITEM_IP_SUPPRESSED;
+	if (item->type == PTAH_ITEM_PAGING)
+		item->flags = PTAH_ITEM_NON_ROOT;
 	if (item->type == PTAH_ITEM_ERROR)
 		item->status = *p ? PTAH_E_NO_CODE : PTAH_E_BAD_PACKET;
 	if (*p == '@') {
