@@ -125,11 +125,27 @@ static void return_to_lower(struct calls_machine *m, uint32_t index, uint64_t si
 		calls_returned(m, site);
 }
 
+/*
+ * What was entered by a return, as a tail call, and does not return there itself, but something
+ * that it called does, was the beginning of another stack: the function that had switched to it is
+ * the one that returns.
+ */
+static uint32_t below_new_stack(const struct calls_machine *m, uint32_t index)
+{
+	uint32_t found = index;
+
+	for (uint32_t i = index; m->frames[i].state & CALLS_TAILED; i--)
+		found = m->frames[i].state & CALLS_BASE ? i - 1 : found;
+	return found;
+}
+
 /* Where returns and indirect jumps to known places go. */
 static bool leave_to_site(struct calls_machine *m, uint64_t site, uint64_t to, bool returns)
 {
-	const uint32_t index = calls_find_site(m, calls_depth(m), to);
+	uint32_t index = calls_find_site(m, calls_depth(m), to);
 
+	if (index && index < calls_depth(m))
+		index = below_new_stack(m, index);
 	if (index)
 		return_to_lower(m, index, site, returns);
 	return index || calls_switch(m, site, to);

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Several stacks, and jumps out of one: setjmp, exceptions, coroutines. B is a function that
+ * switches stacks and is known to do so by nothing but what it does; R, S, T are known by name.
+ */
+#include "test.h"
+
+#include "thread.h"
+
+static void longjmp_to_a_caller(void **state)
+{
+	(void)state;
+	/* C is setjmp, D longjmp. */
+	thread_expect(
+	    NULL, "A0+2c C0+2r A2+1c E0+2c F0+2c D0+4J A2+1b A9+1.",
+	    "A+running C+call C-return E+call F+call D+call D-unwound F-unwound E-unwound "
+	    "A-trace-end");
+}
+
+static void exception_is_caught_by_a_caller(void **state)
+{
+	(void)state;
+	/* D is __cxa_throw, E unwinds and leaves by a return to the landing pad A20. */
+	thread_expect(NULL, "A0+2c B0+2c C0+1c D0+5c E0+9r A20+2c F0+1r A22+1.",
+		      "A+running B+call C+call D+call E+call E-unwound D-unwound C-unwound "
+		      "B-unwound F+call F-return A-trace-end");
+}
+
+static void cleanup_on_the_way(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A0+2c B0+2c D0+5c E0+9r B20+1c F0+1r B21+1c G0+4c E0+9r A20+1.",
+		      "A+running B+call D+call E+call E-unwound D-unwound F+call F-return G+call "
+		      "E+call E-unwound G-unwound B-unwound A-trace-end");
+}
+
+static void exception_caught_where_it_was_thrown(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A0+2c D0+5c E0+9r A20+1r Z0+1.",
+		      "A+running D+call E+call E-unwound D-unwound A-return Z+running Z-trace-end");
+}
+
+/* Landing pads in cold parts. */
+static void exception_lands_in_a_cold_part(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A0+2c B0+2c E0+9r a4+1j A20+1.",
+		      "A+running B+call E+call E-unwound B-unwound A-trace-end");
+}
+
+/*
+ * Makecontext and swapcontext: C runs on another stack. It gives way in B (called from C2), and is
+ * continued by B, called from A.
+ */
+static void coroutine(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A0+2c B0+9r C0+2c B0+9r A2+1c B0+9r C2+2c D0+1r C4+1c B0+9r A3+1.",
+		      "A+running B+call C+jump B+call B-suspended C-suspended B-return "
+		      "B+call C+resumed B+resumed B-return D+call D-return B+call B-suspended "
+		      "C-suspended B-return A-trace-end");
+}
+
+/* The same with a function that is known to switch stacks, and leaves by a jump. */
+static void coroutine_by_a_known_switch(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A0+2c R0+9J C0+2c R0+9J A2+1c R0+9J C2+2c D0+1r C4+1c R0+9J A3+1.",
+		      "A+running R+call C+jump R+call R-suspended C-suspended R-return "
+		      "R+call C+resumed R+resumed R-return D+call D-return R+call R-suspended "
+		      "C-suspended R-return A-trace-end");
+}
+
+/* The switch is behind one function for all: what continues shows only when that returns. */
+static void coroutine_behind_a_common_function(void **state)
+{
+	(void)state;
+	thread_expect(
+	    NULL,
+	    "A0+2c E0+3c B0+9r C0+2c E0+3c B0+9r E3+1r A2+1c E0+3c B0+9r E3+1r C2+1c D0+1r "
+	    "C3+1.",
+	    "A+running E+call B+call C+jump E+call B+call B-return E-suspended C-suspended "
+	    "B-unwound E-return E+call B+call B-return C+resumed E+resumed E-return D+call "
+	    "D-return C-trace-end E-trace-end A-trace-end");
+}
+
+/* Three that give way to each other, without a scheduler. */
+static void coroutines_in_a_ring(void **state)
+{
+	(void)state;
+	thread_expect(
+	    NULL, "A0+2c R0+2J C0+2c R0+2J D0+2c R0+2J A2+1c R0+2J C2+2c R0+2J D2+2c R0+2J A3+1.",
+	    "A+running R+call C+jump R+call R-suspended C-suspended D+jump R+call "
+	    "R-suspended D-suspended R-return R+call C+resumed R+resumed R-return R+call "
+	    "R-suspended C-suspended D+resumed R+resumed R-return R+call R-suspended "
+	    "D-suspended R-return A-trace-end");
+}
+
+/* C returns, to __start_context (F), which ends in setcontext (B) and continues the first stack. */
+static void coroutine_that_ends(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A0+2c B0+9r C0+2r F0+2c B0+9r A2+1.",
+		      "A+running B+call C+jump C-return F+jump B+call B-suspended F-suspended "
+		      "B-return A-trace-end");
+}
+
+/* A stack that was there before the trace. */
+static void coroutine_from_before_the_trace(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A3+2c B0+9r C5+2r D5+2c B0+9r A5+1c B0+9r D7+1.",
+		      "A+running~ B+call C+running~ C-return~ D+running~ B+call B-suspended "
+		      "D-suspended~ B-return B+call D+resumed~ B+resumed B-return D-trace-end~ "
+		      "B-trace-end A-trace-end~");
+}
+
+static void two_stacks_at_one_address(void **state)
+{
+	(void)state;
+	/* C and D both wait in B, called by E; C first. */
+	thread_expect(
+	    NULL,
+	    "A0+2c R0+2J C0+2c E0+2c R0+2J A2+1c R0+2J D0+2c E0+2c R0+2J A3+1c R0+2J E2+1r "
+	    "C2+1.",
+	    "A+running R+call C+jump E+call R+call R-suspended E-suspended C-suspended "
+	    "R-return R+call D+jump E+call R+call R-suspended E-suspended D-suspended "
+	    "R-return R+call C+resumed? E+resumed? R+resumed? R-return? E-return? "
+	    "C-trace-end? R-trace-end A-trace-end");
+	/* It was D. */
+	thread_expect(
+	    NULL,
+	    "A0+2c R0+2J C0+2c E0+2c R0+2J A2+1c R0+2J D0+2c E0+2c R0+2J A3+1c R0+2J E2+1r "
+	    "D2+1.",
+	    "A+running R+call C+jump E+call R+call R-suspended E-suspended C-suspended "
+	    "R-return R+call D+jump E+call R+call R-suspended E-suspended D-suspended "
+	    "R-return R+call C+resumed? E+resumed? R+resumed? R-return? E-suspended? "
+	    "C-suspended? D+resumed E+resumed E-return D-trace-end R-trace-end "
+	    "A-trace-end");
+}
+
+/* Go: f calls morestack (C), which runs newstack (D) on another stack and goes back by gogo (R). */
+static void go_grows_a_stack(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A0+2c B0+3c C0+2c D0+3c R0+3J B3+1j B0+4r A2+1.",
+		      "A+running B+call C+call D+call R+call R-unwound D-unwound C-return B-return "
+		      "A-trace-end");
+}
+
+/*
+ * Go: gopark (C) of one goroutine (A) calls mcall (D), which calls park_m (E) on the scheduler's
+ * stack, which starts another goroutine (B) by gogo (R), which parks in its turn. Which of them
+ * gogo continues in gopark shows only when gopark returns.
+ */
+static void go_parks(void **state)
+{
+	(void)state;
+	thread_expect(
+	    NULL,
+	    "A0+2c C0+2c D0+2C E0+3c R0+2J B0+2c C0+2c D0+2C E0+3c R0+2J C2+1r A2+1c C0+2c "
+	    "D0+2C E0+3c R0+2J C2+1r B2+1.",
+	    "A+running C+call D+call E+call R+call B+jump C+call D+call E+call R+call "
+	    "R-unwound E-unwound D-return C-suspended B-suspended R-unwound E-unwound "
+	    "D-unwound C-return C+call D+call E+call R+call R-unwound E-unwound D-return "
+	    "B+resumed C+resumed C-return B-trace-end C-trace-end A-trace-end");
+}
+
+/* OCaml: an exception restores the stack pointer of its handler, and returns into it. */
+static void ocaml_raises(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A0+2c B0+2c C0+4r A9+1r Z3+1.",
+		      "A+running B+call C+call C-unwound B-unwound A-return Z+running~ "
+		      "Z-trace-end~");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(longjmp_to_a_caller),
+	    cmocka_unit_test(exception_is_caught_by_a_caller),
+	    cmocka_unit_test(cleanup_on_the_way),
+	    cmocka_unit_test(exception_caught_where_it_was_thrown),
+	    cmocka_unit_test(exception_lands_in_a_cold_part),
+	    cmocka_unit_test(coroutine),
+	    cmocka_unit_test(coroutine_by_a_known_switch),
+	    cmocka_unit_test(coroutine_behind_a_common_function),
+	    cmocka_unit_test(coroutines_in_a_ring),
+	    cmocka_unit_test(coroutine_that_ends),
+	    cmocka_unit_test(coroutine_from_before_the_trace),
+	    cmocka_unit_test(two_stacks_at_one_address),
+	    cmocka_unit_test(go_grows_a_stack),
+	    cmocka_unit_test(go_parks),
+	    cmocka_unit_test(ocaml_raises),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
