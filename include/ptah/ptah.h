@@ -3,6 +3,7 @@
 #ifndef PTAH_PTAH_H
 #define PTAH_PTAH_H
 
+#include <ptah/call_reader.h>
 #include <ptah/call_tree.h>
 #include <ptah/calls.h>
 #include <ptah/caps.h>

@@ -54,7 +54,7 @@ void follow_free(struct ptah_stream *s)
 {
 	struct follow *f = s->follow;
 
-	s->turn = NULL;
+	s->turn = s->unsure_from = s->unsure_to = NULL;
 	s->feed_limit = UINT64_MAX;
 	if (!f)
 		return;
@@ -182,6 +182,10 @@ int follow_go_on(struct ptah_stream *s, uint64_t at, bool *unknown)
 		return 0;
 	f->has_cut = false;
 	f->safe = at; /* search again from here */
+	if (f->cut.first) {
+		s->unsure_from = s->unsure_from ? s->unsure_from : f->cut.first;
+		s->unsure_to = f->cut.last;
+	}
 	*unknown = stream_is_shared(s->stream) && (!f->cut.turn || f->cut.late);
 	n = enter_turn(s, f->cut.turn);
 	s->feed_limit = at;

@@ -73,10 +73,19 @@ void scout_free(struct scout *s)
 	free(s);
 }
 
-static void add_cut(struct scout *s, uint64_t offset, const struct turn *turn, bool late)
+/* Adds a cut. The switches [first, last) are those that it is about. */
+static void add_cut(struct scout *s, uint64_t offset, const struct turn *turn, bool late,
+		    size_t first, size_t last)
 {
+	const bool unsure = (late || !turn) && first < last;
+
 	if (s->cut_count < ARRAY_SIZE(s->cuts))
-		s->cuts[s->cut_count++] = (struct scout_cut){offset, turn, late};
+		s->cuts[s->cut_count++] =
+		    (struct scout_cut){.offset = offset,
+				       .turn = turn,
+				       .late = late,
+				       .first = unsure ? &s->turns[first] : NULL,
+				       .last = unsure ? &s->turns[last - 1] : NULL};
 }
 
 static bool is_due(const struct scout *s, uint64_t time)
@@ -106,14 +115,15 @@ static void assign(struct scout *s, size_t first, uint64_t offset)
 
 	s->stays = (struct stays){0};
 	if (!stays.count && (one || !stays.others)) {
-		add_cut(s, offset, turn, true);
+		add_cut(s, offset, turn, true, first, s->next_turn);
 	} else if (stays.count == 1 && (one || !stays.others)) {
-		add_cut(s, stays.first, turn, false);
+		add_cut(s, stays.first, turn, false, first, s->next_turn);
 	} else if (one && stays.moved == 1 && is_seen(s, first)) {
-		add_cut(s, stays.moved_at, turn, false);
+		add_cut(s, stays.moved_at, turn, false, first, s->next_turn);
 	} else {
-		add_cut(s, stays.first, NULL, false);
-		add_cut(s, one || !stays.others ? stays.last : stays.last_other, turn, false);
+		add_cut(s, stays.first, NULL, false, first, s->next_turn);
+		add_cut(s, one || !stays.others ? stays.last : stays.last_other, turn, false, first,
+			s->next_turn);
 	}
 }
 
@@ -344,7 +354,7 @@ static void finish(struct scout *s)
 		decide(s, s->now, UINT64_MAX);
 	}
 	if (s->stays.count || s->stays.others)
-		add_cut(s, s->stays.first, NULL, false);
+		add_cut(s, s->stays.first, NULL, false, s->next_turn, s->turn_count);
 	s->stays = (struct stays){0};
 	s->safe = UINT64_MAX;
 }

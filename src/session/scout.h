@@ -18,6 +18,10 @@ struct scout_cut {
 	uint64_t offset;
 	const struct turn *turn;
 	bool late; /* the switch was earlier, and the trace does not show where */
+	/*
+	 * If `late` or unknown: the first and the last of the switches whose places are not known.
+	 */
+	const struct turn *first, *last;
 };
 
 struct scout;

@@ -25,6 +25,11 @@ struct ptah_stream {
 	struct follow *follow;
 	const struct turn *turn; /* the current turn; NULL: unknown */
 	uint64_t feed_limit;	 /* the thread from this offset on is not known yet */
+	/*
+	 * The first and the last of the switches whose places in the trace are not known, since a
+	 * reader has set these to NULL.
+	 */
+	const struct turn *unsure_from, *unsure_to;
 	/* The space of the current thread, if several processes share the stream; or NULL. */
 	const struct ptah_space *space;
 	/* Changes that wait for their time. */

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds and makes the threads of a call reader. */
+#include "session/call_threads.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void call_threads_init(struct call_threads *all, const struct ptah_session *session,
+		       const struct ptah_call_reader_config *config)
+{
+	*all = (struct call_threads){.session = session, .config = *config};
+}
+
+void call_threads_fini(struct call_threads *all)
+{
+	for (size_t i = 0; i < all->count; i++) {
+		ptah_calls_free(all->list[i]->calls);
+		free(all->list[i]);
+	}
+	free(all->list);
+	table_free(&all->by_hash);
+	*all = (struct call_threads){.session = all->session};
+}
+
+/* Finds the next execve of the thread's process after `changes`. */
+static void find_exec(struct call_thread *t)
+{
+	const struct process *p;
+
+	t->exec = UINT64_MAX;
+	if (t->process == SESSION_NONE)
+		return;
+	p = &t->all->session->processes[t->process];
+	while (t->changes < p->count && t->changes < t->last_change) {
+		const struct change *change = &p->changes[t->changes++];
+
+		if (change->type == CHANGE_EXEC && change->tsc) {
+			t->exec = change->tsc;
+			return;
+		}
+	}
+}
+
+/* The machine calls this for a thread; the caller's function has the session's spaces. */
+static bool find_function(void *context, unsigned space, uint64_t address, uint64_t tsc,
+			  struct ptah_function *function)
+{
+	const struct call_thread *t = context;
+	const struct ptah_call_reader_config *config = &t->all->config;
+
+	return config->find(config->context, ptah_call_thread_space(&t->info, space), address, tsc,
+			    function);
+}
+
+static int new_machine(struct call_thread *t)
+{
+	const struct ptah_call_reader_config *config = &t->all->config;
+	struct ptah_calls_config calls = {.size = sizeof(calls)};
+
+	if (config->find) {
+		calls.find = find_function;
+		calls.find_context = t;
+	}
+	return ptah_calls_new(&calls, &t->calls);
+}
+
+/* Adds a thread; `from` has what is known of it. */
+static struct call_thread *add(struct call_threads *all, const struct call_thread *from)
+{
+	struct call_thread **list =
+	    session_grow(all->list, all->count, &all->capacity, sizeof(struct call_thread *));
+	struct call_thread *t = malloc(sizeof(*t));
+
+	if (list)
+		all->list = list;
+	if (!list || !t) {
+		free(t);
+		return NULL;
+	}
+	*t = *from;
+	t->all = all;
+	t->info.number = all->count;
+	t->unseen = t->last_unseen = UINT64_MAX;
+	if (new_machine(t) < 0) {
+		free(t);
+		return NULL;
+	}
+	find_exec(t);
+	return list[all->count++] = t;
+}
+
+struct call_thread *call_threads_new(struct call_threads *all, size_t stream,
+				     const struct ptah_thread *who)
+{
+	const struct stream *st = &all->session->streams[stream];
+	struct call_thread t = {
+	    .info = {.pid = who->pid, .tid = who->tid, .space = st->info.space, .stream = stream},
+	    .process = st->process,
+	    .stream = stream,
+	    .changes = st->first,
+	    .last_change = st->last};
+
+	memcpy(t.info.comm, who->comm, sizeof(t.info.comm));
+	return add(all, &t);
+}
+
+/* Whether the thread is the one of this turn in this stream. */
+static bool is_of(const struct call_thread *t, const struct call_thread *other)
+{
+	return t->info.tid == other->info.tid && t->info.pid == other->info.pid &&
+	       t->process == other->process && t->stream == other->stream && !t->ended;
+}
+
+static uint32_t hash_of(const struct call_thread *t)
+{
+	return (uint32_t)t->info.tid ^ (uint32_t)t->process * 0x9e3779b9u ^
+	       (uint32_t)t->stream * 0x85ebca6bu;
+}
+
+/* Adds a thread that call_threads_find() finds. */
+static struct call_thread *add_found(struct call_threads *all, const struct call_thread *from)
+{
+	const uint32_t hash = hash_of(from);
+	const size_t older = table_get(&all->by_hash, hash);
+	struct call_thread *t = add(all, from);
+
+	if (!t || table_set(&all->by_hash, hash, t->info.number) < 0)
+		return NULL;
+	t->older = older == SESSION_NONE ? NULL : all->list[older];
+	return t;
+}
+
+struct call_thread *call_threads_find(struct call_threads *all, size_t stream,
+				      const struct turn *turn)
+{
+	const struct ptah_session *session = all->session;
+	const struct stream *st = &session->streams[stream];
+	struct call_thread wanted = {.info = {.pid = st->info.pid, .tid = -1},
+				     .process = st->process,
+				     .stream = stream,
+				     .last_change = SESSION_NONE};
+	size_t i;
+
+	if (turn) {
+		wanted.info.pid = turn->pid;
+		wanted.info.tid = turn->tid;
+		wanted.process = turn->process;
+		if (turn->tid > 0)
+			wanted.stream = SESSION_NONE;
+	}
+	wanted.info.stream = stream;
+	wanted.info.space = stream_is_shared(st) ? wanted.info.pid : st->info.space;
+	i = table_get(&all->by_hash, hash_of(&wanted));
+	for (struct call_thread *t = i == SESSION_NONE ? NULL : all->list[i]; t; t = t->older)
+		if (is_of(t, &wanted))
+			return t;
+	i = turn && turn->tid > 0 ? table_get(&session->threads_by_tid, (uint32_t)turn->tid)
+				  : SESSION_NONE;
+	if (i != SESSION_NONE)
+		memcpy(wanted.info.comm, session->threads[i].comm, sizeof(wanted.info.comm));
+	return add_found(all, &wanted);
+}
+
+struct call_thread *call_threads_exec(struct call_threads *all, struct call_thread *before)
+{
+	struct call_thread t = *before;
+
+	t.calls = NULL;
+	t.older = NULL;
+	return add_found(all, &t);
+}
+
+int call_threads_lose(struct call_threads *all, size_t stream, const struct turn *turn)
+{
+	struct call_thread *t;
+
+	if (turn->tid <= 0)
+		return 0;
+	t = call_threads_find(all, stream, turn);
+	if (!t)
+		return PTAH_E_NOMEM;
+	if (t->unseen == UINT64_MAX) {
+		t->unseen = t->last_unseen = turn->tsc;
+		return 0;
+	}
+	t->unseen = turn->tsc < t->unseen ? turn->tsc : t->unseen;
+	t->last_unseen = turn->tsc > t->last_unseen ? turn->tsc : t->last_unseen;
+	return 0;
+}
+
+void call_thread_begin(struct call_thread *t, uint64_t tsc)
+{
+	while (!t->begun && t->exec <= tsc)
+		find_exec(t);
+	t->begun = true;
+}
+
+bool call_thread_is_lost(struct call_thread *t, uint64_t tsc)
+{
+	if (tsc < t->unseen)
+		return false;
+	/* There may be others between this one and the last. */
+	if (t->last_unseen > tsc) {
+		t->unseen = tsc + 1;
+	} else {
+		t->unseen = t->last_unseen = UINT64_MAX;
+	}
+	return true;
+}
+
+int32_t ptah_call_thread_space(const struct ptah_call_thread *thread, unsigned space)
+{
+	if (!thread)
+		return -1;
+	return space ? -1 - (int32_t)space : thread->space;
+}

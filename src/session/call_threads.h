@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* The threads of a call reader, each with its call machine. */
+#ifndef PTAH_SESSION_CALL_THREADS_H
+#define PTAH_SESSION_CALL_THREADS_H
+
+#include "session/session.h"
+
+#include <ptah/call_reader.h>
+
+struct call_threads;
+
+struct call_thread {
+	struct ptah_call_thread info;
+	const struct call_threads *all;
+	struct ptah_calls *calls;
+	size_t process; /* index; SESSION_NONE: unknown */
+	size_t stream;	/* SESSION_NONE: it may run in several streams */
+	/* The time of its process's next execve, and the number of changes up to it. */
+	uint64_t exec;
+	size_t changes, last_change;
+	/*
+	 * It may have run unseen from the first of these times on: its next turn that begins there
+	 * or later begins with a loss. UINT64_MAX: no.
+	 */
+	uint64_t unseen, last_unseen;
+	uint64_t code_changes; /* of the reader, that the machine knows of */
+	bool begun, ended;
+	struct call_thread *older; /* with the same hash */
+};
+
+struct call_threads {
+	const struct ptah_session *session;
+	struct ptah_call_reader_config config;
+	struct call_thread **list; /* by number */
+	size_t count, capacity;
+	struct table by_hash;
+};
+
+void call_threads_init(struct call_threads *all, const struct ptah_session *session,
+		       const struct ptah_call_reader_config *config);
+void call_threads_fini(struct call_threads *all);
+
+/* A thread whose trace the stream is: a new one for each stream. NULL: out of memory. */
+struct call_thread *call_threads_new(struct call_threads *all, size_t stream,
+				     const struct ptah_thread *who);
+
+/*
+ * The thread of a turn in a stream per CPU, the unknown one if NULL; it is created if there is
+ * none. NULL: out of memory.
+ */
+struct call_thread *call_threads_find(struct call_threads *all, size_t stream,
+				      const struct turn *turn);
+
+/*
+ * The thread that continues in the place of one that executes another program. NULL: out of memory.
+ */
+struct call_thread *call_threads_exec(struct call_threads *all, struct call_thread *before);
+
+/*
+ * A thread may have run at a time from this turn on where it is not known who did: its next turn
+ * begins with a loss.
+ */
+int call_threads_lose(struct call_threads *all, size_t stream, const struct turn *turn);
+
+/* The thread runs from `tsc` on; what its process executed before concerns it no longer. */
+void call_thread_begin(struct call_thread *t, uint64_t tsc);
+
+/* Does a turn of the thread that began at `tsc` begin with a loss? If so, it is the last time. */
+bool call_thread_is_lost(struct call_thread *t, uint64_t tsc);
+
+#endif
