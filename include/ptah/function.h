@@ -43,6 +43,13 @@ enum ptah_function_flags {
 	 * goroutine or thread runs (swapcontext, runtime.gogo).
 	 */
 	PTAH_FUNCTION_SWITCH = 1 << 8,
+	/*
+	 * It gives up its caller and continues in a caller of that one, never in its own
+	 * (_Unwind_Resume).
+	 */
+	PTAH_FUNCTION_UNWINDS = 1 << 9,
+	/* It may return again later, without being called (setjmp). */
+	PTAH_FUNCTION_TWICE = 1 << 10,
 };
 
 struct ptah_function {

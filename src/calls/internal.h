@@ -73,6 +73,12 @@ void calls_returned(struct calls_machine *m, uint64_t site);
 uint32_t calls_find_site(struct calls_machine *m, uint32_t from, uint64_t site);
 uint32_t calls_find_function(struct calls_machine *m, uint32_t from, const struct calls_entry *e);
 
+/* Does the call at `index`, or one of its chain of tail calls, never return to its caller? */
+bool calls_gives_up(const struct calls_machine *m, uint32_t index);
+
+/* The innermost frame that has called setjmp() there; 0: none is known. */
+uint32_t calls_find_twice(const struct calls_machine *m, uint64_t site);
+
 /* Begins a call of the function of `e`. False, after folding it, when there is no room. */
 struct calls_begin {
 	enum ptah_call_begin how;

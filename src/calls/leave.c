@@ -74,7 +74,7 @@ static void tail_call(struct calls_machine *m, const struct calls_entry *e, uint
 	if (first == root && m->frames[root].state)
 		first = root < top ? root + 1 : top + 1;
 	if (first <= top)
-		begin.state = m->frames[first].state | state;
+		begin.state = (m->frames[first].state & ~(unsigned)CALLS_ODD) | state;
 	while (calls_depth(m) >= first)
 		calls_drop(m, PTAH_CALL_END_TAIL, site);
 	calls_begin(m, e, &begin);
@@ -154,8 +154,10 @@ static bool leave_to_site(struct calls_machine *m, uint64_t site, uint64_t to, b
 /* An exception or longjmp() continues in a function that is open. */
 static bool land(struct calls_machine *m, const struct calls_entry *e, uint64_t site)
 {
-	const uint32_t index = calls_find_function(m, calls_depth(m), e);
+	uint32_t index = calls_find_twice(m, e->ip);
 
+	if (!index)
+		index = calls_find_function(m, calls_depth(m), e);
 	if (!index)
 		return false;
 	calls_unwind(m, index, site);
@@ -272,7 +274,7 @@ void calls_return_slowly(struct calls_machine *m, uint64_t site, uint64_t to)
 		calls_drop(m, PTAH_CALL_END_UNWOUND, site);
 		retpoline = true;
 	}
-	if (m->top->return_site == to && to) {
+	if (m->top->return_site == to && to && !calls_gives_up(m, calls_depth(m))) {
 		calls_returned(m, site);
 		if (m->top->state & CALLS_BOTTOM)
 			calls_begin_running(m, calls_lookup(m, to), 0);

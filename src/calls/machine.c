@@ -47,6 +47,8 @@ void calls_machine_fini(struct calls_machine *m)
 	free(m->frames);
 	free(m->cache);
 	free(m->folded_sites);
+	free(m->twice);
+	m->twice = NULL;
 	m->frames = NULL;
 	m->cache = NULL;
 	m->folded_sites = NULL;
@@ -101,6 +103,8 @@ static void fill(struct calls_machine *m, struct calls_entry *e, uint64_t ip)
 	e->flags = (uint16_t)(e->flags & ~PTAH_CALL_NO_BOUNDS);
 	if (f.flags & (PTAH_FUNCTION_STUB | PTAH_FUNCTION_RESOLVER))
 		e->flags |= PTAH_CALL_STUB;
+	if (f.flags & (PTAH_FUNCTION_TWICE | PTAH_FUNCTION_UNWINDS))
+		e->state = CALLS_ODD;
 }
 
 /* The entry for `ip`: its own, or a free one. */
@@ -219,15 +223,33 @@ void calls_unwind(struct calls_machine *m, uint32_t depth, uint64_t site)
 			   site);
 }
 
+/* The call on top has called setjmp(), which has returned to `site` and may do so again. */
+static void note_twice(struct calls_machine *m, uint64_t site)
+{
+	if (!m->twice)
+		m->twice = calloc(CALLS_TWICE_MAX, sizeof(*m->twice));
+	if (!m->twice) {
+		m->status = PTAH_E_NOMEM;
+		return;
+	}
+	m->twice[m->twice_count++ % CALLS_TWICE_MAX] =
+	    (struct calls_twice){m->top->id, site, calls_depth(m)};
+}
+
 void calls_returned(struct calls_machine *m, uint64_t site)
 {
-	bool tailed = m->top->state & CALLS_TAILED;
+	const uint64_t to = m->top->return_site;
+	bool tailed = m->top->state & CALLS_TAILED,
+	     twice = m->top->function_flags & PTAH_FUNCTION_TWICE;
 
 	calls_drop(m, PTAH_CALL_END_RETURN, site);
 	while (tailed) {
 		tailed = m->top->state & CALLS_TAILED;
+		twice |= m->top->function_flags & PTAH_FUNCTION_TWICE;
 		calls_drop(m, PTAH_CALL_END_TAIL, site);
 	}
+	if (twice)
+		note_twice(m, to);
 }
 
 bool calls_begin(struct calls_machine *m, const struct calls_entry *e,
@@ -242,7 +264,7 @@ bool calls_begin(struct calls_machine *m, const struct calls_entry *e,
 	f = calls_push(m, e);
 	f->return_site = begin->return_site;
 	f->how = (uint8_t)begin->how;
-	f->state = (uint16_t)begin->state;
+	f->state = (uint16_t)(begin->state | e->state);
 	f->flags |= (uint16_t)begin->flags;
 	if (f->state & (CALLS_SIGNAL | CALLS_KERNEL)) {
 		f->special = m->special;
@@ -280,12 +302,23 @@ static uint32_t search_budget(const struct calls_machine *m, uint32_t from)
 	return from < budget ? from : (uint32_t)budget;
 }
 
+bool calls_gives_up(const struct calls_machine *m, uint32_t index)
+{
+	while (m->frames[index].state & CALLS_TAILED)
+		index--;
+	do {
+		if (m->frames[index].function_flags & PTAH_FUNCTION_UNWINDS)
+			return true;
+	} while (++index <= calls_depth(m) && m->frames[index].state & CALLS_TAILED);
+	return false;
+}
+
 uint32_t calls_find_site(struct calls_machine *m, uint32_t from, uint64_t site)
 {
 	const uint32_t n = search_budget(m, from);
 
 	for (uint32_t i = from; site && i > from - n; i--)
-		if (m->frames[i].return_site == site)
+		if (m->frames[i].return_site == site && !calls_gives_up(m, i))
 			return i;
 	m->searched += n;
 	return 0;
@@ -296,8 +329,23 @@ uint32_t calls_find_function(struct calls_machine *m, uint32_t from, const struc
 	const uint32_t n = calls_has_bounds(e) ? search_budget(m, from) : 0;
 
 	for (uint32_t i = from; i > from - n; i--)
-		if (calls_is_same(&m->frames[i], e))
+		if (calls_is_same(&m->frames[i], e) &&
+		    !(i < calls_depth(m) && calls_gives_up(m, i + 1)))
 			return i;
 	m->searched += n;
 	return 0;
+}
+
+uint32_t calls_find_twice(const struct calls_machine *m, uint64_t site)
+{
+	uint32_t found = 0;
+
+	for (uint64_t i = 1; i <= m->twice_count && i <= CALLS_TWICE_MAX; i++) {
+		const struct calls_twice *t = &m->twice[(m->twice_count - i) % CALLS_TWICE_MAX];
+
+		if (t->site == site && t->index > found && t->index <= calls_depth(m) &&
+		    m->frames[t->index].id == t->id)
+			found = t->index;
+	}
+	return found;
 }

@@ -26,6 +26,7 @@ enum calls_state {
 	CALLS_BASE = 1 << 4,	  /* perhaps the first frame of another stack */
 	CALLS_STACK = 1 << 5,	  /* with BASE: it is known to be one */
 	CALLS_AFTER_GAP = 1 << 6, /* execution was not seen between the frame below and this one */
+	CALLS_ODD = 1 << 9,	  /* of PTAH_FUNCTION_TWICE or UNWINDS: its return needs a look */
 	CALLS_FULL = 1 << 7,	  /* the deepest frame there may be, with calls folded into it */
 	CALLS_BOTTOM = 1 << 8,	  /* below the outermost frame: no call */
 };
@@ -53,6 +54,7 @@ struct calls_entry {
 	uint16_t flags; /* enum ptah_call_flags: NO_BOUNDS, STUB, KERNEL */
 	uint16_t function_flags;
 	uint16_t space;
+	uint16_t state; /* enum calls_state of a call of it */
 	bool used;
 	bool called; /* a call went to it */
 };
@@ -83,6 +85,14 @@ struct calls_sink {
 	void (*end)(struct calls_machine *m, const struct calls_frame *frame,
 		    enum ptah_call_end how, unsigned flags, uint64_t site);
 };
+
+/* Where setjmp() returned to, in which call. */
+struct calls_twice {
+	uint64_t id, site;
+	uint32_t index; /* of the frame that called it */
+};
+
+#define CALLS_TWICE_MAX 256
 
 /* Calls that are too deep for a frame: the return sites of the newest. */
 #define CALLS_FOLDED_SITES 4096
@@ -117,6 +127,8 @@ struct calls_machine {
 	uint64_t folded;   /* calls that are too deep for a frame */
 	uint32_t folded_known; /* of the newest of them the return sites are known */
 	uint64_t *folded_sites;
+	struct calls_twice *twice; /* the newest CALLS_TWICE_MAX, a ring; NULL: there were none */
+	uint64_t twice_count;
 	struct calls_stacks *stacks; /* suspended; NULL: there were none */
 
 	ptah_find_function *find;
@@ -193,7 +205,7 @@ static ALWAYS_INLINE void calls_call(struct calls_machine *m, const struct calls
 		   to != end && m->top + 1 < m->limit)) {
 		f = calls_push(m, e);
 		f->return_site = end;
-		f->state = 0;
+		f->state = e->state;
 		f->how = PTAH_CALL_CALLED;
 		sink->begin(m, f, site);
 	} else {

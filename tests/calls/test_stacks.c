@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Several stacks, and jumps out of one: setjmp, exceptions, coroutines. B is a function that
- * switches stacks and is known to do so by nothing but what it does; R, S, T are known by name.
+ * switches stacks and is known to do so by nothing but what it does; R is known by name.
  */
 #include "test.h"
 
@@ -47,6 +47,28 @@ static void exception_lands_in_a_cold_part(void **state)
 	(void)state;
 	thread_expect(NULL, "A0+2c B0+2c E0+9r a4+1j A20+1.",
 		      "A+running B+call E+call E-unwound B-unwound A-trace-end");
+}
+
+/* A calls itself, and both calls have a cleanup to do, which ends in _Unwind_Resume (S). */
+static void cleanup_in_a_recursive_function(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A0+2c A0+2c D0+5c E0+9r A20+2c S0+4c E0+9r A20+2r Z3+1.",
+		      "A+running A+call D+call E+call E-unwound D-unwound S+call E+call E-unwound "
+		      "S-unwound A-unwound A-return Z+running~ Z-trace-end~");
+	/* The landing pad is the address after the call of _Unwind_Resume, by its stub (P). */
+	thread_expect(NULL, "A0+2c A0+2c D0+5c E0+9r A20+2c P0+1J S0+4r A22+1r Z3+1.",
+		      "A+running A+call D+call E+call E-unwound D-unwound P+call S+jump S-unwound "
+		      "P-unwound A-unwound A-return Z+running~ Z-trace-end~");
+}
+
+/* Each call of A has called setjmp (T) at A2, but the innermost. */
+static void longjmp_in_a_recursive_function(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A0+2c T0+2r A2+2c A0+2b A8+2c D0+4J A2+1b A20+1r Z3+1.",
+		      "A+running T+call T-return A+call D+call D-unwound A-unwound A-return "
+		      "Z+running~ Z-trace-end~");
 }
 
 /*
@@ -184,6 +206,8 @@ int main(void)
 	    cmocka_unit_test(cleanup_on_the_way),
 	    cmocka_unit_test(exception_caught_where_it_was_thrown),
 	    cmocka_unit_test(exception_lands_in_a_cold_part),
+	    cmocka_unit_test(cleanup_in_a_recursive_function),
+	    cmocka_unit_test(longjmp_in_a_recursive_function),
 	    cmocka_unit_test(coroutine),
 	    cmocka_unit_test(coroutine_by_a_known_switch),
 	    cmocka_unit_test(coroutine_behind_a_common_function),

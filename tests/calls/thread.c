@@ -53,8 +53,12 @@ bool thread_find(void *context, unsigned space, uint64_t ip, uint64_t tsc, struc
 		f->start = f->low;
 	} else if (letter == 'P' || letter == 'Q') {
 		f->flags |= PTAH_FUNCTION_STUB;
-	} else if (letter >= 'R' && letter <= 'T') {
+	} else if (letter == 'R') {
 		f->flags |= PTAH_FUNCTION_SWITCH;
+	} else if (letter == 'S') {
+		f->flags |= PTAH_FUNCTION_UNWINDS;
+	} else if (letter == 'T') {
+		f->flags |= PTAH_FUNCTION_TWICE;
 	} else if (letter >= 'U') {
 		f->flags |= PTAH_FUNCTION_KERNEL;
 	}
