@@ -6,20 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SHARED_JSON                                                                                \
-	.begin = script_begin_json, .event = script_event_json, .end = script_end_json,            \
-	.offered = true
-#define SHARED_TSV .begin = script_begin_tsv, .event = script_event_tsv, .offered = true
-#define TIME(type)                                                                                 \
-	{                                                                                          \
-		"time_s", "time_s", FIELD_SECONDS, offsetof(type, time.ns), SCRIPT_TIME,           \
-		    offsetof(type, time.known)                                                     \
-	}
-#define SYMBOL(type, key, member)                                                                  \
-	{                                                                                          \
-		NULL, key, FIELD_STRING, offsetof(type, member), SCRIPT_SYMBOLS, 0                 \
-	}
-
 void script_begin_json(void *view)
 {
 	struct script *s = view;
@@ -64,12 +50,12 @@ struct branch {
 
 static const struct field branch_fields[] = {
     FIELD(struct branch, "tid", FIELD_SIGNED, tid),
-    TIME(struct branch),
+    SCRIPT_TIME_FIELD(struct branch),
     FIELD(struct branch, "kind", FIELD_STRING, kind),
     FIELD(struct branch, "from", FIELD_ADDRESS, from),
-    SYMBOL(struct branch, "from_symbol", from_symbol),
+    SCRIPT_SYMBOL_FIELD(struct branch, "from_symbol", from_symbol),
     FIELD(struct branch, "to", FIELD_ADDRESS, to),
-    SYMBOL(struct branch, "to_symbol", to_symbol),
+    SCRIPT_SYMBOL_FIELD(struct branch, "to_symbol", to_symbol),
 };
 
 static const struct row_type branch_type = ROW_TYPE(branch_fields);
@@ -174,93 +160,8 @@ const struct script_mode script_branches = {
     .renderers = {[FORMAT_TEXT] = {.row = put_branch_text,
 				   .event = script_event_text,
 				   .offered = true},
-		  [FORMAT_JSON] = {.row = put_branch_json, SHARED_JSON},
-		  [FORMAT_TSV] = {.row = put_tsv, SHARED_TSV}},
-};
-
-/* Calls */
-
-struct call {
-	int32_t tid;
-	struct script_time time;
-	uint64_t depth, ip;
-	const char *symbol;
-};
-
-static const struct field call_fields[] = {
-    FIELD(struct call, "tid", FIELD_SIGNED, tid),
-    TIME(struct call),
-    FIELD(struct call, "depth", FIELD_NUMBER, depth),
-    FIELD(struct call, "ip", FIELD_ADDRESS, ip),
-    FIELD_TSV(struct call, "symbol", FIELD_STRING, symbol),
-    SYMBOL(struct call, "symbol", symbol),
-};
-
-static const struct row_type call_type = ROW_TYPE(call_fields);
-
-static void put_call_text(void *view, const void *row)
-{
-	const struct call *c = row;
-	struct script *s = view;
-
-	script_put_prefix(s);
-	for (unsigned i = 0; i < c->depth && i < 64; i++)
-		out_text(s->out, "  ");
-	out_hex(s->out, c->ip);
-	script_put_name(s, c->ip);
-	out_char(s->out, '\n');
-}
-
-static void put_call_json(void *view, const void *row)
-{
-	struct call c = *(const struct call *)row;
-	struct script *s = view;
-	char text[512];
-
-	c.symbol = script_symbol(s, c.ip, text, sizeof(text));
-	fields_json(&s->json, &call_type, s->asked, &c);
-}
-
-static void put_call_tsv(void *view, const void *row)
-{
-	struct call c = *(const struct call *)row;
-	struct script *s = view;
-	char text[512];
-
-	c.symbol = script_symbol(s, c.ip, text, sizeof(text));
-	fields_tsv(s->out, &call_type, s->asked, &c);
-}
-
-static void take_calls(struct script *s, const struct ptah_item *item)
-{
-	if (item->type == PTAH_ITEM_BLOCK) {
-		if (s->before == PTAH_INSN_CALL || s->before == PTAH_INSN_CALL_IND) {
-			const struct call c = {
-			    .tid = s->info.tid, .time = s->now, .depth = s->depth, .ip = item->ip};
-
-			s->renderer->row(s, &c);
-			s->depth++;
-		} else if (s->before == PTAH_INSN_RETURN && s->depth) {
-			s->depth--;
-		}
-		s->before = item->insn_class;
-	} else if (script_is_loss(item)) {
-		s->before = PTAH_INSN_OTHER;
-	}
-}
-
-const struct script_mode script_calls = {
-    .option = "--calls",
-    .array = "calls",
-    .type = &call_type,
-    .event_ip = "ip",
-    .event_words = "symbol",
-    .take = take_calls,
-    .renderers = {[FORMAT_TEXT] = {.row = put_call_text,
-				   .event = script_event_text,
-				   .offered = true},
-		  [FORMAT_JSON] = {.row = put_call_json, SHARED_JSON},
-		  [FORMAT_TSV] = {.row = put_call_tsv, SHARED_TSV}},
+		  [FORMAT_JSON] = {.row = put_branch_json, SCRIPT_SHARED_JSON},
+		  [FORMAT_TSV] = {.row = put_tsv, SCRIPT_SHARED_TSV}},
 };
 
 /* Blocks */
@@ -274,12 +175,12 @@ struct block {
 
 static const struct field block_fields[] = {
     FIELD(struct block, "tid", FIELD_SIGNED, tid),
-    TIME(struct block),
+    SCRIPT_TIME_FIELD(struct block),
     FIELD(struct block, "ip", FIELD_ADDRESS, ip),
     FIELD(struct block, "end", FIELD_ADDRESS, end),
     FIELD(struct block, "instructions", FIELD_NUMBER, instructions),
     FIELD(struct block, "class", FIELD_STRING, insn_class),
-    SYMBOL(struct block, "symbol", symbol),
+    SCRIPT_SYMBOL_FIELD(struct block, "symbol", symbol),
 };
 
 static const struct row_type block_type = ROW_TYPE(block_fields);
@@ -336,8 +237,8 @@ const struct script_mode script_blocks = {
     .renderers = {[FORMAT_TEXT] = {.row = put_block_text,
 				   .event = script_event_text,
 				   .offered = true},
-		  [FORMAT_JSON] = {.row = put_block_json, SHARED_JSON},
-		  [FORMAT_TSV] = {.row = put_tsv, SHARED_TSV}},
+		  [FORMAT_JSON] = {.row = put_block_json, SCRIPT_SHARED_JSON},
+		  [FORMAT_TSV] = {.row = put_tsv, SCRIPT_SHARED_TSV}},
 };
 
 /* Instructions. Their rows are struct ptah_insn: text, the usual format, needs nothing else */
@@ -351,10 +252,10 @@ struct instruction {
 
 static const struct field instruction_fields[] = {
     FIELD(struct instruction, "tid", FIELD_SIGNED, tid),
-    TIME(struct instruction),
+    SCRIPT_TIME_FIELD(struct instruction),
     FIELD(struct instruction, "ip", FIELD_ADDRESS, ip),
     FIELD_TSV(struct instruction, "size", FIELD_NUMBER, size),
-    SYMBOL(struct instruction, "symbol", symbol),
+    SCRIPT_SYMBOL_FIELD(struct instruction, "symbol", symbol),
     FIELD(struct instruction, "instruction", FIELD_STRING, text),
 };
 
@@ -423,6 +324,6 @@ const struct script_mode script_instructions = {
     .renderers = {[FORMAT_TEXT] = {.row = put_insn_text,
 				   .event = script_event_text,
 				   .offered = true},
-		  [FORMAT_JSON] = {.row = put_insn_json, SHARED_JSON},
-		  [FORMAT_TSV] = {.row = put_insn_tsv, SHARED_TSV}},
+		  [FORMAT_JSON] = {.row = put_insn_json, SCRIPT_SHARED_JSON},
+		  [FORMAT_TSV] = {.row = put_insn_tsv, SCRIPT_SHARED_TSV}},
 };

@@ -6,6 +6,7 @@
 #include "input.h"
 #include "output/json.h"
 #include "output/fields.h"
+#include "progress.h"
 #include "render.h"
 
 struct script;
@@ -23,7 +24,7 @@ struct script_mode {
 	const struct row_type *type;
 	/* The columns of TSV that get an event's address and its words. */
 	const char *event_ip, *event_words;
-	void (*take)(struct script *s, const struct ptah_item *item);
+	void (*take)(struct script *s, const struct ptah_item *item); /* NULL: --calls */
 	struct renderer renderers[FORMAT_MAX];
 };
 
@@ -51,7 +52,7 @@ struct script {
 	struct out *out;
 	struct json json;
 	struct names *names;
-	struct ptah_reader *reader;
+	struct ptah_reader *reader;   /* not with --calls */
 	struct ptah_workers *workers; /* keep what is known of the code from stream to stream */
 
 	struct ptah_stream_info
@@ -69,9 +70,9 @@ struct script {
 	bool has_branch;
 	uint64_t from;
 	const char *kind;
-	/* --calls */
-	unsigned depth;
-	uint8_t before; /* class of the last block's branch */
+	/* --calls: the number of the current thread, if there is one. */
+	bool has_thread;
+	size_t thread;
 
 	uint64_t errors;
 	struct script_line *lines;
@@ -83,8 +84,35 @@ struct script {
 #define SCRIPT_TIME    1u
 #define SCRIPT_SYMBOLS 2u
 
+/* For the renderers and the fields of a mode. */
+#define SCRIPT_SHARED_JSON                                                                         \
+	.begin = script_begin_json, .event = script_event_json, .end = script_end_json,            \
+	.offered = true
+#define SCRIPT_SHARED_TSV .begin = script_begin_tsv, .event = script_event_tsv, .offered = true
+#define SCRIPT_TIME_FIELD(type)                                                                    \
+	{                                                                                          \
+		"time_s", "time_s", FIELD_SECONDS, offsetof(type, time.ns), SCRIPT_TIME,           \
+		    offsetof(type, time.known)                                                     \
+	}
+#define SCRIPT_SYMBOL_FIELD(type, key, member)                                                     \
+	{                                                                                          \
+		NULL, key, FIELD_STRING, offsetof(type, member), SCRIPT_SYMBOLS, 0                 \
+	}
+
 /* Is part of the path missing at this item? */
 bool script_is_loss(const struct ptah_item *item);
+
+/* The next rows belong to this thread. */
+void script_begin_thread(struct script *s, const struct ptah_stream_info *info);
+
+/* The next rows are of this time, and of the name that the thread had then. 0: it is not known. */
+void script_set_time(struct script *s, uint64_t tsc);
+
+/* Counts errors, and prints the events that are shown. */
+void script_take_event(struct script *s, const struct ptah_item *item);
+
+/* Reads the calls of all chosen streams. Returns 0 or an error. */
+int script_read_calls(struct script *s, struct progress *progress);
 
 void script_put_prefix(struct script *s);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah script: every instruction, branch, block or call of each thread, in order. */
 #include "base/text.h"
-#include "progress.h"
 #include "script_view.h"
 
 #include <inttypes.h>
@@ -32,7 +31,9 @@ static const struct option_def script_options[] = {
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, calls),
      .help = "calls and returns, indented, instead of instructions",
-     .man = "Calls instead of instructions, indented by their depth."},
+     .man = "The beginnings and ends of calls instead of instructions, in their order and "
+	    "indented by their depth: the stack as it is in the source, also after "
+	    "exceptions, longjmp, signals and tail calls. See CALLS below."},
     {.name = "events",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, events),
@@ -143,8 +144,7 @@ static void follow_name(struct script *s, uint64_t tsc)
 	set_name(s, comm);
 }
 
-/* The next items belong to this thread. */
-static void begin_thread(struct script *s, const struct ptah_stream_info *info)
+void script_begin_thread(struct script *s, const struct ptah_stream_info *info)
 {
 	/* The cached lines are of one process's memory. */
 	if (info->space != s->info.space)
@@ -152,11 +152,24 @@ static void begin_thread(struct script *s, const struct ptah_stream_info *info)
 	s->info = *info;
 	s->space = UINT_MAX;
 	s->has_branch = false;
-	s->depth = 0;
-	s->before = PTAH_INSN_OTHER;
 	s->named = 1;
 	s->renamed = 0;
 	set_name(s, info->comm);
+}
+
+void script_set_time(struct script *s, uint64_t tsc)
+{
+	if (tsc && (tsc < s->named || tsc >= s->renamed))
+		follow_name(s, tsc);
+	if (s->time && tsc != s->tsc)
+		set_time(s, tsc);
+}
+
+void script_take_event(struct script *s, const struct ptah_item *item)
+{
+	s->errors += item->type == PTAH_ITEM_ERROR;
+	if (s->events || script_is_loss(item))
+		s->renderer->event(s, item);
 }
 
 /* In a CPU's stream, the last read may have returned items of another thread. */
@@ -172,7 +185,7 @@ static void follow_thread(struct script *s)
 	info.tid = thread.tid;
 	memcpy(info.comm, thread.comm, sizeof(info.comm));
 	text_clean(info.comm);
-	begin_thread(s, &info);
+	script_begin_thread(s, &info);
 }
 
 /* The next blocks ran in this address space. */
@@ -201,13 +214,9 @@ static void take_item(struct script *s, const struct ptah_item *item, const stru
 
 	if (block && block->code.space != s->space)
 		follow_space(s, block->code.space);
-	if (item->tsc && (item->tsc < s->named || item->tsc >= s->renamed))
-		follow_name(s, item->tsc);
-	if (s->time && item->tsc != s->tsc)
-		set_time(s, item->tsc);
-	s->errors += item->type == PTAH_ITEM_ERROR;
-	if (item->type != PTAH_ITEM_BLOCK && (s->events || script_is_loss(item)))
-		s->renderer->event(s, item);
+	script_set_time(s, item->tsc);
+	if (item->type != PTAH_ITEM_BLOCK)
+		script_take_event(s, item);
 	s->mode->take(s, item);
 }
 
@@ -239,10 +248,21 @@ static int script_stream(struct script *s, size_t i, struct progress *progress)
 		return status;
 	input_stream_info(s->session, i, &info);
 	s->tsc = 0;
-	begin_thread(s, &info);
+	script_begin_thread(s, &info);
 	status = read_items(s, progress);
 	ptah_reader_free(s->reader);
 	progress_next(progress, s->info.bytes);
+	return status;
+}
+
+static int read_streams(struct script *s, struct progress *progress)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < ptah_session_streams(s->session) && status >= 0 && !interrupted();
+	     i++)
+		if (input_wants(s->input, s->session, i))
+			status = script_stream(s, i, progress);
 	return status;
 }
 
@@ -259,10 +279,9 @@ static int script_streams(struct script *s)
 	if (status >= 0)
 		status = ptah_workers_new(s->session, &s->workers);
 	progress_begin(&progress, s->input, s->session, false);
-	for (size_t i = 0; i < ptah_session_streams(s->session) && status >= 0 && !interrupted();
-	     i++)
-		if (input_wants(s->input, s->session, i))
-			status = script_stream(s, i, &progress);
+	if (status >= 0)
+		status =
+		    s->mode->take ? read_streams(s, &progress) : script_read_calls(s, &progress);
 	progress_end(&progress);
 	RENDER(s->renderer, end, s);
 	return status;

@@ -53,7 +53,8 @@ struct ptah_call_batch {
 	size_t count;
 	/*
 	 * What follows these marks in the thread, or NULL: an error or a loss of trace
-	 * (PTAH_ITEM_ERROR, PTAH_ITEM_OVERFLOW); with config.events any item that is no block.
+	 * (PTAH_ITEM_ERROR, PTAH_ITEM_OVERFLOW, PTAH_ITEM_GAP); with config.events any item that is
+	 * no block.
 	 */
 	const struct ptah_item *event;
 	bool ended; /* nothing of this thread follows */

@@ -301,7 +301,7 @@ static bool is_returned(const struct ptah_call_reader *r, const struct ptah_item
 {
 	return item->type != PTAH_ITEM_BLOCK &&
 	       (r->config.events || item->type == PTAH_ITEM_ERROR ||
-		item->type == PTAH_ITEM_OVERFLOW);
+		item->type == PTAH_ITEM_OVERFLOW || item->type == PTAH_ITEM_GAP);
 }
 
 /*

@@ -91,7 +91,12 @@ equal "branches taken" "$(wc -l <out)" $((1300 * 4 + 999 + 299 + 300 + 1300 + 13
 expect 0 "$PTAH" script --blocks --format=json r.data
 equal "blocks" "$(json "sum(b['instructions'] for b in d['blocks'])")" "$total"
 expect 0 "$PTAH" script --calls r.data
-equal "calls" "$(grep -c ' leaf ' out) $(grep -c ' tail ' out)" "1000 300"
+how() { # WORD FUNCTION: how often a call of it began or ended so
+	grep -c "^program [0-9]* $1 .* $2 (" out || :
+}
+equal "calls" "$(how call leaf) $(how call tail) $(how jump leaf)" "1000 300 300"
+equal "returns" "$(how return leaf) $(how return tail) $(how tail tail)" "1300 0 300"
+equal "the outermost call" "$(how running _start) $(how trace-end _start)" "1 1"
 expect 0 "$PTAH" script --events --blocks r.data
 grep -q '# enabled' out || fail "no events"
 expect 0 "$PTAH" script --time r.data

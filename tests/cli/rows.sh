@@ -46,11 +46,24 @@ for mode in '' --branches --blocks --calls; do
 	done
 done
 expect 0 "$PTAH" script --calls --format=tsv r.data
-equal "columns of calls" "$(head -1 out)" "$(printf 'tid\tdepth\tip\tsymbol')"
-equal "calls" "$(awk -F '\t' 'NR > 1 { n[$2 " " $4]++ } END { for (k in n) print k, n[k] }' out)" \
-	"0 leaf 20000"
+equal "columns of calls" "$(head -1 out)" \
+	"$(printf 'tid\tmark\thow\tdepth\tcall\tip\tsite\tself_instructions\tsymbol')"
+# _start runs when the trace begins and when it ends; it calls leaf, and leaf returns.
+equal "calls" "$(awk -F '\t' 'NR > 1 { n[$2 " " $3 " " $4 " " $8 " " $9]++ }
+	END { for (k in n) print k, n[k] }' out | sort)" "\
+begin call 1  leaf 20000
+begin running 0  _start 1
+end return 1 2 leaf 20000
+end trace-end 0 60005 _start 1"
+# Addresses as the linker chose them: the call is 7 bytes after _start, leaf's ret one after leaf.
+equal "sites" "$(awk -F '\t' 'NR > 1 && $4 == 1 { n[$2 " " $6 " " $7]++ }
+	END { for (k in n) print k, n[k] }' out | sort | wc -l)" 2
 expect 0 "$PTAH" script --calls --format=tsv --no-symbols r.data
-equal "calls without names" "$(awk -F '\t' 'NR > 1 && NF == 4 && $4 == ""' out | wc -l)" 20000
+equal "calls without names" "$(awk -F '\t' 'NR > 1 && NF == 9 && $9 == ""' out | wc -l)" 40002
+expect 0 "$PTAH" script --calls --format=json r.data
+equal "calls in JSON" "$(json "[(c['how'], c['depth'], c.get('self_instructions'), c['symbol'])
+	for c in d['calls'][:3] + d['calls'][-1:]]")" \
+	"[('running', 0, None, '_start'), ('call', 1, None, 'leaf'), ('return', 1, 2, 'leaf'), ('trace-end', 0, 60005, '_start')]"
 
 # An instruction takes a nanosecond: the recorder's clock. So the last row's time is
 # the number of instructions, whatever the format.

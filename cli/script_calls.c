@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* ptah script --calls: the beginnings and ends of calls, from a call reader instead of items. */
+#include "base/text.h"
+#include "script_view.h"
+
+#include <ptah/call_reader.h>
+#include <ptah/functions.h>
+
+#include <string.h>
+
+/* Text is indented up to this depth. The depth itself is in the other formats. */
+#define MAX_INDENT 64
+
+struct call {
+	int32_t tid;
+	struct script_time time;
+	const char *mark, *how;
+	uint64_t depth, id, ip, site, self;
+	bool has_site, has_self;
+	const char *symbol;
+};
+
+static const struct field call_fields[] = {
+    FIELD(struct call, "tid", FIELD_SIGNED, tid),
+    SCRIPT_TIME_FIELD(struct call),
+    FIELD(struct call, "mark", FIELD_STRING, mark),
+    FIELD(struct call, "how", FIELD_STRING, how),
+    FIELD(struct call, "depth", FIELD_NUMBER, depth),
+    FIELD(struct call, "call", FIELD_NUMBER, id),
+    FIELD(struct call, "ip", FIELD_ADDRESS, ip),
+    {"site", "site", FIELD_ADDRESS, offsetof(struct call, site), 0,
+     offsetof(struct call, has_site)},
+    {"self_instructions", "self_instructions", FIELD_NUMBER, offsetof(struct call, self), 0,
+     offsetof(struct call, has_self)},
+    FIELD_TSV(struct call, "symbol", FIELD_STRING, symbol),
+    SCRIPT_SYMBOL_FIELD(struct call, "symbol", symbol),
+};
+
+static const struct row_type call_type = ROW_TYPE(call_fields);
+
+static void put_call_text(void *view, const void *row)
+{
+	const struct call *c = row;
+	struct script *s = view;
+
+	script_put_prefix(s);
+	out_format(s->out, "%-9s ", c->how);
+	for (unsigned i = 0; i < c->depth && i < MAX_INDENT; i++)
+		out_text(s->out, "  ");
+	out_hex(s->out, c->ip);
+	script_put_name(s, c->ip);
+	out_char(s->out, '\n');
+}
+
+static void put_call_json(void *view, const void *row)
+{
+	struct call c = *(const struct call *)row;
+	struct script *s = view;
+	char text[512];
+
+	c.symbol = script_symbol(s, c.ip, text, sizeof(text));
+	fields_json(&s->json, &call_type, s->asked, &c);
+}
+
+static void put_call_tsv(void *view, const void *row)
+{
+	struct call c = *(const struct call *)row;
+	struct script *s = view;
+	char text[512];
+
+	c.symbol = script_symbol(s, c.ip, text, sizeof(text));
+	fields_tsv(s->out, &call_type, s->asked, &c);
+}
+
+static void put_mark(struct script *s, const struct ptah_call_mark *mark)
+{
+	const struct call c = {
+	    .tid = s->info.tid,
+	    .time = s->now,
+	    .mark = mark->end ? "end" : "begin",
+	    .how = mark->end ? ptah_call_end_name(mark->how) : ptah_call_begin_name(mark->how),
+	    .depth = mark->depth,
+	    .id = mark->id,
+	    .ip = mark->function,
+	    .site = mark->site,
+	    .has_site = mark->site,
+	    .self = mark->self.instructions,
+	    .has_self = mark->end,
+	};
+
+	s->renderer->row(s, &c);
+}
+
+static void follow_thread(struct script *s, const struct ptah_call_thread *thread)
+{
+	struct ptah_stream_info info = {
+	    .pid = thread->pid, .tid = thread->tid, .space = thread->space};
+
+	if (s->has_thread && s->thread == thread->number)
+		return;
+	s->has_thread = true;
+	s->thread = thread->number;
+	memcpy(info.comm, thread->comm, sizeof(info.comm));
+	text_clean(info.comm);
+	script_begin_thread(s, &info);
+}
+
+static void take_batch(struct script *s, const struct ptah_call_batch *batch)
+{
+	follow_thread(s, batch->thread);
+	for (size_t i = 0; i < batch->count; i++) {
+		const struct ptah_call_mark *mark = &batch->marks[i];
+
+		s->info.space = ptah_call_thread_space(batch->thread, mark->space);
+		script_set_time(s, mark->tsc);
+		put_mark(s, mark);
+	}
+	if (batch->event) {
+		script_set_time(s, batch->event->tsc);
+		script_take_event(s, batch->event);
+	}
+}
+
+struct context {
+	const struct script *script;
+	struct ptah_functions *functions;
+};
+
+static bool find_function(void *context, int32_t space, uint64_t address, uint64_t tsc,
+			  struct ptah_function *function)
+{
+	const struct context *c = context;
+
+	return ptah_functions_find(c->functions, space, address, tsc, function);
+}
+
+static bool wants_stream(void *context, size_t stream)
+{
+	const struct context *c = context;
+
+	return input_wants(c->script->input, c->script->session, stream);
+}
+
+static int read_batches(struct script *s, struct ptah_call_reader *reader,
+			struct progress *progress)
+{
+	const struct ptah_call_batch *batch;
+	int status = 0;
+
+	while (!interrupted() && !out_failed(s->out) &&
+	       (status = ptah_call_reader_next(reader, &batch)) > 0) {
+		take_batch(s, batch);
+		progress_at(progress, ptah_call_reader_offset(reader));
+	}
+	return status < 0 ? status : 0;
+}
+
+int script_read_calls(struct script *s, struct progress *progress)
+{
+	struct context context = {.script = s};
+	const struct ptah_call_reader_config config = {
+	    .size = sizeof(config),
+	    .find = find_function,
+	    .wants = wants_stream,
+	    .context = &context,
+	    .events = s->events,
+	    .jobs = input_jobs(s->input, 1),
+	    .workers = s->workers,
+	};
+	struct ptah_call_reader *reader;
+	int status = ptah_functions_new(s->session, &context.functions);
+
+	if (status < 0)
+		return status;
+	status = ptah_call_reader_new(s->session, &config, &reader);
+	if (status >= 0) {
+		status = read_batches(s, reader, progress);
+		ptah_call_reader_free(reader);
+	}
+	ptah_functions_free(context.functions);
+	return status;
+}
+
+const struct script_mode script_calls = {
+    .option = "--calls",
+    .array = "calls",
+    .type = &call_type,
+    .event_ip = "ip",
+    .event_words = "symbol",
+    .renderers = {[FORMAT_TEXT] = {.row = put_call_text,
+				   .event = script_event_text,
+				   .offered = true},
+		  [FORMAT_JSON] = {.row = put_call_json, SCRIPT_SHARED_JSON},
+		  [FORMAT_TSV] = {.row = put_call_tsv, SCRIPT_SHARED_TSV}},
+};
