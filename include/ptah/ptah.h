@@ -36,5 +36,6 @@
 #include <ptah/trace_set.h>
 #include <ptah/version.h>
 #include <ptah/vm.h>
+#include <ptah/window.h>
 
 #endif

@@ -430,7 +430,7 @@ struct ptah_verify {
 
 /*
  * Decodes a stream and compares it with the recorder's truth. PTAH_E_MISSING
- * when there is none. `jobs` as for a reader, or NULL.
+ * when there is none. `jobs` as for a reader, or NULL. PTAH_E_INVAL for a session with a window.
  */
 PTAH_API int ptah_session_verify(const struct ptah_session *session, size_t stream,
 				 const struct ptah_jobs *jobs, struct ptah_verify *result);

@@ -9,7 +9,10 @@
 /* The flow has carried out an indirect branch: counts its edge. */
 static void on_indirect(void *context, const struct code_node *branch, uint64_t to)
 {
-	profile_add_edge(context, branch, to, 1);
+	struct ptah_profile *p = context;
+
+	if (time_window_has(&p->window, p->flow->tsc))
+		profile_add_edge(p, branch, to, 1);
 }
 
 int ptah_profile_new(const struct ptah_image *image, const struct ptah_profile_config *config,
@@ -32,6 +35,7 @@ int ptah_profile_new(const struct ptah_image *image, const struct ptah_profile_c
 		ptah_profile_free(p);
 		return status;
 	}
+	time_window_begin(&p->window, 0, UINT64_MAX, false);
 	p->stack_matters = !p->config.flow.events.trace.no_retcomp;
 	p->flow->on_indirect = on_indirect;
 	p->flow->indirect_context = p;
@@ -87,6 +91,8 @@ int profile_pass_packet(struct ptah_profile *p, struct ptah_item *items, size_t 
 
 void profile_add_item(struct ptah_profile *p, const struct ptah_item *item)
 {
+	if (!time_window_takes(&p->window, item->tsc))
+		return;
 	profile_count_item(p, item);
 	if (p->beside)
 		profile_count_item(p->beside, item);
@@ -97,6 +103,13 @@ int profile_set_space(struct ptah_profile *p, const struct ptah_space *space)
 	const int status = flow_set_space(p->flow, space);
 
 	return status < 0 || !p->beside ? status : profile_set_space(p->beside, space);
+}
+
+void profile_set_window(struct ptah_profile *p, const struct time_window *window)
+{
+	p->window = *window;
+	if (p->beside)
+		profile_set_window(p->beside, window);
 }
 
 void ptah_profile_set_time_limit(struct ptah_profile *p, uint64_t tsc)

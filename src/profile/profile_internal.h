@@ -16,6 +16,7 @@
 #ifndef PTAH_PROFILE_PROFILE_INTERNAL_H
 #define PTAH_PROFILE_PROFILE_INTERNAL_H
 
+#include "event/time_window.h"
 #include "flow/route.h"
 
 #include <ptah/profile.h>
@@ -167,6 +168,9 @@ struct ptah_profile {
 	struct tally blocks, edges;
 	struct ptah_profile_totals totals; /* only errors, overflows, gaps, first_error */
 
+	/* What lies outside is decoded and not counted. */
+	struct time_window window;
+
 	struct ptah_profile *beside; /* the second profile of beside.c, or NULL */
 
 	/*
@@ -291,6 +295,9 @@ int profile_pass_packet(struct ptah_profile *p, struct ptah_item *items, size_t 
 
 /* Like flow_set_space(). */
 int profile_set_space(struct ptah_profile *p, const struct ptah_space *space);
+
+/* Only what is inside is counted from now on. */
+void profile_set_window(struct ptah_profile *p, const struct time_window *window);
 
 /* Counts an item that comes from the caller and not from the flow. */
 void profile_add_item(struct ptah_profile *p, const struct ptah_item *item);

@@ -12,7 +12,7 @@ static bool can_enter(const struct ptah_profile *p)
 
 	return f->events->plain && f->positioned && flow_is_at_rest(f) && !f->space_waits &&
 	       !f->old_calls && !f->has_proven && !f->no_tnt && f->events->tsc < f->time_limit &&
-	       !p->config.no_rows;
+	       !p->config.no_rows && p->window.state == TIME_WINDOW_INSIDE && !p->window.scattered;
 }
 
 /* Takes the place and the return address stack from the flow. False when out of memory. */
@@ -76,7 +76,8 @@ int profile_run(struct ptah_profile *p)
 		}
 		n = flow_read_packet(f, items, ARRAY_SIZE(items), &starved);
 		for (int i = 0; i < n; i++)
-			profile_count_item(p, &items[i]);
+			if (time_window_takes(&p->window, items[i].tsc))
+				profile_count_item(p, &items[i]);
 	}
 	return p->status < 0 ? p->status : f->paused ? PTAH_PROFILE_PAUSED : 0;
 }

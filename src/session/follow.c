@@ -145,7 +145,24 @@ static int enter_turn(struct ptah_stream *s, const struct turn *turn)
 			  : flow_set_space(s->flow, s->space);
 }
 
-int follow_restart(struct ptah_stream *s)
+/* The turn at this time; NULL: unknown. */
+static const struct turn *turn_at(const struct ptah_stream *s, uint64_t tsc)
+{
+	const struct cpu *cpu = &s->session->cpus[s->stream->cpu];
+	size_t low = 0, high = cpu->count;
+
+	while (low < high) { /* finds the first turn after that time */
+		const size_t middle = low + (high - low) / 2;
+
+		if (cpu->turns[middle].tsc <= tsc)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low ? &cpu->turns[low - 1] : NULL;
+}
+
+int follow_begin_at(struct ptah_stream *s, uint64_t offset, uint64_t tsc)
 {
 	struct follow *f;
 	int status;
@@ -161,8 +178,15 @@ int follow_restart(struct ptah_stream *s)
 	}
 	f->now = SESSION_NONE;
 	s->follow = f;
+	if (offset)
+		scout_begin_at(f->scout, offset, tsc);
 	/* The thread at the beginning of the stream is unknown until the first cut. */
-	return enter_turn(s, NULL);
+	return enter_turn(s, offset ? turn_at(s, tsc) : NULL);
+}
+
+int follow_restart(struct ptah_stream *s)
+{
+	return follow_begin_at(s, 0, 0);
 }
 
 int follow_go_on(struct ptah_stream *s, uint64_t at, bool *unknown)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah_session_count(): counts all streams, by one thread or by several. */
 #include "session/pool.h"
+#include "session/window.h"
 
 #include "base/compiler.h"
 
@@ -262,7 +263,8 @@ int ptah_session_count(const struct ptah_session *session, const struct ptah_job
 		return PTAH_E_INVAL;
 	bytes = all_bytes(&pool);
 	pool.segment = segment_size(&pool, jobs ? jobs->segment : 0, bytes);
-	status = pool.jobs > 1 && bytes > 2 * pool.segment && !is_followed(&pool)
+	status = pool.jobs > 1 && bytes > 2 * pool.segment && !is_followed(&pool) &&
+			 !session_has_window(session)
 		     ? count_with_jobs(&pool, &joint)
 		     : count_alone(&pool, &joint);
 	workers_fini(&own);

@@ -2,6 +2,8 @@
 /* Reads the items of one stream with several threads, in order. */
 #include "session/parallel_reader.h"
 
+#include "session/window.h"
+
 #include "base/compiler.h"
 
 #include <stdlib.h>
@@ -110,8 +112,8 @@ int reader_open(const struct ptah_session *session, size_t index, const struct p
 	 * Only one thread reads where code changes: ptah_reader_insns() needs the code as of the
 	 * item at which the reader is.
 	 */
-	r->alone = r->pool.jobs < 2 || stream_later(r->s) || r->s->follow ||
-		   the_stream(r) < 2 * r->pool.segment || pool_begin(&r->pool) < 0;
+	r->alone = r->pool.jobs < 2 || session_has_window(session) || stream_later(r->s) ||
+		   r->s->follow || the_stream(r) < 2 * r->pool.segment || pool_begin(&r->pool) < 0;
 	*reader = r;
 	return 0;
 }

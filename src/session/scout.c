@@ -29,6 +29,7 @@ struct scout {
 	struct ptah_item items[256]; /* items that the decoder has returned */
 	size_t item_count, next_item;
 	size_t next_piece;
+	uint64_t from; /* offset of the first byte to be read */
 	bool done;
 	uint64_t safe;
 	uint64_t now;  /* the current time is later than this ... */
@@ -71,6 +72,15 @@ void scout_free(struct scout *s)
 		return;
 	ptah_event_decoder_free(s->events);
 	free(s);
+}
+
+void scout_begin_at(struct scout *s, uint64_t offset, uint64_t tsc)
+{
+	s->from = offset;
+	s->next_piece = session_piece_at(s->stream, offset);
+	ptah_event_seek(s->events, offset);
+	while (s->next_turn < s->turn_count && s->turns[s->next_turn].tsc <= tsc)
+		s->next_turn++;
 }
 
 /* Adds a cut. The switches [first, last) are those that it is about. */
@@ -323,21 +333,22 @@ static int feed(struct scout *s)
 {
 	const struct stream *stream = s->stream;
 	const struct piece *piece = &stream->pieces[s->next_piece];
-	uint64_t n;
+	uint64_t n, skip;
 
 	if (s->next_piece == stream->count) {
 		s->done = true;
 		return 0;
 	}
-	if (piece->gap) {
+	skip = s->from > piece->offset ? s->from - piece->offset : 0;
+	if (piece->gap && !skip) {
 		if (piece->restart)
 			event_restart(s->events, piece->offset);
 		else
 			ptah_event_seek(s->events, piece->offset);
 		go_away(s, false);
 	}
-	n = piece_size(stream, s->next_piece++);
-	return ptah_event_feed(s->events, piece->bytes, (size_t)n,
+	n = piece_size(stream, s->next_piece++) - skip;
+	return ptah_event_feed(s->events, piece->bytes + skip, (size_t)n,
 			       s->next_piece == stream->count || piece[1].gap);
 }
 

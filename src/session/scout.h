@@ -30,6 +30,9 @@ int scout_new(const struct ptah_session *session, const struct stream *stream,
 	      struct scout **scout);
 void scout_free(struct scout *scout);
 
+/* Begins at the PSB at `offset` and at this time, with the switches after it. */
+void scout_begin_at(struct scout *scout, uint64_t offset, uint64_t tsc);
+
 /* Finds the next cut (1), or an offset *safe up to which there is none (0); or an error. */
 int scout_find(struct scout *scout, uint64_t from, struct scout_cut *cut, uint64_t *safe);
 

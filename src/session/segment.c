@@ -7,27 +7,6 @@
 /* How many bytes after its PSB a segment may begin at most. */
 #define REACH 4096
 
-/* Moves the stream to an offset, with nothing known of the state there. */
-static void go_to(struct ptah_stream *s, uint64_t offset)
-{
-	const struct stream *stream = s->stream;
-	size_t low = 0, high = stream->count;
-
-	while (low < high) { /* finds the piece that contains it */
-		const size_t middle = low + (high - low) / 2;
-
-		if (piece_end(stream, middle) <= offset)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	s->next_piece = low;
-	s->fed = low < stream->count ? offset - stream->pieces[low].offset : 0;
-	s->offset = offset;
-	s->paused = false;
-	stream_seek(s, offset);
-}
-
 /* Reads one packet without counting. */
 static int read_packet(struct ptah_stream *s, struct ptah_item *items, size_t capacity,
 		       bool *starved)
@@ -73,7 +52,7 @@ static bool probe(struct segment_finder *finder, uint64_t psb, struct segment *s
 	struct ptah_stream *s = finder->probe;
 	uint64_t blocks = 0;
 
-	go_to(s, psb);
+	stream_go_to(s, psb);
 	while (step(s, &blocks) > 0) {
 		flow_save_state(s->flow, &segment->state);
 		if (blocks && segment->state.plain) {
@@ -91,12 +70,10 @@ static bool probe(struct segment_finder *finder, uint64_t psb, struct segment *s
 /* The first PSB from `offset` on that is not the end of a gap. UINT64_MAX: none. */
 static uint64_t find_psb(const struct ptah_stream *s, uint64_t offset)
 {
-	for (size_t i = 0; i < s->stream->count; i++) {
+	for (size_t i = session_piece_at(s->stream, offset); i < s->stream->count; i++) {
 		const struct piece *p = &s->stream->pieces[i];
 		const uint8_t *from = p->bytes, *psb;
 
-		if (piece_end(s->stream, i) <= offset)
-			continue;
 		if (p->offset < offset)
 			from += offset - p->offset;
 		else
@@ -149,11 +126,11 @@ int segment_enter(struct ptah_stream *s, const struct segment *segment)
 
 	s->stop = segment->stop;
 	if (segment->whole_start) {
-		go_to(s, 0);
+		stream_go_to(s, 0);
 		s->fed = 0;
 		s->next_piece = 0;
 	} else {
-		go_to(s, segment->psb);
+		stream_go_to(s, segment->psb);
 		do {
 			status = step(s, &blocks);
 			flow_save_state(stream_flow(s), &state);

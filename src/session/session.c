@@ -117,6 +117,7 @@ static struct ptah_session *new_session(void)
 
 	if (!s)
 		return NULL;
+	ptah_session_set_window(s, NULL);
 	s->flow.size = sizeof(s->flow);
 	s->flow.resync = true;
 	s->flow.events.size = sizeof(s->flow.events);
@@ -438,24 +439,31 @@ void session_forget_behind(const struct stream *stream, size_t next)
 	perfdata_forget(begin, p[-1].bytes + piece_size(stream, next - 1));
 }
 
-size_t ptah_session_stream_bytes(const struct ptah_session *s, size_t stream, uint64_t offset,
-				 const uint8_t **bytes)
+size_t session_piece_at(const struct stream *stream, uint64_t offset)
 {
-	const struct stream *st;
-	size_t low = 0, high;
+	size_t low = 0, high = stream->count;
 
-	if (!s || stream >= s->stream_count)
-		return 0;
-	st = &s->streams[stream];
-	high = st->count;
 	while (low < high) { /* finds the first piece that ends after `offset` */
-		size_t middle = low + (high - low) / 2;
+		const size_t middle = low + (high - low) / 2;
 
-		if (piece_end(st, middle) <= offset)
+		if (piece_end(stream, middle) <= offset)
 			low = middle + 1;
 		else
 			high = middle;
 	}
+	return low;
+}
+
+size_t ptah_session_stream_bytes(const struct ptah_session *s, size_t stream, uint64_t offset,
+				 const uint8_t **bytes)
+{
+	const struct stream *st;
+	size_t low;
+
+	if (!s || stream >= s->stream_count)
+		return 0;
+	st = &s->streams[stream];
+	low = session_piece_at(st, offset);
 	if (low == st->count)
 		return 0;
 	if (offset == st->pieces[low].offset)

@@ -8,7 +8,7 @@
 
 #include <ptah/session.h>
 #include <ptah/trace_set.h>
-#include <ptah/trace_set.h>
+#include <ptah/window.h>
 
 #define SESSION_NONE SIZE_MAX
 
@@ -281,6 +281,7 @@ struct ptah_session {
 	size_t space_count;
 	struct ptah_flow_config flow; /* configuration for the decode of streams */
 	unsigned flow_set;	      /* how often `flow` was changed */
+	struct ptah_window window;    /* what streams that are opened decode; see window.h */
 	bool has_clock;
 	struct perfdata_clock clock;
 	uint64_t tsc_high; /* the highest byte of TSC, which no time here and in the trace has */
@@ -328,6 +329,9 @@ int session_add_trace(struct ptah_session *session, uint32_t index, int32_t tid,
 
 /* Adds a stream without trace, which is the one of `index` from now on. NULL: out of memory. */
 struct stream *session_new_stream(struct ptah_session *session, uint32_t index);
+
+/* The piece that contains the byte at `offset`; stream->count: none. */
+size_t session_piece_at(const struct stream *stream, uint64_t offset);
 
 /* How trace relates to the trace before it. */
 enum session_joint {

@@ -3,6 +3,7 @@
 #include "session/stream.h"
 
 #include "session/guest.h"
+#include "session/window.h"
 
 #include "base/compiler.h"
 #include "image/image_access.h"
@@ -211,12 +212,36 @@ static uint64_t next_change(const struct ptah_stream *s)
 	return kernel && kernel->tsc < tsc ? kernel->tsc : tsc;
 }
 
+/* The flow pauses before the next change, and after the window. */
 static void set_limit(struct ptah_stream *s)
 {
+	const struct time_window *w = &s->window;
+	uint64_t limit = next_change(s);
+
+	if (!w->scattered && w->until < limit)
+		limit = w->until + 1;
 	if (s->profile)
-		ptah_profile_set_time_limit(s->profile, next_change(s));
+		ptah_profile_set_time_limit(s->profile, limit);
 	else
-		ptah_flow_set_time_limit(s->flow, next_change(s));
+		ptah_flow_set_time_limit(s->flow, limit);
+}
+
+void stream_set_window(struct ptah_stream *s, const struct time_window *window)
+{
+	s->window = *window;
+	if (s->profile)
+		profile_set_window(s->profile, window);
+	set_limit(s);
+}
+
+void stream_go_to(struct ptah_stream *s, uint64_t offset)
+{
+	s->next_piece = session_piece_at(s->stream, offset);
+	s->fed =
+	    s->next_piece < s->stream->count ? offset - s->stream->pieces[s->next_piece].offset : 0;
+	s->offset = offset;
+	s->paused = false;
+	stream_seek(s, offset);
 }
 
 int ptah_stream_new(const struct ptah_session *session, size_t index, struct ptah_stream **stream)
@@ -245,13 +270,17 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 	if (status >= 0)
 		status = ptah_flow_new(s->image, &s->config, &s->flow);
 	s->stop = UINT64_MAX;
+	time_window_begin(&s->window, 0, UINT64_MAX, false);
 	if (status >= 0)
 		status = follow_restart(s);
+	if (status >= 0) {
+		set_limit(s);
+		status = window_enter(s);
+	}
 	if (status < 0) {
 		ptah_stream_free(s);
 		return status;
 	}
-	set_limit(s);
 	*stream = s;
 	return 0;
 }
@@ -324,6 +353,7 @@ bool stream_next_bytes(struct ptah_stream *s, struct stream_bytes *bytes)
 		return false;
 	bytes->n = left < stop - s->offset ? (size_t)left : (size_t)(stop - s->offset);
 	s->offset += bytes->n;
+	s->taken += bytes->n;
 	s->fed += bytes->n;
 	bytes->last = false;
 	if (bytes->n < left)
@@ -429,7 +459,8 @@ static int go_on(struct ptah_stream *s, struct ptah_item *item)
 	int status;
 
 	if (s->profile ? s->paused : ptah_flow_paused(s->flow))
-		return apply_later(s);
+		return next_change(s) > s->window.until && !s->window.scattered ? PTAH_E_EMPTY
+										: apply_later(s);
 	if (s->next_piece == stream->count) {
 		status = end(s, item);
 		return status ? status : PTAH_E_EMPTY;
@@ -444,12 +475,10 @@ static int go_on(struct ptah_stream *s, struct ptah_item *item)
 	return stream->pieces[s->next_piece].gap && !s->fed ? cross_gap(s, item) : feed_next(s);
 }
 
-int ptah_stream_read(struct ptah_stream *s, struct ptah_item *items, size_t capacity)
+static int read_items(struct ptah_stream *s, struct ptah_item *items, size_t capacity)
 {
 	int n;
 
-	if (!s || !items || !capacity || s->profile)
-		return PTAH_E_INVAL;
 	while (!(n = ptah_flow_read(s->flow, items, capacity))) {
 		n = go_on(s, items);
 		if (n)
@@ -458,9 +487,42 @@ int ptah_stream_read(struct ptah_stream *s, struct ptah_item *items, size_t capa
 	return n;
 }
 
+/* Keeps the items that are inside the window. Returns how many. */
+static int keep_inside(struct ptah_stream *s, struct ptah_item *items, int n)
+{
+	int kept = 0;
+
+	for (int i = 0; i < n; i++)
+		if (time_window_takes(&s->window, items[i].tsc))
+			items[kept++] = items[i];
+	return kept;
+}
+
+int ptah_stream_read(struct ptah_stream *s, struct ptah_item *items, size_t capacity)
+{
+	int n, kept = 0;
+
+	if (!s || !items || !capacity || s->profile)
+		return PTAH_E_INVAL;
+	while (!kept) {
+		if (s->window.state == TIME_WINDOW_AFTER)
+			return 0;
+		n = read_items(s, items, capacity);
+		if (n <= 0)
+			return n;
+		kept = keep_inside(s, items, n);
+	}
+	return kept;
+}
+
 int ptah_stream_read_blocks(struct ptah_stream *s, struct ptah_block *blocks, size_t capacity)
 {
-	return s && !s->profile ? ptah_flow_read_blocks(s->flow, blocks, capacity) : PTAH_E_INVAL;
+	if (!s || s->profile)
+		return PTAH_E_INVAL;
+	/* Blocks have no times: they are read where all of them are inside. */
+	if (s->window.state != TIME_WINDOW_INSIDE || s->window.scattered)
+		return 0;
+	return ptah_flow_read_blocks(s->flow, blocks, capacity);
 }
 
 int stream_begin_to_count(struct ptah_stream *s)
@@ -470,6 +532,9 @@ int stream_begin_to_count(struct ptah_stream *s)
 
 	if (status < 0)
 		return status;
+	profile_set_window(s->profile, &s->window);
+	if (s->offset)
+		stream_seek(s, s->offset);
 	set_limit(s);
 	if (stream_is_shared(s->stream))
 		return profile_set_space(s->profile, s->space);
@@ -584,8 +649,12 @@ int stream_renew(const struct ptah_session *session, size_t index, struct ptah_s
 	s->fed = s->offset = 0;
 	s->stop = UINT64_MAX;
 	stream_seek(s, 0);
+	time_window_begin(&s->window, 0, UINT64_MAX, false);
+	stream_set_window(s, &s->window);
 	/* A stream that several processes share is new, and so is what follows them. */
 	status = s->profile || stream_is_shared(s->stream) ? 0 : follow_restart(s);
+	if (status >= 0)
+		status = window_enter(s);
 	if (status < 0) {
 		ptah_stream_free(s);
 		*stream = NULL;

@@ -3,6 +3,7 @@
 #ifndef PTAH_SESSION_STREAM_H
 #define PTAH_SESSION_STREAM_H
 
+#include "event/time_window.h"
 #include "flow/state.h"
 #include "profile/profile_internal.h"
 #include "session/session.h"
@@ -21,6 +22,8 @@ struct ptah_stream {
 	uint64_t fed;  /* bytes of the current piece that were fed */
 	uint64_t stop; /* nothing from this offset on is fed */
 	bool ended;
+	struct time_window window; /* what is outside of it is decoded and not returned */
+	uint64_t taken;		   /* bytes of trace that were fed since the stream was made */
 	/* For a CPU's stream whose threads are followed; otherwise NULL, NULL and no limit. */
 	struct follow *follow;
 	const struct turn *turn; /* the current turn; NULL: unknown */
@@ -65,6 +68,12 @@ static inline struct ptah_flow *stream_flow(const struct ptah_stream *s)
  */
 int follow_restart(struct ptah_stream *s);
 void follow_free(struct ptah_stream *s);
+
+/*
+ * The same from an offset in the middle on, at which the time is `tsc`: the thread there is the one
+ * whose turn it was then.
+ */
+int follow_begin_at(struct ptah_stream *s, uint64_t offset, uint64_t tsc);
 
 /*
  * Called before the byte at `at` is fed: changes threads if necessary, and sets how far to feed,
@@ -113,6 +122,12 @@ int stream_renew(const struct ptah_session *session, size_t index, struct ptah_s
 
 /* The same, for a stream that is counted. */
 int stream_renew_counted(const struct ptah_session *session, size_t index, struct ptah_stream **s);
+
+/* Only what is inside is returned or counted from now on. */
+void stream_set_window(struct ptah_stream *s, const struct time_window *window);
+
+/* Moves the stream to an offset, with nothing known of the state there. */
+void stream_go_to(struct ptah_stream *s, uint64_t offset);
 
 /* segment.c: parts of a stream that can be decoded independently */
 

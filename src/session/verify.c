@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Compares a decode with what the recorder counted: instructions, branches and the path hash. */
 #include "session/parallel_reader.h"
+#include "session/window.h"
 
 #include "base/compiler.h"
 #include "base/path_hash.h"
@@ -356,7 +357,7 @@ int ptah_session_verify(const struct ptah_session *session, size_t index,
 	const struct ptah_truth *truth;
 	int n;
 
-	if (!session || !result || index >= session->stream_count)
+	if (!session || !result || index >= session->stream_count || session_has_window(session))
 		return PTAH_E_INVAL;
 	memset(result, 0, sizeof(*result));
 	if (!session->streams[index].info.has_truth)

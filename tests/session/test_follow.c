@@ -9,6 +9,7 @@
 
 #include <ptah/counts.h>
 #include <ptah/session.h>
+#include <ptah/window.h>
 
 #include <sys/stat.h>
 
@@ -258,6 +259,42 @@ static void stamps_on_both_sides_of_a_switch(void **state)
 	assert_int_equal(ran.errors, 0);
 	assert_int_equal(ran.insns[7], 3 * (5 + 13));
 	assert_int_equal(ran.insns[8], 2 * (7 + 11 + 17));
+}
+
+/* A window begins with the thread and the memory of then, whatever ran before. */
+static void windows_of_a_shared_cpu(void **state)
+{
+	const unsigned turns = 14;
+	struct ptah_session *s;
+	struct made m;
+
+	(void)state;
+	begin(&m);
+	for (unsigned i = 1; i < turns; i++)
+		switches(&m, i & 1 ? 7 : 8, i & 1 ? 8 : 7, 100 * i + 50);
+	for (unsigned i = 0; i < turns; i++) {
+		stamp(&m, 100 * (i + 1));
+		jumps_at(&m, 100 * (i + 1) + 1, i + 2);
+	}
+	s = finish(&m);
+	for (unsigned from = 0; from < turns; from++) {
+		for (unsigned to = from; to < turns; to++) {
+			const struct ptah_window w = {.size = sizeof(w),
+						      .since = 100 * (from + 1),
+						      .until = 100 * (to + 1) + 50};
+			uint64_t insns[16] = {0};
+			struct ran ran;
+
+			for (unsigned i = from; i <= to; i++)
+				insns[i & 1 ? 8 : 7] += (i & 1 ? 2 : 3) * (i + 2);
+			assert_int_equal(ptah_session_set_window(s, &w), 0);
+			ran = decode(s);
+			assert_int_equal(ran.errors, 0);
+			assert_memory_equal(ran.insns, insns, sizeof(insns));
+			check_counts(s, &ran);
+		}
+	}
+	ptah_session_close(s);
 }
 
 /*
@@ -1050,6 +1087,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(stamps_on_both_sides_of_a_switch),
+	    cmocka_unit_test(windows_of_a_shared_cpu),
 	    cmocka_unit_test(clock_that_began_after_the_tsc),
 	    cmocka_unit_test(one_stay_between_stamps),
 	    cmocka_unit_test(two_stays_between_stamps),

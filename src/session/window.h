@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the window of a session (<ptah/window.h>) begins and ends in a stream. */
+#ifndef PTAH_SESSION_WINDOW_H
+#define PTAH_SESSION_WINDOW_H
+
+#include "session/stream.h"
+
+/* Does the session have a window? Such a session is decoded by the caller's thread alone. */
+static inline bool session_has_window(const struct ptah_session *session)
+{
+	const struct ptah_window *w = &session->window;
+
+	return w->since || w->until != UINT64_MAX || w->offset;
+}
+
+/* Brings a stream that is at its beginning to the window of its session. */
+int window_enter(struct ptah_stream *s);
+
+#endif
