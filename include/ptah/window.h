@@ -8,7 +8,7 @@
  * stamps that follow PSBs, so that a window of a second of a long recording takes the time of a
  * second. Memory and threads are as of then.
  *
- *	struct ptah_window w = {.size = sizeof(w), .until = UINT64_MAX};
+ *	struct ptah_window w = {.size = sizeof(w), .until = UINT64_MAX, .last = UINT64_MAX};
  *
  *	w.since = ptah_session_tsc(session, 12500000000, true);
  *	w.until = ptah_session_tsc(session, 12600000000, false);
@@ -32,6 +32,13 @@ struct ptah_window {
 	 * inside if it is between such items. 0 and UINT64_MAX: no limit.
 	 */
 	uint64_t since, until;
+	/*
+	 * Blocks with instructions from number `first` to number `last` of the stream, counted from
+	 * 0. What is before the first has to be counted, which takes as long as a count of all that
+	 * (ptah_session_count()). 0 and UINT64_MAX: no limit. Not for streams per CPU:
+	 * PTAH_E_UNSUPPORTED when they are opened.
+	 */
+	uint64_t first, last;
 	/*
 	 * If not 0: of each stream only its end, from the PSB at or before this offset on; and from
 	 * there on what is inside the other limits. Items before the first address are missing.

@@ -11,7 +11,7 @@ static void on_indirect(void *context, const struct code_node *branch, uint64_t 
 {
 	struct ptah_profile *p = context;
 
-	if (time_window_has(&p->window, p->flow->tsc))
+	if (time_window_has(&p->window, p->flow->tsc, code_ninsn(branch)))
 		profile_add_edge(p, branch, to, 1);
 }
 
@@ -35,7 +35,7 @@ int ptah_profile_new(const struct ptah_image *image, const struct ptah_profile_c
 		ptah_profile_free(p);
 		return status;
 	}
-	time_window_begin(&p->window, 0, UINT64_MAX, false);
+	p->window = time_window_whole();
 	p->stack_matters = !p->config.flow.events.trace.no_retcomp;
 	p->flow->on_indirect = on_indirect;
 	p->flow->indirect_context = p;
@@ -91,7 +91,7 @@ int profile_pass_packet(struct ptah_profile *p, struct ptah_item *items, size_t 
 
 void profile_add_item(struct ptah_profile *p, const struct ptah_item *item)
 {
-	if (!time_window_takes(&p->window, item->tsc))
+	if (!time_window_takes(&p->window, item))
 		return;
 	profile_count_item(p, item);
 	if (p->beside)

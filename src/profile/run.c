@@ -12,7 +12,7 @@ static bool can_enter(const struct ptah_profile *p)
 
 	return f->events->plain && f->positioned && flow_is_at_rest(f) && !f->space_waits &&
 	       !f->old_calls && !f->has_proven && !f->no_tnt && f->events->tsc < f->time_limit &&
-	       !p->config.no_rows && p->window.state == TIME_WINDOW_INSIDE && !p->window.scattered;
+	       !p->config.no_rows && time_window_is_open(&p->window);
 }
 
 /* Takes the place and the return address stack from the flow. False when out of memory. */
@@ -74,9 +74,11 @@ int profile_run(struct ptah_profile *p)
 				break;
 			profile_run_rows(p);
 		}
-		n = flow_read_packet(f, items, ARRAY_SIZE(items), &starved);
+		/* Where instructions are counted, edges have to be known between their blocks. */
+		n = flow_read_packet(
+		    f, items, time_window_counts(&p->window) ? 1 : ARRAY_SIZE(items), &starved);
 		for (int i = 0; i < n; i++)
-			if (time_window_takes(&p->window, items[i].tsc))
+			if (time_window_takes(&p->window, &items[i]))
 				profile_count_item(p, &items[i]);
 	}
 	return p->status < 0 ? p->status : f->paused ? PTAH_PROFILE_PAUSED : 0;

@@ -270,7 +270,7 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 	if (status >= 0)
 		status = ptah_flow_new(s->image, &s->config, &s->flow);
 	s->stop = UINT64_MAX;
-	time_window_begin(&s->window, 0, UINT64_MAX, false);
+	s->window = time_window_whole();
 	if (status >= 0)
 		status = follow_restart(s);
 	if (status >= 0) {
@@ -281,6 +281,7 @@ int ptah_stream_new(const struct ptah_session *session, size_t index, struct pta
 		ptah_stream_free(s);
 		return status;
 	}
+	s->fresh = true;
 	*stream = s;
 	return 0;
 }
@@ -295,6 +296,7 @@ void ptah_stream_free(struct ptah_stream *s)
 		ptah_image_free(s->image);
 		guest_view_free(s->view);
 		follow_free(s);
+		free(s->place);
 		free(s->later);
 		free(s);
 		s = next;
@@ -493,7 +495,7 @@ static int keep_inside(struct ptah_stream *s, struct ptah_item *items, int n)
 	int kept = 0;
 
 	for (int i = 0; i < n; i++)
-		if (time_window_takes(&s->window, items[i].tsc))
+		if (time_window_takes(&s->window, &items[i]))
 			items[kept++] = items[i];
 	return kept;
 }
@@ -520,7 +522,7 @@ int ptah_stream_read_blocks(struct ptah_stream *s, struct ptah_block *blocks, si
 	if (!s || s->profile)
 		return PTAH_E_INVAL;
 	/* Blocks have no times: they are read where all of them are inside. */
-	if (s->window.state != TIME_WINDOW_INSIDE || s->window.scattered)
+	if (!time_window_is_open(&s->window))
 		return 0;
 	return ptah_flow_read_blocks(s->flow, blocks, capacity);
 }
@@ -539,7 +541,7 @@ int stream_begin_to_count(struct ptah_stream *s)
 	if (stream_is_shared(s->stream))
 		return profile_set_space(s->profile, s->space);
 	follow_free(s); /* counts are not kept by thread */
-	return 0;
+	return window_enter(s);
 }
 
 int ptah_stream_count(struct ptah_stream *s)
@@ -635,7 +637,12 @@ int stream_renew(const struct ptah_session *session, size_t index, struct ptah_s
 {
 	int status = choose_stream(session, index, stream);
 	struct ptah_stream *s = *stream;
+	struct time_window whole;
 
+	if (status >= 0 && s->fresh) {
+		s->fresh = false;
+		return 0;
+	}
 	if (status >= 0 && s->profile)
 		status = ptah_profile_reset(s->profile);
 	if (status < 0) {
@@ -649,10 +656,11 @@ int stream_renew(const struct ptah_session *session, size_t index, struct ptah_s
 	s->fed = s->offset = 0;
 	s->stop = UINT64_MAX;
 	stream_seek(s, 0);
-	time_window_begin(&s->window, 0, UINT64_MAX, false);
-	stream_set_window(s, &s->window);
-	/* A stream that several processes share is new, and so is what follows them. */
-	status = s->profile || stream_is_shared(s->stream) ? 0 : follow_restart(s);
+	whole = time_window_whole();
+	stream_set_window(s, &whole);
+	free(s->place);
+	s->place = NULL;
+	status = s->profile ? 0 : follow_restart(s);
 	if (status >= 0)
 		status = window_enter(s);
 	if (status < 0) {

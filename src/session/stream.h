@@ -22,8 +22,10 @@ struct ptah_stream {
 	uint64_t fed;  /* bytes of the current piece that were fed */
 	uint64_t stop; /* nothing from this offset on is fed */
 	bool ended;
-	struct time_window window; /* what is outside of it is decoded and not returned */
-	uint64_t taken;		   /* bytes of trace that were fed since the stream was made */
+	bool fresh;		    /* as ptah_stream_new() has made it */
+	struct time_window window;  /* what is outside of it is decoded and not returned */
+	struct window_place *place; /* where the window begins, once it was found */
+	uint64_t taken;		    /* bytes of trace that were fed since the stream was made */
 	/* For a CPU's stream whose threads are followed; otherwise NULL, NULL and no limit. */
 	struct follow *follow;
 	const struct turn *turn; /* the current turn; NULL: unknown */

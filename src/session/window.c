@@ -8,6 +8,8 @@
 
 #include <ptah/packet.h>
 
+#include <stdlib.h>
+
 /* Below this many bytes PSBs are gone through one by one. */
 #define NEAR (UINT64_C(64) << 10)
 
@@ -135,25 +137,38 @@ static bool is_scattered(const struct stream *stream)
 	return false;
 }
 
-/* The PSB to begin with. False: the beginning of the stream. */
-static bool find_begin(const struct ptah_stream *s, const struct ptah_window *w,
-		       struct stamp *begin)
-{
-	const struct stream *stream = s->stream;
-	struct stamp before;
-	bool any = w->since && find_before(stream, w->since, begin);
+/* Where the decode for a window begins and ends in a stream. */
+struct window_place {
+	bool nothing; /* no part of the stream is inside */
+	bool middle;  /* it begins at `begin`, not at the beginning of the stream */
+	struct stamp begin;
+	uint64_t stop; /* nothing from this offset on is needed */
+	/* With a number of instructions: it begins with this segment and this number. */
+	bool counted;
+	struct segment segment;
+	uint64_t number;
+};
 
-	for (unsigned i = 0; i < LEAD && any; i++) {
-		if (!find_last_stamp(stream, begin->psb, &before))
-			return false;
-		*begin = before;
+/* Finds the PSB to begin with. */
+static void find_begin(const struct stream *stream, const struct ptah_window *w,
+		       struct window_place *place)
+{
+	struct stamp stamp;
+
+	place->middle = w->since && find_before(stream, w->since, &place->begin);
+	/* Without a time stamp nothing is known to be inside. */
+	place->nothing =
+	    w->since && !place->middle && !find_stamp(stream, 0, stream->info.bytes, &stamp);
+	for (unsigned i = 0; i < LEAD && place->middle; i++) {
+		place->middle = find_last_stamp(stream, place->begin.psb, &stamp);
+		if (place->middle)
+			place->begin = stamp;
 	}
-	if (w->offset && find_last_stamp(stream, w->offset + 1, &before) &&
-	    (!any || before.psb > begin->psb)) {
-		*begin = before;
-		any = true;
+	if (w->offset && find_last_stamp(stream, w->offset + 1, &stamp) &&
+	    (!place->middle || stamp.psb > place->begin.psb)) {
+		place->middle = true;
+		place->begin = stamp;
 	}
-	return any;
 }
 
 /* Where feeding may stop: at the second stamp after the window, for its first may be incomplete. */
@@ -171,6 +186,91 @@ static uint64_t find_stop(const struct stream *stream, uint64_t until)
 	return stamp.psb;
 }
 
+/* Counts a segment, after those before it. */
+static int count_segment(struct ptah_stream *s, const struct segment *segment,
+			 uint64_t *instructions)
+{
+	struct ptah_profile_totals totals;
+	int status = ptah_profile_resume(s->profile);
+
+	s->stop = segment->stop;
+	s->paused = status == PTAH_PROFILE_PAUSED;
+	while (status >= 0 && (status = ptah_stream_count(s)) > 0)
+		;
+	if (status >= 0)
+		status = ptah_profile_totals(s->profile, &totals);
+	if (status >= 0)
+		*instructions = totals.instructions;
+	return status;
+}
+
+/* At which distance places are looked for from which the instructions are counted one by one. */
+#define SEGMENT (UINT64_C(128) << 10)
+
+/*
+ * Counts instructions up to the segment in which `first` runs. It is used if its state is that of
+ * the count; otherwise an earlier one, at worst the stream's beginning.
+ */
+static int find_number(struct segment_finder *finder, struct ptah_stream *s, uint64_t first,
+		       struct window_place *place)
+{
+	struct segment segment;
+	struct flow_state state;
+	uint64_t before = 0;
+	int status = 0;
+
+	place->counted = true;
+	while (status >= 0 && before <= first && segment_next(finder, &segment)) {
+		flow_save_state(stream_flow(s), &state);
+		if (segment.whole_start || (flow_same_state(&state, &segment.state, true) &&
+					    stream_applied(s) == segment.changes)) {
+			place->segment = segment;
+			place->number = before;
+		}
+		status = count_segment(s, &segment, &before);
+	}
+	place->segment.stop = UINT64_MAX;
+	return status;
+}
+
+static int count_to(const struct ptah_session *session, size_t index, uint64_t first,
+		    struct window_place *place)
+{
+	struct ptah_session whole = *session;
+	struct segment_finder finder = {.session = &whole};
+	struct ptah_stream *s = NULL;
+	int status;
+
+	ptah_session_set_window(&whole, NULL);
+	status = stream_renew_counted(&whole, index, &s);
+	if (status >= 0)
+		status = segment_begin(&finder, index, SEGMENT);
+	if (status >= 0)
+		status = find_number(&finder, s, first, place);
+	segment_end(&finder);
+	ptah_stream_free(s);
+	return status;
+}
+
+static int find_place(const struct ptah_stream *s, struct window_place *place)
+{
+	const struct ptah_window *w = &s->session->window;
+	const bool scattered = is_scattered(s->stream);
+
+	*place = (struct window_place){.stop = UINT64_MAX};
+	if (s->stream->cpu != SESSION_NONE && (w->first || w->last != UINT64_MAX))
+		return PTAH_E_UNSUPPORTED;
+	if (w->first)
+		return count_to(s->session, (size_t)(s->stream - s->session->streams), w->first,
+				place);
+	if (scattered)
+		return 0;
+	find_begin(s->stream, w, place);
+	if (w->until != UINT64_MAX)
+		place->stop = find_stop(s->stream, w->until);
+	return 0;
+}
+
 /* Begins to decode in the middle, with memory and thread as of the time there. */
 static int begin_at(struct ptah_stream *s, const struct stamp *begin)
 {
@@ -184,24 +284,39 @@ static int begin_at(struct ptah_stream *s, const struct stamp *begin)
 int window_enter(struct ptah_stream *s)
 {
 	const struct ptah_window *w = &s->session->window;
-	struct time_window window;
-	struct stamp begin;
+	struct time_window window = {
+	    .since = w->since, .until = w->until, .first = w->first, .last = w->last};
+	const struct window_place *place;
 	int status = 0;
 
 	if (!session_has_window(s->session))
 		return 0;
-	time_window_begin(&window, w->since, w->until, is_scattered(s->stream));
-	if (!window.scattered && find_begin(s, w, &begin))
-		status = begin_at(s, &begin);
-	if (!window.scattered && w->until != UINT64_MAX)
-		s->stop = find_stop(s->stream, w->until);
+	if (!s->place) {
+		s->place = malloc(sizeof(*s->place));
+		if (!s->place)
+			return PTAH_E_NOMEM;
+		status = find_place(s, s->place);
+	}
+	place = s->place;
+	if (status >= 0 && place->counted) {
+		status = segment_enter(s, &place->segment);
+		window.next = place->number;
+	} else if (status >= 0 && place->middle) {
+		status = begin_at(s, &place->begin);
+	}
+	window.scattered = is_scattered(s->stream);
+	time_window_begin(&window);
+	if (place->nothing)
+		window.state = TIME_WINDOW_AFTER;
+	s->stop = place->nothing ? 0 : place->stop;
 	stream_set_window(s, &window);
 	return status;
 }
 
 int ptah_session_set_window(struct ptah_session *session, const struct ptah_window *window)
 {
-	static const struct ptah_window whole = {.size = sizeof(whole), .until = UINT64_MAX};
+	static const struct ptah_window whole = {
+	    .size = sizeof(whole), .until = UINT64_MAX, .last = UINT64_MAX};
 
 	if (!session || (window && window->size < sizeof(*window)))
 		return PTAH_E_INVAL;

@@ -10,7 +10,7 @@ static inline bool session_has_window(const struct ptah_session *session)
 {
 	const struct ptah_window *w = &session->window;
 
-	return w->since || w->until != UINT64_MAX || w->offset;
+	return w->since || w->until != UINT64_MAX || w->first || w->last != UINT64_MAX || w->offset;
 }
 
 /* Brings a stream that is at its beginning to the window of its session. */

@@ -281,7 +281,8 @@ static void windows_of_a_shared_cpu(void **state)
 		for (unsigned to = from; to < turns; to++) {
 			const struct ptah_window w = {.size = sizeof(w),
 						      .since = 100 * (from + 1),
-						      .until = 100 * (to + 1) + 50};
+						      .until = 100 * (to + 1) + 50,
+						      .last = UINT64_MAX};
 			uint64_t insns[16] = {0};
 			struct ran ran;
 

@@ -62,7 +62,8 @@ static struct items read_all(const struct ptah_session *session)
 
 static void set_window(struct ptah_session *s, uint64_t since, uint64_t until)
 {
-	const struct ptah_window w = {.size = sizeof(w), .since = since, .until = until};
+	const struct ptah_window w = {
+	    .size = sizeof(w), .since = since, .until = until, .last = UINT64_MAX};
 
 	assert_int_equal(ptah_session_set_window(s, &w), 0);
 }
@@ -177,8 +178,10 @@ static void ends(void **state)
 
 	(void)state;
 	for (unsigned i = 1; i < 10; i++) {
-		const struct ptah_window w = {
-		    .size = sizeof(w), .until = UINT64_MAX, .offset = size * i / 10};
+		const struct ptah_window w = {.size = sizeof(w),
+					      .until = UINT64_MAX,
+					      .last = UINT64_MAX,
+					      .offset = size * i / 10};
 		struct items part;
 
 		assert_int_equal(ptah_session_set_window(s, &w), 0);
@@ -194,6 +197,60 @@ static void ends(void **state)
 	free(whole.items);
 	ptah_session_close(s);
 	machine_free(m);
+}
+
+/* Blocks that have one of the instructions from number `first` to `last`, and what is between. */
+static void find_numbers(const struct items *whole, uint64_t first, uint64_t last, size_t *from,
+			 size_t *to)
+{
+	uint64_t next = 0;
+
+	*from = *to = 0;
+	for (size_t i = 0; i < whole->count; i++) {
+		if (whole->items[i].type != PTAH_ITEM_BLOCK)
+			continue;
+		if (next <= first)
+			*from = i;
+		if (next <= last)
+			*to = i + 1;
+		next += whole->items[i].ninsn;
+	}
+	if (next <= last)
+		*to = whole->count;
+}
+
+static void windows_of_instructions(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 4; seed++) {
+		size_t size;
+		struct machine *m = machine_new(seed, seed & 1, seed & 2, seed & 4, &size);
+		struct ptah_session *s = session_of(m, size);
+		struct items whole = read_all(s);
+		struct ptah_profile_totals totals;
+
+		assert_int_equal(ptah_session_count(s, NULL, NULL, take_totals, &totals), 0);
+		for (unsigned i = 0; i < 8; i++) {
+			struct ptah_window w = {.size = sizeof(w), .until = UINT64_MAX};
+			struct items part;
+			size_t from, to;
+
+			w.first = next_random(m) % totals.instructions;
+			w.last = w.first + next_random(m) % (i & 1 ? 3 : totals.instructions);
+			find_numbers(&whole, w.first, w.last, &from, &to);
+			assert_int_equal(ptah_session_set_window(s, &w), 0);
+			part = read_all(s);
+			assert_int_equal(part.count, to - from);
+			for (size_t k = 0; k < part.count; k++)
+				assert_memory_equal(&part.items[k], &whole.items[from + k],
+						    sizeof(*part.items));
+			counts_add_up(s, whole.items + from, to - from);
+			free(part.items);
+		}
+		free(whole.items);
+		ptah_session_close(s);
+		machine_free(m);
+	}
 }
 
 static void wrong_calls(void **state)
@@ -218,6 +275,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(parts_of_machines),
 	    cmocka_unit_test(ends),
+	    cmocka_unit_test(windows_of_instructions),
 	    cmocka_unit_test(wrong_calls),
 	};
 	int failed = cmocka_run_group_tests(tests, NULL, NULL);
