@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens the recording or raw trace that a decoding command reads, and its output. */
 #include "set_options.h"
+#include "window.h"
 
 #include "base/text.h"
 #include "output/pager.h"
@@ -265,13 +266,24 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 		ptah_session_close(*session);
 		return status;
 	}
-	return check_wanted(command, input, session);
+	status = check_wanted(command, input, session);
+	if (status)
+		return status;
+	status = window_set(command, input, *session);
+	if (status)
+		ptah_session_close(*session);
+	return status;
 }
 
 void input_stream_info(const struct ptah_session *session, size_t i, struct ptah_stream_info *info)
 {
+	struct ptah_window window;
+
 	if (ptah_session_stream_info(session, i, info) < 0)
 		memset(info, 0, sizeof(*info));
+	/* Of a window, which is anywhere between packets, neither is known. */
+	if (ptah_session_get_window(session, &window))
+		info->bytes = info->lost = 0;
 	info->comm[sizeof(info->comm) - 1] = '\0';
 	text_clean(info->comm);
 }

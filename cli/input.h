@@ -75,7 +75,8 @@ struct input {
 	bool no_tnt, no_retcomp;
 	uint64_t jobs; /* 0: the command's default */
 	const char *vmlinux, *kallsyms;
-	bool ignored; /* an option of ptxed that has no effect */
+	const char *since, *until, *around; /* NULL: not given */
+	bool ignored;			    /* an option of ptxed that has no effect */
 };
 
 /* The tables of shared options. Their values go into a struct input. */
@@ -89,6 +90,7 @@ extern const struct option_def input_options[], /* --input */
     ordered_jobs_options[], /* --jobs of a command that reads item by item: one by default */
     symbols_options[],	    /* --no-symbols */
     limit_options[],	    /* --limit */
+    window_options[],	    /* --since, --until and --around */
     quiet_options[],	    /* --no-progress and --quiet */
     help_options[];	    /* --help */
 
@@ -122,7 +124,10 @@ int input_count(const struct input *input, const struct ptah_session *session,
 			    struct ptah_profile *profile),
 		void *context);
 
-/* What stream i is. Characters of its comm that must not reach a terminal are replaced. */
+/*
+ * What stream i is. Characters of its comm that must not reach a terminal are replaced. With a
+ * window its bytes are 0: how many of them belong to the window is not known.
+ */
 void input_stream_info(const struct ptah_session *session, size_t i, struct ptah_stream_info *info);
 
 /* Do --pid, --tid, --comm and --cpu choose stream i? */

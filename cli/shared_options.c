@@ -309,6 +309,41 @@ const struct option_def limit_options[] = {
     {0},
 };
 
+#define MOMENT                                                                                     \
+	"A time in seconds as `ptah script --time` and `perf script` print it (12.345678901); "    \
+	"+*LENGTH* after the first time in the trace or -*LENGTH* before the last one, in "        \
+	"seconds or with s, ms, us or ns; a percentage of the time between them (25%); or @*N*, "  \
+	"the block with the *N*-th instruction of each stream (from 0 on)"
+
+const struct option_def window_options[] = {
+    {.name = "since",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct input, since),
+     .arg = "TIME",
+     .help = "only from then on: seconds, +SECONDS, -SECONDS, 25% or instruction @N",
+     .man = "Only what ran from then on. " MOMENT ". What is before is not decoded: decoding "
+	    "begins at a PSB shortly before the window, over the memory as it was then. With "
+	    "@*N* the instructions before it are counted, which takes as long as `ptah stat`. "
+	    "Calls that began before the window have no beginning. If the recording has no "
+	    "times, or nothing was traced then, that is an error."},
+    {.name = "until",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct input, until),
+     .arg = "TIME",
+     .help = "only up to then; what --since takes",
+     .man = "Only what ran up to then, the time itself included. *TIME* is as for `--since`."},
+    {.name = "around",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct input, around),
+     .arg = "TIME[,LENGTH]",
+     .man_arg = "*TIME*[`,`*LENGTH*]",
+     .help = "only this long around then (default: 1ms; @N: 1000 instructions)",
+     .man = "Only what ran around then: half of *LENGTH* before *TIME*, which is as for "
+	    "`--since`, and half after it. *LENGTH* is in seconds or with s, ms, us or ns; after "
+	    "@*N* a number of instructions. Default: 1ms, or 1000 instructions."},
+    {0},
+};
+
 const struct option_def quiet_options[] = {
     {.name = "no-progress",
      .kind = OPTION_FLAG,

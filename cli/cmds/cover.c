@@ -284,8 +284,8 @@ const struct command command_cover = {
 	"keep (<ptah/coverage.h> tells which edges count, and where).",
     .options = (const struct option_def *const[]){cover_options, symbols_options, jobs_options,
 						  input_options, raw_options, ptxed_options,
-						  decode_options, output_options, quiet_options,
-						  help_options, NULL},
+						  window_options, decode_options, output_options,
+						  quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,
 };

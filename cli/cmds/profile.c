@@ -220,8 +220,8 @@ const struct command command_profile = {
     .options =
 	(const struct option_def *const[]){by_options, save_options, limit_options, symbols_options,
 					   jobs_options, input_options, raw_options, ptxed_options,
-					   decode_options, output_options, format_options,
-					   quiet_options, help_options, NULL},
+					   window_options, decode_options, output_options,
+					   format_options, quiet_options, help_options, NULL},
     .notes =
 	(const struct option_note[]){
 	    {"input", "Counts that `--save` made may stand in a recording's place, and there may "

@@ -214,9 +214,12 @@ static void put_summary_text(struct out *out, const struct ptah_session *session
 		put_remark(out, "# ", command);
 	out_format(out, "# %s instructions, %s branches, ", pretty_number(t->instructions, a),
 		   pretty_number(t->branches, b));
-	out_format(out, "%" PRIu64 " thread%s, %.2f MB of trace (%.3f bits per instruction)\n",
-		   r->threads, r->threads == 1 ? "" : "s", (double)t->bytes / 1e6,
-		   t->instructions ? 8.0 * (double)t->bytes / (double)t->instructions : 0.0);
+	out_format(out, "%" PRIu64 " thread%s", r->threads, r->threads == 1 ? "" : "s");
+	if (t->bytes)
+		out_format(
+		    out, ", %.2f MB of trace (%.3f bits per instruction)", (double)t->bytes / 1e6,
+		    t->instructions ? 8.0 * (double)t->bytes / (double)t->instructions : 0.0);
+	out_char(out, '\n');
 	put_programs_text(out, r, t->instructions);
 	if (t->errors)
 		out_format(out,
@@ -428,8 +431,8 @@ const struct command command_report = {
     .options =
 	(const struct option_def *const[]){blocks_options, sort_options, limit_options,
 					   jobs_options, input_options, raw_options, ptxed_options,
-					   decode_options, output_options, format_options,
-					   quiet_options, help_options, NULL},
+					   window_options, decode_options, output_options,
+					   format_options, quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,
 };

@@ -357,8 +357,8 @@ const struct command command_script = {
     .options =
 	(const struct option_def *const[]){script_options, symbols_options, ordered_jobs_options,
 					   input_options, raw_options, ptxed_options,
-					   decode_options, output_options, format_options,
-					   quiet_options, help_options, NULL},
+					   window_options, decode_options, output_options,
+					   format_options, quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,
 };

@@ -50,6 +50,10 @@ struct ptah_window {
 PTAH_API int ptah_session_set_window(struct ptah_session *session,
 				     const struct ptah_window *window);
 
+/* The session's window. False: it has none, and *window has no limits. */
+PTAH_API bool ptah_session_get_window(const struct ptah_session *session,
+				      struct ptah_window *window);
+
 /*
  * The first and the last time in the trace of a stream, as TSC values. PTAH_E_MISSING: it has no
  * time stamps.

@@ -190,7 +190,7 @@ static uint64_t find_stop(const struct stream *stream, uint64_t until)
 static int count_segment(struct ptah_stream *s, const struct segment *segment,
 			 uint64_t *instructions)
 {
-	struct ptah_profile_totals totals;
+	struct ptah_profile_totals totals = {0};
 	int status = ptah_profile_resume(s->profile);
 
 	s->stop = segment->stop;
@@ -322,6 +322,12 @@ int ptah_session_set_window(struct ptah_session *session, const struct ptah_wind
 		return PTAH_E_INVAL;
 	session->window = window ? *window : whole;
 	return 0;
+}
+
+bool ptah_session_get_window(const struct ptah_session *session, struct ptah_window *window)
+{
+	*window = session->window;
+	return session_has_window(session);
 }
 
 /* The time at the end of a stream, whose last stamp is given. */

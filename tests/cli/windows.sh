@@ -1,0 +1,81 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# --since, --until and --around: a window shows the same lines as that part of the whole, and the
+# counts of a window are the sums of its lines. Instruction N of a known program is a known one.
+. "$PTAH_SOURCE/tests/cli/common.sh"
+need qemu-x86_64
+need "${CC:-cc}"
+
+# After two instructions, five are repeated 20000 times: call, nop, ret, dec, jnz.
+cat >program.s <<'END'
+	.globl _start
+	.type _start, @function
+_start:	nop
+	mov $20000, %ebx
+1:	call leaf
+	dec %ebx
+	jnz 1b
+	mov $60, %eax
+	xor %edi, %edi
+	syscall
+	.size _start, . - _start
+	.type leaf, @function
+leaf:	nop
+	ret
+	.size leaf, . - leaf
+END
+"${CC:-cc}" -nostdlib -static -no-pie -o program program.s
+"$PTAH" record -e intel_pt/mtc=1,cyc=1/u -o fine.data -- ./program 2>/dev/null
+"$PTAH" record --psb-period=2048 -o coarse.data -- ./program 2>/dev/null
+# Code that is rewritten while it runs, so that it matters which one the window has.
+"${CC:-cc}" -O1 -D_GNU_SOURCE -fno-inline -o rewriting "$PTAH_SOURCE/tests/record/programs/rewriting.c"
+"$PTAH" record --psb-period=2048 -o code.data -- ./rewriting >/dev/null 2>&1
+
+# same FILE OPTIONS FROM TO: the window that the options choose has the lines of that time.
+same() {
+	for mode in '' --blocks; do
+		# shellcheck disable=SC2086 # a mode or none
+		"$PTAH" script --time --format=tsv $mode "$1" >whole 2>err
+		awk -F '\t' -v from="$3" -v to="$4" 'NR > 1 && $2 >= from && $2 <= to' whole >wanted
+		# shellcheck disable=SC2086
+		expect 0 "$PTAH" script --time --format=tsv $mode $2 "$1"
+		tail -n +2 out >got
+		cmp -s got wanted || fail "$1 $2 $mode: $(diff got wanted | head -5)"
+		[ -s wanted ] || fail "$1 $2 $mode: nothing to compare"
+	done
+}
+same fine.data '--since=0.000020 --until=0.000060' 0.000020000 0.000060000
+same fine.data '--around=0.000050,2us' 0.000049000 0.000051000
+same code.data '--since=0.000150' 0.000150000 9
+same code.data '--until=0.000120' 0.000000000 0.000120000
+
+# Counts add up.
+"$PTAH" script --time --blocks --format=tsv fine.data --since=30us 2>/dev/null && fail "a time with a unit"
+expect 0 "$PTAH" script --time --blocks --format=tsv fine.data --since=0.00003
+sum=$(awk -F '\t' 'NR > 1 { n += $5 } END { print n }' out)
+expect 0 "$PTAH" report --format=tsv --limit=0 fine.data --since=0.00003
+equal "instructions of the window" "$(awk -F '\t' 'NR > 1 { n += $2 } END { print n }' out)" "$sum"
+
+# Instructions by number: number 2 + 5 k is the call.
+expect 0 "$PTAH" script --no-symbols --format=tsv coarse.data --since=@50002 --until=@50006
+equal "instructions" "$(cut -f 4 out | tail -n +2 | cut -d ' ' -f 1 | tr '\n' ' ')" \
+	"call nop ret dec jnz "
+expect 0 "$PTAH" report --format=tsv --limit=0 coarse.data --since=@7 --until=@50006
+equal "50,000 instructions" "$(awk -F '\t' 'NR > 1 { n += $2 } END { print n }' out)" 50000
+equal "of 10,000 calls" "$(awk -F "\t" "\$5 == \"leaf\"" out | cut -f 2,3)" "$(printf "20000\t10000")"
+expect 0 "$PTAH" script --blocks coarse.data --around=@50002,4
+grep -q leaf out || fail "around: $(cat out)"
+
+# What there is not, is an error or a remark.
+expect 1 "$PTAH" report fine.data --since=5
+grep -q 'nothing was traced then; the times of the trace are from 0.000000' err || fail "$(cat err)"
+expect 1 "$PTAH" report fine.data --since=0.00005 --until=0.00004
+expect 0 "$PTAH" report fine.data --since=0.00005 --until=5
+grep -q 'the last time in the trace is 0.000' err || fail "$(cat err)"
+expect 2 "$PTAH" report fine.data --since=soon
+expect 2 "$PTAH" report fine.data --since=@1 --until=0.5
+expect 2 "$PTAH" report fine.data --since=0.1 --around=0.5
+printf 'psb\npsbend\n' | "$PTAH" asm -o raw.pt -
+expect 1 "$PTAH" report --pt=raw.pt --elf=program --since=0.00001
+grep -q "does not relate TSC to perf's clock" err || fail "$(cat err)"
+expect 0 "$PTAH" report --pt=raw.pt --elf=program --since=@50000
