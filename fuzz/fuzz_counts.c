@@ -2,7 +2,7 @@
 /*
  * Proves of saved counts: any bytes are loaded, or refused with a message that
  * contains the offset. Counts that were loaded are saved as the same bytes, can
- * be queried in every way and added to themselves.
+ * be queried in every way and added to themselves. Sums of calls agree.
  *
  * Input: such a file. It is tried as it is, and again with size and checksum
  * corrected.
@@ -12,6 +12,36 @@
 #include "counts/counts_internal.h"
 
 #include "base/bits.h"
+
+/* What ran in all nodes, and in all pairs and outside of calls, is what ran. */
+static void check_calls(const struct ptah_call_tree *tree)
+{
+	struct ptah_call_totals totals;
+	struct ptah_call_node *nodes;
+	struct ptah_call_function *functions;
+	struct ptah_call_pair *pairs;
+	uint64_t self = 0, of_pairs;
+	size_t n;
+
+	CHECK(!ptah_call_tree_totals(tree, &totals));
+	CHECK(!ptah_call_tree_nodes(tree, &nodes, &n));
+	for (size_t i = 0; i < n; i++)
+		self += nodes[i].self.instructions;
+	CHECK(self == totals.inclusive.instructions);
+	CHECK(!ptah_call_tree_functions(tree, &functions, &n));
+	for (size_t i = 0; i < n; i++) {
+		CHECK(functions[i].inclusive.time <= totals.inclusive.time);
+		ptah_call_tree_quantile(tree, &functions[i], PTAH_CALL_VALUE_TIME, 0.9);
+	}
+	CHECK(!ptah_call_tree_pairs(tree, &pairs, &n));
+	of_pairs = nodes[0].self.instructions + totals.unlisted.instructions;
+	for (size_t i = 0; i < n; i++)
+		of_pairs += pairs[i].self.instructions;
+	CHECK(of_pairs == self);
+	free(nodes);
+	free(functions);
+	free(pairs);
+}
 
 static void check_questions(const struct ptah_counts *c)
 {
@@ -31,6 +61,8 @@ static void check_questions(const struct ptah_counts *c)
 			CHECK(ptah_counts_find(c, i, f->address) == f);
 			CHECK(ptah_counts_find(c, i, f->address + (f->size - 1)) == f);
 		}
+		if (p.calls)
+			check_calls(p.calls);
 		CHECK(p.totals.instructions <= UINT64_MAX - instructions);
 		instructions += p.totals.instructions;
 	}

@@ -893,6 +893,32 @@ static void make_counts(struct buffer *b)
 	put_size_and_checksum(b);
 }
 
+/*
+ * Calls without other counts: main calls f twice, and f calls itself once; then calls of g in f
+ * were folded. Instructions: main 10, f 4 and 2, what was folded 3.
+ */
+static void make_saved_calls(struct buffer *b)
+{
+	put_bytes(b, "PTAHCNTS", 8);
+	WORDS(b, PAIR(3, 0), 0, 0, 1);
+	WORDS(b, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1);
+	/* functions, paths, pairs, folded paths; what ran outside of calls */
+	WORDS(b, 4, 4, 1, 2, 1, 0, 0);
+	/* address; space and flags, histograms; partial; least, greatest, buckets */
+	WORDS(b, 0, 0, 0);
+	WORDS(b, 0x1000, 0, 1);
+	WORDS(b, 0x2000, 0, 0);
+	WORDS(b, 0x3000, PAIR(0, 1), 0, 1, 3, 1, 0, 1);
+	/* caller and function; flags; count; inclusive figures */
+	WORDS(b, PAIR(0, 1), 1 << 6, 0, 19, 0, 0);
+	WORDS(b, PAIR(1, 2), 1, 2, 9, 0, 0);
+	WORDS(b, PAIR(2, 2), 1, 1, 2, 0, 0);
+	WORDS(b, PAIR(2, 0), 1 << 15 | 1, 2, 3, 0, 0);
+	/* caller and callee; count; inclusive, self */
+	WORDS(b, PAIR(2, 3), 2, 3, 0, 0, 3, 0, 0);
+	put_size_and_checksum(b);
+}
+
 static void make_no_counts(struct buffer *b)
 {
 	put_bytes(b, "PTAHCNTS", 8);
@@ -1241,6 +1267,7 @@ int main(int argc, char **argv)
 	    {"records/cpu", make_bare_records},
 	    {"counts/two-processes", make_counts},
 	    {"counts/none", make_no_counts},
+	    {"counts/calls", make_saved_calls},
 	    {"engine/threads", make_play_of_threads},
 	    {"engine/by-msr", make_play_by_msr},
 	    {"engine/everything", make_play_of_everything},

@@ -23,6 +23,7 @@
 #ifndef PTAH_COUNTS_H
 #define PTAH_COUNTS_H
 
+#include <ptah/call_tree.h>
 #include <ptah/profile.h>
 #include <ptah/session.h>
 
@@ -56,6 +57,7 @@ struct ptah_counts_process {
 	const struct ptah_counts_file *files; /* they do not overlap */
 	size_t block_count, edge_count, space_count, file_count;
 	struct ptah_profile_totals totals;
+	const struct ptah_call_tree *calls; /* NULL: calls were not counted */
 };
 
 /*
@@ -73,6 +75,18 @@ PTAH_API int ptah_counts_add(struct ptah_counts *counts, int32_t pid, struct pta
  */
 PTAH_API int ptah_counts_add_stream(struct ptah_counts *counts, const struct ptah_session *session,
 				    size_t stream, struct ptah_profile *profile);
+
+/*
+ * Adds the calls of a tree, in which functions are the addresses where they begin (no map has
+ * renamed them). Space 0 is the process's; functions in other spaces are counted, but files are
+ * found only for those of space 0. The second function adds to the process that ran in a space of
+ * the session. PTAH_E_NOMEM, PTAH_E_LIMIT, PTAH_E_INVAL (a call is open): nothing was added.
+ */
+PTAH_API int ptah_counts_add_calls(struct ptah_counts *counts, int32_t pid,
+				   const struct ptah_call_tree *tree);
+PTAH_API int ptah_counts_add_session_calls(struct ptah_counts *counts,
+					   const struct ptah_session *session, int32_t space,
+					   const struct ptah_call_tree *tree);
 
 /*
  * Finds out which files the counted addresses belong to, and forgets earlier

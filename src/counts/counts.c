@@ -21,6 +21,7 @@ void counts_free_process(struct counts_process *p)
 	free(p->blocks);
 	free(p->edges);
 	free(p->files);
+	ptah_call_tree_free(p->calls);
 }
 
 void ptah_counts_free(struct ptah_counts *c)
@@ -59,7 +60,12 @@ static bool add_sums(struct counts_sums *into, const struct counts_sums *from)
 	    __builtin_add_overflow(into->edges, from->edges, &s.edges) ||
 	    __builtin_add_overflow(into->errors, from->errors, &s.errors) ||
 	    __builtin_add_overflow(into->overflows, from->overflows, &s.overflows) ||
-	    __builtin_add_overflow(into->gaps, from->gaps, &s.gaps))
+	    __builtin_add_overflow(into->gaps, from->gaps, &s.gaps) ||
+	    __builtin_add_overflow(into->figures.instructions, from->figures.instructions,
+				   &s.figures.instructions) ||
+	    __builtin_add_overflow(into->figures.cycles, from->figures.cycles, &s.figures.cycles) ||
+	    __builtin_add_overflow(into->figures.time, from->figures.time, &s.figures.time) ||
+	    __builtin_add_overflow(into->calls, from->calls, &s.calls))
 		return false;
 	*into = s;
 	return true;
@@ -80,6 +86,8 @@ bool counts_sum(struct counts_sums *sums, const struct counts_process *p)
 	for (size_t i = 0; i < p->edge_count; i++)
 		if (__builtin_add_overflow(s.edges, p->edges[i].count, &s.edges))
 			return false;
+	if (p->calls && !counts_sum_calls(&s, p->calls))
+		return false;
 	return add_sums(sums, &s);
 }
 
@@ -307,7 +315,8 @@ static int join(struct counts_process *into, const struct counts_process *from)
 	    join_lists(&kind_of_blocks, LIST(&a, block), LIST(&b, block), &sum.block_count);
 	sum.edges = join_lists(&kind_of_edges, LIST(&a, edge), LIST(&b, edge), &sum.edge_count);
 	sum.files = join_lists(&kind_of_files, LIST(into, file), LIST(from, file), &sum.file_count);
-	if (!sum.blocks || !sum.edges || !sum.files)
+	if (!sum.blocks || !sum.edges || !sum.files ||
+	    counts_join_calls(into->calls, from->calls, &sum.calls) < 0)
 		goto out;
 	unite_files(&sum);
 	memcpy(sum.comm, into->comm, sizeof(sum.comm));
@@ -420,8 +429,7 @@ static bool same_program(const struct counts_process *a, const struct counts_pro
 	return a->space == b->space && !memcmp(a->comm, b->comm, sizeof(a->comm));
 }
 
-/* Takes ownership of *p, also on failure. */
-static int add_process(struct ptah_counts *c, struct counts_process *p)
+int counts_add_process(struct ptah_counts *c, struct counts_process *p)
 {
 	const size_t first = first_of_pid(c, c->count, p->pid);
 	struct counts_sums sums = c->sums;
@@ -464,11 +472,10 @@ int ptah_counts_add(struct ptah_counts *c, int32_t pid, struct ptah_profile *pro
 		counts_free_process(&p);
 		return status;
 	}
-	return add_process(c, &p);
+	return counts_add_process(c, &p);
 }
 
-/* A process without counts, with the pid and the name that the session has for a space. */
-static struct counts_process process_of_space(const struct ptah_session *session, int32_t space)
+struct counts_process counts_process_of_space(const struct ptah_session *session, int32_t space)
 {
 	struct counts_process p = {.pid = space, .space = space};
 	struct ptah_thread who;
@@ -521,12 +528,12 @@ static int add_spaces(struct ptah_counts *c, const struct ptah_session *session,
 	int status = 0;
 
 	for (size_t i = 0; i < all->space_count && status >= 0; i++) {
-		struct counts_process p =
-		    process_of_space(session, session_space_of(session, stream, &all->spaces[i]));
+		struct counts_process p = counts_process_of_space(
+		    session, session_space_of(session, stream, &all->spaces[i]));
 
 		status = take_space(&p, all, (uint32_t)i);
 		if (status >= 0 && (p.block_count || p.edge_count))
-			status = add_process(c, &p);
+			status = counts_add_process(c, &p);
 		else
 			counts_free_process(&p);
 	}
@@ -541,10 +548,10 @@ int ptah_counts_add_stream(struct ptah_counts *c, const struct ptah_session *ses
 
 	if (!c || !session || stream >= session->stream_count || !profile)
 		return PTAH_E_INVAL;
-	all = process_of_space(session, session->streams[stream].info.space);
+	all = counts_process_of_space(session, session->streams[stream].info.space);
 	status = take_profile(&all, profile);
 	if (status >= 0 && !session_has_spaces(session, &session->streams[stream]))
-		return add_process(c, &all);
+		return counts_add_process(c, &all);
 	if (status >= 0)
 		status = add_spaces(c, session, &session->streams[stream], &all);
 	/* Losses belong to the trace, not to a process. */
@@ -552,7 +559,7 @@ int ptah_counts_add_stream(struct ptah_counts *c, const struct ptah_session *ses
 	counts_free_process(&all);
 	if (status < 0 || !(lost.events.errors || lost.events.overflows || lost.events.gaps))
 		return status;
-	return add_process(c, &lost);
+	return counts_add_process(c, &lost);
 }
 
 /* Merging counts */
@@ -622,7 +629,9 @@ static int merge_process(struct ptah_counts *into, size_t sorted, const struct c
 		status = keep_paths(into, &copy);
 	to = status >= 0 ? find_same(into, sorted, &copy) : NULL;
 	if (to) {
-		status = join(to, &copy);
+		status = counts_move_spaces(&copy.calls, to->calls);
+		if (status >= 0)
+			status = join(to, &copy);
 	} else if (status >= 0) {
 		to = counts_append(into);
 		if (to) {
@@ -694,6 +703,7 @@ bool ptah_counts_process(const struct ptah_counts *c, size_t i, struct ptah_coun
 	    .edge_count = p->edge_count,
 	    .space_count = p->space_count,
 	    .file_count = p->file_count,
+	    .calls = p->calls,
 	};
 	add_events(&process->totals, &p->events);
 	for (size_t k = 0; k < p->block_count; k++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * struct ptah_counts and what the files of this layer share. counts.c: processes, added up and
- * merged. locate.c: the files that addresses lie in. save_counts.c, load_counts.c: writing and
- * reading the file format.
+ * merged. add_calls.c: their calls. locate.c: the files that addresses lie in. save_counts.c,
+ * load_counts.c, save_calls.c, load_calls.c: writing and reading the file format.
  */
 #ifndef PTAH_COUNTS_COUNTS_INTERNAL_H
 #define PTAH_COUNTS_COUNTS_INTERNAL_H
@@ -24,12 +24,16 @@ struct counts_process {
 	struct ptah_counts_file *files; /* the paths belong to the counts */
 	size_t space_count, block_count, edge_count, file_count;
 	struct ptah_profile_totals events; /* only errors, overflows, gaps, first_error */
+	struct ptah_call_tree *calls;	   /* NULL: not counted */
 	size_t place;			   /* used while they are sorted */
 };
 
 /* Sums over all processes. They fit in 64 bits, and so does every smaller sum. */
 struct counts_sums {
 	uint64_t instructions, edges, errors, overflows, gaps;
+	/* Of call trees: figures of the roots; calls, and what histograms and `partial` count. */
+	struct ptah_call_figures figures;
+	uint64_t calls;
 };
 
 struct ptah_counts {
@@ -40,6 +44,25 @@ struct ptah_counts {
 };
 
 void counts_free_process(struct counts_process *p);
+
+/* Adds *p, of which it takes ownership also on failure, to the process that is the same. */
+int counts_add_process(struct ptah_counts *counts, struct counts_process *p);
+
+/* A process without counts, with the pid and the name that the session has for a space. */
+struct counts_process counts_process_of_space(const struct ptah_session *session, int32_t space);
+
+/* Adds a tree to the sums. False when they would overflow. */
+bool counts_sum_calls(struct counts_sums *sums, const struct ptah_call_tree *tree);
+
+/* The sum of two processes' calls, NULL if neither has any. PTAH_E_NOMEM. */
+int counts_join_calls(const struct ptah_call_tree *a, const struct ptah_call_tree *b,
+		      struct ptah_call_tree **sum);
+
+/*
+ * Gives the address spaces of `tree`, but for 0, numbers that `other` does not have: they are of
+ * another recording. PTAH_E_NOMEM, PTAH_E_LIMIT.
+ */
+int counts_move_spaces(struct ptah_call_tree **tree, const struct ptah_call_tree *other);
 
 /* Appends a process of zeros. NULL when out of memory. */
 struct counts_process *counts_append(struct ptah_counts *counts);
@@ -63,7 +86,7 @@ static inline uint64_t counts_last(const struct ptah_counts_file *f)
 
 /* The file format. Everything is little-endian; see docs/profile-file.md. */
 #define COUNTS_MAGIC   "PTAHCNTS"
-#define COUNTS_VERSION 2
+#define COUNTS_VERSION 3
 
 enum counts_layout {
 	COUNTS_AT_VERSION = 8,
@@ -71,15 +94,24 @@ enum counts_layout {
 	COUNTS_AT_CHECKSUM = 24,
 	COUNTS_HEADER = 32,	/* the checksum covers everything from here on */
 	COUNTS_PROCESS_1 = 112, /* of version 1, which has no name */
-	COUNTS_PROCESS = 128,
+	COUNTS_PROCESS_2 = 128, /* of version 2, which has no calls */
+	COUNTS_PROCESS = 136,
 	COUNTS_SPACE = 16,
 	COUNTS_FILE = 56, /* followed by the path, with zeros up to a multiple of 8 */
 	COUNTS_BLOCK = 64,
 	COUNTS_EDGE = 32,
+	COUNTS_CALLS = 56,
+	COUNTS_FUNCTION = 24, /* followed by its histograms */
+	COUNTS_NODE = 48,
+	COUNTS_PAIR = 64,
 };
 
 /* The type that the first error has in the file. */
 #define COUNTS_IS_ERROR 1
+
+/* Writes the calls of a process. False: out of memory. */
+struct perfdata_buffer;
+bool counts_put_calls(struct perfdata_buffer *out, const struct ptah_call_tree *tree);
 
 /* FNV-1a, 64 bits. */
 static inline uint64_t counts_checksum(const uint8_t *bytes, size_t n)

@@ -3,8 +3,7 @@
  * Reads saved counts. The file may come from anyone: nothing in it is used before it has been
  * checked.
  */
-#include "base/reader.h"
-#include "counts/counts_internal.h"
+#include "counts/load.h"
 #include "perfdata/message.h"
 
 #include <errno.h>
@@ -15,16 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct load {
-	struct ptah_counts *counts;
-	struct reader r;
-	const uint8_t *begin;
-	uint32_t version;
-	struct ptah_message *why;
-};
-
-/* Refuses the file because of the byte at `at`. */
-static int refuse(const struct load *l, const uint8_t *at, const char *reason)
+int load_refuse(const struct load *l, const uint8_t *at, const char *reason)
 {
 	return perfdata_message(l->why, PTAH_E_BAD_FILE, "offset 0x%zx: %s",
 				(size_t)(at - l->begin), reason);
@@ -39,7 +29,7 @@ static void *items(const struct load *l, uint64_t count, size_t size, size_t in_
 	void *list;
 
 	if (count > (size_t)(l->r.end - l->r.p) / size) {
-		*status = refuse(l, l->r.p, "the file is shorter than its lists");
+		*status = load_refuse(l, l->r.p, "the file is shorter than its lists");
 		return NULL;
 	}
 	list = calloc((size_t)count + 1, in_memory);
@@ -60,7 +50,7 @@ static int load_spaces(struct load *l, struct counts_process *p, uint64_t count)
 	int status;
 
 	if (count > (uint64_t)UINT16_MAX + 1)
-		return refuse(l, l->r.p, "more address spaces than there can be");
+		return load_refuse(l, l->r.p, "more address spaces than there can be");
 	p->spaces = items(l, count, COUNTS_SPACE, sizeof(*p->spaces), &status);
 	if (!p->spaces)
 		return status;
@@ -71,7 +61,7 @@ static int load_spaces(struct load *l, struct counts_process *p, uint64_t count)
 		s->cr3 = load_le64(at);
 		s->vmcs = load_le64(at + 8);
 		if (p->space_count && counts_compare_spaces(s - 1, s) >= 0)
-			return refuse(l, at, "address spaces are not in order");
+			return load_refuse(l, at, "address spaces are not in order");
 	}
 	return 0;
 }
@@ -93,9 +83,9 @@ static int load_path(struct load *l, struct ptah_counts_file *f, uint32_t length
 	const uint8_t *rest = text ? reader_bytes(&l->r, padding) : NULL;
 
 	if (!rest)
-		return refuse(l, at, "the file ends inside a path");
+		return load_refuse(l, at, "the file ends inside a path");
 	if (!length || memchr(text, 0, length) || !all_zero(rest, padding))
-		return refuse(l, at, "malformed path");
+		return load_refuse(l, at, "malformed path");
 	f->path = strings_keep(&l->counts->paths, (const char *)text, length);
 	return f->path ? 0 : PTAH_E_NOMEM;
 }
@@ -113,19 +103,19 @@ static int load_files(struct load *l, struct counts_process *p, uint64_t count)
 		const char *wrong;
 
 		if (!at)
-			return refuse(l, place, "the file ends inside a mapping");
+			return load_refuse(l, place, "the file ends inside a mapping");
 		f->address = load_le64(at);
 		f->size = load_le64(at + 8);
 		f->file_offset = load_le64(at + 16);
 		if (load_le32(at + 28) > PTAH_BUILD_ID_MAX)
-			return refuse(l, at, "a build id that is too long");
+			return load_refuse(l, at, "a build id that is too long");
 		f->build_id_size = at[28];
 		memcpy(f->build_id, at + 32, f->build_id_size);
 		wrong = wrong_with_file(p, f);
 		if (!wrong && !all_zero(at + 32 + f->build_id_size, 24 - (size_t)f->build_id_size))
 			wrong = "malformed build id";
 		if (wrong)
-			return refuse(l, at, wrong);
+			return load_refuse(l, at, wrong);
 		status = load_path(l, f, load_le32(at + 24));
 		if (status < 0)
 			return status;
@@ -174,7 +164,7 @@ static int load_blocks(struct load *l, struct counts_process *p, uint64_t count)
 		b->truncated = at[57];
 		wrong = wrong_with_block(p, at, b);
 		if (wrong)
-			return refuse(l, at, wrong);
+			return load_refuse(l, at, wrong);
 	}
 	return 0;
 }
@@ -212,7 +202,7 @@ static int load_edges(struct load *l, struct counts_process *p, uint64_t count)
 		e->insn_class = at[29];
 		wrong = wrong_with_edge(p, at, e);
 		if (wrong)
-			return refuse(l, at, wrong);
+			return load_refuse(l, at, wrong);
 	}
 	return 0;
 }
@@ -227,7 +217,7 @@ static int load_events(const struct load *l, struct counts_process *p, const uin
 	memcpy(&t->first_error, at + 24, sizeof(t->first_error));
 	if (t->errors ? t->first_error.type != COUNTS_IS_ERROR
 		      : !all_zero(at + 24, sizeof(t->first_error)))
-		return refuse(l, at + 24, "the first error is none");
+		return load_refuse(l, at + 24, "the first error is none");
 	if (t->errors)
 		t->first_error.type = PTAH_ITEM_ERROR;
 	return 0;
@@ -255,24 +245,27 @@ static bool load_comm(struct counts_process *p, const uint8_t *at)
 
 static int load_process(struct load *l, size_t *same)
 {
-	const size_t size = l->version == 1 ? COUNTS_PROCESS_1 : COUNTS_PROCESS;
+	static const size_t sizes[] = {0, COUNTS_PROCESS_1, COUNTS_PROCESS_2, COUNTS_PROCESS};
+	const size_t size = sizes[l->version];
 	const uint8_t *place = l->r.p, *at = reader_bytes(&l->r, size);
 	struct counts_process *p;
 	const char *wrong;
 	int status;
 
 	if (!at)
-		return refuse(l, place, "the file ends inside a process");
+		return load_refuse(l, place, "the file ends inside a process");
 	p = counts_append(l->counts);
 	if (!p)
 		return PTAH_E_NOMEM;
 	p->pid = p->space = (int32_t)load_le32(at);
 	if (l->version > 1 && !load_comm(p, at + COUNTS_PROCESS_1))
-		return refuse(l, at + COUNTS_PROCESS_1, "malformed name");
+		return load_refuse(l, at + COUNTS_PROCESS_1, "malformed name");
 	wrong = load_le32(at + 4) ? "malformed process"
 				  : wrong_with_process(p, l->counts->count - 1, same);
 	if (wrong)
-		return refuse(l, at, wrong);
+		return load_refuse(l, at, wrong);
+	if (l->version > 2 && load_le64(at + COUNTS_PROCESS_2) > 1)
+		return load_refuse(l, at + COUNTS_PROCESS_2, "malformed process");
 	status = load_events(l, p, at + 40);
 	if (status >= 0)
 		status = load_spaces(l, p, load_le64(at + 8));
@@ -282,8 +275,10 @@ static int load_process(struct load *l, size_t *same)
 		status = load_blocks(l, p, load_le64(at + 24));
 	if (status >= 0)
 		status = load_edges(l, p, load_le64(at + 32));
+	if (status >= 0 && l->version > 2 && load_le64(at + COUNTS_PROCESS_2))
+		status = load_calls(l, &p->calls);
 	if (status >= 0 && !counts_sum(&l->counts->sums, p))
-		status = refuse(l, at, "the counts do not fit in 64 bits");
+		status = load_refuse(l, at, "the counts do not fit in 64 bits");
 	return status;
 }
 
@@ -295,7 +290,7 @@ static int load_header(struct load *l, const uint8_t *bytes, size_t n)
 	if (n < 8 || memcmp(bytes, COUNTS_MAGIC, 8) != 0)
 		return perfdata_message(l->why, PTAH_E_BAD_MAGIC, "offset 0x0: not saved counts");
 	if (n < COUNTS_HEADER)
-		return refuse(l, bytes + n, "the file ends inside its header");
+		return load_refuse(l, bytes + n, "the file ends inside its header");
 	l->version = load_le32(bytes + COUNTS_AT_VERSION);
 	if (!l->version || l->version > COUNTS_VERSION)
 		return perfdata_message(l->why, PTAH_E_UNSUPPORTED,
@@ -308,14 +303,14 @@ static int load_header(struct load *l, const uint8_t *bytes, size_t n)
 		    l->why, PTAH_E_BAD_FILE,
 		    "offset 0x%zx: the file was cut short: it had %" PRIu64 " bytes", n, size);
 	if (size < n)
-		return refuse(l, bytes + COUNTS_AT_SIZE,
-			      "there are more bytes than the header says");
+		return load_refuse(l, bytes + COUNTS_AT_SIZE,
+				   "there are more bytes than the header says");
 	if (load_le32(bytes + COUNTS_AT_VERSION + 4))
-		return refuse(l, bytes + COUNTS_AT_VERSION + 4, "malformed header");
+		return load_refuse(l, bytes + COUNTS_AT_VERSION + 4, "malformed header");
 	if (load_le64(bytes + COUNTS_AT_CHECKSUM) !=
 	    counts_checksum(bytes + COUNTS_HEADER, n - COUNTS_HEADER))
-		return refuse(l, bytes + COUNTS_AT_CHECKSUM,
-			      "the checksum is not that of the file, which is damaged");
+		return load_refuse(l, bytes + COUNTS_AT_CHECKSUM,
+				   "the checksum is not that of the file, which is damaged");
 	l->r.p = bytes + COUNTS_HEADER;
 	return 0;
 }
@@ -330,11 +325,11 @@ static int load_all(struct load *l, const uint8_t *bytes, size_t n)
 		return status;
 	processes = reader_u64(&l->r);
 	if (l->r.failed)
-		return refuse(l, bytes + n, "the file ends inside its header");
+		return load_refuse(l, bytes + n, "the file ends inside its header");
 	for (uint64_t i = 0; i < processes && status >= 0; i++)
 		status = load_process(l, &same);
 	if (status >= 0 && l->r.p < l->r.end)
-		status = refuse(l, l->r.p, "bytes behind the last process");
+		status = load_refuse(l, l->r.p, "bytes behind the last process");
 	return status;
 }
 

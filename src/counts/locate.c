@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Finds the files that the addresses of counts lie in. */
+#include "calls/tree_internal.h"
 #include "counts/counts_internal.h"
 
 #include <stdlib.h>
@@ -15,7 +16,9 @@ static int by_address(const void *a, const void *b)
 /* All addresses in the counts, ascending. The caller frees them. NULL when out of memory. */
 static uint64_t *list_addresses(const struct counts_process *p, size_t *count)
 {
-	uint64_t *list = malloc((3 * p->block_count + 2 * p->edge_count + 1) * sizeof(*list));
+	const size_t functions = p->calls ? p->calls->function_count : 0;
+	uint64_t *list =
+	    malloc((3 * p->block_count + 2 * p->edge_count + functions + 1) * sizeof(*list));
 	size_t n = 0, unique = 0;
 
 	if (!list)
@@ -32,6 +35,10 @@ static uint64_t *list_addresses(const struct counts_process *p, size_t *count)
 		list[n++] = p->edges[i].from;
 		list[n++] = p->edges[i].to;
 	}
+	/* Functions in other address spaces are not in this process's files. */
+	for (size_t i = 1; i < functions; i++)
+		if (!p->calls->functions[i].space)
+			list[n++] = p->calls->functions[i].address;
 	qsort(list, n, sizeof(*list), by_address);
 	for (size_t i = 0; i < n; i++)
 		if (!i || list[i] != list[unique - 1])

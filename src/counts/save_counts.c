@@ -64,7 +64,7 @@ static void put_edges(struct perfdata_buffer *out, const struct counts_process *
 	}
 }
 
-static void put_process(struct perfdata_buffer *out, const struct counts_process *p)
+static bool put_process(struct perfdata_buffer *out, const struct counts_process *p)
 {
 	struct ptah_item first = p->events.first_error;
 
@@ -81,6 +81,7 @@ static void put_process(struct perfdata_buffer *out, const struct counts_process
 	perfdata_put64(out, p->events.gaps);
 	perfdata_put(out, p->events.errors ? &first : NULL, sizeof(first));
 	perfdata_put(out, p->comm, sizeof(p->comm));
+	perfdata_put64(out, p->calls ? 1 : 0);
 	for (size_t i = 0; i < p->space_count; i++) {
 		perfdata_put64(out, p->spaces[i].cr3);
 		perfdata_put64(out, p->spaces[i].vmcs);
@@ -88,11 +89,13 @@ static void put_process(struct perfdata_buffer *out, const struct counts_process
 	put_files(out, p);
 	put_blocks(out, p);
 	put_edges(out, p);
+	return !p->calls || counts_put_calls(out, p->calls);
 }
 
 int ptah_counts_save(const struct ptah_counts *c, void **bytes, size_t *n)
 {
 	struct perfdata_buffer out = {0};
+	bool done = true;
 
 	if (!c || !bytes || !n)
 		return PTAH_E_INVAL;
@@ -102,9 +105,9 @@ int ptah_counts_save(const struct ptah_counts *c, void **bytes, size_t *n)
 	perfdata_put64(&out, 0); /* size and checksum: written below */
 	perfdata_put64(&out, 0);
 	perfdata_put64(&out, c->count);
-	for (size_t i = 0; i < c->count; i++)
-		put_process(&out, &c->processes[i]);
-	if (out.failed) {
+	for (size_t i = 0; i < c->count && done; i++)
+		done = put_process(&out, &c->processes[i]);
+	if (!done || out.failed) {
 		perfdata_buffer_free(&out);
 		return PTAH_E_NOMEM;
 	}
