@@ -50,7 +50,9 @@ PTAH_API bool ptah_symbols_bounds(struct ptah_symbols *symbols, const char *path
 
 /*
  * Finds functions by name, including aliases and static functions: *symbol is
- * number `which` of those with that name, in the order of their offsets. Returns
+ * number `which` of those with that name, in the order of their offsets. Where no
+ * function has the name, those are meant that have it when demangled, with or
+ * without parameters. Returns
  * how many there are, or a negative enum ptah_error. *symbol is not written when
  * there is none, or when `which` is too large. PTAH_E_BAD_MAGIC when the path
  * leads to no x86-64 ELF file. symbol->name is `name`.
@@ -135,6 +137,29 @@ PTAH_API int ptah_symbols_find_line(struct ptah_symbols *symbols, const char *pa
  */
 PTAH_API const char *ptah_symbols_debug_file(struct ptah_symbols *symbols, const char *path,
 					     int *status);
+
+/*
+ * Demangling
+ *
+ * Names of C++ and Rust (its old and its new scheme) become readable: "_ZN3foo3barEi" is
+ * "foo::bar(int)", or "foo::bar" without PTAH_DEMANGLE_PARAMETERS, as in perf and nm -C. The name
+ * may come from a stranger: time and length are bounded, and what would be longer than `size` stays
+ * mangled.
+ */
+enum ptah_demangle {
+	PTAH_DEMANGLE_PARAMETERS = 1, /* with the types of parameters; names of Rust have none */
+};
+
+/*
+ * The readable form of `name`, in `text`; `name` itself when it is not mangled, or in a way that is
+ * not known. What a compiler or linker has appended (".cold", "@plt", "@@GLIBC_2.2.5") is kept.
+ */
+PTAH_API const char *ptah_symbol_demangle(const char *name, unsigned flags, char *text,
+					  size_t size);
+
+/* Does a user who writes `wanted` mean the function `name`? Yes if it is the name as it stands, or
+ * demangled with or without its parameters. */
+PTAH_API bool ptah_symbol_matches(const char *name, const char *wanted);
 
 /* A function of the kernel, or of one of its modules. */
 struct ptah_kernel_symbol {

@@ -144,6 +144,36 @@ static void expect_place(const char *path, const char *function)
 	ptah_symbols_free(symbols);
 }
 
+/* The mangled names are of f(int) and f(char) in the namespace n, and of n::g(). */
+static void mangled_functions_are_found_by_what_they_are_called(void **state)
+{
+	static const char mangled[] =
+	    "int a(void) __asm__(\"_ZN1n1fEi\"); int a(void) { return 1; }\n"
+	    "int b(void) __asm__(\"_ZN1n1fEc\"); int b(void) { return 2; }\n"
+	    "int c(void) __asm__(\"_ZN1n1gEv\"); int c(void) { return 3; }\n"
+	    "int f(void); int f(void) { return 4; }\n";
+	static const struct {
+		const char *name;
+		int count;
+	} wanted[] = {
+	    {"n::f", 2}, {"n::f(int)", 1}, {"n::g", 1}, {"n::g()", 1}, {"_ZN1n1gEv", 1},
+	    {"f", 1},	 {"g", 0},	   {"n", 0},	{"n::f()", 0},
+	};
+	struct ptah_symbols *symbols;
+	struct ptah_symbol symbol;
+	FILE *f = fopen("mangled.c", "w");
+
+	(void)state;
+	assert_true(f && fputs(mangled, f) >= 0 && !fclose(f));
+	assert_non_null(shell("${CC:-cc} -shared -fPIC -o mangled.so mangled.c"));
+	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
+		assert_int_equal(
+		    ptah_symbols_find(symbols, "mangled.so", wanted[i].name, 0, &symbol),
+		    wanted[i].count);
+	ptah_symbols_free(symbols);
+}
+
 static void names_are_found_where_nm_has_them(void **state)
 {
 	struct ptah_symbols *symbols;
@@ -537,6 +567,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(functions_have_the_names_nm_gives),
+	    cmocka_unit_test(mangled_functions_are_found_by_what_they_are_called),
 	    cmocka_unit_test(names_are_found_where_nm_has_them),
 	    cmocka_unit_test(stripped_functions_have_their_frames),
 	    cmocka_unit_test(plt_entries_are_named_as_objdump_does),
