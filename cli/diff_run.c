@@ -85,7 +85,7 @@ static int list_functions(struct diff_run *run)
 
 		run->entries[run->count++] =
 		    (struct diff_entry){.path = path,
-					.name = f->name.symbol ? f->name.symbol : "",
+					.name = f->name.mangled ? f->name.mangled : "",
 					.other_name = f->name.symbol && !f->name.named ? "" : NULL,
 					.build_id = file ? file->build_id : NULL,
 					.build_id_size = file ? file->build_id_size : 0,
@@ -161,7 +161,7 @@ static int list_branches(struct diff_run *run)
 int diff_run_list(const struct input *input, enum diff_by by, struct diff_run *run)
 {
 	const char *path;
-	int status = names_new(NULL, input->symfs, &run->names);
+	int status = input_names(input, NULL, &run->names);
 
 	if (status < 0)
 		return status;

@@ -178,7 +178,7 @@ static struct flat flatten(const struct table *t, const struct hotspot *row, cha
 
 void table_json(struct json *j, const struct table *t)
 {
-	char text[1024];
+	char text[NAMES_LABEL_MAX];
 
 	json_array(j, t->blocks ? "hottest_blocks" : "functions");
 	for (size_t i = 0; i < t->shown; i++) {
@@ -192,7 +192,7 @@ void table_json(struct json *j, const struct table *t)
 void table_tsv(struct out *out, const struct table *t)
 {
 	const struct row_type *type = t->blocks ? &block_type : &function_type;
-	char text[1024];
+	char text[NAMES_LABEL_MAX];
 
 	fields_tsv_head(out, type, 0);
 	for (size_t i = 0; i < t->shown; i++) {

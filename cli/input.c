@@ -275,6 +275,15 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 	return status;
 }
 
+int input_names(const struct input *input, const struct ptah_session *session, struct names **names)
+{
+	int status = names_new(session, input->symfs, names);
+
+	if (status >= 0 && input->no_demangle)
+		names_keep_mangled(*names);
+	return status;
+}
+
 void input_stream_info(const struct ptah_session *session, size_t i, struct ptah_stream_info *info)
 {
 	struct ptah_window window;

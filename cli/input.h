@@ -65,7 +65,7 @@ struct input {
 	bool no_progress;
 	bool no_pager;
 	int color; /* enum color_when */
-	bool no_symbols;
+	bool no_symbols, no_demangle;
 	uint64_t limit;	  /* rows to show; 0: all */
 	uint64_t pid;	  /* 0: all */
 	uint64_t tid;	  /* 0: all */
@@ -89,6 +89,7 @@ extern const struct option_def input_options[], /* --input */
     jobs_options[],	    /* --jobs of a command that counts: all processors by default */
     ordered_jobs_options[], /* --jobs of a command that reads item by item: one by default */
     symbols_options[],	    /* --no-symbols */
+    names_options[],	    /* --no-demangle */
     limit_options[],	    /* --limit */
     window_options[],	    /* --since, --until and --around */
     quiet_options[],	    /* --no-progress and --quiet */
@@ -104,6 +105,13 @@ extern const char *const format_choices[];
  */
 int input_open(const struct command *command, struct input *input, int argc, char **argv,
 	       bool images, struct ptah_session **session);
+
+/*
+ * Names as the options ask for them: see names_new(). Every command that shows names of functions
+ * has names_options.
+ */
+int input_names(const struct input *input, const struct ptah_session *session,
+		struct names **names);
 
 /*
  * For commands that show times: prints a note if the recording has none between its system calls,

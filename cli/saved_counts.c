@@ -25,7 +25,7 @@ static int count_session(const struct input *input, const struct ptah_session *s
 			 struct ptah_counts *counts)
 {
 	struct names *names = NULL;
-	int status = names_new(session, input->symfs, &names);
+	int status = input_names(input, session, &names);
 
 	if (status >= 0)
 		status =

@@ -56,7 +56,7 @@ static void put_call_json(void *view, const void *row)
 {
 	struct call c = *(const struct call *)row;
 	struct script *s = view;
-	char text[512];
+	char text[NAMES_LABEL_MAX];
 
 	c.symbol = script_symbol(s, c.ip, text, sizeof(text));
 	fields_json(&s->json, &call_type, s->asked, &c);
@@ -66,7 +66,7 @@ static void put_call_tsv(void *view, const void *row)
 {
 	struct call c = *(const struct call *)row;
 	struct script *s = view;
-	char text[512];
+	char text[NAMES_LABEL_MAX];
 
 	c.symbol = script_symbol(s, c.ip, text, sizeof(text));
 	fields_tsv(s->out, &call_type, s->asked, &c);

@@ -81,7 +81,7 @@ static void put_branch_json(void *view, const void *row)
 {
 	struct branch b = *(const struct branch *)row;
 	struct script *s = view;
-	char from[512], to[512];
+	char from[NAMES_LABEL_MAX], to[NAMES_LABEL_MAX];
 
 	b.from_symbol = script_symbol(s, b.from, from, sizeof(from));
 	b.to_symbol = script_symbol(s, b.to, to, sizeof(to));
@@ -206,7 +206,7 @@ static void put_block_json(void *view, const void *row)
 {
 	struct block b = *(const struct block *)row;
 	struct script *s = view;
-	char text[512];
+	char text[NAMES_LABEL_MAX];
 
 	b.symbol = script_symbol(s, b.ip, text, sizeof(text));
 	fields_json(&s->json, &block_type, s->asked, &b);
@@ -285,7 +285,7 @@ static struct instruction make_instruction(struct script *s, const struct ptah_i
 
 static void put_insn_json(void *view, const void *row)
 {
-	char text[512], symbol[512];
+	char text[512], symbol[NAMES_LABEL_MAX];
 	struct script *s = view;
 	struct instruction i = make_instruction(s, row, text);
 

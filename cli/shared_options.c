@@ -298,6 +298,16 @@ const struct option_def symbols_options[] = {
     {0},
 };
 
+const struct option_def names_options[] = {
+    {.name = "no-demangle",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct input, no_demangle),
+     .help = "names of C++ and Rust as they are in the file",
+     .man = "Show the names of functions as they are in the file. Without this option names of "
+	    "C++ and Rust are demangled, without the types of parameters, as in `perf report`."},
+    {0},
+};
+
 const struct option_def limit_options[] = {
     {.name = "limit",
      .letter = 'n',

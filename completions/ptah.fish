@@ -49,6 +49,7 @@ complete -c ptah -n __fish_use_subcommand -a report -d 'where the program spent 
 complete -c ptah -n '__fish_seen_subcommand_from report' -F
 complete -c ptah -n '__fish_seen_subcommand_from report' -l blocks -d 'the hottest blocks instead of functions'
 complete -c ptah -n '__fish_seen_subcommand_from report' -s s -l sort -x -a 'instructions calls name' -d 'instructions, calls or name (default: instructions)'
+complete -c ptah -n '__fish_seen_subcommand_from report' -l no-demangle -d 'names of C++ and Rust as they are in the file'
 complete -c ptah -n '__fish_seen_subcommand_from report' -s n -l limit -x -d 'rows to show (default: 20; 0: all)'
 complete -c ptah -n '__fish_seen_subcommand_from report' -s j -l jobs -x -d 'decode with N threads (default: one for each processor)'
 complete -c ptah -n '__fish_seen_subcommand_from report' -s i -l input -r -F -d 'the recording (default: perf.data)'
@@ -93,6 +94,7 @@ complete -c ptah -n '__fish_seen_subcommand_from script' -l calls -d 'calls and 
 complete -c ptah -n '__fish_seen_subcommand_from script' -l events -d 'show events (tracing on, off, PSB, ...) at their places'
 complete -c ptah -n '__fish_seen_subcommand_from script' -l time -d 'show perf\'s time in seconds, as far as the trace has it'
 complete -c ptah -n '__fish_seen_subcommand_from script' -l att -d 'AT&T syntax'
+complete -c ptah -n '__fish_seen_subcommand_from script' -l no-demangle -d 'names of C++ and Rust as they are in the file'
 complete -c ptah -n '__fish_seen_subcommand_from script' -l no-symbols -d 'addresses only: quicker'
 complete -c ptah -n '__fish_seen_subcommand_from script' -s j -l jobs -x -d 'decode with N threads (default: 1)'
 complete -c ptah -n '__fish_seen_subcommand_from script' -s i -l input -r -F -d 'the recording (default: perf.data)'
@@ -166,6 +168,7 @@ complete -c ptah -n '__fish_seen_subcommand_from stat' -s h -l help -d 'show thi
 
 complete -c ptah -n __fish_use_subcommand -a verify -d 'decode and compare with what the recorder saw'
 complete -c ptah -n '__fish_seen_subcommand_from verify' -F
+complete -c ptah -n '__fish_seen_subcommand_from verify' -l no-demangle -d 'names of C++ and Rust as they are in the file'
 complete -c ptah -n '__fish_seen_subcommand_from verify' -s j -l jobs -x -d 'decode with N threads (default: one for each processor)'
 complete -c ptah -n '__fish_seen_subcommand_from verify' -s i -l input -r -F -d 'the recording (default: perf.data)'
 complete -c ptah -n '__fish_seen_subcommand_from verify' -l pt -r -F -d 'read raw packets instead of a recording; also FILE:FROM-TO,cpu=N,tid=N,pid=N'
@@ -248,6 +251,7 @@ complete -c ptah -n '__fish_seen_subcommand_from profile' -F
 complete -c ptah -n '__fish_seen_subcommand_from profile' -l by -x -a 'branches blocks edges functions' -d 'branches, blocks, edges or functions (default: branches)'
 complete -c ptah -n '__fish_seen_subcommand_from profile' -l save -r -F -d 'save all counts as FILE, to be read as a recording is'
 complete -c ptah -n '__fish_seen_subcommand_from profile' -s n -l limit -x -d 'rows to show (default: 20; 0: all)'
+complete -c ptah -n '__fish_seen_subcommand_from profile' -l no-demangle -d 'names of C++ and Rust as they are in the file'
 complete -c ptah -n '__fish_seen_subcommand_from profile' -l no-symbols -d 'addresses only: quicker'
 complete -c ptah -n '__fish_seen_subcommand_from profile' -s j -l jobs -x -d 'decode with N threads (default: one for each processor)'
 complete -c ptah -n '__fish_seen_subcommand_from profile' -s i -l input -r -F -d 'the recording (default: perf.data)'
@@ -288,6 +292,7 @@ complete -c ptah -n __fish_use_subcommand -a cover -d 'what ran, for fuzzers and
 complete -c ptah -n '__fish_seen_subcommand_from cover' -F
 complete -c ptah -n '__fish_seen_subcommand_from cover' -l format -x -a 'edges blocks drcov bitmap' -d 'edges, blocks, drcov or bitmap (default: edges)'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -l map-size -x -d 'bytes of the bitmap, a power of two (default: 65536)'
+complete -c ptah -n '__fish_seen_subcommand_from cover' -l no-demangle -d 'names of C++ and Rust as they are in the file'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -l no-symbols -d 'addresses only: quicker'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -s j -l jobs -x -d 'decode with N threads (default: one for each processor)'
 complete -c ptah -n '__fish_seen_subcommand_from cover' -s i -l input -r -F -d 'the recording (default: perf.data)'
@@ -330,6 +335,7 @@ complete -c ptah -n '__fish_seen_subcommand_from diff' -l ignore -x -d 'leave ou
 complete -c ptah -n '__fish_seen_subcommand_from diff' -l fail-over -x -d 'exit with 1 if all together grew by more than so much'
 complete -c ptah -n '__fish_seen_subcommand_from diff' -l fail-over-each -x -d 'exit with 1 if a single row grew by more than so much'
 complete -c ptah -n '__fish_seen_subcommand_from diff' -l least -x -d 'leave out rows that changed by less than N (default: 1)'
+complete -c ptah -n '__fish_seen_subcommand_from diff' -l no-demangle -d 'names of C++ and Rust as they are in the file'
 complete -c ptah -n '__fish_seen_subcommand_from diff' -s n -l limit -x -d 'rows to show (default: 20; 0: all)'
 complete -c ptah -n '__fish_seen_subcommand_from diff' -s j -l jobs -x -d 'decode with N threads (default: one for each processor)'
 complete -c ptah -n '__fish_seen_subcommand_from diff' -l symfs -x -a '(__fish_complete_directories)' -d 'look for binaries below DIR'

@@ -110,7 +110,7 @@ static const struct row_type block_type = ROW_TYPE(block_fields);
 static void put_rows(struct out *out, struct names *names, const struct cover_rows *rows)
 {
 	const struct row_type *type = rows->edges ? &edge_type : &block_type;
-	char symbol[1024], to_symbol[1024];
+	char symbol[NAMES_LABEL_MAX], to_symbol[NAMES_LABEL_MAX];
 	struct ptah_thread who;
 
 	fields_tsv_head(out, type, 0);
@@ -226,7 +226,7 @@ static int cover(const struct options *o, struct ptah_session *session, struct o
 
 	rows->edges = formats[o->format].edges;
 	if (formats[o->format].files || (formats[o->format].names && !o->input.no_symbols))
-		status = names_new(session, o->input.symfs, &names);
+		status = input_names(&o->input, session, &names);
 	if (status >= 0)
 		status = input_count(&o->input, session, cover_add_profile, rows);
 	if (status >= 0) {
@@ -282,10 +282,11 @@ const struct command command_cover = {
 	"Which edges or blocks ran and how often, as text; as the file of DynamoRIO's drcov,\n"
 	"which Lighthouse and other tools read; or as the bitmap of hit counts that fuzzers\n"
 	"keep (<ptah/coverage.h> tells which edges count, and where).",
-    .options = (const struct option_def *const[]){cover_options, symbols_options, jobs_options,
-						  input_options, raw_options, ptxed_options,
-						  window_options, decode_options, output_options,
-						  quiet_options, help_options, NULL},
+    .options =
+	(const struct option_def *const[]){cover_options, names_options, symbols_options,
+					   jobs_options, input_options, raw_options, ptxed_options,
+					   window_options, decode_options, output_options,
+					   quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,
 };

@@ -239,9 +239,10 @@ const struct command command_diff = {
 	"two versions of it. Functions are matched by their names, so that addresses may differ.\n"
 	"OLD is perf.data.old and NEW perf.data where they are not given. Recordings of the\n"
 	"simulated processor are exact and repeatable: --fail-over makes them a performance test.",
-    .options = (const struct option_def *const[]){diff_options, limit_options, jobs_options,
-						  decode_options, output_options, format_options,
-						  quiet_options, help_options, NULL},
+    .options =
+	(const struct option_def *const[]){diff_options, names_options, limit_options, jobs_options,
+					   decode_options, output_options, format_options,
+					   quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,
 };

@@ -44,7 +44,7 @@ static const struct option_def save_options[] = {
 static void show_row(struct profile_view *v, const struct profile_row *row)
 {
 	const int32_t space = (int32_t)row->process;
-	char from[256], to[256];
+	char from[NAMES_LABEL_MAX], to[NAMES_LABEL_MAX];
 	const struct profile_shown shown = {
 	    .pid = row->pid,
 	    .comm = row->comm,
@@ -119,7 +119,7 @@ static int show(struct profile_view *v)
 	int status = ptah_counts_totals(v->counts, &v->totals);
 
 	if (status >= 0 && !v->input->no_symbols) {
-		status = names_new(NULL, v->input->symfs, &v->names);
+		status = input_names(v->input, NULL, &v->names);
 		if (status >= 0)
 			names_use_kernel(v->names, &v->kernel);
 		if (status >= 0)
@@ -218,10 +218,10 @@ const struct command command_profile = {
 	"taken, blocks, indirect branches with their targets, or functions. --save keeps the\n"
 	"counts; saved ones are read in a recording's place, and several files are added up.",
     .options =
-	(const struct option_def *const[]){by_options, save_options, limit_options, symbols_options,
-					   jobs_options, input_options, raw_options, ptxed_options,
-					   window_options, decode_options, output_options,
-					   format_options, quiet_options, help_options, NULL},
+	(const struct option_def *const[]){
+	    by_options, save_options, limit_options, names_options, symbols_options, jobs_options,
+	    input_options, raw_options, ptxed_options, window_options, decode_options,
+	    output_options, format_options, quiet_options, help_options, NULL},
     .notes =
 	(const struct option_note[]){
 	    {"input", "Counts that `--save` made may stand in a recording's place, and there may "

@@ -394,7 +394,7 @@ static int run(int argc, char **argv)
 		ptah_session_close(session);
 		return status;
 	}
-	problem = names_new(session, o.input.symfs, &names);
+	problem = input_names(&o.input, session, &names);
 	if (problem >= 0)
 		problem = hotspots_new(&r.counter);
 	r.session = session;
@@ -428,11 +428,11 @@ const struct command command_report = {
 	"The hottest functions, or blocks, with exact counts: every instruction that ran is\n"
 	"counted, none is sampled. Functions of stripped files are bounded by their unwind\n"
 	"tables and named by their address. Calls are entries by a call or a tail jump.",
-    .options =
-	(const struct option_def *const[]){blocks_options, sort_options, limit_options,
-					   jobs_options, input_options, raw_options, ptxed_options,
-					   window_options, decode_options, output_options,
-					   format_options, quiet_options, help_options, NULL},
+    .options = (const struct option_def *const[]){blocks_options, sort_options, names_options,
+						  limit_options, jobs_options, input_options,
+						  raw_options, ptxed_options, window_options,
+						  decode_options, output_options, format_options,
+						  quiet_options, help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,
 };

@@ -270,7 +270,7 @@ static int read_streams(struct script *s, struct progress *progress)
 static int script_streams(struct script *s)
 {
 	struct progress progress;
-	int status = names_new(s->session, s->input->symfs, &s->names);
+	int status = input_names(s->input, s->session, &s->names);
 
 	if (status >= 0)
 		status = script_new_lines(s);
@@ -354,11 +354,11 @@ const struct command command_script = {
 	"Prints the path each thread took: comm, tid, address, symbol+offset, object and the\n"
 	"instruction; or only taken branches, blocks, or calls. Errors and overflows are shown\n"
 	"at their places as lines with \"#\"; the exit status is then 1.",
-    .options =
-	(const struct option_def *const[]){script_options, symbols_options, ordered_jobs_options,
-					   input_options, raw_options, ptxed_options,
-					   window_options, decode_options, output_options,
-					   format_options, quiet_options, help_options, NULL},
+    .options = (const struct option_def *const[]){script_options, names_options, symbols_options,
+						  ordered_jobs_options, input_options, raw_options,
+						  ptxed_options, window_options, decode_options,
+						  output_options, format_options, quiet_options,
+						  help_options, NULL},
     .operand = COMPLETE_FILE,
     .run = run,
 };

@@ -160,9 +160,9 @@ static void compare(struct out *out, const char *what, uint64_t decoded, uint64_
 static void put_place(struct verify *v, const struct ptah_stream_info *info, uint64_t ip)
 {
 	struct names *names;
-	char text[256];
+	char text[NAMES_LABEL_MAX];
 
-	if (names_new(v->session, v->input->symfs, &names) < 0)
+	if (input_names(v->input, v->session, &names) < 0)
 		return;
 	if (names_find(names, info->space, ip)->symbol) {
 		out_text(v->out, ", ");
@@ -338,9 +338,9 @@ const struct command command_verify = {
 	"not,\n"
 	"and the total.",
     .options =
-	(const struct option_def *const[]){jobs_options, input_options, raw_options, ptxed_options,
-					   decode_options, output_options, format_options,
-					   quiet_options, help_options, NULL},
+	(const struct option_def *const[]){names_options, jobs_options, input_options, raw_options,
+					   ptxed_options, decode_options, output_options,
+					   format_options, quiet_options, help_options, NULL},
     .notes = (const struct option_note[]){{"quiet", "Only those threads are shown that "
 						    "differ, cannot be verified or have losses; "
 						    "then the total."},

@@ -5,9 +5,13 @@
 #include "base/text.h"
 
 #include <inttypes.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* With an offset, NAMES_LABEL_MAX is enough for it. */
+#define DEMANGLED_MAX 4096
 
 int names_new(const struct ptah_session *session, const char *symfs, struct names **names)
 {
@@ -43,6 +47,7 @@ void names_free(struct names *n)
 		next = k->next;
 		free(k);
 	}
+	tdestroy(n->demangled, free);
 	ptah_symbols_free(n->symbols);
 	free(n->changed);
 	free(n->changed_paths);
@@ -95,6 +100,51 @@ const char *names_shown(struct names *n, const char *path)
 	text_clean(c->text);
 	n->cleaned = c;
 	return c->text;
+}
+
+/* Demangling */
+
+struct demangled {
+	const char *name; /* as in the file, whose names live as long as the resolver */
+	char text[];
+};
+
+static int compare_demangled(const void *pa, const void *pb)
+{
+	const struct demangled *a = pa, *b = pb;
+
+	return strcmp(a->name, b->name);
+}
+
+void names_keep_mangled(struct names *n)
+{
+	n->keep_mangled = true;
+}
+
+const char *names_demangled(struct names *n, const char *name)
+{
+	struct demangled key = {name}, *fresh, **node;
+	char text[DEMANGLED_MAX];
+	const char *shown;
+
+	if (n->keep_mangled || !name)
+		return name;
+	node = tfind(&key, &n->demangled, compare_demangled);
+	if (node)
+		return (*node)->text;
+	shown = ptah_symbol_demangle(name, 0, text, sizeof(text));
+	if (shown == name)
+		return name;
+	fresh = malloc(sizeof(*fresh) + strlen(shown) + 1);
+	if (!fresh)
+		return name;
+	fresh->name = name;
+	strcpy(fresh->text, shown);
+	node = tsearch(fresh, &n->demangled, compare_demangled);
+	if (node)
+		return fresh->text;
+	free(fresh);
+	return name;
 }
 
 bool names_find_map(const struct names *n, int32_t pid, uint64_t ip, struct ptah_map *map)
@@ -168,6 +218,9 @@ const struct name *names_find(struct names *n, int32_t pid, uint64_t ip)
 	else
 		name = slot(n, ip);
 	look_up(n, ip, name);
+	name->mangled = name->symbol;
+	if (name->named)
+		name->symbol = names_demangled(n, name->symbol);
 	n->count += name != &n->fallback;
 	return name;
 }

@@ -12,13 +12,14 @@
 
 struct name {
 	uint64_t ip;
-	const char *symbol; /* NULL: not known */
-	uint64_t offset;    /* from the symbol's start */
-	const char *path;   /* NULL: not known */
-	const char *dso;    /* the last part of the path, or "[unknown]" */
-	uint64_t start;	    /* the address where the function begins; ip if it is not known */
-	bool named;	    /* false: the symbol is made up from the address */
-	uint64_t place;	    /* of ip: its offset in the file, or ip itself if it is in no file */
+	const char *symbol;  /* as it is shown: demangled, without parameters. NULL: not known */
+	const char *mangled; /* as in the file: two functions of one file have different ones */
+	uint64_t offset;     /* from the symbol's start */
+	const char *path;    /* NULL: not known */
+	const char *dso;     /* the last part of the path, or "[unknown]" */
+	uint64_t start;	     /* the address where the function begins; ip if it is not known */
+	bool named;	     /* false: the symbol is made up from the address */
+	uint64_t place;	     /* of ip: its offset in the file, or ip itself if it is in no file */
 };
 
 struct names;
@@ -42,9 +43,18 @@ void names_kernel_of(const struct ptah_session *session, struct names_kernel *ke
 /* For names without a session. */
 void names_use_kernel(struct names *names, const struct names_kernel *kernel);
 
+/* What names_label() writes is never longer, the NUL included. */
+#define NAMES_LABEL_MAX 4160
+
 /* `session` may be NULL: then only counts that are added below are known. */
 int names_new(const struct ptah_session *session, const char *symfs, struct names **names);
 void names_free(struct names *names);
+
+/* Names are shown as they are in the file. To be called before the first is looked up. */
+void names_keep_mangled(struct names *names);
+
+/* `name` as it is shown. It lives as long as the names. */
+const char *names_demangled(struct names *names, const char *name);
 
 /*
  * Finds the mapping that holds an address, with the build id that its file has now.

@@ -13,6 +13,8 @@ struct names {
 	size_t capacity, count;
 	struct name fallback;
 	struct clean *cleaned;
+	bool keep_mangled;
+	void *demangled; /* tsearch() tree of struct demangled */
 	char *symfs;
 	struct known_id *ids;
 	const struct ptah_counts *counts;
