@@ -338,14 +338,19 @@ uint32_t calls_find_function(struct calls_machine *m, uint32_t from, const struc
 
 uint32_t calls_find_twice(const struct calls_machine *m, uint64_t site)
 {
-	uint32_t found = 0;
+	uint32_t found = 0, given_up = 0;
 
 	for (uint64_t i = 1; i <= m->twice_count && i <= CALLS_TWICE_MAX; i++) {
 		const struct calls_twice *t = &m->twice[(m->twice_count - i) % CALLS_TWICE_MAX];
 
-		if (t->site == site && t->index > found && t->index <= calls_depth(m) &&
-		    m->frames[t->index].id == t->id)
+		if (t->site != site || t->index <= found || t->index > calls_depth(m) ||
+		    m->frames[t->index].id != t->id)
+			continue;
+		if (t->index < calls_depth(m) && calls_gives_up(m, t->index + 1))
+			given_up = t->index;
+		else
 			found = t->index;
 	}
-	return found;
+	/* With two cleanup handlers in one function, the inner one continues with the outer one. */
+	return found ? found : given_up;
 }
