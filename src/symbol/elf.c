@@ -3,6 +3,7 @@
 #include "symbol/elf.h"
 
 #include "symbol/fragments.h"
+#include "symbol/known_names.h"
 
 #include <ptah/error.h>
 
@@ -184,10 +185,7 @@ static unsigned name_flags(const char *name)
 {
 	size_t length;
 
-	if (strncmp(name, "_dl_runtime_resolve", 19) == 0 ||
-	    strncmp(name, "_dl_runtime_profile", 19) == 0)
-		return PTAH_FUNCTION_RESOLVER;
-	return symbol_is_fragment(name, &length) ? PTAH_FUNCTION_FRAGMENT : 0;
+	return symbol_is_fragment(name, &length) ? PTAH_FUNCTION_FRAGMENT : symbol_name_flags(name);
 }
 
 /* Adds a symbol. That of a fragment has its group in place of its parent for the moment. */
@@ -208,7 +206,7 @@ static void add_symbol(const GElf_Sym *symbol, const char *name, uint64_t group,
 				      .name = symbol_names_add(names, name, ""),
 				      .parent = flags & PTAH_FUNCTION_FRAGMENT ? group : 0,
 				      .rank = (uint8_t)symbol_rank(symbol),
-				      .flags = (uint8_t)flags,
+				      .flags = (uint16_t)flags,
 				      .named = true,
 				  });
 }
@@ -314,9 +312,13 @@ static void mark_labels(struct symbol_ranges *symbols)
 	}
 }
 
-/* A symbol without a size extends to the next symbol, frame or end of section. */
-static void bound_unsized(struct symbol_ranges *symbols, const struct symbol_ranges *frames,
-			  const struct symbol_ranges *sections)
+/*
+ * A symbol without a size extends to the next symbol, entry of a linkage table, frame or end of
+ * section. It may name an entry itself: that of an indirect function, whose address the entry is in
+ * a program that is not position-independent.
+ */
+static void bound_unsized(struct symbol_ranges *symbols, const struct symbol_ranges *plt,
+			  const struct symbol_ranges *frames, const struct symbol_ranges *sections)
 {
 	for (size_t i = 0; i < symbols->count; i++) {
 		struct symbol_range *r = &symbols->items[i];
@@ -328,7 +330,10 @@ static void bound_unsized(struct symbol_ranges *symbols, const struct symbol_ran
 		if (section && !r->parent)
 			r->end = section->end;
 		r->end = symbol_ranges_next(symbols, r->start, r->end);
+		r->end = symbol_ranges_next(plt, r->start, r->end);
 		r->end = symbol_ranges_next(frames, r->start, r->end);
+		if (symbol_ranges_next(plt, r->start - 1, r->end) == r->start)
+			r->flags |= PTAH_FUNCTION_STUB;
 		r->size = r->end - r->start;
 	}
 }
@@ -406,7 +411,7 @@ static void build(struct symbol_file *file, Elf *elf, const char *path, const ch
 	symbol_ranges_sort(&plt, &file->names);
 	symbol_ranges_sort(&tables, &file->names);
 	mark_labels(&file->ranges);
-	bound_unsized(&file->ranges, &frames, &sections);
+	bound_unsized(&file->ranges, &plt, &frames, &sections);
 	symbol_ranges_flatten(&file->ranges);
 	symbol_ranges_flatten(&plt);
 	symbol_ranges_flatten(&tables);

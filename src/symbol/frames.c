@@ -253,7 +253,7 @@ static void add_frame(struct frames *f, struct reader *entry, uint64_t cie,
 				      .head = start,
 				      .size = size,
 				      .name = symbol_names_add(names, "fn_", hex),
-				      .flags = (uint8_t)frame_flags(f, entry),
+				      .flags = (uint16_t)frame_flags(f, entry),
 				  });
 }
 

@@ -4,6 +4,7 @@
 
 #include "symbol/fragments.h"
 #include "symbol/kernel.h"
+#include "symbol/known_names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -98,6 +99,8 @@ static void add_symbol(struct symbol_kernel *kernel, const struct kallsyms_line 
 							: SYMBOL_RANK_LOCAL;
 	if (range.named && symbol_is_fragment(line->name, &length))
 		range.flags = PTAH_FUNCTION_FRAGMENT;
+	else if (range.named)
+		range.flags = (uint16_t)symbol_name_flags(line->name);
 
 	symbol_names_add(&kernel->names, line->module, "");
 	symbol_ranges_add(&kernel->ranges, range);

@@ -43,7 +43,7 @@ struct symbol_range {
 	 */
 	uint64_t parent;
 	uint8_t rank;
-	uint8_t flags; /* enum ptah_function_flags */
+	uint16_t flags; /* enum ptah_function_flags */
 	bool named;
 };
 

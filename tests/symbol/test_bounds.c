@@ -57,6 +57,16 @@ static const char linker[] =
     ".size resolver,.-resolver\n" FUNCTION("plain",
 					   "16") ".section .note.GNU-stack,\"\",@progbits\n";
 
+/* Functions that are left in ways of their own, by their names; and some that only sound so. */
+static const char special[] = ".text\n" FUNCTION("swapcontext", "16") FUNCTION("__sigsetjmp", "16")
+    FUNCTION("_Unwind_Resume", "16") FUNCTION("_Unwind_Resume_or_Rethrow", "16")
+	FUNCTION("setjmp_1", "16") FUNCTION("runtime.gogo.abi0", "16") FUNCTION("_", "16")
+    /* An indirect function, whose address in the program is that of its entry in the table. */
+    ".globl chosen\n.type chosen,@gnu_indirect_function\nchosen: ret\n.size chosen,.-chosen\n"
+    ".globl _start\n_start: call *table\n call chosen\n call shown\n call alias\n"
+    ".data\ntable: .quad chosen\n"
+    ".section .note.GNU-stack,\"\",@progbits\n";
+
 static int run(const char *command)
 {
 	return system(command) == 0 ? 0 : -1;
@@ -73,12 +83,16 @@ static int make_files(void **state)
 {
 	(void)state;
 	if (!mkdtemp(folder) || chdir(folder) || write_text("first.s", first) ||
-	    write_text("second.s", second) || write_text("linker.s", linker))
+	    write_text("second.s", second) || write_text("linker.s", linker) ||
+	    write_text("special.s", special))
 		return -1;
-	return run("cc -shared -nostdlib -Wl,--build-id=none,-Ttext-segment=0x400000,-z,lazy "
-		   "-o all.so first.s second.s && strip -s -o stripped.so all.so && "
-		   "cc -shared -nostdlib -Wl,--build-id=none,-soname,ld-linux-x86-64.so.2 "
-		   "-o linker.so linker.s && strip -s -o ld.so linker.so");
+	return run(
+	    "cc -shared -nostdlib -Wl,--build-id=none,-Ttext-segment=0x400000,-z,lazy "
+	    "-o all.so first.s second.s && strip -s -o stripped.so all.so && "
+	    "cc -shared -nostdlib -Wl,--build-id=none,-soname,ld-linux-x86-64.so.2 "
+	    "-o linker.so linker.s && strip -s -o ld.so linker.so && "
+	    "cc -nostdlib -no-pie -Wl,--build-id=none,-z,lazy,-E,--unresolved-symbols=ignore-all "
+	    "-o special special.s all.so");
 }
 
 static int remove_files(void **state)
@@ -256,6 +270,45 @@ static void the_resolver_is_known_by_name_and_by_its_frame(void **state)
 	       (struct ptah_function){plain, plain + 16, plain, PTAH_FUNCTION_FRAME});
 }
 
+static void functions_that_are_left_in_other_ways_are_known_by_name(void **state)
+{
+	static const struct {
+		const char *name;
+		uint32_t flags;
+	} functions[] = {
+	    {"swapcontext", PTAH_FUNCTION_SWITCH},
+	    {"__sigsetjmp", PTAH_FUNCTION_TWICE},
+	    {"_Unwind_Resume", PTAH_FUNCTION_UNWINDS},
+	    {"_Unwind_Resume_or_Rethrow", 0},
+	    {"setjmp_1", 0},
+	    {"runtime.gogo.abi0", PTAH_FUNCTION_SWITCH},
+	    {"_", 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++) {
+		const uint64_t start = address_of("special", functions[i].name, 0);
+
+		expect("special", start + 3,
+		       (struct ptah_function){start, start + 16, start, functions[i].flags});
+	}
+}
+
+static void a_symbol_of_a_linkage_tables_entry_is_that_of_one_entry(void **state)
+{
+	const uint64_t chosen = address_of("special", "chosen", 0);
+	struct ptah_function f = bounds("special", chosen + 6);
+
+	(void)state;
+	assert_int_equal(f.start, chosen);
+	assert_int_equal(f.low, chosen);
+	assert_int_equal(f.high, chosen + 16);
+	assert_int_equal(f.flags, PTAH_FUNCTION_STUB);
+	f = bounds("special", chosen + 16);
+	assert_int_equal(f.start, chosen + 16);
+	assert_int_equal(f.flags, PTAH_FUNCTION_STUB);
+}
+
 static void stripped_files_have_frames_and_pieces(void **state)
 {
 	const uint64_t twin = address_of("all.so", "twin", 0), cold = twin + 16;
@@ -290,6 +343,8 @@ int main(void)
 	    cmocka_unit_test(functions_without_a_size_end_where_the_next_one_begins),
 	    cmocka_unit_test(linkage_tables_are_stubs),
 	    cmocka_unit_test(the_resolver_is_known_by_name_and_by_its_frame),
+	    cmocka_unit_test(functions_that_are_left_in_other_ways_are_known_by_name),
+	    cmocka_unit_test(a_symbol_of_a_linkage_tables_entry_is_that_of_one_entry),
 	    cmocka_unit_test(stripped_files_have_frames_and_pieces),
 	};
 
