@@ -5,7 +5,7 @@
 #include <Zydis/Zydis.h>
 #include <stdio.h>
 
-void disasm(const struct ptah_insn *insn, bool att, char *text, size_t n)
+static bool init_decoder(ZydisDecoder *decoder, unsigned mode)
 {
 	static const ZydisMachineMode modes[] = {
 	    [PTAH_EXEC_16] = ZYDIS_MACHINE_MODE_LEGACY_16,
@@ -17,14 +17,31 @@ void disasm(const struct ptah_insn *insn, bool att, char *text, size_t n)
 	    [PTAH_EXEC_32] = ZYDIS_STACK_WIDTH_32,
 	    [PTAH_EXEC_64] = ZYDIS_STACK_WIDTH_64,
 	};
+
+	return mode >= PTAH_EXEC_16 && mode <= PTAH_EXEC_64 &&
+	       ZYAN_SUCCESS(ZydisDecoderInit(decoder, modes[mode], widths[mode]));
+}
+
+unsigned disasm_size(enum ptah_exec_mode mode, const uint8_t *bytes, size_t n)
+{
+	ZydisDecodedInstruction z;
+	ZydisDecoder decoder;
+
+	if (!init_decoder(&decoder, mode) ||
+	    !ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, n, &z)))
+		return 0;
+	return z.length;
+}
+
+void disasm(const struct ptah_insn *insn, bool att, char *text, size_t n)
+{
 	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
 	ZydisDecodedInstruction z;
 	ZydisFormatter formatter;
 	ZydisDecoder decoder;
 
 	snprintf(text, n, "(bad)");
-	if (insn->mode < PTAH_EXEC_16 || insn->mode > PTAH_EXEC_64 ||
-	    !ZYAN_SUCCESS(ZydisDecoderInit(&decoder, modes[insn->mode], widths[insn->mode])) ||
+	if (!init_decoder(&decoder, insn->mode) ||
 	    !ZYAN_SUCCESS(ZydisFormatterInit(&formatter, att ? ZYDIS_FORMATTER_STYLE_ATT
 							     : ZYDIS_FORMATTER_STYLE_INTEL)) ||
 	    !ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, insn->bytes, insn->size, &z, operands)))

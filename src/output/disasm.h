@@ -11,4 +11,7 @@
  */
 void disasm(const struct ptah_insn *insn, bool att, char *text, size_t n);
 
+/* How many bytes the instruction has that begins `bytes`. 0: it is none, or has more than n. */
+unsigned disasm_size(enum ptah_exec_mode mode, const uint8_t *bytes, size_t n);
+
 #endif

@@ -152,20 +152,25 @@ bool names_find_map(const struct names *n, int32_t pid, uint64_t ip, struct ptah
 	return ptah_session_find_map(n->session, pid, ip, 0, map);
 }
 
-/* Finds the map of an address. *changed: its file is not the one that ran. */
-static bool find_map(const struct names *n, uint64_t ip, struct ptah_map *map, bool *changed)
+bool names_find_place(struct names *n, int32_t pid, uint64_t ip, struct ptah_map *map,
+		      bool *changed)
 {
 	const struct ptah_counts_file *file;
 
 	*changed = false;
 	if (!n->counts)
-		return names_find_map(n, n->pid, ip, map);
-	file = ptah_counts_find(n->counts, (size_t)n->pid, ip);
+		return names_find_map(n, pid, ip, map);
+	file = ptah_counts_find(n->counts, (size_t)pid, ip);
 	if (!file)
 		return false;
 	*map = (struct ptah_map){file->address, file->size, file->file_offset, file->path};
 	*changed = names_is_changed(n, file) || names_is_other_kernel(n, file);
 	return true;
+}
+
+struct ptah_symbols *names_symbols(const struct names *n)
+{
+	return n->symbols;
 }
 
 static void look_up(struct names *n, uint64_t ip, struct name *name)
@@ -177,7 +182,7 @@ static void look_up(struct names *n, uint64_t ip, struct name *name)
 	bool changed;
 
 	*name = (struct name){.ip = ip, .start = ip, .dso = "[unknown]", .place = ip};
-	if (!find_map(n, ip, &map, &changed)) {
+	if (!names_find_place(n, n->pid, ip, &map, &changed)) {
 		if (ip >= NAMES_KERNEL_HALF)
 			names_look_up_kernel(n, NULL, name);
 		return;

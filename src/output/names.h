@@ -75,6 +75,16 @@ const char *names_changed_file(const struct names *names, size_t i);
 /* Finds in which file an address lies, and where. False when nothing is known. */
 bool names_find_map(const struct names *names, int32_t pid, uint64_t ip, struct ptah_map *map);
 
+/*
+ * The same with the maps of counts, where they are used. *changed: the file that has this path now
+ * is not the one that ran.
+ */
+bool names_find_place(struct names *names, int32_t pid, uint64_t ip, struct ptah_map *map,
+		      bool *changed);
+
+/* Where the names of files come from, for lines of source code. */
+struct ptah_symbols *names_symbols(const struct names *names);
+
 /* The name of an address, never NULL. It is valid until the next call for another process. */
 const struct name *names_find(struct names *names, int32_t pid, uint64_t ip);
 

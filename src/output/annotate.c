@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: MIT */
+/* Adds up counts by place, and finds the functions and branches (annotate.h). */
+#include "output/annotate_internal.h"
+
+#include "base/path.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A block has at most 255 instructions of 15 bytes. */
+#define LONGEST_BLOCK (255 * 15)
+
+/* Blocks of code without a name that are no farther apart belong together. */
+#define NEAR 64
+
+uint32_t annotation_find_object(const struct annotation *a, const char *path, bool is_file,
+				int32_t pid)
+{
+	for (size_t i = a->object_count; i-- > 0;) {
+		const struct annotate_object *o = &a->objects[i];
+
+		if (o->is_file != is_file || (!is_file && o->pid != pid))
+			continue;
+		if (path == o->path || (path && o->path && !strcmp(path, o->path)))
+			return (uint32_t)i;
+	}
+	return NO_OBJECT;
+}
+
+char *annotation_full_path(const struct annotation *a, const char *path)
+{
+	const char *symfs = a->config.symfs ? a->config.symfs : "";
+	char *full;
+
+	if (asprintf(&full, "%s%s", symfs, path) < 0)
+		return NULL;
+	if (*symfs)
+		path_resolve(full + strlen(symfs));
+	return full;
+}
+
+/* The object of a block, which is added if it is new. */
+static uint32_t object_of(struct annotation *a, const struct ptah_counts_process *p, size_t process,
+			  uint64_t ip, struct ptah_map *map)
+{
+	const struct name *name;
+	struct annotate_object *more, object = {.pid = ip >> 63 ? -1 : p->pid};
+	uint32_t known;
+
+	if (names_find_place(a->config.names, (int32_t)process, ip, map, &object.changed)) {
+		object.path = map->path;
+		object.is_file = ptah_path_is_file(map->path);
+	}
+	if (object.is_file)
+		object.pid = -1;
+	known = annotation_find_object(a, object.path, object.is_file, object.pid);
+	if (known != NO_OBJECT)
+		return known;
+	name = names_find(a->config.names, (int32_t)process, ip);
+	object.shown = name->dso;
+	more = reallocarray(a->objects, a->object_count + 1, sizeof(*more));
+	if (!more)
+		return NO_OBJECT;
+	a->objects = more;
+	more[a->object_count] = object;
+	return (uint32_t)a->object_count++;
+}
+
+static int add_pieces(struct annotation *a, const struct ptah_counts_process *p, size_t process)
+{
+	struct annotate_piece *pieces =
+	    reallocarray(a->pieces, a->piece_count + p->block_count + 1, sizeof(*pieces));
+	struct ptah_map map = {0};
+	uint32_t object = NO_OBJECT;
+
+	if (!pieces)
+		return PTAH_E_NOMEM;
+	a->pieces = pieces;
+	for (size_t i = 0; i < p->block_count; i++) {
+		const struct ptah_profile_block *b = &p->blocks[i];
+		uint64_t slide;
+
+		if (object == NO_OBJECT || !map.size || b->ip - map.address >= map.size) {
+			map = (struct ptah_map){0};
+			object = object_of(a, p, process, b->ip, &map);
+		}
+		if (object == NO_OBJECT)
+			return PTAH_E_NOMEM;
+		slide = a->objects[object].is_file ? map.file_offset - map.address : 0;
+		a->instructions += b->count * b->ninsn;
+		pieces[a->piece_count++] = (struct annotate_piece){.object = object,
+								   .process = (uint32_t)process,
+								   .at = b->ip + slide,
+								   .end = b->end + slide,
+								   .ip = b->ip,
+								   .count = b->count,
+								   .taken = b->taken,
+								   .unknown = b->unknown,
+								   .target = b->target + slide,
+								   .ninsn = b->ninsn,
+								   .mode = b->mode,
+								   .insn_class = b->insn_class,
+								   .last_size = b->last_size,
+								   .has_target = b->target != 0};
+	}
+	return 0;
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct annotate_piece *x = a, *y = b;
+	int order = compare(x->object, y->object);
+
+	order = order ? order : compare(x->at, y->at);
+	order = order ? order : compare(x->end, y->end);
+	order = order ? order : compare(x->insn_class, y->insn_class);
+	order = order ? order : compare(x->ninsn, y->ninsn);
+	order = order ? order : compare(x->target, y->target);
+	return order ? order : compare(x->process, y->process);
+}
+
+/* Adds up the blocks that several processes or address spaces ran. */
+static void sum_pieces(struct annotation *a)
+{
+	size_t last = 0;
+
+	if (!a->piece_count)
+		return;
+	qsort(a->pieces, a->piece_count, sizeof(*a->pieces), by_place);
+	for (size_t i = 1; i < a->piece_count; i++) {
+		struct annotate_piece *to = &a->pieces[last], next = a->pieces[i];
+
+		next.process = to->process;
+		if (by_place(to, &next)) {
+			a->pieces[++last] = a->pieces[i];
+			continue;
+		}
+		to->count += next.count;
+		to->taken += next.taken;
+		to->unknown += next.unknown;
+	}
+	a->piece_count = last + 1;
+}
+
+size_t annotation_first_piece(const struct annotation *a, uint32_t object, uint64_t at)
+{
+	const uint64_t from = at > LONGEST_BLOCK ? at - LONGEST_BLOCK : 0;
+	size_t low = 0, high = a->piece_count;
+
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		const struct annotate_piece *p = &a->pieces[middle];
+
+		if (p->object < object || (p->object == object && p->at < from))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* Functions */
+
+/* The function that a block begins in; `key` is complete but for `end`. */
+struct found {
+	struct annotate_function function;
+	uint64_t end;
+};
+
+static int by_function(const void *a, const void *b)
+{
+	const struct annotate_function *x = &((const struct found *)a)->function;
+	const struct annotate_function *y = &((const struct found *)b)->function;
+	int order = compare(x->object, y->object);
+
+	order = order ? order : compare(x->start, y->start);
+	if (order || x->symbol == y->symbol)
+		return order;
+	if (!x->symbol || !y->symbol)
+		return (x->symbol != NULL) - (y->symbol != NULL);
+	return strcmp(x->symbol, y->symbol);
+}
+
+static int by_instructions(const void *a, const void *b)
+{
+	const struct annotate_function *x = a, *y = b;
+	int order = compare(y->instructions, x->instructions);
+
+	order = order ? order : compare(x->object, y->object);
+	return order ? order : compare(x->start, y->start);
+}
+
+/* The functions of the blocks, in the order of the blocks. names caches one process at a time, so
+ * that they are looked up process by process. */
+static int by_process(const void *a, const void *b)
+{
+	const struct annotate_piece *x = *(const struct annotate_piece *const *)a;
+	const struct annotate_piece *y = *(const struct annotate_piece *const *)b;
+	int order = compare(x->process, y->process);
+
+	return order ? order : compare((uintptr_t)x, (uintptr_t)y);
+}
+
+static void find_functions(const struct annotation *a, const struct annotate_piece **order,
+			   struct found *found)
+{
+	qsort(order, a->piece_count, sizeof(const struct annotate_piece *), by_process);
+	for (size_t i = 0; i < a->piece_count; i++) {
+		const struct annotate_piece *p = order[i];
+		const struct name *name = names_find(a->config.names, (int32_t)p->process, p->ip);
+		struct found *f = &found[p - a->pieces];
+
+		f->end = p->end;
+		f->function = (struct annotate_function){.object = p->object,
+							 .start = p->at,
+							 .symbol = name->symbol,
+							 .process = p->process,
+							 .ip = p->ip,
+							 .instructions = p->count * p->ninsn};
+		if (!name->symbol)
+			continue;
+		f->function.start -= name->offset;
+		f->function.ip -= name->offset;
+	}
+	/* Code without a name begins where the blocks near it begin. */
+	for (size_t i = 1; i < a->piece_count; i++) {
+		const struct found *last = &found[i - 1];
+		struct found *f = &found[i];
+
+		if (f->function.symbol || last->function.symbol ||
+		    f->function.object != last->function.object ||
+		    f->function.start > last->end + NEAR)
+			continue;
+		f->function.ip -= f->function.start - last->function.start;
+		f->function.start = last->function.start;
+		f->end = f->end > last->end ? f->end : last->end;
+	}
+}
+
+/* Where a function ends: as its symbol says, or else with the last block that ran. */
+static void find_end(const struct annotation *a, struct annotate_function *f, uint64_t end)
+{
+	const struct annotate_object *object = &a->objects[f->object];
+	struct ptah_symbols *symbols = names_symbols(a->config.names);
+	struct ptah_symbol symbol;
+	struct ptah_function bounds;
+
+	f->end = end;
+	if (!f->symbol)
+		return;
+	if (object->is_file && ptah_symbols_lookup(symbols, object->path, f->start, &symbol) &&
+	    symbol.start == f->start && symbol.size)
+		f->end = f->start + symbol.size;
+	else if (f->ip >> 63 && ptah_symbols_bounds_kernel(symbols, f->ip, &bounds) &&
+		 bounds.high - bounds.low < 1 << 20)
+		f->end = f->start + (bounds.high - f->ip);
+	if (f->end <= f->start)
+		f->end = end;
+}
+
+static int list_functions(struct annotation *a)
+{
+	struct found *found = calloc(a->piece_count + 1, sizeof(*found));
+	const struct annotate_piece **order = calloc(a->piece_count + 1, sizeof(*order));
+	size_t n = 0;
+
+	a->functions = calloc(a->piece_count + 1, sizeof(*a->functions));
+	if (!found || !order || !a->functions) {
+		free(found);
+		free(order);
+		return PTAH_E_NOMEM;
+	}
+	for (size_t i = 0; i < a->piece_count; i++)
+		order[i] = &a->pieces[i];
+	find_functions(a, order, found);
+	qsort(found, a->piece_count, sizeof(*found), by_function);
+	for (size_t i = 0; i < a->piece_count; i++) {
+		if (n && !by_function(&found[n - 1], &found[i])) {
+			found[n - 1].function.instructions += found[i].function.instructions;
+			if (found[i].end > found[n - 1].end)
+				found[n - 1].end = found[i].end;
+		} else {
+			found[n++] = found[i];
+		}
+	}
+	for (size_t i = 0; i < n; i++) {
+		a->functions[i] = found[i].function;
+		find_end(a, &a->functions[i], found[i].end);
+	}
+	a->function_count = n;
+	free(found);
+	free(order);
+	return 0;
+}
+
+const struct annotate_function *annotation_function(const struct annotation *a, uint32_t object,
+						    uint64_t at)
+{
+	for (size_t i = 0; i < a->function_count; i++) {
+		const struct annotate_function *f = &a->functions[i];
+
+		if (f->object == object && at >= f->start && at < f->end)
+			return f;
+	}
+	return NULL;
+}
+
+/* Branches */
+
+static int by_branch(const void *a, const void *b)
+{
+	const struct annotate_branch *x = a, *y = b;
+	int order = compare(x->object, y->object);
+
+	return order ? order : compare(x->at, y->at);
+}
+
+/* Pieces that end with the same branch began at different places. */
+static int list_branches(struct annotation *a)
+{
+	size_t n = 0, k = 0;
+
+	a->branches = calloc(a->piece_count + 1, sizeof(*a->branches));
+	if (!a->branches)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; i < a->piece_count; i++) {
+		const struct annotate_piece *p = &a->pieces[i];
+
+		if (p->insn_class != PTAH_INSN_COND)
+			continue;
+		a->branches[n++] =
+		    (struct annotate_branch){.object = p->object,
+					     .at = p->end - p->last_size,
+					     .target = p->target,
+					     .executed = p->count,
+					     .taken = p->taken,
+					     .unknown = p->unknown,
+					     .process = p->process,
+					     .ip = p->ip + (p->end - p->last_size - p->at)};
+	}
+	qsort(a->branches, n, sizeof(*a->branches), by_branch);
+	for (size_t i = 0; i < n; i++) {
+		struct annotate_branch *b = &a->branches[i];
+
+		a->executed += b->executed;
+		if (k && !by_branch(&a->branches[k - 1], b)) {
+			a->branches[k - 1].executed += b->executed;
+			a->branches[k - 1].taken += b->taken;
+			a->branches[k - 1].unknown += b->unknown;
+		} else {
+			a->branches[k++] = *b;
+		}
+	}
+	a->branch_count = k;
+	return 0;
+}
+
+const struct annotate_branch *annotation_branch(const struct annotation *a, uint32_t object,
+						uint64_t at)
+{
+	const struct annotate_branch key = {.object = object, .at = at};
+
+	return a->branch_count ? bsearch(&key, a->branches, a->branch_count, sizeof(key), by_branch)
+			       : NULL;
+}
+
+static void sum_functions(struct annotation *a)
+{
+	for (size_t i = 0; i < a->function_count; i++) {
+		struct annotate_function *f = &a->functions[i];
+		size_t low = 0, high = a->branch_count;
+
+		while (low < high) {
+			const size_t middle = low + (high - low) / 2;
+			const struct annotate_branch *b = &a->branches[middle];
+
+			if (b->object < f->object || (b->object == f->object && b->at < f->start))
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		for (; low < a->branch_count && a->branches[low].object == f->object &&
+		       a->branches[low].at < f->end;
+		     low++) {
+			f->branches += a->branches[low].executed;
+			f->missed += a->branches[low].missed;
+		}
+	}
+	qsort(a->functions, a->function_count, sizeof(*a->functions), by_instructions);
+}
+
+int annotation_new(const struct annotation_config *config, struct annotation **annotation)
+{
+	struct annotation *a = calloc(1, sizeof(*a));
+	struct ptah_counts_process p;
+	int status = a ? 0 : PTAH_E_NOMEM;
+
+	if (!a)
+		return status;
+	a->config = *config;
+	a->predicted = config->outcomes != NULL;
+	for (size_t i = 0; status >= 0 && ptah_counts_process(config->counts, i, &p); i++)
+		status = add_pieces(a, &p, i);
+	if (status >= 0) {
+		sum_pieces(a);
+		status = list_functions(a);
+	}
+	if (status >= 0)
+		status = list_branches(a);
+	if (status >= 0 && a->predicted)
+		status = annotation_add_outcomes(a);
+	if (status < 0) {
+		annotation_free(a);
+		return status;
+	}
+	sum_functions(a);
+	*annotation = a;
+	return 0;
+}
+
+void annotation_free(struct annotation *a)
+{
+	if (!a)
+		return;
+	free(a->objects);
+	free(a->pieces);
+	free(a->functions);
+	free(a->branches);
+	free(a->bytes);
+	free(a);
+}
