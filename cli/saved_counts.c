@@ -36,15 +36,12 @@ static int count_session(const struct input *input, const struct ptah_session *s
 	return status;
 }
 
-static int count_recording(const struct command *command, struct input *input,
-			   struct ptah_counts **counts, struct names_kernel *kernel)
+int counts_of_session(const struct command *command, const struct input *input,
+		      const struct ptah_session *session, struct ptah_counts **counts,
+		      struct names_kernel *kernel)
 {
-	struct ptah_session *session;
-	int status = input_open(command, input, 0, NULL, true, &session), problem;
+	int problem = ptah_counts_new(counts);
 
-	if (status)
-		return status;
-	problem = ptah_counts_new(counts);
 	if (problem >= 0) {
 		problem = count_session(input, session, *counts);
 		if (problem < 0)
@@ -52,8 +49,20 @@ static int count_recording(const struct command *command, struct input *input,
 	}
 	names_kernel_of(session, kernel);
 	input_notes(input, session);
-	ptah_session_close(session);
 	return problem < 0 ? fail(command, "%s", ptah_strerror(problem)) : 0;
+}
+
+static int count_recording(const struct command *command, struct input *input,
+			   struct ptah_counts **counts, struct names_kernel *kernel)
+{
+	struct ptah_session *session;
+	int status = input_open(command, input, 0, NULL, true, &session);
+
+	if (status)
+		return status;
+	status = counts_of_session(command, input, session, counts, kernel);
+	ptah_session_close(session);
+	return status;
 }
 
 static int open_saved(const struct command *command, const struct input *input,

@@ -14,6 +14,11 @@
 int counts_read(const struct command *command, struct input *input, int argc, char **argv,
 		struct ptah_counts **counts, struct names_kernel *kernel);
 
+/* The counts of a recording that is open already, and its kernel. The same results. */
+int counts_of_session(const struct command *command, const struct input *input,
+		      const struct ptah_session *session, struct ptah_counts **counts,
+		      struct names_kernel *kernel);
+
 /*
  * Creates the file that counts are saved to, and writes it. If not `keep`, or
  * after Ctrl-C, the file is removed: there is never half a file. Both return an
