@@ -66,18 +66,18 @@ void calls_unwind(struct calls_machine *m, uint32_t depth, uint64_t site);
 void calls_returned(struct calls_machine *m, uint64_t site);
 
 /*
- * The index of the innermost frame not above `from` that returns to `site`, or that is a call of
- * `function`; 0: none was found. All searches together take time in proportion to what ran: deep
- * stacks are not searched again and again.
+ * The index of the innermost frame not above `from` that returns to `site` (`kernel`: also by the
+ * kernel), or that is a call of the function of `e`; 0: none was found. All searches together take
+ * time in proportion to what ran: deep stacks are not searched again and again.
  */
-uint32_t calls_find_site(struct calls_machine *m, uint32_t from, uint64_t site);
+uint32_t calls_find_site(struct calls_machine *m, uint32_t from, uint64_t site, bool kernel);
 uint32_t calls_find_function(struct calls_machine *m, uint32_t from, const struct calls_entry *e);
 
 /* Does the call at `index`, or one of its chain of tail calls, never return to its caller? */
 bool calls_gives_up(const struct calls_machine *m, uint32_t index);
 
 /* The innermost frame that has called setjmp() there; 0: none is known. */
-uint32_t calls_find_twice(const struct calls_machine *m, uint64_t site);
+uint32_t calls_find_twice(struct calls_machine *m, uint64_t site);
 
 /* Begins a call of the function of `e`. False, after folding it, when there is no room. */
 struct calls_begin {
@@ -102,6 +102,11 @@ void calls_forget_folded(struct calls_machine *m);
 /* kernel.c */
 /* Execution is back at `to` from the kernel, which was entered before `expected`. */
 void calls_back_from_kernel(struct calls_machine *m, uint64_t to, uint64_t expected, bool syscall);
+/*
+ * A call of which nothing is known but that it was running returned to the first instruction of a
+ * function, as a signal handler does to its restorer.
+ */
+void calls_begin_restorer(struct calls_machine *m, const struct calls_entry *e, uint64_t site);
 bool calls_return_from_handler(struct calls_machine *m, uint64_t site, uint64_t to);
 void calls_enter_kernel(struct calls_machine *m, enum ptah_call_begin how, uint64_t site,
 			uint64_t return_site, uint64_t to);

@@ -72,9 +72,25 @@ bool calls_return_from_handler(struct calls_machine *m, uint64_t site, uint64_t 
 	begin.state = f.state;
 	begin.return_site = f.return_site;
 	calls_returned(m, site);
-	if (calls_begin(m, calls_lookup(m, to), &begin))
+	if (calls_begin(m, calls_lookup(m, to), &begin)) {
 		m->top->after_syscall = f.after_syscall;
+		m->top->after_loss = f.losses != m->losses;
+	}
 	return true;
+}
+
+void calls_begin_restorer(struct calls_machine *m, const struct calls_entry *e, uint64_t site)
+{
+	const struct calls_begin begin = {
+	    .how = PTAH_CALL_RUNNING,
+	    .flags = PTAH_CALL_RESTORER,
+	    .state = CALLS_SIGNAL | (m->top->state & (CALLS_BASE | CALLS_STACK | CALLS_AFTER_GAP)),
+	};
+
+	calls_returned(m, site);
+	if (m->top->state & CALLS_BOTTOM)
+		m->level--;
+	calls_begin(m, e, &begin);
 }
 
 static bool is_interrupted_at(const struct calls_frame *handler, uint64_t ip)
@@ -107,12 +123,16 @@ void calls_back_from_kernel(struct calls_machine *m, uint64_t to, uint64_t expec
 		const bool restorer = m->top->flags & PTAH_CALL_RESTORER;
 
 		if (sigreturn || restorer) {
-			expected = handler->return_site;
+			expected = handler->after_loss ? 0 : handler->return_site;
 			syscall = handler->after_syscall;
 			end_handler(m);
 		}
 		if (sigreturn)
 			return;
+		if (!expected) { /* of another handler, whose beginning was not seen */
+			calls_resume(m, to);
+			return;
+		}
 	}
 	/* Otherwise the handler has changed where to continue, or another signal came. */
 	e = calls_lookup(m, to);
@@ -125,8 +145,13 @@ void calls_back_from_kernel(struct calls_machine *m, uint64_t to, uint64_t expec
 			return;
 		}
 	}
-	if (m->top->state & CALLS_BOTTOM)
-		calls_begin_running(m, e, 0);
+	/*
+	 * After a loss, what is running then, and what was entered by a return, may be a handler's
+	 * restorer.
+	 */
+	if (m->top->state & CALLS_BOTTOM || (calls_has_bounds(e) && !calls_is_entry(e)) ||
+	    (syscall && m->losses && m->top->state & (CALLS_AFTER_GAP | CALLS_BASE)))
+		calls_resume(m, to);
 	else
 		begin_handler(m, e, expected, syscall);
 }

@@ -100,12 +100,25 @@ static bool jump_back(struct calls_machine *m, const struct calls_entry *e, uint
 	return false;
 }
 
+/* The innermost call ends without a return of its own, and so do those that it was tail-called by.
+ */
+static void give_up(struct calls_machine *m, uint64_t site)
+{
+	bool tailed = true;
+
+	while (tailed) {
+		tailed = m->top->state & CALLS_TAILED;
+		calls_unwind(m, calls_depth(m) - 1, site);
+	}
+}
+
 /*
  * Execution is at the return site of the call at `index`, which is not the innermost: that call has
  * returned. Above it ran another stack, or calls that were given up.
  */
 static void return_to_lower(struct calls_machine *m, uint32_t index, uint64_t site, bool returns)
 {
+	const bool switches = m->top->function_flags & PTAH_FUNCTION_SWITCH;
 	bool gap = false;
 	uint32_t base = 0;
 
@@ -121,8 +134,10 @@ static void return_to_lower(struct calls_machine *m, uint32_t index, uint64_t si
 	calls_unwind(m, index, site);
 	if (gap)
 		calls_drop(m, PTAH_CALL_END_LOST, 0);
-	else
+	else if (base || switches)
 		calls_returned(m, site);
+	else
+		give_up(m, site);
 }
 
 /*
@@ -142,13 +157,17 @@ static uint32_t below_new_stack(const struct calls_machine *m, uint32_t index)
 /* Where returns and indirect jumps to known places go. */
 static bool leave_to_site(struct calls_machine *m, uint64_t site, uint64_t to, bool returns)
 {
-	uint32_t index = calls_find_site(m, calls_depth(m), to);
+	uint32_t index = calls_find_site(m, calls_depth(m), to, false);
 
 	if (index && index < calls_depth(m))
 		index = below_new_stack(m, index);
-	if (index)
+	if (index) {
 		return_to_lower(m, index, site, returns);
-	return index || calls_switch(m, site, to);
+		return true;
+	}
+	/* After a loss nothing says that it is a stack that was suspended before it. */
+	return !(m->top->state & CALLS_AFTER_GAP && !m->top->return_site) &&
+	       calls_switch(m, site, to);
 }
 
 /* An exception or longjmp() continues in a function that is open. */
@@ -251,13 +270,13 @@ static void return_to_entry(struct calls_machine *m, const struct calls_entry *e
 		tail_call(m, e, site, 0);
 	} else if (f.function_flags & PTAH_FUNCTION_SWITCH) {
 		calls_begin_stack(m, e, site);
-	} else if (f.state & CALLS_BASE) {
+	} else if (f.state & CALLS_BASE && f.how != PTAH_CALL_RUNNING) {
 		/* What it returned to was never called: the end of a coroutine, or the next part of
 		 * threaded code. */
 		calls_drop(m, PTAH_CALL_END_RETURN, site);
 		calls_begin(m, e, &begin);
 	} else if (!f.return_site) {
-		return_to_unknown(m, e, site);
+		calls_begin_restorer(m, e, site);
 	} else {
 		tail_call(m, e, site, CALLS_BASE);
 	}

@@ -47,8 +47,6 @@ void calls_machine_fini(struct calls_machine *m)
 	free(m->frames);
 	free(m->cache);
 	free(m->folded_sites);
-	free(m->twice);
-	m->twice = NULL;
 	m->frames = NULL;
 	m->cache = NULL;
 	m->folded_sites = NULL;
@@ -223,19 +221,6 @@ void calls_unwind(struct calls_machine *m, uint32_t depth, uint64_t site)
 			   site);
 }
 
-/* The call on top has called setjmp(), which has returned to `site` and may do so again. */
-static void note_twice(struct calls_machine *m, uint64_t site)
-{
-	if (!m->twice)
-		m->twice = calloc(CALLS_TWICE_MAX, sizeof(*m->twice));
-	if (!m->twice) {
-		m->status = PTAH_E_NOMEM;
-		return;
-	}
-	m->twice[m->twice_count++ % CALLS_TWICE_MAX] =
-	    (struct calls_twice){m->top->id, site, calls_depth(m)};
-}
-
 void calls_returned(struct calls_machine *m, uint64_t site)
 {
 	const uint64_t to = m->top->return_site;
@@ -248,8 +233,10 @@ void calls_returned(struct calls_machine *m, uint64_t site)
 		twice |= m->top->function_flags & PTAH_FUNCTION_TWICE;
 		calls_drop(m, PTAH_CALL_END_TAIL, site);
 	}
-	if (twice)
-		note_twice(m, to);
+	if (twice) {
+		m->top->twice_site = to;
+		m->twice = true;
+	}
 }
 
 bool calls_begin(struct calls_machine *m, const struct calls_entry *e,
@@ -313,12 +300,21 @@ bool calls_gives_up(const struct calls_machine *m, uint32_t index)
 	return false;
 }
 
-uint32_t calls_find_site(struct calls_machine *m, uint32_t from, uint64_t site)
+/* Does the call, or the one that its chain of tail calls began with, return by the kernel? */
+static bool is_of_kernel(const struct calls_machine *m, uint32_t index)
+{
+	while (m->frames[index].state & CALLS_TAILED)
+		index--;
+	return m->frames[index].state & (CALLS_SIGNAL | CALLS_KERNEL);
+}
+
+uint32_t calls_find_site(struct calls_machine *m, uint32_t from, uint64_t site, bool kernel)
 {
 	const uint32_t n = search_budget(m, from);
 
 	for (uint32_t i = from; site && i > from - n; i--)
-		if (m->frames[i].return_site == site && !calls_gives_up(m, i))
+		if (m->frames[i].return_site == site && !calls_gives_up(m, i) &&
+		    (kernel || !is_of_kernel(m, i)))
 			return i;
 	m->searched += n;
 	return 0;
@@ -336,21 +332,19 @@ uint32_t calls_find_function(struct calls_machine *m, uint32_t from, const struc
 	return 0;
 }
 
-uint32_t calls_find_twice(const struct calls_machine *m, uint64_t site)
+uint32_t calls_find_twice(struct calls_machine *m, uint64_t site)
 {
-	uint32_t found = 0, given_up = 0;
+	const uint32_t from = calls_depth(m), n = m->twice ? search_budget(m, from) : 0;
+	uint32_t given_up = 0;
 
-	for (uint64_t i = 1; i <= m->twice_count && i <= CALLS_TWICE_MAX; i++) {
-		const struct calls_twice *t = &m->twice[(m->twice_count - i) % CALLS_TWICE_MAX];
-
-		if (t->site != site || t->index <= found || t->index > calls_depth(m) ||
-		    m->frames[t->index].id != t->id)
+	for (uint32_t i = from; i > from - n; i--) {
+		if (m->frames[i].twice_site != site)
 			continue;
-		if (t->index < calls_depth(m) && calls_gives_up(m, t->index + 1))
-			given_up = t->index;
-		else
-			found = t->index;
+		if (i == from || !calls_gives_up(m, i + 1))
+			return i;
+		given_up = given_up ? given_up : i;
 	}
+	m->searched += n;
 	/* With two cleanup handlers in one function, the inner one continues with the outer one. */
-	return found ? found : given_up;
+	return given_up;
 }

@@ -37,6 +37,7 @@ struct calls_frame {
 	uint64_t low, size; /* the piece of code that it runs in; size 0: not known */
 	uint64_t function;  /* where it begins */
 	uint64_t id;
+	uint64_t twice_site;	 /* where the setjmp() that it called last returned to; 0: none */
 	uint32_t losses;	 /* of the machine when it began */
 	uint32_t special;	 /* SIGNAL, KERNEL: index of the next such frame below; 0: none */
 	uint16_t state;		 /* enum calls_state */
@@ -44,6 +45,7 @@ struct calls_frame {
 	uint16_t function_flags; /* enum ptah_function_flags */
 	uint16_t space;
 	uint8_t how;	    /* enum ptah_call_begin */
+	bool after_loss;    /* SIGNAL: a loss lies between the interruption and here */
 	bool after_syscall; /* SIGNAL, KERNEL: by a system call, which may be executed again */
 };
 
@@ -86,14 +88,6 @@ struct calls_sink {
 		    enum ptah_call_end how, unsigned flags, uint64_t site);
 };
 
-/* Where setjmp() returned to, in which call. */
-struct calls_twice {
-	uint64_t id, site;
-	uint32_t index; /* of the frame that called it */
-};
-
-#define CALLS_TWICE_MAX 256
-
 /* Calls that are too deep for a frame: the return sites of the newest. */
 #define CALLS_FOLDED_SITES 4096
 
@@ -108,6 +102,7 @@ struct calls_machine {
 	uint8_t pending;
 	bool off;	/* tracing is off */
 	bool crossed;	/* it was off since the pending branch */
+	bool twice;	/* some call has called setjmp() */
 	bool non_root;	/* a guest of a virtual machine runs */
 	bool aborted;	/* a transaction was, and its next branch goes to its fallback address */
 	bool skip_time; /* what passes before the next time is lost */
@@ -127,8 +122,6 @@ struct calls_machine {
 	uint64_t folded;   /* calls that are too deep for a frame */
 	uint32_t folded_known; /* of the newest of them the return sites are known */
 	uint64_t *folded_sites;
-	struct calls_twice *twice; /* the newest CALLS_TWICE_MAX, a ring; NULL: there were none */
-	uint64_t twice_count;
 	struct calls_stacks *stacks; /* suspended; NULL: there were none */
 
 	ptah_find_function *find;
@@ -186,11 +179,12 @@ static ALWAYS_INLINE struct calls_frame *calls_push(struct calls_machine *m,
 	f->function = e->function;
 	f->id = ++m->last_id;
 	f->losses = m->losses;
+	f->twice_site = 0;
 	f->special = 0;
 	f->flags = e->flags;
 	f->function_flags = e->function_flags;
 	f->space = m->space;
-	f->after_syscall = false;
+	f->after_loss = f->after_syscall = false;
 	return f;
 }
 

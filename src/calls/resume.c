@@ -33,7 +33,7 @@ void calls_resume(struct calls_machine *m, uint64_t ip)
 			calls_set_piece(m->top, e);
 			return;
 		}
-		index = calls_find_site(m, calls_depth(m), ip);
+		index = calls_find_site(m, calls_depth(m), ip, true);
 		if (index) {
 			drop_to(m, index);
 			calls_returned(m, 0);

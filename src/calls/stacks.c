@@ -140,7 +140,8 @@ static void keep_stack(struct calls_stacks *s, struct calls_frame *frames, uint3
 	s->frame_count += count;
 	/* The first frame was not called from a frame of this stack. */
 	for (uint32_t frame = count - 1; frame > 0 && sites < MAX_SITES; frame--)
-		if (frames[frame].return_site && !(frames[frame].state & CALLS_TAILED))
+		if (frames[frame].return_site &&
+		    !(frames[frame].state & (CALLS_TAILED | CALLS_SIGNAL | CALLS_KERNEL)))
 			add_site(s, i * MAX_SITES + sites++, frames[frame].return_site, frame);
 }
 

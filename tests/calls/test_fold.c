@@ -24,7 +24,7 @@ static void exceptions_out_of_the_depth(void **state)
 	(void)state;
 	/* To a return site of a call that is kept. */
 	thread_expect(&three, "A0+2c B0+2c C0+2c D0+2c E0+2J B2+1r A2+1.",
-		      "A+running B+call C+call C-returnf B-return A-trace-end");
+		      "A+running B+call C+call C-unwoundf B-return A-trace-end");
 }
 
 static void signals_in_the_depth(void **state)
@@ -44,13 +44,13 @@ static void trace_that_ends_in_the_depth(void **state)
 }
 
 /*
- * A recursion of 100,000 calls, and one instruction after it. With a smaller limit it is more than
+ * A recursion of 40,000 calls, and one instruction after it. With a smaller limit it is more than
  * the return sites that are kept, too.
  */
 static void recursion_of_any_depth(void **state)
 {
 	static const uint32_t limits[] = {0, 1000};
-	const size_t depth = 100000, count = 2 * depth + 2;
+	const size_t depth = 40000, count = 2 * depth + 2;
 	struct ptah_item *items = calloc(count, sizeof(*items));
 	size_t n = 0;
 

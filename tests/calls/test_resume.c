@@ -155,7 +155,7 @@ static void without_bounds(void **state)
 		      "A+running~ C+call C-return B+call C+jump C-return B-tail A-trace-end~");
 	/* An exception, by the return site of the call that it leaves. */
 	thread_expect(&config, "A0+2c B0+2c C0+3J A2+1.",
-		      "A+running~ B+call C+call C-unwound B-return A-trace-end~");
+		      "A+running~ B+call C+call C-unwound B-unwound A-trace-end~");
 }
 
 int main(void)

@@ -37,8 +37,9 @@ static void cleanup_on_the_way(void **state)
 static void exception_caught_where_it_was_thrown(void **state)
 {
 	(void)state;
-	thread_expect(NULL, "A0+2c D0+5c E0+9r A20+1r Z0+1.",
-		      "A+running D+call E+call E-unwound D-unwound A-return Z+running Z-trace-end");
+	thread_expect(
+	    NULL, "A0+2c D0+5c E0+9r A20+1r Z3+1.",
+	    "A+running D+call E+call E-unwound D-unwound A-return Z+running~ Z-trace-end~");
 }
 
 /* Landing pads in cold parts. */
