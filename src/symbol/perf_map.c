@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads maps that runtimes write for perf, /tmp/perf-PID.map (jit.h). */
+#include "symbol/jit.h"
+
+#include <ptah/error.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Reads a hexadecimal number. False when there is none, or one of more than 64 bits. */
+static bool read_hex(const char **p, const char *end, uint64_t *value)
+{
+	const char *begin;
+
+	if (end - *p > 2 && (*p)[0] == '0' && ((*p)[1] == 'x' || (*p)[1] == 'X'))
+		*p += 2;
+	begin = *p;
+	*value = 0;
+	for (; *p < end; ++*p) {
+		const char c = **p;
+		unsigned digit;
+
+		if (c >= '0' && c <= '9')
+			digit = (unsigned)(c - '0');
+		else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
+			digit = (unsigned)((c | 0x20) - 'a') + 10;
+		else
+			break;
+		if (*value >> 60)
+			return false;
+		*value = *value << 4 | digit;
+	}
+	return *p > begin;
+}
+
+static bool skip_blanks(const char **p, const char *end)
+{
+	const char *begin = *p;
+
+	while (*p < end && (**p == ' ' || **p == '\t'))
+		++*p;
+	return *p > begin;
+}
+
+static void read_line(struct symbol_jit *jit, const char *p, const char *end, size_t order)
+{
+	char name[SYMBOL_NAME_MAX];
+	uint64_t start, size;
+	size_t n;
+
+	skip_blanks(&p, end);
+	if (!read_hex(&p, end, &start) || !skip_blanks(&p, end) || !read_hex(&p, end, &size) ||
+	    !skip_blanks(&p, end))
+		return;
+	while (end > p && (end[-1] == '\r' || end[-1] == ' '))
+		end--;
+	n = (size_t)(end - p) < sizeof(name) ? (size_t)(end - p) : sizeof(name) - 1;
+	if (!n || !size || size > UINT64_MAX - start)
+		return;
+	memcpy(name, p, n);
+	name[n] = '\0';
+	symbol_jit_add(jit, (struct symbol_jit_code){
+				.start = start,
+				.end = start + size,
+				.head = start,
+				.size = size,
+				.name = symbol_names_add(&jit->names, *name ? name : "?", ""),
+				.order = order,
+			    });
+}
+
+int symbol_perf_map_read(const char *path, bool owner, struct symbol_jit *jit)
+{
+	uint8_t *bytes;
+	size_t size, order = 0;
+	int status = symbol_read_file(path, owner, &bytes, &size);
+	const char *p, *end;
+
+	*jit = (struct symbol_jit){0};
+	if (status < 0)
+		return status;
+	p = (const char *)bytes;
+	end = p + size;
+	while (p < end) {
+		const char *stop = memchr(p, '\n', (size_t)(end - p));
+
+		stop = stop ? stop : end;
+		read_line(jit, p, stop, order++);
+		p = stop < end ? stop + 1 : end;
+	}
+	free(bytes);
+	symbol_jit_replace(jit);
+	status = symbol_jit_index(jit);
+	if (status < 0)
+		symbol_jit_free(jit);
+	return status;
+}

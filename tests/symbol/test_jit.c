@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is found in maps for perf and in jitdumps follows from the lines and records that the test
+ * writes, over which it goes once more with a plain loop.
+ */
+#include "../test.h"
+
+#include "base/bits.h"
+#include "symbol/jit.h"
+
+#include <ptah/error.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static char path[] = "/tmp/ptah-jit-XXXXXX";
+
+static int make_file(void **state)
+{
+	int fd = mkstemp(path);
+
+	(void)state;
+	return fd < 0 ? -1 : close(fd);
+}
+
+static int remove_file(void **state)
+{
+	(void)state;
+	return unlink(path);
+}
+
+static void write_bytes(const void *bytes, size_t n)
+{
+	FILE *f = fopen(path, "wb");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(bytes, 1, n, f), n);
+	assert_int_equal(fclose(f), 0);
+}
+
+static const char *name_at(const struct symbol_jit *jit, uint64_t address, uint64_t tsc)
+{
+	uint64_t low, high;
+	const struct symbol_jit_code *code = symbol_jit_find(jit, address, tsc, &low, &high);
+
+	return code ? symbol_jit_name(jit, code) : "";
+}
+
+static void the_lines_of_a_map_are_read(void **state)
+{
+	static const char text[] = "7f0000001000 40 LazyCompile:~hot /a b.js:1:2\n"
+				   "0x7f0000001040 0x20 py::f:/x.py\r\n"
+				   "no line\n"
+				   "7f0000001060 zz broken\n"
+				   "12345678901234567 10 too long\n"
+				   "7f0000001080 0 empty\n"
+				   "ffffffffffffff00 200 beyond\n"
+				   "7f0000001090 10 esc\x1b[31m\n"
+				   "7f00000010a0 10 without a newline";
+	struct symbol_jit jit;
+
+	(void)state;
+	write_bytes(text, strlen(text));
+	assert_int_equal(symbol_perf_map_read(path, true, &jit), 0);
+	assert_int_equal(jit.count, 4);
+	assert_string_equal(name_at(&jit, 0x7f0000000fff, 0), "");
+	assert_string_equal(name_at(&jit, 0x7f0000001000, 0), "LazyCompile:~hot /a b.js:1:2");
+	assert_string_equal(name_at(&jit, 0x7f000000103f, 0), "LazyCompile:~hot /a b.js:1:2");
+	assert_string_equal(name_at(&jit, 0x7f0000001040, 0), "py::f:/x.py");
+	assert_string_equal(name_at(&jit, 0x7f0000001060, 0), "");
+	assert_string_equal(name_at(&jit, 0x7f0000001080, 0), "");
+	assert_string_equal(name_at(&jit, 0x7f0000001090, 0), "esc?[31m");
+	assert_string_equal(name_at(&jit, 0x7f00000010af, 0), "without a newline");
+	symbol_jit_free(&jit);
+}
+
+static uint64_t seed = 88172645463325252u;
+
+static uint64_t chance(uint64_t n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed % n;
+}
+
+#define LINES 40
+
+/* Code is generated where other code was: the last line that has an address is valid. */
+static void later_lines_replace_earlier_ones(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 200; round++) {
+		uint64_t start[LINES], size[LINES];
+		char text[LINES * 64];
+		size_t n = 0;
+		struct symbol_jit jit;
+
+		for (unsigned i = 0; i < LINES; i++) {
+			start[i] = 0x1000 + chance(300);
+			size[i] = 1 + chance(chance(3) ? 20 : 200);
+			n += (size_t)snprintf(text + n, sizeof(text) - n,
+					      "%" PRIx64 " %" PRIx64 " %u\n", start[i], size[i], i);
+		}
+		write_bytes(text, n);
+		assert_int_equal(symbol_perf_map_read(path, true, &jit), 0);
+		for (uint64_t address = 0xff0; address < 0x1200; address++) {
+			char expected[16] = "";
+
+			for (unsigned i = 0; i < LINES; i++)
+				if (address - start[i] < size[i])
+					snprintf(expected, sizeof(expected), "%u", i);
+			assert_string_equal(name_at(&jit, address, 0), expected);
+		}
+		symbol_jit_free(&jit);
+	}
+}
+
+static void missing_files_are_reported(void **state)
+{
+	struct symbol_jit jit;
+
+	(void)state;
+	assert_int_equal(symbol_perf_map_read("/nowhere/map", true, &jit), PTAH_E_SYSTEM);
+	assert_int_equal(errno, ENOENT);
+	assert_int_equal(symbol_perf_map_read("/dev/null", true, &jit), PTAH_E_SYSTEM);
+	assert_int_equal(errno, EINVAL);
+	write_bytes("1000 10 a\n", 10);
+	assert_int_equal(symbol_jitdump_read(path, &jit), PTAH_E_BAD_MAGIC);
+}
+
+/* A jitdump that is being written. */
+struct dump {
+	uint8_t bytes[65536];
+	size_t n, record;
+};
+
+static void put(struct dump *d, uint64_t value, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		d->bytes[d->n++] = (uint8_t)(value >> 8 * i);
+}
+
+static void begin_dump(struct dump *d, unsigned machine, uint64_t flags)
+{
+	*d = (struct dump){0};
+	put(d, 0x4a695444, 4);
+	put(d, 1, 4);
+	put(d, 40, 4);
+	put(d, machine, 4);
+	put(d, 0, 4);
+	put(d, 77, 4);
+	put(d, 5000, 8);
+	put(d, flags, 8);
+}
+
+static void begin_record(struct dump *d, unsigned type, uint64_t time)
+{
+	d->record = d->n;
+	put(d, type, 4);
+	put(d, 0, 4);
+	put(d, time, 8);
+}
+
+static void end_record(struct dump *d)
+{
+	store_le32(d->bytes + d->record + 4, (uint32_t)(d->n - d->record));
+}
+
+static void put_load(struct dump *d, uint64_t time, uint64_t address, uint64_t size,
+		     const char *name)
+{
+	begin_record(d, 0, time);
+	put(d, 77, 4);
+	put(d, 77, 4);
+	put(d, address, 8);
+	put(d, address, 8);
+	put(d, size, 8);
+	put(d, 1, 8);
+	memcpy(d->bytes + d->n, name, strlen(name) + 1);
+	d->n += strlen(name) + 1;
+	for (uint64_t i = 0; i < size; i++)
+		put(d, (uint8_t)(*name + i), 1);
+	end_record(d);
+}
+
+static void put_move(struct dump *d, uint64_t time, uint64_t from, uint64_t to, uint64_t size)
+{
+	begin_record(d, 1, time);
+	put(d, 77, 4);
+	put(d, 77, 4);
+	put(d, to, 8);
+	put(d, from, 8);
+	put(d, to, 8);
+	put(d, size, 8);
+	put(d, 1, 8);
+	end_record(d);
+}
+
+static void put_line(struct dump *d, uint64_t address, unsigned line, const char *file)
+{
+	put(d, address, 8);
+	put(d, line, 4);
+	put(d, 0, 4);
+	memcpy(d->bytes + d->n, file, strlen(file) + 1);
+	d->n += strlen(file) + 1;
+}
+
+static void a_jitdump_has_what_was_there_at_a_time(void **state)
+{
+	static struct dump d;
+	struct symbol_jit jit;
+	uint64_t low, high;
+	const struct symbol_jit_code *code;
+
+	(void)state;
+	begin_dump(&d, 62, 0);
+	put_load(&d, 100, 0x1000, 64, "a");
+	put_load(&d, 200, 0x1010, 16, "b"); /* in the middle of what a was */
+	put_move(&d, 300, 0x1010, 0x2000, 16);
+	put_load(&d, 400, 0x1000, 32, "c");
+	write_bytes(d.bytes, d.n);
+	assert_int_equal(symbol_jitdump_read(path, &jit), 0);
+	assert_int_equal(jit.pid, 77);
+	assert_int_equal(jit.time, 5000);
+	assert_false(jit.is_tsc);
+	assert_false(jit.is_truncated);
+	assert_string_equal(name_at(&jit, 0x1010, 99), "");
+	assert_string_equal(name_at(&jit, 0x1010, 199), "a");
+	assert_string_equal(name_at(&jit, 0x1010, 200), "b");
+	assert_string_equal(name_at(&jit, 0x1000, 399), "a");
+	assert_string_equal(name_at(&jit, 0x1010, 0), "c");
+	assert_string_equal(name_at(&jit, 0x2000, 299), "");
+	assert_string_equal(name_at(&jit, 0x2008, 300), "b");
+
+	code = symbol_jit_find(&jit, 0x1030, 250, &low, &high);
+	assert_non_null(code);
+	assert_int_equal(low, 0x1020); /* b has replaced the part before */
+	assert_int_equal(high, 0x1040);
+	assert_int_equal(code->head, 0x1000);
+	for (unsigned i = 0; i < 64; i++)
+		assert_int_equal(code->bytes[i], 'a' + i);
+	code = symbol_jit_find(&jit, 0x1000, 150, &low, &high);
+	assert_int_equal(high, 0x1040); /* b is not there yet */
+	code = symbol_jit_find(&jit, 0x200f, 300, &low, &high);
+	assert_int_equal(code->bytes[15], 'b' + 15);
+	symbol_jit_free(&jit);
+}
+
+static void lines_follow_code_that_is_moved(void **state)
+{
+	static struct dump d;
+	const struct symbol_jit_code *code;
+	struct symbol_jit jit;
+	uint64_t low, high;
+	const char *file;
+	unsigned line;
+
+	(void)state;
+	begin_dump(&d, 62, 1);
+	begin_record(&d, 2, 100);
+	put(&d, 0x1000, 8);
+	put(&d, 3, 8);
+	put_line(&d, 0x1004, 10, "one.js");
+	put_line(&d, 0x1008, 11, "\xff");
+	put_line(&d, 0x1010, 3, "two.js");
+	end_record(&d);
+	put_load(&d, 100, 0x1000, 64, "a");
+	put_move(&d, 300, 0x1000, 0x2000, 64);
+	put_load(&d, 400, 0x5000, 64, "b");
+	write_bytes(d.bytes, d.n);
+	assert_int_equal(symbol_jitdump_read(path, &jit), 0);
+	assert_true(jit.is_tsc);
+	code = symbol_jit_find(&jit, 0x2000, 0, &low, &high);
+	assert_non_null(code);
+	assert_false(symbol_jit_line(&jit, code, 3, &file, &line));
+	assert_true(symbol_jit_line(&jit, code, 4, &file, &line));
+	assert_string_equal(file, "one.js");
+	assert_int_equal(line, 10);
+	assert_true(symbol_jit_line(&jit, code, 15, &file, &line));
+	assert_string_equal(file, "one.js");
+	assert_int_equal(line, 11);
+	assert_true(symbol_jit_line(&jit, code, 60, &file, &line));
+	assert_string_equal(file, "two.js");
+	assert_int_equal(line, 3);
+	code = symbol_jit_find(&jit, 0x5000, 0, &low, &high);
+	assert_false(symbol_jit_line(&jit, code, 60, &file, &line));
+	symbol_jit_free(&jit);
+}
+
+/* A process that was killed leaves an incomplete record. */
+static void a_jitdump_that_is_cut_has_what_precedes(void **state)
+{
+	static struct dump d;
+	struct symbol_jit jit;
+	size_t whole;
+
+	(void)state;
+	begin_dump(&d, 62, 0);
+	put_load(&d, 100, 0x1000, 64, "a");
+	whole = d.n;
+	put_load(&d, 200, 0x2000, 64, "b");
+	for (size_t n = whole; n < d.n; n++) {
+		write_bytes(d.bytes, n);
+		assert_int_equal(symbol_jitdump_read(path, &jit), 0);
+		assert_int_equal(jit.is_truncated, n > whole);
+		assert_string_equal(name_at(&jit, 0x1000, 0), "a");
+		assert_string_equal(name_at(&jit, 0x2000, 0), "");
+		symbol_jit_free(&jit);
+	}
+	begin_dump(&d, 183, 0); /* of ARM */
+	write_bytes(d.bytes, d.n);
+	assert_int_equal(symbol_jitdump_read(path, &jit), PTAH_E_BAD_MAGIC);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(the_lines_of_a_map_are_read),
+	    cmocka_unit_test(later_lines_replace_earlier_ones),
+	    cmocka_unit_test(missing_files_are_reported),
+	    cmocka_unit_test(a_jitdump_has_what_was_there_at_a_time),
+	    cmocka_unit_test(lines_follow_code_that_is_moved),
+	    cmocka_unit_test(a_jitdump_that_is_cut_has_what_precedes),
+	};
+
+	return cmocka_run_group_tests(tests, make_file, remove_file);
+}
