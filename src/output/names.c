@@ -4,6 +4,8 @@
 
 #include "base/text.h"
 
+#include <ptah/functions.h>
+
 #include <inttypes.h>
 #include <search.h>
 #include <stdio.h>
@@ -48,6 +50,7 @@ void names_free(struct names *n)
 		free(k);
 	}
 	tdestroy(n->demangled, free);
+	ptah_functions_free(n->functions);
 	ptah_symbols_free(n->symbols);
 	free(n->changed);
 	free(n->changed_paths);
@@ -173,6 +176,30 @@ struct ptah_symbols *names_symbols(const struct names *n)
 	return n->symbols;
 }
 
+void names_set_time(struct names *n, uint64_t tsc)
+{
+	n->tsc = tsc;
+}
+
+/* Names code that a process of the session generated. */
+static void look_up_generated(struct names *n, struct name *name)
+{
+	struct ptah_function_name found;
+
+	if (!n->session || n->counts)
+		return;
+	if (!n->functions && ptah_functions_new(n->session, &n->functions) < 0)
+		return;
+	name->generated = true;
+	if (!ptah_functions_name(n->functions, n->pid, name->ip, n->tsc, &found) || !found.name)
+		return;
+	name->symbol = found.name;
+	name->named = found.named;
+	name->path = name->dso = found.path;
+	name->offset = name->ip - found.start;
+	name->start = found.start;
+}
+
 static void look_up(struct names *n, uint64_t ip, struct name *name)
 {
 	struct ptah_symbol symbol;
@@ -185,6 +212,8 @@ static void look_up(struct names *n, uint64_t ip, struct name *name)
 	if (!names_find_place(n, n->pid, ip, &map, &changed)) {
 		if (ip >= NAMES_KERNEL_HALF)
 			names_look_up_kernel(n, NULL, name);
+		else
+			look_up_generated(n, name);
 		return;
 	}
 	name->path = names_shown(n, map.path);
@@ -198,6 +227,8 @@ static void look_up(struct names *n, uint64_t ip, struct name *name)
 	if (map.path[0] != '/' || !ptah_symbols_lookup(n->symbols, map.path, offset, &symbol)) {
 		if (ip >= NAMES_KERNEL_HALF)
 			names_look_up_kernel(n, &map, name);
+		else if (!ptah_path_is_file(map.path))
+			look_up_generated(n, name);
 		return;
 	}
 	name->symbol = symbol.name;
@@ -216,8 +247,9 @@ const struct name *names_find(struct names *n, int32_t pid, uint64_t ip)
 		n->pid = pid;
 	}
 	name = slot(n, ip);
-	if (name->dso)
+	if (name->dso && !name->generated)
 		return name;
+	n->count -= name->dso != NULL;
 	if (!make_room(n))
 		name = &n->fallback;
 	else

@@ -20,6 +20,7 @@ struct name {
 	uint64_t start;	     /* the address where the function begins; ip if it is not known */
 	bool named;	     /* false: the symbol is made up from the address */
 	uint64_t place;	     /* of ip: its offset in the file, or ip itself if it is in no file */
+	bool generated;	     /* while the program ran, so that other code may have been there */
 };
 
 struct names;
@@ -84,6 +85,11 @@ bool names_find_place(struct names *names, int32_t pid, uint64_t ip, struct ptah
 
 /* Where the names of files come from, for lines of source code. */
 struct ptah_symbols *names_symbols(const struct names *names);
+
+/*
+ * From now on code that was generated while the program ran has the names of this time; 0: the end.
+ */
+void names_set_time(struct names *names, uint64_t tsc);
 
 /* The name of an address, never NULL. It is valid until the next call for another process. */
 const struct name *names_find(struct names *names, int32_t pid, uint64_t ip);

@@ -24,7 +24,9 @@ struct names {
 	const char **changed_paths;
 	size_t changed_path_count;
 	struct names_kernel kernel;
-	bool kernel_read; /* its symbols have been read, or cannot be read */
+	bool kernel_read;		  /* its symbols have been read, or cannot be read */
+	struct ptah_functions *functions; /* for generated code; NULL: not needed yet */
+	uint64_t tsc;			  /* see names_set_time() */
 };
 
 /* Linux on x86-64 uses the upper half of the addresses. */

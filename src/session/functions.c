@@ -2,27 +2,38 @@
 /* Finds the functions of a session by address: in mapped files and in the kernel (functions.h). */
 #include <ptah/functions.h>
 
-#include "session/session.h"
+#include "session/jit.h"
 
 #include <ptah/symbol.h>
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define CORE "[kernel.kallsyms]"
+
+/* The map for perf of a process, empty if there is none. */
+struct process_map {
+	int32_t pid;
+	char path[32]; /* what perf calls it where it shows files */
+	struct symbol_jit jit;
+	struct symbol_jit dump; /* the jitdump beside the recording, empty if there is none */
+};
 
 struct ptah_functions {
 	const struct ptah_session *session;
 	pthread_mutex_t lock; /* of what follows */
 	struct ptah_symbols *symbols;
 	bool kernel_read; /* its symbols have been read, or cannot be read */
+	struct process_map **maps;
+	size_t map_count, map_capacity;
 };
 
 /* An address and what was mapped there; map.path NULL: nothing is known of that. */
 struct place {
 	int32_t space;
-	uint64_t address;
+	uint64_t address, tsc;
 	struct ptah_map map;
 };
 
@@ -53,6 +64,12 @@ void ptah_functions_free(struct ptah_functions *f)
 	if (!f)
 		return;
 	pthread_mutex_destroy(&f->lock);
+	for (size_t i = 0; i < f->map_count; i++) {
+		symbol_jit_free(&f->maps[i]->jit);
+		symbol_jit_free(&f->maps[i]->dump);
+		free(f->maps[i]);
+	}
+	free(f->maps);
 	ptah_symbols_free(f->symbols);
 	free(f);
 }
@@ -61,7 +78,7 @@ void ptah_functions_free(struct ptah_functions *f)
 static struct place find_place(const struct ptah_functions *f, int32_t space, uint64_t address,
 			       uint64_t tsc)
 {
-	struct place p = {.space = space, .address = address};
+	struct place p = {.space = space, .address = address, .tsc = tsc};
 
 	if (!ptah_session_find_map(f->session, space, address, tsc, &p.map) &&
 	    (!tsc || !ptah_session_find_map(f->session, space, address, 0, &p.map)))
@@ -142,6 +159,70 @@ static bool kernel_name(struct ptah_functions *f, const struct place *p,
 	return true;
 }
 
+/* Code that processes generated */
+
+static int32_t pid_of(const struct ptah_functions *f, int32_t space)
+{
+	struct ptah_thread thread;
+
+	return ptah_session_space(f->session, space, &thread) >= 0 ? thread.pid : space;
+}
+
+/* The map for perf of a process, which is read when it is needed first. NULL: out of memory. */
+static const struct process_map *map_of(struct ptah_functions *f, int32_t pid)
+{
+	struct process_map **maps, *map;
+
+	for (size_t i = 0; i < f->map_count; i++)
+		if (f->maps[i]->pid == pid)
+			return f->maps[i];
+	maps = session_grow(f->maps, f->map_count, &f->map_capacity, sizeof(struct process_map *));
+	map = maps ? calloc(1, sizeof(*map)) : NULL;
+	if (maps)
+		f->maps = maps;
+	if (!map)
+		return NULL;
+	map->pid = pid;
+	snprintf(map->path, sizeof(map->path), "[JIT] tid %d", (int)pid);
+	jit_read_map(f->session, pid, &map->jit);
+	jit_read_dump_beside(f->session, pid, &map->dump);
+	f->maps[f->map_count++] = map;
+	return map;
+}
+
+/* Generated code, and the list that has it. */
+struct generated {
+	const struct symbol_jit *jit;
+	const struct symbol_jit_code *code;
+	uint64_t low, high;
+	const char *path;
+};
+
+/* Finds generated code. The code of files and of the kernel is none. */
+static bool find_generated(struct ptah_functions *f, const struct place *p, struct generated *g)
+{
+	const struct process_map *map;
+	int32_t pid;
+
+	if (p->address >= KERNEL_HALF || (p->map.path && session_is_file(p->map.path)))
+		return false;
+	pid = pid_of(f, p->space);
+	map = map_of(f, pid);
+	if (!map)
+		return false;
+	g->path = map->path;
+	g->code = jit_find_dumped(f->session, pid, p->address, p->tsc, &g->low, &g->high, &g->jit);
+	if (g->code)
+		return true;
+	g->jit = &map->dump;
+	g->code = symbol_jit_find(&map->dump, p->address, p->tsc, &g->low, &g->high);
+	if (g->code)
+		return true;
+	g->jit = &map->jit;
+	g->code = symbol_jit_find(&map->jit, p->address, 0, &g->low, &g->high);
+	return g->code;
+}
+
 /* Bounds */
 
 /* The part of a piece that is in the mapping of the address. */
@@ -159,6 +240,7 @@ static bool find_bounds(struct ptah_functions *f, const struct place *p,
 			struct ptah_function *function)
 {
 	const uint32_t kernel = p->address >= KERNEL_HALF ? PTAH_FUNCTION_KERNEL : 0;
+	struct generated g;
 
 	if (p->map.path && *p->map.path == '/' &&
 	    ptah_symbols_bounds(f->symbols, p->map.path, file_offset(p), p->address, function)) {
@@ -168,6 +250,15 @@ static bool find_bounds(struct ptah_functions *f, const struct place *p,
 	}
 	if (kernel && !is_kernel_function(p) && kernel_bounds(f, p, function))
 		return true;
+	if (find_generated(f, p, &g)) {
+		*function = (struct ptah_function){
+		    .low = g.low,
+		    .high = g.high,
+		    .start = g.code->head,
+		    .flags = PTAH_FUNCTION_JIT,
+		};
+		return true;
+	}
 	if (!p->map.path)
 		return false;
 	*function = (struct ptah_function){
@@ -200,6 +291,7 @@ static void find_name(struct ptah_functions *f, const struct place *p,
 		      struct ptah_function_name *name)
 {
 	struct ptah_symbol symbol;
+	struct generated g;
 
 	*name = (struct ptah_function_name){.path = p->map.path, .start = p->address};
 	if (p->map.path)
@@ -218,8 +310,15 @@ static void find_name(struct ptah_functions *f, const struct place *p,
 		name->file_offset = symbol.start;
 		return;
 	}
-	if (p->address >= KERNEL_HALF)
+	if (p->address >= KERNEL_HALF) {
 		kernel_name(f, p, name);
+	} else if (find_generated(f, p, &g)) {
+		name->name = symbol_jit_name(g.jit, g.code);
+		name->named = true;
+		name->path = g.path;
+		name->start = g.code->head;
+		name->file_offset = 0;
+	}
 }
 
 bool ptah_functions_name(struct ptah_functions *f, int32_t space, uint64_t address, uint64_t tsc,

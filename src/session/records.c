@@ -11,6 +11,7 @@
 
 #include "perfdata/message.h"
 #include "session/guest.h"
+#include "session/jit.h"
 #include "session/trace_set.h"
 
 #include <inttypes.h>
@@ -36,6 +37,7 @@ struct mark {
 struct pass {
 	struct ptah_session *session;
 	const struct ptah_trace_set *set; /* NULL: a recording */
+	bool has_code;			  /* the recording has code that is in no file */
 	struct set_maps maps;
 	struct mark *marks;
 	size_t count, capacity;
@@ -153,6 +155,7 @@ static int first_pass_guest(struct pass *pass, const struct perfdata_record *r)
 static int first_pass(struct pass *pass, const struct perfdata_record *r)
 {
 	struct ptah_session *s = pass->session;
+	int status;
 
 	switch (r->type) {
 	case PERFDATA_AUXTRACE:
@@ -173,9 +176,15 @@ static int first_pass(struct pass *pass, const struct perfdata_record *r)
 		}
 		if (r->tag == PERFDATA_PTAH_NOTE)
 			return session_note(s, r->text, r->text_size);
-		if (r->tag == PERFDATA_PTAH_CODE)
+		if (r->tag == PERFDATA_PTAH_CODE) {
+			pass->has_code = true;
 			return mark_record(pass, r);
+		}
 		return first_pass_guest(pass, r);
+	case PERFDATA_MMAP:
+	case PERFDATA_MMAP2:
+		status = jit_on_map(s, r);
+		return status < 0 ? status : mark_record(pass, r);
 	default:
 		return mark_record(pass, r);
 	}
@@ -183,7 +192,7 @@ static int first_pass(struct pass *pass, const struct perfdata_record *r)
 
 /* Second pass */
 
-static uint64_t to_tsc(const struct ptah_session *s, uint64_t time)
+uint64_t session_tsc(const struct ptah_session *s, uint64_t time)
 {
 	const struct perfdata_clock *c = &s->clock;
 	uint64_t t;
@@ -195,6 +204,50 @@ static uint64_t to_tsc(const struct ptah_session *s, uint64_t time)
 		return 0;
 	/* (t << shift) / mult, without losing the high bits */
 	return ((t / c->mult) << c->shift) + (((t % c->mult) << c->shift) / c->mult);
+}
+
+/*
+ * The code of a jitdump becomes code of its process, as if the recorder had recorded it. It is
+ * listed in the order of the file.
+ */
+static int mark_dumped_code(struct pass *pass, const struct jitdump *dump)
+{
+	struct set_maps *m = &pass->maps;
+	const size_t first = m->count, count = dump->jit.count;
+	struct set_map *maps = reallocarray(m->maps, first + count + 1, sizeof(*maps));
+	int status = maps ? 0 : PTAH_E_NOMEM;
+
+	if (!maps)
+		return status;
+	m->maps = maps;
+	m->count = m->capacity = first + count;
+	for (size_t i = 0; i < count && status >= 0; i++) {
+		const struct symbol_jit_code *code = &dump->jit.codes[i];
+		const size_t at = first + code->order;
+
+		maps[at] = (struct set_map){.pid = dump->pid,
+					    .change = {.type = CHANGE_CODE,
+						       .tsc = code->from,
+						       .address = code->head,
+						       .size = code->size,
+						       .bytes = code->bytes}};
+		if (code->from && code->bytes)
+			status = add_mark(pass, MARK_MAP, code->from, at);
+	}
+	return status;
+}
+
+/* A jitdump serves as code if the recording has none, as those of processors with Intel PT. */
+static int mark_jit(struct pass *pass)
+{
+	struct ptah_session *s = pass->session;
+	int status = jit_read_dumps(s);
+
+	s->use_jit_code = !pass->has_code;
+	for (size_t i = 0; i < s->jitdump_count && status >= 0; i++)
+		if (s->use_jit_code && s->jitdumps[i].has_times)
+			status = mark_dumped_code(pass, &s->jitdumps[i]);
+	return status;
 }
 
 /* Records with the same time stay in the order of the file. */
@@ -225,7 +278,7 @@ static int sort_marks(struct pass *pass)
 		if (m->type == MARK_RECORD)
 			m->time = r.type == PERFDATA_HEADER_EVENT_TYPE
 				      ? r.tsc
-				      : to_tsc(pass->session, m->time);
+				      : session_tsc(pass->session, m->time);
 		sorted = sorted && (!i || compare_marks(m - 1, m) < 0);
 	}
 	if (!sorted)
@@ -262,6 +315,11 @@ static void leave_out_high_byte(struct pass *pass)
 		s->tsc_high = pass->marks[first].time & ~TSC_PACKET_MASK;
 	for (size_t i = first; i < pass->count; i++)
 		pass->marks[i].time -= s->tsc_high;
+	s->begin = first < pass->count ? pass->marks[first].time : 0;
+	s->end = first < pass->count ? pass->marks[pass->count - 1].time : 0;
+	for (size_t i = 0; i < pass->maps.count; i++)
+		pass->maps.maps[i].change.tsc -= s->tsc_high;
+	jit_leave_out(s, s->tsc_high);
 }
 
 static int compare_limits(const void *a, const void *b)
@@ -280,7 +338,7 @@ static void convert_limits(struct ptah_session *s)
 		struct stream *stream = &s->streams[i];
 
 		for (size_t k = 0; k < stream->limit_count; k++)
-			stream->limits[k].tsc = to_tsc(s, stream->limits[k].tsc) - s->tsc_high;
+			stream->limits[k].tsc = session_tsc(s, stream->limits[k].tsc) - s->tsc_high;
 		if (stream->limit_count)
 			qsort(stream->limits, stream->limit_count, sizeof(*stream->limits),
 			      compare_limits);
@@ -364,6 +422,8 @@ static int read_twice(struct pass *pass, struct ptah_message *why)
 	status = session_cut_streams(s, pass->cuts, pass->cut_count);
 	if (status >= 0)
 		status = pass->set ? mark_set(pass, why) : guest_number_spaces(s);
+	if (status >= 0 && !s->config.no_images)
+		status = mark_jit(pass);
 	if (status >= 0)
 		status = sort_marks(pass);
 	if (status >= 0)

@@ -15,6 +15,8 @@
 #include <ptah/trace_set.h>
 
 /* records.c */
+/* Converts a time of perf's clock to the TSC; 0 when that is not possible. */
+uint64_t session_tsc(const struct ptah_session *s, uint64_t time);
 int session_note_format(struct ptah_session *s, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* tasks.c. Each takes a record of its type; tsc is the record's time. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Opens a recording, and answers questions about it. */
 #include "session/guest.h"
+#include "session/jit.h"
 #include "session/stream.h"
 #include "session/trace_set.h"
 
@@ -91,11 +92,22 @@ static void read_events(struct ptah_session *s)
 		events->errata = ptah_cpu_errata(&cpu);
 }
 
+/* The folder that a recording is in. NULL: it is in none, or out of memory. */
+static char *folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	if (!strcmp(path, "-"))
+		return NULL;
+	return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+}
+
 static int open_recording(struct ptah_session *s, const char *path, struct ptah_message *why)
 {
 	uint64_t bytes = 0;
 	int status = perfdata_open(path, &s->file, why);
 
+	s->folder = folder_of(path);
 	if (status >= 0)
 		status = session_read_records(s, path, NULL, why);
 	if (status < 0)
@@ -206,6 +218,7 @@ static int open_set(struct ptah_session *s, const struct ptah_trace_set *set,
 	int status;
 
 	s->is_set = true;
+	s->folder = set->origin ? folder_of(set->origin) : NULL;
 	s->as_named = !set->origin;
 	s->clue.cpu = s->clue.tid = -1;
 	s->root = set->root && !s->symfs ? strdup(set->root) : NULL;
@@ -317,6 +330,8 @@ void ptah_session_close(struct ptah_session *s)
 	for (size_t i = 0; i < s->cpu_count; i++)
 		free(s->cpus[i].turns);
 	session_forget_kernel(&s->kernel);
+	jit_free_dumps(s);
+	free(s->folder);
 	free(s->cpus);
 	table_free(&s->cpus_by_number);
 	for (size_t i = 0; i < s->note_count; i++)

@@ -300,6 +300,11 @@ struct ptah_session {
 	struct table streams_by_index, processes_by_pid, threads_by_tid, cpus_by_number;
 	struct strings paths;
 	struct kernel kernel;
+	char *folder; /* of the recording, in which files about it may be; NULL: not known */
+	struct jitdump *jitdumps; /* see jit.h */
+	size_t jitdump_count, jitdump_capacity;
+	uint64_t begin, end; /* the times of the first and the last record, as in the trace */
+	bool use_jit_code;   /* the recording has no code of its own that processes generated */
 	struct ptah_namespaces *namespaces; /* in the order of time */
 	size_t namespaces_count, namespaces_capacity;
 	struct ptah_cgroup *cgroups;

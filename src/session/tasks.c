@@ -3,6 +3,7 @@
  * The processes and threads of a recording, and what was mapped in them: handles the records of
  * forks, names, mappings and begins.
  */
+#include "session/jit.h"
 #include "session/records.h"
 
 #include "base/path.h"
@@ -111,6 +112,15 @@ int session_on_map(struct ptah_session *s, const struct perfdata_record *r, uint
 		return 0;
 	if (r->pid < 0)
 		return session_on_kernel_map(s, r, tsc);
+	/* A process maps its jitdump so that recorders know of it, not to execute it. */
+	if (jit_is_dump(r->text, r->text_size))
+		return 0;
+	/*
+	 * Changes of protection are reported as mappings, too: they must not remove the code of the
+	 * jitdump. perf leaves these records out as well.
+	 */
+	if (r->text_size >= 6 && !memcmp(r->text, "//anon", 6) && jit_has_code(s, r->pid))
+		return 0;
 	change.path = recorded_path(s, r);
 	return change.path ? add_change(s, r->pid, &change) : PTAH_E_NOMEM;
 }

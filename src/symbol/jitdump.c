@@ -27,6 +27,7 @@ struct dump {
 	/* The lines that the next code of this address has. */
 	const uint8_t *debug;
 	uint64_t debug_address, lines;
+	uint64_t moved; /* bytes of code */
 };
 
 static void add_code(struct dump *d, struct symbol_jit_code code, uint64_t address, uint64_t size)
@@ -77,6 +78,9 @@ static void read_load(struct dump *d, struct reader *r)
  */
 #define MOVE_MAX 4096
 
+/* So many times the bytes of the file may be moved. */
+#define MOVED_MAX 4
+
 static void read_move(struct dump *d, struct reader *r)
 {
 	const struct symbol_jit *jit = d->jit;
@@ -91,9 +95,15 @@ static void read_move(struct dump *d, struct reader *r)
 	for (size_t i = 0; i < jit->count && i < MOVE_MAX; i++) {
 		const struct symbol_jit_code *code = &jit->codes[jit->count - 1 - i];
 
+		struct symbol_jit_code moved = *code;
+
 		if (code->head != old || code->size != size)
 			continue;
-		add_code(d, *code, address, size);
+		/* A short record may move much code, so what follows has names only. */
+		d->moved += size;
+		if (d->moved / MOVED_MAX > jit->file_size)
+			moved.bytes = NULL;
+		add_code(d, moved, address, size);
 		return;
 	}
 }

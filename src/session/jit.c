@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Finds what runtimes have written about the code that they generated (jit.h). As with perf, a
+ * process maps its jitdump (jit-PID.dump) as executable, although nothing in it is executed, so
+ * that a record in the recording names the file; a map for perf is found by the process's number.
+ */
+#include "session/jit.h"
+
+#include "session/records.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/*
+ * A jitdump and the recording may have different clocks. Both count nanoseconds from when the
+ * machine was started, and differ by what their speeds were corrected by since then. A clock of
+ * another kind, such as one that counts instructions, is farther away.
+ */
+#define CLOCKS_APART (UINT64_C(600) * 1000000000)
+
+bool jit_is_dump(const char *path, size_t n)
+{
+	static const char begin[] = "jit-", end[] = ".dump";
+	const char *name = memrchr(path, '/', n);
+	size_t digits = 0;
+
+	name = name ? name + 1 : path;
+	n -= (size_t)(name - path);
+	if (n < strlen(begin) + strlen(end) + 1 || memcmp(name, begin, strlen(begin)) != 0)
+		return false;
+	name += strlen(begin);
+	n -= strlen(begin);
+	while (digits < n && isdigit((unsigned char)name[digits]))
+		digits++;
+	return digits && n - digits == strlen(end) && memcmp(name + digits, end, strlen(end)) == 0;
+}
+
+int jit_on_map(struct ptah_session *s, const struct perfdata_record *r)
+{
+	struct jitdump *dumps;
+
+	if (r->pid <= 0 || !jit_is_dump(r->text, r->text_size))
+		return 0;
+	for (size_t i = 0; i < s->jitdump_count; i++)
+		if (s->jitdumps[i].pid == r->pid &&
+		    !strncmp(s->jitdumps[i].path, r->text, r->text_size) &&
+		    !s->jitdumps[i].path[r->text_size])
+			return 0;
+	dumps = session_grow(s->jitdumps, s->jitdump_count, &s->jitdump_capacity, sizeof(*dumps));
+	if (!dumps)
+		return PTAH_E_NOMEM;
+	s->jitdumps = dumps;
+	dumps[s->jitdump_count] = (struct jitdump){
+	    .pid = r->pid, .time = r->time, .path = strndup(r->text, r->text_size)};
+	return dumps[s->jitdump_count++].path ? 0 : PTAH_E_NOMEM;
+}
+
+/* The file of this name beside the recording, if there is one. The caller frees the path. */
+static char *path_beside(const struct ptah_session *s, const char *name)
+{
+	char *path;
+
+	if (!s->folder || asprintf(&path, "%s/%s", s->folder, name) < 0)
+		return NULL;
+	if (access(path, F_OK) == 0)
+		return path;
+	free(path);
+	return NULL;
+}
+
+static char *dump_path(const struct ptah_session *s, const struct jitdump *dump)
+{
+	const char *slash = strrchr(dump->path, '/');
+	char *path = path_beside(s, slash ? slash + 1 : dump->path);
+
+	return path ? path : session_path(s, dump->path);
+}
+
+static int note_unread(struct ptah_session *s, const char *path, int status)
+{
+	return session_note_format(
+	    s,
+	    "%s: %s: code that was generated while the program ran has no "
+	    "names; put the file back, or a copy beside the recording",
+	    path, status == PTAH_E_SYSTEM ? strerror(errno) : ptah_strerror(status));
+}
+
+/* Converts the times of the dump. False: its clock has nothing to do with the recording's. */
+static bool convert_times(const struct ptah_session *s, struct jitdump *dump)
+{
+	/* The file was begun just before it was mapped. */
+	const uint64_t shift = dump->time - dump->jit.time;
+
+	if (dump->jit.is_tsc)
+		return true;
+	if (!s->has_clock || !dump->time ||
+	    (shift > CLOCKS_APART && shift < UINT64_MAX - CLOCKS_APART))
+		return false;
+	for (size_t i = 0; i < dump->jit.count; i++)
+		dump->jit.codes[i].from = session_tsc(s, dump->jit.codes[i].from + shift);
+	return true;
+}
+
+/* Forgets the times. */
+static void without_times(struct symbol_jit *jit)
+{
+	for (size_t i = 0; i < jit->count; i++)
+		jit->codes[i].from = 0;
+}
+
+static int read_dump(struct ptah_session *s, struct jitdump *dump)
+{
+	char *path = dump_path(s, dump);
+	int status = path ? symbol_jitdump_read(path, &dump->jit) : PTAH_E_NOMEM;
+
+	if (status < 0 && status != PTAH_E_NOMEM)
+		status = note_unread(s, path, status);
+	else if (status >= 0)
+		dump->has_times = convert_times(s, dump);
+	if (status >= 0 && dump->jit.count && !dump->has_times) {
+		without_times(&dump->jit);
+		status = session_note_format(
+		    s,
+		    "%s: its clock is not that of the recording: where code replaced other "
+		    "code, the last one gives the name",
+		    path);
+	}
+	free(path);
+	return status;
+}
+
+int jit_read_dumps(struct ptah_session *s)
+{
+	int status = 0;
+
+	for (size_t i = 0; i < s->jitdump_count && status >= 0; i++)
+		status = read_dump(s, &s->jitdumps[i]);
+	return status;
+}
+
+static void leave_out(struct symbol_jit *jit, uint64_t high)
+{
+	for (size_t i = 0; i < jit->count; i++)
+		jit->codes[i].from = jit->codes[i].from > high ? jit->codes[i].from - high : 0;
+}
+
+void jit_leave_out(struct ptah_session *s, uint64_t high)
+{
+	for (size_t i = 0; i < s->jitdump_count; i++)
+		leave_out(&s->jitdumps[i].jit, high);
+}
+
+void jit_free_dumps(struct ptah_session *s)
+{
+	for (size_t i = 0; i < s->jitdump_count; i++) {
+		free(s->jitdumps[i].path);
+		symbol_jit_free(&s->jitdumps[i].jit);
+	}
+	free(s->jitdumps);
+}
+
+bool jit_has_code(const struct ptah_session *s, int32_t pid)
+{
+	for (size_t i = 0; i < s->jitdump_count && s->use_jit_code; i++)
+		if (s->jitdumps[i].pid == pid && s->jitdumps[i].has_times)
+			return true;
+	return false;
+}
+
+const struct symbol_jit_code *jit_find_dumped(const struct ptah_session *s, int32_t pid,
+					      uint64_t address, uint64_t tsc, uint64_t *low,
+					      uint64_t *high, const struct symbol_jit **jit)
+{
+	const struct symbol_jit_code *found = NULL, *code;
+	uint64_t l, h;
+
+	for (size_t i = 0; i < s->jitdump_count; i++) {
+		if (s->jitdumps[i].pid != pid)
+			continue;
+		code = symbol_jit_find(&s->jitdumps[i].jit, address, tsc, &l, &h);
+		if (!code || (found && found->from > code->from))
+			continue;
+		found = code;
+		*jit = &s->jitdumps[i].jit;
+		*low = l;
+		*high = h;
+	}
+	return found;
+}
+
+bool jit_read_dump_beside(const struct ptah_session *s, int32_t pid, struct symbol_jit *jit)
+{
+	char name[64], *path;
+	uint64_t begin;
+	bool read;
+
+	*jit = (struct symbol_jit){0};
+	for (size_t i = 0; i < s->jitdump_count; i++)
+		if (s->jitdumps[i].pid == pid)
+			return false;
+	snprintf(name, sizeof(name), "jit-%d.dump", (int)pid);
+	path = path_beside(s, name);
+	read = path && symbol_jitdump_read(path, jit) >= 0;
+	free(path);
+	if (!read)
+		return false;
+	/* Recorders that emulate may use the clock that runtimes use. */
+	for (size_t i = 0; i < jit->count && !jit->is_tsc; i++)
+		jit->codes[i].from = session_tsc(s, jit->codes[i].from);
+	begin = jit->is_tsc ? jit->time : session_tsc(s, jit->time);
+	leave_out(jit, s->tsc_high);
+	begin -= s->tsc_high;
+	if (begin < s->begin || begin > s->end)
+		without_times(jit);
+	return true;
+}
+
+bool jit_read_map(const struct ptah_session *s, int32_t pid, struct symbol_jit *jit)
+{
+	char name[64], *path;
+	bool read = false;
+
+	snprintf(name, sizeof(name), "/tmp/perf-%d.map", (int)pid);
+	*jit = (struct symbol_jit){0};
+	if (pid <= 0)
+		return false;
+	path = path_beside(s, name + strlen("/tmp/"));
+	if (path)
+		read = symbol_perf_map_read(path, false, jit) >= 0;
+	free(path);
+	path = read ? NULL : session_path(s, name);
+	if (path)
+		read = symbol_perf_map_read(path, !s->config.ignore_build_ids, jit) >= 0;
+	free(path);
+	return read;
+}
