@@ -46,8 +46,9 @@ class Map(Structure):
     _fields_ = members(c_uint64, "address size file_offset") + [("path", c_char_p)]
 
 
-class Symbol(Structure):
-    _fields_ = [("name", c_char_p)] + members(c_uint64, "start size") + [("named", c_bool)]
+class FunctionName(Structure):
+    _fields_ = [("name", c_char_p), ("named", c_bool), ("path", c_char_p)] + members(
+        c_uint64, "start file_offset")
 
 
 class ItemCode(Structure):
@@ -117,9 +118,10 @@ for function, result, arguments in (
         (lib.ptah_stream_count, status, [c_void_p]),
         (lib.ptah_stream_profile, c_void_p, [c_void_p]),
         (lib.ptah_profile_blocks, status, [c_void_p, new, POINTER(c_size_t)]),
-        (lib.ptah_symbols_new, status, [c_char_p, new]),
-        (lib.ptah_symbols_free, None, [c_void_p]),
-        (lib.ptah_symbols_lookup, c_bool, [c_void_p, c_char_p, c_uint64, POINTER(Symbol)])):
+        (lib.ptah_functions_new, status, [c_void_p, new]),
+        (lib.ptah_functions_free, None, [c_void_p]),
+        (lib.ptah_functions_name, c_bool,
+         [c_void_p, c_int32, c_uint64, c_uint64, POINTER(FunctionName)])):
     function.restype, function.argtypes = result, arguments
 
 ITEM_TYPES = {}  # "block": 0, ...
@@ -193,22 +195,19 @@ class Stream:
 
 def report(session):
     """Rows of instructions, file, function and address: the most instructions first."""
-    counts, address, symbols, symbol = collections.Counter(), {}, c_void_p(), Symbol()
-    lib.ptah_symbols_new(None, byref(symbols))
+    counts, address, functions, found = collections.Counter(), {}, c_void_p(), FunctionName()
+    lib.ptah_functions_new(session.handle, byref(functions))
     for stream in session.streams():
         for space, block in stream.counts():
-            path, name, start = "[unknown]", None, block.ip
-            found = session.find_map(space, block.ip)
-            if found:
-                path, offset = os.fsdecode(found.path), found.file_offset + block.ip - found.address
-                if path.startswith("/") and lib.ptah_symbols_lookup(symbols, found.path, offset,
-                                                                    byref(symbol)):
-                    name, start = symbol.name.decode(), block.ip - (offset - symbol.start)
-            # A function is a row, and so is all code of a file that is in none.
-            row = path, name, start if name else 0
+            lib.ptah_functions_name(functions, space, block.ip, 0, byref(found))
+            path = os.fsdecode(found.path or b"[unknown]")
+            # A function is a row, wherever its file was mapped, and so is all code of a file that
+            # is in none.
+            place = found.file_offset if path.startswith("/") else found.start
+            row = path, found.name and found.name.decode(), place if found.name else 0
             counts[row] += block.count * block.ninsn
-            address[row] = min(start, address.get(row, start))
-    lib.ptah_symbols_free(symbols)
+            address[row] = min(found.start, address.get(row, found.start))
+    lib.ptah_functions_free(functions)
     rows = [(n, row[0], row[1] or hex(address[row]), address[row]) for row, n in counts.items()]
     return sorted(rows, key=lambda row: (-row[0], row[3], os.path.basename(row[1])))
 

@@ -161,6 +161,7 @@ void script_set_time(struct script *s, uint64_t tsc)
 {
 	if (tsc && (tsc < s->named || tsc >= s->renamed))
 		follow_name(s, tsc);
+	names_set_time(s->names, tsc);
 	if (s->time && tsc != s->tsc)
 		set_time(s, tsc);
 }

@@ -18,6 +18,8 @@
 #include <ptah/event.h>
 #include <ptah/filter.h>
 #include <ptah/flow.h>
+#include <ptah/function.h>
+#include <ptah/functions.h>
 #include <ptah/hal.h>
 #include <ptah/host.h>
 #include <ptah/image.h>
