@@ -29,8 +29,11 @@ void script_free_lines(struct script *s)
 	free(s->pool);
 }
 
-/* Writes the text of a line; *code is the index where the disassembly begins. */
-static void render_line(struct script *s, const struct ptah_insn *insn, char *text, size_t n,
+/*
+ * Writes the text of a line; *code is the index where the disassembly begins. False: the line may
+ * have another name at another time.
+ */
+static bool render_line(struct script *s, const struct ptah_insn *insn, char *text, size_t n,
 			size_t *code)
 {
 	const struct name *name = NULL;
@@ -49,6 +52,7 @@ static void render_line(struct script *s, const struct ptah_insn *insn, char *te
 		k = snprintf(text, n, "%" PRIx64 " (%.100s)", insn->ip, name->dso);
 	*code = (size_t)k + 1;
 	snprintf(text + k, n - (size_t)k, "\t%s\n", assembly);
+	return !name || !name->generated;
 }
 
 const struct script_line *script_find_line(struct script *s, const struct ptah_insn *insn)
@@ -57,18 +61,19 @@ const struct script_line *script_find_line(struct script *s, const struct ptah_i
 	struct script_line *line = &s->lines[i];
 	char text[512];
 	size_t code;
+	bool lasting;
 
 	if (line->size == insn->size && line->ip == insn->ip && line->space == s->info.space &&
 	    !memcmp(line->bytes, insn->bytes, insn->size))
 		return line;
-	render_line(s, insn, text, sizeof(text), &code);
+	lasting = render_line(s, insn, text, sizeof(text), &code);
 	if (s->pool_used + sizeof(text) > POOL_SIZE) {
 		s->pool_used = 0;
 		script_forget_lines(s);
 	}
 	line->ip = insn->ip;
 	line->space = s->info.space;
-	line->size = insn->size;
+	line->size = lasting ? insn->size : 0;
 	memcpy(line->bytes, insn->bytes, insn->size);
 	line->length = (uint32_t)strlen(text);
 	line->code = (uint32_t)code;

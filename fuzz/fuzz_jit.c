@@ -75,7 +75,6 @@ static void look_up(const struct symbol_jit *jit, uint64_t address, uint64_t tsc
 		return;
 	CHECK(low <= address && address < high);
 	CHECK(code->head <= low && high - code->head <= code->size);
-	CHECK(!tsc || code->from <= tsc);
 	CHECK(*symbol_jit_name(jit, code));
 	if (expected)
 		CHECK(!strcmp(symbol_jit_name(jit, code), expected));

@@ -228,6 +228,20 @@ static bool replaces(const struct symbol_jit_code *a, const struct symbol_jit_co
 	return a->from != b->from ? a->from > b->from : a->order > b->order;
 }
 
+static bool is_there(const struct symbol_jit_code *code, uint64_t tsc)
+{
+	return !tsc || code->from <= tsc;
+}
+
+/* Is `a` rather than `b` the code at the time? It may be the next one, as times are coarse. */
+static bool is_better(const struct symbol_jit_code *a, const struct symbol_jit_code *b,
+		      uint64_t tsc)
+{
+	if (is_there(a, tsc) != is_there(b, tsc))
+		return is_there(a, tsc);
+	return is_there(a, tsc) ? replaces(a, b) : replaces(b, a);
+}
+
 const struct symbol_jit_code *symbol_jit_find(const struct symbol_jit *jit, uint64_t address,
 					      uint64_t tsc, uint64_t *low, uint64_t *high)
 {
@@ -239,24 +253,25 @@ const struct symbol_jit_code *symbol_jit_find(const struct symbol_jit *jit, uint
 		c = &jit->codes[first - 1];
 		if (next - first > STEPS_MAX)
 			return NULL;
-		if (address < c->end && (!tsc || c->from <= tsc) && (!found || replaces(c, found)))
+		if (address < c->end && (!found || is_better(c, found, tsc)))
 			found = c;
 	}
 	if (!found)
 		return NULL;
+	if (!is_there(found, tsc))
+		tsc = found->from;
 	*low = found->start;
 	*high = found->end;
 	for (size_t i = first; i < next; i++) {
 		c = &jit->codes[i];
-		if (c->end <= address && c->end > *low && (!tsc || c->from <= tsc) &&
-		    replaces(c, found))
+		if (c->end <= address && c->end > *low && is_there(c, tsc) && replaces(c, found))
 			*low = c->end;
 	}
 	for (size_t i = next; i < jit->count && i - next < STEPS_MAX; i++) {
 		c = &jit->codes[i];
 		if (c->start >= *high)
 			break;
-		if ((!tsc || c->from <= tsc) && replaces(c, found))
+		if (is_there(c, tsc) && replaces(c, found))
 			*high = c->start;
 	}
 	return found;

@@ -66,8 +66,9 @@ int symbol_jit_index(struct symbol_jit *jit);
 void symbol_jit_replace(struct symbol_jit *jit);
 
 /*
- * The code that was at `address` at time `tsc`, 0: the last one. [*low, *high) is the part of it
- * that was there at that time. NULL: none is known.
+ * The code that was at `address` at time `tsc`, 0: the last one. Where none was there yet, it is
+ * the first one after that time: something ran there, and the times in a trace are coarse. [*low,
+ * *high) is the part of it that was there. NULL: none is known.
  */
 const struct symbol_jit_code *symbol_jit_find(const struct symbol_jit *jit, uint64_t address,
 					      uint64_t tsc, uint64_t *low, uint64_t *high);

@@ -228,12 +228,13 @@ static void a_jitdump_has_what_was_there_at_a_time(void **state)
 	assert_int_equal(jit.time, 5000);
 	assert_false(jit.is_tsc);
 	assert_false(jit.is_truncated);
-	assert_string_equal(name_at(&jit, 0x1010, 99), "");
+	assert_string_equal(name_at(&jit, 0x1010, 99), "a"); /* the first one */
 	assert_string_equal(name_at(&jit, 0x1010, 199), "a");
 	assert_string_equal(name_at(&jit, 0x1010, 200), "b");
 	assert_string_equal(name_at(&jit, 0x1000, 399), "a");
 	assert_string_equal(name_at(&jit, 0x1010, 0), "c");
-	assert_string_equal(name_at(&jit, 0x2000, 299), "");
+	assert_string_equal(name_at(&jit, 0x2000, 299), "b");
+	assert_string_equal(name_at(&jit, 0x2010, 299), "");
 	assert_string_equal(name_at(&jit, 0x2008, 300), "b");
 
 	code = symbol_jit_find(&jit, 0x1030, 250, &low, &high);

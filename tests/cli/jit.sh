@@ -1,0 +1,55 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Code that a program generates has the names that the program lists it with. What runs, and how
+# often, is known from jit.c.
+. "$PTAH_SOURCE/tests/cli/common.sh"
+
+need qemu-x86_64
+${CC:-cc} -O1 -o jit "$PTAH_SOURCE/tests/cli/jit.c"
+tab=$(printf '\t')
+
+# rows OPTION...: instructions, calls, and name of the generated functions, and what holds them.
+rows() {
+	"$PTAH" report --limit=0 --format=tsv "$@" | grep "$tab\\[JIT\\] tid " | cut -f 2-5 | sort -k 4
+}
+
+# A map for perf has no times: the code that was replaced counts for what replaced it.
+record map.data ./jit map
+pid=$(cat recorded-out)
+map=/tmp/perf-$pid.map
+trap 'rm -f "$map"' EXIT
+cat >wanted <<END
+30${tab}3${tab}[JIT] tid $pid${tab}py::first:/app/a b.py
+100${tab}5${tab}[JIT] tid $pid${tab}py::second:/app/c.py
+END
+equal "instructions of what replaced other code, and of that" \
+	"$(rows map.data | grep third | cut -f 1)" $((7 * 30 + 2 * 40))
+rows map.data | grep -v third >got
+diff wanted got || fail "names of a map for perf"
+
+# A copy beside the recording, and below --symfs, serves when the map is gone.
+rows map.data >before
+mkdir -p moved root/tmp
+cp map.data moved
+mv "$map" "moved/perf-$pid.map"
+rows moved/map.data >got
+diff before got || fail "a map beside the recording"
+rows map.data >got
+[ -s got ] && fail "names without a map"
+mv "moved/perf-$pid.map" root/tmp
+rows --force --symfs=root map.data 2>/dev/null | cut -f 4 >got # the program is not there
+cut -f 4 before | diff - got || fail "a map below --symfs"
+
+# A jitdump has times. The recorder's clock is that of the dump, so that they are used.
+"$PTAH" record --clock=host -o dump.data -- ./jit dump >recorded-out 2>closing ||
+	fail "recording: $(cat closing)"
+pid=$(cat recorded-out)
+[ -e "jit-$pid.dump" ] || fail "no jitdump"
+"$PTAH" script dump.data >all
+for f in first:3:10 second:5:20 gone:7:30 third:2:40; do
+	name=${f%%:*}
+	times=${f#*:}
+	equal "$name" "$(grep -c "[: ]$name[:?]" all || :)" $((${times%:*} * ${times#*:}))
+done
+grep -q "$(printf '\033')" all && fail "a name reaches the terminal as it is"
+exit 0
