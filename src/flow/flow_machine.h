@@ -36,6 +36,13 @@ struct flow_steps {
 	size_t count, capacity;
 };
 
+/* Spans, and what has run since the last one ended. */
+struct flow_spans {
+	struct ptah_span *spans;
+	size_t count, capacity;
+	struct ptah_span open; /* ninsn 0: nothing; `to` is where that leads */
+};
+
 struct return_site {
 	uint64_t ip;
 	struct code_node *call; /* NULL after a flush of the code cache */
@@ -65,6 +72,12 @@ struct ptah_flow {
 	/* Called for every indirect branch with its target, or NULL. */
 	void (*on_indirect)(void *context, const struct code_node *branch, uint64_t to);
 	void *indirect_context;
+
+	/* The bounds of functions, for spans: see ptah_flow_set_bounds(). */
+	ptah_flow_bounds *bounds;
+	void *bounds_context;
+	uint64_t low, high; /* those of the last function that was looked up; equal: none */
+	uint16_t bounds_space;
 
 	struct flow_mark *mark; /* NULL until ptah_flow_mark() is called */
 

@@ -6,6 +6,7 @@
 #include "flow/path_tables.h"
 
 #include "flow/route.h"
+#include "flow/spans.h"
 
 static struct ptah_block block_of(const struct code_node *node, uint8_t flags)
 {
@@ -49,15 +50,29 @@ static uint32_t return_place(struct ptah_flow *f, struct code_node *call)
 	return *code_place(node) >= STRIDE ? *code_place(node) : paths_make_place(f->paths, node);
 }
 
-static struct path *make_path(struct flow_paths *s, const struct route *r, const struct listing *l)
+/* The number of the path at these words, of so many blocks or spans. */
+static uint32_t path_number(const struct flow_paths *s, const void *path, unsigned count)
+{
+	return (uint32_t)((const uint64_t *)path - s->words) / 2 << COUNT_BITS | count;
+}
+
+static void put_open_calls(const struct route *r, struct return_site *sites)
+{
+	for (unsigned i = 0; i < r->pushes; i++)
+		sites[i] = (struct return_site){r->calls[i]->end, r->calls[i],
+						return_place(r->flow, r->calls[i])};
+}
+
+/* Returns the path's number; 0: the tables are full. */
+static uint32_t make_block_path(struct flow_paths *s, const struct route *r,
+				const struct listing *l)
 {
 	struct path *path = (struct path *)paths_new_words(
 	    s, PATH_WORDS + 2 * l->count + SITE_WORDS * r->pushes + l->count + 1);
-	struct return_site *calls;
 	struct ptah_block *blocks;
 
 	if (!path)
-		return NULL;
+		return 0;
 	path->ninsn = l->ninsn;
 	path->blocks = (uint8_t)l->count;
 	path->pushes = (uint8_t)r->pushes;
@@ -66,18 +81,77 @@ static struct path *make_path(struct flow_paths *s, const struct route *r, const
 	for (unsigned i = 0; i < l->count; i++)
 		blocks[i] = block_of((const struct code_node *)(l->nodes[i] & ~UINT64_C(1)),
 				     (uint8_t)((l->nodes[i] & 1) << TAKEN_BIT));
-	calls = open_calls_of(path);
-	for (unsigned i = 0; i < r->pushes; i++)
-		calls[i] = (struct return_site){r->calls[i]->end, r->calls[i],
-						return_place(r->flow, r->calls[i])};
+	put_open_calls(r, open_calls_of(path));
 	memcpy(nodes_of(path), l->nodes, l->count * sizeof(*l->nodes));
 	*node_behind(path) = r->node;
-	return path;
+	return path_number(s, path, path->blocks);
 }
 
-static uint32_t path_number(const struct flow_paths *s, const struct path *p)
+/* Lists the spans that end on a route. Returns how many; *ninsn: instructions after them. */
+static unsigned list_spans(const struct route *r, const struct listing *l, bool open_end,
+			   struct ptah_span *spans, uint32_t *ninsn)
 {
-	return (uint32_t)((const uint64_t *)p - s->words) / 2 << COUNT_BITS | p->blocks;
+	struct flow_spans list = {.spans = spans, .capacity = MAX_BLOCKS};
+
+	for (unsigned i = 0; i < l->count; i++) {
+		const uint64_t taken = l->nodes[i] & 1;
+		const struct code_node *node = (const struct code_node *)(l->nodes[i] - taken);
+		const struct code_node *next =
+		    i + 1 < l->count ? (const struct code_node *)(l->nodes[i + 1] & ~UINT64_C(1))
+				     : r->node;
+		struct ptah_span block = {.ip = node->ip,
+					  .end = node->end,
+					  .to = next->ip,
+					  .ninsn = code_ninsn(node),
+					  .insn_class = node->insn_class,
+					  .last_size = (uint8_t)code_last_size(node),
+					  .flags = (uint8_t)(taken << TAKEN_BIT),
+					  .space = node->space};
+
+		if (open_end && i + 1 == l->count)
+			block.to = 0;
+		flow_add_span(r->flow, &list, &block);
+	}
+	*ninsn = (uint32_t)list.open.ninsn;
+	return (unsigned)list.count;
+}
+
+static uint32_t make_span_path(struct flow_paths *s, const struct route *r, const struct listing *l,
+			       bool open_end)
+{
+	struct ptah_span spans[MAX_BLOCKS];
+	struct span_path *path;
+	struct span_end *ends;
+	uint32_t ninsn;
+	const unsigned n = list_spans(r, l, open_end, spans, &ninsn);
+
+	path = (struct span_path *)paths_new_words(s, SPAN_PATH_WORDS + n * SPAN_END_WORDS +
+							  SITE_WORDS * r->pushes);
+	if (!path)
+		return 0;
+	*path = (struct span_path){.ninsn = ninsn,
+				   .pushes = (uint8_t)r->pushes,
+				   .reach = (uint8_t)r->reach,
+				   .node = open_end ? NULL : r->node};
+	ends = span_ends_of(path);
+	for (unsigned i = 0; i < n; i++) {
+		spans[i].mode = 0;
+		ends[i] = (struct span_end){
+		    .end = spans[i].end, .to = spans[i].to, .ninsn = (uint32_t)spans[i].ninsn};
+		memcpy(&ends[i].word, &spans[i].insn_class, sizeof(ends[i].word));
+	}
+	put_open_calls(r, (struct return_site *)(ends + n));
+	return path_number(s, path, n);
+}
+
+/*
+ * open_end: the path ends at an indirect branch or a return, and what follows differs. 0: the
+ * tables are full.
+ */
+static uint32_t make_path(struct flow_paths *s, const struct route *r, const struct listing *l,
+			  bool open_end)
+{
+	return s->spans ? make_span_path(s, r, l, open_end) : make_block_path(s, r, l);
 }
 
 /* False: the packet is too complex for a path, or the tables are full. */
@@ -85,16 +159,14 @@ static bool make_tnt_path(struct flow_paths *s, struct route *r, struct listing 
 			  unsigned payload, union entry *entry)
 {
 	const enum route_stop stop = route_spend(r, payload);
-	const struct path *path;
 
 	if (stop == ROUTE_RETURN)
 		list_node(l, r->node, false, NULL);
 	if ((stop != ROUTE_SPENT && stop != ROUTE_RETURN) || !r->node || l->count > MAX_BLOCKS)
 		return false;
-	path = make_path(s, r, l);
-	if (!path)
+	entry->path = make_path(s, r, l, stop == ROUTE_RETURN);
+	if (!entry->path)
 		return false;
-	entry->path = path_number(s, path);
 	entry->next = r->reach ? NEXT_PUSHES : 0;
 	if (stop == ROUTE_RETURN) {
 		const uint32_t stop_bit = (uint32_t)1 << (r->left - 1);
@@ -107,7 +179,6 @@ static bool make_tnt_path(struct flow_paths *s, struct route *r, struct listing 
 static bool make_tip_path(struct flow_paths *s, struct route *r, struct listing *l,
 			  union entry *entry)
 {
-	const struct path *path;
 	bool pops;
 
 	if (!route_take_tip(r, &pops) || !flow_is_near_indirect(r->node))
@@ -115,10 +186,9 @@ static bool make_tip_path(struct flow_paths *s, struct route *r, struct listing 
 	list_node(l, r->node, false, NULL);
 	if (l->count > MAX_BLOCKS)
 		return false;
-	path = make_path(s, r, l);
-	if (!path)
+	entry->path = make_path(s, r, l, true);
+	if (!entry->path)
 		return false;
-	entry->path = path_number(s, path);
 	entry->next = (r->reach ? NEXT_PUSHES : 0) | (pops ? NEXT_POPS : 0);
 	return true;
 }

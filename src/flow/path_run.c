@@ -155,33 +155,6 @@ static ALWAYS_INLINE void push_calls(struct ptah_flow *f, struct packet_taker *t
 	to->depth += p->pushes;
 }
 
-/* The flow continues from a node, with the outcomes of a payload. */
-static ALWAYS_INLINE uint32_t leave(struct ptah_flow *f, struct code_node *node, unsigned payload)
-{
-	const unsigned n = highest_bit(payload);
-
-	f->node = node;
-	f->tnt = payload & ((1u << n) - 1);
-	f->tnt_count = n;
-	return 0;
-}
-
-/* The return site's place is not known, or of another mode. */
-NOINLINE static uint32_t find_return(struct ptah_flow *f, const struct return_site *site)
-{
-	struct code_node *call = site->call;
-	int status;
-
-	f->ip = site->ip;
-	f->node = NULL;
-	if (!call || code_mode(call) != f->mode)
-		return 0;
-	if (!call->next[0])
-		call->next[0] = code_find(&f->code, call->end, f->mode, &status);
-	f->node = call->next[0];
-	return f->node ? paths_place_of(f->paths, f->node) : 0;
-}
-
 /* Carries out a return. Returns the site's place, or 0: then the flow is at the site. */
 static ALWAYS_INLINE uint32_t return_from(struct ptah_flow *f, struct packet_taker *to)
 {
@@ -190,7 +163,7 @@ static ALWAYS_INLINE uint32_t return_from(struct ptah_flow *f, struct packet_tak
 
 	to->depth--;
 	if (UNLIKELY(!place)) {
-		place = find_return(f, site);
+		place = paths_find_return(f, site);
 		load_tables(to, f);
 	}
 	return place;
@@ -207,7 +180,7 @@ NOINLINE static uint32_t link_path(struct ptah_flow *f, uint32_t place, unsigned
 	const uint32_t next = paths_place_of(f->paths, node);
 
 	f->paths->rows[place + payload].next |= next;
-	return next ? next : leave(f, node, 1);
+	return next ? next : paths_leave(f, node, 1);
 }
 
 /*
@@ -224,7 +197,7 @@ static ALWAYS_INLINE uint32_t take_outcomes(struct ptah_flow *f, struct packet_t
 		/* A return without an entry on the stack is an error, which the flow reports. */
 		if (UNLIKELY(!find_path(f, to, place, payload, &entry, form) ||
 			     (entry.next & NEXT_POPS && !to->depth)))
-			return leave(f, paths_node_at(f->paths, place), payload);
+			return paths_leave(f, paths_node_at(f->paths, place), payload);
 		put_path(to, entry, form);
 		next = entry.next & ~NEXT_KINDS;
 		if (entry.next & NEXT_PUSHES)
@@ -239,7 +212,7 @@ static ALWAYS_INLINE uint32_t take_outcomes(struct ptah_flow *f, struct packet_t
 		payload = next;
 		place = return_from(f, to);
 		if (UNLIKELY(!place))
-			return leave(f, f->node, payload);
+			return paths_leave(f, f->node, payload);
 		if (payload == 1)
 			return place;
 	}
@@ -263,25 +236,6 @@ static ALWAYS_INLINE uint32_t take_many_outcomes(struct ptah_flow *f, struct pac
 			return 0;
 		}
 	}
-	return place;
-}
-
-static ALWAYS_INLINE size_t slot_of(uint64_t ip)
-{
-	return (size_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 40) % TARGETS;
-}
-
-NOINLINE static uint32_t find_target(struct ptah_flow *f, uint64_t ip, uint32_t context)
-{
-	int status;
-	struct code_node *node = code_find(&f->code, ip, f->mode, &status);
-	uint32_t place;
-
-	f->ip = ip;
-	f->node = node;
-	place = node ? paths_place_of(f->paths, node) : 0;
-	if (place)
-		f->paths->targets[slot_of(ip)] = (struct target){ip, context, place};
 	return place;
 }
 
@@ -309,7 +263,7 @@ NOINLINE static uint32_t resume(struct ptah_flow *f, struct packet_taker *to, ui
 static ALWAYS_INLINE uint32_t go_to_target(struct ptah_flow *f, struct packet_taker *to,
 					   union entry entry, uint64_t ip)
 {
-	const struct target *t = &f->paths->targets[slot_of(ip)];
+	const struct target *t = &f->paths->targets[paths_slot(ip)];
 	uint32_t place;
 
 	put_path(to, entry, to->form);
@@ -321,7 +275,7 @@ static ALWAYS_INLINE uint32_t go_to_target(struct ptah_flow *f, struct packet_ta
 	}
 	place = t->place;
 	if (UNLIKELY(t->ip != ip || t->context != to->context)) {
-		place = find_target(f, ip, to->context);
+		place = paths_find_target(f, ip, to->context);
 		load_tables(to, f);
 	}
 	return place;
@@ -407,7 +361,7 @@ static ALWAYS_INLINE void run(struct ptah_flow *f, struct packet_taker *sink, ui
 	f->stack_depth = to->depth;
 	*sink = copy;
 	if (place)
-		leave(f, paths_node_at(f->paths, place), 1);
+		paths_leave(f, paths_node_at(f->paths, place), 1);
 }
 
 /*
@@ -445,39 +399,11 @@ NOINLINE static void run_steps_timed(struct ptah_flow *f, struct packet_taker *s
 	run(f, sink, place, FORM_STEPS, true);
 }
 
-/* The flow's place, if it is one with a row; else 0. */
-static uint32_t enter(struct ptah_flow *f)
-{
-	int status;
-
-	if (UNLIKELY(!f->paths)) {
-		f->paths = flow_paths_new(!f->no_huge_pages);
-		f->no_paths = !f->paths;
-		if (f->no_paths)
-			return 0;
-	}
-	if (UNLIKELY(f->paths->full))
-		flow_paths_forget(f);
-	if (UNLIKELY(f->paths->mode != f->mode))
-		paths_forget_sites(f);
-	if (UNLIKELY(!f->node))
-		f->node = code_find(&f->code, f->ip, f->mode, &status);
-	if (UNLIKELY(!f->node))
-		return 0;
-	/*
-	 * In the middle of a packet's outcomes the flow makes no new place, but uses one that
-	 * exists.
-	 */
-	if (f->tnt_count)
-		return *code_place(f->node) >= STRIDE ? *code_place(f->node) : 0;
-	return paths_place_of(f->paths, f->node);
-}
-
 void flow_run_paths(struct ptah_flow *f, struct flow_output *out)
 {
 	struct packet_taker to = {.item = out->items + out->count,
 				  .item_end = out->items + out->capacity};
-	const uint32_t place = enter(f);
+	const uint32_t place = paths_enter(f, false);
 
 	if (place)
 		(f->events->time.cyc_seen ? run_items_timed : run_items)(f, &to, place);
@@ -488,7 +414,7 @@ void flow_run_block_paths(struct ptah_flow *f, struct flow_blocks *out)
 {
 	struct ptah_block *block = out->blocks + out->count;
 	struct packet_taker to = {.block = block, .block_end = out->blocks + out->capacity};
-	uint32_t place = enter(f);
+	uint32_t place = paths_enter(f, false);
 
 	if (place && f->tnt_count)
 		place = resume(f, &to, place, FORM_BLOCKS);
@@ -506,7 +432,7 @@ void flow_run_step_paths(struct ptah_flow *f, struct flow_steps *out)
 {
 	struct ptah_step *step = out->steps + out->count;
 	struct packet_taker to = {.step = step, .step_end = out->steps + out->capacity};
-	uint32_t place = enter(f);
+	uint32_t place = paths_enter(f, false);
 
 	if (place && f->tnt_count)
 		place = resume(f, &to, place, FORM_STEPS);

@@ -145,3 +145,61 @@ uint64_t *paths_new_words(struct flow_paths *s, size_t n)
 	s->word_count += n;
 	return words;
 }
+
+NOINLINE uint32_t paths_find_return(struct ptah_flow *f, const struct return_site *site)
+{
+	struct code_node *call = site->call;
+	int status;
+
+	f->ip = site->ip;
+	f->node = NULL;
+	if (!call || code_mode(call) != f->mode)
+		return 0;
+	if (!call->next[0])
+		call->next[0] = code_find(&f->code, call->end, f->mode, &status);
+	f->node = call->next[0];
+	return f->node ? paths_place_of(f->paths, f->node) : 0;
+}
+
+NOINLINE uint32_t paths_find_target(struct ptah_flow *f, uint64_t ip, uint32_t context)
+{
+	int status;
+	struct code_node *node = code_find(&f->code, ip, f->mode, &status);
+	uint32_t place;
+
+	f->ip = ip;
+	f->node = node;
+	place = node ? paths_place_of(f->paths, node) : 0;
+	if (place)
+		f->paths->targets[paths_slot(ip)] = (struct target){ip, context, place};
+	return place;
+}
+
+uint32_t paths_enter(struct ptah_flow *f, bool spans)
+{
+	int status;
+
+	if (UNLIKELY(!f->paths)) {
+		f->paths = flow_paths_new(!f->no_huge_pages);
+		f->no_paths = !f->paths;
+		if (f->no_paths)
+			return 0;
+	}
+	if (UNLIKELY(f->paths->full || f->paths->spans != spans)) {
+		flow_paths_forget(f);
+		f->paths->spans = spans;
+	}
+	if (UNLIKELY(f->paths->mode != f->mode))
+		paths_forget_sites(f);
+	if (UNLIKELY(!f->node))
+		f->node = code_find(&f->code, f->ip, f->mode, &status);
+	if (UNLIKELY(!f->node))
+		return 0;
+	/*
+	 * In the middle of a packet's outcomes the flow makes no new place, but uses one that
+	 * exists.
+	 */
+	if (f->tnt_count)
+		return *code_place(f->node) >= STRIDE ? *code_place(f->node) : 0;
+	return paths_place_of(f->paths, f->node);
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tables of paths, for the three files that share them: path_tables.c makes and grows them,
- * path_learn.c finds out what a packet does, path_run.c takes packets by them.
+ * The tables of paths, for the files that share them: path_tables.c makes and grows them,
+ * path_learn.c finds out what a packet does, path_run.c and span_run.c take packets by them.
  */
 #ifndef PTAH_FLOW_PATH_TABLES_H
 #define PTAH_FLOW_PATH_TABLES_H
@@ -111,6 +111,39 @@ static ALWAYS_INLINE struct code_node **node_behind(const struct path *p)
 	return (struct code_node **)(nodes_of(p) + p->blocks);
 }
 
+/*
+ * In tables for spans a path is this header, then the spans that end in it, and the return sites of
+ * the calls that it leaves open. A path in which no span ends, and after which the place is always
+ * the same, is not stored: its entry has the number of its instructions in place of the path's
+ * position.
+ */
+struct span_path {
+	uint32_t ninsn; /* after the last span */
+	uint8_t pushes, reach;
+	uint8_t reserved[2];
+	struct code_node *node; /* after the packet, if that is always the same */
+};
+
+/* What is always the same about a span, except where its last branch is indirect or a return. */
+struct span_end {
+	uint64_t end, to;
+	uint32_t ninsn; /* in this path */
+	uint32_t word;	/* the lower half of a span's last word: class, size, mode 0, flags */
+};
+
+_Static_assert(sizeof(struct ptah_span) == 64 && offsetof(struct ptah_span, insn_class) == 56 &&
+		   offsetof(struct ptah_span, mode) == 58 &&
+		   offsetof(struct ptah_span, space) == 60,
+	       "the last word of a span");
+
+#define SPAN_PATH_WORDS (sizeof(struct span_path) / 8)
+#define SPAN_END_WORDS	(sizeof(struct span_end) / 8)
+
+static ALWAYS_INLINE struct span_end *span_ends_of(const struct span_path *p)
+{
+	return (struct span_end *)(p + 1);
+}
+
 /* A cache of places by the address of a TIP, one entry for each hash. */
 struct target {
 	uint64_t ip;
@@ -126,6 +159,7 @@ struct flow_paths {
 	uint8_t mode; /* the mode of the places on the return address stack */
 	bool huge;    /* large pages are asked for */
 	bool full;    /* as large as they may be, or out of memory: to be emptied */
+	bool spans;   /* they are tables for spans */
 	struct target targets[TARGETS];
 };
 
@@ -162,6 +196,34 @@ static ALWAYS_INLINE unsigned count_of(union entry entry)
 {
 	return entry.path & ((1u << COUNT_BITS) - 1);
 }
+
+static ALWAYS_INLINE size_t paths_slot(uint64_t ip)
+{
+	return (size_t)(ip * UINT64_C(0x9e3779b97f4a7c15) >> 40) % TARGETS;
+}
+
+/* A return's place, where its site does not have it or has it for another mode; or 0. */
+uint32_t paths_find_return(struct ptah_flow *f, const struct return_site *site);
+
+/* The place of a TIP's target, which the cache does not have; or 0. */
+uint32_t paths_find_target(struct ptah_flow *f, uint64_t ip, uint32_t context);
+
+/* The flow continues from a node, with the outcomes of a payload. */
+static ALWAYS_INLINE uint32_t paths_leave(struct ptah_flow *f, struct code_node *node,
+					  unsigned payload)
+{
+	const unsigned n = highest_bit(payload);
+
+	f->node = node;
+	f->tnt = payload & ((1u << n) - 1);
+	f->tnt_count = n;
+	return 0;
+}
+
+/*
+ * The flow's place, if it is one with a row in tables for spans or for the other forms; else 0.
+ */
+uint32_t paths_enter(struct ptah_flow *f, bool spans);
 
 /*
  * Learns what a payload does at a place, when it is met there for the second time. False: the flow

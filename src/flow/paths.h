@@ -34,4 +34,7 @@ void flow_run_paths(struct ptah_flow *f, struct flow_output *out);
 void flow_run_block_paths(struct ptah_flow *f, struct flow_blocks *out);
 void flow_run_step_paths(struct ptah_flow *f, struct flow_steps *out);
 
+/* The same for spans. What has run since the last one is added up in *out. */
+void flow_run_span_paths(struct ptah_flow *f, struct flow_spans *out);
+
 #endif

@@ -10,6 +10,7 @@
 #include "flow/move.h"
 #include "flow/outcomes.h"
 #include "flow/paths.h"
+#include "flow/spans.h"
 
 /* Is the flow at the near indirect branch that a TIP belongs to, with nothing else to consider? */
 static ALWAYS_INLINE bool is_quick_tip(const struct ptah_flow *f, uint64_t tsc)
@@ -234,6 +235,26 @@ bool ptah_flow_last_block(const struct ptah_flow *f, struct ptah_item *item)
 		return false;
 	*item = f->last;
 	return true;
+}
+
+int ptah_flow_read_spans(struct ptah_flow *f, struct ptah_span *spans, size_t capacity)
+{
+	struct flow_spans out = {.spans = spans};
+
+	if (!f || !spans || capacity < PTAH_FLOW_MIN_SPANS)
+		return PTAH_E_INVAL;
+	out.capacity = (capacity > INT32_MAX ? INT32_MAX : capacity) - 1;
+	flow_follow_image(f);
+	f->low = f->high = 0;
+	while (!f->has_held && !f->paused) {
+		if (!f->has_event && can_run_paths(f))
+			flow_run_span_paths(f, &out);
+		if (out.capacity - out.count < FEW_BLOCKS || !read_block(f))
+			break;
+		flow_add_block(f, &out, &f->held);
+	}
+	flow_close_span(&out);
+	return (int)out.count;
 }
 
 /*

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads a flow in every form and compares with the plainest one (no_paths): the same items, blocks
- * and steps, in a first pass and in a second one over code that is known by then; and the same
- * again after returning to a mark, and event by event.
+ * Reads a flow in every form and compares with the plainest one (no_paths): the same items, blocks,
+ * spans and steps, in a first pass and in a second one over code that is known by then; and the
+ * same again after returning to a mark, and event by event.
  */
 #ifndef PTAH_TESTS_FLOW_FORMS_H
 #define PTAH_TESTS_FLOW_FORMS_H
@@ -123,9 +123,92 @@ static void forms_blocks(struct forms *f, struct ptah_flow *flow)
 	} while (f->same && forms_event(f, flow, "blocks"));
 }
 
+/* Functions of 64 bytes, between which nothing is known of as many. */
+static bool forms_bounds(void *context, unsigned space, uint64_t ip, uint64_t *low, uint64_t *high)
+{
+	(void)context;
+	(void)space;
+	*low = ip & ~UINT64_C(63);
+	*high = *low + 64;
+	return ip & 64;
+}
+
+static uint64_t forms_last_ip(const struct ptah_item *block)
+{
+	return block->end - block->last_size;
+}
+
+/* Whether a span has to end with this block, if `next` is where it leads. */
+static bool forms_ends_span(const struct ptah_item *block, uint64_t next)
+{
+	const bool jumps = block->insn_class == PTAH_INSN_JUMP || block->flags & PTAH_ITEM_TAKEN;
+	uint64_t low, high;
+
+	if (block->insn_class > PTAH_INSN_JUMP && block->insn_class != PTAH_INSN_PTWRITE)
+		return true;
+	if (!forms_bounds(NULL, 0, forms_last_ip(block), &low, &high))
+		return jumps;
+	return next < low || next >= high || (jumps && next == low);
+}
+
+/* The next item, if it is a block; else NULL. */
+static const struct ptah_item *forms_block(const struct forms *f, size_t i)
+{
+	return i < f->count && f->items[i].type == PTAH_ITEM_BLOCK ? &f->items[i] : NULL;
+}
+
+/* Compares a span with the blocks that it consists of. */
+static void forms_span(struct forms *f, const struct ptah_span *span)
+{
+	const struct ptah_item *block = forms_block(f, f->next), *next;
+	uint64_t ninsn = 0;
+
+	if (!block || block->ip != span->ip || block->code.space != span->space ||
+	    block->mode != span->mode) {
+		forms_fail(f, "spans");
+		return;
+	}
+	for (;; block = next) {
+		ninsn += block->ninsn;
+		next = forms_block(f, ++f->next);
+		if (ninsn >= span->ninsn)
+			break;
+		if (!next || forms_ends_span(block, next->ip)) {
+			forms_fail(f, "a span's end");
+			return;
+		}
+	}
+	if (ninsn != span->ninsn || (span->to && next && span->to != next->ip) ||
+	    (!span->to && next && !(block->flags & PTAH_ITEM_UNKNOWN)) ||
+	    (block->flags ^ span->flags) & PTAH_ITEM_SPECULATIVE)
+		forms_fail(f, "a span's length");
+	if (span->insn_class == PTAH_INSN_OTHER && !span->last_size)
+		return;
+	if (span->insn_class != block->insn_class || span->end != block->end ||
+	    span->last_size != block->last_size || span->flags != block->flags ||
+	    span->tsc != block->tsc || span->tsc_error != block->tsc_error ||
+	    span->offset != block->offset || (next && !forms_ends_span(block, next->ip)))
+		forms_fail(f, "a span's last block");
+}
+
+static void forms_spans(struct forms *f, struct ptah_flow *flow)
+{
+	struct ptah_span spans[PTAH_FLOW_MIN_SPANS + 300];
+	const size_t capacity = PTAH_FLOW_MIN_SPANS + f->capacity;
+	int n;
+
+	ptah_flow_set_bounds(flow, forms_bounds, NULL);
+	do {
+		while ((n = ptah_flow_read_spans(flow, spans, capacity)) > 0)
+			for (int i = 0; i < n && f->same; i++)
+				forms_span(f, &spans[i]);
+	} while (f->same && forms_event(f, flow, "spans"));
+}
+
 /* Reads up to two batches in one form or another and rewinds, before each batch that counts. */
 static void forms_again(struct forms *f, struct ptah_flow *flow)
 {
+	struct ptah_span spans[PTAH_FLOW_MIN_SPANS];
 	unsigned chance = (unsigned)f->next;
 	int n;
 
@@ -136,9 +219,13 @@ static void forms_again(struct forms *f, struct ptah_flow *flow)
 			abort();
 		for (unsigned i = chance % 3; i; i--) {
 			chance = chance * 1103515245 + 12345;
-			if (chance >> 16 & 1)
-				forms_read_blocks(f, flow, 1 + chance % 300);
-			forms_read(f, flow, 1 + chance % f->capacity);
+			if ((chance >> 17 & 7) == 1) {
+				ptah_flow_read_spans(flow, spans, PTAH_FLOW_MIN_SPANS);
+			} else {
+				if (chance >> 16 & 1)
+					forms_read_blocks(f, flow, 1 + chance % 300);
+				forms_read(f, flow, 1 + chance % f->capacity);
+			}
 			if (ptah_flow_rewind(flow) < 0)
 				forms_fail(f, "rewind");
 			f->next = from;
@@ -222,7 +309,8 @@ static inline bool forms_equal(const struct ptah_image *image,
 			       const struct ptah_flow_config *config, const uint8_t *trace,
 			       size_t size, size_t chunk, size_t capacity)
 {
-	static forms_drain *const drains[] = {forms_items, forms_blocks, forms_steps, forms_again};
+	static forms_drain *const drains[] = {forms_items, forms_blocks, forms_steps, forms_again,
+					      forms_spans};
 	struct forms f = {.image = image,
 			  .trace = trace,
 			  .size = size,

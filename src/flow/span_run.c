@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Carries out packets whose paths are remembered (path_tables.h), for callers that read spans.
+ * Where no span ends in a packet, and of most programs that is so for two packets in three, its
+ * instructions are added up and nothing is written.
+ */
+#include "flow/path_tables.h"
+
+/* The caller's array, and what changes with every packet: as in path_run.c. */
+struct packet_taker {
+	struct ptah_flow *flow;
+	const uint8_t *end; /* see packet_loop.h */
+	uint32_t context;   /* of the places in this address space and mode, plus 1 */
+	struct ptah_span *span, *span_end;
+	/* What has run since the last span ended. */
+	uint64_t ip, ninsn;
+	word_pair now; /* tsc, offset */
+	uint64_t cycles;
+	uint64_t tail;	      /* the last word of each span: mode, space and the like */
+	const uint8_t *moved; /* the last packet with outcomes or a target, or NULL */
+	unsigned top, depth;  /* of the return address stack */
+	/* The tables, until learning moves them. */
+	union entry *rows;
+	const uint64_t *words;
+};
+
+static ALWAYS_INLINE void load_tables(struct packet_taker *t)
+{
+	t->rows = t->flow->paths->rows;
+	t->words = t->flow->paths->words;
+}
+
+static ALWAYS_INLINE struct span_path *span_path_of(const struct packet_taker *t, union entry entry)
+{
+	return (struct span_path *)path_of(t->words, entry);
+}
+
+/* An entry of a path in which no span ends, and after which the place is always the same. */
+static ALWAYS_INLINE bool is_plain(union entry entry)
+{
+	return !count_of(entry) && entry.next;
+}
+
+/* Writes the spans that end in a path. */
+static ALWAYS_INLINE void put_spans(struct packet_taker *t, const struct span_path *p, unsigned n)
+{
+	const struct span_end *from = span_ends_of(p), *const end = from + n;
+	struct ptah_span *span = t->span;
+	uint64_t ip = t->ip, ninsn = t->ninsn;
+
+	for (; from < end; from++, span++) {
+		const word_pair words[4] = {{ip, from->end},
+					    {from->to, t->now[0]},
+					    {t->now[1], t->cycles},
+					    {ninsn + from->ninsn, t->tail | from->word}};
+
+		memcpy(span, words, sizeof(words));
+		ip = from->to;
+		ninsn = 0;
+	}
+	t->span = span;
+	t->ip = ip;
+	t->ninsn = ninsn + p->ninsn;
+}
+
+/* The last span ended with an indirect branch or a return to here. */
+static ALWAYS_INLINE void lead_to(struct packet_taker *t, uint64_t ip)
+{
+	t->span[-1].to = ip;
+	t->ip = ip;
+}
+
+/* Applies a path to the return address stack. */
+static ALWAYS_INLINE void push_calls(struct packet_taker *t, const struct span_path *p, unsigned n)
+{
+	const struct return_site *calls = (const struct return_site *)(span_ends_of(p) + n);
+
+	/* SDM: a push onto a full stack drops the oldest entry. */
+	if (UNLIKELY(t->depth + p->reach > STACK_SIZE))
+		t->depth = STACK_SIZE - p->reach;
+	for (unsigned i = 0; i < p->pushes; i++)
+		t->flow->stack[t->top++ % STACK_SIZE] = calls[i];
+	t->depth += p->pushes;
+}
+
+/* Carries out a return. Returns the site's place, or 0: then the flow is at the site. */
+static ALWAYS_INLINE uint32_t return_from(struct packet_taker *t)
+{
+	const struct return_site *site = &t->flow->stack[--t->top % STACK_SIZE];
+	uint32_t place = site->place;
+
+	lead_to(t, site->ip);
+	t->depth--;
+	if (UNLIKELY(!place)) {
+		place = paths_find_return(t->flow, site);
+		load_tables(t);
+	}
+	return place;
+}
+
+/*
+ * Finds the place after a path and records it for the next time. 0: the node there is no place, and
+ * the flow is at it.
+ */
+NOINLINE static uint32_t link_path(struct ptah_flow *f, uint32_t place, unsigned payload)
+{
+	const union entry entry = f->paths->rows[place + payload];
+	const struct span_path *p = (struct span_path *)path_of(f->paths->words, entry);
+	struct code_node *node = p->node;
+	const uint32_t ninsn = p->ninsn, next = paths_place_of(f->paths, node);
+
+	if (!next)
+		return paths_leave(f, node, 1);
+	f->paths->rows[place + payload].next |= next;
+	if (!count_of(entry))
+		f->paths->rows[place + payload].path = ninsn << COUNT_BITS;
+	return next;
+}
+
+/*
+ * Takes outcomes that one entry does not take by itself: a path that is not known yet, that ends
+ * spans, or that is not linked to the place after it. Otherwise as take_outcomes().
+ */
+static ALWAYS_INLINE uint32_t take_spans(struct packet_taker *t, uint32_t place, unsigned payload)
+{
+	struct ptah_flow *f = t->flow;
+
+	for (;;) {
+		union entry entry = t->rows[place + payload];
+		const struct span_path *p;
+		unsigned n;
+
+		if (UNLIKELY(entry.path < PATH_FIRST)) {
+			const bool known = paths_learn(f, place, payload);
+
+			load_tables(t);
+			if (!known)
+				return paths_leave(f, paths_node_at(f->paths, place), payload);
+			entry = t->rows[place + payload];
+		}
+		if (is_plain(entry)) {
+			t->ninsn += entry.path >> COUNT_BITS;
+			return entry.next;
+		}
+		n = count_of(entry);
+		/* A return without an entry on the stack is an error, which the flow reports. */
+		if (UNLIKELY(t->span_end - t->span < n || (entry.next & NEXT_POPS && !t->depth)))
+			return paths_leave(f, paths_node_at(f->paths, place), payload);
+		p = span_path_of(t, entry);
+		put_spans(t, p, n);
+		if (entry.next & NEXT_PUSHES)
+			push_calls(t, p, n);
+		if (!(entry.next & NEXT_POPS)) {
+			uint32_t next = entry.next & ~NEXT_KINDS;
+
+			if (UNLIKELY(!next)) {
+				next = link_path(f, place, payload);
+				load_tables(t);
+			}
+			return next;
+		}
+		payload = entry.next & ~NEXT_KINDS;
+		place = return_from(t);
+		if (UNLIKELY(!place))
+			return paths_leave(f, f->node, payload);
+		if (payload == 1)
+			return place;
+	}
+}
+
+/*
+ * Takes the outcomes of a TNT-8 or of a part of one. Returns the place after them. 0: the flow is
+ * at the place reached, with the outcomes that are left.
+ */
+static ALWAYS_INLINE uint32_t take_outcomes(struct packet_taker *t, uint32_t place,
+					    unsigned payload)
+{
+	const union entry entry = t->rows[place + payload];
+
+	/* Neither of the small numbers for paths that are not known has a place after it. */
+	if (is_plain(entry)) {
+		t->ninsn += entry.path >> COUNT_BITS;
+		return entry.next;
+	}
+	return take_spans(t, place, payload);
+}
+
+/* Takes more outcomes than a TNT-8 has, six at a time. */
+static ALWAYS_INLINE uint32_t take_many_outcomes(struct packet_taker *t, uint32_t place,
+						 uint64_t payload)
+{
+	struct ptah_flow *f = t->flow;
+	unsigned left = highest_bit(payload);
+
+	while (left) {
+		const unsigned n = left < 6 ? left : 6;
+		const uint64_t bits = payload >> (left - n) & ((1u << n) - 1);
+
+		left -= n;
+		place = take_outcomes(t, place, 1u << n | (unsigned)bits);
+		if (!place) { /* the flow gets the remaining outcomes as well */
+			f->tnt = f->tnt << left | (payload & ((UINT64_C(1) << left) - 1));
+			f->tnt_count += left;
+			return 0;
+		}
+	}
+	return place;
+}
+
+/* What packet_loop.h needs to be defined. */
+
+typedef uint32_t place_number;
+
+/* The packet at `pos` moves the flow. */
+static ALWAYS_INLINE void move(struct packet_taker *t, const uint8_t *pos)
+{
+	t->moved = pos;
+	t->now[1] = event_offset(t->flow->events, pos);
+}
+
+static ALWAYS_INLINE uint32_t take_tnt(struct packet_taker *t, uint32_t place, unsigned payload,
+				       const uint8_t *pos)
+{
+	move(t, pos);
+	return take_outcomes(t, place, payload);
+}
+
+static ALWAYS_INLINE uint32_t take_tnt_64(struct packet_taker *t, uint32_t place,
+					  const uint8_t *pos)
+{
+	move(t, pos);
+	return take_many_outcomes(t, place, load_le64(pos) >> 16);
+}
+
+static ALWAYS_INLINE bool take_tip(struct packet_taker *t, uint32_t *place, const uint8_t *pos,
+				   uint64_t ip)
+{
+	const struct target *target = &t->flow->paths->targets[paths_slot(ip)];
+	union entry entry = t->rows[*place];
+	const struct span_path *p;
+	unsigned n;
+
+	if (UNLIKELY(entry.path < PATH_FIRST)) {
+		const bool known = paths_learn(t->flow, *place, 0);
+
+		load_tables(t);
+		if (!known)
+			return false;
+		entry = t->rows[*place];
+	}
+	n = count_of(entry);
+	if (UNLIKELY(t->span_end - t->span < n))
+		return false;
+	move(t, pos);
+	p = span_path_of(t, entry);
+	put_spans(t, p, n);
+	lead_to(t, ip);
+	if (entry.next & NEXT_PUSHES)
+		push_calls(t, p, n);
+	if (entry.next & NEXT_POPS && t->depth) {
+		t->depth--;
+		t->top--;
+	}
+	*place = target->place;
+	if (UNLIKELY(target->ip != ip || target->context != t->context)) {
+		*place = paths_find_target(t->flow, ip, t->context);
+		load_tables(t);
+	}
+	return true;
+}
+
+/* Spans have the flow's time from here on. */
+static ALWAYS_INLINE void load_time(struct packet_taker *t)
+{
+	const struct ptah_flow *f = t->flow;
+	const struct ptah_span last = {
+	    .mode = f->mode, .space = f->code.space, .tsc_error = f->tsc_error};
+
+	memcpy(&t->tail, &last.insn_class, sizeof(t->tail));
+	t->now[0] = f->tsc;
+	t->cycles = f->events->time.total_cycles;
+}
+
+static ALWAYS_INLINE void take_time(struct packet_taker *t)
+{
+	flow_set_time(t->flow, t->flow->offset);
+	load_time(t);
+}
+
+static ALWAYS_INLINE void take_cyc(struct packet_taker *t, struct event_cycles *cycles)
+{
+	event_settle_cycles(t->flow->events, cycles, t->flow->time_limit);
+	take_time(t);
+}
+
+#include "flow/packet_loop.h"
+
+/* Takes packets from the event decoder's position on, as long as their paths are known. */
+static ALWAYS_INLINE void run(struct packet_taker *taker, uint32_t place, bool timed)
+{
+	struct packet_taker copy = *taker, *const t = &copy;
+	struct ptah_flow *f = t->flow;
+
+	if (f->tnt_count) { /* for which there was no room, or that a path did not use */
+		const uint64_t stop_bit = UINT64_C(1) << f->tnt_count;
+		const uint64_t payload = stop_bit | (f->tnt & (stop_bit - 1));
+
+		f->tnt_count = 0;
+		place = take_many_outcomes(t, place, payload);
+	}
+	if (place)
+		place = loop_over_packets(t, place, timed);
+	if (t->moved)
+		f->offset = event_offset(f->events, t->moved);
+	f->stack_top = t->top;
+	f->stack_depth = t->depth;
+	*taker = copy;
+	if (place)
+		paths_leave(f, paths_node_at(f->paths, place), 1);
+}
+
+NOINLINE static void run_timed(struct packet_taker *taker, uint32_t place)
+{
+	run(taker, place, true);
+}
+
+NOINLINE static void run_untimed(struct packet_taker *taker, uint32_t place)
+{
+	run(taker, place, false);
+}
+
+void flow_run_span_paths(struct ptah_flow *f, struct flow_spans *out)
+{
+	struct ptah_span *first = out->spans + out->count, *open = &out->open;
+	const uint32_t place = paths_enter(f, true);
+	struct packet_taker t = {.flow = f,
+				 .end = f->events->end - LOOP_LOOK,
+				 .context = ((uint32_t)f->code.space << 2 | f->mode) + 1,
+				 .span = first,
+				 .span_end = out->spans + out->capacity,
+				 .ip = open->ip,
+				 .ninsn = open->ninsn,
+				 .now = {f->tsc, f->offset},
+				 .top = f->stack_top,
+				 .depth = f->stack_depth};
+
+	if (!place)
+		return;
+	load_tables(&t);
+	load_time(&t);
+	if (!open->ninsn)
+		t.ip = paths_node_at(f->paths, place)->ip;
+	(f->events->time.cyc_seen ? run_timed : run_untimed)(&t, place);
+	for (; UNLIKELY(f->speculative && first < t.span); first++)
+		first->flags |= f->speculative;
+	*open = (struct ptah_span){.ip = t.ip,
+				   .to = f->node ? f->node->ip : f->ip,
+				   .tsc = t.now[0],
+				   .offset = t.now[1],
+				   .cycles = t.cycles,
+				   .ninsn = t.ninsn,
+				   .mode = f->mode,
+				   .flags = f->speculative,
+				   .space = f->code.space,
+				   .tsc_error = f->tsc_error};
+	out->count = (size_t)(t.span - out->spans);
+}
