@@ -64,6 +64,7 @@ typedef struct bench_result bench_decoder(const struct bench_trace *trace, size_
 
 /* These decode the first `size` bytes. */
 bench_decoder bench_ptah_packets, bench_ptah_single, bench_ptah_blocks, bench_ptah_insns;
+bench_decoder bench_ptah_spans, bench_ptah_spans_warm;
 bench_decoder bench_ptah_insn_hash, bench_ptah_counts, bench_ptah_items;
 bench_decoder bench_libipt_packets, bench_libipt_blocks, bench_libipt_insns;
 

@@ -145,6 +145,38 @@ static struct bench_result count_blocks(struct ptah_flow *flow)
 	return result;
 }
 
+/* Calls, returns and the like, with how many instructions ran between them, and times. */
+static struct bench_result count_spans(struct ptah_flow *flow)
+{
+	struct bench_result result = {0};
+	struct ptah_span spans[512];
+	struct ptah_item item;
+	uint64_t seen = 0;
+	int n;
+
+	do {
+		while ((n = ptah_flow_read_spans(flow, spans, 512)) > 0) {
+			for (int i = 0; i < n; i++) {
+				result.count += spans[i].ninsn;
+				seen += spans[i].ip ^ spans[i].to;
+			}
+		}
+		n = ptah_flow_read(flow, &item, 1);
+		result.errors += n > 0 && item.type == PTAH_ITEM_ERROR;
+	} while (n > 0);
+	bench_seen = seen;
+	return result;
+}
+
+struct bench_result bench_ptah_spans(const struct bench_trace *trace, size_t size)
+{
+	struct ptah_flow *flow = start(trace, size);
+	struct bench_result result = count_spans(flow);
+
+	ptah_flow_free(flow);
+	return result;
+}
+
 struct bench_result bench_ptah_items(const struct bench_trace *trace, size_t size)
 {
 	struct ptah_flow *flow = start(trace, size);
@@ -181,6 +213,11 @@ static struct ptah_flow *start_warm(const struct bench_trace *trace, size_t size
 struct bench_result bench_ptah_items_warm(const struct bench_trace *trace, size_t size)
 {
 	return count_items(start_warm(trace, size));
+}
+
+struct bench_result bench_ptah_spans_warm(const struct bench_trace *trace, size_t size)
+{
+	return count_spans(start_warm(trace, size));
 }
 
 struct bench_result bench_ptah_blocks_warm(const struct bench_trace *trace, size_t size)
