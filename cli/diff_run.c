@@ -5,6 +5,7 @@
 #include "saved_counts.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +87,7 @@ static int list_functions(struct diff_run *run)
 		run->entries[run->count++] =
 		    (struct diff_entry){.path = path,
 					.name = f->name.mangled ? f->name.mangled : "",
+					.shown = f->name.symbol,
 					.other_name = f->name.symbol && !f->name.named ? "" : NULL,
 					.build_id = file ? file->build_id : NULL,
 					.build_id_size = file ? file->build_id_size : 0,
@@ -95,14 +97,22 @@ static int list_functions(struct diff_run *run)
 	return 0;
 }
 
-/* Keeps a text as long as the run. NULL when out of memory. */
-static const char *keep_text(struct diff_run *run, const char *text)
-{
-	char *copy = strdup(text);
+/* Keeps a text of names and numbers as long as the run. NULL when out of memory. */
+static const char *keep_text(struct diff_run *run, const char *format, ...) PRINTF_LIKE(2, 3);
 
-	if (copy)
-		run->texts[run->text_count++] = copy;
-	return copy;
+static const char *keep_text(struct diff_run *run, const char *format, ...)
+{
+	va_list args;
+	char *text;
+	int n;
+
+	va_start(args, format);
+	n = vasprintf(&text, format, args);
+	va_end(args);
+	if (n < 0)
+		return NULL;
+	run->texts[run->text_count++] = text;
+	return text;
 }
 
 /*
@@ -116,29 +126,35 @@ static int add_branch(struct diff_run *run, const struct profile_row *branch)
 	    ptah_counts_find(run->counts, branch->process, branch->from);
 	const uint64_t offset =
 	    file ? file->file_offset + (branch->from - file->address) : branch->from;
-	const char *exact, *other = "";
-	char text[4096];
+	struct diff_entry e = {.path = name->path ? name->path : name->dso,
+			       .other_name = "",
+			       .build_id = file ? file->build_id : NULL,
+			       .build_id_size = file ? file->build_id_size : 0,
+			       .value = branch->count,
+			       .calls = branch->taken};
 
-	if (name->symbol)
-		snprintf(text, sizeof(text), "%s+0x%" PRIx64, name->symbol, name->offset);
-	else
-		snprintf(text, sizeof(text), "0x%" PRIx64, offset);
-	exact = keep_text(run, text);
-	if (name->symbol && name->named) {
-		snprintf(text, sizeof(text), "%s: all branches", name->symbol);
-		other = keep_text(run, text);
+	if (name->symbol) {
+		e.name = keep_text(run, "%s+0x%" PRIx64, name->mangled, name->offset);
+		e.shown = keep_text(run, "%s+0x%" PRIx64, name->symbol, name->offset);
+	} else {
+		e.name = e.shown = keep_text(run, "0x%" PRIx64, offset);
 	}
-	if (!exact || !other)
+	if (name->symbol && name->named) {
+		e.other_name = keep_text(run, "%s: all branches", name->mangled);
+		e.other_shown = keep_text(run, "%s: all branches", name->symbol);
+	}
+	if (!e.name || !e.shown || !e.other_name || (*e.other_name && !e.other_shown))
 		return PTAH_E_NOMEM;
-	run->entries[run->count++] =
-	    (struct diff_entry){.path = name->path ? name->path : name->dso,
-				.name = exact,
-				.other_name = other,
-				.build_id = file ? file->build_id : NULL,
-				.build_id_size = file ? file->build_id_size : 0,
-				.value = branch->count,
-				.calls = branch->taken};
+	run->entries[run->count++] = e;
 	return 0;
+}
+
+/* Names are looked up process by process. */
+static int by_process(const void *a, const void *b)
+{
+	const struct profile_row *x = a, *y = b;
+
+	return x->process < y->process ? -1 : x->process > y->process;
 }
 
 static int list_branches(struct diff_run *run)
@@ -148,10 +164,12 @@ static int list_branches(struct diff_run *run)
 
 	if (status >= 0) {
 		run->entries = calloc(rows.count + 1, sizeof(*run->entries));
-		run->texts = calloc(2 * rows.count + 1, sizeof(*run->texts));
+		run->texts = calloc(4 * rows.count + 1, sizeof(*run->texts));
 		if (!run->entries || !run->texts)
 			status = PTAH_E_NOMEM;
 	}
+	if (status >= 0 && rows.count)
+		qsort(rows.row, rows.count, sizeof(*rows.row), by_process);
 	for (size_t i = 0; i < rows.count && status >= 0; i++)
 		status = add_branch(run, &rows.row[i]);
 	free(rows.row);

@@ -58,7 +58,7 @@ static const char *last_part(const char *path)
 
 static const char *shown_name(const struct diff_row *row)
 {
-	return row->name[0] ? row->name : "[no name]";
+	return row->shown[0] ? row->shown : "[no name]";
 }
 
 static const char *value_word(const struct diff_view *v)
@@ -104,35 +104,44 @@ static void put_head(struct diff_view *v)
 	out_char(v->out, '\n');
 }
 
+/* The columns before the name. */
+#define NUMBER_COLUMNS 91
+
+static void put_row(struct diff_view *v, const struct diff_row *r)
+{
+	const uint64_t old = r->value[DIFF_OLD], new = r->value[DIFF_NEW];
+	const char *object = last_part(r->path);
+	const unsigned rest = pretty_rest(v->out, NUMBER_COLUMNS + 3 + pretty_columns(object));
+	char a[34], b[32], c[32], d[32], e[32], f[32];
+
+	pretty_style(v->out, new > old ? PRETTY_BAD : new < old ? PRETTY_GOOD : PRETTY_PLAIN);
+	out_format(v->out, "%15s %9s", signed_text(old, new, a), change_text(r, b));
+	pretty_style(v->out, PRETTY_PLAIN);
+	out_format(v->out, " %17s %17s %13s %13s  ", r->in[DIFF_OLD] ? pretty_number(old, c) : "-",
+		   r->in[DIFF_NEW] ? pretty_number(new, d) : "-",
+		   r->in[DIFF_OLD] ? pretty_number(r->calls[DIFF_OLD], e) : "-",
+		   r->in[DIFF_NEW] ? pretty_number(r->calls[DIFF_NEW], f) : "-");
+	pretty_name(v->out, shown_name(r), rest);
+	out_text(v->out, " (");
+	out_clean(v->out, object);
+	out_text(v->out, ")\n");
+}
+
 static void put_text(void *view)
 {
 	struct diff_view *v = view;
-	char a[34], b[32], c[32], d[32], e[32], f[32];
 
 	put_head(v);
 	if (!v->count) {
 		out_text(v->out, "nothing changed\n");
 		return;
 	}
-	out_format(v->out, "%15s %9s %17s %17s %13s %13s  %s\n", "difference", "change", "old",
-		   "new", v->by == DIFF_BRANCHES ? "taken, old" : "calls, old",
-		   v->by == DIFF_BRANCHES ? "taken, new" : "calls, new",
-		   v->by == DIFF_FUNCTIONS ? "function (object)" : "place");
-	for (size_t i = 0; i < v->shown; i++) {
-		const struct diff_row *r = &v->rows[i];
-
-		out_format(v->out, "%15s %9s %17s %17s %13s %13s  ",
-			   signed_text(r->value[DIFF_OLD], r->value[DIFF_NEW], a),
-			   change_text(r, b),
-			   r->in[DIFF_OLD] ? pretty_number(r->value[DIFF_OLD], c) : "-",
-			   r->in[DIFF_NEW] ? pretty_number(r->value[DIFF_NEW], d) : "-",
-			   r->in[DIFF_OLD] ? pretty_number(r->calls[DIFF_OLD], e) : "-",
-			   r->in[DIFF_NEW] ? pretty_number(r->calls[DIFF_NEW], f) : "-");
-		out_clean(v->out, shown_name(r));
-		out_text(v->out, " (");
-		out_clean(v->out, last_part(r->path));
-		out_text(v->out, ")\n");
-	}
+	pretty_head(v->out, "%15s %9s %17s %17s %13s %13s  %s\n", "difference", "change", "old",
+		    "new", v->by == DIFF_BRANCHES ? "taken, old" : "calls, old",
+		    v->by == DIFF_BRANCHES ? "taken, new" : "calls, new",
+		    v->by == DIFF_FUNCTIONS ? "function (object)" : "place");
+	for (size_t i = 0; i < v->shown; i++)
+		put_row(v, &v->rows[i]);
 	if (v->shown < v->count)
 		out_format(v->out, "%zu more (--limit=0 shows all)\n", v->count - v->shown);
 }
@@ -142,8 +151,8 @@ struct flat {
 	int64_t difference;
 	double percent;
 	uint64_t value[DIFF_SIDES], calls[DIFF_SIDES];
-	const char *status, *object, *name;
-	bool has_percent;
+	const char *status, *object, *name, *mangled;
+	bool has_percent, is_mangled;
 };
 
 static const struct field fields[] = {
@@ -156,6 +165,8 @@ static const struct field fields[] = {
     FIELD(struct flat, "calls_new", FIELD_NUMBER, calls[DIFF_NEW]),
     FIELD(struct flat, "object", FIELD_STRING, object),
     FIELD(struct flat, "name", FIELD_STRING, name),
+    {NULL, "mangled", FIELD_STRING, offsetof(struct flat, mangled), 0,
+     offsetof(struct flat, is_mangled)},
     FIELD_JSON(struct flat, "status", FIELD_STRING, status),
 };
 
@@ -169,6 +180,8 @@ static const struct field branch_fields[] = {
     FIELD(struct flat, "taken_new", FIELD_NUMBER, calls[DIFF_NEW]),
     FIELD(struct flat, "object", FIELD_STRING, object),
     FIELD(struct flat, "name", FIELD_STRING, name),
+    {NULL, "mangled", FIELD_STRING, offsetof(struct flat, mangled), 0,
+     offsetof(struct flat, is_mangled)},
     FIELD_JSON(struct flat, "status", FIELD_STRING, status),
 };
 
@@ -186,7 +199,9 @@ static struct flat flatten(const struct diff_row *r)
 	    .calls = {r->calls[DIFF_OLD], r->calls[DIFF_NEW]},
 	    .status = status_of(r),
 	    .object = r->path,
-	    .name = r->name[0] ? r->name : NULL,
+	    .name = r->shown[0] ? r->shown : NULL,
+	    .mangled = r->name != r->shown && strcmp(r->name, r->shown) ? r->name : NULL,
+	    .is_mangled = r->name != r->shown && strcmp(r->name, r->shown) != 0,
 	};
 }
 

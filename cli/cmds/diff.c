@@ -28,7 +28,8 @@ static const struct option_def diff_options[] = {
      .at = offsetof(struct options, ignore),
      .arg = "REGEX",
      .help = "leave out what has such a name or object",
-     .man = "Leave out rows whose name, or the path of whose object, matches this extended regular "
+     .man = "Leave out rows whose name, mangled or not, or the path of whose object, matches this "
+	    "extended regular "
 	    "expression (`regex`(7)). They are not in the totals either, but in a line of "
 	    "their own."},
     {.name = "fail-over",
@@ -100,6 +101,7 @@ static int read_limits(const struct options *o, struct limits *l)
 static bool is_ignored(const struct limits *l, const struct diff_row *row)
 {
 	return l->is_set && (!regexec(&l->ignore, row->name, 0, NULL, 0) ||
+			     !regexec(&l->ignore, row->shown, 0, NULL, 0) ||
 			     !regexec(&l->ignore, row->path, 0, NULL, 0));
 }
 
@@ -158,9 +160,9 @@ static int judge(const struct diff_view *v, const struct limits *l)
 			continue;
 		return isfinite(each)
 			   ? fail(&command_diff, "%s is %.2f %% above (--fail-over-each=%g)",
-				  r->name[0] ? r->name : r->path, each, l->each)
+				  r->shown[0] ? r->shown : r->path, each, l->each)
 			   : fail(&command_diff, "%s is new (--fail-over-each=%g)",
-				  r->name[0] ? r->name : r->path, l->each);
+				  r->shown[0] ? r->shown : r->path, l->each);
 	}
 	return status;
 }

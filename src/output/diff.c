@@ -219,8 +219,13 @@ static void merge_entries(struct object *o)
 
 static void use_other_names(struct object *o)
 {
-	for (size_t i = 0; i < o->count; i++)
-		o->entries[i].name = other_name(&o->entries[i]);
+	for (size_t i = 0; i < o->count; i++) {
+		struct diff_entry *e = &o->entries[i];
+
+		if (e->other_name)
+			e->shown = e->other_shown;
+		e->name = other_name(e);
+	}
 }
 
 static bool is_same_file(const struct object *x, const struct object *y)
@@ -238,7 +243,9 @@ static void put(struct diff *d, const struct diff_entry *old, const struct diff_
 	const struct diff_entry *shown = new ? new : old;
 	struct diff_row *row = &d->rows[d->count++];
 
-	*row = (struct diff_row){.path = shown->path, .name = shown->name};
+	*row = (struct diff_row){.path = shown->path,
+				 .name = shown->name,
+				 .shown = shown->shown ? shown->shown : shown->name};
 	if (old) {
 		row->in[DIFF_OLD] = true;
 		row->value[DIFF_OLD] = old->value;

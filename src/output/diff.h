@@ -19,6 +19,8 @@ struct diff_entry {
 	 * an address means nothing there and is "" then; entries of one name are added up.
 	 */
 	const char *other_name;
+	/* The names as people read them; NULL: the same. */
+	const char *shown, *other_shown;
 	const uint8_t *build_id; /* of the object */
 	size_t build_id_size;	 /* 0: not known */
 	uint64_t value;		 /* what is compared: instructions, or executions */
@@ -34,7 +36,7 @@ enum diff_side {
 
 struct diff_row {
 	const char *path; /* in the new run, if it is there */
-	const char *name;
+	const char *name, *shown;
 	bool in[DIFF_SIDES]; /* false: it did not run there */
 	uint64_t value[DIFF_SIDES], calls[DIFF_SIDES];
 };
