@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads one run for `ptah diff`, and lists what it counted by function (diff_run.h). */
 #include "diff_run.h"
+#include "output/annotate.h"
 #include "profile_rows.h"
 #include "saved_counts.h"
 
@@ -54,12 +55,37 @@ static int list_files(struct diff_run *run)
 	return 0;
 }
 
-static const struct ptah_counts_file *file_of(const struct diff_run *run, const char *path)
+void diff_run_identify(const struct diff_run *run, struct diff_entry *entry)
 {
-	for (size_t i = 0; i < run->file_count; i++)
-		if (!strcmp(run->files[i].path, path))
-			return &run->files[i];
-	return NULL;
+	for (size_t i = 0; i < run->file_count; i++) {
+		if (strcmp(run->files[i].path, entry->path))
+			continue;
+		entry->build_id = run->files[i].build_id;
+		entry->build_id_size = run->files[i].build_id_size;
+		return;
+	}
+}
+
+int diff_run_reserve(struct diff_run *run, size_t n, size_t texts)
+{
+	run->entries = calloc(n + 1, sizeof(*run->entries));
+	run->texts = calloc(texts * n + 1, sizeof(*run->texts));
+	return run->entries && run->texts ? 0 : PTAH_E_NOMEM;
+}
+
+const char *diff_run_text(struct diff_run *run, const char *format, ...)
+{
+	va_list args;
+	char *text;
+	int n;
+
+	va_start(args, format);
+	n = vasprintf(&text, format, args);
+	va_end(args);
+	if (n < 0)
+		return NULL;
+	run->texts[run->text_count++] = text;
+	return text;
 }
 
 static int list_functions(struct diff_run *run)
@@ -76,43 +102,20 @@ static int list_functions(struct diff_run *run)
 	hotspots_free(counter);
 	if (status < 0)
 		return status;
-	run->entries = calloc(n + 1, sizeof(*run->entries));
-	if (!run->entries)
-		return PTAH_E_NOMEM;
-	for (size_t i = 0; i < n; i++) {
+	status = diff_run_reserve(run, n, 0);
+	for (size_t i = 0; i < n && status >= 0; i++) {
 		const struct hotspot *f = &run->functions[i];
-		const char *path = f->name.path ? f->name.path : f->name.dso;
-		const struct ptah_counts_file *file = file_of(run, path);
+		struct diff_entry *e = &run->entries[run->count++];
 
-		run->entries[run->count++] =
-		    (struct diff_entry){.path = path,
-					.name = f->name.mangled ? f->name.mangled : "",
-					.shown = f->name.symbol,
-					.other_name = f->name.symbol && !f->name.named ? "" : NULL,
-					.build_id = file ? file->build_id : NULL,
-					.build_id_size = file ? file->build_id_size : 0,
-					.value = f->instructions,
-					.calls = f->calls};
+		*e = (struct diff_entry){.path = f->name.path ? f->name.path : f->name.dso,
+					 .name = f->name.mangled ? f->name.mangled : "",
+					 .shown = f->name.symbol,
+					 .other_name = f->name.symbol && !f->name.named ? "" : NULL,
+					 .value = f->instructions,
+					 .calls = f->calls};
+		diff_run_identify(run, e);
 	}
-	return 0;
-}
-
-/* Keeps a text of names and numbers as long as the run. NULL when out of memory. */
-static const char *keep_text(struct diff_run *run, const char *format, ...) PRINTF_LIKE(2, 3);
-
-static const char *keep_text(struct diff_run *run, const char *format, ...)
-{
-	va_list args;
-	char *text;
-	int n;
-
-	va_start(args, format);
-	n = vasprintf(&text, format, args);
-	va_end(args);
-	if (n < 0)
-		return NULL;
-	run->texts[run->text_count++] = text;
-	return text;
+	return status;
 }
 
 /*
@@ -134,14 +137,14 @@ static int add_branch(struct diff_run *run, const struct profile_row *branch)
 			       .calls = branch->taken};
 
 	if (name->symbol) {
-		e.name = keep_text(run, "%s+0x%" PRIx64, name->mangled, name->offset);
-		e.shown = keep_text(run, "%s+0x%" PRIx64, name->symbol, name->offset);
+		e.name = diff_run_text(run, "%s+0x%" PRIx64, name->mangled, name->offset);
+		e.shown = diff_run_text(run, "%s+0x%" PRIx64, name->symbol, name->offset);
 	} else {
-		e.name = e.shown = keep_text(run, "0x%" PRIx64, offset);
+		e.name = e.shown = diff_run_text(run, "0x%" PRIx64, offset);
 	}
 	if (name->symbol && name->named) {
-		e.other_name = keep_text(run, "%s: all branches", name->mangled);
-		e.other_shown = keep_text(run, "%s: all branches", name->symbol);
+		e.other_name = diff_run_text(run, "%s: all branches", name->mangled);
+		e.other_shown = diff_run_text(run, "%s: all branches", name->symbol);
 	}
 	if (!e.name || !e.shown || !e.other_name || (*e.other_name && !e.other_shown))
 		return PTAH_E_NOMEM;
@@ -162,12 +165,8 @@ static int list_branches(struct diff_run *run)
 	struct profile_rows rows = {0};
 	int status = profile_rows(run->counts, BY_BRANCHES, &rows);
 
-	if (status >= 0) {
-		run->entries = calloc(rows.count + 1, sizeof(*run->entries));
-		run->texts = calloc(4 * rows.count + 1, sizeof(*run->texts));
-		if (!run->entries || !run->texts)
-			status = PTAH_E_NOMEM;
-	}
+	if (status >= 0)
+		status = diff_run_reserve(run, rows.count, 4);
 	if (status >= 0 && rows.count)
 		qsort(rows.row, rows.count, sizeof(*rows.row), by_process);
 	for (size_t i = 0; i < rows.count && status >= 0; i++)
@@ -196,7 +195,9 @@ int diff_run_list(const struct input *input, enum diff_by by, struct diff_run *r
 		status = list_files(run);
 	if (status < 0)
 		return status;
-	return by == DIFF_BRANCHES ? list_branches(run) : list_functions(run);
+	return by == DIFF_BRANCHES ? list_branches(run)
+	       : by == DIFF_LINES  ? diff_run_list_lines(input, run)
+				   : list_functions(run);
 }
 
 void diff_run_fini(struct diff_run *run)
@@ -205,6 +206,7 @@ void diff_run_fini(struct diff_run *run)
 	for (size_t i = 0; i < run->text_count; i++)
 		free(run->texts[i]);
 	free(run->texts);
+	annotation_free(run->annotation);
 	free(run->functions);
 	free(run->files);
 	names_free(run->names);

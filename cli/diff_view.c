@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const diff_by_words[] = {"functions", "branches", NULL};
+const char *const diff_by_words[] = {"functions", "branches", "lines", NULL};
 
 double diff_percent(uint64_t old, uint64_t new)
 {
@@ -56,9 +56,9 @@ static const char *last_part(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-static const char *shown_name(const struct diff_row *row)
+static const char *shown_name(const struct diff_view *v, const struct diff_row *row)
 {
-	return row->shown[0] ? row->shown : "[no name]";
+	return row->shown[0] ? row->shown : v->by == DIFF_LINES ? "[no line]" : "[no name]";
 }
 
 static const char *value_word(const struct diff_view *v)
@@ -121,7 +121,7 @@ static void put_row(struct diff_view *v, const struct diff_row *r)
 		   r->in[DIFF_NEW] ? pretty_number(new, d) : "-",
 		   r->in[DIFF_OLD] ? pretty_number(r->calls[DIFF_OLD], e) : "-",
 		   r->in[DIFF_NEW] ? pretty_number(r->calls[DIFF_NEW], f) : "-");
-	pretty_name(v->out, shown_name(r), rest);
+	pretty_name(v->out, shown_name(v, r), rest);
 	out_text(v->out, " (");
 	out_clean(v->out, object);
 	out_text(v->out, ")\n");
@@ -129,6 +129,11 @@ static void put_row(struct diff_view *v, const struct diff_row *r)
 
 static void put_text(void *view)
 {
+	static const char *const second[][DIFF_SIDES] = {
+	    [DIFF_FUNCTIONS] = {"calls, old", "calls, new"},
+	    [DIFF_BRANCHES] = {"taken, old", "taken, new"},
+	    [DIFF_LINES] = {"ran, old", "ran, new"},
+	};
 	struct diff_view *v = view;
 
 	put_head(v);
@@ -137,8 +142,7 @@ static void put_text(void *view)
 		return;
 	}
 	pretty_head(v->out, "%15s %9s %17s %17s %13s %13s  %s\n", "difference", "change", "old",
-		    "new", v->by == DIFF_BRANCHES ? "taken, old" : "calls, old",
-		    v->by == DIFF_BRANCHES ? "taken, new" : "calls, new",
+		    "new", second[v->by][DIFF_OLD], second[v->by][DIFF_NEW],
 		    v->by == DIFF_FUNCTIONS ? "function (object)" : "place");
 	for (size_t i = 0; i < v->shown; i++)
 		put_row(v, &v->rows[i]);
@@ -185,9 +189,25 @@ static const struct field branch_fields[] = {
     FIELD_JSON(struct flat, "status", FIELD_STRING, status),
 };
 
+static const struct field line_fields[] = {
+    FIELD_TSV(struct flat, "status", FIELD_STRING, status),
+    FIELD(struct flat, "old", FIELD_NUMBER, value[DIFF_OLD]),
+    FIELD(struct flat, "new", FIELD_NUMBER, value[DIFF_NEW]),
+    {"percent", "percent", FIELD_REAL, offsetof(struct flat, percent), 0,
+     offsetof(struct flat, has_percent)},
+    FIELD(struct flat, "executed_old", FIELD_NUMBER, calls[DIFF_OLD]),
+    FIELD(struct flat, "executed_new", FIELD_NUMBER, calls[DIFF_NEW]),
+    FIELD(struct flat, "object", FIELD_STRING, object),
+    FIELD(struct flat, "name", FIELD_STRING, name),
+    {NULL, "mangled", FIELD_STRING, offsetof(struct flat, mangled), 0,
+     offsetof(struct flat, is_mangled)},
+    FIELD_JSON(struct flat, "status", FIELD_STRING, status),
+};
+
 static const struct row_type types[] = {
     [DIFF_FUNCTIONS] = ROW_TYPE(fields),
     [DIFF_BRANCHES] = ROW_TYPE(branch_fields),
+    [DIFF_LINES] = ROW_TYPE(line_fields),
 };
 
 static struct flat flatten(const struct diff_row *r)

@@ -90,7 +90,7 @@ _ptah_value() {
 	dump:--packets) echo "list tnt mode bad pad psb psbend tnt-8 tnt-64 tip tip.pge tip.pgd fup mode.exec mode.tsx pip vmcs cbr tsc tma mtc cyc ovf tracestop mnt ptw exstop mwait pwre pwrx cfe evd bbp bip bep trig" ;;
 	profile:--by) echo "words branches blocks edges functions" ;;
 	cover:--format) echo "words edges blocks drcov bitmap" ;;
-	diff:--by) echo "words functions branches" ;;
+	diff:--by) echo "words functions branches lines" ;;
 	caps:--model | caps:-m | vm:--model) echo "words list broadwell skylake goldmont goldmont-plus ice-lake tiger-lake tremont alder-lake-p alder-lake-e arrow-lake-p arrow-lake-e sapphire-rapids minimal minimal-range maximal none" ;;
 	esac
 }

@@ -382,7 +382,7 @@ complete -c ptah -n '__fish_seen_subcommand_from cover' -s h -l help -d 'show th
 
 complete -c ptah -n __fish_use_subcommand -a diff -d 'what changed from one run to another'
 complete -c ptah -n '__fish_seen_subcommand_from diff' -F
-complete -c ptah -n '__fish_seen_subcommand_from diff' -l by -x -a 'functions branches' -d 'functions or branches (default: functions)'
+complete -c ptah -n '__fish_seen_subcommand_from diff' -l by -x -a 'functions branches lines' -d 'functions, branches or lines (default: functions)'
 complete -c ptah -n '__fish_seen_subcommand_from diff' -l ignore -x -d 'leave out what has such a name or object'
 complete -c ptah -n '__fish_seen_subcommand_from diff' -l fail-over -x -d 'exit with 1 if all together grew by more than so much'
 complete -c ptah -n '__fish_seen_subcommand_from diff' -l fail-over-each -x -d 'exit with 1 if a single row grew by more than so much'

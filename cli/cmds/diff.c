@@ -21,8 +21,9 @@ static const struct option_def diff_options[] = {
      .at = offsetof(struct options, by),
      .arg = "WHAT",
      .choices = diff_by_words,
-     .help = "functions or branches (default: functions)",
-     .man = "What to compare: *functions* (the default) or conditional *branches*."},
+     .help = "functions, branches or lines (default: functions)",
+     .man = "What to compare: *functions* (the default), conditional *branches* or *lines* of "
+	    "source code."},
     {.name = "ignore",
      .kind = OPTION_TEXT,
      .at = offsetof(struct options, ignore),

@@ -107,7 +107,10 @@ static bool same_stem(const struct object *x, const struct object *y)
 	return n == stem_length(b) && !strncmp(a, b, n) && strstr(a, ".so") && strstr(b, ".so");
 }
 
-/* Have both objects an entry of one name? The entries are sorted by these names. */
+/*
+ * Have both objects an entry of one name, or no names at all? The entries are sorted by these
+ * names.
+ */
 static bool share_a_name(const struct object *x, const struct object *y)
 {
 	size_t i = 0, k = 0;
@@ -121,7 +124,8 @@ static bool share_a_name(const struct object *x, const struct object *y)
 		i += order <= 0;
 		k += order >= 0;
 	}
-	return false;
+	/* Entries without names come first. */
+	return !*other_name(&x->entries[x->count - 1]) && !*other_name(&y->entries[y->count - 1]);
 }
 
 static void pair_objects(struct comparison *c, struct object *x, struct object *y)

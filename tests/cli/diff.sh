@@ -81,6 +81,41 @@ expect 0 "$PTAH" diff --by=branches --least=0 --format=json perf.data perf.data
 equal "branches of one file" "$(json 'sorted((r["name"], r["old"]) for r in d["rows"])')" \
 	"[('_start+0xc', 10), ('work+0x8', 1200)]"
 
+# Lines: three rounds instead of two, in a source in which every line has moved. What is inlined
+# is found by its own function.
+cat >lines-1.c <<'END'
+static inline int twice(int x)
+{
+	volatile int s = 0;
+	for (int i = 0; i < 2; i++)
+		s += x;
+	return s;
+}
+int main(void)
+{
+	int t = 0;
+	for (int i = 0; i < 50; i++)
+		t += twice(i);
+	return t == 1;
+}
+END
+{
+	printf '/* moved */\n\n'
+	sed 's/i < 2;/i < 3;/; s/^int main/\n\nint main/' lines-1.c
+} >lines-2.c
+for n in 1 2; do
+	"$CC" -O1 -g -o lines-$n lines-$n.c
+	"$PTAH" record -q -o lines-$n.data -- ./lines-$n
+done
+expect 0 "$PTAH" diff --by=lines --ignore='^(/lib|/usr|.vdso)' --format=json lines-1.data lines-2.data
+for row in $(json '" ".join(r["name"].replace(" ", "_") for r in d["rows"])'); do
+	case $row in
+	"lines-2.c:"[67]"_(twice)") ;; # the loop
+	*) fail "lines: $row changed: $(cat out)" ;;
+	esac
+done
+equal "the loop's body" "$(json '[2 * r["new"] == 3 * r["old"] > 0 for r in d["rows"] if ":7" in r["name"]]')" '[True]'
+
 # Limits.
 expect 0 "$PTAH" diff --fail-over=19.7
 expect 1 "$PTAH" diff --fail-over=19.5%

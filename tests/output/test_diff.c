@@ -108,6 +108,11 @@ static void strangers_are_not_compared(void **state)
 	check_row(&d, "f", 1, -1);
 	check_row(&d, "g", -1, 1);
 	diff_fini(&d);
+	old[0].name = new[0].name = ""; /* both are stripped */
+	compare(old, COUNT(old), new, COUNT(new), &d);
+	assert_int_equal(d.count, 2);
+	assert_int_equal(d.renamed_count, 1);
+	diff_fini(&d);
 	compare(old, COUNT(old), NULL, 0, &d);
 	assert_int_equal(d.count, 2);
 	diff_fini(&d);
