@@ -234,6 +234,8 @@ void calls_returned(struct calls_machine *m, uint64_t site)
 		calls_drop(m, PTAH_CALL_END_TAIL, site);
 	}
 	if (twice) {
+		if (m->top->twice_site != to)
+			m->top->twice_before = m->top->twice_site;
 		m->top->twice_site = to;
 		m->twice = true;
 	}
@@ -338,7 +340,9 @@ uint32_t calls_find_twice(struct calls_machine *m, uint64_t site)
 	uint32_t given_up = 0;
 
 	for (uint32_t i = from; i > from - n; i--) {
-		if (m->frames[i].twice_site != site)
+		const struct calls_frame *f = &m->frames[i];
+
+		if (f->twice_site != site && (!f->twice_site || f->twice_before != site))
 			continue;
 		if (i == from || !calls_gives_up(m, i + 1))
 			return i;

@@ -37,7 +37,9 @@ struct calls_frame {
 	uint64_t low, size; /* the piece of code that it runs in; size 0: not known */
 	uint64_t function;  /* where it begins */
 	uint64_t id;
-	uint64_t twice_site;	 /* where the setjmp() that it called last returned to; 0: none */
+	/* Where the setjmp() that it called last returned to, and that before; 0: there was none.
+	 */
+	uint64_t twice_site, twice_before;
 	uint32_t losses;	 /* of the machine when it began */
 	uint32_t special;	 /* SIGNAL, KERNEL: index of the next such frame below; 0: none */
 	uint16_t state;		 /* enum calls_state */

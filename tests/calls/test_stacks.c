@@ -70,6 +70,10 @@ static void longjmp_in_a_recursive_function(void **state)
 	thread_expect(NULL, "A0+2c T0+2r A2+2c A0+2b A8+2c D0+4J A2+1b A20+1r Z3+1.",
 		      "A+running T+call T-return A+call D+call D-unwound A-unwound A-return "
 		      "Z+running~ Z-trace-end~");
+	/* The outer call has called it in two places. */
+	thread_expect(NULL, "A0+2c T0+2r A2+2c T0+2r A4+1c A0+2b A8+2c D0+4J A2+1b A20+1r Z3+1.",
+		      "A+running T+call T-return T+call T-return A+call D+call D-unwound A-unwound "
+		      "A-return Z+running~ Z-trace-end~");
 }
 
 /*
