@@ -15,6 +15,8 @@
  */
 #include "packet/table.h"
 
+#include <ptah/event.h>
+
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -320,6 +322,57 @@ static void make_elf(struct buffer *b)
 	};
 
 	put_bytes(b, elf, sizeof(elf));
+}
+
+/*
+ * Items of a thread: calls and a tail call, a signal and its end, an exception, another stack, an
+ * overflow. Four bytes each, as fuzz_calls.c reads them.
+ */
+static void make_thread(struct buffer *b)
+{
+	enum {
+		OFF = 0xe1 - 0xe1 % 12 + 1,
+		ON = OFF - 1,
+		ASYNC = OFF + 1,
+		OVERFLOW = OFF + 3
+	};
+	static const uint8_t items[][4] = {
+	    {0},
+	    {PTAH_INSN_CALL, 0, 0, 0x80},
+	    {PTAH_INSN_CALL, 1, 0, 0x80},
+	    {PTAH_INSN_JUMP, 2, 0, 0x80},
+	    {PTAH_INSN_CALL_IND, 8, 0, 0x80},
+	    {PTAH_INSN_RETURN, 9, 0, 0x80},
+	    {PTAH_INSN_OTHER, 8, 1, 0x80},
+	    {ASYNC, 8, 2, 0x80},
+	    {ON, 10, 0, 0x80},
+	    {PTAH_INSN_RETURN, 10, 0, 0x80},
+	    {PTAH_INSN_FAR_CALL, 11, 0, 0x80},
+	    {OFF, 0, 0, 0x81},
+	    {ON, 8, 2, 0x80},
+	    {PTAH_INSN_RETURN, 8, 2, 0x80},
+	    {PTAH_INSN_CALL, 1, 1, 0x80},
+	    {PTAH_INSN_JUMP_IND, 4, 0, 0x80},
+	    {PTAH_INSN_CALL, 16, 0, 0x80},
+	    {PTAH_INSN_JUMP_IND, 4, 0, 0x80},
+	    {PTAH_INSN_CALL, 1, 2, 0x80},
+	    {PTAH_INSN_JUMP_IND, 4, 0, 0x80},
+	    {PTAH_INSN_OTHER, 16, 1, 0x80},
+	    {OVERFLOW, 0, 5, 0x80},
+	    {PTAH_INSN_OTHER, 0, 5, 0x80},
+	};
+
+	put_bytes(b, items[0], 1);
+	put_bytes(b, items[1], sizeof(items) - sizeof(items[0]));
+}
+
+/* The same machine over what a flow finds. */
+static void make_thread_of_flow(struct buffer *b)
+{
+	static const uint8_t configuration = 1;
+
+	put_bytes(b, &configuration, 1);
+	make_flow(b);
 }
 
 /* A kernel that is moved by 16 MiB, with data, a weak alias and a module. */
@@ -1248,6 +1301,8 @@ int main(int argc, char **argv)
 	    {"pages/three", make_pages},
 	    {"elf/smallest", make_elf},
 	    {"kallsyms/moved", make_kallsyms},
+	    {"calls/items", make_thread},
+	    {"calls/flow", make_thread_of_flow},
 	    {"trace_set/every-line", make_trace_set},
 	    {"trace_session/processes", make_session_of_processes},
 	    {"trace_session/spaces", make_session_of_spaces},
