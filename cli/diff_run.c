@@ -183,6 +183,7 @@ int diff_run_list(const struct input *input, enum diff_by by, struct diff_run *r
 	if (status < 0)
 		return status;
 	names_use_kernel(run->names, &run->kernel);
+	names_show_all(run->names); /* functions are compared by name, whether shown or not */
 	status = names_use_counts(run->names, run->counts, input->force);
 	for (size_t i = 0;
 	     status >= 0 && !input->quiet && (path = names_changed_file(run->names, i)); i++)

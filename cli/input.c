@@ -111,16 +111,6 @@ static int set_flow(const struct command *command, const struct input *input,
 	return 0;
 }
 
-/* perf's cache of binaries, where it is by default (perf-buildid-cache(1)). NULL: there is none. */
-static const char *build_id_cache(char *path, size_t n)
-{
-	const char *home = getenv("HOME");
-
-	if (!home || snprintf(path, n, "%s/.debug", home) >= (int)n)
-		return NULL;
-	return path;
-}
-
 static int check_names(const struct command *command, struct input *input, int argc, char **argv)
 {
 	const struct set_option *raw;
@@ -232,7 +222,7 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 	char cache[4096];
 	struct ptah_session_config config = {
 	    .size = sizeof(config),
-	    .build_id_cache = build_id_cache(cache, sizeof(cache)),
+	    .build_id_cache = input_build_id_cache(cache, sizeof(cache)),
 	    .ignore_build_ids = input->force,
 	    .no_images = !images,
 	};
@@ -272,15 +262,6 @@ int input_open(const struct command *command, struct input *input, int argc, cha
 	status = window_set(command, input, *session);
 	if (status)
 		ptah_session_close(*session);
-	return status;
-}
-
-int input_names(const struct input *input, const struct ptah_session *session, struct names **names)
-{
-	int status = names_new(session, input->symfs, names);
-
-	if (status >= 0 && input->no_demangle)
-		names_keep_mangled(*names);
 	return status;
 }
 

@@ -66,6 +66,8 @@ struct input {
 	bool no_pager;
 	int color; /* enum color_when */
 	bool no_symbols, no_demangle;
+	const char *debuginfod; /* servers; "": those of the environment; NULL: not given */
+	bool no_debuginfod;
 	uint64_t limit;	  /* rows to show; 0: all */
 	uint64_t pid;	  /* 0: all */
 	uint64_t tid;	  /* 0: all */
@@ -89,7 +91,7 @@ extern const struct option_def input_options[], /* --input */
     jobs_options[],	    /* --jobs of a command that counts: all processors by default */
     ordered_jobs_options[], /* --jobs of a command that reads item by item: one by default */
     symbols_options[],	    /* --no-symbols */
-    names_options[],	    /* --no-demangle */
+    names_options[],	    /* --no-demangle, --debuginfod */
     limit_options[],	    /* --limit */
     window_options[],	    /* --since, --until and --around */
     quiet_options[],	    /* --no-progress and --quiet */
@@ -105,6 +107,9 @@ extern const char *const format_choices[];
  */
 int input_open(const struct command *command, struct input *input, int argc, char **argv,
 	       bool images, struct ptah_session **session);
+
+/* perf's cache of binaries, where it is by default (perf-buildid-cache(1)). NULL: there is none. */
+const char *input_build_id_cache(char *path, size_t n);
 
 /*
  * Names as the options ask for them: see names_new(). Every command that shows names of functions

@@ -305,6 +305,23 @@ const struct option_def names_options[] = {
      .help = "names of C++ and Rust as they are in the file",
      .man = "Show the names of functions as they are in the file. Without this option names of "
 	    "C++ and Rust are demangled, without the types of parameters, as in `perf report`."},
+    {.name = "debuginfod",
+     .kind = OPTION_OPTIONAL,
+     .at = offsetof(struct input, debuginfod),
+     .arg = "URLS",
+     .help = "ask servers for debug files that are missing here",
+     .man = "Fetch the debug files that this machine does not have from debuginfod servers: "
+	    "*URLS*, with blanks between them, or by default those in the environment variable "
+	    "DEBUGINFOD_URLS. Only the files of functions that are shown are asked for, by their "
+	    "build ids. Where DEBUGINFOD_URLS is set, as for gdb and other users of elfutils, this "
+	    "option is not needed. What has been fetched is kept in the cache of "
+	    "`debuginfod-find`(1)."},
+    {.name = "no-debuginfod",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct input, no_debuginfod),
+     .help = "ask no server, although DEBUGINFOD_URLS is set",
+     .man = "Ask no server for debug files, although DEBUGINFOD_URLS is set. Without "
+	    "`--debuginfod` and that variable, no network is used."},
     {0},
 };
 

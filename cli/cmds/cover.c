@@ -227,6 +227,8 @@ static int cover(const struct options *o, struct ptah_session *session, struct o
 	rows->edges = formats[o->format].edges;
 	if (formats[o->format].files || (formats[o->format].names && !o->input.no_symbols))
 		status = input_names(&o->input, session, &names);
+	if (names && status >= 0 && formats[o->format].names)
+		names_show_all(names);
 	if (status >= 0)
 		status = input_count(&o->input, session, cover_add_profile, rows);
 	if (status >= 0) {

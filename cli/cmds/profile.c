@@ -105,6 +105,8 @@ static int show_functions(struct profile_view *v)
 	table_sort(rows, table.count, TABLE_BY_INSTRUCTIONS);
 	table.rows = rows;
 	table.shown = input_shown(v->input, table.count);
+	for (size_t i = 0; i < table.shown; i++)
+		names_fetch(v->names, &rows[i].name);
 	v->row_count = table.count;
 	v->functions = &table;
 	v->renderer->begin(v);
@@ -122,6 +124,9 @@ static int show(struct profile_view *v)
 		status = input_names(v->input, NULL, &v->names);
 		if (status >= 0)
 			names_use_kernel(v->names, &v->kernel);
+		/* The rows of branches and blocks are looked up when they are shown. */
+		if (status >= 0 && v->by != BY_FUNCTIONS)
+			names_show_all(v->names);
 		if (status >= 0)
 			status = names_use_counts(v->names, v->counts, v->input->force);
 	}

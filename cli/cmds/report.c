@@ -285,7 +285,8 @@ static const struct renderer renderers[FORMAT_MAX] = {
 };
 
 static void put_report(struct out *out, const struct options *o, const struct renderer *renderer,
-		       const struct reporting *r, struct hotspot *rows, size_t n)
+		       const struct reporting *r, struct names *names, struct hotspot *rows,
+		       size_t n)
 {
 	const struct hotspot_totals *totals = hotspots_totals(r->counter);
 	const struct table table = {.rows = rows,
@@ -296,6 +297,8 @@ static void put_report(struct out *out, const struct options *o, const struct re
 	struct view view = {.out = out, .reporting = r, .totals = totals, .table = &table};
 
 	table_sort(rows, n, (enum table_order)o->sort);
+	for (size_t i = 0; i < table.shown; i++)
+		names_fetch(names, &rows[i].name);
 	renderer->begin(&view);
 }
 
@@ -406,7 +409,7 @@ static int run(int argc, char **argv)
 	if (problem >= 0)
 		problem = sum_programs(&r);
 	if (problem >= 0)
-		put_report(out, &o, renderer, &r, rows, n);
+		put_report(out, &o, renderer, &r, names, rows, n);
 	else
 		status = fail(&command_report, "%s", ptah_strerror(problem));
 	if (problem >= 0 && hotspots_totals(r.counter)->errors)

@@ -274,6 +274,8 @@ static int script_streams(struct script *s)
 	int status = input_names(s->input, s->session, &s->names);
 
 	if (status >= 0)
+		names_show_all(s->names);
+	if (status >= 0)
 		status = script_new_lines(s);
 	json_init(&s->json, s->out);
 	RENDER(s->renderer, begin, s);

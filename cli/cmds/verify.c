@@ -164,6 +164,7 @@ static void put_place(struct verify *v, const struct ptah_stream_info *info, uin
 
 	if (input_names(v->input, v->session, &names) < 0)
 		return;
+	names_show_all(names);
 	if (names_find(names, info->space, ip)->symbol) {
 		out_text(v->out, ", ");
 		out_clean(v->out, names_label(names, info->space, ip, text, sizeof(text)));

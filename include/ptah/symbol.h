@@ -36,6 +36,31 @@ struct ptah_symbol {
 PTAH_API int ptah_symbols_new(const char *symfs, struct ptah_symbols **symbols);
 PTAH_API void ptah_symbols_free(struct ptah_symbols *symbols);
 
+/* Also searches debug files in perf's cache of files by build id (~/.debug). */
+PTAH_API int ptah_symbols_use_cache(struct ptah_symbols *symbols, const char *folder);
+
+/*
+ * Reports how far the debug file of `file` has come; `total` is 0 while it is not known. False:
+ * give it up.
+ */
+typedef bool ptah_fetch_progress(void *context, const char *file, uint64_t done, uint64_t total);
+
+/*
+ * Allows to ask debuginfod servers for debug files: those in the environment variable
+ * DEBUGINFOD_URLS, for which libdebuginfod has the rules. Without this call no network is used.
+ * Lines and inlined functions then fetch the debug file of the file that they are asked for, where
+ * this machine has none; names do so by ptah_symbols_fetch() alone. `progress` may be NULL.
+ * PTAH_E_UNSUPPORTED when libdebuginfod is not installed.
+ */
+PTAH_API int ptah_symbols_use_debuginfod(struct ptah_symbols *symbols,
+					 ptah_fetch_progress *progress, void *context);
+
+/*
+ * Fetches the debug file of `path`, where that is allowed and has not been tried before. Returns 1
+ * when it is there now: a function may have another name than before. 0 when nothing is new.
+ */
+PTAH_API int ptah_symbols_fetch(struct ptah_symbols *symbols, const char *path);
+
 /* The function that holds the byte at `file_offset` of `path`. false: not known. */
 PTAH_API bool ptah_symbols_lookup(struct ptah_symbols *symbols, const char *path,
 				  uint64_t file_offset, struct ptah_symbol *symbol);

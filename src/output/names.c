@@ -105,6 +105,26 @@ const char *names_shown(struct names *n, const char *path)
 	return c->text;
 }
 
+/* Debug files */
+
+int names_use_cache(struct names *n, const char *folder)
+{
+	return ptah_symbols_use_cache(n->symbols, folder);
+}
+
+int names_use_debuginfod(struct names *n, ptah_fetch_progress *progress, void *context)
+{
+	int status = ptah_symbols_use_debuginfod(n->symbols, progress, context);
+
+	n->fetches = status >= 0;
+	return status;
+}
+
+void names_show_all(struct names *n)
+{
+	n->show_all = true;
+}
+
 /* Demangling */
 
 struct demangled {
@@ -200,6 +220,15 @@ static void look_up_generated(struct names *n, struct name *name)
 	name->start = found.start;
 }
 
+/* `offset` is that of the address in its file. */
+static void set_symbol(struct name *name, const struct ptah_symbol *symbol, uint64_t offset)
+{
+	name->symbol = symbol->name;
+	name->named = symbol->named;
+	name->offset = offset - symbol->start;
+	name->start = name->ip - name->offset;
+}
+
 static void look_up(struct names *n, uint64_t ip, struct name *name)
 {
 	struct ptah_symbol symbol;
@@ -231,10 +260,14 @@ static void look_up(struct names *n, uint64_t ip, struct name *name)
 			look_up_generated(n, name);
 		return;
 	}
-	name->symbol = symbol.name;
-	name->named = symbol.named;
-	name->offset = offset - symbol.start;
-	name->start = ip - name->offset;
+	set_symbol(name, &symbol, offset);
+}
+
+static void demangle(struct names *n, struct name *name)
+{
+	name->mangled = name->symbol;
+	if (name->named)
+		name->symbol = names_demangled(n, name->symbol);
 }
 
 const struct name *names_find(struct names *n, int32_t pid, uint64_t ip)
@@ -255,11 +288,24 @@ const struct name *names_find(struct names *n, int32_t pid, uint64_t ip)
 	else
 		name = slot(n, ip);
 	look_up(n, ip, name);
-	name->mangled = name->symbol;
-	if (name->named)
-		name->symbol = names_demangled(n, name->symbol);
+	demangle(n, name);
+	if (n->show_all)
+		names_fetch(n, name);
 	n->count += name != &n->fallback;
 	return name;
+}
+
+void names_fetch(struct names *n, struct name *name)
+{
+	struct ptah_symbol symbol;
+
+	if (!n->fetches || !name->symbol || name->named || !name->path || name->path[0] != '/')
+		return;
+	ptah_symbols_fetch(n->symbols, name->path);
+	if (!ptah_symbols_lookup(n->symbols, name->path, name->place, &symbol) || !symbol.named)
+		return;
+	set_symbol(name, &symbol, name->place);
+	demangle(n, name);
 }
 
 const char *names_label(struct names *n, int32_t pid, uint64_t ip, char *text, size_t size)

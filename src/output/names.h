@@ -54,6 +54,16 @@ void names_free(struct names *names);
 /* Names are shown as they are in the file. To be called before the first is looked up. */
 void names_keep_mangled(struct names *names);
 
+/* As ptah_symbols_use_cache() and ptah_symbols_use_debuginfod(). */
+int names_use_cache(struct names *names, const char *folder);
+int names_use_debuginfod(struct names *names, ptah_fetch_progress *progress, void *context);
+
+/* All names that are looked up are shown, so that debug files are fetched for all of them. */
+void names_show_all(struct names *names);
+
+/* A function without a name is about to be shown: its debug file may be fetched, and have one. */
+void names_fetch(struct names *names, struct name *name);
+
 /* `name` as it is shown. It lives as long as the names. */
 const char *names_demangled(struct names *names, const char *name);
 

@@ -13,7 +13,7 @@ struct names {
 	size_t capacity, count;
 	struct name fallback;
 	struct clean *cleaned;
-	bool keep_mangled;
+	bool keep_mangled, show_all, fetches;
 	void *demangled; /* tsearch() tree of struct demangled */
 	char *symfs;
 	struct known_id *ids;

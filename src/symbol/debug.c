@@ -270,7 +270,7 @@ const char *symbol_debug_source(struct symbol_debug *d, struct symbol_unit *unit
 /* Opening */
 
 /* Opens the file that dwz has moved the common parts of several files to (.gnu_debugaltlink). */
-static void open_alt(struct symbol_debug *d, const char *root)
+static void open_alt(struct symbol_debug *d, const struct symbol_folders *folders)
 {
 	const char *name;
 	const void *id;
@@ -278,7 +278,7 @@ static void open_alt(struct symbol_debug *d, const char *root)
 
 	if (size <= 0)
 		return;
-	if (symbol_alt_open(d->path, root, name, id, (size_t)size, &d->alt_elf))
+	if (symbol_alt_open(d->path, folders, name, id, (size_t)size, &d->alt_elf))
 		d->alt = dwarf_begin_elf(d->alt_elf.elf, DWARF_C_READ, NULL);
 	if (!d->alt)
 		symbol_elf_close(&d->alt_elf);
@@ -286,11 +286,12 @@ static void open_alt(struct symbol_debug *d, const char *root)
 	dwarf_setalt(d->dwarf, d->alt ? d->alt : (Dwarf *)-1);
 }
 
-int symbol_debug_read(const char *path, const char *root, const struct symbol_file *file,
-		      struct symbol_pool *pool, struct symbol_debug *d)
+int symbol_debug_read(const char *path, const struct symbol_folders *folders,
+		      const struct symbol_file *file, struct symbol_pool *pool,
+		      struct symbol_debug *d)
 {
 	*d = (struct symbol_debug){.file = file, .pool = pool, .elf.fd = -1, .alt_elf.fd = -1};
-	d->status = symbol_dwarf_open(path, root, &d->elf, &d->path);
+	d->status = symbol_dwarf_open(path, folders, &d->elf, &d->path);
 	if (d->status)
 		return d->status;
 	d->dwarf = dwarf_begin_elf(d->elf.elf, DWARF_C_READ, NULL);
@@ -298,7 +299,7 @@ int symbol_debug_read(const char *path, const char *root, const struct symbol_fi
 		d->status = PTAH_E_BAD_FILE;
 		return d->status;
 	}
-	open_alt(d, root);
+	open_alt(d, folders);
 	find_sections(d->elf.elf, &d->sections);
 	d->status = find_units(d);
 	return d->status;

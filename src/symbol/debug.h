@@ -54,8 +54,9 @@ struct symbol_debug {
 
 /* Reads which units there are (debug.c). `file` must live as long as `debug`. Returns
  * debug->status. */
-int symbol_debug_read(const char *path, const char *root, const struct symbol_file *file,
-		      struct symbol_pool *pool, struct symbol_debug *debug);
+int symbol_debug_read(const char *path, const struct symbol_folders *folders,
+		      const struct symbol_file *file, struct symbol_pool *pool,
+		      struct symbol_debug *debug);
 void symbol_debug_free(struct symbol_debug *debug);
 
 /* The unit with the code at `address`, or NULL. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Finds separate debug files, as Debian's -dbgsym packages install them: by build
- * id below /usr/lib/debug/.build-id, or by the name in .gnu_debuglink. Only files
- * of this machine are used; no server is contacted.
+ * id below /usr/lib/debug/.build-id, or by the name in .gnu_debuglink; and in perf's
+ * cache. What servers have is fetched elsewhere (debuginfod.c).
  */
 #include "base/bits.h"
 #include "symbol/elf.h"
@@ -84,7 +84,8 @@ static bool has_dwarf(Elf *elf)
 
 /* What is searched, and for which file. */
 struct search {
-	const char *path, *root;
+	const char *path;
+	const struct symbol_folders *folders;
 	struct identity of;
 	is_wanted *wanted;
 	bool map; /* the file that is found, instead of reading it */
@@ -119,18 +120,31 @@ static bool try_open(struct search *s, char *path)
 	return false;
 }
 
-static char *build_id_path(const char *root, const struct identity *of)
+/* The i-th path that may have the file with a build id; NULL when it is not used. */
+static char *build_id_path(unsigned i, const struct search *s)
 {
-	const uint8_t *id = of->id;
+	static const char *const forms[] = {
+	    "%s/usr/lib/debug/.build-id/%.2s/%s.debug", "%s/usr/lib/debug/.build-id/%.2s/%s.debug",
+	    "%s/.build-id/%.2s/%s/debug", "%s/.build-id/%.2s/%s/elf", "%s/.build-id/%.2s/%s"};
+	const char *const folders[] = {s->folders->root, *s->folders->root ? "" : NULL,
+				       s->folders->cache, s->folders->cache, s->folders->cache};
+	const uint8_t *id = s->of.id;
 	char hex[2 * 64 + 1], *path;
 
-	if (of->id_size < 2 || of->id_size > 64)
+	if (!folders[i] || s->of.id_size < 2 || s->of.id_size > 64)
 		return NULL;
-	for (ssize_t i = 0; i < of->id_size; i++)
-		snprintf(hex + 2 * i, 3, "%02x", id[i]);
-	if (asprintf(&path, "%s/usr/lib/debug/.build-id/%.2s/%s.debug", root, hex, hex + 2) < 0)
-		return NULL;
-	return path;
+	for (ssize_t k = 0; k < s->of.id_size; k++)
+		snprintf(hex + 2 * k, 3, "%02x", id[k]);
+	return asprintf(&path, forms[i], folders[i], hex, hex + 2) < 0 ? NULL : path;
+}
+#define BUILD_ID_PATHS 5
+
+static bool find_by_build_id(struct search *s)
+{
+	for (unsigned i = 0; i < BUILD_ID_PATHS; i++)
+		if (try_open(s, build_id_path(i, s)))
+			return true;
+	return false;
 }
 
 /* Reads the file name in .gnu_debuglink and the checksum after it. False when there is none. */
@@ -188,30 +202,32 @@ static bool find(struct search *s, Elf *elf)
 	char link[256];
 
 	s->of.id_size = dwelf_elf_gnu_build_id(elf, &s->of.id);
-	if (try_open(s, build_id_path(s->root, &s->of)) ||
-	    (*s->root && try_open(s, build_id_path("", &s->of))))
+	if ((s->folders->fetched && try_open(s, strdup(s->folders->fetched))) ||
+	    find_by_build_id(s))
 		return true;
 	if (!read_link(elf, link, sizeof(link), &s->of.checksum))
 		return false;
 	for (unsigned i = 0; i < 3; i++)
-		if (try_open(s, link_path(i, s->root, s->path, link)))
+		if (try_open(s, link_path(i, s->folders->root, s->path, link)))
 			return true;
 	return false;
 }
 
-bool symbol_debug_open(Elf *elf, const char *path, const char *root, struct symbol_elf *debug)
+bool symbol_debug_open(Elf *elf, const char *path, const struct symbol_folders *folders,
+		       struct symbol_elf *debug)
 {
-	struct search s = {.path = path, .root = root, .wanted = has_symbols, .found = debug};
+	struct search s = {.path = path, .folders = folders, .wanted = has_symbols, .found = debug};
 	bool found = find(&s, elf);
 
 	free(s.found_path);
 	return found;
 }
 
-int symbol_dwarf_open(const char *path, const char *root, struct symbol_elf *elf, char **found)
+int symbol_dwarf_open(const char *path, const struct symbol_folders *folders,
+		      struct symbol_elf *elf, char **found)
 {
 	struct search s = {
-	    .path = path, .root = root, .wanted = has_dwarf, .map = true, .found = elf};
+	    .path = path, .folders = folders, .wanted = has_dwarf, .map = true, .found = elf};
 	struct symbol_elf program;
 	bool is_found;
 
@@ -233,11 +249,11 @@ int symbol_dwarf_open(const char *path, const char *root, struct symbol_elf *elf
 	return s.found_path ? PTAH_E_LIMIT : PTAH_E_NOMEM;
 }
 
-bool symbol_alt_open(const char *path, const char *root, const char *name, const void *id,
-		     size_t id_size, struct symbol_elf *elf)
+bool symbol_alt_open(const char *path, const struct symbol_folders *folders, const char *name,
+		     const void *id, size_t id_size, struct symbol_elf *elf)
 {
 	struct search s = {.path = path,
-			   .root = root,
+			   .folders = folders,
 			   .of = {.id = id, .id_size = (ssize_t)id_size},
 			   .wanted = has_dwarf,
 			   .map = true,
@@ -246,14 +262,15 @@ bool symbol_alt_open(const char *path, const char *root, const char *name, const
 	char *place = NULL;
 	bool found;
 
-	if (*name == '/' && asprintf(&place, "%s%s", root, name) < 0)
+	if (*name == '/' && asprintf(&place, "%s%s", folders->root, name) < 0)
 		place = NULL;
 	if (*name != '/' &&
 	    asprintf(&place, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path, name) < 0)
 		place = NULL;
-	found = try_open(&s, place) || try_open(&s, build_id_path(root, &s.of)) ||
-		(*root && (try_open(&s, build_id_path("", &s.of)) ||
-			   (*name == '/' && try_open(&s, strdup(name)))));
+	found = try_open(&s, place) || find_by_build_id(&s) ||
+		(*folders->root && *name == '/' && try_open(&s, strdup(name)));
+	if (!found && folders->servers)
+		found = try_open(&s, symbol_debuginfod_get(folders->servers, id, id_size, name));
 	free(s.found_path);
 	if (found && !symbol_dwarf_is_bounded(elf)) {
 		symbol_elf_close(elf);

@@ -364,13 +364,14 @@ static void add_sections(Elf *elf, struct symbol_ranges *ranges, struct symbol_n
 	symbol_ranges_flatten(ranges);
 }
 
-static void add_symbols(struct symbol_file *file, Elf *elf, const char *path, const char *root)
+static void add_symbols(struct symbol_file *file, Elf *elf, const char *path,
+			const struct symbol_folders *folders)
 {
 	struct symbol_elf debug;
 
 	add_symbol_table(file, elf, SHT_SYMTAB, &file->ranges, &file->names);
 	add_symbol_table(file, elf, SHT_DYNSYM, &file->ranges, &file->names);
-	if (symbol_debug_open(elf, path, root, &debug)) {
+	if (symbol_debug_open(elf, path, folders, &debug)) {
 		add_symbol_table(file, debug.elf, SHT_SYMTAB, &file->ranges, &file->names);
 		symbol_elf_close(&debug);
 	}
@@ -399,14 +400,15 @@ static bool is_dynamic_linker(Elf *elf)
 }
 
 /* The best sources come first: symbols, then linkage tables, frames, sections. */
-static void build(struct symbol_file *file, Elf *elf, const char *path, const char *root)
+static void build(struct symbol_file *file, Elf *elf, const char *path,
+		  const struct symbol_folders *folders)
 {
 	struct symbol_ranges frames = {0}, plt = {0}, tables = {0}, sections = {0};
 
 	add_sections(elf, &sections, &file->names);
 	symbol_add_frames(elf, is_dynamic_linker(elf), &frames, &file->names);
 	symbol_ranges_sort(&frames, &file->names);
-	add_symbols(file, elf, path, root);
+	add_symbols(file, elf, path, folders);
 	symbol_add_plt(elf, &plt, &tables, &file->ranges, &file->names);
 	symbol_ranges_sort(&plt, &file->names);
 	symbol_ranges_sort(&tables, &file->names);
@@ -426,7 +428,8 @@ static void build(struct symbol_file *file, Elf *elf, const char *path, const ch
 	symbol_ranges_free(&sections);
 }
 
-bool symbol_file_read(const char *path, const char *root, struct symbol_file *file)
+bool symbol_file_read(const char *path, const struct symbol_folders *folders,
+		      struct symbol_file *file)
 {
 	struct symbol_elf elf;
 	uint64_t lowest;
@@ -436,7 +439,7 @@ bool symbol_file_read(const char *path, const char *root, struct symbol_file *fi
 		return false;
 	file->segment_count = read_segments(elf.elf, &file->segments, &lowest);
 	if (file->segment_count)
-		build(file, elf.elf, path, root);
+		build(file, elf.elf, path, folders);
 	symbol_elf_close(&elf);
 	if (!file->ranges.failed && !file->names.failed)
 		return true;

@@ -25,6 +25,25 @@ struct symbol_elf {
 	Elf *elf;
 };
 
+/* Where debug files are searched. */
+struct symbol_folders {
+	const char *root;    /* "" for "/" */
+	const char *cache;   /* perf's cache of files by build id; NULL: none */
+	const char *fetched; /* the file's debug file, which a server has sent; NULL: none */
+	struct symbol_debuginfod *servers; /* NULL: none are asked */
+};
+
+/*
+ * Servers for debug files (debuginfod.c). PTAH_E_UNSUPPORTED: libdebuginfod is not installed.
+ * `file` of _get() is what is shown to the user; the result is a path, the caller's to free, or
+ * NULL.
+ */
+int symbol_debuginfod_new(ptah_fetch_progress *progress, void *context,
+			  struct symbol_debuginfod **servers);
+void symbol_debuginfod_free(struct symbol_debuginfod *servers);
+char *symbol_debuginfod_get(struct symbol_debuginfod *servers, const void *id, size_t id_size,
+			    const char *file);
+
 /* Opens an x86-64 ELF file (open.c). False when it is none, or claims absurd sizes. */
 bool symbol_elf_open(const char *path, struct symbol_elf *elf);
 
@@ -33,10 +52,11 @@ bool symbol_elf_map(const char *path, struct symbol_elf *elf);
 void symbol_elf_close(struct symbol_elf *elf);
 
 /*
- * Reads the functions of the file at `path`. Debug files are searched below `root`
- * and then below "/". False when it is no x86-64 ELF file.
+ * Reads the functions of the file at `path`. Debug files are searched below
+ * folders->root and then below "/". False when it is no x86-64 ELF file.
  */
-bool symbol_file_read(const char *path, const char *root, struct symbol_file *file);
+bool symbol_file_read(const char *path, const struct symbol_folders *folders,
+		      struct symbol_file *file);
 void symbol_file_free(struct symbol_file *file);
 
 /* Convert a file offset to an address and back. False when it is in no executable segment. */
@@ -56,8 +76,9 @@ struct symbol_places {
  * Finds the functions of a name (find_name.c), at most SYMBOL_PLACES_MAX. Returns
  * how many, or a negative enum ptah_error.
  */
-int symbol_file_find(const struct symbol_file *file, const char *path, const char *root,
-		     const char *name, struct symbol_places *places);
+int symbol_file_find(const struct symbol_file *file, const char *path,
+		     const struct symbol_folders *folders, const char *name,
+		     struct symbol_places *places);
 
 /* Is it the symbol of code? */
 bool symbol_is_code(const GElf_Sym *symbol, const char *name);
@@ -90,21 +111,23 @@ void symbol_add_frames(Elf *elf, bool linker, struct symbol_ranges *ranges,
 bool symbol_dwarf_is_bounded(const struct symbol_elf *elf);
 
 /* Opens the debug file that belongs to `elf`, for its symbols (debug_file.c). */
-bool symbol_debug_open(Elf *elf, const char *path, const char *root, struct symbol_elf *debug);
+bool symbol_debug_open(Elf *elf, const char *path, const struct symbol_folders *folders,
+		       struct symbol_elf *debug);
 
 /*
  * Opens the file with the debug information of the file at `path`, which may be that file, and sets
  * *found to its path, which the caller frees. 0, PTAH_E_MISSING, PTAH_E_BAD_MAGIC, PTAH_E_LIMIT or
  * PTAH_E_NOMEM.
  */
-int symbol_dwarf_open(const char *path, const char *root, struct symbol_elf *elf, char **found);
+int symbol_dwarf_open(const char *path, const struct symbol_folders *folders,
+		      struct symbol_elf *elf, char **found);
 
 /*
  * Opens the file `name` with the build id `id`, to which dwz has moved what the file at `path` has
  * in common with others.
  */
-bool symbol_alt_open(const char *path, const char *root, const char *name, const void *id,
-		     size_t id_size, struct symbol_elf *elf);
+bool symbol_alt_open(const char *path, const struct symbol_folders *folders, const char *name,
+		     const void *id, size_t id_size, struct symbol_elf *elf);
 
 /* qsort()s ranges that are nested, so that symbol_ranges_flatten() gives the innermost (debug.c).
  */

@@ -87,8 +87,9 @@ static void search_table(const struct search *s, Elf *elf, unsigned type)
 	}
 }
 
-int symbol_file_find(const struct symbol_file *file, const char *path, const char *root,
-		     const char *name, struct symbol_places *places)
+int symbol_file_find(const struct symbol_file *file, const char *path,
+		     const struct symbol_folders *folders, const char *name,
+		     struct symbol_places *places)
 {
 	struct search search = {.file = file, .wanted = name, .places = places};
 	struct symbol_elf elf, debug;
@@ -98,7 +99,7 @@ int symbol_file_find(const struct symbol_file *file, const char *path, const cha
 	if (!symbol_elf_open(path, &elf))
 		return PTAH_E_BAD_MAGIC;
 	find_part(&search);
-	has_debug = symbol_debug_open(elf.elf, path, root, &debug);
+	has_debug = symbol_debug_open(elf.elf, path, folders, &debug);
 	for (unsigned pass = 0; pass < 2 && !places->count; pass++) {
 		search.demangled = pass == 1;
 		search_table(&search, elf.elf, SHT_SYMTAB);

@@ -230,9 +230,10 @@ int symbol_kernel_read_kallsyms(struct symbol_kernel *kernel, const char *path,
 
 int symbol_kernel_read_vmlinux(struct symbol_kernel *kernel, const char *path, uint64_t slide)
 {
+	const struct symbol_folders folders = {.root = ""};
 	struct symbol_file file;
 
-	if (!symbol_file_read(path, "", &file))
+	if (!symbol_file_read(path, &folders, &file))
 		return PTAH_E_BAD_MAGIC;
 	symbol_kernel_free(kernel);
 	for (size_t i = 0; i < file.ranges.count; i++) {

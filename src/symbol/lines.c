@@ -8,23 +8,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Opens the debug information of a file on the first call. False: no memory. */
+static bool read_debug(struct ptah_symbols *symbols, struct symbol_binary *binary)
+{
+	const struct symbol_folders folders = symbol_folders_of(symbols, binary);
+	char *local;
+
+	if (binary->debug_read)
+		return true;
+	local = symbol_local_path(symbols, binary->path);
+	if (!local)
+		return false;
+	binary->debug_read = true;
+	symbol_debug_read(local, &folders, &binary->file, symbols->pool, &binary->debug);
+	free(local);
+	return true;
+}
+
 struct symbol_debug *symbol_find_debug(struct ptah_symbols *symbols, const char *path, int *status)
 {
 	struct symbol_binary *binary = symbol_find_binary(symbols, path);
-	char *local;
 
 	*status = PTAH_E_NOMEM;
 	if (!binary)
 		return NULL;
-	if (!binary->debug_read) {
-		local = symbol_local_path(symbols, path);
-		if (!local)
-			return NULL;
-		binary->debug_read = true;
-		symbol_debug_read(local, symbols->root, &binary->file, symbols->pool,
-				  &binary->debug);
-		free(local);
-	}
+	if (!read_debug(symbols, binary))
+		return NULL;
+	if (binary->debug.status == PTAH_E_MISSING && symbol_fetch(symbols, binary) &&
+	    !read_debug(symbols, binary))
+		return NULL;
 	*status = binary->debug.status;
 	return *status ? NULL : &binary->debug;
 }

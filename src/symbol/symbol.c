@@ -40,6 +40,8 @@ static void free_entry(void *p)
 	if (entry->debug_read)
 		symbol_debug_free(&entry->debug);
 	symbol_file_free(&entry->file);
+	symbol_file_free(&entry->before);
+	free(entry->fetched);
 	free(entry->path);
 	free(entry);
 }
@@ -51,6 +53,8 @@ void ptah_symbols_free(struct ptah_symbols *symbols)
 	tdestroy(symbols->entries, free_entry);
 	symbol_kernel_free(&symbols->kernel);
 	symbol_pool_free(symbols->pool);
+	symbol_debuginfod_free(symbols->servers);
+	free(symbols->cache);
 	free(symbols->root);
 	free(symbols);
 }
@@ -74,12 +78,20 @@ char *symbol_local_path(const struct ptah_symbols *symbols, const char *path)
 	return local;
 }
 
+struct symbol_folders symbol_folders_of(const struct ptah_symbols *symbols,
+					const struct symbol_binary *binary)
+{
+	return (struct symbol_folders){symbols->root, symbols->cache, binary->fetched,
+				       symbols->servers};
+}
+
 static void read_entry(struct ptah_symbols *symbols, struct symbol_binary *entry)
 {
+	const struct symbol_folders folders = symbol_folders_of(symbols, entry);
 	char *path = symbol_local_path(symbols, entry->path);
 
 	if (path)
-		symbol_file_read(path, symbols->root, &entry->file);
+		symbol_file_read(path, &folders, &entry->file);
 	free(path);
 }
 
@@ -173,6 +185,7 @@ int ptah_symbols_find(struct ptah_symbols *symbols, const char *path, const char
 {
 	struct symbol_places places;
 	const struct symbol_binary *entry;
+	struct symbol_folders folders;
 	struct ptah_symbol around;
 	char *local;
 	int n;
@@ -185,7 +198,8 @@ int ptah_symbols_find(struct ptah_symbols *symbols, const char *path, const char
 	local = symbol_local_path(symbols, path);
 	if (!local)
 		return PTAH_E_MISSING;
-	n = symbol_file_find(&entry->file, local, symbols->root, name, &places);
+	folders = symbol_folders_of(symbols, entry);
+	n = symbol_file_find(&entry->file, local, &folders, name, &places);
 	free(local);
 	if (n <= 0 || which >= (unsigned)n)
 		return n;
