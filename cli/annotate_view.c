@@ -61,7 +61,10 @@ static void assemble(const struct annotate_view *v, const struct annotate_functi
 			 ptah_symbols_lookup(names_symbols(v->names), object->path, target,
 					     &symbol) &&
 			 symbol.named && symbol.start == target)
-			snprintf(text + n, size - n, " <%s>", symbol.name);
+			snprintf(text + n, size - n, " <%s>",
+				 v->options->input.no_demangle
+				     ? symbol.name
+				     : ptah_symbol_demangle(symbol.name, 0, label, sizeof(label)));
 	}
 }
 
@@ -483,6 +486,7 @@ static void put_json(void *view, const void *row)
 		return;
 	json_object(&v->json, NULL, false);
 	json_string(&v->json, "function", f->symbol);
+	json_string(&v->json, "mangled", f->mangled);
 	json_string(&v->json, "object", o->path ? o->path : o->shown);
 	json_address(&v->json, "address", f->start + code.slide);
 	json_address(&v->json, "ip", f->ip);

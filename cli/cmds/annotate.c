@@ -217,7 +217,8 @@ static bool matches(const struct wanted *w, const struct annotate_function *f)
 	}
 	if (w->is_address)
 		return has_address(w, f);
-	return f->symbol && !strcmp(f->symbol, w->text);
+	return f->symbol && (!strcmp(f->symbol, w->text) ||
+			     (f->mangled && ptah_symbol_matches(f->mangled, w->text)));
 }
 
 /* Marks the functions that are wanted. Returns how many. */
@@ -516,7 +517,7 @@ static int annotate(struct annotate_view *v, const struct source *s, int argc, c
 	int status = ptah_counts_totals(s->counts, &totals);
 
 	if (status >= 0)
-		status = names_new(NULL, input->symfs, &v->names);
+		status = input_names(input, NULL, &v->names);
 	if (status >= 0) {
 		names_use_kernel(v->names, &s->kernel);
 		status = names_use_counts(v->names, s->counts, input->force);
@@ -588,10 +589,11 @@ const struct command command_annotate = {
 	"was executed, how often each conditional branch was taken, and how often a simulated\n"
 	"branch predictor missed it. FUNCTION is a name, FILE:LINE or an address; by default the\n"
 	"hottest functions. --branches ranks the branches of the whole program.",
-    .options = (const struct option_def *const[]){annotate_options, jobs_options, input_options,
-						  raw_options, ptxed_options, window_options,
-						  decode_options, output_options, format_options,
-						  quiet_options, help_options, NULL},
+    .options =
+	(const struct option_def *const[]){annotate_options, names_options, jobs_options,
+					   input_options, raw_options, ptxed_options,
+					   window_options, decode_options, output_options,
+					   format_options, quiet_options, help_options, NULL},
     .notes =
 	(const struct option_note[]){
 	    {"input", "Counts that `ptah-profile`(1) saved may stand in a recording's place: "

@@ -180,11 +180,11 @@ static int by_function(const void *a, const void *b)
 	int order = compare(x->object, y->object);
 
 	order = order ? order : compare(x->start, y->start);
-	if (order || x->symbol == y->symbol)
+	if (order || x->mangled == y->mangled)
 		return order;
-	if (!x->symbol || !y->symbol)
-		return (x->symbol != NULL) - (y->symbol != NULL);
-	return strcmp(x->symbol, y->symbol);
+	if (!x->mangled || !y->mangled)
+		return (x->mangled != NULL) - (y->mangled != NULL);
+	return strcmp(x->mangled, y->mangled);
 }
 
 static int by_instructions(const void *a, const void *b)
@@ -220,6 +220,7 @@ static void find_functions(const struct annotation *a, const struct annotate_pie
 		f->function = (struct annotate_function){.object = p->object,
 							 .start = p->at,
 							 .symbol = name->symbol,
+							 .mangled = name->mangled,
 							 .process = p->process,
 							 .ip = p->ip,
 							 .instructions = p->count * p->ninsn};

@@ -56,7 +56,8 @@ struct annotate_branch {
 struct annotate_function {
 	uint32_t object;
 	uint64_t start, end; /* places */
-	const char *symbol;  /* NULL: code without a name */
+	const char *symbol;  /* as it is shown; NULL: code without a name */
+	const char *mangled; /* as in the file */
 	uint32_t process;    /* one that ran it, with the function's address there */
 	uint64_t ip;
 	uint64_t instructions;	   /* executed */

@@ -204,6 +204,39 @@ grep -q ' 512,000 .* add ' out && ! grep -q 'program.c' out || fail "without -g:
 record stripped.data ./stripped
 expect 0 "$PTAH" annotate -i stripped.data -n 1
 grep -q "^fn_.*(stripped)" out && grep -q ' 512,000 .* add ' out || fail "stripped: $(cat out)"
+# A C++ function is shown demangled, and found by each of its names.
+if command -v c++ >/dev/null && printf 'int main() { return 0; }' | c++ -o /dev/null -x c++ - 2>/dev/null; then
+	cat >twice.cc <<'X'
+namespace space {
+struct thing {
+	volatile long n;
+	__attribute__((noinline)) void grow(int by) { n += by; }
+	__attribute__((noinline)) void grow(long by) { n -= by; }
+};
+}
+int main()
+{
+	space::thing t{};
+
+	for (int i = 0; i < 500; i++)
+		t.grow(i);
+	t.grow(5L);
+	return 0;
+}
+X
+	c++ -g -O0 -o twice twice.cc
+	record twice.data ./twice
+	for name in _ZN5space5thing4growEi 'space::thing::grow(int)'; do
+		expect 0 "$PTAH" annotate -i twice.data --format=json "$name"
+		equal "$name" "$(json "[(f['function'], f['mangled'], max(r['executed'] for r in f['code'])) for f in d['functions']]")" \
+			"[('space::thing::grow', '_ZN5space5thing4growEi', 500)]"
+	done
+	expect 0 "$PTAH" annotate -i twice.data --format=json space::thing::grow
+	equal "both" "$(json "sorted(f['mangled'] for f in d['functions'])")" \
+		"['_ZN5space5thing4growEi', '_ZN5space5thing4growEl']"
+	expect 0 "$PTAH" annotate -i twice.data --no-demangle main
+	grep -q 'call .* <_ZN5space5thing4growEi>' out || fail "--no-demangle: $(cat out)"
+fi
 # A file that has changed since the counts were saved is not shown as what ran.
 "$PTAH" profile --save=counts bare.data >profiled
 cp program bare
