@@ -11,7 +11,9 @@
 /* After so many branches, entries that have been useful once must prove it again. */
 #define HALVING (1u << 18)
 
-static const unsigned lengths[PREDICTOR_TABLES] = {5, 15, 44, 130};
+/* The history of each table. X is used with constants, because a shift by a variable number of bits
+ * modulo another takes more time than all the rest (21 ns of 27 for a branch; gcc 12, gzip). */
+#define TABLES(X) X(0, 5) X(1, 15) X(2, 44) X(3, 130)
 
 void predictor_init(struct predictor *p)
 {
@@ -33,14 +35,13 @@ static void find_places(struct predictor *p, uint64_t ip, struct places *at)
 	const uint32_t low = (uint32_t)(hash >> 32), high = (uint32_t)(hash >> 48);
 
 	at->base = &p->base[low & (PREDICTOR_BASE - 1)];
-	for (unsigned i = 0; i < PREDICTOR_TABLES; i++) {
-		const struct predictor_fold *f = &p->fold[i];
-
-		at->entry[i] =
-		    &p->table[i][(low ^ low >> (i + 1) ^ f->index) & (PREDICTOR_ENTRIES - 1)];
-		at->tag[i] =
-		    (uint16_t)((high ^ f->tag ^ f->tag2 << 1) & ((1u << PREDICTOR_TAG) - 1));
-	}
+#define FIND(i, length)                                                                            \
+	at->entry[i] =                                                                             \
+	    &p->table[i][(low ^ low >> ((i) + 1) ^ p->fold[i].index) & (PREDICTOR_ENTRIES - 1)];   \
+	at->tag[i] = (uint16_t)((high ^ p->fold[i].tag ^ p->fold[i].tag2 << 1) &                   \
+				((1u << PREDICTOR_TAG) - 1));
+	TABLES(FIND)
+#undef FIND
 }
 
 static bool has(const struct places *at, int i)
@@ -48,28 +49,32 @@ static bool has(const struct places *at, int i)
 	return at->entry[i]->tag == at->tag[i];
 }
 
-static uint32_t rotate(uint32_t value, unsigned bits)
+static inline uint32_t rotate(uint32_t value, unsigned bits)
 {
 	return (value << 1 | value >> (bits - 1)) & ((1u << bits) - 1);
 }
 
-static uint32_t fold(uint32_t value, unsigned bits, unsigned length, uint32_t newest,
-		     uint32_t oldest)
+static inline uint32_t fold(uint32_t value, unsigned bits, unsigned length, uint32_t newest,
+			    uint32_t oldest)
 {
 	return rotate(value, bits) ^ newest ^ oldest << length % bits;
 }
 
+static inline void fold_all(struct predictor_fold *f, const uint64_t *history, unsigned length,
+			    uint32_t newest)
+{
+	const uint32_t oldest = (uint32_t)(history[(length - 1) / 64] >> (length - 1) % 64) & 1;
+
+	f->index = fold(f->index, INDEX_BITS, length, newest, oldest);
+	f->tag = fold(f->tag, PREDICTOR_TAG, length, newest, oldest);
+	f->tag2 = fold(f->tag2, TAG2_BITS, length, newest, oldest);
+}
+
 static void push(struct predictor *p, bool taken)
 {
-	for (unsigned i = 0; i < PREDICTOR_TABLES; i++) {
-		const unsigned last = lengths[i] - 1;
-		const uint32_t oldest = (uint32_t)(p->history[last / 64] >> last % 64) & 1;
-		struct predictor_fold *f = &p->fold[i];
-
-		f->index = fold(f->index, INDEX_BITS, lengths[i], taken, oldest);
-		f->tag = fold(f->tag, PREDICTOR_TAG, lengths[i], taken, oldest);
-		f->tag2 = fold(f->tag2, TAG2_BITS, lengths[i], taken, oldest);
-	}
+#define FOLD(i, length) fold_all(&p->fold[i], p->history, length, taken);
+	TABLES(FOLD)
+#undef FOLD
 	p->history[2] = p->history[2] << 1 | p->history[1] >> 63;
 	p->history[1] = p->history[1] << 1 | p->history[0] >> 63;
 	p->history[0] = p->history[0] << 1 | taken;
