@@ -317,6 +317,8 @@ static void put_head(struct listing *l)
 	if (l->code.rewritten)
 		out_text(out, "  Other instructions ran here at other times: their counts are "
 			      "left out\n");
+	if (l->code.cut)
+		out_text(out, "  Only its first 4 MB are shown\n");
 	pretty_head(out, "\n%16s %7s  %s\n", "executed", "percent",
 		    l->code.has_lines ? "source and instructions" : "instructions");
 }

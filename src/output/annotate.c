@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A block has at most 255 instructions of 15 bytes. */
-#define LONGEST_BLOCK (255 * 15)
-
 /* Blocks of code without a name that are no farther apart belong together. */
 #define NEAR 64
 
@@ -150,14 +147,18 @@ static void sum_pieces(struct annotation *a)
 
 size_t annotation_first_piece(const struct annotation *a, uint32_t object, uint64_t at)
 {
-	const uint64_t from = at > LONGEST_BLOCK ? at - LONGEST_BLOCK : 0;
+	return annotation_piece_at(a, object, at > LONGEST_BLOCK ? at - LONGEST_BLOCK : 0);
+}
+
+size_t annotation_piece_at(const struct annotation *a, uint32_t object, uint64_t at)
+{
 	size_t low = 0, high = a->piece_count;
 
 	while (low < high) {
 		const size_t middle = low + (high - low) / 2;
 		const struct annotate_piece *p = &a->pieces[middle];
 
-		if (p->object < object || (p->object == object && p->at < from))
+		if (p->object < object || (p->object == object && p->at < at))
 			low = middle + 1;
 		else
 			high = middle;
@@ -300,15 +301,26 @@ static int list_functions(struct annotation *a)
 	return 0;
 }
 
+#define MOST_OVERLAPPING 8
+
 const struct annotate_function *annotation_function(const struct annotation *a, uint32_t object,
 						    uint64_t at)
 {
-	for (size_t i = 0; i < a->function_count; i++) {
-		const struct annotate_function *f = &a->functions[i];
+	size_t low = 0, high = a->function_count;
 
-		if (f->object == object && at >= f->start && at < f->end)
-			return f;
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		const struct annotate_function *f = a->by_place[middle];
+
+		if (f->object < object || (f->object == object && f->start <= at))
+			low = middle + 1;
+		else
+			high = middle;
 	}
+	/* Functions hardly ever overlap: the one that begins next before it, or one of a few. */
+	for (size_t i = low; i-- > 0 && low - i <= MOST_OVERLAPPING;)
+		if (a->by_place[i]->object == object && at < a->by_place[i]->end)
+			return a->by_place[i];
 	return NULL;
 }
 
@@ -396,6 +408,26 @@ static void sum_functions(struct annotation *a)
 	qsort(a->functions, a->function_count, sizeof(*a->functions), by_instructions);
 }
 
+static int by_start(const void *a, const void *b)
+{
+	const struct annotate_function *x = *(const struct annotate_function *const *)a;
+	const struct annotate_function *y = *(const struct annotate_function *const *)b;
+	int order = compare(x->object, y->object);
+
+	return order ? order : compare(x->start, y->start);
+}
+
+static int index_functions(struct annotation *a)
+{
+	a->by_place = calloc(a->function_count + 1, sizeof(const struct annotate_function *));
+	if (!a->by_place)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; i < a->function_count; i++)
+		a->by_place[i] = &a->functions[i];
+	qsort(a->by_place, a->function_count, sizeof(const struct annotate_function *), by_start);
+	return 0;
+}
+
 int annotation_new(const struct annotation_config *config, struct annotation **annotation)
 {
 	struct annotation *a = calloc(1, sizeof(*a));
@@ -416,11 +448,14 @@ int annotation_new(const struct annotation_config *config, struct annotation **a
 		status = list_branches(a);
 	if (status >= 0 && a->predicted)
 		status = annotation_add_outcomes(a);
+	if (status >= 0) {
+		sum_functions(a);
+		status = index_functions(a);
+	}
 	if (status < 0) {
 		annotation_free(a);
 		return status;
 	}
-	sum_functions(a);
 	*annotation = a;
 	return 0;
 }
@@ -432,6 +467,7 @@ void annotation_free(struct annotation *a)
 	free(a->objects);
 	free(a->pieces);
 	free(a->functions);
+	free(a->by_place);
 	free(a->branches);
 	free(a->bytes);
 	free(a);

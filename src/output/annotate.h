@@ -82,6 +82,7 @@ struct annotation {
 	size_t object_count, piece_count, function_count, branch_count;
 	uint64_t instructions, executed, missed; /* of all functions; conditional branches */
 	bool predicted;				 /* there is a simulation */
+	const struct annotate_function **by_place;
 	struct annotate_bytes *bytes; /* of code that is in no file, by object and place */
 	size_t byte_count;
 };
@@ -115,6 +116,7 @@ struct annotate_code {
 	struct annotate_row *rows;
 	size_t count;
 	uint64_t slide; /* address as objdump shows it = place + slide */
+	bool cut;	/* the function is longer than 4 MB, and the rest is left out */
 	bool no_bytes;	/* the code is not available: a row for each block that ran */
 	bool rewritten; /* other instructions ran at the same places at other times */
 	bool has_lines;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* No function is longer; a symbol's size may be anything. */
-#define LONGEST (16u << 20)
+#define LONGEST (4u << 20)
 
 /* What is known of each byte of a function. */
 struct cell {
@@ -62,11 +62,23 @@ static void take_bytes(struct listing *l)
 	const struct annotation *a = l->annotation;
 	const struct annotate_function *f = l->function;
 
-	for (size_t i = 0; i < a->byte_count; i++) {
-		const struct annotate_bytes *b = &a->bytes[i];
+	size_t low = 0, high = a->byte_count;
 
-		if (b->object != f->object)
-			continue;
+	while (low < high) {
+		const size_t middle = low + (high - low) / 2;
+		const struct annotate_bytes *b = &a->bytes[middle];
+
+		if (b->object < f->object ||
+		    (b->object == f->object && b->at + LONGEST_BLOCK <= f->start))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (;
+	     low < a->byte_count && a->bytes[low].object == f->object && a->bytes[low].at < f->end;
+	     low++) {
+		const struct annotate_bytes *b = &a->bytes[low];
+
 		for (uint64_t k = 0; k < b->size; k++) {
 			struct cell *cell;
 
@@ -280,6 +292,7 @@ int annotate_code(const struct annotation *a, const struct annotate_function *f,
 	int status;
 
 	memset(code, 0, sizeof(*code));
+	code->cut = size > LONGEST;
 	l.cells = calloc(l.size + 1, sizeof(*l.cells));
 	if (!l.cells)
 		return PTAH_E_NOMEM;

@@ -5,6 +5,11 @@
 
 #include "output/annotate.h"
 
+/* A block has at most so many instructions, of 15 bytes; of others, which only a damaged file of
+ * counts has, the rest is left out. */
+#define MOST_INSNS    255
+#define LONGEST_BLOCK (MOST_INSNS * 15)
+
 /* Bytes of code that is in no file. */
 struct annotate_bytes {
 	uint32_t object;
@@ -13,6 +18,9 @@ struct annotate_bytes {
 	uint8_t mode;
 	const uint8_t *bytes;
 };
+
+/* The first piece of an object that begins at `at` or after it. */
+size_t annotation_piece_at(const struct annotation *a, uint32_t object, uint64_t at);
 
 /* The first piece of an object that may reach `at`: no earlier one ends after it. */
 size_t annotation_first_piece(const struct annotation *a, uint32_t object, uint64_t at);

@@ -96,11 +96,21 @@ static size_t index_of(const struct counting *c, const struct annotate_row *row)
 	return line ? (size_t)(line - c->lines) : SIZE_MAX;
 }
 
+static size_t end_of_piece(const struct counting *c, const struct annotate_piece *p, size_t first)
+{
+	size_t i = first;
+
+	while (i < c->code->count && i - first < MOST_INSNS && c->code->rows[i].at < p->end)
+		i++;
+	return i;
+}
+
 /* Does a block have an instruction of the line? */
 static bool has_line(const struct counting *c, const struct annotate_piece *p, size_t line)
 {
-	for (size_t i = row_at(c->code, p->at); i < c->code->count && c->code->rows[i].at < p->end;
-	     i++)
+	const size_t first = row_at(c->code, p->at), end = end_of_piece(c, p, first);
+
+	for (size_t i = first; i < end; i++)
 		if (index_of(c, &c->code->rows[i]) == line)
 			return true;
 	return false;
@@ -110,15 +120,13 @@ static bool has_line(const struct counting *c, const struct annotate_piece *p, s
 static uint64_t entered(const struct counting *c, uint64_t at, size_t line)
 {
 	const struct annotation *a = c->annotation;
-	size_t i = annotation_first_piece(a, c->function->object, at);
+	size_t i = annotation_piece_at(a, c->function->object, at);
 	bool has = false;
 	uint64_t count = 0;
 
 	for (; i < a->piece_count && a->pieces[i].object == c->function->object &&
-	       a->pieces[i].at <= at;
+	       a->pieces[i].at == at;
 	     i++) {
-		if (a->pieces[i].at != at)
-			continue;
 		count += a->pieces[i].count;
 		has = has || has_line(c, &a->pieces[i], line);
 	}
@@ -155,14 +163,14 @@ static uint64_t continued(const struct counting *c, const struct annotate_piece 
 
 static void count_piece(struct counting *c, const struct annotate_piece *p)
 {
+	const size_t first = row_at(c->code, p->at), end = end_of_piece(c, p, first);
 	size_t last = SIZE_MAX;
 
-	for (size_t i = row_at(c->code, p->at); i < c->code->count && c->code->rows[i].at < p->end;
-	     i++) {
+	for (size_t i = first; i < end; i++) {
 		const size_t line = index_of(c, &c->code->rows[i]);
 		bool again = line == SIZE_MAX || line == last;
 
-		for (size_t k = row_at(c->code, p->at); k < i && !again; k++)
+		for (size_t k = first; k < i && !again; k++)
 			again = index_of(c, &c->code->rows[k]) == line;
 		last = line;
 		if (!again)
