@@ -207,18 +207,33 @@ static bool has_address(const struct wanted *w, const struct annotate_function *
 	       w->address - extent.at < f->end - f->start;
 }
 
+/* A name that a compiler of generated code makes has more than the function's own:
+ * "JS:^work /home/me/a.js:1:14", "py::work:/home/me/a.py". The user may write "work". */
+static bool is_word_of(const char *name, const char *word)
+{
+	const size_t n = strlen(word);
+
+	for (const char *at = strstr(name, word); at && n; at = strstr(at + 1, word))
+		if ((at == name || strchr(" :~^*+", at[-1])) && (!at[n] || strchr(" :", at[n])))
+			return true;
+	return false;
+}
+
+static bool has_name(const struct wanted *w, const struct annotate_function *f)
+{
+	if (!f->symbol)
+		return false;
+	return !strcmp(f->symbol, w->text) ||
+	       (f->mangled && ptah_symbol_matches(f->mangled, w->text)) ||
+	       (!w->annotation->objects[f->object].is_file && is_word_of(f->symbol, w->text));
+}
+
 static bool matches(const struct wanted *w, const struct annotate_function *f)
 {
-	if (w->file) {
-		for (size_t i = 0; i < w->place_count; i++)
-			if (w->places[i] - f->start < f->end - f->start)
-				return true;
-		return false;
-	}
-	if (w->is_address)
-		return has_address(w, f);
-	return f->symbol && (!strcmp(f->symbol, w->text) ||
-			     (f->mangled && ptah_symbol_matches(f->mangled, w->text)));
+	for (size_t i = 0; w->file && i < w->place_count; i++)
+		if (w->places[i] - f->start < f->end - f->start)
+			return true;
+	return has_name(w, f) || (w->is_address && has_address(w, f));
 }
 
 /* Marks the functions that are wanted. Returns how many. */

@@ -208,6 +208,21 @@ static int by_process(const void *a, const void *b)
 	return order ? order : compare((uintptr_t)x, (uintptr_t)y);
 }
 
+/* Code that the process generated has its names from the session (perf maps, jitdumps). */
+static void name_generated(const struct annotation *a, struct annotate_function *f)
+{
+	struct ptah_function_name found;
+	struct ptah_counts_process p;
+
+	if (!a->generated || a->objects[f->object].is_file ||
+	    !ptah_counts_process(a->config.counts, f->process, &p) ||
+	    !ptah_functions_name(a->generated, p.pid, f->ip, 0, &found) || !found.name)
+		return;
+	f->symbol = f->mangled = found.name;
+	f->start -= f->ip - found.start;
+	f->ip = found.start;
+}
+
 static void find_functions(const struct annotation *a, const struct annotate_piece **order,
 			   struct found *found)
 {
@@ -225,8 +240,10 @@ static void find_functions(const struct annotation *a, const struct annotate_pie
 							 .process = p->process,
 							 .ip = p->ip,
 							 .instructions = p->count * p->ninsn};
-		if (!name->symbol)
+		if (!name->symbol) {
+			name_generated(a, &f->function);
 			continue;
+		}
 		f->function.start -= name->offset;
 		f->function.ip -= name->offset;
 	}
@@ -256,8 +273,16 @@ static void find_end(const struct annotation *a, struct annotate_function *f, ui
 	f->end = end;
 	if (!f->symbol)
 		return;
-	if (object->is_file && ptah_symbols_lookup(symbols, object->path, f->start, &symbol) &&
-	    symbol.start == f->start && symbol.size)
+	if (a->generated && !object->is_file && !(f->ip >> 63)) {
+		struct ptah_counts_process p;
+
+		if (ptah_counts_process(a->config.counts, f->process, &p) &&
+		    ptah_functions_find(a->generated, p.pid, f->ip, 0, &bounds) &&
+		    bounds.flags & PTAH_FUNCTION_JIT && bounds.high > f->ip)
+			f->end = f->start + (bounds.high - f->ip);
+	} else if (object->is_file &&
+		   ptah_symbols_lookup(symbols, object->path, f->start, &symbol) &&
+		   symbol.start == f->start && symbol.size)
 		f->end = f->start + symbol.size;
 	else if (f->ip >> 63 && ptah_symbols_bounds_kernel(symbols, f->ip, &bounds) &&
 		 bounds.high - bounds.low < 1 << 20)
@@ -438,6 +463,8 @@ int annotation_new(const struct annotation_config *config, struct annotation **a
 		return status;
 	a->config = *config;
 	a->predicted = config->outcomes != NULL;
+	if (config->session)
+		status = ptah_functions_new(config->session, &a->generated);
 	for (size_t i = 0; status >= 0 && ptah_counts_process(config->counts, i, &p); i++)
 		status = add_pieces(a, &p, i);
 	if (status >= 0) {
@@ -464,6 +491,7 @@ void annotation_free(struct annotation *a)
 {
 	if (!a)
 		return;
+	ptah_functions_free(a->generated);
 	free(a->objects);
 	free(a->pieces);
 	free(a->functions);

@@ -21,6 +21,8 @@
 #include "output/names.h"
 #include "output/outcomes.h"
 
+#include <ptah/functions.h>
+
 struct annotate_object {
 	const char *path;  /* as recorded, NULL: unknown */
 	const char *shown; /* its last part, or "[unknown]"; fit for a terminal */
@@ -83,7 +85,8 @@ struct annotation {
 	uint64_t instructions, executed, missed; /* of all functions; conditional branches */
 	bool predicted;				 /* there is a simulation */
 	const struct annotate_function **by_place;
-	struct annotate_bytes *bytes; /* of code that is in no file, by object and place */
+	struct ptah_functions *generated; /* names of generated code; NULL: there is no session */
+	struct annotate_bytes *bytes;	  /* of code that is in no file, by object and place */
 	size_t byte_count;
 };
 

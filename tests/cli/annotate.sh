@@ -12,6 +12,7 @@ cat >program.c <<'X'
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 static unsigned long long seed = 1;
 volatile long odd, even, total;
 __attribute__((noinline)) static unsigned draw(void)
@@ -51,8 +52,14 @@ int main(int argc, char **argv)
 {
 	void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char name[64];
+	FILE *map;
 
 	memcpy(page, code, sizeof(code));
+	snprintf(name, sizeof(name), "perf-%d.map", (int)getpid());
+	map = fopen(name, "w");
+	fprintf(map, "%lx %zx JIT:^countdown a.x:1:2\n", (unsigned long)page, sizeof(code));
+	fclose(map);
 	((void (*)(int))page)(700);
 	by_chance(20000);
 	alternate(20000);
@@ -181,8 +188,9 @@ expect 0 "$PTAH" annotate -i r.data --prefix="$PWD/moved" loop
 grep -q 'newer than .*/program' err || fail "newer: $(cat err)"
 mv away/src/program.c .
 
-# Code that is in no file has its bytes from the recording.
-"$PTAH" annotate -i r.data -d '[code]' --format=tsv >rows
+# Code that is in no file has its bytes from the recording, and its name from a perf map.
+"$PTAH" annotate -i r.data countdown --format=tsv >rows
+equal "its name" "$(sed -n 2p rows | cut -f 1)" 'JIT:^countdown a.x:1:2'
 sed 1d rows | awk -F'\t' '{ split($7, w, " "); print w[1], $3, $4 }' >got
 printf '%s\n' 'mov 1 ' 'dec 700 ' 'jnz 700 699' 'ret 1 ' >wanted
 diff wanted got || fail "generated code: $(cat rows)"
