@@ -113,12 +113,15 @@ static void give_up(struct calls_machine *m, uint64_t site)
 }
 
 /*
- * Execution is at the return site of the call at `index`, which is not the innermost: that call has
- * returned. Above it ran another stack, or calls that were given up.
+ * Execution is at the return site of the call at `index`: that call has returned, perhaps by a jump
+ * (a switch of stacks), or an exception continues there. Above it ran another stack, or calls that
+ * were given up.
  */
 static void return_to_lower(struct calls_machine *m, uint32_t index, uint64_t site, bool returns)
 {
-	const bool switches = m->top->function_flags & PTAH_FUNCTION_SWITCH;
+	/* A return, by whichever instruction; not an exception that lands there. */
+	const bool returned = returns || (index == calls_depth(m) && !m->folded) ||
+			      m->top->function_flags & PTAH_FUNCTION_SWITCH;
 	bool gap = false;
 	uint32_t base = 0;
 
@@ -134,7 +137,7 @@ static void return_to_lower(struct calls_machine *m, uint32_t index, uint64_t si
 	calls_unwind(m, index, site);
 	if (gap)
 		calls_drop(m, PTAH_CALL_END_LOST, 0);
-	else if (base || switches)
+	else if (base || returned)
 		calls_returned(m, site);
 	else
 		give_up(m, site);

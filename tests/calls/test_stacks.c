@@ -17,6 +17,13 @@ static void longjmp_to_a_caller(void **state)
 	    "A-trace-end");
 }
 
+/* As a switch of stacks that takes the return address from the stack and jumps to it. */
+static void a_jump_to_the_own_return_address_returns(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A0+2c D0+4J A2+1.", "A+running D+call D-return A-trace-end");
+}
+
 static void exception_is_caught_by_a_caller(void **state)
 {
 	(void)state;
@@ -207,6 +214,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(longjmp_to_a_caller),
+	    cmocka_unit_test(a_jump_to_the_own_return_address_returns),
 	    cmocka_unit_test(exception_is_caught_by_a_caller),
 	    cmocka_unit_test(cleanup_on_the_way),
 	    cmocka_unit_test(exception_caught_where_it_was_thrown),
