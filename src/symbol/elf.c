@@ -3,6 +3,7 @@
 #include "symbol/elf.h"
 
 #include "symbol/fragments.h"
+#include "symbol/go.h"
 #include "symbol/known_names.h"
 
 #include <ptah/error.h>
@@ -399,13 +400,25 @@ static bool is_dynamic_linker(Elf *elf)
 	return false;
 }
 
-/* The best sources come first: symbols, then linkage tables, frames, sections. */
+static void add_go(Elf *elf, struct symbol_ranges *ranges, struct symbol_names *names)
+{
+	struct symbol_go go;
+
+	if (!symbol_go_find(elf, &go))
+		return;
+	symbol_go_add(&go, ranges, names);
+	symbol_ranges_sort(ranges, names);
+	symbol_ranges_flatten(ranges);
+}
+
+/* The best sources come first: symbols, then linkage tables, Go's table, frames, sections. */
 static void build(struct symbol_file *file, Elf *elf, const char *path,
 		  const struct symbol_folders *folders)
 {
-	struct symbol_ranges frames = {0}, plt = {0}, tables = {0}, sections = {0};
+	struct symbol_ranges frames = {0}, plt = {0}, tables = {0}, go = {0}, sections = {0};
 
 	add_sections(elf, &sections, &file->names);
+	add_go(elf, &go, &file->names);
 	symbol_add_frames(elf, is_dynamic_linker(elf), &frames, &file->names);
 	symbol_ranges_sort(&frames, &file->names);
 	add_symbols(file, elf, path, folders);
@@ -420,10 +433,12 @@ static void build(struct symbol_file *file, Elf *elf, const char *path,
 	symbol_ranges_flatten(&frames);
 	symbol_ranges_fill(&file->ranges, &plt);
 	symbol_ranges_fill(&file->ranges, &tables);
+	symbol_ranges_fill(&file->ranges, &go);
 	symbol_ranges_fill(&file->ranges, &frames);
 	symbol_ranges_fill(&file->ranges, &sections);
 	symbol_ranges_free(&plt);
 	symbol_ranges_free(&tables);
+	symbol_ranges_free(&go);
 	symbol_ranges_free(&frames);
 	symbol_ranges_free(&sections);
 }
