@@ -6,7 +6,7 @@
 _ptah_options() {
 	case $1 in
 	record) echo "--output= -o --event= -e --filter= --recorder= --vm --symbols= --cr3= --start-at= --stop-at= --pid= -p --tid= -t --all-cpus -a --cpu= -C --per-thread --no-inherit -i --kcore --mmap-pages= -m --snapshot -S --stop-when-full --buffer= --max-size= --delay= -D --control= --switch-events --no-retcomp --long-tnt --mark-loops --psb-period= --clock= --qemu= --plugin= --dry-run --no-progress --quiet -q --verbose -v --help -h" ;;
-	report) echo "--blocks --sort= -s --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
+	report) echo "--blocks --sort= -s --call-graph -g --percent-limit= --value= --by= --no-demangle --debuginfod --no-debuginfod --limit= -n --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	annotate) echo "--symbol= -s --dsos= -d --branches --lines --print-line -l --full-paths -P --no-source --asm-raw --att --full --source-path= --prefix= --prefix-strip= --no-predictor --stdio --limit= -n --no-demangle --debuginfod --no-debuginfod --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	script) echo "--branches --blocks --calls --events --time --att --no-demangle --debuginfod --no-debuginfod --no-symbols --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --since= --until= --around= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
 	stat) echo "--per-thread --jobs= -j --input= -i --pt= --raw= --elf= --pe= --pages= --filter= --mtc-freq= --nom-freq= --cpuid-0x15= --save-set= --symfs= --vmlinux= -k --kallsyms= --force -f --pid= --tid= --comm= --cpu= -C --processor= --errata= --no-tnt --no-retcomp --output= -o --color= --no-pager --format= --no-progress --quiet -q --help -h" ;;
@@ -49,25 +49,25 @@ _ptah_value() {
 	record:--event | record:-e | record:--filter | record:--cr3 | record:--start-at | \
 		record:--stop-at | record:--pid | record:-p | record:--tid | record:-t | record:--cpu | \
 		record:-C | record:--mmap-pages | record:-m | record:--buffer | record:--max-size | \
-		record:--delay | record:-D | record:--control | record:--psb-period | report:--limit | report:-n | \
-		report:--jobs | report:-j | report:--filter | report:--mtc-freq | report:--nom-freq | \
-		report:--cpuid-0x15 | report:--since | report:--until | report:--around | report:--pid | \
-		report:--tid | report:--comm | report:--cpu | report:-C | report:--processor | annotate:--symbol | \
-		annotate:-s | annotate:--dsos | annotate:-d | annotate:--prefix-strip | annotate:--limit | \
-		annotate:-n | annotate:--jobs | annotate:-j | annotate:--filter | annotate:--mtc-freq | \
-		annotate:--nom-freq | annotate:--cpuid-0x15 | annotate:--since | annotate:--until | \
-		annotate:--around | annotate:--pid | annotate:--tid | annotate:--comm | annotate:--cpu | \
-		annotate:-C | annotate:--processor | script:--jobs | script:-j | script:--filter | \
-		script:--mtc-freq | script:--nom-freq | script:--cpuid-0x15 | script:--since | script:--until | \
-		script:--around | script:--pid | script:--tid | script:--comm | script:--cpu | script:-C | \
-		script:--processor | stat:--jobs | stat:-j | stat:--filter | stat:--mtc-freq | stat:--nom-freq | \
-		stat:--cpuid-0x15 | stat:--pid | stat:--tid | stat:--comm | stat:--cpu | stat:-C | \
-		stat:--processor | verify:--jobs | verify:-j | verify:--filter | verify:--mtc-freq | \
-		verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | verify:--tid | verify:--comm | \
-		verify:--cpu | verify:-C | verify:--processor | dump:--range | dump:--filter | dump:--mtc-freq | \
-		dump:--nom-freq | dump:--cpuid-0x15 | dump:--pid | dump:--tid | dump:--comm | dump:--cpu | \
-		dump:-C | dump:--processor | profile:--limit | profile:-n | profile:--jobs | profile:-j | \
-		profile:--filter | profile:--mtc-freq | profile:--nom-freq | profile:--cpuid-0x15 | \
+		record:--delay | record:-D | record:--control | record:--psb-period | report:--sort | report:-s | \
+		report:--percent-limit | report:--limit | report:-n | report:--jobs | report:-j | \
+		report:--filter | report:--mtc-freq | report:--nom-freq | report:--cpuid-0x15 | report:--since | \
+		report:--until | report:--around | report:--pid | report:--tid | report:--comm | report:--cpu | \
+		report:-C | report:--processor | annotate:--symbol | annotate:-s | annotate:--dsos | annotate:-d | \
+		annotate:--prefix-strip | annotate:--limit | annotate:-n | annotate:--jobs | annotate:-j | \
+		annotate:--filter | annotate:--mtc-freq | annotate:--nom-freq | annotate:--cpuid-0x15 | \
+		annotate:--since | annotate:--until | annotate:--around | annotate:--pid | annotate:--tid | \
+		annotate:--comm | annotate:--cpu | annotate:-C | annotate:--processor | script:--jobs | \
+		script:-j | script:--filter | script:--mtc-freq | script:--nom-freq | script:--cpuid-0x15 | \
+		script:--since | script:--until | script:--around | script:--pid | script:--tid | script:--comm | \
+		script:--cpu | script:-C | script:--processor | stat:--jobs | stat:-j | stat:--filter | \
+		stat:--mtc-freq | stat:--nom-freq | stat:--cpuid-0x15 | stat:--pid | stat:--tid | stat:--comm | \
+		stat:--cpu | stat:-C | stat:--processor | verify:--jobs | verify:-j | verify:--filter | \
+		verify:--mtc-freq | verify:--nom-freq | verify:--cpuid-0x15 | verify:--pid | verify:--tid | \
+		verify:--comm | verify:--cpu | verify:-C | verify:--processor | dump:--range | dump:--filter | \
+		dump:--mtc-freq | dump:--nom-freq | dump:--cpuid-0x15 | dump:--pid | dump:--tid | dump:--comm | \
+		dump:--cpu | dump:-C | dump:--processor | profile:--limit | profile:-n | profile:--jobs | \
+		profile:-j | profile:--filter | profile:--mtc-freq | profile:--nom-freq | profile:--cpuid-0x15 | \
 		profile:--since | profile:--until | profile:--around | profile:--pid | profile:--tid | \
 		profile:--comm | profile:--cpu | profile:-C | profile:--processor | cover:--map-size | \
 		cover:--jobs | cover:-j | cover:--filter | cover:--mtc-freq | cover:--nom-freq | \
@@ -78,7 +78,8 @@ _ptah_value() {
 		vm:--plugin-arguments) echo "nothing" ;;
 	record:--recorder) echo "words best hardware qemu ptrace vm module" ;;
 	record:--clock) echo "words insn host" ;;
-	report:--sort | report:-s) echo "words instructions calls name" ;;
+	report:--value) echo "words instructions cycles time" ;;
+	report:--by) echo "words all process thread cpu" ;;
 	report:--symfs | annotate:--source-path | annotate:--prefix | annotate:--symfs | script:--symfs | \
 		stat:--symfs | verify:--symfs | dump:--symfs | profile:--symfs | cover:--symfs | diff:--symfs) echo "folder" ;;
 	report:--errata | annotate:--errata | script:--errata | stat:--errata | verify:--errata | \

@@ -48,7 +48,11 @@ complete -c ptah -n '__fish_seen_subcommand_from record' -s h -l help -d 'show t
 complete -c ptah -n __fish_use_subcommand -a report -d 'where the program spent its instructions'
 complete -c ptah -n '__fish_seen_subcommand_from report' -F
 complete -c ptah -n '__fish_seen_subcommand_from report' -l blocks -d 'the hottest blocks instead of functions'
-complete -c ptah -n '__fish_seen_subcommand_from report' -s s -l sort -x -a 'instructions calls name' -d 'instructions, calls or name (default: instructions)'
+complete -c ptah -n '__fish_seen_subcommand_from report' -s s -l sort -x -d 'order: instructions, calls or name; or rows: function,object,caller'
+complete -c ptah -n '__fish_seen_subcommand_from report' -s g -l call-graph -d 'print the calls as a tree: caller (the default) or callee, and a percentage'
+complete -c ptah -n '__fish_seen_subcommand_from report' -l percent-limit -x -d 'with --call-graph: leave out what has less'
+complete -c ptah -n '__fish_seen_subcommand_from report' -l value -x -a 'instructions cycles time' -d 'instructions, cycles or time (default: instructions)'
+complete -c ptah -n '__fish_seen_subcommand_from report' -l by -x -a 'all process thread cpu' -d 'all, process or thread'
 complete -c ptah -n '__fish_seen_subcommand_from report' -l no-demangle -d 'names of C++ and Rust as they are in the file'
 complete -c ptah -n '__fish_seen_subcommand_from report' -l debuginfod -d 'ask servers for debug files that are missing here'
 complete -c ptah -n '__fish_seen_subcommand_from report' -l no-debuginfod -d 'ask no server, although DEBUGINFOD_URLS is set'

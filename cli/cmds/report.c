@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* ptah report: where the program spent its instructions. */
 #include "function_table.h"
+#include "graph_report.h"
+#include "graph_view.h"
 #include "input.h"
 #include "base/text.h"
 #include "output/pretty.h"
@@ -14,10 +16,12 @@
 struct options {
 	struct input input;
 	bool blocks;
-	int sort;
+	const char *sort; /* NULL: by instructions */
+	struct graph_options graph;
 };
 
-static const char *const sort_choices[] = {"instructions", "calls", "name", NULL};
+/* The orders of the table of functions, in the order of enum table_order. */
+static const char *const orders[] = {"instructions", "calls", "name", NULL};
 
 static const struct option_def blocks_options[] = {
     {.name = "blocks",
@@ -31,12 +35,51 @@ static const struct option_def blocks_options[] = {
 static const struct option_def sort_options[] = {
     {.name = "sort",
      .letter = 's',
-     .kind = OPTION_CHOICE,
+     .kind = OPTION_TEXT,
      .at = offsetof(struct options, sort),
      .arg = "KEY",
-     .choices = sort_choices,
-     .help = "instructions, calls or name (default: instructions)",
-     .man = "By *instructions* (the default), *calls* or *name*."},
+     .help = "order: instructions, calls or name; or rows: function,object,caller",
+     .man = "The order of the rows: by *instructions* (the default), *calls* or *name*. Or what a "
+	    "row is, as perf has it: a list of *function*, *object* and *caller* (also *symbol*, "
+	    "*sym*, *dso*). Rows are then counted by their calls: what ran in the calls, and what "
+	    "ran in the function itself. A *caller* makes a row of each pair of caller and "
+	    "function."},
+    {.name = "call-graph",
+     .letter = 'g',
+     .kind = OPTION_OPTIONAL,
+     .at = offsetof(struct options, graph.call_graph),
+     .arg = "ORDER",
+     .man_arg = "*caller*|*callee*[`,`*PERCENT*]",
+     .help = "print the calls as a tree: caller (the default) or callee, and a percentage",
+     .man = "Print the calls as a tree. With *caller*, the default, a function stands below the "
+	    "one that called it; with *callee* callers stand below each function in which the most "
+	    "ran itself (`--limit` of them). What has less than *PERCENT* (0.5, in TSV and JSON 0) "
+	    "is one line, [*N* more]. The value directly follows the option (`-gcallee`). An only "
+	    "callee stands directly below its caller; others branch off, as with perf."},
+    {.name = "percent-limit",
+     .kind = OPTION_TEXT,
+     .at = offsetof(struct options, graph.percent_limit),
+     .arg = "PERCENT",
+     .help = "with --call-graph: leave out what has less",
+     .man = "Of calls: leave out what has less than *PERCENT* of the whole."},
+    {.name = "value",
+     .kind = OPTION_CHOICE,
+     .at = offsetof(struct options, graph.value),
+     .arg = "WHAT",
+     .choices = graph_value_words,
+     .help = "instructions, cycles or time (default: instructions)",
+     .man = "What calls are measured by: *instructions* (the default), *cycles* (of the core, "
+	    "where the recording has CYC packets) or *time*, which passes also while a thread does "
+	    "not run. A recording without times between its system calls says so, and which "
+	    "options of `ptah-record`(1) record them."},
+    {.name = "by",
+     .kind = OPTION_CHOICE,
+     .at = offsetof(struct options, graph.by),
+     .arg = "WHAT",
+     .choices = graph_by_words,
+     .help = "all, process or thread",
+     .man = "A table or tree of calls for *all* together (the default), or one for each *process* "
+	    "or *thread*."},
     {0},
 };
 
@@ -284,6 +327,20 @@ static const struct renderer renderers[FORMAT_MAX] = {
     [FORMAT_TSV] = {.begin = put_tsv, .offered = true},
 };
 
+/* The order that a word of --sort names, or TABLE_BY_INSTRUCTIONS. */
+static enum table_order order_of(const char *word)
+{
+	for (int i = 0; word && orders[i]; i++)
+		if (!strcmp(word, orders[i]))
+			return (enum table_order)i;
+	return TABLE_BY_INSTRUCTIONS;
+}
+
+static bool is_order(const char *word)
+{
+	return order_of(word) != TABLE_BY_INSTRUCTIONS || !strcmp(word, orders[0]);
+}
+
 static void put_report(struct out *out, const struct options *o, const struct renderer *renderer,
 		       const struct reporting *r, struct names *names, struct hotspot *rows,
 		       size_t n)
@@ -296,7 +353,7 @@ static void put_report(struct out *out, const struct options *o, const struct re
 				    .blocks = o->blocks};
 	struct view view = {.out = out, .reporting = r, .totals = totals, .table = &table};
 
-	table_sort(rows, n, (enum table_order)o->sort);
+	table_sort(rows, n, order_of(o->sort));
 	for (size_t i = 0; i < table.shown; i++)
 		names_fetch(names, &rows[i].name);
 	renderer->begin(&view);
@@ -386,6 +443,21 @@ static int run(int argc, char **argv)
 
 	if (first < 0)
 		return status;
+	if (o.sort && !is_order(o.sort)) {
+		if (!graph_can_sort(o.sort))
+			return fail_options(&command_report,
+					    "--sort=%s: it takes instructions, calls or name; or "
+					    "a list of function, object and caller",
+					    o.sort);
+		o.graph.sort = o.sort;
+	}
+	if (o.graph.percent_limit && !graph_is_asked(&o.graph))
+		return fail_usage(&command_report, "--percent-limit is for --call-graph");
+	if (o.blocks && graph_is_asked(&o.graph))
+		return fail_usage(&command_report, "--blocks have no calls");
+	if (graph_is_asked(&o.graph))
+		return graph_report(&command_report, &o.graph, &o.input, argc - first,
+				    argv + first);
 	renderer = renderer_choose(&command_report, renderers, o.input.format, "");
 	if (!renderer)
 		return EXIT_USAGE;
@@ -430,7 +502,9 @@ const struct command command_report = {
     .details =
 	"The hottest functions, or blocks, with exact counts: every instruction that ran is\n"
 	"counted, none is sampled. Functions of stripped files are bounded by their unwind\n"
-	"tables and named by their address. Calls are entries by a call or a tail jump.",
+	"tables and named by their address. Calls are entries by a call or a tail jump.\n"
+	"With -g the calls are shown as a tree: which function called which, and how much ran\n"
+	"in its calls.",
     .options = (const struct option_def *const[]){blocks_options, sort_options, names_options,
 						  limit_options, jobs_options, input_options,
 						  raw_options, ptxed_options, window_options,

@@ -238,6 +238,10 @@ PTAH_API int ptah_build_id_read(const char *path, uint8_t id[PTAH_BUILD_ID_MAX])
 /* A TSC value in nanoseconds of perf's clock; 0 when the recording has no conversion. */
 PTAH_API uint64_t ptah_session_time(const struct ptah_session *session, uint64_t tsc);
 
+/* How many nanoseconds TSC ticks are: ticks * mult >> shift. False: the recording does not say. */
+PTAH_API bool ptah_session_time_scale(const struct ptah_session *session, uint32_t *mult,
+				      uint32_t *shift);
+
 /*
  * The configuration that the streams are decoded with. The recording gives the
  * frequencies for MTC, CYC and CBR packets, the errata of its processor, and

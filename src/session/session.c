@@ -499,6 +499,15 @@ uint64_t ptah_session_time(const struct ptah_session *s, uint64_t tsc)
 	return c->zero + (tsc >> c->shift) * c->mult + (low * c->mult >> c->shift);
 }
 
+bool ptah_session_time_scale(const struct ptah_session *s, uint32_t *mult, uint32_t *shift)
+{
+	if (!s->has_clock)
+		return false;
+	*mult = s->clock.mult;
+	*shift = s->clock.shift;
+	return true;
+}
+
 void ptah_session_get_flow(const struct ptah_session *s, struct ptah_flow_config *config)
 {
 	*config = s->flow;

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/* `ptah report` by calls: reads the calls of a recording and adds them up as they are shown. */
+#include "graph_report.h"
+#include "call_trees.h"
+#include "graph_view.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const graph_by_words[] = {"all", "process", "thread", "cpu", NULL};
+
+/* perf's default: paths with less are not shown. */
+#define GRAPH_LEAST_PERCENT 0.5
+
+/* What --sort can name, with perf's words. */
+enum sort_word {
+	SORT_CALLER = 1 << 8, /* beside enum graph_sort */
+};
+
+static const struct {
+	const char *word;
+	unsigned sort;
+} sort_words[] = {
+    {"function", GRAPH_FUNCTION}, {"symbol", GRAPH_FUNCTION}, {"sym", GRAPH_FUNCTION},
+    {"object", GRAPH_OBJECT},	  {"dso", GRAPH_OBJECT},      {"caller", SORT_CALLER},
+};
+
+/* The first word of a list, which *list moves past. Returns its length. */
+static size_t next_word(const char **list, const char **word)
+{
+	const size_t n = strcspn(*list, ",");
+
+	*word = *list;
+	*list += n;
+	if (**list == ',')
+		++*list;
+	return n;
+}
+
+/* The bits that a list of words names. 0: a word is not known. */
+static unsigned parse_sort(const char *list)
+{
+	unsigned sort = 0;
+
+	while (*list) {
+		const char *word;
+		const size_t n = next_word(&list, &word);
+		unsigned bit = 0;
+
+		for (size_t i = 0; i < ARRAY_SIZE(sort_words); i++)
+			if (strlen(sort_words[i].word) == n && !memcmp(sort_words[i].word, word, n))
+				bit = sort_words[i].sort;
+		if (!bit)
+			return 0;
+		sort |= bit;
+	}
+	return sort;
+}
+
+bool graph_can_sort(const char *words)
+{
+	return parse_sort(words) != 0;
+}
+
+bool graph_is_asked(const struct graph_options *o)
+{
+	return o->call_graph || o->sort || o->value || o->by;
+}
+
+/* The context of the callbacks. */
+struct graphing {
+	struct graph_group *groups;
+	size_t count;
+	enum graph_by by;
+	struct call_graph_config config;
+};
+
+static bool is_group(const struct graphing *g, const struct graph_group *group,
+		     const struct ptah_call_thread *thread)
+{
+	if (g->by == GRAPH_BY_ALL)
+		return true;
+	if (group->pid != thread->pid || strcmp(group->comm, thread->comm) != 0)
+		return false;
+	return g->by == GRAPH_BY_PROCESS || group->tid == thread->tid;
+}
+
+static struct graph_group *add_group(struct graphing *g, const struct ptah_call_thread *thread)
+{
+	struct graph_group *groups = reallocarray(g->groups, g->count + 1, sizeof(*groups));
+	struct graph_group *group;
+
+	if (!groups)
+		return NULL;
+	g->groups = groups;
+	group = &groups[g->count];
+	*group = (struct graph_group){.pid = INT32_MIN, .tid = INT32_MIN};
+	if (call_graph_new(&g->config, &group->graph) < 0)
+		return NULL;
+	g->count++;
+	if (g->by != GRAPH_BY_ALL && thread) {
+		group->pid = thread->pid;
+		memcpy(group->comm, thread->comm, sizeof(group->comm));
+	}
+	if (g->by == GRAPH_BY_THREAD && thread)
+		group->tid = thread->tid;
+	return group;
+}
+
+/* A callback of input_call_trees(). */
+static int take_tree(void *graphing, const struct ptah_call_thread *thread,
+		     const struct ptah_call_tree *tree)
+{
+	struct graphing *g = graphing;
+	struct graph_group *group = NULL;
+
+	for (size_t i = 0; i < g->count && !group; i++)
+		if (is_group(g, &g->groups[i], thread))
+			group = &g->groups[i];
+	if (!group)
+		group = add_group(g, thread);
+	if (!group)
+		return PTAH_E_NOMEM;
+	group->threads++;
+	return call_graph_add(group->graph, thread, tree);
+}
+
+static int by_total(const void *a, const void *b)
+{
+	const struct graph_group *x = a, *y = b;
+	const enum ptah_call_value value = x->graph->config.value;
+	const uint64_t m = graph_figure(&x->graph->totals.inclusive, value);
+	const uint64_t n = graph_figure(&y->graph->totals.inclusive, value);
+
+	if (m != n)
+		return m > n ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->tid < y->tid ? -1 : x->tid > y->tid;
+}
+
+/* What the options ask for. */
+struct wanted {
+	struct call_graph_config config;
+	struct graph_view view;
+};
+
+/* The value of --call-graph, as perf has it: an order and a percentage. */
+static bool parse_call_graph(const char *list, struct wanted *w)
+{
+	while (*list) {
+		const char *word;
+		const size_t n = next_word(&list, &word);
+		char *end;
+
+		if (n == 6 && !memcmp(word, "callee", n)) {
+			w->view.upward = true;
+		} else if (n == 6 && !memcmp(word, "caller", n)) {
+			w->view.upward = false;
+		} else {
+			w->view.limit = strtod(word, &end);
+			if (!n || end != word + n)
+				return false;
+		}
+	}
+	return true;
+}
+
+static int parse_limit(const struct command *command, const struct graph_options *o,
+		       struct wanted *w)
+{
+	char *end;
+
+	if (o->percent_limit) {
+		w->view.limit = strtod(o->percent_limit, &end);
+		if (!*o->percent_limit || *end || !(w->view.limit >= 0 && w->view.limit <= 100))
+			return fail_usage(command, "--percent-limit=%s: not a percentage",
+					  o->percent_limit);
+	}
+	return 0;
+}
+
+/* Returns an exit code, after a message if it is not 0. */
+static int parse_wanted(const struct command *command, const struct graph_options *o,
+			const struct input *input, struct wanted *w)
+{
+	const unsigned sort = o->sort ? parse_sort(o->sort) : GRAPH_FUNCTION | GRAPH_OBJECT;
+
+	w->view.input = input;
+	w->view.value = (enum ptah_call_value)o->value;
+	w->view.limit = input->format == FORMAT_TEXT && o->call_graph ? GRAPH_LEAST_PERCENT : 0;
+	if (o->call_graph && !parse_call_graph(o->call_graph, w))
+		return fail_usage(command,
+				  "--call-graph=%s: it takes caller or callee, and a percentage",
+				  o->call_graph);
+	if (o->by == GRAPH_BY_CPU)
+		return fail_usage(command, "--by=cpu: calls move with their threads from CPU to "
+					   "CPU; --cpu=N chooses what ran on one");
+	if (o->call_graph && sort & SORT_CALLER)
+		return fail_usage(command, "--sort=caller is for a table; --call-graph=callee has "
+					   "the callers of each function");
+	w->view.kind = o->call_graph	    ? GRAPH_TREE
+		       : sort & SORT_CALLER ? GRAPH_PAIR_TABLE
+					    : GRAPH_TABLE;
+	w->config.sort = sort & (GRAPH_FUNCTION | GRAPH_OBJECT);
+	if (!w->config.sort)
+		w->config.sort = GRAPH_FUNCTION;
+	w->config.value = w->view.value;
+	w->config.direction = w->view.upward			 ? GRAPH_UP
+			      : w->view.kind == GRAPH_PAIR_TABLE ? GRAPH_PAIRS
+								 : GRAPH_DOWN;
+	w->view.functions = w->config.sort & GRAPH_FUNCTION;
+	w->view.objects = w->config.sort & GRAPH_OBJECT;
+	return parse_limit(command, o, w);
+}
+
+/* A value that is not in the recording: says which option records it. */
+static int check_value(const struct command *command, const struct graph_view *v,
+		       const struct ptah_session *session)
+{
+	uint32_t mult, shift;
+
+	for (size_t i = 0; i < v->group_count; i++)
+		if (graph_figure(&v->groups[i].graph->totals.inclusive, v->value))
+			return 0;
+	if (v->value == PTAH_CALL_VALUE_CYCLES)
+		return fail(command, "the recording has no cycles (CYC packets): record with "
+				     "-e intel_pt/cyc/u");
+	if (v->value != PTAH_CALL_VALUE_TIME)
+		return 0;
+	if (!ptah_session_time_scale(session, &mult, &shift))
+		return fail(command, "the recording does not say how long a tick of its TSC is");
+	return fail(command, "the recording has no times within its calls: record with "
+			     "-e intel_pt/mtc,cyc/u");
+}
+
+static int read_graphs(const struct input *input, const struct ptah_session *session,
+		       struct graphing *g, struct wanted *w, uint64_t *errors)
+{
+	int status = input_names(input, session, &g->config.names);
+
+	if (status >= 0)
+		status = input_call_trees(input, session, take_tree, g, errors);
+	if (status >= 0 && !g->count && !add_group(g, NULL))
+		status = PTAH_E_NOMEM;
+	for (size_t i = 0; i < g->count && status >= 0; i++)
+		status = call_graph_sort(g->groups[i].graph);
+	if (g->count)
+		qsort(g->groups, g->count, sizeof(*g->groups), by_total);
+	w->view.session = session;
+	w->view.groups = g->groups;
+	w->view.group_count = g->count;
+	return status;
+}
+
+static int put_graphs(const struct command *command, struct wanted *w,
+		      const struct renderer *renderer, const struct ptah_session *session,
+		      uint64_t errors)
+{
+	int status = check_value(command, &w->view, session);
+
+	if (status)
+		return status;
+	renderer->begin(&w->view);
+	return errors ? fail_errors(command, errors) : 0;
+}
+
+int graph_report(const struct command *command, const struct graph_options *o, struct input *input,
+		 int argc, char **argv)
+{
+	const struct renderer *renderer =
+	    renderer_choose(command, graph_renderers, input->format, "");
+	struct graphing g = {.by = (enum graph_by)o->by};
+	struct wanted w = {.config.sort = 0};
+	struct ptah_session *session;
+	uint64_t errors = 0;
+	int status = renderer ? parse_wanted(command, o, input, &w) : EXIT_USAGE, problem;
+
+	if (!status)
+		status = input_open(command, input, argc, argv, true, &session);
+	if (status)
+		return status;
+	status = output_open(command, input, &w.view.out);
+	if (status) {
+		ptah_session_close(session);
+		return status;
+	}
+	g.config = w.config;
+	problem = read_graphs(input, session, &g, &w, &errors);
+	if (problem < 0)
+		status = fail(command, "%s", ptah_strerror(problem));
+	else
+		status = put_graphs(command, &w, renderer, session, errors);
+	if (problem >= 0 && w.view.value == PTAH_CALL_VALUE_TIME)
+		input_note_times(input, session);
+	for (size_t i = 0; i < g.count; i++)
+		call_graph_free(g.groups[i].graph);
+	free(g.groups);
+	names_free(g.config.names);
+	ptah_session_close(session);
+	return output_close(command, w.view.out, status);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* `ptah report` by calls: its options, and the way from a recording to a call graph. */
+#ifndef PTAH_CLI_GRAPH_REPORT_H
+#define PTAH_CLI_GRAPH_REPORT_H
+
+#include "input.h"
+
+struct graph_options {
+	const char *call_graph;	   /* NULL: no tree */
+	const char *percent_limit; /* NULL: the default */
+	const char *sort;	   /* words of --sort that name what is distinguished; NULL: none */
+	int value;		   /* enum ptah_call_value */
+	int by;			   /* enum graph_by */
+};
+
+enum graph_by {
+	GRAPH_BY_ALL,
+	GRAPH_BY_PROCESS,
+	GRAPH_BY_THREAD,
+	GRAPH_BY_CPU,
+};
+
+/* The words of --by, in the order of enum graph_by. */
+extern const char *const graph_by_words[];
+
+/* Is one of the options given that only calls can answer? */
+bool graph_is_asked(const struct graph_options *options);
+
+/*
+ * Does `words` name what can be distinguished (a list such as "function,object")? False: nothing
+ * has been printed.
+ */
+bool graph_can_sort(const char *words);
+
+/* Prints the report. Returns an exit code. */
+int graph_report(const struct command *command, const struct graph_options *options,
+		 struct input *input, int argc, char **argv);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* The call graphs of `ptah report` as text, TSV and JSON. */
+#ifndef PTAH_CLI_GRAPH_VIEW_H
+#define PTAH_CLI_GRAPH_VIEW_H
+
+#include "input.h"
+#include "render.h"
+
+#include "output/call_graph.h"
+#include "output/json.h"
+
+/* The calls that are shown together: all, or those of a process or a thread. */
+struct graph_group {
+	int32_t pid, tid; /* -1: of several */
+	char comm[16];
+	uint64_t threads;
+	struct call_graph *graph;
+};
+
+enum graph_kind {
+	GRAPH_TREE,	  /* every path below its caller */
+	GRAPH_TABLE,	  /* one row for each key */
+	GRAPH_PAIR_TABLE, /* one row for each caller and callee */
+};
+
+struct graph_view {
+	const struct input *input;
+	const struct ptah_session *session;
+	struct out *out;
+	struct json json;
+	enum graph_kind kind;
+	bool upward; /* a tree from functions to their callers */
+	enum ptah_call_value value;
+	double limit;		 /* percent below which nothing is shown */
+	bool functions, objects; /* what the keys have */
+	const struct graph_group *groups;
+	size_t group_count;
+	size_t rows; /* printed so far */
+};
+
+/* `begin` prints everything. */
+extern const struct renderer graph_renderers[FORMAT_MAX];
+
+/* The words of --value, in the order of enum ptah_call_value. */
+extern const char *const graph_value_words[];
+
+#endif

@@ -1,0 +1,545 @@
+/* SPDX-License-Identifier: MIT */
+/* Adds up call trees by names. */
+#include "output/call_graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Indices by hash; 0: free. */
+struct graph_table {
+	uint32_t *entries;
+	uint32_t capacity; /* 0 or a power of two */
+	uint32_t count;
+};
+
+/* Which key an address has in a process. */
+struct graph_address {
+	uint64_t address;
+	int32_t space;
+	uint32_t key;
+};
+
+struct graph_tables {
+	struct graph_table keys, nodes, addresses;
+	struct graph_address *address; /* address[0] is none */
+	uint32_t address_count, address_capacity, key_capacity, node_capacity;
+	uint64_t *places;  /* of keys: where the function lies in its file */
+	uint32_t *running; /* of keys: how often each is on the path that is being added */
+};
+
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ (x >> 32)) * UINT64_C(0xd6e8feb86659fd93);
+	x = (x ^ (x >> 32)) * UINT64_C(0xd6e8feb86659fd93);
+	return x ^ (x >> 32);
+}
+
+static uint64_t hash_text(const char *text)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+	for (; text && *text; text++)
+		hash = (hash ^ (uint8_t)*text) * UINT64_C(0x100000001b3);
+	return hash;
+}
+
+static uint64_t hash_key(const char *path, uint64_t place, const char *special)
+{
+	return mix(hash_text(path) ^ mix(place) ^ hash_text(special));
+}
+
+static uint64_t hash_node(uint32_t parent, uint32_t key)
+{
+	return mix((uint64_t)parent << 32 | key);
+}
+
+static uint64_t hash_address(int32_t space, uint64_t address)
+{
+	return mix(address ^ mix((uint32_t)space));
+}
+
+/* The hash of an entry, for tables that grow. */
+static uint64_t hash_of(const struct call_graph *g, const struct graph_table *table, uint32_t i)
+{
+	const struct graph_tables *t = g->tables;
+
+	if (table == &t->keys)
+		return hash_key(g->keys[i].path, t->places[i], g->keys[i].special);
+	if (table == &t->nodes)
+		return hash_node(g->nodes[i].parent, g->nodes[i].key);
+	return hash_address(t->address[i].space, t->address[i].address);
+}
+
+static void put(struct graph_table *table, uint64_t hash, uint32_t value)
+{
+	uint32_t i = (uint32_t)hash & (table->capacity - 1);
+
+	while (table->entries[i])
+		i = (i + 1) & (table->capacity - 1);
+	table->entries[i] = value;
+	table->count++;
+}
+
+/* Makes room for one more entry. */
+static int grow(const struct call_graph *g, struct graph_table *table)
+{
+	struct graph_table more = {.capacity = table->capacity ? 2 * table->capacity : 64};
+
+	if (table->count + 1 <= table->capacity / 2)
+		return 0;
+	more.entries = calloc(more.capacity, sizeof(*more.entries));
+	if (!more.entries)
+		return PTAH_E_NOMEM;
+	for (uint32_t i = 0; i < table->capacity; i++)
+		if (table->entries[i])
+			put(&more, hash_of(g, table, table->entries[i]), table->entries[i]);
+	free(table->entries);
+	*table = more;
+	return 0;
+}
+
+/* The next entry at or after position *i, which moves past it; 0: there is none. */
+static uint32_t next_entry(const struct graph_table *table, uint64_t *i)
+{
+	return table->capacity ? table->entries[(*i)++ & (table->capacity - 1)] : 0;
+}
+
+/* Makes an array larger, when it is full. False: out of memory. */
+static bool reserve(void **array, size_t size, uint32_t count, uint32_t *capacity)
+{
+	const uint32_t more = *capacity ? 2 * *capacity : 64;
+	void *larger;
+
+	if (count < *capacity)
+		return true;
+	larger = reallocarray(*array, more, size);
+	if (!larger)
+		return false;
+	*array = larger;
+	*capacity = more;
+	return true;
+}
+
+int call_graph_new(const struct call_graph_config *config, struct call_graph **graph)
+{
+	struct call_graph *g = calloc(1, sizeof(*g));
+
+	*graph = g;
+	if (!g)
+		return PTAH_E_NOMEM;
+	g->config = *config;
+	g->tables = calloc(1, sizeof(*g->tables));
+	if (g->tables) {
+		g->nodes = calloc(64, sizeof(*g->nodes));
+		g->tables->node_capacity = 64;
+		g->node_count = g->key_count = g->tables->address_count = 1;
+	}
+	if (!g->tables || !g->nodes) {
+		call_graph_free(g);
+		*graph = NULL;
+		return PTAH_E_NOMEM;
+	}
+	return 0;
+}
+
+void call_graph_free(struct call_graph *g)
+{
+	if (!g)
+		return;
+	if (g->tables) {
+		free(g->tables->keys.entries);
+		free(g->tables->nodes.entries);
+		free(g->tables->addresses.entries);
+		free(g->tables->address);
+		free(g->tables->places);
+		free(g->tables->running);
+		free(g->tables);
+	}
+	free(g->keys);
+	free(g->nodes);
+	free(g);
+}
+
+/* Keys */
+
+static bool same_text(const char *a, const char *b)
+{
+	return a == b || (a && b && !strcmp(a, b));
+}
+
+static bool reserve_key(struct call_graph *g)
+{
+	struct graph_tables *t = g->tables;
+	const uint32_t before = t->key_capacity;
+	uint32_t places = before, running = before;
+
+	if (g->keys && g->key_count < before)
+		return true;
+	if (!reserve((void **)&t->places, sizeof(*t->places), g->key_count, &places) ||
+	    !reserve((void **)&t->running, sizeof(*t->running), g->key_count, &running) ||
+	    !reserve((void **)&g->keys, sizeof(*g->keys), g->key_count, &t->key_capacity))
+		return false;
+	memset(t->running + before, 0, (t->key_capacity - before) * sizeof(*t->running));
+	memset(g->keys + before, 0, (t->key_capacity - before) * sizeof(*g->keys));
+	memset(t->places + before, 0, (t->key_capacity - before) * sizeof(*t->places));
+	return true;
+}
+
+/* The number of a key. 0: out of memory. */
+static uint32_t find_key(struct call_graph *g, const struct graph_key *key, uint64_t place)
+{
+	const uint64_t hash = hash_key(key->path, place, key->special);
+	struct graph_tables *t = g->tables;
+	uint64_t i = hash;
+	uint32_t at;
+
+	while ((at = next_entry(&t->keys, &i)))
+		if (t->places[at] == place && same_text(g->keys[at].path, key->path) &&
+		    same_text(g->keys[at].special, key->special))
+			return at;
+	if (grow(g, &t->keys) < 0 || !reserve_key(g))
+		return 0;
+	at = g->key_count++;
+	g->keys[at] = *key;
+	t->places[at] = place;
+	put(&t->keys, hash, at);
+	return at;
+}
+
+static uint32_t special_key(struct call_graph *g, const char *special)
+{
+	return find_key(g, &(struct graph_key){.special = special}, 0);
+}
+
+/*
+ * Functions are the same where they are the same place of the same file. Where only objects are
+ * distinguished, the place is that of the file.
+ */
+static uint32_t key_of_address(struct call_graph *g, int32_t space, uint64_t address)
+{
+	const struct name *name = names_find(g->config.names, space, address);
+	struct graph_key key = {.ip = address, .path = name->path};
+	uint64_t place = name->place - name->offset;
+
+	if (g->config.sort & GRAPH_FUNCTION)
+		key.function = name->symbol;
+	else
+		place = 0;
+	if (g->config.sort & GRAPH_OBJECT)
+		key.object = name->dso;
+	if (!name->path && g->config.sort & GRAPH_FUNCTION)
+		place = address;
+	return find_key(g, &key, place);
+}
+
+static uint32_t find_address(struct call_graph *g, int32_t space, uint64_t address)
+{
+	struct graph_tables *t = g->tables;
+	const uint64_t hash = hash_address(space, address);
+	uint64_t i = hash;
+	uint32_t at, key;
+
+	while ((at = next_entry(&t->addresses, &i)))
+		if (t->address[at].address == address && t->address[at].space == space)
+			return t->address[at].key;
+	key = key_of_address(g, space, address);
+	if (!key || grow(g, &t->addresses) < 0 ||
+	    !reserve((void **)&t->address, sizeof(*t->address), t->address_count,
+		     &t->address_capacity))
+		return 0;
+	t->address[t->address_count] = (struct graph_address){address, space, key};
+	put(&t->addresses, hash, t->address_count++);
+	return key;
+}
+
+/* Nodes */
+
+static void add_figures(struct ptah_call_figures *to, const struct ptah_call_figures *f)
+{
+	to->instructions += f->instructions;
+	to->cycles += f->cycles;
+	to->time += f->time;
+}
+
+/* The child of a node. 0: out of memory. */
+static uint32_t find_node(struct call_graph *g, uint32_t parent, uint32_t key)
+{
+	struct graph_tables *t = g->tables;
+	const uint64_t hash = hash_node(parent, key);
+	uint64_t i = hash;
+	uint32_t at;
+
+	while ((at = next_entry(&t->nodes, &i)))
+		if (g->nodes[at].parent == parent && g->nodes[at].key == key)
+			return at;
+	if (grow(g, &t->nodes) < 0 || g->node_count == UINT32_MAX / 2 ||
+	    !reserve((void **)&g->nodes, sizeof(*g->nodes), g->node_count, &t->node_capacity))
+		return 0;
+	at = g->node_count++;
+	g->nodes[at] =
+	    (struct graph_node){.key = key, .parent = parent, .depth = g->nodes[parent].depth + 1};
+	put(&t->nodes, hash, at);
+	return at;
+}
+
+/* A tree that is being added. */
+struct adding {
+	struct call_graph *g;
+	const struct ptah_call_node *from;
+	size_t n;
+	uint32_t *keys;	 /* of each node of `from` */
+	uint32_t *nodes; /* in the graph */
+	bool *same;	 /* it has its caller's key, and keys are not functions */
+};
+
+static int find_keys(struct adding *a, const struct ptah_call_thread *thread)
+{
+	for (size_t i = 1; i < a->n; i++) {
+		const struct ptah_call_node *n = &a->from[i];
+
+		if (n->flags & PTAH_CALL_NODE_FOLDED)
+			a->keys[i] = special_key(a->g, "[folded]");
+		else
+			a->keys[i] = find_address(a->g, ptah_call_thread_space(thread, n->space),
+						  n->function);
+		if (!a->keys[i])
+			return PTAH_E_NOMEM;
+		a->same[i] = n->parent && !(a->g->config.sort & GRAPH_FUNCTION) &&
+			     a->keys[i] == a->keys[n->parent];
+	}
+	return 0;
+}
+
+/* Leaves the path of node `last`, up to `parent`. */
+static void leave(const struct adding *a, size_t last, size_t parent)
+{
+	for (; last != parent; last = a->from[last].parent)
+		if (!a->same[last])
+			a->g->tables->running[a->keys[last]]--;
+}
+
+/* Sums by key. */
+static void add_keys(const struct adding *a)
+{
+	struct call_graph *g = a->g;
+	size_t last = 0;
+
+	for (size_t i = 1; i < a->n; i++) {
+		const struct ptah_call_node *n = &a->from[i];
+		struct graph_key *key = &g->keys[a->keys[i]];
+
+		leave(a, last, n->parent);
+		last = i;
+		add_figures(&key->self, &n->self);
+		if (a->same[i])
+			continue;
+		key->count += n->count;
+		if (!g->tables->running[a->keys[i]]++)
+			add_figures(&key->inclusive, &n->inclusive);
+	}
+	leave(a, last, 0);
+}
+
+/* From callers to callees. */
+static int add_down(const struct adding *a)
+{
+	struct call_graph *g = a->g;
+
+	for (size_t i = 1; i < a->n; i++) {
+		const struct ptah_call_node *n = &a->from[i];
+		const uint32_t parent = a->nodes[n->parent];
+		const uint32_t at = a->same[i] ? parent : find_node(g, parent, a->keys[i]);
+
+		if (!at)
+			return PTAH_E_NOMEM;
+		a->nodes[i] = at;
+		add_figures(&g->nodes[at].self, &n->self);
+		if (a->same[i])
+			continue;
+		g->nodes[at].count += n->count;
+		add_figures(&g->nodes[at].inclusive, &n->inclusive);
+	}
+	return 0;
+}
+
+/* From a function to its callers: what ran in the function itself counts for each of them. */
+static int add_up(const struct adding *a)
+{
+	struct call_graph *g = a->g;
+
+	for (size_t i = 1; i < a->n; i++) {
+		const struct ptah_call_node *n = &a->from[i];
+		uint32_t at = 0, levels = 0;
+
+		for (size_t k = i; k && levels <= GRAPH_MOST_CALLERS; k = a->from[k].parent) {
+			if (a->same[k])
+				continue;
+			at = find_node(g, at, a->keys[k]);
+			if (!at)
+				return PTAH_E_NOMEM;
+			g->nodes[at].count += a->same[i] ? 0 : n->count;
+			add_figures(&g->nodes[at].inclusive, &n->self);
+			if (!levels++)
+				add_figures(&g->nodes[at].self, &n->self);
+		}
+	}
+	return 0;
+}
+
+/* By caller and callee. Nested calls of a function are in `inclusive` once, as in the sums by key.
+ */
+static int add_pairs(const struct adding *a)
+{
+	struct call_graph *g = a->g;
+	const uint32_t outermost = special_key(g, "[outermost]");
+	size_t last = 0;
+
+	if (!outermost)
+		return PTAH_E_NOMEM;
+	for (size_t i = 1; i < a->n; i++) {
+		const struct ptah_call_node *n = &a->from[i];
+		const uint32_t caller = n->parent ? a->keys[n->parent] : outermost;
+		uint32_t at = find_node(g, 0, caller);
+
+		at = at ? find_node(g, at, a->keys[i]) : 0;
+		if (!at)
+			return PTAH_E_NOMEM;
+		leave(a, last, n->parent);
+		last = i;
+		add_figures(&g->nodes[at].self, &n->self);
+		if (a->same[i])
+			continue;
+		g->nodes[at].count += n->count;
+		if (!g->tables->running[a->keys[i]]++)
+			add_figures(&g->nodes[at].inclusive, &n->inclusive);
+	}
+	leave(a, last, 0);
+	return 0;
+}
+
+/* What ran in no function, as a key and a child of the root. */
+static int add_outside(struct call_graph *g, const struct ptah_call_figures *figures)
+{
+	uint32_t key, at;
+
+	if (!figures->instructions)
+		return 0;
+	key = special_key(g, "[outside of functions]");
+	at = key ? find_node(g, 0, key) : 0;
+	if (!at)
+		return PTAH_E_NOMEM;
+	add_figures(&g->keys[key].self, figures);
+	add_figures(&g->keys[key].inclusive, figures);
+	add_figures(&g->nodes[at].self, figures);
+	add_figures(&g->nodes[at].inclusive, figures);
+	return 0;
+}
+
+static void add_totals(struct ptah_call_totals *to, const struct ptah_call_totals *from)
+{
+	add_figures(&to->inclusive, &from->inclusive);
+	to->calls += from->calls;
+	to->paths += from->paths;
+	to->partial += from->partial;
+	to->untimed += from->untimed;
+	to->uncycled += from->uncycled;
+	to->folded_paths += from->folded_paths;
+	to->folded_calls += from->folded_calls;
+	add_figures(&to->folded, &from->folded);
+	to->unlisted_calls += from->unlisted_calls;
+	add_figures(&to->unlisted, &from->unlisted);
+}
+
+int call_graph_add(struct call_graph *g, const struct ptah_call_thread *thread,
+		   const struct ptah_call_tree *tree)
+{
+	struct adding a = {.g = g};
+	struct ptah_call_node *nodes;
+	struct ptah_call_totals totals;
+	int status = ptah_call_tree_totals(tree, &totals);
+
+	if (status >= 0)
+		status = ptah_call_tree_nodes(tree, &nodes, &a.n);
+	if (status < 0)
+		return status;
+	a.from = nodes;
+	a.keys = calloc(a.n, sizeof(*a.keys));
+	a.nodes = calloc(a.n, sizeof(*a.nodes));
+	a.same = calloc(a.n, sizeof(*a.same));
+	status = a.keys && a.nodes && a.same ? find_keys(&a, thread) : PTAH_E_NOMEM;
+	if (status >= 0)
+		status = g->config.direction == GRAPH_DOWN ? add_down(&a)
+			 : g->config.direction == GRAPH_UP ? add_up(&a)
+							   : add_pairs(&a);
+	if (status >= 0)
+		add_keys(&a);
+	if (status >= 0)
+		status = add_outside(g, &nodes[0].self);
+	add_totals(&g->totals, &totals);
+	add_figures(&g->nodes[0].inclusive, &totals.inclusive);
+	g->nodes[0].count = g->totals.calls;
+	free(nodes);
+	free(a.keys);
+	free(a.nodes);
+	free(a.same);
+	return status;
+}
+
+/* Order */
+
+uint64_t graph_figure(const struct ptah_call_figures *f, enum ptah_call_value value)
+{
+	return value == PTAH_CALL_VALUE_TIME	 ? f->time
+	       : value == PTAH_CALL_VALUE_CYCLES ? f->cycles
+						 : f->instructions;
+}
+
+/* A node as it is sorted: by parent, then the most first. */
+struct ordered {
+	uint64_t value, count;
+	uint32_t parent, node;
+	const struct graph_key *key;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct ordered *x = a, *y = b;
+	int order;
+
+	if (x->parent != y->parent)
+		return x->parent < y->parent ? -1 : 1;
+	if (x->value != y->value)
+		return x->value > y->value ? -1 : 1;
+	if (x->count != y->count)
+		return x->count > y->count ? -1 : 1;
+	order = strcmp(x->key->function ? x->key->function : "",
+		       y->key->function ? y->key->function : "");
+	if (order)
+		return order;
+	return x->key->ip < y->key->ip ? -1 : x->key->ip > y->key->ip;
+}
+
+int call_graph_sort(struct call_graph *g)
+{
+	const size_t n = g->node_count - 1;
+	struct ordered *list = calloc(n + 1, sizeof(*list));
+
+	if (!list)
+		return PTAH_E_NOMEM;
+	for (size_t i = 0; i < n; i++) {
+		const struct graph_node *node = &g->nodes[i + 1];
+
+		list[i] =
+		    (struct ordered){graph_figure(&node->inclusive, g->config.value), node->count,
+				     node->parent, (uint32_t)i + 1, &g->keys[node->key]};
+	}
+	qsort(list, n, sizeof(*list), by_place);
+	for (size_t i = n; i-- > 0;) {
+		struct graph_node *node = &g->nodes[list[i].node];
+
+		node->next = g->nodes[node->parent].first;
+		g->nodes[node->parent].first = list[i].node;
+	}
+	free(list);
+	return 0;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Call graphs as they are shown: the call trees of threads and processes, added up by what their
+ * functions are called, from callers to callees or the other way round.
+ */
+#ifndef PTAH_OUTPUT_CALL_GRAPH_H
+#define PTAH_OUTPUT_CALL_GRAPH_H
+
+#include "output/names.h"
+
+#include <ptah/call_reader.h>
+
+/* What functions are distinguished by: any of them together. */
+enum graph_sort {
+	GRAPH_FUNCTION = 1 << 0,
+	GRAPH_OBJECT = 1 << 1,
+};
+
+/* A function, or an object. */
+struct graph_key {
+	const char *function; /* NULL: not known, or not distinguished */
+	const char *object;   /* its file without folders; NULL: not distinguished */
+	const char *path;     /* of the file; NULL: not known */
+	uint64_t ip;	      /* where the function begins, in the first process that had it */
+	/* What is no function: "[folded]", "[outside of functions]", "[outermost]". */
+	const char *special;
+	/* Its sums. A call while the same key was running already is not in `inclusive`. */
+	uint64_t count;
+	struct ptah_call_figures inclusive, self;
+};
+
+struct graph_node {
+	uint32_t key, parent;
+	uint32_t depth;	      /* 0: the root, which has no key */
+	uint32_t first, next; /* child, sibling; 0: none */
+	uint64_t count;
+	struct ptah_call_figures inclusive, self;
+};
+
+enum graph_direction {
+	GRAPH_DOWN, /* from callers to callees */
+	/* From a function to its callers, by what ran in the function itself. */
+	GRAPH_UP,
+	/* Below each caller the functions that it called, and nothing below these. */
+	GRAPH_PAIRS,
+};
+
+struct call_graph_config {
+	struct names *names;
+	unsigned sort; /* enum graph_sort */
+	enum graph_direction direction;
+	enum ptah_call_value value; /* what the children of a node are ordered by */
+};
+
+/* How many callers above a function GRAPH_UP distinguishes. */
+#define GRAPH_MOST_CALLERS 127
+
+struct call_graph {
+	struct call_graph_config config;
+	struct graph_key *keys;	  /* keys[0] is none */
+	struct graph_node *nodes; /* nodes[0] is the root, with what all have */
+	uint32_t key_count, node_count;
+	struct ptah_call_totals totals; /* added up over the trees */
+	struct graph_tables *tables;
+};
+
+int call_graph_new(const struct call_graph_config *config, struct call_graph **graph);
+void call_graph_free(struct call_graph *graph);
+
+/* Adds the calls of a thread. */
+int call_graph_add(struct call_graph *graph, const struct ptah_call_thread *thread,
+		   const struct ptah_call_tree *tree);
+
+/* Orders the children of every node: those with the most first. To be called before reading. */
+int call_graph_sort(struct call_graph *graph);
+
+/* The figure that a graph is ordered by. */
+uint64_t graph_figure(const struct ptah_call_figures *figures, enum ptah_call_value value);
+
+#endif

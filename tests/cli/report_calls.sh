@@ -1,0 +1,144 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# ptah report by calls: trees, pairs and sums of a program whose calls are known by construction.
+. "$PTAH_SOURCE/tests/cli/common.sh"
+need python3
+
+# main calls outer(1) to outer(7) and fact(5) twice; a second thread calls outer(10).
+cat >calls.c <<'END'
+#include <pthread.h>
+#define FUNCTION __attribute__((noinline, noclone))
+#define STAY __asm__ volatile("" ::: "memory")
+volatile unsigned sink;
+FUNCTION static void leaf(void) { sink++; STAY; }
+FUNCTION static void middle(void) { for (int i = 0; i < 3; i++) leaf(); STAY; }
+FUNCTION static void outer(int n) { for (int i = 0; i < n; i++) middle(); leaf(); leaf(); STAY; }
+FUNCTION static unsigned fact(unsigned n)
+{
+	unsigned r = n < 2 ? 1 : fact(n - 1) * n;
+
+	STAY;
+	return r;
+}
+FUNCTION static unsigned deep(unsigned n) { unsigned r = n ? deep(n - 1) + 1 : 0; STAY; return r; }
+static void *thread(void *nothing) { outer(10); return nothing; }
+int main(void)
+{
+	pthread_t other;
+
+	for (int i = 1; i <= 7; i++)
+		outer(i);
+	sink += fact(5);
+	sink += fact(5);
+	sink += deep(2000);
+	pthread_create(&other, 0, thread, 0);
+	pthread_join(other, 0);
+	return 0;
+}
+END
+"$CC" -O1 -g -pthread -o calls calls.c
+record data "$PWD/calls"
+
+# rows FILE: the document's rows as "calls percent function caller"; a tree's as paths.
+rows() {
+	python3 - "$@" <<'END'
+import json, sys
+d = json.load(open('out'))
+paths = {0: ''}
+for n in d.get('nodes', []):
+    paths[n['row']] = paths[n['parent']] + '/' + str(n['function'])
+    print(n['calls'], n['instructions'], n['self_instructions'], paths[n['row']])
+for n in d.get('rows', []):
+    print(n['calls'], n['instructions'], n['self_instructions'], n.get('function'), n.get('caller', ''))
+END
+}
+count() { awk -v f="$1" -v c="${2-}" '$4 == f && $5 == c { n += $1 } END { print n + 0 }' list; }
+
+# By function: outer 7 + 1, middle 28 + 10, leaf 3 * 38 + 2 * 8.
+expect 0 "$PTAH" report --sort=function --format=json data
+rows >list
+equal "instructions" "$(json 'd["instructions"]')" "$recorded"
+equal "self instructions" "$(json 'sum(r["self_instructions"] for r in d["rows"])')" "$recorded"
+for want in main:1 outer:8 middle:38 leaf:130 fact:10 deep:2001 thread:1; do
+	equal "calls of ${want%:*}" "$(count "${want%:*}")" "${want#*:}"
+done
+
+# By caller. A pair's inclusive instructions are without nested calls of the function.
+expect 0 "$PTAH" report --sort=function,caller --format=json data
+rows >list
+for want in leaf:middle:114 leaf:outer:16 middle:outer:38 outer:main:7 outer:thread:1 fact:fact:8 \
+	fact:main:2 deep:main:1; do
+	pair=${want%:*}
+	equal "calls of ${pair%:*} by ${pair#*:}" "$(count "${pair%:*}" "${pair#*:}")" "${want##*:}"
+done
+equal "fact in fact" "$(awk '$4 == "fact" && $5 == "fact" { print $2 }' list)" 0
+equal "self instructions of pairs" \
+	"$(json 'sum(r["self_instructions"] for r in d["rows"])')" "$recorded"
+
+# The tree: each path's calls, and what ran is what its functions and those below it ran.
+expect 0 "$PTAH" report -g --format=json data
+rows >list
+tree=$(awk '$4 ~ /\/main\/outer\/middle\/leaf$/ { print $1 }' list)
+equal "leaf in middle in outer in main" "$tree" 84
+equal "leaf in outer in thread" "$(awk '$4 ~ /\/thread\/outer\/leaf$/ { print $1 }' list)" 2
+equal "fact four levels deep" "$(awk '$4 ~ /main\/fact\/fact\/fact\/fact$/ { print $1 }' list)" 2
+equal "the deepest" "$(awk '{ n = gsub(/\/deep/, "") } n > most { most = n } END { print most }' list)" 2001
+equal "self instructions of the tree" "$(json 'sum(n["self_instructions"] for n in d["nodes"])')" \
+	"$recorded"
+json 'all(n["instructions"] == n["self_instructions"] + sum(m["instructions"] for m in kids.get(n["row"], [])) for kids in [{}] for x in [[kids.setdefault(m["parent"], []).append(m) for m in d["nodes"]]] for n in d["nodes"])' >sums
+equal "sums of the tree" "$(cat sums)" True
+
+# From a function to its callers, by what ran in the function.
+expect 0 "$PTAH" report -gcallee --format=json data
+rows >list
+equal "leaf from middle" "$(awk '$4 == "/leaf/middle" { print $1 }' list)" 114
+equal "leaf from outer in thread" "$(awk '$4 == "/leaf/outer/thread" { print $1 }' list)" 2
+equal "self instructions upward" "$(json 'sum(n["self_instructions"] for n in d["nodes"])')" \
+	"$recorded"
+
+# As text: a percentage hides what is rarer, in one line with its sum, and calls of one function
+# stand below each other, however deep.
+expect 0 "$PTAH" report -gcaller,20 data
+grep -q '^ *[0-9.]*% .*--_start' out || fail "no root: $(cat out)"
+grep -q '^ *[0-9.]*% .*--\[[0-9]* more\]$' out || fail "nothing is hidden: $(cat out)"
+! grep -q 'leaf' out || fail "leaf has 20 %: $(cat out)"
+expect 0 "$PTAH" report -g --percent-limit=0 data
+equal "lines of deep" "$(grep -c ' deep$\|--deep$' out)" 2001
+[ "$(wc -L <out)" -lt 300 ] || fail "recursion moves to the right: $(wc -L <out) columns"
+expect 0 "$PTAH" report -gcallee --limit=2 data
+equal "functions of two" "$(grep -c '^ *[0-9.]*% .*[0-9]  |--[a-z_]' out)" 2
+
+# By thread: what the second one did is its own.
+expect 0 "$PTAH" report --by=thread --sort=function --format=json data
+equal "outer by thread" "$(json 'sorted(r["calls"] for r in d["rows"] if r["function"] == "outer")')" \
+	'[1, 7]'
+expect 0 "$PTAH" report --by=process -g data
+equal "processes" "$(grep -c '^# process' out)" 1
+
+# By object: the sum is that of all.
+expect 0 "$PTAH" report --sort=object --format=json data
+equal "self instructions of objects" \
+	"$(json 'sum(r["self_instructions"] for r in d["rows"])')" "$recorded"
+equal "objects" "$(json 'sorted(r["object"].split("/")[-1].split(".")[0].split("-")[0] for r in d["rows"])')" \
+	"['calls', 'ld', 'libc']"
+
+# What the recording has not is said, with the option that records it.
+expect 1 "$PTAH" report --value=cycles data
+grep -q 'intel_pt/cyc/' err || fail "no cycles: $(cat err)"
+expect 0 "$PTAH" report --value=time data
+grep -q 'note: .*mtc,cyc' err || fail "coarse times: $(cat err)"
+
+# The recorder's clock counts instructions: time is in proportion to them, where it is fine.
+"$PTAH" record -e intel_pt/cyc,mtc/u -o timed -- "$PWD/calls" 2>closing >recorded-out
+expect 0 "$PTAH" report --value=time --sort=function --format=json timed
+[ ! -s err ] || fail "a note about fine times: $(cat err)"
+json '[r["seconds"] / r["instructions"] * d["instructions"] / d["seconds"] for r in d["rows"] if r["function"] == "deep"][0]' >ratio
+awk '{ exit !($1 > 0.95 && $1 < 1.05) }' ratio || fail "time of deep to its instructions: $(cat ratio)"
+
+# Senseless command lines.
+expect 2 "$PTAH" report -gup data
+expect 2 "$PTAH" report --sort=nothing data
+expect 2 "$PTAH" report --by=cpu data
+expect 2 "$PTAH" report -g --blocks data
+expect 2 "$PTAH" report -g --percent-limit=x data
+expect 2 "$PTAH" report --percent-limit=1 data
