@@ -24,9 +24,9 @@
  *
  * Tail calls. A function that is left by a jump to another function stays open, as the caller of
  * that function, and ends together with it (PTAH_CALL_END_TAIL): calls nest as they stand in the
- * source. Where a function is tail-called that is in the present chain of tail calls already, or
- * where the chain gets long (PTAH_CALLS_MAX_CHAIN), the chain ends first: so a loop of tail calls
- * does not grow deeper and deeper.
+ * source. Where a function is tail-called that is in the present chain of tail calls already, the
+ * calls from there on end first, and in a long chain (PTAH_CALLS_MAX_CHAIN) its last call does: so
+ * loops of tail calls do not get deeper and deeper.
  *
  * Stacks. A coroutine that runs for the first time is nested in the function that switched to it.
  * Where that function returns while the coroutine has not, the coroutine's calls end as
@@ -173,6 +173,18 @@ PTAH_API void ptah_calls_free(struct ptah_calls *calls);
  */
 PTAH_API int ptah_calls_take(struct ptah_calls *calls, const struct ptah_item *items, size_t n,
 			     struct ptah_call_mark *marks, size_t capacity, size_t *count);
+
+/*
+ * The same of spans, as ptah_flow_read_spans() returns them: much faster. The bounds that the flow
+ * was given must be those of ptah_calls_bounds().
+ */
+PTAH_API int ptah_calls_take_spans(struct ptah_calls *calls, const struct ptah_span *spans,
+				   size_t n, struct ptah_call_mark *marks, size_t capacity,
+				   size_t *count);
+
+/* A ptah_flow_bounds, whose context is a struct ptah_calls. */
+PTAH_API bool ptah_calls_bounds(void *calls, unsigned space, uint64_t ip, uint64_t *low,
+				uint64_t *high);
 
 /*
  * The trace ends: ends the calls that are open, the innermost first. Returns how many marks were

@@ -220,6 +220,29 @@ int ptah_calls_take(struct ptah_calls *calls, const struct ptah_item *items, siz
 	return status < 0 ? status : (int)used;
 }
 
+int ptah_calls_take_spans(struct ptah_calls *calls, const struct ptah_span *spans, size_t n,
+			  struct ptah_call_mark *marks, size_t capacity, size_t *count)
+{
+	size_t used = 0;
+	int status;
+
+	if (!calls || (n && !spans) || !marks || !capacity || !count || n > INT32_MAX)
+		return PTAH_E_INVAL;
+	begin_batch(calls, marks, capacity);
+	while (used < n && calls->count < capacity)
+		calls_span(&calls->machine, &list_sink, &spans[used++]);
+	*count = calls->count;
+	status = end_batch(calls);
+	return status < 0 ? status : (int)used;
+}
+
+bool ptah_calls_bounds(void *calls, unsigned space, uint64_t ip, uint64_t *low, uint64_t *high)
+{
+	struct ptah_calls *c = calls;
+
+	return calls_bounds(&c->machine, space, ip, low, high);
+}
+
 int ptah_calls_finish(struct ptah_calls *calls, struct ptah_call_mark *marks, size_t capacity)
 {
 	int status;

@@ -112,8 +112,10 @@ void calls_back_from_kernel(struct calls_machine *m, uint64_t to, uint64_t expec
 	struct calls_entry *e;
 	uint32_t index;
 
-	if (to == expected || (syscall && to + SYSCALL_SIZE == expected))
+	if (to == expected || (syscall && to + SYSCALL_SIZE == expected)) {
+		calls_settle(m, to);
 		return;
+	}
 	if (m->folded) {
 		back_to_folded(m, to, expected);
 		return;
@@ -247,4 +249,5 @@ void calls_far(struct calls_machine *m, unsigned insn_class, uint64_t site, uint
 		calls_enter_kernel(m, to >> 63 ? PTAH_CALL_SYSCALL : PTAH_CALL_CALLED, site, end,
 				   to);
 	}
+	calls_settle(m, to);
 }

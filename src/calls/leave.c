@@ -15,13 +15,25 @@ static bool is_local(const struct calls_machine *m, const struct calls_entry *e)
 	       !(e->function_flags & PTAH_FUNCTION_FRAGMENT);
 }
 
+/*
+ * Where a return goes to may lie in another piece than the call: the last instruction of a function
+ * may be a call.
+ */
+void calls_settle(struct calls_machine *m, uint64_t to)
+{
+	if (!m->folded && !calls_is_inside(m, to) && !(m->top->state & CALLS_BOTTOM))
+		calls_set_piece(m->top, calls_lookup(m, to));
+}
+
 void calls_call_slowly(struct calls_machine *m, uint64_t site, uint64_t end, uint64_t to)
 {
 	struct calls_begin begin = {.how = PTAH_CALL_CALLED, .return_site = end, .site = site};
 	struct calls_entry *e, own;
 
-	if (to == end) /* "call next; pop": it reads its own address */
+	if (to == end) { /* "call next; pop": it reads its own address */
+		calls_settle(m, to);
 		return;
+	}
 	if (m->folded) {
 		calls_fold(m, end);
 		return;

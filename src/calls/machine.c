@@ -168,6 +168,20 @@ struct calls_entry *calls_lookup(struct calls_machine *m, uint64_t ip)
 	return home;
 }
 
+bool calls_bounds(struct calls_machine *m, unsigned space, uint64_t ip, uint64_t *low,
+		  uint64_t *high)
+{
+	const uint16_t before = m->space;
+	const struct calls_entry *e;
+
+	m->space = (uint16_t)space;
+	e = calls_lookup(m, ip);
+	m->space = before;
+	*low = e->low;
+	*high = e->low + e->size;
+	return e->size;
+}
+
 /* The stack */
 
 bool calls_has_room(struct calls_machine *m)

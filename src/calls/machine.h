@@ -140,6 +140,9 @@ void calls_machine_fini(struct calls_machine *m);
 /* What is known of the function at `ip`. The entry lives until the next call. */
 struct calls_entry *calls_lookup(struct calls_machine *m, uint64_t ip);
 void calls_forget_code(struct calls_machine *m);
+/* The piece of code that holds `ip`. False: it is not known. */
+bool calls_bounds(struct calls_machine *m, unsigned space, uint64_t ip, uint64_t *low,
+		  uint64_t *high);
 
 /* Items other than blocks, and what no item says. */
 void calls_event(struct calls_machine *m, const struct ptah_item *item);
@@ -155,6 +158,11 @@ void calls_return_slowly(struct calls_machine *m, uint64_t site, uint64_t to);
 void calls_jump_slowly(struct calls_machine *m, unsigned insn_class, uint64_t site, uint64_t to);
 void calls_far(struct calls_machine *m, unsigned insn_class, uint64_t site, uint64_t end,
 	       uint64_t to);
+/*
+ * Execution is at `to`, in the innermost call, but perhaps not in the piece of code that it was in:
+ * it ran into the next one.
+ */
+void calls_settle(struct calls_machine *m, uint64_t to);
 /* Execution is at `ip`, and `m->pending` is no near branch. */
 void calls_continue(struct calls_machine *m, uint64_t ip);
 
@@ -221,6 +229,8 @@ static ALWAYS_INLINE void calls_return(struct calls_machine *m, const struct cal
 	} else {
 		calls_return_slowly(m, site, to);
 	}
+	if (UNLIKELY(!calls_is_inside(m, to)))
+		calls_settle(m, to);
 }
 
 /* The branch at `site`, of class `insn_class`, before `end`, went to `to`. */
@@ -284,6 +294,8 @@ static ALWAYS_INLINE void calls_block(struct calls_machine *m, const struct call
 	    block->flags & (PTAH_ITEM_TRUNCATED | PTAH_ITEM_UNKNOWN) ? 0 : block->insn_class;
 	m->end = block->end;
 	m->site = block->end - block->last_size;
+	if (UNLIKELY(!calls_is_inside(m, m->site)))
+		calls_settle(m, m->site);
 }
 
 static ALWAYS_INLINE void calls_item(struct calls_machine *m, const struct calls_sink *sink,
@@ -295,34 +307,30 @@ static ALWAYS_INLINE void calls_item(struct calls_machine *m, const struct calls
 		calls_event(m, item);
 }
 
-/* A stretch of execution inside one function, and the branch that ended it. */
-struct calls_span {
-	uint64_t ip;  /* the first instruction */
-	uint64_t end; /* the address after the last one */
-	uint64_t to;  /* where execution continued */
-	uint64_t tsc, offset;
-	uint32_t ninsn; /* instructions that ran */
-	uint16_t space;
-	uint8_t insn_class; /* of the last instruction */
-	uint8_t last_size;  /* its bytes */
-	uint8_t tsc_error;
-};
-
 /*
- * Takes a span: the same as taking its blocks one by one, if no branch but the last was a call, a
- * return or a far branch, or left the piece of code of calls_lookup(ip).
+ * Takes a span: the same as taking its blocks one by one, if it has no branch but its last that
+ * left the piece of code of calls_lookup(ip).
  */
 static ALWAYS_INLINE void calls_span(struct calls_machine *m, const struct calls_sink *sink,
-				     const struct calls_span *s)
+				     const struct ptah_span *s)
 {
+	const bool cut = s->flags & (PTAH_ITEM_TRUNCATED | PTAH_ITEM_UNKNOWN);
+
 	m->space = s->space;
 	calls_arrive(m, sink, s->ip);
+	m->cycles = s->cycles;
 	calls_at_time(m, s->tsc, s->tsc_error, s->offset);
 	m->now.counts.instructions += s->ninsn;
-	m->pending = 0;
-	m->end = s->to;
+	m->pending = cut ? 0 : s->insn_class;
+	m->end = s->end;
 	m->site = s->end - s->last_size;
-	calls_branch(m, sink, s->insn_class, m->site, s->end, s->to);
+	if (UNLIKELY(!calls_is_inside(m, m->site)))
+		calls_settle(m, m->site);
+	if (LIKELY(s->to)) {
+		m->pending = 0;
+		m->end = s->to;
+		calls_branch(m, sink, s->insn_class, m->site, s->end, s->to);
+	}
 }
 
 #endif

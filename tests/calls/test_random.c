@@ -71,7 +71,7 @@ static bool continues(struct calls_machine *m, const struct ptah_item *block,
 /* Feeds blocks as spans, where something is known of what follows them. Returns the last one. */
 static size_t take_span(struct calls_machine *m, const struct ptah_item *items, size_t i, size_t n)
 {
-	struct calls_span span = {.ip = items[i].ip};
+	struct ptah_span span = {.ip = items[i].ip};
 
 	while (continues(m, &items[i], items + n))
 		span.ninsn += items[i++].ninsn;

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Random programs, traced and decoded: the machine finds the same calls in the flow's spans as in
+ * its items.
+ */
+#include "test.h"
+
+#include "flow/random_machine.h"
+
+#include <ptah/calls.h>
+
+#include <stdlib.h>
+
+#define PIECE 64 /* bytes of code that are taken for a function */
+
+static bool find(void *context, unsigned space, uint64_t ip, uint64_t tsc, struct ptah_function *f)
+{
+	(void)context;
+	(void)space;
+	(void)tsc;
+	if (ip / PIECE % 8 == 7) /* some are not known */
+		return false;
+	f->low = f->start = ip / PIECE * PIECE;
+	f->high = f->low + PIECE;
+	f->flags = ip / PIECE % 8 == 6 ? PTAH_FUNCTION_FRAGMENT | PTAH_FUNCTION_NO_PARENT : 0;
+	return true;
+}
+
+struct list {
+	struct ptah_call_mark *marks;
+	size_t count, capacity;
+};
+
+static void append(struct list *l, const struct ptah_call_mark *marks, size_t n)
+{
+	if (l->count + n > l->capacity) {
+		l->capacity = 2 * (l->count + n);
+		l->marks = realloc(l->marks, l->capacity * sizeof(*marks));
+		assert_non_null(l->marks);
+	}
+	memcpy(l->marks + l->count, marks, n * sizeof(*marks));
+	l->count += n;
+}
+
+static void take_items(struct ptah_calls *calls, const struct ptah_item *items, size_t n,
+		       struct list *l)
+{
+	struct ptah_call_mark marks[100];
+	size_t count;
+
+	for (size_t k = 0; k < n;) {
+		const int used = ptah_calls_take(calls, items + k, n - k, marks, 100, &count);
+
+		assert_true(used >= 0);
+		append(l, marks, count);
+		k += (size_t)used;
+	}
+}
+
+static void take_spans(struct ptah_calls *calls, struct ptah_flow *flow, struct list *l)
+{
+	struct ptah_call_mark marks[100];
+	struct ptah_span spans[PTAH_FLOW_MIN_SPANS];
+	size_t count;
+	int n;
+
+	while ((n = ptah_flow_read_spans(flow, spans, PTAH_FLOW_MIN_SPANS)) > 0) {
+		for (int k = 0, used; k < n; k += used) {
+			used = ptah_calls_take_spans(calls, spans + k, (size_t)(n - k), marks, 100,
+						     &count);
+			assert_true(used >= 0);
+			append(l, marks, count);
+		}
+	}
+	assert_int_equal(n, 0);
+}
+
+static void find_calls(const struct machine *m, size_t size, bool spans, struct list *l)
+{
+	const struct ptah_calls_config config = {.size = sizeof(config), .find = find};
+	struct ptah_call_mark marks[100];
+	struct ptah_calls *calls;
+	struct ptah_image *image;
+	struct ptah_flow *flow;
+	struct ptah_item items[64];
+	int n;
+
+	assert_int_equal(ptah_image_new(&image), 0);
+	assert_int_equal(ptah_image_add_bytes(image, m->code, sizeof(m->code), BASE, NULL), 0);
+	assert_int_equal(ptah_flow_new(image, NULL, &flow), 0);
+	assert_int_equal(ptah_flow_feed(flow, m->trace, size, true), 0);
+	assert_int_equal(ptah_calls_new(&config, &calls), 0);
+	ptah_flow_set_bounds(flow, ptah_calls_bounds, calls);
+	do {
+		if (spans)
+			take_spans(calls, flow, l);
+		n = ptah_flow_read(flow, items, spans ? 1 : 64);
+		take_items(calls, items, n > 0 ? (size_t)n : 0, l);
+	} while (n > 0);
+	while ((n = ptah_calls_finish(calls, marks, 100)) > 0)
+		append(l, marks, (size_t)n);
+	ptah_calls_free(calls);
+	ptah_flow_free(flow);
+	ptah_image_free(image);
+}
+
+static size_t count_calls(const struct list *l)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->count; i++)
+		n += !l->marks[i].end && l->marks[i].how == PTAH_CALL_CALLED;
+	return n;
+}
+
+static void same_calls(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 12; seed++) {
+		struct list items = {0}, spans = {0};
+		size_t size;
+		struct machine *m = machine_new(seed, seed & 1, seed & 2, false, &size);
+
+		find_calls(m, size, false, &items);
+		find_calls(m, size, true, &spans);
+		assert_true(items.count > 100);
+		assert_int_equal(items.count, spans.count);
+		for (size_t i = 0; i < items.count; i++)
+			if (memcmp(&items.marks[i], &spans.marks[i], sizeof(*items.marks)))
+				fail_msg("seed %u, mark %zu of %zu", seed, i, items.count);
+		free(items.marks);
+		free(spans.marks);
+		machine_free(m);
+	}
+}
+
+/*
+ * A span says where its branch went, even if a loss follows and nothing is known to have run there.
+ * Items do not, so that with spans there is a call more before some losses.
+ */
+static void calls_before_losses(void **state)
+{
+	(void)state;
+	for (unsigned seed = 1; seed <= 12; seed++) {
+		struct list items = {0}, spans = {0};
+		size_t size;
+		struct machine *m = machine_new(seed, seed & 1, seed & 2, true, &size);
+
+		find_calls(m, size, false, &items);
+		find_calls(m, size, true, &spans);
+		assert_true(items.marks[items.count - 1].thread.instructions ==
+			    spans.marks[spans.count - 1].thread.instructions);
+		assert_true(count_calls(&spans) >= count_calls(&items));
+		assert_true(count_calls(&spans) <= count_calls(&items) + m->overflows);
+		free(items.marks);
+		free(spans.marks);
+		machine_free(m);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(same_calls),
+	    cmocka_unit_test(calls_before_losses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
