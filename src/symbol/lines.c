@@ -168,6 +168,8 @@ static int visit_range(struct symbol_debug *debug, const struct symbol_range *ra
 
 	if (!table)
 		return unit->lines_status == PTAH_E_MISSING ? 0 : unit->lines_status;
+	if (!table->count)
+		return 0;
 	start = start > range->start ? start : range->start;
 	end = end < range->end ? end : range->end;
 	for (row = table->rows + first_row(table, start);

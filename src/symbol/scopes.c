@@ -18,6 +18,7 @@
 
 struct walk {
 	struct symbol_scopes *scopes;
+	bool cxx;	/* the language is C++ */
 	Dwarf_Off last; /* the entry that was visited last */
 	bool failed;
 };
@@ -85,13 +86,21 @@ static bool is_ahead(struct walk *w, Dwarf_Die *die)
 	return true;
 }
 
-static bool is_data(Dwarf_Die *die)
+/* Are there functions with code below an entry? Most entries describe types. */
+static bool has_code_below(Dwarf_Die *die)
 {
-	int tag = dwarf_tag(die);
-
-	return tag == DW_TAG_enumeration_type || tag == DW_TAG_array_type ||
-	       tag == DW_TAG_subroutine_type || tag == DW_TAG_call_site ||
-	       tag == DW_TAG_GNU_call_site;
+	switch (dwarf_tag(die)) {
+	case DW_TAG_enumeration_type:
+	case DW_TAG_array_type:
+	case DW_TAG_subroutine_type:
+	case DW_TAG_call_site:
+	case DW_TAG_GNU_call_site:
+		return false;
+	case DW_TAG_subprogram:
+		return !dwarf_hasattr(die, DW_AT_declaration);
+	default:
+		return true;
+	}
 }
 
 static void walk_unit(struct walk *w, Dwarf_Die *unit)
@@ -108,7 +117,7 @@ static void walk_unit(struct walk *w, Dwarf_Die *unit)
 		Dwarf_Die *die = &stack[depth];
 
 		inside[depth + 1] = visit(w, die, inside[depth]);
-		if (depth + 1 < DEPTH_MAX && !is_data(die) &&
+		if (depth + 1 < DEPTH_MAX && has_code_below(die) &&
 		    dwarf_child(die, &stack[depth + 1]) == 0 && is_ahead(w, &stack[depth + 1])) {
 			depth++;
 			continue;
