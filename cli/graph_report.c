@@ -3,8 +3,10 @@
 #include "graph_report.h"
 #include "call_trees.h"
 #include "graph_view.h"
+#include "saved_counts.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,6 +128,24 @@ static int take_tree(void *graphing, const struct ptah_call_thread *thread,
 	return call_graph_add(group->graph, thread, tree);
 }
 
+/* Adds the calls of saved counts. */
+static int add_saved(struct graphing *g, const struct ptah_counts *counts)
+{
+	struct ptah_counts_process p;
+	int status = 0;
+
+	for (size_t i = 0; status >= 0 && ptah_counts_process(counts, i, &p); i++) {
+		struct ptah_call_thread process = {.pid = p.pid, .tid = p.pid, .space = (int32_t)i};
+
+		snprintf(process.comm, sizeof(process.comm), "%s", p.comm);
+		if (p.calls)
+			status = take_tree(g, &process, p.calls);
+	}
+	for (size_t i = 0; i < g->count; i++)
+		g->groups[i].threads = 0; /* not known */
+	return status;
+}
+
 static int by_total(const void *a, const void *b)
 {
 	const struct graph_group *x = a, *y = b;
@@ -229,41 +249,99 @@ static int check_value(const struct command *command, const struct graph_view *v
 				     "-e intel_pt/cyc/u");
 	if (v->value != PTAH_CALL_VALUE_TIME)
 		return 0;
+	if (!session)
+		return fail(command, "the saved calls have no times");
 	if (!ptah_session_time_scale(session, &mult, &shift))
 		return fail(command, "the recording does not say how long a tick of its TSC is");
 	return fail(command, "the recording has no times within its calls: record with "
 			     "-e intel_pt/mtc,cyc/u");
 }
 
-static int read_graphs(const struct input *input, const struct ptah_session *session,
-		       struct graphing *g, struct wanted *w, uint64_t *errors)
+/* Orders what has been read, and shows it. Returns an exit code. */
+static int show(const struct command *command, struct graphing *g, struct wanted *w,
+		const struct ptah_session *session, const struct renderer *renderer)
 {
-	int status = input_names(input, session, &g->config.names);
+	int status = g->count || add_group(g, NULL) ? 0 : PTAH_E_NOMEM;
 
-	if (status >= 0)
-		status = input_call_trees(input, session, take_tree, g, errors);
-	if (status >= 0 && !g->count && !add_group(g, NULL))
-		status = PTAH_E_NOMEM;
 	for (size_t i = 0; i < g->count && status >= 0; i++)
 		status = call_graph_sort(g->groups[i].graph);
-	if (g->count)
-		qsort(g->groups, g->count, sizeof(*g->groups), by_total);
+	if (status < 0)
+		return fail(command, "%s", ptah_strerror(status));
+	qsort(g->groups, g->count, sizeof(*g->groups), by_total);
 	w->view.session = session;
 	w->view.groups = g->groups;
 	w->view.group_count = g->count;
+	status = check_value(command, &w->view, session);
+	if (!status)
+		renderer->begin(&w->view);
 	return status;
 }
 
-static int put_graphs(const struct command *command, struct wanted *w,
-		      const struct renderer *renderer, const struct ptah_session *session,
-		      uint64_t errors)
+static int report_session(const struct command *command, struct graphing *g, struct wanted *w,
+			  const struct input *input, const struct ptah_session *session,
+			  const struct renderer *renderer)
 {
-	int status = check_value(command, &w->view, session);
+	uint64_t errors = 0;
+	int status = input_names(input, session, &g->config.names);
+
+	if (status >= 0)
+		status = input_call_trees(input, session, take_tree, g, &errors);
+	if (status < 0)
+		return fail(command, "%s", ptah_strerror(status));
+	status = show(command, g, w, session, renderer);
+	if (w->view.value == PTAH_CALL_VALUE_TIME)
+		input_note_times(input, session);
+	return errors && !status ? fail_errors(command, errors) : status;
+}
+
+static int report_saved(const struct command *command, struct graphing *g, struct wanted *w,
+			struct input *input, int argc, char **argv, const struct renderer *renderer)
+{
+	struct names_kernel kernel;
+	struct ptah_counts *counts;
+	int status, problem;
+
+	if (g->by == GRAPH_BY_THREAD)
+		return fail_usage(command, "--by=thread: saved counts know no threads");
+	status = counts_read(command, input, argc, argv, &counts, &kernel);
+	if (status)
+		return status;
+	problem = input_names(input, NULL, &g->config.names);
+	if (problem >= 0) {
+		names_use_kernel(g->config.names, &kernel);
+		problem = names_use_counts(g->config.names, counts, input->force);
+	}
+	if (problem >= 0) {
+		counts_note_changed(input, g->config.names);
+		problem = add_saved(g, counts);
+	}
+	if (problem < 0)
+		status = fail(command, "%s", ptah_strerror(problem));
+	else if (!g->count)
+		status =
+		    fail(command, "%s has no calls: ptah profile --save=FILE --calls saves them",
+			 input->path);
+	else
+		status = show(command, g, w, NULL, renderer);
+	ptah_counts_free(counts);
+	return status;
+}
+
+static int report_recording(const struct command *command, struct graphing *g, struct wanted *w,
+			    struct input *input, int argc, char **argv,
+			    const struct renderer *renderer)
+{
+	struct ptah_session *session;
+	int status = input_open(command, input, argc, argv, true, &session);
 
 	if (status)
 		return status;
-	renderer->begin(&w->view);
-	return errors ? fail_errors(command, errors) : 0;
+	status = output_open(command, input, &w->view.out);
+	if (!status)
+		status = output_close(command, w->view.out,
+				      report_session(command, g, w, input, session, renderer));
+	ptah_session_close(session);
+	return status;
 }
 
 int graph_report(const struct command *command, const struct graph_options *o, struct input *input,
@@ -271,33 +349,26 @@ int graph_report(const struct command *command, const struct graph_options *o, s
 {
 	const struct renderer *renderer =
 	    renderer_choose(command, graph_renderers, input->format, "");
+	const char *path = argc ? argv[0] : input->path;
 	struct graphing g = {.by = (enum graph_by)o->by};
 	struct wanted w = {.config.sort = 0};
-	struct ptah_session *session;
-	uint64_t errors = 0;
-	int status = renderer ? parse_wanted(command, o, input, &w) : EXIT_USAGE, problem;
+	int status = renderer ? parse_wanted(command, o, input, &w) : EXIT_USAGE;
 
-	if (!status)
-		status = input_open(command, input, argc, argv, true, &session);
 	if (status)
 		return status;
-	status = output_open(command, input, &w.view.out);
-	if (status) {
-		ptah_session_close(session);
-		return status;
-	}
 	g.config = w.config;
-	problem = read_graphs(input, session, &g, &w, &errors);
-	if (problem < 0)
-		status = fail(command, "%s", ptah_strerror(problem));
-	else
-		status = put_graphs(command, &w, renderer, session, errors);
-	if (problem >= 0 && w.view.value == PTAH_CALL_VALUE_TIME)
-		input_note_times(input, session);
+	if (input->pt || !path || !ptah_counts_recognise(path)) {
+		status = report_recording(command, &g, &w, input, argc, argv, renderer);
+	} else {
+		status = output_open(command, input, &w.view.out);
+		if (!status)
+			status = output_close(
+			    command, w.view.out,
+			    report_saved(command, &g, &w, input, argc, argv, renderer));
+	}
 	for (size_t i = 0; i < g.count; i++)
 		call_graph_free(g.groups[i].graph);
 	free(g.groups);
 	names_free(g.config.names);
-	ptah_session_close(session);
-	return output_close(command, w.view.out, status);
+	return status;
 }

@@ -146,7 +146,7 @@ static void put_losses(const struct graph_view *v, const struct ptah_call_totals
 
 static void put_summary(const struct graph_view *v)
 {
-	const char *command = ptah_session_command(v->session);
+	const char *command = v->session ? ptah_session_command(v->session) : NULL;
 	struct ptah_call_totals t = {0};
 	uint64_t threads = 0;
 	char number[PRETTY_NUMBER];
@@ -164,10 +164,12 @@ static void put_summary(const struct graph_view *v)
 	if (command)
 		put_clean(v->out, "# ", command);
 	out_format(v->out, "# %s instructions, ", pretty_number(t.inclusive.instructions, number));
-	out_format(v->out, "%s call%s, ", pretty_number(t.calls, number), plural(t.calls));
-	out_format(v->out, "%" PRIu64 " thread%s\n", threads, plural(threads));
+	out_format(v->out, "%s call%s", pretty_number(t.calls, number), plural(t.calls));
+	if (threads)
+		out_format(v->out, ", %" PRIu64 " thread%s", threads, plural(threads));
+	out_char(v->out, '\n');
 	put_losses(v, &t);
-	for (size_t i = 0; ptah_session_note(v->session, i); i++)
+	for (size_t i = 0; v->session && ptah_session_note(v->session, i); i++)
 		put_clean(v->out, "# note: ", ptah_session_note(v->session, i));
 }
 
@@ -297,7 +299,8 @@ static void put_table_row(const struct graph_view *v, const struct graph_group *
 {
 	char text[32];
 
-	put_numbers(v, group, &row->inclusive, &row->self, row->figure, row->count);
+	put_numbers(v, group, &row->inclusive, &row->self, graph_figure(&row->inclusive, v->value),
+		    row->count);
 	if (v->objects && (v->functions || !row->key->object || row->key->special))
 		pretty_column(v->out, row->key->object ? row->key->object : "", width);
 	if (v->objects && v->functions)
@@ -540,7 +543,8 @@ static void put_json_totals(struct graph_view *v)
 		t.folded.instructions += g->folded.instructions;
 		threads += v->groups[i].threads;
 	}
-	json_number(&v->json, "threads", threads);
+	if (v->session)
+		json_number(&v->json, "threads", threads);
 	json_number(&v->json, "instructions", t.inclusive.instructions);
 	json_number(&v->json, "cycles", t.inclusive.cycles);
 	json_seconds(&v->json, "seconds", t.inclusive.time);
@@ -556,13 +560,13 @@ static void put_json(void *view)
 
 	json_init(&v->json, v->out);
 	json_object(&v->json, NULL, false);
-	json_string(&v->json, "command", ptah_session_command(v->session));
+	json_string(&v->json, "command", v->session ? ptah_session_command(v->session) : NULL);
 	json_string(&v->json, "value", graph_value_words[v->value]);
 	if (v->kind == GRAPH_TREE)
 		json_string(&v->json, "call_graph", v->upward ? "callee" : "caller");
 	put_json_totals(v);
 	json_array(&v->json, "notes");
-	for (size_t i = 0; ptah_session_note(v->session, i); i++)
+	for (size_t i = 0; v->session && ptah_session_note(v->session, i); i++)
 		json_string(&v->json, NULL, ptah_session_note(v->session, i));
 	json_end_array(&v->json);
 	json_array(&v->json, v->kind == GRAPH_TREE ? "nodes" : "rows");

@@ -25,7 +25,7 @@ enum graph_kind {
 
 struct graph_view {
 	const struct input *input;
-	const struct ptah_session *session;
+	const struct ptah_session *session; /* NULL: saved counts */
 	struct out *out;
 	struct json json;
 	enum graph_kind kind;

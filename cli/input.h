@@ -79,6 +79,7 @@ struct input {
 	const char *vmlinux, *kallsyms;
 	const char *since, *until, *around; /* NULL: not given */
 	bool ignored;			    /* an option of ptxed that has no effect */
+	bool calls;			    /* counts_read() counts the calls of a recording, too */
 };
 
 /* The tables of shared options. Their values go into a struct input. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reads counts from recordings and from saved files, adds them up, and saves them. */
 #include "saved_counts.h"
+#include "call_trees.h"
 #include "output/names.h"
 
 #include <stdio.h>
@@ -21,6 +22,52 @@ static int add_profile(void *counting, const struct ptah_stream_info *info, size
 	return ptah_counts_add_stream(c->counts, c->session, stream, profile);
 }
 
+/* The calls of each of the session's spaces. */
+struct calling {
+	struct space_calls {
+		int32_t space;
+		struct ptah_call_tree *tree;
+	} * spaces;
+	size_t count;
+};
+
+/* A callback of input_call_trees(). */
+static int take_tree(void *calling, const struct ptah_call_thread *thread,
+		     const struct ptah_call_tree *tree)
+{
+	struct calling *c = calling;
+	struct space_calls *spaces;
+
+	for (size_t i = 0; i < c->count; i++)
+		if (c->spaces[i].space == thread->space)
+			return ptah_call_tree_merge(c->spaces[i].tree, tree, NULL, NULL);
+	spaces = reallocarray(c->spaces, c->count + 1, sizeof(*spaces));
+	if (!spaces)
+		return PTAH_E_NOMEM;
+	c->spaces = spaces;
+	spaces[c->count].space = thread->space;
+	if (ptah_call_tree_new(NULL, &spaces[c->count].tree) < 0)
+		return PTAH_E_NOMEM;
+	return ptah_call_tree_merge(spaces[c->count++].tree, tree, NULL, NULL);
+}
+
+static int count_calls(const struct input *input, const struct ptah_session *session,
+		       struct ptah_counts *counts)
+{
+	struct calling c = {0};
+	uint64_t errors; /* the profiles have counted them */
+	int status = input_call_trees(input, session, take_tree, &c, &errors);
+
+	for (size_t i = 0; i < c.count; i++) {
+		if (status >= 0)
+			status = ptah_counts_add_session_calls(counts, session, c.spaces[i].space,
+							       c.spaces[i].tree);
+		ptah_call_tree_free(c.spaces[i].tree);
+	}
+	free(c.spaces);
+	return status;
+}
+
 static int count_session(const struct input *input, const struct ptah_session *session,
 			 struct ptah_counts *counts)
 {
@@ -30,6 +77,8 @@ static int count_session(const struct input *input, const struct ptah_session *s
 	if (status >= 0)
 		status =
 		    input_count(input, session, add_profile, &(struct counting){counts, session});
+	if (status >= 0 && input->calls)
+		status = count_calls(input, session, counts);
 	if (status >= 0)
 		status = ptah_counts_locate(counts, names_find_file, names);
 	names_free(names);
@@ -132,6 +181,17 @@ int counts_read(const struct command *command, struct input *input, int argc, ch
 	}
 	kernel->no_modules |= argc > 1;
 	return status;
+}
+
+void counts_note_changed(const struct input *input, const struct names *names)
+{
+	const char *path;
+
+	for (size_t i = 0; !input->quiet && (path = names_changed_file(names, i)); i++)
+		print_clean("note: ",
+			    "%s is not the file that ran (its build id differs): its functions "
+			    "have no names; --force gives them all the same",
+			    path);
 }
 
 int counts_create(const struct command *command, const char *path, struct out **out)

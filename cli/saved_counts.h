@@ -19,6 +19,9 @@ int counts_of_session(const struct command *command, const struct input *input,
 		      const struct ptah_session *session, struct ptah_counts **counts,
 		      struct names_kernel *kernel);
 
+/* Prints a note for each file that is not the one that ran, unless --quiet is given. */
+void counts_note_changed(const struct input *input, const struct names *names);
+
 /*
  * Creates the file that counts are saved to, and writes it. If not `keep`, or
  * after Ctrl-C, the file is removed: there is never half a file. Both return an

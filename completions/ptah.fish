@@ -315,6 +315,7 @@ complete -c ptah -n __fish_use_subcommand -a profile -d 'how often each branch, 
 complete -c ptah -n '__fish_seen_subcommand_from profile' -F
 complete -c ptah -n '__fish_seen_subcommand_from profile' -l by -x -a 'branches blocks edges functions' -d 'branches, blocks, edges or functions (default: branches)'
 complete -c ptah -n '__fish_seen_subcommand_from profile' -l save -r -F -d 'save all counts as FILE, to be read as a recording is'
+complete -c ptah -n '__fish_seen_subcommand_from profile' -l calls -d 'with --save: save the calls, too'
 complete -c ptah -n '__fish_seen_subcommand_from profile' -s n -l limit -x -d 'rows to show (default: 20; 0: all)'
 complete -c ptah -n '__fish_seen_subcommand_from profile' -l no-demangle -d 'names of C++ and Rust as they are in the file'
 complete -c ptah -n '__fish_seen_subcommand_from profile' -l debuginfod -d 'ask servers for debug files that are missing here'

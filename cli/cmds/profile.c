@@ -36,6 +36,12 @@ static const struct option_def save_options[] = {
      .man = "Save all counts as *FILE*, whatever `--by` and `--limit` show. They are "
 	    "written as *FILE*.tmp, which is renamed at the end, so that *FILE* is "
 	    "never incomplete."},
+    {.name = "calls",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct options, input.calls),
+     .help = "with --save: save the calls, too",
+     .man = "With `--save`: save which function called which as well, for `ptah report -g`. The "
+	    "recording is then decoded twice."},
     {0},
 };
 
@@ -117,7 +123,6 @@ static int show_functions(struct profile_view *v)
 
 static int show(struct profile_view *v)
 {
-	const char *path;
 	int status = ptah_counts_totals(v->counts, &v->totals);
 
 	if (status >= 0 && !v->input->no_symbols) {
@@ -130,13 +135,8 @@ static int show(struct profile_view *v)
 		if (status >= 0)
 			status = names_use_counts(v->names, v->counts, v->input->force);
 	}
-	for (size_t i = 0; status >= 0 && !v->input->quiet && v->names &&
-			   (path = names_changed_file(v->names, i));
-	     i++)
-		fprintf(stderr,
-			"note: %s is not the file that ran (its build id differs): its functions "
-			"have no names; --force gives them all the same\n",
-			path);
+	if (status >= 0 && v->names)
+		counts_note_changed(v->input, v->names);
 	if (status >= 0)
 		status = v->by == BY_FUNCTIONS ? show_functions(v) : show_rows(v);
 	return status;
@@ -147,6 +147,10 @@ static int check_options(const struct options *o)
 {
 	if (o->input.no_symbols && o->by == BY_FUNCTIONS) {
 		fail(&command_profile, "--by=functions is by symbols: not with --no-symbols");
+		return EXIT_USAGE;
+	}
+	if (o->input.calls && !o->save) {
+		fail(&command_profile, "--calls is for --save; ptah report -g shows calls");
 		return EXIT_USAGE;
 	}
 	if (o->save && !strcmp(o->save, "-")) {

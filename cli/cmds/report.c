@@ -510,6 +510,10 @@ const struct command command_report = {
 						  raw_options, ptxed_options, window_options,
 						  decode_options, output_options, format_options,
 						  quiet_options, help_options, NULL},
+    .notes = (const struct option_note[]){{"input",
+					   "For a report of calls, what `ptah profile --save "
+					   "--calls` has saved may stand in a recording's place."},
+					  {0}},
     .operand = COMPLETE_FILE,
     .run = run,
 };

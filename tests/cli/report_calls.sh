@@ -122,6 +122,21 @@ equal "self instructions of objects" \
 equal "objects" "$(json 'sorted(r["object"].split("/")[-1].split(".")[0].split("-")[0] for r in d["rows"])')" \
 	"['calls', 'ld', 'libc']"
 
+# Saved calls give the same tree, and twice the same twice as much; other counts have none.
+expect 0 "$PTAH" profile --save=saved --calls data
+expect 0 "$PTAH" report -g --format=tsv data
+mv out wanted
+expect 0 "$PTAH" report -g --format=tsv saved
+cmp wanted out || fail "saved calls differ"
+expect 0 "$PTAH" report --sort=function,caller --format=json saved saved
+rows >list
+equal "leaf by middle, twice" "$(count leaf middle)" 228
+expect 0 "$PTAH" profile --save=counts data
+expect 1 "$PTAH" report -g counts
+grep -q 'profile --save=FILE --calls' err || fail "counts without calls: $(cat err)"
+expect 2 "$PTAH" report --by=thread saved
+expect 2 "$PTAH" profile --calls data
+
 # What the recording has not is said, with the option that records it.
 expect 1 "$PTAH" report --value=cycles data
 grep -q 'intel_pt/cyc/' err || fail "no cycles: $(cat err)"
