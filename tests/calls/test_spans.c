@@ -38,7 +38,8 @@ static void append(struct list *l, const struct ptah_call_mark *marks, size_t n)
 		l->marks = realloc(l->marks, l->capacity * sizeof(*marks));
 		assert_non_null(l->marks);
 	}
-	memcpy(l->marks + l->count, marks, n * sizeof(*marks));
+	if (n)
+		memcpy(l->marks + l->count, marks, n * sizeof(*marks));
 	l->count += n;
 }
 
