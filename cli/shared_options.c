@@ -126,7 +126,7 @@ const struct option_def decode_options[] = {
      .complete = COMPLETE_FOLDER,
      .help = "look for binaries below DIR",
      .man = "Search the binaries of the recording, and their debug files, below "
-	    "*DIR*."},
+	    "*DIR*; and the maps and jitdumps of code that processes generated."},
     {.name = "vmlinux",
      .letter = 'k',
      .kind = OPTION_TEXT,

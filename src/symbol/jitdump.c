@@ -149,7 +149,7 @@ int symbol_jitdump_read(const char *path, struct symbol_jit *jit)
 {
 	struct dump d = {.jit = jit};
 	struct reader r, header;
-	uint32_t size;
+	uint32_t size, machine;
 	int status;
 
 	*jit = (struct symbol_jit){0};
@@ -159,7 +159,9 @@ int symbol_jitdump_read(const char *path, struct symbol_jit *jit)
 	r = (struct reader){jit->file, jit->file + jit->file_size, false};
 	header = r;
 	if (reader_u32(&header) != MAGIC || reader_u32(&header) != 1 ||
-	    (size = reader_u32(&header)) < HEADER_SIZE || reader_u32(&header) != EM_X86_64 ||
+	    (size = reader_u32(&header)) < HEADER_SIZE ||
+	    /* Python 3.13 leaves the machine out. */
+	    ((machine = reader_u32(&header)) != EM_X86_64 && machine != EM_NONE) ||
 	    !reader_bytes(&r, size)) {
 		symbol_jit_free(jit);
 		return PTAH_E_BAD_MAGIC;
