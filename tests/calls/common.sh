@@ -3,6 +3,7 @@
 # comparison of that list with Ptah's.
 . "$PTAH_SOURCE/tests/record/common.sh"
 command -v python3 >/dev/null || skip "no python3"
+command -v gcc >/dev/null || skip "no gcc, which logs the calls"
 command -v objdump >/dev/null || skip "no objdump (Debian: binutils)"
 
 programs=$PTAH_SOURCE/tests/calls/programs
@@ -10,7 +11,7 @@ programs=$PTAH_SOURCE/tests/calls/programs
 # build_log: makes call_log.o
 build_log()
 {
-	"$CC" -std=c11 -D_GNU_SOURCE -O2 -fno-optimize-sibling-calls -Wall -Wextra -Werror -c \
+	gcc -std=c11 -D_GNU_SOURCE -O2 -fno-optimize-sibling-calls -Wall -Wextra -Werror -c \
 		-o call_log.o "$programs/call_log.c"
 }
 
@@ -46,11 +47,11 @@ same_calls()
 		fail "the calls are not those that the program logged"
 }
 
-# as_perf: the calls and returns in calls.tsv are those that perf lists for perf.data
+# as_perf [OPTION]: the calls and returns in calls.tsv are those that perf lists for perf.data
 as_perf()
 {
 	perf script --help >/dev/null 2>&1 || return 0
-	perf script -i perf.data --itrace=cr -F +flags >perf.txt 2>perf.err
+	perf script -i perf.data "$@" --itrace=cr -F +flags >perf.txt 2>perf.err
 	python3 "$PTAH_SOURCE/tests/calls/perf_calls.py" perf.txt calls.tsv ||
 		fail "the calls are not those that perf lists"
 }

@@ -4,19 +4,19 @@
 # stacks in one thread.
 . "$PTAH_SOURCE/tests/calls/common.sh"
 
-logged "$CC" jumps jumps.c -O1 -no-pie
+logged gcc jumps jumps.c -O1 -no-pie
 record_log -- ./jumps
 same_calls ./jumps
 as_perf
 record_log -- ./jumps alarms
 same_calls --async=on_alarm ./jumps
 
-logged "$CC" tails tails.c -O1 -no-pie
+logged gcc tails tails.c -O1 -no-pie
 record_log -- ./tails
 same_calls --also=loops ./tails
 as_perf
 
-logged "$CC" coroutines coroutines.c -O1 -no-pie
+logged gcc coroutines coroutines.c -O1 -no-pie
 record_log -- ./coroutines
 same_calls --stacks ./coroutines
 as_perf

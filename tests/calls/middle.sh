@@ -3,7 +3,7 @@
 # Tracing that begins or ends in the middle: the calls that the trace shows are those of that part.
 . "$PTAH_SOURCE/tests/calls/common.sh"
 
-logged "$CC" plain plain.c -O1 -no-pie
+logged gcc plain plain.c -O1 -no-pie
 large=-eintel_pt/cyc,noretcomp/u
 record_log "$large" -S64K -- ./plain
 same_calls --suffix ./plain

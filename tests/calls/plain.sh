@@ -4,21 +4,21 @@
 # position-independent program, with retpolines, and between objects.
 . "$PTAH_SOURCE/tests/calls/common.sh"
 
-logged "$CC" plain plain.c -O1 -no-pie -Wl,-z,lazy
+logged gcc plain plain.c -O1 -no-pie -Wl,-z,lazy
 record_log -- ./plain
 same_calls --mutate ./plain
 as_perf
 
-logged "$CC" optimized plain.c -O2 -fPIE -pie -Wl,-z,now -fcf-protection=none \
+logged gcc optimized plain.c -O2 -fPIE -pie -Wl,-z,now -fcf-protection=none \
 	-mindirect-branch=thunk -mfunction-return=thunk
 record_log --no-retcomp -- ./optimized
 same_calls ./optimized
 
-logged "$CC" libone.so objects.c -O1 -fPIC -shared -DLIBRARY=1
+logged gcc libone.so objects.c -O1 -fPIC -shared -DLIBRARY=1
 # The other one calls its own functions, not those of the first, which is linked before it.
-logged "$CC" libtwo.so objects.c -O1 -fPIC -shared -DLIBRARY=2 -Wl,-Bsymbolic
+logged gcc libtwo.so objects.c -O1 -fPIC -shared -DLIBRARY=2 -Wl,-Bsymbolic
 for binding in lazy now; do
-	logged "$CC" "objects-$binding" objects.c -O1 -no-pie "-Wl,-z,$binding" -L. -lone "-Wl,-rpath,$PWD"
+	logged gcc "objects-$binding" objects.c -O1 -no-pie "-Wl,-z,$binding" -L. -lone "-Wl,-rpath,$PWD"
 	record_log -- "./objects-$binding" ./libtwo.so
 	same_calls "./objects-$binding" libone.so libtwo.so
 	as_perf

@@ -5,16 +5,18 @@
 # instruction is one that perf lists.
 . "$PTAH_SOURCE/tests/calls/common.sh"
 
-# proper MAX: the calls in perf.data are proper, and at most so deep
+# proper MAX WHAT [OPTION]: the calls in perf.data are proper, and at most so deep
 proper()
 {
-	"$PTAH" script -q --calls --format=tsv perf.data >calls.tsv || fail "script --calls: $?"
+	proper_option=${3:---jobs=1}
+	"$PTAH" script -q --calls --format=tsv "$proper_option" perf.data >calls.tsv ||
+		fail "script --calls: $?"
 	awk -f "$PTAH_SOURCE/tests/calls/properties.awk" calls.tsv >sums || fail "$(cat sums)"
 	read -r sum depth <sums
-	instructions=$("$PTAH" stat --format=json perf.data | sed -n 's/^  "instructions": \([0-9]*\).*/\1/p')
+	instructions=$("$PTAH" stat --format=json "$proper_option" perf.data | sed -n 's/^  "instructions": \([0-9]*\).*/\1/p')
 	[ "$sum" = "$instructions" ] || fail "$sum instructions in calls, $instructions in the trace"
 	[ "$depth" -le "$1" ] || fail "$depth calls deep"
-	"$PTAH" script -q --calls --format=tsv -j4 perf.data | cmp - calls.tsv || fail "with -j4"
+	"$PTAH" script -q --calls --format=tsv "$proper_option" -j4 perf.data | cmp - calls.tsv || fail "with -j4"
 	echo "$sum instructions, $depth deep: $2"
 }
 
@@ -37,4 +39,14 @@ if command -v sqlite3 >/dev/null; then
 		where x < 200) select sum(x * x) from c group by x % 7;' >/dev/null
 	proper 100 sqlite3
 	as_perf
+fi
+
+# A recording of Linux' own driver: one stream for each processor, and threads that move.
+guest=${PTAH_SHARED:-none}/traces/guest
+if [ -e "$guest/u.data.xz" ] && command -v xz >/dev/null; then
+	mkdir -p root/bin
+	xz -dc "$guest/thr.xz" >root/bin/thr
+	xz -dc "$guest/u.data.xz" >perf.data
+	proper 20 "threads that move" --symfs=root
+	as_perf --symfs=root
 fi

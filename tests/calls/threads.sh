@@ -3,7 +3,7 @@
 # The calls of threads and processes.
 . "$PTAH_SOURCE/tests/calls/common.sh"
 
-logged "$CC" threads threads.c -O1 -no-pie
+logged gcc threads threads.c -O1 -no-pie
 record_log -- ./threads
 same_calls ./threads
 as_perf
