@@ -121,6 +121,11 @@ void calls_event(struct calls_machine *m, const struct ptah_item *item)
 		pass_time(m, item);
 		m->off = false;
 		break;
+	case PTAH_ITEM_PSB:
+		/* Nothing is pending whose time this would change. */
+		if (m->pending == CALLS_PENDING_START || m->pending == CALLS_PENDING_LOST)
+			pass_time(m, item);
+		break;
 	case PTAH_ITEM_DISABLED:
 		if (m->pending != CALLS_PENDING_START)
 			disabled(m, item);

@@ -267,7 +267,10 @@ static ALWAYS_INLINE void calls_arrive(struct calls_machine *m, const struct cal
 {
 	const unsigned pending = m->pending;
 
-	if (UNLIKELY(m->crossed || pending >= (unsigned)CALLS_PENDING_ASYNC))
+	if (LIKELY(!pending)) {
+		if (UNLIKELY(!calls_is_inside(m, ip)))
+			calls_jump_slowly(m, PTAH_INSN_OTHER, m->site, ip);
+	} else if (UNLIKELY(m->crossed || pending >= (unsigned)CALLS_PENDING_ASYNC))
 		calls_continue(m, ip);
 	else
 		calls_branch(m, sink, pending, m->site, m->end, ip);
