@@ -301,10 +301,10 @@ static void put_head(struct listing *l)
 		    annotate_label(v->annotation, f, f->start, text, sizeof(text)));
 	out_text(out, "  (");
 	out_clean(out, v->options->full_paths && o->path ? o->path : o->shown);
-	out_format(out, ")\n  %s instructions, %.2f%% of all; %s conditional branches",
+	out_format(out, ")\n  %s instructions, %.2f%% of all; %s conditional branch%s",
 		   pretty_number(f->instructions, n),
 		   percent(f->instructions, v->annotation->instructions),
-		   pretty_number(f->branches, b));
+		   pretty_number(f->branches, b), f->branches == 1 ? "" : "es");
 	if (v->annotation->predicted)
 		out_format(out, ", %s missed (%.2f%%)", pretty_number(f->missed, m),
 			   percent(f->missed, f->branches));

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct option_def annotate_options[] = {
     {.name = "symbol",
@@ -257,6 +258,11 @@ static size_t mark_wanted(const struct annotate_options *o, struct wanted *w, bo
 	return n;
 }
 
+static bool is_readable(const char *path)
+{
+	return !access(path, R_OK);
+}
+
 /* Why a function cannot be shown: it did not run, or there is no such function. */
 static int fail_wanted(const struct annotate_options *o, const struct wanted *w)
 {
@@ -269,6 +275,8 @@ static int fail_wanted(const struct annotate_options *o, const struct wanted *w)
 				      &symbol) > 0)
 			return fail(&command_annotate, "%s of %s did not run", w->text,
 				    a->objects[k].path);
+	if (is_readable(w->text))
+		return fail(&command_annotate, "%s is a file: -i %s reads it", w->text, w->text);
 	return fail(
 	    &command_annotate,
 	    "nothing that ran is %s%s: it takes a function's name, FILE:LINE or an address; "
@@ -304,6 +312,10 @@ static int choose(struct annotate_view *v, int argc, char **argv)
 		if (all ? is_wanted_object(o, &a->objects[a->functions[i].object]) : marks[i])
 			v->functions[v->function_count++] = &a->functions[i];
 	free(marks);
+	if (!status && all && o->objects && !v->function_count)
+		status = fail(&command_annotate,
+			      "nothing that ran is of --dsos=%s: 'ptah report' lists the objects",
+			      o->objects);
 	return status;
 }
 
@@ -575,6 +587,11 @@ static int run(int argc, char **argv)
 	if (first < 0)
 		return status;
 	status = check_options(&o);
+	/* `ptah annotate FILE`, as other commands have it */
+	if (!status && !o.input.path && !o.input.pt && first < argc && !is_readable("perf.data") &&
+	    is_readable(argv[first]))
+		return fail_usage(&command_annotate, "%s is a file: -i %s reads it", argv[first],
+				  argv[first]);
 	if (!status)
 		status = output_open(&command_annotate, &o.input, &v.out);
 	if (status)

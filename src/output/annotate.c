@@ -47,7 +47,7 @@ static uint32_t object_of(struct annotation *a, const struct ptah_counts_process
 
 	if (names_find_place(a->config.names, (int32_t)process, ip, map, &object.changed)) {
 		object.path = map->path;
-		object.is_file = ptah_path_is_file(map->path);
+		object.is_file = outcomes_is_file(map->path, ip);
 	}
 	if (object.is_file)
 		object.pid = -1;

@@ -14,7 +14,7 @@ static uint32_t find_place(const struct annotation *a, int32_t space, uint64_t i
 	bool known = ptah_session_find_map(session, lookup, ip, 0, &map);
 
 	*at = ip;
-	if (known && ptah_path_is_file(map.path)) {
+	if (known && outcomes_is_file(map.path, ip)) {
 		*at = map.file_offset + (ip - map.address);
 		return annotation_find_object(a, map.path, true, -1);
 	}

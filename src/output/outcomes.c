@@ -117,6 +117,8 @@ static bool keep_code(struct stream_state *s, const struct ptah_block *block)
 		if (!reserve(&o->bytes, 1, o->byte_count, insns[i].size, &s->byte_capacity))
 			return false;
 		memcpy(o->bytes + o->byte_count, insns[i].bytes, insns[i].size);
+		for (unsigned k = 0; k < insns[i].size; k++)
+			code.hash = (code.hash ^ insns[i].bytes[k]) * UINT64_C(0x100000001b3);
 		o->byte_count += insns[i].size;
 	}
 	code.size = (uint16_t)(o->byte_count - code.at);
@@ -128,12 +130,17 @@ static bool keep_code(struct stream_state *s, const struct ptah_block *block)
 	return true;
 }
 
+bool outcomes_is_file(const char *path, uint64_t ip)
+{
+	return !(ip >> 63) && ptah_path_is_file(path);
+}
+
 static bool is_in_file(const struct stream_state *s, uint64_t ip)
 {
 	struct ptah_map map;
 
 	return ptah_session_find_map(s->reading->session, s->number, ip, 0, &map) &&
-	       ptah_path_is_file(map.path);
+	       outcomes_is_file(map.path, ip);
 }
 
 /* A block that has not been seen yet. NULL when out of memory. */
@@ -222,7 +229,8 @@ static int by_code_place(const void *a, const void *b)
 		return x->ip < y->ip ? -1 : 1;
 	if (x->size != y->size)
 		return x->size < y->size ? -1 : 1;
-	return x->at < y->at ? -1 : x->at > y->at;
+	/* Not by `at`, which depends on which thread was the first. */
+	return x->hash < y->hash ? -1 : x->hash > y->hash;
 }
 
 /* Adds up branches of the same place. */
@@ -262,8 +270,7 @@ static int drop_copies(struct outcomes *o)
 		struct outcome_code code = o->code[i];
 		const struct outcome_code *last = n ? &o->code[n - 1] : NULL;
 
-		if (last && last->space == code.space && last->ip == code.ip &&
-		    last->size == code.size &&
+		if (last && !by_code_place(last, &code) &&
 		    !memcmp(bytes + last->at, o->bytes + code.at, code.size))
 			continue;
 		memcpy(bytes + used, o->bytes + code.at, code.size);

@@ -11,6 +11,10 @@
 
 #include <ptah/session.h>
 
+/* Is the code at an address that of a file, byte for byte? The kernel patches its own, and
+ * relocates that of its modules. */
+bool outcomes_is_file(const char *path, uint64_t ip);
+
 /* A conditional branch. */
 struct outcome {
 	int32_t space; /* for ptah_session_find_map() */
@@ -26,8 +30,9 @@ struct outcome_code {
 	int32_t space;
 	uint64_t ip;
 	uint16_t size;
-	uint8_t mode; /* enum ptah_exec_mode */
-	size_t at;    /* of its bytes, in outcomes.bytes */
+	uint8_t mode;  /* enum ptah_exec_mode */
+	uint64_t hash; /* of its bytes */
+	size_t at;     /* where they are in outcomes.bytes */
 };
 
 struct outcomes {

@@ -168,6 +168,9 @@ expect 1 "$PTAH" annotate -i r.data never
 grep -q 'never of .*/program did not run' err || fail "$(cat err)"
 expect 1 "$PTAH" annotate -i r.data no_such_function
 grep -q 'nothing that ran is no_such_function' err || fail "$(cat err)"
+expect 2 "$PTAH" annotate r.data
+grep -q "r.data is a file: -i r.data" err || fail "$(cat err)"
+expect 1 "$PTAH" annotate -i r.data -d no_such_object
 expect 1 "$PTAH" annotate -i r.data -d libc.so.6 loop
 expect 2 "$PTAH" annotate -i r.data --branches --lines
 
