@@ -68,8 +68,18 @@ void annotate_put_source(struct out *out, const char *text, size_t n, unsigned c
 	free(line);
 }
 
+/* A library may have been made of hundreds of files, none of which is here. */
+#define MOST_MISSING 3
+
+void annotate_note_missing(const struct annotate_view *v)
+{
+	if (v->missing_sources > MOST_MISSING)
+		fprintf(stderr, "note: %zu more source files are missing\n",
+			v->missing_sources - MOST_MISSING);
+}
+
 /* Notes what is wrong with a source file, once. */
-static void check_source(const struct annotate_view *v, struct source_file *file, uint32_t object)
+static void check_source(struct annotate_view *v, struct source_file *file, uint32_t object)
 {
 	const struct annotate_object *o = &v->annotation->objects[object];
 	const char *symfs = v->options->input.symfs ? v->options->input.symfs : "";
@@ -79,6 +89,8 @@ static void check_source(const struct annotate_view *v, struct source_file *file
 	if (file->told || v->options->input.quiet)
 		return;
 	file->told = true;
+	if (!file->path && ++v->missing_sources > MOST_MISSING)
+		return;
 	if (!file->path) {
 		print_clean(
 		    "note: ", "%s: no such source file: --source-path=FOLDER says where it is now",

@@ -22,6 +22,7 @@ struct annotate_view {
 	const struct annotation *annotation;
 	struct names *names;
 	struct source_files sources;
+	size_t missing_sources;
 	struct out *out;
 	struct json json;
 	const char *command; /* that was recorded; NULL: unknown */
@@ -56,6 +57,9 @@ void annotate_put_source(struct out *out, const char *text, size_t n, unsigned c
  * missing, or newer than the program. */
 const char *annotate_source(struct annotate_view *view, uint32_t object, const char *file,
 			    uint32_t line, size_t *n);
+
+/* Reports how many more files were missing than annotate_source() has named. */
+void annotate_note_missing(const struct annotate_view *view);
 
 /* "taken 99.61 %, missed 2,000 (0.39 %)" of a branch. */
 void annotate_put_branch(struct out *out, const struct annotation *annotation,

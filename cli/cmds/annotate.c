@@ -557,6 +557,7 @@ static int annotate(struct annotate_view *v, const struct source *s, int argc, c
 	v->annotation = a;
 	v->command = s->session ? ptah_session_command(s->session) : NULL;
 	status = show(v, argc, argv);
+	annotate_note_missing(v);
 	annotation_free(a);
 	if (!status && totals.errors)
 		status = fail_errors(&command_annotate, totals.errors);
