@@ -50,6 +50,8 @@ static void read_file(struct listing *l)
 	}
 	if (n > 0 && ptah_elf_extent(path, l->function->start, &extent))
 		l->code->slide = extent.at - l->function->start;
+	else if (n > 0) /* bytes of memory, whose file has no addresses */
+		l->code->slide = l->function->ip - l->function->start;
 	if (fd >= 0)
 		close(fd);
 	free(bytes);

@@ -206,6 +206,15 @@ equal "saved" "$(json "d['predictor'], [r['executed'] for r in d['functions'][0]
 expect 0 "$PTAH" annotate -i counts --branches --limit=2
 grep -q 'no predictor was simulated' out || fail "$(cat out)"
 
+# Raw packets over bytes of memory: the addresses are those in memory.
+printf '\377\311\165\374\303' >loop.bin
+printf '%s\n' psb 'mode.exec 64-bit' psbend 'tip.pge 0x401000' 'tnt TTTTTN' 'tip.pgd 0x500000' >text
+expect 0 "$PTAH" asm -o loop.pt text
+expect 0 "$PTAH" annotate --pt=loop.pt --raw=loop.bin:401000 --format=tsv
+sed 1d out | awk -F'\t' '{ split($7, w, " "); print $2, w[1], $3, $4 }' >got
+printf '%s\n' '0x401000 dec 6 ' '0x401002 jnz 6 5' '0x401004 ret 1 ' >wanted
+diff wanted got || fail "raw: $(cat out)"
+
 # Without debug information, and without symbols.
 strip -g -o bare program
 strip -o stripped program
