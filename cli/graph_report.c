@@ -227,6 +227,7 @@ static int parse_wanted(const struct command *command, const struct graph_option
 	if (!w->config.sort)
 		w->config.sort = GRAPH_FUNCTION;
 	w->config.value = w->view.value;
+	w->config.stubs = o->stubs;
 	w->config.direction = w->view.upward			 ? GRAPH_UP
 			      : w->view.kind == GRAPH_PAIR_TABLE ? GRAPH_PAIRS
 								 : GRAPH_DOWN;

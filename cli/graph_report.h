@@ -9,6 +9,7 @@ struct graph_options {
 	const char *call_graph;	   /* NULL: no tree */
 	const char *percent_limit; /* NULL: the default */
 	const char *sort;	   /* words of --sort that name what is distinguished; NULL: none */
+	bool stubs;		   /* show PLT stubs */
 	int value;		   /* enum ptah_call_value */
 	int by;			   /* enum graph_by */
 };

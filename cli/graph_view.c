@@ -265,6 +265,14 @@ static void put_tree_line(void *context, const struct graph_line *line)
 		out_text(v->out, v->functions ? "  " : "");
 		pretty_text(v->out, v->functions ? PRETTY_FAINT : PRETTY_PLAIN, key->object);
 	}
+	if (line->hidden) {
+		const double total = (double)total_of(v, w->group);
+
+		pretty_style(v->out, PRETTY_FAINT);
+		out_format(v->out, "  [%zu more: %.2f%%]", line->hidden,
+			   100.0 * (double)graph_figure(&line->hidden_figures, v->value) / total);
+		pretty_style(v->out, PRETTY_PLAIN);
+	}
 	out_char(v->out, '\n');
 }
 

@@ -57,23 +57,48 @@ static bool reserve(struct walk *w)
 	return true;
 }
 
+/* How many children of a node are shown; *rest is the first that is not. */
+static size_t count_shown(const struct walk *w, uint32_t node, uint32_t *rest)
+{
+	size_t n = 0;
+
+	*rest = w->graph->nodes[node].first;
+	while (*rest && is_shown(w, *rest, n)) {
+		n++;
+		*rest = w->graph->nodes[*rest].next;
+	}
+	return n;
+}
+
+/* Adds up the children from `child` on. */
+static void sum_hidden(const struct walk *w, uint32_t child, struct graph_line *line)
+{
+	for (; child; child = w->graph->nodes[child].next) {
+		const struct graph_node *n = &w->graph->nodes[child];
+
+		line->hidden++;
+		line->hidden_calls += n->count;
+		line->hidden_figures.instructions += n->inclusive.instructions;
+		line->hidden_figures.cycles += n->inclusive.cycles;
+		line->hidden_figures.time += n->inclusive.time;
+	}
+}
+
 /* Begins with the children of a node. */
 static bool enter(struct walk *w, uint32_t node, uint32_t level)
 {
 	struct open_node *open;
-	uint32_t child = w->graph->nodes[node].first;
+	uint32_t rest;
 
 	if (!reserve(w))
 		return false;
 	open = &w->stack[w->depth++];
 	memset(open, 0, sizeof(*open));
-	open->child = child;
+	open->child = w->graph->nodes[node].first;
 	open->row = w->row;
-	while (child && is_shown(w, child, open->shown)) {
-		open->shown++;
-		child = w->graph->nodes[child].next;
-	}
-	open->rest = child && w->hidden;
+	open->shown = count_shown(w, node, &rest);
+	/* Otherwise it is on the line of the node, which the root has not. */
+	open->rest = rest && w->hidden && (open->shown > 1 || !node);
 	open->branches = open->shown + open->rest > 1;
 	open->level = level + open->branches;
 	return true;
@@ -100,15 +125,7 @@ static void visit_rest(struct walk *w, struct open_node *open)
 
 	open->rest = false;
 	line = line_of(w, open);
-	for (uint32_t child = open->child; child; child = w->graph->nodes[child].next) {
-		const struct graph_node *n = &w->graph->nodes[child];
-
-		line.hidden++;
-		line.hidden_calls += n->count;
-		line.hidden_figures.instructions += n->inclusive.instructions;
-		line.hidden_figures.cycles += n->inclusive.cycles;
-		line.hidden_figures.time += n->inclusive.time;
-	}
+	sum_hidden(w, open->child, &line);
 	w->visit(w->context, &line);
 }
 
@@ -117,6 +134,7 @@ static bool step(struct walk *w)
 	struct open_node *open = &w->stack[w->depth - 1];
 	const uint32_t node = open->child;
 	struct graph_line line;
+	uint32_t rest;
 
 	if (!open->shown) {
 		if (open->rest)
@@ -128,6 +146,8 @@ static bool step(struct walk *w)
 	open->child = w->graph->nodes[node].next;
 	line = line_of(w, open);
 	line.node = &w->graph->nodes[node];
+	if (w->hidden && count_shown(w, node, &rest) <= 1)
+		sum_hidden(w, rest, &line);
 	w->visit(w->context, &line);
 	return enter(w, node, line.level);
 }

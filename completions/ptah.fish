@@ -51,6 +51,7 @@ complete -c ptah -n '__fish_seen_subcommand_from report' -l blocks -d 'the hotte
 complete -c ptah -n '__fish_seen_subcommand_from report' -s s -l sort -x -d 'order: instructions, calls or name; or rows: function,object,caller'
 complete -c ptah -n '__fish_seen_subcommand_from report' -s g -l call-graph -d 'print the calls as a tree: caller (the default) or callee, and a percentage'
 complete -c ptah -n '__fish_seen_subcommand_from report' -l percent-limit -x -d 'with --call-graph: leave out what has less'
+complete -c ptah -n '__fish_seen_subcommand_from report' -l stubs -d 'of calls: show PLT stubs as functions'
 complete -c ptah -n '__fish_seen_subcommand_from report' -l value -x -a 'instructions cycles time' -d 'instructions, cycles or time (default: instructions)'
 complete -c ptah -n '__fish_seen_subcommand_from report' -l by -x -a 'all process thread cpu' -d 'all, process or thread'
 complete -c ptah -n '__fish_seen_subcommand_from report' -l no-demangle -d 'names of C++ and Rust as they are in the file'

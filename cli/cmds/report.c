@@ -51,17 +51,25 @@ static const struct option_def sort_options[] = {
      .arg = "ORDER",
      .man_arg = "*caller*|*callee*[`,`*PERCENT*]",
      .help = "print the calls as a tree: caller (the default) or callee, and a percentage",
-     .man = "Print the calls as a tree. With *caller*, the default, a function stands below the "
-	    "one that called it; with *callee* callers stand below each function in which the most "
-	    "ran itself (`--limit` of them). What has less than *PERCENT* (0.5, in TSV and JSON 0) "
-	    "is one line, [*N* more]. The value directly follows the option (`-gcallee`). An only "
-	    "callee stands directly below its caller; others branch off, as with perf."},
+     .man =
+	 "Print the calls as a tree. With *caller*, the default, a function stands below the "
+	 "one that called it; with *callee* callers stand below each function in which the most "
+	 "ran itself (`--limit` of them). What has less than *PERCENT* (0.5, in TSV and JSON 0) "
+	 "is added up as [*N* more]. The value directly follows the option (`-gcallee`). An only "
+	 "callee stands directly below its caller; others branch off, as with perf."},
     {.name = "percent-limit",
      .kind = OPTION_TEXT,
      .at = offsetof(struct options, graph.percent_limit),
      .arg = "PERCENT",
      .help = "with --call-graph: leave out what has less",
      .man = "Of calls: leave out what has less than *PERCENT* of the whole."},
+    {.name = "stubs",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct options, graph.stubs),
+     .help = "of calls: show PLT stubs as functions",
+     .man = "Of calls: show stubs of the procedure linkage table, and the dynamic linker's "
+	    "resolver, as functions. Without this option what they run counts for their caller, "
+	    "and so do the calls that they make."},
     {.name = "value",
      .kind = OPTION_CHOICE,
      .at = offsetof(struct options, graph.value),
@@ -451,8 +459,9 @@ static int run(int argc, char **argv)
 					    o.sort);
 		o.graph.sort = o.sort;
 	}
-	if (o.graph.percent_limit && !graph_is_asked(&o.graph))
-		return fail_usage(&command_report, "--percent-limit is for --call-graph");
+	if ((o.graph.percent_limit || o.graph.stubs) && !graph_is_asked(&o.graph))
+		return fail_usage(&command_report,
+				  "--percent-limit and --stubs are for --call-graph");
 	if (o.blocks && graph_is_asked(&o.graph))
 		return fail_usage(&command_report, "--blocks have no calls");
 	if (graph_is_asked(&o.graph))

@@ -127,11 +127,11 @@ struct ptah_call_node {
 	uint64_t function;
 	uint16_t space;
 	uint16_t flags;
-	uint16_t begins; /* bit i: a call began by enum ptah_call_begin i */
-	uint16_t reserved;
-	uint32_t parent; /* its index in the list; less than the node's own */
-	uint32_t depth;	 /* 0: the root */
-	uint64_t count;	 /* calls that began */
+	uint16_t begins;	 /* bit i: a call began by enum ptah_call_begin i */
+	uint16_t function_flags; /* enum ptah_call_flags of all calls of the function */
+	uint32_t parent;	 /* its index in the list; less than the node's own */
+	uint32_t depth;		 /* 0: the root */
+	uint64_t count;		 /* calls that began */
 	struct ptah_call_figures inclusive, self;
 };
 

@@ -107,7 +107,8 @@ struct ptah_call_figures tree_root_figures(const struct ptah_call_tree *t)
 	return sum;
 }
 
-static struct ptah_call_node show_node(const struct tree_node *n, uint32_t depth)
+static struct ptah_call_node show_node(const struct ptah_call_tree *t, const struct tree_node *n,
+				       uint32_t depth)
 {
 	return (struct ptah_call_node){
 	    .function = n->address,
@@ -115,6 +116,7 @@ static struct ptah_call_node show_node(const struct tree_node *n, uint32_t depth
 	    .flags = (uint16_t)((n->flags & TREE_RECURSIVE ? PTAH_CALL_NODE_RECURSIVE : 0) |
 				(n->flags & TREE_FOLDED ? PTAH_CALL_NODE_FOLDED : 0)),
 	    .begins = n->flags & TREE_BEGINS,
+	    .function_flags = t->functions[n->function].flags,
 	    .depth = depth,
 	    .count = n->count,
 	    .inclusive = n->inclusive,
@@ -139,7 +141,7 @@ int ptah_call_tree_nodes(const struct ptah_call_tree *t, struct ptah_call_node *
 		const uint32_t at = places[i].node;
 
 		numbers[at] = i;
-		(*nodes)[i] = show_node(&t->nodes[at], places[i].depth);
+		(*nodes)[i] = show_node(t, &t->nodes[at], places[i].depth);
 		(*nodes)[i].parent = numbers[t->nodes[at].parent];
 		(*nodes)[i].self = self[at];
 		if (t->nodes[at].flags & TREE_FOLDED)

@@ -289,14 +289,27 @@ struct adding {
 	size_t n;
 	uint32_t *keys;	 /* of each node of `from` */
 	uint32_t *nodes; /* in the graph */
-	bool *same;	 /* it has its caller's key, and keys are not functions */
+	bool *same;	 /* it is not told apart from its caller */
 };
+
+/* Is it a stub that is to be left out? An outermost one is not: it has no caller. */
+static bool is_left_out(const struct call_graph *g, const struct ptah_call_node *n)
+{
+	return n->parent && !g->config.stubs && n->function_flags & PTAH_CALL_STUB &&
+	       !(n->flags & PTAH_CALL_NODE_FOLDED);
+}
 
 static int find_keys(struct adding *a, const struct ptah_call_thread *thread)
 {
 	for (size_t i = 1; i < a->n; i++) {
 		const struct ptah_call_node *n = &a->from[i];
 
+		if (is_left_out(a->g, n)) {
+			a->keys[i] = a->keys[n->parent];
+			a->same[i] = true;
+			a->g->totals.calls -= n->count;
+			continue;
+		}
 		if (n->flags & PTAH_CALL_NODE_FOLDED)
 			a->keys[i] = special_key(a->g, "[folded]");
 		else
@@ -399,11 +412,15 @@ static int add_pairs(const struct adding *a)
 	for (size_t i = 1; i < a->n; i++) {
 		const struct ptah_call_node *n = &a->from[i];
 		const uint32_t caller = n->parent ? a->keys[n->parent] : outermost;
-		uint32_t at = find_node(g, 0, caller);
+		uint32_t at = a->nodes[n->parent];
 
-		at = at ? find_node(g, at, a->keys[i]) : 0;
+		if (!a->same[i]) {
+			at = find_node(g, 0, caller);
+			at = at ? find_node(g, at, a->keys[i]) : 0;
+		}
 		if (!at)
 			return PTAH_E_NOMEM;
+		a->nodes[i] = at;
 		leave(a, last, n->parent);
 		last = i;
 		add_figures(&g->nodes[at].self, &n->self);

@@ -49,6 +49,7 @@ struct call_graph_config {
 	struct names *names;
 	unsigned sort; /* enum graph_sort */
 	enum graph_direction direction;
+	bool stubs; /* PLT stubs are functions; otherwise what they run counts for their caller */
 	enum ptah_call_value value; /* what the children of a node are ordered by */
 };
 

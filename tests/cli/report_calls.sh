@@ -75,6 +75,12 @@ equal "fact in fact" "$(awk '$4 == "fact" && $5 == "fact" { print $2 }' list)" 0
 equal "self instructions of pairs" \
 	"$(json 'sum(r["self_instructions"] for r in d["rows"])')" "$recorded"
 
+# A call through the PLT is one of the function itself, unless stubs are to be shown.
+equal "pthread_create by main" "$(awk '$4 ~ /^_*pthread_create/ { print $5 }' list)" main
+expect 0 "$PTAH" report --stubs --sort=function,caller --format=json data
+rows >list
+equal "its stub by main" "$(awk '$4 ~ /^_*pthread_create.*@plt/ { print $5 }' list)" main
+
 # The tree: each path's calls, and what ran is what its functions and those below it ran.
 expect 0 "$PTAH" report -g --format=json data
 rows >list
@@ -100,7 +106,8 @@ equal "self instructions upward" "$(json 'sum(n["self_instructions"] for n in d[
 # stand below each other, however deep.
 expect 0 "$PTAH" report -gcaller,20 data
 grep -q '^ *[0-9.]*% .*--_start' out || fail "no root: $(cat out)"
-grep -q '^ *[0-9.]*% .*--\[[0-9]* more\]$' out || fail "nothing is hidden: $(cat out)"
+grep -q '^ *[0-9.]*% .*[a-z_].*  \[[0-9]* more: [0-9.]*%\]$' out || fail "nothing is hidden: $(cat out)"
+grep -q '^ *[0-9.]*% .*`--\[[0-9]* more\]$' out || fail "no line for what is hidden: $(cat out)"
 ! grep -q 'leaf' out || fail "leaf has 20 %: $(cat out)"
 expect 0 "$PTAH" report -g --percent-limit=0 data
 equal "lines of deep" "$(grep -c ' deep$\|--deep$' out)" 2001
