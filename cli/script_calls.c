@@ -17,7 +17,7 @@ struct call {
 	const char *mark, *how;
 	uint64_t depth, id, ip, site, self;
 	bool has_site, has_self;
-	const char *symbol;
+	const char *symbol, *line;
 };
 
 static const struct field call_fields[] = {
@@ -34,6 +34,7 @@ static const struct field call_fields[] = {
      offsetof(struct call, has_self)},
     FIELD_TSV(struct call, "symbol", FIELD_STRING, symbol),
     SCRIPT_SYMBOL_FIELD(struct call, "symbol", symbol),
+    SCRIPT_LINE_FIELD(struct call),
 };
 
 static const struct row_type call_type = ROW_TYPE(call_fields);
@@ -49,7 +50,7 @@ static void put_call_text(void *view, const void *row)
 		out_text(s->out, "  ");
 	out_hex(s->out, c->ip);
 	script_put_name(s, c->ip);
-	out_char(s->out, '\n');
+	script_end_row(s, c->line);
 }
 
 static void put_call_json(void *view, const void *row)
@@ -72,6 +73,12 @@ static void put_call_tsv(void *view, const void *row)
 	fields_tsv(s->out, &call_type, s->asked, &c);
 }
 
+/* Nothing happens at the end of the trace: calls that are open then are no rows of --last. */
+static bool is_left_out(const struct script *s, const struct ptah_call_mark *mark)
+{
+	return s->last && mark->end && mark->how == PTAH_CALL_END_TRACE;
+}
+
 static void put_mark(struct script *s, const struct ptah_call_mark *mark)
 {
 	const struct call c = {
@@ -86,6 +93,8 @@ static void put_mark(struct script *s, const struct ptah_call_mark *mark)
 	    .has_site = mark->site,
 	    .self = mark->self.instructions,
 	    .has_self = mark->end,
+	    /* Where it was called, and where it was left. */
+	    .line = script_source_line(s, mark->site ? mark->site : mark->function),
 	};
 
 	s->renderer->row(s, &c);
@@ -96,7 +105,7 @@ static void follow_thread(struct script *s, const struct ptah_call_thread *threa
 	struct ptah_stream_info info = {
 	    .pid = thread->pid, .tid = thread->tid, .space = thread->space};
 
-	if (s->has_thread && s->thread == thread->number)
+	if (s->has_thread && s->thread == thread->number && s->info.tid == thread->tid)
 		return;
 	s->has_thread = true;
 	s->thread = thread->number;
@@ -113,7 +122,8 @@ static void take_batch(struct script *s, const struct ptah_call_batch *batch)
 
 		s->info.space = ptah_call_thread_space(batch->thread, mark->space);
 		script_set_time(s, mark->tsc);
-		put_mark(s, mark);
+		if (!is_left_out(s, mark))
+			put_mark(s, mark);
 	}
 	if (batch->event) {
 		script_set_time(s, batch->event->tsc);
@@ -123,6 +133,7 @@ static void take_batch(struct script *s, const struct ptah_call_batch *batch)
 
 struct context {
 	const struct script *script;
+	size_t only; /* the stream to read; SIZE_MAX: all that are chosen */
 	struct ptah_functions *functions;
 };
 
@@ -138,7 +149,8 @@ static bool wants_stream(void *context, size_t stream)
 {
 	const struct context *c = context;
 
-	return input_wants(c->script->input, c->script->session, stream);
+	return (c->only == SIZE_MAX || stream == c->only) &&
+	       input_wants(c->script->input, c->script->session, stream);
 }
 
 static int read_batches(struct script *s, struct ptah_call_reader *reader,
@@ -155,9 +167,9 @@ static int read_batches(struct script *s, struct ptah_call_reader *reader,
 	return status < 0 ? status : 0;
 }
 
-int script_read_calls(struct script *s, struct progress *progress)
+int script_read_calls(struct script *s, size_t stream, struct progress *progress)
 {
-	struct context context = {.script = s};
+	struct context context = {.script = s, .only = stream};
 	const struct ptah_call_reader_config config = {
 	    .size = sizeof(config),
 	    .find = find_function,

@@ -5,6 +5,7 @@
 #include "script_view.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 bool script_is_loss(const struct ptah_item *item)
@@ -99,4 +100,55 @@ void script_event_tsv(void *view, const void *event)
 			put_words(s, item);
 	}
 	out_char(s->out, '\n');
+}
+
+static void put_ending_text(struct script *s, const struct script_ending *e)
+{
+	const struct script_line *line = e->insn ? script_find_line(s, e->insn) : NULL;
+
+	script_put_prefix(s);
+	if (*e->signal)
+		out_format(s->out, "# %s ended process %d", e->signal, e->pid);
+	else
+		out_text(s->out, "# the trace ends by an asynchronous event");
+	if (e->ip_known)
+		out_text(s->out, " at ");
+	if (line) {
+		out_bytes(s->out, s->pool + line->text, line->length - 1);
+	} else if (e->ip_known) {
+		out_hex(s->out, e->ip);
+		script_put_name(s, e->ip);
+	}
+	script_end_row(s, e->ip_known ? script_source_line(s, e->ip) : NULL);
+}
+
+static void put_ending_json(struct script *s, const struct script_ending *e)
+{
+	const struct script_line *line = e->insn ? script_find_line(s, e->insn) : NULL;
+	char text[512];
+
+	json_object(&s->json, NULL, true);
+	json_signed(&s->json, "tid", s->info.tid);
+	json_string(&s->json, "event", "end");
+	if (*e->signal)
+		json_string(&s->json, "signal", e->signal);
+	if (e->ip_known) {
+		json_address(&s->json, "ip", e->ip);
+		json_string(&s->json, "symbol", script_symbol(s, e->ip, text, sizeof(text)));
+		json_string(&s->json, "line", script_source_line(s, e->ip));
+	}
+	if (line) {
+		snprintf(text, sizeof(text), "%.*s", (int)(line->length - line->code - 1),
+			 s->pool + line->text + line->code);
+		json_string(&s->json, "instruction", text);
+	}
+	json_end_object(&s->json);
+}
+
+void script_ending(struct script *s, const struct script_ending *ending)
+{
+	if (s->input->format == FORMAT_TEXT)
+		put_ending_text(s, ending);
+	else if (s->input->format == FORMAT_JSON)
+		put_ending_json(s, ending);
 }

@@ -45,7 +45,7 @@ struct branch {
 	int32_t tid;
 	struct script_time time;
 	uint64_t from, to;
-	const char *kind, *from_symbol, *to_symbol;
+	const char *kind, *from_symbol, *to_symbol, *line;
 };
 
 static const struct field branch_fields[] = {
@@ -56,6 +56,7 @@ static const struct field branch_fields[] = {
     SCRIPT_SYMBOL_FIELD(struct branch, "from_symbol", from_symbol),
     FIELD(struct branch, "to", FIELD_ADDRESS, to),
     SCRIPT_SYMBOL_FIELD(struct branch, "to_symbol", to_symbol),
+    SCRIPT_LINE_FIELD(struct branch),
 };
 
 static const struct row_type branch_type = ROW_TYPE(branch_fields);
@@ -74,7 +75,7 @@ static void put_branch_text(void *view, const void *row)
 	out_hex(s->out, b->to);
 	if (b->to)
 		script_put_name(s, b->to);
-	out_char(s->out, '\n');
+	script_end_row(s, b->line);
 }
 
 static void put_branch_json(void *view, const void *row)
@@ -90,8 +91,12 @@ static void put_branch_json(void *view, const void *row)
 
 static void put_branch(struct script *s, uint64_t from, uint64_t to, const char *kind)
 {
-	const struct branch b = {
-	    .tid = s->info.tid, .time = s->now, .from = from, .to = to, .kind = kind};
+	const struct branch b = {.tid = s->info.tid,
+				 .time = s->now,
+				 .from = from,
+				 .to = to,
+				 .kind = kind,
+				 .line = script_source_line(s, from ? from : to)};
 
 	s->renderer->row(s, &b);
 }
@@ -170,7 +175,7 @@ struct block {
 	int32_t tid;
 	struct script_time time;
 	uint64_t ip, end, instructions;
-	const char *insn_class, *symbol;
+	const char *insn_class, *symbol, *line;
 };
 
 static const struct field block_fields[] = {
@@ -181,6 +186,7 @@ static const struct field block_fields[] = {
     FIELD(struct block, "instructions", FIELD_NUMBER, instructions),
     FIELD(struct block, "class", FIELD_STRING, insn_class),
     SCRIPT_SYMBOL_FIELD(struct block, "symbol", symbol),
+    SCRIPT_LINE_FIELD(struct block),
 };
 
 static const struct row_type block_type = ROW_TYPE(block_fields);
@@ -199,7 +205,7 @@ static void put_block_text(void *view, const void *row)
 	out_char(s->out, ' ');
 	out_text(s->out, b->insn_class);
 	script_put_name(s, b->ip);
-	out_char(s->out, '\n');
+	script_end_row(s, b->line);
 }
 
 static void put_block_json(void *view, const void *row)
@@ -223,6 +229,7 @@ static void take_blocks(struct script *s, const struct ptah_item *item)
 			   .ip = item->ip,
 			   .end = item->end,
 			   .instructions = item->ninsn,
+			   .line = script_source_line(s, item->ip),
 			   .insn_class = ptah_insn_class_name(item->insn_class)};
 	s->renderer->row(s, &b);
 }
@@ -247,7 +254,7 @@ struct instruction {
 	int32_t tid;
 	struct script_time time;
 	uint64_t ip, size;
-	const char *text, *symbol;
+	const char *text, *symbol, *line;
 };
 
 static const struct field instruction_fields[] = {
@@ -257,6 +264,7 @@ static const struct field instruction_fields[] = {
     FIELD_TSV(struct instruction, "size", FIELD_NUMBER, size),
     SCRIPT_SYMBOL_FIELD(struct instruction, "symbol", symbol),
     FIELD(struct instruction, "instruction", FIELD_STRING, text),
+    SCRIPT_LINE_FIELD(struct instruction),
 };
 
 static const struct row_type instruction_type = ROW_TYPE(instruction_fields);
@@ -267,7 +275,8 @@ static void put_insn_text(void *view, const void *row)
 	const struct script_line *line = script_find_line(s, row);
 
 	script_put_prefix(s);
-	out_bytes(s->out, s->pool + line->text, line->length);
+	out_bytes(s->out, s->pool + line->text, line->length - 1);
+	script_end_row(s, script_source_line(s, line->ip));
 }
 
 /* The row of TSV and JSON; `text` gets the disassembly. */
@@ -279,8 +288,12 @@ static struct instruction make_instruction(struct script *s, const struct ptah_i
 
 	memcpy(text, s->pool + line->text + line->code, n);
 	text[n] = '\0';
-	return (struct instruction){
-	    .tid = s->info.tid, .time = s->now, .ip = insn->ip, .size = insn->size, .text = text};
+	return (struct instruction){.tid = s->info.tid,
+				    .time = s->now,
+				    .ip = insn->ip,
+				    .size = insn->size,
+				    .text = text,
+				    .line = script_source_line(s, insn->ip)};
 }
 
 static void put_insn_json(void *view, const void *row)

@@ -74,6 +74,11 @@ struct script {
 	bool has_thread;
 	size_t thread;
 
+	/* --last: what script_last.c keeps, or NULL; and the session, whose window it changes. */
+	struct script_last *last;
+	struct ptah_session *own_session;
+
+	char source[512]; /* the source line that was looked up last */
 	uint64_t errors;
 	struct script_line *lines;
 	char *pool; /* the lines' text */
@@ -83,6 +88,7 @@ struct script {
 /* Bits for members of JSON's rows that are shown only on request. */
 #define SCRIPT_TIME    1u
 #define SCRIPT_SYMBOLS 2u
+#define SCRIPT_LINES   4u
 
 /* For the renderers and the fields of a mode. */
 #define SCRIPT_SHARED_JSON                                                                         \
@@ -99,6 +105,20 @@ struct script {
 		NULL, key, FIELD_STRING, offsetof(type, member), SCRIPT_SYMBOLS, 0                 \
 	}
 
+#define SCRIPT_LINE_FIELD(type)                                                                    \
+	{                                                                                          \
+		"line", "line", FIELD_STRING, offsetof(type, line), SCRIPT_LINES, 0                \
+	}
+
+/* What ended a thread. */
+struct script_ending {
+	int32_t pid;
+	char signal[16]; /* "SIGSEGV"; "": not known */
+	bool ip_known;
+	uint64_t ip;		      /* the next instruction, or the one that faulted */
+	const struct ptah_insn *insn; /* NULL: there is no code */
+};
+
 /* Is part of the path missing at this item? */
 bool script_is_loss(const struct ptah_item *item);
 
@@ -111,8 +131,36 @@ void script_set_time(struct script *s, uint64_t tsc);
 /* Counts errors, and prints the events that are shown. */
 void script_take_event(struct script *s, const struct ptah_item *item);
 
-/* Reads the calls of all chosen streams. Returns 0 or an error. */
-int script_read_calls(struct script *s, struct progress *progress);
+/* Reads the calls of a stream, or (SIZE_MAX) of all chosen ones. Returns 0 or an error. */
+int script_read_calls(struct script *s, size_t stream, struct progress *progress);
+
+/* Reads one stream of a mode that takes items. */
+int script_read_stream(struct script *s, size_t stream, struct progress *progress);
+
+/*
+ * script_last.c: shows only the last `wanted` rows of each thread. From then on s->renderer passes
+ * on these rows.
+ */
+int script_new_last(struct script *s, uint64_t wanted);
+void script_free_last(struct script *s);
+
+/* Are rows only counted? */
+bool script_is_counting(const struct script *s);
+
+/* Reads the end of a stream, and prints its last rows. */
+int script_last_of_stream(struct script *s, size_t stream, struct progress *progress);
+
+/* At the end of a thread's trace, whose last item is this one: prints what ended it. */
+void script_put_ending(struct script *s, const struct ptah_item *item);
+
+/* script_events.c: prints it, as an event. */
+void script_ending(struct script *s, const struct script_ending *ending);
+
+/* The source line of an address, "main.c:12". NULL: it is not asked for, or not known. */
+const char *script_source_line(struct script *s, uint64_t ip);
+
+/* In text, ends a row with the source line of its address. */
+void script_end_row(struct script *s, const char *line);
 
 void script_put_prefix(struct script *s);
 

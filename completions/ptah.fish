@@ -155,6 +155,8 @@ complete -c ptah -n '__fish_seen_subcommand_from script' -l blocks -d 'blocks in
 complete -c ptah -n '__fish_seen_subcommand_from script' -l calls -d 'calls and returns, indented, instead of instructions'
 complete -c ptah -n '__fish_seen_subcommand_from script' -l events -d 'show events (tracing on, off, PSB, ...) at their places'
 complete -c ptah -n '__fish_seen_subcommand_from script' -l time -d 'show perf\'s time in seconds, as far as the trace has it'
+complete -c ptah -n '__fish_seen_subcommand_from script' -l last -x -d 'only the last N rows of each thread, with source lines, and what ended it'
+complete -c ptah -n '__fish_seen_subcommand_from script' -l srcline -d 'show the source line of each row, where there is debug information'
 complete -c ptah -n '__fish_seen_subcommand_from script' -l att -d 'AT&T syntax'
 complete -c ptah -n '__fish_seen_subcommand_from script' -l no-demangle -d 'names of C++ and Rust as they are in the file'
 complete -c ptah -n '__fish_seen_subcommand_from script' -l debuginfod -d 'ask servers for debug files that are missing here'

@@ -2,6 +2,7 @@
 /* ptah script: every instruction, branch, block or call of each thread, in order. */
 #include "base/text.h"
 #include "script_view.h"
+#include "window.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -10,7 +11,8 @@
 
 struct options {
 	struct input input;
-	bool branches, blocks, calls, events, time, att;
+	bool branches, blocks, calls, events, time, att, lines;
+	uint64_t last;
 };
 
 static const struct option_def script_options[] = {
@@ -52,6 +54,26 @@ static const struct option_def script_options[] = {
 	    "time is known, text has a dash, TSV an empty column, and JSON no such key. "
 	    "Without MTC and CYC packets times are known only where the kernel was entered "
 	    "or left; a note says so, and names the option that records these packets."},
+    {.name = "last",
+     .kind = OPTION_NUMBER,
+     .at = offsetof(struct options, last),
+     .arg = "N",
+     .help = "only the last N rows of each thread, with source lines, and what ended it",
+     .man = "Only the last *N* instructions, branches, blocks, or beginnings and ends of calls of "
+	    "each thread, with their source lines (`--srcline`): what it did before it crashed. "
+	    "Where a signal ended the process, the signal and the instruction follow: the one "
+	    "that faulted, or would have come next; where the recording does not say what ended "
+	    "the trace, the instruction alone. Only the end of the trace is decoded, from a PSB "
+	    "before these rows; depths of calls count from there. In a recording "
+	    "with a stream per CPU it is the last *N* on each CPU."},
+    {.name = "srcline",
+     .kind = OPTION_FLAG,
+     .at = offsetof(struct options, lines),
+     .help = "show the source line of each row, where there is debug information",
+     .man = "Show the source line of each row (as `perf script -F +srcline` does), where there is "
+	    "debug information: of a branch where it comes from, of a call the call site, of an "
+	    "end of a call where the function was left. In JSON and TSV its name is *line*, with "
+	    "the whole path."},
     {.name = "att",
      .kind = OPTION_FLAG,
      .at = offsetof(struct options, att),
@@ -97,6 +119,33 @@ const char *script_symbol(struct script *s, uint64_t ip, char *text, size_t n)
 	else
 		snprintf(text, n, "%s", name->symbol);
 	return text;
+}
+
+const char *script_source_line(struct script *s, uint64_t ip)
+{
+	struct ptah_line line;
+	const struct name *name;
+
+	if (!(s->asked & SCRIPT_LINES) || script_is_counting(s))
+		return NULL;
+	name = names_find(s->names, s->info.space, ip);
+	if (!name->path || *name->path != '/' ||
+	    !ptah_symbols_line(names_symbols(s->names), name->path, name->place, &line) ||
+	    !line.file || !line.line)
+		return NULL;
+	snprintf(s->source, sizeof(s->source), "%s:%u", line.file, line.line);
+	return s->source;
+}
+
+void script_end_row(struct script *s, const char *line)
+{
+	const char *slash = line ? strrchr(line, '/') : NULL;
+
+	if (line) {
+		out_text(s->out, "  ");
+		out_clean(s->out, slash ? slash + 1 : line);
+	}
+	out_char(s->out, '\n');
 }
 
 /* Puts the time into the prefix, as perf's seconds.nanoseconds; a dash while it is unknown. */
@@ -223,7 +272,7 @@ static void take_item(struct script *s, const struct ptah_item *item, const stru
 
 static int read_items(struct script *s, struct progress *progress)
 {
-	struct ptah_item items[256];
+	struct ptah_item items[256], last = {0};
 	int n;
 
 	while (!interrupted() && !out_failed(s->out) &&
@@ -233,12 +282,14 @@ static int read_items(struct script *s, struct progress *progress)
 		follow_thread(s);
 		for (int k = 0; k < n; k++)
 			take_item(s, &items[k], items + n);
+		last = items[n - 1];
 		progress_at(progress, ptah_reader_offset(s->reader));
 	}
+	script_put_ending(s, &last);
 	return 0;
 }
 
-static int script_stream(struct script *s, size_t i, struct progress *progress)
+int script_read_stream(struct script *s, size_t i, struct progress *progress)
 {
 	const struct ptah_jobs jobs = {
 	    .size = sizeof(jobs), .jobs = input_jobs(s->input, 1), .workers = s->workers};
@@ -263,7 +314,8 @@ static int read_streams(struct script *s, struct progress *progress)
 	for (size_t i = 0; i < ptah_session_streams(s->session) && status >= 0 && !interrupted();
 	     i++)
 		if (input_wants(s->input, s->session, i))
-			status = script_stream(s, i, progress);
+			status = s->last ? script_last_of_stream(s, i, progress)
+					 : script_read_stream(s, i, progress);
 	return status;
 }
 
@@ -283,8 +335,8 @@ static int script_streams(struct script *s)
 		status = ptah_workers_new(s->session, &s->workers);
 	progress_begin(&progress, s->input, s->session, false);
 	if (status >= 0)
-		status =
-		    s->mode->take ? read_streams(s, &progress) : script_read_calls(s, &progress);
+		status = s->mode->take || s->last ? read_streams(s, &progress)
+						  : script_read_calls(s, SIZE_MAX, &progress);
 	progress_end(&progress);
 	RENDER(s->renderer, end, s);
 	return status;
@@ -305,8 +357,16 @@ static int choose(struct script *s, const struct options *o)
 	s->events = o->events;
 	s->time = o->time;
 	s->att = o->att;
-	s->asked = (o->time ? SCRIPT_TIME : 0) | (o->input.no_symbols ? 0 : SCRIPT_SYMBOLS);
-	return s->renderer ? EXIT_OK : EXIT_USAGE;
+	s->asked = (o->time ? SCRIPT_TIME : 0) | (o->input.no_symbols ? 0 : SCRIPT_SYMBOLS) |
+		   (o->lines || o->last ? SCRIPT_LINES : 0);
+	if (o->last && window_is_wanted(&o->input))
+		return fail_usage(&command_script,
+				  "--last, or --since, --until and --around, not both");
+	if (!s->renderer)
+		return EXIT_USAGE;
+	return o->last && script_new_last(s, o->last) < 0
+		   ? fail(&command_script, "%s", ptah_strerror(PTAH_E_NOMEM))
+		   : EXIT_OK;
 }
 
 static int run(int argc, char **argv)
@@ -329,7 +389,7 @@ static int run(int argc, char **argv)
 		ptah_session_close(session);
 		return status;
 	}
-	s.session = session;
+	s.session = s.own_session = session;
 	problem = script_streams(&s);
 	if (problem < 0)
 		status = fail(&command_script, "%s", ptah_strerror(problem));
@@ -345,6 +405,7 @@ static int run(int argc, char **argv)
 	ptah_workers_free(s.workers);
 	names_free(s.names);
 	script_free_lines(&s);
+	script_free_last(&s);
 	ptah_session_close(session);
 	return output_close(&command_script, s.out, status);
 }

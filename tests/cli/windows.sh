@@ -27,9 +27,26 @@ END
 "${CC:-cc}" -nostdlib -static -no-pie -o program program.s
 "$PTAH" record -e intel_pt/mtc=1,cyc=1/u -o fine.data -- ./program 2>/dev/null
 "$PTAH" record --psb-period=2048 -o coarse.data -- ./program 2>/dev/null
-# Code that is rewritten while it runs, so that it matters which one the window has.
-"${CC:-cc}" -O1 -D_GNU_SOURCE -fno-inline -o rewriting "$PTAH_SOURCE/tests/record/programs/rewriting.c"
-"$PTAH" record --psb-period=2048 -o code.data -- ./rewriting >/dev/null 2>&1
+# Code that is rewritten while it runs, so that it matters which one the window has: 60 functions
+# after each other at one address, each with one nop more.
+cat >code.c <<'END'
+#include <string.h>
+#include <sys/mman.h>
+int main(void)
+{
+	unsigned char *code = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	for (int n = 0; n < 60; n++) {
+		memset(code, 0x90, 100);
+		code[n] = 0xc3;
+		for (int i = 0; i < 30; i++)
+			((void (*)(void))code)();
+	}
+	return 0;
+}
+END
+"${CC:-cc}" -O1 -o code code.c
+"$PTAH" record -e intel_pt/mtc=1,cyc=1/u --psb-period=2048 -o code.data -- ./code >/dev/null 2>&1
 
 # same FILE OPTIONS FROM TO: the window that the options choose has the lines of that time.
 same() {
@@ -46,8 +63,8 @@ same() {
 }
 same fine.data '--since=0.000020 --until=0.000060' 0.000020000 0.000060000
 same fine.data '--around=0.000050,2us' 0.000049000 0.000051000
-same code.data '--since=0.000150' 0.000150000 9
-same code.data '--until=0.000120' 0.000000000 0.000120000
+same code.data '--since=0.000140' 0.000140000 9
+same code.data '--since=0.000130 --until=0.000135' 0.000130000 0.000135000
 
 # Counts add up.
 "$PTAH" script --time --blocks --format=tsv fine.data --since=30us 2>/dev/null && fail "a time with a unit"
