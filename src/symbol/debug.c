@@ -84,12 +84,17 @@ static struct symbol_unit *add_unit(struct symbol_debug *d, Dwarf_Off die)
 	return &d->units[d->unit_count++];
 }
 
-static void add_unit_ranges(struct symbol_debug *d, Dwarf_Die *die)
+static void add_unit_ranges(struct symbol_debug *d, struct symbol_range_lists *lists,
+			    Dwarf_Die *die)
 {
 	Dwarf_Addr base = 0, start, end;
 	ptrdiff_t at = 0;
 	bool added = false;
 
+	if (!symbol_range_lists_take(lists, die)) {
+		d->ranges.failed = true;
+		return;
+	}
 	while (!d->ranges.failed && (at = dwarf_ranges(die, at, &base, &start, &end)) > 0) {
 		if (!is_code(d->file, start) || start >= end)
 			continue;
@@ -163,13 +168,15 @@ static void add_aranges(struct symbol_debug *d)
 static int find_units(struct symbol_debug *d)
 {
 	Dwarf_CU *unit = NULL;
+	struct symbol_range_lists lists;
 	uint8_t type;
 	Dwarf_Die die;
 
+	symbol_range_lists_init(&lists, d->dwarf);
 	while (!d->ranges.failed &&
 	       dwarf_get_units(d->dwarf, unit, &unit, NULL, &type, &die, NULL) == 0)
 		if (type == DW_UT_compile || type == DW_UT_skeleton)
-			add_unit_ranges(d, &die);
+			add_unit_ranges(d, &lists, &die);
 	if (d->ranges.count)
 		qsort(d->ranges.items, d->ranges.count, sizeof(*d->ranges.items),
 		      symbol_compare_nested);
@@ -242,8 +249,8 @@ static const char *keep_path(struct symbol_pool *pool, const char *const parts[3
 			continue;
 		if (*parts[i] == '/')
 			n = 0;
-		n += (size_t)snprintf(path + n, sizeof(path) - n, "%s%s",
-				      n && path[n - 1] != '/' ? "/" : "", parts[i]);
+		n += (size_t)snprintf(path + n, sizeof(path) - n, "%s%.*s",
+				      n && path[n - 1] != '/' ? "/" : "", SOURCE_MAX, parts[i]);
 		if (n >= sizeof(path))
 			return NULL;
 	}
@@ -253,18 +260,21 @@ static const char *keep_path(struct symbol_pool *pool, const char *const parts[3
 const char *symbol_debug_source(struct symbol_debug *d, struct symbol_unit *unit, uint64_t file)
 {
 	const struct symbol_line_table *table = symbol_debug_lines(d, unit);
-	const struct symbol_source *source = table ? symbol_line_table_file(table, file) : NULL;
+	struct symbol_source *source = table ? symbol_line_table_file(table, file) : NULL;
 	const char *parts[3] = {NULL};
 	Dwarf_Attribute attribute;
 	Dwarf_Die die;
 
 	if (!source || !*source->name)
 		return NULL;
+	if (source->path)
+		return source->path;
 	if (dwarf_offdie(d->dwarf, unit->die, &die) && dwarf_attr(&die, DW_AT_comp_dir, &attribute))
 		parts[0] = dwarf_formstring(&attribute);
 	parts[1] = source->folder;
 	parts[2] = source->name;
-	return keep_path(d->pool, parts);
+	source->path = keep_path(d->pool, parts);
+	return source->path;
 }
 
 /* Opening */

@@ -11,6 +11,17 @@
 
 #include <elfutils/libdw.h>
 
+/* How much may still be read of the lists of ranges that entries refer to (range_lists.c). */
+struct symbol_range_lists {
+	struct symbol_section sections[2]; /* .debug_ranges, .debug_rnglists */
+	uint64_t left;			   /* bytes */
+};
+
+void symbol_range_lists_init(struct symbol_range_lists *lists, Dwarf *dwarf);
+
+/* To be called before dwarf_ranges(). False: too much has been read. */
+bool symbol_range_lists_take(struct symbol_range_lists *lists, Dwarf_Die *die);
+
 /* A function, or one that was inlined in it. */
 struct symbol_scope {
 	Dwarf_Off die;

@@ -8,6 +8,9 @@
 /* A name is at most two references away: abstract origin, specification. Files may have circles. */
 #define ORIGINS_MAX 16
 
+/* A longer name of a function is not shown. */
+#define FUNCTION_MAX 65536
+
 static const char *string_of(Dwarf_Die *die, unsigned name)
 {
 	Dwarf_Attribute attribute;
@@ -44,7 +47,9 @@ static const char *name_of(struct symbol_debug *d, Dwarf_Die die)
 			break;
 	}
 	mangled = mangled ? mangled : plain;
-	mangled = mangled && *mangled ? symbol_pool_keep(d->pool, mangled) : NULL;
+	if (mangled && (!*mangled || strnlen(mangled, FUNCTION_MAX) == FUNCTION_MAX))
+		mangled = NULL;
+	mangled = mangled ? symbol_pool_keep(d->pool, mangled) : NULL;
 	return mangled ? mangled : "?";
 }
 

@@ -21,6 +21,9 @@
 #define FILES_MAX	((size_t)1 << 20)
 #define ENTRY_FORMS_MAX 16
 
+/* Many entries may refer to one string. */
+#define STRING_MAX 4096
+
 /* Rows up to DW_LNE_end_sequence: of one function, or of several that follow each other. */
 struct sequence {
 	uint64_t start, end;
@@ -105,8 +108,9 @@ static const char *string_at(const struct symbol_section *section, uint64_t offs
 
 	if (!section->bytes || offset >= section->size)
 		return "";
-	r.end = section->bytes + section->size;
 	r.p += offset;
+	r.end =
+	    section->size - offset > STRING_MAX ? r.p + STRING_MAX : section->bytes + section->size;
 	return read_string(&r);
 }
 
@@ -131,8 +135,8 @@ static void add_file(struct line_reader *l, const char *name, uint64_t folder)
 	if (!files)
 		return;
 	t->files = files;
-	files[t->file_count++] =
-	    (struct symbol_source){name, folder < t->folder_count ? t->folders[folder] : NULL};
+	files[t->file_count++] = (struct symbol_source){
+	    name, folder < t->folder_count ? t->folders[folder] : NULL, NULL};
 }
 
 /* Lists of DWARF 2 to 4: both end with an empty string. Folder 0 is where the compiler ran. */
@@ -487,8 +491,7 @@ static void order(struct line_reader *l)
 	t->count = t->room = n;
 }
 
-const struct symbol_source *symbol_line_table_file(const struct symbol_line_table *table,
-						   uint64_t file)
+struct symbol_source *symbol_line_table_file(const struct symbol_line_table *table, uint64_t file)
 {
 	uint64_t i = file - table->first_file;
 

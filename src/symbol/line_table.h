@@ -30,6 +30,7 @@ struct symbol_row {
 /* A file's name and folder. They point into the sections; the folder is NULL if it is not known. */
 struct symbol_source {
 	const char *name, *folder;
+	const char *path; /* both joined (symbol_debug_source()); NULL: not yet */
 };
 
 struct symbol_line_table {
@@ -54,7 +55,6 @@ int symbol_line_table_read(const struct symbol_line_sections *sections, uint64_t
 void symbol_line_table_free(struct symbol_line_table *table);
 
 /* The file with DWARF's number `file`, or NULL. */
-const struct symbol_source *symbol_line_table_file(const struct symbol_line_table *table,
-						   uint64_t file);
+struct symbol_source *symbol_line_table_file(const struct symbol_line_table *table, uint64_t file);
 
 #endif

@@ -18,7 +18,7 @@
 
 struct walk {
 	struct symbol_scopes *scopes;
-	bool cxx;	/* the language is C++ */
+	struct symbol_range_lists lists;
 	Dwarf_Off last; /* the entry that was visited last */
 	bool failed;
 };
@@ -62,6 +62,10 @@ static uint32_t visit(struct walk *w, Dwarf_Die *die, uint32_t parent)
 
 	if (tag != DW_TAG_subprogram && tag != DW_TAG_inlined_subroutine)
 		return parent;
+	if (!symbol_range_lists_take(&w->lists, die)) {
+		w->failed = true;
+		return parent;
+	}
 	while (!w->failed && (at = dwarf_ranges(die, at, &base, &start, &end)) > 0) {
 		if (start >= end)
 			continue;
@@ -191,6 +195,7 @@ void symbol_debug_scopes(struct symbol_debug *d, struct symbol_unit *unit)
 		s->split = true;
 		die = split;
 	}
+	symbol_range_lists_init(&w.lists, dwarf_cu_getdwarf(die.cu));
 	walk_unit(&w, &die);
 	if (s->ranges.count)
 		qsort(s->ranges.items, s->ranges.count, sizeof(*s->ranges.items),

@@ -301,6 +301,89 @@ static void lines_of_dwarf_2_are_found_by_aranges(void **state)
 	ptah_symbols_free(symbols);
 }
 
+/* The line table of the second unit has an unknown version: that of the first is not affected. */
+static void a_malformed_table_leaves_the_others_alone(void **state)
+{
+	struct ptah_symbols *symbols;
+	struct ptah_symbol first, second;
+	struct ptah_line line;
+	char path[128];
+
+	(void)state;
+	assert_true(put("b.c", "int other(int x);\nint other(int x)\n{\n\treturn x * 3;\n}\n"));
+	assert_true(
+	    shell("gcc -O1 -g -c a.c && gcc -O1 -g -c b.c && gcc -o units a.o b.o && "
+		  "objcopy --dump-section .debug_line=table units && "
+		  "at=$(($(readelf --debug-dump=info units | sed -n 's/.*DW_AT_stmt_list *: //p' | "
+		  "sed -n '/^0$/!p' | tail -n 1))) && "
+		  "printf '\\377' | dd of=table bs=1 seek=$((at + 4)) conv=notrunc 2>dd.err && "
+		  "objcopy --update-section .debug_line=table units"));
+	snprintf(path, sizeof(path), "%s/units", folder);
+	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
+	assert_int_equal(ptah_symbols_find(symbols, path, "work", 0, &first), 1);
+	assert_int_equal(ptah_symbols_find(symbols, path, "other", 0, &second), 1);
+	assert_true(ptah_symbols_line(symbols, path, first.start, &line));
+	assert_int_equal(line.line, 12);
+	assert_false(ptah_symbols_line(symbols, path, second.start, &line));
+	rows.count = 0;
+	rows.most = SIZE_MAX;
+	assert_int_equal(ptah_symbols_lines(symbols, path, 0, UINT64_MAX, take_row, &rows),
+			 PTAH_E_BAD_FILE);
+	assert_true(rows.count > 20);
+	ptah_symbols_free(symbols);
+}
+
+/* 200,000 entries refer to one list of 200,000 empty ranges: 40,000,000,000 steps for libdw. */
+static void ranges_that_many_entries_share_take_no_time(void **state)
+{
+	static const char hostile[] =
+	    ".globl _start\n_start: nop\nnop\nend:\n"
+	    ".section .debug_abbrev,\"\",@progbits\n"
+	    ".byte 1,0x11,1, 0x11,1, 0x12,1, 0,0, 2,0x1d,0, 0x55,0x17, 0,0, 0\n"
+	    ".section .debug_info,\"\",@progbits\n"
+	    ".long 2f-1f\n1: .short 4\n.long 0\n.byte 8, 1\n.quad _start, end\n"
+	    ".rept 200000\n.byte 2\n.long 0\n.endr\n.byte 0\n2:\n"
+	    ".section .debug_ranges,\"\",@progbits\n"
+	    ".rept 200000\n.quad 1, 1\n.endr\n.quad 0, 0\n";
+	struct ptah_inline frames[8];
+	struct ptah_symbols *symbols;
+	struct ptah_symbol symbol;
+	char path[128];
+
+	(void)state;
+	assert_true(put("hostile.s", hostile));
+	assert_true(shell("gcc -nostdlib -static -o hostile hostile.s"));
+	snprintf(path, sizeof(path), "%s/hostile", folder);
+	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
+	assert_int_equal(ptah_symbols_find(symbols, path, "_start", 0, &symbol), 1);
+	assert_int_equal(ptah_symbols_inlines(symbols, path, symbol.start, frames, 8), 0);
+	ptah_symbols_free(symbols);
+}
+
+/* The debug information names its other half, which is nothing that should be opened. */
+static void a_split_unit_that_is_a_fifo_is_not_opened(void **state)
+{
+	struct ptah_inline frames[8];
+	struct ptah_symbols *symbols;
+	struct ptah_symbol symbol;
+	struct ptah_line line;
+	char path[128];
+
+	(void)state;
+	assert_true(shell("gcc -O2 -g -gsplit-dwarf -o split a.c && for f in *.dwo; do rm $f && "
+			  "mkfifo $f; done"));
+	snprintf(path, sizeof(path), "%s/split", folder);
+	assert_int_equal(ptah_symbols_new(NULL, &symbols), 0);
+	assert_int_equal(ptah_symbols_find(symbols, path, "work", 0, &symbol), 1);
+	assert_true(ptah_symbols_line(symbols, path, symbol.start, &line));
+	assert_int_equal(line.line, 12);
+	for (uint64_t i = 0; i < symbol.size; i++)
+		assert_int_equal(ptah_symbols_inlines(symbols, path, symbol.start + i, frames, 8),
+				 0);
+	assert_true(shell("rm *.dwo"));
+	ptah_symbols_free(symbols);
+}
+
 static void what_has_no_lines_says_so(void **state)
 {
 	struct ptah_symbols *symbols;
@@ -331,6 +414,9 @@ int main(void)
 	    cmocka_unit_test(rows_of_a_range_are_those_of_its_bytes),
 	    cmocka_unit_test(a_line_is_found),
 	    cmocka_unit_test(lines_of_dwarf_2_are_found_by_aranges),
+	    cmocka_unit_test(a_malformed_table_leaves_the_others_alone),
+	    cmocka_unit_test(ranges_that_many_entries_share_take_no_time),
+	    cmocka_unit_test(a_split_unit_that_is_a_fifo_is_not_opened),
 	    cmocka_unit_test(what_has_no_lines_says_so),
 	};
 
