@@ -173,6 +173,27 @@ static void put_figures(struct listing *l, bool hot, uint64_t executed, uint64_t
 	out_text(out, "  ");
 }
 
+/* The function that the line is of, if it is not the listed one but was inlined. */
+static void put_inline(const struct listing *l, const struct annotate_row *row)
+{
+	const struct annotate_view *v = l->view;
+	const struct annotate_object *object = &v->annotation->objects[l->function->object];
+	struct ptah_inline frame;
+	char name[512], place[320] = "";
+
+	if (!ptah_symbols_inlines(names_symbols(v->names), object->path, row->at, &frame, 1))
+		return;
+	if (frame.call_file && frame.call_line)
+		snprintf(place, sizeof(place), ", called at %.250s:%" PRIu32,
+			 annotate_file(v, frame.call_file), frame.call_line);
+	out_text(v->out, "  (in ");
+	out_clean(v->out, v->options->input.no_demangle
+			      ? frame.name
+			      : ptah_symbol_demangle(frame.name, 0, name, sizeof(name)));
+	out_clean(v->out, place);
+	out_char(v->out, ')');
+}
+
 /* A line of source code, above the instructions [first, end) that are of it. */
 static void put_line(struct listing *l, size_t first, size_t end)
 {
@@ -200,6 +221,7 @@ static void put_line(struct listing *l, size_t first, size_t end)
 	if (source)
 		annotate_put_source(out, source, n, pretty_rest(out, FIGURES + 7));
 	pretty_style(out, PRETTY_PLAIN);
+	put_inline(l, row);
 	out_char(out, '\n');
 }
 

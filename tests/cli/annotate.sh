@@ -234,9 +234,16 @@ struct thing {
 	__attribute__((noinline)) void grow(long by) { n -= by; }
 };
 }
+volatile long seen;
+static inline __attribute__((always_inline)) void look(long n)
+{
+	seen = 2 * n;
+}
 int main()
 {
 	space::thing t{};
+
+	look(t.n);
 
 	for (int i = 0; i < 500; i++)
 		t.grow(i);
@@ -254,6 +261,9 @@ X
 	expect 0 "$PTAH" annotate -i twice.data --format=json space::thing::grow
 	equal "both" "$(json "sorted(f['mangled'] for f in d['functions'])")" \
 		"['_ZN5space5thing4growEi', '_ZN5space5thing4growEl']"
+	expect 0 "$PTAH" annotate -i twice.data main
+	at=$(grep -n 'look(t.n);' twice.cc | cut -d: -f1)
+	grep -q "seen = 2 \\* n;  (in look, called at twice.cc:$at)" out || fail "inlined: $(cat out)"
 	expect 0 "$PTAH" annotate -i twice.data --no-demangle main
 	grep -q 'call .* <_ZN5space5thing4growEi>' out || fail "--no-demangle: $(cat out)"
 fi
