@@ -29,7 +29,8 @@ enum option_kind {
 	OPTION_ONCE,	 /* const char *; a second one is refused */
 	OPTION_OPTIONAL, /* const char *; "" when no value is given. A value directly follows
 			    the option (-S1M, --snapshot=1M); the next argument is taken for
-			    the value only if it is a size */
+			    the value only if it is a size, or where there are choices, a list
+			    of these and of numbers */
 	OPTION_REFUSED,	 /* an option of perf that is refused; `help` is the reason */
 	OPTION_HELP,
 };

@@ -12,6 +12,9 @@
 
 const char *const graph_by_words[] = {"all", "process", "thread", "cpu", NULL};
 
+/* Of perf's words those that change nothing here are taken as well. */
+const char *const graph_order_words[] = {"caller", "callee", "graph", "function", "percent", NULL};
+
 /* perf's default: paths with less are not shown. */
 #define GRAPH_LEAST_PERCENT 0.5
 
@@ -166,23 +169,40 @@ struct wanted {
 	struct graph_view view;
 };
 
-/* The value of --call-graph, as perf has it: an order and a percentage. */
+static bool is_word(const char *word, size_t n, const char *wanted)
+{
+	return strlen(wanted) == n && !memcmp(wanted, word, n);
+}
+
+static bool is_order_word(const char *word, size_t n)
+{
+	for (size_t i = 0; graph_order_words[i]; i++)
+		if (is_word(word, n, graph_order_words[i]))
+			return true;
+	return false;
+}
+
+/* The value of --call-graph, as perf has it: an order, a percentage, and words without effect. */
 static bool parse_call_graph(const char *list, struct wanted *w)
 {
+	bool limited = false;
+
 	while (*list) {
 		const char *word;
 		const size_t n = next_word(&list, &word);
 		char *end;
 
-		if (n == 6 && !memcmp(word, "callee", n)) {
-			w->view.upward = true;
-		} else if (n == 6 && !memcmp(word, "caller", n)) {
-			w->view.upward = false;
-		} else {
-			w->view.limit = strtod(word, &end);
-			if (!n || end != word + n)
-				return false;
+		if (is_order_word(word, n)) {
+			w->view.upward = is_word(word, n, "callee") ||
+					 (w->view.upward && !is_word(word, n, "caller"));
+			continue;
 		}
+		if (!n || limited || !strchr("0123456789.", *word))
+			return false;
+		w->view.limit = strtod(word, &end);
+		limited = true;
+		if (end != word + n || !(w->view.limit >= 0 && w->view.limit <= 100))
+			return false;
 	}
 	return true;
 }

@@ -21,6 +21,9 @@ enum graph_by {
 	GRAPH_BY_CPU,
 };
 
+/* The words of a value of --call-graph, beside a percentage. */
+extern const char *const graph_order_words[];
+
 /* The words of --by, in the order of enum graph_by. */
 extern const char *const graph_by_words[];
 

@@ -204,7 +204,7 @@ static void put_numbers(const struct graph_view *v, const struct graph_group *gr
 
 	pretty_percent(v->out, graph_figure(inclusive, v->value), total);
 	out_char(v->out, ' ');
-	if (self)
+	if (self && total && (double)graph_figure(self, v->value) / (double)total >= 0.00005)
 		pretty_percent(v->out, graph_figure(self, v->value), total);
 	else if (!v->upward)
 		out_text(v->out, "       ");

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int complain(const struct command *command, int *status, const char *format, ...)
     PRINTF_LIKE(3, 4);
@@ -165,13 +166,34 @@ static bool takes_value(const struct option_def *o)
 	return o->kind != OPTION_FLAG && o->kind != OPTION_HELP;
 }
 
-/* The value of an option that may have none: the next argument if it is a size, or else "". */
-static const char *optional_value(int argc, char **argv, int *i)
+/* Is it a list of numbers and words of `choices`, and no file? */
+static bool is_list_of(const char *const *choices, const char *list)
+{
+	for (const char *at = list;; at++) {
+		const size_t n = strcspn(at, ",");
+		bool known = n && strspn(at, "0123456789.") == n;
+
+		for (size_t i = 0; choices[i] && !known; i++)
+			known = strlen(choices[i]) == n && !memcmp(choices[i], at, n);
+		if (!known)
+			return false;
+		at += n;
+		if (!*at)
+			return access(list, F_OK) != 0;
+	}
+}
+
+/*
+ * The value of an option that may have none: the next argument if it is a size, or of an option
+ * with choices a list of these; or else "".
+ */
+static const char *optional_value(const struct option_def *o, int argc, char **argv, int *i)
 {
 	uint64_t size;
 	bool bare;
 
-	if (*i + 1 < argc && parse_size(argv[*i + 1], "KMG", &size, &bare))
+	if (*i + 1 < argc && (o->choices ? is_list_of(o->choices, argv[*i + 1])
+					 : parse_size(argv[*i + 1], "KMG", &size, &bare)))
 		return argv[++*i];
 	return "";
 }
@@ -188,7 +210,7 @@ static int take_option(const struct command *command, const struct option_def *o
 	if (o->kind == OPTION_HELP)
 		return show_help(command, status);
 	if (!value && o->kind == OPTION_OPTIONAL)
-		value = optional_value(argc, argv, i);
+		value = optional_value(o, argc, argv, i);
 	if (!value && takes_value(o)) {
 		if (*i + 1 >= argc)
 			return complain(command, status, "--%s needs a value (%s)", o->name,

@@ -50,13 +50,15 @@ static const struct option_def sort_options[] = {
      .at = offsetof(struct options, graph.call_graph),
      .arg = "ORDER",
      .man_arg = "*caller*|*callee*[`,`*PERCENT*]",
+     .choices = graph_order_words,
      .help = "print the calls as a tree: caller (the default) or callee, and a percentage",
-     .man =
-	 "Print the calls as a tree. With *caller*, the default, a function stands below the "
-	 "one that called it; with *callee* callers stand below each function in which the most "
-	 "ran itself (`--limit` of them). What has less than *PERCENT* (0.5, in TSV and JSON 0) "
-	 "is added up as [*N* more]. The value directly follows the option (`-gcallee`). An only "
-	 "callee stands directly below its caller; others branch off, as with perf."},
+     .man = "Print the calls as a tree. With *caller*, the default, a function stands below the "
+	    "one that called it; with *callee* callers stand below each function in which the most "
+	    "ran itself (`--limit` of them). What has less than *PERCENT* (0.5, in TSV and JSON 0) "
+	    "is added up as [*N* more]. Of perf's words *graph*, *function* and *percent* are "
+	    "taken, and change nothing. The next argument is taken for the value if it is one, and "
+	    "no file has that name. An only callee stands directly below its caller; others branch "
+	    "off, as with perf."},
     {.name = "percent-limit",
      .kind = OPTION_TEXT,
      .at = offsetof(struct options, graph.percent_limit),

@@ -115,6 +115,19 @@ equal "lines of deep" "$(grep -c ' deep$\|--deep$' out)" 2001
 expect 0 "$PTAH" report -gcallee --limit=2 data
 equal "functions of two" "$(grep -c '^ *[0-9.]*% .*[0-9]  |--[a-z_]' out)" 2
 
+# The value may stand alone, with perf's words; a file of that name is a file.
+expect 0 "$PTAH" report -g --percent-limit=1 data
+mv out wanted
+expect 0 "$PTAH" report -g graph,1,caller data
+cmp wanted out || fail "-g graph,1,caller"
+expect 0 "$PTAH" report -gcallee data
+mv out wanted
+expect 0 "$PTAH" report -g callee data
+cmp wanted out || fail "-g callee"
+cp data callee
+expect 0 "$PTAH" report -g callee
+grep -q 'calls  function$' out || fail "a file named callee: $(head -3 out)"
+
 # By thread: what the second one did is its own.
 expect 0 "$PTAH" report --by=thread --sort=function --format=json data
 equal "outer by thread" "$(json 'sorted(r["calls"] for r in d["rows"] if r["function"] == "outer")')" \
@@ -159,6 +172,7 @@ awk '{ exit !($1 > 0.95 && $1 < 1.05) }' ratio || fail "time of deep to its inst
 
 # Senseless command lines.
 expect 2 "$PTAH" report -gup data
+expect 2 "$PTAH" report -gcaller,101 data
 expect 2 "$PTAH" report --sort=nothing data
 expect 2 "$PTAH" report --by=cpu data
 expect 2 "$PTAH" report -g --blocks data
