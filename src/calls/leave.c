@@ -125,6 +125,21 @@ static void give_up(struct calls_machine *m, uint64_t site)
 }
 
 /*
+ * The innermost call jumped to the return site of another. Exceptions and longjmp() do not go to
+ * such places: the function exchanges stacks, also where its name is not known.
+ */
+static void learn_switch(struct calls_machine *m)
+{
+	struct calls_entry *e;
+
+	if (m->top->flags & PTAH_CALL_NO_BOUNDS || m->top->losses != m->losses)
+		return;
+	e = calls_lookup(m, m->top->function);
+	if (e->function == m->top->function)
+		e->function_flags |= PTAH_FUNCTION_SWITCH;
+}
+
+/*
  * Execution is at the return site of the call at `index`: that call has returned, perhaps by a jump
  * (a switch of stacks), or an exception continues there. Above it ran another stack, or calls that
  * were given up.
@@ -141,6 +156,8 @@ static void return_to_lower(struct calls_machine *m, uint32_t index, uint64_t si
 		base = m->frames[i].state & CALLS_BASE ? i : base;
 		gap |= m->frames[i].state & CALLS_AFTER_GAP;
 	}
+	if (!returns && !gap && index < calls_depth(m))
+		learn_switch(m);
 	if (base && !gap) {
 		calls_suspend(m, base, site);
 	} else if (returns && !m->top->return_site) {

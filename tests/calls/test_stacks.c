@@ -184,6 +184,18 @@ static void go_grows_a_stack(void **state)
 }
 
 /*
+ * G does what gogo does in go_grows_a_stack(), and has no name. From then on it is known that a
+ * function to which it jumps is on another stack, and B does not stay open below H.
+ */
+static void switch_without_a_name(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A0+2c C0+2c D0+3c G0+3J A2+1c G0+2J B0+2c G0+2J H0+1.",
+		      "A+running C+call D+call G+call G-unwound D-unwound C-unwound G+call B+jump "
+		      "G+call G-suspended B-suspended H+jump H-trace-end G-trace-end A-trace-end");
+}
+
+/*
  * Go: gopark (C) of one goroutine (A) calls mcall (D), which calls park_m (E) on the scheduler's
  * stack, which starts another goroutine (B) by gogo (R), which parks in its turn. Which of them
  * gogo continues in gopark shows only when gopark returns.
@@ -229,6 +241,7 @@ int main(void)
 	    cmocka_unit_test(coroutine_from_before_the_trace),
 	    cmocka_unit_test(two_stacks_at_one_address),
 	    cmocka_unit_test(go_grows_a_stack),
+	    cmocka_unit_test(switch_without_a_name),
 	    cmocka_unit_test(go_parks),
 	    cmocka_unit_test(ocaml_raises),
 	};
