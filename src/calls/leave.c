@@ -62,6 +62,19 @@ static uint32_t chain_root(const struct calls_machine *m)
 }
 
 /*
+ * Does the innermost call exchange stacks, or is it the end of a function that does: runtime.gogo
+ * of Go jumps to a part of it that has no name of its own.
+ */
+static bool switches(const struct calls_machine *m)
+{
+	const struct calls_frame *f = m->top;
+
+	while (f->state & CALLS_TAILED && !(f->function_flags & PTAH_FUNCTION_SWITCH))
+		f--;
+	return f->function_flags & PTAH_FUNCTION_SWITCH;
+}
+
+/*
  * The innermost call jumped to the first instruction of another function. Where the chain has that
  * function already, the calls from there on end; where the chain is long, its last call does.
  */
@@ -147,8 +160,7 @@ static void learn_switch(struct calls_machine *m)
 static void return_to_lower(struct calls_machine *m, uint32_t index, uint64_t site, bool returns)
 {
 	/* A return, by whichever instruction; not an exception that lands there. */
-	const bool returned = returns || (index == calls_depth(m) && !m->folded) ||
-			      m->top->function_flags & PTAH_FUNCTION_SWITCH;
+	const bool returned = returns || (index == calls_depth(m) && !m->folded) || switches(m);
 	bool gap = false;
 	uint32_t base = 0;
 
@@ -244,7 +256,7 @@ void calls_jump_slowly(struct calls_machine *m, unsigned insn_class, uint64_t si
 	} else if (calls_is_entry(e) && (indirect || e->function != m->top->function)) {
 		if (m->folded)
 			return;
-		if (indirect && m->top->function_flags & PTAH_FUNCTION_SWITCH)
+		if (indirect && switches(m))
 			calls_begin_stack(m, e, site);
 		else
 			tail_call(m, e, site, 0);
@@ -300,7 +312,7 @@ static void return_to_entry(struct calls_machine *m, const struct calls_entry *e
 
 	if (retpoline) {
 		tail_call(m, e, site, 0);
-	} else if (f.function_flags & PTAH_FUNCTION_SWITCH) {
+	} else if (switches(m)) {
 		calls_begin_stack(m, e, site);
 	} else if (f.state & CALLS_BASE && f.how != PTAH_CALL_RUNNING) {
 		/* What it returned to was never called: the end of a coroutine, or the next part of

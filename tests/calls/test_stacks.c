@@ -183,6 +183,15 @@ static void go_grows_a_stack(void **state)
 		      "A-trace-end");
 }
 
+/* R ends in G, which has no name. */
+static void switch_that_ends_in_another_function(void **state)
+{
+	(void)state;
+	thread_expect(NULL, "A0+2c R0+2j G0+2J B0+2c R0+2j G0+2J H0+1.",
+		      "A+running R+call G+jump B+jump R+call G+jump G-suspended R-suspended "
+		      "B-suspended H+jump H-trace-end G-trace-end R-trace-end A-trace-end");
+}
+
 /*
  * G does what gogo does in go_grows_a_stack(), and has no name. From then on it is known that a
  * function to which it jumps is on another stack, and B does not stay open below H.
@@ -241,6 +250,7 @@ int main(void)
 	    cmocka_unit_test(coroutine_from_before_the_trace),
 	    cmocka_unit_test(two_stacks_at_one_address),
 	    cmocka_unit_test(go_grows_a_stack),
+	    cmocka_unit_test(switch_that_ends_in_another_function),
 	    cmocka_unit_test(switch_without_a_name),
 	    cmocka_unit_test(go_parks),
 	    cmocka_unit_test(ocaml_raises),
