@@ -4,7 +4,6 @@
 #include "script_view.h"
 
 #include <ptah/call_reader.h>
-#include <ptah/functions.h>
 
 #include <string.h>
 
@@ -134,16 +133,7 @@ static void take_batch(struct script *s, const struct ptah_call_batch *batch)
 struct context {
 	const struct script *script;
 	size_t only; /* the stream to read; SIZE_MAX: all that are chosen */
-	struct ptah_functions *functions;
 };
-
-static bool find_function(void *context, int32_t space, uint64_t address, uint64_t tsc,
-			  struct ptah_function *function)
-{
-	const struct context *c = context;
-
-	return ptah_functions_find(c->functions, space, address, tsc, function);
-}
 
 static bool wants_stream(void *context, size_t stream)
 {
@@ -172,7 +162,6 @@ int script_read_calls(struct script *s, size_t stream, struct progress *progress
 	struct context context = {.script = s, .only = stream};
 	const struct ptah_call_reader_config config = {
 	    .size = sizeof(config),
-	    .find = find_function,
 	    .wants = wants_stream,
 	    .context = &context,
 	    .events = s->events,
@@ -180,16 +169,12 @@ int script_read_calls(struct script *s, size_t stream, struct progress *progress
 	    .workers = s->workers,
 	};
 	struct ptah_call_reader *reader;
-	int status = ptah_functions_new(s->session, &context.functions);
+	int status = ptah_call_reader_new(s->session, &config, &reader);
 
-	if (status < 0)
-		return status;
-	status = ptah_call_reader_new(s->session, &config, &reader);
 	if (status >= 0) {
 		status = read_batches(s, reader, progress);
 		ptah_call_reader_free(reader);
 	}
-	ptah_functions_free(context.functions);
 	return status;
 }
 

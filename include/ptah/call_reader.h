@@ -27,7 +27,9 @@
 #ifndef PTAH_CALL_READER_H
 #define PTAH_CALL_READER_H
 
+#include <ptah/call_tree.h>
 #include <ptah/calls.h>
+#include <ptah/functions.h>
 #include <ptah/session.h>
 
 PTAH_BEGIN_DECLS
@@ -45,6 +47,7 @@ struct ptah_call_thread {
 	/* The stream that the present batch comes from: of a thread that migrates, one of several.
 	 */
 	size_t stream;
+	uint64_t errors; /* error items (PTAH_ITEM_ERROR) in what was read of it so far */
 };
 
 struct ptah_call_batch {
@@ -62,19 +65,24 @@ struct ptah_call_batch {
 
 struct ptah_call_reader_config {
 	size_t size; /* sizeof(struct ptah_call_reader_config) */
-	/*
-	 * Finds the function at an address, as ptah_functions_find() does. `space` is one of the
-	 * session's (ptah_session_find_map()). NULL: no function's bounds are known.
-	 */
-	bool (*find)(void *context, int32_t space, uint64_t address, uint64_t tsc,
-		     struct ptah_function *function);
+	/* The bounds of functions, of this session; they must live as long as the reader. NULL: the
+	 * reader makes its own. */
+	struct ptah_functions *functions;
 	/* Streams for which it returns false are left out. NULL: all are read. */
 	bool (*wants)(void *context, size_t stream);
 	void *context;
-	bool events;   /* return all events, each at the end of a batch */
-	unsigned jobs; /* threads that decode ahead; 0 and 1: the caller's alone */
+	bool events;	  /* return all events, each at the end of a batch */
+	unsigned jobs;	  /* threads that decode ahead; 0 and 1: the caller's alone */
+	uint64_t segment; /* as in struct ptah_jobs */
 	/* Of the session, or NULL: see ptah_workers_new(). */
 	struct ptah_workers *workers;
+	/* Of trees, see below. */
+	uint32_t max_paths; /* of each tree; 0: as struct ptah_call_tree_config */
+	/*
+	 * Or NULL. Called now and then on the caller's thread, with `context` and the number of
+	 * trace bytes done. False ends the work early.
+	 */
+	bool (*progress)(void *context, uint64_t bytes);
 };
 
 struct ptah_call_reader;
@@ -97,6 +105,18 @@ PTAH_API int32_t ptah_call_thread_space(const struct ptah_call_thread *thread, u
 
 /* Trace bytes used so far, of all streams (for progress). */
 PTAH_API uint64_t ptah_call_reader_offset(const struct ptah_call_reader *reader);
+
+/*
+ * Makes a call tree of each thread (call_tree.h), which is much faster than reading its marks, and
+ * passes them to `take` one after the other, on the caller's thread. The tree is freed after `take`
+ * has returned; a negative result ends the work. With jobs, threads that have streams of their own
+ * are added up at the same time, and otherwise streams are decoded ahead. Losses are in the trees:
+ * see PTAH_CALL_HAS_LOSS. Returns 0, an error, or the negative result of `take`.
+ */
+PTAH_API int ptah_session_call_trees(
+    const struct ptah_session *session, const struct ptah_call_reader_config *config,
+    int (*take)(void *context, const struct ptah_call_thread *thread, struct ptah_call_tree *tree),
+    void *context);
 
 PTAH_END_DECLS
 

@@ -225,6 +225,12 @@ bool flow_chain_ends(struct ptah_flow *f, struct code_node *node);
 /* The flow takes the packet at `offset`, at the event decoder's time. */
 void flow_set_time(struct ptah_flow *f, uint64_t offset);
 
+/* After blocks or spans were read up to an item of another kind: is it there? */
+static inline bool flow_has_item(const struct ptah_flow *f)
+{
+	return f->has_held;
+}
+
 /* No packet is partly carried out: the next one can be taken. */
 static inline bool flow_is_at_rest(const struct ptah_flow *f)
 {

@@ -7,29 +7,32 @@
  * next turn began first is read, up to its next turn. A thread runs on one CPU at a time, so that
  * order has the turns of each thread in the order of time.
  */
-#include "session/call_threads.h"
-#include "session/parallel_reader.h"
+#include "session/call_reader.h"
+
+#include "session/span_reader.h"
 
 #include "base/compiler.h"
-
-#include <ptah/call_reader.h>
 
 #include <stdlib.h>
 #include <string.h>
 
-#define ITEMS 256
 #define MARKS 512
+
+/* So many bytes of trace between two reports of progress, at least, while trees are made. */
+#define TREE_STEP (UINT64_C(1) << 20)
 
 /* A stream that is being read. */
 struct source {
 	size_t index;
-	struct ptah_reader *reader; /* NULL: it has ended */
-	struct ptah_item items[ITEMS];
-	size_t count, next;
-	const struct turn *turn;    /* of these items */
+	struct span_reader in;		/* its reader is NULL: the source has ended */
+	struct span_batch batch;	/* what is read: spans or items */
+	size_t next;			/* the first of them that is left */
+	uint64_t cycles_before, cycles; /* the stream's, before the batch and at its end */
+	bool has_cycles;		/* the spans have those of the thread */
+	const struct turn *turn;	/* whose batch it is */
 	uint64_t since;		    /* when it began; of an unknown one, when the one before did */
 	struct call_thread *thread; /* whose turn it is; NULL: not looked up yet */
-	bool has_spaces;	    /* its items have numbers of address spaces */
+	bool has_spaces;	    /* the session knows its address spaces */
 	uint64_t generation;	    /* of the image */
 };
 
@@ -37,7 +40,11 @@ struct ptah_call_reader {
 	const struct ptah_session *session;
 	struct ptah_call_reader_config config;
 	struct ptah_jobs jobs;
-	struct ptah_workers *own; /* the workers, if the caller has given none */
+	/* The workers and functions, if the caller has given none. */
+	struct ptah_workers *own_workers;
+	struct ptah_functions *own_functions;
+	struct ptah_call_tree_config trees;
+	struct call_unit unit;
 	struct call_threads threads;
 	struct source alone; /* one stream of a thread after the other */
 	size_t next_stream;
@@ -61,20 +68,36 @@ static int open_source(struct ptah_call_reader *r, struct source *s, size_t inde
 	const struct stream *stream = &r->session->streams[index];
 
 	s->index = index;
-	s->count = s->next = 0;
+	s->batch = (struct span_batch){0};
+	s->next = 0;
+	s->cycles = 0;
 	s->turn = NULL;
 	s->since = 0;
 	s->thread = NULL;
 	s->has_spaces = !stream_is_shared(stream) && session_has_spaces(r->session, stream);
-	return ptah_reader_new(r->session, index, jobs, &s->reader);
+	return span_reader_open(&s->in, r->session, index, jobs, r->config.functions);
 }
 
 static void close_source(struct ptah_call_reader *r, struct source *s)
 {
-	if (s->reader)
+	if (s->in.reader)
 		r->done += r->session->streams[s->index].info.bytes;
-	ptah_reader_free(s->reader);
-	s->reader = NULL;
+	span_reader_close(&s->in);
+}
+
+/* What is left of a batch. */
+static size_t left_of(const struct source *s)
+{
+	return s->batch.span_count + s->batch.item_count - s->next;
+}
+
+/* The number in marks of an address space of the flow. */
+static int number_space(const struct source *s, uint32_t *number)
+{
+	const int32_t space = s->has_spaces ? ptah_reader_space(s->in.reader, *number) : -1;
+
+	*number = space < -1 ? (uint32_t)(-1 - space) : 0;
+	return *number > UINT16_MAX ? PTAH_E_LIMIT : 0;
 }
 
 /*
@@ -83,25 +106,29 @@ static void close_source(struct ptah_call_reader *r, struct source *s)
  */
 static int number_spaces(struct source *s)
 {
-	for (size_t i = 0; i < s->count; i++) {
-		struct ptah_item *item = &s->items[i];
-		int32_t space = -1;
+	int status = 0;
 
-		if (item->type != PTAH_ITEM_BLOCK && item->type != PTAH_ITEM_ERROR)
-			continue;
-		if (s->has_spaces)
-			space = ptah_reader_space(s->reader, item->code.space);
-		item->code.space = space < -1 ? (uint32_t)(-1 - space) : 0;
-		if (item->code.space > UINT16_MAX)
-			return PTAH_E_LIMIT;
+	for (size_t i = 0; i < s->batch.item_count && status >= 0; i++) {
+		struct ptah_item *item = &s->batch.items[i];
+
+		if (item->type == PTAH_ITEM_BLOCK || item->type == PTAH_ITEM_ERROR)
+			status = number_space(s, &item->code.space);
 	}
-	return 0;
+	for (size_t i = 0; i < s->batch.span_count && status >= 0; i++) {
+		uint32_t number = s->batch.spans[i].space;
+
+		if (!number && !s->has_spaces)
+			continue;
+		status = number_space(s, &number);
+		s->batch.spans[i].space = (uint16_t)number;
+	}
+	return status;
 }
 
 /* Each thread that may have run unseen in a source has a loss there. */
 static int lose_threads(struct ptah_call_reader *r, const struct source *s)
 {
-	struct ptah_stream *stream = s->reader->s;
+	struct ptah_stream *stream = s->in.reader->s;
 	const struct turn *from = stream->unsure_from, *to = stream->unsure_to;
 	int status = 0;
 
@@ -126,24 +153,26 @@ static int lose_threads(struct ptah_call_reader *r, const struct source *s)
  */
 static int fill(struct ptah_call_reader *r, struct source *s, bool *turned)
 {
-	const int n = ptah_reader_read(s->reader, s->items, ITEMS);
-	const struct turn *turn;
+	const struct ptah_stream *stream = s->in.reader->s;
 	int status;
 
 	*turned = false;
 	s->next = 0;
-	s->count = n > 0 ? (size_t)n : 0;
-	if (n <= 0)
-		return n;
-	turn = s->reader->s->turn;
-	*turned = turn != s->turn;
+	status = span_reader_next(&s->in, &s->batch);
+	if (status <= 0)
+		return status;
+	*turned = stream->turn != s->turn;
+	s->cycles_before = s->cycles;
+	s->has_cycles = false;
+	if (s->batch.span_count)
+		s->cycles = s->batch.spans[s->batch.span_count - 1].cycles;
 	if (*turned) {
-		s->turn = turn;
-		s->since = turn ? turn->tsc : s->since;
+		s->turn = stream->turn;
+		s->since = stream->turn ? stream->turn->tsc : s->since;
 		s->thread = NULL;
 	}
-	if (s->generation != ptah_image_generation(s->reader->s->image)) {
-		s->generation = ptah_image_generation(s->reader->s->image);
+	if (s->generation != ptah_image_generation(stream->image)) {
+		s->generation = ptah_image_generation(stream->image);
 		r->code_changes++;
 	}
 	status = number_spaces(s);
@@ -156,12 +185,9 @@ static int fill(struct ptah_call_reader *r, struct source *s, bool *turned)
 
 static bool is_wanted(const struct ptah_call_reader *r, size_t stream)
 {
+	if (!call_unit_has(&r->unit, r->session, stream))
+		return false;
 	return !r->config.wants || r->config.wants(r->config.context, stream);
-}
-
-static bool is_per_cpu(const struct ptah_call_reader *r, size_t stream)
-{
-	return r->session->streams[stream].cpu != SESSION_NONE;
 }
 
 /* Opens all streams per CPU, and reads the first items of each. */
@@ -177,7 +203,7 @@ static int open_cpus(struct ptah_call_reader *r)
 	for (size_t i = 0; i < streams && status >= 0; i++) {
 		struct source *s = &r->cpus[r->cpu_count];
 
-		if (!is_per_cpu(r, i) || !is_wanted(r, i))
+		if (!call_is_per_cpu(r->session, i) || !is_wanted(r, i))
 			continue;
 		status = open_source(r, s, i, NULL);
 		if (status < 0)
@@ -196,7 +222,7 @@ static struct source *first_cpu(const struct ptah_call_reader *r)
 	struct source *first = NULL;
 
 	for (size_t i = 0; i < r->cpu_count; i++)
-		if (r->cpus[i].reader && (!first || r->cpus[i].since < first->since))
+		if (r->cpus[i].in.reader && (!first || r->cpus[i].since < first->since))
 			first = &r->cpus[i];
 	return first;
 }
@@ -207,7 +233,7 @@ static int choose_source(struct ptah_call_reader *r)
 	int status;
 
 	for (; r->next_stream < r->session->stream_count; r->next_stream++) {
-		if (is_per_cpu(r, r->next_stream) || !is_wanted(r, r->next_stream))
+		if (call_is_per_cpu(r->session, r->next_stream) || !is_wanted(r, r->next_stream))
 			continue;
 		r->now = &r->alone;
 		return open_source(r, r->now, r->next_stream++, &r->jobs);
@@ -219,38 +245,49 @@ static int choose_source(struct ptah_call_reader *r)
 
 /* Threads */
 
+/* The time of what a source has next. */
+static uint64_t next_time(const struct source *s)
+{
+	return s->batch.span_count ? s->batch.spans[s->next].tsc : s->batch.items[s->next].tsc;
+}
+
 /* Looks up the thread whose turn it is. */
 static int find_thread(struct ptah_call_reader *r, struct source *s)
 {
-	const struct ptah_item *first = &s->items[s->next];
+	const bool alone = s == &r->alone;
+	struct call_thread *t;
 	struct ptah_thread who;
-	int status = 0;
 
-	if (s == &r->alone) {
-		ptah_reader_thread(s->reader, &who);
-		s->thread = call_threads_new(&r->threads, s->index, &who);
+	if (alone) {
+		ptah_reader_thread(s->in.reader, &who);
+		t = call_threads_new(&r->threads, s->index, &who);
 	} else {
-		s->thread = call_threads_find(&r->threads, s->index, s->turn);
+		t = call_threads_find(&r->threads, s->index, s->turn);
 	}
-	if (!s->thread)
+	if (!t)
 		return PTAH_E_NOMEM;
-	s->thread->info.stream = s->index;
-	call_thread_begin(s->thread, first->tsc);
-	if (s != &r->alone && (!s->turn || call_thread_is_lost(s->thread, s->since)))
-		status = ptah_calls_lost(s->thread->calls);
-	return status;
+	s->thread = t;
+	t->info.stream = s->index;
+	t->more_cycles = t->cycles - s->cycles_before;
+	call_thread_begin(t, next_time(s));
+	return !alone && (!s->turn || call_thread_is_lost(t, s->since)) ? call_thread_lost(t) : 0;
+}
+
+/* Makes the cycles of the stream those of the thread. */
+static void add_cycles(const struct source *s, uint64_t more)
+{
+	if (more)
+		for (size_t i = s->next; i < s->batch.span_count; i++)
+			s->batch.spans[i].cycles += more;
 }
 
 /* The thread executes another program: its calls end. */
 static int execute(struct ptah_call_reader *r, struct source *s)
 {
-	const struct ptah_item *first = &s->items[s->next];
-
+	add_cycles(s, -s->thread->cycles);
 	r->ending = s->thread;
 	s->thread = call_threads_exec(&r->threads, s->thread);
-	if (!s->thread)
-		return PTAH_E_NOMEM;
-	return ptah_calls_exec(r->ending->calls, first->tsc);
+	return s->thread ? call_thread_exec(r->ending, next_time(s)) : PTAH_E_NOMEM;
 }
 
 /* The stream has ended, and so has its thread, if it is of one. */
@@ -266,7 +303,7 @@ static int end_source(struct ptah_call_reader *r, struct source *s)
 	r->ending = s->thread;
 	/* The stream ends where the process executed another program. */
 	if (stream->process != SESSION_NONE && stream->last != SESSION_NONE)
-		status = ptah_calls_exec(r->ending->calls, 0);
+		status = call_thread_exec(r->ending, 0);
 	return status;
 }
 
@@ -284,14 +321,14 @@ static int deliver(struct ptah_call_reader *r, const struct call_thread *t, size
 static int finish_thread(struct ptah_call_reader *r)
 {
 	struct call_thread *t = r->ending;
-	const int n = ptah_calls_finish(t->calls, r->marks, MARKS);
+	const int n =
+	    t->adder ? calls_adder_finish(t->adder) : ptah_calls_finish(t->calls, r->marks, MARKS);
 
 	if (n < 0)
 		return n;
 	if (!n) {
-		r->batch.ended = t->ended = true;
-		ptah_calls_free(t->calls);
-		t->calls = NULL;
+		call_thread_end(t);
+		r->batch.ended = true;
 		r->ending = NULL;
 	}
 	return deliver(r, t, (size_t)n);
@@ -299,36 +336,79 @@ static int finish_thread(struct ptah_call_reader *r)
 
 static bool is_returned(const struct ptah_call_reader *r, const struct ptah_item *item)
 {
-	return item->type != PTAH_ITEM_BLOCK &&
+	return item->type != PTAH_ITEM_BLOCK && !r->threads.trees &&
 	       (r->config.events || item->type == PTAH_ITEM_ERROR ||
-		item->type == PTAH_ITEM_OVERFLOW || item->type == PTAH_ITEM_GAP);
+		item->type == PTAH_ITEM_OVERFLOW);
 }
 
-/*
- * Gives the thread's machine its items up to the first event that is returned. 1: there is a batch.
- */
-static int take_items(struct ptah_call_reader *r, struct source *s)
+/* Takes spans up to the thread's next execve. Returns how many; *count: marks. */
+static int take_spans(struct ptah_call_reader *r, struct source *s, size_t *count)
 {
-	size_t end = s->next, count;
-	bool has_event = false;
+	struct call_thread *t = s->thread;
+	struct ptah_span *spans = s->batch.spans + s->next;
+	size_t n = left_of(s);
 	int used;
 
-	for (; end < s->count && s->items[end].tsc < s->thread->exec && !has_event; end++)
-		has_event = is_returned(r, &s->items[end]);
-	if (end == s->next)
-		return execute(r, s);
-	if (s->thread->code_changes != r->code_changes) {
-		s->thread->code_changes = r->code_changes;
-		ptah_calls_code_changed(s->thread->calls);
+	if (spans[n - 1].tsc >= t->exec)
+		for (n = 0; spans[n].tsc < t->exec; n++)
+			;
+	if (!t->adder) {
+		used = ptah_calls_take_spans(t->calls, spans, n, r->marks, MARKS, count);
+	} else {
+		used = calls_adder_take_spans(t->adder, spans, n);
+		used = used < 0 ? used : (int)n;
 	}
-	used = ptah_calls_take(s->thread->calls, s->items + s->next, end - s->next, r->marks, MARKS,
-			       &count);
+	if (used > 0)
+		t->cycles = spans[used - 1].cycles;
+	return used;
+}
+
+/* The same for items; also up to the first event that is returned. */
+static int take_items(struct ptah_call_reader *r, struct source *s, size_t *count)
+{
+	struct call_thread *t = s->thread;
+	const struct ptah_item *items = s->batch.items + s->next;
+	const size_t left = left_of(s);
+	bool has_event = false;
+	size_t n = 0;
+	int used;
+
+	for (; n < left && items[n].tsc < t->exec && !has_event; n++)
+		has_event = is_returned(r, &items[n]);
+	if (t->adder) {
+		used = calls_adder_take(t->adder, items, n);
+		used = used < 0 ? used : (int)n;
+	} else {
+		used = ptah_calls_take(t->calls, items, n, r->marks, MARKS, count);
+		if (has_event && used == (int)n)
+			r->batch.event = &items[n - 1];
+	}
+	for (int i = 0; i < used; i++)
+		t->info.errors += items[i].type == PTAH_ITEM_ERROR;
+	return used;
+}
+
+/* Gives the thread's machine what is next. 1: there is a batch. */
+static int take(struct ptah_call_reader *r, struct source *s)
+{
+	struct call_thread *t = s->thread;
+	size_t count = 0;
+	int used;
+
+	if (!s->has_cycles)
+		add_cycles(s, t->more_cycles);
+	s->has_cycles = true;
+	if (next_time(s) >= t->exec)
+		return execute(r, s);
+	if (t->code_changes != r->code_changes) {
+		t->code_changes = r->code_changes;
+		call_thread_code_changed(t);
+	}
+	used = s->batch.span_count ? take_spans(r, s, &count) : take_items(r, s, &count);
 	if (used < 0)
 		return used;
 	s->next += (size_t)used;
-	if (has_event && s->next == end)
-		r->batch.event = &s->items[end - 1];
-	return count || r->batch.event ? deliver(r, s->thread, count) : 0;
+	return count || r->batch.event ? deliver(r, t, count) : 0;
 }
 
 /* One step. 1: there is a batch. */
@@ -338,7 +418,7 @@ static int step(struct ptah_call_reader *r)
 	bool turned;
 	int status;
 
-	if (s->next == s->count) {
+	if (!left_of(s)) {
 		status = fill(r, s, &turned);
 		if (!status)
 			return end_source(r, s);
@@ -354,7 +434,7 @@ static int step(struct ptah_call_reader *r)
 		if (status < 0)
 			return status;
 	}
-	return take_items(r, s);
+	return take(r, s);
 }
 
 /* Finds a thread that still has to end. */
@@ -369,21 +449,29 @@ static bool end_next(struct ptah_call_reader *r)
 	return r->ending;
 }
 
+/* Nothing is left. */
+static bool is_at_end(struct ptah_call_reader *r)
+{
+	return r->cpus && !r->now && !r->ending && !first_cpu(r) && !end_next(r);
+}
+
+/* Does some work. 1: there is a batch. */
+static int go_on(struct ptah_call_reader *r)
+{
+	if (r->ending)
+		return finish_thread(r);
+	return r->now ? step(r) : choose_source(r);
+}
+
 static int next_batch(struct ptah_call_reader *r)
 {
 	int status = 0;
 
 	r->batch = (struct ptah_call_batch){0};
 	while (!status) {
-		if (r->ending) {
-			status = finish_thread(r);
-		} else if (r->now) {
-			status = step(r);
-		} else {
-			status = choose_source(r);
-			if (status >= 0 && !r->now && !end_next(r))
-				break;
-		}
+		status = go_on(r);
+		if (!status && is_at_end(r))
+			break;
 	}
 	return status;
 }
@@ -403,35 +491,90 @@ int ptah_call_reader_next(struct ptah_call_reader *r, const struct ptah_call_bat
 	return status;
 }
 
-int ptah_call_reader_new(const struct ptah_session *session,
-			 const struct ptah_call_reader_config *config,
-			 struct ptah_call_reader **reader)
+int call_reader_next_tree(struct ptah_call_reader *r, struct call_thread **thread)
 {
-	struct ptah_call_reader *r;
+	const uint64_t offset = ptah_call_reader_offset(r);
 	int status = 0;
 
-	if (!session || !reader ||
-	    (config && (config->size < sizeof(*config) || config->jobs > MAX_JOBS ||
-			(config->workers && config->workers->session != session))))
-		return PTAH_E_INVAL;
-	r = calloc(1, sizeof(*r));
+	*thread = NULL;
+	r->batch = (struct ptah_call_batch){0};
+	while (r->status >= 0 && !r->batch.ended) {
+		status = go_on(r);
+		if (status < 0)
+			r->status = status;
+		if (!status && is_at_end(r))
+			return 0;
+		if (ptah_call_reader_offset(r) - offset > TREE_STEP)
+			return r->status < 0 ? r->status : 1;
+	}
+	if (r->status < 0)
+		return r->status;
+	*thread = r->threads.list[r->batch.thread->number];
+	return 1;
+}
+
+/* What the caller has not given. */
+static int make_own(struct ptah_call_reader *r)
+{
+	int status = 0;
+
+	if (!r->config.workers) {
+		status = ptah_workers_new(r->session, &r->own_workers);
+		r->config.workers = r->own_workers;
+	}
+	if (status >= 0 && !r->config.functions) {
+		status = ptah_functions_new(r->session, &r->own_functions);
+		r->config.functions = r->own_functions;
+	}
+	return status;
+}
+
+bool call_is_config(const struct ptah_session *session,
+		    const struct ptah_call_reader_config *config)
+{
+	return !config || (config->size >= sizeof(*config) && config->jobs <= MAX_JOBS &&
+			   (!config->workers || config->workers->session == session));
+}
+
+int call_reader_open(const struct ptah_session *session,
+		     const struct ptah_call_reader_config *config,
+		     const struct ptah_call_tree_config *trees, const struct call_unit *unit,
+		     struct ptah_call_reader **reader)
+{
+	struct ptah_call_reader *r = calloc(1, sizeof(*r));
+	int status;
+
 	if (!r)
 		return PTAH_E_NOMEM;
 	r->session = session;
+	r->unit = *unit;
 	if (config)
 		r->config = *config;
-	if (!r->config.workers)
-		status = ptah_workers_new(session, &r->own);
+	status = make_own(r);
 	r->jobs = (struct ptah_jobs){.size = sizeof(r->jobs),
 				     .jobs = r->config.jobs,
-				     .workers = r->own ? r->own : r->config.workers};
-	call_threads_init(&r->threads, session, &r->config);
+				     .segment = r->config.segment,
+				     .workers = r->config.workers};
+	if (trees)
+		r->trees = *trees;
+	call_threads_init(&r->threads, session, r->config.functions, trees ? &r->trees : NULL);
 	if (status < 0) {
 		ptah_call_reader_free(r);
 		return status;
 	}
 	*reader = r;
 	return 0;
+}
+
+int ptah_call_reader_new(const struct ptah_session *session,
+			 const struct ptah_call_reader_config *config,
+			 struct ptah_call_reader **reader)
+{
+	const struct call_unit all = {CALL_UNIT_ALL, 0};
+
+	if (!session || !reader || !call_is_config(session, config))
+		return PTAH_E_INVAL;
+	return call_reader_open(session, config, NULL, &all, reader);
 }
 
 void ptah_call_reader_free(struct ptah_call_reader *r)
@@ -443,7 +586,8 @@ void ptah_call_reader_free(struct ptah_call_reader *r)
 		close_source(r, &r->cpus[i]);
 	free(r->cpus);
 	call_threads_fini(&r->threads);
-	ptah_workers_free(r->own);
+	ptah_workers_free(r->own_workers);
+	ptah_functions_free(r->own_functions);
 	free(r);
 }
 
@@ -451,10 +595,10 @@ uint64_t ptah_call_reader_offset(const struct ptah_call_reader *r)
 {
 	uint64_t bytes = r->done;
 
-	if (r->alone.reader)
-		bytes += ptah_reader_offset(r->alone.reader);
+	if (r->alone.in.reader)
+		bytes += ptah_reader_offset(r->alone.in.reader);
 	for (size_t i = 0; i < r->cpu_count; i++)
-		if (r->cpus[i].reader)
-			bytes += ptah_reader_offset(r->cpus[i].reader);
+		if (r->cpus[i].in.reader)
+			bytes += ptah_reader_offset(r->cpus[i].in.reader);
 	return bytes;
 }

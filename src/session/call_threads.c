@@ -6,15 +6,25 @@
 #include <string.h>
 
 void call_threads_init(struct call_threads *all, const struct ptah_session *session,
-		       const struct ptah_call_reader_config *config)
+		       struct ptah_functions *functions, const struct ptah_call_tree_config *trees)
 {
-	*all = (struct call_threads){.session = session, .config = *config};
+	*all = (struct call_threads){.session = session, .functions = functions, .trees = trees};
+}
+
+void call_thread_end(struct call_thread *t)
+{
+	ptah_calls_free(t->calls);
+	calls_adder_free(t->adder);
+	t->calls = NULL;
+	t->adder = NULL;
+	t->ended = true;
 }
 
 void call_threads_fini(struct call_threads *all)
 {
 	for (size_t i = 0; i < all->count; i++) {
-		ptah_calls_free(all->list[i]->calls);
+		call_thread_end(all->list[i]);
+		ptah_call_tree_free(all->list[i]->tree);
 		free(all->list[i]);
 	}
 	free(all->list);
@@ -41,27 +51,34 @@ static void find_exec(struct call_thread *t)
 	}
 }
 
-/* The machine calls this for a thread; the caller's function has the session's spaces. */
+/* The machine of a thread calls this: the finder wants the session's number of the space. */
 static bool find_function(void *context, unsigned space, uint64_t address, uint64_t tsc,
 			  struct ptah_function *function)
 {
 	const struct call_thread *t = context;
-	const struct ptah_call_reader_config *config = &t->all->config;
 
-	return config->find(config->context, ptah_call_thread_space(&t->info, space), address, tsc,
-			    function);
+	return ptah_functions_find(t->all->functions, ptah_call_thread_space(&t->info, space),
+				   address, tsc, function);
 }
 
 static int new_machine(struct call_thread *t)
 {
-	const struct ptah_call_reader_config *config = &t->all->config;
-	struct ptah_calls_config calls = {.size = sizeof(calls)};
+	const struct ptah_calls_config config = {
+	    .size = sizeof(config), .find = find_function, .find_context = t};
+	int status;
 
-	if (config->find) {
-		calls.find = find_function;
-		calls.find_context = t;
-	}
-	return ptah_calls_new(&calls, &t->calls);
+	t->calls = NULL;
+	t->adder = NULL;
+	t->tree = NULL;
+	if (!t->all->trees)
+		return ptah_calls_new(&config, &t->calls);
+	status = ptah_call_tree_new(t->all->trees, &t->tree);
+	if (status < 0)
+		return status;
+	status = calls_adder_new(&config, t->tree, &t->adder);
+	if (status < 0)
+		ptah_call_tree_free(t->tree);
+	return status;
 }
 
 /* Adds a thread; `from` has what is known of it. */
@@ -80,6 +97,7 @@ static struct call_thread *add(struct call_threads *all, const struct call_threa
 	*t = *from;
 	t->all = all;
 	t->info.number = all->count;
+	t->info.errors = 0;
 	t->unseen = t->last_unseen = UINT64_MAX;
 	if (new_machine(t) < 0) {
 		free(t);
@@ -165,8 +183,9 @@ struct call_thread *call_threads_exec(struct call_threads *all, struct call_thre
 {
 	struct call_thread t = *before;
 
-	t.calls = NULL;
 	t.older = NULL;
+	t.more_cycles -= t.cycles;
+	t.cycles = 0;
 	return add_found(all, &t);
 }
 
@@ -206,6 +225,24 @@ bool call_thread_is_lost(struct call_thread *t, uint64_t tsc)
 		t->unseen = t->last_unseen = UINT64_MAX;
 	}
 	return true;
+}
+
+int call_thread_lost(struct call_thread *t)
+{
+	return t->adder ? calls_adder_lost(t->adder) : ptah_calls_lost(t->calls);
+}
+
+int call_thread_exec(struct call_thread *t, uint64_t tsc)
+{
+	return t->adder ? calls_adder_exec(t->adder, tsc) : ptah_calls_exec(t->calls, tsc);
+}
+
+void call_thread_code_changed(struct call_thread *t)
+{
+	if (t->adder)
+		calls_adder_code_changed(t->adder);
+	else
+		ptah_calls_code_changed(t->calls);
 }
 
 int32_t ptah_call_thread_space(const struct ptah_call_thread *thread, unsigned space)

@@ -5,6 +5,8 @@
 
 #include "session/session.h"
 
+#include "calls/adder.h"
+
 #include <ptah/call_reader.h>
 
 struct call_threads;
@@ -12,7 +14,15 @@ struct call_threads;
 struct call_thread {
 	struct ptah_call_thread info;
 	const struct call_threads *all;
+	/* Its machine: one that lists marks or, for trees, one that adds to its tree. */
 	struct ptah_calls *calls;
+	struct calls_adder *adder;
+	struct ptah_call_tree *tree;
+	/*
+	 * Its core cycles so far, and how many more they are than those of the stream that it runs
+	 * in.
+	 */
+	uint64_t cycles, more_cycles;
 	size_t process; /* index; SESSION_NONE: unknown */
 	size_t stream;	/* SESSION_NONE: it may run in several streams */
 	/* The time of its process's next execve, and the number of changes up to it. */
@@ -30,14 +40,15 @@ struct call_thread {
 
 struct call_threads {
 	const struct ptah_session *session;
-	struct ptah_call_reader_config config;
-	struct call_thread **list; /* by number */
+	struct ptah_functions *functions;
+	const struct ptah_call_tree_config *trees; /* NULL: they list marks */
+	struct call_thread **list;		   /* by number */
 	size_t count, capacity;
 	struct table by_hash;
 };
 
 void call_threads_init(struct call_threads *all, const struct ptah_session *session,
-		       const struct ptah_call_reader_config *config);
+		       struct ptah_functions *functions, const struct ptah_call_tree_config *trees);
 void call_threads_fini(struct call_threads *all);
 
 /* A thread whose trace the stream is: a new one for each stream. NULL: out of memory. */
@@ -64,6 +75,14 @@ int call_threads_lose(struct call_threads *all, size_t stream, const struct turn
 
 /* The thread runs from `tsc` on; what its process executed before concerns it no longer. */
 void call_thread_begin(struct call_thread *t, uint64_t tsc);
+
+/* Frees its machine; the tree stays. */
+void call_thread_end(struct call_thread *t);
+
+/* The functions of either machine (calls.h). */
+int call_thread_lost(struct call_thread *t);
+int call_thread_exec(struct call_thread *t, uint64_t tsc);
+void call_thread_code_changed(struct call_thread *t);
 
 /* Does a turn of the thread that began at `tsc` begin with a loss? If so, it is the last time. */
 bool call_thread_is_lost(struct call_thread *t, uint64_t tsc);

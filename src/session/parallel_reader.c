@@ -76,7 +76,7 @@ static bool wants_stream(void *reader, size_t stream)
 int reader_open(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
 		uint64_t segment,
 		int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task),
-		struct ptah_reader **reader)
+		struct ptah_functions *functions, struct ptah_reader **reader)
 {
 	struct ptah_reader *r;
 	int status;
@@ -91,6 +91,7 @@ int reader_open(const struct ptah_session *session, size_t index, const struct p
 		return PTAH_E_NOMEM;
 	r->session = session;
 	r->index = index;
+	r->functions = functions;
 	r->workers = jobs ? jobs->workers : NULL;
 	if (r->workers) {
 		r->s = r->workers->reader;
@@ -121,7 +122,7 @@ int reader_open(const struct ptah_session *session, size_t index, const struct p
 int ptah_reader_new(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
 		    struct ptah_reader **reader)
 {
-	return reader_open(session, index, jobs, SEGMENT, read_segment, reader);
+	return reader_open(session, index, jobs, SEGMENT, read_segment, NULL, reader);
 }
 
 void ptah_reader_free(struct ptah_reader *r)
@@ -140,10 +141,14 @@ void ptah_reader_free(struct ptah_reader *r)
 static int stand_behind(struct ptah_reader *r)
 {
 	struct task passed = {.segment = r->last.segment};
+	struct ptah_span spans[PTAH_FLOW_MIN_SPANS];
 	struct ptah_item items[256];
+	bool is_item;
 	int n = task_enter(&passed, r->s);
 
-	while (n >= 0 && (n = ptah_stream_read(r->s, items, ARRAY_SIZE(items))) > 0)
+	while (n >= 0 && (n = r->functions ? stream_read_spans(r->s, spans, ARRAY_SIZE(spans),
+							       items, &is_item)
+					   : ptah_stream_read(r->s, items, ARRAY_SIZE(items))) > 0)
 		;
 	return n;
 }

@@ -8,6 +8,8 @@
 
 #include "session/pool.h"
 
+#include <ptah/functions.h>
+
 /* The most chunks that a segment may fill: 12 MB. The caller's thread reads segments with more. */
 #define MAX_CHUNKS 256
 
@@ -21,6 +23,7 @@ struct ptah_reader {
 	struct ptah_stream *s;
 	struct ptah_workers *workers; /* whose `reader` `s` is, or NULL */
 	bool alone;
+	struct ptah_functions *functions; /* with these it reads spans (span_reader.c), or NULL */
 
 	struct pool pool;
 	struct task *task; /* the segment whose results are being read */
@@ -38,7 +41,7 @@ struct ptah_reader {
 int reader_open(const struct ptah_session *session, size_t index, const struct ptah_jobs *jobs,
 		uint64_t segment,
 		int (*run)(struct pool *pool, struct ptah_stream *s, struct task *task),
-		struct ptah_reader **reader);
+		struct ptah_functions *functions, struct ptah_reader **reader);
 
 /*
  * Goes to the next segment. False: there is none, or `status` is an error. The segment's results

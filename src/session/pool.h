@@ -18,7 +18,7 @@ struct pool;
 #define CHUNK_ITEMS 1024
 #define CHUNK_WORDS (CHUNK_ITEMS * sizeof(struct ptah_item) / sizeof(uint64_t))
 
-/* Items on their way from a worker to the reader; or runs, see verify.c. */
+/* Items on their way from a worker to the reader; or runs (verify.c), or spans (span_reader.c). */
 struct chunk {
 	struct chunk *next;
 	size_t count;

@@ -297,6 +297,7 @@ void ptah_stream_free(struct ptah_stream *s)
 		guest_view_free(s->view);
 		follow_free(s);
 		free(s->place);
+		free(s->bounds);
 		free(s->later);
 		free(s);
 		s = next;
@@ -483,6 +484,22 @@ static int read_items(struct ptah_stream *s, struct ptah_item *items, size_t cap
 
 	while (!(n = ptah_flow_read(s->flow, items, capacity))) {
 		n = go_on(s, items);
+		if (n)
+			return n == PTAH_E_EMPTY ? 0 : n;
+	}
+	return n;
+}
+
+int stream_read_spans(struct ptah_stream *s, struct ptah_span *spans, size_t capacity,
+		      struct ptah_item *item, bool *is_item)
+{
+	int n;
+
+	*is_item = false;
+	while (!(n = ptah_flow_read_spans(s->flow, spans, capacity))) {
+		/* The item at which the spans end; or there is none, and the flow needs more. */
+		n = flow_has_item(s->flow) ? ptah_flow_read(s->flow, item, 1) : go_on(s, item);
+		*is_item = n > 0;
 		if (n)
 			return n == PTAH_E_EMPTY ? 0 : n;
 	}

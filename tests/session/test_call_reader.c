@@ -20,20 +20,6 @@ static const uint8_t code[0x25] = {
     [0x20] = 0x90, [0x21] = 0x90, [0x22] = 0xff, [0x23] = 0xe0, [0x24] = 0xc3,
 };
 
-static bool find(void *context, int32_t space, uint64_t address, uint64_t tsc,
-		 struct ptah_function *f)
-{
-	(void)context;
-	(void)tsc;
-	if (space != 7 && space != 8)
-		return false;
-	*f = (struct ptah_function){.low = address < F ? MAIN : F, .high = F + 0x20};
-	f->start = f->low;
-	if (f->low == MAIN)
-		f->high = F;
-	return address >= MAIN && address < F + 0x20;
-}
-
 /* A CPU's trace. */
 struct cpu {
 	struct ptah_generator g;
@@ -88,22 +74,60 @@ static void switches(struct made *m, unsigned cpu, int32_t from, int32_t to, uin
 	build_switch_on(&m->file, cpu, false, to, to, from, from, tsc);
 }
 
+/* A folder with the recording and what says where its functions are. */
+static char folder[] = "/tmp/call_readerXXXXXX";
+
+static const char *path_of(const char *name)
+{
+	static char path[64];
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	return path;
+}
+
+static void put_file(const char *name, const void *bytes, size_t n)
+{
+	FILE *file = fopen(path_of(name), "wb");
+
+	assert_non_null(file);
+	assert_int_equal(fwrite(bytes, 1, n, file), n);
+	assert_int_equal(fclose(file), 0);
+}
+
+static int make_folder(void **state)
+{
+	static const char map[] = "12000 20 main\n12020 5 f\n";
+
+	(void)state;
+	if (!mkdtemp(folder))
+		return -1;
+	put_file("perf-7.map", map, sizeof(map) - 1);
+	put_file("perf-8.map", map, sizeof(map) - 1);
+	return 0;
+}
+
+static int remove_folder(void **state)
+{
+	(void)state;
+	unlink(path_of("perf-7.map"));
+	unlink(path_of("perf-8.map"));
+	unlink(path_of("perf.data"));
+	return rmdir(folder);
+}
+
 static struct ptah_session *finish(struct made *m)
 {
 	struct ptah_message why = {""};
 	struct ptah_session *s = NULL;
-	char path[32];
-
 	for (unsigned i = 0; i < 2; i++) {
 		const size_t n = (size_t)(m->cpus[i].g.out - m->cpus[i].trace);
 
 		build_auxtrace(&m->file, i, 7, (int32_t)i, 0, m->cpus[i].trace, n, n);
 	}
 	build_end(&m->file, PERFDATA_FEATURE_ARCH, "x86_64");
-	build_file(path, m->file.bytes, m->file.size);
-	if (ptah_session_open(path, NULL, &s, &why) < 0)
+	put_file("perf.data", m->file.bytes, m->file.size);
+	if (ptah_session_open(path_of("perf.data"), NULL, &s, &why) < 0)
 		fail_msg("%s", why.text);
-	unlink(path);
 	perfdata_buffer_free(&m->file);
 	return s;
 }
@@ -135,7 +159,7 @@ static void take(struct read *read, const struct ptah_call_batch *batch)
 
 static void read_calls(struct made *m, struct read threads[THREADS])
 {
-	const struct ptah_call_reader_config config = {.size = sizeof(config), .find = find};
+	const struct ptah_call_reader_config config = {.size = sizeof(config)};
 	struct ptah_session *s = finish(m);
 	const struct ptah_call_batch *batch;
 	struct ptah_call_reader *reader;
@@ -328,5 +352,5 @@ int main(void)
 	    cmocka_unit_test(a_thread_executes_a_program),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads a stream as spans. With jobs, its segments are read ahead, as in parallel_reader.c.
+ */
+#include "session/span_reader.h"
+
+#include "session/window.h"
+
+#include "base/compiler.h"
+
+#include <stdlib.h>
+
+/* Segments: a span for each 2 to 8 bytes of trace, so that a segment fills a few chunks. */
+#define SEGMENT (UINT64_C(64) << 10)
+
+/* Bounds of functions by branch, so that the finder, which has a lock, is seldom called. */
+#define BOUNDS 4096
+
+struct span_bounds {
+	struct ptah_functions *functions;
+	uint64_t generation; /* of the image */
+	struct {
+		uint64_t ip, low, high; /* low = high: not known */
+		uint32_t space;
+		bool used;
+	} entries[BOUNDS];
+};
+
+static bool find_bounds(void *context, unsigned space, uint64_t ip, uint64_t *low, uint64_t *high)
+{
+	struct ptah_stream *s = context;
+	struct span_bounds *b = s->bounds;
+	const size_t slot = (size_t)((ip + space) * UINT64_C(0x9e3779b97f4a7c15) >> 52) % BOUNDS;
+	struct ptah_function f;
+
+	if (b->generation != ptah_image_generation(s->image)) {
+		b->generation = ptah_image_generation(s->image);
+		memset(b->entries, 0, sizeof(b->entries));
+	}
+	if (!b->entries[slot].used || b->entries[slot].ip != ip ||
+	    b->entries[slot].space != space) {
+		if (!ptah_functions_find(b->functions, ptah_stream_space(s, space), ip,
+					 s->flow->tsc, &f))
+			f.low = f.high = 0;
+		b->entries[slot].used = true;
+		b->entries[slot].ip = ip;
+		b->entries[slot].space = space;
+		b->entries[slot].low = f.low;
+		b->entries[slot].high = f.high;
+	}
+	*low = b->entries[slot].low;
+	*high = b->entries[slot].high;
+	return *low != *high;
+}
+
+/* From now on the stream's spans end where these functions' bounds are. */
+static int set_bounds(struct ptah_stream *s, struct ptah_functions *functions)
+{
+	if (s->bounds && s->bounds->functions == functions && s->flow->bounds)
+		return 0;
+	if (!s->bounds)
+		s->bounds = malloc(sizeof(*s->bounds));
+	if (!s->bounds)
+		return PTAH_E_NOMEM;
+	memset(s->bounds, 0, sizeof(*s->bounds));
+	s->bounds->functions = functions;
+	ptah_flow_set_bounds(s->flow, find_bounds, s);
+	return 0;
+}
+
+/*
+ * An entry of a chunk is a span or, with this class, an item, which lies in front of the class.
+ */
+#define CLASS_ITEM UINT8_MAX
+
+union entry {
+	struct ptah_span span;
+	struct ptah_item item;
+};
+
+_Static_assert(sizeof(struct ptah_item) <= offsetof(struct ptah_span, insn_class),
+	       "an item beside the class");
+
+#define CHUNK_ENTRIES (CHUNK_WORDS * sizeof(uint64_t) / sizeof(union entry))
+
+static union entry *entries_of(struct chunk *chunk)
+{
+	return (union entry *)chunk->words;
+}
+
+/* A flow numbers address spaces as it meets them: what has a number can be read by none but one. */
+static bool has_space(const union entry *entry, int n, bool is_item)
+{
+	if (is_item)
+		return entry->item.type == PTAH_ITEM_ERROR && entry->item.code.space;
+	for (int i = 0; i < n; i++)
+		if (entry[i].span.space)
+			return true;
+	return false;
+}
+
+static int read_segment(struct pool *pool, struct ptah_stream *s, struct task *task)
+{
+	const struct ptah_reader *r = pool->context;
+	int n = set_bounds(s, r->functions);
+	struct chunk *chunk = NULL;
+
+	if (n >= 0)
+		n = task_enter(task, s);
+	while (n >= 0 && !task->unfit && !pool->stop) {
+		union entry *entry;
+		struct ptah_item item;
+		bool is_item;
+
+		if (!chunk || CHUNK_ENTRIES - chunk->count < PTAH_FLOW_MIN_SPANS)
+			chunk = reader_new_chunk(pool, task);
+		if (!chunk) {
+			task->unfit = true;
+			break;
+		}
+		entry = entries_of(chunk) + chunk->count;
+		n = stream_read_spans(s, &entry->span, CHUNK_ENTRIES - chunk->count, &item,
+				      &is_item);
+		if (n <= 0)
+			break;
+		if (is_item) {
+			entry->item = item;
+			entry->span.insn_class = CLASS_ITEM;
+		}
+		chunk->count += (size_t)n;
+		task->unfit = has_space(entry, n, is_item);
+	}
+	task_leave(task, s);
+	return n < 0 ? n : 0;
+}
+
+int span_reader_open(struct span_reader *r, const struct ptah_session *session, size_t index,
+		     const struct ptah_jobs *jobs, struct ptah_functions *functions)
+{
+	int status;
+
+	r->windowed = session_has_window(session);
+	status = reader_open(session, index, jobs, SEGMENT, read_segment, functions, &r->reader);
+	if (status < 0)
+		return status;
+	status = set_bounds(r->reader->s, functions);
+	if (status < 0)
+		span_reader_close(r);
+	return status;
+}
+
+void span_reader_close(struct span_reader *r)
+{
+	ptah_reader_free(r->reader);
+	r->reader = NULL;
+}
+
+/* By the caller's thread. */
+static int read_stream(struct span_reader *r, struct span_batch *batch)
+{
+	bool is_item;
+	const int n = stream_read_spans(r->reader->s, r->spans, SPAN_BATCH, r->items, &is_item);
+
+	if (n <= 0)
+		return n;
+	batch->spans = r->spans;
+	batch->items = r->items;
+	*(is_item ? &batch->item_count : &batch->span_count) = (size_t)n;
+	return 1;
+}
+
+/* What a worker has read. 0: the segment has ended. */
+static int read_chunks(struct ptah_reader *reader, struct span_batch *batch)
+{
+	struct chunk *chunk = reader->task->chunks;
+	union entry *entry;
+
+	while (chunk && reader->next == chunk->count) {
+		reader->task->chunks = chunk->next;
+		reader->next = 0;
+		pool_give_chunks(&reader->pool, chunk, &chunk->next);
+		chunk = reader->task->chunks;
+	}
+	if (!chunk)
+		return reader->task->status;
+	entry = entries_of(chunk) + reader->next;
+	reader->offset =
+	    entry->span.insn_class == CLASS_ITEM ? entry->item.offset : entry->span.offset;
+	if (entry->span.insn_class == CLASS_ITEM) {
+		batch->items = &entry->item;
+		batch->item_count = 1;
+		reader->next++;
+		return 1;
+	}
+	batch->spans = &entry->span;
+	while (reader->next < chunk->count && batch->span_count < SPAN_BATCH &&
+	       entry->span.insn_class != CLASS_ITEM) {
+		batch->span_count++;
+		reader->next++;
+		entry++;
+	}
+	return 1;
+}
+
+static int read_segments(struct span_reader *r, struct span_batch *batch)
+{
+	struct ptah_reader *reader = r->reader;
+	int n;
+
+	while (reader->status >= 0) {
+		if (!reader->task && !reader_next_task(reader))
+			break;
+		n = reader->again ? read_stream(r, batch) : read_chunks(reader, batch);
+		if (n > 0)
+			return n;
+		reader->status = n;
+		reader_end_task(reader);
+	}
+	return reader->status;
+}
+
+int span_reader_next(struct span_reader *r, struct span_batch *batch)
+{
+	*batch = (struct span_batch){0};
+	if (r->windowed) {
+		const int n = ptah_reader_read(r->reader, r->items, SPAN_ITEMS);
+
+		batch->items = r->items;
+		batch->item_count = n > 0 ? (size_t)n : 0;
+		return n < 0 ? n : n > 0;
+	}
+	return r->reader->alone ? read_stream(r, batch) : read_segments(r, batch);
+}
