@@ -29,6 +29,8 @@ static const struct {
 } sort_words[] = {
     {"function", GRAPH_FUNCTION}, {"symbol", GRAPH_FUNCTION}, {"sym", GRAPH_FUNCTION},
     {"object", GRAPH_OBJECT},	  {"dso", GRAPH_OBJECT},      {"caller", SORT_CALLER},
+    {"file", GRAPH_FILE},	  {"srcfile", GRAPH_FILE},    {"line", GRAPH_LINE},
+    {"srcline", GRAPH_LINE},
 };
 
 /* The first word of a list, which *list moves past. Returns its length. */
@@ -243,7 +245,7 @@ static int parse_wanted(const struct command *command, const struct graph_option
 	w->view.kind = o->call_graph	    ? GRAPH_TREE
 		       : sort & SORT_CALLER ? GRAPH_PAIR_TABLE
 					    : GRAPH_TABLE;
-	w->config.sort = sort & (GRAPH_FUNCTION | GRAPH_OBJECT);
+	w->config.sort = sort & ~(unsigned)SORT_CALLER;
 	if (!w->config.sort)
 		w->config.sort = GRAPH_FUNCTION;
 	w->config.value = w->view.value;
@@ -253,6 +255,8 @@ static int parse_wanted(const struct command *command, const struct graph_option
 								 : GRAPH_DOWN;
 	w->view.functions = w->config.sort & GRAPH_FUNCTION;
 	w->view.objects = w->config.sort & GRAPH_OBJECT;
+	w->view.files = w->config.sort & (GRAPH_FILE | GRAPH_LINE);
+	w->view.lines = w->config.sort & GRAPH_LINE;
 	return parse_limit(command, o, w);
 }
 

@@ -29,15 +29,48 @@ static double least_of(const struct graph_view *v, const struct graph_group *gro
 	return v->limit / 100 * (double)total_of(v, group);
 }
 
-/* How a function is called: by its name, or else its address. */
-static const char *function_name(const struct graph_key *key, char text[32])
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* What the rows are named by: the first of these that the keys have. */
+static const char *label_head(const struct graph_view *v)
+{
+	return v->functions ? "function" : v->lines ? "line" : v->files ? "file" : "object";
+}
+
+static void put_file(struct out *out, const struct graph_key *key)
+{
+	out_clean(out, key->file ? key->file : "[no source file]");
+	if (key->line)
+		out_format(out, ":%" PRIu32, key->line);
+}
+
+/* `used`: columns of the line so far; on a terminal the name is cut to what is left. */
+static void put_label(const struct graph_view *v, const struct graph_key *key, unsigned used)
 {
 	if (key->special)
-		return key->special;
-	if (key->function)
-		return key->function;
-	snprintf(text, 32, "0x%" PRIx64, key->ip);
-	return text;
+		out_clean(v->out, key->special);
+	else if (v->functions && key->function)
+		pretty_name(v->out, key->function, pretty_rest(v->out, used));
+	else if (v->functions)
+		out_format(v->out, "0x%" PRIx64, key->ip);
+	else if (v->files)
+		put_file(v->out, key);
+	else
+		out_clean(v->out, key->object ? key->object : "[unknown]");
+}
+
+/* What else distinguishes a function. */
+static void put_source(const struct graph_view *v, const struct graph_key *key)
+{
+	if (!v->functions || !v->files || key->special || !key->file)
+		return;
+	out_text(v->out, "  ");
+	pretty_style(v->out, PRETTY_FAINT);
+	put_file(v->out, key);
+	pretty_style(v->out, PRETTY_PLAIN);
 }
 
 /* Rows of tables */
@@ -243,7 +276,6 @@ static void put_tree_line(void *context, const struct graph_line *line)
 	const struct graph_view *v = w->v;
 	const struct call_graph *g = w->group->graph;
 	const struct graph_key *key;
-	char text[32];
 
 	if (!line->node) {
 		put_numbers(v, w->group, &line->hidden_figures, NULL,
@@ -259,18 +291,17 @@ static void put_tree_line(void *context, const struct graph_line *line)
 	put_numbers(v, w->group, &line->node->inclusive, v->upward ? NULL : &line->node->self,
 		    graph_figure(&line->node->inclusive, v->value), line->node->count);
 	put_branches(v->out, line);
-	if (v->functions || key->special)
-		out_clean(v->out, function_name(key, text));
-	if (other_object(g, line->node)) {
-		out_text(v->out, v->functions ? "  " : "");
-		pretty_text(v->out, v->functions ? PRETTY_FAINT : PRETTY_PLAIN, key->object);
+	put_label(v, key, (v->upward ? 42U : 50U) + 3 * line->level);
+	if ((v->functions || v->files) && other_object(g, line->node)) {
+		out_text(v->out, "  ");
+		pretty_text(v->out, PRETTY_FAINT, key->object);
 	}
+	put_source(v, key);
 	if (line->hidden) {
-		const double total = (double)total_of(v, w->group);
-
 		pretty_style(v->out, PRETTY_FAINT);
-		out_format(v->out, "  [%zu more: %.2f%%]", line->hidden,
-			   100.0 * (double)graph_figure(&line->hidden_figures, v->value) / total);
+		out_format(
+		    v->out, "  [%zu more: %.2f%%]", line->hidden,
+		    percent(graph_figure(&line->hidden_figures, v->value), total_of(v, w->group)));
 		pretty_style(v->out, PRETTY_PLAIN);
 	}
 	out_char(v->out, '\n');
@@ -283,8 +314,7 @@ static void put_tree_text(const struct graph_view *v, const struct graph_group *
 	pretty_head(v->out, v->upward ? "%7s %18s %13s  %s\n" : "%7s%8s %18s %13s  %s\n",
 		    v->upward ? "self" : "total", v->upward ? graph_value_words[v->value] : "self",
 		    v->upward ? "calls" : graph_value_words[v->value],
-		    v->upward ? "function, its callers below it" : "calls",
-		    v->functions ? "function" : "object");
+		    v->upward ? "function, its callers below it" : "calls", label_head(v));
 	graph_walk(group->graph, least_of(v, group), most, true, 0, put_tree_line,
 		   &(struct text_walk){v, group});
 }
@@ -305,24 +335,17 @@ static size_t object_width(const struct graph_table_row *rows, size_t n)
 static void put_table_row(const struct graph_view *v, const struct graph_group *group,
 			  const struct graph_table_row *row, unsigned width)
 {
-	char text[32];
-
 	put_numbers(v, group, &row->inclusive, &row->self, graph_figure(&row->inclusive, v->value),
 		    row->count);
-	if (v->objects && (v->functions || !row->key->object || row->key->special))
+	if (v->objects && (v->functions || v->files)) {
 		pretty_column(v->out, row->key->object ? row->key->object : "", width);
-	if (v->objects && v->functions)
 		out_text(v->out, "  ");
-	if (v->functions || row->key->special)
-		out_clean(v->out, function_name(row->key, text));
-	else
-		out_clean(v->out, row->key->object ? row->key->object : "[unknown]");
+	}
+	put_label(v, row->key, 50 + width);
+	put_source(v, row->key);
 	if (row->caller) {
 		out_text(v->out, "  <- ");
-		out_clean(v->out, v->functions || row->caller->special
-				      ? function_name(row->caller, text)
-				  : row->caller->object ? row->caller->object
-							: "[unknown]");
+		put_label(v, row->caller, 50 + width);
 	}
 	out_char(v->out, '\n');
 }
@@ -335,9 +358,9 @@ static void put_table_text(const struct graph_view *v, const struct graph_group 
 
 	pretty_head(v->out, "%7s%8s %18s %13s  ", "total", "self", graph_value_words[v->value],
 		    "calls");
-	if (v->objects && v->functions)
+	if (v->objects && (v->functions || v->files))
 		pretty_head(v->out, "%-*s  ", (int)width, "object");
-	pretty_head(v->out, "%s%s\n", v->functions ? "function" : "object",
+	pretty_head(v->out, "%s%s\n", label_head(v),
 		    v->kind == GRAPH_PAIR_TABLE ? " <- caller" : "");
 	shown = rows ? input_shown(v->input, n) : 0;
 	while (shown && (double)rows[shown - 1].figure < least_of(v, group))
@@ -370,8 +393,8 @@ static void put_text(void *view)
 struct flat {
 	uint64_t row, parent, depth;
 	double percent, self_percent;
-	const char *function, *object, *caller, *comm;
-	uint64_t ip, calls;
+	const char *function, *object, *file, *caller, *comm;
+	uint64_t line, ip, calls;
 	struct ptah_call_figures inclusive, self;
 	int32_t pid, tid;
 	bool is_function, has_pid, has_tid;
@@ -382,6 +405,7 @@ enum asked {
 	ASKED_PAIRS = 1 << 1,
 	ASKED_CYCLES = 1 << 2,
 	ASKED_TIME = 1 << 3,
+	ASKED_FILES = 1 << 4,
 };
 
 #define FLAT(name, kind, member, asked)                                                            \
@@ -404,6 +428,8 @@ static const struct field flat_fields[] = {
     FLAT("self_seconds", FIELD_SECONDS, self.time, ASKED_TIME),
     FLAT("object", FIELD_STRING, object, 0),
     FLAT("function", FIELD_STRING, function, 0),
+    FLAT("file", FIELD_STRING, file, ASKED_FILES),
+    FLAT("line", FIELD_NUMBER, line, ASKED_FILES),
     FLAT("caller", FIELD_STRING, caller, ASKED_PAIRS),
     {"ip", "ip", FIELD_ADDRESS, offsetof(struct flat, ip), 0, offsetof(struct flat, is_function)},
     {"pid", "pid", FIELD_SIGNED, offsetof(struct flat, pid), 0, offsetof(struct flat, has_pid)},
@@ -419,17 +445,14 @@ static unsigned asked_fields(const struct graph_view *v)
 
 	if (v->kind == GRAPH_PAIR_TABLE)
 		asked |= ASKED_PAIRS;
+	if (v->files)
+		asked |= ASKED_FILES;
 	for (size_t i = 0; i < v->group_count; i++) {
 		const struct ptah_call_figures *f = &v->groups[i].graph->totals.inclusive;
 
 		asked |= (f->cycles ? ASKED_CYCLES : 0) | (f->time ? ASKED_TIME : 0);
 	}
 	return asked;
-}
-
-static double percent(uint64_t part, uint64_t whole)
-{
-	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
 static struct flat flatten(const struct graph_view *v, const struct graph_group *group,
@@ -443,6 +466,8 @@ static struct flat flatten(const struct graph_view *v, const struct graph_group 
 	    .self_percent = percent(graph_figure(self, v->value), total),
 	    .function = key->special ? key->special : key->function,
 	    .object = v->objects && !key->special ? (key->path ? key->path : key->object) : NULL,
+	    .file = key->file,
+	    .line = key->line,
 	    .comm = group->comm[0] ? group->comm : NULL,
 	    .ip = key->ip,
 	    .calls = calls,
@@ -497,6 +522,7 @@ static void put_table_rows(const struct row_walk *w)
 		if (r->caller)
 			row.caller = r->caller->special	   ? r->caller->special
 				     : r->caller->function ? r->caller->function
+				     : r->caller->file	   ? r->caller->file
 							   : r->caller->path;
 		w->put(w->v, &row);
 	}

@@ -31,8 +31,8 @@ struct graph_view {
 	enum graph_kind kind;
 	bool upward; /* a tree from functions to their callers */
 	enum ptah_call_value value;
-	double limit;		 /* percent below which nothing is shown */
-	bool functions, objects; /* what the keys have */
+	double limit;			       /* percent below which nothing is shown */
+	bool functions, objects, files, lines; /* what the keys have; lines: files too */
 	const struct graph_group *groups;
 	size_t group_count;
 	size_t rows; /* printed so far */

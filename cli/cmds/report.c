@@ -38,12 +38,14 @@ static const struct option_def sort_options[] = {
      .kind = OPTION_TEXT,
      .at = offsetof(struct options, sort),
      .arg = "KEY",
-     .help = "order: instructions, calls or name; or rows: function,object,caller",
-     .man = "The order of the rows: by *instructions* (the default), *calls* or *name*. Or what a "
-	    "row is, as perf has it: a list of *function*, *object* and *caller* (also *symbol*, "
-	    "*sym*, *dso*). Rows are then counted by their calls: what ran in the calls, and what "
-	    "ran in the function itself. A *caller* makes a row of each pair of caller and "
-	    "function."},
+     .help = "order: instructions, calls, name; or rows: function,object,file,line,caller",
+     .man =
+	 "The order of the rows: by *instructions* (the default), *calls* or *name*. Or what a "
+	 "row is, as perf has it: a list of *function*, *object*, *file* (of the source), *line* "
+	 "(where the function is declared) and *caller*; also perf's *symbol*, *sym*, *dso*, "
+	 "*srcfile*, *srcline*. Rows are then counted by their calls: what ran in the calls, and "
+	 "what ran in the function itself. A *caller* makes a row of each pair of caller and "
+	 "function. How often each line of a function ran is shown by `ptah-annotate`(1)."},
     {.name = "call-graph",
      .letter = 'g',
      .kind = OPTION_OPTIONAL,
@@ -457,7 +459,7 @@ static int run(int argc, char **argv)
 		if (!graph_can_sort(o.sort))
 			return fail_options(&command_report,
 					    "--sort=%s: it takes instructions, calls or name; or "
-					    "a list of function, object and caller",
+					    "a list of function, object, file, line and caller",
 					    o.sort);
 		o.graph.sort = o.sort;
 	}

@@ -43,9 +43,10 @@ static uint64_t hash_text(const char *text)
 	return hash;
 }
 
-static uint64_t hash_key(const char *path, uint64_t place, const char *special)
+static uint64_t hash_key(const struct graph_key *key, uint64_t place)
 {
-	return mix(hash_text(path) ^ mix(place) ^ hash_text(special));
+	return mix(hash_text(key->path) ^ mix(place) ^ mix(key->line) ^
+		   3 * hash_text(key->special) ^ 5 * hash_text(key->file));
 }
 
 static uint64_t hash_node(uint32_t parent, uint32_t key)
@@ -64,7 +65,7 @@ static uint64_t hash_of(const struct call_graph *g, const struct graph_table *ta
 	const struct graph_tables *t = g->tables;
 
 	if (table == &t->keys)
-		return hash_key(g->keys[i].path, t->places[i], g->keys[i].special);
+		return hash_key(&g->keys[i], t->places[i]);
 	if (table == &t->nodes)
 		return hash_node(g->nodes[i].parent, g->nodes[i].key);
 	return hash_address(t->address[i].space, t->address[i].address);
@@ -188,14 +189,16 @@ static bool reserve_key(struct call_graph *g)
 /* The number of a key. 0: out of memory. */
 static uint32_t find_key(struct call_graph *g, const struct graph_key *key, uint64_t place)
 {
-	const uint64_t hash = hash_key(key->path, place, key->special);
+	const uint64_t hash = hash_key(key, place);
 	struct graph_tables *t = g->tables;
 	uint64_t i = hash;
 	uint32_t at;
 
 	while ((at = next_entry(&t->keys, &i)))
-		if (t->places[at] == place && same_text(g->keys[at].path, key->path) &&
-		    same_text(g->keys[at].special, key->special))
+		if (t->places[at] == place && g->keys[at].line == key->line &&
+		    same_text(g->keys[at].path, key->path) &&
+		    same_text(g->keys[at].special, key->special) &&
+		    same_text(g->keys[at].file, key->file))
 			return at;
 	if (grow(g, &t->keys) < 0 || !reserve_key(g))
 		return 0;
@@ -212,24 +215,49 @@ static uint32_t special_key(struct call_graph *g, const char *special)
 }
 
 /*
- * Functions are the same where they are the same place of the same file. Where only objects are
- * distinguished, the place is that of the file.
+ * The source file and line of a function: where it is declared, or of assembly, which has no
+ * declarations, where it begins.
+ */
+static void find_line(const struct call_graph *g, const struct name *name, uint64_t place,
+		      struct graph_key *key)
+{
+	struct ptah_symbols *symbols = names_symbols(g->config.names);
+	struct ptah_inline function;
+	struct ptah_line line = {0};
+
+	if (!name->path)
+		return;
+	if (ptah_symbols_function(symbols, name->path, place, &function) && function.file) {
+		line.file = function.file;
+		line.line = function.line;
+	} else if (!ptah_symbols_line(symbols, name->path, place, &line)) {
+		return;
+	}
+	key->file = line.file;
+	key->line = g->config.sort & GRAPH_LINE ? line.line : 0;
+}
+
+/*
+ * Functions are the same where they are the same place of the same file. Without functions the keys
+ * are what is left of it: the object, the source file, the line.
  */
 static uint32_t key_of_address(struct call_graph *g, int32_t space, uint64_t address)
 {
 	const struct name *name = names_find(g->config.names, space, address);
-	struct graph_key key = {.ip = address, .path = name->path};
+	const unsigned sort = g->config.sort;
+	struct graph_key key = {.ip = address};
 	uint64_t place = name->place - name->offset;
 
-	if (g->config.sort & GRAPH_FUNCTION)
-		key.function = name->symbol;
-	else
-		place = 0;
-	if (g->config.sort & GRAPH_OBJECT)
+	if (sort & (GRAPH_FILE | GRAPH_LINE))
+		find_line(g, name, place, &key);
+	if (sort & (GRAPH_FUNCTION | GRAPH_OBJECT))
+		key.path = name->path;
+	if (sort & GRAPH_OBJECT)
 		key.object = name->dso;
-	if (!name->path && g->config.sort & GRAPH_FUNCTION)
-		place = address;
-	return find_key(g, &key, place);
+	if (!(sort & GRAPH_FUNCTION))
+		return find_key(g, &key, 0);
+	key.function = name->symbol;
+	return find_key(g, &key, name->path ? place : address);
 }
 
 static uint32_t find_address(struct call_graph *g, int32_t space, uint64_t address)

@@ -14,6 +14,8 @@
 enum graph_sort {
 	GRAPH_FUNCTION = 1 << 0,
 	GRAPH_OBJECT = 1 << 1,
+	GRAPH_FILE = 1 << 2, /* the source file of the function */
+	GRAPH_LINE = 1 << 3, /* the line where it is declared */
 };
 
 /* A function, or an object. */
@@ -21,6 +23,8 @@ struct graph_key {
 	const char *function; /* NULL: not known, or not distinguished */
 	const char *object;   /* its file without folders; NULL: not distinguished */
 	const char *path;     /* of the file; NULL: not known */
+	const char *file;     /* of the source; NULL: not known, or not distinguished */
+	uint32_t line;	      /* 0: the same */
 	uint64_t ip;	      /* where the function begins, in the first process that had it */
 	/* What is no function: "[folded]", "[outside of functions]", "[outermost]". */
 	const char *special;

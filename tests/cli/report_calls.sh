@@ -142,6 +142,20 @@ equal "self instructions of objects" \
 equal "objects" "$(json 'sorted(r["object"].split("/")[-1].split(".")[0].split("-")[0] for r in d["rows"])')" \
 	"['calls', 'ld', 'libc']"
 
+# By source file and line: that of a function is where the source declares it.
+expect 0 "$PTAH" report --sort=function,line --format=json data
+for function in leaf middle outer fact deep main; do
+	line=$(grep -n "^FUNCTION static [a-z]* $function(\|^int $function(" calls.c | cut -d: -f1)
+	equal "line of $function" "$line" \
+		"$(json "[str(r['line']) for r in d['rows'] if r['function'] == '$function'][0]")"
+done
+expect 0 "$PTAH" report --sort=file --format=json data
+equal "self instructions of files" \
+	"$(json 'sum(r["self_instructions"] for r in d["rows"])')" "$recorded"
+equal "files" "$(json 'sum(str(r["file"]).endswith("/calls.c") for r in d["rows"])')" 1
+expect 0 "$PTAH" report --sort=line data
+grep -q '/calls\.c:[0-9]*$' out || fail "no line: $(cat out)"
+
 # Saved calls give the same tree, and twice the same twice as much; other counts have none.
 expect 0 "$PTAH" profile --save=saved --calls data
 expect 0 "$PTAH" report -g --format=tsv data
