@@ -242,23 +242,23 @@ static bool is_same_file(const struct object *x, const struct object *y)
 	       !memcmp(a->build_id, b->build_id, a->build_id_size);
 }
 
+/* At least one of the two is not NULL. The row has the new one's names. */
 static void put(struct diff *d, const struct diff_entry *old, const struct diff_entry *new)
 {
-	const struct diff_entry *shown = new ? new : old;
+	const struct diff_entry *sides[] = {old, new};
 	struct diff_row *row = &d->rows[d->count++];
 
-	*row = (struct diff_row){.path = shown->path,
-				 .name = shown->name,
-				 .shown = shown->shown ? shown->shown : shown->name};
-	if (old) {
-		row->in[DIFF_OLD] = true;
-		row->value[DIFF_OLD] = old->value;
-		row->calls[DIFF_OLD] = old->calls;
-	}
-	if (new) {
-		row->in[DIFF_NEW] = true;
-		row->value[DIFF_NEW] = new->value;
-		row->calls[DIFF_NEW] = new->calls;
+	for (int i = 0; i < DIFF_SIDES; i++) {
+		const struct diff_entry *e = sides[i];
+
+		if (!e)
+			continue;
+		row->path = e->path;
+		row->name = e->name;
+		row->shown = e->shown ? e->shown : e->name;
+		row->in[i] = true;
+		row->value[i] = e->value;
+		row->calls[i] = e->calls;
 	}
 }
 
