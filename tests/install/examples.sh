@@ -112,6 +112,42 @@ root/usr/bin/ptah verify --format=json true.data >verified
 instructions=$(awk '{ print $NF }' said)
 grep -q "\"instructions\": *$instructions\>" verified || { cat said verified; exit 1; }
 
+# Ten calls of 302 instructions, and one of four.
+cat >work.s <<END
+	.globl _start
+	.type _start, @function
+_start:	mov \$10, %ebx
+1:	call work
+	dec %ebx
+	jnz 1b
+	call once
+	mov \$60, %eax
+	xor %edi, %edi
+	syscall
+	.size _start, . - _start
+	.type work, @function
+work:	mov \$100, %ecx
+1:	nop
+	dec %ecx
+	jnz 1b
+	ret
+	.size work, . - work
+	.type once, @function
+once:	nop
+	nop
+	nop
+	ret
+	.size once, . - once
+END
+if "$CC" -nostdlib -static -o work work.s; then
+	root/usr/bin/ptah record -q -o work.data -- ./work
+	./slowest work.data | sed 's/, thread.*//' >said
+	cmp - said <<-END
+	302 instructions, the longest of 10 calls: work
+	4 instructions, the longest of 1 calls: once
+	END
+fi
+
 # The sum of saved counts and of a recording; then the saved sum is read again.
 [ "$(./counts once true.data)" = "$instructions instructions" ]
 [ "$(./counts twice once true.data)" = "$((2 * instructions)) instructions" ]
